@@ -1,0 +1,153 @@
+package arrowbuf
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"math"
+	"sync/atomic"
+
+	"github.com/apache/arrow-go/v18/arrow/memory"
+)
+
+// CPU returns the host's own memory as a device. Its buffers are 64-byte
+// aligned, as the Arrow columnar format recommends, and may be read and written
+// in place by HostBytes.
+func CPU() Device { return cpu }
+
+var cpu = &cpuDevice{mem: memory.NewGoAllocator()}
+
+type cpuDevice struct{ mem memory.Allocator }
+
+func (d *cpuDevice) Type() DeviceType                { return DeviceCPU }
+func (d *cpuDevice) ID() int64                       { return -1 }
+func (d *cpuDevice) String() string                  { return "cpu" }
+func (d *cpuDevice) Synchronize() error              { return nil }
+func (d *cpuDevice) HostAllocator() memory.Allocator { return d.mem }
+
+func (d *cpuDevice) Alloc(n int64) (Buffer, error) {
+	if n < 0 || n > math.MaxInt {
+		return nil, fmt.Errorf("cpu: allocating %d bytes: %w", n, ErrOutOfRange)
+	}
+	host := memory.NewResizableBuffer(d.mem)
+	host.Resize(int(n))
+	return newCPUBuffer(host, host.Bytes()), nil
+}
+
+// WrapHost returns a CPU buffer over the memory of an arrow buffer without a
+// copy, and takes a reference to it. For memory that the host cannot reach it
+// answers an error that is ErrDevice.
+func WrapHost(b *memory.Buffer) (Buffer, error) {
+	if !OnHost(b) {
+		return nil, fmt.Errorf("wrapping a buffer as host memory: %w", ErrDevice)
+	}
+	b.Retain()
+	return newCPUBuffer(b, b.Bytes()), nil
+}
+
+// cpuBuffer is a view of an arrow buffer, which owns the memory.
+type cpuBuffer struct {
+	refs  atomic.Int64
+	owner *memory.Buffer
+	data  []byte
+}
+
+func newCPUBuffer(owner *memory.Buffer, data []byte) *cpuBuffer {
+	b := &cpuBuffer{owner: owner, data: data}
+	b.refs.Store(1)
+	return b
+}
+
+func (b *cpuBuffer) Device() Device    { return cpu }
+func (b *cpuBuffer) Len() int64        { return int64(len(b.data)) }
+func (b *cpuBuffer) HostBytes() []byte { return b.data }
+
+func (b *cpuBuffer) Address() uintptr {
+	if len(b.data) == 0 {
+		return 0
+	}
+	return sliceAddress(b.data)
+}
+
+func (b *cpuBuffer) Slice(offset, length int64) (Buffer, error) {
+	if err := CheckRange(offset, length, b.Len()); err != nil {
+		return nil, err
+	}
+	b.owner.Retain()
+	return newCPUBuffer(b.owner, b.data[offset:offset+length:offset+length]), nil
+}
+
+func (b *cpuBuffer) CopyFromHost(src []byte, pos int64) (int64, error) {
+	if err := CheckRange(pos, int64(len(src)), b.Len()); err != nil {
+		return 0, err
+	}
+	return int64(copy(b.data[pos:], src)), nil
+}
+
+func (b *cpuBuffer) CopyToHost(dst []byte, pos int64) (int64, error) {
+	if err := CheckRange(pos, int64(len(dst)), b.Len()); err != nil {
+		return 0, err
+	}
+	return int64(copy(dst, b.data[pos:])), nil
+}
+
+func (b *cpuBuffer) CopyFromDevice(src Buffer, pos int64) (int64, error) {
+	if err := CheckRange(pos, src.Len(), b.Len()); err != nil {
+		return 0, err
+	}
+	return src.CopyToHost(b.data[pos:pos+src.Len()], 0)
+}
+
+func (b *cpuBuffer) Equal(other Buffer) (bool, error) {
+	if other.Len() != b.Len() {
+		return false, nil
+	}
+	if host, ok := HostBytes(other); ok {
+		return bytes.Equal(b.data, host), nil
+	}
+	return other.Equal(b)
+}
+
+func (b *cpuBuffer) ReadAt(p []byte, off int64) (int, error) {
+	if off < 0 {
+		return 0, fmt.Errorf("reading at %d: %w", off, ErrOutOfRange)
+	}
+	if off >= b.Len() {
+		return 0, io.EOF
+	}
+	n := copy(p, b.data[off:])
+	if n < len(p) {
+		return n, io.EOF
+	}
+	return n, nil
+}
+
+func (b *cpuBuffer) WriteAt(p []byte, off int64) (int, error) {
+	n, err := b.CopyFromHost(p, off)
+	return int(n), err
+}
+
+// Arrow needs no wrapper: the memory is arrow-go's already.
+func (b *cpuBuffer) Arrow() *memory.Buffer {
+	if len(b.data) == b.owner.Len() {
+		b.owner.Retain()
+		return b.owner
+	}
+	if len(b.data) == 0 {
+		return memory.NewBufferBytes(nil)
+	}
+	offset := int(sliceAddress(b.data) - sliceAddress(b.owner.Bytes()))
+	return memory.SliceBuffer(b.owner, offset, len(b.data))
+}
+
+func (b *cpuBuffer) Retain() { b.refs.Add(1) }
+
+func (b *cpuBuffer) Release() {
+	switch n := b.refs.Add(-1); {
+	case n == 0:
+		b.owner.Release()
+		b.owner, b.data = nil, nil
+	case n < 0:
+		panic(fmt.Errorf("arrowbuf: Release: %w", ErrReleased))
+	}
+}

@@ -1,0 +1,55 @@
+package arrowbuf
+
+import (
+	"fmt"
+
+	"github.com/apache/arrow-go/v18/arrow/memory"
+)
+
+// DeviceType says what kind of place a device is. The numbers are those of
+// the Arrow C Device Data Interface (ARROW_DEVICE_CPU and so on), which are
+// also DLPack's.
+type DeviceType int32
+
+// The device types that this module knows. Numbers that it does not know stay
+// legal values: they print as "device(n)".
+const (
+	DeviceCPU      DeviceType = 1
+	DeviceCUDA     DeviceType = 2
+	DeviceCUDAHost DeviceType = 3
+)
+
+// String returns the lower-case name of the type, as it is written in device
+// names such as "cuda:0".
+func (t DeviceType) String() string {
+	switch t {
+	case DeviceCPU:
+		return "cpu"
+	case DeviceCUDA:
+		return "cuda"
+	case DeviceCUDAHost:
+		return "cuda_host"
+	default:
+		return fmt.Sprintf("device(%d)", int32(t))
+	}
+}
+
+// Device is a place where buffers live. Type and ID are those of the Arrow C
+// Device Data Interface. A Device may be used from any goroutine.
+type Device interface {
+	Type() DeviceType
+	// ID tells devices of one type apart: the ordinal of a GPU, -1 for the
+	// CPU.
+	ID() int64
+	// String is the name that users type: "cpu", "cuda:0".
+	String() string
+	// Alloc returns a new buffer of n bytes, n >= 0, whose contents are
+	// undefined. The caller owns one reference. A device without n free bytes
+	// answers an error that is ErrOutOfMemory.
+	Alloc(n int64) (Buffer, error)
+	// Synchronize returns when all work given to the device is done.
+	Synchronize() error
+	// HostAllocator gives host memory that copies to and from this device
+	// fastest: pinned memory for a GPU, ordinary memory for the CPU.
+	HostAllocator() memory.Allocator
+}

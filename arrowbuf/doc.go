@@ -1,0 +1,14 @@
+// Package arrowbuf says what a device and a buffer are, and lets Arrow arrays
+// and record batches live on one.
+//
+// A [Device] hands out [Buffer]s. The CPU is a device too ([CPU]), so that a
+// program written against this package runs the same with and without a GPU;
+// package cudabuf is the device of NVIDIA's GPUs. A Buffer backs arrow-go's
+// memory.Buffer ([Buffer.Arrow]) and is found again from it, from slices too
+// ([FromArrow]).
+//
+// [CopyTo] moves a record batch to a device. What it returns is an
+// arrow.RecordBatch whose columns are [Array]s of this package: they slice,
+// count nulls and print by copying just the bytes that takes, so device memory
+// is never touched from the host.
+package arrowbuf

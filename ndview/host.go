@@ -1,0 +1,103 @@
+package ndview
+
+import (
+	"fmt"
+	"unsafe"
+
+	"github.com/quiver-gpu/quiver/arrowbuf"
+)
+
+// Element is a Go type that array elements can be read and written as.
+type Element interface {
+	~bool | ~int8 | ~int16 | ~int32 | ~int64 | ~uint8 | ~uint16 | ~uint32 | ~uint64 |
+		~float32 | ~float64 | ~complex64 | ~complex128
+}
+
+// FromHost copies Go values to a new array on a device. The dtype says what
+// the values are; its size must be that of T. The length of data must be the
+// product of the shape.
+func FromHost[T Element](dev arrowbuf.Device, dtype DType, data []T, shape ...int64) (*NDBuffer, error) {
+	raw, err := rawBytes(dtype, data)
+	if err != nil {
+		return nil, err
+	}
+	a, err := Empty(dev, dtype, shape...)
+	if err != nil {
+		return nil, err
+	}
+	if err := a.CopyFromHost(raw); err != nil {
+		a.Release()
+		return nil, err
+	}
+	return a, nil
+}
+
+// ToHost copies the elements in C order to a new Go slice. The size of T must
+// be that of the dtype.
+func ToHost[T Element](a *NDBuffer) ([]T, error) {
+	data := make([]T, a.Size())
+	raw, err := rawBytes(a.dtype, data)
+	if err != nil {
+		return nil, err
+	}
+	return data, a.CopyToHost(raw)
+}
+
+// CopyFromHost fills a C-contiguous array from bytes in C order: exactly
+// NBytes of them.
+func (a *NDBuffer) CopyFromHost(raw []byte) error {
+	if int64(len(raw)) != a.NBytes() {
+		return fmt.Errorf("%d bytes for an array of %d: %w", len(raw), a.NBytes(), ErrShape)
+	}
+	if !a.IsContiguous() {
+		return fmt.Errorf("copying from the host to strides %v, which are not C-contiguous: %w", a.strides, ErrShape)
+	}
+	_, err := a.buf.CopyFromHost(raw, a.offset)
+	return err
+}
+
+// CopyToHost copies the elements in C order to exactly NBytes bytes of host
+// memory. From a device, only the bytes of the array cross the link when it is
+// C-contiguous; of another view, the range that it spans.
+func (a *NDBuffer) CopyToHost(dst []byte) error {
+	if int64(len(dst)) != a.NBytes() {
+		return fmt.Errorf("%d bytes for an array of %d: %w", len(dst), a.NBytes(), ErrShape)
+	}
+	if len(dst) == 0 {
+		return nil
+	}
+	if a.IsContiguous() {
+		_, err := a.buf.CopyToHost(dst, a.offset)
+		return err
+	}
+	low, high := extent(a.dtype, a.offset, a.shape, a.strides)
+	span, onHost := arrowbuf.HostBytes(a.buf)
+	if onHost {
+		span = span[low:high]
+	} else {
+		span = make([]byte, high-low)
+		if _, err := a.buf.CopyToHost(span, low); err != nil {
+			return err
+		}
+	}
+	gather(dst, span, a.offset-low, a.dtype.Size(), a.shape, a.strides)
+	return nil
+}
+
+// HostBytes returns the elements' bytes in C order, in place, where the host
+// reaches them: on the CPU device, when the array is C-contiguous.
+func (a *NDBuffer) HostBytes() ([]byte, bool) {
+	host, ok := arrowbuf.HostBytes(a.buf)
+	if !ok || !a.IsContiguous() {
+		return nil, false
+	}
+	return host[a.offset : a.offset+a.NBytes()], true
+}
+
+func rawBytes[T Element](dtype DType, data []T) ([]byte, error) {
+	var one T
+	if int64(unsafe.Sizeof(one)) != dtype.Size() {
+		return nil, fmt.Errorf("elements of %d bytes as %s: %w", unsafe.Sizeof(one), dtype, ErrDType)
+	}
+	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(data))), int64(len(data))*dtype.Size()), nil
+}
