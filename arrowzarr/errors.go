@@ -1,0 +1,56 @@
+package arrowzarr
+
+import (
+	"errors"
+	"fmt"
+)
+
+// Part says which part of a conversion failed, so that a program can tell its
+// user where to look.
+type Part int
+
+// The parts of a conversion.
+const (
+	PartUsage  Part = iota + 1 // the options do not make sense
+	PartInput                  // the input is missing, broken, or of a type that has no Zarr form
+	PartOutput                 // the output cannot be written
+	PartDevice                 // the device failed or is not there
+)
+
+// Error is the error of a conversion: the part that failed, and why.
+type Error struct {
+	Part Part
+	Err  error
+}
+
+func (e *Error) Error() string { return e.Err.Error() }
+func (e *Error) Unwrap() error { return e.Err }
+
+// failed marks err as a failure of one part. An error that is marked already
+// keeps its mark: the first to know is right.
+func failed(part Part, err error) error {
+	var marked *Error
+	if err == nil || errors.As(err, &marked) {
+		return err
+	}
+	return &Error{Part: part, Err: err}
+}
+
+func failedf(part Part, format string, args ...any) error {
+	return failed(part, fmt.Errorf(format, args...))
+}
+
+// protect runs f and turns a panic into an error. arrow-go panics on some
+// malformed inputs; foreign bytes must not take the program down.
+func protect(f func() error) (err error) {
+	defer func() {
+		switch p := recover().(type) {
+		case nil:
+		case error:
+			err = fmt.Errorf("malformed data: %w", p)
+		default:
+			err = fmt.Errorf("malformed data: %v", p)
+		}
+	}()
+	return f()
+}

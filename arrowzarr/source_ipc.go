@@ -1,0 +1,237 @@
+package arrowzarr
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"unsafe"
+
+	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/apache/arrow-go/v18/arrow/array"
+	"github.com/apache/arrow-go/v18/arrow/ipc"
+	"golang.org/x/sys/unix"
+)
+
+func ipcOptions(r reading) []ipc.Option {
+	return []ipc.Option{
+		ipc.WithAllocator(&limited{Allocator: r.mem, limit: r.limit}),
+		ipc.WithBodySizeLimit(r.limit),
+	}
+}
+
+// project keeps some columns of a batch that it takes over.
+func project(batch arrow.RecordBatch, schema *arrow.Schema, fields []int) arrow.RecordBatch {
+	defer batch.Release()
+	columns := make([]arrow.Array, len(fields))
+	for i, f := range fields {
+		columns[i] = batch.Column(f)
+	}
+	return array.NewRecordBatch(schema, columns, batch.NumRows())
+}
+
+func selectFields(schema *arrow.Schema, fields []int) *arrow.Schema {
+	chosen := make([]arrow.Field, len(fields))
+	for i, f := range fields {
+		chosen[i] = schema.Field(f)
+	}
+	metadata := schema.Metadata()
+	return arrow.NewSchema(chosen, &metadata)
+}
+
+// fileSource reads an Arrow IPC file (Feather version 2), either through a
+// mapping of the page cache or by reading into an allocator's memory.
+type fileSource struct {
+	file   *os.File
+	size   int64
+	mapped []byte // nil when read by copies
+	reader *ipc.FileReader
+	fields []int
+	chosen *arrow.Schema
+	at     int
+}
+
+func newFileSource(path string, file *os.File, size int64, r reading) (source, error) {
+	s := &fileSource{file: file, size: size}
+	err := protect(func() (err error) {
+		if r.mapped {
+			s.mapped, err = unix.Mmap(int(file.Fd()), 0, int(size), unix.PROT_READ, unix.MAP_SHARED)
+			if err != nil {
+				return fmt.Errorf("mapping the file: %w", err)
+			}
+			s.reader, err = ipc.NewMappedFileReader(s.mapped, ipcOptions(r)...)
+			return err
+		}
+		s.reader, err = ipc.NewFileReader(file, ipcOptions(r)...)
+		return err
+	})
+	if err != nil {
+		if s.mapped != nil {
+			err = errors.Join(err, unix.Munmap(s.mapped))
+		}
+		return nil, fmt.Errorf("%s: Arrow IPC file: %w", path, err)
+	}
+	return s, nil
+}
+
+func (s *fileSource) format() string        { return "Arrow IPC file" }
+func (s *fileSource) schema() *arrow.Schema { return s.reader.Schema() }
+
+// rows is not in the footer, and counting would read every batch's metadata.
+func (s *fileSource) rows() int64 { return -1 }
+
+func (s *fileSource) open(_ context.Context, fields []int) error {
+	s.fields, s.chosen = fields, selectFields(s.schema(), fields)
+	return nil
+}
+
+func (s *fileSource) next() (l loan, err error) {
+	if s.at >= s.reader.NumRecords() {
+		return loan{}, io.EOF
+	}
+	err = protect(func() error {
+		batch, err := s.reader.RecordBatchAt(s.at)
+		if err != nil {
+			return err
+		}
+		body := bodyOf(batch, s.mapped)
+		l = loan{batch: project(batch, s.chosen, s.fields), giveUp: func() { dropPages(body) }}
+		return nil
+	})
+	if err != nil {
+		return loan{}, fmt.Errorf("record batch %d: %w", s.at, err)
+	}
+	s.at++
+	return l, nil
+}
+
+func (s *fileSource) position() (int64, int64) {
+	n := int64(s.reader.NumRecords())
+	if n == 0 {
+		return s.size, s.size
+	}
+	return s.size / n * int64(s.at), s.size
+}
+
+func (s *fileSource) close() error {
+	err := protect(s.reader.Close)
+	if s.mapped != nil {
+		err = errors.Join(err, unix.Munmap(s.mapped))
+	}
+	return errors.Join(err, s.file.Close())
+}
+
+// bodyOf returns the part of a mapping that spans a batch's buffers.
+func bodyOf(batch arrow.RecordBatch, mapped []byte) []byte {
+	if len(mapped) == 0 {
+		return nil
+	}
+	base := uintptr(unsafe.Pointer(&mapped[0]))
+	low, high := len(mapped), 0
+	var visit func(arrow.ArrayData)
+	visit = func(data arrow.ArrayData) {
+		for _, b := range data.Buffers() {
+			if b == nil || b.Len() == 0 {
+				continue
+			}
+			at := uintptr(unsafe.Pointer(unsafe.SliceData(b.Bytes()))) - base
+			if at < uintptr(len(mapped)) {
+				low, high = min(low, int(at)), max(high, int(at)+b.Len())
+			}
+		}
+		for _, child := range data.Children() {
+			visit(child)
+		}
+	}
+	for _, c := range batch.Columns() {
+		visit(c.Data())
+	}
+	if low >= high {
+		return nil
+	}
+	return mapped[low:min(high, len(mapped))]
+}
+
+// dropPages tells the kernel that this process is done with a part of a
+// mapping. The page cache keeps it; only the process's share of memory shrinks,
+// which is what --max-memory promises.
+func dropPages(part []byte) {
+	if len(part) == 0 {
+		return
+	}
+	page := uintptr(os.Getpagesize())
+	start := uintptr(unsafe.Pointer(&part[0]))
+	skip := (page - start%page) % page
+	if uintptr(len(part)) <= skip {
+		return
+	}
+	whole := part[skip:]
+	whole = whole[:uintptr(len(whole))/page*page]
+	if len(whole) > 0 {
+		// Advice that fails costs memory, not correctness.
+		_ = unix.Madvise(whole, unix.MADV_DONTNEED)
+	}
+}
+
+// streamSource reads an Arrow IPC stream.
+type streamSource struct {
+	name   string
+	input  *countingReader
+	size   int64
+	reader *ipc.Reader
+	fields []int
+	chosen *arrow.Schema
+	at     int
+}
+
+func newStreamSource(name string, file *os.File, size int64, r reading) (source, error) {
+	s := &streamSource{name: name, input: &countingReader{file: file}, size: size}
+	err := protect(func() (err error) {
+		s.reader, err = ipc.NewReader(s.input, ipcOptions(r)...)
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("%s: Arrow IPC stream: %w", name, err)
+	}
+	return s, nil
+}
+
+func (s *streamSource) format() string        { return "Arrow IPC stream" }
+func (s *streamSource) schema() *arrow.Schema { return s.reader.Schema() }
+func (s *streamSource) rows() int64           { return -1 }
+
+func (s *streamSource) open(_ context.Context, fields []int) error {
+	s.fields, s.chosen = fields, selectFields(s.schema(), fields)
+	return nil
+}
+
+func (s *streamSource) next() (l loan, err error) {
+	err = protect(func() error {
+		if !s.reader.Next() {
+			if err := s.reader.Err(); err != nil && !errors.Is(err, io.EOF) {
+				return err
+			}
+			return io.EOF
+		}
+		batch := s.reader.RecordBatch()
+		batch.Retain()
+		l = loan{batch: project(batch, s.chosen, s.fields)}
+		return nil
+	})
+	if errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
+		return loan{}, io.EOF
+	}
+	if err != nil {
+		return loan{}, fmt.Errorf("record batch %d: %w", s.at, err)
+	}
+	s.at++
+	return l, nil
+}
+
+func (s *streamSource) position() (int64, int64) { return s.input.n.Load(), s.size }
+
+func (s *streamSource) close() error {
+	err := protect(func() error { s.reader.Release(); return nil })
+	return errors.Join(err, s.input.file.Close())
+}
