@@ -42,42 +42,71 @@ func WrapArrow(b Buffer) *memory.Buffer {
 
 // FromArrow finds the Buffer whose memory an arrow buffer shows: the whole of
 // it, or the part that a slice shows. It answers false for memory that arrow-go
-// allocated itself. The caller owns one reference to the result.
+// allocated itself, and for nil. The caller owns one reference to the result.
 func FromArrow(b *memory.Buffer) (Buffer, bool) {
-	if b == nil {
-		return nil, false
-	}
-	root := b
-	for root.Parent() != nil {
-		root = root.Parent()
-	}
-	found, ok := wrapped.Load(root)
+	whole, root, ok := lookup(b)
 	if !ok {
 		return nil, false
 	}
-	whole := found.(Buffer)
+	part, err := partOf(whole, root, b)
+	return part, err == nil
+}
+
+// BufferOf looks at the memory of an arrow buffer as a Buffer, without a copy:
+// as FromArrow where that finds one, else as a CPU buffer over host memory, as
+// WrapHost. Code that takes both alike starts here. The caller owns one
+// reference to the result. An absent buffer, nil, is an error.
+func BufferOf(b *memory.Buffer) (Buffer, error) {
+	whole, root, ok := lookup(b)
+	if !ok {
+		return WrapHost(b)
+	}
+	return partOf(whole, root, b)
+}
+
+// OnHost tells whether the host may read the bytes of an arrow buffer. An
+// absent buffer, nil, has none that it may not.
+func OnHost(b *memory.Buffer) bool {
+	whole, _, ok := lookup(b)
+	if !ok {
+		return true
+	}
+	_, ok = HostBytes(whole)
+	return ok
+}
+
+// lookup finds the Buffer behind the root of an arrow buffer's chain of
+// parents, without taking a reference: b keeps it alive.
+func lookup(b *memory.Buffer) (whole Buffer, root *memory.Buffer, ok bool) {
+	if b == nil {
+		return nil, nil, false
+	}
+	root = rootOf(b)
+	found, ok := wrapped.Load(root)
+	if !ok {
+		return nil, nil, false
+	}
+	return found.(Buffer), root, true
+}
+
+func rootOf(b *memory.Buffer) *memory.Buffer {
+	for b.Parent() != nil {
+		b = b.Parent()
+	}
+	return b
+}
+
+func partOf(whole Buffer, root, b *memory.Buffer) (Buffer, error) {
 	if b == root {
 		whole.Retain()
-		return whole, true
+		return whole, nil
 	}
 	// An empty slice does not know its offset: Go moves it to the base.
 	var offset int64
 	if b.Len() > 0 {
 		offset = int64(sliceAddress(b.Buf()) - sliceAddress(root.Buf()))
 	}
-	part, err := whole.Slice(offset, int64(b.Len()))
-	return part, err == nil
-}
-
-// OnHost tells whether the host may read the bytes of an arrow buffer.
-func OnHost(b *memory.Buffer) bool {
-	buf, ok := FromArrow(b)
-	if !ok {
-		return true
-	}
-	defer buf.Release()
-	_, ok = HostBytes(buf)
-	return ok
+	return whole.Slice(offset, int64(b.Len()))
 }
 
 // addressSlice makes a slice header over foreign memory. Nothing dereferences

@@ -2,6 +2,7 @@ package arrowbuf
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -38,6 +39,9 @@ func (d *cpuDevice) Alloc(n int64) (Buffer, error) {
 // copy, and takes a reference to it. For memory that the host cannot reach it
 // answers an error that is ErrDevice.
 func WrapHost(b *memory.Buffer) (Buffer, error) {
+	if b == nil {
+		return nil, errors.New("wrapping a buffer as host memory: there is no buffer")
+	}
 	if !OnHost(b) {
 		return nil, fmt.Errorf("wrapping a buffer as host memory: %w", ErrDevice)
 	}
