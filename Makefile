@@ -1,0 +1,123 @@
+# `make help` lists the targets; CONTRIBUTING.md says when to use which.
+
+SHELL       := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+MAKEFLAGS   += --no-builtin-rules
+
+GO      ?= go
+# Python 3.12 or newer for interop, bench, plots, testdata and kernels; where
+# it is not given, .ci/find-python looks for one.
+PYTHON  ?=
+
+GOLANGCI_LINT := v2.14.0
+LINT          := .tools/bin/golangci-lint
+VENV          := .venv/.installed
+NODE_MODULES  := interop/node_modules/.installed
+CUDA          := .tools/cuda/.installed
+KERNELS       := ndview/kernels
+
+# The default build needs neither cgo nor a CUDA toolkit.
+export CGO_ENABLED ?= 0
+
+# ---- For everybody
+
+.PHONY: help
+help: ## Print this list
+	@awk -F ':.*## ' '/^# ---- /{sub("# ---- ",""); print "\n" $$0} /^[a-z-]+:.*## /{printf "  %-14s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
+
+.PHONY: build
+build: bin/arrow2zarr ## Build bin/arrow2zarr
+
+.PHONY: bin/arrow2zarr
+bin/arrow2zarr:
+	$(GO) build -trimpath -o $@ ./cmd/arrow2zarr
+
+.PHONY: demo
+demo: build ## Convert testdata/flights.parquet and show what came out
+	@mkdir -p demo
+	bin/arrow2zarr convert testdata/flights.parquet demo/flights.zarr --overwrite
+	@echo
+	bin/arrow2zarr inspect demo/flights.zarr
+
+# ---- Before you send a change
+
+.PHONY: test
+test: ## Run all Go tests: no cgo, no GPU and no Python needed
+	CGO_ENABLED=0 $(GO) test ./...
+
+.PHONY: race
+race: ## Run all Go tests under the race detector (needs gcc)
+	CGO_ENABLED=1 $(GO) test -race ./...
+
+.PHONY: lint
+lint: kernels-check ## Check format, vet, linters, the floors and the kernel images
+	@bad=$$(find . -name '.?*' -prune -o -name '*.go' -print | xargs gofmt -l); \
+	if [ -n "$$bad" ]; then echo "gofmt would change:"; echo "$$bad"; exit 1; fi
+	$(GO) vet ./...
+	$(GO) vet -tags gorgonia ./...
+	@if ! $(LINT) version 2>/dev/null | grep -qw '$(GOLANGCI_LINT:v%=%)'; then \
+		echo "installing golangci-lint $(GOLANGCI_LINT)"; \
+		GOBIN=$(CURDIR)/.tools/bin $(GO) install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(GOLANGCI_LINT); \
+	fi
+	$(LINT) run ./...
+
+.PHONY: interop
+interop: build $(VENV) $(NODE_MODULES) ## Check against pyarrow, zarr-python, tensorstore, anndata and zarrita
+	.venv/bin/python interop/check.py
+
+# ---- Speed
+
+.PHONY: bench
+bench: build $(VENV) ## Measure arrow2zarr against its peers here, and record it in bench/results
+	.venv/bin/python bench/convert.py
+
+.PHONY: bench-table
+bench-table: ## Print the newest recorded result of each topic
+	@$(GO) run ./bench/table bench/results
+
+.PHONY: plots
+plots: $(VENV) ## Draw bench/plots from the recorded results
+	.venv/bin/python bench/plots.py
+
+# ---- GPU
+
+.PHONY: kernels
+kernels: $(CUDA) ## Compile ndview/kernels/*.cu to the images that are committed
+	.tools/cuda/bin/python $(KERNELS)/make.py
+
+.PHONY: kernels-check
+kernels-check: ## Check that the committed images are those of their sources
+	@cd $(KERNELS) && { sha256sum --check --quiet images/SHA256SUMS && \
+	diff <(cut -c67- images/SHA256SUMS | LC_ALL=C sort) <(ls make.py requirements.txt *.cu *.cuh images/*.fatbin 2>/dev/null | LC_ALL=C sort); } || \
+	{ echo "The kernel images are not those of their sources: run 'make kernels' and commit what it writes."; exit 1; }
+
+.PHONY: gpu-bundle
+gpu-bundle: ## Put static tests and benchmarks into .gpu, for a GPU machine without Go
+	GO=$(GO) bench/gpu/bundle.sh
+
+# ---- Upkeep
+
+.PHONY: testdata
+testdata: $(VENV) ## Write the tables of testdata again
+	.venv/bin/python testdata/make.py
+
+.PHONY: clean
+clean: ## Remove what was built (not .venv and .tools)
+	rm -rf bin demo .gpu dist
+
+# ---- Tools, installed when first needed
+
+$(VENV): requirements.txt
+	python=$$(PYTHON='$(PYTHON)' .ci/find-python); "$$python" -m venv .venv
+	.venv/bin/python -m pip install --quiet --disable-pip-version-check --require-virtualenv -r requirements.txt
+	@touch $@
+
+$(CUDA): $(KERNELS)/requirements.txt
+	python=$$(PYTHON='$(PYTHON)' .ci/find-python); "$$python" -m venv .tools/cuda
+	.tools/cuda/bin/python -m pip install --quiet --disable-pip-version-check -r $<
+	@touch $@
+
+$(NODE_MODULES): interop/package-lock.json
+	cd interop && npm ci --no-audit --no-fund
+	@touch $@

@@ -1,0 +1,132 @@
+"""Compiles each NAME.cu of this folder to images/NAME.fatbin.
+
+Run by `make kernels`. No CUDA toolkit and no C
+compiler is needed: NVRTC compiles and nvFatbin bundles, both from the wheels
+that requirements.txt pins, so the same sources give the same bytes anywhere.
+
+An image holds machine code for each of ARCHITECTURES, and PTX from which a
+driver compiles for every GPU newer than those. images/SHA256SUMS records what
+the images were made from; `make kernels-check` compares.
+"""
+
+import ctypes
+import hashlib
+import importlib.util
+import sys
+from pathlib import Path
+
+ARCHITECTURES = (70, 75, 80, 86, 89, 90, 100, 120)
+PTX = 90
+OPTIONS = ("-std=c++17", "-default-device")
+
+# NVRTC sees no C library; this is the one header of it that kernels want.
+STDINT = b"""#pragma once
+typedef signed char int8_t;
+typedef short int16_t;
+typedef int int32_t;
+typedef long long int64_t;
+typedef unsigned char uint8_t;
+typedef unsigned short uint16_t;
+typedef unsigned int uint32_t;
+typedef unsigned long long uint64_t;
+typedef unsigned long uintptr_t;
+"""
+
+
+def wheel(package: str) -> Path:
+    """The folder of one of NVIDIA's wheels, which share the package nvidia."""
+    for root in importlib.util.find_spec("nvidia").submodule_search_locations:
+        if (Path(root) / package).is_dir():
+            return Path(root) / package
+    sys.exit(f"make.py: package nvidia.{package} is missing: pip install -r requirements.txt")
+
+
+class Library:
+    """A C library whose functions return 0, or an error number that it can name."""
+
+    def __init__(self, path: Path, error_string: str):
+        self.lib = ctypes.CDLL(str(path))
+        self.error_string = getattr(self.lib, error_string)
+        self.error_string.restype = ctypes.c_char_p
+
+    def __call__(self, function: str, *arguments) -> None:
+        if code := getattr(self.lib, function)(*arguments):
+            raise RuntimeError(f"{function}: {self.error_string(code).decode()}")
+
+
+def strings(values) -> ctypes.Array:
+    return (ctypes.c_char_p * len(values))(*(v.encode() for v in values))
+
+
+def compile(nvrtc: Library, source: Path, arch: str, what: str) -> bytes:
+    """Compiles for an architecture such as sm_90, to what = CUBIN or PTX."""
+    options = [*OPTIONS, f"-arch={arch}", f"-I{wheel('cuda_runtime') / 'include'}", f"-I{source.parent}"]
+    program = ctypes.c_void_p()
+    # The name is the bare one, since it becomes a part of the image.
+    text, name = source.read_bytes(), source.name.encode()
+    headers, header_names = (ctypes.c_char_p * 1)(STDINT), strings(["stdint.h"])
+    nvrtc("nvrtcCreateProgram", ctypes.byref(program), text, name, 1, headers, header_names)
+    try:
+        nvrtc("nvrtcCompileProgram", program, len(options), strings(options))
+    except RuntimeError as e:
+        log = fetch(nvrtc, program, "ProgramLog").rstrip(b"\0").decode(errors="replace")
+        sys.exit(f"{source}: {arch}: {e}\n{log}")
+    image = fetch(nvrtc, program, what)
+    nvrtc("nvrtcDestroyProgram", ctypes.byref(program))
+    return image
+
+
+def fetch(nvrtc: Library, program: ctypes.c_void_p, what: str) -> bytes:
+    size = ctypes.c_size_t()
+    nvrtc(f"nvrtcGet{what}Size", program, ctypes.byref(size))
+    data = ctypes.create_string_buffer(size.value)
+    nvrtc(f"nvrtcGet{what}", program, data)
+    return data.raw
+
+
+def bundle(fatbin: Library, name: str, images: list[tuple[str, int, bytes]]) -> bytes:
+    """Puts images, each (CUBIN or PTX, architecture, bytes), into one."""
+    handle = ctypes.c_void_p()
+    # Uncompressed, since drivers older than the bundler do not know its ways
+    # to compress; git and the reader's archive compress it again anyway.
+    options = ["-64", "-cuda", "-compress=false"]
+    fatbin("nvFatbinCreate", ctypes.byref(handle), strings(options), ctypes.c_size_t(len(options)))
+    for kind, arch, data in images:
+        arguments = [handle, data, ctypes.c_size_t(len(data)), str(arch).encode(), name.encode()]
+        if kind == "PTX":
+            fatbin("nvFatbinAddPTX", *arguments, None)
+        else:
+            fatbin("nvFatbinAddCubin", *arguments)
+    size = ctypes.c_size_t()
+    fatbin("nvFatbinSize", handle, ctypes.byref(size))
+    data = ctypes.create_string_buffer(size.value)
+    fatbin("nvFatbinGet", handle, data)
+    fatbin("nvFatbinDestroy", ctypes.byref(handle))
+    return data.raw
+
+
+def main(folder: Path) -> None:
+    nvrtc = Library(wheel("cuda_nvrtc") / "lib/libnvrtc.so.12", "nvrtcGetErrorString")
+    fatbin = Library(wheel("nvfatbin") / "lib/libnvfatbin.so.12", "nvFatbinGetErrorString")
+    images = folder / "images"
+    images.mkdir(exist_ok=True)
+
+    sources = sorted(folder.glob("*.cu"))
+    for old in set(images.glob("*.fatbin")) - {images / f"{s.stem}.fatbin" for s in sources}:
+        old.unlink()
+    for source in sources:
+        parts = [("CUBIN", a, compile(nvrtc, source, f"sm_{a}", "CUBIN")) for a in ARCHITECTURES]
+        parts.append(("PTX", PTX, compile(nvrtc, source, f"compute_{PTX}", "PTX")))
+        image = images / f"{source.stem}.fatbin"
+        image.write_bytes(bundle(fatbin, source.stem, parts))
+        print(f"{image.relative_to(folder)}: {image.stat().st_size:,} bytes")
+
+    # What goes into the images, and the images: the format of sha256sum.
+    inputs = [Path(__file__).resolve(), Path(__file__).resolve().parent / "requirements.txt"]
+    inputs += sources + sorted(folder.glob("*.cuh")) + sorted(images.glob("*.fatbin"))
+    lines = (f"{hashlib.sha256(p.read_bytes()).hexdigest()}  {p.relative_to(folder)}\n" for p in inputs)
+    (images / "SHA256SUMS").write_text("".join(lines))
+
+
+if __name__ == "__main__":
+    main(Path(__file__).resolve().parent)
