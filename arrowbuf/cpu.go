@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math"
 	"sync/atomic"
 
 	"github.com/apache/arrow-go/v18/arrow/memory"
@@ -27,8 +26,11 @@ func (d *cpuDevice) Synchronize() error              { return nil }
 func (d *cpuDevice) HostAllocator() memory.Allocator { return d.mem }
 
 func (d *cpuDevice) Alloc(n int64) (Buffer, error) {
-	if n < 0 || n > math.MaxInt {
+	if n < 0 {
 		return nil, fmt.Errorf("cpu: allocating %d bytes: %w", n, ErrOutOfRange)
+	}
+	if err := checkRoom(n); err != nil {
+		return nil, fmt.Errorf("cpu: allocating %d bytes: %w: %w", n, ErrOutOfMemory, err)
 	}
 	host := memory.NewResizableBuffer(d.mem)
 	host.Resize(int(n))
@@ -73,8 +75,17 @@ func (b *cpuBuffer) Address() uintptr {
 	return sliceAddress(b.data)
 }
 
+// check returns an error unless the buffer is alive and has bytes
+// [offset, offset+length).
+func (b *cpuBuffer) check(offset, length int64) error {
+	if b.refs.Load() <= 0 {
+		return fmt.Errorf("cpu: %w", ErrReleased)
+	}
+	return CheckRange(offset, length, b.Len())
+}
+
 func (b *cpuBuffer) Slice(offset, length int64) (Buffer, error) {
-	if err := CheckRange(offset, length, b.Len()); err != nil {
+	if err := b.check(offset, length); err != nil {
 		return nil, err
 	}
 	b.owner.Retain()
@@ -82,27 +93,30 @@ func (b *cpuBuffer) Slice(offset, length int64) (Buffer, error) {
 }
 
 func (b *cpuBuffer) CopyFromHost(src []byte, pos int64) (int64, error) {
-	if err := CheckRange(pos, int64(len(src)), b.Len()); err != nil {
+	if err := b.check(pos, int64(len(src))); err != nil {
 		return 0, err
 	}
 	return int64(copy(b.data[pos:], src)), nil
 }
 
 func (b *cpuBuffer) CopyToHost(dst []byte, pos int64) (int64, error) {
-	if err := CheckRange(pos, int64(len(dst)), b.Len()); err != nil {
+	if err := b.check(pos, int64(len(dst))); err != nil {
 		return 0, err
 	}
 	return int64(copy(dst, b.data[pos:])), nil
 }
 
 func (b *cpuBuffer) CopyFromDevice(src Buffer, pos int64) (int64, error) {
-	if err := CheckRange(pos, src.Len(), b.Len()); err != nil {
+	if err := b.check(pos, src.Len()); err != nil {
 		return 0, err
 	}
 	return src.CopyToHost(b.data[pos:pos+src.Len()], 0)
 }
 
 func (b *cpuBuffer) Equal(other Buffer) (bool, error) {
+	if err := b.check(0, 0); err != nil {
+		return false, err
+	}
 	if other.Len() != b.Len() {
 		return false, nil
 	}
@@ -113,6 +127,9 @@ func (b *cpuBuffer) Equal(other Buffer) (bool, error) {
 }
 
 func (b *cpuBuffer) ReadAt(p []byte, off int64) (int, error) {
+	if err := b.check(0, 0); err != nil {
+		return 0, err
+	}
 	if off < 0 {
 		return 0, fmt.Errorf("reading at %d: %w", off, ErrOutOfRange)
 	}
@@ -133,6 +150,9 @@ func (b *cpuBuffer) WriteAt(p []byte, off int64) (int, error) {
 
 // Arrow needs no wrapper: the memory is arrow-go's already.
 func (b *cpuBuffer) Arrow() *memory.Buffer {
+	if err := b.check(0, 0); err != nil {
+		panic(fmt.Errorf("arrowbuf: Arrow: %w", err))
+	}
 	if len(b.data) == b.owner.Len() {
 		b.owner.Retain()
 		return b.owner
@@ -144,7 +164,11 @@ func (b *cpuBuffer) Arrow() *memory.Buffer {
 	return memory.SliceBuffer(b.owner, offset, len(b.data))
 }
 
-func (b *cpuBuffer) Retain() { b.refs.Add(1) }
+func (b *cpuBuffer) Retain() {
+	if b.refs.Add(1) <= 1 {
+		panic(fmt.Errorf("arrowbuf: Retain: %w", ErrReleased))
+	}
+}
 
 func (b *cpuBuffer) Release() {
 	switch n := b.refs.Add(-1); {

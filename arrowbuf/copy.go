@@ -1,0 +1,130 @@
+package arrowbuf
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/apache/arrow-go/v18/arrow/array"
+)
+
+// CopyTo returns a record batch whose columns live on a device. The caller owns
+// one reference to it; the batch given stays the caller's.
+//
+// Columns that live there already are shared, so host batches cost nothing on
+// the CPU device. The others are copied to one new allocation, which goes back
+// with the last column (and slice of one) that uses it. Each buffer is copied
+// once, and buffers that are close together in one piece of memory, as those of
+// an IPC message are, go in one copy. Of slices only what they show is copied;
+// their bitmaps keep an offset below 8, the offsets of strings and binaries
+// start at 0 again. Values are aligned to their width (8 bytes at most), and to
+// 64 bytes where they come from memory of their own. Bitmaps without a null are
+// left out, and null counts are settled, where the source is the host.
+//
+// The result on the CPU has arrow-go's own arrays, and on another device an
+// *Array for each column, in a *RecordBatch.
+//
+// The types are null, bool, all numbers, decimals, dates, times, intervals,
+// binaries and strings in all layouts, and dictionary, fixed_size_list and
+// extension types over those. Another type is an error that is
+// arrow.ErrNotImplemented and names the column; a column whose buffers are too
+// small for its length is one that is arrow.ErrInvalid. Both come before any
+// memory is moved. A device without room answers ErrOutOfMemory.
+func CopyTo(batch arrow.RecordBatch, dev Device) (arrow.RecordBatch, error) {
+	if dev == nil {
+		return nil, errors.New("copying a record batch: there is no device")
+	}
+	if alreadyOn(batch, dev) {
+		batch.Retain()
+		return batch, nil
+	}
+	columns, err := copyArrays(batch.Columns(), dev, func(i int) string {
+		return fmt.Sprintf("column %d, %q, ", i, batch.ColumnName(i))
+	})
+	if err != nil {
+		return nil, err
+	}
+	defer releaseAll(columns)
+	var meta arrow.Metadata
+	if m, ok := batch.(arrow.RecordBatchWithMetadata); ok {
+		meta = m.Metadata()
+	}
+	copied := array.NewRecordBatchWithMetadata(batch.Schema(), columns, batch.NumRows(), meta)
+	if dev == CPU() {
+		return copied, nil
+	}
+	return &RecordBatch{copied}, nil
+}
+
+// CopyArrayTo returns an array that lives on a device, as CopyTo does for the
+// columns of a batch.
+func CopyArrayTo(arr arrow.Array, dev Device) (arrow.Array, error) {
+	if dev == nil {
+		return nil, errors.New("copying an array: there is no device")
+	}
+	copied, err := copyArrays([]arrow.Array{arr}, dev, func(int) string { return "array " })
+	if err != nil {
+		return nil, err
+	}
+	return copied[0], nil
+}
+
+// alreadyOn tells whether a batch is what CopyTo would make of it.
+func alreadyOn(batch arrow.RecordBatch, dev Device) bool {
+	if _, ours := batch.(*RecordBatch); !ours && dev != CPU() {
+		return false
+	}
+	for _, column := range batch.Columns() {
+		if DeviceOf(column) != dev {
+			return false
+		}
+	}
+	return true
+}
+
+// copyArrays moves arrays in one go; subject names one in errors.
+func copyArrays(arrays []arrow.Array, dev Device, subject func(i int) string) ([]arrow.Array, error) {
+	var c cutter
+	cuts := make([]*cut, len(arrays)) // nil where the array is there already
+	for i, arr := range arrays {
+		if DeviceOf(arr) == dev {
+			continue
+		}
+		one, err := c.array(arr.Data(), 0, arr.Len())
+		if err != nil {
+			return nil, fmt.Errorf("%sof type %s: %w", subject(i), arr.DataType(), err)
+		}
+		cuts[i] = &one
+	}
+	moved, err := move(c.parts, dev)
+	if err != nil {
+		return nil, err
+	}
+	defer releaseAll(moved)
+	copies := make([]arrow.Array, len(arrays))
+	for i, one := range cuts {
+		if one == nil {
+			copies[i] = share(arrays[i])
+			continue
+		}
+		data := one.build(moved)
+		copies[i] = over(data, dev)
+		data.Release()
+	}
+	return copies, nil
+}
+
+// share returns one more reference to an array, as NewArray would have made it.
+func share(arr arrow.Array) arrow.Array {
+	if _, ours := arr.(*Array); ours || DeviceOf(arr) == CPU() {
+		arr.Retain()
+		return arr
+	}
+	return NewArray(arr.Data())
+}
+
+func releaseAll[T interface{ Release() }](all []T) {
+	for _, one := range all {
+		one.Release()
+	}
+}

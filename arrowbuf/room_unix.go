@@ -1,0 +1,19 @@
+//go:build unix
+
+package arrowbuf
+
+import "golang.org/x/sys/unix"
+
+// checkRoom asks the kernel whether it would map n bytes now. Go's allocator
+// ends the program where the kernel refuses, so large sizes are asked first.
+func checkRoom(n int64) error {
+	const large = 1 << 30
+	if n < large {
+		return nil
+	}
+	m, err := unix.Mmap(-1, 0, int(n), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE)
+	if err != nil {
+		return err
+	}
+	return unix.Munmap(m)
+}
