@@ -88,7 +88,10 @@ func (a *Array) narrow(null bool) error {
 func (a *Array) oneOfDictionary(t *arrow.DictionaryType, null bool) (*array.Data, error) {
 	var from, to uint64
 	validity, nulls := nullBit(null)
-	dictionary := a.data.Dictionary()
+	dictionary, _ := a.data.Dictionary().(*array.Data)
+	if dictionary == nil {
+		return nil, nil // copying it will say so
+	}
 	if !null {
 		index, err := a.firstBytes(t.Bytes())
 		if err != nil {

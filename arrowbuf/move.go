@@ -111,7 +111,9 @@ func (p *plan) join(s spot, align uintptr) {
 }
 
 // arrange lays the runs out. The one part of a run starts at a multiple of the
-// alignment; several keep the alignment that they have at the source.
+// alignment; several keep the alignment that they have at the source. The
+// allocation is never empty: arrow-go takes empty values without memory for
+// absent ones.
 func (p *plan) arrange() {
 	for i := range p.runs {
 		r := &p.runs[i]
@@ -121,6 +123,7 @@ func (p *plan) arrange() {
 		}
 		p.size = roundUp(r.at + r.to - r.from)
 	}
+	p.size = max(p.size, alignment)
 }
 
 func (p *plan) execute(dev Device) (Buffer, error) {
