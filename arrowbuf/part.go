@@ -38,19 +38,27 @@ func (s spot) address() uintptr { return sliceAddress(s.root.Buf()) + uintptr(s.
 
 func (p part) isWhole() bool { return p.from == 0 && p.to == int64(p.src.Len()) }
 
-// read returns bytes [from, to) of the part: in place where the host reaches
-// them, else copied. Nobody may write to them.
+// read returns bytes [from, to) of the part.
 func (p part) read(from, to int64) ([]byte, error) {
-	src, err := BufferOf(p.src)
+	return readBuffer(p.src, p.from+from, to-from)
+}
+
+// readBuffer returns n bytes of an arrow buffer: in place where the host
+// reaches them, else copied. Nobody may write to them.
+func readBuffer(b *memory.Buffer, from, n int64) ([]byte, error) {
+	src, err := BufferOf(b)
 	if err != nil {
 		return nil, err
 	}
 	defer src.Release()
-	if host, ok := HostBytes(src); ok {
-		return host[p.from+from : p.from+to], nil
+	if err := CheckRange(from, n, src.Len()); err != nil {
+		return nil, err
 	}
-	bytes := make([]byte, to-from)
-	_, err = src.CopyToHost(bytes, p.from+from)
+	if host, ok := HostBytes(src); ok {
+		return host[from : from+n], nil
+	}
+	bytes := make([]byte, n)
+	_, err = src.CopyToHost(bytes, from)
 	return bytes, err
 }
 
