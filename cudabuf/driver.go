@@ -1,0 +1,113 @@
+package cudabuf
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+
+	"github.com/quiver-gpu/quiver/cudabuf/internal/driver"
+	"github.com/quiver-gpu/quiver/cudabuf/internal/purego"
+)
+
+// Driver is a CUDA driver and its devices. It may be used from any goroutine.
+type Driver struct {
+	api     driver.API
+	version int
+	count   int
+
+	mu      sync.Mutex
+	devices map[int]*Device
+	closed  bool
+}
+
+// Open opens the driver of this machine: libcuda.so.1, as the dynamic loader
+// finds it, in the places that WSL, NixOS and containers put it, or at the path
+// in the environment variable QUIVER_LIBCUDA. Without one the error is
+// ErrNoDriver, with a driver but no GPU it is ErrNoDevice.
+//
+// CUDA_VISIBLE_DEVICES counts, as for every CUDA program. Each call answers a
+// Driver of its own, with devices and caches of its own.
+func Open() (*Driver, error) {
+	api, err := purego.Open()
+	if err != nil {
+		return nil, fmt.Errorf("opening CUDA: %w", err)
+	}
+	return New(api)
+}
+
+// New makes a Driver of one of this module's drivers. Programs use Open, and
+// tests cudatest.New.
+func New(api driver.API) (*Driver, error) {
+	d := &Driver{api: api, devices: map[int]*Device{}}
+	err := api.Init()
+	if err == nil {
+		d.version, err = api.DriverGetVersion()
+	}
+	if err == nil {
+		d.count, err = api.DeviceGetCount()
+	}
+	if err != nil {
+		return nil, fmt.Errorf("opening CUDA: %w", err)
+	}
+	return d, nil
+}
+
+// Count is the number of devices.
+func (d *Driver) Count() int { return d.count }
+
+// Version is the newest CUDA version that the driver supports, 12.8 for
+// instance (cuDriverGetVersion).
+func (d *Driver) Version() (major, minor int) { return d.version / 1000, d.version % 1000 / 10 }
+
+// Device returns the device of an ordinal, the same one on every call. The
+// first call retains the device's primary context, which takes a fraction of a
+// second where no one has yet. An ordinal outside [0, Count) is ErrNoDevice.
+func (d *Driver) Device(ordinal int) (*Device, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.closed {
+		return nil, fmt.Errorf("cuda:%d: %w", ordinal, ErrClosed)
+	}
+	if dev, ok := d.devices[ordinal]; ok {
+		return dev, nil
+	}
+	if ordinal < 0 || ordinal >= d.count {
+		return nil, fmt.Errorf("cuda:%d: %w: the driver has %d", ordinal, ErrNoDevice, d.count)
+	}
+	dev, err := openDevice(d, ordinal)
+	if err != nil {
+		return nil, fmt.Errorf("cuda:%d: %w", ordinal, err)
+	}
+	d.devices[ordinal] = dev
+	return dev, nil
+}
+
+// Close gives back all that the driver holds. It refuses, and does nothing,
+// while a buffer or pinned memory of a device is in use: the error says how
+// much. It must not run at the same time as other calls of the devices. A
+// second Close does nothing.
+func (d *Driver) Close() error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.closed {
+		return nil
+	}
+	ordinals := make([]int, 0, len(d.devices))
+	for ordinal := range d.devices {
+		ordinals = append(ordinals, ordinal)
+	}
+	slices.Sort(ordinals)
+	var failure error
+	for _, ordinal := range ordinals {
+		failure = errors.Join(failure, d.devices[ordinal].idle())
+	}
+	if failure != nil {
+		return failure
+	}
+	d.closed = true
+	for _, ordinal := range ordinals {
+		failure = errors.Join(failure, d.devices[ordinal].close())
+	}
+	return errors.Join(failure, d.api.Close())
+}

@@ -1,0 +1,122 @@
+package driver
+
+import (
+	"fmt"
+	"math"
+	"unsafe"
+)
+
+// Dim3 is the size of a grid in blocks or of a block in threads. None of the
+// three may be zero in a launch.
+type Dim3 struct{ X, Y, Z uint32 }
+
+// Kind is the type of a kernel's argument.
+type Kind uint8
+
+// The kinds, one a Go type.
+const (
+	Int32 Kind = iota + 1
+	Uint32
+	Float32
+	Int64
+	Uint64
+	Float64
+	Pointer
+)
+
+func (k Kind) String() string {
+	names := [...]string{"none", "int32", "uint32", "float32", "int64", "uint64", "float64", "pointer"}
+	return names[min(int(k), len(names)-1)]
+}
+
+// Arg is one argument of a launch. A kernel reads its parameter from the low
+// bytes of Bits, which come first: every machine that CUDA runs on is little
+// endian.
+type Arg struct {
+	Kind Kind
+	Bits uint64
+}
+
+// Twin does a kernel's work in Go where there is no GPU: one call does the
+// work of the whole grid.
+type Twin func(*TwinLaunch)
+
+// TwinLaunch is one launch as a Twin sees it. Arguments are counted from 0.
+// Reading an argument as another type than it was passed as, or memory that is
+// not the device's, ends the twin and fails the launch.
+type TwinLaunch struct {
+	Grid, Block Dim3
+	SharedBytes uint32
+
+	args   []Arg
+	memory func(address uintptr, n int64) ([]byte, bool)
+}
+
+// NewTwinLaunch is for drivers that run twins. The function memory answers
+// false for bytes that are not one allocation's.
+func NewTwinLaunch(grid, block Dim3, sharedBytes uint32, args []Arg, memory func(uintptr, int64) ([]byte, bool)) *TwinLaunch {
+	return &TwinLaunch{Grid: grid, Block: block, SharedBytes: sharedBytes, args: args, memory: memory}
+}
+
+// Int32 returns argument i.
+func (l *TwinLaunch) Int32(i int) int32 { return int32(l.bits(i, Int32)) }
+
+// Int64 returns argument i.
+func (l *TwinLaunch) Int64(i int) int64 { return int64(l.bits(i, Int64)) }
+
+// Uint32 returns argument i.
+func (l *TwinLaunch) Uint32(i int) uint32 { return uint32(l.bits(i, Uint32)) }
+
+// Uint64 returns argument i.
+func (l *TwinLaunch) Uint64(i int) uint64 { return l.bits(i, Uint64) }
+
+// Float32 returns argument i.
+func (l *TwinLaunch) Float32(i int) float32 { return math.Float32frombits(uint32(l.bits(i, Float32))) }
+
+// Float64 returns argument i.
+func (l *TwinLaunch) Float64(i int) float64 { return math.Float64frombits(l.bits(i, Float64)) }
+
+// Pointer returns argument i, a device address. Memory makes bytes of it.
+func (l *TwinLaunch) Pointer(i int) uintptr { return uintptr(l.bits(i, Pointer)) }
+
+// Args is the number of arguments.
+func (l *TwinLaunch) Args() int { return len(l.args) }
+
+// Memory returns n bytes of device memory, which the twin may read and write
+// until it returns. Zero bytes are nil at any address.
+func (l *TwinLaunch) Memory(address uintptr, n int64) []byte {
+	if n == 0 {
+		return nil
+	}
+	b, ok := l.memory(address, n)
+	if !ok {
+		panic(&Error{"cuLaunchKernel", IllegalAddress, fmt.Sprintf("the twin asks for %d bytes at %#x", n, address)})
+	}
+	return b
+}
+
+// Elements returns n values of device memory as TwinLaunch.Memory returns
+// bytes. As on a GPU, an address that is no multiple of the value's size is an
+// error.
+func Elements[T int8 | uint8 | int16 | uint16 | int32 | uint32 | int64 | uint64 | float32 | float64](l *TwinLaunch, address uintptr, n int64) []T {
+	var zero T
+	size := unsafe.Sizeof(zero)
+	if n < 0 || n > math.MaxInt64/int64(size) {
+		panic(&Error{"cuLaunchKernel", IllegalAddress, fmt.Sprintf("the twin asks for %d values at %#x", n, address)})
+	}
+	if address%size != 0 {
+		panic(&Error{"cuLaunchKernel", MisalignedAddress, fmt.Sprintf("the twin reads %T at %#x", zero, address)})
+	}
+	b := l.Memory(address, n*int64(size))
+	return unsafe.Slice((*T)(unsafe.Pointer(unsafe.SliceData(b))), n)
+}
+
+func (l *TwinLaunch) bits(i int, k Kind) uint64 {
+	if i < 0 || i >= len(l.args) {
+		panic(&Error{"cuLaunchKernel", InvalidValue, fmt.Sprintf("the twin reads argument %d of %d", i, len(l.args))})
+	}
+	if a := l.args[i]; a.Kind != k {
+		panic(&Error{"cuLaunchKernel", InvalidValue, fmt.Sprintf("argument %d is %v, the twin reads %v", i, a.Kind, k)})
+	}
+	return l.args[i].Bits
+}

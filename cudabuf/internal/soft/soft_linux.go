@@ -1,0 +1,129 @@
+package soft
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+
+	"github.com/quiver-gpu/quiver/cudabuf/internal/driver"
+	"golang.org/x/sys/unix"
+)
+
+// handles counts through the process: a handle of one driver is none of
+// another's.
+var handles atomic.Uintptr
+
+// Driver is a machine with soft devices.
+type Driver struct {
+	config  Config
+	devices []*device
+
+	mu          sync.Mutex
+	initialized bool
+	calls       map[string]int
+	threads     map[int]*device // the current context, by thread id
+	host        map[uintptr][]byte
+	streams     map[driver.Stream]*stream
+	modules     map[driver.Module]*module
+	functions   map[driver.Function]*function
+}
+
+var _ driver.API = (*Driver)(nil)
+
+// Open makes a machine.
+func Open(c Config) (driver.API, error) {
+	d := &Driver{
+		config:    c,
+		calls:     map[string]int{},
+		threads:   map[int]*device{},
+		host:      map[uintptr][]byte{},
+		streams:   map[driver.Stream]*stream{},
+		modules:   map[driver.Module]*module{},
+		functions: map[driver.Function]*function{},
+	}
+	for i := range c.Devices {
+		a, err := newArena(c.MemoryBytes)
+		if err != nil {
+			return nil, errors.Join(err, d.Close())
+		}
+		d.devices = append(d.devices, &device{ordinal: i, context: driver.Context(d.handle()), arena: a})
+	}
+	return d, nil
+}
+
+func (d *Driver) handle() uintptr { return handles.Add(1) }
+
+func (d *Driver) Init() error {
+	d.mu.Lock()
+	d.initialized = true
+	d.mu.Unlock()
+	return d.enter("cuInit")
+}
+
+func (d *Driver) DriverGetVersion() (int, error) { return 12080, d.enter("cuDriverGetVersion") }
+
+// enter begins every call: it counts it and lets the test fail it.
+func (d *Driver) enter(call string) error {
+	d.mu.Lock()
+	d.calls[call]++
+	n, initialized := d.calls[call], d.initialized
+	d.mu.Unlock()
+	if !initialized {
+		return driver.Check(call, driver.NotInitialized)
+	}
+	if d.config.Fail != nil {
+		if r := d.config.Fail(call, n); r != driver.Success {
+			return &driver.Error{Call: call, Code: r, Detail: fmt.Sprintf("injected at call %d", n)}
+		}
+	}
+	return nil
+}
+
+// current begins every call that works in the context of its thread.
+func (d *Driver) current(call string) (*device, error) {
+	failure := d.enter(call)
+	d.mu.Lock()
+	dev := d.threads[unix.Gettid()]
+	alive := dev != nil && dev.retained > 0
+	d.mu.Unlock()
+	switch {
+	case failure != nil:
+		if dev != nil {
+			dev.lose(failure)
+		}
+		return nil, failure
+	case dev == nil:
+		return nil, &driver.Error{Call: call, Code: driver.InvalidContext, Detail: fmt.Sprintf("none is set on thread %d", unix.Gettid())}
+	case !alive:
+		return nil, driver.Check(call, 709)
+	}
+	if lost := dev.lost.Load(); lost != nil {
+		return nil, &driver.Error{Call: call, Code: lost.Code, Detail: "lost: " + lost.Detail}
+	}
+	return dev, nil
+}
+
+// Close gives the memory of the machine back. What was never freed is an
+// error; on a lost device there is nothing left to free.
+func (d *Driver) Close() error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	var leaks error
+	lost := false
+	for _, dev := range d.devices {
+		lost = lost || dev.lost.Load() != nil
+		if dev.retained > 0 {
+			leaks = errors.Join(leaks, fmt.Errorf("cuda:%d: primary context retained %d times more than released", dev.ordinal, dev.retained))
+			continue // its streams may still run
+		}
+		if dev.leaked > 0 {
+			leaks = errors.Join(leaks, fmt.Errorf("cuda:%d: %d allocations never freed", dev.ordinal, dev.leaked))
+		}
+		leaks = errors.Join(leaks, dev.arena.close())
+	}
+	if len(d.host) > 0 && !lost {
+		leaks = errors.Join(leaks, fmt.Errorf("%d allocations of pinned memory never freed", len(d.host)))
+	}
+	return leaks
+}

@@ -1,0 +1,16 @@
+//go:build !linux
+
+package soft
+
+import (
+	"fmt"
+	"runtime"
+
+	"github.com/quiver-gpu/quiver/cudabuf/internal/driver"
+)
+
+// Open answers an error: device memory that faults when the host touches it
+// needs Linux's memfd.
+func Open(Config) (driver.API, error) {
+	return nil, fmt.Errorf("the soft CUDA driver needs linux, not %s", runtime.GOOS)
+}
