@@ -16,6 +16,8 @@ var (
 	ErrShape = errors.New("shape mismatch")
 	// ErrDType: the operation does not take elements of this type.
 	ErrDType = errors.New("dtype mismatch")
+	// ErrNulls: a column with missing values was to become an array.
+	ErrNulls = errors.New("column has nulls")
 )
 
 // NDBuffer is an N-dimensional array: a buffer on a device, the type of its

@@ -1,0 +1,69 @@
+package ndview
+
+import (
+	"encoding/binary"
+	"fmt"
+
+	"github.com/quiver-gpu/quiver/arrowbuf"
+)
+
+// UnpackBits writes bits [bitOffset, bitOffset+n) of an Arrow bitmap (least
+// significant bit first) to the n elements of a: 1 for a set bit, 0 for a clear
+// one, the other way round when inverted. a is C-contiguous, of dtype bool or
+// uint8, and on the device of bits.
+func (a *NDBuffer) UnpackBits(bits arrowbuf.Buffer, bitOffset int64, invert bool) error {
+	n := a.Size()
+	switch {
+	case a.dtype != Bool && a.dtype != Uint8:
+		return fmt.Errorf("unpacking bits to %s: %w", a.dtype, ErrDType)
+	case !a.IsContiguous():
+		return fmt.Errorf("unpacking bits to strides %v, which are not C-contiguous: %w", a.strides, ErrShape)
+	case bitOffset < 0 || bits.Len() < (bitOffset+n+7)/8:
+		return fmt.Errorf("bits [%d, %d) of a bitmap of %d bytes: %w", bitOffset, bitOffset+n, bits.Len(), arrowbuf.ErrOutOfRange)
+	case n == 0:
+		return nil
+	}
+	if dst, ok := a.HostBytes(); ok {
+		src, ok := arrowbuf.HostBytes(bits)
+		if !ok {
+			return fmt.Errorf("unpacking bits of %s to %s: %w", bits.Device(), a.Device(), arrowbuf.ErrDevice)
+		}
+		unpackBits(dst, src, bitOffset, invert)
+		return nil
+	}
+	return launchUnpackBits(a, bits, bitOffset, n, invert)
+}
+
+// spread[b] is the eight bits of b as eight bytes of 0 or 1, lowest first.
+var spread = func() (table [256]uint64) {
+	for b := range table {
+		for bit := range 8 {
+			table[b] |= uint64(b>>bit&1) << (8 * bit)
+		}
+	}
+	return table
+}()
+
+const allOnes = 0x0101010101010101
+
+// unpackBits is UnpackBits on host memory, and the twin of the kernel.
+func unpackBits(dst, bits []byte, bitOffset int64, invert bool) {
+	var flip uint64
+	if invert {
+		flip = allOnes
+	}
+	bits = bits[bitOffset/8:]
+	shift := uint(bitOffset % 8)
+	i := 0
+	for ; len(dst)-i >= 8; i += 8 {
+		b := bits[i/8] >> shift
+		if shift != 0 {
+			b |= bits[i/8+1] << (8 - shift)
+		}
+		binary.LittleEndian.PutUint64(dst[i:], spread[b]^flip)
+	}
+	for ; i < len(dst); i++ {
+		at := uint(i) + shift
+		dst[i] = bits[at/8]>>(at%8)&1 ^ byte(flip)
+	}
+}

@@ -1,0 +1,114 @@
+package ndview
+
+import (
+	"encoding/binary"
+	"fmt"
+	"slices"
+
+	"github.com/quiver-gpu/quiver/arrowbuf"
+)
+
+// CopyFrom copies the elements of another array, on any device, into a. Both
+// are C-contiguous and have the same shape and dtype.
+func (a *NDBuffer) CopyFrom(src *NDBuffer) error {
+	if src.dtype != a.dtype {
+		return fmt.Errorf("copying %s to %s: %w", src.dtype, a.dtype, ErrDType)
+	}
+	if !slices.Equal(src.shape, a.shape) || !src.IsContiguous() || !a.IsContiguous() {
+		return fmt.Errorf("copying %v (strides %v) to %v (strides %v): both must be C-contiguous and of one shape: %w",
+			src.shape, src.strides, a.shape, a.strides, ErrShape)
+	}
+	part, err := src.buf.Slice(src.offset, src.NBytes())
+	if err != nil {
+		return err
+	}
+	defer part.Release()
+	_, err = a.buf.CopyFromDevice(part, a.offset)
+	return err
+}
+
+// FillWhere writes one value to the rows of a, its first axis, at which mask is
+// true. The value is the 8 bytes of pattern, little-endian, repeated over the
+// row: 0 zeroes it. Both arrays are C-contiguous and on one device; mask is of
+// dtype bool and shape [rows].
+func (a *NDBuffer) FillWhere(mask *NDBuffer, pattern uint64) error {
+	switch {
+	case mask.dtype != Bool:
+		return fmt.Errorf("a mask of dtype %s: %w", mask.dtype, ErrDType)
+	case len(a.shape) == 0 || len(mask.shape) != 1 || mask.shape[0] != a.shape[0]:
+		return fmt.Errorf("a mask of shape %v for rows of %v: %w", mask.shape, a.shape, ErrShape)
+	case !a.IsContiguous() || !mask.IsContiguous():
+		return fmt.Errorf("filling strides %v by a mask of strides %v: both must be C-contiguous: %w", a.strides, mask.strides, ErrShape)
+	case a.Size() == 0:
+		return nil
+	}
+	width := a.NBytes() / a.shape[0]
+	if dst, ok := a.HostBytes(); ok {
+		m, ok := mask.HostBytes()
+		if !ok {
+			return fmt.Errorf("a mask on %s for an array on %s: %w", mask.Device(), a.Device(), arrowbuf.ErrDevice)
+		}
+		fillWhere(dst, m, width, pattern)
+		return nil
+	}
+	return launchFillWhere(a, mask, width, pattern)
+}
+
+// fillWhere is FillWhere on host memory, and the twin of the kernel.
+func fillWhere(dst, mask []byte, width int64, pattern uint64) {
+	var word [8]byte
+	binary.LittleEndian.PutUint64(word[:], pattern)
+	for i, missing := range mask {
+		if missing == 0 {
+			continue
+		}
+		row := dst[int64(i)*width : int64(i+1)*width]
+		for len(row) > 0 {
+			row = row[copy(row, word[:]):]
+		}
+	}
+}
+
+// WidenFrom writes the int32 elements of src to a, whose elements are 8 bytes:
+// int64, datetime64 or timedelta64. Both are C-contiguous, of one shape, and on
+// one device.
+func (a *NDBuffer) WidenFrom(src *NDBuffer) error {
+	switch {
+	case src.dtype != Int32 || a.dtype.kind != KindInt && a.dtype.kind != KindDatetime && a.dtype.kind != KindTimedelta || a.dtype.size != 8:
+		return fmt.Errorf("widening %s to %s: %w", src.dtype, a.dtype, ErrDType)
+	case !slices.Equal(src.shape, a.shape) || !src.IsContiguous() || !a.IsContiguous():
+		return fmt.Errorf("widening %v (strides %v) to %v (strides %v): both must be C-contiguous and of one shape: %w",
+			src.shape, src.strides, a.shape, a.strides, ErrShape)
+	case a.Size() == 0:
+		return nil
+	}
+	if dst, ok := a.HostBytes(); ok {
+		from, ok := src.HostBytes()
+		if !ok {
+			return fmt.Errorf("widening %s to %s: %w", src.Device(), a.Device(), arrowbuf.ErrDevice)
+		}
+		widenInt32(dst, from)
+		return nil
+	}
+	return launchWiden(a, src)
+}
+
+// widenInt32 is WidenFrom on host memory, and the twin of the kernel.
+func widenInt32(dst, src []byte) {
+	for i := 0; i+4 <= len(src); i += 4 {
+		v := int64(int32(binary.NativeEndian.Uint32(src[i:])))
+		binary.NativeEndian.PutUint64(dst[2*i:], uint64(v))
+	}
+}
+
+// Zero sets every byte of a C-contiguous array to 0.
+func (a *NDBuffer) Zero() error {
+	if !a.IsContiguous() {
+		return fmt.Errorf("zeroing strides %v, which are not C-contiguous: %w", a.strides, ErrShape)
+	}
+	if dst, ok := a.HostBytes(); ok {
+		clear(dst)
+		return nil
+	}
+	return setBytes(a, 0)
+}
