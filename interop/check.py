@@ -1,0 +1,360 @@
+"""Checks that what arrow2zarr writes is what it was given.
+
+Every input is converted, and read back with zarr-python, tensorstore, zarrita
+and anndata; every value, null and type must equal what pyarrow reads from the
+input, floats bit for bit. Columns of other types than the command converts must
+be refused: exit code 3, an error that names the column and its type, nothing
+left behind.
+
+Usage: check.py [--command bin/arrow2zarr] [--device cpu] [--keep FOLDER]
+       [--only TEXT] [-v]
+"""
+
+import argparse
+import base64
+import collections
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import zarr
+
+import inputs
+import oracle
+import readers
+
+USAGE, INPUT = 2, 3
+
+
+@dataclass
+class Case:
+    """One conversion, and what must come of it."""
+
+    path: Path
+    table: pa.Table
+    columns: list[str] | None = None  # as given to --columns
+    flags: tuple[str, ...] = ()
+    piped: bool = False  # through standard input
+    refused: list[pa.Field] | None = None  # one of these must be named by the error
+    output: Path | None = None
+    counts: collections.Counter = field(default_factory=collections.Counter)
+    faults: list[str] = field(default_factory=list)
+
+    def __str__(self) -> str:
+        chosen = [] if self.columns is None else [f"({len(self.columns)} of {self.table.num_columns} columns)"]
+        return " ".join([label(self.path), *chosen, *self.flags, *(["by pipe"] if self.piped else [])])
+
+
+def label(path: Path) -> str:
+    """The name of an input, with the folder that tells it from its namesakes."""
+    return f"{path.parent.name}/{path.name}"
+
+
+def cases(paths: list[Path]) -> list[Case]:
+    """For each input: all of it, and its good columns alone where not all are."""
+    found = []
+    for path in paths:
+        table = oracle.read(path)
+        names = collections.Counter(table.schema.names)
+        bad = [f for f in table.schema if names[f.name] > 1 or not oracle.supported(f.type)]
+        good = [f.name for f in table.schema if f not in bad]
+        found.append(Case(path, table, refused=bad or None))
+        if bad and good:
+            found.append(Case(path, table, columns=good))
+    return found
+
+
+def variants(of: list[Case]) -> list[Case]:
+    """Some inputs again with other flags, and one that asks for no such column."""
+    by_name = {label(c.path): c for c in of if c.refused is None}
+    flags = [
+        ("--codec", "none"),
+        ("--codec", "gzip:6"),
+        ("--codec", "zstd:9", "--chunk-rows", "7"),
+        ("--codec", "none", "--chunk-rows", "7", "--shard-rows", "28"),
+        ("--codec", "zstd:1", "--chunk-rows", "16", "--shard-rows", "64", "--jobs", "3"),
+        ("--chunk-rows", "1"),
+    ]
+    found = []
+    for name in ("made/nulls.arrow", "made/uneven.arrows", "made/nulls.parquet", "made/replaced-dictionaries.arrows"):
+        found += [Case(by_name[name].path, by_name[name].table, flags=f) for f in flags]
+    for name in ("made/empty.arrow", "made/all-null.arrow"):
+        found += [Case(by_name[name].path, by_name[name].table, flags=f) for f in flags[:4]]
+    weather = by_name["testdata/weather.arrow"]
+    large = ("--codec", "gzip", "--chunk-rows", "1000", "--shard-rows", "5000")
+    found.append(Case(weather.path, weather.table, flags=large))
+    found.append(Case(weather.path, weather.table, flags=("--max-memory", "8MiB", "--jobs", "1")))
+    for name in ("made/uneven.arrows", "testdata/weather.arrows"):
+        found.append(Case(by_name[name].path, by_name[name].table, piped=True))
+    return found
+
+
+class Checker:
+    def __init__(self, command: Path, device: str, folder: Path):
+        self.command, self.device, self.folder = command, device, folder
+
+    def convert(self, case: Case, number: int) -> None:
+        """Runs the command, and checks how it ended and what it left."""
+        place = self.folder / f"{number:03}"
+        place.mkdir(parents=True)
+        output = place / "out.zarr"
+        arguments = [str(self.command), "convert", "-" if case.piped else str(case.path), str(output)]
+        arguments += ["--device", self.device, "--no-progress", *case.flags]
+        if case.columns is not None:
+            arguments += ["--columns", ",".join(case.columns)]
+        stdin = open(case.path, "rb") if case.piped else subprocess.DEVNULL
+        run = subprocess.run(arguments, stdin=stdin, capture_output=True, text=True, timeout=120)
+        left = sorted(p.name for p in place.iterdir())
+
+        if case.refused is None:
+            if run.returncode != 0 or left != [output.name]:
+                case.faults.append(f"exit code {run.returncode}, left {left}: {run.stderr.strip()[-500:]}")
+            else:
+                case.output = output
+            return
+        if run.returncode != INPUT:
+            case.faults.append(f"exit code {run.returncode}, expected {INPUT}: {run.stderr.strip()[-500:]}")
+        if left:
+            case.faults.append(f"left {left}, expected nothing")
+        if not any(names(run.stderr, f) for f in case.refused):
+            wanted = ", ".join(f"{f.name} ({f.type})" for f in case.refused)
+            case.faults.append(f"the error names none of {wanted}: {run.stderr.strip()[-500:]}")
+        case.counts["refused"] += 1
+
+    def check(self, case: Case, zarrita: readers.Zarrita) -> None:
+        """Compares an output with its input."""
+        fields = [f for f in case.table.schema if case.columns is None or f.name in case.columns]
+        self.check_root(case, fields)
+        arrays = readers.zarr_python(case.output)
+        root = zarr.open_consolidated(str(case.output), mode="r")
+        values = {path: a[...] for path, a in arrays.items()}
+        expected_names = set()
+        for f in fields:
+            wanted = oracle.column(f, case.table.column(f.name))
+            try:
+                expected_names |= self.check_column(case, f, wanted, root[f.name], values)
+            except (Fault, KeyError) as e:
+                case.faults.append(f"{f.name} ({f.type}): {e}")
+        if not case.faults and set(values) != expected_names:
+            case.faults.append(f"arrays {sorted(set(values) ^ expected_names)} are too few or too many")
+        self.check_storage(case, arrays)
+
+        # What zarr-python read is now known to be right.
+        for reader in (readers.Tensorstore(), zarrita):
+            promised = [p for p, a in values.items() if reader.can_read(a.dtype)]
+            for path, got in reader.read(case.output, promised).items():
+                if isinstance(got, Exception):
+                    case.faults.append(f"{reader.name}: {path}: {got}")
+                elif reason := difference(got, values[path]):
+                    case.faults.append(f"{reader.name}: {path}: {reason}")
+                case.counts[reader.name] += 1
+
+    def check_root(self, case: Case, fields: list[pa.Field]) -> None:
+        attributes = dict(zarr.open_group(str(case.output), mode="r").attrs)
+        order = [f.name for f in fields]
+        if attributes.get("column-order") != order:
+            case.faults.append(f"column-order is {attributes.get('column-order')}, expected {order}")
+        if attributes.get("num_rows") != case.table.num_rows:
+            case.faults.append(f"num_rows is {attributes.get('num_rows')}, expected {case.table.num_rows}")
+        kept = pa.ipc.read_schema(pa.py_buffer(base64.b64decode(attributes["arrow_schema"])))
+        # The Arrow schema of a Parquet file is the reader's reading of it: the
+        # metadata is no part of it, and neither are names inside of types.
+        wanted = pa.schema(fields, metadata=case.table.schema.metadata)
+        if not kept.equals(wanted, check_metadata=case.path.suffix != ".parquet"):
+            case.faults.append(f"arrow_schema holds\n{kept}\nexpected\n{wanted}")
+
+    def check_column(self, case, field, wanted: oracle.Column, node, values: dict) -> set[str]:
+        """Compares one column as zarr-python and anndata read it, and returns
+        the paths of its arrays."""
+        name = field.name
+        shape = {"array": zarr.Array}.get(wanted.form, zarr.Group)
+        if not isinstance(node, shape):
+            raise Fault(f"is a {type(node).__name__}, expected a {shape.__name__}")
+        case.counts["columns"] += 1
+
+        if isinstance(node, zarr.Array):
+            same("values", values[name], wanted.values)
+            paths = {name}
+        elif wanted.form == "categorical":
+            codes, categories = values[f"{name}/codes"], values[f"{name}/categories"]
+            if codes.dtype.kind != "i":
+                raise Fault(f"codes of type {codes.dtype}, expected signed integers")
+            same("missing rows", codes == -1, wanted.missing)
+            same("values", decode(codes, categories, wanted), wanted.values)
+            paths = {f"{name}/codes", f"{name}/categories"}
+        else:
+            same("values", values[f"{name}/values"], wanted.values)
+            same("missing rows", values.get(f"{name}/mask", np.zeros_like(wanted.missing)), wanted.missing)
+            paths = {f"{name}/values"} | ({f"{name}/mask"} & set(values))
+            if wanted.form == "null" or wanted.missing.any():
+                paths.add(f"{name}/mask")
+            elements = values.get(f"{name}/element_mask")
+            if wanted.element_missing is not None and elements is not None:
+                present = ~wanted.missing
+                same("missing elements", elements[present], wanted.element_missing[present])
+                paths.add(f"{name}/element_mask")
+            elif wanted.element_missing is not None and wanted.element_missing[~wanted.missing].any():
+                raise Fault("no element_mask")
+        case.counts["zarr-python"] += len(paths)
+        self.check_attributes(field, wanted, node)
+        if wanted.encoding is not None:
+            got, missing = readers.read_anndata(node)
+            same("missing rows by anndata", missing, wanted.missing)
+            same("values by anndata", fill(got, missing, wanted), wanted.values)
+            case.counts["anndata"] += 1
+        return paths
+
+    def check_attributes(self, field: pa.Field, wanted: oracle.Column, node) -> None:
+        attributes, t = node.attrs, oracle.storage(field.type)
+        expected = {}
+        if wanted.encoding is not None:
+            expected["encoding-type"] = wanted.encoding
+        if pa.types.is_dictionary(t):
+            expected["ordered"] = t.ordered
+        if pa.types.is_timestamp(t) and t.tz is not None:
+            expected["timezone"] = t.tz
+        if pa.types.is_decimal(t):
+            expected |= {"precision": t.precision, "scale": t.scale}
+        if not isinstance(attributes.get("arrow_type"), str):
+            raise Fault("no attribute arrow_type")
+        for key, value in expected.items():
+            if key not in attributes or attributes[key] != value or type(attributes[key]) is not type(value):
+                raise Fault(f"attribute {key} is {attributes.get(key)!r}, expected {value!r}")
+
+    def check_storage(self, case: Case, arrays: dict[str, zarr.Array]) -> None:
+        """Checks that chunks and codecs are those that the flags asked for."""
+        flags = dict(zip(case.flags[::2], case.flags[1::2]))
+        codec = flags.get("--codec", "zstd").partition(":")[0]
+        codec = {"none": [], "zstd": ["ZstdCodec"], "gzip": ["GzipCodec"]}[codec]
+        for path, a in arrays.items():
+            if a.size == 0 or a.nchunks_initialized == 0 or path.endswith("/categories"):
+                continue  # stored as no more than a fill value, or not by rows
+            if [type(c).__name__ for c in a.compressors] != codec:
+                case.faults.append(f"{path}: compressed by {a.compressors}, expected {codec}")
+            rows = int(flags.get("--chunk-rows", a.chunks[0]))
+            if a.chunks[0] != min(rows, a.shape[0]) and a.shards is None:
+                case.faults.append(f"{path}: chunks of {a.chunks[0]} rows, expected {rows}")
+            if "--shard-rows" in flags and a.shape[0] > rows and (a.shards is None or a.chunks[0] != rows):
+                case.faults.append(f"{path}: shards {a.shards} of chunks {a.chunks}, expected {case.flags}")
+
+
+class Fault(Exception):
+    """Something was not as expected."""
+
+
+def names(message: str, f: pa.Field) -> bool:
+    """Tells whether an error names a column and its type."""
+    kind = str(f.type).partition("<")[0].partition("[")[0].partition("(")[0]
+    twice = "more than once" in message or "duplicate" in message
+    return f.name in message and (twice or kind in message)
+
+
+def decode(codes: np.ndarray, categories: np.ndarray, wanted: oracle.Column) -> np.ndarray:
+    """The values that codes stand for, with the fill value where there is none."""
+    if len(codes) and codes.max() >= len(categories):
+        raise Fault(f"code {codes.max()} of {len(categories)} categories")
+    if len(categories) == 0:
+        return wanted.values[:0] if len(codes) == 0 else fill(np.empty_like(wanted.values), codes < 0, wanted)
+    return fill(categories[np.where(codes < 0, 0, codes)], codes < 0, wanted)
+
+
+def fill(values: np.ndarray, missing: np.ndarray, wanted: oracle.Column) -> np.ndarray:
+    """The values with the expected fill value where they are missing."""
+    values = np.array(values)
+    if missing.any() and wanted.missing.any():
+        values[missing] = wanted.values[wanted.missing][0]
+    return values
+
+
+def same(what: str, got: np.ndarray, wanted: np.ndarray) -> None:
+    if reason := difference(got, wanted):
+        raise Fault(f"{what}: {reason}")
+
+
+def difference(got: np.ndarray, wanted: np.ndarray) -> str | None:
+    """Says how two arrays differ: in shape, dtype or a bit of a value."""
+    got, wanted = np.asarray(got), np.asarray(wanted)
+    if got.shape != wanted.shape:
+        return f"shape {got.shape}, expected {wanted.shape}"
+    text = [readers.is_text(a.dtype) or a.dtype == object for a in (got, wanted)]
+    if all(text):
+        got, wanted = got.astype(object), wanted.astype(object)
+        unequal = np.array([type(g) is not type(w) or g != w for g, w in zip(got.flat, wanted.flat)], bool)
+    elif got.dtype.newbyteorder("<") != wanted.dtype.newbyteorder("<"):
+        return f"dtype {got.dtype}, expected {wanted.dtype}"
+    elif got.size == 0:
+        return None
+    else:
+        bits = [np.ascontiguousarray(a.astype(a.dtype.newbyteorder("<"))).view(f"V{a.dtype.itemsize}") for a in (got, wanted)]
+        unequal = (bits[0] != bits[1]).ravel()
+    if not unequal.any():
+        return None
+    at = int(np.argmax(unequal))
+    return f"{int(unequal.sum())} of {got.size} differ, first element {at}: {got.flat[at]!r}, expected {wanted.flat[at]!r}"
+
+
+def report(done: list[Case], verbose: bool) -> int:
+    """Prints a line a case and returns how many failed."""
+    columns = ("columns", "zarr-python", "tensorstore", "zarrita", "anndata")
+    width = max(len(str(c)) for c in done)
+    print(f"{'arrays read by':>{width}}  {'  '.join(f'{c:>11}' for c in columns)}")
+    for case in done:
+        if case.faults:
+            print(f"FAIL {case}")
+            for fault in case.faults if verbose else case.faults[:5]:
+                print(f"     {fault}")
+            if len(case.faults) > 5 and not verbose:
+                print(f"     ... and {len(case.faults) - 5} more (-v shows them)")
+        elif case.refused is not None:
+            print(f"{str(case):{width}}  refused, as it should be")
+        else:
+            print(f"{str(case):{width}}  {'  '.join(f'{case.counts[c]:11}' for c in columns)}")
+    total = sum((c.counts for c in done), collections.Counter())
+    print(f"{'all':{width}}  {'  '.join(f'{total[c]:11}' for c in columns)}")
+    return sum(bool(c.faults) for c in done)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--command", type=Path, default=inputs.ROOT / "bin" / "arrow2zarr")
+    parser.add_argument("--device", default="auto")
+    parser.add_argument("--keep", type=Path, help="keep what was written in this folder")
+    parser.add_argument("--only", default="", help="check only inputs with this in their name")
+    parser.add_argument("-v", "--verbose", action="store_true")
+    options = parser.parse_args()
+
+    if not inputs.SHARED.is_dir() and os.environ.get("CI"):
+        sys.exit(f"{inputs.SHARED} is absent, and CI is set")
+    shared = inputs.shared()
+    if not shared:
+        print(f"{inputs.SHARED} is absent: the files of other projects are left out")
+
+    folder = options.keep or Path(tempfile.mkdtemp(prefix="interop-"))
+    try:
+        checker = Checker(options.command, options.device, folder / "zarr")
+        todo = cases(inputs.made(folder / "made") + inputs.testdata() + shared)
+        todo = [c for c in todo + variants(todo) if options.only in str(c)]
+        for number, case in enumerate(todo):
+            checker.convert(case, number)
+        written = [c for c in todo if c.output is not None]
+        zarrita = readers.Zarrita([c.output for c in written])
+        for case in written:
+            checker.check(case, zarrita)
+    finally:
+        if options.keep is None:
+            shutil.rmtree(folder)
+    failed = report(todo, options.verbose)
+    if not zarrita.float16:
+        print("float16 was not read by zarrita: this Node has no Float16Array")
+    print(f"{len(todo) - failed} passed, {failed} failed")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
