@@ -6,55 +6,57 @@ import (
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
-	"github.com/apache/arrow-go/v18/arrow/memory"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/quiver-gpu/quiver/arrowbuf"
+	"github.com/quiver-gpu/quiver/cudabuf"
+	"github.com/quiver-gpu/quiver/cudabuf/cudatest"
 )
 
 // A host touch of device memory ends these tests with a fault.
 func TestArraysOfEveryTypeGoToADeviceAndBack(t *testing.T) {
-	for _, dtype := range movable {
-		for _, nulls := range []bool{false, true} {
-			name := dtype.String()
-			if nulls {
-				name += " with nulls"
-			}
-			t.Run(name, func(t *testing.T) {
-				mem := memory.NewCheckedAllocator(memory.DefaultAllocator)
-				defer mem.AssertSize(t, 0)
-				dev := newFake(t)
-				rng := rand.New(rand.NewPCG(1, uint64(dtype.ID())))
-				const n = 67
-				host := randomArray(t, mem, rng, dtype, n, nulls)
-				defer host.Release()
-				bounds := [][2]int{{0, n}, {0, 0}, {n, n}, {8, 8}, {8, 33}, {n - 1, n}}
-				for range 6 {
-					i := rng.IntN(n)
-					bounds = append(bounds, [2]int{i, i + rng.IntN(n-i)})
-				}
-				whole := copyArray(t, host, dev)
-				defer whole.Release()
-				requireSame(t, host, whole)
-				for _, b := range bounds {
-					// Cut on the host and moved, and moved and cut there.
-					slice := array.NewSlice(host, int64(b[0]), int64(b[1]))
-					moved := copyArray(t, slice, dev)
-					requireSame(t, slice, moved)
-					assert.Less(t, moved.Data().Offset(), 8)
-					cut := whole.Slice(b[0], b[1])
-					requireSame(t, slice, cut)
-					again := copyArray(t, cut, newFake(t))
-					requireSame(t, slice, again)
-					again.Release()
-					cut.Release()
-					moved.Release()
-					slice.Release()
-				}
-			})
+	cudatest.ForEachDevice(t, func(t *testing.T, dev *cudabuf.Device) {
+		for _, dtype := range movable {
+			t.Run(dtype.String(), func(t *testing.T) { testType(t, dev, dtype, false) })
+			t.Run(dtype.String()+" with nulls", func(t *testing.T) { testType(t, dev, dtype, true) })
 		}
+	})
+}
+
+func testType(t *testing.T, dev arrowbuf.Device, dtype arrow.DataType, nulls bool) {
+	rng := rand.New(rand.NewPCG(1, uint64(dtype.ID())))
+	const n = 43
+	host := randomArray(t, checked(t), rng, dtype, n, nulls)
+	defer host.Release()
+	whole := copyArray(t, host, dev)
+	defer whole.Release()
+	requireSame(t, host, whole)
+	bounds := [][2]int{{0, n}, {0, 0}, {n, n}, {8, 8}, {8, 33}, {n - 1, n}}
+	for range 3 {
+		i := rng.IntN(n)
+		bounds = append(bounds, [2]int{i, i + rng.IntN(n-i)})
 	}
+	for _, b := range bounds {
+		testSlice(t, host, whole, b[0], b[1])
+	}
+}
+
+// testSlice checks elements [i, j) of the same array on the host and on a
+// device: cut on the host and moved, moved and cut, and moved again.
+func testSlice(t *testing.T, host arrow.Array, whole *arrowbuf.Array, i, j int) {
+	slice := array.NewSlice(host, int64(i), int64(j))
+	defer slice.Release()
+	moved := copyArray(t, slice, whole.Device())
+	defer moved.Release()
+	requireSame(t, slice, moved)
+	assert.Less(t, moved.Data().Offset(), 8)
+	cut := whole.Slice(i, j)
+	defer cut.Release()
+	requireSame(t, slice, cut)
+	other := copyArray(t, cut, counted(whole.Device()))
+	defer other.Release()
+	requireSame(t, slice, other)
 }
 
 func copyArray(t testing.TB, arr arrow.Array, dev arrowbuf.Device) *arrowbuf.Array {

@@ -14,6 +14,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quiver-gpu/quiver/arrowbuf"
+	"github.com/quiver-gpu/quiver/cudabuf"
+	"github.com/quiver-gpu/quiver/cudabuf/cudatest"
 )
 
 func TestCopyToTheCPUSharesAHostBatch(t *testing.T) {
@@ -30,58 +32,70 @@ func TestCopyToTheCPUSharesAHostBatch(t *testing.T) {
 }
 
 func TestCopyToTheDeviceOfABatchSharesIt(t *testing.T) {
-	dev := newFake(t)
-	moved := copyBatch(t, randomBatch(t, checked(t), 20, arrow.PrimitiveTypes.Int32, arrow.BinaryTypes.String), dev)
-	defer moved.Release()
-	copies := dev.toDevice.Load()
-	same, err := arrowbuf.CopyTo(moved, dev)
-	require.NoError(t, err)
-	defer same.Release()
-	assert.Same(t, moved, same)
-	assert.Equal(t, copies, dev.toDevice.Load())
+	onDevices(t, func(t *testing.T, dev *countingDevice) {
+		moved := copyBatch(t, randomBatch(t, checked(t), 20, arrow.PrimitiveTypes.Int32, arrow.BinaryTypes.String), dev)
+		defer moved.Release()
+		copies := dev.up.Load()
+		same, err := arrowbuf.CopyTo(moved, dev)
+		require.NoError(t, err)
+		defer same.Release()
+		assert.Same(t, moved, same)
+		assert.Equal(t, copies, dev.up.Load())
+	})
 }
 
 func TestBatchesGoFromDeviceToDevice(t *testing.T) {
 	host := randomBatch(t, checked(t), 50, movable...)
-	first := copyBatch(t, host, newFake(t))
-	defer first.Release()
-	second := copyBatch(t, first, newFake(t))
-	defer second.Release()
-	requireSameBatch(t, host, second)
+	cudatest.ForEachDriver(t, 2, func(t *testing.T, d *cudabuf.Driver) {
+		var devices [2]*cudabuf.Device
+		for i := range devices {
+			var err error
+			devices[i], err = d.Device(i)
+			require.NoError(t, err)
+		}
+		first := copyBatch(t, host, devices[0])
+		defer first.Release()
+		second := copyBatch(t, first, devices[1])
+		defer second.Release()
+		requireSameBatch(t, host, second)
+	})
 }
 
 func TestABatchOfSeveralDevicesMovesOnlyWhatIsElsewhere(t *testing.T) {
-	dev := newFake(t)
-	host := randomBatch(t, checked(t), 20, arrow.PrimitiveTypes.Int32, arrow.BinaryTypes.String)
-	there := copyArray(t, host.Column(0), dev)
-	defer there.Release()
-	mixed, err := arrowbuf.NewRecordBatch(host.Schema(), []arrow.Array{there, host.Column(1)}, 20)
-	require.NoError(t, err)
-	defer mixed.Release()
-	moved := copyBatch(t, mixed, dev)
-	defer moved.Release()
-	assert.Same(t, there, moved.Column(0))
-	requireSameBatch(t, host, moved)
-	back, err := mixed.ToHost()
-	require.NoError(t, err)
-	defer back.Release()
-	assert.Same(t, host.Column(1), back.Column(1))
-	assert.True(t, array.RecordEqual(host, back))
+	onDevices(t, func(t *testing.T, dev *countingDevice) {
+		host := randomBatch(t, checked(t), 20, arrow.PrimitiveTypes.Int32, arrow.BinaryTypes.String)
+		there := copyArray(t, host.Column(0), dev)
+		defer there.Release()
+		mixed, err := arrowbuf.NewRecordBatch(host.Schema(), []arrow.Array{there, host.Column(1)}, 20)
+		require.NoError(t, err)
+		defer mixed.Release()
+		moved := copyBatch(t, mixed, dev)
+		defer moved.Release()
+		assert.Same(t, there, moved.Column(0))
+		requireSameBatch(t, host, moved)
+		back, err := mixed.ToHost()
+		require.NoError(t, err)
+		defer back.Release()
+		assert.Same(t, host.Column(1), back.Column(1))
+		assert.True(t, array.RecordEqual(host, back))
+	})
 }
 
 func TestBatchesWithoutRowsOrColumnsGoToADevice(t *testing.T) {
-	mem := checked(t)
-	noRows := randomBatch(t, mem, 0, movable...)
-	noColumns := array.NewRecordBatch(arrow.NewSchema(nil, nil), nil, 0)
-	never := array.NewRecordBatch(noRows.Schema(), buildEmpty(t, noRows.Schema()), 0)
-	for name, host := range map[string]arrow.RecordBatch{"no rows": noRows, "no columns": noColumns, "no buffers": never} {
-		t.Run(name, func(t *testing.T) {
-			moved := copyBatch(t, host, newFake(t))
-			defer moved.Release()
-			requireSameBatch(t, host, moved)
-			assert.Equal(t, host.NumCols(), moved.NumCols())
-		})
-	}
+	onDevices(t, func(t *testing.T, dev *countingDevice) {
+		mem := checked(t)
+		noRows := randomBatch(t, mem, 0, movable...)
+		noColumns := array.NewRecordBatch(arrow.NewSchema(nil, nil), nil, 0)
+		never := array.NewRecordBatch(noRows.Schema(), buildEmpty(t, noRows.Schema()), 0)
+		for name, host := range map[string]arrow.RecordBatch{"no rows": noRows, "no columns": noColumns, "no buffers": never} {
+			t.Run(name, func(t *testing.T) {
+				moved := copyBatch(t, host, dev)
+				defer moved.Release()
+				requireSameBatch(t, host, moved)
+				assert.Equal(t, host.NumCols(), moved.NumCols())
+			})
+		}
+	})
 }
 
 // buildEmpty makes columns whose buffers are all nil, as foreign producers do.
@@ -98,76 +112,78 @@ func buildEmpty(t *testing.T, schema *arrow.Schema) []arrow.Array {
 }
 
 func TestCopyToNamesTheColumnItCannotMove(t *testing.T) {
-	mem := checked(t)
-	list := arrow.ListOf(arrow.PrimitiveTypes.Int8)
-	for _, dtype := range []arrow.DataType{
-		list, arrow.LargeListOf(arrow.PrimitiveTypes.Int8), arrow.ListViewOf(arrow.PrimitiveTypes.Int8),
-		arrow.StructOf(arrow.Field{Name: "x", Type: arrow.PrimitiveTypes.Int8}),
-		arrow.MapOf(arrow.BinaryTypes.String, arrow.PrimitiveTypes.Int8),
-		arrow.RunEndEncodedOf(arrow.PrimitiveTypes.Int32, arrow.PrimitiveTypes.Int8),
-		arrow.SparseUnionOf([]arrow.Field{{Name: "x", Type: arrow.PrimitiveTypes.Int8}}, []arrow.UnionTypeCode{0}),
-		arrow.DenseUnionOf([]arrow.Field{{Name: "x", Type: arrow.PrimitiveTypes.Int8}}, []arrow.UnionTypeCode{0}),
-		arrow.FixedSizeListOf(1, list), newTagged(list),
-	} {
-		t.Run(dtype.String(), func(t *testing.T) {
-			dev := newFake(t)
-			builder := array.NewBuilder(mem, dtype)
-			defer builder.Release()
-			builder.AppendEmptyValue()
-			column := builder.NewArray()
-			defer column.Release()
-			fine := array.NewNull(1)
-			schema := arrow.NewSchema([]arrow.Field{{Name: "fine", Type: arrow.Null}, {Name: "odd", Type: dtype}}, nil)
-			host := array.NewRecordBatch(schema, []arrow.Array{fine, column}, 1)
-			defer host.Release()
-			_, err := arrowbuf.CopyTo(host, dev)
-			require.ErrorIs(t, err, arrow.ErrNotImplemented)
-			assert.ErrorContains(t, err, `column 1, "odd", of type `+dtype.String())
-			assert.Zero(t, dev.allocs.Load())
-		})
-	}
+	onDevices(t, func(t *testing.T, dev *countingDevice) {
+		mem := checked(t)
+		list := arrow.ListOf(arrow.PrimitiveTypes.Int8)
+		for _, dtype := range []arrow.DataType{
+			list, arrow.LargeListOf(arrow.PrimitiveTypes.Int8), arrow.ListViewOf(arrow.PrimitiveTypes.Int8),
+			arrow.StructOf(arrow.Field{Name: "x", Type: arrow.PrimitiveTypes.Int8}),
+			arrow.MapOf(arrow.BinaryTypes.String, arrow.PrimitiveTypes.Int8),
+			arrow.RunEndEncodedOf(arrow.PrimitiveTypes.Int32, arrow.PrimitiveTypes.Int8),
+			arrow.SparseUnionOf([]arrow.Field{{Name: "x", Type: arrow.PrimitiveTypes.Int8}}, []arrow.UnionTypeCode{0}),
+			arrow.DenseUnionOf([]arrow.Field{{Name: "x", Type: arrow.PrimitiveTypes.Int8}}, []arrow.UnionTypeCode{0}),
+			arrow.FixedSizeListOf(1, list), newTagged(list),
+		} {
+			t.Run(dtype.String(), func(t *testing.T) {
+				builder := array.NewBuilder(mem, dtype)
+				defer builder.Release()
+				builder.AppendEmptyValue()
+				column := builder.NewArray()
+				defer column.Release()
+				fine := array.NewNull(1)
+				schema := arrow.NewSchema([]arrow.Field{{Name: "fine", Type: arrow.Null}, {Name: "odd", Type: dtype}}, nil)
+				host := array.NewRecordBatch(schema, []arrow.Array{fine, column}, 1)
+				defer host.Release()
+				_, err := arrowbuf.CopyTo(host, dev)
+				require.ErrorIs(t, err, arrow.ErrNotImplemented)
+				assert.ErrorContains(t, err, `column 1, "odd", of type `+dtype.String())
+				assert.Zero(t, dev.allocs.Load())
+			})
+		}
+	})
 }
 
 func TestCopyToRefusesBuffersThatAreTooSmall(t *testing.T) {
-	bytesOf := func(n int) *memory.Buffer { return memory.NewBufferBytes(make([]byte, n)) }
-	offsets := func(b ...byte) *memory.Buffer {
-		var out []byte
-		for _, v := range b {
-			out = append(out, v, 0, 0, 0)
+	onDevices(t, func(t *testing.T, dev *countingDevice) {
+		bytesOf := func(n int) *memory.Buffer { return memory.NewBufferBytes(make([]byte, n)) }
+		offsets := func(b ...byte) *memory.Buffer {
+			var out []byte
+			for _, v := range b {
+				out = append(out, v, 0, 0, 0)
+			}
+			return memory.NewBufferBytes(out)
 		}
-		return memory.NewBufferBytes(out)
-	}
-	str, i32 := arrow.BinaryTypes.String, arrow.PrimitiveTypes.Int32
-	for name, data := range map[string]*array.Data{
-		"values":             array.NewData(i32, 3, []*memory.Buffer{nil, bytesOf(11)}, nil, 0, 0),
-		"values, offset":     array.NewData(i32, 3, []*memory.Buffer{nil, bytesOf(12)}, nil, 0, 1),
-		"no values":          array.NewData(i32, 3, []*memory.Buffer{nil, nil}, nil, 0, 0),
-		"no buffers":         array.NewData(i32, 3, nil, nil, 0, 0),
-		"negative offset":    array.NewData(i32, 3, []*memory.Buffer{nil, bytesOf(12)}, nil, 0, -1),
-		"negative length":    array.NewData(i32, -3, []*memory.Buffer{nil, bytesOf(12)}, nil, 0, 0),
-		"huge length":        array.NewData(i32, 1<<62, []*memory.Buffer{nil, bytesOf(12)}, nil, 0, 0),
-		"bits":               array.NewData(arrow.FixedWidthTypes.Boolean, 9, []*memory.Buffer{nil, bytesOf(1)}, nil, 0, 0),
-		"bitmap":             array.NewData(i32, 9, []*memory.Buffer{bytesOf(1), bytesOf(36)}, nil, 1, 0),
-		"bitmap, count open": array.NewData(i32, 9, []*memory.Buffer{bytesOf(1), bytesOf(36)}, nil, -1, 0),
-		"string offsets":     array.NewData(str, 2, []*memory.Buffer{nil, offsets(0, 1), bytesOf(2)}, nil, 0, 0),
-		"string bytes":       array.NewData(str, 2, []*memory.Buffer{nil, offsets(0, 1, 3), bytesOf(2)}, nil, 0, 0),
-		"no string bytes":    array.NewData(str, 2, []*memory.Buffer{nil, offsets(0, 1, 3), nil}, nil, 0, 0),
-		"falling offsets":    array.NewData(str, 2, []*memory.Buffer{nil, offsets(2, 1, 1), bytesOf(2)}, nil, 0, 0),
-		"negative offsets":   array.NewData(str, 1, []*memory.Buffer{nil, memory.NewBufferBytes([]byte{255, 255, 255, 255, 0, 0, 0, 0}), bytesOf(2)}, nil, 0, 0),
-		"views":              array.NewData(arrow.BinaryTypes.StringView, 2, []*memory.Buffer{nil, bytesOf(31)}, nil, 0, 0),
-		"list values": array.NewData(arrow.FixedSizeListOf(2, i32), 2, []*memory.Buffer{nil},
-			[]arrow.ArrayData{array.NewData(i32, 3, []*memory.Buffer{nil, bytesOf(12)}, nil, 0, 0)}, 0, 0),
-		"no list values": array.NewData(arrow.FixedSizeListOf(2, i32), 2, []*memory.Buffer{nil}, nil, 0, 0),
-		"no dictionary":  array.NewData(&arrow.DictionaryType{IndexType: i32, ValueType: str}, 2, []*memory.Buffer{nil, bytesOf(8)}, nil, 0, 0),
-	} {
-		t.Run(name, func(t *testing.T) {
-			dev := newFake(t)
-			_, err := arrowbuf.CopyArrayTo(bare{data}, dev)
-			require.ErrorIs(t, err, arrow.ErrInvalid)
-			assert.ErrorContains(t, err, "array of type "+data.DataType().String())
-			assert.Zero(t, dev.allocs.Load())
-		})
-	}
+		str, i32 := arrow.BinaryTypes.String, arrow.PrimitiveTypes.Int32
+		for name, data := range map[string]*array.Data{
+			"values":             array.NewData(i32, 3, []*memory.Buffer{nil, bytesOf(11)}, nil, 0, 0),
+			"values, offset":     array.NewData(i32, 3, []*memory.Buffer{nil, bytesOf(12)}, nil, 0, 1),
+			"no values":          array.NewData(i32, 3, []*memory.Buffer{nil, nil}, nil, 0, 0),
+			"no buffers":         array.NewData(i32, 3, nil, nil, 0, 0),
+			"negative offset":    array.NewData(i32, 3, []*memory.Buffer{nil, bytesOf(12)}, nil, 0, -1),
+			"negative length":    array.NewData(i32, -3, []*memory.Buffer{nil, bytesOf(12)}, nil, 0, 0),
+			"huge length":        array.NewData(i32, 1<<62, []*memory.Buffer{nil, bytesOf(12)}, nil, 0, 0),
+			"bits":               array.NewData(arrow.FixedWidthTypes.Boolean, 9, []*memory.Buffer{nil, bytesOf(1)}, nil, 0, 0),
+			"bitmap":             array.NewData(i32, 9, []*memory.Buffer{bytesOf(1), bytesOf(36)}, nil, 1, 0),
+			"bitmap, count open": array.NewData(i32, 9, []*memory.Buffer{bytesOf(1), bytesOf(36)}, nil, -1, 0),
+			"string offsets":     array.NewData(str, 2, []*memory.Buffer{nil, offsets(0, 1), bytesOf(2)}, nil, 0, 0),
+			"string bytes":       array.NewData(str, 2, []*memory.Buffer{nil, offsets(0, 1, 3), bytesOf(2)}, nil, 0, 0),
+			"no string bytes":    array.NewData(str, 2, []*memory.Buffer{nil, offsets(0, 1, 3), nil}, nil, 0, 0),
+			"falling offsets":    array.NewData(str, 2, []*memory.Buffer{nil, offsets(2, 1, 1), bytesOf(2)}, nil, 0, 0),
+			"negative offsets":   array.NewData(str, 1, []*memory.Buffer{nil, memory.NewBufferBytes([]byte{255, 255, 255, 255, 0, 0, 0, 0}), bytesOf(2)}, nil, 0, 0),
+			"views":              array.NewData(arrow.BinaryTypes.StringView, 2, []*memory.Buffer{nil, bytesOf(31)}, nil, 0, 0),
+			"list values": array.NewData(arrow.FixedSizeListOf(2, i32), 2, []*memory.Buffer{nil},
+				[]arrow.ArrayData{array.NewData(i32, 3, []*memory.Buffer{nil, bytesOf(12)}, nil, 0, 0)}, 0, 0),
+			"no list values": array.NewData(arrow.FixedSizeListOf(2, i32), 2, []*memory.Buffer{nil}, nil, 0, 0),
+			"no dictionary":  array.NewData(&arrow.DictionaryType{IndexType: i32, ValueType: str}, 2, []*memory.Buffer{nil, bytesOf(8)}, nil, 0, 0),
+		} {
+			t.Run(name, func(t *testing.T) {
+				_, err := arrowbuf.CopyArrayTo(bare{data}, dev)
+				require.ErrorIs(t, err, arrow.ErrInvalid)
+				assert.ErrorContains(t, err, "array of type "+data.DataType().String())
+				assert.Zero(t, dev.allocs.Load())
+			})
+		}
+	})
 }
 
 // bare is an array that arrow-go's constructors would not make.
@@ -188,25 +204,26 @@ func (b bare) Retain()                      {}
 func (b bare) Release()                     {}
 
 func TestCopyToPassesTheDevicesErrorsOn(t *testing.T) {
-	dev := newFake(t)
-	host := randomBatch(t, checked(t), 20, movable...)
-	dev.failAlloc.Store(true)
-	_, err := arrowbuf.CopyTo(host, dev)
-	assert.ErrorIs(t, err, arrowbuf.ErrOutOfMemory)
-	dev.failAlloc.Store(false)
-	dev.failCopies.Store(true)
-	_, err = arrowbuf.CopyTo(host, dev)
-	assert.ErrorIs(t, err, errFake)
-	dev.failCopies.Store(false)
-	moved := copyBatch(t, host, dev)
-	defer moved.Release()
-	dev.failCopies.Store(true)
-	_, err = moved.ToHost()
-	assert.ErrorIs(t, err, errFake)
-	_, err = moved.MarshalJSON()
-	assert.ErrorIs(t, err, errFake)
-	_, err = arrowbuf.CopyTo(host, nil)
-	assert.ErrorContains(t, err, "there is no device")
+	onDevices(t, func(t *testing.T, dev *countingDevice) {
+		host := randomBatch(t, checked(t), 20, movable...)
+		dev.failAlloc.Store(true)
+		_, err := arrowbuf.CopyTo(host, dev)
+		assert.ErrorIs(t, err, arrowbuf.ErrOutOfMemory)
+		dev.failAlloc.Store(false)
+		dev.failCopies.Store(true)
+		_, err = arrowbuf.CopyTo(host, dev)
+		assert.ErrorIs(t, err, errBroken)
+		dev.failCopies.Store(false)
+		moved := copyBatch(t, host, dev)
+		defer moved.Release()
+		dev.failCopies.Store(true)
+		_, err = moved.ToHost()
+		assert.ErrorIs(t, err, errBroken)
+		_, err = moved.MarshalJSON()
+		assert.ErrorIs(t, err, errBroken)
+		_, err = arrowbuf.CopyTo(host, nil)
+		assert.ErrorContains(t, err, "there is no device")
+	})
 }
 
 func TestTheBuffersOfAnIPCMessageGoInOneCopy(t *testing.T) {
@@ -215,29 +232,27 @@ func TestTheBuffersOfAnIPCMessageGoInOneCopy(t *testing.T) {
 	w := ipc.NewWriter(&stream, ipc.WithSchema(host.Schema()))
 	require.NoError(t, w.Write(host))
 	require.NoError(t, w.Close())
-	for _, rows := range [][2]int64{{0, 500}, {8, 499}} {
-		r, err := ipc.NewReader(bytes.NewReader(stream.Bytes()))
-		require.NoError(t, err)
-		require.True(t, r.Next())
-		read := r.RecordBatch().NewSlice(rows[0], rows[1])
-		dev := newFake(t)
-		moved := copyBatch(t, read, dev)
-		assert.EqualValues(t, 1, dev.allocs.Load(), "allocations")
-		rebased := int64(0)
-		if rows[0] > 0 {
-			rebased = int64(countOffsets(host.Schema()))
-		}
-		assert.EqualValues(t, 1+rebased, dev.toDevice.Load(), "copies")
-		requireAligned(t, moved)
-		requireSameBatch(t, read, moved)
-		down := dev.toHost.Load()
-		back, err := arrowbuf.CopyTo(moved, arrowbuf.CPU())
-		require.NoError(t, err)
-		assert.EqualValues(t, 1, dev.toHost.Load()-down, "copies down")
-		back.Release()
-		moved.Release()
-		read.Release()
-		r.Release()
+	for name, c := range map[string]struct{ from, copies int64 }{
+		"whole": {0, 1},
+		"slice": {8, 1 + int64(countOffsets(host.Schema()))}, // rebased ones come from elsewhere
+	} {
+		t.Run(name, func(t *testing.T) {
+			onDevices(t, func(t *testing.T, dev *countingDevice) {
+				r, err := ipc.NewReader(bytes.NewReader(stream.Bytes()))
+				require.NoError(t, err)
+				defer r.Release()
+				require.True(t, r.Next())
+				read := r.RecordBatch().NewSlice(c.from, 499)
+				defer read.Release()
+				moved := copyBatch(t, read, dev)
+				defer moved.Release()
+				assert.EqualValues(t, 1, dev.allocs.Load(), "allocations")
+				assert.Equal(t, c.copies, dev.up.Load(), "copies")
+				requireAligned(t, moved)
+				requireSameBatch(t, read, moved)
+				assert.EqualValues(t, 1, dev.down.Load(), "copies down")
+			})
+		})
 	}
 }
 
@@ -265,44 +280,47 @@ func countOffsets(schema *arrow.Schema) (n int) {
 }
 
 func TestBuffersOfTheirOwnShareOneAlignedAllocation(t *testing.T) {
-	host := randomBatch(t, checked(t), 33, arrow.PrimitiveTypes.Int8, arrow.PrimitiveTypes.Int64, arrow.BinaryTypes.String)
-	dev := newFake(t)
-	moved := copyBatch(t, host, dev)
-	defer moved.Release()
-	assert.EqualValues(t, 1, dev.allocs.Load(), "allocations")
-	for _, column := range moved.Columns() {
-		for _, b := range column.Data().Buffers() {
-			if b != nil {
-				assert.Zero(t, bufferOf(t, b).Address()%64)
+	onDevices(t, func(t *testing.T, dev *countingDevice) {
+		host := randomBatch(t, checked(t), 33, arrow.PrimitiveTypes.Int8, arrow.PrimitiveTypes.Int64, arrow.BinaryTypes.String)
+		moved := copyBatch(t, host, dev)
+		defer moved.Release()
+		assert.EqualValues(t, 1, dev.allocs.Load(), "allocations")
+		for _, column := range moved.Columns() {
+			for _, b := range column.Data().Buffers() {
+				if b != nil {
+					assert.Zero(t, bufferOf(t, b).Address()%64)
+				}
 			}
 		}
-	}
+	})
 }
 
 // Two buffers without a common root may not be copied as one, however close:
 // the bytes between them belong to somebody else.
 func TestOnlyBuffersOfOneRootAreJoined(t *testing.T) {
-	memoryBlock := make([]byte, 64)
-	columns := []arrow.Array{
-		int8s(memory.NewBufferBytes(memoryBlock[:16])),
-		int8s(memory.NewBufferBytes(memoryBlock[16:32])),
-	}
-	schema := arrow.NewSchema([]arrow.Field{{Name: "a", Type: arrow.PrimitiveTypes.Int8}, {Name: "b", Type: arrow.PrimitiveTypes.Int8}}, nil)
-	dev := newFake(t)
-	moved := copyBatch(t, array.NewRecordBatch(schema, columns, 16), dev)
-	defer moved.Release()
-	assert.EqualValues(t, 2, dev.toDevice.Load(), "copies")
+	onDevices(t, func(t *testing.T, dev *countingDevice) {
+		memoryBlock := make([]byte, 64)
+		columns := []arrow.Array{
+			int8s(memory.NewBufferBytes(memoryBlock[:16])),
+			int8s(memory.NewBufferBytes(memoryBlock[16:32])),
+		}
+		schema := arrow.NewSchema([]arrow.Field{{Name: "a", Type: arrow.PrimitiveTypes.Int8}, {Name: "b", Type: arrow.PrimitiveTypes.Int8}}, nil)
+		moved := copyBatch(t, array.NewRecordBatch(schema, columns, 16), dev)
+		defer moved.Release()
+		assert.EqualValues(t, 2, dev.up.Load(), "copies")
+	})
 }
 
 func TestFarPartsOfOneRootAreNotJoined(t *testing.T) {
-	root := memory.NewBufferBytes(make([]byte, 1<<20))
-	columns := []arrow.Array{int8s(memory.SliceBuffer(root, 0, 16)), int8s(memory.SliceBuffer(root, 1<<19, 16))}
-	schema := arrow.NewSchema([]arrow.Field{{Name: "a", Type: arrow.PrimitiveTypes.Int8}, {Name: "b", Type: arrow.PrimitiveTypes.Int8}}, nil)
-	dev := newFake(t)
-	moved := copyBatch(t, array.NewRecordBatch(schema, columns, 16), dev)
-	defer moved.Release()
-	assert.EqualValues(t, 2, dev.toDevice.Load(), "copies")
-	assert.EqualValues(t, 32, dev.bytesUp.Load())
+	onDevices(t, func(t *testing.T, dev *countingDevice) {
+		root := memory.NewBufferBytes(make([]byte, 1<<20))
+		columns := []arrow.Array{int8s(memory.SliceBuffer(root, 0, 16)), int8s(memory.SliceBuffer(root, 1<<19, 16))}
+		schema := arrow.NewSchema([]arrow.Field{{Name: "a", Type: arrow.PrimitiveTypes.Int8}, {Name: "b", Type: arrow.PrimitiveTypes.Int8}}, nil)
+		moved := copyBatch(t, array.NewRecordBatch(schema, columns, 16), dev)
+		defer moved.Release()
+		assert.EqualValues(t, 2, dev.up.Load(), "copies")
+		assert.EqualValues(t, 32, dev.bytesUp.Load())
+	})
 }
 
 func int8s(b *memory.Buffer) arrow.Array {
@@ -312,32 +330,35 @@ func int8s(b *memory.Buffer) arrow.Array {
 // Values that lie askew on the host are straight on the device, where a kernel
 // could not load them otherwise.
 func TestMisalignedValuesAreAlignedOnTheDevice(t *testing.T) {
-	block := memory.NewBufferBytes(make([]byte, 4096))
-	var columns []arrow.Array
-	var fields []arrow.Field
-	for i, dtype := range []arrow.FixedWidthDataType{
-		arrow.PrimitiveTypes.Int64.(arrow.FixedWidthDataType), arrow.PrimitiveTypes.Int32.(arrow.FixedWidthDataType),
-		arrow.PrimitiveTypes.Int16.(arrow.FixedWidthDataType), &arrow.Decimal128Type{Precision: 10},
-	} {
-		values := memory.SliceBuffer(block, 1000*i+3, 160)
-		data := array.NewData(dtype, 160/dtype.Bytes(), []*memory.Buffer{nil, values}, nil, 0, 0)
-		columns = append(columns, array.NewSlice(array.MakeFromData(data), 0, 10))
-		fields = append(fields, arrow.Field{Name: dtype.Name(), Type: dtype})
-	}
-	moved := copyBatch(t, array.NewRecordBatch(arrow.NewSchema(fields, nil), columns, 10), newFake(t))
-	defer moved.Release()
-	requireAligned(t, moved)
+	onDevices(t, func(t *testing.T, dev *countingDevice) {
+		block := memory.NewBufferBytes(make([]byte, 4096))
+		var columns []arrow.Array
+		var fields []arrow.Field
+		for i, dtype := range []arrow.FixedWidthDataType{
+			arrow.PrimitiveTypes.Int64.(arrow.FixedWidthDataType), arrow.PrimitiveTypes.Int32.(arrow.FixedWidthDataType),
+			arrow.PrimitiveTypes.Int16.(arrow.FixedWidthDataType), &arrow.Decimal128Type{Precision: 10},
+		} {
+			values := memory.SliceBuffer(block, 1000*i+3, 160)
+			data := array.NewData(dtype, 160/dtype.Bytes(), []*memory.Buffer{nil, values}, nil, 0, 0)
+			columns = append(columns, array.NewSlice(array.MakeFromData(data), 0, 10))
+			fields = append(fields, arrow.Field{Name: dtype.Name(), Type: dtype})
+		}
+		moved := copyBatch(t, array.NewRecordBatch(arrow.NewSchema(fields, nil), columns, 10), dev)
+		defer moved.Release()
+		requireAligned(t, moved)
+	})
 }
 
 func TestSlicesCopyOnlyWhatTheyShow(t *testing.T) {
-	host := randomArray(t, checked(t), rand.New(rand.NewPCG(3, 3)), arrow.PrimitiveTypes.Int64, 1<<16, true)
-	defer host.Release()
-	slice := array.NewSlice(host, 30003, 30013)
-	defer slice.Release()
-	dev := newFake(t)
-	moved := copyArray(t, slice, dev)
-	defer moved.Release()
-	assert.EqualValues(t, 2+13*8, dev.bytesUp.Load())
+	onDevices(t, func(t *testing.T, dev *countingDevice) {
+		host := randomArray(t, checked(t), rand.New(rand.NewPCG(3, 3)), arrow.PrimitiveTypes.Int64, 1<<16, true)
+		defer host.Release()
+		slice := array.NewSlice(host, 30003, 30013)
+		defer slice.Release()
+		moved := copyArray(t, slice, dev)
+		defer moved.Release()
+		assert.EqualValues(t, 2+13*8, dev.bytesUp.Load())
+	})
 }
 
 func TestALookAtOneElementCopiesLittle(t *testing.T) {
@@ -353,14 +374,15 @@ func TestALookAtOneElementCopiesLittle(t *testing.T) {
 	dtype := &arrow.DictionaryType{IndexType: arrow.PrimitiveTypes.Int8, ValueType: views.DataType()}
 	dictionary := array.NewDictionaryArray(dtype, indices, views)
 	defer dictionary.Release()
-	for _, host := range []arrow.Array{views, dictionary} {
-		dev := newFake(t)
-		moved := copyArray(t, host, dev)
-		down := dev.bytesDown.Load()
-		assert.Equal(t, host.ValueStr(7), moved.ValueStr(7))
-		assert.Less(t, dev.bytesDown.Load()-down, int64(200))
-		moved.Release()
-	}
+	onDevices(t, func(t *testing.T, dev *countingDevice) {
+		for _, host := range []arrow.Array{views, dictionary} {
+			moved := copyArray(t, host, dev)
+			dev.bytesDown.Store(0)
+			assert.Equal(t, host.ValueStr(7), moved.ValueStr(7))
+			assert.Less(t, dev.bytesDown.Load(), int64(200))
+			moved.Release()
+		}
+	})
 }
 
 func checked(t testing.TB) memory.Allocator {

@@ -15,7 +15,7 @@ const (
 	// maxGap is how many bytes that nobody asked for are copied to save a
 	// copy call. A call costs a GPU some microseconds, in which its link moves
 	// far more than this; the bound keeps the memory that gaps waste small.
-	maxGap = 4096
+	maxGap = 16 << 10
 )
 
 // run is bytes [from, to) of one root buffer, which go in one copy to the bytes
