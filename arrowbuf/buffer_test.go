@@ -1,0 +1,238 @@
+package arrowbuf_test
+
+import (
+	"bytes"
+	"io"
+	"math"
+	"testing"
+	"testing/iotest"
+
+	"github.com/apache/arrow-go/v18/arrow/memory"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/quiver-gpu/quiver/arrowbuf"
+	"github.com/quiver-gpu/quiver/cudabuf"
+	"github.com/quiver-gpu/quiver/cudabuf/cudatest"
+)
+
+// everywhere runs a test of the contracts of Device and Buffer on the CPU and
+// on each kind of device.
+func everywhere(t *testing.T, test func(t *testing.T, dev arrowbuf.Device)) {
+	t.Run("cpu", func(t *testing.T) { test(t, arrowbuf.CPU()) })
+	cudatest.ForEachDevice(t, func(t *testing.T, dev *cudabuf.Device) { test(t, dev) })
+}
+
+// alloc returns a buffer with bytes 0, 1, 2, ..., released with the test.
+func alloc(t *testing.T, dev arrowbuf.Device, n int) arrowbuf.Buffer {
+	t.Helper()
+	b, err := dev.Alloc(int64(n))
+	require.NoError(t, err)
+	t.Cleanup(b.Release)
+	_, err = b.CopyFromHost(count(0, n), 0)
+	require.NoError(t, err)
+	return b
+}
+
+func count(from, n int) []byte {
+	out := make([]byte, n)
+	for i := range out {
+		out[i] = byte(from + i)
+	}
+	return out
+}
+
+func contents(t *testing.T, b arrowbuf.Buffer) []byte {
+	t.Helper()
+	out := make([]byte, b.Len())
+	n, err := b.CopyToHost(out, 0)
+	require.NoError(t, err)
+	require.EqualValues(t, len(out), n)
+	return out
+}
+
+func TestBuffersReadAsReaderAtAsks(t *testing.T) {
+	everywhere(t, func(t *testing.T, dev arrowbuf.Device) {
+		for _, n := range []int{0, 1, 1000} {
+			b := alloc(t, dev, n)
+			assert.NoError(t, iotest.TestReader(io.NewSectionReader(b, 0, b.Len()), count(0, n)))
+			if n == 1000 {
+				assert.NoError(t, iotest.TestReader(io.NewSectionReader(b, 37, 500), count(37, 500)))
+			}
+			got, err := b.ReadAt(make([]byte, 1), b.Len())
+			assert.Zero(t, got)
+			assert.ErrorIs(t, err, io.EOF)
+			_, err = b.ReadAt(make([]byte, 1), -1)
+			assert.ErrorIs(t, err, arrowbuf.ErrOutOfRange)
+			got, err = b.ReadAt(make([]byte, n+5), 0)
+			assert.Equal(t, n, got)
+			assert.ErrorIs(t, err, io.EOF)
+		}
+	})
+}
+
+func TestBuffersWriteAsWriterAtAsks(t *testing.T) {
+	everywhere(t, func(t *testing.T, dev arrowbuf.Device) {
+		b := alloc(t, dev, 100)
+		w := io.NewOffsetWriter(b, 10)
+		n, err := w.Write([]byte("abc"))
+		require.NoError(t, err)
+		assert.Equal(t, 3, n)
+		want := count(0, 100)
+		copy(want[10:], "abc")
+		assert.Equal(t, want, contents(t, b))
+		for _, off := range []int64{-1, 99, 101, math.MaxInt64} {
+			n, err := b.WriteAt([]byte("xy"), off)
+			assert.Zero(t, n)
+			assert.ErrorIs(t, err, arrowbuf.ErrOutOfRange)
+		}
+		assert.Equal(t, want, contents(t, b))
+	})
+}
+
+func TestBuffersSliceAndCopyWithinTheirBounds(t *testing.T) {
+	everywhere(t, func(t *testing.T, dev arrowbuf.Device) {
+		b := alloc(t, dev, 100)
+		part, err := b.Slice(20, 50)
+		require.NoError(t, err)
+		defer part.Release()
+		deeper, err := part.Slice(5, 10)
+		require.NoError(t, err)
+		defer deeper.Release()
+		assert.Equal(t, count(25, 10), contents(t, deeper))
+		assert.Equal(t, b.Address()+25, deeper.Address())
+		assert.Same(t, dev, deeper.Device())
+		_, err = deeper.CopyFromHost([]byte{1, 2}, 3)
+		require.NoError(t, err)
+		assert.Equal(t, []byte{27, 1, 2, 30}, contents(t, b)[27:31])
+		for _, r := range [][2]int64{{-1, 1}, {0, 101}, {101, 0}, {99, 2}, {5, -1}, {5, math.MaxInt64}} {
+			_, err := b.Slice(r[0], r[1])
+			assert.ErrorIs(t, err, arrowbuf.ErrOutOfRange, r)
+		}
+		for _, pos := range []int64{-1, 99, math.MaxInt64} {
+			_, err := b.CopyFromHost(make([]byte, 2), pos)
+			assert.ErrorIs(t, err, arrowbuf.ErrOutOfRange)
+			_, err = b.CopyToHost(make([]byte, 2), pos)
+			assert.ErrorIs(t, err, arrowbuf.ErrOutOfRange)
+			_, err = b.CopyFromDevice(deeper, pos)
+			assert.ErrorIs(t, err, arrowbuf.ErrOutOfRange)
+		}
+	})
+}
+
+func TestBuffersCopyAndCompareAcrossDevices(t *testing.T) {
+	everywhere(t, func(t *testing.T, dev arrowbuf.Device) {
+		for _, other := range []arrowbuf.Device{dev, arrowbuf.CPU()} {
+			src, dst := alloc(t, other, 40), alloc(t, dev, 100)
+			n, err := dst.CopyFromDevice(src, 60)
+			require.NoError(t, err)
+			assert.EqualValues(t, 40, n)
+			assert.Equal(t, append(count(0, 60), count(0, 40)...), contents(t, dst))
+			head, err := dst.Slice(0, 40)
+			require.NoError(t, err)
+			for _, pair := range [][2]arrowbuf.Buffer{{head, src}, {src, head}} {
+				same, err := pair[0].Equal(pair[1])
+				require.NoError(t, err)
+				assert.True(t, same)
+			}
+			_, err = src.WriteAt([]byte{99}, 39)
+			require.NoError(t, err)
+			for _, pair := range [][2]arrowbuf.Buffer{{head, src}, {src, head}, {dst, src}, {src, dst}} {
+				same, err := pair[0].Equal(pair[1])
+				require.NoError(t, err)
+				assert.False(t, same)
+			}
+			head.Release()
+		}
+	})
+}
+
+func TestBuffersOfNoBytesHaveNoAddress(t *testing.T) {
+	everywhere(t, func(t *testing.T, dev arrowbuf.Device) {
+		empty := alloc(t, dev, 0)
+		cut, err := alloc(t, dev, 10).Slice(10, 0)
+		require.NoError(t, err)
+		defer cut.Release()
+		for _, b := range []arrowbuf.Buffer{empty, cut} {
+			assert.Zero(t, b.Len())
+			assert.Zero(t, b.Address())
+			assert.Empty(t, contents(t, b))
+			view := b.Arrow()
+			assert.Zero(t, view.Len())
+			view.Release()
+		}
+	})
+}
+
+func TestAllocRefusesWhatThereIsNot(t *testing.T) {
+	everywhere(t, func(t *testing.T, dev arrowbuf.Device) {
+		_, err := dev.Alloc(-1)
+		assert.ErrorIs(t, err, arrowbuf.ErrOutOfRange)
+		for _, n := range []int64{1 << 50, math.MaxInt64} {
+			_, err = dev.Alloc(n)
+			assert.ErrorIs(t, err, arrowbuf.ErrOutOfMemory)
+		}
+	})
+}
+
+func TestReleasedBuffersAreRefused(t *testing.T) {
+	everywhere(t, func(t *testing.T, dev arrowbuf.Device) {
+		b, err := dev.Alloc(10)
+		require.NoError(t, err)
+		b.Retain()
+		b.Release()
+		require.Len(t, contents(t, b), 10)
+		b.Release()
+		_, err = b.Slice(0, 0)
+		assert.ErrorIs(t, err, arrowbuf.ErrReleased)
+		_, err = b.CopyToHost(make([]byte, 1), 0)
+		assert.ErrorIs(t, err, arrowbuf.ErrReleased)
+		_, err = b.WriteAt(make([]byte, 1), 0)
+		assert.ErrorIs(t, err, arrowbuf.ErrReleased)
+		_, err = b.ReadAt(make([]byte, 1), 0)
+		assert.ErrorIs(t, err, arrowbuf.ErrReleased)
+		assert.Panics(t, b.Release)
+	})
+}
+
+func TestCPUBuffersAreAlignedAndReachableInPlace(t *testing.T) {
+	for _, n := range []int{1, 63, 64, 100_000} {
+		b := alloc(t, arrowbuf.CPU(), n)
+		assert.Zero(t, b.Address()%64)
+		host, ok := arrowbuf.HostBytes(b)
+		require.True(t, ok)
+		assert.True(t, bytes.Equal(count(0, n), host))
+	}
+	onDevices(t, func(t *testing.T, dev *countingDevice) {
+		_, ok := arrowbuf.HostBytes(alloc(t, dev.Device, 8))
+		assert.False(t, ok)
+	})
+}
+
+func TestCPUBuffersHoldTheMemoryTheyWrap(t *testing.T) {
+	mem := memory.NewCheckedAllocator(memory.DefaultAllocator)
+	host := memory.NewResizableBuffer(mem)
+	host.Resize(100)
+	copy(host.Bytes(), count(0, 100))
+	b, err := arrowbuf.WrapHost(host)
+	require.NoError(t, err)
+	host.Release()
+	part, err := b.Slice(90, 10)
+	require.NoError(t, err)
+	b.Release()
+	view := part.Arrow()
+	part.Release()
+	assert.Equal(t, count(90, 10), view.Bytes())
+	assert.NotZero(t, mem.CurrentAlloc())
+	view.Release()
+	mem.AssertSize(t, 0)
+
+	_, err = arrowbuf.WrapHost(nil)
+	assert.Error(t, err)
+	onDevices(t, func(t *testing.T, dev *countingDevice) {
+		view := alloc(t, dev.Device, 8).Arrow()
+		defer view.Release()
+		_, err := arrowbuf.WrapHost(view)
+		assert.ErrorIs(t, err, arrowbuf.ErrDevice)
+	})
+}
