@@ -1,0 +1,101 @@
+package codec
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"sync"
+
+	"github.com/klauspost/compress/gzip"
+	"github.com/quiver-gpu/quiver/zarr/internal/metajson"
+)
+
+// Gzip compresses with gzip (RFC 1952). Level is 0 (stored) to 9.
+type Gzip struct {
+	Level int
+}
+
+// Name is "gzip".
+func (Gzip) Name() string { return "gzip" }
+
+func (g Gzip) configuration() any { return metajson.Members{{Key: "level", Value: g.Level}} }
+
+func parseGzip(config *metajson.Object) (Codec, error) {
+	var g Gzip
+	if err := config.Need("level", &g.Level); err != nil {
+		return nil, err
+	}
+	return g, g.check()
+}
+
+func (g Gzip) check() error {
+	if g.Level < 0 || g.Level > 9 {
+		return fmt.Errorf("gzip: level %d is not within 0 to 9", g.Level)
+	}
+	return nil
+}
+
+var (
+	gzipWriters [10]sync.Pool // of *gzip.Writer, by level
+	gzipReaders sync.Pool     // of *gzip.Reader
+)
+
+func (g Gzip) encode(dst, src []byte) ([]byte, error) {
+	if err := g.check(); err != nil {
+		return nil, err
+	}
+	out := bytes.NewBuffer(dst)
+	w, ok := gzipWriters[g.Level].Get().(*gzip.Writer)
+	if ok {
+		w.Reset(out)
+	} else {
+		w, _ = gzip.NewWriterLevel(out, g.Level) // the level is checked
+	}
+	defer gzipWriters[g.Level].Put(w)
+	if _, err := w.Write(src); err != nil {
+		return nil, err
+	}
+	if err := w.Close(); err != nil {
+		return nil, err
+	}
+	return out.Bytes(), nil
+}
+
+func (Gzip) decode(dst, src []byte, limit int64) ([]byte, error) {
+	r, ok := gzipReaders.Get().(*gzip.Reader)
+	if !ok {
+		r = new(gzip.Reader)
+	}
+	defer gzipReaders.Put(r)
+	if err := r.Reset(bytes.NewReader(src)); err != nil {
+		return nil, err
+	}
+	dst = dst[:0]
+	for int64(len(dst)) < limit {
+		if len(dst) == cap(dst) {
+			dst = slices.Grow(dst, 512)
+		}
+		n, err := r.Read(dst[len(dst):min(int64(cap(dst)), limit)])
+		dst = dst[:len(dst)+n]
+		if errors.Is(err, io.EOF) {
+			return dst, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	// The end, with its checksum, comes after the last byte.
+	if n, err := io.ReadFull(r, make([]byte, 1)); n > 0 {
+		return nil, tooLong(limit)
+	} else if !errors.Is(err, io.EOF) {
+		return nil, err
+	}
+	return dst, nil
+}
+
+func (Gzip) bound(n int64) int64 { return roomy(n) }
+
+// ratio: deflate cannot do better than 258 bytes in 2 bits.
+func (Gzip) ratio() int64 { return 1032 }

@@ -1,0 +1,100 @@
+package codec
+
+import (
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/quiver-gpu/quiver/arrowbuf"
+	"github.com/quiver-gpu/quiver/ndview"
+)
+
+// Scratch is the memory in which one call at a time encodes or decodes. It
+// grows to what its chunks need and is then used again. The zero value is
+// ready; [GetScratch] takes one from a pool.
+type Scratch struct {
+	// KeepEmpty encodes values that equal the fill value like any others.
+	KeepEmpty bool
+	// Host is where the elements of device arrays come to the host; nil for
+	// memory that is allocated for each call.
+	Host *HostPool
+	// OnHost, where set, is told of every copy from a device.
+	OnHost func(bytes int64, took time.Duration)
+
+	buffers []*[]byte
+	used    int
+	pinned  []hostMemory
+}
+
+var scratches = sync.Pool{New: func() any { return new(Scratch) }}
+
+// GetScratch takes a Scratch from a pool.
+func GetScratch() *Scratch { return scratches.Get().(*Scratch) }
+
+// Release gives the memory of s back. What was encoded in it is gone.
+func (s *Scratch) Release() {
+	s.Reset()
+	s.KeepEmpty, s.Host, s.OnHost = false, nil, nil
+	scratches.Put(s)
+}
+
+// Reset makes all of the memory of s free to be used again.
+func (s *Scratch) Reset() {
+	s.used = 0
+	for _, m := range s.pinned {
+		m.free()
+	}
+	s.pinned = s.pinned[:0]
+}
+
+// mark and back bracket work whose buffers may be used again after it.
+func (s *Scratch) mark() int     { return s.used }
+func (s *Scratch) back(mark int) { s.used = mark }
+
+// next is a buffer of any size to append to. Append through the pointer, so
+// that what grew stays.
+func (s *Scratch) next() *[]byte {
+	if s.used == len(s.buffers) {
+		s.buffers = append(s.buffers, new([]byte))
+	}
+	s.used++
+	return s.buffers[s.used-1]
+}
+
+// Bytes returns n bytes, which hold anything. They are good until s encodes,
+// decodes or is reset.
+func (s *Scratch) Bytes(n int64) []byte { return s.sized(n) }
+
+// HostBytes returns n bytes of the host memory that copies to and from a device
+// fastest. They are good until s encodes, decodes or is reset.
+func (s *Scratch) HostBytes(dev arrowbuf.Device, n int64) []byte {
+	m := s.Host.get(dev, int(n))
+	s.pinned = append(s.pinned, m)
+	return m.data
+}
+
+func (s *Scratch) sized(n int64) []byte {
+	buf := s.next()
+	*buf = slices.Grow((*buf)[:0], int(n))[:n]
+	return *buf
+}
+
+// elements returns the elements in C order on the host: in place where they
+// lie so already.
+func (s *Scratch) elements(v *ndview.NDBuffer) ([]byte, error) {
+	if raw, ok := v.HostBytes(); ok {
+		return raw, nil
+	}
+	if _, ok := arrowbuf.HostBytes(v.Buffer()); ok {
+		raw := s.sized(v.NBytes())
+		return raw, v.CopyToHost(raw)
+	}
+	raw := s.HostBytes(v.Device(), v.NBytes())
+	if s.OnHost == nil {
+		return raw, v.CopyToHost(raw)
+	}
+	start := time.Now()
+	err := v.CopyToHost(raw)
+	s.OnHost(v.NBytes(), time.Since(start))
+	return raw, err
+}

@@ -1,0 +1,63 @@
+package codec
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/quiver-gpu/quiver/zarr/internal/metajson"
+)
+
+// Transpose permutes the axes of a chunk before the next codec sees it: axis i
+// of the encoded array is axis Order[i] of the chunk.
+type Transpose struct {
+	Order []int
+}
+
+// Name is "transpose".
+func (Transpose) Name() string { return "transpose" }
+
+func (t Transpose) configuration() any {
+	return metajson.Members{{Key: "order", Value: slices.Concat([]int{}, t.Order)}}
+}
+
+func parseTranspose(config *metajson.Object) (Codec, error) {
+	var order []int64
+	if err := config.Need("order", &order); err != nil {
+		return nil, err
+	}
+	t := Transpose{Order: make([]int, len(order))}
+	for i, axis := range order {
+		t.Order[i] = int(axis)
+	}
+	return t, t.check(len(order))
+}
+
+func (t Transpose) check(axes int) error {
+	seen := make([]bool, axes)
+	for _, axis := range t.Order {
+		if axis < 0 || axis >= axes || seen[axis] {
+			return fmt.Errorf("transpose: order %v is not a permutation of %d axes", t.Order, axes)
+		}
+		seen[axis] = true
+	}
+	if len(t.Order) != axes {
+		return fmt.Errorf("transpose: order %v for %d axes", t.Order, axes)
+	}
+	return nil
+}
+
+func permuted(shape []int64, order []int) []int64 {
+	out := make([]int64, len(order))
+	for i, axis := range order {
+		out[i] = shape[axis]
+	}
+	return out
+}
+
+func inverse(order []int) []int {
+	out := make([]int, len(order))
+	for i, axis := range order {
+		out[axis] = i
+	}
+	return out
+}

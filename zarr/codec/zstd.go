@@ -1,0 +1,143 @@
+package codec
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"sync"
+
+	"github.com/klauspost/compress/zstd"
+	"github.com/quiver-gpu/quiver/zarr/internal/metajson"
+)
+
+// Zstd compresses with Zstandard (RFC 8878), one frame a chunk. Level is that
+// of the reference implementation, -131072 to 22. The implementation here has
+// four: below 0, 1 and 2 mean its fastest; 0, which is Zstandard's word for its
+// default of 3, and 3 to 5 its default; 6 to 9 better; 10 to 22 best. Checksum
+// adds a checksum to the frame; where a frame has one, it is checked.
+type Zstd struct {
+	Level    int
+	Checksum bool
+}
+
+// Name is "zstd".
+func (Zstd) Name() string { return "zstd" }
+
+func (z Zstd) configuration() any {
+	return metajson.Members{{Key: "level", Value: z.Level}, {Key: "checksum", Value: z.Checksum}}
+}
+
+func parseZstd(config *metajson.Object) (Codec, error) {
+	var z Zstd
+	if err := config.Need("level", &z.Level); err != nil {
+		return nil, err
+	}
+	if _, err := config.Maybe("checksum", &z.Checksum); err != nil {
+		return nil, err
+	}
+	if z.Level < -131072 || z.Level > 22 {
+		return nil, fmt.Errorf("zstd: level %d is not within -131072 to 22", z.Level)
+	}
+	return z, nil
+}
+
+func (z Zstd) speed() zstd.EncoderLevel {
+	switch {
+	case z.Level == 0 || z.Level >= 3 && z.Level <= 5:
+		return zstd.SpeedDefault
+	case z.Level < 3:
+		return zstd.SpeedFastest
+	case z.Level < 10:
+		return zstd.SpeedBetterCompression
+	default:
+		return zstd.SpeedBestCompression
+	}
+}
+
+// Encoders and decoders own tables of a few MB, so they are used again. Each
+// serves one caller at a time: callers bring the concurrency.
+var (
+	zstdEncoders sync.Map // Zstd -> *sync.Pool of *zstd.Encoder
+	zstdDecoders = sync.Pool{New: func() any {
+		d, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecodeAllCapLimit(true),
+			zstd.WithDecoderMaxWindow(maxWindow), zstd.WithDecoderMaxMemory(math.MaxInt64))
+		return zstdDecoder{d, err}
+	}}
+)
+
+// maxWindow admits every level of the reference implementation, --ultra and
+// --long included.
+const maxWindow = 1 << 31
+
+type zstdDecoder struct {
+	*zstd.Decoder
+	err error
+}
+
+func (z Zstd) encode(dst, src []byte) ([]byte, error) {
+	found, ok := zstdEncoders.Load(z)
+	if !ok {
+		found, _ = zstdEncoders.LoadOrStore(z, new(sync.Pool))
+	}
+	pool := found.(*sync.Pool)
+	enc, ok := pool.Get().(*zstd.Encoder)
+	if !ok {
+		var err error
+		if enc, err = zstd.NewWriter(nil, zstd.WithEncoderLevel(z.speed()),
+			zstd.WithEncoderConcurrency(1), zstd.WithEncoderCRC(z.Checksum), zstd.WithZeroFrames(true)); err != nil {
+			return nil, err
+		}
+	}
+	defer pool.Put(enc)
+	return enc.EncodeAll(src, dst), nil
+}
+
+func (Zstd) decode(dst, src []byte, limit int64) ([]byte, error) {
+	dec := zstdDecoders.Get().(zstdDecoder)
+	if dec.err != nil {
+		return nil, dec.err
+	}
+	defer zstdDecoders.Put(dec)
+	// The decoder does not write beyond the capacity. Where the size is not
+	// known, take the frame's word for it at first, then twice as much.
+	size := limit
+	if int64(cap(dst)) < limit {
+		size = guess(src, limit)
+	}
+	for {
+		dst = slices.Grow(dst[:0], int(size))[:0:size]
+		out, err := dec.DecodeAll(src, dst)
+		if !errors.Is(err, zstd.ErrDecoderSizeExceeded) {
+			return out, err
+		}
+		if size == limit {
+			return nil, tooLong(limit)
+		}
+		size = min(2*size, limit)
+	}
+}
+
+func guess(src []byte, limit int64) int64 {
+	var header zstd.Header
+	if header.Decode(src) == nil && header.HasFCS && header.FrameContentSize <= uint64(limit) {
+		return max(int64(header.FrameContentSize), 1)
+	}
+	return min(limit, 4*int64(len(src))+512)
+}
+
+// bound is generous: other encoders may cut incompressible data into many
+// small blocks.
+func (Zstd) bound(n int64) int64 { return roomy(n) }
+
+// ratio: a block of up to 128 KiB takes at least 4 bytes (RFC 8878, 3.1.1.2).
+func (Zstd) ratio() int64 { return 128 << 10 / 4 }
+
+// roomy is room for n incompressible bytes, whoever encoded them.
+func roomy(n int64) int64 {
+	const slack = 1 << 16
+	if n > (math.MaxInt64-slack)/2 {
+		return math.MaxInt64
+	}
+	return 2*n + slack
+}

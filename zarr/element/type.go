@@ -1,0 +1,165 @@
+package element
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/quiver-gpu/quiver/ndview"
+	"github.com/quiver-gpu/quiver/zarr/internal/metajson"
+)
+
+// ErrText: an element of a String array is not UTF-8; test with errors.Is.
+var ErrText = errors.New("not UTF-8")
+
+// Type is the data type of a Zarr array. It is a small value: compare with ==.
+type Type struct {
+	dtype ndview.DType // the zero value for a type of variable length
+	vlen  vlenKind
+}
+
+type vlenKind uint8
+
+const (
+	fixed vlenKind = iota
+	text
+	blob
+)
+
+// The types of variable length.
+var (
+	// String is "string": valid UTF-8.
+	String = Type{vlen: text}
+	// Bytes is "bytes". Its other names, "variable_length_bytes" and
+	// "binary", are read as well.
+	Bytes = Type{vlen: blob}
+)
+
+// Of is the type of an NDBuffer's elements. ndview.Bytes(n) is "r8n", raw bits.
+func Of(t ndview.DType) Type { return Type{dtype: t} }
+
+// DType is the type that an NDBuffer of such elements has; false for types of
+// variable length.
+func (t Type) DType() (ndview.DType, bool) { return t.dtype, t.vlen == fixed }
+
+// IsVLen tells whether elements differ in length, so that values are a VLen.
+func (t Type) IsVLen() bool { return t.vlen != fixed }
+
+// Size is the number of bytes an element takes; 0 for variable length.
+func (t Type) Size() int64 { return t.dtype.Size() }
+
+// String is the name in metadata: "int32", "numpy.datetime64", "string", "r16".
+func (t Type) String() string {
+	switch {
+	case t.vlen == text:
+		return "string"
+	case t.vlen == blob:
+		return "bytes"
+	}
+	switch t.dtype.Kind() {
+	case ndview.KindDatetime:
+		return "numpy.datetime64"
+	case ndview.KindTimedelta:
+		return "numpy.timedelta64"
+	case ndview.KindBytes:
+		return fmt.Sprintf("r%d", t.Size()*8)
+	default:
+		return t.dtype.String()
+	}
+}
+
+// MarshalJSON writes the data_type of metadata: the name, or for times the name
+// with unit and scale factor.
+func (t Type) MarshalJSON() ([]byte, error) {
+	if !t.valid() {
+		return nil, errors.New("data type is not set")
+	}
+	if !t.isTime() {
+		return json.Marshal(t.String())
+	}
+	return metajson.Named(t.String(), metajson.Members{
+		{Key: "unit", Value: t.dtype.Unit()},
+		{Key: "scale_factor", Value: t.dtype.Step()},
+	}).MarshalJSON()
+}
+
+// UnmarshalJSON reads the data_type of metadata. A type that this package lacks
+// is an error that is errors.ErrUnsupported.
+func (t *Type) UnmarshalJSON(raw []byte) error {
+	ext, err := metajson.ParseExtension("data_type", raw)
+	if err != nil {
+		return err
+	}
+	if !ext.MustUnderstand {
+		return fmt.Errorf("data_type %q: must_understand cannot be false", ext.Name)
+	}
+	if *t, err = parse(ext); err != nil {
+		return err
+	}
+	return ext.Config.Done()
+}
+
+var plain = func() map[string]Type {
+	types := map[string]Type{"string": String, "bytes": Bytes, "variable_length_bytes": Bytes, "binary": Bytes}
+	for _, t := range []ndview.DType{ndview.Bool, ndview.Int8, ndview.Int16, ndview.Int32, ndview.Int64,
+		ndview.Uint8, ndview.Uint16, ndview.Uint32, ndview.Uint64, ndview.Float16, ndview.Float32, ndview.Float64,
+		ndview.BFloat16, ndview.Complex64, ndview.Complex128} {
+		types[t.String()] = Of(t)
+	}
+	return types
+}()
+
+func parse(ext metajson.Extension) (Type, error) {
+	if t, ok := plain[ext.Name]; ok {
+		return t, nil
+	}
+	switch ext.Name {
+	case "numpy.datetime64":
+		return parseTime(ext, ndview.Datetime64)
+	case "numpy.timedelta64":
+		return parseTime(ext, ndview.Timedelta64)
+	}
+	if digits, ok := strings.CutPrefix(ext.Name, "r"); ok {
+		if bits, err := strconv.ParseUint(digits, 10, 31); err == nil {
+			return parseRaw(ext.Name, int32(bits))
+		}
+	}
+	return Type{}, fmt.Errorf("data type %q: %w", ext.Name, errors.ErrUnsupported)
+}
+
+func parseRaw(name string, bits int32) (Type, error) {
+	if bits == 0 || bits%8 != 0 || name != fmt.Sprintf("r%d", bits) {
+		return Type{}, fmt.Errorf("data type %q: raw bits come in a positive multiple of 8", name)
+	}
+	return Of(ndview.Bytes(bits / 8)), nil
+}
+
+// timeUnits are those of NumPy (zarr-extensions, data-types/numpy.datetime64).
+var timeUnits = []string{"Y", "M", "W", "D", "h", "m", "s", "ms", "us", "ns", "ps", "fs", "as", "generic"}
+
+func parseTime(ext metajson.Extension, of func(ndview.TimeUnit, int32) ndview.DType) (Type, error) {
+	var unit string
+	var step int32
+	if err := ext.Config.Need("unit", &unit); err != nil {
+		return Type{}, err
+	}
+	if err := ext.Config.Need("scale_factor", &step); err != nil {
+		return Type{}, err
+	}
+	if unit == "μs" || unit == "µs" { // Greek mu and the micro sign
+		unit = "us"
+	}
+	if !slices.Contains(timeUnits, unit) {
+		return Type{}, fmt.Errorf("%s: unit %q is none of %v", ext.Name, unit, timeUnits)
+	}
+	if step < 1 {
+		return Type{}, fmt.Errorf("%s: scale_factor %d is not positive", ext.Name, step)
+	}
+	return Of(of(ndview.TimeUnit(unit), step)), nil
+}
+
+func (t Type) valid() bool  { return t.vlen != fixed || t.dtype.Kind() != 0 }
+func (t Type) isTime() bool { return t.dtype.Unit() != "" }

@@ -1,0 +1,44 @@
+package zarr_test
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/quiver-gpu/quiver/arrowbuf"
+	"github.com/quiver-gpu/quiver/ndview"
+	"github.com/quiver-gpu/quiver/zarr"
+	"github.com/quiver-gpu/quiver/zarr/codec"
+	"github.com/quiver-gpu/quiver/zarr/element"
+	"github.com/quiver-gpu/quiver/zarr/store"
+)
+
+func Example() {
+	ctx, s := context.Background(), store.NewMemory()
+	delays, err := zarr.Create(ctx, s, "delays", &zarr.ArrayMetadata{
+		Shape:      []int64{5},
+		DataType:   element.Of(ndview.Int32),
+		ChunkShape: []int64{2},
+		Codecs:     zarr.DefaultCodecs(element.Of(ndview.Int32), codec.Zstd{Level: 1}),
+	})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	minutes, _ := ndview.FromHost(arrowbuf.CPU(), ndview.Int32, []int32{2, 4, 0, 0, -6}, 5)
+	defer minutes.Release()
+	if err := delays.Write(ctx, minutes, 2); err != nil {
+		fmt.Println(err)
+		return
+	}
+	keys, _ := s.List(ctx, "delays")
+	fmt.Println(keys) // the chunk of zeros, the fill value, is not stored
+
+	again, _ := zarr.Open(ctx, s, "delays")
+	rows, _ := again.ReadRows(ctx, arrowbuf.CPU(), 1, 5, 2)
+	defer rows.Release()
+	values, _ := ndview.ToHost[int32](rows.(*ndview.NDBuffer))
+	fmt.Println(values)
+	// Output:
+	// [delays/c/0 delays/c/2 delays/zarr.json]
+	// [4 0 0 -6]
+}

@@ -1,0 +1,53 @@
+package zarr
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+)
+
+// ErrName: a name cannot be that of a node; test with errors.Is.
+var ErrName = errors.New("malformed node name")
+
+// metadataKey is the key of a node's metadata, under the node's path.
+const metadataKey = "zarr.json"
+
+// CheckName answers an error that is ErrName unless a group or an array can
+// have the name (Zarr core, "Node names"): not empty, no "/", not only periods,
+// not beginning with "__", not "zarr.json".
+func CheckName(name string) error {
+	switch {
+	case name == "":
+		return fmt.Errorf("a name cannot be empty: %w", ErrName)
+	case strings.ContainsAny(name, "/\x00"):
+		return fmt.Errorf("name %q has a slash or a NUL: %w", name, ErrName)
+	case strings.Trim(name, ".") == "":
+		return fmt.Errorf("name %q is only periods: %w", name, ErrName)
+	case strings.HasPrefix(name, "__"):
+		return fmt.Errorf(`name %q begins with "__", which is reserved: %w`, name, ErrName)
+	case name == metadataKey:
+		return fmt.Errorf("name %q is that of metadata: %w", name, ErrName)
+	}
+	return nil
+}
+
+// checkPath is CheckName for the names that make up a path; "" is the root.
+func checkPath(path string) error {
+	if path == "" {
+		return nil
+	}
+	for name := range strings.SplitSeq(path, "/") {
+		if err := CheckName(name); err != nil {
+			return fmt.Errorf("path %q: %w", path, err)
+		}
+	}
+	return nil
+}
+
+// join puts a key or a path under a path.
+func join(path, rest string) string {
+	if path == "" || rest == "" {
+		return path + rest
+	}
+	return path + "/" + rest
+}

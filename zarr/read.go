@@ -1,0 +1,177 @@
+package zarr
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/quiver-gpu/quiver/arrowbuf"
+	"github.com/quiver-gpu/quiver/ndview"
+	"github.com/quiver-gpu/quiver/zarr/codec"
+	"github.com/quiver-gpu/quiver/zarr/element"
+	"github.com/quiver-gpu/quiver/zarr/internal/grid"
+	"golang.org/x/sync/errgroup"
+)
+
+// ReadChunk returns one chunk, or one whole shard of a sharded array, on the
+// host. Its shape is the chunk's, also at the array's edge, where what lies
+// beyond it is what was stored, or fill values.
+func (a *Array) ReadChunk(ctx context.Context, index []int64) (element.Values, error) {
+	if err := a.checkIndex(index); err != nil {
+		return nil, err
+	}
+	return a.readBox(ctx, arrowbuf.CPU(), grid.Chunk(index, a.chunkShape), 1)
+}
+
+// Read returns the whole array: as an NDBuffer on a device, or as a VLen, which
+// is on the host whatever the device. It works in jobs goroutines, or as many
+// as there are cores where jobs is not positive.
+func (a *Array) Read(ctx context.Context, dev arrowbuf.Device, jobs int) (element.Values, error) {
+	return a.readBox(ctx, dev, grid.Whole(a.Metadata().Shape), jobs)
+}
+
+// ReadRows is Read for rows start, ..., stop-1 along the first axis. Of a
+// sharded array only the chunks that hold them are fetched.
+func (a *Array) ReadRows(ctx context.Context, dev arrowbuf.Device, start, stop int64, jobs int) (element.Values, error) {
+	box := grid.Whole(slices.Clone(a.Metadata().Shape))
+	if len(box.Extent) == 0 || start < 0 || stop < start || stop > box.Extent[0] {
+		return nil, fmt.Errorf("array %q: rows [%d, %d) of shape %v", a.path, start, stop, box.Extent)
+	}
+	box.At[0], box.Extent[0] = start, stop-start
+	return a.readBox(ctx, dev, box, jobs)
+}
+
+func (a *Array) readBox(ctx context.Context, dev arrowbuf.Device, box grid.Box, jobs int) (element.Values, error) {
+	var values element.Values
+	var err error
+	if a.dataType.IsVLen() {
+		values, err = a.readVLen(ctx, box, workers(jobs))
+	} else {
+		values, err = a.readFixed(ctx, dev, box, workers(jobs))
+	}
+	if err != nil {
+		return nil, fmt.Errorf("array %q: %w", a.path, err)
+	}
+	return values, nil
+}
+
+// readFixed reads straight into the array's memory where the host reaches it.
+// On a device it reads one row of chunks after the other into host memory:
+// each is one run of the array's bytes, and crosses in one copy.
+func (a *Array) readFixed(ctx context.Context, dev arrowbuf.Device, box grid.Box, jobs int) (element.Values, error) {
+	dtype, _ := a.dataType.DType()
+	if _, err := grid.Bytes(box.Extent, dtype.Size()); err != nil {
+		return nil, err
+	}
+	nd, err := ndview.Empty(dev, dtype, box.Extent...)
+	if err != nil {
+		return nil, err
+	}
+	if host, ok := nd.HostBytes(); ok {
+		to := region{a, host, box}
+		err = each(ctx, jobs, box.Indices(a.chunkShape), func(ctx context.Context, index []int64) error {
+			return to.read(ctx, index)
+		})
+	} else {
+		err = each(ctx, jobs, bands(box, a.chunkShape), func(ctx context.Context, band grid.Box) error {
+			return a.readBand(ctx, nd, box, band)
+		})
+	}
+	if err != nil {
+		nd.Release()
+		return nil, err
+	}
+	return nd, nil
+}
+
+// readBand reads rows of a device array.
+func (a *Array) readBand(ctx context.Context, nd *ndview.NDBuffer, box, band grid.Box) error {
+	width := nd.DType().Size()
+	s := a.scratch()
+	defer s.Release()
+	rows := region{a, s.HostBytes(nd.Device(), grid.Size(band.Extent)*width), band}
+	for index := range band.Indices(a.chunkShape) {
+		if err := rows.read(ctx, index); err != nil {
+			return err
+		}
+	}
+	start, _ := band.From(box.At).Run(box.Extent)
+	_, err := nd.Buffer().CopyFromHost(rows.data, nd.Offset()+start*width)
+	return err
+}
+
+// bands cuts a box along its first axis where chunks end.
+func bands(box grid.Box, chunk []int64) func(func(grid.Box) bool) {
+	return func(yield func(grid.Box) bool) {
+		if len(chunk) == 0 {
+			yield(box)
+			return
+		}
+		first := grid.Box{At: box.At[:1], Extent: box.Extent[:1]}
+		for index := range first.Indices(chunk[:1]) {
+			part, _ := grid.Chunk(index, chunk[:1]).Intersect(first)
+			if !yield(grid.Box{At: append(part.At, box.At[1:]...), Extent: append(part.Extent, box.Extent[1:]...)}) {
+				return
+			}
+		}
+	}
+}
+
+// region is host memory that holds a box of an array in C order.
+type region struct {
+	array *Array
+	data  []byte
+	box   grid.Box
+}
+
+// read fills in one chunk, as far as it meets the box.
+func (r region) read(ctx context.Context, index []int64) error {
+	s, memory := r.array.scratch(), codec.GetScratch()
+	defer s.Release()
+	defer memory.Release()
+	return r.array.pieces(ctx, index, r.box, func(p piece) error {
+		part, _ := p.box.Intersect(r.box)
+		if p.enc == nil {
+			p.box = part
+		}
+		start, run := part.From(r.box.At).Run(r.box.Extent)
+		if run && slices.Equal(part.Extent, p.box.Extent) {
+			return r.decode(s, p, r.data[start*r.width():][:grid.Size(part.Extent)*r.width()])
+		}
+		memory.Reset()
+		raw := memory.Bytes(grid.Size(p.box.Extent) * r.width())
+		if err := r.decode(s, p, raw); err != nil {
+			return err
+		}
+		grid.Copy(r.data, r.box.Extent, part.From(r.box.At).At,
+			raw, p.box.Extent, part.From(p.box.At).At, part.Extent, r.width())
+		return nil
+	})
+}
+
+func (r region) width() int64 { return r.array.dataType.Size() }
+
+// decode fills dst with a whole piece, or with any number of fill values.
+func (r region) decode(s *codec.Scratch, p piece, dst []byte) error {
+	if p.enc == nil {
+		grid.Fill(dst, r.array.chain.Fill())
+		return nil
+	}
+	return p.chain.DecodeFixed(s, dst, p.enc)
+}
+
+// each calls f for what a sequence yields, in jobs goroutines.
+func each[T any](ctx context.Context, jobs int, items func(func(T) bool), f func(context.Context, T) error) error {
+	group, groupCtx := errgroup.WithContext(ctx)
+	group.SetLimit(jobs)
+	for item := range items {
+		if groupCtx.Err() != nil {
+			break
+		}
+		group.Go(func() error { return f(groupCtx, item) })
+	}
+	if err := group.Wait(); err != nil {
+		return err
+	}
+	return ctx.Err()
+}

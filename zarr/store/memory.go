@@ -1,0 +1,203 @@
+package store
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+)
+
+// Memory is a store in memory, for tests and for hierarchies that are built to
+// be looked at once. Use NewMemory.
+type Memory struct {
+	mu     sync.RWMutex
+	values map[string][]byte // never written to once here
+}
+
+var _ Store = (*Memory)(nil)
+
+// NewMemory returns an empty store.
+func NewMemory() *Memory { return &Memory{values: map[string][]byte{}} }
+
+// String is "memory".
+func (m *Memory) String() string { return "memory" }
+
+// Get returns a part of the stored value, in place.
+func (m *Memory) Get(ctx context.Context, key string, r Range) ([]byte, error) {
+	value, err := m.load(ctx, key)
+	if err != nil {
+		return nil, fmt.Errorf("getting %w", err)
+	}
+	start, end, err := r.Resolve(int64(len(value)))
+	if err != nil {
+		return nil, fmt.Errorf("getting %q: %w", key, err)
+	}
+	return value[start:end:end], nil
+}
+
+// Size is the length of a value.
+func (m *Memory) Size(ctx context.Context, key string) (int64, error) {
+	value, err := m.load(ctx, key)
+	if err != nil {
+		return 0, fmt.Errorf("size of %w", err)
+	}
+	return int64(len(value)), nil
+}
+
+func (m *Memory) load(ctx context.Context, key string) ([]byte, error) {
+	if err := check(ctx, CheckKey(key)); err != nil {
+		return nil, fmt.Errorf("%q: %w", key, err)
+	}
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	value, ok := m.values[key]
+	if !ok {
+		return nil, fmt.Errorf("%q: %w", key, ErrNotFound)
+	}
+	return value, nil
+}
+
+// Set stores a copy of value.
+func (m *Memory) Set(ctx context.Context, key string, value []byte) error {
+	if err := check(ctx, CheckKey(key)); err != nil {
+		return fmt.Errorf("setting %q: %w", key, err)
+	}
+	m.put(key, bytes.Clone(value))
+	return nil
+}
+
+func (m *Memory) put(key string, value []byte) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.values[key] = value
+}
+
+// Create begins a value that is written as a stream.
+func (m *Memory) Create(ctx context.Context, key string) (Writer, error) {
+	if err := check(ctx, CheckKey(key)); err != nil {
+		return nil, fmt.Errorf("creating %q: %w", key, err)
+	}
+	return &memoryWriter{store: m, key: key}, nil
+}
+
+type memoryWriter struct {
+	store *Memory
+	key   string
+	value []byte
+	done  bool
+}
+
+func (w *memoryWriter) Write(p []byte) (int, error) {
+	if w.done {
+		return 0, fmt.Errorf("writing %q: %w", w.key, errEnded)
+	}
+	w.value = append(w.value, p...)
+	return len(p), nil
+}
+
+func (w *memoryWriter) WriteAt(p []byte, off int64) (int, error) {
+	if w.done {
+		return 0, fmt.Errorf("writing %q: %w", w.key, errEnded)
+	}
+	if err := checkWritten(off, len(p), int64(len(w.value))); err != nil {
+		return 0, fmt.Errorf("writing %q: %w", w.key, err)
+	}
+	return copy(w.value[off:], p), nil
+}
+
+func (w *memoryWriter) Commit() error {
+	if w.done {
+		return fmt.Errorf("committing %q: %w", w.key, errEnded)
+	}
+	w.done = true
+	w.store.put(w.key, w.value)
+	return nil
+}
+
+func (w *memoryWriter) Abort() error {
+	w.done, w.value = true, nil
+	return nil
+}
+
+// Delete removes a value.
+func (m *Memory) Delete(ctx context.Context, key string) error {
+	if err := check(ctx, CheckKey(key)); err != nil {
+		return fmt.Errorf("deleting %q: %w", key, err)
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.values, key)
+	return nil
+}
+
+// DeleteAll removes everything under a prefix.
+func (m *Memory) DeleteAll(ctx context.Context, prefix string) error {
+	if err := check(ctx, CheckPrefix(prefix)); err != nil {
+		return fmt.Errorf("deleting all of %q: %w", prefix, err)
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	maps.DeleteFunc(m.values, func(key string, _ []byte) bool { return key == prefix || under(key, prefix) })
+	return nil
+}
+
+// List returns all keys under a prefix.
+func (m *Memory) List(ctx context.Context, prefix string) ([]string, error) {
+	if err := check(ctx, CheckPrefix(prefix)); err != nil {
+		return nil, fmt.Errorf("listing %q: %w", prefix, err)
+	}
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	var keys []string
+	for key := range m.values {
+		if under(key, prefix) {
+			keys = append(keys, key)
+		}
+	}
+	slices.Sort(keys)
+	return keys, nil
+}
+
+// ListDir returns the names directly under a prefix.
+func (m *Memory) ListDir(ctx context.Context, prefix string) (keys, prefixes []string, err error) {
+	all, err := m.List(ctx, prefix)
+	for _, key := range all {
+		if prefix != "" {
+			key = key[len(prefix)+1:]
+		}
+		if first, _, deeper := strings.Cut(key, "/"); deeper {
+			prefixes = append(prefixes, first)
+		} else {
+			keys = append(keys, first)
+		}
+	}
+	slices.Sort(prefixes)
+	return keys, slices.Compact(prefixes), err
+}
+
+// Move gives everything under one prefix another one.
+func (m *Memory) Move(ctx context.Context, from, to string) error {
+	if err := check(ctx, checkMove(from, to)); err != nil {
+		return fmt.Errorf("moving %q to %q: %w", from, to, err)
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	moved := map[string][]byte{}
+	for key, value := range m.values {
+		switch {
+		case under(key, from):
+			moved[to+key[len(from):]] = value
+		case key == to || under(key, to):
+			return fmt.Errorf("moving %q to %q: %w", from, to, ErrExists)
+		}
+	}
+	if len(moved) == 0 {
+		return fmt.Errorf("moving %q to %q: %w", from, to, ErrNotFound)
+	}
+	maps.DeleteFunc(m.values, func(key string, _ []byte) bool { return under(key, from) })
+	maps.Copy(m.values, moved)
+	return nil
+}
