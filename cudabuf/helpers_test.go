@@ -1,12 +1,17 @@
 package cudabuf_test
 
 import (
+	"sync"
+	"sync/atomic"
 	"testing"
 	"unsafe"
 
+	"github.com/apache/arrow-go/v18/arrow/memory"
 	"github.com/stretchr/testify/require"
 
 	"github.com/quiver-gpu/quiver/arrowbuf"
+	"github.com/quiver-gpu/quiver/cudabuf"
+	"github.com/quiver-gpu/quiver/cudabuf/cudatest"
 )
 
 // upload returns a buffer on a device that holds the bytes.
@@ -42,4 +47,46 @@ func pattern(n int) []byte {
 // foreign makes a slice of an address that Go does not own.
 func foreign(address uintptr, n int) []byte {
 	return unsafe.Slice(*(**byte)(unsafe.Pointer(&address)), n)
+}
+
+// sliceArrow slices an arrow buffer and gives the caller's reference to the
+// slice.
+func sliceArrow(b *memory.Buffer, offset, length int) *memory.Buffer {
+	s := memory.SliceBuffer(b, offset, length)
+	if b.Parent() != nil {
+		b.Release()
+	}
+	return s
+}
+
+// counted returns a soft device and how many driver calls it has seen.
+func counted(t testing.TB) (*cudabuf.Device, func() int64) {
+	t.Helper()
+	var calls atomic.Int64
+	d := cudatest.Start(t, cudatest.Config{Fail: func(string, int) cudabuf.Result { calls.Add(1); return 0 }})
+	dev, err := d.Device(0)
+	require.NoError(t, err)
+	return dev, calls.Load
+}
+
+// failing returns a soft device, and a function that makes the next call of a
+// name fail.
+func failing(t testing.TB, c cudatest.Config) (dev *cudabuf.Device, fail func(call string, r cudabuf.Result)) {
+	t.Helper()
+	var mu sync.Mutex
+	pending := map[string]cudabuf.Result{}
+	c.Fail = func(call string, _ int) cudabuf.Result {
+		mu.Lock()
+		defer mu.Unlock()
+		r := pending[call]
+		delete(pending, call)
+		return r
+	}
+	dev, err := cudatest.Start(t, c).Device(0)
+	require.NoError(t, err)
+	return dev, func(call string, r cudabuf.Result) {
+		mu.Lock()
+		defer mu.Unlock()
+		pending[call] = r
+	}
 }
