@@ -40,6 +40,9 @@ func failedf(part Part, format string, args ...any) error {
 	return failed(part, fmt.Errorf(format, args...))
 }
 
+// errMalformed marks what protect caught.
+var errMalformed = errors.New("malformed data")
+
 // protect runs f and turns a panic into an error. arrow-go panics on some
 // malformed inputs; foreign bytes must not take the program down.
 func protect(f func() error) (err error) {
@@ -47,9 +50,9 @@ func protect(f func() error) (err error) {
 		switch p := recover().(type) {
 		case nil:
 		case error:
-			err = fmt.Errorf("malformed data: %w", p)
+			err = fmt.Errorf("%w: %w", errMalformed, p)
 		default:
-			err = fmt.Errorf("malformed data: %v", p)
+			err = fmt.Errorf("%w: %v", errMalformed, p)
 		}
 	}()
 	return f()

@@ -26,23 +26,19 @@ type source interface {
 	open(ctx context.Context, fields []int) error
 	// next returns the next batch, or io.EOF. The caller owns it.
 	next() (loan, error)
+	// drop says that bytes of a batch will hardly be read again.
+	drop(span []byte)
 	// position is how many of the input's bytes are read, of how many; the
 	// total is -1 where it is not known.
 	position() (done, total int64)
 	close() error
 }
 
-// loan is a record batch and what to do when nobody reads its memory any more.
+// loan is a record batch that a source lends.
 type loan struct {
-	batch  arrow.RecordBatch
-	giveUp func()
-}
-
-func (l loan) release() {
-	if l.giveUp != nil {
-		l.giveUp()
-	}
-	l.batch.Release()
+	batch arrow.RecordBatch
+	// bytes of memory that the batch takes, without what it shows in place.
+	bytes int64
 }
 
 // reading says how a source gets its memory.

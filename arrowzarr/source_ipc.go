@@ -95,8 +95,8 @@ func (s *fileSource) next() (l loan, err error) {
 		if err != nil {
 			return err
 		}
-		body := bodyOf(batch, s.mapped)
-		l = loan{batch: project(batch, s.chosen, s.fields), giveUp: func() { dropPages(body) }}
+		l.batch = project(batch, s.chosen, s.fields)
+		l.bytes = batchBytes(l.batch, s.shows)
 		return nil
 	})
 	if err != nil {
@@ -122,56 +122,31 @@ func (s *fileSource) close() error {
 	return errors.Join(err, s.file.Close())
 }
 
-// bodyOf returns the part of a mapping that spans a batch's buffers.
-func bodyOf(batch arrow.RecordBatch, mapped []byte) []byte {
-	if len(mapped) == 0 {
-		return nil
+// shows tells whether memory is the mapping's, and not the allocator's.
+func (s *fileSource) shows(span []byte) bool {
+	if len(s.mapped) == 0 || len(span) == 0 {
+		return false
 	}
-	base := uintptr(unsafe.Pointer(&mapped[0]))
-	low, high := len(mapped), 0
-	var visit func(arrow.ArrayData)
-	visit = func(data arrow.ArrayData) {
-		for _, b := range data.Buffers() {
-			if b == nil || b.Len() == 0 {
-				continue
-			}
-			at := uintptr(unsafe.Pointer(unsafe.SliceData(b.Bytes()))) - base
-			if at < uintptr(len(mapped)) {
-				low, high = min(low, int(at)), max(high, int(at)+b.Len())
-			}
-		}
-		for _, child := range data.Children() {
-			visit(child)
-		}
-	}
-	for _, c := range batch.Columns() {
-		visit(c.Data())
-	}
-	if low >= high {
-		return nil
-	}
-	return mapped[low:min(high, len(mapped))]
+	at := uintptr(unsafe.Pointer(&span[0])) - uintptr(unsafe.Pointer(&s.mapped[0]))
+	return at < uintptr(len(s.mapped))
 }
 
-// dropPages tells the kernel that this process is done with a part of a
-// mapping. The page cache keeps it; only the process's share of memory shrinks,
-// which is what --max-memory promises.
-func dropPages(part []byte) {
-	if len(part) == 0 {
+// drop tells the kernel that this process is done with a part of the mapping.
+// The page cache keeps it, and a page that is wanted again comes back from
+// there; only the process's share of memory shrinks, which is what
+// --max-memory promises.
+func (s *fileSource) drop(span []byte) {
+	if !s.shows(span) {
 		return
 	}
 	page := uintptr(os.Getpagesize())
-	start := uintptr(unsafe.Pointer(&part[0]))
-	skip := (page - start%page) % page
-	if uintptr(len(part)) <= skip {
+	skip := -uintptr(unsafe.Pointer(&span[0])) % page
+	if uintptr(len(span)) < skip+page {
 		return
 	}
-	whole := part[skip:]
-	whole = whole[:uintptr(len(whole))/page*page]
-	if len(whole) > 0 {
-		// Advice that fails costs memory, not correctness.
-		_ = unix.Madvise(whole, unix.MADV_DONTNEED)
-	}
+	whole := span[skip : skip+(uintptr(len(span))-skip)/page*page]
+	// Advice that fails costs memory, not correctness.
+	_ = unix.Madvise(whole, unix.MADV_DONTNEED)
 }
 
 // streamSource reads an Arrow IPC stream.
@@ -216,7 +191,8 @@ func (s *streamSource) next() (l loan, err error) {
 		}
 		batch := s.reader.RecordBatch()
 		batch.Retain()
-		l = loan{batch: project(batch, s.chosen, s.fields)}
+		l.batch = project(batch, s.chosen, s.fields)
+		l.bytes = batchBytes(l.batch, nil)
 		return nil
 	})
 	if errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
@@ -228,6 +204,8 @@ func (s *streamSource) next() (l loan, err error) {
 	s.at++
 	return l, nil
 }
+
+func (s *streamSource) drop([]byte) {}
 
 func (s *streamSource) position() (int64, int64) { return s.input.n.Load(), s.size }
 

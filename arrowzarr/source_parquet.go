@@ -91,7 +91,7 @@ func (s *parquetSource) next() (l loan, err error) {
 			return err
 		}
 		batch.Retain()
-		l = loan{batch: batch}
+		l = loan{batch: batch, bytes: batchBytes(batch, nil)}
 		return nil
 	})
 	switch {
@@ -105,6 +105,8 @@ func (s *parquetSource) next() (l loan, err error) {
 	s.consumed += l.batch.NumRows()
 	return l, nil
 }
+
+func (s *parquetSource) drop([]byte) {}
 
 func (s *parquetSource) position() (int64, int64) {
 	if s.total == 0 {

@@ -1,0 +1,218 @@
+package arrowzarr
+
+import (
+	"context"
+	"errors"
+	"io"
+	"runtime/debug"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	"golang.org/x/sync/semaphore"
+
+	"github.com/quiver-gpu/quiver/arrowbuf"
+	"github.com/quiver-gpu/quiver/zarr/store"
+)
+
+// Report is what a conversion did.
+type Report struct {
+	Input          string  `json:"input"`
+	Format         string  `json:"format"`
+	Output         string  `json:"output"`
+	Device         string  `json:"device"`
+	Codec          string  `json:"codec"`
+	Rows           int64   `json:"rows"`
+	Columns        int     `json:"columns"`
+	ChunkRows      int64   `json:"chunk_rows"`
+	ShardRows      int64   `json:"shard_rows,omitempty"`
+	RawBytes       int64   `json:"raw_bytes"`    // of all arrays, as if nothing were compressed
+	StoredBytes    int64   `json:"stored_bytes"` // of the chunks, as they are stored
+	Seconds        float64 `json:"seconds"`
+	BytesPerSecond float64 `json:"bytes_per_second"` // raw bytes over seconds
+	Stages         []Stage `json:"stages"`
+}
+
+// Convert reads an Arrow IPC file, an Arrow IPC stream or a Parquet file and
+// writes it as a Zarr v3 group with one child a column. The input "-" is an IPC
+// stream on standard input. The package comment says what becomes of each type.
+//
+// The output appears under its name only when it is whole. When Convert fails,
+// or its context ends, there is no output and nothing else is left behind. The
+// error is an *Error, or the context's.
+func Convert(ctx context.Context, input, outputPath string, options Options) (*Report, error) {
+	start := time.Now()
+	options, err := options.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	c := &conversion{options: options, progress: options.Progress, memory: semaphore.NewWeighted(options.MaxMemory / 2)}
+	if c.progress == nil {
+		c.progress = &Progress{}
+	}
+	if err := c.open(input); err != nil {
+		return nil, err
+	}
+	out, err := newOutput(outputPath, options.Overwrite)
+	if err != nil {
+		return nil, errors.Join(err, c.src.close())
+	}
+	c.store = store.NewLocal(out.staging, store.InPlace())
+	if err = c.run(ctx); err == nil {
+		err = c.finish(ctx)
+	}
+	if err != nil {
+		c.abort()
+	}
+	if closing := c.close(); err == nil {
+		err = failed(PartInput, closing)
+	}
+	if err == nil {
+		err = out.publish()
+	}
+	if err != nil {
+		return nil, errors.Join(context.Cause(ctx), err, out.discard())
+	}
+	return c.report(input, outputPath, time.Since(start)), nil
+}
+
+func (c *conversion) report(input, outputPath string, took time.Duration) *Report {
+	r := &Report{
+		Input: input, Format: c.src.format(), Output: outputPath,
+		Device: c.options.Device.String(), Codec: c.options.Codec.String(),
+		Rows: c.cutter.taken, Columns: len(c.columns),
+		ChunkRows: c.grid.chunkRows, ShardRows: c.grid.shardRows,
+		RawBytes: c.progress.raw.Load(), StoredBytes: c.stages.write.bytes.Load(),
+		Seconds: took.Seconds(), Stages: c.stages.report(),
+	}
+	r.BytesPerSecond = float64(r.RawBytes) / r.Seconds
+	return r
+}
+
+// conversion is the state of one Convert.
+type conversion struct {
+	options  Options
+	progress *Progress
+	src      source
+	columns  []*column
+	fields   []int
+	store    store.Store
+	grid     rowGrid
+	begun    bool // the arrays are made
+	writers  []*columnWriter
+	cutter   cutter
+	memory   *semaphore.Weighted // bytes of held batches
+	stages   stages
+}
+
+// open recognises the input and plans its columns.
+func (c *conversion) open(input string) (err error) {
+	onCPU := c.options.Device.Type() == arrowbuf.DeviceCPU
+	c.src, err = openSource(input, reading{
+		mem:       c.options.Device.HostAllocator(),
+		mapped:    onCPU,
+		limit:     c.options.MaxMemory / 2,
+		batchRows: c.batchRows(),
+	})
+	if err != nil {
+		return failed(PartInput, err)
+	}
+	c.columns, c.fields, err = planColumns(c.src.schema(), c.options.Columns)
+	if err != nil {
+		return errors.Join(err, c.src.close())
+	}
+	for _, plan := range c.columns {
+		c.writers = append(c.writers, newColumnWriter(plan))
+	}
+	c.grid = rowGrid{chunkRows: c.options.ChunkRows, shardRows: c.options.ShardRows}
+	return nil
+}
+
+// batchRows is how many rows to ask for at a time where the input lets one ask.
+func (c *conversion) batchRows() int64 {
+	if c.options.ChunkRows > 0 {
+		return min(c.options.ChunkRows, DefaultChunkRows)
+	}
+	return DefaultChunkRows / 8
+}
+
+// job is one column of one chunk of rows.
+type job struct {
+	column int
+	rows   *rowChunk
+}
+
+// run reads the input, cuts it into chunks, and writes them, several at a time.
+func (c *conversion) run(ctx context.Context) error {
+	group, ctx := errgroup.WithContext(ctx)
+	jobs := make(chan job)
+	group.Go(func() error {
+		defer close(jobs)
+		defer c.cutter.drop()
+		return c.dispatch(ctx, jobs)
+	})
+	for range c.options.Jobs {
+		group.Go(func() error {
+			// The input may be mapped memory of a file that someone truncates:
+			// let that be an error.
+			debug.SetPanicOnFault(true)
+			for j := range jobs {
+				if err := c.do(ctx, j); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	}
+	return group.Wait()
+}
+
+// dispatch reads batches and hands out their chunks. When it fails, whoever
+// waits for jobs finds the channel closed.
+func (c *conversion) dispatch(ctx context.Context, jobs chan<- job) error {
+	batches := c.readAhead(ctx)
+	for {
+		l, err := batches.next(ctx)
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return err
+		}
+		if err := c.take(ctx, l); err != nil {
+			return err
+		}
+		for c.cutter.rows >= c.grid.chunkRows {
+			if err := c.send(ctx, jobs, false); err != nil {
+				return err
+			}
+		}
+	}
+	if err := c.beginArrays(true); err != nil {
+		return err
+	}
+	for c.cutter.rows > 0 {
+		if err := c.send(ctx, jobs, true); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// send cuts one chunk and hands out its columns.
+func (c *conversion) send(ctx context.Context, jobs chan<- job, atEnd bool) error {
+	if err := c.beginArrays(atEnd); err != nil {
+		return err
+	}
+	chunk := c.cutter.cut(c.grid.chunkRows, len(c.columns))
+	for i := range c.columns {
+		select {
+		case jobs <- job{column: i, rows: chunk}:
+		case <-ctx.Done():
+			for range len(c.columns) - i {
+				chunk.done()
+			}
+			return context.Cause(ctx)
+		}
+	}
+	return nil
+}

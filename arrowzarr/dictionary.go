@@ -1,0 +1,202 @@
+package arrowzarr
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/apache/arrow-go/v18/arrow/array"
+	"github.com/apache/arrow-go/v18/arrow/memory"
+
+	"github.com/quiver-gpu/quiver/ndview"
+)
+
+// codesLayout is the signed integer that holds any index of a dictionary, and
+// -1 for a missing value: of the same width as a signed index, of the next
+// width for an unsigned one.
+func codesLayout(index arrow.DataType) (fixedLayout, error) {
+	var dtype ndview.DType
+	switch index.ID() {
+	case arrow.INT8:
+		dtype = ndview.Int8
+	case arrow.INT16, arrow.UINT8:
+		dtype = ndview.Int16
+	case arrow.INT32, arrow.UINT16:
+		dtype = ndview.Int32
+	case arrow.INT64, arrow.UINT32, arrow.UINT64:
+		dtype = ndview.Int64
+	default:
+		return fixedLayout{}, fmt.Errorf("dictionary indices of type %s, expected integers", index)
+	}
+	return fixedLayout{source: dtype, dtype: dtype, limbs: 1}, nil
+}
+
+// categories gathers the values of a column's dictionaries. Batches may bring
+// dictionaries of their own: in a stream they grow or are replaced, and each
+// row group of a Parquet file has its own.
+type categories struct {
+	column  *column
+	codes   map[string]int64 // by the value's bytes
+	pieces  []arrow.Array    // the values, in the order of their codes
+	count   int64
+	last    arrow.ArrayData // the dictionary that recode was made for
+	current recode
+}
+
+// recode maps a batch's dictionary indices to codes; a null value maps to -1.
+type recode []int64
+
+func newCategories(c *column) *categories {
+	return &categories{column: c, codes: map[string]int64{}}
+}
+
+// recodeFor returns the recoding of a batch's dictionary, and takes up the
+// values that it brings. Batches come in order, from one goroutine.
+func (g *categories) recodeFor(dictionary arrow.Array) (recode, error) {
+	if g.last != nil && sameData(g.last, dictionary.Data()) {
+		return g.current, nil
+	}
+	limit := int64(math.MaxInt64)
+	if bits := g.column.layout.dtype.Size() * 8; bits < 64 {
+		limit = 1 << (bits - 1)
+	}
+	key, err := keyOf(dictionary)
+	if err != nil {
+		return nil, err
+	}
+	mapping := make(recode, dictionary.Len())
+	var fresh []int
+	for i := range mapping {
+		if dictionary.IsNull(i) {
+			mapping[i] = -1
+			continue
+		}
+		k := key(i)
+		code, known := g.codes[string(k)]
+		if !known {
+			if g.count >= limit {
+				return nil, fmt.Errorf("the dictionaries of all batches have more than %d different values, the most that %s codes can tell apart", limit, g.column.layout.dtype)
+			}
+			code = g.count
+			g.codes[string(k)] = code
+			g.count++
+			fresh = append(fresh, i)
+		}
+		mapping[i] = code
+	}
+	if err := g.keep(dictionary, fresh); err != nil {
+		return nil, err
+	}
+	if g.last != nil {
+		g.last.Release()
+	}
+	g.last = dictionary.Data()
+	g.last.Retain()
+	g.current = mapping
+	return mapping, nil
+}
+
+// keep stores the values at these positions, copied: the batch goes away.
+func (g *categories) keep(dictionary arrow.Array, positions []int) error {
+	var runs []arrow.Array
+	defer func() {
+		for _, r := range runs {
+			r.Release()
+		}
+	}()
+	for start := 0; start < len(positions); {
+		end := start + 1
+		for end < len(positions) && positions[end] == positions[end-1]+1 {
+			end++
+		}
+		runs = append(runs, array.NewSlice(dictionary, int64(positions[start]), int64(positions[end-1])+1))
+		start = end
+	}
+	if len(runs) == 0 {
+		return nil
+	}
+	piece, err := array.Concatenate(runs, memory.DefaultAllocator)
+	if err != nil {
+		return err
+	}
+	g.pieces = append(g.pieces, piece)
+	return nil
+}
+
+// release gives back the values.
+func (g *categories) release() {
+	for _, p := range g.pieces {
+		p.Release()
+	}
+	if g.last != nil {
+		g.last.Release()
+	}
+}
+
+// sameData tells whether two array datas show the same memory.
+func sameData(a, b arrow.ArrayData) bool {
+	if a == b {
+		return true
+	}
+	if a.Len() != b.Len() || a.Offset() != b.Offset() || len(a.Buffers()) != len(b.Buffers()) {
+		return false
+	}
+	for i, x := range a.Buffers() {
+		if x != b.Buffers()[i] {
+			return false
+		}
+	}
+	return len(a.Children()) == 0 && len(b.Children()) == 0
+}
+
+// keyOf returns a function that gives the bytes by which values are the same.
+func keyOf(values arrow.Array) (func(i int) []byte, error) {
+	if value, err := textReader(values); err == nil {
+		return value, nil
+	}
+	layout, ok := fixedLayoutOf(values.DataType())
+	if !ok {
+		return nil, fmt.Errorf("dictionary values of type %s have no Zarr form", values.DataType())
+	}
+	if b, ok := unwrap(values).(*array.Boolean); ok {
+		return func(i int) []byte {
+			if b.Value(i) {
+				return []byte{1}
+			}
+			return []byte{0}
+		}, nil
+	}
+	data, start, err := leaf(values.Data(), 0)
+	if err != nil {
+		return nil, err
+	}
+	if data.DataType().ID() == arrow.BOOL || len(data.Buffers()) < 2 || data.Buffers()[1] == nil {
+		return nil, fmt.Errorf("dictionary values of type %s have no Zarr form", values.DataType())
+	}
+	width := layout.elements() * layout.source.Size()
+	raw := data.Buffers()[1].Bytes()[start*layout.source.Size():]
+	return func(i int) []byte { return raw[int64(i)*width : int64(i+1)*width] }, nil
+}
+
+// indexReader reads a dictionary array's indices as int64.
+func indexReader(indices arrow.Array) (func(i int) int64, error) {
+	switch a := indices.(type) {
+	case *array.Int8:
+		return func(i int) int64 { return int64(a.Value(i)) }, nil
+	case *array.Int16:
+		return func(i int) int64 { return int64(a.Value(i)) }, nil
+	case *array.Int32:
+		return func(i int) int64 { return int64(a.Value(i)) }, nil
+	case *array.Int64:
+		return a.Value, nil
+	case *array.Uint8:
+		return func(i int) int64 { return int64(a.Value(i)) }, nil
+	case *array.Uint16:
+		return func(i int) int64 { return int64(a.Value(i)) }, nil
+	case *array.Uint32:
+		return func(i int) int64 { return int64(a.Value(i)) }, nil
+	case *array.Uint64:
+		return func(i int) int64 { return int64(a.Value(i)) }, nil // over 2^63 is negative, so out of range
+	}
+	return nil, fmt.Errorf("dictionary indices of type %s, expected integers", indices.DataType())
+}

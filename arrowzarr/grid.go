@@ -1,0 +1,87 @@
+package arrowzarr
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/apache/arrow-go/v18/arrow"
+)
+
+// rowGrid is how rows are cut: into chunks, and chunks into shards.
+type rowGrid struct {
+	chunkRows int64
+	shardRows int64 // 0: no shards
+}
+
+// chooseChunkRows fixes the number of rows in a chunk with the first batch in
+// hand.
+func (c *conversion) chooseChunkRows(batch arrow.RecordBatch) {
+	if c.grid.chunkRows == 0 {
+		c.grid.chunkRows = c.defaultChunkRows(batch)
+	}
+}
+
+// beginArrays makes the arrays, once: when the first chunk is full, or at the
+// end of an input that is shorter than a chunk, whose chunks are then as long
+// as it is, unless the user wanted another length.
+func (c *conversion) beginArrays(atEnd bool) error {
+	if c.begun {
+		return nil
+	}
+	c.begun = true
+	if atEnd && c.options.ChunkRows == 0 {
+		c.grid.chunkRows = max(c.cutter.rows, 1)
+	}
+	for i, w := range c.writers {
+		if err := w.begin(c, fmt.Sprintf("%s/%d", c.building(), i)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// building is where the arrays are built: a name that no column has.
+func (c *conversion) building() string {
+	name := ".building"
+	for slices.ContainsFunc(c.columns, func(plan *column) bool { return plan.name == name }) {
+		name += "."
+	}
+	return name
+}
+
+// defaultChunkRows is DefaultChunkRows, halved until the rows that are in work
+// at a time fit in a part of --max-memory: an eighth for the chunk of all
+// columns that is gathered, a quarter for the chunks that are being encoded,
+// which take their size three times.
+func (c *conversion) defaultChunkRows(batch arrow.RecordBatch) int64 {
+	rows := int64(DefaultChunkRows)
+	var row, widest float64
+	for i, plan := range c.columns {
+		width := plan.rowBytes(batch.Column(i), batch.NumRows())
+		row += width
+		widest = max(widest, width)
+	}
+	fits := func() bool {
+		gathered, encoding := row*float64(rows), widest*float64(rows)*3*float64(c.options.Jobs)
+		return gathered <= float64(c.options.MaxMemory/8) && encoding <= float64(c.options.MaxMemory/4)
+	}
+	for rows > 1 && !fits() {
+		rows /= 2
+	}
+	return rows
+}
+
+// rowBytes is the size of a row of the column: of fixed width, or as the first
+// batch has it on average.
+func (c *column) rowBytes(values arrow.Array, rows int64) float64 {
+	if c.form == formFixed || c.form == formDictionary {
+		return float64(c.layout.elements() * c.layout.dtype.Size())
+	}
+	var total int64
+	for _, b := range values.Data().Buffers() {
+		if b != nil {
+			total += int64(b.Len())
+		}
+	}
+	return float64(total) / float64(max(rows, 1))
+}

@@ -1,0 +1,124 @@
+package arrowzarr
+
+import (
+	"fmt"
+	"runtime"
+	"strconv"
+	"strings"
+
+	"github.com/quiver-gpu/quiver/arrowbuf"
+)
+
+// Defaults of Options.
+const (
+	DefaultMaxMemory = 1 << 30
+	// DefaultChunkRows is the number of rows in a chunk where nothing speaks
+	// against it: 8 MiB of 8-byte values, large enough that files and tasks
+	// cost little beside the bytes, small enough that readers can pick.
+	DefaultChunkRows = 1 << 20
+)
+
+// Options says how to convert. The zero value is a conversion of all columns
+// on the CPU with the default codec.
+type Options struct {
+	// Device is where columns of fixed width are put together. Nil is the CPU.
+	Device arrowbuf.Device
+	// Codec compresses the chunks.
+	Codec Codec
+	// ChunkRows is the number of rows in a chunk; 0 chooses DefaultChunkRows,
+	// or fewer where rows are wide or the input is short.
+	ChunkRows int64
+	// ShardRows is the number of rows in a shard, a multiple of ChunkRows that
+	// must then be given too; 0 writes every chunk as a value of its own.
+	ShardRows int64
+	// Columns are the names of the columns to convert; none means all.
+	Columns []string
+	// Jobs is the number of chunks that are encoded at once; 0 is one a core.
+	Jobs int
+	// MaxMemory bounds the memory of the conversion in bytes; 0 is
+	// DefaultMaxMemory.
+	MaxMemory int64
+	// Overwrite replaces a Zarr hierarchy that is there already.
+	Overwrite bool
+	// Progress, where set, is told how far the conversion is. It can be read
+	// from any goroutine at any time.
+	Progress *Progress
+}
+
+func (o Options) withDefaults() (Options, error) {
+	if o.Device == nil {
+		o.Device = arrowbuf.CPU()
+	}
+	if o.Codec == (Codec{}) {
+		o.Codec = DefaultCodec
+	}
+	if o.Jobs == 0 {
+		o.Jobs = runtime.GOMAXPROCS(0)
+	}
+	if o.MaxMemory == 0 {
+		o.MaxMemory = DefaultMaxMemory
+	}
+	switch {
+	case o.Jobs < 0:
+		return o, failedf(PartUsage, "jobs: %d, expected at least 1", o.Jobs)
+	case o.ChunkRows < 0:
+		return o, failedf(PartUsage, "chunk rows: %d, expected at least 1", o.ChunkRows)
+	case o.ShardRows < 0:
+		return o, failedf(PartUsage, "shard rows: %d, expected at least 1", o.ShardRows)
+	case o.ShardRows > 0 && (o.ChunkRows == 0 || o.ShardRows%o.ChunkRows != 0):
+		return o, failedf(PartUsage, "shard rows: %d, expected a multiple of the chunk rows, which must be given too", o.ShardRows)
+	case o.MaxMemory < minMemory:
+		return o, failedf(PartUsage, "max memory: %d bytes, expected at least %d", o.MaxMemory, minMemory)
+	}
+	return o, nil
+}
+
+// minMemory is what a conversion needs to turn around in.
+const minMemory = 64 << 20
+
+// Codec is a compressor and its level.
+type Codec struct {
+	// Name is none, zstd or gzip.
+	Name string
+	// Level is -131072..22 for zstd, 0..9 for gzip, 0 for none.
+	Level int
+}
+
+// DefaultCodec is zstd at level 1.
+var DefaultCodec = Codec{Name: "zstd", Level: 1}
+
+// ParseCodec reads "none", "zstd", "zstd:3", "gzip", "gzip:6".
+func ParseCodec(text string) (Codec, error) {
+	name, level, given := strings.Cut(text, ":")
+	c := Codec{Name: name}
+	low, high := 0, 0
+	switch name {
+	case "none":
+		if given {
+			return Codec{}, fmt.Errorf("codec %q: none has no level", text)
+		}
+		return c, nil
+	case "zstd":
+		c.Level, low, high = 1, -131072, 22
+	case "gzip":
+		c.Level, low, high = 6, 0, 9
+	default:
+		return Codec{}, fmt.Errorf("codec %q: expected none, zstd[:LEVEL] or gzip[:LEVEL]", text)
+	}
+	if given {
+		n, err := strconv.Atoi(level)
+		if err != nil || n < low || n > high {
+			return Codec{}, fmt.Errorf("codec %q: expected a level from %d to %d", text, low, high)
+		}
+		c.Level = n
+	}
+	return c, nil
+}
+
+// String writes the codec as ParseCodec reads it.
+func (c Codec) String() string {
+	if c.Name == "none" {
+		return c.Name
+	}
+	return fmt.Sprintf("%s:%d", c.Name, c.Level)
+}

@@ -1,0 +1,105 @@
+package arrowzarr
+
+import (
+	"fmt"
+	"unsafe"
+
+	"github.com/apache/arrow-go/v18/arrow"
+
+	"github.com/quiver-gpu/quiver/arrowbuf"
+	"github.com/quiver-gpu/quiver/ndview"
+	"github.com/quiver-gpu/quiver/zarr/element"
+)
+
+// assembleText puts utf8 or binary parts together, on the host. One part whose
+// rows are all there is shown in place.
+func assembleText(parts []part, rows int64) (*chunk, error) {
+	if len(parts) == 1 && parts[0].values.NullN() == 0 {
+		values, spans, err := textInPlace(parts[0])
+		if err != nil || values != nil {
+			return &chunk{values: values, spans: spans}, err
+		}
+	}
+	out := &chunk{}
+	offsets := make([]int64, 1, rows+1)
+	var data []byte
+	var missing []bool
+	for _, p := range parts {
+		value, err := textReader(p.values)
+		if err != nil {
+			return nil, err
+		}
+		for i := p.from; i < p.to; i++ {
+			if p.values.IsNull(int(i)) {
+				if missing == nil {
+					missing = make([]bool, rows)
+				}
+				missing[len(offsets)-1] = true
+			} else {
+				data = append(data, value(int(i))...)
+			}
+			offsets = append(offsets, int64(len(data)))
+		}
+	}
+	values, err := element.NewVLen(offsets, data, rows)
+	if err != nil {
+		return nil, err
+	}
+	out.values = values
+	if missing != nil {
+		if out.mask, err = ndview.FromHost(arrowbuf.CPU(), ndview.Bool, missing, rows); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
+// textInPlace shows a part's own offsets and bytes; nil for the types that have
+// none (views). A wrong offset is an error.
+func textInPlace(p part) (element.Values, [][]byte, error) {
+	data := p.values.Data()
+	buffers := data.Buffers()
+	if len(buffers) < 3 || buffers[1] == nil || p.rows() == 0 {
+		return nil, nil, nil
+	}
+	var bytes []byte
+	if buffers[2] != nil {
+		bytes = buffers[2].Bytes()
+	}
+	from, to := int64(data.Offset())+p.from, int64(data.Offset())+p.to+1
+	switch storage(p.values.DataType()).(type) {
+	case *arrow.StringType, *arrow.BinaryType:
+		return show(arrow.Int32Traits.CastFromBytes(buffers[1].Bytes()), bytes, from, to)
+	case *arrow.LargeStringType, *arrow.LargeBinaryType:
+		return show(arrow.Int64Traits.CastFromBytes(buffers[1].Bytes()), bytes, from, to)
+	}
+	return nil, nil, nil
+}
+
+func show[O element.Offset](offsets []O, bytes []byte, from, to int64) (element.Values, [][]byte, error) {
+	if to > int64(len(offsets)) {
+		return nil, nil, fmt.Errorf("%d offsets, expected at least %d", len(offsets), to)
+	}
+	offsets = offsets[from:to]
+	values, err := element.NewVLen(offsets, bytes, int64(len(offsets))-1)
+	if err != nil {
+		return nil, nil, err
+	}
+	first, last := offsets[0], offsets[len(offsets)-1]
+	raw := unsafe.Slice((*byte)(unsafe.Pointer(&offsets[0])), len(offsets)*int(unsafe.Sizeof(offsets[0])))
+	return values, [][]byte{raw, bytes[first:last]}, nil
+}
+
+// textReader returns a function that gives the bytes of value i.
+func textReader(values arrow.Array) (func(i int) []byte, error) {
+	switch v := unwrap(values).(type) {
+	case interface{ Value(int) string }:
+		return func(i int) []byte {
+			s := v.Value(i)
+			return unsafe.Slice(unsafe.StringData(s), len(s))
+		}, nil
+	case interface{ Value(int) []byte }:
+		return v.Value, nil
+	}
+	return nil, fmt.Errorf("array of %T, expected text or bytes", values)
+}

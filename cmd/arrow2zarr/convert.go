@@ -1,0 +1,156 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"runtime/debug"
+
+	"github.com/dustin/go-humanize"
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"github.com/quiver-gpu/quiver/arrowzarr"
+)
+
+// convertFlags are the flags of convert, as they are typed.
+type convertFlags struct {
+	device, codec, maxMemory        string
+	chunkRows, shardRows            int64
+	columns                         []string
+	jobs                            int
+	overwrite, progress, noProgress bool
+	json, verbose                   bool
+}
+
+func newConvertCommand() *cobra.Command {
+	var f convertFlags
+	cmd := &cobra.Command{
+		Use:   "convert INPUT OUTPUT",
+		Short: "Convert an Arrow IPC file or stream, or a Parquet file, to a Zarr group",
+		Long: `Convert reads INPUT, an Arrow IPC file (Feather version 2), an Arrow IPC stream
+or a Parquet file, recognised by its content, and writes OUTPUT, a directory that
+becomes a Zarr v3 group with one child a column. INPUT "-" is an Arrow IPC stream
+on standard input.
+
+OUTPUT appears only when it is whole.`,
+		Example: `  arrow2zarr convert flights.parquet flights.zarr
+  arrow2zarr convert flights.arrow flights.zarr --device cuda --codec none
+  arrow2zarr convert flights.arrow flights.zarr --columns dep_delay,arr_delay --overwrite
+  arrow2zarr convert big.arrow big.zarr --chunk-rows 65536 --shard-rows 4194304
+  producer | arrow2zarr convert - table.zarr --json` + "\n" + exitCodesHelp,
+		Args: cobra.ExactArgs(2),
+		RunE: func(cmd *cobra.Command, args []string) error { return runConvert(cmd, f, args[0], args[1]) },
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&f.device, "device", "auto", "auto, cpu, cuda or cuda:N")
+	flags.StringVar(&f.codec, "codec", arrowzarr.DefaultCodec.String(), "none, zstd[:LEVEL] or gzip[:LEVEL]")
+	flags.Int64Var(&f.chunkRows, "chunk-rows", 0, fmt.Sprintf("rows in a chunk (default %d, fewer where rows are wide)", arrowzarr.DefaultChunkRows))
+	flags.Int64Var(&f.shardRows, "shard-rows", 0, "rows in a shard, a multiple of --chunk-rows (default: no shards)")
+	flags.StringSliceVar(&f.columns, "columns", nil, "names of the columns to convert (default all)")
+	flags.IntVar(&f.jobs, "jobs", 0, "chunks encoded at once (default: one a core)")
+	flags.StringVar(&f.maxMemory, "max-memory", "1GiB", "most memory to take")
+	flags.BoolVar(&f.overwrite, "overwrite", false, "replace OUTPUT if it is a Zarr hierarchy")
+	flags.BoolVar(&f.progress, "progress", false, "show progress, also where standard error is not a terminal")
+	flags.BoolVar(&f.noProgress, "no-progress", false, "show no progress")
+	flags.BoolVar(&f.json, "json", false, "print a summary as one JSON object")
+	flags.BoolVarP(&f.verbose, "verbose", "v", false, "say more: the device, and the rate of each stage")
+	cmd.MarkFlagsMutuallyExclusive("progress", "no-progress")
+	return cmd
+}
+
+func runConvert(cmd *cobra.Command, f convertFlags, input, output string) (err error) {
+	options, err := f.options()
+	if err != nil {
+		return err
+	}
+	device, why, closeDevice, err := openDevice(f.device)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if e := closeDevice(); e != nil && err == nil {
+			err = &arrowzarr.Error{Part: arrowzarr.PartDevice, Err: e}
+		}
+	}()
+	options.Device = device
+	if f.verbose && why != "" {
+		fmt.Fprintf(cmd.ErrOrStderr(), "device %s (%s)\n", device, why)
+	}
+	// Go's collector would let the heap double; near the limit it works harder
+	// instead.
+	debug.SetMemoryLimit(options.MaxMemory * 3 / 4)
+	stop := func() {}
+	if f.showsProgress(cmd.ErrOrStderr()) {
+		options.Progress = &arrowzarr.Progress{}
+		stop = showProgress(cmd.ErrOrStderr(), options.Progress)
+	}
+	report, err := arrowzarr.Convert(cmd.Context(), input, output, options)
+	stop()
+	if err != nil {
+		return err
+	}
+	if f.json {
+		return json.NewEncoder(cmd.OutOrStdout()).Encode(report)
+	}
+	printReport(cmd.OutOrStdout(), report, f.verbose)
+	return nil
+}
+
+func (f convertFlags) options() (arrowzarr.Options, error) {
+	codec, err := arrowzarr.ParseCodec(f.codec)
+	if err != nil {
+		return arrowzarr.Options{}, fmt.Errorf("--codec: %w", err)
+	}
+	memory, err := humanize.ParseBytes(f.maxMemory)
+	if err != nil {
+		return arrowzarr.Options{}, fmt.Errorf("--max-memory %q: expected a size such as 512MiB or 4GiB", f.maxMemory)
+	}
+	if memory > 1<<60 {
+		return arrowzarr.Options{}, errors.New("--max-memory: more than there is anywhere")
+	}
+	return arrowzarr.Options{
+		Codec:     codec,
+		ChunkRows: f.chunkRows,
+		ShardRows: f.shardRows,
+		Columns:   f.columns,
+		Jobs:      f.jobs,
+		MaxMemory: int64(memory),
+		Overwrite: f.overwrite,
+	}, nil
+}
+
+// showsProgress tells whether to draw a bar: on a terminal, unless told
+// otherwise.
+func (f convertFlags) showsProgress(stderr io.Writer) bool {
+	if f.progress || f.noProgress {
+		return f.progress
+	}
+	file, ok := stderr.(*os.File)
+	return ok && term.IsTerminal(int(file.Fd()))
+}
+
+func printReport(w io.Writer, r *arrowzarr.Report, verbose bool) {
+	fmt.Fprintf(w, "%s: %s rows, %d columns, %s as %s in %s (%.2f:1), %.2f s, %s/s on %s\n",
+		r.Output, humanize.Comma(r.Rows), r.Columns, humanize.IBytes(uint64(r.RawBytes)), r.Codec,
+		humanize.IBytes(uint64(r.StoredBytes)), ratio(r.RawBytes, r.StoredBytes), r.Seconds,
+		humanize.IBytes(uint64(r.BytesPerSecond)), r.Device)
+	if !verbose {
+		return
+	}
+	for _, s := range r.Stages {
+		if s.Bytes > 0 {
+			fmt.Fprintf(w, "  %-8s %10s in %7.3f s, %s/s\n", s.Name,
+				humanize.IBytes(uint64(s.Bytes)), s.Seconds, humanize.IBytes(uint64(s.BytesPerSecond)))
+		}
+	}
+}
+
+func ratio(raw, stored int64) float64 {
+	if stored == 0 {
+		return 1
+	}
+	return float64(raw) / float64(stored)
+}
