@@ -29,7 +29,9 @@ import (
 // extension types over those. Another type is an error that is
 // arrow.ErrNotImplemented and names the column; a column whose buffers are too
 // small for its length is one that is arrow.ErrInvalid. Both come before any
-// memory is moved. A device without room answers ErrOutOfMemory.
+// memory is moved. Of offsets only the ends are checked, and views and indices
+// not at all: validate foreign data on the host first. A device without room
+// answers ErrOutOfMemory.
 func CopyTo(batch arrow.RecordBatch, dev Device) (arrow.RecordBatch, error) {
 	if dev == nil {
 		return nil, errors.New("copying a record batch: there is no device")

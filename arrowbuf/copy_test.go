@@ -1,14 +1,12 @@
 package arrowbuf_test
 
 import (
-	"bytes"
 	"math/rand/v2"
 	"strings"
 	"testing"
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
-	"github.com/apache/arrow-go/v18/arrow/ipc"
 	"github.com/apache/arrow-go/v18/arrow/memory"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -143,66 +141,6 @@ func TestCopyToNamesTheColumnItCannotMove(t *testing.T) {
 	})
 }
 
-func TestCopyToRefusesBuffersThatAreTooSmall(t *testing.T) {
-	onDevices(t, func(t *testing.T, dev *countingDevice) {
-		bytesOf := func(n int) *memory.Buffer { return memory.NewBufferBytes(make([]byte, n)) }
-		offsets := func(b ...byte) *memory.Buffer {
-			var out []byte
-			for _, v := range b {
-				out = append(out, v, 0, 0, 0)
-			}
-			return memory.NewBufferBytes(out)
-		}
-		str, i32 := arrow.BinaryTypes.String, arrow.PrimitiveTypes.Int32
-		for name, data := range map[string]*array.Data{
-			"values":             array.NewData(i32, 3, []*memory.Buffer{nil, bytesOf(11)}, nil, 0, 0),
-			"values, offset":     array.NewData(i32, 3, []*memory.Buffer{nil, bytesOf(12)}, nil, 0, 1),
-			"no values":          array.NewData(i32, 3, []*memory.Buffer{nil, nil}, nil, 0, 0),
-			"no buffers":         array.NewData(i32, 3, nil, nil, 0, 0),
-			"negative offset":    array.NewData(i32, 3, []*memory.Buffer{nil, bytesOf(12)}, nil, 0, -1),
-			"negative length":    array.NewData(i32, -3, []*memory.Buffer{nil, bytesOf(12)}, nil, 0, 0),
-			"huge length":        array.NewData(i32, 1<<62, []*memory.Buffer{nil, bytesOf(12)}, nil, 0, 0),
-			"bits":               array.NewData(arrow.FixedWidthTypes.Boolean, 9, []*memory.Buffer{nil, bytesOf(1)}, nil, 0, 0),
-			"bitmap":             array.NewData(i32, 9, []*memory.Buffer{bytesOf(1), bytesOf(36)}, nil, 1, 0),
-			"bitmap, count open": array.NewData(i32, 9, []*memory.Buffer{bytesOf(1), bytesOf(36)}, nil, -1, 0),
-			"string offsets":     array.NewData(str, 2, []*memory.Buffer{nil, offsets(0, 1), bytesOf(2)}, nil, 0, 0),
-			"string bytes":       array.NewData(str, 2, []*memory.Buffer{nil, offsets(0, 1, 3), bytesOf(2)}, nil, 0, 0),
-			"no string bytes":    array.NewData(str, 2, []*memory.Buffer{nil, offsets(0, 1, 3), nil}, nil, 0, 0),
-			"falling offsets":    array.NewData(str, 2, []*memory.Buffer{nil, offsets(2, 1, 1), bytesOf(2)}, nil, 0, 0),
-			"negative offsets":   array.NewData(str, 1, []*memory.Buffer{nil, memory.NewBufferBytes([]byte{255, 255, 255, 255, 0, 0, 0, 0}), bytesOf(2)}, nil, 0, 0),
-			"views":              array.NewData(arrow.BinaryTypes.StringView, 2, []*memory.Buffer{nil, bytesOf(31)}, nil, 0, 0),
-			"list values": array.NewData(arrow.FixedSizeListOf(2, i32), 2, []*memory.Buffer{nil},
-				[]arrow.ArrayData{array.NewData(i32, 3, []*memory.Buffer{nil, bytesOf(12)}, nil, 0, 0)}, 0, 0),
-			"no list values": array.NewData(arrow.FixedSizeListOf(2, i32), 2, []*memory.Buffer{nil}, nil, 0, 0),
-			"no dictionary":  array.NewData(&arrow.DictionaryType{IndexType: i32, ValueType: str}, 2, []*memory.Buffer{nil, bytesOf(8)}, nil, 0, 0),
-		} {
-			t.Run(name, func(t *testing.T) {
-				_, err := arrowbuf.CopyArrayTo(bare{data}, dev)
-				require.ErrorIs(t, err, arrow.ErrInvalid)
-				assert.ErrorContains(t, err, "array of type "+data.DataType().String())
-				assert.Zero(t, dev.allocs.Load())
-			})
-		}
-	})
-}
-
-// bare is an array that arrow-go's constructors would not make.
-type bare struct{ data *array.Data }
-
-func (b bare) Data() arrow.ArrayData        { return b.data }
-func (b bare) Len() int                     { return b.data.Len() }
-func (b bare) DataType() arrow.DataType     { return b.data.DataType() }
-func (b bare) NullN() int                   { return b.data.NullN() }
-func (b bare) NullBitmapBytes() []byte      { return nil }
-func (b bare) IsNull(int) bool              { return false }
-func (b bare) IsValid(int) bool             { return true }
-func (b bare) ValueStr(int) string          { return "" }
-func (b bare) GetOneForMarshal(int) any     { return nil }
-func (b bare) MarshalJSON() ([]byte, error) { return nil, nil }
-func (b bare) String() string               { return "" }
-func (b bare) Retain()                      {}
-func (b bare) Release()                     {}
-
 func TestCopyToPassesTheDevicesErrorsOn(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev *countingDevice) {
 		host := randomBatch(t, checked(t), 20, movable...)
@@ -223,129 +161,6 @@ func TestCopyToPassesTheDevicesErrorsOn(t *testing.T) {
 		assert.ErrorIs(t, err, errBroken)
 		_, err = arrowbuf.CopyTo(host, nil)
 		assert.ErrorContains(t, err, "there is no device")
-	})
-}
-
-func TestTheBuffersOfAnIPCMessageGoInOneCopy(t *testing.T) {
-	host := randomBatch(t, memory.DefaultAllocator, 500, plain()...)
-	var stream bytes.Buffer
-	w := ipc.NewWriter(&stream, ipc.WithSchema(host.Schema()))
-	require.NoError(t, w.Write(host))
-	require.NoError(t, w.Close())
-	for name, c := range map[string]struct{ from, copies int64 }{
-		"whole": {0, 1},
-		"slice": {8, 1 + int64(countOffsets(host.Schema()))}, // rebased ones come from elsewhere
-	} {
-		t.Run(name, func(t *testing.T) {
-			onDevices(t, func(t *testing.T, dev *countingDevice) {
-				r, err := ipc.NewReader(bytes.NewReader(stream.Bytes()))
-				require.NoError(t, err)
-				defer r.Release()
-				require.True(t, r.Next())
-				read := r.RecordBatch().NewSlice(c.from, 499)
-				defer read.Release()
-				moved := copyBatch(t, read, dev)
-				defer moved.Release()
-				assert.EqualValues(t, 1, dev.allocs.Load(), "allocations")
-				assert.Equal(t, c.copies, dev.up.Load(), "copies")
-				requireAligned(t, moved)
-				requireSameBatch(t, read, moved)
-				assert.EqualValues(t, 1, dev.down.Load(), "copies down")
-			})
-		})
-	}
-}
-
-// plain is the movable types without dictionaries, which come in messages of
-// their own.
-func plain() (types []arrow.DataType) {
-	for _, dtype := range movable {
-		if !strings.Contains(dtype.String(), "dictionary") {
-			types = append(types, dtype)
-		}
-	}
-	return types
-}
-
-func countOffsets(schema *arrow.Schema) (n int) {
-	for _, f := range schema.Fields() {
-		name := f.Type.String()
-		if strings.Contains(name, "utf8") || strings.Contains(name, "binary") {
-			if !strings.Contains(name, "view") && !strings.Contains(name, "fixed_size_binary") {
-				n++
-			}
-		}
-	}
-	return n
-}
-
-func TestBuffersOfTheirOwnShareOneAlignedAllocation(t *testing.T) {
-	onDevices(t, func(t *testing.T, dev *countingDevice) {
-		host := randomBatch(t, checked(t), 33, arrow.PrimitiveTypes.Int8, arrow.PrimitiveTypes.Int64, arrow.BinaryTypes.String)
-		moved := copyBatch(t, host, dev)
-		defer moved.Release()
-		assert.EqualValues(t, 1, dev.allocs.Load(), "allocations")
-		for _, column := range moved.Columns() {
-			for _, b := range column.Data().Buffers() {
-				if b != nil {
-					assert.Zero(t, bufferOf(t, b).Address()%64)
-				}
-			}
-		}
-	})
-}
-
-// Two buffers without a common root may not be copied as one, however close:
-// the bytes between them belong to somebody else.
-func TestOnlyBuffersOfOneRootAreJoined(t *testing.T) {
-	onDevices(t, func(t *testing.T, dev *countingDevice) {
-		memoryBlock := make([]byte, 64)
-		columns := []arrow.Array{
-			int8s(memory.NewBufferBytes(memoryBlock[:16])),
-			int8s(memory.NewBufferBytes(memoryBlock[16:32])),
-		}
-		schema := arrow.NewSchema([]arrow.Field{{Name: "a", Type: arrow.PrimitiveTypes.Int8}, {Name: "b", Type: arrow.PrimitiveTypes.Int8}}, nil)
-		moved := copyBatch(t, array.NewRecordBatch(schema, columns, 16), dev)
-		defer moved.Release()
-		assert.EqualValues(t, 2, dev.up.Load(), "copies")
-	})
-}
-
-func TestFarPartsOfOneRootAreNotJoined(t *testing.T) {
-	onDevices(t, func(t *testing.T, dev *countingDevice) {
-		root := memory.NewBufferBytes(make([]byte, 1<<20))
-		columns := []arrow.Array{int8s(memory.SliceBuffer(root, 0, 16)), int8s(memory.SliceBuffer(root, 1<<19, 16))}
-		schema := arrow.NewSchema([]arrow.Field{{Name: "a", Type: arrow.PrimitiveTypes.Int8}, {Name: "b", Type: arrow.PrimitiveTypes.Int8}}, nil)
-		moved := copyBatch(t, array.NewRecordBatch(schema, columns, 16), dev)
-		defer moved.Release()
-		assert.EqualValues(t, 2, dev.up.Load(), "copies")
-		assert.EqualValues(t, 32, dev.bytesUp.Load())
-	})
-}
-
-func int8s(b *memory.Buffer) arrow.Array {
-	return array.NewInt8Data(array.NewData(arrow.PrimitiveTypes.Int8, b.Len(), []*memory.Buffer{nil, b}, nil, 0, 0))
-}
-
-// Values that lie askew on the host are straight on the device, where a kernel
-// could not load them otherwise.
-func TestMisalignedValuesAreAlignedOnTheDevice(t *testing.T) {
-	onDevices(t, func(t *testing.T, dev *countingDevice) {
-		block := memory.NewBufferBytes(make([]byte, 4096))
-		var columns []arrow.Array
-		var fields []arrow.Field
-		for i, dtype := range []arrow.FixedWidthDataType{
-			arrow.PrimitiveTypes.Int64.(arrow.FixedWidthDataType), arrow.PrimitiveTypes.Int32.(arrow.FixedWidthDataType),
-			arrow.PrimitiveTypes.Int16.(arrow.FixedWidthDataType), &arrow.Decimal128Type{Precision: 10},
-		} {
-			values := memory.SliceBuffer(block, 1000*i+3, 160)
-			data := array.NewData(dtype, 160/dtype.Bytes(), []*memory.Buffer{nil, values}, nil, 0, 0)
-			columns = append(columns, array.NewSlice(array.MakeFromData(data), 0, 10))
-			fields = append(fields, arrow.Field{Name: dtype.Name(), Type: dtype})
-		}
-		moved := copyBatch(t, array.NewRecordBatch(arrow.NewSchema(fields, nil), columns, 10), dev)
-		defer moved.Release()
-		requireAligned(t, moved)
 	})
 }
 
@@ -383,75 +198,4 @@ func TestALookAtOneElementCopiesLittle(t *testing.T) {
 			moved.Release()
 		}
 	})
-}
-
-func checked(t testing.TB) memory.Allocator {
-	mem := memory.NewCheckedAllocator(memory.DefaultAllocator)
-	t.Cleanup(func() { mem.AssertSize(t, 0) })
-	return mem
-}
-
-// randomBatch makes a batch that is released at the end of the test.
-func randomBatch(t testing.TB, mem memory.Allocator, rows int, types ...arrow.DataType) arrow.RecordBatch {
-	t.Helper()
-	rng := rand.New(rand.NewPCG(7, uint64(rows)))
-	fields := make([]arrow.Field, len(types))
-	columns := make([]arrow.Array, len(types))
-	for i, dtype := range types {
-		fields[i] = arrow.Field{Name: string(rune('a'+i%26)) + strings.Repeat("'", i/26), Type: dtype, Nullable: true}
-		if dtype.ID() == arrow.LIST {
-			b := array.NewBuilder(mem, dtype)
-			b.AppendEmptyValues(rows)
-			columns[i] = b.NewArray()
-			b.Release()
-		} else {
-			columns[i] = randomArray(t, mem, rng, dtype, rows, i%2 == 0)
-		}
-		defer columns[i].Release()
-	}
-	made := array.NewRecordBatch(arrow.NewSchema(fields, nil), columns, int64(rows))
-	t.Cleanup(made.Release)
-	return made
-}
-
-func copyBatch(t testing.TB, b arrow.RecordBatch, dev arrowbuf.Device) *arrowbuf.RecordBatch {
-	t.Helper()
-	moved, err := arrowbuf.CopyTo(b, dev)
-	require.NoError(t, err)
-	require.IsType(t, (*arrowbuf.RecordBatch)(nil), moved)
-	return moved.(*arrowbuf.RecordBatch)
-}
-
-func requireSameBatch(t testing.TB, host arrow.RecordBatch, moved *arrowbuf.RecordBatch) {
-	t.Helper()
-	back, err := moved.ToHost()
-	require.NoError(t, err)
-	defer back.Release()
-	require.True(t, host.Schema().Equal(back.Schema()))
-	require.Equal(t, host.NumRows(), back.NumRows())
-	for i, want := range host.Columns() {
-		require.True(t, array.Equal(want, back.Column(i)), "column %d, %s: want %v\ngot %v", i, want.DataType(), want, back.Column(i))
-	}
-}
-
-// requireAligned checks what CopyTo promises of values' addresses.
-func requireAligned(t testing.TB, b *arrowbuf.RecordBatch) {
-	t.Helper()
-	for _, column := range b.Columns() {
-		width, ok := column.DataType().(arrow.FixedWidthDataType)
-		if !ok || column.DataType().ID() == arrow.BOOL || column.DataType().ID() == arrow.FIXED_SIZE_BINARY {
-			continue
-		}
-		address := bufferOf(t, column.Data().Buffers()[1]).Address()
-		require.Zero(t, address%uintptr(min(8, width.Bytes())), "%s at %x", column.DataType(), address)
-	}
-}
-
-// bufferOf looks at a buffer that an array keeps alive.
-func bufferOf(t testing.TB, b *memory.Buffer) arrowbuf.Buffer {
-	t.Helper()
-	buf, err := arrowbuf.BufferOf(b)
-	require.NoError(t, err)
-	t.Cleanup(buf.Release)
-	return buf
 }

@@ -93,3 +93,10 @@ func (p part) rebased(first int64, width int) (part, error) {
 	}
 	return part{src: memory.NewBufferBytes(offsets), to: int64(len(offsets)), align: p.align}, nil
 }
+
+func readOffset(b []byte, width int) int64 {
+	if width == 4 {
+		return int64(int32(binary.LittleEndian.Uint32(b)))
+	}
+	return int64(binary.LittleEndian.Uint64(b))
+}

@@ -1,0 +1,34 @@
+package arrowbuf_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+
+	"github.com/quiver-gpu/quiver/arrowbuf"
+)
+
+func TestDeviceTypesAreThoseOfTheCDeviceInterface(t *testing.T) {
+	for _, c := range []struct {
+		is     arrowbuf.DeviceType
+		number int32
+		name   string
+	}{
+		{arrowbuf.DeviceCPU, 1, "cpu"},
+		{arrowbuf.DeviceCUDA, 2, "cuda"},
+		{arrowbuf.DeviceCUDAHost, 3, "cuda_host"},
+		{10, 10, "device(10)"},
+	} {
+		assert.EqualValues(t, c.number, c.is)
+		assert.Equal(t, c.name, c.is.String())
+	}
+}
+
+func TestTheCPUIsADevice(t *testing.T) {
+	cpu := arrowbuf.CPU()
+	assert.Equal(t, arrowbuf.DeviceCPU, cpu.Type())
+	assert.EqualValues(t, -1, cpu.ID())
+	assert.Equal(t, "cpu", cpu.String())
+	assert.NoError(t, cpu.Synchronize())
+	assert.Len(t, cpu.HostAllocator().Allocate(10), 10)
+}

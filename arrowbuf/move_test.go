@@ -1,0 +1,161 @@
+package arrowbuf_test
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+
+	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/apache/arrow-go/v18/arrow/array"
+	"github.com/apache/arrow-go/v18/arrow/ipc"
+	"github.com/apache/arrow-go/v18/arrow/memory"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/quiver-gpu/quiver/arrowbuf"
+)
+
+func TestTheBuffersOfAnIPCMessageGoInOneCopy(t *testing.T) {
+	host := randomBatch(t, memory.DefaultAllocator, 500, plain()...)
+	var stream bytes.Buffer
+	w := ipc.NewWriter(&stream, ipc.WithSchema(host.Schema()))
+	require.NoError(t, w.Write(host))
+	require.NoError(t, w.Close())
+	for name, c := range map[string]struct{ from, copies int64 }{
+		"whole": {0, 1},
+		"slice": {8, 1 + int64(countOffsets(host.Schema()))}, // rebased ones come from elsewhere
+	} {
+		t.Run(name, func(t *testing.T) {
+			onDevices(t, func(t *testing.T, dev *countingDevice) {
+				r, err := ipc.NewReader(bytes.NewReader(stream.Bytes()))
+				require.NoError(t, err)
+				defer r.Release()
+				require.True(t, r.Next())
+				read := r.RecordBatch().NewSlice(c.from, 499)
+				defer read.Release()
+				moved := copyBatch(t, read, dev)
+				defer moved.Release()
+				assert.EqualValues(t, 1, dev.allocs.Load(), "allocations")
+				assert.Equal(t, c.copies, dev.up.Load(), "copies")
+				requireAligned(t, moved)
+				requireSameBatch(t, read, moved)
+				assert.EqualValues(t, 1, dev.down.Load(), "copies down")
+			})
+		})
+	}
+}
+
+// plain is the movable types without dictionaries, which come in messages of
+// their own.
+func plain() (types []arrow.DataType) {
+	for _, dtype := range movable {
+		if !strings.Contains(dtype.String(), "dictionary") {
+			types = append(types, dtype)
+		}
+	}
+	return types
+}
+
+func countOffsets(schema *arrow.Schema) (n int) {
+	for _, f := range schema.Fields() {
+		name := f.Type.String()
+		if strings.Contains(name, "utf8") || strings.Contains(name, "binary") {
+			if !strings.Contains(name, "view") && !strings.Contains(name, "fixed_size_binary") {
+				n++
+			}
+		}
+	}
+	return n
+}
+
+func TestBuffersOfTheirOwnShareOneAlignedAllocation(t *testing.T) {
+	onDevices(t, func(t *testing.T, dev *countingDevice) {
+		host := randomBatch(t, checked(t), 33, arrow.PrimitiveTypes.Int8, arrow.PrimitiveTypes.Int64, arrow.BinaryTypes.String)
+		moved := copyBatch(t, host, dev)
+		defer moved.Release()
+		assert.EqualValues(t, 1, dev.allocs.Load(), "allocations")
+		for _, column := range moved.Columns() {
+			for _, b := range column.Data().Buffers() {
+				if b != nil {
+					assert.Zero(t, bufferOf(t, b).Address()%64)
+				}
+			}
+		}
+	})
+}
+
+// Two buffers without a common root may not be copied as one, however close:
+// the bytes between them belong to somebody else.
+func TestOnlyBuffersOfOneRootAreJoined(t *testing.T) {
+	onDevices(t, func(t *testing.T, dev *countingDevice) {
+		memoryBlock := make([]byte, 64)
+		columns := []arrow.Array{
+			int8s(memory.NewBufferBytes(memoryBlock[:16])),
+			int8s(memory.NewBufferBytes(memoryBlock[16:32])),
+		}
+		schema := arrow.NewSchema([]arrow.Field{{Name: "a", Type: arrow.PrimitiveTypes.Int8}, {Name: "b", Type: arrow.PrimitiveTypes.Int8}}, nil)
+		moved := copyBatch(t, array.NewRecordBatch(schema, columns, 16), dev)
+		defer moved.Release()
+		assert.EqualValues(t, 2, dev.up.Load(), "copies")
+	})
+}
+
+func TestFarPartsOfOneRootAreNotJoined(t *testing.T) {
+	onDevices(t, func(t *testing.T, dev *countingDevice) {
+		root := memory.NewBufferBytes(make([]byte, 1<<20))
+		columns := []arrow.Array{int8s(memory.SliceBuffer(root, 0, 16)), int8s(memory.SliceBuffer(root, 1<<19, 16))}
+		schema := arrow.NewSchema([]arrow.Field{{Name: "a", Type: arrow.PrimitiveTypes.Int8}, {Name: "b", Type: arrow.PrimitiveTypes.Int8}}, nil)
+		moved := copyBatch(t, array.NewRecordBatch(schema, columns, 16), dev)
+		defer moved.Release()
+		assert.EqualValues(t, 2, dev.up.Load(), "copies")
+		assert.EqualValues(t, 32, dev.bytesUp.Load())
+	})
+}
+
+func int8s(b *memory.Buffer) arrow.Array {
+	return array.NewInt8Data(array.NewData(arrow.PrimitiveTypes.Int8, b.Len(), []*memory.Buffer{nil, b}, nil, 0, 0))
+}
+
+// Values that lie askew on the host are straight on the device, where a kernel
+// could not load them otherwise.
+func TestMisalignedValuesAreAlignedOnTheDevice(t *testing.T) {
+	onDevices(t, func(t *testing.T, dev *countingDevice) {
+		block := memory.NewBufferBytes(make([]byte, 4096))
+		var columns []arrow.Array
+		var fields []arrow.Field
+		for i, dtype := range []arrow.FixedWidthDataType{
+			arrow.PrimitiveTypes.Int64.(arrow.FixedWidthDataType), arrow.PrimitiveTypes.Int32.(arrow.FixedWidthDataType),
+			arrow.PrimitiveTypes.Int16.(arrow.FixedWidthDataType), &arrow.Decimal128Type{Precision: 10},
+		} {
+			values := memory.SliceBuffer(block, 1000*i+3, 160)
+			data := array.NewData(dtype, 160/dtype.Bytes(), []*memory.Buffer{nil, values}, nil, 0, 0)
+			columns = append(columns, array.NewSlice(array.MakeFromData(data), 0, 10))
+			fields = append(fields, arrow.Field{Name: dtype.Name(), Type: dtype})
+		}
+		moved := copyBatch(t, array.NewRecordBatch(arrow.NewSchema(fields, nil), columns, 10), dev)
+		defer moved.Release()
+		requireAligned(t, moved)
+	})
+}
+
+// requireAligned checks what CopyTo promises of values' addresses.
+func requireAligned(t testing.TB, b *arrowbuf.RecordBatch) {
+	t.Helper()
+	for _, column := range b.Columns() {
+		width, ok := column.DataType().(arrow.FixedWidthDataType)
+		if !ok || column.DataType().ID() == arrow.BOOL || column.DataType().ID() == arrow.FIXED_SIZE_BINARY {
+			continue
+		}
+		address := bufferOf(t, column.Data().Buffers()[1]).Address()
+		require.Zero(t, address%uintptr(min(8, width.Bytes())), "%s at %x", column.DataType(), address)
+	}
+}
+
+// bufferOf looks at a buffer that an array keeps alive.
+func bufferOf(t testing.TB, b *memory.Buffer) arrowbuf.Buffer {
+	t.Helper()
+	buf, err := arrowbuf.BufferOf(b)
+	require.NoError(t, err)
+	t.Cleanup(buf.Release)
+	return buf
+}
