@@ -101,7 +101,7 @@ func (c *cache) put(address uintptr) bool {
 	c.stats.Idle += class
 	excess := c.takeIdle(c.limit, class)
 	c.mu.Unlock()
-	c.release(excess)
+	_ = c.release(excess) // kept for close to report
 	return true
 }
 
@@ -131,7 +131,7 @@ func (c *cache) setLimit(n int64) error {
 
 // close trims, and reports the first failure of all the cache's life.
 func (c *cache) close() error {
-	c.trim()
+	_ = c.trim() // its failure is kept with the others
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.failure

@@ -144,7 +144,7 @@ func TestOperationsAreCompleteWhenTheyReturn(t *testing.T) {
 func TestFailedCallsNameTheCallAndLeaveTheDeviceUsable(t *testing.T) {
 	for _, call := range []string{"cuMemcpyHtoDAsync", "cuMemcpyDtoHAsync", "cuMemcpyDtoDAsync", "cuMemsetD8Async", "cuStreamCreate", "cuStreamSynchronize", "cuCtxSetCurrent", "cuMemAlloc"} {
 		t.Run(call, func(t *testing.T) {
-			dev, fail := failing(t, cudatest.Config{})
+			dev, fail := failing(t)
 			work := func() error {
 				a, err := dev.Alloc(1 << 10)
 				if err != nil {

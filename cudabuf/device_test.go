@@ -98,7 +98,7 @@ func TestCloseReportsAFreeThatFailed(t *testing.T) {
 }
 
 func TestLostDeviceFailsEveryLaterCallAndStillCloses(t *testing.T) {
-	dev, fail := failing(t, cudatest.Config{})
+	dev, fail := failing(t)
 	b := upload(t, dev, pattern(10))
 	fail("cuStreamSynchronize", 214)
 	_, err := b.CopyToHost(make([]byte, 10), 0)

@@ -31,7 +31,7 @@ func TestErrorsHaveNamesAndSentinels(t *testing.T) {
 		err := fmt.Errorf("working: %w", &cudabuf.Error{Call: "cuMemAlloc", Code: tt.code})
 		assert.EqualError(t, err, "working: "+tt.text)
 		for _, s := range sentinels {
-			assert.Equal(t, s == tt.is, errors.Is(err, s), "%v is %v", err, s)
+			assert.Equal(t, errors.Is(tt.is, s), errors.Is(err, s), "%v is %v", err, s)
 		}
 		var cuda *cudabuf.Error
 		assert.ErrorAs(t, err, &cuda)

@@ -13,7 +13,7 @@ func Example() {
 	// A program calls cudabuf.Open, and goes on with arrowbuf.CPU where there
 	// is no GPU. A device in software does for this example.
 	driver := cudatest.New(cudatest.Config{})
-	defer driver.Close()
+	defer func() { _ = driver.Close() }()
 	gpu, err := driver.Device(0)
 	if err != nil {
 		fmt.Println(err)
@@ -26,18 +26,24 @@ func Example() {
 		return
 	}
 	defer buffer.Release()
-	buffer.WriteAt([]byte("columns on a GPU"), 0)
+	if _, err := buffer.WriteAt([]byte("columns on a GPU"), 0); err != nil {
+		fmt.Println(err)
+	}
 
-	word, _ := buffer.Slice(13, 3)
+	word, err := buffer.Slice(13, 3) // the same memory
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
 	defer word.Release()
 	text := make([]byte, word.Len())
-	word.ReadAt(text, 0)
-	fmt.Printf("%s of %v\n", text, word.Device())
+	_, err = word.ReadAt(text, 0)
+	fmt.Printf("%s of %v, %v\n", text, word.Device(), err)
 
 	_, err = buffer.WriteAt(text, 15)
 	fmt.Println(errors.Is(err, arrowbuf.ErrOutOfRange))
 	// Output:
-	// GPU of cuda:0
+	// GPU of cuda:0, <nil>
 	// true
 }
 
@@ -50,6 +56,6 @@ func ExampleOpen() {
 		fmt.Println(err)
 		return
 	}
-	defer driver.Close()
+	defer func() { _ = driver.Close() }()
 	fmt.Println(driver.Count(), "GPUs")
 }

@@ -71,18 +71,17 @@ func counted(t testing.TB) (*cudabuf.Device, func() int64) {
 
 // failing returns a soft device, and a function that makes the next call of a
 // name fail.
-func failing(t testing.TB, c cudatest.Config) (dev *cudabuf.Device, fail func(call string, r cudabuf.Result)) {
+func failing(t testing.TB) (dev *cudabuf.Device, fail func(call string, r cudabuf.Result)) {
 	t.Helper()
 	var mu sync.Mutex
 	pending := map[string]cudabuf.Result{}
-	c.Fail = func(call string, _ int) cudabuf.Result {
+	dev, err := cudatest.Start(t, cudatest.Config{Fail: func(call string, _ int) cudabuf.Result {
 		mu.Lock()
 		defer mu.Unlock()
 		r := pending[call]
 		delete(pending, call)
 		return r
-	}
-	dev, err := cudatest.Start(t, c).Device(0)
+	}}).Device(0)
 	require.NoError(t, err)
 	return dev, func(call string, r cudabuf.Result) {
 		mu.Lock()

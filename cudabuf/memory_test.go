@@ -60,7 +60,7 @@ func TestIdleMemoryGoesBackBeforeAnAllocationFails(t *testing.T) {
 }
 
 func TestAllocRetriesOnceAfterOutOfMemory(t *testing.T) {
-	dev, fail := failing(t, cudatest.Config{})
+	dev, fail := failing(t)
 	fail("cuMemAlloc", 2)
 	b, err := dev.Alloc(100)
 	require.NoError(t, err)

@@ -93,7 +93,7 @@ func TestModuleErrorsSayWhatWasWrong(t *testing.T) {
 
 		m, err := dev.LoadModule(addPTX, addTwins)
 		require.NoError(t, err)
-		defer m.Close()
+		defer func() { assert.NoError(t, m.Close()) }()
 		_, err = m.Kernel("subtract")
 		assert.ErrorContains(t, err, "kernel subtract")
 		assert.ErrorContains(t, err, "CUDA_ERROR_NOT_FOUND")

@@ -91,7 +91,7 @@ func TestPinnedIdleMemoryKeepsItsLimit(t *testing.T) {
 }
 
 func TestPinnedAllocatorPanicsWithAnErrorToTestFor(t *testing.T) {
-	dev, fail := failing(t, cudatest.Config{})
+	dev, fail := failing(t)
 	a := dev.HostAllocator()
 	fail("cuMemHostAlloc", 2)
 	b := a.Allocate(10) // the retry

@@ -3,6 +3,7 @@
 package purego
 
 import (
+	"os"
 	"os/exec"
 	"path/filepath"
 	"testing"
@@ -186,4 +187,20 @@ func TestOpenWithoutADriverSaysWhatWasLookedForAndWhere(t *testing.T) {
 	_, err = Open()
 	assert.ErrorIs(t, err, driver.ErrNoDriver)
 	assert.ErrorContains(t, err, "testdata/fake.c (", "a file that is no library: the loader's words")
+}
+
+func TestResultNamesAreTheDriversOwn(t *testing.T) {
+	if os.Getenv("QUIVER_TEST_DEVICE") != "cuda" {
+		t.Skip("asks the driver of a GPU; set QUIVER_TEST_DEVICE=cuda")
+	}
+	library, err := purego.Dlopen("libcuda.so.1", purego.RTLD_NOW)
+	require.NoError(t, err)
+	entry, err := purego.Dlsym(library, "cuGetErrorName")
+	require.NoError(t, err)
+	for r := range 1000 {
+		var name *byte
+		if rc, _, _ := purego.SyscallN(entry, uintptr(r), uintptr(unsafe.Pointer(&name))); int32(rc) == 0 {
+			assert.Equal(t, text(name), driver.Result(r).Name())
+		}
+	}
 }

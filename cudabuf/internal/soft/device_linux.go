@@ -2,6 +2,7 @@ package soft
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"sync/atomic"
 
@@ -23,7 +24,8 @@ type device struct {
 
 // lose marks the context as lost where an error says so.
 func (dev *device) lose(err error) {
-	if e, ok := err.(*driver.Error); ok && e.Code.Sticky() {
+	var e *driver.Error
+	if errors.As(err, &e) && e.Code.Sticky() {
 		dev.lost.CompareAndSwap(nil, e)
 	}
 }

@@ -1,0 +1,252 @@
+//go:build linux
+
+package soft
+
+import (
+	"runtime"
+	"sync/atomic"
+	"testing"
+	"time"
+	"unsafe"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/quiver-gpu/quiver/cudabuf/internal/driver"
+)
+
+// machine opens a machine with a current context of device 0 on this thread.
+func machine(t *testing.T, c Config) (*Driver, []driver.Context) {
+	t.Helper()
+	runtime.LockOSThread()
+	t.Cleanup(runtime.UnlockOSThread)
+	if c.MemoryBytes == 0 {
+		c.MemoryBytes = 1 << 20
+	}
+	c.Devices = max(c.Devices, 1)
+	api, err := Open(c)
+	require.NoError(t, err)
+	require.NoError(t, api.Init())
+	var contexts []driver.Context
+	for i := range c.Devices {
+		context, err := api.DevicePrimaryCtxRetain(driver.Device(i))
+		require.NoError(t, err)
+		contexts = append(contexts, context)
+	}
+	require.NoError(t, api.CtxSetCurrent(contexts[0]))
+	return api.(*Driver), contexts
+}
+
+func must[T any](t *testing.T) func(v T, err error) T {
+	return func(v T, err error) T {
+		t.Helper()
+		require.NoError(t, err)
+		return v
+	}
+}
+
+func code(t *testing.T, want driver.Result, err error) {
+	t.Helper()
+	var e *driver.Error
+	if assert.ErrorAs(t, err, &e) {
+		assert.Equal(t, want, e.Code, "%v", err)
+	}
+}
+
+func pinned(t *testing.T, d *Driver, n int) []byte {
+	t.Helper()
+	address := must[uintptr](t)(d.MemHostAlloc(int64(n), driver.HostAllocPortable))
+	return unsafe.Slice(*(**byte)(unsafe.Pointer(&address)), n)
+}
+
+func TestCallsNeedInit(t *testing.T) {
+	api, err := Open(Config{Devices: 1, MemoryBytes: 4096})
+	require.NoError(t, err)
+	_, err = api.DeviceGetCount()
+	code(t, driver.NotInitialized, err)
+}
+
+func TestCallsNeedACurrentContextOnTheirThread(t *testing.T) {
+	d, contexts := machine(t, Config{})
+	address := must[uintptr](t)(d.MemAlloc(512))
+	calls := map[string]func() error{
+		"CtxSynchronize":    d.CtxSynchronize,
+		"MemGetInfo":        func() error { _, _, err := d.MemGetInfo(); return err },
+		"MemAlloc":          func() error { _, err := d.MemAlloc(1); return err },
+		"MemFree":           func() error { return d.MemFree(address) },
+		"MemHostAlloc":      func() error { _, err := d.MemHostAlloc(1, 1); return err },
+		"StreamCreate":      func() error { _, err := d.StreamCreate(1); return err },
+		"StreamSynchronize": func() error { return d.StreamSynchronize(0) },
+		"MemcpyHtoDAsync":   func() error { return d.MemcpyHtoDAsync(address, make([]byte, 1), 0) },
+		"ModuleLoadData":    func() error { _, err := d.ModuleLoadData([]byte("x"), nil); return err },
+		"LaunchKernel": func() error {
+			return d.LaunchKernel(1, driver.Dim3{}, driver.Dim3{}, 0, 0, nil)
+		},
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		runtime.LockOSThread() // and let the thread end with its goroutine
+		for name, call := range calls {
+			err := call()
+			code(t, driver.InvalidContext, err)
+			assert.ErrorContains(t, err, "none is set on thread", name)
+		}
+		assert.NoError(t, d.CtxSetCurrent(contexts[0]))
+		assert.NoError(t, d.CtxSynchronize())
+		assert.NoError(t, d.CtxSetCurrent(0))
+		code(t, driver.InvalidContext, d.CtxSynchronize())
+		code(t, driver.InvalidContext, d.CtxSetCurrent(1<<40))
+	}()
+	<-done
+	require.NoError(t, d.MemFree(address))
+}
+
+func TestCopiesOfPinnedMemoryReadItWhenTheyRun(t *testing.T) {
+	d, _ := machine(t, Config{})
+	s := must[driver.Stream](t)(d.StreamCreate(driver.StreamNonBlocking))
+	address := must[uintptr](t)(d.MemAlloc(512))
+	for _, tt := range []struct {
+		name string
+		src  []byte
+		want string
+	}{{"pinned", pinned(t, d, 8), "after"}, {"pageable", make([]byte, 8), "befor"}} {
+		gate := make(chan struct{})
+		require.NoError(t, d.streams[s].issue("", func() error { <-gate; return nil }))
+		copy(tt.src, "befor")
+		require.NoError(t, d.MemcpyHtoDAsync(address, tt.src, s))
+		copy(tt.src, "after")
+		close(gate)
+		got := make([]byte, 5)
+		require.NoError(t, d.MemcpyDtoHAsync(got, address, s))
+		assert.Equal(t, tt.want, string(got), tt.name)
+	}
+}
+
+func TestCopiesToPinnedMemoryArriveWhenTheStreamIsDone(t *testing.T) {
+	d, _ := machine(t, Config{})
+	s := must[driver.Stream](t)(d.StreamCreate(driver.StreamNonBlocking))
+	address := must[uintptr](t)(d.MemAlloc(512))
+	require.NoError(t, d.MemsetD8Async(address, 'x', 512, s))
+	require.NoError(t, d.StreamSynchronize(s))
+	dst := pinned(t, d, 8)
+	gate := make(chan struct{})
+	require.NoError(t, d.streams[s].issue("", func() error { <-gate; return nil }))
+	require.NoError(t, d.MemcpyDtoHAsync(dst, address, s))
+	assert.Zero(t, dst[0])
+	close(gate)
+	require.NoError(t, d.StreamSynchronize(s))
+	assert.Equal(t, "xxxxxxxx", string(dst))
+}
+
+func TestStreamsRunBesideEachOther(t *testing.T) {
+	d, _ := machine(t, Config{})
+	a := must[driver.Stream](t)(d.StreamCreate(driver.StreamNonBlocking))
+	b := must[driver.Stream](t)(d.StreamCreate(driver.StreamNonBlocking))
+	gate := make(chan struct{})
+	require.NoError(t, d.streams[a].issue("", func() error { <-gate; return nil }))
+	require.NoError(t, d.streams[b].issue("", func() error { close(gate); return nil }))
+	require.NoError(t, d.StreamSynchronize(a))
+	require.NoError(t, d.StreamDestroy(a))
+	code(t, driver.InvalidHandle, d.StreamSynchronize(a))
+	code(t, driver.InvalidHandle, d.StreamDestroy(a))
+}
+
+func TestBadPointersAreErrors(t *testing.T) {
+	d, contexts := machine(t, Config{Devices: 2})
+	address := must[uintptr](t)(d.MemAlloc(512))
+	require.NoError(t, d.CtxSetCurrent(contexts[1]))
+	other := must[uintptr](t)(d.MemAlloc(512))
+	require.NoError(t, d.CtxSetCurrent(contexts[0]))
+	host := make([]byte, 16)
+	device := unsafe.Slice(*(**byte)(unsafe.Pointer(&address)), 16)
+	for name, err := range map[string]error{
+		"beyond the end":             d.MemcpyHtoDAsync(address+500, host, 0),
+		"before the start":           d.MemcpyHtoDAsync(address-1, host, 0),
+		"of nothing":                 d.MemcpyHtoDAsync(0, host, 0),
+		"host where a device is due": d.MemcpyDtoHAsync(host, uintptr(unsafe.Pointer(&host[0])), 0),
+		"device where a host is due": d.MemcpyHtoDAsync(address, device, 0),
+		"device as destination":      d.MemcpyDtoHAsync(device, address, 0),
+		"another device's":           d.MemcpyHtoDAsync(other, host, 0),
+		"overlap":                    d.MemcpyDtoDAsync(address, address+8, 16, 0),
+		"set beyond the end":         d.MemsetD8Async(address, 0, 513, 0),
+		"set a negative length":      d.MemsetD8Async(address, 0, -1, 0),
+		"peer with contexts swapped": d.MemcpyPeerAsync(address, contexts[1], other, contexts[0], 16, 0),
+		"free inside":                d.MemFree(address + 256),
+		"free of nothing":            d.MemFree(0),
+		"free pinned":                d.MemFreeHost(address),
+		"nothing to allocate":        func() error { _, err := d.MemAlloc(0); return err }(),
+	} {
+		t.Run(name, func(t *testing.T) { code(t, driver.InvalidValue, err) })
+	}
+	require.NoError(t, d.MemcpyPeerAsync(address, contexts[0], other, contexts[1], 16, 0))
+	require.NoError(t, d.MemFree(address))
+	code(t, driver.InvalidValue, d.MemFree(address)) // twice
+}
+
+func TestMemoryEndsAndComesBack(t *testing.T) {
+	d, _ := machine(t, Config{MemoryBytes: 4 * granule})
+	var all []uintptr
+	for range 4 {
+		all = append(all, must[uintptr](t)(d.MemAlloc(1)))
+	}
+	_, err := d.MemAlloc(1)
+	code(t, driver.OutOfMemory, err)
+	require.NoError(t, d.MemFree(all[1]))
+	require.NoError(t, d.MemFree(all[2]))
+	_, err = d.MemAlloc(3 * granule)
+	code(t, driver.OutOfMemory, err)
+	hole := must[uintptr](t)(d.MemAlloc(2 * granule))
+	assert.Equal(t, all[1], hole)
+	free, total, err := d.MemGetInfo()
+	require.NoError(t, err)
+	assert.EqualValues(t, 0, free)
+	assert.EqualValues(t, 4*granule, total)
+}
+
+func TestNewMemoryIsNotZero(t *testing.T) {
+	d, _ := machine(t, Config{})
+	address := must[uintptr](t)(d.MemAlloc(512))
+	got := make([]byte, 512)
+	require.NoError(t, d.MemcpyDtoHAsync(got, address, 0))
+	assert.NotContains(t, got, byte(0))
+}
+
+func TestFreeWaitsForTheDevice(t *testing.T) {
+	d, _ := machine(t, Config{})
+	s := must[driver.Stream](t)(d.StreamCreate(driver.StreamNonBlocking))
+	address := must[uintptr](t)(d.MemAlloc(512))
+	var ran atomic.Bool
+	require.NoError(t, d.streams[s].issue("", func() error {
+		time.Sleep(time.Millisecond)
+		ran.Store(true)
+		return nil
+	}))
+	require.NoError(t, d.MemFree(address))
+	assert.True(t, ran.Load())
+}
+
+func TestCloseReportsWhatWasNeverFreed(t *testing.T) {
+	d, _ := machine(t, Config{})
+	address := must[uintptr](t)(d.MemAlloc(512))
+	pinned(t, d, 10)
+	require.NoError(t, d.DevicePrimaryCtxRelease(0))
+	code(t, 709, d.MemFree(address)) // the context is gone
+	err := d.Close()
+	assert.ErrorContains(t, err, "cuda:0: 1 allocations never freed")
+	assert.ErrorContains(t, err, "1 allocations of pinned memory never freed")
+}
+
+func TestFailIsAskedForEachCall(t *testing.T) {
+	d, _ := machine(t, Config{Fail: func(call string, n int) driver.Result {
+		if call == "cuMemAlloc" && n == 2 {
+			return driver.OutOfMemory
+		}
+		return 0
+	}})
+	must[uintptr](t)(d.MemAlloc(1))
+	_, err := d.MemAlloc(1)
+	code(t, driver.OutOfMemory, err)
+	assert.ErrorContains(t, err, "injected at call 2")
+	must[uintptr](t)(d.MemAlloc(1))
+}
