@@ -86,5 +86,6 @@ func (k *ChunkKeys) UnmarshalJSON(raw []byte) error {
 	if err := ext.Config.Done(); err != nil {
 		return err
 	}
+	k.Separator = k.separator()
 	return k.check()
 }

@@ -63,12 +63,12 @@ func consolidated(nodes map[string]Node) metajson.Members {
 
 func parseGroup(o *metajson.Object) (*GroupMetadata, error) {
 	m := new(GroupMetadata)
-	if _, err := o.Maybe("attributes", &m.Attributes); err != nil {
+	var err error
+	if m.Attributes, err = parseAttributes(o); err != nil {
 		return nil, err
 	}
 	raw, ok := o.Take("consolidated_metadata")
 	if ok && string(raw) != "null" { // which zarr-python has written for none
-		var err error
 		if m.Consolidated, err = parseConsolidated(raw); err != nil {
 			return nil, err
 		}

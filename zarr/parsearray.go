@@ -1,6 +1,7 @@
 package zarr
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -44,7 +45,7 @@ func parseArray(o *metajson.Object) (*ArrayMetadata, error) {
 	if m.FillValue, err = m.DataType.ParseFill(fill); err != nil {
 		return nil, err
 	}
-	if _, err := o.Maybe("attributes", &m.Attributes); err != nil {
+	if m.Attributes, err = parseAttributes(o); err != nil {
 		return nil, err
 	}
 	if m.DimensionNames, err = parseNames(o); err != nil {
@@ -72,6 +73,13 @@ func parseGrid(raw json.RawMessage) ([]int64, error) {
 	return shape, ext.Config.Done()
 }
 
+// parseAttributes gives a map even where there is none in the document.
+func parseAttributes(o *metajson.Object) (map[string]any, error) {
+	attributes := map[string]any{}
+	_, err := o.Maybe("attributes", &attributes)
+	return attributes, err
+}
+
 // parseNames takes null, which zarr-python has written, for no names at all.
 func parseNames(o *metajson.Object) ([]string, error) {
 	raw, ok := o.Take("dimension_names")
@@ -91,14 +99,17 @@ func parseNames(o *metajson.Object) ([]string, error) {
 	return names, nil
 }
 
-// rest is what nobody took.
+// rest is what nobody took, each value on one line.
 func rest(o *metajson.Object) map[string]json.RawMessage {
 	var fields map[string]json.RawMessage
 	for _, key := range o.Keys() {
+		raw, _ := o.Take(key)
+		var line bytes.Buffer
+		_ = json.Compact(&line, raw) // it was parsed before
 		if fields == nil {
 			fields = map[string]json.RawMessage{}
 		}
-		fields[key], _ = o.Take(key)
+		fields[key] = line.Bytes()
 	}
 	return fields
 }

@@ -1,0 +1,145 @@
+package zarr_test
+
+import (
+	"context"
+	"errors"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/quiver-gpu/quiver/arrowbuf"
+	"github.com/quiver-gpu/quiver/ndview"
+	"github.com/quiver-gpu/quiver/zarr"
+	"github.com/quiver-gpu/quiver/zarr/element"
+	"github.com/quiver-gpu/quiver/zarr/store"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// zarritaArrays are the arrays of shared/data/zarrita/fixtures/v3 and what they
+// hold, as scripts/generate-v3.py of zarrita made them.
+var zarritaArrays = map[string]any{
+	"1d.chunked.compressed.sharded.i2":        []int16{1, 2, 3, 4},
+	"1d.chunked.filled.compressed.sharded.i2": []int16{1, 2, 0, 0},
+	"1d.chunked.string.vlen":                  []string{"a", "bb", "ccc", "dddd"},
+	"1d.contiguous.compressed.sharded.b1":     []bool{true, false, true, false},
+	"1d.contiguous.compressed.sharded.f4":     []float32{-1000.5, 0, 1000.5, 0},
+	"1d.contiguous.compressed.sharded.f8":     []float64{1.5, 2.5, 3.5, 4.5},
+	"1d.contiguous.compressed.sharded.i2":     []int16{1, 2, 3, 4},
+	"1d.contiguous.compressed.sharded.i4":     []int32{1, 2, 3, 4},
+	"1d.contiguous.compressed.sharded.u1":     []uint8{255, 0, 255, 0},
+	"1d.contiguous.gzip.i2":                   []int16{1, 2, 3, 4},
+	"1d.contiguous.raw.i2":                    []int16{1, 2, 3, 4},
+	"1d.contiguous.string.compressed":         []string{"compressed", "string", "test"},
+	"1d.contiguous.string.vlen":               []string{"hello", "world", "zarr", "v3"},
+	"1d.string.empty":                         []string{"", "test", ""},
+	"1d.string.unicode":                       []string{"hello", "世界", "🚀🎉", "Ñoño"},
+	"2d.chunked.compressed.sharded.filled.i2": count(0, 16),
+	"2d.chunked.compressed.sharded.i2":        count(1, 16),
+	"2d.chunked.ragged.compressed.sharded.i2": count(1, 9),
+	"2d.chunked.string.vlen":                  []string{"hello", "world", "foo", "bar"},
+	"2d.contiguous.compressed.sharded.i2":     count(1, 4),
+	"3d.chunked.compressed.sharded.i2":        count(0, 64),
+	"3d.chunked.mixed.compressed.sharded.i2":  count(0, 27),
+	"3d.contiguous.compressed.sharded.i2":     count(0, 27),
+}
+
+// zarritaRefused are those whose codecs this package lacks; arrays that are
+// not named have blosc.
+var zarritaRefused = map[string]string{
+	"1d.contiguous.delta.i4":       "numcodecs.delta",
+	"3d.contiguous.delta.i4.mixed": "numcodecs.delta",
+}
+
+func count(from int16, n int) []int16 {
+	out := make([]int16, n)
+	for i := range out {
+		out[i] = from + int16(i)
+	}
+	return out
+}
+
+func TestArraysOfZarritaAreReadOrRefusedByName(t *testing.T) {
+	root := sharedData(t, "zarrita", "fixtures", "v3", "data.zarr")
+	s, ctx := store.NewLocal(root), context.Background()
+	entries, err := os.ReadDir(root)
+	require.NoError(t, err)
+	read := 0
+	for _, entry := range entries {
+		name := entry.Name()
+		if !strings.Contains(name, "d.") { // groups
+			continue
+		}
+		t.Run(name, func(t *testing.T) {
+			a, err := zarr.Open(ctx, s, name)
+			want, ours := zarritaArrays[name]
+			if !ours {
+				assert.ErrorIs(t, err, errors.ErrUnsupported)
+				codec := zarritaRefused[name]
+				if codec == "" {
+					codec = "blosc"
+				}
+				assert.ErrorContains(t, err, codec)
+				return
+			}
+			require.NoError(t, err)
+			read++
+			assert.Equal(t, want, readAs(t, a, want))
+		})
+	}
+	assert.Equal(t, len(zarritaArrays), read)
+}
+
+// readAs reads an array into a slice of the type of like.
+func readAs(t *testing.T, a *zarr.Array, like any) any {
+	t.Helper()
+	v, err := a.Read(context.Background(), arrowbuf.CPU(), 2)
+	require.NoError(t, err)
+	defer v.Release()
+	require.Equal(t, a.Metadata().Shape, v.Shape())
+	if _, ok := like.([]string); ok {
+		out := []string{}
+		for _, e := range v.(*element.VLen).Elements() {
+			out = append(out, string(e))
+		}
+		return out
+	}
+	nd := v.(*ndview.NDBuffer)
+	switch like.(type) {
+	case []bool:
+		return host[bool](t, nd)
+	case []uint8:
+		return host[uint8](t, nd)
+	case []int16:
+		return host[int16](t, nd)
+	case []int32:
+		return host[int32](t, nd)
+	case []float32:
+		return host[float32](t, nd)
+	default:
+		return host[float64](t, nd)
+	}
+}
+
+func host[T ndview.Element](t *testing.T, nd *ndview.NDBuffer) []T {
+	t.Helper()
+	out, err := ndview.ToHost[T](nd)
+	require.NoError(t, err)
+	return out
+}
+
+func TestConsolidatedGroupsOfZarritaAreRead(t *testing.T) {
+	s := store.NewLocal(sharedData(t, "zarrita", "fixtures", "v3", "data.zarr"))
+	g, err := zarr.OpenGroup(context.Background(), s, "consolidated")
+	require.NoError(t, err)
+	require.NotNil(t, g.Metadata().Consolidated)
+	children, err := g.Children(context.Background())
+	require.NoError(t, err)
+	assert.NotEmpty(t, children)
+	root, err := zarr.OpenGroup(context.Background(), s, "")
+	require.NoError(t, err)
+	assert.Nil(t, root.Metadata().Consolidated)
+	named, err := root.OpenGroup(context.Background(), "my group with spaces")
+	require.NoError(t, err)
+	assert.Equal(t, "A group with spaces in the name", named.Metadata().Attributes["description"])
+}
