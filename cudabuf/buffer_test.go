@@ -25,7 +25,7 @@ func TestBuffersKeepWhatIsCopiedAtAPosition(t *testing.T) {
 			assert.NotZero(t, b.Address())
 			assert.EqualValues(t, size, b.Len())
 			assert.Same(t, dev, b.Device())
-			assert.Equal(t, data, download(t, b))
+			assertBytes(t, data, download(t, b))
 
 			half := int64(size / 2)
 			n, err := b.CopyFromHost([]byte{0xff}, half)
@@ -35,7 +35,7 @@ func TestBuffersKeepWhatIsCopiedAtAPosition(t *testing.T) {
 			part := make([]byte, int64(size)-half)
 			_, err = b.CopyToHost(part, half)
 			require.NoError(t, err)
-			assert.Equal(t, data[half:], part)
+			assertBytes(t, data[half:], part)
 			b.Release()
 		}
 	})
@@ -67,7 +67,7 @@ func TestBuffersRefuseWhatIsOutOfRange(t *testing.T) {
 		assert.ErrorIs(t, err, arrowbuf.ErrOutOfRange)
 		_, err = b.Slice(5, math.MaxInt64)
 		assert.ErrorIs(t, err, arrowbuf.ErrOutOfRange)
-		assert.Equal(t, pattern(10), download(t, b))
+		assertBytes(t, pattern(10), download(t, b))
 	})
 }
 
@@ -138,7 +138,7 @@ func TestReadAtAndWriteAtKeepIosContracts(t *testing.T) {
 		_, err = b.WriteAt(p, -1)
 		assert.ErrorIs(t, err, arrowbuf.ErrOutOfRange)
 		copy(data[500:], "quiver")
-		assert.Equal(t, data, download(t, b))
+		assertBytes(t, data, download(t, b))
 	})
 }
 
@@ -154,11 +154,11 @@ func TestSlicesOfSlicesShareTheMemoryAndOutliveTheWhole(t *testing.T) {
 		_, err = b.CopyFromHost([]byte("written through"), 0)
 		require.NoError(t, err)
 		copy(data[150:], "written through")
-		assert.Equal(t, data, download(t, whole))
+		assertBytes(t, data, download(t, whole))
 		whole.Release()
 		a.Release()
 		assert.NotZero(t, dev.MemoryStats().InUse)
-		assert.Equal(t, data[150:250], download(t, b))
+		assertBytes(t, data[150:250], download(t, b))
 		b.Release()
 		assert.Zero(t, dev.MemoryStats().InUse)
 	})
@@ -206,7 +206,7 @@ func TestReferencesCountAcrossGoroutines(t *testing.T) {
 				defer b.Release()
 				part, err := b.Slice(int64(i), 100)
 				if assert.NoError(t, err) {
-					assert.Equal(t, data[i:i+100], download(t, part))
+					assertBytes(t, data[i:i+100], download(t, part))
 					part.Release()
 				}
 			})
@@ -273,7 +273,7 @@ func TestArrowBuffersLeadBackToTheDevice(t *testing.T) {
 		found, ok := arrowbuf.FromArrow(part)
 		require.True(t, ok)
 		assert.Same(t, dev, found.Device())
-		assert.Equal(t, data[120:150], download(t, found))
+		assertBytes(t, data[120:150], download(t, found))
 		part.Release()
 		assert.Equal(t, data[120:150], download(t, found), "it holds the memory by itself")
 		found.Release()
@@ -292,6 +292,6 @@ func TestFillSetsAPartAndNothingElse(t *testing.T) {
 		defer part.Release()
 		require.NoError(t, part.(*cudabuf.Buffer).Fill(0x5a))
 		copy(data[10:], bytes.Repeat([]byte{0x5a}, 550))
-		assert.Equal(t, data, download(t, b))
+		assertBytes(t, data, download(t, b))
 	})
 }

@@ -7,6 +7,7 @@ import (
 	"unsafe"
 
 	"github.com/apache/arrow-go/v18/arrow/memory"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/quiver-gpu/quiver/arrowbuf"
@@ -35,13 +36,27 @@ func download(t testing.TB, b arrowbuf.Buffer) []byte {
 	return data
 }
 
-// pattern returns n bytes that tell places apart.
+// pattern returns n bytes that tell places apart: they do not repeat.
 func pattern(n int) []byte {
 	b := make([]byte, n)
 	for i := range b {
-		b[i] = byte(i*7 + i>>8)
+		b[i] = byte(uint32(i) * 2654435761 >> 24)
 	}
 	return b
+}
+
+// assertBytes says where long contents differ first, rather than printing them.
+func assertBytes(t testing.TB, want, got []byte) {
+	t.Helper()
+	if !assert.Len(t, got, len(want)) {
+		return
+	}
+	for i := range want {
+		if want[i] != got[i] {
+			assert.Failf(t, "contents differ", "byte %d of %d is %#x, not %#x", i, len(want), got[i], want[i])
+			return
+		}
+	}
 }
 
 // foreign makes a slice of an address that Go does not own.
