@@ -74,9 +74,9 @@ func Open(ctx context.Context, s store.Store, path string) (*Array, error) {
 }
 
 func arrayOf(s store.Store, path string, node Node) (*Array, error) {
-	meta, ok := node.(*ArrayMetadata)
-	if !ok {
-		return nil, fmt.Errorf("opening array %q: a group: %w", path, ErrNodeType)
+	meta, err := nodeAs[*ArrayMetadata](node)
+	if err != nil {
+		return nil, fmt.Errorf("opening array %q: %w", path, err)
 	}
 	return New(s, path, meta)
 }
@@ -90,7 +90,7 @@ func readNode(ctx context.Context, s store.Store, path string) (Node, error) {
 	if err != nil {
 		return nil, fmt.Errorf("opening %q: %w", path, err)
 	}
-	node, err := ParseNode(raw)
+	node, err := parseMember(raw)
 	if err != nil {
 		return nil, fmt.Errorf("opening %q: %w", path, err)
 	}

@@ -42,9 +42,9 @@ func OpenGroup(ctx context.Context, s store.Store, path string) (*Group, error) 
 }
 
 func groupOf(s store.Store, path string, node Node) (*Group, error) {
-	meta, ok := node.(*GroupMetadata)
-	if !ok {
-		return nil, fmt.Errorf("opening group %q: an array: %w", path, ErrNodeType)
+	meta, err := nodeAs[*GroupMetadata](node)
+	if err != nil {
+		return nil, fmt.Errorf("opening group %q: %w", path, err)
 	}
 	return &Group{store: s, path: path, meta: *meta}, nil
 }
@@ -66,7 +66,8 @@ type Child struct {
 }
 
 // Children returns the nodes directly in the group, by name: from the
-// consolidated metadata where there is some, else from the store.
+// consolidated metadata where there is some, else from the store. Malformed
+// metadata of one is an error.
 func (g *Group) Children(ctx context.Context) ([]Child, error) {
 	var children []Child
 	if g.meta.Consolidated != nil {

@@ -110,7 +110,7 @@ func parseConsolidated(raw json.RawMessage) (map[string]Node, error) {
 		if err := errors.Join(checkNotRoot(path), checkPath(path)); err != nil {
 			return nil, fmt.Errorf("consolidated_metadata: %w", err)
 		}
-		if nodes[path], err = ParseNode(doc); err != nil {
+		if nodes[path], err = parseMember(doc); err != nil {
 			return nil, fmt.Errorf("consolidated_metadata: %q: %w", path, err)
 		}
 	}

@@ -14,8 +14,8 @@ import (
 	"github.com/quiver-gpu/quiver/zarr/internal/metajson"
 )
 
-// Node is the metadata of a group or of an array: *GroupMetadata or
-// *ArrayMetadata.
+// Node is the metadata of a group or of an array: *GroupMetadata,
+// *ArrayMetadata or, among the members of a group, *UnsupportedNode.
 type Node interface {
 	json.Marshaler
 	node()
@@ -120,9 +120,9 @@ func (m *ArrayMetadata) MarshalJSON() ([]byte, error) {
 	doc := metajson.Members{
 		{Key: "zarr_format", Value: 3},
 		{Key: "node_type", Value: "array"},
-		{Key: "shape", Value: slices.Concat([]int64{}, m.Shape)}, // [], never null
+		{Key: "shape", Value: metajson.List(m.Shape)},
 		{Key: "data_type", Value: m.DataType},
-		{Key: "chunk_grid", Value: metajson.Named("regular", metajson.Members{{Key: "chunk_shape", Value: slices.Concat([]int64{}, m.ChunkShape)}})},
+		{Key: "chunk_grid", Value: metajson.Named("regular", metajson.Members{{Key: "chunk_shape", Value: metajson.List(m.ChunkShape)}})},
 		{Key: "chunk_key_encoding", Value: m.ChunkKeys},
 		{Key: "fill_value", Value: fill},
 		{Key: "codecs", Value: m.Codecs},
@@ -209,27 +209,32 @@ func ParseNode(raw []byte) (Node, error) {
 }
 
 // ParseArray reads the metadata document of an array.
-func ParseArray(raw []byte) (*ArrayMetadata, error) {
-	return parseAs[*ArrayMetadata](raw, "an array")
-}
+func ParseArray(raw []byte) (*ArrayMetadata, error) { return parseAs[*ArrayMetadata](raw) }
 
 // ParseGroup reads the metadata document of a group.
-func ParseGroup(raw []byte) (*GroupMetadata, error) {
-	return parseAs[*GroupMetadata](raw, "a group")
-}
+func ParseGroup(raw []byte) (*GroupMetadata, error) { return parseAs[*GroupMetadata](raw) }
 
-func parseAs[T Node](raw []byte, want string) (T, error) {
-	var none T
-	n, err := ParseNode(raw)
+func parseAs[T Node](raw []byte) (T, error) {
+	node, err := ParseNode(raw)
 	if err != nil {
+		var none T
 		return none, err
 	}
-	if t, ok := n.(T); ok {
-		return t, nil
-	}
-	return none, fmt.Errorf("this is not %s: %w", want, ErrNodeType)
+	return nodeAs[T](node)
 }
 
 // ErrNodeType: an array was expected where a group is, or a group where an
 // array is; test with errors.Is.
 var ErrNodeType = errors.New("node of another type")
+
+func nodeAs[T Node](node Node) (T, error) {
+	var none T
+	switch n := node.(type) {
+	case T:
+		return n, nil
+	case *UnsupportedNode:
+		return none, n.Err
+	default:
+		return none, fmt.Errorf("%T where %T was expected: %w", node, none, ErrNodeType)
+	}
+}

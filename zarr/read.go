@@ -89,14 +89,18 @@ func (a *Array) readBand(ctx context.Context, nd *ndview.NDBuffer, box, band gri
 	width := nd.DType().Size()
 	s := a.scratch()
 	defer s.Release()
-	rows := region{a, s.HostBytes(nd.Device(), grid.Size(band.Extent)*width), band}
+	host, err := s.HostBytes(nd.Device(), grid.Size(band.Extent)*width)
+	if err != nil {
+		return err
+	}
+	rows := region{a, host, band}
 	for index := range band.Indices(a.chunkShape) {
 		if err := rows.read(ctx, index); err != nil {
 			return err
 		}
 	}
 	start, _ := band.From(box.At).Run(box.Extent)
-	_, err := nd.Buffer().CopyFromHost(rows.data, nd.Offset()+start*width)
+	_, err = nd.Buffer().CopyFromHost(rows.data, nd.Offset()+start*width)
 	return err
 }
 

@@ -1,6 +1,7 @@
 package codec
 
 import (
+	"fmt"
 	"sync"
 
 	"github.com/quiver-gpu/quiver/arrowbuf"
@@ -39,24 +40,49 @@ type hostMemory struct {
 }
 
 // get returns n bytes. A nil pool, and a pool of another device, allocates.
-func (p *HostPool) get(dev arrowbuf.Device, n int) hostMemory {
+func (p *HostPool) get(dev arrowbuf.Device, n int) (hostMemory, error) {
 	if p == nil || p.dev != dev {
-		return hostMemory{data: dev.HostAllocator().Allocate(n), dev: dev}
+		data, err := allocate(dev, n)
+		return hostMemory{data: data, dev: dev}, err
 	}
+	m := hostMemory{dev: dev, pool: p}
+	if m.data = p.take(n); m.data != nil {
+		return m, nil
+	}
+	var err error
+	m.data, err = allocate(dev, n)
+	return m, err
+}
+
+// take returns idle memory, nil where there is none of that size. Memory that
+// is too small goes: the pool grows to the largest chunk.
+func (p *HostPool) take(n int) []byte {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	m := hostMemory{dev: dev, pool: p}
 	for len(p.idle) > 0 {
 		last := p.idle[len(p.idle)-1]
 		p.idle = p.idle[:len(p.idle)-1]
-		if len(last) >= n {
-			m.data = last[:n]
-			return m
+		if cap(last) >= n {
+			return last[:n]
 		}
-		p.dev.HostAllocator().Free(last) // the pool grows to the largest chunk
+		p.dev.HostAllocator().Free(last)
 	}
-	m.data = dev.HostAllocator().Allocate(n)
-	return m
+	return nil
+}
+
+// allocate turns the panic by which arrow-go's allocators say that there is no
+// memory into an error.
+func allocate(dev arrowbuf.Device, n int) (data []byte, err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			failed, ok := r.(error)
+			if !ok {
+				panic(r)
+			}
+			err = fmt.Errorf("host memory for %v: %w", dev, failed)
+		}
+	}()
+	return dev.HostAllocator().Allocate(n), nil
 }
 
 func (m hostMemory) free() {
@@ -72,6 +98,6 @@ func (p *HostPool) put(data []byte) bool {
 	if p.done {
 		return false
 	}
-	p.idle = append(p.idle, data)
+	p.idle = append(p.idle, data[:cap(data)])
 	return true
 }

@@ -67,10 +67,13 @@ func (s *Scratch) Bytes(n int64) []byte { return s.sized(n) }
 
 // HostBytes returns n bytes of the host memory that copies to and from a device
 // fastest. They are good until s encodes, decodes or is reset.
-func (s *Scratch) HostBytes(dev arrowbuf.Device, n int64) []byte {
-	m := s.Host.get(dev, int(n))
+func (s *Scratch) HostBytes(dev arrowbuf.Device, n int64) ([]byte, error) {
+	m, err := s.Host.get(dev, int(n))
+	if err != nil {
+		return nil, err
+	}
 	s.pinned = append(s.pinned, m)
-	return m.data
+	return m.data, nil
 }
 
 func (s *Scratch) sized(n int64) []byte {
@@ -89,12 +92,15 @@ func (s *Scratch) elements(v *ndview.NDBuffer) ([]byte, error) {
 		raw := s.sized(v.NBytes())
 		return raw, v.CopyToHost(raw)
 	}
-	raw := s.HostBytes(v.Device(), v.NBytes())
+	raw, err := s.HostBytes(v.Device(), v.NBytes())
+	if err != nil {
+		return nil, err
+	}
 	if s.OnHost == nil {
 		return raw, v.CopyToHost(raw)
 	}
 	start := time.Now()
-	err := v.CopyToHost(raw)
+	err = v.CopyToHost(raw)
 	s.OnHost(v.NBytes(), time.Since(start))
 	return raw, err
 }

@@ -35,7 +35,7 @@ func (Sharding) Name() string { return "sharding_indexed" }
 func (c Sharding) configuration() any {
 	c = c.defaults()
 	return metajson.Members{
-		{Key: "chunk_shape", Value: c.ChunkShape},
+		{Key: "chunk_shape", Value: metajson.List(c.ChunkShape)},
 		{Key: "codecs", Value: c.Codecs},
 		{Key: "index_codecs", Value: c.IndexCodecs},
 		{Key: "index_location", Value: c.IndexLocation},

@@ -2,7 +2,6 @@ package codec
 
 import (
 	"fmt"
-	"slices"
 
 	"github.com/quiver-gpu/quiver/zarr/internal/metajson"
 )
@@ -17,7 +16,7 @@ type Transpose struct {
 func (Transpose) Name() string { return "transpose" }
 
 func (t Transpose) configuration() any {
-	return metajson.Members{{Key: "order", Value: slices.Concat([]int{}, t.Order)}}
+	return metajson.Members{{Key: "order", Value: metajson.List(t.Order)}}
 }
 
 func parseTranspose(config *metajson.Object) (Codec, error) {

@@ -61,3 +61,6 @@ func encode(v any, indent string) ([]byte, error) {
 	}
 	return bytes.TrimSuffix(out.Bytes(), []byte("\n")), nil
 }
+
+// List is a list as it is written: [] where it is empty, never null.
+func List[T any](items []T) []T { return append([]T{}, items...) }
