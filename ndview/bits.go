@@ -10,28 +10,38 @@ import (
 // UnpackBits writes bits [bitOffset, bitOffset+n) of an Arrow bitmap (least
 // significant bit first) to the n elements of a: 1 for a set bit, 0 for a clear
 // one, the other way round when inverted. a is C-contiguous, of dtype bool or
-// uint8, and on the device of bits.
+// uint8, and on the device of bits, whose bytes are not those of a. No byte is
+// read beyond that of the last bit, and none at all where a is empty.
 func (a *NDBuffer) UnpackBits(bits arrowbuf.Buffer, bitOffset int64, invert bool) error {
+	if err := a.hold(); err != nil {
+		return err
+	}
+	defer a.Release()
 	n := a.Size()
 	switch {
 	case a.dtype != Bool && a.dtype != Uint8:
 		return fmt.Errorf("unpacking bits to %s: %w", a.dtype, ErrDType)
 	case !a.IsContiguous():
 		return fmt.Errorf("unpacking bits to strides %v, which are not C-contiguous: %w", a.strides, ErrShape)
-	case bitOffset < 0 || bits.Len() < (bitOffset+n+7)/8:
-		return fmt.Errorf("bits [%d, %d) of a bitmap of %d bytes: %w", bitOffset, bitOffset+n, bits.Len(), arrowbuf.ErrOutOfRange)
+	case bits.Device() != a.Device():
+		return fmt.Errorf("unpacking bits of %s to %s: %w", bits.Device(), a.Device(), arrowbuf.ErrDevice)
+	case bitOffset < 0:
+		return fmt.Errorf("unpacking bits from %d: %w", bitOffset, arrowbuf.ErrOutOfRange)
 	case n == 0:
 		return nil
 	}
+	shift := bitOffset % 8
+	used, err := bits.Slice(bitOffset/8, (shift+n+7)/8)
+	if err != nil {
+		return fmt.Errorf("unpacking %d bits from %d: %w", n, bitOffset, err)
+	}
+	defer used.Release()
 	if dst, ok := a.HostBytes(); ok {
-		src, ok := arrowbuf.HostBytes(bits)
-		if !ok {
-			return fmt.Errorf("unpacking bits of %s to %s: %w", bits.Device(), a.Device(), arrowbuf.ErrDevice)
-		}
-		unpackBits(dst, src, bitOffset, invert)
+		src, _ := arrowbuf.HostBytes(used)
+		unpackBits(dst, src, shift, invert)
 		return nil
 	}
-	return launchUnpackBits(a, bits, bitOffset, n, invert)
+	return launchUnpackBits(a, used, shift, invert)
 }
 
 // spread[b] is the eight bits of b as eight bytes of 0 or 1, lowest first.

@@ -31,37 +31,47 @@ type loadedKey struct {
 }
 
 func (k *kernel) on(device *cudabuf.Device) (*cudabuf.Kernel, error) {
-	load, _ := loaded.LoadOrStore(loadedKey{device, k.name}, sync.OnceValues(func() (*cudabuf.Kernel, error) {
-		image, err := images.ReadFile("kernels/images/" + k.image + ".fatbin")
-		if err != nil {
-			return nil, err
-		}
-		module, err := device.LoadModule(image, map[string]cudabuf.Twin{k.name: k.twin})
-		if err != nil {
-			return nil, fmt.Errorf("loading kernel %s: %w", k.name, err)
-		}
-		return module.Kernel(k.name)
-	}))
-	return load.(func() (*cudabuf.Kernel, error))()
+	key := loadedKey{device, k.name}
+	load, _ := loaded.LoadOrStore(key, sync.OnceValues(func() (*cudabuf.Kernel, error) { return k.load(device) }))
+	ready, err := load.(func() (*cudabuf.Kernel, error))()
+	if err != nil {
+		// It may have been for want of memory: the next call tries again.
+		loaded.Delete(key)
+		return nil, fmt.Errorf("loading kernel %s: %w", k.name, err)
+	}
+	return ready, nil
 }
 
-// threads is the size of a block. All kernels here are one-dimensional loops
-// over items, of which a block does threads at a time.
+func (k *kernel) load(device *cudabuf.Device) (*cudabuf.Kernel, error) {
+	image, err := images.ReadFile("kernels/images/" + k.image + ".fatbin")
+	if err != nil {
+		return nil, err
+	}
+	module, err := device.LoadModule(image, map[string]cudabuf.Twin{k.name: k.twin})
+	if err != nil {
+		return nil, err
+	}
+	return module.Kernel(k.name)
+}
+
+// threads is the size of a block.
 const threads = 256
 
-// launch runs the kernel over items, each a thread's work.
-func (k *kernel) launch(device arrowbuf.Device, items int64, args ...any) error {
+// launch runs the kernel over items >= 1, perThread of them a thread.
+func (k *kernel) launch(device arrowbuf.Device, items, perThread int64, args ...any) error {
 	cuda, ok := device.(*cudabuf.Device)
 	if !ok {
 		return fmt.Errorf("%s has no kernels: %w", device, arrowbuf.ErrDevice)
+	}
+	blocks := (items-1)/(perThread*threads) + 1
+	if blocks > math.MaxInt32 {
+		return fmt.Errorf("kernel %s: %d items are more than a grid has threads for: %w", k.name, items, ErrShape)
 	}
 	ready, err := k.on(cuda)
 	if err != nil {
 		return err
 	}
-	// A grid has at most 2^31-1 blocks; the kernels loop over what is left.
-	blocks := min((items+threads-1)/threads, math.MaxInt32)
-	return ready.Launch(cudabuf.Dim3{X: uint32(max(blocks, 1))}, cudabuf.Dim3{X: threads}, 0, args...)
+	return ready.Launch(cudabuf.Dim3{X: uint32(blocks)}, cudabuf.Dim3{X: threads}, 0, args...)
 }
 
 // address is where an array's first element lies on its device.
@@ -72,10 +82,7 @@ var unpackBitsKernel = kernel{image: "bits", name: "quiver_unpack_bits", twin: f
 	unpackBits(l.Memory(l.Pointer(4), n), l.Memory(l.Pointer(0), (offset+n+7)/8), offset, l.Uint32(3) != 0)
 }}
 
-func launchUnpackBits(a *NDBuffer, bits arrowbuf.Buffer, bitOffset, n int64, invert bool) error {
-	if bits.Device() != a.Device() {
-		return fmt.Errorf("unpacking bits of %s to %s: %w", bits.Device(), a.Device(), arrowbuf.ErrDevice)
-	}
+func launchUnpackBits(a *NDBuffer, bits arrowbuf.Buffer, bitOffset int64, invert bool) error {
 	// The kernel reads 4-byte words. Allocations begin on one, so the word that
 	// a slice begins in is there whole.
 	skew := bits.Address() % 4
@@ -83,7 +90,8 @@ func launchUnpackBits(a *NDBuffer, bits arrowbuf.Buffer, bitOffset, n int64, inv
 	if invert {
 		flip = allOnes & math.MaxUint32
 	}
-	return unpackBitsKernel.launch(a.Device(), (n+15)/16,
+	n := a.Size()
+	return unpackBitsKernel.launch(a.Device(), n, 64,
 		bits.Address()-skew, bitOffset+int64(skew)*8, n, flip, a.address())
 }
 
@@ -93,11 +101,8 @@ var fillWhereKernel = kernel{image: "mask", name: "quiver_fill_where", twin: fun
 }}
 
 func launchFillWhere(a, mask *NDBuffer, width int64, pattern uint64) error {
-	if mask.Device() != a.Device() {
-		return fmt.Errorf("a mask on %s for an array on %s: %w", mask.Device(), a.Device(), arrowbuf.ErrDevice)
-	}
 	rows := a.shape[0]
-	return fillWhereKernel.launch(a.Device(), rows, a.address(), width, mask.address(), rows, pattern)
+	return fillWhereKernel.launch(a.Device(), rows, 8, a.address(), width, mask.address(), rows, pattern)
 }
 
 var widenKernel = kernel{image: "cast", name: "quiver_widen_i32_i64", twin: func(l *cudabuf.TwinLaunch) {
@@ -106,22 +111,5 @@ var widenKernel = kernel{image: "cast", name: "quiver_widen_i32_i64", twin: func
 }}
 
 func launchWiden(a, src *NDBuffer) error {
-	if src.Device() != a.Device() {
-		return fmt.Errorf("widening %s to %s: %w", src.Device(), a.Device(), arrowbuf.ErrDevice)
-	}
-	return widenKernel.launch(a.Device(), a.Size(), src.address(), a.Size(), a.address())
-}
-
-// setBytes sets every byte of a contiguous array on a device.
-func setBytes(a *NDBuffer, value byte) error {
-	part, err := a.buf.Slice(a.offset, a.NBytes())
-	if err != nil {
-		return err
-	}
-	defer part.Release()
-	filler, ok := part.(interface{ Fill(byte) error })
-	if !ok {
-		return fmt.Errorf("%s cannot fill memory: %w", a.Device(), arrowbuf.ErrDevice)
-	}
-	return filler.Fill(value)
+	return widenKernel.launch(a.Device(), a.Size(), 4, src.address(), a.Size(), a.address())
 }

@@ -1,15 +1,10 @@
 package ndview
 
 // gather copies elements of width bytes, laid out in span by strides from
-// position at, to dst in C order. The innermost axis runs in one loop; where
-// it is gapless, in one copy.
+// position at, to dst in C order. There is at least one axis, and no extent is
+// 0. The innermost axis runs in one loop; where it is gapless, in one copy.
 func gather(dst, span []byte, at, width int64, shape, strides []int64) {
-	if len(shape) == 0 {
-		copy(dst[:width], span[at:])
-		return
-	}
-	last := len(shape) - 1
-	if last == 0 {
+	if len(shape) == 1 {
 		gatherRow(dst, span, at, width, shape[0], strides[0])
 		return
 	}

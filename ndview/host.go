@@ -14,12 +14,17 @@ type Element interface {
 }
 
 // FromHost copies Go values to a new array on a device. The dtype says what
-// the values are; its size must be that of T. The length of data must be the
-// product of the shape.
+// the values are; its size must be that of T, or the error is ErrDType. The
+// length of data must be the product of the shape, or it is ErrShape.
 func FromHost[T Element](dev arrowbuf.Device, dtype DType, data []T, shape ...int64) (*NDBuffer, error) {
-	raw, err := rawBytes(dtype, data)
-	if err != nil {
+	if err := checkElement[T](dtype); err != nil {
 		return nil, err
+	}
+	raw := rawBytes(data)
+	if n, err := byteCount(dtype, shape); err != nil {
+		return nil, err
+	} else if n != int64(len(raw)) {
+		return nil, fmt.Errorf("%d values for an array of shape %v: %w", len(data), shape, ErrShape)
 	}
 	a, err := Empty(dev, dtype, shape...)
 	if err != nil {
@@ -35,12 +40,14 @@ func FromHost[T Element](dev arrowbuf.Device, dtype DType, data []T, shape ...in
 // ToHost copies the elements in C order to a new Go slice. The size of T must
 // be that of the dtype.
 func ToHost[T Element](a *NDBuffer) ([]T, error) {
-	data := make([]T, a.Size())
-	raw, err := rawBytes(a.dtype, data)
-	if err != nil {
+	if err := checkElement[T](a.dtype); err != nil {
 		return nil, err
 	}
-	return data, a.CopyToHost(raw)
+	data := make([]T, a.Size())
+	if err := a.CopyToHost(rawBytes(data)); err != nil {
+		return nil, err
+	}
+	return data, nil
 }
 
 // CopyFromHost fills a C-contiguous array from bytes in C order: exactly
@@ -52,6 +59,10 @@ func (a *NDBuffer) CopyFromHost(raw []byte) error {
 	if !a.IsContiguous() {
 		return fmt.Errorf("copying from the host to strides %v, which are not C-contiguous: %w", a.strides, ErrShape)
 	}
+	if err := a.hold(); err != nil {
+		return err
+	}
+	defer a.Release()
 	_, err := a.buf.CopyFromHost(raw, a.offset)
 	return err
 }
@@ -63,14 +74,15 @@ func (a *NDBuffer) CopyToHost(dst []byte) error {
 	if int64(len(dst)) != a.NBytes() {
 		return fmt.Errorf("%d bytes for an array of %d: %w", len(dst), a.NBytes(), ErrShape)
 	}
-	if len(dst) == 0 {
-		return nil
+	if err := a.hold(); err != nil {
+		return err
 	}
+	defer a.Release()
 	if a.IsContiguous() {
 		_, err := a.buf.CopyToHost(dst, a.offset)
 		return err
 	}
-	low, high := extent(a.dtype, a.offset, a.shape, a.strides)
+	low, high, _ := extent(a.dtype, a.offset, a.shape, a.strides)
 	span, onHost := arrowbuf.HostBytes(a.buf)
 	if onHost {
 		span = span[low:high]
@@ -85,19 +97,30 @@ func (a *NDBuffer) CopyToHost(dst []byte) error {
 }
 
 // HostBytes returns the elements' bytes in C order, in place, where the host
-// reaches them: on the CPU device, when the array is C-contiguous.
+// reaches them: on the CPU device, when the array is C-contiguous. They are
+// good until the array is released.
 func (a *NDBuffer) HostBytes() ([]byte, bool) {
+	if a.hold() != nil {
+		return nil, false
+	}
+	defer a.Release()
 	host, ok := arrowbuf.HostBytes(a.buf)
 	if !ok || !a.IsContiguous() {
 		return nil, false
 	}
-	return host[a.offset : a.offset+a.NBytes()], true
+	end := a.offset + a.NBytes()
+	return host[a.offset:end:end], true
 }
 
-func rawBytes[T Element](dtype DType, data []T) ([]byte, error) {
+func checkElement[T Element](dtype DType) error {
 	var one T
 	if int64(unsafe.Sizeof(one)) != dtype.Size() {
-		return nil, fmt.Errorf("elements of %d bytes as %s: %w", unsafe.Sizeof(one), dtype, ErrDType)
+		return fmt.Errorf("values of %T, %d bytes each, as %s: %w", one, unsafe.Sizeof(one), dtype, ErrDType)
 	}
-	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(data))), int64(len(data))*dtype.Size()), nil
+	return nil
+}
+
+func rawBytes[T Element](data []T) []byte {
+	var one T
+	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(data))), len(data)*int(unsafe.Sizeof(one)))
 }

@@ -3,7 +3,6 @@ package ndview
 import (
 	"errors"
 	"fmt"
-	"math"
 	"slices"
 	"sync/atomic"
 
@@ -23,7 +22,8 @@ var (
 // NDBuffer is an N-dimensional array: a buffer on a device, the type of its
 // elements, a shape, byte strides and the byte offset of element [0, ..., 0].
 // Views share the buffer. An NDBuffer is reference counted like the buffer
-// under it: whoever makes or is given one releases it once.
+// under it: whoever makes or is given one releases it once. What is asked of a
+// released one, and can answer an error, answers arrowbuf.ErrReleased.
 type NDBuffer struct {
 	refs    atomic.Int64
 	buf     arrowbuf.Buffer
@@ -49,8 +49,10 @@ func Empty(dev arrowbuf.Device, dtype DType, shape ...int64) (*NDBuffer, error) 
 }
 
 // FromBuffer looks at bytes of a buffer as an array, without a copy, and takes
-// a reference to the buffer. The offset and the strides are in bytes; nil
-// strides mean C order. Every element must lie within the buffer.
+// a reference to the buffer. The offset and the strides are in bytes and need
+// not be multiples of the element's size; nil strides mean C order. Every
+// element, and the offset where there is none, must lie within the buffer, or
+// the error is arrowbuf.ErrOutOfRange.
 func FromBuffer(buf arrowbuf.Buffer, dtype DType, offset int64, shape, strides []int64) (*NDBuffer, error) {
 	if _, err := byteCount(dtype, shape); err != nil {
 		return nil, err
@@ -61,17 +63,17 @@ func FromBuffer(buf arrowbuf.Buffer, dtype DType, offset int64, shape, strides [
 	if len(strides) != len(shape) {
 		return nil, fmt.Errorf("%d strides for %d axes: %w", len(strides), len(shape), ErrShape)
 	}
-	low, high := extent(dtype, offset, shape, strides)
-	if low < 0 || high > buf.Len() {
-		return nil, fmt.Errorf("array of %s %v needs bytes [%d, %d) of a buffer of %d: %w",
-			dtype, shape, low, high, buf.Len(), arrowbuf.ErrOutOfRange)
+	low, high, ok := extent(dtype, offset, shape, strides)
+	if !ok || low < 0 || high > buf.Len() {
+		return nil, fmt.Errorf("array of %s %v with strides %v at offset %d does not fit a buffer of %d bytes: %w",
+			dtype, shape, strides, offset, buf.Len(), arrowbuf.ErrOutOfRange)
 	}
 	buf.Retain()
-	return view(buf, dtype, offset, slices.Clone(shape), slices.Clone(strides)), nil
+	return over(buf, dtype, offset, slices.Clone(shape), slices.Clone(strides)), nil
 }
 
-// view builds an array around a reference that it takes over.
-func view(buf arrowbuf.Buffer, dtype DType, offset int64, shape, strides []int64) *NDBuffer {
+// over builds an array around a reference to a buffer, which it takes over.
+func over(buf arrowbuf.Buffer, dtype DType, offset int64, shape, strides []int64) *NDBuffer {
 	a := &NDBuffer{buf: buf, dtype: dtype, shape: shape, strides: strides, offset: offset}
 	a.refs.Store(1)
 	return a
@@ -106,13 +108,14 @@ func (a *NDBuffer) Size() int64 { return product(a.shape) }
 // NBytes is the number of bytes that the elements take, without gaps.
 func (a *NDBuffer) NBytes() int64 { return a.Size() * a.dtype.Size() }
 
-// IsContiguous tells whether the elements lie in C order without gaps.
+// IsContiguous tells whether the elements lie in C order without gaps, as no
+// elements and one element do.
 func (a *NDBuffer) IsContiguous() bool {
+	if slices.Contains(a.shape, 0) {
+		return true
+	}
 	expect := a.dtype.Size()
 	for i := len(a.shape) - 1; i >= 0; i-- {
-		if a.shape[i] == 0 {
-			return true
-		}
 		if a.shape[i] != 1 && a.strides[i] != expect {
 			return false
 		}
@@ -121,8 +124,12 @@ func (a *NDBuffer) IsContiguous() bool {
 	return true
 }
 
-// Retain adds a reference.
-func (a *NDBuffer) Retain() { a.refs.Add(1) }
+// Retain adds a reference. It panics once the last was released.
+func (a *NDBuffer) Retain() {
+	if err := a.hold(); err != nil {
+		panic(fmt.Errorf("ndview: Retain: %w", err))
+	}
+}
 
 // Release gives one reference back; the last one gives the buffer back.
 func (a *NDBuffer) Release() {
@@ -134,55 +141,28 @@ func (a *NDBuffer) Release() {
 	}
 }
 
-// byteCount checks a dtype and a shape and returns the bytes of a gapless
-// array.
-func byteCount(dtype DType, shape []int64) (int64, error) {
-	if dtype.size < 1 {
-		return 0, fmt.Errorf("dtype %s: %w", dtype, ErrDType)
-	}
-	n := dtype.Size()
-	for _, d := range shape {
-		if d < 0 {
-			return 0, fmt.Errorf("shape %v has a negative extent: %w", shape, ErrShape)
+// hold takes a reference for the time of an operation, so that memory which
+// another goroutine releases meanwhile is not used again under it.
+func (a *NDBuffer) hold() error {
+	for {
+		n := a.refs.Load()
+		if n <= 0 {
+			return fmt.Errorf("array of %s %v: %w", a.dtype, a.shape, arrowbuf.ErrReleased)
 		}
-		if d > 0 && n > math.MaxInt64/d {
-			return 0, fmt.Errorf("shape %v of %s is larger than 2^63 bytes: %w", shape, dtype, ErrShape)
+		if a.refs.CompareAndSwap(n, n+1) {
+			return nil
 		}
-		n *= d
 	}
-	return n, nil
 }
 
-func product(shape []int64) int64 {
-	n := int64(1)
-	for _, d := range shape {
-		n *= d
+// holdBoth holds two arrays until release is called.
+func holdBoth(a, b *NDBuffer) (release func(), err error) {
+	if err := a.hold(); err != nil {
+		return nil, err
 	}
-	return n
-}
-
-func cStrides(dtype DType, shape []int64) []int64 {
-	strides := make([]int64, len(shape))
-	step := dtype.Size()
-	for i := len(shape) - 1; i >= 0; i-- {
-		strides[i] = step
-		step *= max(shape[i], 1)
+	if err := b.hold(); err != nil {
+		a.Release()
+		return nil, err
 	}
-	return strides
-}
-
-// extent is the half-open range of bytes that the elements touch.
-func extent(dtype DType, offset int64, shape, strides []int64) (low, high int64) {
-	low, high = offset, offset+dtype.Size()
-	for i, d := range shape {
-		if d == 0 {
-			return offset, offset
-		}
-		if reach := (d - 1) * strides[i]; reach < 0 {
-			low += reach
-		} else {
-			high += reach
-		}
-	}
-	return low, high
+	return func() { a.Release(); b.Release() }, nil
 }

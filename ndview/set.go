@@ -9,8 +9,13 @@ import (
 )
 
 // CopyFrom copies the elements of another array, on any device, into a. Both
-// are C-contiguous and have the same shape and dtype.
+// are C-contiguous and have the same shape and dtype. They may overlap.
 func (a *NDBuffer) CopyFrom(src *NDBuffer) error {
+	release, err := holdBoth(a, src)
+	if err != nil {
+		return err
+	}
+	defer release()
 	if src.dtype != a.dtype {
 		return fmt.Errorf("copying %s to %s: %w", src.dtype, a.dtype, ErrDType)
 	}
@@ -32,6 +37,11 @@ func (a *NDBuffer) CopyFrom(src *NDBuffer) error {
 // row: 0 zeroes it. Both arrays are C-contiguous and on one device; mask is of
 // dtype bool and shape [rows].
 func (a *NDBuffer) FillWhere(mask *NDBuffer, pattern uint64) error {
+	release, err := holdBoth(a, mask)
+	if err != nil {
+		return err
+	}
+	defer release()
 	switch {
 	case mask.dtype != Bool:
 		return fmt.Errorf("a mask of dtype %s: %w", mask.dtype, ErrDType)
@@ -39,15 +49,14 @@ func (a *NDBuffer) FillWhere(mask *NDBuffer, pattern uint64) error {
 		return fmt.Errorf("a mask of shape %v for rows of %v: %w", mask.shape, a.shape, ErrShape)
 	case !a.IsContiguous() || !mask.IsContiguous():
 		return fmt.Errorf("filling strides %v by a mask of strides %v: both must be C-contiguous: %w", a.strides, mask.strides, ErrShape)
+	case mask.Device() != a.Device():
+		return fmt.Errorf("a mask on %s for an array on %s: %w", mask.Device(), a.Device(), arrowbuf.ErrDevice)
 	case a.Size() == 0:
 		return nil
 	}
 	width := a.NBytes() / a.shape[0]
 	if dst, ok := a.HostBytes(); ok {
-		m, ok := mask.HostBytes()
-		if !ok {
-			return fmt.Errorf("a mask on %s for an array on %s: %w", mask.Device(), a.Device(), arrowbuf.ErrDevice)
-		}
+		m, _ := mask.HostBytes()
 		fillWhere(dst, m, width, pattern)
 		return nil
 	}
@@ -71,22 +80,26 @@ func fillWhere(dst, mask []byte, width int64, pattern uint64) {
 
 // WidenFrom writes the int32 elements of src to a, whose elements are 8 bytes:
 // int64, datetime64 or timedelta64. Both are C-contiguous, of one shape, and on
-// one device.
+// one device; they do not overlap.
 func (a *NDBuffer) WidenFrom(src *NDBuffer) error {
+	release, err := holdBoth(a, src)
+	if err != nil {
+		return err
+	}
+	defer release()
 	switch {
-	case src.dtype != Int32 || a.dtype.kind != KindInt && a.dtype.kind != KindDatetime && a.dtype.kind != KindTimedelta || a.dtype.size != 8:
+	case src.dtype != Int32 || a.dtype != Int64 && a.dtype.kind != KindDatetime && a.dtype.kind != KindTimedelta:
 		return fmt.Errorf("widening %s to %s: %w", src.dtype, a.dtype, ErrDType)
 	case !slices.Equal(src.shape, a.shape) || !src.IsContiguous() || !a.IsContiguous():
 		return fmt.Errorf("widening %v (strides %v) to %v (strides %v): both must be C-contiguous and of one shape: %w",
 			src.shape, src.strides, a.shape, a.strides, ErrShape)
+	case src.Device() != a.Device():
+		return fmt.Errorf("widening an array on %s to one on %s: %w", src.Device(), a.Device(), arrowbuf.ErrDevice)
 	case a.Size() == 0:
 		return nil
 	}
 	if dst, ok := a.HostBytes(); ok {
-		from, ok := src.HostBytes()
-		if !ok {
-			return fmt.Errorf("widening %s to %s: %w", src.Device(), a.Device(), arrowbuf.ErrDevice)
-		}
+		from, _ := src.HostBytes()
 		widenInt32(dst, from)
 		return nil
 	}
@@ -103,6 +116,10 @@ func widenInt32(dst, src []byte) {
 
 // Zero sets every byte of a C-contiguous array to 0.
 func (a *NDBuffer) Zero() error {
+	if err := a.hold(); err != nil {
+		return err
+	}
+	defer a.Release()
 	if !a.IsContiguous() {
 		return fmt.Errorf("zeroing strides %v, which are not C-contiguous: %w", a.strides, ErrShape)
 	}
@@ -110,5 +127,14 @@ func (a *NDBuffer) Zero() error {
 		clear(dst)
 		return nil
 	}
-	return setBytes(a, 0)
+	part, err := a.buf.Slice(a.offset, a.NBytes())
+	if err != nil {
+		return err
+	}
+	defer part.Release()
+	filler, ok := part.(interface{ Fill(byte) error })
+	if !ok {
+		return fmt.Errorf("%s cannot fill memory: %w", a.Device(), arrowbuf.ErrDevice)
+	}
+	return filler.Fill(0)
 }

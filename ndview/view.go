@@ -20,8 +20,7 @@ func (a *NDBuffer) Slice(axis int, start, stop int64) (*NDBuffer, error) {
 	if product(shape) > 0 {
 		offset += start * a.strides[axis]
 	}
-	a.buf.Retain()
-	return view(a.buf, a.dtype, offset, shape, slices.Clone(a.strides)), nil
+	return a.view(a.dtype, offset, shape, slices.Clone(a.strides))
 }
 
 // Transpose permutes the axes: axis i of the result is axis order[i] of a. No
@@ -29,15 +28,16 @@ func (a *NDBuffer) Slice(axis int, start, stop int64) (*NDBuffer, error) {
 func (a *NDBuffer) Transpose(order ...int) (*NDBuffer, error) {
 	n := len(a.shape)
 	if len(order) == 0 {
-		for i := n - 1; i >= 0; i-- {
-			order = append(order, i)
+		order = make([]int, n)
+		for i := range order {
+			order[i] = n - 1 - i
 		}
 	}
-	shape, strides := make([]int64, n), make([]int64, n)
-	seen := make([]bool, n)
 	if len(order) != n {
 		return nil, fmt.Errorf("order %v for %d axes: %w", order, n, ErrShape)
 	}
+	shape, strides := make([]int64, n), make([]int64, n)
+	seen := make([]bool, n)
 	for i, from := range order {
 		if from < 0 || from >= n || seen[from] {
 			return nil, fmt.Errorf("order %v is not a permutation of %d axes: %w", order, n, ErrShape)
@@ -45,8 +45,7 @@ func (a *NDBuffer) Transpose(order ...int) (*NDBuffer, error) {
 		seen[from] = true
 		shape[i], strides[i] = a.shape[from], a.strides[from]
 	}
-	a.buf.Retain()
-	return view(a.buf, a.dtype, a.offset, shape, strides), nil
+	return a.view(a.dtype, a.offset, shape, strides)
 }
 
 // Reshape gives a C-contiguous array another shape of as many elements, as a
@@ -62,15 +61,24 @@ func (a *NDBuffer) Reshape(shape ...int64) (*NDBuffer, error) {
 	if !a.IsContiguous() {
 		return nil, fmt.Errorf("reshaping an array of strides %v, which is not C-contiguous: %w", a.strides, ErrShape)
 	}
-	a.buf.Retain()
-	return view(a.buf, a.dtype, a.offset, slices.Clone(shape), cStrides(a.dtype, shape)), nil
+	return a.view(a.dtype, a.offset, slices.Clone(shape), cStrides(a.dtype, shape))
 }
 
 // View looks at the same bytes as elements of another dtype of the same size.
+// The elements of Bool must be bytes of 0 and 1, which is the caller's to know.
 func (a *NDBuffer) View(dtype DType) (*NDBuffer, error) {
 	if dtype.size != a.dtype.size {
 		return nil, fmt.Errorf("viewing %s as %s: %w", a.dtype, dtype, ErrDType)
 	}
+	return a.view(dtype, a.offset, slices.Clone(a.shape), slices.Clone(a.strides))
+}
+
+// view is an array over the buffer of a, which has all its elements.
+func (a *NDBuffer) view(dtype DType, offset int64, shape, strides []int64) (*NDBuffer, error) {
+	if err := a.hold(); err != nil {
+		return nil, err
+	}
+	defer a.Release()
 	a.buf.Retain()
-	return view(a.buf, dtype, a.offset, slices.Clone(a.shape), slices.Clone(a.strides)), nil
+	return over(a.buf, dtype, offset, shape, strides), nil
 }

@@ -1,14 +1,36 @@
 // Arrow bitmaps to bytes.
 //
-// One thread makes 16 bytes, written as one 16-byte store, from 16 bits that it
-// finds in at most two 32-bit words. Stores are nine tenths of the traffic, so
-// they set the speed: neighbouring threads write neighbouring 16 bytes.
+// Stores are nine tenths of the traffic, so they set the speed: the threads of a
+// warp write neighbouring 16 bytes at once. The two bytes of bitmap that one such
+// store needs are too few in flight to hide their latency, so a thread loads for
+// four stores before the first.
 
-#include <stdint.h>
+#include "warp.cuh"
+
+constexpr int unroll = 4;
+constexpr int tile = warp_size * unroll;  // 16-byte vectors that a warp makes at a time
 
 // Four bits to four bytes of 0 or 1: the product puts bit i at bit 8*i.
 __device__ __forceinline__ uint32_t spread4(uint32_t bits) {
     return ((bits & 0xFu) * 0x00204081u) & 0x01010101u;
+}
+
+__device__ __forceinline__ void store16(uint8_t* out, uint32_t bits, uint32_t flip) {
+    uint4 quad;
+    quad.x = spread4(bits) ^ flip;
+    quad.y = spread4(bits >> 4) ^ flip;
+    quad.z = spread4(bits >> 8) ^ flip;
+    quad.w = spread4(bits >> 12) ^ flip;
+    *(uint4*)out = quad;
+}
+
+// The 16 bits from `bit` on, in the low half. Reads only bytes that hold them.
+__device__ __forceinline__ uint32_t load16(const uint8_t* bits, int64_t bit) {
+    const uint8_t* at = bits + (bit >> 3);
+    const uint32_t shift = (uint32_t)(bit & 7);
+    uint32_t b = at[0] | (uint32_t)at[1] << 8;
+    if (shift) b |= (uint32_t)at[2] << 16;
+    return b >> shift;
 }
 
 __device__ __forceinline__ uint8_t one_bit(const uint8_t* bits, int64_t i, uint32_t flip) {
@@ -25,33 +47,35 @@ extern "C" __global__ void quiver_unpack_bits(const uint8_t* __restrict__ bits, 
     const int64_t head = min((int64_t)((16 - ((uintptr_t)out & 15)) & 15), n);
     const int64_t vectors = (n - head) / 16;
     const int64_t tail = head + vectors * 16;
-    const int64_t thread = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
-    const int64_t threads = (int64_t)gridDim.x * blockDim.x;
-
-    const uint32_t* words = (const uint32_t*)bits;
-    const int64_t last_bit = bit_offset + n - 1;
-    for (int64_t v = thread; v < vectors; v += threads) {
-        const int64_t at = head + v * 16;
-        const int64_t bit = bit_offset + at;
-        const int64_t word = bit >> 5;
-        const uint32_t shift = (uint32_t)(bit & 31);
-        uint32_t b;
-        if ((word << 5) + 63 <= last_bit) {
-            b = __funnelshift_r(words[word], words[word + 1], shift);
-        } else {
-            // Near the end: not a byte beyond the last bit's is read.
-            const int64_t first_byte = bit >> 3;
-            b = bits[first_byte] | ((uint32_t)bits[first_byte + 1] << 8);
-            if (bit & 7) b |= (uint32_t)bits[first_byte + 2] << 16;
-            b >>= bit & 7;
-        }
-        uint4 quad;
-        quad.x = spread4(b) ^ flip;
-        quad.y = spread4(b >> 4) ^ flip;
-        quad.z = spread4(b >> 8) ^ flip;
-        quad.w = spread4(b >> 12) ^ flip;
-        *(uint4*)(out + at) = quad;
+    const int64_t thread = thread_index();
+    if (thread < 16) {
+        if (thread < head) out[thread] = one_bit(bits, bit_offset + thread, flip);
+        if (thread < n - tail) out[tail + thread] = one_bit(bits, bit_offset + tail + thread, flip);
     }
-    if (thread < head) out[thread] = one_bit(bits, bit_offset + thread, flip);
-    if (thread < n - tail) out[tail + thread] = one_bit(bits, bit_offset + tail + thread, flip);
+
+    const int64_t first = warp_index() * tile;
+    const int64_t vector = first + lane();
+    const int64_t bit = bit_offset + head + vector * 16;
+    uint8_t* to = out + head + vector * 16;
+    const int64_t last_word = (bit_offset + head + (first + tile - 1) * 16) >> 5;
+    if (last_word + 1 < (bit_offset + n) >> 5) {
+        // 16 bits are in at most two words. A step along the warp's tile is a
+        // whole number of words, so the shift stays.
+        const uint32_t* words = (const uint32_t*)bits + (bit >> 5);
+        const uint32_t shift = (uint32_t)(bit & 31);
+        uint32_t low[unroll], high[unroll];
+#pragma unroll
+        for (int u = 0; u < unroll; u++) {
+            low[u] = words[u * warp_size / 2];
+            high[u] = words[u * warp_size / 2 + 1];
+        }
+#pragma unroll
+        for (int u = 0; u < unroll; u++)
+            store16(to + u * warp_size * 16, __funnelshift_r(low[u], high[u], shift), flip);
+        return;
+    }
+    // Near the end: not a byte beyond the last bit's is read.
+#pragma unroll 1
+    for (int u = 0; u < unroll && vector + u * warp_size < vectors; u++)
+        store16(to + u * warp_size * 16, load16(bits, bit + u * warp_size * 16), flip);
 }
