@@ -21,7 +21,7 @@ func (c *conversion) finish(ctx context.Context) error {
 	if err := c.store.DeleteAll(ctx, c.building()); err != nil {
 		return failed(PartOutput, err)
 	}
-	attributes, err := rootAttributes(c.src.schema(), c.columns, c.cutter.taken)
+	attributes, err := rootAttributes(selectFields(c.src.schema(), c.fields), c.columns, c.cutter.taken)
 	if err != nil {
 		return failed(PartOutput, err)
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"unsafe"
 
 	"github.com/apache/arrow-go/v18/arrow"
@@ -55,15 +56,19 @@ type fileSource struct {
 func newFileSource(path string, file *os.File, size int64, r reading) (source, error) {
 	s := &fileSource{file: file, size: size}
 	err := protect(func() (err error) {
-		if r.mapped {
-			s.mapped, err = unix.Mmap(int(file.Fd()), 0, int(size), unix.PROT_READ, unix.MAP_SHARED)
-			if err != nil {
-				return fmt.Errorf("mapping the file: %w", err)
-			}
-			s.reader, err = ipc.NewMappedFileReader(s.mapped, ipcOptions(r)...)
+		s.reader, err = ipc.NewFileReader(file, ipcOptions(r)...)
+		// arrow-go's reader of mapped files cannot hold dictionaries.
+		if err != nil || !r.mapped || slices.ContainsFunc(s.reader.Schema().Fields(), hasDictionary) {
 			return err
 		}
-		s.reader, err = ipc.NewFileReader(file, ipcOptions(r)...)
+		if err := s.reader.Close(); err != nil {
+			return err
+		}
+		s.mapped, err = unix.Mmap(int(file.Fd()), 0, int(size), unix.PROT_READ, unix.MAP_SHARED)
+		if err != nil {
+			return fmt.Errorf("mapping the file: %w", err)
+		}
+		s.reader, err = ipc.NewMappedFileReader(s.mapped, ipcOptions(r)...)
 		return err
 	})
 	if err != nil {
@@ -73,6 +78,15 @@ func newFileSource(path string, file *os.File, size int64, r reading) (source, e
 		return nil, fmt.Errorf("%s: Arrow IPC file: %w", path, err)
 	}
 	return s, nil
+}
+
+// hasDictionary tells whether a field, or one inside it, is a dictionary.
+func hasDictionary(field arrow.Field) bool {
+	t := storage(field.Type)
+	if nested, ok := t.(arrow.NestedType); ok {
+		return slices.ContainsFunc(nested.Fields(), hasDictionary)
+	}
+	return t.ID() == arrow.DICTIONARY
 }
 
 func (s *fileSource) format() string        { return "Arrow IPC file" }

@@ -8,6 +8,7 @@ import (
 	"os"
 
 	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/apache/arrow-go/v18/arrow/array"
 	"github.com/apache/arrow-go/v18/parquet"
 	"github.com/apache/arrow-go/v18/parquet/file"
 	"github.com/apache/arrow-go/v18/parquet/pqarrow"
@@ -20,6 +21,7 @@ type parquetSource struct {
 	reader   *file.Reader
 	arrow    *pqarrow.FileReader
 	whole    *arrow.Schema
+	fields   []int
 	batches  pqarrow.RecordReader
 	total    int64
 	consumed int64
@@ -42,8 +44,12 @@ func newParquetSource(path string, input *os.File, size int64, r reading) (sourc
 		if err != nil {
 			return err
 		}
-		s.whole, err = s.arrow.Schema()
-		return err
+		schema, err := s.arrow.Schema()
+		if err != nil {
+			return err
+		}
+		s.whole = s.settleSchema(schema)
+		return nil
 	})
 	if err != nil {
 		return nil, fmt.Errorf("%s: Parquet file: %w", path, err)
@@ -52,18 +58,74 @@ func newParquetSource(path string, input *os.File, size int64, r reading) (sourc
 	return s, nil
 }
 
+// settleSchema takes back two things that arrow-go says of a file but the file
+// does not: a field number of -1 for fields without one, and, where no Arrow
+// schema is kept beside the Parquet one, UTC as the zone of INT96 timestamps.
+func (s *parquetSource) settleSchema(schema *arrow.Schema) *arrow.Schema {
+	kept := s.reader.MetaData().KeyValueMetadata().FindValue("ARROW:schema") != nil
+	fields := schema.Fields()
+	for i, field := range fields {
+		if id, ok := field.Metadata.GetValue(fieldNumber); ok && id == "-1" {
+			values := field.Metadata.ToMap()
+			delete(values, fieldNumber)
+			fields[i].Metadata = arrow.MetadataFrom(values)
+		}
+		leaf := s.arrow.Manifest.Fields[i]
+		if t, ok := field.Type.(*arrow.TimestampType); ok && !kept && leaf.IsLeaf() &&
+			s.reader.MetaData().Schema.Column(leaf.ColIndex).PhysicalType() == parquet.Types.Int96 {
+			fields[i].Type = &arrow.TimestampType{Unit: t.Unit}
+		}
+	}
+	metadata := schema.Metadata()
+	return arrow.NewSchema(fields, &metadata)
+}
+
+// fieldNumber is the metadata key of Parquet's field_id in an Arrow field.
+const fieldNumber = "PARQUET:field_id"
+
+// readAs is the type to read a column as where arrow-go cannot read its own:
+// durations, which Parquet keeps as the integers that they are.
+func readAs(t arrow.DataType) arrow.DataType {
+	if t.ID() == arrow.DURATION {
+		return arrow.PrimitiveTypes.Int64
+	}
+	return t
+}
+
+// relabel gives the columns of a batch, which it takes over, the types that
+// they have in the schema.
+func (s *parquetSource) relabel(batch arrow.RecordBatch) arrow.RecordBatch {
+	defer batch.Release()
+	columns := make([]arrow.Array, len(s.fields))
+	for i, f := range s.fields {
+		columns[i] = batch.Column(i)
+		t := s.whole.Field(f).Type
+		if arrow.TypeEqual(columns[i].DataType(), t) {
+			continue
+		}
+		data := columns[i].Data()
+		renamed := array.NewData(t, data.Len(), data.Buffers(), data.Children(), data.NullN(), data.Offset())
+		columns[i] = array.MakeFromData(renamed)
+		renamed.Release()
+		defer columns[i].Release()
+	}
+	return array.NewRecordBatch(selectFields(s.whole, s.fields), columns, batch.NumRows())
+}
+
 func (s *parquetSource) format() string        { return "Parquet" }
 func (s *parquetSource) schema() *arrow.Schema { return s.whole }
 func (s *parquetSource) rows() int64           { return s.total }
 
 func (s *parquetSource) open(ctx context.Context, fields []int) error {
-	if len(fields) == 0 || s.total == 0 {
+	if s.fields = fields; len(fields) == 0 || s.total == 0 {
 		return nil
 	}
 	return protect(func() (err error) {
 		var leaves []int
 		for _, f := range fields {
-			leaves = appendLeaves(leaves, s.arrow.Manifest.Fields[f])
+			field := s.arrow.Manifest.Fields[f]
+			field.Field.Type = readAs(field.Field.Type)
+			leaves = appendLeaves(leaves, field)
 		}
 		s.batches, err = s.arrow.GetRecordReader(ctx, leaves, nil)
 		return err
@@ -91,6 +153,7 @@ func (s *parquetSource) next() (l loan, err error) {
 			return err
 		}
 		batch.Retain()
+		batch = s.relabel(batch)
 		l = loan{batch: batch, bytes: batchBytes(batch, nil)}
 		return nil
 	})
