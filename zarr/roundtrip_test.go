@@ -2,7 +2,6 @@ package zarr_test
 
 import (
 	"bytes"
-	"context"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -106,7 +105,7 @@ func TestDeviceArraysRoundTrip(t *testing.T) {
 // fill values, opens it anew and compares everything that reads.
 func roundTrip(t *testing.T, dev arrowbuf.Device, dtype ndview.DType, g geometry, codecs codec.List, shape []int64) {
 	t.Helper()
-	ctx, s := context.Background(), store.NewMemory()
+	s := store.NewMemory()
 	meta := &zarr.ArrayMetadata{Shape: shape, DataType: element.Of(dtype), ChunkShape: g.chunk, Codecs: codecs,
 		FillValue: bytes.Repeat([]byte{1}, int(dtype.Size()))}
 	a, err := zarr.Create(ctx, s, "group/array", meta)
@@ -191,7 +190,7 @@ func TestArraysOfStringsRoundTrip(t *testing.T) {
 
 func roundTripStrings(t *testing.T, g geometry, codecs codec.List) {
 	t.Helper()
-	ctx, s := context.Background(), store.NewMemory()
+	s := store.NewMemory()
 	a, err := zarr.Create(ctx, s, "", &zarr.ArrayMetadata{Shape: g.shape, DataType: element.String, ChunkShape: g.chunk,
 		Codecs: codecs, FillValue: []byte("né")})
 	require.NoError(t, err)
@@ -227,7 +226,7 @@ func roundTripStrings(t *testing.T, g geometry, codecs codec.List) {
 }
 
 func TestViewsAreWrittenLikeTheirElements(t *testing.T) {
-	ctx, s := context.Background(), store.NewMemory()
+	s := store.NewMemory()
 	raw := randomElements([]int64{6, 4}, []int64{1, 1}, []byte{0, 0})
 	whole := onDevice(t, arrowbuf.CPU(), ndview.Int16, raw, []int64{6, 4})
 	moved, err := whole.Transpose()

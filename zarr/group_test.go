@@ -1,0 +1,134 @@
+package zarr_test
+
+import (
+	"encoding/json"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/quiver-gpu/quiver/zarr"
+	"github.com/quiver-gpu/quiver/zarr/store"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+func hierarchy(t *testing.T) store.Store {
+	t.Helper()
+	s := store.NewMemory()
+	for _, path := range []string{"root", "root/inner", "root/inner/deep"} {
+		_, err := zarr.CreateGroup(ctx, s, path, &zarr.GroupMetadata{Attributes: map[string]any{"path": path, "big": json.Number("9007199254740993")}})
+		require.NoError(t, err)
+	}
+	for _, path := range []string{"root/b", "root/a-array", "root/inner/x", "root/inner/deep/y"} {
+		create(t, s, path, ints([]int64{2}, []int64{1}))
+	}
+	require.NoError(t, s.Set(ctx, "root/not a node/file", nil))
+	require.NoError(t, s.Set(ctx, "root/__hidden/zarr.json", []byte("not read")))
+	return s
+}
+
+func names(children []zarr.Child) []string {
+	var out []string
+	for _, c := range children {
+		out = append(out, c.Name)
+	}
+	return out
+}
+
+func TestGroupsListAndOpenTheirMembers(t *testing.T) {
+	s := hierarchy(t)
+	for _, consolidated := range []bool{false, true} {
+		g, err := zarr.OpenGroup(ctx, s, "root")
+		require.NoError(t, err)
+		if consolidated {
+			require.NoError(t, g.Consolidate(ctx))
+			g, err = zarr.OpenGroup(ctx, s, "root")
+			require.NoError(t, err)
+			require.Len(t, g.Metadata().Consolidated, 6)
+		}
+		children, err := g.Children(ctx)
+		require.NoError(t, err)
+		assert.Equal(t, []string{"a-array", "b", "inner"}, names(children))
+		assert.IsType(t, &zarr.ArrayMetadata{}, children[0].Node)
+		assert.IsType(t, &zarr.GroupMetadata{}, children[2].Node)
+
+		inner, err := g.OpenGroup(ctx, "inner")
+		require.NoError(t, err)
+		assert.Equal(t, "root/inner", inner.Metadata().Attributes["path"])
+		assert.Equal(t, json.Number("9007199254740993"), inner.Metadata().Attributes["big"])
+		children, err = inner.Children(ctx)
+		require.NoError(t, err)
+		assert.Equal(t, []string{"deep", "x"}, names(children))
+		a, err := g.OpenArray(ctx, "inner/deep/y")
+		require.NoError(t, err)
+		assert.Equal(t, "root/inner/deep/y", a.Path())
+		_, err = g.OpenArray(ctx, "inner")
+		assert.ErrorIs(t, err, zarr.ErrNodeType)
+		_, err = g.OpenGroup(ctx, "b")
+		assert.ErrorIs(t, err, zarr.ErrNodeType)
+		_, err = g.OpenArray(ctx, "absent")
+		assert.ErrorIs(t, err, store.ErrNotFound)
+		_, err = g.OpenArray(ctx, "")
+		assert.ErrorIs(t, err, zarr.ErrName)
+	}
+}
+
+func TestConsolidatedMetadataIsOrderedByDepthThenName(t *testing.T) {
+	s := hierarchy(t)
+	g, err := zarr.OpenGroup(ctx, s, "root")
+	require.NoError(t, err)
+	require.NoError(t, g.Consolidate(ctx))
+	require.NoError(t, g.SetAttributes(ctx, map[string]any{"title": "t"}))
+	raw, err := s.Get(ctx, "root/zarr.json", store.Range{})
+	require.NoError(t, err)
+	var doc struct {
+		Attributes   map[string]any
+		Consolidated struct {
+			Kind           string
+			MustUnderstand *bool `json:"must_understand"`
+			Metadata       json.RawMessage
+		} `json:"consolidated_metadata"`
+	}
+	require.NoError(t, json.Unmarshal(raw, &doc))
+	assert.Equal(t, map[string]any{"title": "t"}, doc.Attributes)
+	assert.Equal(t, "inline", doc.Consolidated.Kind)
+	require.NotNil(t, doc.Consolidated.MustUnderstand)
+	assert.False(t, *doc.Consolidated.MustUnderstand)
+	last := -1
+	for _, path := range []string{"a-array", "b", "inner", "inner/deep", "inner/x", "inner/deep/y"} {
+		at := strings.Index(string(doc.Consolidated.Metadata), `"`+path+`": {`)
+		assert.Greater(t, at, last, path)
+		last = at
+	}
+}
+
+func TestAMemberThatIsNotSupportedDoesNotHideTheOthers(t *testing.T) {
+	s := hierarchy(t)
+	blosc := parts{shape: "[2]", dtype: `"int8"`, grid: regular("[2]"), keys: `"default"`, fill: "0", codecs: `["bytes","blosc"]`}
+	require.NoError(t, s.Set(ctx, "root/squeezed/zarr.json", blosc.document()))
+	for _, consolidated := range []bool{false, true} {
+		g, err := zarr.OpenGroup(ctx, s, "root")
+		require.NoError(t, err)
+		if consolidated {
+			require.NoError(t, g.Consolidate(ctx))
+		}
+		children, err := g.Children(ctx)
+		require.NoError(t, err)
+		assert.Equal(t, []string{"a-array", "b", "inner", "squeezed"}, names(children))
+		require.IsType(t, &zarr.UnsupportedNode{}, children[3].Node)
+		_, err = g.OpenArray(ctx, "squeezed")
+		assert.ErrorIs(t, err, errors.ErrUnsupported)
+		assert.ErrorContains(t, err, "blosc")
+		_, err = g.OpenArray(ctx, "b")
+		assert.NoError(t, err)
+	}
+	require.NoError(t, s.Set(ctx, "root/broken/zarr.json", []byte("{")))
+	g, err := zarr.OpenGroup(ctx, s, "root/inner")
+	require.NoError(t, err)
+	_, err = g.Children(ctx)
+	require.NoError(t, err)
+	g, err = zarr.CreateGroup(ctx, s, "root", nil)
+	require.NoError(t, err)
+	_, err = g.Children(ctx)
+	assert.ErrorContains(t, err, "root/broken")
+}
