@@ -61,7 +61,7 @@ func chains(first codec.Codec, g geometry) map[string]codec.List {
 		"gzip":                {first, codec.Gzip{Level: 6}},
 		"crc32c":              {first, codec.CRC32C{}},
 		"zstd, gzip, crc32c":  {first, codec.Zstd{Level: -5}, codec.Gzip{}, codec.CRC32C{}},
-		"crc32c, zstd":        {first, codec.CRC32C{}, codec.Zstd{Level: 22}},
+		"crc32c, zstd":        {first, codec.CRC32C{}, codec.Zstd{Level: 1}},
 		"transpose":           {codec.Transpose{Order: reversed}, first},
 		"transpose twice":     {codec.Transpose{Order: turned}, codec.Transpose{Order: reversed}, first, codec.Zstd{}},
 		"sharded":             {shard},
@@ -72,18 +72,24 @@ func chains(first codec.Codec, g geometry) map[string]codec.List {
 	}
 }
 
-func TestArraysOfFixedWidthRoundTrip(t *testing.T) {
+func TestArraysOfEveryTypeRoundTrip(t *testing.T) {
 	for _, g := range geometries {
 		for _, dtype := range dtypes {
-			first := codec.Bytes{Endian: codec.Little}
-			for name, codecs := range chains(first, g) {
-				t.Run(fmt.Sprintf("%v %s %s", g.shape, dtype, name), func(t *testing.T) {
-					roundTrip(t, arrowbuf.CPU(), dtype, g, codecs, g.shape)
+			for _, endian := range []codec.Endian{codec.Little, codec.Big} {
+				codecs := codec.List{codec.Bytes{Endian: endian}, codec.Zstd{Level: 1}}
+				t.Run(fmt.Sprintf("%v %s %s", g.shape, dtype, endian), func(t *testing.T) {
+					roundTrip(t, arrowbuf.CPU(), dtype, g, codecs)
 				})
 			}
-			codecs := codec.List{codec.Bytes{Endian: codec.Big}, codec.Zstd{Level: 6}}
-			t.Run(fmt.Sprintf("%v %s big endian", g.shape, dtype), func(t *testing.T) {
-				roundTrip(t, arrowbuf.CPU(), dtype, g, codecs, g.shape)
+		}
+	}
+}
+
+func TestArraysOfEveryCodecRoundTrip(t *testing.T) {
+	for _, g := range geometries {
+		for name, codecs := range chains(codec.Bytes{Endian: codec.Little}, g) {
+			t.Run(fmt.Sprintf("%v %s", g.shape, name), func(t *testing.T) {
+				roundTrip(t, arrowbuf.CPU(), ndview.Int32, g, codecs)
 			})
 		}
 	}
@@ -94,7 +100,7 @@ func TestDeviceArraysRoundTrip(t *testing.T) {
 		for _, g := range geometries {
 			for name, codecs := range chains(codec.Bytes{Endian: codec.Little}, g) {
 				t.Run(fmt.Sprintf("%v %s", g.shape, name), func(t *testing.T) {
-					roundTrip(t, dev, ndview.Int32, g, codecs, g.shape)
+					roundTrip(t, dev, ndview.Int32, g, codecs)
 				})
 			}
 		}
@@ -103,8 +109,9 @@ func TestDeviceArraysRoundTrip(t *testing.T) {
 
 // roundTrip writes an array whose elements are random, some chunks being all
 // fill values, opens it anew and compares everything that reads.
-func roundTrip(t *testing.T, dev arrowbuf.Device, dtype ndview.DType, g geometry, codecs codec.List, shape []int64) {
+func roundTrip(t *testing.T, dev arrowbuf.Device, dtype ndview.DType, g geometry, codecs codec.List) {
 	t.Helper()
+	shape := g.shape
 	s := store.NewMemory()
 	meta := &zarr.ArrayMetadata{Shape: shape, DataType: element.Of(dtype), ChunkShape: g.chunk, Codecs: codecs,
 		FillValue: bytes.Repeat([]byte{1}, int(dtype.Size()))}

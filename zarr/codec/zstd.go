@@ -12,10 +12,14 @@ import (
 )
 
 // Zstd compresses with Zstandard (RFC 8878), one frame a chunk. Level is that
-// of the reference implementation, -131072 to 22. The implementation here has
-// four: below 0, 1 and 2 mean its fastest; 0, which is Zstandard's word for its
-// default of 3, and 3 to 5 its default; 6 to 9 better; 10 to 22 best. Checksum
-// adds a checksum to the frame; where a frame has one, it is checked.
+// of the reference implementation, -131072 to 22; 0 is Zstandard's word for its
+// default of 3. Checksum adds a checksum to the frame; where a frame has one, it
+// is checked.
+//
+// Where the machine has the reference implementation (see ZstdImplementation)
+// it compresses. Else the one in Go does, which has four levels: below 0, 1 and
+// 2 mean its fastest; 0 and 3 to 5 its default; 6 to 9 better; 10 to 22 best.
+// Decompression is always in Go: it takes foreign bytes.
 type Zstd struct {
 	Level    int
 	Checksum bool
@@ -55,10 +59,41 @@ func (z Zstd) speed() zstd.EncoderLevel {
 	}
 }
 
+// ZstdImplementation says what compresses with Zstandard in this process: the
+// machine's library and its version ("libzstd 1.5.4"), or "Go".
+func ZstdImplementation() string {
+	if lib := openLibzstd(); lib != nil {
+		return lib.version
+	}
+	return "Go"
+}
+
+// zstdEncoder appends a frame to dst.
+type zstdEncoder interface {
+	encode(dst, src []byte) ([]byte, error)
+}
+
+// goZstd is the encoder in Go.
+type goZstd struct{ *zstd.Encoder }
+
+func (e goZstd) encode(dst, src []byte) ([]byte, error) { return e.EncodeAll(src, dst), nil }
+
+func (z Zstd) newEncoder(lib *libzstd) (zstdEncoder, error) {
+	if lib != nil {
+		return lib.context(z)
+	}
+	e, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(z.speed()), zstd.WithEncoderConcurrency(1),
+		// Numbers often have no repetitions but a skewed distribution, which
+		// the fastest level would leave alone.
+		zstd.WithAllLitEntropyCompression(true),
+		zstd.WithEncoderCRC(z.Checksum), zstd.WithZeroFrames(true))
+	return goZstd{e}, err
+}
+
 // Encoders and decoders own tables of a few MB, so they are used again. Each
 // serves one caller at a time: callers bring the concurrency.
 var (
-	zstdEncoders sync.Map // Zstd -> *sync.Pool of *zstd.Encoder
+	zstdEncoders sync.Map // Zstd -> *sync.Pool of zstdEncoder
 	zstdDecoders = sync.Pool{New: func() any {
 		d, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecodeAllCapLimit(true),
 			zstd.WithDecoderMaxWindow(maxWindow), zstd.WithDecoderMaxMemory(math.MaxInt64))
@@ -81,16 +116,15 @@ func (z Zstd) encode(dst, src []byte) ([]byte, error) {
 		found, _ = zstdEncoders.LoadOrStore(z, new(sync.Pool))
 	}
 	pool := found.(*sync.Pool)
-	enc, ok := pool.Get().(*zstd.Encoder)
+	enc, ok := pool.Get().(zstdEncoder)
 	if !ok {
 		var err error
-		if enc, err = zstd.NewWriter(nil, zstd.WithEncoderLevel(z.speed()),
-			zstd.WithEncoderConcurrency(1), zstd.WithEncoderCRC(z.Checksum), zstd.WithZeroFrames(true)); err != nil {
+		if enc, err = z.newEncoder(openLibzstd()); err != nil {
 			return nil, err
 		}
 	}
 	defer pool.Put(enc)
-	return enc.EncodeAll(src, dst), nil
+	return enc.encode(dst, src)
 }
 
 func (Zstd) decode(dst, src []byte, limit int64) ([]byte, error) {
