@@ -1,0 +1,139 @@
+package ndview_test
+
+import (
+	"testing"
+	"unsafe"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/quiver-gpu/quiver/arrowbuf"
+	"github.com/quiver-gpu/quiver/cudabuf"
+	"github.com/quiver-gpu/quiver/cudabuf/cudatest"
+	"github.com/quiver-gpu/quiver/ndview"
+)
+
+// poison is what tests put where nothing may be written.
+const poison = 0xa5
+
+// onDevices runs a test on the CPU and on each kind of CUDA device, where it
+// fails if it leaves memory behind. On a real GPU the kernels run, elsewhere
+// their twins.
+func onDevices(t *testing.T, test func(t *testing.T, dev arrowbuf.Device)) {
+	t.Helper()
+	t.Run("cpu", func(t *testing.T) { test(t, arrowbuf.CPU()) })
+	onCUDA(t, func(t *testing.T, dev *cudabuf.Device) { test(t, dev) })
+}
+
+func onCUDA(t *testing.T, test func(t *testing.T, dev *cudabuf.Device)) {
+	t.Helper()
+	cudatest.ForEachDevice(t, test)
+}
+
+// otherThan returns a device that is not dev.
+func otherThan(t *testing.T, dev arrowbuf.Device) arrowbuf.Device {
+	t.Helper()
+	if dev != arrowbuf.CPU() {
+		return arrowbuf.CPU()
+	}
+	return cudatest.NewDevice(t)
+}
+
+// releaser is what tests clean up. A test's cleanups run before the check for
+// leaks, which was registered earlier.
+type releaser interface{ Release() }
+
+func own[R releaser](t testing.TB, r R, err error) R {
+	t.Helper()
+	require.NoError(t, err)
+	t.Cleanup(r.Release)
+	return r
+}
+
+// upload returns a buffer on a device that holds the bytes.
+func upload(t testing.TB, dev arrowbuf.Device, data []byte) arrowbuf.Buffer {
+	t.Helper()
+	b, err := dev.Alloc(int64(len(data)))
+	require.NoError(t, err)
+	t.Cleanup(b.Release)
+	_, err = b.CopyFromHost(data, 0)
+	require.NoError(t, err)
+	return b
+}
+
+// at looks at bytes of a buffer as a C-contiguous array.
+func at(t testing.TB, b arrowbuf.Buffer, dtype ndview.DType, offset int64, shape ...int64) *ndview.NDBuffer {
+	t.Helper()
+	a, err := ndview.FromBuffer(b, dtype, offset, shape, nil)
+	return own(t, a, err)
+}
+
+// fromHost is ndview.FromHost for tests.
+func fromHost[T ndview.Element](t testing.TB, dev arrowbuf.Device, dtype ndview.DType, data []T, shape ...int64) *ndview.NDBuffer {
+	t.Helper()
+	a, err := ndview.FromHost(dev, dtype, data, shape...)
+	return own(t, a, err)
+}
+
+// download returns all that a buffer holds.
+func download(t testing.TB, b arrowbuf.Buffer) []byte {
+	t.Helper()
+	data := make([]byte, b.Len())
+	_, err := b.CopyToHost(data, 0)
+	require.NoError(t, err)
+	return data
+}
+
+// elements returns an array's elements as bytes in C order.
+func elements(t testing.TB, a *ndview.NDBuffer) []byte {
+	t.Helper()
+	data := make([]byte, a.NBytes())
+	require.NoError(t, a.CopyToHost(data))
+	return data
+}
+
+// requireBytes is require.Equal for much memory: it names the first place.
+func requireBytes(t testing.TB, want, got []byte, about ...any) {
+	t.Helper()
+	require.Len(t, got, len(want), about...)
+	for i := range want {
+		if want[i] != got[i] {
+			require.Failf(t, "bytes differ", "at %d of %d: want %#x, got %#x: %v", i, len(want), want[i], got[i], about)
+		}
+	}
+}
+
+// raw returns values as the host keeps them.
+func raw[T any](values ...T) []byte {
+	var b []byte
+	for i := range values {
+		b = append(b, unsafe.Slice((*byte)(unsafe.Pointer(&values[i])), unsafe.Sizeof(values[i]))...)
+	}
+	return b
+}
+
+// poisoned returns n bytes of poison.
+func poisoned(n int) []byte {
+	b := make([]byte, n)
+	for i := range b {
+		b[i] = poison
+	}
+	return b
+}
+
+// count returns n values 0, 1, 2, ... as int32.
+func count(n int64) []int32 {
+	values := make([]int32, n)
+	for i := range values {
+		values[i] = int32(i)
+	}
+	return values
+}
+
+// assertAlive checks that a device holds memory, or none.
+func assertAlive(t *testing.T, dev arrowbuf.Device, alive bool) {
+	t.Helper()
+	if cuda, ok := dev.(*cudabuf.Device); ok {
+		assert.Equal(t, alive, cuda.MemoryStats().InUse > 0, "device memory in use")
+	}
+}

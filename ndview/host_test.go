@@ -1,0 +1,104 @@
+package ndview_test
+
+import (
+	"math"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/quiver-gpu/quiver/arrowbuf"
+	"github.com/quiver-gpu/quiver/ndview"
+)
+
+func TestValuesGoToADeviceAndBack(t *testing.T) {
+	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+		roundTrip(t, dev, ndview.Bool, []bool{true, false, true, true})
+		roundTrip(t, dev, ndview.Int8, []int8{-128, 127, 0, 1})
+		roundTrip(t, dev, ndview.Uint16, []uint16{0, 1, 2, math.MaxUint16})
+		roundTrip(t, dev, ndview.Float16, []uint16{0x3c00, 0xbc00, 0x7c00, 0})
+		roundTrip(t, dev, ndview.Int32, []int32{math.MinInt32, math.MaxInt32, 0, 1})
+		roundTrip(t, dev, ndview.Float32, []float32{1.5, -2, float32(math.Inf(1)), 0})
+		roundTrip(t, dev, ndview.Float64, []float64{1.5, -2, math.Inf(-1), 0})
+		roundTrip(t, dev, ndview.Datetime64(ndview.Nanosecond, 1), []int64{math.MinInt64, 0, 1, 2})
+		roundTrip(t, dev, ndview.Complex128, []complex128{1i, 2, 3 + 4i, 0})
+		type celsius float32
+		roundTrip(t, dev, ndview.Float32, []celsius{20, 21, 22, 23})
+	})
+}
+
+// roundTrip checks four values, and none.
+func roundTrip[T ndview.Element](t *testing.T, dev arrowbuf.Device, dtype ndview.DType, values []T) {
+	t.Helper()
+	a := fromHost(t, dev, dtype, values, 2, 2)
+	assert.Equal(t, dtype, a.DType())
+	assert.Equal(t, dev, a.Device())
+	got, err := ndview.ToHost[T](a)
+	require.NoError(t, err)
+	assert.Equal(t, values, got)
+
+	turned, err := a.Transpose()
+	own(t, turned, err)
+	got, err = ndview.ToHost[T](turned)
+	require.NoError(t, err)
+	assert.Equal(t, []T{values[0], values[2], values[1], values[3]}, got)
+
+	none := fromHost(t, dev, dtype, []T{}, 0, 2)
+	got, err = ndview.ToHost[T](none)
+	require.NoError(t, err)
+	assert.Empty(t, got)
+}
+
+func TestValuesOfAnotherSizeAreErrDType(t *testing.T) {
+	_, err := ndview.FromHost(arrowbuf.CPU(), ndview.Int64, count(2), 2)
+	assert.ErrorIs(t, err, ndview.ErrDType)
+	assert.ErrorContains(t, err, "int32")
+	a := fromHost(t, arrowbuf.CPU(), ndview.Int32, count(2), 2)
+	data, err := ndview.ToHost[uint8](a)
+	assert.ErrorIs(t, err, ndview.ErrDType)
+	assert.Nil(t, data)
+}
+
+func TestHostMemoryOfAnotherLengthIsErrShape(t *testing.T) {
+	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+		for _, n := range []int64{3, 5} {
+			_, err := ndview.FromHost(dev, ndview.Int32, count(n), 2, 2)
+			assert.ErrorIs(t, err, ndview.ErrShape)
+		}
+		_, err := ndview.FromHost(dev, ndview.Int32, count(4), -2, -2)
+		assert.ErrorIs(t, err, ndview.ErrShape)
+		_, err = ndview.FromHost(dev, ndview.Int32, count(0), 1<<40, 1<<40)
+		assert.ErrorIs(t, err, ndview.ErrShape)
+
+		a := fromHost(t, dev, ndview.Int32, count(4), 2, 2)
+		for _, n := range []int{0, 15, 17} {
+			assert.ErrorIs(t, a.CopyToHost(make([]byte, n)), ndview.ErrShape)
+			assert.ErrorIs(t, a.CopyFromHost(make([]byte, n)), ndview.ErrShape)
+		}
+		turned, err := a.Transpose()
+		own(t, turned, err)
+		assert.ErrorIs(t, turned.CopyFromHost(make([]byte, 16)), ndview.ErrShape)
+		assert.Equal(t, raw(count(4)...), elements(t, a), "what failed must not have written")
+	})
+}
+
+func TestHostBytesAreInPlaceWhereTheHostReaches(t *testing.T) {
+	a := fromHost(t, arrowbuf.CPU(), ndview.Int32, count(6), 3, 2)
+	row, err := a.Slice(0, 1, 2)
+	own(t, row, err)
+	host, ok := row.HostBytes()
+	require.True(t, ok)
+	assert.Len(t, host, 8)
+	assert.Equal(t, 8, cap(host), "a slice must not grow into what is not the array's")
+	copy(host, raw[int32](-1, -2))
+	assert.Equal(t, raw[int32](0, 1, -1, -2, 4, 5), elements(t, a))
+
+	turned, err := a.Transpose()
+	own(t, turned, err)
+	_, ok = turned.HostBytes()
+	assert.False(t, ok, "not in C order")
+
+	device := otherThan(t, arrowbuf.CPU())
+	_, ok = fromHost(t, device, ndview.Int32, count(6), 6).HostBytes()
+	assert.False(t, ok, "not on the host")
+}

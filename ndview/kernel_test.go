@@ -1,0 +1,118 @@
+package ndview_test
+
+import (
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/quiver-gpu/quiver/arrowbuf"
+	"github.com/quiver-gpu/quiver/cudabuf"
+	"github.com/quiver-gpu/quiver/cudabuf/cudatest"
+	"github.com/quiver-gpu/quiver/ndview"
+)
+
+func TestKernelThatFailsToLoadIsTriedAgain(t *testing.T) {
+	const outOfMemory = 2 // CUDA_ERROR_OUT_OF_MEMORY
+	driver := cudatest.Start(t, cudatest.Config{Fail: func(call string, n int) cudabuf.Result {
+		if call == "cuModuleLoadData" && n == 1 {
+			return outOfMemory
+		}
+		return 0
+	}})
+	dev, err := driver.Device(0)
+	require.NoError(t, err)
+	bits := upload(t, dev, []byte{0b101})
+	a, err := ndview.Empty(dev, ndview.Bool, 3)
+	own(t, a, err)
+	err = a.UnpackBits(bits, 0, false)
+	assert.ErrorIs(t, err, arrowbuf.ErrOutOfMemory)
+	assert.ErrorContains(t, err, "quiver_unpack_bits")
+	require.NoError(t, a.UnpackBits(bits, 0, false))
+	assert.Equal(t, raw(true, false, true), elements(t, a))
+}
+
+func TestKernelFailureIsAnError(t *testing.T) {
+	driver := cudatest.Start(t, cudatest.Config{Fail: func(call string, _ int) cudabuf.Result {
+		if call == "cuLaunchKernel" || call == "cuMemsetD8Async" {
+			return 1 // CUDA_ERROR_INVALID_VALUE
+		}
+		return 0
+	}})
+	dev, err := driver.Device(0)
+	require.NoError(t, err)
+	buf := upload(t, dev, make([]byte, 64))
+	mask, long := at(t, buf, ndview.Bool, 0, 4), at(t, buf, ndview.Int64, 32, 4)
+	for name, err := range map[string]error{
+		"UnpackBits": mask.UnpackBits(buf, 0, false),
+		"FillWhere":  long.FillWhere(mask, 0),
+		"WidenFrom":  long.WidenFrom(at(t, buf, ndview.Int32, 0, 4)),
+		"Zero":       mask.Zero(),
+	} {
+		assert.ErrorContains(t, err, "CUDA_ERROR_INVALID_VALUE", name)
+	}
+}
+
+func TestKernelsOfOneDeviceRunInManyGoroutines(t *testing.T) {
+	onCUDA(t, func(t *testing.T, dev *cudabuf.Device) {
+		var wait sync.WaitGroup
+		for worker := range 8 {
+			wait.Go(func() {
+				bits, err := dev.Alloc(64)
+				if !assert.NoError(t, err) {
+					return
+				}
+				defer bits.Release()
+				a, err := ndview.Empty(dev, ndview.Bool, 512)
+				if !assert.NoError(t, err) {
+					return
+				}
+				defer a.Release()
+				bitmap := make([]byte, 64)
+				for round := range 10 {
+					bitmap[worker] = byte(round)
+					_, err := bits.CopyFromHost(bitmap, 0)
+					assert.NoError(t, err)
+					assert.NoError(t, a.UnpackBits(bits, 0, worker%2 == 0))
+					want := make([]byte, 512)
+					unpackOracle(want, bitmap, 0, worker%2 == 0)
+					got := make([]byte, 512)
+					assert.NoError(t, a.CopyToHost(got))
+					assert.Equal(t, want, got)
+				}
+			})
+		}
+		wait.Wait()
+	})
+}
+
+// plainDevice is a device that this module knows nothing of.
+type plainDevice struct{ arrowbuf.Device }
+
+type plainBuffer struct {
+	arrowbuf.Buffer
+	dev *plainDevice
+}
+
+func (b *plainBuffer) Device() arrowbuf.Device { return b.dev }
+
+func (b *plainBuffer) Slice(offset, length int64) (arrowbuf.Buffer, error) {
+	part, err := b.Buffer.Slice(offset, length)
+	return &plainBuffer{part, b.dev}, err
+}
+
+func TestDevicesWithoutKernelsSaySo(t *testing.T) {
+	dev := &plainDevice{arrowbuf.CPU()}
+	buf := &plainBuffer{upload(t, arrowbuf.CPU(), make([]byte, 64)), dev}
+	mask, long := at(t, buf, ndview.Bool, 0, 4), at(t, buf, ndview.Int64, 32, 4)
+	for name, err := range map[string]error{
+		"UnpackBits": mask.UnpackBits(buf, 0, false),
+		"FillWhere":  long.FillWhere(mask, 0),
+		"WidenFrom":  long.WidenFrom(at(t, buf, ndview.Int32, 0, 4)),
+		"Zero":       mask.Zero(),
+	} {
+		assert.ErrorIs(t, err, arrowbuf.ErrDevice, name)
+	}
+	assert.Equal(t, make([]byte, 64), elements(t, at(t, buf, ndview.Uint8, 0, 64)), "copies need no kernel")
+}
