@@ -176,6 +176,43 @@ func TestSlicesCopyOnlyWhatTheyShow(t *testing.T) {
 	})
 }
 
+func TestSlicesOfADeviceArrayComeDownWithOnlyWhatTheyShow(t *testing.T) {
+	host := randomArray(t, checked(t), rand.New(rand.NewPCG(3, 3)), arrow.BinaryTypes.String, 1<<12, false)
+	defer host.Release()
+	onDevices(t, func(t *testing.T, dev *countingDevice) {
+		moved := copyArray(t, host, dev)
+		defer moved.Release()
+		slice := moved.Slice(1000, 1010)
+		defer slice.Release()
+		back, err := slice.ToHost()
+		require.NoError(t, err)
+		defer back.Release()
+		assert.Less(t, dev.bytesDown.Load(), int64(10*30+4*11+100))
+		want := array.NewSlice(host, 1000, 1010)
+		defer want.Release()
+		assert.True(t, array.Equal(want, back))
+	})
+}
+
+func TestNullCountsAreSettledOnTheHost(t *testing.T) {
+	dtype := arrow.FixedSizeListOf(2, arrow.PrimitiveTypes.Int32)
+	host := randomArray(t, checked(t), rand.New(rand.NewPCG(3, 3)), dtype, 50, true)
+	defer host.Release()
+	values := host.(*array.FixedSizeList).ListValues()
+	values.NullN() // now known to the list's values, but not to a part of them
+	onDevices(t, func(t *testing.T, dev *countingDevice) {
+		slice := array.NewSlice(host, 11, 30)
+		defer slice.Release()
+		moved := copyArray(t, slice, dev)
+		defer moved.Release()
+		assert.Equal(t, slice.NullN(), moved.Data().NullN())
+		shown := array.NewSlice(values, 2*8, 2*30)
+		defer shown.Release()
+		assert.Equal(t, shown.NullN(), moved.Data().Children()[0].NullN())
+		assert.Zero(t, dev.down.Load())
+	})
+}
+
 func TestALookAtOneElementCopiesLittle(t *testing.T) {
 	mem := checked(t)
 	big := array.NewStringViewBuilder(mem)

@@ -5,10 +5,10 @@
 // program written against this package runs the same with and without a GPU;
 // package cudabuf is the device of NVIDIA's GPUs. A Buffer backs arrow-go's
 // memory.Buffer ([Buffer.Arrow]) and is found again from it, from slices too
-// ([FromArrow]).
+// ([FromArrow], and [BufferOf] for host memory alike).
 //
-// [CopyTo] moves a record batch to a device. What it returns is an
-// arrow.RecordBatch whose columns are [Array]s of this package: they slice,
-// count nulls and print by copying just the bytes that takes, so device memory
-// is never touched from the host.
+// [CopyTo] moves a record batch to a device, and back to the CPU. What it
+// returns there is a [RecordBatch] of [Array]s, which are arrow.RecordBatch and
+// arrow.Array: they slice, count nulls and print by copying just the bytes that
+// takes, so device memory is never touched from the host.
 package arrowbuf

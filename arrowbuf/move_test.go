@@ -117,24 +117,63 @@ func int8s(b *memory.Buffer) arrow.Array {
 }
 
 // Values that lie askew on the host are straight on the device, where a kernel
-// could not load them otherwise.
+// could not load them otherwise; what lies straight already still goes
+// together.
 func TestMisalignedValuesAreAlignedOnTheDevice(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev *countingDevice) {
-		block := memory.NewBufferBytes(make([]byte, 4096))
+		block := memory.NewBufferBytes(count(0, 8192))
 		var columns []arrow.Array
 		var fields []arrow.Field
-		for i, dtype := range []arrow.FixedWidthDataType{
-			arrow.PrimitiveTypes.Int64.(arrow.FixedWidthDataType), arrow.PrimitiveTypes.Int32.(arrow.FixedWidthDataType),
-			arrow.PrimitiveTypes.Int16.(arrow.FixedWidthDataType), &arrow.Decimal128Type{Precision: 10},
+		for i, c := range []struct {
+			dtype arrow.FixedWidthDataType
+			at    int
+		}{
+			{&arrow.Int64Type{}, 0}, {&arrow.Int64Type{}, 1003}, {&arrow.Int32Type{}, 2000}, {&arrow.Int16Type{}, 2400},
+			{&arrow.Decimal128Type{Precision: 10}, 3002}, {&arrow.Int32Type{}, 4001},
 		} {
-			values := memory.SliceBuffer(block, 1000*i+3, 160)
-			data := array.NewData(dtype, 160/dtype.Bytes(), []*memory.Buffer{nil, values}, nil, 0, 0)
-			columns = append(columns, array.NewSlice(array.MakeFromData(data), 0, 10))
-			fields = append(fields, arrow.Field{Name: dtype.Name(), Type: dtype})
+			values := memory.SliceBuffer(block, c.at, 160)
+			data := array.NewData(c.dtype, 10, []*memory.Buffer{nil, values}, nil, 0, 0)
+			columns = append(columns, array.MakeFromData(data))
+			fields = append(fields, arrow.Field{Name: string(rune('a' + i)), Type: c.dtype})
 		}
-		moved := copyBatch(t, array.NewRecordBatch(arrow.NewSchema(fields, nil), columns, 10), dev)
+		host := array.NewRecordBatch(arrow.NewSchema(fields, nil), columns, 10)
+		moved := copyBatch(t, host, dev)
 		defer moved.Release()
 		requireAligned(t, moved)
+		requireSameBatch(t, host, moved)
+		assert.EqualValues(t, 5, dev.up.Load(), "copies")
+	})
+}
+
+func TestBytesShownTwiceAreCopiedOnce(t *testing.T) {
+	onDevices(t, func(t *testing.T, dev *countingDevice) {
+		root := memory.NewBufferBytes(count(0, 1000))
+		outer, inner := int8s(root), int8s(memory.SliceBuffer(root, 10, 1))
+		dtype := &arrow.DictionaryType{IndexType: arrow.PrimitiveTypes.Int8, ValueType: arrow.PrimitiveTypes.Int8}
+		host := array.NewDictionaryArray(dtype, array.NewSlice(inner, 0, 1), outer)
+		moved := copyArray(t, host, dev)
+		defer moved.Release()
+		back, err := moved.ToHost()
+		require.NoError(t, err)
+		defer back.Release()
+		assert.True(t, array.Equal(host, back))
+		assert.EqualValues(t, 1, dev.up.Load(), "copies")
+		assert.EqualValues(t, 1000, dev.bytesUp.Load())
+	})
+}
+
+// arrow-go lets a parent move on to other memory under its slices.
+func TestASliceIsCopiedFromWhereItIsNotWhereItsParentWent(t *testing.T) {
+	onDevices(t, func(t *testing.T, dev *countingDevice) {
+		parent := memory.NewResizableBuffer(memory.DefaultAllocator)
+		parent.Resize(64)
+		copy(parent.Bytes(), count(0, 64))
+		host := int8s(memory.SliceBuffer(parent, 8, 16))
+		parent.Resize(1 << 20)
+		clear(parent.Bytes())
+		moved := copyArray(t, host, dev)
+		defer moved.Release()
+		assert.Equal(t, host.String(), moved.String())
 	})
 }
 
