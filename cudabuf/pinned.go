@@ -14,9 +14,10 @@ import (
 // CU_MEMHOSTALLOC_PORTABLE: pinned for every GPU). It may be used from any
 // goroutine.
 //
-// Memory is zeroed, as that of arrow-go's own allocators, and aligned to at
-// least 64 bytes. Each allocation takes whole pages. Freed memory is kept and
-// used again up to a limit, since pinning takes the system milliseconds.
+// Memory is aligned to at least 64 bytes and holds anything: zeroing it would
+// take longer than copying it to the GPU, and arrow-go writes what it reads.
+// Each allocation takes whole pages. Freed memory is kept and used again up to a
+// limit, since pinning takes the system milliseconds.
 //
 // arrow-go's Allocator has no way to return an error. When memory cannot be
 // pinned, Allocate and Reallocate panic with an error, one that is
@@ -36,10 +37,18 @@ func newPinned(d *Device) *PinnedAllocator {
 	return &PinnedAllocator{dev: d, cache: newCache(4096, defaultPinnedIdle, d.hostAlloc, d.hostFree)}
 }
 
-// Allocate returns size zeroed bytes.
+// Allocate returns size bytes, which hold anything.
 func (a *PinnedAllocator) Allocate(size int) []byte {
-	b := a.allocate(size)
-	clear(b)
+	if size < 0 {
+		panic(fmt.Errorf("%v: pinning %d bytes: %w", a.dev, size, arrowbuf.ErrOutOfRange))
+	}
+	if size == 0 {
+		return []byte{}
+	}
+	b, _, err := a.take(int64(size))
+	if err != nil {
+		panic(err)
+	}
 	return b
 }
 
@@ -56,13 +65,10 @@ func (a *PinnedAllocator) Reallocate(size int, b []byte) []byte {
 	if room := a.cache.size(addressOf(b)); cap(b) > 0 && int64(size) <= room {
 		// cap(b) hides what the size class has beyond the first size.
 		whole := unsafe.Slice(unsafe.SliceData(b), room)
-		if size > len(b) {
-			clear(whole[len(b):size])
-		}
 		return whole[:size:size]
 	}
-	moved := a.allocate(size)
-	clear(moved[copy(moved, b):])
+	moved := a.Allocate(size)
+	copy(moved, b)
 	a.Free(b)
 	return moved
 }
@@ -91,20 +97,6 @@ func (a *PinnedAllocator) take(n int64) (b []byte, free func(), err error) {
 		return nil, nil, fmt.Errorf("pinning %d bytes: %w", n, err)
 	}
 	return hostSlice(address, n), func() { a.cache.put(address) }, nil
-}
-
-func (a *PinnedAllocator) allocate(size int) []byte {
-	if size < 0 {
-		panic(fmt.Errorf("%v: pinning %d bytes: %w", a.dev, size, arrowbuf.ErrOutOfRange))
-	}
-	if size == 0 {
-		return []byte{}
-	}
-	b, _, err := a.take(int64(size))
-	if err != nil {
-		panic(err)
-	}
-	return b
 }
 
 func (a *PinnedAllocator) close() error { return a.cache.close() }

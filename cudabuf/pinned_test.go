@@ -26,17 +26,13 @@ func forEachPinned(t *testing.T, test func(t *testing.T, a *cudabuf.PinnedAlloca
 	})
 }
 
-func TestPinnedMemoryIsAlignedAndZeroed(t *testing.T) {
+func TestPinnedMemoryIsAligned(t *testing.T) {
 	forEachPinned(t, func(t *testing.T, a *cudabuf.PinnedAllocator) {
 		for range 2 { // the second time from the idle memory
 			for _, n := range []int{1, 63, 64, 65, 4096, 100_000, 3 << 20} {
 				b := a.Allocate(n)
 				require.Len(t, b, n)
 				assert.Zero(t, uintptr(unsafe.Pointer(&b[0]))%64)
-				assertBytes(t, make([]byte, n), b)
-				for i := range b {
-					b[i] = 0xff
-				}
 				a.Free(b)
 			}
 		}
@@ -46,11 +42,6 @@ func TestPinnedMemoryIsAlignedAndZeroed(t *testing.T) {
 func TestPinnedReallocateKeepsContents(t *testing.T) {
 	forEachPinned(t, func(t *testing.T, a *cudabuf.PinnedAllocator) {
 		sizes := []int{20, 5000, 1 << 20, 7, 9000, 64}
-		for _, n := range sizes { // idle memory that is not zero
-			dirty := a.Allocate(n)
-			copy(dirty, bytes.Repeat([]byte{0xff}, n))
-			a.Free(dirty)
-		}
 		b := a.Allocate(10)
 		copy(b, "0123456789")
 		for _, n := range sizes {
@@ -59,7 +50,6 @@ func TestPinnedReallocateKeepsContents(t *testing.T) {
 			b = a.Reallocate(n, b)
 			require.Len(t, b, n)
 			assertBytes(t, want, b[:kept])
-			assertBytes(t, make([]byte, n-kept), b[kept:])
 		}
 		b = a.Reallocate(0, b)
 		assert.Empty(t, b)
