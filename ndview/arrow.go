@@ -135,6 +135,10 @@ func dtypeOf(t arrow.DataType) (DType, bool) {
 }
 
 func fromBits(bits arrowbuf.Buffer, first int64, shape []int64) (*NDBuffer, error) {
+	// Before there is memory for bits that there are not.
+	if err := arrowbuf.CheckRange(first/8, (first%8+product(shape)+7)/8, bits.Len()); err != nil {
+		return nil, err
+	}
 	a, err := Empty(bits.Device(), Bool, shape...)
 	if err != nil {
 		return nil, err
