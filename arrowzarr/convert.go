@@ -106,14 +106,17 @@ type conversion struct {
 
 // open recognises the input and plans its columns.
 func (c *conversion) open(input string) (err error) {
-	onCPU := c.options.Device.Type() == arrowbuf.DeviceCPU
-	c.src, err = openSource(input, reading{
+	r := reading{
 		mem:       c.options.Device.HostAllocator(),
-		mapped:    onCPU,
 		limit:     c.options.MaxMemory / 2,
-		batchRows: c.batchRows(),
-	})
-	if err != nil {
+		batchRows: c.options.ChunkRows,
+		jobs:      c.options.Jobs,
+	}
+	if c.options.Device.Type() == arrowbuf.DeviceCPU {
+		r.mapped = true
+		r.mem = newRecycler(r.mem, c.options.MaxMemory/4)
+	}
+	if c.src, err = openSource(input, r); err != nil {
 		return failed(PartInput, err)
 	}
 	c.columns, c.fields, err = planColumns(c.src.schema(), c.options.Columns)
@@ -125,14 +128,6 @@ func (c *conversion) open(input string) (err error) {
 	}
 	c.grid = rowGrid{chunkRows: c.options.ChunkRows, shardRows: c.options.ShardRows}
 	return nil
-}
-
-// batchRows is how many rows to ask for at a time where the input lets one ask.
-func (c *conversion) batchRows() int64 {
-	if c.options.ChunkRows > 0 {
-		return min(c.options.ChunkRows, DefaultChunkRows)
-	}
-	return DefaultChunkRows / 8
 }
 
 // job is one column of one chunk of rows.

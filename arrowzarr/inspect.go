@@ -43,7 +43,7 @@ func Inspect(ctx context.Context, path string) (*Contents, error) {
 			return c, failed(PartInput, err)
 		}
 	}
-	src, err := openSource(path, reading{mem: arrowbuf.CPU().HostAllocator(), mapped: true, limit: DefaultMaxMemory, batchRows: DefaultChunkRows})
+	src, err := openSource(path, reading{mem: arrowbuf.CPU().HostAllocator(), mapped: true, limit: DefaultMaxMemory, jobs: 1})
 	if err != nil {
 		return nil, failed(PartInput, err)
 	}

@@ -109,24 +109,34 @@ func isNumber(t arrow.DataType) bool {
 	return ok && t.ID() != arrow.DECIMAL32 && t.ID() != arrow.DECIMAL64
 }
 
-// leaf finds the elements of rows [from, to) of an array of fixed width: the
+// leaf finds the elements of rows [from, ...) of an array of fixed width: the
 // innermost array data, and the position of the first element in its buffers.
 func leaf(data arrow.ArrayData, from int64) (arrow.ArrayData, int64, error) {
-	at := int64(data.Offset()) + from
+	return descend(data, from, func(arrow.ArrayData, int64, int64) error { return nil })
+}
+
+// descend is leaf, and calls visit for the lists on the way that are inside
+// others, outermost first: with their data, the position of the first, and how
+// many of them make a row.
+func descend(data arrow.ArrayData, from int64, visit func(lists arrow.ArrayData, at, perRow int64) error) (arrow.ArrayData, int64, error) {
+	at, perRow := int64(data.Offset())+from, int64(1)
 	t := storage(data.DataType())
 	for depth := 0; ; depth++ {
 		list, ok := t.(*arrow.FixedSizeListType)
 		if !ok {
 			return data, at, nil
 		}
-		if depth > 0 && data.NullN() != 0 {
-			return nil, 0, fmt.Errorf("a null list inside a %s has no Zarr form", list)
+		if depth > 0 {
+			if err := visit(data, at, perRow); err != nil {
+				return nil, 0, err
+			}
 		}
 		if len(data.Children()) != 1 {
 			return nil, 0, fmt.Errorf("%s with %d children, expected 1", list, len(data.Children()))
 		}
 		data = data.Children()[0]
 		at = at*int64(list.Len()) + int64(data.Offset())
+		perRow *= int64(list.Len())
 		t = storage(list.Elem())
 	}
 }

@@ -51,8 +51,11 @@ type reading struct {
 	// limit is the most bytes that one message, page or buffer may take.
 	limit int64
 	// batchRows is how many rows a batch should have where the format leaves
-	// it open.
+	// it open: those of a chunk. 0 means DefaultChunkRows. A batch that would
+	// take more than a quarter of limit has fewer.
 	batchRows int64
+	// jobs is how many goroutines may read at once.
+	jobs int
 }
 
 var (

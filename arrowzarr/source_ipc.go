@@ -56,7 +56,7 @@ type fileSource struct {
 func newFileSource(path string, file *os.File, size int64, r reading) (source, error) {
 	s := &fileSource{file: file, size: size}
 	err := protect(func() (err error) {
-		s.reader, err = ipc.NewFileReader(file, ipcOptions(r)...)
+		s.reader, err = ipc.NewFileReader(wideReader{file, file, r.jobs}, ipcOptions(r)...)
 		// arrow-go's reader of mapped files cannot hold dictionaries.
 		if err != nil || !r.mapped || slices.ContainsFunc(s.reader.Schema().Fields(), hasDictionary) {
 			return err
@@ -68,7 +68,8 @@ func newFileSource(path string, file *os.File, size int64, r reading) (source, e
 		if err != nil {
 			return fmt.Errorf("mapping the file: %w", err)
 		}
-		s.reader, err = ipc.NewMappedFileReader(s.mapped, ipcOptions(r)...)
+		// A mapped batch may be of any size: it is looked at span by span.
+		s.reader, err = ipc.NewMappedFileReader(s.mapped, append(ipcOptions(r), ipc.WithBodySizeLimit(0))...)
 		return err
 	})
 	if err != nil {

@@ -40,7 +40,7 @@ func newParquetSource(path string, input *os.File, size int64, r reading) (sourc
 		if err != nil {
 			return err
 		}
-		s.arrow, err = pqarrow.NewFileReader(s.reader, pqarrow.ArrowReadProperties{Parallel: true, BatchSize: r.batchRows}, mem)
+		s.arrow, err = pqarrow.NewFileReader(s.reader, pqarrow.ArrowReadProperties{Parallel: true, BatchSize: batchRows(s.reader, r)}, mem)
 		if err != nil {
 			return err
 		}
@@ -110,6 +110,27 @@ func (s *parquetSource) relabel(batch arrow.RecordBatch) arrow.RecordBatch {
 		defer columns[i].Release()
 	}
 	return array.NewRecordBatch(selectFields(s.whole, s.fields), columns, batch.NumRows())
+}
+
+// batchRows is the number of rows to read at a time.
+func batchRows(f *file.Reader, r reading) int64 {
+	rows := r.batchRows
+	if rows == 0 {
+		rows = DefaultChunkRows
+	}
+	var bytes int64
+	for g := range f.NumRowGroups() {
+		bytes += f.MetaData().RowGroup(g).TotalByteSize()
+	}
+	if total := f.NumRows(); total > 0 {
+		// Dictionary encoding hides how wide a row is: at least the values of
+		// fixed width count in full.
+		width := max(bytes/total, 8*int64(f.MetaData().Schema.NumColumns()))
+		for rows > 1 && rows*width > r.limit/4 {
+			rows /= 2
+		}
+	}
+	return rows
 }
 
 func (s *parquetSource) format() string        { return "Parquet" }
