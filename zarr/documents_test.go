@@ -232,7 +232,7 @@ func TestWhatIsMalformedIsRefused(t *testing.T) {
 		fill(`"float32"`, `"nan"`): "NaN", fill(`"float32"`, `1e39`): "fits", fill(`"float16"`, `65520`): "fits", fill(`"float64"`, `1e309`): "fits",
 		fill(`"float32"`, `"0x7fc0"`): "hexadecimal", fill(`"float32"`, `"7fc00000"`): "hexadecimal", fill(`"float32"`, `null`): "null", fill(`"float32"`, `true`): "fits",
 		fill(`"complex64"`, `1`): "imaginary", fill(`"complex64"`, `[1]`): "imaginary", fill(`"complex64"`, `[1,"x"]`): "NaN",
-		fill(`"r16"`, `[1]`): "2 bytes", fill(`"r16"`, `[1,256]`): "255", fill(`"r16"`, `"AQI="`): "list of bytes", fill(`"string"`, `1`): "string", fill(`"string"`, `null`): "null",
+		fill(`"r16"`, `[1]`): "2 bytes", fill(`"r16"`, `[1,256]`): "255", fill(`"r16"`, `"AQ=="`): "2 bytes", fill(`"string"`, `1`): "string", fill(`"string"`, `null`): "null",
 		fill(`"bytes"`, `"*"`): "base64", fill(`"bytes"`, `[-1]`): "255", fill(`"bytes"`, `null`): "null",
 		fill(`{"name":"numpy.datetime64","configuration":{"unit":"s","scale_factor":1}}`, `"nat"`): "integer",
 		codecs(`[]`): "into bytes", codecs(`null`): "null", codecs(`["bytes"]`): "endian", codecs(`{}`): "codecs", codecs(`[null]`): "codecs[0]",

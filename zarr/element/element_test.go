@@ -72,6 +72,7 @@ func TestFillValues(t *testing.T) {
 		{element.Of(ndview.Float64), `"0x7ff8000000000000"`, []byte{0, 0, 0, 0, 0, 0, 0xf8, 0x7f}, `"NaN"`},
 		{element.Of(ndview.Complex64), `[1.0,"NaN"]`, []byte{0, 0, 0x80, 0x3f, 0, 0, 0xc0, 0x7f}, ``},
 		{element.Of(ndview.Bytes(3)), `[1,2,255]`, []byte{1, 2, 255}, ``},
+		{element.Of(ndview.Bytes(2)), `"AQI="`, []byte{1, 2}, `[1,2]`},
 		{element.String, `"h<é>"`, []byte("h<é>"), ``},
 		{element.Bytes, `[1,2,3]`, []byte{1, 2, 3}, `"AQID"`},
 		{element.Bytes, `""`, []byte{}, ``},

@@ -125,8 +125,9 @@ func parseByteString(raw json.RawMessage) ([]byte, error) {
 	return parseByteList(raw)
 }
 
+// parseRawBits takes base64 too, which is what tensorstore writes.
 func parseRawBits(raw json.RawMessage, size int) ([]byte, error) {
-	b, err := parseByteList(raw)
+	b, err := parseByteString(raw)
 	if err == nil && len(b) != size {
 		return nil, fmt.Errorf("expected a list of %d bytes, got %d", size, len(b))
 	}

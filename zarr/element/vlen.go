@@ -156,7 +156,7 @@ func (v *VLen) transpose(order []int) *VLen {
 	return out
 }
 
-// Retain and Release do nothing: the memory is Go's. They make a VLen Values.
+// Retain does nothing: the memory is Go's. It makes a VLen Values.
 func (v *VLen) Retain() {}
 
 // Release does nothing; see Retain.

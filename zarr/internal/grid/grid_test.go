@@ -1,0 +1,158 @@
+package grid_test
+
+import (
+	"bytes"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/quiver-gpu/quiver/zarr/internal/grid"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// position is where an index lies in C order.
+func position(index, shape []int64) int64 {
+	n := int64(0)
+	for i := range shape {
+		n = n*shape[i] + index[i]
+	}
+	return n
+}
+
+func randomShape(random *rand.Rand, axes int) []int64 {
+	shape := make([]int64, axes)
+	for i := range shape {
+		shape[i] = 1 + random.Int64N(4)
+	}
+	return shape
+}
+
+func TestCopyMovesABoxAndNothingElse(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 1))
+	for range 2000 {
+		axes, width := random.IntN(4), 1+random.Int64N(3)
+		from, to := randomShape(random, axes), randomShape(random, axes)
+		extent, fromAt, toAt := make([]int64, axes), make([]int64, axes), make([]int64, axes)
+		for i := range axes {
+			extent[i] = random.Int64N(min(from[i], to[i]) + 1)
+			fromAt[i], toAt[i] = random.Int64N(from[i]-extent[i]+1), random.Int64N(to[i]-extent[i]+1)
+		}
+		src, dst := make([]byte, grid.Size(from)*width), bytes.Repeat([]byte{255}, int(grid.Size(to)*width))
+		for i := range src {
+			src[i] = byte(i % 255)
+		}
+		want := slices.Clone(dst)
+		for index := range grid.Indices(extent) {
+			s, d := slices.Clone(index), slices.Clone(index)
+			for i := range index {
+				s[i] += fromAt[i]
+				d[i] += toAt[i]
+			}
+			copy(want[position(d, to)*width:][:width], src[position(s, from)*width:])
+		}
+		grid.Copy(dst, to, toAt, src, from, fromAt, extent, width)
+		require.Equal(t, want, dst, "%v at %v of %v to %v of %v", extent, fromAt, from, toAt, to)
+	}
+}
+
+func TestTransposeAndItsInverse(t *testing.T) {
+	random := rand.New(rand.NewPCG(2, 2))
+	for range 500 {
+		axes := random.IntN(5)
+		shape, order := randomShape(random, axes), random.Perm(axes)
+		moved := make([]int64, axes)
+		for i, axis := range order {
+			moved[i] = shape[axis]
+		}
+		src, dst := make([]int, grid.Size(shape)), make([]int, grid.Size(shape))
+		for i := range src {
+			src[i] = i
+		}
+		grid.Transpose(dst, src, shape, order, 1)
+		for index := range grid.Indices(moved) {
+			from := make([]int64, axes)
+			for i, axis := range order {
+				from[axis] = index[i]
+			}
+			require.Equal(t, src[position(from, shape)], dst[position(index, moved)])
+		}
+	}
+}
+
+func TestARunIsConsecutive(t *testing.T) {
+	random := rand.New(rand.NewPCG(3, 3))
+	for range 2000 {
+		shape := randomShape(random, random.IntN(4))
+		b := grid.Box{At: make([]int64, len(shape)), Extent: make([]int64, len(shape))}
+		for i := range shape {
+			b.Extent[i] = 1 + random.Int64N(shape[i])
+			b.At[i] = random.Int64N(shape[i] - b.Extent[i] + 1)
+		}
+		start, ok := b.Run(shape)
+		consecutive, next := true, position(b.At, shape)
+		if ok {
+			assert.Equal(t, next, start)
+		}
+		for index := range grid.Indices(b.Extent) {
+			for i := range index {
+				index[i] += b.At[i]
+			}
+			consecutive = consecutive && position(index, shape) == next
+			next++
+		}
+		assert.Equal(t, consecutive, ok, "%v of %v", b, shape)
+	}
+}
+
+func TestChunksCoverABoxOnce(t *testing.T) {
+	random := rand.New(rand.NewPCG(4, 4))
+	for range 500 {
+		axes := random.IntN(4)
+		shape, chunk := randomShape(random, axes), randomShape(random, axes)
+		b := grid.Box{At: make([]int64, axes), Extent: make([]int64, axes)}
+		for i := range shape {
+			b.Extent[i] = random.Int64N(shape[i] + 1)
+			b.At[i] = random.Int64N(shape[i] - b.Extent[i] + 1)
+		}
+		covered := int64(0)
+		for index := range b.Indices(chunk) {
+			part, ok := grid.Chunk(index, chunk).Intersect(b)
+			assert.True(t, ok || axes == 0)
+			covered += grid.Size(part.Extent)
+		}
+		assert.Equal(t, grid.Size(b.Extent), covered)
+	}
+	assert.Equal(t, []int64{0, 1, 2, 2}, grid.Counts([]int64{0, 4, 5, 8}, []int64{4, 4, 4, 4}))
+}
+
+func TestFillAndFilled(t *testing.T) {
+	for _, pattern := range [][]byte{{1}, {1, 2}, {1, 2, 3}} {
+		for n := range 9 {
+			raw := make([]byte, n*len(pattern))
+			grid.Fill(raw, pattern)
+			assert.Equal(t, bytes.Repeat(pattern, n), raw)
+			assert.True(t, grid.Filled(raw, pattern))
+			for i := range raw {
+				raw[i] ^= 1
+				assert.False(t, grid.Filled(raw, pattern))
+				raw[i] ^= 1
+			}
+		}
+	}
+}
+
+func TestBytesDoNotOverflow(t *testing.T) {
+	n, err := grid.Bytes([]int64{3, 4}, 8)
+	require.NoError(t, err)
+	assert.EqualValues(t, 96, n)
+	n, err = grid.Bytes([]int64{math.MaxInt64, 0, math.MaxInt64}, 1)
+	if err == nil {
+		assert.Zero(t, n)
+	}
+	for _, shape := range [][]int64{{math.MaxInt64, 2}, {1 << 32, 1 << 31}, {-1}, {0, -1}} {
+		_, err := grid.Bytes(shape, 1)
+		assert.Error(t, err, shape)
+	}
+}
