@@ -64,7 +64,7 @@ func TestFromArrowOfBrokenColumnsIsAnError(t *testing.T) {
 	for range 5 {
 		huge = listOf(math.MaxInt32, huge)
 	}
-	values := array.NewData(i32, 7, buffers(-1, 28), nil, 0, 0)
+	values := array.NewData(i32, 7, buffers(-1, 64), nil, 0, 0) // with padding that is not the list's
 	none := array.NewData(i32, 0, buffers(-1, 0), nil, 0, 0)
 	lists := func(dtype arrow.DataType) []arrow.ArrayData {
 		return []arrow.ArrayData{array.NewData(dtype, math.MaxInt64, buffers(-1), nil, 0, 0)}

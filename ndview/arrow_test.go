@@ -130,13 +130,16 @@ func TestFromArrowTakesColumnsThatNeverHadARow(t *testing.T) {
 				assert.Empty(t, elements(t, a), tt.dtype)
 			})
 		}
-		// A slice of no rows, with an offset and without a buffer.
+		// A slice of no rows, with an offset and without a buffer of values.
+		validity := upload(t, dev, []byte{0}).Arrow()
+		defer validity.Release()
 		for _, dtype := range []arrow.DataType{arrow.PrimitiveTypes.Int32, arrow.FixedWidthTypes.Boolean} {
-			data := array.NewData(dtype, 0, []*memory.Buffer{nil, nil}, nil, 0, 77)
+			data := array.NewData(dtype, 0, []*memory.Buffer{validity, nil}, nil, 0, 77)
 			defer data.Release()
 			a, err := ndview.FromArrow(fake{data: data})
-			require.NoError(t, err)
-			assert.Zero(t, own(t, a, err).Size())
+			own(t, a, err)
+			assert.Zero(t, a.Size())
+			assert.Equal(t, dev, a.Device())
 		}
 	})
 }

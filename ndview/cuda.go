@@ -18,6 +18,7 @@ var images embed.FS
 // kernel is one kernel of an image, and how the CPU does its work.
 type kernel struct {
 	image, name string
+	perThread   int64 // how many items a thread does
 	twin        cudabuf.Twin
 }
 
@@ -57,13 +58,13 @@ func (k *kernel) load(device *cudabuf.Device) (*cudabuf.Kernel, error) {
 // threads is the size of a block.
 const threads = 256
 
-// launch runs the kernel over items >= 1, perThread of them a thread.
-func (k *kernel) launch(device arrowbuf.Device, items, perThread int64, args ...any) error {
+// launch runs the kernel with threads for items >= 1.
+func (k *kernel) launch(device arrowbuf.Device, items int64, args ...any) error {
 	cuda, ok := device.(*cudabuf.Device)
 	if !ok {
 		return fmt.Errorf("%s has no kernels: %w", device, arrowbuf.ErrDevice)
 	}
-	blocks := (items-1)/(perThread*threads) + 1
+	blocks := (items-1)/(k.perThread*threads) + 1
 	if blocks > math.MaxInt32 {
 		return fmt.Errorf("kernel %s: %d items are more than a grid has threads for: %w", k.name, items, ErrShape)
 	}
@@ -77,7 +78,7 @@ func (k *kernel) launch(device arrowbuf.Device, items, perThread int64, args ...
 // address is where an array's first element lies on its device.
 func (a *NDBuffer) address() uintptr { return a.buf.Address() + uintptr(a.offset) }
 
-var unpackBitsKernel = kernel{image: "bits", name: "quiver_unpack_bits", twin: func(l *cudabuf.TwinLaunch) {
+var unpackBitsKernel = kernel{image: "bits", name: "quiver_unpack_bits", perThread: 64, twin: func(l *cudabuf.TwinLaunch) {
 	offset, n := l.Int64(1), l.Int64(2)
 	unpackBits(l.Memory(l.Pointer(4), n), l.Memory(l.Pointer(0), (offset+n+7)/8), offset, l.Uint32(3) != 0)
 }}
@@ -91,25 +92,24 @@ func launchUnpackBits(a *NDBuffer, bits arrowbuf.Buffer, bitOffset int64, invert
 		flip = allOnes & math.MaxUint32
 	}
 	n := a.Size()
-	return unpackBitsKernel.launch(a.Device(), n, 64,
-		bits.Address()-skew, bitOffset+int64(skew)*8, n, flip, a.address())
+	return unpackBitsKernel.launch(a.Device(), n, bits.Address()-skew, bitOffset+int64(skew)*8, n, flip, a.address())
 }
 
-var fillWhereKernel = kernel{image: "mask", name: "quiver_fill_where", twin: func(l *cudabuf.TwinLaunch) {
+var fillWhereKernel = kernel{image: "mask", name: "quiver_fill_where", perThread: 8, twin: func(l *cudabuf.TwinLaunch) {
 	width, n := l.Int64(1), l.Int64(3)
 	fillWhere(l.Memory(l.Pointer(0), n*width), l.Memory(l.Pointer(2), n), width, l.Uint64(4))
 }}
 
 func launchFillWhere(a, mask *NDBuffer, width int64, pattern uint64) error {
 	rows := a.shape[0]
-	return fillWhereKernel.launch(a.Device(), rows, 8, a.address(), width, mask.address(), rows, pattern)
+	return fillWhereKernel.launch(a.Device(), rows, a.address(), width, mask.address(), rows, pattern)
 }
 
-var widenKernel = kernel{image: "cast", name: "quiver_widen_i32_i64", twin: func(l *cudabuf.TwinLaunch) {
+var widenKernel = kernel{image: "cast", name: "quiver_widen_i32_i64", perThread: 4, twin: func(l *cudabuf.TwinLaunch) {
 	n := l.Int64(1)
 	widenInt32(l.Memory(l.Pointer(2), n*8), l.Memory(l.Pointer(0), n*4))
 }}
 
 func launchWiden(a, src *NDBuffer) error {
-	return widenKernel.launch(a.Device(), a.Size(), 4, src.address(), a.Size(), a.address())
+	return widenKernel.launch(a.Device(), a.Size(), src.address(), a.Size(), a.address())
 }
