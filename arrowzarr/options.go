@@ -91,7 +91,7 @@ var DefaultCodec = Codec{Name: "zstd", Level: 1}
 func ParseCodec(text string) (Codec, error) {
 	name, level, given := strings.Cut(text, ":")
 	c := Codec{Name: name}
-	low, high := 0, 0
+	var low, high int
 	switch name {
 	case "none":
 		if given {
