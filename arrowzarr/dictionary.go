@@ -1,11 +1,13 @@
 package arrowzarr
 
 import (
+	"errors"
 	"fmt"
 	"math"
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
+	"github.com/apache/arrow-go/v18/arrow/bitutil"
 	"github.com/apache/arrow-go/v18/arrow/memory"
 
 	"github.com/quiver-gpu/quiver/ndview"
@@ -158,23 +160,34 @@ func keyOf(values arrow.Array) (func(i int) []byte, error) {
 	if !ok {
 		return nil, fmt.Errorf("dictionary values of type %s have no Zarr form", values.DataType())
 	}
-	if b, ok := unwrap(values).(*array.Boolean); ok {
-		return func(i int) []byte {
-			if b.Value(i) {
-				return []byte{1}
-			}
-			return []byte{0}
-		}, nil
+	if values.Len() == 0 {
+		return func(int) []byte { return nil }, nil
+	}
+	// Categories have no mask, so what is missing inside of one would be lost.
+	if missing, err := hasMissingElements([]part{{values: values}}); err != nil || missing {
+		return nil, errors.Join(err, fmt.Errorf("dictionary values of type %s with missing elements have no Zarr form", values.DataType()))
 	}
 	data, start, err := leaf(values.Data(), 0)
 	if err != nil {
 		return nil, err
 	}
-	if data.DataType().ID() == arrow.BOOL || len(data.Buffers()) < 2 || data.Buffers()[1] == nil {
-		return nil, fmt.Errorf("dictionary values of type %s have no Zarr form", values.DataType())
+	if len(data.Buffers()) < 2 || data.Buffers()[1] == nil {
+		return nil, fmt.Errorf("dictionary of type %s without a buffer of values", values.DataType())
 	}
-	width := layout.elements() * layout.source.Size()
-	raw := data.Buffers()[1].Bytes()[start*layout.source.Size():]
+	raw, n := data.Buffers()[1].Bytes(), layout.elements()
+	if layout.dtype == ndview.Bool {
+		return func(i int) []byte {
+			key := make([]byte, n)
+			for j := range key {
+				if bitutil.BitIsSet(raw, int(start)+i*len(key)+j) {
+					key[j] = 1
+				}
+			}
+			return key
+		}, nil
+	}
+	raw = raw[start*layout.limbs*layout.source.Size():]
+	width := n * layout.source.Size()
 	return func(i int) []byte { return raw[int64(i)*width : int64(i+1)*width] }, nil
 }
 

@@ -61,7 +61,23 @@ func requireColumn(tb testing.TB, root *zarr.Group, name string, want map[string
 	}
 	require.Equal(tb, keys(want), keys(got), "arrays of column %q", name)
 	for at, w := range want {
-		require.Equal(tb, w, got[at], "column %q, array %q", name, at)
+		requireContents(tb, w, got[at], name, at)
+	}
+}
+
+// requireContents is require.Equal with a short message.
+func requireContents(tb testing.TB, want, got contents, name, at string) {
+	tb.Helper()
+	require.Equal(tb, want.Type, got.Type, "column %q, array %q: type", name, at)
+	require.Equal(tb, want.Shape, got.Shape, "column %q, array %q: shape", name, at)
+	require.Equal(tb, want.Texts, got.Texts, "column %q, array %q", name, at)
+	require.Len(tb, got.Bytes, len(want.Bytes), "column %q, array %q", name, at)
+	for i, b := range want.Bytes {
+		if got.Bytes[i] != b {
+			i = i / 8 * 8
+			end := min(i+64, len(want.Bytes))
+			require.Equal(tb, want.Bytes[i:end], got.Bytes[i:end], "column %q, array %q: bytes from %d on", name, at, i)
+		}
 	}
 }
 

@@ -43,7 +43,7 @@ var supported = []arrow.DataType{
 // sampleTable is a table of all supported types with batches of these lengths,
 // each of them a slice of something longer. The shares of nulls go round.
 func sampleTable(seed uint64, lengths []int, nulls ...float64) table {
-	rng := rand.New(rand.NewPCG(seed, 1))
+	rng := newRand(seed)
 	fields := make([]arrow.Field, len(supported))
 	for i, t := range supported {
 		fields[i] = arrow.Field{Name: fmt.Sprintf("%02d %s", i, t.ID()), Type: t, Nullable: true}
@@ -155,3 +155,5 @@ func randomBytes(rng *rand.Rand, n int) []byte {
 	}
 	return b
 }
+
+func newRand(seed uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, 1)) }

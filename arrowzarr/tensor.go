@@ -3,6 +3,7 @@ package arrowzarr
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 
 	"github.com/apache/arrow-go/v18/arrow"
 )
@@ -53,6 +54,24 @@ func (t *tensor) shapeRow(l *fixedLayout) error {
 	if len(t.DimNames) != 0 && len(t.DimNames) != len(t.Shape) {
 		return fmt.Errorf("fixed_shape_tensor of %d axes with %d dim_names", len(t.Shape), len(t.DimNames))
 	}
+	if !t.permutes() {
+		return fmt.Errorf("fixed_shape_tensor of %d axes with permutation %v", len(t.Shape), t.Permutation)
+	}
 	l.row = t.Shape
 	return nil
+}
+
+// permutes tells whether the permutation, where there is one, names each axis
+// once.
+func (t *tensor) permutes() bool {
+	if len(t.Permutation) == 0 {
+		return true
+	}
+	axes := slices.Sorted(slices.Values(t.Permutation))
+	for i, axis := range axes {
+		if axis != int64(i) {
+			return false
+		}
+	}
+	return len(axes) == len(t.Shape)
 }

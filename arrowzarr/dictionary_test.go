@@ -1,0 +1,186 @@
+package arrowzarr_test
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/apache/arrow-go/v18/arrow/array"
+	"github.com/apache/arrow-go/v18/arrow/ipc"
+	"github.com/apache/arrow-go/v18/arrow/memory"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/quiver-gpu/quiver/arrowzarr"
+	"github.com/quiver-gpu/quiver/cudabuf"
+	"github.com/quiver-gpu/quiver/cudabuf/cudatest"
+)
+
+// encoded is a dictionary array. An index of -1 is a null.
+func encoded(index arrow.DataType, dictionary arrow.Array, indices ...int) arrow.Array {
+	b := array.NewBuilder(memory.DefaultAllocator, index)
+	for _, i := range indices {
+		if i < 0 {
+			b.AppendNull()
+		} else if err := b.AppendValueFromString(fmt.Sprint(i)); err != nil {
+			panic(err)
+		}
+	}
+	return array.NewDictionaryArray(&arrow.DictionaryType{IndexType: index, ValueType: dictionary.DataType()}, b.NewArray(), dictionary)
+}
+
+// texts is an array of strings; "-" is a null.
+func texts(values ...string) arrow.Array {
+	b := array.NewStringBuilder(memory.DefaultAllocator)
+	for _, v := range values {
+		if v == "-" {
+			b.AppendNull()
+		} else {
+			b.Append(v)
+		}
+	}
+	return b.NewArray()
+}
+
+// numbered is n different texts.
+func numbered(from, n int) arrow.Array {
+	b := array.NewStringBuilder(memory.DefaultAllocator)
+	for i := range n {
+		b.Append(fmt.Sprintf("value %d", from+i))
+	}
+	return b.NewArray()
+}
+
+func TestDictionariesBecomeCategoricals(t *testing.T) {
+	i8, u8 := arrow.PrimitiveTypes.Int8, arrow.PrimitiveTypes.Uint8
+	tests := []struct {
+		name    string
+		batches []arrow.Array
+		options []ipc.Option
+	}{
+		{"one", []arrow.Array{encoded(i8, texts("b", "a"), 1, 0, 0)}, nil},
+		{"nulls in indices", []arrow.Array{encoded(i8, texts("b", "a"), 1, -1, 0, -1)}, nil},
+		{"nulls in values", []arrow.Array{encoded(i8, texts("b", "-", "a"), 1, 2, -1, 0, 1)}, nil},
+		{"only nulls", []arrow.Array{encoded(i8, texts("-"), 0, -1, 0)}, nil},
+		{"no values", []arrow.Array{encoded(i8, texts(), -1, -1)}, nil},
+		{"no values, and numbers at that", []arrow.Array{encoded(i8, fromJSON(t, arrow.PrimitiveTypes.Int32, `[]`), -1, -1)}, nil},
+		{"values that no row has", []arrow.Array{encoded(i8, texts("x", "y", "z"), 2)}, nil},
+		{"values that occur twice", []arrow.Array{encoded(i8, texts("x", "y", "x"), 2, 1, 0)}, nil},
+		{"replaced", []arrow.Array{
+			encoded(i8, texts("a", "b"), 0, 1), encoded(i8, texts("c", "b"), 0, 1, -1), encoded(i8, texts("a"), 0, 0, 0),
+		}, nil},
+		{"growing by replacement", []arrow.Array{
+			encoded(u8, texts("a", "b"), 0, 1), encoded(u8, texts("a", "b", "c"), 2, 0, -1), encoded(u8, texts("a", "b", "c", "d"), 3),
+		}, nil},
+		{"growing by deltas", []arrow.Array{
+			encoded(i8, texts("a", "b"), 0, 1), encoded(i8, texts("a", "b", "c"), 2, 0, -1), encoded(i8, texts("a", "b", "c", "-", "d"), 3, 4),
+		}, []ipc.Option{ipc.WithDictionaryDeltas(true)}},
+		{"the same for all batches", []arrow.Array{
+			encoded(i8, texts("a", "b"), 0, 1, 1), encoded(i8, texts("a", "b"), 0), encoded(i8, texts("a", "b"), 1, 0),
+		}, nil},
+		{"a slice of rows", []arrow.Array{array.NewSlice(encoded(i8, texts("a", "b", "c"), 2, 1, -1, 0, 2, 2), 1, 5)}, nil},
+		{"a slice of values", []arrow.Array{encoded(i8, array.NewSlice(texts("a", "b", "c"), 1, 3), 1, 0, -1)}, nil},
+		{"no rows", []arrow.Array{encoded(i8, texts("a"))}, nil},
+		{"128 values of int8", []arrow.Array{encoded(i8, numbered(0, 128), 127, 0)}, nil},
+		{"256 values of uint8", []arrow.Array{encoded(u8, numbered(0, 256), 255, 0, 128)}, nil},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			want := single("c", test.batches...)
+			input := inputFile(t, want.stream(t, test.options...))
+			for _, options := range []arrowzarr.Options{{}, {ChunkRows: 2}, {ChunkRows: 2, ShardRows: 4}} {
+				output, _ := convertFile(t, input, options)
+				requireTable(t, want, output)
+			}
+			cudatest.ForEachDevice(t, func(t *testing.T, dev *cudabuf.Device) {
+				output, _ := convertFile(t, input, arrowzarr.Options{Device: dev, ChunkRows: 3})
+				requireTable(t, want, output)
+			})
+		})
+	}
+}
+
+// Values of any type that an array can have are categories, under indices of
+// any integer type.
+func TestDictionariesOfEveryType(t *testing.T) {
+	rng := newRand(3)
+	indexes := []arrow.DataType{
+		arrow.PrimitiveTypes.Int8, arrow.PrimitiveTypes.Int16, arrow.PrimitiveTypes.Int32, arrow.PrimitiveTypes.Int64,
+		arrow.PrimitiveTypes.Uint8, arrow.PrimitiveTypes.Uint16, arrow.PrimitiveTypes.Uint32, arrow.PrimitiveTypes.Uint64,
+	}
+	var fields []arrow.Field
+	var first, second []arrow.Array
+	for i, value := range supported {
+		if value.ID() == arrow.NULL || value.ID() == arrow.EXTENSION {
+			continue
+		}
+		index := indexes[i%len(indexes)]
+		fields = append(fields, arrow.Field{Name: fmt.Sprintf("%02d", i), Type: &arrow.DictionaryType{IndexType: index, ValueType: value}, Nullable: true})
+		first = append(first, encoded(index, sample(rng, value, 4, 0), 3, 0, -1, 1, 2))
+		nulls := 0.4
+		if value.ID() == arrow.FIXED_SIZE_LIST {
+			nulls = 0 // see TestCategoriesWithMissingElementsAreRefused
+		}
+		second = append(second, encoded(index, sample(rng, value, 3, nulls), 2, 1, 0))
+	}
+	want := newTable(fields, first, second)
+	input := inputFile(t, want.stream(t))
+	output, _ := convertFile(t, input, arrowzarr.Options{ChunkRows: 4})
+	requireTable(t, want, output)
+	cudatest.ForEachDevice(t, func(t *testing.T, dev *cudabuf.Device) {
+		output, _ := convertFile(t, input, arrowzarr.Options{Device: dev})
+		requireTable(t, want, output)
+	})
+}
+
+func TestDictionariesThatCodesCannotHold(t *testing.T) {
+	tests := map[string]struct {
+		want    string
+		batches []arrow.Array
+	}{
+		"int8, replaced": {"more than 128 different values", []arrow.Array{
+			encoded(arrow.PrimitiveTypes.Int8, numbered(0, 100), 99), encoded(arrow.PrimitiveTypes.Int8, numbered(50, 100), 99),
+		}},
+		"int8, at once": {"more than 128 different values", []arrow.Array{
+			encoded(arrow.PrimitiveTypes.Int8, numbered(0, 129), 1),
+		}},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			message := refuse(t, arrowzarr.PartInput, inputFile(t, single("kinds", test.batches...).stream(t)), arrowzarr.Options{})
+			assert.Contains(t, message, `"kinds"`)
+			assert.Contains(t, message, test.want)
+		})
+	}
+}
+
+func TestIndicesOutsideTheDictionaryAreRefused(t *testing.T) {
+	for _, index := range []int{2, 127} {
+		input := single("kinds", encoded(arrow.PrimitiveTypes.Int8, texts("a", "b"), 0, index)).stream(t)
+		message := refuse(t, arrowzarr.PartInput, inputFile(t, input), arrowzarr.Options{})
+		assert.Contains(t, message, "kinds")
+	}
+}
+
+func TestOrderedDictionariesSaySo(t *testing.T) {
+	for _, ordered := range []bool{false, true} {
+		kind := &arrow.DictionaryType{IndexType: arrow.PrimitiveTypes.Int8, ValueType: arrow.BinaryTypes.String, Ordered: ordered}
+		of := encoded(arrow.PrimitiveTypes.Int8, texts("low", "high"), 1, 0).(*array.Dictionary)
+		input := single("c", array.NewDictionaryArray(kind, of.Indices(), of.Dictionary()))
+		output, _ := convert(t, input.file(t), arrowzarr.Options{})
+		group, err := openRoot(t, output).OpenGroup(t.Context(), "c")
+		require.NoError(t, err)
+		attributes := group.Metadata().Attributes
+		assert.Equal(t, ordered, attributes["ordered"])
+		assert.Equal(t, "categorical", attributes["encoding-type"])
+		assert.Equal(t, "0.2.0", attributes["encoding-version"])
+	}
+}
+
+// Categories have no mask, so what is missing inside of one would be lost.
+func TestCategoriesWithMissingElementsAreRefused(t *testing.T) {
+	pairs := fromJSON(t, arrow.FixedSizeListOf(2, arrow.PrimitiveTypes.Int8), `[[1, 2], [3, null]]`)
+	input := single("pairs", encoded(arrow.PrimitiveTypes.Int8, pairs, 0, 1)).stream(t)
+	message := refuse(t, arrowzarr.PartInput, inputFile(t, input), arrowzarr.Options{})
+	assert.Contains(t, message, `"pairs"`)
+}

@@ -1,0 +1,110 @@
+package arrowzarr_test
+
+import (
+	"testing"
+
+	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/apache/arrow-go/v18/arrow/array"
+	"github.com/apache/arrow-go/v18/parquet"
+	"github.com/apache/arrow-go/v18/parquet/compress"
+	"github.com/stretchr/testify/assert"
+
+	"github.com/quiver-gpu/quiver/arrowzarr"
+	"github.com/quiver-gpu/quiver/cudabuf"
+	"github.com/quiver-gpu/quiver/cudabuf/cudatest"
+)
+
+// inParquet are the supported types that arrow-go writes to Parquet files, and
+// that these keep as they are.
+func inParquet(t arrow.DataType) bool {
+	switch t.ID() {
+	case arrow.NULL, arrow.FIXED_SIZE_LIST, arrow.EXTENSION, arrow.STRING_VIEW, arrow.BINARY_VIEW,
+		arrow.DECIMAL32, arrow.DECIMAL64, arrow.DECIMAL256, arrow.DATE64, arrow.DURATION:
+		return false
+	case arrow.TIME32, arrow.TIMESTAMP: // Parquet has no seconds
+		return t.(arrow.TemporalWithUnit).TimeUnit() != arrow.Second
+	}
+	return true
+}
+
+func TestParquetConverts(t *testing.T) {
+	var columns []int
+	for i, kind := range supported {
+		if inParquet(kind) {
+			columns = append(columns, i)
+		}
+	}
+	tests := []struct {
+		name         string
+		lengths      []int
+		nulls        []float64
+		chunk, shard int64
+		properties   []parquet.WriterProperty
+	}{
+		{"one row group", []int{30}, []float64{0}, 0, 0, nil},
+		{"row groups", []int{10, 1, 25}, []float64{0}, 7, 0, []parquet.WriterProperty{parquet.WithCompression(compress.Codecs.Snappy)}},
+		{"nulls", []int{10, 1, 25}, []float64{0.4}, 7, 21, []parquet.WriterProperty{parquet.WithCompression(compress.Codecs.Zstd)}},
+		{"nulls in some row groups", []int{10, 12, 3}, []float64{0, 0.4, 1}, 5, 0, []parquet.WriterProperty{parquet.WithDataPageVersion(parquet.DataPageV2)}},
+		{"small pages", []int{60, 60}, []float64{0.1}, 50, 0, []parquet.WriterProperty{parquet.WithDataPageSize(64), parquet.WithDictionaryDefault(false)}},
+		{"no rows", []int{0}, []float64{0}, 0, 0, nil},
+	}
+	for seed, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			want := sampleTable(uint64(seed), test.lengths, test.nulls...).choose(columns...)
+			input := inputFile(t, want.parquet(t, test.properties...))
+			options := arrowzarr.Options{ChunkRows: test.chunk, ShardRows: test.shard}
+			output, report := convertFile(t, input, options)
+			requireTable(t, want, output)
+			assert.Equal(t, "Parquet", report.Format)
+			cudatest.ForEachDevice(t, func(t *testing.T, dev *cudabuf.Device) {
+				options := options
+				options.Device = dev
+				onDevice, _ := convertFile(t, input, options)
+				requireTable(t, want, onDevice)
+			})
+			some, _ := convertFile(t, input, arrowzarr.Options{Columns: []string{want.schema.Field(3).Name, want.schema.Field(12).Name}})
+			requireTable(t, want.choose(3, 12), some)
+		})
+	}
+}
+
+func TestParquetDictionariesConvert(t *testing.T) {
+	want := single("kind",
+		encoded(arrow.PrimitiveTypes.Int32, texts("a", "b", "c"), 0, 1, -1, 2, 1),
+		encoded(arrow.PrimitiveTypes.Int32, texts("d", "b"), 1, 0, -1))
+	output, _ := convert(t, want.parquet(t), arrowzarr.Options{ChunkRows: 3})
+	root := openRoot(t, output)
+	got := readColumn(t, root, "kind")
+	var decoded []string
+	codes, categories := got["codes"], got["categories"]
+	for i := range codes.Bytes {
+		if i%4 == 0 {
+			if code := int8(codes.Bytes[i]); code < 0 {
+				decoded = append(decoded, "-")
+			} else {
+				decoded = append(decoded, categories.Texts[code])
+			}
+		}
+	}
+	assert.Equal(t, "int32", codes.Type)
+	assert.Equal(t, []string{"a", "b", "-", "c", "b", "b", "d", "-"}, decoded)
+}
+
+// Parquet keeps structs and lists as several columns: choosing others steps
+// over them.
+func TestParquetColumnsBesideNestedOnes(t *testing.T) {
+	nested := arrow.StructOf(arrow.Field{Name: "x", Type: arrow.PrimitiveTypes.Int8}, arrow.Field{Name: "y", Type: arrow.BinaryTypes.String})
+	whole := newTable([]arrow.Field{
+		{Name: "before", Type: arrow.PrimitiveTypes.Int16},
+		{Name: "point", Type: nested, Nullable: true},
+		{Name: "tags", Type: arrow.ListOf(arrow.BinaryTypes.String), Nullable: true},
+		{Name: "after", Type: arrow.BinaryTypes.String},
+	}, []arrow.Array{
+		fromJSON(t, arrow.PrimitiveTypes.Int16, `[1, 2]`),
+		fromJSON(t, nested, `[{"x": 1, "y": "a"}, null]`),
+		fromJSON(t, arrow.ListOf(arrow.BinaryTypes.String), `[["a", "b"], []]`),
+		array.NewSlice(texts("p", "q", "r"), 1, 3),
+	})
+	output, _ := convert(t, whole.parquet(t), arrowzarr.Options{Columns: []string{"before", "after"}})
+	requireTable(t, whole.choose(0, 3), output)
+}
