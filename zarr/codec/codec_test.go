@@ -318,6 +318,6 @@ func Example() {
 	s := codec.GetScratch()
 	defer s.Release()
 	enc, _ := chain.Encode(s, v)
-	fmt.Println(enc)
-	// Output: [1 0 2 0 3 0 0 0 87 230 186 124]
+	fmt.Printf("%x", enc)
+	// Output: 010002000300000057e6ba7c
 }

@@ -18,6 +18,7 @@ func (CRC32C) Name() string { return "crc32c" }
 
 func (CRC32C) configuration() any { return nil }
 
+//nolint:unparam // as compressor has it
 func (CRC32C) encode(dst, src []byte) ([]byte, error) {
 	return binary.LittleEndian.AppendUint32(append(dst, src...), crc32.Checksum(src, castagnoli)), nil
 }

@@ -94,22 +94,13 @@ func (z Zstd) newEncoder(lib *libzstd) (zstdEncoder, error) {
 // Encoders and decoders own tables of a few MB, so they are used again. Each
 // serves one caller at a time: callers bring the concurrency.
 var (
-	zstdEncoders sync.Map // Zstd -> *sync.Pool of zstdEncoder
-	zstdDecoders = sync.Pool{New: func() any {
-		d, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecodeAllCapLimit(true),
-			zstd.WithDecoderMaxWindow(maxWindow), zstd.WithDecoderMaxMemory(math.MaxInt64))
-		return zstdDecoder{d, err}
-	}}
+	zstdEncoders sync.Map  // Zstd -> *sync.Pool of zstdEncoder
+	zstdDecoders sync.Pool // of *zstd.Decoder
 )
 
 // maxWindow admits every level of the reference implementation, --ultra and
 // --long included.
 const maxWindow = 1 << 31
-
-type zstdDecoder struct {
-	*zstd.Decoder
-	err error
-}
 
 func (z Zstd) encode(dst, src []byte) ([]byte, error) {
 	found, ok := zstdEncoders.Load(z)
@@ -142,9 +133,13 @@ func (z zstdNumbers) encode(dst, src []byte) ([]byte, error) {
 }
 
 func (Zstd) decode(dst, src []byte, limit int64) ([]byte, error) {
-	dec := zstdDecoders.Get().(zstdDecoder)
-	if dec.err != nil {
-		return nil, dec.err
+	dec, ok := zstdDecoders.Get().(*zstd.Decoder)
+	if !ok {
+		var err error
+		if dec, err = zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecodeAllCapLimit(true),
+			zstd.WithDecoderMaxWindow(maxWindow), zstd.WithDecoderMaxMemory(math.MaxInt64)); err != nil {
+			return nil, err
+		}
 	}
 	defer zstdDecoders.Put(dec)
 	// The decoder does not write beyond the capacity. Where the size is not

@@ -53,10 +53,10 @@ func (t Type) Size() int64 { return t.dtype.Size() }
 
 // String is the name in metadata: "int32", "numpy.datetime64", "string", "r16".
 func (t Type) String() string {
-	switch {
-	case t.vlen == text:
+	switch t.vlen {
+	case text:
 		return "string"
-	case t.vlen == blob:
+	case blob:
 		return "bytes"
 	}
 	switch t.dtype.Kind() {

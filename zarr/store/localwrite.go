@@ -107,7 +107,7 @@ func (w *localWriter) Commit() error {
 		err = os.Rename(name, w.path)
 	}
 	if err != nil {
-		os.Remove(name)
+		err = errors.Join(err, os.Remove(name))
 	}
 	return w.wrap("committing", err)
 }

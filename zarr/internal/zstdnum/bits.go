@@ -19,9 +19,8 @@ func (b bitBuffer) rest() bitBuffer { return bitBuffer{b.bits >> (b.n &^ 7 & 63)
 
 // appendTo appends all bits, filled up to whole bytes with zeros.
 func (b bitBuffer) appendTo(dst []byte) []byte {
-	for n := int(b.n+7) / 8; n > 0; n-- {
-		dst = append(dst, byte(b.bits))
-		b.bits >>= 8
+	for i := uint(0); i < b.n; i += 8 {
+		dst = append(dst, byte(b.bits>>i))
 	}
 	return dst
 }

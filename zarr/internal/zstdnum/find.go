@@ -93,14 +93,14 @@ func (e *encoder) addNear(from, n, match int) {
 // offsets up to date. After no literals the names mean other ones.
 func (e *encoder) offsetValue(offset uint32, noLiterals bool) uint32 {
 	r := &e.reps
-	switch {
-	case offset == r[1]:
+	switch offset {
+	case r[1]:
 		r[0], r[1] = r[1], r[0]
 		if noLiterals {
 			return 1
 		}
 		return 2
-	case offset == r[2]:
+	case r[2]:
 		r[0], r[1], r[2] = r[2], r[0], r[1]
 		if noLiterals {
 			return 2

@@ -56,7 +56,7 @@ func TestNumbersRoundTrip(t *testing.T) {
 	d := decoder(t)
 	for name, make := range columns {
 		for _, width := range []int{2, 4, 8} {
-			for _, n := range []int{0, 1, 2, 3, 7, 31, 100, 300, 1000, 5000, 20000, 70000, 300_000} {
+			for _, n := range []int{0, 1, 2, 3, 7, 31, 100, 300, 1000, 5000, 20000, 70000} {
 				src := column(make, n, width)
 				enc := zstdnum.Encode([]byte("before"), src, width)
 				require.True(t, bytes.HasPrefix(enc, []byte("before")))
