@@ -23,9 +23,6 @@ type Array struct {
 	WriteEmptyChunks bool
 	// Trace, where set, is told how long writing takes.
 	Trace *Trace
-	// HostPool, where set, is the host memory through which the elements of
-	// device arrays pass. Several arrays can share one.
-	HostPool *codec.HostPool
 
 	store      store.Store
 	path       string
@@ -157,7 +154,7 @@ func (a *Array) chunkKey(index []int64) string {
 
 func (a *Array) scratch() *codec.Scratch {
 	s := codec.GetScratch()
-	s.KeepEmpty, s.Host = a.WriteEmptyChunks, a.HostPool
+	s.KeepEmpty = a.WriteEmptyChunks
 	return s
 }
 

@@ -117,8 +117,6 @@ func roundTrip(t *testing.T, dev arrowbuf.Device, dtype ndview.DType, g geometry
 		FillValue: bytes.Repeat([]byte{1}, int(dtype.Size()))}
 	a, err := zarr.Create(ctx, s, "group/array", meta)
 	require.NoError(t, err)
-	a.HostPool = codec.NewHostPool(dev)
-	defer a.HostPool.Close()
 	want := randomElements(shape, g.chunk, meta.FillValue)
 	v := onDevice(t, dev, dtype, want, shape)
 	require.NoError(t, a.Write(ctx, v, 3))

@@ -55,21 +55,21 @@ func (b Bytes) compile(chunk Chunk) (serializer, error) {
 	if !ok {
 		return nil, fmt.Errorf("codec %q cannot encode %s", b.Name(), chunk.Type)
 	}
-	raw := &rawBytes{chunk: chunk, width: numberWidth(dtype)}
-	if raw.width > 1 {
+	raw := &rawBytes{chunk: chunk}
+	if width := swapWidth(dtype); width > 1 {
 		if err := b.check(); err != nil {
 			return nil, fmt.Errorf("%s: %w", chunk.Type, err)
 		}
 		if b.Endian == Big {
-			raw.swap = raw.width
+			raw.swap = width
 		}
 	}
 	return raw, nil
 }
 
-// numberWidth is the number of bytes that change places between byte orders: of
-// an element, or of each part of a complex one.
-func numberWidth(t ndview.DType) int64 {
+// swapWidth is the number of bytes that change places between byte orders: of an
+// element, or of each part of a complex one.
+func swapWidth(t ndview.DType) int64 {
 	switch t.Kind() {
 	case ndview.KindBytes:
 		return 1
@@ -83,8 +83,7 @@ func numberWidth(t ndview.DType) int64 {
 // rawBytes is the compiled codec.
 type rawBytes struct {
 	chunk Chunk
-	width int64 // of a number
-	swap  int64 // the width where bytes change places, else 0
+	swap  int64 // bytes to swap; 0 for none
 }
 
 func (r *rawBytes) size() (int64, bool) { return r.chunk.bytes(), true }

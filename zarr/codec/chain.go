@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/klauspost/compress/zstd"
-
 	"github.com/quiver-gpu/quiver/zarr/element"
 	"github.com/quiver-gpu/quiver/zarr/internal/grid"
 )
@@ -73,7 +71,7 @@ func (l List) Compile(chunk Chunk) (*Chain, error) {
 			if c.array == nil {
 				return nil, fmt.Errorf("codec %q comes before any codec that turns arrays into bytes", codec.Name())
 			}
-			c.bytes = append(c.bytes, c.specialized(codec))
+			c.bytes = append(c.bytes, codec)
 		case arrayBytes:
 			if c.array != nil {
 				return nil, fmt.Errorf("codec %q comes after %q: only one codec turns arrays into bytes", codec.Name(), l[i-1].Name())
@@ -92,17 +90,6 @@ func (l List) Compile(chunk Chunk) (*Chain, error) {
 		return nil, fmt.Errorf("no codec turns arrays of %s into bytes", chunk.Type)
 	}
 	return c, nil
-}
-
-// specialized is zstdNumbers for a fast Zstd that comes right after Bytes, and
-// any other codec itself.
-func (c *Chain) specialized(codec compressor) compressor {
-	z, fast := codec.(Zstd)
-	raw, numbers := c.array.(*rawBytes)
-	if fast && numbers && len(c.bytes) == 0 && raw.swap == 0 && z.speed() == zstd.SpeedFastest && !z.Checksum {
-		return zstdNumbers{z, raw.width}
-	}
-	return codec
 }
 
 // arrayBytes is an array-to-bytes codec that is not compiled yet.

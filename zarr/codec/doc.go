@@ -7,8 +7,8 @@
 // works in a [Scratch] of its own and uses one core.
 //
 // Compression is klauspost/compress: it is pure Go, so the default build needs
-// no C compiler, and the fastest such implementation of zstd and deflate. For
-// numbers at zstd's fastest levels an encoder of our own is faster still.
+// no C compiler, and the fastest such implementation of zstd and deflate. Where
+// the machine has libzstd, that compresses zstd, faster still.
 //
 // Decoding takes foreign bytes. The decoded size of everything is known from
 // the metadata, nothing is allocated beyond it, and another size is an error.

@@ -15,9 +15,6 @@ import (
 type Scratch struct {
 	// KeepEmpty encodes values that equal the fill value like any others.
 	KeepEmpty bool
-	// Host is where the elements of device arrays come to the host; nil for
-	// memory that is allocated for each call.
-	Host *HostPool
 	// OnHost, where set, is told of every copy from a device.
 	OnHost func(bytes int64, took time.Duration)
 
@@ -34,7 +31,7 @@ func GetScratch() *Scratch { return scratches.Get().(*Scratch) }
 // Release gives the memory of s back. What was encoded in it is gone.
 func (s *Scratch) Release() {
 	s.Reset()
-	s.KeepEmpty, s.Host, s.OnHost = false, nil, nil
+	s.KeepEmpty, s.OnHost = false, nil
 	scratches.Put(s)
 }
 
@@ -68,7 +65,7 @@ func (s *Scratch) Bytes(n int64) []byte { return s.sized(n) }
 // HostBytes returns n bytes of the host memory that copies to and from a device
 // fastest. They are good until s encodes, decodes or is reset.
 func (s *Scratch) HostBytes(dev arrowbuf.Device, n int64) ([]byte, error) {
-	m, err := s.Host.get(dev, int(n))
+	m, err := allocHost(dev, int(n))
 	if err != nil {
 		return nil, err
 	}

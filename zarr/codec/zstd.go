@@ -9,7 +9,6 @@ import (
 
 	"github.com/klauspost/compress/zstd"
 	"github.com/quiver-gpu/quiver/zarr/internal/metajson"
-	"github.com/quiver-gpu/quiver/zarr/internal/zstdnum"
 )
 
 // Zstd compresses with Zstandard (RFC 8878), one frame a chunk. Level is that
@@ -117,19 +116,6 @@ func (z Zstd) encode(dst, src []byte) ([]byte, error) {
 	}
 	defer pool.Put(enc)
 	return enc.encode(dst, src)
-}
-
-// zstdNumbers is Zstd for an array of numbers of a width.
-type zstdNumbers struct {
-	Zstd
-	width int64
-}
-
-func (z zstdNumbers) encode(dst, src []byte) ([]byte, error) {
-	if !zstdnum.Takes(z.width, int64(len(src))) {
-		return z.Zstd.encode(dst, src)
-	}
-	return zstdnum.Encode(dst, src, int(z.width)), nil
 }
 
 func (Zstd) decode(dst, src []byte, limit int64) ([]byte, error) {
