@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
-	"golang.org/x/sync/semaphore"
 
 	"github.com/quiver-gpu/quiver/arrowbuf"
 	"github.com/quiver-gpu/quiver/zarr/store"
@@ -45,7 +44,7 @@ func Convert(ctx context.Context, input, outputPath string, options Options) (*R
 	if err != nil {
 		return nil, err
 	}
-	c := &conversion{options: options, progress: options.Progress, memory: semaphore.NewWeighted(options.MaxMemory / 2)}
+	c := &conversion{options: options, progress: options.Progress, memory: newBudget(options.MaxMemory / 2)}
 	if c.progress == nil {
 		c.progress = &Progress{}
 	}
@@ -81,7 +80,7 @@ func (c *conversion) report(input, outputPath string, took time.Duration) *Repor
 		Device: c.options.Device.String(), Codec: c.options.Codec.String(),
 		Rows: c.cutter.taken, Columns: len(c.columns),
 		ChunkRows: c.grid.chunkRows, ShardRows: c.grid.shardRows,
-		RawBytes: c.progress.raw.Load(), StoredBytes: c.stages.write.bytes.Load(),
+		RawBytes: c.progress.raw.Load(), StoredBytes: c.stages.write.bytes,
 		Seconds: took.Seconds(), Stages: c.stages.report(),
 	}
 	r.BytesPerSecond = float64(r.RawBytes) / r.Seconds
@@ -96,18 +95,21 @@ type conversion struct {
 	columns  []*column
 	fields   []int
 	store    store.Store
+	host     hostMemory
 	grid     rowGrid
 	begun    bool // the arrays are made
 	writers  []*columnWriter
+	reading  *ahead
 	cutter   cutter
-	memory   *semaphore.Weighted // bytes of held batches
+	memory   *budget // of held batches
 	stages   stages
 }
 
 // open recognises the input and plans its columns.
 func (c *conversion) open(input string) (err error) {
+	c.host.Allocator = c.options.Device.HostAllocator()
 	r := reading{
-		mem:       c.options.Device.HostAllocator(),
+		mem:       &c.host,
 		limit:     c.options.MaxMemory / 2,
 		batchRows: c.options.ChunkRows,
 		jobs:      c.options.Jobs,
@@ -117,7 +119,7 @@ func (c *conversion) open(input string) (err error) {
 		r.mem = newRecycler(r.mem, c.options.MaxMemory/4)
 	}
 	if c.src, err = openSource(input, r); err != nil {
-		return failed(PartInput, err)
+		return failed(c.host.part(err), err)
 	}
 	c.columns, c.fields, err = planColumns(c.src.schema(), c.options.Columns)
 	if err != nil {
@@ -164,16 +166,18 @@ func (c *conversion) run(ctx context.Context) error {
 // dispatch reads batches and hands out their chunks. When it fails, whoever
 // waits for jobs finds the channel closed.
 func (c *conversion) dispatch(ctx context.Context, jobs chan<- job) error {
-	batches := c.readAhead(ctx)
+	debug.SetPanicOnFault(true) // as in run
+	c.reading = c.readAhead(ctx)
 	for {
-		l, err := batches.next(ctx)
-		if errors.Is(err, io.EOF) {
+		r := c.reading.next(ctx)
+		if errors.Is(r.err, io.EOF) {
+			<-c.reading.stopped
 			break
 		}
-		if err != nil {
-			return err
+		if r.err != nil {
+			return r.err
 		}
-		if err := c.take(ctx, l); err != nil {
+		if err := c.take(r); err != nil {
 			return err
 		}
 		for c.cutter.rows >= c.grid.chunkRows {
@@ -199,6 +203,7 @@ func (c *conversion) send(ctx context.Context, jobs chan<- job, atEnd bool) erro
 		return err
 	}
 	chunk := c.cutter.cut(c.grid.chunkRows, len(c.columns))
+	c.memory.wait(c.cutter.bytes)
 	for i := range c.columns {
 		select {
 		case jobs <- job{column: i, rows: chunk}:

@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"github.com/quiver-gpu/quiver/arrowbuf"
+	"github.com/quiver-gpu/quiver/cudabuf"
 	"github.com/quiver-gpu/quiver/ndview"
 	"github.com/quiver-gpu/quiver/zarr/element"
 )
@@ -49,13 +50,14 @@ func (c *conversion) deviceOf(plan *column) arrowbuf.Device {
 // partOf tells bad values and device failures from the rest.
 func partOf(err error, otherwise Part) Part {
 	var marked *Error
+	var call *cudabuf.Error
 	switch {
 	case errors.As(err, &marked):
 		return marked.Part
+	case errors.As(err, &call), errors.Is(err, cudabuf.ErrClosed), errors.Is(err, arrowbuf.ErrOutOfMemory):
+		return PartDevice // also where arrow-go panics for lack of pinned memory
 	case errors.Is(err, element.ErrText), errors.Is(err, errMalformed):
 		return PartInput
-	case errors.Is(err, arrowbuf.ErrOutOfMemory):
-		return PartDevice
 	}
 	return otherwise
 }

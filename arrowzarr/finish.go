@@ -15,7 +15,7 @@ func (c *conversion) finish(ctx context.Context) error {
 	h := hierarchy{conversion: c, nodes: map[string]zarr.Node{}}
 	for _, w := range c.writers {
 		if err := h.column(ctx, w); err != nil {
-			return failedf(PartOutput, "column %q: %w", w.plan.name, err)
+			return failedf(partOf(err, PartOutput), "column %q: %w", w.plan.name, err)
 		}
 	}
 	if err := c.store.DeleteAll(ctx, c.building()); err != nil {
@@ -95,7 +95,7 @@ func (h *hierarchy) categories(ctx context.Context, g *categories, at string) er
 	m := &zarr.ArrayMetadata{
 		Shape:      append([]int64{g.count}, plan.layout.row...),
 		DataType:   plan.dataType(),
-		ChunkShape: chunkShape(max(min(g.count, h.grid.chunkRows), 1), plan.layout.row),
+		ChunkShape: chunkShape(max(min(g.count, DefaultChunkRows), 1), plan.layout.row),
 		Codecs:     zarr.DefaultCodecs(plan.dataType(), h.options.Codec.codecs()...),
 	}
 	m.Attributes = plan.attributes(false)
@@ -136,5 +136,22 @@ func (c *conversion) close() error {
 			w.categories.release()
 		}
 	}
-	return c.src.close()
+	if c.reading == nil {
+		return c.src.close()
+	}
+	closing := func() error {
+		<-c.reading.stopped
+		c.reading.drop()
+		return c.src.close()
+	}
+	select {
+	case <-c.reading.stopped:
+		return closing()
+	default:
+	}
+	if c.src.interrupt() {
+		return closing()
+	}
+	go func() { _ = closing() }() // that a pipe which nobody waits for cannot be closed is no failure
+	return nil
 }

@@ -31,6 +31,10 @@ type source interface {
 	// position is how many of the input's bytes are read, of how many; the
 	// total is -1 where it is not known.
 	position() (done, total int64)
+	// interrupt is called from another goroutine than the one that reads. It
+	// tells whether a next that is under way ends soon: reading a pipe may wait
+	// without end, and not every pipe can be told to stop.
+	interrupt() bool
 	close() error
 }
 

@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"slices"
+	"time"
 	"unsafe"
 
 	"github.com/apache/arrow-go/v18/arrow"
@@ -48,9 +49,11 @@ type fileSource struct {
 	size   int64
 	mapped []byte // nil when read by copies
 	reader *ipc.FileReader
-	fields []int
-	chosen *arrow.Schema
-	at     int
+	// batches is their number, from the footer, which lies in the mapping.
+	batches int
+	fields  []int
+	chosen  *arrow.Schema
+	at      int
 }
 
 func newFileSource(path string, file *os.File, size int64, r reading) (source, error) {
@@ -78,6 +81,7 @@ func newFileSource(path string, file *os.File, size int64, r reading) (source, e
 		}
 		return nil, fmt.Errorf("%s: Arrow IPC file: %w", path, err)
 	}
+	s.batches = s.reader.NumRecords()
 	return s, nil
 }
 
@@ -102,7 +106,7 @@ func (s *fileSource) open(_ context.Context, fields []int) error {
 }
 
 func (s *fileSource) next() (l loan, err error) {
-	if s.at >= s.reader.NumRecords() {
+	if s.at >= s.batches {
 		return loan{}, io.EOF
 	}
 	err = protect(func() error {
@@ -122,12 +126,14 @@ func (s *fileSource) next() (l loan, err error) {
 }
 
 func (s *fileSource) position() (int64, int64) {
-	n := int64(s.reader.NumRecords())
+	n := int64(s.batches)
 	if n == 0 {
 		return s.size, s.size
 	}
 	return s.size / n * int64(s.at), s.size
 }
+
+func (s *fileSource) interrupt() bool { return true }
 
 func (s *fileSource) close() error {
 	err := protect(s.reader.Close)
@@ -223,6 +229,10 @@ func (s *streamSource) next() (l loan, err error) {
 func (s *streamSource) drop([]byte) {}
 
 func (s *streamSource) position() (int64, int64) { return s.input.n.Load(), s.size }
+
+func (s *streamSource) interrupt() bool {
+	return s.size >= 0 || s.input.file.SetReadDeadline(time.Unix(1, 0)) == nil
+}
 
 func (s *streamSource) close() error {
 	err := protect(func() error { s.reader.Release(); return nil })

@@ -199,6 +199,8 @@ func (s *parquetSource) position() (int64, int64) {
 	return int64(float64(s.size) * (float64(s.consumed) / float64(s.total))), s.size
 }
 
+func (s *parquetSource) interrupt() bool { return true }
+
 func (s *parquetSource) close() error {
 	return protect(func() error {
 		if s.batches != nil {

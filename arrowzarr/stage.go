@@ -1,22 +1,51 @@
 package arrowzarr
 
 import (
-	"sync/atomic"
+	"slices"
+	"sync"
 	"time"
 
 	"github.com/quiver-gpu/quiver/zarr"
 )
 
-// stage counts the work of one stage of the pipeline. The time is the sum over
-// all goroutines, so that bytes over time is the rate of one of them.
+// stage counts the work of one stage of the pipeline: the bytes, and the time
+// in which at least one goroutine was at it.
 type stage struct {
-	bytes atomic.Int64
-	nanos atomic.Int64
+	mu    sync.Mutex
+	bytes int64
+	busy  time.Duration // of stretches that nothing joins any more
+	spans []span        // of late ones: disjoint, in order
 }
 
-func (s *stage) add(n int64, d time.Duration) {
-	s.bytes.Add(n)
-	s.nanos.Add(int64(d))
+// manySpans is when the older half of the stretches is added up: work that ends
+// now began after they ended.
+const manySpans = 1 << 10
+
+// span is a stretch of time.
+type span struct{ start, end time.Time }
+
+// add counts work that has just ended.
+func (s *stage) add(bytes int64, took time.Duration) {
+	now := time.Now()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.bytes += bytes
+	// What ended now joins all stretches that end after it began.
+	joined := span{now.Add(-took), now}
+	n := len(s.spans)
+	for n > 0 && !s.spans[n-1].end.Before(joined.start) {
+		n--
+		if s.spans[n].start.Before(joined.start) {
+			joined.start = s.spans[n].start
+		}
+	}
+	s.spans = append(s.spans[:n], joined)
+	if len(s.spans) == manySpans {
+		for _, old := range s.spans[:manySpans/2] {
+			s.busy += old.end.Sub(old.start)
+		}
+		s.spans = slices.Delete(s.spans, 0, manySpans/2)
+	}
 }
 
 // Stage is the work that one stage of a conversion did.
@@ -25,14 +54,20 @@ type Stage struct {
 	Name string `json:"name"`
 	// Bytes that the stage handled: encoded ones for write, raw ones else.
 	Bytes int64 `json:"bytes"`
-	// Seconds that the stage took, added up over goroutines.
+	// Seconds in which at least one goroutine was at the stage. Stages
+	// overlap, so their sum says nothing.
 	Seconds float64 `json:"seconds"`
 	// BytesPerSecond is Bytes over Seconds; 0 for a stage without work.
 	BytesPerSecond float64 `json:"bytes_per_second"`
 }
 
 func (s *stage) report(name string) Stage {
-	r := Stage{Name: name, Bytes: s.bytes.Load(), Seconds: time.Duration(s.nanos.Load()).Seconds()}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	r := Stage{Name: name, Bytes: s.bytes, Seconds: s.busy.Seconds()}
+	for _, busy := range s.spans {
+		r.Seconds += busy.end.Sub(busy.start).Seconds()
+	}
 	if r.Seconds > 0 {
 		r.BytesPerSecond = float64(r.Bytes) / r.Seconds
 	}

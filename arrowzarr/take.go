@@ -1,10 +1,7 @@
 package arrowzarr
 
 import (
-	"context"
-	"errors"
 	"fmt"
-	"io"
 	"time"
 
 	"github.com/apache/arrow-go/v18/arrow"
@@ -13,80 +10,28 @@ import (
 	"github.com/quiver-gpu/quiver/arrowbuf"
 )
 
-// readAhead reads batches in a goroutine of its own, one ahead: reading and
-// converting overlap, and a read that hangs (a terminal, a stuck pipe) does not
-// keep a cancelled conversion from returning.
-func (c *conversion) readAhead(ctx context.Context) *ahead {
-	a := &ahead{results: make(chan result)}
-	go func() {
-		err := protect(func() error { return c.src.open(ctx, c.fields) })
-		for err == nil {
-			start := time.Now()
-			var l loan
-			if l, err = c.src.next(); err != nil {
-				break
-			}
-			c.stages.read.add(batchBytes(l.batch, nil), time.Since(start))
-			select {
-			case a.results <- result{loan: l}:
-			case <-ctx.Done():
-				l.batch.Release()
-				err = context.Cause(ctx)
-			}
-		}
-		if !errors.Is(err, io.EOF) {
-			err = failed(PartInput, err)
-		}
-		select {
-		case a.results <- result{err: err}:
-		case <-ctx.Done():
-		}
-	}()
-	return a
-}
-
-type ahead struct{ results chan result }
-
-type result struct {
-	loan loan
-	err  error
-}
-
-func (a *ahead) next(ctx context.Context) (loan, error) {
-	select {
-	case r := <-a.results:
-		return r.loan, r.err
-	case <-ctx.Done():
-		return loan{}, context.Cause(ctx)
-	}
-}
-
 // take prepares a batch and adds its rows to what waits for being cut.
-func (c *conversion) take(ctx context.Context, l loan) error {
-	if err := settleNulls(l.batch); err != nil {
-		l.batch.Release()
+func (c *conversion) take(r result) error {
+	// Counting reads the input's memory, as encoding does.
+	if err := protect(func() error { return settleNulls(r.loan.batch) }); err != nil {
+		r.loan.batch.Release()
 		return failed(PartInput, err)
 	}
-	c.chooseChunkRows(l.batch)
-	h, err := c.hold(ctx, l)
+	c.chooseChunkRows(r.loan.batch)
+	h, err := c.hold(r.loan)
 	if err != nil {
 		return err
 	}
 	c.cutter.add(h)
-	done, total := c.src.position()
-	c.progress.input.Store(done)
-	c.progress.inputTotal.Store(total)
+	c.memory.wait(c.cutter.bytes)
+	c.progress.input.Store(r.done)
+	c.progress.inputTotal.Store(r.total)
 	return nil
 }
 
-// hold waits until --max-memory has room for a batch, and moves to the device
-// what goes there.
-func (c *conversion) hold(ctx context.Context, l loan) (*hold, error) {
-	if err := c.reserve(ctx, l.bytes); err != nil {
-		l.batch.Release()
-		return nil, err
-	}
-	h := &hold{rows: l.batch.NumRows(), bytes: l.bytes, free: func() { c.memory.Release(l.bytes) }}
+// hold keeps a batch, with those columns on the device that go there.
+func (c *conversion) hold(l loan) (*hold, error) {
+	h := &hold{rows: l.batch.NumRows(), bytes: l.bytes, free: func() { c.memory.give(l.bytes) }}
 	h.refs.Store(1)
 	var err error
 	if h.recodes, err = c.recodes(l.batch); err == nil {
@@ -98,16 +43,6 @@ func (c *conversion) hold(ctx context.Context, l loan) (*hold, error) {
 		return nil, err
 	}
 	return h, nil
-}
-
-// reserve waits for room. Chunks that are being written give theirs back; what
-// waits for the rest of its chunk does not, so if that leaves no room, none
-// will come.
-func (c *conversion) reserve(ctx context.Context, n int64) error {
-	if limit := c.options.MaxMemory / 2; c.cutter.bytes+n > limit {
-		return failedf(PartUsage, "the batches of one chunk of %d rows take more than %d bytes, half of --max-memory: lower --chunk-rows or raise --max-memory", c.grid.chunkRows, limit)
-	}
-	return c.memory.Acquire(ctx, n)
 }
 
 // recodes brings the dictionaries of a batch to the codes of the whole column.
