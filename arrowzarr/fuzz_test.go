@@ -1,0 +1,42 @@
+package arrowzarr_test
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/quiver-gpu/quiver/arrowzarr"
+)
+
+// Whatever a stream holds: a conversion ends without a panic, blames the input
+// and nothing else, and leaves an output or nothing.
+func FuzzConvertStream(f *testing.F) {
+	golden, _ := filepath.Glob(filepath.Join("..", "..", "shared", "data", "arrow-testing", "arrow-ipc-stream", "integration", "*", "*.stream"))
+	for _, path := range golden {
+		if content, err := os.ReadFile(path); err == nil && len(content) < 20_000 {
+			f.Add(content)
+		}
+	}
+	f.Add(sampleTable(1, []int{3, 2}, 0.3).stream(f))
+	f.Add(single("c", encoded(supported[1], texts("a", "-"), 0, -1, 1), encoded(supported[1], texts("b"), 0)).stream(f))
+	f.Fuzz(func(t *testing.T, content []byte) {
+		dir := t.TempDir()
+		input := filepath.Join(dir, "input")
+		if err := os.WriteFile(input, content, 0o666); err != nil {
+			t.Fatal(err)
+		}
+		output := filepath.Join(dir, "output.zarr")
+		_, err := arrowzarr.Convert(t.Context(), input, output, arrowzarr.Options{Codec: none, Jobs: 1, MaxMemory: 64 << 20})
+		if err == nil {
+			requireOnly(t, dir, "input", "output.zarr")
+			return
+		}
+		requireOnly(t, dir, "input")
+		var failure *arrowzarr.Error
+		// A chunk that is larger than the memory is a matter of the options.
+		if !errors.As(err, &failure) || failure.Part != arrowzarr.PartInput && failure.Part != arrowzarr.PartUsage {
+			t.Fatalf("blamed on part %v: %v", failure, err)
+		}
+	})
+}

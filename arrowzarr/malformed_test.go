@@ -1,0 +1,136 @@
+package arrowzarr_test
+
+import (
+	"bytes"
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/quiver-gpu/quiver/arrowzarr"
+)
+
+var update = flag.Bool("update", false, "write testdata/malformed.tsv again")
+
+// malformedTable is what becomes of each malformed file.
+const malformedTable = "testdata/malformed.tsv"
+
+const malformedHeader = "# What becomes of files that fuzzers and bugs made: input (refused, exit code 3)\n" +
+	"# or right (converted, to what arrow-go reads). go test -run Malformed -update\n" +
+	"# writes this file.\n#\n# file\toutcome\tmessage\n"
+
+func init() { tasks["convert and compare"] = convertAndCompare }
+
+// convertAndCompare converts, and compares what is written with what arrow-go
+// reads by itself.
+func convertAndCompare(input, output string) outcome {
+	_, err := arrowzarr.Convert(context.Background(), input, output, arrowzarr.Options{})
+	o := result(err)
+	if err == nil {
+		o.Wrong = differs(input, output)
+	}
+	return o
+}
+
+// differs says how an output differs from what arrow-go reads.
+func differs(input, output string) (how string) {
+	t := &recorder{}
+	defer func() {
+		if p := recover(); p != nil && p != any(t) {
+			how = fmt.Sprint("reading panics: ", p)
+		} else if len(t.failures) > 0 {
+			how = strings.Join(t.failures, "\n")
+		}
+	}()
+	want := readTable(t, input)
+	requireTable(t, want, output)
+	return ""
+}
+
+// Every malformed file is refused as such or converted right, in a process that
+// does not panic, within 20 s and 2 GiB; and which of the two is in the table.
+func TestMalformedFiles(t *testing.T) {
+	root := filepath.Join("..", "..", "shared", "data")
+	var found []string
+	for _, pattern := range []string{"arrow-testing/arrow-ipc-file/*", "arrow-testing/arrow-ipc-stream/*", "parquet-testing/bad/*"} {
+		files, err := filepath.Glob(filepath.Join(root, pattern))
+		require.NoError(t, err)
+		found = append(found, files...)
+	}
+	found = slices.DeleteFunc(found, func(path string) bool {
+		info, err := os.Stat(path)
+		return err != nil || info.IsDir() || strings.HasSuffix(path, ".md")
+	})
+	if len(found) == 0 {
+		if os.Getenv("CI") != "" {
+			t.Fatal("no malformed files")
+		}
+		t.Skip("no malformed files")
+	}
+	known := readMalformedTable(t)
+	lines := make([]string, len(found))
+	t.Run("files", func(t *testing.T) {
+		for i, path := range found {
+			name, err := filepath.Rel(root, path)
+			require.NoError(t, err)
+			t.Run(name, func(t *testing.T) {
+				t.Parallel()
+				dir := t.TempDir()
+				o := inChild(t, "convert and compare", path, filepath.Join(dir, "output.zarr"))
+				assert.Less(t, o.PeakRSS, int64(2<<30))
+				assert.Empty(t, o.Wrong)
+				got := describe(o, path)
+				lines[i] = name + "\t" + got
+				if o.Message == "" {
+					requireOnly(t, dir, "output.zarr")
+				} else {
+					assert.Equal(t, arrowzarr.PartInput, o.Part, o.Message)
+					requireOnly(t, dir)
+				}
+				assert.NotContains(t, o.Message, "goroutine ")
+				if !*update {
+					assert.Equal(t, known[name], got)
+				}
+			})
+		}
+	})
+	if *update {
+		require.NoError(t, os.MkdirAll(filepath.Dir(malformedTable), 0o777))
+		require.NoError(t, os.WriteFile(malformedTable, []byte(malformedHeader+strings.Join(lines, "\n")+"\n"), 0o666))
+		return
+	}
+	assert.Len(t, known, len(found), "the table and the folders have the same files")
+}
+
+// describe is an outcome in a line, with the start of the message.
+func describe(o outcome, path string) string {
+	if o.Message == "" {
+		return "right\t"
+	}
+	message, _, _ := strings.Cut(o.Message, "\n")
+	message = strings.ReplaceAll(message, path, "FILE")
+	return "input\t" + message[:min(len(message), 90)]
+}
+
+func readMalformedTable(t *testing.T) map[string]string {
+	t.Helper()
+	known := map[string]string{}
+	raw, err := os.ReadFile(malformedTable)
+	if *update && err != nil {
+		return known
+	}
+	require.NoError(t, err)
+	for line := range bytes.Lines(raw) {
+		if name, rest, ok := strings.Cut(strings.TrimSuffix(string(line), "\n"), "\t"); ok && !strings.HasPrefix(name, "#") {
+			known[name] = rest
+		}
+	}
+	return known
+}

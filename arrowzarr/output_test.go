@@ -1,0 +1,129 @@
+package arrowzarr_test
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/quiver-gpu/quiver/arrowzarr"
+)
+
+func TestOutputsThatAreThereStay(t *testing.T) {
+	input := inputFile(t, single("a", texts("x")).file(t))
+	tests := map[string]struct {
+		make      func(path string) error
+		overwrite bool
+		want      string
+	}{
+		"directory":                {makeDir, false, "exists already (--overwrite replaces it)"},
+		"file":                     {makeFile, false, "exists already"},
+		"dangling link":            {makeLink, false, "exists already"},
+		"file to overwrite":        {makeFile, true, "is not a directory, so it is not overwritten"},
+		"link to overwrite":        {makeLink, true, "is not a directory, so it is not overwritten"},
+		"something else than Zarr": {makeDir, true, "holds no zarr.json, so it is not overwritten"},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			path := filepath.Join(dir, "there")
+			require.NoError(t, test.make(path))
+			_, err := arrowzarr.Convert(t.Context(), input, path, arrowzarr.Options{Overwrite: test.overwrite})
+			requirePart(t, arrowzarr.PartOutput, err)
+			assert.Contains(t, err.Error(), test.want)
+			assert.Contains(t, err.Error(), path)
+			requireOnly(t, dir, "there")
+			if info, err := os.Stat(path); err == nil && info.IsDir() {
+				requireOnly(t, path, "letters")
+			}
+		})
+	}
+}
+
+func makeDir(path string) error {
+	if err := os.Mkdir(path, 0o777); err != nil {
+		return err
+	}
+	return makeFile(filepath.Join(path, "letters"))
+}
+
+func makeFile(path string) error { return os.WriteFile(path, []byte("dear"), 0o666) }
+
+func makeLink(path string) error { return os.Symlink("nowhere", path) }
+
+func TestOverwriteReplacesHierarchies(t *testing.T) {
+	want := single("new", texts("x", "-"))
+	input := inputFile(t, want.file(t))
+	for name, before := range map[string][]string{
+		"an empty directory":  nil,
+		"a Zarr v3 hierarchy": {"zarr.json", "old"},
+		"a Zarr v2 group":     {".zgroup", "old"},
+		"a Zarr v2 array":     {".zarray", "0.0"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "there")
+			require.NoError(t, os.Mkdir(path, 0o777))
+			for _, file := range before {
+				require.NoError(t, makeFile(filepath.Join(path, file)))
+			}
+			_, err := arrowzarr.Convert(t.Context(), input, path, arrowzarr.Options{Overwrite: true})
+			require.NoError(t, err)
+			requireOnly(t, filepath.Dir(path), "there")
+			requireOnly(t, path, "zarr.json", "new")
+			requireTable(t, want, path)
+		})
+	}
+}
+
+// What is overwritten stays until the new one is whole.
+func TestFailuresKeepWhatWasToBeOverwritten(t *testing.T) {
+	old := single("old", texts("kept"))
+	path, _ := convert(t, old.file(t), arrowzarr.Options{})
+	broken := sampleTable(1, []int{20, 20}, 0).stream(t)
+	_, err := arrowzarr.Convert(t.Context(), inputFile(t, broken[:len(broken)*2/3]), path, arrowzarr.Options{Overwrite: true, ChunkRows: 5})
+	requirePart(t, arrowzarr.PartInput, err)
+	requireOnly(t, filepath.Dir(path), filepath.Base(path))
+	requireTable(t, old, path)
+}
+
+func TestOutputsThatCannotBeMade(t *testing.T) {
+	input := inputFile(t, single("a", texts("x")).file(t))
+	dir := t.TempDir()
+	require.NoError(t, makeFile(filepath.Join(dir, "file")))
+	for name, path := range map[string]string{
+		"no parent":          filepath.Join(dir, "missing", "output.zarr"),
+		"a file as parent":   filepath.Join(dir, "file", "output.zarr"),
+		"an impossible name": filepath.Join(dir, "no\x00name"),
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := arrowzarr.Convert(t.Context(), input, path, arrowzarr.Options{})
+			requirePart(t, arrowzarr.PartOutput, err)
+			requireOnly(t, dir, "file")
+		})
+	}
+}
+
+// The output can be had by other users as files made by hand can.
+func TestOutputsHaveOrdinaryPermissions(t *testing.T) {
+	output, _ := convert(t, single("a", texts("x", "-")).file(t), arrowzarr.Options{})
+	byHand := filepath.Join(t.TempDir(), "made")
+	require.NoError(t, os.Mkdir(byHand, 0o777))
+	want, err := os.Stat(byHand)
+	require.NoError(t, err)
+	got, err := os.Stat(output)
+	require.NoError(t, err)
+	assert.Equal(t, want.Mode(), got.Mode())
+}
+
+// Names in the paths of inputs and outputs may be relative, and end in slashes.
+func TestOutputPathsAreCleaned(t *testing.T) {
+	input := inputFile(t, single("a", texts("x")).file(t))
+	t.Chdir(t.TempDir())
+	for _, path := range []string{"plain", "./dotted", "slashed/", "deep/../shallow"} {
+		_, err := arrowzarr.Convert(t.Context(), input, path, arrowzarr.Options{})
+		require.NoError(t, err, path)
+	}
+	requireOnly(t, ".", "plain", "dotted", "slashed", "shallow")
+}
