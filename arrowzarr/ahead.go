@@ -8,12 +8,7 @@ import (
 	"time"
 )
 
-// readAhead is how many batches are read before the one that is taken. More
-// than one, since memory that was just written is still in the caches of the
-// cores that read it, from where a GPU fetches it a tenth slower.
-const readAhead = 3
-
-// ahead is what is read before it is asked for.
+// ahead reads one batch before it is asked for.
 type ahead struct {
 	results chan result
 	stopped chan struct{} // closed when nothing is read any more
@@ -30,7 +25,7 @@ type result struct {
 // overlap, and a read that hangs (a terminal, a stuck pipe) does not keep a
 // cancelled conversion from returning.
 func (c *conversion) readAhead(ctx context.Context) *ahead {
-	a := &ahead{results: make(chan result, readAhead), stopped: make(chan struct{})}
+	a := &ahead{results: make(chan result), stopped: make(chan struct{})}
 	go func() {
 		defer close(a.stopped)
 		debug.SetPanicOnFault(true) // as in run
@@ -83,20 +78,5 @@ func (a *ahead) next(ctx context.Context) result {
 		return r
 	case <-ctx.Done():
 		return result{err: context.Cause(ctx)}
-	}
-}
-
-// drop releases the batches that were read and are not wanted any more. Reading
-// has stopped.
-func (a *ahead) drop() {
-	for {
-		select {
-		case r := <-a.results:
-			if r.loan.batch != nil {
-				r.loan.batch.Release()
-			}
-		default:
-			return
-		}
 	}
 }

@@ -139,19 +139,18 @@ func (c *conversion) close() error {
 	if c.reading == nil {
 		return c.src.close()
 	}
-	closing := func() error {
-		<-c.reading.stopped
-		c.reading.drop()
-		return c.src.close()
-	}
 	select {
 	case <-c.reading.stopped:
-		return closing()
+		return c.src.close()
 	default:
 	}
 	if c.src.interrupt() {
-		return closing()
+		<-c.reading.stopped
+		return c.src.close()
 	}
-	go func() { _ = closing() }() // that a pipe which nobody waits for cannot be closed is no failure
+	go func() { // that a pipe which nobody waits for cannot be closed is no failure
+		<-c.reading.stopped
+		_ = c.src.close()
+	}()
 	return nil
 }
