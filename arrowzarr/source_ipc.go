@@ -59,9 +59,14 @@ type fileSource struct {
 func newFileSource(path string, file *os.File, size int64, r reading) (source, error) {
 	s := &fileSource{file: file, size: size}
 	err := protect(func() (err error) {
+		swapped, err := checkFile(file, size)
+		if err != nil {
+			return err
+		}
 		s.reader, err = ipc.NewFileReader(wideReader{file, file, r.jobs}, ipcOptions(r)...)
-		// arrow-go's reader of mapped files cannot hold dictionaries.
-		if err != nil || !r.mapped || slices.ContainsFunc(s.reader.Schema().Fields(), hasDictionary) {
+		// arrow-go's reader of mapped files cannot hold dictionaries, nor turn
+		// bytes around.
+		if err != nil || !r.mapped || swapped || slices.ContainsFunc(s.reader.Schema().Fields(), hasDictionary) {
 			return err
 		}
 		if err := s.reader.Close(); err != nil {
@@ -184,7 +189,8 @@ type streamSource struct {
 func newStreamSource(name string, file *os.File, size int64, r reading) (source, error) {
 	s := &streamSource{name: name, input: &countingReader{file: file}, size: size}
 	err := protect(func() (err error) {
-		s.reader, err = ipc.NewReader(s.input, ipcOptions(r)...)
+		in := &messages{input: s.input, mem: &limited{Allocator: r.mem, limit: r.limit}, limit: r.limit}
+		s.reader, err = ipc.NewReaderFromMessageReader(in, ipcOptions(r)...)
 		return err
 	})
 	if err != nil {
