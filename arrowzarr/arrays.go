@@ -75,3 +75,15 @@ func (c Codec) codecs() []codec.Codec {
 		return nil
 	}
 }
+
+// implementation names what compresses.
+func (c Codec) implementation() string {
+	switch c.Name {
+	case "zstd":
+		return codec.ZstdImplementation()
+	case "gzip":
+		return "Go"
+	default:
+		return ""
+	}
+}

@@ -20,6 +20,7 @@ type Report struct {
 	Output         string  `json:"output"`
 	Device         string  `json:"device"`
 	Codec          string  `json:"codec"`
+	Compressor     string  `json:"compressor,omitempty"` // what does the codec's work: "libzstd 1.5.4" or "Go"
 	Rows           int64   `json:"rows"`
 	Columns        int     `json:"columns"`
 	ChunkRows      int64   `json:"chunk_rows"`
@@ -78,7 +79,8 @@ func (c *conversion) report(input, outputPath string, took time.Duration) *Repor
 	r := &Report{
 		Input: input, Format: c.src.format(), Output: outputPath,
 		Device: c.options.Device.String(), Codec: c.options.Codec.String(),
-		Rows: c.cutter.taken, Columns: len(c.columns),
+		Compressor: c.options.Codec.implementation(),
+		Rows:       c.cutter.taken, Columns: len(c.columns),
 		ChunkRows: c.grid.chunkRows, ShardRows: c.grid.shardRows,
 		RawBytes: c.progress.raw.Load(), StoredBytes: c.stages.write.bytes,
 		Seconds: took.Seconds(), Stages: c.stages.report(),

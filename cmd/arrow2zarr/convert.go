@@ -140,6 +140,9 @@ func printReport(w io.Writer, r *arrowzarr.Report, verbose bool) {
 	if !verbose {
 		return
 	}
+	if r.Compressor != "" {
+		fmt.Fprintf(w, "  compressed by %s\n", r.Compressor)
+	}
 	for _, s := range r.Stages {
 		if s.Bytes > 0 {
 			fmt.Fprintf(w, "  %-8s %10s in %7.3f s, %s/s\n", s.Name,
