@@ -100,7 +100,7 @@ func (w *flatWalker) follow(at int) int { return at + int(w.uint32(at)) }
 func (w *flatWalker) field(table, n int) int {
 	layout := table - int(int32(w.uint32(table)))
 	size := int(binary.LittleEndian.Uint16(w.bytes(layout, 2)))
-	if 4+2*n+2 > size {
+	if 4+2*n >= size {
 		return -1
 	}
 	offset := binary.LittleEndian.Uint16(w.bytes(layout+4+2*n, 2))
