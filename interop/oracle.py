@@ -32,6 +32,11 @@ def storage(t: pa.DataType) -> pa.DataType:
     return t
 
 
+def plain(t: pa.DataType) -> pa.DataType:
+    """The type without the layout of views, which a Parquet file does not keep."""
+    return {pa.string_view(): pa.string(), pa.binary_view(): pa.binary()}.get(t, t)
+
+
 def supported(t: pa.DataType) -> bool:
     """Tells whether the command promises to convert a column of the type."""
     t = storage(t)
@@ -83,7 +88,7 @@ class Column:
 
 
 def column(field: pa.Field, data: pa.ChunkedArray) -> Column:
-    chunks = [rows(c) for c in data.chunks] or [rows(pa.array([], storage(data.type)))]
+    chunks = [rows(c) for c in data.chunks or [empty(data.type)]]
     values = np.concatenate([v for v, _, _ in chunks])
     missing = np.concatenate([m for _, m, _ in chunks])
     elements = None if chunks[0][2] is None else np.concatenate([e for _, _, e in chunks])
@@ -98,6 +103,11 @@ def column(field: pa.Field, data: pa.ChunkedArray) -> Column:
     else:
         form = "array"
     return Column(values, missing, elements, form, encoding(t, form))
+
+
+def empty(t: pa.DataType) -> pa.Array:
+    a = pa.array([], storage(t))
+    return pa.ExtensionArray.from_storage(t, a) if isinstance(t, pa.BaseExtensionType) else a
 
 
 def encoding(t: pa.DataType, form: str) -> str | None:

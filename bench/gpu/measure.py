@@ -1,0 +1,153 @@
+"""Measures Quiver on a GPU beside CuPy and the limits of the hardware, in one
+run, and writes a result file.
+
+Usage: measure.py --tests FILE --results FOLDER, run by run.sh.
+
+bits-unpack: BenchmarkUnpackBits of package ndview, whose MB/s count the bytes
+read plus written, against cupy.unpackbits, as a share of the device's own copy.
+convert-h2d: the stage of that name of `arrow2zarr convert --device cuda`, as a
+share of what pinned memory reaches; the other stages are recorded beside it.
+"""
+
+import argparse
+import importlib.metadata
+import json
+import os
+import re
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import cupy_peers
+import pyarrow as pa
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+import gen  # noqa: E402
+import record  # noqa: E402
+
+GPU = record.ROOT / ".gpu"
+ROUNDS = 5
+TIMES = 24
+LINE = re.compile(r"^(Benchmark\S*?)(?:-\d+)?\s+\d+\s+[\d.]+ ns/op\s+([\d.]+) MB/s", re.MULTILINE)
+
+
+def go_benchmarks(package: str, pattern: str) -> dict[str, float]:
+    """GB/s of the benchmarks of a package, the median of their rounds."""
+    command = [str(GPU / "tests" / package.replace("/", "+")), "-test.run=^$", f"-test.bench={pattern}", f"-test.count={ROUNDS}"]
+    environment = os.environ | {"QUIVER_TEST_DEVICE": "cuda"}
+    run = subprocess.run(command, cwd=record.ROOT / package, env=environment, capture_output=True, text=True)
+    print(run.stdout, run.stderr)
+    if run.returncode != 0:
+        raise RuntimeError(f"{package}: {pattern}: exit code {run.returncode}")
+    rates: dict[str, list[float]] = {}
+    for name, rate in LINE.findall(run.stdout):
+        rates.setdefault(name, []).append(float(rate) / 1e3)
+    return {name: statistics.median(r) for name, r in rates.items()}
+
+
+def unpack_records(cupy: dict[str, float]) -> list[dict]:
+    """The benchmark's case on the device, 128 MiB of bits, against CuPy's best."""
+    order = max(("big", "little"), key=lambda o: cupy[f"unpackbits_{o}"])
+    rates = {n: r for n, r in go_benchmarks("ndview", "^BenchmarkUnpackBits").items() if "cpu" not in n}
+    if not rates:
+        raise RuntimeError("BenchmarkUnpackBits printed no MB/s")
+    return [
+        record.record(
+            "bits-unpack" if len(rates) == 1 else name.replace("BenchmarkUnpackBits", "bits-unpack").replace("/", "-").lower(),
+            "GB/s", rate, f"ndview.test -test.bench {name}",
+            peer=f"cupy.unpackbits(bitorder={order!r})", peer_value=cupy[f"unpackbits_{order}"],
+            limit="copy on the device", limit_value=cupy["device_copy"],
+        )
+        for name, rate in rates.items()
+    ]  # fmt: skip
+
+
+def lengthen(path: Path, times: int) -> Path:
+    """The same batches over and over."""
+    longer = path.with_stem(f"{path.stem}-{times}-times")
+    with pa.ipc.open_file(pa.memory_map(str(path))) as source, pa.ipc.new_file(str(longer), source.schema) as sink:
+        for _ in range(times):
+            for i in range(source.num_record_batches):
+                sink.write_batch(source.get_batch(i))
+    return longer
+
+
+def convert_records(cupy: dict[str, float]) -> list[dict]:
+    """The rates of the stages of a conversion, from memory to memory. The input
+    is long enough for pinning memory to count as the start-up cost that it is."""
+    folder = Path(tempfile.mkdtemp(prefix="quiver-", dir="/dev/shm"))
+    try:
+        gen.main(folder)
+        source = lengthen(folder / "stations.arrow", TIMES)
+        best: dict[str, float] = {}
+        wall = 0.0
+        flags = ["--device", "cuda", "--codec", "none", "--chunk-rows", str(gen.BATCH), "--json", "--no-progress"]
+        for _ in range(ROUNDS):
+            output = folder / "out.zarr"
+            shutil.rmtree(output, ignore_errors=True)
+            command = [str(GPU / "arrow2zarr"), "convert", str(source), str(output), *flags]
+            run = subprocess.run(command, capture_output=True, text=True)
+            if run.returncode != 0:
+                raise RuntimeError(f"{' '.join(command)}: exit code {run.returncode}\n{run.stderr}")
+            summary = json.loads(run.stdout)
+            print(run.stdout)
+            wall = max(wall, summary["bytes_per_second"] / 1e9)
+            for stage in summary["stages"]:
+                if stage["bytes"] and stage["seconds"]:
+                    best[stage["name"]] = max(best.get(stage["name"], 0), stage["bytes_per_second"] / 1e9)
+    finally:
+        shutil.rmtree(folder)
+    shown = f"arrow2zarr convert stations-24-times.arrow OUT {' '.join(flags)}"
+    limits = {"h2d": "pinned_h2d", "d2h": "pinned_d2h"}
+    found = [record.record("convert-cuda", "GB/s", wall, shown)]
+    for stage, rate in best.items():
+        bound = {"limit": f"pinned {stage}", "limit_value": cupy[limits[stage]]} if stage in limits else {}
+        found.append(record.record(f"convert-{stage}", "GB/s", rate, shown, **bound))
+    return found
+
+
+def versions() -> dict[str, str]:
+    found = {"python": sys.version.split()[0]}
+    for package in ("cupy-cuda13x", "cupy-cuda12x", "numpy", "pyarrow"):
+        try:
+            found[package] = importlib.metadata.version(package)
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    return found
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--tests", type=Path, required=True, help="counts of the tests, as run.sh writes them")
+    parser.add_argument("--results", type=Path, required=True)
+    options = parser.parse_args()
+
+    tests = {"passed": 0, "failed": 0, "skipped": 0}
+    if options.tests.exists():
+        tests = json.loads(options.tests.read_text())
+    cupy = cupy_peers.measure()
+    print(json.dumps(cupy, indent=2))
+    records = [
+        record.record("cupy-unpackbits-little", "GB/s", cupy["unpackbits_little"], "bench/gpu/cupy_peers.py",
+                      limit="copy on the device", limit_value=cupy["device_copy"]),
+    ]  # fmt: skip
+    faults = []
+    for part in (unpack_records, convert_records):
+        try:
+            records += part(cupy)
+        except Exception as e:  # the other part is still worth its time on the machine
+            faults.append(e)
+            print(f"{part.__name__}: {e}", file=sys.stderr)
+    commit = (GPU / "commit").read_text().strip()
+    machine = record.machine("gpu", versions(), commit)
+    machine["name"] = re.sub(r"[^a-z0-9]+", "-", machine["gpu"].lower().removeprefix("nvidia ")) or "gpu"
+    path = record.write(options.results, "gpu", machine, tests, records)
+    print(path.read_text())
+    return 1 if faults else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

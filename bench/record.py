@@ -1,0 +1,62 @@
+"""Records of measurements: bench/results/DATE-MACHINE-TOPIC.json."""
+
+import datetime
+import json
+import os
+import platform
+import subprocess
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+def output_of(*command: str) -> str:
+    try:
+        return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout.strip()
+    except (OSError, subprocess.CalledProcessError):
+        return ""
+
+
+def cpu() -> str:
+    for line in Path("/proc/cpuinfo").read_text().splitlines():
+        if line.startswith("model name"):
+            return f"{line.partition(':')[2].strip()}, {len(os.sched_getaffinity(0))} cores"
+    return f"{platform.machine()}, {len(os.sched_getaffinity(0))} cores"
+
+
+def machine(name: str, versions: dict[str, str], commit: str | None = None) -> dict:
+    """What the figures were measured on. name tells machines apart in file names."""
+    if commit is None:
+        commit = output_of("git", "rev-parse", "--short=12", "HEAD")
+        if output_of("git", "status", "--porcelain", "--untracked-files=no"):
+            commit += "-modified"
+    gpu, _, driver = output_of("nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader", "--id=0").partition(", ")
+    return {
+        "name": name,
+        "cpu": cpu(),
+        "gpu": gpu,
+        "driver": driver,
+        "versions": versions,
+        "commit": commit,
+        "date": datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d"),
+    }
+
+
+def write(folder: Path, topic: str, machine: dict, tests: dict, records: list[dict]) -> Path:
+    """Writes a result file. tests counts passed, failed and skipped."""
+    path = folder / f"{machine['date']}-{machine['name']}-{topic}.json"
+    folder.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps({"machine": machine, "tests": tests, "records": records}, indent=2) + "\n")
+    return path
+
+
+def record(name: str, unit: str, value: float, command: str, *, peer: str = "", peer_value: float = 0,
+           limit: str = "", limit_value: float = 0, **more) -> dict:  # fmt: skip
+    """One figure. ratio is ours over the peer's, so of rates; above 1 is better.
+    share is the part of a limit that was measured in the same run."""
+    entry = {"name": name, "unit": unit, "value": round(value, 4)}
+    if peer:
+        entry |= {"peer": peer, "peer_value": round(peer_value, 4), "ratio": round(value / peer_value, 3)}
+    if limit:
+        entry |= {"limit": f"{limit}: {limit_value:.4g} {unit}", "share": round(value / limit_value, 3)}
+    return entry | {"command": command} | more
