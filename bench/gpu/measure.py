@@ -4,7 +4,8 @@ run, and writes a result file.
 Usage: measure.py --tests FILE --results FOLDER, run by run.sh.
 
 bits-unpack: BenchmarkUnpackBits of package ndview, whose MB/s count the bytes
-read plus written, against cupy.unpackbits, as a share of the device's own copy.
+read plus written, against cupy.unpackbits, as a share of the device's own copy;
+the package's other benchmarks are recorded beside it.
 convert-h2d: the stage of that name of `arrow2zarr convert --device cuda`, as a
 share of what pinned memory reaches; the other stages are recorded beside it.
 """
@@ -30,39 +31,48 @@ import record  # noqa: E402
 
 GPU = record.ROOT / ".gpu"
 ROUNDS = 5
-TIMES = 24
-LINE = re.compile(r"^(Benchmark\S*?)(?:-\d+)?\s+\d+\s+[\d.]+ ns/op\s+([\d.]+) MB/s", re.MULTILINE)
+TIMES = 24  # the input of the conversion, in GiB
+# BenchmarkFillWhere/1in2/cuda/1024MiB-16   100   1000 ns/op   4000.00 MB/s
+LINE = re.compile(r"^Benchmark(\S+)/cuda/\d+MiB(?:-\d+)?\s+\d+\s+[\d.]+ ns/op\s+([\d.]+) MB/s", re.MULTILINE)
+NAMES = {"UnpackBits": "bits-unpack", "UnpackBitsShifted": "bits-unpack-shifted"}
 
 
-def go_benchmarks(package: str, pattern: str) -> dict[str, float]:
-    """GB/s of the benchmarks of a package, the median of their rounds."""
-    command = [str(GPU / "tests" / package.replace("/", "+")), "-test.run=^$", f"-test.bench={pattern}", f"-test.count={ROUNDS}"]
+def go_benchmarks(package: str) -> dict[str, float]:
+    """GB/s of a package's benchmarks on the device, the median of their rounds,
+    by name without device and size."""
+    command = [str(GPU / "tests" / package.replace("/", "+")), "-test.run=^$", "-test.bench=.",
+               "-test.benchtime=0.5s", f"-test.count={ROUNDS}"]  # fmt: skip
     environment = os.environ | {"QUIVER_TEST_DEVICE": "cuda"}
     run = subprocess.run(command, cwd=record.ROOT / package, env=environment, capture_output=True, text=True)
     print(run.stdout, run.stderr)
     if run.returncode != 0:
-        raise RuntimeError(f"{package}: {pattern}: exit code {run.returncode}")
+        raise RuntimeError(f"benchmarks of {package}: exit code {run.returncode}")
     rates: dict[str, list[float]] = {}
     for name, rate in LINE.findall(run.stdout):
         rates.setdefault(name, []).append(float(rate) / 1e3)
     return {name: statistics.median(r) for name, r in rates.items()}
 
 
-def unpack_records(cupy: dict[str, float]) -> list[dict]:
-    """The benchmark's case on the device, 128 MiB of bits, against CuPy's best."""
+def kernel_records(cupy: dict[str, float]) -> list[dict]:
+    """The kernels of ndview as shares of a copy on the device; the bits against
+    the better order of CuPy's."""
+    rates = go_benchmarks("ndview")
     order = max(("big", "little"), key=lambda o: cupy[f"unpackbits_{o}"])
-    rates = {n: r for n, r in go_benchmarks("ndview", "^BenchmarkUnpackBits").items() if "cpu" not in n}
-    if not rates:
-        raise RuntimeError("BenchmarkUnpackBits printed no MB/s")
-    return [
-        record.record(
-            "bits-unpack" if len(rates) == 1 else name.replace("BenchmarkUnpackBits", "bits-unpack").replace("/", "-").lower(),
-            "GB/s", rate, f"ndview.test -test.bench {name}",
-            peer=f"cupy.unpackbits(bitorder={order!r})", peer_value=cupy[f"unpackbits_{order}"],
-            limit="copy on the device", limit_value=cupy["device_copy"],
-        )
-        for name, rate in rates.items()
-    ]  # fmt: skip
+    found = []
+    for name, rate in rates.items():
+        peer = {}
+        if name.startswith("UnpackBits"):
+            peer = {"peer": f"cupy.unpackbits(bitorder={order!r})", "peer_value": cupy[f"unpackbits_{order}"]}
+        found.append(
+            record.record(
+                NAMES.get(name) or re.sub(r"[^a-z0-9]+", "-", re.sub("(?<=[a-z])(?=[A-Z])", "-", name).lower()),
+                "GB/s", rate, f"go test ./ndview -bench {name.partition('/')[0]}$", **peer,
+                limit="copy on the device", limit_value=cupy["device_copy"],
+            )
+        )  # fmt: skip
+    if "bits-unpack" not in (r["name"] for r in found):
+        raise RuntimeError(f"BenchmarkUnpackBits printed no MB/s on the device: {rates}")
+    return found
 
 
 def lengthen(path: Path, times: int) -> Path:
@@ -100,7 +110,7 @@ def convert_records(cupy: dict[str, float]) -> list[dict]:
                     best[stage["name"]] = max(best.get(stage["name"], 0), stage["bytes_per_second"] / 1e9)
     finally:
         shutil.rmtree(folder)
-    shown = f"arrow2zarr convert stations-24-times.arrow OUT {' '.join(flags)}"
+    shown = f"arrow2zarr convert {source.name} OUT {' '.join(flags)}"
     limits = {"h2d": "pinned_h2d", "d2h": "pinned_d2h"}
     found = [record.record("convert-cuda", "GB/s", wall, shown)]
     for stage, rate in best.items():
@@ -135,7 +145,7 @@ def main() -> int:
                       limit="copy on the device", limit_value=cupy["device_copy"]),
     ]  # fmt: skip
     faults = []
-    for part in (unpack_records, convert_records):
+    for part in (kernel_records, convert_records):
         try:
             records += part(cupy)
         except Exception as e:  # the other part is still worth its time on the machine
