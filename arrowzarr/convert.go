@@ -49,7 +49,8 @@ func Convert(ctx context.Context, input, outputPath string, options Options) (*R
 	if c.progress == nil {
 		c.progress = &Progress{}
 	}
-	if err := c.open(input); err != nil {
+	err = unlessDone(ctx, func() error { return c.open(input) }, func() { _ = c.src.close() })
+	if err != nil {
 		return nil, err
 	}
 	out, err := newOutput(outputPath, options.Overwrite)

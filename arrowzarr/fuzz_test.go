@@ -1,16 +1,18 @@
 package arrowzarr_test
 
 import (
+	"context"
 	"errors"
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/quiver-gpu/quiver/arrowzarr"
 )
 
-// Whatever a stream holds: a conversion ends without a panic, blames the input
-// and nothing else, and leaves an output or nothing.
+// Whatever an input holds: a conversion ends, soon and without a panic, blames
+// the input and nothing else, and leaves an output or nothing.
 func FuzzConvertStream(f *testing.F) {
 	golden, _ := filepath.Glob(filepath.Join("..", "..", "shared", "data", "arrow-testing", "arrow-ipc-stream", "integration", "*", "*.stream"))
 	for _, path := range golden {
@@ -20,6 +22,8 @@ func FuzzConvertStream(f *testing.F) {
 	}
 	f.Add(sampleTable(1, []int{3, 2}, 0.3).stream(f))
 	f.Add(single("c", encoded(supported[1], texts("a", "-"), 0, -1, 1), encoded(supported[1], texts("b"), 0)).stream(f))
+	f.Add(single("c", texts("a", "-")).file(f))
+	f.Add(single("c", texts("a", "-")).parquet(f))
 	f.Fuzz(func(t *testing.T, content []byte) {
 		dir := t.TempDir()
 		input := filepath.Join(dir, "input")
@@ -27,7 +31,9 @@ func FuzzConvertStream(f *testing.F) {
 			t.Fatal(err)
 		}
 		output := filepath.Join(dir, "output.zarr")
-		_, err := arrowzarr.Convert(t.Context(), input, output, arrowzarr.Options{Codec: none, Jobs: 1, MaxMemory: 64 << 20})
+		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+		defer cancel()
+		_, err := arrowzarr.Convert(ctx, input, output, arrowzarr.Options{Codec: none, Jobs: 1, MaxMemory: 64 << 20})
 		if err == nil {
 			requireOnly(t, dir, "input", "output.zarr")
 			return

@@ -43,6 +43,15 @@ func Inspect(ctx context.Context, path string) (*Contents, error) {
 			return c, failed(PartInput, err)
 		}
 	}
+	var c *Contents
+	err := unlessDone(ctx, func() (err error) { c, err = inspectFile(ctx, path); return err }, func() {})
+	if err != nil {
+		return nil, err
+	}
+	return c, nil
+}
+
+func inspectFile(ctx context.Context, path string) (*Contents, error) {
 	src, err := openSource(path, reading{mem: arrowbuf.CPU().HostAllocator(), mapped: true, limit: DefaultMaxMemory, jobs: 1})
 	if err != nil {
 		return nil, failed(PartInput, err)
@@ -51,7 +60,7 @@ func Inspect(ctx context.Context, path string) (*Contents, error) {
 	if parquet, ok := src.(*parquetSource); ok {
 		err = protect(func() (err error) { c, err = inspectParquet(parquet); return err })
 	} else {
-		c, err = inspectArrow(ctx, src)
+		err = protect(func() (err error) { c, err = inspectArrow(ctx, src); return err })
 	}
 	if err = errors.Join(err, src.close()); err != nil {
 		return nil, failed(PartInput, err)

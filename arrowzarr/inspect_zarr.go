@@ -26,10 +26,10 @@ func inspectZarr(ctx context.Context, root string) (*Contents, error) {
 	case errors.Is(err, zarr.ErrNodeType):
 		err = c.addGroups(ctx, s, root)
 	case errors.Is(err, store.ErrNotFound):
-		err = fmt.Errorf("%s holds no zarr.json: expected a Zarr v3 hierarchy, or an Arrow or Parquet file: %w", root, err)
+		err = fmt.Errorf("no zarr.json, expected a Zarr v3 hierarchy, or an Arrow or Parquet file: %w", err)
 	}
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("%s: %w", root, err)
 	}
 	c.StoredBytes, err = storedIn(root)
 	return c, err

@@ -1,0 +1,129 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/apache/arrow-go/v18/arrow/ipc"
+	"github.com/apache/arrow-go/v18/parquet"
+	"github.com/apache/arrow-go/v18/parquet/compress"
+	"github.com/apache/arrow-go/v18/parquet/pqarrow"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/quiver-gpu/quiver/arrowzarr"
+)
+
+// inputs is the weather in every format.
+func inputs(t *testing.T) map[string]string {
+	t.Helper()
+	batch := weather()
+	var file, columns bytes.Buffer
+	w, err := ipc.NewFileWriter(&file, ipc.WithSchema(batch.Schema()))
+	require.NoError(t, err)
+	require.NoError(t, w.Write(batch))
+	require.NoError(t, w.Close())
+	p, err := pqarrow.NewFileWriter(batch.Schema(), &columns, parquet.NewWriterProperties(parquet.WithCompression(compress.Codecs.Snappy)), pqarrow.DefaultWriterProps())
+	require.NoError(t, err)
+	require.NoError(t, p.Write(batch))
+	require.NoError(t, p.Close())
+	stream := inputFile(t, stream(t, batch))
+	output := place(t)
+	succeed(t, "convert", stream, output, "--chunk-rows", "2", "--shard-rows", "4")
+	return map[string]string{
+		"Arrow IPC file": inputFile(t, file.Bytes()), "Arrow IPC stream": stream,
+		"Parquet": inputFile(t, columns.Bytes()), "Zarr v3": output,
+	}
+}
+
+func TestInspectDescribes(t *testing.T) {
+	found := inputs(t)
+	type column = arrowzarr.ColumnStats
+	for format, want := range map[string][]column{
+		"Arrow IPC file": {
+			{Name: "station", Type: "utf8", Shape: []int64{4}, Nulls: 1},
+			{Name: "temp", Type: "float32", Shape: []int64{4}},
+			{Name: "when", Type: "timestamp[s, tz=UTC]", Shape: []int64{4}},
+		},
+		"Arrow IPC stream": {
+			{Name: "station", Type: "utf8", Shape: []int64{4}, Nulls: 1},
+			{Name: "temp", Type: "float32", Shape: []int64{4}},
+			{Name: "when", Type: "timestamp[s, tz=UTC]", Shape: []int64{4}},
+		},
+		"Parquet": {
+			{Name: "station", Type: "utf8", Shape: []int64{4}, Nulls: 1, Codecs: []string{"SNAPPY"}},
+			{Name: "temp", Type: "float32", Shape: []int64{4}, Codecs: []string{"SNAPPY"}},
+			{Name: "when", Type: "timestamp[ms, tz=UTC]", Shape: []int64{4}, Codecs: []string{"SNAPPY"}},
+		},
+		"Zarr v3": {
+			{Name: "station/mask", Type: "bool", Shape: []int64{4}, Nulls: -1, Chunks: []int64{2}, Shards: []int64{4}, Codecs: []string{"bytes", "zstd"}, RawBytes: 4},
+			{Name: "station/values", Type: "string", Shape: []int64{4}, Nulls: -1, Chunks: []int64{2}, Shards: []int64{4}, Codecs: []string{"vlen-utf8", "zstd"}, RawBytes: -1},
+			{Name: "temp", Type: "float32", Shape: []int64{4}, Nulls: -1, Chunks: []int64{2}, Shards: []int64{4}, Codecs: []string{"bytes", "zstd"}, RawBytes: 16},
+			{Name: "when", Type: "datetime64[s]", Shape: []int64{4}, Nulls: -1, Chunks: []int64{2}, Shards: []int64{4}, Codecs: []string{"bytes", "zstd"}, RawBytes: 32},
+		},
+	} {
+		t.Run(format, func(t *testing.T) {
+			e := succeed(t, "inspect", found[format], "--json")
+			var got arrowzarr.Contents
+			require.NoError(t, json.Unmarshal([]byte(e.stdout), &got))
+			assert.Equal(t, format, got.Format)
+			assert.Equal(t, int64(4), got.Rows)
+			assert.Equal(t, found[format], got.Path)
+			assert.Positive(t, got.StoredBytes)
+			require.Len(t, got.Columns, len(want))
+			for i, w := range want {
+				g := got.Columns[i]
+				if format != "Zarr v3" { // what a column takes there depends on the library
+					assert.Positive(t, g.RawBytes)
+					g.RawBytes = 0
+				} else {
+					assert.Positive(t, g.StoredBytes)
+				}
+				g.StoredBytes = 0
+				assert.Equal(t, w, g)
+			}
+			table := succeed(t, "inspect", found[format]).stdout
+			assert.Contains(t, table, found[format]+": "+format+", 4 rows, ")
+			assert.Regexp(t, `(?m)^NAME +TYPE +SHAPE +NULLS +CHUNKS +CODECS +STORED +RAW +RATIO$`, table)
+			for _, w := range want {
+				assert.Contains(t, table, "\n"+w.Name+" ")
+				assert.Contains(t, table, w.Type)
+			}
+			assert.Len(t, lines(table), 3+len(want))
+		})
+	}
+}
+
+func TestInspectReadsStandardInput(t *testing.T) {
+	c := command(t, "inspect", "-")
+	c.Stdin = bytes.NewReader(stream(t, weather()))
+	out, err := c.Output()
+	require.NoError(t, err)
+	assert.Contains(t, string(out), "-: Arrow IPC stream, 4 rows")
+}
+
+func TestInspectRefuses(t *testing.T) {
+	empty := t.TempDir()
+	whole := stream(t, weather())
+	broken := place(t)
+	require.NoError(t, os.Mkdir(broken, 0o777))
+	require.NoError(t, os.WriteFile(filepath.Join(broken, "zarr.json"), []byte("{"), 0o666))
+	for path, want := range map[string]string{
+		empty:                                empty + ": no zarr.json, expected a Zarr v3 hierarchy, or an Arrow or Parquet file",
+		broken:                               broken + ": ",
+		filepath.Join(empty, "missing"):      "no such file or directory",
+		inputFile(t, []byte("a,b\n")):        "is neither an Arrow IPC file or stream nor a Parquet file",
+		inputFile(t, nil):                    "is empty",
+		inputFile(t, whole[:len(whole)-100]): "record batch 0",
+	} {
+		for _, flag := range []string{"--json=false", "--json"} {
+			e := arrow2zarr(t, "inspect", path, flag)
+			assert.Equal(t, exitInput, e.code, want)
+			assert.Contains(t, e.stderr, want)
+			assert.Empty(t, e.stdout)
+		}
+	}
+}
