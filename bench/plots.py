@@ -29,6 +29,10 @@ def newest() -> dict[tuple[str, str], dict]:
     return results
 
 
+def number(value: float) -> str:
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
+
+
 def draw(path: Path, topic: str, result: dict) -> None:
     records = [r for r in result["records"] if "peer" in r or "limit" in r]
     if not records:
@@ -38,11 +42,11 @@ def draw(path: Path, topic: str, result: dict) -> None:
     for row, r in enumerate(records):
         note = f"{r['ratio']:.1f}x" if "peer" in r else f"{r['share']:.0%} of the limit"
         axes.barh(row - 0.19, r["value"], 0.36, color=OURS)
-        axes.text(r["value"], row - 0.19, f" {r['value']:.3g} {r['unit']}, {note}", va="center")
+        axes.text(r["value"], row - 0.19, f" {number(r['value'])} {r['unit']}, {note}", va="center")
         longest = max(longest, r["value"])
         if "peer" in r:
             axes.barh(row + 0.19, r["peer_value"], 0.36, color=THEIRS)
-            axes.text(r["peer_value"], row + 0.19, f" {r['peer_value']:.3g}, {r['peer']}", va="center", color="#555555")
+            axes.text(r["peer_value"], row + 0.19, f" {number(r['peer_value'])}, {r['peer']}", va="center", color="#555555")
             longest = max(longest, r["peer_value"])
     axes.set_yticks(range(len(records)), [r["name"] for r in records])
     axes.invert_yaxis()

@@ -1,7 +1,8 @@
 """Measures Quiver on a GPU beside CuPy and the limits of the hardware, in one
-run, and writes a result file.
+run, and writes result files.
 
-Usage: measure.py --tests FILE --results FOLDER, run by run.sh.
+Usage: measure.py --tests FILE --results FOLDER, run by run.sh. Writes the topics
+kernels and convert.
 
 bits-unpack: BenchmarkUnpackBits of package ndview, whose MB/s count the bytes
 read plus written, against cupy.unpackbits, as a share of the device's own copy;
@@ -62,7 +63,8 @@ def kernel_records(cupy: dict[str, float]) -> list[dict]:
     for name, rate in rates.items():
         peer = {}
         if name.startswith("UnpackBits"):
-            peer = {"peer": f"cupy.unpackbits(bitorder={order!r})", "peer_value": cupy[f"unpackbits_{order}"]}
+            peer = {"peer": f"cupy.unpackbits(bitorder={order!r})", "peer_value": cupy[f"unpackbits_{order}"],
+                    "peer_in_arrow_order": round(cupy["unpackbits_little"], 1)}  # fmt: skip
         found.append(
             record.record(
                 NAMES.get(name) or re.sub(r"[^a-z0-9]+", "-", re.sub("(?<=[a-z])(?=[A-Z])", "-", name).lower()),
@@ -140,22 +142,18 @@ def main() -> int:
         tests = json.loads(options.tests.read_text())
     cupy = cupy_peers.measure()
     print(json.dumps(cupy, indent=2))
-    records = [
-        record.record("cupy-unpackbits-little", "GB/s", cupy["unpackbits_little"], "bench/gpu/cupy_peers.py",
-                      limit="copy on the device", limit_value=cupy["device_copy"]),
-    ]  # fmt: skip
-    faults = []
-    for part in (kernel_records, convert_records):
-        try:
-            records += part(cupy)
-        except Exception as e:  # the other part is still worth its time on the machine
-            faults.append(e)
-            print(f"{part.__name__}: {e}", file=sys.stderr)
     commit = (GPU / "commit").read_text().strip()
     machine = record.machine("gpu", versions(), commit)
     machine["name"] = re.sub(r"[^a-z0-9]+", "-", machine["gpu"].lower().removeprefix("nvidia ")) or "gpu"
-    path = record.write(options.results, "gpu", machine, tests, records)
-    print(path.read_text())
+    faults = 0
+    for topic, measure in {"kernels": kernel_records, "convert": convert_records}.items():
+        try:
+            records = measure(cupy)
+        except Exception as e:  # the other topic is still worth its time on the machine
+            print(f"{topic}: {e}", file=sys.stderr)
+            faults += 1
+            continue
+        print(record.write(options.results, topic, machine, tests, records).read_text())
     return 1 if faults else 0
 
 

@@ -4,8 +4,8 @@
 #
 # Usage, in the root of the working tree: OUT=folder .gpu/run.sh [tests] [bench]
 #
-# OUT gets tests.log, the result file that belongs into bench/results, and
-# bench.log. Exits 1 when a test failed or a benchmark did not run.
+# OUT gets tests.log, bench.log and the result files that belong into
+# bench/results. Exits 1 when a test failed or a benchmark did not run.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 root=$PWD
