@@ -46,7 +46,7 @@ func inChild(tb testing.TB, task, input, output string) outcome {
 	ctx, cancel := context.WithTimeout(tb.Context(), 20*time.Second)
 	defer cancel()
 	child := exec.CommandContext(ctx, os.Args[0], input, output)
-	child.Env = append(os.Environ(), childTask+"="+task)
+	child.Env = append(os.Environ(), childTask+"="+task, "GORACE=atexit_sleep_ms=0")
 	var stdout, stderr bytes.Buffer
 	child.Stdout, child.Stderr = &stdout, &stderr
 	err := child.Run()

@@ -5,8 +5,10 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"strings"
 	"testing"
 
+	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
@@ -47,7 +49,7 @@ func convertToSmallDisk(input, dir string) outcome {
 }
 
 func manyNumbers(t *testing.T) string {
-	return inputFile(t, sampleTable(1, []int{20_000}, 0).choose(4).file(t))
+	return inputFile(t, single("c", sample(newRand(1), arrow.PrimitiveTypes.Int64, 100_000, 0)).file(t))
 }
 
 func TestFilesThatCannotGrow(t *testing.T) {
@@ -64,7 +66,7 @@ func TestFullDisks(t *testing.T) {
 		t.Skip("only root mounts a small disk")
 	}
 	o := inChild(t, "small disk", manyNumbers(t), t.TempDir())
-	if o.Part == 0 && o.Message == "" && o.Wrong != "" {
+	if strings.HasPrefix(o.Wrong, "no mount") {
 		t.Skip(o.Wrong)
 	}
 	require.Empty(t, o.Wrong)

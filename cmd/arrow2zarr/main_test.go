@@ -64,7 +64,7 @@ func succeed(t *testing.T, args ...string) ending {
 func command(t *testing.T, args ...string) *exec.Cmd {
 	t.Helper()
 	c := exec.Command(os.Args[0], args...)
-	c.Env = append(os.Environ(), asCommand+"=yes")
+	c.Env = append(os.Environ(), asCommand+"=yes", "GORACE=atexit_sleep_ms=0")
 	return c
 }
 

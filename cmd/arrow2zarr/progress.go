@@ -21,6 +21,8 @@ func showProgress(w io.Writer, p *arrowzarr.Progress) (stop func()) {
 		progressbar.OptionSetPredictTime(true),
 		progressbar.OptionFullWidth(),
 		progressbar.OptionClearOnFinish(),
+		// Its own drawing between ours looks at the bar without a lock.
+		progressbar.OptionSetSpinnerChangeInterval(0),
 		progressbar.OptionThrottle(50*time.Millisecond))
 	done, stopped := make(chan struct{}), make(chan struct{})
 	go func() {
