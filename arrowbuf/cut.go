@@ -79,7 +79,7 @@ func (c *cutter) layout(out *cut, s span, dtype arrow.DataType) error {
 			return fmt.Errorf("dictionary: %w", err)
 		}
 		out.dictionary = &values
-		return out.add(c.fixed(s, 1, t.Bytes()))
+		return out.add(c.fixed(s, t.Bytes()))
 	case *arrow.FixedSizeListType:
 		return c.fixedSizeList(out, s, int(t.Len()))
 	case arrow.BinaryViewDataType:
@@ -89,7 +89,7 @@ func (c *cutter) layout(out *cut, s span, dtype arrow.DataType) error {
 	case *arrow.LargeStringType, *arrow.LargeBinaryType:
 		return c.variable(out, s, 8)
 	case arrow.FixedWidthDataType:
-		return out.add(c.fixed(s, 1, t.Bytes()))
+		return out.add(c.fixed(s, t.Bytes()))
 	default:
 		return fmt.Errorf("a device does not take arrays of type %s yet: %w", dtype, arrow.ErrNotImplemented)
 	}
@@ -100,12 +100,12 @@ func (c *cutter) bits(s span, i int) (int, error) {
 	return c.bytes(s, i, from, to, 1)
 }
 
-// fixed cuts elements of width bytes each.
-func (c *cutter) fixed(s span, i, width int) (int, error) {
+// fixed cuts the values, width bytes each, of the second buffer.
+func (c *cutter) fixed(s span, width int) (int, error) {
 	if width > 0 && s.first+s.length > math.MaxInt/width {
 		return 0, fmt.Errorf("%d elements of %d bytes: %w", s.first+s.length, width, arrow.ErrInvalid)
 	}
-	return c.bytes(s, i, s.first*width, (s.first+s.length)*width, naturalAlign(width))
+	return c.bytes(s, 1, s.first*width, (s.first+s.length)*width, naturalAlign(width))
 }
 
 func (c *cutter) bytes(s span, i, from, to, align int) (int, error) {
@@ -135,7 +135,7 @@ func (c *cutter) variable(out *cut, s span, width int) error {
 		return nil
 	}
 	s.length++
-	part, err := c.fixed(s, 1, width)
+	part, err := c.fixed(s, width)
 	if err != nil {
 		return fmt.Errorf("offsets: %w", err)
 	}
@@ -164,7 +164,7 @@ func (c *cutter) variable(out *cut, s span, width int) error {
 // views cuts 16-byte views; the buffers that they point into stay whole, since
 // any view may point anywhere.
 func (c *cutter) views(out *cut, s span) error {
-	if err := out.add(c.fixed(s, 1, arrow.ViewHeaderSizeBytes)); err != nil {
+	if err := out.add(c.fixed(s, arrow.ViewHeaderSizeBytes)); err != nil {
 		return err
 	}
 	for _, b := range s.data.Buffers()[min(2, len(s.data.Buffers())):] {

@@ -104,7 +104,7 @@ func (a *Array) variadic(i uint32) *memory.Buffer {
 // firstBytes reads the value, width bytes wide, of the first element.
 func (a *Array) firstBytes(width int) ([]byte, error) {
 	var c cutter
-	at, err := c.fixed(span{data: a.data, first: a.data.Offset(), length: 1}, 1, width)
+	at, err := c.fixed(span{data: a.data, first: a.data.Offset(), length: 1}, width)
 	if err != nil {
 		return nil, err
 	}

@@ -23,6 +23,8 @@ func useMemoryForFiles() {
 	const shared = "/dev/shm"
 	var fs unix.Statfs_t
 	if os.Getenv("TMPDIR") == "" && unix.Statfs(shared, &fs) == nil && fs.Bavail*uint64(fs.Bsize) > 1<<30 {
-		os.Setenv("TMPDIR", shared)
+		if err := os.Setenv("TMPDIR", shared); err != nil {
+			panic(err)
+		}
 	}
 }

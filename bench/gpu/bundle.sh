@@ -28,4 +28,6 @@ echo "$commit" >.gpu/commit
 # bundle a tenth of their size.
 tar -C .gpu -cf - arrow2zarr tests | xz -T1 --lzma2=preset=1,dict=128MiB >.gpu/bundle.tar.xz
 rm -r .gpu/arrow2zarr .gpu/tests
+# The real files that tests read beside the project.
+[ ! -d ../shared/data ] || tar -C .. -cf - shared/data | xz -T1 -1 >.gpu/shared.tar.xz
 echo ".gpu: $(du -sh .gpu | cut -f1)"

@@ -24,6 +24,7 @@ import tempfile
 from pathlib import Path
 
 import cupy_peers
+import numpy as np
 import pyarrow as pa
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
@@ -78,12 +79,17 @@ def kernel_records(cupy: dict[str, float]) -> list[dict]:
 
 
 def lengthen(path: Path, times: int) -> Path:
-    """The same batches over and over."""
+    """The same batches over and over, and two columns that need kernels: one of
+    booleans, one with nulls."""
     longer = path.with_stem(f"{path.stem}-{times}-times")
-    with pa.ipc.open_file(pa.memory_map(str(path))) as source, pa.ipc.new_file(str(longer), source.schema) as sink:
-        for _ in range(times):
-            for i in range(source.num_record_batches):
-                sink.write_batch(source.get_batch(i))
+    rng = np.random.default_rng(7)
+    flags = pa.array(rng.random(gen.BATCH) < 0.5)
+    depths = pa.array(rng.random(gen.BATCH).astype(np.float32), mask=rng.random(gen.BATCH) < 0.1)
+    with pa.ipc.open_file(pa.memory_map(str(path))) as source:
+        schema = source.schema.append(pa.field("flag", pa.bool_())).append(pa.field("depth", pa.float32()))
+        with pa.ipc.new_file(str(longer), schema) as sink:
+            for i in list(range(source.num_record_batches)) * times:
+                sink.write_batch(pa.record_batch([*source.get_batch(i).columns, flags, depths], schema))
     return longer
 
 
@@ -96,7 +102,9 @@ def convert_records(cupy: dict[str, float]) -> list[dict]:
         source = lengthen(folder / "stations.arrow", TIMES)
         best: dict[str, float] = {}
         wall = 0.0
-        flags = ["--device", "cuda", "--codec", "none", "--chunk-rows", str(gen.BATCH), "--json", "--no-progress"]
+        # Half of the cores encode: the others read, and drive the device.
+        jobs = str(max(1, len(os.sched_getaffinity(0)) // 2))
+        flags = ["--device", "cuda", "--codec", "none", "--chunk-rows", str(gen.BATCH), "--jobs", jobs, "--json", "--no-progress"]
         for _ in range(ROUNDS):
             output = folder / "out.zarr"
             shutil.rmtree(output, ignore_errors=True)

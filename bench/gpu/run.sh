@@ -14,6 +14,9 @@ what=${*:-tests bench}
 mkdir -p "$OUT"
 failed=0
 python3 -c 'import tarfile; tarfile.open(".gpu/bundle.tar.xz").extractall(".gpu", filter="data")' || exit 1
+if [ -e .gpu/shared.tar.xz ] && [ ! -e ../shared ]; then
+	python3 -c 'import tarfile; tarfile.open(".gpu/shared.tar.xz").extractall("..", filter="data")' || exit 1
+fi
 
 if [[ " $what " == *" tests "* ]]; then
 	: >"$OUT/tests.log"

@@ -50,7 +50,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		SilenceUsage:  true,
 	}
 	root.AddCommand(newConvertCommand(), newInspectCommand())
-	root.SetArgs(args)
+	root.SetArgs(append([]string{}, args...)) // cobra takes nil for "those of the process"
 	root.SetOut(stdout)
 	root.SetErr(stderr)
 	err := root.ExecuteContext(ctx)

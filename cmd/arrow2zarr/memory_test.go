@@ -1,0 +1,166 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/apache/arrow-go/v18/arrow/array"
+	"github.com/apache/arrow-go/v18/arrow/ipc"
+	"github.com/apache/arrow-go/v18/arrow/memory"
+	"github.com/apache/arrow-go/v18/parquet"
+	"github.com/apache/arrow-go/v18/parquet/pqarrow"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/quiver-gpu/quiver/arrowzarr"
+)
+
+// numbers is a batch of two columns of 8-byte numbers and one of text, 24 bytes
+// a row. They compress well: what is written is not what these tests are about.
+func numbers(rows int) arrow.RecordBatch {
+	schema := arrow.NewSchema([]arrow.Field{
+		{Name: "id", Type: arrow.PrimitiveTypes.Int64},
+		{Name: "value", Type: arrow.PrimitiveTypes.Float64, Nullable: true},
+		{Name: "name", Type: arrow.BinaryTypes.String},
+	}, nil)
+	b := array.NewRecordBuilder(memory.DefaultAllocator, schema)
+	b.Reserve(rows)
+	ids, values, names := b.Field(0).(*array.Int64Builder), b.Field(1).(*array.Float64Builder), b.Field(2).(*array.StringBuilder)
+	names.ReserveData(4 * rows)
+	for i := range rows {
+		ids.Append(int64(i % 1000))
+		names.Append("name")
+		if i%10 == 0 {
+			values.AppendNull()
+		} else {
+			values.Append(float64(i % 100))
+		}
+	}
+	return b.NewRecordBatch()
+}
+
+// Whatever comes, and however large its pieces are, memory stays under
+// --max-memory. All inputs are several times as large.
+func TestMemoryStaysUnderItsLimit(t *testing.T) {
+	if raceDetector {
+		t.Skip("the race detector multiplies the memory that a program takes")
+	}
+	const limit = 64 << 20
+	pieces := func(w io.Writer, rows, times int, open func(io.Writer, *arrow.Schema) (batchWriter, error)) error {
+		batch := numbers(rows)
+		out, err := open(w, batch.Schema())
+		if err != nil {
+			return err
+		}
+		for range times {
+			if err := out.Write(batch); err != nil {
+				return err
+			}
+		}
+		return out.Close()
+	}
+	tests := []struct {
+		name        string
+		rows, times int
+		open        func(io.Writer, *arrow.Schema) (batchWriter, error)
+		piped       bool
+		flags       []string
+	}{
+		{"stream", 200_000, 64, asStream, true, nil},
+		{"stream of large batches", 800_000, 16, asStream, true, nil},
+		{"stream of small batches", 5_000, 2000, asStream, true, nil},
+		{"stream to shards", 200_000, 64, asStream, true, []string{"--chunk-rows", "50000", "--shard-rows", "1000000"}},
+		{"stream without compression", 200_000, 64, asStream, true, []string{"--codec", "none"}},
+		{"compressed stream", 200_000, 64, asZstdStream, true, nil},
+		{"file", 200_000, 64, asFile, false, nil},
+		{"file of one batch", 12_800_000, 1, asFile, false, nil},
+		{"compressed file", 200_000, 64, asZstdFile, false, nil},
+		{"Parquet file", 1_000_000, 12, asParquet, false, nil},
+		{"Parquet file of one row group", 12_000_000, 1, asParquet, false, nil},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			output := place(t)
+			used := filepath.Join(t.TempDir(), "status")
+			input := "-"
+			if !test.piped {
+				input = filepath.Join(t.TempDir(), "input")
+				file, err := os.Create(input)
+				require.NoError(t, err)
+				require.NoError(t, pieces(struct{ io.Writer }{file}, test.rows, test.times, test.open))
+				require.NoError(t, file.Close())
+			}
+			args := append([]string{"convert", input, output, "--device", "cpu", "--json", "--max-memory", fmt.Sprint(limit)}, test.flags...)
+			c := command(t, args...)
+			c.Env = append(c.Env, asCommand+"="+used)
+			var stdout, stderr strings.Builder
+			c.Stdout, c.Stderr = &stdout, &stderr
+			if test.piped {
+				stdin, err := c.StdinPipe()
+				require.NoError(t, err)
+				require.NoError(t, c.Start())
+				assert.NoError(t, pieces(stdin, test.rows, test.times, test.open))
+				_ = stdin.Close()
+			} else {
+				require.NoError(t, c.Start())
+			}
+			require.NoError(t, c.Wait(), stderr.String())
+			var report arrowzarr.Report
+			require.NoError(t, json.Unmarshal([]byte(stdout.String()), &report))
+			assert.Equal(t, int64(test.rows*test.times), report.Rows)
+			assert.Greater(t, report.RawBytes, int64(3*limit))
+			peak := peakRSS(t, used)
+			t.Logf("peak %d MiB of %d, chunks of %d rows", peak>>20, limit>>20, report.ChunkRows)
+			assert.Less(t, peak, int64(limit))
+		})
+	}
+}
+
+type batchWriter interface {
+	Write(arrow.RecordBatch) error
+	Close() error
+}
+
+func asStream(w io.Writer, s *arrow.Schema) (batchWriter, error) {
+	return ipc.NewWriter(w, ipc.WithSchema(s)), nil
+}
+
+func asZstdStream(w io.Writer, s *arrow.Schema) (batchWriter, error) {
+	return ipc.NewWriter(w, ipc.WithSchema(s), ipc.WithZstd()), nil
+}
+
+func asFile(w io.Writer, s *arrow.Schema) (batchWriter, error) {
+	return ipc.NewFileWriter(w, ipc.WithSchema(s))
+}
+
+func asZstdFile(w io.Writer, s *arrow.Schema) (batchWriter, error) {
+	return ipc.NewFileWriter(w, ipc.WithSchema(s), ipc.WithZstd())
+}
+
+func asParquet(w io.Writer, s *arrow.Schema) (batchWriter, error) {
+	properties := parquet.NewWriterProperties(parquet.WithDictionaryDefault(false), parquet.WithMaxRowGroupLength(1<<40))
+	return pqarrow.NewFileWriter(s, w, properties, pqarrow.DefaultWriterProps())
+}
+
+// peakRSS is the most memory that a process had at a time, as it wrote of itself
+// before it ended. (What wait4 says of a child counts its parent's memory too,
+// from before the exec.)
+func peakRSS(t *testing.T, path string) int64 {
+	t.Helper()
+	status, err := os.ReadFile(path)
+	require.NoError(t, err)
+	for line := range strings.Lines(string(status)) {
+		var kib int64
+		if _, err := fmt.Sscanf(line, "VmHWM: %d kB", &kib); err == nil {
+			return kib << 10
+		}
+	}
+	require.Fail(t, "no VmHWM", string(status))
+	return 0
+}

@@ -1,0 +1,6 @@
+//go:build race
+
+package main
+
+// raceDetector multiplies the memory that a program takes.
+const raceDetector = true
