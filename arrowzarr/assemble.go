@@ -27,8 +27,6 @@ type chunk struct {
 	mask *ndview.NDBuffer
 	// elementMask has the shape of values; nil where no element is missing.
 	elementMask *ndview.NDBuffer
-	// spans is the host memory that values shows in place.
-	spans [][]byte
 }
 
 func (c *chunk) release() {
@@ -83,9 +81,6 @@ func (a *assembler) assembleFixed(l fixedLayout, parts []part, rows int64) (_ *c
 			return nil, err
 		}
 		out.values = view
-		if host, ok := view.HostBytes(); ok {
-			out.spans = [][]byte{host}
-		}
 		return out, nil
 	}
 	whole, err := ndview.Empty(a.device, l.dtype, append([]int64{rows}, l.row...)...)

@@ -17,11 +17,11 @@ func (c *conversion) do(ctx context.Context, j job) error {
 			c.progress.rows.Add(j.rows.rows)
 		}
 	}()
-	w := c.writers[j.column]
+	w, parts := c.writers[j.column], j.rows.parts(j.column)
 	var made *chunk
 	err := protect(func() (err error) {
 		a := assembler{device: c.deviceOf(w.plan), kernels: &c.stages.kernels}
-		made, err = a.assemble(w.plan, j.rows.parts(j.column), j.rows.rows)
+		made, err = a.assemble(w.plan, parts, j.rows.rows)
 		return err
 	})
 	if err != nil {
@@ -33,8 +33,10 @@ func (c *conversion) do(ctx context.Context, j job) error {
 	if err != nil {
 		return failedf(partOf(err, PartOutput), "column %q: %w", w.plan.name, err)
 	}
-	for _, span := range made.spans {
-		c.src.drop(span)
+	for _, p := range parts {
+		for _, span := range p.spans() {
+			c.src.drop(span)
+		}
 	}
 	c.progress.raw.Add(rawBytes(made))
 	return nil

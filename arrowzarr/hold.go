@@ -13,6 +13,7 @@ type hold struct {
 	rows    int64
 	bytes   int64 // host memory that --max-memory counts
 	refs    atomic.Int64
+	drop    func(span []byte) // says that memory will hardly be read again
 	free    func()
 }
 
@@ -21,6 +22,7 @@ func (h *hold) release() {
 		return
 	}
 	for _, c := range h.columns {
+		eachSpan(c.Data(), h.drop)
 		c.Release()
 	}
 	h.free()

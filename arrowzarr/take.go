@@ -31,7 +31,7 @@ func (c *conversion) take(r result) error {
 
 // hold keeps a batch, with those columns on the device that go there.
 func (c *conversion) hold(l loan) (*hold, error) {
-	h := &hold{rows: l.batch.NumRows(), bytes: l.bytes, free: func() { c.memory.give(l.bytes) }}
+	h := &hold{rows: l.batch.NumRows(), bytes: l.bytes, drop: c.src.drop, free: func() { c.memory.give(l.bytes) }}
 	h.refs.Store(1)
 	var err error
 	if h.recodes, err = c.recodes(l.batch); err == nil {

@@ -15,9 +15,9 @@ import (
 // rows are all there is shown in place.
 func assembleText(parts []part, rows int64) (*chunk, error) {
 	if len(parts) == 1 && parts[0].values.NullN() == 0 {
-		values, spans, err := textInPlace(parts[0])
+		values, err := textInPlace(parts[0])
 		if err != nil || values != nil {
-			return &chunk{values: values, spans: spans}, err
+			return &chunk{values: values}, err
 		}
 	}
 	out := &chunk{}
@@ -56,11 +56,11 @@ func assembleText(parts []part, rows int64) (*chunk, error) {
 
 // textInPlace shows a part's own offsets and bytes; nil for the types that have
 // none (views). A wrong offset is an error.
-func textInPlace(p part) (element.Values, [][]byte, error) {
+func textInPlace(p part) (element.Values, error) {
 	data := p.values.Data()
 	buffers := data.Buffers()
 	if len(buffers) < 3 || buffers[1] == nil || p.rows() == 0 {
-		return nil, nil, nil
+		return nil, nil
 	}
 	var bytes []byte
 	if buffers[2] != nil {
@@ -73,21 +73,18 @@ func textInPlace(p part) (element.Values, [][]byte, error) {
 	case *arrow.LargeStringType, *arrow.LargeBinaryType:
 		return show(arrow.Int64Traits.CastFromBytes(buffers[1].Bytes()), bytes, from, to)
 	}
-	return nil, nil, nil
+	return nil, nil
 }
 
-func show[O element.Offset](offsets []O, bytes []byte, from, to int64) (element.Values, [][]byte, error) {
+func show[O element.Offset](offsets []O, bytes []byte, from, to int64) (element.Values, error) {
 	if to > int64(len(offsets)) {
-		return nil, nil, fmt.Errorf("%d offsets, expected at least %d", len(offsets), to)
+		return nil, fmt.Errorf("%d offsets, expected at least %d", len(offsets), to)
 	}
-	offsets = offsets[from:to]
-	values, err := element.NewVLen(offsets, bytes, int64(len(offsets))-1)
+	values, err := element.NewVLen(offsets[from:to], bytes, to-from-1)
 	if err != nil {
-		return nil, nil, err
+		return nil, err // and not a Values that holds a nil
 	}
-	first, last := offsets[0], offsets[len(offsets)-1]
-	raw := unsafe.Slice((*byte)(unsafe.Pointer(&offsets[0])), len(offsets)*int(unsafe.Sizeof(offsets[0])))
-	return values, [][]byte{raw, bytes[first:last]}, nil
+	return values, nil
 }
 
 // textReader returns a function that gives the bytes of value i.
