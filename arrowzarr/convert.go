@@ -119,7 +119,7 @@ func (c *conversion) open(input string) (err error) {
 	}
 	if c.options.Device.Type() == arrowbuf.DeviceCPU {
 		r.mapped = true
-		r.mem = newRecycler(r.mem, c.options.MaxMemory/4)
+		r.mem = newRecycler(r.mem, c.options.MaxMemory/8)
 	}
 	if c.src, err = openSource(input, r); err != nil {
 		return failed(c.host.part(err), err)
@@ -205,8 +205,11 @@ func (c *conversion) send(ctx context.Context, jobs chan<- job, atEnd bool) erro
 	if err := c.beginArrays(atEnd); err != nil {
 		return err
 	}
-	chunk := c.cutter.cut(c.grid.chunkRows, len(c.columns))
+	chunk := c.cutter.cut(c.rowsAtOnce(), len(c.columns))
 	c.memory.wait(c.cutter.bytes)
+	if len(c.columns) == 0 {
+		chunk.done()
+	}
 	for i := range c.columns {
 		select {
 		case jobs <- job{column: i, rows: chunk}:

@@ -1,6 +1,8 @@
 package arrowzarr_test
 
 import (
+	"encoding/json"
+	"fmt"
 	"testing"
 
 	"github.com/apache/arrow-go/v18/arrow"
@@ -43,6 +45,27 @@ func TestNothingIsStoredOfNothing(t *testing.T) {
 		requireOnly(t, output+"/null/values", "zarr.json")
 		requireOnly(t, output+"/null/mask", "zarr.json")
 		requireOnly(t, output+"/zeros", "zarr.json")
+	}
+}
+
+// Rows that take no room can be very many.
+func TestManyRowsOfNothing(t *testing.T) {
+	const many = 1 << 62
+	nothing := arrow.NewSchema(nil, nil)
+	for name, input := range map[string]table{
+		"no columns":   {schema: nothing, batches: []arrow.RecordBatch{array.NewRecordBatch(nothing, nil, many)}},
+		"null columns": single("null", array.NewNull(many)),
+	} {
+		t.Run(name, func(t *testing.T) {
+			for _, options := range []arrowzarr.Options{{}, {ChunkRows: 7, ShardRows: 21}} {
+				output, report := convert(t, input.stream(t), options)
+				assert.Equal(t, int64(many), report.Rows)
+				assert.Equal(t, json.Number(fmt.Sprint(many)), openRoot(t, output).Metadata().Attributes["num_rows"])
+			}
+			input.batches = append(input.batches, input.batches[0], input.batches[0])
+			message := refuse(t, arrowzarr.PartInput, inputFile(t, input.stream(t)), arrowzarr.Options{})
+			assert.Contains(t, message, "more rows than can be counted")
+		})
 	}
 }
 

@@ -40,6 +40,17 @@ func (c *conversion) beginArrays(atEnd bool) error {
 	return nil
 }
 
+// rowsAtOnce is how many rows to cut off: those of a chunk, or, where no column
+// stores anything, all. A message of a few bytes can have 2^62 such rows.
+func (c *conversion) rowsAtOnce() int64 {
+	for _, plan := range c.columns {
+		if plan.form != formNull {
+			return c.grid.chunkRows
+		}
+	}
+	return c.cutter.rows
+}
+
 // building is where the arrays are built: a name that no column has.
 func (c *conversion) building() string {
 	name := ".building"

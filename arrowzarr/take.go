@@ -2,6 +2,7 @@ package arrowzarr
 
 import (
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/apache/arrow-go/v18/arrow"
@@ -16,6 +17,10 @@ func (c *conversion) take(r result) error {
 	if err := protect(func() error { return settleNulls(r.loan.batch) }); err != nil {
 		r.loan.batch.Release()
 		return failed(PartInput, err)
+	}
+	if so := c.cutter.taken + c.cutter.rows; r.loan.batch.NumRows() > math.MaxInt64-so {
+		r.loan.batch.Release()
+		return failedf(PartInput, "after %d rows: more rows than can be counted", so)
 	}
 	c.chooseChunkRows(r.loan.batch)
 	h, err := c.hold(r.loan)
