@@ -74,7 +74,7 @@ func (o Options) withDefaults() (Options, error) {
 }
 
 // minMemory is what a conversion needs to turn around in.
-const minMemory = 64 << 20
+const minMemory = 256 << 20
 
 // Codec is a compressor and its level.
 type Codec struct {

@@ -121,6 +121,9 @@ func (s *fileSource) next() (l loan, err error) {
 		}
 		l.batch = project(batch, s.chosen, s.fields)
 		l.bytes = batchBytes(l.batch, s.shows)
+		if l.bytes > 0 {
+			s.drop(s.mapped) // decompressing is done with what it read
+		}
 		return nil
 	})
 	if err != nil {

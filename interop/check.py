@@ -90,7 +90,7 @@ def variants(of: list[Case]) -> list[Case]:
     weather = by_name["testdata/weather.arrow"]
     large = ("--codec", "gzip", "--chunk-rows", "1000", "--shard-rows", "5000")
     found.append(Case(weather.path, weather.table, flags=large))
-    found.append(Case(weather.path, weather.table, flags=("--max-memory", "64MiB", "--jobs", "1")))
+    found.append(Case(weather.path, weather.table, flags=("--max-memory", "256MiB", "--jobs", "1")))
     for name in ("made/uneven.arrows", "testdata/weather.arrows"):
         found.append(Case(by_name[name].path, by_name[name].table, piped=True))
     return found

@@ -93,7 +93,7 @@ func TestFlagsReachTheConversion(t *testing.T) {
 		{[]string{"--codec", "none"}, []int64{4}, []string{"bytes"}},
 		{[]string{"--codec=gzip", "--chunk-rows=3"}, []int64{3}, []string{"bytes", "gzip"}},
 		{[]string{"--chunk-rows=1", "--shard-rows=2"}, []int64{2}, []string{"sharding_indexed"}},
-		{[]string{"--jobs=7", "--max-memory=200MB", "--columns=temp"}, []int64{4}, []string{"bytes", "zstd"}},
+		{[]string{"--jobs=7", "--max-memory=300MB", "--columns=temp"}, []int64{4}, []string{"bytes", "zstd"}},
 	} {
 		output := place(t)
 		succeed(t, append([]string{"convert", input, output}, test.flags...)...)
