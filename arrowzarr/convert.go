@@ -71,7 +71,10 @@ func Convert(ctx context.Context, input, outputPath string, options Options) (*R
 		err = out.publish()
 	}
 	if err != nil {
-		return nil, errors.Join(context.Cause(ctx), err, out.discard())
+		if ctx.Err() != nil {
+			err = context.Cause(ctx) // what failed, failed for that reason
+		}
+		return nil, errors.Join(err, out.discard())
 	}
 	return c.report(input, outputPath, time.Since(start)), nil
 }
