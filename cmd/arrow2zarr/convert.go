@@ -36,14 +36,14 @@ becomes a Zarr v3 group with one child a column. INPUT "-" is an Arrow IPC strea
 on standard input.
 
 OUTPUT appears only when it is whole.`,
-		Example: `  arrow2zarr convert flights.parquet flights.zarr
-  arrow2zarr convert flights.arrow flights.zarr --device cuda --codec none
-  arrow2zarr convert flights.arrow flights.zarr --columns dep_delay,arr_delay --overwrite
-  arrow2zarr convert big.arrow big.zarr --chunk-rows 65536 --shard-rows 4194304
-  producer | arrow2zarr convert - table.zarr --json` + "\n" + exitCodesHelp,
 		Args: cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error { return runConvert(cmd, f, args[0], args[1]) },
 	}
+	endHelp(cmd, `  arrow2zarr convert flights.parquet flights.zarr
+  arrow2zarr convert flights.arrow flights.zarr --device cuda --codec none
+  arrow2zarr convert flights.arrow flights.zarr --columns dep_delay,arr_delay --overwrite
+  arrow2zarr convert big.arrow big.zarr --chunk-rows 65536 --shard-rows 4194304
+  producer | arrow2zarr convert - table.zarr --json`)
 	flags := cmd.Flags()
 	flags.StringVar(&f.device, "device", "auto", "auto, cpu, cuda or cuda:N")
 	flags.StringVar(&f.codec, "codec", arrowzarr.DefaultCodec.String(), "none, zstd[:LEVEL] or gzip[:LEVEL]")

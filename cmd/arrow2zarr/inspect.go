@@ -21,8 +21,6 @@ func newInspectCommand() *cobra.Command {
 		Long: `Inspect prints the columns of an Arrow IPC file or stream or of a Parquet file, or
 the arrays of a Zarr v3 hierarchy: types, shapes, chunks, codecs, and how many
 bytes they take stored and raw. PATH "-" is an Arrow IPC stream on standard input.`,
-		Example: `  arrow2zarr inspect flights.parquet
-  arrow2zarr inspect flights.zarr --json` + "\n" + exitCodesHelp,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			found, err := arrowzarr.Inspect(cmd.Context(), args[0])
@@ -35,6 +33,8 @@ bytes they take stored and raw. PATH "-" is an Arrow IPC stream on standard inpu
 			return printContents(cmd.OutOrStdout(), found)
 		},
 	}
+	endHelp(cmd, `  arrow2zarr inspect flights.parquet
+  arrow2zarr inspect flights.zarr --json`)
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
 	return cmd
 }
