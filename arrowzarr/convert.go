@@ -135,6 +135,7 @@ func (c *conversion) open(input string) (err error) {
 		c.writers = append(c.writers, newColumnWriter(plan))
 	}
 	c.grid = rowGrid{chunkRows: c.options.ChunkRows, shardRows: c.options.ShardRows}
+	c.progress.rowsTotal.Store(c.src.rows())
 	return nil
 }
 

@@ -14,8 +14,8 @@ import (
 
 // libzstd is Zstandard's reference implementation, a library that nearly every
 // Linux has (its package managers need it). It is opened at run time, as the
-// CUDA driver is, so the build needs no C compiler; on numbers it compresses
-// about 1.7 times as fast as the pure Go one.
+// CUDA driver is, so the build needs no C compiler. It compresses faster than the
+// pure Go one, and has every level.
 type libzstd struct {
 	version string
 
