@@ -3,6 +3,7 @@ package arrowzarr
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"runtime/debug"
 	"time"
@@ -37,7 +38,7 @@ func (c *conversion) readAhead(ctx context.Context) *ahead {
 			}
 		}
 		if !errors.Is(err, io.EOF) {
-			err = failed(c.host.part(err), err)
+			err = failed(c.host.part(err), fmt.Errorf("%s: %w", c.input, err))
 		}
 		_ = a.put(ctx, result{err: err}) // a conversion that ended does not listen
 	}()

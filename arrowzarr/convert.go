@@ -45,7 +45,10 @@ func Convert(ctx context.Context, input, outputPath string, options Options) (*R
 	if err != nil {
 		return nil, err
 	}
-	c := &conversion{options: options, progress: options.Progress, memory: newBudget(options.MaxMemory / 2)}
+	c := &conversion{options: options, input: input, progress: options.Progress, memory: newBudget(options.MaxMemory / 2)}
+	if input == "-" {
+		c.input = "standard input"
+	}
 	if c.progress == nil {
 		c.progress = &Progress{}
 	}
@@ -96,6 +99,7 @@ func (c *conversion) report(input, outputPath string, took time.Duration) *Repor
 // conversion is the state of one Convert.
 type conversion struct {
 	options  Options
+	input    string // as errors name it
 	progress *Progress
 	src      source
 	columns  []*column
