@@ -142,7 +142,7 @@ func TestOperationsAreCompleteWhenTheyReturn(t *testing.T) {
 }
 
 func TestFailedCallsNameTheCallAndLeaveTheDeviceUsable(t *testing.T) {
-	for _, call := range []string{"cuMemcpyHtoDAsync", "cuMemcpyDtoHAsync", "cuMemcpyDtoDAsync", "cuMemsetD8Async", "cuStreamCreate", "cuStreamSynchronize", "cuCtxSetCurrent", "cuMemAlloc"} {
+	for _, call := range []string{"cuMemcpyHtoDAsync", "cuMemcpyDtoHAsync", "cuMemcpyDtoDAsync", "cuMemsetD8Async", "cuStreamCreateWithPriority", "cuStreamSynchronize", "cuCtxSetCurrent", "cuMemAlloc"} {
 		t.Run(call, func(t *testing.T) {
 			dev, fail := failing(t)
 			work := func() error {

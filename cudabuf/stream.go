@@ -31,7 +31,7 @@ func (d *Device) onStream(issue func(driver.Stream) error) error {
 	defer func() { d.streams <- s }()
 	return d.do(func() (err error) {
 		if s == 0 {
-			if s, err = d.api.StreamCreate(driver.StreamNonBlocking); err != nil {
+			if s, err = d.api.StreamCreateWithPriority(driver.StreamNonBlocking, 0); err != nil {
 				s = 0
 				return err
 			}

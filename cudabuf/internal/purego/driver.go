@@ -20,6 +20,7 @@ import (
 
 // Driver is an open libcuda.
 type Driver struct {
+	driver.Unimplemented
 	path  string
 	entry [symbolCount]uintptr
 }
@@ -120,9 +121,9 @@ func (d *Driver) MemHostAlloc(n int64, flags uint32) (uintptr, error) {
 
 func (d *Driver) MemFreeHost(p uintptr) error { return d.call(cuMemFreeHost, p) }
 
-func (d *Driver) StreamCreate(flags uint32) (driver.Stream, error) {
+func (d *Driver) StreamCreateWithPriority(flags uint32, priority int) (driver.Stream, error) {
 	var s driver.Stream
-	err := d.call(cuStreamCreate, uintptr(unsafe.Pointer(&s)), uintptr(flags))
+	err := d.call(cuStreamCreateWithPriority, uintptr(unsafe.Pointer(&s)), uintptr(flags), uintptr(priority))
 	return s, err
 }
 

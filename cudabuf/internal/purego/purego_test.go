@@ -111,8 +111,8 @@ func TestCallsPassTheirArguments(t *testing.T) {
 			return result(uintptr(handle), v, err)
 		}, []uintptr{out, 1 << 33, 1}},
 		{"cuMemFreeHost", func() error { return f.MemFreeHost(handle) }, []uintptr{handle}},
-		{"cuStreamCreate", func() error {
-			v, err := f.StreamCreate(driver.StreamNonBlocking)
+		{"cuStreamCreateWithPriority", func() error {
+			v, err := f.StreamCreateWithPriority(driver.StreamNonBlocking, 0)
 			return result(driver.Stream(handle), v, err)
 		}, []uintptr{out, 1}},
 		{"cuStreamDestroy_v2", func() error { return f.StreamDestroy(handle) }, []uintptr{handle}},

@@ -21,7 +21,7 @@ const (
 	cuMemFree
 	cuMemHostAlloc
 	cuMemFreeHost
-	cuStreamCreate
+	cuStreamCreateWithPriority
 	cuStreamDestroy
 	cuStreamSynchronize
 	cuMemcpyHtoDAsync
@@ -45,35 +45,35 @@ var symbols = [symbolCount]struct {
 	names    []string
 	optional bool
 }{
-	cuInit:                    {call: "cuInit"},
-	cuDriverGetVersion:        {call: "cuDriverGetVersion"},
-	cuDeviceGetCount:          {call: "cuDeviceGetCount"},
-	cuDeviceGet:               {call: "cuDeviceGet"},
-	cuDeviceGetName:           {call: "cuDeviceGetName"},
-	cuDeviceGetUuid:           {call: "cuDeviceGetUuid", names: []string{"cuDeviceGetUuid_v2", "cuDeviceGetUuid"}, optional: true},
-	cuDeviceGetAttribute:      {call: "cuDeviceGetAttribute"},
-	cuDeviceTotalMem:          {call: "cuDeviceTotalMem", names: []string{"cuDeviceTotalMem_v2"}},
-	cuDevicePrimaryCtxRetain:  {call: "cuDevicePrimaryCtxRetain"},
-	cuDevicePrimaryCtxRelease: {call: "cuDevicePrimaryCtxRelease", names: []string{"cuDevicePrimaryCtxRelease_v2", "cuDevicePrimaryCtxRelease"}},
-	cuCtxSetCurrent:           {call: "cuCtxSetCurrent"},
-	cuCtxSynchronize:          {call: "cuCtxSynchronize"},
-	cuMemGetInfo:              {call: "cuMemGetInfo", names: []string{"cuMemGetInfo_v2"}},
-	cuMemAlloc:                {call: "cuMemAlloc", names: []string{"cuMemAlloc_v2"}},
-	cuMemFree:                 {call: "cuMemFree", names: []string{"cuMemFree_v2"}},
-	cuMemHostAlloc:            {call: "cuMemHostAlloc"},
-	cuMemFreeHost:             {call: "cuMemFreeHost"},
-	cuStreamCreate:            {call: "cuStreamCreate"},
-	cuStreamDestroy:           {call: "cuStreamDestroy", names: []string{"cuStreamDestroy_v2"}},
-	cuStreamSynchronize:       {call: "cuStreamSynchronize"},
-	cuMemcpyHtoDAsync:         {call: "cuMemcpyHtoDAsync", names: []string{"cuMemcpyHtoDAsync_v2"}},
-	cuMemcpyDtoHAsync:         {call: "cuMemcpyDtoHAsync", names: []string{"cuMemcpyDtoHAsync_v2"}},
-	cuMemcpyDtoDAsync:         {call: "cuMemcpyDtoDAsync", names: []string{"cuMemcpyDtoDAsync_v2"}},
-	cuMemcpyPeerAsync:         {call: "cuMemcpyPeerAsync", optional: true},
-	cuMemsetD8Async:           {call: "cuMemsetD8Async"},
-	cuModuleLoadData:          {call: "cuModuleLoadData"},
-	cuModuleUnload:            {call: "cuModuleUnload"},
-	cuModuleGetFunction:       {call: "cuModuleGetFunction"},
-	cuLaunchKernel:            {call: "cuLaunchKernel"},
+	cuInit:                     {call: "cuInit"},
+	cuDriverGetVersion:         {call: "cuDriverGetVersion"},
+	cuDeviceGetCount:           {call: "cuDeviceGetCount"},
+	cuDeviceGet:                {call: "cuDeviceGet"},
+	cuDeviceGetName:            {call: "cuDeviceGetName"},
+	cuDeviceGetUuid:            {call: "cuDeviceGetUuid", names: []string{"cuDeviceGetUuid_v2", "cuDeviceGetUuid"}, optional: true},
+	cuDeviceGetAttribute:       {call: "cuDeviceGetAttribute"},
+	cuDeviceTotalMem:           {call: "cuDeviceTotalMem", names: []string{"cuDeviceTotalMem_v2"}},
+	cuDevicePrimaryCtxRetain:   {call: "cuDevicePrimaryCtxRetain"},
+	cuDevicePrimaryCtxRelease:  {call: "cuDevicePrimaryCtxRelease", names: []string{"cuDevicePrimaryCtxRelease_v2", "cuDevicePrimaryCtxRelease"}},
+	cuCtxSetCurrent:            {call: "cuCtxSetCurrent"},
+	cuCtxSynchronize:           {call: "cuCtxSynchronize"},
+	cuMemGetInfo:               {call: "cuMemGetInfo", names: []string{"cuMemGetInfo_v2"}},
+	cuMemAlloc:                 {call: "cuMemAlloc", names: []string{"cuMemAlloc_v2"}},
+	cuMemFree:                  {call: "cuMemFree", names: []string{"cuMemFree_v2"}},
+	cuMemHostAlloc:             {call: "cuMemHostAlloc"},
+	cuMemFreeHost:              {call: "cuMemFreeHost"},
+	cuStreamCreateWithPriority: {call: "cuStreamCreateWithPriority"},
+	cuStreamDestroy:            {call: "cuStreamDestroy", names: []string{"cuStreamDestroy_v2"}},
+	cuStreamSynchronize:        {call: "cuStreamSynchronize"},
+	cuMemcpyHtoDAsync:          {call: "cuMemcpyHtoDAsync", names: []string{"cuMemcpyHtoDAsync_v2"}},
+	cuMemcpyDtoHAsync:          {call: "cuMemcpyDtoHAsync", names: []string{"cuMemcpyDtoHAsync_v2"}},
+	cuMemcpyDtoDAsync:          {call: "cuMemcpyDtoDAsync", names: []string{"cuMemcpyDtoDAsync_v2"}},
+	cuMemcpyPeerAsync:          {call: "cuMemcpyPeerAsync", optional: true},
+	cuMemsetD8Async:            {call: "cuMemsetD8Async"},
+	cuModuleLoadData:           {call: "cuModuleLoadData"},
+	cuModuleUnload:             {call: "cuModuleUnload"},
+	cuModuleGetFunction:        {call: "cuModuleGetFunction"},
+	cuLaunchKernel:             {call: "cuLaunchKernel"},
 }
 
 // exports lists the names to look a symbol up by.

@@ -16,6 +16,7 @@ var handles atomic.Uintptr
 
 // Driver is a machine with soft devices.
 type Driver struct {
+	driver.Unimplemented
 	config  Config
 	devices []*device
 

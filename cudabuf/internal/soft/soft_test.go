@@ -75,7 +75,7 @@ func TestCallsNeedACurrentContextOnTheirThread(t *testing.T) {
 		"MemAlloc":          func() error { _, err := d.MemAlloc(1); return err },
 		"MemFree":           func() error { return d.MemFree(address) },
 		"MemHostAlloc":      func() error { _, err := d.MemHostAlloc(1, 1); return err },
-		"StreamCreate":      func() error { _, err := d.StreamCreate(1); return err },
+		"StreamCreate":      func() error { _, err := d.StreamCreateWithPriority(1, 0); return err },
 		"StreamSynchronize": func() error { return d.StreamSynchronize(0) },
 		"MemcpyHtoDAsync":   func() error { return d.MemcpyHtoDAsync(address, make([]byte, 1), 0) },
 		"ModuleLoadData":    func() error { _, err := d.ModuleLoadData([]byte("x"), nil); return err },
@@ -104,7 +104,7 @@ func TestCallsNeedACurrentContextOnTheirThread(t *testing.T) {
 
 func TestCopiesOfPinnedMemoryReadItWhenTheyRun(t *testing.T) {
 	d, _ := machine(t, Config{})
-	s := must[driver.Stream](t)(d.StreamCreate(driver.StreamNonBlocking))
+	s := must[driver.Stream](t)(d.StreamCreateWithPriority(driver.StreamNonBlocking, 0))
 	address := must[uintptr](t)(d.MemAlloc(512))
 	for _, tt := range []struct {
 		name string
@@ -125,7 +125,7 @@ func TestCopiesOfPinnedMemoryReadItWhenTheyRun(t *testing.T) {
 
 func TestCopiesToPinnedMemoryArriveWhenTheStreamIsDone(t *testing.T) {
 	d, _ := machine(t, Config{})
-	s := must[driver.Stream](t)(d.StreamCreate(driver.StreamNonBlocking))
+	s := must[driver.Stream](t)(d.StreamCreateWithPriority(driver.StreamNonBlocking, 0))
 	address := must[uintptr](t)(d.MemAlloc(512))
 	require.NoError(t, d.MemsetD8Async(address, 'x', 512, s))
 	require.NoError(t, d.StreamSynchronize(s))
@@ -141,8 +141,8 @@ func TestCopiesToPinnedMemoryArriveWhenTheStreamIsDone(t *testing.T) {
 
 func TestStreamsRunBesideEachOther(t *testing.T) {
 	d, _ := machine(t, Config{})
-	a := must[driver.Stream](t)(d.StreamCreate(driver.StreamNonBlocking))
-	b := must[driver.Stream](t)(d.StreamCreate(driver.StreamNonBlocking))
+	a := must[driver.Stream](t)(d.StreamCreateWithPriority(driver.StreamNonBlocking, 0))
+	b := must[driver.Stream](t)(d.StreamCreateWithPriority(driver.StreamNonBlocking, 0))
 	gate := make(chan struct{})
 	require.NoError(t, d.streams[a].issue("", func() error { <-gate; return nil }))
 	require.NoError(t, d.streams[b].issue("", func() error { close(gate); return nil }))
@@ -214,7 +214,7 @@ func TestNewMemoryIsNotZero(t *testing.T) {
 
 func TestFreeWaitsForTheDevice(t *testing.T) {
 	d, _ := machine(t, Config{})
-	s := must[driver.Stream](t)(d.StreamCreate(driver.StreamNonBlocking))
+	s := must[driver.Stream](t)(d.StreamCreateWithPriority(driver.StreamNonBlocking, 0))
 	address := must[uintptr](t)(d.MemAlloc(512))
 	var ran atomic.Bool
 	require.NoError(t, d.streams[s].issue("", func() error {

@@ -99,8 +99,8 @@ func (s *stream) close() {
 	}
 }
 
-func (d *Driver) StreamCreate(flags uint32) (driver.Stream, error) {
-	const call = "cuStreamCreate"
+func (d *Driver) StreamCreateWithPriority(flags uint32, _ int) (driver.Stream, error) {
+	const call = "cuStreamCreateWithPriority"
 	dev, err := d.current(call)
 	if err != nil {
 		return 0, err

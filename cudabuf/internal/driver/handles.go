@@ -1,0 +1,144 @@
+package driver
+
+// Handles of the driver's objects. Zero is none: no context, the null stream.
+type (
+	Device    int32
+	Context   uintptr
+	Stream    uintptr
+	Event     uintptr
+	Graph     uintptr
+	GraphExec uintptr
+	Module    uintptr
+	Function  uintptr
+	MemPool   uintptr
+	// Physical is a CUmemGenericAllocationHandle: memory without an address.
+	Physical uint64
+)
+
+// Identities that may leave the process.
+type (
+	// UUID tells a GPU apart from every other one.
+	UUID [16]byte
+	// IPCMemHandle names an allocation of another process.
+	IPCMemHandle [64]byte
+	// IPCEventHandle names an event of another process.
+	IPCEventHandle [64]byte
+	// PoolPointer names an allocation in an exported pool.
+	PoolPointer [64]byte
+)
+
+// PerThreadStream and LegacyStream are the two streams that every context has;
+// the null stream is LegacyStream in this module.
+const (
+	LegacyStream    Stream = 1 // CU_STREAM_LEGACY
+	PerThreadStream Stream = 2 // CU_STREAM_PER_THREAD
+)
+
+// Attribute is a CUdevice_attribute.
+type Attribute int32
+
+// The attributes that this module asks for.
+const (
+	MaxThreadsPerBlock           Attribute = 1
+	MaxBlockDimX                 Attribute = 2
+	MaxBlockDimY                 Attribute = 3
+	MaxBlockDimZ                 Attribute = 4
+	MaxGridDimX                  Attribute = 5
+	MaxGridDimY                  Attribute = 6
+	MaxGridDimZ                  Attribute = 7
+	MaxSharedMemoryPerBlock      Attribute = 8
+	WarpSize                     Attribute = 10
+	ClockRate                    Attribute = 13 // kHz
+	MultiprocessorCount          Attribute = 16
+	CanMapHostMemory             Attribute = 19
+	L2CacheSize                  Attribute = 38
+	MaxThreadsPerMultiprocessor  Attribute = 39
+	AsyncEngineCount             Attribute = 40
+	UnifiedAddressing            Attribute = 41
+	ComputeCapabilityMajor       Attribute = 75
+	ComputeCapabilityMinor       Attribute = 76
+	MaxSharedMemoryPerBlockOptin Attribute = 97
+	VirtualMemoryManagement      Attribute = 102
+	PosixFileDescriptorHandles   Attribute = 103
+	MemoryPoolsSupported         Attribute = 115
+	MemPoolHandleTypes           Attribute = 119
+	IPCEventSupported            Attribute = 125
+)
+
+// PointerAttribute is a CUpointer_attribute.
+type PointerAttribute int32
+
+// The attributes of an address that this module asks for.
+const (
+	PointerContext       PointerAttribute = 1
+	PointerMemoryType    PointerAttribute = 2 // MemoryTypeHost or MemoryTypeDevice
+	PointerDevicePointer PointerAttribute = 3
+	PointerHostPointer   PointerAttribute = 4
+	PointerDeviceOrdinal PointerAttribute = 9
+	PointerIsLegacyIPC   PointerAttribute = 13
+	PointerIsMapped      PointerAttribute = 12
+)
+
+// Values of PointerMemoryType.
+const (
+	MemoryTypeHost   = 1
+	MemoryTypeDevice = 2
+)
+
+// FunctionAttribute is a CUfunction_attribute.
+type FunctionAttribute int32
+
+// The attributes of a kernel that this module asks for or sets.
+const (
+	FuncMaxThreadsPerBlock    FunctionAttribute = 0
+	FuncSharedBytes           FunctionAttribute = 1 // static
+	FuncLocalBytes            FunctionAttribute = 3
+	FuncRegisters             FunctionAttribute = 4
+	FuncMaxDynamicSharedBytes FunctionAttribute = 8
+)
+
+// MemPoolAttribute is a CUmemPool_attribute.
+type MemPoolAttribute int32
+
+// The attributes of a pool that this module asks for or sets.
+const (
+	PoolReleaseThreshold MemPoolAttribute = 4
+	PoolReservedCurrent  MemPoolAttribute = 5
+	PoolReservedHigh     MemPoolAttribute = 6
+	PoolUsedCurrent      MemPoolAttribute = 7
+	PoolUsedHigh         MemPoolAttribute = 8
+)
+
+// CaptureMode is a CUstreamCaptureMode.
+type CaptureMode int32
+
+// CaptureThreadLocal forbids calls that spoil a capture on its own thread only;
+// CaptureRelaxed forbids none.
+const (
+	CaptureGlobal      CaptureMode = 0
+	CaptureThreadLocal CaptureMode = 1
+	CaptureRelaxed     CaptureMode = 2
+)
+
+// Flags, as cuda.h numbers them.
+const (
+	CtxSchedAuto         uint32 = 0
+	CtxSchedSpin         uint32 = 1
+	CtxSchedYield        uint32 = 2
+	CtxSchedBlockingSync uint32 = 4
+
+	HostAllocPortable      uint32 = 1
+	HostAllocDeviceMap     uint32 = 2
+	HostAllocWriteCombined uint32 = 4
+
+	HostRegisterPortable  uint32 = 1
+	HostRegisterDeviceMap uint32 = 2
+	HostRegisterReadOnly  uint32 = 8
+
+	StreamDefault     uint32 = 0
+	StreamNonBlocking uint32 = 1
+
+	EventBlockingSync  uint32 = 1
+	EventDisableTiming uint32 = 2
+	EventInterprocess  uint32 = 4
+)
