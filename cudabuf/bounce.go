@@ -12,6 +12,10 @@ const piece = 4 << 20
 
 // copyThroughHost copies src, on whatever device, to the bytes at pos.
 func (b *Buffer) copyThroughHost(src arrowbuf.Buffer, pos int64) (int64, error) {
+	if err := b.enterWriting(pos, src.Len()); err != nil {
+		return 0, err
+	}
+	defer b.Release()
 	host, free, err := b.dev.pinned.take(min(piece, src.Len()))
 	if err != nil {
 		return 0, err

@@ -1,6 +1,7 @@
 package cudabuf
 
 import (
+	"encoding/hex"
 	"fmt"
 	"io"
 	"sync/atomic"
@@ -9,57 +10,135 @@ import (
 	"github.com/quiver-gpu/quiver/arrowbuf"
 )
 
-// Buffer is a run of bytes in the memory of a GPU, an arrowbuf.Buffer. Each
-// operation is complete when it returns. A buffer of length 0 has address 0 and
-// costs no driver call.
+// Buffer is a run of bytes in the memory of a GPU, an arrowbuf.Buffer. A buffer
+// of length 0 has address 0 and costs no driver call.
+//
+// Each operation is complete when it returns, unless its name ends in Async:
+// those run in the order of a [Stream]. Both kinds wait for work on other
+// streams that uses the same memory, see Stream.
 //
 // After the last Release, operations answer arrowbuf.ErrReleased; Retain,
-// Release and Arrow, which have no error to answer, panic with it.
+// Release and Arrow, which have no error to answer, panic with it. The memory
+// goes to its next user when the streams that use it are done with it, so a
+// buffer may be released right after an Async operation.
 type Buffer struct {
-	dev     *Device
-	root    *Buffer // whose memory a slice shows, nil for the owner itself
-	address uintptr
-	length  int64
-	refs    atomic.Int64
+	dev      *Device
+	memory   *allocation // nil for a buffer of length 0
+	parent   *Buffer     // what a slice was cut from, nil for the owner itself
+	address  uintptr
+	length   int64
+	readOnly bool
+	refs     atomic.Int64
 }
 
 var _ arrowbuf.Buffer = (*Buffer)(nil)
 
-// newBuffer takes over the memory, or one reference to root.
-func newBuffer(dev *Device, root *Buffer, address uintptr, length int64) *Buffer {
-	b := &Buffer{dev: dev, root: root, address: address, length: length}
+// newBuffer takes over the memory.
+func newBuffer(dev *Device, memory *allocation, address uintptr, length int64) *Buffer {
+	b := &Buffer{dev: dev, memory: memory, address: address, length: length}
 	b.refs.Store(1)
 	return b
+}
+
+// FromArrow finds the Buffer whose memory an arrow buffer shows, the whole of
+// it or a slice. The caller owns one reference to it. Memory that is not a
+// GPU's is arrowbuf.ErrDevice.
+func FromArrow(b *memory.Buffer) (*Buffer, error) {
+	found, ok := arrowbuf.FromArrow(b)
+	if !ok {
+		return nil, fmt.Errorf("an arrow buffer of ordinary memory is not in GPU memory: %w", arrowbuf.ErrDevice)
+	}
+	if buffer, ok := found.(*Buffer); ok {
+		return buffer, nil
+	}
+	defer found.Release()
+	return nil, fmt.Errorf("an arrow buffer on %v is not in GPU memory: %w", found.Device(), arrowbuf.ErrDevice)
 }
 
 // Device is the *Device whose memory it is.
 func (b *Buffer) Device() arrowbuf.Device { return b.dev }
 
-// Address is the device address (CUdeviceptr) of the first byte.
+// Address is the device address (CUdeviceptr) of the first byte. What others do
+// with it is not ordered; see Wait.
 func (b *Buffer) Address() uintptr { return b.address }
 
 // Len is the length in bytes.
 func (b *Buffer) Len() int64 { return b.length }
 
+// Parent is the buffer that a slice was cut from, nil for one that owns its
+// memory. The caller owns no reference to it.
+func (b *Buffer) Parent() *Buffer { return b.parent }
+
+// Mutable tells whether the buffer may be written to: not those of ReadOnly,
+// nor their slices.
+func (b *Buffer) Mutable() bool { return !b.readOnly }
+
+// ReadOnly returns the same bytes as a buffer that refuses to be written to
+// (ErrReadOnly), and that a kernel only reads: launches on several streams that
+// share it do not wait for each other. The caller owns one reference to it.
+func (b *Buffer) ReadOnly() (*Buffer, error) {
+	s, err := b.slice(0, b.length)
+	if err == nil {
+		s.readOnly = true
+	}
+	return s, err
+}
+
 // Slice returns a part of the same memory, which stays until the part is
-// released too.
+// released too. The result is a *Buffer.
 func (b *Buffer) Slice(offset, length int64) (arrowbuf.Buffer, error) {
-	if err := b.hold(); err != nil {
+	s, err := b.slice(offset, length)
+	if err != nil {
 		return nil, err
+	}
+	return s, nil
+}
+
+// Clip is Slice for a length that may reach beyond the end: it is cut there.
+func (b *Buffer) Clip(offset, length int64) (*Buffer, error) {
+	if length < 0 {
+		return nil, fmt.Errorf("a slice of %d bytes: %w", length, arrowbuf.ErrOutOfRange)
+	}
+	return b.slice(offset, min(length, max(b.length-offset, 0)))
+}
+
+func (b *Buffer) slice(offset, length int64) (*Buffer, error) {
+	if err := b.enter(offset, length); err != nil {
+		return nil, err
+	}
+	s := newBuffer(b.dev, b.memory, b.address+uintptr(offset), length)
+	s.parent, s.readOnly = b, b.readOnly // the reference that enter took is the slice's
+	if length == 0 {
+		s.memory, s.address = nil, 0
+	}
+	return s, nil
+}
+
+// Wait returns when no stream uses the memory any more (cuStreamSynchronize on
+// those that do), so that what others do with the address comes afterwards.
+func (b *Buffer) Wait() error {
+	if err := b.hold(); err != nil {
+		return err
 	}
 	defer b.Release()
-	if err := arrowbuf.CheckRange(offset, length, b.length); err != nil {
-		return nil, err
+	if b.memory == nil {
+		return nil
 	}
-	root := b
-	if b.root != nil {
-		root = b.root
-	}
-	root.Retain()
-	if length == 0 {
-		return newBuffer(b.dev, root, 0, 0), nil
-	}
-	return newBuffer(b.dev, root, b.address+uintptr(offset), length), nil
+	return b.memory.wait()
+}
+
+// Bytes copies all of the buffer to new memory of the host.
+func (b *Buffer) Bytes() ([]byte, error) {
+	dst := make([]byte, b.length)
+	_, err := b.CopyToHost(dst, 0)
+	return dst, err
+}
+
+// Hex copies all of the buffer to the host and writes it in hexadecimal, two
+// lower-case digits a byte.
+func (b *Buffer) Hex() (string, error) {
+	data, err := b.Bytes()
+	return hex.EncodeToString(data), err
 }
 
 // ReadAt copies from the device as io.ReaderAt says.
@@ -106,10 +185,10 @@ func (b *Buffer) Release() {
 	case n < 0:
 		panic(fmt.Errorf("cudabuf: Release: %w", arrowbuf.ErrReleased))
 	case n > 0:
-	case b.root != nil:
-		b.root.Release()
-	case b.length > 0:
-		b.dev.memory.put(b.address)
+	case b.parent != nil:
+		b.parent.Release()
+	case b.memory != nil:
+		b.memory.release()
 	}
 }
 
@@ -125,4 +204,24 @@ func (b *Buffer) hold() error {
 			return nil
 		}
 	}
+}
+
+// enter checks a range and holds the buffer; the caller releases it.
+func (b *Buffer) enter(pos, n int64) error {
+	if err := b.hold(); err != nil {
+		return err
+	}
+	if err := arrowbuf.CheckRange(pos, n, b.length); err != nil {
+		b.Release()
+		return err
+	}
+	return nil
+}
+
+// enterWriting is enter for what writes.
+func (b *Buffer) enterWriting(pos, n int64) error {
+	if b.readOnly {
+		return fmt.Errorf("%v: writing %d bytes: %w", b.dev, n, ErrReadOnly)
+	}
+	return b.enter(pos, n)
 }

@@ -12,16 +12,27 @@ import (
 // (cuMemcpyHtoDAsync). From pinned memory, such as HostAllocator's, it runs at
 // the speed of the link: the driver knows pinned memory by its address.
 func (b *Buffer) CopyFromHost(src []byte, pos int64) (int64, error) {
+	return b.copyFromHost(src, pos, nil)
+}
+
+// CopyFromHostAsync is CopyFromHost in the order of a stream. Pinned memory is
+// read when the copy runs: until then nobody may change or free it. Ordinary
+// memory has been read when the call returns.
+func (b *Buffer) CopyFromHostAsync(src []byte, pos int64, s *Stream) (int64, error) {
+	return b.copyFromHost(src, pos, s)
+}
+
+func (b *Buffer) copyFromHost(src []byte, pos int64, s *Stream) (int64, error) {
 	n := int64(len(src))
-	if err := b.enter(pos, n); err != nil {
+	if err := b.enterWriting(pos, n); err != nil {
 		return 0, err
 	}
 	defer b.Release()
 	if n == 0 {
 		return 0, nil
 	}
-	err := b.dev.onStream(func(s driver.Stream) error {
-		return b.dev.api.MemcpyHtoDAsync(b.address+uintptr(pos), src, s)
+	err := b.dev.give(s, []use{{b.memory, writes}}, func(h driver.Stream) error {
+		return b.dev.api.MemcpyHtoDAsync(b.address+uintptr(pos), src, h)
 	})
 	runtime.KeepAlive(src)
 	return copied(n, err)
@@ -29,6 +40,17 @@ func (b *Buffer) CopyFromHost(src []byte, pos int64) (int64, error) {
 
 // CopyToHost fills dst from the bytes that start at pos (cuMemcpyDtoHAsync).
 func (b *Buffer) CopyToHost(dst []byte, pos int64) (int64, error) {
+	return b.copyToHost(dst, pos, nil)
+}
+
+// CopyToHostAsync is CopyToHost in the order of a stream. Pinned memory is
+// filled when the copy runs: until then nobody may use or free it. Ordinary
+// memory is filled when the call returns.
+func (b *Buffer) CopyToHostAsync(dst []byte, pos int64, s *Stream) (int64, error) {
+	return b.copyToHost(dst, pos, s)
+}
+
+func (b *Buffer) copyToHost(dst []byte, pos int64, s *Stream) (int64, error) {
 	n := int64(len(dst))
 	if err := b.enter(pos, n); err != nil {
 		return 0, err
@@ -37,8 +59,8 @@ func (b *Buffer) CopyToHost(dst []byte, pos int64) (int64, error) {
 	if n == 0 {
 		return 0, nil
 	}
-	err := b.dev.onStream(func(s driver.Stream) error {
-		return b.dev.api.MemcpyDtoHAsync(dst, b.address+uintptr(pos), s)
+	err := b.dev.give(s, []use{{b.memory, reads}}, func(h driver.Stream) error {
+		return b.dev.api.MemcpyDtoHAsync(dst, b.address+uintptr(pos), h)
 	})
 	runtime.KeepAlive(dst)
 	return copied(n, err)
@@ -46,89 +68,94 @@ func (b *Buffer) CopyToHost(dst []byte, pos int64) (int64, error) {
 
 // CopyFromDevice copies all of src to the bytes that start at pos. Within a GPU
 // the bytes stay there, also where the ranges overlap; from another GPU of the
-// same Driver they go the way that the driver knows (cuMemcpyPeerAsync); from
-// any other device through pinned host memory, piece by piece.
+// same Driver they go the way that the driver knows (cuMemcpyPeerAsync), which
+// is the link between the two where there is one; from any other device through
+// pinned host memory, piece by piece.
 func (b *Buffer) CopyFromDevice(src arrowbuf.Buffer, pos int64) (int64, error) {
 	if host, ok := arrowbuf.HostBytes(src); ok {
 		return b.CopyFromHost(host, pos)
 	}
-	n := src.Len()
-	if err := b.enter(pos, n); err != nil {
+	from, ok := src.(*Buffer)
+	if !ok || from.dev.driver != b.dev.driver {
+		return b.copyThroughHost(src, pos)
+	}
+	n, err := b.copyFromDevice(from, pos, nil)
+	if err != nil && from.dev != b.dev && optional(err) == nil {
+		return b.copyThroughHost(src, pos)
+	}
+	return n, err
+}
+
+// CopyFromDeviceAsync is CopyFromDevice in the order of a stream, which is one
+// of this buffer's device. The source is on a GPU of the same Driver. A driver
+// that cannot copy between GPUs answers an error.
+func (b *Buffer) CopyFromDeviceAsync(src *Buffer, pos int64, s *Stream) (int64, error) {
+	if src.dev.driver != b.dev.driver {
+		return 0, fmt.Errorf("from another driver's %v to %v: %w", src.dev, b.dev, arrowbuf.ErrDevice)
+	}
+	return b.copyFromDevice(src, pos, s)
+}
+
+func (b *Buffer) copyFromDevice(src *Buffer, pos int64, s *Stream) (int64, error) {
+	if err := b.enterWriting(pos, src.length); err != nil {
 		return 0, err
 	}
 	defer b.Release()
-	from, ok := src.(*Buffer)
-	if !ok {
-		return b.copyThroughHost(src, pos)
-	}
-	if err := from.hold(); err != nil {
+	if err := src.hold(); err != nil {
 		return 0, err
 	}
-	defer from.Release()
+	defer src.Release()
+	n, to := src.length, b.address+uintptr(pos)
+	if n == 0 || to == src.address {
+		return n, nil
+	}
+	uses := []use{{b.memory, writes}, {src.memory, reads}}
+	api := b.dev.api
 	switch {
-	case n == 0:
-		return 0, nil
-	case from.dev == b.dev:
-		return copied(n, b.copyWithin(b.address+uintptr(pos), from.address, n))
-	case from.dev.driver != b.dev.driver:
-		return b.copyThroughHost(src, pos)
+	case src.dev.context != b.dev.context:
+		return copied(n, b.dev.give(s, uses, func(h driver.Stream) error {
+			return api.MemcpyPeerAsync(to, b.dev.context, src.address, src.dev.context, n, h)
+		}))
+	case to < src.address+uintptr(n) && src.address < to+uintptr(n):
+		return copied(n, b.copyOverlapping(to, src.address, n, uses, s))
 	}
-	err := b.dev.onStream(func(s driver.Stream) error {
-		return b.dev.api.MemcpyPeerAsync(b.address+uintptr(pos), b.dev.context, from.address, from.dev.context, n, s)
-	})
-	if err != nil && optional(err) == nil {
-		return b.copyThroughHost(src, pos)
-	}
-	return copied(n, err)
+	return copied(n, b.dev.give(s, uses, func(h driver.Stream) error { return api.MemcpyDtoDAsync(to, src.address, n, h) }))
 }
 
-// copyWithin copies inside the device's memory. Overlapping ranges, which
-// cuMemcpyDtoD leaves undefined, go through a second place on the device.
-func (b *Buffer) copyWithin(dst, src uintptr, n int64) error {
-	api := b.dev.api
-	if dst == src {
-		return nil
-	}
-	if dst >= src+uintptr(n) || src >= dst+uintptr(n) {
-		return b.dev.onStream(func(s driver.Stream) error { return api.MemcpyDtoDAsync(dst, src, n, s) })
-	}
-	between, err := b.dev.memory.get(n)
+// copyOverlapping goes through a second place on the device, since cuMemcpyDtoD
+// leaves overlapping ranges undefined.
+func (b *Buffer) copyOverlapping(to, from uintptr, n int64, uses []use, s *Stream) error {
+	between, err := b.dev.NewBuffer(n)
 	if err != nil {
 		return fmt.Errorf("copying between overlapping ranges: %w", err)
 	}
-	defer b.dev.memory.put(between)
-	return b.dev.onStream(func(s driver.Stream) error {
-		if err := api.MemcpyDtoDAsync(between, src, n, s); err != nil {
+	defer between.Release()
+	api := b.dev.api
+	return b.dev.give(s, append(uses, use{between.memory, writes}), func(h driver.Stream) error {
+		if err := api.MemcpyDtoDAsync(between.address, from, n, h); err != nil {
 			return err
 		}
-		return api.MemcpyDtoDAsync(dst, between, n, s)
+		return api.MemcpyDtoDAsync(to, between.address, n, h)
 	})
 }
 
 // Fill sets every byte (cuMemsetD8Async).
-func (b *Buffer) Fill(value byte) error {
-	if err := b.enter(0, b.length); err != nil {
+func (b *Buffer) Fill(value byte) error { return b.fill(value, nil) }
+
+// FillAsync is Fill in the order of a stream.
+func (b *Buffer) FillAsync(value byte, s *Stream) error { return b.fill(value, s) }
+
+func (b *Buffer) fill(value byte, s *Stream) error {
+	if err := b.enterWriting(0, b.length); err != nil {
 		return err
 	}
 	defer b.Release()
 	if b.length == 0 {
 		return nil
 	}
-	return b.dev.onStream(func(s driver.Stream) error {
-		return b.dev.api.MemsetD8Async(b.address, value, b.length, s)
+	return b.dev.give(s, []use{{b.memory, writes}}, func(h driver.Stream) error {
+		return b.dev.api.MemsetD8Async(b.address, value, b.length, h)
 	})
-}
-
-// enter checks a range and holds the buffer; the caller releases it.
-func (b *Buffer) enter(pos, n int64) error {
-	if err := b.hold(); err != nil {
-		return err
-	}
-	if err := arrowbuf.CheckRange(pos, n, b.length); err != nil {
-		b.Release()
-		return err
-	}
-	return nil
 }
 
 func copied(n int64, err error) (int64, error) {

@@ -11,23 +11,28 @@ import (
 	"github.com/quiver-gpu/quiver/cudabuf/internal/driver"
 )
 
-// Device is a GPU. It is an arrowbuf.Device and may be used from any goroutine.
+// Device is a GPU, seen through one CUDA context. It is an arrowbuf.Device and
+// may be used from any goroutine.
 type Device struct {
 	driver  *Driver
 	api     driver.API
 	ordinal int
 	handle  driver.Device
 	context driver.Context
+	foreign bool // the context is a caller's own
 	closed  atomic.Bool
+	lost    atomic.Pointer[Error]
 
-	name            string
-	uuid            UUID
-	major, minor    int
-	multiprocessors int
+	name         string
+	uuid         UUID
+	pciBusID     string
+	major, minor int
+	limits       Limits
 
-	streams chan driver.Stream
-	memory  *cache
-	pinned  *PinnedAllocator
+	null   *Stream
+	queues *queues
+	memory *cache
+	pinned *PinnedAllocator
 }
 
 var _ arrowbuf.Device = (*Device)(nil)
@@ -35,31 +40,39 @@ var _ arrowbuf.Device = (*Device)(nil)
 // UUID tells a GPU apart from every other one.
 type UUID = driver.UUID
 
-func openDevice(d *Driver, ordinal int) (*Device, error) {
-	dev := &Device{driver: d, api: d.api, ordinal: ordinal, streams: newStreams()}
+// openDevice makes the device of an ordinal. It retains the primary context
+// where context is 0, and else borrows the caller's.
+func openDevice(d *Driver, ordinal int, context driver.Context) (*Device, error) {
+	dev := &Device{driver: d, api: d.api, ordinal: ordinal, context: context, foreign: context != 0}
 	var total int64
 	var err error
 	for _, step := range []func() error{
 		func() error { dev.handle, err = d.api.DeviceGet(ordinal); return err },
 		func() error { dev.name, err = d.api.DeviceGetName(dev.handle); return err },
 		func() error { dev.uuid, err = d.api.DeviceGetUUID(dev.handle); return optional(err) },
+		func() error { dev.pciBusID, err = d.api.DeviceGetPCIBusID(dev.handle); return optional(err) },
 		func() error { total, err = d.api.DeviceTotalMem(dev.handle); return err },
 		dev.attribute(&dev.major, driver.ComputeCapabilityMajor),
 		dev.attribute(&dev.minor, driver.ComputeCapabilityMinor),
-		dev.attribute(&dev.multiprocessors, driver.MultiprocessorCount),
-		func() error { dev.context, err = d.api.DevicePrimaryCtxRetain(dev.handle); return err },
+		dev.readLimits,
+		dev.retain,
 	} {
 		if err := step(); err != nil {
 			return nil, err
 		}
 	}
+	dev.null = &Stream{queue: &queue{dev: dev}}
+	dev.queues = newQueues(dev)
 	dev.memory = newCache(512, total/4, dev.memAlloc, dev.memFree)
 	dev.pinned = newPinned(dev)
 	return dev, nil
 }
 
-func (d *Device) attribute(v *int, a driver.Attribute) func() error {
-	return func() (err error) { *v, err = d.api.DeviceGetAttribute(a, d.handle); return err }
+func (d *Device) retain() (err error) {
+	if !d.foreign {
+		d.context, err = d.api.DevicePrimaryCtxRetain(d.handle)
+	}
+	return err
 }
 
 // Type is arrowbuf.DeviceCUDA.
@@ -71,45 +84,78 @@ func (d *Device) ID() int64 { return int64(d.ordinal) }
 // String is "cuda:" and the ordinal.
 func (d *Device) String() string { return fmt.Sprintf("cuda:%d", d.ordinal) }
 
-// Name is the product's name, "NVIDIA H200" for instance.
+// Name is the product's name, "NVIDIA H200" for instance (cuDeviceGetName).
 func (d *Device) Name() string { return d.name }
 
-// UUID is the GPU's own, whatever ordinal it has here.
+// UUID is the GPU's own, whatever ordinal it has here (cuDeviceGetUuid). A part
+// of a GPU (MIG) has one of its own.
 func (d *Device) UUID() UUID { return d.uuid }
+
+// PCIBusID is where the GPU is plugged in, "0000:3b:00.0" for instance, in
+// lower case as Linux writes it (cuDeviceGetPCIBusId).
+func (d *Device) PCIBusID() string { return d.pciBusID }
 
 // ComputeCapability is the architecture's version, 9.0 for instance.
 func (d *Device) ComputeCapability() (major, minor int) { return d.major, d.minor }
 
 // Multiprocessors is the number of streaming multiprocessors.
-func (d *Device) Multiprocessors() int { return d.multiprocessors }
+func (d *Device) Multiprocessors() int { return d.limits.Multiprocessors }
+
+// Handle is the context (CUcontext), for other libraries in the process. It is
+// good until the Driver is closed.
+func (d *Device) Handle() uintptr { return uintptr(d.context) }
 
 // HostAllocator returns the allocator of pinned memory, a *PinnedAllocator.
 func (d *Device) HostAllocator() memory.Allocator { return d.pinned }
 
-// Synchronize returns when all work given to the device is done
-// (cuCtxSynchronize).
+// Synchronize returns when all work given to the device's context is done, on
+// whatever stream and by whomever (cuCtxSynchronize).
 func (d *Device) Synchronize() error { return d.do(d.api.CtxSynchronize) }
 
 // do runs driver calls in the device's context.
+func (d *Device) do(calls func() error) error {
+	if err := d.enter(); err != nil {
+		return err
+	}
+	return d.leave(calls())
+}
+
+// enter readies the thread for calls in the device's context; every enter that
+// succeeds ends with leave.
 //
 // CUDA keeps the current context in the thread, and a goroutine has no thread
 // of its own: between two calls it may move to one with no context, or another
 // device's. So each group of calls locks its thread and sets the context. What
 // was set stays on the thread and is never relied upon.
-func (d *Device) do(calls func() error) error {
+func (d *Device) enter() error {
 	if d.closed.Load() {
 		return fmt.Errorf("%v: %w", d, ErrClosed)
 	}
-	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
-	err := d.api.CtxSetCurrent(d.context)
-	if err == nil {
-		err = calls()
+	if lost := d.lost.Load(); lost != nil {
+		return fmt.Errorf("%v: lost by an earlier failure: %w", d, lost)
 	}
-	if err != nil {
-		return fmt.Errorf("%v: %w", d, err)
+	runtime.LockOSThread()
+	if err := d.api.CtxSetCurrent(d.context); err != nil {
+		return d.leave(err)
 	}
 	return nil
+}
+
+// leave gives the thread back, and names the device in the calls' error. An
+// error that loses the context is remembered: CUDA would answer it to every
+// later call, if it answers at all.
+func (d *Device) leave(err error) error {
+	runtime.UnlockOSThread()
+	if err == nil {
+		return nil
+	}
+	if errors.Is(err, ErrDeviceLost) {
+		var call *Error
+		if errors.As(err, &call) {
+			d.lost.CompareAndSwap(nil, call)
+		}
+	}
+	return fmt.Errorf("%v: %w", d, err)
 }
 
 // idle returns an error that says what is in use.
@@ -123,9 +169,11 @@ func (d *Device) idle() error {
 
 // close gives everything back. On a lost device there is nothing left to give.
 func (d *Device) close() error {
-	failure := errors.Join(d.memory.close(), d.pinned.close(), d.do(d.destroyStreams))
+	failure := errors.Join(d.memory.close(), d.pinned.close(), d.queues.close())
 	d.closed.Store(true)
-	failure = errors.Join(failure, d.api.DevicePrimaryCtxRelease(d.handle))
+	if !d.foreign {
+		failure = errors.Join(failure, d.api.DevicePrimaryCtxRelease(d.handle))
+	}
 	if errors.Is(failure, ErrDeviceLost) {
 		return nil
 	}

@@ -1,8 +1,10 @@
 package cudabuf
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 
@@ -17,7 +19,8 @@ type Driver struct {
 	count   int
 
 	mu      sync.Mutex
-	devices map[int]*Device
+	devices map[int]*Device // of primary contexts, by ordinal
+	wrapped []*Device       // of callers' contexts
 	closed  bool
 }
 
@@ -75,12 +78,30 @@ func (d *Driver) Device(ordinal int) (*Device, error) {
 	if ordinal < 0 || ordinal >= d.count {
 		return nil, fmt.Errorf("cuda:%d: %w: the driver has %d", ordinal, ErrNoDevice, d.count)
 	}
-	dev, err := openDevice(d, ordinal)
+	dev, err := openDevice(d, ordinal, 0)
 	if err != nil {
 		return nil, fmt.Errorf("cuda:%d: %w", ordinal, err)
 	}
 	d.devices[ordinal] = dev
 	return dev, nil
+}
+
+// DeviceByUUID returns the device with a UUID, as Device does, or ErrNoDevice.
+func (d *Driver) DeviceByUUID(id UUID) (*Device, error) {
+	for ordinal := range d.count {
+		h, err := d.api.DeviceGet(ordinal)
+		if err != nil {
+			return nil, err
+		}
+		found, err := d.api.DeviceGetUUID(h)
+		if err != nil {
+			return nil, err
+		}
+		if found == id {
+			return d.Device(ordinal)
+		}
+	}
+	return nil, fmt.Errorf("GPU-%v: %w among the %d visible", id, ErrNoDevice, d.count)
 }
 
 // Close gives back all that the driver holds. It refuses, and does nothing,
@@ -93,21 +114,18 @@ func (d *Driver) Close() error {
 	if d.closed {
 		return nil
 	}
-	ordinals := make([]int, 0, len(d.devices))
-	for ordinal := range d.devices {
-		ordinals = append(ordinals, ordinal)
-	}
-	slices.Sort(ordinals)
+	devices := slices.SortedFunc(maps.Values(d.devices), func(a, b *Device) int { return cmp.Compare(a.ordinal, b.ordinal) })
+	devices = append(devices, d.wrapped...)
 	var failure error
-	for _, ordinal := range ordinals {
-		failure = errors.Join(failure, d.devices[ordinal].idle())
+	for _, dev := range devices {
+		failure = errors.Join(failure, dev.idle())
 	}
 	if failure != nil {
 		return failure
 	}
 	d.closed = true
-	for _, ordinal := range ordinals {
-		failure = errors.Join(failure, d.devices[ordinal].close())
+	for _, dev := range devices {
+		failure = errors.Join(failure, dev.close())
 	}
 	return errors.Join(failure, d.api.Close())
 }

@@ -1,6 +1,10 @@
 package cudabuf
 
-import "github.com/quiver-gpu/quiver/cudabuf/internal/driver"
+import (
+	"errors"
+
+	"github.com/quiver-gpu/quiver/cudabuf/internal/driver"
+)
 
 // Errors that a caller can act on, beside arrowbuf's; test with errors.Is.
 var (
@@ -12,8 +16,10 @@ var (
 	// ErrDeviceLost: the context is broken by an earlier failure, such as a
 	// kernel's wild pointer. Every later call in the process fails alike.
 	ErrDeviceLost = driver.ErrDeviceLost
-	// ErrClosed: the Driver was closed.
+	// ErrClosed: the Driver, or the stream, was closed.
 	ErrClosed = driver.ErrClosed
+	// ErrReadOnly: a write to a buffer of Buffer.ReadOnly.
+	ErrReadOnly = errors.New("buffer is read-only")
 )
 
 // Error is a driver call that failed: the Call, such as "cuMemAlloc", the Code

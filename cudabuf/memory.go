@@ -6,11 +6,20 @@ import (
 	"github.com/quiver-gpu/quiver/arrowbuf"
 )
 
-// Alloc returns a new *Buffer of n bytes with undefined contents
+// Alloc is NewBuffer, as arrowbuf.Device has it.
+func (d *Device) Alloc(n int64) (arrowbuf.Buffer, error) {
+	b, err := d.NewBuffer(n)
+	if err != nil {
+		return nil, err
+	}
+	return b, nil
+}
+
+// NewBuffer returns a buffer of n bytes with undefined contents
 // (cuMemAlloc). Freed memory is kept and used again, see SetIdleLimit. When the
 // GPU is full, what is kept goes back to the driver before the allocation fails
 // with arrowbuf.ErrOutOfMemory.
-func (d *Device) Alloc(n int64) (arrowbuf.Buffer, error) {
+func (d *Device) NewBuffer(n int64) (*Buffer, error) {
 	if n < 0 {
 		return nil, fmt.Errorf("%v: allocating %d bytes: %w", d, n, arrowbuf.ErrOutOfRange)
 	}
@@ -21,7 +30,39 @@ func (d *Device) Alloc(n int64) (arrowbuf.Buffer, error) {
 	if err != nil {
 		return nil, fmt.Errorf("allocating %d bytes: %w", n, err)
 	}
-	return newBuffer(d, nil, address, n), nil
+	return newBuffer(d, newAllocation(func(pending []*queue) {
+		for _, q := range pending {
+			_ = q.synchronize()
+		}
+		d.memory.put(address)
+	}), address, n), nil
+}
+
+// FromHost returns a buffer that holds a copy of data.
+func (d *Device) FromHost(data []byte) (*Buffer, error) {
+	b, err := d.NewBuffer(int64(len(data)))
+	if err != nil {
+		return nil, err
+	}
+	if _, err := b.CopyFromHost(data, 0); err != nil {
+		b.Release()
+		return nil, err
+	}
+	return b, nil
+}
+
+// CopyOf returns a buffer that holds a copy of another, on whatever device that
+// is.
+func (d *Device) CopyOf(src arrowbuf.Buffer) (*Buffer, error) {
+	b, err := d.NewBuffer(src.Len())
+	if err != nil {
+		return nil, err
+	}
+	if _, err := b.CopyFromDevice(src, 0); err != nil {
+		b.Release()
+		return nil, err
+	}
+	return b, nil
 }
 
 // MemInfo is the memory of the GPU in bytes, free for all its users and in all

@@ -65,9 +65,22 @@ func (d *Driver) DeviceGetAttribute(a driver.Attribute, h driver.Device) (int, e
 		return 0, err
 	}
 	v, ok := map[driver.Attribute]int{
-		driver.MultiprocessorCount:    2,
-		driver.ComputeCapabilityMajor: 9,
-		driver.ComputeCapabilityMinor: 0,
+		driver.MultiprocessorCount:          2,
+		driver.WarpSize:                     32,
+		driver.MaxThreadsPerBlock:           1024,
+		driver.MaxThreadsPerMultiprocessor:  2048,
+		driver.MaxBlockDimX:                 1024,
+		driver.MaxBlockDimY:                 1024,
+		driver.MaxBlockDimZ:                 64,
+		driver.MaxGridDimX:                  1<<31 - 1,
+		driver.MaxGridDimY:                  65535,
+		driver.MaxGridDimZ:                  65535,
+		driver.MaxSharedMemoryPerBlock:      48 << 10,
+		driver.MaxSharedMemoryPerBlockOptin: 227 << 10,
+		driver.L2CacheSize:                  4 << 20,
+		driver.AsyncEngineCount:             2,
+		driver.ComputeCapabilityMajor:       9,
+		driver.ComputeCapabilityMinor:       0,
 	}[a]
 	if !ok {
 		return 0, &driver.Error{Call: call, Code: driver.InvalidValue, Detail: fmt.Sprintf("the soft driver has no attribute %d", a)}

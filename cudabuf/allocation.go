@@ -1,0 +1,41 @@
+package cudabuf
+
+import "sync/atomic"
+
+// allocation is memory of the driver or of another owner, which buffers show.
+// It has a reference from the buffer that owns it, and one from each graph that
+// works on it.
+type allocation struct {
+	id   uint64 // tells allocations apart and orders them
+	refs atomic.Int64
+	uses uses
+	// free gives the memory back, which the queues in pending may still be
+	// using.
+	free func(pending []*queue)
+}
+
+var allocations atomic.Uint64
+
+func newAllocation(free func(pending []*queue)) *allocation {
+	a := &allocation{id: allocations.Add(1), free: free}
+	a.refs.Store(1)
+	return a
+}
+
+func (a *allocation) retain() { a.refs.Add(1) }
+
+func (a *allocation) release() {
+	if a.refs.Add(-1) == 0 {
+		a.free(a.uses.pending())
+	}
+}
+
+// wait returns when no stream uses the memory any more.
+func (a *allocation) wait() error {
+	for _, q := range a.uses.pending() {
+		if err := q.synchronize(); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,135 @@
+package cudabuf
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"reflect"
+	"sync"
+
+	"github.com/quiver-gpu/quiver/arrowbuf"
+	"github.com/quiver-gpu/quiver/cudabuf/internal/driver"
+)
+
+// Launch runs the kernel and returns when it is done (cuLaunchKernel).
+// sharedBytes is dynamic shared memory a block.
+//
+// Each argument has the Go type of the kernel's parameter: int32, uint32,
+// int64, uint64, float32, float64, or for a pointer a uintptr or a *Buffer of
+// this device. A buffer is held until the kernel is done, and ordered as one
+// that the kernel writes, unless it is of [Buffer.ReadOnly] or wrapped in [In].
+// CUDA checks neither number nor types; the soft device checks them where the
+// twin reads them.
+func (k *Kernel) Launch(grid, block Dim3, sharedBytes uint32, args ...any) error {
+	return k.launch(nil, grid, block, sharedBytes, args)
+}
+
+// LaunchAsync is Launch in the order of a stream: it returns when the kernel is
+// queued. What fails in the kernel is reported by the stream.
+func (k *Kernel) LaunchAsync(s *Stream, grid, block Dim3, sharedBytes uint32, args ...any) error {
+	return k.launch(s, grid, block, sharedBytes, args)
+}
+
+// In marks a buffer among the arguments of a launch as one that the kernel only
+// reads.
+func In(b *Buffer) ReadArgument { return ReadArgument{b} }
+
+// ReadArgument is the result of In.
+type ReadArgument struct{ buffer *Buffer }
+
+// launch is what a launch needs while it is issued. They are used again, so
+// that launching allocates nothing.
+type launch struct {
+	args  []driver.Arg
+	uses  []use
+	held  []*Buffer
+	block [16]driver.Arg // where args lies at first
+}
+
+var launches = sync.Pool{New: func() any {
+	l := &launch{}
+	l.args = l.block[:0]
+	return l
+}}
+
+func (k *Kernel) launch(s *Stream, grid, block Dim3, sharedBytes uint32, args []any) error {
+	l := launches.Get().(*launch)
+	defer l.end()
+	for i, arg := range args {
+		if err := l.add(k.dev, arg); err != nil {
+			return fmt.Errorf("kernel %s, argument %d: %w", k.name, i, err)
+		}
+	}
+	grid, block = flat(grid), flat(block)
+	return k.named(k.dev.give(s, l.uses, func(h driver.Stream) error {
+		return k.dev.api.LaunchKernel(k.handle, grid, block, sharedBytes, h, l.args)
+	}))
+}
+
+// end gives back what the launch held.
+func (l *launch) end() {
+	for _, b := range l.held {
+		b.Release()
+	}
+	clear(l.held)
+	clear(l.uses)
+	l.args, l.uses, l.held = l.args[:0], l.uses[:0], l.held[:0]
+	launches.Put(l)
+}
+
+// add appends an argument. What args points to must not escape from here:
+// a call's numbers then stay on the caller's stack.
+func (l *launch) add(d *Device, arg any) error {
+	var a driver.Arg
+	switch v := arg.(type) {
+	case int32:
+		a = driver.Arg{Kind: driver.Int32, Bits: uint64(uint32(v))}
+	case uint32:
+		a = driver.Arg{Kind: driver.Uint32, Bits: uint64(v)}
+	case float32:
+		a = driver.Arg{Kind: driver.Float32, Bits: uint64(math.Float32bits(v))}
+	case int64:
+		a = driver.Arg{Kind: driver.Int64, Bits: uint64(v)}
+	case uint64:
+		a = driver.Arg{Kind: driver.Uint64, Bits: v}
+	case float64:
+		a = driver.Arg{Kind: driver.Float64, Bits: math.Float64bits(v)}
+	case uintptr:
+		a = driver.Arg{Kind: driver.Pointer, Bits: uint64(v)}
+	case *Buffer:
+		return l.addBuffer(d, v, access(!v.readOnly))
+	case ReadArgument:
+		return l.addBuffer(d, v.buffer, reads)
+	case arrowbuf.Buffer:
+		return fmt.Errorf("%s, memory of another device, for a kernel on %v: %w", reflect.TypeOf(arg).String(), d, arrowbuf.ErrDevice)
+	default:
+		return errors.New(reflect.TypeOf(arg).String() + " is no kernel argument: pass int32, uint32, int64, uint64, float32, float64, uintptr or a Buffer")
+	}
+	l.args = append(l.args, a)
+	return nil
+}
+
+func (l *launch) addBuffer(d *Device, b *Buffer, how access) error {
+	if b.dev != d {
+		return fmt.Errorf("a buffer on %v for a kernel on %v: %w", b.dev, d, arrowbuf.ErrDevice)
+	}
+	if err := b.hold(); err != nil {
+		return err
+	}
+	l.held = append(l.held, b)
+	if b.memory != nil {
+		l.uses = append(l.uses, use{b.memory, how})
+	}
+	l.args = append(l.args, driver.Arg{Kind: driver.Pointer, Bits: uint64(b.address)})
+	return nil
+}
+
+// named adds the kernel's name to an error.
+func (k *Kernel) named(err error) error {
+	if err != nil {
+		return fmt.Errorf("kernel %s: %w", k.name, err)
+	}
+	return nil
+}
+
+func flat(d Dim3) Dim3 { return Dim3{X: d.X, Y: max(d.Y, 1), Z: max(d.Z, 1)} }

@@ -1,0 +1,111 @@
+package cudabuf
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"github.com/quiver-gpu/quiver/arrowbuf"
+	"github.com/quiver-gpu/quiver/cudabuf/internal/driver"
+)
+
+// use is one allocation that an operation reads or writes.
+type use struct {
+	memory *allocation
+	how    access
+}
+
+// issue gives work to the stream, after what it must wait for: the uses are
+// ordered against those of other streams. It does not wait for the work.
+func (s *Stream) issue(uses []use, work func(driver.Stream) error) error {
+	if s.closed.Load() {
+		return fmt.Errorf("%v: stream: %w", s.dev, ErrClosed)
+	}
+	if s.capture != nil {
+		return s.capture.issue(s, uses, work)
+	}
+	if err := s.dev.enter(); err != nil {
+		return err
+	}
+	return s.dev.leave(s.queue.issue(uses, work))
+}
+
+// run does work on a queue of its own and waits until it is done. It waits too
+// when issuing fails half-way, since what was issued still runs.
+func (d *Device) run(uses []use, work func(driver.Stream) error) error {
+	q, err := d.queues.lend()
+	if err != nil {
+		return err
+	}
+	defer d.queues.giveBack(q)
+	if err := d.enter(); err != nil {
+		return err
+	}
+	err = q.issue(uses, work)
+	if done := d.api.StreamSynchronize(q.handle); err == nil {
+		err = done
+	}
+	for _, u := range uses {
+		u.memory.uses.end(q)
+	}
+	return d.leave(err)
+}
+
+// issue orders the uses, does the work and holds all of them until it is
+// issued. The caller has entered the device.
+func (q *queue) issue(uses []use, work func(driver.Stream) error) error {
+	uses = inOrder(uses)
+	for _, u := range uses {
+		u.memory.uses.mu.Lock()
+	}
+	var err error
+	for _, u := range uses {
+		if err == nil {
+			err = u.memory.uses.begin(q, u.how)
+		}
+	}
+	if err == nil {
+		err = work(q.handle)
+	}
+	for _, u := range uses {
+		u.memory.uses.mu.Unlock()
+	}
+	return err
+}
+
+// inOrder sorts uses, so that two operations lock the allocations that they
+// share in the same order, and leaves one of each, a write where one writes.
+func inOrder(uses []use) []use {
+	if len(uses) < 2 {
+		return uses
+	}
+	slices.SortFunc(uses, func(a, b use) int { return cmp.Compare(a.memory.id, b.memory.id) })
+	kept := uses[:1]
+	for _, u := range uses[1:] {
+		if last := &kept[len(kept)-1]; last.memory == u.memory {
+			last.how = last.how || u.how
+			continue
+		}
+		kept = append(kept, u)
+	}
+	return kept
+}
+
+// give runs work on the stream, or where that is nil now.
+func (d *Device) give(s *Stream, uses []use, work func(driver.Stream) error) error {
+	if s == nil {
+		return d.run(uses, work)
+	}
+	if err := s.on(d); err != nil {
+		return err
+	}
+	return s.issue(uses, work)
+}
+
+// on returns an error unless the stream is one of the device's.
+func (s *Stream) on(d *Device) error {
+	if s.dev != d {
+		return fmt.Errorf("a stream of %v for memory of %v: %w", s.dev, d, arrowbuf.ErrDevice)
+	}
+	return nil
+}
