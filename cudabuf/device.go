@@ -29,10 +29,11 @@ type Device struct {
 	major, minor int
 	limits       Limits
 
-	null   *Stream
-	queues *queues
-	memory *cache
-	pinned *PinnedAllocator
+	null     *Stream
+	queues   *queues
+	programs programs
+	memory   *cache
+	pinned   *PinnedAllocator
 }
 
 var _ arrowbuf.Device = (*Device)(nil)
@@ -169,7 +170,7 @@ func (d *Device) idle() error {
 
 // close gives everything back. On a lost device there is nothing left to give.
 func (d *Device) close() error {
-	failure := errors.Join(d.memory.close(), d.pinned.close(), d.queues.close())
+	failure := errors.Join(d.programs.close(), d.memory.close(), d.pinned.close(), d.queues.close())
 	d.closed.Store(true)
 	if !d.foreign {
 		failure = errors.Join(failure, d.api.DevicePrimaryCtxRelease(d.handle))

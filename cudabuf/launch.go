@@ -17,7 +17,8 @@ import (
 // Each argument has the Go type of the kernel's parameter: int32, uint32,
 // int64, uint64, float32, float64, or for a pointer a uintptr or a *Buffer of
 // this device. A buffer is held until the kernel is done, and ordered as one
-// that the kernel writes, unless it is of [Buffer.ReadOnly] or wrapped in [In].
+// that the kernel writes, unless it is of [Buffer.ReadOnly] or passed as [In]; a
+// uintptr is not ordered at all.
 // CUDA checks neither number nor types; the soft device checks them where the
 // twin reads them.
 func (k *Kernel) Launch(grid, block Dim3, sharedBytes uint32, args ...any) error {
@@ -30,12 +31,22 @@ func (k *Kernel) LaunchAsync(s *Stream, grid, block Dim3, sharedBytes uint32, ar
 	return k.launch(s, grid, block, sharedBytes, args)
 }
 
-// In marks a buffer among the arguments of a launch as one that the kernel only
-// reads.
-func In(b *Buffer) ReadArgument { return ReadArgument{b} }
+// In is an argument of a launch: a pointer into a buffer, offset bytes from its
+// start, through which the kernel only reads the buffer. In a slice the offset
+// may be negative, or beyond the end, as far as the buffer reaches that it was
+// cut from.
+func In(b *Buffer, offset int64) Pointer { return Pointer{b, offset, reads} }
 
-// ReadArgument is the result of In.
-type ReadArgument struct{ buffer *Buffer }
+// InOut is In for a buffer that the kernel reads and writes, as it does a
+// *Buffer that is passed without.
+func InOut(b *Buffer, offset int64) Pointer { return Pointer{b, offset, writes} }
+
+// Pointer is the result of In and InOut.
+type Pointer struct {
+	buffer *Buffer
+	offset int64
+	how    access
+}
 
 // launch is what a launch needs while it is issued. They are used again, so
 // that launching allocates nothing.
@@ -97,9 +108,9 @@ func (l *launch) add(d *Device, arg any) error {
 	case uintptr:
 		a = driver.Arg{Kind: driver.Pointer, Bits: uint64(v)}
 	case *Buffer:
-		return l.addBuffer(d, v, access(!v.readOnly))
-	case ReadArgument:
-		return l.addBuffer(d, v.buffer, reads)
+		return l.addPointer(d, Pointer{v, 0, access(!v.readOnly)})
+	case Pointer:
+		return l.addPointer(d, v)
 	case arrowbuf.Buffer:
 		return fmt.Errorf("%s, memory of another device, for a kernel on %v: %w", reflect.TypeOf(arg).String(), d, arrowbuf.ErrDevice)
 	default:
@@ -109,18 +120,39 @@ func (l *launch) add(d *Device, arg any) error {
 	return nil
 }
 
-func (l *launch) addBuffer(d *Device, b *Buffer, how access) error {
-	if b.dev != d {
+func (l *launch) addPointer(d *Device, p Pointer) error {
+	b := p.buffer
+	switch {
+	case b.dev != d:
 		return fmt.Errorf("a buffer on %v for a kernel on %v: %w", b.dev, d, arrowbuf.ErrDevice)
+	case b.readOnly && p.how == writes:
+		return fmt.Errorf("for a kernel to write: %w", ErrReadOnly)
 	}
 	if err := b.hold(); err != nil {
 		return err
 	}
 	l.held = append(l.held, b)
-	if b.memory != nil {
-		l.uses = append(l.uses, use{b.memory, how})
+	if err := b.reaches(p.offset); err != nil {
+		return err
 	}
-	l.args = append(l.args, driver.Arg{Kind: driver.Pointer, Bits: uint64(b.address)})
+	if b.memory != nil {
+		l.uses = append(l.uses, use{b.memory, p.how})
+	}
+	l.args = append(l.args, driver.Arg{Kind: driver.Pointer, Bits: uint64(b.address + uintptr(p.offset))})
+	return nil
+}
+
+// reaches returns an error unless the byte at an offset lies in the memory that
+// the buffer is part of, or right behind it.
+func (b *Buffer) reaches(offset int64) error {
+	owner := b
+	for owner.parent != nil && b.length > 0 {
+		owner = owner.parent
+	}
+	at := int64(b.address-owner.address) + offset
+	if offset != 0 && (at < 0 || at > owner.length) {
+		return fmt.Errorf("a pointer %d bytes from a buffer of %d bytes: %w", offset, b.length, arrowbuf.ErrOutOfRange)
+	}
 	return nil
 }
 
