@@ -8,6 +8,8 @@ import subprocess
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
+# Units of what should be small: microseconds, and memory held over memory needed.
+COSTS = {"us", "held/peak"}
 
 
 def output_of(*command: str) -> str:
@@ -52,11 +54,15 @@ def write(folder: Path, topic: str, machine: dict, tests: dict, records: list[di
 
 def record(name: str, unit: str, value: float, command: str, *, peer: str = "", peer_value: float = 0,
            limit: str = "", limit_value: float = 0, **more) -> dict:  # fmt: skip
-    """One figure. ratio is ours over the peer's, so of rates; above 1 is better.
-    share is the part of a limit that was measured in the same run."""
+    """One figure. ratio says how many times better than the peer's it is, share
+    the part of a limit that it reaches; the peer and the limit were measured in
+    the same run. Of rates more is better, of what COSTS counts less is."""
+    less = unit in COSTS
     entry = {"name": name, "unit": unit, "value": round(value, 4)}
     if peer:
-        entry |= {"peer": peer, "peer_value": round(peer_value, 4), "ratio": round(value / peer_value, 3)}
+        better = peer_value / value if less else value / peer_value
+        entry |= {"peer": peer, "peer_value": round(peer_value, 4), "ratio": round(better, 3)}
     if limit:
-        entry |= {"limit": f"{limit}: {limit_value:.4g} {unit}", "share": round(value / limit_value, 3)}
+        share = limit_value / value if less else value / limit_value
+        entry |= {"limit": f"{limit}: {limit_value:.4g} {unit}", "share": round(share, 3)}
     return entry | {"command": command} | more

@@ -1,8 +1,10 @@
 #!/usr/bin/env bash
 # Puts into .gpu what run.sh needs on a machine that has a GPU but no Go: the
 # tests of every package that works on a device, benchmarks included, and the
-# command, all static. They are run from a copy of this working tree, where the
-# tests find their testdata.
+# command. They are run from a copy of this working tree, where the tests find
+# their testdata. bundle-gorgonia.sh adds the tests of -tags gorgonia.
+#
+# Usage: bundle.sh [--without-gorgonia]
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 GO=${GO:-go}
@@ -16,18 +18,31 @@ has_tests='{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{{end}}'
 root=$("$GO" list -m)
 for package in $("$GO" list -f "$has_tests" ./arrowbuf/... ./cudabuf/... ./ndview/... ./zarr ./arrowzarr/... ./cmd/...); do
 	folder=${package#"$root"/}
-	# The folder is found again from the name: run.sh turns + into /.
+	# The folder is found again from the name: tests.py turns + into /.
 	"$GO" test -c "${flags[@]}" -o ".gpu/tests/${folder//\//+}" "./$folder"
 done
+if [ "${1:-}" != --without-gorgonia ] && [ -e bench/gpu/bundle-gorgonia.sh ]; then
+	bench/gpu/bundle-gorgonia.sh
+fi
 cp bench/gpu/run.sh .gpu/run.sh
 commit=$(git rev-parse --short=12 HEAD)
 [ -z "$(git status --porcelain --untracked-files=no)" ] || commit+=-modified
 echo "$commit" >.gpu/commit
 
+# The tests that need several GPUs: those that ask cudatest for them, and those
+# whose names say so.
+find . -name '.?*' -prune -o -name '*_test.go' -print | LC_ALL=C sort | xargs awk '
+	/^func Test/ { name = $2; sub(/\(.*/, "", name); asks = name ~ /TwoGPU|Peer|AcrossDevices/ }
+	/ForEachDriver\(t, [2-9]/ { asks = 1 }
+	asks && name != "" { folder = FILENAME; sub(/^\.\//, "", folder); sub(/\/[^\/]*$/, "", folder); print folder, name; name = "" }
+' >.gpu/two-gpus
+
 # The binaries share most of their code, so a window over all of them makes the
 # bundle a tenth of their size.
-tar -C .gpu -cf - arrow2zarr tests | xz -T1 --lzma2=preset=1,dict=128MiB >.gpu/bundle.tar.xz
-rm -r .gpu/arrow2zarr .gpu/tests
+content=(arrow2zarr tests)
+[ ! -d .gpu/gorgonia ] || content+=(gorgonia)
+tar -C .gpu -cf - "${content[@]}" | xz -T1 --lzma2=preset=1,dict=256MiB >.gpu/bundle.tar.xz
+(cd .gpu && rm -r "${content[@]}")
 # The real files that tests read beside the project.
 [ ! -d ../shared/data ] || tar -C .. -cf - shared/data | xz -T1 -1 >.gpu/shared.tar.xz
 echo ".gpu: $(du -sh .gpu | cut -f1)"

@@ -1,50 +1,50 @@
 #!/usr/bin/env bash
 # Runs Quiver's tests and benchmarks on a machine with an NVIDIA GPU, Python 3,
-# CuPy, NumPy and pyarrow. No Go is needed: `make gpu-bundle` built everything.
+# CuPy, NumPy, PyTorch and pyarrow. No Go is needed: `make gpu-bundle` built
+# everything.
 #
-# Usage, in the root of the working tree: OUT=folder .gpu/run.sh [tests] [bench]
+# Usage, in the root of the working tree: OUT=folder .gpu/run.sh [step...]
 #
-# OUT gets tests.log, bench.log and the result files that belong into
-# bench/results. Exits 1 when a test failed or a benchmark did not run.
+#   tests           every package's tests, on the driver opened without cgo
+#   tests-gorgonia  those of the packages built with -tags gorgonia
+#   tests-two       only tests that need two GPUs
+#   sanitizer       the tests that launch kernels, under compute-sanitizer
+#   bench           all benchmarks, beside their peers; bench-TOPIC does one
+#                   (cudabuf, kernels, convert)
+#
+# Without a step it is tests and bench. Tests and sanitizer take less than five
+# minutes each. OUT gets logs, summary.json and the result files that belong
+# into bench/results. Exits 1 when a test failed or a benchmark did not run.
 set -uo pipefail
 cd "$(dirname "$0")/.."
-root=$PWD
-export OUT=${OUT:?say where results go: OUT=folder .gpu/run.sh}
-what=${*:-tests bench}
+export OUT=${OUT:?say where results go: OUT=folder .gpu/run.sh} PYTHONUNBUFFERED=1
 mkdir -p "$OUT"
-failed=0
 python3 -c 'import tarfile; tarfile.open(".gpu/bundle.tar.xz").extractall(".gpu", filter="data")' || exit 1
 if [ -e .gpu/shared.tar.xz ] && [ ! -e ../shared ]; then
 	python3 -c 'import tarfile; tarfile.open(".gpu/shared.tar.xz").extractall("..", filter="data")' || exit 1
 fi
-
-if [[ " $what " == *" tests "* ]]; then
-	: >"$OUT/tests.log"
-	for test in .gpu/tests/*; do
-		name=$(basename "$test")
-		folder=${name//+//}
-		log=.gpu/log
-		# Each runs in its package's folder, as `go test` does it.
-		if (cd "$folder" && QUIVER_TEST_DEVICE=cuda timeout 300 "$root/$test" -test.v -test.timeout 280s) >"$log" 2>&1; then
-			echo "ok    $folder"
-		else
-			code=$?
-			# One that crashed has no line of its own.
-			echo "--- FAIL: package $folder, exit code $code" >>"$log"
-			echo "FAIL  $folder"
-			grep -E '^ *--- FAIL|panic:|fatal error' "$log" | head -20
-			failed=1
-		fi
-		{ echo "=== package $folder"; cat "$log"; } >>"$OUT/tests.log"
-	done
-	passes=$(grep -cE '^ *--- PASS' "$OUT/tests.log")
-	fails=$(grep -cE '^ *--- FAIL' "$OUT/tests.log")
-	skips=$(grep -cE '^ *--- SKIP' "$OUT/tests.log")
-	echo "{\"passed\": $passes, \"failed\": $fails, \"skipped\": $skips}" >.gpu/tests.json
-	echo "$passes passed, $fails failed, $skips skipped"
+# Python packages that this machine may lack, as bench/gpu/wheels.sh fetched them.
+if compgen -G '.whl/*.whl' >/dev/null; then
+	python3 -m pip install -q --no-index --no-deps --no-compile --no-cache-dir --upgrade --target .gpu/site .whl/*.whl &&
+		export PYTHONPATH=$PWD/.gpu/site${PYTHONPATH:+:$PYTHONPATH}
 fi
 
-if [[ " $what " == *" bench "* ]]; then
-	python3 bench/gpu/measure.py --tests .gpu/tests.json --results "$OUT" 2>&1 | tee "$OUT/bench.log" || failed=1
+tests=()
+topics=()
+for step in "${@:-tests}"; do
+	case $step in
+	bench) topics+=(all) ;;
+	bench-*) topics+=("${step#bench-}") ;;
+	*) tests+=("$step") ;;
+	esac
+done
+[ $# -gt 0 ] || topics=(all)
+
+failed=0
+if [ ${#tests[@]} -gt 0 ]; then
+	python3 bench/gpu/tests.py "${tests[@]}" --out "$OUT" || failed=1
+fi
+if [ ${#topics[@]} -gt 0 ]; then
+	python3 bench/gpu/measure.py "${topics[@]}" --tests .gpu/tests.json --results "$OUT" --log "$OUT/bench.log" || failed=1
 fi
 exit "$failed"

@@ -1,0 +1,250 @@
+"""Runs the bundle's test binaries on this machine's GPU.
+
+Usage: tests.py STEP... --out FOLDER, run by run.sh. The steps:
+
+tests           every package, on the driver that is opened without cgo
+tests-gorgonia  the packages built with -tags gorgonia
+tests-two       only the tests that need two GPUs
+sanitizer       the packages that launch kernels, under compute-sanitizer's
+                memcheck with its leak check; only what runs on the GPU
+
+FOLDER gets tests.log, sanitizer.log and summary.json; what failed is printed.
+Every package has a limit of its own and every step a longer one, so that a test
+that hangs costs its step and no other. Exits 1 when something failed.
+"""
+
+import argparse
+import dataclasses
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+GPU = ROOT / ".gpu"
+STEP_SECONDS = 270
+PACKAGE_SECONDS = 150
+JOBS = max(1, min(6, len(os.sched_getaffinity(0)) // 2))
+# Their tests compare what is free on the GPU, which others would change.
+ALONE = re.compile(r"^cudabuf(/(?!internal/driver$|internal/pool$).*)?$")
+SANITIZED = re.compile(r"^(cudabuf|cudabuf/nvrtc|ndview)$")
+SANITIZER = ["--tool", "memcheck", "--leak-check", "full", "--target-processes", "application-only",
+             # Tests of errors make calls that fail.
+             "--report-api-errors", "no", "--print-limit", "20"]  # fmt: skip
+NOT_SOFT = "-test.skip=/^soft$|/./^soft$"
+
+RESULT = re.compile(r"^ *--- (PASS|FAIL|SKIP)", re.MULTILINE)
+PLACE = re.compile(r"^ +(\w+\.go:\d+): ?(.*)$")
+CRASH = re.compile(r"^panic:|^fatal error|^SIG[A-Z]+:|exit code|not run:|^Error: ")
+LOG_BYTES = 15 << 20
+SHOWN_LINES = 25  # of what failed in a package
+
+
+@dataclasses.dataclass
+class Run:
+    """A package's tests, as they ended."""
+
+    step: str
+    package: str
+    code: int
+    seconds: float
+    text: str
+    notes: str = ""
+
+    def counts(self) -> dict[str, int]:
+        found = RESULT.findall(self.text)
+        # A binary that crashed has no FAIL of its own.
+        failed = found.count("FAIL") or int(self.code != 0)
+        return {"passed": found.count("PASS"), "failed": failed, "skipped": found.count("SKIP")}
+
+    def telling(self) -> list[str]:
+        """A line for each thing that a test reported: its name, the place and
+        what was wrong; without stacks."""
+        found: list[str] = []
+        failed = set(re.findall(r"^ *--- FAIL: (\S+)", self.text, re.MULTILINE))
+        lines = self.text.splitlines()
+        test = ""
+        for i, line in enumerate(lines):
+            if line.startswith(("=== RUN ", "=== NAME ", "=== CONT ")):
+                test = line.split()[-1]
+            elif CRASH.search(line):
+                found.append(f"{test}: {line}")
+            elif (place := PLACE.match(line)) and test in failed:
+                told = place[2] or wrong(lines[i + 1 : i + 12])
+                found.append(f"{test}  {place[1]}  {told}")
+        unsaid = [f"{name}  says nothing" for name in sorted(failed) if not any(name in line for line in found)]
+        found = [line[:260] for line in found + unsaid]
+        return found[:SHOWN_LINES] + [f"... {len(found) - SHOWN_LINES} more"] * (len(found) > SHOWN_LINES)
+
+
+def wrong(lines: list[str]) -> str:
+    """What testify says was wrong: its paragraph Error, in one line."""
+    said: list[str] = []
+    for line in lines:
+        head, _, rest = line.strip().partition(":")
+        if head == "Error":
+            said = [rest.strip()]
+        elif said and head in ("Test", "Messages", "Diff"):
+            break
+        elif said:
+            said.append(line.strip())
+    return " ".join(" ".join(said).split())
+
+
+def execute(step: str, package: str, command: list[str], deadline: float, log: Path) -> Run:
+    """Runs one binary in its package's folder, as go test does, and ends it and
+    its children at its limit. Its output goes to a file: a pipe that a child
+    keeps open would be waited for."""
+    limit = min(PACKAGE_SECONDS, deadline - time.monotonic())
+    if limit < 5:
+        return Run(step, package, 1, 0, f"not run: the step's limit of {STEP_SECONDS} s is used up")
+    environment = {"QUIVER_TEST_DEVICE": "cuda"} | os.environ
+    # Go prints the stacks of its goroutines at its own limit.
+    command = [*command, "-test.v", f"-test.timeout={limit - 4:.0f}s"]
+    start = time.monotonic()
+    with log.open("wb") as output:
+        process = subprocess.Popen(command, cwd=ROOT / package, env=environment, stdin=subprocess.DEVNULL,
+                                   stdout=output, stderr=subprocess.STDOUT, start_new_session=True)  # fmt: skip
+        try:
+            code = process.wait(limit)
+        except subprocess.TimeoutExpired:
+            code = 124
+        try:
+            os.killpg(process.pid, signal.SIGKILL)  # what it left running too
+        except ProcessLookupError:
+            pass
+        try:
+            process.wait(5)
+        except subprocess.TimeoutExpired:
+            pass  # stuck in the driver: nothing more can be done about it
+    text = log.read_text(errors="replace")
+    if code:
+        text += f"\nexit code {code}" + (f": the limit of {limit:.0f} s" if code == 124 else "") + "\n"
+    return Run(step, package, code, time.monotonic() - start, text)
+
+
+def binaries(folder: str) -> list[tuple[str, Path]]:
+    """Packages by their folder in the tree; bundle.sh writes / as +."""
+    return [(path.name.replace("+", "/"), path) for path in sorted((GPU / folder).glob("*"))]
+
+
+def run_all(step: str, work: list[tuple[str, list[str]]], jobs: int) -> list[Run]:
+    """The packages that want the GPU for themselves one after the other, then
+    the rest side by side."""
+    deadline = time.monotonic() + STEP_SECONDS
+    logs = GPU / "logs"
+    logs.mkdir(exist_ok=True)
+
+    def one(item: tuple[str, list[str]]) -> Run:
+        package, command = item
+        return execute(step, package, command, deadline, logs / f"{step}-{package.replace('/', '+')}")
+
+    alone = [item for item in work if ALONE.match(item[0])]
+    rest = [item for item in work if not ALONE.match(item[0])]
+    runs = [one(item) for item in alone]
+    with ThreadPoolExecutor(jobs) as pool:
+        return runs + list(pool.map(one, rest))
+
+
+def run_tests(step: str, folder: str) -> list[Run]:
+    work = [(package, [str(path)]) for package, path in binaries(folder)]
+    if not work:
+        return [Run(step, ".", 1, 0, f"no binaries in .gpu/{folder}: exit code 1")]
+    return run_all(step, work, JOBS)
+
+
+def run_tests_two() -> list[Run]:
+    """Runs what bundle.sh found in the sources: lines of a package and a name."""
+    tests: dict[str, list[str]] = {}
+    for line in (GPU / "two-gpus").read_text().splitlines():
+        package, name = line.split()
+        tests.setdefault(package, []).append(name)
+    work = [(package, [str(path), f"-test.run=^({'|'.join(tests[package])})$", NOT_SOFT])
+            for package, path in binaries("tests") if package in tests]  # fmt: skip
+    return run_all("tests-two", work, 1)
+
+
+def run_sanitizer() -> list[Run]:
+    tool = shutil.which("compute-sanitizer") or shutil.which("compute-sanitizer", path="/usr/local/cuda/bin")
+    if tool is None:
+        return [Run("sanitizer", ".", 1, 0, "compute-sanitizer is not on this machine: exit code 1")]
+    work = [(package, [tool, *SANITIZER, str(path), NOT_SOFT]) for package, path in binaries("tests") if SANITIZED.match(package)]
+    runs = run_all("sanitizer", work, 1)
+    for run in runs:
+        summaries = re.findall(r"=+ ((?:ERROR|LEAK) SUMMARY: .*)", run.text)
+        errors = re.findall(r"=+ ((?:Invalid|Misaligned|Program hit|Leaked|Uninitialized|Error:|Device not supported).*)", run.text)
+        run.notes = "; ".join(summaries) or "no summary of the sanitizer"
+        bad = any(not s.startswith("ERROR SUMMARY: 0 ") for s in summaries if s.startswith("ERROR")) or not summaries
+        if bad:
+            run.code = run.code or 86
+            run.text += "\n".join(["", *(f"Error: {e}" for e in list(dict.fromkeys(errors))[:10]), run.notes, "exit code 86"])
+    return runs
+
+
+STEPS = {
+    "tests": lambda: run_tests("tests", "tests"),
+    "tests-gorgonia": lambda: run_tests("tests-gorgonia", "gorgonia"),
+    "tests-two": run_tests_two,
+    "sanitizer": run_sanitizer,
+}
+
+
+def write_log(path: Path, runs: list[Run]) -> None:
+    """All output; of too much, the beginning and the end of each package."""
+    room = LOG_BYTES // max(1, len(runs))
+    with path.open("a") as log:
+        for run in runs:
+            text = run.text
+            if len(text) > room:
+                text = f"{text[: room // 2]}\n... {len(text) - room} characters left out ...\n{text[-room // 2 :]}"
+            log.write(f"=== {run.step}: package {run.package}, exit code {run.code}, {run.seconds:.1f} s\n{text}\n")
+
+
+def show(runs: list[Run]) -> None:
+    """What failed first, since the end of the output is what is read."""
+    for run in runs:
+        if run.code:
+            print(f"\n---- {run.step}: {run.package}")
+            print("\n".join(run.telling()))
+    for run in runs:
+        counts = run.counts()
+        print(f"{'FAIL' if run.code else 'ok':4}  {run.step:14}  {run.package:28} {run.seconds:6.1f} s  "
+              f"{counts['passed']} passed, {counts['failed']} failed, {counts['skipped']} skipped  {run.notes}")  # fmt: skip
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("steps", nargs="+", choices=STEPS)
+    parser.add_argument("--out", type=Path, required=True)
+    options = parser.parse_args()
+    options.out.mkdir(parents=True, exist_ok=True)
+    (options.out / "tests.log").unlink(missing_ok=True)
+
+    summary: dict[str, dict] = {}
+    total = {"passed": 0, "failed": 0, "skipped": 0}
+    failed = False
+    for step in options.steps:
+        start = time.monotonic()
+        runs = STEPS[step]()
+        write_log(options.out / ("sanitizer.log" if step == "sanitizer" else "tests.log"), runs)
+        show(runs)
+        counts = {key: sum(run.counts()[key] for run in runs) for key in total}
+        failed = failed or any(run.code for run in runs)
+        packages = {run.package: run.counts() | {"code": run.code, "seconds": round(run.seconds, 1), "notes": run.notes} for run in runs}
+        summary[step] = counts | {"seconds": round(time.monotonic() - start, 1), "packages": packages}
+        if step != "sanitizer":
+            total = {key: total[key] + counts[key] for key in total}
+        print(f"==== {step}: {counts['passed']} passed, {counts['failed']} failed, {counts['skipped']} skipped, {summary[step]['seconds']} s", flush=True)
+    (options.out / "summary.json").write_text(json.dumps(summary, indent=2) + "\n")
+    (GPU / "tests.json").write_text(json.dumps(total) + "\n")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
