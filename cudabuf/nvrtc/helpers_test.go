@@ -1,0 +1,70 @@
+package nvrtc
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// buildFake compiles the fake library.
+func buildFake(t testing.TB, flags ...string) string {
+	t.Helper()
+	cc, err := exec.LookPath("cc")
+	if err != nil {
+		t.Skip("no C compiler to build the fake libnvrtc with")
+	}
+	path := filepath.Join(t.TempDir(), "libnvrtc.so.12")
+	out, err := exec.Command(cc, append(flags, "-shared", "-fPIC", "-o", path, "testdata/fake.c")...).CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	return path
+}
+
+// useFake makes the fake library the process's for the time of a test.
+func useFake(t testing.TB, flags ...string) string {
+	t.Helper()
+	path := buildFake(t, flags...)
+	use(t, path)
+	return path
+}
+
+// useReal makes NVIDIA's library the process's for the time of a test: the one
+// that the search finds, or the one that `make kernels` installs. Tests on a GPU
+// must find one, others skip.
+func useReal(t testing.TB) {
+	t.Helper()
+	if _, err := find(); err == nil {
+		use(t, os.Getenv(Override))
+		return
+	}
+	installed, err := filepath.Glob("../../.tools/cuda/lib/python*/site-packages/nvidia/*/lib/libnvrtc.so.1[0-9]")
+	require.NoError(t, err)
+	if len(installed) > 0 {
+		use(t, installed[0])
+		return
+	}
+	if os.Getenv("QUIVER_TEST_DEVICE") == "cuda" {
+		_, err := find()
+		t.Fatal(err)
+	}
+	t.Skip("needs NVRTC: `make kernels` installs it")
+}
+
+func use(t testing.TB, path string) {
+	forget := func() {
+		process.mu.Lock()
+		defer process.mu.Unlock()
+		process.open = nil
+	}
+	t.Setenv(Override, path)
+	forget()
+	t.Cleanup(forget)
+}
+
+// onEach runs a test with the fake library and with NVIDIA's.
+func onEach(t *testing.T, test func(t *testing.T)) {
+	t.Run("fake", func(t *testing.T) { useFake(t); test(t) })
+	t.Run("real", func(t *testing.T) { useReal(t); test(t) })
+}

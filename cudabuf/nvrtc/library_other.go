@@ -1,0 +1,13 @@
+//go:build !linux
+
+package nvrtc
+
+import (
+	"fmt"
+	"runtime"
+)
+
+// open answers that there is no NVRTC: it is supported on Linux.
+func open(string) (c compiler, missing, err error) {
+	return nil, fmt.Errorf("not supported on %s, only on linux", runtime.GOOS), nil
+}
