@@ -159,7 +159,7 @@ func TestVersionAndArchitectures(t *testing.T) {
 	onEach(t, func(t *testing.T) {
 		major, minor, err := Version()
 		require.NoError(t, err)
-		assert.GreaterOrEqual(t, major*100+minor, oldest)
+		assert.GreaterOrEqual(t, major*100+minor, 1104)
 		archs, err := Architectures()
 		require.NoError(t, err)
 		assert.IsIncreasing(t, archs)

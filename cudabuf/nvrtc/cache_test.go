@@ -1,0 +1,350 @@
+package nvrtc
+
+import (
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// counting is a compiler whose image tells the source and how often it was
+// asked.
+type counting struct {
+	build string
+	calls atomic.Int64
+	busy  func() // runs while compiling
+}
+
+func (c *counting) version() (major, minor int)   { return 12, 9 }
+func (c *counting) architectures() ([]int, error) { return []int{90}, nil }
+
+func (c *counting) identity() (string, error) {
+	if c.build == "unknown" {
+		return "", errors.New("unknown")
+	}
+	return c.build, nil
+}
+
+func (c *counting) compile(s Source) (*Image, error) {
+	c.calls.Add(1)
+	if c.busy != nil {
+		c.busy()
+	}
+	if s.Text == "wrong" {
+		return nil, &Error{Call: "nvrtcCompileProgram", Code: Compilation}
+	}
+	return imageOf(s, c.build), nil
+}
+
+// imageOf is what counting makes of a source: bytes that depend on all of it.
+func imageOf(s Source, build string) *Image {
+	sum := sha256.Sum256(s.key(build))
+	image := &Image{Bytes: []byte(strings.Repeat(string(sum[:]), 100)), Log: "log of " + s.Text}
+	for _, name := range s.Names {
+		if image.Names == nil {
+			image.Names = map[string]string{}
+		}
+		image.Names[name] = "_Z" + name
+	}
+	return image
+}
+
+// quiet is a cache in a directory of its own where nothing goes wrong.
+func quiet(t testing.TB) *Cache {
+	return &Cache{Dir: t.TempDir(), OnError: func(err error) { t.Errorf("cache: %v", err) }}
+}
+
+// noisy is one that collects what goes wrong.
+func noisy(t testing.TB) (*Cache, *[]error) {
+	var errs []error
+	return &Cache{Dir: t.TempDir(), OnError: func(err error) { errs = append(errs, err) }}, &errs
+}
+
+// entries lists the files of a cache.
+func entries(t testing.TB, c *Cache) []string {
+	t.Helper()
+	list, err := filepath.Glob(filepath.Join(c.Dir, "*"+entrySuffix))
+	require.NoError(t, err)
+	return list
+}
+
+func TestACacheCompilesOnceAndGivesAllOfTheImageBack(t *testing.T) {
+	c, nvrtc := quiet(t), &counting{}
+	s := Source{Text: "text", Names: []string{"a<int>", "b"}}
+	first, err := c.compile(nvrtc, s)
+	require.NoError(t, err)
+	assert.False(t, first.Cached)
+	for range 3 {
+		again, err := (&Cache{Dir: c.Dir, OnError: c.OnError}).compile(nvrtc, s)
+		require.NoError(t, err)
+		assert.True(t, again.Cached)
+		again.Cached = false
+		assert.Equal(t, first, again)
+	}
+	assert.EqualValues(t, 1, nvrtc.calls.Load())
+	info, err := os.Stat(entries(t, c)[0])
+	require.NoError(t, err)
+	assert.Equal(t, fs.FileMode(0o600), info.Mode())
+}
+
+func TestAllThatCountsIsInTheKey(t *testing.T) {
+	seen := map[string]string{}
+	for name, s := range map[string]Source{
+		"nothing":                {},
+		"a name":                 {Name: "a.cu"},
+		"a text":                 {Text: "a"},
+		"an architecture":        {Arch: "sm_90"},
+		"PTX of it":              {Arch: "compute_90"},
+		"an option":              {Options: []string{"-Da"}},
+		"another":                {Options: []string{"-Db"}},
+		"two options":            {Options: []string{"-Da", "-Db"}},
+		"in the other order":     {Options: []string{"-Db", "-Da"}},
+		"both in one":            {Options: []string{"-Da-Db"}},
+		"a name expression":      {Names: []string{"-Da"}},
+		"a header":               {Headers: map[string]string{"a": "b"}},
+		"an empty header":        {Headers: map[string]string{"a": ""}},
+		"another header":         {Headers: map[string]string{"ab": ""}},
+		"two headers":            {Headers: map[string]string{"a": "", "b": ""}},
+		"an option and a header": {Options: []string{"-Da"}, Headers: map[string]string{"a": "b"}},
+	} {
+		for _, build := range []string{"12.8", "12.9"} {
+			key := string(s.key(build))
+			assert.Empty(t, seen[key], "the same key as that of %s", name)
+			seen[key] = name
+		}
+	}
+	many := map[string]string{"a": "1", "b": "2", "c": "3", "d": "4", "e": "5"}
+	want := (&Source{Headers: many}).key("")
+	for range 10 {
+		assert.Equal(t, want, (&Source{Headers: maps.Clone(many)}).key(""), "the order of a map does not count")
+	}
+}
+
+func TestAnotherBuildOfNVRTCCompilesAnew(t *testing.T) {
+	c := quiet(t)
+	for _, build := range []string{"12.9.41", "12.9.86"} {
+		nvrtc := &counting{build: build}
+		image, err := c.compile(nvrtc, Source{Text: "x"})
+		require.NoError(t, err)
+		assert.Equal(t, imageOf(Source{Text: "x"}, build), image)
+	}
+	_, err := c.compile(&counting{build: "unknown"}, Source{Text: "x"})
+	assert.EqualError(t, err, "unknown")
+}
+
+func TestSourcesThatTouchFilesAreCompiledEachTime(t *testing.T) {
+	c, nvrtc := quiet(t), &counting{}
+	for range 2 {
+		_, err := c.compile(nvrtc, Source{Text: "x", Options: []string{"-I/include"}})
+		require.NoError(t, err)
+	}
+	assert.EqualValues(t, 2, nvrtc.calls.Load())
+	assert.Empty(t, entries(t, c))
+}
+
+func TestFailuresToCompileAreNotKept(t *testing.T) {
+	c, nvrtc := quiet(t), &counting{}
+	for range 2 {
+		_, err := c.compile(nvrtc, Source{Text: "wrong"})
+		var failed *Error
+		assert.ErrorAs(t, err, &failed)
+	}
+	assert.EqualValues(t, 2, nvrtc.calls.Load())
+	assert.Empty(t, entries(t, c))
+}
+
+func TestDamagedFilesAreCompiledAgainAndReplaced(t *testing.T) {
+	s := Source{Text: "text", Names: []string{"k"}}
+	other := encodeEntry([]byte("another key"), &Image{Bytes: []byte("another image")})
+	for name, damage := range map[string]func(good []byte) []byte{
+		"empty":            func([]byte) []byte { return nil },
+		"half":             func(good []byte) []byte { return good[:len(good)/2] },
+		"one byte short":   func(good []byte) []byte { return good[:len(good)-1] },
+		"one byte long":    func(good []byte) []byte { return append(good, 0) },
+		"no head":          func(good []byte) []byte { return good[1:] },
+		"the head alone":   func(good []byte) []byte { return good[:len(entryMagic)] },
+		"a flipped bit":    func(good []byte) []byte { good[len(good)/2] ^= 4; return good },
+		"zeros":            func(good []byte) []byte { clear(good); return good },
+		"another's":        func([]byte) []byte { return other },
+		"a text":           func([]byte) []byte { return []byte("text") },
+		"the next version": func(good []byte) []byte { good[len(entryMagic)-2]++; return good },
+	} {
+		t.Run(name, func(t *testing.T) {
+			c, errs := noisy(t)
+			nvrtc := &counting{}
+			_, err := c.compile(nvrtc, s)
+			require.NoError(t, err)
+			path := entries(t, c)[0]
+			good, err := os.ReadFile(path)
+			require.NoError(t, err)
+			require.NoError(t, os.WriteFile(path, damage(good), 0o600))
+
+			image, err := c.compile(nvrtc, s)
+			require.NoError(t, err)
+			assert.Equal(t, imageOf(s, ""), image)
+			require.Len(t, *errs, 1)
+			assert.ErrorIs(t, (*errs)[0], errDamaged)
+			assert.ErrorContains(t, (*errs)[0], path)
+			image, err = c.compile(nvrtc, s)
+			require.NoError(t, err)
+			assert.True(t, image.Cached)
+			assert.EqualValues(t, 2, nvrtc.calls.Load())
+		})
+	}
+}
+
+func TestADirectoryThatFailsNeverFailsACompilation(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "file")
+	require.NoError(t, os.WriteFile(file, nil, 0o600))
+	for name, prepare := range map[string]func(t *testing.T, c *Cache){
+		"a file in its place": func(_ *testing.T, c *Cache) { c.Dir = file },
+		"no home directory": func(t *testing.T, c *Cache) {
+			c.Dir = ""
+			t.Setenv("HOME", "")
+			t.Setenv("XDG_CACHE_HOME", "")
+		},
+		"an entry that is a directory": func(t *testing.T, c *Cache) {
+			_, err := c.compile(&counting{}, Source{Text: "x"})
+			require.NoError(t, err)
+			path := entries(t, c)[0]
+			require.NoError(t, os.Remove(path))
+			require.NoError(t, os.MkdirAll(filepath.Join(path, "within"), 0o700))
+		},
+		"no room": func(_ *testing.T, c *Cache) { c.MaxBytes = 100 },
+	} {
+		t.Run(name, func(t *testing.T) {
+			c, errs := noisy(t)
+			prepare(t, c)
+			image, err := c.compile(&counting{}, Source{Text: "x"})
+			require.NoError(t, err)
+			assert.Equal(t, imageOf(Source{Text: "x"}, ""), image)
+			assert.NotEmpty(t, *errs)
+			c.OnError = nil
+			_, err = c.compile(&counting{}, Source{Text: "x"})
+			assert.NoError(t, err)
+			temporary, err := filepath.Glob(filepath.Join(c.Dir, temporaryPrefix+"*"))
+			require.NoError(t, err)
+			assert.Empty(t, temporary)
+		})
+	}
+}
+
+func TestTheDefaultDirectoryIsTheUsers(t *testing.T) {
+	t.Setenv("XDG_CACHE_HOME", t.TempDir())
+	_, err := new(Cache).compile(&counting{}, Source{Text: "x"})
+	require.NoError(t, err)
+	assert.Len(t, entries(t, &Cache{Dir: filepath.Join(os.Getenv("XDG_CACHE_HOME"), "quiver", "kernels")}), 1)
+}
+
+func TestTheLeastRecentlyUsedGoFirst(t *testing.T) {
+	c, nvrtc := quiet(t), &counting{}
+	compile := func(i int) bool {
+		image, err := c.compile(nvrtc, Source{Text: fmt.Sprintf("text %d", i)})
+		require.NoError(t, err)
+		return image.Cached
+	}
+	stranger := filepath.Join(c.Dir, "README")
+	stale := filepath.Join(c.Dir, temporaryPrefix+"stale")
+	fresh := filepath.Join(c.Dir, temporaryPrefix+"fresh")
+	for _, path := range []string{stranger, stale, fresh} {
+		require.NoError(t, os.WriteFile(path, make([]byte, 10000), 0o600))
+	}
+	long := time.Unix(1e9, 0)
+	require.NoError(t, os.Chtimes(stale, long, long))
+	require.NoError(t, os.Chtimes(stranger, long, long))
+
+	// Entry i was last used i seconds later than the first; then the first
+	// is used again.
+	known := map[string]bool{}
+	var size int64
+	for i := range 5 {
+		require.False(t, compile(i))
+		for _, path := range entries(t, c) {
+			if !known[path] {
+				known[path] = true
+				when := long.Add(time.Duration(i) * time.Second)
+				require.NoError(t, os.Chtimes(path, when, when))
+				info, err := os.Stat(path)
+				require.NoError(t, err)
+				size = info.Size()
+			}
+		}
+	}
+	require.True(t, compile(0))
+
+	c.MaxBytes = 4*size + 100
+	require.False(t, compile(5))
+	assert.Len(t, entries(t, c), 4)
+	assert.FileExists(t, stranger)
+	assert.FileExists(t, fresh)
+	assert.NoFileExists(t, stale)
+	c.MaxBytes = -1
+	for i, want := range []bool{true, false, false, true, true, true} {
+		assert.Equal(t, want, compile(i), "entry %d", i)
+	}
+	assert.Len(t, entries(t, c), 6, "less than 0 is no bound")
+}
+
+func TestGoroutinesThatWantTheSameCompileItOnce(t *testing.T) {
+	c := quiet(t)
+	var wg sync.WaitGroup
+	const goroutines = 16
+	var started sync.WaitGroup
+	started.Add(goroutines)
+	nvrtc := &counting{busy: started.Wait} // until all have begun
+	for range goroutines {
+		wg.Go(func() {
+			started.Done()
+			image, err := c.compile(nvrtc, Source{Text: "x"})
+			if assert.NoError(t, err) {
+				assert.Equal(t, imageOf(Source{Text: "x"}, "").Bytes, image.Bytes)
+			}
+		})
+	}
+	wg.Wait()
+	assert.EqualValues(t, 1, nvrtc.calls.Load())
+}
+
+func TestACacheServesCompilers(t *testing.T) {
+	onEach(t, func(t *testing.T) {
+		s := Source{Text: scale, Arch: "sm_90", Options: []string{"-DFACTOR=2"}, Names: []string{"scale<float>"}}
+		want, err := Compile(s)
+		require.NoError(t, err)
+		c := quiet(t)
+		for _, cached := range []bool{false, true} {
+			got, err := c.Compile(s)
+			require.NoError(t, err)
+			assert.Equal(t, cached, got.Cached)
+			assert.Equal(t, want.Names, got.Names)
+			assert.Equal(t, want.Bytes, got.Bytes)
+		}
+	})
+}
+
+func FuzzDecodeBody(f *testing.F) {
+	key := []byte("key")
+	good := encodeEntry(key, &Image{Bytes: []byte("image"), Names: map[string]string{"a": "b"}})
+	f.Add(good[len(entryMagic)+sha256.Size:])
+	f.Add([]byte{3, 'k', 'e', 'y', 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 1})
+	f.Fuzz(func(t *testing.T, body []byte) {
+		image, err := decodeBody(body, key)
+		if err != nil {
+			assert.ErrorIs(t, err, errDamaged)
+			return
+		}
+		again, err := decodeEntry(encodeEntry(key, image), key)
+		require.NoError(t, err)
+		assert.Equal(t, image, again)
+	})
+}
