@@ -1,0 +1,220 @@
+package pool_test
+
+import (
+	"math"
+	"math/rand/v2"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/quiver-gpu/quiver/arrowbuf"
+)
+
+// The suite that every kind of pool passes, as RMM's resources do theirs.
+
+func TestGetLendsWhatItWasAskedFor(t *testing.T) {
+	forEachKind(t, func(t *testing.T, g *gpu, p accounted) {
+		for _, s := range []int{0, 1} {
+			for _, n := range []int64{1, 511, 512, 513, 8191, 8192, 8193, 100_000, 1 << 20} {
+				b := get(t, g, p, n, s)
+				put(t, g, p, b)
+			}
+		}
+	})
+}
+
+func TestZeroBytesCostNothing(t *testing.T) {
+	forEachKind(t, func(t *testing.T, g *gpu, p accounted) {
+		b, err := p.Get(0, 0)
+		require.NoError(t, err)
+		assert.Zero(t, b.Address)
+		assert.Zero(t, b.Size)
+		assert.NoError(t, p.Put(b, nil))
+		assert.Zero(t, g.allocs)
+		assert.Zero(t, p.Account().Stats())
+	})
+}
+
+func TestBadSizesAreErrors(t *testing.T) {
+	forEachKind(t, func(t *testing.T, g *gpu, p accounted) {
+		_, err := p.Get(-1, 0)
+		assert.ErrorIs(t, err, arrowbuf.ErrOutOfRange)
+		for _, n := range []int64{1<<22 + 1, 1 << 60, math.MaxInt64 - 1, math.MaxInt64} {
+			_, err = p.Get(n, 1)
+			assert.ErrorIs(t, err, arrowbuf.ErrOutOfMemory, "%d", n)
+		}
+		assert.Zero(t, p.Account().Stats().InUse)
+	})
+}
+
+func TestAllOfTheDeviceCanBeHad(t *testing.T) {
+	forEachKind(t, func(t *testing.T, g *gpu, p accounted) {
+		ninety := get(t, g, p, g.capacity/10*9, 0)
+		put(t, g, p, ninety)
+		one := get(t, g, p, g.capacity/2, 0)
+		two := get(t, g, p, g.capacity/2, 1)
+		_, err := p.Get(1, 0)
+		assert.ErrorIs(t, err, arrowbuf.ErrOutOfMemory)
+		assert.ErrorContains(t, err, "512 bytes wanted, 4194304 in use, 4194304 held: ")
+		g.use(two, 1)
+		put(t, g, p, one)
+		put(t, g, p, two)
+		put(t, g, p, get(t, g, p, g.capacity, 0))
+	})
+}
+
+func TestPuttingTwiceIsAnError(t *testing.T) {
+	forEachKind(t, func(t *testing.T, g *gpu, p accounted) {
+		other := get(t, g, p, 1000, 0)
+		b := get(t, g, p, 1000, 0)
+		put(t, g, p, b)
+		before := p.Account().Stats()
+		assert.ErrorIs(t, p.Put(b, nil), arrowbuf.ErrReleased)
+		put(t, g, p, other)
+		assert.NoError(t, p.Trim())
+		assert.ErrorIs(t, p.Put(b, nil), arrowbuf.ErrReleased, "merged and gone")
+		assert.Equal(t, before.InUse-1024, p.Account().Stats().InUse)
+	})
+}
+
+func TestCloseRefusesWhileABlockIsLent(t *testing.T) {
+	forEachKind(t, func(t *testing.T, g *gpu, p accounted) {
+		b := get(t, g, p, 1000, 1)
+		assert.EqualError(t, p.Close(), "1024 bytes still in use")
+		g.use(b, 1)
+		put(t, g, p, b)
+	})
+}
+
+func TestErrorsOfTheDriverComeBack(t *testing.T) {
+	forEachKind(t, func(t *testing.T, g *gpu, p accounted) {
+		g.failing = func(call string) error {
+			if call == "alloc" {
+				return assert.AnError
+			}
+			return nil
+		}
+		_, err := p.Get(100, 0)
+		assert.ErrorIs(t, err, assert.AnError)
+		assert.NotErrorIs(t, err, arrowbuf.ErrOutOfMemory)
+		g.failing = nil
+		put(t, g, p, get(t, g, p, 100, 0))
+	})
+}
+
+func TestPeaksAndTotalsCountWhatWasLent(t *testing.T) {
+	forEachKind(t, func(t *testing.T, g *gpu, p accounted) {
+		var blocks []*block
+		for range 10 {
+			blocks = append(blocks, get(t, g, p, 1024, 0))
+		}
+		for _, b := range blocks[:5] {
+			put(t, g, p, b)
+		}
+		s := p.Account().Stats()
+		assert.EqualValues(t, []int64{5 << 10, 10 << 10, 10 << 10}, []int64{s.InUse, s.Peak, s.Total})
+		assert.EqualValues(t, []int64{5, 10, 10}, []int64{s.Count, s.PeakCount, s.TotalCount})
+		p.Account().ResetPeak()
+		put(t, g, p, get(t, g, p, 1, 0))
+		s = p.Account().Stats()
+		assert.EqualValues(t, []int64{5<<10 + 512, 10<<10 + 512}, []int64{s.Peak, s.Total})
+		for _, b := range blocks[5:] {
+			put(t, g, p, b)
+		}
+	})
+}
+
+// churn gets, uses and puts blocks of random sizes, at most 16 at a time. on
+// says for which stream each is.
+func churn(t *testing.T, g *gpu, p memPool, random *rand.Rand, rounds int, on func() int) {
+	type loan struct {
+		b *block
+		s int
+	}
+	var lent []loan
+	for range rounds {
+		if len(lent) < 16 && random.IntN(2) == 0 {
+			s := on()
+			b := get(t, g, p, 1+random.Int64N(1<<(1+random.IntN(16))), s)
+			lent = append(lent, loan{b, s})
+			if s != 0 {
+				g.use(b, s)
+			}
+		} else if len(lent) > 0 {
+			i := random.IntN(len(lent))
+			if s := lent[i].s; s != 0 && random.IntN(3) == 0 { // another stream comes
+				other := 1 + s%4
+				assert.NoError(t, g.Order(s, other))
+				g.use(lent[i].b, other)
+			}
+			put(t, g, p, lent[i].b)
+			lent[i] = lent[len(lent)-1]
+			lent = lent[:len(lent)-1]
+		}
+		g.progress(1 + random.IntN(4))
+	}
+	for _, l := range lent {
+		put(t, g, p, l.b)
+	}
+}
+
+func TestRandomBlocksNeverOverlap(t *testing.T) {
+	for name, on := range map[string]func(r *rand.Rand) int{
+		"without a stream": func(*rand.Rand) int { return 0 },
+		"on a stream":      func(*rand.Rand) int { return 1 },
+		"on all":           func(r *rand.Rand) int { return r.IntN(5) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			forEachKind(t, func(t *testing.T, g *gpu, p accounted) {
+				random := seeded(1)
+				churn(t, g, p, random, 2000, func() int { return on(random) })
+			})
+		})
+		t.Run(name+", many goroutines", func(t *testing.T) {
+			forEachKind(t, func(t *testing.T, g *gpu, p accounted) {
+				var wg sync.WaitGroup
+				for i := range 4 {
+					wg.Go(func() {
+						random := seeded(uint64(i))
+						// what is ordered, a goroutine's streams, is its own
+						churn(t, g, p, random, 400, func() int { return on(random) })
+					})
+				}
+				wg.Wait()
+			})
+		})
+	}
+}
+
+func TestBlocksGotAndPutByDifferentGoroutines(t *testing.T) {
+	for name, streams := range map[string][2]int{"same stream": {1, 1}, "different streams": {1, 2}} {
+		t.Run(name, func(t *testing.T) {
+			forEachKind(t, func(t *testing.T, g *gpu, p accounted) {
+				blocks := make(chan *block, 8)
+				var wg sync.WaitGroup
+				wg.Go(func() {
+					defer close(blocks)
+					random := seeded(3)
+					for range 300 {
+						b := get(t, g, p, 1+random.Int64N(20_000), streams[0])
+						g.use(b, streams[0])
+						blocks <- b
+					}
+				})
+				wg.Go(func() {
+					for b := range blocks {
+						if streams[1] != streams[0] {
+							assert.NoError(t, g.Order(streams[0], streams[1]))
+						}
+						g.use(b, streams[1])
+						put(t, g, p, b)
+						g.progress(streams[1])
+					}
+				})
+				wg.Wait()
+			})
+		})
+	}
+}
