@@ -43,7 +43,7 @@ RESULT = re.compile(r"^ *--- (PASS|FAIL|SKIP)", re.MULTILINE)
 PLACE = re.compile(r"^ +(\w+\.go:\d+): ?(.*)$")
 CRASH = re.compile(r"^panic:|^fatal error|^SIG[A-Z]+:|exit code|not run:|^Error: ")
 LOG_BYTES = 15 << 20
-SHOWN_LINES = 25  # of what failed in a package
+SHOWN_LINES = 40  # of what failed in a step
 
 
 @dataclasses.dataclass
@@ -79,8 +79,11 @@ class Run:
                 told = place[2] or wrong(lines[i + 1 : i + 12])
                 found.append(f"{test}  {place[1]}  {told}")
         unsaid = [f"{name}  says nothing" for name in sorted(failed) if not any(name in line for line in found)]
-        found = [line[:260] for line in found + unsaid]
-        return found[:SHOWN_LINES] + [f"... {len(found) - SHOWN_LINES} more"] * (len(found) > SHOWN_LINES)
+        # Of tests that say the same, the first stands for all.
+        alike: dict[str, list[str]] = {}
+        for line in found + unsaid:
+            alike.setdefault(line.partition("  ")[2] or line, []).append(line)
+        return [f"{same[0][:200]}{f' (and {len(same) - 1} more)' * (len(same) > 1)}" for same in alike.values()]
 
 
 def wrong(lines: list[str]) -> str:
@@ -208,10 +211,11 @@ def write_log(path: Path, runs: list[Run]) -> None:
 
 def show(runs: list[Run]) -> None:
     """What failed first, since the end of the output is what is read."""
-    for run in runs:
-        if run.code:
-            print(f"\n---- {run.step}: {run.package}")
-            print("\n".join(run.telling()))
+    failed = [run for run in runs if run.code]
+    for run in failed:
+        print(f"\n---- {run.step}: {run.package}")
+        lines, shown = run.telling(), max(4, SHOWN_LINES // len(failed))
+        print("\n".join(lines[:shown] + [f"... {len(lines) - shown} more"] * (len(lines) > shown)))
     for run in runs:
         counts = run.counts()
         print(f"{'FAIL' if run.code else 'ok':4}  {run.step:14}  {run.package:28} {run.seconds:6.1f} s  "

@@ -1,0 +1,177 @@
+"""The topic cudabuf: what single operations of package cudabuf cost, beside
+CuPy, PyTorch and RMM, and beside plain C, which is the limit.
+
+Copies of 1 GiB of ordinary memory are shares of what pinned memory reaches. The
+peer of a record is the fastest library; all of them stand in `peers`.
+"""
+
+import ctypes
+import json
+import re
+import shutil
+import site
+import subprocess
+import sys
+from pathlib import Path
+
+import gobench
+import record
+
+HERE = Path(__file__).resolve().parent
+SPEED = record.ROOT / "cudabuf/testdata/speed.ptx"
+LIBRARIES = {"cupy": "CuPy", "torch": "PyTorch", "rmm": "RMM in Python"}
+
+# Record, Go benchmark, unit of it, the key of peers and C, and what peers do.
+OPERATIONS = [
+    ("pool-alloc-free-1", "AllocFree/1goroutines", "ns/op", "alloc_free_1"),
+    ("pool-alloc-free-16", "AllocFree/16goroutines", "ns/op", "alloc_free_16"),
+    ("pool-alloc-free-16-each", "AllocFree/16goroutines", "ns/each", "alloc_free_16_each"),
+    ("launch-small", "LaunchSmall", "ns/op", "launch"),
+    ("event-record-wait", "Event", "ns/op", "event"),
+    ("stream-make-close", "Stream", "ns/op", "stream"),
+    *((f"{way}-{size.lower()}", f"CopySmall/{way}/{size}", "ns/op", f"{way}_{size}") for way in ("h2d", "d2h") for size in ("1KiB", "64KiB", "1024KiB")),
+]
+# Benchmarks whose names end in the device, at whatever depth.
+PATTERN = "^Benchmark({0})$/^cuda$|^Benchmark({0})$/./^cuda$|^Benchmark({0})$/././^cuda$"
+COPIES = [("h2d-pageable", "CopyHostToDevice", "h2d"), ("d2h-pageable", "CopyDeviceToHost", "d2h")]
+
+
+def peers(faults: list[str]) -> dict[str, dict[str, float]]:
+    """The figures of each library. One that is missing or fails is a fault."""
+    found = {}
+    for name, library in LIBRARIES.items():
+        command = [sys.executable, str(HERE / "cudabuf_peers.py"), name]
+        try:
+            run = subprocess.run(command, capture_output=True, text=True, timeout=200)
+            found[name] = json.loads(run.stdout) if run.returncode == 0 else {}
+            if run.returncode:
+                faults.append(f"{library}: {run.stderr.strip().splitlines()[-1:]}")
+        except (subprocess.TimeoutExpired, json.JSONDecodeError) as e:
+            found[name] = {}
+            faults.append(f"{library}: {e}")
+        print(library, json.dumps(found[name], indent=2), flush=True)
+    return found
+
+
+def cuda_header() -> Path:
+    """The folder of cuda.h: that of the compiler, or of a Python package."""
+    nvcc = shutil.which("nvcc") or "/usr/local/cuda/bin/nvcc"
+    folders = [Path(nvcc).resolve().parent.parent / "include", Path("/usr/local/cuda/include")]
+    folders += [found.parent for place in site.getsitepackages() for found in Path(place).glob("nvidia/*/include/cuda.h")]
+    return next((folder for folder in folders if (folder / "cuda.h").exists()), folders[0])
+
+
+def plain_c() -> dict[str, float]:
+    """The figures of limits.c, compiled here against the driver's own library."""
+    ctypes.CDLL("libcuda.so.1")
+    libcuda = next(line.split()[-1] for line in Path("/proc/self/maps").read_text().splitlines() if "/libcuda.so" in line)
+    binary = gobench.GPU / "limits"
+    command = ["gcc", "-O2", f"-I{cuda_header()}", "-o", str(binary), str(HERE / "limits.c"), libcuda]
+    built = subprocess.run(command, capture_output=True, text=True)
+    if built.returncode != 0:
+        raise RuntimeError(f"{' '.join(command)}: {built.stderr[-500:]}")
+    run = subprocess.run([str(binary), str(SPEED)], capture_output=True, text=True, timeout=120)
+    if run.returncode != 0:
+        raise RuntimeError(f"limits.c: {run.stderr}")
+    print("C", run.stdout, flush=True)
+    return json.loads(run.stdout)
+
+
+class Figures:
+    """All that was measured, and the records made of it."""
+
+    def __init__(self) -> None:
+        self.faults: list[str] = []
+        self.records: list[dict] = []
+        self.peers = peers(self.faults)
+        self.c = self.attempt("C", plain_c) or {}
+
+    def attempt(self, what: str, measure, *arguments, **options):
+        """Measures, or notes that it could not."""
+        try:
+            return measure(*arguments, **options)
+        except Exception as e:  # the other figures are still worth having
+            self.faults.append(f"{what}: {e}")
+            return None
+
+    def add(self, name: str, unit: str, value: float, command: str, key: str = "", limit: tuple[str, float] | None = None, **more) -> None:
+        others = {LIBRARIES[n]: round(figures[key], 4) for n, figures in self.peers.items() if key in figures}
+        options: dict = {}
+        if others:
+            best = (min if unit in record.COSTS else max)(others, key=others.__getitem__)
+            options = {"peer": best, "peer_value": others[best], "peers": others}
+        if limit:
+            options |= {"limit": limit[0], "limit_value": limit[1]}
+        self.records.append(record.record(name, unit, value, command, **options, **more))
+
+    def missing(self, name: str) -> None:
+        self.faults.append(f"{name}: its benchmark gave no figure for the GPU, see the log")
+
+
+def show(benchmark: str, tags: str = "") -> str:
+    return f"go test{tags} ./cudabuf -bench '{benchmark.replace('/', '$/')}$'"
+
+
+def operations(figures: Figures) -> None:
+    names = "|".join(dict.fromkeys(benchmark.partition("/")[0] for _, benchmark, _, _ in OPERATIONS))
+    got = figures.attempt("operations", gobench.run, "cudabuf", PATTERN.format(names), "-test.benchtime=0.3s")
+    for name, benchmark, unit, key in OPERATIONS:
+        if not got or f"{benchmark}/cuda" not in got:
+            figures.missing(name)
+            continue
+        units = got[f"{benchmark}/cuda"]
+        limit = ("the same loop in C", figures.c[key]) if key in figures.c else None
+        more = {"allocs": units["allocs/op"]} if "allocs/op" in units else {}
+        figures.add(name, "us", units[unit] / 1e3, show(benchmark), key, limit, **more)
+
+
+def driver_calls(figures: Figures) -> None:
+    """Through each of the two drivers that call libcuda."""
+    for driver, folder, tags in (("purego", "tests", ""), ("gorgonia", "gorgonia", " -tags gorgonia")):
+        if not (gobench.GPU / folder / "cudabuf").exists():
+            figures.faults.append(f"driver-call-{driver}: no binary in .gpu/{folder}")
+            continue
+        got = figures.attempt(driver, gobench.run, "cudabuf", "^Benchmark(DriverCall|LaunchSmall)$/^cuda$", "-test.benchtime=0.3s", folder=folder) or {}
+        wanted = [(f"driver-call-{driver}", "DriverCall", "call")]
+        if tags:
+            wanted.append((f"launch-small-{driver}", "LaunchSmall", "launch"))
+        for name, benchmark, key in wanted:
+            if f"{benchmark}/cuda" not in got:
+                figures.missing(name)
+                continue
+            limit = ("the same loop in C", figures.c[key]) if key in figures.c else None
+            figures.add(name, "us", got[f"{benchmark}/cuda"]["ns/op"] / 1e3, show(benchmark, tags), limit=limit)
+
+
+def copies(figures: Figures) -> None:
+    """Of 1 GiB of ordinary memory."""
+    got = figures.attempt("copies", gobench.run, "cudabuf", "^BenchmarkCopy(HostToDevice|DeviceToHost)$", "-test.benchtime=0.5s") or {}
+    for name, benchmark, way in COPIES:
+        rates = {n: u["MB/s"] / 1e3 for n, u in got.items() if n.startswith(f"{benchmark}/") and "cuda" in n and "MB/s" in u}
+        whole = next((n for n in rates if re.search("pageable|ordinary", n, re.IGNORECASE) and re.search(r"1GiB|1024MiB", n)), None)
+        if whole is None:
+            figures.missing(name)
+            continue
+        pinned = figures.peers["cupy"].get(f"{way}_pinned")
+        limit = ("a copy of pinned memory", pinned) if pinned else None
+        figures.add(name, "GB/s", rates[whole], show(whole), f"{way}_pageable", limit, all={n: round(r, 2) for n, r in rates.items()})
+
+
+def fragmentation(figures: Figures) -> None:
+    """A million random allocations."""
+    got = figures.attempt("fragmentation", gobench.run, "cudabuf", "^BenchmarkTrace$/./^cuda$", "-test.benchtime=1x", rounds=1) or {}
+    for name, sizes in (("pool-fragmentation", "uniform"), ("pool-fragmentation-mixed", "mixed")):
+        benchmark = f"Trace/{sizes}"
+        if f"{benchmark}/cuda" not in got:
+            figures.missing(name)
+            continue
+        units = got[f"{benchmark}/cuda"]
+        figures.add(name, "held/peak", units["held/peak"], f"{show(benchmark)} -benchtime 1x", f"held_{sizes}", at_the_end=units["end/peak"])
+
+
+def records() -> tuple[list[dict], list[str]]:
+    """The records, and what could not be measured."""
+    figures = Figures()
+    for measure in (copies, operations, driver_calls, fragmentation):
+        figures.attempt(measure.__name__, measure, figures)
+    return figures.records, figures.faults

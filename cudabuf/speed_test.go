@@ -1,0 +1,246 @@
+package cudabuf_test
+
+import (
+	_ "embed"
+	"fmt"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/quiver-gpu/quiver/cudabuf"
+	"github.com/quiver-gpu/quiver/cudabuf/cudatest"
+	"github.com/quiver-gpu/quiver/cudabuf/internal/pool/trace"
+)
+
+// The benchmarks of single operations. Names end in the device; on the soft one
+// they show no more than that they work. bench/gpu/cudabuf.py measures the same
+// with other libraries.
+
+//go:embed testdata/speed.ptx
+var speedPTX []byte
+
+var speedTwins = map[string]cudabuf.Twin{
+	"add_float32": func(l *cudabuf.TwinLaunch) {
+		n := int64(l.Uint32(3))
+		values := func(argument int) []float32 { return cudabuf.Elements[float32](l, l.Pointer(argument), n) }
+		a, b, sum := values(0), values(1), values(2)
+		for i := range sum {
+			sum[i] = a[i] + b[i]
+		}
+	},
+}
+
+// depth is how many operations a stream is given before it is waited for.
+const depth = 1000
+
+// speed runs a benchmark on a soft device, and on the GPU where tests use it.
+func speed(b *testing.B, run func(b *testing.B, dev *cudabuf.Device)) {
+	b.Run("soft", func(b *testing.B) { run(b, cudatest.NewDevice(b)) })
+	if !cudatest.OnGPU() {
+		return
+	}
+	b.Run("cuda", func(b *testing.B) {
+		driver, err := cudabuf.Open()
+		require.NoError(b, err)
+		b.Cleanup(func() { require.NoError(b, driver.Close()) })
+		dev, err := driver.Device(0)
+		require.NoError(b, err)
+		run(b, dev)
+	})
+}
+
+func streamOf(b *testing.B, dev *cudabuf.Device) *cudabuf.Stream {
+	s, err := dev.NewStream(cudabuf.StreamOptions{})
+	require.NoError(b, err)
+	b.Cleanup(func() { require.NoError(b, s.Close()) })
+	return s
+}
+
+func bufferOf(b *testing.B, dev *cudabuf.Device, n int64) *cudabuf.Buffer {
+	buffer, err := dev.NewBuffer(n)
+	require.NoError(b, err)
+	b.Cleanup(buffer.Release)
+	return buffer
+}
+
+// queued measures work on a stream, with the waits for it: the time of each is
+// the longer one of giving it and of doing it.
+func queued(b *testing.B, s *cudabuf.Stream, work func() error) {
+	round := func(n int) {
+		for range n {
+			if err := work(); err != nil {
+				b.Fatal(err)
+			}
+		}
+		if err := s.Synchronize(); err != nil {
+			b.Fatal(err)
+		}
+	}
+	round(depth)
+	b.ReportAllocs()
+	b.ResetTimer()
+	for left := b.N; left > 0; left -= depth {
+		round(min(left, depth))
+	}
+}
+
+// BenchmarkLaunchSmall adds 1024 numbers, the smallest work that is of use.
+func BenchmarkLaunchSmall(b *testing.B) {
+	speed(b, func(b *testing.B, dev *cudabuf.Device) {
+		m, err := dev.LoadModule(speedPTX, speedTwins)
+		require.NoError(b, err)
+		b.Cleanup(func() { require.NoError(b, m.Close()) })
+		k, err := m.Kernel("add_float32")
+		require.NoError(b, err)
+		s, x, y, sum := streamOf(b, dev), bufferOf(b, dev, 4096), bufferOf(b, dev, 4096), bufferOf(b, dev, 4096)
+		require.NoError(b, x.Fill(0))
+		require.NoError(b, y.Fill(0))
+		queued(b, s, func() error {
+			return k.LaunchAsync(s, cudabuf.Dim3{X: 4}, cudabuf.Dim3{X: 256}, 0, cudabuf.In(x, 0), cudabuf.In(y, 0), sum, uint32(1024))
+		})
+	})
+}
+
+// BenchmarkEvent records an event on a stream and lets another wait for it.
+func BenchmarkEvent(b *testing.B) {
+	speed(b, func(b *testing.B, dev *cudabuf.Device) {
+		first, second := streamOf(b, dev), streamOf(b, dev)
+		e, err := dev.NewEvent(cudabuf.EventOptions{})
+		require.NoError(b, err)
+		b.Cleanup(func() { require.NoError(b, e.Close()) })
+		queued(b, second, func() error {
+			if err := first.Record(e); err != nil {
+				return err
+			}
+			return second.WaitEvent(e)
+		})
+	})
+}
+
+// BenchmarkStream makes a stream and closes it.
+func BenchmarkStream(b *testing.B) {
+	speed(b, func(b *testing.B, dev *cudabuf.Device) {
+		for b.Loop() {
+			s, err := dev.NewStream(cudabuf.StreamOptions{})
+			if err == nil {
+				err = s.Close()
+			}
+			if err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+}
+
+// BenchmarkCopySmall copies from and to ordinary memory and waits.
+func BenchmarkCopySmall(b *testing.B) {
+	copies := map[string]func(*cudabuf.Buffer, []byte) (int64, error){
+		"h2d": func(d *cudabuf.Buffer, h []byte) (int64, error) { return d.CopyFromHost(h, 0) },
+		"d2h": func(d *cudabuf.Buffer, h []byte) (int64, error) { return d.CopyToHost(h, 0) },
+	}
+	for _, way := range []string{"h2d", "d2h"} {
+		for _, kib := range []int64{1, 64, 1024} {
+			b.Run(fmt.Sprintf("%s/%dKiB", way, kib), func(b *testing.B) {
+				speed(b, func(b *testing.B, dev *cudabuf.Device) {
+					device, host := bufferOf(b, dev, kib<<10), make([]byte, kib<<10)
+					b.SetBytes(kib << 10)
+					for b.Loop() {
+						if _, err := copies[way](device, host); err != nil {
+							b.Fatal(err)
+						}
+					}
+				})
+			})
+		}
+	}
+}
+
+// BenchmarkAllocFree takes 1 MiB and gives it back, in several goroutines at
+// once. ns/op is the time of all divided by what all of them did, ns/each what
+// one of them takes for it.
+func BenchmarkAllocFree(b *testing.B) {
+	for _, goroutines := range []int{1, 16} {
+		b.Run(fmt.Sprintf("%dgoroutines", goroutines), func(b *testing.B) {
+			speed(b, func(b *testing.B, dev *cudabuf.Device) {
+				each := (b.N + goroutines - 1) / goroutines
+				allocFree := func(n int) {
+					var all sync.WaitGroup
+					for range goroutines {
+						all.Go(func() {
+							for range n {
+								m, err := dev.NewBuffer(1 << 20)
+								if err != nil {
+									b.Error(err)
+									return
+								}
+								m.Release()
+							}
+						})
+					}
+					all.Wait()
+				}
+				allocFree(100)
+				b.ReportAllocs()
+				b.ResetTimer()
+				allocFree(each)
+				b.StopTimer()
+				b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(each), "ns/each")
+			})
+		})
+	}
+}
+
+// BenchmarkTrace plays a random sequence of a million allocations and compares
+// the most memory that was held, and what is held when all is freed, with the
+// most that was in use.
+func BenchmarkTrace(b *testing.B) {
+	for name, sizes := range map[string]trace.Sizes{"uniform": trace.Uniform, "mixed": trace.Mixed} {
+		b.Run(name, func(b *testing.B) {
+			speed(b, func(b *testing.B, dev *cudabuf.Device) {
+				_, total, err := dev.MemInfo()
+				require.NoError(b, err)
+				played := trace.Trace{Seed: 1, Sizes: sizes, Allocations: 1_000_000, Live: 4 << 30}
+				if total < 4*played.Live { // the soft device
+					played.Allocations, played.Live = 5000, total/4
+				}
+				for b.Loop() {
+					playTrace(b, dev, played)
+				}
+			})
+		})
+	}
+}
+
+func playTrace(b *testing.B, dev *cudabuf.Device, played trace.Trace) {
+	require.NoError(b, dev.Trim())
+	buffers := make([]*cudabuf.Buffer, played.Allocations)
+	var used, peak, held int64
+	hold := func() int64 { s := dev.MemoryStats(); held = max(held, s.InUse+s.Idle); return s.InUse + s.Idle }
+	require.NoError(b, played.Run(func(i int, size int64) (err error) {
+		if buffers[i], err = dev.NewBuffer(size); err != nil {
+			return err
+		}
+		used += size
+		peak = max(peak, used)
+		hold()
+		return nil
+	}, func(i int) error {
+		used -= buffers[i].Len()
+		buffers[i].Release()
+		return nil
+	}))
+	b.ReportMetric(float64(hold())/float64(peak), "end/peak")
+	b.ReportMetric(float64(held)/float64(peak), "held/peak")
+}
+
+// BenchmarkDriverCall is what a call of the driver costs that does nothing.
+func BenchmarkDriverCall(b *testing.B) {
+	speed(b, func(b *testing.B, dev *cudabuf.Device) {
+		for b.Loop() {
+			if err := dev.DriverCall(); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+}
