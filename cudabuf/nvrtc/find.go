@@ -54,7 +54,7 @@ func find() (compiler, error) {
 	if path := os.Getenv(Override); path != "" {
 		c, missing, err := open(path)
 		if missing != nil {
-			return nil, fmt.Errorf("%w: %s is %q: %v", ErrNotFound, Override, path, missing)
+			return nil, fmt.Errorf("%w: %s is %q: %w", ErrNotFound, Override, path, missing)
 		}
 		return c, err
 	}

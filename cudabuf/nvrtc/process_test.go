@@ -49,7 +49,7 @@ func TestHammer(t *testing.T) {
 	}
 }
 
-func hammer(t *testing.T, dir string, rounds int) *exec.Cmd {
+func hammer(dir string, rounds int) *exec.Cmd {
 	cmd := exec.Command(os.Args[0], "-test.run=^TestHammer$", "-test.v")
 	cmd.Env = append(os.Environ(), hammerDir+"="+dir, hammerRounds+"="+strconv.Itoa(rounds))
 	return cmd
@@ -61,7 +61,7 @@ func TestProcessesShareADirectory(t *testing.T) {
 	outputs := make([]bytes.Buffer, processes)
 	cmds := make([]*exec.Cmd, processes)
 	for i := range cmds {
-		cmds[i] = hammer(t, c.Dir, 100)
+		cmds[i] = hammer(c.Dir, 100)
 		cmds[i].Stdout, cmds[i].Stderr = &outputs[i], &outputs[i]
 		require.NoError(t, cmds[i].Start())
 	}
@@ -86,7 +86,7 @@ func TestProcessesShareADirectory(t *testing.T) {
 func TestAProcessThatIsKilledLeavesNothingHalfDone(t *testing.T) {
 	c := quiet(t)
 	for range 4 {
-		cmd := hammer(t, c.Dir, 0)
+		cmd := hammer(c.Dir, 0)
 		out, err := cmd.StdoutPipe()
 		require.NoError(t, err)
 		require.NoError(t, cmd.Start())

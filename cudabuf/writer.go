@@ -1,0 +1,205 @@
+package cudabuf
+
+import (
+	"fmt"
+	"io"
+	"io/fs"
+	"sync"
+
+	"github.com/quiver-gpu/quiver/arrowbuf"
+)
+
+// BufferWriter writes to a Buffer from a position that moves on. What does not
+// fit whole before the buffer's end is not written at all, and is
+// arrowbuf.ErrOutOfRange.
+//
+// At first each Write is a copy to the device. SetBufferSize has small ones
+// collected in pinned memory: they are on the device after Flush, Close, or
+// whatever comes before them, WriteAt and Seek among it.
+//
+// It may be used from any goroutine. It holds a reference to the buffer until
+// Close; afterwards everything answers fs.ErrClosed.
+type BufferWriter struct {
+	buffer *Buffer
+
+	mu      sync.Mutex
+	closed  bool
+	pos     int64  // of the next Write
+	pinned  []byte // what is collected, of which
+	pending int    // so many bytes belong before pos
+	free    func() // gives pinned back
+}
+
+var (
+	_ io.WriteSeeker = (*BufferWriter)(nil)
+	_ io.WriterAt    = (*BufferWriter)(nil)
+	_ io.Closer      = (*BufferWriter)(nil)
+)
+
+// NewBufferWriter returns a writer at the buffer's start. A buffer that is
+// read-only is ErrReadOnly, one without references arrowbuf.ErrReleased.
+func NewBufferWriter(b *Buffer) (*BufferWriter, error) {
+	if err := b.enterWriting(0, 0); err != nil {
+		return nil, err
+	}
+	return &BufferWriter{buffer: b, free: func() {}}, nil
+}
+
+// Write writes what comes next. Where the collected bytes leave room for p and
+// more, p is collected too; else they and p are copied to the device.
+func (w *BufferWriter) Write(p []byte) (int, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if err := w.check(); err != nil {
+		return 0, err
+	}
+	if err := arrowbuf.CheckRange(w.pos, int64(len(p)), w.buffer.length); err != nil {
+		return 0, err
+	}
+	if len(p) < len(w.pinned)-w.pending {
+		w.pending += copy(w.pinned[w.pending:], p)
+	} else {
+		if err := w.flush(); err != nil {
+			return 0, err
+		}
+		if _, err := w.buffer.CopyFromHost(p, w.pos); err != nil {
+			return 0, err
+		}
+	}
+	w.pos += int64(len(p))
+	return len(p), nil
+}
+
+// WriteAt writes at an offset, after what is collected. It neither uses nor
+// moves the position, as io.WriterAt has it; pyarrow's writeat leaves it behind
+// the data, and what is collected goes astray.
+func (w *BufferWriter) WriteAt(p []byte, off int64) (int, error) {
+	if err := w.enter(); err != nil {
+		return 0, err
+	}
+	defer w.buffer.Release()
+	return w.buffer.WriteAt(p, off)
+}
+
+// enter flushes, and holds the buffer so that a Close meanwhile does not take
+// it away.
+func (w *BufferWriter) enter() error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if err := w.check(); err != nil {
+		return err
+	}
+	if err := w.flush(); err != nil {
+		return err
+	}
+	return w.buffer.hold()
+}
+
+// Seek moves to a position between the start and the very end, where a Write of
+// nothing is all that fits. io.SeekEnd counts from the buffer's end. pyarrow
+// refuses both, though its writes leave the position at the end as well. It
+// flushes if it moves.
+func (w *BufferWriter) Seek(offset int64, whence int) (int64, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if err := w.check(); err != nil {
+		return 0, err
+	}
+	pos, err := seek(offset, whence, w.pos, w.buffer.length)
+	if err != nil || pos == w.pos {
+		return pos, err
+	}
+	if err := w.flush(); err != nil {
+		return 0, err
+	}
+	w.pos = pos
+	return pos, nil
+}
+
+// Flush copies what is collected to the device. If that fails it stays
+// collected.
+func (w *BufferWriter) Flush() error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if err := w.check(); err != nil {
+		return err
+	}
+	return w.flush()
+}
+
+// SetBufferSize flushes, and has up to n bytes of pinned memory collect small
+// writes from now on; 0 is none.
+func (w *BufferWriter) SetBufferSize(n int) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if err := w.check(); err != nil {
+		return err
+	}
+	if n < 0 {
+		return fmt.Errorf("collecting writes in %d bytes: %w", n, arrowbuf.ErrOutOfRange)
+	}
+	if err := w.flush(); err != nil {
+		return err
+	}
+	if n == len(w.pinned) {
+		return nil
+	}
+	var pinned []byte
+	free := func() {}
+	if n > 0 {
+		var err error
+		if pinned, free, err = w.buffer.dev.pinned.take(int64(n)); err != nil {
+			return err
+		}
+	}
+	w.free()
+	w.pinned, w.free = pinned, free
+	return nil
+}
+
+// BufferSize is what SetBufferSize set, in bytes, and 0 after Close.
+func (w *BufferWriter) BufferSize() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return len(w.pinned)
+}
+
+// Buffered is how many bytes are collected and not yet on the device.
+func (w *BufferWriter) Buffered() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.pending
+}
+
+// Close flushes, and gives the buffer and the pinned memory back, even where
+// flushing fails. A second Close does nothing.
+func (w *BufferWriter) Close() error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.closed {
+		return nil
+	}
+	err := w.flush()
+	w.free()
+	w.closed, w.pinned, w.pending = true, nil, 0
+	w.buffer.Release()
+	return err
+}
+
+func (w *BufferWriter) check() error {
+	if w.closed {
+		return fmt.Errorf("writer to %v: %w", w.buffer.dev, fs.ErrClosed)
+	}
+	return nil
+}
+
+func (w *BufferWriter) flush() error {
+	if w.pending == 0 {
+		return nil
+	}
+	if _, err := w.buffer.CopyFromHost(w.pinned[:w.pending], w.pos-int64(w.pending)); err != nil {
+		return err
+	}
+	w.pending = 0
+	return nil
+}
