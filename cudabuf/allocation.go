@@ -9,6 +9,9 @@ type allocation struct {
 	id   uint64 // tells allocations apart and orders them
 	refs atomic.Int64
 	uses uses
+	// sharing says how other processes get at the memory, nil where they do
+	// not: memory of the pool, and of other libraries.
+	sharing *sharing
 	// free gives the memory back, which the queues in pending may still be
 	// using.
 	free func(pending []*queue)
@@ -23,6 +26,19 @@ func newAllocation(free func(pending []*queue)) *allocation {
 }
 
 func (a *allocation) retain() { a.refs.Add(1) }
+
+// tryRetain adds a reference, unless the memory is on its way back.
+func (a *allocation) tryRetain() bool {
+	for {
+		n := a.refs.Load()
+		if n == 0 {
+			return false
+		}
+		if a.refs.CompareAndSwap(n, n+1) {
+			return true
+		}
+	}
+}
 
 func (a *allocation) release() {
 	if a.refs.Add(-1) == 0 {

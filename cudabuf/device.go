@@ -34,6 +34,7 @@ type Device struct {
 	programs programs
 	memory   *cache
 	pinned   *PinnedAllocator
+	shares   shares
 }
 
 var _ arrowbuf.Device = (*Device)(nil)
@@ -162,15 +163,17 @@ func (d *Device) leave(err error) error {
 // idle returns an error that says what is in use.
 func (d *Device) idle() error {
 	device, host := d.MemoryStats().InUse, d.pinned.Stats().InUse
-	if device == 0 && host == 0 {
+	shared, _ := d.shares.read()
+	if device == 0 && host == 0 && shared == 0 {
 		return nil
 	}
-	return fmt.Errorf("%v: still in use: %d bytes of device memory, %d bytes of pinned memory", d, device, host)
+	return fmt.Errorf("%v: still in use: %d bytes of device memory, %d bytes of pinned memory, %d shared allocations and pools", d, device, host, shared)
 }
 
 // close gives everything back. On a lost device there is nothing left to give.
 func (d *Device) close() error {
-	failure := errors.Join(d.programs.close(), d.memory.close(), d.pinned.close(), d.queues.close())
+	_, failure := d.shares.read()
+	failure = errors.Join(failure, d.programs.close(), d.memory.close(), d.pinned.close(), d.queues.close())
 	d.closed.Store(true)
 	if !d.foreign {
 		failure = errors.Join(failure, d.api.DevicePrimaryCtxRelease(d.handle))

@@ -1,0 +1,78 @@
+package cudabuf
+
+import (
+	"errors"
+	"fmt"
+	"os"
+
+	"github.com/quiver-gpu/quiver/cudabuf/internal/driver"
+)
+
+// PeerPool is a SharedPool of another process. Nothing is allocated from it. It
+// may be used from any goroutine.
+type PeerPool struct {
+	crossPool
+	opened openings // by pointer
+}
+
+// OpenPoolFD opens the pool that a file of another process's SharedPool.ExportFD
+// names (cuMemPoolImportFromShareableHandle, cuMemPoolSetAccess). The file stays
+// the caller's and may be closed afterwards. The caller closes the pool.
+func (d *Device) OpenPoolFD(file *os.File) (*PeerPool, error) {
+	p := &PeerPool{crossPool: crossPool{dev: d}}
+	err := d.withFD(file, func(fd int) error {
+		return p.open(func() (err error) {
+			if p.handle, err = d.api.MemPoolImportFromShareableHandle(fd); err != nil {
+				return err
+			}
+			return d.api.MemPoolSetAccess(p.handle, d.handle)
+		})
+	})
+	if err != nil {
+		return nil, fmt.Errorf("opening a pool of another process on %v: %w", d, err)
+	}
+	return p, nil
+}
+
+// Open returns the buffer that a handle names (cuMemPoolImportPointer): exactly
+// its region, which must lie within the allocation. An allocation is opened
+// once, however many handles name it.
+func (p *PeerPool) Open(h PoolHandle) (*Buffer, error) {
+	if err := h.check(); err != nil {
+		return nil, err
+	}
+	if h.Length == 0 {
+		return newBuffer(p.dev, nil, 0, 0), nil
+	}
+	memory, err := p.opened.get(h.Pointer, func(closed func()) (*allocation, error) {
+		return p.openPointer(h.Pointer, closed)
+	})
+	if err != nil {
+		return nil, fmt.Errorf("opening memory of another process's pool: %w", err)
+	}
+	return p.dev.part(memory, h.Region)
+}
+
+func (p *PeerPool) openPointer(pointer driver.PoolPointer, closed func()) (*allocation, error) {
+	d := p.dev
+	s := sharing{way: byPool, imported: true}
+	err := p.use(func() error {
+		return d.do(func() (err error) {
+			if s.base, err = d.api.MemPoolImportPointer(p.handle, pointer); err != nil {
+				return err
+			}
+			_, s.size, err = d.api.MemGetAddressRange(s.base)
+			return err
+		})
+	})
+	if err != nil {
+		if s.base != 0 {
+			err = errors.Join(err, d.freeNow(s.base))
+		}
+		return nil, err
+	}
+	return d.newShared(s, func() error {
+		defer closed()
+		return d.freeNow(s.base)
+	}), nil
+}
