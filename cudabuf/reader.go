@@ -1,6 +1,7 @@
 package cudabuf
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"io/fs"
@@ -47,7 +48,7 @@ func (r *BufferReader) Read(p []byte) (n int, err error) {
 		if len(p) == 0 {
 			return nil
 		}
-		if n, err = r.buffer.ReadAt(p, r.pos); n > 0 && err == io.EOF {
+		if n, err = r.buffer.ReadAt(p, r.pos); n > 0 && errors.Is(err, io.EOF) {
 			err = nil // the next Read's
 		}
 		r.pos += int64(n)
