@@ -64,8 +64,8 @@ func (a *Account) takeBack(n int64) {
 	a.count.Add(-1)
 }
 
-// idle is what is held and not lent.
-func (a *Account) idle() int64 { return a.held.Load() - a.inUse.Load() }
+// excess is what is held and not lent, beyond the idle limit.
+func (a *Account) excess() int64 { return a.held.Load() - a.inUse.Load() - a.idleLimit.Load() }
 
 // hold counts n bytes more as held and gets them by alloc, within the limit.
 func (a *Account) hold(n int64, alloc func(n int64) (uintptr, error)) (uintptr, error) {

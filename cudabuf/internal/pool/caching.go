@@ -13,7 +13,7 @@ type Config struct {
 	Granule int64
 	// Slack is how much more than what was ever in use is held: before more
 	// is taken from the driver, idle allocations beyond this share go back. 0
-	// is 1/12, negative any. 128 granules are kept in any case.
+	// is 1/12, negative any. 64 granules are kept in any case.
 	Slack float64
 }
 
@@ -85,7 +85,7 @@ func (c *Caching[S]) Put(b *Block[S], pending []S) error {
 	shard := c.shards.mine()
 	shard.put(b)
 	c.shards.leave(shard)
-	if c.account.idle() > c.account.idleLimit.Load() && c.mu.TryLock() {
+	if c.account.excess() > 0 && c.mu.TryLock() {
 		defer c.mu.Unlock()
 		return c.shrink()
 	}
@@ -142,12 +142,12 @@ func (c *Caching[S]) SetIdleLimit(n int64) error {
 
 // shrink keeps the idle limit.
 func (c *Caching[S]) shrink() error {
-	if c.account.idle() <= c.account.idleLimit.Load() {
+	if c.account.excess() <= 0 {
 		return nil
 	}
 	c.collect(c.shards.all...)
 	c.settle()
-	return c.release(c.account.inUse.Load() + c.account.idleLimit.Load())
+	return c.release(c.account.held.Load() - c.account.excess())
 }
 
 // Forget is Pool's.

@@ -6,7 +6,7 @@ func (c *Caching[S]) grow(n int64, s S) (*Block[S], error) {
 	c.most = max(c.most, c.account.inUse.Load()+n)
 	room := c.account.limit.Load()
 	if c.config.Slack >= 0 {
-		slack := max(int64(float64(c.most)*c.config.Slack), 128*c.config.Granule)
+		slack := max(int64(float64(c.most)*c.config.Slack), 64*c.config.Granule)
 		room = min(room, c.most+slack)
 	}
 	_ = c.release(room - c.sizes(n)[0]) // kept in failure

@@ -45,11 +45,22 @@ type stream struct {
 	done  int64         // of them
 	after map[int]int64 // what runs before the next work: so many of each stream's
 	works []map[int]int64
+	gone  bool // destroyed
+}
+
+// stream is one that is there.
+func (g *gpu) stream(s int) *stream {
+	x := g.streams[s]
+	if x.gone {
+		g.t.Errorf("stream %d was destroyed", s)
+	}
+	return x
 }
 
 // holder is the last that a piece of memory was lent to.
 type holder struct {
 	lent bool
+	on   int           // the stream that it got it for
 	uses map[int]int64 // its last work on each stream
 	was  *holder       // the one before, while it may have work to do
 }
@@ -116,10 +127,16 @@ func (g *gpu) free(a uintptr, s int) error {
 	return g.failure("free")
 }
 
+// Done counts waits as work, as cuStreamQuery does.
 func (g *gpu) Done(s int) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return g.streams[s].done == g.streams[s].given
+	x := g.stream(s)
+	done := x.done == x.given
+	for t, n := range x.after {
+		done = done && g.streams[t].done >= n
+	}
+	return done
 }
 
 func (g *gpu) Order(before, after int) error {
@@ -129,7 +146,7 @@ func (g *gpu) Order(before, after int) error {
 	if err := g.failure("order"); err != nil {
 		return err
 	}
-	b, a := g.streams[before], g.streams[after]
+	b, a := g.stream(before), g.stream(after)
 	for s, n := range b.after {
 		a.after[s] = max(a.after[s], n)
 	}
@@ -144,7 +161,10 @@ func (g *gpu) Wait(s int) error {
 	if err := g.failure("wait"); err != nil {
 		return err
 	}
-	g.finish(s, g.streams[s].given)
+	g.finish(s, g.stream(s).given)
+	for t, n := range g.streams[s].after {
+		g.finish(t, n)
+	}
 	return nil
 }
 
@@ -190,7 +210,7 @@ func (g *gpu) lend(b *block, s int) {
 			g.t.Errorf("%#x is lent twice", p)
 		}
 		g.mustFollow(was, s, "lent")
-		g.holders[p] = &holder{lent: true, uses: map[int]int64{}, was: g.busy(was)}
+		g.holders[p] = &holder{lent: true, on: s, uses: map[int]int64{}, was: g.busy(was)}
 	}
 }
 
@@ -232,6 +252,9 @@ func (g *gpu) back(b *block) []int {
 			if g.streams[s].done < n {
 				pending[s] = true
 			}
+		}
+		if h.on != 0 && g.busy(h.was) != nil {
+			pending[h.on] = true
 		}
 	}
 	return slices.Collect(maps.Keys(pending))
@@ -300,3 +323,11 @@ func put(t testing.TB, g *gpu, p memPool, b *block) {
 }
 
 func seeded(n uint64) *rand.Rand { return rand.New(rand.NewPCG(n, 7)) }
+
+// got is the address of a block that is put at the end of the test.
+func got(t testing.TB, g *gpu, p memPool, n int64) uintptr {
+	t.Helper()
+	b := get(t, g, p, n, 0)
+	t.Cleanup(func() { put(t, g, p, b) })
+	return b.Address
+}

@@ -15,8 +15,9 @@ type Pool[S comparable] interface {
 	// may use them at once. Zero bytes have address 0.
 	Get(n int64, s S) (*Block[S], error)
 	// Put takes a block back. pending are the streams that may still use it,
-	// each once; the pool keeps the slice. A block that is not lent is
-	// arrowbuf.ErrReleased.
+	// each once, and the one that it was got for unless that has done all that
+	// it was given before; the pool keeps the slice. A block that is not lent
+	// is arrowbuf.ErrReleased.
 	Put(b *Block[S], pending []S) error
 	// Trim gives what is idle back to the driver. It waits for no stream.
 	Trim() error

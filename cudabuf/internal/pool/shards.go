@@ -17,6 +17,10 @@ type shard[S comparable] struct {
 	_      [64]byte    // not the next one's cache line
 }
 
+// maxShards bounds the shards that a Get looks through before more memory is
+// taken from the driver.
+const maxShards = 16
+
 // shards are as many as goroutines run at once. A sync.Pool knows which one the
 // processor at hand used last. It is a hint only, which may be lost or be held
 // twice: a shard has its lock.
@@ -26,7 +30,7 @@ type shards[S comparable] struct {
 }
 
 func newShards[S comparable]() shards[S] {
-	all := make([]*shard[S], runtime.GOMAXPROCS(0))
+	all := make([]*shard[S], min(runtime.GOMAXPROCS(0), maxShards))
 	for i := range all {
 		all[i] = new(shard[S])
 	}

@@ -20,8 +20,10 @@
 //	        free the j-th live; the last takes its place
 //	    allocate size; it becomes the last live
 //
-// At the end all live ones are freed, from the first to the last.
+// At the end all live ones are freed, from the last to the first.
 package trace
+
+import "slices"
 
 // Sizes says how sizes are drawn.
 type Sizes int
@@ -32,6 +34,14 @@ const (
 	// Mixed sizes are below 64 KiB, 19 of 20, or of [1 MiB, 64 MiB).
 	Mixed
 )
+
+// String is the name in lower case.
+func (s Sizes) String() string {
+	if s == Uniform {
+		return "uniform"
+	}
+	return "mixed"
+}
 
 // Trace is a sequence of allocations and frees. About Live bytes live at once;
 // that level, between half of Live and all, changes every 65536 allocations.
@@ -72,7 +82,7 @@ func (t Trace) Run(alloc func(i int, size int64) error, free func(i int) error) 
 		live = append(live, block{i, size})
 		bytes += size
 	}
-	for _, b := range live {
+	for _, b := range slices.Backward(live) {
 		if err := free(b.i); err != nil {
 			return err
 		}
