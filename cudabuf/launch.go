@@ -142,20 +142,6 @@ func (l *launch) addPointer(d *Device, p Pointer) error {
 	return nil
 }
 
-// reaches returns an error unless the byte at an offset lies in the memory that
-// the buffer is part of, or right behind it.
-func (b *Buffer) reaches(offset int64) error {
-	owner := b
-	for owner.parent != nil && b.length > 0 {
-		owner = owner.parent
-	}
-	at := int64(b.address-owner.address) + offset
-	if offset != 0 && (at < 0 || at > owner.length) {
-		return fmt.Errorf("a pointer %d bytes from a buffer of %d bytes: %w", offset, b.length, arrowbuf.ErrOutOfRange)
-	}
-	return nil
-}
-
 // named adds the kernel's name to an error.
 func (k *Kernel) named(err error) error {
 	if err != nil {
