@@ -9,7 +9,7 @@ import (
 	"sync"
 
 	"github.com/quiver-gpu/quiver/cudabuf/internal/driver"
-	"github.com/quiver-gpu/quiver/cudabuf/internal/purego"
+	"github.com/quiver-gpu/quiver/cudabuf/internal/libcuda"
 )
 
 // Driver is a CUDA driver and its devices. It may be used from any goroutine.
@@ -32,7 +32,7 @@ type Driver struct {
 // CUDA_VISIBLE_DEVICES counts, as for every CUDA program. Each call answers a
 // Driver of its own, with devices and caches of its own.
 func Open() (*Driver, error) {
-	api, err := purego.Open()
+	api, err := libcuda.Open()
 	if err != nil {
 		return nil, fmt.Errorf("opening CUDA: %w", err)
 	}

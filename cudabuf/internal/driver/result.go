@@ -34,6 +34,7 @@ const (
 	OperatingSystem   Result = 304
 	InvalidHandle     Result = 400
 	NotFound          Result = 500
+	NotReady          Result = 600
 	IllegalAddress    Result = 700
 	MisalignedAddress Result = 716
 	LaunchFailed      Result = 719

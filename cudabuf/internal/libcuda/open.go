@@ -1,6 +1,6 @@
-//go:build linux
+//go:build linux && !gorgonia
 
-package purego
+package libcuda
 
 import (
 	"errors"
@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"strings"
+	"sync"
 
 	"github.com/ebitengine/purego"
 	"github.com/quiver-gpu/quiver/cudabuf/internal/driver"
@@ -59,17 +60,24 @@ func because(path string, err error) string {
 
 // bind finds the functions of an open library.
 func bind(path string, library uintptr) (*Driver, error) {
-	d := &Driver{path: path}
-	for s := range symbolCount {
-		for _, name := range s.exports() {
-			if entry, err := purego.Dlsym(library, name); err == nil {
-				d.entry[s] = entry
-				break
-			}
+	return find(path, func(name string) uintptr {
+		entry, err := purego.Dlsym(library, name)
+		if err != nil {
+			return 0
 		}
-		if d.entry[s] == 0 && !symbols[s].optional {
-			return nil, fmt.Errorf("%s lacks %s: it is no CUDA driver, or one too old", path, strings.Join(s.exports(), " and "))
-		}
-	}
-	return d, nil
+		return entry
+	})
 }
+
+// invoke calls a function with integers and pointers.
+//
+//go:uintptrescapes
+func invoke(entry uintptr, args ...uintptr) uintptr {
+	r, _, _ := purego.SyscallN(entry, args...)
+	return r
+}
+
+// hostFuncEntry is runPending as C calls it.
+var hostFuncEntry = sync.OnceValue(func() uintptr {
+	return purego.NewCallback(func(number uintptr) uintptr { runPending(number); return 0 })
+})

@@ -1,6 +1,6 @@
 //go:build !linux
 
-package purego
+package libcuda
 
 import (
 	"fmt"

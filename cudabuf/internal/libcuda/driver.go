@@ -1,0 +1,191 @@
+//go:build linux
+
+// Package libcuda is the CUDA driver of an NVIDIA GPU, libcuda.so.1, opened at
+// run time: no cgo, no CUDA toolkit, and a program that starts where there is
+// no driver.
+//
+// Every call goes through purego.SyscallN with integers: arguments need no
+// reflection, and each call costs about a quarter of a microsecond. Under the
+// build tag gorgonia calls go through cgo instead, and package gorgonia lays
+// those of gorgonia.org/cu on top.
+package libcuda
+
+import (
+	"bytes"
+	"sync"
+	"unsafe"
+
+	"github.com/quiver-gpu/quiver/cudabuf/internal/driver"
+)
+
+// Driver is an open libcuda.
+type Driver struct {
+	path  string
+	entry [symbolCount]uintptr
+}
+
+var _ driver.API = (*Driver)(nil)
+
+// call runs one function. The directive keeps what pointers in args point to
+// alive and in place until the call returns; they must be converted in the call
+// itself.
+//
+//go:uintptrescapes
+func (d *Driver) call(s symbol, args ...uintptr) error {
+	r := d.result(s, args...)
+	if r == driver.NotSupported && d.entry[s] == 0 {
+		return d.lacks(s)
+	}
+	return driver.Check(symbols[s].call, r)
+}
+
+func (d *Driver) lacks(s symbol) error {
+	return &driver.Error{Call: symbols[s].call, Code: driver.NotSupported, Detail: d.path + " does not have it"}
+}
+
+// result is call for those that look at the code themselves.
+//
+//go:uintptrescapes
+func (d *Driver) result(s symbol, args ...uintptr) driver.Result {
+	if d.entry[s] == 0 {
+		return driver.NotSupported
+	}
+	// A CUresult is 32 bits; the upper half of the register is undefined.
+	return driver.Result(int32(invoke(d.entry[s], args...)))
+}
+
+// blocks hold the arguments of plain.
+var blocks = sync.Pool{New: func() any { return new([12]uintptr) }}
+
+// plain is call for the calls that are made often: it allocates nothing. Its
+// pointers are to memory that is not on a stack and that the caller keeps alive.
+func (d *Driver) plain(s symbol, args ...uintptr) error {
+	block := blocks.Get().(*[12]uintptr)
+	n := copy(block[:], args)
+	err := d.call(s, block[:n]...)
+	blocks.Put(block)
+	return err
+}
+
+// done makes an answer of a query's result.
+func done(call string, r driver.Result) (bool, error) {
+	if r == driver.NotReady {
+		return false, nil
+	}
+	return r == driver.Success, driver.Check(call, r)
+}
+
+func (d *Driver) Init() error { return d.call(cuInit, 0) }
+
+func (d *Driver) DriverGetVersion() (int, error) {
+	var v int32
+	err := d.call(cuDriverGetVersion, uintptr(unsafe.Pointer(&v)))
+	return int(v), err
+}
+
+func (d *Driver) DeviceGetCount() (int, error) {
+	var n int32
+	err := d.call(cuDeviceGetCount, uintptr(unsafe.Pointer(&n)))
+	return int(n), err
+}
+
+func (d *Driver) DeviceGet(ordinal int) (driver.Device, error) {
+	var dev driver.Device
+	err := d.call(cuDeviceGet, uintptr(unsafe.Pointer(&dev)), uintptr(ordinal))
+	return dev, err
+}
+
+func (d *Driver) DeviceGetName(dev driver.Device) (string, error) {
+	name := make([]byte, 256)
+	err := d.call(cuDeviceGetName, uintptr(unsafe.Pointer(&name[0])), uintptr(len(name)), uintptr(dev))
+	name, _, _ = bytes.Cut(name, []byte{0})
+	return string(name), err
+}
+
+func (d *Driver) DeviceGetUUID(dev driver.Device) (driver.UUID, error) {
+	var id driver.UUID
+	err := d.call(cuDeviceGetUuid, uintptr(unsafe.Pointer(&id)), uintptr(dev))
+	return id, err
+}
+
+// DeviceGetPCIBusID answers in lower case, as Linux writes it.
+func (d *Driver) DeviceGetPCIBusID(dev driver.Device) (string, error) {
+	id := make([]byte, 64)
+	err := d.call(cuDeviceGetPCIBusId, uintptr(unsafe.Pointer(&id[0])), uintptr(len(id)), uintptr(dev))
+	id, _, _ = bytes.Cut(id, []byte{0})
+	return string(bytes.ToLower(id)), err
+}
+
+func (d *Driver) DeviceGetAttribute(a driver.Attribute, dev driver.Device) (int, error) {
+	var v int32
+	err := d.call(cuDeviceGetAttribute, uintptr(unsafe.Pointer(&v)), uintptr(a), uintptr(dev))
+	return int(v), err
+}
+
+func (d *Driver) DeviceTotalMem(dev driver.Device) (int64, error) {
+	var n uint64
+	err := d.call(cuDeviceTotalMem, uintptr(unsafe.Pointer(&n)), uintptr(dev))
+	return int64(n), err
+}
+
+func (d *Driver) DevicePrimaryCtxRetain(dev driver.Device) (driver.Context, error) {
+	var c driver.Context
+	err := d.call(cuDevicePrimaryCtxRetain, uintptr(unsafe.Pointer(&c)), uintptr(dev))
+	return c, err
+}
+
+func (d *Driver) DevicePrimaryCtxRelease(dev driver.Device) error {
+	return d.call(cuDevicePrimaryCtxRelease, uintptr(dev))
+}
+
+func (d *Driver) DeviceCanAccessPeer(dev, peer driver.Device) (bool, error) {
+	var can int32
+	err := d.call(cuDeviceCanAccessPeer, uintptr(unsafe.Pointer(&can)), uintptr(dev), uintptr(peer))
+	return can != 0, err
+}
+
+func (d *Driver) DevicePrimaryCtxGetState(dev driver.Device) (flags uint32, active bool, err error) {
+	var a int32
+	err = d.call(cuDevicePrimaryCtxGetState, uintptr(dev), uintptr(unsafe.Pointer(&flags)), uintptr(unsafe.Pointer(&a)))
+	return flags, a != 0, err
+}
+
+func (d *Driver) DevicePrimaryCtxSetFlags(dev driver.Device, flags uint32) error {
+	return d.call(cuDevicePrimaryCtxSetFlags, uintptr(dev), uintptr(flags))
+}
+
+func (d *Driver) CtxCreate(flags uint32, dev driver.Device) (driver.Context, error) {
+	var c driver.Context
+	err := d.call(cuCtxCreate, uintptr(unsafe.Pointer(&c)), uintptr(flags), uintptr(dev))
+	return c, err
+}
+
+func (d *Driver) CtxDestroy(c driver.Context) error { return d.call(cuCtxDestroy, uintptr(c)) }
+
+func (d *Driver) CtxGetCurrent() (driver.Context, error) {
+	var c driver.Context
+	err := d.call(cuCtxGetCurrent, uintptr(unsafe.Pointer(&c)))
+	return c, err
+}
+
+func (d *Driver) CtxGetDevice() (driver.Device, error) {
+	var dev driver.Device
+	err := d.call(cuCtxGetDevice, uintptr(unsafe.Pointer(&dev)))
+	return dev, err
+}
+
+func (d *Driver) CtxGetStreamPriorityRange() (least, greatest int, err error) {
+	var l, g int32
+	err = d.call(cuCtxGetStreamPriorityRange, uintptr(unsafe.Pointer(&l)), uintptr(unsafe.Pointer(&g)))
+	return int(l), int(g), err
+}
+
+func (d *Driver) CtxEnablePeerAccess(peer driver.Context) error {
+	return d.call(cuCtxEnablePeerAccess, uintptr(peer), 0)
+}
+
+func (d *Driver) CtxSetCurrent(c driver.Context) error { return d.plain(cuCtxSetCurrent, uintptr(c)) }
+func (d *Driver) CtxSynchronize() error                { return d.call(cuCtxSynchronize) }
+
+// Close leaves the library open: CUDA does not survive being unloaded.
+func (d *Driver) Close() error { return nil }
