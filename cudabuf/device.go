@@ -28,11 +28,12 @@ type Device struct {
 	pciBusID     string
 	major, minor int
 	limits       Limits
+	idleLimit    int64 // of a new pool, in bytes
 
 	null     *Stream
 	queues   *queues
 	programs programs
-	memory   *cache
+	pools    pools
 	pinned   *PinnedAllocator
 	shares   shares
 }
@@ -65,8 +66,13 @@ func openDevice(d *Driver, ordinal int, context driver.Context) (*Device, error)
 	}
 	dev.null = &Stream{queue: &queue{dev: dev}}
 	dev.queues = newQueues(dev)
-	dev.memory = newCache(512, total/4, dev.memAlloc, dev.memFree)
-	dev.pinned = newPinned(dev)
+	dev.idleLimit = total / 4
+	if err := dev.pools.open(dev); err != nil {
+		return nil, err
+	}
+	if dev.pinned, err = newPinned(dev); err != nil {
+		return nil, err
+	}
 	return dev, nil
 }
 
@@ -130,15 +136,23 @@ func (d *Device) do(calls func() error) error {
 // device's. So each group of calls locks its thread and sets the context. What
 // was set stays on the thread and is never relied upon.
 func (d *Device) enter() error {
+	if err := d.usable(); err != nil {
+		return err
+	}
+	runtime.LockOSThread()
+	if err := d.api.CtxSetCurrent(d.context); err != nil {
+		return d.leave(err)
+	}
+	return nil
+}
+
+// usable fails on a device that is closed or lost.
+func (d *Device) usable() error {
 	if d.closed.Load() {
 		return fmt.Errorf("%v: %w", d, ErrClosed)
 	}
 	if lost := d.lost.Load(); lost != nil {
 		return fmt.Errorf("%v: lost by an earlier failure: %w", d, lost)
-	}
-	runtime.LockOSThread()
-	if err := d.api.CtxSetCurrent(d.context); err != nil {
-		return d.leave(err)
 	}
 	return nil
 }
@@ -173,7 +187,7 @@ func (d *Device) idle() error {
 // close gives everything back. On a lost device there is nothing left to give.
 func (d *Device) close() error {
 	_, failure := d.shares.read()
-	failure = errors.Join(failure, d.programs.close(), d.memory.close(), d.pinned.close(), d.queues.close())
+	failure = errors.Join(failure, d.programs.close(), d.pools.close(), d.pinned.close(), d.queues.close())
 	d.closed.Store(true)
 	if !d.foreign {
 		failure = errors.Join(failure, d.api.DevicePrimaryCtxRelease(d.handle))

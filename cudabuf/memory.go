@@ -1,7 +1,7 @@
 package cudabuf
 
 import (
-	"fmt"
+	"errors"
 
 	"github.com/quiver-gpu/quiver/arrowbuf"
 )
@@ -15,28 +15,11 @@ func (d *Device) Alloc(n int64) (arrowbuf.Buffer, error) {
 	return b, nil
 }
 
-// NewBuffer returns a buffer of n bytes with undefined contents
-// (cuMemAlloc). Freed memory is kept and used again, see SetIdleLimit. When the
-// GPU is full, what is kept goes back to the driver before the allocation fails
-// with arrowbuf.ErrOutOfMemory.
-func (d *Device) NewBuffer(n int64) (*Buffer, error) {
-	if n < 0 {
-		return nil, fmt.Errorf("%v: allocating %d bytes: %w", d, n, arrowbuf.ErrOutOfRange)
-	}
-	if n == 0 {
-		return newBuffer(d, nil, 0, 0), nil
-	}
-	address, err := d.memory.get(n)
-	if err != nil {
-		return nil, fmt.Errorf("allocating %d bytes: %w", n, err)
-	}
-	return newBuffer(d, newAllocation(func(pending []*queue) {
-		for _, q := range pending {
-			_ = q.synchronize()
-		}
-		d.memory.put(address)
-	}), address, n), nil
-}
+// NewBuffer returns a buffer of n bytes with undefined contents, of the device's
+// Pool. Released memory is kept and used again, see SetIdleLimit. When the GPU
+// is full, what is kept goes back to the driver before the allocation fails with
+// arrowbuf.ErrOutOfMemory.
+func (d *Device) NewBuffer(n int64) (*Buffer, error) { return d.Pool().Alloc(n) }
 
 // FromHost returns a buffer that holds a copy of data.
 func (d *Device) FromHost(data []byte) (*Buffer, error) {
@@ -72,22 +55,39 @@ func (d *Device) MemInfo() (free, total int64, err error) {
 	return free, total, err
 }
 
-// MemoryStats says what buffers hold and what is kept for later ones.
-func (d *Device) MemoryStats() MemoryStats { return d.memory.read() }
+// MemoryStats says what a device, or its allocator of pinned memory, has taken
+// from the driver, in bytes. What is in use counts as rounded up to a multiple of
+// 512.
+type MemoryStats struct {
+	InUse int64 // held by callers
+	Idle  int64 // kept for later ones
+}
 
-// SetIdleLimit bounds the freed device memory that is kept for later
-// allocations, in bytes; at first that is a quarter of the GPU's memory. Zero
-// keeps none.
-func (d *Device) SetIdleLimit(n int64) error { return d.memory.setLimit(n) }
+func memoryStats(s PoolStats) MemoryStats { return MemoryStats{InUse: s.InUse, Idle: s.Held - s.InUse} }
 
-// Trim gives the freed memory that is kept, device and pinned, back to the
+// MemoryStats says what buffers hold and what is kept for later ones, in all
+// pools of the device.
+func (d *Device) MemoryStats() MemoryStats {
+	var sum MemoryStats
+	for _, p := range d.pools.list() {
+		s := memoryStats(p.Stats())
+		sum.InUse += s.InUse
+		sum.Idle += s.Idle
+	}
+	return sum
+}
+
+// SetIdleLimit is that of the device's Pool.
+func (d *Device) SetIdleLimit(n int64) error { return d.Pool().SetIdleLimit(n) }
+
+// Trim gives the released memory that is kept, device and pinned, back to the
 // driver.
 func (d *Device) Trim() error {
-	err := d.memory.trim()
-	if pinned := d.pinned.Trim(); err == nil {
-		err = pinned
+	var failure error
+	for _, p := range d.pools.list() {
+		failure = errors.Join(failure, p.Trim())
 	}
-	return err
+	return errors.Join(failure, d.pinned.Trim())
 }
 
 func (d *Device) memAlloc(n int64) (address uintptr, err error) {

@@ -135,6 +135,9 @@ func TestWildTwinFailsTheLaunchAndLosesTheDevice(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			dev := cudatest.NewDevice(t)
+			exact, err := dev.NewPool(cudabuf.PoolOptions{Kind: cudabuf.DirectPool}) // the driver knows each buffer's end
+			require.NoError(t, err)
+			require.NoError(t, dev.SetPool(exact))
 			m, err := dev.LoadModule([]byte("image"), map[string]cudabuf.Twin{"k": tt.twin})
 			require.NoError(t, err)
 			k, err := m.Kernel("k")

@@ -2,11 +2,13 @@ package cudabuf
 
 import (
 	"fmt"
+	"sync"
 	"unsafe"
 
 	"github.com/apache/arrow-go/v18/arrow/memory"
 	"github.com/quiver-gpu/quiver/arrowbuf"
 	"github.com/quiver-gpu/quiver/cudabuf/internal/driver"
+	"github.com/quiver-gpu/quiver/cudabuf/internal/pool"
 )
 
 // PinnedAllocator gives arrow-go page-locked host memory, from and to which a
@@ -16,7 +18,7 @@ import (
 //
 // Memory is aligned to at least 64 bytes and holds anything: zeroing it would
 // take longer than copying it to the GPU, and arrow-go writes what it reads.
-// Each allocation takes whole pages. Freed memory is kept and used again up to a
+// Small allocations share pages. Freed memory is kept and used again up to a
 // limit, since pinning takes the system milliseconds.
 //
 // arrow-go's Allocator has no way to return an error. When memory cannot be
@@ -24,17 +26,26 @@ import (
 // arrowbuf.ErrOutOfMemory when there is no more of it. Freeing memory that is
 // not the allocator's, or twice, panics with arrowbuf.ErrReleased.
 type PinnedAllocator struct {
-	dev   *Device
-	cache *cache
+	dev  *Device
+	pool *pool.Caching[*queue]
+
+	mu     sync.Mutex
+	blocks map[uintptr]*pool.Block[*queue] // that Allocate gave out
 }
 
 var _ memory.Allocator = (*PinnedAllocator)(nil)
 
-// defaultPinnedIdle is how much freed pinned memory is kept at first.
-const defaultPinnedIdle = 512 << 20
+const (
+	// defaultPinnedIdle is how much freed pinned memory is kept at first.
+	defaultPinnedIdle = 512 << 20
+	// pinnedGranule is the size from which memory is pinned for one caller. A
+	// call that pins costs as much as pinning some hundred KiB.
+	pinnedGranule = 256 << 10
+)
 
-func newPinned(d *Device) *PinnedAllocator {
-	return &PinnedAllocator{dev: d, cache: newCache(4096, defaultPinnedIdle, d.hostAlloc, d.hostFree)}
+func newPinned(d *Device) (*PinnedAllocator, error) {
+	p := pool.NewCaching(d.upstream(d.hostAlloc, d.hostFree), pool.Config{Granule: pinnedGranule, Slack: -1})
+	return &PinnedAllocator{dev: d, pool: p, blocks: map[uintptr]*pool.Block[*queue]{}}, p.SetIdleLimit(defaultPinnedIdle)
 }
 
 // Allocate returns size bytes, which hold anything.
@@ -45,11 +56,14 @@ func (a *PinnedAllocator) Allocate(size int) []byte {
 	if size == 0 {
 		return []byte{}
 	}
-	b, _, err := a.take(int64(size))
+	block, err := a.get(int64(size))
 	if err != nil {
 		panic(err)
 	}
-	return b
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.blocks[block.Address] = block
+	return hostSlice(block.Address, int64(size))
 }
 
 // Reallocate returns memory of size bytes that begins with the contents of b,
@@ -62,8 +76,8 @@ func (a *PinnedAllocator) Reallocate(size int, b []byte) []byte {
 		a.Free(b)
 		return []byte{}
 	}
-	if room := a.cache.size(addressOf(b)); cap(b) > 0 && int64(size) <= room {
-		// cap(b) hides what the size class has beyond the first size.
+	if room := a.room(b); int64(size) <= room {
+		// cap(b) hides what the block has beyond the first size.
 		whole := unsafe.Slice(unsafe.SliceData(b), room)
 		return whole[:size:size]
 	}
@@ -73,33 +87,66 @@ func (a *PinnedAllocator) Reallocate(size int, b []byte) []byte {
 	return moved
 }
 
+// room is what the block of b has, 0 for other memory.
+func (a *PinnedAllocator) room(b []byte) int64 {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if block := a.blocks[addressOf(b)]; cap(b) > 0 && block != nil {
+		return block.Size
+	}
+	return 0
+}
+
 // Free takes memory back.
 func (a *PinnedAllocator) Free(b []byte) {
-	if cap(b) > 0 && !a.cache.put(addressOf(b)) {
+	if cap(b) == 0 {
+		return
+	}
+	a.mu.Lock()
+	block := a.blocks[addressOf(b)]
+	delete(a.blocks, addressOf(b))
+	a.mu.Unlock()
+	if block == nil {
 		panic(fmt.Errorf("%v: freeing memory that is not pinned here: %w", a.dev, arrowbuf.ErrReleased))
 	}
+	a.put(block, nil)
 }
 
 // Stats says what callers hold and what is kept for later.
-func (a *PinnedAllocator) Stats() MemoryStats { return a.cache.read() }
+func (a *PinnedAllocator) Stats() MemoryStats { return memoryStats(a.pool.Account().Stats()) }
 
 // SetIdleLimit bounds the freed memory that is kept, in bytes; at first that is
 // 512 MiB.
-func (a *PinnedAllocator) SetIdleLimit(n int64) error { return a.cache.setLimit(n) }
+func (a *PinnedAllocator) SetIdleLimit(n int64) error { return a.pool.SetIdleLimit(n) }
 
 // Trim gives the freed memory that is kept back to the system.
-func (a *PinnedAllocator) Trim() error { return a.cache.trim() }
+func (a *PinnedAllocator) Trim() error { return a.pool.Trim() }
+
+// get lends n > 0 bytes of undefined contents until put.
+func (a *PinnedAllocator) get(n int64) (*pool.Block[*queue], error) {
+	block, err := a.pool.Get(n, nil)
+	if err != nil {
+		return nil, fmt.Errorf("pinning %d bytes: %w", n, err)
+	}
+	return block, nil
+}
+
+// put takes a block back, which the queues in pending may still be using. The
+// pool keeps what fails for its close.
+func (a *PinnedAllocator) put(block *pool.Block[*queue], pending []*queue) {
+	_ = a.pool.Put(block, pending)
+}
 
 // take lends n > 0 bytes of undefined contents until free is called.
 func (a *PinnedAllocator) take(n int64) (b []byte, free func(), err error) {
-	address, err := a.cache.get(n)
+	block, err := a.get(n)
 	if err != nil {
-		return nil, nil, fmt.Errorf("pinning %d bytes: %w", n, err)
+		return nil, nil, err
 	}
-	return hostSlice(address, n), func() { a.cache.put(address) }, nil
+	return hostSlice(block.Address, n), func() { a.put(block, nil) }, nil
 }
 
-func (a *PinnedAllocator) close() error { return a.cache.close() }
+func (a *PinnedAllocator) close() error { return a.pool.Close() }
 
 func (d *Device) hostAlloc(n int64) (address uintptr, err error) {
 	err = d.do(func() (err error) {

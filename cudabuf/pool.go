@@ -1,0 +1,188 @@
+package cudabuf
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/quiver-gpu/quiver/arrowbuf"
+	"github.com/quiver-gpu/quiver/cudabuf/internal/pool"
+)
+
+// Pool is where buffers of a device get their memory from. It may be used from
+// any goroutine. A device has one of its own, a caching one, and uses the pool
+// of SetPool instead.
+//
+// Released memory goes to its next user without the host waiting for a stream:
+// to the same stream at once, to another when the first is done or behind it.
+type Pool struct {
+	dev     *Device
+	kind    poolKind
+	books   pool.Pool[*queue] // the kind, and what the options lay over it
+	tracker *pool.Tracker[*queue]
+	closed  atomic.Bool
+
+	mu      sync.Mutex
+	failure error // the first of giving memory back; Release can tell nobody
+}
+
+// PoolOptions says what pool to make. The zero value is a caching one.
+type PoolOptions struct {
+	Kind PoolKind
+	// Slack bounds what a caching pool keeps: before it takes more from the
+	// driver it gives idle memory back, until it holds at most this share more
+	// than was ever in use. 0 is 1/12, negative no bound. A pool for work whose
+	// large sizes alternate is faster with more.
+	Slack float64
+	// Limit is that of SetLimit.
+	Limit int64
+	// Stacks remembers for each buffer where it was allocated, for Leaks. It
+	// costs a microsecond each.
+	Stacks bool
+	// Log gets a line of CSV for each buffer that is allocated, asked for in
+	// vain or released: Time, Action (allocate, allocate failure, free),
+	// Address, Size and Stream (its handle, or - for none). It is written to by
+	// one goroutine at a time.
+	Log io.Writer
+	// OutOfMemory is called when there is no memory for a buffer of so many
+	// bytes. It may release buffers; while it answers true the pool tries
+	// again. It is called by many goroutines at once if many allocate.
+	OutOfMemory func(want int64) (retry bool)
+}
+
+// NewPool makes a pool. The caller closes it, or leaves that to Driver.Close.
+// Where the driver has no StreamOrderedPool, the error is a *Error.
+func (d *Device) NewPool(o PoolOptions) (*Pool, error) {
+	p := &Pool{dev: d}
+	var err error
+	if p.kind, err = d.openKind(o); err != nil {
+		return nil, fmt.Errorf("making a pool: %w", err)
+	}
+	p.SetLimit(o.Limit)
+	p.books = p.kind.books
+	if o.OutOfMemory != nil {
+		p.books = pool.WithRetry(p.books, o.OutOfMemory)
+	}
+	if o.Log != nil {
+		p.books = pool.WithLog(p.books, o.Log, time.Now, nameOf)
+	}
+	if o.Stacks {
+		p.tracker = pool.Track(p.books)
+		p.books = p.tracker
+	}
+	d.pools.add(p)
+	return p, nil
+}
+
+func nameOf(q *queue) string {
+	if q == nil {
+		return "-"
+	}
+	return fmt.Sprintf("%#x", uintptr(q.handle))
+}
+
+// Device is the device whose memory it is.
+func (p *Pool) Device() *Device { return p.dev }
+
+// Alloc returns a buffer of n bytes with undefined contents, which every stream
+// may use at once. Without memory the error is arrowbuf.ErrOutOfMemory, and says
+// what was in use.
+func (p *Pool) Alloc(n int64) (*Buffer, error) { return p.alloc(n, nil) }
+
+// AllocOn is Alloc for a buffer that a stream uses first: memory that other work
+// of the stream still uses is good enough then. Another stream's first use waits
+// for what s has been given till now.
+func (p *Pool) AllocOn(n int64, s *Stream) (*Buffer, error) {
+	if err := s.on(p.dev); err != nil {
+		return nil, err
+	}
+	if s.closed.Load() {
+		return nil, fmt.Errorf("%v: stream: %w", p.dev, ErrClosed)
+	}
+	if s.capture != nil {
+		return nil, fmt.Errorf("%v: allocating %d bytes while a graph is captured: %w", p.dev, n, errors.ErrUnsupported)
+	}
+	return p.alloc(n, s.queue)
+}
+
+func (p *Pool) alloc(n int64, q *queue) (*Buffer, error) {
+	if p.closed.Load() {
+		return nil, fmt.Errorf("%v: pool: %w", p.dev, ErrClosed)
+	}
+	if err := p.dev.usable(); err != nil {
+		return nil, err
+	}
+	if n < 0 {
+		return nil, fmt.Errorf("%v: allocating %d bytes: %w", p.dev, n, arrowbuf.ErrOutOfRange)
+	}
+	if n == 0 {
+		return newBuffer(p.dev, nil, 0, 0), nil
+	}
+	block, err := p.books.Get(n, q)
+	if err != nil {
+		return nil, fmt.Errorf("%v: allocating %d bytes: %w", p.dev, n, err)
+	}
+	memory := newAllocation(func(pending []*queue) { p.fail(p.books.Put(block, pending)) })
+	memory.uses.writer = q
+	return newBuffer(p.dev, memory, block.Address, n), nil
+}
+
+// fail keeps the first error for Close.
+func (p *Pool) fail(err error) {
+	if err == nil {
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.failure == nil {
+		p.failure = err
+	}
+}
+
+// Trim gives idle memory back to the driver, as far as no stream uses it and the
+// driver's allocations are idle as a whole.
+func (p *Pool) Trim() error { return p.books.Trim() }
+
+// Close gives all memory back, after waiting for the streams that use it, and
+// reports the first failure to do so in the pool's life. It refuses, and does
+// nothing, while a buffer of the pool is in use: the error says how much. A
+// device that uses the pool goes back to its own; closing that one does nothing.
+// A second Close does nothing.
+func (p *Pool) Close() error {
+	if p == p.dev.pools.own {
+		return nil
+	}
+	return p.close()
+}
+
+func (p *Pool) close() error {
+	if p.closed.Load() {
+		return nil
+	}
+	if err := p.unused(); err != nil {
+		return err
+	}
+	p.closed.Store(true)
+	p.dev.pools.remove(p)
+	p.fail(p.books.Close())
+	p.fail(p.kind.close())
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.failure
+}
+
+// unused fails while a buffer is in use.
+func (p *Pool) unused() error {
+	n := p.kind.account.Stats().InUse
+	if n == 0 {
+		return nil
+	}
+	err := fmt.Errorf("%v: still in use: %d bytes of device memory", p.dev, n)
+	for _, leak := range p.Leaks() {
+		err = fmt.Errorf("%w\n%v", err, leak)
+	}
+	return err
+}
