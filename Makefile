@@ -17,6 +17,9 @@ NODE_MODULES  := interop/node_modules/.installed
 CUDA          := .tools/cuda/.installed
 KERNELS       := ndview/kernels
 
+# cuda.h, to check the build with gorgonia.org/cu against both versions of it.
+GORGONIA_HEADERS := .tools/cuda12 .tools/cuda13
+
 # The default build needs neither cgo nor a CUDA toolkit.
 export CGO_ENABLED ?= 0
 
@@ -51,11 +54,14 @@ race: ## Run all Go tests under the race detector (needs gcc)
 	CGO_ENABLED=1 $(GO) test -race ./...
 
 .PHONY: lint
-lint: kernels-check ## Check format, vet, linters, the floors and the kernel images
+lint: kernels-check $(GORGONIA_HEADERS:%=%/.installed) ## Check format, vet, linters, the floors and the kernel images
 	@bad=$$(find . -name '.?*' -prune -o -name '*.go' -print | xargs gofmt -l); \
 	if [ -n "$$bad" ]; then echo "gofmt would change:"; echo "$$bad"; exit 1; fi
 	$(GO) vet ./...
-	$(GO) vet -tags gorgonia ./...
+	@for headers in $(GORGONIA_HEADERS); do \
+		include=$$(cat $$headers/.installed); echo "go vet -tags gorgonia with $${include##*/python*/site-packages/}"; \
+		CGO_ENABLED=1 CGO_CFLAGS="-I$(CURDIR)/cudabuf/internal/gorgonia/include -I$$include" $(GO) vet -tags gorgonia ./... || exit 1; \
+	done
 	@if ! $(LINT) version 2>/dev/null | grep -qw '$(GOLANGCI_LINT:v%=%)'; then \
 		echo "installing golangci-lint $(GOLANGCI_LINT)"; \
 		GOBIN=$(CURDIR)/.tools/bin $(GO) install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(GOLANGCI_LINT); \
@@ -93,7 +99,7 @@ kernels-check: ## Check that the committed images are those of their sources
 	{ echo "The kernel images are not those of their sources: run 'make kernels' and commit what it writes."; exit 1; }
 
 .PHONY: gpu-bundle
-gpu-bundle: ## Put static tests and benchmarks into .gpu, for a GPU machine without Go
+gpu-bundle: .tools/cuda13/.installed ## Put tests and benchmarks into .gpu, for a GPU machine without Go (needs gcc)
 	GO=$(GO) bench/gpu/bundle.sh
 
 # ---- Upkeep
@@ -117,6 +123,12 @@ $(CUDA): $(KERNELS)/requirements.txt
 	python=$$(PYTHON='$(PYTHON)' .ci/find-python); "$$python" -m venv .tools/cuda
 	.tools/cuda/bin/python -m pip install --quiet --disable-pip-version-check -r $<
 	@touch $@
+
+# .installed holds the folder of cuda.h, for CGO_CFLAGS.
+.tools/cuda1%/.installed: cudabuf/internal/gorgonia/cuda1%.txt
+	python=$$(PYTHON='$(PYTHON)' .ci/find-python); "$$python" -m venv $(@D)
+	$(@D)/bin/python -m pip install --quiet --disable-pip-version-check -r $<
+	@dirname "$$(find $(CURDIR)/$(@D) -name cuda.h)" >$@
 
 $(NODE_MODULES): interop/package-lock.json
 	cd interop && npm ci --no-audit --no-fund

@@ -9,7 +9,6 @@ import (
 	"sync"
 
 	"github.com/quiver-gpu/quiver/cudabuf/internal/driver"
-	"github.com/quiver-gpu/quiver/cudabuf/internal/libcuda"
 )
 
 // Driver is a CUDA driver and its devices. It may be used from any goroutine.
@@ -17,6 +16,8 @@ type Driver struct {
 	api     driver.API
 	version int
 	count   int
+	pinned  hostRanges // memory of PinnedAllocators
+	hosted  hostRanges // memory of HostBuffers
 
 	mu      sync.Mutex
 	devices map[int]*Device // of primary contexts, by ordinal
@@ -32,7 +33,7 @@ type Driver struct {
 // CUDA_VISIBLE_DEVICES counts, as for every CUDA program. Each call answers a
 // Driver of its own, with devices and caches of its own.
 func Open() (*Driver, error) {
-	api, err := libcuda.Open()
+	api, err := openDriver()
 	if err != nil {
 		return nil, fmt.Errorf("opening CUDA: %w", err)
 	}

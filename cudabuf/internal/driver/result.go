@@ -39,6 +39,7 @@ const (
 	MisalignedAddress Result = 716
 	LaunchFailed      Result = 719
 	NotSupported      Result = 801
+	Unknown           Result = 999
 )
 
 // Name returns the name in cuda.h, such as CUDA_ERROR_OUT_OF_MEMORY.

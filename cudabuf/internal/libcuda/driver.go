@@ -5,9 +5,9 @@
 // no driver.
 //
 // Every call goes through purego.SyscallN with integers: arguments need no
-// reflection, and each call costs about a quarter of a microsecond. Under the
-// build tag gorgonia calls go through cgo instead, and package gorgonia lays
-// those of gorgonia.org/cu on top.
+// reflection, and a call costs a tenth of a microsecond. Under the build tag
+// gorgonia calls go through cgo instead, and package gorgonia lays those of
+// gorgonia.org/cu on top.
 package libcuda
 
 import (

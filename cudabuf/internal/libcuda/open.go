@@ -1,4 +1,4 @@
-//go:build linux && !gorgonia
+//go:build linux
 
 package libcuda
 
@@ -8,9 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"strings"
-	"sync"
 
-	"github.com/ebitengine/purego"
 	"github.com/quiver-gpu/quiver/cudabuf/internal/driver"
 )
 
@@ -36,9 +34,9 @@ func Open() (driver.API, error) {
 	}
 	var tried []string
 	for _, path := range candidates {
-		library, err := purego.Dlopen(path, purego.RTLD_NOW|purego.RTLD_LOCAL)
+		library, err := load(path)
 		if err == nil {
-			return bind(path, library)
+			return find(path, library)
 		}
 		tried = append(tried, because(path, err))
 	}
@@ -57,27 +55,3 @@ func because(path string, err error) string {
 	}
 	return fmt.Sprintf("%s (%v)", path, err)
 }
-
-// bind finds the functions of an open library.
-func bind(path string, library uintptr) (*Driver, error) {
-	return find(path, func(name string) uintptr {
-		entry, err := purego.Dlsym(library, name)
-		if err != nil {
-			return 0
-		}
-		return entry
-	})
-}
-
-// invoke calls a function with integers and pointers.
-//
-//go:uintptrescapes
-func invoke(entry uintptr, args ...uintptr) uintptr {
-	r, _, _ := purego.SyscallN(entry, args...)
-	return r
-}
-
-// hostFuncEntry is runPending as C calls it.
-var hostFuncEntry = sync.OnceValue(func() uintptr {
-	return purego.NewCallback(func(number uintptr) uintptr { runPending(number); return 0 })
-})

@@ -1,0 +1,36 @@
+//go:build linux && !gorgonia
+
+package libcuda
+
+import (
+	"sync"
+
+	"github.com/ebitengine/purego"
+)
+
+// load opens a library.
+func load(path string) (uintptr, error) {
+	return purego.Dlopen(path, purego.RTLD_NOW|purego.RTLD_LOCAL)
+}
+
+// lookup finds a function in a library, 0 where there is none.
+func lookup(library uintptr, name string) uintptr {
+	entry, err := purego.Dlsym(library, name)
+	if err != nil {
+		return 0
+	}
+	return entry
+}
+
+// invoke calls a function with integers and pointers.
+//
+//go:uintptrescapes
+func invoke(entry uintptr, args ...uintptr) uintptr {
+	r, _, _ := purego.SyscallN(entry, args...)
+	return r
+}
+
+// hostFuncEntry is runPending as C calls it.
+var hostFuncEntry = sync.OnceValue(func() uintptr {
+	return purego.NewCallback(func(number uintptr) uintptr { runPending(number); return 0 })
+})

@@ -1,0 +1,92 @@
+//go:build linux
+
+package libcuda
+
+import (
+	"bytes"
+	"errors"
+	"runtime"
+	"strings"
+	"sync"
+	"unsafe"
+
+	"github.com/quiver-gpu/quiver/cudabuf/internal/driver"
+)
+
+// ModuleLoadData passes a copy that ends in a zero byte: PTX text has no other
+// end, and a binary image says its own length. What the driver's compiler has
+// against the image becomes the error's Detail.
+func (d *Driver) ModuleLoadData(image []byte, _ map[string]driver.Twin) (driver.Module, error) {
+	var m driver.Module
+	text := append(bytes.Clone(image), 0)
+	log := make([]byte, 8<<10)
+	var pinned runtime.Pinner // its address is passed as a number
+	pinned.Pin(&log[0])
+	defer pinned.Unpin()
+	options := [2]int32{jitErrorLog, jitErrorLogSize}
+	// The second is a number where the call takes a pointer.
+	values := [2]uintptr{uintptr(unsafe.Pointer(&log[0])), uintptr(len(log))}
+	err := d.call(cuModuleLoadDataEx, uintptr(unsafe.Pointer(&m)), uintptr(unsafe.Pointer(&text[0])), uintptr(len(options)),
+		uintptr(unsafe.Pointer(&options[0])), uintptr(unsafe.Pointer(&values[0])))
+	var failure *driver.Error
+	if errors.As(err, &failure) && failure.Detail == "" {
+		log, _, _ = bytes.Cut(log, []byte{0})
+		failure.Detail = strings.TrimSpace(string(log))
+	}
+	return m, err
+}
+
+func (d *Driver) ModuleUnload(m driver.Module) error { return d.call(cuModuleUnload, uintptr(m)) }
+
+func (d *Driver) ModuleGetFunction(m driver.Module, name string) (driver.Function, error) {
+	var f driver.Function
+	text := append([]byte(name), 0)
+	err := d.call(cuModuleGetFunction, uintptr(unsafe.Pointer(&f)), uintptr(m), uintptr(unsafe.Pointer(&text[0])))
+	return f, err
+}
+
+func (d *Driver) FuncGetAttribute(a driver.FunctionAttribute, f driver.Function) (int, error) {
+	var v int32
+	err := d.call(cuFuncGetAttribute, uintptr(unsafe.Pointer(&v)), uintptr(a), uintptr(f))
+	return int(v), err
+}
+
+func (d *Driver) FuncSetAttribute(f driver.Function, a driver.FunctionAttribute, value int) error {
+	return d.call(cuFuncSetAttribute, uintptr(f), uintptr(a), uintptr(value))
+}
+
+func (d *Driver) OccupancyMaxActiveBlocksPerMultiprocessor(f driver.Function, threads int, sharedBytes int64) (int, error) {
+	var n int32
+	err := d.call(cuOccupancyMaxActiveBlocksPerMultiprocessor, uintptr(unsafe.Pointer(&n)), uintptr(f), uintptr(threads), uintptr(sharedBytes))
+	return int(n), err
+}
+
+func (d *Driver) OccupancyMaxPotentialBlockSize(f driver.Function, sharedBytes int64, limit int) (blocks, threads int, err error) {
+	var b, t int32
+	err = d.call(cuOccupancyMaxPotentialBlockSize, uintptr(unsafe.Pointer(&b)), uintptr(unsafe.Pointer(&t)), uintptr(f), 0, uintptr(sharedBytes), uintptr(limit))
+	return int(b), int(t), err
+}
+
+// parameters are arrays of pointers to a launch's arguments, used again: a launch
+// allocates nothing.
+var parameters = sync.Pool{New: func() any { return new([]unsafe.Pointer) }}
+
+// LaunchKernel passes pointers to the arguments' bits, which the driver copies
+// before it returns. The slice of the pointers keeps the arguments alive.
+func (d *Driver) LaunchKernel(f driver.Function, grid, block driver.Dim3, sharedBytes uint32, s driver.Stream, args []driver.Arg) error {
+	list := parameters.Get().(*[]unsafe.Pointer)
+	p := (*list)[:0]
+	for i := range args {
+		p = append(p, unsafe.Pointer(&args[i].Bits))
+	}
+	p = append(p, nil) // so that there is a first
+	err := d.plain(cuLaunchKernel, uintptr(f),
+		uintptr(grid.X), uintptr(grid.Y), uintptr(grid.Z),
+		uintptr(block.X), uintptr(block.Y), uintptr(block.Z),
+		uintptr(sharedBytes), uintptr(s), uintptr(unsafe.Pointer(&p[0])), 0)
+	runtime.KeepAlive(args)
+	clear(p)
+	*list = p
+	parameters.Put(list)
+	return err
+}
