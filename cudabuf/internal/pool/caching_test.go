@@ -124,6 +124,27 @@ func TestOddSizesAreRoundedUp(t *testing.T) {
 	}
 }
 
+// Whichever goroutine put a block, every other one finds it before more is taken
+// from the driver.
+func TestBlocksInOtherShardsAreFound(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(4))
+	g := newGPU(t, 12*granule)
+	c := pool.NewCaching(g.upstream(), pool.Config{Granule: granule})
+	var x []*block
+	for range 4 {
+		x = append(x, get(t, g, c, 3*granule, 0))
+	}
+	for _, b := range x {
+		runtime.GC() // a second time empties a sync.Pool: the next shard's turn
+		runtime.GC()
+		put(t, g, c, b)
+	}
+	b := get(t, g, c, 12*granule, 0)
+	assert.Equal(t, 4, g.frees)
+	put(t, g, c, b)
+	assert.NoError(t, c.Close())
+}
+
 func TestGrowthTakesSmallerStepsWhenTheDeviceIsNearlyFull(t *testing.T) {
 	c, g := caching(t, pool.Config{})
 	g.capacity = 4*granule + granule + 1024

@@ -47,4 +47,7 @@ func TestAnInnerPeakIsTheOutersToo(t *testing.T) {
 	outer, _ := a.Pop()
 	assert.EqualValues(t, []int64{4096, 4 * granule}, []int64{outer.Peak, outer.PeakHeld})
 	assert.EqualValues(t, 4096, a.Stats().Peak)
+	a.Push()
+	_, _ = a.Pop()
+	assert.EqualValues(t, 4096, a.Stats().Peak, "what was before a scope stays")
 }

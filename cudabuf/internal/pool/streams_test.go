@@ -72,6 +72,17 @@ func TestTheOwnStreamsMemoryComesFirst(t *testing.T) {
 	}
 }
 
+func TestTheBetterFitBeatsTheOwnStream(t *testing.T) {
+	c, g := caching(t, pool.Config{})
+	own, idle := get(t, g, c, 9*granule, 1), get(t, g, c, 8*granule, 0)
+	g.use(own, 1)
+	put(t, g, c, own)
+	put(t, g, c, idle)
+	b := get(t, g, c, 8*granule-512, 1)
+	assert.Equal(t, idle.Address, b.Address)
+	put(t, g, c, b)
+}
+
 func TestMemoryOfSeveralStreamsIsOrderedBehindAll(t *testing.T) {
 	for name, test := range map[string]struct{ on, orders int }{"one of them": {1, 2}, "another": {4, 3}} {
 		t.Run(name, func(t *testing.T) {
@@ -145,6 +156,18 @@ func TestOutOfMemoryWaitsForStreamsAndMerges(t *testing.T) {
 	large := get(t, g, c, 4*granule, 0)
 	assert.Equal(t, 1, g.frees, "given back for what does not fit into it")
 	put(t, g, c, large)
+}
+
+func TestIdleMemoryGoesBackBeforeAStreamIsWaitedFor(t *testing.T) {
+	c, g := caching(t, pool.Config{})
+	g.capacity = 7 * granule
+	pending, idle := get(t, g, c, 3*granule, 1), get(t, g, c, 3*granule, 0)
+	g.use(pending, 1)
+	put(t, g, c, pending)
+	put(t, g, c, idle)
+	b := get(t, g, c, 4*granule, 0)
+	assert.Equal(t, []int{1, 0}, []int{g.frees, g.waits})
+	put(t, g, c, b)
 }
 
 func TestAForgottenStreamIsDone(t *testing.T) {

@@ -1,0 +1,100 @@
+package pool_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/quiver-gpu/quiver/arrowbuf"
+	"github.com/quiver-gpu/quiver/cudabuf/internal/pool"
+)
+
+// ordered is an Ordered pool over a driver whose free memory can be had when the
+// stream that it was freed on is done, and Trim was called.
+func ordered(t *testing.T) (*pool.Ordered[int], *gpu, *int) {
+	g := newGPU(t, 4096)
+	up, trims := g.ordered(), new(int)
+	freed := map[int]int64{}
+	up.Free = func(a uintptr, s int) error {
+		n := g.live[a]
+		if err := g.free(a, s); err != nil {
+			return err
+		}
+		g.used += n
+		freed[s] += n
+		return nil
+	}
+	up.Trim = func() error {
+		*trims++
+		for s, n := range freed {
+			if g.Done(s) {
+				g.used -= n
+				delete(freed, s)
+			}
+		}
+		return nil
+	}
+	p := pool.NewOrdered(up, 8)
+	t.Cleanup(func() {
+		assert.NoError(t, p.Close())
+		assert.Empty(t, g.live)
+		assert.Zero(t, g.used)
+	})
+	return p, g, trims
+}
+
+func TestOrderedMemoryWithoutAStreamIsThereAtOnce(t *testing.T) {
+	p, g, _ := ordered(t)
+	a := get(t, g, p, 100, 0)
+	assert.Equal(t, 1, g.waits, "for home")
+	b := get(t, g, p, 100, 1)
+	assert.Equal(t, 1, g.waits)
+	put(t, g, p, a)
+	put(t, g, p, b)
+}
+
+func TestOrderedMemoryThatStreamsStillUseIsWaitedForWhenThereIsNoOther(t *testing.T) {
+	p, g, trims := ordered(t)
+	b := get(t, g, p, 4096, 1)
+	g.use(b, 1)
+	put(t, g, p, b)
+	assert.Zero(t, g.waits)
+	b = get(t, g, p, 4096, 2)
+	assert.Equal(t, []int{1, 1}, []int{g.waits, *trims})
+	_, err := p.Get(1, 2)
+	assert.ErrorIs(t, err, arrowbuf.ErrOutOfMemory)
+	put(t, g, p, b)
+}
+
+func TestOrderedMemoryIsNotFreedWhereStreamsCannotBeOrdered(t *testing.T) {
+	p, g, _ := ordered(t)
+	b := get(t, g, p, 1000, 1)
+	g.use(b, 1)
+	require.NoError(t, g.Order(1, 2))
+	g.use(b, 2)
+	g.failing = func(call string) error {
+		if call == "order" {
+			return assert.AnError
+		}
+		return nil
+	}
+	assert.ErrorIs(t, p.Put(b, g.back(b)), assert.AnError)
+	s := p.Account().Stats()
+	assert.EqualValues(t, []int64{0, 1024}, []int64{s.InUse, s.Held})
+	g.failing = nil
+	require.NoError(t, g.Wait(2))
+	require.NoError(t, g.Free(b.Address))
+}
+
+func TestAnOrderedPoolForgetsStreams(t *testing.T) {
+	p, g, _ := ordered(t)
+	b := get(t, g, p, 4096, 1)
+	g.use(b, 1)
+	put(t, g, p, b)
+	require.NoError(t, g.Wait(1))
+	p.Forget(1)
+	assert.NoError(t, p.Trim())
+	g.streams[1].gone = true
+	put(t, g, p, get(t, g, p, 4096, 2))
+}
