@@ -1,145 +1,218 @@
 package soft
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"sort"
 	"sync"
-	"unsafe"
 
-	"golang.org/x/sys/unix"
+	"github.com/quiver-gpu/quiver/cudabuf/internal/driver"
 )
 
-// granule is what allocations are rounded up to, as alignment and in size.
-const granule = 512
+// granule is what allocations are rounded up to, as alignment and in size;
+// granularity is the unit of virtual memory.
+const (
+	granule     = 512
+	granularity = 2 << 20
+)
 
-// arena is the memory of one device: one file in memory, mapped twice. Device
-// addresses are those of a mapping that nobody may touch; copies and twins work
-// on the other.
-type arena struct {
-	fd     int
-	device []byte // PROT_NONE
-	hidden []byte
-	size   int64
-
-	mu     sync.Mutex
-	blocks []block // by offset
-	used   int64
+// space is all memory that the devices of a machine, and pinned memory of the
+// host, have addresses for. An address means the same on every device.
+type space struct {
+	mu       sync.Mutex
+	segments []*segment // by address
+	host     []*hostRange
+	physical map[driver.Physical]*physical
+	pools    map[driver.MemPool]*pool
+	opened   map[driver.IPCMemHandle]*openedHandle
 }
 
-type block struct{ offset, length int64 }
+// memoryState is what a Driver knows of memory.
+type memoryState struct{ space *space }
 
-func newArena(size int64) (*arena, error) {
-	a := &arena{size: size}
-	page := int64(unix.Getpagesize())
-	span := (size + page - 1) / page * page
-	var err error
-	if a.fd, err = unix.MemfdCreate("cudatest", unix.MFD_CLOEXEC); err != nil {
+// deviceMemory is what a device knows of memory.
+type deviceMemory struct {
+	arena *arena
+	peers deviceSet // whose memory it reaches; guarded by space.mu
+}
+
+// arena is the memory of one device.
+type arena struct {
+	*space
+	dev      *device
+	size     int64
+	used     int64 // guarded by space.mu, with pools and virtual memory
+	ordinary *segment
+	pool     *pool // the default pool
+}
+
+func newMemoryState() memoryState {
+	return memoryState{&space{
+		physical: map[driver.Physical]*physical{},
+		pools:    map[driver.MemPool]*pool{},
+		opened:   map[driver.IPCMemHandle]*openedHandle{},
+	}}
+}
+
+func newArena(sp *space, dev *device, size int64) (*arena, error) {
+	f, err := newFile(deviceFile, dev.ordinal, pages(size))
+	if err != nil {
 		return nil, fmt.Errorf("memory of a soft device: %w", err)
 	}
-	if err = unix.Ftruncate(a.fd, span); err == nil {
-		a.device, err = unix.Mmap(a.fd, 0, int(span), unix.PROT_NONE, unix.MAP_SHARED|unix.MAP_NORESERVE)
-	}
-	if err == nil {
-		a.hidden, err = unix.Mmap(a.fd, 0, int(span), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED|unix.MAP_NORESERVE)
-	}
+	s, err := newSegment(dev, ordinary, f.size, f, 0)
 	if err != nil {
-		_ = a.close()
-		return nil, fmt.Errorf("mapping %d bytes of a soft device: %w", span, err)
+		_ = f.close()
+		return nil, fmt.Errorf("mapping %d bytes of a soft device: %w", size, err)
 	}
-	return a, nil
+	sp.mu.Lock()
+	defer sp.mu.Unlock()
+	sp.add(s)
+	return &arena{space: sp, dev: dev, size: size, ordinary: s}, nil
 }
 
-func (a *arena) base() uintptr { return uintptr(unsafe.Pointer(unsafe.SliceData(a.device))) }
+// add makes a segment known. The caller holds mu, as for all that follow here
+// but where it is said.
+func (sp *space) add(s *segment) {
+	sp.segments = slices.Insert(sp.segments, sp.behind(s.base()), s)
+}
 
-// alloc takes the first gap that is large enough. What it returns is filled, at
-// its start, with what nobody expects: memory of a device is not zeroed.
+// behind returns the index of the first segment that starts behind an address.
+func (sp *space) behind(address uintptr) int {
+	return sort.Search(len(sp.segments), func(i int) bool { return sp.segments[i].base() > address })
+}
+
+// segment returns the segment that an address lies in, nil where there is none.
+func (sp *space) segment(address uintptr) *segment {
+	if i := sp.behind(address) - 1; i >= 0 && sp.segments[i].holds(address) {
+		return sp.segments[i]
+	}
+	return nil
+}
+
+// drop forgets a segment and gives its addresses back. No work may be left that
+// uses them.
+func (sp *space) drop(s *segment) error {
+	if i := slices.Index(sp.segments, s); i >= 0 {
+		sp.segments = slices.Delete(sp.segments, i, i+1)
+	}
+	return s.unmap()
+}
+
+// block returns the allocation that an address lies in.
+func (sp *space) block(address uintptr) (*segment, *block) {
+	if s := sp.segment(address); s != nil {
+		if b := s.find(address); b != nil && b.freeing == nil {
+			return s, b
+		}
+	}
+	return nil, nil
+}
+
+// take counts memory of the device as used, if there is so much.
+func (a *arena) take(n int64) bool {
+	if n > a.size-a.used {
+		return false
+	}
+	a.used += n
+	return true
+}
+
+// alloc answers false where the memory is used up.
 func (a *arena) alloc(n int64) (uintptr, bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if n > a.size {
 		return 0, false
 	}
-	n = (n + granule - 1) / granule * granule
-	var offset int64
-	at := 0
-	for ; at < len(a.blocks) && a.blocks[at].offset-offset < n; at++ {
-		offset = a.blocks[at].offset + a.blocks[at].length
-	}
-	if n > a.size-offset {
+	b := a.ordinary.place(n)
+	if b == nil {
 		return 0, false
 	}
-	a.blocks = slices.Insert(a.blocks, at, block{offset, n})
-	a.used += n
-	start := a.hidden[offset : offset+min(n, 1<<16)]
-	for i := range start {
-		start[i] = 0xa5
+	if b.offset+b.length > a.size || !a.take(b.length) {
+		a.ordinary.remove(b)
+		return 0, false
 	}
-	return a.base() + uintptr(offset), true
+	b.owner = a.dev
+	a.ordinary.poison(b.offset, b.length)
+	return a.ordinary.address(b), true
 }
 
-// free gives a block back, and its pages to the system. It answers false for
-// anything but the start of a block.
-func (a *arena) free(address uintptr) bool {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	i, ok := a.find(address)
-	if !ok || a.base()+uintptr(a.blocks[i].offset) != address {
-		return false
-	}
-	b := a.blocks[i]
-	// Keeping the pages is the worst that a failure here does.
-	_ = unix.Fallocate(a.fd, unix.FALLOC_FL_PUNCH_HOLE|unix.FALLOC_FL_KEEP_SIZE, b.offset, b.length)
-	a.blocks = slices.Delete(a.blocks, i, i+1)
+// release gives a block of ordinary memory back, and its pages to the system.
+func (a *arena) release(b *block) {
+	a.ordinary.remove(b)
+	a.ordinary.discard(b.offset, b.length)
 	a.used -= b.length
-	return true
+	b.revoke()
 }
 
-// bytes returns the memory behind n bytes at a device address, which must lie
-// within one block.
+// bytes returns the memory behind n bytes at an address that the device
+// reaches, which must lie within one allocation. It takes the lock itself.
 func (a *arena) bytes(address uintptr, n int64) ([]byte, bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	i, ok := a.find(address)
-	if !ok || n < 0 {
-		return nil, false
+	if s := a.segment(address); s != nil {
+		return s.bytes(a.dev, address, n)
 	}
-	b := a.blocks[i]
-	offset := int64(address - a.base())
-	if n > b.offset+b.length-offset {
-		return nil, false
+	if h := a.hostRange(address); h != nil {
+		return h.bytes(address, n)
 	}
-	return a.hidden[offset : offset+n : offset+n], true
+	return nil, false
 }
 
-// find returns the block that an address lies in.
-func (a *arena) find(address uintptr) (int, bool) {
-	if !a.holds(address) {
-		return 0, false
-	}
-	offset := int64(address - a.base())
-	i := sort.Search(len(a.blocks), func(i int) bool { return a.blocks[i].offset > offset }) - 1
-	return i, i >= 0 && offset < a.blocks[i].offset+a.blocks[i].length
-}
-
-// holds tells whether an address is one of this device's, allocated or not.
-func (a *arena) holds(address uintptr) bool {
-	return address >= a.base() && address-a.base() < uintptr(len(a.device))
-}
-
+// info is what is in use, and how many allocations were never freed. It takes
+// the lock itself.
 func (a *arena) info() (used int64, blocks int) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return a.used, len(a.blocks)
-}
-
-func (a *arena) close() error {
-	for _, m := range [][]byte{a.device, a.hidden} {
-		if m != nil {
-			if err := unix.Munmap(m); err != nil {
-				return err
+	blocks = len(a.ordinary.blocks)
+	for _, p := range a.pools {
+		if p.dev == a.dev && p.segment != nil {
+			for _, b := range p.segment.blocks {
+				if b.freeing == nil {
+					blocks++
+				}
 			}
 		}
 	}
-	return unix.Close(a.fd)
+	for _, s := range a.segments {
+		if s.dev == a.dev && (s.kind == virtual || s.kind == imported) {
+			blocks++
+		}
+	}
+	for _, p := range a.physical {
+		if p.dev == a.dev {
+			blocks++
+		}
+	}
+	return a.used, blocks
+}
+
+// close gives everything of the device back. It takes the lock itself.
+func (a *arena) close() error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	var err error
+	for _, s := range slices.Clone(a.segments) {
+		if s.dev == a.dev {
+			for _, b := range s.blocks {
+				b.revoke()
+				if b.physical != nil {
+					err = errors.Join(err, b.physical.drop())
+				}
+			}
+			f := s.file
+			err = errors.Join(err, a.drop(s))
+			if f != nil {
+				err = errors.Join(err, f.close())
+			}
+		}
+	}
+	for h, p := range a.physical {
+		if p.dev == a.dev {
+			delete(a.physical, h)
+			err = errors.Join(err, p.drop())
+		}
+	}
+	return err
 }

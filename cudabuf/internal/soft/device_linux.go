@@ -14,8 +14,8 @@ import (
 type device struct {
 	ordinal int
 	context driver.Context
-	arena   *arena
 	null    *stream
+	deviceMemory
 
 	retained int // guarded by Driver.mu, as the rest of the context's life
 	leaked   int

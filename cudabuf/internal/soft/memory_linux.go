@@ -2,10 +2,8 @@ package soft
 
 import (
 	"fmt"
-	"unsafe"
 
 	"github.com/quiver-gpu/quiver/cudabuf/internal/driver"
-	"golang.org/x/sys/unix"
 )
 
 func (d *Driver) MemGetInfo() (free, total int64, err error) {
@@ -24,12 +22,13 @@ func (d *Driver) MemAlloc(n int64) (uintptr, error) {
 		return 0, err
 	}
 	if n <= 0 {
-		return 0, driver.Check(call, driver.InvalidValue)
+		return 0, invalid(call, "%d bytes", n)
 	}
 	address, ok := dev.arena.alloc(n)
 	if !ok {
-		used, _ := dev.arena.info()
-		return 0, &driver.Error{Call: call, Code: driver.OutOfMemory, Detail: fmt.Sprintf("%d bytes wanted, %d of %d in use", n, used, dev.arena.size)}
+		d.space.mu.Lock()
+		defer d.space.mu.Unlock()
+		return 0, dev.arena.full(call, n)
 	}
 	return address, nil
 }
@@ -42,68 +41,121 @@ func (d *Driver) MemFree(address uintptr) error {
 		return err
 	}
 	d.synchronize(dev)
-	if !dev.arena.free(address) {
-		return &driver.Error{Call: call, Code: driver.InvalidValue, Detail: fmt.Sprintf("%#x is no allocation of cuda:%d", address, dev.ordinal)}
+	d.space.mu.Lock()
+	defer d.space.mu.Unlock()
+	s, b := d.space.block(address)
+	switch {
+	case s == nil || s.address(b) != address || s.dev != dev:
+	case s.kind == ordinary:
+		dev.arena.release(b)
+		return nil
+	case s.kind == pooled:
+		s.pool.release(b)
+		return nil
 	}
-	return nil
+	return invalid(call, "%#x is no allocation of cuda:%d", address, dev.ordinal)
 }
 
-func (d *Driver) MemHostAlloc(n int64, flags uint32) (uintptr, error) {
-	const call = "cuMemHostAlloc"
+// MemGetAddressRange answers the mapping, of virtual memory.
+func (d *Driver) MemGetAddressRange(address uintptr) (uintptr, int64, error) {
+	const call = "cuMemGetAddressRange"
 	if _, err := d.current(call); err != nil {
+		return 0, 0, err
+	}
+	d.space.mu.Lock()
+	defer d.space.mu.Unlock()
+	if s, b := d.space.block(address); s != nil {
+		return s.address(b), b.size, nil
+	}
+	if h := d.space.hostRange(address); h != nil {
+		return h.base(), int64(len(h.memory)), nil
+	}
+	return 0, 0, &driver.Error{Call: call, Code: driver.NotFound, Detail: fmt.Sprintf("%#x lies in no allocation", address)}
+}
+
+func (d *Driver) PointerGetAttribute(a driver.PointerAttribute, address uintptr) (uint64, error) {
+	const call = "cuPointerGetAttribute"
+	dev, err := d.current(call)
+	if err != nil {
 		return 0, err
 	}
-	if n <= 0 || flags != driver.HostAllocPortable {
-		return 0, driver.Check(call, driver.InvalidValue)
+	d.space.mu.Lock()
+	defer d.space.mu.Unlock()
+	if h := d.space.hostRange(address); h != nil {
+		return h.attribute(call, a, address)
 	}
-	memory, err := unix.Mmap(-1, 0, int(n), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE)
-	if err != nil {
-		return 0, &driver.Error{Call: call, Code: driver.OutOfMemory, Detail: err.Error()}
+	s := d.space.segment(address)
+	if s != nil {
+		if b := s.find(address); b != nil && b.freeing == nil {
+			return s.attribute(call, a, address, b, dev)
+		}
+		if s.kind == virtual && a == driver.PointerIsMapped {
+			return 0, nil
+		}
 	}
-	address := uintptr(unsafe.Pointer(unsafe.SliceData(memory)))
-	d.mu.Lock()
-	d.host[address] = memory
-	d.mu.Unlock()
-	return address, nil
+	return 0, invalid(call, "%#x is no memory that CUDA knows", address)
 }
 
-// MemFreeHost waits for every device, since portable memory is pinned for all.
-func (d *Driver) MemFreeHost(address uintptr) error {
-	const call = "cuMemFreeHost"
-	if _, err := d.current(call); err != nil {
-		return err
+func (s *segment) attribute(call string, a driver.PointerAttribute, address uintptr, b *block, from *device) (uint64, error) {
+	switch a {
+	case driver.PointerContext:
+		if b.owner == nil {
+			return 0, nil
+		}
+		return uint64(b.owner.context), nil
+	case driver.PointerMemoryType:
+		return driver.MemoryTypeDevice, nil
+	case driver.PointerDevicePointer:
+		if !s.reachable(b, from) {
+			return 0, invalid(call, "cuda:%d does not reach %#x", from.ordinal, address)
+		}
+		return uint64(address), nil
+	case driver.PointerDeviceOrdinal:
+		return uint64(s.dev.ordinal), nil
+	case driver.PointerIsLegacyIPC:
+		if s.kind == ordinary {
+			return 1, nil
+		}
+		return 0, nil
+	case driver.PointerIsMapped:
+		return 1, nil
 	}
-	d.mu.Lock()
-	memory, ok := d.host[address]
-	delete(d.host, address)
-	devices := make([]*device, 0, len(d.devices))
+	return 0, invalid(call, "attribute %d of device memory", a)
+}
+
+// full is the error of a device whose memory is used up.
+func (a *arena) full(call string, n int64) error {
+	return &driver.Error{Call: call, Code: driver.OutOfMemory, Detail: fmt.Sprintf("%d bytes wanted, %d of %d in use", n, a.used, a.size)}
+}
+
+func invalid(call, format string, args ...any) error {
+	return &driver.Error{Call: call, Code: driver.InvalidValue, Detail: fmt.Sprintf(format, args...)}
+}
+
+// system is what a failure of the machine below is in CUDA, nil for nil.
+func system(call string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return &driver.Error{Call: call, Code: driver.OperatingSystem, Detail: err.Error()}
+}
+
+// both begins a call that names a device: it returns the current one and that.
+func (d *Driver) both(call string, h driver.Device) (current, named *device, err error) {
+	if current, err = d.current(call); err == nil {
+		named, err = d.device(call, h)
+	}
+	return current, named, err
+}
+
+// quiet waits for all devices.
+func (d *Driver) quiet() {
 	for _, dev := range d.devices {
-		if dev.retained > 0 {
-			devices = append(devices, dev)
+		d.mu.Lock()
+		alive := dev.retained > 0
+		d.mu.Unlock()
+		if alive {
+			d.synchronize(dev)
 		}
 	}
-	d.mu.Unlock()
-	if !ok {
-		return &driver.Error{Call: call, Code: driver.InvalidValue, Detail: fmt.Sprintf("%#x is no pinned allocation", address)}
-	}
-	for _, dev := range devices {
-		d.synchronize(dev)
-	}
-	if err := unix.Munmap(memory); err != nil {
-		return &driver.Error{Call: call, Code: driver.OperatingSystem, Detail: err.Error()}
-	}
-	return nil
-}
-
-// pinned tells whether host memory is of MemHostAlloc.
-func (d *Driver) pinned(b []byte) bool {
-	start := uintptr(unsafe.Pointer(unsafe.SliceData(b)))
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	for base, memory := range d.host {
-		if start >= base && start+uintptr(len(b)) <= base+uintptr(len(memory)) {
-			return true
-		}
-	}
-	return false
 }

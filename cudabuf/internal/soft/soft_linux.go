@@ -17,6 +17,7 @@ var handles atomic.Uintptr
 // Driver is a machine with soft devices.
 type Driver struct {
 	driver.Unimplemented
+	memoryState
 	config  Config
 	devices []*device
 
@@ -24,7 +25,6 @@ type Driver struct {
 	initialized bool
 	calls       map[string]int
 	threads     map[int]*device // the current context, by thread id
-	host        map[uintptr][]byte
 	streams     map[driver.Stream]*stream
 	modules     map[driver.Module]*module
 	functions   map[driver.Function]*function
@@ -35,20 +35,22 @@ var _ driver.API = (*Driver)(nil)
 // Open makes a machine.
 func Open(c Config) (driver.API, error) {
 	d := &Driver{
+		memoryState: newMemoryState(),
+
 		config:    c,
 		calls:     map[string]int{},
 		threads:   map[int]*device{},
-		host:      map[uintptr][]byte{},
 		streams:   map[driver.Stream]*stream{},
 		modules:   map[driver.Module]*module{},
 		functions: map[driver.Function]*function{},
 	}
 	for i := range c.Devices {
-		a, err := newArena(c.MemoryBytes)
-		if err != nil {
+		dev := &device{ordinal: i, context: driver.Context(d.handle())}
+		var err error
+		if dev.arena, err = newArena(d.space, dev, c.MemoryBytes); err != nil {
 			return nil, errors.Join(err, d.Close())
 		}
-		d.devices = append(d.devices, &device{ordinal: i, context: driver.Context(d.handle()), arena: a})
+		d.devices = append(d.devices, dev)
 	}
 	return d, nil
 }
@@ -123,8 +125,8 @@ func (d *Driver) Close() error {
 		}
 		leaks = errors.Join(leaks, dev.arena.close())
 	}
-	if len(d.host) > 0 && !lost {
-		leaks = errors.Join(leaks, fmt.Errorf("%d allocations of pinned memory never freed", len(d.host)))
+	if !lost {
+		leaks = errors.Join(leaks, d.hostLeaks())
 	}
 	return leaks
 }

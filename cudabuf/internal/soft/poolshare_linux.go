@@ -1,0 +1,92 @@
+package soft
+
+import (
+	"encoding/binary"
+
+	"github.com/quiver-gpu/quiver/cudabuf/internal/driver"
+)
+
+func (d *Driver) MemPoolExportToShareableHandle(h driver.MemPool) (int, error) {
+	const call = "cuMemPoolExportToShareableHandle"
+	p, err := d.lockPool(call, h)
+	if err != nil {
+		return 0, err
+	}
+	defer d.space.mu.Unlock()
+	if !p.shareable {
+		return 0, invalid(call, "the pool was not made to be shared")
+	}
+	fd, err := p.segment.file.export()
+	return fd, system(call, err)
+}
+
+func (d *Driver) MemPoolImportFromShareableHandle(fd int) (driver.MemPool, error) {
+	const call = "cuMemPoolImportFromShareableHandle"
+	f, dev, err := d.importFile(call, fd, poolFile)
+	if err != nil {
+		return 0, err
+	}
+	d.space.mu.Lock()
+	defer d.space.mu.Unlock()
+	p := &pool{dev: dev, imported: true, access: deviceSet{}}
+	if err := p.mapFile(f); err != nil {
+		return 0, system(call, err)
+	}
+	return d.addPool(p), nil
+}
+
+// poolMagic begins a PoolPointer: the pool's inode, offset and size follow.
+const poolMagic = "qvpp"
+
+func (d *Driver) MemPoolExportPointer(address uintptr) (at driver.PoolPointer, err error) {
+	const call = "cuMemPoolExportPointer"
+	if _, err := d.current(call); err != nil {
+		return at, err
+	}
+	d.space.mu.Lock()
+	defer d.space.mu.Unlock()
+	s, b := d.space.block(address)
+	if s == nil || s.kind != pooled || !s.pool.shareable || s.address(b) != address {
+		return at, invalid(call, "%#x is no allocation of a pool to share", address)
+	}
+	copy(at[:], poolMagic)
+	binary.NativeEndian.PutUint64(at[8:], s.file.inode)
+	binary.NativeEndian.PutUint64(at[16:], uint64(b.offset))
+	binary.NativeEndian.PutUint64(at[24:], uint64(b.size))
+	return at, nil
+}
+
+// MemPoolImportPointer answers the same address each time; the first free ends
+// them all, as CUDA has it.
+func (d *Driver) MemPoolImportPointer(h driver.MemPool, at driver.PoolPointer) (uintptr, error) {
+	const call = "cuMemPoolImportPointer"
+	p, err := d.lockPool(call, h)
+	if err != nil {
+		return 0, err
+	}
+	defer d.space.mu.Unlock()
+	if !p.imported {
+		return 0, invalid(call, "the pool is not another process's")
+	}
+	s := p.segment
+	inode, offset, size := binary.NativeEndian.Uint64(at[8:]), int64(binary.NativeEndian.Uint64(at[16:])), int64(binary.NativeEndian.Uint64(at[24:]))
+	switch {
+	case string(at[:len(poolMagic)]) != poolMagic:
+		return 0, invalid(call, "the bytes are no pointer that a soft driver exported")
+	case inode != s.file.inode:
+		return 0, invalid(call, "the pointer is one of another pool")
+	case offset < 0 || size <= 0 || offset > int64(len(s.hidden))-size || offset%granule != 0:
+		return 0, invalid(call, "%d bytes at %d of a pool of %d", size, offset, len(s.hidden))
+	}
+	b := &block{offset: offset, length: (size + granule - 1) / granule * granule, size: size}
+	if i := s.at(offset); i < len(s.blocks) && s.blocks[i].offset < offset+b.length {
+		found := s.blocks[i]
+		if found.offset == offset && found.size == size && found.freeing == nil {
+			return s.address(found), nil
+		}
+		return 0, invalid(call, "the pointer overlaps one that is imported")
+	}
+	s.insert(b)
+	p.live += b.length
+	return s.address(b), nil
+}
