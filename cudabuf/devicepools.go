@@ -54,6 +54,14 @@ func (x *pools) close() error {
 	return failure
 }
 
+// withLeaks lists the buffers in use behind an error, as far as pools know them.
+func (x *pools) withLeaks(err error) error {
+	for _, p := range x.list() {
+		err = p.withLeaks(err)
+	}
+	return err
+}
+
 // Pool is the pool that NewBuffer and Alloc take memory from.
 func (d *Device) Pool() *Pool { return d.pools.use.Load() }
 

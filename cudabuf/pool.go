@@ -180,7 +180,11 @@ func (p *Pool) unused() error {
 	if n == 0 {
 		return nil
 	}
-	err := fmt.Errorf("%v: still in use: %d bytes of device memory", p.dev, n)
+	return p.withLeaks(fmt.Errorf("%v: still in use: %d bytes of device memory", p.dev, n))
+}
+
+// withLeaks lists the buffers in use behind an error, if the pool knows them.
+func (p *Pool) withLeaks(err error) error {
 	for _, leak := range p.Leaks() {
 		err = fmt.Errorf("%w\n%v", err, leak)
 	}

@@ -1,0 +1,417 @@
+package cudabuf_test
+
+import (
+	"bytes"
+	"encoding/csv"
+	"errors"
+	"math"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/quiver-gpu/quiver/arrowbuf"
+	"github.com/quiver-gpu/quiver/cudabuf"
+	"github.com/quiver-gpu/quiver/cudabuf/cudatest"
+)
+
+var poolKinds = []cudabuf.PoolKind{cudabuf.CachingPool, cudabuf.StreamOrderedPool, cudabuf.DirectPool}
+
+// newPool makes a pool that closes with the test, which must leave nothing in
+// it.
+func newPool(t testing.TB, dev *cudabuf.Device, o cudabuf.PoolOptions) *cudabuf.Pool {
+	t.Helper()
+	p, err := dev.NewPool(o)
+	require.NoError(t, err)
+	t.Cleanup(func() {
+		assert.Zero(t, p.Stats().InUse)
+		assert.NoError(t, p.Close())
+	})
+	return p
+}
+
+// forEachPool runs a test on a pool of every kind on every device.
+func forEachPool(t *testing.T, o cudabuf.PoolOptions, test func(t *testing.T, dev *cudabuf.Device, p *cudabuf.Pool)) {
+	t.Helper()
+	for _, kind := range poolKinds {
+		t.Run(kind.String(), func(t *testing.T) {
+			cudatest.ForEachDevice(t, func(t *testing.T, dev *cudabuf.Device) {
+				o.Kind = kind
+				test(t, dev, newPool(t, dev, o))
+			})
+		})
+	}
+}
+
+func alloc(t testing.TB, p *cudabuf.Pool, n int64, s *cudabuf.Stream) *cudabuf.Buffer {
+	t.Helper()
+	var b *cudabuf.Buffer
+	var err error
+	if s == nil {
+		b, err = p.Alloc(n)
+	} else {
+		b, err = p.AllocOn(n, s)
+	}
+	require.NoError(t, err)
+	require.Equal(t, n, b.Len())
+	return b
+}
+
+func fillOn(t testing.TB, b *cudabuf.Buffer, value byte, s *cudabuf.Stream) {
+	t.Helper()
+	require.NoError(t, b.FillAsync(value, s))
+}
+
+func assertFilled(t testing.TB, value byte, b *cudabuf.Buffer) {
+	t.Helper()
+	assertBytes(t, bytes.Repeat([]byte{value}, int(b.Len())), download(t, b))
+}
+
+func TestPoolsOfEveryKindLendMemory(t *testing.T) {
+	forEachPool(t, cudabuf.PoolOptions{}, func(t *testing.T, dev *cudabuf.Device, p *cudabuf.Pool) {
+		assert.Same(t, dev, p.Device())
+		s := stream(t, dev)
+		var held []*cudabuf.Buffer
+		for i, n := range []int64{1, 511, 513, 1 << 16, 1<<21 - 1, 1 << 21, 3<<20 + 7} {
+			a, b := alloc(t, p, n, nil), alloc(t, p, n, s)
+			assert.Zero(t, a.Address()%512)
+			require.NoError(t, a.Fill(byte(2*i)))
+			fillOn(t, b, byte(2*i+1), s)
+			held = append(held, a, b)
+		}
+		for i, b := range held {
+			assertFilled(t, byte(i), b)
+			b.Release()
+		}
+		empty := alloc(t, p, 0, s)
+		assert.Zero(t, empty.Address())
+		empty.Release()
+		_, err := p.Alloc(-1)
+		assert.ErrorIs(t, err, arrowbuf.ErrOutOfRange)
+		_, err = p.AllocOn(math.MaxInt64, s)
+		assert.ErrorIs(t, err, arrowbuf.ErrOutOfMemory)
+	})
+}
+
+func TestPoolsServeManyGoroutinesAndStreams(t *testing.T) {
+	forEachPool(t, cudabuf.PoolOptions{Stacks: true}, func(t *testing.T, dev *cudabuf.Device, p *cudabuf.Pool) {
+		var wg sync.WaitGroup
+		for g := range 4 {
+			streams := []*cudabuf.Stream{nil, stream(t, dev), stream(t, dev)}
+			wg.Go(func() {
+				random := rand.New(rand.NewPCG(5, uint64(g)))
+				type loan struct {
+					b     *cudabuf.Buffer
+					value byte
+				}
+				var held []loan
+				giveBack := func(i int) {
+					if random.IntN(3) > 0 { // else released while it is being filled
+						assertFilled(t, held[i].value, held[i].b)
+					}
+					held[i].b.Release()
+					held[i] = held[len(held)-1]
+					held = held[:len(held)-1]
+				}
+				for i := range 60 {
+					s := streams[random.IntN(3)]
+					l := loan{alloc(t, p, 1+random.Int64N(1<<(1+random.IntN(14))), s), byte(16*g + i%16)}
+					if other := streams[random.IntN(3)]; other != nil {
+						fillOn(t, l.b, l.value, other)
+					} else {
+						assert.NoError(t, l.b.Fill(l.value))
+					}
+					if held = append(held, l); len(held) > 6 {
+						giveBack(random.IntN(len(held)))
+					}
+				}
+				for len(held) > 0 {
+					giveBack(0)
+				}
+			})
+		}
+		wg.Wait()
+		assert.Empty(t, p.Leaks())
+	})
+}
+
+// busy holds a stream up until the test calls what it returns.
+func busy(t *testing.T, s *cudabuf.Stream) (carryOn func()) {
+	t.Helper()
+	hold := make(chan struct{})
+	carryOn = sync.OnceFunc(func() { close(hold) })
+	t.Cleanup(carryOn)
+	require.NoError(t, s.Do(func() { <-hold }))
+	return carryOn
+}
+
+func TestReleasedMemoryGoesToTheNextUserWithoutTheHostWaiting(t *testing.T) {
+	const n = 4 << 20
+	cudatest.ForEachDevice(t, func(t *testing.T, dev *cudabuf.Device) {
+		for name, same := range map[string]bool{"on the same stream": true, "on another": false} {
+			t.Run(name, func(t *testing.T) {
+				p := newPool(t, dev, cudabuf.PoolOptions{Limit: n})
+				first, second := stream(t, dev), stream(t, dev)
+				if same {
+					second = first
+				}
+				a := alloc(t, p, n, first)
+				carryOn := busy(t, first)
+				fillOn(t, a, 1, first)
+				address := a.Address()
+				a.Release()
+				b := alloc(t, p, n, second)
+				assert.Equal(t, address, b.Address(), "there is room for one")
+				fillOn(t, b, 2, second)
+				carryOn()
+				assertFilled(t, 2, b)
+				b.Release()
+			})
+		}
+		t.Run("but not without a stream", func(t *testing.T) {
+			p := newPool(t, dev, cudabuf.PoolOptions{})
+			s := stream(t, dev)
+			a := alloc(t, p, n, s)
+			carryOn := busy(t, s)
+			fillOn(t, a, 1, s)
+			address := a.Address()
+			a.Release()
+			b := alloc(t, p, n, nil)
+			assert.NotEqual(t, address, b.Address())
+			carryOn()
+			require.NoError(t, s.Synchronize())
+			c := alloc(t, p, n, nil)
+			assert.Equal(t, address, c.Address(), "the stream is done")
+			b.Release()
+			c.Release()
+		})
+	})
+}
+
+// A buffer of AllocOn may still be in use by its stream's earlier work: what
+// other streams do with it waits for that.
+func TestOtherStreamsWaitForTheAllocation(t *testing.T) {
+	const n = 4 << 20
+	cudatest.ForEachDevice(t, func(t *testing.T, dev *cudabuf.Device) {
+		p := newPool(t, dev, cudabuf.PoolOptions{Limit: n})
+		first, second := stream(t, dev), stream(t, dev)
+		a := alloc(t, p, n, first)
+		carryOn := busy(t, first)
+		fillOn(t, a, 1, first)
+		a.Release()
+		b := alloc(t, p, n, first)
+		fillOn(t, b, 2, second)
+		carryOn()
+		assertFilled(t, 2, b)
+		b.Release()
+	})
+}
+
+func TestAllocOnRefusesStreamsThatCannotUseTheMemory(t *testing.T) {
+	cudatest.ForEachDriver(t, 2, func(t *testing.T, d *cudabuf.Driver) {
+		p := newPool(t, device(t, d, 0), cudabuf.PoolOptions{})
+		_, err := p.AllocOn(1, stream(t, device(t, d, 1)))
+		assert.ErrorIs(t, err, arrowbuf.ErrDevice)
+		assert.ErrorIs(t, device(t, d, 1).SetPool(p), arrowbuf.ErrDevice)
+	})
+	cudatest.ForEachDevice(t, func(t *testing.T, dev *cudabuf.Device) {
+		s, err := dev.NewStream(cudabuf.StreamOptions{})
+		require.NoError(t, err)
+		require.NoError(t, s.Close())
+		_, err = dev.Pool().AllocOn(1, s)
+		assert.ErrorIs(t, err, cudabuf.ErrClosed)
+		_, err = dev.Capture(func(s *cudabuf.Stream) error {
+			_, err := dev.Pool().AllocOn(1, s)
+			return err
+		})
+		assert.ErrorIs(t, err, errors.ErrUnsupported)
+	})
+}
+
+func TestADeviceUsesThePoolThatItIsGiven(t *testing.T) {
+	forEachPool(t, cudabuf.PoolOptions{}, func(t *testing.T, dev *cudabuf.Device, p *cudabuf.Pool) {
+		own := dev.Pool()
+		require.NoError(t, dev.SetPool(p))
+		assert.Same(t, p, dev.Pool())
+		a := upload(t, dev, pattern(1000))
+		assert.EqualValues(t, 1024, p.Stats().InUse)
+		require.NoError(t, dev.SetPool(nil))
+		assert.Same(t, own, dev.Pool())
+		b := upload(t, dev, pattern(100))
+		assert.EqualValues(t, []int64{1024, 512}, []int64{p.Stats().InUse, own.Stats().InUse})
+		assert.EqualValues(t, 1536, dev.MemoryStats().InUse, "of all pools")
+		assertBytes(t, pattern(1000), download(t, a))
+		a.Release()
+		b.Release()
+
+		require.NoError(t, dev.SetPool(p))
+		require.NoError(t, p.Close())
+		require.NoError(t, p.Close())
+		assert.Same(t, own, dev.Pool(), "after the other is closed")
+		assert.ErrorIs(t, dev.SetPool(p), cudabuf.ErrClosed)
+		_, err := p.Alloc(1)
+		assert.ErrorIs(t, err, cudabuf.ErrClosed)
+		require.NoError(t, own.Close(), "does nothing")
+		upload(t, dev, pattern(10)).Release()
+	})
+}
+
+func leak(t *testing.T, p *cudabuf.Pool) *cudabuf.Buffer { return alloc(t, p, 1000, nil) }
+
+func TestClosingSaysWhoHasWhat(t *testing.T) {
+	d := cudatest.New(cudatest.Config{})
+	dev := device(t, d, 0)
+	p, err := dev.NewPool(cudabuf.PoolOptions{Stacks: true})
+	require.NoError(t, err)
+	b := leak(t, p)
+	leaks := p.Leaks()
+	require.Len(t, leaks, 1)
+	assert.Equal(t, b.Address(), leaks[0].Address)
+	assert.EqualValues(t, 1000, leaks[0].Size)
+	for what, err := range map[string]error{"pool": p.Close(), "driver": d.Close()} {
+		assert.ErrorContains(t, err, "cuda:0: still in use: 1024 bytes of device memory", what)
+		assert.ErrorContains(t, err, "cudabuf_test.leak\n", what)
+	}
+	b.Release()
+	assert.Empty(t, p.Leaks())
+	assert.Empty(t, dev.Pool().Leaks(), "without Stacks")
+	assert.NoError(t, d.Close(), "closes its pools")
+	_, err = p.Alloc(1)
+	assert.ErrorIs(t, err, cudabuf.ErrClosed)
+}
+
+func TestPoolsKeepTheirLimit(t *testing.T) {
+	forEachPool(t, cudabuf.PoolOptions{Limit: 8 << 20}, func(t *testing.T, dev *cudabuf.Device, p *cudabuf.Pool) {
+		assert.EqualValues(t, 8<<20, p.Limit())
+		a := alloc(t, p, 6<<20, nil)
+		_, err := p.Alloc(4 << 20)
+		assert.ErrorIs(t, err, arrowbuf.ErrOutOfMemory)
+		assert.ErrorContains(t, err, "allocating 4194304 bytes: 4194304 bytes wanted, 6291456 in use, 6291456 held, limit 8388608: limit reached")
+		p.SetLimit(0)
+		assert.Zero(t, p.Limit())
+		b := alloc(t, p, 4<<20, nil)
+		a.Release()
+		b.Release()
+
+		_, total, err := dev.MemInfo()
+		require.NoError(t, err)
+		require.NoError(t, p.SetLimitPercent(50))
+		assert.InDelta(t, total/2, p.Limit(), 1)
+		for _, bad := range []float64{0, -1, 100.5, math.NaN()} {
+			assert.ErrorIs(t, p.SetLimitPercent(bad), arrowbuf.ErrOutOfRange)
+		}
+	})
+}
+
+func TestPoolStatsCountBuffers(t *testing.T) {
+	forEachPool(t, cudabuf.PoolOptions{}, func(t *testing.T, dev *cudabuf.Device, p *cudabuf.Pool) {
+		a := alloc(t, p, 1000, nil)
+		p.PushScope()
+		b := alloc(t, p, 3000, nil)
+		a.Release()
+		scope, ok := p.PopScope()
+		assert.True(t, ok)
+		assert.EqualValues(t, []int64{2048, 3072, 3072, 0, 1, 1}, []int64{scope.InUse, scope.Peak, scope.Total, scope.Count, scope.PeakCount, scope.TotalCount})
+		s := p.Stats()
+		assert.EqualValues(t, []int64{3072, 4096, 4096, 1, 2, 2}, []int64{s.InUse, s.Peak, s.Total, s.Count, s.PeakCount, s.TotalCount})
+		assert.GreaterOrEqual(t, s.Held, s.InUse)
+		assert.GreaterOrEqual(t, s.PeakHeld, s.Peak)
+		p.ResetPeak()
+		assert.EqualValues(t, 3072, p.Stats().Peak)
+		_, ok = p.PopScope()
+		assert.False(t, ok)
+		b.Release()
+	})
+}
+
+func TestIdleMemoryOfEveryKindGoesBack(t *testing.T) {
+	forEachPool(t, cudabuf.PoolOptions{}, func(t *testing.T, dev *cudabuf.Device, p *cudabuf.Pool) {
+		for _, n := range []int64{1000, 5 << 20} {
+			alloc(t, p, n, nil).Release()
+		}
+		require.NoError(t, dev.Synchronize())
+		require.NoError(t, p.Trim())
+		assert.Zero(t, p.Stats().Held)
+		require.NoError(t, p.SetIdleLimit(0))
+		alloc(t, p, 5<<20, nil).Release()
+		require.NoError(t, dev.Synchronize())
+		assert.Zero(t, p.Stats().Held)
+	})
+}
+
+func TestOutOfMemoryAsksForMore(t *testing.T) {
+	for _, kind := range poolKinds {
+		t.Run(kind.String(), func(t *testing.T) {
+			cudatest.ForEachDevice(t, func(t *testing.T, dev *cudabuf.Device) {
+				var spare *cudabuf.Buffer
+				var asked []int64
+				p := newPool(t, dev, cudabuf.PoolOptions{Kind: kind, Limit: 4 << 20, OutOfMemory: func(want int64) bool {
+					asked = append(asked, want)
+					if spare == nil {
+						return false
+					}
+					spare.Release()
+					spare = nil
+					return true
+				}})
+				spare = alloc(t, p, 4<<20, nil)
+				b := alloc(t, p, 3<<20, nil)
+				_, err := p.Alloc(2 << 20)
+				assert.ErrorIs(t, err, arrowbuf.ErrOutOfMemory)
+				assert.Equal(t, []int64{3 << 20, 2 << 20}, asked)
+				b.Release()
+			})
+		})
+	}
+}
+
+func TestPoolsLogWhatTheyLend(t *testing.T) {
+	var text strings.Builder
+	forEachPool(t, cudabuf.PoolOptions{Log: &text}, func(t *testing.T, dev *cudabuf.Device, p *cudabuf.Pool) {
+		s := stream(t, dev)
+		alloc(t, p, 1000, s).Release()
+		lines, err := csv.NewReader(strings.NewReader(text.String())).ReadAll()
+		require.NoError(t, err)
+		require.Len(t, lines, 3)
+		assert.Equal(t, []string{"Time", "Action", "Address", "Size", "Stream"}, lines[0])
+		assert.Equal(t, []string{"allocate", "1000"}, []string{lines[1][1], lines[1][3]})
+		assert.Equal(t, "free", lines[2][1])
+		assert.Equal(t, lines[1][2], lines[2][2])
+		assert.NotEqual(t, "-", lines[1][4])
+		text.Reset()
+	})
+}
+
+func TestUnknownKindsOfPoolsAreRefused(t *testing.T) {
+	_, err := cudatest.NewDevice(t).NewPool(cudabuf.PoolOptions{Kind: 7})
+	assert.ErrorIs(t, err, errors.ErrUnsupported)
+	assert.ErrorContains(t, err, "PoolKind(7)")
+}
+
+func TestPoolsReportWhatFailedWhenMemoryWentBack(t *testing.T) {
+	for kind, call := range map[cudabuf.PoolKind]string{cudabuf.CachingPool: "cuMemFree", cudabuf.DirectPool: "cuMemFree", cudabuf.StreamOrderedPool: "cuMemFreeAsync"} {
+		t.Run(kind.String(), func(t *testing.T) {
+			broken := false
+			d := cudatest.New(cudatest.Config{Fail: func(made string, _ int) cudabuf.Result {
+				if broken && made == call {
+					return 1
+				}
+				return 0
+			}})
+			dev := device(t, d, 0)
+			p, err := dev.NewPool(cudabuf.PoolOptions{Kind: kind})
+			require.NoError(t, err)
+			require.NoError(t, p.SetIdleLimit(0))
+			b := alloc(t, p, 1000, nil)
+			broken = true
+			b.Release() // has no error to answer
+			broken = false
+			assert.ErrorContains(t, p.Close(), call+": CUDA_ERROR_INVALID_VALUE")
+			assert.NoError(t, p.Close())
+			_ = d.Close() // the driver misses the memory
+		})
+	}
+}
