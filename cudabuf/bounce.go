@@ -1,7 +1,9 @@
 package cudabuf
 
 import (
-	"bytes"
+	"iter"
+	"slices"
+	"sync"
 
 	"github.com/quiver-gpu/quiver/arrowbuf"
 )
@@ -16,72 +18,86 @@ func (b *Buffer) copyThroughHost(src arrowbuf.Buffer, pos int64) (int64, error) 
 		return 0, err
 	}
 	defer b.Release()
-	host, free, err := b.dev.pinned.take(min(piece, src.Len()))
-	if err != nil {
-		return 0, err
-	}
-	defer free()
 	var done int64
-	for done < src.Len() {
-		part := host[:min(int64(len(host)), src.Len()-done)]
-		if _, err := src.CopyToHost(part, done); err != nil {
+	for part, err := range b.dev.contents(src) {
+		if err != nil {
 			return done, err
 		}
-		if _, err := b.CopyFromHost(part, pos+done); err != nil {
+		n, err := b.CopyFromHost(part, pos+done)
+		done += n
+		if err != nil {
 			return done, err
 		}
-		done += int64(len(part))
 	}
 	return done, nil
 }
 
-// Equal tells whether the other buffer, on any device, holds the same bytes.
-// Both come to the host to be compared, piece by piece, up to the first piece
-// that differs.
-func (b *Buffer) Equal(other arrowbuf.Buffer) (bool, error) {
-	if err := b.hold(); err != nil {
-		return false, err
-	}
-	defer b.Release()
-	if o, ok := other.(*Buffer); ok {
-		if err := o.hold(); err != nil {
-			return false, err
+// contents yields the bytes of a buffer on whatever device, a piece at a time,
+// each good until the next: the last is shorter. Those that the host does not
+// reach come to pinned memory in which there is room for two, so that one is on
+// its way while the other is used. After an error there is nothing more.
+func (d *Device) contents(src arrowbuf.Buffer) iter.Seq2[[]byte, error] {
+	return func(yield func([]byte, error) bool) {
+		host, ok := arrowbuf.HostBytes(src)
+		if !ok {
+			d.fetch(src, yield)
+			return
 		}
-		defer o.Release()
+		if h, ok := src.(*HostBuffer); ok {
+			if err := h.Wait(); err != nil {
+				yield(nil, err)
+				return
+			}
+		}
+		for part := range slices.Chunk(host, piece) {
+			if !yield(part, nil) {
+				return
+			}
+		}
 	}
-	if b.length != other.Len() {
-		return false, nil
-	}
-	if b.length == 0 || other.Device() == arrowbuf.Device(b.dev) && other.Address() == b.address {
-		return true, nil
-	}
-	ours, free, err := b.dev.pinned.take(min(piece, b.length))
-	if err != nil {
-		return false, err
-	}
-	defer free()
-	all, onHost := arrowbuf.HostBytes(other)
-	var theirs []byte
-	if !onHost {
-		var free func()
-		if theirs, free, err = b.dev.pinned.take(int64(len(ours))); err != nil {
-			return false, err
+}
+
+// fetch is contents for what the host does not reach.
+func (d *Device) fetch(src arrowbuf.Buffer, yield func([]byte, error) bool) {
+	empty := make(chan []byte, 2)
+	for range min(2, (src.Len()+piece-1)/piece) {
+		b, free, err := d.pinned.take(min(piece, src.Len()))
+		if err != nil {
+			yield(nil, err)
+			return
 		}
 		defer free()
+		empty <- b
 	}
-	for pos := int64(0); pos < b.length; pos += piece {
-		n := min(piece, b.length-pos)
-		if _, err := b.CopyToHost(ours[:n], pos); err != nil {
-			return false, err
-		}
-		if onHost {
-			theirs = all[pos : pos+n]
-		} else if _, err := other.CopyToHost(theirs[:n], pos); err != nil {
-			return false, err
-		}
-		if !bytes.Equal(ours[:n], theirs[:n]) {
-			return false, nil
-		}
+	type filled struct {
+		part []byte
+		err  error
 	}
-	return true, nil
+	full := make(chan filled, 2)
+	stop := make(chan struct{})
+	var fetcher sync.WaitGroup
+	fetcher.Go(func() {
+		defer close(full)
+		for pos := int64(0); pos < src.Len(); pos += piece {
+			select {
+			case b := <-empty:
+				part := b[:min(piece, src.Len()-pos)]
+				_, err := src.CopyToHost(part, pos)
+				full <- filled{part, err}
+				if err != nil {
+					return
+				}
+			case <-stop:
+				return
+			}
+		}
+	})
+	defer fetcher.Wait()
+	defer close(stop)
+	for f := range full {
+		if !yield(f.part, f.err) || f.err != nil {
+			return
+		}
+		empty <- f.part
+	}
 }

@@ -10,14 +10,17 @@ import (
 
 // CopyFromHost copies all of src to the bytes that start at pos
 // (cuMemcpyHtoDAsync). From pinned memory, such as HostAllocator's, it runs at
-// the speed of the link: the driver knows pinned memory by its address.
+// the speed of the link: pinned memory is known by its address. Much ordinary
+// memory goes nearly as fast, through pinned memory that several goroutines
+// fill.
 func (b *Buffer) CopyFromHost(src []byte, pos int64) (int64, error) {
 	return b.copyFromHost(src, pos, nil)
 }
 
 // CopyFromHostAsync is CopyFromHost in the order of a stream. Pinned memory is
-// read when the copy runs: until then nobody may change or free it. Ordinary
-// memory has been read when the call returns.
+// read when the copy runs: until then nobody may change or free it, but a
+// HostBuffer may be released. Ordinary memory has been read when the call
+// returns; for much of it the call waits for the stream's earlier work first.
 func (b *Buffer) CopyFromHostAsync(src []byte, pos int64, s *Stream) (int64, error) {
 	return b.copyFromHost(src, pos, s)
 }
@@ -31,21 +34,24 @@ func (b *Buffer) copyFromHost(src []byte, pos int64, s *Stream) (int64, error) {
 	if n == 0 {
 		return 0, nil
 	}
-	err := b.dev.give(s, []use{{b.memory, writes}}, func(h driver.Stream) error {
-		return b.dev.api.MemcpyHtoDAsync(b.address+uintptr(pos), src, h)
-	})
+	to := b.address + uintptr(pos)
+	if b.dev.stages(src, s) {
+		return copied(n, b.dev.stage(src, to, use{b.memory, writes}, s))
+	}
+	err := b.dev.give(s, b.with(writes, src), func(h driver.Stream) error { return b.dev.api.MemcpyHtoDAsync(to, src, h) })
 	runtime.KeepAlive(src)
 	return copied(n, err)
 }
 
-// CopyToHost fills dst from the bytes that start at pos (cuMemcpyDtoHAsync).
+// CopyToHost fills dst from the bytes that start at pos (cuMemcpyDtoHAsync), as
+// fast as CopyFromHost reads.
 func (b *Buffer) CopyToHost(dst []byte, pos int64) (int64, error) {
 	return b.copyToHost(dst, pos, nil)
 }
 
 // CopyToHostAsync is CopyToHost in the order of a stream. Pinned memory is
-// filled when the copy runs: until then nobody may use or free it. Ordinary
-// memory is filled when the call returns.
+// filled when the copy runs: until then nobody may use or free it, but a
+// HostBuffer may be released. Ordinary memory is filled when the call returns.
 func (b *Buffer) CopyToHostAsync(dst []byte, pos int64, s *Stream) (int64, error) {
 	return b.copyToHost(dst, pos, s)
 }
@@ -59,11 +65,23 @@ func (b *Buffer) copyToHost(dst []byte, pos int64, s *Stream) (int64, error) {
 	if n == 0 {
 		return 0, nil
 	}
-	err := b.dev.give(s, []use{{b.memory, reads}}, func(h driver.Stream) error {
-		return b.dev.api.MemcpyDtoHAsync(dst, b.address+uintptr(pos), h)
-	})
+	from := b.address + uintptr(pos)
+	if b.dev.stages(dst, s) {
+		return copied(n, b.dev.stage(dst, from, use{b.memory, reads}, s))
+	}
+	err := b.dev.give(s, b.with(reads, dst), func(h driver.Stream) error { return b.dev.api.MemcpyDtoHAsync(dst, from, h) })
 	runtime.KeepAlive(dst)
 	return copied(n, err)
+}
+
+// with is what a copy between the buffer and the host uses: the buffer, and the
+// HostBuffer that the bytes of the host belong to, if they do.
+func (b *Buffer) with(how access, host []byte) []use {
+	uses := []use{{b.memory, how}}
+	if found, ok := b.dev.driver.hosted.find(host); ok {
+		uses = append(uses, use{found.memory, !how})
+	}
+	return uses
 }
 
 // CopyFromDevice copies all of src to the bytes that start at pos. Within a GPU
@@ -72,6 +90,9 @@ func (b *Buffer) copyToHost(dst []byte, pos int64, s *Stream) (int64, error) {
 // is the link between the two where there is one; from any other device through
 // pinned host memory, piece by piece.
 func (b *Buffer) CopyFromDevice(src arrowbuf.Buffer, pos int64) (int64, error) {
+	if h, ok := src.(*HostBuffer); ok {
+		return b.copyFromHostBuffer(h, pos, nil)
+	}
 	if host, ok := arrowbuf.HostBytes(src); ok {
 		return b.CopyFromHost(host, pos)
 	}
@@ -87,13 +108,33 @@ func (b *Buffer) CopyFromDevice(src arrowbuf.Buffer, pos int64) (int64, error) {
 }
 
 // CopyFromDeviceAsync is CopyFromDevice in the order of a stream, which is one
-// of this buffer's device. The source is on a GPU of the same Driver. A driver
-// that cannot copy between GPUs answers an error.
-func (b *Buffer) CopyFromDeviceAsync(src *Buffer, pos int64, s *Stream) (int64, error) {
-	if src.dev.driver != b.dev.driver {
-		return 0, fmt.Errorf("from another driver's %v to %v: %w", src.dev, b.dev, arrowbuf.ErrDevice)
+// of this buffer's device. The source is a *Buffer or a *HostBuffer of the same
+// Driver. A driver that cannot copy between GPUs answers an error.
+func (b *Buffer) CopyFromDeviceAsync(src arrowbuf.Buffer, pos int64, s *Stream) (int64, error) {
+	switch from := src.(type) {
+	case *Buffer:
+		if from.dev.driver == b.dev.driver {
+			return b.copyFromDevice(from, pos, s)
+		}
+	case *HostBuffer:
+		if from.dev.driver == b.dev.driver {
+			return b.copyFromHostBuffer(from, pos, s)
+		}
 	}
-	return b.copyFromDevice(src, pos, s)
+	return 0, fmt.Errorf("from %v of another driver to %v, in the order of a stream: %w", src.Device(), b.dev, arrowbuf.ErrDevice)
+}
+
+func (b *Buffer) copyFromHostBuffer(src *HostBuffer, pos int64, s *Stream) (int64, error) {
+	if err := src.hold(); err != nil {
+		return 0, err
+	}
+	defer src.Release()
+	if src.dev.driver != b.dev.driver { // whose streams are not known here
+		if err := src.Wait(); err != nil {
+			return 0, err
+		}
+	}
+	return b.copyFromHost(src.bytes, pos, s)
 }
 
 func (b *Buffer) copyFromDevice(src *Buffer, pos int64, s *Stream) (int64, error) {

@@ -35,6 +35,8 @@ type Device struct {
 	programs programs
 	pools    pools
 	pinned   *PinnedAllocator
+	locked   pageLocked
+	staging  *staging
 	shares   shares
 }
 
@@ -67,6 +69,7 @@ func openDevice(d *Driver, ordinal int, context driver.Context) (*Device, error)
 	dev.null = &Stream{queue: &queue{dev: dev}}
 	dev.queues = newQueues(dev)
 	dev.idleLimit = total / 4
+	dev.staging = newStaging(dev, defaultStaging)
 	if err := dev.pools.open(dev); err != nil {
 		return nil, err
 	}
@@ -177,17 +180,20 @@ func (d *Device) leave(err error) error {
 // idle returns an error that says what is in use.
 func (d *Device) idle() error {
 	device, host := d.MemoryStats().InUse, d.pinned.Stats().InUse
+	locked, _ := d.locked.read()
+	host += locked
 	shared, _ := d.shares.read()
 	if device == 0 && host == 0 && shared == 0 {
 		return nil
 	}
-	return d.pools.withLeaks(fmt.Errorf("%v: still in use: %d bytes of device memory, %d bytes of pinned memory, %d shared allocations and pools", d, device, host, shared))
+	return fmt.Errorf("%v: still in use: %d bytes of device memory, %d bytes of pinned memory, %d shared allocations and pools", d, device, host, shared)
 }
 
 // close gives everything back. On a lost device there is nothing left to give.
 func (d *Device) close() error {
 	_, failure := d.shares.read()
-	failure = errors.Join(failure, d.programs.close(), d.pools.close(), d.pinned.close(), d.queues.close())
+	_, unlocking := d.locked.read()
+	failure = errors.Join(failure, unlocking, d.staging.trim(), d.programs.close(), d.pools.close(), d.pinned.close(), d.queues.close())
 	d.closed.Store(true)
 	if !d.foreign {
 		failure = errors.Join(failure, d.api.DevicePrimaryCtxRelease(d.handle))

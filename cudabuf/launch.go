@@ -15,10 +15,10 @@ import (
 // sharedBytes is dynamic shared memory a block.
 //
 // Each argument has the Go type of the kernel's parameter: int32, uint32,
-// int64, uint64, float32, float64, or for a pointer a uintptr or a *Buffer of
-// this device. A buffer is held until the kernel is done, and ordered as one
-// that the kernel writes, unless it is of [Buffer.ReadOnly] or passed as [In]; a
-// uintptr is not ordered at all.
+// int64, uint64, float32, float64, or for a pointer a uintptr, a *Buffer of this
+// device, or a *HostBuffer that kernels reach. A buffer is held until the kernel
+// is done, and ordered as one that the kernel writes, unless it is of
+// [Buffer.ReadOnly] or passed as [In]; a uintptr is not ordered at all.
 // CUDA checks neither number nor types; the soft device checks them where the
 // twin reads them.
 func (k *Kernel) Launch(grid, block Dim3, sharedBytes uint32, args ...any) error {
@@ -53,7 +53,7 @@ type Pointer struct {
 type launch struct {
 	args  []driver.Arg
 	uses  []use
-	held  []*Buffer
+	held  []*span
 	block [16]driver.Arg // where args lies at first
 }
 
@@ -109,6 +109,8 @@ func (l *launch) add(d *Device, arg any) error {
 		a = driver.Arg{Kind: driver.Pointer, Bits: uint64(v)}
 	case *Buffer:
 		return l.addPointer(d, Pointer{v, 0, access(!v.readOnly)})
+	case *HostBuffer:
+		return l.addHost(d, v)
 	case Pointer:
 		return l.addPointer(d, v)
 	case arrowbuf.Buffer:
@@ -131,7 +133,7 @@ func (l *launch) addPointer(d *Device, p Pointer) error {
 	if err := b.hold(); err != nil {
 		return err
 	}
-	l.held = append(l.held, b)
+	l.held = append(l.held, &b.span)
 	if err := b.reaches(p.offset); err != nil {
 		return err
 	}
@@ -139,6 +141,23 @@ func (l *launch) addPointer(d *Device, p Pointer) error {
 		l.uses = append(l.uses, use{b.memory, p.how})
 	}
 	l.args = append(l.args, driver.Arg{Kind: driver.Pointer, Bits: uint64(b.address + uintptr(p.offset))})
+	return nil
+}
+
+// addHost appends a pointer to mapped memory of the host.
+func (l *launch) addHost(d *Device, h *HostBuffer) error {
+	address, err := h.addressOn(d)
+	if err != nil {
+		return err
+	}
+	if err := h.hold(); err != nil {
+		return err
+	}
+	l.held = append(l.held, &h.span)
+	if h.memory != nil {
+		l.uses = append(l.uses, use{h.memory, access(!h.readOnly)})
+	}
+	l.args = append(l.args, driver.Arg{Kind: driver.Pointer, Bits: uint64(address)})
 	return nil
 }
 

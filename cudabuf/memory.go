@@ -81,9 +81,9 @@ func (d *Device) MemoryStats() MemoryStats {
 func (d *Device) SetIdleLimit(n int64) error { return d.Pool().SetIdleLimit(n) }
 
 // Trim gives the released memory that is kept, device and pinned, back to the
-// driver.
+// driver, and that which copies of ordinary memory go through.
 func (d *Device) Trim() error {
-	var failure error
+	failure := d.staging.trim()
 	for _, p := range d.pools.list() {
 		failure = errors.Join(failure, p.Trim())
 	}

@@ -153,10 +153,14 @@ func (d *Device) hostAlloc(n int64) (address uintptr, err error) {
 		address, err = d.api.MemHostAlloc(n, driver.HostAllocPortable)
 		return err
 	})
+	if err == nil {
+		d.driver.pinned.add(address, n, nil)
+	}
 	return address, err
 }
 
 func (d *Device) hostFree(address uintptr) error {
+	d.driver.pinned.remove(address)
 	return d.do(func() error { return d.api.MemFreeHost(address) })
 }
 

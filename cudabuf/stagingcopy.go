@@ -1,0 +1,215 @@
+package cudabuf
+
+import (
+	"iter"
+	"runtime"
+	"sync/atomic"
+
+	"github.com/quiver-gpu/quiver/cudabuf/internal/driver"
+	"golang.org/x/sync/errgroup"
+)
+
+// stages tells whether a copy from or to memory of the host goes through pieces:
+// a large one of ordinary memory. A capture records none.
+func (d *Device) stages(host []byte, s *Stream) bool {
+	return int64(len(host)) >= d.staging.threshold && (s == nil || s.capture == nil) && !d.isPinned(host)
+}
+
+// isPinned tells whether memory of the host is page-locked.
+func (d *Device) isPinned(host []byte) bool {
+	if _, ok := d.driver.pinned.find(host); ok {
+		return true
+	}
+	if _, ok := d.driver.hosted.find(host); ok {
+		return true
+	}
+	// Another library's: ordinary memory is what CUDA has no attributes of.
+	err := d.do(func() error {
+		_, err := d.api.PointerGetAttribute(driver.PointerMemoryType, addressOf(host))
+		return err
+	})
+	return err == nil
+}
+
+// staged is a copy of ordinary memory in parts, each through a piece.
+type staged struct {
+	*staging
+	stream *Stream
+	use    use
+	device uintptr
+	host   []byte
+
+	part   int64 // bytes
+	next   atomic.Int64
+	failed atomic.Bool
+}
+
+// stage copies host to or from a device address, in the order of the stream, or
+// of none, and is done with host when it returns. When it fails, no copy is
+// under way.
+func (d *Device) stage(host []byte, device uintptr, u use, s *Stream) error {
+	if s == nil {
+		q, err := d.queues.lend()
+		if err != nil {
+			return err
+		}
+		defer d.queues.giveBack(q)
+		defer u.memory.uses.end(q)
+		s = &Stream{queue: q}
+		if err := d.stage(host, device, u, s); err != nil {
+			return err
+		}
+		return s.Synchronize()
+	}
+	c := &staged{staging: d.staging, stream: s, use: u, device: device, host: host}
+	if err := s.on(d); err != nil {
+		return err
+	}
+	// Pieces must not wait behind the stream's earlier work: that may take
+	// long, and copies on other streams need them too.
+	if err := c.issue(func(driver.Stream) error { return nil }); err != nil {
+		return err
+	}
+	if err := s.Synchronize(); err != nil {
+		return err
+	}
+	err := c.run()
+	if err != nil {
+		_ = s.Synchronize() // what it reports was reported, or the device is lost
+	}
+	return err
+}
+
+// run lets workers do the parts.
+func (c *staged) run() error {
+	n := int64(len(c.host))
+	workers := int64(min(c.workers, runtime.GOMAXPROCS(0)))
+	c.part = min(max((n/(2*workers)+4095)&^4095, c.least), c.piece) // whole pages
+	parts := (n + c.part - 1) / c.part
+	if err := c.open(int(min(2*workers, parts))); err != nil {
+		return err
+	}
+	defer c.close()
+	work := c.fill
+	if c.use.how == reads {
+		work = c.drain
+	}
+	var all errgroup.Group
+	for range min(workers, parts) {
+		all.Go(func() error {
+			err := work()
+			if err != nil {
+				c.failed.Store(true)
+			}
+			return err
+		})
+	}
+	return all.Wait()
+}
+
+// parts yields parts that no other worker has, until one fails.
+func (c *staged) parts() iter.Seq2[uintptr, []byte] {
+	return func(yield func(device uintptr, host []byte) bool) {
+		for !c.failed.Load() {
+			from := c.next.Add(c.part) - c.part
+			if from >= int64(len(c.host)) {
+				return
+			}
+			to := min(from+c.part, int64(len(c.host)))
+			if !yield(c.device+uintptr(from), c.host[from:to]) {
+				return
+			}
+		}
+	}
+}
+
+// fill is a worker of a copy to the device.
+func (c *staged) fill() error {
+	for device, host := range c.parts() {
+		p, err := c.take()
+		if err != nil {
+			return err
+		}
+		n := copy(p.memory, host)
+		if err := c.give(p, func(h driver.Stream) error { return c.dev.api.MemcpyHtoDAsync(device, p.memory[:n], h) }); err != nil {
+			return err
+		}
+		c.put(p)
+	}
+	return nil
+}
+
+// drain is a worker of a copy from the device. While one piece is emptied, the
+// next is on its way.
+func (c *staged) drain() error {
+	var last flight
+	for device, host := range c.parts() {
+		p, err := c.try()
+		if p == nil && err == nil {
+			if err = c.land(&last); err == nil {
+				p, err = c.take()
+			}
+		}
+		if err == nil {
+			err = c.give(p, func(h driver.Stream) error { return c.dev.api.MemcpyDtoHAsync(p.memory[:len(host)], device, h) })
+		}
+		if err == nil {
+			err = c.land(&last)
+			last = flight{p, host}
+		}
+		if err != nil {
+			_ = c.land(&last) // err is the first
+			return err
+		}
+	}
+	return c.land(&last)
+}
+
+// flight is a copy under way to a piece, and where it goes from there.
+type flight struct {
+	piece *stagingPiece
+	host  []byte
+}
+
+// land brings a flight to its end, and leaves none.
+func (c *staged) land(f *flight) error {
+	p, host := f.piece, f.host
+	if p == nil {
+		return nil
+	}
+	*f = flight{}
+	if err := c.wait(p); err != nil {
+		return c.abandon(p, err)
+	}
+	copy(host, p.memory)
+	c.put(p)
+	return nil
+}
+
+// give issues the copy of a piece. When it fails, the piece is put back.
+func (c *staged) give(p *stagingPiece, work func(driver.Stream) error) error {
+	err := c.issue(func(h driver.Stream) error {
+		if err := work(h); err != nil {
+			return err
+		}
+		return c.dev.api.EventRecord(p.event, h)
+	})
+	if err != nil {
+		return c.abandon(p, err)
+	}
+	p.busy = true
+	return nil
+}
+
+// abandon puts back a piece whose event may not tell when its copy ends.
+func (c *staged) abandon(p *stagingPiece, err error) error {
+	_ = c.stream.Synchronize() // err says it all, or the device is lost
+	p.busy = false
+	c.put(p)
+	return err
+}
+
+// issue gives work to the stream.
+func (c *staged) issue(work func(driver.Stream) error) error {
+	return c.stream.issue([]use{c.use}, work)
+}
