@@ -48,11 +48,13 @@ type arena struct {
 }
 
 func newMemoryState() memoryState {
-	return memoryState{&space{
+	sp := &space{
 		physical: map[driver.Physical]*physical{},
 		pools:    map[driver.MemPool]*pool{},
 		opened:   map[driver.IPCMemHandle]*openedHandle{},
-	}}
+	}
+	sp.register()
+	return memoryState{sp}
 }
 
 func newArena(sp *space, dev *device, size int64) (*arena, error) {
@@ -213,6 +215,9 @@ func (a *arena) close() error {
 			delete(a.physical, h)
 			err = errors.Join(err, p.drop())
 		}
+	}
+	if len(a.segments) == 0 {
+		a.unregister()
 	}
 	return err
 }

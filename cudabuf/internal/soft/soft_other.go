@@ -14,3 +14,6 @@ import (
 func Open(Config) (driver.API, error) {
 	return nil, fmt.Errorf("the soft CUDA driver needs linux, not %s", runtime.GOOS)
 }
+
+// Describe knows no addresses where there are no devices.
+func Describe(uintptr) (string, bool) { return "", false }
