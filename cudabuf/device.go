@@ -186,7 +186,7 @@ func (d *Device) idle() error {
 	if device == 0 && host == 0 && shared == 0 {
 		return nil
 	}
-	return fmt.Errorf("%v: still in use: %d bytes of device memory, %d bytes of pinned memory, %d shared allocations and pools", d, device, host, shared)
+	return d.pools.withLeaks(fmt.Errorf("%v: still in use: %d bytes of device memory, %d bytes of pinned memory, %d shared allocations and pools", d, device, host, shared))
 }
 
 // close gives everything back. On a lost device there is nothing left to give.
