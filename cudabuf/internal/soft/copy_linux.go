@@ -137,12 +137,11 @@ func (dev *device) bytes(call string, address uintptr, n int64) ([]byte, error) 
 func (d *Driver) byContext(call string, c driver.Context) (*device, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	for _, dev := range d.devices {
-		if dev.context == c && dev.retained > 0 {
-			return dev, nil
-		}
+	found, err := d.find(call, c)
+	if err != nil {
+		return nil, err
 	}
-	return nil, driver.Check(call, driver.InvalidContext)
+	return found.dev, nil
 }
 
 // touch tells whether f ran without a fault.

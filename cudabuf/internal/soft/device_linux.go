@@ -7,22 +7,21 @@ import (
 	"sync/atomic"
 
 	"github.com/quiver-gpu/quiver/cudabuf/internal/driver"
-	"golang.org/x/sys/unix"
 )
 
-// device is a GPU and its primary context.
+// device is a GPU.
 type device struct {
 	ordinal int
-	context driver.Context
-	null    *stream
+	context driver.Context // the primary one's
+	primary *context
 	deviceMemory
 
-	retained int // guarded by Driver.mu, as the rest of the context's life
+	retained int // how often the primary context is; guarded by Driver.mu
 	leaked   int
 	lost     atomic.Pointer[driver.Error]
 }
 
-// lose marks the context as lost where an error says so.
+// lose marks the device as lost where an error says so.
 func (dev *device) lose(err error) {
 	var e *driver.Error
 	if errors.As(err, &e) && e.Code.Sticky() {
@@ -30,16 +29,20 @@ func (dev *device) lose(err error) {
 	}
 }
 
+// alive fails on a lost device, with the error that lost it.
+func (dev *device) alive(call string) error {
+	if lost := dev.lost.Load(); lost != nil {
+		return &driver.Error{Call: call, Code: lost.Code, Detail: "lost: " + lost.Error()}
+	}
+	return nil
+}
+
 func (d *Driver) DeviceGetCount() (int, error) {
 	return len(d.devices), d.enter("cuDeviceGetCount")
 }
 
 func (d *Driver) DeviceGet(ordinal int) (driver.Device, error) {
-	const call = "cuDeviceGet"
-	if err := d.enter(call); err != nil {
-		return 0, err
-	}
-	_, err := d.device(call, driver.Device(ordinal))
+	_, err := d.query("cuDeviceGet", driver.Device(ordinal))
 	return driver.Device(ordinal), err
 }
 
@@ -59,29 +62,21 @@ func (d *Driver) DeviceGetUUID(h driver.Device) (id driver.UUID, err error) {
 	return id, err
 }
 
+// DeviceGetPCIBusID puts each device on a bus of its own.
+func (d *Driver) DeviceGetPCIBusID(h driver.Device) (string, error) {
+	dev, err := d.query("cuDeviceGetPCIBusId", h)
+	if err != nil {
+		return "", err
+	}
+	return fmt.Sprintf("%04x:%02x:00.0", dev.ordinal>>8, dev.ordinal&0xff), nil
+}
+
 func (d *Driver) DeviceGetAttribute(a driver.Attribute, h driver.Device) (int, error) {
 	const call = "cuDeviceGetAttribute"
 	if _, err := d.query(call, h); err != nil {
 		return 0, err
 	}
-	v, ok := map[driver.Attribute]int{
-		driver.MultiprocessorCount:          2,
-		driver.WarpSize:                     32,
-		driver.MaxThreadsPerBlock:           1024,
-		driver.MaxThreadsPerMultiprocessor:  2048,
-		driver.MaxBlockDimX:                 1024,
-		driver.MaxBlockDimY:                 1024,
-		driver.MaxBlockDimZ:                 64,
-		driver.MaxGridDimX:                  1<<31 - 1,
-		driver.MaxGridDimY:                  65535,
-		driver.MaxGridDimZ:                  65535,
-		driver.MaxSharedMemoryPerBlock:      48 << 10,
-		driver.MaxSharedMemoryPerBlockOptin: 227 << 10,
-		driver.L2CacheSize:                  4 << 20,
-		driver.AsyncEngineCount:             2,
-		driver.ComputeCapabilityMajor:       9,
-		driver.ComputeCapabilityMinor:       0,
-	}[a]
+	v, ok := attributes[a]
 	if !ok {
 		return 0, &driver.Error{Call: call, Code: driver.InvalidValue, Detail: fmt.Sprintf("the soft driver has no attribute %d", a)}
 	}
@@ -96,79 +91,14 @@ func (d *Driver) DeviceTotalMem(h driver.Device) (int64, error) {
 	return dev.arena.size, nil
 }
 
-func (d *Driver) DevicePrimaryCtxRetain(h driver.Device) (driver.Context, error) {
-	dev, err := d.query("cuDevicePrimaryCtxRetain", h)
-	if err != nil {
-		return 0, err
-	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if dev.retained++; dev.retained == 1 {
-		dev.null = newStream(dev)
-	}
-	return dev.context, nil
-}
-
-// DevicePrimaryCtxRelease ends the context with the last reference, and with
-// it everything in it.
-func (d *Driver) DevicePrimaryCtxRelease(h driver.Device) error {
-	const call = "cuDevicePrimaryCtxRelease"
+func (d *Driver) DeviceCanAccessPeer(h, peer driver.Device) (bool, error) {
+	const call = "cuDeviceCanAccessPeer"
 	dev, err := d.query(call, h)
 	if err != nil {
-		return err
+		return false, err
 	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if dev.retained == 0 {
-		return driver.Check(call, driver.InvalidContext)
-	}
-	if dev.retained--; dev.retained > 0 {
-		return nil
-	}
-	dev.null.close()
-	for h, s := range d.streams {
-		if s.dev == dev {
-			s.close()
-			delete(d.streams, h)
-		}
-	}
-	if dev.lost.Load() == nil {
-		_, blocks := dev.arena.info()
-		dev.leaked += blocks
-	}
-	return nil
-}
-
-func (d *Driver) CtxSetCurrent(c driver.Context) error {
-	const call = "cuCtxSetCurrent"
-	if err := d.enter(call); err != nil {
-		return err
-	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if c == 0 {
-		delete(d.threads, unix.Gettid())
-		return nil
-	}
-	for _, dev := range d.devices {
-		if dev.context == c && dev.retained > 0 {
-			d.threads[unix.Gettid()] = dev
-			return nil
-		}
-	}
-	return driver.Check(call, driver.InvalidContext)
-}
-
-func (d *Driver) CtxSynchronize() error {
-	dev, err := d.current("cuCtxSynchronize")
-	if err != nil {
-		return err
-	}
-	d.synchronize(dev)
-	if lost := dev.lost.Load(); lost != nil {
-		return lost
-	}
-	return nil
+	other, err := d.device(call, peer)
+	return err == nil && d.reaches(dev, other), err
 }
 
 // query is for calls that need no context.

@@ -17,6 +17,7 @@ var handles atomic.Uintptr
 // Driver is a machine with soft devices.
 type Driver struct {
 	driver.Unimplemented
+	streamState
 	memoryState
 	config  Config
 	devices []*device
@@ -24,10 +25,6 @@ type Driver struct {
 	mu          sync.Mutex
 	initialized bool
 	calls       map[string]int
-	threads     map[int]*device // the current context, by thread id
-	streams     map[driver.Stream]*stream
-	modules     map[driver.Module]*module
-	functions   map[driver.Function]*function
 }
 
 var _ driver.API = (*Driver)(nil)
@@ -35,14 +32,10 @@ var _ driver.API = (*Driver)(nil)
 // Open makes a machine.
 func Open(c Config) (driver.API, error) {
 	d := &Driver{
+		streamState: newStreamState(),
 		memoryState: newMemoryState(),
-
-		config:    c,
-		calls:     map[string]int{},
-		threads:   map[int]*device{},
-		streams:   map[driver.Stream]*stream{},
-		modules:   map[driver.Module]*module{},
-		functions: map[driver.Function]*function{},
+		config:      c,
+		calls:       map[string]int{},
 	}
 	for i := range c.Devices {
 		dev := &device{ordinal: i, context: driver.Context(d.handle())}
@@ -50,6 +43,8 @@ func Open(c Config) (driver.API, error) {
 		if dev.arena, err = newArena(d.space, dev, c.MemoryBytes); err != nil {
 			return nil, errors.Join(err, d.Close())
 		}
+		dev.primary = &context{driver: d, dev: dev, handle: dev.context}
+		d.contexts[dev.context] = dev.primary
 		d.devices = append(d.devices, dev)
 	}
 	return d, nil
@@ -68,6 +63,9 @@ func (d *Driver) DriverGetVersion() (int, error) { return 12080, d.enter("cuDriv
 
 // enter begins every call: it counts it and lets the test fail it.
 func (d *Driver) enter(call string) error {
+	if d.hosting.has(unix.Gettid()) {
+		return &driver.Error{Call: call, Code: notPermitted, Detail: "called from a host function"}
+	}
 	d.mu.Lock()
 	d.calls[call]++
 	n, initialized := d.calls[call], d.initialized
@@ -81,30 +79,6 @@ func (d *Driver) enter(call string) error {
 		}
 	}
 	return nil
-}
-
-// current begins every call that works in the context of its thread.
-func (d *Driver) current(call string) (*device, error) {
-	failure := d.enter(call)
-	d.mu.Lock()
-	dev := d.threads[unix.Gettid()]
-	alive := dev != nil && dev.retained > 0
-	d.mu.Unlock()
-	switch {
-	case failure != nil:
-		if dev != nil {
-			dev.lose(failure)
-		}
-		return nil, failure
-	case dev == nil:
-		return nil, &driver.Error{Call: call, Code: driver.InvalidContext, Detail: fmt.Sprintf("none is set on thread %d", unix.Gettid())}
-	case !alive:
-		return nil, driver.Check(call, 709)
-	}
-	if lost := dev.lost.Load(); lost != nil {
-		return nil, &driver.Error{Call: call, Code: lost.Code, Detail: "lost: " + lost.Detail}
-	}
-	return dev, nil
 }
 
 // Close gives the memory of the machine back. What was never freed is an

@@ -8,38 +8,84 @@ import (
 	"github.com/quiver-gpu/quiver/cudabuf/internal/driver"
 )
 
+// Priorities of streams, as every GPU of today has them.
+const (
+	leastPriority    = 0
+	greatestPriority = -5
+)
+
+// depth is how much work a stream takes before the caller waits, as CUDA's too.
+const depth = 1024
+
 // stream runs work in order, later, on a goroutine of its own.
 type stream struct {
-	dev *device
+	context  *context
+	dev      *device
+	handle   driver.Stream
+	blocking bool // orders itself against the null stream
+	priority int
 
-	mu     sync.Mutex // held while sending, so that nothing follows a close
-	closed bool
-	work   chan func() error
+	// Guarded by Driver.order.
+	closed  bool
+	capture *capture // what is given to the stream goes there
+	tips    []*node  // what the next work of the capture comes after
 
-	failure struct {
-		sync.Mutex
-		err error
-	}
+	mu           sync.Mutex
+	changed      sync.Cond
+	queue        []work
+	issued, done uint64
+	ended        bool
+	failure      error // the first that nobody was told yet
 }
 
-func newStream(dev *device) *stream {
-	s := &stream{dev: dev, work: make(chan func() error, 256)}
-	go s.run()
+// work runs when its stream comes to it and the places are reached.
+type work struct {
+	after []place
+	run   func() error
+}
+
+// newStream starts a stream; the caller makes it known.
+func newStream(c *context, blocking bool, priority int) *stream {
+	s := &stream{context: c, dev: c.dev, blocking: blocking, priority: priority}
+	s.changed.L = &s.mu
+	go s.loop()
 	return s
 }
 
-func (s *stream) run() {
+func (s *stream) loop() {
 	// A fault in a copy or a twin fails that work, not the process.
 	debug.SetPanicOnFault(true)
-	for work := range s.work {
-		if err := guard(work); err != nil {
-			s.fail(err)
+	for {
+		s.mu.Lock()
+		for len(s.queue) == 0 && !s.ended {
+			s.changed.Wait()
 		}
+		if len(s.queue) == 0 {
+			s.mu.Unlock()
+			return
+		}
+		w := s.queue[0]
+		s.queue = s.queue[1:]
+		s.mu.Unlock()
+
+		for _, m := range w.after {
+			m.wait()
+		}
+		// On a lost device nothing runs any more.
+		if w.run != nil && s.dev.lost.Load() == nil {
+			if err := guard(w.run); err != nil {
+				s.fail(err)
+			}
+		}
+		s.mu.Lock()
+		s.done++
+		s.changed.Broadcast()
+		s.mu.Unlock()
 	}
 }
 
 // guard turns a panic of a twin into the error that a GPU would give.
-func guard(work func() error) (err error) {
+func guard(run func() error) (err error) {
 	defer func() {
 		switch p := recover().(type) {
 		case nil:
@@ -51,129 +97,174 @@ func guard(work func() error) (err error) {
 			err = &driver.Error{Call: "cuLaunchKernel", Code: driver.LaunchFailed, Detail: fmt.Sprint("the twin panics: ", p)}
 		}
 	}()
-	return work()
+	return run()
 }
 
 func (s *stream) fail(err error) {
-	s.failure.Lock()
-	defer s.failure.Unlock()
-	if s.failure.err == nil {
-		s.failure.err = err
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.failure == nil {
+		s.failure = err
 	}
 	s.dev.lose(err)
 }
 
-// issue queues work; CUDA too waits when a queue is full.
-func (s *stream) issue(call string, work func() error) error {
+// takeFailure reports the first failure, once.
+func (s *stream) takeFailure() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.closed {
-		return &driver.Error{Call: call, Code: driver.InvalidHandle, Detail: "the stream is destroyed"}
+	err := s.failure
+	s.failure = nil
+	return err
+}
+
+// issue queues work, or records it where the stream captures.
+func (s *stream) issue(call string, run func() error) error {
+	s.waitForRoom()
+	d := s.context.driver
+	d.order.Lock()
+	defer d.order.Unlock()
+	_, err := s.add(call, nil, run)
+	return err
+}
+
+func (s *stream) waitForRoom() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for s.issued-s.done >= depth {
+		s.changed.Wait()
 	}
-	s.work <- work
-	return nil
+}
+
+// add is issue with Driver.order held. The mark that it returns stands for the
+// work; that of captured work is reached from the start.
+func (s *stream) add(call string, after []place, run func() error) (mark, error) {
+	if s.closed {
+		return mark{}, &driver.Error{Call: call, Code: driver.InvalidHandle, Detail: "the stream is destroyed"}
+	}
+	if s.capture != nil {
+		return mark{}, s.capture.add(call, s, run)
+	}
+	legacy, err := s.legacy(call)
+	if err != nil {
+		return mark{}, err
+	}
+	return s.push(work{append(legacy, after...), run}), nil
+}
+
+// legacy returns what work of this stream waits for because of the null stream:
+// that of the null stream for all blocking streams, theirs for it.
+func (s *stream) legacy(call string) (after []place, err error) {
+	null := s.context.null
+	switch {
+	case s == null:
+		for b := range s.context.blocking {
+			if b.capture != nil {
+				b.capture.invalid = true
+				return nil, &driver.Error{Call: call, Code: captureImplicit, Detail: "a blocking stream captures"}
+			}
+			if tail := b.tail(); !tail.reached() {
+				after = append(after, tail)
+			} else if b.closed {
+				delete(s.context.blocking, b)
+			}
+		}
+	case s.blocking:
+		if tail := null.tail(); !tail.reached() {
+			after = append(after, tail)
+		}
+	}
+	return after, nil
+}
+
+func (s *stream) push(w work) mark {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.queue = append(s.queue, w)
+	s.issued++
+	s.changed.Broadcast()
+	return mark{s, s.issued}
 }
 
 // synchronize waits for all work issued so far and reports its first failure,
 // once.
 func (s *stream) synchronize(call string) error {
-	done := make(chan struct{})
-	if err := s.issue(call, func() error { close(done); return nil }); err != nil {
+	marks, err := s.pending(call)
+	if err != nil {
 		return err
 	}
-	<-done
-	s.failure.Lock()
-	defer s.failure.Unlock()
-	err := s.failure.err
-	s.failure.err = nil
-	return err
+	for _, m := range marks {
+		m.wait()
+	}
+	return s.takeFailure()
 }
 
-// close lets the work that is queued end.
-func (s *stream) close() {
+// pending returns what stands for all work issued so far. A stream that
+// captures has none to ask for, and the question spoils the capture.
+func (s *stream) pending(call string) ([]place, error) {
+	d := s.context.driver
+	d.order.Lock()
+	defer d.order.Unlock()
+	if s.closed {
+		return nil, &driver.Error{Call: call, Code: driver.InvalidHandle, Detail: "the stream is destroyed"}
+	}
+	if s.capture != nil {
+		return nil, s.capture.forbid(call)
+	}
+	if s != s.context.null {
+		return []place{s.tail()}, nil
+	}
+	after, err := s.legacy(call)
+	return append(after, s.tail()), err
+}
+
+// end lets the work that is queued end. The caller holds Driver.order.
+func (s *stream) end() {
+	if s.capture != nil {
+		s.capture.invalid = true
+	}
+	s.closed = true
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !s.closed {
-		s.closed = true
-		close(s.work)
-	}
+	s.ended = true
+	s.changed.Broadcast()
 }
 
-func (d *Driver) StreamCreateWithPriority(flags uint32, _ int) (driver.Stream, error) {
-	const call = "cuStreamCreateWithPriority"
-	dev, err := d.current(call)
-	if err != nil {
-		return 0, err
-	}
-	if flags != driver.StreamNonBlocking {
-		// A blocking stream waits for the null stream and the other way round.
-		return 0, &driver.Error{Call: call, Code: driver.NotSupported, Detail: "the soft driver has non-blocking streams only"}
-	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	h := driver.Stream(d.handle())
-	d.streams[h] = newStream(dev)
-	return h, nil
+// place is one that work comes after.
+type place interface {
+	reached() bool
+	wait()
 }
 
-func (d *Driver) StreamDestroy(h driver.Stream) error {
-	const call = "cuStreamDestroy"
-	_, s, err := d.stream(call, h)
-	if err != nil {
-		return err
-	}
-	if h == 0 {
-		return driver.Check(call, driver.InvalidHandle)
-	}
-	d.mu.Lock()
-	delete(d.streams, h)
-	d.mu.Unlock()
-	s.close()
-	return nil
+// mark is a place in a stream, behind some work. The zero mark is reached.
+type mark struct {
+	stream *stream
+	n      uint64
 }
 
-func (d *Driver) StreamSynchronize(h driver.Stream) error {
-	const call = "cuStreamSynchronize"
-	_, s, err := d.stream(call, h)
-	if err != nil {
-		return err
-	}
-	return s.synchronize(call)
+// tail is the place behind all work issued so far.
+func (s *stream) tail() mark {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return mark{s, s.issued}
 }
 
-// stream finds a stream of the current context.
-func (d *Driver) stream(call string, h driver.Stream) (*device, *stream, error) {
-	dev, err := d.current(call)
-	if err != nil {
-		return nil, nil, err
+func (m mark) reached() bool {
+	if m.stream == nil {
+		return true
 	}
-	if h == 0 {
-		return dev, dev.null, nil
-	}
-	d.mu.Lock()
-	s, ok := d.streams[h]
-	d.mu.Unlock()
-	if !ok || s.dev != dev {
-		return nil, nil, &driver.Error{Call: call, Code: driver.InvalidHandle, Detail: "no stream of the current context"}
-	}
-	return dev, s, nil
+	m.stream.mu.Lock()
+	defer m.stream.mu.Unlock()
+	return m.stream.done >= m.n
 }
 
-// synchronize waits for every stream of a device. What they report stays for
-// their own StreamSynchronize.
-func (d *Driver) synchronize(dev *device) {
-	d.mu.Lock()
-	streams := []*stream{dev.null}
-	for _, s := range d.streams {
-		if s.dev == dev {
-			streams = append(streams, s)
-		}
+func (m mark) wait() {
+	if m.stream == nil {
+		return
 	}
-	d.mu.Unlock()
-	for _, s := range streams {
-		done := make(chan struct{})
-		if s.issue("", func() error { close(done); return nil }) == nil {
-			<-done
-		}
+	m.stream.mu.Lock()
+	defer m.stream.mu.Unlock()
+	for m.stream.done < m.n {
+		m.stream.changed.Wait()
 	}
 }

@@ -1,0 +1,149 @@
+package soft
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/quiver-gpu/quiver/cudabuf/internal/driver"
+)
+
+func (d *Driver) LaunchKernel(h driver.Function, grid, block driver.Dim3, sharedBytes uint32, sh driver.Stream, args []driver.Arg) error {
+	const call = "cuLaunchKernel"
+	_, s, err := d.stream(call, sh)
+	if err != nil {
+		return err
+	}
+	f, shared, err := d.function(call, h)
+	if err != nil {
+		return err
+	}
+	if f.module.context != s.context {
+		return &driver.Error{Call: call, Code: driver.InvalidHandle, Detail: "function and stream are of different contexts"}
+	}
+	threads := uint64(block.X) * uint64(block.Y) * uint64(block.Z)
+	if !within(grid, maxGrid) || !within(block, maxBlock) || threads > maxThreads || int(sharedBytes) > shared {
+		return &driver.Error{Call: call, Code: driver.InvalidValue, Detail: fmt.Sprintf("grid %v, block %v, %d bytes of shared memory of at most %d", grid, block, sharedBytes, shared)}
+	}
+	launch := driver.NewTwinLaunch(grid, block, sharedBytes, slices.Clone(args), s.dev.arena.bytes)
+	return s.issue(call, func() error {
+		f.twin(launch)
+		return nil
+	})
+}
+
+func within(size, limit driver.Dim3) bool {
+	return size.X >= 1 && size.Y >= 1 && size.Z >= 1 && size.X <= limit.X && size.Y <= limit.Y && size.Z <= limit.Z
+}
+
+// registers are what a twin is said to use a thread, since a compiler would
+// have to say.
+const registers = 32
+
+// FuncGetAttribute answers what a small kernel of this device would have.
+func (d *Driver) FuncGetAttribute(a driver.FunctionAttribute, h driver.Function) (int, error) {
+	const call = "cuFuncGetAttribute"
+	if _, err := d.context(call); err != nil {
+		return 0, err
+	}
+	_, shared, err := d.function(call, h)
+	if err != nil {
+		return 0, err
+	}
+	switch a {
+	case driver.FuncMaxThreadsPerBlock:
+		return maxThreads, nil
+	case driver.FuncSharedBytes, driver.FuncLocalBytes:
+		return 0, nil
+	case driver.FuncRegisters:
+		return registers, nil
+	case driver.FuncMaxDynamicSharedBytes:
+		return shared, nil
+	}
+	return 0, &driver.Error{Call: call, Code: driver.InvalidValue, Detail: fmt.Sprintf("the soft driver has no attribute %d of a kernel", a)}
+}
+
+func (d *Driver) FuncSetAttribute(h driver.Function, a driver.FunctionAttribute, v int) error {
+	const call = "cuFuncSetAttribute"
+	if _, err := d.context(call); err != nil {
+		return err
+	}
+	f, _, err := d.function(call, h)
+	if err != nil {
+		return err
+	}
+	if a != driver.FuncMaxDynamicSharedBytes {
+		return &driver.Error{Call: call, Code: driver.InvalidValue, Detail: fmt.Sprintf("attribute %d cannot be set", a)}
+	}
+	if v < 0 || v > sharedBlockOptin {
+		return &driver.Error{Call: call, Code: driver.InvalidValue, Detail: fmt.Sprintf("%d bytes of shared memory of at most %d", v, sharedBlockOptin)}
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	f.shared = v
+	return nil
+}
+
+func (d *Driver) OccupancyMaxActiveBlocksPerMultiprocessor(h driver.Function, threads int, sharedBytes int64) (int, error) {
+	const call = "cuOccupancyMaxActiveBlocksPerMultiprocessor"
+	if _, err := d.context(call); err != nil {
+		return 0, err
+	}
+	_, shared, err := d.function(call, h)
+	if err != nil {
+		return 0, err
+	}
+	if threads <= 0 || sharedBytes < 0 {
+		return 0, driver.Check(call, driver.InvalidValue)
+	}
+	return active(threads, sharedBytes, shared), nil
+}
+
+func (d *Driver) OccupancyMaxPotentialBlockSize(h driver.Function, sharedBytes int64, limit int) (blocks, threads int, err error) {
+	const call = "cuOccupancyMaxPotentialBlockSize"
+	if _, err := d.context(call); err != nil {
+		return 0, 0, err
+	}
+	_, shared, err := d.function(call, h)
+	if err != nil {
+		return 0, 0, err
+	}
+	if sharedBytes < 0 || limit < 0 {
+		return 0, 0, driver.Check(call, driver.InvalidValue)
+	}
+	if limit == 0 || limit > maxThreads {
+		limit = maxThreads
+	}
+	most := 0
+	for n := limit; n > 0; n = (n - 1) / warp * warp { // the limit itself, then whole warps
+		if a := active(n, sharedBytes, shared); a*n > most {
+			most, blocks, threads = a*n, a*multiprocessors, n
+		}
+	}
+	return blocks, threads, nil
+}
+
+// active is how many blocks a multiprocessor has room for, none for a block
+// that cannot be launched.
+func active(threads int, sharedBytes int64, shared int) int {
+	if threads > maxThreads || sharedBytes > int64(shared) {
+		return 0
+	}
+	warps := up(threads, warp) / warp
+	return min(maxBlocks,
+		maxResident/(warps*warp),
+		registerFile/(warps*up(registers*warp, registerUnit)),
+		sharedTotal/(int(sharedBytes)+sharedReserved))
+}
+
+func up(n, unit int) int { return (n + unit - 1) / unit * unit }
+
+// function finds a function, and how much dynamic shared memory it may use.
+func (d *Driver) function(call string, h driver.Function) (f *function, shared int, err error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	f, ok := d.functions[h]
+	if !ok {
+		return nil, 0, &driver.Error{Call: call, Code: driver.InvalidHandle, Detail: "no such function"}
+	}
+	return f, f.shared, nil
+}
