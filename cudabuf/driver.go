@@ -125,6 +125,10 @@ func (d *Driver) Close() error {
 		return failure
 	}
 	d.closed = true
+	// Memory of one device may still be used by streams of another.
+	for _, dev := range devices {
+		_ = dev.Synchronize() // what it reports, closing reports
+	}
 	for _, dev := range devices {
 		failure = errors.Join(failure, dev.close())
 	}

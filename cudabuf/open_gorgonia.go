@@ -11,6 +11,10 @@ import (
 	"github.com/quiver-gpu/quiver/cudabuf/internal/gorgonia"
 )
 
+// Gorgonia tells whether this is a build with the tag gorgonia, which calls the
+// driver by way of gorgonia.org/cu.
+const Gorgonia = true
+
 // openDriver opens the driver that this build calls.
 var openDriver = gorgonia.Open
 

@@ -32,7 +32,7 @@ type queueKind struct {
 // waitFor lets q wait on the device for what other has been given until now.
 // The caller has entered q's device.
 func (q *queue) waitFor(other *queue) error {
-	if other == q || other.gone.Load() {
+	if other == q || other.ended() {
 		return nil
 	}
 	api := q.dev.api
@@ -66,6 +66,9 @@ func (q *queue) recordMark() (err error) {
 	return q.dev.api.EventRecord(q.mark, q.handle)
 }
 
+// ended tells whether the queue is known to be done for ever.
+func (q *queue) ended() bool { return q.gone.Load() || q.dev.closed.Load() }
+
 // forsake ends with a foreign stream whose work is done.
 func (q *queue) forsake() error {
 	q.gone.Store(true)
@@ -85,7 +88,7 @@ func (q *queue) dropMark() error {
 
 // synchronize returns when all work of the queue is done.
 func (q *queue) synchronize() error {
-	if q.gone.Load() {
+	if q.ended() {
 		return nil
 	}
 	return q.dev.do(func() error { return q.dev.api.StreamSynchronize(q.handle) })

@@ -75,8 +75,8 @@ const (
 	PointerDevicePointer PointerAttribute = 3
 	PointerHostPointer   PointerAttribute = 4
 	PointerDeviceOrdinal PointerAttribute = 9
-	PointerIsLegacyIPC   PointerAttribute = 13
-	PointerIsMapped      PointerAttribute = 12
+	PointerIsLegacyIPC   PointerAttribute = 10
+	PointerIsMapped      PointerAttribute = 13
 )
 
 // Values of PointerMemoryType.

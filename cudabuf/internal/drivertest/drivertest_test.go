@@ -1,0 +1,56 @@
+package drivertest_test
+
+import (
+	_ "embed"
+	"os"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/quiver-gpu/quiver/cudabuf/internal/driver"
+	"github.com/quiver-gpu/quiver/cudabuf/internal/drivertest"
+	"github.com/quiver-gpu/quiver/cudabuf/internal/soft"
+)
+
+//go:embed testdata/add.ptx
+var image []byte
+
+var twins = map[string]driver.Twin{"add_int32": func(l *driver.TwinLaunch) {
+	values := driver.Elements[int32](l, l.Pointer(0), l.Int64(1))
+	for i := range values {
+		values[i] += l.Int32(2)
+	}
+}}
+
+func openSoft() (driver.API, error) {
+	return soft.Open(soft.Config{Devices: 2, MemoryBytes: 1 << 28})
+}
+
+var drivers = map[string]func() (driver.API, error){"soft": openSoft, "gpu": openGPU}
+
+func TestMain(m *testing.M) {
+	drivertest.Child(drivers)
+	os.Exit(m.Run())
+}
+
+func run(t *testing.T, name string) {
+	drivertest.Suite{
+		Open: func(t *testing.T) driver.API {
+			api, err := drivers[name]()
+			require.NoError(t, err)
+			return api
+		},
+		Image: image,
+		Twins: twins,
+		Child: name,
+	}.Run(t)
+}
+
+func TestSoft(t *testing.T) { run(t, "soft") }
+
+func TestGPU(t *testing.T) {
+	if os.Getenv("QUIVER_TEST_DEVICE") != "cuda" {
+		t.Skip("set QUIVER_TEST_DEVICE=cuda on a machine with a GPU")
+	}
+	run(t, "gpu")
+}

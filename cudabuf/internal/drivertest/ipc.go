@@ -1,0 +1,283 @@
+package drivertest
+
+import (
+	"bufio"
+	"encoding/hex"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"runtime"
+	"strings"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/quiver-gpu/quiver/cudabuf/internal/driver"
+)
+
+func (m *machine) handlesAtHome() {
+	p := m.alloc(1 << 16)
+	h := must[driver.IPCMemHandle](m)(m.api.IpcGetMemHandle(p))
+	assert.Equal(m, h, must[driver.IPCMemHandle](m)(m.api.IpcGetMemHandle(p+100)), "of the whole allocation")
+	_, err := m.api.IpcOpenMemHandle(h)
+	m.fails(driver.InvalidContext, err, "opening it in its own process")
+	assert.NotEqual(m, driver.Success, code(m.api.IpcCloseMemHandle(p)), "closing what was not opened")
+}
+
+// childEnvironment tells a run of the test binary that it is the other process
+// of a test, and of which driver.
+const childEnvironment = "QUIVER_DRIVERTEST_CHILD"
+
+// Child is the other process of the suite's tests. A package that runs the suite
+// calls it from TestMain with its drivers by name; where the process is no
+// child, it returns.
+func Child(open map[string]func() (driver.API, error)) {
+	name := os.Getenv(childEnvironment)
+	if name == "" {
+		return
+	}
+	if err := childMain(open[name]); err != nil {
+		fmt.Println("error:", err)
+		os.Exit(1)
+	}
+	os.Exit(0)
+}
+
+// childMain obeys the lines of standard input: a command and a hexadecimal
+// argument each. It answers a line to each.
+func childMain(open func() (driver.API, error)) error {
+	runtime.LockOSThread()
+	api, err := open()
+	if err != nil {
+		return err
+	}
+	if err := api.Init(); err != nil {
+		return err
+	}
+	ctx, err := api.DevicePrimaryCtxRetain(0)
+	if err != nil {
+		return err
+	}
+	if err := api.CtxSetCurrent(ctx); err != nil {
+		return err
+	}
+	c := &child{api: api}
+	lines := bufio.NewScanner(os.Stdin)
+	for lines.Scan() {
+		command, argument, _ := strings.Cut(lines.Text(), " ")
+		data, err := hex.DecodeString(argument)
+		if err != nil {
+			return err
+		}
+		answer, err := c.obey(command, data)
+		if err != nil {
+			answer = "error: " + err.Error()
+		}
+		fmt.Println(answer)
+	}
+	return lines.Err()
+}
+
+type child struct {
+	api     driver.API
+	address uintptr
+	event   driver.Event
+	pool    driver.MemPool
+}
+
+// inherited is the first descriptor that exec.Cmd.ExtraFiles passes on.
+const inherited = 3
+
+func (c *child) obey(command string, data []byte) (answer string, err error) {
+	switch command {
+	case "open":
+		var again uintptr
+		if c.address, err = c.api.IpcOpenMemHandle(driver.IPCMemHandle(data)); err == nil {
+			again, err = c.api.IpcOpenMemHandle(driver.IPCMemHandle(data))
+		}
+		if err == nil && again != c.address {
+			return "", fmt.Errorf("opened twice, at %#x and %#x", c.address, again)
+		}
+		if err == nil {
+			err = c.api.IpcCloseMemHandle(again)
+		}
+	case "close":
+		err = c.api.IpcCloseMemHandle(c.address)
+	case "event":
+		c.event, err = c.api.IpcOpenEventHandle(driver.IPCEventHandle(data))
+	case "read": // after the event where there is one
+		if c.event != 0 {
+			if err := c.api.StreamWaitEvent(0, c.event); err != nil {
+				return "", err
+			}
+		}
+		got := make([]byte, data[0])
+		if err = c.api.MemcpyDtoHAsync(got, c.address, 0); err == nil {
+			err = c.api.StreamSynchronize(0)
+		}
+		answer = string(got)
+	case "write":
+		if err = c.api.MemcpyHtoDAsync(c.address, data, 0); err == nil {
+			err = c.api.StreamSynchronize(0)
+		}
+	case "map":
+		err = c.mapMemory()
+	case "pool":
+		c.pool, err = c.api.MemPoolImportFromShareableHandle(inherited)
+		if err == nil {
+			err = c.api.MemPoolSetAccess(c.pool, 0)
+		}
+	case "pointer":
+		c.address, err = c.api.MemPoolImportPointer(c.pool, driver.PoolPointer(data))
+	default:
+		err = fmt.Errorf("no command %q", command)
+	}
+	return answer, err
+}
+
+func (c *child) mapMemory() error {
+	h, err := c.api.MemImportFromShareableHandle(inherited)
+	if err != nil {
+		return err
+	}
+	g, err := c.api.MemGetAllocationGranularity(0, true)
+	if err != nil {
+		return err
+	}
+	if c.address, err = c.api.MemAddressReserve(g); err != nil {
+		return err
+	}
+	if err := c.api.MemMap(c.address, g, h); err != nil {
+		return err
+	}
+	return c.api.MemSetAccess(c.address, g, 0)
+}
+
+// process is a child as its parent sees it.
+type process struct {
+	m     *machine
+	in    io.WriteCloser
+	out   *bufio.Scanner
+	ended func() error
+}
+
+// start runs a child that inherits a file where one is given.
+func (m *machine) start(file *os.File) *process {
+	m.Helper()
+	cmd := exec.Command(os.Args[0], "-test.run=^$")
+	cmd.Env = append(os.Environ(), childEnvironment+"="+m.Suite.Child)
+	cmd.Stderr = os.Stderr
+	if file != nil {
+		cmd.ExtraFiles = []*os.File{file}
+	}
+	in, err := cmd.StdinPipe()
+	require.NoError(m, err)
+	out, err := cmd.StdoutPipe()
+	require.NoError(m, err)
+	require.NoError(m, cmd.Start())
+	p := &process{m: m, in: in, out: bufio.NewScanner(out), ended: cmd.Wait}
+	return p
+}
+
+func (p *process) end() {
+	p.m.Helper()
+	assert.NoError(p.m, p.in.Close())
+	assert.NoError(p.m, p.ended())
+}
+
+// say gives a command, and returns the answer.
+func (p *process) say(command string, data []byte) string {
+	p.m.Helper()
+	_, err := fmt.Fprintf(p.in, "%s %x\n", command, data)
+	require.NoError(p.m, err)
+	require.True(p.m, p.out.Scan(), "%s: the child has ended", command)
+	return p.out.Text()
+}
+
+func (m *machine) ipc() {
+	if m.Suite.Child == "" {
+		m.Skip("the driver does not open in another process")
+	}
+	m.Run("handles", func() {
+		p := m.alloc(1 << 16)
+		m.write(p, []byte("hello"))
+		h := must[driver.IPCMemHandle](m)(m.api.IpcGetMemHandle(p))
+		c := m.start(nil)
+		assert.Empty(m, c.say("open", h[:]))
+		assert.Equal(m, "hello", c.say("read", []byte{5}))
+		assert.Empty(m, c.say("write", []byte("world")))
+		assert.Equal(m, "world", string(m.read(p, 5)))
+		assert.Empty(m, c.say("close", nil))
+		assert.Contains(m, c.say("read", []byte{5}), "error", "closed")
+		c.end()
+	})
+	m.Run("events", func() {
+		p, s := m.alloc(1<<16), m.stream()
+		e := m.event(driver.EventInterprocess | driver.EventDisableTiming)
+		mh := must[driver.IPCMemHandle](m)(m.api.IpcGetMemHandle(p))
+		eh := must[driver.IPCEventHandle](m)(m.api.IpcGetEventHandle(e))
+		c := m.start(nil)
+		assert.Empty(m, c.say("open", mh[:]))
+		assert.Empty(m, c.say("event", eh[:]))
+		m.write(p, []byte("early"))
+		open := m.blocked(s)
+		require.NoError(m, m.api.MemcpyHtoDAsync(p, []byte("later"), s))
+		require.NoError(m, m.api.EventRecord(e, s))
+		_, err := fmt.Fprintf(c.in, "read 05\n")
+		require.NoError(m, err)
+		open()
+		require.True(m, c.out.Scan())
+		assert.Equal(m, "later", c.out.Text(), "it waited for the record")
+		assert.Empty(m, c.say("close", nil))
+		c.end()
+		_, err = m.api.IpcGetEventHandle(m.event(driver.EventDisableTiming))
+		assert.NotEqual(m, driver.Success, code(err), "no interprocess event")
+	})
+	m.Run("descriptors of memory", func() {
+		g := must[int64](m)(m.api.MemGetAllocationGranularity(m.dev, true))
+		h := must[driver.Physical](m)(m.api.MemCreate(g, m.dev, true))
+		at := must[uintptr](m)(m.api.MemAddressReserve(g))
+		require.NoError(m, m.api.MemMap(at, g, h))
+		require.NoError(m, m.api.MemSetAccess(at, g, m.dev))
+		m.write(at, []byte("mapped"))
+		fd := must[int](m)(m.api.MemExportToShareableHandle(h))
+		file := os.NewFile(uintptr(fd), "memory")
+		c := m.start(file)
+		require.NoError(m, file.Close())
+		assert.Empty(m, c.say("map", nil))
+		assert.Equal(m, "mapped", c.say("read", []byte{6}))
+		assert.Empty(m, c.say("write", []byte("shared")))
+		assert.Equal(m, "shared", string(m.read(at, 6)))
+		c.end()
+		require.NoError(m, m.api.MemUnmap(at, g))
+		require.NoError(m, m.api.MemAddressFree(at, g))
+		require.NoError(m, m.api.MemRelease(h))
+	})
+	m.Run("descriptors of pools", func() {
+		s := m.stream()
+		pool := must[driver.MemPool](m)(m.api.MemPoolCreate(m.dev, true))
+		p := must[uintptr](m)(m.api.MemAllocFromPoolAsync(1<<16, pool, s))
+		require.NoError(m, m.api.MemcpyHtoDAsync(p, []byte("pooled"), s))
+		require.NoError(m, m.api.StreamSynchronize(s))
+		fd := must[int](m)(m.api.MemPoolExportToShareableHandle(pool))
+		pointer := must[driver.PoolPointer](m)(m.api.MemPoolExportPointer(p))
+		file := os.NewFile(uintptr(fd), "pool")
+		c := m.start(file)
+		require.NoError(m, file.Close())
+		assert.Empty(m, c.say("pool", nil))
+		assert.Empty(m, c.say("pointer", pointer[:]))
+		assert.Equal(m, "pooled", c.say("read", []byte{6}))
+		c.end()
+		require.NoError(m, m.api.MemFreeAsync(p, s))
+		require.NoError(m, m.api.StreamSynchronize(s))
+		require.NoError(m, m.api.MemPoolDestroy(pool))
+	})
+}
+
+// Run shadows testing.T's: the parts of a test share its thread, and with it its
+// context.
+func (m *machine) Run(name string, part func()) {
+	m.Log(name)
+	part()
+}

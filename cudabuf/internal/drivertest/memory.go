@@ -1,0 +1,118 @@
+package drivertest
+
+import (
+	"bytes"
+	"math"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/quiver-gpu/quiver/arrowbuf"
+	"github.com/quiver-gpu/quiver/cudabuf/internal/driver"
+)
+
+func (m *machine) memory() {
+	free, total, err := m.api.MemGetInfo()
+	require.NoError(m, err)
+	assert.Positive(m, free)
+	assert.LessOrEqual(m, free, total)
+	p := m.alloc(1000)
+	assert.Zero(m, p%256, "aligned")
+	base, size, err := m.api.MemGetAddressRange(p + 999)
+	require.NoError(m, err)
+	assert.Equal(m, p, base)
+	assert.EqualValues(m, 1000, size, "what was asked for, not what it was rounded up to")
+
+	attribute := func(a driver.PointerAttribute, p uintptr) uint64 {
+		m.Helper()
+		return must[uint64](m)(m.api.PointerGetAttribute(a, p))
+	}
+	assert.EqualValues(m, driver.MemoryTypeDevice, attribute(driver.PointerMemoryType, p+1))
+	assert.EqualValues(m, p+1, attribute(driver.PointerDevicePointer, p+1))
+	assert.EqualValues(m, m.dev, attribute(driver.PointerDeviceOrdinal, p))
+	assert.EqualValues(m, m.ctx, attribute(driver.PointerContext, p))
+	assert.EqualValues(m, 1, attribute(driver.PointerIsLegacyIPC, p))
+	host := make([]byte, 64)
+	_, err = m.api.PointerGetAttribute(driver.PointerMemoryType, addressOf(host))
+	m.fails(driver.InvalidValue, err, "ordinary memory")
+	_, _, err = m.api.MemGetAddressRange(addressOf(host))
+	assert.NotEqual(m, driver.Success, code(err))
+	_, err = m.api.MemAlloc(0)
+	m.fails(driver.InvalidValue, err, "nothing")
+	m.fails(driver.InvalidValue, m.api.MemFree(p+256), "not the start")
+}
+
+func (m *machine) outOfMemory() {
+	_, err := m.api.MemAlloc(math.MaxInt64 / 2)
+	assert.ErrorIs(m, err, arrowbuf.ErrOutOfMemory)
+	m.alloc(1 << 20) // the context works on
+}
+
+func (m *machine) hostMemory() {
+	for _, flags := range []uint32{driver.HostAllocPortable, driver.HostAllocPortable | driver.HostAllocDeviceMap, driver.HostAllocPortable | driver.HostAllocDeviceMap | driver.HostAllocWriteCombined} {
+		b := m.pinned(1<<16, flags)
+		for i := range b {
+			b[i] = byte(i)
+		}
+		assert.EqualValues(m, driver.MemoryTypeHost, must[uint64](m)(m.api.PointerGetAttribute(driver.PointerMemoryType, addressOf(b)+5)))
+		p := m.alloc(1 << 16)
+		m.write(p, b)
+		assert.True(m, bytes.Equal(b, m.read(p, 1<<16)))
+		if flags&driver.HostAllocDeviceMap != 0 {
+			at := must[uintptr](m)(m.api.MemHostGetDevicePointer(addressOf(b)))
+			require.NoError(m, m.api.MemcpyDtoDAsync(p, at, 16, 0))
+			require.NoError(m, m.api.StreamSynchronize(0))
+		}
+	}
+	_, err := m.api.MemHostAlloc(0, 0)
+	m.fails(driver.InvalidValue, err, "nothing")
+	host := make([]byte, 64)
+	m.fails(driver.InvalidValue, m.api.MemFreeHost(addressOf(host)), "not pinned here")
+}
+
+func (m *machine) registration() {
+	b := make([]byte, 1<<20)
+	require.NoError(m, m.api.MemHostRegister(b, driver.HostRegisterPortable|driver.HostRegisterDeviceMap))
+	m.fails(712, m.api.MemHostRegister(b, driver.HostRegisterPortable), "twice")
+	assert.EqualValues(m, driver.MemoryTypeHost, must[uint64](m)(m.api.PointerGetAttribute(driver.PointerMemoryType, addressOf(b)+7)))
+	p := m.alloc(1 << 20)
+	b[1<<20-1] = 5
+	m.write(p, b)
+	assert.Equal(m, byte(5), m.read(p, 1<<20)[1<<20-1])
+	require.NoError(m, m.api.MemHostUnregister(addressOf(b)))
+	m.fails(713, m.api.MemHostUnregister(addressOf(b)), "twice")
+	_, err := m.api.PointerGetAttribute(driver.PointerMemoryType, addressOf(b))
+	m.fails(driver.InvalidValue, err, "no longer")
+}
+
+func (m *machine) copies() {
+	s := m.stream()
+	p, q := m.alloc(1<<16), m.alloc(1<<16)
+	src, dst := m.pinned(1<<16, driver.HostAllocPortable), m.pinned(1<<16, driver.HostAllocPortable)
+	for i := range src {
+		src[i] = byte(i * 7)
+	}
+	require.NoError(m, m.api.MemcpyHtoDAsync(p, src, s))
+	require.NoError(m, m.api.MemcpyDtoDAsync(q+1, p, 1<<16-1, s))
+	require.NoError(m, m.api.MemsetD8Async(q, 0xee, 1, s))
+	require.NoError(m, m.api.MemcpyDtoHAsync(dst, q, s))
+	require.NoError(m, m.api.StreamSynchronize(s))
+	assert.Equal(m, byte(0xee), dst[0])
+	assert.True(m, bytes.Equal(src[:1<<16-1], dst[1:]))
+
+	ordinary := []byte("ordinary memory")
+	require.NoError(m, m.api.MemcpyHtoDAsync(p, ordinary, s))
+	clear(ordinary) // it has been read
+	back := make([]byte, len(ordinary))
+	require.NoError(m, m.api.MemcpyDtoHAsync(back, p, s)) // it is filled
+	assert.Equal(m, "ordinary memory", string(back))
+}
+
+func (m *machine) badCopies() {
+	p := m.alloc(1 << 12)
+	host := make([]byte, 8)
+	m.fails(driver.InvalidValue, m.api.MemcpyHtoDAsync(16, host, 0), "to no memory")
+	m.fails(driver.InvalidValue, m.api.MemcpyDtoHAsync(host, 16, 0), "from no memory")
+	m.fails(driver.InvalidValue, m.api.MemcpyDtoDAsync(16, p, 8, 0), "to no memory of the device")
+	m.write(p, host) // the context works on
+}

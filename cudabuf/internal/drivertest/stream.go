@@ -1,0 +1,187 @@
+package drivertest
+
+import (
+	"sync/atomic"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/quiver-gpu/quiver/cudabuf/internal/driver"
+)
+
+// blocked gives a stream work that ends when the result is called.
+func (m *machine) blocked(s driver.Stream) (open func()) {
+	m.Helper()
+	gate := make(chan struct{})
+	require.NoError(m, m.api.LaunchHostFunc(s, func() { <-gate }))
+	return func() { close(gate) }
+}
+
+func (m *machine) streams() {
+	a, b := m.stream(), m.stream()
+	assert.True(m, must[bool](m)(m.api.StreamQuery(a)))
+	assert.Equal(m, m.ctx, must[driver.Context](m)(m.api.StreamGetCtx(a)))
+	open := m.blocked(a)
+	assert.False(m, must[bool](m)(m.api.StreamQuery(a)))
+	require.NoError(m, m.api.StreamSynchronize(b), "another stream does not wait")
+	require.NoError(m, m.api.StreamSynchronize(0), "the null stream does not wait for a non-blocking one")
+	p := m.alloc(64)
+	require.NoError(m, m.api.MemsetD8Async(p, 1, 64, a))
+	require.NoError(m, m.api.MemsetD8Async(p, 2, 32, a))
+	open()
+	require.NoError(m, m.api.StreamSynchronize(a))
+	assert.True(m, must[bool](m)(m.api.StreamQuery(a)))
+	got := m.read(p, 64)
+	assert.Equal(m, []byte{2, 1}, []byte{got[31], got[32]})
+
+	blocking := must[driver.Stream](m)(m.api.StreamCreateWithPriority(driver.StreamDefault, 0))
+	open = m.blocked(blocking)
+	require.NoError(m, m.api.MemsetD8Async(p, 3, 64, 0))
+	assert.False(m, must[bool](m)(m.api.StreamQuery(0)), "the null stream waits for a blocking one")
+	open()
+	require.NoError(m, m.api.StreamSynchronize(0))
+	require.NoError(m, m.api.StreamDestroy(blocking))
+}
+
+func (m *machine) priorities() {
+	least, greatest, err := m.api.CtxGetStreamPriorityRange()
+	require.NoError(m, err)
+	require.LessOrEqual(m, greatest, least)
+	for ask, want := range map[int]int{least: least, greatest: greatest, greatest - 7: greatest, least + 7: least} {
+		s := must[driver.Stream](m)(m.api.StreamCreateWithPriority(driver.StreamNonBlocking, ask))
+		assert.Equal(m, want, must[int](m)(m.api.StreamGetPriority(s)))
+		require.NoError(m, m.api.StreamDestroy(s))
+	}
+}
+
+func (m *machine) hostFunctions() {
+	s := m.stream()
+	var order []int
+	for i := range 50 {
+		require.NoError(m, m.api.LaunchHostFunc(s, func() { order = append(order, i) }))
+	}
+	require.NoError(m, m.api.StreamSynchronize(s))
+	require.Len(m, order, 50)
+	for i, got := range order {
+		assert.Equal(m, i, got)
+	}
+}
+
+func (m *machine) events() {
+	s := m.stream()
+	for _, flags := range []uint32{0, driver.EventDisableTiming, driver.EventBlockingSync | driver.EventDisableTiming, driver.EventInterprocess | driver.EventDisableTiming} {
+		e := m.event(flags)
+		assert.True(m, must[bool](m)(m.api.EventQuery(e)), "never recorded")
+		require.NoError(m, m.api.EventSynchronize(e), "never recorded")
+		open := m.blocked(s)
+		require.NoError(m, m.api.EventRecord(e, s))
+		assert.False(m, must[bool](m)(m.api.EventQuery(e)))
+		open()
+		require.NoError(m, m.api.EventSynchronize(e))
+		assert.True(m, must[bool](m)(m.api.EventQuery(e)))
+	}
+	_, err := m.api.EventCreate(driver.EventInterprocess)
+	m.fails(driver.InvalidValue, err, "an interprocess event has no timing")
+}
+
+func (m *machine) timing() {
+	s, start, end := m.stream(), m.event(0), m.event(0)
+	_, err := m.api.EventElapsedTime(start, end)
+	m.fails(driver.InvalidHandle, err, "never recorded")
+	require.NoError(m, m.api.EventRecord(start, s))
+	require.NoError(m, m.api.LaunchHostFunc(s, func() { time.Sleep(3 * time.Millisecond) }))
+	require.NoError(m, m.api.EventRecord(end, s))
+	require.NoError(m, m.api.EventSynchronize(end))
+	assert.GreaterOrEqual(m, must[float32](m)(m.api.EventElapsedTime(start, end)), float32(3))
+	open := m.blocked(s)
+	require.NoError(m, m.api.EventRecord(end, s))
+	_, err = m.api.EventElapsedTime(start, end)
+	m.fails(driver.NotReady, err, "the end is not reached")
+	open()
+	silent := m.event(driver.EventDisableTiming)
+	require.NoError(m, m.api.EventRecord(silent, s))
+	require.NoError(m, m.api.StreamSynchronize(s))
+	_, err = m.api.EventElapsedTime(start, silent)
+	m.fails(driver.InvalidHandle, err, "an event without timing")
+}
+
+func (m *machine) waits() {
+	a, b, e := m.stream(), m.stream(), m.event(driver.EventDisableTiming)
+	require.NoError(m, m.api.StreamWaitEvent(b, e), "never recorded")
+	require.NoError(m, m.api.StreamSynchronize(b))
+
+	var step atomic.Int32
+	open := m.blocked(a)
+	require.NoError(m, m.api.LaunchHostFunc(a, func() { step.Store(1) }))
+	require.NoError(m, m.api.EventRecord(e, a))
+	require.NoError(m, m.api.StreamWaitEvent(b, e))
+	later := m.blocked(a)
+	require.NoError(m, m.api.EventRecord(e, a)) // b waits for the first
+	var seen int32
+	require.NoError(m, m.api.LaunchHostFunc(b, func() { seen = step.Load() }))
+	assert.False(m, must[bool](m)(m.api.StreamQuery(b)))
+	open()
+	require.NoError(m, m.api.StreamSynchronize(b))
+	assert.EqualValues(m, 1, seen)
+	assert.False(m, must[bool](m)(m.api.EventQuery(e)), "the second record")
+	later()
+	require.NoError(m, m.api.StreamSynchronize(a))
+}
+
+func (m *machine) graphs() {
+	s := m.stream()
+	p, q := m.alloc(64), m.alloc(64)
+	m.write(p, make([]byte, 64))
+	m.write(q, make([]byte, 64))
+	require.NoError(m, m.api.StreamBeginCapture(s, driver.CaptureRelaxed))
+	require.NoError(m, m.api.MemcpyDtoDAsync(q, p, 64, s))
+	other, fork, join := m.stream(), m.event(driver.EventDisableTiming), m.event(driver.EventDisableTiming)
+	require.NoError(m, m.api.EventRecord(fork, s))
+	require.NoError(m, m.api.StreamWaitEvent(other, fork)) // other joins the capture
+	require.NoError(m, m.api.MemsetD8Async(p, 8, 32, other))
+	require.NoError(m, m.api.EventRecord(join, other))
+	require.NoError(m, m.api.StreamWaitEvent(s, join))
+	graph := must[driver.Graph](m)(m.api.StreamEndCapture(s))
+	exec := must[driver.GraphExec](m)(m.api.GraphInstantiate(graph))
+	require.NoError(m, m.api.GraphDestroy(graph))
+	assert.Equal(m, byte(0), m.read(p, 1)[0], "capturing runs nothing")
+	m.write(p, []byte{1, 2, 3})
+	require.NoError(m, m.api.GraphLaunch(exec, s))
+	require.NoError(m, m.api.StreamSynchronize(s))
+	assert.Equal(m, []byte{1, 2, 3, 0}, m.read(q, 4), "memory as it is at the launch")
+	assert.Equal(m, byte(8), m.read(p, 1)[0])
+	require.NoError(m, m.api.GraphLaunch(exec, s))
+	require.NoError(m, m.api.StreamSynchronize(s))
+	assert.Equal(m, byte(8), m.read(q, 1)[0])
+	require.NoError(m, m.api.GraphExecDestroy(exec))
+
+	require.NoError(m, m.api.StreamBeginCapture(s, driver.CaptureThreadLocal))
+	empty := must[driver.Graph](m)(m.api.StreamEndCapture(s))
+	exec = must[driver.GraphExec](m)(m.api.GraphInstantiate(empty))
+	require.NoError(m, m.api.GraphLaunch(exec, s))
+	require.NoError(m, m.api.StreamSynchronize(s))
+	require.NoError(m, m.api.GraphExecDestroy(exec))
+	require.NoError(m, m.api.GraphDestroy(empty))
+}
+
+func (m *machine) badCaptures() {
+	s, other := m.stream(), m.stream()
+	require.NoError(m, m.api.StreamBeginCapture(s, driver.CaptureRelaxed))
+	m.fails(900, m.api.StreamSynchronize(s), "waiting for a stream that captures")
+	_, err := m.api.StreamEndCapture(s)
+	m.fails(901, err, "and the capture is spoilt")
+
+	_, err = m.api.StreamEndCapture(s)
+	assert.NotEqual(m, driver.Success, code(err), "no capture is under way")
+
+	e := m.event(driver.EventDisableTiming)
+	require.NoError(m, m.api.StreamBeginCapture(s, driver.CaptureRelaxed))
+	require.NoError(m, m.api.EventRecord(e, s))
+	require.NoError(m, m.api.StreamWaitEvent(other, e))
+	require.NoError(m, m.api.MemsetD8Async(m.alloc(8), 1, 8, other))
+	_, err = m.api.StreamEndCapture(s)
+	m.fails(904, err, "a stream that was not joined")
+	require.NoError(m, m.api.MemsetD8Async(m.alloc(8), 1, 8, s), "the stream works on")
+	require.NoError(m, m.api.StreamSynchronize(s))
+}
