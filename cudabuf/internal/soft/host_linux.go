@@ -115,7 +115,7 @@ func (d *Driver) MemFreeHost(address uintptr) error {
 	if h == nil {
 		return invalid(call, "%#x is no pinned allocation", address)
 	}
-	return system(call, unmap(h.memory[:pages(int64(len(h.memory)))]))
+	return system(call, unmap(unsafe.Slice(unsafe.SliceData(h.memory), pages(int64(len(h.memory))))))
 }
 
 // MemHostRegister refuses what the host itself cannot write, unless the devices
