@@ -70,7 +70,9 @@ func (d *Driver) end(c *context) []*stream {
 	}
 	for _, other := range d.contexts {
 		delete(other.peers, c)
+		d.link(other.dev)
 	}
+	d.link(c.dev)
 	d.order.Lock()
 	defer d.order.Unlock()
 	for _, s := range c.threads {
@@ -80,6 +82,19 @@ func (d *Driver) end(c *context) []*stream {
 		s.end()
 	}
 	return streams
+}
+
+// endAll ends the contexts of a device that nobody destroyed.
+func (d *Driver) endAll(dev *device) {
+	d.mu.Lock()
+	var streams []*stream
+	for _, c := range d.contexts {
+		if c.dev == dev && c.alive {
+			streams = append(streams, d.end(c)...)
+		}
+	}
+	d.mu.Unlock()
+	drain(streams)
 }
 
 func drain(streams []*stream) {
@@ -310,7 +325,24 @@ func (d *Driver) CtxEnablePeerAccess(h driver.Context) error {
 		return driver.Check(call, peerEnabled)
 	}
 	c.peers[peer] = true
+	d.link(c.dev)
 	return nil
+}
+
+// link tells memory which devices a device reaches: those that any of its
+// contexts may. The caller holds mu.
+func (d *Driver) link(dev *device) {
+	reached := deviceSet{}
+	for _, c := range d.contexts {
+		if c.dev == dev && c.alive {
+			for peer := range c.peers {
+				reached[peer.dev.ordinal] = true
+			}
+		}
+	}
+	d.space.mu.Lock()
+	defer d.space.mu.Unlock()
+	dev.peers = reached
 }
 
 // reaches tells whether the hardware lets a device reach another's memory.

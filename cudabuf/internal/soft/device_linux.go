@@ -17,7 +17,6 @@ type device struct {
 	deviceMemory
 
 	retained int // how often the primary context is; guarded by Driver.mu
-	leaked   int
 	lost     atomic.Pointer[driver.Error]
 }
 

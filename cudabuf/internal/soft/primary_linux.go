@@ -31,14 +31,16 @@ func (d *Driver) DevicePrimaryCtxRelease(h driver.Device) error {
 	var streams []*stream
 	if dev.retained--; dev.retained == 0 {
 		streams = d.end(dev.primary)
-		if dev.lost.Load() == nil {
-			_, blocks := dev.arena.info()
-			dev.leaked += blocks
-		}
 	}
 	d.mu.Unlock()
 	drain(streams)
 	return nil
+}
+
+func (d *Driver) retained(dev *device) int {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return dev.retained
 }
 
 func (d *Driver) DevicePrimaryCtxGetState(h driver.Device) (flags uint32, active bool, err error) {

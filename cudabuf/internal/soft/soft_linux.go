@@ -84,18 +84,18 @@ func (d *Driver) enter(call string) error {
 // Close gives the memory of the machine back. What was never freed is an
 // error; on a lost device there is nothing left to free.
 func (d *Driver) Close() error {
-	d.mu.Lock()
-	defer d.mu.Unlock()
 	var leaks error
 	lost := false
 	for _, dev := range d.devices {
-		lost = lost || dev.lost.Load() != nil
-		if dev.retained > 0 {
+		if d.retained(dev) > 0 {
 			leaks = errors.Join(leaks, fmt.Errorf("cuda:%d: primary context retained %d times more than released", dev.ordinal, dev.retained))
 			continue // its streams may still run
 		}
-		if dev.leaked > 0 {
-			leaks = errors.Join(leaks, fmt.Errorf("cuda:%d: %d allocations never freed", dev.ordinal, dev.leaked))
+		d.endAll(dev)
+		if dev.lost.Load() != nil {
+			lost = true
+		} else if _, n := dev.arena.info(); n > 0 {
+			leaks = errors.Join(leaks, fmt.Errorf("cuda:%d: %d allocations never freed", dev.ordinal, n))
 		}
 		leaks = errors.Join(leaks, dev.arena.close())
 	}
