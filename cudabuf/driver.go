@@ -116,7 +116,7 @@ func (d *Driver) Close() error {
 		return nil
 	}
 	devices := slices.SortedFunc(maps.Values(d.devices), func(a, b *Device) int { return cmp.Compare(a.ordinal, b.ordinal) })
-	devices = append(devices, d.wrapped...)
+	devices = append(slices.Clone(d.wrapped), devices...)
 	var failure error
 	for _, dev := range devices {
 		failure = errors.Join(failure, dev.idle())

@@ -104,3 +104,5 @@ func failing(t testing.TB) (dev *cudabuf.Device, fail func(call string, r cudabu
 		pending[call] = r
 	}
 }
+
+func addressOf(b []byte) uintptr { return uintptr(unsafe.Pointer(unsafe.SliceData(b))) }

@@ -1,0 +1,15 @@
+package cudabuf
+
+import "github.com/quiver-gpu/quiver/cudabuf/internal/driver"
+
+// NewContext makes a context as another library in the process would, and what
+// destroys it.
+func (d *Driver) NewContext(ordinal int) (handle uintptr, destroy func() error, err error) {
+	dev, err := d.Device(ordinal)
+	if err != nil {
+		return 0, nil, err
+	}
+	var context driver.Context
+	err = dev.do(func() (err error) { context, err = d.api.CtxCreate(0, dev.handle); return err })
+	return uintptr(context), func() error { return dev.do(func() error { return d.api.CtxDestroy(context) }) }, err
+}

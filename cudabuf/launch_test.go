@@ -1,0 +1,110 @@
+package cudabuf_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/quiver-gpu/quiver/arrowbuf"
+	"github.com/quiver-gpu/quiver/cudabuf"
+	"github.com/quiver-gpu/quiver/cudabuf/cudatest"
+)
+
+func TestKernelTellsWhatItNeeds(t *testing.T) {
+	cudatest.ForEachDevice(t, func(t *testing.T, dev *cudabuf.Device) {
+		k := kernel(t, dev, "add_int32")
+		assert.Equal(t, "add_int32", k.Name())
+		a, err := k.Attributes()
+		require.NoError(t, err)
+		assert.Equal(t, 1024, a.MaxThreadsPerBlock)
+		assert.Positive(t, a.Registers)
+		assert.Zero(t, a.SharedBytes)
+		active, err := k.ActiveBlocks(256, 0)
+		require.NoError(t, err)
+		assert.LessOrEqual(t, active*256, dev.Limits().MaxThreadsPerMultiprocessor)
+		assert.Positive(t, active)
+		one, err := k.ActiveBlocks(256, dev.Limits().SharedPerBlock)
+		require.NoError(t, err)
+		assert.Less(t, one, active, "shared memory bounds it")
+		blocks, threads, err := k.BestBlock(0, 0)
+		require.NoError(t, err)
+		assert.GreaterOrEqual(t, blocks, dev.Multiprocessors())
+		assert.Zero(t, threads%32)
+		_, limited, err := k.BestBlock(0, 128)
+		require.NoError(t, err)
+		assert.LessOrEqual(t, limited, 128)
+	})
+}
+
+func TestMuchSharedMemoryIsOptedInto(t *testing.T) {
+	cudatest.ForEachDevice(t, func(t *testing.T, dev *cudabuf.Device) {
+		k, b := kernel(t, dev, "add_int32"), newBuffer(t, dev, 4)
+		require.NoError(t, b.Fill(0))
+		much := uint32(dev.Limits().SharedPerBlock + 1024)
+		launch := func() error {
+			return k.Launch(cudabuf.Dim3{X: 1}, cudabuf.Dim3{X: 32}, much, b, int64(1), int32(1))
+		}
+		assert.Error(t, launch())
+		require.NoError(t, k.SetMaxDynamicShared(int(much)))
+		require.NoError(t, launch())
+		assert.Equal(t, int32s(1), download(t, b))
+		assert.Error(t, k.SetMaxDynamicShared(int(dev.Limits().SharedPerBlockOptin+1)))
+	})
+}
+
+func TestPointersIntoBuffers(t *testing.T) {
+	cudatest.ForEachDevice(t, func(t *testing.T, dev *cudabuf.Device) {
+		k, b := kernel(t, dev, "add_int32"), newBuffer(t, dev, 16)
+		require.NoError(t, b.Fill(0))
+		part, err := b.Clip(8, 8)
+		require.NoError(t, err)
+		defer part.Release()
+		add := func(arg any) error {
+			return k.Launch(cudabuf.Dim3{X: 1}, cudabuf.Dim3{X: 32}, 0, arg, int64(1), int32(5))
+		}
+		require.NoError(t, add(cudabuf.InOut(b, 4)))
+		require.NoError(t, add(cudabuf.InOut(part, -8)), "before a slice")
+		assert.Equal(t, int32s(5, 5, 0, 0), download(t, b))
+		for _, bad := range []cudabuf.Pointer{cudabuf.In(b, -1), cudabuf.In(b, 17), cudabuf.In(part, -9)} {
+			assert.ErrorIs(t, add(bad), arrowbuf.ErrOutOfRange)
+		}
+		view, err := b.ReadOnly()
+		require.NoError(t, err)
+		defer view.Release()
+		assert.ErrorIs(t, add(cudabuf.InOut(view, 0)), cudabuf.ErrReadOnly)
+	})
+}
+
+func TestLaunchingAllocatesNothing(t *testing.T) {
+	dev := cudatest.NewDevice(t)
+	m, err := dev.LoadModule([]byte("image"), map[string]cudabuf.Twin{"nothing": func(*cudabuf.TwinLaunch) {}})
+	require.NoError(t, err)
+	defer m.Close()
+	k, err := m.Kernel("nothing")
+	require.NoError(t, err)
+	s, b := stream(t, dev), newBuffer(t, dev, 64)
+	bare := testing.AllocsPerRun(100, func() { _ = k.LaunchAsync(s, cudabuf.Dim3{X: 1}, cudabuf.Dim3{X: 32}, 0) })
+	full := testing.AllocsPerRun(100, func() {
+		_ = k.LaunchAsync(s, cudabuf.Dim3{X: 1}, cudabuf.Dim3{X: 32}, 0, b, int64(1<<40), int32(1000), float32(1.5))
+	})
+	// The soft driver itself allocates, a copy of the arguments among it.
+	assert.LessOrEqual(t, full, bare+1, "a buffer and numbers cost nothing")
+}
+
+func TestAProgramIsLoadedOnceADevice(t *testing.T) {
+	cudatest.ForEachDriver(t, 1, func(t *testing.T, d *cudabuf.Driver) {
+		dev, err := d.Device(0)
+		require.NoError(t, err)
+		program := &cudabuf.Program{Image: addPTX, Twins: addTwins}
+		a, err := dev.Kernel(program, "add_int32")
+		require.NoError(t, err)
+		b, err := dev.Kernel(program, "add_int32")
+		require.NoError(t, err)
+		assert.Same(t, a, b)
+		_, err = dev.Kernel(program, "absent")
+		assert.ErrorContains(t, err, "CUDA_ERROR_NOT_FOUND")
+		_, err = dev.Kernel(&cudabuf.Program{}, "add_int32")
+		assert.ErrorContains(t, err, "CUDA_ERROR_INVALID_IMAGE")
+	})
+}

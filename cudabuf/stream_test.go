@@ -1,0 +1,172 @@
+package cudabuf_test
+
+import (
+	"bytes"
+	"sync/atomic"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/quiver-gpu/quiver/arrowbuf"
+	"github.com/quiver-gpu/quiver/cudabuf"
+	"github.com/quiver-gpu/quiver/cudabuf/cudatest"
+)
+
+func TestStreamRunsItsWorkInOrder(t *testing.T) {
+	cudatest.ForEachDevice(t, func(t *testing.T, dev *cudabuf.Device) {
+		s, b := stream(t, dev), newBuffer(t, dev, 1<<20)
+		pinned := dev.HostAllocator().Allocate(1 << 20)
+		defer dev.HostAllocator().Free(pinned)
+		copy(pinned, pattern(1<<20))
+		_, err := b.CopyFromHostAsync(pinned, 0, s)
+		require.NoError(t, err)
+		require.NoError(t, s.Synchronize())
+		clear(pinned)
+		_, err = b.CopyToHostAsync(pinned, 0, s)
+		require.NoError(t, err)
+		require.NoError(t, s.Synchronize())
+		assertBytes(t, pattern(1<<20), pinned)
+		done, err := s.Done()
+		require.NoError(t, err)
+		assert.True(t, done)
+	})
+}
+
+func TestOrdinaryMemoryIsFreeWhenAnAsyncCopyReturns(t *testing.T) {
+	cudatest.ForEachDevice(t, func(t *testing.T, dev *cudabuf.Device) {
+		for _, n := range []int{1, 1000, 5 << 20} {
+			s, b := stream(t, dev), newBuffer(t, dev, int64(n))
+			src := pattern(n)
+			_, err := b.CopyFromHostAsync(src, 0, s)
+			require.NoError(t, err)
+			clear(src)
+			dst := make([]byte, n)
+			_, err = b.CopyToHostAsync(dst, 0, s)
+			require.NoError(t, err)
+			assertBytes(t, pattern(n), dst)
+		}
+	})
+}
+
+func TestHostFunctionsRunInTheOrderOfTheStream(t *testing.T) {
+	cudatest.ForEachDevice(t, func(t *testing.T, dev *cudabuf.Device) {
+		s := stream(t, dev)
+		var order []int
+		for i := range 100 {
+			require.NoError(t, s.Do(func() { order = append(order, i) }))
+		}
+		require.NoError(t, s.Synchronize())
+		require.Len(t, order, 100)
+		for i, v := range order {
+			assert.Equal(t, i, v)
+		}
+	})
+}
+
+func TestStreamWaitsForAnotherWhenTold(t *testing.T) {
+	cudatest.ForEachDevice(t, func(t *testing.T, dev *cudabuf.Device) {
+		a, b := stream(t, dev), stream(t, dev)
+		gate := make(chan struct{})
+		var passed atomic.Bool
+		require.NoError(t, a.Do(func() { <-gate; passed.Store(true) }))
+		require.NoError(t, b.Wait(a))
+		var seen bool
+		require.NoError(t, b.Do(func() { seen = passed.Load() }))
+		done, err := b.Done()
+		require.NoError(t, err)
+		assert.False(t, done)
+		close(gate)
+		require.NoError(t, b.Synchronize())
+		assert.True(t, seen)
+	})
+}
+
+func TestStreamOptions(t *testing.T) {
+	cudatest.ForEachDevice(t, func(t *testing.T, dev *cudabuf.Device) {
+		lowest, highest, err := dev.StreamPriorities()
+		require.NoError(t, err)
+		require.LessOrEqual(t, highest, lowest, "a higher priority is a smaller number")
+		for _, tt := range []struct{ ask, want int }{{lowest, lowest}, {highest, highest}, {highest - 100, highest}, {lowest + 100, lowest}} {
+			s, err := dev.NewStream(cudabuf.StreamOptions{Priority: tt.ask, Blocking: tt.ask == lowest})
+			require.NoError(t, err)
+			got, err := s.Priority()
+			require.NoError(t, err)
+			assert.Equal(t, tt.want, got)
+			require.NoError(t, s.Close())
+		}
+	})
+}
+
+func TestClosedStreamRefusesWork(t *testing.T) {
+	cudatest.ForEachDevice(t, func(t *testing.T, dev *cudabuf.Device) {
+		s, err := dev.NewStream(cudabuf.StreamOptions{})
+		require.NoError(t, err)
+		b := newBuffer(t, dev, 8)
+		require.NoError(t, b.FillAsync(5, s))
+		require.NoError(t, s.Close())
+		require.NoError(t, s.Close(), "twice")
+		assert.ErrorIs(t, b.FillAsync(6, s), cudabuf.ErrClosed)
+		assert.ErrorIs(t, s.Synchronize(), cudabuf.ErrClosed)
+		assert.ErrorIs(t, s.Do(func() {}), cudabuf.ErrClosed)
+		assert.Equal(t, bytes.Repeat([]byte{5}, 8), download(t, b), "what it was given is done")
+		next := stream(t, dev)
+		require.NoError(t, b.FillAsync(7, next))
+		require.NoError(t, b.Wait())
+		assert.Equal(t, bytes.Repeat([]byte{7}, 8), download(t, b))
+	})
+}
+
+func TestWrappedStreamStaysItsOwners(t *testing.T) {
+	cudatest.ForEachDevice(t, func(t *testing.T, dev *cudabuf.Device) {
+		owner := stream(t, dev)
+		s, err := dev.WrapStream(owner.Handle())
+		require.NoError(t, err)
+		b, other := newBuffer(t, dev, 8), stream(t, dev)
+		require.NoError(t, b.FillAsync(1, s))
+		require.NoError(t, b.FillAsync(2, other))
+		require.NoError(t, s.Close())
+		require.NoError(t, b.FillAsync(3, owner), "the handle lives")
+		require.NoError(t, b.Wait())
+		assert.Equal(t, bytes.Repeat([]byte{3}, 8), download(t, b))
+
+		null, err := dev.WrapStream(0)
+		require.NoError(t, err)
+		assert.Same(t, dev.NullStream(), null)
+		require.NoError(t, null.Close())
+		require.NoError(t, b.FillAsync(4, null), "the null stream does not close")
+		assert.Equal(t, bytes.Repeat([]byte{4}, 8), download(t, b))
+	})
+}
+
+func TestWrapStreamRefusesAnotherContexts(t *testing.T) {
+	cudatest.ForEachDriver(t, 2, func(t *testing.T, d *cudabuf.Driver) {
+		devs := devices(t, d, 2)
+		_, err := devs[0].WrapStream(stream(t, devs[1]).Handle())
+		assert.ErrorIs(t, err, arrowbuf.ErrDevice)
+	})
+}
+
+func TestAFailureInAStreamIsReportedByIt(t *testing.T) {
+	dev := cudatest.NewDevice(t)
+	m, err := dev.LoadModule([]byte("image"), map[string]cudabuf.Twin{"wild": func(l *cudabuf.TwinLaunch) { l.Memory(1, 1) }})
+	require.NoError(t, err)
+	k, err := m.Kernel("wild")
+	require.NoError(t, err)
+	s, err := dev.NewStream(cudabuf.StreamOptions{})
+	require.NoError(t, err)
+	require.NoError(t, k.LaunchAsync(s, cudabuf.Dim3{X: 1}, cudabuf.Dim3{X: 1}, 0))
+	assert.ErrorIs(t, s.Synchronize(), cudabuf.ErrDeviceLost)
+
+	// The context is lost: everything answers so, and nothing hangs.
+	b, err := dev.NewBuffer(8)
+	if err == nil {
+		assert.ErrorIs(t, b.Fill(1), cudabuf.ErrDeviceLost)
+		b.Release()
+	}
+	_, err = dev.NewStream(cudabuf.StreamOptions{})
+	assert.ErrorIs(t, err, cudabuf.ErrDeviceLost)
+	assert.ErrorIs(t, dev.Synchronize(), cudabuf.ErrDeviceLost)
+	assert.ErrorIs(t, s.Close(), cudabuf.ErrDeviceLost)
+	assert.ErrorIs(t, m.Close(), cudabuf.ErrDeviceLost)
+}
