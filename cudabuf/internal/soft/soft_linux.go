@@ -50,7 +50,8 @@ func Open(c Config) (driver.API, error) {
 	return d, nil
 }
 
-func (d *Driver) handle() uintptr { return handles.Add(1) }
+// Small numbers are streams of their own in CUDA (CU_STREAM_LEGACY).
+func (d *Driver) handle() uintptr { return 1<<16 + handles.Add(1) }
 
 func (d *Driver) Init() error {
 	d.mu.Lock()
