@@ -1,11 +1,6 @@
 package soft
 
-import (
-	"fmt"
-
-	"github.com/quiver-gpu/quiver/cudabuf/internal/driver"
-	"golang.org/x/sys/unix"
-)
+import "github.com/quiver-gpu/quiver/cudabuf/internal/driver"
 
 // context is what streams, events and modules belong to. Memory belongs to the
 // device: every context of it reaches it.
@@ -103,45 +98,6 @@ func drain(streams []*stream) {
 	}
 }
 
-// context begins every call that works in the context of its thread.
-func (d *Driver) context(call string) (*context, error) {
-	failure := d.enter(call)
-	d.mu.Lock()
-	c := d.top()
-	alive := c != nil && c.alive
-	d.mu.Unlock()
-	switch {
-	case failure != nil:
-		if c != nil {
-			c.dev.lose(failure)
-		}
-		return nil, failure
-	case c == nil:
-		return nil, &driver.Error{Call: call, Code: driver.InvalidContext, Detail: fmt.Sprintf("none is set on thread %d", unix.Gettid())}
-	case !alive:
-		return nil, driver.Check(call, contextDestroyed)
-	}
-	return c, c.dev.alive(call)
-}
-
-// current is context for calls that need no more than the device.
-func (d *Driver) current(call string) (*device, error) {
-	c, err := d.context(call)
-	if err != nil {
-		return nil, err
-	}
-	return c.dev, nil
-}
-
-// top is the current context of the thread. The caller holds mu.
-func (d *Driver) top() *context {
-	stack := d.threads[unix.Gettid()]
-	if len(stack) == 0 {
-		return nil
-	}
-	return stack[len(stack)-1]
-}
-
 // find finds a context that lives. The caller holds mu.
 func (d *Driver) find(call string, h driver.Context) (*context, error) {
 	c, ok := d.contexts[h]
@@ -198,56 +154,6 @@ func (d *Driver) CtxDestroy(h driver.Context) error {
 	return nil
 }
 
-func (d *Driver) CtxSetCurrent(h driver.Context) error {
-	const call = "cuCtxSetCurrent"
-	if err := d.enter(call); err != nil {
-		return err
-	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if h == 0 {
-		d.pop()
-		return nil
-	}
-	c, err := d.find(call, h)
-	if err != nil {
-		return err
-	}
-	if stack := d.threads[unix.Gettid()]; len(stack) > 0 {
-		stack[len(stack)-1] = c
-	} else {
-		d.push(c)
-	}
-	return nil
-}
-
-func (d *Driver) push(c *context) {
-	id := unix.Gettid()
-	d.threads[id] = append(d.threads[id], c)
-}
-
-func (d *Driver) pop() {
-	id := unix.Gettid()
-	if stack := d.threads[id]; len(stack) > 1 {
-		d.threads[id] = stack[:len(stack)-1]
-	} else {
-		delete(d.threads, id)
-	}
-}
-
-// CtxGetCurrent answers 0 where there is none.
-func (d *Driver) CtxGetCurrent() (driver.Context, error) {
-	if err := d.enter("cuCtxGetCurrent"); err != nil {
-		return 0, err
-	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if c := d.top(); c != nil {
-		return c.handle, nil
-	}
-	return 0, nil
-}
-
 func (d *Driver) CtxGetDevice() (driver.Device, error) {
 	dev, err := d.current("cuCtxGetDevice")
 	if err != nil {
@@ -260,90 +166,3 @@ func (d *Driver) CtxGetStreamPriorityRange() (least, greatest int, err error) {
 	_, err = d.context("cuCtxGetStreamPriorityRange")
 	return leastPriority, greatestPriority, err
 }
-
-// CtxSynchronize waits for every stream of the context. What they report stays
-// for their own StreamSynchronize.
-func (d *Driver) CtxSynchronize() error {
-	const call = "cuCtxSynchronize"
-	c, err := d.context(call)
-	if err != nil {
-		return err
-	}
-	if err := d.captured(call, c); err != nil {
-		return err
-	}
-	d.wait(func(s *stream) bool { return s.context == c })
-	return c.dev.alive(call)
-}
-
-// synchronize waits for every stream of a device.
-func (d *Driver) synchronize(dev *device) {
-	d.wait(func(s *stream) bool { return s.dev == dev })
-}
-
-func (d *Driver) wait(which func(*stream) bool) {
-	d.mu.Lock()
-	var streams []*stream
-	for _, c := range d.contexts {
-		if c.alive && which(c.null) {
-			d.order.Lock()
-			streams = append(streams, c.null)
-			for s := range c.blocking { // those of threads, and destroyed ones, too
-				streams = append(streams, s)
-			}
-			d.order.Unlock()
-		}
-	}
-	for _, s := range d.streams {
-		if which(s) {
-			streams = append(streams, s)
-		}
-	}
-	d.mu.Unlock()
-	drain(streams)
-}
-
-// CtxEnablePeerAccess lets kernels of the current context reach the memory of
-// another device's.
-func (d *Driver) CtxEnablePeerAccess(h driver.Context) error {
-	const call = "cuCtxEnablePeerAccess"
-	c, err := d.context(call)
-	if err != nil {
-		return err
-	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	peer, err := d.find(call, h)
-	switch {
-	case err != nil:
-		return err
-	case peer == c:
-		return &driver.Error{Call: call, Code: driver.InvalidContext, Detail: "it is the current context"}
-	case !d.reaches(c.dev, peer.dev):
-		return driver.Check(call, peerUnsupported)
-	case c.peers[peer]:
-		return driver.Check(call, peerEnabled)
-	}
-	c.peers[peer] = true
-	d.link(c.dev)
-	return nil
-}
-
-// link tells memory which devices a device reaches: those that any of its
-// contexts may. The caller holds mu.
-func (d *Driver) link(dev *device) {
-	reached := deviceSet{}
-	for _, c := range d.contexts {
-		if c.dev == dev && c.alive {
-			for peer := range c.peers {
-				reached[peer.dev.ordinal] = true
-			}
-		}
-	}
-	d.space.mu.Lock()
-	defer d.space.mu.Unlock()
-	dev.peers = reached
-}
-
-// reaches tells whether the hardware lets a device reach another's memory.
-func (d *Driver) reaches(dev, peer *device) bool { return dev != peer }

@@ -16,7 +16,6 @@ var handles atomic.Uintptr
 
 // Driver is a machine with soft devices.
 type Driver struct {
-	driver.Unimplemented
 	streamState
 	memoryState
 	config  Config
