@@ -16,11 +16,11 @@ func (d *Driver) MemcpyHtoDAsync(dst uintptr, src []byte, h driver.Stream) error
 	if err != nil || len(src) == 0 {
 		return err
 	}
-	to, err := dev.bytes(call, dst, int64(len(src)))
+	to, err := dev.writable(call, dst, int64(len(src)))
 	if err != nil {
 		return err
 	}
-	if !d.pinned(src) {
+	if d.pinned(src) == nil {
 		if !touch(func() { src = bytes.Clone(src) }) {
 			return &driver.Error{Call: call, Code: driver.InvalidValue, Detail: "the source is not memory of the host"}
 		}
@@ -39,7 +39,10 @@ func (d *Driver) MemcpyDtoHAsync(dst []byte, src uintptr, h driver.Stream) error
 	if err != nil {
 		return err
 	}
-	if d.pinned(dst) {
+	switch h := d.pinned(dst); {
+	case h != nil && h.readOnly:
+		return invalid(call, "the destination is registered for reading alone")
+	case h != nil:
 		return s.issue(call, d.copy(dst, from))
 	}
 	staged := make([]byte, len(dst))
@@ -63,7 +66,7 @@ func (d *Driver) MemcpyDtoDAsync(dst, src uintptr, n int64, h driver.Stream) err
 	if err != nil || n == 0 {
 		return err
 	}
-	to, err := dev.bytes(call, dst, n)
+	to, err := dev.writable(call, dst, n)
 	if err != nil {
 		return err
 	}
@@ -92,7 +95,12 @@ func (d *Driver) MemcpyPeerAsync(dst uintptr, dstContext driver.Context, src uin
 		if err != nil {
 			return err
 		}
-		if ends[i], err = dev.bytes(call, end.address, n); err != nil {
+		if i == 0 {
+			ends[i], err = dev.writable(call, end.address, n)
+		} else {
+			ends[i], err = dev.bytes(call, end.address, n)
+		}
+		if err != nil {
 			return err
 		}
 	}
@@ -105,7 +113,7 @@ func (d *Driver) MemsetD8Async(dst uintptr, value byte, n int64, h driver.Stream
 	if err != nil || n == 0 {
 		return err
 	}
-	to, err := dev.bytes(call, dst, n)
+	to, err := dev.writable(call, dst, n)
 	if err != nil {
 		return err
 	}
@@ -132,6 +140,15 @@ func (dev *device) bytes(call string, address uintptr, n int64) ([]byte, error) 
 		return nil, &driver.Error{Call: call, Code: driver.InvalidValue, Detail: fmt.Sprintf("%d bytes at %#x are not one allocation of cuda:%d", n, address, dev.ordinal)}
 	}
 	return b, nil
+}
+
+// writable is bytes without memory that devices may only read.
+func (dev *device) writable(call string, address uintptr, n int64) ([]byte, error) {
+	b, err := dev.bytes(call, address, n)
+	if err == nil && dev.arena.readOnly(address) {
+		return nil, invalid(call, "%#x is registered for reading alone", address)
+	}
+	return b, err
 }
 
 func (d *Driver) byContext(call string, c driver.Context) (*device, error) {

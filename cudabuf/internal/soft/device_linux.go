@@ -50,13 +50,13 @@ func (d *Driver) DeviceGetName(h driver.Device) (string, error) {
 	return "Soft CUDA device", err
 }
 
-// DeviceGetUUID counts devices through the process, so that those of two
-// drivers differ.
+// DeviceGetUUID is the same in every process, for the devices are: memory of
+// one is opened in another.
 func (d *Driver) DeviceGetUUID(h driver.Device) (id driver.UUID, err error) {
 	dev, err := d.query("cuDeviceGetUuid", h)
 	if err == nil {
 		copy(id[:], "quiver-soft-")
-		binary.BigEndian.PutUint32(id[12:], uint32(dev.context))
+		binary.BigEndian.PutUint32(id[12:], uint32(dev.ordinal))
 	}
 	return id, err
 }

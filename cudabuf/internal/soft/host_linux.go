@@ -204,15 +204,26 @@ func (d *Driver) hostLeaks() error {
 	return err
 }
 
-// pinned tells whether host memory is of MemHostAlloc or MemHostRegister.
-func (d *Driver) pinned(b []byte) bool {
+// pinned returns the page-locked memory that holds all of b, nil where there is
+// none.
+func (d *Driver) pinned(b []byte) *hostRange {
 	d.space.mu.Lock()
 	defer d.space.mu.Unlock()
 	at := uintptr(unsafe.Pointer(unsafe.SliceData(b)))
 	h := d.space.hostRange(at)
-	if h == nil {
-		return false
+	if h != nil {
+		if _, ok := h.bytes(at, int64(len(b))); ok {
+			return h
+		}
 	}
-	_, ok := h.bytes(at, int64(len(b)))
-	return ok
+	return nil
+}
+
+// readOnly tells whether devices may only read what is at an address. It takes
+// the lock itself.
+func (sp *space) readOnly(address uintptr) bool {
+	sp.mu.Lock()
+	defer sp.mu.Unlock()
+	h := sp.hostRange(address)
+	return h != nil && h.readOnly
 }

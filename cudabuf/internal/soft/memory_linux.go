@@ -149,13 +149,4 @@ func (d *Driver) both(call string, h driver.Device) (current, named *device, err
 }
 
 // quiet waits for all devices.
-func (d *Driver) quiet() {
-	for _, dev := range d.devices {
-		d.mu.Lock()
-		alive := dev.retained > 0
-		d.mu.Unlock()
-		if alive {
-			d.synchronize(dev)
-		}
-	}
-}
+func (d *Driver) quiet() { d.wait(func(*stream) bool { return true }) }

@@ -174,6 +174,9 @@ func (d *Driver) allocAsync(call string, n int64, h driver.MemPool, sh driver.St
 	if err != nil {
 		return 0, err
 	}
+	if err := s.orders(call); err != nil {
+		return 0, err
+	}
 	d.space.mu.Lock()
 	b, p, wait, err := d.allocLocked(call, n, h, dev, s)
 	if err != nil {
@@ -224,12 +227,27 @@ func (d *Driver) allocLocked(call string, n int64, h driver.MemPool, dev *device
 	return b, p, wait, nil
 }
 
+// orders fails where the stream captures: memory of a graph's own is what the
+// soft driver lacks.
+func (s *stream) orders(call string) error {
+	d := s.context.driver
+	d.order.Lock()
+	defer d.order.Unlock()
+	if s.capture != nil {
+		return &driver.Error{Call: call, Code: driver.NotSupported, Detail: "the stream captures, and graphs of the soft driver hold no allocations"}
+	}
+	return nil
+}
+
 // MemFreeAsync takes the memory from everybody at once, since whatever is issued
 // from now on cannot come before it.
 func (d *Driver) MemFreeAsync(address uintptr, sh driver.Stream) error {
 	const call = "cuMemFreeAsync"
 	_, s, err := d.stream(call, sh)
 	if err != nil {
+		return err
+	}
+	if err := s.orders(call); err != nil {
 		return err
 	}
 	d.space.mu.Lock()

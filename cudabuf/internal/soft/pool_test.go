@@ -1,0 +1,219 @@
+//go:build linux
+
+package soft
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/quiver-gpu/quiver/cudabuf/internal/driver"
+)
+
+func streams(t *testing.T, d *Driver, n int) (all []driver.Stream) {
+	t.Helper()
+	for range n {
+		all = append(all, must[driver.Stream](t)(d.StreamCreateWithPriority(driver.StreamNonBlocking, 0)))
+	}
+	return all
+}
+
+// gated holds a stream until open is called.
+func gated(t *testing.T, d *Driver, s driver.Stream) (open func()) {
+	t.Helper()
+	gate := make(chan struct{})
+	require.NoError(t, d.streams[s].issue("", func() error { <-gate; return nil }))
+	return func() { close(gate) }
+}
+
+func inUse(t *testing.T, d *Driver) int64 {
+	t.Helper()
+	free, total, err := d.MemGetInfo()
+	require.NoError(t, err)
+	return total - free
+}
+
+func poolIs(t *testing.T, d *Driver, p driver.MemPool, want map[driver.MemPoolAttribute]uint64) {
+	t.Helper()
+	for a, v := range want {
+		assert.Equal(t, v, must[uint64](t)(d.MemPoolGetAttribute(p, a)), "attribute %d", a)
+	}
+}
+
+func TestStreamReusesAtOnceWhatItFreesAndOthersLater(t *testing.T) {
+	d, _ := machine(t, Config{})
+	s := streams(t, d, 2)
+	a := must[uintptr](t)(d.MemAllocAsync(1000, s[0]))
+	open := gated(t, d, s[0])
+	require.NoError(t, d.MemFreeAsync(a, s[0]))
+	other := must[uintptr](t)(d.MemAllocAsync(1000, s[1]))
+	assert.NotEqual(t, a, other, "the free has not run")
+	same := must[uintptr](t)(d.MemAllocAsync(100, s[0]))
+	assert.Equal(t, a, same)
+	rest := must[uintptr](t)(d.MemAllocAsync(512, s[0]))
+	assert.Equal(t, a+512, rest)
+	open()
+	require.NoError(t, d.StreamSynchronize(s[0]))
+	for _, p := range []uintptr{other, same, rest} {
+		require.NoError(t, d.MemcpyHtoDAsync(p, make([]byte, 100), s[1]), "the free leaves what was taken of its block")
+		require.NoError(t, d.MemFreeAsync(p, s[1]))
+	}
+	require.NoError(t, d.StreamSynchronize(s[1]))
+	assert.Equal(t, a, must[uintptr](t)(d.MemAllocAsync(1000, s[1])), "the free has run")
+}
+
+func TestReuseAfterAnUnfinishedFreeWaitsForIt(t *testing.T) {
+	d, _ := machine(t, Config{MemoryBytes: 2 * granule})
+	s := streams(t, d, 2)
+	a := must[uintptr](t)(d.MemAllocAsync(2*granule, s[0]))
+	require.NoError(t, d.StreamSynchronize(s[0]))
+	open := gated(t, d, s[0])
+	require.NoError(t, d.MemsetD8Async(a, 7, granule, s[0]))
+	kept := make([]byte, granule)
+	require.NoError(t, d.MemcpyDtoDAsync(a+granule, a, granule, s[0]))
+	require.NoError(t, d.MemFreeAsync(a, s[0]))
+	b := must[uintptr](t)(d.MemAllocAsync(granule, s[1]))
+	assert.Equal(t, a, b)
+	require.NoError(t, d.MemsetD8Async(b, 1, granule, s[1]))
+	open()
+	require.NoError(t, d.MemcpyDtoHAsync(kept, b, s[1]))
+	assert.Equal(t, byte(1), kept[0], "work of the stream that freed it comes before")
+	_, err := d.MemAllocAsync(granule+1, s[1])
+	code(t, driver.OutOfMemory, err)
+}
+
+func TestFreedMemoryIsNobodysFromTheCallOn(t *testing.T) {
+	d, _ := machine(t, Config{})
+	s := streams(t, d, 1)[0]
+	a := must[uintptr](t)(d.MemAllocAsync(100, s))
+	open := gated(t, d, s)
+	require.NoError(t, d.MemFreeAsync(a, s))
+	code(t, driver.InvalidValue, d.MemsetD8Async(a, 0, 1, s))
+	code(t, driver.InvalidValue, d.MemFreeAsync(a, s))
+	_, err := d.PointerGetAttribute(driver.PointerMemoryType, a)
+	code(t, driver.InvalidValue, err)
+	open()
+}
+
+func TestMemFreeOfPooledMemoryWaits(t *testing.T) {
+	d, _ := machine(t, Config{})
+	s := streams(t, d, 1)[0]
+	a := must[uintptr](t)(d.MemAllocAsync(100, s))
+	ran := false
+	require.NoError(t, d.streams[s].issue("", func() error { ran = true; return nil }))
+	require.NoError(t, d.MemFree(a))
+	assert.True(t, ran)
+	assert.Zero(t, inUse(t, d))
+	b := must[uintptr](t)(d.MemAlloc(100))
+	code(t, driver.InvalidValue, d.MemFreeAsync(b, s))
+	code(t, driver.InvalidValue, d.MemFreeAsync(b+1, s))
+	require.NoError(t, d.MemFree(b))
+}
+
+func TestPoolKeepsWhatItsThresholdSays(t *testing.T) {
+	d, _ := machine(t, Config{})
+	p := must[driver.MemPool](t)(d.DeviceGetDefaultMemPool(0))
+	assert.Equal(t, p, must[driver.MemPool](t)(d.DeviceGetDefaultMemPool(0)))
+	take := func() (all []uintptr) {
+		for range 2 {
+			all = append(all, must[uintptr](t)(d.MemAllocAsync(1024, 0)))
+		}
+		return all
+	}
+	give := func(all []uintptr) {
+		for _, a := range all {
+			require.NoError(t, d.MemFreeAsync(a, 0))
+		}
+		require.NoError(t, d.StreamSynchronize(0))
+	}
+	all := take()
+	assert.EqualValues(t, 2048, inUse(t, d))
+	poolIs(t, d, p, map[driver.MemPoolAttribute]uint64{driver.PoolUsedCurrent: 2048, driver.PoolReservedCurrent: 2048, driver.PoolReleaseThreshold: 0})
+	give(all)
+	assert.Zero(t, inUse(t, d))
+	require.NoError(t, d.MemPoolSetAttribute(p, driver.PoolReleaseThreshold, 1024))
+	give(take())
+	assert.EqualValues(t, 1024, inUse(t, d))
+	poolIs(t, d, p, map[driver.MemPoolAttribute]uint64{
+		driver.PoolUsedCurrent: 0, driver.PoolReservedCurrent: 1024,
+		driver.PoolUsedHigh: 2048, driver.PoolReservedHigh: 2048, driver.PoolReleaseThreshold: 1024,
+	})
+	require.NoError(t, d.MemPoolSetAttribute(p, driver.PoolUsedHigh, 0))
+	require.NoError(t, d.MemPoolSetAttribute(p, driver.PoolReservedHigh, 0))
+	poolIs(t, d, p, map[driver.MemPoolAttribute]uint64{driver.PoolUsedHigh: 0, driver.PoolReservedHigh: 1024})
+	give(take())
+	require.NoError(t, d.MemPoolTrimTo(p, 512))
+	assert.EqualValues(t, 512, inUse(t, d))
+	require.NoError(t, d.MemPoolTrimTo(p, 0))
+	assert.Zero(t, inUse(t, d))
+
+	code(t, driver.InvalidValue, d.MemPoolSetAttribute(p, driver.PoolUsedHigh, 1))
+	code(t, driver.InvalidValue, d.MemPoolSetAttribute(p, driver.PoolUsedCurrent, 0))
+	code(t, driver.InvalidValue, d.MemPoolTrimTo(p, -1))
+	code(t, driver.InvalidValue, d.MemPoolDestroy(p))
+	_, err := d.MemPoolGetAttribute(p, 99)
+	code(t, driver.InvalidValue, err)
+}
+
+func TestPoolsAndOrdinaryMemoryShareTheDevice(t *testing.T) {
+	d, _ := machine(t, Config{MemoryBytes: 4 * granule})
+	must[uintptr](t)(d.MemAlloc(2 * granule))
+	a := must[uintptr](t)(d.MemAllocAsync(granule, 0))
+	_, err := d.MemAllocAsync(2*granule, 0)
+	code(t, driver.OutOfMemory, err)
+	_, err = d.MemAlloc(2 * granule)
+	code(t, driver.OutOfMemory, err)
+	require.NoError(t, d.MemFreeAsync(a, 0))
+	require.NoError(t, d.StreamSynchronize(0))
+	must[uintptr](t)(d.MemAlloc(2 * granule))
+	for _, n := range []int64{0, -1} {
+		_, err = d.MemAllocAsync(n, 0)
+		code(t, driver.InvalidValue, err)
+	}
+	_, err = d.MemAllocAsync(1<<62, 0)
+	code(t, driver.OutOfMemory, err)
+}
+
+func TestDestroyedPoolLivesAsLongAsItsMemory(t *testing.T) {
+	d, _ := machine(t, Config{})
+	p := must[driver.MemPool](t)(d.MemPoolCreate(0, false))
+	require.NoError(t, d.MemPoolSetAttribute(p, driver.PoolReleaseThreshold, 1<<63))
+	a := must[uintptr](t)(d.MemAllocFromPoolAsync(600, p, 0))
+	require.NoError(t, d.MemFreeAsync(must[uintptr](t)(d.MemAllocFromPoolAsync(600, p, 0)), 0))
+	require.NoError(t, d.StreamSynchronize(0))
+	assert.EqualValues(t, 2048, inUse(t, d))
+	require.NoError(t, d.MemPoolDestroy(p))
+	assert.EqualValues(t, 1024, inUse(t, d))
+	_, err := d.MemAllocFromPoolAsync(1, p, 0)
+	code(t, driver.InvalidValue, err)
+	code(t, driver.InvalidValue, d.MemPoolDestroy(p))
+	require.NoError(t, d.MemcpyHtoDAsync(a, make([]byte, 600), 0))
+	require.NoError(t, d.MemFreeAsync(a, 0))
+	require.NoError(t, d.StreamSynchronize(0))
+	assert.Zero(t, inUse(t, d))
+	_, ok := Describe(a)
+	assert.False(t, ok, "its addresses are given back")
+	require.NoError(t, d.DevicePrimaryCtxRelease(0))
+	require.NoError(t, d.Close())
+}
+
+func TestAnotherDeviceNeedsAccessToAPool(t *testing.T) {
+	d, contexts := machine(t, Config{Devices: 2})
+	p := must[driver.MemPool](t)(d.MemPoolCreate(1, false))
+	_, err := d.MemAllocFromPoolAsync(1, 0, 0)
+	code(t, driver.InvalidValue, err)
+	a := must[uintptr](t)(d.MemAllocFromPoolAsync(512, p, 0))
+	require.NoError(t, d.StreamSynchronize(0))
+	assert.EqualValues(t, 1, must[uint64](t)(d.PointerGetAttribute(driver.PointerDeviceOrdinal, a)))
+	_, err = d.PointerGetAttribute(driver.PointerDevicePointer, a)
+	code(t, driver.InvalidValue, err)
+	code(t, driver.InvalidValue, d.MemsetD8Async(a, 0, 512, 0))
+	require.NoError(t, d.MemPoolSetAccess(p, 0))
+	require.NoError(t, d.MemsetD8Async(a, 0, 512, 0))
+	code(t, driver.InvalidDevice, d.MemPoolSetAccess(p, 2))
+	require.NoError(t, d.StreamSynchronize(0))
+	assert.Zero(t, inUse(t, d))
+	require.NoError(t, d.CtxSetCurrent(contexts[1]))
+	assert.EqualValues(t, 512, inUse(t, d))
+}
