@@ -12,17 +12,33 @@ type allocation struct {
 	// sharing says how other processes get at the memory, nil where they do
 	// not: memory of the pool, and of other libraries.
 	sharing *sharing
-	// free gives the memory back, which the queues in pending may still be
-	// using.
-	free func(pending []*queue)
+	// owner takes the memory back.
+	owner owner
 }
+
+// owner is who memory comes from. The queues in pending may still be using what
+// it takes back.
+type owner interface {
+	takeBack(a *allocation, pending []*queue)
+}
+
+// ownerFunc is an owner of one allocation.
+type ownerFunc func(pending []*queue)
+
+func (f ownerFunc) takeBack(_ *allocation, pending []*queue) { f(pending) }
 
 var allocations atomic.Uint64
 
 func newAllocation(free func(pending []*queue)) *allocation {
-	a := &allocation{id: allocations.Add(1), free: free}
-	a.refs.Store(1)
+	a := &allocation{}
+	a.belong(ownerFunc(free))
 	return a
+}
+
+// belong begins the allocation's life, with one reference.
+func (a *allocation) belong(o owner) {
+	a.id, a.owner = allocations.Add(1), o
+	a.refs.Store(1)
 }
 
 func (a *allocation) retain() { a.refs.Add(1) }
@@ -42,7 +58,7 @@ func (a *allocation) tryRetain() bool {
 
 func (a *allocation) release() {
 	if a.refs.Add(-1) == 0 {
-		a.free(a.uses.pending())
+		a.owner.takeBack(a, a.uses.pending())
 	}
 }
 
