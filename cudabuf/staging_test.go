@@ -1,0 +1,364 @@
+package cudabuf_test
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/quiver-gpu/quiver/arrowbuf"
+	"github.com/quiver-gpu/quiver/cudabuf"
+	"github.com/quiver-gpu/quiver/cudabuf/cudatest"
+)
+
+// manyParts makes a device cut copies of a few pages into many parts.
+func manyParts(t testing.TB, dev *cudabuf.Device) {
+	t.Helper()
+	require.NoError(t, dev.SetStaging(4096, 4096, 8192, 3))
+}
+
+// tally returns a soft device, and how often calls were made since it was last
+// asked.
+func tally(t *testing.T) (dev *cudabuf.Device, calls func(name string) int) {
+	t.Helper()
+	var mu sync.Mutex
+	seen := map[string]int{}
+	dev = device(t, cudatest.Start(t, cudatest.Config{Fail: func(call string, _ int) cudabuf.Result {
+		mu.Lock()
+		defer mu.Unlock()
+		seen[call]++
+		return 0
+	}}), 0)
+	return dev, func(name string) int {
+		mu.Lock()
+		defer mu.Unlock()
+		n := seen[name]
+		delete(seen, name)
+		return n
+	}
+}
+
+func TestOrdinaryMemoryArrivesWhateverItsSize(t *testing.T) {
+	test := func(t *testing.T, dev *cudabuf.Device, sizes ...int) {
+		s := stream(t, dev)
+		for _, size := range sizes {
+			data := pattern(size + 3)[3:] // at an odd address
+			b := newBuffer(t, dev, int64(size)+5)
+			n, err := b.CopyFromHost(data, 5)
+			require.NoError(t, err)
+			assert.EqualValues(t, size, n)
+			got := make([]byte, size)
+			n, err = b.CopyToHost(got, 5)
+			require.NoError(t, err)
+			assert.EqualValues(t, size, n)
+			assertBytes(t, data, got)
+
+			require.NoError(t, b.FillAsync(0, s))
+			_, err = b.CopyFromHostAsync(data, 2, s)
+			require.NoError(t, err)
+			_, err = b.CopyToHostAsync(got, 2, s)
+			require.NoError(t, err)
+			assertBytes(t, data, got)
+			edges := make([]byte, 5)
+			_, err = b.CopyToHost(edges[:2], 0)
+			require.NoError(t, err)
+			_, err = b.CopyToHost(edges[2:], int64(size)+2)
+			require.NoError(t, err)
+			assert.Equal(t, make([]byte, 5), edges, "nothing is written beside it")
+		}
+	}
+	cudatest.ForEachDevice(t, func(t *testing.T, dev *cudabuf.Device) {
+		test(t, dev, 1<<20-1, 1<<20, 1<<20+1, 9<<20+4097)
+		if cudatest.OnGPU() {
+			test(t, dev, 300<<20+12345)
+		}
+		manyParts(t, dev)
+		test(t, dev, 4095, 4096, 4097, 8192, 100_001, 1<<20)
+	})
+}
+
+func TestOnlyMuchOrdinaryMemoryGoesThroughPieces(t *testing.T) {
+	const size = 1 << 16
+	registered := make([]byte, size)
+	for name, tt := range map[string]struct {
+		host   func(t *testing.T, dev *cudabuf.Device) []byte
+		copies int
+	}{
+		"ordinary": {func(*testing.T, *cudabuf.Device) []byte { return make([]byte, size) }, size / 8192},
+		"little":   {func(*testing.T, *cudabuf.Device) []byte { return make([]byte, 4095) }, 1},
+		"of the allocator": {func(t *testing.T, dev *cudabuf.Device) []byte {
+			b := dev.HostAllocator().Allocate(size)
+			t.Cleanup(func() { dev.HostAllocator().Free(b) })
+			return b
+		}, 1},
+		"of a HostBuffer": {func(t *testing.T, dev *cudabuf.Device) []byte { return pinnedBuffer(t, dev, size).HostBytes() }, 1},
+		"registered": {func(t *testing.T, dev *cudabuf.Device) []byte {
+			h, err := dev.RegisterHost(registered, cudabuf.RegisterOptions{})
+			require.NoError(t, err)
+			t.Cleanup(h.Release)
+			return registered[1 : size-1]
+		}, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dev, calls := tally(t)
+			manyParts(t, dev)
+			host, b := tt.host(t, dev), newBuffer(t, dev, size)
+			calls("cuPointerGetAttribute")
+			_, err := b.CopyFromHost(host, 0)
+			require.NoError(t, err)
+			assert.Equal(t, tt.copies, calls("cuMemcpyHtoDAsync"))
+			_, err = b.CopyToHost(host, 0)
+			require.NoError(t, err)
+			assert.Equal(t, tt.copies, calls("cuMemcpyDtoHAsync"))
+			if tt.copies == 1 {
+				assert.Zero(t, calls("cuPointerGetAttribute"), "what is known is not asked for")
+			}
+		})
+	}
+	t.Run("of another library", func(t *testing.T) {
+		cudatest.ForEachDriver(t, 1, func(t *testing.T, d *cudabuf.Driver) {
+			// Another context's allocator, which this device knows nothing of.
+			dev := device(t, d, 0)
+			data := pinnedBuffer(t, dev, 1<<16).HostBytes()
+			copy(data, pattern(1<<16))
+			b := newBuffer(t, dev, 1<<16)
+			_, err := b.CopyFromHost(data, 0)
+			require.NoError(t, err)
+			assertBytes(t, pattern(1<<16), download(t, b))
+		})
+	})
+}
+
+func TestConcurrentCopiesShareThePieces(t *testing.T) {
+	cudatest.ForEachDevice(t, func(t *testing.T, dev *cudabuf.Device) {
+		require.NoError(t, dev.SetStaging(4096, 4096, 4096, 1))
+		var all sync.WaitGroup
+		for g := range 12 {
+			all.Go(func() {
+				data := pattern(50_000 + 1000*g)
+				for i := range data {
+					data[i] ^= byte(g)
+				}
+				b := upload(t, dev, data)
+				defer b.Release()
+				for range 3 {
+					assertBytes(t, data, download(t, b))
+					_, err := b.CopyFromHost(data, 0)
+					assert.NoError(t, err)
+				}
+			})
+		}
+		all.Wait()
+	})
+}
+
+func TestLargeCopiesWaitForOtherStreams(t *testing.T) {
+	cudatest.ForEachDevice(t, func(t *testing.T, dev *cudabuf.Device) {
+		manyParts(t, dev)
+		const size = 100_000
+		s, data := stream(t, dev), pattern(size)
+		for _, on := range []*cudabuf.Stream{nil, stream(t, dev)} {
+			b, got := newBuffer(t, dev, size), make([]byte, size)
+			fill := func(value byte) {
+				open := gate(t, s)
+				require.NoError(t, b.FillAsync(value, s))
+				go open()
+			}
+			toHost := func() (int64, error) { return b.CopyToHost(got, 0) }
+			fromHost := func() (int64, error) { return b.CopyFromHost(data, 0) }
+			if on != nil {
+				toHost = func() (int64, error) { return b.CopyToHostAsync(got, 0, on) }
+				fromHost = func() (int64, error) { return b.CopyFromHostAsync(data, 0, on) }
+			}
+			fill(7)
+			_, err := toHost()
+			require.NoError(t, err)
+			assertBytes(t, bytes.Repeat([]byte{7}, size), got)
+			fill(8)
+			_, err = fromHost()
+			require.NoError(t, err)
+			require.NoError(t, b.FillAsync(9, s))
+			assertBytes(t, bytes.Repeat([]byte{9}, size), download(t, b))
+			_, err = fromHost()
+			require.NoError(t, err)
+			assertBytes(t, data, download(t, b))
+		}
+	})
+}
+
+func TestCopyBehindABlockedStreamHoldsUpNoOther(t *testing.T) {
+	cudatest.ForEachDevice(t, func(t *testing.T, dev *cudabuf.Device) {
+		manyParts(t, dev)
+		const size = 100_000
+		data := pattern(size)
+		blocked := stream(t, dev)
+		a, b := newBuffer(t, dev, size), newBuffer(t, dev, size)
+		open := gate(t, blocked)
+		var all sync.WaitGroup
+		all.Go(func() {
+			_, err := a.CopyFromHostAsync(data, 0, blocked)
+			assert.NoError(t, err)
+		})
+		for range 5 {
+			_, err := b.CopyFromHost(data, 0)
+			require.NoError(t, err)
+			assertBytes(t, data, download(t, b))
+		}
+		open()
+		all.Wait()
+		assertBytes(t, data, download(t, a))
+	})
+}
+
+// Each call that a large copy makes fails once, the first time and in the
+// middle: the error names it, nothing is under way afterwards, and the device
+// works on.
+func TestFailedLargeCopyLeavesNothingUnderWay(t *testing.T) {
+	const size = 200_000
+	data := pattern(size)
+	for _, call := range []string{"cuMemcpyHtoDAsync", "cuMemcpyDtoHAsync", "cuEventRecord", "cuEventSynchronize", "cuEventCreate", "cuMemHostAlloc", "cuStreamSynchronize"} {
+		for _, nth := range []int{1, 2, 9} {
+			for _, code := range []cudabuf.Result{1, 719} { // 719 loses the device
+				t.Run(fmt.Sprintf("%s %d of %d", call, nth, code), func(t *testing.T) {
+					var mu sync.Mutex
+					left := 0
+					dev := device(t, cudatest.Start(t, cudatest.Config{Fail: func(name string, _ int) cudabuf.Result {
+						mu.Lock()
+						defer mu.Unlock()
+						if name != call || left == 0 {
+							return 0
+						}
+						if left--; left > 0 {
+							return 0
+						}
+						return code
+					}}), 0)
+					manyParts(t, dev)
+					b := newBuffer(t, dev, size)
+					s, err := dev.NewStream(cudabuf.StreamOptions{}) // which a lost device does not close
+					require.NoError(t, err)
+					work := func() error {
+						_, err := b.CopyFromHost(data, 0)
+						if err != nil {
+							return err
+						}
+						got := make([]byte, size)
+						if _, err := b.CopyToHostAsync(got, 0, s); err != nil {
+							return err
+						}
+						assertBytes(t, data, got)
+						return nil
+					}
+					mu.Lock()
+					left = nth
+					mu.Unlock()
+					err = work()
+					mu.Lock()
+					happened := left == 0
+					left = 0
+					mu.Unlock()
+					if !happened {
+						require.NoError(t, err)
+						return
+					}
+					if code == 719 {
+						require.ErrorIs(t, err, cudabuf.ErrDeviceLost)
+						assert.ErrorIs(t, work(), cudabuf.ErrDeviceLost)
+						return
+					}
+					var failed *cudabuf.Error
+					require.ErrorAs(t, err, &failed)
+					assert.Equal(t, call, failed.Call)
+					done, err := s.Done()
+					require.NoError(t, err)
+					assert.True(t, done)
+					require.NoError(t, work())
+					require.NoError(t, s.Close())
+				})
+			}
+		}
+	}
+}
+
+func TestTrimGivesThePiecesBack(t *testing.T) {
+	dev, calls := tally(t)
+	manyParts(t, dev)
+	data := pattern(100_000)
+	b := upload(t, dev, data)
+	defer b.Release()
+	taken := calls("cuMemHostAlloc")
+	assert.Positive(t, taken)
+	assert.LessOrEqual(t, taken, 2*3, "two a worker")
+	assertBytes(t, data, download(t, b))
+	assert.Zero(t, calls("cuMemHostAlloc"), "they are used again")
+	require.NoError(t, dev.Trim())
+	assert.Equal(t, taken, calls("cuMemFreeHost"))
+	assertBytes(t, data, download(t, b))
+	assert.Equal(t, taken, calls("cuMemHostAlloc"))
+}
+
+func TestTrimWhileCopiesAreUnderWay(t *testing.T) {
+	cudatest.ForEachDevice(t, func(t *testing.T, dev *cudabuf.Device) {
+		manyParts(t, dev)
+		data := pattern(200_000)
+		var all sync.WaitGroup
+		for range 3 {
+			all.Go(func() {
+				b := upload(t, dev, data)
+				defer b.Release()
+				for range 5 {
+					assertBytes(t, data, download(t, b))
+				}
+			})
+		}
+		for range 20 {
+			assert.NoError(t, dev.Trim())
+		}
+		all.Wait()
+	})
+}
+
+// dying is a buffer that fails to be read behind a position.
+type dying struct {
+	arrowbuf.Buffer
+	at int64
+}
+
+var errDying = errors.New("no more bytes")
+
+func (d dying) CopyToHost(dst []byte, pos int64) (int64, error) {
+	if pos >= d.at {
+		return 0, errDying
+	}
+	return d.Buffer.CopyToHost(dst, pos)
+}
+
+func TestWayThroughTheHostEndsAtTheFirstError(t *testing.T) {
+	dev, fail := failing(t)
+	const size = 13 << 20
+	src := dying{upload(t, arrowbuf.CPU(), make([]byte, size)), 8 << 20}
+	defer src.Release()
+	b := newBuffer(t, dev, size)
+	n, err := b.CopyFromDevice(src, 0)
+	assert.ErrorIs(t, err, errDying)
+	assert.EqualValues(t, 8<<20, n)
+	require.NoError(t, b.Fill(0))
+	_, err = b.Equal(src)
+	assert.ErrorIs(t, err, errDying)
+	_, err = src.Buffer.CopyFromHost([]byte{1}, 0)
+	require.NoError(t, err)
+	same, err := b.Equal(src)
+	assert.NoError(t, err, "it is not read beyond the first difference")
+	assert.False(t, same)
+
+	fail("cuMemcpyHtoDAsync", 1)
+	_, err = b.CopyFromDevice(dying{src.Buffer, size}, 0)
+	assert.True(t, err != nil && strings.Contains(err.Error(), "cuMemcpyHtoDAsync"), "%v", err)
+	_, err = b.CopyFromDevice(dying{src.Buffer, size}, 0)
+	assert.NoError(t, err)
+}
