@@ -32,6 +32,9 @@ func (d *Device) Arch() string { return fmt.Sprintf("sm_%d%d", d.major, d.minor)
 // an estimate, since free memory may be in pieces.
 func (d *Device) LargestBlock() (int64, error) {
 	free, _, err := d.MemInfo()
+	if largest := d.Pool().kind.largest; err == nil && largest != nil {
+		free = max(free, largest())
+	}
 	return free, err
 }
 

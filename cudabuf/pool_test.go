@@ -210,6 +210,34 @@ func TestOtherStreamsWaitForTheAllocation(t *testing.T) {
 	})
 }
 
+// A copy to another device runs on that device's stream, which the memory's own
+// device cannot free it on.
+func TestMemoryThatAnotherDevicesStreamReadsIsNotUsedAgainBefore(t *testing.T) {
+	const n = 4 << 20
+	for _, kind := range []cudabuf.PoolKind{cudabuf.CachingPool, cudabuf.StreamOrderedPool} {
+		t.Run(kind.String(), func(t *testing.T) {
+			cudatest.ForEachDriver(t, 2, func(t *testing.T, d *cudabuf.Driver) {
+				p := newPool(t, device(t, d, 0), cudabuf.PoolOptions{Kind: kind})
+				here, there := stream(t, device(t, d, 0)), stream(t, device(t, d, 1))
+				dst, src := newBuffer(t, device(t, d, 1), n), alloc(t, p, n, nil)
+				require.NoError(t, src.Fill(1))
+				carryOn := busy(t, there)
+				_, err := dst.CopyFromDeviceAsync(src, 0, there)
+				require.NoError(t, err)
+				src.Release()
+				for range 3 {
+					next := alloc(t, p, n, here)
+					fillOn(t, next, 2, here)
+					next.Release()
+				}
+				carryOn()
+				assertFilled(t, 1, dst)
+				require.NoError(t, here.Synchronize())
+			})
+		})
+	}
+}
+
 func TestAllocOnRefusesStreamsThatCannotUseTheMemory(t *testing.T) {
 	cudatest.ForEachDriver(t, 2, func(t *testing.T, d *cudabuf.Driver) {
 		p := newPool(t, device(t, d, 0), cudabuf.PoolOptions{})
@@ -340,6 +368,19 @@ func TestIdleMemoryOfEveryKindGoesBack(t *testing.T) {
 		require.NoError(t, dev.Synchronize())
 		assert.Zero(t, p.Stats().Held)
 	})
+}
+
+func TestLargestBlockCountsIdleMemory(t *testing.T) {
+	dev := device(t, cudatest.Start(t, cudatest.Config{MemoryBytes: 16 << 20}), 0)
+	require.NoError(t, dev.SetIdleLimit(16<<20))
+	b := alloc(t, dev.Pool(), 12<<20, nil)
+	n, err := dev.LargestBlock()
+	require.NoError(t, err)
+	assert.EqualValues(t, 4<<20, n)
+	b.Release()
+	n, err = dev.LargestBlock()
+	require.NoError(t, err)
+	assert.EqualValues(t, 12<<20, n)
 }
 
 func TestOutOfMemoryAsksForMore(t *testing.T) {

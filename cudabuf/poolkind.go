@@ -43,6 +43,8 @@ type poolKind struct {
 	account *pool.Account
 	// setIdleLimit bounds what is kept.
 	setIdleLimit func(n int64) error
+	// largest is the largest idle block; nil where there is none.
+	largest func() int64
 	// held is what the driver's pool holds, now and at most; nil where the
 	// account knows.
 	held func() (now, peak int64, err error)
@@ -55,7 +57,7 @@ func (d *Device) openKind(o PoolOptions) (poolKind, error) {
 	switch o.Kind {
 	case CachingPool:
 		c := pool.NewCaching(d.upstream(d.memAlloc, d.memFree), pool.Config{Slack: o.Slack})
-		return poolKind{books: c, account: c.Account(), setIdleLimit: c.SetIdleLimit, close: nothing}, c.SetIdleLimit(d.idleLimit)
+		return poolKind{books: c, account: c.Account(), setIdleLimit: c.SetIdleLimit, largest: c.Largest, close: nothing}, c.SetIdleLimit(d.idleLimit)
 	case DirectPool:
 		p := pool.NewDirect(d.upstream(d.memAlloc, d.memFree))
 		return poolKind{books: p, account: p.Account(), setIdleLimit: func(int64) error { return nil }, close: nothing}, nil

@@ -45,13 +45,26 @@ func (b *bins[S]) best(n int64) *Block[S] {
 }
 
 // heap are free blocks that are pending on the same streams.
-type heap[S comparable] struct{ small, whole bins[S] }
+type heap[S comparable] struct {
+	small, whole bins[S]
+	bytes        int64 // of all
+}
 
 func (h *heap[S]) of(b *Block[S]) *bins[S] {
 	if b.whole {
 		return &h.whole
 	}
 	return &h.small
+}
+
+func (h *heap[S]) add(b *Block[S]) {
+	h.bytes += b.Size
+	h.of(b).add(b)
+}
+
+func (h *heap[S]) remove(b *Block[S]) {
+	h.bytes -= b.Size
+	h.of(b).remove(b)
 }
 
 // blocks is a copy of all, largest first, that may be used while blocks come and

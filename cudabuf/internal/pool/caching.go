@@ -38,7 +38,7 @@ type Caching[S comparable] struct {
 	mu      sync.Mutex // of all below; put never waits for it
 	free    map[S]*heap[S]
 	shared  heap[S] // pending on several streams
-	most    int64   // in use when something was taken from the driver
+	most    int64   // ever in use when something was taken from the driver
 	failure error   // the first of Upstream.Free
 }
 

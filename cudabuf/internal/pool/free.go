@@ -33,21 +33,21 @@ func (c *Caching[S]) insert(b *Block[S]) {
 		return x != nil && x.state.Load() == free && len(b.pending) < 2 && c.heapOf(x.pending) == h
 	}
 	if prev := b.prev; merges(prev) {
-		h.small.remove(prev)
+		h.remove(prev)
 		prev.swallow()
 		b = prev
 	}
 	if next := b.next; merges(next) {
-		h.small.remove(next)
+		h.remove(next)
 		b.swallow()
 	}
 	b.state.Store(free)
-	h.of(b).add(b)
+	h.add(b)
 }
 
 // remove makes a free block one that belongs to the caller.
 func (c *Caching[S]) remove(b *Block[S]) *Block[S] {
-	c.heapOf(b.pending).of(b).remove(b)
+	c.heapOf(b.pending).remove(b)
 	b.state.Store(returned)
 	return b
 }
@@ -87,4 +87,21 @@ func smaller[S comparable](a, b *Block[S]) *Block[S] {
 		return b
 	}
 	return a
+}
+
+// Largest is the size of the largest block that anybody could get at once
+// without more being taken from the driver.
+func (c *Caching[S]) Largest() int64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.collect(c.shards.all...)
+	c.settle()
+	var none S
+	var largest int64
+	if idle := c.free[none]; idle != nil {
+		for _, b := range idle.blocks() {
+			largest = max(largest, b.Size)
+		}
+	}
+	return largest
 }

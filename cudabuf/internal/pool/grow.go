@@ -1,9 +1,10 @@
 package pool
 
 // grow takes memory from the driver, and gives idle memory back for it where
-// what is held would grow beyond measure, or where there is no more.
+// what is held would grow beyond measure, or where there is no more. What streams
+// may still use is no less in use than what is lent.
 func (c *Caching[S]) grow(n int64, s S) (*Block[S], error) {
-	c.most = max(c.most, c.account.inUse.Load()+n)
+	c.most = max(c.most, c.account.inUse.Load()+c.pendingBytes()+n)
 	room := c.account.limit.Load()
 	if c.config.Slack >= 0 {
 		slack := max(int64(float64(c.most)*c.config.Slack), 64*c.config.Granule)

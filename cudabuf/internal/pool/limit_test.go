@@ -138,3 +138,16 @@ func TestFailuresToGiveMemoryBackAreReported(t *testing.T) {
 	g.failing = nil
 	assert.ErrorIs(t, c.Close(), assert.AnError, "also at the end")
 }
+
+func TestLargestIsWhatCanBeHadWithoutTheDriver(t *testing.T) {
+	c, g := caching(t, pool.Config{})
+	assert.Zero(t, c.Largest())
+	put(t, g, c, get(t, g, c, 512, 0))
+	assert.EqualValues(t, 4*granule, c.Largest())
+	b := get(t, g, c, 9*granule, 1)
+	g.use(b, 1)
+	put(t, g, c, b)
+	assert.EqualValues(t, 4*granule, c.Largest(), "a stream may still use it")
+	g.progress(1)
+	assert.EqualValues(t, 9*granule, c.Largest())
+}

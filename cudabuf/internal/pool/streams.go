@@ -21,6 +21,18 @@ func (c *Caching[S]) pendingStreams() []S {
 	return all
 }
 
+// pendingBytes are those of free blocks that some stream may still use.
+func (c *Caching[S]) pendingBytes() int64 {
+	var none S
+	sum := c.shared.bytes
+	for s, h := range c.free {
+		if s != none {
+			sum += h.bytes
+		}
+	}
+	return sum
+}
+
 // settle asks which streams are done, and tells whether one was.
 func (c *Caching[S]) settle() bool {
 	settled := false

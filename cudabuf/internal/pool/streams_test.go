@@ -170,6 +170,20 @@ func TestIdleMemoryGoesBackBeforeAStreamIsWaitedFor(t *testing.T) {
 	put(t, g, c, b)
 }
 
+func TestPendingMemoryCountsAsInUseWhereIdleMemoryGoesBack(t *testing.T) {
+	c, g := caching(t, pool.Config{Slack: 0.25})
+	g.capacity = 1 << 30
+	pending := get(t, g, c, 1000*granule, 1)
+	g.use(pending, 1)
+	put(t, g, c, pending)
+	put(t, g, c, get(t, g, c, 200*granule, 0))
+	put(t, g, c, get(t, g, c, 400*granule, 0))
+	assert.Zero(t, g.frees)
+	g.progress(1)
+	put(t, g, c, get(t, g, c, 600*granule, 0))
+	assert.NotZero(t, g.frees)
+}
+
 func TestAForgottenStreamIsDone(t *testing.T) {
 	c, g := caching(t, pool.Config{})
 	a, b := get(t, g, c, 3*granule, 1), get(t, g, c, 5*granule, 1)
