@@ -31,41 +31,49 @@ var _ driver.API = (*Driver)(nil)
 // itself.
 //
 //go:uintptrescapes
-func (d *Driver) call(s symbol, args ...uintptr) error {
-	r := d.result(s, args...)
+func (d *Driver) call(s symbol, args ...uintptr) error { return d.plain(s, args...) }
+
+// plain is call without the directive, which would put args on the heap: it
+// allocates nothing. No argument is a pointer into Go's memory.
+func (d *Driver) plain(s symbol, args ...uintptr) error {
+	return d.check(s, d.result(s, nil, args...))
+}
+
+// check makes an error of a result.
+func (d *Driver) check(s symbol, r driver.Result) error {
 	if r == driver.NotSupported && d.entry[s] == 0 {
-		return d.lacks(s)
+		return &driver.Error{Call: symbols[s].call, Code: r, Detail: d.path + " does not have it"}
 	}
 	return driver.Check(symbols[s].call, r)
 }
 
-func (d *Driver) lacks(s symbol) error {
-	return &driver.Error{Call: symbols[s].call, Code: driver.NotSupported, Detail: d.path + " does not have it"}
+// block holds the arguments of a call while it runs, and memory that one of them
+// points to: it is on the heap then, where Go moves nothing, and alive.
+type block struct {
+	words [14]uintptr
+	host  *byte
 }
 
-// result is call for those that look at the code themselves.
-//
-//go:uintptrescapes
-func (d *Driver) result(s symbol, args ...uintptr) driver.Result {
+var blocks = sync.Pool{New: func() any { return new(block) }}
+
+// result is plain for those that look at the code themselves, or that pass the
+// address of host memory.
+func (d *Driver) result(s symbol, host []byte, args ...uintptr) driver.Result {
 	if d.entry[s] == 0 {
 		return driver.NotSupported
 	}
+	b := blocks.Get().(*block)
+	b.host = unsafe.SliceData(host)
+	n := copy(b.words[:], args)
 	// A CUresult is 32 bits; the upper half of the register is undefined.
-	return driver.Result(int32(invoke(d.entry[s], args...)))
+	r := driver.Result(int32(invoke(d.entry[s], b.words[:n]...)))
+	b.host = nil
+	blocks.Put(b)
+	return r
 }
 
-// blocks hold the arguments of plain.
-var blocks = sync.Pool{New: func() any { return new([12]uintptr) }}
-
-// plain is call for the calls that are made often: it allocates nothing. Its
-// pointers are to memory that is not on a stack and that the caller keeps alive.
-func (d *Driver) plain(s symbol, args ...uintptr) error {
-	block := blocks.Get().(*[12]uintptr)
-	n := copy(block[:], args)
-	err := d.call(s, block[:n]...)
-	blocks.Put(block)
-	return err
-}
+// at is where host memory begins, for result.
+func at(host []byte) uintptr { return uintptr(unsafe.Pointer(unsafe.SliceData(host))) }
 
 // done makes an answer of a query's result.
 func done(call string, r driver.Result) (bool, error) {

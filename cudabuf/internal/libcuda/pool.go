@@ -15,7 +15,7 @@ func (d *Driver) MemAllocAsync(n int64, s driver.Stream) (uintptr, error) {
 }
 
 func (d *Driver) MemFreeAsync(address uintptr, s driver.Stream) error {
-	return d.call(cuMemFreeAsync, address, uintptr(s))
+	return d.plain(cuMemFreeAsync, address, uintptr(s))
 }
 
 func (d *Driver) DeviceGetDefaultMemPool(dev driver.Device) (driver.MemPool, error) {
