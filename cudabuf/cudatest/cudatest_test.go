@@ -50,7 +50,7 @@ func TestNewDeviceFailsATestThatLeaks(t *testing.T) {
 		}, "512 bytes of device memory, 0 bytes of pinned memory"},
 		"pinned memory": {func(t *testing.T, dev *cudabuf.Device) {
 			dev.HostAllocator().Allocate(10)
-		}, "0 bytes of device memory, 4096 bytes of pinned memory"},
+		}, "0 bytes of device memory, 512 bytes of pinned memory"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := &recorder{TB: t}
@@ -78,7 +78,7 @@ func ExampleConfig_fail() {
 	gpu, _ := driver.Device(0)
 	_, err := gpu.Alloc(100)
 	fmt.Println(err)
-	// Output: allocating 100 bytes: cuda:0: cuMemAlloc: CUDA_ERROR_OUT_OF_MEMORY (2): out of memory (injected at call 2)
+	// Output: cuda:0: allocating 100 bytes: 512 bytes wanted, 0 in use, 0 held: cuda:0: cuMemAlloc: CUDA_ERROR_OUT_OF_MEMORY (2): out of memory (injected at call 3)
 }
 
 func TestForEachDeviceRunsOnTheSoftDevice(t *testing.T) {

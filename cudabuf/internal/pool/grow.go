@@ -12,22 +12,28 @@ func (c *Caching[S]) grow(n int64, s S) (*Block[S], error) {
 	}
 	_ = c.release(room - c.sizes(n)[0]) // kept in failure
 	b, err := c.take(n)
-	if !outOfMemory(err) {
-		return b, err
+	if outOfMemory(err) && c.releaseAll() {
+		b, err = c.take(n)
 	}
+	if outOfMemory(err) && c.pendingBytes() > 0 {
+		if failure := c.wait(); failure != nil {
+			return nil, failure
+		}
+		if b := c.find(n, s); b != nil {
+			return b, nil
+		}
+		c.releaseAll()
+		b, err = c.take(n)
+	}
+	return b, err
+}
+
+// releaseAll gives all whole idle allocations back, and tells whether there were
+// any.
+func (c *Caching[S]) releaseAll() bool {
+	held := c.account.held.Load()
 	_ = c.release(0)
-	b, err = c.take(n)
-	if !outOfMemory(err) {
-		return b, err
-	}
-	if failure := c.wait(); failure != nil {
-		return nil, failure
-	}
-	if b := c.find(n, s); b != nil {
-		return b, nil
-	}
-	_ = c.release(0)
-	return c.take(n)
+	return c.account.held.Load() < held
 }
 
 // sizes are what to ask the driver for, the best first.
