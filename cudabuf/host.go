@@ -48,7 +48,8 @@ type HostOptions struct {
 
 // NewHostBuffer returns n bytes of pinned memory with undefined contents, pinned
 // for every GPU (cuMemHostAlloc with CU_MEMHOSTALLOC_PORTABLE). Without room for
-// them the error is arrowbuf.ErrOutOfMemory.
+// them, when all memory that is kept has gone back, the error is
+// arrowbuf.ErrOutOfMemory.
 func (d *Device) NewHostBuffer(n int64, o HostOptions) (*HostBuffer, error) {
 	if n < 0 {
 		return nil, fmt.Errorf("%v: pinning %d bytes: %w", d, n, arrowbuf.ErrOutOfRange)
@@ -70,10 +71,9 @@ func (d *Device) NewHostBuffer(n int64, o HostOptions) (*HostBuffer, error) {
 	if o.Mapped {
 		flags |= driver.HostAllocDeviceMap
 	}
-	var address uintptr
-	err := d.do(func() (err error) { address, err = d.api.MemHostAlloc(n, flags); return err })
+	address, err := d.lockHost(n, flags)
 	if err != nil {
-		return nil, fmt.Errorf("pinning %d bytes: %w", n, err)
+		return nil, err
 	}
 	return d.newHostBuffer(hostSlice(address, n), d.locked.begin(n, func() error { return d.hostFree(address) })), nil
 }
@@ -109,7 +109,7 @@ func (d *Device) RegisterHost(b []byte, o RegisterOptions) (*HostBuffer, error) 
 	if o.ReadOnly {
 		flags |= driver.HostRegisterReadOnly
 	}
-	if err := d.do(func() error { return d.api.MemHostRegister(b, flags) }); err != nil {
+	if err := d.withRoom(func() error { return d.api.MemHostRegister(b, flags) }); err != nil {
 		return nil, fmt.Errorf("page-locking %d bytes: %w", n, err)
 	}
 	h := d.newHostBuffer(b[:n:n], d.locked.begin(n, func() error {
@@ -118,6 +118,15 @@ func (d *Device) RegisterHost(b []byte, o RegisterOptions) (*HostBuffer, error) 
 	}))
 	h.readOnly = o.ReadOnly
 	return h, nil
+}
+
+// lockHost takes memory that hostFree gives back.
+func (d *Device) lockHost(n int64, flags uint32) (address uintptr, err error) {
+	err = d.withRoom(func() (err error) { address, err = d.api.MemHostAlloc(n, flags); return err })
+	if err != nil {
+		return 0, fmt.Errorf("pinning %d bytes: %w", n, err)
+	}
+	return address, nil
 }
 
 // newHostBuffer takes over pinned memory. giveBack gets the queues that may

@@ -424,15 +424,30 @@ func TestAsyncCopiesOfOtherDevicesAreRefused(t *testing.T) {
 }
 
 func TestFailuresToPinAreErrors(t *testing.T) {
-	dev, fail := failing(t)
-	for _, o := range []cudabuf.HostOptions{{Mapped: true}, {WriteCombined: true}} {
-		fail("cuMemHostAlloc", 2)
-		_, err := dev.NewHostBuffer(1<<20, o)
+	full := device(t, cudatest.Start(t, cudatest.Config{Fail: func(call string, _ int) cudabuf.Result {
+		if call == "cuMemHostAlloc" {
+			return 2
+		}
+		return 0
+	}}), 0)
+	for _, o := range []cudabuf.HostOptions{{}, {Mapped: true}, {WriteCombined: true}} {
+		_, err := full.NewHostBuffer(1<<20, o)
 		assert.ErrorIs(t, err, arrowbuf.ErrOutOfMemory)
 		assert.ErrorContains(t, err, "pinning 1048576 bytes")
 	}
+	_, err := newBuffer(t, full, 2<<20).CopyFromHost(make([]byte, 2<<20), 0)
+	assert.ErrorIs(t, err, arrowbuf.ErrOutOfMemory)
+	assert.ErrorContains(t, err, "for copies of ordinary memory: pinning")
+
+	dev, fail := failing(t)
+	dev.HostAllocator().Free(dev.HostAllocator().Allocate(1 << 20))
+	fail("cuMemHostAlloc", 2)
+	h, err := dev.NewHostBuffer(1<<20, cudabuf.HostOptions{Mapped: true})
+	require.NoError(t, err, "what is kept goes back first")
+	h.Release()
+	assert.Zero(t, dev.HostAllocator().(*cudabuf.PinnedAllocator).Stats())
 	fail("cuMemHostRegister", 712)
-	_, err := dev.RegisterHost(make([]byte, 10), cudabuf.RegisterOptions{})
+	_, err = dev.RegisterHost(make([]byte, 10), cudabuf.RegisterOptions{})
 	assert.ErrorContains(t, err, "page-locking 10 bytes: cuda:0: cuMemHostRegister: CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED")
 }
 

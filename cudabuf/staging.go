@@ -56,7 +56,7 @@ func (r *staging) open(n int) error {
 		p, err := r.newPiece()
 		if err != nil {
 			r.users.RUnlock()
-			return fmt.Errorf("page-locking memory for copies of ordinary memory: %w", err)
+			return fmt.Errorf("for copies of ordinary memory: %w", err)
 		}
 		r.made++
 		r.idle <- p
@@ -72,7 +72,7 @@ func (r *staging) newPiece() (*stagingPiece, error) {
 	if err != nil {
 		return nil, err
 	}
-	address, err := r.dev.hostAlloc(r.piece)
+	address, err := r.dev.lockHost(r.piece, driver.HostAllocPortable)
 	if err != nil {
 		return nil, errors.Join(err, r.dev.do(func() error { return r.dev.api.EventDestroy(p.event) }))
 	}
