@@ -174,7 +174,9 @@ func TestReleasedMemoryGoesToTheNextUserWithoutTheHostWaiting(t *testing.T) {
 		t.Run("but not without a stream", func(t *testing.T) {
 			p := newPool(t, dev, cudabuf.PoolOptions{})
 			s := stream(t, dev)
+			idle := alloc(t, p, n, nil) // taking memory from the driver may wait for streams
 			a := alloc(t, p, n, s)
+			idle.Release()
 			carryOn := busy(t, s)
 			fillOn(t, a, 1, s)
 			address := a.Address()
