@@ -41,6 +41,7 @@ func (m *machine) memPools() {
 	assert.GreaterOrEqual(m, must[uint64](m)(m.api.MemPoolGetAttribute(pool, driver.PoolUsedCurrent)), uint64(1<<20))
 	_, err := m.api.IpcGetMemHandle(p)
 	m.fails(driver.InvalidValue, err, "memory of a pool has no handle of its own")
+	assert.Zero(m, must[uint64](m)(m.api.PointerGetAttribute(driver.PointerIsLegacyIPC, p)), "which its attribute says")
 	require.NoError(m, m.api.MemFreeAsync(p, s))
 	require.NoError(m, m.api.StreamSynchronize(s))
 	assert.Zero(m, must[uint64](m)(m.api.MemPoolGetAttribute(pool, driver.PoolUsedCurrent)))
