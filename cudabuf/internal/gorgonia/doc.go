@@ -2,16 +2,25 @@
 // that already live in Gorgonia's contexts. It is built with the tag gorgonia
 // and needs cgo, cuda.h and, to link, libcuda: CONTRIBUTING.md says how.
 //
-// Calls that gorgonia.org/cu v0.9.6 has go through it. What it lacks (pinned
-// memory, IPC, allocation on streams, memory pools, virtual memory, host
-// functions, capture) is called beside it by package libcuda, through cgo as
-// well. So are three calls that it has:
+// Calls that gorgonia.org/cu v0.9.6 has go through it. What it lacks (IPC,
+// allocation of pinned memory and on streams, memory pools, virtual memory, host
+// functions, capture and launch of graphs) is called beside it by package
+// libcuda, through cgo as well. So are calls that it has, but not as they are
+// needed:
 //
-//	cuDeviceGetUuid   it knows the first form, by which parts of a GPU (MIG)
-//	                  cannot be told apart
-//	cuModuleLoadData  it takes an image as a string that ends in a zero, and
-//	                  returns no log of the compiler
-//	cuLaunchKernel    it allocates and frees C memory twice a launch
+//	cuDriverGetVersion     it drops the code of a failure
+//	cuDeviceGetUuid        by the first form, which cannot tell parts of a GPU
+//	                       (MIG) apart, in a build with cuda.h of CUDA 12
+//	cuPointerGetAttribute  it has the driver write the answer to address 0
+//	cuMemFreeHost          it takes an unsafe.Pointer, which an address that is
+//	                       kept as a number cannot become
+//	cuModuleLoadData       it copies the image twice, and hides the buffer of the
+//	                       compiler's log from the garbage collector
+//	cuLaunchKernel         it allocates C memory twice a launch, and reads eight
+//	                       bytes of every argument
+//
+// Flags of contexts, streams and events are a byte to it: higher bits, of which
+// the driver knows none, are dropped where it would refuse them.
 //
 // Importing gorgonia.org/cu calls cuInit at start, and ends the program where
 // there is no GPU: what is built with this tag runs with a GPU only.
