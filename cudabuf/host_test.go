@@ -2,6 +2,7 @@ package cudabuf_test
 
 import (
 	"bytes"
+	"errors"
 	"io"
 	"os"
 	"path/filepath"
@@ -48,8 +49,13 @@ func forEachHostBuffer(t *testing.T, test func(t *testing.T, dev *cudabuf.Device
 					return h
 				})
 				assert.Zero(t, dev.HostAllocator().(*cudabuf.PinnedAllocator).Stats().InUse)
+				_, hosted := dev.HostRanges()
+				assert.Zero(t, hosted)
 			})
 		}
+		require.NoError(t, dev.Trim())
+		pinned, _ := dev.HostRanges()
+		assert.Zero(t, pinned)
 	})
 }
 
@@ -341,7 +347,7 @@ func TestKernelsReachMappedMemory(t *testing.T) {
 func TestStreamsWaitForEachOtherAtHostBuffers(t *testing.T) {
 	dev, calls := recorded(t)
 	a, b, h := newBuffer(t, dev, 64), newBuffer(t, dev, 64), pinnedBuffer(t, dev, 64)
-	s, u := stream(t, dev), stream(t, dev)
+	s, u, k := stream(t, dev), stream(t, dev), kernel(t, dev, "add_int32")
 	steps := []struct {
 		name string
 		do   func() (int64, error)
@@ -354,6 +360,10 @@ func TestStreamsWaitForEachOtherAtHostBuffers(t *testing.T) {
 		{"a write to its bytes", func() (int64, error) { return a.CopyToHostAsync(h.HostBytes()[:3], 0, s) }, "record wait d2h"},
 		{"no stream", func() (int64, error) { return b.CopyFromDevice(h, 0) }, "record wait record wait h2d synchronize"},
 		{"the program", func() (int64, error) { return h.CopyFromHost([]byte{1}, 0) }, "synchronize"},
+		{"a kernel", func() (int64, error) {
+			return 0, k.LaunchAsync(s, cudabuf.Dim3{X: 1}, cudabuf.Dim3{X: 32}, 0, h, int64(1), int32(1))
+		}, ""},
+		{"a read of another stream than the kernel's", func() (int64, error) { return b.CopyFromDeviceAsync(h, 0, u) }, "record wait h2d"},
 	}
 	calls()
 	for _, step := range steps {
@@ -406,6 +416,60 @@ func TestWaitIsForWhatTheProgramReadsItself(t *testing.T) {
 		require.NoError(t, h.Wait())
 		assertBytes(t, bytes.Repeat([]byte{9}, 1000), h.HostBytes())
 	})
+}
+
+func TestRegisteredMemoryIsTheProgramsAgainAfterItsRelease(t *testing.T) {
+	cudatest.ForEachDevice(t, func(t *testing.T, dev *cudabuf.Device) {
+		const size = 1 << 20
+		b, s, data := newBuffer(t, dev, size), stream(t, dev), pattern(size)
+		h, err := dev.RegisterHost(data, cudabuf.RegisterOptions{})
+		require.NoError(t, err)
+		open := gate(t, s)
+		_, err = b.CopyFromDeviceAsync(h, 0, s)
+		require.NoError(t, err)
+		go open()
+		h.Release()
+		clear(data)
+		assertBytes(t, pattern(size), download(t, b))
+	})
+}
+
+func TestWhateverReadsAHostBufferWaitsForWhatWritesIt(t *testing.T) {
+	dev, other := cudatest.NewDevice(t), cudatest.NewDevice(t)
+	const size = 1000
+	nines := bytes.Repeat([]byte{9}, size)
+	src, same := upload(t, dev, nines), upload(t, dev.Host(), nines)
+	defer src.Release()
+	defer same.Release()
+	there := newBuffer(t, other, size)
+	s := stream(t, dev)
+	equal := func(a, b arrowbuf.Buffer) error {
+		equal, err := a.Equal(b)
+		if err == nil && !equal {
+			err = errors.New("not equal")
+		}
+		return err
+	}
+	for name, read := range map[string]func(h *cudabuf.HostBuffer) error{
+		"CopyToHost":          func(h *cudabuf.HostBuffer) error { assert.Equal(t, nines, download(t, h)); return nil },
+		"Equal":               func(h *cudabuf.HostBuffer) error { return equal(h, same) },
+		"Equal to it":         func(h *cudabuf.HostBuffer) error { return equal(same, h) },
+		"Equal on the device": func(h *cudabuf.HostBuffer) error { return equal(src, h) },
+		"another driver's copy": func(h *cudabuf.HostBuffer) error {
+			_, err := there.CopyFromDevice(h, 0)
+			return errors.Join(err, equal(there, src))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := pinnedBuffer(t, dev, size)
+			clear(h.HostBytes())
+			open := gate(t, s)
+			_, err := h.CopyFromDeviceAsync(src.(*cudabuf.Buffer), 0, s)
+			require.NoError(t, err)
+			go open()
+			assert.NoError(t, read(h))
+		})
+	}
 }
 
 func TestAsyncCopiesOfOtherDevicesAreRefused(t *testing.T) {

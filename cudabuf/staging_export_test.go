@@ -11,6 +11,12 @@ func (d *Device) SetStaging(threshold, least, piece int64, workers int) error {
 	return err
 }
 
+// HostRanges is how many ranges of pinned memory the device's driver knows, of
+// allocators and of HostBuffers.
+func (d *Device) HostRanges() (pinned, hosted int) {
+	return len(d.driver.pinned.ranges), len(d.driver.hosted.ranges)
+}
+
 // PinElsewhere takes pinned memory of the driver as another library would.
 func (d *Device) PinElsewhere(n int64) (memory []byte, free func(), err error) {
 	address, err := d.lockHost(n, driver.HostAllocPortable)

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -103,6 +104,12 @@ func TestOnlyMuchOrdinaryMemoryGoesThroughPieces(t *testing.T) {
 			t.Cleanup(h.Release)
 			return registered[1 : size-1]
 		}, 1},
+		"registered in part": {func(t *testing.T, dev *cudabuf.Device) []byte {
+			h, err := dev.RegisterHost(registered[:size/2], cudabuf.RegisterOptions{})
+			require.NoError(t, err)
+			t.Cleanup(h.Release)
+			return registered
+		}, size / 8192},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dev, calls := tally(t)
@@ -189,6 +196,17 @@ func TestLargeCopiesWaitForOtherStreams(t *testing.T) {
 	})
 }
 
+func TestDoneLargeCopyIsNotWaitedFor(t *testing.T) {
+	dev, calls := recorded(t)
+	manyParts(t, dev)
+	b, s := newBuffer(t, dev, 100_000), stream(t, dev)
+	_, err := b.CopyFromHost(make([]byte, 100_000), 0)
+	require.NoError(t, err)
+	calls()
+	require.NoError(t, b.FillAsync(1, s))
+	assert.Equal(t, "fill", calls())
+}
+
 func TestCopyBehindABlockedStreamHoldsUpNoOther(t *testing.T) {
 	cudatest.ForEachDevice(t, func(t *testing.T, dev *cudabuf.Device) {
 		manyParts(t, dev)
@@ -225,7 +243,7 @@ func TestFailedLargeCopyLeavesNothingUnderWay(t *testing.T) {
 				t.Run(fmt.Sprintf("%s %d of %d", call, nth, code), func(t *testing.T) {
 					var mu sync.Mutex
 					left := 0
-					dev := device(t, cudatest.Start(t, cudatest.Config{Fail: func(name string, _ int) cudabuf.Result {
+					dev := device(t, cudatest.Start(t, cudatest.Config{CopyLatency: 100 * time.Microsecond, Fail: func(name string, _ int) cudabuf.Result {
 						mu.Lock()
 						defer mu.Unlock()
 						if name != call || left == 0 {
@@ -298,6 +316,23 @@ func TestTrimGivesThePiecesBack(t *testing.T) {
 	assert.Equal(t, taken, calls("cuMemFreeHost"))
 	assertBytes(t, data, download(t, b))
 	assert.Equal(t, taken, calls("cuMemHostAlloc"))
+}
+
+func TestTrimLeavesThePiecesOfACopyUnderWay(t *testing.T) {
+	var dev *cudabuf.Device
+	trimmed := make(chan error)
+	dev = device(t, cudatest.Start(t, cudatest.Config{Fail: func(call string, n int) cudabuf.Result {
+		if call == "cuMemcpyHtoDAsync" && n == 5 {
+			go func() { trimmed <- dev.Trim() }()
+			assert.NoError(t, <-trimmed)
+		}
+		return 0
+	}}), 0)
+	manyParts(t, dev)
+	data := pattern(100_000)
+	b := upload(t, dev, data)
+	defer b.Release()
+	assertBytes(t, data, download(t, b))
 }
 
 func TestTrimWhileCopiesAreUnderWay(t *testing.T) {

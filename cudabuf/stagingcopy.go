@@ -23,10 +23,15 @@ func (d *Device) isPinned(host []byte) bool {
 	if _, ok := d.driver.hosted.find(host); ok {
 		return true
 	}
-	// Another library's: ordinary memory is what CUDA has no attributes of.
+	// Another library's: ordinary memory is what CUDA has no attributes of. One
+	// end may lie in it, and what is pinned there goes through pieces as well.
 	err := d.do(func() error {
-		_, err := d.api.PointerGetAttribute(driver.PointerMemoryType, addressOf(host))
-		return err
+		for _, end := range []uintptr{addressOf(host), addressOf(host[len(host)-1:])} {
+			if _, err := d.api.PointerGetAttribute(driver.PointerMemoryType, end); err != nil {
+				return err
+			}
+		}
+		return nil
 	})
 	return err == nil
 }
