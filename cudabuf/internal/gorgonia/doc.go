@@ -1,6 +1,13 @@
 // Package gorgonia is the CUDA driver by way of gorgonia.org/cu, for programs
 // that already live in Gorgonia's contexts. It is built with the tag gorgonia
-// and needs cgo, cuda.h and, to link, libcuda: CONTRIBUTING.md says how.
+// and needs cgo, cuda.h of CUDA 12 or 13 and, to link, libcuda:
+//
+//	quiver=$(go list -m -f '{{.Dir}}' github.com/quiver-gpu/quiver)
+//	export CGO_ENABLED=1 CGO_CFLAGS="-O2 -I$quiver/cudabuf/internal/gorgonia/include -I/usr/local/cuda/include"
+//	go build -tags gorgonia ./...
+//
+// The first folder, in front of that of cuda.h, holds the few declarations that
+// gorgonia.org/cu needs as they were in CUDA 12.
 //
 // Calls that gorgonia.org/cu v0.9.6 has go through it. What it lacks (IPC,
 // allocation of pinned memory and on streams, memory pools, virtual memory, host

@@ -3,7 +3,7 @@
  *
  * CUDA 13 gives five functions other parameters. libcuda still exports the
  * earlier forms under their own names; here their names lead to those again.
- * Put this folder first on the include path: see CONTRIBUTING.md.
+ * This folder goes first on the include path: see doc.go of the package.
  */
 #ifndef QUIVER_CUDA_H
 #define QUIVER_CUDA_H
