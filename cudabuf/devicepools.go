@@ -21,7 +21,7 @@ type pools struct {
 
 // open makes the device's own pool.
 func (x *pools) open(d *Device) (err error) {
-	if x.own, err = d.NewPool(PoolOptions{}); err == nil {
+	if x.own, err = d.NewPool(PoolOptions{Stacks: d.driver.stacks}); err == nil {
 		x.use.Store(x.own)
 	}
 	return err

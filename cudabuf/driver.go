@@ -16,6 +16,7 @@ type Driver struct {
 	api     driver.API
 	version int
 	count   int
+	stacks  bool       // PoolOptions.Stacks of the devices' own pools
 	pinned  hostRanges // memory of PinnedAllocators
 	hosted  hostRanges // memory of HostBuffers
 
@@ -37,13 +38,14 @@ func Open() (*Driver, error) {
 	if err != nil {
 		return nil, fmt.Errorf("opening CUDA: %w", err)
 	}
-	return New(api)
+	return New(api, false)
 }
 
 // New makes a Driver of one of this module's drivers. Programs use Open, and
-// tests cudatest.New.
-func New(api driver.API) (*Driver, error) {
-	d := &Driver{api: api, devices: map[int]*Device{}}
+// tests cudatest.New. With stacks, the pools that devices have of their own
+// remember who allocates, and Close says so of what is in use.
+func New(api driver.API, stacks bool) (*Driver, error) {
+	d := &Driver{api: api, stacks: stacks, devices: map[int]*Device{}}
 	err := api.Init()
 	if err == nil {
 		d.version, err = api.DriverGetVersion()

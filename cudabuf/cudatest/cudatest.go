@@ -17,13 +17,22 @@ type Config struct {
 	// spends what is in use. Allocations count in multiples of 512 bytes,
 	// after cudabuf has rounded them up to their size class.
 	MemoryBytes int64
+	// ComputeCapability is the architecture's version, major and minor, {9, 0}
+	// where both are 0. Twins run on every one.
+	ComputeCapability [2]int
+	// PeerAccess tells whether device dev reaches the memory of device peer,
+	// for peer access and for what is shared. Where it is nil all devices reach
+	// each other. Copies work all the same, as on GPUs, which then go by way
+	// of the host.
+	PeerAccess func(dev, peer int) bool
 	// CopyLatency is how long a copy waits on its stream before it runs.
 	CopyLatency time.Duration
 	// Fail, where it is not nil, is asked at each driver call, with the
 	// function's name without a version ("cuMemAlloc") and how many times it
 	// has been called, from 1. The call fails with what it returns unless
-	// that is 0. A result that loses the device in CUDA, such as 719, loses
-	// it here. It is called from many goroutines.
+	// that is 0. A result that loses the device in CUDA, such as LaunchFailed,
+	// loses it here. It is called from many goroutines. FailNth and its like
+	// make such functions.
 	Fail func(call string, n int) cudabuf.Result
 }
 
@@ -40,7 +49,7 @@ func New(c Config) *cudabuf.Driver {
 	if err != nil {
 		panic(fmt.Errorf("cudatest: %w", err))
 	}
-	d, err := cudabuf.New(api)
+	d, err := cudabuf.New(api, true)
 	if err != nil {
 		panic(fmt.Errorf("cudatest: %w", err))
 	}
@@ -55,7 +64,8 @@ func NewDevice(t testing.TB) *cudabuf.Device {
 }
 
 // Start makes a machine that is closed, and checked for leaks, when the test
-// ends. cudabuf.Driver.Close says what a leak is.
+// ends. cudabuf.Driver.Close says what a leak is; here it also says of each
+// buffer of a device's own pool how large it is and who allocated it.
 func Start(t testing.TB, c Config) *cudabuf.Driver {
 	t.Helper()
 	d := New(c)

@@ -65,20 +65,28 @@ func TestNewDeviceFailsATestThatLeaks(t *testing.T) {
 	}
 }
 
-func ExampleConfig_fail() {
-	driver := cudatest.New(cudatest.Config{
-		Fail: func(call string, n int) cudabuf.Result {
-			if call == "cuMemAlloc" {
-				return 2 // CUDA_ERROR_OUT_OF_MEMORY
-			}
-			return 0
-		},
-	})
-	defer func() { _ = driver.Close() }()
-	gpu, _ := driver.Device(0)
-	_, err := gpu.Alloc(100)
-	fmt.Println(err)
-	// Output: cuda:0: allocating 100 bytes: 512 bytes wanted, 0 in use, 0 held: cuda:0: cuMemAlloc: CUDA_ERROR_OUT_OF_MEMORY (2): out of memory (injected at call 3)
+func TestTheReportOfALeakSaysWhoAllocated(t *testing.T) {
+	r := &recorder{TB: t}
+	dev := cudatest.NewDevice(r)
+	kept, err := dev.NewBuffer(1000)
+	require.NoError(t, err)
+	released, err := dev.NewBuffer(2000)
+	require.NoError(t, err)
+	released.Release()
+	r.end()
+	require.Len(t, r.failures, 1)
+	assert.Contains(t, r.failures[0], fmt.Sprintf("1000 bytes at %#x", kept.Address()))
+	assert.Contains(t, r.failures[0], "cudatest_test.TestTheReportOfALeakSaysWhoAllocated")
+	assert.NotContains(t, r.failures[0], "2000 bytes")
+}
+
+func TestConfigSaysWhatDevicesAre(t *testing.T) {
+	for _, tt := range []struct{ set, want [2]int }{{[2]int{}, [2]int{9, 0}}, {[2]int{8, 6}, [2]int{8, 6}}, {[2]int{10, 0}, [2]int{10, 0}}} {
+		dev, err := cudatest.Start(t, cudatest.Config{ComputeCapability: tt.set}).Device(0)
+		require.NoError(t, err)
+		major, minor := dev.ComputeCapability()
+		assert.Equal(t, tt.want, [2]int{major, minor})
+	}
 }
 
 func TestForEachDeviceRunsOnTheSoftDevice(t *testing.T) {

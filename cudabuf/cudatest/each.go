@@ -24,7 +24,12 @@ func ForEachDevice(t *testing.T, test func(t *testing.T, dev *cudabuf.Device)) {
 // with too few GPUs skips "cuda".
 func ForEachDriver(t *testing.T, devices int, test func(t *testing.T, d *cudabuf.Driver)) {
 	t.Helper()
-	t.Run("soft", func(t *testing.T) { test(t, Start(t, Config{Devices: devices})) })
+	t.Run("soft", func(t *testing.T) {
+		err := CatchTouch(func() { test(t, Start(t, Config{Devices: devices})) })
+		if err != nil {
+			t.Error(err)
+		}
+	})
 	if !OnGPU() {
 		return
 	}

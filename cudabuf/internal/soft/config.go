@@ -15,8 +15,10 @@ import (
 
 // Config says what machine to play. Package cudatest documents the fields.
 type Config struct {
-	Devices     int
-	MemoryBytes int64
-	CopyLatency time.Duration
-	Fail        func(call string, n int) driver.Result
+	Devices           int
+	MemoryBytes       int64
+	ComputeCapability [2]int
+	PeerAccess        func(dev, peer int) bool
+	CopyLatency       time.Duration
+	Fail              func(call string, n int) driver.Result
 }

@@ -130,3 +130,12 @@ func TestDevicesDescribeThemselves(t *testing.T) {
 	_, err = d.DeviceGetPCIBusID(2)
 	code(t, driver.InvalidDevice, err)
 }
+
+func TestConfigSaysWhoReachesWhom(t *testing.T) {
+	d, contexts := machine(t, Config{Devices: 2, PeerAccess: func(dev, peer int) bool { return dev == 1 && peer == 0 }})
+	assert.False(t, must[bool](t)(d.DeviceCanAccessPeer(0, 1)))
+	assert.True(t, must[bool](t)(d.DeviceCanAccessPeer(1, 0)))
+	code(t, peerUnsupported, d.CtxEnablePeerAccess(contexts[1]))
+	require.NoError(t, d.CtxSetCurrent(contexts[1]))
+	require.NoError(t, d.CtxEnablePeerAccess(contexts[0]))
+}

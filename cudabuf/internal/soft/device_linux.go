@@ -75,6 +75,14 @@ func (d *Driver) DeviceGetAttribute(a driver.Attribute, h driver.Device) (int, e
 	if _, err := d.query(call, h); err != nil {
 		return 0, err
 	}
+	if v := d.config.ComputeCapability; v != [2]int{} {
+		switch a {
+		case driver.ComputeCapabilityMajor:
+			return v[0], nil
+		case driver.ComputeCapabilityMinor:
+			return v[1], nil
+		}
+	}
 	v, ok := attributes[a]
 	if !ok {
 		return 0, &driver.Error{Call: call, Code: driver.InvalidValue, Detail: fmt.Sprintf("the soft driver has no attribute %d", a)}

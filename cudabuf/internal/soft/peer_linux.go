@@ -45,4 +45,6 @@ func (d *Driver) link(dev *device) {
 }
 
 // reaches tells whether the hardware lets a device reach another's memory.
-func (d *Driver) reaches(dev, peer *device) bool { return dev != peer }
+func (d *Driver) reaches(dev, peer *device) bool {
+	return dev != peer && (d.config.PeerAccess == nil || d.config.PeerAccess(dev.ordinal, peer.ordinal))
+}

@@ -1,0 +1,46 @@
+package cudatest
+
+import "github.com/quiver-gpu/quiver/cudabuf"
+
+// Results for faults. All but OutOfMemory lose the device.
+const (
+	OutOfMemory    cudabuf.Result = 2   // CUDA_ERROR_OUT_OF_MEMORY
+	ECCError       cudabuf.Result = 214 // CUDA_ERROR_ECC_UNCORRECTABLE
+	IllegalAddress cudabuf.Result = 700 // CUDA_ERROR_ILLEGAL_ADDRESS
+	LaunchFailed   cudabuf.Result = 719 // CUDA_ERROR_LAUNCH_FAILED
+)
+
+// FailNth is a Config.Fail: the n-th call of a function fails, counted from 1
+// over the life of the machine.
+func FailNth(call string, n int, r cudabuf.Result) func(string, int) cudabuf.Result {
+	return func(c string, i int) cudabuf.Result {
+		if c == call && i == n {
+			return r
+		}
+		return 0
+	}
+}
+
+// FailFrom is a Config.Fail: the n-th call of a function fails, and every one
+// after it.
+func FailFrom(call string, n int, r cudabuf.Result) func(string, int) cudabuf.Result {
+	return func(c string, i int) cudabuf.Result {
+		if c == call && i >= n {
+			return r
+		}
+		return 0
+	}
+}
+
+// Faults puts several functions for Config.Fail together. A call fails with what
+// the first of them says that says anything.
+func Faults(all ...func(call string, n int) cudabuf.Result) func(string, int) cudabuf.Result {
+	return func(call string, n int) cudabuf.Result {
+		for _, fail := range all {
+			if r := fail(call, n); r != 0 {
+				return r
+			}
+		}
+		return 0
+	}
+}

@@ -1,0 +1,58 @@
+package cudatest_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/quiver-gpu/quiver/arrowbuf"
+	"github.com/quiver-gpu/quiver/cudabuf"
+	"github.com/quiver-gpu/quiver/cudabuf/cudatest"
+)
+
+func TestFaultsHitTheCallsThatTheyName(t *testing.T) {
+	nth, from := cudatest.FailNth("cuMemAlloc", 2, cudatest.OutOfMemory), cudatest.FailFrom("cuMemAlloc", 2, cudatest.ECCError)
+	for name, tt := range map[string]struct {
+		fail func(string, int) cudabuf.Result
+		want [4]cudabuf.Result // of the first three calls, and of another function's second
+	}{
+		"nth":       {nth, [4]cudabuf.Result{0, 2, 0, 0}},
+		"from":      {from, [4]cudabuf.Result{0, 214, 214, 0}},
+		"both":      {cudatest.Faults(nth, from), [4]cudabuf.Result{0, 2, 214, 0}},
+		"the other": {cudatest.Faults(cudatest.FailNth("cuMemFree", 2, cudatest.LaunchFailed), nth), [4]cudabuf.Result{0, 2, 0, 719}},
+		"none":      {cudatest.Faults(), [4]cudabuf.Result{}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := [4]cudabuf.Result{3: tt.fail("cuMemFree", 2)}
+			for i := range 3 {
+				got[i] = tt.fail("cuMemAlloc", i+1)
+			}
+			assert.Equal(t, tt.want, got)
+		})
+	}
+}
+
+func TestAFaultLosesTheDeviceWhereCUDAWould(t *testing.T) {
+	for result, lost := range map[cudabuf.Result]bool{
+		cudatest.OutOfMemory: false, cudatest.ECCError: true, cudatest.IllegalAddress: true, cudatest.LaunchFailed: true,
+	} {
+		t.Run(result.Name(), func(t *testing.T) {
+			dev, err := cudatest.Start(t, cudatest.Config{Fail: cudatest.FailNth("cuMemsetD8Async", 1, result)}).Device(0)
+			require.NoError(t, err)
+			b, err := dev.NewBuffer(8)
+			require.NoError(t, err)
+			defer b.Release()
+			err = b.Fill(1)
+			var call *cudabuf.Error
+			require.ErrorAs(t, err, &call)
+			assert.Equal(t, result, call.Code)
+			assert.Equal(t, !lost, b.Fill(1) == nil, "the next call")
+			if lost {
+				assert.ErrorIs(t, dev.Synchronize(), cudabuf.ErrDeviceLost)
+			} else {
+				assert.ErrorIs(t, err, arrowbuf.ErrOutOfMemory)
+			}
+		})
+	}
+}
