@@ -26,6 +26,8 @@ type space struct {
 	physical map[driver.Physical]*physical
 	pools    map[driver.MemPool]*pool
 	opened   map[driver.IPCMemHandle]*openedHandle
+
+	retiring sync.WaitGroup // pools whose addresses are being given back
 }
 
 // memoryState is what a Driver knows of memory.
@@ -43,6 +45,7 @@ type arena struct {
 	dev      *device
 	size     int64
 	used     int64 // guarded by space.mu, with pools and virtual memory
+	leaked   int   // allocations that ended with their context
 	ordinary *segment
 	pool     *pool // the default pool
 }
@@ -95,10 +98,12 @@ func (sp *space) segment(address uintptr) *segment {
 // drop forgets a segment and gives its addresses back. No work may be left that
 // uses them.
 func (sp *space) drop(s *segment) error {
-	if i := slices.Index(sp.segments, s); i >= 0 {
-		sp.segments = slices.Delete(sp.segments, i, i+1)
-	}
+	sp.forget(s)
 	return s.unmap()
+}
+
+func (sp *space) forget(s *segment) {
+	sp.segments = slices.DeleteFunc(sp.segments, func(x *segment) bool { return x == s })
 }
 
 // block returns the allocation that an address lies in.
@@ -121,13 +126,13 @@ func (a *arena) take(n int64) bool {
 }
 
 // alloc answers false where the memory is used up.
-func (a *arena) alloc(n int64) (uintptr, bool) {
+func (a *arena) alloc(n int64, owner *context) (uintptr, bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if n > a.size {
 		return 0, false
 	}
-	b := a.ordinary.place(n)
+	b := a.ordinary.place(n, granule)
 	if b == nil {
 		return 0, false
 	}
@@ -135,8 +140,8 @@ func (a *arena) alloc(n int64) (uintptr, bool) {
 		a.ordinary.remove(b)
 		return 0, false
 	}
-	b.owner = a.dev
-	a.ordinary.poison(b.offset, b.length)
+	b.owner = owner
+	poison(a.ordinary.memory(b))
 	return a.ordinary.address(b), true
 }
 
@@ -146,6 +151,31 @@ func (a *arena) release(b *block) {
 	a.ordinary.discard(b.offset, b.length)
 	a.used -= b.length
 	b.revoke()
+}
+
+// owned returns the memory that ends with a context. It takes the lock itself.
+func (a *arena) owned(c *context) (blocks []*block) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, b := range a.ordinary.blocks {
+		if b.owner == c {
+			blocks = append(blocks, b)
+		}
+	}
+	return blocks
+}
+
+// abandon gives memory back that nobody freed, and counts it. It takes the lock
+// itself.
+func (a *arena) abandon(blocks []*block) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, b := range blocks {
+		if slices.Contains(a.ordinary.blocks, b) {
+			a.release(b)
+			a.leaked++
+		}
+	}
 }
 
 // bytes returns the memory behind n bytes at an address that the device
@@ -167,7 +197,7 @@ func (a *arena) bytes(address uintptr, n int64) ([]byte, bool) {
 func (a *arena) info() (used int64, blocks int) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	blocks = len(a.ordinary.blocks)
+	blocks = a.leaked + len(a.ordinary.blocks)
 	for _, p := range a.pools {
 		if p.dev == a.dev && p.segment != nil {
 			for _, b := range p.segment.blocks {
@@ -192,6 +222,7 @@ func (a *arena) info() (used int64, blocks int) {
 
 // close gives everything of the device back. It takes the lock itself.
 func (a *arena) close() error {
+	a.retiring.Wait()
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	var err error

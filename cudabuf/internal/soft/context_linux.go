@@ -144,13 +144,14 @@ func (d *Driver) CtxDestroy(h driver.Context) error {
 		d.mu.Unlock()
 		return err
 	}
-	streams := d.end(c)
+	streams, left := d.end(c), c.dev.arena.owned(c)
 	delete(d.contexts, h)
 	if d.top() == c {
 		d.pop()
 	}
 	d.mu.Unlock()
 	drain(streams)
+	c.dev.arena.abandon(left)
 	return nil
 }
 

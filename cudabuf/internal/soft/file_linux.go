@@ -81,10 +81,10 @@ func (f *file) stat() error {
 	return err
 }
 
-// mapped maps n bytes from offset on, for reading and writing.
-func (f *file) mapped(offset, n int64) ([]byte, error) {
+// mapped maps n bytes from offset on.
+func (f *file) mapped(offset, n int64, protection int) ([]byte, error) {
 	n = pages(n)
-	p, err := unix.MmapPtr(f.fd, offset, nil, uintptr(n), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED|unix.MAP_NORESERVE)
+	p, err := unix.MmapPtr(f.fd, offset, nil, uintptr(n), protection, unix.MAP_SHARED|unix.MAP_NORESERVE)
 	if err != nil {
 		return nil, err
 	}
@@ -93,13 +93,13 @@ func (f *file) mapped(offset, n int64) ([]byte, error) {
 
 // mapInto maps the file's start over addresses that are reserved.
 func (f *file) mapInto(b []byte) error {
-	_, err := unix.MmapPtr(f.fd, 0, unsafe.Pointer(unsafe.SliceData(b)), uintptr(len(b)), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED|unix.MAP_NORESERVE|unix.MAP_FIXED)
+	_, err := unix.MmapPtr(f.fd, 0, unsafe.Pointer(unsafe.SliceData(b)), uintptr(len(b)), usable, unix.MAP_SHARED|unix.MAP_NORESERVE|unix.MAP_FIXED)
 	return err
 }
 
 // mapOut leaves addresses reserved that a file was mapped to.
 func mapOut(b []byte) error {
-	_, err := unix.MmapPtr(-1, 0, unsafe.Pointer(unsafe.SliceData(b)), uintptr(len(b)), unix.PROT_NONE, unix.MAP_ANON|unix.MAP_PRIVATE|unix.MAP_NORESERVE|unix.MAP_FIXED)
+	_, err := unix.MmapPtr(-1, 0, unsafe.Pointer(unsafe.SliceData(b)), uintptr(len(b)), unusable, unix.MAP_ANON|unix.MAP_PRIVATE|unix.MAP_NORESERVE|unix.MAP_FIXED)
 	return err
 }
 

@@ -28,7 +28,7 @@ type counters struct {
 }
 
 func newCrossEvent(f *file, opened bool) (*crossEvent, error) {
-	memory, err := f.mapped(0, f.size)
+	memory, err := f.mapped(0, f.size, usable)
 	if err != nil {
 		return nil, errors.Join(err, f.close())
 	}

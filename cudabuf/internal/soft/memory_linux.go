@@ -17,18 +17,18 @@ func (d *Driver) MemGetInfo() (free, total int64, err error) {
 
 func (d *Driver) MemAlloc(n int64) (uintptr, error) {
 	const call = "cuMemAlloc"
-	dev, err := d.current(call)
+	c, err := d.context(call)
 	if err != nil {
 		return 0, err
 	}
 	if n <= 0 {
 		return 0, invalid(call, "%d bytes", n)
 	}
-	address, ok := dev.arena.alloc(n)
+	address, ok := c.dev.arena.alloc(n, c)
 	if !ok {
 		d.space.mu.Lock()
 		defer d.space.mu.Unlock()
-		return 0, dev.arena.full(call, n)
+		return 0, c.dev.arena.full(call, n)
 	}
 	return address, nil
 }
@@ -50,8 +50,7 @@ func (d *Driver) MemFree(address uintptr) error {
 		dev.arena.release(b)
 		return nil
 	case s.kind == pooled:
-		s.pool.release(b)
-		return nil
+		return system(call, d.giveBack(s.pool, b))
 	}
 	return invalid(call, "%#x is no allocation of cuda:%d", address, dev.ordinal)
 }
@@ -102,7 +101,7 @@ func (s *segment) attribute(call string, a driver.PointerAttribute, address uint
 		if b.owner == nil {
 			return 0, nil
 		}
-		return uint64(b.owner.context), nil
+		return uint64(b.owner.handle), nil
 	case driver.PointerMemoryType:
 		return driver.MemoryTypeDevice, nil
 	case driver.PointerDevicePointer:

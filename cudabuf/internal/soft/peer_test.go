@@ -61,7 +61,7 @@ type peer struct {
 func startPeer(t *testing.T, files ...int) *peer {
 	t.Helper()
 	c := exec.Command(os.Args[0])
-	c.Env = append(os.Environ(), peerVariable+"=1")
+	c.Env = append(os.Environ(), peerVariable+"=1", "GORACE=atexit_sleep_ms=0")
 	c.Stderr = os.Stderr
 	for _, fd := range files {
 		c.ExtraFiles = append(c.ExtraFiles, os.NewFile(uintptr(fd), "shared"))

@@ -1,14 +1,17 @@
 package soft
 
 import (
+	"errors"
 	"math"
 
 	"github.com/quiver-gpu/quiver/cudabuf/internal/driver"
+	"golang.org/x/sys/unix"
 )
 
 // pool is memory that streams allocate and free in their order. The books
 // change when a call is made, not when its stream comes to it: a block is free
-// for its own stream at once, for the others when the free has run.
+// for its own stream at once, for the others when the free has run. The memory
+// itself is usable from where the allocation runs to where the free runs.
 type pool struct {
 	dev       *device
 	segment   *segment // nil until there is a first allocation
@@ -62,11 +65,11 @@ func (p *pool) mapFile(f *file) error {
 // alloc returns a block for a stream, and what the stream has to wait for
 // first, if anything. It is nil where memory ends.
 func (p *pool) alloc(n int64, s *stream) (*block, chan struct{}) {
-	length := (n + granule - 1) / granule * granule
+	length := pages(n)
 	if b := p.reuse(n, length, func(f *freeing) bool { return f.stream == s }); b != nil {
 		return b, nil
 	}
-	if b := p.segment.place(n); b != nil {
+	if b := p.segment.place(n, pages(1)); b != nil {
 		grown := max(0, length-p.cached)
 		if p.dev.arena.take(grown) {
 			p.cached -= length - grown
@@ -106,32 +109,26 @@ func (p *pool) use(b *block) {
 	p.heldHigh = max(p.heldHigh, p.held())
 }
 
-// release takes a block back that nobody uses any more.
-func (p *pool) release(b *block) {
-	p.live -= b.length
-	p.pending += b.length
-	p.settle(b)
-}
-
-// settle is what a free does when it runs: it gives back what the pool does not
-// keep.
-func (p *pool) settle(b *block) {
+// settle is what a free does when it runs, to what nobody took of the block in
+// the meantime. It gives back what the pool does not keep.
+func (p *pool) settle(b *block) error {
 	p.pending -= b.length
-	if b.length > 0 {
-		p.segment.remove(b)
-		if !p.imported {
-			p.segment.discard(b.offset, b.length)
-		}
+	if b.length == 0 {
+		return nil
 	}
+	err := unix.Mprotect(p.segment.memory(b), unusable)
+	p.segment.remove(b)
 	if p.imported {
-		return // the exporter counts it
+		return err // the exporter counts it
 	}
+	p.segment.discard(b.offset, b.length)
 	p.cached += b.length
 	keep := p.threshold
 	if p.destroyed {
 		keep = 0
 	}
 	p.trim(keep)
+	return err
 }
 
 // trim gives kept memory back until the pool holds no more than keep bytes.
@@ -143,17 +140,33 @@ func (p *pool) trim(keep uint64) {
 	}
 }
 
-// end gives a destroyed pool's memory back when nothing of it is left.
-func (p *pool) end() error {
-	if !p.destroyed || p.segment == nil || len(p.segment.blocks) > 0 {
-		return nil
+// retire gives a destroyed pool's addresses back when nothing of it is left,
+// after the work that other streams, by mistake, still have on it.
+func (d *Driver) retire(p *pool) {
+	s := p.segment
+	if !p.destroyed || s == nil || len(s.blocks) > 0 {
+		return
 	}
-	f, s := p.segment.file, p.segment
 	p.segment = nil
-	if err := p.dev.arena.drop(s); err != nil {
-		return err
+	for h, other := range d.space.pools {
+		if other == p {
+			delete(d.space.pools, h)
+		}
 	}
-	return f.close()
+	d.space.forget(s)
+	d.space.retiring.Go(func() {
+		d.quiet()
+		_ = errors.Join(s.unmap(), s.file.close()) // at worst it keeps the addresses
+	})
+}
+
+// giveBack is a free that has run.
+func (d *Driver) giveBack(p *pool, b *block) error {
+	p.live -= b.length
+	p.pending += b.length
+	err := p.settle(b)
+	d.retire(p)
+	return err
 }
 
 func (d *Driver) MemAllocAsync(n int64, h driver.Stream) (uintptr, error) {
@@ -183,20 +196,24 @@ func (d *Driver) allocAsync(call string, n int64, h driver.MemPool, sh driver.St
 		d.space.mu.Unlock()
 		return 0, err
 	}
-	segment, offset, address := p.segment, b.offset, p.segment.address(b)
+	address, memory := p.segment.address(b), p.segment.memory(b)
 	d.space.mu.Unlock()
 	err = s.issue(call, func() error {
 		if wait != nil {
 			<-wait
 		}
-		segment.poison(offset, n)
+		// Work that comes before, and what another stream does too early,
+		// finds the memory unusable.
+		if err := unix.Mprotect(memory, usable); err != nil {
+			return system(call, err)
+		}
+		poison(memory)
 		return nil
 	})
 	if err != nil {
 		d.space.mu.Lock()
 		defer d.space.mu.Unlock()
-		p.release(b)
-		return 0, err
+		return 0, errors.Join(err, d.giveBack(p, b))
 	}
 	return address, nil
 }
@@ -266,8 +283,9 @@ func (d *Driver) MemFreeAsync(address uintptr, sh driver.Stream) error {
 		close(f.done)
 		d.space.mu.Lock()
 		defer d.space.mu.Unlock()
-		p.settle(b)
-		return system(call, p.end())
+		err := p.settle(b)
+		d.retire(p)
+		return system(call, err)
 	})
 	if err != nil {
 		d.space.mu.Lock()
@@ -337,10 +355,8 @@ func (d *Driver) MemPoolDestroy(h driver.MemPool) error {
 	}
 	p.destroyed = true
 	p.trim(0)
-	if len(p.segment.blocks) == 0 {
-		delete(d.space.pools, h)
-	}
-	return system(call, p.end())
+	d.retire(p)
+	return nil
 }
 
 // MemPoolTrimTo gives back what no stream uses.

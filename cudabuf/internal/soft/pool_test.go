@@ -11,6 +11,9 @@ import (
 	"github.com/quiver-gpu/quiver/cudabuf/internal/driver"
 )
 
+// unit is what pools give: pages.
+const unit = 4096
+
 func streams(t *testing.T, d *Driver, n int) (all []driver.Stream) {
 	t.Helper()
 	for range n {
@@ -44,7 +47,7 @@ func poolIs(t *testing.T, d *Driver, p driver.MemPool, want map[driver.MemPoolAt
 func TestStreamReusesAtOnceWhatItFreesAndOthersLater(t *testing.T) {
 	d, _ := machine(t, Config{})
 	s := streams(t, d, 2)
-	a := must[uintptr](t)(d.MemAllocAsync(1000, s[0]))
+	a := must[uintptr](t)(d.MemAllocAsync(5000, s[0]))
 	open := gated(t, d, s[0])
 	require.NoError(t, d.MemFreeAsync(a, s[0]))
 	other := must[uintptr](t)(d.MemAllocAsync(1000, s[1]))
@@ -52,7 +55,7 @@ func TestStreamReusesAtOnceWhatItFreesAndOthersLater(t *testing.T) {
 	same := must[uintptr](t)(d.MemAllocAsync(100, s[0]))
 	assert.Equal(t, a, same)
 	rest := must[uintptr](t)(d.MemAllocAsync(512, s[0]))
-	assert.Equal(t, a+512, rest)
+	assert.Equal(t, a+4096, rest)
 	open()
 	require.NoError(t, d.StreamSynchronize(s[0]))
 	for _, p := range []uintptr{other, same, rest} {
@@ -64,22 +67,22 @@ func TestStreamReusesAtOnceWhatItFreesAndOthersLater(t *testing.T) {
 }
 
 func TestReuseAfterAnUnfinishedFreeWaitsForIt(t *testing.T) {
-	d, _ := machine(t, Config{MemoryBytes: 2 * granule})
+	d, _ := machine(t, Config{MemoryBytes: 2 * unit})
 	s := streams(t, d, 2)
-	a := must[uintptr](t)(d.MemAllocAsync(2*granule, s[0]))
+	a := must[uintptr](t)(d.MemAllocAsync(2*unit, s[0]))
 	require.NoError(t, d.StreamSynchronize(s[0]))
 	open := gated(t, d, s[0])
-	require.NoError(t, d.MemsetD8Async(a, 7, granule, s[0]))
-	kept := make([]byte, granule)
-	require.NoError(t, d.MemcpyDtoDAsync(a+granule, a, granule, s[0]))
+	require.NoError(t, d.MemsetD8Async(a, 7, unit, s[0]))
+	kept := make([]byte, unit)
+	require.NoError(t, d.MemcpyDtoDAsync(a+unit, a, unit, s[0]))
 	require.NoError(t, d.MemFreeAsync(a, s[0]))
-	b := must[uintptr](t)(d.MemAllocAsync(granule, s[1]))
+	b := must[uintptr](t)(d.MemAllocAsync(unit, s[1]))
 	assert.Equal(t, a, b)
-	require.NoError(t, d.MemsetD8Async(b, 1, granule, s[1]))
+	require.NoError(t, d.MemsetD8Async(b, 1, unit, s[1]))
 	open()
 	require.NoError(t, d.MemcpyDtoHAsync(kept, b, s[1]))
 	assert.Equal(t, byte(1), kept[0], "work of the stream that freed it comes before")
-	_, err := d.MemAllocAsync(granule+1, s[1])
+	_, err := d.MemAllocAsync(unit+1, s[1])
 	code(t, driver.OutOfMemory, err)
 }
 
@@ -117,7 +120,7 @@ func TestPoolKeepsWhatItsThresholdSays(t *testing.T) {
 	assert.Equal(t, p, must[driver.MemPool](t)(d.DeviceGetDefaultMemPool(0)))
 	take := func() (all []uintptr) {
 		for range 2 {
-			all = append(all, must[uintptr](t)(d.MemAllocAsync(1024, 0)))
+			all = append(all, must[uintptr](t)(d.MemAllocAsync(unit, 0)))
 		}
 		return all
 	}
@@ -128,23 +131,23 @@ func TestPoolKeepsWhatItsThresholdSays(t *testing.T) {
 		require.NoError(t, d.StreamSynchronize(0))
 	}
 	all := take()
-	assert.EqualValues(t, 2048, inUse(t, d))
-	poolIs(t, d, p, map[driver.MemPoolAttribute]uint64{driver.PoolUsedCurrent: 2048, driver.PoolReservedCurrent: 2048, driver.PoolReleaseThreshold: 0})
+	assert.EqualValues(t, 2*unit, inUse(t, d))
+	poolIs(t, d, p, map[driver.MemPoolAttribute]uint64{driver.PoolUsedCurrent: 2 * unit, driver.PoolReservedCurrent: 2 * unit, driver.PoolReleaseThreshold: 0})
 	give(all)
 	assert.Zero(t, inUse(t, d))
-	require.NoError(t, d.MemPoolSetAttribute(p, driver.PoolReleaseThreshold, 1024))
+	require.NoError(t, d.MemPoolSetAttribute(p, driver.PoolReleaseThreshold, unit))
 	give(take())
-	assert.EqualValues(t, 1024, inUse(t, d))
+	assert.EqualValues(t, unit, inUse(t, d))
 	poolIs(t, d, p, map[driver.MemPoolAttribute]uint64{
-		driver.PoolUsedCurrent: 0, driver.PoolReservedCurrent: 1024,
-		driver.PoolUsedHigh: 2048, driver.PoolReservedHigh: 2048, driver.PoolReleaseThreshold: 1024,
+		driver.PoolUsedCurrent: 0, driver.PoolReservedCurrent: unit,
+		driver.PoolUsedHigh: 2 * unit, driver.PoolReservedHigh: 2 * unit, driver.PoolReleaseThreshold: unit,
 	})
 	require.NoError(t, d.MemPoolSetAttribute(p, driver.PoolUsedHigh, 0))
 	require.NoError(t, d.MemPoolSetAttribute(p, driver.PoolReservedHigh, 0))
-	poolIs(t, d, p, map[driver.MemPoolAttribute]uint64{driver.PoolUsedHigh: 0, driver.PoolReservedHigh: 1024})
+	poolIs(t, d, p, map[driver.MemPoolAttribute]uint64{driver.PoolUsedHigh: 0, driver.PoolReservedHigh: unit})
 	give(take())
-	require.NoError(t, d.MemPoolTrimTo(p, 512))
-	assert.EqualValues(t, 512, inUse(t, d))
+	require.NoError(t, d.MemPoolTrimTo(p, unit))
+	assert.EqualValues(t, unit, inUse(t, d))
 	require.NoError(t, d.MemPoolTrimTo(p, 0))
 	assert.Zero(t, inUse(t, d))
 
@@ -157,16 +160,16 @@ func TestPoolKeepsWhatItsThresholdSays(t *testing.T) {
 }
 
 func TestPoolsAndOrdinaryMemoryShareTheDevice(t *testing.T) {
-	d, _ := machine(t, Config{MemoryBytes: 4 * granule})
-	must[uintptr](t)(d.MemAlloc(2 * granule))
-	a := must[uintptr](t)(d.MemAllocAsync(granule, 0))
-	_, err := d.MemAllocAsync(2*granule, 0)
+	d, _ := machine(t, Config{MemoryBytes: 4 * unit})
+	must[uintptr](t)(d.MemAlloc(2 * unit))
+	a := must[uintptr](t)(d.MemAllocAsync(unit, 0))
+	_, err := d.MemAllocAsync(2*unit, 0)
 	code(t, driver.OutOfMemory, err)
-	_, err = d.MemAlloc(2 * granule)
+	_, err = d.MemAlloc(2 * unit)
 	code(t, driver.OutOfMemory, err)
 	require.NoError(t, d.MemFreeAsync(a, 0))
 	require.NoError(t, d.StreamSynchronize(0))
-	must[uintptr](t)(d.MemAlloc(2 * granule))
+	must[uintptr](t)(d.MemAlloc(2 * unit))
 	for _, n := range []int64{0, -1} {
 		_, err = d.MemAllocAsync(n, 0)
 		code(t, driver.InvalidValue, err)
@@ -182,9 +185,9 @@ func TestDestroyedPoolLivesAsLongAsItsMemory(t *testing.T) {
 	a := must[uintptr](t)(d.MemAllocFromPoolAsync(600, p, 0))
 	require.NoError(t, d.MemFreeAsync(must[uintptr](t)(d.MemAllocFromPoolAsync(600, p, 0)), 0))
 	require.NoError(t, d.StreamSynchronize(0))
-	assert.EqualValues(t, 2048, inUse(t, d))
+	assert.EqualValues(t, 2*unit, inUse(t, d))
 	require.NoError(t, d.MemPoolDestroy(p))
-	assert.EqualValues(t, 1024, inUse(t, d))
+	assert.EqualValues(t, unit, inUse(t, d))
 	_, err := d.MemAllocFromPoolAsync(1, p, 0)
 	code(t, driver.InvalidValue, err)
 	code(t, driver.InvalidValue, d.MemPoolDestroy(p))
@@ -215,5 +218,48 @@ func TestAnotherDeviceNeedsAccessToAPool(t *testing.T) {
 	require.NoError(t, d.StreamSynchronize(0))
 	assert.Zero(t, inUse(t, d))
 	require.NoError(t, d.CtxSetCurrent(contexts[1]))
-	assert.EqualValues(t, 512, inUse(t, d))
+	assert.EqualValues(t, unit, inUse(t, d))
+}
+
+func TestWorkBeforeAnAllocationFails(t *testing.T) {
+	d, _ := machine(t, Config{})
+	s := streams(t, d, 2)
+	open := gated(t, d, s[0])
+	a := must[uintptr](t)(d.MemAllocAsync(100, s[0]))
+	require.NoError(t, d.MemsetD8Async(a, 1, 10, s[1]))
+	err := d.StreamSynchronize(s[1])
+	code(t, driver.IllegalAddress, err)
+	assert.ErrorContains(t, err, "byte 0 of 100 bytes allocated at")
+	open()
+}
+
+func TestWorkAfterAFreeFails(t *testing.T) {
+	d, _ := machine(t, Config{})
+	s := streams(t, d, 2)
+	a := must[uintptr](t)(d.MemAllocAsync(100, s[0]))
+	require.NoError(t, d.StreamSynchronize(s[0]))
+	open := gated(t, d, s[1])
+	require.NoError(t, d.MemsetD8Async(a, 1, 10, s[1]))
+	require.NoError(t, d.MemFreeAsync(a, s[0]))
+	require.NoError(t, d.StreamSynchronize(s[0]))
+	open()
+	err := d.StreamSynchronize(s[1])
+	code(t, driver.IllegalAddress, err)
+	assert.ErrorContains(t, err, "where no memory is allocated")
+}
+
+func TestMemoryEndsWithItsContext(t *testing.T) {
+	d, contexts := machine(t, Config{})
+	c := must[driver.Context](t)(d.CtxCreate(0, 0))
+	a := must[uintptr](t)(d.MemAlloc(100))
+	assert.EqualValues(t, c, must[uint64](t)(d.PointerGetAttribute(driver.PointerContext, a)))
+	require.NoError(t, d.CtxSetCurrent(contexts[0]))
+	b := must[uintptr](t)(d.MemAlloc(100))
+	require.NoError(t, d.MemcpyDtoDAsync(b, a, 100, 0), "contexts of a device reach each other's memory")
+	require.NoError(t, d.CtxDestroy(c))
+	code(t, driver.InvalidValue, d.MemcpyDtoDAsync(b, a, 100, 0))
+	assert.EqualValues(t, granule, inUse(t, d))
+	require.NoError(t, d.MemFree(b))
+	require.NoError(t, d.DevicePrimaryCtxRelease(0))
+	assert.ErrorContains(t, d.Close(), "cuda:0: 1 allocations never freed")
 }

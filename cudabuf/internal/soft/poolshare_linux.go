@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 
 	"github.com/quiver-gpu/quiver/cudabuf/internal/driver"
+	"golang.org/x/sys/unix"
 )
 
 func (d *Driver) MemPoolExportToShareableHandle(h driver.MemPool) (int, error) {
@@ -75,16 +76,19 @@ func (d *Driver) MemPoolImportPointer(h driver.MemPool, at driver.PoolPointer) (
 		return 0, invalid(call, "the bytes are no pointer that a soft driver exported")
 	case inode != s.file.inode:
 		return 0, invalid(call, "the pointer is one of another pool")
-	case offset < 0 || size <= 0 || offset > int64(len(s.hidden))-size || offset%granule != 0:
+	case offset < 0 || size <= 0 || offset > int64(len(s.hidden))-size || offset%pages(1) != 0:
 		return 0, invalid(call, "%d bytes at %d of a pool of %d", size, offset, len(s.hidden))
 	}
-	b := &block{offset: offset, length: (size + granule - 1) / granule * granule, size: size}
+	b := &block{offset: offset, length: pages(size), size: size}
 	if i := s.at(offset); i < len(s.blocks) && s.blocks[i].offset < offset+b.length {
 		found := s.blocks[i]
 		if found.offset == offset && found.size == size && found.freeing == nil {
 			return s.address(found), nil
 		}
 		return 0, invalid(call, "the pointer overlaps one that is imported")
+	}
+	if err := unix.Mprotect(s.memory(b), usable); err != nil {
+		return 0, system(call, err)
 	}
 	s.insert(b)
 	p.live += b.length

@@ -29,11 +29,13 @@ func (d *Driver) DevicePrimaryCtxRelease(h driver.Device) error {
 		return driver.Check(call, driver.InvalidContext)
 	}
 	var streams []*stream
+	var left []*block
 	if dev.retained--; dev.retained == 0 {
-		streams = d.end(dev.primary)
+		streams, left = d.end(dev.primary), dev.arena.owned(dev.primary)
 	}
 	d.mu.Unlock()
 	drain(streams)
+	dev.arena.abandon(left)
 	return nil
 }
 

@@ -39,12 +39,18 @@ const (
 type block struct {
 	offset, length, size int64
 
-	owner    *device   // whose context it ends with, nil where it outlives contexts
+	owner    *context  // that it ends with, nil where it outlives contexts
 	lease    *file     // of what IpcGetMemHandle exported
 	physical *physical // of virtual memory
 	access   deviceSet // of virtual memory
 	freeing  *freeing  // set when MemFreeAsync has been called
 }
+
+// Protections of memory that work runs on.
+const (
+	usable   = unix.PROT_READ | unix.PROT_WRITE
+	unusable = unix.PROT_NONE
+)
 
 // deviceSet are devices by ordinal.
 type deviceSet map[int]bool
@@ -81,10 +87,10 @@ func (s *segment) remove(b *block) {
 	}
 }
 
-// place adds a block in the first gap that is large enough. It answers nil
-// where none is.
-func (s *segment) place(n int64) *block {
-	length := (n + granule - 1) / granule * granule
+// place adds a block in the first gap that is large enough, of whole units. It
+// answers nil where none is.
+func (s *segment) place(n, unit int64) *block {
+	length := (n + unit - 1) / unit * unit
 	var offset int64
 	i := 0
 	for ; i < len(s.blocks) && s.blocks[i].offset-offset < length; i++ {
@@ -98,10 +104,13 @@ func (s *segment) place(n int64) *block {
 	return b
 }
 
-// poison fills the start of a block with what nobody expects: memory of a
-// device is not zeroed.
-func (s *segment) poison(offset, n int64) {
-	start := s.hidden[offset : offset+min(n, 1<<16)]
+// memory is a block's, with what it has beyond its size.
+func (s *segment) memory(b *block) []byte { return s.hidden[b.offset : b.offset+b.length] }
+
+// poison fills the start of memory with what nobody expects: that of a device is
+// not zeroed.
+func poison(memory []byte) {
+	start := memory[:min(len(memory), 1<<16)]
 	for i := range start {
 		start[i] = 0xa5
 	}
@@ -159,7 +168,11 @@ func newSegment(dev *device, k kind, n int64, f *file, offset int64) (*segment, 
 	if f == nil {
 		s.hidden, err = reserve(n)
 	} else {
-		s.hidden, err = f.mapped(offset, n)
+		protection := usable
+		if k == pooled {
+			protection = unusable // until a stream comes to an allocation
+		}
+		s.hidden, err = f.mapped(offset, n, protection)
 	}
 	if err != nil {
 		_ = unmap(s.device)

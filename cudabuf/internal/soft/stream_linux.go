@@ -92,7 +92,7 @@ func guard(run func() error) (err error) {
 		case *driver.Error:
 			err = p
 		case interface{ Addr() uintptr }:
-			err = &driver.Error{Call: "cuLaunchKernel", Code: driver.IllegalAddress, Detail: fmt.Sprintf("fault at %#x", p.Addr())}
+			err = &driver.Error{Call: "cuLaunchKernel", Code: driver.IllegalAddress, Detail: fault(p.Addr())}
 		default:
 			err = &driver.Error{Call: "cuLaunchKernel", Code: driver.LaunchFailed, Detail: fmt.Sprint("the twin panics: ", p)}
 		}

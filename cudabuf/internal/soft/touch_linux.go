@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"unsafe"
 )
 
 // spaces are those of all machines of the process, so that a fault is told
@@ -28,28 +29,48 @@ func (sp *space) unregister() {
 // Describe says what lies at a device address: whose memory, which allocation,
 // where in it. It answers false for addresses of no soft device.
 func Describe(address uintptr) (string, bool) {
+	return describe(func(s *segment) (uintptr, bool) { return address, s.holds(address) })
+}
+
+// fault says what work touched where it faults, at an address that work sees.
+func fault(address uintptr) string {
+	what, ok := describe(func(s *segment) (uintptr, bool) {
+		offset := address - uintptr(unsafe.Pointer(unsafe.SliceData(s.hidden)))
+		return s.base() + offset, offset < uintptr(len(s.hidden))
+	})
+	if !ok {
+		return fmt.Sprintf("fault at %#x", address)
+	}
+	return "fault at " + what + ", which is not there at this point of the stream's order"
+}
+
+// describe asks each segment for the device address that it is about.
+func describe(at func(*segment) (uintptr, bool)) (string, bool) {
 	spaces.Lock()
 	all := slices.Clone(spaces.all)
 	spaces.Unlock()
 	for _, sp := range all {
-		if s, ok := sp.describe(address); ok {
+		if s, ok := sp.describe(at); ok {
 			return s, true
 		}
 	}
 	return "", false
 }
 
-func (sp *space) describe(address uintptr) (string, bool) {
+func (sp *space) describe(at func(*segment) (uintptr, bool)) (string, bool) {
 	sp.mu.Lock()
 	defer sp.mu.Unlock()
-	s := sp.segment(address)
-	if s == nil {
-		return "", false
+	for _, s := range sp.segments {
+		address, ok := at(s)
+		if !ok {
+			continue
+		}
+		b := s.find(address)
+		if b == nil {
+			return fmt.Sprintf("%#x of cuda:%d, where no memory is allocated", address, s.dev.ordinal), true
+		}
+		start := s.address(b)
+		return fmt.Sprintf("%#x of cuda:%d, byte %d of %d bytes allocated at %#x", address, s.dev.ordinal, address-start, b.size, start), true
 	}
-	b := s.find(address)
-	if b == nil || b.freeing != nil {
-		return fmt.Sprintf("%#x of cuda:%d, where no memory is allocated", address, s.dev.ordinal), true
-	}
-	at := s.address(b)
-	return fmt.Sprintf("%#x of cuda:%d, byte %d of %d bytes allocated at %#x", address, s.dev.ordinal, address-at, b.size, at), true
+	return "", false
 }
