@@ -225,3 +225,20 @@ func TestACaptureEndsOnItsThreadUnlessRelaxed(t *testing.T) {
 		result(t, want, <-done)
 	}
 }
+
+func TestACaptureEndsWithItsStream(t *testing.T) {
+	d, _ := machine(t, Config{})
+	s, other, e := capturing(t, d, driver.CaptureGlobal), newQueue(t, d, driver.StreamNonBlocking), newMark(t, d, 0)
+	require.NoError(t, d.EventRecord(e, s))
+	require.NoError(t, d.StreamWaitEvent(other, e))
+	require.NoError(t, d.StreamDestroy(s))
+	require.NoError(t, d.StreamSynchronize(other), "it captures no longer")
+	must[uintptr](t)(d.MemAlloc(8))
+
+	s, other = capturing(t, d, driver.CaptureRelaxed), newQueue(t, d, driver.StreamNonBlocking)
+	require.NoError(t, d.EventRecord(e, s))
+	require.NoError(t, d.StreamWaitEvent(other, e))
+	require.NoError(t, d.StreamDestroy(other))
+	_, err := d.StreamEndCapture(s)
+	code(t, captureInvalidated, err)
+}

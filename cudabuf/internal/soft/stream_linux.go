@@ -220,8 +220,11 @@ func (s *stream) pending(call string) ([]place, error) {
 
 // end lets the work that is queued end. The caller holds Driver.order.
 func (s *stream) end() {
-	if s.capture != nil {
-		s.capture.invalid = true
+	if c := s.capture; c != nil {
+		c.invalid = true
+		if c.origin == s {
+			s.context.driver.endCapture(c) // nobody else can
+		}
 	}
 	s.closed = true
 	s.mu.Lock()
