@@ -27,6 +27,7 @@ type queue struct {
 type queueKind struct {
 	flags    uint32
 	priority int
+	captures bool // of graphs: memory must never remember one, nor record a mark in it
 }
 
 // waitFor lets q wait on the device for what other has been given until now.

@@ -6,7 +6,6 @@ import (
 	"sync/atomic"
 
 	"github.com/quiver-gpu/quiver/cudabuf/internal/driver"
-	"golang.org/x/sync/errgroup"
 )
 
 // stages tells whether a copy from or to memory of the host goes through pieces:
@@ -39,14 +38,14 @@ func (d *Device) isPinned(host []byte) bool {
 // staged is a copy of ordinary memory in parts, each through a piece.
 type staged struct {
 	*staging
-	stream *Stream
-	use    use
+	queue  *queue
 	device uintptr
 	host   []byte
 
 	part   int64 // bytes
 	next   atomic.Int64
 	failed atomic.Bool
+	crew
 }
 
 // stage copies host to or from a device address, in the order of the stream, or
@@ -66,27 +65,36 @@ func (d *Device) stage(host []byte, device uintptr, u use, s *Stream) error {
 		}
 		return s.Synchronize()
 	}
-	c := &staged{staging: d.staging, stream: s, use: u, device: device, host: host}
 	if err := s.on(d); err != nil {
 		return err
 	}
 	// Pieces must not wait behind the stream's earlier work: that may take
 	// long, and copies on other streams need them too.
-	if err := c.issue(func(driver.Stream) error { return nil }); err != nil {
+	if err := s.issue([]use{u}, func(driver.Stream) error { return nil }); err != nil {
 		return err
 	}
 	if err := s.Synchronize(); err != nil {
 		return err
 	}
-	err := c.run()
+	c := &staged{staging: d.staging, queue: s.queue, device: device, host: host}
+	// Who wants the memory on another stream waits here until all parts are
+	// issued, once for all of them.
+	u.memory.uses.mu.Lock()
+	defer u.memory.uses.mu.Unlock()
+	err := d.do(func() error { return u.memory.uses.begin(s.queue, u.how) })
+	if err == nil {
+		err = c.run(u.how)
+	}
 	if err != nil {
 		_ = s.Synchronize() // what it reports was reported, or the device is lost
 	}
 	return err
 }
 
-// run lets workers do the parts.
-func (c *staged) run() error {
+// run does the parts, with the help of other goroutines as they come: it does
+// not wait for one that has not begun when all parts are taken, since waking a
+// thread may take longer than a part.
+func (c *staged) run(how access) error {
 	n := int64(len(c.host))
 	workers := int64(min(c.workers, runtime.GOMAXPROCS(0)))
 	c.part = min(max((n/(2*workers)+4095)&^4095, c.least), c.piece) // whole pages
@@ -96,23 +104,16 @@ func (c *staged) run() error {
 	}
 	defer c.close()
 	work := c.fill
-	if c.use.how == reads {
+	if how == reads {
 		work = c.drain
 	}
-	var all errgroup.Group
-	for range min(workers, parts) {
-		all.Go(func() error {
-			err := work()
-			if err != nil {
-				c.failed.Store(true)
-			}
-			return err
-		})
+	for range min(workers, parts) - 1 {
+		go c.help(work)
 	}
-	return all.Wait()
+	return c.lead(work)
 }
 
-// parts yields parts that no other worker has, until one fails.
+// parts yields parts that no other worker has, until one of them fails.
 func (c *staged) parts() iter.Seq2[uintptr, []byte] {
 	return func(yield func(device uintptr, host []byte) bool) {
 		for !c.failed.Load() {
@@ -193,11 +194,11 @@ func (c *staged) land(f *flight) error {
 
 // give issues the copy of a piece. When it fails, the piece is put back.
 func (c *staged) give(p *stagingPiece, work func(driver.Stream) error) error {
-	err := c.issue(func(h driver.Stream) error {
-		if err := work(h); err != nil {
+	err := c.dev.do(func() error {
+		if err := work(c.queue.handle); err != nil {
 			return err
 		}
-		return c.dev.api.EventRecord(p.event, h)
+		return c.dev.api.EventRecord(p.event, c.queue.handle)
 	})
 	if err != nil {
 		return c.abandon(p, err)
@@ -208,13 +209,8 @@ func (c *staged) give(p *stagingPiece, work func(driver.Stream) error) error {
 
 // abandon puts back a piece whose event may not tell when its copy ends.
 func (c *staged) abandon(p *stagingPiece, err error) error {
-	_ = c.stream.Synchronize() // err says it all, or the device is lost
+	_ = c.queue.synchronize() // err says it all, or the device is lost
 	p.busy = false
 	c.put(p)
 	return err
-}
-
-// issue gives work to the stream.
-func (c *staged) issue(work func(driver.Stream) error) error {
-	return c.stream.issue([]use{c.use}, work)
 }

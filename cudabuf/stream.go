@@ -119,6 +119,9 @@ func (s *Stream) Wait(other *Stream) error {
 // later work wait for its return (cuLaunchHostFunc). f must not use a device:
 // CUDA would lock up. It does not run where earlier work of the stream failed.
 func (s *Stream) Do(f func()) error {
+	if s.capture != nil {
+		return fmt.Errorf("%v: a host function in a graph: %w", s.dev, errors.ErrUnsupported)
+	}
 	return s.do(func() error { return s.dev.api.LaunchHostFunc(s.handle, f) })
 }
 
