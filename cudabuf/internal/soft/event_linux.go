@@ -102,10 +102,12 @@ func (d *Driver) EventRecord(h driver.Event, sh driver.Stream) error {
 		finish()
 		return nil
 	})
-	if err == nil {
-		e.record = r
+	if err != nil {
+		finish() // nobody waits for a record that is not there
+		return err
 	}
-	return err
+	e.record = r
+	return nil
 }
 
 // last returns the record that an event stands for now, nil where there is

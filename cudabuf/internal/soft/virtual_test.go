@@ -82,6 +82,27 @@ func TestMappingsSideBySideAreCopiedAsOne(t *testing.T) {
 	assert.EqualValues(t, 3*page, inUse(t, d))
 }
 
+func TestKernelFaultsWithoutAccess(t *testing.T) {
+	d, _ := machine(t, Config{MemoryBytes: 8 * page})
+	twin := func(l *driver.TwinLaunch) { l.Memory(l.Pointer(0), 2*page)[page] = 1 }
+	m := must[driver.Module](t)(d.ModuleLoadData([]byte("image"), map[string]driver.Twin{"twin": twin}))
+	f := must[driver.Function](t)(d.ModuleGetFunction(m, "twin"))
+	a := must[uintptr](t)(d.MemAddressReserve(2 * page))
+	run := func() error {
+		one := driver.Dim3{X: 1, Y: 1, Z: 1}
+		require.NoError(t, d.LaunchKernel(f, one, one, 0, 0, []driver.Arg{{Kind: driver.Pointer, Bits: uint64(a)}}))
+		return d.StreamSynchronize(0)
+	}
+	for i := range uintptr(2) {
+		require.NoError(t, d.MemMap(a+i*page, page, must[driver.Physical](t)(d.MemCreate(page, 0, false))))
+	}
+	require.NoError(t, d.MemSetAccess(a, 2*page, 0))
+	require.NoError(t, run())
+	require.NoError(t, d.MemUnmap(a+page, page))
+	require.NoError(t, d.MemMap(a+page, page, must[driver.Physical](t)(d.MemCreate(page, 0, false))))
+	code(t, driver.IllegalAddress, run())
+}
+
 func TestVirtualMemoryComesInWholeUnits(t *testing.T) {
 	d, _ := machine(t, Config{MemoryBytes: 3 * page})
 	assert.EqualValues(t, page, must[int64](t)(d.MemGetAllocationGranularity(0, true)))
