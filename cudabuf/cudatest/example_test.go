@@ -38,7 +38,7 @@ func Example() {
 	moved, _ := second.CopyOf(b)
 	defer moved.Release()
 	values, _ := moved.Bytes()
-	fmt.Println(moved.Device(), values)
+	fmt.Printf("%v %d\n", moved.Device(), values)
 	// Output: cuda:1 [2 0 0 0 3 0 0 0]
 }
 

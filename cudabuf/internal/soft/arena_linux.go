@@ -44,8 +44,8 @@ type arena struct {
 	*space
 	dev      *device
 	size     int64
-	used     int64 // guarded by space.mu, with pools and virtual memory
-	leaked   int   // allocations that ended with their context
+	used     int64    // guarded by space.mu, with pools and virtual memory
+	leaked   []string // allocations that ended with their context
 	ordinary *segment
 	pool     *pool // the default pool
 }
@@ -165,15 +165,15 @@ func (a *arena) owned(c *context) (blocks []*block) {
 	return blocks
 }
 
-// abandon gives memory back that nobody freed, and counts it. It takes the lock
+// abandon gives memory back that nobody freed, and remembers it. It takes the lock
 // itself.
 func (a *arena) abandon(blocks []*block) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for _, b := range blocks {
 		if slices.Contains(a.ordinary.blocks, b) {
+			a.leaked = append(a.leaked, a.ordinary.name(b))
 			a.release(b)
-			a.leaked++
 		}
 	}
 }
@@ -192,32 +192,11 @@ func (a *arena) bytes(address uintptr, n int64) ([]byte, bool) {
 	return nil, false
 }
 
-// info is what is in use, and how many allocations were never freed. It takes
-// the lock itself.
-func (a *arena) info() (used int64, blocks int) {
+// inUse takes the lock itself.
+func (a *arena) inUse() int64 {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	blocks = a.leaked + len(a.ordinary.blocks)
-	for _, p := range a.pools {
-		if p.dev == a.dev && p.segment != nil {
-			for _, b := range p.segment.blocks {
-				if b.freeing == nil {
-					blocks++
-				}
-			}
-		}
-	}
-	for _, s := range a.segments {
-		if s.dev == a.dev && (s.kind == virtual || s.kind == imported) {
-			blocks++
-		}
-	}
-	for _, p := range a.physical {
-		if p.dev == a.dev {
-			blocks++
-		}
-	}
-	return a.used, blocks
+	return a.used
 }
 
 // close gives everything of the device back. It takes the lock itself.

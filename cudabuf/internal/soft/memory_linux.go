@@ -11,8 +11,7 @@ func (d *Driver) MemGetInfo() (free, total int64, err error) {
 	if err != nil {
 		return 0, 0, err
 	}
-	used, _ := dev.arena.info()
-	return dev.arena.size - used, dev.arena.size, nil
+	return dev.arena.size - dev.arena.inUse(), dev.arena.size, nil
 }
 
 func (d *Driver) MemAlloc(n int64) (uintptr, error) {

@@ -3,6 +3,7 @@ package soft
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"sync/atomic"
 
@@ -94,8 +95,8 @@ func (d *Driver) Close() error {
 		d.endAll(dev)
 		if dev.lost.Load() != nil {
 			lost = true
-		} else if _, n := dev.arena.info(); n > 0 {
-			leaks = errors.Join(leaks, fmt.Errorf("cuda:%d: %d allocations never freed", dev.ordinal, n))
+		} else if left := dev.arena.left(); len(left) > 0 {
+			leaks = errors.Join(leaks, fmt.Errorf("cuda:%d: %d allocations never freed: %s", dev.ordinal, len(left), strings.Join(left, ", ")))
 		}
 		leaks = errors.Join(leaks, dev.arena.close())
 	}

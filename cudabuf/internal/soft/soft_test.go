@@ -3,6 +3,7 @@
 package soft
 
 import (
+	"fmt"
 	"runtime"
 	"sync/atomic"
 	"testing"
@@ -233,7 +234,7 @@ func TestCloseReportsWhatWasNeverFreed(t *testing.T) {
 	require.NoError(t, d.DevicePrimaryCtxRelease(0))
 	code(t, 709, d.MemFree(address)) // the context is gone
 	err := d.Close()
-	assert.ErrorContains(t, err, "cuda:0: 1 allocations never freed")
+	assert.ErrorContains(t, err, fmt.Sprintf("cuda:0: 1 allocations never freed: 512 bytes at %#x", address))
 	assert.ErrorContains(t, err, "1 allocations of pinned memory never freed")
 }
 
