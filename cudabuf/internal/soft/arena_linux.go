@@ -4,10 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"sort"
-	"sync"
-
-	"github.com/quiver-gpu/quiver/cudabuf/internal/driver"
 )
 
 // granule is what allocations are rounded up to, as alignment and in size;
@@ -16,22 +12,6 @@ const (
 	granule     = 512
 	granularity = 2 << 20
 )
-
-// space is all memory that the devices of a machine, and pinned memory of the
-// host, have addresses for. An address means the same on every device.
-type space struct {
-	mu       sync.Mutex
-	segments []*segment // by address
-	host     []*hostRange
-	physical map[driver.Physical]*physical
-	pools    map[driver.MemPool]*pool
-	opened   map[driver.IPCMemHandle]*openedHandle
-
-	retiring sync.WaitGroup // pools whose addresses are being given back
-}
-
-// memoryState is what a Driver knows of memory.
-type memoryState struct{ space *space }
 
 // deviceMemory is what a device knows of memory.
 type deviceMemory struct {
@@ -50,16 +30,6 @@ type arena struct {
 	pool     *pool // the default pool
 }
 
-func newMemoryState() memoryState {
-	sp := &space{
-		physical: map[driver.Physical]*physical{},
-		pools:    map[driver.MemPool]*pool{},
-		opened:   map[driver.IPCMemHandle]*openedHandle{},
-	}
-	sp.register()
-	return memoryState{sp}
-}
-
 func newArena(sp *space, dev *device, size int64) (*arena, error) {
 	f, err := newFile(deviceFile, dev.ordinal, pages(size))
 	if err != nil {
@@ -74,46 +44,6 @@ func newArena(sp *space, dev *device, size int64) (*arena, error) {
 	defer sp.mu.Unlock()
 	sp.add(s)
 	return &arena{space: sp, dev: dev, size: size, ordinary: s}, nil
-}
-
-// add makes a segment known. The caller holds mu, as for all that follow here
-// but where it is said.
-func (sp *space) add(s *segment) {
-	sp.segments = slices.Insert(sp.segments, sp.behind(s.base()), s)
-}
-
-// behind returns the index of the first segment that starts behind an address.
-func (sp *space) behind(address uintptr) int {
-	return sort.Search(len(sp.segments), func(i int) bool { return sp.segments[i].base() > address })
-}
-
-// segment returns the segment that an address lies in, nil where there is none.
-func (sp *space) segment(address uintptr) *segment {
-	if i := sp.behind(address) - 1; i >= 0 && sp.segments[i].holds(address) {
-		return sp.segments[i]
-	}
-	return nil
-}
-
-// drop forgets a segment and gives its addresses back. No work may be left that
-// uses them.
-func (sp *space) drop(s *segment) error {
-	sp.forget(s)
-	return s.unmap()
-}
-
-func (sp *space) forget(s *segment) {
-	sp.segments = slices.DeleteFunc(sp.segments, func(x *segment) bool { return x == s })
-}
-
-// block returns the allocation that an address lies in.
-func (sp *space) block(address uintptr) (*segment, *block) {
-	if s := sp.segment(address); s != nil {
-		if b := s.find(address); b != nil && b.freeing == nil {
-			return s, b
-		}
-	}
-	return nil, nil
 }
 
 // take counts memory of the device as used, if there is so much.
