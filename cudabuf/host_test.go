@@ -9,6 +9,7 @@ import (
 	"sync"
 	"testing"
 	"testing/iotest"
+	"time"
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
@@ -361,9 +362,9 @@ func TestStreamsWaitForEachOtherAtHostBuffers(t *testing.T) {
 		{"no stream", func() (int64, error) { return b.CopyFromDevice(h, 0) }, "record wait record wait h2d synchronize"},
 		{"the program", func() (int64, error) { return h.CopyFromHost([]byte{1}, 0) }, "synchronize"},
 		{"a kernel", func() (int64, error) {
-			return 0, k.LaunchAsync(s, cudabuf.Dim3{X: 1}, cudabuf.Dim3{X: 32}, 0, h, int64(1), int32(1))
-		}, ""},
-		{"a read of another stream than the kernel's", func() (int64, error) { return b.CopyFromDeviceAsync(h, 0, u) }, "record wait h2d"},
+			return 0, k.LaunchAsync(u, cudabuf.Dim3{X: 1}, cudabuf.Dim3{X: 32}, 0, h, int64(1), int32(1))
+		}, "record wait"},
+		{"a read of another stream than the kernel's", func() (int64, error) { return b.CopyFromDeviceAsync(h, 0, s) }, "record wait h2d"},
 	}
 	calls()
 	for _, step := range steps {
@@ -435,12 +436,14 @@ func TestRegisteredMemoryIsTheProgramsAgainAfterItsRelease(t *testing.T) {
 }
 
 func TestWhateverReadsAHostBufferWaitsForWhatWritesIt(t *testing.T) {
-	dev, other := cudatest.NewDevice(t), cudatest.NewDevice(t)
+	dev := device(t, cudatest.Start(t, cudatest.Config{CopyLatency: time.Millisecond}), 0)
+	other := cudatest.NewDevice(t)
 	const size = 1000
 	nines := bytes.Repeat([]byte{9}, size)
-	src, same := upload(t, dev, nines), upload(t, dev.Host(), nines)
-	defer src.Release()
-	defer same.Release()
+	zeros, src, same := upload(t, dev, make([]byte, size)), upload(t, dev, nines), upload(t, dev.Host(), nines)
+	for _, b := range []arrowbuf.Buffer{zeros, src, same} {
+		defer b.Release()
+	}
 	there := newBuffer(t, other, size)
 	s := stream(t, dev)
 	equal := func(a, b arrowbuf.Buffer) error {
@@ -463,10 +466,12 @@ func TestWhateverReadsAHostBufferWaitsForWhatWritesIt(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			h := pinnedBuffer(t, dev, size)
 			clear(h.HostBytes())
-			open := gate(t, s)
+			for range 10 {
+				_, err := h.CopyFromDeviceAsync(zeros.(*cudabuf.Buffer), 0, s)
+				require.NoError(t, err)
+			}
 			_, err := h.CopyFromDeviceAsync(src.(*cudabuf.Buffer), 0, s)
 			require.NoError(t, err)
-			go open()
 			assert.NoError(t, read(h))
 		})
 	}

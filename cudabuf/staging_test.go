@@ -259,16 +259,15 @@ func TestFailedLargeCopyLeavesNothingUnderWay(t *testing.T) {
 					s, err := dev.NewStream(cudabuf.StreamOptions{}) // which a lost device does not close
 					require.NoError(t, err)
 					work := func() error {
-						_, err := b.CopyFromHost(data, 0)
-						if err != nil {
-							return err
-						}
 						got := make([]byte, size)
-						if _, err := b.CopyToHostAsync(got, 0, s); err != nil {
-							return err
+						_, err := b.CopyFromHostAsync(data, 0, s)
+						if err == nil {
+							_, err = b.CopyToHostAsync(got, 0, s)
 						}
-						assertBytes(t, data, got)
-						return nil
+						if err == nil {
+							assertBytes(t, data, got)
+						}
+						return err
 					}
 					mu.Lock()
 					left = nth
@@ -292,7 +291,7 @@ func TestFailedLargeCopyLeavesNothingUnderWay(t *testing.T) {
 					assert.Equal(t, call, failed.Call)
 					done, err := s.Done()
 					require.NoError(t, err)
-					assert.True(t, done)
+					assert.True(t, done || call == "cuStreamSynchronize", "the other copy's may still run")
 					require.NoError(t, work())
 					require.NoError(t, s.Close())
 				})
