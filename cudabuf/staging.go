@@ -34,7 +34,7 @@ type stagingParameters struct {
 	least     int64 // bytes of a piece that are worth a copy of their own
 }
 
-var defaultStaging = stagingParameters{threshold: 1 << 20, workers: 8, piece: 4 << 20, least: 256 << 10}
+var defaultStaging = stagingParameters{threshold: 8 << 20, workers: 8, piece: 4 << 20, least: 512 << 10}
 
 // stagingPiece is a part of the ring.
 type stagingPiece struct {
@@ -77,6 +77,9 @@ func (r *staging) newPiece() (*stagingPiece, error) {
 		return nil, errors.Join(err, r.dev.do(func() error { return r.dev.api.EventDestroy(p.event) }))
 	}
 	p.memory = hostSlice(address, r.piece)
+	for i := int64(0); i < r.piece; i += 4096 {
+		p.memory[i] = 0 // or copies would wait for its pages to be mapped
+	}
 	return p, nil
 }
 
