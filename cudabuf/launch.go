@@ -6,6 +6,7 @@ import (
 	"math"
 	"reflect"
 	"sync"
+	"unsafe"
 
 	"github.com/quiver-gpu/quiver/arrowbuf"
 	"github.com/quiver-gpu/quiver/cudabuf/internal/driver"
@@ -88,8 +89,8 @@ func (l *launch) end() {
 	launches.Put(l)
 }
 
-// add appends an argument. What args points to must not escape from here:
-// a call's numbers then stay on the caller's stack.
+// add appends an argument. What arg points to must not escape from here: a
+// call's numbers then stay on the caller's stack.
 func (l *launch) add(d *Device, arg any) error {
 	var a driver.Arg
 	switch v := arg.(type) {
@@ -108,9 +109,9 @@ func (l *launch) add(d *Device, arg any) error {
 	case uintptr:
 		a = driver.Arg{Kind: driver.Pointer, Bits: uint64(v)}
 	case *Buffer:
-		return l.addPointer(d, Pointer{v, 0, access(!v.readOnly)})
+		return l.addPointer(d, Pointer{onHeap(v), 0, access(!v.readOnly)})
 	case *HostBuffer:
-		return l.addHost(d, v)
+		return l.addHost(d, onHeap(v))
 	case Pointer:
 		return l.addPointer(d, v)
 	case arrowbuf.Buffer:
@@ -120,6 +121,14 @@ func (l *launch) add(d *Device, arg any) error {
 	}
 	l.args = append(l.args, a)
 	return nil
+}
+
+// onHeap returns b, and hides from the compiler that a launch keeps it: else all
+// that is passed beside it would have to be on the heap too. Buffers are, since
+// no one else can make one.
+func onHeap[T Buffer | HostBuffer](b *T) *T {
+	address := uintptr(unsafe.Pointer(b))
+	return *(**T)(unsafe.Pointer(&address))
 }
 
 func (l *launch) addPointer(d *Device, p Pointer) error {

@@ -85,11 +85,14 @@ func TestLaunchingAllocatesNothing(t *testing.T) {
 	require.NoError(t, err)
 	s, b := stream(t, dev), newBuffer(t, dev, 64)
 	bare := testing.AllocsPerRun(100, func() { _ = k.LaunchAsync(s, cudabuf.Dim3{X: 1}, cudabuf.Dim3{X: 32}, 0) })
+	n := int64(1 << 40)
 	full := testing.AllocsPerRun(100, func() {
-		_ = k.LaunchAsync(s, cudabuf.Dim3{X: 1}, cudabuf.Dim3{X: 32}, 0, b, int64(1<<40), int32(1000), float32(1.5))
+		n++
+		_ = k.LaunchAsync(s, cudabuf.Dim3{X: 1}, cudabuf.Dim3{X: 32}, 0, b, cudabuf.In(b, 8), n, int32(n), float32(n))
 	})
-	// The soft driver itself allocates, a copy of the arguments among it.
-	assert.LessOrEqual(t, full, bare+1, "a buffer and numbers cost nothing")
+	// The soft driver itself allocates, a copy of the arguments among it. The
+	// race detector lets pools forget at random.
+	assert.LessOrEqual(t, full, bare+1.5, "buffers and numbers cost nothing")
 }
 
 func TestAProgramIsLoadedOnceADevice(t *testing.T) {
