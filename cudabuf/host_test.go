@@ -504,7 +504,7 @@ func TestFailuresToPinAreErrors(t *testing.T) {
 		assert.ErrorIs(t, err, arrowbuf.ErrOutOfMemory)
 		assert.ErrorContains(t, err, "pinning 1048576 bytes")
 	}
-	_, err := newBuffer(t, full, 2<<20).CopyFromHost(make([]byte, 2<<20), 0)
+	_, err := newBuffer(t, full, 8<<20).CopyFromHost(make([]byte, 8<<20), 0)
 	assert.ErrorIs(t, err, arrowbuf.ErrOutOfMemory)
 	assert.ErrorContains(t, err, "for copies of ordinary memory: pinning")
 

@@ -116,15 +116,16 @@ func (d *Device) mapHere(physical driver.Physical, size int64) (address uintptr,
 			}
 		}
 	}()
-	if address, err = d.api.MemAddressReserve(size); err != nil {
+	at, err := d.api.MemAddressReserve(size)
+	if err != nil {
 		return 0, err
 	}
-	undo = append(undo, func() error { return d.api.MemAddressFree(address, size) })
-	if err = d.api.MemMap(address, size, physical); err != nil {
+	undo = append(undo, func() error { return d.api.MemAddressFree(at, size) })
+	if err = d.api.MemMap(at, size, physical); err != nil {
 		return 0, err
 	}
-	undo = append(undo, func() error { return d.api.MemUnmap(address, size) })
-	return address, d.api.MemSetAccess(address, size, d.handle)
+	undo = append(undo, func() error { return d.api.MemUnmap(at, size) })
+	return at, d.api.MemSetAccess(at, size, d.handle)
 }
 
 // exportFD makes a file of the descriptor that a driver call answers. Programs
@@ -155,5 +156,8 @@ func (d *Device) withFD(file *os.File, calls func(fd int) error) error {
 	err = conn.Control(func(fd uintptr) {
 		failure = d.do(func() error { return calls(int(fd)) })
 	})
-	return errors.Join(err, failure)
+	if err != nil { // the one that there is; its own error is hidden
+		return fmt.Errorf("%s: %w", file.Name(), os.ErrClosed)
+	}
+	return failure
 }

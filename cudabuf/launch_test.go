@@ -77,6 +77,9 @@ func TestPointersIntoBuffers(t *testing.T) {
 }
 
 func TestLaunchingAllocatesNothing(t *testing.T) {
+	if underRace {
+		t.Skip("the race detector lets a sync.Pool forget at random")
+	}
 	dev := cudatest.NewDevice(t)
 	m, err := dev.LoadModule([]byte("image"), map[string]cudabuf.Twin{"nothing": func(*cudabuf.TwinLaunch) {}})
 	require.NoError(t, err)
@@ -90,9 +93,8 @@ func TestLaunchingAllocatesNothing(t *testing.T) {
 		n++
 		_ = k.LaunchAsync(s, cudabuf.Dim3{X: 1}, cudabuf.Dim3{X: 32}, 0, b, cudabuf.In(b, 8), n, int32(n), float32(n))
 	})
-	// The soft driver itself allocates, a copy of the arguments among it. The
-	// race detector lets pools forget at random.
-	assert.LessOrEqual(t, full, bare+1.5, "buffers and numbers cost nothing")
+	// The soft driver itself allocates, a copy of the arguments among it.
+	assert.LessOrEqual(t, full, bare+1, "buffers and numbers cost nothing")
 }
 
 func TestAProgramIsLoadedOnceADevice(t *testing.T) {

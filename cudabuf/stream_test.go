@@ -35,7 +35,7 @@ func TestStreamRunsItsWorkInOrder(t *testing.T) {
 
 func TestOrdinaryMemoryIsFreeWhenAnAsyncCopyReturns(t *testing.T) {
 	cudatest.ForEachDevice(t, func(t *testing.T, dev *cudabuf.Device) {
-		for _, n := range []int{1, 1000, 5 << 20} {
+		for _, n := range []int{1, 1000, 9 << 20} {
 			s, b := stream(t, dev), newBuffer(t, dev, int64(n))
 			src := pattern(n)
 			_, err := b.CopyFromHostAsync(src, 0, s)

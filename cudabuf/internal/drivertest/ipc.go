@@ -166,7 +166,7 @@ type process struct {
 func (m *machine) start(file *os.File) *process {
 	m.Helper()
 	cmd := exec.Command(os.Args[0], "-test.run=^$")
-	cmd.Env = append(os.Environ(), childEnvironment+"="+m.Suite.Child)
+	cmd.Env = append(os.Environ(), "GORACE=atexit_sleep_ms=0", childEnvironment+"="+m.Suite.Child)
 	cmd.Stderr = os.Stderr
 	if file != nil {
 		cmd.ExtraFiles = []*os.File{file}

@@ -1,0 +1,397 @@
+package cudabuf_test
+
+import (
+	"fmt"
+	"io"
+	"net/rpc"
+	"os"
+	"os/exec"
+	"path"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/quiver-gpu/quiver/cudabuf"
+	"github.com/quiver-gpu/quiver/cudabuf/cudatest"
+)
+
+// peerVariable makes a run of the test binary serve as another process: "cuda",
+// or the number of its soft devices.
+const peerVariable = "QUIVER_TEST_PEER"
+
+func TestMain(m *testing.M) {
+	if kind := os.Getenv(peerVariable); kind != "" {
+		servePeer(kind)
+		return
+	}
+	os.Exit(m.Run())
+}
+
+// peer is another process, which does what the test calls for.
+type peer struct {
+	t      testing.TB
+	client *rpc.Client
+}
+
+// startPeer starts a process with a machine like the driver's, which gets the
+// files as descriptors from 3. It is closed, and checked for leaks, with the
+// test.
+func startPeer(t *testing.T, d *cudabuf.Driver, files ...*os.File) *peer {
+	t.Helper()
+	kind := "cuda"
+	if path.Base(t.Name()) != kind {
+		kind = strconv.Itoa(d.Count())
+	}
+	command := exec.Command(os.Args[0])
+	command.Env = append(os.Environ(), peerVariable+"="+kind)
+	command.Stderr, command.ExtraFiles = os.Stderr, files
+	stdin, err := command.StdinPipe()
+	require.NoError(t, err)
+	stdout, err := command.StdoutPipe()
+	require.NoError(t, err)
+	require.NoError(t, command.Start())
+	p := &peer{t, rpc.NewClient(pipes{stdout, stdin})}
+	t.Cleanup(func() {
+		if err := p.client.Call("Peer.Close", 0, nil); err != rpc.ErrShutdown {
+			assert.NoError(t, err, "the other process leaks")
+		}
+		_ = p.client.Close()
+		_ = command.Wait()
+	})
+	return p
+}
+
+// peerCall calls a method of Peer.
+func peerCall[R any](p *peer, method string, argument any) (R, error) {
+	p.t.Helper()
+	var reply R
+	return reply, p.client.Call("Peer."+method, argument, &reply)
+}
+
+// ask is a peerCall that must not fail.
+func ask[R any](p *peer, method string, argument any) R {
+	p.t.Helper()
+	reply, err := peerCall[R](p, method, argument)
+	require.NoError(p.t, err, method)
+	return reply
+}
+
+func (p *peer) read(buffer int) []byte { return ask[[]byte](p, "Read", buffer) }
+func (p *peer) release(buffer int)     { ask[int](p, "Release", buffer) }
+
+type pipes struct {
+	io.Reader
+	io.WriteCloser
+}
+
+func servePeer(kind string) {
+	p := &Peer{calls: map[string]int{}, buffers: map[int]*cudabuf.Buffer{}}
+	var err error
+	if kind == "cuda" {
+		p.d, err = cudabuf.Open()
+	} else {
+		var devices int
+		devices, err = strconv.Atoi(kind)
+		p.d = cudatest.New(cudatest.Config{Devices: devices, Fail: p.count})
+	}
+	server := rpc.NewServer()
+	if err == nil {
+		err = server.Register(p)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "peer:", err)
+		os.Exit(1)
+	}
+	server.ServeConn(pipes{os.Stdin, os.Stdout})
+}
+
+// Peer is what the other process does. Buffers are known by numbers.
+type Peer struct {
+	d *cudabuf.Driver
+
+	mu      sync.Mutex
+	calls   map[string]int
+	buffers map[int]*cudabuf.Buffer
+
+	pool   *cudabuf.PeerPool
+	event  *cudabuf.Event
+	stream *cudabuf.Stream
+	copied *cudabuf.Buffer
+	gate   chan struct{}
+}
+
+func (p *Peer) count(call string, n int) cudabuf.Result {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.calls[call] = n
+	return 0
+}
+
+// Calls tells how often a call of the soft driver was made.
+func (p *Peer) Calls(call string, n *int) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	*n = p.calls[call]
+	return nil
+}
+
+func (p *Peer) keep(b *cudabuf.Buffer, id *int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	*id = len(p.buffers)
+	p.buffers[*id] = b
+}
+
+func (p *Peer) buffer(id int) *cudabuf.Buffer {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.buffers[id]
+}
+
+func (p *Peer) Read(id int, data *[]byte) (err error) {
+	*data, err = p.buffer(id).Bytes()
+	return err
+}
+
+// Address answers a string, since gob leaves addresses out.
+func (p *Peer) Address(id int, address *string) error {
+	*address = fmt.Sprintf("%#x", p.buffer(id).Address())
+	return nil
+}
+
+// Write is what to write into all of a buffer.
+type Write struct {
+	Buffer int
+	Data   []byte
+}
+
+func (p *Peer) Write(w Write, _ *int) error {
+	_, err := p.buffer(w.Buffer).CopyFromHost(w.Data, 0)
+	return err
+}
+
+func (p *Peer) Release(id int, _ *int) error {
+	p.buffer(id).Release()
+	return nil
+}
+
+// New makes a buffer for ExportIPC on device 0.
+func (p *Peer) New(data []byte, id *int) error {
+	dev, err := p.d.Device(0)
+	if err != nil {
+		return err
+	}
+	b, err := dev.NewIPCBuffer(int64(len(data)))
+	if err != nil {
+		return err
+	}
+	p.keep(b, id)
+	_, err = b.CopyFromHost(data, 0)
+	return err
+}
+
+func (p *Peer) Export(id int, h *cudabuf.MemHandle) (err error) {
+	*h, err = p.buffer(id).ExportIPC()
+	return err
+}
+
+// ExportAgain exports what is open here.
+func (p *Peer) ExportAgain(id int, _ *int) error {
+	if _, err := p.buffer(id).ExportIPCWhole(); err != nil {
+		return err
+	}
+	return nil
+}
+
+// OnDevice is a handle, and the ordinal of the device to open it on.
+type OnDevice struct {
+	Ordinal int
+	Handle  cudabuf.MemHandle
+}
+
+func (p *Peer) OpenOn(o OnDevice, id *int) error {
+	dev, err := p.d.Device(o.Ordinal)
+	if err != nil {
+		return err
+	}
+	b, err := dev.OpenIPC(o.Handle)
+	if err == nil {
+		p.keep(b, id)
+	}
+	return err
+}
+
+func (p *Peer) Open(h cudabuf.MemHandle, id *int) error { return p.OpenOn(OnDevice{0, h}, id) }
+
+// OpenOften opens a handle and releases it, 200 times in each of 8 goroutines,
+// and answers how many addresses it saw.
+func (p *Peer) OpenOften(h cudabuf.MemHandle, addresses *int) error {
+	dev, err := p.d.Device(0)
+	if err != nil {
+		return err
+	}
+	var wait sync.WaitGroup
+	failures := make(chan error, 8)
+	for range cap(failures) {
+		wait.Go(func() {
+			for range 200 {
+				b, err := dev.OpenIPC(h)
+				if err == nil {
+					_, err = b.ReadAt(make([]byte, 1), 0)
+					b.Release()
+				}
+				if err != nil {
+					failures <- err
+					return
+				}
+			}
+		})
+	}
+	wait.Wait()
+	close(failures)
+	return <-failures
+}
+
+// File is a descriptor that the process was started with, and what it holds.
+type File struct {
+	Ordinal, FD int
+	Region      cudabuf.Region
+}
+
+func (p *Peer) OpenFD(f File, id *int) error {
+	dev, err := p.d.Device(f.Ordinal)
+	if err != nil {
+		return err
+	}
+	file := os.NewFile(uintptr(f.FD), "memory")
+	defer file.Close()
+	b, err := dev.OpenFD(file, f.Region)
+	if err == nil {
+		p.keep(b, id)
+	}
+	return err
+}
+
+func (p *Peer) OpenPool(f File, _ *int) error {
+	dev, err := p.d.Device(f.Ordinal)
+	if err != nil {
+		return err
+	}
+	file := os.NewFile(uintptr(f.FD), "pool")
+	defer file.Close()
+	p.pool, err = dev.OpenPoolFD(file)
+	return err
+}
+
+func (p *Peer) OpenPooled(h cudabuf.PoolHandle, id *int) error {
+	b, err := p.pool.Open(h)
+	if err == nil {
+		p.keep(b, id)
+	}
+	return err
+}
+
+func (p *Peer) ClosePool(_ int, _ *int) error { return p.pool.Close() }
+
+// CopyBehind copies a buffer on a stream that waits for an event first.
+func (p *Peer) CopyBehind(c CopyBehind, _ *int) error {
+	dev, err := p.d.Device(0)
+	if err != nil {
+		return err
+	}
+	if p.event, err = dev.OpenIPCEvent(c.Event); err != nil {
+		return err
+	}
+	if p.stream, err = dev.NewStream(cudabuf.StreamOptions{}); err != nil {
+		return err
+	}
+	src := p.buffer(c.Buffer)
+	if p.copied, err = dev.NewBuffer(src.Len()); err != nil {
+		return err
+	}
+	if err = p.stream.WaitEvent(p.event); err != nil {
+		return err
+	}
+	_, err = p.copied.CopyFromDeviceAsync(src, 0, p.stream)
+	return err
+}
+
+// CopyBehind is an event to wait for, and a buffer to copy then.
+type CopyBehind struct {
+	Event  cudabuf.EventHandle
+	Buffer int
+}
+
+// Copied tells whether the copy of CopyBehind is done.
+func (p *Peer) Copied(_ int, done *bool) (err error) {
+	*done, err = p.stream.Done()
+	return err
+}
+
+// FinishCopy waits for the copy of CopyBehind and answers what it copied.
+func (p *Peer) FinishCopy(_ int, data *[]byte) (err error) {
+	if err = p.stream.Close(); err != nil {
+		return err
+	}
+	*data, err = p.copied.Bytes()
+	p.copied.Release()
+	if err == nil {
+		err = p.event.Close()
+	}
+	return err
+}
+
+// FillBehindGate fills a buffer with 7 on a stream that waits for OpenGate, and
+// answers an event recorded behind.
+func (p *Peer) FillBehindGate(id int, h *cudabuf.EventHandle) error {
+	dev, err := p.d.Device(0)
+	if err != nil {
+		return err
+	}
+	if p.event, err = dev.NewEvent(cudabuf.EventOptions{Interprocess: true}); err != nil {
+		return err
+	}
+	if p.stream, err = dev.NewStream(cudabuf.StreamOptions{}); err != nil {
+		return err
+	}
+	p.gate = make(chan struct{})
+	if err = p.stream.Do(func() { <-p.gate }); err != nil {
+		return err
+	}
+	if err = p.buffer(id).FillAsync(7, p.stream); err != nil {
+		return err
+	}
+	if err = p.stream.Record(p.event); err != nil {
+		return err
+	}
+	*h, err = p.event.ExportIPC()
+	return err
+}
+
+func (p *Peer) OpenGate(_ int, _ *int) error {
+	close(p.gate)
+	return nil
+}
+
+func (p *Peer) EndFill(_ int, _ *int) error {
+	if err := p.stream.Close(); err != nil {
+		return err
+	}
+	return p.event.Close()
+}
+
+// Die ends the process as a crash does: nothing is given back.
+func (p *Peer) Die(_ int, _ *int) error {
+	os.Exit(3)
+	return nil
+}
+
+// Close ends the driver, and reports what was not given back.
+func (p *Peer) Close(_ int, _ *int) error { return p.d.Close() }
+
+// onSoft tells whether a test of forEachMachine runs on a soft machine.
+func onSoft(t *testing.T) bool { return strings.Contains(t.Name(), "/soft") }

@@ -1,0 +1,5 @@
+//go:build !race
+
+package cudabuf_test
+
+const underRace = false

@@ -1,0 +1,101 @@
+// Package docs checks the tables of this folder against the tree.
+package docs
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// named finds a test in a cell: its package's folder, a dot, its name.
+var named = regexp.MustCompile("`([a-z0-9/]+)\\.((?:Test|Fuzz|Example)\\w*)`")
+
+// tables say which rows a document has, in which order.
+var tables = map[string][]string{
+	"pyarrow-cuda.md": numbers("", 1, 44),
+	"pygpu.md": concat(
+		numbers("K", 1, 4), numbers("A", 1, 4), numbers("L", 7, 12),
+		[]string{"ptr", "kind", "devname", "unique_id", "lmemsize", "numprocs", "bin_id", "total_gmem, free_gmem", "maxlsize0-2", "maxgsize0-2", "largest_memblock"},
+		[]string{"dev", "sched", "context", "single_stream", "max_cache_size", "initial_cache_size", "kernel_cache_path"},
+		numbers("M", 1, 5), numbers("V", 1, 6),
+		[]string{"memory", "extcopy", "disk"},
+	),
+}
+
+func numbers(prefix string, from, to int) []string {
+	var rows []string
+	for i := from; i <= to; i++ {
+		rows = append(rows, fmt.Sprintf("%s%d", prefix, i))
+	}
+	return rows
+}
+
+func concat(lists ...[]string) []string {
+	var all []string
+	for _, list := range lists {
+		all = append(all, list...)
+	}
+	return all
+}
+
+func TestTablesHaveEveryRowAndAProofOfEach(t *testing.T) {
+	for document, want := range tables {
+		t.Run(document, func(t *testing.T) {
+			text, err := os.ReadFile(document)
+			require.NoError(t, err)
+			var got []string
+			for _, line := range strings.Split(string(text), "\n") {
+				if !strings.HasPrefix(line, "| ") || strings.HasPrefix(line, "| row |") {
+					continue
+				}
+				cells := strings.Split(strings.ReplaceAll(strings.Trim(line, "| "), "\\|", "¦"), " | ")
+				require.Len(t, cells, 4, "row, upstream, ours, proof: %s", line)
+				row, proof := strings.Trim(cells[0], "` "), cells[3]
+				got = append(got, row)
+				if !named.MatchString(proof) && !strings.HasPrefix(proof, "not yet: ") && !strings.HasPrefix(proof, "none: ") {
+					assert.Fail(t, "no proof", "row %s names no test, and does not begin with \"not yet: \" or \"none: \" and a reason: %s", row, proof)
+				}
+			}
+			assert.Equal(t, want, got)
+		})
+	}
+}
+
+func TestTestsThatDocumentsNameExist(t *testing.T) {
+	documents, err := filepath.Glob("*.md")
+	require.NoError(t, err)
+	require.NotEmpty(t, documents)
+	tests := map[string]string{} // the sources of a package's tests
+	for _, document := range documents {
+		text, err := os.ReadFile(document)
+		require.NoError(t, err)
+		for _, name := range named.FindAllStringSubmatch(string(text), -1) {
+			folder := name[1]
+			if _, ok := tests[folder]; !ok {
+				tests[folder] = sources(t, folder)
+			}
+			if !strings.Contains(tests[folder], "\nfunc "+name[2]+"(") {
+				assert.Fail(t, "no such test", "%s names %s.%s", document, folder, name[2])
+			}
+		}
+	}
+}
+
+func sources(t *testing.T, folder string) string {
+	paths, err := filepath.Glob(filepath.Join("..", filepath.FromSlash(folder), "*_test.go"))
+	require.NoError(t, err)
+	var all strings.Builder
+	for _, path := range paths {
+		text, err := os.ReadFile(path)
+		require.NoError(t, err)
+		all.WriteString("\n")
+		all.Write(text)
+	}
+	return all.String()
+}
