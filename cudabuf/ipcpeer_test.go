@@ -47,7 +47,7 @@ func startPeer(t *testing.T, d *cudabuf.Driver, files ...*os.File) *peer {
 		kind = strconv.Itoa(d.Count())
 	}
 	command := exec.Command(os.Args[0])
-	command.Env = append(os.Environ(), peerVariable+"="+kind)
+	command.Env = append(os.Environ(), "GORACE=atexit_sleep_ms=0", peerVariable+"="+kind)
 	command.Stderr, command.ExtraFiles = os.Stderr, files
 	stdin, err := command.StdinPipe()
 	require.NoError(t, err)
