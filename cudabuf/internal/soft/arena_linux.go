@@ -109,10 +109,28 @@ func (a *arena) abandon(blocks []*block) {
 }
 
 // bytes returns the memory behind n bytes at an address that the device
-// reaches, which must lie within one allocation. It takes the lock itself.
+// reaches, which must lie within one allocation, for work that is issued now. It
+// takes the lock itself.
 func (a *arena) bytes(address uintptr, n int64) ([]byte, bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	return a.look(address, n)
+}
+
+// running is bytes for work that runs now, and may have been issued long ago.
+func (a *arena) running(address uintptr, n int64) ([]byte, bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	b, ok := a.look(address, n)
+	if !ok && n >= 0 {
+		if s := a.segment(address); s != nil && s.pool != nil {
+			return s.pool.freed(a.dev, int64(address-s.base()), n)
+		}
+	}
+	return b, ok
+}
+
+func (a *arena) look(address uintptr, n int64) ([]byte, bool) {
 	if s := a.segment(address); s != nil {
 		return s.bytes(a.dev, address, n)
 	}

@@ -242,3 +242,82 @@ func TestACaptureEndsWithItsStream(t *testing.T) {
 	_, err := d.StreamEndCapture(s)
 	code(t, captureInvalidated, err)
 }
+
+func TestAGraphFailsWhereItsMemoryIsGone(t *testing.T) {
+	for name, tt := range map[string]struct {
+		capture func(t *testing.T, d *Driver, s driver.Stream) (free func() error)
+	}{
+		"device memory": {func(t *testing.T, d *Driver, s driver.Stream) func() error {
+			a, b := must[uintptr](t)(d.MemAlloc(100)), must[uintptr](t)(d.MemAlloc(100))
+			require.NoError(t, d.MemcpyDtoDAsync(a, b, 100, s))
+			return func() error { return d.MemFree(b) }
+		}},
+		"memory to set": {func(t *testing.T, d *Driver, s driver.Stream) func() error {
+			a := must[uintptr](t)(d.MemAlloc(100))
+			require.NoError(t, d.MemsetD8Async(a, 1, 100, s))
+			return func() error { return d.MemFree(a) }
+		}},
+		"pinned memory": {func(t *testing.T, d *Driver, s driver.Stream) func() error {
+			a, h := must[uintptr](t)(d.MemAlloc(100)), pinned(t, d, 100)
+			require.NoError(t, d.MemcpyHtoDAsync(a, h, s))
+			return func() error { return d.MemFreeHost(addressOf(h)) }
+		}},
+		"registered memory": {func(t *testing.T, d *Driver, s driver.Stream) func() error {
+			a, h := must[uintptr](t)(d.MemAlloc(100)), make([]byte, 100)
+			require.NoError(t, d.MemHostRegister(h, 0))
+			require.NoError(t, d.MemcpyDtoHAsync(h, a, s))
+			return func() error { return d.MemHostUnregister(addressOf(h)) }
+		}},
+		"a mapping": {func(t *testing.T, d *Driver, s driver.Stream) func() error {
+			a := mapped(t, d, must[driver.Physical](t)(d.MemCreate(page, 0, false)), page)
+			require.NoError(t, d.MemsetD8Async(a, 1, page, s))
+			return func() error { return d.MemUnmap(a, page) }
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d, _ := machine(t, Config{MemoryBytes: 8 * page})
+			s := newQueue(t, d, driver.StreamNonBlocking)
+			require.NoError(t, d.StreamBeginCapture(s, driver.CaptureRelaxed))
+			free := tt.capture(t, d, s)
+			e := launchable(t, d, s)
+			require.NoError(t, d.GraphLaunch(e, s))
+			require.NoError(t, d.StreamSynchronize(s))
+			require.NoError(t, free())
+			require.NoError(t, d.GraphLaunch(e, s))
+			err := d.StreamSynchronize(s)
+			code(t, driver.IllegalAddress, err)
+			assert.ErrorContains(t, err, "gone when the copy runs")
+		})
+	}
+}
+
+func TestCapturingALaunchKeepsTheOrderOfLaunches(t *testing.T) {
+	d, _ := machine(t, Config{})
+	s := capturing(t, d, driver.CaptureRelaxed)
+	gate := make(chan struct{})
+	require.NoError(t, d.LaunchHostFunc(s, func() { <-gate }))
+	e := launchable(t, d, s)
+	require.NoError(t, d.GraphLaunch(e, s))
+	c := capturing(t, d, driver.CaptureRelaxed)
+	require.NoError(t, d.GraphLaunch(e, c))
+	launchable(t, d, c)
+	assert.False(t, d.execs[e].last.reached(), "the next launch comes after the one that runs")
+	close(gate)
+	require.NoError(t, d.CtxSynchronize())
+}
+
+func TestACaptureRefusesOrdinaryMemory(t *testing.T) {
+	for name, use := range map[string]func(d *Driver, a uintptr, s driver.Stream) error{
+		"read":    func(d *Driver, a uintptr, s driver.Stream) error { return d.MemcpyHtoDAsync(a, make([]byte, 8), s) },
+		"written": func(d *Driver, a uintptr, s driver.Stream) error { return d.MemcpyDtoHAsync(make([]byte, 8), a, s) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			d, _ := machine(t, Config{})
+			a := must[uintptr](t)(d.MemAlloc(8))
+			s := capturing(t, d, driver.CaptureRelaxed)
+			code(t, captureUnsupported, use(d, a, s))
+			_, err := d.StreamEndCapture(s)
+			code(t, captureInvalidated, err)
+		})
+	}
+}

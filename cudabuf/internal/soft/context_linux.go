@@ -15,10 +15,11 @@ type context struct {
 	peers map[*context]bool // whose memory kernels reach
 
 	// null and blocking are the streams that order themselves against each
-	// other; guarded by Driver.order, but for null itself.
+	// other; guarded by Driver.order, but for null itself, as those below.
 	null     *stream
 	blocking map[*stream]bool
 	threads  map[int]*stream // CU_STREAM_PER_THREAD, by thread id
+	ended    []*stream       // destroyed, and not known to be done
 }
 
 // begin makes a context live, with nothing in it.
@@ -27,6 +28,7 @@ func (c *context) begin() {
 	c.peers = map[*context]bool{}
 	c.blocking = map[*stream]bool{}
 	c.threads = map[int]*stream{}
+	c.ended = nil
 	c.null = newStream(c, false, leastPriority)
 }
 
@@ -76,7 +78,7 @@ func (d *Driver) end(c *context) []*stream {
 	for _, s := range streams {
 		s.end()
 	}
-	return streams
+	return append(streams, c.ended...)
 }
 
 // endAll ends the contexts of a device that nobody destroyed.
@@ -95,6 +97,15 @@ func (d *Driver) endAll(dev *device) {
 func drain(streams []*stream) {
 	for _, s := range streams {
 		s.tail().wait()
+	}
+}
+
+// abandon frees what ends with a context, as MemFree does: other contexts of the
+// device may be using it.
+func (d *Driver) abandon(dev *device, left []*block) {
+	if len(left) > 0 {
+		d.synchronize(dev)
+		dev.arena.abandon(left)
 	}
 }
 
@@ -151,7 +162,7 @@ func (d *Driver) CtxDestroy(h driver.Context) error {
 	}
 	d.mu.Unlock()
 	drain(streams)
-	c.dev.arena.abandon(left)
+	d.abandon(c.dev, left)
 	return nil
 }
 

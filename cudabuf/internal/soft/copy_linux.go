@@ -2,7 +2,6 @@ package soft
 
 import (
 	"bytes"
-	"fmt"
 	"runtime/debug"
 	"time"
 
@@ -20,12 +19,16 @@ func (d *Driver) MemcpyHtoDAsync(dst uintptr, src []byte, h driver.Stream) error
 	if err != nil {
 		return err
 	}
-	if d.pinned(src) == nil {
-		if !touch(func() { src = bytes.Clone(src) }) {
-			return &driver.Error{Call: call, Code: driver.InvalidValue, Detail: "the source is not memory of the host"}
-		}
+	if d.pinned(src) != nil {
+		return s.issue(call, d.copy(to, dev.at(call, src)))
 	}
-	return s.issue(call, d.copy(to, src))
+	if err := s.pageable(call); err != nil {
+		return err
+	}
+	if !touch(func() { src = bytes.Clone(src) }) {
+		return invalid(call, "the source is not memory of the host")
+	}
+	return s.issue(call, d.copy(to, kept(src)))
 }
 
 // MemcpyDtoHAsync to memory that is not pinned returns when the copy is done.
@@ -35,7 +38,7 @@ func (d *Driver) MemcpyDtoHAsync(dst []byte, src uintptr, h driver.Stream) error
 	if err != nil || len(dst) == 0 {
 		return err
 	}
-	from, err := dev.bytes(call, src, int64(len(dst)))
+	from, err := dev.readable(call, src, int64(len(dst)))
 	if err != nil {
 		return err
 	}
@@ -43,17 +46,32 @@ func (d *Driver) MemcpyDtoHAsync(dst []byte, src uintptr, h driver.Stream) error
 	case h != nil && h.readOnly:
 		return invalid(call, "the destination is registered for reading alone")
 	case h != nil:
-		return s.issue(call, d.copy(dst, from))
+		return s.issue(call, d.copy(dev.at(call, dst), from))
+	}
+	if err := s.pageable(call); err != nil {
+		return err
 	}
 	staged := make([]byte, len(dst))
-	if err := s.issue(call, d.copy(staged, from)); err != nil {
+	if err := s.issue(call, d.copy(kept(staged), from)); err != nil {
 		return err
 	}
 	if err := s.synchronize(call); err != nil {
 		return err
 	}
 	if !touch(func() { copy(dst, staged) }) {
-		return &driver.Error{Call: call, Code: driver.InvalidValue, Detail: "the destination is not memory of the host"}
+		return invalid(call, "the destination is not memory of the host")
+	}
+	return nil
+}
+
+// pageable fails where the stream captures: each launch of the graph would use
+// the memory, and nothing keeps it until then.
+func (s *stream) pageable(call string) error {
+	d := s.context.driver
+	d.order.Lock()
+	defer d.order.Unlock()
+	if s.capture != nil {
+		return s.capture.forbid(call)
 	}
 	return nil
 }
@@ -70,12 +88,12 @@ func (d *Driver) MemcpyDtoDAsync(dst, src uintptr, n int64, h driver.Stream) err
 	if err != nil {
 		return err
 	}
-	from, err := dev.bytes(call, src, n)
+	from, err := dev.readable(call, src, n)
 	if err != nil {
 		return err
 	}
 	if dst < src+uintptr(n) && src < dst+uintptr(n) {
-		return &driver.Error{Call: call, Code: driver.InvalidValue, Detail: "source and destination overlap"}
+		return invalid(call, "source and destination overlap")
 	}
 	return s.issue(call, d.copy(to, from))
 }
@@ -86,25 +104,23 @@ func (d *Driver) MemcpyPeerAsync(dst uintptr, dstContext driver.Context, src uin
 	if err != nil || n == 0 {
 		return err
 	}
-	var ends [2][]byte
-	for i, end := range [2]struct {
-		context driver.Context
-		address uintptr
-	}{{dstContext, dst}, {srcContext, src}} {
-		dev, err := d.byContext(call, end.context)
-		if err != nil {
-			return err
-		}
-		if i == 0 {
-			ends[i], err = dev.writable(call, end.address, n)
-		} else {
-			ends[i], err = dev.bytes(call, end.address, n)
-		}
-		if err != nil {
-			return err
-		}
+	target, err := d.byContext(call, dstContext)
+	if err != nil {
+		return err
 	}
-	return s.issue(call, d.copy(ends[0], ends[1]))
+	source, err := d.byContext(call, srcContext)
+	if err != nil {
+		return err
+	}
+	to, err := target.writable(call, dst, n)
+	if err != nil {
+		return err
+	}
+	from, err := source.readable(call, src, n)
+	if err != nil {
+		return err
+	}
+	return s.issue(call, d.copy(to, from))
 }
 
 func (d *Driver) MemsetD8Async(dst uintptr, value byte, n int64, h driver.Stream) error {
@@ -118,37 +134,26 @@ func (d *Driver) MemsetD8Async(dst uintptr, value byte, n int64, h driver.Stream
 		return err
 	}
 	return s.issue(call, func() error {
-		for i := range to {
-			to[i] = value
+		b, err := to()
+		for i := range b {
+			b[i] = value
 		}
-		return nil
+		return err
 	})
 }
 
 // copy is the work of every copy.
-func (d *Driver) copy(dst, src []byte) func() error {
+func (d *Driver) copy(dst, src end) func() error {
 	return func() error {
 		time.Sleep(d.config.CopyLatency)
-		copy(dst, src)
-		return nil
+		to, err := dst()
+		if err != nil {
+			return err
+		}
+		from, err := src()
+		copy(to, from)
+		return err
 	}
-}
-
-func (dev *device) bytes(call string, address uintptr, n int64) ([]byte, error) {
-	b, ok := dev.arena.bytes(address, n)
-	if !ok {
-		return nil, &driver.Error{Call: call, Code: driver.InvalidValue, Detail: fmt.Sprintf("%d bytes at %#x are not one allocation of cuda:%d", n, address, dev.ordinal)}
-	}
-	return b, nil
-}
-
-// writable is bytes without memory that devices may only read.
-func (dev *device) writable(call string, address uintptr, n int64) ([]byte, error) {
-	b, err := dev.bytes(call, address, n)
-	if err == nil && dev.arena.readOnly(address) {
-		return nil, invalid(call, "%#x is registered for reading alone", address)
-	}
-	return b, err
 }
 
 func (d *Driver) byContext(call string, c driver.Context) (*device, error) {

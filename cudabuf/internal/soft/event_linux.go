@@ -97,11 +97,10 @@ func (d *Driver) EventRecord(h driver.Event, sh driver.Stream) error {
 	if e.shared != nil {
 		finish = e.shared.begin()
 	}
-	r.at, err = s.add(call, nil, func() error {
+	r.at, err = s.add(call, work{over: func() {
 		r.when = time.Now()
 		finish()
-		return nil
-	})
+	}})
 	if err != nil {
 		finish() // nobody waits for a record that is not there
 		return err
@@ -216,7 +215,7 @@ func (d *Driver) StreamWaitEvent(sh driver.Stream, h driver.Event) error {
 		s.capture.invalid = true
 		return &driver.Error{Call: call, Code: captureIsolation, Detail: "the event was recorded outside the capture"}
 	}
-	_, err = s.add(call, []place{r.at}, nil)
+	_, err = s.add(call, work{after: []place{r.at}})
 	return err
 }
 

@@ -43,14 +43,17 @@ func (d *Driver) GraphLaunch(h driver.GraphExec, sh driver.Stream) error {
 		return driver.Check(call, driver.InvalidValue)
 	}
 	nodes := e.graph.nodes
-	e.last, err = s.add(call, []place{e.last}, func() error {
+	at, err := s.add(call, work{after: []place{e.last}, run: func() error {
 		for _, n := range nodes {
 			if err := n.run(); err != nil {
 				return err
 			}
 		}
 		return nil
-	})
+	}})
+	if err == nil && s.capture == nil {
+		e.last = at
+	}
 	return err
 }
 

@@ -23,7 +23,9 @@ type hostRange struct {
 	readOnly   bool
 }
 
-func (h *hostRange) base() uintptr { return uintptr(unsafe.Pointer(unsafe.SliceData(h.memory))) }
+func (h *hostRange) base() uintptr { return addressOf(h.memory) }
+
+func addressOf(b []byte) uintptr { return uintptr(unsafe.Pointer(unsafe.SliceData(b))) }
 
 func (h *hostRange) bytes(address uintptr, n int64) ([]byte, bool) {
 	offset := int64(address - h.base())
@@ -107,7 +109,7 @@ func (d *Driver) hostLeaks() error {
 func (d *Driver) pinned(b []byte) *hostRange {
 	d.space.mu.Lock()
 	defer d.space.mu.Unlock()
-	at := uintptr(unsafe.Pointer(unsafe.SliceData(b)))
+	at := addressOf(b)
 	h := d.space.hostRange(at)
 	if h != nil {
 		if _, ok := h.bytes(at, int64(len(b))); ok {

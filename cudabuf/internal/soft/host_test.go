@@ -13,8 +13,6 @@ import (
 	"github.com/quiver-gpu/quiver/cudabuf/internal/driver"
 )
 
-func addressOf(b []byte) uintptr { return uintptr(unsafe.Pointer(unsafe.SliceData(b))) }
-
 func TestHostAllocTakesItsFlags(t *testing.T) {
 	d, _ := machine(t, Config{})
 	for flags := range uint32(8) {

@@ -101,19 +101,27 @@ func (d *Driver) IpcOpenMemHandle(name driver.IPCMemHandle) (uintptr, error) {
 	}
 	d.space.mu.Lock()
 	defer d.space.mu.Unlock()
-	if o := d.space.opened[name]; o != nil {
-		o.uses++
-		o.segment.access[dev.ordinal] = true
-		return o.segment.address(o.segment.blocks[0]), nil
+	o := d.space.opened[name]
+	if o == nil {
+		s, err := d.openSegment(h)
+		if err != nil {
+			return 0, invalid(call, "%v", err)
+		}
+		o = &openedHandle{handle: name, segment: s}
 	}
-	s, err := d.openSegment(h)
-	if err != nil {
-		return 0, invalid(call, "%v", err)
+	s := o.segment
+	if dev != s.dev && !d.reaches(dev, s.dev) {
+		if o.uses == 0 {
+			_ = errors.Join(s.unmap(), s.file.close()) // at worst it keeps the addresses
+		}
+		return 0, &driver.Error{Call: call, Code: peerUnsupported, Detail: fmt.Sprintf("cuda:%d does not reach memory of cuda:%d", dev.ordinal, s.dev.ordinal)}
 	}
-	s.access = deviceSet{dev.ordinal: true}
-	s.opened = &openedHandle{handle: name, segment: s, uses: 1}
-	d.space.opened[name] = s.opened
-	d.space.add(s)
+	if o.uses++; o.uses == 1 {
+		s.opened, s.access = o, deviceSet{}
+		d.space.opened[name] = o
+		d.space.add(s)
+	}
+	s.access[dev.ordinal] = true
 	return s.address(s.blocks[0]), nil
 }
 

@@ -266,3 +266,42 @@ func FuzzHandlesOfOthers(f *testing.F) {
 		_ = d.Close() // what was imported
 	})
 }
+
+func TestHandlesOpenOnDevicesThatReachTheMemory(t *testing.T) {
+	p := startPeer(t)
+	h := driver.IPCMemHandle(p.ask(order{Do: "export", Address: p.ask(order{Do: "alloc", N: 100}).Address}).Data)
+	for name, tt := range map[string]struct {
+		reaches bool
+		want    driver.Result
+	}{"peers": {true, driver.Success}, "strangers": {false, peerUnsupported}} {
+		t.Run(name, func(t *testing.T) {
+			before := held(t)
+			d, contexts := machine(t, Config{Devices: 2, PeerAccess: func(int, int) bool { return tt.reaches }})
+			require.NoError(t, d.CtxSetCurrent(contexts[1]))
+			_, err := d.IpcOpenMemHandle(h)
+			result(t, tt.want, err)
+			require.NoError(t, d.CtxSetCurrent(contexts[0]))
+			a := must[uintptr](t)(d.IpcOpenMemHandle(h))
+			require.NoError(t, d.CtxSetCurrent(contexts[1]))
+			_, err = d.IpcOpenMemHandle(h)
+			result(t, tt.want, err)
+			err = d.MemsetD8Async(a, 1, 100, 0)
+			if tt.reaches {
+				require.NoError(t, err)
+				require.NoError(t, d.IpcCloseMemHandle(a))
+				require.NoError(t, d.IpcCloseMemHandle(a))
+			} else {
+				code(t, driver.InvalidValue, err)
+			}
+			require.NoError(t, d.IpcCloseMemHandle(a))
+			code(t, driver.InvalidValue, d.IpcCloseMemHandle(a))
+			for i := range driver.Device(2) {
+				require.NoError(t, d.DevicePrimaryCtxRelease(i))
+			}
+			require.NoError(t, d.Close())
+			for what := range held(t) {
+				assert.Contains(t, before, what)
+			}
+		})
+	}
+}

@@ -109,7 +109,7 @@ func (s *segment) attribute(call string, a driver.PointerAttribute, address uint
 		}
 		return uint64(address), nil
 	case driver.PointerDeviceOrdinal:
-		return uint64(s.dev.ordinal), nil
+		return uint64(s.home(b).ordinal), nil
 	case driver.PointerIsLegacyIPC:
 		if s.kind == ordinary {
 			return 1, nil

@@ -1,6 +1,10 @@
 package soft
 
-import "github.com/quiver-gpu/quiver/cudabuf/internal/driver"
+import (
+	"fmt"
+
+	"github.com/quiver-gpu/quiver/cudabuf/internal/driver"
+)
 
 // CtxEnablePeerAccess lets kernels of the current context reach the memory of
 // another device's.
@@ -42,6 +46,14 @@ func (d *Driver) link(dev *device) {
 	d.space.mu.Lock()
 	defer d.space.mu.Unlock()
 	dev.peers = reached
+}
+
+// mayShare fails where a device cannot be given access to another's memory.
+func (d *Driver) mayShare(call string, dev, owner *device) error {
+	if dev == owner || d.reaches(dev, owner) {
+		return nil
+	}
+	return &driver.Error{Call: call, Code: driver.InvalidDevice, Detail: fmt.Sprintf("cuda:%d does not reach cuda:%d", dev.ordinal, owner.ordinal)}
 }
 
 // reaches tells whether the hardware lets a device reach another's memory.

@@ -3,6 +3,7 @@ package soft
 import (
 	"errors"
 	"math"
+	"slices"
 
 	"golang.org/x/sys/unix"
 )
@@ -18,6 +19,7 @@ type pool struct {
 	imported  bool
 	destroyed bool
 	access    deviceSet
+	frees     []*freeing // that have not run
 
 	threshold uint64 // bytes to keep when nobody uses them
 	live      int64  // of allocations
@@ -27,10 +29,12 @@ type pool struct {
 	heldHigh  int64
 }
 
-// freeing is a block that a stream frees.
+// freeing is a block that a stream frees: the bytes that it had, which work
+// that comes before still uses.
 type freeing struct {
-	stream *stream
-	done   chan struct{} // closed when the free has run
+	offset, size int64
+	stream       *stream
+	at           mark // behind the free
 }
 
 func (p *pool) held() int64 { return p.live + p.pending + p.cached }
@@ -62,24 +66,24 @@ func (p *pool) mapFile(f *file) error {
 }
 
 // alloc returns a block for a stream, and what the stream has to wait for
-// first, if anything. It is nil where memory ends.
-func (p *pool) alloc(n int64, s *stream) (*block, chan struct{}) {
+// first. It is nil where memory ends.
+func (p *pool) alloc(n int64, s *stream) (*block, mark) {
 	length := pages(n)
 	if b := p.reuse(n, length, func(f *freeing) bool { return f.stream == s }); b != nil {
-		return b, nil
+		return b, mark{}
 	}
 	if b := p.segment.place(n, pages(1)); b != nil {
 		grown := max(0, length-p.cached)
 		if p.dev.arena.take(grown) {
 			p.cached -= length - grown
 			p.use(b)
-			return b, nil
+			return b, mark{}
 		}
 		p.segment.remove(b)
 	}
-	var wait chan struct{}
-	b := p.reuse(n, length, func(f *freeing) bool { wait = f.done; return true })
-	return b, wait
+	var freed mark
+	b := p.reuse(n, length, func(f *freeing) bool { freed = f.at; return true })
+	return b, freed
 }
 
 // reuse takes a part of a block whose free has not run yet.
@@ -108,9 +112,32 @@ func (p *pool) use(b *block) {
 	p.heldHigh = max(p.heldHigh, p.held())
 }
 
+// free lets a stream free a block when it comes to the mark.
+func (p *pool) free(b *block, f *freeing) {
+	b.freeing = f
+	p.frees = append(p.frees, f)
+	p.live -= b.length
+	p.pending += b.length
+}
+
+// freed returns what a device sees at bytes that are free only for work that is
+// issued from now on.
+func (p *pool) freed(dev *device, offset, n int64) ([]byte, bool) {
+	if p.dev != dev && !p.access[dev.ordinal] {
+		return nil, false
+	}
+	for _, f := range p.frees {
+		if offset >= f.offset && n <= f.size-(offset-f.offset) {
+			return p.segment.hidden[offset : offset+n : offset+n], true
+		}
+	}
+	return nil, false
+}
+
 // settle is what a free does when it runs, to what nobody took of the block in
 // the meantime. It gives back what the pool does not keep.
 func (p *pool) settle(b *block) error {
+	p.frees = slices.DeleteFunc(p.frees, func(f *freeing) bool { return f == b.freeing })
 	p.pending -= b.length
 	if b.length == 0 {
 		return nil

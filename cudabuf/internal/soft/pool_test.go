@@ -263,3 +263,25 @@ func TestMemoryEndsWithItsContext(t *testing.T) {
 	require.NoError(t, d.DevicePrimaryCtxRelease(0))
 	assert.ErrorContains(t, d.Close(), "cuda:0: 1 allocations never freed")
 }
+
+func TestKernelsKeepMemoryThatIsFreedBehindThem(t *testing.T) {
+	d, _ := machine(t, Config{})
+	s := streams(t, d, 1)[0]
+	var a uintptr
+	var offset, n int64
+	touch := kernelOf(t, d, "touch", func(l *driver.TwinLaunch) { l.Memory(a+uintptr(offset), n)[0] = 7 })
+	launch := func(at, bytes int64) error {
+		a, offset, n = must[uintptr](t)(d.MemAllocAsync(2*unit, s)), at, bytes
+		open := gated(t, d, s)
+		require.NoError(t, d.LaunchKernel(touch, single, single, 0, s, nil))
+		require.NoError(t, d.MemFreeAsync(a, s))
+		next := must[uintptr](t)(d.MemAllocAsync(100, s))
+		assert.Equal(t, a, next, "a part of it has a new owner")
+		require.NoError(t, d.MemFreeAsync(next, s))
+		open()
+		return d.StreamSynchronize(s)
+	}
+	require.NoError(t, launch(0, 2*unit))
+	require.NoError(t, launch(unit+1, unit-1))
+	code(t, driver.IllegalAddress, launch(1, 2*unit))
+}

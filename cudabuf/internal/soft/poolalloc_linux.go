@@ -25,21 +25,20 @@ func (d *Driver) allocAsync(call string, n int64, h driver.MemPool, sh driver.St
 	if err != nil {
 		return 0, err
 	}
+	s.waitForRoom()
+	d.order.Lock()
+	defer d.order.Unlock()
 	if err := s.orders(call); err != nil {
 		return 0, err
 	}
 	d.space.mu.Lock()
-	b, p, wait, err := d.allocLocked(call, n, h, dev, s)
+	defer d.space.mu.Unlock()
+	b, p, freed, err := d.allocLocked(call, n, h, dev, s)
 	if err != nil {
-		d.space.mu.Unlock()
 		return 0, err
 	}
 	address, memory := p.segment.address(b), p.segment.memory(b)
-	d.space.mu.Unlock()
-	err = s.issue(call, func() error {
-		if wait != nil {
-			<-wait
-		}
+	_, err = s.add(call, work{after: []place{freed}, run: func() error {
 		// Work that comes before, and what another stream does too early,
 		// finds the memory unusable.
 		if err := unix.Mprotect(memory, usable); err != nil {
@@ -47,47 +46,42 @@ func (d *Driver) allocAsync(call string, n int64, h driver.MemPool, sh driver.St
 		}
 		poison(memory)
 		return nil
-	})
+	}})
 	if err != nil {
-		d.space.mu.Lock()
-		defer d.space.mu.Unlock()
 		return 0, errors.Join(err, d.giveBack(p, b))
 	}
 	return address, nil
 }
 
-func (d *Driver) allocLocked(call string, n int64, h driver.MemPool, dev *device, s *stream) (*block, *pool, chan struct{}, error) {
+func (d *Driver) allocLocked(call string, n int64, h driver.MemPool, dev *device, s *stream) (*block, *pool, mark, error) {
 	p := d.space.pools[h]
 	if h == 0 {
 		p = dev.arena.defaultPool()
 	}
 	switch {
 	case n <= 0:
-		return nil, nil, nil, invalid(call, "%d bytes", n)
+		return nil, nil, mark{}, invalid(call, "%d bytes", n)
 	case p == nil || p.destroyed:
-		return nil, nil, nil, invalid(call, "%#x is no pool", h)
+		return nil, nil, mark{}, invalid(call, "%#x is no pool", h)
 	case p.imported:
-		return nil, nil, nil, invalid(call, "the pool is another process's")
+		return nil, nil, mark{}, invalid(call, "the pool is another process's")
 	}
 	if n > p.dev.arena.size {
-		return nil, nil, nil, p.dev.arena.full(call, n)
+		return nil, nil, mark{}, p.dev.arena.full(call, n)
 	}
 	if err := p.open(); err != nil {
-		return nil, nil, nil, system(call, err)
+		return nil, nil, mark{}, system(call, err)
 	}
-	b, wait := p.alloc(n, s)
+	b, freed := p.alloc(n, s)
 	if b == nil {
-		return nil, nil, nil, p.dev.arena.full(call, n)
+		return nil, nil, mark{}, p.dev.arena.full(call, n)
 	}
-	return b, p, wait, nil
+	return b, p, freed, nil
 }
 
 // orders fails where the stream captures: memory of a graph's own is what the
-// soft driver lacks.
+// soft driver lacks. The caller holds Driver.order.
 func (s *stream) orders(call string) error {
-	d := s.context.driver
-	d.order.Lock()
-	defer d.order.Unlock()
 	if s.capture != nil {
 		return &driver.Error{Call: call, Code: driver.NotSupported, Detail: "the stream captures, and graphs of the soft driver hold no allocations"}
 	}
@@ -95,42 +89,36 @@ func (s *stream) orders(call string) error {
 }
 
 // MemFreeAsync takes the memory from everybody at once, since whatever is issued
-// from now on cannot come before it.
+// from now on cannot come before it. What was issued before finds it still.
 func (d *Driver) MemFreeAsync(address uintptr, sh driver.Stream) error {
 	const call = "cuMemFreeAsync"
 	_, s, err := d.stream(call, sh)
 	if err != nil {
 		return err
 	}
+	s.waitForRoom()
+	d.order.Lock()
+	defer d.order.Unlock()
 	if err := s.orders(call); err != nil {
 		return err
 	}
 	d.space.mu.Lock()
+	defer d.space.mu.Unlock()
 	segment, b := d.space.block(address)
 	if segment == nil || segment.kind != pooled || segment.address(b) != address {
-		d.space.mu.Unlock()
 		return invalid(call, "%#x is no allocation of a pool", address)
 	}
 	p := segment.pool
-	f := &freeing{stream: s, done: make(chan struct{})}
-	b.freeing = f
-	p.live -= b.length
-	p.pending += b.length
-	d.space.mu.Unlock()
-	err = s.issue(call, func() error {
-		close(f.done)
+	f := &freeing{offset: b.offset, size: b.size, stream: s}
+	f.at, err = s.add(call, work{run: func() error {
 		d.space.mu.Lock()
 		defer d.space.mu.Unlock()
 		err := p.settle(b)
 		d.retire(p)
 		return system(call, err)
-	})
-	if err != nil {
-		d.space.mu.Lock()
-		defer d.space.mu.Unlock()
-		b.freeing = nil
-		p.live += b.length
-		p.pending -= b.length
+	}})
+	if err == nil {
+		p.free(b, f)
 	}
 	return err
 }

@@ -133,6 +133,9 @@ func (d *Driver) MemPoolSetAccess(h driver.MemPool, from driver.Device) error {
 	}
 	defer d.space.mu.Unlock()
 	dev, err := d.device(call, from)
+	if err == nil {
+		err = d.mayShare(call, dev, p.dev)
+	}
 	if err != nil {
 		return err
 	}

@@ -35,7 +35,7 @@ func (d *Driver) DevicePrimaryCtxRelease(h driver.Device) error {
 	}
 	d.mu.Unlock()
 	drain(streams)
-	dev.arena.abandon(left)
+	d.abandon(dev, left)
 	return nil
 }
 

@@ -3,7 +3,6 @@ package soft
 import (
 	"slices"
 	"sort"
-	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
@@ -55,7 +54,7 @@ const (
 // deviceSet are devices by ordinal.
 type deviceSet map[int]bool
 
-func (s *segment) base() uintptr { return uintptr(unsafe.Pointer(unsafe.SliceData(s.device))) }
+func (s *segment) base() uintptr { return addressOf(s.device) }
 
 // holds tells whether an address is the segment's, allocated or not.
 func (s *segment) holds(address uintptr) bool {
@@ -67,6 +66,14 @@ func (s *segment) address(b *block) uintptr { return s.base() + uintptr(b.offset
 // at returns the index of the first block that ends behind offset.
 func (s *segment) at(offset int64) int {
 	return sort.Search(len(s.blocks), func(i int) bool { return s.blocks[i].offset+s.blocks[i].length > offset })
+}
+
+// home is the device whose memory a block is: reservations take any's.
+func (s *segment) home(b *block) *device {
+	if b.physical != nil {
+		return b.physical.dev
+	}
+	return s.dev
 }
 
 // find returns the block that an address lies in, nil where there is none.

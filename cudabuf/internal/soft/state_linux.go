@@ -19,6 +19,7 @@ type streamState struct {
 
 	// order is held while work is issued, so that what one call issues to
 	// several streams is issued at once. It guards captures and graphs too.
+	// space.mu may be taken with it held, not the other way round.
 	order    sync.Mutex
 	captures []*capture // that have not ended
 	graphs   map[driver.Graph]*graph

@@ -42,6 +42,7 @@ type stream struct {
 type work struct {
 	after []place
 	run   func() error
+	over  func() // called when the work is over, on a lost device too
 }
 
 // newStream starts a stream; the caller makes it known.
@@ -76,6 +77,9 @@ func (s *stream) loop() {
 			if err := guard(w.run); err != nil {
 				s.fail(err)
 			}
+		}
+		if w.over != nil {
+			w.over()
 		}
 		s.mu.Lock()
 		s.done++
@@ -124,7 +128,7 @@ func (s *stream) issue(call string, run func() error) error {
 	d := s.context.driver
 	d.order.Lock()
 	defer d.order.Unlock()
-	_, err := s.add(call, nil, run)
+	_, err := s.add(call, work{run: run})
 	return err
 }
 
@@ -138,18 +142,19 @@ func (s *stream) waitForRoom() {
 
 // add is issue with Driver.order held. The mark that it returns stands for the
 // work; that of captured work is reached from the start.
-func (s *stream) add(call string, after []place, run func() error) (mark, error) {
+func (s *stream) add(call string, w work) (mark, error) {
 	if s.closed {
 		return mark{}, &driver.Error{Call: call, Code: driver.InvalidHandle, Detail: "the stream is destroyed"}
 	}
 	if s.capture != nil {
-		return mark{}, s.capture.add(call, s, run)
+		return mark{}, s.capture.add(call, s, w.run)
 	}
 	legacy, err := s.legacy(call)
 	if err != nil {
 		return mark{}, err
 	}
-	return s.push(work{append(legacy, after...), run}), nil
+	w.after = append(legacy, w.after...)
+	return s.push(w), nil
 }
 
 // legacy returns what work of this stream waits for because of the null stream:

@@ -170,3 +170,66 @@ func TestALostDeviceRunsNothingMore(t *testing.T) {
 	require.NoError(t, d.DevicePrimaryCtxRelease(0))
 	require.NoError(t, d.Close(), "a lost device has nothing to give back")
 }
+
+var single = driver.Dim3{X: 1, Y: 1, Z: 1}
+
+// Nothing runs any more on a lost device, and so nobody may wait for it.
+func TestWaitsEndWhenTheDeviceIsLost(t *testing.T) {
+	for name, wait := range map[string]func(t *testing.T, d *Driver, lost, s driver.Stream, memory uintptr){
+		"for memory that is freed": func(t *testing.T, d *Driver, lost, s driver.Stream, memory uintptr) {
+			require.NoError(t, d.MemFreeAsync(memory, lost))
+			must[uintptr](t)(d.MemAllocAsync(2*unit, s))
+		},
+		"for an event": func(t *testing.T, d *Driver, lost, s driver.Stream, _ uintptr) {
+			e := must[driver.Event](t)(d.EventCreate(0))
+			require.NoError(t, d.EventRecord(e, lost))
+			require.NoError(t, d.StreamWaitEvent(s, e))
+		},
+		"for an event of several processes": func(t *testing.T, d *Driver, lost, s driver.Stream, _ uintptr) {
+			e := must[driver.Event](t)(d.EventCreate(driver.EventDisableTiming | driver.EventInterprocess))
+			must[driver.IPCEventHandle](t)(d.IpcGetEventHandle(e))
+			require.NoError(t, d.EventRecord(e, lost))
+			require.NoError(t, d.StreamWaitEvent(s, e))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d, _ := machine(t, Config{MemoryBytes: 2 * unit})
+			s := streams(t, d, 2)
+			memory := must[uintptr](t)(d.MemAllocAsync(2*unit, s[0]))
+			wild := kernelOf(t, d, "wild", func(l *driver.TwinLaunch) { l.Memory(1, 1) })
+			open := gated(t, d, s[0])
+			require.NoError(t, d.LaunchKernel(wild, single, single, 0, s[0], nil))
+			wait(t, d, s[0], s[1], memory)
+			open()
+			require.NoError(t, d.DevicePrimaryCtxRelease(0), "it waits for the streams")
+			require.NoError(t, d.Close())
+		})
+	}
+}
+
+func TestADestroyedStreamIsWaitedFor(t *testing.T) {
+	for name, wait := range map[string]func(d *Driver) error{
+		"by its context":       (*Driver).CtxSynchronize,
+		"by memory that ends":  func(d *Driver) error { return d.MemFreeHost(0) },
+		"by the context's end": func(d *Driver) error { return d.DevicePrimaryCtxRelease(0) },
+		"by the machine's end": func(d *Driver) error { d.endAll(d.devices[0]); return nil },
+		"by another one's end": func(d *Driver) error { d.abandon(d.devices[0], []*block{{}}); return nil },
+	} {
+		t.Run(name, func(t *testing.T) {
+			d, _ := machine(t, Config{})
+			for _, flags := range []uint32{driver.StreamDefault, driver.StreamNonBlocking} {
+				s, gate := newQueue(t, d, flags), make(chan struct{})
+				var ran atomic.Bool
+				require.NoError(t, d.LaunchHostFunc(s, func() { <-gate; ran.Store(true) }))
+				require.NoError(t, d.StreamDestroy(s))
+				require.NoError(t, d.StreamDestroy(newQueue(t, d, flags)), "it forgets only what is done")
+				go close(gate)
+				_ = wait(d)
+				assert.True(t, ran.Load())
+				if name == "by the context's end" || name == "by the machine's end" {
+					return
+				}
+			}
+		})
+	}
+}

@@ -1,6 +1,8 @@
 package soft
 
 import (
+	"slices"
+
 	"github.com/quiver-gpu/quiver/cudabuf/internal/driver"
 	"golang.org/x/sys/unix"
 )
@@ -42,8 +44,10 @@ func (d *Driver) StreamDestroy(h driver.Stream) error {
 	delete(d.streams, h)
 	d.mu.Unlock()
 	d.order.Lock()
+	defer d.order.Unlock()
 	s.end()
-	d.order.Unlock()
+	c := s.context
+	c.ended = slices.DeleteFunc(append(c.ended, s), func(s *stream) bool { return s.tail().reached() })
 	return nil
 }
 

@@ -27,9 +27,10 @@ func (d *Driver) wait(which func(*stream) bool) {
 		if c.alive && which(c.null) {
 			d.order.Lock()
 			streams = append(streams, c.null)
-			for s := range c.blocking { // those of threads, and destroyed ones, too
+			for s := range c.blocking { // those of threads, too
 				streams = append(streams, s)
 			}
+			streams = append(streams, c.ended...)
 			d.order.Unlock()
 		}
 	}

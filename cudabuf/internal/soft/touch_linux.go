@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"slices"
 	"sync"
-	"unsafe"
 )
 
 // spaces are those of all machines of the process, so that a fault is told
@@ -32,10 +31,18 @@ func Describe(address uintptr) (string, bool) {
 	return describe(func(s *segment) (uintptr, bool) { return address, s.holds(address) })
 }
 
+// where is Describe for addresses that may be anybody's.
+func where(address uintptr) string {
+	if what, ok := Describe(address); ok {
+		return what
+	}
+	return fmt.Sprintf("%#x", address)
+}
+
 // fault says what work touched where it faults, at an address that work sees.
 func fault(address uintptr) string {
 	what, ok := describe(func(s *segment) (uintptr, bool) {
-		offset := address - uintptr(unsafe.Pointer(unsafe.SliceData(s.hidden)))
+		offset := address - addressOf(s.hidden)
 		return s.base() + offset, offset < uintptr(len(s.hidden))
 	})
 	if !ok {
@@ -70,7 +77,7 @@ func (sp *space) describe(at func(*segment) (uintptr, bool)) (string, bool) {
 			return fmt.Sprintf("%#x of cuda:%d, where no memory is allocated", address, s.dev.ordinal), true
 		}
 		start := s.address(b)
-		return fmt.Sprintf("%#x of cuda:%d, byte %d of %d bytes allocated at %#x", address, s.dev.ordinal, address-start, b.size, start), true
+		return fmt.Sprintf("%#x of cuda:%d, byte %d of %d bytes allocated at %#x", address, s.home(b).ordinal, address-start, b.size, start), true
 	}
 	return "", false
 }

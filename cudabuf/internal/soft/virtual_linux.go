@@ -97,7 +97,7 @@ func (d *Driver) MemUnmap(address uintptr, n int64) error {
 	return err
 }
 
-// MemSetAccess takes whole mappings.
+// MemSetAccess takes whole mappings, of memory that the device reaches.
 func (d *Driver) MemSetAccess(address uintptr, n int64, from driver.Device) error {
 	const call = "cuMemSetAccess"
 	_, dev, err := d.both(call, from)
@@ -111,10 +111,18 @@ func (d *Driver) MemSetAccess(address uintptr, n int64, from driver.Device) erro
 		return err
 	}
 	maps, err := s.mappings(call, offset, n)
+	if err != nil {
+		return err
+	}
+	for _, b := range maps {
+		if err := d.mayShare(call, dev, s.home(b)); err != nil {
+			return err
+		}
+	}
 	for _, b := range maps {
 		b.access[dev.ordinal] = true
 	}
-	return err
+	return nil
 }
 
 // reserved finds n bytes in a reservation.

@@ -172,3 +172,19 @@ func mapped(t *testing.T, d *Driver, p driver.Physical, n int64) uintptr {
 	require.NoError(t, d.MemSetAccess(a, n, 0))
 	return a
 }
+
+func TestMemoryIsSharedWithDevicesThatReachIt(t *testing.T) {
+	d, _ := machine(t, Config{Devices: 2, MemoryBytes: 8 * page, PeerAccess: func(int, int) bool { return false }})
+	pool := must[driver.MemPool](t)(d.MemPoolCreate(1, false))
+	code(t, driver.InvalidDevice, d.MemPoolSetAccess(pool, 0))
+	require.NoError(t, d.MemPoolSetAccess(pool, 1))
+	a := must[uintptr](t)(d.MemAddressReserve(2 * page))
+	require.NoError(t, d.MemMap(a, page, must[driver.Physical](t)(d.MemCreate(page, 1, false))))
+	require.NoError(t, d.MemMap(a+page, page, must[driver.Physical](t)(d.MemCreate(page, 0, false))))
+	code(t, driver.InvalidDevice, d.MemSetAccess(a, 2*page, 0))
+	code(t, driver.InvalidValue, d.MemsetD8Async(a+page, 1, 1, 0)) // all or nothing
+	require.NoError(t, d.MemSetAccess(a+page, page, 0))
+	require.NoError(t, d.MemSetAccess(a, page, 1))
+	assert.EqualValues(t, 1, must[uint64](t)(d.PointerGetAttribute(driver.PointerDeviceOrdinal, a)), "the memory's, not the addresses'")
+	assert.Zero(t, must[uint64](t)(d.PointerGetAttribute(driver.PointerDeviceOrdinal, a+page)))
+}
