@@ -79,7 +79,9 @@ func TestReuseAfterAnUnfinishedFreeWaitsForIt(t *testing.T) {
 	b := must[uintptr](t)(d.MemAllocAsync(unit, s[1]))
 	assert.Equal(t, a, b)
 	require.NoError(t, d.MemsetD8Async(b, 1, unit, s[1]))
-	open()
+	go open()
+	require.NoError(t, d.MemcpyDtoHAsync(kept, b, s[1]))
+	require.NoError(t, d.StreamSynchronize(s[0]))
 	require.NoError(t, d.MemcpyDtoHAsync(kept, b, s[1]))
 	assert.Equal(t, byte(1), kept[0], "work of the stream that freed it comes before")
 	_, err := d.MemAllocAsync(unit+1, s[1])
@@ -284,4 +286,36 @@ func TestKernelsKeepMemoryThatIsFreedBehindThem(t *testing.T) {
 	require.NoError(t, launch(0, 2*unit))
 	require.NoError(t, launch(unit+1, unit-1))
 	code(t, driver.IllegalAddress, launch(1, 2*unit))
+}
+
+func TestFreedMemoryIsKeptForWorkBeforeAlone(t *testing.T) {
+	for name, tt := range map[string]struct {
+		device driver.Device // of the pool
+		runs   bool          // the free, before the work
+	}{
+		"the free has run":                {0, true},
+		"the device was not given access": {1, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d, _ := machine(t, Config{Devices: 2})
+			s := streams(t, d, 2)
+			pool := must[driver.MemPool](t)(d.MemPoolCreate(tt.device, false))
+			a := must[uintptr](t)(d.MemAllocFromPoolAsync(2*unit, pool, s[0]))
+			require.NoError(t, d.StreamSynchronize(s[0]))
+			touch := kernelOf(t, d, "touch", func(l *driver.TwinLaunch) { l.Memory(a, 2*unit)[0] = 7 })
+			work := gated(t, d, s[1])
+			require.NoError(t, d.LaunchKernel(touch, single, single, 0, s[1], nil))
+			free := gated(t, d, s[0])
+			require.NoError(t, d.MemFreeAsync(a, s[0]))
+			if tt.runs {
+				free()
+				assert.Equal(t, a, must[uintptr](t)(d.MemAllocFromPoolAsync(unit, pool, s[0])))
+				require.NoError(t, d.StreamSynchronize(s[0]))
+			} else {
+				defer free()
+			}
+			work()
+			code(t, driver.IllegalAddress, d.StreamSynchronize(s[1]))
+		})
+	}
 }
