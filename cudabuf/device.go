@@ -22,6 +22,9 @@ type Device struct {
 	foreign bool // the context is a caller's own
 	closed  atomic.Bool
 	lost    atomic.Pointer[Error]
+	// contextless: work for a stream needs no current context, as far as it has
+	// been seen.
+	contextless atomic.Bool
 
 	name         string
 	uuid         UUID
@@ -66,6 +69,7 @@ func openDevice(d *Driver, ordinal int, context driver.Context) (*Device, error)
 			return nil, err
 		}
 	}
+	dev.contextless.Store(d.version > newestWithContext)
 	dev.null = &Stream{queue: &queue{dev: dev}}
 	dev.queues = newQueues(dev)
 	dev.idleLimit = total / 4
@@ -160,11 +164,15 @@ func (d *Device) usable() error {
 	return nil
 }
 
-// leave gives the thread back, and names the device in the calls' error. An
-// error that loses the context is remembered: CUDA would answer it to every
-// later call, if it answers at all.
+// leave gives the thread back, and names the device in the calls' error.
 func (d *Device) leave(err error) error {
 	runtime.UnlockOSThread()
+	return d.named(err)
+}
+
+// named adds the device to an error. One that loses the context is remembered:
+// CUDA would answer it to every later call, if it answers at all.
+func (d *Device) named(err error) error {
 	if err == nil {
 		return nil
 	}

@@ -13,3 +13,8 @@ func (d *Driver) NewContext(ordinal int) (handle uintptr, destroy func() error, 
 	err = dev.do(func() (err error) { context, err = d.api.CtxCreate(0, dev.handle); return err })
 	return uintptr(context), func() error { return dev.do(func() error { return d.api.CtxDestroy(context) }) }, err
 }
+
+// Contextless tells whether work for streams is issued without a current
+// context; SetContextless says so.
+func (d *Device) Contextless() bool        { return d.contextless.Load() }
+func (d *Device) SetContextless(free bool) { d.contextless.Store(free) }

@@ -157,7 +157,9 @@ func TestOpenRefusesWhatIsNoHandle(t *testing.T) {
 		long.AllocationSize, long.Length = 0, good.AllocationSize+1
 		_, err = peerCall[int](p, "Open", long)
 		assert.ErrorContains(t, err, "out of range", "the allocation's own size counts")
-		assert.Equal(t, ask[int](p, "Calls", "cuIpcOpenMemHandle")-1, ask[int](p, "Calls", "cuIpcCloseMemHandle"))
+		if onSoft(t) {
+			assert.Equal(t, ask[int](p, "Calls", "cuIpcOpenMemHandle")-1, ask[int](p, "Calls", "cuIpcCloseMemHandle"))
+		}
 
 		for _, r := range []cudabuf.Region{{Offset: -1}, {Length: -1}, {Offset: 1, Length: 1<<63 - 1}, {AllocationSize: 10, Offset: 5, Length: 6}} {
 			_, err := dev.OpenIPC(cudabuf.MemHandle{Handle: good.Handle, Region: r})
@@ -181,6 +183,9 @@ func TestOnlyMemoryThatWasMadeForItIsExported(t *testing.T) {
 		pool, err := dev.NewSharedPool()
 		require.NoError(t, err)
 		t.Cleanup(func() { assert.NoError(t, pool.Close()) })
+		file, err := pool.ExportFD()
+		require.NoError(t, err)
+		require.NoError(t, file.Close())
 		inPool, err := pool.NewBuffer(1000, nil)
 		require.NoError(t, err)
 		t.Cleanup(inPool.Release)

@@ -99,8 +99,9 @@ func (p *SharedPool) Trim(keep int64) error {
 
 // ExportPool returns a handle by which a process that has the pool open opens
 // the buffer, which is one of SharedPool.NewBuffer or a slice of it
-// (cuMemPoolExportPointer). Any other memory is ErrNotShareable. Work on streams
-// is not waited for, the allocation included; see Wait and Event.ExportIPC.
+// (cuMemPoolExportPointer). The pool has been exported before, by ExportFD. Any
+// other memory is ErrNotShareable. Work on streams is not waited for, the
+// allocation included; see Wait and Event.ExportIPC.
 func (b *Buffer) ExportPool() (PoolHandle, error) {
 	if err := b.hold(); err != nil {
 		return PoolHandle{}, err

@@ -2,6 +2,7 @@ package cudabuf
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -24,10 +25,50 @@ func (s *Stream) issue(uses []use, work func(driver.Stream) error) error {
 	if s.capture != nil {
 		return s.capture.issue(s, uses, work)
 	}
+	if s.dev.contextless.Load() && s.handle > driver.PerThreadStream {
+		if done, err := s.queue.issueAtOnce(uses, work); done {
+			return err
+		}
+	}
 	if err := s.dev.enter(); err != nil {
 		return err
 	}
 	return s.dev.leave(s.queue.issue(uses, work))
+}
+
+// newestWithContext is the last CUDA version of which it is not known that work
+// for a stream needs no current context: the driver finds the stream's own.
+// Drivers of 13.0 were seen to do so.
+const newestWithContext = 12090
+
+// issueAtOnce is issue where there is nothing to wait for, by a driver that
+// needs no current context: the thread is left as it is. Where that does not
+// do, it does nothing, and answers false.
+func (q *queue) issueAtOnce(uses []use, work func(driver.Stream) error) (done bool, err error) {
+	d := q.dev
+	if err := d.usable(); err != nil {
+		return true, err
+	}
+	uses = inOrder(uses)
+	for _, u := range uses {
+		u.memory.uses.mu.Lock()
+	}
+	settled := true
+	for _, u := range uses {
+		settled = settled && u.memory.uses.settled(q, u.how)
+	}
+	if settled {
+		err = work(q.handle)
+	}
+	for _, u := range uses {
+		u.memory.uses.mu.Unlock()
+	}
+	var call *Error
+	if errors.As(err, &call) && (call.Code == driver.InvalidContext || call.Code == driver.InvalidHandle) {
+		d.contextless.Store(false)
+		return false, nil
+	}
+	return settled, d.named(err)
 }
 
 // run does work on a queue of its own and waits until it is done. It waits too

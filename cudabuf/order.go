@@ -1,6 +1,9 @@
 package cudabuf
 
-import "sync"
+import (
+	"slices"
+	"sync"
+)
 
 // access is what an operation does with memory.
 type access bool
@@ -52,6 +55,14 @@ func (u *uses) begin(s *queue, a access) error {
 		u.readers = append(u.readers, s)
 	}
 	return nil
+}
+
+// settled tells whether begin would do nothing.
+func (u *uses) settled(q *queue, a access) bool {
+	if u.writer == q {
+		return a == reads || len(u.readers) == 0
+	}
+	return a == reads && slices.Contains(u.readers, q)
 }
 
 // end forgets a stream whose work is known to be done.

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math/rand/v2"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -260,4 +261,20 @@ func TestAStreamOfAnotherDeviceIsRefused(t *testing.T) {
 			assert.ErrorContains(t, do(), fmt.Sprintf("a stream of %v for memory of %v", devs[1], devs[0]), name)
 		}
 	})
+}
+
+// The soft device wants a current context, as old drivers do.
+func TestWhereADriverWantsAContextItGetsOne(t *testing.T) {
+	dev := cudatest.NewDevice(t)
+	k, s, b := kernel(t, dev, "add_int32"), stream(t, dev), newBuffer(t, dev, 4)
+	require.NoError(t, b.FillAsync(0, s))
+	dev.SetContextless(true)
+	elsewhere := make(chan error)
+	go func() {
+		runtime.LockOSThread() // a thread of its own, which ends with it
+		elsewhere <- k.LaunchAsync(s, cudabuf.Dim3{X: 1}, cudabuf.Dim3{X: 32}, 0, b, int64(1), int32(5))
+	}()
+	require.NoError(t, <-elsewhere)
+	assert.False(t, dev.Contextless(), "and it is remembered")
+	assert.Equal(t, int32s(5), download(t, b))
 }

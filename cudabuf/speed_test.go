@@ -3,8 +3,10 @@ package cudabuf_test
 import (
 	_ "embed"
 	"fmt"
+	"slices"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -65,9 +67,11 @@ func bufferOf(b *testing.B, dev *cudabuf.Device, n int64) *cudabuf.Buffer {
 }
 
 // queued measures work on a stream, with the waits for it: the time of each is
-// the longer one of giving it and of doing it.
+// the longer one of giving it and of doing it. It reports the median of its
+// rounds, as bench/gpu/limits.c does.
 func queued(b *testing.B, s *cudabuf.Stream, work func() error) {
-	round := func(n int) {
+	round := func(n int) time.Duration {
+		start := time.Now()
 		for range n {
 			if err := work(); err != nil {
 				b.Fatal(err)
@@ -76,12 +80,19 @@ func queued(b *testing.B, s *cudabuf.Stream, work func() error) {
 		if err := s.Synchronize(); err != nil {
 			b.Fatal(err)
 		}
+		return time.Since(start)
 	}
 	round(depth)
 	b.ReportAllocs()
 	b.ResetTimer()
+	var rounds []time.Duration
 	for left := b.N; left > 0; left -= depth {
-		round(min(left, depth))
+		if took := round(min(left, depth)); left >= depth {
+			rounds = append(rounds, took)
+		}
+	}
+	if slices.Sort(rounds); len(rounds) > 0 {
+		b.ReportMetric(float64(rounds[len(rounds)/2].Nanoseconds())/depth, "ns/op")
 	}
 }
 
