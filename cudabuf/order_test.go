@@ -5,7 +5,6 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math/rand/v2"
-	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -14,6 +13,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/quiver-gpu/quiver/arrowbuf"
 	"github.com/quiver-gpu/quiver/cudabuf"
 	"github.com/quiver-gpu/quiver/cudabuf/cudatest"
 )
@@ -263,18 +263,19 @@ func TestAStreamOfAnotherDeviceIsRefused(t *testing.T) {
 	})
 }
 
-// The soft device wants a current context, as old drivers do.
 func TestWhereADriverWantsAContextItGetsOne(t *testing.T) {
-	dev := cudatest.NewDevice(t)
+	dev, fail := failing(t)
 	k, s, b := kernel(t, dev, "add_int32"), stream(t, dev), newBuffer(t, dev, 4)
 	require.NoError(t, b.FillAsync(0, s))
 	dev.SetContextless(true)
-	elsewhere := make(chan error)
-	go func() {
-		runtime.LockOSThread() // a thread of its own, which ends with it
-		elsewhere <- k.LaunchAsync(s, cudabuf.Dim3{X: 1}, cudabuf.Dim3{X: 32}, 0, b, int64(1), int32(5))
-	}()
-	require.NoError(t, <-elsewhere)
+	launch := func() error {
+		return k.LaunchAsync(s, cudabuf.Dim3{X: 1}, cudabuf.Dim3{X: 32}, 0, b, int64(1), int32(5))
+	}
+	fail("cuLaunchKernel", 2)
+	assert.ErrorIs(t, launch(), arrowbuf.ErrOutOfMemory)
+	assert.True(t, dev.Contextless(), "that is no want of a context")
+	fail("cuLaunchKernel", 201)
+	require.NoError(t, launch())
 	assert.False(t, dev.Contextless(), "and it is remembered")
 	assert.Equal(t, int32s(5), download(t, b))
 }
