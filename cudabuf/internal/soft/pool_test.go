@@ -3,6 +3,7 @@
 package soft
 
 import (
+	"runtime"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -79,8 +80,10 @@ func TestReuseAfterAnUnfinishedFreeWaitsForIt(t *testing.T) {
 	b := must[uintptr](t)(d.MemAllocAsync(unit, s[1]))
 	assert.Equal(t, a, b)
 	require.NoError(t, d.MemsetD8Async(b, 1, unit, s[1]))
-	go open()
-	require.NoError(t, d.MemcpyDtoHAsync(kept, b, s[1]))
+	for range 1000 { // the chance to be too early
+		runtime.Gosched()
+	}
+	open()
 	require.NoError(t, d.StreamSynchronize(s[0]))
 	require.NoError(t, d.MemcpyDtoHAsync(kept, b, s[1]))
 	assert.Equal(t, byte(1), kept[0], "work of the stream that freed it comes before")
