@@ -63,12 +63,17 @@ func (q *queue) issueAtOnce(uses []use, work func(driver.Stream) error) (done bo
 	for _, u := range uses {
 		u.memory.uses.mu.Unlock()
 	}
-	var call *Error
-	if errors.As(err, &call) && (call.Code == driver.InvalidContext || call.Code == driver.InvalidHandle) {
+	if err != nil && wantsContext(err) {
 		d.contextless.Store(false)
 		return false, nil
 	}
 	return settled, d.named(err)
+}
+
+// wantsContext tells whether a call may have failed for want of its context.
+func wantsContext(err error) bool {
+	var call *Error
+	return errors.As(err, &call) && (call.Code == driver.InvalidContext || call.Code == driver.InvalidHandle)
 }
 
 // run does work on a queue of its own and waits until it is done. It waits too
