@@ -1,20 +1,23 @@
-// Package cudabuf is the device of NVIDIA's GPUs: buffers in device memory,
-// pinned host memory, and kernels.
+// Package cudabuf is the device of NVIDIA's GPUs: buffers in device memory and
+// in pinned memory of the host, streams, pools, kernels, and memory shared with
+// other processes.
 //
 // [Open] finds the driver at run time; the program needs neither cgo nor a CUDA
 // toolkit, and starts where there is no GPU. A [Device] is an arrowbuf.Device,
 // its [Buffer] an arrowbuf.Buffer. Whatever names no stream is complete when it
-// returns. Package cudatest is a GPU in software for tests.
+// returns; what is given to a [Stream] is ordered by the memory that it uses.
+// Package cudatest is a GPU in software for tests, package nvrtc compiles
+// kernels at run time.
 //
-// The driver calls that must be there: cuInit, cuDriverGetVersion,
-// cuDeviceGet{,Count,Name,Attribute}, cuDeviceTotalMem,
-// cuDevicePrimaryCtx{Retain,Release}, cuCtxSetCurrent, cuCtxSynchronize,
-// cuMem{GetInfo,Alloc,Free,HostAlloc,FreeHost}, cuMemcpy{HtoD,DtoH,DtoD}Async,
-// cuMemsetD8Async, cuStream{Create,Destroy,Synchronize},
-// cuModule{LoadData,Unload,GetFunction}, cuLaunchKernel.
+// Where things are: driver.go, device.go, context.go and limits.go open devices;
+// span.go, buffer.go, host*.go and foreign.go are memory, allocation.go and
+// pool*.go where it comes from and goes; order.go, operation.go, queue.go,
+// stream.go, event.go and graph.go put work in order; copy.go, staging*.go and
+// bounce.go move bytes, reader.go and writer.go through io; module.go,
+// program.go, kernel.go and launch.go run kernels; ipc*.go and sharedmemory.go
+// share memory.
 //
-// Those that may be absent, and what is lost then:
-//
-//	cuDeviceGetUuid    Device.UUID is zero
-//	cuMemcpyPeerAsync  copies between GPUs go through the host
+// A driver needs the calls that open devices, allocate, copy, record events and
+// launch. Any other that it lacks takes one feature away, with an error that
+// names the call: docs/drivers.md lists them.
 package cudabuf
