@@ -3,7 +3,26 @@ package soft
 import (
 	"fmt"
 	"slices"
+	"strings"
 )
+
+// leaks is an error that names what of the device was never given back.
+func (dev *device) leaks() error {
+	if left := dev.arena.left(); len(left) > 0 {
+		return fmt.Errorf("cuda:%d: %d allocations never freed: %s", dev.ordinal, len(left), strings.Join(left, ", "))
+	}
+	return nil
+}
+
+// graphLeaks is an error where graphs were never destroyed.
+func (d *Driver) graphLeaks() error {
+	d.order.Lock()
+	defer d.order.Unlock()
+	if n := len(d.graphs) + len(d.execs); n > 0 {
+		return fmt.Errorf("%d graphs never destroyed", n)
+	}
+	return nil
+}
 
 // left names what of the device was never given back. It takes the lock itself.
 func (a *arena) left() []string {
@@ -25,6 +44,11 @@ func (a *arena) left() []string {
 			all = append(all, fmt.Sprintf("%d reserved addresses from %#x on", len(s.device), s.base()))
 		case imported:
 			all = append(all, fmt.Sprintf("memory of another process at %#x", s.base()))
+		}
+	}
+	for _, p := range a.pools {
+		if p.dev == a.dev && p != a.pool && !p.destroyed {
+			all = append(all, "a memory pool")
 		}
 	}
 	for _, p := range a.physical {

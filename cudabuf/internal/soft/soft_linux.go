@@ -3,7 +3,6 @@ package soft
 import (
 	"errors"
 	"fmt"
-	"strings"
 	"sync"
 	"sync/atomic"
 
@@ -95,13 +94,13 @@ func (d *Driver) Close() error {
 		d.endAll(dev)
 		if dev.lost.Load() != nil {
 			lost = true
-		} else if left := dev.arena.left(); len(left) > 0 {
-			leaks = errors.Join(leaks, fmt.Errorf("cuda:%d: %d allocations never freed: %s", dev.ordinal, len(left), strings.Join(left, ", ")))
+		} else {
+			leaks = errors.Join(leaks, dev.leaks())
 		}
 		leaks = errors.Join(leaks, dev.arena.close())
 	}
 	if !lost {
-		leaks = errors.Join(leaks, d.hostLeaks())
+		leaks = errors.Join(leaks, d.hostLeaks(), d.graphLeaks())
 	}
 	return leaks
 }

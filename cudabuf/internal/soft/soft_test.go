@@ -238,6 +238,59 @@ func TestCloseReportsWhatWasNeverFreed(t *testing.T) {
 	assert.ErrorContains(t, err, "1 allocations of pinned memory never freed")
 }
 
+func TestCloseNamesAllThatIsLeft(t *testing.T) {
+	for name, tt := range map[string]struct {
+		take func(t *testing.T, d *Driver) (give func() error)
+		want string
+	}{
+		"a pool": {func(t *testing.T, d *Driver) func() error {
+			p := must[driver.MemPool](t)(d.MemPoolCreate(0, false))
+			return func() error { return d.MemPoolDestroy(p) }
+		}, "cuda:0: 1 allocations never freed: a memory pool"},
+		"the default pool": {func(t *testing.T, d *Driver) func() error {
+			must[driver.MemPool](t)(d.DeviceGetDefaultMemPool(0))
+			return nil
+		}, ""},
+		"physical memory": {func(t *testing.T, d *Driver) func() error {
+			p := must[driver.Physical](t)(d.MemCreate(granularity, 0, false))
+			return func() error { return d.MemRelease(p) }
+		}, fmt.Sprintf("%d bytes of MemCreate", granularity)},
+		"addresses": {func(t *testing.T, d *Driver) func() error {
+			a := must[uintptr](t)(d.MemAddressReserve(granularity))
+			return func() error { return d.MemAddressFree(a, granularity) }
+		}, fmt.Sprintf("%d reserved addresses", granularity)},
+		"registered memory": {func(t *testing.T, d *Driver) func() error {
+			b := make([]byte, 10)
+			require.NoError(t, d.MemHostRegister(b, 0))
+			return func() error { return d.MemHostUnregister(addressOf(b)) }
+		}, "1 ranges of host memory never unregistered"},
+		"a graph": {func(t *testing.T, d *Driver) func() error {
+			g := must[driver.Graph](t)(d.StreamEndCapture(capturing(t, d, driver.CaptureRelaxed)))
+			return func() error { return d.GraphDestroy(g) }
+		}, "1 graphs never destroyed"},
+		"an executable graph": {func(t *testing.T, d *Driver) func() error {
+			e := launchable(t, d, capturing(t, d, driver.CaptureRelaxed))
+			return func() error { return d.GraphExecDestroy(e) }
+		}, "1 graphs never destroyed"},
+	} {
+		for _, gives := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, given back: %v", name, gives), func(t *testing.T) {
+				d, _ := machine(t, Config{MemoryBytes: 4 * granularity})
+				give := tt.take(t, d)
+				if gives && give != nil {
+					require.NoError(t, give())
+				}
+				require.NoError(t, d.DevicePrimaryCtxRelease(0))
+				if err := d.Close(); gives || tt.want == "" {
+					assert.NoError(t, err)
+				} else {
+					assert.ErrorContains(t, err, tt.want)
+				}
+			})
+		}
+	}
+}
+
 func TestFailIsAskedForEachCall(t *testing.T) {
 	d, _ := machine(t, Config{Fail: func(call string, n int) driver.Result {
 		if call == "cuMemAlloc" && n == 2 {
