@@ -5,7 +5,7 @@
 // and on the GPU of the machine where the environment says
 // QUIVER_TEST_DEVICE=cuda. [Start] takes a [Config]: how many devices, with how
 // much memory, who reaches whom, how slow copies are, and which driver calls
-// fail ([FailNth]).
+// fail ([FailNth], [FailAt]).
 //
 // Soft devices enforce what CUDA enforces. Device memory has real addresses at
 // which the host faults ([CatchTouch] tells who did it); work runs later, on

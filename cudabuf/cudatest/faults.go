@@ -1,6 +1,10 @@
 package cudatest
 
-import "github.com/quiver-gpu/quiver/cudabuf"
+import (
+	"sync/atomic"
+
+	"github.com/quiver-gpu/quiver/cudabuf"
+)
 
 // Results for faults. All but OutOfMemory lose the device.
 const (
@@ -32,8 +36,21 @@ func FailFrom(call string, n int, r cudabuf.Result) func(string, int) cudabuf.Re
 	}
 }
 
+// FailAt is a Config.Fail: the n-th driver call of the machine fails, whichever
+// it is, counted from 1. A test that counts n up until it passes without a fault
+// has tried each call in turn. The function serves one machine, since it counts.
+func FailAt(n int, r cudabuf.Result) func(string, int) cudabuf.Result {
+	var calls atomic.Int64
+	return func(string, int) cudabuf.Result {
+		if calls.Add(1) == int64(n) {
+			return r
+		}
+		return 0
+	}
+}
+
 // Faults puts several functions for Config.Fail together. A call fails with what
-// the first of them says that says anything.
+// the first of them says that says anything; the later ones are not asked.
 func Faults(all ...func(call string, n int) cudabuf.Result) func(string, int) cudabuf.Result {
 	return func(call string, n int) cudabuf.Result {
 		for _, fail := range all {

@@ -1,6 +1,7 @@
 package cudatest_test
 
 import (
+	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -54,5 +55,65 @@ func TestAFaultLosesTheDeviceWhereCUDAWould(t *testing.T) {
 				assert.ErrorIs(t, err, arrowbuf.ErrOutOfMemory)
 			}
 		})
+	}
+}
+
+func TestFailAtCountsCallsOfAllFunctions(t *testing.T) {
+	fail := cudatest.FailAt(3, cudatest.ECCError)
+	var got []cudabuf.Result
+	for _, call := range []string{"cuMemAlloc", "cuMemFree", "cuMemAlloc", "cuMemAlloc"} {
+		got = append(got, fail(call, 1))
+	}
+	assert.Equal(t, []cudabuf.Result{0, 0, cudatest.ECCError, 0}, got)
+}
+
+// Whatever call loses the device, the work ends, and says so.
+func TestTheDeviceMayBeLostAtAnyCall(t *testing.T) {
+	work := func(d *cudabuf.Driver) error {
+		dev, err := d.Device(0)
+		if err != nil {
+			return err
+		}
+		s, err := dev.NewStream(cudabuf.StreamOptions{})
+		if err != nil {
+			return err
+		}
+		b, err := dev.FromHost(make([]byte, 1000))
+		if err != nil {
+			return err
+		}
+		defer b.Release()
+		if err := b.FillAsync(1, s); err != nil {
+			return err
+		}
+		if _, err := b.Bytes(); err != nil { // on another stream, which waits
+			return err
+		}
+		return s.Close()
+	}
+	for n := 1; ; n++ {
+		var armed, lost atomic.Bool
+		at := cudatest.FailAt(n, cudatest.ECCError)
+		d := cudatest.New(cudatest.Config{Fail: func(call string, i int) (r cudabuf.Result) {
+			if armed.Load() {
+				r = at(call, i)
+			}
+			if r != 0 {
+				lost.Store(true)
+			}
+			return r
+		}})
+		armed.Store(true)
+		err := work(d)
+		closing := d.Close()
+		if !lost.Load() {
+			require.NoError(t, err)
+			require.NoError(t, closing)
+			assert.Greater(t, n, 20)
+			return
+		}
+		if err != nil {
+			assert.ErrorIs(t, err, cudabuf.ErrDeviceLost, "call %d", n)
+		}
 	}
 }
