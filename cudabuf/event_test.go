@@ -111,7 +111,7 @@ func TestWrappedEventStaysItsOwners(t *testing.T) {
 
 func TestEventsWorkAcrossDevices(t *testing.T) {
 	cudatest.ForEachDriver(t, 2, func(t *testing.T, d *cudabuf.Driver) {
-		devs := devices(t, d, 2)
+		devs := twoDevices(t, d)
 		a, b, e := stream(t, devs[0]), stream(t, devs[1]), event(t, devs[0], cudabuf.EventOptions{})
 		gate := make(chan struct{})
 		require.NoError(t, a.Do(func() { <-gate }))

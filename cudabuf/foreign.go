@@ -47,7 +47,7 @@ func (d *Device) DeviceAddress(address uintptr) (uintptr, error) {
 		return err
 	})
 	if err != nil {
-		return 0, fmt.Errorf("%#x is not memory of %v (%v): %w", address, d, err, arrowbuf.ErrDevice)
+		return 0, fmt.Errorf("%#x is not memory of %v: %w: %w", address, d, arrowbuf.ErrDevice, err)
 	}
 	return uintptr(at), nil
 }

@@ -57,7 +57,7 @@ func (h *HostBuffer) addressOn(d *Device) (address uintptr, err error) {
 	}
 	err = d.do(func() (err error) { address, err = d.api.MemHostGetDevicePointer(owner.address); return err })
 	if err != nil {
-		return 0, fmt.Errorf("pinned memory that kernels of %v do not reach (%v): %w", d, err, arrowbuf.ErrDevice)
+		return 0, fmt.Errorf("pinned memory that kernels of %v do not reach: %w: %w", d, arrowbuf.ErrDevice, err)
 	}
 	return address + (h.address - owner.address), nil
 }

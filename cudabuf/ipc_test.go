@@ -339,7 +339,7 @@ func TestAProcessThatDiesLeavesTheMemory(t *testing.T) {
 func TestDevicesAreSharedEachByItself(t *testing.T) {
 	cudatest.ForEachDriver(t, 2, func(t *testing.T, d *cudabuf.Driver) {
 		p := startPeer(t, d)
-		for i, dev := range devices(t, d, 2) {
+		for i, dev := range twoDevices(t, d) {
 			data := bytes.Repeat([]byte{byte(i + 1)}, 100)
 			h := export(t, shared(t, dev, data))
 			_, err := peerCall[int](p, "OpenOn", OnDevice{1 - i, h})

@@ -110,7 +110,7 @@ func TestOpenFDRefusesWhatIsNoMemory(t *testing.T) {
 
 func TestFileOfOneDeviceIsOpenedOnAnother(t *testing.T) {
 	cudatest.ForEachDriver(t, 2, func(t *testing.T, d *cudabuf.Driver) {
-		devs := devices(t, d, 2)
+		devs := twoDevices(t, d)
 		b := sharedFD(t, devs[0], pattern(1000))
 		file, region, err := b.ExportFD()
 		require.NoError(t, err)

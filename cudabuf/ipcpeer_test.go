@@ -1,6 +1,7 @@
 package cudabuf_test
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"net/rpc"
@@ -56,7 +57,7 @@ func startPeer(t *testing.T, d *cudabuf.Driver, files ...*os.File) *peer {
 	require.NoError(t, command.Start())
 	p := &peer{t, rpc.NewClient(pipes{stdout, stdin})}
 	t.Cleanup(func() {
-		if err := p.client.Call("Peer.Close", 0, nil); err != rpc.ErrShutdown {
+		if err := p.client.Call("Peer.Close", 0, nil); !errors.Is(err, rpc.ErrShutdown) {
 			assert.NoError(t, err, "the other process leaks")
 		}
 		_ = p.client.Close()

@@ -83,7 +83,7 @@ func TestLaunchingAllocatesNothing(t *testing.T) {
 	dev := cudatest.NewDevice(t)
 	m, err := dev.LoadModule([]byte("image"), map[string]cudabuf.Twin{"nothing": func(*cudabuf.TwinLaunch) {}})
 	require.NoError(t, err)
-	defer m.Close()
+	defer func() { assert.NoError(t, m.Close()) }()
 	k, err := m.Kernel("nothing")
 	require.NoError(t, err)
 	s, b := stream(t, dev), newBuffer(t, dev, 64)

@@ -26,7 +26,7 @@ func (s *Stream) issue(uses []use, work func(driver.Stream) error) error {
 		return s.capture.issue(s, uses, work)
 	}
 	if s.dev.contextless.Load() && s.handle > driver.PerThreadStream {
-		if done, err := s.queue.issueAtOnce(uses, work); done {
+		if done, err := s.issueAtOnce(uses, work); done {
 			return err
 		}
 	}

@@ -134,13 +134,13 @@ func TestWorkOnManyStreamsGivesWhatWorkInOrderGives(t *testing.T) {
 
 func TestWorkAcrossDevicesGivesWhatWorkInOrderGives(t *testing.T) {
 	cudatest.ForEachDriver(t, 2, func(t *testing.T, d *cudabuf.Driver) {
-		shuffleWork(t, devices(t, d, 2), 1<<16)
+		shuffleWork(t, twoDevices(t, d), 1<<16)
 	})
 }
 
-func devices(t *testing.T, d *cudabuf.Driver, n int) []*cudabuf.Device {
+func twoDevices(t *testing.T, d *cudabuf.Driver) []*cudabuf.Device {
 	t.Helper()
-	all := make([]*cudabuf.Device, n)
+	all := make([]*cudabuf.Device, 2)
 	for i := range all {
 		var err error
 		all[i], err = d.Device(i)
@@ -251,7 +251,7 @@ func TestReadOnlyArgumentsDoNotOrderKernels(t *testing.T) {
 
 func TestAStreamOfAnotherDeviceIsRefused(t *testing.T) {
 	cudatest.ForEachDriver(t, 2, func(t *testing.T, d *cudabuf.Driver) {
-		devs := devices(t, d, 2)
+		devs := twoDevices(t, d)
 		b, s := newBuffer(t, devs[0], 8), stream(t, devs[1])
 		for name, do := range map[string]func() error{
 			"copy in":  func() error { _, err := b.CopyFromHostAsync(make([]byte, 8), 0, s); return err },

@@ -382,7 +382,7 @@ func TestWayThroughTheHostEndsAtTheFirstError(t *testing.T) {
 	require.NoError(t, b.Fill(0))
 	_, err = b.Equal(src)
 	assert.ErrorIs(t, err, errDying)
-	_, err = src.Buffer.CopyFromHost([]byte{1}, 0)
+	_, err = src.CopyFromHost([]byte{1}, 0)
 	require.NoError(t, err)
 	same, err := b.Equal(src)
 	assert.NoError(t, err, "it is not read beyond the first difference")

@@ -141,7 +141,7 @@ func TestWrappedStreamStaysItsOwners(t *testing.T) {
 
 func TestWrapStreamRefusesAnotherContexts(t *testing.T) {
 	cudatest.ForEachDriver(t, 2, func(t *testing.T, d *cudabuf.Driver) {
-		devs := devices(t, d, 2)
+		devs := twoDevices(t, d)
 		_, err := devs[0].WrapStream(stream(t, devs[1]).Handle())
 		assert.ErrorIs(t, err, arrowbuf.ErrDevice)
 	})

@@ -166,7 +166,7 @@ type process struct {
 func (m *machine) start(file *os.File) *process {
 	m.Helper()
 	cmd := exec.Command(os.Args[0], "-test.run=^$")
-	cmd.Env = append(os.Environ(), "GORACE=atexit_sleep_ms=0", childEnvironment+"="+m.Suite.Child)
+	cmd.Env = append(os.Environ(), "GORACE=atexit_sleep_ms=0", childEnvironment+"="+m.Child)
 	cmd.Stderr = os.Stderr
 	if file != nil {
 		cmd.ExtraFiles = []*os.File{file}
@@ -196,7 +196,7 @@ func (p *process) say(command string, data []byte) string {
 }
 
 func (m *machine) ipc() {
-	if m.Suite.Child == "" {
+	if m.Child == "" {
 		m.Skip("the driver does not open in another process")
 	}
 	m.Run("handles", func() {

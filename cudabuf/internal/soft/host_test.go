@@ -90,7 +90,7 @@ func TestReadOnlyMemoryIsRegisteredAsSuch(t *testing.T) {
 	d, _ := machine(t, Config{})
 	p, err := unix.Mmap(-1, 0, 4096, unix.PROT_READ, unix.MAP_ANON|unix.MAP_PRIVATE)
 	require.NoError(t, err)
-	defer unix.Munmap(p)
+	defer func() { assert.NoError(t, unix.Munmap(p)) }()
 	a := must[uintptr](t)(d.MemAlloc(4096))
 	code(t, driver.InvalidValue, d.MemHostRegister(p, 0))
 	require.NoError(t, d.MemHostRegister(p, driver.HostRegisterReadOnly))
@@ -113,7 +113,7 @@ func TestOnlyMemoryOfTheHostIsRegistered(t *testing.T) {
 	p, err := unix.Mmap(-1, 0, 8192, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE)
 	require.NoError(t, err)
 	require.NoError(t, unix.Mprotect(p[4096:], unix.PROT_NONE))
-	defer unix.Munmap(p)
+	defer func() { assert.NoError(t, unix.Munmap(p)) }()
 	code(t, driver.InvalidValue, d.MemHostRegister(p[:4097], 0))
 	require.NoError(t, d.MemHostRegister(p[:4096], 0))
 }

@@ -138,12 +138,12 @@ func system(call string, err error) error {
 	return &driver.Error{Call: call, Code: driver.OperatingSystem, Detail: err.Error()}
 }
 
-// both begins a call that names a device: it returns the current one and that.
-func (d *Driver) both(call string, h driver.Device) (current, named *device, err error) {
-	if current, err = d.current(call); err == nil {
-		named, err = d.device(call, h)
+// named begins a call that names a device, and wants a current context too.
+func (d *Driver) named(call string, h driver.Device) (*device, error) {
+	if _, err := d.current(call); err != nil {
+		return nil, err
 	}
-	return current, named, err
+	return d.device(call, h)
 }
 
 // quiet waits for all devices.

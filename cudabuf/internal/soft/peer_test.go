@@ -4,7 +4,9 @@ package soft
 
 import (
 	"encoding/gob"
+	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"runtime"
@@ -137,13 +139,16 @@ func servePeer() error {
 	in, out := gob.NewDecoder(os.Stdin), gob.NewEncoder(os.Stdout)
 	for {
 		var o order
-		if in.Decode(&o) != nil {
+		if err := in.Decode(&o); errors.Is(err, io.EOF) {
 			return nil // the test is over
+		} else if err != nil {
+			return err
 		}
 		r, err := p.do(o)
 		if err != nil {
 			r.Failure = err.Error()
-			if e, ok := err.(*driver.Error); ok {
+			var e *driver.Error
+			if errors.As(err, &e) {
 				r.Code = e.Code
 			}
 		}

@@ -28,13 +28,13 @@ func (p *physical) drop() error {
 }
 
 func (d *Driver) MemGetAllocationGranularity(h driver.Device, _ bool) (int64, error) {
-	_, _, err := d.both("cuMemGetAllocationGranularity", h)
+	_, err := d.named("cuMemGetAllocationGranularity", h)
 	return granularity, err
 }
 
 func (d *Driver) MemCreate(n int64, h driver.Device, shareable bool) (driver.Physical, error) {
 	const call = "cuMemCreate"
-	_, dev, err := d.both(call, h)
+	dev, err := d.named(call, h)
 	if err != nil {
 		return 0, err
 	}

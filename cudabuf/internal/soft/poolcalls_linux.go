@@ -11,7 +11,7 @@ func (a *arena) defaultPool() *pool {
 }
 
 func (d *Driver) DeviceGetDefaultMemPool(h driver.Device) (driver.MemPool, error) {
-	_, dev, err := d.both("cuDeviceGetDefaultMemPool", h)
+	dev, err := d.named("cuDeviceGetDefaultMemPool", h)
 	if err != nil {
 		return 0, err
 	}
@@ -34,7 +34,7 @@ func (d *Driver) addPool(p *pool) driver.MemPool {
 
 func (d *Driver) MemPoolCreate(h driver.Device, shareable bool) (driver.MemPool, error) {
 	const call = "cuMemPoolCreate"
-	_, dev, err := d.both(call, h)
+	dev, err := d.named(call, h)
 	if err != nil {
 		return 0, err
 	}

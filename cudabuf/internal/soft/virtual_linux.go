@@ -100,7 +100,7 @@ func (d *Driver) MemUnmap(address uintptr, n int64) error {
 // MemSetAccess takes whole mappings, of memory that the device reaches.
 func (d *Driver) MemSetAccess(address uintptr, n int64, from driver.Device) error {
 	const call = "cuMemSetAccess"
-	_, dev, err := d.both(call, from)
+	dev, err := d.named(call, from)
 	if err != nil {
 		return err
 	}

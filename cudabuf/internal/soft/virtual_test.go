@@ -142,7 +142,7 @@ func TestDescriptorsKeepMemory(t *testing.T) {
 	require.NoError(t, d.MemsetD8Async(a, 6, page, 0))
 	require.NoError(t, d.StreamSynchronize(0))
 	fd := must[int](t)(d.MemExportToShareableHandle(p))
-	defer unix.Close(fd)
+	defer func() { assert.NoError(t, unix.Close(fd)) }()
 	require.NoError(t, d.MemUnmap(a, page))
 	require.NoError(t, d.MemRelease(p))
 	assert.Zero(t, inUse(t, d))
