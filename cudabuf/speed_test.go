@@ -224,25 +224,44 @@ func BenchmarkTrace(b *testing.B) {
 }
 
 func playTrace(b *testing.B, dev *cudabuf.Device, played trace.Trace) {
-	require.NoError(b, dev.Trim())
+	p, err := dev.NewPool(cudabuf.PoolOptions{})
+	require.NoError(b, err)
 	buffers := make([]*cudabuf.Buffer, played.Allocations)
-	var used, peak, held int64
-	hold := func() int64 { s := dev.MemoryStats(); held = max(held, s.InUse+s.Idle); return s.InUse + s.Idle }
+	var used, peak int64
 	require.NoError(b, played.Run(func(i int, size int64) (err error) {
-		if buffers[i], err = dev.NewBuffer(size); err != nil {
-			return err
-		}
 		used += size
 		peak = max(peak, used)
-		hold()
-		return nil
+		buffers[i], err = p.Alloc(size)
+		return err
 	}, func(i int) error {
 		used -= buffers[i].Len()
 		buffers[i].Release()
 		return nil
 	}))
-	b.ReportMetric(float64(hold())/float64(peak), "end/peak")
-	b.ReportMetric(float64(held)/float64(peak), "held/peak")
+	s := p.Stats()
+	b.ReportMetric(float64(s.Held)/float64(peak), "end/peak")
+	b.ReportMetric(float64(s.PeakHeld)/float64(peak), "held/peak")
+	require.NoError(b, p.Close())
+}
+
+// BenchmarkAllocOn takes 1 MiB for a stream and gives it back.
+func BenchmarkAllocOn(b *testing.B) {
+	for _, kind := range []cudabuf.PoolKind{cudabuf.CachingPool, cudabuf.StreamOrderedPool} {
+		b.Run(kind.String(), func(b *testing.B) {
+			speed(b, func(b *testing.B, dev *cudabuf.Device) {
+				p, err := dev.NewPool(cudabuf.PoolOptions{Kind: kind})
+				require.NoError(b, err)
+				s := streamOf(b, dev)
+				queued(b, s, func() error {
+					m, err := p.AllocOn(1<<20, s)
+					if err == nil {
+						m.Release()
+					}
+					return err
+				})
+			})
+		})
+	}
 }
 
 // BenchmarkDriverCall is what a call of the driver costs that does nothing.

@@ -21,7 +21,7 @@ for package in $("$GO" list -f "$has_tests" ./arrowbuf/... ./cudabuf/... ./ndvie
 	# The folder is found again from the name: tests.py turns + into /.
 	"$GO" test -c "${flags[@]}" -o ".gpu/tests/${folder//\//+}" "./$folder"
 done
-if [ "${1:-}" != --without-gorgonia ] && [ -e bench/gpu/bundle-gorgonia.sh ]; then
+if [ "${1:-}" != --without-gorgonia ]; then
 	bench/gpu/bundle-gorgonia.sh
 fi
 cp bench/gpu/run.sh .gpu/run.sh
@@ -29,12 +29,13 @@ commit=$(git rev-parse --short=12 HEAD)
 [ -z "$(git status --porcelain --untracked-files=no)" ] || commit+=-modified
 echo "$commit" >.gpu/commit
 
-# The tests that need several GPUs: those that ask cudatest for them, and those
-# whose names say so.
+# The tests that need several GPUs: those that ask cudatest for them, those whose
+# names say so, and the suite of drivers, which does more where there are two.
 find . -name '.?*' -prune -o -name '*_test.go' -print | LC_ALL=C sort | xargs awk '
 	/^func Test/ { name = $2; sub(/\(.*/, "", name); asks = name ~ /TwoGPU|Peer|AcrossDevices/ }
 	/ForEachDriver\(t, [2-9]/ { asks = 1 }
 	asks && name != "" { folder = FILENAME; sub(/^\.\//, "", folder); sub(/\/[^\/]*$/, "", folder); print folder, name; name = "" }
+	END { print "cudabuf/internal/drivertest TestGPU" }
 ' >.gpu/two-gpus
 
 # The binaries share most of their code, so a window over all of them makes the

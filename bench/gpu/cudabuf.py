@@ -7,7 +7,6 @@ peer of a record is the fastest library; all of them stand in `peers`.
 
 import ctypes
 import json
-import re
 import shutil
 import site
 import subprocess
@@ -26,6 +25,8 @@ OPERATIONS = [
     ("pool-alloc-free-1", "AllocFree/1goroutines", "ns/op", "alloc_free_1"),
     ("pool-alloc-free-16", "AllocFree/16goroutines", "ns/op", "alloc_free_16"),
     ("pool-alloc-free-16-each", "AllocFree/16goroutines", "ns/each", "alloc_free_16_each"),
+    ("alloc-on-stream-caching", "AllocOn/caching", "ns/op", "alloc_free_1"),
+    ("alloc-on-stream-ordered", "AllocOn/stream-ordered", "ns/op", "alloc_async"),
     ("launch-small", "LaunchSmall", "ns/op", "launch"),
     ("event-record-wait", "Event", "ns/op", "event"),
     ("stream-make-close", "Stream", "ns/op", "stream"),
@@ -145,16 +146,19 @@ def driver_calls(figures: Figures) -> None:
 
 def copies(figures: Figures) -> None:
     """Of 1 GiB of ordinary memory."""
-    got = figures.attempt("copies", gobench.run, "cudabuf", "^BenchmarkCopy(HostToDevice|DeviceToHost)$", "-test.benchtime=0.5s") or {}
+    pattern = "^BenchmarkCopy(HostToDevice|DeviceToHost)$/^(pinned|pageable|registered)$/^(64|1024)MiB$/^cuda$"
+    got = figures.attempt("copies", gobench.run, "cudabuf", pattern, "-test.benchtime=0.3s") or {}
     for name, benchmark, way in COPIES:
-        rates = {n: u["MB/s"] / 1e3 for n, u in got.items() if n.startswith(f"{benchmark}/") and "cuda" in n and "MB/s" in u}
-        whole = next((n for n in rates if re.search("pageable|ordinary", n, re.IGNORECASE) and re.search(r"1GiB|1024MiB", n)), None)
-        if whole is None:
+        rates = {n.removeprefix(f"{benchmark}/"): u["MB/s"] / 1e3 for n, u in got.items() if n.startswith(f"{benchmark}/")}
+        pageable, pinned = rates.get("pageable/1024MiB/cuda"), rates.get("pinned/1024MiB/cuda", 0)
+        if pageable is None:
             figures.missing(name)
             continue
-        pinned = figures.peers["cupy"].get(f"{way}_pinned")
+        # The faster one of ours and CuPy's.
+        pinned = max(pinned, figures.peers["cupy"].get(f"{way}_pinned", 0))
         limit = ("a copy of pinned memory", pinned) if pinned else None
-        figures.add(name, "GB/s", rates[whole], show(whole), f"{way}_pageable", limit, all={n: round(r, 2) for n, r in rates.items()})
+        others = {n.removesuffix("/cuda"): round(r, 2) for n, r in rates.items()}
+        figures.add(name, "GB/s", pageable, show(f"{benchmark}/pageable/1024MiB"), f"{way}_pageable", limit, kinds=others)
 
 
 def fragmentation(figures: Figures) -> None:
