@@ -34,6 +34,9 @@ func (b *Buffer) copyFromHost(src []byte, pos int64, s *Stream) (int64, error) {
 	if n == 0 {
 		return 0, nil
 	}
+	if err := b.dev.capturable(src, s); err != nil {
+		return 0, err
+	}
 	to := b.address + uintptr(pos)
 	if b.dev.stages(src, s) {
 		return copied(n, b.dev.stage(src, to, use{b.memory, writes}, s))
@@ -64,6 +67,9 @@ func (b *Buffer) copyToHost(dst []byte, pos int64, s *Stream) (int64, error) {
 	defer b.Release()
 	if n == 0 {
 		return 0, nil
+	}
+	if err := b.dev.capturable(dst, s); err != nil {
+		return 0, err
 	}
 	from := b.address + uintptr(pos)
 	if b.dev.stages(dst, s) {

@@ -22,10 +22,12 @@ type capture struct{ uses []use } // each with a reference to its memory
 
 // Capture records what f gives to the stream that it gets, and runs none of it
 // (cuStreamBeginCapture, cuStreamEndCapture, cuGraphInstantiate). The stream is
-// for f alone and ends with it; its work waits for nothing but itself. The graph works on the same memory at each
-// launch: it holds the device buffers, and pinned host memory must stay as long
-// as the graph. f cannot wait for the device, allocate on the stream, copy from or
-// to ordinary memory, or run host functions.
+// for f alone and ends with it; its work waits for nothing but itself.
+//
+// The graph works on the same memory at each launch. It holds the buffers, of
+// the device and of the host; other pinned memory must stay as long as the
+// graph. f cannot wait for the device, allocate on the stream, copy from or to
+// ordinary memory, or run host functions.
 func (d *Device) Capture(f func(s *Stream) error) (*Graph, error) {
 	q, err := d.queues.open(queueKind{flags: driver.StreamNonBlocking, captures: true})
 	if err != nil {

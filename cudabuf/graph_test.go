@@ -80,6 +80,31 @@ func TestFailedCaptureLeavesNothing(t *testing.T) {
 	})
 }
 
+func TestGraphsCopyFromAndToPinnedMemoryOnly(t *testing.T) {
+	cudatest.ForEachDevice(t, func(t *testing.T, dev *cudabuf.Device) {
+		b := newBuffer(t, dev, 8)
+		require.NoError(t, b.Fill(0))
+		for _, n := range []int{1, 8} {
+			_, err := dev.Capture(func(s *cudabuf.Stream) error { _, err := b.CopyFromHostAsync(make([]byte, n), 0, s); return err })
+			assert.ErrorIs(t, err, errors.ErrUnsupported)
+			_, err = dev.Capture(func(s *cudabuf.Stream) error { _, err := b.CopyToHostAsync(make([]byte, n), 0, s); return err })
+			assert.ErrorIs(t, err, errors.ErrUnsupported)
+		}
+		_, err := dev.Capture(func(s *cudabuf.Stream) error { return s.Do(func() {}) })
+		assert.ErrorIs(t, err, errors.ErrUnsupported)
+
+		host, err := dev.NewHostBuffer(8, cudabuf.HostOptions{})
+		require.NoError(t, err)
+		defer host.Release()
+		g, err := dev.Capture(func(s *cudabuf.Stream) error { _, err := b.CopyFromHostAsync(host.HostBytes(), 0, s); return err })
+		require.NoError(t, err)
+		copy(host.HostBytes(), "captured")
+		require.NoError(t, g.Launch(stream(t, dev)))
+		assert.Equal(t, "captured", string(download(t, b)), "as it is at the launch")
+		require.NoError(t, g.Close())
+	})
+}
+
 func TestCapturedStreamEndsWithTheCapture(t *testing.T) {
 	cudatest.ForEachDevice(t, func(t *testing.T, dev *cudabuf.Device) {
 		var kept *cudabuf.Stream

@@ -1,6 +1,8 @@
 package cudabuf
 
 import (
+	"errors"
+	"fmt"
 	"iter"
 	"runtime"
 	"sync/atomic"
@@ -12,6 +14,15 @@ import (
 // a large one of ordinary memory. A capture records none.
 func (d *Device) stages(host []byte, s *Stream) bool {
 	return int64(len(host)) >= d.staging.threshold && (s == nil || s.capture == nil) && !d.isPinned(host)
+}
+
+// capturable fails for a copy that a graph would record, of memory that may be
+// gone when the graph runs: only pinned memory is known to stay.
+func (d *Device) capturable(host []byte, s *Stream) error {
+	if s == nil || s.capture == nil || d.isPinned(host) {
+		return nil
+	}
+	return fmt.Errorf("%v: a copy of ordinary memory in a graph: %w", d, errors.ErrUnsupported)
 }
 
 // isPinned tells whether memory of the host is page-locked.
