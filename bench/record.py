@@ -4,6 +4,7 @@ import datetime
 import json
 import os
 import platform
+import re
 import subprocess
 from pathlib import Path
 
@@ -26,17 +27,22 @@ def cpu() -> str:
     return f"{platform.machine()}, {len(os.sched_getaffinity(0))} cores"
 
 
-def machine(name: str, versions: dict[str, str], commit: str | None = None) -> dict:
-    """What the figures were measured on. name tells machines apart in file names."""
+def machine(versions: dict[str, str], name: str = "", commit: str | None = None) -> dict:
+    """What the figures were measured on. name tells machines apart in file names;
+    unless it is given it is that of the GPUs, as in h200-x2."""
     if commit is None:
         commit = output_of("git", "rev-parse", "--short=12", "HEAD")
         if output_of("git", "status", "--porcelain", "--untracked-files=no"):
             commit += "-modified"
-    gpu, _, driver = output_of("nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader", "--id=0").partition(", ")
+    gpus = output_of("nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader").splitlines()
+    gpu, _, driver = gpus[0].partition(", ") if gpus else ("", "", "")
+    if not name:
+        name = re.sub(r"[^a-z0-9]+", "-", gpu.lower().removeprefix("nvidia ")) or "gpu"
+        name += f"-x{len(gpus)}" * (len(gpus) > 1)
     return {
         "name": name,
         "cpu": cpu(),
-        "gpu": gpu,
+        "gpu": f"{len(gpus)} x {gpu}" if len(gpus) > 1 else gpu,
         "driver": driver,
         "versions": versions,
         "commit": commit,
@@ -44,11 +50,11 @@ def machine(name: str, versions: dict[str, str], commit: str | None = None) -> d
     }
 
 
-def write(folder: Path, topic: str, machine: dict, tests: dict, records: list[dict]) -> Path:
+def write(folder: Path, topic: str, machine: dict, tests: dict, records: list[dict], **more) -> Path:
     """Writes a result file. tests counts passed, failed and skipped."""
     path = folder / f"{machine['date']}-{machine['name']}-{topic}.json"
     folder.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps({"machine": machine, "tests": tests, "records": records}, indent=2) + "\n")
+    path.write_text(json.dumps({"machine": machine, "tests": tests, "records": records} | more, indent=2) + "\n")
     return path
 
 

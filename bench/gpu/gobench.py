@@ -15,6 +15,11 @@ GPU = record.ROOT / ".gpu"
 LINE = re.compile(r"^Benchmark(\S+?)(?:-\d+)?\s+\d+\s+(.*)$", re.MULTILINE)
 
 
+def commit() -> str:
+    """The commit that the bundle was built of."""
+    return (GPU / "commit").read_text().strip()
+
+
 def run(package: str, benchmarks: str, *flags: str, rounds: int = 5, folder: str = "tests", seconds: int = 240) -> dict[str, dict[str, float]]:
     """The figures of a package's benchmarks, each the median of its rounds, by
     name and unit; the log has what failed."""

@@ -10,7 +10,6 @@ import argparse
 import contextlib
 import importlib.metadata
 import json
-import re
 import sys
 from pathlib import Path
 
@@ -68,8 +67,7 @@ def main() -> int:
     tests = {"passed": 0, "failed": 0, "skipped": 0}
     if options.tests.exists():
         tests = json.loads(options.tests.read_text())
-    machine = record.machine("gpu", versions(), (gobench.GPU / "commit").read_text().strip())
-    machine["name"] = re.sub(r"[^a-z0-9]+", "-", machine["gpu"].lower().removeprefix("nvidia ")) or "gpu"
+    machine = record.machine(versions(), commit=gobench.commit())
     topics = [t for t in TOPICS if t in options.topics or "all" in options.topics]
     failed = False
     with options.log.open("w") as log:

@@ -13,7 +13,7 @@
 #                   (cudabuf, kernels, convert)
 #
 # Without a step it is tests and bench. Tests and sanitizer take less than five
-# minutes each. OUT gets logs, summary.json and the result files that belong
+# minutes each. OUT gets logs and the result files that belong
 # into bench/results. Exits 1 when a test failed or a benchmark did not run.
 set -uo pipefail
 cd "$(dirname "$0")/.."

@@ -8,7 +8,7 @@ tests-two       only the tests that need two GPUs
 sanitizer       the packages that launch kernels, under compute-sanitizer's
                 memcheck with its leak check; only what runs on the GPU
 
-FOLDER gets tests.log, sanitizer.log and summary.json; what failed is printed.
+FOLDER gets tests.log, sanitizer.log and a result file; what failed is printed.
 Every package has a limit of its own and every step a longer one, so that a test
 that hangs costs its step and no other. Exits 1 when something failed.
 """
@@ -26,8 +26,10 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[2]
-GPU = ROOT / ".gpu"
+import gobench
+from gobench import record
+
+ROOT, GPU = record.ROOT, gobench.GPU
 STEP_SECONDS = 270
 PACKAGE_SECONDS = 150
 JOBS = max(1, min(6, len(os.sched_getaffinity(0)) // 2))
@@ -245,7 +247,8 @@ def main() -> int:
         if step != "sanitizer":
             total = {key: total[key] + counts[key] for key in total}
         print(f"==== {step}: {counts['passed']} passed, {counts['failed']} failed, {counts['skipped']} skipped, {summary[step]['seconds']} s", flush=True)
-    (options.out / "summary.json").write_text(json.dumps(summary, indent=2) + "\n")
+    machine = record.machine({"python": sys.version.split()[0]}, commit=gobench.commit())
+    record.write(options.out, "tests", machine, total, [], command=f".gpu/run.sh {' '.join(options.steps)}", steps=summary)
     (GPU / "tests.json").write_text(json.dumps(total) + "\n")
     return 1 if failed else 0
 

@@ -110,6 +110,10 @@ func show(w io.Writer, r result) error {
 		fmt.Fprintf(w, "; %s, driver %s", m.GPU, m.Driver)
 	}
 	fmt.Fprintf(w, "; %d passed, %d failed, %d skipped\n", r.Tests.Passed, r.Tests.Failed, r.Tests.Skipped)
+	if len(r.Records) == 0 {
+		_, err := fmt.Fprintln(w)
+		return err
+	}
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, "  record\tvalue\tunit\tpeer's\tratio\tshare\tpeer\tlimit")
 	for _, e := range r.Records {
