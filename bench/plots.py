@@ -1,9 +1,7 @@
 """Draws the README's pictures from the recorded results.
 
 Usage: plots.py, run by `make plots`. Of each machine and topic the newest
-result is drawn, into bench/plots/TOPIC-MACHINE.svg: one pair of bars a record
-that has a peer, ours and the peer's, with the ratio beside it, and one bar a
-record that has a limit, with its share.
+result is drawn, into bench/plots/TOPIC-MACHINE.svg.
 """
 
 import json
@@ -18,7 +16,8 @@ matplotlib.rcParams["font.size"] = 9
 import matplotlib.pyplot as plt  # noqa: E402  (after the backend is chosen)
 
 BENCH = Path(__file__).resolve().parent
-OURS, THEIRS = "#2a6f97", "#b8c4cc"
+OURS, BEHIND = "#2a6f97", "#c7884f"
+WIDEST = 1.3  # of the shares that are drawn
 
 
 def newest() -> dict[tuple[str, str], dict]:
@@ -29,32 +28,37 @@ def newest() -> dict[tuple[str, str], dict]:
     return results
 
 
-def number(value: float) -> str:
-    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
+def bar(axes, row: int, share: float, text: str, color: str) -> None:
+    axes.barh(row, share, 0.7, color=color)
+    axes.text(share, row, f" {text}", va="center")
 
 
 def draw(path: Path, topic: str, result: dict) -> None:
+    """Two panels of one row a record: how many times better than the peer, on a
+    logarithmic axis, and the part of the limit that is reached."""
     records = [r for r in result["records"] if "peer" in r or "limit" in r]
     if not records:
         return
-    figure, axes = plt.subplots(figsize=(8, 0.9 + 0.55 * len(records)), layout="constrained")
-    longest = 0.0
+    figure, (left, right) = plt.subplots(1, 2, sharey=True, figsize=(10, 0.9 + 0.28 * len(records)), layout="constrained")
     for row, r in enumerate(records):
-        note = f"{r['ratio']:.1f}x" if "peer" in r else f"{r['share']:.0%} of the limit"
-        axes.barh(row - 0.19, r["value"], 0.36, color=OURS)
-        axes.text(r["value"], row - 0.19, f" {number(r['value'])} {r['unit']}, {note}", va="center")
-        longest = max(longest, r["value"])
         if "peer" in r:
-            axes.barh(row + 0.19, r["peer_value"], 0.36, color=THEIRS)
-            axes.text(r["peer_value"], row + 0.19, f" {number(r['peer_value'])}, {r['peer']}", va="center", color="#555555")
-            longest = max(longest, r["peer_value"])
-    axes.set_yticks(range(len(records)), [r["name"] for r in records])
-    axes.invert_yaxis()
-    axes.set_xlim(0, longest * 1.45)
-    axes.spines[["top", "right"]].set_visible(False)
+            bar(left, row, r["ratio"], f"{r['ratio']:.3g}x {r['peer']}", OURS if r["ratio"] >= 1 else BEHIND)
+        if "limit" in r:
+            bar(right, row, min(r["share"], WIDEST), f"{r['share']:.0%}", OURS)
+    ratios = [r["ratio"] for r in records if "peer" in r]
+    left.set_xscale("log")
+    left.set_xlim(min([0.5, *ratios]) * 0.9, max([2, *ratios]) * 12)
+    left.set_title("times better than the peer", fontsize=9)
+    right.set_xlim(0, WIDEST * 1.15)
+    right.set_title("share of the limit", fontsize=9)
+    left.set_yticks(range(len(records)), [r["name"] for r in records])
+    left.invert_yaxis()
+    for axes in (left, right):
+        axes.axvline(1, color="#555555", linewidth=0.8)
+        axes.spines[["top", "right"]].set_visible(False)
     machine = result["machine"]
     where = "; ".join(filter(None, [machine["cpu"], machine["gpu"], machine["date"]]))
-    axes.set_title(f"{topic}: Quiver (blue) and its peers\n{where}", loc="left", fontsize=9)
+    figure.suptitle(f"{topic}: {where}", fontsize=10)
     path.parent.mkdir(exist_ok=True)
     figure.savefig(path, metadata={"Date": None})
     plt.close(figure)
