@@ -34,6 +34,7 @@ type Device struct {
 	idleLimit    int64 // of a new pool, in bytes
 
 	null     *Stream
+	shared   atomic.Pointer[Stream] // DefaultStream
 	queues   *queues
 	programs programs
 	pools    pools

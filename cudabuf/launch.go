@@ -16,8 +16,9 @@ import (
 // sharedBytes is dynamic shared memory a block.
 //
 // Each argument has the Go type of the kernel's parameter: int32, uint32,
-// int64, uint64, float32, float64, or for a pointer a uintptr, a *Buffer of this
-// device, or a *HostBuffer that kernels reach. A buffer is held until the kernel
+// int64, uint64, float32, float64; for a pointer a uintptr, a *Buffer of this
+// device, or a *HostBuffer that kernels reach; for a struct that is passed by
+// value the []byte of it in C's layout, up to 4 KiB. A buffer is held until the kernel
 // is done, and ordered as one that the kernel writes, unless it is of
 // [Buffer.ReadOnly] or passed as [In]; a uintptr is not ordered at all.
 // CUDA checks neither number nor types; the soft device checks them where the
@@ -55,11 +56,15 @@ type launch struct {
 	args  []driver.Arg
 	uses  []use
 	held  []*span
+	bytes []byte         // of the structs
 	block [16]driver.Arg // where args lies at first
 }
 
+// maxStructs is what CUDA takes as parameters of every GPU.
+const maxStructs = 4 << 10
+
 var launches = sync.Pool{New: func() any {
-	l := &launch{}
+	l := &launch{bytes: make([]byte, 0, maxStructs)}
 	l.args = l.block[:0]
 	return l
 }}
@@ -85,7 +90,8 @@ func (l *launch) end() {
 	}
 	clear(l.held)
 	clear(l.uses)
-	l.args, l.uses, l.held = l.args[:0], l.uses[:0], l.held[:0]
+	clear(l.args)
+	l.args, l.uses, l.held, l.bytes = l.args[:0], l.uses[:0], l.held[:0], l.bytes[:0]
 	launches.Put(l)
 }
 
@@ -108,6 +114,8 @@ func (l *launch) add(d *Device, arg any) error {
 		a = driver.Arg{Kind: driver.Float64, Bits: math.Float64bits(v)}
 	case uintptr:
 		a = driver.Arg{Kind: driver.Pointer, Bits: uint64(v)}
+	case []byte:
+		return l.addStruct(v)
 	case *Buffer:
 		return l.addPointer(d, Pointer{onHeap(v), 0, access(!v.readOnly)})
 	case *HostBuffer:
@@ -117,9 +125,23 @@ func (l *launch) add(d *Device, arg any) error {
 	case arrowbuf.Buffer:
 		return fmt.Errorf("%s, memory of another device, for a kernel on %v: %w", reflect.TypeOf(arg).String(), d, arrowbuf.ErrDevice)
 	default:
-		return errors.New(reflect.TypeOf(arg).String() + " is no kernel argument: pass int32, uint32, int64, uint64, float32, float64, uintptr or a Buffer")
+		return errors.New(reflect.TypeOf(arg).String() + " is no kernel argument: pass int32, uint32, int64, uint64, float32, float64, uintptr, []byte or a Buffer")
 	}
 	l.args = append(l.args, a)
+	return nil
+}
+
+// addStruct copies the bytes, so that they may lie on the caller's stack.
+func (l *launch) addStruct(b []byte) error {
+	at := len(l.bytes)
+	if len(b) == 0 || at+len(b) > maxStructs {
+		return fmt.Errorf("structs of %d bytes, of which a kernel takes 1 to %d", at+len(b), maxStructs)
+	}
+	l.bytes = append(l.bytes, b...)
+	l.args = append(l.args, driver.Arg{Kind: driver.Struct, Bytes: l.bytes[at:]})
+	for len(l.bytes)%8 != 0 { // C may copy a struct in words
+		l.bytes = append(l.bytes, 0)
+	}
 	return nil
 }
 

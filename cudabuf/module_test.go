@@ -34,6 +34,11 @@ var addTwins = map[string]cudabuf.Twin{
 		binary.LittleEndian.PutUint32(out[16:], math.Float32bits(l.Float32(3)))
 		binary.LittleEndian.PutUint64(out[24:], math.Float64bits(l.Float64(4)))
 	},
+	"sum_struct": func(l *cudabuf.TwinLaunch) {
+		s := l.Struct(1, 16)
+		sum := int64(binary.LittleEndian.Uint64(s)) + int64(int32(binary.LittleEndian.Uint32(s[8:]))) + int64(l.Int32(2))
+		cudabuf.Elements[int64](l, l.Pointer(0), 1)[0] = sum
+	},
 }
 
 func kernel(t *testing.T, dev *cudabuf.Device, name string) *cudabuf.Kernel {
@@ -68,6 +73,23 @@ func TestKernelAddsOnlyWithinItsCount(t *testing.T) {
 		require.NoError(t, k.Launch(cudabuf.Dim3{X: 1}, cudabuf.Dim3{X: 32}, 0, part, int64(1), int32(100)))
 		require.NoError(t, k.Launch(cudabuf.Dim3{X: 1}, cudabuf.Dim3{X: 32}, 0, b.Address(), int64(1), int32(1000)))
 		assert.Equal(t, int32s(991, -8, -7, -14, 105), download(t, b))
+	})
+}
+
+func TestKernelGetsStructsByValue(t *testing.T) {
+	cudatest.ForEachDevice(t, func(t *testing.T, dev *cudabuf.Device) {
+		k, b, s := kernel(t, dev, "sum_struct"), newBuffer(t, dev, 8), stream(t, dev)
+		arg := make([]byte, 16)
+		binary.LittleEndian.PutUint64(arg, 1<<40)
+		binary.LittleEndian.PutUint32(arg[8:], 0xfffffffe) // -2
+		sum := func(arg []byte) error {
+			return k.LaunchAsync(s, cudabuf.Dim3{X: 1}, cudabuf.Dim3{X: 1}, 0, b, arg, int32(-3))
+		}
+		require.NoError(t, sum(arg))
+		clear(arg)
+		assert.Equal(t, uint64(1<<40-5), binary.LittleEndian.Uint64(download(t, b)), "the bytes are the caller's again")
+		assert.Error(t, sum(nil))
+		assert.Error(t, sum(make([]byte, 4097)))
 	})
 }
 

@@ -169,6 +169,9 @@ func (p *queues) giveBack(q *queue) { p.lent <- q }
 // context.
 func (p *queues) close() error {
 	var all []*queue
+	if s := p.dev.shared.Load(); s != nil {
+		all = append(all, s.queue)
+	}
 	for range maxLent {
 		if q := <-p.lent; q != nil {
 			all = append(all, q)

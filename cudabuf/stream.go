@@ -53,6 +53,24 @@ func (d *Device) NewStream(o StreamOptions) (*Stream, error) {
 // one object a device, and Close does nothing to it.
 func (d *Device) NullStream() *Stream { return d.null }
 
+// DefaultStream is the stream for work that nobody gave another: one object a
+// device, made when it is first asked for, which packages above share, so that
+// their work is in order without waiting for it. It does not wait for the null
+// stream. Close does nothing to it.
+func (d *Device) DefaultStream() (*Stream, error) {
+	if s := d.shared.Load(); s != nil {
+		return s, nil
+	}
+	s, err := d.NewStream(StreamOptions{})
+	if err != nil {
+		return nil, err
+	}
+	if !d.shared.CompareAndSwap(nil, s) { // another goroutine was faster
+		d.queues.put(s.queue)
+	}
+	return d.shared.Load(), nil
+}
+
 // WrapStream makes a Stream of another library's CUstream in this device's
 // context, 1 and 2 (CU_STREAM_LEGACY, CU_STREAM_PER_THREAD) included. The
 // handle stays the other's: it must outlive the result's Close, which waits for
@@ -126,9 +144,10 @@ func (s *Stream) Do(f func()) error {
 }
 
 // Close waits for the stream's work, reports what failed in it, and gives the
-// stream back. A second Close does nothing, nor does that of the null stream.
+// stream back. A second Close does nothing, nor does that of a stream that is
+// the device's: the null stream and the default one.
 func (s *Stream) Close() error {
-	if s == s.dev.null || s.closed.Load() {
+	if s == s.dev.null || s == s.dev.shared.Load() || s.closed.Load() {
 		return nil
 	}
 	err := s.Synchronize()

@@ -170,3 +170,25 @@ func TestAFailureInAStreamIsReportedByIt(t *testing.T) {
 	assert.ErrorIs(t, s.Close(), cudabuf.ErrDeviceLost)
 	assert.ErrorIs(t, m.Close(), cudabuf.ErrDeviceLost)
 }
+
+func TestTheDefaultStreamIsOneForAll(t *testing.T) {
+	cudatest.ForEachDevice(t, func(t *testing.T, dev *cudabuf.Device) {
+		streams := make(chan *cudabuf.Stream, 8)
+		for range cap(streams) {
+			go func() {
+				s, err := dev.DefaultStream()
+				assert.NoError(t, err)
+				streams <- s
+			}()
+		}
+		s := <-streams
+		for range cap(streams) - 1 {
+			assert.Same(t, s, <-streams)
+		}
+		require.NoError(t, s.Close(), "which does nothing")
+		k, b := kernel(t, dev, "add_int32"), newBuffer(t, dev, 4)
+		require.NoError(t, b.FillAsync(0, s))
+		require.NoError(t, k.LaunchAsync(s, cudabuf.Dim3{X: 1}, cudabuf.Dim3{X: 32}, 0, b, int64(1), int32(5)))
+		assert.Equal(t, int32s(5), download(t, b), "a copy waits for what it reads")
+	})
+}

@@ -22,19 +22,30 @@ const (
 	Uint64
 	Float64
 	Pointer
+	Struct
 )
 
 func (k Kind) String() string {
-	names := [...]string{"none", "int32", "uint32", "float32", "int64", "uint64", "float64", "pointer"}
+	names := [...]string{"none", "int32", "uint32", "float32", "int64", "uint64", "float64", "pointer", "struct"}
 	return names[min(int(k), len(names)-1)]
 }
 
 // Arg is one argument of a launch. A kernel reads its parameter from the low
 // bytes of Bits, which come first: every machine that CUDA runs on is little
-// endian.
+// endian. A Struct is passed by value, as its bytes in C's layout, of which
+// there is one at least.
 type Arg struct {
-	Kind Kind
-	Bits uint64
+	Kind  Kind
+	Bits  uint64
+	Bytes []byte
+}
+
+// Value is the address of what the kernel reads.
+func (a *Arg) Value() unsafe.Pointer {
+	if a.Kind == Struct {
+		return unsafe.Pointer(unsafe.SliceData(a.Bytes))
+	}
+	return unsafe.Pointer(&a.Bits)
 }
 
 // Twin does a kernel's work in Go where there is no GPU: one call does the
@@ -78,6 +89,16 @@ func (l *TwinLaunch) Float64(i int) float64 { return math.Float64frombits(l.bits
 
 // Pointer returns argument i, a device address. Memory makes bytes of it.
 func (l *TwinLaunch) Pointer(i int) uintptr { return uintptr(l.bits(i, Pointer)) }
+
+// Struct returns argument i, the bytes of a struct in C's layout, n of them.
+func (l *TwinLaunch) Struct(i, n int) []byte {
+	l.bits(i, Struct)
+	b := l.args[i].Bytes
+	if len(b) != n {
+		panic(&Error{"cuLaunchKernel", InvalidValue, fmt.Sprintf("argument %d is a struct of %d bytes, the twin reads %d", i, len(b), n)})
+	}
+	return b
+}
 
 // Args is the number of arguments.
 func (l *TwinLaunch) Args() int { return len(l.args) }

@@ -71,13 +71,13 @@ func (d *Driver) OccupancyMaxPotentialBlockSize(f driver.Function, sharedBytes i
 // allocates nothing.
 var parameters = sync.Pool{New: func() any { return new([]unsafe.Pointer) }}
 
-// LaunchKernel passes pointers to the arguments' bits, which the driver copies
+// LaunchKernel passes pointers to the arguments' values, which the driver copies
 // before it returns. The slice of the pointers keeps the arguments alive.
 func (d *Driver) LaunchKernel(f driver.Function, grid, block driver.Dim3, sharedBytes uint32, s driver.Stream, args []driver.Arg) error {
 	list := parameters.Get().(*[]unsafe.Pointer)
 	p := (*list)[:0]
 	for i := range args {
-		p = append(p, unsafe.Pointer(&args[i].Bits))
+		p = append(p, args[i].Value())
 	}
 	p = append(p, nil) // so that there is a first
 	err := d.plain(cuLaunchKernel, uintptr(f),

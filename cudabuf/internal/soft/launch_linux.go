@@ -24,7 +24,12 @@ func (d *Driver) LaunchKernel(h driver.Function, grid, block driver.Dim3, shared
 	if !within(grid, maxGrid) || !within(block, maxBlock) || threads > maxThreads || int(sharedBytes) > shared {
 		return &driver.Error{Call: call, Code: driver.InvalidValue, Detail: fmt.Sprintf("grid %v, block %v, %d bytes of shared memory of at most %d", grid, block, sharedBytes, shared)}
 	}
-	launch := driver.NewTwinLaunch(grid, block, sharedBytes, slices.Clone(args), s.dev.arena.running)
+	// The caller's bytes are its own again when the call returns.
+	kept := slices.Clone(args)
+	for i := range kept {
+		kept[i].Bytes = slices.Clone(kept[i].Bytes)
+	}
+	launch := driver.NewTwinLaunch(grid, block, sharedBytes, kept, s.dev.arena.running)
 	return s.issue(call, func() error {
 		f.twin(launch)
 		return nil
