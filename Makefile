@@ -95,7 +95,7 @@ kernels: $(CUDA) ## Compile ndview/kernels/*.cu to the images that are committed
 .PHONY: kernels-check
 kernels-check: ## Check that the committed images are those of their sources
 	@cd $(KERNELS) && { sha256sum --check --quiet images/SHA256SUMS && \
-	diff <(cut -c67- images/SHA256SUMS | LC_ALL=C sort) <(ls make.py requirements.txt *.cu *.cuh images/*.fatbin 2>/dev/null | LC_ALL=C sort); } || \
+	diff <(cut -c67- images/SHA256SUMS | LC_ALL=C sort) <(ls make.py requirements.txt *.cu *.cuh images/*.zip 2>/dev/null | LC_ALL=C sort); } || \
 	{ echo "The kernel images are not those of their sources: run 'make kernels' and commit what it writes."; exit 1; }
 
 .PHONY: gpu-bundle

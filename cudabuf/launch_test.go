@@ -107,6 +107,20 @@ func TestAProgramIsLoadedOnceADevice(t *testing.T) {
 		b, err := dev.Kernel(program, "add_int32")
 		require.NoError(t, err)
 		assert.Same(t, a, b)
+		asked := 0
+		late := &cudabuf.Program{Twins: addTwins, ImageFor: func(major, minor int) ([]byte, error) {
+			asked++
+			wantMajor, wantMinor := dev.ComputeCapability()
+			assert.Equal(t, [2]int{wantMajor, wantMinor}, [2]int{major, minor})
+			return addPTX, nil
+		}}
+		for _, name := range []string{"add_int32", "store_args", "add_int32"} {
+			_, err := dev.Kernel(late, name)
+			require.NoError(t, err)
+		}
+		assert.Equal(t, 1, asked)
+		_, err = dev.Kernel(&cudabuf.Program{ImageFor: func(int, int) ([]byte, error) { return nil, assert.AnError }}, "x")
+		assert.ErrorIs(t, err, assert.AnError)
 		_, err = dev.Kernel(program, "absent")
 		assert.ErrorContains(t, err, "CUDA_ERROR_NOT_FOUND")
 		_, err = dev.Kernel(&cudabuf.Program{}, "add_int32")

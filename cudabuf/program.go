@@ -8,6 +8,9 @@ import "sync"
 type Program struct {
 	// Image is what LoadModule takes. It does not change.
 	Image []byte
+	// ImageFor answers the image for a GPU of a compute capability, where Image
+	// is nil. Each device asks once.
+	ImageFor func(major, minor int) ([]byte, error)
 	// Twins do the kernels' work on the soft device, by name.
 	Twins map[string]Twin
 }
@@ -37,7 +40,7 @@ func (d *Device) Kernel(p *Program, name string) (*Kernel, error) {
 	m, ok := l.modules[p]
 	if !ok {
 		var err error
-		if m, err = d.LoadModule(p.Image, p.Twins); err != nil {
+		if m, err = d.load(p); err != nil {
 			return nil, err
 		}
 		if l.modules == nil {
@@ -51,6 +54,17 @@ func (d *Device) Kernel(p *Program, name string) (*Kernel, error) {
 	}
 	l.kernels[key] = k
 	return k, nil
+}
+
+func (d *Device) load(p *Program) (*Module, error) {
+	image := p.Image
+	if image == nil && p.ImageFor != nil {
+		var err error
+		if image, err = p.ImageFor(d.major, d.minor); err != nil {
+			return nil, err
+		}
+	}
+	return d.LoadModule(image, p.Twins)
 }
 
 // close unloads everything.

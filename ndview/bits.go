@@ -3,8 +3,10 @@ package ndview
 import (
 	"encoding/binary"
 	"fmt"
+	"math"
 
 	"github.com/quiver-gpu/quiver/arrowbuf"
+	"github.com/quiver-gpu/quiver/cudabuf"
 )
 
 // UnpackBits writes bits [bitOffset, bitOffset+n) of an Arrow bitmap (least
@@ -76,4 +78,21 @@ func unpackBits(dst, bits []byte, bitOffset int64, invert bool) {
 		at := uint(i) + shift
 		dst[i] = bits[at/8]>>(at%8)&1 ^ byte(flip)
 	}
+}
+
+var bitsProgram = program("bits", map[string]cudabuf.Twin{"quiver_unpack_bits": func(l *cudabuf.TwinLaunch) {
+	offset, n := l.Int64(1), l.Int64(2)
+	unpackBits(l.Memory(l.Pointer(4), n), l.Memory(l.Pointer(0), (offset+n+7)/8), offset, l.Uint32(3) != 0)
+}})
+
+func launchUnpackBits(a *NDBuffer, bits arrowbuf.Buffer, bitOffset int64, invert bool) error {
+	// The kernel reads 4-byte words. Allocations begin on one, so the word that
+	// a slice begins in is there whole.
+	skew := int64(bits.Address() % 4)
+	var flip uint32
+	if invert {
+		flip = allOnes & math.MaxUint32
+	}
+	n := a.Size()
+	return launchItems(a.Device(), bitsProgram, "quiver_unpack_bits", n, 64, in(bits, -skew), bitOffset+skew*8, n, flip, a.inOut())
 }

@@ -5,6 +5,7 @@ import (
 	"unsafe"
 
 	"github.com/quiver-gpu/quiver/arrowbuf"
+	"github.com/quiver-gpu/quiver/ndview/internal/layout"
 )
 
 // Element is a Go type that array elements can be read and written as.
@@ -82,7 +83,7 @@ func (a *NDBuffer) CopyToHost(dst []byte) error {
 		_, err := a.buf.CopyToHost(dst, a.offset)
 		return err
 	}
-	low, high, _ := extent(a.dtype, a.offset, a.shape, a.strides)
+	low, high, _ := layout.Extent(a.dtype.Size(), a.offset, a.shape, a.strides)
 	span, onHost := arrowbuf.HostBytes(a.buf)
 	if onHost {
 		span = span[low:high]

@@ -7,12 +7,13 @@ import (
 	"sync/atomic"
 
 	"github.com/quiver-gpu/quiver/arrowbuf"
+	"github.com/quiver-gpu/quiver/ndview/internal/layout"
 )
 
 // Errors that a caller can act on; test with errors.Is.
 var (
 	// ErrShape: shapes, strides or axes do not fit each other or the buffer.
-	ErrShape = errors.New("shape mismatch")
+	ErrShape = layout.ErrShape
 	// ErrDType: the operation does not take elements of this type.
 	ErrDType = errors.New("dtype mismatch")
 	// ErrNulls: a column with missing values was to become an array.
@@ -63,7 +64,7 @@ func FromBuffer(buf arrowbuf.Buffer, dtype DType, offset int64, shape, strides [
 	if len(strides) != len(shape) {
 		return nil, fmt.Errorf("%d strides for %d axes: %w", len(strides), len(shape), ErrShape)
 	}
-	low, high, ok := extent(dtype, offset, shape, strides)
+	low, high, ok := layout.Extent(dtype.Size(), offset, shape, strides)
 	if !ok || low < 0 || high > buf.Len() {
 		return nil, fmt.Errorf("array of %s %v with strides %v at offset %d does not fit a buffer of %d bytes: %w",
 			dtype, shape, strides, offset, buf.Len(), arrowbuf.ErrOutOfRange)
@@ -110,19 +111,7 @@ func (a *NDBuffer) NBytes() int64 { return a.Size() * a.dtype.Size() }
 
 // IsContiguous tells whether the elements lie in C order without gaps, as no
 // elements and one element do.
-func (a *NDBuffer) IsContiguous() bool {
-	if slices.Contains(a.shape, 0) {
-		return true
-	}
-	expect := a.dtype.Size()
-	for i := len(a.shape) - 1; i >= 0; i-- {
-		if a.shape[i] != 1 && a.strides[i] != expect {
-			return false
-		}
-		expect *= a.shape[i]
-	}
-	return true
-}
+func (a *NDBuffer) IsContiguous() bool { return layout.IsC(a.dtype.Size(), a.shape, a.strides) }
 
 // Retain adds a reference. It panics once the last was released.
 func (a *NDBuffer) Retain() {

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/quiver-gpu/quiver/arrowbuf"
+	"github.com/quiver-gpu/quiver/cudabuf"
 )
 
 // CopyFrom copies the elements of another array, on any device, into a. Both
@@ -78,6 +79,16 @@ func fillWhere(dst, mask []byte, width int64, pattern uint64) {
 	}
 }
 
+var maskProgram = program("mask", map[string]cudabuf.Twin{"quiver_fill_where": func(l *cudabuf.TwinLaunch) {
+	width, n := l.Int64(1), l.Int64(3)
+	fillWhere(l.Memory(l.Pointer(0), n*width), l.Memory(l.Pointer(2), n), width, l.Uint64(4))
+}})
+
+func launchFillWhere(a, mask *NDBuffer, width int64, pattern uint64) error {
+	rows := a.shape[0]
+	return launchItems(a.Device(), maskProgram, "quiver_fill_where", rows, 8, a.inOut(), width, mask.in(), rows, pattern)
+}
+
 // WidenFrom writes the int32 elements of src to a, whose elements are 8 bytes:
 // int64, datetime64 or timedelta64. Both are C-contiguous, of one shape, and on
 // one device; they do not overlap.
@@ -112,6 +123,15 @@ func widenInt32(dst, src []byte) {
 		v := int64(int32(binary.NativeEndian.Uint32(src[i:])))
 		binary.NativeEndian.PutUint64(dst[2*i:], uint64(v))
 	}
+}
+
+var castProgram = program("cast", map[string]cudabuf.Twin{"quiver_widen_i32_i64": func(l *cudabuf.TwinLaunch) {
+	n := l.Int64(1)
+	widenInt32(l.Memory(l.Pointer(2), n*8), l.Memory(l.Pointer(0), n*4))
+}})
+
+func launchWiden(a, src *NDBuffer) error {
+	return launchItems(a.Device(), castProgram, "quiver_widen_i32_i64", a.Size(), 4, src.in(), a.Size(), a.inOut())
 }
 
 // Zero sets every byte of a C-contiguous array to 0.

@@ -1,21 +1,26 @@
-"""Compiles each NAME.cu of this folder to images/NAME.fatbin.
+"""Compiles each NAME.cu of this folder to images/NAME.zip.
 
-Run by `make kernels`. No CUDA toolkit and no C
-compiler is needed: NVRTC compiles and nvFatbin bundles, both from the wheels
-that requirements.txt pins, so the same sources give the same bytes anywhere.
+Usage: make.py [NAME...], run by `make kernels`; with names only those are
+compiled. No CUDA toolkit and no C compiler is needed: NVRTC compiles, from the
+wheels that requirements.txt pins, so the same sources give the same images
+anywhere.
 
-An image holds machine code for each of ARCHITECTURES, and PTX from which a
-driver compiles for every GPU newer than those. images/SHA256SUMS records what
-the images were made from; `make kernels-check` compares.
+An archive holds machine code for each of ARCHITECTURES, sm_80 for instance,
+which also runs on the later ones of the same major version, and compute_90, PTX
+from which a driver compiles for every GPU that is newer than all of them.
+images/SHA256SUMS records what the images were made from; `make kernels-check`
+compares.
 """
 
 import ctypes
 import hashlib
 import importlib.util
 import sys
+import zipfile
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-ARCHITECTURES = (70, 75, 80, 86, 89, 90, 100, 120)
+ARCHITECTURES = (70, 80, 90, 100, 120)
 PTX = 90
 OPTIONS = ("-std=c++17", "-default-device")
 
@@ -84,49 +89,36 @@ def fetch(nvrtc: Library, program: ctypes.c_void_p, what: str) -> bytes:
     return data.raw
 
 
-def bundle(fatbin: Library, name: str, images: list[tuple[str, int, bytes]]) -> bytes:
-    """Puts images, each (CUBIN or PTX, architecture, bytes), into one."""
-    handle = ctypes.c_void_p()
-    # Uncompressed, since drivers older than the bundler do not know its ways
-    # to compress; git and the reader's archive compress it again anyway.
-    options = ["-64", "-cuda", "-compress=false"]
-    fatbin("nvFatbinCreate", ctypes.byref(handle), strings(options), ctypes.c_size_t(len(options)))
-    for kind, arch, data in images:
-        arguments = [handle, data, ctypes.c_size_t(len(data)), str(arch).encode(), name.encode()]
-        if kind == "PTX":
-            fatbin("nvFatbinAddPTX", *arguments, None)
-        else:
-            fatbin("nvFatbinAddCubin", *arguments)
-    size = ctypes.c_size_t()
-    fatbin("nvFatbinSize", handle, ctypes.byref(size))
-    data = ctypes.create_string_buffer(size.value)
-    fatbin("nvFatbinGet", handle, data)
-    fatbin("nvFatbinDestroy", ctypes.byref(handle))
-    return data.raw
+def archive(path: Path, images: dict[str, bytes]) -> None:
+    """A zip file whose bytes depend on nothing but the images."""
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as file:
+        for name, data in images.items():
+            file.writestr(zipfile.ZipInfo(name), data, zipfile.ZIP_DEFLATED, 9)
 
 
-def main(folder: Path) -> None:
+def main(folder: Path, names: list[str]) -> None:
     nvrtc = Library(wheel("cuda_nvrtc") / "lib/libnvrtc.so.12", "nvrtcGetErrorString")
-    fatbin = Library(wheel("nvfatbin") / "lib/libnvfatbin.so.12", "nvFatbinGetErrorString")
     images = folder / "images"
     images.mkdir(exist_ok=True)
-
     sources = sorted(folder.glob("*.cu"))
-    for old in set(images.glob("*.fatbin")) - {images / f"{s.stem}.fatbin" for s in sources}:
+    for old in set(images.glob("*.zip")) - {images / f"{s.stem}.zip" for s in sources}:
         old.unlink()
-    for source in sources:
-        parts = [("CUBIN", a, compile(nvrtc, source, f"sm_{a}", "CUBIN")) for a in ARCHITECTURES]
-        parts.append(("PTX", PTX, compile(nvrtc, source, f"compute_{PTX}", "PTX")))
-        image = images / f"{source.stem}.fatbin"
-        image.write_bytes(bundle(fatbin, source.stem, parts))
-        print(f"{image.relative_to(folder)}: {image.stat().st_size:,} bytes")
+    targets = {f"sm_{a}": "CUBIN" for a in ARCHITECTURES} | {f"compute_{PTX}": "PTX"}
+    with ThreadPoolExecutor(2) as pool:
+        for source in sources:
+            if names and source.stem not in names:
+                continue
+            parts = pool.map(lambda target: compile(nvrtc, source, *target), targets.items())
+            path = images / f"{source.stem}.zip"
+            archive(path, dict(zip(targets, parts, strict=True)))
+            print(f"{path.relative_to(folder)}: {path.stat().st_size:,} bytes")
 
     # What goes into the images, and the images: the format of sha256sum.
     inputs = [Path(__file__).resolve(), Path(__file__).resolve().parent / "requirements.txt"]
-    inputs += sources + sorted(folder.glob("*.cuh")) + sorted(images.glob("*.fatbin"))
+    inputs += sources + sorted(folder.glob("*.cuh")) + sorted(images.glob("*.zip"))
     lines = (f"{hashlib.sha256(p.read_bytes()).hexdigest()}  {p.relative_to(folder)}\n" for p in inputs)
     (images / "SHA256SUMS").write_text("".join(lines))
 
 
 if __name__ == "__main__":
-    main(Path(__file__).resolve().parent)
+    main(Path(__file__).resolve().parent, sys.argv[1:])

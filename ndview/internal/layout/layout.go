@@ -1,0 +1,127 @@
+// Package layout is the arithmetic of shapes and strides: where the elements of
+// an array lie, and how several arrays are walked together. It knows neither
+// memory nor types; extents count elements, strides and offsets bytes.
+package layout
+
+import (
+	"errors"
+	"fmt"
+	"math"
+)
+
+// ErrShape: shapes, strides or axes do not fit each other.
+var ErrShape = errors.New("shape mismatch")
+
+// Product is the number of elements of a shape that Bytes has checked.
+func Product(shape []int64) int64 {
+	n := int64(1)
+	for _, d := range shape {
+		n *= d
+	}
+	return n
+}
+
+// Bytes checks a shape and returns the bytes of a gapless array of elements of
+// size bytes. As in NumPy, the other extents of an empty array must make sense
+// too.
+func Bytes(size int64, shape []int64) (int64, error) {
+	n, empty := size, false
+	for _, d := range shape {
+		if d < 0 {
+			return 0, fmt.Errorf("shape %v has a negative extent: %w", shape, ErrShape)
+		}
+		if d == 0 {
+			empty = true
+			continue
+		}
+		if n > math.MaxInt64/d {
+			return 0, fmt.Errorf("shape %v of elements of %d bytes is larger than 2^63 bytes: %w", shape, size, ErrShape)
+		}
+		n *= d
+	}
+	if empty {
+		return 0, nil
+	}
+	return n, nil
+}
+
+// C are the strides of a gapless array whose last axis varies fastest.
+func C(size int64, shape []int64) []int64 {
+	strides := make([]int64, len(shape))
+	for i := len(shape) - 1; i >= 0; i-- {
+		strides[i] = size
+		size *= max(shape[i], 1)
+	}
+	return strides
+}
+
+// F are the strides of a gapless array whose first axis varies fastest.
+func F(size int64, shape []int64) []int64 {
+	strides := make([]int64, len(shape))
+	for i := range shape {
+		strides[i] = size
+		size *= max(shape[i], 1)
+	}
+	return strides
+}
+
+// IsC tells whether the elements lie in C order without gaps, as no elements
+// and one element do.
+func IsC(size int64, shape, strides []int64) bool {
+	gapless := true
+	for i := len(shape) - 1; i >= 0; i-- {
+		if shape[i] == 0 {
+			return true
+		}
+		if shape[i] != 1 {
+			gapless = gapless && strides[i] == size
+			size *= shape[i]
+		}
+	}
+	return gapless
+}
+
+// IsF tells whether the elements lie in Fortran order without gaps, as no
+// elements and one element do.
+func IsF(size int64, shape, strides []int64) bool {
+	gapless := true
+	for i := range shape {
+		if shape[i] == 0 {
+			return true
+		}
+		if shape[i] != 1 {
+			gapless = gapless && strides[i] == size
+			size *= shape[i]
+		}
+	}
+	return gapless
+}
+
+// Extent is the half-open range of bytes that the elements touch, from the
+// offset to it where there are none. It answers false when that is beyond an
+// int64.
+func Extent(size, offset int64, shape, strides []int64) (low, high int64, ok bool) {
+	if Product(shape) == 0 {
+		return offset, offset, true
+	}
+	low, high = offset, offset
+	for i, d := range shape {
+		steps := d - 1
+		reach := steps * strides[i]
+		if steps > 0 && reach/steps != strides[i] {
+			return 0, 0, false
+		}
+		switch {
+		case reach < 0 && low < math.MinInt64-reach, reach > 0 && high > math.MaxInt64-reach:
+			return 0, 0, false
+		case reach < 0:
+			low += reach
+		default:
+			high += reach
+		}
+	}
+	if high > math.MaxInt64-size {
+		return 0, 0, false
+	}
+	return low, high + size, true
+}

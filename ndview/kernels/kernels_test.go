@@ -1,0 +1,30 @@
+package kernels_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/quiver-gpu/quiver/ndview/kernels"
+)
+
+func TestEveryGPUGetsItsImage(t *testing.T) {
+	image := func(major, minor int) []byte {
+		t.Helper()
+		b, err := kernels.Image("bits", major, minor)
+		require.NoError(t, err)
+		require.NotEmpty(t, b)
+		return b
+	}
+	assert.Equal(t, image(7, 0), image(7, 5), "machine code runs on later GPUs of its major version")
+	assert.Equal(t, image(8, 0), image(8, 9))
+	assert.NotEqual(t, image(8, 0), image(9, 0))
+	assert.NotEqual(t, image(10, 0), image(12, 0))
+	assert.Equal(t, "\x7fELF", string(image(9, 0)[:4]))
+	assert.Contains(t, string(image(13, 0)), ".version", "PTX for what comes")
+	_, err := kernels.Image("bits", 6, 1)
+	assert.ErrorContains(t, err, "6.1")
+	_, err = kernels.Image("absent", 9, 0)
+	assert.Error(t, err)
+}
