@@ -97,6 +97,16 @@ func (a *NDBuffer) CopyToHost(dst []byte) error {
 	return nil
 }
 
+// Bytes copies the elements in C order to new host memory, which is aligned to
+// 8 bytes at least.
+func (a *NDBuffer) Bytes() ([]byte, error) {
+	data := rawBytes(make([]uint64, (a.NBytes()+7)/8))[:a.NBytes()]
+	if err := a.CopyToHost(data); err != nil {
+		return nil, err
+	}
+	return data, nil
+}
+
 // HostBytes returns the elements' bytes in C order, in place, where the host
 // reaches them: on the CPU device, when the array is C-contiguous. They are
 // good until the array is released.

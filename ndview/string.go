@@ -1,0 +1,215 @@
+package ndview
+
+import (
+	"fmt"
+	"math"
+	"unsafe"
+
+	"github.com/quiver-gpu/quiver/ndview/internal/text"
+)
+
+// String is what str of NumPy 2 gives for the array, with its default options:
+// arrays of more than 1,000 elements are shown by three at each end of an axis.
+// Only the elements that are shown come from the device. An array that cannot
+// be read says why, in angle brackets.
+func (a *NDBuffer) String() string {
+	words, err := a.words()
+	switch {
+	case err != nil:
+		return a.unreadable(err)
+	case len(a.shape) == 0:
+		return words[0]
+	default:
+		return text.Str(words, a.shape)
+	}
+}
+
+// GoString is what repr of NumPy 2 gives, with the dtype where the elements do
+// not tell it; fmt prints it for %#v.
+func (a *NDBuffer) GoString() string {
+	raw, err := a.shown()
+	if err != nil {
+		return a.unreadable(err)
+	}
+	return text.Repr(a.dtype.words(raw, len(a.shape) == 0), a.shape, a.reprDType())
+}
+
+func (a *NDBuffer) unreadable(err error) string {
+	return fmt.Sprintf("<array of %s %v: %v>", a.dtype, a.shape, err)
+}
+
+// words are those of str, which prints the only element of an array without axes
+// as a scalar.
+func (a *NDBuffer) words() ([]string, error) {
+	raw, err := a.shown()
+	if err != nil {
+		return nil, err
+	}
+	if len(a.shape) == 0 {
+		return []string{a.dtype.scalar(raw)}, nil
+	}
+	return a.dtype.words(raw, false), nil
+}
+
+// shown copies the elements that are printed to the host. An axis with dots in
+// its middle is looked at as two, the ends and what lies in each.
+func (a *NDBuffer) shown() ([]byte, error) {
+	var shape, strides []int64
+	for i, extent := range a.shape {
+		head, tail := text.Shown(a.Size(), extent)
+		if tail > 0 {
+			shape = append(shape, 2)
+			strides = append(strides, (extent-tail)*a.strides[i])
+		}
+		shape, strides = append(shape, head), append(strides, a.strides[i])
+	}
+	ends, err := a.view(a.dtype, a.offset, shape, strides)
+	if err != nil {
+		return nil, err
+	}
+	defer ends.Release()
+	return ends.Bytes()
+}
+
+// reprDType is the dtype as repr tells it, or nothing for what NumPy takes the
+// elements for without.
+func (a *NDBuffer) reprDType() string {
+	switch a.dtype {
+	case Bool, Int64, Float64, Complex128:
+		if a.Size() > 0 {
+			return ""
+		}
+	}
+	switch a.dtype.kind {
+	case KindDatetime, KindTimedelta:
+		return "'" + a.dtype.String() + "'"
+	case KindBytes:
+		return "'|" + a.dtype.String() + "'"
+	default:
+		return a.dtype.String()
+	}
+}
+
+// words prints elements, each as wide as the others.
+func (t DType) words(raw []byte, alone bool) []string {
+	switch t.kind {
+	case KindBool:
+		return text.Bools(valuesAs(raw, 1, func(p unsafe.Pointer) bool { return *(*byte)(p) != 0 }), alone)
+	case KindInt:
+		return text.Integers(t.ints(raw))
+	case KindUint:
+		return text.Integers(t.uints(raw))
+	case KindFloat:
+		return text.Floats(t.floats(raw), int(t.size)*8)
+	case KindBFloat:
+		return each(t.floats(raw), text.BFloat)
+	case KindComplex:
+		return text.Complexes(t.complexes(raw), int(t.size)*4)
+	case KindDatetime:
+		return text.Datetimes(t.ticks(raw), string(t.unit))
+	case KindTimedelta:
+		return text.Timedeltas(t.ints(raw))
+	default:
+		return each(valuesAs(raw, t.Size(), func(p unsafe.Pointer) []byte { return unsafe.Slice((*byte)(p), t.size) }), text.Raw)
+	}
+}
+
+// scalar prints one element by itself.
+func (t DType) scalar(raw []byte) string {
+	switch t.kind {
+	case KindFloat:
+		return text.Float(t.floats(raw)[0], int(t.size)*8)
+	case KindComplex:
+		return text.Complex(t.complexes(raw)[0], int(t.size)*4)
+	case KindDatetime:
+		return text.Datetime(t.ticks(raw)[0], string(t.unit))
+	case KindTimedelta:
+		return text.Timedelta(t.ints(raw)[0], int64(t.step), string(t.unit))
+	default:
+		return t.words(raw, true)[0]
+	}
+}
+
+// ints and the functions below read elements as the widest type of their kind.
+func (t DType) ints(raw []byte) []int64 {
+	return valuesAs(raw, t.Size(), func(p unsafe.Pointer) int64 {
+		switch t.size {
+		case 1:
+			return int64(*(*int8)(p))
+		case 2:
+			return int64(*(*int16)(p))
+		case 4:
+			return int64(*(*int32)(p))
+		default:
+			return *(*int64)(p)
+		}
+	})
+}
+
+func (t DType) uints(raw []byte) []uint64 {
+	return valuesAs(raw, t.Size(), func(p unsafe.Pointer) uint64 {
+		switch t.size {
+		case 1:
+			return uint64(*(*uint8)(p))
+		case 2:
+			return uint64(*(*uint16)(p))
+		case 4:
+			return uint64(*(*uint32)(p))
+		default:
+			return *(*uint64)(p)
+		}
+	})
+}
+
+func (t DType) floats(raw []byte) []float64 {
+	return valuesAs(raw, t.Size(), func(p unsafe.Pointer) float64 {
+		switch {
+		case t.kind == KindBFloat:
+			return float64(math.Float32frombits(uint32(*(*uint16)(p)) << 16))
+		case t.size == 2:
+			return text.Half(*(*uint16)(p))
+		case t.size == 4:
+			return float64(*(*float32)(p))
+		default:
+			return *(*float64)(p)
+		}
+	})
+}
+
+func (t DType) complexes(raw []byte) []complex128 {
+	return valuesAs(raw, t.Size(), func(p unsafe.Pointer) complex128 {
+		if t.size == 8 {
+			return complex128(*(*complex64)(p))
+		}
+		return *(*complex128)(p)
+	})
+}
+
+// ticks are counts of the unit itself, NaT as it is.
+func (t DType) ticks(raw []byte) []int64 {
+	counts := t.ints(raw)
+	for i, c := range counts {
+		if c != text.NaT {
+			counts[i] = c * int64(t.step)
+		}
+	}
+	return counts
+}
+
+// valuesAs reads elements of a size, which are aligned: host memory of an array
+// is copied to begin at a multiple of 8.
+func valuesAs[T any](raw []byte, size int64, read func(unsafe.Pointer) T) []T {
+	values := make([]T, int64(len(raw))/size)
+	for i := range values {
+		values[i] = read(unsafe.Pointer(&raw[int64(i)*size]))
+	}
+	return values
+}
+
+func each[T any](values []T, word func(T) string) []string {
+	words := make([]string, len(values))
+	for i, v := range values {
+		words[i] = word(v)
+	}
+	return words
+}
