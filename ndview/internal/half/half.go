@@ -1,0 +1,89 @@
+// Package half converts between Go's floats and the two formats of 16 bits
+// that Go lacks: float16 (IEEE 754 binary16) and bfloat16 (the upper half of a
+// float32).
+//
+// Narrowing rounds once, to the nearest value, ties to even; what is too large
+// becomes infinite, subnormals are kept. A NaN keeps its sign and the upper bits
+// of its payload and comes out quiet, as x86 and ARM convert float16; only
+// bfloat16 widens without a look at what it is.
+package half
+
+import "math"
+
+const (
+	signBit32  = 0x80000000
+	infinity32 = 0x7f800000
+	infinity16 = 0x7c00
+	quiet16    = 0x0200
+)
+
+// Float16ToFloat32 is exact.
+func Float16ToFloat32(h uint16) float32 {
+	sign, magnitude := uint32(h&0x8000)<<16, uint32(h&0x7fff)<<13
+	switch {
+	case magnitude >= infinity16<<13:
+		magnitude |= infinity32
+		if magnitude != infinity32 {
+			magnitude |= quiet16 << 13
+		}
+	case magnitude >= 0x0400<<13:
+		magnitude += (127 - 15) << 23
+	default: // Subnormal: the mantissa counts units of 2^-24.
+		magnitude = math.Float32bits(float32(h&0x7fff) * 0x1p-24)
+	}
+	return math.Float32frombits(sign | magnitude)
+}
+
+// Float32ToFloat16 rounds to the nearest float16.
+func Float32ToFloat16(f float32) uint16 {
+	bits := math.Float32bits(f)
+	sign, magnitude := uint16(bits>>16)&0x8000, bits&^signBit32
+	switch {
+	case magnitude > infinity32:
+		return sign | infinity16 | quiet16 | uint16(magnitude>>13)&0x3ff
+	case magnitude >= (127+16)<<23:
+		return sign | infinity16
+	case magnitude < (127-14)<<23:
+		// Added to a half, whose last place is that of the result, the processor
+		// does the rounding.
+		return sign | uint16(math.Float32bits(math.Float32frombits(magnitude)+0.5))
+	}
+	// Half a unit of the last place, less a bit unless that place is odd. A carry
+	// runs into the exponent, and from the largest there to infinity.
+	magnitude += 0xfff + magnitude>>13&1
+	return sign | uint16((magnitude-(127-15)<<23)>>13)
+}
+
+// Float64ToFloat16 rounds to the nearest float16, once.
+func Float64ToFloat16(f float64) uint16 { return Float32ToFloat16(toOdd(f)) }
+
+// BFloat16ToFloat32 is exact, to the bits of a NaN.
+func BFloat16ToFloat32(b uint16) float32 { return math.Float32frombits(uint32(b) << 16) }
+
+// Float32ToBFloat16 rounds to the nearest bfloat16.
+func Float32ToBFloat16(f float32) uint16 {
+	bits := math.Float32bits(f)
+	if bits&^signBit32 > infinity32 {
+		return uint16(bits>>16) | 0x0040
+	}
+	return uint16((bits + 0x7fff + bits>>16&1) >> 16)
+}
+
+// Float64ToBFloat16 rounds to the nearest bfloat16, once.
+func Float64ToBFloat16(f float64) uint16 { return Float32ToBFloat16(toOdd(f)) }
+
+// toOdd is f where a float32 holds it, else the neighbour whose last bit is set.
+// That bit then stands for all that was lost, so a second rounding to fewer bits
+// gives what a single one had given.
+func toOdd(f float64) float32 {
+	near := float32(f)
+	wide := float64(near)
+	if wide == f || f != f {
+		return near
+	}
+	bits := math.Float32bits(near)
+	if math.Abs(wide) > math.Abs(f) {
+		bits--
+	}
+	return math.Float32frombits(bits | 1)
+}
