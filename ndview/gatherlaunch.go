@@ -40,14 +40,14 @@ func (a *NDBuffer) atOut(behind int64) any {
 	return a.buf // launch refuses it
 }
 
-// memory is what a kernel reaches of a pointer, [low, high) from it on.
-func memory(l *cudabuf.TwinLaunch, i int, low, high int64) unsafe.Pointer {
+// reached is what a kernel reaches of a pointer, [low, high) from it on.
+func reached(l *cudabuf.TwinLaunch, i int, low, high int64) unsafe.Pointer {
 	part := l.Memory(uintptr(int64(l.Pointer(i))+low), high-low)
 	return unsafe.Add(unsafe.Pointer(unsafe.SliceData(part)), -low)
 }
 
 func report(l *cudabuf.TwinLaunch, i int) cpu.Report {
-	return cpu.Report{First: l.Int64(i), Flag: (*cpu.Flag)(memory(l, i+1, 0, 8))}
+	return cpu.Report{First: l.Int64(i), Flag: (*cpu.Flag)(reached(l, i+1, 0, 8))}
 }
 
 // fold resolves indices into pos.
@@ -67,7 +67,7 @@ func fold(pos, indices *NDBuffer, walk *cpu.Walk, f *cpu.Folding, flags *flags, 
 var foldProgram = program("fold", map[string]cudabuf.Twin{"quiver_fold": func(l *cudabuf.TwinLaunch) {
 	walk, f := parameters[cpu.Walk](l, 2), parameters[cpu.Folding](l, 3)
 	low, high := walk.Reach(&walk.Index, int64(f.Size))
-	cpu.Fold(memory(l, 1, 0, 8*walk.Items), memory(l, 0, low, high), &walk, &f, report(l, 4))
+	cpu.Fold(reached(l, 1, 0, 8*walk.Items), reached(l, 0, low, high), &walk, &f, report(l, 4))
 }})
 
 // gatherUnits copies units of width bytes from places of a buffer to out.
@@ -104,7 +104,7 @@ func takeTwins() map[string]cudabuf.Twin {
 				n, extent := l.Int64(3), l.Int64(4)
 				walk := cpu.Walk{Items: n, Axes: 1}
 				walk.Extent[0], walk.Index[0] = n, size
-				cpu.Gather(memory(l, 2, 0, width*n), memory(l, 0, 0, width*extent), memory(l, 1, 0, size*n),
+				cpu.Gather(reached(l, 2, 0, width*n), reached(l, 0, 0, width*extent), reached(l, 1, 0, size*n),
 					width, size, &walk, extent, width, report(l, 5))
 			}
 			twins["quiver_gather_"+kernel] = func(l *cudabuf.TwinLaunch) {
@@ -112,8 +112,8 @@ func takeTwins() map[string]cudabuf.Twin {
 				low, high := walk.Reach(&walk.Data, width)
 				indexLow, indexHigh := walk.Reach(&walk.Index, size)
 				reach := (extent - 1) * step
-				cpu.Gather(memory(l, 2, 0, width*walk.Items), memory(l, 0, low+min(reach, 0), high+max(reach, 0)),
-					memory(l, 1, indexLow, indexHigh), width, size, &walk, extent, step, report(l, 6))
+				cpu.Gather(reached(l, 2, 0, width*walk.Items), reached(l, 0, low+min(reach, 0), high+max(reach, 0)),
+					reached(l, 1, indexLow, indexHigh), width, size, &walk, extent, step, report(l, 6))
 			}
 		}
 	}

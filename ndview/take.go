@@ -47,3 +47,37 @@ func axisOf(axis, n int) (int, error) {
 	}
 	return axis, nil
 }
+
+// TakeFlat is Take of the elements of a in C order, as if they were one axis. It
+// copies an array whose elements do not lie so first.
+func TakeFlat(a, indices *NDBuffer, mode Mode) (*NDBuffer, error) {
+	flat, err := a.flat()
+	if err != nil {
+		return nil, err
+	}
+	defer flat.Release()
+	return Take(flat, indices, 0, mode)
+}
+
+// flat is the elements in C order along one axis: a view, or a copy where they do
+// not lie so.
+func (a *NDBuffer) flat() (*NDBuffer, error) {
+	if a.IsContiguous() {
+		return a.Reshape(a.Size())
+	}
+	zero, err := Empty(a.Device(), Int64)
+	if err != nil {
+		return nil, err
+	}
+	defer zero.Release()
+	if err := zero.Zero(); err != nil {
+		return nil, err
+	}
+	s := &selection{from: a, offset: a.offset, shape: a.shape, strides: a.strides, picked: []picked{{extent: 1, indices: zero}}}
+	c, err := s.get()
+	if err != nil {
+		return nil, err
+	}
+	defer c.Release()
+	return c.Reshape(c.Size())
+}
