@@ -50,6 +50,7 @@ var columns = []struct {
 	{arrow.FixedWidthTypes.Duration_ms, `[1, -2, 3, 4, 5]`, ndview.Timedelta64(ndview.Millisecond, 1), nil, raw[int64](1, -2, 3, 4, 5)},
 	{&arrow.Decimal32Type{Precision: 5, Scale: 2}, `["1.25", "-2", "0.01", "4", "5"]`, ndview.Int32, nil, raw[int32](125, -200, 1, 400, 500)},
 	{&arrow.Decimal64Type{Precision: 15, Scale: 1}, `["1.2", "-2", "0.1", "4", "5"]`, ndview.Int64, nil, raw[int64](12, -20, 1, 40, 50)},
+	{&arrow.FixedSizeBinaryType{ByteWidth: 3}, `["YWJj", "ZGVm", "Z2hp", "amts", "bW5v"]`, ndview.Bytes(3), nil, []byte("abcdefghijklmno")},
 	{listOf(2, arrow.PrimitiveTypes.Int16), `[[0, 1], [2, 3], [4, 5], [6, 7], [8, 9]]`, ndview.Int16, []int64{2},
 		raw[int16](0, 1, 2, 3, 4, 5, 6, 7, 8, 9)},
 	{listOf(1, listOf(3, arrow.PrimitiveTypes.Float64)), `[[[0, 1, 2]], [[3, 4, 5]], [[6, 7, 8]], [[9, 10, 11]], [[12, 13, 14]]]`, ndview.Float64, []int64{1, 3},

@@ -2,9 +2,9 @@ package ndview
 
 import (
 	"fmt"
-	"math"
 	"unsafe"
 
+	"github.com/quiver-gpu/quiver/ndview/internal/half"
 	"github.com/quiver-gpu/quiver/ndview/internal/text"
 )
 
@@ -165,9 +165,9 @@ func (t DType) floats(raw []byte) []float64 {
 	return valuesAs(raw, t.Size(), func(p unsafe.Pointer) float64 {
 		switch {
 		case t.kind == KindBFloat:
-			return float64(math.Float32frombits(uint32(*(*uint16)(p)) << 16))
+			return float64(half.BFloat16ToFloat32(*(*uint16)(p)))
 		case t.size == 2:
-			return text.Half(*(*uint16)(p))
+			return float64(half.Float16ToFloat32(*(*uint16)(p)))
 		case t.size == 4:
 			return float64(*(*float32)(p))
 		default:

@@ -4,6 +4,8 @@ import (
 	"math"
 	"strconv"
 	"strings"
+
+	"github.com/quiver-gpu/quiver/ndview/internal/half"
 )
 
 // precision is how many digits NumPy shows behind the point.
@@ -84,13 +86,15 @@ func wantExponent(values []float64, bits int) bool {
 	case high == 0:
 		return false
 	case bits == 16: // 1e3 because an element has 3 digits
-		return high >= 1e3 || low < Half(HalfOf(1e-4)) || Half(HalfOf(high/low)) > 1000
+		return high >= 1e3 || low < toHalf(1e-4) || toHalf(high/low) > 1000
 	case bits == 32:
 		return high >= 1e6 || float32(low) < 1e-4 || float32(high)/float32(low) > 1000
 	default:
 		return high >= 1e8 || low < 1e-4 || high/low > 1000
 	}
 }
+
+func toHalf(v float64) float64 { return float64(half.Float16ToFloat32(half.Float64ToFloat16(v))) }
 
 // split writes a finite number and takes it apart. It has as many digits behind
 // the point as tell it from its neighbours, but no less than atLeast of the

@@ -4,31 +4,9 @@ import (
 	"math"
 	"strconv"
 	"strings"
+
+	"github.com/quiver-gpu/quiver/ndview/internal/half"
 )
-
-// Half is the value of an IEEE 754 half-precision number.
-func Half(bits uint16) float64 {
-	sign := 1 - 2*float64(bits>>15)
-	exponent, fraction := int(bits>>10&0x1f), float64(bits&0x3ff)
-	switch exponent {
-	case 0:
-		return sign * math.Ldexp(fraction, -24)
-	case 0x1f:
-		if fraction != 0 {
-			return math.NaN()
-		}
-		return sign * math.Inf(1)
-	default:
-		return sign * math.Ldexp(1024+fraction, exponent-25)
-	}
-}
-
-// HalfOf is the half-precision number that is nearest to a positive value.
-func HalfOf(v float64) uint16 {
-	exponent := max(math.Ilogb(v), -14)
-	units := math.RoundToEven(math.Ldexp(v, 10-exponent)) // of the last bit
-	return uint16(min(float64((exponent+14)<<10)+units, 0x7c00))
-}
 
 // shortest writes a number with as few digits as tell it from the other numbers
 // of its precision; where two are as near, the last digit is even.
@@ -53,9 +31,9 @@ func shortest(v float64, form byte, bits int) string {
 // neighbours, and of those the nearest: 0.1 for 0.0999755859375.
 func fewDigits(v float64) float64 {
 	size := math.Abs(v)
-	bits := HalfOf(size)
-	low := (size + Half(bits-1)) / 2
-	high := (size + Half(bits+1)) / 2
+	bits := half.Float64ToFloat16(size)
+	low := (size + float64(half.Float16ToFloat32(bits-1))) / 2
+	high := (size + float64(half.Float16ToFloat32(bits+1))) / 2
 	if bits == 0x7bff { // the next is infinity
 		high = 2*size - low
 	}
