@@ -15,10 +15,11 @@ import (
 // uint8, and on the device of bits, whose bytes are not those of a. No byte is
 // read beyond that of the last bit, and none at all where a is empty.
 func (a *NDBuffer) UnpackBits(bits arrowbuf.Buffer, bitOffset int64, invert bool) error {
-	if err := a.hold(); err != nil {
+	release, err := holdToWrite(a)
+	if err != nil {
 		return err
 	}
-	defer a.Release()
+	defer release()
 	n := a.Size()
 	switch {
 	case a.dtype != Bool && a.dtype != Uint8:

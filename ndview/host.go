@@ -60,11 +60,12 @@ func (a *NDBuffer) CopyFromHost(raw []byte) error {
 	if !a.IsContiguous() {
 		return fmt.Errorf("copying from the host to strides %v, which are not C-contiguous: %w", a.strides, ErrShape)
 	}
-	if err := a.hold(); err != nil {
+	release, err := holdToWrite(a)
+	if err != nil {
 		return err
 	}
-	defer a.Release()
-	_, err := a.buf.CopyFromHost(raw, a.offset)
+	defer release()
+	_, err = a.buf.CopyFromHost(raw, a.offset)
 	return err
 }
 

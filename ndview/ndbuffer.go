@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 
 	"github.com/quiver-gpu/quiver/arrowbuf"
+	"github.com/quiver-gpu/quiver/cudabuf"
 	"github.com/quiver-gpu/quiver/ndview/internal/layout"
 )
 
@@ -16,6 +17,8 @@ var (
 	ErrShape = layout.ErrShape
 	// ErrDType: the operation does not take elements of this type.
 	ErrDType = errors.New("dtype mismatch")
+	// ErrReadOnly: a write to an array, or a buffer, that must not be written to.
+	ErrReadOnly = cudabuf.ErrReadOnly
 	// ErrNulls: a column with missing values was to become an array.
 	ErrNulls = errors.New("column has nulls")
 )
@@ -32,6 +35,9 @@ type NDBuffer struct {
 	shape   []int64
 	strides []int64
 	offset  int64
+
+	base     *NDBuffer // what a view was made from first, nil for no view
+	readOnly bool
 }
 
 // Empty returns a C-contiguous array of the given shape on a device. Its
@@ -141,6 +147,32 @@ func (a *NDBuffer) hold() error {
 		if a.refs.CompareAndSwap(n, n+1) {
 			return nil
 		}
+	}
+}
+
+// holdAll holds arrays until release is called.
+func holdAll(arrays ...*NDBuffer) (release func(), err error) {
+	for i, a := range arrays {
+		if err := a.hold(); err != nil {
+			releaseAll(arrays[:i])
+			return nil, err
+		}
+	}
+	return func() { releaseAll(arrays) }, nil
+}
+
+// holdToWrite holds an array that is to be written to, and those that are read
+// for it. One that must not be written to is ErrReadOnly.
+func holdToWrite(a *NDBuffer, from ...*NDBuffer) (release func(), err error) {
+	if err := a.checkWriteable(); err != nil {
+		return nil, err
+	}
+	return holdAll(append([]*NDBuffer{a}, from...)...)
+}
+
+func releaseAll(arrays []*NDBuffer) {
+	for _, a := range arrays {
+		a.Release()
 	}
 }
 

@@ -12,7 +12,7 @@ import (
 // CopyFrom copies the elements of another array, on any device, into a. Both
 // are C-contiguous and have the same shape and dtype. They may overlap.
 func (a *NDBuffer) CopyFrom(src *NDBuffer) error {
-	release, err := holdBoth(a, src)
+	release, err := holdToWrite(a, src)
 	if err != nil {
 		return err
 	}
@@ -38,7 +38,7 @@ func (a *NDBuffer) CopyFrom(src *NDBuffer) error {
 // row: 0 zeroes it. Both arrays are C-contiguous and on one device; mask is of
 // dtype bool and shape [rows].
 func (a *NDBuffer) FillWhere(mask *NDBuffer, pattern uint64) error {
-	release, err := holdBoth(a, mask)
+	release, err := holdToWrite(a, mask)
 	if err != nil {
 		return err
 	}
@@ -93,7 +93,7 @@ func launchFillWhere(a, mask *NDBuffer, width int64, pattern uint64) error {
 // int64, datetime64 or timedelta64. Both are C-contiguous, of one shape, and on
 // one device; they do not overlap.
 func (a *NDBuffer) WidenFrom(src *NDBuffer) error {
-	release, err := holdBoth(a, src)
+	release, err := holdToWrite(a, src)
 	if err != nil {
 		return err
 	}
@@ -136,10 +136,11 @@ func launchWiden(a, src *NDBuffer) error {
 
 // Zero sets every byte of a C-contiguous array to 0.
 func (a *NDBuffer) Zero() error {
-	if err := a.hold(); err != nil {
+	release, err := holdToWrite(a)
+	if err != nil {
 		return err
 	}
-	defer a.Release()
+	defer release()
 	if !a.IsContiguous() {
 		return fmt.Errorf("zeroing strides %v, which are not C-contiguous: %w", a.strides, ErrShape)
 	}

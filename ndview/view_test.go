@@ -84,8 +84,10 @@ func TestViewKeepsBytesAndChangesTheirMeaning(t *testing.T) {
 	own(t, dates, err)
 	assert.Equal(t, "datetime64[D]", dates.DType().String())
 	assert.Equal(t, raw[int64](-1, 1), elements(t, dates))
-	_, err = a.View(ndview.Int32)
-	assert.ErrorIs(t, err, ndview.ErrDType)
+	halves, err := a.View(ndview.Int32)
+	own(t, halves, err)
+	assert.Equal(t, []int64{4}, halves.Shape())
+	assert.Equal(t, raw[int64](-1, 1), elements(t, halves))
 	_, err = a.View(ndview.DType{})
 	assert.ErrorIs(t, err, ndview.ErrDType)
 }
@@ -102,8 +104,6 @@ func TestTransposeWithoutOrderReversesTheAxes(t *testing.T) {
 
 func TestViewsThatDoNotFitAreErrShape(t *testing.T) {
 	a := fromHost(t, arrowbuf.CPU(), ndview.Int32, count(12), 3, 4)
-	turned, err := a.Transpose()
-	own(t, turned, err)
 	view := func(_ *ndview.NDBuffer, err error) error { return err }
 	tests := map[string]error{
 		"slice of axis -1":          view(a.Slice(-1, 0, 1)),
@@ -114,12 +114,12 @@ func TestViewsThatDoNotFitAreErrShape(t *testing.T) {
 		"order of one axis":         view(a.Transpose(0)),
 		"order with an axis twice":  view(a.Transpose(1, 1)),
 		"order with axis 2":         view(a.Transpose(0, 2)),
-		"order with axis -1":        view(a.Transpose(0, -1)),
+		"order with axis -3":        view(a.Transpose(0, -3)),
+		"order with axis 1 as -1":   view(a.Transpose(1, -1)),
 		"reshape to fewer":          view(a.Reshape(11)),
 		"reshape to more":           view(a.Reshape(13)),
 		"reshape by two negatives":  view(a.Reshape(-3, -4)),
 		"reshape that wraps":        view(a.Reshape(12, 1<<32, 1<<32)),
-		"reshape of Fortran order":  view(turned.Reshape(12)),
 		"reshape to nothing at all": view(a.Reshape(0)),
 	}
 	for name, err := range tests {

@@ -1,0 +1,16 @@
+package ndview
+
+import "github.com/quiver-gpu/quiver/ndview/internal/layout"
+
+// Index returns what the keys take, one key an axis from the first on, as a
+// view: a.Index(At(0), Span(1, -1)) is NumPy's a[0, 1:-1]. Axes without a key
+// are taken whole. An index outside its axis is arrowbuf.ErrOutOfRange, more
+// keys than axes or a step of 0 are ErrShape.
+func (a *NDBuffer) Index(keys ...Key) (*NDBuffer, error) {
+	basic := make([]layout.Key, len(keys))
+	for i, k := range keys {
+		basic[i] = k.basic
+	}
+	run, err := a.run().Index(basic)
+	return a.show(a.dtype, run, err)
+}
