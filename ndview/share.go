@@ -21,7 +21,7 @@ func MayShareMemory(a, b *NDBuffer) bool {
 	inA, hostA := a.addresses()
 	inB, hostB := b.addresses()
 	// Pinned memory may be the CPU's, seen by two devices.
-	if !(hostA && hostB) && a.Device() != b.Device() {
+	if (!hostA || !hostB) && a.Device() != b.Device() {
 		return false
 	}
 	return layout.Overlap(inA, inB)

@@ -44,8 +44,10 @@ func Image(name string, major, minor int) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("kernels of %s: %w", name, err)
 	}
-	defer file.Close()
 	image, err := io.ReadAll(file)
+	if closed := file.Close(); err == nil {
+		err = closed
+	}
 	if err != nil {
 		return nil, fmt.Errorf("kernels of %s: %s: %w", name, best, err)
 	}
