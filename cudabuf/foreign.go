@@ -51,3 +51,19 @@ func (d *Device) DeviceAddress(address uintptr) (uintptr, error) {
 	}
 	return uintptr(at), nil
 }
+
+// LendTo lets another library use the buffer's memory on a stream, whose work
+// this package does not see. What is given to the stream from now on comes after
+// all that this package was given for the memory; what this package is given for
+// it later comes after all that the stream has been given by then, as does the
+// memory's next use once the buffer is released.
+func (b *Buffer) LendTo(s *Stream) error {
+	if err := b.hold(); err != nil {
+		return err
+	}
+	defer b.Release()
+	if b.memory == nil {
+		return nil
+	}
+	return b.dev.give(s, []use{{b.memory, writes}}, func(driver.Stream) error { return nil })
+}

@@ -192,3 +192,35 @@ func TestTheDefaultStreamIsOneForAll(t *testing.T) {
 		assert.Equal(t, int32s(5), download(t, b), "a copy waits for what it reads")
 	})
 }
+
+func TestMemoryIsLentToWorkThatNobodySees(t *testing.T) {
+	cudatest.ForEachDevice(t, func(t *testing.T, dev *cudabuf.Device) {
+		owner, before := stream(t, dev), stream(t, dev)
+		theirs, err := dev.WrapStream(owner.Handle())
+		require.NoError(t, err)
+		b := newBuffer(t, dev, 8)
+		unseen, err := dev.Foreign(b.Address(), 8, nil) // as another library knows it
+		require.NoError(t, err)
+		defer unseen.Release()
+
+		gate := make(chan struct{})
+		require.NoError(t, before.Do(func() { <-gate }))
+		require.NoError(t, b.FillAsync(1, before))
+		require.NoError(t, b.LendTo(theirs))
+		require.NoError(t, unseen.FillAsync(2, owner))
+		close(gate)
+		assert.Equal(t, bytes.Repeat([]byte{2}, 8), download(t, b), "after what was given before, and before what is given now")
+
+		gate = make(chan struct{})
+		require.NoError(t, owner.Do(func() { <-gate }))
+		require.NoError(t, unseen.FillAsync(3, owner))
+		require.NoError(t, b.FillAsync(4, before))
+		close(gate)
+		require.NoError(t, b.Wait())
+		assert.Equal(t, bytes.Repeat([]byte{4}, 8), download(t, b), "what the stream was given later counts too")
+		require.NoError(t, theirs.Close())
+
+		none := newBuffer(t, dev, 0)
+		require.NoError(t, none.LendTo(owner))
+	})
+}

@@ -224,19 +224,7 @@ func inCOrder(a *NDBuffer) (*NDBuffer, error) {
 		a.Retain()
 		return a, nil
 	}
-	raw, err := a.Bytes()
-	if err != nil {
-		return nil, err
-	}
-	c, err := Empty(a.Device(), a.dtype, a.shape...)
-	if err != nil {
-		return nil, err
-	}
-	if err := c.CopyFromHost(raw); err != nil {
-		c.Release()
-		return nil, err
-	}
-	return c, nil
+	return a.duplicate()
 }
 
 // packBits makes an Arrow bitmap of an array of bool: a bit for each element.

@@ -1,0 +1,343 @@
+package ndview
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"unsafe"
+
+	"github.com/quiver-gpu/quiver/arrowbuf"
+	"github.com/quiver-gpu/quiver/cudabuf"
+	"github.com/quiver-gpu/quiver/ndview/internal/dlpack"
+	"github.com/quiver-gpu/quiver/ndview/internal/layout"
+)
+
+// DLPackOptions says how ToDLPack hands an array out.
+type DLPackOptions struct {
+	// Stream is where the consumer will use a GPU's memory: the number that
+	// DLPack's Python protocol passes. Work on it comes after what the array
+	// still waits for, and what the array is used for once the consumer gave it
+	// back comes after the work on it; the handle must live until then. 1 is
+	// CUDA's legacy default stream, 2 the per-thread one of the thread that the
+	// calling goroutine is locked to, another the handle of a stream. With 0 the
+	// call itself waits until the memory is ready, with -1 nobody waits; the
+	// consumer's own work is then the consumer's to end before it deletes the
+	// tensor.
+	Stream int64
+	// Copy hands out a copy, in C order, marked as one.
+	Copy bool
+	// Legacy makes a DLManagedTensor, for consumers of before DLPack 1.0.
+	Legacy bool
+}
+
+// ToDLPack hands an array to a library that takes DLPack, in this process: the
+// result is the address of a DLManagedTensorVersioned 1.1 (or, for a legacy
+// consumer, of a DLManagedTensor). It shows the array's memory and keeps it
+// until the consumer calls its deleter, which must happen once, on any thread.
+//
+// datetimes, timedeltas and fixed bytes are ErrDType: DLPack has no such types.
+// Strides that are no multiples of the element's size are ErrShape, and
+// read-only memory for a legacy consumer, which could not be told so, is
+// cudabuf.ErrReadOnly: both can be copied.
+func ToDLPack(a *NDBuffer, o DLPackOptions) (unsafe.Pointer, error) {
+	if err := dlpack.Supported(); err != nil {
+		return nil, err
+	}
+	if err := a.hold(); err != nil {
+		return nil, err
+	}
+	defer a.Release()
+	shown, flags := a, uint64(0)
+	if o.Copy {
+		c, err := a.duplicate()
+		if err != nil {
+			return nil, err
+		}
+		defer c.Release()
+		shown, flags = c, dlpack.IsCopied
+	}
+	p, err := shown.toDLPack(flags, o)
+	if err != nil {
+		return nil, fmt.Errorf("DLPack of an array of %s %v on %s: %w", a.dtype, a.shape, a.Device(), err)
+	}
+	return p, nil
+}
+
+func (a *NDBuffer) toDLPack(flags uint64, o DLPackOptions) (unsafe.Pointer, error) {
+	element, ok := dlpackTypes[a.dtype]
+	if !ok {
+		return nil, ErrDType
+	}
+	shape, strides := append([]int64{}, a.shape...), make([]int64, len(a.shape))
+	for i, stride := range a.strides {
+		if strides[i] = stride / a.dtype.Size(); strides[i]*a.dtype.Size() != stride {
+			return nil, fmt.Errorf("a stride of %d bytes: %w", stride, ErrShape)
+		}
+	}
+	t := dlpack.Tensor{DataType: element, Device: dlpack.Device{Type: int32(a.Device().Type())}}
+	if t.Device.Type == dlpack.CUDA {
+		t.Device.ID = int32(a.Device().ID())
+	}
+	if a.Size() > 0 {
+		t.Data = a.buf.Address() + uintptr(a.offset)
+	}
+	if m, ok := a.buf.(interface{ Mutable() bool }); ok && !m.Mutable() {
+		if o.Legacy {
+			return nil, cudabuf.ErrReadOnly
+		}
+		flags |= dlpack.ReadOnly
+	}
+	giveBack, err := lend(a.buf, o.Stream)
+	if err != nil {
+		return nil, err
+	}
+	a.Retain()
+	release := func() {
+		giveBack()
+		a.Release()
+	}
+	var keep *byte
+	if host, ok := arrowbuf.HostBytes(a.buf); ok {
+		keep = unsafe.SliceData(host)
+	}
+	if o.Legacy {
+		return dlpack.GiveLegacy(t, shape, strides, keep, release), nil
+	}
+	return dlpack.Give(t, shape, strides, flags, keep, release), nil
+}
+
+// lend lets the work of a consumer's stream use memory of a GPU.
+func lend(buf arrowbuf.Buffer, stream int64) (giveBack func(), err error) {
+	b, onGPU := buf.(*cudabuf.Buffer)
+	switch {
+	case stream < -1:
+		return nil, fmt.Errorf("stream %d: %w", stream, arrowbuf.ErrOutOfRange)
+	case !onGPU && stream > 0:
+		return nil, fmt.Errorf("stream %d for memory without streams: %w", stream, arrowbuf.ErrDevice)
+	case !onGPU || stream == -1:
+		return func() {}, nil
+	case stream == 0:
+		return func() {}, b.Wait()
+	}
+	handle := uintptr(stream)
+	if stream == 1 {
+		handle = 0 // the legacy stream has two names
+	}
+	theirs, err := b.Device().(*cudabuf.Device).WrapStream(handle)
+	if err != nil {
+		return nil, err
+	}
+	if err := b.LendTo(theirs); err != nil {
+		_ = theirs.Close()
+		return nil, err
+	}
+	return func() { _ = theirs.Close() }, nil // what fails in it is theirs
+}
+
+// duplicate is a copy in C order on the same device.
+func (a *NDBuffer) duplicate() (*NDBuffer, error) {
+	raw, err := a.Bytes()
+	if err != nil {
+		return nil, err
+	}
+	c, err := Empty(a.Device(), a.dtype, a.shape...)
+	if err != nil {
+		return nil, err
+	}
+	if err := c.CopyFromHost(raw); err != nil {
+		c.Release()
+		return nil, err
+	}
+	return c, nil
+}
+
+// DLPackStream is the stream to ask a producer of tensors on a device for, as
+// the number that DLPack's protocol passes: the device's default stream, or -1
+// where there are none.
+func DLPackStream(dev arrowbuf.Device) (int64, error) {
+	cuda, ok := dev.(*cudabuf.Device)
+	if !ok {
+		return -1, nil
+	}
+	s, err := cuda.DefaultStream()
+	if err != nil {
+		return 0, err
+	}
+	return int64(s.Handle()), nil
+}
+
+// FromDLPack looks at a tensor of another library, a DLManagedTensorVersioned,
+// as an array on a device, which must be the one that the tensor is on. Its data
+// is ready, or will be on the stream of DLPackStream.
+//
+// The tensor is the array's from the call on: its deleter is called once the
+// last view of the memory is released and the work on it is done, or before an
+// error is returned. A GPU's tensor that is read-only becomes a read-only
+// buffer; one on the CPU, where nothing could enforce it, is copied.
+//
+// A tensor of another major version is errors.ErrUnsupported, one on another
+// device arrowbuf.ErrDevice, elements that no dtype has (several lanes, less
+// than a byte) ErrDType; a negative extent, no shape, no data, or data that is
+// not aligned to its elements are ErrShape.
+func FromDLPack(dev arrowbuf.Device, tensor unsafe.Pointer) (*NDBuffer, error) {
+	return fromDLPack(dev, tensor, dlpack.Take)
+}
+
+// FromLegacyDLPack is FromDLPack for a DLManagedTensor.
+func FromLegacyDLPack(dev arrowbuf.Device, tensor unsafe.Pointer) (*NDBuffer, error) {
+	return fromDLPack(dev, tensor, dlpack.TakeLegacy)
+}
+
+func fromDLPack(dev arrowbuf.Device, tensor unsafe.Pointer, take func(unsafe.Pointer) *dlpack.Taken) (*NDBuffer, error) {
+	if err := dlpack.Supported(); err != nil {
+		return nil, err
+	}
+	if tensor == nil {
+		return nil, errors.New("DLPack tensor: there is none")
+	}
+	t := take(tensor)
+	a, err := show(dev, t)
+	if err != nil {
+		return nil, fmt.Errorf("DLPack tensor: %w", err)
+	}
+	return a, nil
+}
+
+// show makes the array. The tensor is deleted by whoever owns it when an error
+// comes: this function, or the buffer.
+func show(dev arrowbuf.Device, t *dlpack.Taken) (*NDBuffer, error) {
+	dtype, shape, strides, err := describe(dev, t)
+	if err != nil {
+		t.Delete()
+		return nil, err
+	}
+	low, high, _ := layout.Extent(dtype.Size(), 0, shape, strides)
+	start := t.Data + uintptr(t.ByteOffset) + uintptr(low)
+	if high == low {
+		start = 0
+	}
+	buf, err := foreign(dev, start, high-low, t)
+	if err != nil {
+		return nil, err
+	}
+	defer buf.Release()
+	a, err := FromBuffer(buf, dtype, -low, shape, strides)
+	if err != nil || t.Flags&dlpack.ReadOnly == 0 || dev.Type() != arrowbuf.DeviceCPU {
+		return a, err
+	}
+	defer a.Release()
+	return a.duplicate()
+}
+
+// describe checks all of a tensor, and reads its shape and byte strides.
+func describe(dev arrowbuf.Device, t *dlpack.Taken) (dtype DType, shape, strides []int64, err error) {
+	refuse := func(kind error, format string, args ...any) (DType, []int64, []int64, error) {
+		return DType{}, nil, nil, fmt.Errorf(format+": %w", append(args, kind)...)
+	}
+	if t.Version != dlpack.Major {
+		return refuse(errors.ErrUnsupported, "its version is %d, and %d the one that is known", t.Version, dlpack.Major)
+	}
+	if !isOn(dev, t.Device) {
+		return refuse(arrowbuf.ErrDevice, "it is on %s:%d, not on %s", arrowbuf.DeviceType(t.Device.Type), t.Device.ID, dev)
+	}
+	for d, element := range dlpackTypes {
+		if element == t.DataType {
+			dtype = d
+		}
+	}
+	if dtype.size == 0 {
+		return refuse(ErrDType, "elements of code %d, %d bits and %d lanes", t.DataType.Code, t.DataType.Bits, t.DataType.Lanes)
+	}
+	if t.NDim < 0 || t.NDim > 0 && t.Shape == 0 {
+		return refuse(ErrShape, "%d axes, and a shape at %#x", t.NDim, t.Shape)
+	}
+	shape, strides = t.Extents()
+	if _, err := byteCount(dtype, shape); err != nil {
+		return refuse(err, "shape %v", shape)
+	}
+	if strides == nil {
+		strides = cStrides(dtype, shape)
+	} else {
+		for i := range strides {
+			if strides[i] > math.MaxInt64/dtype.Size() || strides[i] < math.MinInt64/dtype.Size() {
+				return refuse(ErrShape, "strides %v", strides)
+			}
+			strides[i] *= dtype.Size()
+		}
+	}
+	if _, _, ok := layout.Extent(dtype.Size(), 0, shape, strides); !ok {
+		return refuse(ErrShape, "shape %v with byte strides %v", shape, strides)
+	}
+	if align := uint64(alignment(dtype)); product(shape) > 0 && (t.Data == 0 || (uint64(t.Data)+t.ByteOffset)%align != 0) {
+		return refuse(ErrShape, "data at %#x+%d, not at a multiple of %d bytes", t.Data, t.ByteOffset, align)
+	}
+	return dtype, shape, strides, nil
+}
+
+// alignment is that of a number, or of a complex number's parts.
+func alignment(t DType) int64 {
+	if t.kind == KindComplex {
+		return t.Size() / 2
+	}
+	return t.Size()
+}
+
+// isOn tells whether a device reaches the memory of a tensor.
+func isOn(dev arrowbuf.Device, d dlpack.Device) bool {
+	switch d.Type {
+	case dlpack.CPU:
+		return dev == arrowbuf.CPU()
+	case dlpack.CUDA:
+		return dev.Type() == arrowbuf.DeviceCUDA && dev.ID() == int64(d.ID)
+	case dlpack.CUDAHost:
+		return dev == arrowbuf.CPU() || dev.Type() == arrowbuf.DeviceCUDA
+	case dlpack.CUDAManaged:
+		return dev.Type() == arrowbuf.DeviceCUDA
+	default:
+		return false
+	}
+}
+
+// foreign is a buffer over the tensor's memory, which deletes the tensor with
+// its last reference. On a GPU it is ordered behind the default stream.
+func foreign(dev arrowbuf.Device, start uintptr, n int64, t *dlpack.Taken) (arrowbuf.Buffer, error) {
+	cuda, ok := dev.(*cudabuf.Device)
+	if !ok {
+		return arrowbuf.Foreign(unsafe.Slice((*byte)(dlpack.Pointer(start)), n), t.Delete), nil
+	}
+	buf, err := cuda.Foreign(start, n, t.Delete)
+	if err != nil {
+		t.Delete()
+		return nil, err
+	}
+	ours, err := cuda.DefaultStream()
+	if err == nil {
+		err = buf.LendTo(ours)
+	}
+	if err == nil && t.Flags&dlpack.ReadOnly != 0 {
+		var fixed *cudabuf.Buffer
+		if fixed, err = buf.ReadOnly(); err == nil {
+			buf.Release()
+			return fixed, nil
+		}
+	}
+	if err != nil {
+		buf.Release()
+		return nil, err
+	}
+	return buf, nil
+}
+
+// dlpackTypes are the dtypes that DLPack has.
+var dlpackTypes = func() map[DType]dlpack.DataType {
+	types := map[DType]dlpack.DataType{Bool: {Code: dlpack.Bool, Bits: 8, Lanes: 1}, BFloat16: {Code: dlpack.BFloat, Bits: 16, Lanes: 1}}
+	for code, dtypes := range map[uint8][]DType{
+		dlpack.Int: {Int8, Int16, Int32, Int64}, dlpack.Uint: {Uint8, Uint16, Uint32, Uint64},
+		dlpack.Float: {Float16, Float32, Float64}, dlpack.Complex: {Complex64, Complex128},
+	} {
+		for _, dtype := range dtypes {
+			types[dtype] = dlpack.DataType{Code: code, Bits: uint8(8 * dtype.size), Lanes: 1}
+		}
+	}
+	return types
+}()
