@@ -33,11 +33,13 @@ func (a *NDBuffer) hostAt() (unsafe.Pointer, bool) { return hostAt(a.buf, a.offs
 // of an array that the kernel reads, and atOut of one that it writes.
 func (a *NDBuffer) at(behind int64) any { return in(a.buf, a.offset+behind) }
 
-func (a *NDBuffer) atOut(behind int64) any {
-	if b, ok := a.buf.(*cudabuf.Buffer); ok {
-		return cudabuf.InOut(b, a.offset+behind)
+func (a *NDBuffer) atOut(behind int64) any { return inOut(a.buf, a.offset+behind) }
+
+func inOut(b arrowbuf.Buffer, offset int64) any {
+	if b, ok := b.(*cudabuf.Buffer); ok {
+		return cudabuf.InOut(b, offset)
 	}
-	return a.buf // launch refuses it
+	return b // launch refuses it
 }
 
 // reached is what a kernel reaches of a pointer, [low, high) from it on.

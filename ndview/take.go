@@ -3,6 +3,8 @@ package ndview
 import (
 	"fmt"
 	"slices"
+
+	"github.com/quiver-gpu/quiver/arrowbuf"
 )
 
 // Take copies the elements of an array at the indices along an axis, which
@@ -65,14 +67,11 @@ func (a *NDBuffer) flat() (*NDBuffer, error) {
 	if a.IsContiguous() {
 		return a.Reshape(a.Size())
 	}
-	zero, err := Empty(a.Device(), Int64)
+	zero, err := zeroed(a.Device(), Int64)
 	if err != nil {
 		return nil, err
 	}
 	defer zero.Release()
-	if err := zero.Zero(); err != nil {
-		return nil, err
-	}
 	s := &selection{from: a, offset: a.offset, shape: a.shape, strides: a.strides, picked: []picked{{extent: 1, indices: zero}}}
 	c, err := s.get()
 	if err != nil {
@@ -80,4 +79,16 @@ func (a *NDBuffer) flat() (*NDBuffer, error) {
 	}
 	defer c.Release()
 	return c.Reshape(c.Size())
+}
+
+func zeroed(dev arrowbuf.Device, dtype DType, shape ...int64) (*NDBuffer, error) {
+	a, err := Empty(dev, dtype, shape...)
+	if err != nil {
+		return nil, err
+	}
+	if err := a.Zero(); err != nil {
+		a.Release()
+		return nil, err
+	}
+	return a, nil
 }

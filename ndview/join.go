@@ -1,0 +1,159 @@
+package ndview
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/quiver-gpu/quiver/arrowbuf"
+)
+
+// Concatenate joins arrays along an axis that they have, which counts from the
+// end where it is negative, in a new array in C order. All other extents are
+// equal, else the error is ErrShape; all are on one device.
+func Concatenate(arrays []*NDBuffer, axis int) (*NDBuffer, error) {
+	return joining(arrays, func() (*NDBuffer, error) {
+		at, err := axisOf(axis, len(arrays[0].shape))
+		if err != nil {
+			return nil, err
+		}
+		return concatenate(arrays, at)
+	})
+}
+
+// ConcatenateFlat joins the elements of arrays of any shapes, each in C order,
+// along one axis.
+func ConcatenateFlat(arrays []*NDBuffer) (*NDBuffer, error) {
+	return joinedAs(arrays, (*NDBuffer).flat, 0)
+}
+
+// Stack joins arrays of one shape along a new axis of the result, which counts
+// from the end where it is negative.
+func Stack(arrays []*NDBuffer, axis int) (*NDBuffer, error) {
+	return joining(arrays, func() (*NDBuffer, error) {
+		shape := arrays[0].shape
+		at, err := axisOf(axis, len(shape)+1)
+		if err != nil {
+			return nil, err
+		}
+		for _, a := range arrays {
+			if !slices.Equal(a.shape, shape) {
+				return nil, fmt.Errorf("stacking arrays of shapes %v and %v: %w", shape, a.shape, ErrShape)
+			}
+		}
+		return joinedAs(arrays, func(a *NDBuffer) (*NDBuffer, error) { return a.withAxes(at) }, at)
+	})
+}
+
+// VStack joins arrays of at least two axes, AtLeast2D of others, along axis 0.
+func VStack(arrays []*NDBuffer) (*NDBuffer, error) { return joinedAs(arrays, AtLeast2D, 0) }
+
+// HStack joins arrays along axis 1, or 0 where the first has one axis or none.
+func HStack(arrays []*NDBuffer) (*NDBuffer, error) {
+	return joining(arrays, func() (*NDBuffer, error) {
+		axis := 1
+		if len(arrays[0].shape) < 2 {
+			axis = 0
+		}
+		return joinedAs(arrays, AtLeast1D, axis)
+	})
+}
+
+// DStack joins arrays of at least three axes, AtLeast3D of others, along axis 2.
+func DStack(arrays []*NDBuffer) (*NDBuffer, error) { return joinedAs(arrays, AtLeast3D, 2) }
+
+// ColumnStack joins arrays along axis 1, those of one axis or none as columns.
+func ColumnStack(arrays []*NDBuffer) (*NDBuffer, error) {
+	return joinedAs(arrays, func(a *NDBuffer) (*NDBuffer, error) {
+		if len(a.shape) > 1 {
+			return a.withAxes()
+		}
+		row, err := AtLeast2D(a)
+		if err != nil {
+			return nil, err
+		}
+		defer row.Release()
+		return row.Transpose()
+	}, 1)
+}
+
+// joining does a join of arrays that it holds, of which there is one.
+func joining(arrays []*NDBuffer, join func() (*NDBuffer, error)) (out *NDBuffer, err error) {
+	if len(arrays) == 0 {
+		return nil, fmt.Errorf("joining no arrays: one at least is expected: %w", ErrShape)
+	}
+	err = holding(arrays, func() error {
+		out, err = join()
+		return err
+	})
+	return out, err
+}
+
+// holding does work with arrays that it holds meanwhile.
+func holding(arrays []*NDBuffer, work func() error) error {
+	for i, a := range arrays {
+		if err := a.hold(); err != nil {
+			releaseAll(arrays[:i])
+			return err
+		}
+	}
+	defer releaseAll(arrays)
+	return work()
+}
+
+// joinedAs joins what the arrays are made to along an axis.
+func joinedAs(arrays []*NDBuffer, as func(*NDBuffer) (*NDBuffer, error), axis int) (*NDBuffer, error) {
+	var made []*NDBuffer
+	defer func() { releaseAll(made) }()
+	for _, a := range arrays {
+		one, err := as(a)
+		if err != nil {
+			return nil, err
+		}
+		made = append(made, one)
+	}
+	return Concatenate(made, axis)
+}
+
+func concatenate(arrays []*NDBuffer, axis int) (*NDBuffer, error) {
+	first := arrays[0]
+	shape := slices.Clone(first.shape)
+	for _, a := range arrays[1:] {
+		if a.Device() != first.Device() {
+			return nil, fmt.Errorf("joining arrays on %s and %s: %w", first.Device(), a.Device(), arrowbuf.ErrDevice)
+		}
+		if a.dtype != first.dtype {
+			return nil, fmt.Errorf("joining arrays of %s and %s: %w", first.dtype, a.dtype, ErrDType)
+		}
+		if len(a.shape) != len(shape) || !equalBut(axis, a.shape, shape) {
+			return nil, fmt.Errorf("joining arrays of shapes %v and %v along axis %d: %w", first.shape, a.shape, axis, ErrShape)
+		}
+		shape[axis] += a.shape[axis]
+	}
+	out, err := Empty(first.Device(), first.dtype, shape...)
+	if err != nil {
+		return nil, err
+	}
+	pos := int64(0)
+	for _, a := range arrays {
+		if err := out.copyPiece(axis, pos, a); err != nil {
+			out.Release()
+			return nil, err
+		}
+		pos += a.shape[axis]
+	}
+	return out, nil
+}
+
+// equalBut tells whether shapes are equal but for one axis.
+func equalBut(axis int, a, b []int64) bool {
+	return slices.Equal(a[:axis], b[:axis]) && slices.Equal(a[axis+1:], b[axis+1:])
+}
+
+func (a *NDBuffer) copyPiece(axis int, pos int64, src *NDBuffer) error {
+	piece, err := a.Slice(axis, pos, pos+src.shape[axis])
+	if err != nil {
+		return err
+	}
+	defer piece.Release()
+	return piece.assign(src)
+}

@@ -1,0 +1,92 @@
+package ndview_test
+
+import (
+	"encoding/json"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/quiver-gpu/quiver/arrowbuf"
+	"github.com/quiver-gpu/quiver/ndview"
+)
+
+type arrays = []*ndview.NDBuffer
+
+func one(a *ndview.NDBuffer, err error) (arrays, error) {
+	if err != nil {
+		return nil, err
+	}
+	return arrays{a}, nil
+}
+
+// joins are the functions of join.json. The argument is n, or places.
+var joins = map[string]func(x arrays, n int64, places []int64, axis int) (arrays, error){
+	"Concatenate":     func(x arrays, _ int64, _ []int64, axis int) (arrays, error) { return one(ndview.Concatenate(x, axis)) },
+	"ConcatenateFlat": func(x arrays, _ int64, _ []int64, _ int) (arrays, error) { return one(ndview.ConcatenateFlat(x)) },
+	"Stack":           func(x arrays, _ int64, _ []int64, axis int) (arrays, error) { return one(ndview.Stack(x, axis)) },
+	"VStack":          func(x arrays, _ int64, _ []int64, _ int) (arrays, error) { return one(ndview.VStack(x)) },
+	"HStack":          func(x arrays, _ int64, _ []int64, _ int) (arrays, error) { return one(ndview.HStack(x)) },
+	"DStack":          func(x arrays, _ int64, _ []int64, _ int) (arrays, error) { return one(ndview.DStack(x)) },
+	"ColumnStack":     func(x arrays, _ int64, _ []int64, _ int) (arrays, error) { return one(ndview.ColumnStack(x)) },
+	"AtLeast1D":       func(x arrays, _ int64, _ []int64, _ int) (arrays, error) { return one(ndview.AtLeast1D(x[0])) },
+	"AtLeast2D":       func(x arrays, _ int64, _ []int64, _ int) (arrays, error) { return one(ndview.AtLeast2D(x[0])) },
+	"AtLeast3D":       func(x arrays, _ int64, _ []int64, _ int) (arrays, error) { return one(ndview.AtLeast3D(x[0])) },
+	"Split":           func(x arrays, n int64, _ []int64, axis int) (arrays, error) { return ndview.Split(x[0], n, axis) },
+	"ArraySplit":      func(x arrays, n int64, _ []int64, axis int) (arrays, error) { return ndview.ArraySplit(x[0], n, axis) },
+	"SplitAt":         func(x arrays, _ int64, at []int64, axis int) (arrays, error) { return ndview.SplitAt(x[0], at, axis) },
+	"HSplit":          func(x arrays, n int64, _ []int64, _ int) (arrays, error) { return ndview.HSplit(x[0], n) },
+	"VSplit":          func(x arrays, n int64, _ []int64, _ int) (arrays, error) { return ndview.VSplit(x[0], n) },
+	"DSplit":          func(x arrays, n int64, _ []int64, _ int) (arrays, error) { return ndview.DSplit(x[0], n) },
+}
+
+func TestJoinsAndSplitsAreNumPys(t *testing.T) {
+	cases := golden(t, "join")
+	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+		for i, c := range cases {
+			dtype := elementTypes[i%len(elementTypes)]
+			var in arrays
+			for _, a := range field[[][3]json.RawMessage](t, c[1]) {
+				in = append(in, goldenView(t, dev, dtype, 0, field[int64](t, a[0]), field[[]int64](t, a[1]), field[[]int64](t, a[2])))
+			}
+			var n int64
+			var places []int64
+			if json.Unmarshal(c[2], &n) != nil {
+				places = field[[]int64](t, c[2])
+			}
+			got, err := joins[field[string](t, c[0])](in, n, places, field[int](t, c[3]))
+			if len(c) == 4 {
+				require.ErrorIs(t, err, ndview.ErrShape, "case %d: %s", i, c)
+				continue
+			}
+			require.NoError(t, err, "case %d: %s", i, c)
+			want := field[[][2][]int64](t, c[4])
+			require.Len(t, got, len(want), "case %d: %s", i, c)
+			for k, w := range want {
+				own(t, got[k], nil)
+				require.Equal(t, w[0], append([]int64{}, got[k].Shape()...), "case %d, result %d: %s", i, k, c)
+				requireBytes(t, patterns(dtype, w[1]), elements(t, got[k]), "case", i, "result", k, c)
+			}
+		}
+	})
+}
+
+func TestJoinsRefuseWhatDoesNotFit(t *testing.T) {
+	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+		_, err := ndview.Concatenate(nil, 0)
+		assert.ErrorIs(t, err, ndview.ErrShape)
+		_, err = ndview.VStack(nil)
+		assert.ErrorIs(t, err, ndview.ErrShape)
+		a := fromHost(t, dev, ndview.Int32, count(3), 3)
+		b := fromHost(t, otherThan(t, dev), ndview.Int32, count(3), 3)
+		_, err = ndview.Concatenate(arrays{a, b}, 0)
+		assert.ErrorIs(t, err, arrowbuf.ErrDevice)
+		gone, err := ndview.Empty(dev, ndview.Int32, 3)
+		require.NoError(t, err)
+		gone.Release()
+		_, err = ndview.Concatenate(arrays{a, gone}, 0)
+		assert.ErrorIs(t, err, arrowbuf.ErrReleased)
+		_, err = ndview.HSplit(a, 0)
+		assert.ErrorIs(t, err, ndview.ErrShape)
+	})
+}

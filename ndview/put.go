@@ -1,0 +1,171 @@
+package ndview
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/quiver-gpu/quiver/arrowbuf"
+	"github.com/quiver-gpu/quiver/ndview/internal/cpu"
+	"github.com/quiver-gpu/quiver/ndview/internal/layout"
+)
+
+// set writes values, which broadcast to the selection's shape, to the chosen
+// elements. Where an element is chosen more than once, the last value in C order
+// stays. Nothing is written where an index is bad.
+func (s *selection) set(values *NDBuffer) error {
+	if err := s.fits(values); err != nil {
+		return err
+	}
+	strides, err := stretch(values, s.shape)
+	if err != nil {
+		return err
+	}
+	if product(s.varied) == 0 {
+		return nil
+	}
+	flags, err := newFlags(s)
+	if err != nil {
+		return err
+	}
+	defer flags.array.Release()
+	where, err := s.resolve(flags)
+	if err != nil || product(s.shape) == 0 {
+		return err
+	}
+	defer where.indices.Release()
+	apart := !slices.ContainsFunc(strides[s.at:s.at+len(s.varied)], func(d int64) bool { return d != 0 })
+	if !apart {
+		if apart, err = where.settle(); err != nil {
+			return err
+		}
+	}
+	return s.scatter(values, strides, where, apart)
+}
+
+// fits tells whether values can be written to the array as they are.
+func (s *selection) fits(values *NDBuffer) error {
+	if values.dtype != s.from.dtype {
+		return fmt.Errorf("writing %s to elements of %s: %w", values.dtype, s.from.dtype, ErrDType)
+	}
+	if values.Device() != s.from.Device() {
+		return fmt.Errorf("writing values on %s to an array on %s: %w", values.Device(), s.from.Device(), arrowbuf.ErrDevice)
+	}
+	return nil
+}
+
+// stretch are the strides with which an array is assigned to a shape, to which it
+// broadcasts; its leading axes of extent 1 are dropped if it has more.
+func stretch(a *NDBuffer, shape []int64) ([]int64, error) {
+	from, strides := a.shape, a.strides
+	for len(from) > len(shape) && from[0] == 1 {
+		from, strides = from[1:], strides[1:]
+	}
+	return layout.Stretch(from, strides, shape)
+}
+
+// scatter writes values to places, not all of them if they are not apart.
+func (s *selection) scatter(values *NDBuffer, strides []int64, where *places, apart bool) error {
+	to := s.from
+	align := uint64(to.buf.Address()) + uint64(where.offset) | uint64(where.step) | uint64(values.buf.Address()) + uint64(values.offset)
+	walk, width, err := cpu.NewUnitWalk(to.dtype.Size(), align, s.shape, s.strides, s.along(where.strides), strides)
+	if err != nil {
+		return fmt.Errorf("scattering to strides %v: %w", s.strides, err)
+	}
+	return scatterUnits(to.buf, where, values, width, walk, apart)
+}
+
+// Put writes values, in C order and over again where they are fewer, to the
+// elements of a at the indices, which count its elements in C order. Where an
+// element is chosen more than once the last value stays. Indices are of any
+// integer type and shape; one outside a is what mode says, and with the error of
+// ModeRaise, which names the first such index, nothing is written. All three are
+// on one device; without values nothing happens.
+func Put(a, indices, values *NDBuffer, mode Mode) error {
+	return holding([]*NDBuffer{a, indices, values}, func() error {
+		if err := checkIndices(a, indices); err != nil {
+			return err
+		}
+		flat, err := a.flat()
+		if err != nil {
+			return err
+		}
+		defer flat.Release()
+		from, err := values.flat()
+		if err != nil {
+			return err
+		}
+		defer from.Release()
+		s := &selection{
+			from: flat, offset: flat.offset, varied: indices.shape, mode: mode,
+			picked: []picked{{0, flat.shape[0], flat.strides[0], indices, indices.strides}},
+		}
+		if err := s.fits(from); err != nil {
+			return err
+		}
+		if from.Size() == 0 || indices.Size() == 0 {
+			return nil
+		}
+		if err := s.put(from); err != nil || a.IsContiguous() {
+			return err
+		}
+		back, err := flat.Reshape(a.shape...)
+		if err != nil {
+			return err
+		}
+		defer back.Release()
+		return a.assign(back)
+	})
+}
+
+// put writes values, one axis of them, round and round to the chosen elements.
+func (s *selection) put(values *NDBuffer) error {
+	flags, err := newFlags(s)
+	if err != nil {
+		return err
+	}
+	defer flags.array.Release()
+	where, err := s.resolve(flags)
+	if err != nil {
+		return err
+	}
+	defer where.indices.Release()
+	apart, err := where.settle()
+	if err != nil {
+		return err
+	}
+	n, m := where.indices.Size(), values.Size()
+	rounds := n / m
+	for _, part := range [...]struct{ first, rounds, n int64 }{{0, rounds, m}, {rounds * m, 1, n % m}} {
+		if part.rounds == 0 || part.n == 0 {
+			continue
+		}
+		turn := *s
+		turn.shape, turn.strides, turn.varied = []int64{part.rounds, part.n}, []int64{0, 0}, []int64{part.rounds, part.n}
+		pos, err := where.indices.view(Int64, where.indices.offset+8*part.first, turn.shape, []int64{8 * m, 8})
+		if err != nil {
+			return err
+		}
+		at := *where
+		at.indices, at.strides = pos, pos.strides
+		err = turn.scatter(values, []int64{0, values.strides[0]}, &at, apart)
+		pos.Release()
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// assign copies an array that broadcasts to a into it.
+func (a *NDBuffer) assign(src *NDBuffer) error {
+	if a.IsContiguous() && src.IsContiguous() && slices.Equal(a.shape, src.shape) {
+		return a.CopyFrom(src)
+	}
+	zero, err := zeroed(a.Device(), Int64)
+	if err != nil {
+		return err
+	}
+	defer zero.Release()
+	s := &selection{from: a, offset: a.offset, shape: a.shape, strides: a.strides, picked: []picked{{extent: 1, indices: zero}}}
+	return s.set(src)
+}

@@ -1,0 +1,79 @@
+package ndview_test
+
+import (
+	"encoding/binary"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/quiver-gpu/quiver/arrowbuf"
+	"github.com/quiver-gpu/quiver/ndview"
+)
+
+func TestPutIsNumPys(t *testing.T) {
+	cases := golden(t, "put")
+	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+		for i, c := range cases {
+			dtype := elementTypes[i%len(elementTypes)]
+			a := goldenView(t, dev, dtype, int64(i%5/4), field[int64](t, c[0]), field[[]int64](t, c[1]), field[[]int64](t, c[2]))
+			before := download(t, a.Buffer())
+			indices := integers(t, dev, indexTypes[field[string](t, c[3])], field[[]int64](t, c[5]), field[[]int64](t, c[4]))
+			var numbers []int64
+			for k := range field[int64](t, c[6]) {
+				numbers = append(numbers, 239-k)
+			}
+			values := at(t, upload(t, dev, patterns(dtype, numbers)), dtype, 0, int64(len(numbers)))
+			err := ndview.Put(a, indices, values, modes[field[string](t, c[7])])
+			after := download(t, a.Buffer())
+			if len(c) == 8 {
+				require.ErrorIs(t, err, arrowbuf.ErrOutOfRange, "case %d: %s", i, c)
+				requireBytes(t, before, after, "case", i)
+				continue
+			}
+			require.NoError(t, err, "case %d: %s", i, c)
+			want := patterns(dtype, field[[]int64](t, c[8]))
+			copy(before[i%5/4:], want)
+			requireBytes(t, before, after, "case", i, c)
+		}
+	})
+}
+
+// Many indices, and many times the same, so that a GPU writes them in any order.
+func TestPutLeavesTheLastOfManyValues(t *testing.T) {
+	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+		r := rand.New(rand.NewPCG(1, 4))
+		for _, elements := range []int64{1000, 3 << 20} { // a table of all elements, and one of the chosen
+			const n = 30_000
+			indices, values, want := make([]int64, n), make([]uint32, n), make([]uint32, elements)
+			for j := range indices {
+				indices[j], values[j] = r.Int64N(elements), uint32(j+1)
+				if j%2 == 0 {
+					indices[j] = elements - 1 - r.Int64N(700)
+				}
+				want[indices[j]] = values[j]
+			}
+			a := fromHost(t, dev, ndview.Uint32, make([]uint32, elements), elements)
+			err := ndview.Put(a, fromHost(t, dev, ndview.Int64, indices, n), fromHost(t, dev, ndview.Uint32, values, n), ndview.ModeRaise)
+			require.NoError(t, err)
+			got := download(t, a.Buffer())
+			for i, w := range want {
+				require.Equal(t, w, binary.NativeEndian.Uint32(got[4*i:]), "element %d of %d", i, elements)
+			}
+		}
+	})
+}
+
+func TestPutRefusesWhatDoesNotFit(t *testing.T) {
+	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+		a := fromHost(t, dev, ndview.Float32, make([]float32, 6), 2, 3)
+		index := fromHost(t, dev, ndview.Int64, []int64{1}, 1)
+		double := fromHost(t, dev, ndview.Float64, []float64{1}, 1)
+		assert.ErrorIs(t, ndview.Put(a, double, a, ndview.ModeRaise), ndview.ErrDType)
+		elsewhere := fromHost(t, otherThan(t, dev), ndview.Float32, []float32{1}, 1)
+		assert.ErrorIs(t, ndview.Put(a, index, elsewhere, ndview.ModeRaise), arrowbuf.ErrDevice)
+		none := fromHost(t, dev, ndview.Float32, []float32{}, 0)
+		assert.ErrorIs(t, ndview.Put(none, index, a, ndview.ModeWrap), arrowbuf.ErrOutOfRange)
+	})
+}
