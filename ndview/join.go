@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/quiver-gpu/quiver/arrowbuf"
+	"github.com/quiver-gpu/quiver/ndview/internal/layout"
 )
 
 // Concatenate joins arrays along an axis that they have, which counts from the
@@ -12,7 +13,7 @@ import (
 // equal, else the error is ErrShape; all are on one device.
 func Concatenate(arrays []*NDBuffer, axis int) (*NDBuffer, error) {
 	return joining(arrays, func() (*NDBuffer, error) {
-		at, err := axisOf(axis, len(arrays[0].shape))
+		at, err := layout.Axis(axis, len(arrays[0].shape))
 		if err != nil {
 			return nil, err
 		}
@@ -23,7 +24,7 @@ func Concatenate(arrays []*NDBuffer, axis int) (*NDBuffer, error) {
 // ConcatenateFlat joins the elements of arrays of any shapes, each in C order,
 // along one axis.
 func ConcatenateFlat(arrays []*NDBuffer) (*NDBuffer, error) {
-	return joinedAs(arrays, (*NDBuffer).flat, 0)
+	return joinedAs(arrays, func(a *NDBuffer) (*NDBuffer, error) { return a.Ravel(OrderC) }, 0)
 }
 
 // Stack joins arrays of one shape along a new axis of the result, which counts
@@ -31,7 +32,7 @@ func ConcatenateFlat(arrays []*NDBuffer) (*NDBuffer, error) {
 func Stack(arrays []*NDBuffer, axis int) (*NDBuffer, error) {
 	return joining(arrays, func() (*NDBuffer, error) {
 		shape := arrays[0].shape
-		at, err := axisOf(axis, len(shape)+1)
+		at, err := layout.Axis(axis, len(shape)+1)
 		if err != nil {
 			return nil, err
 		}
@@ -40,7 +41,7 @@ func Stack(arrays []*NDBuffer, axis int) (*NDBuffer, error) {
 				return nil, fmt.Errorf("stacking arrays of shapes %v and %v: %w", shape, a.shape, ErrShape)
 			}
 		}
-		return joinedAs(arrays, func(a *NDBuffer) (*NDBuffer, error) { return a.withAxes(at) }, at)
+		return joinedAs(arrays, func(a *NDBuffer) (*NDBuffer, error) { return a.ExpandDims(at) }, at)
 	})
 }
 
@@ -65,7 +66,7 @@ func DStack(arrays []*NDBuffer) (*NDBuffer, error) { return joinedAs(arrays, AtL
 func ColumnStack(arrays []*NDBuffer) (*NDBuffer, error) {
 	return joinedAs(arrays, func(a *NDBuffer) (*NDBuffer, error) {
 		if len(a.shape) > 1 {
-			return a.withAxes()
+			return a.ExpandDims()
 		}
 		row, err := AtLeast2D(a)
 		if err != nil {
@@ -76,28 +77,17 @@ func ColumnStack(arrays []*NDBuffer) (*NDBuffer, error) {
 	}, 1)
 }
 
-// joining does a join of arrays that it holds, of which there is one.
-func joining(arrays []*NDBuffer, join func() (*NDBuffer, error)) (out *NDBuffer, err error) {
+// joining does a join of arrays that it holds, of which there is one at least.
+func joining(arrays []*NDBuffer, join func() (*NDBuffer, error)) (*NDBuffer, error) {
 	if len(arrays) == 0 {
 		return nil, fmt.Errorf("joining no arrays: one at least is expected: %w", ErrShape)
 	}
-	err = holding(arrays, func() error {
-		out, err = join()
-		return err
-	})
-	return out, err
-}
-
-// holding does work with arrays that it holds meanwhile.
-func holding(arrays []*NDBuffer, work func() error) error {
-	for i, a := range arrays {
-		if err := a.hold(); err != nil {
-			releaseAll(arrays[:i])
-			return err
-		}
+	release, err := holdAll(arrays...)
+	if err != nil {
+		return nil, err
 	}
-	defer releaseAll(arrays)
-	return work()
+	defer release()
+	return join()
 }
 
 // joinedAs joins what the arrays are made to along an axis.

@@ -13,9 +13,11 @@ import (
 // elements. Where an element is chosen more than once, the last value in C order
 // stays. Nothing is written where an index is bad.
 func (s *selection) set(values *NDBuffer) error {
-	if err := s.fits(values); err != nil {
+	values, err := s.readable(values)
+	if err != nil {
 		return err
 	}
+	defer values.Release()
 	strides, err := stretch(values, s.shape)
 	if err != nil {
 		return err
@@ -42,15 +44,20 @@ func (s *selection) set(values *NDBuffer) error {
 	return s.scatter(values, strides, where, apart)
 }
 
-// fits tells whether values can be written to the array as they are.
-func (s *selection) fits(values *NDBuffer) error {
+// readable are the values to write, which the caller releases: a copy of those
+// that lie where they are to be written.
+func (s *selection) readable(values *NDBuffer) (*NDBuffer, error) {
 	if values.dtype != s.from.dtype {
-		return fmt.Errorf("writing %s to elements of %s: %w", values.dtype, s.from.dtype, ErrDType)
+		return nil, fmt.Errorf("writing %s to elements of %s: %w", values.dtype, s.from.dtype, ErrDType)
 	}
 	if values.Device() != s.from.Device() {
-		return fmt.Errorf("writing values on %s to an array on %s: %w", values.Device(), s.from.Device(), arrowbuf.ErrDevice)
+		return nil, fmt.Errorf("writing values on %s to an array on %s: %w", values.Device(), s.from.Device(), arrowbuf.ErrDevice)
 	}
-	return nil
+	if MayShareMemory(s.from, values) {
+		return values.inCOrder()
+	}
+	values.Retain()
+	return values, nil
 }
 
 // stretch are the strides with which an array is assigned to a shape, to which it
@@ -81,40 +88,45 @@ func (s *selection) scatter(values *NDBuffer, strides []int64, where *places, ap
 // ModeRaise, which names the first such index, nothing is written. All three are
 // on one device; without values nothing happens.
 func Put(a, indices, values *NDBuffer, mode Mode) error {
-	return holding([]*NDBuffer{a, indices, values}, func() error {
-		if err := checkIndices(a, indices); err != nil {
-			return err
-		}
-		flat, err := a.flat()
-		if err != nil {
-			return err
-		}
-		defer flat.Release()
-		from, err := values.flat()
-		if err != nil {
-			return err
-		}
-		defer from.Release()
-		s := &selection{
-			from: flat, offset: flat.offset, varied: indices.shape, mode: mode,
-			picked: []picked{{0, flat.shape[0], flat.strides[0], indices, indices.strides}},
-		}
-		if err := s.fits(from); err != nil {
-			return err
-		}
-		if from.Size() == 0 || indices.Size() == 0 {
-			return nil
-		}
-		if err := s.put(from); err != nil || a.IsContiguous() {
-			return err
-		}
-		back, err := flat.Reshape(a.shape...)
-		if err != nil {
-			return err
-		}
-		defer back.Release()
-		return a.assign(back)
-	})
+	release, err := holdToWrite(a, indices, values)
+	if err != nil {
+		return err
+	}
+	defer release()
+	if err := checkIndices(a, indices); err != nil {
+		return err
+	}
+	flat, err := a.Ravel(OrderC)
+	if err != nil {
+		return err
+	}
+	defer flat.Release()
+	s := &selection{
+		from: flat, offset: flat.offset, varied: indices.shape, mode: mode,
+		picked: []picked{{0, flat.shape[0], flat.strides[0], indices, indices.strides}},
+	}
+	readable, err := s.readable(values)
+	if err != nil {
+		return err
+	}
+	defer readable.Release()
+	from, err := readable.Ravel(OrderC)
+	if err != nil {
+		return err
+	}
+	defer from.Release()
+	if from.Size() == 0 || indices.Size() == 0 {
+		return nil
+	}
+	if err := s.put(from); err != nil || a.IsContiguous() {
+		return err
+	}
+	back, err := flat.Reshape(a.shape...)
+	if err != nil {
+		return err
+	}
+	defer back.Release()
+	return a.assign(back)
 }
 
 // put writes values, one axis of them, round and round to the chosen elements.

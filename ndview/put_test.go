@@ -77,3 +77,17 @@ func TestPutRefusesWhatDoesNotFit(t *testing.T) {
 		assert.ErrorIs(t, ndview.Put(none, index, a, ndview.ModeWrap), arrowbuf.ErrOutOfRange)
 	})
 }
+
+func TestPutReadsValuesBeforeItWrites(t *testing.T) {
+	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+		a := fromHost(t, dev, ndview.Int32, count(6), 6)
+		back, err := a.Index(ndview.SpanStep(ndview.Open, ndview.Open, -1))
+		own(t, back, err)
+		indices := fromHost(t, dev, ndview.Int64, []int64{0, 1, 2, 3, 4, 5}, 6)
+		require.NoError(t, ndview.Put(a, indices, back, ndview.ModeRaise))
+		assert.Equal(t, raw[int32](5, 4, 3, 2, 1, 0), elements(t, a))
+		fixed, err := a.BroadcastTo(2, 6)
+		own(t, fixed, err)
+		assert.ErrorIs(t, ndview.Put(fixed, indices, a, ndview.ModeRaise), ndview.ErrReadOnly)
+	})
+}

@@ -3,6 +3,8 @@ package ndview
 import (
 	"fmt"
 	"slices"
+
+	"github.com/quiver-gpu/quiver/ndview/internal/layout"
 )
 
 // SplitAt cuts an array along an axis, which counts from the end where it is
@@ -10,7 +12,7 @@ import (
 // releases. As in NumPy the pieces are Python's slices between neighbours: places
 // may be negative or beyond the end, and where they fall the piece is empty.
 func SplitAt(a *NDBuffer, places []int64, axis int) ([]*NDBuffer, error) {
-	at, err := axisOf(axis, len(a.shape))
+	at, err := layout.Axis(axis, len(a.shape))
 	if err != nil {
 		return nil, err
 	}
@@ -34,7 +36,7 @@ func SplitAt(a *NDBuffer, places []int64, axis int) ([]*NDBuffer, error) {
 // The first extent%n pieces have one element more than the others, which are
 // empty where n is beyond the extent.
 func ArraySplit(a *NDBuffer, n int64, axis int) ([]*NDBuffer, error) {
-	at, err := axisOf(axis, len(a.shape))
+	at, err := layout.Axis(axis, len(a.shape))
 	if err != nil {
 		return nil, err
 	}
@@ -53,7 +55,7 @@ func ArraySplit(a *NDBuffer, n int64, axis int) ([]*NDBuffer, error) {
 // Split is ArraySplit into pieces of one size; where there is none the error is
 // ErrShape.
 func Split(a *NDBuffer, n int64, axis int) ([]*NDBuffer, error) {
-	at, err := axisOf(axis, len(a.shape))
+	at, err := layout.Axis(axis, len(a.shape))
 	if err != nil {
 		return nil, err
 	}
@@ -92,10 +94,4 @@ func axesAtLeast(a *NDBuffer, n int) error {
 		return fmt.Errorf("an array of shape %v: at least %d axes are expected: %w", a.shape, n, ErrShape)
 	}
 	return nil
-}
-
-func releaseAll(arrays []*NDBuffer) {
-	for _, a := range arrays {
-		a.Release()
-	}
 }

@@ -1,10 +1,10 @@
 package ndview
 
 import (
-	"fmt"
 	"slices"
 
 	"github.com/quiver-gpu/quiver/arrowbuf"
+	"github.com/quiver-gpu/quiver/ndview/internal/layout"
 )
 
 // Take copies the elements of an array at the indices along an axis, which
@@ -19,7 +19,7 @@ func Take(a, indices *NDBuffer, axis int, mode Mode) (*NDBuffer, error) {
 		return nil, err
 	}
 	defer release()
-	at, err := axisOf(axis, len(a.shape))
+	at, err := layout.Axis(axis, len(a.shape))
 	if err != nil {
 		return nil, err
 	}
@@ -37,48 +37,6 @@ func Take(a, indices *NDBuffer, axis int, mode Mode) (*NDBuffer, error) {
 		mode:    mode,
 	}
 	return s.get()
-}
-
-// axisOf is an axis of n that counts from the end where it is negative.
-func axisOf(axis, n int) (int, error) {
-	if axis < -n || axis >= n {
-		return 0, fmt.Errorf("axis %d of an array of %d axes: %w", axis, n, ErrShape)
-	}
-	if axis < 0 {
-		axis += n
-	}
-	return axis, nil
-}
-
-// TakeFlat is Take of the elements of a in C order, as if they were one axis. It
-// copies an array whose elements do not lie so first.
-func TakeFlat(a, indices *NDBuffer, mode Mode) (*NDBuffer, error) {
-	flat, err := a.flat()
-	if err != nil {
-		return nil, err
-	}
-	defer flat.Release()
-	return Take(flat, indices, 0, mode)
-}
-
-// flat is the elements in C order along one axis: a view, or a copy where they do
-// not lie so.
-func (a *NDBuffer) flat() (*NDBuffer, error) {
-	if a.IsContiguous() {
-		return a.Reshape(a.Size())
-	}
-	zero, err := zeroed(a.Device(), Int64)
-	if err != nil {
-		return nil, err
-	}
-	defer zero.Release()
-	s := &selection{from: a, offset: a.offset, shape: a.shape, strides: a.strides, picked: []picked{{extent: 1, indices: zero}}}
-	c, err := s.get()
-	if err != nil {
-		return nil, err
-	}
-	defer c.Release()
-	return c.Reshape(c.Size())
 }
 
 func zeroed(dev arrowbuf.Device, dtype DType, shape ...int64) (*NDBuffer, error) {
