@@ -39,6 +39,17 @@ func Take(a, indices *NDBuffer, axis int, mode Mode) (*NDBuffer, error) {
 	return s.get()
 }
 
+// TakeFlat is Take of the elements of a in C order, as if they were one axis. An
+// array in which they do not lie so is copied first.
+func TakeFlat(a, indices *NDBuffer, mode Mode) (*NDBuffer, error) {
+	flat, err := a.Ravel(OrderC)
+	if err != nil {
+		return nil, err
+	}
+	defer flat.Release()
+	return Take(flat, indices, 0, mode)
+}
+
 func zeroed(dev arrowbuf.Device, dtype DType, shape ...int64) (*NDBuffer, error) {
 	a, err := Empty(dev, dtype, shape...)
 	if err != nil {
