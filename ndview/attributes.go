@@ -35,7 +35,7 @@ func (f Flags) Behaved() bool { return f.Aligned && f.Writeable }
 // CArray is NumPy's: behaved and in C order.
 func (f Flags) CArray() bool { return f.Behaved() && f.CContiguous }
 
-// FArray is NumPy's: behaved and in F order and not C order.
+// FArray is what NumPy's documents say: behaved and in F order and not C order.
 func (f Flags) FArray() bool { return f.Behaved() && f.FNC() }
 
 // String lists the flags as NumPy does.

@@ -1,6 +1,7 @@
 package ndview_test
 
 import (
+	"cmp"
 	"math/rand/v2"
 	"slices"
 
@@ -8,39 +9,72 @@ import (
 )
 
 // model is what a view shows, without strides: a function from coordinates to
-// the place of an element in memory, made of one function a step.
+// the bytes of an element, made of one function a step.
 type model struct {
-	shape []int64
-	place func(at []int64) int64
+	shape   []int64
+	element func(at []int64) []byte
 }
 
-// contiguous is the model of elements in C order, the first at place first.
-func contiguous(first int64, shape []int64) model {
-	return model{shape, func(at []int64) int64 {
-		var n int64
-		for i, c := range at {
-			n = n*shape[i] + c
+// contiguous is the model of elements in C order at the start of memory.
+func contiguous(memory []byte, size int64, shape []int64) model {
+	return model{shape, func(at []int64) []byte {
+		n := place(shape, at)
+		return memory[n*size : (n+1)*size]
+	}}
+}
+
+// place counts elements of a shape in C order.
+func place(shape, at []int64) int64 {
+	n := int64(0)
+	for i, c := range at {
+		n = n*shape[i] + c
+	}
+	return n
+}
+
+// walk visits all coordinates of a shape in C order.
+func walk(shape []int64, visit func(at []int64)) {
+	at := make([]int64, len(shape))
+	var from func(axis int)
+	from = func(axis int) {
+		if axis == len(shape) {
+			visit(at)
+			return
 		}
-		return first + n
-	}}
+		for at[axis] = 0; at[axis] < shape[axis]; at[axis]++ {
+			from(axis + 1)
+		}
+	}
+	from(0)
 }
 
-func (m model) slice(axis int, start, stop int64) model {
+// bytes are those of all elements in C order.
+func (m model) bytes() []byte {
+	all := []byte{}
+	walk(m.shape, func(at []int64) { all = append(all, m.element(at)...) })
+	return all
+}
+
+// pick keeps some places along one axis.
+func (m model) pick(axis int, places []int64) model {
 	shape := slices.Clone(m.shape)
-	shape[axis] = stop - start
-	return model{shape, func(at []int64) int64 {
+	shape[axis] = int64(len(places))
+	return model{shape, func(at []int64) []byte {
 		at = slices.Clone(at)
-		at[axis] += start
-		return m.place(at)
+		at[axis] = places[at[axis]]
+		return m.element(at)
 	}}
 }
 
-func (m model) flip(axis int) model {
-	return model{m.shape, func(at []int64) int64 {
-		at = slices.Clone(at)
-		at[axis] = m.shape[axis] - 1 - at[axis]
-		return m.place(at)
-	}}
+// drop takes an axis of extent 1 away, insert puts one in.
+func (m model) drop(axis int) model {
+	shape := slices.Delete(slices.Clone(m.shape), axis, axis+1)
+	return model{shape, func(at []int64) []byte { return m.element(slices.Insert(slices.Clone(at), axis, 0)) }}
+}
+
+func (m model) insert(axis int) model {
+	shape := slices.Insert(slices.Clone(m.shape), axis, 1)
+	return model{shape, func(at []int64) []byte { return m.element(slices.Delete(slices.Clone(at), axis, axis+1)) }}
 }
 
 func (m model) transpose(order []int) model {
@@ -48,96 +82,212 @@ func (m model) transpose(order []int) model {
 	for i, from := range order {
 		shape[i] = m.shape[from]
 	}
-	return model{shape, func(at []int64) int64 {
+	return model{shape, func(at []int64) []byte {
 		before := make([]int64, len(at))
 		for i, from := range order {
 			before[from] = at[i]
 		}
-		return m.place(before)
+		return m.element(before)
 	}}
 }
 
-// repeat puts an axis of n equal entries in front.
-func (m model) repeat(n int64) model {
-	return model{append([]int64{n}, m.shape...), func(at []int64) int64 { return m.place(at[1:]) }}
+// repeat makes an axis of extent 1 one of n equal entries.
+func (m model) repeat(axis int, n int64) model {
+	shape := slices.Clone(m.shape)
+	shape[axis] = n
+	return model{shape, func(at []int64) []byte {
+		at = slices.Clone(at)
+		at[axis] = 0
+		return m.element(at)
+	}}
 }
 
-func (m model) reshape(shape []int64) model {
-	flat := contiguous(0, shape)
-	all := m.places()
-	return model{shape, func(at []int64) int64 { return all[flat.place(at)] }}
+// reshape counts elements in C order, or in Fortran order.
+func (m model) reshape(shape []int64, fortran bool) model {
+	if fortran {
+		reversed := slices.Clone(shape)
+		slices.Reverse(reversed)
+		return m.transpose(reversal(len(m.shape))).reshape(reversed, false).transpose(reversal(len(shape)))
+	}
+	var all [][]byte
+	walk(m.shape, func(at []int64) { all = append(all, m.element(at)) })
+	return model{shape, func(at []int64) []byte { return all[place(shape, at)] }}
 }
 
-// places are those of all elements in C order.
-func (m model) places() []int64 {
-	all := []int64{}
-	var walk func(at []int64)
-	walk = func(at []int64) {
-		if len(at) == len(m.shape) {
-			all = append(all, m.place(at))
-			return
+func reversal(n int) []int {
+	order := make([]int, n)
+	for i := range order {
+		order[i] = n - 1 - i
+	}
+	return order
+}
+
+// retype cuts the bytes of the last axis into elements of another size.
+func (m model) retype(from, to int64) model {
+	last := len(m.shape) - 1
+	shape := slices.Clone(m.shape)
+	shape[last] = shape[last] * from / to
+	return model{shape, func(at []int64) []byte {
+		at = slices.Clone(at)
+		first := at[last] * to
+		out := []byte{}
+		for b := first; b < first+to; b++ {
+			at[last] = b / from
+			out = append(out, m.element(at)[b%from])
 		}
-		for c := range m.shape[len(at)] {
-			walk(append(slices.Clone(at), c))
+		return out
+	}}
+}
+
+// span are the places that Python's slice(start, stop, step) means, found by
+// looking at each: nil is None.
+func span(start, stop *int64, step, n int64) []int64 {
+	count := func(i *int64) int64 {
+		if *i < 0 {
+			return *i + n
+		}
+		return *i
+	}
+	reached := func(i int64, bound *int64) bool { // when walking from 0, or from the end
+		return step > 0 && i >= count(bound) || step < 0 && i <= count(bound)
+	}
+	places := []int64{}
+	next, chosen := int64(0), false
+	for k := range n {
+		i := k
+		if step < 0 {
+			i = n - 1 - k
+		}
+		switch {
+		case start != nil && !reached(i, start) || stop != nil && reached(i, stop):
+		case !chosen:
+			places, next, chosen = append(places, i), i+step, true
+		case i == next:
+			places, next = append(places, i), i+step
 		}
 	}
-	walk(nil)
-	return all
+	return places
 }
 
-// isContiguous tells whether the places are first, first+1, ...
-func (m model) isContiguous() bool {
-	for i, p := range m.places() {
-		if p != m.places()[0]+int64(i) {
-			return false
+// randomIndex makes keys for all axes, and what they take.
+func randomIndex(rng *rand.Rand, m model) ([]ndview.Key, model) {
+	var keys []ndview.Key
+	axis := 0
+	for _, extent := range slices.Clone(m.shape) {
+		if rng.IntN(6) == 0 {
+			keys = append(keys, ndview.NewAxis)
+			m = m.insert(axis)
+			axis++
 		}
+		if extent > 0 && rng.IntN(4) == 0 {
+			at := rng.Int64N(2*extent) - extent
+			keys = append(keys, ndview.At(at))
+			m = m.pick(axis, []int64{(at + extent) % extent}).drop(axis)
+			continue
+		}
+		bounds := []int64{ndview.Open, ndview.Open}
+		var given [2]*int64
+		for i := range bounds {
+			if rng.IntN(3) > 0 {
+				bounds[i] = rng.Int64N(2*extent+5) - extent - 2
+				given[i] = &bounds[i]
+			}
+		}
+		step := []int64{1, 1, 2, 3, -1, -2, 9, -9}[rng.IntN(8)]
+		keys = append(keys, ndview.SpanStep(bounds[0], bounds[1], step))
+		m = m.pick(axis, span(given[0], given[1], step, extent))
+		axis++
 	}
-	return true
+	if rng.IntN(3) == 0 {
+		keys = append(keys, ndview.Ellipsis)
+	}
+	return keys, m
 }
 
-// randomView makes one more view of a, and what it should show.
+// randomShape is a shape of n elements.
+func randomShape(rng *rand.Rand, n int64) []int64 {
+	if n == 0 {
+		return []int64{rng.Int64N(4), 0, 2}
+	}
+	shape := []int64{}
+	for n > 1 && len(shape) < 3 {
+		d := 1 + rng.Int64N(n)
+		for n%d != 0 {
+			d--
+		}
+		shape = append(shape, d)
+		n /= d
+	}
+	return append(shape, n)
+}
+
+// randomView makes one more view, or copy, of a, and what it should show.
 func randomView(rng *rand.Rand, a *ndview.NDBuffer, m model) (*ndview.NDBuffer, model, error) {
-	axes := len(m.shape)
-	switch choice := rng.IntN(4); {
-	case choice == 0 && axes > 0:
-		axis := rng.IntN(axes)
-		start := rng.Int64N(m.shape[axis] + 1)
-		stop := start + rng.Int64N(m.shape[axis]-start+1)
-		v, err := a.Slice(axis, start, stop)
-		return v, m.slice(axis, start, stop), err
-	case choice == 1 && a.IsContiguous():
-		shape := []int64{a.Size(), 1}
-		if a.Size()%2 == 0 {
-			shape = []int64{2, a.Size() / 2}
+	axes, size := len(m.shape), a.DType().Size()
+	switch choice := rng.IntN(9); {
+	case choice == 0:
+		keys, m := randomIndex(rng, m)
+		v, err := a.Index(keys...)
+		return v, m, err
+	case choice == 1:
+		shape, order := randomShape(rng, a.Size()), []ndview.Order{'C', 'F', 'A'}[rng.IntN(3)]
+		v, err := a.ReshapeOrder(order, shape...)
+		return v, m.reshape(shape, order == 'F' || order == 'A' && a.Flags().FNC()), err
+	case choice == 2 && axes < 4:
+		axis := rng.IntN(axes + 1)
+		v, err := a.ExpandDims(axis - axes - 1)
+		return v, m.insert(axis), err
+	case choice == 3 && slices.Contains(m.shape, 1):
+		axis := slices.Index(m.shape, 1)
+		if rng.IntN(2) == 0 {
+			v, err := a.Squeeze(axis - axes)
+			return v, m.drop(axis), err
 		}
-		v, err := a.Reshape(shape...)
-		return v, m.reshape(shape), err
-	case choice == 2:
-		return withStrides(rng, a, m)
+		n := rng.Int64N(4)
+		m := m.repeat(axis, n)
+		v, err := a.BroadcastTo(m.shape...)
+		return v, m, err
+	case choice == 4 && axes > 0 && a.IsContiguous():
+		for _, to := range []int64{8, 6, 4, 3, 2, 1} {
+			if to != size && (size%to == 0 || to%size == 0 && m.shape[axes-1]*size%to == 0) {
+				v, err := a.View(ndview.Bytes(int32(to)))
+				return v, m.retype(size, to), err
+			}
+		}
+		v, err := a.View(a.DType())
+		return v, m, err
+	case choice == 5:
+		return ravel(rng, a, m)
+	case choice == 6 && axes > 0:
+		i, j := rng.IntN(axes), rng.IntN(axes)
+		order := slices.Delete(reversal(axes), axes-1-i, axes-i)
+		slices.Reverse(order)
+		v, err := a.MoveAxis(i, j-axes)
+		return v, m.transpose(slices.Insert(order, j, i)), err
+	case choice == 7 && axes > 0:
+		i, j := rng.IntN(axes), rng.IntN(axes)
+		order := reversal(axes)
+		slices.Reverse(order)
+		order[i], order[j] = order[j], order[i]
+		v, err := a.SwapAxes(i-axes, j)
+		return v, m.transpose(order), err
 	default:
 		order := rng.Perm(axes)
 		v, err := a.Transpose(order...)
-		if axes == 0 {
-			order = nil
-		}
 		return v, m.transpose(order), err
 	}
 }
 
-// withStrides looks at a's buffer with strides that views alone do not make: an
-// axis backwards, or a new one whose entries are all the same.
-func withStrides(rng *rand.Rand, a *ndview.NDBuffer, m model) (*ndview.NDBuffer, model, error) {
-	offset, strides := a.Offset(), slices.Clone(a.Strides())
-	if len(m.shape) == 0 || a.Size() == 0 || rng.IntN(3) == 0 {
-		n := rng.Int64N(3)
-		m = m.repeat(n)
-		strides = append([]int64{0}, strides...)
-	} else {
-		axis := rng.IntN(len(m.shape))
-		m = m.flip(axis)
-		offset += (m.shape[axis] - 1) * strides[axis]
-		strides[axis] = -strides[axis]
+func ravel(rng *rand.Rand, a *ndview.NDBuffer, m model) (*ndview.NDBuffer, model, error) {
+	order := []ndview.Order{'C', 'F', 'A', 'K'}[rng.IntN(4)]
+	if order == 'K' && !a.IsContiguous() {
+		axes := reversal(len(m.shape))
+		slices.Reverse(axes)
+		slices.SortStableFunc(axes, func(i, j int) int {
+			return cmp.Compare(max(a.Strides()[j], -a.Strides()[j]), max(a.Strides()[i], -a.Strides()[i]))
+		})
+		m = m.transpose(axes)
 	}
-	v, err := ndview.FromBuffer(a.Buffer(), a.DType(), offset, m.shape, strides)
-	return v, m, err
+	v, err := a.Ravel(order)
+	return v, m.reshape([]int64{a.Size()}, order == 'F' || order == 'A' && a.Flags().FNC()), err
 }

@@ -23,6 +23,9 @@ func (a *NDBuffer) ReshapeOrder(order Order, shape ...int64) (*NDBuffer, error) 
 	if order == OrderK {
 		return nil, fmt.Errorf("reshaping in order 'K': want 'C', 'F' or 'A': %w", ErrShape)
 	}
+	if slices.Equal(shape, a.shape) {
+		return a.show(a.dtype, a.run(), nil)
+	}
 	shape, err := layout.Infer(shape, a.Size())
 	if err != nil {
 		return nil, err
@@ -41,8 +44,8 @@ func (a *NDBuffer) ReshapeOrder(order Order, shape ...int64) (*NDBuffer, error) 
 }
 
 // Ravel is all elements along one axis, counted in any order; in order K they
-// come as they lie in memory, but no axis is turned around. It is a view where a
-// lies in that order without gaps, in order K also with equal gaps, else a copy.
+// come as they lie in memory, but no axis is turned around. It is a view where
+// they lie in that order without gaps, else a copy.
 func (a *NDBuffer) Ravel(order Order) (*NDBuffer, error) {
 	if err := order.check(); err != nil {
 		return nil, err
@@ -59,11 +62,10 @@ func (a *NDBuffer) Ravel(order Order) (*NDBuffer, error) {
 		return nil, err
 	}
 	flat := []int64{a.Size()}
-	run, ok := sorted.Reshape(flat, false)
-	if ok && (order == OrderK || layout.IsC(run.Size, run.Shape, run.Strides)) {
-		return a.show(a.dtype, run, nil)
+	if !layout.IsC(sorted.Size, sorted.Shape, sorted.Strides) {
+		return a.dense(axes, flat, cStrides(a.dtype, flat))
 	}
-	return a.dense(axes, flat, cStrides(a.dtype, flat))
+	return a.view(a.dtype, a.offset, flat, cStrides(a.dtype, flat))
 }
 
 // dense copies the elements, in C order with the axes permuted, to an array of

@@ -109,5 +109,10 @@ func (r Run) Stretched(shape []int64) (Run, error) {
 	if err != nil {
 		return Run{}, err
 	}
+	for i, d := range shape {
+		if d == 1 {
+			strides[i] = 0 // as NumPy has it
+		}
+	}
 	return Run{Offset: r.Offset, Size: r.Size, Shape: slices.Clone(shape), Strides: strides}, nil
 }

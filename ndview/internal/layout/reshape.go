@@ -41,9 +41,6 @@ func Infer(shape []int64, n int64) ([]int64, error) {
 func (r Run) Reshape(shape []int64, fortran bool) (Run, bool) {
 	out := Run{Offset: r.Offset, Size: r.Size, Shape: shape}
 	switch {
-	case slices.Equal(shape, r.Shape):
-		out.Strides = slices.Clone(r.Strides)
-		return out, true
 	case fortran && IsF(r.Size, r.Shape, r.Strides):
 		out.Strides = F(r.Size, shape)
 		return out, true
