@@ -37,8 +37,8 @@ type DLPackOptions struct {
 //
 // datetimes, timedeltas and fixed bytes are ErrDType: DLPack has no such types.
 // Strides that are no multiples of the element's size are ErrShape, and
-// read-only memory for a legacy consumer, which could not be told so, is
-// cudabuf.ErrReadOnly: both can be copied.
+// a read-only array for a legacy consumer, which could not be told so, is
+// ErrReadOnly: both can be copied.
 func ToDLPack(a *NDBuffer, o DLPackOptions) (unsafe.Pointer, error) {
 	if err := dlpack.Supported(); err != nil {
 		return nil, err
@@ -49,7 +49,7 @@ func ToDLPack(a *NDBuffer, o DLPackOptions) (unsafe.Pointer, error) {
 	defer a.Release()
 	shown, flags := a, uint64(0)
 	if o.Copy {
-		c, err := a.duplicate()
+		c, err := a.inCOrder()
 		if err != nil {
 			return nil, err
 		}
@@ -81,9 +81,9 @@ func (a *NDBuffer) toDLPack(flags uint64, o DLPackOptions) (unsafe.Pointer, erro
 	if a.Size() > 0 {
 		t.Data = a.buf.Address() + uintptr(a.offset)
 	}
-	if m, ok := a.buf.(interface{ Mutable() bool }); ok && !m.Mutable() {
+	if err := a.checkWriteable(); err != nil {
 		if o.Legacy {
-			return nil, cudabuf.ErrReadOnly
+			return nil, err
 		}
 		flags |= dlpack.ReadOnly
 	}
@@ -132,23 +132,6 @@ func lend(buf arrowbuf.Buffer, stream int64) (giveBack func(), err error) {
 		return nil, err
 	}
 	return func() { _ = theirs.Close() }, nil // what fails in it is theirs
-}
-
-// duplicate is a copy in C order on the same device.
-func (a *NDBuffer) duplicate() (*NDBuffer, error) {
-	raw, err := a.Bytes()
-	if err != nil {
-		return nil, err
-	}
-	c, err := Empty(a.Device(), a.dtype, a.shape...)
-	if err != nil {
-		return nil, err
-	}
-	if err := c.CopyFromHost(raw); err != nil {
-		c.Release()
-		return nil, err
-	}
-	return c, nil
 }
 
 // DLPackStream is the stream to ask a producer of tensors on a device for, as
@@ -226,7 +209,7 @@ func show(dev arrowbuf.Device, t *dlpack.Taken) (*NDBuffer, error) {
 		return a, err
 	}
 	defer a.Release()
-	return a.duplicate()
+	return a.inCOrder()
 }
 
 // describe checks all of a tensor, and reads its shape and byte strides.
@@ -268,18 +251,10 @@ func describe(dev arrowbuf.Device, t *dlpack.Taken) (dtype DType, shape, strides
 	if _, _, ok := layout.Extent(dtype.Size(), 0, shape, strides); !ok {
 		return refuse(ErrShape, "shape %v with byte strides %v", shape, strides)
 	}
-	if align := uint64(alignment(dtype)); product(shape) > 0 && (t.Data == 0 || (uint64(t.Data)+t.ByteOffset)%align != 0) {
+	if align := uint64(dtype.alignment()); product(shape) > 0 && (t.Data == 0 || (uint64(t.Data)+t.ByteOffset)%align != 0) {
 		return refuse(ErrShape, "data at %#x+%d, not at a multiple of %d bytes", t.Data, t.ByteOffset, align)
 	}
 	return dtype, shape, strides, nil
-}
-
-// alignment is that of a number, or of a complex number's parts.
-func alignment(t DType) int64 {
-	if t.kind == KindComplex {
-		return t.Size() / 2
-	}
-	return t.Size()
 }
 
 // isOn tells whether a device reaches the memory of a tensor.

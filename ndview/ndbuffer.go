@@ -40,21 +40,6 @@ type NDBuffer struct {
 	readOnly bool
 }
 
-// Empty returns a C-contiguous array of the given shape on a device. Its
-// elements are undefined.
-func Empty(dev arrowbuf.Device, dtype DType, shape ...int64) (*NDBuffer, error) {
-	n, err := byteCount(dtype, shape)
-	if err != nil {
-		return nil, err
-	}
-	buf, err := dev.Alloc(n)
-	if err != nil {
-		return nil, fmt.Errorf("array of %s %v: %w", dtype, shape, err)
-	}
-	defer buf.Release()
-	return FromBuffer(buf, dtype, 0, shape, nil)
-}
-
 // FromBuffer looks at bytes of a buffer as an array, without a copy, and takes
 // a reference to the buffer. The offset and the strides are in bytes and need
 // not be multiples of the element's size; nil strides mean C order. Every
@@ -174,16 +159,4 @@ func releaseAll(arrays []*NDBuffer) {
 	for _, a := range arrays {
 		a.Release()
 	}
-}
-
-// holdBoth holds two arrays until release is called.
-func holdBoth(a, b *NDBuffer) (release func(), err error) {
-	if err := a.hold(); err != nil {
-		return nil, err
-	}
-	if err := b.hold(); err != nil {
-		a.Release()
-		return nil, err
-	}
-	return func() { a.Release(); b.Release() }, nil
 }

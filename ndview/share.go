@@ -13,7 +13,7 @@ import (
 // are seen to be so. Released arrays share nothing. (The "may" is for layouts
 // that are contrived so that the answer would take seconds to find.)
 func MayShareMemory(a, b *NDBuffer) bool {
-	release, err := holdBoth(a, b)
+	release, err := holdAll(a, b)
 	if err != nil {
 		return false
 	}

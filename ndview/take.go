@@ -14,7 +14,7 @@ import (
 // ErrDType or arrowbuf.ErrDevice. An index outside the axis is what mode says;
 // the error of ModeRaise names the first such index.
 func Take(a, indices *NDBuffer, axis int, mode Mode) (*NDBuffer, error) {
-	release, err := holdBoth(a, indices)
+	release, err := holdAll(a, indices)
 	if err != nil {
 		return nil, err
 	}

@@ -224,7 +224,7 @@ func inCOrder(a *NDBuffer) (*NDBuffer, error) {
 		a.Retain()
 		return a, nil
 	}
-	return a.duplicate()
+	return a.inCOrder()
 }
 
 // packBits makes an Arrow bitmap of an array of bool: a bit for each element.

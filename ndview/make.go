@@ -1,0 +1,54 @@
+package ndview
+
+import (
+	"fmt"
+
+	"github.com/quiver-gpu/quiver/arrowbuf"
+	"github.com/quiver-gpu/quiver/ndview/internal/layout"
+)
+
+// Options says how New makes an array.
+type Options struct {
+	// Order is in which order the elements are to lie: OrderF, or C for any
+	// other, since there is no array to be like.
+	Order Order
+}
+
+// New returns an array without gaps on a device. Its elements are undefined.
+func New(dev arrowbuf.Device, dtype DType, shape []int64, o Options) (*NDBuffer, error) {
+	if err := o.Order.check(); err != nil {
+		return nil, err
+	}
+	n, err := byteCount(dtype, shape)
+	if err != nil {
+		return nil, err
+	}
+	strides := cStrides(dtype, shape)
+	if o.Order == OrderF {
+		strides = layout.F(dtype.Size(), shape)
+	}
+	buf, err := dev.Alloc(n)
+	if err != nil {
+		return nil, fmt.Errorf("array of %s %v: %w", dtype, shape, err)
+	}
+	defer buf.Release()
+	return FromBuffer(buf, dtype, 0, shape, strides)
+}
+
+// Empty returns an array in C order on a device. Its elements are undefined.
+func Empty(dev arrowbuf.Device, dtype DType, shape ...int64) (*NDBuffer, error) {
+	return New(dev, dtype, shape, Options{})
+}
+
+// Zeros returns an array in C order on a device, all bytes of which are 0.
+func Zeros(dev arrowbuf.Device, dtype DType, shape ...int64) (*NDBuffer, error) {
+	a, err := New(dev, dtype, shape, Options{})
+	if err != nil {
+		return nil, err
+	}
+	if err := a.Zero(); err != nil {
+		a.Release()
+		return nil, err
+	}
+	return a, nil
+}

@@ -1,0 +1,46 @@
+package ndview_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+
+	"github.com/quiver-gpu/quiver/arrowbuf"
+	"github.com/quiver-gpu/quiver/ndview"
+)
+
+func TestNewLiesInTheOrderAskedFor(t *testing.T) {
+	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+		for order, strides := range map[ndview.Order][]int64{
+			0: {48, 16, 4}, ndview.OrderC: {48, 16, 4}, ndview.OrderA: {48, 16, 4}, ndview.OrderK: {48, 16, 4}, ndview.OrderF: {4, 8, 24},
+		} {
+			a, err := ndview.New(dev, ndview.Float32, []int64{2, 3, 4}, ndview.Options{Order: order})
+			own(t, a, err)
+			assert.Equal(t, strides, a.Strides(), "%q", order)
+			assert.Equal(t, dev, a.Device())
+			assert.Equal(t, order == ndview.OrderF, a.Flags().FNC())
+			assert.True(t, a.Flags().OwnData)
+		}
+		none, err := ndview.New(dev, ndview.Float32, []int64{0, 3}, ndview.Options{Order: ndview.OrderF})
+		own(t, none, err)
+		assert.True(t, none.Flags().CContiguous && none.Flags().FContiguous)
+		_, err = ndview.New(dev, ndview.Float32, []int64{1}, ndview.Options{Order: 'Z'})
+		assert.ErrorIs(t, err, ndview.ErrShape)
+		_, err = ndview.New(dev, ndview.Float32, []int64{-1}, ndview.Options{})
+		assert.ErrorIs(t, err, ndview.ErrShape)
+	})
+}
+
+func TestZerosAreZero(t *testing.T) {
+	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+		for range 3 { // memory that was used before
+			a, err := ndview.Zeros(dev, ndview.Int16, 3, 5)
+			own(t, a, err)
+			assert.Equal(t, make([]byte, 30), elements(t, a))
+			used, err := ndview.Empty(dev, ndview.Uint8, 30)
+			assert.NoError(t, err)
+			assert.NoError(t, used.CopyFromHost(poisoned(30)))
+			used.Release()
+		}
+	})
+}
