@@ -1,8 +1,9 @@
 // Package ndview looks at bytes on a device as N-dimensional arrays.
 //
 // An [NDBuffer] is a buffer with a dtype, a shape and byte strides. Views
-// (slices, transposes, reshapes) share the buffer; nothing is copied until
-// something asks for C order. [FromArrow] looks at an Arrow column, [FromHost]
+// (indices, transposes, reshapes, broadcasts) share the buffer; nothing is
+// copied until something asks for what strides cannot say. What NumPy has too
+// follows its rules. [FromArrow] looks at an Arrow column, [FromHost]
 // copies Go values to a device, [ToHost] brings them back.
 //
 // What computes on elements runs where they are: on a GPU as kernels whose

@@ -9,6 +9,7 @@ import (
 	"github.com/apache/arrow-go/v18/arrow/array"
 	"github.com/apache/arrow-go/v18/arrow/memory"
 
+	"github.com/quiver-gpu/quiver/arrowbuf"
 	"github.com/quiver-gpu/quiver/ndview"
 )
 
@@ -42,4 +43,20 @@ func Example() {
 	// Output:
 	// float32 [3 2] [4 12] on cpu
 	// [1 4 2 5 3 6]
+}
+
+// The last row, every second column from the end on: a[-1, ::-2] in NumPy.
+func ExampleNDBuffer_Index() {
+	a, err := ndview.FromHost(arrowbuf.CPU(), ndview.Int32, []int32{0, 1, 2, 3, 4, 5, 6, 7}, 2, 4)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer a.Release()
+	v, err := a.Index(ndview.At(-1), ndview.SpanStep(ndview.Open, ndview.Open, -2))
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer v.Release()
+	fmt.Println(v, v.Strides())
+	// Output: [7 5] [-8]
 }

@@ -75,6 +75,18 @@ func TestKeysThatDoNotFitSaySo(t *testing.T) {
 	}
 }
 
+func TestViewsCountBeyond32Bits(t *testing.T) {
+	a := fromHost(t, arrowbuf.CPU(), ndview.Int32, []int32{7}, 1, 1)
+	wide, err := a.BroadcastTo(1<<40, 1<<20)
+	own(t, wide, err)
+	v := index(t, wide, ndview.SpanStep(-1, ndview.Open, -3), ndview.At(1<<19))
+	assert.Equal(t, []int64{((1 << 40) + 2) / 3}, v.Shape())
+	flat := reshape(t, wide, ndview.OrderF, -1, 1<<35)
+	assert.Equal(t, []int64{1 << 25, 1 << 35}, flat.Shape())
+	assert.Equal(t, raw[int32](7), elements(t, index(t, flat, ndview.At(-1), ndview.At(1<<34))))
+	assert.True(t, ndview.MayShareMemory(v, flat))
+}
+
 // FuzzSpansTakeWhatPythonTakes goes where tables do not: bounds and steps near
 // the ends of an int64.
 func FuzzSpansTakeWhatPythonTakes(f *testing.F) {

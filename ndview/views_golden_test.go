@@ -29,7 +29,7 @@ func TestViewsAreThoseOfNumPy(t *testing.T) {
 		for i, line := range strings.Split(strings.TrimSpace(string(text)), "\n") {
 			if array, ok := strings.CutPrefix(line, "= "); ok {
 				name, run, _ := strings.Cut(array, " ")
-				a = over(t, pool, dtypeNamed(t, name, run), run)
+				a = over(t, pool, dtypeNamed(t, name), run)
 				continue
 			}
 			ask, want, _ := strings.Cut(line, " > ")
@@ -45,7 +45,7 @@ func TestViewsAreThoseOfNumPy(t *testing.T) {
 }
 
 // dtypeNamed is a dtype of the golden files.
-func dtypeNamed(t *testing.T, name, run string) ndview.DType {
+func dtypeNamed(t *testing.T, name string) ndview.DType {
 	t.Helper()
 	if width, ok := strings.CutPrefix(name, "V"); ok {
 		return ndview.Bytes(int32(parse(t, width)[0]))
@@ -146,7 +146,7 @@ func operate(t *testing.T, a *ndview.NDBuffer, name, rest string) (*ndview.NDBuf
 	case "broadcast":
 		return a.BroadcastTo(parse(t, rest)...)
 	case "view":
-		return a.View(dtypeNamed(t, first, second))
+		return a.View(dtypeNamed(t, first))
 	}
 	t.Fatalf("operation %s", name)
 	return nil, nil
