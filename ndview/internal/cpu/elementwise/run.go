@@ -1,0 +1,232 @@
+package elementwise
+
+import (
+	"sync"
+	"unsafe"
+
+	"github.com/quiver-gpu/quiver/ndview/internal/cpu"
+)
+
+// MaxAxes is how many axes a nest of loops has at most.
+const MaxAxes = 8
+
+// Operand is where an operation finds the elements of an array, or the value of
+// a scalar.
+type Operand struct {
+	Type   Type
+	Base   unsafe.Pointer // the first element; nil for a scalar
+	Stride [MaxAxes]int64 // bytes, as Work.Shape
+	Scalar [16]byte       // of the type that is computed in
+}
+
+// Work is one operation on arrays: Out = Op(In[0], In[1], In[2]), of which it
+// takes what it needs. Operands that share memory with Out are Out, element for
+// element.
+type Work struct {
+	Op    Op
+	Type  Type // that it computes in
+	Axes  int
+	Shape [MaxAxes]int64 // of the first Axes axes, the last the innermost
+	Out   Operand
+	In    [3]Operand
+}
+
+// Inputs is the number of operands of an operation.
+func (op Op) Inputs() int {
+	switch {
+	case op == Where || op == Clip:
+		return 3
+	case op <= Copysign, op >= Equal && op <= LogicalXor, op >= MixedEqual && op <= Nextafter:
+		return 2
+	default:
+		return 1
+	}
+}
+
+// grain is how many bytes of a result are worth a goroutine.
+const grain = 64 << 10
+
+// Run does the work, in as many goroutines as it is worth. There is a loop for
+// Op and Type, or it panics.
+func (w *Work) Run() {
+	n := int64(1)
+	for _, d := range w.Shape[:w.Axes] {
+		n *= d
+	}
+	e := newEngine(w)
+	cpu.Parallel(n, grain/w.Type.Size(), func(lo, hi int64) { e.run(lo, hi) })
+}
+
+// engine is a Work with what is the same for all of its parts.
+type engine struct {
+	*Work
+	loop     Loop
+	operands [4]operand // Out, In
+	inputs   int
+	inner    int64 // extent of the innermost axis
+	direct   bool  // no operand needs a block
+}
+
+// operand is how a loop comes to an operand's elements.
+type operand struct {
+	*Operand
+	work    Type
+	size    int64
+	inner   int64   // stride along the innermost axis
+	dense   bool    // the loop takes the array as it is, as one run
+	same    bool    // it is of the loop's type
+	convert Convert // from or to the loop's type
+	scalar  [16]byte
+}
+
+func newEngine(w *Work) *engine {
+	e := &engine{Work: w, inputs: w.Op.Inputs(), inner: 1, direct: true}
+	e.loop = loops[w.Op][w.Type.work()]
+	if e.loop == nil {
+		panic("elementwise: no loop")
+	}
+	if w.Axes > 0 {
+		e.inner = w.Shape[w.Axes-1]
+	}
+	for i := range e.inputs + 1 {
+		o := &e.operands[i]
+		o.Operand, o.work = &w.Out, w.Op.Result(w.Type.work())
+		if i > 0 {
+			o.Operand, o.work = &w.In[i-1], w.Op.Operand(i-1, w.Type.work())
+		}
+		o.size = o.work.Size()
+		o.same = o.Type == o.work || o.Type.Bits() == o.work.Bits()
+		if o.Base != nil {
+			o.prepare(w, i == 0)
+		} else if o.scalar = o.Scalar; w.Type.Half() && o.work == Float32 {
+			converts[w.Type][Float32](unsafe.Pointer(&o.scalar), 4, unsafe.Pointer(&o.Scalar), 2, 1)
+		}
+		e.direct = e.direct && o.dense
+	}
+	return e
+}
+
+// Bits is a type that stands for those whose elements are the same bits.
+func (t Type) Bits() Type {
+	switch t {
+	case Bool, Int8:
+		return Uint8
+	case Int16, Int32, Int64:
+		return t + 1
+	}
+	return t
+}
+
+func (o *operand) prepare(w *Work, out bool) {
+	step := o.size
+	o.dense = o.same
+	for a := w.Axes - 1; a >= 0; a-- {
+		o.dense = o.dense && o.Stride[a] == step
+		step *= w.Shape[a]
+	}
+	if w.Axes > 0 {
+		o.inner = o.Stride[w.Axes-1]
+	}
+	if out {
+		o.convert = converts[o.work][o.Type]
+	} else {
+		o.convert = converts[o.Type][o.work]
+	}
+}
+
+// blockItems is how many elements are brought into a block at a time.
+const blockItems = 1024
+
+type blocks [4][blockItems * 16]byte
+
+var pool = sync.Pool{New: func() any { return new(blocks) }}
+
+// shortRow is where a row is too short to be worth a call of a loop.
+const shortRow = 64
+
+// run does elements [lo, hi), counted in the order of the nest.
+func (e *engine) run(lo, hi int64) {
+	if e.direct {
+		var at [4]unsafe.Pointer
+		for i := range e.inputs + 1 {
+			at[i] = unsafe.Add(e.operands[i].Base, lo*e.operands[i].size)
+		}
+		e.loop(&at, int(hi-lo))
+		return
+	}
+	b := pool.Get().(*blocks)
+	defer pool.Put(b)
+	for i := 1; i <= e.inputs; i++ {
+		if o := &e.operands[i]; o.Base == nil {
+			repeat(unsafe.Pointer(&b[i]), unsafe.Pointer(&o.scalar), o.size, min(hi-lo, blockItems))
+		}
+	}
+	c := e.cursor(lo)
+	for lo < hi {
+		n := min(hi-lo, blockItems)
+		if e.inner >= shortRow {
+			n = min(n, e.inner-c.column)
+		}
+		e.block(b, &c, lo, n)
+		lo += n
+		c.advance(e.Work, n)
+	}
+}
+
+// block does n elements from position lo, where the cursor is.
+func (e *engine) block(b *blocks, c *cursor, lo, n int64) {
+	var at [4]unsafe.Pointer
+	buffered := false
+	for i := range e.inputs + 1 {
+		o := &e.operands[i]
+		switch {
+		case o.dense:
+			at[i] = unsafe.Add(o.Base, lo*o.size)
+		case o.Base == nil:
+			at[i] = unsafe.Pointer(&b[i])
+		case o.same && o.inner == o.size && c.column+n <= e.inner:
+			at[i] = unsafe.Add(o.Base, c.offset[i])
+		default:
+			at[i] = unsafe.Pointer(&b[i])
+			if i == 0 {
+				buffered = true
+				continue
+			}
+			o.gather(e.Work, *c, i, at[i], n)
+		}
+	}
+	e.loop(&at, int(n))
+	if buffered {
+		e.operands[0].scatter(e.Work, *c, at[0], n)
+	}
+}
+
+// gather brings n elements from the cursor on to a block.
+func (o *operand) gather(w *Work, c cursor, i int, to unsafe.Pointer, n int64) {
+	for n > 0 {
+		part := min(n, c.row-c.column)
+		o.convert(to, o.size, unsafe.Add(o.Base, c.offset[i]), o.inner, int(part))
+		to = unsafe.Add(to, part*o.size)
+		n -= part
+		c.advance(w, part)
+	}
+}
+
+// scatter brings a block's n elements to their places from the cursor on.
+func (o *operand) scatter(w *Work, c cursor, from unsafe.Pointer, n int64) {
+	for n > 0 {
+		part := min(n, c.row-c.column)
+		o.convert(unsafe.Add(o.Base, c.offset[0]), o.inner, from, o.size, int(part))
+		from = unsafe.Add(from, part*o.size)
+		n -= part
+		c.advance(w, part)
+	}
+}
+
+// repeat writes n copies of a value.
+func repeat(to, value unsafe.Pointer, size, n int64) {
+	out, one := unsafe.Slice((*byte)(to), n*size), unsafe.Slice((*byte)(value), size)
+	for done := copy(out, one); done < len(out); done *= 2 {
+		copy(out[done:], out[:done])
+	}
+}

@@ -1,0 +1,39 @@
+// Arithmetic of floats, rounded once: nothing is fused, quotients and roots are
+// exact. The 16-bit types compute in float32.
+
+#include "exact.cuh"
+#include "nest.cuh"
+#include "ops.cuh"
+
+template <class T> struct Arithmetic {
+    using W = work<T>;
+    template <int N> static __device__ __forceinline__ void apply(int op, const Elements<T, N>& x, const Elements<T, N>& y, Elements<T, N>& r) {
+        switch (op) {
+        EACH(op_add, A + B)
+        EACH(op_subtract, A - B)
+        EACH(op_multiply, A * B)
+        EACH(op_divide, A / B)
+        EACH(op_maximum, A >= B || A != A ? A : B)
+        EACH(op_minimum, A <= B || A != A ? A : B)
+        EACH(op_fmax, A >= B || B != B ? A : B)
+        EACH(op_fmin, A <= B || B != B ? A : B)
+        EACH(op_copysign, copysign_of(A, B))
+        EACH(op_positive, A)
+        EACH(op_negative, -A)
+        EACH(op_absolute, absolute_of(A))
+        EACH(op_sign, A > 0 ? (W)1 : A < 0 ? (W)-1 : A == 0 ? (W)0 : A)
+        EACH(op_square, A * A)
+        EACH(op_reciprocal, (W)1 / A)
+        EACH(op_sqrt, root(A))
+        EACH(op_floor, floor_of(A))
+        EACH(op_ceil, ceil_of(A))
+        EACH(op_trunc, trunc_of(A))
+        EACH(op_rint, rint_of(A))
+        }
+    }
+};
+
+BINARY_KERNELS(arithmetic_f16, f16, f16, 1, 1, Arithmetic<f16>)
+BINARY_KERNELS(arithmetic_bf16, bf16, bf16, 1, 1, Arithmetic<bf16>)
+BINARY_KERNELS(arithmetic_f32, float, float, 1, 1, Arithmetic<float>)
+BINARY_KERNELS(arithmetic_f64, double, double, 1, 1, Arithmetic<double>)

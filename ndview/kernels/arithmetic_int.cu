@@ -1,0 +1,58 @@
+// Arithmetic of integers, which wraps around.
+
+#include "nest.cuh"
+#include "ops.cuh"
+
+template <class T> struct Unsigned;
+template <> struct Unsigned<int8_t> { using type = uint32_t; };
+template <> struct Unsigned<uint8_t> { using type = uint32_t; };
+template <> struct Unsigned<int16_t> { using type = uint32_t; };
+template <> struct Unsigned<uint16_t> { using type = uint32_t; };
+template <> struct Unsigned<int32_t> { using type = uint32_t; };
+template <> struct Unsigned<uint32_t> { using type = uint32_t; };
+template <> struct Unsigned<int64_t> { using type = uint64_t; };
+template <> struct Unsigned<uint64_t> { using type = uint64_t; };
+
+// x << s and x >> s as NumPy has them: a count that is not below the bits of the
+// type, as a negative one, shifts everything out.
+template <class T> __device__ __forceinline__ T shift_left(T x, T s) {
+    using U = typename Unsigned<T>::type;
+    return (uint64_t)s < sizeof(T) * 8 ? (T)((U)x << (int)s) : (T)0;
+}
+template <class T> __device__ __forceinline__ T shift_right(T x, T s) {
+    return (uint64_t)s < sizeof(T) * 8 ? (T)(x >> (int)s) : x < 0 ? (T)-1 : (T)0;
+}
+
+template <class T> struct Arithmetic {
+    using W = T;
+    using U = typename Unsigned<T>::type;
+    template <int N> static __device__ __forceinline__ void apply(int op, const Elements<T, N>& x, const Elements<T, N>& y, Elements<T, N>& r) {
+        switch (op) {
+        EACH(op_add, (T)((U)A + (U)B))
+        EACH(op_subtract, (T)((U)A - (U)B))
+        EACH(op_multiply, (T)((U)A * (U)B))
+        EACH(op_maximum, A > B ? A : B)
+        EACH(op_minimum, A < B ? A : B)
+        EACH(op_and, (T)(A & B))
+        EACH(op_or, (T)(A | B))
+        EACH(op_xor, (T)(A ^ B))
+        EACH(op_left_shift, shift_left<T>(A, B))
+        EACH(op_right_shift, shift_right<T>(A, B))
+        EACH(op_positive, A)
+        EACH(op_negative, (T)(0 - (U)A))
+        EACH(op_absolute, A < 0 ? (T)(0 - (U)A) : A)
+        EACH(op_sign, (T)((A > 0) - (A < 0)))
+        EACH(op_square, (T)((U)A * (U)A))
+        EACH(op_invert, (T)~A)
+        }
+    }
+};
+
+BINARY_KERNELS(arithmetic_i8, int8_t, int8_t, 1, 1, Arithmetic<int8_t>)
+BINARY_KERNELS(arithmetic_u8, uint8_t, uint8_t, 1, 1, Arithmetic<uint8_t>)
+BINARY_KERNELS(arithmetic_i16, int16_t, int16_t, 1, 1, Arithmetic<int16_t>)
+BINARY_KERNELS(arithmetic_u16, uint16_t, uint16_t, 1, 1, Arithmetic<uint16_t>)
+BINARY_KERNELS(arithmetic_i32, int32_t, int32_t, 1, 1, Arithmetic<int32_t>)
+BINARY_KERNELS(arithmetic_u32, uint32_t, uint32_t, 1, 1, Arithmetic<uint32_t>)
+BINARY_KERNELS(arithmetic_i64, int64_t, int64_t, 1, 1, Arithmetic<int64_t>)
+BINARY_KERNELS(arithmetic_u64, uint64_t, uint64_t, 1, 1, Arithmetic<uint64_t>)

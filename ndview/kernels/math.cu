@@ -1,0 +1,74 @@
+// Functions of floats. float16 and bfloat16 are loaded and stored as such, and
+// computed in float32. What they are off by, in units of the last place, is in
+// docs/ufuncs.md; floor_divide, remainder and fmod are exact.
+
+#include "exact.cuh"
+#include "nest.cuh"
+#include "ops.cuh"
+
+#define FUNCTION(name) BOTH(name##_of, name##f(a), name(a))
+FUNCTION(cbrt) FUNCTION(exp) FUNCTION(exp2) FUNCTION(expm1) FUNCTION(log) FUNCTION(log2) FUNCTION(log10) FUNCTION(log1p)
+FUNCTION(sin) FUNCTION(cos) FUNCTION(tan) FUNCTION(asin) FUNCTION(acos) FUNCTION(atan)
+FUNCTION(sinh) FUNCTION(cosh) FUNCTION(tanh) FUNCTION(asinh) FUNCTION(acosh) FUNCTION(atanh)
+BOTH2(fmod_of, fmodf(a, b), fmod(a, b))
+BOTH2(pow_of, powf(a, b), pow(a, b))
+BOTH2(atan2_of, atan2f(a, b), atan2(a, b))
+BOTH2(nextafter_of, nextafterf(a, b), nextafter(a, b))
+
+// The remainder has the sign of y, a zero too.
+template <class W> __device__ __forceinline__ W remainder_of(W x, W y) {
+    const W r = fmod_of(x, y);
+    if (y == 0 || r != r) return r;
+    if (r == 0) return copysign_of((W)0, y);
+    return (r < 0) != (y < 0) ? r + y : r;
+}
+
+// Python's x // y, as exact as the type lets it be.
+template <class W> __device__ __forceinline__ W floor_divide_of(W x, W y) {
+    if (y == 0) return x / y;
+    const W r = fmod_of(x, y);
+    W q = (x - r) / y;
+    if (r != 0 && (r < 0) != (y < 0)) q -= 1;
+    if (q == 0) return copysign_of((W)0, x / y);
+    const W whole = floor_of(q);
+    return q - whole > (W)0.5 ? whole + 1 : whole;
+}
+
+template <class T> struct Math {
+    using W = T;
+    template <int N>
+    static __device__ __forceinline__ void apply(int op, const Elements<T, N>& x, const Elements<T, N>& y, Elements<T, N>& r) {
+        switch (op) {
+        EACH(op_floor_divide, floor_divide_of(A, B))
+        EACH(op_remainder, remainder_of(A, B))
+        EACH(op_fmod, fmod_of(A, B))
+        EACH(op_power, pow_of(A, B))
+        EACH(op_arctan2, atan2_of(A, B))
+        EACH(op_hypot, hypot_of(A, B))
+        EACH(op_nextafter, nextafter_of(A, B))
+        EACH(op_cbrt, cbrt_of(A))
+        EACH(op_exp, exp_of(A))
+        EACH(op_exp2, exp2_of(A))
+        EACH(op_expm1, expm1_of(A))
+        EACH(op_log, log_of(A))
+        EACH(op_log2, log2_of(A))
+        EACH(op_log10, log10_of(A))
+        EACH(op_log1p, log1p_of(A))
+        EACH(op_sin, sin_of(A))
+        EACH(op_cos, cos_of(A))
+        EACH(op_tan, tan_of(A))
+        EACH(op_arcsin, asin_of(A))
+        EACH(op_arccos, acos_of(A))
+        EACH(op_arctan, atan_of(A))
+        EACH(op_sinh, sinh_of(A))
+        EACH(op_cosh, cosh_of(A))
+        EACH(op_tanh, tanh_of(A))
+        EACH(op_arcsinh, asinh_of(A))
+        EACH(op_arccosh, acosh_of(A))
+        EACH(op_arctanh, atanh_of(A))
+        }
+    }
+};
+
+NEST_KERNEL(math_f32, float, float, 1, 1, Math<float>)
+NEST_KERNEL(math_f64, double, double, 1, 1, Math<double>)

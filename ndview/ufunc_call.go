@@ -1,0 +1,109 @@
+package ndview
+
+import (
+	"fmt"
+
+	"github.com/quiver-gpu/quiver/arrowbuf"
+	"github.com/quiver-gpu/quiver/cudabuf"
+	ew "github.com/quiver-gpu/quiver/ndview/internal/cpu/elementwise"
+	"github.com/quiver-gpu/quiver/ndview/internal/layout"
+)
+
+// call is one use of an operation. It lives on the stack of the caller: a small
+// operation on a GPU costs little more than the launch.
+type call struct {
+	*operation
+	n   int // operands
+	in  [3]input
+	out *NDBuffer
+
+	// What resolve decides.
+	op      ew.Op
+	compute ew.Type
+	result  DType
+	family  family
+	kernel  ew.Type // whose kernel computes
+}
+
+// input is an operand: an array or a scalar.
+type input struct {
+	array  *NDBuffer
+	scalar scalarOperand
+	dtype  DType     // that of the array, or what the scalar counts as
+	bits   [2]uint64 // of the scalar, as what is computed in
+}
+
+// of makes the array that the call computes.
+func (c *call) of() (*NDBuffer, error) {
+	if err := c.resolve(); err != nil {
+		return nil, err
+	}
+	var shapes [3][]int64
+	var dev arrowbuf.Device
+	arrays := 0
+	for i := range c.n {
+		if a := c.in[i].array; a != nil {
+			shapes[arrays] = a.shape
+			arrays++
+			dev = a.Device()
+		}
+	}
+	shape, err := layout.Broadcast(shapes[:arrays]...)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", c.name, err)
+	}
+	if c.out, err = Empty(dev, c.result, shape...); err != nil {
+		return nil, err
+	}
+	if err := c.run(); err != nil {
+		c.out.Release()
+		return nil, err
+	}
+	return c.out, nil
+}
+
+// into computes into the call's out.
+func (c *call) into() error {
+	if err := c.resolve(); err != nil {
+		return err
+	}
+	return c.run()
+}
+
+// run holds the arrays, and computes.
+func (c *call) run() error {
+	held, err := 0, c.out.hold()
+	if err != nil {
+		return err
+	}
+	for ; held < c.n && err == nil; held++ {
+		if a := c.in[held].array; a != nil {
+			err = a.hold()
+		}
+	}
+	if err != nil {
+		held--
+	} else {
+		err = c.work()
+	}
+	for i := range held {
+		if a := c.in[i].array; a != nil {
+			a.Release()
+		}
+	}
+	c.out.Release()
+	return err
+}
+
+func (c *call) work() error {
+	dev := c.out.Device()
+	for i := range c.n {
+		if a := c.in[i].array; a != nil && a.Device() != dev {
+			return fmt.Errorf("%s of an array on %s into one on %s: %w", c.name, a.Device(), dev, arrowbuf.ErrDevice)
+		}
+	}
+	if cuda, ok := dev.(*cudabuf.Device); ok && c.dense() {
+		return c.launchDense(cuda)
+	}
+	return c.walk()
+}

@@ -1,0 +1,156 @@
+package ndview
+
+import (
+	"fmt"
+	"slices"
+	"unsafe"
+
+	"github.com/quiver-gpu/quiver/cudabuf"
+	ew "github.com/quiver-gpu/quiver/ndview/internal/cpu/elementwise"
+	"github.com/quiver-gpu/quiver/ndview/internal/layout"
+)
+
+// family is operations that share kernels, one for each type.
+type family byte
+
+const (
+	familyArithmetic family = iota
+	familyCompare
+	familyMath  // what costs more than the memory; no dense form
+	familyParts // the result is a part of a complex number
+	families
+)
+
+var familyNames = [families]string{"arithmetic", "compare", "math", "parts"}
+
+func (c *call) chooseFamily() family {
+	switch {
+	case c.op.Boolean():
+		return familyCompare
+	case c.op.Real() && c.compute >= ew.Complex64:
+		return familyParts
+	case c.op >= ew.FloorDivide && c.op <= ew.Arctanh, c.op == ew.Reciprocal && c.compute < ew.Float16:
+		return familyMath
+	}
+	return familyArithmetic
+}
+
+var typeNames = [ew.Types]string{
+	ew.Int8: "i8", ew.Uint8: "u8", ew.Int16: "i16", ew.Uint16: "u16", ew.Int32: "i32", ew.Uint32: "u32",
+	ew.Int64: "i64", ew.Uint64: "u64", ew.Float16: "f16", ew.BFloat16: "bf16", ew.Float32: "f32", ew.Float64: "f64",
+	ew.Complex64: "c64", ew.Complex128: "c128",
+}
+
+var (
+	integerTypes = []ew.Type{ew.Int8, ew.Uint8, ew.Int16, ew.Uint16, ew.Int32, ew.Uint32, ew.Int64, ew.Uint64}
+	floatTypes   = []ew.Type{ew.Float16, ew.BFloat16, ew.Float32, ew.Float64}
+	complexTypes = []ew.Type{ew.Complex64, ew.Complex128}
+)
+
+var (
+	arithmeticInt   = program("arithmetic_int", twinsOf(integerTypes, familyArithmetic))
+	arithmeticFloat = program("arithmetic_float", twinsOf(floatTypes, familyArithmetic))
+	compareProgram  = program("compare", twinsOf(slices.Concat(integerTypes, floatTypes), familyCompare))
+	divideProgram   = program("divide", twinsOf(integerTypes, familyMath))
+	mathProgram     = program("math", twinsOf(floatTypes[2:], familyMath))
+	complexProgram  = program("complex", twinsOf(complexTypes, familyArithmetic, familyCompare, familyParts))
+)
+
+// programOf is where the kernels of a family for a type are.
+func programOf(f family, t ew.Type) *cudabuf.Program {
+	switch {
+	case t >= ew.Complex64:
+		return complexProgram
+	case f == familyCompare:
+		return compareProgram
+	case f == familyMath && t >= ew.Float16:
+		return mathProgram
+	case f == familyMath:
+		return divideProgram
+	case t >= ew.Float16:
+		return arithmeticFloat
+	}
+	return arithmeticInt
+}
+
+func (f family) name(t ew.Type, form int) string {
+	return "quiver_" + familyNames[f] + "_" + typeNames[t] + [...]string{"_dense", "_nest"}[form]
+}
+
+var kernelSlots [families][ew.Types][2]kernelSlot
+
+// kernel is the one of the family for a type, on a device.
+func (f family) kernel(dev *cudabuf.Device, t ew.Type, form int) (*cudabuf.Kernel, error) {
+	return kernelSlots[f][t][form].on(dev, func() (*cudabuf.Kernel, error) {
+		name := f.name(t, form)
+		k, err := dev.Kernel(programOf(f, t), name)
+		if err != nil {
+			return nil, fmt.Errorf("loading kernel %s: %w", name, err)
+		}
+		return k, nil
+	})
+}
+
+func twinsOf(types []ew.Type, of ...family) map[string]cudabuf.Twin {
+	twins := map[string]cudabuf.Twin{}
+	for _, f := range of {
+		for _, t := range types {
+			if f != familyMath {
+				twins[f.name(t, 0)] = func(l *cudabuf.TwinLaunch) { denseTwin(l, t) }
+			}
+			twins[f.name(t, 1)] = func(l *cudabuf.TwinLaunch) { nestTwin(l, t) }
+		}
+	}
+	return twins
+}
+
+// denseTwin and nestTwin do a launch by the loops of the CPU device.
+func denseTwin(l *cudabuf.TwinLaunch, t ew.Type) {
+	p := parameters[denseLaunch](l, l.Args()-1)
+	w := ew.Work{Op: ew.Op(p.op), Type: t, Axes: 1}
+	w.Shape[0] = p.elements
+	for o := range 1 + w.Op.Inputs() {
+		type_ := w.Op.Result(t)
+		if o > 0 {
+			type_ = w.Op.Operand(o-1, t)
+		}
+		stride := [ew.MaxAxes]int64{type_.Size()}
+		twinOperand(l, &w, o, p.kind[o], type_, stride, p.scalar)
+	}
+	w.Run()
+}
+
+func nestTwin(l *cudabuf.TwinLaunch, t ew.Type) {
+	p := parameters[nestLaunch](l, l.Args()-1)
+	w := ew.Work{Op: ew.Op(p.op), Type: t, Axes: 2 + int(p.middles)}
+	last := w.Axes - 1
+	w.Shape[last] = int64(p.row)
+	w.Shape[0] = int64(p.items / p.perRow)
+	for k := range int(p.middles) {
+		w.Shape[last-1-k] = int64(p.extent[k])
+		w.Shape[0] /= int64(p.extent[k])
+	}
+	for o := range 1 + w.Op.Inputs() {
+		stride := [ew.MaxAxes]int64{int64(p.outer[o])}
+		stride[last] = int64(p.inner[o])
+		for k := range int(p.middles) {
+			stride[last-1-k] = int64(p.middle[o][k])
+		}
+		twinOperand(l, &w, o, p.kind[o], ew.Type(p.types[o]), stride, p.scalar)
+	}
+	w.Run()
+}
+
+func twinOperand(l *cudabuf.TwinLaunch, w *ew.Work, o int, kind uint8, t ew.Type, stride [ew.MaxAxes]int64, scalars [3][2]uint64) {
+	if o > 0 && kind == kindScalar {
+		*(*[2]uint64)(unsafe.Pointer(&w.In[o-1].Scalar)) = scalars[o-1]
+		return
+	}
+	to := &w.Out
+	if o > 0 {
+		to = &w.In[o-1]
+	}
+	low, high, _ := layout.Extent(t.Size(), 0, w.Shape[:w.Axes], stride[:w.Axes])
+	memory := l.Memory(uintptr(int64(l.Pointer(o))+low), high-low)
+	*to = ew.Operand{Type: t, Base: unsafe.Pointer(&memory[-low]), Stride: stride}
+}

@@ -1,0 +1,202 @@
+package ndview
+
+import (
+	"fmt"
+
+	ew "github.com/quiver-gpu/quiver/ndview/internal/cpu/elementwise"
+)
+
+// signature says what an operation does with operands whose common type is of a
+// kind.
+type signature struct{ bool, int, float, complex way }
+
+// way is how an operation does elements of a kind: in which type, and by which
+// operation, if not its own.
+type way struct {
+	in toType
+	op ew.Op
+}
+
+type toType byte
+
+const (
+	toNone    toType = iota // there is no such operation
+	toOwn                   // as they are, a bool as a byte of 0 or 1
+	toInt8                  // of bools
+	toFloat                 // the smallest float that holds each operand
+	toFloat64               //
+	toSelf                  // as they are, each compared with itself
+)
+
+var (
+	refused   = way{}
+	own       = way{in: toOwn}
+	asInt8    = way{in: toInt8}
+	asFloat   = way{in: toFloat}
+	asFloat64 = way{in: toFloat64}
+	always    = way{toSelf, ew.Equal}
+	never     = way{toSelf, ew.NotEqual}
+
+	numbers    = signature{refused, own, own, own}
+	integers   = signature{own, own, refused, refused}
+	floats     = signature{asFloat, asFloat, own, refused}
+	wholes     = signature{as(ew.Positive), as(ew.Positive), own, refused}
+	everything = signature{own, own, own, own}
+)
+
+// as does elements as they are, by another operation.
+func as(op ew.Op) way { return way{toOwn, op} }
+
+func (s signature) bools(op ew.Op) signature { s.bool = as(op); return s }
+
+func (s *signature) of(k Kind) way {
+	switch k {
+	case KindBool:
+		return s.bool
+	case KindInt, KindUint:
+		return s.int
+	case KindFloat, KindBFloat:
+		return s.float
+	case KindComplex:
+		return s.complex
+	}
+	return refused
+}
+
+// code is the type of elements as computations know it.
+func (t DType) code() (ew.Type, bool) {
+	switch t.kind {
+	case KindBool:
+		return ew.Bool, true
+	case KindInt:
+		return [...]ew.Type{1: ew.Int8, 2: ew.Int16, 4: ew.Int32, 8: ew.Int64}[t.size], true
+	case KindUint:
+		return [...]ew.Type{1: ew.Uint8, 2: ew.Uint16, 4: ew.Uint32, 8: ew.Uint64}[t.size], true
+	case KindFloat:
+		return [...]ew.Type{2: ew.Float16, 4: ew.Float32, 8: ew.Float64}[t.size], true
+	case KindBFloat:
+		return ew.BFloat16, true
+	case KindComplex:
+		return [...]ew.Type{8: ew.Complex64, 16: ew.Complex128}[t.size], true
+	}
+	return 0, false
+}
+
+// resolve decides by the operands' types what the call computes in, and the type
+// of the result.
+func (c *call) resolve() error {
+	common, err := c.common(false)
+	if err != nil {
+		return err
+	}
+	way := c.signature.of(common.kind)
+	c.op = c.operation.op
+	if way.op != 0 {
+		c.op = way.op
+	}
+	switch way.in {
+	case toNone:
+		return fmt.Errorf("%s of %s: %w", c.name, c.operands(), ErrDType)
+	case toInt8:
+		common = Int8
+	case toFloat:
+		if common, err = c.common(true); err != nil {
+			return err
+		}
+	case toFloat64:
+		common = Float64
+	case toSelf:
+		c.in[1], c.n = c.in[0], 2
+	}
+	c.result = common
+	if common.kind == KindBool {
+		common = Uint8
+	}
+	c.compute, _ = common.code()
+	if c.op.Boolean() {
+		c.result = Bool
+		c.exactly()
+	} else if c.op.Real() && common.kind == KindComplex {
+		c.result = Float32
+		if c.compute == ew.Complex128 {
+			c.result = Float64
+		}
+	}
+	c.family, c.kernel = c.chooseFamily(), c.compute
+	if c.family == familyMath && c.compute.Half() {
+		c.kernel = ew.Float32
+	}
+	return c.scalars(common)
+}
+
+// common is the type that the operands have together, with float each as the
+// smallest float that holds it.
+func (c *call) common(float bool) (DType, error) {
+	var arrays DType // without scalars
+	for i := range c.n {
+		if a := c.in[i].array; a != nil {
+			if err := join(&arrays, a.dtype); err != nil {
+				return DType{}, fmt.Errorf("%s of %s: %w", c.name, c.operands(), err)
+			}
+		}
+	}
+	var all DType
+	for i := range c.n {
+		in := &c.in[i]
+		if in.array != nil {
+			in.dtype = in.array.dtype
+		} else if t, err := in.scalar.DType(arrays); err != nil {
+			return DType{}, fmt.Errorf("%s: operand %d: %w", c.name, i+1, err)
+		} else {
+			in.dtype = t
+		}
+		t := in.dtype
+		if float {
+			t = t.float()
+		}
+		if err := join(&all, t); err != nil {
+			return DType{}, fmt.Errorf("%s of %s: %w", c.name, c.operands(), err)
+		}
+	}
+	return all, nil
+}
+
+func join(to *DType, t DType) (err error) {
+	switch {
+	case *to == t:
+	case *to == DType{}:
+		*to = t
+	default:
+		*to, err = promoteTypes(*to, t)
+	}
+	return err
+}
+
+// float is the smallest float that holds the integers of the type.
+func (t DType) float() DType {
+	switch {
+	case t.kind != KindBool && t.kind != KindInt && t.kind != KindUint:
+		return t
+	case t.size == 1:
+		return Float16
+	case t.size == 2:
+		return Float32
+	}
+	return Float64
+}
+
+// operands are their types, for a message.
+func (c *call) operands() string {
+	s := ""
+	for i := range c.n {
+		if i > 0 {
+			s += ", "
+		}
+		if a := c.in[i].array; a != nil {
+			s += a.dtype.String()
+		} else {
+			s += c.in[i].scalar.String()
+		}
+	}
+	return s
+}
