@@ -8,15 +8,6 @@ import (
 	"github.com/quiver-gpu/quiver/arrowbuf"
 )
 
-var arrowTypes = map[arrow.Type]DType{
-	arrow.BOOL: Bool,
-	arrow.INT8: Int8, arrow.INT16: Int16, arrow.INT32: Int32, arrow.INT64: Int64,
-	arrow.UINT8: Uint8, arrow.UINT16: Uint16, arrow.UINT32: Uint32, arrow.UINT64: Uint64,
-	arrow.FLOAT16: Float16, arrow.FLOAT32: Float32, arrow.FLOAT64: Float64,
-	arrow.DATE32: Int32, arrow.TIME32: Int32, arrow.DECIMAL32: Int32,
-	arrow.TIME64: Int64, arrow.DECIMAL64: Int64,
-}
-
 // FromArrow looks at an Arrow column, on the host or a device, as an array. It
 // takes numbers, dates, times, durations and booleans, fixed_size_binary,
 // decimals of 32 and 64 bits as their unscaled integers, fixed_size_lists of all
@@ -92,11 +83,8 @@ func walk(column arrow.Array) (*nest, error) {
 		}
 		list, ok := storage.(*arrow.FixedSizeListType)
 		if !ok {
-			c.dtype, ok = dtypeOf(storage)
-			if !ok {
-				return nil, ErrDType
-			}
-			return c, nil
+			c.dtype, err = ParseArrow(storage)
+			return c, err
 		}
 		if len(data.Children()) != 1 {
 			return nil, fmt.Errorf("a fixed_size_list with %d children: %w", len(data.Children()), arrow.ErrInvalid)
@@ -158,21 +146,6 @@ func storageOf(t arrow.DataType) (storage arrow.DataType, shape []int64, order [
 			shape, order = tensor.Shape, tensor.order()
 		}
 	}
-}
-
-func dtypeOf(t arrow.DataType) (DType, bool) {
-	switch t := t.(type) {
-	case *arrow.TimestampType:
-		return Datetime64(TimeUnit(t.Unit.String()), 1), true
-	case *arrow.DurationType:
-		return Timedelta64(TimeUnit(t.Unit.String()), 1), true
-	case *arrow.Date64Type:
-		return Datetime64(Millisecond, 1), true
-	case *arrow.FixedSizeBinaryType:
-		return Bytes(int32(t.ByteWidth)), true
-	}
-	dtype, ok := arrowTypes[t.ID()]
-	return dtype, ok
 }
 
 func fromBits(bits arrowbuf.Buffer, first int64, shape []int64) (*NDBuffer, error) {

@@ -57,19 +57,6 @@ func (a *NDBuffer) isAligned() bool {
 	return places%a.dtype.alignment() == 0
 }
 
-// alignment is what the address of an element is to be a multiple of: that of
-// the number, or of the two numbers of a complex one.
-func (t DType) alignment() int64 {
-	switch t.kind {
-	case KindBytes:
-		return 1
-	case KindComplex:
-		return t.Size() / 2
-	default:
-		return t.Size()
-	}
-}
-
 // checkWriteable answers ErrReadOnly for an array that must not be written to.
 func (a *NDBuffer) checkWriteable() error {
 	buf, ok := a.buf.(interface{ Mutable() bool })

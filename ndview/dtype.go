@@ -16,28 +16,21 @@ const (
 	KindDatetime
 	KindTimedelta
 	KindBytes
-)
-
-// TimeUnit is the unit of a datetime or a timedelta, in NumPy's letters.
-type TimeUnit string
-
-// The units that Arrow's date, time, timestamp and duration types have.
-const (
-	Day         TimeUnit = "D"
-	Second      TimeUnit = "s"
-	Millisecond TimeUnit = "ms"
-	Microsecond TimeUnit = "us"
-	Nanosecond  TimeUnit = "ns"
+	KindRecord
 )
 
 // DType is the type of an array's elements. It is a small value: compare with
-// ==. Elements are in the byte order of the host (little-endian on every
-// platform that CUDA runs on).
+// ==. The zero DType is of no type, and every array refuses it.
+//
+// Elements are in the byte order of the host (little-endian on every platform
+// that CUDA runs on). Other orders exist at the borders only: where a foreign
+// type is read, its order is an answer beside the DType.
 type DType struct {
-	kind Kind
-	size int32 // bytes an element
-	unit TimeUnit
-	step int32 // units a tick, for datetime and timedelta
+	kind   Kind
+	size   int32 // bytes an element
+	unit   TimeUnit
+	step   int32 // units a tick, for datetime and timedelta
+	record *record
 }
 
 // The dtypes without parameters.
@@ -59,20 +52,13 @@ var (
 	Complex128 = DType{kind: KindComplex, size: 16}
 )
 
-// Datetime64 is NumPy's datetime64: an int64 count of ticks of step units
-// since 1970-01-01T00:00:00; the smallest int64 is NaT, "not a time".
-func Datetime64(unit TimeUnit, step int32) DType {
-	return DType{kind: KindDatetime, size: 8, unit: unit, step: step}
+// Bytes is n uninterpreted bytes an element. For n < 1 it is the zero DType.
+func Bytes(n int32) DType {
+	if n < 1 {
+		return DType{}
+	}
+	return DType{kind: KindBytes, size: n}
 }
-
-// Timedelta64 is NumPy's timedelta64: an int64 count of ticks of step units;
-// the smallest int64 is NaT.
-func Timedelta64(unit TimeUnit, step int32) DType {
-	return DType{kind: KindTimedelta, size: 8, unit: unit, step: step}
-}
-
-// Bytes is n uninterpreted bytes an element, n >= 1.
-func Bytes(n int32) DType { return DType{kind: KindBytes, size: n} }
 
 // Kind is the family of the type.
 func (t DType) Kind() Kind { return t.kind }
@@ -80,16 +66,9 @@ func (t DType) Kind() Kind { return t.kind }
 // Size is the number of bytes an element takes.
 func (t DType) Size() int64 { return int64(t.size) }
 
-// Unit is the unit of a datetime or timedelta, else "".
-func (t DType) Unit() TimeUnit { return t.unit }
-
-// Step is the number of units a tick of a datetime or timedelta stands for,
-// else 0.
-func (t DType) Step() int32 { return t.step }
-
 // String is NumPy's name of the type: "int32", "datetime64[us]", "bool". Types
 // that NumPy lacks have the names of ml_dtypes ("bfloat16"); Bytes is "V" and
-// its size.
+// its size. A record is its fields, as NumPy writes them.
 func (t DType) String() string {
 	bits := t.size * 8
 	switch t.kind {
@@ -106,19 +85,14 @@ func (t DType) String() string {
 	case KindComplex:
 		return fmt.Sprintf("complex%d", bits)
 	case KindDatetime:
-		return "datetime64[" + t.tick() + "]"
+		return "datetime64" + t.metadata()
 	case KindTimedelta:
-		return "timedelta64[" + t.tick() + "]"
+		return "timedelta64" + t.metadata()
 	case KindBytes:
 		return fmt.Sprintf("V%d", t.size)
+	case KindRecord:
+		return t.NumPy()
 	default:
 		return "invalid"
 	}
-}
-
-func (t DType) tick() string {
-	if t.step == 1 {
-		return string(t.unit)
-	}
-	return fmt.Sprintf("%d%s", t.step, t.unit)
 }

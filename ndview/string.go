@@ -82,6 +82,9 @@ func (a *NDBuffer) reprDType() string {
 	}
 	switch a.dtype.kind {
 	case KindDatetime, KindTimedelta:
+		if a.dtype.unit == Generic {
+			return a.dtype.String()
+		}
 		return "'" + a.dtype.String() + "'"
 	case KindBytes:
 		return "'|" + a.dtype.String() + "'"

@@ -164,8 +164,11 @@ func FromTensor(t tensor.Interface) (*NDBuffer, error) {
 }
 
 func fromTensor(t tensor.Interface) (*NDBuffer, error) {
-	dtype, ok := dtypeOf(t.DataType())
-	if !ok || dtype == Bool {
+	dtype, err := ParseArrow(t.DataType())
+	if err != nil {
+		return nil, err
+	}
+	if dtype == Bool {
 		return nil, ErrDType
 	}
 	data := t.Data()

@@ -26,17 +26,6 @@ type ArrowOptions struct {
 	DimNames []string
 }
 
-var fromDTypes = map[DType]arrow.DataType{
-	Bool: arrow.FixedWidthTypes.Boolean,
-	Int8: arrow.PrimitiveTypes.Int8, Int16: arrow.PrimitiveTypes.Int16, Int32: arrow.PrimitiveTypes.Int32, Int64: arrow.PrimitiveTypes.Int64,
-	Uint8: arrow.PrimitiveTypes.Uint8, Uint16: arrow.PrimitiveTypes.Uint16, Uint32: arrow.PrimitiveTypes.Uint32, Uint64: arrow.PrimitiveTypes.Uint64,
-	Float16: arrow.FixedWidthTypes.Float16, Float32: arrow.PrimitiveTypes.Float32, Float64: arrow.PrimitiveTypes.Float64,
-}
-
-var arrowUnits = map[TimeUnit]arrow.TimeUnit{
-	Second: arrow.Second, Millisecond: arrow.Millisecond, Microsecond: arrow.Microsecond, Nanosecond: arrow.Nanosecond,
-}
-
 // ToArrow makes a column of an array: a row for each element of its first axis.
 // The column shares the array's memory where the elements lie in C order, or the
 // tensors' axes can be named in the order that they lie in; else, and for bool,
@@ -58,10 +47,10 @@ func ToArrow(a *NDBuffer, o ArrowOptions) (arrow.Array, error) {
 }
 
 func toArrow(a *NDBuffer, o ArrowOptions) (arrow.Array, error) {
-	element, ok := arrowTypeOf(a.dtype)
+	element, err := a.dtype.Arrow()
 	switch {
-	case !ok:
-		return nil, ErrDType
+	case err != nil:
+		return nil, err
 	case len(a.shape) == 0:
 		return nil, fmt.Errorf("it has no axis of rows: %w", ErrShape)
 	case o.Mask != nil && o.Mask.dtype != Bool:
@@ -103,22 +92,6 @@ func toArrow(a *NDBuffer, o ArrowOptions) (arrow.Array, error) {
 	}
 	defer data.Release()
 	return arrowbuf.NewArray(data), nil
-}
-
-func arrowTypeOf(t DType) (arrow.DataType, bool) {
-	unit, whole := arrowUnits[t.unit]
-	whole = whole && t.step == 1
-	switch t.kind {
-	case KindDatetime:
-		return &arrow.TimestampType{Unit: unit}, whole
-	case KindTimedelta:
-		return &arrow.DurationType{Unit: unit}, whole
-	case KindBytes:
-		return &arrow.FixedSizeBinaryType{ByteWidth: int(t.size)}, true
-	default:
-		element, ok := fromDTypes[t]
-		return element, ok
-	}
 }
 
 // lyingOrder is the order of the axes in which the elements of rows lie without

@@ -4,9 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
-	"strconv"
-	"strings"
 
 	"github.com/quiver-gpu/quiver/ndview"
 	"github.com/quiver-gpu/quiver/zarr/internal/metajson"
@@ -59,23 +56,18 @@ func (t Type) String() string {
 	case blob:
 		return "bytes"
 	}
-	switch t.dtype.Kind() {
-	case ndview.KindDatetime:
-		return "numpy.datetime64"
-	case ndview.KindTimedelta:
-		return "numpy.timedelta64"
-	case ndview.KindBytes:
-		return fmt.Sprintf("r%d", t.Size()*8)
-	default:
+	name, err := t.dtype.ZarrName()
+	if err != nil {
 		return t.dtype.String()
 	}
+	return name
 }
 
 // MarshalJSON writes the data_type of metadata: the name, or for times the name
 // with unit and scale factor.
 func (t Type) MarshalJSON() ([]byte, error) {
-	if !t.valid() {
-		return nil, errors.New("data type is not set")
+	if _, err := t.dtype.ZarrName(); err != nil && !t.IsVLen() {
+		return nil, err
 	}
 	if !t.isTime() {
 		return json.Marshal(t.String())
@@ -102,43 +94,24 @@ func (t *Type) UnmarshalJSON(raw []byte) error {
 	return ext.Config.Done()
 }
 
-var plain = func() map[string]Type {
-	types := map[string]Type{"string": String, "bytes": Bytes, "variable_length_bytes": Bytes, "binary": Bytes}
-	for _, t := range []ndview.DType{ndview.Bool, ndview.Int8, ndview.Int16, ndview.Int32, ndview.Int64,
-		ndview.Uint8, ndview.Uint16, ndview.Uint32, ndview.Uint64, ndview.Float16, ndview.Float32, ndview.Float64,
-		ndview.BFloat16, ndview.Complex64, ndview.Complex128} {
-		types[t.String()] = Of(t)
-	}
-	return types
-}()
+var vlenNames = map[string]Type{"string": String, "bytes": Bytes, "variable_length_bytes": Bytes, "binary": Bytes}
 
 func parse(ext metajson.Extension) (Type, error) {
-	if t, ok := plain[ext.Name]; ok {
+	if t, ok := vlenNames[ext.Name]; ok {
 		return t, nil
 	}
-	switch ext.Name {
-	case "numpy.datetime64":
+	dtype, err := ndview.ParseZarrName(ext.Name)
+	switch {
+	case err != nil:
+		return Type{}, fmt.Errorf("data type %q: %w", ext.Name, errors.ErrUnsupported)
+	case dtype.Kind() == ndview.KindDatetime:
 		return parseTime(ext, ndview.Datetime64)
-	case "numpy.timedelta64":
+	case dtype.Kind() == ndview.KindTimedelta:
 		return parseTime(ext, ndview.Timedelta64)
+	default:
+		return Of(dtype), nil
 	}
-	if digits, ok := strings.CutPrefix(ext.Name, "r"); ok {
-		if bits, err := strconv.ParseUint(digits, 10, 31); err == nil {
-			return parseRaw(ext.Name, int32(bits))
-		}
-	}
-	return Type{}, fmt.Errorf("data type %q: %w", ext.Name, errors.ErrUnsupported)
 }
-
-func parseRaw(name string, bits int32) (Type, error) {
-	if bits == 0 || bits%8 != 0 || name != fmt.Sprintf("r%d", bits) {
-		return Type{}, fmt.Errorf("data type %q: raw bits come in a positive multiple of 8", name)
-	}
-	return Of(ndview.Bytes(bits / 8)), nil
-}
-
-// timeUnits are those of NumPy (zarr-extensions, data-types/numpy.datetime64).
-var timeUnits = []string{"Y", "M", "W", "D", "h", "m", "s", "ms", "us", "ns", "ps", "fs", "as", "generic"}
 
 func parseTime(ext metajson.Extension, of func(ndview.TimeUnit, int32) ndview.DType) (Type, error) {
 	var unit string
@@ -149,17 +122,14 @@ func parseTime(ext metajson.Extension, of func(ndview.TimeUnit, int32) ndview.DT
 	if err := ext.Config.Need("scale_factor", &step); err != nil {
 		return Type{}, err
 	}
-	if unit == "μs" || unit == "µs" { // Greek mu and the micro sign
-		unit = "us"
-	}
-	if !slices.Contains(timeUnits, unit) {
-		return Type{}, fmt.Errorf("%s: unit %q is none of %v", ext.Name, unit, timeUnits)
+	known, err := ndview.ParseTimeUnit(unit)
+	if err != nil {
+		return Type{}, fmt.Errorf("%s: %w", ext.Name, err)
 	}
 	if step < 1 {
 		return Type{}, fmt.Errorf("%s: scale_factor %d is not positive", ext.Name, step)
 	}
-	return Of(of(ndview.TimeUnit(unit), step)), nil
+	return Of(of(known, step)), nil
 }
 
-func (t Type) valid() bool  { return t.vlen != fixed || t.dtype.Kind() != 0 }
-func (t Type) isTime() bool { return t.dtype.Unit() != "" }
+func (t Type) isTime() bool { return t.dtype.IsTime() }

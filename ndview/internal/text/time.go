@@ -64,6 +64,7 @@ var secondsOf = map[string]int64{"s": 1, "m": 60, "h": 3600}
 const day = 24 * 3600
 
 // Datetime is ISO 8601 of a count of units since 1970, as precise as the unit.
+// Without a unit it is the count, for which NumPy has no text.
 func Datetime(count int64, unit string) string {
 	if count == NaT {
 		return "NaT"
@@ -78,6 +79,8 @@ func Datetime(count int64, unit string) string {
 		return date(count * 7)
 	case "D":
 		return date(count)
+	case "generic":
+		return fmt.Sprint(count)
 	}
 	if ticks, ok := ticksOf[unit]; ok {
 		seconds, rest := floorDiv(count, ticks.second)
@@ -136,6 +139,7 @@ var unitNames = map[string]string{
 	"Y": "years", "M": "months", "W": "weeks", "D": "days", "h": "hours", "m": "minutes", "s": "seconds",
 	"ms": "milliseconds", "us": "microseconds", "ns": "nanoseconds",
 	"ps": "picoseconds", "fs": "femtoseconds", "as": "attoseconds",
+	"generic": "generic time units",
 }
 
 // Timedelta is str of a single timedelta.

@@ -1,0 +1,235 @@
+package ndview
+
+import (
+	"errors"
+	"fmt"
+	"reflect"
+	"time"
+)
+
+// ErrRange: a value is outside of what a type holds.
+var ErrRange = errors.New("value out of range")
+
+// Scalar is one value of a type, to be computed with or stored. It is a small
+// value: compare with ==, which compares bits.
+//
+// A scalar is strong or weak. A strong one has a type as an array has: an int32
+// beside elements of int8 makes int32. A weak one, a plain number of the program
+// text, says only whether it is a truth value, an integer, a float or a complex
+// number, and takes the type of what it meets as far as its kind allows
+// (NumPy's NEP 50): a weak 2 beside int8 is an int8, and a weak 2.5 beside
+// float16 a float16.
+type Scalar struct {
+	dtype DType // of a weak one Bool, Int64, Uint64 (of 2^63 and more), Float64 or Complex128
+	weak  bool
+	raw   string // dtype.Size() bytes, in the order of the host
+}
+
+// ScalarOf is the scalar of a Go value. Values of the types bool, int, uint,
+// float64 and complex128, which Go's constants have or are given first, are
+// weak; those of int8, uint64, float32, complex64 and their like, of types
+// defined by these, and a Scalar, are what they are. A time.Duration is a
+// timedelta64[ns]; a time.Time a datetime64[ns], or ErrRange outside of the
+// years 1678 to 2262. Any other type is ErrDType.
+func ScalarOf(v any) (Scalar, error) {
+	switch v := v.(type) {
+	case Scalar:
+		if v.dtype.kind == 0 {
+			return Scalar{}, fmt.Errorf("a Scalar without a value: %w", ErrDType)
+		}
+		return v, nil
+	case bool:
+		return makeScalar(Bool, true, v), nil
+	case int:
+		return makeScalar(Int64, true, int64(v)), nil
+	case uint:
+		if uint64(v) < 1<<63 {
+			return makeScalar(Int64, true, int64(v)), nil
+		}
+		return makeScalar(Uint64, true, uint64(v)), nil
+	case float64:
+		return makeScalar(Float64, true, v), nil
+	case complex128:
+		return makeScalar(Complex128, true, v), nil
+	case time.Duration:
+		return makeScalar(Timedelta64(Nanosecond, 1), false, int64(v)), nil
+	case time.Time:
+		ns := v.UnixNano()
+		if !time.Unix(0, ns).Equal(v) {
+			return Scalar{}, fmt.Errorf("%s as datetime64[ns]: %w", v, ErrRange)
+		}
+		return makeScalar(Datetime64(Nanosecond, 1), false, ns), nil
+	}
+	return strongScalar(v)
+}
+
+// strongScalar goes by the kind of a Go type, so that it takes defined types.
+func strongScalar(v any) (Scalar, error) {
+	r := reflect.ValueOf(v)
+	switch r.Kind() {
+	case reflect.Bool:
+		return makeScalar(Bool, false, r.Bool()), nil
+	case reflect.Int8:
+		return makeScalar(Int8, false, int8(r.Int())), nil
+	case reflect.Int16:
+		return makeScalar(Int16, false, int16(r.Int())), nil
+	case reflect.Int32:
+		return makeScalar(Int32, false, int32(r.Int())), nil
+	case reflect.Int, reflect.Int64:
+		return makeScalar(Int64, false, r.Int()), nil
+	case reflect.Uint8:
+		return makeScalar(Uint8, false, uint8(r.Uint())), nil
+	case reflect.Uint16:
+		return makeScalar(Uint16, false, uint16(r.Uint())), nil
+	case reflect.Uint32:
+		return makeScalar(Uint32, false, uint32(r.Uint())), nil
+	case reflect.Uint, reflect.Uint64:
+		return makeScalar(Uint64, false, r.Uint()), nil
+	case reflect.Float32:
+		return makeScalar(Float32, false, float32(r.Float())), nil
+	case reflect.Float64:
+		return makeScalar(Float64, false, r.Float()), nil
+	case reflect.Complex64:
+		return makeScalar(Complex64, false, complex64(r.Complex())), nil
+	case reflect.Complex128:
+		return makeScalar(Complex128, false, r.Complex()), nil
+	default:
+		return Scalar{}, fmt.Errorf("a value of Go type %T as a scalar: %w", v, ErrDType)
+	}
+}
+
+func makeScalar[T Element](dtype DType, weak bool, v T) Scalar {
+	return Scalar{dtype, weak, string(rawBytes([]T{v}))}
+}
+
+// NewScalar is a strong scalar of a type. The value is whatever ScalarOf takes,
+// converted as [Scalar.Bytes] does, or a []byte that holds the element itself:
+// exactly dtype.Size() bytes in the order of the host, the only form for records
+// and bytes.
+func NewScalar(dtype DType, v any) (Scalar, error) {
+	raw, ok := v.([]byte)
+	if !ok {
+		s, err := ScalarOf(v)
+		if err != nil {
+			return Scalar{}, err
+		}
+		if raw, err = s.Bytes(dtype); err != nil {
+			return Scalar{}, err
+		}
+	}
+	if dtype.kind == 0 || int64(len(raw)) != dtype.Size() {
+		return Scalar{}, fmt.Errorf("%d bytes as an element of %s, which takes %d: %w", len(raw), dtype, dtype.Size(), ErrDType)
+	}
+	return Scalar{dtype, false, string(raw)}, nil
+}
+
+// IsWeak tells whether the scalar takes the type of what it meets.
+func (s Scalar) IsWeak() bool { return s.weak }
+
+// Natural is the scalar's own type, which a weak one has where it meets nothing:
+// Bool, Int64 (Uint64 from 2^63 on), Float64 or Complex128.
+func (s Scalar) Natural() DType { return s.dtype }
+
+// Value is the value in Go: a bool, int64, uint64, float64 or complex128,
+// whichever is the widest of its kind; of a time the int64 that it counts; of
+// bytes and records a []byte.
+func (s Scalar) Value() any {
+	if !s.dtype.isNumeric() && !s.dtype.IsTime() {
+		return []byte(s.raw)
+	}
+	n := s.number()
+	switch s.dtype.kind {
+	case KindBool:
+		return n.bits != 0
+	case KindUint:
+		return n.bits
+	case KindFloat, KindBFloat:
+		return real(n.float)
+	case KindComplex:
+		return n.float
+	default:
+		return int64(n.bits)
+	}
+}
+
+// String prints the value as NumPy prints an array that holds nothing else.
+func (s Scalar) String() string {
+	if s.dtype.kind == 0 {
+		return "invalid"
+	}
+	return s.dtype.scalar([]byte(s.raw))
+}
+
+// DType is the type that NumPy gives to what is computed from the scalar and
+// elements of another type. For a strong scalar that is [Promote]; a weak one
+// keeps the other type, unless its kind is above that type's: a weak integer
+// makes int64 of bool, a weak float makes float64 of bool and of integers, a
+// weak complex number makes a complex type that is as exact. A weak integer that
+// the type does not hold is an error of Bytes, not of DType. Where the two have
+// no common type the error is ErrDType.
+func (s Scalar) DType(with DType) (DType, error) {
+	if !s.weak {
+		return Promote(s.dtype, with)
+	}
+	if with.isNumeric() && category(with) < category(s.dtype) && !(s.dtype.isInteger() && with.kind != KindBool) {
+		switch {
+		case s.dtype.kind != KindComplex || with.isInteger() || with.kind == KindBool:
+			return s.natural(), nil
+		case with == BFloat16:
+			return Complex64, nil
+		default:
+			return Promote(Complex64, with)
+		}
+	}
+	if with.isNumeric() || with.kind == KindTimedelta && (s.dtype.kind == KindBool || s.dtype.isInteger()) {
+		return with, nil
+	}
+	return DType{}, fmt.Errorf("%s of Go and %s have no common type: %w", s.dtype, with, ErrDType)
+}
+
+// natural is what a weak scalar makes of a type below its kind: integers are
+// int64 there, whatever their value.
+func (s Scalar) natural() DType {
+	if s.dtype == Uint64 {
+		return Int64
+	}
+	return s.dtype
+}
+
+// ResultType is the type that NumPy gives to what is computed from all the
+// operands: each a DType, an *NDBuffer, or what [ScalarOf] takes. Operands that
+// have no common type are ErrDType.
+func ResultType(operands ...any) (DType, error) {
+	var strong []DType
+	var weak *Scalar // the one of the highest kind
+	for _, o := range operands {
+		switch o := o.(type) {
+		case DType:
+			strong = append(strong, o)
+			continue
+		case *NDBuffer:
+			strong = append(strong, o.dtype)
+			continue
+		}
+		s, err := ScalarOf(o)
+		switch {
+		case err != nil:
+			return DType{}, err
+		case !s.weak:
+			strong = append(strong, s.dtype)
+		case weak == nil || category(weak.dtype) < category(s.dtype):
+			weak = &s
+		}
+	}
+	if weak == nil {
+		return Promote(strong...)
+	}
+	if len(strong) == 0 {
+		return weak.dtype, nil
+	}
+	common, err := Promote(strong...)
+	if err != nil {
+		return DType{}, err
+	}
+	return weak.DType(common)
+}
