@@ -121,3 +121,9 @@ func takeTwins() map[string]cudabuf.Twin {
 	}
 	return twins
 }
+
+// hostSlice are the elements of a gapless array in the host's memory.
+func hostSlice[T Element](a *NDBuffer) []T {
+	raw, _ := a.HostBytes()
+	return unsafe.Slice((*T)(unsafe.Pointer(unsafe.SliceData(raw))), a.Size())
+}

@@ -31,11 +31,14 @@ func (s *selection) set(values *NDBuffer) error {
 	}
 	defer flags.array.Release()
 	where, err := s.resolve(flags)
-	if err != nil || product(s.shape) == 0 {
+	if err != nil {
 		return err
 	}
 	defer where.indices.Release()
-	apart := !slices.ContainsFunc(strides[s.at:s.at+len(s.varied)], func(d int64) bool { return d != 0 })
+	if product(s.shape) == 0 {
+		return nil
+	}
+	apart := s.unique || !slices.ContainsFunc(strides[s.at:s.at+len(s.varied)], func(d int64) bool { return d != 0 })
 	if !apart {
 		if apart, err = where.settle(); err != nil {
 			return err

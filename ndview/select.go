@@ -32,6 +32,7 @@ type selection struct {
 	varied  []int64  // the shape that the indices broadcast to
 	picked  []picked // one at least
 	mode    Mode
+	unique  bool // no element is chosen twice
 }
 
 // picked is an axis along which indices choose.

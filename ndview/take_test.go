@@ -2,7 +2,6 @@ package ndview_test
 
 import (
 	"encoding/json"
-	"os"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -13,13 +12,19 @@ import (
 )
 
 // golden reads the cases of testdata/golden/NAME.json, which are arrays in JSON.
-func golden(t *testing.T, name string) [][]json.RawMessage {
+func golden(t *testing.T, name string) (cases [][]json.RawMessage) {
 	t.Helper()
-	text, err := os.ReadFile("testdata/golden/" + name + ".json")
-	require.NoError(t, err)
-	var cases [][]json.RawMessage
-	require.NoError(t, json.Unmarshal(text, &cases))
+	readGolden(t, name+".json", &cases)
 	require.NotEmpty(t, cases)
+	return cases
+}
+
+// golden2 reads a file with two lists of cases.
+func golden2(t *testing.T, name string) (cases [2][][]json.RawMessage) {
+	t.Helper()
+	readGolden(t, name+".json", &cases)
+	require.NotEmpty(t, cases[0])
+	require.NotEmpty(t, cases[1])
 	return cases
 }
 

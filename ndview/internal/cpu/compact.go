@@ -1,0 +1,156 @@
+package cpu
+
+import (
+	"encoding/binary"
+	"math/bits"
+	"unsafe"
+)
+
+// Tile is how many elements of a mask are counted, and listed, at a time.
+const Tile = 4096
+
+// Tiles is how many tiles a mask of n elements has.
+func Tiles(n int64) int64 { return (n + Tile - 1) / Tile }
+
+const lows = 0x0101010101010101
+
+// trueBytes has 1 in each byte of a word that is not 0.
+func trueBytes(word uint64) uint64 {
+	word |= word >> 4 & (lows * 0x0f)
+	word |= word >> 2 & (lows * 0x03)
+	return (word | word>>1&lows) & lows
+}
+
+// tile is tile t of a mask.
+func tile(mask []byte, t int64) []byte {
+	return mask[t*Tile : min((t+1)*Tile, int64(len(mask)))]
+}
+
+// CountTiles writes how many elements of each tile are true.
+func CountTiles(mask []byte, counts []uint32) {
+	Parallel(int64(len(counts)), grain/Tile, func(lo, hi int64) {
+		for t := lo; t < hi; t++ {
+			part, n := tile(mask, t), 0
+			for ; len(part) >= 8; part = part[8:] {
+				n += bits.OnesCount64(trueBytes(binary.NativeEndian.Uint64(part)))
+			}
+			for _, b := range part {
+				if b != 0 {
+					n++
+				}
+			}
+			counts[t] = uint32(n)
+		}
+	})
+}
+
+// ScanTiles writes the sum of the counts before each tile, and of all behind the
+// last.
+func ScanTiles(counts []uint32, starts []int64) {
+	sum := int64(0)
+	for t, c := range counts {
+		starts[t] = sum
+		sum += int64(c)
+	}
+	starts[len(counts)] = sum
+}
+
+// eachTile calls do with each tile's first element, the number of its first true
+// element, and which of its elements are true, counted in the tile.
+func eachTile(mask []byte, starts []int64, do func(base, start int64, list []uint16)) {
+	Parallel(Tiles(int64(len(mask))), grain/Tile, func(lo, hi int64) {
+		var list [Tile]uint16
+		for t := lo; t < hi; t++ {
+			if n := int(starts[t+1] - starts[t]); n > 0 {
+				listTrue(&list, tile(mask, t))
+				do(t*Tile, starts[t], list[:n])
+			}
+		}
+	})
+}
+
+func listTrue(list *[Tile]uint16, part []byte) {
+	n, i := 0, 0
+	for ; len(part)-i >= 8; i += 8 {
+		set := trueBytes(binary.NativeEndian.Uint64(part[i:]))
+		for ; set != 0; set &= set - 1 {
+			list[n%Tile] = uint16(i + bits.TrailingZeros64(set)/8)
+			n++
+		}
+	}
+	for ; i < len(part); i++ {
+		if part[i] != 0 {
+			list[n%Tile] = uint16(i)
+			n++
+		}
+	}
+}
+
+// TruePositions writes where the true elements are.
+func TruePositions(mask []byte, starts, out []int64) {
+	eachTile(mask, starts, func(base, start int64, list []uint16) {
+		to := out[start : start+int64(len(list))]
+		for k, i := range list {
+			to[k] = base + int64(i)
+		}
+	})
+}
+
+// Compact writes those elements of in, of width bytes, 1, 2, 4, 8 or 16, at which
+// the mask is true, one after the other to out.
+func Compact(mask []byte, starts []int64, in, out unsafe.Pointer, width int64) {
+	map[int64]func([]byte, []int64, unsafe.Pointer, unsafe.Pointer){
+		1: compact[uint8], 2: compact[uint16], 4: compact[uint32], 8: compact[uint64], 16: compact[[2]uint64],
+	}[width](mask, starts, in, out)
+}
+
+func compact[T unit](mask []byte, starts []int64, in, out unsafe.Pointer) {
+	from, all := unsafe.Slice((*T)(in), len(mask)), unsafe.Slice((*T)(out), starts[len(starts)-1])
+	eachTile(mask, starts, func(base, start int64, list []uint16) {
+		src, to := from[base:], all[start:start+int64(len(list))]
+		for k, i := range list {
+			to[k] = src[i]
+		}
+	})
+}
+
+// Expand writes elements of width bytes, 1, 2, 4, 8 or 16, one after the other
+// from in, or one again and again if step is 0, to those of out at which the mask
+// is true.
+func Expand(mask []byte, starts []int64, in unsafe.Pointer, step int64, out unsafe.Pointer, width int64) {
+	map[int64]func([]byte, []int64, unsafe.Pointer, int64, unsafe.Pointer){
+		1: expand[uint8], 2: expand[uint16], 4: expand[uint32], 8: expand[uint64], 16: expand[[2]uint64],
+	}[width](mask, starts, in, step, out)
+}
+
+func expand[T unit](mask []byte, starts []int64, in unsafe.Pointer, step int64, out unsafe.Pointer) {
+	from, all := unsafe.Slice((*T)(in), (starts[len(starts)-1]-1)*step+1), unsafe.Slice((*T)(out), len(mask))
+	eachTile(mask, starts, func(base, start int64, list []uint16) {
+		to := all[base:]
+		if step == 0 {
+			for _, i := range list {
+				to[i] = from[0]
+			}
+			return
+		}
+		src := from[start : start+int64(len(list))]
+		for k, i := range list {
+			to[i] = src[k]
+		}
+	})
+}
+
+// Unravel writes what places, in C order in a shape, are along each axis, one
+// axis after the other.
+func Unravel(places []int64, shape, out []int64) {
+	n := int64(len(places))
+	Parallel(n, grain/8, func(lo, hi int64) {
+		for j := lo; j < hi; j++ {
+			rest := places[j]
+			for k := len(shape) - 1; k >= 0; k-- {
+				out[int64(k)*n+j] = rest % shape[k]
+				rest /= shape[k]
+			}
+		}
+	})
+}

@@ -1,0 +1,166 @@
+package ndview_test
+
+import (
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/quiver-gpu/quiver/arrowbuf"
+	"github.com/quiver-gpu/quiver/ndview"
+)
+
+// maskOf uploads a mask whose true elements are any bytes but 0.
+func maskOf(t *testing.T, dev arrowbuf.Device, values []int64, skip int, shape ...int64) *ndview.NDBuffer {
+	t.Helper()
+	bytes := make([]byte, skip+len(values))
+	for i, v := range values {
+		bytes[skip+i] = byte(v) << (i % 8)
+	}
+	return at(t, upload(t, dev, bytes), ndview.Bool, int64(skip), shape...)
+}
+
+func TestWhereTruthIsAsInNumPy(t *testing.T) {
+	cases := golden2(t, "nonzero")[0]
+	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+		for i, c := range cases {
+			shape := field[[]int64](t, c[0])
+			if field[string](t, c[1]) == "F" {
+				slices.Reverse(shape)
+			}
+			mask := maskOf(t, dev, field[[]int64](t, c[2]), i%3, shape...)
+			if field[string](t, c[1]) == "F" {
+				turned, err := mask.Transpose()
+				mask = own(t, turned, err)
+			}
+			want := field[[]int64](t, c[3])
+			all, err := ndview.ArgWhere(mask)
+			own(t, all, err)
+			require.Equal(t, []int64{int64(len(want)) / int64(mask.NDim()), int64(mask.NDim())}, all.Shape())
+			requireBytes(t, raw(want...), elements(t, all), "case", i, c)
+			axes, err := ndview.NonZero(mask)
+			require.NoError(t, err)
+			require.Len(t, axes, mask.NDim())
+			for k, a := range axes {
+				own(t, a, nil)
+				var along []int64
+				for j := k; j < len(want); j += mask.NDim() {
+					along = append(along, want[j])
+				}
+				requireBytes(t, raw(along...), elements(t, a), "case", i, "axis", k, c)
+			}
+		}
+	})
+}
+
+func TestCompressIsNumPys(t *testing.T) {
+	cases := golden2(t, "nonzero")[1]
+	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+		for i, c := range cases {
+			dtype := elementTypes[i%len(elementTypes)]
+			a := goldenView(t, dev, dtype, 0, field[int64](t, c[0]), field[[]int64](t, c[1]), field[[]int64](t, c[2]))
+			values := field[[]int64](t, c[3])
+			condition := maskOf(t, dev, values, i%2, int64(len(values)))
+			var got *ndview.NDBuffer
+			var err error
+			if axis := field[*int](t, c[4]); axis != nil {
+				got, err = ndview.Compress(condition, a, *axis)
+			} else {
+				got, err = ndview.CompressFlat(condition, a)
+			}
+			if len(c) == 5 {
+				require.ErrorIs(t, err, arrowbuf.ErrOutOfRange, "case %d: %s", i, c)
+				continue
+			}
+			own(t, got, err)
+			requireBytes(t, patterns(dtype, field[[]int64](t, c[5])), elements(t, got), "case", i, c)
+		}
+	})
+}
+
+// Masks of many tiles, at every alignment, of which few, half or all is true.
+func TestLongMasksGetAndSet(t *testing.T) {
+	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+		r := rand.New(rand.NewPCG(8, 8))
+		for skip, n := range []int64{4095, 4096, 4097, 70_001, 5_000_003} {
+			for _, share := range []float64{0.003, 0.5, 1} {
+				truths, source := make([]int64, n), make([]uint32, n)
+				var picked []uint32
+				for i := range truths {
+					source[i] = r.Uint32()
+					if r.Float64() < share {
+						truths[i] = 1
+						picked = append(picked, source[i])
+					}
+				}
+				mask := maskOf(t, dev, truths, skip, n)
+				a := fromHost(t, dev, ndview.Uint32, source, n)
+				got, err := a.Get(ndview.Mask(mask))
+				own(t, got, err)
+				requireBytes(t, raw(picked...), elements(t, got))
+
+				values := make([]uint32, len(picked))
+				for k := range values {
+					values[k] = r.Uint32()
+				}
+				want, k := slices.Clone(source), 0
+				for i, m := range truths {
+					if m != 0 {
+						want[i] = values[k]
+						k++
+					}
+				}
+				require.NoError(t, a.Set(fromHost(t, dev, ndview.Uint32, values, int64(len(values))), ndview.Mask(mask)))
+				requireBytes(t, raw(want...), elements(t, a))
+				for i, m := range truths {
+					if m != 0 {
+						want[i] = 7
+					}
+				}
+				require.NoError(t, a.Set(fromHost(t, dev, ndview.Uint32, []uint32{7}), ndview.Mask(mask)))
+				requireBytes(t, raw(want...), elements(t, a))
+			}
+		}
+	})
+}
+
+func TestMasksRefuseWhatDoesNotFit(t *testing.T) {
+	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+		a := fromHost(t, dev, ndview.Int32, count(6), 2, 3)
+		_, err := a.Get(ndview.Mask(a))
+		assert.ErrorIs(t, err, ndview.ErrDType)
+		mask := maskOf(t, dev, []int64{1, 0, 1}, 0, 3)
+		_, err = a.Get(ndview.Mask(mask))
+		assert.ErrorIs(t, err, ndview.ErrShape)
+		_, err = a.Index(ndview.All, ndview.Mask(mask))
+		assert.ErrorIs(t, err, ndview.ErrShape)
+		elsewhere := maskOf(t, otherThan(t, dev), []int64{1, 0, 1}, 0, 3)
+		_, err = a.Get(ndview.All, ndview.Mask(elsewhere))
+		assert.ErrorIs(t, err, arrowbuf.ErrDevice)
+		_, err = ndview.Compress(elsewhere, a, 1)
+		assert.ErrorIs(t, err, arrowbuf.ErrDevice)
+		_, err = ndview.NonZero(fromHost(t, dev, ndview.Bool, []bool{true}))
+		assert.ErrorIs(t, err, ndview.ErrShape)
+		row := fromHost(t, dev, ndview.Int32, count(3), 3)
+		three := fromHost(t, dev, ndview.Int32, count(3), 3)
+		assert.ErrorIs(t, row.Set(three, ndview.Mask(mask)), ndview.ErrShape)
+		assert.Equal(t, raw[int32](0, 1, 2), elements(t, row))
+	})
+}
+
+func TestSetReadsMasksAndValuesBeforeItWrites(t *testing.T) {
+	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+		a := fromHost(t, dev, ndview.Bool, []bool{true, false, true, true, false, true}, 6)
+		low, err := a.Slice(0, 0, 5)
+		own(t, low, err)
+		high, err := a.Slice(0, 1, 6)
+		own(t, high, err)
+		not := fromHost(t, dev, ndview.Bool, []bool{false})
+		require.NoError(t, high.Set(not, ndview.Mask(low)))
+		assert.Equal(t, raw(true, false, true, false, false, true), elements(t, a))
+		require.NoError(t, a.Set(not, ndview.Mask(a)))
+		assert.Equal(t, make([]byte, 6), elements(t, a))
+	})
+}
