@@ -2,6 +2,7 @@ package ndview
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/apache/arrow-go/v18/arrow"
 
@@ -122,8 +123,8 @@ func (c *nest) values() (*NDBuffer, error) {
 
 // ordered gives an array that lies as the elements do the column's axes.
 func (c *nest) ordered(a *NDBuffer, err error) (*NDBuffer, error) {
-	if err != nil {
-		return nil, err
+	if err != nil || slices.IsSorted(c.order) {
+		return a, err
 	}
 	defer a.Release()
 	return a.Transpose(c.order...)

@@ -155,8 +155,8 @@ func DLPackStream(dev arrowbuf.Device) (int64, error) {
 //
 // The tensor is the array's from the call on: its deleter is called once the
 // last view of the memory is released and the work on it is done, or before an
-// error is returned. A GPU's tensor that is read-only becomes a read-only
-// buffer; one on the CPU, where nothing could enforce it, is copied.
+// error is returned. One that is read-only becomes an array that must not be
+// written to, and on a GPU its buffer must not either.
 //
 // A tensor of another major version is errors.ErrUnsupported, one on another
 // device arrowbuf.ErrDevice, elements that no dtype has (several lanes, less
@@ -205,11 +205,10 @@ func show(dev arrowbuf.Device, t *dlpack.Taken) (*NDBuffer, error) {
 	}
 	defer buf.Release()
 	a, err := FromBuffer(buf, dtype, -low, shape, strides)
-	if err != nil || t.Flags&dlpack.ReadOnly == 0 || dev.Type() != arrowbuf.DeviceCPU {
-		return a, err
+	if err == nil {
+		a.readOnly = t.Flags&dlpack.ReadOnly != 0
 	}
-	defer a.Release()
-	return a.inCOrder()
+	return a, err
 }
 
 // describe checks all of a tensor, and reads its shape and byte strides.

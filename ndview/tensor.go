@@ -127,7 +127,7 @@ func (f tensorForm) check(storage arrow.DataType) error {
 	switch {
 	case n != int64(list.Len()):
 		return fmt.Errorf("%s of shape %v over lists of %d: %w", tensorName, f.Shape, list.Len(), ErrShape)
-	case len(f.Permutation) > 0 && !slices.Equal(axes, identity(len(f.Shape))):
+	case len(f.Permutation) > 0 && !slices.Equal(axes, forwards(len(f.Shape))):
 		return fmt.Errorf("%s of shape %v with permutation %v: %w", tensorName, f.Shape, f.Permutation, ErrShape)
 	case len(f.DimNames) > 0 && len(f.DimNames) != len(f.Shape):
 		return fmt.Errorf("%s of shape %v with names %q: %w", tensorName, f.Shape, f.DimNames, ErrShape)
@@ -140,15 +140,7 @@ func (f tensorForm) order() []int {
 	if len(f.Permutation) > 0 {
 		return f.Permutation
 	}
-	return identity(len(f.Shape))
-}
-
-func identity(n int) []int {
-	axes := make([]int, n)
-	for i := range axes {
-		axes[i] = i
-	}
-	return axes
+	return forwards(len(f.Shape))
 }
 
 // FromTensor looks at an Arrow tensor as an array, with its strides and without

@@ -62,7 +62,7 @@ func toArrow(a *NDBuffer, o ArrowOptions) (arrow.Array, error) {
 	case o.DimNames != nil && (o.Lists || len(o.DimNames) != len(a.shape)-1):
 		return nil, fmt.Errorf("names %q for the axes of a tensor of %d: %w", o.DimNames, len(a.shape)-1, ErrShape)
 	}
-	order := identity(len(a.shape))
+	order := forwards(len(a.shape))
 	if !o.Lists {
 		order = lyingOrder(a)
 	}
@@ -97,7 +97,7 @@ func toArrow(a *NDBuffer, o ArrowOptions) (arrow.Array, error) {
 // lyingOrder is the order of the axes in which the elements of rows lie without
 // gaps, outermost first; that of the axes where there is none.
 func lyingOrder(a *NDBuffer) []int {
-	order := identity(len(a.shape))
+	order := forwards(len(a.shape))
 	long := slices.DeleteFunc(slices.Clone(order[1:]), func(axis int) bool { return a.shape[axis] == 1 })
 	slices.SortStableFunc(long, func(i, j int) int { return cmp.Compare(a.strides[j], a.strides[i]) })
 	for i, axis := range order {
@@ -110,7 +110,7 @@ func lyingOrder(a *NDBuffer) []int {
 		shape[i], strides[i] = a.shape[axis], a.strides[axis]
 	}
 	if !layout.IsC(a.dtype.Size(), shape, strides) {
-		return identity(len(order))
+		return forwards(len(order))
 	}
 	return order
 }
@@ -142,7 +142,7 @@ func formOf(element arrow.DataType, shape []int64, order []int, o ArrowOptions) 
 			names = append(names, o.DimNames[axis-1])
 		}
 	}
-	if slices.Equal(permutation, identity(n)) {
+	if slices.Equal(permutation, forwards(n)) {
 		permutation = nil
 	}
 	tensor, err := NewTensorType(element, lying, permutation, names)
@@ -176,7 +176,7 @@ func bufferInOrder(a *NDBuffer, order []int, invert bool) (*memory.Buffer, error
 		defer bits.Release()
 		return bits.Arrow(), nil
 	}
-	gapless, err := inCOrder(lying)
+	gapless, err := gapless(lying)
 	if err != nil {
 		return nil, err
 	}
@@ -189,9 +189,9 @@ func bufferInOrder(a *NDBuffer, order []int, invert bool) (*memory.Buffer, error
 	return part.Arrow(), nil
 }
 
-// inCOrder is the array itself where its elements lie in C order, each at a
+// gapless is the array itself where its elements lie in C order, each at a
 // multiple of its alignment, which typed access needs; else a copy.
-func inCOrder(a *NDBuffer) (*NDBuffer, error) {
+func gapless(a *NDBuffer) (*NDBuffer, error) {
 	address := a.buf.Address() + uintptr(a.offset)
 	if a.IsContiguous() && (a.dtype.kind == KindBytes || address%uintptr(a.dtype.size) == 0) {
 		a.Retain()
