@@ -26,8 +26,8 @@ type KernelArg struct {
 
 var (
 	argName = regexp.MustCompile(`^[A-Za-z_][A-Za-z_0-9]*$`)
-	// cTypes are how elements lie in memory; others are a long long.
-	cTypes = map[DType]string{
+	// ownTypes are how elements lie in memory; others are a long long.
+	ownTypes = map[DType]string{
 		Bool: "bool", Int8: "signed char", Int16: "short", Int32: "int", Int64: "long long",
 		Uint8: "unsigned char", Uint16: "unsigned short", Uint32: "unsigned int", Uint64: "unsigned long long",
 		Float16: "quiver_half", BFloat16: "quiver_bfloat", Float32: "float", Float64: "double",
@@ -40,7 +40,7 @@ func cType(t DType) (string, bool) {
 	if t.kind == KindDatetime || t.kind == KindTimedelta {
 		return "long long", true
 	}
-	c, ok := cTypes[t]
+	c, ok := ownTypes[t]
 	return c, ok
 }
 
