@@ -14,8 +14,8 @@ import (
 // once. Used after that, it answers arrowbuf.ErrReleased.
 //
 // Ranges have Python's rules: a negative bound counts from the end, one beyond
-// an end is cut there, and a stop before the start means nothing. There are no
-// steps: a Buffer is always contiguous.
+// an end is cut there, Open is an absent one, and a stop before the start means
+// nothing. There are no steps: a Buffer is always contiguous.
 type Buffer struct{ memory arrowbuf.Buffer }
 
 // BufferOver shows all the memory of buf, and takes a reference to it.
@@ -193,12 +193,15 @@ func (b *Buffer) Release() { b.memory.Release() }
 
 // clamp applies Python's rules for the bounds of a slice to n elements.
 func clamp(start, stop, n int64) (int64, int64) {
+	if stop == Open {
+		stop = n
+	}
 	bound := func(i int64) int64 {
 		if i < 0 {
 			i = max(i+n, 0)
 		}
 		return min(i, n)
 	}
-	start, stop = bound(start), bound(stop)
+	start, stop = bound(start), bound(stop) // an absent start is a negative number
 	return start, max(start, stop)
 }

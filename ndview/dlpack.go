@@ -64,9 +64,9 @@ func ToDLPack(a *NDBuffer, o DLPackOptions) (unsafe.Pointer, error) {
 }
 
 func (a *NDBuffer) toDLPack(flags uint64, o DLPackOptions) (unsafe.Pointer, error) {
-	element, ok := dlpackTypes[a.dtype]
-	if !ok {
-		return nil, ErrDType
+	code, bits, lanes, err := a.dtype.DLPack()
+	if err != nil {
+		return nil, err
 	}
 	shape, strides := append([]int64{}, a.shape...), make([]int64, len(a.shape))
 	for i, stride := range a.strides {
@@ -74,7 +74,7 @@ func (a *NDBuffer) toDLPack(flags uint64, o DLPackOptions) (unsafe.Pointer, erro
 			return nil, fmt.Errorf("a stride of %d bytes: %w", stride, ErrShape)
 		}
 	}
-	t := dlpack.Tensor{DataType: element, Device: dlpack.Device{Type: int32(a.Device().Type())}}
+	t := dlpack.Tensor{DataType: dlpack.DataType{Code: code, Bits: bits, Lanes: lanes}, Device: dlpack.Device{Type: int32(a.Device().Type())}}
 	if t.Device.Type == dlpack.CUDA {
 		t.Device.ID = int32(a.Device().ID())
 	}
@@ -222,13 +222,8 @@ func describe(dev arrowbuf.Device, t *dlpack.Taken) (dtype DType, shape, strides
 	if !isOn(dev, t.Device) {
 		return refuse(arrowbuf.ErrDevice, "it is on %s:%d, not on %s", arrowbuf.DeviceType(t.Device.Type), t.Device.ID, dev)
 	}
-	for d, element := range dlpackTypes {
-		if element == t.DataType {
-			dtype = d
-		}
-	}
-	if dtype.size == 0 {
-		return refuse(ErrDType, "elements of code %d, %d bits and %d lanes", t.DataType.Code, t.DataType.Bits, t.DataType.Lanes)
+	if dtype, err = ParseDLPack(t.DataType.Code, t.DataType.Bits, t.DataType.Lanes); err != nil {
+		return DType{}, nil, nil, err
 	}
 	if t.NDim < 0 || t.NDim > 0 && t.Shape == 0 {
 		return refuse(ErrShape, "%d axes, and a shape at %#x", t.NDim, t.Shape)
@@ -301,17 +296,3 @@ func foreign(dev arrowbuf.Device, start uintptr, n int64, t *dlpack.Taken) (arro
 	}
 	return buf, nil
 }
-
-// dlpackTypes are the dtypes that DLPack has.
-var dlpackTypes = func() map[DType]dlpack.DataType {
-	types := map[DType]dlpack.DataType{Bool: {Code: dlpack.Bool, Bits: 8, Lanes: 1}, BFloat16: {Code: dlpack.BFloat, Bits: 16, Lanes: 1}}
-	for code, dtypes := range map[uint8][]DType{
-		dlpack.Int: {Int8, Int16, Int32, Int64}, dlpack.Uint: {Uint8, Uint16, Uint32, Uint64},
-		dlpack.Float: {Float16, Float32, Float64}, dlpack.Complex: {Complex64, Complex128},
-	} {
-		for _, dtype := range dtypes {
-			types[dtype] = dlpack.DataType{Code: code, Bits: uint8(8 * dtype.size), Lanes: 1}
-		}
-	}
-	return types
-}()

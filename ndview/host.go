@@ -101,12 +101,28 @@ func (a *NDBuffer) CopyToHost(dst []byte) error {
 // Bytes copies the elements in C order to new host memory, which is aligned to
 // 8 bytes at least.
 func (a *NDBuffer) Bytes() ([]byte, error) {
-	data := rawBytes(make([]uint64, (a.NBytes()+7)/8))[:a.NBytes()]
+	data := aligned(a.NBytes())
 	if err := a.CopyToHost(data); err != nil {
 		return nil, err
 	}
 	return data, nil
 }
+
+// Item is the only element of an array of one, whatever its axes. An array of
+// none or several is ErrShape.
+func (a *NDBuffer) Item() (Scalar, error) {
+	if a.Size() != 1 {
+		return Scalar{}, fmt.Errorf("the only element of an array of shape %v: %w", a.shape, ErrShape)
+	}
+	raw, err := a.Bytes()
+	if err != nil {
+		return Scalar{}, err
+	}
+	return NewScalar(a.dtype, raw)
+}
+
+// aligned is new memory that any element may begin in.
+func aligned(n int64) []byte { return rawBytes(make([]uint64, (n+7)/8))[:n] }
 
 // HostBytes returns the elements' bytes in C order, in place, where the host
 // reaches them: on the CPU device, when the array is C-contiguous. They are

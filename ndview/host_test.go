@@ -102,3 +102,32 @@ func TestHostBytesAreInPlaceWhereTheHostReaches(t *testing.T) {
 	_, ok = fromHost(t, device, ndview.Int32, count(6), 6).HostBytes()
 	assert.False(t, ok, "not on the host")
 }
+
+func TestItemIsTheOnlyElement(t *testing.T) {
+	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+		a := fromHost(t, dev, ndview.Int16, []int16{-7, 8}, 2)
+		for _, shape := range [][]int64{{}, {1}, {1, 1}} {
+			one, err := ndview.FromBuffer(a.Buffer(), ndview.Int16, 2, shape, nil)
+			own(t, one, err)
+			item, err := one.Item()
+			require.NoError(t, err)
+			assert.Equal(t, ndview.Int16, item.Natural())
+			assert.Equal(t, int64(8), item.Value())
+		}
+		_, err := a.Item()
+		assert.ErrorIs(t, err, ndview.ErrShape)
+		_, err = fromHost(t, dev, ndview.Int16, []int16{}, 0).Item()
+		assert.ErrorIs(t, err, ndview.ErrShape)
+	})
+}
+
+func TestBytesAreTheElementsInCOrder(t *testing.T) {
+	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+		a := fromHost(t, dev, ndview.Int16, []int16{1, 2, 3, 4, 5, 6}, 2, 3)
+		turned, err := a.Transpose()
+		own(t, turned, err)
+		data, err := turned.Bytes()
+		require.NoError(t, err)
+		assert.Equal(t, raw[int16](1, 4, 2, 5, 3, 6), data)
+	})
+}

@@ -36,8 +36,10 @@ func (o *operands) bindOne(dev *cudabuf.Device, i int, arg KernelArg, given any)
 		if isArray {
 			return fmt.Errorf("an array for a scalar: %w", ErrDType)
 		}
-		var err error
-		o.scalars[i], err = scalarBytes(arg.DType, given)
+		s, err := ScalarOf(given)
+		if err == nil {
+			o.scalars[i], err = s.Bytes(arg.DType)
+		}
 		return err
 	}
 	if !isArray {

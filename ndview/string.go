@@ -31,7 +31,7 @@ func (a *NDBuffer) GoString() string {
 	if err != nil {
 		return a.unreadable(err)
 	}
-	return text.Repr(a.dtype.words(raw, len(a.shape) == 0), a.shape, a.reprDType())
+	return text.Repr(a.dtype.words(raw, wordForm{single: len(a.shape) == 0}), a.shape, a.reprDType())
 }
 
 func (a *NDBuffer) unreadable(err error) string {
@@ -48,7 +48,7 @@ func (a *NDBuffer) words() ([]string, error) {
 	if len(a.shape) == 0 {
 		return []string{a.dtype.scalar(raw)}, nil
 	}
-	return a.dtype.words(raw, false), nil
+	return a.dtype.words(raw, wordForm{}), nil
 }
 
 // shown copies the elements that are printed to the host. An axis with dots in
@@ -88,21 +88,32 @@ func (a *NDBuffer) reprDType() string {
 		return "'" + a.dtype.String() + "'"
 	case KindBytes:
 		return "'|" + a.dtype.String() + "'"
+	case KindRecord:
+		return a.dtype.pythonRecord()
 	default:
 		return a.dtype.String()
 	}
 }
 
+// wordForm is how elements are printed.
+type wordForm struct {
+	single bool // the array has no axes, so there is nothing to align with
+	plain  bool // floats as single numbers, as within str of a record
+}
+
 // words prints elements, each as wide as the others.
-func (t DType) words(raw []byte, alone bool) []string {
+func (t DType) words(raw []byte, form wordForm) []string {
 	switch t.kind {
 	case KindBool:
-		return text.Bools(valuesAs(raw, 1, func(p unsafe.Pointer) bool { return *(*byte)(p) != 0 }), alone)
+		return text.Bools(valuesAs(raw, 1, func(p unsafe.Pointer) bool { return *(*byte)(p) != 0 }), form.single)
 	case KindInt:
 		return text.Integers(t.ints(raw))
 	case KindUint:
 		return text.Integers(t.uints(raw))
 	case KindFloat:
+		if form.plain {
+			return each(t.floats(raw), func(v float64) string { return text.Float(v, int(t.size)*8) })
+		}
 		return text.Floats(t.floats(raw), int(t.size)*8)
 	case KindBFloat:
 		return each(t.floats(raw), text.BFloat)
@@ -112,6 +123,8 @@ func (t DType) words(raw []byte, alone bool) []string {
 		return text.Datetimes(t.ticks(raw), string(t.unit))
 	case KindTimedelta:
 		return text.Timedeltas(t.ints(raw))
+	case KindRecord:
+		return t.recordWords(raw, form)
 	default:
 		return each(valuesAs(raw, t.Size(), func(p unsafe.Pointer) []byte { return unsafe.Slice((*byte)(p), t.size) }), text.Raw)
 	}
@@ -129,7 +142,7 @@ func (t DType) scalar(raw []byte) string {
 	case KindTimedelta:
 		return text.Timedelta(t.ints(raw)[0], int64(t.step), string(t.unit))
 	default:
-		return t.words(raw, true)[0]
+		return t.words(raw, wordForm{single: true, plain: true})[0]
 	}
 }
 

@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"math"
 	"os"
-	"strconv"
-	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -28,7 +26,8 @@ func TestArraysPrintAsNumPyPrintsThem(t *testing.T) {
 	require.Greater(t, len(cases), 500)
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
 		for _, c := range cases {
-			dtype := numpyDType(t, c.DType)
+			dtype, _, err := ndview.ParseDType(c.DType)
+			require.NoError(t, err, c.DType)
 			data, err := hex.DecodeString(c.Data)
 			if c.Data == "range" {
 				data, err = ranged(dtype, c.Shape), nil
@@ -40,36 +39,6 @@ func TestArraysPrintAsNumPyPrintsThem(t *testing.T) {
 			assert.Equal(t, c.Repr, a.GoString(), about)
 		}
 	})
-}
-
-// numpyDType is the dtype of one of NumPy's names.
-func numpyDType(t *testing.T, name string) ndview.DType {
-	t.Helper()
-	for _, dtype := range []ndview.DType{ndview.Bool, ndview.Int8, ndview.Int16, ndview.Int32, ndview.Int64,
-		ndview.Uint8, ndview.Uint16, ndview.Uint32, ndview.Uint64, ndview.Float16, ndview.Float32, ndview.Float64,
-		ndview.Complex64, ndview.Complex128} {
-		if dtype.String() == name {
-			return dtype
-		}
-	}
-	if size, ok := strings.CutPrefix(name, "V"); ok {
-		n, err := strconv.Atoi(size)
-		require.NoError(t, err)
-		return ndview.Bytes(int32(n))
-	}
-	kind, tick, _ := strings.Cut(strings.TrimSuffix(name, "]"), "[")
-	unit := strings.TrimLeft(tick, "0123456789")
-	step := 1
-	if unit != tick {
-		var err error
-		step, err = strconv.Atoi(strings.TrimSuffix(tick, unit))
-		require.NoError(t, err)
-	}
-	if kind == "timedelta64" {
-		return ndview.Timedelta64(ndview.TimeUnit(unit), int32(step))
-	}
-	require.Equal(t, "datetime64", kind)
-	return ndview.Datetime64(ndview.TimeUnit(unit), int32(step))
 }
 
 // ranged is the elements 0, 1, 2, ... of a dtype.

@@ -15,10 +15,10 @@ rng = np.random.default_rng(20261121)
 cases = []
 
 
-def case(a, counts=False):
+def case(a, counts=False, form=None):
     a = np.asarray(a)
     cases.append({
-        "dtype": a.dtype.name if a.dtype.kind != "V" else f"V{a.dtype.itemsize}",
+        "dtype": form or (a.dtype.name if a.dtype.kind != "V" else f"V{a.dtype.itemsize}"),
         "shape": list(a.shape),
         "data": "range" if counts else a.tobytes().hex(),
         "str": str(a),
@@ -109,5 +109,36 @@ for size in [1, 2, 5, 16]:
     case(np.frombuffer(bytes(range(250 - size, 256)) * 3, f"V{size}", 3))
     case(np.frombuffer(b"a" * size, f"V{size}")[0])
 case(np.zeros((0, 2), "V3"))
+
+records = [
+    [["a", "<i4"]],
+    [["a", "<i4"], ["b", "<f8"]],
+    [["x", "|b1"], ["y", "<f4", [2]], ["z", "<M8[s]"]],
+    [["x", "<i2"], ["n", [["p", "<f2"], ["q", "|V2", [2, 2]]]]],
+    [["it's", "<c8"], ["m", "<m8[D]"], ["u", "|u1", [1]]],
+    [["many", "|i1", [1001]]],
+]
+
+
+def python(form):
+    return [tuple([f[0], python(f[1]) if isinstance(f[1], list) else f[1], *([tuple(f[2])] if len(f) > 2 else [])]) for f in form]
+
+
+for form in records:
+    dtype = np.dtype(python(form))
+    for shape in [(), (1,), (3,), (2, 2), (0,)] if dtype.itemsize < 1000 else [(1,)]:
+        n = int(np.prod(shape)) * dtype.itemsize
+        raw = rng.integers(0, 100, n, dtype="uint8")
+        a = np.frombuffer(raw.tobytes(), dtype).reshape(shape) if n else np.zeros(shape, dtype)
+        a = a.copy()
+        if "x" in dtype.names and dtype["x"] == bool and n:
+            a["x"] = a["x"].view("u1") % 2
+        for name, far in [("a", 7), ("b", 1.5), ("y", -2.25), ("z", 10**9)]:
+            if name in dtype.names and n:
+                a[name] = far
+        case(a, form=json.dumps(form))
+gaps = np.dtype({"names": ["a", "b"], "formats": ["<i4", "<f8"], "offsets": [0, 8], "itemsize": 24})
+case(np.zeros(2, gaps), form=json.dumps({"names": ["a", "b"], "formats": ["<i4", "<f8"], "offsets": [0, 8], "itemsize": 24}))
+case(np.ones((), gaps), form=json.dumps({"names": ["a", "b"], "formats": ["<i4", "<f8"], "offsets": [0, 8], "itemsize": 24}))
 
 print("[\n" + ",\n".join(json.dumps(c, separators=(",", ":")) for c in cases) + "\n]")
