@@ -60,3 +60,41 @@ func ExampleNDBuffer_Index() {
 	fmt.Println(v, v.Strides())
 	// Output: [7 5] [-8]
 }
+
+// Arrays print as NumPy prints them: %v as str, %#v as repr.
+func ExampleNDBuffer_String() {
+	a, err := ndview.FromHost(arrowbuf.CPU(), ndview.Float32, []float32{0.1, 2, 1e-3, 40, 5, 6}, 2, 3)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer a.Release()
+	fmt.Printf("%v\n%#v\n", a, a)
+	// Output:
+	// [[1.e-01 2.e+00 1.e-03]
+	//  [4.e+01 5.e+00 6.e+00]]
+	// array([[1.e-01, 2.e+00, 1.e-03],
+	//        [4.e+01, 5.e+00, 6.e+00]], dtype=float32)
+}
+
+// A matrix whose columns lie together is a column of tensors over its own
+// memory: the type says in which order their axes lie.
+func ExampleToArrow() {
+	a, err := ndview.FromHost(arrowbuf.CPU(), ndview.Int32, []int32{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11}, 2, 3, 2)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer a.Release()
+	turned, err := a.Transpose(0, 2, 1)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer turned.Release()
+	column, err := ndview.ToArrow(turned, ndview.ArrowOptions{DimNames: []string{"x", "y"}})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer column.Release()
+	fmt.Println(column.Len(), column.DataType())
+	// Output:
+	// 2 extension<arrow.fixed_shape_tensor[int32, {"shape":[3,2],"permutation":[1,0],"dim_names":["y","x"]}]>
+}

@@ -241,13 +241,13 @@ func stretched(t *testing.T, row *ndview.NDBuffer) *ndview.NDBuffer {
 func TestArgumentsOfOwnKernelsAreChecked(t *testing.T) {
 	dev := cudatest.NewDevice(t)
 	for about, args := range map[string][]ndview.KernelArg{
-		"neither read nor written":           {{Name: "a", DType: ndview.Int8}},
-		"a scalar and an array":              {{Name: "a", DType: ndview.Int8, Scalar: true, Read: true}},
-		"want a name of C":                   {writes("1a", ndview.Int8)},
-		"does not begin with quiver_":        {writes("quiver_a", ndview.Int8)},
-		`two arguments are named "a"`:        {writes("a", ndview.Int8), reads("a", ndview.Int8)},
-		"argument a: C has no V3":            {writes("a", ndview.Bytes(3))},
-		`elementwise kernel "a" writes noth`: {reads("a", ndview.Int8)},
+		"neither read nor written":          {{Name: "a", DType: ndview.Int8}},
+		"a scalar and an array":             {{Name: "a", DType: ndview.Int8, Scalar: true, Read: true}},
+		"want a name of C":                  {writes("1a", ndview.Int8)},
+		"does not begin with quiver_":       {writes("quiver_a", ndview.Int8)},
+		`two arguments are named "a"`:       {writes("a", ndview.Int8), reads("a", ndview.Int8)},
+		"argument a: C has no V3":           {writes("a", ndview.Bytes(3))},
+		`elementwise kernel "a" writes not`: {reads("a", ndview.Int8)},
 	} {
 		_, err := ndview.NewElementwise(dev, "a", "", args...)
 		assert.ErrorContains(t, err, about)

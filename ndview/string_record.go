@@ -16,13 +16,7 @@ func (t DType) recordWords(raw []byte, form wordForm) []string {
 		each := int(product(f.Shape))
 		for i := range words {
 			shown := column[i*each : (i+1)*each]
-			word := ""
-			if f.Shape == nil {
-				word = shown[0]
-			} else {
-				word = bracketed(&shown, f.Shape, product(f.Shape))
-			}
-			words[i] = append(words[i], word)
+			words[i] = append(words[i], bracketed(&shown, f.Shape, product(f.Shape)))
 		}
 	}
 	return each(words, text.Record)
@@ -38,7 +32,8 @@ func (t DType) column(raw []byte, f Field) []byte {
 	return column
 }
 
-// bracketed takes the words of a small array of n elements in a record.
+// bracketed takes the words of a small array of n elements in a record, or that
+// of a single element.
 func bracketed(words *[]string, shape []int64, n int64) string {
 	if len(shape) == 0 {
 		word := (*words)[0]

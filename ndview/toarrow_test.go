@@ -349,3 +349,23 @@ func TestFromTensorShowsArrowTensors(t *testing.T) {
 	_, err = ndview.FromTensor(missing)
 	assert.ErrorIs(t, err, ndview.ErrNulls)
 }
+
+func FuzzTensorTypesOfAnyText(f *testing.F) {
+	for _, text := range []string{`{"shape":[2,3]}`, `{"shape":[3,2],"permutation":[1,0],"dim_names":["a","b"]}`, `{"shape":[6,1,1]}`, `{"shape":[-2,-3]}`, `{"shape":[]}`, `[]`, `{`} {
+		f.Add(text)
+	}
+	storage := listOf(6, arrow.PrimitiveTypes.Int8)
+	f.Fuzz(func(t *testing.T, text string) {
+		form, err := (&ndview.TensorType{}).Deserialize(storage, text)
+		if err != nil {
+			return
+		}
+		again, err := (&ndview.TensorType{}).Deserialize(storage, form.Serialize())
+		require.NoError(t, err)
+		assert.True(t, form.ExtensionEquals(again))
+		column := array.NewExtensionArrayWithStorage(form, fromJSON(t, storage, `[[0, 1, 2, 3, 4, 5]]`))
+		defer column.Release()
+		a, err := ndview.FromArrow(column)
+		assert.EqualValues(t, 6, own(t, a, err).Size())
+	})
+}
