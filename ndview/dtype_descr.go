@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"slices"
 )
 
 // The fields of a NumPy dict that makes a structured type. Titles, a second
@@ -55,16 +54,15 @@ func parseDescr(raw json.RawMessage, depth int) (DType, ByteOrder, error) {
 		if err == nil {
 			order, err = sameOrder(order, fieldOrder)
 		}
+		var n int64
 		if err == nil {
-			_, err = byteCount(f.DType, f.Shape)
+			n, err = f.check()
 		}
 		if err != nil {
 			return DType{}, 0, fmt.Errorf("field %d: %w", i, err)
 		}
 		f.Offset = end
-		if end += f.Size(); end < f.Offset {
-			return DType{}, 0, fmt.Errorf("field %d: ends beyond 2^63 bytes: %w", i, ErrDType)
-		}
+		end += n
 		if f.Name != "" || f.DType.kind != KindBytes { // else a gap
 			fields = append(fields, f)
 		}
@@ -159,10 +157,11 @@ func (d structuredDict) record(fields []Field) (DType, error) {
 	size := d.ItemSize
 	if size == 0 {
 		for _, f := range fields {
-			if _, err := byteCount(f.DType, f.Shape); err != nil {
+			n, err := f.check()
+			if err != nil {
 				return DType{}, err
 			}
-			size = max(size, f.Offset+f.Size())
+			size = max(size, f.Offset+n)
 		}
 	}
 	return Record(size, fields...)
@@ -183,7 +182,7 @@ func decodeJSON(raw json.RawMessage, v any) error {
 	d := json.NewDecoder(bytes.NewReader(raw))
 	d.DisallowUnknownFields()
 	if err := d.Decode(v); err != nil {
-		return fmt.Errorf("%v: %w", err, ErrDType)
+		return fmt.Errorf("%w: %w", err, ErrDType)
 	}
 	if d.More() {
 		return fmt.Errorf("more after the end of the type: %w", ErrDType)
@@ -194,24 +193,27 @@ func decodeJSON(raw json.RawMessage, v any) error {
 // structured is a record as JSON: see NumPy.
 func (t DType) structured(order ByteOrder) string {
 	fields := t.record.fields
-	inOrder := slices.IsSortedFunc(fields, func(a, b Field) int {
-		if a.Offset+a.Size() <= b.Offset {
-			return -1
-		}
-		return 1
-	})
-	if !inOrder {
-		d := structuredDict{ItemSize: t.Size()}
-		for _, f := range fields {
-			d.Names, d.Offsets = append(d.Names, f.Name), append(d.Offsets, f.Offset)
-			format := f.DType.format(order)
-			if f.Shape != nil {
-				format = encodeJSON([]any{format, f.Shape})
-			}
-			d.Formats = append(d.Formats, format)
-		}
-		return string(encodeJSON(d))
+	inOrder, end := true, int64(0)
+	for _, f := range fields {
+		inOrder = inOrder && f.Offset >= end
+		end = f.Offset + f.Size()
 	}
+	if inOrder {
+		return t.descr(order)
+	}
+	d := structuredDict{ItemSize: t.Size()}
+	for _, f := range fields {
+		d.Names, d.Offsets = append(d.Names, f.Name), append(d.Offsets, f.Offset)
+		format := f.DType.format(order)
+		if f.Shape != nil {
+			format = encodeJSON([]any{format, f.Shape})
+		}
+		d.Formats = append(d.Formats, format)
+	}
+	return string(encodeJSON(d))
+}
+
+func (t DType) descr(order ByteOrder) string {
 	var items []any
 	end := int64(0)
 	gap := func(to int64) {
@@ -219,7 +221,7 @@ func (t DType) structured(order ByteOrder) string {
 			items = append(items, []any{"", Bytes(int32(to - end)).NumPy()})
 		}
 	}
-	for _, f := range fields {
+	for _, f := range t.record.fields {
 		gap(f.Offset)
 		item := []any{f.Name, f.DType.format(order)}
 		if f.Shape != nil {

@@ -135,7 +135,7 @@ func (t DType) CName() (string, error) {
 func ParseCName(name string) (DType, error) {
 	t, ok := cTypes[strings.Join(strings.Fields(name), " ")]
 	if !ok {
-		return DType{}, fmt.Errorf("C type %q: %w", name, ErrDType)
+		return DType{}, fmt.Errorf("type %q of C: %w", name, ErrDType)
 	}
 	return t, nil
 }

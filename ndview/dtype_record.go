@@ -22,11 +22,24 @@ type Field struct {
 // Size is the number of bytes that the field takes.
 func (f Field) Size() int64 { return f.DType.Size() * product(f.Shape) }
 
+// check tells whether the field has bytes, and returns how many.
+func (f Field) check() (int64, error) {
+	n, err := layout.Bytes(f.DType.Size(), f.Shape)
+	if err != nil {
+		return 0, fmt.Errorf("field %q: %w: %w", f.Name, err, ErrDType)
+	}
+	if f.DType.kind == 0 || n < 1 || n > math.MaxInt32 {
+		return 0, fmt.Errorf("field %q takes %d bytes of dtype %s, where 1 to %d were expected: %w", f.Name, n, f.DType, math.MaxInt32, ErrDType)
+	}
+	return n, nil
+}
+
 // record is what makes a DType a record. There is one for each text, so that
 // pointers compare as the records do; it stays as long as the program runs.
 type record struct {
-	fields []Field
-	depth  int // of records in records
+	fields    []Field
+	depth     int   // of records in records
+	alignment int64 // that of a struct in C if it is laid out as one, else 1
 }
 
 // maxDepth keeps the text of a foreign type, which names every field within, in
@@ -55,7 +68,7 @@ func Record(size int64, fields ...Field) (DType, error) {
 		return DType{}, fmt.Errorf("records nested %d deep, where %d are allowed: %w", depth, maxDepth, ErrDType)
 	}
 	fmt.Fprint(&text, size)
-	r, _ := records.LoadOrStore(text.String(), &record{fields, depth})
+	r, _ := records.LoadOrStore(text.String(), &record{fields, depth, alignmentOf(size, fields)})
 	return DType{kind: KindRecord, size: int32(size), record: r.(*record)}, nil
 }
 
@@ -71,26 +84,39 @@ func place(fields []Field, align bool) (DType, error) {
 	fields = slices.Clone(fields)
 	end, widest := int64(0), int64(1)
 	for i, f := range fields {
-		if _, err := byteCount(f.DType, f.Shape); err != nil {
-			return DType{}, fmt.Errorf("field %q: %w", f.Name, err)
+		n, err := f.check()
+		if err != nil {
+			return DType{}, err
 		}
-		if align {
-			a := f.DType.alignment()
+		if a := f.DType.alignment(); align {
 			widest, end = max(widest, a), roundUp(end, a)
 		}
 		fields[i].Offset = end
-		if f.Size() > math.MaxInt32 || end+f.Size() > math.MaxInt32 {
-			return DType{}, fmt.Errorf("field %q ends beyond 2 GiB: %w", f.Name, ErrDType)
-		}
-		end += f.Size()
+		end += n
 	}
 	return Record(roundUp(end, widest), fields...)
 }
 
 func roundUp(n, multiple int64) int64 { return (n + multiple - 1) / multiple * multiple }
 
-// alignment is that of the type in C. A record that is laid out as a struct is
-// aligned as one; any other takes any address.
+// alignmentOf is the widest alignment of the fields if these lie as in C.
+func alignmentOf(size int64, fields []Field) int64 {
+	end, widest := int64(0), int64(1)
+	for _, f := range fields {
+		a := f.DType.alignment()
+		if f.Offset != roundUp(end, a) {
+			return 1
+		}
+		widest, end = max(widest, a), f.Offset+f.Size()
+	}
+	if size != roundUp(end, widest) {
+		return 1
+	}
+	return widest
+}
+
+// alignment is what the address of an element is to be a multiple of: that of
+// the number, of the two numbers of a complex one, or of the struct in C.
 func (t DType) alignment() int64 {
 	switch t.kind {
 	case KindComplex:
@@ -98,14 +124,7 @@ func (t DType) alignment() int64 {
 	case KindBytes:
 		return 1
 	case KindRecord:
-		if aligned, err := Aligned(t.record.fields...); err != nil || aligned != t {
-			return 1
-		}
-		widest := int64(1)
-		for _, f := range t.record.fields {
-			widest = max(widest, f.DType.alignment())
-		}
-		return widest
+		return t.record.alignment
 	default:
 		return t.Size()
 	}
@@ -124,11 +143,11 @@ func checkFields(size int64, fields []Field) error {
 			return fmt.Errorf("field name %q is empty or twice there: %w", f.Name, ErrDType)
 		}
 		names[f.Name] = true
-		n, err := layout.Bytes(f.DType.Size(), f.Shape)
+		n, err := f.check()
 		if err != nil {
-			return fmt.Errorf("field %q: %w", f.Name, err)
+			return err
 		}
-		if f.DType.kind == 0 || n == 0 || f.Offset < 0 || f.Offset > size-n {
+		if f.Offset < 0 || f.Offset > size-n {
 			return fmt.Errorf("field %q, %d bytes of %s at %d, does not fit: %w", f.Name, n, f.DType, f.Offset, ErrDType)
 		}
 	}

@@ -97,7 +97,7 @@ func (t DType) tick() tick.Tick {
 func commonTime(kind Kind, a, b DType) (DType, error) {
 	common, err := tick.Common(a.tick(), b.tick(), kind == KindTimedelta)
 	if err != nil {
-		return DType{}, fmt.Errorf("no unit for both %s and %s: %v: %w", a, b, err, ErrDType)
+		return DType{}, fmt.Errorf("no unit for both %s and %s: %w: %w", a, b, err, ErrDType)
 	}
 	return timeType(kind, timeUnits[common.Unit], int32(common.Step)), nil
 }

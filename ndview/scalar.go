@@ -171,29 +171,22 @@ func (s Scalar) DType(with DType) (DType, error) {
 	if !s.weak {
 		return Promote(s.dtype, with)
 	}
-	if with.isNumeric() && category(with) < category(s.dtype) && !(s.dtype.isInteger() && with.kind != KindBool) {
-		switch {
-		case s.dtype.kind != KindComplex || with.isInteger() || with.kind == KindBool:
-			return s.natural(), nil
-		case with == BFloat16:
-			return Complex64, nil
-		default:
-			return Promote(Complex64, with)
-		}
-	}
-	if with.isNumeric() || with.kind == KindTimedelta && (s.dtype.kind == KindBool || s.dtype.isInteger()) {
+	switch whole := s.dtype.isInteger(); {
+	case with.kind == KindTimedelta && (whole || s.dtype.kind == KindBool):
 		return with, nil
+	case !with.isNumeric():
+		return DType{}, fmt.Errorf("%s of Go and %s have no common type: %w", s.dtype, with, ErrDType)
+	case category(with) >= category(s.dtype), whole && with.kind != KindBool:
+		return with, nil
+	case s.dtype.kind == KindComplex && with == BFloat16:
+		return Complex64, nil
+	case s.dtype.kind == KindComplex && with.kind == KindFloat:
+		return Promote(Complex64, with)
+	case whole:
+		return Int64, nil
+	default:
+		return s.dtype, nil
 	}
-	return DType{}, fmt.Errorf("%s of Go and %s have no common type: %w", s.dtype, with, ErrDType)
-}
-
-// natural is what a weak scalar makes of a type below its kind: integers are
-// int64 there, whatever their value.
-func (s Scalar) natural() DType {
-	if s.dtype == Uint64 {
-		return Int64
-	}
-	return s.dtype
 }
 
 // ResultType is the type that NumPy gives to what is computed from all the

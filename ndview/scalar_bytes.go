@@ -36,7 +36,7 @@ func (s Scalar) Bytes(dtype DType) ([]byte, error) {
 func (s Scalar) bytes(to DType) ([]byte, error) {
 	from := s.dtype
 	switch {
-	case from == to && from.kind != 0 && !(s.weak && to.kind == KindDatetime):
+	case from == to && from.kind != 0:
 		return []byte(s.raw), nil
 	case s.weak:
 		if err := s.checkAssign(to); err != nil {
@@ -52,7 +52,7 @@ func (s Scalar) bytes(to DType) ([]byte, error) {
 	case from.IsTime() && to.kind == from.kind:
 		count, err := tick.Convert(int64(s.number().bits), from.tick(), to.tick(), to.kind == KindDatetime)
 		if err != nil {
-			return nil, fmt.Errorf("%v: %w", err, ErrRange)
+			return nil, fmt.Errorf("%w: %w", err, ErrRange)
 		}
 		return binary.NativeEndian.AppendUint64(nil, uint64(count)), nil
 	}
@@ -89,7 +89,8 @@ func (s Scalar) checkRange(to DType) error {
 	if to.kind == KindUint {
 		low, high = 0, math.Ldexp(1, int(bits)+1)
 	}
-	n, fits := s.number(), false
+	n := s.number()
+	var fits bool
 	switch s.dtype.kind {
 	case KindFloat:
 		x := math.Trunc(real(n.float))
