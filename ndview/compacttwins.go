@@ -27,7 +27,7 @@ func compactTwins() map[string]cudabuf.Twin {
 		},
 		"quiver_true_positions": func(l *cudabuf.TwinLaunch) {
 			mask, starts := tilesOf(l)
-			cpu.TruePositions(mask, starts, cudabuf.Elements[int64](l, l.Pointer(3), starts[len(starts)-1]))
+			cpu.TruePositions(mask, starts, cudabuf.Elements[uint64](l, l.Pointer(3), starts[len(starts)-1]))
 		},
 		"quiver_unravel": func(l *cudabuf.TwinLaunch) {
 			n, shape := l.Int64(1), parameters[cShape](l, 2)

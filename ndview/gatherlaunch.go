@@ -15,7 +15,7 @@ import (
 var maxItems int64 = math.MaxInt32
 
 // perThread is how many items of a walk a thread does.
-const perThread = 4
+const perThread = 2
 
 // hostAt is the address of a byte of a buffer, if the host reaches it.
 func hostAt(b arrowbuf.Buffer, offset int64) (unsafe.Pointer, bool) {

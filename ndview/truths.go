@@ -96,7 +96,7 @@ func (t *truths) positions() (*NDBuffer, error) {
 		return out, err
 	}
 	if mask, ok := t.mask.HostBytes(); ok {
-		cpu.TruePositions(mask, hostSlice[int64](t.starts), hostSlice[int64](out))
+		cpu.TruePositions(mask, hostSlice[int64](t.starts), hostSlice[uint64](out))
 		return out, nil
 	}
 	if err := t.each("quiver_true_positions", out.inOut()); err != nil {

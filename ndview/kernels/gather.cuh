@@ -18,7 +18,7 @@ struct Walk {
 
 // The items of one thread are blockDim.x apart. They are so many that their loads
 // hide each other's latency.
-constexpr int unroll = 4;
+constexpr int unroll = 2;
 __device__ __forceinline__ uint32_t first_item() { return blockIdx.x * (blockDim.x * unroll) + threadIdx.x; }
 __device__ __forceinline__ bool is_item(const Walk& w, int u) { return first_item() + u * blockDim.x < (uint32_t)w.items; }
 

@@ -55,43 +55,60 @@ func ScanTiles(counts []uint32, starts []int64) {
 	starts[len(counts)] = sum
 }
 
-// eachTile calls do with each tile's first element, the number of its first true
-// element, and which of its elements are true, counted in the tile.
-func eachTile(mask []byte, starts []int64, do func(base, start int64, list []uint16)) {
+// eachTile calls do with each tile of which some element is true: its first
+// element, what of the mask it is, and which of all true elements are its own.
+func eachTile(mask []byte, starts []int64, do func(base int64, part []byte, first, last int64)) {
 	Parallel(Tiles(int64(len(mask))), grain/Tile, func(lo, hi int64) {
-		var list [Tile]uint16
 		for t := lo; t < hi; t++ {
-			if n := int(starts[t+1] - starts[t]); n > 0 {
-				listTrue(&list, tile(mask, t))
-				do(t*Tile, starts[t], list[:n])
+			if starts[t] < starts[t+1] {
+				do(t*Tile, tile(mask, t), starts[t], starts[t+1])
 			}
 		}
 	})
 }
 
-func listTrue(list *[Tile]uint16, part []byte) {
-	n, i := 0, 0
-	for ; len(part)-i >= 8; i += 8 {
+// pack writes those elements of src at which a mask is true, as many as dst has,
+// one after the other. Most masks are hard to foretell, so it writes each element
+// and goes on only if that was true.
+func pack[T unit](part []byte, src, dst []T) {
+	src = src[:len(part)]
+	k, i := 0, 0
+	for ; len(part)-i >= 8 && len(dst)-k >= 8; i += 8 {
 		set := trueBytes(binary.NativeEndian.Uint64(part[i:]))
-		for ; set != 0; set &= set - 1 {
-			list[n%Tile] = uint16(i + bits.TrailingZeros64(set)/8)
-			n++
+		if set == 0 {
+			continue
+		}
+		from := src[i : i+8]
+		for b := range from {
+			dst[k&(1<<62-1)] = from[b]
+			k += int(set >> (8 * b) & 1)
 		}
 	}
-	for ; i < len(part); i++ {
+	for ; k < len(dst); i++ {
+		dst[k] = src[i]
 		if part[i] != 0 {
-			list[n%Tile] = uint16(i)
-			n++
+			k++
 		}
 	}
 }
 
+// ramp is 0, 1, 2, ... up to a tile.
+func ramp[T uint16 | uint64]() (r [Tile]T) {
+	for i := range r {
+		r[i] = T(i)
+	}
+	return r
+}
+
+var ramp16, ramp64 = ramp[uint16](), ramp[uint64]()
+
 // TruePositions writes where the true elements are.
-func TruePositions(mask []byte, starts, out []int64) {
-	eachTile(mask, starts, func(base, start int64, list []uint16) {
-		to := out[start : start+int64(len(list))]
-		for k, i := range list {
-			to[k] = base + int64(i)
+func TruePositions(mask []byte, starts []int64, out []uint64) {
+	eachTile(mask, starts, func(base int64, part []byte, first, last int64) {
+		to := out[first:last]
+		pack(part, ramp64[:], to)
+		for k := range to {
+			to[k] += uint64(base)
 		}
 	})
 }
@@ -99,18 +116,17 @@ func TruePositions(mask []byte, starts, out []int64) {
 // Compact writes those elements of in, of width bytes, 1, 2, 4, 8 or 16, at which
 // the mask is true, one after the other to out.
 func Compact(mask []byte, starts []int64, in, out unsafe.Pointer, width int64) {
-	map[int64]func([]byte, []int64, unsafe.Pointer, unsafe.Pointer){
-		1: compact[uint8], 2: compact[uint16], 4: compact[uint32], 8: compact[uint64], 16: compact[[2]uint64],
-	}[width](mask, starts, in, out)
+	compacts[width](mask, starts, in, out)
+}
+
+var compacts = map[int64]func([]byte, []int64, unsafe.Pointer, unsafe.Pointer){
+	1: compact[uint8], 2: compact[uint16], 4: compact[uint32], 8: compact[uint64], 16: compact[[2]uint64],
 }
 
 func compact[T unit](mask []byte, starts []int64, in, out unsafe.Pointer) {
 	from, all := unsafe.Slice((*T)(in), len(mask)), unsafe.Slice((*T)(out), starts[len(starts)-1])
-	eachTile(mask, starts, func(base, start int64, list []uint16) {
-		src, to := from[base:], all[start:start+int64(len(list))]
-		for k, i := range list {
-			to[k] = src[i]
-		}
+	eachTile(mask, starts, func(base int64, part []byte, first, last int64) {
+		pack(part, from[base:], all[first:last])
 	})
 }
 
@@ -118,24 +134,27 @@ func compact[T unit](mask []byte, starts []int64, in, out unsafe.Pointer) {
 // from in, or one again and again if step is 0, to those of out at which the mask
 // is true.
 func Expand(mask []byte, starts []int64, in unsafe.Pointer, step int64, out unsafe.Pointer, width int64) {
-	map[int64]func([]byte, []int64, unsafe.Pointer, int64, unsafe.Pointer){
-		1: expand[uint8], 2: expand[uint16], 4: expand[uint32], 8: expand[uint64], 16: expand[[2]uint64],
-	}[width](mask, starts, in, step, out)
+	expands[width](mask, starts, in, step, out)
+}
+
+var expands = map[int64]func([]byte, []int64, unsafe.Pointer, int64, unsafe.Pointer){
+	1: expand[uint8], 2: expand[uint16], 4: expand[uint32], 8: expand[uint64], 16: expand[[2]uint64],
 }
 
 func expand[T unit](mask []byte, starts []int64, in unsafe.Pointer, step int64, out unsafe.Pointer) {
 	from, all := unsafe.Slice((*T)(in), (starts[len(starts)-1]-1)*step+1), unsafe.Slice((*T)(out), len(mask))
-	eachTile(mask, starts, func(base, start int64, list []uint16) {
-		to := all[base:]
+	eachTile(mask, starts, func(base int64, part []byte, first, last int64) {
+		var list [Tile]uint16
+		chosen, to := list[:last-first], all[base:]
+		pack(part, ramp16[:], chosen)
 		if step == 0 {
-			for _, i := range list {
+			for _, i := range chosen {
 				to[i] = from[0]
 			}
 			return
 		}
-		src := from[start : start+int64(len(list))]
-		for k, i := range list {
-			to[i] = src[k]
+		for k, v := range from[first:last] {
+			to[chosen[k]] = v
 		}
 	})
 }

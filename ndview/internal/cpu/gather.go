@@ -14,7 +14,7 @@ type unit interface {
 // negative. A bad one is flagged, and its unit left as it is.
 func Gather(out, src, indices unsafe.Pointer, width, indexSize int64, w *Walk, extent, step int64, r Report) {
 	do := gathers[width][indexSize/8]
-	Parallel(w.Items, grain/width, func(lo, hi int64) { do(out, src, indices, w, extent, step, r, lo, hi) })
+	w.parallel(width, func(lo, hi int64) { do(out, src, indices, w, extent, step, r, lo, hi) })
 }
 
 var gathers = map[int64][2]func(out, src, indices unsafe.Pointer, w *Walk, extent, step int64, r Report, lo, hi int64){
@@ -32,6 +32,14 @@ func gather[T unit, I int32 | int64](out, src, indices unsafe.Pointer, w *Walk, 
 	data, index := w.Data[last], w.Index[last]
 	gapless := data == 0 && step == int64(unsafe.Sizeof(one)) && index == int64(unsafe.Sizeof(i))
 	dst := unsafe.Slice((*T)(out), w.Items)
+	if run := max(w.Extent[last], 1); w.Axes == 2 && w.Data[0] == 0 && w.Index[0] == int64(unsafe.Sizeof(i)) &&
+		index == 0 && data == int64(unsafe.Sizeof(one)) && lo%run == 0 && hi%run == 0 {
+		rows := unsafe.Slice((*I)(indices), w.Extent[0])[lo/run : hi/run]
+		if bad := pickRuns(dst[lo:hi], src, rows, int(run), extent, step); bad >= 0 {
+			r.bad(lo + bad*run)
+		}
+		return
+	}
 	w.rows(lo, hi, func(item, n int64, at Offset) {
 		row := dst[item : item+n]
 		from, by := unsafe.Add(src, at.Data), unsafe.Add(indices, at.Index)
@@ -91,6 +99,25 @@ func pick[T unit, I int32 | int64](row, src []T, indices []I) int64 {
 			return int64(j)
 		}
 		row[j] = src[k]
+	}
+	return -1
+}
+
+// pickRuns is pick of runs of units that lie without gaps, step bytes apart.
+func pickRuns[T unit, I int32 | int64](out []T, src unsafe.Pointer, indices []I, run int, extent, step int64) int64 {
+	for j, i := range indices {
+		k, ok := element(i, extent)
+		if !ok {
+			return int64(j)
+		}
+		from, to := unsafe.Slice((*T)(unsafe.Add(src, k*step)), run), out[j*run:(j+1)*run]
+		if run > 8 {
+			copy(to, from)
+			continue
+		}
+		for u := range to {
+			to[u] = from[u]
+		}
 	}
 	return -1
 }

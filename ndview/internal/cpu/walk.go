@@ -167,6 +167,16 @@ func (w *Walk) cut(most, first int64, offset Offset, do func(part *Walk, first i
 	return nil
 }
 
+// parallel is Parallel over a walk's items of width bytes, which cuts between
+// rows where there are many.
+func (w *Walk) parallel(width int64, do func(lo, hi int64)) {
+	inner := max(w.Extent[max(w.Axes-1, 0)], 1)
+	if w.Items/inner < 256 {
+		inner = 1
+	}
+	Parallel(w.Items/inner, grain/width/inner, func(lo, hi int64) { do(lo*inner, hi*inner) })
+}
+
 // rows calls do for each row of items [lo, hi), along the last axis, in order:
 // with the row's first item, how many there are, and where its operands begin.
 func (w *Walk) rows(lo, hi int64, do func(item, n int64, at Offset)) {
