@@ -72,18 +72,12 @@ func Float32ToBFloat16(f float32) uint16 {
 // Float64ToBFloat16 rounds to the nearest bfloat16, once.
 func Float64ToBFloat16(f float64) uint16 { return Float32ToBFloat16(toOdd(f)) }
 
-// toOdd is f where a float32 holds it, else the neighbour whose last bit is set.
-// That bit then stands for all that was lost, so a second rounding to fewer bits
-// gives what a single one had given.
+// toOdd is f without the bits that no format of 16 bits has a use for. Where one
+// of them was set, so is the last that stays: it stands for all that was lost,
+// so rounding again to still fewer bits gives what rounding once had given. The
+// bits that stay fit a float32, down to half the smallest bfloat16.
 func toOdd(f float64) float32 {
-	near := float32(f)
-	wide := float64(near)
-	if wide == f || f != f {
-		return near
-	}
-	bits := math.Float32bits(near)
-	if math.Abs(wide) > math.Abs(f) {
-		bits--
-	}
-	return math.Float32frombits(bits | 1)
+	const lost = 1<<40 - 1
+	bits := math.Float64bits(f)
+	return float32(math.Float64frombits((bits | (bits&lost + lost)) &^ lost))
 }

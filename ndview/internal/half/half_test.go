@@ -161,11 +161,19 @@ func TestSlicesAreConvertedAsSingleValues(t *testing.T) {
 	for i := range all {
 		all[i] = uint16(i)
 	}
-	singles, doubles := make([]float32, len(all)), make([]float64, len(all))
-	for i := range singles {
-		singles[i] = math.Float32frombits(uint32(i)<<16 | uint32(i*40503)&0xffff)
-		doubles[i] = float64(singles[i]) * (1 + 0x1p-30)
+	var singles []float32
+	var doubles []float64
+	for i := range all {
+		x := math.Float32frombits(uint32(i)<<16 | uint32(i*40503)&0xffff)
+		singles, doubles = append(singles, x), append(doubles, float64(x)*(1+0x1p-30))
 	}
+	for _, f := range formats { // what is hard to round
+		for _, x := range f.between() {
+			singles = append(singles, float32(x))
+			doubles = append(doubles, x, math.Nextafter(x, 0), math.Nextafter(x, math.Inf(1)))
+		}
+	}
+	doubles = append(doubles, math.NaN(), math.Float64frombits(0x7ff0000000000001), math.Float64frombits(0xfff8123456789abc))
 	for n := range 20 { // the ends of vectors
 		check(t, all[n:], half.Float16sToFloat32s, half.Float16ToFloat32)
 		check(t, all[:n], half.BFloat16sToFloat32s, half.BFloat16ToFloat32)
@@ -173,6 +181,9 @@ func TestSlicesAreConvertedAsSingleValues(t *testing.T) {
 		check(t, singles[:n], half.Float32sToBFloat16s, half.Float32ToBFloat16)
 	}
 	check(t, all, half.BFloat16sToFloat32s, half.BFloat16ToFloat32)
+	check(t, all, half.Float16sToFloat64s, func(h uint16) float64 { return float64(half.Float16ToFloat32(h)) })
+	check(t, all, half.BFloat16sToFloat64s, func(b uint16) float64 { return float64(half.BFloat16ToFloat32(b)) })
+	check(t, singles, half.Float32sToFloat16s, half.Float32ToFloat16)
 	check(t, singles, half.Float32sToBFloat16s, half.Float32ToBFloat16)
 	check(t, doubles, half.Float64sToFloat16s, half.Float64ToFloat16)
 	check(t, doubles, half.Float64sToBFloat16s, half.Float64ToBFloat16)
@@ -189,12 +200,14 @@ func check[T, F any](t *testing.T, src []F, slice func([]T, []F), one func(F) T)
 	}
 }
 
-func bitsOf(v any) uint32 {
+func bitsOf(v any) uint64 {
 	switch v := v.(type) {
+	case float64:
+		return math.Float64bits(v)
 	case float32:
-		return math.Float32bits(v)
+		return uint64(math.Float32bits(v))
 	case uint16:
-		return uint32(v)
+		return uint64(v)
 	default:
 		panic(v)
 	}
@@ -212,6 +225,8 @@ func BenchmarkHalf(b *testing.B) {
 		run  func()
 	}{
 		{"Float16sToFloat32s", 6, func() { half.Float16sToFloat32s(singles, halves) }},
+		{"Float16sToFloat64s", 10, func() { half.Float16sToFloat64s(doubles, halves) }},
+		{"BFloat16sToFloat64s", 10, func() { half.BFloat16sToFloat64s(doubles, halves) }},
 		{"Float32sToFloat16s", 6, func() { half.Float32sToFloat16s(halves, singles) }},
 		{"Float64sToFloat16s", 10, func() { half.Float64sToFloat16s(halves, doubles) }},
 		{"BFloat16sToFloat32s", 6, func() { half.BFloat16sToFloat32s(singles, halves) }},
