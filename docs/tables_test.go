@@ -19,6 +19,13 @@ var named = regexp.MustCompile("`([a-z0-9/]+)\\.((?:Test|Fuzz|Example)\\w*)`")
 // tables say which rows a document has, in which order.
 var tables = map[string][]string{
 	"pyarrow-cuda.md": numbers("", 1, 44),
+	"zarr-buffers.md": {
+		"Buffer(a)", "create_zero_length", "from_array_like", "from_buffer", "from_bytes", "as_array_like", "as_numpy_array", "as_buffer_like", "to_bytes", "b[i:j]", "b[i:j] = v", "key check", "len(b)", "combine, +", "==",
+		"create", "empty", "from_ndarray_like, from_numpy_array", "as_ndarray_like, as_numpy_array", "as_scalar", "dtype, shape", "byteorder", "reshape", "squeeze", "astype", "a[key]", "a[key] = v", "len(a)", "repr(a)", "fill", "copy, transpose", "==, hash of arrays",
+		"None, and the zero path", "signed zeros", "NaN", "other dtypes and shapes", "chunk_is_empty", "on a GPU",
+		"gpu.Buffer without CuPy", "device, stream, pool", "registered names",
+		"BufferPrototype", "default_buffer_prototype", "enable_gpu", "metadata", "as_numpy_array_wrapper", "what breaks on a GPU",
+	},
 	"pygpu.md": concat(
 		numbers("K", 1, 4), numbers("A", 1, 4), numbers("L", 7, 12),
 		[]string{"ptr", "kind", "devname", "unique_id", "lmemsize", "numprocs", "bin_id", "total_gmem, free_gmem", "maxlsize0-2", "maxgsize0-2", "largest_memblock"},
