@@ -1,6 +1,9 @@
 package ndview_test
 
 import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -61,16 +64,282 @@ func TestCopyFromTakesOverlappingArrays(t *testing.T) {
 func TestCopyFromRefuses(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
 		a := fromHost(t, dev, ndview.Int32, count(4), 2, 2)
-		turned, err := a.Transpose()
-		own(t, turned, err)
 		zeros := func(d ndview.DType, shape ...int64) *ndview.NDBuffer {
 			return at(t, upload(t, dev, make([]byte, 64)), d, 0, shape...)
 		}
 		assert.ErrorIs(t, a.CopyFrom(zeros(ndview.Uint32, 2, 2)), ndview.ErrDType)
 		assert.ErrorIs(t, a.CopyFrom(zeros(ndview.Int32, 4)), ndview.ErrShape)
-		assert.ErrorIs(t, a.CopyFrom(zeros(ndview.Int32, 2, 1)), ndview.ErrShape)
-		assert.ErrorIs(t, turned.CopyFrom(zeros(ndview.Int32, 2, 2)), ndview.ErrShape)
-		assert.ErrorIs(t, a.CopyFrom(turned), ndview.ErrShape)
+		assert.ErrorIs(t, a.CopyFrom(zeros(ndview.Int32, 3, 2)), ndview.ErrShape)
+		assert.ErrorIs(t, a.CopyFrom(zeros(ndview.Int32, 2, 2, 2)), ndview.ErrShape)
+		fixed, err := a.ReadOnly()
+		own(t, fixed, err)
+		assert.ErrorIs(t, fixed.CopyFrom(zeros(ndview.Int32, 2, 2)), ndview.ErrReadOnly)
+		_, err = a.Copy('X')
+		assert.ErrorIs(t, err, ndview.ErrShape)
 		assert.Equal(t, raw(count(4)...), elements(t, a), "what failed must not have written")
+	})
+}
+
+// random is a layout of random bytes and what it shows: axes in any order, with
+// gaps, backwards, at any alignment.
+type random struct {
+	dtype          ndview.DType
+	memory         []byte
+	offset         int64
+	shape, strides []int64
+}
+
+func newRandom(r *rand.Rand, dtype ndview.DType, shape []int64) random {
+	x := random{dtype: dtype, shape: shape, strides: make([]int64, len(shape))}
+	size := dtype.Size()
+	for _, axis := range r.Perm(len(shape)) {
+		if r.IntN(4) == 0 {
+			size += r.Int64N(3) * dtype.Size() // a gap, and perhaps a step
+		}
+		if r.IntN(12) == 0 {
+			size++
+		}
+		x.strides[axis] = size
+		size *= max(shape[axis], 1)
+	}
+	x.offset = r.Int64N(3) * r.Int64N(17)
+	for axis, n := range shape {
+		if r.IntN(4) == 0 && n > 0 {
+			x.offset += (n - 1) * x.strides[axis]
+			x.strides[axis] = -x.strides[axis]
+		}
+	}
+	x.memory = make([]byte, size+x.offset+40)
+	for i := range x.memory {
+		x.memory[i] = byte(r.Uint32())
+	}
+	return x
+}
+
+func (x random) on(t *testing.T, dev arrowbuf.Device) *ndview.NDBuffer {
+	a, err := ndview.FromBuffer(upload(t, dev, x.memory), x.dtype, x.offset, x.shape, x.strides)
+	return own(t, a, err)
+}
+
+func (x random) place(at []int64) int64 {
+	p := x.offset
+	for i, n := range at {
+		p += n * x.strides[i]
+	}
+	return p
+}
+
+// bytes are the elements in C order.
+func (x random) bytes() []byte {
+	all := []byte{}
+	walk(x.shape, func(at []int64) {
+		p := x.place(at)
+		all = append(all, x.memory[p:p+x.dtype.Size()]...)
+	})
+	return all
+}
+
+// after is the memory when elements in C order have been copied to it.
+func (x random) after(data []byte) []byte {
+	memory := slices.Clone(x.memory)
+	walk(x.shape, func(at []int64) {
+		data = data[copy(memory[x.place(at):][:x.dtype.Size()], data):]
+	})
+	return memory
+}
+
+// extents are random ones around the sides of tiles, with so many elements at most.
+func extents(r *rand.Rand, axes int, most int64) []int64 {
+	few := []int64{1, 2, 3, 4, 5, 7, 8, 15, 16, 31, 33, 63, 64, 65, 100, 127, 128, 129, 257}
+	shape := make([]int64, axes)
+	for i := range shape {
+		for shape[i] = few[r.IntN(len(few))]; shape[i] > most; {
+			shape[i] = few[r.IntN(len(few))]
+		}
+		most /= shape[i]
+	}
+	r.Shuffle(axes, func(i, j int) { shape[i], shape[j] = shape[j], shape[i] })
+	return shape
+}
+
+var copied = []ndview.DType{
+	ndview.Uint8, ndview.Int16, ndview.Float32, ndview.Int64, ndview.Complex128,
+	ndview.Bytes(3), ndview.Bytes(6), ndview.Bytes(12), ndview.Bytes(32), ndview.Bytes(40),
+}
+
+func TestAnyLayoutIsCopiedToAnyOther(t *testing.T) {
+	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+		r := rand.New(rand.NewPCG(4, 1))
+		for i := range 300 {
+			dtype := copied[i%len(copied)]
+			shape := extents(r, r.IntN(6), 30000)
+			from, to := newRandom(r, dtype, shape), newRandom(r, dtype, shape)
+			src, dst := from.on(t, dev), to.on(t, dev)
+			about := fmt.Sprintf("%s %v from %v+%d to %v+%d", dtype, shape, from.strides, from.offset, to.strides, to.offset)
+			requireBytes(t, from.bytes(), elements(t, src), about)
+			require.NoError(t, dst.CopyFrom(src))
+			requireBytes(t, to.after(from.bytes()), download(t, dst.Buffer()), about)
+			require.NoError(t, dst.CopyFromHost(to.bytes()))
+			requireBytes(t, to.memory, download(t, dst.Buffer()), about)
+		}
+	})
+}
+
+// TestPermutationsAreCopied goes through all orders of axes, in extents that fill
+// tiles and that do not.
+func TestPermutationsAreCopied(t *testing.T) {
+	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+		for _, dtype := range copied[:5] {
+			for _, shape := range [][]int64{{129, 257}, {128, 256}, {64, 33, 65}, {3, 100, 70}, {100, 70, 3}, {7, 33, 5, 40}, {16, 4, 32, 12}} {
+				x := random{dtype: dtype, shape: shape, strides: make([]int64, len(shape)), memory: make([]byte, 0)}
+				size := dtype.Size()
+				for i := len(shape) - 1; i >= 0; i-- {
+					x.strides[i] = size
+					size *= shape[i]
+				}
+				for i := range size {
+					x.memory = append(x.memory, byte(i)^byte(i>>8)*31^byte(i>>16)*7)
+				}
+				a := x.on(t, dev)
+				permute(len(shape), func(order []int) {
+					turned, err := a.Transpose(order...)
+					own(t, turned, err)
+					c, err := turned.Copy(ndview.OrderC)
+					own(t, c, err)
+					view := x
+					view.shape, view.strides = turned.Shape(), turned.Strides()
+					requireBytes(t, view.bytes(), download(t, c.Buffer()), dtype, shape, order)
+				})
+			}
+		}
+	})
+}
+
+// permute visits all orders of n axes.
+func permute(n int, visit func([]int)) {
+	var from func(order []int)
+	from = func(order []int) {
+		if len(order) == n {
+			visit(order)
+			return
+		}
+		for i := range n {
+			if !slices.Contains(order, i) {
+				from(append(slices.Clip(order), i))
+			}
+		}
+	}
+	from(nil)
+}
+
+func TestCopyLaysElementsOutInTheOrderAskedFor(t *testing.T) {
+	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+		a := fromHost(t, dev, ndview.Int32, count(24), 2, 3, 4)
+		turned, err := a.Transpose(2, 0, 1)
+		own(t, turned, err)
+		back, err := turned.Index(ndview.SpanStep(ndview.Open, ndview.Open, -1))
+		own(t, back, err)
+		f, err := a.Transpose()
+		own(t, f, err)
+		for _, c := range []struct {
+			of      *ndview.NDBuffer
+			order   ndview.Order
+			strides []int64
+		}{
+			{a, ndview.OrderC, []int64{48, 16, 4}}, {a, 0, []int64{48, 16, 4}}, {a, ndview.OrderF, []int64{4, 8, 24}},
+			{a, ndview.OrderA, []int64{48, 16, 4}}, {a, ndview.OrderK, []int64{48, 16, 4}},
+			{turned, ndview.OrderC, []int64{24, 12, 4}}, {turned, ndview.OrderA, []int64{24, 12, 4}},
+			{turned, ndview.OrderK, []int64{4, 48, 16}}, {back, ndview.OrderK, []int64{4, 48, 16}},
+			{f, ndview.OrderA, []int64{4, 16, 48}}, {f, ndview.OrderC, []int64{24, 8, 4}},
+		} {
+			got, err := c.of.Copy(c.order)
+			own(t, got, err)
+			assert.Equal(t, c.strides, got.Strides(), "order %q of strides %v", byte(c.order), c.of.Strides())
+			assert.Equal(t, elements(t, c.of), elements(t, got))
+			assert.Nil(t, got.Base(), "a copy is no view")
+		}
+	})
+}
+
+func TestCopyFromRepeatsWhatBroadcasts(t *testing.T) {
+	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+		for _, c := range []struct {
+			shape []int64
+			want  []int32
+		}{
+			{[]int64{}, []int32{0, 0, 0, 0, 0, 0}}, {[]int64{3}, []int32{0, 1, 2, 0, 1, 2}},
+			{[]int64{2, 1}, []int32{0, 0, 0, 1, 1, 1}}, {[]int64{1, 1, 2, 3}, []int32{0, 1, 2, 3, 4, 5}},
+		} {
+			n := int64(1)
+			for _, d := range c.shape {
+				n *= d
+			}
+			for _, from := range []arrowbuf.Device{dev, otherThan(t, dev)} {
+				a := fromHost(t, dev, ndview.Int32, make([]int32, 6), 2, 3)
+				require.NoError(t, a.CopyFrom(fromHost(t, from, ndview.Int32, count(n), c.shape...)))
+				assert.Equal(t, raw(c.want...), elements(t, a), "from shape %v on %s", c.shape, from)
+			}
+		}
+	})
+}
+
+func TestLayoutsCrossDevices(t *testing.T) {
+	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+		r := rand.New(rand.NewPCG(4, 2))
+		other := otherThan(t, dev)
+		for i := range 40 {
+			dtype, shape := copied[i%len(copied)], extents(r, r.IntN(4), 2000)
+			from, to := newRandom(r, dtype, shape), newRandom(r, dtype, shape)
+			dst := to.on(t, dev)
+			require.NoError(t, dst.CopyFrom(from.on(t, other)))
+			requireBytes(t, to.after(from.bytes()), download(t, dst.Buffer()), dtype, shape, from.strides, to.strides)
+		}
+	})
+}
+
+// TestOverlappingCopiesReadFirst copies between views of one matrix.
+func TestOverlappingCopiesReadFirst(t *testing.T) {
+	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+		const n = 70
+		view := func(a *ndview.NDBuffer, keys ...ndview.Key) *ndview.NDBuffer {
+			v, err := a.Index(keys...)
+			return own(t, v, err)
+		}
+		back := ndview.SpanStep(ndview.Open, ndview.Open, -1)
+		for name, c := range map[string]struct {
+			dst, src func(a *ndview.NDBuffer) *ndview.NDBuffer
+			want     func(i, j int32) int32
+		}{
+			"itself turned": {
+				func(a *ndview.NDBuffer) *ndview.NDBuffer { return view(a) },
+				func(a *ndview.NDBuffer) *ndview.NDBuffer { v, err := a.Transpose(); return own(t, v, err) },
+				func(i, j int32) int32 { return j*n + i },
+			},
+			"itself backwards": {
+				func(a *ndview.NDBuffer) *ndview.NDBuffer { return view(a) },
+				func(a *ndview.NDBuffer) *ndview.NDBuffer { return view(a, back, back) },
+				func(i, j int32) int32 { return (n-1-i)*n + n - 1 - j },
+			},
+			"its columns moved": {
+				func(a *ndview.NDBuffer) *ndview.NDBuffer { return view(a, ndview.All, ndview.Span(1, n)) },
+				func(a *ndview.NDBuffer) *ndview.NDBuffer { return view(a, ndview.All, ndview.Span(0, n-1)) },
+				func(i, j int32) int32 { return i*n + max(j-1, 0) },
+			},
+			"its first row, repeated": {
+				func(a *ndview.NDBuffer) *ndview.NDBuffer { return view(a) },
+				func(a *ndview.NDBuffer) *ndview.NDBuffer { return view(a, ndview.At(0)) },
+				func(i, j int32) int32 { return j },
+			},
+		} {
+			a := fromHost(t, dev, ndview.Int32, count(n*n), n, n)
+			require.NoError(t, c.dst(a).CopyFrom(c.src(a)), name)
+			want := make([]int32, 0, n*n)
+			for i := range int32(n) {
+				for j := range int32(n) {
+					want = append(want, c.want(i, j))
+				}
+			}
+			requireBytes(t, raw(want...), elements(t, a), name)
+		}
 	})
 }

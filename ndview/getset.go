@@ -60,7 +60,7 @@ func (a *NDBuffer) Set(value any, keys ...Key) error {
 			return err
 		}
 		defer v.Release()
-		return v.assign(values)
+		return v.CopyFrom(values)
 	}
 	if mask := a.maskOf(keys); mask != nil && values.oneByOne() && !MayShareMemory(a, mask) {
 		return a.setMasked(mask, values)

@@ -5,7 +5,6 @@ import (
 	"unsafe"
 
 	"github.com/quiver-gpu/quiver/arrowbuf"
-	"github.com/quiver-gpu/quiver/ndview/internal/layout"
 )
 
 // Element is a Go type that array elements can be read and written as.
@@ -51,27 +50,31 @@ func ToHost[T Element](a *NDBuffer) ([]T, error) {
 	return data, nil
 }
 
-// CopyFromHost fills a C-contiguous array from bytes in C order: exactly
-// NBytes of them.
+// CopyFromHost fills an array from bytes in C order: exactly NBytes of them.
 func (a *NDBuffer) CopyFromHost(raw []byte) error {
 	if int64(len(raw)) != a.NBytes() {
 		return fmt.Errorf("%d bytes for an array of %d: %w", len(raw), a.NBytes(), ErrShape)
-	}
-	if !a.IsContiguous() {
-		return fmt.Errorf("copying from the host to strides %v, which are not C-contiguous: %w", a.strides, ErrShape)
 	}
 	release, err := holdToWrite(a)
 	if err != nil {
 		return err
 	}
 	defer release()
-	_, err = a.buf.CopyFromHost(raw, a.offset)
-	return err
+	if a.IsContiguous() {
+		_, err = a.buf.CopyFromHost(raw, a.offset)
+		return err
+	}
+	host := a.overHost(raw)
+	defer host.Release()
+	if a.reaches(host) {
+		return copyLayout(a, host)
+	}
+	return a.copyAcross(host)
 }
 
 // CopyToHost copies the elements in C order to exactly NBytes bytes of host
-// memory. From a device, only the bytes of the array cross the link when it is
-// C-contiguous; of another view, the range that it spans.
+// memory. From a device only those bytes cross the link: elements that do not
+// lie in C order are put together there first.
 func (a *NDBuffer) CopyToHost(dst []byte) error {
 	if int64(len(dst)) != a.NBytes() {
 		return fmt.Errorf("%d bytes for an array of %d: %w", len(dst), a.NBytes(), ErrShape)
@@ -84,18 +87,12 @@ func (a *NDBuffer) CopyToHost(dst []byte) error {
 		_, err := a.buf.CopyToHost(dst, a.offset)
 		return err
 	}
-	low, high, _ := layout.Extent(a.dtype.Size(), a.offset, a.shape, a.strides)
-	span, onHost := arrowbuf.HostBytes(a.buf)
-	if onHost {
-		span = span[low:high]
-	} else {
-		span = make([]byte, high-low)
-		if _, err := a.buf.CopyToHost(span, low); err != nil {
-			return err
-		}
+	host := a.overHost(dst)
+	defer host.Release()
+	if host.reaches(a) {
+		return copyLayout(host, a)
 	}
-	gather(dst, span, a.offset-low, a.dtype.Size(), a.shape, a.strides)
-	return nil
+	return host.copyAcross(a)
 }
 
 // Bytes copies the elements in C order to new host memory, which is aligned to

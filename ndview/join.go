@@ -145,5 +145,5 @@ func (a *NDBuffer) copyPiece(axis int, pos int64, src *NDBuffer) error {
 		return err
 	}
 	defer piece.Release()
-	return piece.assign(src)
+	return piece.CopyFrom(src)
 }

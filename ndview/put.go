@@ -129,7 +129,7 @@ func Put(a, indices, values *NDBuffer, mode Mode) error {
 		return err
 	}
 	defer back.Release()
-	return a.assign(back)
+	return a.CopyFrom(back)
 }
 
 // put writes values, one axis of them, round and round to the chosen elements.
@@ -169,18 +169,4 @@ func (s *selection) put(values *NDBuffer) error {
 		}
 	}
 	return nil
-}
-
-// assign copies an array that broadcasts to a into it.
-func (a *NDBuffer) assign(src *NDBuffer) error {
-	if a.IsContiguous() && src.IsContiguous() && slices.Equal(a.shape, src.shape) {
-		return a.CopyFrom(src)
-	}
-	zero, err := zeroed(a.Device(), Int64)
-	if err != nil {
-		return err
-	}
-	defer zero.Release()
-	s := &selection{from: a, offset: a.offset, shape: a.shape, strides: a.strides, picked: []picked{{extent: 1, indices: zero}}}
-	return s.set(src)
 }

@@ -85,23 +85,6 @@ func (a *NDBuffer) dense(axes []int, shape, strides []int64) (*NDBuffer, error) 
 	return over(c.buf, c.dtype, c.offset, shape, strides), nil
 }
 
-// inCOrder copies the elements to a new array.
-func (a *NDBuffer) inCOrder() (*NDBuffer, error) {
-	c, err := Empty(a.Device(), a.dtype, a.shape...)
-	if err != nil {
-		return nil, err
-	}
-	data := make([]byte, a.NBytes())
-	if err = a.CopyToHost(data); err == nil {
-		err = c.CopyFromHost(data)
-	}
-	if err != nil {
-		c.Release()
-		return nil, err
-	}
-	return c, nil
-}
-
 // forwards are n axes from the first, backwards from the last.
 func forwards(n int) []int {
 	axes := make([]int, n)

@@ -9,30 +9,6 @@ import (
 	"github.com/quiver-gpu/quiver/cudabuf"
 )
 
-// CopyFrom copies the elements of another array, on any device, into a. Both
-// are C-contiguous and have the same shape and dtype. They may overlap.
-func (a *NDBuffer) CopyFrom(src *NDBuffer) error {
-	release, err := holdToWrite(a, src)
-	if err != nil {
-		return err
-	}
-	defer release()
-	if src.dtype != a.dtype {
-		return fmt.Errorf("copying %s to %s: %w", src.dtype, a.dtype, ErrDType)
-	}
-	if !slices.Equal(src.shape, a.shape) || !src.IsContiguous() || !a.IsContiguous() {
-		return fmt.Errorf("copying %v (strides %v) to %v (strides %v): both must be C-contiguous and of one shape: %w",
-			src.shape, src.strides, a.shape, a.strides, ErrShape)
-	}
-	part, err := src.buf.Slice(src.offset, src.NBytes())
-	if err != nil {
-		return err
-	}
-	defer part.Release()
-	_, err = a.buf.CopyFromDevice(part, a.offset)
-	return err
-}
-
 // FillWhere writes one value to the rows of a, its first axis, at which mask is
 // true. The value is the 8 bytes of pattern, little-endian, repeated over the
 // row: 0 zeroes it. Both arrays are C-contiguous and on one device; mask is of

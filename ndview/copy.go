@@ -1,0 +1,177 @@
+package ndview
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/quiver-gpu/quiver/arrowbuf"
+	"github.com/quiver-gpu/quiver/ndview/internal/layout"
+)
+
+// Copy returns a new array of the same elements on the same device, without
+// gaps, in an order: with A it is F for an array in F order, else C, and with K
+// the axes lie as those of a do, but none backwards.
+func (a *NDBuffer) Copy(order Order) (*NDBuffer, error) {
+	if err := order.check(); err != nil {
+		return nil, err
+	}
+	if err := a.hold(); err != nil {
+		return nil, err
+	}
+	defer a.Release()
+	c, err := a.emptyLike(order)
+	if err != nil {
+		return nil, err
+	}
+	if err := copyLayout(c, a); err != nil {
+		c.Release()
+		return nil, err
+	}
+	return c, nil
+}
+
+// emptyLike returns an array of the shape, dtype and device of a, in an order.
+func (a *NDBuffer) emptyLike(order Order) (*NDBuffer, error) {
+	if order.fortran(a) {
+		order = OrderF
+	}
+	if order != OrderK || a.IsContiguous() {
+		return New(a.Device(), a.dtype, a.shape, Options{Order: order})
+	}
+	axes := layout.Falling(a.strides)
+	shape, back := make([]int64, len(axes)), make([]int, len(axes))
+	for i, axis := range axes {
+		shape[i], back[axis] = a.shape[axis], i
+	}
+	c, err := Empty(a.Device(), a.dtype, shape...)
+	if err != nil || len(axes) == 0 {
+		return c, err
+	}
+	defer c.Release()
+	run, err := c.run().Permute(back)
+	if err != nil {
+		return nil, err
+	}
+	c.buf.Retain()
+	return over(c.buf, c.dtype, 0, run.Shape, run.Strides), nil
+}
+
+// inCOrder copies the elements to a new array.
+func (a *NDBuffer) inCOrder() (*NDBuffer, error) { return a.Copy(OrderC) }
+
+// CopyFrom copies the elements of another array of the same dtype, on any
+// device, into a, whose shape src broadcasts to. Where they overlap, src is as
+// if it had been read first.
+func (a *NDBuffer) CopyFrom(src *NDBuffer) error {
+	release, err := holdToWrite(a, src)
+	if err != nil {
+		return err
+	}
+	defer release()
+	if src.dtype != a.dtype {
+		return fmt.Errorf("copying %s to %s: %w", src.dtype, a.dtype, ErrDType)
+	}
+	if err := src.broadcastsTo(a.shape); err != nil {
+		return err
+	}
+	if a.Size() == 0 {
+		return nil
+	}
+	if !a.reaches(src) {
+		return a.copyAcross(src)
+	}
+	if a.lies(src) || !MayShareMemory(a, src) {
+		return a.copyStretched(src)
+	}
+	apart, err := src.Copy(OrderK)
+	if err != nil {
+		return err
+	}
+	defer apart.Release()
+	return a.copyStretched(apart)
+}
+
+// broadcastsTo answers ErrShape for an array that does not.
+func (a *NDBuffer) broadcastsTo(shape []int64) error {
+	skip := len(a.shape) - len(shape)
+	// As NumPy does when it assigns, leave out axes of extent 1 that are too many.
+	for i := range max(skip, 0) {
+		if a.shape[i] != 1 {
+			return fmt.Errorf("shape %v does not broadcast to %v: %w", a.shape, shape, ErrShape)
+		}
+	}
+	_, err := layout.Stretch(a.shape[max(skip, 0):], a.strides[max(skip, 0):], shape)
+	return err
+}
+
+// copyStretched copies an array that broadcasts to a, and that a reaches.
+func (a *NDBuffer) copyStretched(src *NDBuffer) error {
+	skip := max(len(src.shape)-len(a.shape), 0)
+	strides, err := layout.Stretch(src.shape[skip:], src.strides[skip:], a.shape)
+	if err != nil {
+		return err
+	}
+	src.buf.Retain()
+	stretched := over(src.buf, src.dtype, src.offset, a.shape, strides)
+	defer stretched.Release()
+	return copyLayout(a, stretched)
+}
+
+// reaches tells whether one device, or the host, reaches both arrays.
+func (a *NDBuffer) reaches(b *NDBuffer) bool {
+	if a.Device() == b.Device() {
+		return true
+	}
+	_, here := arrowbuf.HostBytes(a.buf)
+	_, there := arrowbuf.HostBytes(b.buf)
+	return here && there
+}
+
+// lies tells whether all elements of b are those of a, so that none is moved.
+func (a *NDBuffer) lies(b *NDBuffer) bool {
+	return a.buf.Address() == b.buf.Address() && a.offset == b.offset && slices.Equal(a.shape, b.shape) && slices.Equal(a.strides, b.strides)
+}
+
+// copyAcross copies from another device: the elements are put together where
+// they are, cross in one copy, and are put in their places where they go.
+func (a *NDBuffer) copyAcross(src *NDBuffer) error {
+	if !src.IsContiguous() {
+		c, err := src.inCOrder()
+		if err != nil {
+			return err
+		}
+		defer c.Release()
+		src = c
+	}
+	part, err := src.buf.Slice(src.offset, src.NBytes())
+	if err != nil {
+		return err
+	}
+	defer part.Release()
+	if a.IsContiguous() && a.Size() == src.Size() {
+		_, err := a.buf.CopyFromDevice(part, a.offset)
+		return err
+	}
+	here, err := Empty(a.Device(), a.dtype, src.shape...)
+	if err != nil {
+		return err
+	}
+	defer here.Release()
+	if _, err := here.buf.CopyFromDevice(part, 0); err != nil {
+		return err
+	}
+	return a.copyStretched(here)
+}
+
+// overHost looks at bytes of the host as an array in C order, like a.
+func (a *NDBuffer) overHost(raw []byte) *NDBuffer {
+	return over(arrowbuf.Foreign(raw, func() {}), a.dtype, 0, a.shape, cStrides(a.dtype, a.shape))
+}
+
+// address is that of the first element, for its alignment.
+func (a *NDBuffer) address() uint64 {
+	if p, ok := a.hostAt(); ok {
+		return uint64(uintptr(p))
+	}
+	return uint64(a.buf.Address()) + uint64(a.offset)
+}

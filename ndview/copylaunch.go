@@ -1,0 +1,113 @@
+package ndview
+
+import (
+	"fmt"
+	"unsafe"
+
+	"github.com/quiver-gpu/quiver/arrowbuf"
+	"github.com/quiver-gpu/quiver/cudabuf"
+	"github.com/quiver-gpu/quiver/ndview/internal/cpu"
+	"github.com/quiver-gpu/quiver/ndview/internal/layout"
+	"github.com/quiver-gpu/quiver/ndview/internal/moves"
+)
+
+// copyLayout moves elements from one layout to another of the same shape, with
+// elements of the same size. The caller holds both; they are on one device, or
+// both on the host, and do not overlap unless each is one run of bytes.
+func copyLayout(dst, src *NDBuffer) error {
+	if dst.Size() == 0 {
+		return nil
+	}
+	align := dst.address() | src.address()
+	width, n := layout.Units(dst.dtype.Size(), align, dst.shape, dst.strides, src.strides)
+	to, from := dst.offset+n.Offsets[0], src.offset+n.Offsets[1]
+	n.Offsets = []int64{0, 0}
+	if isRun(width, n) {
+		return copyRun(dst.buf, to, src.buf, from, width*layout.Product(n.Shape))
+	}
+	if d, ok := hostAt(dst.buf, to); ok {
+		s, _ := hostAt(src.buf, from)
+		cpu.Copy(d, s, width, n)
+		return nil
+	}
+	return n.Cut(moves.MaxItems, moves.MaxAxes, func(part layout.Nest) error {
+		return launchCopy(dst.buf, to+part.Offsets[0], src.buf, from+part.Offsets[1], width, part)
+	})
+}
+
+// isRun tells whether the units are one run in both operands.
+func isRun(width int64, n layout.Nest) bool {
+	switch len(n.Shape) {
+	case 0:
+		return true
+	case 1:
+		return n.Strides[0][0] == width && n.Strides[1][0] == width
+	}
+	return false
+}
+
+// copyRun copies bytes, which may overlap.
+func copyRun(dst arrowbuf.Buffer, to int64, src arrowbuf.Buffer, from, n int64) error {
+	if d, ok := arrowbuf.HostBytes(dst); ok {
+		s, _ := arrowbuf.HostBytes(src)
+		cpu.CopyBytes(d[to:to+n], s[from:from+n])
+		return nil
+	}
+	part, err := src.Slice(from, n)
+	if err != nil {
+		return err
+	}
+	defer part.Release()
+	cuda, ok := dst.Device().(*cudabuf.Device)
+	if !ok {
+		_, err := dst.CopyFromDevice(part, to)
+		return err
+	}
+	stream, err := cuda.DefaultStream()
+	if err != nil {
+		return err
+	}
+	_, err = dst.(*cudabuf.Buffer).CopyFromDeviceAsync(part, to, stream)
+	return err
+}
+
+// launchCopy queues the kernel for one part of a copy.
+func launchCopy(dst arrowbuf.Buffer, to int64, src arrowbuf.Buffer, from, width int64, n layout.Nest) error {
+	dev, d, s := dst.Device(), inOut(dst, to), in(src, from)
+	if t, ok := moves.NewTiles(width, uint64(dst.Address())+uint64(to), n); ok {
+		grid := cudabuf.Dim3{X: uint32(t.Blocks())}
+		return launch(dev, tilesProgram, fmt.Sprintf("quiver_tiles_%d", width), grid, cudabuf.Dim3{X: threads}, d, s, structOf(t))
+	}
+	r := moves.NewRows(n)
+	return launchItems(dev, rowsProgram, fmt.Sprintf("quiver_rows_%d", width), int64(r.Items), moves.UnitsPerThread, d, s, structOf(r))
+}
+
+var (
+	tilesProgram = program("tiles", copyTwins("quiver_tiles_%d", func(l *cudabuf.TwinLaunch) layout.Nest {
+		t := parameters[moves.Tiles](l, 2)
+		return t.Nest()
+	}))
+	rowsProgram = program("rows", copyTwins("quiver_rows_%d", func(l *cudabuf.TwinLaunch) layout.Nest {
+		r := parameters[moves.Rows](l, 2)
+		return r.Nest()
+	}))
+)
+
+// copyTwins are the twins of kernels that copy, one for each width of units,
+// with the plan as their last argument.
+func copyTwins(name string, nest func(*cudabuf.TwinLaunch) layout.Nest) map[string]cudabuf.Twin {
+	twins := map[string]cudabuf.Twin{}
+	for _, width := range []int64{1, 2, 4, 8, 16} {
+		twins[fmt.Sprintf(name, width)] = func(l *cudabuf.TwinLaunch) {
+			n := nest(l)
+			cpu.Copy(touched(l, 0, width, n), touched(l, 1, width, n), width, n)
+		}
+	}
+	return twins
+}
+
+// touched is where a nest's operand begins, which is that argument of a launch.
+func touched(l *cudabuf.TwinLaunch, operand int, width int64, n layout.Nest) unsafe.Pointer {
+	low, high, _ := layout.Extent(width, 0, n.Shape, n.Strides[operand])
+	return reached(l, operand, low, high)
+}

@@ -1,0 +1,142 @@
+package cpu
+
+import (
+	"unsafe"
+
+	"github.com/quiver-gpu/quiver/ndview/internal/layout"
+)
+
+// Copy moves units of width bytes, 1, 2, 4, 8 or 16, along a nest of a
+// destination and a source, which do not overlap. The pointers are to where the
+// nest begins, its Offsets added.
+func Copy(dst, src unsafe.Pointer, width int64, n layout.Nest) {
+	switch width {
+	case 1:
+		copyNest[uint8](dst, src, n)
+	case 2:
+		copyNest[uint16](dst, src, n)
+	case 4:
+		copyNest[uint32](dst, src, n)
+	case 8:
+		copyNest[uint64](dst, src, n)
+	default:
+		copyNest[[2]uint64](dst, src, n)
+	}
+}
+
+// line is a loop: so many units at steps of bytes.
+type line struct{ n, dst, src int64 }
+
+// plane is the two innermost loops of a copy.
+type plane struct{ outer, inner line }
+
+func copyNest[T unit](dst, src unsafe.Pointer, n layout.Nest) {
+	width := int64(unsafe.Sizeof(*new(T)))
+	outer, p := split(n)
+	blocks := (p.outer.n-1)/side + 1
+	total := layout.Product(outer.Shape) * blocks
+	cost := width * p.inner.n * min(side, p.outer.n)
+	Parallel(total, max(grain/cost, 1), func(lo, hi int64) {
+		for i := lo; i < hi; i++ {
+			d, s := dst, src
+			rest, first := i/blocks, i%blocks*side
+			for k := len(outer.Shape) - 1; k >= 0; k-- {
+				at := rest % outer.Shape[k]
+				rest /= outer.Shape[k]
+				d, s = unsafe.Add(d, at*outer.Strides[0][k]), unsafe.Add(s, at*outer.Strides[1][k])
+			}
+			d, s = unsafe.Add(d, first*p.outer.dst), unsafe.Add(s, first*p.outer.src)
+			part := p
+			part.outer.n = min(side, p.outer.n-first)
+			copyPlane[T](d, s, part)
+		}
+	})
+}
+
+// side is how many lines of a plane are done at once: as many units as their
+// parts in the cache's lines are used before the lines are gone.
+const side = 64
+
+// split takes two axes of a nest as the plane: the destination's fastest, and of
+// the others the source's fastest.
+func split(n layout.Nest) (outer layout.Nest, p plane) {
+	outer = layout.Nest{Strides: [][]int64{nil, nil}}
+	p = plane{line{n: 1}, line{n: 1}}
+	last := len(n.Shape) - 1
+	if last < 0 {
+		return outer, p
+	}
+	at := func(k int) line { return line{n.Shape[k], n.Strides[0][k], n.Strides[1][k]} }
+	p.inner = at(last)
+	second := -1
+	for k := last - 1; k >= 0; k-- {
+		s := n.Strides[1][k]
+		if second < 0 || s != 0 && abs(s) < abs(n.Strides[1][second]) {
+			second = k
+		}
+	}
+	for k := range last {
+		if k == second {
+			p.outer = at(k)
+			continue
+		}
+		outer.Shape = append(outer.Shape, n.Shape[k])
+		outer.Strides[0] = append(outer.Strides[0], n.Strides[0][k])
+		outer.Strides[1] = append(outer.Strides[1], n.Strides[1][k])
+	}
+	return outer, p
+}
+
+func abs(n int64) int64 { return max(n, -n) }
+
+func copyPlane[T unit](dst, src unsafe.Pointer, p plane) {
+	width := int64(unsafe.Sizeof(*new(T)))
+	switch {
+	case p.inner.dst == width && p.inner.src == width:
+		for i := range p.outer.n {
+			to, from := unsafe.Add(dst, i*p.outer.dst), unsafe.Add(src, i*p.outer.src)
+			copy(unsafe.Slice((*T)(to), p.inner.n), unsafe.Slice((*T)(from), p.inner.n))
+		}
+	case abs(p.outer.src) >= abs(p.inner.src) || p.outer.src == 0:
+		for i := range p.outer.n {
+			copyLine[T](unsafe.Add(dst, i*p.outer.dst), unsafe.Add(src, i*p.outer.src), p.inner)
+		}
+	default:
+		transpose[T](dst, src, p)
+	}
+}
+
+// copyLine copies units that have gaps in the source or in the destination.
+func copyLine[T unit](dst, src unsafe.Pointer, l line) {
+	for i := range l.n {
+		*(*T)(unsafe.Add(dst, i*l.dst)) = *(*T)(unsafe.Add(src, i*l.src))
+	}
+}
+
+// transpose goes through a plane in squares, since a line of the source that was
+// read for a unit has the next ones too.
+func transpose[T unit](dst, src unsafe.Pointer, p plane) {
+	const square = 16
+	for j := int64(0); j < p.inner.n; j += square {
+		n := min(square, p.inner.n-j)
+		for i := range p.outer.n {
+			to := unsafe.Add(dst, i*p.outer.dst+j*p.inner.dst)
+			from := unsafe.Add(src, i*p.outer.src+j*p.inner.src)
+			copyLine[T](to, from, line{n, p.inner.dst, p.inner.src})
+		}
+	}
+}
+
+// CopyBytes copies bytes, which may overlap.
+func CopyBytes(dst, src []byte) {
+	if len(dst) == 0 || overlap(dst, src) {
+		copy(dst, src)
+		return
+	}
+	Parallel(int64(len(dst)), 16*grain, func(lo, hi int64) { copy(dst[lo:hi], src[lo:hi]) })
+}
+
+func overlap(a, b []byte) bool {
+	x, y := uintptr(unsafe.Pointer(&a[0])), uintptr(unsafe.Pointer(&b[0]))
+	return x < y+uintptr(len(b)) && y < x+uintptr(len(a))
+}
