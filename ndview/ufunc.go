@@ -13,8 +13,8 @@ type Unary struct{ *operation }
 // Binary is an operation on the elements of two arrays, such as [Add], with the
 // results of NumPy's function of that name.
 //
-// Operands are arrays or scalars, which are Go values: at least one is an
-// *NDBuffer. Shapes broadcast, and types are promoted as by NumPy 2: a Go bool,
+// Operands are arrays or what [ScalarOf] takes: at least one is an *NDBuffer.
+// Shapes broadcast, and types are promoted as by NumPy 2: a Go bool,
 // int, float64 or complex128 takes the type of the array beside it where that is
 // of its kind, every other Go number counts as an array of its type would.
 type Binary struct{ *operation }
@@ -77,7 +77,7 @@ func (c *call) take(operands ...any) error {
 			arrays++
 			continue
 		}
-		s, err := scalarOf(v)
+		s, err := ScalarOf(v)
 		if err != nil {
 			return fmt.Errorf("%s: operand %d: %w", c.name, i+1, err)
 		}

@@ -13,9 +13,10 @@ import (
 // operation on a GPU costs little more than the launch.
 type call struct {
 	*operation
-	n   int // operands
-	in  [3]input
-	out *NDBuffer
+	n     int // operands
+	typed int // the first that is promoted with the others
+	in    [3]input
+	out   *NDBuffer
 
 	// What resolve decides.
 	op      ew.Op
@@ -23,12 +24,13 @@ type call struct {
 	result  DType
 	family  family
 	kernel  ew.Type // whose kernel computes
+	moves   bool    // elements are moved as they are, as integers of their size
 }
 
 // input is an operand: an array or a scalar.
 type input struct {
 	array  *NDBuffer
-	scalar scalarOperand
+	scalar Scalar
 	dtype  DType     // that of the array, or what the scalar counts as
 	bits   [2]uint64 // of the scalar, as what is computed in
 }
@@ -102,8 +104,21 @@ func (c *call) work() error {
 			return fmt.Errorf("%s of an array on %s into one on %s: %w", c.name, a.Device(), dev, arrowbuf.ErrDevice)
 		}
 	}
-	if cuda, ok := dev.(*cudabuf.Device); ok && c.dense() {
+	if cuda, ok := dev.(*cudabuf.Device); ok && c.isDense() {
 		return c.launchDense(cuda)
 	}
 	return c.walk()
+}
+
+// typeOf is the type of operand o as computations know it: 0 is out.
+func (c *call) typeOf(o int) ew.Type {
+	a := c.out
+	if o > 0 {
+		a = c.in[o-1].array
+	}
+	if c.moves && a.dtype == c.result {
+		return c.compute
+	}
+	t, _ := a.dtype.code()
+	return t
 }

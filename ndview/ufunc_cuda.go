@@ -9,7 +9,17 @@ import (
 	ew "github.com/quiver-gpu/quiver/ndview/internal/cpu/elementwise"
 )
 
-// What kernels/nest.cuh calls by the same names.
+// form is how the kernels of kernels/family.cuh come to their operands.
+type form byte
+
+const (
+	dense form = iota
+	rowwise
+	nested
+	forms
+)
+
+// How they come to one of them, as kernels/nest.cuh has it.
 const (
 	kindScalar = iota
 	kindRun
@@ -20,7 +30,8 @@ const (
 type denseLaunch struct {
 	elements int64
 	op       int32
-	kind     [4]uint8
+	kind     [4]int32
+	_        int32
 	scalar   [3][2]uint64
 }
 
@@ -34,7 +45,8 @@ type nestLaunch struct {
 	magic        [middleAxes + 1]uint32
 	shift        [middleAxes + 1]uint8
 	middles      uint8
-	kind, types  [4]uint8
+	kind         [4]int32
+	types        [4]uint8
 	row          uint32
 	perRow       uint32
 	items        uint32
@@ -49,8 +61,8 @@ func (c *call) vector() int64 {
 	return 16 / max(c.kernel.Size(), c.op.Result(c.kernel).Size())
 }
 
-// dense tells whether the kernels for gapless arrays do the call.
-func (c *call) dense() bool {
+// isDense tells whether the kernels for gapless arrays do the call.
+func (c *call) isDense() bool {
 	out := c.out
 	if c.family == familyMath || out.dtype != c.result || !out.IsContiguous() {
 		return false
@@ -66,8 +78,7 @@ func (c *call) dense() bool {
 		if a == nil {
 			continue
 		}
-		t, ok := a.dtype.code()
-		if !ok || t.Bits() != c.op.Operand(i, c.kernel).Bits() || !slices.Equal(a.shape, out.shape) || !a.IsContiguous() {
+		if c.typeOf(1+i).Bits() != c.op.Operand(i, c.kernel).Bits() || !slices.Equal(a.shape, out.shape) || !a.IsContiguous() {
 			return false
 		}
 		at := int64(a.buf.Address()) + a.offset
@@ -101,7 +112,7 @@ func (c *call) launchDense(dev *cudabuf.Device) error {
 			offset[1+i] = a.offset
 		}
 	}
-	return c.launch(dev, 0, vectors, &offset, structOf(&p))
+	return c.launch(dev, dense, vectors, &offset, structOf(&p))
 }
 
 // launchNest launches one kernel, or several where the nest has more elements or
@@ -140,13 +151,27 @@ func (c *call) launchNest(dev *cudabuf.Device, n jointNest) error {
 			p.scalar[i] = c.in[i].bits
 		}
 	}
-	return c.launch(dev, 1, int64(p.items), &n.offset, structOf(&p))
+	form := nested
+	if whole && c.inRows(&p) {
+		form = rowwise
+	}
+	return c.launch(dev, form, int64(p.items), &n.offset, structOf(&p))
+}
+
+// inRows tells whether all operands are such that whole rows of vectors can be
+// taken.
+func (c *call) inRows(p *nestLaunch) bool {
+	rows := c.family != familyMath && p.kind[0] == kindRun && p.row%uint32(c.vector()) == 0
+	for o := 1; o <= c.n; o++ {
+		rows = rows && p.kind[o] != kindGather
+	}
+	return rows
 }
 
 // place describes an operand, and how the kernel comes to its elements; whole
 // says that no vector ends within a row.
 func (c *call) place(p *nestLaunch, n jointNest, o int, a *NDBuffer, t ew.Type, whole bool) {
-	own, _ := a.dtype.code()
+	own := c.typeOf(o)
 	p.types[o] = uint8(own)
 	size := a.dtype.Size()
 	steps := n.strides[o]
@@ -177,7 +202,7 @@ func (c *call) place(p *nestLaunch, n jointNest, o int, a *NDBuffer, t ew.Type, 
 }
 
 // maxVectors leaves room for those that the last block has no work for.
-const maxVectors = 1<<31 - 1 - threads
+const maxVectors = 1<<31 - 1 - 2*threads
 
 // halves launches a nest in two parts, of its longest axis.
 func (c *call) halves(dev *cudabuf.Device, n jointNest) error {
@@ -209,9 +234,9 @@ func divider(d uint32) (magic uint32, shift uint8) {
 	return uint32((uint64(1)<<shift-uint64(d))<<32/uint64(d)) + 1, shift
 }
 
-// launch queues a kernel of the call: form 0 is for gapless arrays, 1 for nests.
-func (c *call) launch(dev *cudabuf.Device, form int, items int64, offset *[4]int64, parameters []byte) error {
-	k, err := c.family.kernel(dev, c.kernel, form)
+// launch queues a kernel of the call.
+func (c *call) launch(dev *cudabuf.Device, f form, items int64, offset *[4]int64, parameters []byte) error {
+	k, err := c.family.kernel(dev, c.kernel, f)
 	if err != nil {
 		return err
 	}
@@ -219,16 +244,23 @@ func (c *call) launch(dev *cudabuf.Device, form int, items int64, offset *[4]int
 	if err != nil {
 		return err
 	}
-	blocks := (items-1)/threads + 1
-	var x, y any = uintptr(0), uintptr(0)
-	if a := c.in[0].array; a != nil {
-		x = cudabuf.In(a.buf.(*cudabuf.Buffer), offset[1])
+	if f == rowwise && c.family == familyCompare && c.kernel.Size() > 1 && c.kernel < ew.Complex64 {
+		items = (items + 1) / 2 // a thread of these takes two
 	}
-	if a := c.in[1].array; c.n > 1 && a != nil {
-		y = cudabuf.In(a.buf.(*cudabuf.Buffer), offset[2])
+	blocks := (items-1)/threads + 1
+	var in [3]any
+	for i := range in {
+		in[i] = uintptr(0)
+		if a := c.in[i].array; i < c.n && a != nil {
+			in[i] = cudabuf.In(a.buf.(*cudabuf.Buffer), offset[1+i])
+		}
 	}
 	out := cudabuf.InOut(c.out.buf.(*cudabuf.Buffer), offset[0])
-	return k.LaunchAsync(stream, cudabuf.Dim3{X: uint32(blocks)}, cudabuf.Dim3{X: threads}, 0, out, x, y, parameters)
+	grid, block := cudabuf.Dim3{X: uint32(blocks)}, cudabuf.Dim3{X: threads}
+	if c.n < 3 {
+		return k.LaunchAsync(stream, grid, block, 0, out, in[0], in[1], parameters)
+	}
+	return k.LaunchAsync(stream, grid, block, 0, out, in[0], in[1], in[2], parameters)
 }
 
 // kernelSlot remembers a kernel on the devices that have used it.

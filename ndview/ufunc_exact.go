@@ -28,7 +28,7 @@ func (c *call) exactly() {
 		return
 	}
 	x, y := &c.in[0], &c.in[1]
-	if c.compute == ew.Float64 && x.dtype.integer() && y.dtype.integer() {
+	if c.compute == ew.Float64 && x.dtype.isInteger() && y.dtype.isInteger() {
 		if y.dtype.kind == KindInt {
 			*x, *y = *y, *x
 			c.op = mirrored(c.op)
@@ -47,19 +47,31 @@ func (c *call) exactly() {
 // beyond answers a comparison of an array with a number that is beyond its type,
 // where the answer is the same for all elements.
 func (c *call) beyond(scalar, array *input, op ew.Op) {
-	side := scalar.scalar.beyond(scalar.dtype)
-	if side == 0 {
+	below, above := scalar.scalar.beyond(scalar.dtype)
+	if !below && !above {
 		return
 	}
-	less := side > 0 // array < scalar
-	is := op == ew.NotEqual || less && (op == ew.Less || op == ew.LessEqual) || !less && (op == ew.Greater || op == ew.GreaterEqual)
+	less := above // than the scalar is the array
+	is := op == ew.NotEqual || less && (op == ew.Less || op == ew.LessEqual) ||
+		!less && (op == ew.Greater || op == ew.GreaterEqual)
 	*scalar = *array
 	if c.op = ew.NotEqual; is {
 		c.op = ew.Equal
 	}
 }
 
-func (t DType) integer() bool { return t.kind == KindInt || t.kind == KindUint }
+// beyond tells whether a weak integer is less or more than a type of integers
+// holds.
+func (s Scalar) beyond(t DType) (below, above bool) {
+	if !s.weak || !s.dtype.isInteger() || !t.isInteger() {
+		return false, false
+	}
+	if _, err := s.Bytes(t); err == nil {
+		return false, false
+	}
+	v, ok := s.Value().(int64)
+	return ok && v < 0, !ok || v >= 0
+}
 
 // scalars writes the scalars as what is computed in.
 func (c *call) scalars(common DType) error {
@@ -69,13 +81,51 @@ func (c *call) scalars(common DType) error {
 			continue
 		}
 		t := common
-		if c.op >= ew.MixedEqual && c.op <= ew.MixedGreaterEqual {
+		switch {
+		case i < c.typed:
+			t = Bool
+		case c.op >= ew.MixedEqual && c.op <= ew.MixedGreaterEqual:
 			t = in.dtype
 		}
-		var err error
-		if in.bits, err = in.scalar.bits(t); err != nil {
+		raw, err := in.scalar.Bytes(t)
+		if err != nil {
 			return fmt.Errorf("%s: operand %d: %w", c.name, i+1, err)
 		}
+		if c.op == ew.Power && i == 1 && t.kind == KindInt && int8(raw[t.size-1]) < 0 {
+			return fmt.Errorf("power of %s: an integer to a negative power: %w", c.operands(), ErrRange)
+		}
+		copy(structOf(&in.bits), raw)
 	}
 	return nil
+}
+
+// clamp limits the bounds of a clip that are beyond the type, and so limit
+// nothing, to the type.
+func (c *call) clamp() {
+	for i := 1; i < 3; i++ {
+		in := &c.in[i]
+		if in.array != nil {
+			continue
+		}
+		below, above := in.scalar.beyond(in.dtype)
+		if below && i == 1 {
+			in.scalar = extreme(in.dtype, false)
+		} else if above && i == 2 {
+			in.scalar = extreme(in.dtype, true)
+		}
+	}
+}
+
+// extreme is the least or the greatest integer of a type.
+func extreme(t DType, greatest bool) Scalar {
+	raw := make([]byte, t.size)
+	if greatest {
+		for i := range raw {
+			raw[i] = 0xff
+		}
+	}
+	if t.kind == KindInt {
+		raw[t.size-1] ^= 0x80
+	}
+	return Scalar{t, false, string(raw)}
 }

@@ -2,6 +2,7 @@ package ndview
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"unsafe"
 
@@ -16,20 +17,26 @@ type family byte
 const (
 	familyArithmetic family = iota
 	familyCompare
-	familyMath  // what costs more than the memory; no dense form
+	familyMath // what costs more than the memory; no dense form
+	familyWhere
+	familyClip
 	familyParts // the result is a part of a complex number
 	families
 )
 
-var familyNames = [families]string{"arithmetic", "compare", "math", "parts"}
+var familyNames = [families]string{"arithmetic", "compare", "math", "where", "clip", "parts"}
 
 func (c *call) chooseFamily() family {
 	switch {
+	case c.op == ew.Clip:
+		return familyClip
 	case c.op.Boolean():
 		return familyCompare
 	case c.op.Real() && c.compute >= ew.Complex64:
 		return familyParts
-	case c.op >= ew.FloorDivide && c.op <= ew.Arctanh, c.op == ew.Reciprocal && c.compute < ew.Float16:
+	case c.op >= ew.FloorDivide && c.op <= ew.Arctanh, c.op == ew.Angle,
+		c.op == ew.Reciprocal && c.compute < ew.Float16,
+		c.op == ew.Sqrt && c.compute >= ew.Complex64:
 		return familyMath
 	}
 	return familyArithmetic
@@ -53,12 +60,24 @@ var (
 	compareProgram  = program("compare", twinsOf(slices.Concat(integerTypes, floatTypes), familyCompare))
 	divideProgram   = program("divide", twinsOf(integerTypes, familyMath))
 	mathProgram     = program("math", twinsOf(floatTypes[2:], familyMath))
+	whereProgram    = program("where", whereTwins())
+	complexMath     = program("complex_math", twinsOf(complexTypes, familyMath))
 	complexProgram  = program("complex", twinsOf(complexTypes, familyArithmetic, familyCompare, familyParts))
 )
+
+func whereTwins() map[string]cudabuf.Twin {
+	twins := twinsOf(slices.Concat(integerTypes, floatTypes), familyClip)
+	maps.Copy(twins, twinsOf(slices.Concat(integerTypes, floatTypes, complexTypes), familyWhere))
+	return twins
+}
 
 // programOf is where the kernels of a family for a type are.
 func programOf(f family, t ew.Type) *cudabuf.Program {
 	switch {
+	case f == familyWhere || f == familyClip:
+		return whereProgram
+	case t >= ew.Complex64 && f == familyMath:
+		return complexMath
 	case t >= ew.Complex64:
 		return complexProgram
 	case f == familyCompare:
@@ -73,16 +92,16 @@ func programOf(f family, t ew.Type) *cudabuf.Program {
 	return arithmeticInt
 }
 
-func (f family) name(t ew.Type, form int) string {
-	return "quiver_" + familyNames[f] + "_" + typeNames[t] + [...]string{"_dense", "_nest"}[form]
+func (f family) name(t ew.Type, as form) string {
+	return "quiver_" + familyNames[f] + "_" + typeNames[t] + [forms]string{"_dense", "_rows", "_nest"}[as]
 }
 
-var kernelSlots [families][ew.Types][2]kernelSlot
+var kernelSlots [families][ew.Types][forms]kernelSlot
 
 // kernel is the one of the family for a type, on a device.
-func (f family) kernel(dev *cudabuf.Device, t ew.Type, form int) (*cudabuf.Kernel, error) {
-	return kernelSlots[f][t][form].on(dev, func() (*cudabuf.Kernel, error) {
-		name := f.name(t, form)
+func (f family) kernel(dev *cudabuf.Device, t ew.Type, as form) (*cudabuf.Kernel, error) {
+	return kernelSlots[f][t][as].on(dev, func() (*cudabuf.Kernel, error) {
+		name := f.name(t, as)
 		k, err := dev.Kernel(programOf(f, t), name)
 		if err != nil {
 			return nil, fmt.Errorf("loading kernel %s: %w", name, err)
@@ -96,9 +115,10 @@ func twinsOf(types []ew.Type, of ...family) map[string]cudabuf.Twin {
 	for _, f := range of {
 		for _, t := range types {
 			if f != familyMath {
-				twins[f.name(t, 0)] = func(l *cudabuf.TwinLaunch) { denseTwin(l, t) }
+				twins[f.name(t, dense)] = func(l *cudabuf.TwinLaunch) { denseTwin(l, t) }
+				twins[f.name(t, rowwise)] = func(l *cudabuf.TwinLaunch) { nestTwin(l, t) }
 			}
-			twins[f.name(t, 1)] = func(l *cudabuf.TwinLaunch) { nestTwin(l, t) }
+			twins[f.name(t, nested)] = func(l *cudabuf.TwinLaunch) { nestTwin(l, t) }
 		}
 	}
 	return twins
@@ -141,7 +161,7 @@ func nestTwin(l *cudabuf.TwinLaunch, t ew.Type) {
 	w.Run()
 }
 
-func twinOperand(l *cudabuf.TwinLaunch, w *ew.Work, o int, kind uint8, t ew.Type, stride [ew.MaxAxes]int64, scalars [3][2]uint64) {
+func twinOperand(l *cudabuf.TwinLaunch, w *ew.Work, o int, kind int32, t ew.Type, stride [ew.MaxAxes]int64, scalars [3][2]uint64) {
 	if o > 0 && kind == kindScalar {
 		*(*[2]uint64)(unsafe.Pointer(&w.In[o-1].Scalar)) = scalars[o-1]
 		return

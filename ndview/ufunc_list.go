@@ -21,7 +21,7 @@ var (
 	FloorDivide = binaryOp("floor_divide", ew.FloorDivide, signature{asInt8, own, own, refused})
 	Remainder   = binaryOp("remainder", ew.Remainder, signature{asInt8, own, own, refused})
 	Fmod        = binaryOp("fmod", ew.Fmod, signature{asInt8, own, own, refused})
-	Power       = binaryOp("power", ew.Power, signature{asInt8, own, own, refused})
+	Power       = binaryOp("power", ew.Power, signature{asInt8, own, own, own})
 
 	// Maximum and Minimum are NaN where an operand is, Fmax and Fmin where both
 	// are.
@@ -71,7 +71,7 @@ var (
 
 // Roots and whole numbers.
 var (
-	Sqrt  = unaryOp("sqrt", ew.Sqrt, floats)
+	Sqrt  = unaryOp("sqrt", ew.Sqrt, floatsAndComplexes)
 	Cbrt  = unaryOp("cbrt", ew.Cbrt, floats)
 	Floor = unaryOp("floor", ew.Floor, wholes)
 	Ceil  = unaryOp("ceil", ew.Ceil, wholes)

@@ -37,11 +37,12 @@ var (
 	always    = way{toSelf, ew.Equal}
 	never     = way{toSelf, ew.NotEqual}
 
-	numbers    = signature{refused, own, own, own}
-	integers   = signature{own, own, refused, refused}
-	floats     = signature{asFloat, asFloat, own, refused}
-	wholes     = signature{as(ew.Positive), as(ew.Positive), own, refused}
-	everything = signature{own, own, own, own}
+	numbers            = signature{refused, own, own, own}
+	integers           = signature{own, own, refused, refused}
+	floats             = signature{asFloat, asFloat, own, refused}
+	floatsAndComplexes = signature{asFloat, asFloat, own, own}
+	wholes             = signature{as(ew.Positive), as(ew.Positive), own, refused}
+	everything         = signature{own, own, own, own}
 )
 
 // as does elements as they are, by another operation.
@@ -79,12 +80,27 @@ func (t DType) code() (ew.Type, bool) {
 	case KindComplex:
 		return [...]ew.Type{8: ew.Complex64, 16: ew.Complex128}[t.size], true
 	}
+	switch t.size { // moved as bits
+	case 1:
+		return ew.Uint8, true
+	case 2:
+		return ew.Uint16, true
+	case 4:
+		return ew.Uint32, true
+	case 8:
+		return ew.Uint64, true
+	case 16:
+		return ew.Complex128, true
+	}
 	return 0, false
 }
 
 // resolve decides by the operands' types what the call computes in, and the type
 // of the result.
 func (c *call) resolve() error {
+	if c.operation.op == ew.Where {
+		return c.resolveChoice()
+	}
 	common, err := c.common(false)
 	if err != nil {
 		return err
@@ -126,6 +142,9 @@ func (c *call) resolve() error {
 	if c.family == familyMath && c.compute.Half() {
 		c.kernel = ew.Float32
 	}
+	if c.op == ew.Clip {
+		c.clamp()
+	}
 	return c.scalars(common)
 }
 
@@ -133,7 +152,7 @@ func (c *call) resolve() error {
 // smallest float that holds it.
 func (c *call) common(float bool) (DType, error) {
 	var arrays DType // without scalars
-	for i := range c.n {
+	for i := c.typed; i < c.n; i++ {
 		if a := c.in[i].array; a != nil {
 			if err := join(&arrays, a.dtype); err != nil {
 				return DType{}, fmt.Errorf("%s of %s: %w", c.name, c.operands(), err)
@@ -141,14 +160,15 @@ func (c *call) common(float bool) (DType, error) {
 		}
 	}
 	var all DType
-	for i := range c.n {
+	for i := c.typed; i < c.n; i++ {
 		in := &c.in[i]
 		if in.array != nil {
 			in.dtype = in.array.dtype
-		} else if t, err := in.scalar.DType(arrays); err != nil {
-			return DType{}, fmt.Errorf("%s: operand %d: %w", c.name, i+1, err)
-		} else {
-			in.dtype = t
+		} else if in.dtype = in.scalar.Natural(); in.scalar.IsWeak() && arrays.kind != 0 {
+			var err error
+			if in.dtype, err = in.scalar.DType(arrays); err != nil {
+				return DType{}, fmt.Errorf("%s: operand %d: %w", c.name, i+1, err)
+			}
 		}
 		t := in.dtype
 		if float {
@@ -167,7 +187,7 @@ func join(to *DType, t DType) (err error) {
 	case *to == DType{}:
 		*to = t
 	default:
-		*to, err = promoteTypes(*to, t)
+		*to, err = Promote(*to, t)
 	}
 	return err
 }
@@ -195,7 +215,7 @@ func (c *call) operands() string {
 		if a := c.in[i].array; a != nil {
 			s += a.dtype.String()
 		} else {
-			s += c.in[i].scalar.String()
+			s += "the scalar " + c.in[i].scalar.String()
 		}
 	}
 	return s

@@ -87,7 +87,7 @@ func (c *call) along(n jointNest, axis int) error {
 func (c *call) onHost(n jointNest) error {
 	w := ew.Work{Op: c.op, Type: c.compute, Axes: len(n.shape)}
 	copy(w.Shape[:], n.shape)
-	if err := hostOperand(&w.Out, c.out, n, 0); err != nil {
+	if err := c.hostOperand(&w.Out, c.out, n, 0); err != nil {
 		return err
 	}
 	for i := range c.n {
@@ -96,7 +96,7 @@ func (c *call) onHost(n jointNest) error {
 			*(*[2]uint64)(unsafe.Pointer(&w.In[i].Scalar)) = in.bits
 			continue
 		}
-		if err := hostOperand(&w.In[i], in.array, n, 1+i); err != nil {
+		if err := c.hostOperand(&w.In[i], in.array, n, 1+i); err != nil {
 			return err
 		}
 	}
@@ -104,12 +104,12 @@ func (c *call) onHost(n jointNest) error {
 	return nil
 }
 
-func hostOperand(to *ew.Operand, a *NDBuffer, n jointNest, i int) error {
+func (c *call) hostOperand(to *ew.Operand, a *NDBuffer, n jointNest, i int) error {
 	host, ok := arrowbuf.HostBytes(a.buf)
 	if !ok {
 		return fmt.Errorf("%s has no kernels: %w", a.Device(), arrowbuf.ErrDevice)
 	}
-	to.Type, _ = a.dtype.code()
+	to.Type = c.typeOf(i)
 	to.Base = unsafe.Pointer(&host[n.offset[i]])
 	copy(to.Stride[:], n.strides[i])
 	return nil

@@ -2,7 +2,7 @@
 // exact. The 16-bit types compute in float32.
 
 #include "exact.cuh"
-#include "nest.cuh"
+#include "family.cuh"
 #include "ops.cuh"
 
 template <class T> struct Arithmetic {
@@ -19,6 +19,7 @@ template <class T> struct Arithmetic {
         EACH(op_fmin, A <= B || B != B ? A : B)
         EACH(op_copysign, copysign_of(A, B))
         EACH(op_positive, A)
+        EACH(op_imag, (W)0)
         EACH(op_negative, -A)
         EACH(op_absolute, absolute_of(A))
         EACH(op_sign, A > 0 ? (W)1 : A < 0 ? (W)-1 : A == 0 ? (W)0 : A)
@@ -33,7 +34,7 @@ template <class T> struct Arithmetic {
     }
 };
 
-BINARY_KERNELS(arithmetic_f16, f16, f16, 1, 1, Arithmetic<f16>)
-BINARY_KERNELS(arithmetic_bf16, bf16, bf16, 1, 1, Arithmetic<bf16>)
-BINARY_KERNELS(arithmetic_f32, float, float, 1, 1, Arithmetic<float>)
-BINARY_KERNELS(arithmetic_f64, double, double, 1, 1, Arithmetic<double>)
+BINARY_KERNELS(arithmetic_f16, f16, f16, 1, Arithmetic<f16>)
+BINARY_KERNELS(arithmetic_bf16, bf16, bf16, 1, Arithmetic<bf16>)
+BINARY_KERNELS(arithmetic_f32, float, float, 1, Arithmetic<float>)
+BINARY_KERNELS(arithmetic_f64, double, double, 1, Arithmetic<double>)

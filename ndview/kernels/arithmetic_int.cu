@@ -1,6 +1,6 @@
 // Arithmetic of integers, which wraps around.
 
-#include "nest.cuh"
+#include "family.cuh"
 #include "ops.cuh"
 
 template <class T> struct Unsigned;
@@ -39,6 +39,7 @@ template <class T> struct Arithmetic {
         EACH(op_left_shift, shift_left<T>(A, B))
         EACH(op_right_shift, shift_right<T>(A, B))
         EACH(op_positive, A)
+        EACH(op_imag, (T)0)
         EACH(op_negative, (T)(0 - (U)A))
         EACH(op_absolute, A < 0 ? (T)(0 - (U)A) : A)
         EACH(op_sign, (T)((A > 0) - (A < 0)))
@@ -48,11 +49,11 @@ template <class T> struct Arithmetic {
     }
 };
 
-BINARY_KERNELS(arithmetic_i8, int8_t, int8_t, 1, 1, Arithmetic<int8_t>)
-BINARY_KERNELS(arithmetic_u8, uint8_t, uint8_t, 1, 1, Arithmetic<uint8_t>)
-BINARY_KERNELS(arithmetic_i16, int16_t, int16_t, 1, 1, Arithmetic<int16_t>)
-BINARY_KERNELS(arithmetic_u16, uint16_t, uint16_t, 1, 1, Arithmetic<uint16_t>)
-BINARY_KERNELS(arithmetic_i32, int32_t, int32_t, 1, 1, Arithmetic<int32_t>)
-BINARY_KERNELS(arithmetic_u32, uint32_t, uint32_t, 1, 1, Arithmetic<uint32_t>)
-BINARY_KERNELS(arithmetic_i64, int64_t, int64_t, 1, 1, Arithmetic<int64_t>)
-BINARY_KERNELS(arithmetic_u64, uint64_t, uint64_t, 1, 1, Arithmetic<uint64_t>)
+BINARY_KERNELS(arithmetic_i8, int8_t, int8_t, 1, Arithmetic<int8_t>)
+BINARY_KERNELS(arithmetic_u8, uint8_t, uint8_t, 1, Arithmetic<uint8_t>)
+BINARY_KERNELS(arithmetic_i16, int16_t, int16_t, 1, Arithmetic<int16_t>)
+BINARY_KERNELS(arithmetic_u16, uint16_t, uint16_t, 1, Arithmetic<uint16_t>)
+BINARY_KERNELS(arithmetic_i32, int32_t, int32_t, 1, Arithmetic<int32_t>)
+BINARY_KERNELS(arithmetic_u32, uint32_t, uint32_t, 1, Arithmetic<uint32_t>)
+BINARY_KERNELS(arithmetic_i64, int64_t, int64_t, 1, Arithmetic<int64_t>)
+BINARY_KERNELS(arithmetic_u64, uint64_t, uint64_t, 1, Arithmetic<uint64_t>)

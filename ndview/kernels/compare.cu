@@ -1,7 +1,7 @@
 // Comparisons, logic and questions about elements: the result is a bool.
 
 #include "exact.cuh"
-#include "nest.cuh"
+#include "family.cuh"
 #include "ops.cuh"
 
 template <class W> __device__ __forceinline__ bool truth(W v) { return v != 0; }
@@ -56,7 +56,7 @@ template <class T> struct Compare {
         switch (op) {
         EACH(op_isnan, A != A)
         EACH(op_isinf, infinite(A))
-        EACH(op_isfinite, finite(A))
+        EACH(op_isfinite, is_finite(A))
         EACH(op_signbit, negative(A))
         }
     }
@@ -75,15 +75,15 @@ template <class T> struct Compare {
     }
 };
 
-BINARY_KERNELS(compare_i8, int8_t, uint8_t, 1, 1, Compare<int8_t>)
-BINARY_KERNELS(compare_u8, uint8_t, uint8_t, 1, 1, Compare<uint8_t>)
-BINARY_KERNELS(compare_i16, int16_t, uint8_t, 1, 1, Compare<int16_t>)
-BINARY_KERNELS(compare_u16, uint16_t, uint8_t, 1, 1, Compare<uint16_t>)
-BINARY_KERNELS(compare_i32, int32_t, uint8_t, 1, 1, Compare<int32_t>)
-BINARY_KERNELS(compare_u32, uint32_t, uint8_t, 1, 1, Compare<uint32_t>)
-BINARY_KERNELS(compare_i64, int64_t, uint8_t, 1, 1, Compare<int64_t>)
-BINARY_KERNELS(compare_u64, uint64_t, uint8_t, 1, 1, Compare<uint64_t>)
-BINARY_KERNELS(compare_f16, f16, uint8_t, 1, 1, Compare<f16>)
-BINARY_KERNELS(compare_bf16, bf16, uint8_t, 1, 1, Compare<bf16>)
-BINARY_KERNELS(compare_f32, float, uint8_t, 1, 1, Compare<float>)
-BINARY_KERNELS(compare_f64, double, uint8_t, 1, 1, Compare<double>)
+BINARY_KERNELS(compare_i8, int8_t, uint8_t, 1, Compare<int8_t>)
+BINARY_KERNELS(compare_u8, uint8_t, uint8_t, 1, Compare<uint8_t>)
+BINARY_KERNELS(compare_i16, int16_t, uint8_t, 2, Compare<int16_t>)
+BINARY_KERNELS(compare_u16, uint16_t, uint8_t, 2, Compare<uint16_t>)
+BINARY_KERNELS(compare_i32, int32_t, uint8_t, 2, Compare<int32_t>)
+BINARY_KERNELS(compare_u32, uint32_t, uint8_t, 2, Compare<uint32_t>)
+BINARY_KERNELS(compare_i64, int64_t, uint8_t, 2, Compare<int64_t>)
+BINARY_KERNELS(compare_u64, uint64_t, uint8_t, 2, Compare<uint64_t>)
+BINARY_KERNELS(compare_f16, f16, uint8_t, 2, Compare<f16>)
+BINARY_KERNELS(compare_bf16, bf16, uint8_t, 2, Compare<bf16>)
+BINARY_KERNELS(compare_f32, float, uint8_t, 2, Compare<float>)
+BINARY_KERNELS(compare_f64, double, uint8_t, 2, Compare<double>)

@@ -3,7 +3,7 @@
 // then of the imaginary ones.
 
 #include "exact.cuh"
-#include "nest.cuh"
+#include "family.cuh"
 #include "ops.cuh"
 
 template <class R> using C = complex<R>;
@@ -100,10 +100,12 @@ template <class R> struct Compare<C<R>> {
         EACH(op_logical_not, !truth(A))
         EACH(op_isnan, is_nan(A))
         EACH(op_isinf, is_infinite(A))
-        EACH(op_isfinite, finite(A.re) && finite(A.im))
+        EACH(op_isfinite, is_finite(A.re) && is_finite(A.im))
         }
     }
 };
+
+BOTH2(angle_of, atan2f(a, b), atan2(a, b))
 
 // What is a real number.
 template <class T> struct Parts;
@@ -114,13 +116,16 @@ template <class R> struct Parts<C<R>> {
     static __device__ __forceinline__ void apply(int op, const Elements<T, N>& x, const Elements<T, N>& y, Elements<R, N>& r) {
         switch (op) {
         EACH(op_absolute, hypot_of(A.re, A.im))
+        EACH(op_real, A.re)
+        EACH(op_imag, A.im)
+        EACH(op_angle, angle_of(A.im, A.re))
         }
     }
 };
 
-BINARY_KERNELS(arithmetic_c64, c64, c64, 1, 1, Arithmetic<c64>)
-BINARY_KERNELS(arithmetic_c128, c128, c128, 1, 1, Arithmetic<c128>)
-BINARY_KERNELS(compare_c64, c64, uint8_t, 1, 1, Compare<c64>)
-BINARY_KERNELS(compare_c128, c128, uint8_t, 1, 1, Compare<c128>)
-BINARY_KERNELS(parts_c64, c64, float, 1, 1, Parts<c64>)
-BINARY_KERNELS(parts_c128, c128, double, 1, 1, Parts<c128>)
+BINARY_KERNELS(arithmetic_c64, c64, c64, 1, Arithmetic<c64>)
+BINARY_KERNELS(arithmetic_c128, c128, c128, 1, Arithmetic<c128>)
+BINARY_KERNELS(compare_c64, c64, uint8_t, 1, Compare<c64>)
+BINARY_KERNELS(compare_c128, c128, uint8_t, 1, Compare<c128>)
+BINARY_KERNELS(parts_c64, c64, float, 1, Parts<c64>)
+BINARY_KERNELS(parts_c128, c128, double, 1, Parts<c128>)

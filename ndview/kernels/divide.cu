@@ -1,7 +1,7 @@
 // Integer operations that cost more than a few instructions. Threads take single
 // elements: unrolled over vectors, the code would be large.
 
-#include "nest.cuh"
+#include "family.cuh"
 #include "ops.cuh"
 
 // By zero everything is 0. The smallest integer by -1 is itself.
@@ -49,11 +49,11 @@ template <class T> struct Divide {
     }
 };
 
-NEST_KERNEL(math_i8, int8_t, int8_t, 1, 1, Divide<int8_t>)
-NEST_KERNEL(math_u8, uint8_t, uint8_t, 1, 1, Divide<uint8_t>)
-NEST_KERNEL(math_i16, int16_t, int16_t, 1, 1, Divide<int16_t>)
-NEST_KERNEL(math_u16, uint16_t, uint16_t, 1, 1, Divide<uint16_t>)
-NEST_KERNEL(math_i32, int32_t, int32_t, 1, 1, Divide<int32_t>)
-NEST_KERNEL(math_u32, uint32_t, uint32_t, 1, 1, Divide<uint32_t>)
-NEST_KERNEL(math_i64, int64_t, int64_t, 1, 1, Divide<int64_t>)
-NEST_KERNEL(math_u64, uint64_t, uint64_t, 1, 1, Divide<uint64_t>)
+NEST_KERNEL(math_i8, int8_t, int8_t, Divide<int8_t>)
+NEST_KERNEL(math_u8, uint8_t, uint8_t, Divide<uint8_t>)
+NEST_KERNEL(math_i16, int16_t, int16_t, Divide<int16_t>)
+NEST_KERNEL(math_u16, uint16_t, uint16_t, Divide<uint16_t>)
+NEST_KERNEL(math_i32, int32_t, int32_t, Divide<int32_t>)
+NEST_KERNEL(math_u32, uint32_t, uint32_t, Divide<uint32_t>)
+NEST_KERNEL(math_i64, int64_t, int64_t, Divide<int64_t>)
+NEST_KERNEL(math_u64, uint64_t, uint64_t, Divide<uint64_t>)

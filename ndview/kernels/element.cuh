@@ -69,7 +69,10 @@ template <class R, class S> struct Convert<complex<R>, complex<S>> {
 
 // Whether NumPy's promotion turns elements of type S into T, so that a kernel
 // of T must be able to load them.
+template <class S, class T> constexpr bool is_same = false;
+template <class T> constexpr bool is_same<T, T> = true;
 template <class S, class T> constexpr bool promotes() {
+    if (is_same<S, T>) return true;
     if (is_integer<T>) return is_integer<S> && sizeof(S) <= sizeof(T);
     if (is_integer<S>) return is_complex<T> ? sizeof(T) == 16 || sizeof(S) <= 2 : sizeof(T) == 8 || sizeof(S) * 2 <= sizeof(T);
     if (is_float<S>) return is_complex<T> ? sizeof(S) * 2 <= sizeof(T) : sizeof(S) < sizeof(T);

@@ -21,8 +21,8 @@ BOTH(ceil_of, ceilf(a), ceil(a))
 BOTH(trunc_of, truncf(a), trunc(a))
 BOTH(rint_of, rintf(a), rint(a))
 
-__device__ __forceinline__ bool finite(float v) { return fabsf(v) <= 0x1.fffffep127f; }
-__device__ __forceinline__ bool finite(double v) { return fabs(v) <= 0x1.fffffffffffffp1023; }
-template <class R> __device__ __forceinline__ bool infinite(R v) { return v == v && !finite(v); }
+__device__ __forceinline__ bool is_finite(float v) { return fabsf(v) <= 0x1.fffffep127f; }
+__device__ __forceinline__ bool is_finite(double v) { return fabs(v) <= 0x1.fffffffffffffp1023; }
+template <class R> __device__ __forceinline__ bool infinite(R v) { return v == v && !is_finite(v); }
 __device__ __forceinline__ bool negative(float v) { return __float_as_int(v) < 0; }
 __device__ __forceinline__ bool negative(double v) { return __double_as_longlong(v) < 0; }

@@ -3,7 +3,7 @@
 // docs/ufuncs.md; floor_divide, remainder and fmod are exact.
 
 #include "exact.cuh"
-#include "nest.cuh"
+#include "family.cuh"
 #include "ops.cuh"
 
 #define FUNCTION(name) BOTH(name##_of, name##f(a), name(a))
@@ -46,6 +46,7 @@ template <class T> struct Math {
         EACH(op_arctan2, atan2_of(A, B))
         EACH(op_hypot, hypot_of(A, B))
         EACH(op_nextafter, nextafter_of(A, B))
+        EACH(op_angle, A != A ? A : negative(A) ? (W)3.14159265358979323846 : (W)0)
         EACH(op_cbrt, cbrt_of(A))
         EACH(op_exp, exp_of(A))
         EACH(op_exp2, exp2_of(A))
@@ -70,5 +71,5 @@ template <class T> struct Math {
     }
 };
 
-NEST_KERNEL(math_f32, float, float, 1, 1, Math<float>)
-NEST_KERNEL(math_f64, double, double, 1, 1, Math<double>)
+NEST_KERNEL(math_f32, float, float, Math<float>)
+NEST_KERNEL(math_f64, double, double, Math<double>)

@@ -1,4 +1,4 @@
-// Elementwise work: a thread takes a vector of neighbouring elements, of 16 bytes
+// Elementwise work on operands of any layout: a thread takes a vector of neighbouring elements, of 16 bytes
 // where the element is widest, or a few of them. All that decides between the
 // ways to load and to compute is the same for the whole grid.
 
@@ -8,7 +8,7 @@
 constexpr int block_threads = 256;
 constexpr int middle_axes = 6;
 
-enum Kind : uint8_t {
+enum Kind : int32_t {
     kind_scalar,  // one value, in the parameters
     kind_run,     // of the kernel's type, vectors begin at multiples of their size
     kind_same,    // of the kernel's type, one element for a whole row
@@ -20,7 +20,8 @@ enum Kind : uint8_t {
 struct Dense {
     int64_t elements;
     int32_t op;
-    uint8_t kind[4];
+    int32_t kind[4];
+    int32_t unused;
     uint64_t scalar[3][2];  // of x, y, z, as what the type computes in
 };
 
@@ -37,7 +38,8 @@ struct Nest {
     uint32_t magic[middle_axes + 1];
     uint8_t shift[middle_axes + 1];
     uint8_t middles;  // axes between the inner and the outer one
-    uint8_t kind[4], type[4];
+    int32_t kind[4];
+    uint8_t type[4];
     uint32_t row;  // elements
     uint32_t per_row;
     uint32_t items;
@@ -135,45 +137,19 @@ template <class T> __device__ __forceinline__ T scalar_as(const uint64_t (&bits)
     }
 }
 
-// Operand o, one of x, y, z, on its way to a thread: fetch begins the loads that
-// need no loop, so that those of all operands are under way at once, and load
-// gives the elements.
-template <class T, int V, int U> struct Fetched {
-    Elements<T, U * V> run;
-    T same[U];
-};
-
+// load gives the elements of operand o, one of x, y, z.
 template <class T, int V, int U, class P>
-__device__ __forceinline__ void fetch(const P& p, int o, const char* base, const Place<U>& at, Fetched<T, V, U>& f) {
-    const uint8_t kind = p.kind[o];
+__device__ __forceinline__ void load(const P& p, int o, const char* base, const Place<U>& at, Elements<T, U * V>& v) {
+    const int32_t kind = p.kind[o];
     if (kind == kind_run && at.full) {
 #pragma unroll
-        for (int u = 0; u < U; u++) f.run.template read<V>(u, base + at.offset[o][u]);
-    }
-    if constexpr (sizeof(P) != sizeof(Dense)) {
-        if (kind == kind_same) {
-#pragma unroll
-            for (int u = 0; u < U; u++)
-                if (at.valid[u] > 0) f.same[u] = *(const T*)(base + at.offset[o][u]);
-        }
-    }
-}
-
-template <class T, int V, int U, class P>
-__device__ __forceinline__ void load(const P& p, int o, const char* base, const Place<U>& at, const Fetched<T, V, U>& f,
-                                     Elements<T, U * V>& v) {
-    const uint8_t kind = p.kind[o];
-    if (kind == kind_run && at.full) {
-        v = f.run;
+        for (int u = 0; u < U; u++) v.template read<V>(u, base + at.offset[o][u]);
     } else if (kind == kind_scalar) {
         const T s = scalar_as<T>(p.scalar[o - 1]);
 #pragma unroll
         for (int u = 0; u < U; u++) v.template fill<V>(u, s);
     } else if constexpr (sizeof(P) == sizeof(Dense)) {
         gather<T, T, V, U>(base, sizeof(T), at.offset[o], at.valid, v);
-    } else if (kind == kind_same) {
-#pragma unroll
-        for (int u = 0; u < U; u++) v.template fill<V>(u, f.same[u]);
     } else {
         gather_any<T, V, U>(p.type[o], base, p.inner[o], at.offset[o], at.valid, v);
     }
@@ -204,57 +180,4 @@ __device__ __forceinline__ void store(const P& p, char* base, const Place<U>& at
     } else {
         scatter<T, T, V, U>(base, p.inner[0], at.offset[0], at.valid, v);
     }
-}
-
-// The elements of a vector of 16 bytes.
-template <class T, class R> constexpr int vector = 16 / (sizeof(T) > sizeof(R) ? sizeof(T) : sizeof(R));
-
-// combine makes out = op(x, y) of elements of type T, and of type R for out.
-template <class T, class R, int V, int U, class Ops, class P>
-__device__ __forceinline__ void combine(const P& p, char* out, const char* x, const char* y) {
-    const int size[4] = {sizeof(R), sizeof(T), sizeof(T), 0};
-    Place<U> at;
-    find<V, U, 3>(p, size, at);
-    if (at.valid[0] == 0) return;
-    Elements<T, U * V> a = {}, b = {};
-    Elements<R, U * V> r = {};
-    Fetched<T, V, U> from_x = {}, from_y = {};
-    fetch<T, V, U>(p, 1, x, at, from_x);
-    fetch<T, V, U>(p, 2, y, at, from_y);
-    load<T, V, U>(p, 1, x, at, from_x, a);
-    load<T, V, U>(p, 2, y, at, from_y, b);
-    Ops::apply(p.op, a, b, r);
-    store<R, V, U>(p, out, at, r);
-}
-
-// The kernels quiver_NAME_dense and quiver_NAME_nest of a family of operations
-// for one type.
-#define BINARY_KERNELS(name, T, R, dense_vectors, nest_vectors, Ops)                                                   \
-    extern "C" __global__ void __launch_bounds__(block_threads)                                                      \
-        quiver_##name##_dense(char* out, const char* x, const char* y, const Dense p) {                              \
-        combine<T, R, vector<T, R>, dense_vectors, Ops>(p, out, x, y);                                               \
-    }                                                                                                                \
-    NEST_KERNEL(name, T, R, (vector<T, R>), nest_vectors, Ops)
-
-#define NEST_KERNEL(name, T, R, V, vectors, Ops)                                                                       \
-    extern "C" __global__ void __launch_bounds__(block_threads)                                                      \
-        quiver_##name##_nest(char* out, const char* x, const char* y, const Nest p) {                                \
-        combine<T, R, V, vectors, Ops>(p, out, x, y);                                                                \
-    }
-
-// A case of an operation, element by element: A and B are the operands, as what
-// their type computes in.
-#define EACH(code, expression)                                        \
-    case code:                                                        \
-        _Pragma("unroll") for (int k = 0; k < N; k++) {               \
-            const W A = widen(x[k]), B = widen(y[k]);                 \
-            (void)A, (void)B;                                         \
-            put(r, k, expression);                                    \
-        }                                                             \
-        break;
-
-template <class R, int N, class W> __device__ __forceinline__ void put(Elements<R, N>& r, int k, W v) {
-    R to;
-    narrow((work<R>)v, to);
-    r.set(k, to);
 }

@@ -9,6 +9,8 @@ func addArithmetic[T ordinary](l *[ops][Types]Loop, t Type) {
 	l[Square][t] = square[T]
 	l[Positive][t] = positive[T]
 	l[Negative][t] = negative[T]
+	l[Imag][t] = func(at *[4]unsafe.Pointer, n int) { clear(unsafe.Slice((*T)(at[0]), n)) }
+	l[Clip][t] = clip[T]
 	addCompare[T](l, t)
 }
 

@@ -38,7 +38,17 @@ func addComplexes[C complexes, R float](l *[ops][Types]Loop, t Type) {
 	l[Square][t] = each1(func(x pair[R]) pair[R] { return product(x, x) })
 	l[Reciprocal][t] = each1(reciprocalPair[R])
 	l[Sign][t] = each1(signPair[R])
-	l[Sqrt][t] = each1(throughComplex128[R](cmplx.Sqrt))
+	l[Real][t] = each1(func(x pair[R]) R { return x.re })
+	l[Imag][t] = each1(func(x pair[R]) R { return x.im })
+	l[Angle][t] = each1(func(x pair[R]) R { return R(math.Atan2(float64(x.im), float64(x.re))) })
+	for op, f := range map[Op]func(complex128) complex128{
+		Sqrt: cmplx.Sqrt, Exp: cmplx.Exp, Log: cmplx.Log, Log10: cmplx.Log10,
+		Sin: cmplx.Sin, Cos: cmplx.Cos, Tan: cmplx.Tan, Sinh: cmplx.Sinh, Cosh: cmplx.Cosh, Tanh: cmplx.Tanh,
+		Log2: func(x complex128) complex128 { return cmplx.Log(x) * math.Log2E },
+	} {
+		l[op][t] = each1(throughComplex128[R](f))
+	}
+	l[Power][t] = each2(powerPair[R])
 	l[Rint][t] = each1(func(x pair[R]) pair[R] {
 		return pair[R]{R(math.RoundToEven(float64(x.re))), R(math.RoundToEven(float64(x.im)))}
 	})
@@ -50,6 +60,14 @@ func throughComplex128[R float](f func(complex128) complex128) func(pair[R]) pai
 		r := f(complex(float64(x.re), float64(x.im)))
 		return pair[R]{R(real(r)), R(imag(r))}
 	}
+}
+
+func powerPair[R float](x, y pair[R]) pair[R] {
+	if x.re == 0 && x.im == 0 && (y.re != 0 || y.im != 0) && (y.re <= 0 || y.im != 0) {
+		return pair[R]{R(math.NaN()), R(math.NaN())}
+	}
+	r := cmplx.Pow(complex(float64(x.re), float64(x.im)), complex(float64(y.re), float64(y.im)))
+	return pair[R]{R(real(r)), R(imag(r))}
 }
 
 func choose[T any](which bool, x, y T) T {

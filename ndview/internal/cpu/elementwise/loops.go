@@ -21,6 +21,7 @@ var loops = func() (l [ops][Types]Loop) {
 	addComplexes[complex64, float32](&l, Complex64)
 	addComplexes[complex128, float64](&l, Complex128)
 	addMixed(&l)
+	addChoices(&l)
 	addPacked(&l)
 	return l
 }()

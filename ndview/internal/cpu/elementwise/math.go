@@ -8,14 +8,23 @@ func addMath[T float](l *[ops][Types]Loop, t Type) {
 	for op, f := range map[Op]func(float64) float64{
 		Cbrt: math.Cbrt, Exp: math.Exp, Exp2: math.Exp2, Expm1: math.Expm1,
 		Log: math.Log, Log2: math.Log2, Log10: math.Log10, Log1p: math.Log1p,
-		Sin: math.Sin, Cos: math.Cos, Tan: math.Tan,
-		Arcsin: math.Asin, Arccos: math.Acos, Arctan: math.Atan,
+		Sin: math.Sin, Cos: math.Cos, Tan: tan,
+		Arcsin: math.Asin, Arccos: arccos, Arctan: math.Atan,
 		Sinh: math.Sinh, Cosh: math.Cosh, Tanh: math.Tanh,
 		Arcsinh: math.Asinh, Arccosh: math.Acosh, Arctanh: math.Atanh,
 	} {
 		l[op][t] = each1(func(x T) T { return T(f(float64(x))) })
 	}
-	l[Power][t] = each2(func(x, y T) T { return T(math.Pow(float64(x), float64(y))) })
+	l[Angle][t] = each1(func(x T) T {
+		switch {
+		case x != x:
+			return x
+		case math.Signbit(float64(x)):
+			return T(math.Pi)
+		}
+		return 0
+	})
+	l[Power][t] = each2(func(x, y T) T { return T(pow(float64(x), float64(y))) })
 	l[Arctan2][t] = each2(func(y, x T) T { return T(math.Atan2(float64(y), float64(x))) })
 	l[Hypot][t] = each2(func(x, y T) T { return T(math.Hypot(float64(x), float64(y))) })
 	l[Nextafter][t] = each2(nextafter[T])

@@ -1,0 +1,80 @@
+"""Writes functions.json: the true values of NumPy's functions of floats, and what
+numpy.where and numpy.clip give.
+
+Run: .venv/bin/python ndview/testdata/golden/functions.py
+
+Values are computed in long double and rounded once to float64, or to complex128
+from the complex functions of that, so that a test can say how far from the truth
+a result is, and not from another approximation. Elements are base64.
+"""
+
+import base64
+import json
+import warnings
+from pathlib import Path
+
+import ml_dtypes
+import numpy as np
+
+warnings.simplefilter("ignore")
+np.seterr(all="ignore")
+
+UNARY = """exp exp2 expm1 log log2 log10 log1p sin cos tan arcsin arccos arctan sinh cosh tanh arcsinh arccosh arctanh
+    sqrt cbrt""".split()
+COMPLEX = "exp log log2 log10 sin cos tan sinh cosh tanh sqrt".split()
+BINARY = "arctan2 hypot power copysign".split()
+
+REALS = [0.0, -0.0, 0.5, -0.5, 1.0, -1.0, 1.5, 2.0, -3.25, 0.1, 0.999, 7.0, -9.5, 20.0, 100.0, 1e-3, -1e-7, 3.14159,
+         1e4, -65000.0, np.inf, -np.inf, np.nan]
+PAIRS = [0.0, -0.0, 0.5, -1.5, 2.0, 3.0, -7.0, 1e-3, 100.0, np.inf, -np.inf, np.nan]
+COMPLEXES = [1 + 2j, -2.5 + 0.5j, 3 - 4j, 0.1j, 0.75, -1.25, 1e-3 - 1e-3j, 5 + 1j, -0.5 - 6j]
+FLOATS = {"float16": np.float16, "bfloat16": ml_dtypes.bfloat16, "float32": np.float32, "float64": np.float64}
+
+
+def text(a):
+    return base64.b64encode(np.ascontiguousarray(a).tobytes()).decode()
+
+
+def functions():
+    wide = np.longdouble
+    for name, t in FLOATS.items():
+        x = np.array(REALS).astype(t)
+        for f in UNARY:
+            yield [f, name, text(x), text(getattr(np, f)(x.astype(wide)).astype(np.float64))]
+        x, y = (v.astype(t).ravel() for v in np.meshgrid(PAIRS, PAIRS))
+        for f in BINARY:
+            yield [f, name, text(x), text(getattr(np, f)(x.astype(wide), y.astype(wide)).astype(np.float64)), text(y)]
+    for name in ("complex64", "complex128"):
+        x = np.array(COMPLEXES, name)
+        for f in COMPLEX:
+            yield [f, name, text(x), text(getattr(np, f)(x.astype(np.clongdouble)).astype(np.complex128))]
+        x, y = (v.ravel() for v in np.meshgrid(x, x))
+        yield ["power", name, text(x), text(np.power(x.astype(np.clongdouble), y.astype(np.clongdouble)).astype("c16")), text(y)]
+
+
+def choices():
+    condition = np.array([True, False, False, True, True])
+    small = {"int8": [1, -2, 3, -128, 127], "uint16": [0, 1, 2, 3, 65535], "float16": [1.5, -0.0, np.nan, np.inf, 2],
+             "float32": [1.5, -0.0, np.nan, np.inf, 2], "float64": [0.1, 1e300, -1, 0, 5], "int64": [2**60, 1, 2, 3, -4],
+             "bool": [1, 0, 1, 0, 0], "complex64": [1j, 2, 3, 4 + 1j, 5]}
+    arrays = {t: np.array(v, t) for t, v in small.items()}
+    for s, t in [(t, t) for t in small] + [("int8", "uint16"), ("float32", "int64"), ("float16", "int8"), ("bool", "float64"),
+                                           ("complex64", "float64")]:
+        r = np.where(condition, arrays[s], arrays[t][::-1])
+        yield ["where", s, t, text(condition), text(arrays[s]), text(arrays[t][::-1]), str(r.dtype), text(r)]
+    bounds = {"int8": (-3, 100), "uint16": (1, 9), "float16": (-1, 2), "float32": (-1, 1.5), "float64": (-0.5, np.nan),
+              "int64": (-1, 2**40)}
+    for t, (low, high) in bounds.items():
+        low, high = np.array([low] * 5, t), np.array([high] * 5, t)
+        r = np.clip(arrays[t], low, high)
+        yield ["clip", t, t, text(arrays[t]), text(low), text(high), str(r.dtype), text(r)]
+
+
+def main():
+    lines = {k: ",\n".join(json.dumps(r, separators=(",", ":")) for r in f()) for k, f in (("functions", functions), ("choices", choices))}
+    text = "{" + ",\n".join(f'"{k}":[\n{v}\n]' for k, v in lines.items()) + "}\n"
+    Path(__file__).with_suffix(".json").write_text(text)
+
+
+if __name__ == "__main__":
+    main()
