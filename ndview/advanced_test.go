@@ -78,6 +78,11 @@ func isIndexError(err error) bool {
 	return errors.Is(err, arrowbuf.ErrOutOfRange) || errors.Is(err, ndview.ErrShape)
 }
 
+func TestSetInManyLaunchesIsNumPys(t *testing.T) {
+	ndview.CutWalks(t, 3)
+	TestSetByArraysIsNumPys(t)
+}
+
 func TestSetByArraysIsNumPys(t *testing.T) {
 	cases := golden2(t, "advanced")[1]
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {

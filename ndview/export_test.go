@@ -38,3 +38,11 @@ func CompileSource(source string) error {
 	_, err := nvrtc.Compile(nvrtc.Source{Name: "own.cu", Text: source, Arch: "sm_90", Options: []string{"-std=c++17"}})
 	return err
 }
+
+// CutWalks lets kernels that follow indices do at most so many items a launch for
+// the time of a test, as they do 2^31-1 else.
+func CutWalks(t testing.TB, most int64) {
+	before := maxItems
+	maxItems = most
+	t.Cleanup(func() { maxItems = before })
+}

@@ -127,18 +127,25 @@ func TestTakeIsNumPys(t *testing.T) {
 	})
 }
 
+// As for results of more elements than a launch counts.
+func TestTakeInManyLaunchesIsNumPys(t *testing.T) {
+	ndview.CutWalks(t, 3)
+	TestTakeIsNumPys(t)
+	TestTakeNamesTheFirstBadIndex(t)
+}
+
 func TestTakeNamesTheFirstBadIndex(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
 		a := fromHost(t, dev, ndview.Float32, make([]float32, 7*5), 7, 5)
-		many := make([]int64, 300_000)
-		many[211_000], many[290_000] = -8, 99
+		many := make([]int64, 40_000)
+		many[21_100], many[29_000] = -8, 99
 		for _, c := range []struct {
 			indices *ndview.NDBuffer
 			axis    int
 			want    string
 		}{
 			{integers(t, dev, ndview.Int32, []int64{0, 5, 4, 9}, []int64{4}), 1, "index 5 is outside axis 1 of 5 elements"},
-			{integers(t, dev, ndview.Int64, many, []int64{300_000}), 0, "index -8 is outside axis 0 of 7 elements"},
+			{integers(t, dev, ndview.Int64, many, []int64{40_000}), 0, "index -8 is outside axis 0 of 7 elements"},
 			{integers(t, dev, ndview.Int8, []int64{0, -9}, []int64{2}), -2, "index -9 is outside axis 0 of 7 elements"},
 			{integers(t, dev, ndview.Uint64, []int64{1, -1}, []int64{2}), 0, "index 18446744073709551615 is outside axis 0"},
 		} {
