@@ -27,11 +27,14 @@ var tables = map[string][]string{
 		"BufferPrototype", "default_buffer_prototype", "enable_gpu", "metadata", "as_numpy_array_wrapper", "what breaks on a GPU",
 	},
 	"pygpu.md": concat(
-		numbers("K", 1, 4), numbers("A", 1, 4), numbers("L", 7, 12),
+		numbers("G", 1, 16), numbers("K", 1, 4), numbers("A", 1, 4),
+		numbers("E", 1, 6), numbers("R", 1, 3), numbers("T", 1, 2), []string{"D1", "P1"}, numbers("N", 1, 3), numbers("O", 1, 4),
+		numbers("I", 1, 10), numbers("S", 1, 5), numbers("F", 1, 6), numbers("RS", 1, 12), numbers("L", 1, 14),
 		[]string{"ptr", "kind", "devname", "unique_id", "lmemsize", "numprocs", "bin_id", "total_gmem, free_gmem", "maxlsize0-2", "maxgsize0-2", "largest_memblock"},
 		[]string{"dev", "sched", "context", "single_stream", "max_cache_size", "initial_cache_size", "kernel_cache_path"},
 		numbers("M", 1, 5), numbers("V", 1, 6),
 		[]string{"memory", "extcopy", "disk"},
+		numbers("EW", 1, 10), numbers("RD", 1, 5), numbers("X", 1, 18),
 	),
 }
 
