@@ -1,0 +1,71 @@
+package reduce
+
+import "github.com/quiver-gpu/quiver/ndview/internal/half"
+
+// Reducers are the operations of reductions, by the name of operation and elements
+// that their kernels have: "sum_f32".
+var Reducers = map[string]*Reducer{
+	"sum_u8":    sumInteger[uint8](),
+	"sum_i8":    sumInteger[int8](),
+	"sum_u16":   sumInteger[uint16](),
+	"sum_i16":   sumInteger[int16](),
+	"sum_u32":   sumInteger[uint32](),
+	"sum_i32":   sumInteger[int32](),
+	"sum_u64":   sumInteger[uint64](),
+	"sum_i64":   sumInteger[int64](),
+	"sum_f16":   sumHalf[float16](half.Float16ToFloat32),
+	"sum_bf16":  sumHalf[bfloat16](half.BFloat16ToFloat32),
+	"sum_f32":   sumFloat32(),
+	"sum_f64":   sumFloat64[float64](),
+	"sum_c64":   sumComplex[complex64](),
+	"sum_c128":  sumComplex[complex128](),
+	"sum_ticks": sumTicks(),
+	"mean_u32":  sumFloat64[uint32](),
+	"mean_i32":  sumFloat64[int32](),
+	"mean_u64":  sumFloat64[uint64](),
+	"mean_i64":  sumFloat64[int64](),
+
+	"prod_u8":   prodInteger[uint8](),
+	"prod_i8":   prodInteger[int8](),
+	"prod_u16":  prodInteger[uint16](),
+	"prod_i16":  prodInteger[int16](),
+	"prod_u32":  prodInteger[uint32](),
+	"prod_i32":  prodInteger[int32](),
+	"prod_u64":  prodInteger[uint64](),
+	"prod_i64":  prodInteger[int64](),
+	"prod_f16":  prodFloat(func(x float16) float64 { return float64(half.Float16ToFloat32(uint16(x))) }),
+	"prod_bf16": prodFloat(func(x bfloat16) float64 { return float64(half.BFloat16ToFloat32(uint16(x))) }),
+	"prod_f32":  prodFloat(func(x float32) float64 { return float64(x) }),
+	"prod_f64":  prodFloat(func(x float64) float64 { return x }),
+	"prod_c64":  prodComplex[complex64](),
+	"prod_c128": prodComplex[complex128](),
+
+	"max_8":    maxima(integerOrder[uint8, int8]()),
+	"max_16":   maxima(integerOrder[uint16, int16]()),
+	"max_32":   maxima(integerOrder[uint32, int32]()),
+	"max_64":   maxima(integerOrder[uint64, int64]()),
+	"max_f16":  maxima(halfOrder[float16](half.Float16ToFloat32, half.Float32ToFloat16)),
+	"max_bf16": maxima(halfOrder[bfloat16](half.BFloat16ToFloat32, half.Float32ToBFloat16)),
+	"max_f32":  maxima(floatOrder[float32]()),
+	"max_f64":  maxima(floatOrder[float64]()),
+	"max_c64":  maxima(complexOrder[complex64]()),
+	"max_c128": maxima(complexOrder[complex128]()),
+
+	"argmax_8":    argMaxima(integerOrder[uint8, int8]()),
+	"argmax_16":   argMaxima(integerOrder[uint16, int16]()),
+	"argmax_32":   argMaxima(integerOrder[uint32, int32]()),
+	"argmax_64":   argMaxima(integerOrder[uint64, int64]()),
+	"argmax_f16":  argMaxima(halfOrder[float16](half.Float16ToFloat32, half.Float32ToFloat16)),
+	"argmax_bf16": argMaxima(halfOrder[bfloat16](half.BFloat16ToFloat32, half.Float32ToBFloat16)),
+	"argmax_f32":  argMaxima(floatOrder[float32]()),
+	"argmax_f64":  argMaxima(floatOrder[float64]()),
+	"argmax_c64":  argMaxima(complexOrder[complex64]()),
+	"argmax_c128": argMaxima(complexOrder[complex128]()),
+
+	"count_8":   counts[uint8](),
+	"count_16":  counts[uint16](),
+	"count_32":  counts[uint32](),
+	"count_64":  counts[uint64](),
+	"count_128": countWords(),
+	"count":     counts[uint8](), // for accumulators only
+}

@@ -1,0 +1,458 @@
+// What the operations of reductions do with elements. An operation has
+//   In     what an element is in memory
+//   Acc    an accumulator; words of 4 bytes
+//   Out    the result's type where the caller asks for no other
+//   none   the accumulator of no elements
+//   fold   adds elements x[i], which are steps index + i*stride, to one
+//   merge  makes one accumulator of two
+//   numbered   for a partial one, whose steps were every fold-th from s % fold on
+//   result, put, store   the result, as Out, to memory as that, and to memory as the type that finish.to says
+
+#pragma once
+#include "element.cuh"
+
+struct Finish {
+    uint64_t flip;   // Max: what turns elements' order around, or -min(-x) into a max; Count: the bits that make an element nonzero
+    uint64_t bias;   // Max: is added to flipped integers, so that NaT is the largest
+    int64_t total;   // the elements of a result
+    int32_t to;      // the type of the results
+    int32_t what;    // sums: the sum or the mean; Count: the number, whether any, whether all
+};
+enum { want_itself, want_mean, want_any, want_all };
+
+// A double is rounded once: the last bit of an inexact float stands for what is lost.
+template <class H> __device__ __forceinline__ void round(double d, H& v) {
+    float f = __double2float_rz(d);
+    if (d == d && (double)f != d) f = __uint_as_float(__float_as_uint(f) | 1);
+    narrow(f, v);
+}
+__device__ __forceinline__ void round(double d, float& v) { v = (float)d; }
+__device__ __forceinline__ void round(double d, double& v) { v = d; }
+
+__device__ __forceinline__ void store_float(double v, char* out, int32_t to) {
+    switch (to) {
+    case type_f16: round(v, *(f16*)out); break;
+    case type_bf16: round(v, *(bf16*)out); break;
+    case type_f32: *(float*)out = (float)v; break;
+    case type_f64: *(double*)out = v; break;
+    case type_c64: *(c64*)out = {(float)v, 0}; break;
+    case type_c128: *(c128*)out = {v, 0}; break;
+    }
+}
+
+__device__ __forceinline__ void store_integer(int64_t v, char* out, int32_t to, bool is_unsigned) {
+    switch (to) {
+    case type_bool: *(uint8_t*)out = v != 0; break;
+    case type_i8: case type_u8: *(uint8_t*)out = (uint8_t)v; break;
+    case type_i16: case type_u16: *(uint16_t*)out = (uint16_t)v; break;
+    case type_i32: case type_u32: *(uint32_t*)out = (uint32_t)v; break;
+    case type_i64: case type_u64: *(int64_t*)out = v; break;
+    default: store_float(is_unsigned ? (double)(uint64_t)v : (double)v, out, to);
+    }
+}
+
+__device__ __forceinline__ double mean_of(double sum, const Finish& f) { return f.what == want_mean ? sum / (double)f.total : sum; }
+
+template <class T> constexpr bool is_unsigned = (T)~0 > (T)0;
+
+// Accumulators that know no steps.
+template <class A> struct Unnumbered {
+    static __device__ __forceinline__ A numbered(const A& a, int64_t, int64_t) { return a; }
+};
+
+// put writes a result as Out, which is what nearly all callers want; results of
+// other types are left to finish.
+#define PUT_RESULT \
+    static __device__ __forceinline__ void put(const Acc& a, char* out, const Finish& f) { *(Out*)out = result(a, f); }
+
+// ---- sums
+
+// The sum of neighbours by halves.
+template <class W, int N> __device__ __forceinline__ W tree(const W (&x)[N]) {
+    W t[N];
+#pragma unroll
+    for (int i = 0; i < N; i++) t[i] = x[i];
+#pragma unroll
+    for (int n = N; n > 1; n = (n + 1) / 2)
+#pragma unroll
+        for (int i = 0; i < n / 2; i++) t[i] = t[i] + t[n - 1 - i];
+    return t[0];
+}
+
+// Four bytes, where the compiler has them in one register.
+template <class T> __device__ __forceinline__ uint32_t word(const T* x) {
+    return (uint32_t)(uint8_t)x[0] | (uint32_t)(uint8_t)x[1] << 8 | (uint32_t)(uint8_t)x[2] << 16 | (uint32_t)(uint8_t)x[3] << 24;
+}
+__device__ __forceinline__ int32_t add_bytes(int32_t sum, uint32_t w, int8_t) { return __dp4a((int)w, 0x01010101, sum); }
+__device__ __forceinline__ int32_t add_bytes(int32_t sum, uint32_t w, uint8_t) { return (int32_t)__dp4a(w, 0x01010101u, (unsigned)sum); }
+
+template <class T> struct SumInteger : Unnumbered<int64_t> {
+    using In = T;
+    using Acc = int64_t;
+    using Out = int64_t;
+    static __device__ __forceinline__ Acc none() { return 0; }
+    template <int N> static __device__ __forceinline__ void fold(Acc& a, const T (&x)[N], int64_t, int64_t, const Finish&) {
+        if constexpr (sizeof(T) == 1 && N % 4 == 0) {
+            int32_t sum = 0;
+#pragma unroll
+            for (int i = 0; i < N; i += 4) sum = add_bytes(sum, word(x + i), T());
+            a += sum;
+        } else if constexpr (sizeof(T) < 4) {
+            int32_t sum = 0;
+#pragma unroll
+            for (int i = 0; i < N; i++) sum += x[i];
+            a += sum;
+        } else {
+#pragma unroll
+            for (int i = 0; i < N; i++) a += (int64_t)x[i];
+        }
+    }
+    static __device__ __forceinline__ Acc merge(Acc a, Acc b) { return a + b; }
+    static __device__ __forceinline__ Out result(Acc a, const Finish&) { return a; }
+    PUT_RESULT
+    static __device__ __forceinline__ void store(Acc a, char* out, const Finish& f) {
+        if (f.what != want_mean) return store_integer(a, out, f.to, is_unsigned<T>);
+        store_float((is_unsigned<T> ? (double)(uint64_t)a : (double)a) / (double)f.total, out, f.to);
+    }
+};
+
+// Of floats of up to 4 bytes, in double: the result is rounded once.
+template <class T> struct SumFloat : Unnumbered<double> {
+    using In = T;
+    using Acc = double;
+    using Out = T;
+    static __device__ __forceinline__ Acc none() { return 0; }
+    template <int N> static __device__ __forceinline__ void fold(Acc& a, const T (&x)[N], int64_t, int64_t, const Finish&) {
+        if constexpr (sizeof(T) == 2) {
+            float w[N];
+#pragma unroll
+            for (int i = 0; i < N; i++) w[i] = widen(x[i]);
+            a += tree(w);
+        } else {
+            double w[N];
+#pragma unroll
+            for (int i = 0; i < N; i++) w[i] = x[i];
+            a += tree(w);
+        }
+    }
+    static __device__ __forceinline__ Acc merge(Acc a, Acc b) { return a + b; }
+    static __device__ __forceinline__ Out result(Acc a, const Finish& f) {
+        Out r;
+        round(mean_of(a, f), r);
+        return r;
+    }
+    PUT_RESULT
+    static __device__ __forceinline__ void store(Acc a, char* out, const Finish& f) {
+        store_float(mean_of(a, f), out, f.to);
+    }
+};
+
+// A sum and what its additions lost.
+struct Exact {
+    double sum, rest;
+    __device__ __forceinline__ void add(double x) {
+        const double s = sum + x, of_x = s - sum;
+        rest += (sum - (s - of_x)) + (x - of_x);
+        sum = s;
+    }
+    __device__ __forceinline__ void add(const Exact& b) {
+        add(b.sum);
+        rest += b.rest;
+    }
+    // Infinite and overflown sums have no rest.
+    __device__ __forceinline__ double value() const { return sum - sum == 0 ? sum + rest : sum; }
+};
+
+// Of doubles, or of integers as such.
+template <class T> struct SumDouble : Unnumbered<Exact> {
+    using In = T;
+    using Acc = Exact;
+    using Out = double;
+    static __device__ __forceinline__ Acc none() { return {0, 0}; }
+    template <int N> static __device__ __forceinline__ void fold(Acc& a, const T (&x)[N], int64_t, int64_t, const Finish&) {
+        double w[N];
+#pragma unroll
+        for (int i = 0; i < N; i++) w[i] = (double)x[i];
+        a.add(tree(w));
+    }
+    static __device__ __forceinline__ Acc merge(Acc a, const Acc& b) {
+        a.add(b);
+        return a;
+    }
+    static __device__ __forceinline__ Out result(const Acc& a, const Finish& f) { return mean_of(a.value(), f); }
+    PUT_RESULT
+    static __device__ __forceinline__ void store(const Acc& a, char* out, const Finish& f) { store_float(result(a, f), out, f.to); }
+};
+
+__device__ __forceinline__ void store_complex(double re, double im, char* out, int32_t to) {
+    if (to == type_c64) *(c64*)out = {(float)re, (float)im};
+    else *(c128*)out = {re, im};
+}
+
+// The parts of complex numbers apart, as the sum S of their type has them.
+template <class R, class S> struct SumComplex {
+    using In = complex<R>;
+    struct Acc { typename S::Acc re, im; };
+    using Out = In;
+    static __device__ __forceinline__ Acc none() { return {S::none(), S::none()}; }
+    template <int N> static __device__ __forceinline__ void fold(Acc& a, const In (&x)[N], int64_t, int64_t, const Finish& f) {
+        R re[N], im[N];
+#pragma unroll
+        for (int i = 0; i < N; i++) re[i] = x[i].re, im[i] = x[i].im;
+        S::template fold<N>(a.re, re, 0, 0, f);
+        S::template fold<N>(a.im, im, 0, 0, f);
+    }
+    static __device__ __forceinline__ Acc merge(const Acc& a, const Acc& b) { return {S::merge(a.re, b.re), S::merge(a.im, b.im)}; }
+    static __device__ __forceinline__ Acc numbered(const Acc& a, int64_t, int64_t) { return a; }
+    static __device__ __forceinline__ Out result(const Acc& a, const Finish& f) { return {S::result(a.re, f), S::result(a.im, f)}; }
+    PUT_RESULT
+    static __device__ __forceinline__ void store(const Acc& a, char* out, const Finish& f) {
+        double re, im;
+        Finish part = f;
+        part.to = type_f64;
+        S::store(a.re, (char*)&re, part);
+        S::store(a.im, (char*)&im, part);
+        store_complex(re, im, out, f.to);
+    }
+};
+
+constexpr int64_t nat = (int64_t)1 << 63;
+
+// Of timedeltas: one NaT makes the sum NaT.
+struct Ticks { int64_t sum, nats; };
+struct SumTicks : Unnumbered<Ticks> {
+    using In = int64_t;
+    using Acc = Ticks;
+    using Out = int64_t;
+    static __device__ __forceinline__ Acc none() { return {0, 0}; }
+    template <int N> static __device__ __forceinline__ void fold(Acc& a, const In (&x)[N], int64_t, int64_t, const Finish&) {
+#pragma unroll
+        for (int i = 0; i < N; i++) {
+            a.sum += x[i];
+            a.nats |= x[i] == nat;
+        }
+    }
+    static __device__ __forceinline__ Acc merge(const Acc& a, const Acc& b) { return {a.sum + b.sum, a.nats | b.nats}; }
+    static __device__ __forceinline__ Out result(const Acc& a, const Finish& f) {
+        return a.nats || a.sum == nat ? nat : f.what != want_mean ? a.sum : f.total ? a.sum / f.total : nat;
+    }
+    PUT_RESULT
+    static __device__ __forceinline__ void store(const Acc& a, char* out, const Finish& f) { *(int64_t*)out = result(a, f); }
+};
+
+// ---- products
+
+template <class T> struct ProdInteger : Unnumbered<int64_t> {
+    using In = T;
+    using Acc = int64_t;
+    using Out = int64_t;
+    static __device__ __forceinline__ Acc none() { return 1; }
+    template <int N> static __device__ __forceinline__ void fold(Acc& a, const T (&x)[N], int64_t, int64_t, const Finish&) {
+#pragma unroll
+        for (int i = 0; i < N; i++) a *= (int64_t)x[i];
+    }
+    static __device__ __forceinline__ Acc merge(Acc a, Acc b) { return a * b; }
+    static __device__ __forceinline__ Out result(Acc a, const Finish&) { return a; }
+    PUT_RESULT
+    static __device__ __forceinline__ void store(Acc a, char* out, const Finish& f) { store_integer(a, out, f.to, is_unsigned<T>); }
+};
+
+// Of floats, and of integers whose product shall be one, in double.
+template <class T, class R> struct ProdFloat : Unnumbered<double> {
+    using In = T;
+    using Acc = double;
+    using Out = R;
+    static __device__ __forceinline__ Acc none() { return 1; }
+    template <int N> static __device__ __forceinline__ void fold(Acc& a, const T (&x)[N], int64_t, int64_t, const Finish&) {
+#pragma unroll
+        for (int i = 0; i < N; i++) a *= (double)widen(x[i]);
+    }
+    static __device__ __forceinline__ Acc merge(Acc a, Acc b) { return a * b; }
+    static __device__ __forceinline__ Out result(Acc a, const Finish&) {
+        Out r;
+        round(a, r);
+        return r;
+    }
+    PUT_RESULT
+    static __device__ __forceinline__ void store(Acc a, char* out, const Finish& f) { store_float(a, out, f.to); }
+};
+
+template <class R> struct ProdComplex : Unnumbered<c128> {
+    using In = complex<R>;
+    using Acc = c128;
+    using Out = In;
+    static __device__ __forceinline__ Acc none() { return {1, 0}; }
+    template <int N> static __device__ __forceinline__ void fold(Acc& a, const In (&x)[N], int64_t, int64_t, const Finish&) {
+#pragma unroll
+        for (int i = 0; i < N; i++) a = merge(a, {(double)x[i].re, (double)x[i].im});
+    }
+    static __device__ __forceinline__ Acc merge(const Acc& a, const Acc& b) { return {a.re * b.re - a.im * b.im, a.re * b.im + a.im * b.re}; }
+    static __device__ __forceinline__ Out result(const Acc& a, const Finish&) { return {(R)a.re, (R)a.im}; }
+    PUT_RESULT
+    static __device__ __forceinline__ void store(const Acc& a, char* out, const Finish& f) { store_complex(a.re, a.im, out, f.to); }
+};
+
+// ---- maxima, and minima as maxima of what is turned around
+
+// How the elements of a type are ordered. W is what they are compared as, `over`
+// whether one is greater than another, `best` one of the two that no other is
+// over. A NaN is over all numbers.
+template <class T> struct Order {
+    static_assert(is_unsigned<T>, "integers are flipped as unsigned ones");
+    template <int size, class = void> struct Of { using S = int32_t; using W = int32_t; };
+    template <class X> struct Of<1, X> { using S = signed char; using W = int32_t; };
+    template <class X> struct Of<2, X> { using S = short; using W = int32_t; };
+    template <class X> struct Of<8, X> { using S = int64_t; using W = int64_t; };
+    using S = typename Of<sizeof(T)>::S;
+    using W = typename Of<sizeof(T)>::W;
+    static __device__ __forceinline__ W lowest() { return sizeof(W) == 8 ? (W)nat : (W)((uint32_t)1 << 31); }
+    static __device__ __forceinline__ W of(T x, const Finish& f) {
+        if constexpr (sizeof(T) == 8) return (W)((x ^ f.flip) + f.bias);
+        else return (S)(T)(x ^ (T)f.flip);
+    }
+    static __device__ __forceinline__ T back(W w, const Finish& f) {
+        if constexpr (sizeof(T) == 8) return ((T)w - f.bias) ^ f.flip;
+        else return (T)((T)w ^ (T)f.flip);
+    }
+    static __device__ __forceinline__ bool over(W a, W b) { return a > b; }
+    static __device__ __forceinline__ W best(W a, W b) { return a > b ? a : b; }
+};
+
+__device__ __forceinline__ uint32_t bits(float f) { return __float_as_uint(f); }
+__device__ __forceinline__ uint64_t bits(double f) { return (uint64_t)__double_as_longlong(f); }
+__device__ __forceinline__ float from_bits(uint32_t b) { return __uint_as_float(b); }
+__device__ __forceinline__ double from_bits(uint64_t b) { return __longlong_as_double((long long)b); }
+
+// flip is 0 or 2^63.
+template <class R> struct OrderReal {
+    using W = R;
+    using B = decltype(bits(R()));
+    static __device__ __forceinline__ W lowest() { return (W)(-1e300 * 1e300); }
+    static __device__ __forceinline__ W turn(W w, const Finish& f) { return from_bits(bits(w) ^ (B)(f.flip >> (64 - 8 * sizeof(R)))); }
+    static __device__ __forceinline__ bool over(W a, W b) { return a > b || (a != a && b == b); }
+    // Of equal ones +0 rather than -0.
+    static __device__ __forceinline__ W best(W a, W b) {
+#if __CUDA_ARCH__ >= 800
+        if constexpr (sizeof(R) == 4) {
+            W m;
+            asm("max.NaN.f32 %0, %1, %2;" : "=f"(m) : "f"(a), "f"(b));
+            return m;
+        }
+#endif
+        return a == b ? from_bits((B)(bits(a) & bits(b))) : a > b || a != a ? a : b;
+    }
+};
+template <class T> struct OrderNarrow : OrderReal<float> {
+    static __device__ __forceinline__ float of(T x, const Finish& f) { return turn(widen(x), f); }
+    static __device__ __forceinline__ T back(float w, const Finish& f) {
+        T r;
+        narrow(turn(w, f), r);
+        return r;
+    }
+};
+template <> struct Order<f16> : OrderNarrow<f16> {};
+template <> struct Order<bf16> : OrderNarrow<bf16> {};
+template <> struct Order<float> : OrderNarrow<float> {};
+template <> struct Order<double> : OrderReal<double> {
+    static __device__ __forceinline__ double of(double x, const Finish& f) { return turn(x, f); }
+    static __device__ __forceinline__ double back(double w, const Finish& f) { return turn(w, f); }
+};
+// By the real parts, then the imaginary ones; a NaN is in either.
+template <class R> struct Order<complex<R>> {
+    using W = complex<R>;
+    using O = OrderReal<R>;
+    static __device__ __forceinline__ W lowest() { return {O::lowest(), O::lowest()}; }
+    static __device__ __forceinline__ W of(W x, const Finish& f) { return {O::turn(x.re, f), O::turn(x.im, f)}; }
+    static __device__ __forceinline__ W back(W w, const Finish& f) { return of(w, f); }
+    static __device__ __forceinline__ bool is_nan(W a) { return a.re != a.re || a.im != a.im; }
+    static __device__ __forceinline__ bool over(W a, W b) {
+        if (is_nan(a) || is_nan(b)) return is_nan(a) && !is_nan(b);
+        return a.re > b.re || (a.re == b.re && a.im > b.im);
+    }
+    static __device__ __forceinline__ W best(W a, W b) { return over(b, a) ? b : a; }
+};
+
+template <class T> struct Max : Unnumbered<typename Order<T>::W> {
+    using In = T;
+    using O = Order<T>;
+    using Acc = typename O::W;
+    using Out = T;
+    static __device__ __forceinline__ Acc none() { return O::lowest(); }
+    template <int N> static __device__ __forceinline__ void fold(Acc& a, const T (&x)[N], int64_t, int64_t, const Finish& f) {
+#pragma unroll
+        for (int i = 0; i < N; i++) a = O::best(a, O::of(x[i], f));
+    }
+    static __device__ __forceinline__ Acc merge(const Acc& a, const Acc& b) { return O::best(a, b); }
+    static __device__ __forceinline__ Out result(const Acc& a, const Finish& f) { return O::back(a, f); }
+    PUT_RESULT
+    static __device__ __forceinline__ void store(const Acc& a, char* out, const Finish& f) { *(T*)out = O::back(a, f); }
+};
+
+// Where the first of the greatest is.
+template <class T> struct ArgMax {
+    using In = T;
+    using O = Order<T>;
+    struct Acc { typename O::W w; int64_t index; };
+    using Out = int64_t;
+    static __device__ __forceinline__ Acc none() { return {O::lowest(), ~nat}; }
+    // The greatest of the elements is found first, and where it is only if it is
+    // a new one, which soon becomes rare.
+    template <int N> static __device__ __forceinline__ void fold(Acc& a, const T (&x)[N], int64_t index, int64_t stride, const Finish& f) {
+        typename O::W w = O::of(x[0], f);
+#pragma unroll
+        for (int i = 1; i < N; i++) w = O::best(w, O::of(x[i], f));
+        if (!O::over(w, a.w) && a.index != ~nat) return;
+        int first = N - 1;
+#pragma unroll
+        for (int i = N - 2; i >= 0; i--)
+            if (!O::over(w, O::of(x[i], f))) first = i;
+        a.w = w;
+        a.index = index + first * stride;
+    }
+    static __device__ __forceinline__ Acc merge(const Acc& a, const Acc& b) {
+        if (O::over(a.w, b.w)) return a;
+        if (O::over(b.w, a.w)) return b;
+        return a.index <= b.index ? a : b;
+    }
+    static __device__ __forceinline__ Acc numbered(Acc a, int64_t s, int64_t fold) {
+        if (fold > 1 && a.index != ~nat) a.index = a.index * fold + s % fold;
+        return a;
+    }
+    static __device__ __forceinline__ Out result(const Acc& a, const Finish&) { return a.index; }
+    PUT_RESULT
+    static __device__ __forceinline__ void store(const Acc& a, char* out, const Finish&) { *(int64_t*)out = a.index; }
+};
+
+// ---- counts
+
+// Of the elements that have any of the bits of flip.
+template <class T> struct Count : Unnumbered<int64_t> {
+    using In = T;
+    using Acc = int64_t;
+    using Out = int64_t;
+    static __device__ __forceinline__ Acc none() { return 0; }
+    static __device__ __forceinline__ bool set(T x, uint64_t mask) { return (x & (T)mask) != 0; }
+    template <int N> static __device__ __forceinline__ void fold(Acc& a, const T (&x)[N], int64_t, int64_t, const Finish& f) {
+        int32_t n = 0;
+        if constexpr (sizeof(T) == 1 && N % 4 == 0) {
+#pragma unroll
+            for (int i = 0; i < N; i += 4) {
+                const uint32_t w = word(x + i);
+                n += __popc((((w & 0x7f7f7f7fu) + 0x7f7f7f7fu) | w) & 0x80808080u);
+            }
+        } else {
+#pragma unroll
+            for (int i = 0; i < N; i++) n += set(x[i], f.flip);
+        }
+        a += n;
+    }
+    static __device__ __forceinline__ Acc merge(Acc a, Acc b) { return a + b; }
+    static __device__ __forceinline__ Out result(Acc a, const Finish&) { return a; }
+    static __device__ __forceinline__ void store(Acc a, char* out, const Finish& f) {
+        if (f.what == want_itself) *(int64_t*)out = a;
+        else *(uint8_t*)out = f.what == want_any ? a != 0 : a == f.total;
+    }
+    static __device__ __forceinline__ void put(Acc a, char* out, const Finish& f) { store(a, out, f); }
+};
+struct alignas(16) Words { uint64_t low, high; };
+template <> __device__ __forceinline__ bool Count<Words>::set(Words x, uint64_t mask) { return ((x.low | x.high) & mask) != 0; }

@@ -1,0 +1,186 @@
+package ndview
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/quiver-gpu/quiver/arrowbuf"
+	"github.com/quiver-gpu/quiver/ndview/internal/layout"
+)
+
+// Reduction makes one element of many. Results and their types are NumPy's:
+//
+//   - Sum and Prod of bools and signed integers are int64, of unsigned ones
+//     uint64, and wrap; of floats and complex numbers they have the type of the
+//     elements. Sum adds timedeltas too.
+//   - Mean of bools and integers is float64, else it has the type of the elements:
+//     floats, complex numbers, timedeltas, whose mean is cut off.
+//   - Min and Max take any type but Bytes. A NaN or NaT among the elements is the
+//     result; of zeros of both signs it is the greater, +0, or the smaller, -0.
+//   - ArgMin and ArgMax are where the first of the smallest or greatest is, or of
+//     NaN or NaT, as int64: its index in the reduced axes in C order.
+//   - AnyTrue and AllTrue are bool, CountNonzero is int64. All but zero is true:
+//     NaN and NaT too.
+//
+// Sums and products of float16, bfloat16, float32 and complex64 are computed in
+// float64 and rounded once. Those of float64 and complex128 are sums of up to 16
+// neighbours, rounded up to four times, which are added without loss: of n
+// elements x the error is below (0.5 |Σx| + 4 Σ|x|) * 2^-53, but for n above
+// 2^40; NumPy's pairwise sums allow (3 + log2 n) Σ|x| * 2^-53 and more. Products of
+// float64 have at most n roundings, as NumPy's. The same array gives the same
+// result again on the same kind of device.
+//
+// Reductions of no elements are 0, 1, NaN for a mean, NaT for one of timedeltas,
+// false of AnyTrue and true of AllTrue; Min, Max, ArgMin and ArgMax have none, so
+// they are ErrShape.
+type Reduction struct{ kind reduction }
+
+// The reductions.
+var (
+	Sum          = Reduction{reduceSum}
+	Prod         = Reduction{reduceProd}
+	Mean         = Reduction{reduceMean}
+	Min          = Reduction{reduceMin}
+	Max          = Reduction{reduceMax}
+	ArgMin       = Reduction{reduceArgMin}
+	ArgMax       = Reduction{reduceArgMax}
+	AnyTrue      = Reduction{reduceAny}
+	AllTrue      = Reduction{reduceAll}
+	CountNonzero = Reduction{reduceCount}
+)
+
+// ReduceOptions are those of a reduction.
+type ReduceOptions struct {
+	// Axes are the axes to reduce; negative ones count from the last. Nil means
+	// all, an empty slice none: then each element is reduced alone.
+	Axes []int
+	// KeepDims keeps the reduced axes, with an extent of 1.
+	KeepDims bool
+	// DType is the type of the results of Sum, Prod and Mean, and of what they
+	// compute with at least; the zero DType means the one named there. Results of
+	// integers may have any type; of floats, those of floats and complex numbers;
+	// of complex numbers, those of complex numbers.
+	DType DType
+}
+
+// String is NumPy's name of the reduction.
+func (r Reduction) String() string { return r.kind.String() }
+
+// Of reduces an array to a new one in C order, on the same device. Axes that
+// are not there or named twice, and more than 16 axes that are kept or reduced
+// and cannot be joined, are ErrShape; a type that has no such reduction is
+// ErrDType.
+func (r Reduction) Of(a *NDBuffer, o ReduceOptions) (*NDBuffer, error) {
+	if err := a.hold(); err != nil {
+		return nil, err
+	}
+	defer a.Release()
+	w, err := r.plan(a, o)
+	if err != nil {
+		return nil, err
+	}
+	out, err := Empty(a.Device(), w.op.out, w.shape...)
+	if err != nil {
+		return nil, err
+	}
+	if err := w.run(out, a); err != nil {
+		out.Release()
+		return nil, err
+	}
+	return out, nil
+}
+
+// Into is Of into an array of the shape and type of the result, on the device of
+// a, which may share memory with a. Where no DType is asked for, Sum, Prod and
+// Mean compute for that of out.
+func (r Reduction) Into(out, a *NDBuffer, o ReduceOptions) error {
+	release, err := holdToWrite(out, a)
+	if err != nil {
+		return err
+	}
+	defer release()
+	if o.DType == (DType{}) && r.choosesType() {
+		o.DType = out.dtype
+	}
+	w, err := r.plan(a, o)
+	switch {
+	case err != nil:
+		return err
+	case out.dtype != w.op.out:
+		return fmt.Errorf("%s of %s into %s, not %s: %w", r, a.dtype, out.dtype, w.op.out, ErrDType)
+	case !slices.Equal(out.shape, w.shape):
+		return fmt.Errorf("%s of %v over axes %v into %v, not %v: %w", r, a.shape, o.Axes, out.shape, w.shape, ErrShape)
+	case out.Device() != a.Device():
+		return fmt.Errorf("%s of an array on %s into one on %s: %w", r, a.Device(), out.Device(), arrowbuf.ErrDevice)
+	case !MayShareMemory(out, a):
+		return w.run(out, a)
+	}
+	apart, err := a.apart()
+	if err != nil {
+		return err
+	}
+	defer apart.Release()
+	return w.run(out, apart)
+}
+
+// apart is an array of the same layout in memory of its own.
+func (a *NDBuffer) apart() (*NDBuffer, error) {
+	low, high, _ := layout.Extent(a.dtype.Size(), a.offset, a.shape, a.strides)
+	part, err := a.buf.Slice(low, high-low)
+	if err != nil {
+		return nil, err
+	}
+	defer part.Release()
+	own, err := a.Device().Alloc(high - low)
+	if err != nil {
+		return nil, err
+	}
+	defer own.Release()
+	if _, err := own.CopyFromDevice(part, 0); err != nil {
+		return nil, err
+	}
+	return FromBuffer(own, a.dtype, a.offset-low, a.shape, a.strides)
+}
+
+// reducing is a reduction of arrays of one type and layout.
+type reducing struct {
+	op             *reduceOp
+	shape          []int64 // of the results
+	kept, keptIn   []int64 // extents and strides of the kept axes
+	keptAt         []int   // where they are in the results
+	steps, stepsIn []int64 // extents and strides of the reduced ones
+}
+
+func (r Reduction) plan(a *NDBuffer, o ReduceOptions) (*reducing, error) {
+	w := &reducing{shape: []int64{}}
+	reduced := make([]bool, len(a.shape))
+	for i := range reduced {
+		reduced[i] = o.Axes == nil
+	}
+	if o.Axes != nil {
+		var err error
+		if reduced, err = layout.Axes(o.Axes, len(a.shape)); err != nil {
+			return nil, fmt.Errorf("%s: %w", r, err)
+		}
+	}
+	for i, d := range a.shape {
+		if !reduced[i] {
+			w.kept, w.keptIn = append(w.kept, d), append(w.keptIn, a.strides[i])
+			w.keptAt = append(w.keptAt, len(w.shape))
+			w.shape = append(w.shape, d)
+			continue
+		}
+		w.steps, w.stepsIn = append(w.steps, d), append(w.stepsIn, a.strides[i])
+		if o.KeepDims {
+			w.shape = append(w.shape, 1)
+		}
+	}
+	var err error
+	if w.op, err = r.resolve(a.dtype, o.DType, product(w.steps)); err != nil {
+		return nil, err
+	}
+	if product(w.steps) == 0 && w.op.needsElements {
+		return nil, fmt.Errorf("%s of no elements, over axes %v of %v: %w", r, o.Axes, a.shape, ErrShape)
+	}
+	return w, nil
+}

@@ -1,0 +1,70 @@
+package ndview_test
+
+import (
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/quiver-gpu/quiver/arrowbuf"
+	"github.com/quiver-gpu/quiver/ndview"
+)
+
+var reductions = byName(ndview.Sum, ndview.Prod, ndview.Mean, ndview.Min, ndview.Max, ndview.ArgMin, ndview.ArgMax,
+	ndview.AnyTrue, ndview.AllTrue, ndview.CountNonzero)
+
+// TestReductionsAgreeWithNumPy: the generator says what a case is.
+func TestReductionsAgreeWithNumPy(t *testing.T) {
+	var file struct {
+		Data  map[string][2]string
+		Cases [][]json.RawMessage
+	}
+	readGolden(t, "reduce.json", &file)
+	require.Greater(t, len(file.Cases), 1000)
+	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+		buffers, types := map[string]arrowbuf.Buffer{}, map[string]ndview.DType{}
+		for name, data := range file.Data {
+			raw, err := hex.DecodeString(data[1])
+			require.NoError(t, err)
+			buffers[name], types[name] = upload(t, dev, raw), numpyType(t, data[0])
+		}
+		for _, c := range file.Cases {
+			name, dtype := field[string](t, c[0]), types[field[string](t, c[0])]
+			strides := field[[]int64](t, c[3])
+			for i := range strides {
+				strides[i] *= dtype.Size()
+			}
+			a, err := ndview.FromBuffer(buffers[name], dtype, field[int64](t, c[1])*dtype.Size(), field[[]int64](t, c[2]), strides)
+			checkReduction(t, own(t, a, err), c)
+		}
+	})
+}
+
+func checkReduction(t *testing.T, a *ndview.NDBuffer, c []json.RawMessage) {
+	about := fmt.Sprintf("%s", c)
+	r := reductions[field[string](t, c[4])]
+	o := ndview.ReduceOptions{Axes: field[[]int](t, c[5]), KeepDims: field[bool](t, c[6]), DType: numpyType(t, field[string](t, c[7]))}
+	got, err := r.Of(a, o)
+	if len(c) == 8 {
+		if assert.Error(t, err, about) {
+			assert.True(t, isShapeOrDType(err), "%v: %s", err, about)
+		}
+		return
+	}
+	require.NoError(t, err, about)
+	defer got.Release()
+	require.Equal(t, numpyType(t, field[string](t, c[8])), got.DType(), about)
+	require.Equal(t, field[[]int64](t, c[9]), got.Shape(), about)
+	want, err := hex.DecodeString(field[string](t, c[10]))
+	require.NoError(t, err)
+	requireSame(t, got.DType(), want, elements(t, got), 0)
+	require.False(t, t.Failed(), about)
+}
+
+func isShapeOrDType(err error) bool {
+	return errors.Is(err, ndview.ErrShape) || errors.Is(err, ndview.ErrDType)
+}

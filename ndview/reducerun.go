@@ -1,0 +1,217 @@
+package ndview
+
+import (
+	"fmt"
+	"math/bits"
+	"unsafe"
+
+	"github.com/quiver-gpu/quiver/arrowbuf"
+	"github.com/quiver-gpu/quiver/cudabuf"
+	"github.com/quiver-gpu/quiver/ndview/internal/cpu/reduce"
+	"github.com/quiver-gpu/quiver/ndview/internal/layout"
+)
+
+// run reduces a to out, which share no memory and are held.
+func (w *reducing) run(out, a *NDBuffer) error {
+	p, from, to, err := w.nest(out, a)
+	if err != nil || p.Outputs == 0 {
+		return err
+	}
+	p.Neutral, p.Finish, p.OutSize = w.op.neutral, w.op.tell, int32(w.op.out.Size())
+	if dst, ok := out.hostAt(); ok {
+		src, _ := a.hostAt()
+		reduce.Results(p, reduce.Reducers[w.op.name], unsafe.Add(src, from), unsafe.Add(dst, to))
+		return nil
+	}
+	return w.launch(p, out, a, from, to)
+}
+
+// nest plans the loops: as few axes as there can be, kept ones and reduced ones.
+// from and to are where the nest begins in a and out.
+func (w *reducing) nest(out, a *NDBuffer) (p *reduce.Plan, from, to int64, err error) {
+	keptOut := make([]int64, len(w.kept))
+	for i, at := range w.keptAt {
+		keptOut[i] = out.strides[at]
+	}
+	kept := layout.Collapse(w.kept, w.keptIn, keptOut)
+	var steps layout.Nest
+	if w.op.numbered {
+		// The first operand is a count, which keeps the axes in C order, forwards.
+		steps = layout.Collapse(w.steps, layout.C(1, w.steps), w.stepsIn)
+		steps.Strides[0], steps.Offsets[0] = steps.Strides[1], steps.Offsets[1]
+	} else {
+		steps = layout.Collapse(w.steps, w.stepsIn)
+	}
+	if len(kept.Shape) > reduce.MaxAxes || len(steps.Shape) > reduce.MaxAxes+1 {
+		return nil, 0, 0, fmt.Errorf("reducing %d of %d axes that cannot be joined, of at most %d: %w",
+			len(steps.Shape), len(kept.Shape)+len(steps.Shape), reduce.MaxAxes, ErrShape)
+	}
+	p = &reduce.Plan{Outputs: product(kept.Shape), KeptAxes: int32(len(kept.Shape)), Length: 1}
+	for i := range kept.Shape {
+		at := len(kept.Shape) - 1 - i
+		p.Kept[i] = reduce.Axis{Extent: reduce.NewDivisor(max(kept.Shape[at], 1)), In: kept.Strides[0][at], Out: kept.Strides[1][at]}
+	}
+	if n := len(steps.Shape); n > 0 {
+		p.Length, p.Stride = steps.Shape[n-1], steps.Strides[0][n-1]
+		p.RunAxes = int32(n - 1)
+		for i := range n - 1 {
+			p.Run[i] = reduce.Axis{Extent: reduce.NewDivisor(steps.Shape[n-2-i]), In: steps.Strides[0][n-2-i]}
+		}
+	}
+	return p, kept.Offsets[0] + steps.Offsets[0], kept.Offsets[1], nil
+}
+
+// lanesOf is the log2 of the largest power of 2 that is at most n, within [0, most].
+func lanesOf(n int64, most int32) int32 {
+	return min(max(int32(bits.Len64(uint64(max(n, 1))))-1, 0), most)
+}
+
+func ceilDiv(n, by int64) int64 { return (n + by - 1) / by }
+
+// geometry is how a plan is laid over a grid.
+type geometry struct {
+	kernel string
+	blocks int64 // along the results
+	splits int64 // of the steps of each
+}
+
+// blocksPerMultiprocessor is how many blocks a grid has for each, where it can:
+// twice as many as run at once, so that a late one does not hold up the rest.
+const blocksPerMultiprocessor = 16
+
+// lay chooses a kernel and cuts the work: results first, and if that makes too
+// few blocks, their steps too. base is the address of the array's first element.
+func (w *reducing) lay(p *reduce.Plan, dev *cudabuf.Device, base, out uintptr, size int64) geometry {
+	wanted := int64(dev.Multiprocessors()) * blocksPerMultiprocessor
+	kinds := reduceKernels[w.op.name]
+	runs := ceilDiv(p.Length*size, 16)
+	var g geometry
+	var atLeast int64 // steps that a block should have
+	switch vector := columnVector(p, base, size); {
+	case kinds.rows && p.Stride == size && p.Length >= 16:
+		g.kernel = "rows"
+		p.Lanes = lanesOf(runs/4, 8)
+		g.blocks = ceilDiv(p.Outputs, threads>>p.Lanes)
+		atLeast = 16 * (threads * 16 / size) >> (8 - p.Lanes)
+	default:
+		g.kernel, p.Vector = "strided", 1
+		if kinds.columns && vector > 1 {
+			g.kernel, p.Vector = "columns", int32(vector)
+		}
+		items := p.Outputs / int64(p.Vector)
+		p.Inner = 1
+		if p.KeptAxes > 0 {
+			axis := &p.Kept[0]
+			p.Inner = axis.Extent.By / int64(p.Vector)
+			axis.In *= int64(p.Vector)
+			axis.Out *= int64(p.Vector)
+			padded := p.Inner
+			if p.KeptAxes > 1 && p.Inner < 32 {
+				padded = 1 << bits.Len64(uint64(p.Inner-1))
+			}
+			items = items / p.Inner * padded
+			axis.Extent = reduce.NewDivisor(padded)
+		}
+		p.Items = items
+		perThread := 64 / (int64(p.Vector) * size)
+		down := lanesOf(p.Length/perThread, 3) // log2 of threads along the steps
+		if across := int32(bits.Len64(uint64(items - 1))); across < 8-down {
+			down = min(8-across, lanesOf(p.Length, 8))
+		}
+		p.Lanes = 8 - down
+		g.blocks = ceilDiv(items, 1<<p.Lanes)
+		atLeast = 4 * perThread << down
+		p.Dense = boolToInt(p.Vector > 1 && w.denseOut(p, out))
+	}
+	w.split(p, &g, ceilDiv(wanted, g.blocks), atLeast)
+	return g
+}
+
+// split cuts the steps of each result into so many parts, of at least so many
+// steps, where that is more than one.
+func (w *reducing) split(p *reduce.Plan, g *geometry, splits, atLeast int64) {
+	runs := int64(1)
+	for _, axis := range p.Run[:p.RunAxes] {
+		runs *= axis.Extent.By
+	}
+	splits = max(min(splits, p.Length*runs/max(atLeast, 1), 1<<15), 1)
+	p.Part, p.Parts = max(p.Length, 1), reduce.NewDivisor(1)
+	if splits > runs {
+		p.Part = ceilDiv(ceilDiv(p.Length, ceilDiv(splits, runs)), atLeast) * atLeast
+		p.Parts = reduce.NewDivisor(ceilDiv(p.Length, p.Part))
+	}
+	p.AllParts = runs * p.Parts.By
+	p.PerSplit = ceilDiv(p.AllParts, splits)
+	g.splits = max(ceilDiv(p.AllParts, max(p.PerSplit, 1)), 1)
+}
+
+// columnVector is how many neighbouring results a thread can take at once: the
+// most that fit 16 bytes, or 8 elements, where all addresses are multiples of it.
+func columnVector(p *reduce.Plan, base uintptr, size int64) int64 {
+	vector := min(16/size, 8)
+	if p.KeptAxes == 0 || p.Kept[0].In != size || p.Kept[0].Extent.By%vector != 0 {
+		return 1
+	}
+	steps := uint64(base) | uint64(p.Stride)
+	for _, axis := range p.Kept[1:p.KeptAxes] {
+		steps |= uint64(axis.In)
+	}
+	for _, axis := range p.Run[:p.RunAxes] {
+		steps |= uint64(axis.In)
+	}
+	if steps%uint64(vector*size) != 0 {
+		return 1
+	}
+	return vector
+}
+
+// denseOut tells whether results of neighbouring columns can be written at once.
+func (w *reducing) denseOut(p *reduce.Plan, out uintptr) bool {
+	size, vector := w.op.out.Size(), int64(p.Vector)
+	if !w.op.plain || w.op.out == Bool && w.op.finish == "count" || p.Kept[0].Out != size*vector {
+		return false
+	}
+	all := uint64(out)
+	for _, axis := range p.Kept[:p.KeptAxes] {
+		all |= uint64(axis.Out)
+	}
+	return all%uint64(min(16, size*vector)) == 0
+}
+
+// launch queues the kernels.
+func (w *reducing) launch(p *reduce.Plan, out, a *NDBuffer, from, to int64) error {
+	dev, ok := a.Device().(*cudabuf.Device)
+	if !ok {
+		return fmt.Errorf("%s has no kernels: %w", a.Device(), arrowbuf.ErrDevice)
+	}
+	elements := *p // as finish sees them
+	base := a.buf.Address() + uintptr(a.offset+from)
+	g := w.lay(p, dev, base, out.buf.Address()+uintptr(out.offset+to), a.dtype.Size())
+	grid, block := cudabuf.Dim3{X: uint32(g.blocks), Y: uint32(g.splits)}, cudabuf.Dim3{X: threads}
+	kernel := "quiver_" + g.kernel + "_" + w.op.name
+	program := reducePrograms[w.op.name]
+	if g.splits == 1 && w.op.plain {
+		return launch(dev, program, kernel, grid, block, a.at(from), out.atOut(to), uintptr(0), structOf(p))
+	}
+	accs, err := dev.Alloc(g.splits * p.Outputs * w.op.accumulator)
+	if err != nil {
+		return fmt.Errorf("accumulators of a reduction: %w", err)
+	}
+	defer accs.Release()
+	p.Partial = 1
+	if err := launch(dev, program, kernel, grid, block, a.at(from), out.atOut(to), accs, structOf(p)); err != nil {
+		return err
+	}
+	elements.AllParts, elements.Folded = g.splits, 1
+	elements.Lanes = 8 - lanesOf(g.splits, 8)
+	elements.Lanes = max(elements.Lanes, min(5, int32(bits.Len64(uint64(p.Outputs-1)))))
+	grid = cudabuf.Dim3{X: uint32(ceilDiv(p.Outputs, 1<<elements.Lanes))}
+	return launch(dev, reducePrograms[w.op.finish], "quiver_finish_"+w.op.finish, grid, block, out.atOut(to), accs, structOf(&elements))
+}
+
+func boolToInt(b bool) int32 {
+	if b {
+		return 1
+	}
+	return 0
+}
