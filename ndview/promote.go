@@ -22,21 +22,28 @@ func Promote(types ...DType) (DType, error) {
 	if len(types) == 0 {
 		return DType{}, fmt.Errorf("the common type of no types: %w", ErrDType)
 	}
-	types = slices.Clone(types)
-	slices.SortStableFunc(types, func(a, b DType) int { return knowledge(b) - knowledge(a) })
 	most := types[0]
-	common := most
-	for _, t := range types[1:] {
-		with, err := promote(most, t)
-		if err == nil {
-			common, err = promote(common, with)
-		}
-		if err != nil {
-			return DType{}, err
+	for _, t := range types {
+		if knowledge(t) > knowledge(most) {
+			most = t
 		}
 	}
 	if most.kind == 0 {
 		return DType{}, fmt.Errorf("dtype %s: %w", most, ErrDType)
+	}
+	common := most
+	for _, t := range types {
+		if t == most {
+			continue
+		}
+		with, err := promote(most, t)
+		if err == nil && common != most {
+			with, err = promote(common, with)
+		}
+		if err != nil {
+			return DType{}, err
+		}
+		common = with
 	}
 	return common, nil
 }

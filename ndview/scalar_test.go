@@ -130,3 +130,19 @@ func TestResultTypesOfManyOperands(t *testing.T) {
 		assert.ErrorIs(t, err, ndview.ErrDType, operands)
 	}
 }
+
+// What an operation on few elements pays for its types.
+func BenchmarkTypesOfAnOperation(b *testing.B) {
+	b.Run("promote", func(b *testing.B) {
+		for b.Loop() {
+			_, _ = ndview.Promote(ndview.Float32, ndview.Int16)
+		}
+	})
+	b.Run("scalar", func(b *testing.B) {
+		for b.Loop() {
+			s, _ := ndview.ScalarOf(2.5)
+			t, _ := s.DType(ndview.Float32)
+			_, _ = s.Bytes(t)
+		}
+	})
+}
