@@ -122,6 +122,16 @@ func ownProgram(source string) *cudabuf.Program {
 	return p.(*cudabuf.Program)
 }
 
+// programOfForm spares writing the source again for a form that was there.
+func programOfForm(programs *sync.Map, form string, source func() string) *cudabuf.Program {
+	if p, ok := programs.Load(form); ok {
+		return p.(*cudabuf.Program)
+	}
+	p := ownProgram(source())
+	programs.Store(form, p)
+	return p
+}
+
 // needsGPU is nil for a device that can run kernels from source.
 func needsGPU(dev arrowbuf.Device) (*cudabuf.Device, error) {
 	if cuda, ok := dev.(*cudabuf.Device); ok {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/quiver-gpu/quiver/arrowbuf"
 	"github.com/quiver-gpu/quiver/cudabuf"
@@ -17,6 +18,7 @@ type Elementwise struct {
 	dev            *cudabuf.Device
 	args           []KernelArg
 	code, preamble string
+	programs       sync.Map // by form
 }
 
 // NewElementwise makes an operation of statements such as
@@ -43,7 +45,7 @@ func NewElementwise(dev arrowbuf.Device, code, preamble string, args ...KernelAr
 	if !slices.ContainsFunc(args, func(arg KernelArg) bool { return arg.Write }) {
 		return nil, fmt.Errorf("elementwise kernel %q writes nothing", code)
 	}
-	return &Elementwise{cuda, slices.Clone(args), bare(code, args), preamble}, nil
+	return &Elementwise{dev: cuda, args: slices.Clone(args), code: bare(code, args), preamble: preamble}, nil
 }
 
 // Run queues the operation on the device's default stream, with an operand for
@@ -81,8 +83,8 @@ func (e *Elementwise) run(given []any) error {
 	if n == 0 {
 		return nil
 	}
-	source := e.source(nest, sizes, small)
-	kernel, err := e.dev.Kernel(ownProgram(source), ownKernel)
+	program := programOfForm(&e.programs, walkForm(nest, sizes, small), func() string { return e.source(nest, sizes, small) })
+	kernel, err := e.dev.Kernel(program, ownKernel)
 	if err != nil {
 		return err
 	}

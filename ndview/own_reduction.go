@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 
 	"github.com/quiver-gpu/quiver/arrowbuf"
 	"github.com/quiver-gpu/quiver/cudabuf"
@@ -33,6 +34,8 @@ type ReductionKernel struct {
 	dev    *cudabuf.Device
 	source ReductionSource
 	args   []KernelArg
+
+	programs sync.Map // by form
 }
 
 // NewReductionKernel makes a reduction over elements of the arguments, which are
@@ -46,7 +49,7 @@ func NewReductionKernel(dev arrowbuf.Device, source ReductionSource, args ...Ker
 	if err := checkReduction(&source, args); err != nil {
 		return nil, fmt.Errorf("reduction kernel %q: %w", source.Reduce, err)
 	}
-	return &ReductionKernel{cuda, source, slices.Clone(args)}, nil
+	return &ReductionKernel{dev: cuda, source: source, args: slices.Clone(args)}, nil
 }
 
 func checkReduction(s *ReductionSource, args []KernelArg) error {
@@ -185,7 +188,8 @@ func (k *ReductionKernel) launch(o *operands, r reduced, out *NDBuffer, outStrid
 		return err
 	}
 	defer partials.Release()
-	program := ownProgram(k.text(outer, inner, sizes, small))
+	form := walkForm(outer, append([]int64{out.dtype.Size()}, sizes...), small) + walkForm(inner, sizes, small)
+	program := programOfForm(&k.programs, form, func() string { return k.text(outer, inner, sizes, small) })
 	stream, err := k.dev.DefaultStream()
 	if err != nil {
 		return err

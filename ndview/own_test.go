@@ -42,6 +42,7 @@ func needNVRTC(t *testing.T) {
 	installed, err := filepath.Glob("../.tools/cuda/lib/python*/site-packages/nvidia/*/lib/libnvrtc.so.1[0-9]")
 	require.NoError(t, err)
 	if len(installed) == 0 {
+		require.False(t, cudatest.OnGPU(), "tests on a GPU need NVRTC")
 		t.Skip("needs NVRTC: `make kernels` installs it")
 	}
 	path, err := filepath.Abs(installed[0])

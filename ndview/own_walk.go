@@ -26,6 +26,28 @@ func loops(words []byte, n layout.Nest) []byte {
 	return words
 }
 
+// walkForm names what of operands a source depends on: how many loops walk them,
+// and of a single loop which arrays stand still (0) or lie without gaps (1).
+func walkForm(n layout.Nest, sizes []int64, small bool) string {
+	form := []byte{byte(len(n.Shape)), 'L'}
+	if small {
+		form[1] = 'S'
+	}
+	if len(n.Shape) == 1 {
+		for i, size := range sizes {
+			switch n.Strides[i][0] {
+			case 0:
+				form = append(form, '0')
+			case size:
+				form = append(form, '1')
+			default:
+				form = append(form, '-')
+			}
+		}
+	}
+	return string(form) + "/"
+}
+
 // atLeastOne gives a nest of no loops one of a single turn.
 func atLeastOne(n layout.Nest) layout.Nest {
 	if len(n.Shape) > 0 {
