@@ -160,7 +160,7 @@ func (a *assembler) copyPart(l fixedLayout, dst *ndview.NDBuffer, p part) error 
 	}
 	defer src.Release()
 	if l.source.Size() != l.dtype.Size() {
-		return a.run(dst.NBytes(), func() error { return dst.WidenFrom(src) })
+		return a.run(dst.NBytes(), func() error { return dst.Assign(src) })
 	}
 	return a.run(dst.NBytes(), func() error { return dst.CopyFrom(src) })
 }

@@ -61,7 +61,7 @@ func TestWhatMustNotBeWrittenToIsNot(t *testing.T) {
 				"CopyFrom":     v.CopyFrom(a),
 				"CopyFromHost": v.CopyFromHost(make([]byte, 8)),
 				"FillWhere":    v.FillWhere(mask, 0),
-				"WidenFrom":    v.WidenFrom(narrow),
+				"Assign":       v.Assign(narrow),
 				"Zero":         v.Zero(),
 				"UnpackBits":   bytes.UnpackBits(a.Buffer(), 0, false),
 			} {

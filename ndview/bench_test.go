@@ -114,10 +114,34 @@ func BenchmarkFillWhere(b *testing.B) {
 	}
 }
 
-func BenchmarkWidenFrom(b *testing.B) {
-	benchmark(b, 1<<30, 2, func(b *testing.B, dev arrowbuf.Device, size int64) {
-		src := filled(b, dev, ndview.Int32, size/2, piece(0x80, 5))
-		dst := filled(b, dev, ndview.Int64, size, piece(1, 1))
-		loop(b, dev, size/2+size, func() error { return dst.WidenFrom(src) })
-	})
+// BenchmarkAsType has every pair of numbers, of which the wider ones take all of
+// the size.
+func BenchmarkAsType(b *testing.B) {
+	for _, from := range numbers {
+		for _, to := range numbers {
+			b.Run(fmt.Sprintf("%s-%s", from, to), func(b *testing.B) {
+				benchmark(b, 256<<20, 2, func(b *testing.B, dev arrowbuf.Device, size int64) {
+					n := size / max(from.Size(), to.Size())
+					src := filled(b, dev, from, n*from.Size(), piece(1, 5))
+					dst := filled(b, dev, to, n*to.Size(), piece(1, 1))
+					loop(b, dev, n*(from.Size()+to.Size()), func() error { return dst.Assign(src) })
+				})
+			})
+		}
+	}
+}
+
+// BenchmarkFill is named by the bytes of an element. The driver's own fill is
+// the limit, BenchmarkMemset of cudabuf.
+func BenchmarkFill(b *testing.B) {
+	for _, v := range []any{true, int16(0x1234), float32(1.5), 2.5, complex(1.5, 2)} {
+		s, err := ndview.ScalarOf(v)
+		require.NoError(b, err)
+		b.Run(s.Natural().String(), func(b *testing.B) {
+			benchmark(b, 1<<30, 1, func(b *testing.B, dev arrowbuf.Device, size int64) {
+				a := filled(b, dev, s.Natural(), size, piece(1, 1))
+				loop(b, dev, size, func() error { return a.Fill(s) })
+			})
+		})
+	}
 }

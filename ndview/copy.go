@@ -19,7 +19,7 @@ func (a *NDBuffer) Copy(order Order) (*NDBuffer, error) {
 		return nil, err
 	}
 	defer a.Release()
-	c, err := a.emptyLike(order)
+	c, err := a.emptyLike(a.dtype, order)
 	if err != nil {
 		return nil, err
 	}
@@ -30,20 +30,20 @@ func (a *NDBuffer) Copy(order Order) (*NDBuffer, error) {
 	return c, nil
 }
 
-// emptyLike returns an array of the shape, dtype and device of a, in an order.
-func (a *NDBuffer) emptyLike(order Order) (*NDBuffer, error) {
+// emptyLike returns an array of the shape and device of a, in an order.
+func (a *NDBuffer) emptyLike(dtype DType, order Order) (*NDBuffer, error) {
 	if order.fortran(a) {
 		order = OrderF
 	}
 	if order != OrderK || a.IsContiguous() {
-		return New(a.Device(), a.dtype, a.shape, Options{Order: order})
+		return New(a.Device(), dtype, a.shape, Options{Order: order})
 	}
 	axes := layout.Falling(a.strides)
 	shape, back := make([]int64, len(axes)), make([]int, len(axes))
 	for i, axis := range axes {
 		shape[i], back[axis] = a.shape[axis], i
 	}
-	c, err := Empty(a.Device(), a.dtype, shape...)
+	c, err := Empty(a.Device(), dtype, shape...)
 	if err != nil || len(axes) == 0 {
 		return c, err
 	}

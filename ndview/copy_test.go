@@ -24,7 +24,10 @@ func TestZeroWritesNothingBesideTheArray(t *testing.T) {
 		assert.Equal(t, want, download(t, buf))
 		gaps, err := ndview.FromBuffer(buf, ndview.Uint8, 0, []int64{8}, []int64{2})
 		own(t, gaps, err)
-		assert.ErrorIs(t, gaps.Zero(), ndview.ErrShape)
+		require.NoError(t, gaps.Zero())
+		for i := 0; i < 16; i += 2 {
+			want[i] = 0
+		}
 		assert.Equal(t, want, download(t, buf))
 	})
 }

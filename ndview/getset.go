@@ -40,16 +40,12 @@ func (a *NDBuffer) Get(keys ...Key) (*NDBuffer, error) {
 	return c.get()
 }
 
-// Set writes values to what the keys take, as Get takes it: an array of a's dtype
-// on its device, which broadcasts to the shape that Get would answer. Where an
-// element is taken more than once, the last value in C order stays. Nothing is
-// written if there is an error.
+// Set writes a value to what the keys take, as Get takes it: whatever Assign
+// takes, cast as it casts, which broadcasts to the shape that Get would answer.
+// Where an element is taken more than once, the last value in C order stays.
+// Nothing is written if there is an error.
 func (a *NDBuffer) Set(value any, keys ...Key) error {
-	values, ok := value.(*NDBuffer)
-	if !ok {
-		return fmt.Errorf("setting a value of type %T: an NDBuffer is expected: %w", value, ErrDType)
-	}
-	release, err := holdToWrite(a, values)
+	release, err := holdToWrite(a)
 	if err != nil {
 		return err
 	}
@@ -60,8 +56,13 @@ func (a *NDBuffer) Set(value any, keys ...Key) error {
 			return err
 		}
 		defer v.Release()
-		return v.CopyFrom(values)
+		return v.Assign(value)
 	}
+	values, err := a.assignable(value)
+	if err != nil {
+		return err
+	}
+	defer values.Release()
 	if mask := a.maskOf(keys); mask != nil && values.oneByOne() && !MayShareMemory(a, mask) {
 		return a.setMasked(mask, values)
 	}

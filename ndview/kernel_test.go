@@ -47,7 +47,7 @@ func TestKernelFailureIsAnError(t *testing.T) {
 	for name, err := range map[string]error{
 		"UnpackBits": mask.UnpackBits(buf, 0, false),
 		"FillWhere":  long.FillWhere(mask, 0),
-		"WidenFrom":  long.WidenFrom(at(t, buf, ndview.Int32, 0, 4)),
+		"Assign":     long.Assign(at(t, buf, ndview.Int32, 0, 4)),
 		"Zero":       mask.Zero(),
 	} {
 		assert.ErrorContains(t, err, "CUDA_ERROR_INVALID_VALUE", name)
@@ -109,7 +109,7 @@ func TestDevicesWithoutKernelsSaySo(t *testing.T) {
 	for name, err := range map[string]error{
 		"UnpackBits": mask.UnpackBits(buf, 0, false),
 		"FillWhere":  long.FillWhere(mask, 0),
-		"WidenFrom":  long.WidenFrom(at(t, buf, ndview.Int32, 0, 4)),
+		"Assign":     long.Assign(at(t, buf, ndview.Int32, 0, 4)),
 		"Zero":       mask.Zero(),
 	} {
 		assert.ErrorIs(t, err, arrowbuf.ErrDevice, name)

@@ -12,9 +12,11 @@ type Options struct {
 	// Order is in which order the elements are to lie: OrderF, or C for any
 	// other, since there is no array to be like.
 	Order Order
+	// Fill is what Fill writes to the elements, which are undefined without it.
+	Fill any
 }
 
-// New returns an array without gaps on a device. Its elements are undefined.
+// New returns an array without gaps on a device.
 func New(dev arrowbuf.Device, dtype DType, shape []int64, o Options) (*NDBuffer, error) {
 	if err := o.Order.check(); err != nil {
 		return nil, err
@@ -32,7 +34,23 @@ func New(dev arrowbuf.Device, dtype DType, shape []int64, o Options) (*NDBuffer,
 		return nil, fmt.Errorf("array of %s %v: %w", dtype, shape, err)
 	}
 	defer buf.Release()
-	return FromBuffer(buf, dtype, 0, shape, strides)
+	a, err := FromBuffer(buf, dtype, 0, shape, strides)
+	if err == nil && o.Fill != nil {
+		if err = a.Fill(o.Fill); err != nil {
+			a.Release()
+			return nil, err
+		}
+	}
+	return a, err
+}
+
+// Full returns an array in C order on a device, all elements of which are one
+// value, see [NDBuffer.Fill].
+func Full(dev arrowbuf.Device, dtype DType, value any, shape ...int64) (*NDBuffer, error) {
+	if value == nil {
+		return nil, fmt.Errorf("an array full of nil: want a value: %w", ErrDType)
+	}
+	return New(dev, dtype, shape, Options{Fill: value})
 }
 
 // Empty returns an array in C order on a device. Its elements are undefined.

@@ -71,8 +71,8 @@ func TestReleasedArrayAnswersErrReleased(t *testing.T) {
 			"Zero":             a.Zero(),
 			"FillWhere on it":  a.FillWhere(live[ndview.Bool], 1),
 			"FillWhere by it":  live[ndview.Int64].FillWhere(gone[ndview.Bool], 1),
-			"WidenFrom to it":  a.WidenFrom(live[ndview.Int32]),
-			"WidenFrom it":     live[ndview.Int64].WidenFrom(gone[ndview.Int32]),
+			"Assign to it":     a.Assign(live[ndview.Int32]),
+			"Assign it":        live[ndview.Int64].Assign(gone[ndview.Int32]),
 			"UnpackBits to it": gone[ndview.Bool].UnpackBits(buf, 0, false),
 		}
 		for name, err := range tests {

@@ -16,17 +16,102 @@ const cycle = 146097
 // month a twelfth of that. NaT stays NaT. A time that the other tick cannot
 // count is ErrOverflow.
 func Convert(v int64, from, to Tick, datetime bool) (int64, error) {
-	switch {
-	case v == NaT || from.Unit == Generic || to.Unit == Generic || from == to:
-		return v, nil
-	case datetime && nonlinear(from.Unit, to.Unit):
-		return byCalendar(v, from, to)
-	}
-	num, denom, err := ratio(from.Unit, to.Unit)
+	c, err := NewConversion(from, to, datetime)
 	if err != nil {
+		if v == NaT {
+			return NaT, nil
+		}
 		return 0, err
 	}
-	return scale(v, num, uint64(from.Step), denom, uint64(to.Step))
+	count, ok := c.Of(v)
+	if !ok {
+		return 0, ErrOverflow
+	}
+	return count, nil
+}
+
+// Conversion is what Convert does for two ticks. Kernels take it by value, so it
+// has C's layout.
+type Conversion struct {
+	First, Last Scale // Last is for what the calendar makes of what First makes
+	Calendar    Calendar
+}
+
+// Scale is a factor: floor(v * Num / Denom).
+type Scale struct{ Num, Denom uint64 }
+
+// Calendar is a step from days to months or back.
+type Calendar uint64
+
+// The steps.
+const (
+	NoCalendar Calendar = iota
+	DaysToMonths
+	MonthsToDays
+)
+
+// NewConversion is the conversion between two ticks. If a factor is beyond 64
+// bits the error is ErrOverflow.
+func NewConversion(from, to Tick, datetime bool) (c Conversion, err error) {
+	c = Conversion{First: Scale{1, 1}, Last: Scale{1, 1}}
+	switch {
+	case from.Unit == Generic || to.Unit == Generic || from == to:
+		return c, nil
+	case !datetime || !nonlinear(from.Unit, to.Unit):
+		c.First, err = scaleOf(from, to)
+		return c, err
+	}
+	between, back := Tick{Day, 1}, Tick{Month, 1}
+	c.Calendar = DaysToMonths
+	if from.Unit <= Month {
+		between, back, c.Calendar = back, between, MonthsToDays
+	}
+	if c.First, err = scaleOf(from, between); err == nil {
+		c.Last, err = scaleOf(back, to)
+	}
+	return c, err
+}
+
+// Of is v converted, false where the other tick cannot count it.
+func (c *Conversion) Of(v int64) (count int64, ok bool) {
+	if v == NaT {
+		return NaT, true
+	}
+	if v, ok = c.First.of(v); !ok || c.Calendar == NoCalendar {
+		return v, ok
+	}
+	if c.Calendar == DaysToMonths {
+		v = monthOf(v)
+	} else if v > math.MaxInt64/31 || v < math.MinInt64/31 {
+		return 0, false
+	} else {
+		v = firstDay(v)
+	}
+	return c.Last.of(v)
+}
+
+// Exact tells whether there is no count that cannot be converted.
+func (c *Conversion) Exact() bool {
+	return c.First.Num <= c.First.Denom && c.Last.Num <= c.Last.Denom && c.Calendar != MonthsToDays
+}
+
+func scaleOf(from, to Tick) (Scale, error) {
+	num, denom, err := ratio(from.Unit, to.Unit)
+	if err != nil {
+		return Scale{}, err
+	}
+	a, b, c, d := num, uint64(from.Step), denom, uint64(to.Step)
+	g := gcd(a, d)
+	a, d = a/g, d/g
+	g = gcd(b, c)
+	b, c = b/g, c/g
+	numHigh, num := bits.Mul64(a, b)
+	denomHigh, denom := bits.Mul64(c, d)
+	if numHigh != 0 || denomHigh != 0 {
+		return Scale{}, ErrOverflow
+	}
+	g = gcd(num, denom)
+	return Scale{num / g, denom / g}, nil
 }
 
 // ratio is the length of one unit in another.
@@ -55,56 +140,29 @@ func ratio(from, to Unit) (num, denom uint64, err error) {
 	return low, denom, nil
 }
 
-// scale is floor(v * (a*b) / (c*d)).
-func scale(v int64, a, b, c, d uint64) (int64, error) {
-	g := gcd(a, d)
-	a, d = a/g, d/g
-	g = gcd(b, c)
-	b, c = b/g, c/g
-	numHigh, num := bits.Mul64(a, b)
-	denomHigh, denom := bits.Mul64(c, d)
-	if numHigh != 0 || denomHigh != 0 {
-		return 0, ErrOverflow
-	}
+// of is v scaled, false where that is beyond an int64.
+func (s Scale) of(v int64) (int64, bool) {
 	magnitude := uint64(v)
 	if v < 0 {
 		magnitude = -magnitude
 	}
-	high, low := bits.Mul64(magnitude, num)
+	high, low := bits.Mul64(magnitude, s.Num)
 	if v < 0 { // Away from zero.
 		var carry uint64
-		low, carry = bits.Add64(low, denom-1, 0)
+		low, carry = bits.Add64(low, s.Denom-1, 0)
 		high += carry
 	}
-	if high >= denom {
-		return 0, ErrOverflow
+	if high >= s.Denom {
+		return 0, false
 	}
-	quotient, _ := bits.Div64(high, low, denom)
+	quotient, _ := bits.Div64(high, low, s.Denom)
 	if quotient > math.MaxInt64 {
-		return 0, ErrOverflow
+		return 0, false
 	}
 	if v < 0 {
-		return -int64(quotient), nil
+		return -int64(quotient), true
 	}
-	return int64(quotient), nil
-}
-
-func byCalendar(v int64, from, to Tick) (int64, error) {
-	if from.Unit > Month {
-		days, err := Convert(v, from, Tick{Day, 1}, true)
-		if err != nil {
-			return 0, err
-		}
-		return Convert(monthOf(days), Tick{Month, 1}, to, true)
-	}
-	months, err := Convert(v, from, Tick{Month, 1}, true)
-	if err != nil {
-		return 0, err
-	}
-	if months > math.MaxInt64/31 || months < math.MinInt64/31 {
-		return 0, ErrOverflow
-	}
-	return Convert(firstDay(months), Tick{Day, 1}, to, true)
+	return int64(quotient), true
 }
 
 // The calendar below begins its years in March, so that the leap day is the last

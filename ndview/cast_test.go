@@ -1,0 +1,175 @@
+package ndview_test
+
+import (
+	"encoding/hex"
+	"encoding/json"
+	"math"
+	"os"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/quiver-gpu/quiver/arrowbuf"
+	"github.com/quiver-gpu/quiver/ndview"
+)
+
+// numbers are the dtypes that are cast to each other.
+var numbers = []ndview.DType{
+	ndview.Bool, ndview.Int8, ndview.Uint8, ndview.Int16, ndview.Uint16, ndview.Int32, ndview.Uint32, ndview.Int64, ndview.Uint64,
+	ndview.Float16, ndview.BFloat16, ndview.Float32, ndview.Float64, ndview.Complex64, ndview.Complex128,
+}
+
+// goldenCasts are values of each type, and the same cast to each type by NumPy.
+func goldenCasts(t *testing.T) (values map[string][]byte, casts map[string][]byte) {
+	t.Helper()
+	data, err := os.ReadFile("testdata/golden/cast.json")
+	require.NoError(t, err)
+	var golden struct{ Values, Casts map[string]string }
+	require.NoError(t, json.Unmarshal(data, &golden))
+	decode := func(texts map[string]string) map[string][]byte {
+		raw := map[string][]byte{}
+		for name, text := range texts {
+			raw[name], err = hex.DecodeString(text)
+			require.NoError(t, err)
+		}
+		return raw
+	}
+	return decode(golden.Values), decode(golden.Casts)
+}
+
+// oneNaN gives every NaN the same bits: which ones a cast makes is not defined.
+func oneNaN(dtype ndview.DType, raw []byte) []byte {
+	size, mantissa := int(dtype.Size()), 0
+	switch dtype {
+	case ndview.Float16:
+		mantissa = 10
+	case ndview.BFloat16:
+		mantissa = 7
+	case ndview.Float32, ndview.Complex64:
+		size, mantissa = 4, 23
+	case ndview.Float64, ndview.Complex128:
+		size, mantissa = 8, 52
+	default:
+		return raw
+	}
+	out := append([]byte(nil), raw...)
+	for i := 0; i < len(out); i += size {
+		var bits uint64
+		for b := range size {
+			bits |= uint64(out[i+b]) << (8 * b)
+		}
+		magnitude := bits << (65 - 8*size)
+		if infinity := uint64(math.MaxUint64) << (65 - 8*size + mantissa); magnitude > infinity {
+			for b := range size {
+				out[i+b] = 0xff
+			}
+		}
+	}
+	return out
+}
+
+// repeat returns n elements: those of raw, over and over.
+func repeat(raw []byte, size, n int64) []byte {
+	out := make([]byte, 0, n*size+int64(len(raw)))
+	for int64(len(out)) < n*size {
+		out = append(out, raw...)
+	}
+	return out[:n*size]
+}
+
+func TestAsTypeEqualsNumPyForEveryPairOfNumbers(t *testing.T) {
+	values, casts := goldenCasts(t)
+	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+		for _, from := range numbers {
+			raw := values[from.String()]
+			count := int64(len(raw)) / from.Size()
+			src := upload(t, dev, raw)
+			a := at(t, src, from, 0, count)
+			for _, to := range numbers {
+				got, err := a.AsType(to, ndview.OrderK, ndview.CastUnsafe)
+				own(t, got, err)
+				require.Equal(t, to, got.DType())
+				want := casts[from.String()+" "+to.String()]
+				requireBytes(t, oneNaN(to, want), oneNaN(to, elements(t, got)), from, to)
+			}
+		}
+	})
+}
+
+// laid is where the elements of an array of two axes lie in a buffer. Counts of
+// elements and bytes are for elements of one byte, and grow with their size.
+type laid struct {
+	name          string
+	rows, columns int64 // strides in elements
+	first         int64 // element [0, 0]
+	shift         int64 // bytes beside
+}
+
+func (p laid) in(t *testing.T, dev arrowbuf.Device, dtype ndview.DType, shape [2]int64, elements []byte) (*ndview.NDBuffer, arrowbuf.Buffer, []byte) {
+	t.Helper()
+	size := dtype.Size()
+	raw := poisoned(int((3*shape[0]*shape[1] + 40) * size))
+	p.put(raw, size, shape, elements)
+	buf := upload(t, dev, raw)
+	a, err := ndview.FromBuffer(buf, dtype, p.first*size+p.shift, shape[:], []int64{p.rows * size, p.columns * size})
+	return own(t, a, err), buf, raw
+}
+
+// put writes elements, which come in C order, where they lie.
+func (p laid) put(raw []byte, size int64, shape [2]int64, elements []byte) {
+	for i := range int64(len(elements)) / size {
+		at := p.first*size + p.shift + (i/shape[1]*p.rows+i%shape[1]*p.columns)*size
+		copy(raw[at:at+size], elements[i*size:(i+1)*size])
+	}
+}
+
+func TestAssignCastsFromAndToAnyLayout(t *testing.T) {
+	values, casts := goldenCasts(t)
+	shape := [2]int64{7, 60}
+	n := shape[0] * shape[1]
+	row := shape[1]
+	layouts := []struct{ from, to laid }{
+		{laid{"in C order", row, 1, 16, 0}, laid{"in C order", row, 1, 16, 0}},
+		{laid{"from an odd element on", row, 1, 3, 0}, laid{"in C order", row, 1, 16, 0}},
+		{laid{"in C order", row, 1, 16, 0}, laid{"from an odd element on", row, 1, 5, 0}},
+		{laid{"at an odd byte", row, 1, 3, 1}, laid{"at another", row, 1, 5, 3}},
+		{laid{"turned around", -row, -1, n + 2, 0}, laid{"in Fortran order", 1, shape[0], 4, 0}},
+		{laid{"one row", 0, 1, 4, 0}, laid{"with gaps", 2 * row, 2, 1, 0}},
+		{laid{"one element", 0, 0, 9, 0}, laid{"backwards", row + 3, -1, row, 1}},
+	}
+	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+		for _, from := range numbers {
+			for _, to := range numbers {
+				raw, want := repeat(values[from.String()], from.Size(), n), repeat(casts[from.String()+" "+to.String()], to.Size(), n)
+				for _, l := range layouts {
+					raw, want := l.from.seen(raw, from.Size(), shape), l.from.seen(want, to.Size(), shape)
+					src, _, _ := l.from.in(t, dev, from, shape, raw)
+					dst, buf, all := l.to.in(t, dev, to, shape, nil)
+					require.NoError(t, dst.Assign(src))
+					about := []any{from, l.from.name, to, l.to.name}
+					requireBytes(t, oneNaN(to, want), oneNaN(to, elements(t, dst)), about...)
+					l.to.put(all, to.Size(), shape, elements(t, dst))
+					requireBytes(t, all, download(t, buf), about...)
+				}
+			}
+		}
+	})
+}
+
+// seen repeats the first elements where the layout does.
+func (p laid) seen(elements []byte, size int64, shape [2]int64) []byte {
+	out := append([]byte(nil), elements...)
+	for i := range shape[0] {
+		for j := range shape[1] {
+			from := i*shape[1] + j
+			if p.rows == 0 {
+				from = j
+			}
+			if p.columns == 0 {
+				from = 0
+			}
+			copy(out[(i*shape[1]+j)*size:], elements[from*size:(from+1)*size])
+		}
+	}
+	return out
+}

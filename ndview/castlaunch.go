@@ -1,0 +1,76 @@
+package ndview
+
+import (
+	"github.com/quiver-gpu/quiver/cudabuf"
+	"github.com/quiver-gpu/quiver/ndview/internal/cpu"
+)
+
+// launchCast casts n elements without gaps; from head on, both sides begin at
+// whole vectors.
+func (b *both) launchCast(n, head int64, to, from cpu.Type) error {
+	limit := uint32(0xff)
+	if from == cpu.Bool {
+		from, limit = cpu.Uint8, 1
+		if to.Size() == 1 {
+			to = cpu.Bool
+		}
+	}
+	kernel := castKernels[from]
+	perThread := 16 / max(to.Size(), from.Size())
+	if to.Size() < from.Size() {
+		perThread *= 2 // as unroll in kernels/cast.cuh
+	}
+	return launchItems(b.dst.Device(), kernel.program, kernel.name, n, perThread,
+		in(b.src.buf, b.in), inOut(b.dst.buf, b.out), n, int32(head), uint32(to), limit)
+}
+
+type castKernel struct {
+	program *cudabuf.Program
+	name    string
+}
+
+// castKernels are by source.
+var castKernels = func() (kernels [cpu.Types]castKernel) {
+	for file, sources := range map[string]map[cpu.Type]string{
+		"cast_small": {cpu.Int8: "i8", cpu.Uint8: "u8", cpu.Int16: "i16", cpu.Uint16: "u16"},
+		"cast_int":   {cpu.Int32: "i32", cpu.Uint32: "u32", cpu.Int64: "i64", cpu.Uint64: "u64"},
+		"cast_float": {cpu.Float16: "f16", cpu.BFloat16: "bf16", cpu.Float32: "f32", cpu.Float64: "f64",
+			cpu.Complex64: "c64", cpu.Complex128: "c128"},
+	} {
+		twins := map[string]cudabuf.Twin{}
+		p := program(file, twins)
+		for from, name := range sources {
+			kernels[from] = castKernel{p, "quiver_cast_" + name}
+			twins["quiver_cast_"+name] = func(l *cudabuf.TwinLaunch) { castTwin(l, from) }
+		}
+	}
+	return kernels
+}()
+
+func castTwin(l *cudabuf.TwinLaunch, from cpu.Type) {
+	n, to := l.Int64(2), cpu.Type(l.Uint32(4))
+	src := reached(l, 0, 0, n*from.Size())
+	if from == cpu.Uint8 && l.Uint32(5) == 1 {
+		from = cpu.Bool
+	}
+	cpu.Cast(reached(l, 1, 0, n*to.Size()), src, n, to, from)
+}
+
+// launchWalk casts elements between any strides.
+func (b *both) launchWalk(walk *cpu.Walk, to, from cpu.Type) error {
+	whole := uint32(0)
+	if b.aligned() {
+		whole = 1
+	}
+	return walk.Cut(maxItems, func(part *cpu.Walk, _ int64, at cpu.Offset) error {
+		return launchItems(b.dst.Device(), castWalkProgram, "quiver_cast_walk", part.Items, perThread,
+			in(b.src.buf, b.in+at.Data), inOut(b.dst.buf, b.out+at.Value), structOf(part), uint32(to), uint32(from), whole)
+	})
+}
+
+var castWalkProgram = program("cast_walk", map[string]cudabuf.Twin{"quiver_cast_walk": func(l *cudabuf.TwinLaunch) {
+	walk, to, from := parameters[cpu.Walk](l, 2), cpu.Type(l.Uint32(3)), cpu.Type(l.Uint32(4))
+	low, high := walk.Reach(&walk.Data, from.Size())
+	outLow, outHigh := walk.Reach(&walk.Value, to.Size())
+	cpu.CastWalk(reached(l, 1, outLow, outHigh), reached(l, 0, low, high), &walk, to, from)
+}})

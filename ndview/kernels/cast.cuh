@@ -1,0 +1,96 @@
+// Casts of arrays without gaps. The threads of a block take neighbouring vectors
+// of elements, of 16 bytes where the element is wider.
+
+#pragma once
+#include "convert.cuh"
+
+constexpr int block_threads = 256;
+
+// How many vectors a thread takes. Where reads are most of the traffic two keep
+// more of them on their way; where writes are, they had better come in the order
+// of addresses.
+template <class S, class D> constexpr int unroll = sizeof(S) > sizeof(D) ? 2 : 1;
+
+template <class T, int V> struct alignas(V * sizeof(T)) Vector { T v[V]; };
+
+// A byte that stands for a bool has limit 1, so that any but 0 counts as 1.
+template <class S> __device__ __forceinline__ S limited(S v, uint32_t) { return v; }
+__device__ __forceinline__ uint8_t limited(uint8_t v, uint32_t limit) { return v < limit ? v : (uint8_t)limit; }
+
+template <class S, class D, int V>
+__device__ __forceinline__ void cast_vector(const Vector<S, V>& from, Vector<D, V>* to, uint32_t limit) {
+    Vector<D, V> out;
+#pragma unroll
+    for (int k = 0; k < V; k++) out.v[k] = convert<D>(limited(from.v[k], limit));
+    *to = out;
+}
+
+template <class S, class D>
+__device__ __forceinline__ void cast_all(const S* __restrict__ in, D* __restrict__ out, int64_t n, int head, uint32_t limit) {
+    constexpr int V = 16 / (sizeof(S) > sizeof(D) ? sizeof(S) : sizeof(D)), U = unroll<S, D>;
+    const int64_t vectors = (n - head) / V;
+    const int edges = (int)(n - vectors * V);
+    if (blockIdx.x == 0 && threadIdx.x < edges) {
+        const int64_t i = threadIdx.x + ((int)threadIdx.x < head ? 0 : vectors * V);
+        out[i] = convert<D>(limited(in[i], limit));
+    }
+    const int64_t first = (int64_t)blockIdx.x * (block_threads * U) + threadIdx.x;
+    const Vector<S, V>* from = (const Vector<S, V>*)(in + head) + first;
+    Vector<D, V>* to = (Vector<D, V>*)(out + head) + first;
+    if (first - threadIdx.x + block_threads * U <= vectors) {
+        Vector<S, V> v[U];
+#pragma unroll
+        for (int u = 0; u < U; u++) v[u] = from[u * block_threads];
+#pragma unroll
+        for (int u = 0; u < U; u++) cast_vector<S, D, V>(v[u], to + u * block_threads, limit);
+        return;
+    }
+#pragma unroll 1
+    for (int u = 0; u < U && first + u * block_threads < vectors; u++)
+        cast_vector<S, D, V>(from[u * block_threads], to + u * block_threads, limit);
+}
+
+// Who has the bits of the result already is not cast.
+template <class S, class D> constexpr bool has_bits =
+    same<S, D> || (is_integer<S> && is_integer<D> && sizeof(S) == sizeof(D) && !same<D, b8>);
+
+// Types that take the same bits of S are one here.
+template <class S> __device__ __forceinline__ void cast_to(uint32_t type, const S* in, void* out, int64_t n, int head, uint32_t limit) {
+#define CASE(code, D)                                                                           \
+    case code:                                                                                  \
+        if constexpr (!has_bits<S, D>) cast_all<S, D>(in, (D*)out, n, head, limit);             \
+        break;
+#define CASE_UNLESS_INTEGER(code, D)                        \
+    case code:                                              \
+        if constexpr (!is_integer<S>) {                     \
+            cast_all<S, D>(in, (D*)out, n, head, limit);    \
+            break;                                          \
+        }
+    switch (type) {
+    CASE(type_bool, b8)
+    case type_u8:
+    CASE(type_i8, int8_t)
+    case type_u16:
+    CASE(type_i16, int16_t)
+    CASE_UNLESS_INTEGER(type_u32, uint32_t)
+    CASE(type_i32, int32_t)
+    CASE_UNLESS_INTEGER(type_u64, uint64_t)
+    CASE(type_i64, int64_t)
+    CASE(type_f16, f16)
+    CASE(type_bf16, bf16)
+    CASE(type_f32, float)
+    CASE(type_f64, double)
+    CASE(type_c64, c64)
+    CASE(type_c128, c128)
+    }
+#undef CASE
+#undef CASE_UNLESS_INTEGER
+}
+
+// out[i] = in[i], as an element of the type, for 0 <= i < n. From element head
+// on, both sides begin at whole vectors.
+#define CAST_FROM(name, S)                                                                                           \
+    extern "C" __global__ void __launch_bounds__(block_threads)                                                      \
+        quiver_cast_##name(const S* in, void* out, int64_t n, int head, uint32_t type, uint32_t limit) {             \
+        cast_to<S>(type, in, out, n, head, limit);                                                                   \
+    }

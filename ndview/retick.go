@@ -1,0 +1,75 @@
+package ndview
+
+import (
+	"encoding/binary"
+	"fmt"
+
+	"github.com/quiver-gpu/quiver/cudabuf"
+	"github.com/quiver-gpu/quiver/ndview/internal/cpu"
+	"github.com/quiver-gpu/quiver/ndview/internal/tick"
+)
+
+// retick writes times of the same shape to a, whose ticks are others. They are
+// converted where no gaps are: in a copy, unless both are so. Where one cannot be
+// converted the error is ErrRange; what a holds then is undefined.
+func (a *NDBuffer) retick(src *NDBuffer) error {
+	c, err := tick.NewConversion(src.dtype.tick(), a.dtype.tick(), a.dtype.kind == KindDatetime)
+	if err != nil {
+		return a.outOfTicks(src)
+	}
+	b := nestOf(a, src)
+	if n, ok := b.run(); ok && b.aligned() {
+		return b.retick(n, &c)
+	}
+	from, err := src.Copy(OrderC)
+	if err != nil {
+		return err
+	}
+	defer from.Release()
+	to, err := Empty(a.Device(), a.dtype, a.shape...)
+	if err != nil {
+		return err
+	}
+	defer to.Release()
+	b = nestOf(to, from)
+	if err := b.retick(a.Size(), &c); err != nil {
+		return err
+	}
+	return copyLayout(a, to)
+}
+
+func (a *NDBuffer) outOfTicks(src *NDBuffer) error {
+	return fmt.Errorf("times of %s as %s: a count is beyond 64 bits: %w", src.dtype, a.dtype, ErrRange)
+}
+
+// retick converts n times without gaps.
+func (b *both) retick(n int64, c *tick.Conversion) error {
+	if to, ok := hostAt(b.dst.buf, b.out); ok {
+		from, _ := hostAt(b.src.buf, b.in)
+		var bad uint32
+		if cpu.Retick(to, from, n, c, &bad); bad != 0 {
+			return b.dst.outOfTicks(b.src)
+		}
+		return nil
+	}
+	flag, err := zeroed(b.dst.Device(), Uint32)
+	if err != nil {
+		return err
+	}
+	defer flag.Release()
+	err = launchItems(b.dst.Device(), retickProgram, "quiver_retick", n, 1,
+		in(b.src.buf, b.in), inOut(b.dst.buf, b.out), n, structOf(c), flag.inOut())
+	if err != nil || c.Exact() {
+		return err
+	}
+	bad, err := flag.Bytes()
+	if err == nil && binary.NativeEndian.Uint32(bad) != 0 {
+		err = b.dst.outOfTicks(b.src)
+	}
+	return err
+}
+
+var retickProgram = program("retick", map[string]cudabuf.Twin{"quiver_retick": func(l *cudabuf.TwinLaunch) {
+	n, c := l.Int64(2), parameters[tick.Conversion](l, 3)
+	cpu.Retick(reached(l, 1, 0, 8*n), reached(l, 0, 0, 8*n), n, &c, (*uint32)(reached(l, 4, 0, 4)))
+}})
