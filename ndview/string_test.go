@@ -6,12 +6,15 @@ import (
 	"fmt"
 	"math"
 	"os"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/quiver-gpu/quiver/arrowbuf"
+	"github.com/quiver-gpu/quiver/cudabuf"
+	"github.com/quiver-gpu/quiver/cudabuf/cudatest"
 	"github.com/quiver-gpu/quiver/ndview"
 )
 
@@ -112,4 +115,26 @@ func TestArraysThatCannotBeReadSayWhy(t *testing.T) {
 	a.Release()
 	assert.Equal(t, "<array of int32 [2]: array of int32 [2]: buffer already released>", a.String())
 	assert.Equal(t, a.String(), fmt.Sprintf("%#v", a))
+}
+
+// The array is larger than what a test could copy to the host unnoticed.
+func TestOnlyWhatIsShownLeavesTheDevice(t *testing.T) {
+	onCUDA(t, func(t *testing.T, dev *cudabuf.Device) {
+		if strings.Contains(t.Name(), "/soft") {
+			large, err := cudatest.Start(t, cudatest.Config{MemoryBytes: 16 << 30}).Device(0)
+			require.NoError(t, err)
+			dev = large
+		}
+		buf, err := dev.Alloc(12 << 30)
+		own(t, buf, err)
+		a := at(t, buf, ndview.Uint8, 0, 3<<30, 4)
+		for i, row := range []int64{0, 1, 2, 3<<30 - 3, 3<<30 - 2, 3<<30 - 1} {
+			_, err := buf.CopyFromHost([]byte{1, 2, 3, byte(i)}, 4*row)
+			require.NoError(t, err)
+		}
+		turned, err := a.Transpose()
+		own(t, turned, err)
+		assert.Equal(t, "[[1 2 3 0]\n [1 2 3 1]\n [1 2 3 2]\n ...\n [1 2 3 3]\n [1 2 3 4]\n [1 2 3 5]]", a.String())
+		assert.Equal(t, "[[1 1 1 ... 1 1 1]\n [2 2 2 ... 2 2 2]\n [3 3 3 ... 3 3 3]\n [0 1 2 ... 3 4 5]]", turned.String())
+	})
 }
