@@ -39,11 +39,11 @@ func writes(t *moves.Tiles, width, row uint64) []int {
 func TestTilesWriteEachItemOnce(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
 	planned := 0
-	for range 20000 {
+	for range 3000 {
 		width := int64(1) << r.IntN(5)
 		shape := make([]int64, 2+r.IntN(3))
 		for i := range shape {
-			shape[i] = 1 + r.Int64N([]int64{4, 40, 400}[r.IntN(3)])
+			shape[i] = 1 + r.Int64N([]int64{4, 20, 90}[r.IntN(3)])
 		}
 		src := layout.C(width, shape)
 		r.Shuffle(len(src), func(i, j int) {
@@ -72,7 +72,7 @@ func TestTilesWriteEachItemOnce(t *testing.T) {
 		require.LessOrEqual(t, rows, int64(512+sector))
 		require.LessOrEqual(t, columns-1, int64(512))
 	}
-	assert.Greater(t, planned, 5000)
+	assert.Greater(t, planned, 1000)
 }
 
 func TestMagicDivides(t *testing.T) {
