@@ -124,10 +124,9 @@ func TestEveryIntervalRoundsToItsNearerEnd(t *testing.T) {
 			middle := (a + b) / 2
 			for _, x := range []float64{a, a + (b-a)/8, math.Nextafter(middle, a), middle, math.Nextafter(middle, b), b - (b-a)/8} {
 				want := nearest(f, low, x)
-				require.Equal(t, want, f.narrow64(x), "%x", x)
-				require.Equal(t, want|0x8000, f.narrow64(-x), "%x", -x)
-				if float64(float32(x)) == x {
-					require.Equal(t, want, f.narrow(float32(x)), "%x", x)
+				if f.narrow64(x) != want || f.narrow64(-x) != want|0x8000 || float64(float32(x)) == x && f.narrow(float32(x)) != want {
+					require.Failf(t, "rounded wrong", "%x and its negative: want %#x, got %#x, %#x, %#x",
+						x, want, f.narrow64(x), f.narrow64(-x), f.narrow(float32(x)))
 				}
 			}
 		}
@@ -142,8 +141,10 @@ func TestEveryValueSurvivesTheWayThere(t *testing.T) {
 			if isNaN16(f, bits) {
 				want |= f.quiet
 			}
-			require.Equal(t, want, f.narrow(f.widen(bits)), "%#04x", bits)
-			require.Equal(t, want, f.narrow64(float64(f.widen(bits))), "%#04x", bits)
+			if f.narrow(f.widen(bits)) != want || f.narrow64(float64(f.widen(bits))) != want {
+				require.Failf(t, "changed", "%#04x: want %#04x, got %#04x, %#04x",
+					bits, want, f.narrow(f.widen(bits)), f.narrow64(float64(f.widen(bits))))
+			}
 		}
 	})
 }
