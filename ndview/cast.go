@@ -26,6 +26,9 @@ func (a *NDBuffer) AsType(dtype DType, order Order, casting Casting) (*NDBuffer,
 	if !CanCast(a.dtype, dtype, casting) {
 		return nil, fmt.Errorf("%s is not cast to %s by the rule %v: %w", a.dtype, dtype, casting, ErrDType)
 	}
+	if err := castable(a.dtype, dtype); err != nil {
+		return nil, err
+	}
 	if err := a.hold(); err != nil {
 		return nil, err
 	}

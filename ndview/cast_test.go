@@ -173,3 +173,21 @@ func (p laid) seen(elements []byte, size int64, shape [2]int64) []byte {
 	}
 	return out
 }
+
+// Bytes of a number's size are no number to a cast.
+func TestBytesAndRecordsAreCastToThemselvesOnly(t *testing.T) {
+	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+		for _, dtype := range []ndview.DType{ndview.Bytes(4), ndview.Bytes(3), numpyType(t, `[["a","<i4"]]`)} {
+			a, err := ndview.Empty(dev, dtype, 2)
+			own(t, a, err)
+			same, err := a.AsType(dtype, ndview.OrderC, ndview.CastUnsafe)
+			own(t, same, err)
+			for _, to := range []ndview.DType{ndview.Float32, ndview.Int32, ndview.Datetime64("s", 1), ndview.Bytes(8)} {
+				_, err = a.AsType(to, ndview.OrderC, ndview.CastUnsafe)
+				require.ErrorIs(t, err, ndview.ErrDType, "%s to %s", dtype, to)
+			}
+			numbers := fromHost(t, dev, ndview.Int32, []int32{1, 2}, 2)
+			require.ErrorIs(t, a.Assign(numbers), ndview.ErrDType, dtype)
+		}
+	})
+}

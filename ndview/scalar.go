@@ -134,21 +134,19 @@ func (s Scalar) Natural() DType { return s.dtype }
 // whichever is the widest of its kind; of a time the int64 that it counts; of
 // bytes and records a []byte.
 func (s Scalar) Value() any {
-	if !s.dtype.isNumeric() && !s.dtype.IsTime() {
-		return []byte(s.raw)
-	}
-	n := s.number()
 	switch s.dtype.kind {
 	case KindBool:
-		return n.bits != 0
+		return s.raw[0] != 0
 	case KindUint:
-		return n.bits
+		return valueOf[uint64](s.cast(Uint64))
+	case KindInt, KindDatetime, KindTimedelta:
+		return valueOf[int64](s.cast(Int64))
 	case KindFloat, KindBFloat:
-		return real(n.float)
+		return valueOf[float64](s.cast(Float64))
 	case KindComplex:
-		return n.float
+		return valueOf[complex128](s.cast(Complex128))
 	default:
-		return int64(n.bits)
+		return []byte(s.raw)
 	}
 }
 

@@ -78,6 +78,11 @@ func TestAScalarOfATypeHoldsAValueOrBytes(t *testing.T) {
 	assert.Equal(t, []byte("ab"), must(s.Bytes(ndview.Bytes(2))))
 	assert.Equal(t, []byte("abc\x00\x00"), must(s.Bytes(ndview.Bytes(5))))
 
+	s, err = ndview.NewScalar(ndview.Bytes(4), []byte("abcd"))
+	require.NoError(t, err)
+	_, err = s.Bytes(ndview.Float32)
+	assert.ErrorIs(t, err, ndview.ErrDType)
+
 	for _, c := range []struct {
 		dtype ndview.DType
 		value any

@@ -14,8 +14,8 @@ func (t DType) element() (cpu.Type, bool) {
 	if t.IsTime() {
 		return cpu.Int64, true
 	}
-	code, ok := t.code()
-	return cpu.Type(code), ok
+	code, ok := t.code() // which bytes have too, of some sizes
+	return cpu.Type(code), ok && t.isNumeric()
 }
 
 // castable answers ErrDType where elements of one type cannot be written as the

@@ -15,6 +15,9 @@ func Cast(dst, src unsafe.Pointer, n int64, to, from Type) {
 	})
 }
 
+// CastOne is Cast of one element.
+func CastOne(dst, src unsafe.Pointer, to, from Type) { casts[from][to](dst, src, 1) }
+
 // CastWalk casts the items of a walk, from its Data of src to its Value of dst.
 func CastWalk(dst, src unsafe.Pointer, w *Walk, to, from Type) {
 	do, last := casts[from][to], max(w.Axes-1, 0)
@@ -103,6 +106,7 @@ var casts = func() (table [Types][Types]cast) {
 		}
 		table[Bool][to] = compose(bytesToBool, table[Uint8][to], Bool, Uint8, to)
 	}
+	table[Float16][Float64], table[BFloat16][Float64] = fromFloat16ToDouble, fromBFloat16ToDouble
 	table[Float16][Float16], table[BFloat16][BFloat16] = table[Uint16][Uint16], table[Uint16][Uint16]
 	table[Float16][Bool], table[BFloat16][Bool] = halvesToBool, halvesToBool
 	table[Bool][Bool], table[Bool][Uint8], table[Bool][Int8] = bytesToBool, bytesToBool, bytesToBool
@@ -143,4 +147,10 @@ func fromFloat16(dst, src unsafe.Pointer, n int) {
 }
 func fromBFloat16(dst, src unsafe.Pointer, n int) {
 	half.BFloat16sToFloat32s(operands[float32, uint16](dst, src, n))
+}
+func fromFloat16ToDouble(dst, src unsafe.Pointer, n int) {
+	half.Float16sToFloat64s(operands[float64, uint16](dst, src, n))
+}
+func fromBFloat16ToDouble(dst, src unsafe.Pointer, n int) {
+	half.BFloat16sToFloat64s(operands[float64, uint16](dst, src, n))
 }
