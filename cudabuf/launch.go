@@ -121,7 +121,7 @@ func (l *launch) add(d *Device, arg any) error {
 	case *HostBuffer:
 		return l.addHost(d, onHeap(v))
 	case Pointer:
-		return l.addPointer(d, v)
+		return l.addPointer(d, Pointer{onHeap(v.buffer), v.offset, v.how})
 	case arrowbuf.Buffer:
 		return fmt.Errorf("%s, memory of another device, for a kernel on %v: %w", reflect.TypeOf(arg).String(), d, arrowbuf.ErrDevice)
 	default:

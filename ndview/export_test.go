@@ -46,3 +46,11 @@ func CutWalks(t testing.TB, most int64) {
 	maxItems = most
 	t.Cleanup(func() { maxItems = before })
 }
+
+// LimitLaunches makes the launches of elementwise operations smaller than 31
+// bits let them be, so that tests need no arrays beyond that.
+func LimitLaunches(vectors, step int64) (undo func()) {
+	v, s := maxVectors, maxStep
+	maxVectors, maxStep = vectors, step
+	return func() { maxVectors, maxStep = v, s }
+}

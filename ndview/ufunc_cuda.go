@@ -123,7 +123,7 @@ func (c *call) launchNest(dev *cudabuf.Device, n jointNest) error {
 	inner, rows := int64(1), int64(1)
 	for a, d := range n.shape {
 		for o := range 1 + c.n {
-			if s := n.strides[o][a]; s != int64(int32(s)) {
+			if s := n.strides[o][a]; max(s, -s) > maxStep {
 				return c.along(n, a)
 			}
 		}
@@ -201,8 +201,9 @@ func (c *call) place(p *nestLaunch, n jointNest, o int, a *NDBuffer, t ew.Type, 
 	}
 }
 
-// maxVectors leaves room for those that the last block has no work for.
-const maxVectors = 1<<31 - 1 - 2*threads
+// maxVectors is how many a launch has at most, with room for those that the last
+// block has no work for, and maxStep what steps along an axis are at most.
+var maxVectors, maxStep int64 = 1<<31 - 1 - 2*threads, 1<<31 - 1
 
 // halves launches a nest in two parts, of its longest axis.
 func (c *call) halves(dev *cudabuf.Device, n jointNest) error {
@@ -248,19 +249,20 @@ func (c *call) launch(dev *cudabuf.Device, f form, items int64, offset *[4]int64
 		items = (items + 1) / 2 // a thread of these takes two
 	}
 	blocks := (items-1)/threads + 1
-	var in [3]any
+	out := c.out.buf.(*cudabuf.Buffer)
+	var in [3]cudabuf.Pointer // what the kernel does not read is any
 	for i := range in {
-		in[i] = uintptr(0)
+		in[i] = cudabuf.In(out, 0)
 		if a := c.in[i].array; i < c.n && a != nil {
 			in[i] = cudabuf.In(a.buf.(*cudabuf.Buffer), offset[1+i])
 		}
 	}
-	out := cudabuf.InOut(c.out.buf.(*cudabuf.Buffer), offset[0])
+	to := cudabuf.InOut(out, offset[0])
 	grid, block := cudabuf.Dim3{X: uint32(blocks)}, cudabuf.Dim3{X: threads}
 	if c.n < 3 {
-		return k.LaunchAsync(stream, grid, block, 0, out, in[0], in[1], parameters)
+		return k.LaunchAsync(stream, grid, block, 0, to, in[0], in[1], parameters)
 	}
-	return k.LaunchAsync(stream, grid, block, 0, out, in[0], in[1], in[2], parameters)
+	return k.LaunchAsync(stream, grid, block, 0, to, in[0], in[1], in[2], parameters)
 }
 
 // kernelSlot remembers a kernel on the devices that have used it.

@@ -2,12 +2,15 @@ package ndview_test
 
 import (
 	"fmt"
+	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/quiver-gpu/quiver/arrowbuf"
+	"github.com/quiver-gpu/quiver/cudabuf"
 	"github.com/quiver-gpu/quiver/ndview"
 )
 
@@ -195,4 +198,107 @@ func refusal(a *ndview.NDBuffer, err error) error {
 		a.Release()
 	}
 	return err
+}
+
+func TestOperationsAreCutIntoLaunches(t *testing.T) {
+	onCUDA(t, func(t *testing.T, dev *cudabuf.Device) {
+		defer ndview.LimitLaunches(50, 500)()
+		for _, shape := range [][]int64{{30, 70}, {3, 4, 5, 6}, {1000, 2}, {2, 1000}} {
+			a := fromHost(t, dev, ndview.Int32, values(2*product(shape)), append(slices.Clone(shape), 2)...)
+			x, err := a.Index(ndview.Ellipsis, ndview.At(1))
+			own(t, x, err)
+			y := fromHost(t, dev, ndview.Int32, values(shape[len(shape)-1]), shape[len(shape)-1])
+			sum, err := ndview.Add.Of(x, y)
+			own(t, sum, err)
+			requireModel(t, sum, x, y, shape)
+		}
+	})
+}
+
+func TestOperationsTakeManyAxes(t *testing.T) {
+	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+		const axes = 11
+		extents, order := make([]int64, axes), make([]int, axes)
+		for i := range order {
+			extents[i], order[i] = 2, (i*7+3)%axes
+		}
+		extents[4] = 3
+		a := fromHost(t, dev, ndview.Int32, values(product(extents)), extents...)
+		x, err := a.Transpose(order...)
+		own(t, x, err)
+		y := fromHost(t, dev, ndview.Int32, values(product(extents)), x.Shape()...)
+		sum, err := ndview.Add.Of(x, y)
+		own(t, sum, err)
+		requireModel(t, sum, x, y, extents)
+	})
+}
+
+// TestOperationsOnLargeArraysCountRight has enough elements for several
+// goroutines, blocks and rows that end within them.
+func TestOperationsOnLargeArraysCountRight(t *testing.T) {
+	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+		x := fromHost(t, dev, ndview.Int32, values(301*1037), 301, 1037)
+		for _, other := range [][]int64{{301, 1037}, {1037}, {301, 1}, {1, 1}} {
+			y := fromHost(t, dev, ndview.Int32, values(product(other)), other...)
+			sum, err := ndview.Add.Of(x, y)
+			own(t, sum, err)
+			requireModel(t, sum, x, y, other)
+		}
+	})
+}
+
+// TestEveryTypeIsComputedInVectors compares runs that are long enough for the
+// vectors of a processor with single elements.
+func TestEveryTypeIsComputedInVectors(t *testing.T) {
+	const n = 150
+	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+		r := rand.New(rand.NewPCG(3, 4))
+		for name, dtype := range dtypesByName {
+			data := make([]byte, 2*n*dtype.Size())
+			for i := range data {
+				data[i] = byte(r.Uint32())
+				if dtype == ndview.Bool {
+					data[i] &= 1
+				}
+			}
+			x, y := at(t, upload(t, dev, data), dtype, 0, n), at(t, upload(t, dev, data), dtype, n*dtype.Size(), n)
+			for _, op := range binaryOperations {
+				all, err := op.Of(x, y)
+				if err != nil {
+					continue // the golden files say whether it may be
+				}
+				own(t, all, err)
+				for _, i := range []int64{0, 31, 32, 64, 100, n - 1} {
+					one, err := op.Of(elementAt(t, x, i), elementAt(t, y, i))
+					own(t, one, err)
+					requireSame(t, one.DType(), elements(t, one), elements(t, elementAt(t, all, i)), 0)
+					if t.Failed() {
+						t.Fatalf("%s of %s, element %d", op, name, i)
+					}
+				}
+			}
+			condition := fromHost(t, dev, ndview.Bool, func() []bool {
+				c := make([]bool, n)
+				for i := range c {
+					c[i] = i%3 == 1
+				}
+				return c
+			}(), n)
+			chosen, err := ndview.Where(condition, x, y)
+			own(t, chosen, err)
+			for i := range int64(n) {
+				from := y
+				if i%3 == 1 {
+					from = x
+				}
+				size := dtype.Size()
+				require.Equal(t, elements(t, from)[i*size:][:size], elements(t, chosen)[i*size:][:size])
+			}
+		}
+	})
+}
+
+func elementAt(t *testing.T, a *ndview.NDBuffer, i int64) *ndview.NDBuffer {
+	e, err := a.Index(ndview.At(i))
+	return own(t, e, err)
 }

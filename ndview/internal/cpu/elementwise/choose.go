@@ -3,7 +3,7 @@ package elementwise
 import "unsafe"
 
 func addChoices(l *[ops][Types]Loop) {
-	l[Where][Uint8] = whereBytes
+	l[Where][Uint8] = where[uint8]
 	l[Where][Uint16] = where[uint16]
 	l[Where][Uint32], l[Where][Float32] = where[uint32], where[uint32]
 	l[Where][Uint64], l[Where][Float64], l[Where][Complex64] = where[uint64], where[uint64], where[uint64]
@@ -22,21 +22,6 @@ func where[T any](at *[4]unsafe.Pointer, n int) {
 		}
 		out[i] = v
 	}
-}
-
-func whereBytes(at *[4]unsafe.Pointer, n int) {
-	words := n / 8
-	out, condition := unsafe.Slice((*uint64)(at[0]), words), unsafe.Slice((*uint64)(at[1]), words)
-	x, y := unsafe.Slice((*uint64)(at[2]), words), unsafe.Slice((*uint64)(at[3]), words)
-	for i := range out {
-		mask := condition[i] * 0xff // of bytes that are 0 or 1
-		out[i] = x[i]&mask | y[i]&^mask
-	}
-	rest := *at
-	for o := range rest {
-		rest[o] = unsafe.Add(at[o], words*8)
-	}
-	where[uint8](&rest, n-words*8)
 }
 
 func clip[T ordinary](at *[4]unsafe.Pointer, n int) {

@@ -22,7 +22,7 @@ var loops = func() (l [ops][Types]Loop) {
 	addComplexes[complex128, float64](&l, Complex128)
 	addMixed(&l)
 	addChoices(&l)
-	addPacked(&l)
+	addVectors(&l)
 	return l
 }()
 

@@ -64,6 +64,7 @@ type engine struct {
 	operands [4]operand // Out, In
 	inputs   int
 	inner    int64 // extent of the innermost axis
+	items    int64 // elements of a block
 	direct   bool  // no operand needs a block
 }
 
@@ -80,7 +81,7 @@ type operand struct {
 }
 
 func newEngine(w *Work) *engine {
-	e := &engine{Work: w, inputs: w.Op.Inputs(), inner: 1, direct: true}
+	e := &engine{Work: w, inputs: w.Op.Inputs(), inner: 1, items: blockBytes, direct: true}
 	e.loop = loops[w.Op][w.Type.work()]
 	if e.loop == nil {
 		panic("elementwise: no loop")
@@ -95,6 +96,7 @@ func newEngine(w *Work) *engine {
 			o.Operand, o.work = &w.In[i-1], w.Op.Operand(i-1, w.Type.work())
 		}
 		o.size = o.work.Size()
+		e.items = min(e.items, blockBytes/o.size)
 		o.same = o.Type == o.work || o.Type.Bits() == o.work.Bits()
 		if o.Base != nil {
 			o.prepare(w, i == 0)
@@ -134,10 +136,15 @@ func (o *operand) prepare(w *Work, out bool) {
 	}
 }
 
-// blockItems is how many elements are brought into a block at a time.
-const blockItems = 1024
+// blockBytes is how much of an operand is brought into a block at a time.
+const blockBytes = 8 << 10
 
-type blocks [4][blockItems * 16]byte
+// blocks are what operands are brought into that no loop takes as they are.
+type blocks struct {
+	memory [4][blockBytes]byte
+	same   [4]unsafe.Pointer // the element that the block repeats
+	filled [4]int64          // how often
+}
 
 var pool = sync.Pool{New: func() any { return new(blocks) }}
 
@@ -155,15 +162,10 @@ func (e *engine) run(lo, hi int64) {
 		return
 	}
 	b := pool.Get().(*blocks)
-	defer pool.Put(b)
-	for i := 1; i <= e.inputs; i++ {
-		if o := &e.operands[i]; o.Base == nil {
-			repeat(unsafe.Pointer(&b[i]), unsafe.Pointer(&o.scalar), o.size, min(hi-lo, blockItems))
-		}
-	}
+	b.same, b.filled = [4]unsafe.Pointer{}, [4]int64{}
 	c := e.cursor(lo)
 	for lo < hi {
-		n := min(hi-lo, blockItems)
+		n := min(hi-lo, e.items)
 		if e.inner >= shortRow {
 			n = min(n, e.inner-c.column)
 		}
@@ -171,34 +173,54 @@ func (e *engine) run(lo, hi int64) {
 		lo += n
 		c.advance(e.Work, n)
 	}
+	pool.Put(b)
 }
 
 // block does n elements from position lo, where the cursor is.
 func (e *engine) block(b *blocks, c *cursor, lo, n int64) {
 	var at [4]unsafe.Pointer
-	buffered := false
+	scatter := false
+	inRow := c.column+n <= e.inner
 	for i := range e.inputs + 1 {
 		o := &e.operands[i]
 		switch {
+		case o.Base == nil:
+			at[i] = b.repeat(i, unsafe.Pointer(&o.scalar), unsafe.Pointer(&o.scalar), o.size, n)
 		case o.dense:
 			at[i] = unsafe.Add(o.Base, lo*o.size)
-		case o.Base == nil:
-			at[i] = unsafe.Pointer(&b[i])
-		case o.same && o.inner == o.size && c.column+n <= e.inner:
+		case o.same && o.inner == o.size && inRow:
 			at[i] = unsafe.Add(o.Base, c.offset[i])
+		case o.inner == 0 && inRow && i > 0:
+			var value [16]byte
+			from := unsafe.Add(o.Base, c.offset[i])
+			o.convert(unsafe.Pointer(&value), o.size, from, 0, 1)
+			at[i] = b.repeat(i, from, unsafe.Pointer(&value), o.size, n)
+		case i == 0:
+			at[i], scatter = unsafe.Pointer(&b.memory[i]), true
 		default:
-			at[i] = unsafe.Pointer(&b[i])
-			if i == 0 {
-				buffered = true
-				continue
-			}
+			at[i] = unsafe.Pointer(&b.memory[i])
 			o.gather(e.Work, *c, i, at[i], n)
 		}
 	}
 	e.loop(&at, int(n))
-	if buffered {
+	if scatter {
 		e.operands[0].scatter(e.Work, *c, at[0], n)
 	}
+}
+
+// repeat gives a block that has a value n times, the one that it gave last where
+// that was of the same element.
+func (b *blocks) repeat(i int, of, value unsafe.Pointer, size, n int64) unsafe.Pointer {
+	block := unsafe.Pointer(&b.memory[i])
+	if b.same[i] == of && b.filled[i] >= n {
+		return block
+	}
+	b.same[i], b.filled[i] = of, n
+	to := b.memory[i][:n*size]
+	for done := copy(to, unsafe.Slice((*byte)(value), size)); done < len(to); done *= 2 {
+		copy(to[done:], to[:done])
+	}
+	return block
 }
 
 // gather brings n elements from the cursor on to a block.
@@ -220,13 +242,5 @@ func (o *operand) scatter(w *Work, c cursor, from unsafe.Pointer, n int64) {
 		from = unsafe.Add(from, part*o.size)
 		n -= part
 		c.advance(w, part)
-	}
-}
-
-// repeat writes n copies of a value.
-func repeat(to, value unsafe.Pointer, size, n int64) {
-	out, one := unsafe.Slice((*byte)(to), n*size), unsafe.Slice((*byte)(value), size)
-	for done := copy(out, one); done < len(out); done *= 2 {
-		copy(out[done:], out[:done])
 	}
 }
