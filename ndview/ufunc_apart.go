@@ -1,12 +1,13 @@
 package ndview
 
 import (
-	"github.com/quiver-gpu/quiver/ndview/internal/layout"
+	"fmt"
 )
 
 // apart does the call by way of copies, where an operand shares memory with out
-// that is not the same element of it, and where elements do not lie at multiples
-// of their size. It answers false where there is no need.
+// that is not the same element of it, where elements do not lie at multiples of
+// their size, and where the result is cast. It answers false where there is no
+// need.
 func (c *call) apart() (done bool, err error) {
 	plain := *c
 	var copies [4]*NDBuffer
@@ -22,13 +23,13 @@ func (c *call) apart() (done bool, err error) {
 		if a == nil || a.aligned() && !a.disturbedBy(c.out) {
 			continue
 		}
-		if copies[i], err = a.gapless(); err != nil {
+		if copies[i], err = a.inCOrder(); err != nil {
 			return true, err
 		}
 		plain.in[i].array, done = copies[i], true
 	}
-	if !c.out.aligned() {
-		if copies[3], err = Empty(c.out.Device(), c.out.dtype, c.out.shape...); err != nil {
+	if c.out.dtype != c.result || !c.out.aligned() {
+		if copies[3], err = Empty(c.out.Device(), c.result, c.out.shape...); err != nil {
 			return true, err
 		}
 		plain.out, done = copies[3], true
@@ -39,62 +40,31 @@ func (c *call) apart() (done bool, err error) {
 	if err := plain.walk(); err != nil || plain.out == c.out {
 		return true, err
 	}
-	return true, c.out.fromBytes(plain.out)
+	return true, c.out.Assign(plain.out)
+}
+
+// checkOut tells whether the result may be written to out.
+func (c *call) checkOut() error {
+	switch {
+	case !CanCast(c.result, c.out.dtype, CastSameKind):
+		return fmt.Errorf("%s gives %s, which is not cast to %s by the rule %v: %w", c.name, c.result, c.out.dtype, CastSameKind, ErrDType)
+	case c.out.run().Overlaps():
+		return fmt.Errorf("%s into an array whose elements share memory: %w", c.name, ErrShape)
+	}
+	return nil
 }
 
 // aligned tells whether all elements lie at multiples of their size.
 func (a *NDBuffer) aligned() bool {
-	bits := int64(a.buf.Address()) + a.offset
+	places := int64(a.buf.Address()) + a.offset
 	for _, s := range a.strides {
-		bits |= s
+		places |= s
 	}
-	return bits&(a.dtype.Size()-1) == 0
+	return places&(a.dtype.Size()-1) == 0
 }
 
 // disturbedBy tells whether writing out, element by element, may change an
 // element of a before it is read.
 func (a *NDBuffer) disturbedBy(out *NDBuffer) bool {
-	low, high, _ := layout.Extent(a.dtype.Size(), a.offset, a.shape, a.strides)
-	outLow, outHigh, _ := layout.Extent(out.dtype.Size(), out.offset, out.shape, out.strides)
-	address, outAddress := int64(a.buf.Address()), int64(out.buf.Address())
-	if address+high <= outAddress+outLow || outAddress+outHigh <= address+low {
-		return false
-	}
-	same := address+a.offset == outAddress+out.offset && a.dtype.size == out.dtype.size
-	strides, err := layout.Stretch(a.shape, a.strides, out.shape)
-	if err != nil {
-		return true
-	}
-	for i, d := range out.shape {
-		same = same && (d == 1 || strides[i] == out.strides[i])
-	}
-	return !same
-}
-
-// gapless is a copy of a in C order.
-func (a *NDBuffer) gapless() (*NDBuffer, error) {
-	to, err := Empty(a.Device(), a.dtype, a.shape...)
-	if err != nil {
-		return nil, err
-	}
-	if err := to.fromBytes(a); err != nil {
-		to.Release()
-		return nil, err
-	}
-	return to, nil
-}
-
-// fromBytes copies the elements of an array of the same shape and type, byte for
-// byte, so that no address matters.
-func (a *NDBuffer) fromBytes(from *NDBuffer) error {
-	c := call{operation: Positive.operation, n: 1, out: a.asBytes()}
-	c.in[0].array = from.asBytes()
-	return c.into()
-}
-
-// asBytes looks at the array with a last axis of the bytes of each element. It
-// does not hold the buffer.
-func (a *NDBuffer) asBytes() *NDBuffer {
-	n := len(a.shape)
-	return over(a.buf, Uint8, a.offset, append(a.shape[:n:n], a.dtype.Size()), append(a.strides[:n:n], 1))
+	return MayShareMemory(a, out) && !(a.liesAs(out) && a.dtype.size == out.dtype.size)
 }

@@ -74,6 +74,9 @@ func (c *call) into() error {
 
 // run holds the arrays, and computes.
 func (c *call) run() error {
+	if err := c.out.checkWriteable(); err != nil {
+		return fmt.Errorf("%s: %w", c.name, err)
+	}
 	held, err := 0, c.out.hold()
 	if err != nil {
 		return err

@@ -2,6 +2,7 @@ package ndview_test
 
 import (
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -186,11 +187,24 @@ func TestOperationsRefuse(t *testing.T) {
 			"shapes that do not fit":     {refusal(ndview.Add.Of(x, fromHost(t, dev, ndview.Int32, count(2), 2))), ndview.ErrShape},
 			"a result of another shape":  {ndview.Add.Into(fromHost(t, dev, ndview.Int32, count(3), 3), x, x), ndview.ErrShape},
 			"a result of a smaller kind": {ndview.Add.Into(x, x, 1.5), ndview.ErrDType},
+			"a result that is only read": {ndview.Add.Into(readOnly(t, x), x, x), ndview.ErrReadOnly},
+			"a result that repeats":      {ndview.Add.Into(repeated(t, x), x, x), ndview.ErrShape},
 			"two devices":                {refusal(ndview.Add.Of(x, other)), arrowbuf.ErrDevice},
 		} {
 			assert.ErrorIs(t, c.err, c.want, about)
 		}
 	})
+}
+
+func readOnly(t *testing.T, a *ndview.NDBuffer) *ndview.NDBuffer {
+	v, err := a.BroadcastTo(a.Shape()...)
+	return own(t, v, err)
+}
+
+// repeated is an array of the shape of a whose rows are one.
+func repeated(t *testing.T, a *ndview.NDBuffer) *ndview.NDBuffer {
+	v, err := ndview.FromBuffer(a.Buffer(), a.DType(), 0, a.Shape(), []int64{0, a.DType().Size()})
+	return own(t, v, err)
 }
 
 func refusal(a *ndview.NDBuffer, err error) error {
@@ -301,4 +315,28 @@ func TestEveryTypeIsComputedInVectors(t *testing.T) {
 func elementAt(t *testing.T, a *ndview.NDBuffer, i int64) *ndview.NDBuffer {
 	e, err := a.Index(ndview.At(i))
 	return own(t, e, err)
+}
+
+func TestResultsAreCastWithinTheirKind(t *testing.T) {
+	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+		x := fromHost(t, dev, ndview.Float64, []float64{1.5, 1e40, -2, 1.0 / 3}, 4)
+		for _, c := range []struct {
+			into ndview.DType
+			want []byte
+		}{
+			{ndview.Float32, raw(float32(1.5), float32(math.Inf(1)), -2, float32(1.0/3))},
+			{ndview.Complex128, raw[complex128](1.5, 1e40, -2, 1.0/3)},
+		} {
+			out, err := ndview.Empty(dev, c.into, 4)
+			own(t, out, err)
+			require.NoError(t, ndview.Positive.Into(out, x))
+			assert.Equal(t, c.want, elements(t, out), c.into)
+		}
+		ints := fromHost(t, dev, ndview.Int64, []int64{300, -1}, 2)
+		out, err := ndview.Empty(dev, ndview.Int8, 2)
+		own(t, out, err)
+		require.NoError(t, ndview.Add.Into(out, ints, 1))
+		assert.Equal(t, raw[int8](45, 0), elements(t, out))
+		assert.ErrorIs(t, ndview.Positive.Into(out, x), ndview.ErrDType)
+	})
 }

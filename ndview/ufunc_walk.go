@@ -21,8 +21,8 @@ type jointNest struct {
 
 // walk is work on arrays of any layout and type.
 func (c *call) walk() error {
-	if c.out.dtype != c.result {
-		return fmt.Errorf("%s gives %s, which does not go into %s: %w", c.name, c.result, c.out.dtype, ErrDType)
+	if err := c.checkOut(); err != nil {
+		return err
 	}
 	strides := [4][]int64{c.out.strides}
 	for i := range c.n {
