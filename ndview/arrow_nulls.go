@@ -99,7 +99,8 @@ func (l level) mark(mask *NDBuffer) error {
 		return err
 	}
 	defer byElement.Release()
-	return byElement.FillWhere(missing, allOnes)
+	const allTrue = 0x0101010101010101
+	return byElement.FillWhere(missing, allTrue)
 }
 
 // missing counts the nulls among the elements.

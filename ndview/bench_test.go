@@ -93,6 +93,20 @@ func benchmarkUnpackBits(b *testing.B, shift int64) {
 	})
 }
 
+// BenchmarkPackBits is the way back.
+func BenchmarkPackBits(b *testing.B)        { benchmarkPackBits(b, 0) }
+func BenchmarkPackBitsShifted(b *testing.B) { benchmarkPackBits(b, 13) }
+
+func benchmarkPackBits(b *testing.B, shift int64) {
+	benchmark(b, 128<<20, 9, func(b *testing.B, dev arrowbuf.Device, size int64) {
+		bits := filled(b, dev, ndview.Uint8, size, piece(0, 1))
+		values := filled(b, dev, ndview.Bool, 8*size, piece(1, 1))
+		part, err := values.Slice(0, shift, 8*size-shift)
+		own(b, part, err)
+		loop(b, dev, 9*size, func() error { return part.PackBits(bits.Buffer(), shift/2) })
+	})
+}
+
 func BenchmarkCopyFrom(b *testing.B) {
 	benchmark(b, 1<<30, 2, func(b *testing.B, dev arrowbuf.Device, size int64) {
 		src := filled(b, dev, ndview.Uint8, size, piece(1, 1))

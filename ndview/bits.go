@@ -1,12 +1,12 @@
 package ndview
 
 import (
-	"encoding/binary"
 	"fmt"
 	"math"
 
 	"github.com/quiver-gpu/quiver/arrowbuf"
 	"github.com/quiver-gpu/quiver/cudabuf"
+	"github.com/quiver-gpu/quiver/ndview/internal/cpu"
 )
 
 // UnpackBits writes bits [bitOffset, bitOffset+n) of an Arrow bitmap (least
@@ -41,50 +41,75 @@ func (a *NDBuffer) UnpackBits(bits arrowbuf.Buffer, bitOffset int64, invert bool
 	defer used.Release()
 	if dst, ok := a.HostBytes(); ok {
 		src, _ := arrowbuf.HostBytes(used)
-		unpackBits(dst, src, shift, invert)
+		cpu.UnpackBits(dst, src, shift, invert)
 		return nil
 	}
 	return launchUnpackBits(a, used, shift, invert)
 }
 
-// spread[b] is the eight bits of b as eight bytes of 0 or 1, lowest first.
-var spread = func() (table [256]uint64) {
-	for b := range table {
-		for bit := range 8 {
-			table[b] |= uint64(b>>bit&1) << (8 * bit)
-		}
-	}
-	return table
-}()
-
-const allOnes = 0x0101010101010101
-
-// unpackBits is UnpackBits on host memory, and the twin of the kernel.
-func unpackBits(dst, bits []byte, bitOffset int64, invert bool) {
-	var flip uint64
-	if invert {
-		flip = allOnes
-	}
-	bits = bits[bitOffset/8:]
-	shift := uint(bitOffset % 8)
-	i := 0
-	for ; len(dst)-i >= 8; i += 8 {
-		b := bits[i/8] >> shift
-		if shift != 0 {
-			b |= bits[i/8+1] << (8 - shift)
-		}
-		binary.LittleEndian.PutUint64(dst[i:], spread[b]^flip)
-	}
-	for ; i < len(dst); i++ {
-		at := uint(i) + shift
-		dst[i] = bits[at/8]>>(at%8)&1 ^ byte(flip)
-	}
+// PackBits writes the elements of a to bits [bitOffset, bitOffset+n) of an Arrow
+// bitmap (least significant bit first): 1 for one that is not 0. Other bits stay.
+// a is C-contiguous, of dtype bool or uint8, and on the device of bits, whose
+// bytes are not those of a.
+func (a *NDBuffer) PackBits(bits arrowbuf.Buffer, bitOffset int64) error {
+	return a.packBits(bits, bitOffset, false)
 }
 
-var bitsProgram = program("bits", map[string]cudabuf.Twin{"quiver_unpack_bits": func(l *cudabuf.TwinLaunch) {
-	offset, n := l.Int64(1), l.Int64(2)
-	unpackBits(l.Memory(l.Pointer(4), n), l.Memory(l.Pointer(0), (offset+n+7)/8), offset, l.Uint32(3) != 0)
-}})
+// packBits is PackBits, or writes the opposite.
+func (a *NDBuffer) packBits(bits arrowbuf.Buffer, bitOffset int64, invert bool) error {
+	if err := a.hold(); err != nil {
+		return err
+	}
+	defer a.Release()
+	n := a.Size()
+	switch {
+	case a.dtype != Bool && a.dtype != Uint8:
+		return fmt.Errorf("packing bits of %s: %w", a.dtype, ErrDType)
+	case !a.IsContiguous():
+		return fmt.Errorf("packing bits of strides %v, which are not C-contiguous: %w", a.strides, ErrShape)
+	case bits.Device() != a.Device():
+		return fmt.Errorf("packing bits of %s on %s: %w", a.Device(), bits.Device(), arrowbuf.ErrDevice)
+	case bitOffset < 0:
+		return fmt.Errorf("packing bits from %d: %w", bitOffset, arrowbuf.ErrOutOfRange)
+	case n == 0:
+		return nil
+	}
+	shift := bitOffset % 8
+	used, err := bits.Slice(bitOffset/8, (shift+n+7)/8)
+	if err != nil {
+		return fmt.Errorf("packing %d bits from %d: %w", n, bitOffset, err)
+	}
+	defer used.Release()
+	if src, ok := a.HostBytes(); ok {
+		dst, _ := arrowbuf.HostBytes(used)
+		cpu.PackBits(dst, src, shift, invert)
+		return nil
+	}
+	return launchPackBits(a, used, shift, invert)
+}
+
+var bitsProgram = program("bits", map[string]cudabuf.Twin{
+	"quiver_unpack_bits": func(l *cudabuf.TwinLaunch) {
+		offset, n := l.Int64(1), l.Int64(2)
+		cpu.UnpackBits(l.Memory(l.Pointer(4), n), l.Memory(l.Pointer(0), (offset+n+7)/8), offset, l.Uint32(3) != 0)
+	},
+	"quiver_pack_bits": func(l *cudabuf.TwinLaunch) {
+		n, first := l.Int64(1), l.Int64(3)
+		bits := l.Memory(l.Pointer(2)+uintptr(first/8), (first%8+n+7)/8)
+		cpu.PackBits(bits, l.Memory(l.Pointer(0), n), first%8, l.Uint32(4) != 0)
+	},
+})
+
+func launchPackBits(a *NDBuffer, bits arrowbuf.Buffer, bitOffset int64, invert bool) error {
+	skew := int64(bits.Address() % 4) // the kernel writes 4-byte words, and at the ends bytes
+	var flip uint32
+	if invert {
+		flip = math.MaxUint32
+	}
+	first := bitOffset + skew*8
+	words := (first + a.Size() + 31) / 32
+	return launchItems(a.Device(), bitsProgram, "quiver_pack_bits", words, 4, a.in(), a.Size(), inOut(bits, -skew), first, flip)
+}
 
 func launchUnpackBits(a *NDBuffer, bits arrowbuf.Buffer, bitOffset int64, invert bool) error {
 	// The kernel reads 4-byte words. Allocations begin on one, so the word that
@@ -92,7 +117,7 @@ func launchUnpackBits(a *NDBuffer, bits arrowbuf.Buffer, bitOffset int64, invert
 	skew := int64(bits.Address() % 4)
 	var flip uint32
 	if invert {
-		flip = allOnes & math.MaxUint32
+		flip = 0x01010101
 	}
 	n := a.Size()
 	return launchItems(a.Device(), bitsProgram, "quiver_unpack_bits", n, 64, in(bits, -skew), bitOffset+skew*8, n, flip, a.inOut())

@@ -174,3 +174,86 @@ func FuzzUnpackBits(f *testing.F) {
 		require.Equal(t, want, download(t, out))
 	})
 }
+
+// packOracle does bit by bit what PackBits does.
+func packOracle(bits, src []byte, bitOffset int64) {
+	for i, v := range src {
+		bit := bitOffset + int64(i)
+		bits[bit/8] &^= 1 << (bit % 8)
+		if v != 0 {
+			bits[bit/8] |= 1 << (bit % 8)
+		}
+	}
+}
+
+func TestPackBitsEqualsTheOracleAtEveryOffsetAndAlignment(t *testing.T) {
+	const slot, maxBits = 64, 200
+	rng := rand.New(rand.NewPCG(2, 3))
+	values := make([]byte, 16+maxBits)
+	for i := range values {
+		values[i] = byte(rng.IntN(2) * (1 + rng.IntN(2)*rng.IntN(255))) // half of them 0, of the others half 1
+	}
+	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+		src := upload(t, dev, values)
+		clean := randomBytes(rng, (maxBits+1)*slot)
+		out := upload(t, dev, clean)
+		step := int64(1)
+		if strings.HasSuffix(t.Name(), "/soft") {
+			step = 11
+		}
+		for offset := range int64(40) {
+			for align := offset % step; align < 16; align += step {
+				want := append([]byte(nil), clean...)
+				_, err := out.CopyFromHost(clean, 0)
+				require.NoError(t, err)
+				for n := range int64(maxBits + 1) {
+					a, err := ndview.FromBuffer(src, ndview.Uint8, align, []int64{n}, nil)
+					require.NoError(t, err)
+					bits, err := out.Slice(n*slot+align%4, (offset+n+7)/8)
+					require.NoError(t, err)
+					require.NoError(t, a.PackBits(bits, offset))
+					packOracle(want[n*slot+align%4:], values[align:align+n], offset)
+					bits.Release()
+					a.Release()
+				}
+				requireBytes(t, want, download(t, out), "offset", offset, "alignment", align)
+			}
+		}
+	})
+}
+
+func TestPackBitsIsTheWayBackOfUnpackBits(t *testing.T) {
+	rng := rand.New(rand.NewPCG(2, 4))
+	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+		for _, tt := range []struct{ n, from, to, align int64 }{
+			{1 << 14, 0, 0, 0}, {4096 + 48, 0, 0, 0}, {4096 + 47, 0, 1, 1}, {100_003, 5, 3, 7}, {3<<20 + 17, 123_457, 29, 15},
+		} {
+			bitmap := randomBytes(rng, int(tt.from+tt.n+7)/8)
+			out := upload(t, dev, poisoned(int(tt.align+tt.n)))
+			a := at(t, out, ndview.Bool, tt.align, tt.n)
+			require.NoError(t, a.UnpackBits(upload(t, dev, bitmap), tt.from, false))
+			want := randomBytes(rng, int(tt.to+tt.n+7)/8+4)
+			bits := upload(t, dev, want)
+			require.NoError(t, a.PackBits(bits, tt.to))
+			packOracle(want, elements(t, a), tt.to)
+			requireBytes(t, want, download(t, bits), tt)
+		}
+	})
+}
+
+func TestPackBitsRefuses(t *testing.T) {
+	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+		bits := upload(t, dev, make([]byte, 2))
+		a := fromHost(t, dev, ndview.Bool, make([]bool, 16), 16)
+		assert.ErrorIs(t, a.PackBits(bits, 1), arrowbuf.ErrOutOfRange)
+		assert.ErrorIs(t, a.PackBits(bits, -1), arrowbuf.ErrOutOfRange)
+		assert.ErrorIs(t, a.PackBits(upload(t, otherThan(t, dev), make([]byte, 2)), 0), arrowbuf.ErrDevice)
+		assert.ErrorIs(t, fromHost(t, dev, ndview.Int16, make([]int16, 4), 4).PackBits(bits, 0), ndview.ErrDType)
+		stepped, err := ndview.FromBuffer(a.Buffer(), ndview.Bool, 0, []int64{8}, []int64{2})
+		own(t, stepped, err)
+		assert.ErrorIs(t, stepped.PackBits(bits, 0), ndview.ErrShape)
+		none, err := a.Slice(0, 3, 3)
+		own(t, none, err)
+		assert.NoError(t, none.PackBits(upload(t, dev, nil), 1<<40), "nothing is written for no elements")
+	})
+}

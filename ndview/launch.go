@@ -66,12 +66,7 @@ func parameters[T any](l *cudabuf.TwinLaunch, i int) (p T) {
 // for a kernel that reads it and for one that writes it.
 func (a *NDBuffer) in() any { return in(a.buf, a.offset) }
 
-func (a *NDBuffer) inOut() any {
-	if b, ok := a.buf.(*cudabuf.Buffer); ok {
-		return cudabuf.InOut(b, a.offset)
-	}
-	return a.buf // launch refuses it
-}
+func (a *NDBuffer) inOut() any { return inOut(a.buf, a.offset) }
 
 func in(b arrowbuf.Buffer, offset int64) any {
 	if b, ok := b.(*cudabuf.Buffer); ok {

@@ -169,7 +169,7 @@ func bufferInOrder(a *NDBuffer, order []int, invert bool) (*memory.Buffer, error
 	}
 	defer lying.Release()
 	if a.dtype == Bool {
-		bits, err := packBits(lying, invert)
+		bits, err := bitmapOf(lying, invert)
 		if err != nil {
 			return nil, err
 		}
@@ -200,25 +200,28 @@ func gapless(a *NDBuffer) (*NDBuffer, error) {
 	return a.inCOrder()
 }
 
-// packBits makes an Arrow bitmap of an array of bool: a bit for each element.
-func packBits(a *NDBuffer, invert bool) (arrowbuf.Buffer, error) {
-	raw, err := a.Bytes()
+// bitmapOf is an Arrow bitmap of an array of bool: a bit for each element, and 0
+// behind the last.
+func bitmapOf(a *NDBuffer, invert bool) (arrowbuf.Buffer, error) {
+	bools, err := gapless(a)
 	if err != nil {
 		return nil, err
 	}
-	bits := make([]byte, (len(raw)+7)/8)
-	for i, v := range raw {
-		if (v != 0) != invert {
-			bits[i/8] |= 1 << (i % 8)
-		}
-	}
-	buf, err := a.Device().Alloc(int64(len(bits)))
+	defer bools.Release()
+	n := (a.Size() + 7) / 8
+	bits, err := a.Device().Alloc(n)
 	if err != nil {
 		return nil, err
 	}
-	if _, err := buf.CopyFromHost(bits, 0); err != nil {
-		buf.Release()
+	if n > 0 {
+		_, err = bits.CopyFromHost([]byte{0}, n-1)
+	}
+	if err == nil {
+		err = bools.packBits(bits, 0, invert)
+	}
+	if err != nil {
+		bits.Release()
 		return nil, err
 	}
-	return buf, nil
+	return bits, nil
 }
