@@ -54,3 +54,11 @@ func LimitLaunches(vectors, step int64) (undo func()) {
 	maxVectors, maxStep = vectors, step
 	return func() { maxVectors, maxStep = v, s }
 }
+
+// UseBuckets lets indices be followed bucket by bucket where there are that many,
+// into a source of any size, for the time of a test.
+func UseBuckets(t testing.TB, indices, bucket int64) {
+	before := buckets
+	buckets = bucketing{indices: indices, source: 0, bucket: bucket, reads: 1, far: 64}
+	t.Cleanup(func() { buckets = before })
+}

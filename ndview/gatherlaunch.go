@@ -84,6 +84,11 @@ func gatherUnits(out *NDBuffer, from arrowbuf.Buffer, where *places, width int64
 	}
 	kernel := fmt.Sprintf("%d_i%d", width, 8*size)
 	gapless := walk.Axes == 1 && walk.Data[0] == 0 && walk.Index[0] == size && where.step == width
+	if gapless {
+		if done, err := takeByBuckets(out, from, where, width, walk.Items, flags); done || err != nil {
+			return err
+		}
+	}
 	return walk.Cut(maxItems, func(part *cpu.Walk, first int64, at cpu.Offset) error {
 		src, indices, to := in(from, where.offset+at.Data), where.indices.at(at.Index), out.atOut(width*first)
 		if gapless {

@@ -2,6 +2,8 @@ package ndview_test
 
 import (
 	"encoding/json"
+	"fmt"
+	"math/rand/v2"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -132,6 +134,52 @@ func TestTakeInManyLaunchesIsNumPys(t *testing.T) {
 	ndview.CutWalks(t, 3)
 	TestTakeIsNumPys(t)
 	TestTakeNamesTheFirstBadIndex(t)
+}
+
+// The ways of bucket.cu: lengths around the tiles' edges, negative indices, and bad
+// ones.
+func TestTakeByBucketsIsTake(t *testing.T) {
+	ndview.UseBuckets(t, 1000, 4096)
+	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+		r := rand.New(rand.NewPCG(4, 4))
+		for _, n := range []int64{1000, 4095, 8191, 8193, 50_001} {
+			extent := 1 + r.Int64N(100_000)
+			values, indices, want := make([]uint64, extent), make([]int64, n), []byte(nil)
+			for i := range values {
+				values[i] = r.Uint64()
+			}
+			for j := range indices {
+				indices[j] = r.Int64N(2*extent) - extent
+				want = append(want, raw(values[(indices[j]+extent)%extent])...)
+			}
+			a := fromHost(t, dev, ndview.Uint64, values, extent)
+			halves, err := a.View(ndview.Uint32)
+			own(t, halves, err)
+			pairs, err := halves.Reshape(extent, 2)
+			own(t, pairs, err)
+			low, err := pairs.Index(ndview.All, ndview.At(0))
+			own(t, low, err)
+			gapless, err := low.Get()
+			own(t, gapless, err)
+			for _, dtype := range []ndview.DType{ndview.Int32, ndview.Int64} {
+				by := integers(t, dev, dtype, indices, []int64{n})
+				got, err := ndview.Take(a, by, 0, ndview.ModeRaise)
+				own(t, got, err)
+				requireBytes(t, want, elements(t, got), n, extent, dtype)
+				got, err = ndview.Take(gapless, by, 0, ndview.ModeRaise)
+				own(t, got, err)
+				var low []byte
+				for j := range n {
+					low = append(low, want[8*j:8*j+4]...)
+				}
+				requireBytes(t, low, elements(t, got), n, extent, dtype)
+			}
+			indices[n-1], indices[n/2] = extent, -extent-1
+			_, err = ndview.Take(a, integers(t, dev, ndview.Int64, indices, []int64{n}), 0, ndview.ModeRaise)
+			require.ErrorIs(t, err, arrowbuf.ErrOutOfRange)
+			require.ErrorContains(t, err, fmt.Sprintf("index %d is outside", -extent-1))
+		}
+	})
 }
 
 func TestTakeNamesTheFirstBadIndex(t *testing.T) {

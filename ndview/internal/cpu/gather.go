@@ -36,7 +36,7 @@ func gather[T unit, I int32 | int64](out, src, indices unsafe.Pointer, w *Walk, 
 		index == 0 && data == int64(unsafe.Sizeof(one)) && lo%run == 0 && hi%run == 0 {
 		rows := unsafe.Slice((*I)(indices), w.Extent[0])[lo/run : hi/run]
 		if bad := pickRuns(dst[lo:hi], src, rows, int(run), extent, step); bad >= 0 {
-			r.bad(lo + bad*run)
+			r.Bad(lo + bad*run)
 		}
 		return
 	}
@@ -57,7 +57,7 @@ func gather[T unit, I int32 | int64](out, src, indices unsafe.Pointer, w *Walk, 
 			bad = pickApart[T, I](row, from, by, data, index, extent, step)
 		}
 		if bad >= 0 {
-			r.bad(item + bad)
+			r.Bad(item + bad)
 		}
 	})
 }

@@ -60,7 +60,8 @@ type Report struct {
 	First int64
 }
 
-func (r Report) bad(item int64) {
+// Bad lowers the flag to an item.
+func (r Report) Bad(item int64) {
 	item += r.First
 	at := (*uint64)(r.Flag)
 	for {
@@ -100,7 +101,7 @@ func fold[I index](pos *int64, indices unsafe.Pointer, w *Walk, f *Folding, r Re
 		for j := range row {
 			k, ok := resolve(*(*I)(unsafe.Add(indices, at.Index+int64(j)*step)), f.Extent, f.Mode)
 			if !ok {
-				r.bad(item + int64(j))
+				r.Bad(item + int64(j))
 			}
 			to := k*f.Scale + f.Bias
 			if f.Add != 0 {
