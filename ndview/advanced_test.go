@@ -92,7 +92,7 @@ func TestSetByArraysIsNumPys(t *testing.T) {
 			parts := field[[3]json.RawMessage](t, c[0])
 			a := goldenView(t, dev, dtype, skip, field[int64](t, parts[0]), field[[]int64](t, parts[1]), field[[]int64](t, parts[2]))
 			want := download(t, a.Buffer())
-			values := at(t, upload(t, dev, patterns(dtype, field[[]int64](t, c[3]))), dtype, 0, field[[]int64](t, c[2])...)
+			values := at(t, upload(t, dev, append(poisoned(i%7), patterns(dtype, field[[]int64](t, c[3]))...)), dtype, int64(i%7), field[[]int64](t, c[2])...)
 			err := a.Set(values, goldenKeys(t, dev, c[1], i%3 == 0)...)
 			if len(c) == 4 {
 				require.Error(t, err, "case %d: %s", i, c)

@@ -38,11 +38,15 @@ func compactTwins() map[string]cudabuf.Twin {
 	for _, width := range []int64{1, 2, 4, 8, 16} {
 		twins[fmt.Sprintf("quiver_compact_%d", width)] = func(l *cudabuf.TwinLaunch) {
 			mask, starts := tilesOf(l)
+			mustAlign(l, 3, width)
+			mustAlign(l, 4, width)
 			cpu.Compact(mask, starts, reached(l, 3, 0, width*int64(len(mask))), reached(l, 4, 0, width*starts[len(starts)-1]), width)
 		}
 		twins[fmt.Sprintf("quiver_expand_%d", width)] = func(l *cudabuf.TwinLaunch) {
 			mask, starts := tilesOf(l)
 			step := l.Int64(4)
+			mustAlign(l, 3, width)
+			mustAlign(l, 5, width)
 			values := (starts[len(starts)-1]-1)*step + 1
 			cpu.Expand(mask, starts, reached(l, 3, 0, width*values), step, reached(l, 5, 0, width*int64(len(mask))), width)
 		}

@@ -48,6 +48,18 @@ func reached(l *cudabuf.TwinLaunch, i int, low, high int64) unsafe.Pointer {
 	return unsafe.Add(unsafe.Pointer(unsafe.SliceData(part)), -low)
 }
 
+// mustAlign ends a twin where a GPU would: at pointer i, or steps from it, that are no
+// multiples of the width of what the kernel moves at once.
+func mustAlign(l *cudabuf.TwinLaunch, i int, width int64, steps ...int64) {
+	all := int64(l.Pointer(i))
+	for _, s := range steps {
+		all |= s
+	}
+	if all&(width-1) != 0 {
+		panic(fmt.Sprintf("argument %d at %#x, with steps of %d, is not a multiple of %d", i, l.Pointer(i), steps, width))
+	}
+}
+
 func report(l *cudabuf.TwinLaunch, i int) cpu.Report {
 	return cpu.Report{First: l.Int64(i), Flag: (*cpu.Flag)(reached(l, i+1, 0, 8))}
 }
@@ -111,6 +123,9 @@ func takeTwins() map[string]cudabuf.Twin {
 				n, extent := l.Int64(3), l.Int64(4)
 				walk := cpu.Walk{Items: n, Axes: 1}
 				walk.Extent[0], walk.Index[0] = n, size
+				mustAlign(l, 0, width)
+				mustAlign(l, 1, size)
+				mustAlign(l, 2, width)
 				cpu.Gather(reached(l, 2, 0, width*n), reached(l, 0, 0, width*extent), reached(l, 1, 0, size*n),
 					width, size, &walk, extent, width, report(l, 5))
 			}
@@ -119,6 +134,9 @@ func takeTwins() map[string]cudabuf.Twin {
 				low, high := walk.Reach(&walk.Data, width)
 				indexLow, indexHigh := walk.Reach(&walk.Index, size)
 				reach := (extent - 1) * step
+				mustAlign(l, 0, width, append(walk.Data[:walk.Axes:walk.Axes], step)...)
+				mustAlign(l, 1, size, walk.Index[:walk.Axes]...)
+				mustAlign(l, 2, width)
 				cpu.Gather(reached(l, 2, 0, width*walk.Items), reached(l, 0, low+min(reach, 0), high+max(reach, 0)),
 					reached(l, 1, indexLow, indexHigh), width, size, &walk, extent, step, report(l, 6))
 			}

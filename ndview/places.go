@@ -92,7 +92,8 @@ func (s *selection) along(strides []int64) []int64 {
 // gather copies what is at places to out, flagging the bad ones; neither is
 // empty.
 func (s *selection) gather(out *NDBuffer, where *places, flags *flags) error {
-	align := uint64(s.from.buf.Address()) + uint64(where.offset) | uint64(where.step) | uint64(out.buf.Address())
+	align := s.from.address() + uint64(where.offset-s.from.offset)
+	align |= uint64(where.step) | out.address()
 	walk, width, err := cpu.NewUnitWalk(out.dtype.Size(), align, s.shape, s.strides, s.along(where.strides), nil)
 	if err != nil {
 		return fmt.Errorf("gathering from strides %v: %w", s.strides, err)

@@ -76,7 +76,8 @@ func stretch(a *NDBuffer, shape []int64) ([]int64, error) {
 // scatter writes values to places, not all of them if they are not apart.
 func (s *selection) scatter(values *NDBuffer, strides []int64, where *places, apart bool) error {
 	to := s.from
-	align := uint64(to.buf.Address()) + uint64(where.offset) | uint64(where.step) | uint64(values.buf.Address()) + uint64(values.offset)
+	align := to.address() + uint64(where.offset-to.offset)
+	align |= uint64(where.step) | values.address()
 	walk, width, err := cpu.NewUnitWalk(to.dtype.Size(), align, s.shape, s.strides, s.along(where.strides), strides)
 	if err != nil {
 		return fmt.Errorf("scattering to strides %v: %w", s.strides, err)

@@ -24,7 +24,7 @@ func TestPutIsNumPys(t *testing.T) {
 			for k := range field[int64](t, c[6]) {
 				numbers = append(numbers, 239-k)
 			}
-			values := at(t, upload(t, dev, patterns(dtype, numbers)), dtype, 0, int64(len(numbers)))
+			values := at(t, upload(t, dev, append(poisoned(i%7), patterns(dtype, numbers)...)), dtype, int64(i%7), int64(len(numbers)))
 			err := ndview.Put(a, indices, values, modes[field[string](t, c[7])])
 			after := download(t, a.Buffer())
 			if len(c) == 8 {

@@ -74,6 +74,9 @@ func putTwins() map[string]cudabuf.Twin {
 			valueLow, valueHigh := walk.Reach(&walk.Value, width)
 			indexLow, indexHigh := walk.Reach(&walk.Index, 8)
 			low, high := walk.Reach(&walk.Data, width)
+			mustAlign(l, 0, width, append(walk.Data[:walk.Axes:walk.Axes], step)...)
+			mustAlign(l, 1, 8, walk.Index[:walk.Axes]...)
+			mustAlign(l, 2, width, walk.Value[:walk.Axes]...)
 			cpu.Scatter(reached(l, 0, low, high+(extent-1)*step), reached(l, 1, indexLow, indexHigh),
 				reached(l, 2, valueLow, valueHigh), width, &walk, extent, step, true)
 		}

@@ -96,7 +96,7 @@ func (s *selection) copyTo(out *NDBuffer) error {
 // alignment has the address of the first element and all strides: where it is a
 // multiple of a power of two, so are all elements' addresses.
 func (a *NDBuffer) alignment() uint64 {
-	all := uint64(a.buf.Address()) + uint64(a.offset)
+	all := a.address()
 	for i, s := range a.strides {
 		if a.shape[i] > 1 {
 			all |= uint64(s)

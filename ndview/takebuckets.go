@@ -41,7 +41,7 @@ func takeByBuckets(out *NDBuffer, from arrowbuf.Buffer, where *places, width, n 
 	source := where.extent * width
 	if width != 4 && width != 8 || n < b.indices || n > math.MaxInt32 || where.extent > math.MaxUint32 ||
 		source < b.source || source > mostBuckets*b.bucket || n/b.reads < source/sectorBytes ||
-		(uint64(out.buf.Address())|(uint64(where.indices.buf.Address())+uint64(where.indices.offset)))%16 != 0 {
+		(out.address()|where.indices.address())%16 != 0 {
 		return false, nil
 	}
 	kind := fmt.Sprintf("i%d", 8*where.indices.dtype.size)
