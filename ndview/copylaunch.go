@@ -74,33 +74,44 @@ func copyRun(dst arrowbuf.Buffer, to int64, src arrowbuf.Buffer, from, n int64) 
 // launchCopy queues the kernel for one part of a copy.
 func launchCopy(dst arrowbuf.Buffer, to int64, src arrowbuf.Buffer, from, width int64, n layout.Nest) error {
 	dev, d, s := dst.Device(), inOut(dst, to), in(src, from)
-	if t, ok := moves.NewTiles(width, uint64(dst.Address())+uint64(to), n); ok {
-		grid := cudabuf.Dim3{X: uint32(t.Blocks())}
-		return launch(dev, tilesProgram, fmt.Sprintf("quiver_tiles_%d", width), grid, cudabuf.Dim3{X: threads}, d, s, structOf(t))
+	if t, kernel, ok := moves.NewTiles(width, uint64(dst.Address())+uint64(to), uint64(src.Address())+uint64(from), n); ok {
+		name := fmt.Sprintf("quiver_%s_%d", kernel, width)
+		return launch(dev, copyPrograms[kernel], name, cudabuf.Dim3{X: uint32(t.Blocks())}, cudabuf.Dim3{X: threads}, d, s, structOf(t))
 	}
-	r := moves.NewRows(n)
-	return launchItems(dev, rowsProgram, fmt.Sprintf("quiver_rows_%d", width), int64(r.Items), moves.UnitsPerThread, d, s, structOf(r))
+	r, kernel := moves.NewRows(width, n)
+	block := uint32(threads)
+	if kernel == "spans" || kernel == "rows" && width < 16 {
+		block = 128
+	}
+	name := fmt.Sprintf("quiver_%s_%d", kernel, width)
+	return launch(dev, copyPrograms[kernel], name, cudabuf.Dim3{X: uint32(r.Blocks())}, cudabuf.Dim3{X: block}, d, s, structOf(r))
 }
 
-var (
-	tilesProgram = program("tiles", copyTwins("quiver_tiles_%d", func(l *cudabuf.TwinLaunch) layout.Nest {
-		t := parameters[moves.Tiles](l, 2)
-		return t.Nest()
-	}))
-	rowsProgram = program("rows", copyTwins("quiver_rows_%d", func(l *cudabuf.TwinLaunch) layout.Nest {
-		r := parameters[moves.Rows](l, 2)
-		return r.Nest()
-	}))
-)
+// copyPrograms are by the kind of kernel.
+var copyPrograms = func() map[string]*cudabuf.Program {
+	rows := program("rows", copyTwins[moves.Rows]("rows", "spans", "picks"))
+	packed := program("packed", copyTwins[moves.Tiles]("words", "runs"))
+	return map[string]*cudabuf.Program{
+		"tiles": program("tiles", copyTwins[moves.Tiles]("tiles")),
+		"slim":  program("slim", copyTwins[moves.Tiles]("slim")),
+		"words": packed, "runs": packed,
+		"rows": rows, "spans": rows, "picks": rows,
+	}
+}()
 
-// copyTwins are the twins of kernels that copy, one for each width of units,
-// with the plan as their last argument.
-func copyTwins(name string, nest func(*cudabuf.TwinLaunch) layout.Nest) map[string]cudabuf.Twin {
+// copyTwins are the twins of kernels that copy by a plan, one for each width.
+func copyTwins[T any, P interface {
+	*T
+	Nest(width int64) layout.Nest
+}](kernels ...string) map[string]cudabuf.Twin {
 	twins := map[string]cudabuf.Twin{}
-	for _, width := range []int64{1, 2, 4, 8, 16} {
-		twins[fmt.Sprintf(name, width)] = func(l *cudabuf.TwinLaunch) {
-			n := nest(l)
-			cpu.Copy(touched(l, 0, width, n), touched(l, 1, width, n), width, n)
+	for _, kernel := range kernels {
+		for _, width := range []int64{1, 2, 4, 8, 16} {
+			twins[fmt.Sprintf("quiver_%s_%d", kernel, width)] = func(l *cudabuf.TwinLaunch) {
+				plan := parameters[T](l, 2)
+				n := P(&plan).Nest(width)
+				cpu.Copy(touched(l, 0, width, n), touched(l, 1, width, n), width, n)
+			}
 		}
 	}
 	return twins

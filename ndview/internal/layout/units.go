@@ -1,6 +1,9 @@
 package layout
 
-import "math/bits"
+import (
+	"math/bits"
+	"slices"
+)
 
 // Units makes the nest that walks two arrays of elements of size bytes together,
 // and says in which units elements are moved: width is the largest power of two,
@@ -50,16 +53,16 @@ func (n Nest) Cut(most int64, axes int, do func(Nest) error) error {
 	}
 	for i := int64(0); i < n.Shape[0]; i += step {
 		part := Nest{Offsets: make([]int64, len(n.Offsets)), Strides: make([][]int64, len(n.Strides))}
-		whole := 0
-		if step == 1 {
-			whole = 1
+		rows, gone := min(step, n.Shape[0]-i), 0
+		if rows == 1 {
+			gone = 1
 		}
-		part.Shape = append(part.Shape, n.Shape[whole:]...)
-		if whole == 0 {
-			part.Shape[0] = min(step, n.Shape[0]-i)
+		part.Shape = slices.Clone(n.Shape[gone:])
+		if gone == 0 {
+			part.Shape[0] = rows
 		}
 		for a := range n.Strides {
-			part.Strides[a] = n.Strides[a][whole:]
+			part.Strides[a] = n.Strides[a][gone:]
 			part.Offsets[a] = n.Offsets[a] + i*n.Strides[a][0]
 		}
 		if err := part.Cut(most, axes, do); err != nil {

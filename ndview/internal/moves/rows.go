@@ -2,52 +2,61 @@ package moves
 
 import "github.com/quiver-gpu/quiver/ndview/internal/layout"
 
-// UnitsPerThread is how many units a thread of a kernel over Rows moves.
-const UnitsPerThread = 4
-
-// Rows moves units one by one, in the order in which they lie in the destination.
-// The innermost axis is a row.
+// Rows moves units in the order in which they lie in the destination. The
+// innermost axis is a row. Threads move Items, each a unit, or a word of units.
 type Rows struct {
-	Items, Length    int32 // units in all, and of a row
-	DstStep, SrcStep int64 // along a row
+	Items, Length    int32 // in all, and of a row
+	DstStep, SrcStep int64 // from unit to unit of a row
 	Magic, Shift     uint32
-	Count            int32 // of Axes, the fastest first, over which rows are counted
-	_                int32
-	Axes             [MaxAxes]Axis
+	Count            int32         // of Axes
+	Bytes            int32         // of a row's units
+	Axes             [MaxAxes]Axis // over which rows are counted
 }
 
-// NewRows plans a nest of a destination and a source.
-func NewRows(n layout.Nest) *Rows {
-	r := &Rows{Items: int32(layout.Product(n.Shape)), Length: 1}
+// NewRows plans a nest of a destination and a source in units of width bytes, and
+// names the kernel. align has both addresses.
+func NewRows(width int64, n layout.Nest) (r *Rows, kernel string) {
+	r = &Rows{Length: 1, Bytes: int32(width)}
 	last := len(n.Shape) - 1
-	if last < 0 {
-		return r
+	kernel = "rows"
+	if last >= 0 {
+		r.Length, r.DstStep, r.SrcStep = int32(n.Shape[last]), n.Strides[0][last], n.Strides[1][last]
+		r.Bytes = r.Length * int32(width)
+		r.Count = int32(copy(r.Axes[:], axes(n, backwards(last))))
+		if width < 4 && r.DstStep == width && n.Shape[last]*width >= 2*wordSize {
+			kernel = "picks"
+			if r.SrcStep == width {
+				kernel = "spans"
+			}
+			r.Length = (r.Bytes + 2*(wordSize-1)) / wordSize // a word at each end may be a part
+		}
 	}
-	r.Length, r.DstStep, r.SrcStep = int32(n.Shape[last]), n.Strides[0][last], n.Strides[1][last]
-	r.Magic, r.Shift = magic(n.Shape[last])
-	for k := last - 1; k >= 0; k-- {
-		r.Axes[r.Count] = newAxis(n, k)
-		r.Count++
+	r.Magic, r.Shift = magic(int64(r.Length))
+	r.Items = r.Length
+	for _, extent := range n.Shape[:max(last, 0)] {
+		r.Items *= int32(extent)
 	}
-	return r
+	return r, kernel
 }
 
-// nest is the nest of some axes.
-func nest(axes []Axis) layout.Nest {
-	n := layout.Nest{Strides: make([][]int64, 2), Offsets: make([]int64, 2)}
-	for k := len(axes) - 1; k >= 0; k-- {
-		n.Shape = append(n.Shape, axes[k].Extent)
-		n.Strides[0] = append(n.Strides[0], axes[k].Dst)
-		n.Strides[1] = append(n.Strides[1], axes[k].Src)
+const wordSize = 4
+
+// Blocks is how many blocks of 1024 items there are.
+func (r *Rows) Blocks() int64 { return (int64(r.Items)-1)/1024 + 1 }
+
+// Nest is what is moved in units of width bytes, for a twin.
+func (r *Rows) Nest(width int64) layout.Nest {
+	n := newNest()
+	n.Shape = []int64{int64(r.Bytes) / width}
+	n.Strides[0], n.Strides[1] = []int64{r.DstStep}, []int64{r.SrcStep}
+	return grow(n, r.Axes[:r.Count], int64(r.Items/r.Length))
+}
+
+// backwards are axes n-1, n-2, ..., 0.
+func backwards(n int) []int {
+	order := make([]int, n)
+	for i := range order {
+		order[i] = n - 1 - i
 	}
-	return n
+	return order
 }
-
-// Nest is what is moved, for a twin.
-func (r *Rows) Nest() layout.Nest {
-	row := Axis{Extent: int64(r.Length), Dst: r.DstStep, Src: r.SrcStep}
-	return nest(append([]Axis{row}, r.Axes[:r.Count]...))
-}
-
-// Nest is what is moved, for a twin.
-func (t *Tiles) Nest() layout.Nest { return nest(t.Axes[:t.AxesA+t.AxesB+t.Batch]) }

@@ -1,43 +1,12 @@
-// Package moves plans how kernels move units of bytes from one layout to another.
 package moves
 
 import (
 	"cmp"
-	"math"
 	"math/bits"
 	"slices"
 
 	"github.com/quiver-gpu/quiver/ndview/internal/layout"
 )
-
-// MaxAxes is how many axes a plan has, and MaxItems how many units. What has
-// more is cut.
-const (
-	MaxAxes  = 16
-	MaxItems = math.MaxInt32
-)
-
-// Axis is an axis along which units lie at steps of bytes. An item of less than
-// 2^31 is divided by Extent, of at least 2, as item*Magic>>32>>Shift. The structs
-// of this package have C's layout.
-type Axis struct {
-	Extent, Dst, Src int64
-	Magic, Shift     uint32
-}
-
-func newAxis(n layout.Nest, k int) Axis {
-	a := Axis{Extent: n.Shape[k], Dst: n.Strides[0][k], Src: n.Strides[1][k]}
-	a.Magic, a.Shift = magic(a.Extent)
-	return a
-}
-
-func magic(extent int64) (magic, shift uint32) {
-	if extent < 2 {
-		return 0, 0
-	}
-	shift = uint32(bits.Len32(uint32(extent - 1)))
-	return uint32((uint64(1)<<(31+shift) + uint64(extent) - 1) / uint64(extent)), shift - 1
-}
 
 // sector is the number of bytes that memory is written in. Bytes of one that are
 // written apart cost as much as all of it, and more where it must be read first.
@@ -47,119 +16,148 @@ const sector = 32
 // vary fastest in the source and in the destination differ. A tile has two
 // sides: A, units that are near each other in the destination, and B, those that
 // are in the source. Each side counts the items of one or more axes, the fastest
-// first, as one; a tile is 2^LogA by 2^LogB of them.
+// first, as one.
 type Tiles struct {
 	ItemsA, ItemsB   int32
 	AxesA, AxesB     int32
 	Batch            int32 // axes of which each place has its own tiles
-	LogA, LogB       int32
 	ChunksA, ChunksB int32 // tiles along each side
-	// Group is how many tiles along B come next to each other before those along
-	// A.
-	Group int32
+	Strip            int32 // tiles along A that one block goes through
 	// Halo is not 0 where A is a gapless run of the destination, in which rows
 	// begin anywhere: each row's cuts are moved back to a whole sector, by up to
 	// Halo items.
-	Halo int32
-	// RunB: B is a gapless run of the source.
-	RunB int32
-	Axes [MaxAxes]Axis // of A, of B, and the others
+	Halo       int32
+	LogA, LogB int32         // of slim tiles
+	Places     int32         // of the batch
+	Axes       [MaxAxes]Axis // of A, of B, and of the batch
 }
 
-// NewTiles plans a nest of a destination and a source in units of width bytes.
-// It answers false where both have one fastest axis, or the source repeats one
-// value along the destination's. align has the destination's address.
-func NewTiles(width int64, align uint64, n layout.Nest) (*Tiles, bool) {
+// sides are how many items the tiles of a kernel have along A and B.
+type sides struct{ a, b int64 }
+
+var tileSides = map[string]map[int64]sides{
+	"tiles": {4: {64, 64}, 8: {64, 32}, 16: {32, 32}},
+	"words": {1: {128, 256}, 2: {128, 128}},
+	"runs":  {1: {128, 124}, 2: {64, 62}},
+}
+
+// NewTiles plans a nest of a destination and a source in units of width bytes,
+// and names the kernel. It answers false where both have one fastest axis, or the
+// source repeats one value along the destination's.
+func NewTiles(width int64, dst, src uint64, n layout.Nest) (t *Tiles, kernel string, ok bool) {
 	last := len(n.Shape) - 1
 	if last < 1 || n.Strides[1][last] == 0 {
-		return nil, false
+		return nil, "", false
 	}
-	bySrc := rising(n.Strides[1])
+	bySrc, byDst := rising(n.Strides[1]), rising(n.Strides[0])
 	if bySrc[0] == last || abs(n.Strides[1][bySrc[0]]) == abs(n.Strides[1][last]) {
-		return nil, false
+		return nil, "", false
 	}
 	free := make([]bool, len(n.Shape))
 	for k := range free {
 		free[k] = true
 	}
 	free[bySrc[0]] = false
-	t := &Tiles{}
-	t.LogA, t.LogB = shape(width)
-	byDst := rising(n.Strides[0])
-	a, itemsA, runA := side(n, 0, width, 1<<t.LogA, byDst, free)
+	const enough = 64
+	a, runA := side(n, 0, width, enough, byDst, free)
 	free[bySrc[0]] = true
-	b, itemsB, runB := side(n, 1, width, 1<<t.LogB, bySrc, free)
-	t.ItemsA, t.ItemsB = int32(itemsA), int32(itemsB)
-	t.AxesA, t.AxesB = int32(len(a)), int32(len(b))
-	t.fit()
-	if runB {
-		t.RunB = 1
-	}
-	axes := append(a, b...)
+	b, runB := side(n, 1, width, enough, bySrc, free)
+	var batch []int
 	for _, k := range byDst {
 		if free[k] {
-			axes = append(axes, k)
-			t.Batch++
+			batch = append(batch, k)
 		}
 	}
-	for i, k := range axes {
-		t.Axes[i] = newAxis(n, k)
-		if i >= len(a) {
-			align |= uint64(n.Strides[0][k])
+	t = &Tiles{AxesA: int32(len(a)), AxesB: int32(len(b)), Batch: int32(len(batch)), Strip: 1}
+	t.ItemsA, t.ItemsB, t.Places = count(n, a), count(n, b), count(n, batch)
+	copy(t.Axes[:], slices.Concat(axes(n, a), axes(n, b), axes(n, batch)))
+
+	// What the rows of a side, in the operand that it is near in, begin at.
+	for _, k := range slices.Concat(b, batch) {
+		dst |= uint64(n.Strides[0][k])
+	}
+	for _, k := range slices.Concat(a, batch) {
+		src |= uint64(n.Strides[1][k])
+	}
+	kernel = "tiles"
+	if width < 4 {
+		kernel = "runs"
+		if (dst|src|uint64(width)*uint64(t.ItemsA)|uint64(width)*uint64(t.ItemsB))%8 == 0 {
+			kernel = "words"
 		}
 	}
-	if runA && align%sector != 0 && t.LogA+t.LogB == 12 && width == 4 && t.LogA == 6 {
+	s := tileSides[kernel][width]
+	if int64(t.ItemsA) < s.a/3 || int64(t.ItemsB) < s.b/3 || width < 4 && !(runA && runB) {
+		t.slim(width)
+		return t, "slim", true
+	}
+	if runA && (dst%sector != 0 && kernel == "tiles" || kernel == "runs") {
 		t.Halo = int32(sector/width) - 1
 	}
-	t.ChunksA = (t.ItemsA+t.Halo-1)>>t.LogA + 1
-	t.ChunksB = (t.ItemsB-1)>>t.LogB + 1
-	t.Group = min(8, t.ChunksB)
-	return t, true
-}
-
-// Blocks is the number of tiles.
-func (t *Tiles) Blocks() int64 {
-	n := int64(t.ChunksA) * int64(t.ChunksB)
-	for _, a := range t.Axes[t.AxesA+t.AxesB:][:t.Batch] {
-		n *= a.Extent
+	t.cut(s)
+	if kernel != "words" {
+		t.Strip = int32(min(max(t.Blocks()/8192, 1), 8))
 	}
-	return n
+	return t, kernel, true
 }
 
-// shape is that of tiles in which rows of both sides are some sectors, and all is
-// 16 KiB at most.
-func shape(width int64) (logA, logB int32) {
+// cut counts the tiles.
+func (t *Tiles) cut(s sides) {
+	t.ChunksA = int32((int64(t.ItemsA)+int64(t.Halo)-1)/s.a + 1)
+	t.ChunksB = int32((int64(t.ItemsB)-1)/s.b + 1)
+}
+
+// Blocks is how many blocks there are.
+func (t *Tiles) Blocks() int64 {
+	strips := (t.ChunksA-1)/t.Strip + 1
+	return int64(strips) * int64(t.ChunksB) * int64(t.Places)
+}
+
+// longest is a slim tile's longest side, as a logarithm.
+const longest = 9
+
+// slim makes tiles to measure: slimmer along a side that has few items, and longer
+// along the other.
+func (t *Tiles) slim(width int64) {
+	t.LogA, t.LogB = 6, 6
 	switch width {
 	case 8:
-		return 6, 5
+		t.LogB = 5
 	case 16:
-		return 5, 5
-	default:
-		return 6, 6
+		t.LogA, t.LogB = 5, 5
 	}
-}
-
-// maxLog is the longest side of a tile.
-const maxLog = 9
-
-// fit makes tiles slimmer along a side that has few items, and longer along the
-// other.
-func (t *Tiles) fit() {
 	most := t.LogA + t.LogB
 	logA, logB := log(t.ItemsA), log(t.ItemsB)
 	t.LogA, t.LogB = min(t.LogA, logA), min(t.LogB, logB)
-	t.LogA = min(max(t.LogA, most-t.LogB), logA, maxLog)
-	t.LogB = min(max(t.LogB, most-t.LogA), logB, maxLog)
+	t.LogA = min(max(t.LogA, most-t.LogB), logA, longest)
+	t.LogB = min(max(t.LogB, most-t.LogA), logB, longest)
+	t.cut(sides{1 << t.LogA, 1 << t.LogB})
 }
 
 // log is the logarithm to the base of 2 of the next power of two.
 func log(n int32) int32 { return int32(bits.Len32(uint32(n - 1))) }
 
+// Nest is what is moved, for a twin.
+func (t *Tiles) Nest(int64) layout.Nest {
+	a, b := t.Axes[:t.AxesA], t.Axes[t.AxesA:][:t.AxesB]
+	n := grow(newNest(), a, int64(t.ItemsA))
+	n = grow(n, b, int64(t.ItemsB))
+	return grow(n, t.Axes[t.AxesA+t.AxesB:][:t.Batch], int64(t.Places))
+}
+
+func count(n layout.Nest, order []int) int32 {
+	items := int64(1)
+	for _, k := range order {
+		items *= n.Shape[k]
+	}
+	return int32(items)
+}
+
 // side takes axes in an order: those that are a gapless run of the operand, and
 // more until there are enough items. It answers whether all are a run.
-func side(n layout.Nest, operand int, width, enough int64, order []int, free []bool) (axes []int, items int64, run bool) {
+func side(n layout.Nest, operand int, width, enough int64, order []int, free []bool) (axes []int, run bool) {
 	strides := n.Strides[operand]
-	items, run = 1, true
+	items, run := int64(1), true
 	for _, k := range order {
 		if !free[k] || strides[k] == 0 && len(axes) > 0 {
 			continue
@@ -173,16 +171,13 @@ func side(n layout.Nest, operand int, width, enough int64, order []int, free []b
 		items *= n.Shape[k]
 		free[k] = false
 	}
-	return axes, items, run
+	return axes, run
 }
 
 // rising is the order of axes by which their strides rise, with those of 0 last.
 // Of equal ones the later axis comes first.
 func rising(strides []int64) []int {
-	order := make([]int, len(strides))
-	for i := range order {
-		order[i] = len(strides) - 1 - i
-	}
+	order := backwards(len(strides))
 	key := func(k int) uint64 { return uint64(abs(strides[k])) - 1 }
 	slices.SortStableFunc(order, func(i, j int) int { return cmp.Compare(key(i), key(j)) })
 	return order
