@@ -107,6 +107,38 @@ func benchmarkPackBits(b *testing.B, shift int64) {
 	})
 }
 
+// BenchmarkTriangle counts what is kept, half of the elements, read, and all
+// written.
+func BenchmarkTriangle(b *testing.B) {
+	benchmark(b, 1<<30, 2, func(b *testing.B, dev arrowbuf.Device, size int64) {
+		a := filled(b, dev, ndview.Float32, size, piece(1, 1))
+		side := int64(16 << 10)
+		if size < 1<<30 {
+			side /= 4
+		}
+		square, err := a.Reshape(side, side)
+		own(b, square, err)
+		loop(b, dev, size+size/2, func() error {
+			c, err := square.Triu(0)
+			if err == nil {
+				c.Release()
+			}
+			return err
+		})
+	})
+}
+
+func BenchmarkByteSwap(b *testing.B) {
+	for _, dtype := range []ndview.DType{ndview.Int16, ndview.Float32, ndview.Float64} {
+		b.Run(dtype.String(), func(b *testing.B) {
+			benchmark(b, 1<<30, 1, func(b *testing.B, dev arrowbuf.Device, size int64) {
+				a := filled(b, dev, dtype, size, piece(1, 3))
+				loop(b, dev, 2*size, a.ByteSwap)
+			})
+		})
+	}
+}
+
 func BenchmarkCopyFrom(b *testing.B) {
 	benchmark(b, 1<<30, 2, func(b *testing.B, dev arrowbuf.Device, size int64) {
 		src := filled(b, dev, ndview.Uint8, size, piece(1, 1))

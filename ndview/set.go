@@ -1,11 +1,11 @@
 package ndview
 
 import (
-	"encoding/binary"
 	"fmt"
 
 	"github.com/quiver-gpu/quiver/arrowbuf"
 	"github.com/quiver-gpu/quiver/cudabuf"
+	"github.com/quiver-gpu/quiver/ndview/internal/cpu"
 )
 
 // FillWhere writes one value to the rows of a, its first axis, at which mask is
@@ -33,33 +33,19 @@ func (a *NDBuffer) FillWhere(mask *NDBuffer, pattern uint64) error {
 	width := a.NBytes() / a.shape[0]
 	if dst, ok := a.HostBytes(); ok {
 		m, _ := mask.HostBytes()
-		fillWhere(dst, m, width, pattern)
+		cpu.FillWhere(dst, m, width, pattern)
 		return nil
 	}
 	return launchFillWhere(a, mask, width, pattern)
 }
 
-// fillWhere is FillWhere on host memory, and the twin of the kernel.
-func fillWhere(dst, mask []byte, width int64, pattern uint64) {
-	var word [8]byte
-	binary.LittleEndian.PutUint64(word[:], pattern)
-	for i, missing := range mask {
-		if missing == 0 {
-			continue
-		}
-		row := dst[int64(i)*width : int64(i+1)*width]
-		for len(row) > 0 {
-			row = row[copy(row, word[:]):]
-		}
-	}
-}
-
 var maskProgram = program("mask", map[string]cudabuf.Twin{"quiver_fill_where": func(l *cudabuf.TwinLaunch) {
 	width, n := l.Int64(1), l.Int64(3)
-	fillWhere(l.Memory(l.Pointer(0), n*width), l.Memory(l.Pointer(2), n), width, l.Uint64(4))
+	cpu.FillWhere(l.Memory(l.Pointer(0), n*width), l.Memory(l.Pointer(2), n), width, l.Uint64(5))
 }})
 
 func launchFillWhere(a, mask *NDBuffer, width int64, pattern uint64) error {
-	rows := a.shape[0]
-	return launchItems(a.Device(), maskProgram, "quiver_fill_where", rows, 8, a.inOut(), width, mask.in(), rows, pattern)
+	rows, turn := a.shape[0], int64(mask.address()%16)
+	return launchItems(a.Device(), maskProgram, "quiver_fill_where", rows+turn, 16,
+		a.inOut(), width, mask.in(), rows, uint32(turn), pattern)
 }

@@ -124,6 +124,11 @@ func (b *both) run() (n int64, ok bool) {
 	return 0, false
 }
 
+func (b *both) gapless() bool {
+	_, ok := b.run()
+	return ok
+}
+
 // alike tells whether the fastest axis of one side is the other's.
 func (b *both) alike() bool {
 	from := b.Strides[1]
