@@ -9,8 +9,9 @@ import (
 )
 
 // Concatenate joins arrays along an axis that they have, which counts from the
-// end where it is negative, in a new array in C order. All other extents are
-// equal, else the error is ErrShape; all are on one device.
+// end where it is negative, in a new array in C order, of the type that Promote
+// says. All other extents are equal, else the error is ErrShape; all are on one
+// device.
 func Concatenate(arrays []*NDBuffer, axis int) (*NDBuffer, error) {
 	return joining(arrays, func() (*NDBuffer, error) {
 		at, err := layout.Axis(axis, len(arrays[0].shape))
@@ -106,20 +107,21 @@ func joinedAs(arrays []*NDBuffer, as func(*NDBuffer) (*NDBuffer, error), axis in
 
 func concatenate(arrays []*NDBuffer, axis int) (*NDBuffer, error) {
 	first := arrays[0]
-	shape := slices.Clone(first.shape)
+	shape, dtype := slices.Clone(first.shape), first.dtype
+	var err error
 	for _, a := range arrays[1:] {
 		if a.Device() != first.Device() {
 			return nil, fmt.Errorf("joining arrays on %s and %s: %w", first.Device(), a.Device(), arrowbuf.ErrDevice)
 		}
-		if a.dtype != first.dtype {
-			return nil, fmt.Errorf("joining arrays of %s and %s: %w", first.dtype, a.dtype, ErrDType)
+		if dtype, err = Promote(dtype, a.dtype); err != nil {
+			return nil, fmt.Errorf("joining arrays: %w", err)
 		}
 		if len(a.shape) != len(shape) || !equalBut(axis, a.shape, shape) {
 			return nil, fmt.Errorf("joining arrays of shapes %v and %v along axis %d: %w", first.shape, a.shape, axis, ErrShape)
 		}
 		shape[axis] += a.shape[axis]
 	}
-	out, err := Empty(first.Device(), first.dtype, shape...)
+	out, err := Empty(first.Device(), dtype, shape...)
 	if err != nil {
 		return nil, err
 	}
@@ -139,11 +141,15 @@ func equalBut(axis int, a, b []int64) bool {
 	return slices.Equal(a[:axis], b[:axis]) && slices.Equal(a[axis+1:], b[axis+1:])
 }
 
+// copyPiece writes src to a, from place pos of an axis on.
 func (a *NDBuffer) copyPiece(axis int, pos int64, src *NDBuffer) error {
 	piece, err := a.Slice(axis, pos, pos+src.shape[axis])
 	if err != nil {
 		return err
 	}
 	defer piece.Release()
-	return piece.CopyFrom(src)
+	if src.dtype == a.dtype {
+		return piece.CopyFrom(src)
+	}
+	return piece.Assign(src)
 }

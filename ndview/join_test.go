@@ -90,3 +90,18 @@ func TestJoinsRefuseWhatDoesNotFit(t *testing.T) {
 		assert.ErrorIs(t, err, ndview.ErrShape)
 	})
 }
+
+func TestJoinsPromote(t *testing.T) {
+	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+		a := fromHost(t, dev, ndview.Int32, []int32{1, 2, 3, 1<<24 + 1}, 2, 2)
+		b := fromHost(t, dev, ndview.Float32, []float32{0.5, -1}, 2, 1)
+		c := fromHost(t, dev, ndview.Bool, []bool{true, false}, 2, 1)
+		got, err := ndview.Concatenate(arrays{a, b, c}, 1)
+		own(t, got, err)
+		assert.Equal(t, ndview.Float64, got.DType())
+		assert.Equal(t, raw(1, 2, 0.5, 1, 3, 1<<24+1, -1, 0), elements(t, got))
+		when := fromHost(t, dev, ndview.Datetime64(ndview.Second, 1), []int64{0, 1}, 2, 1)
+		_, err = ndview.Concatenate(arrays{a, when}, 1)
+		assert.ErrorIs(t, err, ndview.ErrDType)
+	})
+}

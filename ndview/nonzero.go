@@ -7,9 +7,9 @@ import (
 	"github.com/quiver-gpu/quiver/ndview/internal/layout"
 )
 
-// NonZero tells where the true elements of an array of dtype bool are, in C
-// order: one array of int64 an axis. The caller releases them. Of an array
-// without axes there is none, so it is ErrShape, as in NumPy.
+// NonZero tells where the elements of an array are that are not 0, in C order:
+// one array of int64 an axis. The caller releases them. Of an array without axes
+// there is none, so it is ErrShape, as in NumPy.
 func NonZero(a *NDBuffer) ([]*NDBuffer, error) {
 	if len(a.shape) == 0 {
 		return nil, fmt.Errorf("NonZero of an array without axes: make it AtLeast1D: %w", ErrShape)
@@ -29,8 +29,8 @@ func NonZero(a *NDBuffer) ([]*NDBuffer, error) {
 	return axes, nil
 }
 
-// ArgWhere tells where the true elements of an array of dtype bool are, in C
-// order: an array of int64 of shape [true elements, axes].
+// ArgWhere tells where the elements of an array are that are not 0, in C order:
+// an array of int64 of shape [such elements, axes].
 func ArgWhere(a *NDBuffer) (*NDBuffer, error) {
 	all, err := whereTrue(a)
 	if err != nil {
@@ -42,7 +42,12 @@ func ArgWhere(a *NDBuffer) (*NDBuffer, error) {
 
 // whereTrue is ArgWhere with the axes first.
 func whereTrue(a *NDBuffer) (*NDBuffer, error) {
-	places, err := truePlaces(a)
+	truths, err := a.truths()
+	if err != nil {
+		return nil, err
+	}
+	defer truths.Release()
+	places, err := truePlaces(truths)
 	if err != nil {
 		return nil, err
 	}
@@ -51,6 +56,14 @@ func whereTrue(a *NDBuffer) (*NDBuffer, error) {
 		return places.Reshape(1, places.Size())
 	}
 	return unravel(places, a.shape)
+}
+
+// truths tells which elements are not 0, as dtype bool.
+func (a *NDBuffer) truths() (*NDBuffer, error) {
+	if a.dtype == Bool {
+		return a.ExpandDims()
+	}
+	return a.AsType(Bool, OrderK, CastUnsafe)
 }
 
 // truePlaces tells which elements of a mask, counted in C order, are true.
@@ -67,10 +80,9 @@ func truePlaces(mask *NDBuffer) (*NDBuffer, error) {
 }
 
 // Compress copies the slices of a along an axis, which counts from the end where
-// it is negative, at which the condition is true. The condition is of dtype bool
-// and has one axis; where it is shorter than that of a the rest is false, and
-// where it is longer nothing may be true beyond, else the error is
-// arrowbuf.ErrOutOfRange.
+// it is negative, at which the condition is not 0. The condition has one axis;
+// where it is shorter than that of a the rest is 0, and where it is longer all
+// beyond must be, else the error is arrowbuf.ErrOutOfRange.
 func Compress(condition, a *NDBuffer, axis int) (*NDBuffer, error) {
 	at, err := layout.Axis(axis, len(a.shape))
 	if err != nil {
@@ -82,10 +94,15 @@ func Compress(condition, a *NDBuffer, axis int) (*NDBuffer, error) {
 	if condition.Device() != a.Device() {
 		return nil, fmt.Errorf("a condition on %s for an array on %s: %w", condition.Device(), a.Device(), arrowbuf.ErrDevice)
 	}
-	if len(a.shape) == 1 && condition.shape[0] == a.shape[0] {
-		return a.Get(Mask(condition))
+	truths, err := condition.truths()
+	if err != nil {
+		return nil, err
 	}
-	places, err := truePlaces(condition)
+	defer truths.Release()
+	if len(a.shape) == 1 && truths.shape[0] == a.shape[0] {
+		return a.Get(Mask(truths))
+	}
+	places, err := truePlaces(truths)
 	if err != nil {
 		return nil, err
 	}

@@ -1,6 +1,7 @@
 package ndview_test
 
 import (
+	"math"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -162,5 +163,18 @@ func TestSetReadsMasksAndValuesBeforeItWrites(t *testing.T) {
 		assert.Equal(t, raw(true, false, true, false, false, true), elements(t, a))
 		require.NoError(t, a.Set(not, ndview.Mask(a)))
 		assert.Equal(t, make([]byte, 6), elements(t, a))
+	})
+}
+
+func TestWhatIsNotZeroIsTrue(t *testing.T) {
+	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+		a := fromHost(t, dev, ndview.Float64, []float64{0, math.Copysign(0, -1), 2, math.NaN(), 5e-324, math.Inf(1)}, 2, 3)
+		got, err := ndview.ArgWhere(a)
+		own(t, got, err)
+		assert.Equal(t, raw[int64](0, 2, 1, 0, 1, 1, 1, 2), elements(t, got))
+		row := fromHost(t, dev, ndview.Int32, []int32{0, 256}, 2)
+		kept, err := ndview.Compress(row, a, 0)
+		own(t, kept, err)
+		assert.Equal(t, elements(t, a)[24:], elements(t, kept))
 	})
 }

@@ -86,13 +86,13 @@ func (s *selection) scatter(values *NDBuffer, strides []int64, where *places, ap
 }
 
 // Put writes values, in C order and over again where they are fewer, to the
-// elements of a at the indices, which count its elements in C order. Where an
-// element is chosen more than once the last value stays. Indices are of any
-// integer type and shape; one outside a is what mode says, and with the error of
-// ModeRaise, which names the first such index, nothing is written. All three are
-// on one device; without values nothing happens.
-func Put(a, indices, values *NDBuffer, mode Mode) error {
-	release, err := holdToWrite(a, indices, values)
+// elements of a at the indices, which count its elements in C order. Values are
+// what Assign takes, cast as it casts. Where an element is chosen more than once
+// the last value stays. Indices are of any integer type and shape, on the device
+// of a; one outside a is what mode says, and with the error of ModeRaise, which
+// names the first such index, nothing is written. Without values nothing happens.
+func Put(a, indices *NDBuffer, values any, mode Mode) error {
+	release, err := holdToWrite(a, indices)
 	if err != nil {
 		return err
 	}
@@ -109,7 +109,12 @@ func Put(a, indices, values *NDBuffer, mode Mode) error {
 		from: flat, offset: flat.offset, varied: indices.shape, mode: mode,
 		picked: []picked{{0, flat.shape[0], flat.strides[0], indices, indices.strides}},
 	}
-	readable, err := s.readable(values)
+	cast, err := a.assignable(values)
+	if err != nil {
+		return err
+	}
+	defer cast.Release()
+	readable, err := s.readable(cast)
 	if err != nil {
 		return err
 	}

@@ -71,8 +71,9 @@ func TestPutRefusesWhatDoesNotFit(t *testing.T) {
 		index := fromHost(t, dev, ndview.Int64, []int64{1}, 1)
 		double := fromHost(t, dev, ndview.Float64, []float64{1}, 1)
 		assert.ErrorIs(t, ndview.Put(a, double, a, ndview.ModeRaise), ndview.ErrDType)
-		elsewhere := fromHost(t, otherThan(t, dev), ndview.Float32, []float32{1}, 1)
-		assert.ErrorIs(t, ndview.Put(a, index, elsewhere, ndview.ModeRaise), arrowbuf.ErrDevice)
+		assert.ErrorIs(t, ndview.Put(a, index, "1", ndview.ModeRaise), ndview.ErrDType)
+		elsewhere := fromHost(t, otherThan(t, dev), ndview.Int64, []int64{1}, 1)
+		assert.ErrorIs(t, ndview.Put(a, elsewhere, a, ndview.ModeRaise), arrowbuf.ErrDevice)
 		none := fromHost(t, dev, ndview.Float32, []float32{}, 0)
 		assert.ErrorIs(t, ndview.Put(none, index, a, ndview.ModeWrap), arrowbuf.ErrOutOfRange)
 	})
@@ -89,5 +90,19 @@ func TestPutReadsValuesBeforeItWrites(t *testing.T) {
 		fixed, err := a.BroadcastTo(2, 6)
 		own(t, fixed, err)
 		assert.ErrorIs(t, ndview.Put(fixed, indices, a, ndview.ModeRaise), ndview.ErrReadOnly)
+	})
+}
+
+func TestPutCastsWhatAssignTakes(t *testing.T) {
+	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+		a := fromHost(t, dev, ndview.Int16, make([]int16, 5), 5)
+		indices := fromHost(t, dev, ndview.Uint8, []uint8{4, 0, 2}, 3)
+		require.NoError(t, ndview.Put(a, indices, 7, ndview.ModeRaise))
+		assert.Equal(t, raw[int16](7, 0, 7, 0, 7), elements(t, a))
+		require.NoError(t, ndview.Put(a, indices, []float32{1.5, -2.5}, ndview.ModeRaise))
+		assert.Equal(t, raw[int16](-2, 0, 1, 0, 1), elements(t, a))
+		elsewhere := fromHost(t, otherThan(t, dev), ndview.Float64, []float64{9, 8, 7}, 3)
+		require.NoError(t, ndview.Put(a, indices, elsewhere, ndview.ModeRaise))
+		assert.Equal(t, raw[int16](8, 0, 7, 0, 9), elements(t, a))
 	})
 }
