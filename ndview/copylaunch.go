@@ -102,14 +102,14 @@ var copyPrograms = func() map[string]*cudabuf.Program {
 // copyTwins are the twins of kernels that copy by a plan, one for each width.
 func copyTwins[T any, P interface {
 	*T
-	Nest(width int64) layout.Nest
+	Nest() layout.Nest
 }](kernels ...string) map[string]cudabuf.Twin {
 	twins := map[string]cudabuf.Twin{}
 	for _, kernel := range kernels {
 		for _, width := range []int64{1, 2, 4, 8, 16} {
 			twins[fmt.Sprintf("quiver_%s_%d", kernel, width)] = func(l *cudabuf.TwinLaunch) {
 				plan := parameters[T](l, 2)
-				n := P(&plan).Nest(width)
+				n := P(&plan).Nest()
 				cpu.Copy(touched(l, 0, width, n), touched(l, 1, width, n), width, n)
 			}
 		}

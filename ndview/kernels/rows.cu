@@ -7,7 +7,7 @@ struct Rows {
     int32_t items, length;  // that threads move, in all and of a row
     int64_t dst_step, src_step;
     uint32_t magic, shift;  // to divide by length
-    int32_t count, bytes;   // of axes, and of a row
+    int32_t count, units;   // of axes, and of a row
     Axis axes[move_axes];   // over which rows are counted
 };
 
@@ -40,6 +40,7 @@ __device__ __forceinline__ void move_rows(uint8_t* __restrict__ dst, const uint8
 // aligned word of it, of which the first and last of a row may be a part only.
 template <typename T, int unroll, int threads, typename Word>
 __device__ __forceinline__ void move_words(uint8_t* __restrict__ dst, const Rows& r, Word word) {
+    const int bytes = r.units * (int)sizeof(T);
     uint32_t v[unroll];
     uint8_t* to[unroll];
     int at[unroll];  // of the word's first byte in the row
@@ -47,27 +48,27 @@ __device__ __forceinline__ void move_words(uint8_t* __restrict__ dst, const Rows
         to[u] = dst + place(r.axes, r.count, row, &Axis::dst);
         at[u] = i * 4 - (int)((uintptr_t)to[u] & 3);
         to[u] += at[u];
-        v[u] = word(place(r.axes, r.count, row, &Axis::src), at[u]);
-        if (!is) at[u] = r.bytes;
+        v[u] = word(place(r.axes, r.count, row, &Axis::src), at[u], bytes);
+        if (!is) at[u] = bytes;
     });
 #pragma unroll
     for (int u = 0; u < unroll; u++) {
-        if (at[u] >= 0 && at[u] + 4 <= r.bytes) *(uint32_t*)to[u] = v[u];
+        if (at[u] >= 0 && at[u] + 4 <= bytes) *(uint32_t*)to[u] = v[u];
         else
             for (int k = 0; k < 4; k += (int)sizeof(T))
-                if (at[u] + k >= 0 && at[u] + k < r.bytes) *(T*)(to[u] + k) = (T)(v[u] >> 8 * k);
+                if (at[u] + k >= 0 && at[u] + k < bytes) *(T*)(to[u] + k) = (T)(v[u] >> 8 * k);
     }
 }
 
 // Rows without gaps in the source too, at any alignment.
 template <typename T>
 __device__ __forceinline__ void move_spans(uint8_t* __restrict__ dst, const uint8_t* __restrict__ src, const Rows& r) {
-    move_words<T, 8, 128>(dst, r, [&](int64_t row, int at) {
+    move_words<T, 8, 128>(dst, r, [&](int64_t row, int at, int bytes) {
         const uint8_t* from = src + row + at;
         const int skip = (uintptr_t)from & 3, begin = at - skip;  // of the aligned word that has the first byte
         const uint32_t* words = (const uint32_t*)(from - skip);
-        const uint32_t lo = begin + 4 > 0 && begin < r.bytes ? __ldg(words) : 0;
-        const uint32_t hi = skip && begin + 8 > 0 && begin + 4 < r.bytes ? __ldg(words + 1) : 0;
+        const uint32_t lo = begin + 4 > 0 && begin < bytes ? __ldg(words) : 0;
+        const uint32_t hi = skip && begin + 8 > 0 && begin + 4 < bytes ? __ldg(words + 1) : 0;
         return __funnelshift_r(lo, hi, 8 * skip);
     });
 }
@@ -76,11 +77,11 @@ __device__ __forceinline__ void move_spans(uint8_t* __restrict__ dst, const uint
 template <typename T>
 __device__ __forceinline__ void move_picks(uint8_t* __restrict__ dst, const uint8_t* __restrict__ src, const Rows& r) {
     constexpr int size = sizeof(T);
-    move_words<T, 4, 256>(dst, r, [&](int64_t row, int at) {
+    move_words<T, 4, 256>(dst, r, [&](int64_t row, int at, int bytes) {
         uint32_t word = 0;
 #pragma unroll
         for (int k = 0; k < 4; k += size) {
-            const int unit = min(max(at + k, 0), r.bytes - size) / size;
+            const int unit = min(max(at + k, 0), bytes - size) / size;
             word |= (uint32_t)__ldg((const T*)(src + row + unit * r.src_step)) << 8 * k;
         }
         return word;

@@ -9,26 +9,27 @@ type Rows struct {
 	DstStep, SrcStep int64 // from unit to unit of a row
 	Magic, Shift     uint32
 	Count            int32         // of Axes
-	Bytes            int32         // of a row's units
+	Units            int32         // of a row
 	Axes             [MaxAxes]Axis // over which rows are counted
 }
 
 // NewRows plans a nest of a destination and a source in units of width bytes, and
-// names the kernel. align has both addresses.
+// names the kernel.
 func NewRows(width int64, n layout.Nest) (r *Rows, kernel string) {
-	r = &Rows{Length: 1, Bytes: int32(width)}
+	r = &Rows{Length: 1, Units: 1}
 	last := len(n.Shape) - 1
 	kernel = "rows"
 	if last >= 0 {
 		r.Length, r.DstStep, r.SrcStep = int32(n.Shape[last]), n.Strides[0][last], n.Strides[1][last]
-		r.Bytes = r.Length * int32(width)
+		r.Units = r.Length
 		r.Count = int32(copy(r.Axes[:], axes(n, backwards(last))))
-		if width < 4 && r.DstStep == width && n.Shape[last]*width >= 2*wordSize {
+		bytes := n.Shape[last] * width
+		if width < wordSize && r.DstStep == width && 2*wordSize <= bytes && bytes < MaxItems/2 {
 			kernel = "picks"
 			if r.SrcStep == width {
 				kernel = "spans"
 			}
-			r.Length = (r.Bytes + 2*(wordSize-1)) / wordSize // a word at each end may be a part
+			r.Length = int32(bytes+2*(wordSize-1)) / wordSize // a word at each end may be a part
 		}
 	}
 	r.Magic, r.Shift = magic(int64(r.Length))
@@ -44,10 +45,10 @@ const wordSize = 4
 // Blocks is how many blocks of 1024 items there are.
 func (r *Rows) Blocks() int64 { return (int64(r.Items)-1)/1024 + 1 }
 
-// Nest is what is moved in units of width bytes, for a twin.
-func (r *Rows) Nest(width int64) layout.Nest {
+// Nest is what is moved, for a twin.
+func (r *Rows) Nest() layout.Nest {
 	n := newNest()
-	n.Shape = []int64{int64(r.Bytes) / width}
+	n.Shape = []int64{int64(r.Units)}
 	n.Strides[0], n.Strides[1] = []int64{r.DstStep}, []int64{r.SrcStep}
 	return grow(n, r.Axes[:r.Count], int64(r.Items/r.Length))
 }

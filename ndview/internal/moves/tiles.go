@@ -27,7 +27,7 @@ type Tiles struct {
 	// begin anywhere: each row's cuts are moved back to a whole sector, by up to
 	// Halo items.
 	Halo       int32
-	LogA, LogB int32         // of slim tiles
+	LogA, LogB int32         // a slim tile's sides, as logarithms
 	Places     int32         // of the batch
 	Axes       [MaxAxes]Axis // of A, of B, and of the batch
 }
@@ -138,7 +138,7 @@ func (t *Tiles) slim(width int64) {
 func log(n int32) int32 { return int32(bits.Len32(uint32(n - 1))) }
 
 // Nest is what is moved, for a twin.
-func (t *Tiles) Nest(int64) layout.Nest {
+func (t *Tiles) Nest() layout.Nest {
 	a, b := t.Axes[:t.AxesA], t.Axes[t.AxesA:][:t.AxesB]
 	n := grow(newNest(), a, int64(t.ItemsA))
 	n = grow(n, b, int64(t.ItemsB))

@@ -14,36 +14,38 @@ import (
 
 const sector = 32
 
-// writes counts how often the tiles of a plan write each item of side A, in the
-// row of the destination that begins at an address. It does what tiles.cu does.
-func writes(t *moves.Tiles, width, row uint64) []int {
+// writes counts how often the tiles of a plan, of side items along A, write each
+// item of it in the row of the destination that begins at an address. It does
+// what the kernels do.
+func writes(t *moves.Tiles, side int, width, row uint64) []int {
 	written := make([]int, t.ItemsA)
-	side := 1 << t.LogA
 	for chunk := range int(t.ChunksA) {
-		a0 := chunk*side - int(t.Halo)
-		first, last := max(0, -a0), min(side+int(t.Halo), int(t.ItemsA)-a0)
-		for a := range side {
-			at := a + int(t.Halo)
-			if t.Halo != 0 {
-				begin := row + uint64(chunk*side)*width
-				at -= int(begin%sector) / int(width)
-			}
-			if at >= first && at < last {
-				written[a0+at]++
+		a0, back := chunk*side, 0
+		if t.Halo != 0 {
+			back = int((row+uint64(a0)*width)%sector) / int(width)
+		}
+		for a := a0 - back; a < a0-back+side; a++ {
+			if a >= 0 && a < int(t.ItemsA) {
+				written[a]++
 			}
 		}
 	}
 	return written
 }
 
+// sidesA are those of the kernels' tiles.
+var sidesA = map[string]map[int64]int{
+	"tiles": {4: 64, 8: 64, 16: 32}, "words": {1: 128, 2: 128}, "runs": {1: 128, 2: 64},
+}
+
 func TestTilesWriteEachItemOnce(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
-	planned := 0
+	planned := map[string]int{}
 	for range 3000 {
 		width := int64(1) << r.IntN(5)
 		shape := make([]int64, 2+r.IntN(3))
 		for i := range shape {
-			shape[i] = 1 + r.Int64N([]int64{4, 20, 90}[r.IntN(3)])
+			shape[i] = 1 + r.Int64N([]int64{4, 20, 90, 200}[r.IntN(3)])
 		}
 		src := layout.C(width, shape)
 		r.Shuffle(len(src), func(i, j int) {
@@ -52,27 +54,30 @@ func TestTilesWriteEachItemOnce(t *testing.T) {
 		})
 		n := layout.Collapse(shape, layout.C(width, shape), src)
 		address := uint64(r.Int64N(64)) * uint64(width)
-		plan, ok := moves.NewTiles(width, address, n)
+		plan, kernel, ok := moves.NewTiles(width, address, 0, n)
 		if !ok {
 			continue
 		}
-		planned++
+		planned[kernel]++
+		side, fixed := sidesA[kernel][width]
+		if !fixed {
+			// What slim.cu has room for.
+			units := 16384 / max(width, 4)
+			require.LessOrEqual(t, int64(1)<<plan.LogA*(int64(1)<<plan.LogB+1), units+512, "%+v", plan)
+			require.LessOrEqual(t, max(plan.LogA, plan.LogB), int32(9))
+			require.Zero(t, plan.Halo)
+			side = 1 << plan.LogA
+		}
 		for b := range uint64(5) {
-			for item, times := range writes(plan, uint64(width), address+b*uint64(width)) {
+			for item, times := range writes(plan, side, uint64(width), address+b*uint64(width)) {
 				require.Equal(t, 1, times, "item %d of width %d: shape %v, strides %v, %+v", item, width, n.Shape, n.Strides, plan)
 			}
 		}
-		// What tiles.cu has room for.
-		units := 16384 / width
-		if width < 4 {
-			units = 4096
-		}
-		rows, columns := int64(1)<<plan.LogA+int64(plan.Halo), int64(1)<<plan.LogB+1
-		require.LessOrEqual(t, rows*columns, units+512+sector/width*65, "%+v", plan)
-		require.LessOrEqual(t, rows, int64(512+sector))
-		require.LessOrEqual(t, columns-1, int64(512))
+		require.Equal(t, layout.Product(n.Shape), layout.Product(plan.Nest().Shape))
 	}
-	assert.Greater(t, planned, 1000)
+	for _, kernel := range []string{"tiles", "words", "runs", "slim"} {
+		assert.Greater(t, planned[kernel], 10, kernel)
+	}
 }
 
 func TestMagicDivides(t *testing.T) {
@@ -82,7 +87,7 @@ func TestMagicDivides(t *testing.T) {
 		if extent > math.MaxInt32 {
 			continue
 		}
-		rows := moves.NewRows(layout.Nest{Shape: []int64{extent}, Strides: [][]int64{{8}, {4}}, Offsets: []int64{0, 0}})
+		rows, _ := moves.NewRows(8, layout.Nest{Shape: []int64{extent}, Strides: [][]int64{{8}, {4}}, Offsets: []int64{0, 0}})
 		for _, item := range []uint64{0, 1, uint64(extent - 1), uint64(extent), math.MaxInt32, math.MaxInt32 - 1, uint64(r.Int64N(math.MaxInt32))} {
 			require.Equal(t, item/uint64(extent), item*uint64(rows.Magic)>>32>>rows.Shift, "%d / %d", item, extent)
 		}
