@@ -41,11 +41,17 @@ var sidesA = map[string]map[int64]int{
 func TestTilesWriteEachItemOnce(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
 	planned := map[string]int{}
-	for range 3000 {
+	for range 1500 {
 		width := int64(1) << r.IntN(5)
 		shape := make([]int64, 2+r.IntN(3))
 		for i := range shape {
 			shape[i] = 1 + r.Int64N([]int64{4, 20, 90, 200}[r.IntN(3)])
+		}
+		even := r.IntN(2) == 0
+		for i := range shape {
+			if even {
+				shape[i] = (shape[i] + 7) &^ 7
+			}
 		}
 		src := layout.C(width, shape)
 		r.Shuffle(len(src), func(i, j int) {
@@ -54,6 +60,9 @@ func TestTilesWriteEachItemOnce(t *testing.T) {
 		})
 		n := layout.Collapse(shape, layout.C(width, shape), src)
 		address := uint64(r.Int64N(64)) * uint64(width)
+		if even {
+			address &^= 7
+		}
 		plan, kernel, ok := moves.NewTiles(width, address, 0, n)
 		if !ok {
 			continue
@@ -70,7 +79,9 @@ func TestTilesWriteEachItemOnce(t *testing.T) {
 		}
 		for b := range uint64(5) {
 			for item, times := range writes(plan, side, uint64(width), address+b*uint64(width)) {
-				require.Equal(t, 1, times, "item %d of width %d: shape %v, strides %v, %+v", item, width, n.Shape, n.Strides, plan)
+				if times != 1 {
+					require.Failf(t, "wrong", "item %d is written %d times: width %d, shape %v, strides %v, %+v", item, times, width, n.Shape, n.Strides, plan)
+				}
 			}
 		}
 		require.Equal(t, layout.Product(n.Shape), layout.Product(plan.Nest().Shape))
