@@ -1,0 +1,73 @@
+package bitmap
+
+import (
+	"math/rand/v2"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// onLoops runs a test with the processor's vectors and without.
+func onLoops(t *testing.T, test func(t *testing.T)) {
+	t.Run("vectors", test)
+	t.Run("words", func(t *testing.T) {
+		defer func(before bool) { setVectors(before) }(vectors)
+		setVectors(false)
+		test(t)
+	})
+}
+
+func random(rng *rand.Rand, n int) []byte {
+	b := make([]byte, n)
+	for i := range b {
+		b[i] = byte(rng.Uint32())
+	}
+	return b
+}
+
+func TestUnpackWritesEachBit(t *testing.T) {
+	rng := rand.New(rand.NewPCG(5, 1))
+	onLoops(t, func(t *testing.T) {
+		for n := range 300 {
+			for shift := range uint(8) {
+				for _, invert := range []bool{false, true} {
+					bits := random(rng, (int(shift)+n+7)/8)
+					got, want := make([]byte, n+1), make([]byte, n+1)
+					got[n], want[n] = 7, 7
+					Unpack(got[:n:n], bits, shift, invert)
+					for i := range n {
+						at := uint(i) + shift
+						want[i] = bits[at/8] >> (at % 8) & 1
+						if invert {
+							want[i] ^= 1
+						}
+					}
+					require.Equal(t, want, got, "%d bits from %d, inverted %v", n, shift, invert)
+				}
+			}
+		}
+	})
+}
+
+func TestPackSetsTheBitOfEachByteThatIsNotZero(t *testing.T) {
+	rng := rand.New(rand.NewPCG(5, 2))
+	onLoops(t, func(t *testing.T) {
+		for n := range 80 {
+			for _, invert := range []bool{false, true} {
+				src := make([]byte, 8*n)
+				for i := range src {
+					src[i] = []byte{0, 0, 1, byte(rng.Uint32())}[rng.IntN(4)]
+				}
+				got, want := make([]byte, n+1), make([]byte, n+1)
+				got[n], want[n] = 7, 7
+				Pack(got[:n:n], src, invert)
+				for i, v := range src {
+					if (v != 0) != invert {
+						want[i/8] |= 1 << (i % 8)
+					}
+				}
+				require.Equal(t, want, got, "%d bytes, inverted %v", n, invert)
+			}
+		}
+	})
+}

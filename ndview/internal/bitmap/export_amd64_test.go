@@ -1,0 +1,3 @@
+package bitmap
+
+func setVectors(on bool) { vectors = on }
