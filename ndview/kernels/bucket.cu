@@ -119,33 +119,30 @@ __device__ __forceinline__ void sort_tile(const I* __restrict__ indices, T* __re
     for (int i = threadIdx.x; i < tile && base + i < n; i += threads) *(uint32_t*)(sorted + base + i) = keys[i];
 }
 
-// The sorted indices become elements, bucket by bucket: a warp does some tiles'
-// indices of a bucket.
-constexpr int tiles_per_warp = 4;
+// The sorted indices become elements, bucket by bucket. A warp does one tile's of a
+// bucket; neighbouring blocks do one bucket, so that all that run at a time do few.
 template <typename T>
 __device__ __forceinline__ void fetch(const T* __restrict__ src, T* __restrict__ sorted, const uint16_t* __restrict__ starts,
                                       int64_t n, int32_t tiles, int32_t buckets, int32_t blocks_per_bucket) {
     constexpr int tile = tile_of<T>, unroll = 4;
     const int32_t b = blockIdx.x / blocks_per_bucket;
-    const int32_t warp = blockIdx.x % blocks_per_bucket * (blockDim.x / warp_size) + threadIdx.x / warp_size;
+    const int32_t t = blockIdx.x % blocks_per_bucket * (blockDim.x / warp_size) + threadIdx.x / warp_size;
+    if (t >= tiles) return;
+    const uint16_t* start = starts + (int64_t)t * buckets + b;
+    const int end = b + 1 < buckets ? start[1] : (int)min((int64_t)tile, n - (int64_t)t * tile);
+    T* at = sorted + (int64_t)t * tile;
 #pragma unroll 1
-    for (int32_t t = warp * tiles_per_warp; t < min(tiles, (warp + 1) * tiles_per_warp); t++) {
-        const uint16_t* start = starts + (int64_t)t * buckets + b;
-        const int end = b + 1 < buckets ? start[1] : (int)min((int64_t)tile, n - (int64_t)t * tile);
-        T* at = sorted + (int64_t)t * tile;
-#pragma unroll 1
-        for (int i = start[0] + lane(); i < end; i += warp_size * unroll) {
-            uint32_t k[unroll];
-            T v[unroll];
+    for (int i = start[0] + lane(); i < end; i += warp_size * unroll) {
+        uint32_t k[unroll];
+        T v[unroll];
 #pragma unroll
-            for (int u = 0; u < unroll; u++) k[u] = i + u * warp_size < end ? __ldcs((const uint32_t*)(at + i + u * warp_size)) : none;
+        for (int u = 0; u < unroll; u++) k[u] = i + u * warp_size < end ? __ldcs((const uint32_t*)(at + i + u * warp_size)) : none;
 #pragma unroll
-            for (int u = 0; u < unroll; u++)
-                if (k[u] != none) v[u] = __ldg(src + k[u]);
+        for (int u = 0; u < unroll; u++)
+            if (k[u] != none) v[u] = __ldg(src + k[u]);
 #pragma unroll
-            for (int u = 0; u < unroll; u++)
-                if (k[u] != none) __stcs(at + i + u * warp_size, v[u]);
-        }
+        for (int u = 0; u < unroll; u++)
+            if (k[u] != none) __stcs(at + i + u * warp_size, v[u]);
     }
 }
 
