@@ -119,7 +119,6 @@ func (c *call) launchDense(dev *cudabuf.Device) error {
 // larger steps than 31 bits count.
 func (c *call) launchNest(dev *cudabuf.Device, n jointNest) error {
 	axes := len(n.shape)
-	v := c.vector()
 	inner, rows := int64(1), int64(1)
 	for a, d := range n.shape {
 		for o := range 1 + c.n {
@@ -131,46 +130,49 @@ func (c *call) launchNest(dev *cudabuf.Device, n jointNest) error {
 			rows *= d
 		}
 	}
-	perRow := (inner-1)/v + 1
-	if inner > maxVectors || rows > maxVectors/perRow {
+	v := min(c.vector(), fewElements)
+	if inner > maxVectors || rows > maxVectors/((inner-1)/v+1) {
 		return c.halves(dev, n)
 	}
-	p := nestLaunch{op: int32(c.op), row: uint32(inner), perRow: uint32(perRow), items: uint32(rows * perRow)}
+	if p, ok := c.describe(n, inner, rows, c.vector()); ok {
+		return c.launch(dev, rowwise, int64(p.items), &n.offset, structOf(&p))
+	}
+	p, _ := c.describe(n, inner, rows, v)
+	return c.launch(dev, nested, int64(p.items), &n.offset, structOf(&p))
+}
+
+// fewElements is how many elements of the form nested are a vector at most.
+const fewElements = 4
+
+// describe makes the parameters of a launch that takes vectors of v elements, and
+// tells whether it takes whole rows of them, so that the form rowwise does.
+func (c *call) describe(n jointNest, inner, rows, v int64) (p nestLaunch, inRows bool) {
+	axes := len(n.shape)
+	perRow := (inner-1)/v + 1
+	p = nestLaunch{op: int32(c.op), row: uint32(inner), perRow: uint32(perRow), items: uint32(rows * perRow)}
 	p.magic[middleAxes], p.shift[middleAxes] = divider(p.perRow)
 	for k := range max(axes-2, 0) {
 		p.extent[k] = uint32(n.shape[axes-2-k])
 		p.magic[k], p.shift[k] = divider(p.extent[k])
 		p.middles++
 	}
-	whole := axes <= 1 || inner%v == 0
-	c.place(&p, n, 0, c.out, c.op.Result(c.kernel), whole)
+	c.place(&p, n, 0, c.out, c.op.Result(c.kernel), v)
+	inRows = c.family != familyMath && inner%v == 0 && p.kind[0] == kindRun
 	for i := range c.n {
-		if a := c.in[i].array; a != nil {
-			c.place(&p, n, 1+i, a, c.op.Operand(i, c.kernel), whole)
-		} else {
+		a := c.in[i].array
+		if a == nil {
 			p.scalar[i] = c.in[i].bits
+			continue
 		}
+		c.place(&p, n, 1+i, a, c.op.Operand(i, c.kernel), v)
+		inRows = inRows && p.kind[1+i] != kindGather
 	}
-	form := nested
-	if whole && c.inRows(&p) {
-		form = rowwise
-	}
-	return c.launch(dev, form, int64(p.items), &n.offset, structOf(&p))
+	return p, inRows
 }
 
-// inRows tells whether all operands are such that whole rows of vectors can be
-// taken.
-func (c *call) inRows(p *nestLaunch) bool {
-	rows := c.family != familyMath && p.kind[0] == kindRun && p.row%uint32(c.vector()) == 0
-	for o := 1; o <= c.n; o++ {
-		rows = rows && p.kind[o] != kindGather
-	}
-	return rows
-}
-
-// place describes an operand, and how the kernel comes to its elements; whole
-// says that no vector ends within a row.
-func (c *call) place(p *nestLaunch, n jointNest, o int, a *NDBuffer, t ew.Type, whole bool) {
+// place describes an operand, and how the kernel comes to its elements in vectors
+// of v.
+func (c *call) place(p *nestLaunch, n jointNest, o int, a *NDBuffer, t ew.Type, v int64) {
 	own := c.typeOf(o)
 	p.types[o] = uint8(own)
 	size := a.dtype.Size()
@@ -191,8 +193,9 @@ func (c *call) place(p *nestLaunch, n jointNest, o int, a *NDBuffer, t ew.Type, 
 		align |= step
 	}
 	same := own.Bits() == t.Bits()
+	whole := last <= 0 || int64(p.row)%v == 0 // no vector but the last ends within a row
 	switch {
-	case same && whole && int64(p.inner[o]) == size && align&(c.vector()*size-1) == 0:
+	case same && whole && int64(p.inner[o]) == size && align&(v*size-1) == 0:
 		p.kind[o] = kindRun
 	case same && p.inner[o] == 0 && o > 0:
 		p.kind[o] = kindSame
@@ -245,8 +248,8 @@ func (c *call) launch(dev *cudabuf.Device, f form, items int64, offset *[4]int64
 	if err != nil {
 		return err
 	}
-	if f == rowwise && c.family == familyCompare && c.kernel.Size() > 1 && c.kernel < ew.Complex64 {
-		items = (items + 1) / 2 // a thread of these takes two
+	if f == rowwise && c.twoVectors() {
+		items = (items + 1) / 2
 	}
 	blocks := (items-1)/threads + 1
 	out := c.out.buf.(*cudabuf.Buffer)
@@ -263,6 +266,18 @@ func (c *call) launch(dev *cudabuf.Device, f form, items int64, offset *[4]int64
 		return k.LaunchAsync(stream, grid, block, 0, to, in[0], in[1], parameters)
 	}
 	return k.LaunchAsync(stream, grid, block, 0, to, in[0], in[1], in[2], parameters)
+}
+
+// twoVectors tells whether a thread of the form rowwise takes two: those whose
+// result is small, and those that have few elements in a vector.
+func (c *call) twoVectors() bool {
+	switch c.family {
+	case familyCompare:
+		return c.kernel.Size() > 1
+	case familyArithmetic, familyParts:
+		return c.kernel.Size() >= 8
+	}
+	return false
 }
 
 // kernelSlot remembers a kernel on the devices that have used it.

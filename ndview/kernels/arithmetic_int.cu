@@ -31,7 +31,9 @@ template <class T> struct Arithmetic {
         EACH(op_add, (T)((U)A + (U)B))
         EACH(op_subtract, (T)((U)A - (U)B))
         EACH(op_multiply, (T)((U)A * (U)B))
+        case op_fmax:
         EACH(op_maximum, A > B ? A : B)
+        case op_fmin:
         EACH(op_minimum, A < B ? A : B)
         EACH(op_and, (T)(A & B))
         EACH(op_or, (T)(A | B))
@@ -55,5 +57,5 @@ BINARY_KERNELS(arithmetic_i16, int16_t, int16_t, 1, Arithmetic<int16_t>)
 BINARY_KERNELS(arithmetic_u16, uint16_t, uint16_t, 1, Arithmetic<uint16_t>)
 BINARY_KERNELS(arithmetic_i32, int32_t, int32_t, 1, Arithmetic<int32_t>)
 BINARY_KERNELS(arithmetic_u32, uint32_t, uint32_t, 1, Arithmetic<uint32_t>)
-BINARY_KERNELS(arithmetic_i64, int64_t, int64_t, 1, Arithmetic<int64_t>)
-BINARY_KERNELS(arithmetic_u64, uint64_t, uint64_t, 1, Arithmetic<uint64_t>)
+BINARY_KERNELS(arithmetic_i64, int64_t, int64_t, 2, Arithmetic<int64_t>)
+BINARY_KERNELS(arithmetic_u64, uint64_t, uint64_t, 2, Arithmetic<uint64_t>)

@@ -10,6 +10,10 @@
 // The elements of a vector of 16 bytes.
 template <class T, class R> constexpr int vector = 16 / (sizeof(T) > sizeof(R) ? sizeof(T) : sizeof(R));
 
+// Those of the form nest, whose elements may have to be loaded one by one: lanes
+// then take neighbouring words.
+template <class T, class R> constexpr int few = vector<T, R> < 4 ? vector<T, R> : 4;
+
 // combine makes out = op(x, y) of elements of type T, and of type R for out.
 template <class T, class R, int V, int U, class Ops, class P>
 __device__ __forceinline__ void combine(const P& p, char* out, const char* x, const char* y) {
@@ -41,9 +45,8 @@ __device__ __forceinline__ void combine_rows(const Nest& p, char* out, const cha
 }
 
 // choose makes out = op(x, y, z) of elements of type S for x and of T for all else.
-template <class S, class T, class Ops, class P>
+template <class S, class T, int V, class Ops, class P>
 __device__ __forceinline__ void choose(const P& p, char* out, const char* x, const char* y, const char* z) {
-    constexpr int V = vector<S, T>;
     const int size[4] = {sizeof(T), sizeof(S), sizeof(T), sizeof(T)};
     Place<1> at;
     find<V, 1, 4>(p, size, at);
@@ -87,7 +90,7 @@ __device__ __forceinline__ void choose_rows(const Nest& p, char* out, const char
         combine_rows<T, R, vector<T, R>, rows, Ops>(p, out, x, y);                             \
     }                                                                                          \
     KERNEL(name##_nest)(char* out, const char* x, const char* y, const Nest p) {               \
-        combine<T, R, vector<T, R>, 1, Ops>(p, out, x, y);                                     \
+        combine<T, R, few<T, R>, 1, Ops>(p, out, x, y);                                        \
     }
 
 // Single elements, of operations that cost more than the memory.
@@ -98,13 +101,13 @@ __device__ __forceinline__ void choose_rows(const Nest& p, char* out, const char
 
 #define CHOICE_KERNELS(name, S, T, Ops)                                                        \
     KERNEL(name##_dense)(char* out, const char* x, const char* y, const char* z, const Dense p) { \
-        choose<S, T, Ops>(p, out, x, y, z);                                                    \
+        choose<S, T, vector<S, T>, Ops>(p, out, x, y, z);                                      \
     }                                                                                          \
     KERNEL(name##_rows)(char* out, const char* x, const char* y, const char* z, const Nest p) { \
         choose_rows<S, T, Ops>(p, out, x, y, z);                                               \
     }                                                                                          \
     KERNEL(name##_nest)(char* out, const char* x, const char* y, const char* z, const Nest p) { \
-        choose<S, T, Ops>(p, out, x, y, z);                                                    \
+        choose<S, T, few<S, T>, Ops>(p, out, x, y, z);                                         \
     }
 
 // A case of an operation, element by element: A and B are the operands, as what

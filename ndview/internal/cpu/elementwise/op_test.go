@@ -1,0 +1,58 @@
+package elementwise
+
+import (
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// names are the constants that a file lists between two marks, in small letters,
+// without underscores and without what is before them.
+func names(t *testing.T, file, from, to, prefix string) (list []string) {
+	t.Helper()
+	source, err := os.ReadFile(file)
+	require.NoError(t, err)
+	_, block, ok := strings.Cut(string(source), from)
+	require.True(t, ok)
+	block, _, ok = strings.Cut(block, to)
+	require.True(t, ok)
+	block = regexp.MustCompile(`//.*`).ReplaceAllString(block, "")
+	for _, name := range regexp.MustCompile(`\w+`).FindAllString(block, -1) {
+		name = strings.ToLower(strings.TrimPrefix(name, prefix))
+		list = append(list, strings.ReplaceAll(name, "_", ""))
+	}
+	return list
+}
+
+func TestKernelsKnowOperationsByTheSameNumbers(t *testing.T) {
+	here := names(t, "op.go", "_ Op = iota", "\tops\n", "")
+	kernels := names(t, "../../../kernels/ops.cuh", "op_none,", "};", "op_")
+	assert.Equal(t, here, kernels)
+	assert.Len(t, here, int(ops)-1)
+}
+
+func TestKernelsKnowTypesByTheSameNumbers(t *testing.T) {
+	short := strings.NewReplacer("uint", "u", "int", "i", "bfloat", "bf", "float", "f", "complex", "c")
+	var here []string
+	for _, name := range names(t, "op.go", "Bool Type = iota", "\tTypes\n", "") {
+		here = append(here, short.Replace(name))
+	}
+	kernels := names(t, "../../../kernels/element.cuh", "enum Type : uint8_t {", "};", "type_")
+	assert.Equal(t, append([]string{"bool"}, here...), kernels)
+}
+
+func TestEveryOperationHasLoops(t *testing.T) {
+	for op := Add; op < ops; op++ {
+		types := 0
+		for _, loop := range loops[op] {
+			if loop != nil {
+				types++
+			}
+		}
+		assert.Positive(t, types, "operation %d", op)
+	}
+}
