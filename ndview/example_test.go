@@ -134,3 +134,34 @@ func ExampleParseDType() {
 	// > 8 bytes <M8[25us]
 	// > 16 bytes [["id","<i4"],["at","<f4",[3]]]
 }
+
+// Rows 2 and 0 of the columns where a mask is true: a[[[2], [0]], mask] in NumPy.
+func ExampleNDBuffer_Get() {
+	a, err := ndview.FromHost(arrowbuf.CPU(), ndview.Int32, []int32{0, 1, 2, 3, 4, 5, 6, 7, 8}, 3, 3)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer a.Release()
+	rows, err := ndview.FromHost(arrowbuf.CPU(), ndview.Int64, []int64{2, 0}, 2, 1)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer rows.Release()
+	mask, err := ndview.FromHost(arrowbuf.CPU(), ndview.Bool, []bool{true, false, true}, 3)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer mask.Release()
+	got, err := a.Get(ndview.IntArray(rows), ndview.Mask(mask))
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer got.Release()
+	fmt.Println(got)
+	_, err = a.Get(ndview.Ints(0, 3))
+	fmt.Println(err)
+	// Output:
+	// [[6 8]
+	//  [0 2]]
+	// index 3 is outside axis 0 of 3 elements: out of range
+}

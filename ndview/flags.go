@@ -28,7 +28,7 @@ func newFlags(s *selection) (*flags, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := fillBytes(array, 0xff); err != nil {
+	if err := array.Fill(uint64(cpu.NoFlag)); err != nil {
 		array.Release()
 		return nil, err
 	}
@@ -68,24 +68,4 @@ func (p *picked) outside(behind int64) error {
 		text = fmt.Sprint(int64(value<<beyond) >> beyond)
 	}
 	return fmt.Errorf("index %s is outside axis %d of %d elements: %w", text, p.axis, p.extent, arrowbuf.ErrOutOfRange)
-}
-
-// fillBytes sets every byte of a gapless array.
-func fillBytes(a *NDBuffer, value byte) error {
-	if raw, ok := a.HostBytes(); ok {
-		for i := range raw {
-			raw[i] = value
-		}
-		return nil
-	}
-	part, err := a.buf.Slice(a.offset, a.NBytes())
-	if err != nil {
-		return err
-	}
-	defer part.Release()
-	filler, ok := part.(interface{ Fill(byte) error })
-	if !ok {
-		return fmt.Errorf("%s cannot fill memory: %w", a.Device(), arrowbuf.ErrDevice)
-	}
-	return filler.Fill(value)
 }

@@ -52,7 +52,7 @@ func (b *both) retick(n int64, c *tick.Conversion) error {
 		}
 		return nil
 	}
-	flag, err := zeroed(b.dst.Device(), Uint32)
+	flag, err := Zeros(b.dst.Device(), Uint32)
 	if err != nil {
 		return err
 	}

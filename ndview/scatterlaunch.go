@@ -41,14 +41,14 @@ func (w *places) settle() (apart bool, err error) {
 	if n >= 1<<32-1 {
 		size = Uint64
 	}
-	claims, err := zeroed(pos.Device(), size, slots)
+	claims, err := Zeros(pos.Device(), size, slots)
 	if err != nil {
 		return false, err
 	}
 	defer claims.Release()
 	var keys any = uintptr(0)
 	if hashed {
-		table, err := zeroed(pos.Device(), Uint64, slots)
+		table, err := Zeros(pos.Device(), Uint64, slots)
 		if err != nil {
 			return false, err
 		}

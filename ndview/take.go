@@ -3,7 +3,6 @@ package ndview
 import (
 	"slices"
 
-	"github.com/quiver-gpu/quiver/arrowbuf"
 	"github.com/quiver-gpu/quiver/ndview/internal/layout"
 )
 
@@ -48,16 +47,4 @@ func TakeFlat(a, indices *NDBuffer, mode Mode) (*NDBuffer, error) {
 	}
 	defer flat.Release()
 	return Take(flat, indices, 0, mode)
-}
-
-func zeroed(dev arrowbuf.Device, dtype DType, shape ...int64) (*NDBuffer, error) {
-	a, err := Empty(dev, dtype, shape...)
-	if err != nil {
-		return nil, err
-	}
-	if err := a.Zero(); err != nil {
-		a.Release()
-		return nil, err
-	}
-	return a, nil
 }

@@ -49,7 +49,7 @@ func (t *truths) release() {
 // scan counts the true elements of each tile, and sums the counts.
 func (t *truths) scan() (*NDBuffer, error) {
 	dev, tiles := t.mask.Device(), cpu.Tiles(t.n)
-	starts, err := zeroed(dev, Int64, tiles+1)
+	starts, err := Zeros(dev, Int64, tiles+1)
 	if err != nil || tiles == 0 {
 		return starts, err
 	}
