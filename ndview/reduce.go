@@ -112,34 +112,18 @@ func (r Reduction) Into(out, a *NDBuffer, o ReduceOptions) error {
 		return fmt.Errorf("%s of %v over axes %v into %v, not %v: %w", r, a.shape, o.Axes, out.shape, w.shape, ErrShape)
 	case out.Device() != a.Device():
 		return fmt.Errorf("%s of an array on %s into one on %s: %w", r, a.Device(), out.Device(), arrowbuf.ErrDevice)
-	case !MayShareMemory(out, a):
+	case !MayShareMemory(out, a) && out.places()%uint64(out.dtype.Size()) == 0:
 		return w.run(out, a)
 	}
-	apart, err := a.apart()
+	apart, err := Empty(a.Device(), out.dtype, out.shape...)
 	if err != nil {
 		return err
 	}
 	defer apart.Release()
-	return w.run(out, apart)
-}
-
-// apart is an array of the same layout in memory of its own.
-func (a *NDBuffer) apart() (*NDBuffer, error) {
-	low, high, _ := layout.Extent(a.dtype.Size(), a.offset, a.shape, a.strides)
-	part, err := a.buf.Slice(low, high-low)
-	if err != nil {
-		return nil, err
+	if err := w.run(apart, a); err != nil {
+		return err
 	}
-	defer part.Release()
-	own, err := a.Device().Alloc(high - low)
-	if err != nil {
-		return nil, err
-	}
-	defer own.Release()
-	if _, err := own.CopyFromDevice(part, 0); err != nil {
-		return nil, err
-	}
-	return FromBuffer(own, a.dtype, a.offset-low, a.shape, a.strides)
+	return copyLayout(out, apart)
 }
 
 // reducing is a reduction of arrays of one type and layout.
@@ -148,6 +132,7 @@ type reducing struct {
 	shape          []int64 // of the results
 	kept, keptIn   []int64 // extents and strides of the kept axes
 	keptAt         []int   // where they are in the results
+	reduced        []bool  // which axes are
 	steps, stepsIn []int64 // extents and strides of the reduced ones
 }
 
@@ -175,6 +160,7 @@ func (r Reduction) plan(a *NDBuffer, o ReduceOptions) (*reducing, error) {
 			w.shape = append(w.shape, 1)
 		}
 	}
+	w.reduced = reduced
 	var err error
 	if w.op, err = r.resolve(a.dtype, o.DType, product(w.steps)); err != nil {
 		return nil, err

@@ -5,6 +5,7 @@ import (
 	"math"
 	"strings"
 
+	"github.com/quiver-gpu/quiver/ndview/internal/cpu/elementwise"
 	"github.com/quiver-gpu/quiver/ndview/internal/cpu/reduce"
 )
 
@@ -91,6 +92,12 @@ func (t DType) letter() string {
 	return fmt.Sprintf("%s%d", letters[t.kind], 8*t.size)
 }
 
+// numberCode is the code of a type of numbers.
+func (t DType) numberCode() (elementwise.Type, bool) {
+	code, ok := t.code()
+	return code, ok && t.isNumeric()
+}
+
 // isCount tells whether elements add up as integers do.
 func (t DType) isCount() bool { return t.isInteger() || t.kind == KindBool }
 
@@ -127,7 +134,7 @@ func (op *reduceOp) sum(mean bool, dtype, want DType, steps int64) bool {
 		op.name, op.accumulator, op.plain = "sum_ticks", 16, true
 		return op.out == dtype
 	}
-	to, ok := op.out.code()
+	to, ok := op.out.numberCode()
 	if !ok {
 		return false
 	}
@@ -172,7 +179,7 @@ func (op *reduceOp) product(dtype, want DType) bool {
 	if op.out == Bool {
 		return dtype.isCount() && op.count(reduce.All, Bool, dtype)
 	}
-	to, ok := op.out.code()
+	to, ok := op.out.numberCode()
 	if !ok {
 		return false
 	}

@@ -184,6 +184,9 @@ func (w *reducing) launch(p *reduce.Plan, out, a *NDBuffer, from, to int64) erro
 	if !ok {
 		return fmt.Errorf("%s has no kernels: %w", a.Device(), arrowbuf.ErrDevice)
 	}
+	if a.places()%uint64(a.dtype.Size()) != 0 {
+		return w.runCopied(out, a)
+	}
 	elements := *p // as finish sees them
 	base := a.buf.Address() + uintptr(a.offset+from)
 	g := w.lay(p, dev, base, out.buf.Address()+uintptr(out.offset+to), a.dtype.Size())
@@ -207,6 +210,25 @@ func (w *reducing) launch(p *reduce.Plan, out, a *NDBuffer, from, to int64) erro
 	elements.Lanes = max(elements.Lanes, min(5, int32(bits.Len64(uint64(p.Outputs-1)))))
 	grid = cudabuf.Dim3{X: uint32(ceilDiv(p.Outputs, 1<<elements.Lanes))}
 	return launch(dev, reducePrograms[w.op.finish], "quiver_finish_"+w.op.finish, grid, block, out.atOut(to), accs, structOf(&elements))
+}
+
+// runCopied is run by way of a copy of a.
+func (w *reducing) runCopied(out, a *NDBuffer) error {
+	aligned, err := a.Copy(OrderC)
+	if err != nil {
+		return err
+	}
+	defer aligned.Release()
+	again := *w
+	again.keptIn, again.stepsIn = nil, nil
+	for i, stride := range aligned.strides {
+		if w.reduced[i] {
+			again.stepsIn = append(again.stepsIn, stride)
+		} else {
+			again.keptIn = append(again.keptIn, stride)
+		}
+	}
+	return again.run(out, aligned)
 }
 
 func boolToInt(b bool) int32 {

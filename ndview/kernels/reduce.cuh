@@ -11,23 +11,8 @@
 // `strided` is columns of single elements, for everything else.
 
 #pragma once
+#include "axes.cuh"
 #include "reduce_ops.cuh"
-
-constexpr int block_threads = 256;
-constexpr int max_axes = 16;
-
-// Division of an index: (high word of index * magic) >> shift, by 1 where magic
-// is 0.
-struct Divisor {
-    int64_t by;
-    uint64_t magic;
-    int64_t shift;
-};
-
-struct Axis {
-    Divisor extent;
-    int64_t in, out;  // bytes from one element to the next
-};
 
 // The steps of a result are runs of `length` steps, `stride` bytes apart; each
 // run is cut into parts of `part` steps, the last of which may be shorter. Runs
@@ -54,26 +39,6 @@ struct Plan {
     Axis run[max_axes];
 };
 
-__device__ __forceinline__ int64_t quotient(int64_t i, const Divisor& d) {
-    return d.magic ? (int64_t)(__umul64hi((uint64_t)i, d.magic) >> d.shift) : i;
-}
-
-// Adds to where the arrays begin what index i of a nest says. The index along
-// the innermost axis is returned.
-__device__ __forceinline__ int64_t locate(const Axis* axes, int n, int64_t i, int64_t& from, int64_t& to) {
-    int64_t innermost = 0;
-#pragma unroll 1
-    for (int a = 0; a < n; a++) {
-        const int64_t next = quotient(i, axes[a].extent);
-        const int64_t index = i - next * axes[a].extent.by;
-        if (a == 0) innermost = index;
-        from += index * axes[a].in;
-        to += index * axes[a].out;
-        i = next;
-    }
-    return innermost;
-}
-
 // Part s of all parts: where it begins, how many steps it has, and the number of
 // the first.
 __device__ __forceinline__ int64_t locate_part(const Plan& p, int64_t s, int64_t& from, int64_t& number) {
@@ -84,8 +49,6 @@ __device__ __forceinline__ int64_t locate_part(const Plan& p, int64_t s, int64_t
     number = p.base + run * p.length + first;
     return min(p.part, p.length - first);
 }
-
-template <class T, int V> struct alignas(V * sizeof(T)) Vector { T v[V]; };
 
 // Another thread's accumulator, word by word.
 template <class A> __device__ __forceinline__ A shuffle(const A& a, int distance) {

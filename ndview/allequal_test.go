@@ -1,0 +1,235 @@
+package ndview_test
+
+import (
+	"math"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/quiver-gpu/quiver/arrowbuf"
+	"github.com/quiver-gpu/quiver/ndview"
+)
+
+// made is a function that makes an array on a device.
+type made func(t *testing.T, dev arrowbuf.Device) *ndview.NDBuffer
+
+func of[T ndview.Element](dtype ndview.DType, values ...T) made {
+	return shaped(dtype, values, int64(len(values)))
+}
+
+func shaped[T ndview.Element](dtype ndview.DType, values []T, shape ...int64) made {
+	return func(t *testing.T, dev arrowbuf.Device) *ndview.NDBuffer {
+		return fromHost(t, dev, dtype, values, shape...)
+	}
+}
+
+var (
+	negativeZero = math.Copysign(0, -1)
+	nan          = math.NaN()
+	seconds      = ndview.Datetime64(ndview.Second, 1)
+)
+
+// TestAllEqualHasZarrsMeaning goes through what is known of zarr-python's
+// all_equal (zarr-buffers-and-stores.md 1.3, executed there with NumPy).
+func TestAllEqualHasZarrsMeaning(t *testing.T) {
+	f32 := math.Float32frombits
+	tests := []struct {
+		name  string
+		a     made
+		other any
+		want  bool
+	}{
+		{"nothing equals None", of(ndview.Float64, 0.0), nil, false},
+		{"-0.0 is not 0.0", of(ndview.Float64, negativeZero), 0.0, false},
+		{"0.0 is not -0.0", of(ndview.Float64, 0.0), negativeZero, false},
+		{"-0.0 is -0.0", of(ndview.Float64, negativeZero), negativeZero, true},
+		{"0.0 is 0.0", of(ndview.Float64, 0.0, 0.0), 0.0, true},
+		{"-0.0 is the integer 0", of(ndview.Float64, negativeZero), 0, true},
+		{"-0.0 is not float32(0)", of(ndview.Float64, negativeZero), float32(0), false},
+		{"0.0 is float32(0)", of(ndview.Float64, 0.0), float32(0), true},
+		{"-0.0 is not an array of 0.0", of(ndview.Float64, negativeZero), of(ndview.Float64, 0.0), false},
+		{"-0.0 of float16 is not 0.0", of(ndview.Float16, uint16(0x8000)), 0.0, false},
+		{"-0.0 of float16 is -0.0", of(ndview.Float16, uint16(0x8000)), negativeZero, true},
+		{"arrays of zeros of either sign are equal", of(ndview.Float64, negativeZero, 0, 1), of(ndview.Float64, 0, negativeZero, 1), true},
+		{"NaN is NaN", of(ndview.Float64, nan, nan), nan, true},
+		{"NaNs of any payload and sign", of(ndview.Float32, f32(0x7fc00001), f32(0xffc00000), f32(0x7f800001)), nan, true},
+		{"NaNs of either array", of(ndview.Float32, f32(0x7fc00001), 1), of(ndview.Float32, f32(0xffc00000), 1), true},
+		{"NaN is no number", of(ndview.Float64, nan, 1), nan, false},
+		{"NaT is NaT", of(seconds, int64(math.MinInt64)), of(seconds, int64(math.MinInt64), math.MinInt64), true},
+		{"complex NaNs", of(ndview.Complex128, complex(nan, 1)), complex(nan, 2), true},
+		{"complex [-0.0+0j] is 0j", of(ndview.Complex128, complex(negativeZero, 0)), 0i, true},
+		{"complex [-0.0+0j] is not 0.0", of(ndview.Complex128, complex(negativeZero, 0)), 0.0, false},
+		{"complex 0j is 0.0", of(ndview.Complex128, 0i), 0.0, true},
+		{"integers are 0.0", of(ndview.Int32, int32(0), 0), 0.0, true},
+		{"an integer is not 1.5", of(ndview.Int32, int32(1)), 1.5, false},
+		{"integers are a float of their value", of(ndview.Int32, int32(2), 2), 2.0, true},
+		{"integers are never NaN", of(ndview.Int64, int64(0)), nan, false},
+		{"an integer is what promotion makes of it", of(ndview.Int64, int64(1<<53+1)), float64(1 << 53), true},
+		{"uint64 and int64 are compared exactly", of(ndview.Uint64, uint64(1<<63)), of(ndview.Int64, int64(math.MinInt64), math.MinInt64), false},
+		{"float32 0.1 is not 0.1", of(ndview.Float32, float32(0.1)), 0.1, false},
+		{"float32 0.1 is float32 0.1", of(ndview.Float32, float32(0.1)), float32(0.1), true},
+		{"int8 is not 300", of(ndview.Int8, int8(44)), 300, false},
+		{"bool is False", of(ndview.Bool, false, false), false, true},
+		{"bool is 0.0", of(ndview.Bool, false, false), 0.0, true},
+		{"bool is not True", of(ndview.Bool, true, false), true, false},
+		{"no elements are anything", shaped(ndview.Float64, []float64{}, 0, 3), 7.0, true},
+		{"no elements are no elements", shaped(ndview.Float64, []float64{}, 0, 3), shaped(ndview.Float64, []float64{1, 2, 3}, 3), true},
+		{"without axes", shaped(ndview.Float64, []float64{2}), 2.0, true},
+		{"broadcast up", of(ndview.Int16, int16(1)), of(ndview.Int16, int16(1), 1, 1), true},
+		{"broadcast up, not equal", of(ndview.Int16, int16(1)), of(ndview.Int16, int16(1), 1, 2), false},
+		{"broadcast down", shaped(ndview.Float32, []float32{1, 2, 3, 1, 2, 3}, 2, 3), of(ndview.Float32, float32(1), 2, 3), true},
+		{"broadcast both ways", shaped(ndview.Int64, []int64{5, 5, 5}, 3, 1), shaped(ndview.Int64, []int64{5, 5}, 1, 2), true},
+		{"arrays of different types", of(ndview.Int16, int16(1), 2), of(ndview.Float64, 1.0, 2), true},
+		{"arrays of different types, not equal", of(ndview.Int16, int16(1), 2), of(ndview.Float64, 1.0, 2.5), false},
+		{"bytes", of(ndview.Bytes(2), uint16(7), 7), of(ndview.Bytes(2), uint16(7), 7), true},
+	}
+	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+		for _, tt := range tests {
+			other := tt.other
+			if m, ok := other.(made); ok {
+				other = m(t, dev)
+			}
+			got, err := tt.a(t, dev).AllEqual(other, true)
+			if assert.NoError(t, err, tt.name) {
+				assert.Equal(t, tt.want, got, tt.name)
+			}
+		}
+	})
+}
+
+func TestAllEqualCanTellNaNsApart(t *testing.T) {
+	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+		for name, a := range map[string]made{
+			"float16":    of(ndview.Float16, uint16(0x7e00)),
+			"bfloat16":   of(ndview.BFloat16, uint16(0x7fc0)),
+			"float32":    of(ndview.Float32, float32(nan)),
+			"float64":    of(ndview.Float64, nan),
+			"complex64":  of(ndview.Complex64, complex64(complex(nan, 0))),
+			"complex128": of(ndview.Complex128, complex(0, nan)),
+			"datetime64": of(seconds, int64(math.MinInt64)),
+		} {
+			for _, equalNaN := range []bool{true, false} {
+				x, y := a(t, dev), a(t, dev)
+				got, err := x.AllEqual(y, equalNaN)
+				require.NoError(t, err, name)
+				assert.Equal(t, equalNaN, got, name)
+			}
+		}
+	})
+}
+
+func TestAllEqualComparesRecordsByField(t *testing.T) {
+	record, err := ndview.Record(16, ndview.Field{Name: "n", DType: ndview.Int16, Offset: 2},
+		ndview.Field{Name: "x", DType: ndview.Float32, Offset: 4, Shape: []int64{2}})
+	require.NoError(t, err)
+	type row struct {
+		pad  uint16
+		n    int16
+		x    [2]float32
+		tail uint32
+	}
+	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+		rows := func(rows ...row) *ndview.NDBuffer {
+			return at(t, upload(t, dev, raw(rows...)), record, 0, int64(len(rows)))
+		}
+		check := func(want bool, x, y *ndview.NDBuffer) {
+			t.Helper()
+			got, err := x.AllEqual(y, true)
+			require.NoError(t, err)
+			assert.Equal(t, want, got)
+		}
+		x := rows(row{1, 2, [2]float32{3, 4}, 5}, row{1, 2, [2]float32{3, 4}, 5})
+		check(true, x, rows(row{9, 2, [2]float32{3, 4}, 9}))
+		check(false, x, rows(row{1, 2, [2]float32{3, 5}, 5}))
+		check(false, x, rows(row{1, 3, [2]float32{3, 4}, 5}))
+		withNaN := row{0, 2, [2]float32{float32(nan), 4}, 0}
+		check(false, rows(withNaN, withNaN), rows(withNaN, withNaN))
+		got, err := x.Equal(rows(row{9, 2, [2]float32{3, 4}, 9}, row{1, 2, [2]float32{3, 4}, 5}))
+		require.NoError(t, err)
+		assert.False(t, got, "the gaps differ")
+	})
+}
+
+func TestAllEqualRefusesWhatDoesNotCompare(t *testing.T) {
+	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+		x := fromHost(t, dev, ndview.Int32, []int32{1, 2, 3, 4, 5, 6}, 2, 3)
+		_, err := x.AllEqual(fromHost(t, dev, ndview.Int32, []int32{1, 2}, 2), true)
+		assert.ErrorIs(t, err, ndview.ErrShape)
+		_, err = x.AllEqual(fromHost(t, dev, seconds, []int64{1, 2, 3}, 3), true)
+		assert.ErrorIs(t, err, ndview.ErrDType)
+		_, err = x.AllEqual("text", true)
+		assert.ErrorIs(t, err, ndview.ErrDType)
+		released, err := ndview.Empty(dev, ndview.Int32, 3)
+		require.NoError(t, err)
+		released.Release()
+		_, err = x.AllEqual(released, true)
+		assert.ErrorIs(t, err, arrowbuf.ErrReleased)
+	})
+}
+
+// TestAllEqualFindsOneDifferentElement wherever it is, in arrays of every size,
+// layout and alignment, and none where there is none.
+func TestAllEqualFindsOneDifferentElement(t *testing.T) {
+	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+		for _, dtype := range []ndview.DType{ndview.Int8, ndview.Float16, ndview.Int16, ndview.Float32, ndview.Float64, ndview.Int64,
+			ndview.Complex64, ndview.Complex128, ndview.Bytes(3), ndview.Bytes(16), ndview.Bytes(24), seconds} {
+			size := dtype.Size()
+			for _, n := range []int64{1, 15, 16, 17, 1023, 5000} {
+				data := make([]byte, size*(n+1))
+				for i := range data {
+					data[i] = byte(i*7+i>>6) & 0x3f
+				}
+				x := upload(t, dev, data)
+				for _, where := range []int64{0, n / 2, n - 1} {
+					y := upload(t, dev, data)
+					for _, skip := range []int64{0, 1} {
+						a, b := at(t, x, dtype, skip*size, n), at(t, y, dtype, skip*size, n)
+						checkEqual(t, true, a, b)
+						_, err := y.CopyFromHost([]byte{0x55}, (skip+where)*size+size/2)
+						require.NoError(t, err)
+						checkEqual(t, false, a, b)
+						_, err = y.CopyFromHost(data[(skip+where)*size+size/2:][:1], (skip+where)*size+size/2)
+						require.NoError(t, err)
+					}
+				}
+				back := index(t, at(t, x, dtype, 0, n), ndview.SpanStep(ndview.Open, ndview.Open, -2))
+				copied, err := back.Copy(ndview.OrderC)
+				checkEqual(t, true, back, own(t, copied, err))
+				if n > 2 {
+					checkEqual(t, false, back, index(t, at(t, x, dtype, 0, n), ndview.SpanStep(ndview.Open, ndview.Open, 2)))
+				}
+			}
+		}
+	})
+}
+
+func checkEqual(t *testing.T, want bool, a, b *ndview.NDBuffer) {
+	t.Helper()
+	got, err := a.AllEqual(b, false)
+	require.NoError(t, err)
+	require.Equal(t, want, got, "AllEqual %s %v", a.DType(), a.Shape())
+	got, err = a.Equal(b)
+	require.NoError(t, err)
+	require.Equal(t, want, got, "Equal %s %v", a.DType(), a.Shape())
+}
+
+func TestEqualComparesBitsTypesAndShapesAcrossDevices(t *testing.T) {
+	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+		for _, other := range []arrowbuf.Device{dev, arrowbuf.CPU(), otherThan(t, dev)} {
+			x := fromHost(t, dev, ndview.Float32, []float32{0, 1, 2, float32(nan)}, 2, 2)
+			check := func(want bool, y *ndview.NDBuffer) {
+				t.Helper()
+				for _, pair := range [][2]*ndview.NDBuffer{{x, y}, {y, x}} {
+					got, err := pair[0].Equal(pair[1])
+					require.NoError(t, err)
+					assert.Equal(t, want, got)
+				}
+			}
+			check(true, fromHost(t, other, ndview.Float32, []float32{0, 1, 2, float32(nan)}, 2, 2))
+			check(false, fromHost(t, other, ndview.Float32, []float32{float32(negativeZero), 1, 2, float32(nan)}, 2, 2))
+			check(false, fromHost(t, other, ndview.Float32, []float32{0, 1, 2, float32(nan)}, 4))
+			check(false, fromHost(t, other, ndview.Int32, []int32{0, 0x3f800000, 0x40000000, 0x7fc00000}, 2, 2))
+		}
+	})
+}

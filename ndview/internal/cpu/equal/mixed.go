@@ -1,0 +1,72 @@
+package equal
+
+import (
+	"sync/atomic"
+	"unsafe"
+
+	"github.com/quiver-gpu/quiver/ndview/internal/cpu/elementwise"
+	"github.com/quiver-gpu/quiver/ndview/internal/half"
+)
+
+// number is a number of any type: an integer exactly, or as what NumPy promotes
+// the two to.
+type number struct {
+	integer             uint64
+	negative, isInteger bool
+	value               complex128
+}
+
+func mixed(p *Plan, x, y unsafe.Pointer) bool {
+	return everywhere(p, func(lo, hi int64, differ *atomic.Bool) {
+		p.eachRow(lo, hi, func(n, atX, atY, stepX, stepY int64) bool {
+			for i := range n {
+				a, b := load(unsafe.Add(x, atX+i*stepX), p.TypeX), load(unsafe.Add(y, atY+i*stepY), p.TypeY)
+				if a.isInteger && b.isInteger {
+					if a.integer != b.integer || a.negative != b.negative {
+						return false
+					}
+				} else if !same(a.value, b.value, p.NaNEqual != 0) {
+					return false
+				}
+			}
+			return !differ.Load()
+		}, differ)
+	})
+}
+
+func load(at unsafe.Pointer, t elementwise.Type) number {
+	switch t {
+	case elementwise.Bool, elementwise.Uint8:
+		return integer(*(*uint8)(at))
+	case elementwise.Int8:
+		return integer(*(*int8)(at))
+	case elementwise.Int16:
+		return integer(*(*int16)(at))
+	case elementwise.Uint16:
+		return integer(*(*uint16)(at))
+	case elementwise.Int32:
+		return integer(*(*int32)(at))
+	case elementwise.Uint32:
+		return integer(*(*uint32)(at))
+	case elementwise.Int64:
+		return integer(*(*int64)(at))
+	case elementwise.Uint64:
+		return integer(*(*uint64)(at))
+	case elementwise.Float16:
+		return number{value: complex(float64(half.Float16ToFloat32(*(*uint16)(at))), 0)}
+	case elementwise.BFloat16:
+		return number{value: complex(float64(half.BFloat16ToFloat32(*(*uint16)(at))), 0)}
+	case elementwise.Float32:
+		return number{value: complex(float64(*(*float32)(at)), 0)}
+	case elementwise.Float64:
+		return number{value: complex(*(*float64)(at), 0)}
+	case elementwise.Complex64:
+		return number{value: complex128(*(*complex64)(at))}
+	default:
+		return number{value: *(*complex128)(at)}
+	}
+}
+
+func integer[T int8 | int16 | int32 | int64 | uint8 | uint16 | uint32 | uint64](v T) number {
+	return number{integer: uint64(v), negative: v < 0, isInteger: true, value: complex(float64(v), 0)}
+}
