@@ -3,6 +3,7 @@ package ndview
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/quiver-gpu/quiver/arrowbuf"
 	"github.com/quiver-gpu/quiver/ndview/internal/layout"
@@ -65,7 +66,7 @@ func (a *NDBuffer) allEqualArray(b *NDBuffer, equalNaN bool) (bool, error) {
 		}
 		return a.allEqualScalar(Scalar{dtype: b.dtype, raw: string(raw)}, shape, equalNaN)
 	}
-	if b, err = b.on(a.Device()); err != nil {
+	if b, err = b.reachedFrom(a.Device()); err != nil {
 		return false, err
 	}
 	defer b.Release()
@@ -96,32 +97,25 @@ func commonOf(a, b DType) (DType, error) {
 	return Promote(a, b)
 }
 
-// on is the array on a device: itself, or a copy without gaps.
-func (a *NDBuffer) on(dev arrowbuf.Device) (*NDBuffer, error) {
+// reachedFrom is the array on a device: itself, or a copy.
+func (a *NDBuffer) reachedFrom(dev arrowbuf.Device) (*NDBuffer, error) {
 	if a.Device() == dev {
 		a.Retain()
 		return a, nil
 	}
-	gapless, err := a.Copy(OrderC)
-	if err != nil {
-		return nil, err
-	}
-	defer gapless.Release()
-	there, err := Empty(dev, a.dtype, a.shape...)
-	if err != nil {
-		return nil, err
-	}
-	if err := there.CopyFrom(gapless); err != nil {
-		there.Release()
-		return nil, err
-	}
-	return there, nil
+	return a.on(dev)
+}
+
+// isZero tells whether the bytes of a float are those of a zero of either sign.
+func isZero(raw string) bool {
+	last := len(raw) - 1
+	return strings.Trim(raw[:last], "\x00") == "" && raw[last]&0x7f == 0
 }
 
 // allEqualScalar compares with one value; shape is that of both together.
 func (a *NDBuffer) allEqualScalar(s Scalar, shape []int64, equalNaN bool) (bool, error) {
 	own := s.dtype
-	if own.isFloat() && floatOf([]byte(s.raw), own.kind) == 0 && a.dtype.kind != KindBytes && a.dtype.kind != KindRecord {
+	if own.isFloat() && isZero(s.raw) && a.dtype.kind != KindBytes && a.dtype.kind != KindRecord {
 		raw, err := Scalar{dtype: own, raw: s.raw}.Bytes(a.dtype)
 		if err != nil {
 			return false, err
@@ -224,11 +218,11 @@ func (a *NDBuffer) Equal(b *NDBuffer) (bool, error) {
 	if dev == arrowbuf.CPU() {
 		dev = b.Device()
 	}
-	if a, err = a.on(dev); err != nil {
+	if a, err = a.reachedFrom(dev); err != nil {
 		return false, err
 	}
 	defer a.Release()
-	if b, err = b.on(dev); err != nil {
+	if b, err = b.reachedFrom(dev); err != nil {
 		return false, err
 	}
 	defer b.Release()
