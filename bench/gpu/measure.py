@@ -2,12 +2,13 @@
 one run, and writes result files.
 
 Usage: measure.py TOPIC... --tests FILE --results FOLDER --log FILE, run by
-run.sh. A topic is cudabuf, kernels, convert or all; each is described in the
+run.sh. A topic is cudabuf, arrays, convert or all; each is described in the
 file that measures it. What is printed is short; the log has everything.
 """
 
 import argparse
 import contextlib
+import importlib
 import importlib.metadata
 import json
 import sys
@@ -16,7 +17,7 @@ from pathlib import Path
 import gobench
 import record
 
-TOPICS = ("cudabuf", "kernels", "convert")
+TOPICS = {"cudabuf": "cudabuf", "arrays": "arrays", "convert": "conversion"}  # and their modules
 PACKAGES = ("cupy-cuda13x", "cupy-cuda12x", "torch", "rmm-cu13", "rmm-cu12", "numpy", "pyarrow")
 
 
@@ -30,22 +31,9 @@ def versions() -> dict[str, str]:
 
 def measure(topics: list[str]):
     """Answers the records of each topic, and what could not be measured."""
-    limits: dict[str, float] = {}
     for topic in topics:
-        if topic == "cudabuf":
-            import cudabuf
-
-            yield topic, *cudabuf.records()
-            continue
         try:
-            import conversion
-            import cupy_peers
-            import kernels
-
-            if not limits:
-                limits = cupy_peers.measure()
-                print(json.dumps(limits, indent=2))
-            yield topic, (kernels if topic == "kernels" else conversion).records(limits), []
+            yield topic, *importlib.import_module(TOPICS[topic]).records()
         except Exception as e:  # the other topics are still worth their time on the machine
             yield topic, [], [str(e)]
 

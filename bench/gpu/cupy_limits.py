@@ -1,16 +1,12 @@
-"""What CuPy does, and what the hardware allows, by CUDA events.
-
-Usage: cupy_peers.py; prints one JSON object. Rates are GB/s of bytes read plus
-written on the device, or carried over the bus; each is the median of 20 runs
-after 3 to warm up.
+"""What the hardware allows, measured through CuPy by CUDA events: GB/s, of bytes
+read plus written on the device, of bytes written, or of bytes carried over the
+bus. Each is the median of 20 runs after 3 to warm up.
 """
 
-import json
 import statistics
 
 import cupy
 
-BITMAP = 128 << 20  # bytes
 COPY = 1 << 30
 
 
@@ -29,16 +25,21 @@ def seconds(work, runs: int = 20) -> float:
     return statistics.median(taken)
 
 
-def unpackbits(bitorder: str) -> float:
-    """A bitmap to bytes of 0 and 1; little is Arrow's order."""
-    bits = cupy.random.randint(0, 256, BITMAP, dtype=cupy.uint8)
-    return 9 * BITMAP / seconds(lambda: cupy.unpackbits(bits, bitorder=bitorder)) / 1e9
-
-
 def device_copy() -> float:
     a, b = cupy.empty(COPY, cupy.uint8), cupy.empty(COPY, cupy.uint8)
     stream = cupy.cuda.get_current_stream()
     return 2 * COPY / seconds(lambda: b.data.copy_from_device_async(a.data, COPY, stream)) / 1e9
+
+
+def device_fill() -> float:
+    a = cupy.empty(COPY, cupy.uint8)
+    stream = cupy.cuda.get_current_stream()
+    return COPY / seconds(lambda: a.data.memset_async(1, COPY, stream)) / 1e9
+
+
+def free() -> None:
+    """Gives memory back that CuPy keeps, for what measures next."""
+    cupy.get_default_memory_pool().free_all_blocks()
 
 
 def bus_copy(to_device: bool) -> float:
@@ -48,17 +49,3 @@ def bus_copy(to_device: bool) -> float:
     stream = cupy.cuda.get_current_stream()
     copy = device.data.copy_from_host_async if to_device else device.data.copy_to_host_async
     return COPY / seconds(lambda: copy(host.ptr, COPY, stream)) / 1e9
-
-
-def measure() -> dict[str, float]:
-    return {
-        "unpackbits_big": unpackbits("big"),
-        "unpackbits_little": unpackbits("little"),
-        "device_copy": device_copy(),
-        "pinned_h2d": bus_copy(True),
-        "pinned_d2h": bus_copy(False),
-    }
-
-
-if __name__ == "__main__":
-    print(json.dumps(measure()))

@@ -1,0 +1,21 @@
+"""The topic arrays: operations of package ndview on a GPU, in the bytes that
+they read and write a second, beside CuPy and PyTorch and the driver's own copy
+and memset."""
+
+import array_records
+import cudabuf
+import cupy_limits
+import gobench
+
+
+def records() -> tuple[list[dict], list[str]]:
+    faults: list[str] = []
+    figures = gobench.run("ndview", "^BenchmarkArray$/^cuda$", "-test.benchtime=10x", rounds=2, seconds=280)
+    limits = {"copy": cupy_limits.device_copy(), "fill": cupy_limits.device_fill()}
+    try:
+        limits["launch"] = cudabuf.plain_c()["launch"]
+    except Exception as e:  # the other figures are still worth having
+        faults.append(f"C: {e}")
+    cupy_limits.free()
+    small = gobench.run("ndview", "^BenchmarkArray$/^cuda$/^small$", "-test.benchtime=20000x", rounds=5)
+    return array_records.records("cuda", figures | small, ["cupy", "torch"], limits, faults), faults
