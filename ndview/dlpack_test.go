@@ -209,6 +209,7 @@ func produce(t *testing.T, data []byte, shape, strides []int64) *producer {
 		shape = []int64{int64(len(data) / 4)}
 	}
 	p := &producer{tensor: &dlpack.Versioned{}, data: data, shape: shape, stride: strides}
+	deletions.Delete(uintptr(p.address())) // what lay here before
 	p.pin.Pin(p.tensor)
 	t.Cleanup(p.pin.Unpin)
 	address := func(ints []int64) uintptr {
