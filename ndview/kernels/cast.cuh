@@ -17,17 +17,35 @@ template <class T, int V> struct alignas(V * sizeof(T)) Vector { T v[V]; };
 template <class S> __device__ __forceinline__ S limited(S v, uint32_t) { return v; }
 __device__ __forceinline__ uint8_t limited(uint8_t v, uint32_t limit) { return v < limit ? v : (uint8_t)limit; }
 
+// Where writes are nearly all of the traffic, memory wants the reads in between in
+// few long runs: one block of so many brings what as many will read later to the
+// cache. GPUs before Hopper cannot say that.
+template <class S, class D> constexpr bool far_wider = sizeof(D) >= 4 * sizeof(S);
+constexpr int prefetch_blocks = 32, prefetch_ahead = 40 * prefetch_blocks;
+
+template <class S, class D> __device__ __forceinline__ void prefetch(const S* in, int64_t n) {
+#if __CUDA_ARCH__ >= 900
+    constexpr int bytes = block_threads * 16 / sizeof(D) * sizeof(S);  // that a block reads
+    if (threadIdx.x != 0 || blockIdx.x % prefetch_blocks != 0) return;
+    const char* at = (const char*)in - (uintptr_t)in % 16 + ((int64_t)blockIdx.x + prefetch_ahead) * bytes;
+    if (at + prefetch_blocks * bytes <= (const char*)(in + n))
+        asm volatile("cp.async.bulk.prefetch.L2.global [%0], %1;" ::"l"(at), "r"(prefetch_blocks * bytes));
+#endif
+}
+
 template <class S, class D, int V>
 __device__ __forceinline__ void cast_vector(const Vector<S, V>& from, Vector<D, V>* to, uint32_t limit) {
     Vector<D, V> out;
 #pragma unroll
     for (int k = 0; k < V; k++) out.v[k] = convert<D>(limited(from.v[k], limit));
-    *to = out;
+    if constexpr (far_wider<S, D>) __stcs((uint4*)to, *(const uint4*)&out);
+    else *to = out;
 }
 
 template <class S, class D>
 __device__ __forceinline__ void cast_all(const S* __restrict__ in, D* __restrict__ out, int64_t n, int head, uint32_t limit) {
     constexpr int V = 16 / (sizeof(S) > sizeof(D) ? sizeof(S) : sizeof(D)), U = unroll<S, D>;
+    if constexpr (far_wider<S, D>) prefetch<S, D>(in, n);
     const int64_t vectors = (n - head) / V;
     const int edges = (int)(n - vectors * V);
     if (blockIdx.x == 0 && threadIdx.x < edges) {

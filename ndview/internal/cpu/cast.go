@@ -1,6 +1,7 @@
 package cpu
 
 import (
+	"sync"
 	"unsafe"
 
 	"github.com/quiver-gpu/quiver/ndview/internal/half"
@@ -78,10 +79,19 @@ var casts = func() (table [Types][Types]cast) {
 	table[Uint64] = castsOfInteger[uint64]()
 	table[Float32] = castsOfFloat[float32]()
 	table[Float64] = castsOfFloat[float64]()
-	table[Complex64] = castsOfComplex[float32](Complex64)
-	table[Complex128] = castsOfComplex[float64](Complex128)
+	table[Complex64] = castsOfComplex[float32]()
+	table[Complex128] = castsOfComplex[float64]()
 	table[Int8][Bool], table[Uint8][Bool] = bytesToBool, bytesToBool
+	table[Float16][Bool], table[BFloat16][Bool] = halvesToBool, halvesToBool
+	addVectors(&table)
 
+	truth := table[Uint8][Bool]
+	for to := Int8; to <= Uint64; to++ {
+		table[Complex64][to] = compose(table[Complex64][Float32], table[Float32][to], Complex64, Float32, to)
+		table[Complex128][to] = compose(table[Complex128][Float64], table[Float64][to], Complex128, Float64, to)
+	}
+	table[Complex64][Complex64], table[Complex64][Complex128] = parts(table[Float32][Float32]), parts(table[Float32][Float64])
+	table[Complex128][Complex64], table[Complex128][Complex128] = parts(table[Float64][Float32]), parts(table[Float64][Float64])
 	for _, from := range []Type{Int8, Uint8, Int16, Uint16, Int32, Uint32, Int64, Uint64, Float32, Complex64} {
 		table[from][Float16] = compose(table[from][Float32], toFloat16, from, Float32, Float16)
 	}
@@ -100,30 +110,37 @@ var casts = func() (table [Types][Types]cast) {
 
 	table[Float16][Float32], table[BFloat16][Float32] = fromFloat16, fromBFloat16
 	for to := range Types {
-		if to != Float32 {
+		if to != Float32 && to != Bool {
 			table[Float16][to] = compose(fromFloat16, table[Float32][to], Float16, Float32, to)
 			table[BFloat16][to] = compose(fromBFloat16, table[Float32][to], BFloat16, Float32, to)
 		}
-		table[Bool][to] = compose(bytesToBool, table[Uint8][to], Bool, Uint8, to)
+		table[Bool][to] = compose(truth, table[Uint8][to], Bool, Uint8, to)
 	}
 	table[Float16][Float64], table[BFloat16][Float64] = fromFloat16ToDouble, fromBFloat16ToDouble
 	table[Float16][Float16], table[BFloat16][BFloat16] = table[Uint16][Uint16], table[Uint16][Uint16]
-	table[Float16][Bool], table[BFloat16][Bool] = halvesToBool, halvesToBool
-	table[Bool][Bool], table[Bool][Uint8], table[Bool][Int8] = bytesToBool, bytesToBool, bytesToBool
+	table[Bool][Bool], table[Bool][Uint8], table[Bool][Int8] = truth, truth, truth
 	return table
 }()
+
+var castBlocks = sync.Pool{New: func() any { return new([blockItems]uint64) }}
 
 // compose casts in two steps, block by block.
 func compose(first, second cast, from, between, to Type) cast {
 	return func(dst, src unsafe.Pointer, n int) {
-		var block [blockItems]uint64
-		middle := unsafe.Pointer(&block)
+		block := castBlocks.Get().(*[blockItems]uint64)
+		defer castBlocks.Put(block)
+		middle := unsafe.Pointer(block)
 		for i := 0; i < n; i += blockItems {
 			k := min(n-i, blockItems)
 			first(middle, unsafe.Add(src, int64(i)*from.Size()), k)
 			second(unsafe.Add(dst, int64(i)*to.Size()), middle, k)
 		}
 	}
+}
+
+// parts casts complex numbers by a cast of their parts.
+func parts(do cast) cast {
+	return func(dst, src unsafe.Pointer, n int) { do(dst, src, 2*n) }
 }
 
 func operands[D, S any](dst, src unsafe.Pointer, n int) ([]D, []S) {

@@ -34,17 +34,9 @@ func castsOfFloat[S float]() (to [Types]cast) {
 	return to
 }
 
-func castsOfComplex[R float](own Type) (to [Types]cast) {
-	real, between := castsOfFloat[R](), Float32
-	if own == Complex128 {
-		between = Float64
-	}
-	for t, second := range real[:Float16] {
-		to[t] = compose(realPart[R, R], second, own, between, Type(t))
-	}
+func castsOfComplex[R float]() (to [Types]cast) {
 	to[Bool] = complexToBool[R]
 	to[Float32], to[Float64] = realPart[float32, R], realPart[float64, R]
-	to[Complex64], to[Complex128] = complexToComplex[float32, R], complexToComplex[float64, R]
 	return to
 }
 
@@ -67,10 +59,6 @@ func realPart[D, R float](dst, src unsafe.Pointer, n int) {
 	for i := range s {
 		d[i] = D(s[i][0])
 	}
-}
-
-func complexToComplex[D, R float](dst, src unsafe.Pointer, n int) {
-	convert[D, R](dst, src, 2*n)
 }
 
 func toBool[S integer | float](dst, src unsafe.Pointer, n int) {

@@ -1,0 +1,607 @@
+#include "textflag.h"
+
+// Casts for processors with AVX2, of n blocks of 32 elements each, n > 0.
+
+#define ENTER \
+	MOVQ dst+0(FP), DI \
+	MOVQ src+8(FP), SI \
+	MOVQ n+16(FP), CX
+
+#define NEXT(in, out) \
+	ADDQ $in, SI  \
+	ADDQ $out, DI \
+	DECQ CX       \
+	JNZ  loop     \
+	VZEROUPPER    \
+	RET
+
+#define STORE2 \
+	VMOVDQU Y0, (DI)  \
+	VMOVDQU Y1, 32(DI)
+
+#define STORE4 \
+	STORE2 \
+	VMOVDQU Y2, 64(DI) \
+	VMOVDQU Y3, 96(DI)
+
+#define STORE8 \
+	STORE4 \
+	VMOVDQU Y4, 128(DI) \
+	VMOVDQU Y5, 160(DI) \
+	VMOVDQU Y6, 192(DI) \
+	VMOVDQU Y7, 224(DI)
+
+// Each of two, four or eight vectors of the result is one instruction's, of so
+// many bytes.
+#define BY2(op, step) \
+	op (SI), Y0     \
+	op step(SI), Y1
+
+#define BY4(op, step) \
+	BY2(op, step)     \
+	op 2*step(SI), Y2 \
+	op 3*step(SI), Y3
+
+#define BY8(op, step) \
+	BY4(op, step)     \
+	op 4*step(SI), Y4 \
+	op 5*step(SI), Y5 \
+	op 6*step(SI), Y6 \
+	op 7*step(SI), Y7
+
+// Integers to wider ones.
+
+// func u8to16(dst, src unsafe.Pointer, n int)
+TEXT ·u8to16(SB), NOSPLIT, $0-24
+	ENTER
+loop:
+	BY2(VPMOVZXBW, 16)
+	STORE2
+	NEXT(32, 64)
+
+// func i8to16(dst, src unsafe.Pointer, n int)
+TEXT ·i8to16(SB), NOSPLIT, $0-24
+	ENTER
+loop:
+	BY2(VPMOVSXBW, 16)
+	STORE2
+	NEXT(32, 64)
+
+// func u8to32(dst, src unsafe.Pointer, n int)
+TEXT ·u8to32(SB), NOSPLIT, $0-24
+	ENTER
+loop:
+	BY4(VPMOVZXBD, 8)
+	STORE4
+	NEXT(32, 128)
+
+// func i8to32(dst, src unsafe.Pointer, n int)
+TEXT ·i8to32(SB), NOSPLIT, $0-24
+	ENTER
+loop:
+	BY4(VPMOVSXBD, 8)
+	STORE4
+	NEXT(32, 128)
+
+// func u16to32(dst, src unsafe.Pointer, n int)
+TEXT ·u16to32(SB), NOSPLIT, $0-24
+	ENTER
+loop:
+	BY4(VPMOVZXWD, 16)
+	STORE4
+	NEXT(64, 128)
+
+// func i16to32(dst, src unsafe.Pointer, n int)
+TEXT ·i16to32(SB), NOSPLIT, $0-24
+	ENTER
+loop:
+	BY4(VPMOVSXWD, 16)
+	STORE4
+	NEXT(64, 128)
+
+// func u8to64(dst, src unsafe.Pointer, n int)
+TEXT ·u8to64(SB), NOSPLIT, $0-24
+	ENTER
+loop:
+	BY8(VPMOVZXBQ, 4)
+	STORE8
+	NEXT(32, 256)
+
+// func i8to64(dst, src unsafe.Pointer, n int)
+TEXT ·i8to64(SB), NOSPLIT, $0-24
+	ENTER
+loop:
+	BY8(VPMOVSXBQ, 4)
+	STORE8
+	NEXT(32, 256)
+
+// func u16to64(dst, src unsafe.Pointer, n int)
+TEXT ·u16to64(SB), NOSPLIT, $0-24
+	ENTER
+loop:
+	BY8(VPMOVZXWQ, 8)
+	STORE8
+	NEXT(64, 256)
+
+// func i16to64(dst, src unsafe.Pointer, n int)
+TEXT ·i16to64(SB), NOSPLIT, $0-24
+	ENTER
+loop:
+	BY8(VPMOVSXWQ, 8)
+	STORE8
+	NEXT(64, 256)
+
+// func u32to64(dst, src unsafe.Pointer, n int)
+TEXT ·u32to64(SB), NOSPLIT, $0-24
+	ENTER
+loop:
+	BY8(VPMOVZXDQ, 16)
+	STORE8
+	NEXT(128, 256)
+
+// func i32to64(dst, src unsafe.Pointer, n int)
+TEXT ·i32to64(SB), NOSPLIT, $0-24
+	ENTER
+loop:
+	BY8(VPMOVSXDQ, 16)
+	STORE8
+	NEXT(128, 256)
+
+// Integers to narrower ones: their upper bits are cleared, so that packing does
+// not saturate. It packs the two halves of vectors apart.
+
+// func n16to8(dst, src unsafe.Pointer, n int)
+TEXT ·n16to8(SB), NOSPLIT, $0-24
+	ENTER
+	VPCMPEQW Y15, Y15, Y15
+	VPSRLW   $8, Y15, Y15
+loop:
+	VPAND     (SI), Y15, Y0
+	VPAND     32(SI), Y15, Y1
+	VPACKUSWB Y1, Y0, Y0
+	VPERMQ    $0xD8, Y0, Y0
+	VMOVDQU   Y0, (DI)
+	NEXT(64, 32)
+
+// func n32to16(dst, src unsafe.Pointer, n int)
+TEXT ·n32to16(SB), NOSPLIT, $0-24
+	ENTER
+	VPCMPEQD Y15, Y15, Y15
+	VPSRLD   $16, Y15, Y15
+loop:
+	VPAND     (SI), Y15, Y0
+	VPAND     32(SI), Y15, Y1
+	VPAND     64(SI), Y15, Y2
+	VPAND     96(SI), Y15, Y3
+	VPACKUSDW Y1, Y0, Y0
+	VPACKUSDW Y3, Y2, Y1
+	VPERMQ    $0xD8, Y0, Y0
+	VPERMQ    $0xD8, Y1, Y1
+	STORE2
+	NEXT(128, 64)
+
+// Lower halves of the 64 bits in Y and Z, in order, in Y.
+#define LOWER(y, z) \
+	VSHUFPS $0x88, z, y, y \
+	VPERMQ  $0xD8, y, y
+
+#define LOAD8 \
+	BY8(VMOVDQU, 32)
+
+// Lower halves of 32 elements of 64 bits in Y0 to Y7, in Y0, Y2, Y4 and Y6.
+#define LOWER4 \
+	LOWER(Y0, Y1) \
+	LOWER(Y2, Y3) \
+	LOWER(Y4, Y5) \
+	LOWER(Y6, Y7)
+
+// func n64to32(dst, src unsafe.Pointer, n int)
+TEXT ·n64to32(SB), NOSPLIT, $0-24
+	ENTER
+loop:
+	LOAD8
+	LOWER4
+	VMOVDQU Y0, (DI)
+	VMOVDQU Y2, 32(DI)
+	VMOVDQU Y4, 64(DI)
+	VMOVDQU Y6, 96(DI)
+	NEXT(256, 128)
+
+#define REAL(from, to) \
+	VMOVUPD   from(SI), Y0       \
+	VUNPCKLPD from+32(SI), Y0, Y0 \
+	VPERMQ    $0xD8, Y0, Y0      \
+	VMOVUPD   Y0, to(DI)
+
+// realDouble takes the real parts of complex128.
+// func realDouble(dst, src unsafe.Pointer, n int)
+TEXT ·realDouble(SB), NOSPLIT, $0-24
+	ENTER
+	SHLQ $1, CX
+loop:
+	REAL(0, 0)
+	REAL(64, 32)
+	REAL(128, 64)
+	REAL(192, 96)
+	NEXT(256, 128)
+
+// The order in which eight parts lie that two steps of packing have mixed.
+DATA mixed<>+0(SB)/4, $0
+DATA mixed<>+4(SB)/4, $4
+DATA mixed<>+8(SB)/4, $1
+DATA mixed<>+12(SB)/4, $5
+DATA mixed<>+16(SB)/4, $2
+DATA mixed<>+20(SB)/4, $6
+DATA mixed<>+24(SB)/4, $3
+DATA mixed<>+28(SB)/4, $7
+GLOBL mixed<>(SB), RODATA|NOPTR, $32
+
+// func n32to8(dst, src unsafe.Pointer, n int)
+TEXT ·n32to8(SB), NOSPLIT, $0-24
+	ENTER
+	VPCMPEQD Y15, Y15, Y15
+	VPSRLD   $24, Y15, Y15
+	VMOVDQU  mixed<>(SB), Y13
+loop:
+	VPAND     (SI), Y15, Y0
+	VPAND     32(SI), Y15, Y1
+	VPAND     64(SI), Y15, Y2
+	VPAND     96(SI), Y15, Y3
+	VPACKUSDW Y1, Y0, Y0
+	VPACKUSDW Y3, Y2, Y2
+	VPACKUSWB Y2, Y0, Y0
+	VPERMD    Y0, Y13, Y0
+	VMOVDQU   Y0, (DI)
+	NEXT(128, 32)
+
+// Truth values. Y15 is 0, Y14 has bytes of 1; what is equal to 0 is all ones,
+// and not that.
+#define TRUTH \
+	ENTER                    \
+	VPXOR    Y15, Y15, Y15   \
+	VPCMPEQB Y14, Y14, Y14   \
+	VPABSB   Y14, Y14        \
+	VMOVDQU  mixed<>(SB), Y13
+
+#define STORE_TRUTH \
+	VPANDN  Y14, Y0, Y0 \
+	VMOVDQU Y0, (DI)
+
+// func truth8(dst, src unsafe.Pointer, n int)
+TEXT ·truth8(SB), NOSPLIT, $0-24
+	TRUTH
+loop:
+	VPCMPEQB (SI), Y15, Y0
+	STORE_TRUTH
+	NEXT(32, 32)
+
+// func truth16(dst, src unsafe.Pointer, n int)
+TEXT ·truth16(SB), NOSPLIT, $0-24
+	TRUTH
+loop:
+	VPCMPEQW  (SI), Y15, Y0
+	VPCMPEQW  32(SI), Y15, Y1
+	VPACKSSWB Y1, Y0, Y0
+	VPERMQ    $0xD8, Y0, Y0
+	STORE_TRUTH
+	NEXT(64, 32)
+
+// truthHalf is for floats of 16 bits, whose first bit does not count.
+// func truthHalf(dst, src unsafe.Pointer, n int)
+TEXT ·truthHalf(SB), NOSPLIT, $0-24
+	TRUTH
+loop:
+	VMOVDQU   (SI), Y0
+	VMOVDQU   32(SI), Y1
+	VPADDW    Y0, Y0, Y0
+	VPADDW    Y1, Y1, Y1
+	VPCMPEQW  Y0, Y15, Y0
+	VPCMPEQW  Y1, Y15, Y1
+	VPACKSSWB Y1, Y0, Y0
+	VPERMQ    $0xD8, Y0, Y0
+	STORE_TRUTH
+	NEXT(64, 32)
+
+#define PACK_TRUTH \
+	VPACKSSDW Y1, Y0, Y0  \
+	VPACKSSDW Y3, Y2, Y2  \
+	VPACKSSWB Y2, Y0, Y0  \
+	VPERMD    Y0, Y13, Y0
+
+// func truth32(dst, src unsafe.Pointer, n int)
+TEXT ·truth32(SB), NOSPLIT, $0-24
+	TRUTH
+loop:
+	VPCMPEQD (SI), Y15, Y0
+	VPCMPEQD 32(SI), Y15, Y1
+	VPCMPEQD 64(SI), Y15, Y2
+	VPCMPEQD 96(SI), Y15, Y3
+	PACK_TRUTH
+	STORE_TRUTH
+	NEXT(128, 32)
+
+// func truthFloat(dst, src unsafe.Pointer, n int)
+TEXT ·truthFloat(SB), NOSPLIT, $0-24
+	TRUTH
+loop:
+	VCMPPS $0, (SI), Y15, Y0
+	VCMPPS $0, 32(SI), Y15, Y1
+	VCMPPS $0, 64(SI), Y15, Y2
+	VCMPPS $0, 96(SI), Y15, Y3
+	PACK_TRUTH
+	STORE_TRUTH
+	NEXT(128, 32)
+
+// What LOWER4 leaves, as truth values.
+#define PACK_LOWER \
+	VPACKSSDW Y2, Y0, Y0  \
+	VPACKSSDW Y6, Y4, Y2  \
+	VPACKSSWB Y2, Y0, Y0  \
+	VPERMD    Y0, Y13, Y0
+
+// func truth64(dst, src unsafe.Pointer, n int)
+TEXT ·truth64(SB), NOSPLIT, $0-24
+	TRUTH
+loop:
+	VPCMPEQQ (SI), Y15, Y0
+	VPCMPEQQ 32(SI), Y15, Y1
+	VPCMPEQQ 64(SI), Y15, Y2
+	VPCMPEQQ 96(SI), Y15, Y3
+	VPCMPEQQ 128(SI), Y15, Y4
+	VPCMPEQQ 160(SI), Y15, Y5
+	VPCMPEQQ 192(SI), Y15, Y6
+	VPCMPEQQ 224(SI), Y15, Y7
+	LOWER4
+	PACK_LOWER
+	STORE_TRUTH
+	NEXT(256, 32)
+
+// func truthDouble(dst, src unsafe.Pointer, n int)
+TEXT ·truthDouble(SB), NOSPLIT, $0-24
+	TRUTH
+loop:
+	VCMPPD $0, (SI), Y15, Y0
+	VCMPPD $0, 32(SI), Y15, Y1
+	VCMPPD $0, 64(SI), Y15, Y2
+	VCMPPD $0, 96(SI), Y15, Y3
+	VCMPPD $0, 128(SI), Y15, Y4
+	VCMPPD $0, 160(SI), Y15, Y5
+	VCMPPD $0, 192(SI), Y15, Y6
+	VCMPPD $0, 224(SI), Y15, Y7
+	LOWER4
+	PACK_LOWER
+	STORE_TRUTH
+	NEXT(256, 32)
+
+// Both parts are equal to 0.
+#define COMPLEX(at, y) \
+	VCMPPS  $0, at(SI), Y15, y \
+	VPSHUFD $0xB1, y, Y12      \
+	VPAND   Y12, y, y
+
+// truthComplex is for complex64.
+// func truthComplex(dst, src unsafe.Pointer, n int)
+TEXT ·truthComplex(SB), NOSPLIT, $0-24
+	TRUTH
+loop:
+	COMPLEX(0, Y0)
+	COMPLEX(32, Y1)
+	COMPLEX(64, Y2)
+	COMPLEX(96, Y3)
+	COMPLEX(128, Y4)
+	COMPLEX(160, Y5)
+	COMPLEX(192, Y6)
+	COMPLEX(224, Y7)
+	LOWER4
+	PACK_LOWER
+	STORE_TRUTH
+	NEXT(256, 32)
+
+// Numbers of 32 and 64 bits. What a float does not fit in becomes the smallest
+// integer.
+
+// func i32toFloat(dst, src unsafe.Pointer, n int)
+TEXT ·i32toFloat(SB), NOSPLIT, $0-24
+	ENTER
+loop:
+	BY4(VCVTDQ2PS, 32)
+	STORE4
+	NEXT(128, 128)
+
+DATA upper<>+0(SB)/4, $0x47800000 // 65536
+GLOBL upper<>(SB), RODATA|NOPTR, $4
+
+// The upper half and the lower are floats exactly, so their sum is rounded once.
+#define U32_TO_FLOAT(at) \
+	VMOVDQU   at(SI), Y0    \
+	VPSRLD    $16, Y0, Y1   \
+	VPAND     Y15, Y0, Y0   \
+	VCVTDQ2PS Y0, Y0        \
+	VCVTDQ2PS Y1, Y1        \
+	VMULPS    Y14, Y1, Y1   \
+	VADDPS    Y0, Y1, Y0    \
+	VMOVDQU   Y0, at(DI)
+
+// func u32toFloat(dst, src unsafe.Pointer, n int)
+TEXT ·u32toFloat(SB), NOSPLIT, $0-24
+	ENTER
+	VPCMPEQD     Y15, Y15, Y15
+	VPSRLD       $16, Y15, Y15
+	VBROADCASTSS upper<>(SB), Y14
+loop:
+	U32_TO_FLOAT(0)
+	U32_TO_FLOAT(32)
+	U32_TO_FLOAT(64)
+	U32_TO_FLOAT(96)
+	NEXT(128, 128)
+
+// func i32toDouble(dst, src unsafe.Pointer, n int)
+TEXT ·i32toDouble(SB), NOSPLIT, $0-24
+	ENTER
+loop:
+	BY8(VCVTDQ2PD, 16)
+	STORE8
+	NEXT(128, 256)
+
+// func floatToDouble(dst, src unsafe.Pointer, n int)
+TEXT ·floatToDouble(SB), NOSPLIT, $0-24
+	ENTER
+loop:
+	BY8(VCVTPS2PD, 16)
+	STORE8
+	NEXT(128, 256)
+
+// func floatToI32(dst, src unsafe.Pointer, n int)
+TEXT ·floatToI32(SB), NOSPLIT, $0-24
+	ENTER
+loop:
+	BY4(VCVTTPS2DQ, 32)
+	STORE4
+	NEXT(128, 128)
+
+#define HALVED(op, from, to) \
+	op      from(SI), X0    \
+	op      from+32(SI), X1 \
+	VMOVDQU X0, to(DI)      \
+	VMOVDQU X1, to+16(DI)
+
+// func doubleToI32(dst, src unsafe.Pointer, n int)
+TEXT ·doubleToI32(SB), NOSPLIT, $0-24
+	ENTER
+loop:
+	HALVED(VCVTTPD2DQY, 0, 0)
+	HALVED(VCVTTPD2DQY, 64, 32)
+	HALVED(VCVTTPD2DQY, 128, 64)
+	HALVED(VCVTTPD2DQY, 192, 96)
+	NEXT(256, 128)
+
+// func doubleToFloat(dst, src unsafe.Pointer, n int)
+TEXT ·doubleToFloat(SB), NOSPLIT, $0-24
+	ENTER
+loop:
+	HALVED(VCVTPD2PSY, 0, 0)
+	HALVED(VCVTPD2PSY, 64, 32)
+	HALVED(VCVTPD2PSY, 128, 64)
+	HALVED(VCVTPD2PSY, 192, 96)
+	NEXT(256, 128)
+
+// One by one, in steps of eight: there is no instruction for more before AVX-512.
+#define LONG4(convert, from, store, to, at) \
+	convert (at)*from(SI), AX    \
+	convert (at+1)*from(SI), BX  \
+	convert (at+2)*from(SI), DX  \
+	convert (at+3)*from(SI), R8  \
+	store   AX, (at)*to(DI)      \
+	store   BX, (at+1)*to(DI)    \
+	store   DX, (at+2)*to(DI)    \
+	store   R8, (at+3)*to(DI)
+
+#define LONGS(convert, from, store, to) \
+	LONG4(convert, from, store, to, 0) \
+	LONG4(convert, from, store, to, 4)
+
+// func floatToI64(dst, src unsafe.Pointer, n int)
+TEXT ·floatToI64(SB), NOSPLIT, $0-24
+	ENTER
+	SHLQ $2, CX
+loop:
+	LONGS(CVTTSS2SQ, 4, MOVQ, 8)
+	NEXT(32, 64)
+
+// func floatToU32(dst, src unsafe.Pointer, n int)
+TEXT ·floatToU32(SB), NOSPLIT, $0-24
+	ENTER
+	SHLQ $2, CX
+loop:
+	LONGS(CVTTSS2SQ, 4, MOVL, 4)
+	NEXT(32, 32)
+
+// func doubleToI64(dst, src unsafe.Pointer, n int)
+TEXT ·doubleToI64(SB), NOSPLIT, $0-24
+	ENTER
+	SHLQ $2, CX
+loop:
+	LONGS(CVTTSD2SQ, 8, MOVQ, 8)
+	NEXT(64, 64)
+
+// func doubleToU32(dst, src unsafe.Pointer, n int)
+TEXT ·doubleToU32(SB), NOSPLIT, $0-24
+	ENTER
+	SHLQ $2, CX
+loop:
+	LONGS(CVTTSD2SQ, 8, MOVL, 4)
+	NEXT(64, 32)
+
+// Two doubles and zeros between: Y15 has all ones and zeros in turn.
+#define SPREAD(at) \
+	VMOVUPD at(SI), Y0         \
+	VPERMPD $0x50, Y0, Y1      \
+	VPERMPD $0xFA, Y0, Y0      \
+	VANDPD  Y15, Y1, Y1        \
+	VANDPD  Y15, Y0, Y0        \
+	VMOVUPD Y1, 2*at(DI)       \
+	VMOVUPD Y0, 2*at+32(DI)
+
+// func doubleToComplex(dst, src unsafe.Pointer, n int)
+TEXT ·doubleToComplex(SB), NOSPLIT, $0-24
+	ENTER
+	SHLQ     $1, CX
+	VPCMPEQD Y15, Y15, Y15
+	VPXOR    Y14, Y14, Y14
+	VBLENDPD $0xA, Y14, Y15, Y15
+loop:
+	SPREAD(0)
+	SPREAD(32)
+	SPREAD(64)
+	SPREAD(96)
+	NEXT(128, 256)
+
+// What is 2^63 and more (X15) is converted less 2^63, which R9 puts back.
+#define UNSIGNED(load, subtract, convert, compare, from, to) \
+	load     from(SI), X0 \
+	MOVAPS   X0, X1       \
+	convert  X0, AX       \
+	subtract X15, X1      \
+	convert  X1, BX       \
+	XORQ     R9, BX       \
+	compare  X15, X0      \
+	CMOVQCC  BX, AX       \
+	MOVQ     AX, to(DI)
+
+DATA half<>+0(SB)/8, $0x43e0000000000000
+DATA half<>+8(SB)/4, $0x5f000000
+GLOBL half<>(SB), RODATA|NOPTR, $16
+
+// func doubleToU64(dst, src unsafe.Pointer, n int)
+TEXT ·doubleToU64(SB), NOSPLIT, $0-24
+	ENTER
+	SHLQ  $3, CX
+	MOVSD half<>(SB), X15
+	MOVQ  $0x8000000000000000, R9
+loop:
+	UNSIGNED(MOVSD, SUBSD, CVTTSD2SQ, UCOMISD, 0, 0)
+	UNSIGNED(MOVSD, SUBSD, CVTTSD2SQ, UCOMISD, 8, 8)
+	UNSIGNED(MOVSD, SUBSD, CVTTSD2SQ, UCOMISD, 16, 16)
+	UNSIGNED(MOVSD, SUBSD, CVTTSD2SQ, UCOMISD, 24, 24)
+	ADDQ $32, SI
+	ADDQ $32, DI
+	DECQ CX
+	JNZ  loop
+	RET
+
+// func floatToU64(dst, src unsafe.Pointer, n int)
+TEXT ·floatToU64(SB), NOSPLIT, $0-24
+	ENTER
+	SHLQ  $3, CX
+	MOVSS half<>+8(SB), X15
+	MOVQ  $0x8000000000000000, R9
+loop:
+	UNSIGNED(MOVSS, SUBSS, CVTTSS2SQ, UCOMISS, 0, 0)
+	UNSIGNED(MOVSS, SUBSS, CVTTSS2SQ, UCOMISS, 4, 8)
+	UNSIGNED(MOVSS, SUBSS, CVTTSS2SQ, UCOMISS, 8, 16)
+	UNSIGNED(MOVSS, SUBSS, CVTTSS2SQ, UCOMISS, 12, 24)
+	ADDQ $16, SI
+	ADDQ $32, DI
+	DECQ CX
+	JNZ  loop
+	RET

@@ -1,0 +1,102 @@
+package cpu
+
+import (
+	"unsafe"
+
+	"golang.org/x/sys/cpu"
+)
+
+// vectorBlock is how many elements the loops of castvector_amd64.s do at a time.
+const vectorBlock = 32
+
+// addVectors puts the vectors of x86 in the place of loops of one step.
+func addVectors(table *[Types][Types]cast) {
+	if !cpu.X86.HasAVX2 {
+		return
+	}
+	whole := func(from, to Type, blocks cast) {
+		rest, fromSize, toSize := table[from][to], int(from.Size()), int(to.Size())
+		table[from][to] = func(dst, src unsafe.Pointer, n int) {
+			done := n / vectorBlock * vectorBlock
+			if done > 0 {
+				blocks(dst, src, done/vectorBlock)
+			}
+			if done < n {
+				rest(unsafe.Add(dst, done*toSize), unsafe.Add(src, done*fromSize), n-done)
+			}
+		}
+	}
+	integers := func(from Type, to16, to32, to64 cast) {
+		for wide, blocks := range map[Type]cast{Int16: to16, Int32: to32, Int64: to64} {
+			if blocks != nil {
+				whole(from, wide, blocks)
+				whole(from, wide+Uint16-Int16, blocks)
+			}
+		}
+	}
+	integers(Int8, i8to16, i8to32, i8to64)
+	integers(Uint8, u8to16, u8to32, u8to64)
+	integers(Int16, nil, i16to32, i16to64)
+	integers(Uint16, nil, u16to32, u16to64)
+	integers(Int32, nil, nil, i32to64)
+	integers(Uint32, nil, nil, u32to64)
+	for i, to := range []Type{Int8, Uint8} {
+		whole(Int16, to, n16to8)
+		whole(Uint16, to, n16to8)
+		wide := [...]Type{Int16, Uint16}[i]
+		for _, from := range []Type{Int32, Uint32} {
+			whole(from, to, n32to8)
+			whole(from, wide, n32to16)
+		}
+		for _, from := range []Type{Int64, Uint64} {
+			whole(from, [...]Type{Int32, Uint32}[i], n64to32)
+		}
+	}
+	for from, blocks := range map[Type]cast{
+		Int8: truth8, Uint8: truth8, Int16: truth16, Uint16: truth16, Float16: truthHalf, BFloat16: truthHalf,
+		Int32: truth32, Uint32: truth32, Float32: truthFloat,
+		Int64: truth64, Uint64: truth64, Float64: truthDouble, Complex64: truthComplex,
+	} {
+		whole(from, Bool, blocks)
+	}
+	whole(Int32, Float32, i32toFloat)
+	whole(Int32, Float64, i32toDouble)
+	whole(Uint32, Float32, u32toFloat)
+	whole(Float32, Int32, floatToI32)
+	whole(Float32, Uint32, floatToU32)
+	whole(Float32, Int64, floatToI64)
+	whole(Float32, Float64, floatToDouble)
+	whole(Float64, Int32, doubleToI32)
+	whole(Float64, Uint32, doubleToU32)
+	whole(Float64, Int64, doubleToI64)
+	whole(Float32, Uint64, floatToU64)
+	whole(Float64, Uint64, doubleToU64)
+	whole(Complex64, Float32, n64to32)
+	whole(Complex128, Float64, realDouble)
+	whole(Float32, Complex64, u32to64) // an imaginary part of 0
+	whole(Float64, Complex128, doubleToComplex)
+	whole(Float64, Float32, doubleToFloat)
+
+	// In two steps, of which the first makes what the second has vectors for.
+	for _, from := range []Type{Int8, Uint8, Int16, Uint16} {
+		table[from][Float32] = compose(table[from][Int32], table[Int32][Float32], from, Int32, Float32)
+		table[from][Float64] = compose(table[from][Int32], table[Int32][Float64], from, Int32, Float64)
+	}
+	for _, from := range []Type{Int8, Uint8, Int16, Uint16, Int32, Uint32, Float64} {
+		table[from][Complex64] = compose(table[from][Float32], table[Float32][Complex64], from, Float32, Complex64)
+	}
+	for _, from := range []Type{Int8, Uint8, Int16, Uint16, Int32, Uint32, Float32} {
+		table[from][Complex128] = compose(table[from][Float64], table[Float64][Complex128], from, Float64, Complex128)
+	}
+	for _, from := range []Type{Int64, Uint64} {
+		for _, to := range []Type{Int8, Uint8, Int16, Uint16} {
+			table[from][to] = compose(table[from][Int32+from-Int64], table[Int32+from-Int64][to], from, Int32, to)
+		}
+	}
+	table[Complex128][Float32] = compose(table[Complex128][Float64], table[Float64][Float32], Complex128, Float64, Float32)
+	for _, from := range []Type{Float32, Float64} {
+		for _, to := range []Type{Int8, Uint8, Int16, Uint16} {
+			table[from][to] = compose(table[from][Int32], table[Int32][to], from, Int32, to)
+		}
+	}
+}
