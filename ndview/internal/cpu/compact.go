@@ -75,10 +75,15 @@ func pack[T unit](part []byte, src, dst []T) {
 	k, i := 0, 0
 	for ; len(part)-i >= 8 && len(dst)-k >= 8; i += 8 {
 		set := trueBytes(binary.NativeEndian.Uint64(part[i:]))
-		if set == 0 {
+		from := src[i : i+8]
+		switch set {
+		case 0:
+			continue
+		case lows:
+			*(*[8]T)(dst[k : k+8]) = [8]T(from)
+			k += 8
 			continue
 		}
-		from := src[i : i+8]
 		for b := range from {
 			dst[k&(1<<62-1)] = from[b]
 			k += int(set >> (8 * b) & 1)

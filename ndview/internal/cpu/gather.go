@@ -110,13 +110,14 @@ func pickRuns[T unit, I int32 | int64](out []T, src unsafe.Pointer, indices []I,
 		if !ok {
 			return int64(j)
 		}
-		from, to := unsafe.Slice((*T)(unsafe.Add(src, k*step)), run), out[j*run:(j+1)*run]
-		if run > 8 {
-			copy(to, from)
-			continue
-		}
-		for u := range to {
-			to[u] = from[u]
+		from, to := unsafe.Add(src, k*step), out[j*run:(j+1)*run]
+		switch run {
+		case 2:
+			*(*[2]T)(to) = *(*[2]T)(from)
+		case 4:
+			*(*[4]T)(to) = *(*[4]T)(from)
+		default:
+			copy(to, unsafe.Slice((*T)(from), run))
 		}
 	}
 	return -1
