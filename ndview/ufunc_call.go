@@ -23,8 +23,9 @@ type call struct {
 	compute ew.Type
 	result  DType
 	family  family
-	kernel  ew.Type // whose kernel computes
-	moves   bool    // elements are moved as they are, as integers of their size
+	kernel  ew.Type      // whose kernel computes
+	moves   bool         // elements are moved as they are, as integers of their size
+	made    [3]*NDBuffer // operands in other units of time, which the call releases
 }
 
 // input is an operand: an array or a scalar.
@@ -37,6 +38,7 @@ type input struct {
 
 // of makes the array that the call computes.
 func (c *call) of() (*NDBuffer, error) {
+	defer c.discard()
 	if err := c.resolve(); err != nil {
 		return nil, err
 	}
@@ -66,6 +68,7 @@ func (c *call) of() (*NDBuffer, error) {
 
 // into computes into the call's out.
 func (c *call) into() error {
+	defer c.discard()
 	if err := c.resolve(); err != nil {
 		return err
 	}
@@ -124,4 +127,12 @@ func (c *call) typeOf(o int) ew.Type {
 	}
 	t, _ := a.dtype.code()
 	return t
+}
+
+func (c *call) discard() {
+	for _, a := range c.made {
+		if a != nil {
+			a.Release()
+		}
+	}
 }

@@ -34,7 +34,7 @@ func (c *call) chooseFamily() family {
 		return familyCompare
 	case c.op.Real() && c.compute >= ew.Complex64:
 		return familyParts
-	case c.op >= ew.FloorDivide && c.op <= ew.Arctanh, c.op == ew.Angle,
+	case c.op >= ew.TimeDivide && c.op <= ew.Arctanh, c.op == ew.Angle,
 		c.op == ew.Reciprocal && c.compute < ew.Float16,
 		c.op == ew.Sqrt && c.compute >= ew.Complex64:
 		return familyMath

@@ -101,6 +101,9 @@ func (c *call) resolve() error {
 	if c.operation.op == ew.Where {
 		return c.resolveChoice()
 	}
+	if c.ofTimes() {
+		return c.resolveTimes()
+	}
 	common, err := c.common(false)
 	if err != nil {
 		return err

@@ -47,6 +47,24 @@ template <class T> struct Arithmetic {
         EACH(op_sign, (T)((A > 0) - (A < 0)))
         EACH(op_square, (T)((U)A * (U)A))
         EACH(op_invert, (T)~A)
+        default:
+            if constexpr (sizeof(T) == 8 && is_signed<T>) times(op, x, y, r);
+        }
+    }
+
+    // A NaT makes another, but that op_time_fmax and op_time_fmin take what is none.
+    template <int N> static __device__ __forceinline__ void times(int op, const Elements<T, N>& x, const Elements<T, N>& y, Elements<T, N>& r) {
+        constexpr T nat = (T)(1ull << 63);
+        switch (op) {
+        EACH(op_time_add, A == nat || B == nat ? nat : (T)((U)A + (U)B))
+        EACH(op_time_subtract, A == nat || B == nat ? nat : (T)((U)A - (U)B))
+        EACH(op_time_multiply, A == nat || B == nat ? nat : (T)((U)A * (U)B))
+        EACH(op_time_maximum, A == nat || (B != nat && A >= B) ? A : B)
+        EACH(op_time_minimum, A == nat || (B != nat && A <= B) ? A : B)
+        EACH(op_time_fmax, B == nat || (A != nat && A >= B) ? A : B)
+        EACH(op_time_fmin, B == nat || (A != nat && A <= B) ? A : B)
+        EACH(op_time_negative, (T)(0 - (U)A))
+        EACH(op_time_absolute, A < 0 ? (T)(0 - (U)A) : A)
         }
     }
 };

@@ -26,6 +26,7 @@ template <class T> struct Compare {
         default:
             if constexpr (is_float<W>) floats(op, x, r);
             else if constexpr (sizeof(W) == 8 && !is_signed<W>) mixed(op, x, y, r);
+            else if constexpr (sizeof(W) == 8) times(op, x, y, r);
         }
     }
 
@@ -58,6 +59,22 @@ template <class T> struct Compare {
         EACH(op_isinf, infinite(A))
         EACH(op_isfinite, is_finite(A))
         EACH(op_signbit, negative(A))
+        }
+    }
+
+    // A NaT is not even equal to itself.
+    template <int N>
+    static __device__ __forceinline__ void times(int op, const Elements<T, N>& x, const Elements<T, N>& y, Elements<uint8_t, N>& r) {
+        constexpr W nat = (W)(1ull << 63);
+        switch (op) {
+        EACH(op_time_equal, A == B && A != nat)
+        EACH(op_time_not_equal, A != B || A == nat)
+        EACH(op_time_less, A < B && A != nat)
+        EACH(op_time_less_equal, A <= B && A != nat)
+        EACH(op_time_greater, A > B && B != nat)
+        EACH(op_time_greater_equal, A >= B && B != nat)
+        EACH(op_time_isnan, A == nat)
+        EACH(op_time_isfinite, A != nat)
         }
     }
 

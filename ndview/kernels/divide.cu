@@ -45,6 +45,19 @@ template <class T> struct Divide {
         EACH(op_fmod, modulus<T>(A, B))
         EACH(op_power, power<T>(A, B))
         EACH(op_reciprocal, quotient<T>(1, A))
+        default:
+            if constexpr (sizeof(T) == 8 && is_signed<T>) times(op, x, y, r);
+        }
+    }
+
+    // Times by integers, and by times: without an answer a time is NaT, an integer 0.
+    template <int N>
+    static __device__ __forceinline__ void times(int op, const Elements<T, N>& x, const Elements<T, N>& y, Elements<T, N>& r) {
+        constexpr T nat = (T)(1ull << 63);
+        switch (op) {
+        EACH(op_time_divide, A == nat || B == 0 ? nat : quotient<T>(A, B))
+        EACH(op_time_quotient, A == nat || B == nat ? 0 : floor_divide<T>(A, B))
+        EACH(op_time_remainder, A == nat || B == nat || B == 0 ? nat : remainder<T>(A, B))
         }
     }
 };

@@ -21,6 +21,7 @@ var loops = func() (l [ops][Types]Loop) {
 	addComplexes[complex64, float32](&l, Complex64)
 	addComplexes[complex128, float64](&l, Complex128)
 	addMixed(&l)
+	addTimes(&l)
 	addChoices(&l)
 	addVectors(&l)
 	return l
@@ -62,4 +63,4 @@ func (op Op) Operand(i int, t Type) Type {
 }
 
 // Boolean tells whether the result is a bool for each element.
-func (op Op) Boolean() bool { return op >= Equal && op <= MixedGreaterEqual }
+func (op Op) Boolean() bool { return op >= Equal && op <= TimeIsFinite }

@@ -40,6 +40,16 @@ const (
 	Ceil
 	Trunc
 	Rint
+	// Of times, int64s of which the smallest is NaT.
+	TimeAdd
+	TimeSubtract
+	TimeMultiply // by an integer
+	TimeMaximum
+	TimeMinimum
+	TimeFmax
+	TimeFmin
+	TimeNegative
+	TimeAbsolute
 
 	Equal
 	NotEqual
@@ -62,7 +72,19 @@ const (
 	MixedLessEqual
 	MixedGreater
 	MixedGreaterEqual
+	// Of times.
+	TimeEqual
+	TimeNotEqual
+	TimeLess
+	TimeLessEqual
+	TimeGreater
+	TimeGreaterEqual
+	TimeIsNaN
+	TimeIsFinite
 
+	TimeDivide   // by an integer, rounded towards zero
+	TimeQuotient // of two times, rounded down: an integer
+	TimeRemainder
 	FloorDivide
 	Remainder
 	Fmod

@@ -36,7 +36,8 @@ func (op Op) Inputs() int {
 	switch {
 	case op == Where || op == Clip:
 		return 3
-	case op <= Copysign, op >= Equal && op <= LogicalXor, op >= MixedEqual && op <= Nextafter:
+	case op <= Copysign, op >= TimeAdd && op <= TimeFmin, op >= Equal && op <= LogicalXor,
+		op >= MixedEqual && op <= TimeGreaterEqual, op >= TimeDivide && op <= Nextafter:
 		return 2
 	default:
 		return 1

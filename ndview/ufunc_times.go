@@ -1,0 +1,149 @@
+package ndview
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	ew "github.com/quiver-gpu/quiver/ndview/internal/cpu/elementwise"
+)
+
+// ofTimes tells whether an operand is a datetime or a timedelta.
+func (c *call) ofTimes() bool {
+	for i := range c.n {
+		if c.in[i].kind() == KindDatetime || c.in[i].kind() == KindTimedelta {
+			return true
+		}
+	}
+	return false
+}
+
+func (in *input) kind() Kind {
+	if in.array != nil {
+		return in.array.dtype.kind
+	}
+	return in.scalar.dtype.kind
+}
+
+// timeOp is what an operation does with a pair of kinds: 'M' is a datetime, 'm' a
+// timedelta, 'i' an integer, and 'q' as a result an int64, '?' a bool.
+type timeOp struct {
+	op     ew.Op
+	result byte
+}
+
+// timeOps are what operations do with times, by the kinds of the operands.
+var timeOps = map[ew.Op]map[string]timeOp{
+	ew.Add: {
+		"Mm": {ew.TimeAdd, 'M'}, "mM": {ew.TimeAdd, 'M'}, "mm": {ew.TimeAdd, 'm'},
+		"Mi": {ew.TimeAdd, 'M'}, "iM": {ew.TimeAdd, 'M'}, "mi": {ew.TimeAdd, 'm'}, "im": {ew.TimeAdd, 'm'},
+	},
+	ew.Subtract: {
+		"MM": {ew.TimeSubtract, 'm'}, "Mm": {ew.TimeSubtract, 'M'}, "mm": {ew.TimeSubtract, 'm'},
+		"Mi": {ew.TimeSubtract, 'M'}, "mi": {ew.TimeSubtract, 'm'}, "im": {ew.TimeSubtract, 'm'},
+	},
+	ew.Multiply: {"mi": {ew.TimeMultiply, 'm'}, "im": {ew.TimeMultiply, 'm'}},
+	ew.Divide:   {"mi": {ew.TimeDivide, 'm'}},
+	// By an integer NumPy rounds towards zero here too.
+	ew.FloorDivide:  {"mi": {ew.TimeDivide, 'm'}, "mm": {ew.TimeQuotient, 'q'}},
+	ew.Remainder:    {"mm": {ew.TimeRemainder, 'm'}},
+	ew.Maximum:      {"MM": {ew.TimeMaximum, 'M'}, "mm": {ew.TimeMaximum, 'm'}},
+	ew.Minimum:      {"MM": {ew.TimeMinimum, 'M'}, "mm": {ew.TimeMinimum, 'm'}},
+	ew.Fmax:         {"MM": {ew.TimeFmax, 'M'}, "mm": {ew.TimeFmax, 'm'}},
+	ew.Fmin:         {"MM": {ew.TimeFmin, 'M'}, "mm": {ew.TimeFmin, 'm'}},
+	ew.Equal:        {"MM": {ew.TimeEqual, '?'}, "mm": {ew.TimeEqual, '?'}},
+	ew.NotEqual:     {"MM": {ew.TimeNotEqual, '?'}, "mm": {ew.TimeNotEqual, '?'}},
+	ew.Less:         {"MM": {ew.TimeLess, '?'}, "mm": {ew.TimeLess, '?'}},
+	ew.LessEqual:    {"MM": {ew.TimeLessEqual, '?'}, "mm": {ew.TimeLessEqual, '?'}},
+	ew.Greater:      {"MM": {ew.TimeGreater, '?'}, "mm": {ew.TimeGreater, '?'}},
+	ew.GreaterEqual: {"MM": {ew.TimeGreaterEqual, '?'}, "mm": {ew.TimeGreaterEqual, '?'}},
+	ew.Negative:     {"m": {ew.TimeNegative, 'm'}},
+	ew.Absolute:     {"m": {ew.TimeAbsolute, 'm'}},
+	ew.Positive:     {"m": {ew.Positive, 'm'}},
+	ew.IsNaN:        {"M": {ew.TimeIsNaN, '?'}, "m": {ew.TimeIsNaN, '?'}},
+	ew.IsInf:        {"M": {ew.NotEqual, '?'}, "m": {ew.NotEqual, '?'}}, // from itself none is
+	ew.IsFinite:     {"M": {ew.TimeIsFinite, '?'}, "m": {ew.TimeIsFinite, '?'}},
+}
+
+// resolveTimes is resolve for times: they are brought to their common unit.
+func (c *call) resolveTimes() error {
+	kinds := make([]byte, c.n)
+	var unit DType
+	for i := range c.n {
+		in := &c.in[i]
+		if in.dtype = in.scalar.dtype; in.array != nil {
+			in.dtype = in.array.dtype
+		}
+		switch {
+		case in.dtype.kind == KindDatetime:
+			kinds[i] = 'M'
+		case in.dtype.kind == KindTimedelta:
+			kinds[i] = 'm'
+		case in.dtype.isInteger() && in.dtype != Uint64:
+			kinds[i] = 'i'
+			continue
+		default:
+			kinds[i] = '-'
+			continue
+		}
+		if err := join(&unit, in.dtype); err != nil {
+			return fmt.Errorf("%s of %s: %w", c.name, c.operands(), err)
+		}
+	}
+	do, ok := timeOps[c.operation.op][string(kinds)]
+	divides := c.operation.op == ew.FloorDivide || c.operation.op == ew.Remainder
+	if !ok && !divides && slices.Contains(kinds, 'm') { // an integer counts as a timedelta
+		do, ok = timeOps[c.operation.op][strings.ReplaceAll(string(kinds), "i", "m")]
+	}
+	if !ok {
+		return fmt.Errorf("%s of %s: %w", c.name, c.operands(), ErrDType)
+	}
+	c.op, c.compute, c.kernel = do.op, ew.Int64, ew.Int64
+	c.family = c.chooseFamily()
+	switch do.result {
+	case 'M':
+		c.result = Datetime64(unit.Unit(), unit.Step())
+	case 'm':
+		c.result = Timedelta64(unit.Unit(), unit.Step())
+	case 'q':
+		c.result = Int64
+	default:
+		c.result = Bool
+	}
+	for i := range c.n {
+		if err := c.inUnit(i, unit); err != nil {
+			return fmt.Errorf("%s: operand %d: %w", c.name, i+1, err)
+		}
+	}
+	if c.operation.op == ew.IsInf {
+		c.in[1], c.n = c.in[0], 2
+	}
+	return nil
+}
+
+// inUnit brings operand i to a unit of time, if it is a time.
+func (c *call) inUnit(i int, unit DType) error {
+	in := &c.in[i]
+	to := Int64
+	switch in.dtype.kind {
+	case KindDatetime:
+		to = Datetime64(unit.Unit(), unit.Step())
+	case KindTimedelta:
+		to = Timedelta64(unit.Unit(), unit.Step())
+	}
+	switch {
+	case in.array == nil:
+		raw, err := in.scalar.Bytes(to)
+		if err != nil {
+			return err
+		}
+		copy(structOf(&in.bits), raw)
+	case to != Int64 && in.array.dtype != to:
+		a, err := in.array.AsType(to, OrderK, CastUnsafe)
+		if err != nil {
+			return err
+		}
+		c.made[i], in.array = a, a
+	}
+	return nil
+}

@@ -1,0 +1,77 @@
+package ndview_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/quiver-gpu/quiver/arrowbuf"
+	"github.com/quiver-gpu/quiver/ndview"
+)
+
+func TestOperationsOnTimesAreNumPys(t *testing.T) {
+	var golden struct {
+		Values map[string][]int64
+		Cases  []struct {
+			F, DType string
+			Types    []string
+			Values   []int64
+		}
+	}
+	readGolden(t, "times.json", &golden)
+	types := byName(ndview.Datetime64(ndview.Second, 1), ndview.Datetime64(ndview.Day, 1), ndview.Timedelta64(ndview.Second, 1),
+		ndview.Timedelta64(ndview.Millisecond, 1), ndview.Int64, ndview.Int32)
+	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+		operand := func(name string, shape ...int64) *ndview.NDBuffer {
+			if name == "int32" {
+				var v []int32
+				for _, i := range golden.Values[name] {
+					v = append(v, int32(i))
+				}
+				return fromHost(t, dev, types[name], v, shape...)
+			}
+			return fromHost(t, dev, types[name], golden.Values[name], shape...)
+		}
+		for _, c := range golden.Cases {
+			about := fmt.Sprint(c.F, c.Types)
+			var got *ndview.NDBuffer
+			var err error
+			if len(c.Types) == 1 {
+				got, err = unaryOperations[c.F].Of(operand(c.Types[0], 4))
+			} else {
+				got, err = binaryOperations[c.F].Of(operand(c.Types[0], 4, 1), operand(c.Types[1], 4))
+			}
+			if c.DType == "" {
+				assert.ErrorIs(t, err, ndview.ErrDType, about)
+				continue
+			}
+			own(t, got, err)
+			require.Equal(t, c.DType, got.DType().String(), about)
+			if got.DType() == ndview.Bool {
+				var bools []byte
+				for _, v := range c.Values {
+					bools = append(bools, byte(v))
+				}
+				require.Equal(t, bools, elements(t, got), about)
+				continue
+			}
+			require.Equal(t, c.Values, slice[int64](elements(t, got)), about)
+		}
+	})
+}
+
+func TestTimesTakeGoTimes(t *testing.T) {
+	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+		days := fromHost(t, dev, ndview.Datetime64(ndview.Day, 1), []int64{0, 1}, 2)
+		got, err := ndview.Add.Of(days, 90*time.Minute)
+		own(t, got, err)
+		assert.Equal(t, ndview.Datetime64(ndview.Nanosecond, 1), got.DType())
+		assert.Equal(t, []int64{90 * 60 * 1e9, (86400 + 90*60) * 1e9}, slice[int64](elements(t, got)))
+		after, err := ndview.Greater.Of(days, time.Unix(3600, 0))
+		own(t, after, err)
+		assert.Equal(t, raw(false, true), elements(t, after))
+	})
+}
