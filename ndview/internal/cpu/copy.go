@@ -24,9 +24,6 @@ func Copy(dst, src unsafe.Pointer, width int64, n layout.Nest) {
 	}
 }
 
-// line is a loop: so many units at steps of bytes.
-type line struct{ n, dst, src int64 }
-
 // plane is the two innermost loops of a copy.
 type plane struct{ outer, inner line }
 
@@ -90,39 +87,36 @@ func split(n layout.Nest) (outer layout.Nest, p plane) {
 func abs(n int64) int64 { return max(n, -n) }
 
 func copyPlane[T unit](dst, src unsafe.Pointer, p plane) {
-	width := int64(unsafe.Sizeof(*new(T)))
-	switch {
-	case p.inner.dst == width && p.inner.src == width:
-		for i := range p.outer.n {
-			to, from := unsafe.Add(dst, i*p.outer.dst), unsafe.Add(src, i*p.outer.src)
-			copy(unsafe.Slice((*T)(to), p.inner.n), unsafe.Slice((*T)(from), p.inner.n))
-		}
-	case abs(p.outer.src) >= abs(p.inner.src) || p.outer.src == 0:
-		for i := range p.outer.n {
-			copyLine[T](unsafe.Add(dst, i*p.outer.dst), unsafe.Add(src, i*p.outer.src), p.inner)
-		}
-	default:
+	if p.outer.src != 0 && abs(p.outer.src) < abs(p.inner.src) {
 		transpose[T](dst, src, p)
+		return
+	}
+	for i := range p.outer.n {
+		copyLine[T](unsafe.Add(dst, i*p.outer.dst), unsafe.Add(src, i*p.outer.src), p.inner)
 	}
 }
 
-// copyLine copies units that have gaps in the source or in the destination.
-func copyLine[T unit](dst, src unsafe.Pointer, l line) {
-	for i := range l.n {
-		*(*T)(unsafe.Add(dst, i*l.dst)) = *(*T)(unsafe.Add(src, i*l.src))
-	}
-}
-
-// transpose goes through a plane in squares, since a line of the source that was
-// read for a unit has the next ones too.
+// transpose goes through a plane in squares, since what is near a unit in the
+// source was read with it.
 func transpose[T unit](dst, src unsafe.Pointer, p plane) {
-	const square = 16
-	for j := int64(0); j < p.inner.n; j += square {
-		n := min(square, p.inner.n-j)
-		for i := range p.outer.n {
-			to := unsafe.Add(dst, i*p.outer.dst+j*p.inner.dst)
-			from := unsafe.Add(src, i*p.outer.src+j*p.inner.src)
-			copyLine[T](to, from, line{n, p.inner.dst, p.inner.src})
+	width := int64(unsafe.Sizeof(*new(T)))
+	across := block / width // units of a line of the source
+	along := across         // and of the destination, but loops are not to be too short
+	if width >= 8 {
+		along = 32
+	}
+	turns := width < 4 && p.inner.dst == width && p.outer.src == width
+	for j := int64(0); j < p.inner.n; j += along {
+		for i := int64(0); i < p.outer.n; i += across {
+			to, from := unsafe.Add(dst, i*p.outer.dst+j*p.inner.dst), unsafe.Add(src, i*p.outer.src+j*p.inner.src)
+			lines, n := min(across, p.outer.n-i), min(along, p.inner.n-j)
+			if turns && lines == across && n == along {
+				turn(to, p.outer.dst, from, p.inner.src, width)
+				continue
+			}
+			for k := range lines {
+				copyLine[T](unsafe.Add(to, k*p.outer.dst), unsafe.Add(from, k*p.outer.src), line{n, p.inner.dst, p.inner.src})
+			}
 		}
 	}
 }

@@ -1,0 +1,91 @@
+package cpu
+
+import (
+	"math/bits"
+	"unsafe"
+)
+
+// line is a loop: so many units at steps of bytes.
+type line struct{ n, dst, src int64 }
+
+// copyLine copies units one by one.
+func copyLine[T unit](dst, src unsafe.Pointer, l line) {
+	width := int64(unsafe.Sizeof(*new(T)))
+	switch {
+	case l.dst == width && l.src == width:
+		copy(unsafe.Slice((*T)(dst), l.n), unsafe.Slice((*T)(src), l.n))
+	case l.dst == width:
+		done := int64(0)
+		if width < 4 && l.src == 2*width {
+			done = everyOther(dst, src, width, l.n)
+		} else if width < 8 && l.src == -width {
+			done = reverse(dst, src, width, l.n)
+		}
+		readLine(unsafe.Slice((*T)(dst), l.n)[done:], unsafe.Add(src, done*l.src), l.src)
+	case l.src == width:
+		writeLine(dst, l.dst, unsafe.Slice((*T)(src), l.n))
+	default:
+		for range l.n {
+			*(*T)(dst) = *(*T)(src)
+			dst, src = unsafe.Add(dst, l.dst), unsafe.Add(src, l.src)
+		}
+	}
+}
+
+func readLine[T unit](dst []T, src unsafe.Pointer, step int64) {
+	for len(dst) >= 4 {
+		dst[0] = *(*T)(src)
+		dst[1] = *(*T)(unsafe.Add(src, step))
+		dst[2] = *(*T)(unsafe.Add(src, 2*step))
+		dst[3] = *(*T)(unsafe.Add(src, 3*step))
+		dst, src = dst[4:], unsafe.Add(src, 4*step)
+	}
+	for i := range dst {
+		dst[i] = *(*T)(unsafe.Add(src, int64(i)*step))
+	}
+}
+
+func writeLine[T unit](dst unsafe.Pointer, step int64, src []T) {
+	for len(src) >= 4 {
+		*(*T)(dst) = src[0]
+		*(*T)(unsafe.Add(dst, step)) = src[1]
+		*(*T)(unsafe.Add(dst, 2*step)) = src[2]
+		*(*T)(unsafe.Add(dst, 3*step)) = src[3]
+		dst, src = unsafe.Add(dst, 4*step), src[4:]
+	}
+	for i := range src {
+		*(*T)(unsafe.Add(dst, int64(i)*step)) = src[i]
+	}
+}
+
+// everyOther copies units of 1 or 2 bytes of which every other is left out, in
+// words, as far as whole words go. It returns how many were copied.
+func everyOther(dst, src unsafe.Pointer, width, n int64) int64 {
+	words := (n*width - 1) / 8 // the last unit may be the last byte of memory
+	for w := range words {
+		a, b := load(src, 16*w), load(src, 16*w+8)
+		if width == 1 {
+			a, b = a&0x00ff00ff00ff00ff, b&0x00ff00ff00ff00ff
+			a, b = a|a>>8, b|b>>8
+		}
+		a, b = a&0x0000ffff0000ffff, b&0x0000ffff0000ffff
+		store(dst, 8*w, (a|a>>16)&0xffffffff|(b|b>>16)<<32)
+	}
+	return words * 8 / width
+}
+
+// reverse copies units of 1, 2 or 4 bytes that lie backwards, as everyOther does.
+func reverse(dst, src unsafe.Pointer, width, n int64) int64 {
+	words := n * width / 8
+	for w := range words {
+		x := bits.ReverseBytes64(load(src, -8*w-8+width))
+		switch width {
+		case 2:
+			x = x>>8&0x00ff00ff00ff00ff | x&0x00ff00ff00ff00ff<<8
+		case 4:
+			x = uint64(bits.ReverseBytes32(uint32(x))) | uint64(bits.ReverseBytes32(uint32(x>>32)))<<32
+		}
+		store(dst, 8*w, x)
+	}
+	return words * 8 / width
+}
