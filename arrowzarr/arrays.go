@@ -32,10 +32,10 @@ func (c *column) isList() bool {
 
 // dimensionNames are those of a tensor's axes, behind that of the rows.
 func (c *column) dimensionNames() []string {
-	if c.tensor == nil || len(c.tensor.DimNames) == 0 {
+	if c.tensor == nil || len(c.tensor.DimNames()) == 0 {
 		return nil
 	}
-	return append([]string{""}, c.tensor.DimNames...)
+	return append([]string{""}, c.tensor.DimNames()...)
 }
 
 // arrayMetadata is that of an array of rows, none so far, with further axes

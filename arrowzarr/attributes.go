@@ -64,8 +64,8 @@ func (c *column) attributes(missing bool) map[string]any {
 	case *arrow.DictionaryType:
 		attrs["ordered"] = t.Ordered
 	}
-	if c.tensor != nil && len(c.tensor.Permutation) > 0 {
-		attrs["permutation"] = c.tensor.Permutation
+	if c.tensor != nil && len(c.tensor.Permutation()) > 0 {
+		attrs["permutation"] = c.tensor.Permutation()
 	}
 	if encoding, version := c.encoding(missing); encoding != "" {
 		attrs[attrEncType], attrs[attrEncVer] = encoding, version

@@ -7,6 +7,7 @@ import (
 
 	"github.com/apache/arrow-go/v18/arrow"
 
+	"github.com/quiver-gpu/quiver/ndview"
 	"github.com/quiver-gpu/quiver/zarr"
 )
 
@@ -27,8 +28,8 @@ type column struct {
 	field  arrow.Field
 	kind   arrow.DataType // the type without extensions
 	form   form
-	layout fixedLayout // of formFixed, and of the codes of formDictionary
-	tensor *tensor     // of a fixed_shape_tensor
+	layout fixedLayout        // of formFixed, and of the codes of formDictionary
+	tensor *ndview.TensorType // of a fixed_shape_tensor
 }
 
 // onDevice tells whether the column goes to the device. Text, and the codes of
@@ -129,7 +130,7 @@ func (c *column) settle() (err error) {
 	if c.tensor, err = tensorOf(c.field); err != nil || c.tensor == nil {
 		return err
 	}
-	return c.tensor.shapeRow(&c.layout)
+	return c.layout.shapeAsTensors(c.tensor)
 }
 
 // categoriesField is the field of a dictionary's values.

@@ -42,7 +42,7 @@ func (o *operands) bindOne(dev *cudabuf.Device, i int, arg KernelArg, given any)
 		}
 		return err
 	}
-	if !isArray {
+	if !isArray || a == nil {
 		return fmt.Errorf("%T for an array: %w", given, ErrDType)
 	}
 	if err := a.hold(); err != nil {

@@ -217,6 +217,7 @@ func TestElementwiseChecksItsOperands(t *testing.T) {
 		{"a result that would be stretched", []any{f(1, 3), a, 1}, ndview.ErrShape, "argument res of shape [1 3] is written with elements of shape [2 3]"},
 		{"a result whose elements share memory", []any{stretched(t, f(3)), a, 1}, ndview.ErrShape, "its elements share memory"},
 		{"nil", []any{res, a, nil}, nil, "argument s"},
+		{"no array", []any{res, (*ndview.NDBuffer)(nil), 1}, ndview.ErrDType, "argument a"},
 	} {
 		err := k.Run(tt.given...)
 		require.Error(t, err, tt.name)

@@ -121,7 +121,7 @@ func (f tensorForm) check(storage arrow.DataType) error {
 	}
 	n, err := layout.Bytes(1, f.Shape)
 	if err != nil {
-		return err
+		return fmt.Errorf("%s: %w", tensorName, err)
 	}
 	axes := slices.Sorted(slices.Values(f.Permutation))
 	switch {
