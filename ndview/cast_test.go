@@ -191,3 +191,26 @@ func TestBytesAndRecordsAreCastToThemselvesOnly(t *testing.T) {
 		}
 	})
 }
+
+// Large arrays in other orders are copied and cast in two steps.
+func TestAsTypeOfLargeArraysInOtherOrders(t *testing.T) {
+	values, casts := goldenCasts(t)
+	shape := [2]int64{70, 90}
+	n := shape[0] * shape[1]
+	turned := laid{"in Fortran order", 1, shape[0], 3, 0}
+	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+		for _, pair := range [][2]ndview.DType{
+			{ndview.Int8, ndview.Float64}, {ndview.Float64, ndview.Int16}, {ndview.Float32, ndview.Uint32}, {ndview.Complex64, ndview.Bool},
+		} {
+			from, to := pair[0], pair[1]
+			src, _, _ := turned.in(t, dev, from, shape, repeat(values[from.String()], from.Size(), n))
+			want := repeat(casts[from.String()+" "+to.String()], to.Size(), n)
+			got, err := src.AsType(to, ndview.OrderC, ndview.CastUnsafe)
+			own(t, got, err)
+			requireBytes(t, oneNaN(to, want), oneNaN(to, elements(t, got)), from, to)
+			dst, _, _ := laid{"with gaps", 2 * shape[1], 2, 0, 0}.in(t, dev, to, shape, nil)
+			require.NoError(t, dst.Assign(src))
+			requireBytes(t, oneNaN(to, want), oneNaN(to, elements(t, dst)), from, to)
+		}
+	})
+}
