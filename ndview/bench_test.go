@@ -177,9 +177,21 @@ func BenchmarkAsType(b *testing.B) {
 	}
 }
 
-// BenchmarkFill is named by the bytes of an element. The driver's own fill is
-// the limit, BenchmarkMemset of cudabuf.
+// BenchmarkFill is named by the type of the elements. The limit is the driver's
+// own fill, "memset".
 func BenchmarkFill(b *testing.B) {
+	b.Run("memset", func(b *testing.B) {
+		benchmark(b, 1<<30, 1, func(b *testing.B, dev arrowbuf.Device, size int64) {
+			a := filled(b, dev, ndview.Uint8, size, piece(1, 1))
+			buf, ok := a.Buffer().(*cudabuf.Buffer)
+			if !ok {
+				b.Skip("only a GPU's driver has one")
+			}
+			stream, err := dev.(*cudabuf.Device).DefaultStream()
+			require.NoError(b, err)
+			loop(b, dev, size, func() error { return buf.FillAsync(0x5a, stream) })
+		})
+	})
 	for _, v := range []any{true, int16(0x1234), float32(1.5), 2.5, complex(1.5, 2)} {
 		s, err := ndview.ScalarOf(v)
 		require.NoError(b, err)
