@@ -1,6 +1,7 @@
-// Elementwise work on operands of any layout: a thread takes a vector of neighbouring elements, of 16 bytes
-// where the element is widest, or a few of them. All that decides between the
-// ways to load and to compute is the same for the whole grid.
+// Elementwise work on operands of any layout: a thread takes a vector of
+// neighbouring elements, of 16 bytes where the element is widest, or a few of
+// them. All that decides between the ways to load and to compute is the same for
+// the whole grid.
 
 #pragma once
 #include "element.cuh"
@@ -22,7 +23,7 @@ struct Dense {
     int32_t op;
     int32_t kind[4];
     int32_t unused;
-    uint64_t scalar[3][2];  // of x, y, z, as what the type computes in
+    uint64_t scalar[3][2];  // of x, y, z, of their types
 };
 
 // Operands walked along a nest of axes. A row, which is what lies along the inner

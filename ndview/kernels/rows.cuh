@@ -5,8 +5,7 @@
 #pragma once
 #include "nest.cuh"
 
-// The items of a thread, of which there are `count`, and how far into the
-// operands each is.
+// The items of a thread, how far into the operands each is, and whether it is one.
 template <int U> struct Items {
     int64_t offset[4][U];
     bool there[U];
