@@ -70,8 +70,13 @@ func (o Options) withDefaults() (Options, error) {
 	case o.MaxMemory < minMemory:
 		return o, failedf(PartUsage, "max memory: %d bytes, expected at least %d", o.MaxMemory, minMemory)
 	}
+	o.MaxMemory -= programMemory
 	return o, nil
 }
+
+// programMemory is what the program takes before its first row: its code, the
+// images of kernels and Go's runtime. What is left is for the rows.
+const programMemory = 32 << 20
 
 // minMemory is what a conversion needs to turn around in.
 const minMemory = 256 << 20
