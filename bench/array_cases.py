@@ -100,13 +100,14 @@ def parse(name: str) -> Case:
 
 
 def sectors(c: Case) -> float:
-    """The part of the bytes that memory must move for the elements, 1 unless
-    they lie scattered: it moves 32 bytes at once."""
-    if c.kind != "strided":
+    """How many times the bytes memory must move for the elements, 1 unless they
+    lie scattered: it moves 32 bytes at once, and reads those that are written in
+    part only before it writes them."""
+    if c.kind != "strided" or abs(c.step) == 1:
         return 1
     size = SIZES[c.dtype]
-    touched = min(abs(c.step) * size, 32) / size  # a sector serves so many elements less
-    return (1 + touched) / 2
+    touched = min(abs(c.step) * size, 32) / size  # a sector holds so many times more than is wanted of it
+    return (1 + touched * (2 if c.op == "scatter" else 1)) / 2
 
 
 def record_name(name: str) -> str:

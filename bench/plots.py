@@ -18,6 +18,7 @@ import matplotlib.pyplot as plt  # noqa: E402  (after the backend is chosen)
 BENCH = Path(__file__).resolve().parent
 OURS, BEHIND = "#2a6f97", "#c7884f"
 WIDEST = 1.3  # of the shares that are drawn
+MANY = 60  # records, of which not each has a row
 
 
 def newest() -> dict[tuple[str, str], dict]:
@@ -28,30 +29,46 @@ def newest() -> dict[tuple[str, str], dict]:
     return results
 
 
-def bar(axes, row: int, share: float, text: str, color: str) -> None:
-    axes.barh(row, share, 0.7, color=color)
-    axes.text(share, row, f" {text}", va="center")
+def rows_of(records: list[dict]) -> list[tuple[str, list[dict]]]:
+    """The rows of a picture: one a record, or where there are hundreds one for
+    all that begin with the same two words."""
+    if len(records) <= MANY:
+        return [(r["name"], [r]) for r in records]
+    rows: dict[str, list[dict]] = {}
+    for r in records:
+        words = r["name"].removeprefix("cpu-").split("-")
+        rows.setdefault("-".join(words[:2]), []).append(r)
+    return [(f"{name} ({len(group)})", group) for name, group in sorted(rows.items())]
+
+
+def dots(axes, row: int, values: list[float], text: str, widest: float) -> None:
+    """One bar, or a dot a value."""
+    values = [min(v, widest) for v in values]
+    if len(values) == 1:
+        axes.barh(row, values[0], 0.7, color=OURS if values[0] >= 1 or widest == WIDEST else BEHIND)
+        axes.text(values[0], row, f" {text}", va="center")
+    elif values:
+        axes.plot(values, [row] * len(values), "o", markersize=3, alpha=0.4, color=OURS)
 
 
 def draw(path: Path, topic: str, result: dict) -> None:
-    """Two panels of one row a record: how many times better than the peer, on a
-    logarithmic axis, and the part of the limit that is reached."""
-    records = [r for r in result["records"] if "peer" in r or "limit" in r]
-    if not records:
+    """Two panels: how many times better than the peer, on a logarithmic axis, and
+    the part of the limit that is reached."""
+    rows = rows_of([r for r in result["records"] if "peer" in r or "limit" in r])
+    if not rows:
         return
-    figure, (left, right) = plt.subplots(1, 2, sharey=True, figsize=(10, 0.9 + 0.28 * len(records)), layout="constrained")
-    for row, r in enumerate(records):
-        if "peer" in r:
-            bar(left, row, r["ratio"], f"{r['ratio']:.3g}x {r['peer']}", OURS if r["ratio"] >= 1 else BEHIND)
-        if "limit" in r:
-            bar(right, row, min(r["share"], WIDEST), f"{r['share']:.0%}", OURS)
-    ratios = [r["ratio"] for r in records if "peer" in r]
+    figure, (left, right) = plt.subplots(1, 2, sharey=True, figsize=(10, 0.9 + 0.28 * len(rows)), layout="constrained")
+    ratios = [r["ratio"] for _, group in rows for r in group if "peer" in r]
+    for row, (_, group) in enumerate(rows):
+        first = group[0]
+        dots(left, row, [r["ratio"] for r in group if "peer" in r], f"{first.get('ratio', 0):.3g}x {first.get('peer')}", float("inf"))
+        dots(right, row, [r["share"] for r in group if "limit" in r], f"{first.get('share', 0):.0%}", WIDEST)
     left.set_xscale("log")
     left.set_xlim(min([0.5, *ratios]) * 0.9, max([2, *ratios]) * 12)
     left.set_title("times better than the peer", fontsize=9)
     right.set_xlim(0, WIDEST * 1.15)
     right.set_title("share of the limit", fontsize=9)
-    left.set_yticks(range(len(records)), [r["name"] for r in records])
+    left.set_yticks(range(len(rows)), [name for name, _ in rows])
     left.invert_yaxis()
     for axes in (left, right):
         axes.axvline(1, color="#555555", linewidth=0.8)
