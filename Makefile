@@ -78,6 +78,10 @@ interop: build $(VENV) $(NODE_MODULES) ## Check against pyarrow, zarr-python, te
 bench: build $(VENV) ## Measure arrow2zarr against its peers here, and record it in bench/results
 	.venv/bin/python bench/convert.py
 
+.PHONY: bench-arrays
+bench-arrays: $(VENV) ## Measure arrays on the CPU beside NumPy, and record it in bench/results
+	.venv/bin/python bench/arrays_cpu.py
+
 .PHONY: bench-table
 bench-table: ## Print the newest recorded result of each topic
 	@$(GO) run ./bench/table bench/results
