@@ -17,6 +17,9 @@ func (w *reducing) run(out, a *NDBuffer) error {
 	if err != nil || p.Outputs == 0 {
 		return err
 	}
+	if a.dtype.size == 1 { // kernels take bytes by words
+		w.op.neutral[0] *= 0x01010101
+	}
 	p.Neutral, p.Finish, p.OutSize = w.op.neutral, w.op.tell, int32(w.op.out.Size())
 	if dst, ok := out.hostAt(); ok {
 		src, _ := a.hostAt()
@@ -87,7 +90,7 @@ func (w *reducing) lay(p *reduce.Plan, dev *cudabuf.Device, base, out uintptr, s
 	runs := ceilDiv(p.Length*size, 16)
 	var g geometry
 	var atLeast int64 // steps that a block should have
-	switch vector := columnVector(p, base, size); {
+	switch {
 	case kinds.rows && p.Stride == size && p.Length >= 16:
 		g.kernel = "rows"
 		p.Lanes = lanesOf(runs/4, 8)
@@ -95,25 +98,28 @@ func (w *reducing) lay(p *reduce.Plan, dev *cudabuf.Device, base, out uintptr, s
 		atLeast = 16 * (threads * 16 / size) >> (8 - p.Lanes)
 	default:
 		g.kernel, p.Vector = "strided", 1
-		if kinds.columns && vector > 1 {
-			g.kernel, p.Vector = "columns", int32(vector)
+		if kinds.columns && p.KeptAxes > 0 && p.Kept[0].In == size && p.Kept[0].Extent.By > 1 {
+			g.kernel, p.Vector = "columns", int32(min(16/size, 8))
 		}
-		items := p.Outputs / int64(p.Vector)
-		p.Inner = 1
+		vector := int64(p.Vector)
+		vectors := int64(1) // along the innermost axis
+		items := p.Outputs
 		if p.KeptAxes > 0 {
 			axis := &p.Kept[0]
-			p.Inner = axis.Extent.By / int64(p.Vector)
-			axis.In *= int64(p.Vector)
-			axis.Out *= int64(p.Vector)
-			padded := p.Inner
-			if p.KeptAxes > 1 && p.Inner < 32 {
-				padded = 1 << bits.Len64(uint64(p.Inner-1))
+			p.Width = axis.Extent.By
+			axis.In *= vector
+			axis.Out *= vector
+			vectors = ceilDiv(p.Width, vector)
+			if p.KeptAxes > 1 && vectors < 32 {
+				vectors = 1 << bits.Len64(uint64(vectors-1))
 			}
-			items = items / p.Inner * padded
-			axis.Extent = reduce.NewDivisor(padded)
+			axis.Extent = reduce.NewDivisor(vectors)
+			items = p.Outputs / p.Width * vectors
+		} else {
+			p.Width = 1
 		}
 		p.Items = items
-		perThread := 64 / (int64(p.Vector) * size)
+		perThread := 64 / (vector * size)
 		down := lanesOf(p.Length/perThread, 3) // log2 of threads along the steps
 		if across := int32(bits.Len64(uint64(items - 1))); across < 8-down {
 			down = min(8-across, lanesOf(p.Length, 8))
@@ -121,7 +127,10 @@ func (w *reducing) lay(p *reduce.Plan, dev *cudabuf.Device, base, out uintptr, s
 		p.Lanes = 8 - down
 		g.blocks = ceilDiv(items, 1<<p.Lanes)
 		atLeast = 4 * perThread << down
-		p.Dense = boolToInt(p.Vector > 1 && w.denseOut(p, out))
+		if vector > 1 && p.Width%vector == 0 {
+			p.Aligned = boolToInt(isAligned(p, base, vector*size))
+			p.Dense = boolToInt(w.denseOut(p, out))
+		}
 	}
 	w.split(p, &g, ceilDiv(wanted, g.blocks), atLeast)
 	return g
@@ -145,13 +154,8 @@ func (w *reducing) split(p *reduce.Plan, g *geometry, splits, atLeast int64) {
 	g.splits = max(ceilDiv(p.AllParts, max(p.PerSplit, 1)), 1)
 }
 
-// columnVector is how many neighbouring results a thread can take at once: the
-// most that fit 16 bytes, or 8 elements, where all addresses are multiples of it.
-func columnVector(p *reduce.Plan, base uintptr, size int64) int64 {
-	vector := min(16/size, 8)
-	if p.KeptAxes == 0 || p.Kept[0].In != size || p.Kept[0].Extent.By%vector != 0 {
-		return 1
-	}
+// isAligned tells whether all vectors of columns begin at multiples of their size.
+func isAligned(p *reduce.Plan, base uintptr, size int64) bool {
 	steps := uint64(base) | uint64(p.Stride)
 	for _, axis := range p.Kept[1:p.KeptAxes] {
 		steps |= uint64(axis.In)
@@ -159,10 +163,7 @@ func columnVector(p *reduce.Plan, base uintptr, size int64) int64 {
 	for _, axis := range p.Run[:p.RunAxes] {
 		steps |= uint64(axis.In)
 	}
-	if steps%uint64(vector*size) != 0 {
-		return 1
-	}
-	return vector
+	return steps%uint64(size) == 0
 }
 
 // denseOut tells whether results of neighbouring columns can be written at once.

@@ -20,7 +20,7 @@
 struct Plan {
     int64_t outputs;      // results
     int64_t items;        // of columns: vectors of results, with padding
-    int64_t inner;        // of columns: how many of kept[0].extent are no padding
+    int64_t width;        // of columns: results along kept[0]; what is beyond is padding
     int64_t length, stride, part;
     Divisor parts;
     int64_t all_parts;    // of all runs; of finish: the accumulators of a result
@@ -34,7 +34,8 @@ struct Plan {
     int32_t kept_axes, run_axes;
     int32_t dense;        // the results of a vector of columns are a vector
     int32_t vector;       // elements of one
-    int32_t out_size, unused;
+    int32_t out_size;
+    int32_t aligned;      // vectors of columns are, and none is beyond width
     Axis kept[max_axes];  // the innermost first; of columns, [0] counts vectors
     Axis run[max_axes];
 };
@@ -101,36 +102,67 @@ __device__ __forceinline__ void put(const typename Op::Acc& acc, char* out, char
     else Op::put(acc, out, p.finish);
 }
 
+template <bool yes, class A, class B> struct Choose { using type = A; };
+template <class A, class B> struct Choose<false, A, B> { using type = B; };
+
+template <class Op> __device__ __forceinline__ void fold_one(typename Op::Acc& acc, typename Op::In v, int64_t number, const Finish& f) {
+    if constexpr (Op::is_numbered) {
+        acc = Op::merge(acc, Op::one(v, number, f));
+    } else {
+        const typename Op::In x[1] = {v};
+        Op::template fold<1>(acc, x, f);
+    }
+}
+
 // Folds n neighbouring elements, of which the thread takes the vectors g, g+G,
 // ... Those at the ends that are in no whole vector are folded last.
 template <class Op, int V, int U>
 __device__ __forceinline__ void fold_run(typename Op::Acc& acc, const char* from, int64_t n, int g, int G, int64_t number, const Plan& p) {
     using T = typename Op::In;
-    using X = Vector<T, V>;
+    constexpr bool bytes = sizeof(T) == 1;
+    using E = typename Choose<bytes, uint32_t, T>::type;
+    constexpr int per = V * sizeof(T) / sizeof(E);  // E of a vector
+    using X = Vector<E, per>;
     const T* row = (const T*)from;
     const int64_t head = min((int64_t)(-(uintptr_t)from & (sizeof(X) - 1)) / (int64_t)sizeof(T), n);
     const int64_t vectors = (n - head) / V;
     const X* body = (const X*)(row + head);
-    const T neutral = *(const T*)p.neutral;
+    const E neutral = *(const E*)p.neutral;
 #pragma unroll 1
     for (int64_t i = g; i < vectors; i += U * G) {
-        X x[U];
+        E x[U * per];
 #pragma unroll
         for (int u = 0; u < U; u++) {
+            X v;
 #pragma unroll
-            for (int k = 0; k < V; k++) x[u].v[k] = neutral;
-            if (i + u * G < vectors) x[u] = body[i + u * G];
+            for (int k = 0; k < per; k++) v.v[k] = neutral;
+            if (i + u * G < vectors) v = body[i + u * G];
+#pragma unroll
+            for (int k = 0; k < per; k++) x[u * per + k] = v.v[k];
         }
-#pragma unroll
-        for (int u = 0; u < U; u++) Op::template fold<V>(acc, x[u].v, number + head + (i + u * G) * V, 1, p.finish);
+        if constexpr (Op::is_numbered) {
+            typename Op::W best;
+            if constexpr (bytes) best = Op::best_of_words(x, p.finish);
+            else best = Op::best(x, p.finish);
+            if (Op::is_new(acc, best)) {
+                int64_t at = i;
+                int k = 0;
+                const T* v = (const T*)(body + i);
+                while (!Op::is(v[k], best, p.finish))
+                    if (++k == V) k = 0, at += G, v += (int64_t)G * V;
+                acc.w = best;
+                acc.index = number + head + at * V + k;
+            }
+        } else if constexpr (bytes) {
+            Op::fold_words(acc, x, p.finish);
+        } else {
+            Op::fold(acc, x, p.finish);
+        }
     }
 #pragma unroll 1
     for (int64_t i = g; i < n - vectors * V; i += G) {
         const int64_t at = i < head ? i : i + vectors * V;
-        const T x[1] = {row[at]};
-        typename Op::Acc one = Op::none();
-        Op::template fold<1>(one, x, number + at, 1, p.finish);
-        acc = Op::merge(acc, one);
+        fold_one<Op>(acc, row[at], number + at, p.finish);
     }
 }
 
@@ -154,10 +186,48 @@ __device__ __forceinline__ void rows(const char* __restrict__ in, char* __restri
     if (g == 0 && output < p.outputs) put<Op>(acc, out + to, partials, output, p);
 }
 
+// The vector of `valid` elements at an address that is a multiple of an element's
+// size only. No word is read that has none of them.
+template <class E, int N, int size> __device__ __forceinline__ void load_apart(Vector<E, N>& v, const char* at, int valid) {
+    if constexpr (size >= 4) {
+#pragma unroll
+        for (int k = 0; k < N; k++)
+            if (k < valid) v.v[k] = ((const E*)at)[k];
+    } else {
+        constexpr int words = N * sizeof(E) / 4;
+        union { uint32_t w[words]; Vector<E, N> v; } to;
+        to.v = v;
+        const int skew = (int)((uintptr_t)at & 3), end = skew + valid * size;
+        const uint32_t* from = (const uint32_t*)(at - skew);
+        uint32_t low = from[0];
+#pragma unroll
+        for (int k = 0; k < words; k++) {
+            const uint32_t high = 4 * k + 4 < end ? from[k + 1] : 0;
+            const uint32_t word = __funnelshift_r(low, high, 8 * skew);
+            const int left = valid * size - 4 * k;  // bytes of the word
+            const uint32_t mask = left >= 4 ? ~0u : left <= 0 ? 0 : (1u << 8 * left) - 1;
+            to.w[k] = (to.w[k] & ~mask) | (word & mask);
+            low = high;
+        }
+        v = to.v;
+    }
+}
+
+// Finds which of the elements at `at`, step bytes apart, is the best, and takes it.
+template <class Op>
+__device__ __forceinline__ void found(typename Op::Acc& acc, typename Op::W best, const char* at, int64_t step, int64_t number, int lanes, const Finish& f) {
+    while (!Op::is(*(const typename Op::In*)at, best, f)) at += step, number += lanes;
+    acc.w = best;
+    acc.index = number;
+}
+
 template <class Op, int V, int U>
 __device__ __forceinline__ void columns(const char* __restrict__ in, char* __restrict__ out, char* __restrict__ partials, const Plan& p) {
     using T = typename Op::In;
-    using X = Vector<T, V>;
+    constexpr bool bytes = sizeof(T) == 1 && V > 1;
+    using E = typename Choose<bytes, uint32_t, T>::type;
+    constexpr int per = V * sizeof(T) / sizeof(E);
+    using X = Vector<E, per>;
     const int lanes = block_threads >> p.lanes, y = threadIdx.x >> p.lanes;
     const int64_t item = ((int64_t)blockIdx.x << p.lanes) + (threadIdx.x & ((1 << p.lanes) - 1));
     typename Op::Acc acc[V];
@@ -165,9 +235,10 @@ __device__ __forceinline__ void columns(const char* __restrict__ in, char* __res
     for (int k = 0; k < V; k++) acc[k] = Op::none();
     int64_t from = 0, to = 0;
     const int64_t innermost = locate(p.kept, p.kept_axes, item, from, to);
-    const bool active = item < p.items && innermost < p.inner;
+    const int valid = (int)min((int64_t)V, p.width - innermost * V);
+    const bool active = item < p.items && valid > 0;
     if (active) {
-        const T neutral = *(const T*)p.neutral;
+        const E neutral = *(const E*)p.neutral;
         const int64_t first = blockIdx.y * p.per_split, last = min(first + p.per_split, p.all_parts);
         const int64_t step = lanes * p.stride;
 #pragma unroll 1
@@ -179,17 +250,47 @@ __device__ __forceinline__ void columns(const char* __restrict__ in, char* __res
             for (int64_t i = y; i < n; i += U * lanes, at += U * step) {
                 X x[U];
 #pragma unroll
-                for (int u = 0; u < U; u++) {
+                for (int u = 0; u < U; u++)
 #pragma unroll
-                    for (int k = 0; k < V; k++) x[u].v[k] = neutral;
-                    if (i + u * lanes < n) x[u] = *(const X*)(at + u * step);
+                    for (int k = 0; k < per; k++) x[u].v[k] = neutral;
+                if (V == 1 || p.aligned) {
+#pragma unroll
+                    for (int u = 0; u < U; u++)
+                        if (i + u * lanes < n) x[u] = *(const X*)(at + u * step);
+                } else if constexpr (V > 1) {
+#pragma unroll
+                    for (int u = 0; u < U; u++)
+                        if (i + u * lanes < n) load_apart<E, per, sizeof(T)>(x[u], at + u * step, valid);
                 }
+                if constexpr (bytes) {
+                    uint32_t w[U][per];
 #pragma unroll
-                for (int k = 0; k < V; k++) {
-                    T column[U];
+                    for (int u = 0; u < U; u++)
 #pragma unroll
-                    for (int u = 0; u < U; u++) column[u] = x[u].v[k];
-                    Op::template fold<U>(acc[k], column, number + i, lanes, p.finish);
+                        for (int k = 0; k < per; k++) w[u][k] = x[u].v[k];
+                    if constexpr (Op::is_numbered) {
+                        typename Op::W best[V];
+                        Op::best_of_columns(best, w, p.finish);
+#pragma unroll
+                        for (int k = 0; k < V; k++)
+                            if (Op::is_new(acc[k], best[k]) && k < valid) found<Op>(acc[k], best[k], at + k, step, number + i, lanes, p.finish);
+                    } else {
+                        Op::fold_columns(acc, w, p.finish);
+                    }
+                } else {
+#pragma unroll
+                    for (int k = 0; k < V; k++) {
+                        T column[U];
+#pragma unroll
+                        for (int u = 0; u < U; u++) column[u] = x[u].v[k];
+                        if constexpr (Op::is_numbered) {
+                            const typename Op::W best = Op::best(column, p.finish);
+                            if (Op::is_new(acc[k], best) && k < valid)
+                                found<Op>(acc[k], best, at + k * sizeof(T), step, number + i, lanes, p.finish);
+                        } else {
+                            Op::fold(acc[k], column, p.finish);
+                        }
+                    }
                 }
             }
         }
@@ -211,9 +312,10 @@ __device__ __forceinline__ void columns(const char* __restrict__ in, char* __res
             return;
         }
     }
-    const int64_t output = V * (quotient(item, p.kept[0].extent) * p.inner + innermost);
+    const int64_t output = quotient(item, p.kept[0].extent) * p.width + innermost * V;
 #pragma unroll
-    for (int k = 0; k < V; k++) put<Op>(acc[k], out + k * (p.kept[0].out / V), partials, output + k, p);
+    for (int k = 0; k < V; k++)
+        if (k < valid) put<Op>(acc[k], out + k * (p.kept[0].out / V), partials, output + k, p);
 }
 
 // Merges the accumulators of each result.

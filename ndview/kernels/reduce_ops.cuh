@@ -3,7 +3,9 @@
 //   Acc    an accumulator; words of 4 bytes
 //   Out    the result's type where the caller asks for no other
 //   none   the accumulator of no elements
-//   fold   adds elements x[i], which are steps index + i*stride, to one
+//   fold   adds elements x[i] to one
+//   fold_words, fold_columns   the same for bytes, four in a word: those of a row to
+//          one accumulator, those of words [row][word] to one for each column
 //   merge  makes one accumulator of two
 //   numbered   for a partial one, whose steps were every fold-th from s % fold on
 //   result, put, store   the result, as Out, to memory as that, and to memory as the type that finish.to says
@@ -57,6 +59,7 @@ template <class T> constexpr bool is_unsigned = (T)~0 > (T)0;
 
 // Accumulators that know no steps.
 template <class A> struct Unnumbered {
+    static constexpr bool is_numbered = false;
     static __device__ __forceinline__ A numbered(const A& a, int64_t, int64_t) { return a; }
 };
 
@@ -68,21 +71,16 @@ template <class A> struct Unnumbered {
 // ---- sums
 
 // The sum of neighbours by halves.
-template <class W, int N> __device__ __forceinline__ W tree(const W (&x)[N]) {
-    W t[N];
-#pragma unroll
-    for (int i = 0; i < N; i++) t[i] = x[i];
-#pragma unroll
-    for (int n = N; n > 1; n = (n + 1) / 2)
-#pragma unroll
-        for (int i = 0; i < n / 2; i++) t[i] = t[i] + t[n - 1 - i];
-    return t[0];
+template <int N, class W> __device__ __forceinline__ W tree(const W* x) {
+    if constexpr (N == 1) return x[0];
+    else return tree<N / 2>(x) + tree<N - N / 2>(x + N / 2);
 }
 
-// Four bytes, where the compiler has them in one register.
-template <class T> __device__ __forceinline__ uint32_t word(const T* x) {
-    return (uint32_t)(uint8_t)x[0] | (uint32_t)(uint8_t)x[1] << 8 | (uint32_t)(uint8_t)x[2] << 16 | (uint32_t)(uint8_t)x[3] << 24;
-}
+// Bytes of words, two at a time, as the upper halves of integers of 16 bits: those at
+// even places, those at odd ones. What is signed stays so.
+__device__ __forceinline__ uint32_t even_bytes(uint32_t w) { return w << 8 & 0xff00ff00u; }
+__device__ __forceinline__ uint32_t odd_bytes(uint32_t w) { return w & 0xff00ff00u; }
+
 __device__ __forceinline__ int32_t add_bytes(int32_t sum, uint32_t w, int8_t) { return __dp4a((int)w, 0x01010101, sum); }
 __device__ __forceinline__ int32_t add_bytes(int32_t sum, uint32_t w, uint8_t) { return (int32_t)__dp4a(w, 0x01010101u, (unsigned)sum); }
 
@@ -91,13 +89,8 @@ template <class T> struct SumInteger : Unnumbered<int64_t> {
     using Acc = int64_t;
     using Out = int64_t;
     static __device__ __forceinline__ Acc none() { return 0; }
-    template <int N> static __device__ __forceinline__ void fold(Acc& a, const T (&x)[N], int64_t, int64_t, const Finish&) {
-        if constexpr (sizeof(T) == 1 && N % 4 == 0) {
-            int32_t sum = 0;
-#pragma unroll
-            for (int i = 0; i < N; i += 4) sum = add_bytes(sum, word(x + i), T());
-            a += sum;
-        } else if constexpr (sizeof(T) < 4) {
+    template <int N> static __device__ __forceinline__ void fold(Acc& a, const T (&x)[N], const Finish&) {
+        if constexpr (sizeof(T) < 4) {
             int32_t sum = 0;
 #pragma unroll
             for (int i = 0; i < N; i++) sum += x[i];
@@ -105,6 +98,34 @@ template <class T> struct SumInteger : Unnumbered<int64_t> {
         } else {
 #pragma unroll
             for (int i = 0; i < N; i++) a += (int64_t)x[i];
+        }
+    }
+    template <int N> static __device__ __forceinline__ void fold_words(Acc& a, const uint32_t (&w)[N], const Finish&) {
+        int32_t even = 0, odd = 0;
+#pragma unroll
+        for (int i = 0; i < N; i += 2) {
+            even = add_bytes(even, w[i], T());
+            odd = add_bytes(odd, w[i + 1], T());
+        }
+        a += even + odd;
+    }
+    // Signed bytes are taken as unsigned ones, 128 too large, so that two sums fit a
+    // word without a carry between them.
+    template <int U, int W> static __device__ __forceinline__ void fold_columns(Acc* a, const uint32_t (&w)[U][W], const Finish&) {
+        constexpr uint32_t turn = is_unsigned<T> ? 0 : 0x80808080u;
+#pragma unroll
+        for (int i = 0; i < W; i++) {
+            uint32_t even = 0, odd = 0;
+#pragma unroll
+            for (int u = 0; u < U; u++) {
+                even += (w[u][i] ^ turn) & 0x00ff00ffu;
+                odd += (w[u][i] ^ turn) >> 8 & 0x00ff00ffu;
+            }
+            constexpr int32_t excess = is_unsigned<T> ? 0 : 128 * U;
+            a[4 * i] += (int32_t)(even & 0xffff) - excess;
+            a[4 * i + 1] += (int32_t)(odd & 0xffff) - excess;
+            a[4 * i + 2] += (int32_t)(even >> 16) - excess;
+            a[4 * i + 3] += (int32_t)(odd >> 16) - excess;
         }
     }
     static __device__ __forceinline__ Acc merge(Acc a, Acc b) { return a + b; }
@@ -122,17 +143,17 @@ template <class T> struct SumFloat : Unnumbered<double> {
     using Acc = double;
     using Out = T;
     static __device__ __forceinline__ Acc none() { return 0; }
-    template <int N> static __device__ __forceinline__ void fold(Acc& a, const T (&x)[N], int64_t, int64_t, const Finish&) {
+    template <int N> static __device__ __forceinline__ void fold(Acc& a, const T (&x)[N], const Finish&) {
         if constexpr (sizeof(T) == 2) {
             float w[N];
 #pragma unroll
             for (int i = 0; i < N; i++) w[i] = widen(x[i]);
-            a += tree(w);
+            a += tree<N>(w);
         } else {
             double w[N];
 #pragma unroll
             for (int i = 0; i < N; i++) w[i] = x[i];
-            a += tree(w);
+            a += tree<N>(w);
         }
     }
     static __device__ __forceinline__ Acc merge(Acc a, Acc b) { return a + b; }
@@ -169,11 +190,11 @@ template <class T> struct SumDouble : Unnumbered<Exact> {
     using Acc = Exact;
     using Out = double;
     static __device__ __forceinline__ Acc none() { return {0, 0}; }
-    template <int N> static __device__ __forceinline__ void fold(Acc& a, const T (&x)[N], int64_t, int64_t, const Finish&) {
+    template <int N> static __device__ __forceinline__ void fold(Acc& a, const T (&x)[N], const Finish&) {
         double w[N];
 #pragma unroll
         for (int i = 0; i < N; i++) w[i] = (double)x[i];
-        a.add(tree(w));
+        a.add(tree<N>(w));
     }
     static __device__ __forceinline__ Acc merge(Acc a, const Acc& b) {
         a.add(b);
@@ -191,16 +212,17 @@ __device__ __forceinline__ void store_complex(double re, double im, char* out, i
 
 // The parts of complex numbers apart, as the sum S of their type has them.
 template <class R, class S> struct SumComplex {
+    static constexpr bool is_numbered = false;
     using In = complex<R>;
     struct Acc { typename S::Acc re, im; };
     using Out = In;
     static __device__ __forceinline__ Acc none() { return {S::none(), S::none()}; }
-    template <int N> static __device__ __forceinline__ void fold(Acc& a, const In (&x)[N], int64_t, int64_t, const Finish& f) {
+    template <int N> static __device__ __forceinline__ void fold(Acc& a, const In (&x)[N], const Finish& f) {
         R re[N], im[N];
 #pragma unroll
         for (int i = 0; i < N; i++) re[i] = x[i].re, im[i] = x[i].im;
-        S::template fold<N>(a.re, re, 0, 0, f);
-        S::template fold<N>(a.im, im, 0, 0, f);
+        S::template fold<N>(a.re, re, f);
+        S::template fold<N>(a.im, im, f);
     }
     static __device__ __forceinline__ Acc merge(const Acc& a, const Acc& b) { return {S::merge(a.re, b.re), S::merge(a.im, b.im)}; }
     static __device__ __forceinline__ Acc numbered(const Acc& a, int64_t, int64_t) { return a; }
@@ -225,7 +247,7 @@ struct SumTicks : Unnumbered<Ticks> {
     using Acc = Ticks;
     using Out = int64_t;
     static __device__ __forceinline__ Acc none() { return {0, 0}; }
-    template <int N> static __device__ __forceinline__ void fold(Acc& a, const In (&x)[N], int64_t, int64_t, const Finish&) {
+    template <int N> static __device__ __forceinline__ void fold(Acc& a, const In (&x)[N], const Finish&) {
 #pragma unroll
         for (int i = 0; i < N; i++) {
             a.sum += x[i];
@@ -247,7 +269,7 @@ template <class T> struct ProdInteger : Unnumbered<int64_t> {
     using Acc = int64_t;
     using Out = int64_t;
     static __device__ __forceinline__ Acc none() { return 1; }
-    template <int N> static __device__ __forceinline__ void fold(Acc& a, const T (&x)[N], int64_t, int64_t, const Finish&) {
+    template <int N> static __device__ __forceinline__ void fold(Acc& a, const T (&x)[N], const Finish&) {
 #pragma unroll
         for (int i = 0; i < N; i++) a *= (int64_t)x[i];
     }
@@ -263,7 +285,7 @@ template <class T, class R> struct ProdFloat : Unnumbered<double> {
     using Acc = double;
     using Out = R;
     static __device__ __forceinline__ Acc none() { return 1; }
-    template <int N> static __device__ __forceinline__ void fold(Acc& a, const T (&x)[N], int64_t, int64_t, const Finish&) {
+    template <int N> static __device__ __forceinline__ void fold(Acc& a, const T (&x)[N], const Finish&) {
 #pragma unroll
         for (int i = 0; i < N; i++) a *= (double)widen(x[i]);
     }
@@ -282,7 +304,7 @@ template <class R> struct ProdComplex : Unnumbered<c128> {
     using Acc = c128;
     using Out = In;
     static __device__ __forceinline__ Acc none() { return {1, 0}; }
-    template <int N> static __device__ __forceinline__ void fold(Acc& a, const In (&x)[N], int64_t, int64_t, const Finish&) {
+    template <int N> static __device__ __forceinline__ void fold(Acc& a, const In (&x)[N], const Finish&) {
 #pragma unroll
         for (int i = 0; i < N; i++) a = merge(a, {(double)x[i].re, (double)x[i].im});
     }
@@ -372,15 +394,53 @@ template <class R> struct Order<complex<R>> {
     static __device__ __forceinline__ W best(W a, W b) { return over(b, a) ? b : a; }
 };
 
+// The greatest of bytes, of integers flipped as they are compared, two in a word.
+__device__ __forceinline__ uint32_t flips(const Finish& f) { return ((uint32_t)f.flip & 0xff) * 0x01010101u; }
+template <int N> __device__ __forceinline__ int32_t best_byte(const uint32_t (&w)[N], uint32_t flip) {
+    uint32_t even = even_bytes(w[0] ^ flip), odd = odd_bytes(w[0] ^ flip);
+#pragma unroll
+    for (int i = 1; i < N; i++) {
+        even = __vmaxs2(even, even_bytes(w[i] ^ flip));
+        odd = __vmaxs2(odd, odd_bytes(w[i] ^ flip));
+    }
+    even = __vmaxs2(even, odd);
+    return max((int32_t)even >> 24, (int32_t)(even << 16) >> 24);
+}
+// The greatest of each column.
+template <int U, int W> __device__ __forceinline__ void best_bytes(int32_t (&best)[4 * W], const uint32_t (&w)[U][W], uint32_t flip) {
+#pragma unroll
+    for (int i = 0; i < W; i++) {
+        uint32_t even = even_bytes(w[0][i] ^ flip), odd = odd_bytes(w[0][i] ^ flip);
+#pragma unroll
+        for (int u = 1; u < U; u++) {
+            even = __vmaxs2(even, even_bytes(w[u][i] ^ flip));
+            odd = __vmaxs2(odd, odd_bytes(w[u][i] ^ flip));
+        }
+        best[4 * i] = (int32_t)(even << 16) >> 24;
+        best[4 * i + 1] = (int32_t)(odd << 16) >> 24;
+        best[4 * i + 2] = (int32_t)even >> 24;
+        best[4 * i + 3] = (int32_t)odd >> 24;
+    }
+}
+
 template <class T> struct Max : Unnumbered<typename Order<T>::W> {
     using In = T;
     using O = Order<T>;
     using Acc = typename O::W;
     using Out = T;
     static __device__ __forceinline__ Acc none() { return O::lowest(); }
-    template <int N> static __device__ __forceinline__ void fold(Acc& a, const T (&x)[N], int64_t, int64_t, const Finish& f) {
+    template <int N> static __device__ __forceinline__ void fold(Acc& a, const T (&x)[N], const Finish& f) {
 #pragma unroll
         for (int i = 0; i < N; i++) a = O::best(a, O::of(x[i], f));
+    }
+    template <int N> static __device__ __forceinline__ void fold_words(Acc& a, const uint32_t (&w)[N], const Finish& f) {
+        a = max(a, best_byte(w, flips(f)));
+    }
+    template <int U, int W> static __device__ __forceinline__ void fold_columns(Acc* a, const uint32_t (&w)[U][W], const Finish& f) {
+        int32_t best[4 * W];
+        best_bytes(best, w, flips(f));
+#pragma unroll
+        for (int k = 0; k < 4 * W; k++) a[k] = max(a[k], best[k]);
     }
     static __device__ __forceinline__ Acc merge(const Acc& a, const Acc& b) { return O::best(a, b); }
     static __device__ __forceinline__ Out result(const Acc& a, const Finish& f) { return O::back(a, f); }
@@ -388,27 +448,30 @@ template <class T> struct Max : Unnumbered<typename Order<T>::W> {
     static __device__ __forceinline__ void store(const Acc& a, char* out, const Finish& f) { *(T*)out = O::back(a, f); }
 };
 
-// Where the first of the greatest is.
+// Where the first of the greatest is. Of many elements the greatest is found first,
+// and where it is only if it is a new one, which soon becomes rare.
 template <class T> struct ArgMax {
+    static constexpr bool is_numbered = true;
     using In = T;
     using O = Order<T>;
-    struct Acc { typename O::W w; int64_t index; };
+    using W = typename O::W;
+    struct Acc { W w; int64_t index; };
     using Out = int64_t;
     static __device__ __forceinline__ Acc none() { return {O::lowest(), ~nat}; }
-    // The greatest of the elements is found first, and where it is only if it is
-    // a new one, which soon becomes rare.
-    template <int N> static __device__ __forceinline__ void fold(Acc& a, const T (&x)[N], int64_t index, int64_t stride, const Finish& f) {
-        typename O::W w = O::of(x[0], f);
+    template <int N> static __device__ __forceinline__ W best(const T (&x)[N], const Finish& f) {
+        W w = O::of(x[0], f);
 #pragma unroll
         for (int i = 1; i < N; i++) w = O::best(w, O::of(x[i], f));
-        if (!O::over(w, a.w) && a.index != ~nat) return;
-        int first = N - 1;
-#pragma unroll
-        for (int i = N - 2; i >= 0; i--)
-            if (!O::over(w, O::of(x[i], f))) first = i;
-        a.w = w;
-        a.index = index + first * stride;
+        return w;
     }
+    template <int N> static __device__ __forceinline__ W best_of_words(const uint32_t (&w)[N], const Finish& f) { return best_byte(w, flips(f)); }
+    template <int U, int N> static __device__ __forceinline__ void best_of_columns(W (&w)[4 * N], const uint32_t (&x)[U][N], const Finish& f) {
+        best_bytes(w, x, flips(f));
+    }
+    static __device__ __forceinline__ bool is_new(const Acc& a, W w) { return O::over(w, a.w) || a.index == ~nat; }
+    // Whether an element is w, the greatest of some.
+    static __device__ __forceinline__ bool is(T x, W w, const Finish& f) { return !O::over(w, O::of(x, f)); }
+    static __device__ __forceinline__ Acc one(T x, int64_t index, const Finish& f) { return {O::of(x, f), index}; }
     static __device__ __forceinline__ Acc merge(const Acc& a, const Acc& b) {
         if (O::over(a.w, b.w)) return a;
         if (O::over(b.w, a.w)) return b;
@@ -432,19 +495,29 @@ template <class T> struct Count : Unnumbered<int64_t> {
     using Out = int64_t;
     static __device__ __forceinline__ Acc none() { return 0; }
     static __device__ __forceinline__ bool set(T x, uint64_t mask) { return (x & (T)mask) != 0; }
-    template <int N> static __device__ __forceinline__ void fold(Acc& a, const T (&x)[N], int64_t, int64_t, const Finish& f) {
+    // The highest bit of each byte that is not 0.
+    static __device__ __forceinline__ uint32_t set_bytes(uint32_t w) { return (((w & 0x7f7f7f7fu) + 0x7f7f7f7fu) | w) & 0x80808080u; }
+    template <int N> static __device__ __forceinline__ void fold(Acc& a, const T (&x)[N], const Finish& f) {
         int32_t n = 0;
-        if constexpr (sizeof(T) == 1 && N % 4 == 0) {
 #pragma unroll
-            for (int i = 0; i < N; i += 4) {
-                const uint32_t w = word(x + i);
-                n += __popc((((w & 0x7f7f7f7fu) + 0x7f7f7f7fu) | w) & 0x80808080u);
-            }
-        } else {
-#pragma unroll
-            for (int i = 0; i < N; i++) n += set(x[i], f.flip);
-        }
+        for (int i = 0; i < N; i++) n += set(x[i], f.flip);
         a += n;
+    }
+    template <int N> static __device__ __forceinline__ void fold_words(Acc& a, const uint32_t (&w)[N], const Finish&) {
+        int32_t n = 0;
+#pragma unroll
+        for (int i = 0; i < N; i++) n += __popc(set_bytes(w[i]));
+        a += n;
+    }
+    template <int U, int W> static __device__ __forceinline__ void fold_columns(Acc* a, const uint32_t (&w)[U][W], const Finish&) {
+#pragma unroll
+        for (int i = 0; i < W; i++) {
+            uint32_t n = 0;
+#pragma unroll
+            for (int u = 0; u < U; u++) n += set_bytes(w[u][i]) >> 7;
+#pragma unroll
+            for (int k = 0; k < 4; k++) a[4 * i + k] += n >> 8 * k & 0xff;
+        }
     }
     static __device__ __forceinline__ Acc merge(Acc a, Acc b) { return a + b; }
     static __device__ __forceinline__ Out result(Acc a, const Finish&) { return a; }

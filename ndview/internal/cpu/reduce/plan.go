@@ -45,7 +45,7 @@ type Axis struct {
 // is explained there (kernels/reduce.cuh).
 type Plan struct {
 	Outputs              int64
-	Items, Inner         int64
+	Items, Width         int64
 	Length, Stride, Part int64
 	Parts                Divisor
 	AllParts, PerSplit   int64
@@ -56,7 +56,7 @@ type Plan struct {
 	Partial, Lanes       int32
 	KeptAxes, RunAxes    int32
 	Dense, Vector        int32
-	OutSize, _           int32         // bytes of a result
+	OutSize, Aligned     int32         // bytes of a result
 	Kept                 [MaxAxes]Axis // the innermost first
 	Run                  [MaxAxes]Axis
 }
@@ -150,7 +150,7 @@ func (p *Plan) partAt(part int64) int64 {
 func (p *Plan) Unvectored() {
 	if axis := &p.Kept[0]; p.Vector > 0 && p.KeptAxes > 0 {
 		by := int64(p.Vector)
-		*axis = Axis{Extent: NewDivisor(p.Inner * by), In: axis.In / by, Out: axis.Out / by}
+		*axis = Axis{Extent: NewDivisor(p.Width), In: axis.In / by, Out: axis.Out / by}
 	}
 }
 
