@@ -23,12 +23,12 @@ import (
 //     NaN and NaT too.
 //
 // Sums and products of float16, bfloat16, float32 and complex64 are computed in
-// float64 and rounded once. Those of float64 and complex128 are sums of up to 16
-// neighbours, rounded up to four times, which are added without loss: of n
-// elements x the error is below (0.5 |Σx| + 4 Σ|x|) * 2^-53, but for n above
-// 2^40; NumPy's pairwise sums allow (3 + log2 n) Σ|x| * 2^-53 and more. Products of
-// float64 have at most n roundings, as NumPy's. The same array gives the same
-// result again on the same kind of device.
+// float64 and rounded once. Those of float64 and complex128 are sums of up to 8
+// neighbours, rounded three times, which are added without loss and rounded: the
+// error is at most 4 Σ|x| * 2^-53, for up to 2^40 elements, where NumPy's pairwise
+// sums allow more with each doubling of their number. Products of n float64 are
+// rounded n times. The same array gives the same result again on the same kind
+// of device.
 //
 // Reductions of no elements are 0, 1, NaN for a mean, NaT for one of timedeltas,
 // false of AnyTrue and true of AllTrue; Min, Max, ArgMin and ArgMax have none, so

@@ -91,6 +91,14 @@ func (w *reducing) lay(p *reduce.Plan, dev *cudabuf.Device, base, out uintptr, s
 	var g geometry
 	var atLeast int64 // steps that a block should have
 	switch {
+	case kinds.columns && isTiles(p, size):
+		g.kernel = "tiles"
+		p.PerSplit = tileBytes / (p.Length * size)
+		p.Lanes = tileLanes(p.Length, size, p.PerSplit)
+		p.PerSplit = p.PerSplit &^ (threads>>p.Lanes - 1)
+		p.Part, p.Parts, p.AllParts = p.Length, reduce.NewDivisor(1), 1
+		g.blocks, g.splits = ceilDiv(p.Outputs, p.PerSplit), 1
+		return g
 	case kinds.rows && p.Stride == size && p.Length >= 16:
 		g.kernel = "rows"
 		p.Lanes = lanesOf(runs/4, 8)
@@ -134,6 +142,26 @@ func (w *reducing) lay(p *reduce.Plan, dev *cudabuf.Device, base, out uintptr, s
 	}
 	w.split(p, &g, ceilDiv(wanted, g.blocks), atLeast)
 	return g
+}
+
+// tileBytes is what a block of a tiles kernel copies to shared memory.
+const tileBytes = 16 << 10
+
+// isTiles tells whether rows lie without gaps and are short.
+func isTiles(p *reduce.Plan, size int64) bool {
+	row := p.Length * size
+	return p.KeptAxes == 1 && p.RunAxes == 0 && p.Length > 1 && row <= 512 && p.Stride == size && p.Kept[0].In == row
+}
+
+// tileLanes is the log2 of the threads for a row: enough that a tile's rows keep
+// the block busy, and that the threads of a warp read from different banks.
+func tileLanes(length, size, rows int64) int32 {
+	lanes := int32(0)
+	for int64(threads)>>lanes > rows {
+		lanes++
+	}
+	banks := bits.TrailingZeros64(uint64(max(length*size/4, 1)))
+	return min(max(lanes, int32(banks)-1), lanesOf(length, 5))
 }
 
 // split cuts the steps of each result into so many parts, of at least so many

@@ -5,10 +5,11 @@
 // too few results to fill the GPU, their steps are split over blocks, which leave
 // accumulators for a second kernel, `finish`.
 //
-// Three kernels reduce. `rows` is for steps that are neighbours in memory: the
+// Four kernels reduce. `rows` is for steps that are neighbours in memory: the
 // threads of a group take neighbouring vectors of a row. `columns` is for results
 // that are neighbours: a thread takes a vector of columns and walks down.
-// `strided` is columns of single elements, for everything else.
+// `tiles` is for short rows without gaps. `strided` is columns of single elements,
+// for everything else.
 
 #pragma once
 #include "axes.cuh"
@@ -318,6 +319,69 @@ __device__ __forceinline__ void columns(const char* __restrict__ in, char* __res
         if (k < valid) put<Op>(acc[k], out + k * (p.kept[0].out / V), partials, output + k, p);
 }
 
+constexpr int tile_bytes = 16 << 10;
+
+// Rows that lie without gaps, of so few elements that a group of threads for each
+// would be idle most of the time. A block copies p.per_split of them to shared
+// memory, as neighbouring vectors; then each group of threads folds rows there.
+template <class Op>
+__device__ __forceinline__ void tiles(const char* __restrict__ in, char* __restrict__ out, char* __restrict__ partials, const Plan& p) {
+    using T = typename Op::In;
+    constexpr int U = 4;
+    __shared__ __align__(16) unsigned char memory[tile_bytes + 32];
+    const int64_t first = blockIdx.x * p.per_split;
+    const int rows = (int)min(p.per_split, p.outputs - first), length = (int)p.length;
+    const char* from = in + first * p.kept[0].in;
+    const int skew = (int)((uintptr_t)from & 15), end = skew + rows * (int)p.kept[0].in;
+    // Vectors at the ends may have bytes of other rows, or of none: those are left.
+    const uint4* vectors = (const uint4*)(from - skew);
+    uint4* copy = (uint4*)memory;
+    for (int i = threadIdx.x; i < end / 16; i += U * block_threads) {
+        uint4 v[U];
+#pragma unroll
+        for (int u = 0; u < U; u++)
+            if (i + u * block_threads < end / 16 && (i + u * block_threads > 0 || skew == 0)) v[u] = vectors[i + u * block_threads];
+#pragma unroll
+        for (int u = 0; u < U; u++)
+            if (i + u * block_threads < end / 16 && (i + u * block_threads > 0 || skew == 0)) copy[i + u * block_threads] = v[u];
+    }
+    const T* elements = (const T*)(from - skew);
+    const int t = threadIdx.x, whole = end / 16 * (16 / (int)sizeof(T));
+    if (skew > 0 && t < 16 / (int)sizeof(T) && t * (int)sizeof(T) >= skew && t * (int)sizeof(T) < end) ((T*)memory)[t] = elements[t];
+    if (t < 16 / (int)sizeof(T) && (whole > 0 || skew == 0) && (whole + t) * (int)sizeof(T) < end) ((T*)memory)[whole + t] = elements[whole + t];
+    __syncthreads();
+
+    const int G = 1 << p.lanes, g = t & (G - 1), groups = block_threads >> p.lanes;
+    const T* tile = (const T*)(memory + skew);
+    const T neutral = *(const T*)p.neutral;
+#pragma unroll 1
+    for (int base = 0; base < rows; base += groups) {
+        const int row = base + (t >> p.lanes);
+        typename Op::Acc acc = Op::none();
+        if (row < rows) {
+            const T* at = tile + row * length;
+            if constexpr (Op::is_numbered) {
+#pragma unroll 1
+                for (int i = g; i < length; i += G) {
+                    const typename Op::W w = Op::one(at[i], 0, p.finish).w;
+                    if (Op::is_new(acc, w)) acc.w = w, acc.index = i;
+                }
+            } else {
+#pragma unroll 1
+                for (int i = g; i < length; i += U * G) {
+                    T x[U];
+#pragma unroll
+                    for (int u = 0; u < U; u++) x[u] = i + u * G < length ? at[i + u * G] : neutral;
+                    Op::fold(acc, x, p.finish);
+                }
+            }
+        }
+#pragma unroll 1
+        for (int l = 0; l < p.lanes; l++) acc = Op::merge(acc, shuffle(acc, 1 << l));
+        if (g == 0 && row < rows) put<Op>(acc, out + (first + row) * p.kept[0].out, partials, first + row, p);
+    }
+}
+
 // Merges the accumulators of each result.
 template <class Op>
 __device__ __forceinline__ void finish(char* __restrict__ out, const char* __restrict__ partials, const Plan& p) {
@@ -369,4 +433,9 @@ constexpr int at_most(int a, int b) { return a < b ? a : b; }
         using Op = __VA_ARGS__;                                           \
         finish<Op>(out, partials, p);                                     \
     }
-#define REDUCTION(name, ...) ROWS(name, __VA_ARGS__) COLUMNS(name, __VA_ARGS__) STRIDED(name, __VA_ARGS__)
+#define TILES(name, ...)                                                  \
+    REDUCTION_KERNEL(tiles, name) {                                       \
+        using Op = __VA_ARGS__;                                           \
+        tiles<Op>(in, out, partials, p);                                  \
+    }
+#define REDUCTION(name, ...) TILES(name, __VA_ARGS__) ROWS(name, __VA_ARGS__) COLUMNS(name, __VA_ARGS__) STRIDED(name, __VA_ARGS__)
