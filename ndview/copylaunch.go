@@ -79,9 +79,9 @@ func launchCopy(dst arrowbuf.Buffer, to int64, src arrowbuf.Buffer, from, width 
 		return launch(dev, copyPrograms[kernel], name, cudabuf.Dim3{X: uint32(t.Blocks())}, cudabuf.Dim3{X: threads}, d, s, structOf(t))
 	}
 	r, kernel := moves.NewRows(width, n)
-	block := uint32(threads)
-	if kernel == "spans" || kernel == "rows" && width < 16 {
-		block = 128
+	block := uint32(moves.RowsBlock / 8)
+	if kernel == "picks" || width == 16 {
+		block = moves.RowsBlock / 4
 	}
 	name := fmt.Sprintf("quiver_%s_%d", kernel, width)
 	return launch(dev, copyPrograms[kernel], name, cudabuf.Dim3{X: uint32(r.Blocks())}, cudabuf.Dim3{X: block}, d, s, structOf(r))
@@ -89,13 +89,14 @@ func launchCopy(dst arrowbuf.Buffer, to int64, src arrowbuf.Buffer, from, width 
 
 // copyPrograms are by the kind of kernel.
 var copyPrograms = func() map[string]*cudabuf.Program {
-	rows := program("rows", copyTwins[moves.Rows]("rows", "spans", "picks"))
+	rows := program("rows", copyTwins[moves.Rows]("rows", "spans", "turned", "picks"))
+	tiles := program("tiles", copyTwins[moves.Tiles]("tiles", "sectors"))
 	packed := program("packed", copyTwins[moves.Tiles]("words", "runs"))
 	return map[string]*cudabuf.Program{
-		"tiles": program("tiles", copyTwins[moves.Tiles]("tiles")),
+		"tiles": tiles, "sectors": tiles,
 		"slim":  program("slim", copyTwins[moves.Tiles]("slim")),
 		"words": packed, "runs": packed,
-		"rows": rows, "spans": rows, "picks": rows,
+		"rows": rows, "spans": rows, "turned": rows, "picks": rows,
 	}
 }()
 

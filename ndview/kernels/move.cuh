@@ -29,31 +29,23 @@ struct Tiles {
     int32_t items_a, items_b;
     int32_t axes_a, axes_b, batch;
     int32_t chunks_a, chunks_b;  // tiles along each side
-    int32_t strip;               // tiles along A that one block goes through
     int32_t halo;                // see internal/moves
     int32_t log_a, log_b;        // of tiles that are made to measure
     int32_t places;              // of the batch
     Axis axes[move_axes];        // of A, of B, and of the batch
 };
 
-struct Strip {
-    int first, last;  // tiles along A
-    int b0;           // the first item of B
+struct Tile {
+    int a0, b0;  // the first item of each side, but for the halo
     int64_t dst, src;
 };
 
-// The strip of tiles of a block. Blocks side by side share sectors of the source,
-// the tiles of a strip those of the destination.
-__device__ __forceinline__ Strip strip_of(const Tiles& t, int side_b) {
-    const uint32_t strips = (t.chunks_a - 1) / t.strip + 1, rest = blockIdx.x / t.chunks_b, batch = rest / strips;
+// The tile of a block. Blocks side by side share sectors of the destination.
+__device__ __forceinline__ Tile tile_of(const Tiles& t, int side_a, int side_b) {
+    const uint32_t rest = blockIdx.x / t.chunks_a, batch = rest / t.chunks_b;
     const Axis* axes = t.axes + t.axes_a + t.axes_b;
-    Strip s;
-    s.b0 = (blockIdx.x - rest * t.chunks_b) * side_b;
-    s.first = (rest - batch * strips) * t.strip;
-    s.last = min(s.first + t.strip, t.chunks_a);
-    s.dst = place(axes, t.batch, batch, &Axis::dst);
-    s.src = place(axes, t.batch, batch, &Axis::src);
-    return s;
+    return {(int)(blockIdx.x - rest * t.chunks_a) * side_a, (int)(rest - batch * t.chunks_b) * side_b,
+            place(axes, t.batch, batch, &Axis::dst), place(axes, t.batch, batch, &Axis::src)};
 }
 
 constexpr int block = 256;

@@ -59,9 +59,9 @@ __device__ __forceinline__ void move_words(uint8_t* __restrict__ dst, const uint
     // Units i of words of the source are together, so that a warp's writes of
     // squares go to different banks.
     __shared__ uint2 tile[side_b * pitch];
-    const Strip s = strip_of(t, side_b);
+    const Tile s = tile_of(t, side_a, side_b);
     const Axis *axes_a = t.axes, *axes_b = t.axes + t.axes_a;
-    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, a0 = s.first * side_a, b = s.b0 + lane * units;
+    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, a0 = s.a0, b = s.b0 + lane * units;
     src += s.src + (int64_t)b * size;
     dst += s.dst + (int64_t)a0 * size;
 #pragma unroll
@@ -87,93 +87,69 @@ __device__ __forceinline__ void move_words(uint8_t* __restrict__ dst, const uint
     }
 }
 
-// Runs that begin anywhere. Lanes read aligned words of 4 bytes, of which each
-// makes one with its neighbour's; the last only lends. Rows of the destination
-// are written from one whole sector to another, as in tiles.cu.
+// Runs that begin anywhere. A word of the source is made of two aligned ones.
+// Rows of the destination are written from one whole sector to another, as in
+// tiles.cu.
 template <typename T>
 __device__ __forceinline__ void move_runs(uint8_t* __restrict__ dst, const uint8_t* __restrict__ src, const Tiles& t) {
-    constexpr int size = sizeof(T), units = 4 / size, words = 32, most = 8;  // words of a row of the tile, and of its halo
-    constexpr int side_a = words * units, side_b = 31 * units, pitch = (words + 2 * most) | 1;
-    constexpr int warps = block / 32, squares = words / warps;
-    __shared__ uint32_t tile[32 * units * pitch];
-    const Strip s = strip_of(t, side_b);
+    constexpr int size = sizeof(T), units = 4 / size, words = 64, extra = sector / 4;  // of a row of the tile, and of its halo
+    constexpr int side_a = words * units, side_b = 32 * units, halo = extra * units, rows = side_a + halo;
+    constexpr int pitch = (words + extra) | 1, warps = block / 32;
+    __shared__ uint32_t tile[side_b * pitch];  // units i of words of the source are together, as above
+    __shared__ int64_t from[rows], to[side_b];
+    const Tile s = tile_of(t, side_a, side_b);
     const Axis *axes_a = t.axes, *axes_b = t.axes + t.axes_a;
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-    const int bytes = min(side_b, t.items_b - s.b0) * size;
+    const int a0 = s.a0 - halo, columns = min(side_b, t.items_b - s.b0);
+    const int first = max(0, -a0), last = min(rows, t.items_a - a0);
+    for (int i = threadIdx.x; i < rows; i += block) from[i] = place(axes_a, t.axes_a, min(max(a0 + i, 0), t.items_a - 1), &Axis::src);
+    for (int i = threadIdx.x; i < columns; i += block) to[i] = place(axes_b, t.axes_b, s.b0 + i, &Axis::dst);
     src += s.src + (int64_t)s.b0 * size;
-    dst += s.dst;
-    const auto word_of = [&](int a) -> uint32_t {
-        if (a < 0 || a >= t.items_a) return 0;
-        const uint8_t* run = src + place(axes_a, t.axes_a, a, &Axis::src);
-        const int skip = (uint32_t)(uintptr_t)run & 3;
-        return lane * 4 < bytes + skip ? __ldg((const uint32_t*)(run - skip) + lane) : 0;
-    };
-    const auto align = [&](uint32_t word, int a) -> uint32_t {
-        const uint8_t* run = src + place(axes_a, t.axes_a, min(max(a, 0), t.items_a - 1), &Axis::src);
-        return __funnelshift_r(word, __shfl_down_sync(~0u, word, 1), 8 * ((uint32_t)(uintptr_t)run & 3));
-    };
-    const auto put = [&](uint32_t (&w)[units], int a, int at) {
+    dst += s.dst + (int64_t)s.a0 * size;
+    __syncthreads();
+#pragma unroll 4
+    for (int word = warp; word < words + extra; word += warps) {
+        if (word * units >= last) break;
+        uint32_t w[units];
 #pragma unroll
-        for (int i = 0; i < units; i++) w[i] = align(w[i], a + i);
+        for (int i = 0; i < units; i++) {
+            const uint8_t* run = src + from[word * units + i];
+            const int skip = (uint32_t)(uintptr_t)run & 3, end = columns * size + skip;
+            const uint32_t* aligned = (const uint32_t*)(run - skip) + lane;
+            const uint32_t lo = lane * 4 < end ? __ldg(aligned) : 0, hi = skip && lane * 4 + 4 < end ? __ldg(aligned + 1) : 0;
+            w[i] = __funnelshift_r(lo, hi, 8 * skip);
+        }
         if constexpr (units == 4) turn(w[0], w[1], w[2], w[3]);
         else turn(w[0], w[1]);
 #pragma unroll
-        for (int i = 0; i < units; i++) tile[(i * 32 + lane) * pitch + at] = w[i];
-    };
-    uint32_t next[squares][units];
-    const auto read = [&](int a0) {
-#pragma unroll
-        for (int k = 0; k < squares; k++)
-#pragma unroll
-            for (int i = 0; i < units; i++) next[k][i] = word_of(a0 + (warp + k * warps) * units + i);
-    };
-    {
-        const int a = s.first * side_a + (warp - most) * units;  // warps are as many as words of the halo
-        uint32_t w[units];
-#pragma unroll
-        for (int i = 0; i < units; i++) w[i] = word_of(a + i);
-        put(w, a, warp);
+        for (int i = 0; i < units; i++) tile[(i * 32 + lane) * pitch + word] = w[i];
     }
-    read(s.first * side_a);
-    for (int chunk = s.first, before = 0; chunk < s.last; chunk++) {
-        const int a0 = chunk * side_a, after = before ? 0 : words + most;
-#pragma unroll
-        for (int k = 0; k < squares; k++) {
-            const int word = warp + k * warps;
-            put(next[k], a0 + word * units, most + word);
-            if (k == squares - 1)
-#pragma unroll
-                for (int i = 0; i < units; i++) tile[(i * 32 + lane) * pitch + after + word - words + most] = next[k][i];
-        }
-        __syncthreads();
-        if (chunk + 1 < s.last) read(a0 + side_a);
-        const int64_t end = (int64_t)t.items_a * size, at = (int64_t)a0 * size;
+    __syncthreads();
+    const bool inside = first == 0 && last == rows;
 #pragma unroll 4
-        for (int row = warp; row < side_b; row += warps) {
-            if (s.b0 + row >= t.items_b) break;
-            const uint32_t* line = tile + (row % units * 32 + row / units) * pitch;
-            uint8_t* to = dst + place(axes_b, t.axes_b, s.b0 + row, &Axis::dst) + at;
-            const int begin = lane * 4 - (int)((uint32_t)(uintptr_t)to & (sector - 1));  // byte of the tile's row
-            const int lo = begin >> 2, hi = lo + ((begin & 3) != 0);
-            const uint32_t w = __funnelshift_r(line[lo >= 0 ? most + lo : before + most + lo], line[hi >= 0 ? most + hi : before + most + hi], 8 * (begin & 3));
-            const int64_t from = at + begin;
-            to += begin;
-            if (from >= 0 && from + 4 <= end) *(uint32_t*)to = w;
+    for (int row = warp; row < columns; row += warps) {
+        const uint32_t* line = tile + (row % units * 32 + row / units) * pitch;
+        uint8_t* out = dst + to[row];
+        const int back = (uint32_t)(uintptr_t)out & (sector - 1);
+#pragma unroll
+        for (int word = lane; word < words; word += 32) {
+            const int at = (int)sector - back + 4 * word;  // byte of the tile's row
+            const uint32_t w = __funnelshift_r(line[at / 4], line[min(at / 4 + 1, words + extra - 1)], at % 4 * 8);
+            uint8_t* p = out + 4 * word - back;
+            if (inside || (at >= first * size && at + 4 <= last * size)) *(uint32_t*)p = w;
             else
-                for (int i = 0; i < 4; i += size)
-                    if (from + i >= 0 && from + i < end) *(T*)(to + i) = (T)(w >> 8 * i);
+                for (int k = 0; k < 4; k += size)
+                    if (at + k >= first * size && at + k < last * size) *(T*)(p + k) = (T)(w >> 8 * k);
         }
-        before = after;
-        __syncthreads();
     }
 }
 
 #define PACKED(WIDTH, T)                                                                                       \
-    extern "C" __global__ void __launch_bounds__(block, 4)                                                     \
+    extern "C" __global__ void __launch_bounds__(block)                                                     \
         quiver_words_##WIDTH(uint8_t* dst, const uint8_t* src, const __grid_constant__ Tiles t) {              \
         move_words<T>(dst, src, t);                                                                            \
     }                                                                                                          \
-    extern "C" __global__ void __launch_bounds__(block, 4)                                                     \
+    extern "C" __global__ void __launch_bounds__(block)                                                     \
         quiver_runs_##WIDTH(uint8_t* dst, const uint8_t* src, const __grid_constant__ Tiles t) {               \
         move_runs<T>(dst, src, t);                                                                             \
     }

@@ -11,8 +11,8 @@ __device__ __forceinline__ void move_slim(uint8_t* __restrict__ dst, const uint8
     __shared__ T tile[units + longest];  // an odd pitch, so that the reads of a column are of different banks
     __shared__ int64_t from_a[longest], from_b[longest], to_a[longest], to_b[longest];
     const int side_a = 1 << t.log_a, side_b = 1 << t.log_b, pitch = side_b + 1;
-    const Strip s = strip_of(t, side_b);
-    const int a0 = s.first * side_a, rows = min(side_a, t.items_a - a0), columns = min(side_b, t.items_b - s.b0);
+    const Tile s = tile_of(t, side_a, side_b);
+    const int a0 = s.a0, rows = min(side_a, t.items_a - a0), columns = min(side_b, t.items_b - s.b0);
     for (int i = threadIdx.x; i < rows; i += block) {
         from_a[i] = place(t.axes, t.axes_a, a0 + i, &Axis::src);
         to_a[i] = place(t.axes, t.axes_a, a0 + i, &Axis::dst);

@@ -1,75 +1,73 @@
-// Units of 4, 8 and 16 bytes through tiles of which a block does a strip: while
-// it writes one, the next is on its way.
+// Units of 4, 8 and 16 bytes through tiles.
 //
 // Where rows of the destination begin anywhere, each is written from one whole
 // sector to another, since a sector that two tiles share costs as much as two. The
-// tile's row then begins up to halo items earlier, which the tile before has read.
+// tile's row then begins up to halo items earlier.
 
 #include "move.cuh"
 
-template <typename T, int side_a, int side_b, int most>
-__device__ __forceinline__ void move_tiles(uint8_t* __restrict__ dst, const uint8_t* __restrict__ src, const Tiles& t) {
+template <typename T, int side_a, int side_b, int halo>
+__device__ __forceinline__ void move_tile(uint8_t* __restrict__ dst, const uint8_t* __restrict__ src, const Tiles& t) {
     constexpr int size = sizeof(T), pitch = side_b + 1;  // odd: the reads of a column are of different banks
-    constexpr int reads = block / side_b, writes = block / side_a, held = side_a / reads;
-    // A tile between two places for the last rows of the tile before, which take
-    // turns.
-    __shared__ T tile[(side_a + 2 * most) * pitch];
-    const Strip s = strip_of(t, side_b);
+    constexpr int reads = block / side_b, writes = block / side_a, rows = side_a + halo, held = (rows - 1) / reads + 1;
+    __shared__ T tile[rows * pitch];
+    const Tile s = tile_of(t, side_a, side_b);
     const Axis *axes_a = t.axes, *axes_b = t.axes + t.axes_a;
-
-    const int column = threadIdx.x % side_b, row0 = threadIdx.x / side_b;
-    const int b = s.b0 + column;
-    src += s.src + place(axes_b, t.axes_b, min(b, t.items_b - 1), &Axis::src);
-    T next[held];
-    const auto read = [&](int a0) {
+    const int a0 = s.a0 - halo, b0 = s.b0, last = min(rows, t.items_a - a0), columns = min(side_b, t.items_b - b0);
+    {
+        const int column = threadIdx.x % side_b, row0 = threadIdx.x / side_b;
+        if (column < columns) {
+            src += s.src + place(axes_b, t.axes_b, b0 + column, &Axis::src);
+            T v[held];
+            if (t.axes_a == 1 && a0 >= 0 && last == rows) {
+                const int64_t step = axes_a[0].src;
+                src += (a0 + row0) * step;
 #pragma unroll
-        for (int k = 0; k < held; k++) {
-            const int a = a0 + row0 + k * reads;
-            if (b < t.items_b && a < t.items_a) next[k] = __ldg((const T*)(src + place(axes_a, t.axes_a, a, &Axis::src)));
-        }
-    };
-    for (int row = row0; row < t.halo; row += reads) {
-        const int a = s.first * side_a - t.halo + row;
-        if (b < t.items_b && a >= 0 && a < t.items_a)
-            tile[(most - t.halo + row) * pitch + column] = __ldg((const T*)(src + place(axes_a, t.axes_a, a, &Axis::src)));
-    }
-    read(s.first * side_a);
-
-    dst += s.dst;
-    const int at = threadIdx.x % side_a, b1 = threadIdx.x / side_a;
-    for (int chunk = s.first, before = 0; chunk < s.last; chunk++) {
-        const int after = before ? 0 : side_a + most;  // where the last rows go for the next tile
+                for (int k = 0; k < held; k++)
+                    if (k * reads + reads <= rows || row0 + k * reads < rows) v[k] = __ldg((const T*)(src + k * (reads * step)));
+            } else {
 #pragma unroll
-        for (int k = 0; k < held; k++) {
-            const int row = row0 + k * reads;
-            tile[(most + row) * pitch + column] = next[k];
-            if (k * reads + reads > side_a - most && t.halo && row >= side_a - most) tile[(after + row - side_a + most) * pitch + column] = next[k];
-        }
-        __syncthreads();
-        const int a0 = chunk * side_a;
-        if (chunk + 1 < s.last) read(a0 + side_a);
-        const int64_t lane = t.halo ? (int64_t)a0 * size : place(axes_a, t.axes_a, min(a0 + at, t.items_a - 1), &Axis::dst);
-#pragma unroll
-        for (int k = 0; k < side_b / writes; k++) {
-            const int i = b1 + k * writes;
-            uint8_t* to = dst + place(axes_b, t.axes_b, min(s.b0 + i, t.items_b - 1), &Axis::dst) + lane;
-            int row = at;
-            if (t.halo) {
-                row -= ((uint32_t)(uintptr_t)to & (sector - 1)) / size;
-                to += row * size;
+                for (int k = 0; k < held; k++) {
+                    const int row = row0 + k * reads;
+                    if (row < last && a0 + row >= 0) v[k] = __ldg((const T*)(src + place(axes_a, t.axes_a, a0 + row, &Axis::src)));
+                }
             }
-            const int line = row >= 0 ? most + row : before + most + row;
-            if (s.b0 + i < t.items_b && (uint32_t)(a0 + row) < (uint32_t)t.items_a) *(T*)to = tile[line * pitch + i];
+#pragma unroll
+            for (int k = 0; k < held; k++)
+                if (k * reads + reads <= rows || row0 + k * reads < rows) tile[(row0 + k * reads) * pitch + column] = v[k];
         }
-        before = after;
-        __syncthreads();
+    }
+    __syncthreads();
+    const int at = threadIdx.x % side_a, first = threadIdx.x / side_a;
+    dst += s.dst + (halo ? (int64_t)s.a0 * size : place(axes_a, t.axes_a, min(s.a0 + at, t.items_a - 1), &Axis::dst));
+    const auto write = [&](uint8_t* to, int i) {
+        int row = at + halo;
+        if (halo) {
+            const int back = ((uint32_t)(uintptr_t)to & (sector - 1)) / size;
+            row -= back;
+            to += (at - back) * size;
+        }
+        if (row < last && (!halo || a0 + row >= 0)) *(T*)to = tile[row * pitch + i];
+    };
+    if (t.axes_b == 1 && columns == side_b) {
+        const int64_t step = axes_b[0].dst;
+        dst += (b0 + first) * step;
+#pragma unroll
+        for (int k = 0; k < side_b / writes; k++) write(dst + k * (writes * step), first + k * writes);
+    } else {
+#pragma unroll 4
+        for (int i = first; i < columns; i += writes) write(dst + place(axes_b, t.axes_b, b0 + i, &Axis::dst), i);
     }
 }
 
 #define TILES(WIDTH, T, SIDE_A, SIDE_B)                                                                        \
-    extern "C" __global__ void __launch_bounds__(block, 4)                                                     \
+    extern "C" __global__ void __launch_bounds__(block)                                                        \
         quiver_tiles_##WIDTH(uint8_t* dst, const uint8_t* src, const __grid_constant__ Tiles t) {              \
-        move_tiles<T, SIDE_A, SIDE_B, sector / WIDTH - 1>(dst, src, t);                                        \
+        move_tile<T, SIDE_A, SIDE_B, 0>(dst, src, t);                                                          \
+    }                                                                                                          \
+    extern "C" __global__ void __launch_bounds__(block)                                                        \
+        quiver_sectors_##WIDTH(uint8_t* dst, const uint8_t* src, const __grid_constant__ Tiles t) {            \
+        move_tile<T, SIDE_A, SIDE_B, sector / WIDTH - 1>(dst, src, t);                                         \
     }
 
 TILES(4, uint32_t, 64, 64)

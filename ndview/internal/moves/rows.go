@@ -25,9 +25,13 @@ func NewRows(width int64, n layout.Nest) (r *Rows, kernel string) {
 		r.Count = int32(copy(r.Axes[:], axes(n, backwards(last))))
 		bytes := n.Shape[last] * width
 		if width < wordSize && r.DstStep == width && 2*wordSize <= bytes && bytes < MaxItems/2 {
-			kernel = "picks"
-			if r.SrcStep == width {
+			switch r.SrcStep {
+			case width:
 				kernel = "spans"
+			case -width:
+				kernel = "turned"
+			default:
+				kernel = "picks"
 			}
 			r.Length = int32(bytes+2*(wordSize-1)) / wordSize // a word at each end may be a part
 		}
@@ -42,8 +46,11 @@ func NewRows(width int64, n layout.Nest) (r *Rows, kernel string) {
 
 const wordSize = 4
 
-// Blocks is how many blocks of 1024 items there are.
-func (r *Rows) Blocks() int64 { return (int64(r.Items)-1)/1024 + 1 }
+// RowsBlock is how many items a block does.
+const RowsBlock = 1024
+
+// Blocks is how many blocks there are.
+func (r *Rows) Blocks() int64 { return (int64(r.Items)-1)/RowsBlock + 1 }
 
 // Nest is what is moved, for a twin.
 func (r *Rows) Nest() layout.Nest {

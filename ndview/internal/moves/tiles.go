@@ -22,7 +22,6 @@ type Tiles struct {
 	AxesA, AxesB     int32
 	Batch            int32 // axes of which each place has its own tiles
 	ChunksA, ChunksB int32 // tiles along each side
-	Strip            int32 // tiles along A that one block goes through
 	// Halo is not 0 where A is a gapless run of the destination, in which rows
 	// begin anywhere: each row's cuts are moved back to a whole sector, by up to
 	// Halo items.
@@ -38,7 +37,7 @@ type sides struct{ a, b int64 }
 var tileSides = map[string]map[int64]sides{
 	"tiles": {4: {64, 64}, 8: {64, 32}, 16: {32, 32}},
 	"words": {1: {128, 256}, 2: {128, 128}},
-	"runs":  {1: {128, 124}, 2: {64, 62}},
+	"runs":  {1: {256, 128}, 2: {128, 64}},
 }
 
 // NewTiles plans a nest of a destination and a source in units of width bytes,
@@ -68,7 +67,7 @@ func NewTiles(width int64, dst, src uint64, n layout.Nest) (t *Tiles, kernel str
 			batch = append(batch, k)
 		}
 	}
-	t = &Tiles{AxesA: int32(len(a)), AxesB: int32(len(b)), Batch: int32(len(batch)), Strip: 1}
+	t = &Tiles{AxesA: int32(len(a)), AxesB: int32(len(b)), Batch: int32(len(batch))}
 	t.ItemsA, t.ItemsB, t.Places = count(n, a), count(n, b), count(n, batch)
 	copy(t.Axes[:], slices.Concat(axes(n, a), axes(n, b), axes(n, batch)))
 
@@ -87,17 +86,17 @@ func NewTiles(width int64, dst, src uint64, n layout.Nest) (t *Tiles, kernel str
 		}
 	}
 	s := tileSides[kernel][width]
-	if int64(t.ItemsA) < s.a/3 || int64(t.ItemsB) < s.b/3 || width < 4 && !(runA && runB) {
+	if int64(t.ItemsA) < s.a/3 || int64(t.ItemsB) <= s.b/2 || width < 4 && !(runA && runB) {
 		t.slim(width)
 		return t, "slim", true
 	}
-	if runA && (dst%sector != 0 && kernel == "tiles" || kernel == "runs") {
+	if kernel == "tiles" && runA && dst%sector != 0 && int64(t.ItemsA) > s.a {
+		kernel = "sectors"
+	}
+	if kernel == "sectors" || kernel == "runs" {
 		t.Halo = int32(sector/width) - 1
 	}
 	t.cut(s)
-	if kernel != "words" {
-		t.Strip = int32(min(max(t.Blocks()/8192, 1), 8))
-	}
 	return t, kernel, true
 }
 
@@ -109,8 +108,7 @@ func (t *Tiles) cut(s sides) {
 
 // Blocks is how many blocks there are.
 func (t *Tiles) Blocks() int64 {
-	strips := (t.ChunksA-1)/t.Strip + 1
-	return int64(strips) * int64(t.ChunksB) * int64(t.Places)
+	return int64(t.ChunksA) * int64(t.ChunksB) * int64(t.Places)
 }
 
 // longest is a slim tile's longest side, as a logarithm.
@@ -153,6 +151,10 @@ func count(n layout.Nest, order []int) int32 {
 	return int32(items)
 }
 
+// long is how many bytes of a run are so many that its ends do not matter. More
+// of its axes are left to the other side.
+const long = 4096
+
 // side takes axes in an order: those that are a gapless run of the operand, and
 // more until there are enough items. It answers whether all are a run.
 func side(n layout.Nest, operand int, width, enough int64, order []int, free []bool) (axes []int, run bool) {
@@ -163,7 +165,7 @@ func side(n layout.Nest, operand int, width, enough int64, order []int, free []b
 			continue
 		}
 		gapless := run && strides[k] == items*width
-		if !gapless && items >= enough {
+		if items >= enough && (!gapless || items*width >= long) {
 			break
 		}
 		run = gapless

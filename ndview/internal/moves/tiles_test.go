@@ -35,7 +35,7 @@ func writes(t *moves.Tiles, side int, width, row uint64) []int {
 
 // sidesA are those of the kernels' tiles.
 var sidesA = map[string]map[int64]int{
-	"tiles": {4: 64, 8: 64, 16: 32}, "words": {1: 128, 2: 128}, "runs": {1: 128, 2: 64},
+	"tiles": {4: 64, 8: 64, 16: 32}, "sectors": {4: 64, 8: 64, 16: 32}, "words": {1: 128, 2: 128}, "runs": {1: 256, 2: 128},
 }
 
 func TestTilesWriteEachItemOnce(t *testing.T) {
@@ -86,7 +86,7 @@ func TestTilesWriteEachItemOnce(t *testing.T) {
 		}
 		require.Equal(t, layout.Product(n.Shape), layout.Product(plan.Nest().Shape))
 	}
-	for _, kernel := range []string{"tiles", "words", "runs", "slim"} {
+	for _, kernel := range []string{"tiles", "sectors", "words", "runs", "slim"} {
 		assert.Greater(t, planned[kernel], 10, kernel)
 	}
 }
