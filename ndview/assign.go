@@ -49,7 +49,7 @@ func (a *NDBuffer) assignArray(src *NDBuffer) error {
 	if a.Size() == 0 {
 		return nil
 	}
-	apart := src
+	var apart *NDBuffer
 	switch {
 	case !a.reaches(src):
 		apart, err = src.on(a.Device())

@@ -39,7 +39,8 @@ func goldenCasts(t *testing.T) (values map[string][]byte, casts map[string][]byt
 
 // oneNaN gives every NaN the same bits: which ones a cast makes is not defined.
 func oneNaN(dtype ndview.DType, raw []byte) []byte {
-	size, mantissa := int(dtype.Size()), 0
+	size := int(dtype.Size())
+	var mantissa int
 	switch dtype {
 	case ndview.Float16:
 		mantissa = 10

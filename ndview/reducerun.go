@@ -13,7 +13,7 @@ import (
 
 // run reduces a to out, which share no memory and are held.
 func (w *reducing) run(out, a *NDBuffer) error {
-	p, from, to, err := w.nest(out, a)
+	p, from, to, err := w.nest(out)
 	if err != nil || p.Outputs == 0 {
 		return err
 	}
@@ -31,7 +31,7 @@ func (w *reducing) run(out, a *NDBuffer) error {
 
 // nest plans the loops: as few axes as there can be, kept ones and reduced ones.
 // from and to are where the nest begins in a and out.
-func (w *reducing) nest(out, a *NDBuffer) (p *reduce.Plan, from, to int64, err error) {
+func (w *reducing) nest(out *NDBuffer) (p *reduce.Plan, from, to int64, err error) {
 	keptOut := make([]int64, len(w.kept))
 	for i, at := range w.keptAt {
 		keptOut[i] = out.strides[at]
@@ -110,14 +110,13 @@ func (w *reducing) lay(p *reduce.Plan, dev *cudabuf.Device, base, out uintptr, s
 			g.kernel, p.Vector = "columns", int32(min(16/size, 8))
 		}
 		vector := int64(p.Vector)
-		vectors := int64(1) // along the innermost axis
 		items := p.Outputs
 		if p.KeptAxes > 0 {
 			axis := &p.Kept[0]
 			p.Width = axis.Extent.By
 			axis.In *= vector
 			axis.Out *= vector
-			vectors = ceilDiv(p.Width, vector)
+			vectors := ceilDiv(p.Width, vector) // along the innermost axis
 			if p.KeptAxes > 1 && vectors < 32 {
 				vectors = 1 << bits.Len64(uint64(vectors-1))
 			}

@@ -87,34 +87,34 @@ var casts = func() (table [Types][Types]cast) {
 
 	truth := table[Uint8][Bool]
 	for to := Int8; to <= Uint64; to++ {
-		table[Complex64][to] = compose(table[Complex64][Float32], table[Float32][to], Complex64, Float32, to)
-		table[Complex128][to] = compose(table[Complex128][Float64], table[Float64][to], Complex128, Float64, to)
+		table[Complex64][to] = compose(table[Complex64][Float32], table[Float32][to], Complex64, to)
+		table[Complex128][to] = compose(table[Complex128][Float64], table[Float64][to], Complex128, to)
 	}
 	table[Complex64][Complex64], table[Complex64][Complex128] = parts(table[Float32][Float32]), parts(table[Float32][Float64])
 	table[Complex128][Complex64], table[Complex128][Complex128] = parts(table[Float64][Float32]), parts(table[Float64][Float64])
 	for _, from := range []Type{Int8, Uint8, Int16, Uint16, Int32, Uint32, Int64, Uint64, Float32, Complex64} {
-		table[from][Float16] = compose(table[from][Float32], toFloat16, from, Float32, Float16)
+		table[from][Float16] = compose(table[from][Float32], toFloat16, from, Float16)
 	}
 	table[Float32][Float16], table[Float64][Float16] = toFloat16, doubleToFloat16
 	for _, from := range []Type{Int8, Uint8, Int16, Uint16, Complex64} {
-		table[from][BFloat16] = compose(table[from][Float32], toBFloat16, from, Float32, BFloat16)
+		table[from][BFloat16] = compose(table[from][Float32], toBFloat16, from, BFloat16)
 	}
 	table[Float32][BFloat16], table[Float64][BFloat16] = toBFloat16, doubleToBFloat16
 	for _, from := range []Type{Int32, Uint32} {
-		table[from][BFloat16] = compose(table[from][Float64], doubleToBFloat16, from, Float64, BFloat16)
+		table[from][BFloat16] = compose(table[from][Float64], doubleToBFloat16, from, BFloat16)
 	}
-	table[Int64][BFloat16] = compose(oddDoubles[int64], doubleToBFloat16, Int64, Float64, BFloat16)
-	table[Uint64][BFloat16] = compose(oddDoubles[uint64], doubleToBFloat16, Uint64, Float64, BFloat16)
-	table[Complex128][Float16] = compose(table[Complex128][Float64], doubleToFloat16, Complex128, Float64, Float16)
-	table[Complex128][BFloat16] = compose(table[Complex128][Float64], doubleToBFloat16, Complex128, Float64, BFloat16)
+	table[Int64][BFloat16] = compose(oddDoubles[int64], doubleToBFloat16, Int64, BFloat16)
+	table[Uint64][BFloat16] = compose(oddDoubles[uint64], doubleToBFloat16, Uint64, BFloat16)
+	table[Complex128][Float16] = compose(table[Complex128][Float64], doubleToFloat16, Complex128, Float16)
+	table[Complex128][BFloat16] = compose(table[Complex128][Float64], doubleToBFloat16, Complex128, BFloat16)
 
 	table[Float16][Float32], table[BFloat16][Float32] = fromFloat16, fromBFloat16
 	for to := range Types {
 		if to != Float32 && to != Bool {
-			table[Float16][to] = compose(fromFloat16, table[Float32][to], Float16, Float32, to)
-			table[BFloat16][to] = compose(fromBFloat16, table[Float32][to], BFloat16, Float32, to)
+			table[Float16][to] = compose(fromFloat16, table[Float32][to], Float16, to)
+			table[BFloat16][to] = compose(fromBFloat16, table[Float32][to], BFloat16, to)
 		}
-		table[Bool][to] = compose(truth, table[Uint8][to], Bool, Uint8, to)
+		table[Bool][to] = compose(truth, table[Uint8][to], Bool, to)
 	}
 	table[Float16][Float64], table[BFloat16][Float64] = fromFloat16ToDouble, fromBFloat16ToDouble
 	table[Float16][Float16], table[BFloat16][BFloat16] = table[Uint16][Uint16], table[Uint16][Uint16]
@@ -125,7 +125,7 @@ var casts = func() (table [Types][Types]cast) {
 var castBlocks = sync.Pool{New: func() any { return new([blockItems]uint64) }}
 
 // compose casts in two steps, block by block.
-func compose(first, second cast, from, between, to Type) cast {
+func compose(first, second cast, from, to Type) cast {
 	return func(dst, src unsafe.Pointer, n int) {
 		block := castBlocks.Get().(*[blockItems]uint64)
 		defer castBlocks.Put(block)

@@ -79,24 +79,24 @@ func addVectors(table *[Types][Types]cast) {
 
 	// In two steps, of which the first makes what the second has vectors for.
 	for _, from := range []Type{Int8, Uint8, Int16, Uint16} {
-		table[from][Float32] = compose(table[from][Int32], table[Int32][Float32], from, Int32, Float32)
-		table[from][Float64] = compose(table[from][Int32], table[Int32][Float64], from, Int32, Float64)
+		table[from][Float32] = compose(table[from][Int32], table[Int32][Float32], from, Float32)
+		table[from][Float64] = compose(table[from][Int32], table[Int32][Float64], from, Float64)
 	}
 	for _, from := range []Type{Int8, Uint8, Int16, Uint16, Int32, Uint32, Float64} {
-		table[from][Complex64] = compose(table[from][Float32], table[Float32][Complex64], from, Float32, Complex64)
+		table[from][Complex64] = compose(table[from][Float32], table[Float32][Complex64], from, Complex64)
 	}
 	for _, from := range []Type{Int8, Uint8, Int16, Uint16, Int32, Uint32, Float32} {
-		table[from][Complex128] = compose(table[from][Float64], table[Float64][Complex128], from, Float64, Complex128)
+		table[from][Complex128] = compose(table[from][Float64], table[Float64][Complex128], from, Complex128)
 	}
 	for _, from := range []Type{Int64, Uint64} {
 		for _, to := range []Type{Int8, Uint8, Int16, Uint16} {
-			table[from][to] = compose(table[from][Int32+from-Int64], table[Int32+from-Int64][to], from, Int32, to)
+			table[from][to] = compose(table[from][Int32+from-Int64], table[Int32+from-Int64][to], from, to)
 		}
 	}
-	table[Complex128][Float32] = compose(table[Complex128][Float64], table[Float64][Float32], Complex128, Float64, Float32)
+	table[Complex128][Float32] = compose(table[Complex128][Float64], table[Float64][Float32], Complex128, Float32)
 	for _, from := range []Type{Float32, Float64} {
 		for _, to := range []Type{Int8, Uint8, Int16, Uint16} {
-			table[from][to] = compose(table[from][Int32], table[Int32][to], from, Int32, to)
+			table[from][to] = compose(table[from][Int32], table[Int32][to], from, to)
 		}
 	}
 }

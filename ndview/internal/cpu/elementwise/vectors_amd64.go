@@ -6,7 +6,10 @@ import (
 	"golang.org/x/sys/cpu"
 )
 
-// spread[b] is the eight bits of b as eight bytes of 0 or 1, lowest first.
+// spread[b] is the eight bits of b as eight bytes of 0 or 1, lowest first, for
+// the assembly.
+//
+//nolint:unused // the linter does not read assembly
 var spread = func() (table [256]uint64) {
 	for b := range table {
 		for bit := range 8 {

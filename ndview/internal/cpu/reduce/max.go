@@ -125,8 +125,8 @@ func halfOrder[T float16 | bfloat16](widen func(uint16) float32, narrow func(flo
 
 // overComplex goes by the real parts, then the imaginary ones.
 func overComplex(a, b complex128) bool {
-	if a != a || b != b {
-		return a != a && b == b
+	if nanA, nanB := isNaN(a), isNaN(b); nanA || nanB {
+		return nanA && !nanB
 	}
 	return real(a) > real(b) || real(a) == real(b) && imag(a) > imag(b)
 }
@@ -234,3 +234,5 @@ func argMaxima[T, W any](o order[T, W]) *Reducer {
 		store: func(acc *place[W], out unsafe.Pointer, _ *Finish) { *(*int64)(out) = acc.number },
 	}.reducer()
 }
+
+func isNaN(x complex128) bool { return math.IsNaN(real(x)) || math.IsNaN(imag(x)) }
