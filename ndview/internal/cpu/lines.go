@@ -21,40 +21,42 @@ func copyLine[T unit](dst, src unsafe.Pointer, l line) {
 		} else if width < 8 && l.src == -width {
 			done = reverse(dst, src, width, l.n)
 		}
-		readLine(unsafe.Slice((*T)(dst), l.n)[done:], unsafe.Add(src, done*l.src), l.src)
+		readLine(unsafe.Slice((*T)(dst), l.n), src, l.src, done)
 	case l.src == width:
 		writeLine(dst, l.dst, unsafe.Slice((*T)(src), l.n))
 	default:
-		for range l.n {
-			*(*T)(dst) = *(*T)(src)
-			dst, src = unsafe.Add(dst, l.dst), unsafe.Add(src, l.src)
+		for i := range l.n {
+			*(*T)(unsafe.Add(dst, i*l.dst)) = *(*T)(unsafe.Add(src, i*l.src))
 		}
 	}
 }
 
-func readLine[T unit](dst []T, src unsafe.Pointer, step int64) {
-	for len(dst) >= 4 {
-		dst[0] = *(*T)(src)
-		dst[1] = *(*T)(unsafe.Add(src, step))
-		dst[2] = *(*T)(unsafe.Add(src, 2*step))
-		dst[3] = *(*T)(unsafe.Add(src, 3*step))
-		dst, src = dst[4:], unsafe.Add(src, 4*step)
+// readLine copies units from the i-th on. Addresses are made of those of units
+// only, none beyond the last.
+func readLine[T unit](dst []T, src unsafe.Pointer, step, i int64) {
+	for ; i+4 <= int64(len(dst)); i += 4 {
+		to, from := dst[i:i+4], unsafe.Add(src, i*step)
+		to[0] = *(*T)(from)
+		to[1] = *(*T)(unsafe.Add(from, step))
+		to[2] = *(*T)(unsafe.Add(from, 2*step))
+		to[3] = *(*T)(unsafe.Add(from, 3*step))
 	}
-	for i := range dst {
-		dst[i] = *(*T)(unsafe.Add(src, int64(i)*step))
+	for ; i < int64(len(dst)); i++ {
+		dst[i] = *(*T)(unsafe.Add(src, i*step))
 	}
 }
 
 func writeLine[T unit](dst unsafe.Pointer, step int64, src []T) {
-	for len(src) >= 4 {
-		*(*T)(dst) = src[0]
-		*(*T)(unsafe.Add(dst, step)) = src[1]
-		*(*T)(unsafe.Add(dst, 2*step)) = src[2]
-		*(*T)(unsafe.Add(dst, 3*step)) = src[3]
-		dst, src = unsafe.Add(dst, 4*step), src[4:]
+	i := int64(0)
+	for ; i+4 <= int64(len(src)); i += 4 {
+		to, from := unsafe.Add(dst, i*step), src[i:i+4]
+		*(*T)(to) = from[0]
+		*(*T)(unsafe.Add(to, step)) = from[1]
+		*(*T)(unsafe.Add(to, 2*step)) = from[2]
+		*(*T)(unsafe.Add(to, 3*step)) = from[3]
 	}
-	for i := range src {
-		*(*T)(unsafe.Add(dst, int64(i)*step)) = src[i]
+	for ; i < int64(len(src)); i++ {
+		*(*T)(unsafe.Add(dst, i*step)) = src[i]
 	}
 }
 
