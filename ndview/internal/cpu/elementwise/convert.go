@@ -72,22 +72,19 @@ func runs[S, D any](one func(S) D, all func([]D, []S)) Convert {
 func number[S, D ordinary](to unsafe.Pointer, toStep int64, from unsafe.Pointer, fromStep int64, n int) {
 	if toStep == int64(unsafe.Sizeof(*(*D)(nil))) {
 		for i := range unsafe.Slice((*D)(to), n) {
-			*(*D)(unsafe.Add(to, i*int(unsafe.Sizeof(*(*D)(nil))))) = D(*(*S)(from))
-			from = unsafe.Add(from, fromStep)
+			*(*D)(unsafe.Add(to, i*int(unsafe.Sizeof(*(*D)(nil))))) = D(*(*S)(unsafe.Add(from, int64(i)*fromStep)))
 		}
 		return
 	}
-	for range n {
-		*(*D)(to) = D(*(*S)(from))
-		to, from = unsafe.Add(to, toStep), unsafe.Add(from, fromStep)
+	for i := range int64(n) {
+		*(*D)(unsafe.Add(to, i*toStep)) = D(*(*S)(unsafe.Add(from, i*fromStep)))
 	}
 }
 
 func cast[S, D any](f func(S) D) Convert {
 	return func(to unsafe.Pointer, toStep int64, from unsafe.Pointer, fromStep int64, n int) {
-		for range n {
-			*(*D)(to) = f(*(*S)(from))
-			to, from = unsafe.Add(to, toStep), unsafe.Add(from, fromStep)
+		for i := range int64(n) {
+			*(*D)(unsafe.Add(to, i*toStep)) = f(*(*S)(unsafe.Add(from, i*fromStep)))
 		}
 	}
 }

@@ -226,22 +226,20 @@ func (b *blocks) repeat(i int, of, value unsafe.Pointer, size, n int64) unsafe.P
 
 // gather brings n elements from the cursor on to a block.
 func (o *operand) gather(w *Work, c cursor, i int, to unsafe.Pointer, n int64) {
-	for n > 0 {
-		part := min(n, c.row-c.column)
-		o.convert(to, o.size, unsafe.Add(o.Base, c.offset[i]), o.inner, int(part))
-		to = unsafe.Add(to, part*o.size)
-		n -= part
+	for done := int64(0); done < n; {
+		part := min(n-done, c.row-c.column)
+		o.convert(unsafe.Add(to, done*o.size), o.size, unsafe.Add(o.Base, c.offset[i]), o.inner, int(part))
+		done += part
 		c.advance(w, part)
 	}
 }
 
 // scatter brings a block's n elements to their places from the cursor on.
 func (o *operand) scatter(w *Work, c cursor, from unsafe.Pointer, n int64) {
-	for n > 0 {
-		part := min(n, c.row-c.column)
-		o.convert(unsafe.Add(o.Base, c.offset[0]), o.inner, from, o.size, int(part))
-		from = unsafe.Add(from, part*o.size)
-		n -= part
+	for done := int64(0); done < n; {
+		part := min(n-done, c.row-c.column)
+		o.convert(unsafe.Add(o.Base, c.offset[0]), o.inner, unsafe.Add(from, done*o.size), o.size, int(part))
+		done += part
 		c.advance(w, part)
 	}
 }
