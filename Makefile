@@ -104,7 +104,7 @@ kernels-check: ## Check that the committed images are those of their sources
 
 .PHONY: gpu-bundle
 gpu-bundle: .tools/cuda13/.installed ## Put tests and benchmarks into .gpu, for a GPU machine without Go (needs gcc)
-	GO=$(GO) bench/gpu/bundle.sh
+	GO=$(GO) bench/gpu/bundle.sh $(PARTS)
 
 # ---- Upkeep
 

@@ -1,33 +1,24 @@
 #!/usr/bin/env bash
-# Puts into .gpu what run.sh needs on a machine that has a GPU but no Go: the
-# tests of every package that works on a device, benchmarks included, and the
-# command. They are run from a copy of this working tree, where the tests find
-# their testdata. bundle-gorgonia.sh adds the tests of -tags gorgonia.
+# Puts into .gpu what run.sh needs on a machine that has a GPU but no Go. It is
+# run there from a copy of this working tree, where the tests find their testdata.
 #
-# Usage: bundle.sh [--without-gorgonia]
+# Usage: bundle.sh [PART...], both of tests and gorgonia where none is given:
+#
+#   tests     the tests of every package that works on a device, with their
+#             benchmarks, and the command
+#   two       only the tests of packages with tests that need two GPUs
+#   gorgonia  the tests built with -tags gorgonia, by bundle-gorgonia.sh
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 GO=${GO:-go}
 export CGO_ENABLED=0 GOOS=linux GOARCH=amd64
 
+parts=" ${*:-tests gorgonia} "
+
 rm -rf .gpu
 mkdir -p .gpu/tests
 flags=(-trimpath -ldflags='-s -w')
-"$GO" build "${flags[@]}" -o .gpu/arrow2zarr ./cmd/arrow2zarr
-has_tests='{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{{end}}'
 root=$("$GO" list -m)
-for package in $("$GO" list -f "$has_tests" ./arrowbuf/... ./cudabuf/... ./ndview/... ./zarr ./arrowzarr/... ./cmd/...); do
-	folder=${package#"$root"/}
-	# The folder is found again from the name: tests.py turns + into /.
-	"$GO" test -c "${flags[@]}" -o ".gpu/tests/${folder//\//+}" "./$folder"
-done
-if [ "${1:-}" != --without-gorgonia ]; then
-	bench/gpu/bundle-gorgonia.sh
-fi
-cp bench/gpu/run.sh .gpu/run.sh
-commit=$(git rev-parse --short=12 HEAD)
-[ -z "$(git status --porcelain --untracked-files=no)" ] || commit+=-modified
-echo "$commit" >.gpu/commit
 
 # The tests that need several GPUs: those that ask cudatest for them, those whose
 # names say so, and the suite of drivers, which does more where there are two.
@@ -38,10 +29,34 @@ find . -name '.?*' -prune -o -name '*_test.go' -print | LC_ALL=C sort | xargs aw
 	END { print "cudabuf/internal/drivertest TestGPU" }
 ' >.gpu/two-gpus
 
+folders=()
+case $parts in
+*' tests '*)
+	"$GO" build "${flags[@]}" -o .gpu/arrow2zarr ./cmd/arrow2zarr
+	has_tests='{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{{end}}'
+	for package in $("$GO" list -f "$has_tests" ./arrowbuf/... ./cudabuf/... ./ndview/... ./zarr ./arrowzarr/... ./cmd/...); do
+		folders+=("${package#"$root"/}")
+	done
+	;;
+*' two '*) mapfile -t folders < <(cut -d' ' -f1 .gpu/two-gpus | LC_ALL=C sort -u) ;;
+esac
+for folder in "${folders[@]}"; do
+	# The folder is found again from the name: tests.py turns + into /.
+	"$GO" test -c "${flags[@]}" -o ".gpu/tests/${folder//\//+}" "./$folder"
+done
+case $parts in *' gorgonia '*) bench/gpu/bundle-gorgonia.sh ;; esac
+
+cp bench/gpu/run.sh .gpu/run.sh
+commit=$(git rev-parse --short=12 HEAD)
+[ -z "$(git status --porcelain --untracked-files=no)" ] || commit+=-modified
+echo "$commit" >.gpu/commit
+
 # The binaries share most of their code, so a window over all of them makes the
 # bundle a tenth of their size.
-content=(arrow2zarr tests)
-[ ! -d .gpu/gorgonia ] || content+=(gorgonia)
+content=()
+for name in arrow2zarr tests gorgonia; do
+	[ ! -e ".gpu/$name" ] || content+=("$name")
+done
 tar -C .gpu -cf - "${content[@]}" | xz -T1 --lzma2=preset=1,dict=256MiB >.gpu/bundle.tar.xz
 (cd .gpu && rm -r "${content[@]}")
 # The real files that tests read beside the project.
