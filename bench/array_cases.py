@@ -12,6 +12,11 @@ allequal/DTYPE/SHAPE              with NumPy's meaning; equal is of bits
 fill/DTYPE/SHAPE, zeros/...
 take/DTYPE/SHAPE/INDEX/COUNT      COUNT random indices of axis 0
 compress/DTYPE/SHAPE/STEP         by a mask that is true every STEP elements
+nonzero/N/STEP                    the places where such a mask is true
+fillwhere/DTYPE/N/STEP            sets the elements that it selects
+put/DTYPE/N/INDEX/COUNT           sets COUNT elements at random
+byteswap/DTYPE/SHAPE              in place
+triu/DTYPE/SHAPE                  a copy with zeros below the diagonal
 concatenate/DTYPE/SHAPE/AXIS      of two such arrays
 unpackbits/BYTES, packbits/BYTES  bitmap to bytes; BYTES are those that are read
 small/OP/DTYPE/SHAPE              microseconds from call to call, queued
@@ -87,6 +92,21 @@ def parse(name: str) -> Case:
         case "compress":
             c.dtype, c.shape, c.step = rest[0], extents(rest[1]), int(rest[2])
             c.bytes = c.shape[0] + 2 * -(-c.shape[0] // c.step) * SIZES[c.dtype]
+        case "nonzero":
+            c.dtype, c.shape, c.step = "bool", extents(rest[0]), int(rest[1])
+            c.bytes = c.shape[0] + 8 * -(-c.shape[0] // c.step)
+        case "fillwhere":
+            c.dtype, c.shape, c.step = rest[0], extents(rest[1]), int(rest[2])
+            c.bytes = c.shape[0] + SIZES[c.dtype] * -(-c.shape[0] // c.step)
+        case "put":
+            c.dtype, c.shape, c.other, c.count = rest[0], extents(rest[1]), rest[2], int(rest[3])
+            c.bytes = c.count * (SIZES[c.other] + 2 * SIZES[c.dtype])
+        case "byteswap":
+            c.dtype, c.shape = rest[0], extents(rest[1])
+            c.bytes = 2 * math.prod(c.shape) * SIZES[c.dtype]
+        case "triu":
+            c.dtype, c.shape = rest[0], extents(rest[1])
+            c.bytes = 3 * math.prod(c.shape) * SIZES[c.dtype] // 2  # half is read, all is written
         case "concatenate":
             c.dtype, c.shape, c.axis = rest[0], extents(rest[1]), int(rest[2])
             c.bytes = 4 * math.prod(c.shape) * SIZES[c.dtype]
@@ -120,4 +140,9 @@ def record_name(name: str) -> str:
     c = parse(name) if name.startswith("permute") else None
     if c and SIZES[c.dtype] <= 2 and any(d % 2 for d in c.shape):
         name = name.replace("permute/", "permute-odd/")
+    return slug(name)
+
+
+def slug(name: str) -> str:
+    """A name as words with dashes between them."""
     return re.sub(r"[^a-z0-9]+", "-", name.lower().replace("/-", "/minus-"))

@@ -129,9 +129,32 @@ class NumPy:
         out = self.xp.empty((c.count, *c.shape[1:]), x.dtype)
         return lambda: self.xp.take(x, i, axis=0, out=out)
 
+    def mask(self, c: Case):
+        return self.xp.arange(c.shape[0]) % c.step == 0
+
     def compress(self, c: Case):
-        x, mask = self.full(c.shape, c.dtype), self.xp.arange(c.shape[0]) % c.step == 0
+        x, mask = self.full(c.shape, c.dtype), self.mask(c)
         return lambda: x[mask]
+
+    def nonzero(self, c: Case):
+        mask = self.mask(c)
+        return lambda: self.xp.nonzero(mask)
+
+    def fillwhere(self, c: Case):
+        x, mask = self.full(c.shape, c.dtype), self.mask(c)
+        return lambda: self.xp.putmask(x, mask, 1 << 62)
+
+    def put(self, c: Case):
+        x, i, values = self.full(c.shape, c.dtype), self.indices(c), self.full((c.count,), c.dtype)
+        return lambda: self.xp.put(x, i, values)
+
+    def byteswap(self, c: Case):
+        x = self.full(c.shape, c.dtype)
+        return lambda: x.byteswap(inplace=True)
+
+    def triu(self, c: Case):
+        x = self.full(c.shape, c.dtype)
+        return lambda: self.xp.triu(x)
 
     def concatenate(self, c: Case):
         parts = [self.full(c.shape, c.dtype) for _ in range(2)]
@@ -262,9 +285,32 @@ class Torch:
         out = self.xp.empty((c.count, *c.shape[1:]), dtype=x.dtype, device="cuda")
         return lambda: self.xp.index_select(x, 0, i, out=out)
 
+    def mask(self, c: Case):
+        return self.xp.arange(c.shape[0], device="cuda") % c.step == 0
+
     def compress(self, c: Case):
-        x, mask = self.full(c.shape, c.dtype), self.xp.arange(c.shape[0], device="cuda") % c.step == 0
+        x, mask = self.full(c.shape, c.dtype), self.mask(c)
         return lambda: x[mask]
+
+    def nonzero(self, c: Case):
+        mask = self.mask(c)
+        return lambda: self.xp.nonzero(mask)
+
+    def fillwhere(self, c: Case):
+        x, mask = self.full(c.shape, c.dtype), self.mask(c)
+        return lambda: x.masked_fill_(mask, 1 << 62)
+
+    def put(self, c: Case):
+        x, values = self.full(c.shape, c.dtype), self.full((c.count,), c.dtype)
+        i = self.xp.randint(0, c.shape[0], (c.count,), device="cuda")
+        return lambda: x.put_(i, values)
+
+    def byteswap(self, c: Case):
+        raise Missing
+
+    def triu(self, c: Case):
+        x = self.full(c.shape, c.dtype)
+        return lambda: self.xp.triu(x)
 
     def concatenate(self, c: Case):
         parts = [self.full(c.shape, c.dtype) for _ in range(2)]

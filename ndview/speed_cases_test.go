@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// What BenchmarkArray measures, by name; bench/gpu/array_cases.py says what the
+// What BenchmarkArray measures, by name; bench/array_cases.py says what the
 // names mean, and how many bytes each reads and writes. Sizes are those of a
 // GPU; on the CPU the extents that scale are smaller.
 
@@ -89,7 +89,14 @@ func casesOf(device string) []string {
 	}
 	for _, step := range []int{2, 100} {
 		add("compress/float32/%d/%d", n(4), step)
+		add("nonzero/%d/%d", n(4), step)
+		add("fillwhere/int64/%d/%d", n(8), step)
 	}
+	add("put/float32/%d/int64/%d", n(8), n(8))
+	for _, dtype := range []string{"int16", "float32", "float64"} {
+		add("byteswap/%s/%d", dtype, n(bytesEach[dtype]))
+	}
+	add("triu/float32/%dx%d", side(4), side(4))
 	add("concatenate/float32/%dx%d/0", side(4)/2, side(4))
 	add("concatenate/float32/%dx%d/1", side(4)/2, side(4))
 	add("unpackbits/%d", n(8))

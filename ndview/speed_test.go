@@ -17,9 +17,11 @@ import (
 // BenchmarkArray measures the cases of casesOf on the CPU, and on the GPU where
 // tests use it. Names are BenchmarkArray/DEVICE/CASE; bench/ compares each with
 // what other libraries make of it. Where an operation can, it writes to memory
-// that is there.
+// that is there. The soft device shows what a call costs before it reaches a
+// driver.
 func BenchmarkArray(b *testing.B) {
-	b.Run("cpu", func(b *testing.B) { benchmarkCases(b, "cpu", arrowbuf.CPU()) })
+	b.Run("soft", func(b *testing.B) { benchmarkCases(b, []string{"small/add/float32/64"}, cudatest.NewDevice(b)) })
+	b.Run("cpu", func(b *testing.B) { benchmarkCases(b, casesOf("cpu"), arrowbuf.CPU()) })
 	if !cudatest.OnGPU() {
 		return
 	}
@@ -29,15 +31,14 @@ func BenchmarkArray(b *testing.B) {
 		b.Cleanup(func() { require.NoError(b, driver.Close()) })
 		dev, err := driver.Device(0)
 		require.NoError(b, err)
-		benchmarkCases(b, "cuda", dev)
+		benchmarkCases(b, casesOf("cuda"), dev)
 	})
 }
 
-func benchmarkCases(b *testing.B, device string, dev arrowbuf.Device) {
-	for _, name := range casesOf(device) {
+func benchmarkCases(b *testing.B, names []string, dev arrowbuf.Device) {
+	for _, name := range names {
 		b.Run(name, func(b *testing.B) {
-			s := &speedCase{b: b, dev: dev, parts: strings.Split(name, "/")}
-			work := s.work()
+			work := caseOf(b, dev, name).work()
 			require.NoError(b, work(), "the first time loads the kernel")
 			require.NoError(b, dev.Synchronize())
 			b.ResetTimer()
@@ -59,6 +60,10 @@ type speedCase struct {
 	b     *testing.B
 	dev   arrowbuf.Device
 	parts []string
+}
+
+func caseOf(b *testing.B, dev arrowbuf.Device, name string) *speedCase {
+	return &speedCase{b: b, dev: dev, parts: strings.Split(name, "/")}
 }
 
 func (s *speedCase) number(i int) int64 {
@@ -134,6 +139,27 @@ func (s *speedCase) work() func() error {
 		return s.take()
 	case "compress":
 		return s.compress()
+	case "put":
+		x, indices := s.values(s.parts[1], s.shape(2)...), s.indices(s.parts[3], s.number(2), s.number(4))
+		values := s.values(s.parts[1], s.number(4))
+		return func() error { return ndview.Put(x, indices, values, ndview.ModeRaise) }
+	case "nonzero":
+		mask := s.mask(s.number(1), s.number(2))
+		return func() error {
+			places, err := ndview.NonZero(mask)
+			if err != nil {
+				return err
+			}
+			return dropped(places[0], nil)
+		}
+	case "fillwhere":
+		x, mask := s.values(s.parts[1], s.number(2)), s.mask(s.number(2), s.number(3))
+		return func() error { return x.FillWhere(mask, 1<<63) }
+	case "byteswap":
+		return s.values(s.parts[1], s.shape(2)...).ByteSwap
+	case "triu":
+		x := s.values(s.parts[1], s.shape(2)...)
+		return func() error { return dropped(x.Triu(0)) }
 	case "concatenate":
 		parts := []*ndview.NDBuffer{s.values(s.parts[1], s.shape(2)...), s.values(s.parts[1], s.shape(2)...)}
 		return func() error { return dropped(ndview.Concatenate(parts, int(s.number(3)))) }
@@ -216,30 +242,40 @@ func (s *speedCase) reduce() func() error {
 }
 
 func (s *speedCase) take() func() error {
-	x, count := s.values(s.parts[1], s.shape(2)...), s.number(4)
-	// A cheap scatter over all of the axis.
-	rows := uint64(x.Shape()[0])
+	x := s.values(s.parts[1], s.shape(2)...)
+	indices := s.indices(s.parts[3], x.Shape()[0], s.number(4))
+	return func() error { return dropped(ndview.Take(x, indices, 0, ndview.ModeRaise)) }
+}
+
+// indices are count of them below n, a cheap scatter over all of the axis.
+func (s *speedCase) indices(dtype string, n, count int64) *ndview.NDBuffer {
 	list, state := make([]int64, count), uint64(1)
 	for i := range list {
 		state = state*6364136223846793005 + 1442695040888963407
-		list[i] = int64((state >> 20) % rows)
+		list[i] = int64((state >> 20) % uint64(n))
 	}
 	indices := fromHost(s.b, s.dev, ndview.Int64, list, count)
-	if s.parts[3] != "int64" {
-		narrow, err := indices.AsType(dtypesByName[s.parts[3]], ndview.OrderC, ndview.CastUnsafe)
-		indices = own(s.b, narrow, err)
+	if dtype == "int64" {
+		return indices
 	}
-	return func() error { return dropped(ndview.Take(x, indices, 0, ndview.ModeRaise)) }
+	narrow, err := indices.AsType(dtypesByName[dtype], ndview.OrderC, ndview.CastUnsafe)
+	return own(s.b, narrow, err)
 }
 
 func (s *speedCase) compress() func() error {
 	x := s.values(s.parts[1], s.shape(2)...)
-	mask := s.empty("bool", x.Shape()[0])
-	require.NoError(s.b, mask.Zero())
-	every, err := mask.Index(ndview.SpanStep(ndview.Open, ndview.Open, s.number(3)))
-	own(s.b, every, err)
-	require.NoError(s.b, every.Fill(true))
+	mask := s.mask(x.Shape()[0], s.number(3))
 	return func() error { return dropped(ndview.Compress(mask, x, 0)) }
+}
+
+// mask is true every so many of n elements.
+func (s *speedCase) mask(n, every int64) *ndview.NDBuffer {
+	mask := s.empty("bool", n)
+	require.NoError(s.b, mask.Zero())
+	some, err := mask.Index(ndview.SpanStep(ndview.Open, ndview.Open, every))
+	own(s.b, some, err)
+	require.NoError(s.b, some.Fill(true))
+	return mask
 }
 
 // dropped releases a result.

@@ -2,10 +2,12 @@
 they read and write a second, beside CuPy and PyTorch and the driver's own copy
 and memset."""
 
+import array_cases
 import array_records
 import cudabuf
 import cupy_limits
 import gobench
+from gobench import record
 
 
 def records() -> tuple[list[dict], list[str]]:
@@ -18,4 +20,18 @@ def records() -> tuple[list[dict], list[str]]:
         faults.append(f"C: {e}")
     cupy_limits.free()
     small = gobench.run("ndview", "^BenchmarkArray$/^cuda$/^small$", "-test.benchtime=20000x", rounds=5)
-    return array_records.records("cuda", figures | small, ["cupy", "torch"], limits, faults), faults
+    found = array_records.records("cuda", figures | small, ["cupy", "torch"], limits, faults)
+    return found + first_uses(), faults
+
+
+def first_uses() -> list[dict]:
+    """What the first call of operations takes, the slower of two processes."""
+    figures = gobench.run("ndview", "^BenchmarkFirstUse$", "-test.benchtime=1x", rounds=1)
+    again = gobench.run("ndview", "^BenchmarkFirstUse$", "-test.benchtime=1x", rounds=1)
+    found = []
+    for name, units in figures.items():
+        operation = name.removeprefix("FirstUse/")
+        command = f"go test ./ndview -bench '{name}$' -benchtime 1x"
+        title = "first-" + array_cases.slug(operation)
+        found.append(record.record(title, "us", max(units["us/first"], again[name]["us/first"]), command))
+    return found
