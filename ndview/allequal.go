@@ -148,7 +148,7 @@ func (a *NDBuffer) allEqualScalar(s Scalar, shape []int64, equalNaN bool) (bool,
 	if err != nil {
 		return false, err
 	}
-	value, err := valueOn(arrowbuf.CPU(), a.dtype, raw)
+	value, err := fromBytes(arrowbuf.CPU(), a.dtype, raw)
 	if err != nil {
 		return false, err
 	}
@@ -157,19 +157,6 @@ func (a *NDBuffer) allEqualScalar(s Scalar, shape []int64, equalNaN bool) (bool,
 		return false, err
 	}
 	return a.equalsValue(raw, a.dtype, false, equalNaN)
-}
-
-// valueOn is an array of one element, without axes.
-func valueOn(dev arrowbuf.Device, dtype DType, raw []byte) (*NDBuffer, error) {
-	value, err := Empty(dev, dtype)
-	if err != nil {
-		return nil, err
-	}
-	if err := value.CopyFromHost(raw); err != nil {
-		value.Release()
-		return nil, err
-	}
-	return value, nil
 }
 
 // equalsValue compares all elements with one value of a type, by bits or as
@@ -187,7 +174,7 @@ func (a *NDBuffer) equalsValue(raw []byte, dtype DType, byBits, equalNaN bool) (
 		err = c.addValue(a, raw, dtype, byBits, equalNaN)
 	} else {
 		var value *NDBuffer
-		if value, err = valueOn(a.Device(), dtype, raw); err != nil {
+		if value, err = fromBytes(a.Device(), dtype, raw); err != nil {
 			return false, err
 		}
 		defer value.Release()

@@ -87,15 +87,8 @@ func fromSlice(dev arrowbuf.Device, v reflect.Value, shape []int64) (*NDBuffer, 
 	if !ok {
 		return nil, fmt.Errorf("a %s, which is no slice of numbers: %w", v.Type(), ErrDType)
 	}
-	a, err := Empty(dev, dtype, shape...)
-	if err != nil {
-		return nil, err
-	}
-	if err := a.CopyFromHost(unsafe.Slice((*byte)(v.UnsafePointer()), a.NBytes())); err != nil {
-		a.Release()
-		return nil, err
-	}
-	return a, nil
+	raw := unsafe.Slice((*byte)(v.UnsafePointer()), product(shape)*dtype.Size())
+	return fromBytes(dev, dtype, raw, shape...)
 }
 
 // assignable is what Assign takes as an array of a's dtype on its device, which
@@ -144,7 +137,7 @@ func dtypeOf(k reflect.Kind) (DType, bool) {
 
 // on copies the elements to a new array, in C order, on another device.
 func (a *NDBuffer) on(dev arrowbuf.Device) (*NDBuffer, error) {
-	moved, err := Empty(dev, a.dtype, a.shape...)
+	moved, err := newArray(dev, arrowbuf.Device.Alloc, a.dtype, a.shape, OrderC)
 	if err != nil {
 		return nil, err
 	}

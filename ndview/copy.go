@@ -152,7 +152,7 @@ func (a *NDBuffer) copyAcross(src *NDBuffer) error {
 		_, err := a.buf.CopyFromDevice(part, a.offset)
 		return err
 	}
-	here, err := Empty(a.Device(), a.dtype, src.shape...)
+	here, err := newArray(a.Device(), arrowbuf.Device.Alloc, a.dtype, src.shape, OrderC)
 	if err != nil {
 		return err
 	}

@@ -46,14 +46,11 @@ func (a *NDBuffer) fillBits(element []byte) error {
 	if gapless && 16%len(element) == 0 {
 		return a.launchFill(start, element)
 	}
-	one, err := Empty(a.Device(), a.dtype)
+	one, err := fromBytes(a.Device(), a.dtype, element)
 	if err != nil {
 		return err
 	}
 	defer one.Release()
-	if err := one.CopyFromHost(element); err != nil {
-		return err
-	}
 	return a.copyStretched(one)
 }
 

@@ -26,7 +26,12 @@ func FromHost[T Element](dev arrowbuf.Device, dtype DType, data []T, shape ...in
 	} else if n != int64(len(raw)) {
 		return nil, fmt.Errorf("%d values for an array of shape %v: %w", len(data), shape, ErrShape)
 	}
-	a, err := Empty(dev, dtype, shape...)
+	return fromBytes(dev, dtype, raw, shape...)
+}
+
+// fromBytes is an array that holds a copy of the bytes of its elements.
+func fromBytes(dev arrowbuf.Device, dtype DType, raw []byte, shape ...int64) (*NDBuffer, error) {
+	a, err := newArray(dev, arrowbuf.Device.Alloc, dtype, shape, OrderC)
 	if err != nil {
 		return nil, err
 	}

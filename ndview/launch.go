@@ -40,6 +40,26 @@ func launch(device arrowbuf.Device, p *cudabuf.Program, name string, grid, block
 	return kernel.LaunchAsync(stream, grid, block, 0, args...)
 }
 
+// allocate takes memory that the default stream of a GPU uses first: what earlier
+// work of that stream still uses is good enough, so that results which come and
+// go take no more from the driver. Any other stream's first use waits for that
+// work; memory for what the host sends at once had better be the device's Alloc.
+func allocate(device arrowbuf.Device, n int64) (arrowbuf.Buffer, error) {
+	cuda, ok := device.(*cudabuf.Device)
+	if !ok {
+		return device.Alloc(n)
+	}
+	stream, err := cuda.DefaultStream()
+	if err != nil {
+		return nil, err
+	}
+	b, err := cuda.Pool().AllocOn(n, stream)
+	if err != nil {
+		return nil, err
+	}
+	return b, nil
+}
+
 // launchItems launches a kernel whose threads do perThread items each, one
 // after the other, for items >= 1.
 func launchItems(device arrowbuf.Device, p *cudabuf.Program, name string, items, perThread int64, args ...any) error {

@@ -21,20 +21,7 @@ func New(dev arrowbuf.Device, dtype DType, shape []int64, o Options) (*NDBuffer,
 	if err := o.Order.check(); err != nil {
 		return nil, err
 	}
-	n, err := byteCount(dtype, shape)
-	if err != nil {
-		return nil, err
-	}
-	strides := cStrides(dtype, shape)
-	if o.Order == OrderF {
-		strides = layout.F(dtype.Size(), shape)
-	}
-	buf, err := dev.Alloc(n)
-	if err != nil {
-		return nil, fmt.Errorf("array of %s %v: %w", dtype, shape, err)
-	}
-	defer buf.Release()
-	a, err := FromBuffer(buf, dtype, 0, shape, strides)
+	a, err := newArray(dev, allocate, dtype, shape, o.Order)
 	if err == nil && o.Fill != nil {
 		if err = a.Fill(o.Fill); err != nil {
 			a.Release()
@@ -42,6 +29,25 @@ func New(dev arrowbuf.Device, dtype DType, shape []int64, o Options) (*NDBuffer,
 		}
 	}
 	return a, err
+}
+
+// newArray makes an array in memory that alloc takes.
+func newArray(dev arrowbuf.Device, alloc func(arrowbuf.Device, int64) (arrowbuf.Buffer, error),
+	dtype DType, shape []int64, order Order) (*NDBuffer, error) {
+	n, err := byteCount(dtype, shape)
+	if err != nil {
+		return nil, err
+	}
+	strides := cStrides(dtype, shape)
+	if order == OrderF {
+		strides = layout.F(dtype.Size(), shape)
+	}
+	buf, err := alloc(dev, n)
+	if err != nil {
+		return nil, fmt.Errorf("array of %s %v: %w", dtype, shape, err)
+	}
+	defer buf.Release()
+	return FromBuffer(buf, dtype, 0, shape, strides)
 }
 
 // Full returns an array in C order on a device, all elements of which are one

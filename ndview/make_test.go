@@ -1,11 +1,14 @@
 package ndview_test
 
 import (
+	"bytes"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/quiver-gpu/quiver/arrowbuf"
+	"github.com/quiver-gpu/quiver/cudabuf"
 	"github.com/quiver-gpu/quiver/ndview"
 )
 
@@ -42,5 +45,33 @@ func TestZerosAreZero(t *testing.T) {
 			assert.NoError(t, used.CopyFromHost(poisoned(30)))
 			used.Release()
 		}
+	})
+}
+
+func TestResultsThatComeAndGoShareMemoryWhileTheirWorkWaits(t *testing.T) {
+	onCUDA(t, func(t *testing.T, dev *cudabuf.Device) {
+		const n = 4 << 20 // an allocation of its own each
+		x, err := ndview.Full(dev, ndview.Uint8, 40, n)
+		own(t, x, err)
+		stream, err := dev.DefaultStream()
+		require.NoError(t, err)
+		require.NoError(t, dev.Synchronize())
+		held := func() int64 { s := dev.MemoryStats(); return s.InUse + s.Idle }
+		before := held()
+		gate := make(chan struct{})
+		require.NoError(t, stream.Do(func() { <-gate }))
+		var last *ndview.NDBuffer
+		for i := range 8 {
+			if last != nil {
+				last.Release()
+			}
+			last, err = ndview.Add.Of(x, uint8(i))
+			require.NoError(t, err)
+		}
+		during := held()
+		close(gate)
+		own(t, last, nil)
+		assert.LessOrEqual(t, during-before, int64(n))
+		assert.Equal(t, bytes.Repeat([]byte{47}, n), elements(t, last))
 	})
 }

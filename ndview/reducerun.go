@@ -224,7 +224,7 @@ func (w *reducing) launch(p *reduce.Plan, out, a *NDBuffer, from, to int64) erro
 	if g.splits == 1 && w.op.plain {
 		return launch(dev, program, kernel, grid, block, a.at(from), out.atOut(to), uintptr(0), structOf(p))
 	}
-	accs, err := dev.Alloc(g.splits * p.Outputs * w.op.accumulator)
+	accs, err := allocate(dev, g.splits*p.Outputs*w.op.accumulator)
 	if err != nil {
 		return fmt.Errorf("accumulators of a reduction: %w", err)
 	}
