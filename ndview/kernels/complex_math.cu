@@ -1,5 +1,6 @@
 // Functions of complex numbers. Those of complex64 are computed in double.
 
+#include "complex_inverse.cuh"
 #include "exact.cuh"
 #include "family.cuh"
 #include "ops.cuh"
@@ -112,6 +113,15 @@ template <class T> struct Math {
         EACH(op_sin, back(TURNED(sinh_of, in(A))))
         EACH(op_cos, back(cosh_of(C{-in(A).im, in(A).re})))
         EACH(op_tan, back(TURNED(tanh_of, in(A))))
+        EACH(op_exp2, back(exp2_of(in(A))))
+        EACH(op_expm1, back(expm1_of(in(A))))
+        EACH(op_log1p, back(log1p_of(in(A))))
+        EACH(op_arcsin, back(arcsin_of(in(A))))
+        EACH(op_arccos, back(arccos_of(in(A))))
+        EACH(op_arctan, back(swapped(arctanh_of(swapped(in(A))))))
+        EACH(op_arcsinh, back(swapped(arcsin_of(swapped(in(A))))))
+        EACH(op_arccosh, back(arccosh_of(in(A))))
+        EACH(op_arctanh, back(arctanh_of(in(A))))
         EACH(op_power, back(power_of(in(A), in(B))))
         }
     }

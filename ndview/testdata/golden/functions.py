@@ -21,13 +21,16 @@ np.seterr(all="ignore")
 
 UNARY = """exp exp2 expm1 log log2 log10 log1p sin cos tan arcsin arccos arctan sinh cosh tanh arcsinh arccosh arctanh
     sqrt cbrt""".split()
-COMPLEX = "exp log log2 log10 sin cos tan sinh cosh tanh sqrt".split()
+COMPLEX = "exp exp2 expm1 log log2 log10 log1p sin cos tan sinh cosh tanh sqrt".split()
+INVERSE = "arcsin arccos arctan arcsinh arccosh arctanh".split()
 BINARY = "arctan2 hypot power copysign".split()
 
 REALS = [0.0, -0.0, 0.5, -0.5, 1.0, -1.0, 1.5, 2.0, -3.25, 0.1, 0.999, 7.0, -9.5, 20.0, 100.0, 1e-3, -1e-7, 3.14159,
          1e4, -65000.0, np.inf, -np.inf, np.nan]
 PAIRS = [0.0, -0.0, 0.5, -1.5, 2.0, 3.0, -7.0, 1e-3, 100.0, np.inf, -np.inf, np.nan]
 COMPLEXES = [1 + 2j, -2.5 + 0.5j, 3 - 4j, 0.1j, 0.75, -1.25, 1e-3 - 1e-3j, 5 + 1j, -0.5 - 6j]
+# Near the branch points of inverse functions, and far from everything.
+EDGES = [1 + 1e-9j, -1 + 1e-3j, 1e-8 - 1e-8j, 1e-5 + 1j, 1e-3 - 1.001j, -1e10 + 2j, 3 + 1e15j, 1e16 - 1e16j, 0.5 + 1e-12j, 1.0]
 FLOATS = {"float16": np.float16, "bfloat16": ml_dtypes.bfloat16, "float32": np.float32, "float64": np.float64}
 
 
@@ -46,9 +49,12 @@ def functions():
             yield [f, name, text(x), text(getattr(np, f)(x.astype(wide), y.astype(wide)).astype(np.float64)), text(y)]
     for name in ("complex64", "complex128"):
         x = np.array(COMPLEXES, name)
-        for f in COMPLEX:
+        for f in COMPLEX + INVERSE:
+            if f in INVERSE:
+                x = np.array(COMPLEXES + EDGES, name)
             yield [f, name, text(x), text(getattr(np, f)(x.astype(np.clongdouble)).astype(np.complex128))]
-        x, y = (v.ravel() for v in np.meshgrid(x, x))
+        x, y = (v.ravel() for v in np.meshgrid(COMPLEXES, COMPLEXES))
+        x, y = x.astype(name), y.astype(name)
         yield ["power", name, text(x), text(np.power(x.astype(np.clongdouble), y.astype(np.clongdouble)).astype("c16")), text(y)]
 
 

@@ -45,6 +45,8 @@ func addComplexes[C complexes, R float](l *[ops][Types]Loop, t Type) {
 		Sqrt: cmplx.Sqrt, Exp: cmplx.Exp, Log: cmplx.Log, Log10: cmplx.Log10,
 		Sin: cmplx.Sin, Cos: cmplx.Cos, Tan: cmplx.Tan, Sinh: cmplx.Sinh, Cosh: cmplx.Cosh, Tanh: cmplx.Tanh,
 		Log2: func(x complex128) complex128 { return cmplx.Log(x) * math.Log2E },
+		Exp2: complexExp2, Expm1: complexExpm1, Log1p: complexLog1p,
+		Arcsin: complexArcsin, Arccos: complexArccos, Arctan: complexArctan, Arcsinh: complexArcsinh, Arccosh: complexArccosh, Arctanh: complexArctanh,
 	} {
 		l[op][t] = each1(throughComplex128[R](f))
 	}
