@@ -11,9 +11,27 @@ import (
 // Values are NumPy's, as kernels/convert.cuh says. The two do not overlap.
 func Cast(dst, src unsafe.Pointer, n int64, to, from Type) {
 	do := casts[from][to]
+	if streams && n*to.Size() >= streamed {
+		do = castStreamed(do, to, from)
+	}
 	Parallel(n, grain/max(to.Size(), from.Size()), func(lo, hi int64) {
 		do(unsafe.Add(dst, lo*to.Size()), unsafe.Add(src, lo*from.Size()), int(hi-lo))
 	})
+}
+
+// castStreamed casts by way of blocks that are streamed.
+func castStreamed(do cast, to, from Type) cast {
+	return func(dst, src unsafe.Pointer, n int) {
+		block := streamBlocks.Get().(*[streamBlock / 8]uint64)
+		defer streamBlocks.Put(block)
+		items := streamBlock / int(max(to.Size(), from.Size()))
+		for i := 0; i < n; i += items {
+			k := min(items, n-i)
+			do(unsafe.Pointer(block), unsafe.Add(src, i*int(from.Size())), k)
+			stream(unsafe.Add(dst, i*int(to.Size())), unsafe.Pointer(block), int64(k)*to.Size())
+		}
+		streamEnd()
+	}
 }
 
 // CastOne is Cast of one element.
@@ -68,7 +86,9 @@ func move[T unit](dst, src unsafe.Pointer, n int, out, in int64) {
 type cast func(dst, src unsafe.Pointer, n int)
 
 // casts are by source and target. The 16-bit floats go through the others.
-var casts = func() (table [Types][Types]cast) {
+var casts = newCasts(addVectors)
+
+func newCasts(addVectors func(table *[Types][Types]cast, odd map[Type]cast)) (table [Types][Types]cast) {
 	table[Int8] = castsOfInteger[int8]()
 	table[Uint8] = castsOfInteger[uint8]()
 	table[Int16] = castsOfInteger[int16]()
@@ -83,13 +103,15 @@ var casts = func() (table [Types][Types]cast) {
 	table[Complex128] = castsOfComplex[float64]()
 	table[Int8][Bool], table[Uint8][Bool] = bytesToBool, bytesToBool
 	table[Float16][Bool], table[BFloat16][Bool] = halvesToBool, halvesToBool
-	addVectors(&table)
+	odd := map[Type]cast{Int64: oddDoubles[int64], Uint64: oddDoubles[uint64]}
+	addVectors(&table, odd)
 
 	truth := table[Uint8][Bool]
 	for to := Int8; to <= Uint64; to++ {
 		table[Complex64][to] = compose(table[Complex64][Float32], table[Float32][to], Complex64, to)
 		table[Complex128][to] = compose(table[Complex128][Float64], table[Float64][to], Complex128, to)
 	}
+	table[Complex64][Float64] = compose(table[Complex64][Float32], table[Float32][Float64], Complex64, Float64)
 	table[Complex64][Complex64], table[Complex64][Complex128] = parts(table[Float32][Float32]), parts(table[Float32][Float64])
 	table[Complex128][Complex64], table[Complex128][Complex128] = parts(table[Float64][Float32]), parts(table[Float64][Float64])
 	for _, from := range []Type{Int8, Uint8, Int16, Uint16, Int32, Uint32, Int64, Uint64, Float32, Complex64} {
@@ -103,8 +125,8 @@ var casts = func() (table [Types][Types]cast) {
 	for _, from := range []Type{Int32, Uint32} {
 		table[from][BFloat16] = compose(table[from][Float64], doubleToBFloat16, from, BFloat16)
 	}
-	table[Int64][BFloat16] = compose(oddDoubles[int64], doubleToBFloat16, Int64, BFloat16)
-	table[Uint64][BFloat16] = compose(oddDoubles[uint64], doubleToBFloat16, Uint64, BFloat16)
+	table[Int64][BFloat16] = compose(odd[Int64], doubleToBFloat16, Int64, BFloat16)
+	table[Uint64][BFloat16] = compose(odd[Uint64], doubleToBFloat16, Uint64, BFloat16)
 	table[Complex128][Float16] = compose(table[Complex128][Float64], doubleToFloat16, Complex128, Float16)
 	table[Complex128][BFloat16] = compose(table[Complex128][Float64], doubleToBFloat16, Complex128, BFloat16)
 
@@ -120,7 +142,7 @@ var casts = func() (table [Types][Types]cast) {
 	table[Float16][Float16], table[BFloat16][BFloat16] = table[Uint16][Uint16], table[Uint16][Uint16]
 	table[Bool][Bool], table[Bool][Uint8], table[Bool][Int8] = truth, truth, truth
 	return table
-}()
+}
 
 var castBlocks = sync.Pool{New: func() any { return new([blockItems]uint64) }}
 

@@ -120,3 +120,30 @@ func floatToU64(dst, src unsafe.Pointer, n int)
 
 //go:noescape
 func doubleToComplex(dst, src unsafe.Pointer, n int)
+
+//go:noescape
+func truthComplexDouble(dst, src unsafe.Pointer, n int)
+
+//go:noescape
+func u8toFloat(dst, src unsafe.Pointer, n int)
+
+//go:noescape
+func u8toDouble(dst, src unsafe.Pointer, n int)
+
+//go:noescape
+func i8toFloat(dst, src unsafe.Pointer, n int)
+
+//go:noescape
+func i8toDouble(dst, src unsafe.Pointer, n int)
+
+//go:noescape
+func u16toFloat(dst, src unsafe.Pointer, n int)
+
+//go:noescape
+func u16toDouble(dst, src unsafe.Pointer, n int)
+
+//go:noescape
+func i16toFloat(dst, src unsafe.Pointer, n int)
+
+//go:noescape
+func i16toDouble(dst, src unsafe.Pointer, n int)

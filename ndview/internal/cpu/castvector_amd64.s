@@ -1,19 +1,7 @@
 #include "textflag.h"
+#include "castvector_amd64.h"
 
 // Casts for processors with AVX2, of n blocks of 32 elements each, n > 0.
-
-#define ENTER \
-	MOVQ dst+0(FP), DI \
-	MOVQ src+8(FP), SI \
-	MOVQ n+16(FP), CX
-
-#define NEXT(in, out) \
-	ADDQ $in, SI  \
-	ADDQ $out, DI \
-	DECQ CX       \
-	JNZ  loop     \
-	VZEROUPPER    \
-	RET
 
 #define STORE2 \
 	VMOVDQU Y0, (DI)  \
@@ -397,6 +385,35 @@ loop:
 	STORE_TRUTH
 	NEXT(256, 32)
 
+// Two parts that are both 0 have no bits but signs.
+#define COMPLEX_DOUBLE(at, y) \
+	VMOVUPD   at(SI), Y8       \
+	VMOVUPD   at+32(SI), Y9    \
+	VUNPCKLPD Y9, Y8, Y10      \
+	VUNPCKHPD Y9, Y8, Y11      \
+	VPOR      Y10, Y11, Y10    \
+	VPADDQ    Y10, Y10, Y10    \
+	VPCMPEQQ  Y10, Y15, Y10    \
+	VPERMQ    $0xD8, Y10, y
+
+// truthComplexDouble is for complex128.
+// func truthComplexDouble(dst, src unsafe.Pointer, n int)
+TEXT ·truthComplexDouble(SB), NOSPLIT, $0-24
+	TRUTH
+loop:
+	COMPLEX_DOUBLE(0, Y0)
+	COMPLEX_DOUBLE(64, Y1)
+	COMPLEX_DOUBLE(128, Y2)
+	COMPLEX_DOUBLE(192, Y3)
+	COMPLEX_DOUBLE(256, Y4)
+	COMPLEX_DOUBLE(320, Y5)
+	COMPLEX_DOUBLE(384, Y6)
+	COMPLEX_DOUBLE(448, Y7)
+	LOWER4
+	PACK_LOWER
+	STORE_TRUTH
+	NEXT(512, 32)
+
 // Numbers of 32 and 64 bits. What a float does not fit in becomes the smallest
 // integer.
 
@@ -407,6 +424,86 @@ loop:
 	BY4(VCVTDQ2PS, 32)
 	STORE4
 	NEXT(128, 128)
+
+// Integers of 8 and 16 bits, by way of 32.
+#define FLOATS(extend, step) \
+	BY4(extend, step)    \
+	VCVTDQ2PS Y0, Y0     \
+	VCVTDQ2PS Y1, Y1     \
+	VCVTDQ2PS Y2, Y2     \
+	VCVTDQ2PS Y3, Y3     \
+	STORE4
+
+#define DOUBLES(extend, step) \
+	extend    (SI), X0       \
+	extend    step(SI), X1   \
+	extend    2*step(SI), X2 \
+	extend    3*step(SI), X3 \
+	VCVTDQ2PD X0, Y0         \
+	VCVTDQ2PD X1, Y1         \
+	VCVTDQ2PD X2, Y2         \
+	VCVTDQ2PD X3, Y3         \
+	STORE4
+
+// func u8toFloat(dst, src unsafe.Pointer, n int)
+TEXT ·u8toFloat(SB), NOSPLIT, $0-24
+	ENTER
+loop:
+	FLOATS(VPMOVZXBD, 8)
+	NEXT(32, 128)
+
+// func u8toDouble(dst, src unsafe.Pointer, n int)
+TEXT ·u8toDouble(SB), NOSPLIT, $0-24
+	ENTER
+	SHLQ $1, CX
+loop:
+	DOUBLES(VPMOVZXBD, 4)
+	NEXT(16, 128)
+
+// func i8toFloat(dst, src unsafe.Pointer, n int)
+TEXT ·i8toFloat(SB), NOSPLIT, $0-24
+	ENTER
+loop:
+	FLOATS(VPMOVSXBD, 8)
+	NEXT(32, 128)
+
+// func i8toDouble(dst, src unsafe.Pointer, n int)
+TEXT ·i8toDouble(SB), NOSPLIT, $0-24
+	ENTER
+	SHLQ $1, CX
+loop:
+	DOUBLES(VPMOVSXBD, 4)
+	NEXT(16, 128)
+
+// func u16toFloat(dst, src unsafe.Pointer, n int)
+TEXT ·u16toFloat(SB), NOSPLIT, $0-24
+	ENTER
+loop:
+	FLOATS(VPMOVZXWD, 16)
+	NEXT(64, 128)
+
+// func u16toDouble(dst, src unsafe.Pointer, n int)
+TEXT ·u16toDouble(SB), NOSPLIT, $0-24
+	ENTER
+	SHLQ $1, CX
+loop:
+	DOUBLES(VPMOVZXWD, 8)
+	NEXT(32, 128)
+
+// func i16toFloat(dst, src unsafe.Pointer, n int)
+TEXT ·i16toFloat(SB), NOSPLIT, $0-24
+	ENTER
+loop:
+	FLOATS(VPMOVSXWD, 16)
+	NEXT(64, 128)
+
+// func i16toDouble(dst, src unsafe.Pointer, n int)
+TEXT ·i16toDouble(SB), NOSPLIT, $0-24
+	ENTER
+	SHLQ $1, CX
+loop:
+	DOUBLES(VPMOVSXWD, 8)
+	NEXT(32, 128)
 
 DATA upper<>+0(SB)/4, $0x47800000 // 65536
 GLOBL upper<>(SB), RODATA|NOPTR, $4

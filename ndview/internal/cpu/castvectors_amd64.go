@@ -9,23 +9,27 @@ import (
 // vectorBlock is how many elements the loops of castvector_amd64.s do at a time.
 const vectorBlock = 32
 
-// addVectors puts the vectors of x86 in the place of loops of one step.
-func addVectors(table *[Types][Types]cast) {
+// inBlocks does whole blocks in vectors, and the rest as before.
+func inBlocks(rest cast, from, to Type, blocks cast) cast {
+	fromSize, toSize := int(from.Size()), int(to.Size())
+	return func(dst, src unsafe.Pointer, n int) {
+		done := n / vectorBlock * vectorBlock
+		if done > 0 {
+			blocks(dst, src, done/vectorBlock)
+		}
+		if done < n {
+			rest(unsafe.Add(dst, done*toSize), unsafe.Add(src, done*fromSize), n-done)
+		}
+	}
+}
+
+// addVectors puts the vectors of x86 in the place of loops of one step, and of
+// those to odd doubles.
+func addVectors(table *[Types][Types]cast, odd map[Type]cast) {
 	if !cpu.X86.HasAVX2 {
 		return
 	}
-	whole := func(from, to Type, blocks cast) {
-		rest, fromSize, toSize := table[from][to], int(from.Size()), int(to.Size())
-		table[from][to] = func(dst, src unsafe.Pointer, n int) {
-			done := n / vectorBlock * vectorBlock
-			if done > 0 {
-				blocks(dst, src, done/vectorBlock)
-			}
-			if done < n {
-				rest(unsafe.Add(dst, done*toSize), unsafe.Add(src, done*fromSize), n-done)
-			}
-		}
-	}
+	whole := func(from, to Type, blocks cast) { table[from][to] = inBlocks(table[from][to], from, to, blocks) }
 	integers := func(from Type, to16, to32, to64 cast) {
 		for wide, blocks := range map[Type]cast{Int16: to16, Int32: to32, Int64: to64} {
 			if blocks != nil {
@@ -55,7 +59,7 @@ func addVectors(table *[Types][Types]cast) {
 	for from, blocks := range map[Type]cast{
 		Int8: truth8, Uint8: truth8, Int16: truth16, Uint16: truth16, Float16: truthHalf, BFloat16: truthHalf,
 		Int32: truth32, Uint32: truth32, Float32: truthFloat,
-		Int64: truth64, Uint64: truth64, Float64: truthDouble, Complex64: truthComplex,
+		Int64: truth64, Uint64: truth64, Float64: truthDouble, Complex64: truthComplex, Complex128: truthComplexDouble,
 	} {
 		whole(from, Bool, blocks)
 	}
@@ -77,15 +81,31 @@ func addVectors(table *[Types][Types]cast) {
 	whole(Float64, Complex128, doubleToComplex)
 	whole(Float64, Float32, doubleToFloat)
 
-	// In two steps, of which the first makes what the second has vectors for.
-	for _, from := range []Type{Int8, Uint8, Int16, Uint16} {
-		table[from][Float32] = compose(table[from][Int32], table[Int32][Float32], from, Float32)
-		table[from][Float64] = compose(table[from][Int32], table[Int32][Float64], from, Float64)
+	for i, from := range []Type{Int8, Uint8, Int16, Uint16} {
+		whole(from, Float32, [...]cast{i8toFloat, u8toFloat, i16toFloat, u16toFloat}[i])
+		whole(from, Float64, [...]cast{i8toDouble, u8toDouble, i16toDouble, u16toDouble}[i])
 	}
-	for _, from := range []Type{Int8, Uint8, Int16, Uint16, Int32, Uint32, Float64} {
+	if cpu.X86.HasAVX512F && cpu.X86.HasAVX512DQ && cpu.X86.HasAVX512VL {
+		whole(Float32, Uint32, wideFloatToU32)
+		whole(Float32, Int64, wideFloatToI64)
+		whole(Float32, Uint64, wideFloatToU64)
+		whole(Float64, Uint32, wideDoubleToU32)
+		whole(Float64, Int64, wideDoubleToI64)
+		whole(Float64, Uint64, wideDoubleToU64)
+		whole(Uint32, Float64, wideU32toDouble)
+		whole(Int64, Float32, wideI64toFloat)
+		whole(Int64, Float64, wideI64toDouble)
+		whole(Uint64, Float32, wideU64toFloat)
+		whole(Uint64, Float64, wideU64toDouble)
+		odd[Int64] = inBlocks(odd[Int64], Int64, Float64, wideOddI64)
+		odd[Uint64] = inBlocks(odd[Uint64], Uint64, Float64, wideOddU64)
+	}
+
+	// In two steps, of which the first makes what the second has vectors for.
+	for _, from := range []Type{Int8, Uint8, Int16, Uint16, Int32, Uint32, Int64, Uint64, Float64} {
 		table[from][Complex64] = compose(table[from][Float32], table[Float32][Complex64], from, Complex64)
 	}
-	for _, from := range []Type{Int8, Uint8, Int16, Uint16, Int32, Uint32, Float32} {
+	for _, from := range []Type{Int8, Uint8, Int16, Uint16, Int32, Uint32, Int64, Uint64, Float32} {
 		table[from][Complex128] = compose(table[from][Float64], table[Float64][Complex128], from, Complex128)
 	}
 	for _, from := range []Type{Int64, Uint64} {

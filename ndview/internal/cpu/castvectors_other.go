@@ -2,4 +2,4 @@
 
 package cpu
 
-func addVectors(*[Types][Types]cast) {}
+func addVectors(*[Types][Types]cast, map[Type]cast) {}

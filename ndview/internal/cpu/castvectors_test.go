@@ -1,0 +1,53 @@
+package cpu
+
+import (
+	"math"
+	"math/rand/v2"
+	"testing"
+	"unsafe"
+
+	"github.com/stretchr/testify/require"
+)
+
+// specials are what a cast might take for another number, as 64 bits, with both
+// halves of 32 bits alike, and as its float32.
+var specials = func() (list []uint64) {
+	inf := math.Inf(1)
+	for _, x := range []float64{
+		0, math.Copysign(0, -1), 0.5, -0.5, 1, -1, 127, 255, 256, -129, 32768, 65535.75, 1 << 31, 1<<31 - 1, -1 << 31, -1<<31 - 1,
+		1 << 32, 1<<32 - 0.5, 1 << 53, 1 << 63, -1 << 63, 1<<63 - 1024, 1 << 64, 1<<64 - 2048, 1e300, -1e300, 5e-324, inf, -inf, math.NaN(),
+	} {
+		single := uint64(math.Float32bits(float32(x)))
+		list = append(list, math.Float64bits(x), single|single<<32)
+	}
+	for shift := range 64 {
+		list = append(list, 1<<shift, 1<<shift-1, 1<<shift+1, -(1 << shift))
+	}
+	return list
+}()
+
+func TestVectorsCastAsTheirLoopsDo(t *testing.T) {
+	loops := newCasts(func(*[Types][Types]cast, map[Type]cast) {})
+	random := rand.New(rand.NewPCG(1, 2))
+	for from := range Types {
+		for to := range Types {
+			for n := range 101 {
+				src := make([]uint64, 202)
+				for i := range src {
+					switch random.IntN(3) {
+					case 0:
+						src[i] = random.Uint64()
+					case 1:
+						src[i] = specials[random.IntN(len(specials))]
+					default: // of any length
+						src[i] = random.Uint64() >> random.IntN(64)
+					}
+				}
+				want, got := make([]uint64, 202), make([]uint64, 202)
+				loops[from][to](unsafe.Pointer(&want[0]), unsafe.Pointer(&src[0]), n)
+				casts[from][to](unsafe.Pointer(&got[0]), unsafe.Pointer(&src[0]), n)
+				require.Equal(t, want, got, "%d elements of type %d as type %d, of %x", n, from, to, src[:n*int(from.Size())/8+1])
+			}
+		}
+	}
+}

@@ -1,0 +1,34 @@
+package cpu
+
+import (
+	"sync"
+	"unsafe"
+)
+
+// streamed is from how many bytes on a result is written past the caches: it
+// would not stay there, and each line of it would be read from memory first.
+const streamed = 16 << 20
+
+// stream copies n bytes, which others see after streamEnd only.
+func stream(dst, src unsafe.Pointer, n int64) {
+	head := min(-int64(uintptr(dst))&(block-1), n)
+	if head > 0 {
+		copyBytes(dst, src, head)
+	}
+	if lines := (n - head) / block; lines > 0 {
+		streamLines(unsafe.Add(dst, head), unsafe.Add(src, head), lines)
+		head += lines * block
+	}
+	if head < n {
+		copyBytes(unsafe.Add(dst, head), unsafe.Add(src, head), n-head)
+	}
+}
+
+func copyBytes(dst, src unsafe.Pointer, n int64) {
+	copy(unsafe.Slice((*byte)(dst), n), unsafe.Slice((*byte)(src), n))
+}
+
+// streamBlock is how many bytes of a result are made in the cache at a time.
+const streamBlock = 8 << 10
+
+var streamBlocks = sync.Pool{New: func() any { return new([streamBlock / 8]uint64) }}
