@@ -79,24 +79,23 @@ func launchCopy(dst arrowbuf.Buffer, to int64, src arrowbuf.Buffer, from, width 
 		return launch(dev, copyPrograms[kernel], name, cudabuf.Dim3{X: uint32(t.Blocks())}, cudabuf.Dim3{X: threads}, d, s, structOf(t))
 	}
 	r, kernel := moves.NewRows(width, n)
-	block := uint32(moves.RowsBlock / 8)
-	if kernel == "picks" || width == 16 {
-		block = moves.RowsBlock / 4
+	name, block := fmt.Sprintf("quiver_%s_%d", kernel, width), uint32(moves.RowsBlock/4)
+	if kernel == "rows" && width < 16 {
+		block = moves.RowsBlock / 8
 	}
-	name := fmt.Sprintf("quiver_%s_%d", kernel, width)
 	return launch(dev, copyPrograms[kernel], name, cudabuf.Dim3{X: uint32(r.Blocks())}, cudabuf.Dim3{X: block}, d, s, structOf(r))
 }
 
 // copyPrograms are by the kind of kernel.
 var copyPrograms = func() map[string]*cudabuf.Program {
-	rows := program("rows", copyTwins[moves.Rows]("rows", "spans", "turned", "picks"))
+	rows := program("rows", copyTwins[moves.Rows]("rows", "spans", "picks"))
 	tiles := program("tiles", copyTwins[moves.Tiles]("tiles", "sectors"))
 	packed := program("packed", copyTwins[moves.Tiles]("words", "runs"))
 	return map[string]*cudabuf.Program{
 		"tiles": tiles, "sectors": tiles,
 		"slim":  program("slim", copyTwins[moves.Tiles]("slim")),
 		"words": packed, "runs": packed,
-		"rows": rows, "spans": rows, "turned": rows, "picks": rows,
+		"rows": rows, "spans": rows, "picks": rows,
 	}
 }()
 

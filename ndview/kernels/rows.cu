@@ -35,102 +35,130 @@ __device__ __forceinline__ void each(const Rows& r, Item item) {
     }
 }
 
+// Sectors that are written in part must be read first. Where units are more than 2
+// apart it pays to have them read while the units are: more of the sectors lie
+// across the ends of what warps write.
 template <typename T, int unroll>
 __device__ __forceinline__ void move_rows(uint8_t* __restrict__ dst, const uint8_t* __restrict__ src, const Rows& r) {
     T v[unroll], *out[unroll];
+    const bool ahead = sizeof(T) < 16 && r.dst_step > 2 * (int)sizeof(T);
     each<unroll>(r, [&](int u, int64_t to, int64_t from, int i, bool is) {
+        T* p = (T*)(dst + to + i * r.dst_step);
         v[u] = __ldg((const T*)(src + from + i * r.src_step));
-        out[u] = is ? (T*)(dst + to + i * r.dst_step) : nullptr;
+        out[u] = is ? p : nullptr;
+        if (ahead) asm volatile("prefetch.global.L2 [%0];" ::"l"(p));
     });
 #pragma unroll
     for (int u = 0; u < unroll; u++)
         if (out[u]) *out[u] = v[u];
 }
 
-// Rows without gaps in the destination, of units of 1 and 2 bytes: an item is an
-// aligned word of it, of which the first and last of a row may be a part only.
-template <typename T, int unroll, typename Word>
-__device__ __forceinline__ void move_words(uint8_t* __restrict__ dst, const Rows& r, Word word) {
-    const int bytes = r.units * (int)sizeof(T);
+// 16 bytes at any place of a run of bytes, of which they may reach over an end.
+__device__ __forceinline__ uint4 read_at(const uint8_t* run, int at, int bytes) {
+    const int skip = (uintptr_t)(run + at) & 15, begin = at - skip;
+    const uint4* lines = (const uint4*)(run + begin);
+    uint4 lo = {}, hi = {};
+    if (begin + 16 > 0 && begin < bytes) lo = __ldg(lines);
+    if (skip && begin + 32 > 0 && begin + 16 < bytes) hi = __ldg(lines + 1);
+    uint32_t w[8] = {lo.x, lo.y, lo.z, lo.w, hi.x, hi.y, hi.z, hi.w};
+    if (skip & 8) {
+#pragma unroll
+        for (int i = 0; i < 6; i++) w[i] = w[i + 2];
+    }
+    if (skip & 4) {
+#pragma unroll
+        for (int i = 0; i < 5; i++) w[i] = w[i + 1];
+    }
+    const uint32_t by = skip % 4 * 8;
+    return {__funnelshift_r(w[0], w[1], by), __funnelshift_r(w[1], w[2], by), __funnelshift_r(w[2], w[3], by), __funnelshift_r(w[3], w[4], by)};
+}
+
+// Rows without gaps in the destination and in the source, at any alignment: an
+// item is 16 aligned bytes of the destination, of which those at the ends of a row
+// may be a part only. Units of up to 4 bytes may lie backwards in the source.
+template <typename T, int unroll>
+__device__ __forceinline__ void move_spans(uint8_t* __restrict__ dst, const uint8_t* __restrict__ src, const Rows& r) {
+    constexpr int size = sizeof(T);
+    const int bytes = r.units * size;
+    const bool turned = size < 8 && r.src_step < 0;
+    uint4 v[unroll];
+    uint8_t* out[unroll];
+    int at[unroll];  // of the item's first byte in the row
+    each<unroll>(r, [&](int u, int64_t to, int64_t from, int i, bool is) {
+        out[u] = dst + to;
+        at[u] = i * 16 - (int)((uintptr_t)out[u] & 15);
+        out[u] += at[u];
+        const uint8_t* run = src + from;
+        v[u] = turned ? read_at(run - (bytes - size), bytes - 16 - at[u], bytes) : read_at(run, at[u], bytes);
+        if (!is) at[u] = bytes;
+    });
+    if (turned) {
+        constexpr uint32_t order = size == 1 ? 0x0123 : size == 2 ? 0x1032 : 0x3210;
+#pragma unroll
+        for (int u = 0; u < unroll; u++)
+            v[u] = {__byte_perm(v[u].w, 0, order), __byte_perm(v[u].z, 0, order), __byte_perm(v[u].y, 0, order), __byte_perm(v[u].x, 0, order)};
+    }
+#pragma unroll
+    for (int u = 0; u < unroll; u++) {
+        if (at[u] >= 0 && at[u] + 16 <= bytes) *(uint4*)out[u] = v[u];
+        else if (at[u] < bytes) {
+            const uint32_t w[4] = {v[u].x, v[u].y, v[u].z, v[u].w};
+#pragma unroll
+            for (int k = 0; k < 16; k += 4) {
+                const int first = at[u] + k;
+                if (first >= 0 && first + 4 <= bytes) *(uint32_t*)(out[u] + k) = w[k / 4];
+                else if constexpr (size < 4)
+                    for (int b = 0; b < 4; b += size)
+                        if (first + b >= 0 && first + b < bytes) *(T*)(out[u] + k + b) = (T)(w[k / 4] >> 8 * b);
+            }
+        }
+    }
+}
+
+// Rows with gaps in the source, of units of 1 and 2 bytes: an item is an aligned
+// word of the destination.
+template <typename T, int unroll>
+__device__ __forceinline__ void move_picks(uint8_t* __restrict__ dst, const uint8_t* __restrict__ src, const Rows& r) {
+    constexpr int size = sizeof(T);
+    const int bytes = r.units * size;
     uint32_t v[unroll];
     uint8_t* out[unroll];
-    int at[unroll];  // of the word's first byte in the row
+    int at[unroll];
     each<unroll>(r, [&](int u, int64_t to, int64_t from, int i, bool is) {
         out[u] = dst + to;
         at[u] = i * 4 - (int)((uintptr_t)out[u] & 3);
         out[u] += at[u];
-        v[u] = word(from, at[u], bytes);
+        v[u] = 0;
+#pragma unroll
+        for (int k = 0; k < 4; k += size) {
+            const int unit = min(max(at[u] + k, 0), bytes - size) / size;
+            v[u] |= (uint32_t)__ldg((const T*)(src + from + unit * r.src_step)) << 8 * k;
+        }
         if (!is) at[u] = bytes;
     });
 #pragma unroll
     for (int u = 0; u < unroll; u++) {
         if (at[u] >= 0 && at[u] + 4 <= bytes) *(uint32_t*)out[u] = v[u];
         else
-            for (int k = 0; k < 4; k += (int)sizeof(T))
+            for (int k = 0; k < 4; k += size)
                 if (at[u] + k >= 0 && at[u] + k < bytes) *(T*)(out[u] + k) = (T)(v[u] >> 8 * k);
     }
 }
 
-// The word at a place of a run of bytes, of which it may reach over an end.
-__device__ __forceinline__ uint32_t word_at(const uint8_t* run, int at, int bytes) {
-    const int skip = (uintptr_t)(run + at) & 3, begin = at - skip;
-    const uint32_t* words = (const uint32_t*)(run + begin);
-    const uint32_t lo = begin + 4 > 0 && begin < bytes ? __ldg(words) : 0;
-    const uint32_t hi = skip && begin + 8 > 0 && begin + 4 < bytes ? __ldg(words + 1) : 0;
-    return __funnelshift_r(lo, hi, 8 * skip);
-}
-
-// Rows without gaps in the source too, at any alignment.
-template <typename T>
-__device__ __forceinline__ void move_spans(uint8_t* __restrict__ dst, const uint8_t* __restrict__ src, const Rows& r) {
-    move_words<T, 8>(dst, r, [&](int64_t row, int at, int bytes) { return word_at(src + row, at, bytes); });
-}
-
-// Rows that lie backwards in the source, without gaps.
-template <typename T>
-__device__ __forceinline__ void move_turned(uint8_t* __restrict__ dst, const uint8_t* __restrict__ src, const Rows& r) {
-    move_words<T, 8>(dst, r, [&](int64_t row, int at, int bytes) {
-        const uint32_t word = word_at(src + row - (bytes - (int)sizeof(T)), bytes - 4 - at, bytes);
-        return __byte_perm(word, 0, sizeof(T) == 1 ? 0x0123 : 0x1032);
-    });
-}
-
-// Rows with gaps in the source.
-template <typename T>
-__device__ __forceinline__ void move_picks(uint8_t* __restrict__ dst, const uint8_t* __restrict__ src, const Rows& r) {
-    constexpr int size = sizeof(T);
-    move_words<T, 4>(dst, r, [&](int64_t row, int at, int bytes) {
-        uint32_t word = 0;
-#pragma unroll
-        for (int k = 0; k < 4; k += size) {
-            const int unit = min(max(at + k, 0), bytes - size) / size;
-            word |= (uint32_t)__ldg((const T*)(src + row + unit * r.src_step)) << 8 * k;
-        }
-        return word;
-    });
-}
-
-#define ROWS(WIDTH, T, UNROLL)                                                                                 \
-    extern "C" __global__ void __launch_bounds__(1024 / UNROLL)                                                \
-        quiver_rows_##WIDTH(uint8_t* dst, const uint8_t* src, const __grid_constant__ Rows r) {                \
-        move_rows<T, UNROLL>(dst, src, r);                                                                     \
-    }
-
-ROWS(1, uint8_t, 8)
-ROWS(2, uint16_t, 8)
-ROWS(4, uint32_t, 8)
-ROWS(8, uint2, 8)
-ROWS(16, uint4, 4)
-
-#define WORDS(KERNEL, WIDTH, T, UNROLL)                                                                        \
+#define ROWS(KERNEL, WIDTH, T, UNROLL)                                                                         \
     extern "C" __global__ void __launch_bounds__(1024 / UNROLL)                                                \
         quiver_##KERNEL##_##WIDTH(uint8_t* dst, const uint8_t* src, const __grid_constant__ Rows r) {          \
-        move_##KERNEL<T>(dst, src, r);                                                                         \
+        move_##KERNEL<T, UNROLL>(dst, src, r);                                                                 \
     }
 
-WORDS(spans, 1, uint8_t, 8)
-WORDS(spans, 2, uint16_t, 8)
-WORDS(turned, 1, uint8_t, 8)
-WORDS(turned, 2, uint16_t, 8)
-WORDS(picks, 1, uint8_t, 4)
-WORDS(picks, 2, uint16_t, 4)
+ROWS(rows, 1, uint8_t, 8)
+ROWS(rows, 2, uint16_t, 8)
+ROWS(rows, 4, uint32_t, 8)
+ROWS(rows, 8, uint2, 8)
+ROWS(rows, 16, uint4, 4)
+ROWS(spans, 1, uint8_t, 4)
+ROWS(spans, 2, uint16_t, 4)
+ROWS(spans, 4, uint32_t, 4)
+ROWS(spans, 8, uint2, 4)
+ROWS(picks, 1, uint8_t, 4)
+ROWS(picks, 2, uint16_t, 4)

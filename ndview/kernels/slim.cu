@@ -7,7 +7,7 @@ constexpr int longest = 512;
 
 template <typename T>
 __device__ __forceinline__ void move_slim(uint8_t* __restrict__ dst, const uint8_t* __restrict__ src, const Tiles& t) {
-    constexpr int units = sizeof(T) < 4 ? 4096 : 16384 / sizeof(T);
+    constexpr int units = sizeof(T) < 4 ? 4096 : 16384 / sizeof(T), held = units / block < 8 ? units / block : 8;
     __shared__ T tile[units + longest];  // an odd pitch, so that the reads of a column are of different banks
     __shared__ int64_t from_a[longest], from_b[longest], to_a[longest], to_b[longest];
     const int side_a = 1 << t.log_a, side_b = 1 << t.log_b, pitch = side_b + 1;
@@ -24,13 +24,13 @@ __device__ __forceinline__ void move_slim(uint8_t* __restrict__ dst, const uint8
     src += s.src;
     dst += s.dst;
     __syncthreads();
-#pragma unroll 8
+#pragma unroll held
     for (int i = threadIdx.x; i < side_a << t.log_b; i += block) {
         const int a = i >> t.log_b, b = i & (side_b - 1);
         if (a < rows && b < columns) tile[a * pitch + b] = __ldg((const T*)(src + from_a[a] + from_b[b]));
     }
     __syncthreads();
-#pragma unroll 8
+#pragma unroll held
     for (int i = threadIdx.x; i < side_b << t.log_a; i += block) {
         const int b = i >> t.log_a, a = i & (side_a - 1);
         if (a < rows && b < columns) *(T*)(dst + to_a[a] + to_b[b]) = tile[a * pitch + b];

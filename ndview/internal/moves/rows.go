@@ -24,16 +24,13 @@ func NewRows(width int64, n layout.Nest) (r *Rows, kernel string) {
 		r.Units = r.Length
 		r.Count = int32(copy(r.Axes[:], axes(n, backwards(last))))
 		bytes := n.Shape[last] * width
-		if width < wordSize && r.DstStep == width && 2*wordSize <= bytes && bytes < MaxItems/2 {
-			switch r.SrcStep {
-			case width:
-				kernel = "spans"
-			case -width:
-				kernel = "turned"
-			default:
-				kernel = "picks"
-			}
-			r.Length = int32(bytes+2*(wordSize-1)) / wordSize // a word at each end may be a part
+		ends := func(word int64) int32 { return int32((bytes + 2*(word-1)) / word) } // a word at each end may be a part
+		switch {
+		case r.DstStep != width || bytes >= MaxItems/2:
+		case width <= 8 && r.SrcStep == width && bytes >= 4*spanSize, width <= 4 && r.SrcStep == -width && bytes >= 4*spanSize:
+			kernel, r.Length = "spans", ends(spanSize)
+		case width < wordSize && bytes >= 2*wordSize:
+			kernel, r.Length = "picks", ends(wordSize)
 		}
 	}
 	r.Magic, r.Shift = magic(int64(r.Length))
@@ -44,7 +41,10 @@ func NewRows(width int64, n layout.Nest) (r *Rows, kernel string) {
 	return r, kernel
 }
 
-const wordSize = 4
+const (
+	wordSize = 4
+	spanSize = 16
+)
 
 // RowsBlock is how many items a block does.
 const RowsBlock = 1024
