@@ -32,9 +32,17 @@ func (d *cpuDevice) Alloc(n int64) (Buffer, error) {
 	if err := checkRoom(n); err != nil {
 		return nil, fmt.Errorf("cpu: allocating %d bytes: %w: %w", n, ErrOutOfMemory, err)
 	}
-	host := memory.NewResizableBuffer(d.mem)
+	if n < leastLarge {
+		host := memory.NewResizableBuffer(d.mem)
+		host.Resize(int(n))
+		return newCPUBuffer(host, host.Bytes()), nil
+	}
+	k := new(block)
+	host := memory.NewResizableBuffer(k)
 	host.Resize(int(n))
-	return newCPUBuffer(host, host.Bytes()), nil
+	b := newCPUBuffer(host, host.Bytes())
+	b.block = k
+	return b, nil
 }
 
 // WrapHost returns a CPU buffer over the memory of an arrow buffer without a
@@ -56,6 +64,7 @@ type cpuBuffer struct {
 	refs  atomic.Int64
 	owner *memory.Buffer
 	data  []byte
+	block *block // that the owner has, if so
 }
 
 func newCPUBuffer(owner *memory.Buffer, data []byte) *cpuBuffer {
@@ -89,7 +98,9 @@ func (b *cpuBuffer) Slice(offset, length int64) (Buffer, error) {
 		return nil, err
 	}
 	b.owner.Retain()
-	return newCPUBuffer(b.owner, b.data[offset:offset+length:offset+length]), nil
+	part := newCPUBuffer(b.owner, b.data[offset:offset+length:offset+length])
+	part.block = b.block
+	return part, nil
 }
 
 func (b *cpuBuffer) CopyFromHost(src []byte, pos int64) (int64, error) {
@@ -152,6 +163,9 @@ func (b *cpuBuffer) WriteAt(p []byte, off int64) (int, error) {
 func (b *cpuBuffer) Arrow() *memory.Buffer {
 	if err := b.check(0, 0); err != nil {
 		panic(fmt.Errorf("arrowbuf: Arrow: %w", err))
+	}
+	if b.block != nil {
+		b.block.seen.Store(true)
 	}
 	if len(b.data) == b.owner.Len() {
 		b.owner.Retain()

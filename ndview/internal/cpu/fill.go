@@ -5,27 +5,52 @@ import "unsafe"
 // Fill writes a pattern over and over to n bytes, the first of which is byte
 // phase of it.
 func Fill(dst unsafe.Pointer, n int64, pattern []byte, phase int64) {
-	size := int64(len(pattern))
 	zero := true
 	for _, b := range pattern {
 		zero = zero && b == 0
 	}
+	write := fillBlocks
+	if lineBytes%len(pattern) == 0 {
+		write = fillLines
+	}
 	Parallel(n, 4*grain, func(lo, hi int64) {
-		out := unsafe.Slice((*byte)(unsafe.Add(dst, lo)), hi-lo)
-		if zero {
+		if out := unsafe.Slice((*byte)(unsafe.Add(dst, lo)), hi-lo); zero {
 			clear(out)
-			return
-		}
-		at := (lo + phase) % size
-		filled := min(int64(copy(out, pattern[at:])), hi-lo)
-		filled += int64(copy(out[filled:], pattern[:at])) // once around
-		// What is there is doubled as long as the cache holds it, and copied then.
-		const cached = 16 << 10
-		for filled < min(cached, hi-lo) {
-			filled += int64(copy(out[filled:], out[:filled]))
-		}
-		for block := filled; filled < hi-lo; {
-			filled += int64(copy(out[filled:], out[:block]))
+		} else {
+			write(out, pattern, int((lo+phase)%int64(len(pattern))))
 		}
 	})
+}
+
+const lineBytes = 64
+
+// fillLines writes a pattern that fits a line several times, line by line.
+func fillLines(out, pattern []byte, phase int) {
+	head := min(-int(uintptr(unsafe.Pointer(unsafe.SliceData(out))))&(lineBytes-1), len(out))
+	var words [lineBytes / 8]uint64
+	line := unsafe.Slice((*byte)(unsafe.Pointer(&words)), lineBytes)
+	for i := range line {
+		line[i] = pattern[(phase+head+i)%len(pattern)]
+	}
+	copy(out[:head], line[lineBytes-head:]) // a whole number of patterns before
+	out = out[head:]
+	lines := unsafe.Slice((*[lineBytes / 8]uint64)(unsafe.Pointer(unsafe.SliceData(out))), len(out)/lineBytes)
+	for i := range lines {
+		lines[i] = words
+	}
+	copy(out[len(lines)*lineBytes:], line)
+}
+
+// fillBlocks writes any pattern: what is there is doubled as long as the cache
+// holds it, and copied then.
+func fillBlocks(out, pattern []byte, phase int) {
+	filled := copy(out, pattern[phase:])
+	filled += copy(out[filled:], pattern[:phase]) // once around
+	const cached = 16 << 10
+	for filled < min(cached, len(out)) {
+		filled += copy(out[filled:], out[:filled])
+	}
+	for block := filled; filled < len(out); {
+		filled += copy(out[filled:], out[:block])
+	}
 }
