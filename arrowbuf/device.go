@@ -17,6 +17,9 @@ const (
 	DeviceCPU      DeviceType = 1
 	DeviceCUDA     DeviceType = 2
 	DeviceCUDAHost DeviceType = 3
+	// DeviceCUDAManaged is memory that moves between host and GPUs by itself. No
+	// device here allocates it; a GPU uses that of other libraries.
+	DeviceCUDAManaged DeviceType = 13
 )
 
 // String returns the lower-case name of the type, as it is written in device
@@ -29,6 +32,8 @@ func (t DeviceType) String() string {
 		return "cuda"
 	case DeviceCUDAHost:
 		return "cuda_host"
+	case DeviceCUDAManaged:
+		return "cuda_managed"
 	default:
 		return fmt.Sprintf("device(%d)", int32(t))
 	}

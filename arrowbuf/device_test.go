@@ -17,6 +17,7 @@ func TestDeviceTypesAreThoseOfTheCDeviceInterface(t *testing.T) {
 		{arrowbuf.DeviceCPU, 1, "cpu"},
 		{arrowbuf.DeviceCUDA, 2, "cuda"},
 		{arrowbuf.DeviceCUDAHost, 3, "cuda_host"},
+		{arrowbuf.DeviceCUDAManaged, 13, "cuda_managed"},
 		{10, 10, "device(10)"},
 	} {
 		assert.EqualValues(t, c.number, c.is)

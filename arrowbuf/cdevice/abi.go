@@ -1,0 +1,143 @@
+package cdevice
+
+import (
+	"runtime"
+	"unsafe"
+
+	"github.com/quiver-gpu/quiver/arrowbuf"
+)
+
+// Schema is struct ArrowSchema: a type, or the fields of a batch.
+type Schema struct {
+	format, name, metadata uintptr
+	flags                  int64
+	nChildren              int64
+	children, dictionary   uintptr
+	release, private       uintptr
+}
+
+// The flags of a Schema.
+const (
+	flagOrdered  = 1 // of a dictionary
+	flagNullable = 2
+	flagSorted   = 4 // of a map's keys
+)
+
+// DeviceArray is struct ArrowDeviceArray: an array, or the rows of a batch, and
+// the device that its buffers are on.
+type DeviceArray struct {
+	array      cArray
+	deviceID   int64
+	deviceType int32
+	event      uintptr // of a CUevent
+	reserved   [3]int64
+}
+
+// cArray is struct ArrowArray. Addresses are numbers: buffers may be a device's.
+type cArray struct {
+	length, nulls, offset         int64
+	nBuffers, nChildren           int64
+	buffers, children, dictionary uintptr
+	release, private              uintptr
+}
+
+// DeviceStream is struct ArrowDeviceArrayStream: batches of one schema that come
+// one after another.
+type DeviceStream struct {
+	deviceType                       int32
+	getSchema, getNext, getLastError uintptr
+	release, private                 uintptr
+}
+
+// Released tells whether there is nothing in the struct: it was released, or
+// moved elsewhere.
+func (s *Schema) Released() bool { return s.release == 0 }
+
+// Released tells whether there is nothing in the struct: it was released, or
+// moved elsewhere, or it ends a stream.
+func (a *DeviceArray) Released() bool { return a.array.release == 0 }
+
+// Released tells whether there is nothing in the struct: it was released, or
+// moved elsewhere.
+func (s *DeviceStream) Released() bool { return s.release == 0 }
+
+// Release gives the struct back to its producer, as a consumer does. It does
+// nothing to one that is released.
+func (s *Schema) Release() { endOf(s.release, unsafe.Pointer(s)) }
+
+// Release gives the struct back to its producer, as a consumer does. It does
+// nothing to one that is released.
+func (a *DeviceArray) Release() { endOf(a.array.release, unsafe.Pointer(a)) }
+
+// Release gives the struct back to its producer, as a consumer does. It does
+// nothing to one that is released.
+func (s *DeviceStream) Release() { endOf(s.release, unsafe.Pointer(s)) }
+
+// endOf calls the release of a struct.
+func endOf(release uintptr, self unsafe.Pointer) {
+	if release != 0 {
+		call(release, uintptr(self))
+	}
+	runtime.KeepAlive(self)
+}
+
+// Device is where the array's buffers are: the type and the number of the
+// device, -1 where the producer names none.
+func (a *DeviceArray) Device() (arrowbuf.DeviceType, int64) {
+	return arrowbuf.DeviceType(a.deviceType), a.deviceID
+}
+
+// DeviceType is the kind of device that all arrays of the stream are on.
+func (s *DeviceStream) DeviceType() arrowbuf.DeviceType { return arrowbuf.DeviceType(s.deviceType) }
+
+// move takes what is in a struct, so that its owner sees it released.
+func move[T Schema | DeviceArray | DeviceStream](from *T) *T {
+	moved := *from
+	switch s := any(from).(type) {
+	case *Schema:
+		s.release = 0
+	case *DeviceArray:
+		s.array.release = 0
+	case *DeviceStream:
+		s.release = 0
+	}
+	return &moved
+}
+
+// pointer is an address of memory that is not Go's, or that is pinned. The
+// indirection says to vet that it is meant.
+func pointer(address uintptr) unsafe.Pointer { return *(*unsafe.Pointer)(unsafe.Pointer(&address)) }
+
+// addresses copies an array of n pointers.
+func addresses(address uintptr, n int64) []uintptr {
+	if n == 0 {
+		return nil
+	}
+	return append([]uintptr{}, unsafe.Slice((*uintptr)(pointer(address)), n)...)
+}
+
+// cString copies a string that ends with a zero; there may be none.
+func cString(address uintptr) string {
+	if address == 0 {
+		return ""
+	}
+	start := (*byte)(pointer(address))
+	n := 0
+	for *(*byte)(unsafe.Add(unsafe.Pointer(start), n)) != 0 {
+		n++
+	}
+	return string(unsafe.Slice(start, n))
+}
+
+// addressOf is the address of memory that stays where it is while it is used: of
+// C's, or what is pinned.
+func addressOf[T any](p *T) uintptr { return uintptr(unsafe.Pointer(p)) }
+
+// keep pins a slice for C, which gets its address, 0 if there is nothing in it.
+func keep[T any](pinned *runtime.Pinner, s []T) uintptr {
+	if len(s) == 0 {
+		return 0
+	}
+	pinned.Pin(unsafe.SliceData(s))
+	return addressOf(unsafe.SliceData(s))
+}

@@ -1,0 +1,24 @@
+//go:build !linux && !darwin
+
+package cdevice
+
+import (
+	"errors"
+	"fmt"
+	"runtime"
+)
+
+type callbacks struct {
+	releaseSchema, releaseArray              uintptr
+	getSchema, getNext, getLastError, finish uintptr
+}
+
+func functions() callbacks { return callbacks{} }
+
+// supported is nil where C code can be called. Nothing below is reached where it
+// is not.
+func supported() error {
+	return fmt.Errorf("the C data interface on %s: %w", runtime.GOOS, errors.ErrUnsupported)
+}
+
+func call(uintptr, ...uintptr) uintptr { return 0 }

@@ -1,0 +1,152 @@
+package cdevice
+
+import (
+	"fmt"
+
+	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/apache/arrow-go/v18/arrow/array"
+
+	"github.com/quiver-gpu/quiver/arrowbuf"
+)
+
+// ExportArray fills out with an array that lives on a device, without a copy; its
+// type goes by ExportField. The array's memory is kept until the consumer calls
+// the struct's release.
+//
+// On a GPU, and for its Host, sync_event is recorded behind the work that was
+// given to write the memory; for the CPU the call waits for such work. Null
+// counts that are not known go as -1. On a GPU the sizes of the buffers of views
+// are in memory that the host and the GPU reach, since consumers differ in who
+// reads them.
+//
+// A buffer that is not on the device is an error that is arrowbuf.ErrDevice,
+// data that does not fit its type one that is arrow.ErrInvalid; both name the
+// field.
+func ExportArray(arr arrow.Array, dev arrowbuf.Device, out *DeviceArray) error {
+	return export(dev, out, "exporting an array", func(x *exporter) (*arrayNode, error) {
+		return x.array(arr.Data(), top)
+	})
+}
+
+// ExportBatch fills out with the rows of a record batch, as an array of structs;
+// its schema goes by ExportSchema. Otherwise it is as ExportArray. The custom
+// metadata of an IPC message has no place in it.
+func ExportBatch(batch arrow.RecordBatch, dev arrowbuf.Device, out *DeviceArray) error {
+	return export(dev, out, "exporting a record batch", func(x *exporter) (*arrayNode, error) {
+		return x.batch(batch)
+	})
+}
+
+func export(dev arrowbuf.Device, out *DeviceArray, doing string, build func(x *exporter) (*arrayNode, error)) error {
+	if err := supported(); err != nil {
+		return err
+	}
+	err := exportOn(dev, out, build)
+	if err != nil {
+		return fmt.Errorf("%s on %v: %w", doing, dev, err)
+	}
+	return nil
+}
+
+func exportOn(dev arrowbuf.Device, out *DeviceArray, build func(x *exporter) (*arrayNode, error)) (err error) {
+	sharer, err := sharerOf(dev)
+	if err != nil {
+		return err
+	}
+	x := &exporter{dev: dev}
+	defer func() { releaseAll(x.shown) }()
+	root, err := build(x)
+	if err != nil {
+		x.giveUp()
+		return err
+	}
+	if sharer != nil {
+		if root.event, root.done, err = sharer.EventAfter(x.shown...); err != nil {
+			x.giveUp()
+			return err
+		}
+	}
+	root.give()
+	*out = DeviceArray{array: root.array, deviceID: dev.ID(), deviceType: int32(dev.Type())}
+	if sharer != nil {
+		out.event = addressOf(&root.event)
+	}
+	return nil
+}
+
+// exporter collects what an export shows.
+type exporter struct {
+	dev   arrowbuf.Device
+	nodes []*arrayNode
+	shown []arrowbuf.Buffer
+}
+
+// giveUp lets go of what was collected.
+func (x *exporter) giveUp() {
+	for _, n := range x.nodes {
+		n.release()
+	}
+}
+
+func (x *exporter) node(length, nulls, offset int) *arrayNode {
+	n := &arrayNode{array: cArray{length: int64(length), nulls: int64(nulls), offset: int64(offset)}}
+	x.nodes = append(x.nodes, n)
+	return n
+}
+
+func (x *exporter) batch(batch arrow.RecordBatch) (*arrayNode, error) {
+	n := x.node(int(batch.NumRows()), 0, 0)
+	n.buffers = []uintptr{0} // all rows are valid
+	for i, column := range batch.Columns() {
+		c, err := x.array(column.Data(), top.child(batch.ColumnName(i)))
+		if err != nil {
+			return nil, err
+		}
+		n.children = append(n.children, c)
+	}
+	return n, nil
+}
+
+func (x *exporter) array(data arrow.ArrayData, at path) (*arrayNode, error) {
+	storage := storageOf(data.DataType())
+	if _, _, err := formatOf(storage); err != nil {
+		return nil, at.wrap(err)
+	}
+	nulls := data.NullN()
+	if all := data.Buffers(); storage.ID() != arrow.NULL && (len(all) == 0 || all[0] == nil || all[0].Len() == 0) {
+		nulls = 0
+	}
+	n := x.node(data.Len(), nulls, data.Offset())
+	data.Retain()
+	n.held = data
+	if err := x.buffers(n, data, layoutOf(storage)); err != nil {
+		return nil, at.wrap(err)
+	}
+	fields := fieldsOf(storage)
+	if len(fields) != len(data.Children()) {
+		return nil, at.refuse("%d children of a type with %d, %s", len(data.Children()), len(fields), storage)
+	}
+	for i, child := range data.Children() {
+		c, err := x.array(child, at.child(fields[i].Name))
+		if err != nil {
+			return nil, err
+		}
+		n.children = append(n.children, c)
+	}
+	if storage.ID() == arrow.DICTIONARY {
+		dictionary, ok := data.Dictionary().(*array.Data)
+		if !ok || dictionary == nil {
+			return nil, at.refuse("a dictionary array without its dictionary")
+		}
+		var err error
+		n.dictionary, err = x.array(dictionary, at.child("dictionary"))
+		return n, err
+	}
+	return n, nil
+}
+
+func releaseAll(buffers []arrowbuf.Buffer) {
+	for _, b := range buffers {
+		b.Release()
+	}
+}

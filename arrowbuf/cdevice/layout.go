@@ -1,0 +1,102 @@
+package cdevice
+
+import (
+	"math"
+
+	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/apache/arrow-go/v18/arrow/bitutil"
+)
+
+// layout says which buffers arrays of a type have. arrow-go has a place for a
+// validity bitmap in all of them, C only in those that have one.
+type layout struct {
+	validity bool
+	buffers  []kind // behind the validity bitmap
+	// variadic arrays have any number of buffers more, and in C a last one with
+	// their sizes.
+	variadic bool
+}
+
+// kind is what is in a buffer.
+type kind struct {
+	what  content
+	width int64 // of an element, in bytes
+}
+
+type content int
+
+const (
+	values  content = iota // one for each element
+	bits                   // one for each element
+	offsets                // one for each element and one more
+	heap                   // as many bytes as the offsets before it say
+)
+
+func layoutOf(storage arrow.DataType) layout {
+	switch t := storage.(type) {
+	case *arrow.NullType, *arrow.RunEndEncodedType:
+		return layout{}
+	case *arrow.SparseUnionType:
+		return layout{buffers: []kind{{values, 1}}}
+	case *arrow.DenseUnionType:
+		return layout{buffers: []kind{{values, 1}, {values, 4}}}
+	case *arrow.StructType, *arrow.FixedSizeListType:
+		return layout{validity: true}
+	case *arrow.ListType, *arrow.MapType:
+		return layout{validity: true, buffers: []kind{{offsets, 4}}}
+	case *arrow.LargeListType:
+		return layout{validity: true, buffers: []kind{{offsets, 8}}}
+	case *arrow.ListViewType:
+		return layout{validity: true, buffers: []kind{{values, 4}, {values, 4}}}
+	case *arrow.LargeListViewType:
+		return layout{validity: true, buffers: []kind{{values, 8}, {values, 8}}}
+	case *arrow.StringType, *arrow.BinaryType:
+		return layout{validity: true, buffers: []kind{{offsets, 4}, {heap, 1}}}
+	case *arrow.LargeStringType, *arrow.LargeBinaryType:
+		return layout{validity: true, buffers: []kind{{offsets, 8}, {heap, 1}}}
+	case arrow.BinaryViewDataType:
+		return layout{validity: true, buffers: []kind{{values, int64(arrow.ViewHeaderSizeBytes)}}, variadic: true}
+	case *arrow.BooleanType:
+		return layout{validity: true, buffers: []kind{{bits, 1}}}
+	case arrow.FixedWidthDataType: // a dictionary's is that of its indices
+		return layout{validity: true, buffers: []kind{{values, int64(t.Bytes())}}}
+	default:
+		return layout{}
+	}
+}
+
+// first is how many of arrow-go's buffers C does not have.
+func (l layout) first() int {
+	if l.validity {
+		return 0
+	}
+	return 1
+}
+
+func (l layout) hasOffsets() bool { return len(l.buffers) > 0 && l.buffers[0].what == offsets }
+
+// size is how many bytes a buffer of an array has that ends at an element; ok is
+// false where no memory is so large. That of a heap is not known by its kind.
+func (k kind) size(end int64) (n int64, ok bool) {
+	switch k.what {
+	case bits:
+		return bitutil.BytesForBits(end), true
+	case offsets:
+		end++
+	}
+	if k.width > 0 && end > math.MaxInt64/k.width {
+		return 0, false
+	}
+	return end * k.width, true
+}
+
+// alignment is where values of a width must lie on a device for kernels to load
+// them, which is what the Arrow format promises: at multiples of the largest
+// power of two in the width, 8 at most.
+func (k kind) alignment() uintptr {
+	align := uintptr(1)
+	for align < 8 && k.width > 0 && k.width%int64(2*align) == 0 {
+		align *= 2
+	}
+	return align
+}

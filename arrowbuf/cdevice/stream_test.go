@@ -1,0 +1,176 @@
+package cdevice
+
+import (
+	"errors"
+	"testing"
+	"unsafe"
+
+	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/apache/arrow-go/v18/arrow/array"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/quiver-gpu/quiver/arrowbuf"
+	"github.com/quiver-gpu/quiver/cudabuf"
+)
+
+// batches is a reader of batches, then of an error or a panic.
+type batches struct {
+	array.RecordReader
+	schema *arrow.Schema
+	all    []arrow.RecordBatch
+	next   int
+	err    error
+	panics bool
+	refs   int
+}
+
+func (b *batches) Retain()                        { b.refs++ }
+func (b *batches) Release()                       { b.refs-- }
+func (b *batches) Schema() *arrow.Schema          { return b.schema }
+func (b *batches) Err() error                     { return b.err }
+func (b *batches) RecordBatch() arrow.RecordBatch { return b.all[b.next-1] }
+func (b *batches) Next() bool {
+	if b.next == len(b.all) && b.panics {
+		panic("the reader is broken")
+	}
+	b.next++
+	return b.next <= len(b.all)
+}
+
+// someBatches makes some of 3, 0 and 5 rows on a device.
+func someBatches(t *testing.T, dev arrowbuf.Device) (*batches, []arrow.Array) {
+	g := newGenerator(t)
+	r := &batches{schema: arrow.NewSchema(pair.Fields(), nil), refs: 1}
+	var hosts []arrow.Array
+	for _, n := range []int{3, 0, 5} {
+		host := g.array(pair, n, false)
+		t.Cleanup(host.Release)
+		arr := upload(t, dev, host)
+		t.Cleanup(arr.Release)
+		batch, err := ImportBatch(exported(t, arr, dev), r.schema, dev)
+		require.NoError(t, err)
+		t.Cleanup(batch.Release)
+		r.all, hosts = append(r.all, batch), append(hosts, host)
+	}
+	return r, hosts
+}
+
+func TestStreamsGoThereAndBack(t *testing.T) {
+	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+		from, hosts := someBatches(t, dev)
+		out := &DeviceStream{}
+		require.NoError(t, ExportStream(from, dev, out))
+		assert.Equal(t, dev.Type(), out.DeviceType())
+		assert.Equal(t, 2, from.refs)
+		r, err := ImportStream(out, dev)
+		require.NoError(t, err)
+		assert.True(t, out.Released())
+		assert.True(t, from.schema.Equal(r.Schema()))
+		var kept []arrow.RecordBatch
+		for i := 0; r.Next(); i++ {
+			assert.EqualValues(t, hosts[i].Len(), r.RecordBatch().NumRows())
+			r.RecordBatch().Retain()
+			kept = append(kept, r.RecordBatch())
+		}
+		require.NoError(t, r.Err())
+		assert.False(t, r.Next(), "it stays at the end")
+		require.Len(t, kept, 3)
+		r.Retain()
+		r.Release()
+		assert.Equal(t, 2, from.refs)
+		r.Release()
+		assert.Equal(t, 1, from.refs)
+		for i, batch := range kept { // which outlive the stream
+			for j := range 2 {
+				requireEqual(t, hosts[i].(*array.Struct).Field(j), batch.Column(j))
+			}
+			batch.Release()
+		}
+		assert.PanicsWithError(t, "cdevice: Release of a reader: buffer already released", r.Release)
+	})
+}
+
+func TestStreamsTellWhatEndedThem(t *testing.T) {
+	clean(t)
+	for _, tt := range []struct {
+		name  string
+		spoil func(b *batches)
+		says  string
+		errno string
+	}{
+		{"an error", func(b *batches) { b.err = errors.New("the disk is\x00full") }, "the disk is full", "errno 5"},
+		{"a panic", func(b *batches) { b.panics = true }, "the reader is broken", "errno 5"},
+		{"no memory", func(b *batches) { b.err = arrowbuf.ErrOutOfMemory }, "out of device memory", "errno 12"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			from, _ := someBatches(t, arrowbuf.CPU())
+			tt.spoil(from)
+			out := &DeviceStream{}
+			require.NoError(t, ExportStream(from, arrowbuf.CPU(), out))
+			r, err := ImportStream(out)
+			require.NoError(t, err)
+			for range 3 {
+				require.True(t, r.Next())
+			}
+			assert.False(t, r.Next())
+			assert.ErrorContains(t, r.Err(), tt.says)
+			assert.ErrorContains(t, r.Err(), tt.errno)
+			assert.ErrorContains(t, r.Err(), "get_next")
+			assert.False(t, r.Next())
+			r.Release()
+			assert.Equal(t, 1, from.refs)
+		})
+	}
+}
+
+func TestStreamsOfAnotherDeviceAreRefused(t *testing.T) {
+	onCUDA(t, func(t *testing.T, dev *cudabuf.Device) {
+		clean(t)
+		from, _ := someBatches(t, dev)
+		out := &DeviceStream{}
+		require.NoError(t, ExportStream(from, arrowbuf.CPU(), out))
+		r, err := ImportStream(out, dev)
+		require.NoError(t, err)
+		assert.False(t, r.Next())
+		assert.ErrorContains(t, r.Err(), "errno 22")
+		assert.ErrorContains(t, r.Err(), `"text"`)
+		r.Release()
+
+		from, _ = someBatches(t, dev)
+		require.NoError(t, ExportStream(from, dev, out))
+		out.deviceType = 1 // which its arrays are not
+		r, err = ImportStream(out, dev)
+		require.NoError(t, err)
+		assert.False(t, r.Next())
+		assert.ErrorContains(t, r.Err(), "an array on cuda in a stream of arrays on cpu")
+		r.Release()
+	})
+}
+
+func TestMalformedStreamsAreRefused(t *testing.T) {
+	clean(t)
+	_, err := ImportStream(nil)
+	assert.ErrorIs(t, err, arrow.ErrInvalid)
+	_, err = ImportStream(&DeviceStream{})
+	assert.ErrorIs(t, err, arrow.ErrInvalid)
+	from, _ := someBatches(t, arrowbuf.CPU())
+	for _, tt := range []func(s *DeviceStream){
+		func(s *DeviceStream) { s.getNext = 0 },
+		func(s *DeviceStream) { s.getSchema = 0 },
+	} {
+		out := &DeviceStream{}
+		require.NoError(t, ExportStream(from, arrowbuf.CPU(), out))
+		tt(out)
+		_, err = ImportStream(out)
+		assert.ErrorIs(t, err, arrow.ErrInvalid)
+		assert.Equal(t, 1, from.refs)
+	}
+	var unknown DeviceStream
+	require.NoError(t, ExportStream(from, arrowbuf.CPU(), &unknown))
+	copied := unknown
+	unknown.Release()
+	var s Schema
+	assert.EqualValues(t, errnoInvalid, call(copied.getSchema, addressOf(&copied), uintptr(unsafe.Pointer(&s))), "a stream that is released")
+	assert.Zero(t, call(copied.getLastError, addressOf(&copied)))
+}

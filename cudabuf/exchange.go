@@ -1,0 +1,140 @@
+package cudabuf
+
+import (
+	"fmt"
+
+	"github.com/quiver-gpu/quiver/arrowbuf"
+	"github.com/quiver-gpu/quiver/cudabuf/internal/driver"
+)
+
+// What arrowbuf/cdevice asks of a device: memory that crosses to or from other
+// libraries comes with an event, after which it may be used.
+
+// EventAfter returns a new event that comes after all that was given for buffers
+// to write them, on any stream; the device's default stream then comes after it
+// too. They are buffers of this device, or of its Host, else the error is
+// arrowbuf.ErrDevice. The CUevent lives until done is called.
+func (d *Device) EventAfter(buffers ...arrowbuf.Buffer) (handle uintptr, done func(), err error) {
+	var uses []use
+	for _, b := range buffers {
+		s, err := d.spanOf(b)
+		if err != nil {
+			return 0, nil, err
+		}
+		if err := s.hold(); err != nil {
+			return 0, nil, err
+		}
+		defer s.Release()
+		if s.memory != nil {
+			uses = append(uses, use{s.memory, reads})
+		}
+	}
+	s, err := d.DefaultStream()
+	if err != nil {
+		return 0, nil, err
+	}
+	e, err := d.NewEvent(EventOptions{})
+	if err != nil {
+		return 0, nil, err
+	}
+	err = d.give(s, uses, func(h driver.Stream) error { return d.api.EventRecord(e.handle, h) })
+	if err != nil {
+		_ = e.Close() // which nobody waits for
+		return 0, nil, err
+	}
+	return e.Handle(), func() { _ = e.Close() }, nil // on a lost device it is gone anyway
+}
+
+// spanOf is the part of an allocation that a buffer of this device or of its
+// Host shows.
+func (d *Device) spanOf(b arrowbuf.Buffer) (*span, error) {
+	switch b := b.(type) {
+	case *Buffer:
+		if b.dev == d {
+			return &b.span, nil
+		}
+	case *HostBuffer:
+		if b.dev == d {
+			return &b.span, nil
+		}
+	}
+	return nil, fmt.Errorf("a buffer on %v for an event of %v: %w", b.Device(), d, arrowbuf.ErrDevice)
+}
+
+// ForeignAfter is Foreign for memory that may be used after an event of the
+// other library: a CUevent, or 0 where it may be used now. The device's default
+// stream waits for it, and with it whatever uses the buffer; the host does not.
+func (d *Device) ForeignAfter(event, address uintptr, n int64, release func()) (arrowbuf.Buffer, error) {
+	if event == 0 {
+		b, err := d.Foreign(address, n, release)
+		if err != nil {
+			return nil, err
+		}
+		return b, nil
+	}
+	e, err := d.WrapEvent(event)
+	if err != nil {
+		return nil, err
+	}
+	s, err := d.DefaultStream()
+	if err != nil {
+		return nil, err
+	}
+	// Before there is a buffer, whose release an error would call.
+	if err := s.WaitEvent(e); err != nil {
+		return nil, err
+	}
+	owned := func() {}
+	b, err := d.Foreign(address, n, func() { owned() })
+	if err != nil {
+		return nil, err
+	}
+	if err := b.LendTo(s); err != nil {
+		b.Release()
+		return nil, err
+	}
+	if release != nil {
+		owned = release
+	}
+	return b, nil
+}
+
+// EventAfter is that of the device: pinned memory is written by its streams.
+func (h host) EventAfter(buffers ...arrowbuf.Buffer) (handle uintptr, done func(), err error) {
+	return h.dev.EventAfter(buffers...)
+}
+
+// ForeignAfter returns a HostBuffer over pinned memory of another library, as
+// the device's does. Since the host may read it in place, it waits for the event.
+func (h host) ForeignAfter(event, address uintptr, n int64, release func()) (arrowbuf.Buffer, error) {
+	if n < 0 {
+		return nil, fmt.Errorf("%v: %d bytes at %#x: %w", h, n, address, arrowbuf.ErrOutOfRange)
+	}
+	if event != 0 {
+		e, err := h.dev.WrapEvent(event)
+		if err != nil {
+			return nil, err
+		}
+		if err := e.Synchronize(); err != nil {
+			return nil, err
+		}
+	}
+	if n == 0 {
+		address = 0
+	} else if _, err := h.dev.DeviceAddress(address); err != nil {
+		return nil, err
+	}
+	b := &HostBuffer{}
+	if n > 0 {
+		b.bytes = hostSlice(address, n)
+	}
+	b.own(h.dev, newAllocation(func(pending []*queue) {
+		for _, q := range pending {
+			_ = q.synchronize() // on a lost device nothing runs any more
+		}
+		if release != nil {
+			release()
+		}
+	}), address, n)
+	return b, nil
+}
