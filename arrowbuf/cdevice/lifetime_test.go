@@ -4,6 +4,7 @@ import (
 	"runtime"
 	"sync"
 	"testing"
+	"time"
 	"unsafe"
 
 	"github.com/apache/arrow-go/v18/arrow"
@@ -202,6 +203,7 @@ func TestConsumersComeAfterTheEventOfAnExport(t *testing.T) {
 			ours, theirs := stream(t, dev), stream(t, dev)
 			values, err := on.Alloc(4 << 20)
 			require.NoError(t, err)
+			later(t, ours)
 			fill(t, ours, values, 7)
 			arr := bytesArray(t, values)
 			values.Release()
@@ -250,6 +252,7 @@ func TestImportsComeAfterTheProducersEvent(t *testing.T) {
 				arr.Release()
 
 				// Its own work, which only its event tells of.
+				later(t, theirs)
 				fill(t, theirs, alias(t, dev, values), 9)
 				e, err := dev.NewEvent(cudabuf.EventOptions{})
 				require.NoError(t, err)
@@ -277,6 +280,12 @@ func stream(t *testing.T, dev *cudabuf.Device) *cudabuf.Stream {
 	require.NoError(t, err)
 	t.Cleanup(func() { assert.NoError(t, s.Close()) })
 	return s
+}
+
+// later lets what a stream is given next be late.
+func later(t *testing.T, s *cudabuf.Stream) {
+	t.Helper()
+	require.NoError(t, s.Do(func() { time.Sleep(30 * time.Millisecond) }))
 }
 
 // fill gives a stream the work to set all bytes of a buffer.
