@@ -5,8 +5,6 @@ package reduce
 import (
 	"math/bits"
 	"unsafe"
-
-	"github.com/quiver-gpu/quiver/ndview/internal/cpu"
 )
 
 // MaxAxes is how many axes a reduction keeps at most, and how many it
@@ -78,13 +76,6 @@ const (
 	All
 )
 
-// blockOutputs is how many results are made at a time: their accumulators stay in
-// the cache. fewBlocks is how many such blocks are split no further.
-const (
-	blockOutputs = 1024
-	fewBlocks    = 64
-)
-
 // steps is how many elements a result has.
 func (p *Plan) steps() int64 { return p.Length * p.runs() }
 
@@ -94,50 +85,6 @@ func (p *Plan) runs() int64 {
 		n *= axis.Extent.By
 	}
 	return n
-}
-
-// Results makes all results. How the work is divided depends on its size only, so
-// that a sum is the same whatever the machine.
-func Results(p *Plan, f *Reducer, in, out unsafe.Pointer) {
-	blocks, steps := (p.Outputs-1)/blockOutputs+1, p.steps()
-	chunks := int64(1)
-	if blocks < fewBlocks {
-		chunks = max(min(fewBlocks/blocks, p.Outputs*steps*f.Element/(4*grain), steps), 1)
-	}
-	accs := make([]byte, chunks*p.Outputs*f.Size*min(chunks-1, 1))
-	cpu.Parallel(blocks*chunks, max(grain*blocks*chunks/max(p.Outputs*steps*f.Element, 1), 1), func(lo, hi int64) {
-		var own []byte
-		if chunks == 1 {
-			own = make([]byte, min(blockOutputs, p.Outputs)*f.Size)
-		}
-		for i := lo; i < hi; i++ {
-			block, chunk := i/chunks, i%chunks
-			first := block * blockOutputs
-			last := min(first+blockOutputs, p.Outputs)
-			if chunks == 1 {
-				p.accumulate(f, in, first, last, 0, steps, unsafe.Pointer(&own[0]))
-				p.store(f, unsafe.Pointer(&own[0]), out, first, last)
-				continue
-			}
-			acc := unsafe.Pointer(&accs[(chunk*p.Outputs+first)*f.Size])
-			p.accumulate(f, in, first, last, share(steps, chunk, chunks), share(steps, chunk+1, chunks), acc)
-		}
-	})
-	if chunks == 1 {
-		return
-	}
-	all := unsafe.Pointer(&accs[0])
-	for chunk := int64(1); chunk < chunks; chunk++ {
-		f.Merge(all, unsafe.Add(all, chunk*p.Outputs*f.Size), p.Outputs)
-	}
-	p.store(f, all, out, 0, p.Outputs)
-}
-
-// Parts makes the accumulators of every result of the parts that split s
-// of a grid does.
-func Parts(p *Plan, f *Reducer, in unsafe.Pointer, split int64, accs unsafe.Pointer) {
-	first := split * p.PerSplit
-	p.accumulate(f, in, 0, p.Outputs, p.partAt(first), p.partAt(min(first+p.PerSplit, p.AllParts)), accs)
 }
 
 // partAt is the first step of a part.
@@ -173,20 +120,6 @@ func (p *Plan) Reach(size int64) (low, high, outLow, outHigh int64) {
 	}
 	extend(&low, &high, p.Length, p.Stride)
 	return low, high + size, outLow, outHigh + int64(p.OutSize)
-}
-
-// Merge merges the accumulators accs[AllParts][Outputs] and writes the
-// results.
-func Merge(p *Plan, f *Reducer, accs, out unsafe.Pointer) {
-	if p.Folded > 1 {
-		for s := range p.AllParts {
-			f.Number(unsafe.Add(accs, s*p.Outputs*f.Size), p.Outputs, p.Folded, s%p.Folded)
-		}
-	}
-	for s := int64(1); s < p.AllParts; s++ {
-		f.Merge(accs, unsafe.Add(accs, s*p.Outputs*f.Size), p.Outputs)
-	}
-	p.store(f, accs, out, 0, p.Outputs)
 }
 
 // offset is where index i of a nest is.
@@ -236,63 +169,3 @@ func (p *Plan) eachRun(lo, hi int64, do func(step, n, in int64)) {
 		s += n
 	}
 }
-
-// accumulate makes the accumulators of results [first, last) of steps [lo, hi).
-// It goes along the axis with the smaller stride in its inner loop.
-func (p *Plan) accumulate(f *Reducer, in unsafe.Pointer, first, last, lo, hi int64, accs unsafe.Pointer) {
-	f.None(accs, last-first)
-	down := p.KeptAxes > 0 && abs(p.Kept[0].In) < abs(p.Stride) && p.Kept[0].In != 0
-	p.eachRow(first, last, func(i, n, from, _, stride, _ int64) {
-		acc := unsafe.Add(accs, (i-first)*f.Size)
-		switch {
-		case !down:
-			for k := range n {
-				p.eachRun(lo, hi, func(step, steps, at int64) {
-					f.Along(unsafe.Add(acc, k*f.Size), unsafe.Add(in, from+k*stride+at), steps, p.Stride, p.Base+step, &p.Finish)
-				})
-			}
-		case n*8 <= shortRow && p.Stride == n*stride && stride == f.Element:
-			p.eachRun(lo, hi, func(step, steps, at int64) {
-				p.interleaved(f, acc, unsafe.Add(in, from+at), n, steps, p.Base+step)
-			})
-		default:
-			p.eachRun(lo, hi, func(step, steps, at int64) {
-				for s := range steps {
-					f.Across(acc, unsafe.Add(in, from+at+s*p.Stride), n, stride, p.Base+step+s, &p.Finish)
-				}
-			})
-		}
-	})
-}
-
-// shortRow is how many elements make a row that is worth a call.
-const shortRow = 256
-
-// interleaved folds rows of few results that lie without gaps. Several rows are
-// taken as one of more results, which are merged in the end.
-func (p *Plan) interleaved(f *Reducer, acc, in unsafe.Pointer, n, steps, number int64) {
-	rows := shortRow / n
-	wide := steps / rows
-	accs := make([]byte, rows*n*f.Size)
-	all := unsafe.Pointer(&accs[0])
-	f.None(all, rows*n)
-	for s := range wide {
-		f.Across(all, unsafe.Add(in, s*rows*n*f.Element), rows*n, f.Element, s, &p.Finish)
-	}
-	for r := range rows {
-		one := unsafe.Add(all, r*n*f.Size)
-		f.Number(one, n, rows, number+r)
-		f.Merge(acc, one, n)
-	}
-	for s := wide * rows; s < steps; s++ {
-		f.Across(acc, unsafe.Add(in, s*n*f.Element), n, f.Element, number+s, &p.Finish)
-	}
-}
-
-func abs(n int64) int64 { return max(n, -n) }
-
-// grain is how many bytes are worth a goroutine.
-const grain = 64 << 10
-
-// share is where part i of parts of n begins.
-func share(n, i, parts int64) int64 { return n/parts*i + min(i, n%parts) }

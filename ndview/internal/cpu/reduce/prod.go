@@ -1,7 +1,5 @@
 package reduce
 
-import "unsafe"
-
 func prodInteger[T integer]() *Reducer {
 	return operation[T, int64]{
 		none: 1,
@@ -16,13 +14,13 @@ func prodInteger[T integer]() *Reducer {
 			}
 			*acc *= a * b
 		},
-		across: func(acc []int64, x []T, _ int64, _ *Finish) {
+		across: eachRow(func(acc []int64, x []T, _ *Finish) {
 			for i, v := range x[:len(acc)] {
 				acc[i] *= int64(v)
 			}
-		},
-		merge: func(acc, other *int64) { *acc *= *other },
-		store: func(acc *int64, out unsafe.Pointer, f *Finish) { storeInteger[T](*acc, out, f.To) },
+		}),
+		merge: each(func(acc, other *int64) { *acc *= *other }),
+		store: func(acc []int64, out results, f *Finish) { storeIntegers[T](acc, out, f.To) },
 	}.reducer()
 }
 
@@ -42,13 +40,13 @@ func prodFloat[T float | float16 | bfloat16](widen func(T) float64) *Reducer {
 			}
 			*acc *= a * b
 		},
-		across: func(acc []float64, x []T, _ int64, _ *Finish) {
+		across: eachRow(func(acc []float64, x []T, _ *Finish) {
 			for i, v := range x[:len(acc)] {
 				acc[i] *= widen(v)
 			}
-		},
-		merge: func(acc, other *float64) { *acc *= *other },
-		store: func(acc *float64, out unsafe.Pointer, f *Finish) { storeFloat(*acc, out, f.To) },
+		}),
+		merge: each(func(acc, other *float64) { *acc *= *other }),
+		store: func(acc []float64, out results, f *Finish) { storeFloats(acc, out, f.To) },
 	}.reducer()
 }
 
@@ -60,12 +58,12 @@ func prodComplex[T complex64 | complex128]() *Reducer {
 				*acc *= complex128(v)
 			}
 		},
-		across: func(acc []complex128, x []T, _ int64, _ *Finish) {
+		across: eachRow(func(acc []complex128, x []T, _ *Finish) {
 			for i, v := range x {
 				acc[i] *= complex128(v)
 			}
-		},
-		merge: func(acc, other *complex128) { *acc *= *other },
-		store: func(acc *complex128, out unsafe.Pointer, f *Finish) { storeComplex(*acc, out, f.To) },
+		}),
+		merge: each(func(acc, other *complex128) { *acc *= *other }),
+		store: func(acc []complex128, out results, f *Finish) { storeComplexes(acc, out, f.To) },
 	}.reducer()
 }

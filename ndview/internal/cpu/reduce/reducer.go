@@ -12,14 +12,16 @@ type Reducer struct {
 	// Along adds n elements, stride bytes apart, to one accumulator. The first is
 	// step number of its result.
 	Along func(acc, from unsafe.Pointer, n, stride, number int64, f *Finish)
-	// Across adds one of n elements to each of n accumulators; all are step number
-	// of their results.
-	Across func(acc, from unsafe.Pointer, n, stride, number int64, f *Finish)
+	// Across adds rows of n elements to n accumulators. Elements of a row are
+	// stride bytes apart, rows pitch bytes; the first is step number of the
+	// results, and those that follow are the next.
+	Across func(acc, from unsafe.Pointer, n, stride, rows, pitch, number int64, f *Finish)
 	// Merge adds n accumulators to n others, whose steps come first.
 	Merge func(acc, other unsafe.Pointer, n int64)
 	// Number says that step s of n accumulators is in truth s*by + plus.
 	Number func(acc unsafe.Pointer, n, by, plus int64)
-	// Store writes n results, stride bytes apart.
+	// Store writes n results, stride bytes apart, and leaves the accumulators
+	// undefined.
 	Store func(acc, out unsafe.Pointer, n, stride int64, f *Finish)
 }
 
@@ -27,71 +29,85 @@ type Reducer struct {
 type operation[T, A any] struct {
 	none   A
 	along  func(acc *A, x []T, number int64, f *Finish)
-	across func(acc []A, x []T, number int64, f *Finish)
-	merge  func(acc, other *A)
+	across func(acc []A, x grid[T], number int64, f *Finish)
+	merge  func(acc, other []A)
 	number func(acc *A, by, plus int64) // nil where steps have no numbers
-	store  func(acc *A, out unsafe.Pointer, f *Finish)
+	store  func(acc []A, out results, f *Finish)
 }
-
-// gatherAt is how many elements with gaps are put together at a time.
-const gatherAt = 512
 
 func (o operation[T, A]) reducer() *Reducer {
 	var element T
 	size := int64(unsafe.Sizeof(element))
+	gathers := newGathers[T]()
 	return &Reducer{
 		Element: size,
 		Size:    int64(unsafe.Sizeof(o.none)),
 		None: func(acc unsafe.Pointer, n int64) {
-			for i := range unsafe.Slice((*A)(acc), n) {
-				unsafe.Slice((*A)(acc), n)[i] = o.none
+			accs := unsafe.Slice((*A)(acc), n)
+			accs[0] = o.none
+			for done := 1; done < len(accs); done *= 2 {
+				copy(accs[done:], accs[:done])
 			}
 		},
 		Along: func(acc, from unsafe.Pointer, n, stride, number int64, f *Finish) {
-			pieces(from, n, stride, size, func(first int64, x []T) { o.along((*A)(acc), x, number+first, f) })
+			gathers.each(from, n, stride, 1, 0, func(_, first int64, x grid[T]) {
+				o.along((*A)(acc), x.row(0), number+first, f)
+			})
 		},
-		Across: func(acc, from unsafe.Pointer, n, stride, number int64, f *Finish) {
-			pieces(from, n, stride, size, func(first int64, x []T) {
-				o.across(unsafe.Slice((*A)(acc), n)[first:first+int64(len(x))], x, number, f)
+		Across: func(acc, from unsafe.Pointer, n, stride, rows, pitch, number int64, f *Finish) {
+			accs := unsafe.Slice((*A)(acc), n)
+			gathers.each(from, n, stride, rows, pitch, func(row, first int64, x grid[T]) {
+				o.across(accs[first:first+x.width], x, number+row, f)
 			})
 		},
 		Merge: func(acc, other unsafe.Pointer, n int64) {
-			to, from := unsafe.Slice((*A)(acc), n), unsafe.Slice((*A)(other), n)
-			for i := range to {
-				o.merge(&to[i], &from[i])
-			}
+			o.merge(unsafe.Slice((*A)(acc), n), unsafe.Slice((*A)(other), n))
 		},
 		Number: func(acc unsafe.Pointer, n, by, plus int64) {
 			if o.number == nil {
 				return
 			}
-			for i := range n {
-				o.number((*A)(unsafe.Add(acc, i*int64(unsafe.Sizeof(o.none)))), by, plus)
+			accs := unsafe.Slice((*A)(acc), n)
+			for i := range accs {
+				o.number(&accs[i], by, plus)
 			}
 		},
 		Store: func(acc, out unsafe.Pointer, n, stride int64, f *Finish) {
-			for i, a := range unsafe.Slice((*A)(acc), n) {
-				o.store(&a, unsafe.Add(out, int64(i)*stride), f)
-			}
+			o.store(unsafe.Slice((*A)(acc), n), results{out, stride}, f)
 		},
 	}
 }
 
-// pieces calls do with n elements, in place where they have no gaps and lie as Go
-// wants them.
-func pieces[T any](from unsafe.Pointer, n, stride, size int64, do func(first int64, x []T)) {
-	var element T
-	if stride == size && uintptr(from)%unsafe.Alignof(element) == 0 {
-		do(0, unsafe.Slice((*T)(from), n))
-		return
-	}
-	var block [gatherAt]T
-	for first := int64(0); first < n; first += gatherAt {
-		x := block[:min(gatherAt, n-first)]
-		for i := range x {
-			at := unsafe.Add(from, (first+int64(i))*stride)
-			copy(unsafe.Slice((*byte)(unsafe.Pointer(&x[i])), size), unsafe.Slice((*byte)(at), size))
+// eachRow is across of an operation that takes one row after the other.
+func eachRow[T, A any](add func(acc []A, x []T, f *Finish)) func([]A, grid[T], int64, *Finish) {
+	return func(acc []A, x grid[T], _ int64, f *Finish) {
+		for r := range x.rows {
+			add(acc, x.row(r), f)
 		}
-		do(first, x)
 	}
 }
+
+// each is merge or the like of an operation that takes one accumulator after the
+// other.
+func each[A any](merge func(acc, other *A)) func(acc, other []A) {
+	return func(acc, other []A) {
+		for i := range acc {
+			merge(&acc[i], &other[i])
+		}
+	}
+}
+
+// results is where results go, stride bytes apart.
+type results struct {
+	at     unsafe.Pointer
+	stride int64
+}
+
+// write writes what become of accumulators.
+func write[R, A any](to results, acc []A, as func(A) R) {
+	for i, a := range acc {
+		*(*R)(to.of(i)) = as(a)
+	}
+}
+
+func (r results) of(i int) unsafe.Pointer { return unsafe.Add(r.at, int64(i)*r.stride) }

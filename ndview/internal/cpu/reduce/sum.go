@@ -1,9 +1,6 @@
 package reduce
 
 import (
-	"math"
-	"unsafe"
-
 	"github.com/quiver-gpu/quiver/ndview/internal/cpu/elementwise"
 	"github.com/quiver-gpu/quiver/ndview/internal/half"
 )
@@ -34,18 +31,31 @@ func sumInteger[T integer]() *Reducer {
 			}
 			*acc += a + b + c + d
 		},
-		across: func(acc []int64, x []T, _ int64, _ *Finish) {
-			for i, v := range x[:len(acc)] {
-				acc[i] += int64(v)
+		across: func(acc []int64, x grid[T], _ int64, _ *Finish) {
+			r := int64(0)
+			for ; r+4 <= x.rows; r += 4 {
+				a, b, c, d := x.row(r)[:len(acc)], x.row(r + 1)[:len(acc)], x.row(r + 2)[:len(acc)], x.row(r + 3)[:len(acc)]
+				for i := range acc {
+					acc[i] += int64(a[i]) + int64(b[i]) + int64(c[i]) + int64(d[i])
+				}
+			}
+			for ; r < x.rows; r++ {
+				for i, v := range x.row(r)[:len(acc)] {
+					acc[i] += int64(v)
+				}
 			}
 		},
-		merge: func(acc, other *int64) { *acc += *other },
-		store: func(acc *int64, out unsafe.Pointer, f *Finish) {
+		merge: each(func(acc, other *int64) { *acc += *other }),
+		store: func(acc []int64, out results, f *Finish) {
 			if f.What == Mean {
-				storeFloat(integerAs[T](*acc)/float64(f.Total), out, f.To)
+				means := make([]float64, len(acc))
+				for i, v := range acc {
+					means[i] = integerAs[T](v) / float64(f.Total)
+				}
+				storeFloats(means, out, f.To)
 				return
 			}
-			storeInteger[T](*acc, out, f.To)
+			storeIntegers[T](acc, out, f.To)
 		},
 	}.reducer()
 }
@@ -58,89 +68,96 @@ func integerAs[T integer](v int64) float64 {
 	return float64(v)
 }
 
-func storeInteger[T integer](v int64, out unsafe.Pointer, to int32) {
+func storeIntegers[T integer](acc []int64, out results, to int32) {
 	switch to {
 	case int32(elementwise.Bool):
-		*(*bool)(out) = v != 0
+		write(out, acc, func(v int64) bool { return v != 0 })
 	case int32(elementwise.Int8), int32(elementwise.Uint8):
-		*(*int8)(out) = int8(v)
+		write(out, acc, func(v int64) int8 { return int8(v) })
 	case int32(elementwise.Int16), int32(elementwise.Uint16):
-		*(*int16)(out) = int16(v)
+		write(out, acc, func(v int64) int16 { return int16(v) })
 	case int32(elementwise.Int32), int32(elementwise.Uint32):
-		*(*int32)(out) = int32(v)
+		write(out, acc, func(v int64) int32 { return int32(v) })
 	case int32(elementwise.Int64), int32(elementwise.Uint64):
-		*(*int64)(out) = v
+		write(out, acc, func(v int64) int64 { return v })
 	default:
-		storeFloat(integerAs[T](v), out, to)
+		floats := make([]float64, len(acc))
+		for i, v := range acc {
+			floats[i] = integerAs[T](v)
+		}
+		storeFloats(floats, out, to)
 	}
 }
 
-func storeFloat(v float64, out unsafe.Pointer, to int32) {
+func storeFloats(acc []float64, out results, to int32) {
 	switch to {
 	case int32(elementwise.Float16):
-		*(*uint16)(out) = half.Float64ToFloat16(v)
+		write(out, acc, half.Float64ToFloat16)
 	case int32(elementwise.BFloat16):
-		*(*uint16)(out) = half.Float64ToBFloat16(v)
+		write(out, acc, half.Float64ToBFloat16)
 	case int32(elementwise.Float32):
-		*(*float32)(out) = float32(v)
+		for i, v := range acc { // most common, so without a call
+			*(*float32)(out.of(i)) = float32(v)
+		}
 	case int32(elementwise.Float64):
-		*(*float64)(out) = v
+		for i, v := range acc {
+			*(*float64)(out.of(i)) = v
+		}
+	case int32(elementwise.Complex64):
+		write(out, acc, func(v float64) complex64 { return complex64(complex(v, 0)) })
 	default:
-		storeComplex(complex(v, 0), out, to)
+		write(out, acc, func(v float64) complex128 { return complex(v, 0) })
 	}
 }
 
-func storeComplex(v complex128, out unsafe.Pointer, to int32) {
+func storeComplexes(acc []complex128, out results, to int32) {
 	if to == int32(elementwise.Complex64) {
-		*(*complex64)(out) = complex64(v)
+		write(out, acc, func(v complex128) complex64 { return complex64(v) })
 	} else {
-		*(*complex128)(out) = v
+		write(out, acc, func(v complex128) complex128 { return v })
 	}
 }
 
-func meanOf(sum float64, f *Finish) float64 {
+// meansOf makes means of sums, where f asks for them.
+func meansOf(sums []float64, f *Finish) []float64 {
 	if f.What == Mean {
-		return sum / float64(f.Total)
+		for i := range sums {
+			sums[i] /= float64(f.Total)
+		}
 	}
-	return sum
+	return sums
 }
 
-// sumFloat32 adds up in float64, so that the result is rounded once.
-func sumFloat32() *Reducer {
-	return operation[float32, float64]{
-		along: func(acc *float64, x []float32, _ int64, _ *Finish) { *acc += addFloat32s(x) },
-		across: func(acc []float64, x []float32, _ int64, _ *Finish) {
-			for i, v := range x[:len(acc)] {
-				acc[i] += float64(v)
-			}
-		},
-		merge: func(acc, other *float64) { *acc += *other },
-		store: func(acc *float64, out unsafe.Pointer, f *Finish) { storeFloat(meanOf(*acc, f), out, f.To) },
+// sumNarrow adds up in float64 what float64 holds, so that the result is rounded
+// once.
+func sumNarrow[T float32 | float16 | bfloat16](sum func(x []T) float64, add func(acc []float64, x []T)) *Reducer {
+	return operation[T, float64]{
+		along:  func(acc *float64, x []T, _ int64, _ *Finish) { *acc += sum(x) },
+		across: eachRow(func(acc []float64, x []T, _ *Finish) { add(acc, x) }),
+		merge:  each(func(acc, other *float64) { *acc += *other }),
+		store:  func(acc []float64, out results, f *Finish) { storeFloats(meansOf(acc, f), out, f.To) },
 	}.reducer()
 }
 
-func addFloat32s(x []float32) float64 {
-	var s [8]float64
-	for ; len(x) >= 8; x = x[8:] {
-		s[0] += float64(x[0])
-		s[1] += float64(x[1])
-		s[2] += float64(x[2])
-		s[3] += float64(x[3])
-		s[4] += float64(x[4])
-		s[5] += float64(x[5])
-		s[6] += float64(x[6])
-		s[7] += float64(x[7])
-	}
-	for i, v := range x {
-		s[i] += float64(v)
-	}
-	return ((s[0] + s[1]) + (s[2] + s[3])) + ((s[4] + s[5]) + (s[6] + s[7]))
+func sumFloat32() *Reducer {
+	return sumNarrow(
+		func(x []float32) float64 {
+			s, done := sumVectors(x)
+			for _, v := range x[done:] {
+				s += float64(v)
+			}
+			return s
+		},
+		func(acc []float64, x []float32) {
+			for i := addVectors(acc, x); i < len(x); i++ {
+				acc[i] += float64(x[i])
+			}
+		})
 }
 
-// sumHalf is sumFloat32 for elements of 16 bits.
 func sumHalf[T float16 | bfloat16](widen func(uint16) float32) *Reducer {
-	return operation[T, float64]{
-		along: func(acc *float64, x []T, _ int64, _ *Finish) {
+	return sumNarrow(
+		func(x []T) float64 {
 			var a, b float64
 			for ; len(x) >= 2; x = x[2:] {
 				a += float64(widen(uint16(x[0])))
@@ -149,98 +166,16 @@ func sumHalf[T float16 | bfloat16](widen func(uint16) float32) *Reducer {
 			for _, v := range x {
 				a += float64(widen(uint16(v)))
 			}
-			*acc += a + b
+			return a + b
 		},
-		across: func(acc []float64, x []T, _ int64, _ *Finish) {
+		func(acc []float64, x []T) {
 			for i, v := range x[:len(acc)] {
 				acc[i] += float64(widen(uint16(v)))
 			}
-		},
-		merge: func(acc, other *float64) { *acc += *other },
-		store: func(acc *float64, out unsafe.Pointer, f *Finish) { storeFloat(meanOf(*acc, f), out, f.To) },
-	}.reducer()
+		})
 }
 
-// exact is a sum and what its additions lost.
-type exact struct{ sum, rest float64 }
-
-func (e *exact) add(x float64) {
-	s := e.sum + x
-	ofX := s - e.sum
-	e.rest += (e.sum - (s - ofX)) + (x - ofX)
-	e.sum = s
-}
-
-func (e *exact) merge(other *exact) {
-	e.add(other.sum)
-	e.rest += other.rest
-}
-
-// value is the sum; one that is infinite or overflowed has no rest.
-func (e *exact) value() float64 {
-	if math.IsInf(e.sum, 0) || e.sum != e.sum {
-		return e.sum
-	}
-	return e.sum + e.rest
-}
-
-// addAll adds numbers in eights, whose sum is rounded thrice, and what that sum
-// is added to loses nothing.
-func addAll[T integer | float](e *exact, x []T) {
-	for ; len(x) >= 8; x = x[8:] {
-		a := (float64(x[0]) + float64(x[1])) + (float64(x[2]) + float64(x[3]))
-		b := (float64(x[4]) + float64(x[5])) + (float64(x[6]) + float64(x[7]))
-		e.add(a + b)
-	}
-	for _, v := range x {
-		e.add(float64(v))
-	}
-}
-
-// sumFloat64 adds numbers up as float64, and keeps what is lost.
-func sumFloat64[T integer | float64]() *Reducer {
-	return operation[T, exact]{
-		along: func(acc *exact, x []T, _ int64, _ *Finish) { addAll(acc, x) },
-		across: func(acc []exact, x []T, _ int64, _ *Finish) {
-			for i, v := range x[:len(acc)] {
-				acc[i].add(float64(v))
-			}
-		},
-		merge: func(acc, other *exact) { acc.merge(other) },
-		store: func(acc *exact, out unsafe.Pointer, f *Finish) { storeFloat(meanOf(acc.value(), f), out, f.To) },
-	}.reducer()
-}
-
-// twofold is a sum of complex numbers.
-type twofold struct{ re, im exact }
-
-func sumComplex[T complex64 | complex128]() *Reducer {
-	add := func(acc *twofold, v complex128) {
-		acc.re.add(real(v))
-		acc.im.add(imag(v))
-	}
-	return operation[T, twofold]{
-		along: func(acc *twofold, x []T, _ int64, _ *Finish) {
-			for _, v := range x {
-				add(acc, complex128(v))
-			}
-		},
-		across: func(acc []twofold, x []T, _ int64, _ *Finish) {
-			for i, v := range x {
-				add(&acc[i], complex128(v))
-			}
-		},
-		merge: func(acc, other *twofold) {
-			acc.re.merge(&other.re)
-			acc.im.merge(&other.im)
-		},
-		store: func(acc *twofold, out unsafe.Pointer, f *Finish) {
-			storeComplex(complex(meanOf(acc.re.value(), f), meanOf(acc.im.value(), f)), out, f.To)
-		},
-	}.reducer()
-}
-
-const nat = math.MinInt64
+const nat = -1 << 63
 
 // ticks is a sum of timedeltas; one NaT makes it NaT.
 type ticks struct{ sum, nats int64 }
@@ -259,23 +194,22 @@ func sumTicks() *Reducer {
 				acc.add(v)
 			}
 		},
-		across: func(acc []ticks, x []int64, _ int64, _ *Finish) {
+		across: eachRow(func(acc []ticks, x []int64, _ *Finish) {
 			for i, v := range x {
 				acc[i].add(v)
 			}
-		},
-		merge: func(acc, other *ticks) { acc.sum, acc.nats = acc.sum+other.sum, acc.nats|other.nats },
-		store: func(acc *ticks, out unsafe.Pointer, f *Finish) {
-			switch v := (*int64)(out); {
-			case acc.nats != 0 || acc.sum == nat:
-				*v = nat
-			case f.What != Mean:
-				*v = acc.sum
-			case f.Total == 0:
-				*v = nat
-			default:
-				*v = acc.sum / f.Total
-			}
+		}),
+		merge: each(func(acc, other *ticks) { acc.sum, acc.nats = acc.sum+other.sum, acc.nats|other.nats }),
+		store: func(acc []ticks, out results, f *Finish) {
+			write(out, acc, func(t ticks) int64 {
+				switch {
+				case t.nats != 0 || t.sum == nat || f.What == Mean && f.Total == 0:
+					return nat
+				case f.What == Mean:
+					return t.sum / f.Total
+				}
+				return t.sum
+			})
 		},
 	}.reducer()
 }

@@ -1,0 +1,116 @@
+package reduce
+
+import (
+	"sync"
+	"unsafe"
+)
+
+// Maxima of numbers are maxima of keys: signed integers of the elements' size, in
+// the order of the elements, or in the reverse order for minima. NaN is over all
+// numbers, and NaT over all times. What keeps integers in order is said by Finish,
+// as kernels/reduce_ops.cuh have it.
+type unsigned interface {
+	uint8 | uint16 | uint32 | uint64
+}
+
+type signed interface{ int8 | int16 | int32 | int64 }
+
+// keying makes keys of elements, and elements of keys.
+type keying[U unsigned, S signed] struct {
+	// same tells whether elements are their own keys.
+	same func(f *Finish) bool
+	keys func(to []S, x []U, f *Finish)
+	back func(to results, keys []S, f *Finish)
+}
+
+// keyBytes is how much is made into keys at a time.
+const keyBytes = 2 << 10
+
+// scratch is memory for keys, of any size.
+type scratch [keyBytes / 8]uint64
+
+func newScratch() *sync.Pool { return &sync.Pool{New: func() any { return new(scratch) }} }
+
+// fit is how many keys of a type fit into scratch.
+func fit[S signed]() int {
+	var s S
+	return keyBytes / int(unsafe.Sizeof(s))
+}
+
+// of returns the keys of elements, of which so many as fit are put into scratch.
+func (k keying[U, S]) of(x []U, f *Finish, block *scratch) []S {
+	if k.same(f) {
+		return signedOf[S](x)
+	}
+	keys := unsafe.Slice((*S)(unsafe.Pointer(block)), min(len(x), fit[S]()))
+	k.keys(keys, x[:len(keys)], f)
+	return keys
+}
+
+func signedOf[S signed, U unsigned](x []U) []S {
+	return unsafe.Slice((*S)(unsafe.Pointer(unsafe.SliceData(x))), len(x))
+}
+
+func lowest[S signed]() S {
+	var s S
+	return S(-1) << (8*unsafe.Sizeof(s) - 1)
+}
+
+func integerKeys[U unsigned, S signed]() keying[U, S] {
+	return keying[U, S]{
+		same: func(f *Finish) bool { return U(f.Flip) == 0 && U(f.Bias) == 0 },
+		keys: func(to []S, x []U, f *Finish) {
+			flip, bias := U(f.Flip), U(f.Bias)
+			done := flipVectors(to, x, flip, bias)
+			for i := done; i < len(x); i++ {
+				to[i] = S((x[i] ^ flip) + bias)
+			}
+		},
+		back: func(to results, keys []S, f *Finish) {
+			flip, bias := U(f.Flip), U(f.Bias)
+			for i, k := range keys {
+				*(*U)(to.of(i)) = (U(k) - bias) ^ flip
+			}
+		},
+	}
+}
+
+// floatKeys are those of floats whose infinity has the bits of infinity. Zeros of
+// both signs have one key if they are alike.
+func floatKeys[U unsigned, S signed](infinity U, alike bool) keying[U, S] {
+	sign := ^(^U(0) >> 1)
+	shift := 8*unsafe.Sizeof(sign) - 1
+	minus := ^U(0) // the key of -0
+	if alike {
+		minus = 0
+	}
+	flipOf := func(f *Finish) U {
+		if f.Flip != 0 {
+			return sign
+		}
+		return 0
+	}
+	return keying[U, S]{
+		same: func(*Finish) bool { return false },
+		keys: func(to []S, x []U, f *Finish) {
+			flip := flipOf(f)
+			done := floatKeyVectors(to, x, flip, infinity, alike)
+			for i := done; i < len(x); i++ {
+				switch v := x[i] ^ flip; {
+				case v&^sign > infinity:
+					to[i] = S(^sign)
+				case v == sign:
+					to[i] = S(minus)
+				default:
+					to[i] = S(v ^ U(S(v)>>shift)&^sign)
+				}
+			}
+		},
+		back: func(to results, keys []S, f *Finish) {
+			flip := flipOf(f)
+			for i, k := range keys {
+				*(*U)(to.of(i)) = U(k) ^ U(k>>shift)&^sign ^ flip
+			}
+		},
+	}
+}

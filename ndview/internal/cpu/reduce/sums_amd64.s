@@ -1,0 +1,120 @@
+#include "textflag.h"
+
+// Sums, for processors with AVX2.
+
+// func sums32(lanes, x unsafe.Pointer, n int), of n blocks of 16 floats. Lanes
+// are 4 doubles.
+TEXT ·sums32(SB), NOSPLIT, $0-24
+	MOVQ  lanes+0(FP), DI
+	MOVQ  x+8(FP), SI
+	MOVQ  n+16(FP), CX
+	VXORPD Y0, Y0, Y0
+	VXORPD Y1, Y1, Y1
+	VXORPD Y2, Y2, Y2
+	VXORPD Y3, Y3, Y3
+
+loop:
+	VCVTPS2PD (SI), Y4
+	VCVTPS2PD 16(SI), Y5
+	VCVTPS2PD 32(SI), Y6
+	VCVTPS2PD 48(SI), Y7
+	VADDPD    Y4, Y0, Y0
+	VADDPD    Y5, Y1, Y1
+	VADDPD    Y6, Y2, Y2
+	VADDPD    Y7, Y3, Y3
+	ADDQ      $64, SI
+	DECQ      CX
+	JNZ       loop
+	VADDPD    Y1, Y0, Y0
+	VADDPD    Y3, Y2, Y2
+	VADDPD    Y2, Y0, Y0
+	VMOVUPD   Y0, (DI)
+	VZEROUPPER
+	RET
+
+// func add32(acc, x unsafe.Pointer, n int), of n blocks of 8 floats.
+TEXT ·add32(SB), NOSPLIT, $0-24
+	MOVQ acc+0(FP), DI
+	MOVQ x+8(FP), SI
+	MOVQ n+16(FP), CX
+
+loop:
+	VCVTPS2PD (SI), Y0
+	VCVTPS2PD 16(SI), Y1
+	VADDPD    (DI), Y0, Y0
+	VADDPD    32(DI), Y1, Y1
+	VMOVUPD   Y0, (DI)
+	VMOVUPD   Y1, 32(DI)
+	ADDQ      $32, SI
+	ADDQ      $64, DI
+	DECQ      CX
+	JNZ       loop
+	VZEROUPPER
+	RET
+
+// EXACT adds x to sum, and what that loses to rest. It needs two more registers.
+#define EXACT(x, sum, rest, s, of) \
+	VADDPD x, sum, s      \
+	VSUBPD sum, s, of     \
+	VSUBPD of, x, x       \
+	VSUBPD of, s, of      \
+	VSUBPD of, sum, of    \
+	VADDPD x, of, of      \
+	VADDPD of, rest, rest \
+	VMOVAPD s, sum
+
+// func sums64(sums, rests, x unsafe.Pointer, n int), of n blocks of 32 doubles.
+// Sums and rests are 4 doubles each.
+TEXT ·sums64(SB), NOSPLIT, $0-32
+	MOVQ   sums+0(FP), DI
+	MOVQ   rests+8(FP), DX
+	MOVQ   x+16(FP), SI
+	MOVQ   n+24(FP), CX
+	VXORPD Y10, Y10, Y10
+	VXORPD Y11, Y11, Y11
+
+loop:
+	VMOVUPD (SI), Y0
+	VMOVUPD 64(SI), Y1
+	VMOVUPD 128(SI), Y2
+	VMOVUPD 192(SI), Y3
+	VADDPD  32(SI), Y0, Y0
+	VADDPD  96(SI), Y1, Y1
+	VADDPD  160(SI), Y2, Y2
+	VADDPD  224(SI), Y3, Y3
+	VADDPD  Y1, Y0, Y0
+	VADDPD  Y3, Y2, Y2
+	VADDPD  Y2, Y0, Y0
+	EXACT(Y0, Y10, Y11, Y4, Y5)
+	ADDQ    $256, SI
+	DECQ    CX
+	JNZ     loop
+	VMOVUPD Y10, (DI)
+	VMOVUPD Y11, (DX)
+	VZEROUPPER
+	RET
+
+// func add64(acc, x unsafe.Pointer, n int), of n blocks of 4 doubles. A sum and
+// its rest are side by side in acc.
+TEXT ·add64(SB), NOSPLIT, $0-24
+	MOVQ acc+0(FP), DI
+	MOVQ x+8(FP), SI
+	MOVQ n+16(FP), CX
+
+loop:
+	VMOVUPD    (DI), Y0
+	VMOVUPD    32(DI), Y1
+	VUNPCKLPD  Y1, Y0, Y2       // sums of elements 0, 2, 1, 3
+	VUNPCKHPD  Y1, Y0, Y3
+	VPERMPD    $0xd8, (SI), Y6
+	EXACT(Y6, Y2, Y3, Y4, Y5)
+	VUNPCKLPD  Y3, Y2, Y0
+	VUNPCKHPD  Y3, Y2, Y1
+	VMOVUPD    Y0, (DI)
+	VMOVUPD    Y1, 32(DI)
+	ADDQ       $32, SI
+	ADDQ       $64, DI
+	DECQ       CX
+	JNZ        loop
+	VZEROUPPER
+	RET

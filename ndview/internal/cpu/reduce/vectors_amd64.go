@@ -1,0 +1,198 @@
+package reduce
+
+import (
+	"math"
+	"unsafe"
+
+	"golang.org/x/sys/cpu"
+)
+
+// vectors tells whether there are vectors. If not, these functions do none of the
+// elements; else they do whole blocks, and return how many elements those have.
+var vectors = cpu.X86.HasAVX2
+
+// blocks is how many blocks of so many bytes there are in x, and how many elements
+// they have.
+func blocks[T any](x []T, bytes int) (n, elements int) {
+	var element T
+	each := bytes / int(unsafe.Sizeof(element))
+	if !vectors {
+		return 0, 0
+	}
+	return len(x) / each, len(x) / each * each
+}
+
+// spread repeats v in 8 bytes.
+func spread[T unsigned | signed](v T) uint64 {
+	bits := 8 * unsafe.Sizeof(v)
+	return uint64(v) << (64 - bits) >> (64 - bits) * (math.MaxUint64 / (math.MaxUint64 >> (64 - bits)))
+}
+
+// the address of the first of x.
+func data[T any](x []T) unsafe.Pointer { return unsafe.Pointer(unsafe.SliceData(x)) }
+
+func flipVectors[U unsigned, S signed](to []S, x []U, flip, bias U) int {
+	n, done := blocks(x, 32)
+	if n > 0 && (bias == 0 || unsafe.Sizeof(bias) == 8) {
+		flipKeys(data(to), data(x), n, spread(flip), uint64(bias))
+		return done
+	}
+	return 0
+}
+
+func floatKeyVectors[U unsigned, S signed](to []S, x []U, flip, infinity U, alike bool) int {
+	n, done := blocks(x, 32)
+	if n == 0 {
+		return 0
+	}
+	zero, all := ^(^U(0) >> 1), uint64(0) // adding -0 to zeros leaves them
+	if alike {
+		zero, all = 0, math.MaxUint64
+	}
+	switch unsafe.Sizeof(flip) {
+	case 2:
+		keys16(data(to), data(x), n, spread(flip), spread(infinity), all)
+	case 4:
+		keys32(data(to), data(x), n, spread(flip), spread(zero))
+	case 8:
+		keys64(data(to), data(x), n, spread(flip), spread(zero))
+	}
+	return done
+}
+
+func greatestVectors[S signed](w S, keys []S) (S, int) {
+	n, done := blocks(keys, 128)
+	if n == 0 {
+		return w, 0
+	}
+	lanes := [4]uint64{spread(w), spread(w), spread(w), spread(w)}
+	at := unsafe.Pointer(&lanes)
+	switch unsafe.Sizeof(w) {
+	case 1:
+		greatest8(at, data(keys), n)
+	case 2:
+		greatest16(at, data(keys), n)
+	case 4:
+		greatest32(at, data(keys), n)
+	case 8:
+		greatest64(at, data(keys), n)
+	}
+	for _, k := range unsafe.Slice((*S)(at), unsafe.Sizeof(lanes)/unsafe.Sizeof(w)) {
+		w = max(w, k)
+	}
+	return w, done
+}
+
+func eachGreatestVectors[S signed](w, keys []S) int {
+	n, done := blocks(w, 32)
+	if n == 0 {
+		return 0
+	}
+	switch unsafe.Sizeof(w[0]) {
+	case 1:
+		eachGreatest8(data(w), data(keys), n)
+	case 2:
+		eachGreatest16(data(w), data(keys), n)
+	case 4:
+		eachGreatest32(data(w), data(keys), n)
+	case 8:
+		eachGreatest64(data(w), data(keys), n)
+	}
+	return done
+}
+
+func eachPlaceVectors[S signed](best, at, keys []S, row S) int {
+	n, done := blocks(keys, 32)
+	if n == 0 {
+		return 0
+	}
+	switch unsafe.Sizeof(row) {
+	case 1:
+		place8(data(best), data(at), data(keys), n, spread(row))
+	case 2:
+		place16(data(best), data(at), data(keys), n, spread(row))
+	case 4:
+		place32(data(best), data(at), data(keys), n, spread(row))
+	case 8:
+		place64(data(best), data(at), data(keys), n, spread(row))
+	}
+	return done
+}
+
+// findVectors returns where the block that has w begins.
+func findVectors[S signed](w S, keys []S) int {
+	n, _ := blocks(keys, 32)
+	if n == 0 {
+		return 0
+	}
+	switch unsafe.Sizeof(w) {
+	case 1:
+		n = find8(data(keys), n, spread(w))
+	case 2:
+		n = find16(data(keys), n, spread(w))
+	case 4:
+		n = find32(data(keys), n, spread(w))
+	case 8:
+		n = find64(data(keys), n, spread(w))
+	}
+	return n * 32 / int(unsafe.Sizeof(w))
+}
+
+// zeroVectors returns how many elements have no bit of mask, too.
+func zeroVectors[T unsigned](x []T, mask T) (zeros, done int) {
+	n, done := blocks(x, 32)
+	if n == 0 {
+		return 0, 0
+	}
+	switch unsafe.Sizeof(mask) {
+	case 1:
+		n = zeros8(data(x), n, spread(mask))
+	case 2:
+		n = zeros16(data(x), n, spread(mask))
+	case 4:
+		n = zeros32(data(x), n, spread(mask))
+	case 8:
+		n = zeros64(data(x), n, spread(mask))
+	}
+	return n / int(unsafe.Sizeof(mask)), done
+}
+
+func sumVectors(x []float32) (float64, int) {
+	n, done := blocks(x, 64)
+	if n == 0 {
+		return 0, 0
+	}
+	var s [4]float64
+	sums32(unsafe.Pointer(&s), data(x), n)
+	return (s[0] + s[1]) + (s[2] + s[3]), done
+}
+
+func addVectors(acc []float64, x []float32) int {
+	n, done := blocks(x, 32)
+	if n > 0 {
+		add32(data(acc), data(x), n)
+	}
+	return done
+}
+
+// exactVectors returns four sums of all that is done.
+func exactVectors(x []float64) (lanes [4]exact, done int) {
+	n, done := blocks(x, 256)
+	if n == 0 {
+		return lanes, 0
+	}
+	var sums, rests [4]float64
+	sums64(unsafe.Pointer(&sums), unsafe.Pointer(&rests), data(x), n)
+	for i := range lanes {
+		lanes[i] = exact{sums[i], rests[i]}
+	}
+	return lanes, done
+}
+
+func addExactVectors(acc []exact, x []float64) int {
+	n, done := blocks(x, 32)
+	if n > 0 {
+		add64(data(acc), data(x), n)
+	}
+	return done
+}
