@@ -64,6 +64,9 @@ func deviceOf(data arrow.ArrayData) Device {
 		}
 	}
 	for _, child := range data.Children() {
+		if child == nil {
+			continue // CopyTo says what is wrong
+		}
 		if dev := deviceOf(child); dev != CPU() {
 			return dev
 		}

@@ -26,14 +26,14 @@ func TestArraysOfEveryTypeGoToADeviceAndBack(t *testing.T) {
 
 func testType(t *testing.T, dev arrowbuf.Device, dtype arrow.DataType, nulls bool) {
 	rng := rand.New(rand.NewPCG(1, uint64(dtype.ID())))
-	const n = 43
+	const n = 29
 	host := randomArray(t, checked(t), rng, dtype, n, nulls)
 	defer host.Release()
 	whole := copyArray(t, host, dev)
 	defer whole.Release()
 	requireSame(t, host, whole)
-	bounds := [][2]int{{0, n}, {0, 0}, {n, n}, {8, 8}, {8, 33}, {n - 1, n}}
-	for range 3 {
+	bounds := [][2]int{{0, n}, {n, n}, {8, 8}, {8, 25}, {n - 1, n}}
+	for range 2 {
 		i := rng.IntN(n)
 		bounds = append(bounds, [2]int{i, i + rng.IntN(n-i)})
 	}
@@ -50,7 +50,7 @@ func testSlice(t *testing.T, host arrow.Array, whole *arrowbuf.Array, i, j int) 
 	moved := copyArray(t, slice, whole.Device())
 	defer moved.Release()
 	requireSame(t, slice, moved)
-	assert.Less(t, moved.Data().Offset(), 8)
+	assert.Zero(t, moved.Data().Offset())
 	cut := whole.Slice(i, j)
 	defer cut.Release()
 	requireSame(t, slice, cut)
@@ -74,7 +74,9 @@ func requireSame(t testing.TB, host arrow.Array, dev *arrowbuf.Array) {
 	require.Equal(t, host.Len(), dev.Len())
 	require.True(t, arrow.TypeEqual(host.DataType(), dev.DataType()))
 	require.Equal(t, host.NullN(), dev.NullN())
-	require.Equal(t, host.String(), dev.String())
+	if host.Len() > 0 || !hasDenseUnion(host.DataType()) { // arrow-go panics printing an empty slice of one
+		require.Equal(t, host.String(), dev.String())
+	}
 	got, err := dev.MarshalJSON()
 	require.NoError(t, err)
 	if host.Len() > 0 { // arrow-go writes some empty arrays as [], some as null

@@ -48,8 +48,13 @@ func checkBatch(t *testing.T, want, got arrow.RecordBatch) {
 	assert.Equal(t, want.NumRows(), got.NumRows())
 	assert.Equal(t, want.NumCols(), got.NumCols())
 	assert.Len(t, got.Columns(), len(want.Columns()))
-	assert.Equal(t, fmt.Sprint(want), fmt.Sprint(got))
+	if want.NumRows() > 0 {
+		assert.Equal(t, fmt.Sprint(want), fmt.Sprint(got))
+	}
 	for i := range want.Columns() {
+		if want.NumRows() > 0 || !hasDenseUnion(want.Column(i).DataType()) { // arrow-go panics printing an empty slice of one
+			assert.Equal(t, want.Column(i).String(), got.Column(i).String(), want.Column(i).DataType())
+		}
 		assert.Equal(t, want.ColumnName(i), got.ColumnName(i))
 		assert.Equal(t, want.Column(i).NullN(), got.Column(i).NullN())
 	}

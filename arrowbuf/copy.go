@@ -6,6 +6,7 @@ import (
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
+	"github.com/apache/arrow-go/v18/arrow/memory"
 )
 
 // CopyTo returns a record batch whose columns live on a device. The caller owns
@@ -14,24 +15,25 @@ import (
 // Columns that live there already are shared, so host batches cost nothing on
 // the CPU device. The others are copied to one new allocation, which goes back
 // with the last column (and slice of one) that uses it. Each buffer is copied
-// once, and buffers that are close together in one piece of memory, as those of
-// an IPC message are, go in one copy. Of slices only what they show is copied;
-// their bitmaps keep an offset below 8, the offsets of strings and binaries
-// start at 0 again. Values are aligned to their width (8 bytes at most), and to
-// 64 bytes where they come from memory of their own. Bitmaps without a null are
-// left out, and null counts are settled, where the source is the host.
+// once, and starts at a multiple of 64 bytes and has its last 64 to itself; on
+// the CPU, buffers that were close together on the device come in one copy and
+// are aligned to their width, 8 bytes at most.
+//
+// Of slices only what they show is copied, rebased: the copy has an offset of 0,
+// and so have its strings and lists; of dense unions, list views and runs, and
+// of the bytes that views point into, the range is copied that the slice
+// reaches. What that takes to know is read on the host. Dictionaries stay whole.
+// Bitmaps without a null are left out, and null counts are settled, where the
+// source is the host.
 //
 // The result on the CPU has arrow-go's own arrays, and on another device an
 // *Array for each column, in a *RecordBatch.
 //
-// The types are null, bool, all numbers, decimals, dates, times, intervals,
-// binaries and strings in all layouts, and dictionary, fixed_size_list and
-// extension types over those. Another type is an error that is
-// arrow.ErrNotImplemented and names the column; a column whose buffers are too
-// small for its length is one that is arrow.ErrInvalid. Both come before any
-// memory is moved. Of offsets only the ends are checked, and views and indices
-// not at all: validate foreign data on the host first. A device without room
-// answers ErrOutOfMemory.
+// All types of arrow-go are taken, in any nesting. A column whose buffers or
+// children are too small for its length is an error that is arrow.ErrInvalid,
+// before any memory is moved, and names the column. Of a whole array only the
+// ends of offsets are checked, and views, indices, type ids and runs not at all:
+// validate foreign data. A device without room answers ErrOutOfMemory.
 func CopyTo(batch arrow.RecordBatch, dev Device) (arrow.RecordBatch, error) {
 	if dev == nil {
 		return nil, errors.New("copying a record batch: there is no device")
@@ -103,17 +105,43 @@ func copyArrays(arrays []arrow.Array, dev Device, subject func(i int) string) ([
 		return nil, err
 	}
 	defer releaseAll(moved)
-	copies := make([]arrow.Array, len(arrays))
+	copies := make([]arrow.Array, 0, len(arrays))
 	for i, one := range cuts {
 		if one == nil {
-			copies[i] = share(arrays[i])
+			copies = append(copies, share(arrays[i]))
 			continue
 		}
-		data := one.build(moved)
-		copies[i] = over(data, dev)
-		data.Release()
+		made, err := one.array(moved, dev)
+		if err != nil {
+			releaseAll(copies)
+			return nil, fmt.Errorf("%sof type %s: %w", subject(i), one.dtype, err)
+		}
+		copies = append(copies, made)
 	}
 	return copies, nil
+}
+
+// one moves a single cut.
+func (c *cutter) one(out *cut, dev Device) (arrow.Array, error) {
+	moved, err := move(c.parts, dev)
+	if err != nil {
+		return nil, err
+	}
+	defer releaseAll(moved)
+	return out.array(moved, dev)
+}
+
+// array makes the array over the moved parts. What arrow-go refuses to make on
+// the host, by a panic, is an error.
+func (out *cut) array(moved []*memory.Buffer, dev Device) (arr arrow.Array, err error) {
+	data := out.build(moved)
+	defer data.Release()
+	defer func() {
+		if refusal := recover(); refusal != nil {
+			err = fmt.Errorf("%v: %w", refusal, arrow.ErrInvalid)
+		}
+	}()
+	return over(data, dev), nil
 }
 
 // share returns one more reference to an array, as NewArray would have made it.

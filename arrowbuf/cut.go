@@ -13,9 +13,12 @@ import (
 // A cutter walks arrays and collects the parts of their buffers that they show:
 // of a slice, no more than its own elements. What it says of an array, a cut,
 // becomes the same array over moved parts. All types are one recursive walk
-// over arrow.ArrayData; a type is added by a case in layout.
+// over arrow.ArrayData; a type is a case in layout.
 type cutter struct {
 	parts []part
+	// look is set where a few elements are looked at: then dictionaries and what
+	// views point into are cut too, as far as the elements reach.
+	look bool
 }
 
 // cut is an array without its memory: buffers are indices of the cutter's
@@ -24,7 +27,6 @@ type cut struct {
 	dtype      arrow.DataType
 	length     int
 	nulls      int // array.UnknownNullCount only if the bitmap is on a device
-	offset     int // less than 8: what keeps bitmaps on byte boundaries
 	buffers    []int
 	children   []cut
 	dictionary *cut
@@ -32,34 +34,64 @@ type cut struct {
 
 const absent = -1
 
-// array cuts elements [from, from+length) of an array.
+// array cuts elements [from, from+length) of an array. The cut starts at an
+// offset of 0: what does not lie so is shifted or rebased on the host.
 func (c *cutter) array(data arrow.ArrayData, from, length int) (cut, error) {
-	if data.Offset() < 0 || from < 0 || length < 0 || length > math.MaxInt-data.Offset()-from {
+	if data.Offset() < 0 || from < 0 || length < 0 || length >= math.MaxInt-data.Offset()-from {
 		return cut{}, fmt.Errorf("elements [%d, %d+%d) at offset %d: %w", from, from, length, data.Offset(), arrow.ErrInvalid)
 	}
 	s := span{data: data, first: data.Offset() + from, length: length}
-	out := cut{dtype: data.DataType(), length: length}
-	var err error
-	if out.nulls, err = s.nullCount(from); err != nil {
-		return cut{}, err
-	}
-	hasBits := out.nulls != 0 && s.buffer(0).Len() > 0
+	out := cut{dtype: data.DataType(), length: length, buffers: []int{absent}}
 	dtype := storageOf(data.DataType())
-	if hasBits || dtype.ID() == arrow.BOOL {
-		// Bits cannot be moved to another place in their byte, so the cut
-		// starts at the byte and the array at an offset in it.
-		out.offset = s.first % 8
-		s.first -= out.offset
-		s.length += out.offset
+	if err := c.validity(&out, s, dtype); err != nil {
+		return cut{}, fmt.Errorf("validity bitmap: %w", err)
 	}
-	validity := absent
-	if hasBits {
-		if validity, err = c.bits(s, 0); err != nil {
-			return cut{}, fmt.Errorf("validity bitmap: %w", err)
-		}
-	}
-	out.buffers = []int{validity}
 	return out, c.layout(&out, s, dtype)
+}
+
+// validity cuts the bitmap, or leaves it out where no element is null. Where it
+// passes through the host the nulls are counted.
+func (c *cutter) validity(out *cut, s span, dtype arrow.DataType) error {
+	switch dtype.ID() {
+	case arrow.NULL:
+		out.nulls = s.length
+		return nil
+	case arrow.SPARSE_UNION, arrow.DENSE_UNION, arrow.RUN_END_ENCODED:
+		return nil // their children have the nulls
+	}
+	known := s.data.NullN()
+	if known == 0 || s.length == 0 || s.buffer(0).Len() == 0 {
+		return nil
+	}
+	bits, err := c.bits(s, 0)
+	if err != nil {
+		return err
+	}
+	out.buffers[0], out.nulls = bits, array.UnknownNullCount
+	switch {
+	case known > 0 && s.length == s.data.Len():
+		out.nulls = known
+	case OnHost(c.parts[bits].src):
+		return c.settle(out)
+	}
+	return nil
+}
+
+// settle counts the nulls where their number is not known.
+func (c *cutter) settle(out *cut) error {
+	if out.nulls != array.UnknownNullCount {
+		return nil
+	}
+	bits, err := c.parts[out.buffers[0]].bytes()
+	if err != nil {
+		return err
+	}
+	out.nulls = out.length - bitutil.CountSetBits(bits, 0, out.length)
+	if out.nulls == 0 {
+		c.parts[out.buffers[0]] = part{src: empty, align: 1}
+		out.buffers[0] = absent
+	}
+	return nil
 }
 
 // layout cuts what lies behind the validity bitmap.
@@ -70,42 +102,64 @@ func (c *cutter) layout(out *cut, s span, dtype arrow.DataType) error {
 	case *arrow.BooleanType:
 		return out.add(c.bits(s, 1))
 	case *arrow.DictionaryType:
-		dictionary, ok := s.data.Dictionary().(*array.Data)
-		if !ok || dictionary == nil {
-			return fmt.Errorf("a dictionary array without its dictionary: %w", arrow.ErrInvalid)
-		}
-		values, err := c.array(dictionary, 0, dictionary.Len())
-		if err != nil {
-			return fmt.Errorf("dictionary: %w", err)
-		}
-		out.dictionary = &values
-		return out.add(c.fixed(s, t.Bytes()))
-	case *arrow.FixedSizeListType:
-		return c.fixedSizeList(out, s, int(t.Len()))
+		return c.dictionary(out, s, t)
+	case *arrow.StringType, *arrow.BinaryType:
+		return c.binary(out, s, 4)
+	case *arrow.LargeStringType, *arrow.LargeBinaryType:
+		return c.binary(out, s, 8)
 	case arrow.BinaryViewDataType:
 		return c.views(out, s)
-	case *arrow.StringType, *arrow.BinaryType:
-		return c.variable(out, s, 4)
-	case *arrow.LargeStringType, *arrow.LargeBinaryType:
-		return c.variable(out, s, 8)
+	case *arrow.ListType:
+		return c.list(out, s, 4)
+	case *arrow.LargeListType:
+		return c.list(out, s, 8)
+	case *arrow.MapType:
+		return c.entries(out, s)
+	case *arrow.ListViewType:
+		return c.listViews(out, s, 4)
+	case *arrow.LargeListViewType:
+		return c.listViews(out, s, 8)
+	case *arrow.FixedSizeListType:
+		return c.fixedSizeList(out, s, int(t.Len()))
+	case *arrow.StructType:
+		return c.fields(out, s, t)
+	case *arrow.SparseUnionType:
+		return c.sparseUnion(out, s, t)
+	case *arrow.DenseUnionType:
+		return c.denseUnion(out, s, t)
+	case *arrow.RunEndEncodedType:
+		return c.runs(out, s, t)
 	case arrow.FixedWidthDataType:
-		return out.add(c.fixed(s, t.Bytes()))
+		return out.add(c.fixed(s, 1, t.Bytes()))
 	default:
-		return fmt.Errorf("a device does not take arrays of type %s yet: %w", dtype, arrow.ErrNotImplemented)
+		return fmt.Errorf("a layout that is not known: %w", arrow.ErrNotImplemented)
 	}
 }
 
+// bits cuts a bitmap. Bits that do not begin at a byte are shifted on the host.
 func (c *cutter) bits(s span, i int) (int, error) {
 	from, to := s.first/8, int(bitutil.BytesForBits(int64(s.first+s.length)))
-	return c.bytes(s, i, from, to, 1)
+	at, err := c.bytes(s, i, from, to, 1)
+	skip := s.first % 8
+	if err != nil || skip == 0 || s.length == 0 {
+		return at, err
+	}
+	old, err := c.parts[at].bytes()
+	if err != nil {
+		return 0, err
+	}
+	shifted := make([]byte, bitutil.BytesForBits(int64(s.length)))
+	bitutil.CopyBitmap(old, skip, s.length, shifted, 0)
+	c.parts[at] = hostPart(shifted, 1)
+	return at, nil
 }
 
-// fixed cuts the values, width bytes each, of the second buffer.
-func (c *cutter) fixed(s span, width int) (int, error) {
+// fixed cuts values, width bytes each, of a buffer.
+func (c *cutter) fixed(s span, i, width int) (int, error) {
 	if width > 0 && s.first+s.length > math.MaxInt/width {
 		return 0, fmt.Errorf("%d elements of %d bytes: %w", s.first+s.length, width, arrow.ErrInvalid)
 	}
-	return c.bytes(s, 1, s.first*width, (s.first+s.length)*width, naturalAlign(width))
+	return c.bytes(s, i, s.first*width, (s.first+s.length)*width, naturalAlign(width))
 }
 
 func (c *cutter) bytes(s span, i, from, to, align int) (int, error) {
@@ -120,70 +174,17 @@ func (c *cutter) bytes(s span, i, from, to, align int) (int, error) {
 }
 
 func (c *cutter) part(b *memory.Buffer, from, to, align int) int {
-	c.parts = append(c.parts, part{src: b, from: int64(from), to: int64(to), align: uintptr(align)})
+	c.parts = append(c.parts, part{src: b, from: int64(from), to: int64(to), align: int64(align)})
 	return len(c.parts) - 1
 }
 
-// variable cuts offsets of width bytes and the bytes that they enclose. The
-// result's offsets start at 0: where the source's do not, the cut holds
-// rebased ones that were computed on the host.
-func (c *cutter) variable(out *cut, s span, width int) error {
-	offsets, values := s.buffer(1), s.buffer(2)
-	if s.length == 0 {
-		zero := memory.NewBufferBytes(make([]byte, width))
-		out.buffers = append(out.buffers, c.part(zero, 0, width, width), c.part(values, 0, 0, 1))
-		return nil
-	}
-	s.length++
-	part, err := c.fixed(s, width)
+// child cuts elements of one of the arrays that an array consists of.
+func (c *cutter) child(out *cut, data arrow.ArrayData, from, length int, name string) error {
+	one, err := c.array(data, from, length)
 	if err != nil {
-		return fmt.Errorf("offsets: %w", err)
+		return fmt.Errorf("%s: %w", name, err)
 	}
-	if c.parts[part].isWhole() && !OnHost(offsets) {
-		// The array shows all, so the device need not be asked where its
-		// bytes end.
-		out.buffers = append(out.buffers, part, c.part(values, 0, values.Len(), 1))
-		return nil
-	}
-	first, last, err := c.parts[part].ends(width)
-	if err != nil {
-		return fmt.Errorf("offsets: %w", err)
-	}
-	if first < 0 || last < first || last > int64(values.Len()) {
-		return fmt.Errorf("offsets from %d to %d into %d bytes: %w", first, last, values.Len(), arrow.ErrInvalid)
-	}
-	if first != 0 {
-		if c.parts[part], err = c.parts[part].rebased(first, width); err != nil {
-			return fmt.Errorf("offsets: %w", err)
-		}
-	}
-	out.buffers = append(out.buffers, part, c.part(values, int(first), int(last), 1))
-	return nil
-}
-
-// views cuts 16-byte views; the buffers that they point into stay whole, since
-// any view may point anywhere.
-func (c *cutter) views(out *cut, s span) error {
-	if err := out.add(c.fixed(s, arrow.ViewHeaderSizeBytes)); err != nil {
-		return err
-	}
-	for _, b := range s.data.Buffers()[min(2, len(s.data.Buffers())):] {
-		b = orEmpty(b)
-		out.buffers = append(out.buffers, c.part(b, 0, b.Len(), 1))
-	}
-	return nil
-}
-
-func (c *cutter) fixedSizeList(out *cut, s span, n int) error {
-	children := s.data.Children()
-	if len(children) != 1 || n < 0 || n > 0 && s.first+s.length > children[0].Len()/n {
-		return fmt.Errorf("fixed-size list of %d elements without values for each: %w", s.first+s.length, arrow.ErrInvalid)
-	}
-	values, err := c.array(children[0], s.first*n, s.length*n)
-	if err != nil {
-		return fmt.Errorf("list values: %w", err)
-	}
-	out.children = []cut{values}
+	out.children = append(out.children, one)
 	return nil
 }
 
@@ -208,7 +209,7 @@ func (out *cut) build(moved []*memory.Buffer) *array.Data {
 		defer child.Release()
 		children = append(children, child)
 	}
-	data := array.NewData(out.dtype, out.length, buffers, children, out.nulls, out.offset)
+	data := array.NewData(out.dtype, out.length, buffers, children, out.nulls, 0)
 	if out.dictionary != nil {
 		dictionary := out.dictionary.build(moved)
 		defer dictionary.Release()

@@ -7,8 +7,8 @@
 // memory.Buffer ([Buffer.Arrow]) and is found again from it, from slices too
 // ([FromArrow], and [BufferOf] for host memory alike).
 //
-// [CopyTo] moves a record batch to a device, and back to the CPU. What it
-// returns there is a [RecordBatch] of [Array]s, which are arrow.RecordBatch and
-// arrow.Array: they slice, count nulls and print by copying just the bytes that
+// [CopyTo] moves a record batch of any types to a device, and back to the CPU.
+// What it returns there is a [RecordBatch] of [Array]s, which are
+// arrow.RecordBatch and arrow.Array: they slice, count nulls and print by copying just the bytes that
 // takes, so device memory is never touched from the host.
 package arrowbuf

@@ -24,6 +24,13 @@ func TestCopyToRefusesBuffersThatAreTooSmall(t *testing.T) {
 			return memory.NewBufferBytes(out)
 		}
 		str, i32 := arrow.BinaryTypes.String, arrow.PrimitiveTypes.Int32
+		three := []arrow.ArrayData{array.NewData(i32, 3, []*memory.Buffer{nil, bytesOf(12)}, nil, 0, 0)}
+		list, views, fields := arrow.ListOf(i32), arrow.ListViewOf(i32), []arrow.Field{{Name: "x", Type: i32}}
+		union, runs := arrow.DenseUnionOf(fields, []arrow.UnionTypeCode{1}), arrow.RunEndEncodedOf(i32, i32)
+		ids := func(b ...byte) *memory.Buffer { return memory.NewBufferBytes(b) }
+		ends := func(b ...byte) []arrow.ArrayData {
+			return []arrow.ArrayData{array.NewData(i32, len(b), []*memory.Buffer{nil, offsets(b...)}, nil, 0, 0), three[0]}
+		}
 		for name, data := range map[string]*array.Data{
 			"values":             array.NewData(i32, 3, []*memory.Buffer{nil, bytesOf(11)}, nil, 0, 0),
 			"values, offset":     array.NewData(i32, 3, []*memory.Buffer{nil, bytesOf(12)}, nil, 0, 1),
@@ -43,8 +50,29 @@ func TestCopyToRefusesBuffersThatAreTooSmall(t *testing.T) {
 			"views":              array.NewData(arrow.BinaryTypes.StringView, 2, []*memory.Buffer{nil, bytesOf(31)}, nil, 0, 0),
 			"list values": array.NewData(arrow.FixedSizeListOf(2, i32), 2, []*memory.Buffer{nil},
 				[]arrow.ArrayData{array.NewData(i32, 3, []*memory.Buffer{nil, bytesOf(12)}, nil, 0, 0)}, 0, 0),
-			"no list values": array.NewData(arrow.FixedSizeListOf(2, i32), 2, []*memory.Buffer{nil}, nil, 0, 0),
-			"no dictionary":  array.NewData(&arrow.DictionaryType{IndexType: i32, ValueType: str}, 2, []*memory.Buffer{nil, bytesOf(8)}, nil, 0, 0),
+			"no list values":         array.NewData(arrow.FixedSizeListOf(2, i32), 2, []*memory.Buffer{nil}, nil, 0, 0),
+			"list offsets":           array.NewData(list, 2, []*memory.Buffer{nil, offsets(0, 1)}, three, 0, 0),
+			"list offsets too far":   array.NewData(list, 2, []*memory.Buffer{nil, offsets(0, 1, 4)}, three, 0, 0),
+			"list without a child":   array.NewData(list, 2, []*memory.Buffer{nil, offsets(0, 1, 3)}, nil, 0, 0),
+			"list with a nil child":  array.NewData(list, 2, []*memory.Buffer{nil, offsets(0, 1, 3)}, []arrow.ArrayData{nil}, 0, 0),
+			"list view sizes":        array.NewData(views, 2, []*memory.Buffer{nil, offsets(0, 1), offsets(1)}, three, 0, 0),
+			"list view too far":      array.NewData(views, 1, []*memory.Buffer{nil, offsets(0, 1), offsets(1, 3)}, three, 0, 1),
+			"short field":            array.NewData(arrow.StructOf(fields...), 3, []*memory.Buffer{nil}, three, 0, 1),
+			"no field":               array.NewData(arrow.StructOf(fields...), 3, []*memory.Buffer{nil}, nil, 0, 0),
+			"short union child":      array.NewData(arrow.SparseUnionOf(fields, []arrow.UnionTypeCode{0}), 4, []*memory.Buffer{nil, bytesOf(4)}, three, 0, 0),
+			"type ids":               array.NewData(union, 3, []*memory.Buffer{nil, ids(1, 1), offsets(0, 1, 2)}, three, 0, 0),
+			"unknown type id":        array.NewData(union, 1, []*memory.Buffer{nil, ids(1, 0), offsets(0, 1)}, three, 0, 1),
+			"negative type id":       array.NewData(union, 1, []*memory.Buffer{nil, ids(1, 255), offsets(0, 1)}, three, 0, 1),
+			"union offsets":          array.NewData(union, 2, []*memory.Buffer{nil, ids(1, 1), offsets(0)}, three, 0, 0),
+			"union offset too far":   array.NewData(union, 1, []*memory.Buffer{nil, ids(1, 1), offsets(0, 3)}, three, 0, 1),
+			"runs too short":         array.NewData(runs, 3, []*memory.Buffer{nil}, ends(1, 2, 3), 0, 1),
+			"runs without values":    array.NewData(runs, 3, []*memory.Buffer{nil}, ends(1, 2, 3, 4), 0, 0),
+			"runs without ends":      array.NewData(runs, 3, []*memory.Buffer{nil}, three, 0, 0),
+			"a map of one field":     array.NewData(arrow.MapOf(i32, i32), 1, []*memory.Buffer{nil, offsets(0, 1)}, three, 0, 0),
+			"view into no buffer":    array.NewData(arrow.BinaryTypes.StringView, 1, []*memory.Buffer{nil, offsets(0, 0, 0, 0, 13, 0, 0, 0)}, nil, 0, 1),
+			"view beyond its buffer": array.NewData(arrow.BinaryTypes.StringView, 1, []*memory.Buffer{nil, offsets(0, 0, 0, 0, 13, 0, 0, 0), bytesOf(12)}, nil, 0, 1),
+			"negative view":          array.NewData(arrow.BinaryTypes.StringView, 1, []*memory.Buffer{nil, memory.NewBufferBytes(append(make([]byte, 16), 255, 255, 255, 255, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0)), bytesOf(12)}, nil, 0, 1),
+			"no dictionary":          array.NewData(&arrow.DictionaryType{IndexType: i32, ValueType: str}, 2, []*memory.Buffer{nil, bytesOf(8)}, nil, 0, 0),
 		} {
 			t.Run(name, func(t *testing.T) {
 				_, err := arrowbuf.CopyArrayTo(bare{data}, dev)

@@ -9,8 +9,8 @@ import (
 )
 
 const (
-	// alignment of parts inside the allocation of a batch, as the Arrow
-	// columnar format recommends.
+	// alignment of parts inside an allocation, as the Arrow columnar format
+	// recommends; a part has its last line to itself.
 	alignment = 64
 	// maxGap is how many bytes that nobody asked for are copied to save a
 	// copy call. A call costs a GPU some microseconds, in which its link moves
@@ -18,22 +18,21 @@ const (
 	maxGap = 16 << 10
 )
 
-// run is bytes [from, to) of one root buffer, which go in one copy to the bytes
+// run is bytes [from, to) of one root buffer, which go together to the bytes
 // that start at position at.
 type run struct {
 	root     *memory.Buffer
 	from, to int64
-	parts    int
-	fixed    bool // its one part is misaligned at the source: no other may join
 	at       int64
+	small    bool // and on the host: worth gathering
 }
 
 // plan says how parts become one allocation: which runs are copied, and where
-// in it each part then lies.
+// in it each part then lies. Runs below gathered bytes are small ones.
 type plan struct {
-	runs   []run
-	places []place
-	size   int64
+	runs           []run
+	places         []place
+	gathered, size int64
 }
 
 // place is where a part lies: at an offset in a run.
@@ -43,14 +42,15 @@ type place struct {
 }
 
 // move copies parts, wherever they are, to one new allocation on a device and
-// returns a slice of it for each. Parts of one root buffer that lie close
-// together go in one copy, with the gaps between them. The caller owns a
-// reference to each slice; the allocation goes back with the last of them.
+// returns a slice of it for each. Each starts at a multiple of 64 bytes; on the
+// CPU at one of its own alignment, so that parts of one root buffer that lie
+// close together can come in one copy, with the gaps between them. The caller
+// owns a reference to each slice; the allocation goes back with the last.
 func move(parts []part, dev Device) ([]*memory.Buffer, error) {
 	if len(parts) == 0 {
 		return nil, nil
 	}
-	p := newPlan(parts)
+	p := newPlan(parts, dev)
 	whole, err := p.execute(dev)
 	if err != nil {
 		return nil, err
@@ -69,7 +69,7 @@ func move(parts []part, dev Device) ([]*memory.Buffer, error) {
 	return moved, nil
 }
 
-func newPlan(parts []part) *plan {
+func newPlan(parts []part, dev Device) *plan {
 	p := &plan{places: make([]place, len(parts))}
 	spots := make([]spot, 0, len(parts))
 	roots := map[*memory.Buffer]int{}
@@ -90,38 +90,51 @@ func newPlan(parts []part) *plan {
 		return cmp.Or(cmp.Compare(a.order, b.order), cmp.Compare(a.from, b.from))
 	})
 	for _, s := range spots {
-		p.join(s, parts[s.part].align)
+		if dev == CPU() {
+			p.join(s, parts[s.part].align)
+		} else {
+			p.join(s, alignment)
+		}
 	}
-	p.arrange()
+	p.arrange(dev)
 	return p
 }
 
-// join adds a part to the last run, or starts a new one.
-func (p *plan) join(s spot, align uintptr) {
-	misaligned := s.address()%align != 0
+// join adds a part to the last run, or starts a new one. A run starts where
+// others can join it: before its first part, if that keeps the part aligned.
+func (p *plan) join(s spot, align int64) {
 	last := len(p.runs) - 1
-	if last < 0 || misaligned || p.runs[last].fixed || p.runs[last].root != s.root || s.from-p.runs[last].to > maxGap {
-		p.runs = append(p.runs, run{root: s.root, from: s.from, to: s.to, fixed: misaligned})
+	if last < 0 || p.runs[last].root != s.root || s.from-p.runs[last].to > maxGap || (s.from-p.runs[last].from)%align != 0 {
+		from := s.from &^ (alignment - 1)
+		if s.from%align != 0 {
+			from = s.from
+		}
+		p.runs = append(p.runs, run{root: s.root, from: from, to: s.to})
 		last++
 	}
 	r := &p.runs[last]
 	r.to = max(r.to, s.to)
-	r.parts++
 	p.places[s.part] = place{run: last, offset: s.from - r.from}
 }
 
-// arrange lays the runs out. The one part of a run starts at a multiple of the
-// alignment; several keep the alignment that they have at the source. The
+// arrange lays the runs out: first what is gathered, then the others. The
 // allocation is never empty: arrow-go takes empty values without memory for
 // absent ones.
-func (p *plan) arrange() {
+func (p *plan) arrange(dev Device) {
 	for i := range p.runs {
 		r := &p.runs[i]
-		r.at = p.size
-		if r.parts > 1 {
-			r.at += int64((sliceAddress(r.root.Buf()) + uintptr(r.from)) % alignment)
+		r.small = r.to-r.from <= maxGathered && dev != CPU() && OnHost(r.root)
+		if r.small {
+			r.at = p.size
+			p.size += roundUp(r.to - r.from)
 		}
-		p.size = roundUp(r.at + r.to - r.from)
+	}
+	p.gathered = p.size
+	for i := range p.runs {
+		if r := &p.runs[i]; !r.small {
+			r.at = p.size
+			p.size += roundUp(r.to - r.from)
+		}
 	}
 	p.size = max(p.size, alignment)
 }
@@ -131,11 +144,15 @@ func (p *plan) execute(dev Device) (Buffer, error) {
 	if err != nil {
 		return nil, err
 	}
-	for _, r := range p.runs {
-		if err := r.copyTo(whole); err != nil {
-			whole.Release()
-			return nil, fmt.Errorf("copying %d bytes to %s: %w", r.to-r.from, dev, err)
+	err = p.gather(whole)
+	for i := 0; i < len(p.runs) && err == nil; i++ {
+		if !p.runs[i].small {
+			err = p.runs[i].copyTo(whole)
 		}
+	}
+	if err != nil {
+		whole.Release()
+		return nil, fmt.Errorf("copying to %s: %w", dev, err)
 	}
 	return whole, nil
 }

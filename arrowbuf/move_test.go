@@ -21,25 +21,22 @@ func TestTheBuffersOfAnIPCMessageGoInOneCopy(t *testing.T) {
 	w := ipc.NewWriter(&stream, ipc.WithSchema(host.Schema()))
 	require.NoError(t, w.Write(host))
 	require.NoError(t, w.Close())
-	for name, c := range map[string]struct{ from, copies int64 }{
-		"whole": {0, 1},
-		"slice": {8, 1 + int64(countOffsets(host.Schema()))}, // rebased ones come from elsewhere
-	} {
+	for name, from := range map[string]int64{"whole": 0, "slice": 8, "odd slice": 13} {
 		t.Run(name, func(t *testing.T) {
 			onDevices(t, func(t *testing.T, dev *countingDevice) {
 				r, err := ipc.NewReader(bytes.NewReader(stream.Bytes()))
 				require.NoError(t, err)
 				defer r.Release()
 				require.True(t, r.Next())
-				read := r.RecordBatch().NewSlice(c.from, 499)
+				read := r.RecordBatch().NewSlice(from, 499)
 				defer read.Release()
 				moved := copyBatch(t, read, dev)
 				defer moved.Release()
 				assert.EqualValues(t, 1, dev.allocs.Load(), "allocations")
-				assert.Equal(t, c.copies, dev.up.Load(), "copies")
+				assert.EqualValues(t, 1, dev.up.Load(), "copies")
 				requireAligned(t, moved)
 				requireSameBatch(t, read, moved)
-				assert.EqualValues(t, 1, dev.down.Load(), "copies down")
+				assert.EqualValues(t, 1+3, dev.down.Load(), "copies down: one, and a look at the ends of each column of runs")
 			})
 		})
 	}
@@ -56,30 +53,37 @@ func plain() (types []arrow.DataType) {
 	return types
 }
 
-func countOffsets(schema *arrow.Schema) (n int) {
-	for _, f := range schema.Fields() {
-		name := f.Type.String()
-		if strings.Contains(name, "utf8") || strings.Contains(name, "binary") {
-			if !strings.Contains(name, "view") && !strings.Contains(name, "fixed_size_binary") {
-				n++
-			}
-		}
-	}
-	return n
-}
-
 func TestBuffersOfTheirOwnShareOneAlignedAllocation(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev *countingDevice) {
-		host := randomBatch(t, checked(t), 33, arrow.PrimitiveTypes.Int8, arrow.PrimitiveTypes.Int64, arrow.BinaryTypes.String)
+		host := randomBatch(t, checked(t), 33, movable...)
 		moved := copyBatch(t, host, dev)
 		defer moved.Release()
 		assert.EqualValues(t, 1, dev.allocs.Load(), "allocations")
-		for _, column := range moved.Columns() {
-			for _, b := range column.Data().Buffers() {
-				if b != nil {
-					assert.Zero(t, bufferOf(t, b).Address()%64)
-				}
-			}
+		assert.EqualValues(t, 1, dev.up.Load(), "copies")
+		requireAligned(t, moved)
+	})
+}
+
+// More small parts than fit into the memory that they are gathered in.
+func TestManySmallBuffersGoInFewCopies(t *testing.T) {
+	onDevices(t, func(t *testing.T, dev *countingDevice) {
+		const size, columns = 50 << 10, 60
+		var fields []arrow.Field
+		var arrays []arrow.Array
+		for i := range columns {
+			fields = append(fields, arrow.Field{Name: string(rune('A' + i)), Type: arrow.PrimitiveTypes.Int8})
+			arrays = append(arrays, int8s(memory.NewBufferBytes(count(i, size+i))))
+		}
+		host := array.NewRecordBatch(arrow.NewSchema(fields, nil), arrays, size)
+		moved := copyBatch(t, host, dev)
+		defer moved.Release()
+		assert.EqualValues(t, 3, dev.up.Load(), "copies")
+		requireAligned(t, moved)
+		for i := range columns {
+			back, err := moved.Column(i).(*arrowbuf.Array).ToHost()
+			require.NoError(t, err)
+			require.True(t, array.Equal(arrays[i], back))
+			back.Release()
 		}
 	})
 }
@@ -88,28 +92,44 @@ func TestBuffersOfTheirOwnShareOneAlignedAllocation(t *testing.T) {
 // the bytes between them belong to somebody else.
 func TestOnlyBuffersOfOneRootAreJoined(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev *countingDevice) {
-		memoryBlock := make([]byte, 64)
+		const size = 128 << 10 // too much to gather
+		memoryBlock := make([]byte, 2*size)
 		columns := []arrow.Array{
-			int8s(memory.NewBufferBytes(memoryBlock[:16])),
-			int8s(memory.NewBufferBytes(memoryBlock[16:32])),
+			int8s(memory.NewBufferBytes(memoryBlock[:size])),
+			int8s(memory.NewBufferBytes(memoryBlock[size:])),
 		}
 		schema := arrow.NewSchema([]arrow.Field{{Name: "a", Type: arrow.PrimitiveTypes.Int8}, {Name: "b", Type: arrow.PrimitiveTypes.Int8}}, nil)
-		moved := copyBatch(t, array.NewRecordBatch(schema, columns, 16), dev)
+		moved := copyBatch(t, array.NewRecordBatch(schema, columns, size), dev)
 		defer moved.Release()
 		assert.EqualValues(t, 2, dev.up.Load(), "copies")
 	})
 }
 
-func TestFarPartsOfOneRootAreNotJoined(t *testing.T) {
-	onDevices(t, func(t *testing.T, dev *countingDevice) {
-		root := memory.NewBufferBytes(make([]byte, 1<<20))
-		columns := []arrow.Array{int8s(memory.SliceBuffer(root, 0, 16)), int8s(memory.SliceBuffer(root, 1<<19, 16))}
-		schema := arrow.NewSchema([]arrow.Field{{Name: "a", Type: arrow.PrimitiveTypes.Int8}, {Name: "b", Type: arrow.PrimitiveTypes.Int8}}, nil)
-		moved := copyBatch(t, array.NewRecordBatch(schema, columns, 16), dev)
-		defer moved.Release()
-		assert.EqualValues(t, 2, dev.up.Load(), "copies")
-		assert.EqualValues(t, 32, dev.bytesUp.Load())
-	})
+func TestLargePartsOfOneRootGoTogetherWhereTheyAreClose(t *testing.T) {
+	const size = 128 << 10
+	for name, c := range map[string]struct{ second, copies, bytes int64 }{
+		"adjacent":      {size, 1, 2 * size},
+		"a gap":         {size + 8<<10, 1, 2*size + 8<<10},
+		"far":           {8 * size, 2, 2 * size},
+		"askew":         {size + 8, 2, 2 * size},
+		"one inside":    {0, 1, size},
+		"half overlaps": {size / 2, 1, size + size/2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			onDevices(t, func(t *testing.T, dev *countingDevice) {
+				root := memory.NewBufferBytes(count(0, 16*size))
+				columns := []arrow.Array{int8s(memory.SliceBuffer(root, 0, size)), int8s(memory.SliceBuffer(root, int(c.second), size))}
+				schema := arrow.NewSchema([]arrow.Field{{Name: "a", Type: arrow.PrimitiveTypes.Int8}, {Name: "b", Type: arrow.PrimitiveTypes.Int8}}, nil)
+				host := array.NewRecordBatch(schema, columns, size)
+				moved := copyBatch(t, host, dev)
+				defer moved.Release()
+				assert.EqualValues(t, c.copies, dev.up.Load(), "copies")
+				assert.EqualValues(t, c.bytes, dev.bytesUp.Load())
+				requireAligned(t, moved)
+				requireSameBatch(t, host, moved)
+			})
+		})
+	}
 }
 
 func int8s(b *memory.Buffer) arrow.Array {
@@ -117,8 +137,7 @@ func int8s(b *memory.Buffer) arrow.Array {
 }
 
 // Values that lie askew on the host are straight on the device, where a kernel
-// could not load them otherwise; what lies straight already still goes
-// together.
+// could not load them otherwise.
 func TestMisalignedValuesAreAlignedOnTheDevice(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev *countingDevice) {
 		block := memory.NewBufferBytes(count(0, 8192))
@@ -141,14 +160,14 @@ func TestMisalignedValuesAreAlignedOnTheDevice(t *testing.T) {
 		defer moved.Release()
 		requireAligned(t, moved)
 		requireSameBatch(t, host, moved)
-		assert.EqualValues(t, 5, dev.up.Load(), "copies")
+		assert.EqualValues(t, 1, dev.up.Load(), "copies")
 	})
 }
 
 func TestBytesShownTwiceAreCopiedOnce(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev *countingDevice) {
 		root := memory.NewBufferBytes(count(0, 1000))
-		outer, inner := int8s(root), int8s(memory.SliceBuffer(root, 10, 1))
+		outer, inner := int8s(root), int8s(memory.SliceBuffer(root, 64, 1))
 		dtype := &arrow.DictionaryType{IndexType: arrow.PrimitiveTypes.Int8, ValueType: arrow.PrimitiveTypes.Int8}
 		host := array.NewDictionaryArray(dtype, array.NewSlice(inner, 0, 1), outer)
 		moved := copyArray(t, host, dev)
@@ -158,7 +177,7 @@ func TestBytesShownTwiceAreCopiedOnce(t *testing.T) {
 		defer back.Release()
 		assert.True(t, array.Equal(host, back))
 		assert.EqualValues(t, 1, dev.up.Load(), "copies")
-		assert.EqualValues(t, 1000, dev.bytesUp.Load())
+		assert.EqualValues(t, 1024, dev.bytesUp.Load(), "padded")
 	})
 }
 
@@ -177,16 +196,26 @@ func TestASliceIsCopiedFromWhereItIsNotWhereItsParentWent(t *testing.T) {
 	})
 }
 
-// requireAligned checks what CopyTo promises of values' addresses.
+// requireAligned checks what CopyTo promises of the addresses of all buffers.
 func requireAligned(t testing.TB, b *arrowbuf.RecordBatch) {
 	t.Helper()
 	for _, column := range b.Columns() {
-		width, ok := column.DataType().(arrow.FixedWidthDataType)
-		if !ok || column.DataType().ID() == arrow.BOOL || column.DataType().ID() == arrow.FIXED_SIZE_BINARY {
-			continue
+		requireAlignedData(t, column.Data())
+	}
+}
+
+func requireAlignedData(t testing.TB, data arrow.ArrayData) {
+	t.Helper()
+	for _, b := range data.Buffers() {
+		if b != nil {
+			require.Zero(t, bufferOf(t, b).Address()%64, data.DataType())
 		}
-		address := bufferOf(t, column.Data().Buffers()[1]).Address()
-		require.Zero(t, address%uintptr(min(8, width.Bytes())), "%s at %x", column.DataType(), address)
+	}
+	for _, child := range data.Children() {
+		requireAlignedData(t, child)
+	}
+	if dictionary, ok := data.Dictionary().(*array.Data); ok && dictionary != nil {
+		requireAlignedData(t, dictionary)
 	}
 }
 

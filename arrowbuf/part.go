@@ -1,17 +1,19 @@
 package arrowbuf
 
-import (
-	"encoding/binary"
-
-	"github.com/apache/arrow-go/v18/arrow/memory"
-)
+import "github.com/apache/arrow-go/v18/arrow/memory"
 
 // part is bytes [from, to) of an arrow buffer, on the host or on a device, that
-// an array shows. Its address is to be a multiple of align.
+// an array shows. On the host its address is to be a multiple of align, a power
+// of two up to 8.
 type part struct {
 	src      *memory.Buffer
 	from, to int64
-	align    uintptr
+	align    int64
+}
+
+// hostPart is a part of memory that was computed on the host.
+func hostPart(b []byte, align int) part {
+	return part{src: memory.NewBufferBytes(b), to: int64(len(b)), align: int64(align)}
 }
 
 // spot is a part as a range of the root buffer. Only what shares a root is
@@ -34,36 +36,38 @@ func (p part) locate() spot {
 	return spot{root: root, from: base + p.from, to: base + p.to}
 }
 
-func (s spot) address() uintptr { return sliceAddress(s.root.Buf()) + uintptr(s.from) }
-
 func (p part) isWhole() bool { return p.from == 0 && p.to == int64(p.src.Len()) }
 
-// read returns bytes [from, to) of the part.
-func (p part) read(from, to int64) ([]byte, error) {
-	return readBuffer(p.src, p.from+from, to-from)
+// bytes returns the part: in place where the host reaches it, else copied.
+// Nobody may write to it.
+func (p part) bytes() ([]byte, error) { return p.read(0, p.to-p.from) }
+
+// ints returns the part as integers, under the rules of bytes.
+func (p part) ints(width int) (ints, error) {
+	b, err := p.bytes()
+	return ints{b, width}, err
 }
 
-// readBuffer returns n bytes of an arrow buffer: in place where the host
-// reaches them, else copied. Nobody may write to them.
-func readBuffer(b *memory.Buffer, from, n int64) ([]byte, error) {
-	src, err := BufferOf(b)
+// read returns bytes [from, to) of the part, under the rules of bytes.
+func (p part) read(from, to int64) ([]byte, error) {
+	src, err := BufferOf(p.src)
 	if err != nil {
 		return nil, err
 	}
 	defer src.Release()
-	if err := CheckRange(from, n, src.Len()); err != nil {
+	from, to = p.from+from, p.from+to
+	if err := CheckRange(from, to-from, src.Len()); err != nil {
 		return nil, err
 	}
 	if host, ok := HostBytes(src); ok {
-		return host[from : from+n], nil
+		return host[from:to], nil
 	}
-	bytes := make([]byte, n)
-	_, err = src.CopyToHost(bytes, from)
-	return bytes, err
+	b := make([]byte, to-from)
+	_, err = src.CopyToHost(b, from)
+	return b, err
 }
 
-// ends reads the first and the last offset of a part that holds offsets of
-// width bytes.
+// ends reads the first and the last of a part of offsets.
 func (p part) ends(width int) (first, last int64, err error) {
 	w, n := int64(width), p.to-p.from
 	head, err := p.read(0, w)
@@ -74,29 +78,5 @@ func (p part) ends(width int) (first, last int64, err error) {
 	if err != nil {
 		return 0, 0, err
 	}
-	return readOffset(head, width), readOffset(tail, width), nil
-}
-
-// rebased returns a part of host memory with the same offsets less first.
-func (p part) rebased(first int64, width int) (part, error) {
-	old, err := p.read(0, p.to-p.from)
-	if err != nil {
-		return part{}, err
-	}
-	offsets := make([]byte, len(old))
-	for i := 0; i < len(old); i += width {
-		if width == 4 {
-			binary.LittleEndian.PutUint32(offsets[i:], binary.LittleEndian.Uint32(old[i:])-uint32(first))
-		} else {
-			binary.LittleEndian.PutUint64(offsets[i:], binary.LittleEndian.Uint64(old[i:])-uint64(first))
-		}
-	}
-	return part{src: memory.NewBufferBytes(offsets), to: int64(len(offsets)), align: p.align}, nil
-}
-
-func readOffset(b []byte, width int) int64 {
-	if width == 4 {
-		return int64(int32(binary.LittleEndian.Uint32(b)))
-	}
-	return int64(binary.LittleEndian.Uint64(b))
+	return ints{head, width}.at(0), ints{tail, width}.at(0), nil
 }

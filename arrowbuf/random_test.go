@@ -15,7 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// movable is a table of types, one at least of every kind that CopyTo takes.
+// movable is a table of types, one at least of every kind.
 var movable = []arrow.DataType{
 	arrow.Null, arrow.FixedWidthTypes.Boolean,
 	arrow.PrimitiveTypes.Int8, arrow.PrimitiveTypes.Int16, arrow.PrimitiveTypes.Int32, arrow.PrimitiveTypes.Int64,
@@ -39,10 +39,29 @@ var movable = []arrow.DataType{
 	arrow.FixedSizeListOf(2, arrow.BinaryTypes.String),
 	arrow.FixedSizeListOf(2, arrow.FixedSizeListOf(3, arrow.PrimitiveTypes.Int16)),
 	arrow.FixedSizeListOf(2, &arrow.DictionaryType{IndexType: arrow.PrimitiveTypes.Int8, ValueType: arrow.BinaryTypes.String}),
+	&arrow.DictionaryType{IndexType: arrow.PrimitiveTypes.Uint64, ValueType: arrow.ListOf(arrow.BinaryTypes.StringView)},
+	arrow.ListOf(arrow.PrimitiveTypes.Int16), arrow.ListOf(arrow.Null), arrow.LargeListOf(arrow.BinaryTypes.String),
+	arrow.ListOf(arrow.ListOf(arrow.FixedWidthTypes.Boolean)),
+	arrow.ListOf(&arrow.DictionaryType{IndexType: arrow.PrimitiveTypes.Int8, ValueType: arrow.BinaryTypes.String}),
+	arrow.ListViewOf(arrow.PrimitiveTypes.Int32), arrow.LargeListViewOf(arrow.BinaryTypes.StringView),
+	arrow.MapOf(arrow.BinaryTypes.String, arrow.PrimitiveTypes.Float64), arrow.MapOf(arrow.PrimitiveTypes.Int8, arrow.ListOf(arrow.PrimitiveTypes.Int8)),
+	arrow.StructOf(), arrow.StructOf(pair...), arrow.StructOf(arrow.Field{Name: "deep", Type: arrow.StructOf(pair...), Nullable: true}),
+	arrow.SparseUnionOf(pair, []arrow.UnionTypeCode{5, 9}), arrow.DenseUnionOf(pair, []arrow.UnionTypeCode{0, 1}),
+	arrow.DenseUnionOf([]arrow.Field{{Name: "u", Type: arrow.ListOf(arrow.PrimitiveTypes.Int8), Nullable: true}, {Name: "v", Type: arrow.Null, Nullable: true}}, []arrow.UnionTypeCode{126, 3}),
+	arrow.RunEndEncodedOf(arrow.PrimitiveTypes.Int16, arrow.BinaryTypes.String),
+	arrow.RunEndEncodedOf(arrow.PrimitiveTypes.Int32, arrow.PrimitiveTypes.Float32),
+	arrow.RunEndEncodedOf(arrow.PrimitiveTypes.Int64, arrow.StructOf(pair...)),
+	arrow.FixedSizeListOf(2, arrow.ListOf(arrow.PrimitiveTypes.Int8)), arrow.FixedSizeListOf(2, arrow.StructOf(pair...)),
+	newTagged(arrow.StructOf(pair...)), newTagged(arrow.ListOf(extensions.NewBool8Type())),
 	extensions.NewUUIDType(), extensions.NewBool8Type(),
 	newTagged(arrow.BinaryTypes.LargeString),
 	newTagged(arrow.FixedSizeListOf(4, arrow.PrimitiveTypes.Float64)),
 	newTagged(&arrow.DictionaryType{IndexType: arrow.PrimitiveTypes.Int32, ValueType: arrow.BinaryTypes.Binary}),
+}
+
+var pair = []arrow.Field{
+	{Name: "x", Type: arrow.PrimitiveTypes.Int32, Nullable: true},
+	{Name: "y", Type: arrow.BinaryTypes.LargeString, Nullable: true},
 }
 
 // randomArray makes n elements; about a third of them are null if nulls is set,
@@ -96,6 +115,8 @@ func randomData(t testing.TB, mem memory.Allocator, rng *rand.Rand, dtype arrow.
 		values := randomArray(t, mem, rng, dt.Elem(), n*int(dt.Len()), nulls)
 		defer values.Release()
 		return array.NewData(dt, n, buffers, []arrow.ArrayData{values.Data()}, unknown, 0)
+	case arrow.NestedType:
+		return randomNested(t, mem, rng, dt, n, nulls)
 	case *arrow.BooleanType:
 		buffers = append(buffers, randomBits(mem, rng, n))
 	case arrow.FixedWidthDataType:

@@ -2,10 +2,9 @@ package arrowbuf
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/apache/arrow-go/v18/arrow"
-	"github.com/apache/arrow-go/v18/arrow/array"
-	"github.com/apache/arrow-go/v18/arrow/bitutil"
 	"github.com/apache/arrow-go/v18/arrow/memory"
 )
 
@@ -24,24 +23,13 @@ func (s span) buffer(i int) *memory.Buffer {
 	return orEmpty(s.data.Buffers()[i])
 }
 
-// nullCount is the number of nulls of a span that starts at element from: known
-// where the array knows it, else counted where the host reaches the bitmap.
-func (s span) nullCount(from int) (int, error) {
-	known, bitmap := s.data.NullN(), s.buffer(0)
-	switch {
-	case storageOf(s.data.DataType()).ID() == arrow.NULL:
-		return s.length, nil
-	case known == 0 || bitmap.Len() == 0:
-		return 0, nil
-	case known > 0 && from == 0 && s.length == s.data.Len():
-		return known, nil
-	case !OnHost(bitmap):
-		return array.UnknownNullCount, nil
-	case int64(bitmap.Len()) < bitutil.BytesForBits(int64(s.first+s.length)):
-		return 0, fmt.Errorf("validity bitmap of %d bytes for %d elements: %w", bitmap.Len(), s.first+s.length, arrow.ErrInvalid)
-	default:
-		return s.length - bitutil.CountSetBits(bitmap.Bytes(), s.first, s.length), nil
+// children returns the arrays that the array consists of, which are n.
+func (s span) children(n int) ([]arrow.ArrayData, error) {
+	all := s.data.Children()
+	if len(all) != n || slices.Contains(all, nil) {
+		return nil, fmt.Errorf("%d child arrays, not %d: %w", len(all), n, arrow.ErrInvalid)
 	}
+	return all, nil
 }
 
 var empty = memory.NewBufferBytes(nil)
