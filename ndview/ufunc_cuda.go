@@ -5,6 +5,7 @@ import (
 	"sync/atomic"
 
 	"github.com/quiver-gpu/quiver/cudabuf"
+	ew "github.com/quiver-gpu/quiver/ndview/internal/cpu/elementwise"
 )
 
 // form is how the kernels of kernels/family.cuh come to their operands.
@@ -34,18 +35,18 @@ type denseLaunch struct {
 	scalar   [3][2]uint64
 }
 
-// vector is how many elements a thread of the call's kernel takes.
-func (c *call) vector() int64 {
-	if c.family == familyMath {
-		return 1
-	}
-	return 16 / max(c.kernel.Size(), c.op.Result(c.kernel).Size())
+// vector is how many elements of the call's type are a vector.
+func (c *call) vector() int64 { return 16 / max(c.kernel.Size(), c.op.Result(c.kernel).Size()) }
+
+// hasDense tells whether the family has a kernel for gapless arrays.
+func (f family) hasDense(t ew.Type) bool {
+	return f != familyMath || t == ew.Float32 || t == ew.Float64
 }
 
 // isDense tells whether the kernels for gapless arrays do the call.
 func (c *call) isDense() bool {
 	out := c.out
-	if c.family == familyMath || out.dtype != c.result || !out.IsContiguous() {
+	if !c.family.hasDense(c.kernel) || out.dtype != c.result || !out.IsContiguous() {
 		return false
 	}
 	v := c.vector()
@@ -106,7 +107,7 @@ func (c *call) launch(dev *cudabuf.Device, f form, items int64, offset *[4]int64
 	if err != nil {
 		return err
 	}
-	if f == rowwise && c.twoVectors() {
+	if c.twoVectors(f) {
 		items = (items + 1) / 2
 	}
 	blocks := (items-1)/threads + 1
@@ -126,16 +127,11 @@ func (c *call) launch(dev *cudabuf.Device, f form, items int64, offset *[4]int64
 	return k.LaunchAsync(stream, grid, block, 0, to, in[0], in[1], in[2], parameters)
 }
 
-// twoVectors tells whether a thread of the form rowwise takes two: those whose
-// result is small, and those that have few elements in a vector.
-func (c *call) twoVectors() bool {
-	switch c.family {
-	case familyCompare:
-		return c.kernel.Size() > 1
-	case familyArithmetic, familyParts:
-		return c.kernel.Size() >= 8
-	}
-	return false
+// twoVectors tells whether a thread takes two vectors, as family.cuh has it:
+// where the result is small, and in rows of larger floats.
+func (c *call) twoVectors(f form) bool {
+	small := c.op.Result(c.kernel).Size() < c.kernel.Size()
+	return f != nested && small || f == rowwise && c.n < 3 && c.kernel >= ew.Float64
 }
 
 // kernelSlot remembers a kernel on the devices that have used it.

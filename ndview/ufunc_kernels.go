@@ -17,7 +17,7 @@ type family byte
 const (
 	familyArithmetic family = iota
 	familyCompare
-	familyMath // what costs more than the memory; no dense form
+	familyMath // what costs more than the memory
 	familyWhere
 	familyClip
 	familyParts // the result is a part of a complex number
@@ -114,8 +114,10 @@ func twinsOf(types []ew.Type, of ...family) map[string]cudabuf.Twin {
 	twins := map[string]cudabuf.Twin{}
 	for _, f := range of {
 		for _, t := range types {
-			if f != familyMath {
+			if f.hasDense(t) {
 				twins[f.name(t, dense)] = func(l *cudabuf.TwinLaunch) { denseTwin(l, t) }
+			}
+			if f != familyMath {
 				twins[f.name(t, rowwise)] = func(l *cudabuf.TwinLaunch) { nestTwin(l, t) }
 			}
 			twins[f.name(t, nested)] = func(l *cudabuf.TwinLaunch) { nestTwin(l, t) }

@@ -44,11 +44,16 @@ func (c *call) launchNest(dev *cudabuf.Device, n jointNest) error {
 		}
 	}
 	v := min(c.vector(), fewElements)
+	if c.family == familyMath {
+		v = 1
+	}
 	if inner > maxVectors || rows > maxVectors/((inner-1)/v+1) {
 		return c.halves(dev, n)
 	}
-	if p, ok := c.describe(n, inner, rows, c.vector()); ok {
-		return c.launch(dev, rowwise, int64(p.items), &n.offset, structOf(&p))
+	if c.family != familyMath {
+		if p, ok := c.describe(n, inner, rows, c.vector()); ok {
+			return c.launch(dev, rowwise, int64(p.items), &n.offset, structOf(&p))
+		}
 	}
 	p, _ := c.describe(n, inner, rows, v)
 	return c.launch(dev, nested, int64(p.items), &n.offset, structOf(&p))
@@ -70,7 +75,7 @@ func (c *call) describe(n jointNest, inner, rows, v int64) (p nestLaunch, inRows
 		p.middles++
 	}
 	c.place(&p, n, 0, c.out, c.op.Result(c.kernel), v)
-	inRows = c.family != familyMath && inner%v == 0 && p.kind[0] == kindRun
+	inRows = inner%v == 0 && p.kind[0] == kindRun
 	for i := range c.n {
 		a := c.in[i].array
 		if a == nil {

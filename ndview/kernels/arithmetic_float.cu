@@ -34,7 +34,7 @@ template <class T> struct Arithmetic {
     }
 };
 
-BINARY_KERNELS(arithmetic_f16, f16, f16, 1, Arithmetic<f16>)
-BINARY_KERNELS(arithmetic_bf16, bf16, bf16, 1, Arithmetic<bf16>)
-BINARY_KERNELS(arithmetic_f32, float, float, 1, Arithmetic<float>)
-BINARY_KERNELS(arithmetic_f64, double, double, 2, Arithmetic<double>)
+BINARY_KERNELS(arithmetic_f16, f16, f16, Arithmetic<f16>)
+BINARY_KERNELS(arithmetic_bf16, bf16, bf16, Arithmetic<bf16>)
+BINARY_KERNELS(arithmetic_f32, float, float, Arithmetic<float>)
+BINARY_KERNELS(arithmetic_f64, double, double, Arithmetic<double>)

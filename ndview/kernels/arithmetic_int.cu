@@ -69,11 +69,11 @@ template <class T> struct Arithmetic {
     }
 };
 
-BINARY_KERNELS(arithmetic_i8, int8_t, int8_t, 1, Arithmetic<int8_t>)
-BINARY_KERNELS(arithmetic_u8, uint8_t, uint8_t, 1, Arithmetic<uint8_t>)
-BINARY_KERNELS(arithmetic_i16, int16_t, int16_t, 1, Arithmetic<int16_t>)
-BINARY_KERNELS(arithmetic_u16, uint16_t, uint16_t, 1, Arithmetic<uint16_t>)
-BINARY_KERNELS(arithmetic_i32, int32_t, int32_t, 1, Arithmetic<int32_t>)
-BINARY_KERNELS(arithmetic_u32, uint32_t, uint32_t, 1, Arithmetic<uint32_t>)
-BINARY_KERNELS(arithmetic_i64, int64_t, int64_t, 2, Arithmetic<int64_t>)
-BINARY_KERNELS(arithmetic_u64, uint64_t, uint64_t, 2, Arithmetic<uint64_t>)
+BINARY_KERNELS(arithmetic_i8, int8_t, int8_t, Arithmetic<int8_t>)
+BINARY_KERNELS(arithmetic_u8, uint8_t, uint8_t, Arithmetic<uint8_t>)
+BINARY_KERNELS(arithmetic_i16, int16_t, int16_t, Arithmetic<int16_t>)
+BINARY_KERNELS(arithmetic_u16, uint16_t, uint16_t, Arithmetic<uint16_t>)
+BINARY_KERNELS(arithmetic_i32, int32_t, int32_t, Arithmetic<int32_t>)
+BINARY_KERNELS(arithmetic_u32, uint32_t, uint32_t, Arithmetic<uint32_t>)
+BINARY_KERNELS(arithmetic_i64, int64_t, int64_t, Arithmetic<int64_t>)
+BINARY_KERNELS(arithmetic_u64, uint64_t, uint64_t, Arithmetic<uint64_t>)

@@ -2,7 +2,7 @@
 // of elements, of 16 bytes where the element is wider.
 
 #pragma once
-#include "convert.cuh"
+#include "cast_bytes.cuh"
 
 constexpr int block_threads = 256;
 
@@ -12,6 +12,8 @@ constexpr int block_threads = 256;
 template <class S, class D> constexpr int unroll = sizeof(S) > sizeof(D) ? 2 : 1;
 
 template <class T, int V> struct alignas(V * sizeof(T)) Vector { T v[V]; };
+template <bool first, class A, class B> struct Either { using type = A; };
+template <class A, class B> struct Either<false, A, B> { using type = B; };
 
 // A byte that stands for a bool has limit 1, so that any but 0 counts as 1.
 template <class S> __device__ __forceinline__ S limited(S v, uint32_t) { return v; }
@@ -42,30 +44,43 @@ __device__ __forceinline__ void cast_vector(const Vector<S, V>& from, Vector<D, 
     else *to = out;
 }
 
+// Bytes in words.
+template <class S, class D, int V>
+__device__ __forceinline__ void cast_vector(const Vector<uint32_t, V>& from, Vector<uint32_t, V * sizeof(D)>* to, uint32_t limit) {
+    uint32_t out[V][sizeof(D)];
+#pragma unroll
+    for (int k = 0; k < V; k++) cast_word<S, D>(!is_signed<S> && limit == 1 ? truths(from.v[k]) : from.v[k], out[k]);
+    const Vector<uint32_t, V * sizeof(D)> vector = *(const Vector<uint32_t, V * sizeof(D)>*)out;
+    if constexpr (far_wider<S, D>) __stcs((uint4*)to, *(const uint4*)&vector);
+    else *to = vector;
+}
+
 template <class S, class D>
 __device__ __forceinline__ void cast_all(const S* __restrict__ in, D* __restrict__ out, int64_t n, int head, uint32_t limit) {
     constexpr int V = 16 / (sizeof(S) > sizeof(D) ? sizeof(S) : sizeof(D)), U = unroll<S, D>;
+    constexpr bool words = is_byte<S> && V >= 4;
+    using From = typename Either<words, Vector<uint32_t, V / 4>, Vector<S, V>>::type;
+    using To = typename Either<words, Vector<uint32_t, V * sizeof(D) / 4>, Vector<D, V>>::type;
     if constexpr (far_wider<S, D>) prefetch<S, D>(in, n);
-    const int64_t vectors = (n - head) / V;
-    const int edges = (int)(n - vectors * V);
-    if (blockIdx.x == 0 && threadIdx.x < edges) {
-        const int64_t i = threadIdx.x + ((int)threadIdx.x < head ? 0 : vectors * V);
-        out[i] = convert<D>(limited(in[i], limit));
-    }
-    const int64_t first = (int64_t)blockIdx.x * (block_threads * U) + threadIdx.x;
-    const Vector<S, V>* from = (const Vector<S, V>*)(in + head) + first;
-    Vector<D, V>* to = (Vector<D, V>*)(out + head) + first;
+    const uint64_t vectors = (uint64_t)(n - head) / V;
+    const uint64_t first = (uint64_t)blockIdx.x * (block_threads * U) + threadIdx.x;
+    const From* from = (const From*)(in + head) + first;
+    To* to = (To*)(out + head) + first;
     if (first - threadIdx.x + block_threads * U <= vectors) {
-        Vector<S, V> v[U];
+        From v[U];
 #pragma unroll
         for (int u = 0; u < U; u++) v[u] = from[u * block_threads];
 #pragma unroll
-        for (int u = 0; u < U; u++) cast_vector<S, D, V>(v[u], to + u * block_threads, limit);
-        return;
-    }
+        for (int u = 0; u < U; u++) cast_vector<S, D>(v[u], to + u * block_threads, limit);
+    } else {
 #pragma unroll 1
-    for (int u = 0; u < U && first + u * block_threads < vectors; u++)
-        cast_vector<S, D, V>(from[u * block_threads], to + u * block_threads, limit);
+        for (int u = 0; u < U && first + u * block_threads < vectors; u++)
+            cast_vector<S, D>(from[u * block_threads], to + u * block_threads, limit);
+    }
+    if (blockIdx.x == 0 && threadIdx.x < n - vectors * V) {  // what is before and behind the vectors
+        const int64_t i = threadIdx.x + ((int)threadIdx.x < head ? 0 : vectors * V);
+        out[i] = convert<D>(limited(in[i], limit));
+    }
 }
 
 // Who has the bits of the result already is not cast.

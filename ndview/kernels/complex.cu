@@ -123,9 +123,9 @@ template <class R> struct Parts<C<R>> {
     }
 };
 
-BINARY_KERNELS(arithmetic_c64, c64, c64, 2, Arithmetic<c64>)
-BINARY_KERNELS(arithmetic_c128, c128, c128, 2, Arithmetic<c128>)
-BINARY_KERNELS(compare_c64, c64, uint8_t, 2, Compare<c64>)
-BINARY_KERNELS(compare_c128, c128, uint8_t, 2, Compare<c128>)
-BINARY_KERNELS(parts_c64, c64, float, 2, Parts<c64>)
-BINARY_KERNELS(parts_c128, c128, double, 2, Parts<c128>)
+BINARY_KERNELS(arithmetic_c64, c64, c64, Arithmetic<c64>)
+BINARY_KERNELS(arithmetic_c128, c128, c128, Arithmetic<c128>)
+BINARY_KERNELS(compare_c64, c64, uint8_t, Compare<c64>)
+BINARY_KERNELS(compare_c128, c128, uint8_t, Compare<c128>)
+BINARY_KERNELS(parts_c64, c64, float, Parts<c64>)
+BINARY_KERNELS(parts_c128, c128, double, Parts<c128>)

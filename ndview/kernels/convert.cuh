@@ -60,7 +60,8 @@ __device__ __forceinline__ int32_t to_int32(double v) { return v > -0x1p31 - 1 &
 __device__ __forceinline__ int64_t to_int64(float v) { return v >= -0x1p63f && v < 0x1p63f ? (int64_t)v : (int64_t)0x8000000000000000; }
 __device__ __forceinline__ int64_t to_int64(double v) { return v >= -0x1p63 && v < 0x1p63 ? (int64_t)v : (int64_t)0x8000000000000000; }
 template <class F> __device__ __forceinline__ uint64_t to_uint64(F v) {
-    return v >= (F)0x1p63 ? (uint64_t)to_int64(v - (F)0x1p63) ^ 1ull << 63 : (uint64_t)to_int64(v);
+    const bool large = v >= (F)0x1p63;
+    return (uint64_t)to_int64(large ? v - (F)0x1p63 : v) ^ (uint64_t)large << 63;
 }
 
 template <class D, class S> __device__ __forceinline__ D convert(S v) {

@@ -43,6 +43,24 @@ template <class T> struct Float : ByElement<Float<T>, T> {
         return x == y || (nan_equal && x != x && y != y);
     }
 };
+// Floats of 16 bits compare by two in a word, with masks of each one's top bit.
+template <class T> struct Half : Float<T> {
+    using X = Vector<uint32_t, 4>;
+    static __device__ __forceinline__ bool all_same(const X& x, const X& y, bool nan_equal) {
+        constexpr uint32_t top = 0x80008000u, rest = ~top;
+        constexpr uint32_t beyond_infinity = is_same<T, f16> ? 0x03ff03ffu : 0x007f007fu;  // carries to the top from a NaN
+        const uint32_t strict = nan_equal ? 0 : top;
+        uint32_t unlike = 0;
+#pragma unroll
+        for (int k = 0; k < 4; k++) {
+            const uint32_t a = x.v[k], b = y.v[k], bits = a ^ b;
+            const uint32_t nan_a = (a & rest) + beyond_infinity, nan_b = (b & rest) + beyond_infinity;
+            const uint32_t other = ((bits & rest) + rest) | bits, nonzero = ((a | b) & rest) + rest;
+            unlike |= (other & nonzero & ~(nan_a & nan_b)) | ((nan_a | nan_b) & strict);
+        }
+        return (unlike & top) == 0;
+    }
+};
 template <class R> struct Complex : ByElement<Complex<R>, complex<R>> {
     static __device__ __forceinline__ bool same(complex<R> x, complex<R> y, bool nan_equal) {
         return (x.re == y.re && x.im == y.im) || (nan_equal && (x.re != x.re || x.im != x.im) && (y.re != y.re || y.im != y.im));
@@ -186,8 +204,8 @@ EQUAL(2, Bits<uint16_t>)
 EQUAL(4, Bits<uint32_t>)
 EQUAL(8, Bits<uint64_t>)
 EQUAL(16, Bits<Words>)
-EQUAL(f16, Float<f16>)
-EQUAL(bf16, Float<bf16>)
+EQUAL(f16, Half<f16>)
+EQUAL(bf16, Half<bf16>)
 EQUAL(f32, Float<float>)
 EQUAL(f64, Float<double>)
 EQUAL(c64, Complex<float>)

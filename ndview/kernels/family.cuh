@@ -79,15 +79,27 @@ __device__ __forceinline__ void choose_rows(const Nest& p, char* out, const char
     put_rows<T, V, 1>(out, at, r);
 }
 
-#define KERNEL(name) extern "C" __global__ void __launch_bounds__(block_threads) quiver_##name
+// A few registers less let as many threads stay as there can be. What computes
+// with larger floats would have to spill them.
+template <class T> constexpr int resident_blocks = is_integer<T> || sizeof(T) <= 4 ? 8 : 1;
 
-// rows is how many vectors a thread of the form rows takes.
-#define BINARY_KERNELS(name, T, R, rows, Ops)                                                  \
-    KERNEL(name##_dense)(char* out, const char* x, const char* y, const Dense p) {             \
-        combine<T, R, vector<T, R>, 1, Ops>(p, out, x, y);                                     \
-    }                                                                                          \
-    KERNEL(name##_rows)(char* out, const char* x, const char* y, const Nest p) {               \
-        combine_rows<T, R, vector<T, R>, rows, Ops>(p, out, x, y);                             \
+#define RESIDENT_KERNEL(name, blocks) extern "C" __global__ void __launch_bounds__(block_threads, blocks) quiver_##name
+#define KERNEL(name) RESIDENT_KERNEL(name, 1)
+
+// How many vectors a thread takes: two where the result is small, since little
+// but reads is then on its way, and in rows where fewer threads stay.
+template <class T, class R> constexpr int dense_vectors = sizeof(R) < sizeof(T) ? 2 : 1;
+template <class T, class R> constexpr int row_vectors = resident_blocks<T> == 1 ? 2 : dense_vectors<T, R>;
+
+#define DENSE_KERNEL(name, T, R, Ops)                                                          \
+    RESIDENT_KERNEL(name##_dense, resident_blocks<T>)(char* out, const char* x, const char* y, const Dense p) { \
+        combine<T, R, vector<T, R>, dense_vectors<T, R>, Ops>(p, out, x, y);                   \
+    }
+
+#define BINARY_KERNELS(name, T, R, Ops)                                                        \
+    DENSE_KERNEL(name, T, R, Ops)                                                              \
+    RESIDENT_KERNEL(name##_rows, resident_blocks<T>)(char* out, const char* x, const char* y, const Nest p) { \
+        combine_rows<T, R, vector<T, R>, row_vectors<T, R>, Ops>(p, out, x, y);                \
     }                                                                                          \
     KERNEL(name##_nest)(char* out, const char* x, const char* y, const Nest p) {               \
         combine<T, R, few<T, R>, 1, Ops>(p, out, x, y);                                        \

@@ -2,6 +2,7 @@
 // computed in float32. What they are off by, in units of the last place, is in
 // docs/ufuncs.md; floor_divide, remainder and fmod are exact.
 
+#include "circle.cuh"
 #include "exact.cuh"
 #include "family.cuh"
 #include "ops.cuh"
@@ -38,6 +39,10 @@ template <class T> struct Math {
     using W = T;
     template <int N>
     static __device__ __forceinline__ void apply(int op, const Elements<T, N>& x, const Elements<T, N>& y, Elements<T, N>& r) {
+        if constexpr (sizeof(T) == 4) {
+            if (op == op_sin) return circle<0>(x, r);
+            if (op == op_cos) return circle<1>(x, r);
+        }
         switch (op) {
         EACH(op_floor_divide, floor_divide_of(A, B))
         EACH(op_remainder, remainder_of(A, B))
@@ -71,5 +76,7 @@ template <class T> struct Math {
     }
 };
 
+DENSE_KERNEL(math_f32, float, float, Math<float>)
 NEST_KERNEL(math_f32, float, float, Math<float>)
+DENSE_KERNEL(math_f64, double, double, Math<double>)
 NEST_KERNEL(math_f64, double, double, Math<double>)
