@@ -38,11 +38,17 @@ func CopyTo(batch arrow.RecordBatch, dev Device) (arrow.RecordBatch, error) {
 	if dev == nil {
 		return nil, errors.New("copying a record batch: there is no device")
 	}
+	return copyBatch(batch, dev, nil)
+}
+
+// copyBatch is CopyTo; there are dictionaries that need not be copied again, or
+// nil.
+func copyBatch(batch arrow.RecordBatch, dev Device, there *dictionaries) (arrow.RecordBatch, error) {
 	if alreadyOn(batch, dev) {
 		batch.Retain()
 		return batch, nil
 	}
-	columns, err := copyArrays(batch.Columns(), dev, func(i int) string {
+	columns, err := copyShared(batch.Columns(), dev, there, func(i int) string {
 		return fmt.Sprintf("column %d, %q, ", i, batch.ColumnName(i))
 	})
 	if err != nil {
@@ -88,7 +94,15 @@ func alreadyOn(batch arrow.RecordBatch, dev Device) bool {
 
 // copyArrays moves arrays in one go; subject names one in errors.
 func copyArrays(arrays []arrow.Array, dev Device, subject func(i int) string) ([]arrow.Array, error) {
+	return copyShared(arrays, dev, nil, subject)
+}
+
+// copyShared is copyArrays, where dictionaries may be there already.
+func copyShared(arrays []arrow.Array, dev Device, there *dictionaries, subject func(i int) string) ([]arrow.Array, error) {
 	var c cutter
+	if there != nil {
+		c.there = *there
+	}
 	cuts := make([]*cut, len(arrays)) // nil where the array is there already
 	for i, arr := range arrays {
 		if DeviceOf(arr) == dev {
@@ -117,6 +131,9 @@ func copyArrays(arrays []arrow.Array, dev Device, subject func(i int) string) ([
 			return nil, fmt.Errorf("%sof type %s: %w", subject(i), one.dtype, err)
 		}
 		copies = append(copies, made)
+	}
+	if there != nil {
+		there.replace(cuts)
 	}
 	return copies, nil
 }

@@ -19,6 +19,14 @@ type cutter struct {
 	// look is set where a few elements are looked at: then dictionaries and what
 	// views point into are cut too, as far as the elements reach.
 	look bool
+	// check is set where nothing is moved: then arrays are taken as they are,
+	// slices too, and the ends of all offsets are read.
+	check bool
+	// blank is set where values are checked: then zeros stand for what may hold
+	// anything, and bitmaps without a null stay.
+	blank bool
+	// there are dictionaries that are on the device already.
+	there dictionaries
 }
 
 // cut is an array without its memory: buffers are indices of the cutter's
@@ -30,6 +38,8 @@ type cut struct {
 	buffers    []int
 	children   []cut
 	dictionary *cut
+	source     *array.Data // of a dictionary
+	built      *array.Data // what a dictionary became; its array holds the reference
 }
 
 const absent = -1
@@ -60,7 +70,7 @@ func (c *cutter) validity(out *cut, s span, dtype arrow.DataType) error {
 		return nil // their children have the nulls
 	}
 	known := s.data.NullN()
-	if known == 0 || s.length == 0 || s.buffer(0).Len() == 0 {
+	if known == 0 && !c.blank || s.length == 0 || s.buffer(0).Len() == 0 {
 		return nil
 	}
 	bits, err := c.bits(s, 0)
@@ -69,8 +79,9 @@ func (c *cutter) validity(out *cut, s span, dtype arrow.DataType) error {
 	}
 	out.buffers[0], out.nulls = bits, array.UnknownNullCount
 	switch {
-	case known > 0 && s.length == s.data.Len():
+	case known >= 0 && s.length == s.data.Len():
 		out.nulls = known
+	case c.check:
 	case OnHost(c.parts[bits].src):
 		return c.settle(out)
 	}
@@ -79,7 +90,7 @@ func (c *cutter) validity(out *cut, s span, dtype arrow.DataType) error {
 
 // settle counts the nulls where their number is not known.
 func (c *cutter) settle(out *cut) error {
-	if out.nulls != array.UnknownNullCount {
+	if out.nulls != array.UnknownNullCount || c.check {
 		return nil
 	}
 	bits, err := c.parts[out.buffers[0]].bytes()
@@ -100,13 +111,13 @@ func (c *cutter) layout(out *cut, s span, dtype arrow.DataType) error {
 	case *arrow.NullType:
 		return nil
 	case *arrow.BooleanType:
-		return out.add(c.bits(s, 1))
+		return out.add(c.anything(c.bits(s, 1)))
 	case *arrow.DictionaryType:
 		return c.dictionary(out, s, t)
 	case *arrow.StringType, *arrow.BinaryType:
-		return c.binary(out, s, 4)
+		return c.binary(out, s, t, 4)
 	case *arrow.LargeStringType, *arrow.LargeBinaryType:
-		return c.binary(out, s, 8)
+		return c.binary(out, s, t, 8)
 	case arrow.BinaryViewDataType:
 		return c.views(out, s)
 	case *arrow.ListType:
@@ -130,7 +141,7 @@ func (c *cutter) layout(out *cut, s span, dtype arrow.DataType) error {
 	case *arrow.RunEndEncodedType:
 		return c.runs(out, s, t)
 	case arrow.FixedWidthDataType:
-		return out.add(c.fixed(s, 1, t.Bytes()))
+		return out.add(c.anything(c.fixed(s, 1, t.Bytes())))
 	default:
 		return fmt.Errorf("a layout that is not known: %w", arrow.ErrNotImplemented)
 	}
@@ -141,7 +152,7 @@ func (c *cutter) bits(s span, i int) (int, error) {
 	from, to := s.first/8, int(bitutil.BytesForBits(int64(s.first+s.length)))
 	at, err := c.bytes(s, i, from, to, 1)
 	skip := s.first % 8
-	if err != nil || skip == 0 || s.length == 0 {
+	if err != nil || skip == 0 || s.length == 0 || c.check {
 		return at, err
 	}
 	old, err := c.parts[at].bytes()
@@ -188,6 +199,25 @@ func (c *cutter) child(out *cut, data arrow.ArrayData, from, length int, name st
 	return nil
 }
 
+// anything marks a part as one that may hold any bytes.
+func (c *cutter) anything(part int, err error) (int, error) {
+	if err == nil && c.blank {
+		n := c.parts[part].to - c.parts[part].from
+		c.parts[part] = hostPart(make([]byte, n), int(c.parts[part].align))
+	}
+	return part, err
+}
+
+// isSlice tells whether an array shows less than all of the parts.
+func (c *cutter) isSlice(parts ...int) bool {
+	for _, part := range parts {
+		if !c.parts[part].isWhole() {
+			return !c.check
+		}
+	}
+	return false
+}
+
 func (out *cut) add(part int, err error) error {
 	if err == nil {
 		out.buffers = append(out.buffers, part)
@@ -210,10 +240,14 @@ func (out *cut) build(moved []*memory.Buffer) *array.Data {
 		children = append(children, child)
 	}
 	data := array.NewData(out.dtype, out.length, buffers, children, out.nulls, 0)
-	if out.dictionary != nil {
-		dictionary := out.dictionary.build(moved)
-		defer dictionary.Release()
-		data.SetDictionary(dictionary)
+	if d := out.dictionary; d != nil {
+		if d.built != nil { // there already
+			data.SetDictionary(d.built)
+			return data
+		}
+		d.built = d.build(moved)
+		defer d.built.Release()
+		data.SetDictionary(d.built)
 	}
 	return data
 }

@@ -59,7 +59,7 @@ func (c *cutter) listViews(out *cut, s span, width int) error {
 	}
 	out.buffers = append(out.buffers, offsets, sizes)
 	used := reach{0, int64(children[0].Len())}
-	if s.length == 0 || !c.parts[offsets].isWhole() || !c.parts[sizes].isWhole() {
+	if s.length == 0 || c.isSlice(offsets, sizes) {
 		if used, err = c.narrowLists(offsets, sizes, width, used.to); err != nil {
 			return fmt.Errorf("list views: %w", err)
 		}
@@ -151,7 +151,7 @@ func (c *cutter) denseUnion(out *cut, s span, t *arrow.DenseUnionType) error {
 	for i, child := range children {
 		used[i] = reach{0, int64(child.Len())}
 	}
-	if s.length == 0 || !c.parts[ids].isWhole() || !c.parts[offsets].isWhole() {
+	if s.length == 0 || c.isSlice(ids, offsets) {
 		if err := c.narrowUnion(ids, offsets, t, used); err != nil {
 			return fmt.Errorf("dense union: %w", err)
 		}

@@ -15,13 +15,17 @@ import (
 // slice they come to the host, which finds what they reach and rebases them.
 
 // binary cuts the bytes of strings and their offsets.
-func (c *cutter) binary(out *cut, s span, width int) error {
+func (c *cutter) binary(out *cut, s span, dtype arrow.DataType, width int) error {
 	values := s.buffer(2)
 	first, last, err := c.offsets(out, s, width, values.Len())
 	if err != nil {
 		return fmt.Errorf("offsets: %w", err)
 	}
-	return out.add(c.part(values, first, last, 1), nil)
+	bytes := c.part(values, first, last, 1)
+	if text, ok := dtype.(arrow.BinaryDataType); ok && text.IsUtf8() {
+		return out.add(bytes, nil)
+	}
+	return out.add(c.anything(bytes, nil))
 }
 
 // offsets cuts the offsets of the elements, so that they start at 0, and
@@ -37,7 +41,7 @@ func (c *cutter) offsets(out *cut, s span, width, values int) (first, last int, 
 		return 0, 0, err
 	}
 	out.buffers = append(out.buffers, at)
-	if p := c.parts[at]; p.isWhole() && !OnHost(p.src) {
+	if p := c.parts[at]; p.isWhole() && !OnHost(p.src) && !c.check && !c.blank {
 		// The array shows all, so the device need not be asked where its
 		// values end.
 		return 0, values, nil
@@ -49,7 +53,7 @@ func (c *cutter) offsets(out *cut, s span, width, values int) (first, last int, 
 	if from < 0 || to < from || to > int64(values) {
 		return 0, 0, fmt.Errorf("from %d to %d into %d values: %w", from, to, values, arrow.ErrInvalid)
 	}
-	if from != 0 {
+	if from != 0 && !c.check {
 		old, err := c.parts[at].ints(width)
 		if err != nil {
 			return 0, 0, err
@@ -71,7 +75,7 @@ func (c *cutter) views(out *cut, s span) error {
 	for i, b := range buffers {
 		reached[i] = reach{0, int64(orEmpty(b).Len())}
 	}
-	if c.look || !c.parts[at].isWhole() {
+	if c.look || c.isSlice(at) {
 		if err := c.narrowViews(out, at, reached); err != nil {
 			return fmt.Errorf("views: %w", err)
 		}
@@ -150,10 +154,15 @@ func (c *cutter) dictionary(out *cut, s span, t *arrow.DictionaryType) error {
 			return fmt.Errorf("indices: %w", err)
 		}
 	}
+	if copied, ok := c.there[values]; ok {
+		out.dictionary = &cut{source: values, built: copied}
+		return nil
+	}
 	dictionary, err := c.array(values, int(used.from), int(used.to-used.from))
 	if err != nil {
 		return fmt.Errorf("dictionary: %w", err)
 	}
+	dictionary.source = values
 	out.dictionary = &dictionary
 	return nil
 }

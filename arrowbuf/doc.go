@@ -10,5 +10,8 @@
 // [CopyTo] moves a record batch of any types to a device, and back to the CPU.
 // What it returns there is a [RecordBatch] of [Array]s, which are
 // arrow.RecordBatch and arrow.Array: they slice, count nulls and print by copying just the bytes that
-// takes, so device memory is never touched from the host.
+// takes, so device memory is never touched from the host. [NewReader] does so
+// with each batch of a reader, [CopyTableTo] with a table. Code that was written
+// for the host and reads such memory in place faults; [Guard] makes that a panic
+// that names the column.
 package arrowbuf
