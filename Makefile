@@ -69,8 +69,9 @@ lint: kernels-check $(GORGONIA_HEADERS:%=%/.installed) ## Check format, vet, lin
 	$(LINT) run ./...
 
 .PHONY: interop
-interop: build $(VENV) $(NODE_MODULES) ## Check against pyarrow, zarr-python, tensorstore, anndata and zarrita
+interop: build $(VENV) $(NODE_MODULES) ## Check against pyarrow, nanoarrow, zarr-python, tensorstore, anndata and zarrita (needs gcc)
 	.venv/bin/python interop/check.py
+	GO=$(GO) .venv/bin/python interop/cdevice.py
 
 # ---- Speed
 

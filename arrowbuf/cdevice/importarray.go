@@ -180,6 +180,9 @@ func (m *importer) part(address uintptr, dtype arrow.DataType, at path, depth in
 	return m.array((*cArray)(pointer(address)), dtype, at, depth+1)
 }
 
+// most is how many elements an array may reach to: their bits can be counted.
+const most = math.MaxInt - 64
+
 // checkArray checks what the struct alone says.
 func checkArray(c *cArray, storage arrow.DataType, depth int) error {
 	l, fields := layoutOf(storage), len(fieldsOf(storage))
@@ -189,7 +192,7 @@ func checkArray(c *cArray, storage arrow.DataType, depth int) error {
 		return refuse("arrays are nested deeper than %d times", maxDepth)
 	case c.release == 0:
 		return refuse("the array is released")
-	case c.length < 0 || c.offset < 0 || c.offset > math.MaxInt-1-c.length:
+	case c.length < 0 || c.offset < 0 || c.offset > most-c.length:
 		return refuse("%d elements at offset %d", c.length, c.offset)
 	case c.nulls < -1 || c.nulls > c.length:
 		return refuse("%d of %d elements are null", c.nulls, c.length)

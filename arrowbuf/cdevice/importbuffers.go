@@ -115,6 +115,9 @@ func (b *buffers) sizes(address uintptr, n int64) ([]byte, error) {
 	return raw, err
 }
 
+// mostBytes is more than any machine's memory, and what Go makes a slice of.
+const mostBytes = 1 << 47
+
 // add takes a buffer of n bytes. The release of one that fails is not called.
 func (b *buffers) add(address uintptr, n int64, align uintptr) error {
 	switch {
@@ -123,7 +126,7 @@ func (b *buffers) add(address uintptr, n int64, align uintptr) error {
 		return nil
 	case address == 0:
 		return refuse("the buffer of %d bytes is missing", n)
-	case uint64(n) > math.MaxUint64-uint64(address):
+	case n > mostBytes || uint64(n) > math.MaxUint64-uint64(address):
 		return refuse("%d bytes at %#x", n, address)
 	case !readable(b.dev) && address%align != 0:
 		return refuse("values at %#x, which is no multiple of %d", address, align)
@@ -138,10 +141,12 @@ func (b *buffers) add(address uintptr, n int64, align uintptr) error {
 // show is a buffer over memory of the owner, which it holds.
 func (b *buffers) show(address uintptr, n int64) (arrowbuf.Buffer, error) {
 	o := b.owner
-	o.retain()
 	if b.sharer == nil {
-		return arrowbuf.Foreign(unsafe.Slice((*byte)(pointer(address)), n), o.release), nil
+		host := unsafe.Slice((*byte)(pointer(address)), n) // which panics where no memory is so large
+		o.retain()
+		return arrowbuf.Foreign(host, o.release), nil
 	}
+	o.retain()
 	found, err := b.sharer.ForeignAfter(b.event, address, n, o.release)
 	if err != nil {
 		o.release()

@@ -1,0 +1,160 @@
+package cdevice
+
+import (
+	"errors"
+	"math"
+	"runtime"
+	"strings"
+	"testing"
+
+	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/quiver-gpu/quiver/arrowbuf"
+)
+
+// FuzzImportArray changes numbers and pointers of an array's structs, as long as
+// what they claim to point to is there: more cannot be known of C's memory. The
+// import must end in an error or in an array, and give everything back.
+func FuzzImportArray(f *testing.F) {
+	for kind := range byte(8) {
+		f.Add(byte(0), kind, kind, int64(-1))
+	}
+	for i := range len(types) {
+		f.Add(byte(i), byte(0), byte(i), int64(i))
+		f.Add(byte(i), byte(1), byte(i), int64(math.MaxInt64))
+	}
+	f.Fuzz(func(t *testing.T, which, node, what byte, value int64) {
+		g := newGenerator(t)
+		dtype := arrow.DataType(everything)
+		if which > 0 {
+			dtype = types[int(which)%len(types)]
+		}
+		arr := g.array(dtype, 20, which%2 == 1)
+		out := exported(t, arr, arrowbuf.CPU())
+		arr.Release()
+		all := below(&out.array)
+		c := all[int(node)%len(all)]
+		restore := change(c, what, value)
+		back, err := ImportArray(out, dtype)
+		if err != nil {
+			assert.True(t, errors.Is(err, arrow.ErrInvalid) || errors.Is(err, arrow.ErrNotImplemented), err)
+			assert.Nil(t, back)
+		} else {
+			assert.GreaterOrEqual(t, back.Len(), 0)
+			back.Release()
+		}
+		restore()
+		require.Zero(t, outside())
+	})
+}
+
+// change spoils a field of a struct. restore ends it, where the change hid it
+// from its parent.
+func change(c *cArray, what byte, value int64) (restore func()) {
+	restore = func() {}
+	kept := *c
+	switch what % 10 {
+	case 0:
+		c.length = within(value, c.length)
+	case 1:
+		c.length = within(value, c.length)
+		c.offset = within(value>>8, max(0, kept.length-c.length))
+	case 2:
+		c.nulls = value
+	case 3:
+		if c.nBuffers = value; c.nBuffers > kept.nBuffers { // views have any number
+			c.nBuffers = kept.nBuffers
+		}
+	case 4:
+		c.nChildren = value
+	case 5:
+		c.children = 0
+	case 6:
+		c.buffers = 0
+	case 7:
+		c.dictionary = 0
+		restore = func() { c.dictionary = kept.dictionary; endHidden(c.dictionary) }
+	case 8:
+		if kept.nBuffers > 0 {
+			*c.buffer(int(uint64(value) % uint64(kept.nBuffers))) = 0
+		}
+	case 9:
+		c.release = 0
+		restore = func() { c.release = kept.release; endHidden(addressOf(c)) }
+	}
+	return restore
+}
+
+// within is a length that the memory has, or one that no memory has.
+func within(value, most int64) int64 {
+	if value >= 0 && value < math.MaxInt64-64 {
+		return value % (most + 1)
+	}
+	return value
+}
+
+// endHidden releases a struct that its parent could not.
+func endHidden(address uintptr) {
+	if address == 0 {
+		return
+	}
+	c := (*cArray)(pointer(address))
+	if _, there := given.Load(c.private); there && c.release != 0 {
+		endArray(c)
+	}
+}
+
+// below are a struct and all that it points to.
+func below(c *cArray) []*cArray {
+	all := []*cArray{c}
+	for _, part := range c.parts() {
+		all = append(all, below(part)...)
+	}
+	if c.dictionary != 0 {
+		all = append(all, below((*cArray)(pointer(c.dictionary)))...)
+	}
+	return all
+}
+
+// FuzzImportField gives any format and flags to a field of any children. What
+// imports must export to the same.
+func FuzzImportField(f *testing.F) {
+	for _, dtype := range types {
+		if format, flags, err := formatOf(storageOf(dtype)); err == nil {
+			f.Add(format, "name", flags, int8(len(fieldsOf(storageOf(dtype)))), dtype.ID() == arrow.DICTIONARY)
+		}
+	}
+	f.Add("+us:1,1", "", int64(-1), int8(2), false)
+	f.Add("tsn:a b", "x", int64(3), int8(0), false)
+	f.Fuzz(func(t *testing.T, format, name string, flags int64, children int8, dictionary bool) {
+		if strings.ContainsRune(format+name, 0) {
+			t.Skip("C's strings end there")
+		}
+		var pinned runtime.Pinner
+		defer pinned.Unpin()
+		var parts []arrow.Field
+		for i := range min(children, 5) {
+			parts = append(parts, arrow.Field{Name: "child", Type: []arrow.DataType{arrow.PrimitiveTypes.Int32, pair}[i%2]})
+		}
+		// Its own fields are replaced, its children and dictionary used.
+		like := arrow.Field{Type: arrow.StructOf(parts...)}
+		if dictionary {
+			like.Type = &arrow.DictionaryType{IndexType: arrow.PrimitiveTypes.Int8, ValueType: pair}
+		}
+		var s Schema
+		require.NoError(t, ExportField(like, &s))
+		s.format, s.name, s.flags = keep(&pinned, append([]byte(format), 0)), keep(&pinned, append([]byte(name), 0)), flags
+		field, err := ImportField(&s)
+		if err != nil {
+			assert.ErrorIs(t, err, arrow.ErrInvalid)
+		} else {
+			require.NoError(t, ExportField(field, &s))
+			again, err := ImportField(&s)
+			require.NoError(t, err)
+			assert.True(t, field.Equal(again), "%v\n%v", field, again)
+		}
+		require.Zero(t, outside())
+	})
+}
