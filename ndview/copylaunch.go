@@ -90,11 +90,12 @@ func launchCopy(dst arrowbuf.Buffer, to int64, src arrowbuf.Buffer, from, width 
 var copyPrograms = func() map[string]*cudabuf.Program {
 	rows := program("rows", copyTwins[moves.Rows]("rows", "spans", "picks"))
 	tiles := program("tiles", copyTwins[moves.Tiles]("tiles", "sectors"))
-	packed := program("packed", copyTwins[moves.Tiles]("words", "runs"))
+	packed := program("packed", copyTwins[moves.Tiles]("words", "runs", "lines"))
 	return map[string]*cudabuf.Program{
 		"tiles": tiles, "sectors": tiles,
-		"slim":  program("slim", copyTwins[moves.Tiles]("slim")),
-		"words": packed, "runs": packed,
+		"slim":     program("slim", copyTwins[moves.Tiles]("slim")),
+		"matrices": program("matrices", copyTwins[moves.Tiles]("matrices")),
+		"words":    packed, "runs": packed, "lines": packed,
 		"rows": rows, "spans": rows, "picks": rows,
 	}
 }()

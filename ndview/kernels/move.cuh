@@ -32,6 +32,8 @@ struct Tiles {
     int32_t halo;                // see internal/moves
     int32_t log_a, log_b;        // of tiles that are made to measure
     int32_t places;              // of the batch
+    int32_t side_b;              // of tiles of matrices
+    uint32_t magic, shift;       // to divide by the items of A, or their bytes
     Axis axes[move_axes];        // of A, of B, and of the batch
 };
 

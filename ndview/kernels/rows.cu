@@ -75,12 +75,12 @@ __device__ __forceinline__ uint4 read_at(const uint8_t* run, int at, int bytes) 
 
 // Rows without gaps in the destination and in the source, at any alignment: an
 // item is 16 aligned bytes of the destination, of which those at the ends of a row
-// may be a part only. Units of up to 4 bytes may lie backwards in the source.
+// may be a part only. In the source the row may lie backwards.
 template <typename T, int unroll>
 __device__ __forceinline__ void move_spans(uint8_t* __restrict__ dst, const uint8_t* __restrict__ src, const Rows& r) {
     constexpr int size = sizeof(T);
     const int bytes = r.units * size;
-    const bool turned = size < 8 && r.src_step < 0;
+    const bool turned = r.src_step < 0;
     uint4 v[unroll];
     uint8_t* out[unroll];
     int at[unroll];  // of the item's first byte in the row
@@ -107,7 +107,7 @@ __device__ __forceinline__ void move_spans(uint8_t* __restrict__ dst, const uint
             for (int k = 0; k < 16; k += 4) {
                 const int first = at[u] + k;
                 if (first >= 0 && first + 4 <= bytes) *(uint32_t*)(out[u] + k) = w[k / 4];
-                else if constexpr (size < 4)
+                else if (size < 4)
                     for (int b = 0; b < 4; b += size)
                         if (first + b >= 0 && first + b < bytes) *(T*)(out[u] + k + b) = (T)(w[k / 4] >> 8 * b);
             }
@@ -159,6 +159,5 @@ ROWS(rows, 16, uint4, 4)
 ROWS(spans, 1, uint8_t, 4)
 ROWS(spans, 2, uint16_t, 4)
 ROWS(spans, 4, uint32_t, 4)
-ROWS(spans, 8, uint2, 4)
 ROWS(picks, 1, uint8_t, 4)
 ROWS(picks, 2, uint16_t, 4)

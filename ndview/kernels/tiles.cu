@@ -14,28 +14,30 @@ __device__ __forceinline__ void move_tile(uint8_t* __restrict__ dst, const uint8
     const Tile s = tile_of(t, side_a, side_b);
     const Axis *axes_a = t.axes, *axes_b = t.axes + t.axes_a;
     const int a0 = s.a0 - halo, b0 = s.b0, last = min(rows, t.items_a - a0), columns = min(side_b, t.items_b - b0);
+    const int lane = threadIdx.x % 32;
     {
         const int column = threadIdx.x % side_b, row0 = threadIdx.x / side_b;
-        if (column < columns) {
-            src += s.src + place(axes_b, t.axes_b, b0 + column, &Axis::src);
-            T v[held];
-            if (t.axes_a == 1 && a0 >= 0 && last == rows) {
-                const int64_t step = axes_a[0].src;
-                src += (a0 + row0) * step;
-#pragma unroll
-                for (int k = 0; k < held; k++)
-                    if (k * reads + reads <= rows || row0 + k * reads < rows) v[k] = __ldg((const T*)(src + k * (reads * step)));
-            } else {
-#pragma unroll
-                for (int k = 0; k < held; k++) {
-                    const int row = row0 + k * reads;
-                    if (row < last && a0 + row >= 0) v[k] = __ldg((const T*)(src + place(axes_a, t.axes_a, a0 + row, &Axis::src)));
-                }
-            }
+        src += s.src + place(axes_b, t.axes_b, b0 + min(column, columns - 1), &Axis::src);
+        T v[held];
+        if (t.axes_a == 1 && a0 >= 0 && last == rows) {
+            const int64_t step = axes_a[0].src;
+            src += (a0 + row0) * step;
 #pragma unroll
             for (int k = 0; k < held; k++)
-                if (k * reads + reads <= rows || row0 + k * reads < rows) tile[(row0 + k * reads) * pitch + column] = v[k];
+                if (column < columns && (k * reads + reads <= rows || row0 + k * reads < rows)) v[k] = __ldg((const T*)(src + k * (reads * step)));
+        } else {
+            // The lanes of a warp read the same rows: each finds where one is.
+            const int64_t mine = place(axes_a, t.axes_a, min(max(a0 + row0 + lane * reads, 0), t.items_a - 1), &Axis::src);
+#pragma unroll
+            for (int k = 0; k < held; k++) {
+                const int row = row0 + k * reads;
+                const int64_t from = __shfl_sync(~0u, mine, k);
+                if (column < columns && row < last && a0 + row >= 0) v[k] = __ldg((const T*)(src + from));
+            }
         }
+#pragma unroll
+        for (int k = 0; k < held; k++)
+            if (k * reads + reads <= rows || row0 + k * reads < rows) tile[(row0 + k * reads) * pitch + column] = v[k];
     }
     __syncthreads();
     const int at = threadIdx.x % side_a, first = threadIdx.x / side_a;
@@ -55,8 +57,12 @@ __device__ __forceinline__ void move_tile(uint8_t* __restrict__ dst, const uint8
 #pragma unroll
         for (int k = 0; k < side_b / writes; k++) write(dst + k * (writes * step), first + k * writes);
     } else {
-#pragma unroll 4
-        for (int i = first; i < columns; i += writes) write(dst + place(axes_b, t.axes_b, b0 + i, &Axis::dst), i);
+        const int64_t mine = place(axes_b, t.axes_b, b0 + min(first + lane * writes, columns - 1), &Axis::dst);
+#pragma unroll
+        for (int k = 0; k < side_b / writes; k++) {
+            const int64_t to = __shfl_sync(~0u, mine, k);
+            if (first + k * writes < columns) write(dst + to, first + k * writes);
+        }
     }
 }
 

@@ -27,7 +27,7 @@ func NewRows(width int64, n layout.Nest) (r *Rows, kernel string) {
 		ends := func(word int64) int32 { return int32((bytes + 2*(word-1)) / word) } // a word at each end may be a part
 		switch {
 		case r.DstStep != width || bytes >= MaxItems/2:
-		case width <= 8 && r.SrcStep == width && bytes >= 4*spanSize, width <= 4 && r.SrcStep == -width && bytes >= 4*spanSize:
+		case width <= wordSize && abs(r.SrcStep) == width && bytes >= 4*spanSize:
 			kernel, r.Length = "spans", ends(spanSize)
 		case width < wordSize && bytes >= 2*wordSize:
 			kernel, r.Length = "picks", ends(wordSize)

@@ -25,10 +25,12 @@ type Tiles struct {
 	// Halo is not 0 where A is a gapless run of the destination, in which rows
 	// begin anywhere: each row's cuts are moved back to a whole sector, by up to
 	// Halo items.
-	Halo       int32
-	LogA, LogB int32         // a slim tile's sides, as logarithms
-	Places     int32         // of the batch
-	Axes       [MaxAxes]Axis // of A, of B, and of the batch
+	Halo         int32
+	LogA, LogB   int32         // a slim tile's sides, as logarithms
+	Places       int32         // of the batch
+	SideB        int32         // of tiles of matrices
+	Magic, Shift uint32        // to divide by the items of A, or their bytes
+	Axes         [MaxAxes]Axis // of A, of B, and of the batch
 }
 
 // sides are how many items the tiles of a kernel have along A and B.
@@ -57,10 +59,16 @@ func NewTiles(width int64, dst, src uint64, n layout.Nest) (t *Tiles, kernel str
 		free[k] = true
 	}
 	free[bySrc[0]] = false
-	const enough = 64
-	a, runA := side(n, 0, width, enough, byDst, free)
+	a, runA := side(n, 0, width, byDst, free)
 	free[bySrc[0]] = true
-	b, runB := side(n, 1, width, enough, bySrc, free)
+	b, runB := side(n, 1, width, bySrc, free)
+	follow := following(n, width*count(n, a), b)
+	if follow > 0 && runA && runB && width < 16 && width*count(n, a)%sector != 0 && width*count(n, b[:follow]) >= short {
+		for _, k := range b[follow:] {
+			free[k] = true
+		}
+		b = b[:follow]
+	}
 	var batch []int
 	for _, k := range byDst {
 		if free[k] {
@@ -68,7 +76,7 @@ func NewTiles(width int64, dst, src uint64, n layout.Nest) (t *Tiles, kernel str
 		}
 	}
 	t = &Tiles{AxesA: int32(len(a)), AxesB: int32(len(b)), Batch: int32(len(batch))}
-	t.ItemsA, t.ItemsB, t.Places = count(n, a), count(n, b), count(n, batch)
+	t.ItemsA, t.ItemsB, t.Places = int32(count(n, a)), int32(count(n, b)), int32(count(n, batch))
 	copy(t.Axes[:], slices.Concat(axes(n, a), axes(n, b), axes(n, batch)))
 
 	// What the rows of a side, in the operand that it is near in, begin at.
@@ -85,6 +93,11 @@ func NewTiles(width int64, dst, src uint64, n layout.Nest) (t *Tiles, kernel str
 			kernel = "words"
 		}
 	}
+	if kernel != "words" && dst%sector != 0 && runA && runB && follow == len(b) {
+		if kernel, ok := t.matrices(width); ok {
+			return t, kernel, true
+		}
+	}
 	s := tileSides[kernel][width]
 	if int64(t.ItemsA) < s.a/3 || int64(t.ItemsB) <= s.b/2 || width < 4 && !(runA && runB) {
 		t.slim(width)
@@ -98,6 +111,52 @@ func NewTiles(width int64, dst, src uint64, n layout.Nest) (t *Tiles, kernel str
 	}
 	t.cut(s)
 	return t, kernel, true
+}
+
+// following counts the axes that follow a run of so many bytes of the destination
+// without a gap.
+func following(n layout.Nest, bytes int64, axes []int) int {
+	for i, k := range axes {
+		if n.Strides[0][k] != bytes {
+			return i
+		}
+		bytes *= n.Shape[k]
+	}
+	return len(axes)
+}
+
+// room is how many bytes of matrices a tile holds.
+const room = 32 << 10
+
+// matrices plans tiles that hold all of A, which the items of B follow in the
+// destination: what they write is one run. It answers false where there is no room.
+func (t *Tiles) matrices(width int64) (kernel string, ok bool) {
+	bytes := width * int64(t.ItemsA)
+	switch {
+	case width == 16:
+		return "", false // which whole sectors serve as well
+	case width < 4:
+		if bytes < short || bytes > 256 || width*int64(t.ItemsB) < short {
+			return "", false
+		}
+		kernel, t.SideB = "lines", 128/int32(width)
+		t.Magic, t.Shift = magic(bytes)
+	default:
+		most := min(256/width, (room/bytes-1)|1)
+		if int64(t.ItemsA) > 256 || width*min(most, int64(t.ItemsB)) < short {
+			return "", false
+		}
+		kernel, t.SideB = "matrices", even(t.ItemsB, most)
+		t.Magic, t.Shift = magic(int64(t.ItemsA))
+	}
+	t.cut(sides{int64(t.ItemsA), int64(t.SideB)})
+	return kernel, true
+}
+
+// even cuts items evenly into pieces of at most so many.
+func even(items int32, most int64) int32 {
+	pieces := (int64(items)-1)/most + 1
+	return int32((int64(items)-1)/pieces + 1)
 }
 
 // cut counts the tiles.
@@ -143,21 +202,24 @@ func (t *Tiles) Nest() layout.Nest {
 	return grow(n, t.Axes[t.AxesA+t.AxesB:][:t.Batch], int64(t.Places))
 }
 
-func count(n layout.Nest, order []int) int32 {
+func count(n layout.Nest, order []int) int64 {
 	items := int64(1)
 	for _, k := range order {
 		items *= n.Shape[k]
 	}
-	return int32(items)
+	return items
 }
 
-// long is how many bytes of a run are so many that its ends do not matter. More
-// of its axes are left to the other side.
-const long = 4096
+const (
+	enough = 64   // items of a side that need no more axes
+	few    = 24   // items that are enough where they are a run in the source, of more than short bytes
+	short  = 96   // bytes of a run
+	long   = 2000 // bytes of a run whose ends do not matter: more of its axes are left to the other side
+)
 
 // side takes axes in an order: those that are a gapless run of the operand, and
 // more until there are enough items. It answers whether all are a run.
-func side(n layout.Nest, operand int, width, enough int64, order []int, free []bool) (axes []int, run bool) {
+func side(n layout.Nest, operand int, width int64, order []int, free []bool) (axes []int, run bool) {
 	strides := n.Strides[operand]
 	items, run := int64(1), true
 	for _, k := range order {
@@ -165,8 +227,11 @@ func side(n layout.Nest, operand int, width, enough int64, order []int, free []b
 			continue
 		}
 		gapless := run && strides[k] == items*width
-		if items >= enough && (!gapless || items*width >= long) {
-			break
+		switch {
+		case gapless && items >= enough && items*width >= long, !gapless && items >= enough:
+			return axes, run
+		case run && !gapless && operand == 1 && items >= few && items*width >= short:
+			return axes, run
 		}
 		run = gapless
 		axes = append(axes, k)

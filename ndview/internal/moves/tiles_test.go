@@ -41,11 +41,11 @@ var sidesA = map[string]map[int64]int{
 func TestTilesWriteEachItemOnce(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
 	planned := map[string]int{}
-	for range 1500 {
+	for range 2500 {
 		width := int64(1) << r.IntN(5)
 		shape := make([]int64, 2+r.IntN(3))
 		for i := range shape {
-			shape[i] = 1 + r.Int64N([]int64{4, 20, 90, 200}[r.IntN(3)])
+			shape[i] = 1 + r.Int64N([]int64{4, 20, 90, 200}[r.IntN(4)])
 		}
 		even := r.IntN(2) == 0
 		for i := range shape {
@@ -69,7 +69,11 @@ func TestTilesWriteEachItemOnce(t *testing.T) {
 		}
 		planned[kernel]++
 		side, fixed := sidesA[kernel][width]
-		if !fixed {
+		switch {
+		case kernel == "matrices" || kernel == "lines":
+			side = int(plan.ItemsA)
+			requireMatrices(t, plan, kernel, width)
+		case !fixed:
 			// What slim.cu has room for.
 			units := 16384 / max(width, 4)
 			require.LessOrEqual(t, int64(1)<<plan.LogA*(int64(1)<<plan.LogB+1), units+512, "%+v", plan)
@@ -86,9 +90,27 @@ func TestTilesWriteEachItemOnce(t *testing.T) {
 		}
 		require.Equal(t, layout.Product(n.Shape), layout.Product(plan.Nest().Shape))
 	}
-	for _, kernel := range []string{"tiles", "sectors", "words", "runs", "slim"} {
+	for _, kernel := range []string{"tiles", "sectors", "words", "runs", "lines", "matrices", "slim"} {
 		assert.Greater(t, planned[kernel], 10, kernel)
 	}
+}
+
+// requireMatrices wants tiles to have room for matrices, of which the items of B
+// follow those of A.
+func requireMatrices(t *testing.T, plan *moves.Tiles, kernel string, width int64) {
+	items, by := int64(plan.ItemsA), int64(plan.ItemsA)
+	if kernel == "lines" {
+		by *= width
+		require.LessOrEqual(t, by, int64(256))
+	} else {
+		require.LessOrEqual(t, items, int64(256))
+		require.LessOrEqual(t, int64(plan.SideB)*width, int64(256))
+		require.LessOrEqual(t, items*int64(plan.SideB|1)*width, int64(32<<10))
+	}
+	for i := range items * int64(plan.SideB) * width / 7 {
+		require.Equal(t, 7*i/by, 7*i*int64(plan.Magic)>>32>>plan.Shift)
+	}
+	require.Equal(t, items*width, plan.Axes[plan.AxesA].Dst)
 }
 
 func TestMagicDivides(t *testing.T) {

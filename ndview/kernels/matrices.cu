@@ -1,0 +1,48 @@
+// Units of 4 and 8 bytes through tiles that hold all of A. The items of B follow A
+// in the destination, so that what a tile writes is one run, whatever its extents.
+
+#include "move.cuh"
+
+template <typename T>
+__device__ __forceinline__ void move_matrices(uint8_t* __restrict__ dst, const uint8_t* __restrict__ src, const Tiles& t) {
+    constexpr int size = sizeof(T), warps = block / 32, held = 8, parts = size == 4 ? 2 : 1;  // of a row, that a lane reads
+    __shared__ T tile[32768 / size];
+    const Tile s = tile_of(t, t.items_a, t.side_b);
+    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, rows = t.items_a;
+    const int columns = min(t.side_b, t.items_b - s.b0), pitch = columns | 1;  // odd: the reads of a column are of different banks
+    src += s.src + ((int64_t)s.b0 + lane) * size;
+    dst += s.dst + (int64_t)s.b0 * rows * size;
+    const int64_t mine = place(t.axes, t.axes_a, min(warp + lane * warps, rows - 1), &Axis::src);
+    for (int k0 = 0; warp + k0 * warps < rows; k0 += held) {
+        T v[held][parts];
+#pragma unroll
+        for (int k = 0; k < held; k++) {
+            const T* row = (const T*)(src + __shfl_sync(~0u, mine, k0 + k));
+#pragma unroll
+            for (int i = 0; i < parts; i++)
+                if (warp + (k0 + k) * warps < rows && lane + i * 32 < columns) v[k][i] = __ldg(row + i * 32);
+        }
+        T* line = tile + (warp + k0 * warps) * pitch + lane;
+#pragma unroll
+        for (int k = 0; k < held; k++)
+#pragma unroll
+            for (int i = 0; i < parts; i++)
+                if (warp + (k0 + k) * warps < rows && lane + i * 32 < columns) line[k * warps * pitch + i * 32] = v[k][i];
+    }
+    __syncthreads();
+    const int back = ((uint32_t)(uintptr_t)dst & 127) / size, items = columns * rows;
+#pragma unroll 8
+    for (int i = (int)threadIdx.x - back; i < items; i += block) {
+        const int b = __umulhi(i, t.magic) >> t.shift, a = i - b * rows;
+        if (i >= 0) *(T*)(dst + i * size) = tile[a * pitch + b];
+    }
+}
+
+#define MATRICES(WIDTH, T, BLOCKS)                                                                             \
+    extern "C" __global__ void __launch_bounds__(block, BLOCKS)                                                \
+        quiver_matrices_##WIDTH(uint8_t* dst, const uint8_t* src, const __grid_constant__ Tiles t) {           \
+        move_matrices<T>(dst, src, t);                                                                         \
+    }
+
+MATRICES(4, uint32_t, 6)
+MATRICES(8, uint2, 6)
