@@ -41,11 +41,7 @@ func (r *RecordBatch) NewSlice(i, j int64) arrow.RecordBatch {
 	columns := make([]arrow.Array, 0, r.NumCols())
 	defer func() { releaseAll(columns) }()
 	for _, column := range r.Columns() {
-		if a, ok := column.(*Array); ok {
-			columns = append(columns, a.Slice(int(i), int(j)))
-		} else {
-			columns = append(columns, array.NewSlice(column, i, j))
-		}
+		columns = append(columns, NewSlice(column, i, j))
 	}
 	return &RecordBatch{array.NewRecordBatchWithMetadata(r.Schema(), columns, j-i, r.Metadata())}
 }

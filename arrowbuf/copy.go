@@ -85,11 +85,33 @@ func alreadyOn(batch arrow.RecordBatch, dev Device) bool {
 		return false
 	}
 	for _, column := range batch.Columns() {
-		if DeviceOf(column) != dev {
+		if !livesOn(column, dev) {
 			return false
 		}
 	}
 	return true
+}
+
+// livesOn tells whether no buffer of an array has to be moved to a device: for
+// the CPU, that the host reaches all.
+func livesOn(arr arrow.Array, dev Device) bool {
+	return DeviceOf(arr) == dev && (dev == CPU() || !partlyOnHost(arr.Data(), dev))
+}
+
+// partlyOnHost tells whether a buffer is not on the device.
+func partlyOnHost(data arrow.ArrayData, dev Device) bool {
+	for _, b := range data.Buffers() {
+		if whole, _, ok := lookup(b); b != nil && b.Len() > 0 && (!ok || whole.Device() != dev) {
+			return true
+		}
+	}
+	for _, child := range data.Children() {
+		if partlyOnHost(child, dev) {
+			return true
+		}
+	}
+	dictionary, ok := data.Dictionary().(*array.Data)
+	return ok && dictionary != nil && partlyOnHost(dictionary, dev)
 }
 
 // copyArrays moves arrays in one go; subject names one in errors.
@@ -105,7 +127,7 @@ func copyShared(arrays []arrow.Array, dev Device, there *dictionaries, subject f
 	}
 	cuts := make([]*cut, len(arrays)) // nil where the array is there already
 	for i, arr := range arrays {
-		if DeviceOf(arr) == dev {
+		if livesOn(arr, dev) {
 			continue
 		}
 		one, err := c.array(arr.Data(), 0, arr.Len())

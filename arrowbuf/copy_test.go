@@ -79,6 +79,27 @@ func TestABatchOfSeveralDevicesMovesOnlyWhatIsElsewhere(t *testing.T) {
 	})
 }
 
+// As libraries keep them that want offsets where the host reads them.
+func TestAColumnWithBuffersOnBothSidesIsMovedWhole(t *testing.T) {
+	onDevices(t, func(t *testing.T, dev *countingDevice) {
+		host := randomArray(t, checked(t), rand.New(rand.NewPCG(3, 3)), arrow.BinaryTypes.String, 20, true)
+		defer host.Release()
+		there := copyArray(t, host, dev)
+		defer there.Release()
+		buffers := []*memory.Buffer{there.Data().Buffers()[0], host.Data().Buffers()[1], there.Data().Buffers()[2]}
+		data := array.NewData(host.DataType(), 20, buffers, nil, host.NullN(), 0)
+		defer data.Release()
+		mixed := arrowbuf.NewArray(data).(*arrowbuf.Array)
+		defer mixed.Release()
+		requireSame(t, host, mixed)
+		moved := copyArray(t, mixed, dev)
+		defer moved.Release()
+		assert.NotSame(t, mixed, moved)
+		assert.Same(t, dev, bufferOf(t, moved.Data().Buffers()[1]).Device())
+		requireSame(t, host, moved)
+	})
+}
+
 func TestBatchesWithoutRowsOrColumnsGoToADevice(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev *countingDevice) {
 		mem := checked(t)
