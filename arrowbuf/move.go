@@ -2,10 +2,12 @@ package arrowbuf
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"slices"
 
 	"github.com/apache/arrow-go/v18/arrow/memory"
+	"golang.org/x/sync/errgroup"
 )
 
 const (
@@ -16,6 +18,8 @@ const (
 	// copy call. A call costs a GPU some microseconds, in which its link moves
 	// far more than this; the bound keeps the memory that gaps waste small.
 	maxGap = 16 << 10
+	// inFlight copies at once keep a link busy while each is given and awaited.
+	inFlight = 2
 )
 
 // run is bytes [from, to) of one root buffer, which go together to the bytes
@@ -145,16 +149,31 @@ func (p *plan) execute(dev Device) (Buffer, error) {
 		return nil, err
 	}
 	err = p.gather(whole)
-	for i := 0; i < len(p.runs) && err == nil; i++ {
-		if !p.runs[i].small {
-			err = p.runs[i].copyTo(whole)
-		}
+	if err == nil {
+		err = p.copyLarge(whole)
 	}
 	if err != nil {
 		whole.Release()
 		return nil, fmt.Errorf("copying to %s: %w", dev, err)
 	}
 	return whole, nil
+}
+
+// copyLarge copies the runs that are not gathered.
+func (p *plan) copyLarge(dst Buffer) error {
+	var copies errgroup.Group
+	copies.SetLimit(inFlight)
+	for i := range p.runs {
+		r := &p.runs[i]
+		switch {
+		case r.small:
+		case i == len(p.runs)-1: // this goroutine has nothing else to do
+			return errors.Join(r.copyTo(dst), copies.Wait())
+		default:
+			copies.Go(func() error { return r.copyTo(dst) })
+		}
+	}
+	return copies.Wait()
 }
 
 func (r *run) copyTo(dst Buffer) error {
