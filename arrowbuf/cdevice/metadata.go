@@ -38,14 +38,20 @@ func decodeMetadata(address uintptr) (arrow.Metadata, error) {
 	if address == 0 {
 		return arrow.Metadata{}, nil
 	}
-	at := pointer(address)
+	// Lengths lie at any address. That behind the last text is never a pointer.
+	read := func(n int) []byte {
+		if n == 0 {
+			return nil
+		}
+		b := unsafe.Slice((*byte)(pointer(address)), n)
+		address += uintptr(n)
+		return b
+	}
 	number := func() (int, error) {
-		// Lengths lie at any address.
-		n := int32(binary.NativeEndian.Uint32(unsafe.Slice((*byte)(at), 4)))
+		n := int32(binary.NativeEndian.Uint32(read(4)))
 		if n < 0 {
 			return 0, fmt.Errorf("metadata with a length of %d: %w", n, arrow.ErrInvalid)
 		}
-		at = unsafe.Add(at, 4)
 		return int(n), nil
 	}
 	text := func() (string, error) {
@@ -53,9 +59,7 @@ func decodeMetadata(address uintptr) (arrow.Metadata, error) {
 		if err != nil {
 			return "", err
 		}
-		s := string(unsafe.Slice((*byte)(at), n))
-		at = unsafe.Add(at, n)
-		return s, nil
+		return string(read(n)), nil
 	}
 	pairs, err := number()
 	if err != nil {
