@@ -35,7 +35,10 @@ case $parts in
 	"$GO" build "${flags[@]}" -o .gpu/arrow2zarr ./cmd/arrow2zarr
 	has_tests='{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{{end}}'
 	for package in $("$GO" list -f "$has_tests" ./arrowbuf/... ./cudabuf/... ./ndview/... ./zarr ./arrowzarr/... ./cmd/...); do
-		folders+=("${package#"$root"/}")
+		# Only what may call a driver is worth running there.
+		if "$GO" list -deps -test "$package" | grep -q "^$root/cudabuf/internal/libcuda"; then
+			folders+=("${package#"$root"/}")
+		fi
 	done
 	;;
 *' two '*) mapfile -t folders < <(cut -d' ' -f1 .gpu/two-gpus | LC_ALL=C sort -u) ;;
