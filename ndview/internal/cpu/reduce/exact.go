@@ -1,6 +1,6 @@
 package reduce
 
-import "math"
+import "unsafe"
 
 // exact is a sum and what its additions lost.
 type exact struct{ sum, rest float64 }
@@ -19,10 +19,19 @@ func (e *exact) merge(other *exact) {
 
 // value is the sum; one that is infinite or overflowed has no rest.
 func (e *exact) value() float64 {
-	if math.IsInf(e.sum, 0) || e.sum != e.sum {
-		return e.sum
+	if v := e.sum + e.rest; v == v {
+		return v
 	}
-	return e.sum + e.rest
+	return e.sum
+}
+
+// values puts values where their sums were.
+func values(acc []exact) []float64 {
+	v := unsafe.Slice((*float64)(unsafe.Pointer(unsafe.SliceData(acc))), len(acc))
+	for i := range acc {
+		v[i] = acc[i].value()
+	}
+	return v
 }
 
 // addAll adds numbers in eights, whose sum is rounded thrice, and what that sum
@@ -39,25 +48,23 @@ func addAll[T integer | float](e *exact, x []T) {
 }
 
 // sumFloat64 adds numbers up as float64, and keeps what is lost.
-func sumFloat64[T integer | float64](along func(acc *exact, x []T), across func(acc []exact, x []T)) *Reducer {
+func sumFloat64[T integer | float64](along func(acc *exact, x []T), across func(acc []exact, x grid[T])) *Reducer {
 	return operation[T, exact]{
 		along:  func(acc *exact, x []T, _ int64, _ *Finish) { along(acc, x) },
-		across: eachRow(func(acc []exact, x []T, _ *Finish) { across(acc, x) }),
+		across: func(acc []exact, x grid[T], _ int64, _ *Finish) { across(acc, x) },
 		merge:  each(func(acc, other *exact) { acc.merge(other) }),
 		store: func(acc []exact, out results, f *Finish) {
-			sums := make([]float64, len(acc))
-			for i := range acc {
-				sums[i] = acc[i].value()
-			}
-			storeFloats(meansOf(sums, f), out, f.To)
+			storeFloats(meansOf(values(acc), f), out, f.To)
 		},
 	}.reducer()
 }
 
-// addEach adds a row of numbers to sums.
-func addEach[T integer | float](acc []exact, x []T) {
-	for i, v := range x[:len(acc)] {
-		acc[i].add(float64(v))
+// addEach adds rows of numbers to sums.
+func addEach[T integer | float](acc []exact, x grid[T]) {
+	for r := range x.rows {
+		for i, v := range x.row(r)[:len(acc)] {
+			acc[i].add(float64(v))
+		}
 	}
 }
 
@@ -73,9 +80,15 @@ func addDoubles(acc *exact, x []float64) {
 }
 
 // addEachDouble is addEach in vectors.
-func addEachDouble(acc []exact, x []float64) {
-	done := addExactVectors(acc, x)
-	addEach(acc[done:], x[done:])
+func addEachDouble(acc []exact, x grid[float64]) {
+	for r := int64(0); r < x.rows; {
+		rows, done := addExactVectors(acc, x, r)
+		for last := r + rows; r < last; r++ {
+			for i, v := range x.row(r)[done:] {
+				acc[done+i].add(v)
+			}
+		}
+	}
 }
 
 // twofold is a sum of complex numbers.
@@ -103,15 +116,10 @@ func sumComplex[T complex64 | complex128]() *Reducer {
 			acc.im.merge(&other.im)
 		}),
 		store: func(acc []twofold, out results, f *Finish) {
-			sums := make([]complex128, len(acc))
-			parts := make([]float64, 2*len(acc))
-			for i := range acc {
-				parts[2*i], parts[2*i+1] = acc[i].re.value(), acc[i].im.value()
-			}
+			// A complex sum is that of its real parts and that of its imaginary ones.
+			parts := values(unsafe.Slice((*exact)(unsafe.Pointer(unsafe.SliceData(acc))), 2*len(acc)))
 			meansOf(parts, f)
-			for i := range sums {
-				sums[i] = complex(parts[2*i], parts[2*i+1])
-			}
+			sums := unsafe.Slice((*complex128)(unsafe.Pointer(unsafe.SliceData(parts))), len(acc))
 			storeComplexes(sums, out, f.To)
 		},
 	}.reducer()

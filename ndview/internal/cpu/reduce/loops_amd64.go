@@ -87,3 +87,12 @@ func sums64(sums, rests, x unsafe.Pointer, n int)
 
 //go:noescape
 func add64(acc, x unsafe.Pointer, n int)
+
+//go:noescape
+func add32x4(acc, x unsafe.Pointer, pitch, n int)
+
+//go:noescape
+func add64x4(acc, x unsafe.Pointer, pitch, n int)
+
+//go:noescape
+func narrow(out, x unsafe.Pointer, n int)

@@ -111,3 +111,12 @@ func write[R, A any](to results, acc []A, as func(A) R) {
 }
 
 func (r results) of(i int) unsafe.Pointer { return unsafe.Add(r.at, int64(i)*r.stride) }
+
+// dense is results of a type that have no gaps, which ok tells.
+func dense[R any](r results, n int) (to []R, ok bool) {
+	var result R
+	if r.stride != int64(unsafe.Sizeof(result)) && n > 1 {
+		return nil, false
+	}
+	return unsafe.Slice((*R)(r.at), n), true
+}

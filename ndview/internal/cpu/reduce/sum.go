@@ -96,13 +96,19 @@ func storeFloats(acc []float64, out results, to int32) {
 	case int32(elementwise.BFloat16):
 		write(out, acc, half.Float64ToBFloat16)
 	case int32(elementwise.Float32):
-		for i, v := range acc { // most common, so without a call
-			*(*float32)(out.of(i)) = float32(v)
+		done := 0
+		if to, ok := dense[float32](out, len(acc)); ok {
+			done = narrowVectors(to, acc)
+		}
+		for i, v := range acc[done:] {
+			*(*float32)(out.of(done + i)) = float32(v)
 		}
 	case int32(elementwise.Float64):
-		for i, v := range acc {
-			*(*float64)(out.of(i)) = v
+		if to, ok := dense[float64](out, len(acc)); ok {
+			copy(to, acc)
+			return
 		}
+		write(out, acc, func(v float64) float64 { return v })
 	case int32(elementwise.Complex64):
 		write(out, acc, func(v float64) complex64 { return complex64(complex(v, 0)) })
 	default:
@@ -130,10 +136,10 @@ func meansOf(sums []float64, f *Finish) []float64 {
 
 // sumNarrow adds up in float64 what float64 holds, so that the result is rounded
 // once.
-func sumNarrow[T float32 | float16 | bfloat16](sum func(x []T) float64, add func(acc []float64, x []T)) *Reducer {
+func sumNarrow[T float32 | float16 | bfloat16](sum func(x []T) float64, add func(acc []float64, x grid[T])) *Reducer {
 	return operation[T, float64]{
 		along:  func(acc *float64, x []T, _ int64, _ *Finish) { *acc += sum(x) },
-		across: eachRow(func(acc []float64, x []T, _ *Finish) { add(acc, x) }),
+		across: func(acc []float64, x grid[T], _ int64, _ *Finish) { add(acc, x) },
 		merge:  each(func(acc, other *float64) { *acc += *other }),
 		store:  func(acc []float64, out results, f *Finish) { storeFloats(meansOf(acc, f), out, f.To) },
 	}.reducer()
@@ -148,9 +154,14 @@ func sumFloat32() *Reducer {
 			}
 			return s
 		},
-		func(acc []float64, x []float32) {
-			for i := addVectors(acc, x); i < len(x); i++ {
-				acc[i] += float64(x[i])
+		func(acc []float64, x grid[float32]) {
+			for r := int64(0); r < x.rows; {
+				rows, done := addVectors(acc, x, r)
+				for last := r + rows; r < last; r++ {
+					for i, v := range x.row(r)[done:] {
+						acc[done+i] += float64(v)
+					}
+				}
 			}
 		})
 }
@@ -168,9 +179,11 @@ func sumHalf[T float16 | bfloat16](widen func(uint16) float32) *Reducer {
 			}
 			return a + b
 		},
-		func(acc []float64, x []T) {
-			for i, v := range x[:len(acc)] {
-				acc[i] += float64(widen(uint16(v)))
+		func(acc []float64, x grid[T]) {
+			for r := range x.rows {
+				for i, v := range x.row(r)[:len(acc)] {
+					acc[i] += float64(widen(uint16(v)))
+				}
 			}
 		})
 }

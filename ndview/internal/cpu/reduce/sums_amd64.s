@@ -2,6 +2,39 @@
 
 // Sums, for processors with AVX2.
 
+// Addresses of x, and of the three rows that follow it.
+#define ROWS \
+	MOVQ acc+0(FP), DI     \
+	MOVQ x+8(FP), SI       \
+	MOVQ pitch+16(FP), AX  \
+	MOVQ n+24(FP), CX      \
+	LEAQ (SI)(AX*1), R8    \
+	LEAQ (R8)(AX*1), R9    \
+	LEAQ (R9)(AX*1), R10
+
+#define NEXT_ROWS \
+	ADDQ $32, SI  \
+	ADDQ $32, R8  \
+	ADDQ $32, R9  \
+	ADDQ $32, R10 \
+	ADDQ $64, DI  \
+	DECQ CX       \
+	JNZ  loop     \
+	VZEROUPPER    \
+	RET
+
+// WIDEN4 adds four floats of each of four rows to doubles.
+#define WIDEN4(off, at, sum) \
+	VCVTPS2PD off(SI), sum    \
+	VCVTPS2PD off(R8), Y8     \
+	VCVTPS2PD off(R9), Y9     \
+	VCVTPS2PD off(R10), Y10   \
+	VADDPD    Y8, sum, sum    \
+	VADDPD    Y10, Y9, Y9     \
+	VADDPD    Y9, sum, sum    \
+	VADDPD    at(DI), sum, sum \
+	VMOVUPD   sum, at(DI)
+
 // func sums32(lanes, x unsafe.Pointer, n int), of n blocks of 16 floats. Lanes
 // are 4 doubles.
 TEXT ·sums32(SB), NOSPLIT, $0-24
@@ -32,6 +65,16 @@ loop:
 	VZEROUPPER
 	RET
 
+// func add32x4(acc, x unsafe.Pointer, pitch, n int), of n blocks of 8 floats in
+// each of 4 rows, pitch bytes apart.
+TEXT ·add32x4(SB), NOSPLIT, $0-32
+	ROWS
+
+loop:
+	WIDEN4(0, 0, Y0)
+	WIDEN4(16, 32, Y1)
+	NEXT_ROWS
+
 // func add32(acc, x unsafe.Pointer, n int), of n blocks of 8 floats.
 TEXT ·add32(SB), NOSPLIT, $0-24
 	MOVQ acc+0(FP), DI
@@ -49,6 +92,22 @@ loop:
 	ADDQ      $64, DI
 	DECQ      CX
 	JNZ       loop
+	VZEROUPPER
+	RET
+
+// func narrow(out, x unsafe.Pointer, n int), of n blocks of 4 doubles, to floats.
+TEXT ·narrow(SB), NOSPLIT, $0-24
+	MOVQ out+0(FP), DI
+	MOVQ x+8(FP), SI
+	MOVQ n+16(FP), CX
+
+loop:
+	VCVTPD2PSY (SI), X0
+	VMOVUPS    X0, (DI)
+	ADDQ       $32, SI
+	ADDQ       $16, DI
+	DECQ       CX
+	JNZ        loop
 	VZEROUPPER
 	RET
 
@@ -94,27 +153,46 @@ loop:
 	VZEROUPPER
 	RET
 
-// func add64(acc, x unsafe.Pointer, n int), of n blocks of 4 doubles. A sum and
-// its rest are side by side in acc.
+// ADD4 adds four doubles, in the order 0, 2, 1, 3, to as many exact sums, which
+// are pairs of a sum and its rest.
+#define ADD4(x) \
+	VMOVUPD   (DI), Y0            \
+	VMOVUPD   32(DI), Y1          \
+	VUNPCKLPD Y1, Y0, Y2          \
+	VUNPCKHPD Y1, Y0, Y3          \
+	EXACT(x, Y2, Y3, Y4, Y5)      \
+	VUNPCKLPD Y3, Y2, Y0          \
+	VUNPCKHPD Y3, Y2, Y1          \
+	VMOVUPD   Y0, (DI)            \
+	VMOVUPD   Y1, 32(DI)
+
+// func add64x4(acc, x unsafe.Pointer, pitch, n int), of n blocks of 4 doubles in
+// each of 4 rows, pitch bytes apart.
+TEXT ·add64x4(SB), NOSPLIT, $0-32
+	ROWS
+
+loop:
+	VMOVUPD (SI), Y6
+	VMOVUPD (R8), Y7
+	VADDPD  (R9), Y6, Y6
+	VADDPD  (R10), Y7, Y7
+	VADDPD  Y7, Y6, Y6
+	VPERMPD $0xd8, Y6, Y6
+	ADD4(Y6)
+	NEXT_ROWS
+
+// func add64(acc, x unsafe.Pointer, n int), of n blocks of 4 doubles.
 TEXT ·add64(SB), NOSPLIT, $0-24
 	MOVQ acc+0(FP), DI
 	MOVQ x+8(FP), SI
 	MOVQ n+16(FP), CX
 
 loop:
-	VMOVUPD    (DI), Y0
-	VMOVUPD    32(DI), Y1
-	VUNPCKLPD  Y1, Y0, Y2       // sums of elements 0, 2, 1, 3
-	VUNPCKHPD  Y1, Y0, Y3
-	VPERMPD    $0xd8, (SI), Y6
-	EXACT(Y6, Y2, Y3, Y4, Y5)
-	VUNPCKLPD  Y3, Y2, Y0
-	VUNPCKHPD  Y3, Y2, Y1
-	VMOVUPD    Y0, (DI)
-	VMOVUPD    Y1, 32(DI)
-	ADDQ       $32, SI
-	ADDQ       $64, DI
-	DECQ       CX
-	JNZ        loop
+	VPERMPD $0xd8, (SI), Y6
+	ADD4(Y6)
+	ADDQ    $32, SI
+	ADDQ    $64, DI
+	DECQ    CX
+	JNZ     loop
 	VZEROUPPER
 	RET

@@ -167,10 +167,24 @@ func sumVectors(x []float32) (float64, int) {
 	return (s[0] + s[1]) + (s[2] + s[3]), done
 }
 
-func addVectors(acc []float64, x []float32) int {
+// addVectors adds row r, or four from there, and returns how many, too.
+func addVectors(acc []float64, x grid[float32], r int64) (rows int64, done int) {
+	row := x.row(r)
+	n, done := blocks(row, 32)
+	switch {
+	case n > 0 && x.rows-r >= 4:
+		add32x4(data(acc), data(row), int(x.pitch), n)
+		return 4, done
+	case n > 0:
+		add32(data(acc), data(row), n)
+	}
+	return 1, done
+}
+
+func narrowVectors(out []float32, x []float64) int {
 	n, done := blocks(x, 32)
 	if n > 0 {
-		add32(data(acc), data(x), n)
+		narrow(data(out), data(x), n)
 	}
 	return done
 }
@@ -189,10 +203,16 @@ func exactVectors(x []float64) (lanes [4]exact, done int) {
 	return lanes, done
 }
 
-func addExactVectors(acc []exact, x []float64) int {
-	n, done := blocks(x, 32)
-	if n > 0 {
-		add64(data(acc), data(x), n)
+// addExactVectors is addVectors of doubles.
+func addExactVectors(acc []exact, x grid[float64], r int64) (rows int64, done int) {
+	row := x.row(r)
+	n, done := blocks(row, 32)
+	switch {
+	case n > 0 && x.rows-r >= 4:
+		add64x4(data(acc), data(row), int(x.pitch), n)
+		return 4, done
+	case n > 0:
+		add64(data(acc), data(row), n)
 	}
-	return done
+	return 1, done
 }

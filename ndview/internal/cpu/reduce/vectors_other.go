@@ -20,8 +20,10 @@ func zeroVectors[T unsigned]([]T, T) (n, done int) { return 0, 0 }
 
 func sumVectors([]float32) (float64, int) { return 0, 0 }
 
-func addVectors([]float64, []float32) int { return 0 }
+func addVectors([]float64, grid[float32], int64) (rows int64, done int) { return 1, 0 }
+
+func narrowVectors([]float32, []float64) int { return 0 }
 
 func exactVectors([]float64) ([4]exact, int) { return [4]exact{}, 0 }
 
-func addExactVectors([]exact, []float64) int { return 0 }
+func addExactVectors([]exact, grid[float64], int64) (rows int64, done int) { return 1, 0 }
