@@ -31,6 +31,9 @@ func CountTiles(mask []byte, counts []uint32) {
 	Parallel(int64(len(counts)), grain/Tile, func(lo, hi int64) {
 		for t := lo; t < hi; t++ {
 			part, n := tile(mask, t), 0
+			for ; len(part) >= 32; part = part[32:] {
+				n += countTrue((*[32]byte)(part))
+			}
 			for ; len(part) >= 8; part = part[8:] {
 				n += bits.OnesCount64(trueBytes(binary.NativeEndian.Uint64(part)))
 			}
@@ -42,6 +45,16 @@ func CountTiles(mask []byte, counts []uint32) {
 			counts[t] = uint32(n)
 		}
 	})
+}
+
+// countTrue adds up words as bytes, of which each is 1 or 0.
+func countTrue(part *[32]byte) int {
+	a, b := binary.NativeEndian.Uint64(part[:]), binary.NativeEndian.Uint64(part[8:])
+	c, d := binary.NativeEndian.Uint64(part[16:]), binary.NativeEndian.Uint64(part[24:])
+	if (a|b|c|d)&^lows != 0 {
+		a, b, c, d = trueBytes(a), trueBytes(b), trueBytes(c), trueBytes(d)
+	}
+	return int((a + b + c + d) * lows >> 56)
 }
 
 // ScanTiles writes the sum of the counts before each tile, and of all behind the
@@ -74,19 +87,31 @@ func pack[T unit](part []byte, src, dst []T) {
 	src = src[:len(part)]
 	k, i := 0, 0
 	for ; len(part)-i >= 8 && len(dst)-k >= 8; i += 8 {
-		set := trueBytes(binary.NativeEndian.Uint64(part[i:]))
-		from := src[i : i+8]
-		switch set {
-		case 0:
+		word := binary.NativeEndian.Uint64(part[i:])
+		if word == 0 {
 			continue
-		case lows:
+		}
+		set, from := trueBytes(word), src[i:i+8]
+		switch {
+		case set == lows:
 			*(*[8]T)(dst[k : k+8]) = [8]T(from)
 			k += 8
+			continue
+		case set&(set-1) == 0:
+			dst[k] = from[bits.TrailingZeros64(set)/8&7]
+			k++
 			continue
 		}
 		for b := range from {
 			dst[k&(1<<62-1)] = from[b]
 			k += int(set >> (8 * b) & 1)
+		}
+	}
+	for ; k < len(dst) && len(part)-i >= 8; i += 8 {
+		from := src[i : i+8]
+		for set := trueBytes(binary.NativeEndian.Uint64(part[i:])); set != 0; set &= set - 1 {
+			dst[k] = from[bits.TrailingZeros64(set)/8&7]
+			k++
 		}
 	}
 	for ; k < len(dst); i++ {

@@ -34,6 +34,7 @@ func copyNest[T unit](dst, src unsafe.Pointer, n layout.Nest) {
 	total := layout.Product(outer.Shape) * blocks
 	cost := width * p.inner.n * min(side, p.outer.n)
 	Parallel(total, max(grain/cost, 1), func(lo, hi int64) {
+		sheet := new(sheet)
 		for i := lo; i < hi; i++ {
 			d, s := dst, src
 			rest, first := i/blocks, i%blocks*side
@@ -45,7 +46,7 @@ func copyNest[T unit](dst, src unsafe.Pointer, n layout.Nest) {
 			d, s = unsafe.Add(d, first*p.outer.dst), unsafe.Add(s, first*p.outer.src)
 			part := p
 			part.outer.n = min(side, p.outer.n-first)
-			copyPlane[T](d, s, part)
+			copyPlane[T](d, s, part, sheet)
 		}
 	})
 }
@@ -86,9 +87,9 @@ func split(n layout.Nest) (outer layout.Nest, p plane) {
 
 func abs(n int64) int64 { return max(n, -n) }
 
-func copyPlane[T unit](dst, src unsafe.Pointer, p plane) {
+func copyPlane[T unit](dst, src unsafe.Pointer, p plane, on *sheet) {
 	if p.outer.src != 0 && abs(p.outer.src) < abs(p.inner.src) {
-		transpose[T](dst, src, p)
+		transpose[T](dst, src, p, on)
 		return
 	}
 	for i := range p.outer.n {
@@ -98,20 +99,28 @@ func copyPlane[T unit](dst, src unsafe.Pointer, p plane) {
 
 // transpose goes through a plane in squares, since what is near a unit in the
 // source was read with it.
-func transpose[T unit](dst, src unsafe.Pointer, p plane) {
+func transpose[T unit](dst, src unsafe.Pointer, p plane, on *sheet) {
 	width := int64(unsafe.Sizeof(*new(T)))
 	across := block / width // units of a line of the source
 	along := across         // and of the destination, but loops are not to be too short
 	if width >= 8 {
 		along = 32
 	}
-	turns := width < 4 && p.inner.dst == width && p.outer.src == width
+	square := &squares[width]
+	turns := square.many != nil && p.inner.dst == width && p.outer.src == width
+	if turns {
+		along = side
+	}
 	for j := int64(0); j < p.inner.n; j += along {
 		for i := int64(0); i < p.outer.n; i += across {
 			to, from := unsafe.Add(dst, i*p.outer.dst+j*p.inner.dst), unsafe.Add(src, i*p.outer.src+j*p.inner.src)
 			lines, n := min(across, p.outer.n-i), min(along, p.inner.n-j)
-			if turns && lines == across && n == along {
-				turn(to, p.outer.dst, from, p.inner.src, width)
+			if turns && lines == across && n == side {
+				on.turn(square, to, p.outer.dst, from, p.inner.src, width)
+				continue
+			}
+			if turns && lines >= square.columns && n >= square.rows {
+				square.turn(to, p.outer.dst, from, p.inner.src, width, lines, n)
 				continue
 			}
 			for k := range lines {

@@ -5,66 +5,91 @@ import (
 	"unsafe"
 )
 
-// block is how many bytes of a line are turned at once: what the cache has in one
-// line, so that each line of the source and of the destination is touched once,
-// also where their addresses compete for the same places in the cache.
+// block is how many bytes the cache has in a line.
 const block = 64
 
-// turn copies a square of block/width by block/width units of 1 or 2 bytes, whose
-// rows are step bytes apart, in squares of words that fit into registers. Rows of
-// the source are columns of the destination.
-func turn(dst unsafe.Pointer, dstStep int64, src unsafe.Pointer, srcStep int64, width int64) {
-	var between [block * block]byte
-	to := unsafe.Pointer(&between)
-	side, units := block/width, 8/width
-	for j := int64(0); j < side; j += units {
-		for i := int64(0); i < side; i += units {
-			from, at := unsafe.Add(src, j*srcStep+i*width), unsafe.Add(to, i*block+j*width)
-			if width == 1 {
-				turn8(at, block, from, srcStep)
-			} else {
-				turn4(at, block, from, srcStep)
-			}
-		}
+// square is how to turn so many columns of so many rows of units: columns become
+// rows. many does it for columns and rows of squares, at least one.
+type square struct {
+	columns, rows int64
+	many          func(dst unsafe.Pointer, dstStep int64, src unsafe.Pointer, srcStep, columns, rows int64)
+}
+
+// squares are those that fit into registers, by the width of units: in words, or
+// what the processor has besides.
+var (
+	squares     = wordSquares
+	wordSquares = [...]square{1: {8, 8, turn8}, 2: {4, 4, turn4}, 16: {}}
+)
+
+// turn copies columns of rows of units of width bytes, at least a square. What
+// whole squares leave is in squares that are done in part already.
+func (q *square) turn(dst unsafe.Pointer, dstStep int64, src unsafe.Pointer, srcStep, width, columns, rows int64) {
+	across, along := columns/q.columns, rows/q.rows
+	i, j := columns-q.columns, rows-q.rows
+	q.many(dst, dstStep, src, srcStep, across, along)
+	right, below := columns%q.columns != 0, rows%q.rows != 0
+	if right {
+		q.many(unsafe.Add(dst, i*dstStep), dstStep, unsafe.Add(src, i*width), srcStep, 1, along)
 	}
-	for i := range side {
-		row := unsafe.Add(to, i*block)
-		*(*[block]byte)(unsafe.Add(dst, i*dstStep)) = *(*[block]byte)(row)
+	if below {
+		q.many(unsafe.Add(dst, j*width), dstStep, unsafe.Add(src, j*srcStep), srcStep, across, 1)
+	}
+	if right && below {
+		q.many(unsafe.Add(dst, i*dstStep+j*width), dstStep, unsafe.Add(src, i*width+j*srcStep), srcStep, 1, 1)
 	}
 }
 
-// turn8 turns 8 by 8 bytes: halves of the square change places, then halves of
-// the halves.
-func turn8(dst unsafe.Pointer, dstStep int64, src unsafe.Pointer, srcStep int64) {
-	var r [8]uint64
-	for i := range r {
-		r[i] = load(src, int64(i)*srcStep)
-	}
-	for i := range 4 {
-		swap(&r[i], &r[i+4], 32, 0x00000000ffffffff)
-	}
-	for _, i := range [4]int{0, 1, 4, 5} {
-		swap(&r[i], &r[i+2], 16, 0x0000ffff0000ffff)
-	}
-	for _, i := range [4]int{0, 2, 4, 6} {
-		swap(&r[i], &r[i+1], 8, 0x00ff00ff00ff00ff)
-	}
-	for i := range r {
-		store(dst, int64(i)*dstStep, r[i])
+// sheet is a part of a plane whose rows are together before they are written, as
+// their addresses may compete for the same places in the cache: those columns of
+// so many rows that a line of the source has.
+type sheet [side * block]byte
+
+func (s *sheet) turn(q *square, dst unsafe.Pointer, dstStep int64, src unsafe.Pointer, srcStep, width int64) {
+	q.many(unsafe.Pointer(s), side*width, src, srcStep, block/width/q.columns, side/q.rows)
+	copyRows(dst, dstStep, unsafe.Pointer(s), side*width/block, block/width)
+}
+
+// turn8 turns 8 by 8 bytes: halves of a square change places, then halves of the
+// halves.
+func turn8(dst unsafe.Pointer, dstStep int64, src unsafe.Pointer, srcStep, columns, rows int64) {
+	for k := range columns * rows {
+		i, j := k%columns*8, k/columns*8
+		from, to := unsafe.Add(src, j*srcStep+i), unsafe.Add(dst, i*dstStep+j)
+		var r [8]uint64
+		for i := range r {
+			r[i] = load(from, int64(i)*srcStep)
+		}
+		for i := range 4 {
+			swap(&r[i], &r[i+4], 32, 0x00000000ffffffff)
+		}
+		for _, i := range [4]int{0, 1, 4, 5} {
+			swap(&r[i], &r[i+2], 16, 0x0000ffff0000ffff)
+		}
+		for _, i := range [4]int{0, 2, 4, 6} {
+			swap(&r[i], &r[i+1], 8, 0x00ff00ff00ff00ff)
+		}
+		for i := range r {
+			store(to, int64(i)*dstStep, r[i])
+		}
 	}
 }
 
 // turn4 turns 4 by 4 units of 2 bytes.
-func turn4(dst unsafe.Pointer, dstStep int64, src unsafe.Pointer, srcStep int64) {
-	a, b, c, d := load(src, 0), load(src, srcStep), load(src, 2*srcStep), load(src, 3*srcStep)
-	swap(&a, &c, 32, 0x00000000ffffffff)
-	swap(&b, &d, 32, 0x00000000ffffffff)
-	swap(&a, &b, 16, 0x0000ffff0000ffff)
-	swap(&c, &d, 16, 0x0000ffff0000ffff)
-	store(dst, 0, a)
-	store(dst, dstStep, b)
-	store(dst, 2*dstStep, c)
-	store(dst, 3*dstStep, d)
+func turn4(dst unsafe.Pointer, dstStep int64, src unsafe.Pointer, srcStep, columns, rows int64) {
+	for k := range columns * rows {
+		i, j := k%columns*4, k/columns*4
+		from, to := unsafe.Add(src, j*srcStep+i*2), unsafe.Add(dst, i*dstStep+j*2)
+		a, b, c, d := load(from, 0), load(from, srcStep), load(from, 2*srcStep), load(from, 3*srcStep)
+		swap(&a, &c, 32, 0x00000000ffffffff)
+		swap(&b, &d, 32, 0x00000000ffffffff)
+		swap(&a, &b, 16, 0x0000ffff0000ffff)
+		swap(&c, &d, 16, 0x0000ffff0000ffff)
+		store(to, 0, a)
+		store(to, dstStep, b)
+		store(to, 2*dstStep, c)
+		store(to, 3*dstStep, d)
+	}
 }
 
 // swap exchanges the masked bits of b with those that are shift above them in a.
