@@ -87,7 +87,7 @@ func pack[T unit](part []byte, src, dst []T) {
 	src = src[:len(part)]
 	k, i := 0, 0
 	for ; len(part)-i >= 8 && len(dst)-k >= 8; i += 8 {
-		word := binary.NativeEndian.Uint64(part[i:])
+		word := binary.LittleEndian.Uint64(part[i:])
 		if word == 0 {
 			continue
 		}
@@ -109,7 +109,7 @@ func pack[T unit](part []byte, src, dst []T) {
 	}
 	for ; k < len(dst) && len(part)-i >= 8; i += 8 {
 		from := src[i : i+8]
-		for set := trueBytes(binary.NativeEndian.Uint64(part[i:])); set != 0; set &= set - 1 {
+		for set := trueBytes(binary.LittleEndian.Uint64(part[i:])); set != 0; set &= set - 1 {
 			dst[k] = from[bits.TrailingZeros64(set)/8&7]
 			k++
 		}
