@@ -7,7 +7,13 @@ import "unsafe"
 type Loop func(at *[4]unsafe.Pointer, n int)
 
 // loops are those of each operation and the type that it computes in.
-var loops = func() (l [ops][Types]Loop) {
+var loops = func() [ops][Types]Loop {
+	l := loopsOfGo()
+	addVectors(&l)
+	return l
+}()
+
+func loopsOfGo() (l [ops][Types]Loop) {
 	addIntegers[int8](&l, Int8)
 	addIntegers[uint8](&l, Uint8)
 	addIntegers[int16](&l, Int16)
@@ -23,9 +29,8 @@ var loops = func() (l [ops][Types]Loop) {
 	addMixed(&l)
 	addTimes(&l)
 	addChoices(&l)
-	addVectors(&l)
 	return l
-}()
+}
 
 // binary and unary are slices of a loop's elements, of which the compiler knows
 // that they are as long as each other.

@@ -54,7 +54,7 @@ func (w *Work) Run() {
 	for _, d := range w.Shape[:w.Axes] {
 		n *= d
 	}
-	e := newEngine(w)
+	e := newEngine(w, n)
 	cpu.Parallel(n, grain/w.Type.Size(), func(lo, hi int64) { e.run(lo, hi) })
 }
 
@@ -67,6 +67,7 @@ type engine struct {
 	inner    int64 // extent of the innermost axis
 	items    int64 // elements of a block
 	direct   bool  // no operand needs a block
+	streams  bool  // the result is streamed from one
 }
 
 // operand is how a loop comes to an operand's elements.
@@ -81,8 +82,8 @@ type operand struct {
 	scalar  [16]byte
 }
 
-func newEngine(w *Work) *engine {
-	e := &engine{Work: w, inputs: w.Op.Inputs(), inner: 1, items: blockBytes, direct: true}
+func newEngine(w *Work, n int64) *engine {
+	e := &engine{Work: w, inputs: w.Op.Inputs(), inner: 1, items: mostItems, direct: true}
 	e.loop = loops[w.Op][w.Type.work()]
 	if e.loop == nil {
 		panic("elementwise: no loop")
@@ -97,7 +98,6 @@ func newEngine(w *Work) *engine {
 			o.Operand, o.work = &w.In[i-1], w.Op.Operand(i-1, w.Type.work())
 		}
 		o.size = o.work.Size()
-		e.items = min(e.items, blockBytes/o.size)
 		o.same = o.Type == o.work || o.Type.Bits() == o.work.Bits()
 		if o.Base != nil {
 			o.prepare(w, i == 0)
@@ -105,6 +105,13 @@ func newEngine(w *Work) *engine {
 			converts[w.Type][Float32](unsafe.Pointer(&o.scalar), 4, unsafe.Pointer(&o.Scalar), 2, 1)
 		}
 		e.direct = e.direct && o.dense
+		if whole := o.same && o.Base != nil && o.inner == o.size && e.inner >= shortRow; !o.dense && !whole {
+			e.items = min(e.items, blockBytes/o.size)
+		}
+	}
+	if e.canBeStreamed(n) {
+		e.streams, e.direct = true, false
+		e.items = min(e.items, streamBytes/e.operands[0].size)
 	}
 	return e
 }
@@ -137,8 +144,15 @@ func (o *operand) prepare(w *Work, out bool) {
 	}
 }
 
-// blockBytes is how much of an operand is brought into a block at a time.
-const blockBytes = 8 << 10
+const (
+	// blockBytes is how much of an operand is brought into a block at a time, and
+	// streamBytes how much of a result that is streamed.
+	blockBytes  = 8 << 10
+	streamBytes = 4 << 10
+	// mostItems is how many elements a loop does at a time, which no goroutine can
+	// be interrupted in.
+	mostItems = 16 << 10
+)
 
 // blocks are what operands are brought into that no loop takes as they are.
 type blocks struct {
@@ -155,11 +169,13 @@ const shortRow = 64
 // run does elements [lo, hi), counted in the order of the nest.
 func (e *engine) run(lo, hi int64) {
 	if e.direct {
-		var at [4]unsafe.Pointer
-		for i := range e.inputs + 1 {
-			at[i] = unsafe.Add(e.operands[i].Base, lo*e.operands[i].size)
+		for ; lo < hi; lo += mostItems {
+			var at [4]unsafe.Pointer
+			for i := range e.inputs + 1 {
+				at[i] = unsafe.Add(e.operands[i].Base, lo*e.operands[i].size)
+			}
+			e.loop(&at, int(min(hi-lo, mostItems)))
 		}
-		e.loop(&at, int(hi-lo))
 		return
 	}
 	b := pool.Get().(*blocks)
@@ -175,6 +191,9 @@ func (e *engine) run(lo, hi int64) {
 		c.advance(e.Work, n)
 	}
 	pool.Put(b)
+	if e.streams {
+		streamed()
+	}
 }
 
 // block does n elements from position lo, where the cursor is.
@@ -202,6 +221,13 @@ func (e *engine) block(b *blocks, c *cursor, lo, n int64) {
 			at[i] = unsafe.Pointer(&b.memory[i])
 			o.gather(e.Work, *c, i, at[i], n)
 		}
+	}
+	if e.streams && !scatter {
+		to := at[0]
+		at[0] = unsafe.Pointer(&b.memory[0])
+		e.loop(&at, int(n))
+		stream(to, at[0], n*e.operands[0].size)
+		return
 	}
 	e.loop(&at, int(n))
 	if scatter {

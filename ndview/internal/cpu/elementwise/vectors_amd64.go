@@ -76,6 +76,7 @@ func addVectors(l *[ops][Types]Loop) {
 			whereInVectors(l, t, [...]choice{where8, where16, where32, where64}[i])
 		}
 	}
+	addFunctions(l)
 }
 
 type (
@@ -91,12 +92,12 @@ func inVectors(l *[ops][Types]Loop, op Op, t Type, f arithmetic) {
 		if blocks := n * size / 64; blocks > 0 {
 			f(at[0], at[1], at[2], blocks)
 			done := blocks * 64
-			n -= done / size
+			if n -= done / size; n == 0 {
+				return
+			}
 			at = &[4]unsafe.Pointer{unsafe.Add(at[0], done), unsafe.Add(at[1], done), unsafe.Add(at[2], done)}
 		}
-		if n > 0 {
-			rest(at, n)
-		}
+		rest(at, n)
 	}
 }
 
@@ -111,12 +112,12 @@ func compareInVectors(l *[ops][Types]Loop, op Op, t Type, f comparison, flip uin
 		if blocks := n / 32; blocks > 0 {
 			f(at[0], at[1], at[2], blocks, flip, invert)
 			done := blocks * 32
-			n -= done
+			if n -= done; n == 0 {
+				return
+			}
 			at = &[4]unsafe.Pointer{unsafe.Add(at[0], done), unsafe.Add(at[1], done*size), unsafe.Add(at[2], done*size)}
 		}
-		if n > 0 {
-			rest(at, n)
-		}
+		rest(at, n)
 	}
 }
 
@@ -134,14 +135,14 @@ func whereInVectors(l *[ops][Types]Loop, t Type, f choice) {
 		if blocks := n / 32; blocks > 0 {
 			f(at[0], at[1], at[2], at[3], blocks)
 			done := blocks * 32
-			n -= done
+			if n -= done; n == 0 {
+				return
+			}
 			at = &[4]unsafe.Pointer{
 				unsafe.Add(at[0], done*size), unsafe.Add(at[1], done),
 				unsafe.Add(at[2], done*size), unsafe.Add(at[3], done*size),
 			}
 		}
-		if n > 0 {
-			rest(at, n)
-		}
+		rest(at, n)
 	}
 }
