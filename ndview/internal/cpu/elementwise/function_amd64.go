@@ -29,6 +29,7 @@ var (
 	)
 )
 
+//nolint:unused // as those
 func eightTimes(values ...float32) (table [16][8]float32) {
 	for i, v := range values {
 		for k := range table[i] {
