@@ -2,6 +2,7 @@ package ndview_test
 
 import (
 	"math"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -114,6 +115,38 @@ func TestAllEqualCanTellNaNsApart(t *testing.T) {
 				got, err := x.AllEqual(y, equalNaN)
 				require.NoError(t, err, name)
 				assert.Equal(t, equalNaN, got, name)
+			}
+		}
+	})
+}
+
+// Some devices compare several halves at once.
+func TestAllEqualComparesHalvesAsNumbers(t *testing.T) {
+	kinds := map[ndview.DType]struct{ zero, one, infinity uint16 }{
+		ndview.Float16: {0, 0x3c00, 0x7c00}, ndview.BFloat16: {0, 0x3f80, 0x7f80},
+	}
+	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+		for dtype, k := range kinds {
+			values := []uint16{k.zero, k.zero + 1, k.one, k.infinity - 1, k.infinity, k.infinity + 1, 0x7fff}
+			for _, v := range values {
+				values = append(values, v|0x8000)
+			}
+			for _, a := range values {
+				for _, b := range values {
+					for _, nanEqual := range []bool{false, true} {
+						isNaN := func(v uint16) bool { return v&0x7fff > k.infinity }
+						want := a == b || (a|b)&0x7fff == 0
+						if isNaN(a) || isNaN(b) {
+							want = nanEqual && isNaN(a) && isNaN(b)
+						}
+						x, y := slices.Repeat([]uint16{k.one, k.zero}, 20), slices.Repeat([]uint16{k.one, k.zero}, 20)
+						place := 14 + int(a+b)%2 // either half of a word
+						x[place], y[place] = a, b
+						got, err := fromHost(t, dev, dtype, x, 40).AllEqual(fromHost(t, dev, dtype, y, 40), nanEqual)
+						require.NoError(t, err)
+						require.Equal(t, want, got, "%s: %#x and %#x, NaNs are equal: %v", dtype, a, b, nanEqual)
+					}
+				}
 			}
 		}
 	})

@@ -55,6 +55,31 @@ func TestFunctionsAreWithinTheirBounds(t *testing.T) {
 	})
 }
 
+// Beside each other, so that vectors hold both, are numbers for which a device may
+// have a shorter way and such that are too large for it.
+func TestSinesOfNearAndFarNumbersAreWithinTheirBounds(t *testing.T) {
+	var x []float32
+	for k := range 400 {
+		x = append(x, float32(float64(k*k)*math.Pi/2), -float32(k)/16, math.Float32frombits(0x47800000+uint32(k-200)), float32(k)*1e30)
+	}
+	x = append(x, float32(negativeZero), 105615, 1e-40, float32(math.Inf(-1)), float32(nan))
+	functions := map[string]func(float64) float64{"sin": math.Sin, "cos": math.Cos}
+	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+		for name, truth := range functions {
+			var want []float64
+			for _, v := range x {
+				want = append(want, truth(float64(v)))
+			}
+			got, err := byName(ndview.Sin, ndview.Cos)[name].Of(fromHost(t, dev, ndview.Float32, x, int64(len(x))))
+			own(t, got, err)
+			requireClose(t, name, ndview.Float32, want, elements(t, got), 2)
+			if first := slice[float32](elements(t, got))[len(x)-5]; name == "sin" {
+				assert.True(t, math.Signbit(float64(first)), "of a negative zero")
+			}
+		}
+	})
+}
+
 // requireClose compares results with the truth.
 func requireClose(t *testing.T, about string, dtype ndview.DType, want []float64, got []byte, ulps float64) {
 	t.Helper()
