@@ -26,7 +26,27 @@ template <class T> __device__ __forceinline__ T shift_right(T x, T s) {
 template <class T> struct Arithmetic {
     using W = T;
     using U = typename Unsigned<T>::type;
+    // Four bytes at a time.
+    template <int N> static __device__ __forceinline__ bool words(int op, const Elements<T, N>& x, const Elements<T, N>& y, Elements<T, N>& r) {
+#define WORDS(code, expression)                                 \
+    case code:                                                  \
+        _Pragma("unroll") for (int k = 0; k < N / 4; k++) {     \
+            const uint32_t A = x.w[k], B = y.w[k];              \
+            r.w[k] = expression;                                \
+        }                                                       \
+        return true;
+        switch (op) {
+        WORDS(op_add, __vadd4(A, B))
+        WORDS(op_subtract, __vsub4(A, B))
+        }
+        return false;
+#undef WORDS
+    }
+
     template <int N> static __device__ __forceinline__ void apply(int op, const Elements<T, N>& x, const Elements<T, N>& y, Elements<T, N>& r) {
+        if constexpr (sizeof(T) == 1) {
+            if (words(op, x, y, r)) return;
+        }
         switch (op) {
         EACH(op_add, (T)((U)A + (U)B))
         EACH(op_subtract, (T)((U)A - (U)B))
