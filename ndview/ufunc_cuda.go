@@ -128,10 +128,10 @@ func (c *call) launch(dev *cudabuf.Device, f form, items int64, offset *[4]int64
 }
 
 // twoVectors tells whether a thread takes two vectors, as family.cuh has it:
-// where the result is small, and in rows of larger floats.
+// where the result is small, and in rows of complex numbers.
 func (c *call) twoVectors(f form) bool {
 	small := c.op.Result(c.kernel).Size() < c.kernel.Size()
-	return f != nested && small || f == rowwise && c.n < 3 && c.kernel >= ew.Float64
+	return f != nested && small || f == rowwise && c.n < 3 && c.kernel >= ew.Complex64
 }
 
 // kernelSlot remembers a kernel on the devices that have used it.

@@ -40,8 +40,8 @@ template <class T> struct Math {
     template <int N>
     static __device__ __forceinline__ void apply(int op, const Elements<T, N>& x, const Elements<T, N>& y, Elements<T, N>& r) {
         if constexpr (sizeof(T) == 4) {
-            if (op == op_sin) return circle<0>(x, r);
-            if (op == op_cos) return circle<1>(x, r);
+            if (op == op_sin) return circle<false>(x, r);
+            if (op == op_cos) return circle<true>(x, r);
         }
         switch (op) {
         EACH(op_floor_divide, floor_divide_of(A, B))
