@@ -10,8 +10,10 @@ __device__ __forceinline__ void move_matrices(uint8_t* __restrict__ dst, const u
     const Tile s = tile_of(t, t.items_a, t.side_b);
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, rows = t.items_a;
     const int columns = min(t.side_b, t.items_b - s.b0), pitch = columns | 1;  // odd: the reads of a column are of different banks
-    src += s.src + ((int64_t)s.b0 + lane) * size;
+    src += s.src + (int64_t)s.b0 * size;
     dst += s.dst + (int64_t)s.b0 * rows * size;
+    // Loads are under no condition, and so all under way at once: what there is
+    // not is read twice.
     const int64_t mine = place(t.axes, t.axes_a, min(warp + lane * warps, rows - 1), &Axis::src);
     for (int k0 = 0; warp + k0 * warps < rows; k0 += held) {
         T v[held][parts];
@@ -19,8 +21,7 @@ __device__ __forceinline__ void move_matrices(uint8_t* __restrict__ dst, const u
         for (int k = 0; k < held; k++) {
             const T* row = (const T*)(src + __shfl_sync(~0u, mine, k0 + k));
 #pragma unroll
-            for (int i = 0; i < parts; i++)
-                if (warp + (k0 + k) * warps < rows && lane + i * 32 < columns) v[k][i] = __ldg(row + i * 32);
+            for (int i = 0; i < parts; i++) v[k][i] = __ldg(row + min(lane + i * 32, columns - 1));
         }
         T* line = tile + (warp + k0 * warps) * pitch + lane;
 #pragma unroll
@@ -31,10 +32,18 @@ __device__ __forceinline__ void move_matrices(uint8_t* __restrict__ dst, const u
     }
     __syncthreads();
     const int back = ((uint32_t)(uintptr_t)dst & 127) / size, items = columns * rows;
-#pragma unroll 8
-    for (int i = (int)threadIdx.x - back; i < items; i += block) {
-        const int b = __umulhi(i, t.magic) >> t.shift, a = i - b * rows;
-        if (i >= 0) *(T*)(dst + i * size) = tile[a * pitch + b];
+    for (int i0 = (int)threadIdx.x - back; i0 < items; i0 += held * block) {
+        T v[held];
+#pragma unroll
+        for (int k = 0; k < held; k++) {
+            const int i = min(max(i0 + k * block, 0), items - 1), b = __umulhi(i, t.magic) >> t.shift, a = i - b * rows;
+            v[k] = tile[a * pitch + b];
+        }
+#pragma unroll
+        for (int k = 0; k < held; k++) {
+            const int i = i0 + k * block;
+            if (i >= 0 && i < items) *(T*)(dst + i * size) = v[k];
+        }
     }
 }
 

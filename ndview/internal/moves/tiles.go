@@ -99,7 +99,11 @@ func NewTiles(width int64, dst, src uint64, n layout.Nest) (t *Tiles, kernel str
 		}
 	}
 	s := tileSides[kernel][width]
-	if int64(t.ItemsA) < s.a/3 || int64(t.ItemsB) <= s.b/2 || width < 4 && !(runA && runB) {
+	fewB := s.b / 2
+	if width == 16 {
+		fewB = s.b / 3 // since half a row of such units is whole sectors still
+	}
+	if int64(t.ItemsA) < s.a/3 || int64(t.ItemsB) <= fewB || width < 4 && !(runA && runB) {
 		t.slim(width)
 		return t, "slim", true
 	}
