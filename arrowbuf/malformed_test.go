@@ -123,3 +123,79 @@ func FuzzCopyOfStrings(f *testing.F) {
 		require.LessOrEqual(t, back.Data().Buffers()[2].Len(), len(values))
 	})
 }
+
+// fuzzed are types whose buffers say where values lie.
+var fuzzed = []arrow.DataType{
+	arrow.ListOf(arrow.PrimitiveTypes.Int8), arrow.LargeListOf(arrow.PrimitiveTypes.Int8), arrow.ListViewOf(arrow.PrimitiveTypes.Int8),
+	arrow.BinaryTypes.StringView, arrow.BinaryTypes.LargeString, arrow.FixedSizeListOf(2, arrow.PrimitiveTypes.Int8),
+	&arrow.DictionaryType{IndexType: arrow.PrimitiveTypes.Int16, ValueType: arrow.PrimitiveTypes.Int8},
+	arrow.DenseUnionOf([]arrow.Field{{Name: "x", Type: arrow.PrimitiveTypes.Int8}}, []arrow.UnionTypeCode{1}),
+	arrow.SparseUnionOf([]arrow.Field{{Name: "x", Type: arrow.PrimitiveTypes.Int8}}, []arrow.UnionTypeCode{1}),
+	arrow.RunEndEncodedOf(arrow.PrimitiveTypes.Int16, arrow.PrimitiveTypes.Int8),
+	arrow.StructOf(arrow.Field{Name: "x", Type: arrow.PrimitiveTypes.Int8}), arrow.MapOf(arrow.PrimitiveTypes.Int8, arrow.PrimitiveTypes.Int8),
+}
+
+// Buffers may say anything: whatever is done with a device array ends in an
+// error that is arrow.ErrInvalid or in a result, and what is found valid prints.
+func FuzzArraysOnADevice(f *testing.F) {
+	for i := range fuzzed {
+		f.Add(byte(i), []byte{3}, []byte{0, 0, 0, 0, 1, 0, 0, 0, 3, 0, 0, 0}, []byte{1, 0, 0, 0, 2, 0, 0, 0}, []byte{1, 2, 3}, 0, 2)
+		f.Add(byte(i), []byte{}, []byte{1, 1, 1, 0, 255, 255, 255, 255}, []byte{13, 0, 0, 0}, []byte{1, 0, 2, 0, 9, 0}, 1, 2)
+	}
+	dev := cudatest.NewDevice(f)
+	f.Fuzz(func(t *testing.T, kind byte, bitmap, first, second, values []byte, offset, length int) {
+		dtype := fuzzed[int(kind)%len(fuzzed)]
+		bytesOf := memory.NewBufferBytes
+		child := func(dtype arrow.DataType, n int) arrow.ArrayData {
+			return array.NewData(dtype, n, []*memory.Buffer{nil, bytesOf(values)}, nil, 0, 0)
+		}
+		n, i8 := len(values), arrow.PrimitiveTypes.Int8
+		buffers, children := []*memory.Buffer{bytesOf(bitmap), bytesOf(first), bytesOf(second)}, []arrow.ArrayData{child(i8, n)}
+		switch dt := dtype.(type) {
+		case *arrow.RunEndEncodedType:
+			children = []arrow.ArrayData{child(arrow.PrimitiveTypes.Int16, n/2), child(i8, n/2)}
+		case *arrow.MapType:
+			children = []arrow.ArrayData{array.NewData(dt.Elem(), n, []*memory.Buffer{bytesOf(bitmap)}, []arrow.ArrayData{children[0], children[0]}, array.UnknownNullCount, 0)}
+		}
+		data := array.NewData(dtype, length, buffers, children, array.UnknownNullCount, offset)
+		if dtype.ID() == arrow.DICTIONARY {
+			data = array.NewDataWithDictionary(dtype, length, buffers, array.UnknownNullCount, offset, children[0].(*array.Data))
+		}
+		made, err := arrowbuf.CopyArrayTo(bare{data}, dev)
+		if err != nil {
+			require.ErrorIs(t, err, arrow.ErrInvalid)
+			return
+		}
+		defer made.Release()
+		moved := made.(*arrowbuf.Array)
+		for i := 0; i < min(length, 3); i++ {
+			slice := moved.Slice(i, length-i/2)
+			useFuzzed(t, slice)
+			slice.Release()
+		}
+	})
+}
+
+func useFuzzed(t *testing.T, a *arrowbuf.Array) {
+	invalid := func(err error) bool {
+		if err != nil {
+			require.ErrorIs(t, err, arrow.ErrInvalid)
+		}
+		return err != nil
+	}
+	invalid(a.Validate())
+	host, err := a.ToHost()
+	if invalid(err) {
+		require.Error(t, a.ValidateFull())
+		return
+	}
+	defer host.Release()
+	if invalid(a.ValidateFull()) {
+		return
+	}
+	require.NoError(t, a.Validate())
+	require.Equal(t, host.String(), a.String())
+	for i := range min(a.Len(), 4) {
+		require.Equal(t, host.ValueStr(i), a.ValueStr(i))
+	}
+}
