@@ -3,6 +3,7 @@ package arrowbuf
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
@@ -14,7 +15,7 @@ import (
 //
 // Columns that live there already are shared, so host batches cost nothing on
 // the CPU device. The others are copied to one new allocation, which goes back
-// with the last column (and slice of one) that uses it. Each buffer is copied
+// with the last column (and slice of one) that uses it; see Apart. Each buffer is copied
 // once, and starts at a multiple of 64 bytes and has its last 64 to itself; on
 // the CPU, buffers that were close together on the device come in one copy and
 // are aligned to their width, 8 bytes at most.
@@ -34,21 +35,33 @@ import (
 // before any memory is moved, and names the column. Of a whole array only the
 // ends of offsets are checked, and views, indices, type ids and runs not at all:
 // validate foreign data. A device without room answers ErrOutOfMemory.
-func CopyTo(batch arrow.RecordBatch, dev Device) (arrow.RecordBatch, error) {
+func CopyTo(batch arrow.RecordBatch, dev Device, options ...CopyOption) (arrow.RecordBatch, error) {
 	if dev == nil {
 		return nil, errors.New("copying a record batch: there is no device")
 	}
-	return copyBatch(batch, dev, nil)
+	return copyBatch(batch, dev, copying{apart: slices.Contains(options, Apart)})
 }
 
-// copyBatch is CopyTo; there are dictionaries that need not be copied again, or
-// nil.
-func copyBatch(batch arrow.RecordBatch, dev Device, there *dictionaries) (arrow.RecordBatch, error) {
+// CopyOption is how to copy.
+type CopyOption int
+
+// Apart gives each buffer an allocation of its own, where otherwise a batch has
+// one: more calls, but memory goes back column by column.
+const Apart CopyOption = 1
+
+// copying is what the copies of one kind have in common.
+type copying struct {
+	apart bool
+	there *dictionaries // that need not be copied again, or nil
+}
+
+// copyBatch is CopyTo.
+func copyBatch(batch arrow.RecordBatch, dev Device, how copying) (arrow.RecordBatch, error) {
 	if alreadyOn(batch, dev) {
 		batch.Retain()
 		return batch, nil
 	}
-	columns, err := copyShared(batch.Columns(), dev, there, func(i int) string {
+	columns, err := how.arrays(batch.Columns(), dev, func(i int) string {
 		return fmt.Sprintf("column %d, %q, ", i, batch.ColumnName(i))
 	})
 	if err != nil {
@@ -116,14 +129,13 @@ func partlyOnHost(data arrow.ArrayData, dev Device) bool {
 
 // copyArrays moves arrays in one go; subject names one in errors.
 func copyArrays(arrays []arrow.Array, dev Device, subject func(i int) string) ([]arrow.Array, error) {
-	return copyShared(arrays, dev, nil, subject)
+	return copying{}.arrays(arrays, dev, subject)
 }
 
-// copyShared is copyArrays, where dictionaries may be there already.
-func copyShared(arrays []arrow.Array, dev Device, there *dictionaries, subject func(i int) string) ([]arrow.Array, error) {
+func (how copying) arrays(arrays []arrow.Array, dev Device, subject func(i int) string) ([]arrow.Array, error) {
 	var c cutter
-	if there != nil {
-		c.there = *there
+	if how.there != nil {
+		c.there = *how.there
 	}
 	cuts := make([]*cut, len(arrays)) // nil where the array is there already
 	for i, arr := range arrays {
@@ -136,7 +148,7 @@ func copyShared(arrays []arrow.Array, dev Device, there *dictionaries, subject f
 		}
 		cuts[i] = &one
 	}
-	moved, err := move(c.parts, dev)
+	moved, err := how.move(c.parts, dev)
 	if err != nil {
 		return nil, err
 	}
@@ -154,10 +166,26 @@ func copyShared(arrays []arrow.Array, dev Device, there *dictionaries, subject f
 		}
 		copies = append(copies, made)
 	}
-	if there != nil {
-		there.replace(cuts)
+	if how.there != nil {
+		how.there.replace(cuts)
 	}
 	return copies, nil
+}
+
+func (how copying) move(parts []part, dev Device) ([]*memory.Buffer, error) {
+	if !how.apart {
+		return move(parts, dev)
+	}
+	moved := make([]*memory.Buffer, 0, len(parts))
+	for i := range parts {
+		one, err := move(parts[i:i+1], dev)
+		if err != nil {
+			releaseAll(moved)
+			return nil, err
+		}
+		moved = append(moved, one...)
+	}
+	return moved, nil
 }
 
 // one moves a single cut.

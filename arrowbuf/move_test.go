@@ -13,6 +13,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quiver-gpu/quiver/arrowbuf"
+	"github.com/quiver-gpu/quiver/cudabuf"
+	"github.com/quiver-gpu/quiver/cudabuf/cudatest"
 )
 
 func TestTheBuffersOfAnIPCMessageGoInOneCopy(t *testing.T) {
@@ -61,6 +63,28 @@ func TestBuffersOfTheirOwnShareOneAlignedAllocation(t *testing.T) {
 		assert.EqualValues(t, 1, dev.allocs.Load(), "allocations")
 		assert.EqualValues(t, 1, dev.up.Load(), "copies")
 		requireAligned(t, moved)
+	})
+}
+
+func TestABatchApartGivesItsMemoryBackByColumns(t *testing.T) {
+	cudatest.ForEachDevice(t, func(t *testing.T, gpu *cudabuf.Device) {
+		dev := counted(gpu)
+		host := randomBatch(t, checked(t), 33, arrow.PrimitiveTypes.Int32, arrow.BinaryTypes.String, arrow.PrimitiveTypes.Int8)
+		moved, err := arrowbuf.CopyTo(host, dev, arrowbuf.Apart)
+		require.NoError(t, err)
+		assert.EqualValues(t, 2+2+2, dev.allocs.Load(), "allocations")
+		requireSameBatch(t, host, moved.(*arrowbuf.RecordBatch))
+		kept := moved.Column(0)
+		kept.Retain()
+		before := gpu.MemoryStats().InUse
+		moved.Release()
+		assert.Less(t, gpu.MemoryStats().InUse, before)
+		requireSame(t, host.Column(0), kept.(*arrowbuf.Array))
+		kept.Release()
+
+		dev.failCopies.Store(true)
+		_, err = arrowbuf.CopyTo(host, dev, arrowbuf.Apart)
+		assert.ErrorIs(t, err, errBroken)
 	})
 }
 

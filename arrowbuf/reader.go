@@ -89,7 +89,7 @@ func NewReader(from array.RecordReader, dev Device) (array.RecordReader, error) 
 			}
 			return nil, io.EOF
 		}
-		return copyBatch(from.RecordBatch(), dev, &there)
+		return copyBatch(from.RecordBatch(), dev, copying{there: &there})
 	}, func() {
 		there.release()
 		from.Release()
