@@ -110,10 +110,13 @@ func (c *call) work() error {
 			return fmt.Errorf("%s of an array on %s into one on %s: %w", c.name, a.Device(), dev, arrowbuf.ErrDevice)
 		}
 	}
-	if cuda, ok := dev.(*cudabuf.Device); ok && c.isDense() {
+	if !c.isDense() {
+		return c.walk()
+	}
+	if cuda, ok := dev.(*cudabuf.Device); ok {
 		return c.launchDense(cuda)
 	}
-	return c.walk()
+	return c.denseOnHost()
 }
 
 // typeOf is the type of operand o as computations know it: 0 is out.

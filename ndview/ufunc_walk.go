@@ -87,30 +87,54 @@ func (c *call) along(n jointNest, axis int) error {
 func (c *call) onHost(n jointNest) error {
 	w := ew.Work{Op: c.op, Type: c.compute, Axes: len(n.shape)}
 	copy(w.Shape[:], n.shape)
-	if err := c.hostOperand(&w.Out, c.out, n, 0); err != nil {
-		return err
+	return c.runOnHost(&w, &n.offset, func(o int) []int64 { return n.strides[o] })
+}
+
+// denseOnHost is onHost for arrays of one shape without gaps.
+func (c *call) denseOnHost() error {
+	w := ew.Work{Op: c.op, Type: c.compute, Axes: 1}
+	if w.Shape[0] = c.out.Size(); w.Shape[0] == 0 {
+		return nil
 	}
-	for i := range c.n {
-		in := &c.in[i]
-		if in.array == nil {
-			*(*[2]uint64)(unsafe.Pointer(&w.In[i].Scalar)) = in.bits
+	var offset [4]int64
+	var size [4][1]int64
+	for o := range 1 + c.n {
+		if a := c.operand(o); a != nil {
+			offset[o], size[o][0] = a.offset, a.dtype.Size()
+		}
+	}
+	return c.runOnHost(&w, &offset, func(o int) []int64 { return size[o][:] })
+}
+
+// runOnHost adds the operands to work, whose first elements are at offsets in their
+// buffers, and does it.
+func (c *call) runOnHost(w *ew.Work, offset *[4]int64, strides func(o int) []int64) error {
+	for o := range 1 + c.n {
+		to := &w.Out
+		if o > 0 {
+			to = &w.In[o-1]
+		}
+		a := c.operand(o)
+		if a == nil {
+			*(*[2]uint64)(unsafe.Pointer(&to.Scalar)) = c.in[o-1].bits
 			continue
 		}
-		if err := c.hostOperand(&w.In[i], in.array, n, 1+i); err != nil {
-			return err
+		host, ok := arrowbuf.HostBytes(a.buf)
+		if !ok {
+			return fmt.Errorf("%s has no kernels: %w", a.Device(), arrowbuf.ErrDevice)
 		}
+		to.Type = c.typeOf(o)
+		to.Base = unsafe.Pointer(&host[offset[o]])
+		copy(to.Stride[:], strides(o))
 	}
 	w.Run()
 	return nil
 }
 
-func (c *call) hostOperand(to *ew.Operand, a *NDBuffer, n jointNest, i int) error {
-	host, ok := arrowbuf.HostBytes(a.buf)
-	if !ok {
-		return fmt.Errorf("%s has no kernels: %w", a.Device(), arrowbuf.ErrDevice)
+// operand is out, then the operands' arrays; nil is a scalar.
+func (c *call) operand(o int) *NDBuffer {
+	if o == 0 {
+		return c.out
 	}
-	to.Type = c.typeOf(i)
-	to.Base = unsafe.Pointer(&host[n.offset[i]])
-	copy(to.Stride[:], n.strides[i])
-	return nil
+	return c.in[o-1].array
 }

@@ -54,8 +54,34 @@ func (w *Work) Run() {
 	for _, d := range w.Shape[:w.Axes] {
 		n *= d
 	}
-	e := newEngine(w, n)
+	if w.runSmall(n) {
+		return
+	}
+	work := *w // which the engine keeps, so that w may be on the stack
+	e := newEngine(&work, n)
 	cpu.Parallel(n, grain/w.Type.Size(), func(lo, hi int64) { e.run(lo, hi) })
+}
+
+// runSmall does few elements without gaps, of the types that the loop is for, where
+// there is little to prepare. It answers false for other work.
+func (w *Work) runSmall(n int64) bool {
+	loop := loops[w.Op][w.Type.work()]
+	if n > mostItems || w.Axes != 1 || loop == nil {
+		return false
+	}
+	var at [4]unsafe.Pointer
+	for i := range w.Op.Inputs() + 1 {
+		o, t := &w.Out, w.Op.Result(w.Type.work())
+		if i > 0 {
+			o, t = &w.In[i-1], w.Op.Operand(i-1, w.Type.work())
+		}
+		if o.Base == nil || o.Type.Bits() != t.Bits() || o.Stride[0] != t.Size() {
+			return false
+		}
+		at[i] = o.Base
+	}
+	loop(&at, int(n))
+	return true
 }
 
 // engine is a Work with what is the same for all of its parts.
