@@ -55,6 +55,9 @@ func TestResultsThatComeAndGoShareMemoryWhileTheirWorkWaits(t *testing.T) {
 		own(t, x, err)
 		stream, err := dev.DefaultStream()
 		require.NoError(t, err)
+		first, err := ndview.Add.Of(x, uint8(0)) // loads the kernel, which waits for what the GPU does
+		require.NoError(t, err)
+		first.Release()
 		require.NoError(t, dev.Synchronize())
 		held := func() int64 { s := dev.MemoryStats(); return s.InUse + s.Idle }
 		before := held()
