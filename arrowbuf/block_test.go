@@ -32,3 +32,24 @@ func TestLargeHostMemoryIsAlignedAndStays(t *testing.T) {
 		b.Release()
 	}
 }
+
+func TestMemoryThatArrowHasSeenIsNotUsedAgain(t *testing.T) {
+	const n = 5 << 20
+	b, err := arrowbuf.CPU().Alloc(n)
+	require.NoError(t, err)
+	seen := b.Arrow()
+	values := seen.Bytes()
+	for i := range values {
+		values[i] = 7
+	}
+	seen.Release()
+	b.Release()
+	for range 3 {
+		other, err := arrowbuf.CPU().Alloc(n)
+		require.NoError(t, err)
+		host, _ := arrowbuf.HostBytes(other)
+		clear(host)
+		defer other.Release()
+	}
+	assert.Equal(t, n, bytes.Count(values, []byte{7}))
+}

@@ -68,7 +68,8 @@ type Buffer interface {
 }
 
 // HostBytes returns the bytes of a buffer that the host may touch in place,
-// without a copy. It answers false for memory that only a device reaches.
+// without a copy, until its last release: then they may become another buffer's.
+// It answers false for memory that only a device reaches.
 func HostBytes(b Buffer) ([]byte, bool) {
 	h, ok := b.(interface{ HostBytes() []byte })
 	if !ok {
