@@ -90,7 +90,13 @@ func (w *reducing) lay(p *reduce.Plan, dev *cudabuf.Device, base, out uintptr, s
 	runs := ceilDiv(p.Length*size, 16)
 	var g geometry
 	var atLeast int64 // steps that a block should have
+	p.Folded = 1
 	switch {
+	case kinds.columns && w.isSlim(p, size, base, out):
+		g.kernel = "slim"
+		p.Part, p.Parts, p.AllParts, p.PerSplit = p.Length, reduce.NewDivisor(1), 1, 1
+		g.blocks, g.splits = ceilDiv(p.Outputs*p.Length*size, 16*threads*max(4, p.Length*size/16)), 1
+		return g
 	case kinds.columns && isTiles(p, size):
 		g.kernel = "tiles"
 		p.PerSplit = tileBytes / (p.Length * size)
@@ -102,45 +108,73 @@ func (w *reducing) lay(p *reduce.Plan, dev *cudabuf.Device, base, out uintptr, s
 	case kinds.rows && p.Stride == size && p.Length >= 16:
 		g.kernel = "rows"
 		p.Lanes = lanesOf(runs/4, 8)
+		if w.op.numbered { // whose threads merge at a greater cost
+			p.Lanes = lanesOf(runs/16, 8)
+		}
 		g.blocks = ceilDiv(p.Outputs, threads>>p.Lanes)
 		atLeast = 16 * (threads * 16 / size) >> (8 - p.Lanes)
 	default:
 		g.kernel, p.Vector = "strided", 1
 		if kinds.columns && p.KeptAxes > 0 && p.Kept[0].In == size && p.Kept[0].Extent.By > 1 {
 			g.kernel, p.Vector = "columns", int32(min(16/size, 8))
+			if w.op.accumulator == 4 {
+				p.Vector = int32(16 / size)
+			}
 		}
 		vector := int64(p.Vector)
-		items := p.Outputs
+		p.Items, p.Width = p.Outputs, 1
 		if p.KeptAxes > 0 {
-			axis := &p.Kept[0]
-			p.Width = axis.Extent.By
-			axis.In *= vector
-			axis.Out *= vector
-			vectors := ceilDiv(p.Width, vector) // along the innermost axis
-			if p.KeptAxes > 1 && vectors < 32 {
-				vectors = 1 << bits.Len64(uint64(vectors-1))
-			}
-			axis.Extent = reduce.NewDivisor(vectors)
-			items = p.Outputs / p.Width * vectors
-		} else {
-			p.Width = 1
+			w.layColumns(p, base, out, size)
 		}
-		p.Items = items
 		perThread := 64 / (vector * size)
-		down := lanesOf(p.Length/perThread, 3) // log2 of threads along the steps
-		if across := int32(bits.Len64(uint64(items - 1))); across < 8-down {
-			down = min(8-across, lanesOf(p.Length, 8))
+		rows := p.Length / p.Folded
+		down := lanesOf(rows/perThread, 3) // log2 of threads along the steps
+		if across := int32(bits.Len64(uint64(p.Items - 1))); across < 8-down {
+			down = min(8-across, lanesOf(rows, 8))
+		}
+		if p.Folded > 1 { // all columns are in one block
+			down = 8 - int32(bits.Len64(uint64(p.Items-1)))
 		}
 		p.Lanes = 8 - down
-		g.blocks = ceilDiv(items, 1<<p.Lanes)
-		atLeast = 4 * perThread << down
-		if vector > 1 && p.Width%vector == 0 {
-			p.Aligned = boolToInt(isAligned(p, base, vector*size))
-			p.Dense = boolToInt(w.denseOut(p, out))
-		}
+		g.blocks = ceilDiv(p.Items, 1<<p.Lanes)
+		atLeast = 4 * perThread * p.Folded << down
 	}
 	w.split(p, &g, ceilDiv(wanted, g.blocks), atLeast)
 	return g
+}
+
+// layColumns lays results along the innermost axis in vectors. Of short rows without
+// gaps several are taken as one, as wide as a warp.
+func (w *reducing) layColumns(p *reduce.Plan, base, out uintptr, size int64) {
+	axis, vector := &p.Kept[0], int64(p.Vector)
+	p.Width = axis.Extent.By
+	together := vector / gcd(vector, p.Width) // rows that are whole vectors
+	together *= max(32*vector/(p.Width*together), 1)
+	if vector > 1 && p.KeptAxes == 1 && p.RunAxes == 0 && p.Stride == p.Width*size && p.Width <= threads/2 &&
+		p.Width*together <= threads*vector && p.Length >= 4*together {
+		p.Folded = together
+		p.Width *= together
+	}
+	axis.In *= vector
+	axis.Out *= vector
+	vectors := ceilDiv(p.Width, vector)
+	if p.KeptAxes > 1 && vectors < 32 {
+		vectors = 1 << bits.Len64(uint64(vectors-1))
+	}
+	axis.Extent = reduce.NewDivisor(vectors)
+	p.Items = p.Outputs * p.Folded / p.Width * vectors
+	if vector > 1 && p.Width%vector == 0 {
+		p.Aligned = boolToInt(isAligned(p, base, vector*size))
+		p.Dense = boolToInt(p.Folded == 1 && w.denseOut(p, out))
+	}
+}
+
+// isSlim tells whether rows of few elements lie without gaps and are whole vectors,
+// as are, at most, the results of each.
+func (w *reducing) isSlim(p *reduce.Plan, size int64, base, out uintptr) bool {
+	row := p.Length * size
+	return p.KeptAxes == 1 && p.RunAxes == 0 && (p.Length == 2 || p.Length == 4) && p.Stride == size &&
+		p.Kept[0].In == row && p.Outputs*row%16 == 0 && w.op.out.Size() <= row && base%16 == 0 && out%16 == 0 && w.isDense(p)
 }
 
 // tileBytes is what a block of a tiles kernel copies to shared memory.
@@ -183,7 +217,7 @@ func (w *reducing) split(p *reduce.Plan, g *geometry, splits, atLeast int64) {
 
 // isAligned tells whether all vectors of columns begin at multiples of their size.
 func isAligned(p *reduce.Plan, base uintptr, size int64) bool {
-	steps := uint64(base) | uint64(p.Stride)
+	steps := uint64(base) | uint64(p.Stride*p.Folded)
 	for _, axis := range p.Kept[1:p.KeptAxes] {
 		steps |= uint64(axis.In)
 	}
@@ -196,7 +230,7 @@ func isAligned(p *reduce.Plan, base uintptr, size int64) bool {
 // denseOut tells whether results of neighbouring columns can be written at once.
 func (w *reducing) denseOut(p *reduce.Plan, out uintptr) bool {
 	size, vector := w.op.out.Size(), int64(p.Vector)
-	if !w.op.plain || w.op.out == Bool && w.op.finish == "count" || p.Kept[0].Out != size*vector {
+	if !w.isDense(p) {
 		return false
 	}
 	all := uint64(out)
@@ -204,6 +238,12 @@ func (w *reducing) denseOut(p *reduce.Plan, out uintptr) bool {
 		all |= uint64(axis.Out)
 	}
 	return all%uint64(min(16, size*vector)) == 0
+}
+
+// isDense tells whether results are of the kernel's type and follow each other.
+func (w *reducing) isDense(p *reduce.Plan) bool {
+	isTruth := w.op.out == Bool && w.op.finish == "count"
+	return w.op.plain && !isTruth && p.Kept[0].Out == w.op.out.Size()*max(int64(p.Vector), 1)
 }
 
 // launch queues the kernels.
@@ -235,7 +275,9 @@ func (w *reducing) launch(p *reduce.Plan, out, a *NDBuffer, from, to int64) erro
 	}
 	elements.AllParts, elements.Folded = g.splits, 1
 	elements.Lanes = 8 - lanesOf(g.splits, 8)
-	elements.Lanes = max(elements.Lanes, min(5, int32(bits.Len64(uint64(p.Outputs-1)))))
+	if p.Outputs > 64 { // neighbours are read at once
+		elements.Lanes = max(elements.Lanes, 5)
+	}
 	grid = cudabuf.Dim3{X: uint32(ceilDiv(p.Outputs, 1<<elements.Lanes))}
 	return launch(dev, reducePrograms[w.op.finish], "quiver_finish_"+w.op.finish, grid, block, out.atOut(to), accs, structOf(&elements))
 }

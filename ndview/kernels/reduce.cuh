@@ -5,11 +5,12 @@
 // too few results to fill the GPU, their steps are split over blocks, which leave
 // accumulators for a second kernel, `finish`.
 //
-// Four kernels reduce. `rows` is for steps that are neighbours in memory: the
+// Five kernels reduce. `rows` is for steps that are neighbours in memory: the
 // threads of a group take neighbouring vectors of a row. `columns` is for results
-// that are neighbours: a thread takes a vector of columns and walks down.
-// `tiles` is for short rows without gaps. `strided` is columns of single elements,
-// for everything else.
+// that are neighbours: a thread takes a vector of columns and walks down; of narrow
+// arrays without gaps several rows are one, and the block merges their results.
+// `slim` is for rows of 2 or 4 in whole vectors, `tiles` for other short rows without
+// gaps. `strided` is columns of single elements, for everything else.
 
 #pragma once
 #include "axes.cuh"
@@ -26,7 +27,7 @@ struct Plan {
     Divisor parts;
     int64_t all_parts;    // of all runs; of finish: the accumulators of a result
     int64_t per_split;    // parts that a block does
-    int64_t folded;       // of finish: see numbered
+    int64_t folded;       // of columns: rows, without gaps, that are taken as one of so many more results
     int64_t base;         // the number of the first step
     uint64_t neutral[2];  // an element that changes no result
     Finish finish;
@@ -77,8 +78,9 @@ template <class Op> __device__ __forceinline__ void merge_group(typename Op::Acc
     for (int w = 1; w < warps; w++) acc = Op::merge(acc, of_warp[warp + w]);
 }
 
-// Merges over threads that are 2^lanes apart; the first 2^lanes have all.
-template <class Op, int V> __device__ __forceinline__ void merge_block(typename Op::Acc (&acc)[V], int lanes) {
+// Merges over threads that are 2^lanes apart; the first 2^lanes have all. Thread t
+// has its k-th at [k * block_threads + t] of what is returned, too.
+template <class Op, int V> __device__ __forceinline__ const typename Op::Acc* merge_block(typename Op::Acc (&acc)[V], int lanes) {
     using Acc = typename Op::Acc;
     __shared__ __align__(16) unsigned char memory[V * block_threads * sizeof(Acc)];
     Acc* all = (Acc*)memory + threadIdx.x;
@@ -95,6 +97,7 @@ template <class Op, int V> __device__ __forceinline__ void merge_block(typename 
     }
 #pragma unroll
     for (int k = 0; k < V; k++) acc[k] = all[k * block_threads];
+    return (const Acc*)memory;
 }
 
 template <class Op>
@@ -115,50 +118,60 @@ template <class Op> __device__ __forceinline__ void fold_one(typename Op::Acc& a
     }
 }
 
+// Folds U vectors of a row, G vectors apart. Nothing is asked before a load, so
+// that all of them are on their way before the first is needed.
+template <class Op, int V, int U>
+__device__ __forceinline__ void fold_vectors(typename Op::Acc& acc, const uint4* at, int G, const Finish& f) {
+    uint4 v[U];
+#pragma unroll
+    for (int u = 0; u < U; u++) v[u] = at[u * (int64_t)G];
+    if constexpr (sizeof(typename Op::In) == 1) {
+        uint32_t x[4 * U];
+#pragma unroll
+        for (int u = 0; u < U; u++) x[4 * u] = v[u].x, x[4 * u + 1] = v[u].y, x[4 * u + 2] = v[u].z, x[4 * u + 3] = v[u].w;
+        Op::fold_words(acc, x, f);
+    } else {
+        typename Op::In x[U * V];
+        memcpy(x, v, sizeof x);
+        Op::fold(acc, x, f);
+    }
+}
+
 // Folds n neighbouring elements, of which the thread takes the vectors g, g+G,
 // ... Those at the ends that are in no whole vector are folded last.
 template <class Op, int V, int U>
 __device__ __forceinline__ void fold_run(typename Op::Acc& acc, const char* from, int64_t n, int g, int G, int64_t number, const Plan& p) {
     using T = typename Op::In;
-    constexpr bool bytes = sizeof(T) == 1;
-    using E = typename Choose<bytes, uint32_t, T>::type;
-    constexpr int per = V * sizeof(T) / sizeof(E);  // E of a vector
-    using X = Vector<E, per>;
     const T* row = (const T*)from;
-    const int64_t head = min((int64_t)(-(uintptr_t)from & (sizeof(X) - 1)) / (int64_t)sizeof(T), n);
+    const int64_t head = min((int64_t)(-(uintptr_t)from & 15) / (int64_t)sizeof(T), n);
     const int64_t vectors = (n - head) / V;
-    const X* body = (const X*)(row + head);
-    const E neutral = *(const E*)p.neutral;
+    const uint4* body = (const uint4*)(row + head);
+    if constexpr (Op::is_numbered) {
+        using Places = typename Op::template Places<V>;
 #pragma unroll 1
-    for (int64_t i = g; i < vectors; i += U * G) {
-        E x[U * per];
+        for (int64_t first = g; first < vectors; first += (int64_t)Places::most * G) {
+            const int count = (int)min((vectors - first + G - 1) / G, (int64_t)Places::most);
+            const uint4* at = body + first;
+            Places places;
+            int i = 0;
+#pragma unroll 1
+            for (; i + U <= count; i += U, at += (int64_t)U * G) {
+                uint4 v[U];
 #pragma unroll
-        for (int u = 0; u < U; u++) {
-            X v;
+                for (int u = 0; u < U; u++) v[u] = at[u * (int64_t)G];
 #pragma unroll
-            for (int k = 0; k < per; k++) v.v[k] = neutral;
-            if (i + u * G < vectors) v = body[i + u * G];
-#pragma unroll
-            for (int k = 0; k < per; k++) x[u * per + k] = v.v[k];
-        }
-        if constexpr (Op::is_numbered) {
-            typename Op::W best;
-            if constexpr (bytes) best = Op::best_of_words(x, p.finish);
-            else best = Op::best(x, p.finish);
-            if (Op::is_new(acc, best)) {
-                int64_t at = i;
-                int k = 0;
-                const T* v = (const T*)(body + i);
-                while (!Op::is(v[k], best, p.finish))
-                    if (++k == V) k = 0, at += G, v += (int64_t)G * V;
-                acc.w = best;
-                acc.index = number + head + at * V + k;
+                for (int u = 0; u < U; u++) places.add(v[u], i + u, p.finish);
             }
-        } else if constexpr (bytes) {
-            Op::fold_words(acc, x, p.finish);
-        } else {
-            Op::fold(acc, x, p.finish);
+#pragma unroll 1
+            for (; i < count; i++, at += G) places.add(uint4(*at), i, p.finish);
+            acc = Op::merge(acc, places.of_row(number + head + first * V, (int64_t)G * V));
         }
+    } else {
+        int64_t i = g;
+#pragma unroll 1
+        for (; i + (U - 1) * G < vectors; i += U * G) fold_vectors<Op, V, U>(acc, body + i, G, p.finish);
+#pragma unroll 1
+        for (; i < vectors; i += G) fold_vectors<Op, V, 1>(acc, body + i, G, p.finish);
     }
 #pragma unroll 1
     for (int64_t i = g; i < n - vectors * V; i += G) {
@@ -214,21 +227,87 @@ template <class E, int N, int size> __device__ __forceinline__ void load_apart(V
     }
 }
 
-// Finds which of the elements at `at`, step bytes apart, is the best, and takes it.
-template <class Op>
-__device__ __forceinline__ void found(typename Op::Acc& acc, typename Op::W best, const char* at, int64_t step, int64_t number, int lanes, const Finish& f) {
-    while (!Op::is(*(const typename Op::In*)at, best, f)) at += step, number += lanes;
-    acc.w = best;
-    acc.index = number;
+// Vectors of columns: U rows, step bytes apart.
+template <class Op, int V, int U> struct Rows {
+    using T = typename Op::In;
+    static constexpr bool bytes = sizeof(T) == 1 && V > 1;
+    using E = typename Choose<bytes, uint32_t, T>::type;
+    static constexpr int per = V * sizeof(T) / sizeof(E);
+    using X = Vector<E, per>;
+    X x[U];
+    // Nothing is asked between loads, so that all are on their way at once.
+    __device__ __forceinline__ Rows(const char* at, int64_t step, int valid, const Plan& p, bool aligned) {
+        if (V == 1 || aligned) {
+#pragma unroll
+            for (int u = 0; u < U; u++) x[u] = *(const X*)(at + u * step);
+        } else if constexpr (V > 1) {
+#pragma unroll
+            for (int u = 0; u < U; u++) {
+#pragma unroll
+                for (int k = 0; k < per; k++) x[u].v[k] = *(const E*)p.neutral;
+                load_apart<E, per, sizeof(T)>(x[u], at + u * step, valid);
+            }
+        }
+    }
+    __device__ __forceinline__ void fold(typename Op::Acc (&acc)[V], const Finish& f) const {
+        if constexpr (bytes) {
+            uint32_t w[U][per];
+#pragma unroll
+            for (int u = 0; u < U; u++)
+#pragma unroll
+                for (int k = 0; k < per; k++) w[u][k] = x[u].v[k];
+            Op::fold_columns(acc, w, f);
+        } else {
+#pragma unroll
+            for (int k = 0; k < V; k++) {
+                T column[U];
+#pragma unroll
+                for (int u = 0; u < U; u++) column[u] = x[u].v[k];
+                Op::fold(acc[k], column, f);
+            }
+        }
+    }
+};
+
+// Folds n rows, step bytes apart, of the columns at `at`, and if `some` is more than
+// 0 one more row, which has so few.
+template <class Op, int V, int U>
+__device__ __forceinline__ void fold_columns(typename Op::Acc (&acc)[V], const char* at, int64_t step, int64_t n, int64_t number, int lanes, int valid,
+                                             int some, const Plan& p) {
+    const int64_t all = n + (some > 0);
+    if constexpr (Op::is_numbered) {
+        using Places = typename Op::template Places<V>;
+#pragma unroll 1
+        for (int64_t done = 0; done < all; done += Places::most) {
+            const int count = (int)min(all - done, (int64_t)Places::most), whole = (int)min(n - done, (int64_t)count);
+            Places places;
+            int i = 0;
+#pragma unroll 1
+            for (; i + U <= whole; i += U, at += U * step) {
+                const Rows<Op, V, U> rows(at, step, valid, p, p.aligned);
+#pragma unroll
+                for (int u = 0; u < U; u++) places.add(rows.x[u], i + u, p.finish);
+            }
+#pragma unroll 1
+            for (; i < count; i++, at += step)
+                places.add(Rows<Op, V, 1>(at, step, i < whole ? valid : some, p, p.aligned && i < whole).x[0], i, p.finish);
+#pragma unroll
+            for (int k = 0; k < V; k++) acc[k] = Op::merge(acc[k], places.of(k, number + done * lanes, lanes));
+        }
+    } else {
+        int64_t i = 0;
+#pragma unroll 1
+        for (; i + U <= n; i += U, at += U * step) Rows<Op, V, U>(at, step, valid, p, p.aligned).fold(acc, p.finish);
+        if constexpr (U > 4) {
+            if (i + 4 <= n) Rows<Op, V, 4>(at, step, valid, p, p.aligned).fold(acc, p.finish), i += 4, at += 4 * step;
+        }
+#pragma unroll 1
+        for (; i < all; i++, at += step) Rows<Op, V, 1>(at, step, i < n ? valid : some, p, p.aligned && i < n).fold(acc, p.finish);
+    }
 }
 
 template <class Op, int V, int U>
 __device__ __forceinline__ void columns(const char* __restrict__ in, char* __restrict__ out, char* __restrict__ partials, const Plan& p) {
-    using T = typename Op::In;
-    constexpr bool bytes = sizeof(T) == 1 && V > 1;
-    using E = typename Choose<bytes, uint32_t, T>::type;
-    constexpr int per = V * sizeof(T) / sizeof(E);
-    using X = Vector<E, per>;
     const int lanes = block_threads >> p.lanes, y = threadIdx.x >> p.lanes;
     const int64_t item = ((int64_t)blockIdx.x << p.lanes) + (threadIdx.x & ((1 << p.lanes) - 1));
     typename Op::Acc acc[V];
@@ -236,64 +315,39 @@ __device__ __forceinline__ void columns(const char* __restrict__ in, char* __res
     for (int k = 0; k < V; k++) acc[k] = Op::none();
     int64_t from = 0, to = 0;
     const int64_t innermost = locate(p.kept, p.kept_axes, item, from, to);
+    const int64_t fold = V > 1 ? p.folded : 1, stride = fold * p.stride;
     const int valid = (int)min((int64_t)V, p.width - innermost * V);
     const bool active = item < p.items && valid > 0;
     if (active) {
-        const E neutral = *(const E*)p.neutral;
         const int64_t first = blockIdx.y * p.per_split, last = min(first + p.per_split, p.all_parts);
-        const int64_t step = lanes * p.stride;
 #pragma unroll 1
         for (int64_t s = first; s < last; s++) {
             int64_t begin = from, number;
-            const int64_t n = locate_part(p, s, begin, number);
-            const char* at = in + begin + y * p.stride;
-#pragma unroll 1
-            for (int64_t i = y; i < n; i += U * lanes, at += U * step) {
-                X x[U];
-#pragma unroll
-                for (int u = 0; u < U; u++)
-#pragma unroll
-                    for (int k = 0; k < per; k++) x[u].v[k] = neutral;
-                if (V == 1 || p.aligned) {
-#pragma unroll
-                    for (int u = 0; u < U; u++)
-                        if (i + u * lanes < n) x[u] = *(const X*)(at + u * step);
-                } else if constexpr (V > 1) {
-#pragma unroll
-                    for (int u = 0; u < U; u++)
-                        if (i + u * lanes < n) load_apart<E, per, sizeof(T)>(x[u], at + u * step, valid);
-                }
-                if constexpr (bytes) {
-                    uint32_t w[U][per];
-#pragma unroll
-                    for (int u = 0; u < U; u++)
-#pragma unroll
-                        for (int k = 0; k < per; k++) w[u][k] = x[u].v[k];
-                    if constexpr (Op::is_numbered) {
-                        typename Op::W best[V];
-                        Op::best_of_columns(best, w, p.finish);
-#pragma unroll
-                        for (int k = 0; k < V; k++)
-                            if (Op::is_new(acc[k], best[k]) && k < valid) found<Op>(acc[k], best[k], at + k, step, number + i, lanes, p.finish);
-                    } else {
-                        Op::fold_columns(acc, w, p.finish);
-                    }
-                } else {
-#pragma unroll
-                    for (int k = 0; k < V; k++) {
-                        T column[U];
-#pragma unroll
-                        for (int u = 0; u < U; u++) column[u] = x[u].v[k];
-                        if constexpr (Op::is_numbered) {
-                            const typename Op::W best = Op::best(column, p.finish);
-                            if (Op::is_new(acc[k], best) && k < valid)
-                                found<Op>(acc[k], best, at + k * sizeof(T), step, number + i, lanes, p.finish);
-                        } else {
-                            Op::fold(acc[k], column, p.finish);
-                        }
-                    }
-                }
+            int64_t n = locate_part(p, s, begin, number);
+            const char* at = in + begin;
+            int some = 0;
+            if (V > 1 && fold > 1) {
+                const int64_t wide = n / fold, left = n - wide * fold;  // the rows left do not make a wide one
+                if (y == wide % lanes) some = (int)min((int64_t)V, max(left * (p.width / fold) - innermost * V, (int64_t)0));
+                n = wide;
+                number /= fold;
             }
+            const int64_t own = (n - y + lanes - 1) / lanes;  // rows of the thread
+            fold_columns<Op, V, U>(acc, at + y * stride, lanes * stride, own, number + y, lanes, valid, some, p);
+        }
+    }
+    if constexpr (V > 1) {
+        if (fold > 1) {
+            const typename Op::Acc* all = merge_block<Op, V>(acc, p.lanes);
+            const int width = (int)(p.width / fold), column = threadIdx.x;
+            if (column >= width) return;
+            typename Op::Acc sum = Op::none();
+#pragma unroll 1
+            for (int f = 0; f < (int)fold; f++) {
+                const int at = f * width + column;
+                sum = Op::merge(sum, Op::numbered(all[at % V * block_threads + at / V], f, fold));
+            }
+            return put<Op>(sum, out + column * (p.kept[0].out / V), partials, column, p);
         }
     }
     if (lanes > 1) merge_block<Op, V>(acc, p.lanes);
@@ -382,6 +436,62 @@ __device__ __forceinline__ void tiles(const char* __restrict__ in, char* __restr
     }
 }
 
+// Rows of L neighbours, 2 or 4, that lie without gaps at multiples of 16
+// bytes and fill whole vectors. A thread takes some of those, without the others.
+template <class Op, int L> __device__ __forceinline__ void slim_of(const char* __restrict__ in, char* __restrict__ out, const Plan& p) {
+    using T = typename Op::In;
+    using R = typename Op::Out;
+    constexpr int V = 16 / sizeof(T), rows = V > L ? V / L : 1, N = V > L ? 1 : L / V;  // of a thread's unit: rows, vectors
+    constexpr int U = N < 4 ? 4 / N : 1;
+    const int64_t units = p.outputs / rows, first = (int64_t)blockIdx.x * (U * block_threads) + threadIdx.x;
+    union Unit { uint4 v[N]; T x[rows][L]; uint32_t w[rows][L * sizeof(T) < 4 ? 1 : L * sizeof(T) / 4]; __device__ Unit() {} } unit[U];
+    if ((int64_t)(blockIdx.x + 1) * (U * block_threads) <= units) {
+#pragma unroll
+        for (int u = 0; u < U; u++)
+#pragma unroll
+            for (int k = 0; k < N; k++) unit[u].v[k] = ((const uint4*)in)[(first + u * block_threads) * N + k];
+    } else {
+#pragma unroll
+        for (int u = 0; u < U; u++)
+#pragma unroll
+            for (int k = 0; k < N; k++)
+                if (first + u * block_threads < units) unit[u].v[k] = ((const uint4*)in)[(first + u * block_threads) * N + k];
+    }
+    constexpr int per_store = 16 / sizeof(R) < rows ? 16 / sizeof(R) : rows;
+#pragma unroll
+    for (int u = 0; u < U; u++) {
+        if (first + u * block_threads >= units) return;
+        Vector<R, per_store>* to = (Vector<R, per_store>*)((R*)out + (first + u * block_threads) * rows);
+#pragma unroll
+        for (int r = 0; r < rows; r += per_store) {
+            Vector<R, per_store> result;
+#pragma unroll
+            for (int j = 0; j < per_store; j++) {
+                if constexpr (Op::is_numbered) {
+                    result.v[j] = Op::place(unit[u].x[r + j], p.finish);
+                } else {
+                    typename Op::Acc acc = Op::none();
+                    if constexpr (sizeof(T) == 1 && L >= 4) Op::fold_words(acc, unit[u].w[r + j], p.finish);
+                    else Op::fold(acc, unit[u].x[r + j], p.finish);
+                    result.v[j] = Op::result(acc, p.finish);
+                }
+            }
+            to[r / per_store] = result;
+        }
+    }
+}
+
+// Whether a thread's results are a vector at most, so that those of a warp are
+// written without gaps.
+template <class Op, int L> constexpr bool is_slim = 16 / (int)sizeof(typename Op::In) * (int)sizeof(typename Op::Out) <= 16 * L;
+
+template <class Op> __device__ __forceinline__ void slim(const char* __restrict__ in, char* __restrict__ out, const Plan& p) {
+    if constexpr (is_slim<Op, 2>)
+        if (p.length == 2) return slim_of<Op, 2>(in, out, p);
+    if constexpr (is_slim<Op, 4>)
+        if (p.length == 4) return slim_of<Op, 4>(in, out, p);
+}
+
 // Merges the accumulators of each result.
 template <class Op>
 __device__ __forceinline__ void finish(char* __restrict__ out, const char* __restrict__ partials, const Plan& p) {
@@ -393,7 +503,7 @@ __device__ __forceinline__ void finish(char* __restrict__ out, const char* __res
         const Acc* at = (const Acc*)partials + output;
 #pragma unroll 1
         for (int64_t s = threadIdx.x >> p.lanes; s < p.all_parts; s += lanes)
-            acc[0] = Op::merge(acc[0], Op::numbered(at[s * p.outputs], s, p.folded));
+            acc[0] = Op::merge(acc[0], at[s * p.outputs]);
     }
     if (lanes > 1) merge_block<Op, 1>(acc, p.lanes);
     if (output >= p.outputs || threadIdx.x >> p.lanes) return;
@@ -405,7 +515,7 @@ __device__ __forceinline__ void finish(char* __restrict__ out, const char* __res
 constexpr int at_most(int a, int b) { return a < b ? a : b; }
 
 #define REDUCTION_KERNEL(kind, name) \
-    extern "C" __global__ void __launch_bounds__(block_threads) \
+    extern "C" __global__ void __launch_bounds__(block_threads, 3) \
         quiver_##kind##_##name(const char* in, char* out, char* partials, const __grid_constant__ Plan p)
 
 // The kernels of an operation. A thread has about 64 bytes on their way.
@@ -417,7 +527,7 @@ constexpr int at_most(int a, int b) { return a < b ? a : b; }
 #define COLUMNS(name, ...)                                                \
     REDUCTION_KERNEL(columns, name) {                                     \
         using Op = __VA_ARGS__;                                           \
-        constexpr int V = at_most(16 / sizeof(Op::In), 8);                \
+        constexpr int V = at_most(16 / sizeof(Op::In), sizeof(Op::Acc) == 4 ? 16 : 8); \
         columns<Op, V, 64 / (V * sizeof(Op::In))>(in, out, partials, p);  \
     }
 #define STRIDED(name, ...)                                                \
@@ -438,4 +548,9 @@ constexpr int at_most(int a, int b) { return a < b ? a : b; }
         using Op = __VA_ARGS__;                                           \
         tiles<Op>(in, out, partials, p);                                  \
     }
-#define REDUCTION(name, ...) TILES(name, __VA_ARGS__) ROWS(name, __VA_ARGS__) COLUMNS(name, __VA_ARGS__) STRIDED(name, __VA_ARGS__)
+#define SLIM(name, ...)                                                   \
+    REDUCTION_KERNEL(slim, name) {                                        \
+        using Op = __VA_ARGS__;                                           \
+        slim<Op>(in, out, p);                                             \
+    }
+#define REDUCTION(name, ...) SLIM(name, __VA_ARGS__) TILES(name, __VA_ARGS__) ROWS(name, __VA_ARGS__) COLUMNS(name, __VA_ARGS__) STRIDED(name, __VA_ARGS__)

@@ -7,7 +7,7 @@
 //   fold_words, fold_columns   the same for bytes, four in a word: those of a row to
 //          one accumulator, those of words [row][word] to one for each column
 //   merge  makes one accumulator of two
-//   numbered   for a partial one, whose steps were every fold-th from s % fold on
+//   numbered   for one whose steps were every fold-th from s on
 //   result, put, store   the result, as Out, to memory as that, and to memory as the type that finish.to says
 
 #pragma once
@@ -76,11 +76,6 @@ template <int N, class W> __device__ __forceinline__ W tree(const W* x) {
     else return tree<N / 2>(x) + tree<N - N / 2>(x + N / 2);
 }
 
-// Bytes of words, two at a time, as the upper halves of integers of 16 bits: those at
-// even places, those at odd ones. What is signed stays so.
-__device__ __forceinline__ uint32_t even_bytes(uint32_t w) { return w << 8 & 0xff00ff00u; }
-__device__ __forceinline__ uint32_t odd_bytes(uint32_t w) { return w & 0xff00ff00u; }
-
 __device__ __forceinline__ int32_t add_bytes(int32_t sum, uint32_t w, int8_t) { return __dp4a((int)w, 0x01010101, sum); }
 __device__ __forceinline__ int32_t add_bytes(int32_t sum, uint32_t w, uint8_t) { return (int32_t)__dp4a(w, 0x01010101u, (unsigned)sum); }
 
@@ -101,13 +96,10 @@ template <class T> struct SumInteger : Unnumbered<int64_t> {
         }
     }
     template <int N> static __device__ __forceinline__ void fold_words(Acc& a, const uint32_t (&w)[N], const Finish&) {
-        int32_t even = 0, odd = 0;
+        int32_t sums[2] = {0, 0};
 #pragma unroll
-        for (int i = 0; i < N; i += 2) {
-            even = add_bytes(even, w[i], T());
-            odd = add_bytes(odd, w[i + 1], T());
-        }
-        a += even + odd;
+        for (int i = 0; i < N; i++) sums[i % 2] = add_bytes(sums[i % 2], w[i], T());
+        a += sums[0] + sums[1];
     }
     // Signed bytes are taken as unsigned ones, 128 too large, so that two sums fit a
     // word without a carry between them.
@@ -394,27 +386,39 @@ template <class R> struct Order<complex<R>> {
     static __device__ __forceinline__ W best(W a, W b) { return over(b, a) ? b : a; }
 };
 
-// The greatest of bytes, of integers flipped as they are compared, two in a word.
+// The greater of two integers of 16 bits in each half.
+__device__ __forceinline__ uint32_t greater_pair(uint32_t a, uint32_t b) {
+#if __CUDA_ARCH__ >= 900
+    uint32_t m;
+    asm("max.s16x2 %0, %1, %2;" : "=r"(m) : "r"(a), "r"(b));
+    return m;
+#else
+    return __vmaxs2(a, b);
+#endif
+}
+
+// The greatest of bytes, of integers flipped as they are compared: as the upper
+// halves of integers of 16 bits, two in a word, whose lower halves do not matter.
 __device__ __forceinline__ uint32_t flips(const Finish& f) { return ((uint32_t)f.flip & 0xff) * 0x01010101u; }
 template <int N> __device__ __forceinline__ int32_t best_byte(const uint32_t (&w)[N], uint32_t flip) {
-    uint32_t even = even_bytes(w[0] ^ flip), odd = odd_bytes(w[0] ^ flip);
+    uint32_t odd = w[0] ^ flip, even = odd << 8;
 #pragma unroll
     for (int i = 1; i < N; i++) {
-        even = __vmaxs2(even, even_bytes(w[i] ^ flip));
-        odd = __vmaxs2(odd, odd_bytes(w[i] ^ flip));
+        odd = greater_pair(odd, w[i] ^ flip);
+        even = greater_pair(even, (w[i] ^ flip) << 8);
     }
-    even = __vmaxs2(even, odd);
+    even = greater_pair(even, odd);
     return max((int32_t)even >> 24, (int32_t)(even << 16) >> 24);
 }
 // The greatest of each column.
 template <int U, int W> __device__ __forceinline__ void best_bytes(int32_t (&best)[4 * W], const uint32_t (&w)[U][W], uint32_t flip) {
 #pragma unroll
     for (int i = 0; i < W; i++) {
-        uint32_t even = even_bytes(w[0][i] ^ flip), odd = odd_bytes(w[0][i] ^ flip);
+        uint32_t odd = w[0][i] ^ flip, even = odd << 8;
 #pragma unroll
         for (int u = 1; u < U; u++) {
-            even = __vmaxs2(even, even_bytes(w[u][i] ^ flip));
-            odd = __vmaxs2(odd, odd_bytes(w[u][i] ^ flip));
+            odd = greater_pair(odd, w[u][i] ^ flip);
+            even = greater_pair(even, (w[u][i] ^ flip) << 8);
         }
         best[4 * i] = (int32_t)(even << 16) >> 24;
         best[4 * i + 1] = (int32_t)(odd << 16) >> 24;
@@ -448,8 +452,136 @@ template <class T> struct Max : Unnumbered<typename Order<T>::W> {
     static __device__ __forceinline__ void store(const Acc& a, char* out, const Finish& f) { *(T*)out = O::back(a, f); }
 };
 
-// Where the first of the greatest is. Of many elements the greatest is found first,
-// and where it is only if it is a new one, which soon becomes rare.
+// Two elements of 16 bits in a word, as integers of that size in their order:
+// what NumPy takes as equal is. Of floats, -0 becomes 0, and a NaN the greatest.
+__device__ __forceinline__ uint32_t flip_pair(const Finish& f) { return ((uint32_t)f.flip & 0xffff) * 0x10001u; }
+// The other way round for what is negative, whose larger magnitudes are less.
+__device__ __forceinline__ uint32_t turn_negative(uint32_t w) {
+    uint32_t signs;  // each half's sign, 16 times
+    asm("prmt.b32 %0, %1, 0, 0xbb99;" : "=r"(signs) : "r"(w));
+    return w ^ (signs & 0x7fff7fffu);
+}
+__device__ __forceinline__ uint32_t ordered(uint32_t w, const Finish& f, uint16_t) { return w ^ flip_pair(f); }
+__device__ __forceinline__ uint32_t ordered(uint32_t w, const Finish& f, f16) {
+    uint32_t r;
+    asm("fma.rn.f16x2 %0, %1, %2, %3;" : "=r"(r) : "r"(w), "r"(f.flip ? 0xbc00bc00u : 0x3c003c00u), "r"(0));
+    return turn_negative(r);
+}
+__device__ __forceinline__ uint32_t ordered(uint32_t w, const Finish& f, bf16) {
+    const float sign = f.flip ? -1.0f : 1.0f;
+    const float low = __fmaf_rn(__uint_as_float(w << 16), sign, 0.0f), high = __fmaf_rn(__uint_as_float(w & 0xffff0000u), sign, 0.0f);
+    return turn_negative(__byte_perm(__float_as_uint(low), __float_as_uint(high), 0x7632));
+}
+// What one of them is compared as otherwise.
+template <class T> __device__ __forceinline__ auto disordered(int32_t i) {
+    if constexpr (is_float<T>) return widen(T{(uint16_t)(i ^ (i >> 15 & 0x7fff))});
+    else return i;
+}
+
+// Where the first of the greatest of V columns is: of vectors 0, 1, ... The number
+// of the vector, counted backwards, is put below an element of 1 or 2 bytes, so that
+// the greatest of these is the first of the greatest.
+template <class W> struct Best { W w; int32_t at, column; };
+template <class T, int V, int size = sizeof(T)> struct PlacesOf {
+    using O = Order<T>;
+    using W = typename O::W;
+    static constexpr int most = 1 << 30;
+    W w[V];
+    int32_t at[V];
+    __device__ __forceinline__ PlacesOf() {
+#pragma unroll
+        for (int k = 0; k < V; k++) w[k] = O::lowest(), at[k] = 0;
+    }
+    template <class X> __device__ __forceinline__ void add(const X& vector, int i, const Finish& f) {
+        T x[V];
+        memcpy(x, &vector, sizeof x);
+#pragma unroll
+        for (int k = 0; k < V; k++) {
+            const W next = O::of(x[k], f);
+            const bool over = O::over(next, w[k]);
+            w[k] = over ? next : w[k];
+            at[k] = over ? i : at[k];
+        }
+    }
+    __device__ __forceinline__ W greatest(int k) const { return w[k]; }
+    __device__ __forceinline__ int32_t place(int k) const { return at[k]; }
+    __device__ __forceinline__ Best<W> best() const {
+        Best<W> b = {w[0], at[0], 0};
+#pragma unroll
+        for (int k = 1; k < V; k++)
+            if (O::over(w[k], b.w) || (at[k] < b.at && !O::over(b.w, w[k]))) b = {w[k], at[k], k};
+        return b;
+    }
+};
+template <class T, int V> struct PlacesOf<T, V, 2> {
+    static constexpr int most = 1 << 16;
+    int32_t keys[V];
+    __device__ __forceinline__ PlacesOf() {
+#pragma unroll
+        for (int k = 0; k < V; k++) keys[k] = (int32_t)(1u << 31);
+    }
+    template <class X> __device__ __forceinline__ void add(const X& vector, int i, const Finish& f) {
+        if constexpr (V > 1) {
+            uint32_t x[V / 2];
+            memcpy(x, &vector, sizeof x);
+            const uint32_t tag = 0xffff - i;
+#pragma unroll
+            for (int k = 0; k < V / 2; k++) {
+                const uint32_t pair = ordered(x[k], f, T());
+                keys[2 * k] = max(keys[2 * k], (int32_t)(pair << 16 | tag));
+                keys[2 * k + 1] = max(keys[2 * k + 1], (int32_t)((pair & 0xffff0000u) | tag));
+            }
+        } else {
+            uint16_t x;
+            memcpy(&x, &vector, 2);
+            keys[0] = max(keys[0], (int32_t)(ordered(x, f, T()) << 16 | (0xffff - i)));
+        }
+    }
+    __device__ __forceinline__ auto greatest(int k) const { return disordered<T>(keys[k] >> 16); }
+    __device__ __forceinline__ int32_t place(int k) const { return ~keys[k] & 0xffff; }
+    __device__ __forceinline__ auto best() const {
+        int32_t most = keys[0], column = 0;
+#pragma unroll
+        for (int k = 1; k < V; k++) most = max(most, keys[k]);
+#pragma unroll
+        for (int k = V - 1; k >= 0; k--) column = keys[k] == most ? k : column;
+        return Best<typename Order<T>::W>{disordered<T>(most >> 16), ~most & 0xffff, column};
+    }
+};
+template <class T, int V> struct PlacesOf<T, V, 1> {
+    static constexpr int most = 1 << 8;
+    static constexpr int N = V > 4 ? V / 4 : 1;
+    uint32_t even[N], odd[N];
+    __device__ __forceinline__ PlacesOf() {
+#pragma unroll
+        for (int k = 0; k < N; k++) even[k] = odd[k] = 0x80008000u;
+    }
+    template <class X> __device__ __forceinline__ void add(const X& vector, int i, const Finish& f) {
+        uint32_t x[N] = {};
+        memcpy(x, &vector, V);
+        const uint32_t tag = (0xff - i) * 0x10001u;
+#pragma unroll
+        for (int k = 0; k < N; k++) {
+            const uint32_t w = x[k] ^ flips(f);
+            odd[k] = greater_pair(odd[k], (w & 0xff00ff00u) | tag);
+            even[k] = greater_pair(even[k], (w << 8 & 0xff00ff00u) | tag);
+        }
+    }
+    __device__ __forceinline__ int32_t key(int k) const {
+        const uint32_t w = k % 2 ? odd[k / 4] : even[k / 4];
+        return k & 2 ? (int32_t)w >> 16 : (int32_t)(w << 16) >> 16;
+    }
+    __device__ __forceinline__ int32_t greatest(int k) const { return key(k) >> 8; }
+    __device__ __forceinline__ int32_t place(int k) const { return ~key(k) & 0xff; }
+    __device__ __forceinline__ Best<int32_t> best() const {
+        int32_t most = (int32_t)(1u << 31);
+#pragma unroll
+        for (int k = 0; k < V; k++) most = max(most, key(k) << 16 | (V - 1 - k));
+        return {most >> 24, ~(most >> 16) & 0xff, V - 1 - (most & 0xff)};
+    }
+};
+
+// Where the first of the greatest is.
 template <class T> struct ArgMax {
     static constexpr bool is_numbered = true;
     using In = T;
@@ -458,19 +590,23 @@ template <class T> struct ArgMax {
     struct Acc { W w; int64_t index; };
     using Out = int64_t;
     static __device__ __forceinline__ Acc none() { return {O::lowest(), ~nat}; }
-    template <int N> static __device__ __forceinline__ W best(const T (&x)[N], const Finish& f) {
-        W w = O::of(x[0], f);
+    template <int V> struct Places : PlacesOf<T, V> {
+        // Of column k, whose vector i is number + i * step.
+        __device__ __forceinline__ Acc of(int k, int64_t number, int64_t step) const { return {this->greatest(k), number + this->place(k) * step}; }
+        // Of all columns, which are neighbours in a row.
+        __device__ __forceinline__ Acc of_row(int64_t number, int64_t step) const {
+            const Best<W> b = this->best();
+            return {b.w, number + b.column + b.at * step};
+        }
+    };
+    // Where in a row of few.
+    template <int L> static __device__ __forceinline__ Out place(const T (&x)[L], const Finish& f) {
+        PlacesOf<T, 1> places;
 #pragma unroll
-        for (int i = 1; i < N; i++) w = O::best(w, O::of(x[i], f));
-        return w;
-    }
-    template <int N> static __device__ __forceinline__ W best_of_words(const uint32_t (&w)[N], const Finish& f) { return best_byte(w, flips(f)); }
-    template <int U, int N> static __device__ __forceinline__ void best_of_columns(W (&w)[4 * N], const uint32_t (&x)[U][N], const Finish& f) {
-        best_bytes(w, x, flips(f));
+        for (int i = 0; i < L; i++) places.add(x[i], i, f);
+        return places.place(0);
     }
     static __device__ __forceinline__ bool is_new(const Acc& a, W w) { return O::over(w, a.w) || a.index == ~nat; }
-    // Whether an element is w, the greatest of some.
-    static __device__ __forceinline__ bool is(T x, W w, const Finish& f) { return !O::over(w, O::of(x, f)); }
     static __device__ __forceinline__ Acc one(T x, int64_t index, const Finish& f) { return {O::of(x, f), index}; }
     static __device__ __forceinline__ Acc merge(const Acc& a, const Acc& b) {
         if (O::over(a.w, b.w)) return a;
@@ -478,7 +614,7 @@ template <class T> struct ArgMax {
         return a.index <= b.index ? a : b;
     }
     static __device__ __forceinline__ Acc numbered(Acc a, int64_t s, int64_t fold) {
-        if (fold > 1 && a.index != ~nat) a.index = a.index * fold + s % fold;
+        if (a.index != ~nat) a.index = a.index * fold + s;
         return a;
     }
     static __device__ __forceinline__ Out result(const Acc& a, const Finish&) { return a.index; }

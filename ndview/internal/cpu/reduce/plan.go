@@ -97,7 +97,7 @@ func (p *Plan) partAt(part int64) int64 {
 func (p *Plan) Unvectored() {
 	if axis := &p.Kept[0]; p.Vector > 0 && p.KeptAxes > 0 {
 		by := int64(p.Vector)
-		*axis = Axis{Extent: NewDivisor(p.Width), In: axis.In / by, Out: axis.Out / by}
+		*axis = Axis{Extent: NewDivisor(p.Width / p.Folded), In: axis.In / by, Out: axis.Out / by}
 	}
 }
 
