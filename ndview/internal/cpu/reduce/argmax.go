@@ -44,11 +44,15 @@ func argMaxima[U unsigned, S signed](k keying[U, S]) *Reducer {
 			for first := 0; first < len(x); {
 				// Where the greatest is does not matter before it is a new one, which
 				// soon becomes rare.
-				keys := k.of(x[first:min(first+searched, len(x))], f, block)
-				if best := greatest(lowest[S](), keys); best > acc.best || acc.number == nowhere {
-					*acc = place[S]{best, number + int64(first+find(best, keys))}
+				part := x[first:min(first+fit[S](), len(x))]
+				best, done := k.greatest(lowest[S](), part, f)
+				if done < len(part) {
+					best = greatest(best, k.of(part[done:], f, block))
 				}
-				first += len(keys)
+				if best > acc.best || acc.number == nowhere {
+					*acc = place[S]{best, number + int64(first+find(best, k.of(part, f, block)))}
+				}
+				first += len(part)
 			}
 			blocks.Put(block)
 		},
@@ -62,9 +66,6 @@ func argMaxima[U unsigned, S signed](k keying[U, S]) *Reducer {
 		store:  storePlaces[S],
 	}.reducer()
 }
-
-// searched is how many elements are searched for a new greatest at a time.
-const searched = 2048
 
 // columns is memory for the greatest of some columns, for the rows where those
 // are, and for keys.

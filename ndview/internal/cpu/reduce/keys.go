@@ -21,6 +21,11 @@ type keying[U unsigned, S signed] struct {
 	same func(f *Finish) bool
 	keys func(to []S, x []U, f *Finish)
 	back func(to results, keys []S, f *Finish)
+	// greatest and each are the loops of the same name over the keys of as many
+	// elements as they say, which may be none: where making keys on the way is
+	// faster.
+	greatest func(w S, x []U, f *Finish) (S, int)
+	each     func(w []S, x []U, f *Finish) int
 }
 
 // keyBytes is how much is made into keys at a time.
@@ -72,6 +77,8 @@ func integerKeys[U unsigned, S signed]() keying[U, S] {
 				*(*U)(to.of(i)) = (U(k) - bias) ^ flip
 			}
 		},
+		greatest: func(w S, _ []U, _ *Finish) (S, int) { return w, 0 },
+		each:     func([]S, []U, *Finish) int { return 0 },
 	}
 }
 
@@ -107,10 +114,15 @@ func floatKeys[U unsigned, S signed](infinity U, alike bool) keying[U, S] {
 			}
 		},
 		back: func(to results, keys []S, f *Finish) {
-			flip := flipOf(f)
-			for i, k := range keys {
-				*(*U)(to.of(i)) = U(k) ^ U(k>>shift)&^sign ^ flip
+			flip, done := flipOf(f), 0
+			if to, ok := dense[U](to, len(keys)); ok {
+				done = backVectors(to, keys, flip)
+			}
+			for i, k := range keys[done:] {
+				*(*U)(to.of(done + i)) = U(k) ^ U(k>>shift)&^sign ^ flip
 			}
 		},
+		greatest: func(w S, x []U, f *Finish) (S, int) { return greatestFloatVectors(w, x, flipOf(f), alike) },
+		each:     func(w []S, x []U, f *Finish) int { return eachFloatVectors(w, x, flipOf(f), alike) },
 	}
 }

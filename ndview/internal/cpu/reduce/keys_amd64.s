@@ -30,41 +30,59 @@ loop:
 	VMOVDQU Y0, (DI)
 	NEXT32
 
-// func keys32(to, x unsafe.Pointer, n int, flip, zero uint64). Adding zero, of
-// one sign or the other, makes zeros alike or leaves them.
-TEXT ·keys32(SB), NOSPLIT, $0-40
-	KEYS
-	VPCMPEQD Y13, Y13, Y13
-	VPSRLD   $1, Y13, Y13
+// KEY32 and KEY64 make keys of the floats at an address. Y13 is the greatest of
+// keys, Y12 is 0. Adding Y14, a zero of one sign or the other, makes zeros alike or
+// leaves them. FOLD32 and FOLD64 turn the order of negative floats around.
+#define FOLD32(x) \
+	VPSRAD $31, x, Y2  \
+	VPSRLD $1, Y2, Y2  \
+	VPXOR  Y2, x, x
+#define FOLD64(x) \
+	VPCMPGTQ x, Y12, Y2  \
+	VPSRLQ   $1, Y2, Y2  \
+	VPXOR    Y2, x, x
+#define KEY32(at, x) \
+	VPXOR     at, Y15, x      \
+	VADDPS    Y14, x, x       \
+	VCMPPS    $3, x, x, Y1    \
+	FOLD32(x)                 \
+	VPBLENDVB Y1, Y13, x, x
+#define KEY64(at, x) \
+	VPXOR     at, Y15, x      \
+	VADDPD    Y14, x, x       \
+	VCMPPD    $3, x, x, Y1    \
+	FOLD64(x)                 \
+	VPBLENDVB Y1, Y13, x, x
 
-loop:
-	VPXOR     (SI), Y15, Y0
-	VADDPS    Y14, Y0, Y0
-	VCMPPS    $3, Y0, Y0, Y1
-	VPSRAD    $31, Y0, Y2
-	VPSRLD    $1, Y2, Y2
-	VPXOR     Y2, Y0, Y0
-	VPBLENDVB Y1, Y13, Y0, Y0
-	VMOVDQU   Y0, (DI)
+// func name(to, x unsafe.Pointer, n int, flip, zero uint64)
+#define FLOATS(name, KEY, SHIFT) \
+TEXT name(SB), NOSPLIT, $0-40     \
+	KEYS                          \
+	VPCMPEQD Y13, Y13, Y13        \
+	SHIFT    $1, Y13, Y13         \
+	VPXOR    Y12, Y12, Y12        \
+loop:                             \
+	KEY((SI), Y0)                 \
+	VMOVDQU  Y0, (DI)             \
 	NEXT32
 
-// func keys64(to, x unsafe.Pointer, n int, flip, zero uint64)
-TEXT ·keys64(SB), NOSPLIT, $0-40
-	KEYS
-	VPCMPEQD Y13, Y13, Y13
-	VPSRLQ   $1, Y13, Y13
-	VPXOR    Y12, Y12, Y12
+FLOATS(·keys32, KEY32, VPSRLD)
+FLOATS(·keys64, KEY64, VPSRLQ)
 
-loop:
-	VPXOR     (SI), Y15, Y0
-	VADDPD    Y14, Y0, Y0
-	VCMPPD    $3, Y0, Y0, Y1
-	VPCMPGTQ  Y0, Y12, Y2
-	VPSRLQ    $1, Y2, Y2
-	VPXOR     Y2, Y0, Y0
-	VPBLENDVB Y1, Y13, Y0, Y0
-	VMOVDQU   Y0, (DI)
+// func name(to, keys unsafe.Pointer, n int, flip, unused uint64): floats again.
+#define BACK(name, FOLD) \
+TEXT name(SB), NOSPLIT, $0-40     \
+	KEYS                          \
+	VPXOR    Y12, Y12, Y12        \
+loop:                             \
+	VMOVDQU  (SI), Y0             \
+	FOLD(Y0)                      \
+	VPXOR    Y15, Y0, Y0          \
+	VMOVDQU  Y0, (DI)             \
 	NEXT32
+
+BACK(·back32, FOLD32)
+BACK(·back64, FOLD64)
 
 // func keys16(to, x unsafe.Pointer, n int, flip, infinity, alike uint64), where
 // alike is all ones to make zeros alike, or 0. There is no arithmetic of such
@@ -146,6 +164,49 @@ EACH(·eachGreatest8, MAX8)
 EACH(·eachGreatest16, MAX16)
 EACH(·eachGreatest32, MAX32)
 EACH(·eachGreatest64, MAX64)
+
+// func name(lanes, x unsafe.Pointer, n int, flip, zero uint64): GREATEST of the
+// keys of n blocks of 64 bytes.
+#define GREATEST_FLOAT(name, KEY, MAX, SHIFT) \
+TEXT name(SB), NOSPLIT, $0-40     \
+	KEYS                          \
+	VPCMPEQD Y13, Y13, Y13        \
+	SHIFT    $1, Y13, Y13         \
+	VPXOR    Y12, Y12, Y12        \
+	VMOVDQU  (DI), Y10            \
+	VMOVDQU  Y10, Y11             \
+loop:                             \
+	KEY((SI), Y0)                 \
+	MAX(Y0, Y10)                  \
+	KEY(32(SI), Y3)               \
+	MAX(Y3, Y11)                  \
+	ADDQ     $64, SI              \
+	DECQ     CX                   \
+	JNZ      loop                 \
+	MAX(Y11, Y10)                 \
+	VMOVDQU  Y10, (DI)            \
+	VZEROUPPER                    \
+	RET
+
+GREATEST_FLOAT(·greatestFloat32, KEY32, MAX32, VPSRLD)
+GREATEST_FLOAT(·greatestFloat64, KEY64, MAX64, VPSRLQ)
+
+// func name(w, x unsafe.Pointer, n int, flip, zero uint64): EACH of the keys of n
+// blocks of 32 bytes.
+#define EACH_FLOAT(name, KEY, MAX, SHIFT) \
+TEXT name(SB), NOSPLIT, $0-40     \
+	KEYS                          \
+	VPCMPEQD Y13, Y13, Y13        \
+	SHIFT    $1, Y13, Y13         \
+	VPXOR    Y12, Y12, Y12        \
+loop:                             \
+	KEY((SI), Y0)                 \
+	MAX((DI), Y0)                 \
+	VMOVDQU  Y0, (DI)             \
+	NEXT32
+
+EACH_FLOAT(·eachFloat32, KEY32, MAX32, VPSRLD)
+EACH_FLOAT(·eachFloat64, KEY64, MAX64, VPSRLQ)
 
 // func name(best, at, keys unsafe.Pointer, n int, row uint64), of n blocks of 32
 // bytes, and row in each part of row.

@@ -96,3 +96,21 @@ func add64x4(acc, x unsafe.Pointer, pitch, n int)
 
 //go:noescape
 func narrow(out, x unsafe.Pointer, n int)
+
+//go:noescape
+func back32(to, x unsafe.Pointer, n int, flip, other uint64)
+
+//go:noescape
+func back64(to, x unsafe.Pointer, n int, flip, other uint64)
+
+//go:noescape
+func greatestFloat32(to, x unsafe.Pointer, n int, flip, other uint64)
+
+//go:noescape
+func greatestFloat64(to, x unsafe.Pointer, n int, flip, other uint64)
+
+//go:noescape
+func eachFloat32(to, x unsafe.Pointer, n int, flip, other uint64)
+
+//go:noescape
+func eachFloat64(to, x unsafe.Pointer, n int, flip, other uint64)

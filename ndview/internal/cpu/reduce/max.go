@@ -9,6 +9,8 @@ func maxima[U unsigned, S signed](k keying[U, S]) *Reducer {
 		none: lowest[S](),
 		along: func(acc *S, x []U, _ int64, f *Finish) {
 			block, _ := blocks.Get().(*scratch)
+			w, done := k.greatest(*acc, x, f)
+			*acc, x = w, x[done:]
 			for len(x) > 0 {
 				keys := k.of(x, f, block)
 				*acc = greatest(*acc, keys)
@@ -19,7 +21,8 @@ func maxima[U unsigned, S signed](k keying[U, S]) *Reducer {
 		across: func(acc []S, x grid[U], _ int64, f *Finish) {
 			block, _ := blocks.Get().(*scratch)
 			for r := range x.rows {
-				for row, first := x.row(r), 0; first < len(row); {
+				row := x.row(r)
+				for first := k.each(acc, row, f); first < len(row); {
 					keys := k.of(row[first:], f, block)
 					eachGreatest(acc[first:], keys)
 					first += len(keys)

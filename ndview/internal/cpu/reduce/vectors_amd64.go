@@ -45,17 +45,73 @@ func floatKeyVectors[U unsigned, S signed](to []S, x []U, flip, infinity U, alik
 	if n == 0 {
 		return 0
 	}
-	zero, all := ^(^U(0) >> 1), uint64(0) // adding -0 to zeros leaves them
+	all := uint64(0)
 	if alike {
-		zero, all = 0, math.MaxUint64
+		all = math.MaxUint64
 	}
 	switch unsafe.Sizeof(flip) {
 	case 2:
 		keys16(data(to), data(x), n, spread(flip), spread(infinity), all)
 	case 4:
-		keys32(data(to), data(x), n, spread(flip), spread(zero))
+		keys32(data(to), data(x), n, spread(flip), zeroBits[U](alike))
 	case 8:
-		keys64(data(to), data(x), n, spread(flip), spread(zero))
+		keys64(data(to), data(x), n, spread(flip), zeroBits[U](alike))
+	}
+	return done
+}
+
+// zeroBits is what keeps zeros apart when it is added to them, or makes them alike.
+func zeroBits[U unsigned](alike bool) uint64 {
+	if alike {
+		return 0
+	}
+	return spread(^(^U(0) >> 1))
+}
+
+func backVectors[U unsigned, S signed](to []U, keys []S, flip U) int {
+	n, done := blocks(keys, 32)
+	size := unsafe.Sizeof(flip)
+	switch {
+	case n > 0 && size == 4:
+		back32(data(to), data(keys), n, spread(flip), 0)
+	case n > 0 && size == 8:
+		back64(data(to), data(keys), n, spread(flip), 0)
+	default:
+		return 0
+	}
+	return done
+}
+
+// greatestFloatVectors is greatestVectors of the keys of floats.
+func greatestFloatVectors[U unsigned, S signed](w S, x []U, flip U, alike bool) (S, int) {
+	n, done := blocks(x, 64)
+	lanes := [4]uint64{spread(w), spread(w), spread(w), spread(w)}
+	at, size := unsafe.Pointer(&lanes), unsafe.Sizeof(flip)
+	switch {
+	case n > 0 && size == 4:
+		greatestFloat32(at, data(x), n, spread(flip), zeroBits[U](alike))
+	case n > 0 && size == 8:
+		greatestFloat64(at, data(x), n, spread(flip), zeroBits[U](alike))
+	default:
+		return w, 0
+	}
+	for _, k := range unsafe.Slice((*S)(at), unsafe.Sizeof(lanes)/size) {
+		w = max(w, k)
+	}
+	return w, done
+}
+
+// eachFloatVectors is eachGreatestVectors of the keys of floats.
+func eachFloatVectors[U unsigned, S signed](w []S, x []U, flip U, alike bool) int {
+	n, done := blocks(x, 32)
+	size := unsafe.Sizeof(flip)
+	switch {
+	case n > 0 && size == 4:
+		eachFloat32(data(w), data(x), n, spread(flip), zeroBits[U](alike))
+	case n > 0 && size == 8:
+		eachFloat64(data(w), data(x), n, spread(flip), zeroBits[U](alike))
+	default:
+		return 0
 	}
 	return done
 }

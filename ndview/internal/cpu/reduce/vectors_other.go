@@ -27,3 +27,9 @@ func narrowVectors([]float32, []float64) int { return 0 }
 func exactVectors([]float64) ([4]exact, int) { return [4]exact{}, 0 }
 
 func addExactVectors([]exact, grid[float64], int64) (rows int64, done int) { return 1, 0 }
+
+func backVectors[U unsigned, S signed](_ []U, _ []S, _ U) int { return 0 }
+
+func greatestFloatVectors[U unsigned, S signed](w S, _ []U, _ U, _ bool) (S, int) { return w, 0 }
+
+func eachFloatVectors[U unsigned, S signed](_ []S, _ []U, _ U, _ bool) int { return 0 }
