@@ -42,7 +42,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as folder:
         binary = Path(folder) / "ndview.test"
         subprocess.run(["go", "test", "-c", "-o", str(binary), "./ndview"], cwd=record.ROOT, check=True)
-        figures = run(binary, "", "-test.benchtime=5x", "-test.count=3") | run(binary, "/^small$", "-test.benchtime=20000x", "-test.count=5")
+        figures = run(binary, "", "-test.benchtime=3x", "-test.count=3") | run(binary, "/^small$", "-test.benchtime=20000x", "-test.count=5")
     faults: list[str] = []
     records = array_records.records("cpu", figures, ["numpy"], {}, faults)
     print(record.write(options.results, "arrays", machine, {"passed": 0, "failed": 0, "skipped": 0}, records))
