@@ -12,6 +12,9 @@ func Fill(dst unsafe.Pointer, n int64, pattern []byte, phase int64) {
 	write := fillBlocks
 	if lineBytes%len(pattern) == 0 {
 		write = fillLines
+		if streams && n >= streamed {
+			write = fillStream
+		}
 	}
 	Parallel(n, 4*grain, func(lo, hi int64) {
 		if out := unsafe.Slice((*byte)(unsafe.Add(dst, lo)), hi-lo); zero {
@@ -39,6 +42,21 @@ func fillLines(out, pattern []byte, phase int) {
 		lines[i] = words
 	}
 	copy(out[len(lines)*lineBytes:], line)
+}
+
+// fillStream is fillLines past the caches: all is a copy of some lines that stay
+// in them.
+func fillStream(out, pattern []byte, phase int) {
+	made := streamBlocks.Get().(*[streamBlock / 8]uint64)
+	defer streamBlocks.Put(made)
+	lines := unsafe.Slice((*byte)(unsafe.Pointer(made)), streamBlock)
+	fillLines(lines, pattern, phase)
+	for len(out) > 0 {
+		n := min(streamBlock, len(out))
+		stream(unsafe.Pointer(unsafe.SliceData(out)), unsafe.Pointer(made), int64(n))
+		out = out[n:]
+	}
+	streamEnd()
 }
 
 // fillBlocks writes any pattern: what is there is doubled as long as the cache
