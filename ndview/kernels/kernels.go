@@ -8,7 +8,10 @@ import (
 	"bytes"
 	"embed"
 	"fmt"
-	"io"
+	"io/fs"
+	"sync"
+
+	"github.com/klauspost/compress/zstd"
 )
 
 //go:embed images/*.zip
@@ -30,26 +33,37 @@ func Image(name string, major, minor int) ([]byte, error) {
 	best, newest := "", -1
 	for _, f := range archive.File {
 		var arch int
-		if n, _ := fmt.Sscanf(f.Name, "compute_%d", &arch); n == 1 && newest < 0 && arch <= 10*major+minor {
+		if n, _ := fmt.Sscanf(f.Name, "compute_%d.zst", &arch); n == 1 && newest < 0 && arch <= 10*major+minor {
 			best = f.Name
 		}
-		if n, _ := fmt.Sscanf(f.Name, "sm_%d", &arch); n == 1 && arch/10 == major && arch%10 <= minor && arch > newest {
+		if n, _ := fmt.Sscanf(f.Name, "sm_%d.zst", &arch); n == 1 && arch/10 == major && arch%10 <= minor && arch > newest {
 			best, newest = f.Name, arch
 		}
 	}
 	if best == "" {
 		return nil, fmt.Errorf("kernels of %s: there are none for compute capability %d.%d; 7.0 is the oldest", name, major, minor)
 	}
-	file, err := archive.Open(best)
-	if err != nil {
-		return nil, fmt.Errorf("kernels of %s: %w", name, err)
-	}
-	image, err := io.ReadAll(file)
-	if closed := file.Close(); err == nil {
-		err = closed
-	}
+	image, err := inflate(archive, best)
 	if err != nil {
 		return nil, fmt.Errorf("kernels of %s: %s: %w", name, best, err)
 	}
 	return image, nil
+}
+
+// decoder is made when it is first needed, on one core: a device asks for one
+// image at a time.
+var decoder = sync.OnceValues(func() (*zstd.Decoder, error) {
+	return zstd.NewReader(nil, zstd.WithDecoderConcurrency(1))
+})
+
+func inflate(archive *zip.Reader, name string) ([]byte, error) {
+	frame, err := fs.ReadFile(archive, name)
+	if err != nil {
+		return nil, err
+	}
+	d, err := decoder()
+	if err != nil {
+		return nil, err
+	}
+	return d.DecodeAll(frame, nil)
 }
