@@ -83,6 +83,10 @@ bench: build $(VENV) ## Measure arrow2zarr against its peers here, and record it
 bench-arrays: $(VENV) ## Measure arrays on the CPU beside NumPy, and record it in bench/results
 	.venv/bin/python bench/arrays_cpu.py
 
+.PHONY: bench-arrow
+bench-arrow: $(VENV) ## Measure Arrow batches on the CPU device beside arrow-go, and record it in bench/results
+	.venv/bin/python bench/arrow_cpu.py
+
 .PHONY: bench-table
 bench-table: ## Print the newest recorded result of each topic
 	@$(GO) run ./bench/table bench/results

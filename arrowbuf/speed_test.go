@@ -1,6 +1,7 @@
 package arrowbuf_test
 
 import (
+	"encoding/binary"
 	"fmt"
 	"math/rand/v2"
 	"strings"
@@ -33,24 +34,43 @@ func speed(b *testing.B, run func(b *testing.B, dev *cudabuf.Device)) {
 	})
 }
 
-// wideBatch makes a batch of about so many bytes: a quarter each of 64-bit
-// integers, doubles with nulls, floats and strings.
+// wideBatch makes a batch of about so many bytes, and tells how many they are: a
+// quarter each of the columns are 64-bit integers, doubles with nulls, floats and
+// strings of four letters.
 func wideBatch(b *testing.B, mem memory.Allocator, columns int, bytes int64) (arrow.RecordBatch, int64) {
 	rng := rand.New(rand.NewPCG(1, 1))
-	rows := int(bytes/int64(columns)) / 8
+	rows := int(bytes/int64(columns)) / 7 // what four columns take of a row is 28 bytes and a bit
 	var fields []arrow.Field
 	var arrays []arrow.Array
 	var size int64
 	for i := range columns {
-		dtype := []arrow.DataType{arrow.PrimitiveTypes.Int64, arrow.PrimitiveTypes.Float64, arrow.PrimitiveTypes.Float32, arrow.BinaryTypes.String}[i%4]
-		var column arrow.Array
-		if dtype == arrow.BinaryTypes.String {
-			column = shortStrings(mem, rows)
-		} else {
-			column = randomArray(b, mem, rng, dtype, rows, i%4 == 1)
+		var dtype arrow.DataType
+		buffers, nulls := []*memory.Buffer{nil}, 0
+		switch i % 4 {
+		case 0:
+			dtype = arrow.PrimitiveTypes.Int64
+			buffers = append(buffers, randomWords(mem, rng, rows*8))
+		case 1:
+			dtype = arrow.PrimitiveTypes.Float64
+			buffers = []*memory.Buffer{randomWords(mem, rng, (rows+7)/8), randomWords(mem, rng, rows*8)}
+			nulls = array.UnknownNullCount
+		case 2:
+			dtype = arrow.PrimitiveTypes.Float32
+			buffers = append(buffers, randomWords(mem, rng, rows*4))
+		case 3:
+			dtype = arrow.BinaryTypes.String
+			buffers = append(buffers, shortOffsets(mem, rows), randomWords(mem, rng, rows*4))
 		}
+		data := array.NewData(dtype, rows, buffers, nil, nulls, 0)
+		column := array.MakeFromData(data)
+		data.Release()
 		defer column.Release()
-		size += int64(column.Data().SizeInBytes())
+		for _, buffer := range buffers {
+			if buffer != nil {
+				size += int64(buffer.Len())
+				buffer.Release()
+			}
+		}
 		fields = append(fields, arrow.Field{Name: fmt.Sprintf("c%d", i), Type: dtype, Nullable: true})
 		arrays = append(arrays, column)
 	}
@@ -59,15 +79,25 @@ func wideBatch(b *testing.B, mem memory.Allocator, columns int, bytes int64) (ar
 	return made, size
 }
 
-func shortStrings(mem memory.Allocator, n int) arrow.Array {
-	builder := array.NewStringBuilder(mem)
-	defer builder.Release()
-	builder.Reserve(n)
-	builder.ReserveData(4 * n)
-	for range n {
-		builder.Append("abcd")
-	}
-	return builder.NewArray()
+// randomWords is memory of n bytes, a word of eight at a time: benchmarks make
+// gigabytes.
+func randomWords(mem memory.Allocator, rng *rand.Rand, n int) *memory.Buffer {
+	return newBuffer(mem, n, func(p []byte) {
+		for ; len(p) >= 8; p = p[8:] {
+			binary.LittleEndian.PutUint64(p, rng.Uint64()&0x7f7f7f7f7f7f7f7f) // of ASCII, and no NaN
+		}
+		for i := range p {
+			p[i] = 'a'
+		}
+	})
+}
+
+func shortOffsets(mem memory.Allocator, n int) *memory.Buffer {
+	return newBuffer(mem, 4*(n+1), func(p []byte) {
+		for i := range n + 1 {
+			binary.LittleEndian.PutUint32(p[4*i:], uint32(4*i))
+		}
+	})
 }
 
 // BenchmarkCopyTo copies a batch of 1 GiB to a device.
@@ -168,4 +198,46 @@ func BenchmarkToHost(b *testing.B) {
 			copyOnce(b, moved, arrowbuf.CPU())
 		}
 	})
+}
+
+// BenchmarkCopyToCPU takes a batch of the host to the CPU device, which shares its
+// columns, beside what arrow-go has to make a batch of columns: one that shares
+// them, and one that has a copy of each.
+func BenchmarkCopyToCPU(b *testing.B) {
+	batch, n := wideBatch(b, memory.DefaultAllocator, 64, 64<<20)
+	ways := []struct {
+		name string
+		make func() (arrow.RecordBatch, error)
+	}{
+		{"quiver", func() (arrow.RecordBatch, error) { return arrowbuf.CopyTo(batch, arrowbuf.CPU()) }},
+		{"arrow-go-share", func() (arrow.RecordBatch, error) {
+			return array.NewRecordBatch(batch.Schema(), batch.Columns(), batch.NumRows()), nil
+		}},
+		{"arrow-go-copy", func() (arrow.RecordBatch, error) { return copyByArrow(batch) }},
+	}
+	for _, way := range ways {
+		b.Run(way.name, func(b *testing.B) {
+			b.SetBytes(n)
+			for b.Loop() {
+				made, err := way.make()
+				if err != nil {
+					b.Fatal(err)
+				}
+				made.Release()
+			}
+		})
+	}
+}
+
+func copyByArrow(batch arrow.RecordBatch) (arrow.RecordBatch, error) {
+	var columns []arrow.Array
+	for _, column := range batch.Columns() {
+		one, err := array.Concatenate([]arrow.Array{column}, memory.DefaultAllocator)
+		if err != nil {
+			return nil, err
+		}
+		defer one.Release()
+		columns = append(columns, one)
+	}
+	return array.NewRecordBatch(batch.Schema(), columns, batch.NumRows()), nil
 }

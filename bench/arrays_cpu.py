@@ -8,29 +8,23 @@ NumPy do the same, and writes a result file.
 import argparse
 import importlib.metadata
 import os
-import re
-import statistics
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
 import array_records
+import goresults
 import record
-
-LINE = re.compile(r"^Benchmark(\S+?)(?:-\d+)?\s+\d+\s+([\d.]+) ns/op", re.MULTILINE)
 
 
 def run(binary: Path, cases: str, *flags: str) -> dict[str, dict[str, float]]:
-    """The nanoseconds of the cases, the median of the rounds."""
+    """The figures of the cases, each the median of the rounds."""
     command = [str(binary), "-test.run=^$", f"-test.bench=^BenchmarkArray$/^cpu${cases}", "-test.timeout=40m", *flags]
     done = subprocess.run(command, cwd=record.ROOT / "ndview", capture_output=True, text=True)
     if done.returncode:
         raise SystemExit(done.stdout[-2000:] + done.stderr[-2000:])
-    rounds: dict[str, list[float]] = {}
-    for name, ns in LINE.findall(done.stdout):
-        rounds.setdefault(name, []).append(float(ns))
-    return {name: {"ns/op": statistics.median(ns)} for name, ns in rounds.items()}
+    return goresults.figures(done.stdout)
 
 
 def main() -> int:

@@ -1,18 +1,15 @@
 """Runs the Go benchmarks of the bundle on this machine's GPU."""
 
 import os
-import re
-import statistics
 import subprocess
 import sys
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+import goresults  # noqa: E402
 import record  # noqa: E402
 
 GPU = record.ROOT / ".gpu"
-# BenchmarkAllocFree/cuda-16   100   1000 ns/op   4000.00 MB/s   7 ns/each
-LINE = re.compile(r"^Benchmark(\S+?)(?:-\d+)?\s+\d+\s+(.*)$", re.MULTILINE)
 
 
 def commit() -> str:
@@ -28,12 +25,8 @@ def run(package: str, benchmarks: str, *flags: str, rounds: int = 5, folder: str
     environment = {"QUIVER_TEST_DEVICE": "cuda"} | os.environ
     done = subprocess.run(command, cwd=record.ROOT / package, env=environment, capture_output=True, text=True, timeout=seconds)
     print(done.stdout, done.stderr)
-    figures: dict[str, dict[str, list[float]]] = {}
-    for name, values in LINE.findall(done.stdout):
-        fields = values.split()
-        for value, unit in zip(fields[::2], fields[1::2], strict=True):
-            figures.setdefault(name, {}).setdefault(unit, []).append(float(value))
+    figures = goresults.figures(done.stdout)
     # One that fails leaves the others; whoever wants it finds it missing.
     if done.returncode != 0 and not figures:
         raise RuntimeError(f"benchmarks of {package}: exit code {done.returncode}\n{done.stdout[-1500:]}{done.stderr[-500:]}")
-    return {name: {unit: statistics.median(v) for unit, v in units.items()} for name, units in figures.items()}
+    return figures

@@ -84,6 +84,20 @@ static void d2h_1(void) { copy(1 << 10, 0); }
 static void d2h_64(void) { copy(64 << 10, 0); }
 static void d2h_1024(void) { copy(1 << 20, 0); }
 
+// A batch of 64 KiB in n buffers, as a loop without a thought moves it.
+static void naive(int n) {
+	CUdeviceptr there[96];
+	for (int i = 0; i < n; i++) {
+		CHECK(cuMemAlloc(&there[i], (64 << 10) / n));
+		CHECK(cuMemcpyHtoD(there[i], host, (64 << 10) / n));
+	}
+	for (int i = 0; i < n; i++)
+		CHECK(cuMemFree(there[i]));
+}
+
+static void naive_8columns(void) { naive(12); }
+static void naive_64columns(void) { naive(96); }
+
 static double measure(void (*work)(void), int depth) {
 	double taken[ROUNDS];
 	for (int round = -3; round < ROUNDS; round++) {
@@ -143,6 +157,7 @@ int main(int argc, char **argv) {
 	printf(", \"call\": %.5f", measure(call, DEPTH));
 	printf(", \"alloc_async\": %.4f", measure(alloc_async, 100));
 	printf(", \"h2d_1KiB\": %.4f, \"h2d_64KiB\": %.4f, \"h2d_1024KiB\": %.4f", measure(h2d_1, 10), measure(h2d_64, 10), measure(h2d_1024, 10));
+	printf(", \"naive_8columns\": %.4f, \"naive_64columns\": %.4f", measure(naive_8columns, 1), measure(naive_64columns, 1));
 	printf(", \"d2h_1KiB\": %.4f, \"d2h_64KiB\": %.4f, \"d2h_1024KiB\": %.4f}\n", measure(d2h_1, 10), measure(d2h_64, 10), measure(d2h_1024, 10));
 	return 0;
 }
