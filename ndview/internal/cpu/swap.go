@@ -10,19 +10,24 @@ import (
 // n bytes are. dst may be src.
 func SwapBytes(dst, src unsafe.Pointer, n, size int64) {
 	Parallel(n/size, grain/size, func(lo, hi int64) {
-		out := unsafe.Slice((*byte)(dst), n)[lo*size : hi*size]
-		in := unsafe.Slice((*byte)(src), n)[lo*size : hi*size]
-		i := 0
-		for ; i+8 <= len(in); i += 8 {
-			binary.LittleEndian.PutUint64(out[i:], swapWord(binary.LittleEndian.Uint64(in[i:]), size))
-		}
-		if i < len(in) { // less than 8 bytes
-			var word [8]byte
-			copy(word[:], in[i:])
-			binary.LittleEndian.PutUint64(word[:], swapWord(binary.LittleEndian.Uint64(word[:]), size))
-			copy(out[i:], word[:])
-		}
+		to, from, n := unsafe.Add(dst, lo*size), unsafe.Add(src, lo*size), (hi-lo)*size
+		done := swapMany(to, from, n, size)
+		swapWords(unsafe.Slice((*byte)(to), n)[done:], unsafe.Slice((*byte)(from), n)[done:], size)
 	})
+}
+
+// swapWords is SwapBytes in words.
+func swapWords(out, in []byte, size int64) {
+	i := 0
+	for ; i+8 <= len(in); i += 8 {
+		binary.LittleEndian.PutUint64(out[i:], swapWord(binary.LittleEndian.Uint64(in[i:]), size))
+	}
+	if i < len(in) { // less than 8 bytes
+		var word [8]byte
+		copy(word[:], in[i:])
+		binary.LittleEndian.PutUint64(word[:], swapWord(binary.LittleEndian.Uint64(word[:]), size))
+		copy(out[i:], word[:])
+	}
 }
 
 func swapWord(v uint64, size int64) uint64 {
