@@ -32,6 +32,9 @@ func better[S signed](p *place[S], best S, number int64) {
 	}
 }
 
+// searched is how many bytes are looked through again for their greatest.
+const searched = 16 << 10
+
 // argMaxima finds where the first of the greatest elements is. Its keys are alike
 // where elements are.
 func argMaxima[U unsigned, S signed](k keying[U, S]) *Reducer {
@@ -44,13 +47,10 @@ func argMaxima[U unsigned, S signed](k keying[U, S]) *Reducer {
 			for first := 0; first < len(x); {
 				// Where the greatest is does not matter before it is a new one, which
 				// soon becomes rare.
-				part := x[first:min(first+fit[S](), len(x))]
-				best, done := k.greatest(lowest[S](), part, f)
-				if done < len(part) {
-					best = greatest(best, k.of(part[done:], f, block))
-				}
+				part := x[first:min(first+searched/k.size(), len(x))]
+				best := k.greatestOf(lowest[S](), part, f, block)
 				if best > acc.best || acc.number == nowhere {
-					*acc = place[S]{best, number + int64(first+find(best, k.of(part, f, block)))}
+					*acc = place[S]{best, number + int64(first+k.find(best, part, f, block))}
 				}
 				first += len(part)
 			}
@@ -103,11 +103,15 @@ func eachPlace[S signed](best, at, keys []S, row S) {
 	}
 }
 
-// find is where the first of keys that is w is, which must be there.
-func find[S signed](w S, keys []S) int {
-	i := findVectors(w, keys)
-	for keys[i] != w {
-		i++
+// find is where the first of x is whose key is w, which must be there.
+func (k keying[U, S]) find(w S, x []U, f *Finish, block *scratch) int {
+	for at := 0; ; {
+		keys := k.of(x[at:], f, block)
+		for i := findVectors(w, keys); i < len(keys); i++ {
+			if keys[i] == w {
+				return at + i
+			}
+		}
+		at += len(keys)
 	}
-	return i
 }

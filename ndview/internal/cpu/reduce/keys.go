@@ -23,9 +23,9 @@ type keying[U unsigned, S signed] struct {
 	back func(to results, keys []S, f *Finish)
 	// greatest and each are the loops of the same name over the keys of as many
 	// elements as they say, which may be none: where making keys on the way is
-	// faster.
+	// faster. Those of each are of row r, or of so many rows from there.
 	greatest func(w S, x []U, f *Finish) (S, int)
-	each     func(w []S, x []U, f *Finish) int
+	each     func(w []S, x grid[U], r int64, f *Finish) (rows int64, done int)
 }
 
 // keyBytes is how much is made into keys at a time.
@@ -50,6 +50,12 @@ func (k keying[U, S]) of(x []U, f *Finish, block *scratch) []S {
 	keys := unsafe.Slice((*S)(unsafe.Pointer(block)), min(len(x), fit[S]()))
 	k.keys(keys, x[:len(keys)], f)
 	return keys
+}
+
+// size is how many bytes an element has, and a key.
+func (k keying[U, S]) size() int {
+	var s S
+	return int(unsafe.Sizeof(s))
 }
 
 func signedOf[S signed, U unsigned](x []U) []S {
@@ -78,7 +84,7 @@ func integerKeys[U unsigned, S signed]() keying[U, S] {
 			}
 		},
 		greatest: func(w S, _ []U, _ *Finish) (S, int) { return w, 0 },
-		each:     func([]S, []U, *Finish) int { return 0 },
+		each:     func([]S, grid[U], int64, *Finish) (int64, int) { return 1, 0 },
 	}
 }
 
@@ -123,6 +129,8 @@ func floatKeys[U unsigned, S signed](infinity U, alike bool) keying[U, S] {
 			}
 		},
 		greatest: func(w S, x []U, f *Finish) (S, int) { return greatestFloatVectors(w, x, flipOf(f), alike) },
-		each:     func(w []S, x []U, f *Finish) int { return eachFloatVectors(w, x, flipOf(f), alike) },
+		each: func(w []S, x grid[U], r int64, f *Finish) (int64, int) {
+			return eachFloatVectors(w, x, r, flipOf(f), alike)
+		},
 	}
 }

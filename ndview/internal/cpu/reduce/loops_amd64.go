@@ -2,7 +2,7 @@ package reduce
 
 import "unsafe"
 
-// The loops of keys_amd64.s and sums_amd64.s.
+// The loops of keys_amd64.s, keyswide_amd64.s and sums_amd64.s.
 
 //go:noescape
 func flipKeys(to, x unsafe.Pointer, n int, flip, other uint64)
@@ -114,3 +114,15 @@ func eachFloat32(to, x unsafe.Pointer, n int, flip, other uint64)
 
 //go:noescape
 func eachFloat64(to, x unsafe.Pointer, n int, flip, other uint64)
+
+//go:noescape
+func wideGreatestFloat32(lanes, x unsafe.Pointer, n int, flip, zero uint64)
+
+//go:noescape
+func wideGreatestFloat64(lanes, x unsafe.Pointer, n int, flip, zero uint64)
+
+//go:noescape
+func wideEachFloat32(w, x unsafe.Pointer, n int, flip, zero uint64, pitch int)
+
+//go:noescape
+func wideEachFloat64(w, x unsafe.Pointer, n int, flip, zero uint64, pitch int)

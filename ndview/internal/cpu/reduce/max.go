@@ -9,23 +9,20 @@ func maxima[U unsigned, S signed](k keying[U, S]) *Reducer {
 		none: lowest[S](),
 		along: func(acc *S, x []U, _ int64, f *Finish) {
 			block, _ := blocks.Get().(*scratch)
-			w, done := k.greatest(*acc, x, f)
-			*acc, x = w, x[done:]
-			for len(x) > 0 {
-				keys := k.of(x, f, block)
-				*acc = greatest(*acc, keys)
-				x = x[len(keys):]
-			}
+			*acc = k.greatestOf(*acc, x, f, block)
 			blocks.Put(block)
 		},
 		across: func(acc []S, x grid[U], _ int64, f *Finish) {
 			block, _ := blocks.Get().(*scratch)
-			for r := range x.rows {
-				row := x.row(r)
-				for first := k.each(acc, row, f); first < len(row); {
-					keys := k.of(row[first:], f, block)
-					eachGreatest(acc[first:], keys)
-					first += len(keys)
+			for r := int64(0); r < x.rows; {
+				rows, done := k.each(acc, x, r, f)
+				for last := r + rows; r < last; r++ {
+					row := x.row(r)
+					for first := done; first < len(row); {
+						keys := k.of(row[first:], f, block)
+						eachGreatest(acc[first:], keys)
+						first += len(keys)
+					}
 				}
 			}
 			blocks.Put(block)
@@ -39,6 +36,17 @@ func maxima[U unsigned, S signed](k keying[U, S]) *Reducer {
 			k.back(out, acc, f)
 		},
 	}.reducer()
+}
+
+// greatestOf is the greatest of w and the keys of x.
+func (k keying[U, S]) greatestOf(w S, x []U, f *Finish, block *scratch) S {
+	w, done := k.greatest(w, x, f)
+	for x = x[done:]; len(x) > 0; {
+		keys := k.of(x, f, block)
+		w = greatest(w, keys)
+		x = x[len(keys):]
+	}
+	return w
 }
 
 // greatest is the greatest of w and keys.

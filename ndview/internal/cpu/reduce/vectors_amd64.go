@@ -11,6 +11,9 @@ import (
 // elements; else they do whole blocks, and return how many elements those have.
 var vectors = cpu.X86.HasAVX2
 
+// wide tells whether there are those of AVX-512 too.
+var wide = cpu.X86.HasAVX512F
+
 // blocks is how many blocks of so many bytes there are in x, and how many elements
 // they have.
 func blocks[T any](x []T, bytes int) (n, elements int) {
@@ -84,10 +87,21 @@ func backVectors[U unsigned, S signed](to []U, keys []S, flip U) int {
 
 // greatestFloatVectors is greatestVectors of the keys of floats.
 func greatestFloatVectors[U unsigned, S signed](w S, x []U, flip U, alike bool) (S, int) {
-	n, done := blocks(x, 64)
-	lanes := [4]uint64{spread(w), spread(w), spread(w), spread(w)}
+	each := 64
+	if wide {
+		each = 256
+	}
+	n, done := blocks(x, each)
+	var lanes [8]uint64
+	for i := range lanes {
+		lanes[i] = spread(w)
+	}
 	at, size := unsafe.Pointer(&lanes), unsafe.Sizeof(flip)
 	switch {
+	case n > 0 && wide && size == 4:
+		wideGreatestFloat32(at, data(x), n, spread(flip), zeroBits[U](alike))
+	case n > 0 && wide && size == 8:
+		wideGreatestFloat64(at, data(x), n, spread(flip), zeroBits[U](alike))
 	case n > 0 && size == 4:
 		greatestFloat32(at, data(x), n, spread(flip), zeroBits[U](alike))
 	case n > 0 && size == 8:
@@ -101,19 +115,30 @@ func greatestFloatVectors[U unsigned, S signed](w S, x []U, flip U, alike bool) 
 	return w, done
 }
 
-// eachFloatVectors is eachGreatestVectors of the keys of floats.
-func eachFloatVectors[U unsigned, S signed](w []S, x []U, flip U, alike bool) int {
-	n, done := blocks(x, 32)
-	size := unsafe.Sizeof(flip)
+// eachFloatVectors is eachGreatestVectors of the keys of floats of row r, or of
+// four rows from there, and returns how many, too.
+func eachFloatVectors[U unsigned, S signed](w []S, x grid[U], r int64, flip U, alike bool) (rows int64, done int) {
+	row, size := x.row(r), unsafe.Sizeof(flip)
+	if wide && size >= 4 && x.rows-r >= 4 {
+		n, done := blocks(row, 64)
+		switch {
+		case n > 0 && size == 4:
+			wideEachFloat32(data(w), data(row), n, spread(flip), zeroBits[U](alike), int(x.pitch))
+		case n > 0:
+			wideEachFloat64(data(w), data(row), n, spread(flip), zeroBits[U](alike), int(x.pitch))
+		}
+		return 4, done
+	}
+	n, done := blocks(row, 32)
 	switch {
 	case n > 0 && size == 4:
-		eachFloat32(data(w), data(x), n, spread(flip), zeroBits[U](alike))
+		eachFloat32(data(w), data(row), n, spread(flip), zeroBits[U](alike))
 	case n > 0 && size == 8:
-		eachFloat64(data(w), data(x), n, spread(flip), zeroBits[U](alike))
+		eachFloat64(data(w), data(row), n, spread(flip), zeroBits[U](alike))
 	default:
-		return 0
+		return 1, 0
 	}
-	return done
+	return 1, done
 }
 
 func greatestVectors[S signed](w S, keys []S) (S, int) {

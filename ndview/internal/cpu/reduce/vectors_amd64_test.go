@@ -80,7 +80,8 @@ func TestVectorsDoWhatLoopsDo(t *testing.T) {
 	if !vectors {
 		t.Skip("this processor has no vectors")
 	}
-	defer func() { vectors = true }()
+	defer func(is bool) { vectors, wide = true, is }(wide)
+	levels := [][2]bool{{false, false}, {true, false}, {true, wide}}
 	names := []string{"sum_f16", "sum_bf16", "sum_f32", "sum_f64", "sum_i8", "sum_u8", "sum_i16", "sum_u16", "sum_i32", "sum_u32", "sum_i64"}
 	for _, op := range []string{"max", "argmax"} {
 		for _, kind := range []string{"8", "16", "32", "64", "f16", "bf16", "f32", "f64"} {
@@ -98,16 +99,18 @@ func TestVectorsDoWhatLoopsDo(t *testing.T) {
 				}
 				x := elements(r, name, f.Element, n*5, n%2 == 0)
 				skip := n % 3 // elements lie at any place
-				var got [2][]uint64
-				for i, with := range []bool{false, true} {
-					vectors = with
+				got := make([][]uint64, len(levels))
+				for i, with := range levels {
+					vectors, wide = with[0], with[1]
 					got[i] = bothWays(f, unsafe.Add(unsafe.Pointer(&x[0]), skip*f.Element), n, &tell)
 				}
 				for i, want := range got[0] {
-					if strings.HasPrefix(name, "sum") && isNaN64(want) && isNaN64(got[1][i]) {
-						continue
+					for level := range levels {
+						if strings.HasPrefix(name, "sum") && isNaN64(want) && isNaN64(got[level][i]) {
+							continue
+						}
+						require.Equal(t, want, got[level][i], "%s of %d elements, told %+v, result %d, with %v", name, n, tell, i, levels[level])
 					}
-					require.Equal(t, want, got[1][i], "%s of %d elements, told %+v, result %d", name, n, tell, i)
 				}
 			}
 		}

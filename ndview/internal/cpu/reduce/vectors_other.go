@@ -32,4 +32,6 @@ func backVectors[U unsigned, S signed](_ []U, _ []S, _ U) int { return 0 }
 
 func greatestFloatVectors[U unsigned, S signed](w S, _ []U, _ U, _ bool) (S, int) { return w, 0 }
 
-func eachFloatVectors[U unsigned, S signed](_ []S, _ []U, _ U, _ bool) int { return 0 }
+func eachFloatVectors[U unsigned, S signed](_ []S, _ grid[U], _ int64, _ U, _ bool) (rows int64, done int) {
+	return 1, 0
+}
