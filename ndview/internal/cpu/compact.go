@@ -30,7 +30,9 @@ func tile(mask []byte, t int64) []byte {
 func CountTiles(mask []byte, counts []uint32) {
 	Parallel(int64(len(counts)), grain/Tile, func(lo, hi int64) {
 		for t := lo; t < hi; t++ {
-			part, n := tile(mask, t), 0
+			part := tile(mask, t)
+			n, done := countBlocks(part)
+			part = part[done:]
 			for ; len(part) >= 32; part = part[32:] {
 				n += countTrue((*[32]byte)(part))
 			}
@@ -123,25 +125,12 @@ func pack[T unit](part []byte, src, dst []T) {
 }
 
 // ramp is 0, 1, 2, ... up to a tile.
-func ramp[T uint16 | uint64]() (r [Tile]T) {
+var ramp = func() (r [Tile]uint16) {
 	for i := range r {
-		r[i] = T(i)
+		r[i] = uint16(i)
 	}
 	return r
-}
-
-var ramp16, ramp64 = ramp[uint16](), ramp[uint64]()
-
-// TruePositions writes where the true elements are.
-func TruePositions(mask []byte, starts []int64, out []uint64) {
-	eachTile(mask, starts, func(base int64, part []byte, first, last int64) {
-		to := out[first:last]
-		pack(part, ramp64[:], to)
-		for k := range to {
-			to[k] += uint64(base)
-		}
-	})
-}
+}()
 
 // Compact writes those elements of in, of width bytes, 1, 2, 4, 8 or 16, at which
 // the mask is true, one after the other to out.
@@ -176,7 +165,7 @@ func expand[T unit](mask []byte, starts []int64, in unsafe.Pointer, step int64, 
 	eachTile(mask, starts, func(base int64, part []byte, first, last int64) {
 		var list [Tile]uint16
 		chosen, to := list[:last-first], all[base:]
-		pack(part, ramp16[:], chosen)
+		pack(part, ramp[:], chosen)
 		if step == 0 {
 			for _, i := range chosen {
 				to[i] = from[0]

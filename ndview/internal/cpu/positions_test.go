@@ -1,0 +1,42 @@
+package cpu
+
+import (
+	"math/rand/v2"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestTruePositionsAreThoseOfBytesThatAreNot0(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 2))
+	for _, most := range []int{1, 2, 5, 100, 1000} { // one of so many is true
+		for n := range 301 {
+			if n > 200 {
+				n += Tile // a tile and some of the next
+			}
+			mask := make([]byte, n)
+			var want []uint64
+			for i := range mask {
+				if random.IntN(most) == 0 {
+					mask[i] = byte(1 + random.IntN(255))
+					want = append(want, uint64(i))
+				}
+			}
+			counts, starts := make([]uint32, Tiles(int64(n))), make([]int64, Tiles(int64(n))+1)
+			CountTiles(mask, counts)
+			ScanTiles(counts, starts)
+			require.EqualValues(t, len(want), starts[len(counts)], "of %d elements, one of %d", n, most)
+			const guard = 1 << 40
+			got := make([]uint64, len(want)+8)
+			for i := range got {
+				got[i] = guard
+			}
+			TruePositions(mask, starts, got[:len(want)])
+			want = append(want, guard, guard, guard, guard, guard, guard, guard, guard)
+			require.Equal(t, want, got, "of %d elements, one of %d", n, most)
+			words := make([]uint64, len(want)-8)
+			listWords(mask, 0, words)
+			require.Equal(t, want[:len(words)], words, "of %d elements, one of %d, without vectors", n, most)
+		}
+	}
+}
