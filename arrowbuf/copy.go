@@ -3,7 +3,6 @@ package arrowbuf
 import (
 	"errors"
 	"fmt"
-	"slices"
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
@@ -35,24 +34,39 @@ import (
 // before any memory is moved, and names the column. Of a whole array only the
 // ends of offsets are checked, and views, indices, type ids and runs not at all:
 // validate foreign data. A device without room answers ErrOutOfMemory.
+//
+// The copy is complete when CopyTo returns, unless it is one in the order of a
+// stream, see On.
 func CopyTo(batch arrow.RecordBatch, dev Device, options ...CopyOption) (arrow.RecordBatch, error) {
 	if dev == nil {
 		return nil, errors.New("copying a record batch: there is no device")
 	}
-	return copyBatch(batch, dev, copying{apart: slices.Contains(options, Apart)})
+	var how copying
+	for _, option := range options {
+		how = option.apply(how)
+	}
+	return copyBatch(batch, dev, how)
 }
 
-// CopyOption is how to copy.
-type CopyOption int
+// CopyOption is how to copy: Apart, or On a stream.
+type CopyOption interface{ apply(how copying) copying }
 
 // Apart gives each buffer an allocation of its own, where otherwise a batch has
 // one: more calls, but memory goes back column by column.
-const Apart CopyOption = 1
+const Apart apart = true
+
+type apart bool
+
+func (a apart) apply(how copying) copying {
+	how.apart = bool(a)
+	return how
+}
 
 // copying is what the copies of one kind have in common.
 type copying struct {
-	apart bool
-	there *dictionaries // that need not be copied again, or nil
+	apart  bool
+	stream Stream        // in whose order, or nil
+	there  *dictionaries // that need not be copied again, or nil
 }
 
 // copyBatch is CopyTo.
@@ -174,11 +188,11 @@ func (how copying) arrays(arrays []arrow.Array, dev Device, subject func(i int) 
 
 func (how copying) move(parts []part, dev Device) ([]*memory.Buffer, error) {
 	if !how.apart {
-		return move(parts, dev)
+		return move(parts, dev, how.stream)
 	}
 	moved := make([]*memory.Buffer, 0, len(parts))
 	for i := range parts {
-		one, err := move(parts[i:i+1], dev)
+		one, err := move(parts[i:i+1], dev, how.stream)
 		if err != nil {
 			releaseAll(moved)
 			return nil, err
@@ -190,7 +204,7 @@ func (how copying) move(parts []part, dev Device) ([]*memory.Buffer, error) {
 
 // one moves a single cut.
 func (c *cutter) one(out *cut, dev Device) (arrow.Array, error) {
-	moved, err := move(c.parts, dev)
+	moved, err := move(c.parts, dev, nil)
 	if err != nil {
 		return nil, err
 	}

@@ -9,9 +9,10 @@
 //
 // [CopyTo] moves a record batch of any types to a device, and back to the CPU.
 // What it returns there is a [RecordBatch] of [Array]s, which are
-// arrow.RecordBatch and arrow.Array: they slice, count nulls and print by copying just the bytes that
-// takes, so device memory is never touched from the host. [NewReader] does so
-// with each batch of a reader, [CopyTableTo] with a table. Code that was written
-// for the host and reads such memory in place faults; [Guard] makes that a panic
-// that names the column.
+// arrow.RecordBatch and arrow.Array: they slice, count nulls and print by copying
+// just the bytes that takes, so device memory is never touched from the host. [On]
+// copies in the order of a stream, and returns early. [NewReader] copies each
+// batch of a reader, [CopyTableTo] a table. Code that was written for the host and
+// reads such memory in place faults; [Guard] makes that a panic that names the
+// column.
 package arrowbuf

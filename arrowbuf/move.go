@@ -49,13 +49,14 @@ type place struct {
 // returns a slice of it for each. Each starts at a multiple of 64 bytes; on the
 // CPU at one of its own alignment, so that parts of one root buffer that lie
 // close together can come in one copy, with the gaps between them. The caller
-// owns a reference to each slice; the allocation goes back with the last.
-func move(parts []part, dev Device) ([]*memory.Buffer, error) {
+// owns a reference to each slice; the allocation goes back with the last. With a
+// stream, copies are in its order and may not be done when move returns.
+func move(parts []part, dev Device, s Stream) ([]*memory.Buffer, error) {
 	if len(parts) == 0 {
 		return nil, nil
 	}
 	p := newPlan(parts, dev)
-	whole, err := p.execute(dev)
+	whole, err := p.execute(dev, s)
 	if err != nil {
 		return nil, err
 	}
@@ -143,14 +144,22 @@ func (p *plan) arrange(dev Device) {
 	p.size = max(p.size, alignment)
 }
 
-func (p *plan) execute(dev Device) (Buffer, error) {
-	whole, err := dev.Alloc(p.size)
+func (p *plan) execute(dev Device, s Stream) (whole Buffer, err error) {
+	if s == nil {
+		whole, err = dev.Alloc(p.size)
+	} else {
+		whole, err = allocOn(s, dev, p.size)
+	}
 	if err != nil {
 		return nil, err
 	}
-	err = p.gather(whole)
-	if err == nil {
-		err = p.copyLarge(whole)
+	if s == nil {
+		err = p.gather(whole)
+		if err == nil {
+			err = p.copyLarge(whole)
+		}
+	} else {
+		err = p.copyOn(s, whole)
 	}
 	if err != nil {
 		whole.Release()

@@ -42,6 +42,7 @@ type Device struct {
 	locked   pageLocked
 	staging  *staging
 	shares   shares
+	afters   afters
 }
 
 var _ arrowbuf.Device = (*Device)(nil)

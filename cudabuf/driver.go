@@ -107,7 +107,8 @@ func (d *Driver) DeviceByUUID(id UUID) (*Device, error) {
 	return nil, fmt.Errorf("GPU-%v: %w among the %d visible", id, ErrNoDevice, d.count)
 }
 
-// Close gives back all that the driver holds. It refuses, and does nothing,
+// Close gives back all that the driver holds, after what Stream.After has yet to
+// run. It refuses, and does nothing,
 // while a buffer or pinned memory of a device is in use: the error says how
 // much. It must not run at the same time as other calls of the devices. A
 // second Close does nothing.
@@ -120,6 +121,9 @@ func (d *Driver) Close() error {
 	devices := slices.SortedFunc(maps.Values(d.devices), func(a, b *Device) int { return cmp.Compare(a.ordinal, b.ordinal) })
 	devices = append(slices.Clone(d.wrapped), devices...)
 	var failure error
+	for _, dev := range devices {
+		dev.afters.finish(dev)
+	}
 	for _, dev := range devices {
 		failure = errors.Join(failure, dev.idle())
 	}

@@ -1,0 +1,112 @@
+package cudabuf
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/quiver-gpu/quiver/arrowbuf"
+)
+
+// What arrowbuf.Stream asks for.
+var _ arrowbuf.Stream = (*Stream)(nil)
+
+// Alloc is Pool.AllocOn of the device's Pool.
+func (s *Stream) Alloc(n int64) (arrowbuf.Buffer, error) {
+	b, err := s.dev.Pool().AllocOn(n, s)
+	if err != nil {
+		return nil, err
+	}
+	return b, nil
+}
+
+// Copy copies all of src to the bytes of dst that start at pos: it is dst's
+// CopyFromHostAsync where the host reaches src, else its CopyFromDeviceAsync. A
+// dst that is not a *Buffer of the stream's device is arrowbuf.ErrDevice, a stream
+// that captures a graph errors.ErrUnsupported: its copies run when the graph does,
+// and then find the memory gone.
+func (s *Stream) Copy(dst arrowbuf.Buffer, pos int64, src arrowbuf.Buffer) error {
+	to, ok := dst.(*Buffer)
+	if !ok {
+		return fmt.Errorf("a stream of %v for memory of %v: %w", s.dev, dst.Device(), arrowbuf.ErrDevice)
+	}
+	if s.capture != nil {
+		return fmt.Errorf("%v: copying buffers in a graph: %w", s.dev, errors.ErrUnsupported)
+	}
+	var err error
+	if from, ok := src.(*HostBuffer); ok {
+		_, err = to.copyFromHostBuffer(from, pos, s)
+	} else if host, ok := arrowbuf.HostBytes(src); ok {
+		_, err = to.CopyFromHostAsync(host, pos, s)
+	} else {
+		_, err = to.CopyFromDeviceAsync(src, pos, s)
+	}
+	return err
+}
+
+// After runs f, in a goroutine, when all work given to the stream so far is done.
+// Unlike that of Do, f may use devices, and later work of the stream does not wait
+// for it. Where the driver cannot tell (a stream that is closed, or a device that
+// was lost), f runs before After returns; what has not run when the Driver is
+// closed runs then. Of a graph's work nothing is known to be done ever: f of a
+// stream that captures one runs at once.
+func (s *Stream) After(f func()) {
+	all := &s.dev.afters
+	a := all.add(f)
+	err := errors.ErrUnsupported
+	if s.capture == nil {
+		if err = s.do(func() error { return s.dev.api.LaunchHostFunc(s.handle, func() { go all.run(a) }) }); err != nil {
+			_ = s.synchronize() // what it reports was reported, or the device is lost
+		}
+	}
+	if err != nil {
+		all.run(a)
+	}
+}
+
+// afters are the functions that a device's streams have yet to run.
+type afters struct {
+	mu  sync.Mutex
+	all map[*after]struct{}
+}
+
+type after struct {
+	once sync.Once
+	f    func()
+}
+
+func (x *afters) add(f func()) *after {
+	a := &after{f: f}
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.all == nil {
+		x.all = map[*after]struct{}{}
+	}
+	x.all[a] = struct{}{}
+	return a
+}
+
+// run runs the function, or waits for who does, so that it has run once.
+func (x *afters) run(a *after) {
+	a.once.Do(a.f)
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	delete(x.all, a)
+}
+
+// finish waits for the device, and leaves none to run.
+func (x *afters) finish(d *Device) {
+	x.mu.Lock()
+	var left []*after
+	for a := range x.all {
+		left = append(left, a)
+	}
+	x.mu.Unlock()
+	if len(left) == 0 {
+		return
+	}
+	_ = d.Synchronize() // on a lost device nothing goes on
+	for _, a := range left {
+		x.run(a)
+	}
+}
