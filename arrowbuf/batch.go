@@ -2,6 +2,7 @@ package arrowbuf
 
 import (
 	"fmt"
+	"sync/atomic"
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
@@ -14,7 +15,16 @@ type batch = arrow.RecordBatch
 // RecordBatch is a record batch whose columns may live on a device. It behaves
 // as arrow-go's own, with the same errors and panics, and never touches device
 // memory from the host.
-type RecordBatch struct{ batch }
+type RecordBatch struct {
+	batch
+	refs atomic.Int64
+}
+
+func newRecordBatch(b batch) *RecordBatch {
+	r := &RecordBatch{batch: b}
+	r.refs.Store(1)
+	return r
+}
 
 var _ arrow.RecordBatchWithMetadata = (*RecordBatch)(nil)
 
@@ -29,7 +39,25 @@ func NewRecordBatch(schema *arrow.Schema, columns []arrow.Array, rows int64) (ma
 			err = fmt.Errorf("%v: %w", misfit, arrow.ErrInvalid)
 		}
 	}()
-	return &RecordBatch{array.NewRecordBatch(schema, columns, rows)}, nil
+	return newRecordBatch(array.NewRecordBatch(schema, columns, rows)), nil
+}
+
+// Retain adds a reference.
+func (r *RecordBatch) Retain() {
+	if r.refs.Add(1) <= 1 {
+		panic(fmt.Errorf("arrowbuf: Retain of a record batch: %w", ErrReleased))
+	}
+}
+
+// Release gives one reference back; with the last the columns go. Releasing more
+// often than retaining panics.
+func (r *RecordBatch) Release() {
+	switch n := r.refs.Add(-1); {
+	case n == 0:
+		r.batch.Release()
+	case n < 0:
+		panic(fmt.Errorf("arrowbuf: Release of a record batch: %w", ErrReleased))
+	}
 }
 
 // ToHost copies the batch to the host: CopyTo(r, CPU()).
@@ -43,7 +71,7 @@ func (r *RecordBatch) NewSlice(i, j int64) arrow.RecordBatch {
 	for _, column := range r.Columns() {
 		columns = append(columns, NewSlice(column, i, j))
 	}
-	return &RecordBatch{array.NewRecordBatchWithMetadata(r.Schema(), columns, j-i, r.Metadata())}
+	return newRecordBatch(array.NewRecordBatchWithMetadata(r.Schema(), columns, j-i, r.Metadata()))
 }
 
 // SetColumn returns a batch with another column i, which may live on any
@@ -53,7 +81,7 @@ func (r *RecordBatch) SetColumn(i int, column arrow.Array) (arrow.RecordBatch, e
 	if err != nil {
 		return nil, err
 	}
-	return &RecordBatch{changed}, nil
+	return newRecordBatch(changed), nil
 }
 
 // Metadata is the custom metadata of the IPC message that the batch came in.

@@ -136,3 +136,27 @@ func TestColumnsAndSlicesOutliveTheirBatch(t *testing.T) {
 		column.Release()
 	})
 }
+
+func TestReleasingTooOftenPanics(t *testing.T) {
+	onDevices(t, func(t *testing.T, dev *countingDevice) {
+		host := randomBatch(t, checked(t), 30, arrow.PrimitiveTypes.Int32)
+		moved := copyBatch(t, host, dev)
+		column := moved.Column(0)
+		moved.Retain()
+		moved.Release()
+		moved.Release()
+		for name, again := range map[string]func(){
+			"Release of the batch": moved.Release, "Retain of the batch": moved.Retain,
+			"Release of its array": column.Release, "Retain of its array": column.Retain,
+		} {
+			t.Run(name, func(t *testing.T) {
+				defer func() {
+					failure, ok := recover().(error)
+					require.True(t, ok)
+					assert.ErrorIs(t, failure, arrowbuf.ErrReleased)
+				}()
+				again()
+			})
+		}
+	})
+}

@@ -90,7 +90,7 @@ func copyBatch(batch arrow.RecordBatch, dev Device, how copying) (arrow.RecordBa
 	if dev == CPU() {
 		return copied, nil
 	}
-	return &RecordBatch{copied}, nil
+	return newRecordBatch(copied), nil
 }
 
 // CopyArrayTo returns an array that lives on a device, as CopyTo does for the

@@ -8,6 +8,7 @@ import (
 	"github.com/apache/arrow-go/v18/arrow/memory"
 
 	"github.com/quiver-gpu/quiver/arrowbuf"
+	"github.com/quiver-gpu/quiver/arrowbuf/arrowbuftest"
 	"github.com/quiver-gpu/quiver/cudabuf"
 	"github.com/quiver-gpu/quiver/cudabuf/cudatest"
 )
@@ -26,10 +27,10 @@ var errBroken = errors.New("the device is broken")
 func counted(dev arrowbuf.Device) *countingDevice { return &countingDevice{Device: dev} }
 
 // onDevices runs a test on each kind of device, which is counted. The test
-// fails if it leaves memory there.
+// fails if it leaves memory there, or releases it too often.
 func onDevices(t *testing.T, test func(t *testing.T, dev *countingDevice)) {
 	t.Helper()
-	cudatest.ForEachDevice(t, func(t *testing.T, dev *cudabuf.Device) { test(t, counted(dev)) })
+	cudatest.ForEachDevice(t, func(t *testing.T, dev *cudabuf.Device) { test(t, counted(arrowbuftest.Checked(t, dev))) })
 }
 
 func (d *countingDevice) Alloc(n int64) (arrowbuf.Buffer, error) {
