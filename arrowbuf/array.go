@@ -34,6 +34,10 @@ var _ arrow.Array = (*Array)(nil)
 // array of the type, with the panics of array.MakeFromData.
 func NewArray(data arrow.ArrayData) arrow.Array { return over(data, deviceOf(data)) }
 
+// NewArrayOn is NewArray where it is known which device the buffers live on: the
+// host's, or one that even an array without buffers is then said to live on.
+func NewArrayOn(data arrow.ArrayData, dev Device) arrow.Array { return over(data, dev) }
+
 // over makes the array for data that lives on a device.
 func over(data arrow.ArrayData, dev Device) arrow.Array {
 	if dev == CPU() {

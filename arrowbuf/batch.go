@@ -32,14 +32,20 @@ var _ arrow.RecordBatchWithMetadata = (*RecordBatch)(nil)
 // takes a reference. A negative number of rows means that of the first column.
 // Columns that do not fit the schema or have fewer rows are an error, in
 // arrow-go's words.
-func NewRecordBatch(schema *arrow.Schema, columns []arrow.Array, rows int64) (made *RecordBatch, err error) {
+func NewRecordBatch(schema *arrow.Schema, columns []arrow.Array, rows int64) (*RecordBatch, error) {
+	return NewRecordBatchWithMetadata(schema, columns, rows, arrow.Metadata{})
+}
+
+// NewRecordBatchWithMetadata is NewRecordBatch with the custom metadata of the
+// IPC message that the columns came in.
+func NewRecordBatchWithMetadata(schema *arrow.Schema, columns []arrow.Array, rows int64, meta arrow.Metadata) (made *RecordBatch, err error) {
 	// arrow-go reports a misfit by a panic.
 	defer func() {
 		if misfit := recover(); misfit != nil {
 			err = fmt.Errorf("%v: %w", misfit, arrow.ErrInvalid)
 		}
 	}()
-	return newRecordBatch(array.NewRecordBatch(schema, columns, rows)), nil
+	return newRecordBatch(array.NewRecordBatchWithMetadata(schema, columns, rows, meta)), nil
 }
 
 // Retain adds a reference.

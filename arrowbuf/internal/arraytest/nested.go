@@ -1,4 +1,4 @@
-package arrowbuf_test
+package arraytest
 
 import (
 	"encoding/binary"
@@ -29,13 +29,13 @@ func randomNested(t testing.TB, mem memory.Allocator, rng *rand.Rand, dtype arro
 		}
 	}()
 	add := func(dtype arrow.DataType, n int, nulls bool) {
-		child := randomArray(t, mem, rng, dtype, n, nulls)
+		child := Random(t, mem, rng, dtype, n, nulls)
 		defer child.Release()
 		child.Data().Retain()
 		children = append(children, child.Data())
 	}
 	integers := func(width int, values []int) {
-		buffers = append(buffers, newBuffer(mem, width*len(values), func(b []byte) {
+		buffers = append(buffers, Buffer(mem, width*len(values), func(b []byte) {
 			for i, v := range values {
 				var wide [8]byte
 				binary.LittleEndian.PutUint64(wide[:], uint64(v))
@@ -74,8 +74,8 @@ func randomNested(t testing.TB, mem memory.Allocator, rng *rand.Rand, dtype arro
 		count := children[0].Len()
 		children[0].Release()
 		children = nil
-		keys := randomArray(t, mem, rng, dt.KeyType(), count, false)
-		items := randomArray(t, mem, rng, dt.ItemType(), count, nulls)
+		keys := Random(t, mem, rng, dt.KeyType(), count, false)
+		items := Random(t, mem, rng, dt.ItemType(), count, nulls)
 		children = append(children, array.NewData(dt.Elem(), count, []*memory.Buffer{nil}, []arrow.ArrayData{keys.Data(), items.Data()}, 0, 0))
 		keys.Release()
 		items.Release()

@@ -1,0 +1,220 @@
+package arrowipc
+
+import (
+	"fmt"
+
+	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/apache/arrow-go/v18/arrow/array"
+	"github.com/apache/arrow-go/v18/arrow/ipc"
+	"github.com/apache/arrow-go/v18/arrow/memory"
+
+	"github.com/quiver-gpu/quiver/arrowbuf"
+)
+
+// Decoder makes record batches on a device of the messages of one stream. It is
+// not for concurrent use, but its batches are.
+type Decoder struct {
+	decoded
+	dev          arrowbuf.Device
+	dictionaries map[int64]*dictionary
+}
+
+// NewDecoder returns a decoder for the messages that follow a schema's, whose
+// metadata it is given. What is wrong with that is an error that is
+// arrow.ErrInvalid.
+func NewDecoder(schema []byte, dev arrowbuf.Device) (*Decoder, error) {
+	if dev == nil {
+		return nil, fmt.Errorf("decoding record batches: there is no device: %w", arrow.ErrInvalid)
+	}
+	d, err := decodeSchema(schema)
+	if err != nil {
+		return nil, err
+	}
+	return &Decoder{decoded: d, dev: dev, dictionaries: map[int64]*dictionary{}}, nil
+}
+
+// Schema says what the columns are. Of messages of the other byte order, whose
+// bytes are turned around, it is of this machine's.
+func (d *Decoder) Schema() *arrow.Schema { return d.schema }
+
+// Release gives the dictionaries back. Batches keep theirs.
+func (d *Decoder) Release() {
+	for _, one := range d.dictionaries {
+		one.release()
+	}
+	d.dictionaries = map[int64]*dictionary{}
+}
+
+// Decode takes the next message: metadata without prefix, and a body. Of a record
+// batch it returns the batch, which the caller owns, of a dictionary nil.
+//
+// A body that lives on the decoder's device is shared, one that lives elsewhere
+// is copied there, in one allocation. Bodies that are compressed or of the other
+// byte order are made on the host and copied, in one allocation as well.
+//
+// The metadata is checked against the schema and the body before anything is
+// allocated: numbers of arrays and buffers, lengths, places, and whether buffers
+// are as large as the lengths need. What is wrong is an error that is
+// arrow.ErrInvalid. The bytes of a body are not looked at: batches of strangers
+// need a Validate or ValidateFull.
+func (d *Decoder) Decode(metadata []byte, body Body) (arrow.RecordBatch, error) {
+	in, err := d.prepare(metadata)
+	if err != nil {
+		return nil, err
+	}
+	if body == nil {
+		body = Parts(nil)
+	}
+	buffers, err := in.settle(body)
+	if err != nil {
+		return nil, err
+	}
+	return in.finish(buffers)
+}
+
+// incoming is a message whose metadata was found good.
+type incoming struct {
+	*Decoder
+	header
+	nodes []*node
+	needs []need
+}
+
+func (d *Decoder) prepare(metadata []byte) (*incoming, error) {
+	h, err := parseMessage(metadata)
+	if err != nil {
+		return nil, err
+	}
+	in := &incoming{Decoder: d, header: h}
+	switch h.kind {
+	case ipc.MessageRecordBatch:
+		types := make([]arrow.DataType, d.schema.NumFields())
+		for i, field := range d.schema.Fields() {
+			types[i] = field.Type
+		}
+		in.nodes, in.needs, err = h.plan(types, d.ids, func(i int) string {
+			return fmt.Sprintf("column %d, %q,", i, d.schema.Field(i).Name)
+		})
+		if err != nil {
+			return nil, fmt.Errorf("record batch: %w", err)
+		}
+	case ipc.MessageDictionaryBatch:
+		values, ok := d.values[h.dictionary]
+		if !ok {
+			return nil, fmt.Errorf("dictionary %d, which no field has: %w", h.dictionary, arrow.ErrInvalid)
+		}
+		if h.delta && d.dictionaries[h.dictionary] == nil {
+			return nil, fmt.Errorf("dictionary %d has an addition, and was not there before: %w", h.dictionary, arrow.ErrInvalid)
+		}
+		in.nodes, in.needs, err = h.plan([]arrow.DataType{values.dtype}, values.ids, func(int) string { return "values" })
+		if err != nil {
+			return nil, fmt.Errorf("dictionary %d: %w", h.dictionary, err)
+		}
+	default:
+		return nil, fmt.Errorf("a message of type %v, expected a record batch or a dictionary: %w", h.kind, arrow.ErrInvalid)
+	}
+	return in, nil
+}
+
+// asIs tells whether the bytes of the body are what arrays are made of.
+func (in *incoming) asIs() bool { return in.rows.codec == Uncompressed && !in.swapped }
+
+// settle returns the buffers of the message on the device.
+func (in *incoming) settle(body Body) ([]*memory.Buffer, error) {
+	if body.Len() < in.used() {
+		return nil, fmt.Errorf("a body of %d bytes, the message needs %d: %w", body.Len(), in.used(), arrow.ErrInvalid)
+	}
+	if !in.asIs() {
+		return in.unpack(body)
+	}
+	ranges := in.rows.buffers
+	for i, r := range ranges {
+		if err := in.needs[i].check(i, r.length); err != nil {
+			return nil, err
+		}
+	}
+	there, release, err := bring(body, in.dev)
+	if err != nil {
+		return nil, err
+	}
+	defer release()
+	return slicesOf(there, ranges)
+}
+
+// used is where the last buffer of the body ends.
+func (in *incoming) used() (end int64) {
+	for _, b := range in.rows.buffers {
+		if b.length > 0 {
+			end = max(end, b.offset+b.length)
+		}
+	}
+	return end
+}
+
+func (n need) check(i int, length int64) error {
+	if length < n.bytes {
+		return fmt.Errorf("buffer %d has %d bytes, the array needs %d: %w", i, length, n.bytes, arrow.ErrInvalid)
+	}
+	return nil
+}
+
+// finish makes the batch, or keeps the dictionary, over buffers that it takes
+// over.
+func (in *incoming) finish(buffers []*memory.Buffer) (arrow.RecordBatch, error) {
+	if in.kind == ipc.MessageDictionaryBatch {
+		in.keep(buffers)
+		return nil, nil
+	}
+	defer releaseAll(buffers)
+	columns := make([]arrow.Array, 0, len(in.nodes))
+	defer func() { releaseAll(columns) }()
+	for i, n := range in.nodes {
+		column, err := in.array(n, buffers)
+		if err != nil {
+			return nil, fmt.Errorf("record batch: column %d, %q, of type %s: %w", i, in.schema.Field(i).Name, n.dtype, err)
+		}
+		columns = append(columns, column)
+	}
+	return arrowbuf.NewRecordBatchWithMetadata(in.schema, columns, in.rows.length, in.custom)
+}
+
+// array makes an array on the device.
+func (d *Decoder) array(n *node, buffers []*memory.Buffer) (arr arrow.Array, err error) {
+	data, err := d.build(n, buffers)
+	if err != nil {
+		return nil, err
+	}
+	defer data.Release()
+	defer rescue("making an array", &err)
+	return arrowbuf.NewArrayOn(data, d.dev), nil
+}
+
+// build makes the data of an array, with its dictionaries.
+func (d *Decoder) build(n *node, buffers []*memory.Buffer) (*array.Data, error) {
+	own := make([]*memory.Buffer, len(n.buffers))
+	for i, b := range n.buffers {
+		if b != absent {
+			own[i] = buffers[b]
+		}
+	}
+	var children []arrow.ArrayData
+	defer func() { releaseAll(children) }()
+	for _, child := range n.children {
+		data, err := d.build(child, buffers)
+		if err != nil {
+			return nil, err
+		}
+		children = append(children, data)
+	}
+	inside := append([]arrow.ArrayData(nil), children...)
+	data := array.NewData(n.dtype, n.length, own, inside, n.nulls, 0)
+	if n.dictionary != nil {
+		values, err := d.valuesOf(*n.dictionary)
+		if err != nil {
+			data.Release()
+			return nil, err
+		}
+		data.SetDictionary(values)
+	}
+	return data, nil
+}

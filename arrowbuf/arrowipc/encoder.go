@@ -1,0 +1,175 @@
+package arrowipc
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/apache/arrow-go/v18/arrow/array"
+
+	"github.com/quiver-gpu/quiver/arrowbuf"
+)
+
+// ErrReplacement: a dictionary of a file was to be replaced, which the file
+// format does not allow.
+var ErrReplacement = errors.New("a dictionary of an Arrow file cannot change")
+
+// Encoder makes the messages of a stream of record batches: of a batch its
+// dictionaries, as far as they changed, and then the batch. It is not for
+// concurrent use.
+type Encoder struct {
+	schema   *arrow.Schema
+	metadata []byte
+	settings
+	written map[int64]arrow.Array // dictionaries, by id, on the host
+	seen    map[int64]arrow.ArrayData
+}
+
+// NewEncoder returns an encoder for batches of a schema.
+func NewEncoder(schema *arrow.Schema, options ...Option) (*Encoder, error) {
+	o, err := optionsOf(options)
+	if err != nil {
+		return nil, err
+	}
+	metadata, err := EncodeSchema(schema)
+	if err != nil {
+		return nil, err
+	}
+	return &Encoder{schema: schema, metadata: metadata, settings: *o, written: map[int64]arrow.Array{}, seen: map[int64]arrow.ArrayData{}}, nil
+}
+
+// Schema is the metadata of the first message, which has no body.
+func (e *Encoder) Schema() []byte { return e.metadata }
+
+// Release gives the dictionaries back that the encoder remembers.
+func (e *Encoder) Release() {
+	for id := range e.written {
+		e.forget(id)
+	}
+}
+
+func (e *Encoder) forget(id int64) {
+	if old := e.written[id]; old != nil {
+		old.Release()
+		e.seen[id].Release()
+	}
+	delete(e.written, id)
+	delete(e.seen, id)
+}
+
+// Encode returns the messages of a batch, the batch's last; see EncodeRecordBatch.
+// A batch of another schema is an error that is arrow.ErrInvalid.
+func (e *Encoder) Encode(batch arrow.RecordBatch) (messages []*Message, err error) {
+	if schema := batch.Schema(); schema == nil || !schema.Equal(e.schema) {
+		return nil, fmt.Errorf("a record batch of another schema: %v, expected %v: %w", schema, e.schema, arrow.ErrInvalid)
+	}
+	defer func() {
+		if err != nil {
+			releaseAll(messages)
+			messages = nil
+		}
+	}()
+	var dictionaries []found
+	next := int64(0)
+	for i, column := range batch.Columns() {
+		if dictionaries, err = collect(dictionaries, &next, column.DataType(), column.Data()); err != nil {
+			return messages, fmt.Errorf("column %d, %q, of type %s: %w", i, batch.ColumnName(i), column.DataType(), err)
+		}
+	}
+	for _, one := range dictionaries {
+		m, err := e.dictionary(one)
+		if err != nil {
+			return messages, fmt.Errorf("dictionary %d: %w", one.id, err)
+		}
+		if m != nil {
+			messages = append(messages, m)
+		}
+	}
+	m, err := e.encodeBatch(batch)
+	if err != nil {
+		return messages, err
+	}
+	return append(messages, m), nil
+}
+
+// found is a dictionary of a batch.
+type found struct {
+	id     int64
+	values arrow.ArrayData
+}
+
+// collect adds the dictionaries of an array, those inside others first. Ids are
+// counted as the fields are met.
+func collect(all []found, next *int64, dtype arrow.DataType, data arrow.ArrayData) ([]found, error) {
+	var err error
+	dtype = storageOf(dtype)
+	if t, ok := dtype.(*arrow.DictionaryType); ok {
+		id := *next
+		*next++
+		values, ok := data.Dictionary().(*array.Data)
+		if !ok || values == nil {
+			return all, fmt.Errorf("a dictionary array without its dictionary: %w", arrow.ErrInvalid)
+		}
+		if all, err = collectInside(all, next, t.ValueType, values); err != nil {
+			return all, err
+		}
+		return append(all, found{id, values}), nil
+	}
+	return collectInside(all, next, dtype, data)
+}
+
+func collectInside(all []found, next *int64, dtype arrow.DataType, data arrow.ArrayData) ([]found, error) {
+	nested, ok := dtype.(arrow.NestedType)
+	if !ok {
+		return all, nil
+	}
+	children, fields := data.Children(), nested.Fields()
+	if len(children) != len(fields) {
+		return all, fmt.Errorf("%d child arrays, not %d: %w", len(children), len(fields), arrow.ErrInvalid)
+	}
+	var err error
+	for i, field := range fields {
+		if all, err = collect(all, next, field.Type, children[i]); err != nil {
+			return all, err
+		}
+	}
+	return all, nil
+}
+
+// dictionary returns the message of a dictionary, or nil where it was written
+// already. What decides is arrow-go's comparison, on the host.
+func (e *Encoder) dictionary(d found) (*Message, error) {
+	if e.seen[d.id] == d.values {
+		return nil, nil
+	}
+	values := arrowbuf.NewArray(d.values)
+	defer values.Release()
+	host, err := arrowbuf.CopyArrayTo(values, arrowbuf.CPU())
+	if err != nil {
+		return nil, err
+	}
+	defer host.Release()
+	from := 0
+	if old := e.written[d.id]; old != nil {
+		equal := array.WithNaNsEqual(true)
+		n := int64(old.Len())
+		switch {
+		case old.Len() == host.Len() && array.ApproxEqual(old, host, equal):
+			return nil, nil
+		case e.file:
+			return nil, ErrReplacement
+		case e.deltas && host.Len() > old.Len() && countDictionaries(host.DataType()) == 0 &&
+			array.SliceApproxEqual(old, 0, n, host, 0, n, equal):
+			from = old.Len()
+		}
+	}
+	m, err := e.encodeDictionary(d.id, values, from)
+	if err != nil {
+		return nil, err
+	}
+	e.forget(d.id)
+	host.Retain()
+	d.values.Retain()
+	e.written[d.id], e.seen[d.id] = host, d.values
+	return m, nil
+}

@@ -1,0 +1,131 @@
+package arrowipc
+
+import (
+	"encoding/binary"
+	"fmt"
+
+	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/apache/arrow-go/v18/arrow/memory"
+
+	"github.com/quiver-gpu/quiver/arrowbuf"
+)
+
+// piece is a buffer of a body that nobody has asked for yet: bytes of an arrow
+// buffer, on the host or a device, that may have to be fixed on the way, or bytes
+// that are computed on the host. The zero piece has none.
+type piece struct {
+	src          *memory.Buffer
+	from, length int64
+	fix          func([]byte) // rebases integers, in place; any 8 bytes of them on their own
+	compute      func() ([]byte, error)
+}
+
+func computed(length int64, f func() ([]byte, error)) piece {
+	return piece{length: length, compute: f}
+}
+
+// asIs tells whether the bytes are in the arrow buffer.
+func (p *piece) asIs() bool { return p.compute == nil && p.fix == nil }
+
+// bytes returns all on the host. Nobody may write to them.
+func (p *piece) bytes() ([]byte, error) {
+	switch {
+	case p.compute != nil:
+		return p.compute()
+	case p.length == 0:
+		return nil, nil
+	case p.fix == nil:
+		return bytesOf(p.src, p.from, p.length)
+	}
+	b := make([]byte, p.length)
+	return b, p.read(b, 0)
+}
+
+// read copies bytes from a position on, a multiple of 8. It is not for computed
+// ones.
+func (p *piece) read(b []byte, pos int64) error {
+	src, err := arrowbuf.BufferOf(p.src)
+	if err != nil {
+		return err
+	}
+	defer src.Release()
+	if _, err := src.CopyToHost(b, p.from+pos); err != nil {
+		return err
+	}
+	if p.fix != nil {
+		p.fix(b)
+	}
+	return nil
+}
+
+// buffer returns the bytes where they are, or on the host where they must be
+// made. The caller owns a reference.
+func (p *piece) buffer() (arrowbuf.Buffer, error) {
+	if !p.asIs() || p.length == 0 {
+		b, err := p.bytes()
+		if err != nil {
+			return nil, err
+		}
+		return arrowbuf.WrapHost(memory.NewBufferBytes(b))
+	}
+	src, err := arrowbuf.BufferOf(p.src)
+	if err != nil {
+		return nil, err
+	}
+	defer src.Release()
+	return src.Slice(p.from, p.length)
+}
+
+// bytesOf returns bytes of an arrow buffer: in place where the host reaches them,
+// else copied.
+func bytesOf(b *memory.Buffer, from, n int64) ([]byte, error) {
+	if b == nil {
+		return nil, fmt.Errorf("a buffer that is absent: %w", arrow.ErrInvalid)
+	}
+	src, err := arrowbuf.BufferOf(b)
+	if err != nil {
+		return nil, err
+	}
+	defer src.Release()
+	if err := arrowbuf.CheckRange(from, n, src.Len()); err != nil {
+		return nil, fmt.Errorf("%w: %w", arrow.ErrInvalid, err)
+	}
+	if host, ok := arrowbuf.HostBytes(src); ok {
+		return host[from : from+n], nil
+	}
+	out := make([]byte, n)
+	_, err = src.CopyToHost(out, from)
+	return out, err
+}
+
+// ints are signed integers, width bytes each: 2, 4 or 8.
+type ints struct {
+	b     []byte
+	width int
+}
+
+func (v ints) len() int { return len(v.b) / v.width }
+
+func (v ints) at(i int) int64 {
+	b := v.b[i*v.width:]
+	switch v.width {
+	case 2:
+		return int64(int16(binary.LittleEndian.Uint16(b)))
+	case 4:
+		return int64(int32(binary.LittleEndian.Uint32(b)))
+	default:
+		return int64(binary.LittleEndian.Uint64(b))
+	}
+}
+
+func (v ints) put(i int, n int64) {
+	b := v.b[i*v.width:]
+	switch v.width {
+	case 2:
+		binary.LittleEndian.PutUint16(b, uint16(n))
+	case 4:
+		binary.LittleEndian.PutUint32(b, uint32(n))
+	default:
+		binary.LittleEndian.PutUint64(b, uint64(n))
+	}
+}

@@ -1,0 +1,157 @@
+package arrowipc
+
+import (
+	"fmt"
+	"io"
+
+	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/apache/arrow-go/v18/arrow/endian"
+	"github.com/apache/arrow-go/v18/arrow/ipc"
+	"github.com/apache/arrow-go/v18/arrow/memory"
+)
+
+// EncodeSchema returns the metadata of the message that says what the columns
+// are, as arrow-go encodes it. What arrow-go cannot encode is an error.
+func EncodeSchema(schema *arrow.Schema) (metadata []byte, err error) {
+	defer rescue("encoding a schema", &err)
+	payload := ipc.GetSchemaPayload(schema, memory.DefaultAllocator)
+	defer payload.Release()
+	encoded := payload.Meta()
+	defer encoded.Release()
+	return encoded.Bytes(), nil
+}
+
+// flatSchema is what this package reads of the table Schema; the rest is
+// arrow-go's to read.
+type flatSchema struct {
+	at    int
+	start int // from here on it lies, up to the end, as arrow-go writes it
+	// dictionaries are the ids of the fields that have dictionaries, in the order
+	// in which the fields are met, from the outermost to the innermost.
+	dictionaries []int64
+}
+
+func (f *flat) schema(at int) flatSchema {
+	s := flatSchema{at: at, start: at}
+	if layout := f.layoutOf(at); layout < at {
+		s.start = layout
+	}
+	f.vector(at, 1, 4, func(field int) { f.schemaField(&s, f.follow(field), 0) })
+	f.vector(at, 2, 4, func(int) {}) // custom metadata
+	return s
+}
+
+func (f *flat) schemaField(s *flatSchema, at, depth int) {
+	if depth > maxDepth {
+		panic(flatError(fmt.Sprintf("fields nested deeper than %d", maxDepth)))
+	}
+	if encoding, ok := f.table(at, 4); ok {
+		s.dictionaries = append(s.dictionaries, f.integer(encoding, 0, 8))
+	}
+	f.vector(at, 5, 4, func(child int) { f.schemaField(s, f.follow(child), depth+1) })
+	f.vector(at, 6, 4, func(int) {}) // custom metadata
+}
+
+// decoded is a schema with what messages need to know of it.
+type decoded struct {
+	schema  *arrow.Schema // of this machine's byte order
+	swapped bool          // messages are of the other one
+	ids     []int64       // see flatSchema
+	values  map[int64]valueType
+}
+
+// valueType says what a dictionary holds.
+type valueType struct {
+	dtype arrow.DataType
+	ids   []int64 // of dictionaries inside it
+}
+
+func decodeSchema(metadata []byte) (decoded, error) {
+	h, err := parseMessage(metadata)
+	if err == nil {
+		err = h.expect(ipc.MessageSchema)
+	}
+	if err != nil {
+		return decoded{}, fmt.Errorf("schema: %w", err)
+	}
+	meta, body := memory.NewBufferBytes(metadata), memory.NewBufferBytes(nil)
+	message := ipc.NewMessage(meta, body)
+	defer message.Release()
+	r, err := ipc.NewReaderFromMessageReader(one{message}, ipc.WithEnsureNativeEndian(false))
+	if err != nil {
+		return decoded{}, fmt.Errorf("schema: %w: %w", arrow.ErrInvalid, err)
+	}
+	defer r.Release()
+	d := decoded{schema: r.Schema(), ids: h.fields.dictionaries, values: map[int64]valueType{}}
+	if !d.schema.IsNativeEndian() {
+		d.swapped, d.schema = true, d.schema.WithEndianness(endian.NativeEndian)
+	}
+	rest := d.ids
+	for _, field := range d.schema.Fields() {
+		if rest, err = d.note(field.Type, rest); err != nil {
+			return decoded{}, fmt.Errorf("schema: field %q: %w", field.Name, err)
+		}
+	}
+	if len(rest) > 0 {
+		return decoded{}, fmt.Errorf("schema: %d dictionaries without a field: %w", len(rest), arrow.ErrInvalid)
+	}
+	return d, nil
+}
+
+// note notes the dictionaries of a type, and returns the ids that are left.
+func (d *decoded) note(dtype arrow.DataType, ids []int64) (rest []int64, err error) {
+	dtype = storageOf(dtype)
+	if dictionary, ok := dtype.(*arrow.DictionaryType); ok {
+		if len(ids) == 0 {
+			return nil, fmt.Errorf("a dictionary without an id: %w", arrow.ErrInvalid)
+		}
+		id, inside := ids[0], ids[1:]
+		if rest, err = d.note(dictionary.ValueType, inside); err != nil {
+			return nil, err
+		}
+		inside = inside[:len(inside)-len(rest)]
+		if known, ok := d.values[id]; ok && !arrow.TypeEqual(known.dtype, dictionary.ValueType) {
+			return nil, fmt.Errorf("dictionary %d is of %s and of %s: %w", id, known.dtype, dictionary.ValueType, arrow.ErrInvalid)
+		}
+		d.values[id] = valueType{dictionary.ValueType, inside}
+		return rest, nil
+	}
+	if nested, ok := dtype.(arrow.NestedType); ok {
+		for _, field := range nested.Fields() {
+			if ids, err = d.note(field.Type, ids); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return ids, nil
+}
+
+// storageOf is the type whose layout an array has.
+func storageOf(dtype arrow.DataType) arrow.DataType {
+	for {
+		ext, ok := dtype.(arrow.ExtensionType)
+		if !ok {
+			return dtype
+		}
+		dtype = ext.StorageType()
+	}
+}
+
+// one gives arrow-go's reader a single message.
+type one struct{ message *ipc.Message }
+
+func (o one) Message() (*ipc.Message, error) {
+	if o.message == nil {
+		return nil, io.EOF
+	}
+	return o.message, nil
+}
+func (one) Retain()  {}
+func (one) Release() {}
+
+// rescue makes an error of a panic: arrow-go panics on some input.
+func rescue(doing string, err *error) {
+	if failure := recover(); failure != nil {
+		*err = fmt.Errorf("%s: %v: %w", doing, failure, arrow.ErrInvalid)
+	}
+}
