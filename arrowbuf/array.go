@@ -163,6 +163,7 @@ func (a *Array) IsValid(i int) bool {
 // Retain adds a reference.
 func (a *Array) Retain() {
 	if a.refs.Add(1) <= 1 {
+		a.refs.Add(-1)
 		panic(fmt.Errorf("arrowbuf: Retain of an array: %w", ErrReleased))
 	}
 }

@@ -51,6 +51,7 @@ func NewRecordBatchWithMetadata(schema *arrow.Schema, columns []arrow.Array, row
 // Retain adds a reference.
 func (r *RecordBatch) Retain() {
 	if r.refs.Add(1) <= 1 {
+		r.refs.Add(-1)
 		panic(fmt.Errorf("arrowbuf: Retain of a record batch: %w", ErrReleased))
 	}
 }

@@ -78,6 +78,18 @@ func HostBytes(b Buffer) ([]byte, bool) {
 	return h.HostBytes(), true
 }
 
+// HostRange is memory of the host, and where in a buffer its bytes belong.
+type HostRange struct {
+	Bytes []byte
+	Pos   int64
+}
+
+// rangeCopier is a buffer that copies many ranges of the host faster together than
+// one by one.
+type rangeCopier interface {
+	CopyRangesFromHost(ranges []HostRange) error
+}
+
 // CheckRange returns an error that is ErrOutOfRange unless bytes
 // [offset, offset+length) lie within size bytes. Devices use it to answer
 // alike.

@@ -180,6 +180,7 @@ func (b *cpuBuffer) Arrow() *memory.Buffer {
 
 func (b *cpuBuffer) Retain() {
 	if b.refs.Add(1) <= 1 {
+		b.refs.Add(-1)
 		panic(fmt.Errorf("arrowbuf: Retain: %w", ErrReleased))
 	}
 }

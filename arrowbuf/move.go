@@ -168,21 +168,30 @@ func (p *plan) execute(dev Device, s Stream) (whole Buffer, err error) {
 	return whole, nil
 }
 
-// copyLarge copies the runs that are not gathered.
+// copyLarge copies the runs that are not gathered: those of the host together,
+// where the device can, and else some at a time.
 func (p *plan) copyLarge(dst Buffer) error {
+	together, ok := dst.(rangeCopier)
+	var ranges []HostRange
 	var copies errgroup.Group
 	copies.SetLimit(inFlight)
 	for i := range p.runs {
 		r := &p.runs[i]
 		switch {
 		case r.small:
+		case ok && OnHost(r.root):
+			ranges = append(ranges, HostRange{Bytes: r.root.Bytes()[r.from:r.to], Pos: r.at})
 		case i == len(p.runs)-1: // this goroutine has nothing else to do
 			return errors.Join(r.copyTo(dst), copies.Wait())
 		default:
 			copies.Go(func() error { return r.copyTo(dst) })
 		}
 	}
-	return copies.Wait()
+	var err error
+	if len(ranges) > 0 {
+		err = together.CopyRangesFromHost(ranges)
+	}
+	return errors.Join(err, copies.Wait())
 }
 
 func (r *run) copyTo(dst Buffer) error {

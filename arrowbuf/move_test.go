@@ -251,3 +251,19 @@ func bufferOf(t testing.TB, b *memory.Buffer) arrowbuf.Buffer {
 	t.Cleanup(buf.Release)
 	return buf
 }
+
+// Buffers that are long enough for a device to take those of the host together.
+func TestLongBuffersArrive(t *testing.T) {
+	cudatest.ForEachDevice(t, func(t *testing.T, dev *cudabuf.Device) {
+		for name, mem := range map[string]memory.Allocator{"ordinary": checked(t), "pinned": dev.HostAllocator()} {
+			t.Run(name, func(t *testing.T) {
+				host := wideInts(mem, 1_500_000)
+				defer host.Release()
+				moved, err := arrowbuf.CopyTo(host, dev)
+				require.NoError(t, err)
+				defer moved.Release()
+				requireSameBatch(t, host, moved.(*arrowbuf.RecordBatch))
+			})
+		}
+	})
+}

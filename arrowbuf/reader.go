@@ -57,6 +57,7 @@ func (r *reader) drop() {
 
 func (r *reader) Retain() {
 	if r.refs.Add(1) <= 1 {
+		r.refs.Add(-1)
 		panic(fmt.Errorf("arrowbuf: Retain of a reader: %w", ErrReleased))
 	}
 }

@@ -39,7 +39,7 @@ func (b *Buffer) copyFromHost(src []byte, pos int64, s *Stream) (int64, error) {
 	}
 	to := b.address + uintptr(pos)
 	if b.dev.stages(src, s) {
-		return copied(n, b.dev.stage(src, to, use{b.memory, writes}, s))
+		return copied(n, b.dev.stage([]segment{{to, src}}, use{b.memory, writes}, s))
 	}
 	err := b.dev.give(s, b.with(writes, src), func(h driver.Stream) error { return b.dev.api.MemcpyHtoDAsync(to, src, h) })
 	runtime.KeepAlive(src)
@@ -73,7 +73,7 @@ func (b *Buffer) copyToHost(dst []byte, pos int64, s *Stream) (int64, error) {
 	}
 	from := b.address + uintptr(pos)
 	if b.dev.stages(dst, s) {
-		return copied(n, b.dev.stage(dst, from, use{b.memory, reads}, s))
+		return copied(n, b.dev.stage([]segment{{from, dst}}, use{b.memory, reads}, s))
 	}
 	err := b.dev.give(s, b.with(reads, dst), func(h driver.Stream) error { return b.dev.api.MemcpyDtoHAsync(dst, from, h) })
 	runtime.KeepAlive(dst)

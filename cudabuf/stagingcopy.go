@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"iter"
 	"runtime"
+	"slices"
 	"sync/atomic"
 
 	"github.com/quiver-gpu/quiver/cudabuf/internal/driver"
@@ -46,12 +47,20 @@ func (d *Device) isPinned(host []byte) bool {
 	return err == nil
 }
 
+// segment is memory of the host, and the address on the device that it is copied to
+// or from.
+type segment struct {
+	device uintptr
+	host   []byte
+}
+
 // staged is a copy of ordinary memory in parts, each through a piece.
 type staged struct {
 	*staging
-	queue  *queue
-	device uintptr
-	host   []byte
+	queue    *queue
+	segments []segment
+	ends     []int64 // of the segments, where all are counted as one
+	total    int64   // bytes
 
 	part   int64 // bytes
 	next   atomic.Int64
@@ -59,10 +68,19 @@ type staged struct {
 	crew
 }
 
-// stage copies host to or from a device address, in the order of the stream, or
-// of none, and is done with host when it returns. When it fails, no copy is
-// under way.
-func (d *Device) stage(host []byte, device uintptr, u use, s *Stream) error {
+func newStaged(r *staging, q *queue, segments []segment) *staged {
+	c := &staged{staging: r, queue: q, segments: segments}
+	for _, one := range segments {
+		c.total += int64(len(one.host))
+		c.ends = append(c.ends, c.total)
+	}
+	return c
+}
+
+// stage copies segments to or from the memory of a device that is used, in the order
+// of the stream, or of none, and is done with the host's when it returns. When it
+// fails, no copy is under way.
+func (d *Device) stage(segments []segment, u use, s *Stream) error {
 	if s == nil {
 		q, err := d.queues.lend()
 		if err != nil {
@@ -71,7 +89,7 @@ func (d *Device) stage(host []byte, device uintptr, u use, s *Stream) error {
 		defer d.queues.giveBack(q)
 		defer u.memory.uses.end(q)
 		s = &Stream{queue: q}
-		if err := d.stage(host, device, u, s); err != nil {
+		if err := d.stage(segments, u, s); err != nil {
 			return err
 		}
 		return s.Synchronize()
@@ -87,7 +105,7 @@ func (d *Device) stage(host []byte, device uintptr, u use, s *Stream) error {
 	if err := s.Synchronize(); err != nil {
 		return err
 	}
-	c := &staged{staging: d.staging, queue: s.queue, device: device, host: host}
+	c := newStaged(d.staging, s.queue, segments)
 	// Who wants the memory on another stream waits here until all parts are
 	// issued, once for all of them.
 	u.memory.uses.mu.Lock()
@@ -106,10 +124,9 @@ func (d *Device) stage(host []byte, device uintptr, u use, s *Stream) error {
 // not wait for one that has not begun when all parts are taken, since waking a
 // thread may take longer than a part.
 func (c *staged) run(how access) error {
-	n := int64(len(c.host))
 	workers := int64(min(c.workers, runtime.GOMAXPROCS(0)))
-	c.part = min(max((n/(2*workers)+4095)&^4095, c.least), c.piece) // whole pages
-	parts := (n + c.part - 1) / c.part
+	c.part = min(max((c.total/(2*workers)+4095)&^4095, c.least), c.piece) // whole pages
+	parts := (c.total + c.part - 1) / c.part
 	if err := c.open(int(min(2*workers, parts))); err != nil {
 		return err
 	}
@@ -124,31 +141,51 @@ func (c *staged) run(how access) error {
 	return c.lead(work)
 }
 
+// stretch is a part: bytes [from, to) of all segments.
+type stretch struct{ from, to int64 }
+
 // parts yields parts that no other worker has, until one of them fails.
-func (c *staged) parts() iter.Seq2[uintptr, []byte] {
-	return func(yield func(device uintptr, host []byte) bool) {
+func (c *staged) parts() iter.Seq[stretch] {
+	return func(yield func(stretch) bool) {
 		for !c.failed.Load() {
 			from := c.next.Add(c.part) - c.part
-			if from >= int64(len(c.host)) {
-				return
-			}
-			to := min(from+c.part, int64(len(c.host)))
-			if !yield(c.device+uintptr(from), c.host[from:to]) {
+			if from >= c.total || !yield(stretch{from, min(from+c.part, c.total)}) {
 				return
 			}
 		}
 	}
 }
 
+// through yields what of the segments a part is, with its place in a piece.
+func (c *staged) through(p *stagingPiece, s stretch) iter.Seq2[segment, []byte] {
+	return func(yield func(segment, []byte) bool) {
+		i, _ := slices.BinarySearch(c.ends, s.from+1)
+		for at := s.from; at < s.to; i++ {
+			one := c.segments[i]
+			skip := at - (c.ends[i] - int64(len(one.host)))
+			n := min(c.ends[i], s.to) - at
+			piece := p.memory[at-s.from:][:n]
+			if !yield(segment{one.device + uintptr(skip), one.host[skip : skip+n]}, piece) {
+				return
+			}
+			at += n
+		}
+	}
+}
+
 // fill is a worker of a copy to the device.
 func (c *staged) fill() error {
-	for device, host := range c.parts() {
+	for part := range c.parts() {
 		p, err := c.take()
 		if err != nil {
 			return err
 		}
-		n := copy(p.memory, host)
-		if err := c.give(p, func(h driver.Stream) error { return c.dev.api.MemcpyHtoDAsync(device, p.memory[:n], h) }); err != nil {
+		for one, piece := range c.through(p, part) {
+			copy(piece, one.host)
+		}
+		if err := c.give(p, part, func(one segment, piece []byte, h driver.Stream) error {
+			return c.dev.api.MemcpyHtoDAsync(one.device, piece, h)
+		}); err != nil {
 			return err
 		}
 		c.put(p)
@@ -160,7 +197,7 @@ func (c *staged) fill() error {
 // next is on its way.
 func (c *staged) drain() error {
 	var last flight
-	for device, host := range c.parts() {
+	for part := range c.parts() {
 		p, err := c.try()
 		if p == nil && err == nil {
 			if err = c.land(&last); err == nil {
@@ -168,11 +205,13 @@ func (c *staged) drain() error {
 			}
 		}
 		if err == nil {
-			err = c.give(p, func(h driver.Stream) error { return c.dev.api.MemcpyDtoHAsync(p.memory[:len(host)], device, h) })
+			err = c.give(p, part, func(one segment, piece []byte, h driver.Stream) error {
+				return c.dev.api.MemcpyDtoHAsync(piece, one.device, h)
+			})
 		}
 		if err == nil {
 			err = c.land(&last)
-			last = flight{p, host}
+			last = flight{p, part}
 		}
 		if err != nil {
 			_ = c.land(&last) // err is the first
@@ -182,15 +221,15 @@ func (c *staged) drain() error {
 	return c.land(&last)
 }
 
-// flight is a copy under way to a piece, and where it goes from there.
+// flight is a copy under way to a piece, and the part that it is.
 type flight struct {
 	piece *stagingPiece
-	host  []byte
+	part  stretch
 }
 
 // land brings a flight to its end, and leaves none.
 func (c *staged) land(f *flight) error {
-	p, host := f.piece, f.host
+	p, part := f.piece, f.part
 	if p == nil {
 		return nil
 	}
@@ -198,16 +237,20 @@ func (c *staged) land(f *flight) error {
 	if err := c.wait(p); err != nil {
 		return c.abandon(p, err)
 	}
-	copy(host, p.memory)
+	for one, piece := range c.through(p, part) {
+		copy(one.host, piece)
+	}
 	c.put(p)
 	return nil
 }
 
-// give issues the copy of a piece. When it fails, the piece is put back.
-func (c *staged) give(p *stagingPiece, work func(driver.Stream) error) error {
+// give issues the copies of a piece. When it fails, the piece is put back.
+func (c *staged) give(p *stagingPiece, part stretch, move func(one segment, piece []byte, h driver.Stream) error) error {
 	err := c.dev.do(func() error {
-		if err := work(c.queue.handle); err != nil {
-			return err
+		for one, piece := range c.through(p, part) {
+			if err := move(one, piece, c.queue.handle); err != nil {
+				return err
+			}
 		}
 		return c.dev.api.EventRecord(p.event, c.queue.handle)
 	})
