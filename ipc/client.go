@@ -1,0 +1,234 @@
+package ipc
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/quiver-gpu/quiver/cudabuf"
+	"github.com/quiver-gpu/quiver/ipc/handle"
+	"github.com/quiver-gpu/quiver/ipc/internal/wire"
+)
+
+// DialOptions says what a client can do. The zero value is a client without a
+// GPU, of a server of the same user or root.
+type DialOptions struct {
+	// Devices are the GPUs on which shared memory is opened. What is in the memory
+	// of another one comes as a copy in the host's.
+	Devices []*cudabuf.Device
+	// Mechanisms are the ways in which memory is opened, best first; all where it
+	// is nil.
+	Mechanisms handle.Mechanisms
+	// Servers are the users whose server is talked to, by number; the process's
+	// own and root where it is nil.
+	Servers []uint32
+}
+
+// Client is a connection to a Server. It may be used from any goroutine.
+type Client struct {
+	o       DialOptions
+	path    string
+	self    handle.Process
+	in      *wire.Conn
+	out     *wire.Queue
+	welcome wire.WelcomeMessage
+	gone    chan struct{} // closed when the connection has ended
+	done    chan struct{} // closed when nothing is read any more
+
+	mu      sync.Mutex
+	err     error // why the connection ended
+	closing bool
+	number  uint32
+	calls   map[uint32]*call
+	blocks  map[uint64]*opened
+	leases  map[uint64]*held
+	last    uint64 // lease
+}
+
+var allMechanisms = handle.Mechanisms{handle.Local, handle.CUDAFD, handle.CUDAIPC, handle.Memory}
+
+// Dial connects to the server at a path. Where none listens the error is
+// ErrServerGone; a server that does not take this process, or is of another user,
+// is ErrRefused.
+func Dial(ctx context.Context, path string, o DialOptions) (*Client, error) {
+	c, err := dial(ctx, path, o)
+	if err != nil {
+		return nil, fmt.Errorf("connecting to the server at %s: %w", path, err)
+	}
+	return c, nil
+}
+
+func dial(ctx context.Context, path string, o DialOptions) (*Client, error) {
+	self, err := handle.Self()
+	if err != nil {
+		return nil, err
+	}
+	if o.Mechanisms == nil {
+		o.Mechanisms = allMechanisms
+	}
+	if o.Servers == nil {
+		o.Servers = []uint32{uint32(os.Getuid()), 0}
+	}
+	socket, err := new(net.Dialer).DialContext(ctx, "unix", path)
+	if errors.Is(err, os.ErrPermission) {
+		return nil, fmt.Errorf("%w: %w", ErrRefused, err)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrServerGone, err)
+	}
+	c := &Client{
+		o: o, path: path, self: self, in: wire.NewConn(socket.(*net.UnixConn)),
+		gone: make(chan struct{}), done: make(chan struct{}),
+		calls: map[uint32]*call{}, blocks: map[uint64]*opened{}, leases: map[uint64]*held{},
+	}
+	if err := c.greet(ctx); err != nil {
+		_ = c.in.Close()
+		return nil, err
+	}
+	c.out = wire.NewQueue(c.in, patience, unread)
+	go c.read()
+	if c.welcome.Silence > 0 {
+		go c.live(time.Duration(c.welcome.Silence) * time.Millisecond / 4)
+	}
+	return c, nil
+}
+
+// greet says HELLO and waits for the answer.
+func (c *Client) greet(ctx context.Context) error {
+	_, uid, err := credentials(c.in.Unix())
+	if err != nil {
+		return err
+	}
+	if !slices.Contains(c.o.Servers, uid) {
+		return fmt.Errorf("the server is user %d's, those of %v are talked to: %w", uid, c.o.Servers, ErrRefused)
+	}
+	deadline := time.Now().Add(patience)
+	if d, ok := ctx.Deadline(); ok && d.Before(deadline) {
+		deadline = d
+	}
+	if err := errors.Join(c.in.SetReadDeadline(deadline), c.in.SetWriteDeadline(deadline)); err != nil {
+		return err
+	}
+	hello := wire.HelloMessage{Lowest: wire.Version, Highest: wire.Version, Process: c.self, Mechanisms: c.o.Mechanisms, Events: len(c.o.Devices) > 0}
+	for _, dev := range c.o.Devices {
+		hello.Devices = append(hello.Devices, dev.UUID())
+	}
+	// A server that refuses has closed its end, perhaps, and says why in what
+	// there is to read.
+	written := c.in.Write(wire.Frame{Type: wire.Hello, Payload: hello.Append(nil)})
+	f, err := c.in.Read()
+	if err != nil {
+		return c.ended(errors.Join(err, written))
+	}
+	f.CloseFile()
+	switch f.Type {
+	case wire.Welcome:
+		if err := c.welcome.Parse(f.Payload); err != nil {
+			return err
+		}
+		if c.welcome.Version != wire.Version {
+			return fmt.Errorf("the server chose version %d, not %d: %w", c.welcome.Version, wire.Version, ErrVersion)
+		}
+		return c.in.SetReadDeadline(time.Time{})
+	case wire.Error:
+		return parseError(f.Payload)
+	default:
+		return fmt.Errorf("%v, WELCOME expected: %w", f.Type, ErrFault)
+	}
+}
+
+// ended is what the end of reading means.
+func (c *Client) ended(err error) error {
+	if errors.Is(err, ErrFault) || errors.Is(err, ErrServerGone) {
+		return err
+	}
+	return fmt.Errorf("%w: %w", ErrServerGone, err)
+}
+
+// live sends signs of life.
+func (c *Client) live(every time.Duration) {
+	for tick := time.NewTicker(every); ; {
+		select {
+		case <-tick.C:
+			_, _ = c.call(wire.Ping, nil, nil) // or it has ended
+		case <-c.gone:
+			tick.Stop()
+			return
+		}
+	}
+}
+
+// Server is the process that serves.
+func (c *Client) Server() handle.Process { return c.welcome.Process }
+
+// Done is closed when the connection has ended, by Close or with the server.
+// Batches that are held stay mapped until they are released.
+func (c *Client) Done() <-chan struct{} { return c.gone }
+
+// Err is why the connection ended: ErrServerGone or ErrClosed, among others. It is
+// nil while there is one.
+func (c *Client) Err() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.err
+}
+
+// Close takes nothing more from the server. What is held stays good, and the
+// connection stays for it, until it is released. A second Close does nothing.
+func (c *Client) Close() error {
+	c.mu.Lock()
+	c.closing = true
+	idle := len(c.leases) == 0
+	c.mu.Unlock()
+	if idle {
+		c.fail(fmt.Errorf("client of %s: %w", c.path, ErrClosed))
+		<-c.done
+	}
+	return nil
+}
+
+// fail ends the connection for a reason, unless it has ended. What is open and
+// not in use is closed.
+func (c *Client) fail(err error) {
+	c.mu.Lock()
+	if c.err != nil {
+		c.mu.Unlock()
+		return
+	}
+	c.err = err
+	close(c.gone)
+	calls := c.calls
+	c.calls = nil
+	unused := c.takeUnused()
+	c.mu.Unlock()
+	for _, call := range calls {
+		call.deliver(event{err: err})
+	}
+	closeAll(unused)
+	switch {
+	case errors.Is(err, ErrClosed):
+		c.out.End()
+	case errors.Is(err, ErrFault):
+		m := tell(err)
+		c.out.Put(wire.Frame{Type: wire.Error, Payload: m.Append(nil)})
+		c.out.End()
+	default:
+		c.out.Abort(err)
+	}
+}
+
+// takeUnused takes out the blocks that no lease is in. The caller holds mu.
+func (c *Client) takeUnused() (unused []*opened) {
+	for id, b := range c.blocks {
+		if b.leases == 0 {
+			unused = append(unused, b)
+			delete(c.blocks, id)
+		}
+	}
+	return unused
+}

@@ -1,0 +1,156 @@
+package ipc
+
+import (
+	"math"
+
+	"github.com/quiver-gpu/quiver/arrowbuf/arrowipc"
+	"github.com/quiver-gpu/quiver/cudabuf"
+	"github.com/quiver-gpu/quiver/ipc/handle"
+)
+
+// encoded is an item as messages of the Arrow IPC format: its dictionaries, and
+// then itself, with bodies that show its memory.
+type encoded struct {
+	messages []message
+	gpu      *cudabuf.Device // nil where all is on the host
+	release  func()
+}
+
+type message struct {
+	metadata []byte // none of a buffer
+	length   int64  // of the body, with its padding
+	body     []piece
+}
+
+// piece is a part of a body, with the ways in which its memory is shared as it
+// is.
+type piece struct {
+	arrowipc.Part
+	ways handle.Mechanisms
+}
+
+// encode encodes an item once. The caller holds a reference to it.
+func (it *item) encode() (*encoded, error) {
+	it.encoding.Do(func() { it.encoded, it.encodeErr = it.encodeNow() })
+	return it.encoded, it.encodeErr
+}
+
+func (it *item) encodeNow() (*encoded, error) {
+	e := &encoded{release: func() {}}
+	if it.batch == nil {
+		m := message{length: it.buffer.Len()}
+		if it.buffer.Len() > 0 {
+			m.body = []piece{{Part: arrowipc.Part{Buffer: it.buffer}}}
+		}
+		e.messages = []message{m}
+	} else if err := e.batch(it); err != nil {
+		return nil, err
+	}
+	for i := range e.messages {
+		for j := range e.messages[i].body {
+			p := &e.messages[i].body[j]
+			buffer, ok := p.Buffer.(*cudabuf.Buffer)
+			if !ok {
+				continue
+			}
+			if e.gpu == nil {
+				e.gpu = buffer.Device().(*cudabuf.Device)
+			}
+			if e.gpu == buffer.Device() && (it.batch == nil || buffer.Address()%8 == 0) {
+				p.ways = waysOf(buffer, it.pooled)
+			}
+		}
+	}
+	return e, nil
+}
+
+// batch encodes a record batch.
+func (e *encoded) batch(it *item) error {
+	encoder, err := arrowipc.NewEncoder(it.batch.Schema())
+	if err != nil {
+		return err
+	}
+	defer encoder.Release()
+	messages, err := encoder.Encode(it.batch)
+	if err != nil {
+		return err
+	}
+	e.release = func() {
+		for i := range e.messages {
+			for _, p := range e.messages[i].body {
+				p.Buffer.Release()
+			}
+		}
+		for _, m := range messages {
+			m.Release()
+		}
+	}
+	for _, m := range messages {
+		one := message{metadata: m.Metadata, length: m.BodyLength}
+		parts, err := m.Parts()
+		if err != nil {
+			e.release()
+			return err
+		}
+		for _, p := range parts {
+			one.body = append(one.body, piece{Part: p})
+		}
+		e.messages = append(e.messages, one)
+	}
+	return nil
+}
+
+// waysOf are the mechanisms by which memory is shared as it is.
+func waysOf(buffer *cudabuf.Buffer, pooled bool) (ways handle.Mechanisms) {
+	for _, m := range []handle.Mechanism{handle.CUDAFD, handle.CUDAIPC} {
+		b := block{mechanism: m}
+		if b.export(buffer, pooled) == nil {
+			ways = append(ways, m)
+			b.free()
+		}
+	}
+	return ways
+}
+
+// native is a piece's memory, if a mechanism shares it as it is.
+func (p *piece) native(m handle.Mechanism) (*cudabuf.Buffer, bool) {
+	for _, way := range p.ways {
+		if way == m {
+			return p.Buffer.(*cudabuf.Buffer), true
+		}
+	}
+	return nil, false
+}
+
+// packs tells whether a message is copied whole, and so stays together.
+func (m *message) packs(way handle.Mechanism) bool {
+	for i := range m.body {
+		if _, native := m.body[i].native(way); native {
+			return false
+		}
+	}
+	return true
+}
+
+// native is how many bytes a mechanism shares as they are.
+func (e *encoded) native(m handle.Mechanism) (n int64) {
+	if m == handle.Local {
+		return math.MaxInt64
+	}
+	for i := range e.messages {
+		for j := range e.messages[i].body {
+			if b, ok := e.messages[i].body[j].native(m); ok {
+				n += b.Len()
+			}
+		}
+	}
+	return n
+}
+
+// device is where an item lives.
+func (it *item) device() string {
+	if it.batch == nil {
+		return it.buffer.Device().String()
+	}
+	return deviceOf(it.batch).String()
+}

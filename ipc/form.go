@@ -1,0 +1,296 @@
+package ipc
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/quiver-gpu/quiver/arrowbuf"
+	"github.com/quiver-gpu/quiver/cudabuf"
+	"github.com/quiver-gpu/quiver/ipc/handle"
+	"github.com/quiver-gpu/quiver/ipc/internal/wire"
+)
+
+// form is an item in shared memory, by one mechanism. It is made once for all
+// clients that get it so. The item holds it, and so does each lease.
+type form struct {
+	key    formKey
+	name   string
+	parts  []wire.Part
+	blocks []*block
+	bytes  int64
+	refs   int // of the store's books
+}
+
+type formKey struct {
+	server    *Server
+	mechanism handle.Mechanism
+}
+
+// mechanisms are the ways in which an item may go to a client, the best first:
+// that in which most of its bytes are shared already, then those of the client's
+// list.
+func (it *item) mechanisms(c *conn) (handle.Mechanisms, error) {
+	e, err := it.encode()
+	if err != nil {
+		return nil, err
+	}
+	self := c.server.self
+	fits := func(m handle.Mechanism) bool {
+		switch m {
+		case handle.Local:
+			return c.peer.Process == self
+		case handle.Memory:
+			return c.peer.Process.SameMachine(self)
+		case handle.CUDAFD:
+			return e.gpu != nil && c.peer.Process.SameMachine(self) && slices.Contains(c.peer.Devices, e.gpu.UUID())
+		default:
+			return e.gpu != nil && c.peer.Process.SameNamespace(self) && c.peer.Process != self && slices.Contains(c.peer.Devices, e.gpu.UUID())
+		}
+	}
+	var ways handle.Mechanisms
+	for _, m := range c.peer.Mechanisms {
+		if fits(m) && !slices.Contains(ways, m) {
+			ways = append(ways, m)
+		}
+	}
+	if len(ways) == 0 {
+		where := "the host"
+		if e.gpu != nil {
+			where = fmt.Sprintf("%v, GPU-%v", e.gpu, e.gpu.UUID())
+		}
+		return nil, fmt.Errorf("%q is on %s at %v; the client, %v, has %v, and GPUs %v: %w",
+			it.name, where, self, c.peer.Process, c.peer.Mechanisms, c.peer.Devices, ErrNoMechanism)
+	}
+	slices.SortStableFunc(ways, func(a, b handle.Mechanism) int {
+		return cmp.Compare(e.native(b), e.native(a))
+	})
+	return ways, nil
+}
+
+// formFor returns an item as a client can have it. It counts for the caller.
+func (it *item) formFor(c *conn) (*form, error) {
+	ways, err := it.mechanisms(c)
+	if err != nil {
+		return nil, err
+	}
+	var failures []error
+	for _, m := range ways {
+		if m == handle.Memory && len(failures) > 0 {
+			break // a GPU that fails is not passed over in silence
+		}
+		f, err := it.form(c.server, m)
+		if err == nil {
+			return f, nil
+		}
+		failures = append(failures, fmt.Errorf("by %v: %w", m, err))
+	}
+	return nil, fmt.Errorf("sharing %q: %w", it.name, errors.Join(failures...))
+}
+
+// form returns an item by a mechanism, with a reference.
+func (it *item) form(s *Server, m handle.Mechanism) (*form, error) {
+	key := formKey{s, m}
+	it.mu.Lock()
+	defer it.mu.Unlock()
+	if f := it.forms[key]; f != nil {
+		s.store.do(func() { f.refs++ })
+		return f, nil
+	}
+	f := &form{key: key, name: it.name, bytes: it.bytes(), refs: 1}
+	var err error
+	if m == handle.Local {
+		f.local(it)
+	} else {
+		err = f.fill(it)
+	}
+	if err == nil {
+		err = s.keep(it, f)
+	}
+	if err != nil {
+		s.store.do(f.leave)
+		return nil, err
+	}
+	it.forms[key] = f
+	s.store.do(func() { f.refs++ })
+	return f, nil
+}
+
+func (f *form) local(it *item) {
+	b := localBlock(f.key.server, it)
+	f.key.server.store.do(func() { f.key.server.store.add(b) })
+	f.blocks = []*block{b}
+	f.parts = []wire.Part{{Regions: []wire.Region{{Length: b.size, Block: b.id}}}}
+}
+
+// fill puts an item where the mechanism shares it: memory that is there stays as
+// it is, the rest is copied to one block.
+func (f *form) fill(it *item) error {
+	e, err := it.encode()
+	if err != nil {
+		return err
+	}
+	s, m := f.key.server, f.key.mechanism
+	var copies copying
+	for _, message := range e.messages {
+		part := wire.Part{Metadata: message.metadata}
+		packed := message.packs(m)
+		base := copies.begin()
+		for _, p := range message.body {
+			r := wire.Region{Place: p.Offset, Length: p.Buffer.Len()}
+			if buffer, ok := p.native(m); ok {
+				b, err := s.store.native(m, buffer, it.pooled)
+				if err != nil {
+					return err
+				}
+				f.hold(b)
+				r.Block, r.Offset = b.id, int64(buffer.Address()-b.base)
+			} else if packed {
+				r.Offset = copies.put(base+p.Offset, p.Buffer)
+			} else {
+				r.Offset = copies.add(p.Buffer)
+			}
+			part.Regions = append(part.Regions, r)
+		}
+		if packed && len(part.Regions) > 0 {
+			part.Regions = []wire.Region{{Length: message.length, Offset: base}}
+			copies.end = max(copies.end, base+message.length)
+		}
+		f.parts = append(f.parts, part)
+	}
+	if err := f.copy(&copies, e.gpu, it.name); err != nil {
+		return err
+	}
+	return f.publish(e.gpu)
+}
+
+// hold adds a block that was got with a form in it.
+func (f *form) hold(b *block) {
+	if slices.Contains(f.blocks, b) {
+		f.key.server.store.do(func() { f.key.server.store.leave(b) })
+		return
+	}
+	f.blocks = append(f.blocks, b)
+}
+
+// copying is what goes to a block, and where in it.
+type copying struct {
+	buffers []arrowbuf.Buffer
+	places  []int64
+	end     int64
+}
+
+// begin is where the next body starts.
+func (c *copying) begin() int64 { return (c.end + 63) &^ 63 }
+
+func (c *copying) put(at int64, b arrowbuf.Buffer) int64 {
+	c.buffers, c.places = append(c.buffers, b), append(c.places, at)
+	c.end = max(c.end, at+b.Len())
+	return at
+}
+
+func (c *copying) add(b arrowbuf.Buffer) int64 { return c.put(c.begin(), b) }
+
+// copy fills a block, and names it in the regions that have none.
+func (f *form) copy(c *copying, gpu *cudabuf.Device, owner string) error {
+	if c.end == 0 {
+		return nil
+	}
+	s := f.key.server
+	if f.key.mechanism == handle.Memory {
+		gpu = nil
+	}
+	b, err := s.store.take(f.key.mechanism, gpu, c.end, owner)
+	if err != nil {
+		return err
+	}
+	f.blocks = append(f.blocks, b)
+	for i := range f.parts {
+		for j := range f.parts[i].Regions {
+			if r := &f.parts[i].Regions[j]; r.Block == 0 {
+				r.Block = b.id
+			}
+		}
+	}
+	var stream *cudabuf.Stream
+	if gpu != nil {
+		if stream, err = s.stream(gpu); err != nil {
+			return err
+		}
+	}
+	for i, src := range c.buffers {
+		if err := copyTo(b.buffer, src, c.places[i], stream); err != nil {
+			return fmt.Errorf("copying %d bytes to share: %w", src.Len(), err)
+		}
+	}
+	return nil
+}
+
+// copyTo copies, in the order of a stream where the GPU can do it alone.
+func copyTo(dst, src arrowbuf.Buffer, at int64, stream *cudabuf.Stream) (err error) {
+	host, onHost := arrowbuf.HostBytes(src)
+	to, onGPU := dst.(*cudabuf.Buffer)
+	from, fromGPU := src.(*cudabuf.Buffer)
+	switch {
+	case onGPU && fromGPU:
+		_, err = to.CopyFromDeviceAsync(from, at, stream)
+	case onGPU && onHost:
+		_, err = to.CopyFromHostAsync(host, at, stream)
+	case onHost:
+		_, err = dst.CopyFromHost(host, at)
+	default:
+		_, err = dst.CopyFromDevice(src, at)
+	}
+	return err
+}
+
+// publish records the blocks' events behind whatever writes them.
+func (f *form) publish(gpu *cudabuf.Device) error {
+	if !f.key.mechanism.OnGPU() {
+		return nil
+	}
+	stream, err := f.key.server.stream(gpu)
+	if err != nil {
+		return err
+	}
+	for _, b := range f.blocks {
+		if err := b.buffer.(*cudabuf.Buffer).LendTo(stream); err != nil {
+			return err
+		}
+		if err := stream.Record(b.event); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// written tells whether the bytes are there, or waits until they are.
+func (f *form) written(wait bool) (bool, error) {
+	for _, b := range f.blocks {
+		if b.event == nil {
+			continue
+		}
+		if wait {
+			if err := b.event.Synchronize(); err != nil {
+				return false, err
+			}
+		} else if done, err := b.event.Done(); err != nil || !done {
+			return false, err
+		}
+	}
+	return true, nil
+}
+
+// release gives a reference back.
+func (f *form) release() { f.key.server.store.do(f.leave) }
+
+// leave is release for who has the books.
+func (f *form) leave() {
+	if f.refs--; f.refs > 0 {
+		return
+	}
+	for _, b := range f.blocks {
+		f.key.server.store.leave(b)
+	}
+}

@@ -1,0 +1,123 @@
+package ipc
+
+import (
+	"fmt"
+	"os"
+
+	"github.com/quiver-gpu/quiver/arrowbuf"
+	"github.com/quiver-gpu/quiver/cudabuf"
+	"github.com/quiver-gpu/quiver/ipc/handle"
+	"github.com/quiver-gpu/quiver/ipc/internal/wire"
+)
+
+// opened is a block of the server that is open here.
+type opened struct {
+	number uint64
+	size   int64
+	err    error // why it is not open
+
+	dev   *cudabuf.Device // of a GPU's
+	whole *cudabuf.Buffer
+	event *cudabuf.Event
+
+	data  []byte // of the host's
+	unmap func()
+
+	local *local
+
+	leases int // guarded by the client
+}
+
+// open opens a block.
+func (c *Client) open(m wire.BlockMessage, file *os.File) *opened {
+	b := &opened{number: m.Block, size: m.Descriptor.AllocationSize}
+	d := &m.Descriptor
+	switch d.Mechanism {
+	case handle.Local:
+		b.local, b.err = localOf([16]byte(d.Handle[:16]), m.Block)
+	case handle.Memory:
+		b.data, b.unmap, b.err = mapMemory(file, b.size)
+	default:
+		b.err = c.openOnGPU(b, d, file)
+	}
+	if b.err != nil {
+		b.err = fmt.Errorf("opening memory of %v by %v: %w", d.Exporter, d.Mechanism, b.err)
+	}
+	return b
+}
+
+func (c *Client) openOnGPU(b *opened, d *handle.Descriptor, file *os.File) (err error) {
+	for _, dev := range c.o.Devices {
+		if dev.UUID() == d.Device {
+			b.dev = dev
+		}
+	}
+	if b.dev == nil {
+		return fmt.Errorf("GPU-%v, which the client does not have: %w", d.Device, arrowbuf.ErrDevice)
+	}
+	if d.Mechanism == handle.CUDAFD {
+		b.whole, err = b.dev.OpenFD(file, d.Region())
+	} else if h, no := d.MemHandle(); no == nil {
+		b.whole, err = b.dev.OpenIPC(h)
+	} else {
+		err = no
+	}
+	if err == nil && d.Event != nil {
+		b.event, err = b.dev.OpenIPCEvent(*d.Event)
+	}
+	return err
+}
+
+// close gives the block back. No lease is in it.
+func (b *opened) close() {
+	if b.event != nil {
+		_ = b.event.Close() // on a lost device nothing is left of it
+	}
+	if b.whole != nil {
+		b.whole.Release()
+	}
+	if b.unmap != nil {
+		b.unmap()
+	}
+	if b.local != nil {
+		b.local.Release()
+	}
+}
+
+func closeAll(blocks []*opened) {
+	for _, b := range blocks {
+		b.close()
+	}
+}
+
+// device is where a block's bytes are.
+func (b *opened) device() arrowbuf.Device {
+	if b.dev != nil {
+		return b.dev
+	}
+	return arrowbuf.CPU()
+}
+
+// show returns bytes of a block, which end a lease's reference when they are
+// released and no stream uses them any more. On a GPU they are read-only, and come
+// after the block's event where they are still being written.
+func (b *opened) show(l *held, offset, length int64, pending bool) (arrowbuf.Buffer, error) {
+	if b.err != nil {
+		return nil, b.err
+	}
+	l.retain()
+	if b.dev == nil {
+		return arrowbuf.Foreign(b.data[offset:offset+length:offset+length], l.release), nil
+	}
+	var event uintptr
+	if pending && b.event != nil {
+		event = b.event.Handle()
+	}
+	all, err := b.dev.ForeignAfter(event, b.whole.Address()+uintptr(offset), length, l.release)
+	if err != nil {
+		l.release()
+		return nil, err
+	}
+	defer all.Release()
+	return all.(*cudabuf.Buffer).ReadOnly()
+}

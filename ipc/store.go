@@ -1,0 +1,164 @@
+package ipc
+
+import (
+	"slices"
+	"sync"
+
+	"github.com/quiver-gpu/quiver/arrowbuf"
+	"github.com/quiver-gpu/quiver/cudabuf"
+	"github.com/quiver-gpu/quiver/ipc/handle"
+	"github.com/quiver-gpu/quiver/ipc/internal/wire"
+)
+
+// store keeps the books of a server: blocks, who knows them, what lies in them
+// and who reads it. What takes time is put off until the lock is open.
+type store struct {
+	idleLimit int64
+
+	mu     sync.Mutex
+	later  []func()
+	next   uint64
+	blocks map[uint64]*block
+	idle   []*block // the longest idle first
+	kept   int64    // bytes of idle
+	closed bool
+}
+
+// do runs f with the books, and what it puts off behind it.
+func (s *store) do(f func()) {
+	s.mu.Lock()
+	f()
+	later := s.later
+	s.later = nil
+	s.mu.Unlock()
+	for _, g := range later {
+		g()
+	}
+}
+
+// add takes over a block, with a form in it.
+func (s *store) add(b *block) {
+	s.next++
+	b.id, b.forms, b.known = s.next, 1, map[*conn]struct{}{}
+	s.blocks[b.id] = b
+}
+
+// take returns a block of at least n bytes, with a form in it. Of what another
+// name had in it nothing is left.
+func (s *store) take(m handle.Mechanism, dev *cudabuf.Device, n int64, owner string) (*block, error) {
+	var b *block
+	s.do(func() {
+		i := slices.IndexFunc(s.idle, func(b *block) bool {
+			return b.mechanism == m && b.gpu() == dev && b.size >= n && (b.size <= 2*n || b.size <= smallBlock)
+		})
+		if i >= 0 {
+			b = s.idle[i]
+			s.idle = slices.Delete(s.idle, i, i+1)
+			s.kept -= b.size
+			b.forms = 1
+		}
+	})
+	var err error
+	switch {
+	case b == nil:
+		if b, err = newBlock(m, dev, n); err != nil {
+			return nil, err
+		}
+		b.own = true
+		s.do(func() { s.add(b) })
+	case b.owner != owner:
+		if err = clearAll(b.buffer); err != nil {
+			s.do(func() { b.spoiled = true; s.leave(b) })
+			return nil, err
+		}
+	}
+	b.owner = owner
+	return b, nil
+}
+
+// smallBlock is what blocks are made of at least, on a GPU.
+const smallBlock = 2 << 20
+
+// native returns the block of memory that is shared as it is, with a form in it.
+func (s *store) native(m handle.Mechanism, buffer *cudabuf.Buffer, pooled bool) (*block, error) {
+	var b *block
+	s.do(func() {
+		for _, there := range s.blocks {
+			inside := buffer.Address() - there.base
+			if !there.own && !there.retiring && there.mechanism == m && there.gpu() == buffer.Device() && inside < uintptr(there.size) {
+				b = there
+				b.forms++
+			}
+		}
+	})
+	if b != nil {
+		return b, nil
+	}
+	b, err := nativeBlock(m, buffer, pooled)
+	if err == nil {
+		s.do(func() { s.add(b) })
+	}
+	return b, err
+}
+
+// leave ends a form in a block. The caller holds the books.
+func (s *store) leave(b *block) {
+	if b.forms--; b.forms > 0 {
+		return
+	}
+	if !b.own || b.spoiled || s.closed || b.size > s.idleLimit {
+		s.retire(b)
+		return
+	}
+	s.idle = append(s.idle, b)
+	for s.kept += b.size; s.kept > s.idleLimit; {
+		oldest := s.idle[0]
+		s.idle = s.idle[1:]
+		s.kept -= oldest.size
+		s.retire(oldest)
+	}
+}
+
+// retire asks those who know a block to forget it, and frees it then. The caller
+// holds the books.
+func (s *store) retire(b *block) {
+	b.retiring = true
+	for c := range b.known {
+		c.out.Put(wire.Frame{Type: wire.Forget, Payload: wire.AppendNumbers(nil, []uint64{b.id})})
+	}
+	s.freeUnknown(b)
+}
+
+// freeUnknown frees a block that is not used when nobody knows it any more.
+func (s *store) freeUnknown(b *block) {
+	if b.retiring && len(b.known) == 0 {
+		delete(s.blocks, b.id)
+		s.later = append(s.later, b.free)
+	}
+}
+
+// forgotten notes that a client has closed a block.
+func (s *store) forgotten(c *conn, b *block) {
+	delete(b.known, c)
+	s.freeUnknown(b)
+}
+
+// close retires what is idle, and keeps nothing from now on.
+func (s *store) close() {
+	s.do(func() {
+		s.closed = true
+		for _, b := range s.idle {
+			s.retire(b)
+		}
+		s.idle, s.kept = nil, 0
+	})
+}
+
+// clearAll sets all bytes to 0.
+func clearAll(b arrowbuf.Buffer) error {
+	if host, ok := arrowbuf.HostBytes(b); ok {
+		clear(host)
+		return nil
+	}
+	return b.(*cudabuf.Buffer).Fill(0)
+}

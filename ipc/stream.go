@@ -1,0 +1,139 @@
+package ipc
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	"github.com/apache/arrow-go/v18/arrow"
+
+	"github.com/quiver-gpu/quiver/arrowbuf"
+)
+
+// StreamOptions says how a stream is published.
+type StreamOptions struct {
+	// Depth is how many batches wait for a subscriber that does not take them,
+	// before Write waits for it: 4 where it is 0.
+	Depth int
+	// Options are those of each batch.
+	Options []PublishOption
+}
+
+// Stream is a published stream of record batches. Each batch goes to those who
+// subscribe at that time. It may be used from any goroutine.
+type Stream struct {
+	name   string
+	schema *arrow.Schema
+	o      StreamOptions
+	drop   func() // withdraws the name
+
+	turn chan struct{} // held by the writer
+
+	mu      sync.Mutex
+	feeds   map[*Feed]struct{}
+	joined  chan struct{} // closed, and made anew, when one subscribes
+	ended   chan struct{}
+	batches int64
+	rows    int64
+	bytes   int64
+	device  string
+}
+
+// NewStream publishes a stream.
+func (c *Catalog) NewStream(name string, schema *arrow.Schema, o StreamOptions) (*Stream, error) {
+	if o.Depth == 0 {
+		o.Depth = 4
+	}
+	if o.Depth < 0 {
+		return nil, fmt.Errorf("stream %q: a depth of %d: %w", name, o.Depth, arrowbuf.ErrOutOfRange)
+	}
+	s := &Stream{
+		name: name, schema: schema, o: o, device: arrowbuf.CPU().String(),
+		turn: make(chan struct{}, 1), joined: make(chan struct{}), ended: make(chan struct{}),
+		feeds: map[*Feed]struct{}{},
+	}
+	s.drop = func() { _ = c.Withdraw(name) } // unless it is withdrawn
+	return s, c.add(&published{kind: KindStream, name: name, schema: schema, stream: s})
+}
+
+// Schema is what all batches are of.
+func (s *Stream) Schema() *arrow.Schema { return s.schema }
+
+// Write gives a batch to all who subscribe, and takes a reference to it until
+// they have released it. It waits while one of them has Depth batches that it has
+// not taken. After Close it is ErrClosed. Without a subscriber the batch is
+// counted, and goes nowhere.
+func (s *Stream) Write(ctx context.Context, batch arrow.RecordBatch) error {
+	if !batch.Schema().Equal(s.schema) {
+		return fmt.Errorf("stream %q: a batch of another schema: %v, not %v: %w", s.name, batch.Schema(), s.schema, arrow.ErrInvalid)
+	}
+	select {
+	case s.turn <- struct{}{}:
+		defer func() { <-s.turn }()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	s.mu.Lock()
+	select {
+	case <-s.ended:
+		s.mu.Unlock()
+		return fmt.Errorf("stream %q: %w", s.name, ErrClosed)
+	default:
+	}
+	it := newBatchItem(s.name, uint64(s.batches), batch, s.o.Options)
+	defer it.release()
+	s.batches++
+	s.rows += batch.NumRows()
+	s.bytes += it.bytes()
+	s.device = deviceOf(batch).String()
+	feeds := make([]*Feed, 0, len(s.feeds))
+	for f := range s.feeds {
+		feeds = append(feeds, f)
+	}
+	s.mu.Unlock()
+	for _, f := range feeds {
+		if err := f.put(ctx, it); err != nil {
+			return fmt.Errorf("stream %q, batch %d, which some subscribers did not get: %w", s.name, it.sequence, err)
+		}
+	}
+	return nil
+}
+
+// WaitSubscribers returns when at least n subscribe.
+func (s *Stream) WaitSubscribers(ctx context.Context, n int) error {
+	for {
+		s.mu.Lock()
+		there, joined := len(s.feeds), s.joined
+		s.mu.Unlock()
+		if there >= n {
+			return nil
+		}
+		select {
+		case <-joined:
+		case <-s.ended:
+			return fmt.Errorf("stream %q: %w", s.name, ErrClosed)
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// Close withdraws the stream. Subscribers get what was written, and then its
+// end. A second Close does nothing.
+func (s *Stream) Close() error {
+	select {
+	case <-s.ended:
+	default:
+		s.drop()
+	}
+	return nil
+}
+
+// end is called once, by who withdraws the name.
+func (s *Stream) end() { close(s.ended) }
+
+func (s *Stream) written() (rows, batches, bytes int64, subscribers uint32, device string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.rows, s.batches, s.bytes, uint32(len(s.feeds)), s.device
+}
