@@ -178,6 +178,9 @@ func (c *Client) Err() error {
 	return c.err
 }
 
+// over tells whether the connection has ended. The caller holds mu.
+func (c *Client) over() bool { return c.err != nil }
+
 // Close takes nothing more from the server. What is held stays good, and the
 // connection stays for it, until it is released. A second Close does nothing.
 func (c *Client) Close() error {

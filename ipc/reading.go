@@ -56,7 +56,7 @@ func (c *Client) answered(f wire.Frame, last bool) error {
 	if last {
 		delete(c.calls, f.Request)
 	}
-	ended := c.err != nil
+	ended := c.over()
 	c.mu.Unlock()
 	switch {
 	case call != nil:
@@ -84,7 +84,7 @@ func (c *Client) announced(f *wire.Frame) error {
 	}
 	b := c.open(m, f.File)
 	c.mu.Lock()
-	ended := c.err != nil
+	ended := c.over()
 	if !ended {
 		c.blocks[m.Block] = b
 	}
@@ -126,7 +126,7 @@ func (c *Client) forget(f wire.Frame) error {
 func (c *Client) offered(f wire.Frame, m *wire.BatchMessage) error {
 	c.mu.Lock()
 	call := c.calls[f.Request]
-	ended := c.err != nil
+	ended := c.over()
 	if ended || call == nil || m.Lease != c.last+1 {
 		c.mu.Unlock()
 		if ended {

@@ -53,7 +53,10 @@ func (c *Catalog) NewStream(name string, schema *arrow.Schema, o StreamOptions) 
 		feeds: map[*Feed]struct{}{},
 	}
 	s.drop = func() { _ = c.Withdraw(name) } // unless it is withdrawn
-	return s, c.add(&published{kind: KindStream, name: name, schema: schema, stream: s})
+	if err := c.add(&published{kind: KindStream, name: name, schema: schema, stream: s}); err != nil {
+		return nil, err
+	}
+	return s, nil
 }
 
 // Schema is what all batches are of.

@@ -49,7 +49,7 @@ func (c *Conn) Read() (f Frame, err error) {
 		}
 	}()
 	if err := c.fill(headerSize); err != nil {
-		if err == io.ErrUnexpectedEOF && len(c.buf) == c.begin {
+		if errors.Is(err, io.ErrUnexpectedEOF) && len(c.buf) == c.begin {
 			err = io.EOF
 		}
 		return Frame{}, err

@@ -81,7 +81,7 @@ func (q *Queue) Err() error {
 
 func (q *Queue) send() {
 	defer close(q.done)
-	defer q.conn.Close()
+	defer func() { _ = q.conn.Close() }()
 	var batch []Frame
 	for {
 		q.mu.Lock()
