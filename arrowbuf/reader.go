@@ -10,8 +10,7 @@ import (
 	"github.com/apache/arrow-go/v18/arrow/array"
 )
 
-// reader is a record reader over a function, which gives batches that it hands
-// over, and io.EOF after the last.
+// reader is that of NewReaderFunc.
 type reader struct {
 	refs   atomic.Int64
 	schema *arrow.Schema
@@ -23,7 +22,11 @@ type reader struct {
 
 var _ array.RecordReader = (*reader)(nil)
 
-func newReader(schema *arrow.Schema, next func() (arrow.RecordBatch, error), closing func()) *reader {
+// NewReaderFunc returns a reader of the batches that a function gives: next hands
+// over a reference to each, and answers io.EOF after the last; closing is called
+// with the reader's last Release. Its batches are valid until the next, unless
+// they are retained. After an error, next is not called again.
+func NewReaderFunc(schema *arrow.Schema, next func() (arrow.RecordBatch, error), closing func()) array.RecordReader {
 	r := &reader{schema: schema, next: next, close: closing}
 	r.refs.Store(1)
 	return r
@@ -83,7 +86,7 @@ func NewReader(from array.RecordReader, dev Device) (array.RecordReader, error) 
 	}
 	from.Retain()
 	there := dictionaries{}
-	return newReader(from.Schema(), func() (arrow.RecordBatch, error) {
+	return NewReaderFunc(from.Schema(), func() (arrow.RecordBatch, error) {
 		if !from.Next() {
 			if err := from.Err(); err != nil {
 				return nil, err
@@ -108,7 +111,7 @@ func NewTableReader(t arrow.Table, rows int64) array.RecordReader {
 		walks[i].chunks = t.Column(i).Data().Chunks()
 	}
 	done := int64(0)
-	return newReader(t.Schema(), func() (arrow.RecordBatch, error) {
+	return NewReaderFunc(t.Schema(), func() (arrow.RecordBatch, error) {
 		if done >= t.NumRows() {
 			return nil, io.EOF
 		}

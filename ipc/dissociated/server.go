@@ -1,0 +1,215 @@
+package dissociated
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"sync"
+	"time"
+
+	"github.com/apache/arrow-go/v18/arrow/array"
+
+	"github.com/quiver-gpu/quiver/arrowbuf"
+)
+
+const (
+	// wantData and freeData are the tags of this package's servers.
+	wantData Tag = 1
+	freeData Tag = 2
+	// maxIdentifier is the longest identifier of a stream.
+	maxIdentifier = 4 << 10
+	// introduction is how long a client may take to say what it wants, on both
+	// connections.
+	introduction = 10 * time.Second
+)
+
+// Server sends streams to clients that ask for them.
+type Server struct {
+	// Metadata and Data are where clients connect for the two kinds of messages,
+	// Unix domain sockets for instance. Data is nil where both go by one
+	// connection. Serve closes them.
+	Metadata, Data net.Listener
+	// Open returns the batches of the stream that an identifier names, which the
+	// server releases. An error ends the client's connections: the protocol has
+	// no other way to say no. A client with two connections is known by the
+	// identifier that it sends on both; who sends the same at the same time
+	// must want the same batches.
+	Open func(ctx context.Context, identifier []byte) (array.RecordReader, error)
+	// Window has bodies go as locations, see SendOptions. Clients must be on the
+	// same machine.
+	Window *Window
+	// Failed, where it is not nil, is told of streams that did not end well. It
+	// is called from many goroutines.
+	Failed func(error)
+
+	mu      sync.Mutex
+	waiting map[string][]half // for the other connection, by identifier
+}
+
+// half is a connection that waits for the client's other one.
+type half struct {
+	conn     Conn
+	metadata bool
+	paired   chan Link
+}
+
+// Endpoint is what clients must know.
+func (s *Server) Endpoint() Endpoint {
+	e := Endpoint{WantData: wantData}
+	if s.Window != nil {
+		free := freeData
+		e.FreeData, e.RemoteHandle = &free, s.Window.RemoteHandle()
+	}
+	return e
+}
+
+// URIs are where the two streams are to be had, as in unix:/run/a.sock?want_data=1;
+// data is nil where both go by one connection.
+func (s *Server) URIs() (metadata, data *url.URL) {
+	if s.Data != nil {
+		data = s.uri(s.Data.Addr())
+	}
+	return s.uri(s.Metadata.Addr()), data
+}
+
+func (s *Server) uri(at net.Addr) *url.URL {
+	u := &url.URL{Scheme: at.Network(), Host: at.String()}
+	if at.Network() == "unix" {
+		u = &url.URL{Scheme: "unix", Path: at.String()}
+	}
+	s.Endpoint().AddTo(u)
+	return u
+}
+
+// Serve takes clients until the context ends, which ends their streams too, or
+// until accepting fails, and returns when all are done. The error is that of
+// accepting, nil where the context ended.
+func (s *Server) Serve(ctx context.Context) error {
+	s.waiting = map[string][]half{}
+	serving, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	var all sync.WaitGroup
+	accept := func(from net.Listener, metadata bool) {
+		stop := context.AfterFunc(serving, func() { _ = from.Close() })
+		defer stop()
+		for {
+			stream, err := from.Accept()
+			if err != nil {
+				cancel(errors.Join(err, from.Close()))
+				return
+			}
+			all.Go(func() {
+				if err := s.serve(serving, stream, metadata); err != nil && s.Failed != nil {
+					s.Failed(err)
+				}
+			})
+		}
+	}
+	all.Go(func() { accept(s.Metadata, true) })
+	if s.Data != nil {
+		all.Go(func() { accept(s.Data, false) })
+	}
+	all.Wait()
+	if ctx.Err() != nil {
+		return nil
+	}
+	return context.Cause(serving)
+}
+
+// serve is one connection of a client. That for metadata sends the stream when
+// the other one is there.
+func (s *Server) serve(ctx context.Context, stream net.Conn, metadata bool) error {
+	conn := NewConn(stream)
+	stop := context.AfterFunc(ctx, func() { _ = conn.Close() })
+	defer stop()
+	_ = stream.SetReadDeadline(time.Now().Add(introduction))
+	identifier, err := wanted(conn)
+	if err == nil {
+		err = stream.SetReadDeadline(time.Time{})
+	}
+	if err != nil {
+		return errors.Join(fmt.Errorf("a client does not ask for a stream: %w", err), conn.Close())
+	}
+	link := Link{conn, conn}
+	if s.Data != nil {
+		if link, err = s.pair(ctx, string(identifier), conn, metadata); err != nil || link == (Link{}) {
+			return err
+		}
+	}
+	if err := s.send(ctx, link, identifier); err != nil {
+		return errors.Join(fmt.Errorf("stream %q: %w", identifier, err), link.Close())
+	}
+	return nil
+}
+
+func (s *Server) send(ctx context.Context, link Link, identifier []byte) error {
+	batches, err := s.Open(ctx, identifier)
+	if err != nil {
+		return err
+	}
+	defer batches.Release()
+	return Send(ctx, link, batches, SendOptions{Window: s.Window, FreeData: freeData})
+}
+
+// wanted waits for the message that asks for a stream.
+func wanted(conn Conn) ([]byte, error) {
+	m, err := conn.Receive(func(tag *Tag, n int64) (arrowbuf.Buffer, error) {
+		if tag == nil || *tag != wantData {
+			return nil, fmt.Errorf("%w: the first message must have the tag want_data, %d", ErrProtocol, wantData)
+		}
+		return hostPlace(n, maxIdentifier)
+	})
+	if err != nil {
+		return nil, err
+	}
+	identifier, _ := arrowbuf.HostBytes(m.Body)
+	return identifier, nil
+}
+
+// pair answers the link when both connections are there, to the later one; to the
+// first one none. A connection whose other does not come is closed.
+func (s *Server) pair(ctx context.Context, identifier string, conn Conn, metadata bool) (Link, error) {
+	s.mu.Lock()
+	for i, other := range s.waiting[identifier] {
+		if other.metadata != metadata {
+			s.drop(identifier, i)
+			s.mu.Unlock()
+			link := Link{Metadata: other.conn, Data: conn}
+			if metadata {
+				link = Link{Metadata: conn, Data: other.conn}
+			}
+			close(other.paired)
+			return link, nil
+		}
+	}
+	one := half{conn, metadata, make(chan Link)}
+	s.waiting[identifier] = append(s.waiting[identifier], one)
+	s.mu.Unlock()
+	var err error
+	select {
+	case <-one.paired:
+		return Link{}, nil
+	case <-ctx.Done():
+		err = context.Cause(ctx)
+	case <-time.After(introduction):
+		err = fmt.Errorf("stream %q: %w: the client has one connection only", identifier, ErrPeerGone)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for i, other := range s.waiting[identifier] {
+		if other.conn == conn {
+			s.drop(identifier, i)
+			return Link{}, errors.Join(err, conn.Close())
+		}
+	}
+	return Link{}, nil // paired after all
+}
+
+func (s *Server) drop(identifier string, i int) {
+	all := s.waiting[identifier]
+	if s.waiting[identifier] = append(all[:i:i], all[i+1:]...); len(all) == 1 {
+		delete(s.waiting, identifier)
+	}
+}

@@ -1,0 +1,128 @@
+package dissociated
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/quiver-gpu/quiver/arrowbuf"
+)
+
+func TestBatchesArriveOnTheDeviceAsTheyWereSent(t *testing.T) {
+	batches := hostBatches(t)
+	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+		for _, single := range []bool{false, true} {
+			for _, located := range []bool{false, true} {
+				t.Run(fmt.Sprintf("single=%v located=%v", single, located), func(t *testing.T) {
+					var o SendOptions
+					if located {
+						o.Window = newWindow(t, dev, 1<<20)
+					}
+					server, client := links(t, single)
+					sendAsync(t, server, readerOn(t, dev, batches...), o, isNil)
+					r, err := Receive(context.Background(), client, endpointOf(o.Window), dev, ReceiveOptions{})
+					require.NoError(t, err)
+					defer r.Release()
+					requireStream(t, r, dev, batches)
+				})
+			}
+		}
+	})
+}
+
+func TestBatchesOfOneDeviceArriveOnAnother(t *testing.T) {
+	batches := hostBatches(t)
+	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+		for _, way := range []struct{ from, to arrowbuf.Device }{{dev, arrowbuf.CPU()}, {arrowbuf.CPU(), dev}} {
+			for _, window := range []arrowbuf.Device{nil, way.from, way.to} {
+				t.Run(fmt.Sprint(way.from, "-", window, "-", way.to), func(t *testing.T) {
+					var o SendOptions
+					if window != nil {
+						o.Window = newWindow(t, window, 1<<20)
+					}
+					server, client := links(t, false)
+					sendAsync(t, server, readerOn(t, way.from, batches...), o, isNil)
+					r, err := Receive(context.Background(), client, endpointOf(o.Window), way.to, ReceiveOptions{})
+					require.NoError(t, err)
+					defer r.Release()
+					requireStream(t, r, way.to, batches)
+				})
+			}
+		}
+	})
+}
+
+func TestSequenceNumbersRollOver(t *testing.T) {
+	batches := hostBatches(t)
+	server, client := links(t, false)
+	sendAsync(t, server, readerOn(t, arrowbuf.CPU(), batches...), SendOptions{first: math.MaxUint32 - 2}, isNil)
+	r, err := Receive(context.Background(), client, endpointOf(nil), arrowbuf.CPU(), ReceiveOptions{first: math.MaxUint32 - 2})
+	require.NoError(t, err)
+	defer r.Release()
+	requireStream(t, r, arrowbuf.CPU(), batches)
+}
+
+func TestABatchOutlivesItsReaderAndItsMemoryIsFreeAfterItsRelease(t *testing.T) {
+	batch := hostBatch(t, 1, 1000)
+	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+		w := newWindow(t, dev, 1<<20)
+		server, client := links(t, false)
+		sendAsync(t, server, readerOn(t, dev, batch), SendOptions{Window: w}, isNil)
+		r, err := Receive(context.Background(), client, endpointOf(w), dev, ReceiveOptions{})
+		require.NoError(t, err)
+		require.True(t, r.Next())
+		got := r.RecordBatch()
+		column := got.Column(0)
+		column.Retain()
+		require.False(t, r.Next())
+		require.NoError(t, r.Err())
+		r.Release()
+		require.Positive(t, w.Used())
+		host, err := arrowbuf.CopyArrayTo(column, arrowbuf.CPU())
+		require.NoError(t, err)
+		require.Equal(t, batch.Column(0).String(), host.String())
+		host.Release()
+		column.Release()
+		require.Eventually(t, func() bool { return w.Used() == 0 }, 5*time.Second, time.Millisecond)
+	})
+}
+
+func TestSendingWaitsForRoomInTheWindow(t *testing.T) {
+	batches := hostBatches(t)
+	for range 4 {
+		batches = append(batches, batches...)
+	}
+	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+		w := newWindow(t, dev, 100<<10) // for a batch or two
+		server, client := links(t, false)
+		sendAsync(t, server, readerOn(t, dev, batches...), SendOptions{Window: w}, isNil)
+		r, err := Receive(context.Background(), client, endpointOf(w), dev, ReceiveOptions{})
+		require.NoError(t, err)
+		defer r.Release()
+		for _, want := range batches {
+			require.True(t, r.Next(), "%v", r.Err())
+			requireSame(t, want, r.RecordBatch())
+		}
+		require.False(t, r.Next())
+		require.NoError(t, r.Err())
+	})
+}
+
+func TestABodyThatNoWindowHoldsIsAnError(t *testing.T) {
+	batch := hostBatch(t, 1, 1000)
+	w := newWindow(t, arrowbuf.CPU(), 4096)
+	server, client := links(t, false)
+	sendAsync(t, server, readerOn(t, arrowbuf.CPU(), batch), SendOptions{Window: w}, func(err error) bool {
+		return errors.Is(err, ErrTooLarge)
+	})
+	r, err := Receive(context.Background(), client, endpointOf(w), arrowbuf.CPU(), ReceiveOptions{})
+	require.NoError(t, err)
+	defer r.Release()
+	require.False(t, r.Next())
+	require.ErrorIs(t, r.Err(), ErrPeerGone)
+}
