@@ -81,6 +81,15 @@ func (r *BufferReader) ReadBuffer(n int64) (part *Buffer, err error) {
 	return part, err
 }
 
+// NextBuffer is ReadBuffer for who knows no CUDA.
+func (r *BufferReader) NextBuffer(n int64) (arrowbuf.Buffer, error) {
+	part, err := r.ReadBuffer(n)
+	if err != nil {
+		return nil, err
+	}
+	return part, nil
+}
+
 // Seek moves to a position between the start and the very end, and no further:
 // beyond it there is nothing to read, as pyarrow says too.
 func (r *BufferReader) Seek(offset int64, whence int) (pos int64, err error) {

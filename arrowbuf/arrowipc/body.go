@@ -87,13 +87,33 @@ func slicesOf(body Body, ranges []extent) (all []*memory.Buffer, err error) {
 	return all, nil
 }
 
-// bring returns a body that lives on a device: the same where it does, else a
-// copy of it in one allocation. The caller owns a reference to what release gives
-// back.
+// settled returns a buffer that lives on a device: the same where it does and is
+// aligned, else a copy. The caller owns a reference.
+func settled(b arrowbuf.Buffer, dev arrowbuf.Device) (arrowbuf.Buffer, error) {
+	if b.Device() == dev && b.Address()%8 == 0 {
+		b.Retain()
+		return b, nil
+	}
+	there, err := dev.Alloc(max(b.Len(), 1))
+	if err != nil {
+		return nil, err
+	}
+	if err := copyInto(there, b, 0); err != nil {
+		there.Release()
+		return nil, fmt.Errorf("copying to %s: %w", dev, err)
+	}
+	return there, nil
+}
+
+// bring returns a body that lives on a device: the same where it does, else a copy
+// of it in one allocation, which release gives back.
 func bring(body Body, dev arrowbuf.Device) (there Body, release func(), err error) {
-	if whole, ok := body.(arrowbuf.Buffer); ok && whole.Device() == dev && whole.Address()%8 == 0 {
-		whole.Retain()
-		return whole, whole.Release, nil
+	if whole, ok := body.(arrowbuf.Buffer); ok {
+		moved, err := settled(whole, dev)
+		if err != nil {
+			return nil, nil, err
+		}
+		return moved, moved.Release, nil
 	}
 	parts, ok := body.(Parts)
 	if !ok {

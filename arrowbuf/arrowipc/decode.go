@@ -127,18 +127,26 @@ func (in *incoming) settle(body Body) ([]*memory.Buffer, error) {
 	if !in.asIs() {
 		return in.unpack(body)
 	}
-	ranges := in.rows.buffers
-	for i, r := range ranges {
-		if err := in.needs[i].check(i, r.length); err != nil {
-			return nil, err
-		}
+	if err := in.checkLengths(); err != nil {
+		return nil, err
 	}
 	there, release, err := bring(body, in.dev)
 	if err != nil {
 		return nil, err
 	}
 	defer release()
-	return slicesOf(there, ranges)
+	return slicesOf(there, in.rows.buffers)
+}
+
+// checkLengths checks that the buffers of a body that is used as it is are as large
+// as they need to be.
+func (in *incoming) checkLengths() error {
+	for i, r := range in.rows.buffers {
+		if err := in.needs[i].check(i, r.length); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // used is where the last buffer of the body ends.

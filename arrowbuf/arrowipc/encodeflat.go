@@ -104,12 +104,7 @@ func encodeFooter(schema []byte, dictionaries, batches []block) ([]byte, error) 
 		return nil, err
 	}
 	b := flatbuffers.NewBuilder(1024)
-	tail := schema[h.fields.start:]
-	b.Prep(1, len(tail)) // room, no padding
-	for i := len(tail) - 1; i >= 0; i-- {
-		b.PlaceByte(tail[i])
-	}
-	at := flatbuffers.UOffsetT(len(schema) - h.fields.at)
+	at := behind(b, schema[h.fields.start:], h.fields.at-h.fields.start)
 	first, second := encodeBlocks(b, dictionaries), encodeBlocks(b, batches)
 	b.StartObject(5)
 	b.PrependInt16Slot(0, int16(ipc.MetadataV5), 0)
@@ -118,6 +113,29 @@ func encodeFooter(schema []byte, dictionaries, batches []block) ([]byte, error) 
 	b.PrependUOffsetTSlot(3, second, 0)
 	b.Finish(b.EndObject())
 	return b.FinishedBytes(), nil
+}
+
+// schemaMessage builds the metadata of the message of a schema that lies in another
+// flatbuffer.
+func schemaMessage(raw []byte, schema int) []byte {
+	b := flatbuffers.NewBuilder(1024)
+	at := behind(b, raw, schema)
+	b.StartObject(5)
+	b.PrependInt16Slot(0, int16(ipc.MetadataV5), 0)
+	b.PrependByteSlot(1, byte(ipc.MessageSchema), 0)
+	b.PrependUOffsetTSlot(2, at, 0)
+	b.Finish(b.EndObject())
+	return b.FinishedBytes()
+}
+
+// behind puts the bytes of a flatbuffer, which refers to nothing outside of them,
+// at the end of one that was just begun, and returns where the table in them is.
+func behind(b *flatbuffers.Builder, raw []byte, table int) flatbuffers.UOffsetT {
+	b.Prep(1, len(raw)) // room, no padding
+	for i := len(raw) - 1; i >= 0; i-- {
+		b.PlaceByte(raw[i])
+	}
+	return flatbuffers.UOffsetT(len(raw) - table)
 }
 
 func encodeBlocks(b *flatbuffers.Builder, blocks []block) flatbuffers.UOffsetT {

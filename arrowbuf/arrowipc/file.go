@@ -1,0 +1,231 @@
+package arrowipc
+
+import (
+	"encoding/binary"
+	"fmt"
+	"io"
+	"sync"
+
+	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/apache/arrow-go/v18/arrow/array"
+	"github.com/apache/arrow-go/v18/arrow/ipc"
+
+	"github.com/quiver-gpu/quiver/arrowbuf"
+)
+
+// FileReader reads the record batches of a file to a device: in order, as an
+// array.RecordReader, or any of them.
+type FileReader struct {
+	array.RecordReader
+	decoder *Decoder
+	file    store
+	batches []block
+	mu      sync.Mutex // of the decoder
+}
+
+// store is a file, in memory or not.
+type store struct {
+	io.ReaderAt
+	size   int64
+	memory arrowbuf.Buffer // or nil
+}
+
+// NewFileReader returns a reader of a file of size bytes, whose bodies are read as
+// NewReader reads those of files. It reads the schema and the dictionaries; what is
+// wrong with the file is an error that is arrow.ErrInvalid, or one of file. Release
+// gives back what it holds; file stays the caller's, until then.
+func NewFileReader(file io.ReaderAt, size int64, dev arrowbuf.Device) (*FileReader, error) {
+	return newFileReader(store{ReaderAt: file, size: size}, dev, func() {})
+}
+
+// NewFileReaderOf is NewFileReader for a file in the memory of any device. Bodies
+// on the reader's own device are shared, others are copied at once, from pinned
+// memory without the processor.
+func NewFileReaderOf(file arrowbuf.Buffer, dev arrowbuf.Device) (*FileReader, error) {
+	file.Retain()
+	return newFileReader(store{file, file.Len(), file}, dev, file.Release)
+}
+
+// newFileReader takes over what closing gives back.
+func newFileReader(file store, dev arrowbuf.Device, closing func()) (r *FileReader, err error) {
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("Arrow file: %w", err)
+			closing()
+		}
+	}()
+	f, err := file.footer()
+	if err != nil {
+		return nil, err
+	}
+	d, err := NewDecoder(f.schema, dev)
+	if err != nil {
+		return nil, err
+	}
+	r = &FileReader{decoder: d, file: file, batches: f.batches}
+	for i, at := range f.dictionaries {
+		if err := r.dictionary(at); err != nil {
+			d.Release()
+			return nil, fmt.Errorf("dictionary %d: %w", i, err)
+		}
+	}
+	next := 0
+	r.RecordReader = arrowbuf.NewReaderFunc(d.schema, func() (arrow.RecordBatch, error) {
+		if next >= len(r.batches) {
+			return nil, io.EOF
+		}
+		next++
+		return r.RecordBatchAt(next - 1)
+	}, func() {
+		d.Release()
+		closing()
+	})
+	return r, nil
+}
+
+// NumBatches is how many record batches the file has.
+func (r *FileReader) NumBatches() int { return len(r.batches) }
+
+// RecordBatchAt returns a batch, which the caller owns. It may be called from any
+// goroutine. A number out of range is an error that is arrow.ErrIndex.
+func (r *FileReader) RecordBatchAt(i int) (arrow.RecordBatch, error) {
+	if i < 0 || i >= len(r.batches) {
+		return nil, fmt.Errorf("Arrow file: record batch %d of %d: %w", i, len(r.batches), arrow.ErrIndex)
+	}
+	batch, err := r.message(r.batches[i], ipc.MessageRecordBatch)
+	if err != nil {
+		return nil, fmt.Errorf("Arrow file: record batch %d: %w", i, err)
+	}
+	return batch, nil
+}
+
+func (r *FileReader) dictionary(at block) error {
+	_, err := r.message(at, ipc.MessageDictionaryBatch)
+	return err
+}
+
+// message reads and decodes a message.
+func (r *FileReader) message(at block, kind ipc.MessageType) (arrow.RecordBatch, error) {
+	framed := make([]byte, at.metadata)
+	if err := r.file.read(framed, at.offset); err != nil {
+		return nil, err
+	}
+	metadata, err := unframe(framed)
+	if err != nil {
+		return nil, err
+	}
+	in, err := r.decoder.prepare(metadata)
+	if err == nil {
+		err = in.expect(kind)
+	}
+	if err == nil && in.bodyLength != at.body {
+		err = fmt.Errorf("a body of %d bytes where the file has %d: %w", in.bodyLength, at.body, arrow.ErrInvalid)
+	}
+	if err == nil && kind == ipc.MessageDictionaryBatch && !in.delta && r.decoder.dictionaries[in.dictionary] != nil {
+		err = fmt.Errorf("dictionary %d again: %w", in.dictionary, ErrReplacement)
+	}
+	if err != nil {
+		return nil, err
+	}
+	buffers, err := in.receive(r.file.from(at.offset + int64(at.metadata)))
+	if err != nil {
+		return nil, fmt.Errorf("body: %w", err)
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return in.finish(buffers)
+}
+
+// read fills b.
+func (s store) read(b []byte, at int64) error {
+	n, err := s.ReadAt(b, at)
+	if n == len(b) {
+		return nil
+	}
+	return cutShort(err)
+}
+
+// from reads from a place on.
+func (s store) from(at int64) input {
+	if s.memory != nil {
+		return held{&bufferReader{s.memory, at}}
+	}
+	return sectionInput{Reader: io.NewSectionReader(s, at, s.size-at), section: section{s, at, s.size}}
+}
+
+// sectionInput is a file from a place on, of which one body is read.
+type sectionInput struct {
+	io.Reader
+	section
+}
+
+func (s sectionInput) body(n int64, dev arrowbuf.Device) (arrowbuf.Buffer, error) {
+	return readBody(s.section, n, dev)
+}
+
+// footer is what the end of a file says.
+type footer struct {
+	schema                []byte // metadata of a message
+	dictionaries, batches []block
+}
+
+func (s store) footer() (f footer, err error) {
+	const least = int64(len(magic) + 2 + 4 + len(magic))
+	var tail [4 + len(magic)]byte
+	if s.size < least {
+		return f, fmt.Errorf("a file of %d bytes: %w", s.size, arrow.ErrInvalid)
+	}
+	end := s.size - int64(len(tail))
+	if err := s.read(tail[:], end); err != nil {
+		return f, err
+	}
+	if string(tail[4:]) != magic {
+		return f, fmt.Errorf("the file does not end as one: it is cut short, or was never finished: %w", arrow.ErrInvalid)
+	}
+	length := int64(binary.LittleEndian.Uint32(tail[:]))
+	if length < 8 || length > min(maxMetadata, end) {
+		return f, fmt.Errorf("a footer of %d bytes in a file of %d: %w", length, s.size, arrow.ErrInvalid)
+	}
+	raw := make([]byte, length)
+	if err := s.read(raw, end-length); err != nil {
+		return f, err
+	}
+	err = readFlat(raw, func(flat *flat) { f = flat.footer() })
+	if err != nil {
+		return f, err
+	}
+	for _, all := range [][]block{f.dictionaries, f.batches} {
+		for i, b := range all {
+			if err := b.check(i, end-length); err != nil {
+				return f, err
+			}
+		}
+	}
+	return f, nil
+}
+
+func (b block) check(i int, end int64) error {
+	if b.offset < 0 || b.offset%8 != 0 || b.metadata < 16 || b.metadata > maxMetadata || b.body < 0 ||
+		b.offset > end || b.body > end || b.offset+int64(b.metadata)+b.body > end {
+		return fmt.Errorf("block %d: %d and %d bytes at %d, the footer begins at %d: %w", i, b.metadata, b.body, b.offset, end, arrow.ErrInvalid)
+	}
+	return nil
+}
+
+func (f *flat) footer() (all footer) {
+	root := f.follow(0)
+	at, ok := f.table(root, 1)
+	if !ok {
+		panic(flatError("a file without a schema"))
+	}
+	all.schema = schemaMessage(f.raw, at)
+	add := func(to *[]block) func(int) {
+		return func(at int) {
+			*to = append(*to, block{f.int64(at), int32(f.uint32(at + 8)), f.int64(at + 16)})
+		}
+	}
+	f.vector(root, 2, 24, add(&all.dictionaries))
+	f.vector(root, 3, 24, add(&all.batches))
+	f.pairs(root, 4)
+	return all
+}
