@@ -11,7 +11,7 @@ import (
 // Values are NumPy's, as kernels/convert.cuh says. The two do not overlap.
 func Cast(dst, src unsafe.Pointer, n int64, to, from Type) {
 	do := casts[from][to]
-	if streams && n*to.Size() >= streamed {
+	if Streams && n*to.Size() >= streamed {
 		do = castStreamed(do, to, from)
 	}
 	Parallel(n, grain/max(to.Size(), from.Size()), func(lo, hi int64) {
@@ -22,15 +22,15 @@ func Cast(dst, src unsafe.Pointer, n int64, to, from Type) {
 // castStreamed casts by way of blocks that are streamed.
 func castStreamed(do cast, to, from Type) cast {
 	return func(dst, src unsafe.Pointer, n int) {
-		block := streamBlocks.Get().(*[streamBlock / 8]uint64)
+		block := streamBlocks.Get().(*[StreamBlock / 8]uint64)
 		defer streamBlocks.Put(block)
-		items := streamBlock / int(max(to.Size(), from.Size()))
+		items := min(StreamBlock/int(to.Size()), 2*StreamBlock/int(from.Size()))
 		for i := 0; i < n; i += items {
 			k := min(items, n-i)
 			do(unsafe.Pointer(block), unsafe.Add(src, i*int(from.Size())), k)
-			stream(unsafe.Add(dst, i*int(to.Size())), unsafe.Pointer(block), int64(k)*to.Size())
+			Stream(unsafe.Add(dst, i*int(to.Size())), unsafe.Pointer(block), int64(k)*to.Size())
 		}
-		streamEnd()
+		StreamEnd()
 	}
 }
 
@@ -104,13 +104,10 @@ func newCasts(addVectors func(table *[Types][Types]cast, odd map[Type]cast)) (ta
 	table[Int8][Bool], table[Uint8][Bool] = bytesToBool, bytesToBool
 	table[Float16][Bool], table[BFloat16][Bool] = halvesToBool, halvesToBool
 	odd := map[Type]cast{Int64: oddDoubles[int64], Uint64: oddDoubles[uint64]}
+	composeReals(&table)
 	addVectors(&table, odd)
 
 	truth := table[Uint8][Bool]
-	for to := Int8; to <= Uint64; to++ {
-		table[Complex64][to] = compose(table[Complex64][Float32], table[Float32][to], Complex64, to)
-		table[Complex128][to] = compose(table[Complex128][Float64], table[Float64][to], Complex128, to)
-	}
 	table[Complex64][Float64] = compose(table[Complex64][Float32], table[Float32][Float64], Complex64, Float64)
 	table[Complex64][Complex64], table[Complex64][Complex128] = parts(table[Float32][Float32]), parts(table[Float32][Float64])
 	table[Complex128][Complex64], table[Complex128][Complex128] = parts(table[Float64][Float32]), parts(table[Float64][Float64])
@@ -136,12 +133,20 @@ func newCasts(addVectors func(table *[Types][Types]cast, odd map[Type]cast)) (ta
 			table[Float16][to] = compose(fromFloat16, table[Float32][to], Float16, to)
 			table[BFloat16][to] = compose(fromBFloat16, table[Float32][to], BFloat16, to)
 		}
-		table[Bool][to] = compose(truth, table[Uint8][to], Bool, to)
+		table[Bool][to] = fromBools(truth, table[Uint8][to], to)
 	}
 	table[Float16][Float64], table[BFloat16][Float64] = fromFloat16ToDouble, fromBFloat16ToDouble
 	table[Float16][Float16], table[BFloat16][BFloat16] = table[Uint16][Uint16], table[Uint16][Uint16]
 	table[Bool][Bool], table[Bool][Uint8], table[Bool][Int8] = truth, truth, truth
 	return table
+}
+
+// composeReals casts complex numbers to integers as their real parts.
+func composeReals(table *[Types][Types]cast) {
+	for to := Int8; to <= Uint64; to++ {
+		table[Complex64][to] = compose(table[Complex64][Float32], table[Float32][to], Complex64, to)
+		table[Complex128][to] = compose(table[Complex128][Float64], table[Float64][to], Complex128, to)
+	}
 }
 
 var castBlocks = sync.Pool{New: func() any { return new([blockItems]uint64) }}
@@ -156,6 +161,23 @@ func compose(first, second cast, from, to Type) cast {
 			k := min(n-i, blockItems)
 			first(middle, unsafe.Add(src, int64(i)*from.Size()), k)
 			second(unsafe.Add(dst, int64(i)*to.Size()), middle, k)
+		}
+	}
+}
+
+// fromBools casts bools as bytes, of which any that is not 0 is true: as they are
+// where all are 0 or 1.
+func fromBools(truth, second cast, to Type) cast {
+	made := compose(truth, second, Bool, to)
+	return func(dst, src unsafe.Pointer, n int) {
+		const items = 4 << 10
+		for i := 0; i < n; i += items {
+			d, s, k := unsafe.Add(dst, int64(i)*to.Size()), unsafe.Add(src, i), min(n-i, items)
+			if atMost1(unsafe.Slice((*byte)(s), k)) {
+				second(d, s, k)
+			} else {
+				made(d, s, k)
+			}
 		}
 	}
 }

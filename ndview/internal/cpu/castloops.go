@@ -18,6 +18,11 @@ func castsOfInteger[S integer]() (to [Types]cast) {
 	to[Int16], to[Uint16] = convert[uint16, S], convert[uint16, S]
 	to[Int32], to[Uint32] = convert[uint32, S], convert[uint32, S]
 	to[Int64], to[Uint64] = convert[uint64, S], convert[uint64, S]
+	for t := Int8; t <= Uint64; t++ {
+		if t.Size() == int64(unsafe.Sizeof(*new(S))) {
+			to[t] = sameBits[S]
+		}
+	}
 	to[Float32], to[Float64] = convert[float32, S], convert[float64, S]
 	to[Complex64], to[Complex128] = toComplex[float32, S], toComplex[float64, S]
 	return to
@@ -45,6 +50,11 @@ func convert[D, S integer | float](dst, src unsafe.Pointer, n int) {
 	for i, v := range s {
 		d[i] = D(v)
 	}
+}
+
+func sameBits[S any](dst, src unsafe.Pointer, n int) {
+	d, s := operands[S, S](dst, src, n)
+	copy(d, s)
 }
 
 func toComplex[R float, S integer | float](dst, src unsafe.Pointer, n int) {

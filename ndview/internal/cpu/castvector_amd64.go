@@ -2,7 +2,7 @@ package cpu
 
 import "unsafe"
 
-// The loops of castvector_amd64.s.
+// The loops of castvector_amd64.s, castnarrow_amd64.s and castcomplex_amd64.s.
 
 //go:noescape
 func u8to16(dst, src unsafe.Pointer, n int)
@@ -147,3 +147,69 @@ func i16toFloat(dst, src unsafe.Pointer, n int)
 
 //go:noescape
 func i16toDouble(dst, src unsafe.Pointer, n int)
+
+//go:noescape
+func n64to16(dst, src unsafe.Pointer, n int)
+
+//go:noescape
+func n64to8(dst, src unsafe.Pointer, n int)
+
+//go:noescape
+func floatTo16(dst, src unsafe.Pointer, n int)
+
+//go:noescape
+func floatTo8(dst, src unsafe.Pointer, n int)
+
+//go:noescape
+func doubleTo16(dst, src unsafe.Pointer, n int)
+
+//go:noescape
+func doubleTo8(dst, src unsafe.Pointer, n int)
+
+//go:noescape
+func realTo32(dst, src unsafe.Pointer, n int)
+
+//go:noescape
+func realTo16(dst, src unsafe.Pointer, n int)
+
+//go:noescape
+func realTo8(dst, src unsafe.Pointer, n int)
+
+//go:noescape
+func realDoubleTo32(dst, src unsafe.Pointer, n int)
+
+//go:noescape
+func realDoubleTo16(dst, src unsafe.Pointer, n int)
+
+//go:noescape
+func realDoubleTo8(dst, src unsafe.Pointer, n int)
+
+//go:noescape
+func u8toComplex(dst, src unsafe.Pointer, n int)
+
+//go:noescape
+func i8toComplex(dst, src unsafe.Pointer, n int)
+
+//go:noescape
+func u16toComplex(dst, src unsafe.Pointer, n int)
+
+//go:noescape
+func i16toComplex(dst, src unsafe.Pointer, n int)
+
+//go:noescape
+func i32toComplex(dst, src unsafe.Pointer, n int)
+
+//go:noescape
+func u8toComplexDouble(dst, src unsafe.Pointer, n int)
+
+//go:noescape
+func i8toComplexDouble(dst, src unsafe.Pointer, n int)
+
+//go:noescape
+func u16toComplexDouble(dst, src unsafe.Pointer, n int)
+
+//go:noescape
+func i16toComplexDouble(dst, src unsafe.Pointer, n int)
+
+//go:noescape
+func i32toComplexDouble(dst, src unsafe.Pointer, n int)

@@ -3,40 +3,6 @@
 
 // Casts for processors with AVX2, of n blocks of 32 elements each, n > 0.
 
-#define STORE2 \
-	VMOVDQU Y0, (DI)  \
-	VMOVDQU Y1, 32(DI)
-
-#define STORE4 \
-	STORE2 \
-	VMOVDQU Y2, 64(DI) \
-	VMOVDQU Y3, 96(DI)
-
-#define STORE8 \
-	STORE4 \
-	VMOVDQU Y4, 128(DI) \
-	VMOVDQU Y5, 160(DI) \
-	VMOVDQU Y6, 192(DI) \
-	VMOVDQU Y7, 224(DI)
-
-// Each of two, four or eight vectors of the result is one instruction's, of so
-// many bytes.
-#define BY2(op, step) \
-	op (SI), Y0     \
-	op step(SI), Y1
-
-#define BY4(op, step) \
-	BY2(op, step)     \
-	op 2*step(SI), Y2 \
-	op 3*step(SI), Y3
-
-#define BY8(op, step) \
-	BY4(op, step)     \
-	op 4*step(SI), Y4 \
-	op 5*step(SI), Y5 \
-	op 6*step(SI), Y6 \
-	op 7*step(SI), Y7
-
 // Integers to wider ones.
 
 // func u8to16(dst, src unsafe.Pointer, n int)
@@ -151,38 +117,6 @@ loop:
 	VMOVDQU   Y0, (DI)
 	NEXT(64, 32)
 
-// func n32to16(dst, src unsafe.Pointer, n int)
-TEXT ·n32to16(SB), NOSPLIT, $0-24
-	ENTER
-	VPCMPEQD Y15, Y15, Y15
-	VPSRLD   $16, Y15, Y15
-loop:
-	VPAND     (SI), Y15, Y0
-	VPAND     32(SI), Y15, Y1
-	VPAND     64(SI), Y15, Y2
-	VPAND     96(SI), Y15, Y3
-	VPACKUSDW Y1, Y0, Y0
-	VPACKUSDW Y3, Y2, Y1
-	VPERMQ    $0xD8, Y0, Y0
-	VPERMQ    $0xD8, Y1, Y1
-	STORE2
-	NEXT(128, 64)
-
-// Lower halves of the 64 bits in Y and Z, in order, in Y.
-#define LOWER(y, z) \
-	VSHUFPS $0x88, z, y, y \
-	VPERMQ  $0xD8, y, y
-
-#define LOAD8 \
-	BY8(VMOVDQU, 32)
-
-// Lower halves of 32 elements of 64 bits in Y0 to Y7, in Y0, Y2, Y4 and Y6.
-#define LOWER4 \
-	LOWER(Y0, Y1) \
-	LOWER(Y2, Y3) \
-	LOWER(Y4, Y5) \
-	LOWER(Y6, Y7)
-
 // func n64to32(dst, src unsafe.Pointer, n int)
 TEXT ·n64to32(SB), NOSPLIT, $0-24
 	ENTER
@@ -223,24 +157,6 @@ DATA mixed<>+20(SB)/4, $6
 DATA mixed<>+24(SB)/4, $3
 DATA mixed<>+28(SB)/4, $7
 GLOBL mixed<>(SB), RODATA|NOPTR, $32
-
-// func n32to8(dst, src unsafe.Pointer, n int)
-TEXT ·n32to8(SB), NOSPLIT, $0-24
-	ENTER
-	VPCMPEQD Y15, Y15, Y15
-	VPSRLD   $24, Y15, Y15
-	VMOVDQU  mixed<>(SB), Y13
-loop:
-	VPAND     (SI), Y15, Y0
-	VPAND     32(SI), Y15, Y1
-	VPAND     64(SI), Y15, Y2
-	VPAND     96(SI), Y15, Y3
-	VPACKUSDW Y1, Y0, Y0
-	VPACKUSDW Y3, Y2, Y2
-	VPACKUSWB Y2, Y0, Y0
-	VPERMD    Y0, Y13, Y0
-	VMOVDQU   Y0, (DI)
-	NEXT(128, 32)
 
 // Truth values. Y15 is 0, Y14 has bytes of 1; what is equal to 0 is all ones,
 // and not that.

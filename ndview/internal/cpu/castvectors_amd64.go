@@ -44,18 +44,26 @@ func addVectors(table *[Types][Types]cast, odd map[Type]cast) {
 	integers(Uint16, nil, u16to32, u16to64)
 	integers(Int32, nil, nil, i32to64)
 	integers(Uint32, nil, nil, u32to64)
-	for i, to := range []Type{Int8, Uint8} {
-		whole(Int16, to, n16to8)
-		whole(Uint16, to, n16to8)
-		wide := [...]Type{Int16, Uint16}[i]
-		for _, from := range []Type{Int32, Uint32} {
-			whole(from, to, n32to8)
-			whole(from, wide, n32to16)
+	narrow := func(from Type, to8, to16 cast) {
+		for _, to := range []Type{Int8, Uint8} {
+			whole(from, to, to8)
 		}
-		for _, from := range []Type{Int64, Uint64} {
-			whole(from, [...]Type{Int32, Uint32}[i], n64to32)
+		for _, to := range []Type{Int16, Uint16} {
+			if to16 != nil {
+				whole(from, to, to16)
+			}
 		}
 	}
+	for unsigned := range Type(2) {
+		narrow(Int16+unsigned, n16to8, nil)
+		narrow(Int32+unsigned, n32to8, n32to16)
+		narrow(Int64+unsigned, n64to8, n64to16)
+		for _, to := range []Type{Int32, Uint32} {
+			whole(Int64+unsigned, to, n64to32)
+		}
+	}
+	narrow(Float32, floatTo8, floatTo16)
+	narrow(Float64, doubleTo8, doubleTo16)
 	for from, blocks := range map[Type]cast{
 		Int8: truth8, Uint8: truth8, Int16: truth16, Uint16: truth16, Float16: truthHalf, BFloat16: truthHalf,
 		Int32: truth32, Uint32: truth32, Float32: truthFloat,
@@ -102,21 +110,23 @@ func addVectors(table *[Types][Types]cast, odd map[Type]cast) {
 	}
 
 	// In two steps, of which the first makes what the second has vectors for.
-	for _, from := range []Type{Int8, Uint8, Int16, Uint16, Int32, Uint32, Int64, Uint64, Float64} {
+	for _, from := range []Type{Uint32, Int64, Uint64, Float64} {
 		table[from][Complex64] = compose(table[from][Float32], table[Float32][Complex64], from, Complex64)
 	}
-	for _, from := range []Type{Int8, Uint8, Int16, Uint16, Int32, Uint32, Int64, Uint64, Float32} {
+	for _, from := range []Type{Uint32, Int64, Uint64, Float32} {
 		table[from][Complex128] = compose(table[from][Float64], table[Float64][Complex128], from, Complex128)
 	}
-	for _, from := range []Type{Int64, Uint64} {
-		for _, to := range []Type{Int8, Uint8, Int16, Uint16} {
-			table[from][to] = compose(table[from][Int32+from-Int64], table[Int32+from-Int64][to], from, to)
-		}
-	}
 	table[Complex128][Float32] = compose(table[Complex128][Float64], table[Float64][Float32], Complex128, Float32)
-	for _, from := range []Type{Float32, Float64} {
-		for _, to := range []Type{Int8, Uint8, Int16, Uint16} {
-			table[from][to] = compose(table[from][Int32], table[Int32][to], from, to)
-		}
+	composeReals(table)
+
+	for i, from := range []Type{Int8, Uint8, Int16, Uint16, Int32} {
+		whole(from, Complex64, [...]cast{i8toComplex, u8toComplex, i16toComplex, u16toComplex, i32toComplex}[i])
+		whole(from, Complex128, [...]cast{
+			i8toComplexDouble, u8toComplexDouble, i16toComplexDouble, u16toComplexDouble, i32toComplexDouble,
+		}[i])
 	}
+	narrow(Complex64, realTo8, realTo16)
+	narrow(Complex128, realDoubleTo8, realDoubleTo16)
+	whole(Complex64, Int32, realTo32)
+	whole(Complex128, Int32, realDoubleTo32)
 }

@@ -59,6 +59,25 @@ func countTrue(part *[32]byte) int {
 	return int((a + b + c + d) * lows >> 56)
 }
 
+// atMost1 tells whether all bytes are 0 or 1.
+func atMost1(x []byte) bool {
+	done, ok := atMost1Blocks(x)
+	if !ok {
+		return false
+	}
+	for x = x[done:]; len(x) >= 8; x = x[8:] {
+		if binary.NativeEndian.Uint64(x)&^lows != 0 {
+			return false
+		}
+	}
+	for _, b := range x {
+		if b > 1 {
+			return false
+		}
+	}
+	return true
+}
+
 // ScanTiles writes the sum of the counts before each tile, and of all behind the
 // last.
 func ScanTiles(counts []uint32, starts []int64) {

@@ -12,7 +12,7 @@ func Fill(dst unsafe.Pointer, n int64, pattern []byte, phase int64) {
 	write := fillBlocks
 	if lineBytes%len(pattern) == 0 {
 		write = fillLines
-		if streams && n >= streamed {
+		if Streams && n >= streamed {
 			write = fillStream
 		}
 	}
@@ -47,16 +47,16 @@ func fillLines(out, pattern []byte, phase int) {
 // fillStream is fillLines past the caches: all is a copy of some lines that stay
 // in them.
 func fillStream(out, pattern []byte, phase int) {
-	made := streamBlocks.Get().(*[streamBlock / 8]uint64)
+	made := streamBlocks.Get().(*[StreamBlock / 8]uint64)
 	defer streamBlocks.Put(made)
-	lines := unsafe.Slice((*byte)(unsafe.Pointer(made)), streamBlock)
+	lines := unsafe.Slice((*byte)(unsafe.Pointer(made)), StreamBlock)
 	fillLines(lines, pattern, phase)
 	for len(out) > 0 {
-		n := min(streamBlock, len(out))
-		stream(unsafe.Pointer(unsafe.SliceData(out)), unsafe.Pointer(made), int64(n))
+		n := min(StreamBlock, len(out))
+		Stream(unsafe.Pointer(unsafe.SliceData(out)), unsafe.Pointer(made), int64(n))
 		out = out[n:]
 	}
-	streamEnd()
+	StreamEnd()
 }
 
 // fillBlocks writes any pattern: what is there is doubled as long as the cache

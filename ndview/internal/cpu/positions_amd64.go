@@ -12,6 +12,9 @@ func countVectors(mask unsafe.Pointer, blocks int64) int64
 //go:noescape
 func listVectors(out, mask unsafe.Pointer, blocks, base, room int64) int64
 
+//go:noescape
+func orVectors(x unsafe.Pointer, blocks int64) byte
+
 // listBlock is how many bytes of a mask vectors take at a time.
 const listBlock = 64
 
@@ -25,6 +28,17 @@ func countBlocks(mask []byte) (trues, done int) {
 		return 0, 0
 	}
 	return int(countVectors(unsafe.Pointer(unsafe.SliceData(mask)), int64(blocks))), blocks * listBlock
+}
+
+// atMost1Blocks tells whether the bytes of whole blocks are 0 or 1, and how many
+// those are.
+func atMost1Blocks(x []byte) (done int, ok bool) {
+	const each = 128
+	blocks := len(x) / each
+	if blocks == 0 || !cpu.X86.HasAVX2 {
+		return 0, true
+	}
+	return blocks * each, orVectors(unsafe.Pointer(unsafe.SliceData(x)), int64(blocks)) <= 1
 }
 
 // listBlocks is list of whole blocks. It returns how many positions it wrote, and

@@ -25,6 +25,45 @@ loop:
 	VZEROUPPER
 	RET
 
+// func orVectors(x unsafe.Pointer, blocks int64) byte: all bytes of blocks of 128, or.
+// For AVX2.
+TEXT ·orVectors(SB), NOSPLIT, $0-17
+	MOVQ  x+0(FP), SI
+	MOVQ  blocks+8(FP), CX
+	VPXOR Y0, Y0, Y0
+	VPXOR Y1, Y1, Y1
+	VPXOR Y2, Y2, Y2
+	VPXOR Y3, Y3, Y3
+
+loop:
+	VPOR (SI), Y0, Y0
+	VPOR 32(SI), Y1, Y1
+	VPOR 64(SI), Y2, Y2
+	VPOR 96(SI), Y3, Y3
+	ADDQ $128, SI
+	DECQ CX
+	JNZ  loop
+	VPOR         Y1, Y0, Y0
+	VPOR         Y3, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	VEXTRACTI128 $1, Y0, X1
+	VPOR         X1, X0, X0
+	VPSHUFD      $0xEE, X0, X1
+	VPOR         X1, X0, X0
+	VMOVQ        X0, AX
+	MOVQ         AX, BX
+	SHRQ         $32, BX
+	ORQ          BX, AX
+	MOVQ         AX, BX
+	SHRQ         $16, BX
+	ORQ          BX, AX
+	MOVQ         AX, BX
+	SHRQ         $8, BX
+	ORQ          BX, AX
+	MOVB         AX, ret+16(FP)
+	VZEROUPPER
+	RET
+
 // Positions of eight bytes, whose truth is the lowest bits of AX, are written, and
 // what follows them will be overwritten.
 #define EIGHT \

@@ -40,3 +40,18 @@ func TestTruePositionsAreThoseOfBytesThatAreNot0(t *testing.T) {
 		}
 	}
 }
+
+func TestOneByteAbove1IsFound(t *testing.T) {
+	for n := range 400 {
+		x := make([]byte, n)
+		for i := range x {
+			x[i] = byte(i & 1)
+		}
+		require.True(t, atMost1(x))
+		for i := range x {
+			x[i] ^= 2 << (i % 7)
+			require.False(t, atMost1(x), "byte %d of %d", i, n)
+			x[i] = byte(i & 1)
+		}
+	}
+}

@@ -9,8 +9,9 @@ import (
 // would not stay there, and each line of it would be read from memory first.
 const streamed = 16 << 20
 
-// stream copies n bytes, which others see after streamEnd only.
-func stream(dst, src unsafe.Pointer, n int64) {
+// Stream copies n bytes past the caches where Streams says that it can. Others see
+// them after StreamEnd only.
+func Stream(dst, src unsafe.Pointer, n int64) {
 	head := min(-int64(uintptr(dst))&(block-1), n)
 	if head > 0 {
 		copyBytes(dst, src, head)
@@ -28,7 +29,8 @@ func copyBytes(dst, src unsafe.Pointer, n int64) {
 	copy(unsafe.Slice((*byte)(dst), n), unsafe.Slice((*byte)(src), n))
 }
 
-// streamBlock is how many bytes of a result are made in the cache at a time.
-const streamBlock = 8 << 10
+// StreamBlock is how many bytes of a result are made in the cache at a time: so few
+// that the processor begins with the next while those before go to memory.
+const StreamBlock = 2 << 10
 
-var streamBlocks = sync.Pool{New: func() any { return new([streamBlock / 8]uint64) }}
+var streamBlocks = sync.Pool{New: func() any { return new([StreamBlock / 8]uint64) }}

@@ -1,9 +1,13 @@
 package cpu
 
-import "unsafe"
+import (
+	"unsafe"
 
-// streams tells whether stream is more than a copy.
-const streams = true
+	"golang.org/x/sys/cpu"
+)
+
+// Streams tells whether Stream is more than a copy.
+var Streams = cpu.X86.HasAVX2
 
 // streamLines copies n lines of the cache, n > 0, to where a line begins, but not
 // through the cache.
@@ -11,5 +15,5 @@ const streams = true
 //go:noescape
 func streamLines(dst, src unsafe.Pointer, n int64)
 
-// streamEnd waits until what was streamed is in memory.
-func streamEnd()
+// StreamEnd lets others see what was streamed before what is written later.
+func StreamEnd()

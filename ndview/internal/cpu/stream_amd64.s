@@ -6,21 +6,18 @@ TEXT ·streamLines(SB), NOSPLIT, $0-24
 	MOVQ src+8(FP), SI
 	MOVQ n+16(FP), CX
 loop:
-	MOVOU  (SI), X0
-	MOVOU  16(SI), X1
-	MOVOU  32(SI), X2
-	MOVOU  48(SI), X3
-	MOVNTO X0, (DI)
-	MOVNTO X1, 16(DI)
-	MOVNTO X2, 32(DI)
-	MOVNTO X3, 48(DI)
-	ADDQ   $64, SI
-	ADDQ   $64, DI
-	DECQ   CX
-	JNZ    loop
+	VMOVDQU  (SI), Y0
+	VMOVDQU  32(SI), Y1
+	VMOVNTDQ Y0, (DI)
+	VMOVNTDQ Y1, 32(DI)
+	ADDQ     $64, SI
+	ADDQ     $64, DI
+	DECQ     CX
+	JNZ      loop
+	VZEROUPPER
 	RET
 
-// func streamEnd()
-TEXT ·streamEnd(SB), NOSPLIT, $0-0
+// func StreamEnd()
+TEXT ·StreamEnd(SB), NOSPLIT, $0-0
 	SFENCE
 	RET

@@ -19,8 +19,8 @@ func TestStreamCopiesFromAndToAnywhere(t *testing.T) {
 			dst := make([]byte, 400)
 			want := bytes.Clone(dst)
 			copy(want[at:], src[at/3:at/3+n])
-			stream(unsafe.Pointer(&dst[at]), unsafe.Pointer(&src[at/3]), int64(n))
-			streamEnd()
+			Stream(unsafe.Pointer(&dst[at]), unsafe.Pointer(&src[at/3]), int64(n))
+			StreamEnd()
 			require.Equal(t, want, dst, "%d bytes to %d", n, at)
 		}
 	}

@@ -137,7 +137,7 @@ func newEngine(w *Work, n int64) *engine {
 	}
 	if e.canBeStreamed(n) {
 		e.streams, e.direct = true, false
-		e.items = min(e.items, streamBytes/e.operands[0].size)
+		e.items = min(e.items, cpu.StreamBlock/e.operands[0].size)
 	}
 	return e
 }
@@ -171,10 +171,8 @@ func (o *operand) prepare(w *Work, out bool) {
 }
 
 const (
-	// blockBytes is how much of an operand is brought into a block at a time, and
-	// streamBytes how much of a result that is streamed.
-	blockBytes  = 8 << 10
-	streamBytes = 4 << 10
+	// blockBytes is how much of an operand is brought into a block at a time.
+	blockBytes = 8 << 10
 	// mostItems is how many elements a loop does at a time, which no goroutine can
 	// be interrupted in.
 	mostItems = 16 << 10
@@ -218,7 +216,7 @@ func (e *engine) run(lo, hi int64) {
 	}
 	pool.Put(b)
 	if e.streams {
-		streamed()
+		cpu.StreamEnd()
 	}
 }
 
@@ -252,7 +250,7 @@ func (e *engine) block(b *blocks, c *cursor, lo, n int64) {
 		to := at[0]
 		at[0] = unsafe.Pointer(&b.memory[0])
 		e.loop(&at, int(n))
-		stream(to, at[0], n*e.operands[0].size)
+		cpu.Stream(to, at[0], n*e.operands[0].size)
 		return
 	}
 	e.loop(&at, int(n))
