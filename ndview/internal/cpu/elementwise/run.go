@@ -137,7 +137,9 @@ func newEngine(w *Work, n int64) *engine {
 	}
 	if e.canBeStreamed(n) {
 		e.streams, e.direct = true, false
-		e.items = min(e.items, cpu.StreamBlock/e.operands[0].size)
+		for i := range e.inputs + 1 { // what is read may be twice as much
+			e.items = min(e.items, cpu.StreamBlock*int64(1+min(i, 1))/e.operands[i].size)
+		}
 	}
 	return e
 }
