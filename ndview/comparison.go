@@ -62,11 +62,12 @@ func (c *comparison) result() (bool, error) {
 // add compares the values of x and y, which broadcast to the shape.
 func (c *comparison) add(x, y *NDBuffer, shape []int64, equalNaN bool) error {
 	typeX, isNumber := x.dtype.numberCode()
-	p := &equal.Plan{NaNEqual: boolToInt(equalNaN), TypeX: typeX}
+	p := &equal.Plan{NaNEqual: boolToInt(equalNaN), TypeX: uint8(typeX)}
 	mode, byValue := equal.ByValue[typeX]
 	switch {
 	case x.dtype != y.dtype:
-		p.TypeY, _ = y.dtype.numberCode()
+		typeY, _ := y.dtype.numberCode()
+		p.TypeY = uint8(typeY)
 		return c.compare(p, equal.Mixed, x, y, shape)
 	case isNumber && byValue:
 		return c.compare(p, mode, x, y, shape)
@@ -90,8 +91,8 @@ func (c *comparison) addValue(x *NDBuffer, raw []byte, dtype DType, byBits, equa
 	switch {
 	case byBits:
 	case dtype != x.dtype:
-		p.TypeX = typeX
-		p.TypeY, _ = dtype.numberCode()
+		typeY, _ := dtype.numberCode()
+		p.TypeX, p.TypeY = uint8(typeX), uint8(typeY)
 		mode = equal.Mixed
 	case isNumber && ok:
 		mode = byValue

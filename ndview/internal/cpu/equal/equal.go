@@ -22,7 +22,7 @@ type Plan struct {
 	Constant     int32
 	NaNEqual     int32
 	Axes         int32
-	TypeX, TypeY elementwise.Type
+	TypeX, TypeY uint8 // an elementwise.Type each, of Mixed
 	_            [2]uint8
 	Axis         [reduce.MaxAxes]reduce.Axis
 }
@@ -185,7 +185,7 @@ func (p *Plan) Reach(size int64) (lowX, highX, lowY, highY int64) {
 		highY += max((axis.Extent.By-1)*axis.Out, 0)
 	}
 	if size == 0 {
-		return lowX, highX + p.TypeX.Size(), lowY, highY + p.TypeY.Size()
+		return lowX, highX + elementwise.Type(p.TypeX).Size(), lowY, highY + elementwise.Type(p.TypeY).Size()
 	}
 	return lowX, highX + size, lowY, highY + size
 }

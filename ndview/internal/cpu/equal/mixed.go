@@ -17,10 +17,11 @@ type number struct {
 }
 
 func mixed(p *Plan, x, y unsafe.Pointer) bool {
+	typeX, typeY := elementwise.Type(p.TypeX), elementwise.Type(p.TypeY)
 	return everywhere(p, func(lo, hi int64, differ *atomic.Bool) {
 		p.eachRow(lo, hi, func(n, atX, atY, stepX, stepY int64) bool {
 			for i := range n {
-				a, b := load(unsafe.Add(x, atX+i*stepX), p.TypeX), load(unsafe.Add(y, atY+i*stepY), p.TypeY)
+				a, b := load(unsafe.Add(x, atX+i*stepX), typeX), load(unsafe.Add(y, atY+i*stepY), typeY)
 				if a.isInteger && b.isInteger {
 					if a.integer != b.integer || a.negative != b.negative {
 						return false
