@@ -5,7 +5,7 @@ import (
 	"math"
 	"strings"
 
-	"github.com/quiver-gpu/quiver/ndview/internal/cpu/elementwise"
+	"github.com/quiver-gpu/quiver/ndview/internal/cpu"
 	"github.com/quiver-gpu/quiver/ndview/internal/cpu/reduce"
 )
 
@@ -93,7 +93,7 @@ func (t DType) letter() string {
 }
 
 // numberCode is the code of a type of numbers.
-func (t DType) numberCode() (elementwise.Type, bool) {
+func (t DType) numberCode() (cpu.Type, bool) {
 	code, ok := t.code()
 	return code, ok && t.isNumeric()
 }

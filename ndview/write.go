@@ -15,7 +15,7 @@ func (t DType) element() (cpu.Type, bool) {
 		return cpu.Int64, true
 	}
 	code, ok := t.code() // which bytes have too, of some sizes
-	return cpu.Type(code), ok && t.isNumeric()
+	return code, ok && t.isNumeric()
 }
 
 // castable answers ErrDType where elements of one type cannot be written as the

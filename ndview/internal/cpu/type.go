@@ -31,3 +31,17 @@ var sizes = [Types]int64{1, 1, 1, 2, 2, 4, 4, 8, 8, 2, 2, 4, 8, 8, 16}
 
 // IsInteger tells whether the type is an integer; a Bool is none.
 func (t Type) IsInteger() bool { return Int8 <= t && t <= Uint64 }
+
+// Half tells whether the type is a float of 16 bits.
+func (t Type) Half() bool { return t == Float16 || t == BFloat16 }
+
+// Bits is a type that stands for those whose elements are the same bits.
+func (t Type) Bits() Type {
+	switch t {
+	case Bool, Int8:
+		return Uint8
+	case Int16, Int32, Int64:
+		return t + 1
+	}
+	return t
+}

@@ -7,6 +7,8 @@
 // into that form a block at a time, in memory that stays in the first cache.
 package elementwise
 
+import "github.com/quiver-gpu/quiver/ndview/internal/cpu"
+
 // Op is an operation, or none, which is 0. The kernels know it by the same
 // number (ops.cuh).
 type Op int32
@@ -123,38 +125,30 @@ const (
 )
 
 // Type is the type of elements.
-type Type uint8
+type Type = cpu.Type
 
-// The types. The kernels know them by the same numbers (element.cuh).
+// The types, by the names that fit beside operations.
 const (
-	Bool Type = iota
-	Int8
-	Uint8
-	Int16
-	Uint16
-	Int32
-	Uint32
-	Int64
-	Uint64
-	Float16
-	BFloat16
-	Float32
-	Float64
-	Complex64
-	Complex128
-	Types
+	Bool       = cpu.Bool
+	Int8       = cpu.Int8
+	Uint8      = cpu.Uint8
+	Int16      = cpu.Int16
+	Uint16     = cpu.Uint16
+	Int32      = cpu.Int32
+	Uint32     = cpu.Uint32
+	Int64      = cpu.Int64
+	Uint64     = cpu.Uint64
+	Float16    = cpu.Float16
+	BFloat16   = cpu.BFloat16
+	Float32    = cpu.Float32
+	Float64    = cpu.Float64
+	Complex64  = cpu.Complex64
+	Complex128 = cpu.Complex128
+	Types      = cpu.Types
 )
 
-var sizes = [Types]uint8{1, 1, 1, 2, 2, 4, 4, 8, 8, 2, 2, 4, 8, 8, 16}
-
-// Size is the bytes of an element.
-func (t Type) Size() int64 { return int64(sizes[t]) }
-
-// Half tells whether t is a float of 16 bits.
-func (t Type) Half() bool { return t == Float16 || t == BFloat16 }
-
-// work is the type whose loops compute for t.
-func (t Type) work() Type {
+// computes is the type whose loops compute for t.
+func computes(t Type) Type {
 	if t.Half() {
 		return Float32
 	}

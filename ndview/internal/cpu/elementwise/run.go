@@ -65,15 +65,15 @@ func (w *Work) Run() {
 // runSmall does few elements without gaps, of the types that the loop is for, where
 // there is little to prepare. It answers false for other work.
 func (w *Work) runSmall(n int64) bool {
-	loop := loops[w.Op][w.Type.work()]
+	loop := loops[w.Op][computes(w.Type)]
 	if n > mostItems || w.Axes != 1 || loop == nil {
 		return false
 	}
 	var at [4]unsafe.Pointer
 	for i := range w.Op.Inputs() + 1 {
-		o, t := &w.Out, w.Op.Result(w.Type.work())
+		o, t := &w.Out, w.Op.Result(computes(w.Type))
 		if i > 0 {
-			o, t = &w.In[i-1], w.Op.Operand(i-1, w.Type.work())
+			o, t = &w.In[i-1], w.Op.Operand(i-1, computes(w.Type))
 		}
 		if o.Base == nil || o.Type.Bits() != t.Bits() || o.Stride[0] != t.Size() {
 			return false
@@ -110,7 +110,7 @@ type operand struct {
 
 func newEngine(w *Work, n int64) *engine {
 	e := &engine{Work: w, inputs: w.Op.Inputs(), inner: 1, items: mostItems, direct: true}
-	e.loop = loops[w.Op][w.Type.work()]
+	e.loop = loops[w.Op][computes(w.Type)]
 	if e.loop == nil {
 		panic("elementwise: no loop")
 	}
@@ -119,9 +119,9 @@ func newEngine(w *Work, n int64) *engine {
 	}
 	for i := range e.inputs + 1 {
 		o := &e.operands[i]
-		o.Operand, o.work = &w.Out, w.Op.Result(w.Type.work())
+		o.Operand, o.work = &w.Out, w.Op.Result(computes(w.Type))
 		if i > 0 {
-			o.Operand, o.work = &w.In[i-1], w.Op.Operand(i-1, w.Type.work())
+			o.Operand, o.work = &w.In[i-1], w.Op.Operand(i-1, computes(w.Type))
 		}
 		o.size = o.work.Size()
 		o.same = o.Type == o.work || o.Type.Bits() == o.work.Bits()
@@ -142,17 +142,6 @@ func newEngine(w *Work, n int64) *engine {
 		}
 	}
 	return e
-}
-
-// Bits is a type that stands for those whose elements are the same bits.
-func (t Type) Bits() Type {
-	switch t {
-	case Bool, Int8:
-		return Uint8
-	case Int16, Int32, Int64:
-		return t + 1
-	}
-	return t
 }
 
 func (o *operand) prepare(w *Work, out bool) {

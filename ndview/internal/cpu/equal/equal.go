@@ -9,7 +9,6 @@ import (
 	"unsafe"
 
 	"github.com/quiver-gpu/quiver/ndview/internal/cpu"
-	"github.com/quiver-gpu/quiver/ndview/internal/cpu/elementwise"
 	"github.com/quiver-gpu/quiver/ndview/internal/cpu/reduce"
 )
 
@@ -22,7 +21,7 @@ type Plan struct {
 	Constant     int32
 	NaNEqual     int32
 	Axes         int32
-	TypeX, TypeY uint8 // an elementwise.Type each, of Mixed
+	TypeX, TypeY uint8 // a cpu.Type each, of Mixed
 	_            [2]uint8
 	Axis         [reduce.MaxAxes]reduce.Axis
 }
@@ -47,13 +46,13 @@ var Times = Mode{"time", 8, rows(func(x, y int64, _ bool) bool { return x == y &
 
 // ByValue are the types of which equal values may have different bits, or the
 // same bits be unequal.
-var ByValue = map[elementwise.Type]Mode{
-	elementwise.Float16:    {"f16", 2, floats(sameHalf(0x7c00))},
-	elementwise.BFloat16:   {"bf16", 2, floats(sameHalf(0x7f80))},
-	elementwise.Float32:    {"f32", 4, floats(same[float32])},
-	elementwise.Float64:    {"f64", 8, floats(same[float64])},
-	elementwise.Complex64:  {"c64", 8, floats(same[complex64])},
-	elementwise.Complex128: {"c128", 16, floats(same[complex128])},
+var ByValue = map[cpu.Type]Mode{
+	cpu.Float16:    {"f16", 2, floats(sameHalf(0x7c00))},
+	cpu.BFloat16:   {"bf16", 2, floats(sameHalf(0x7f80))},
+	cpu.Float32:    {"f32", 4, floats(same[float32])},
+	cpu.Float64:    {"f64", 8, floats(same[float64])},
+	cpu.Complex64:  {"c64", 8, floats(same[complex64])},
+	cpu.Complex128: {"c128", 16, floats(same[complex128])},
 }
 
 // Modes are all modes by name.
@@ -185,7 +184,7 @@ func (p *Plan) Reach(size int64) (lowX, highX, lowY, highY int64) {
 		highY += max((axis.Extent.By-1)*axis.Out, 0)
 	}
 	if size == 0 {
-		return lowX, highX + elementwise.Type(p.TypeX).Size(), lowY, highY + elementwise.Type(p.TypeY).Size()
+		return lowX, highX + cpu.Type(p.TypeX).Size(), lowY, highY + cpu.Type(p.TypeY).Size()
 	}
 	return lowX, highX + size, lowY, highY + size
 }

@@ -4,7 +4,7 @@ import (
 	"sync/atomic"
 	"unsafe"
 
-	"github.com/quiver-gpu/quiver/ndview/internal/cpu/elementwise"
+	"github.com/quiver-gpu/quiver/ndview/internal/cpu"
 	"github.com/quiver-gpu/quiver/ndview/internal/half"
 )
 
@@ -17,7 +17,7 @@ type number struct {
 }
 
 func mixed(p *Plan, x, y unsafe.Pointer) bool {
-	typeX, typeY := elementwise.Type(p.TypeX), elementwise.Type(p.TypeY)
+	typeX, typeY := cpu.Type(p.TypeX), cpu.Type(p.TypeY)
 	return everywhere(p, func(lo, hi int64, differ *atomic.Bool) {
 		p.eachRow(lo, hi, func(n, atX, atY, stepX, stepY int64) bool {
 			for i := range n {
@@ -35,33 +35,33 @@ func mixed(p *Plan, x, y unsafe.Pointer) bool {
 	})
 }
 
-func load(at unsafe.Pointer, t elementwise.Type) number {
+func load(at unsafe.Pointer, t cpu.Type) number {
 	switch t {
-	case elementwise.Bool, elementwise.Uint8:
+	case cpu.Bool, cpu.Uint8:
 		return integer(*(*uint8)(at))
-	case elementwise.Int8:
+	case cpu.Int8:
 		return integer(*(*int8)(at))
-	case elementwise.Int16:
+	case cpu.Int16:
 		return integer(*(*int16)(at))
-	case elementwise.Uint16:
+	case cpu.Uint16:
 		return integer(*(*uint16)(at))
-	case elementwise.Int32:
+	case cpu.Int32:
 		return integer(*(*int32)(at))
-	case elementwise.Uint32:
+	case cpu.Uint32:
 		return integer(*(*uint32)(at))
-	case elementwise.Int64:
+	case cpu.Int64:
 		return integer(*(*int64)(at))
-	case elementwise.Uint64:
+	case cpu.Uint64:
 		return integer(*(*uint64)(at))
-	case elementwise.Float16:
+	case cpu.Float16:
 		return number{value: complex(float64(half.Float16ToFloat32(*(*uint16)(at))), 0)}
-	case elementwise.BFloat16:
+	case cpu.BFloat16:
 		return number{value: complex(float64(half.BFloat16ToFloat32(*(*uint16)(at))), 0)}
-	case elementwise.Float32:
+	case cpu.Float32:
 		return number{value: complex(float64(*(*float32)(at)), 0)}
-	case elementwise.Float64:
+	case cpu.Float64:
 		return number{value: complex(*(*float64)(at), 0)}
-	case elementwise.Complex64:
+	case cpu.Complex64:
 		return number{value: complex128(*(*complex64)(at))}
 	default:
 		return number{value: *(*complex128)(at)}

@@ -64,7 +64,7 @@ type Finish struct {
 	Flip  uint64 // of maxima and counts: see kernels/reduce_ops.cuh
 	Bias  uint64
 	Total int64 // the elements of a result
-	To    int32 // the elementwise.Type of the results
+	To    int32 // the cpu.Type of the results
 	What  int32
 }
 
