@@ -1,0 +1,199 @@
+package columns
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/apache/arrow-go/v18/arrow/memory"
+
+	"github.com/quiver-gpu/quiver/arrowbuf"
+	"github.com/quiver-gpu/quiver/ndview"
+)
+
+// CastIndices returns a dictionary array with indices of another integer type, on
+// the same device and over the same dictionary, which the caller releases. A type
+// that does not count the values of the dictionary is arrowbuf.ErrOutOfRange, one
+// of no integers arrow.ErrInvalid; an array without a dictionary is
+// arrow.ErrNotImplemented.
+func CastIndices(arr arrow.Array, to arrow.DataType) (arrow.Array, error) {
+	w := &work{dev: arrowbuf.DeviceOf(arr)}
+	defer w.end()
+	made, err := w.castIndices(arr, to)
+	if err != nil {
+		return nil, fmt.Errorf("casting the indices of an array of type %s to %s: %w", arr.DataType(), to, err)
+	}
+	return made, nil
+}
+
+func (w *work) castIndices(arr arrow.Array, to arrow.DataType) (arrow.Array, error) {
+	t, ok := arr.DataType().(*arrow.DictionaryType)
+	if !ok {
+		return nil, fmt.Errorf("no dictionary: %w", arrow.ErrNotImplemented)
+	}
+	if _, ok := indexKinds[to.ID()]; !ok {
+		return nil, fmt.Errorf("integers are expected: %w", arrow.ErrInvalid)
+	}
+	moved, err := w.bring(arr)
+	if err != nil {
+		return nil, err
+	}
+	data := moved.Data()
+	dictionary, err := dictionaryOf(data)
+	if err != nil {
+		return nil, err
+	}
+	if last := uint64(dictionary.Len() - 1); dictionary.Len() > 0 && last > most(to) {
+		return nil, fmt.Errorf("the dictionary has %d values: %w", dictionary.Len(), arrowbuf.ErrOutOfRange)
+	}
+	indices, err := w.fixed(data, 1, int64(t.Bytes()))
+	if err != nil {
+		return nil, err
+	}
+	width := int64(to.(arrow.FixedWidthDataType).Bytes())
+	cast, err := w.array(indices.AsType(dtypeOf(width), ndview.OrderC, ndview.CastUnsafe)) // none is negative
+	if err != nil {
+		return nil, err
+	}
+	b, err := w.buffer(cast, cast.NBytes())
+	if err != nil {
+		return nil, err
+	}
+	valid, err := w.joinValidity([]arrow.ArrayData{data}, int64(data.Len()))
+	if err != nil {
+		return nil, err
+	}
+	out := w.data(&arrow.DictionaryType{IndexType: to, ValueType: t.ValueType, Ordered: t.Ordered}, int64(data.Len()), []*memory.Buffer{valid, b})
+	out.SetDictionary(dictionary)
+	return finish(out)
+}
+
+// CastOffsets returns an array of text, binaries, lists or list views with offsets
+// of the width that a type has: utf8 to large_utf8 or back, binary to large_binary,
+// list to large_list, list_view to large_list_view. It is on the same device and
+// shares the values; the caller releases it. Values that 32-bit offsets do not
+// count are arrowbuf.ErrOutOfRange; other types, and others than the array's for
+// the elements of lists, are arrow.ErrNotImplemented.
+func CastOffsets(arr arrow.Array, to arrow.DataType) (arrow.Array, error) {
+	w := &work{dev: arrowbuf.DeviceOf(arr)}
+	defer w.end()
+	made, err := w.castOffsets(arr, to)
+	if err != nil {
+		return nil, fmt.Errorf("casting the offsets of an array of type %s to those of %s: %w", arr.DataType(), to, err)
+	}
+	return made, nil
+}
+
+// offsetsOf says what a type is but for the width of its offsets.
+func offsetsOf(dtype arrow.DataType) (kind string, width int64) {
+	switch t := dtype.(type) {
+	case *arrow.StringType:
+		return "text", 4
+	case *arrow.LargeStringType:
+		return "text", 8
+	case *arrow.BinaryType:
+		return "binaries", 4
+	case *arrow.LargeBinaryType:
+		return "binaries", 8
+	case *arrow.ListType:
+		return "lists of " + t.ElemField().String(), 4
+	case *arrow.LargeListType:
+		return "lists of " + t.ElemField().String(), 8
+	case *arrow.ListViewType:
+		return "views of " + t.ElemField().String(), 4
+	case *arrow.LargeListViewType:
+		return "views of " + t.ElemField().String(), 8
+	default:
+		return "", 0
+	}
+}
+
+func (w *work) castOffsets(arr arrow.Array, to arrow.DataType) (arrow.Array, error) {
+	kind, width := offsetsOf(arr.DataType())
+	wanted, toWidth := offsetsOf(to)
+	if width == 0 || kind != wanted {
+		return nil, fmt.Errorf("they differ in more than the width of offsets: %w", arrow.ErrNotImplemented)
+	}
+	moved, err := w.bring(arr)
+	if err != nil {
+		return nil, err
+	}
+	data, n := moved.Data(), int64(arr.Len())
+	valid, err := w.joinValidity([]arrow.ArrayData{data}, n)
+	if err != nil {
+		return nil, fmt.Errorf("validity bitmap: %w", err)
+	}
+	switch to.(type) {
+	case *arrow.ListViewType, *arrow.LargeListViewType:
+		return w.castListViews(data, to, valid, width, toWidth)
+	}
+	limit := byteCount
+	if len(data.Children()) == 1 {
+		limit = func(data arrow.ArrayData) int64 { return int64(data.Children()[0].Len()) }
+	}
+	var all []enclosed
+	if n > 0 {
+		if all, err = w.enclosed([]arrow.ArrayData{data}, width, limit); err != nil {
+			return nil, err
+		}
+	} else if all, err = w.noneEnclosed(width); err != nil {
+		return nil, err
+	}
+	offsets, err := w.joinOffsets(all, n, width, toWidth)
+	if err != nil {
+		return nil, err
+	}
+	from, size := all[0].from, all[0].to-all[0].from
+	buffers := []*memory.Buffer{valid, offsets}
+	if len(data.Children()) == 1 {
+		values, err := w.sliced(data.Children()[0], from, size, "list values")
+		if err != nil {
+			return nil, err
+		}
+		return finish(w.data(to, n, buffers, values))
+	}
+	values, err := w.buffer(nil, 0)
+	if b := bufferOf(data, 2); b != nil && size > 0 {
+		b.Retain()
+		values = w.slice(b, from, size)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return finish(w.data(to, n, append(buffers, values)))
+}
+
+// noneEnclosed are the offsets of no elements, which an array may lack.
+func (w *work) noneEnclosed(width int64) ([]enclosed, error) {
+	zero, err := w.array(ndview.Zeros(w.dev, dtypeOf(width), 1))
+	return []enclosed{{offsets: zero}}, err
+}
+
+func (w *work) castListViews(data arrow.ArrayData, to arrow.DataType, valid *memory.Buffer, width, toWidth int64) (arrow.Array, error) {
+	all, err := children(data, 1)
+	if err != nil {
+		return nil, err
+	}
+	if toWidth == 4 && all[0].Len() > math.MaxInt32 {
+		return nil, fmt.Errorf("into %d values: %w", all[0].Len(), arrowbuf.ErrOutOfRange)
+	}
+	n := int64(data.Len())
+	buffers := []*memory.Buffer{valid, nil, nil}
+	for i := 1; i <= 2; i++ {
+		from, err := w.fixed(data, i, width)
+		if err != nil {
+			return nil, err
+		}
+		out, err := w.empty(dtypeOf(toWidth), n)
+		if err != nil {
+			return nil, err
+		}
+		if err := w.rebase(from, width, 0, out, 0, toWidth); err != nil {
+			return nil, err
+		}
+		if buffers[i], err = w.buffer(out, n*toWidth); err != nil {
+			return nil, err
+		}
+	}
+	return finish(w.data(to, n, buffers, all[0]))
+}
