@@ -57,11 +57,12 @@ func TestFlattenIsTheListsBehindOneAnother(t *testing.T) {
 					require.ErrorIs(t, err, arrow.ErrNotImplemented, dtype)
 					continue
 				}
-				values, bounds := (arrow.Array)(nil), func(i int) (from, to int64) { return list.ValueOffsets(i) }
+				var values arrow.Array
+				var bounds func(i int) (from, to int64)
 				if isFixed {
 					values, bounds = fixed.ListValues(), fixed.ValueOffsets
 				} else {
-					values = list.ListValues()
+					values, bounds = list.ListValues(), list.ValueOffsets
 				}
 				var from []int
 				for i := range arr.Len() {

@@ -49,7 +49,8 @@ func lengths[W offset](c call) {
 		if i < 0 || !valid.at(i) {
 			return 0
 		}
-		from, size := int64(starts[i]), int64(0)
+		from := int64(starts[i])
+		var size int64
 		if sizes != nil {
 			size = int64(sizes[i])
 		} else {

@@ -16,10 +16,10 @@ import (
 
 // Indices looks at a Go slice as an array of indices, without a copy. It need
 // not be released.
-func Indices[T int8 | int16 | int32 | int64 | uint8 | uint16 | uint32 | uint64](list ...T) arrow.Array {
+func Indices[T int | int8 | int16 | int32 | int64 | uint8 | uint16 | uint32 | uint64](list ...T) arrow.Array {
 	var one T
 	dtype := map[string]arrow.DataType{
-		"int8": arrow.PrimitiveTypes.Int8, "int16": arrow.PrimitiveTypes.Int16,
+		"int": arrow.PrimitiveTypes.Int64, "int8": arrow.PrimitiveTypes.Int8, "int16": arrow.PrimitiveTypes.Int16,
 		"int32": arrow.PrimitiveTypes.Int32, "int64": arrow.PrimitiveTypes.Int64,
 		"uint8": arrow.PrimitiveTypes.Uint8, "uint16": arrow.PrimitiveTypes.Uint16,
 		"uint32": arrow.PrimitiveTypes.Uint32, "uint64": arrow.PrimitiveTypes.Uint64,
