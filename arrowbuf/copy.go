@@ -151,16 +151,18 @@ func (how copying) arrays(arrays []arrow.Array, dev Device, subject func(i int) 
 	if how.there != nil {
 		c.there = *how.there
 	}
+	c.parts, c.free = make([]part, 0, 2*len(arrays)), make([]int, 3*len(arrays))
+	all := make([]cut, len(arrays))
 	cuts := make([]*cut, len(arrays)) // nil where the array is there already
 	for i, arr := range arrays {
 		if livesOn(arr, dev) {
 			continue
 		}
-		one, err := c.array(arr.Data(), 0, arr.Len())
-		if err != nil {
+		var err error
+		if all[i], err = c.array(arr.Data(), 0, arr.Len()); err != nil {
 			return nil, fmt.Errorf("%sof type %s: %w", subject(i), arr.DataType(), err)
 		}
-		cuts[i] = &one
+		cuts[i] = &all[i]
 	}
 	moved, err := how.move(c.parts, dev)
 	if err != nil {

@@ -27,6 +27,18 @@ type cutter struct {
 	blank bool
 	// there are dictionaries that are on the device already.
 	there dictionaries
+	// free is room for the buffers of cuts, in one piece for those of a batch.
+	free []int
+}
+
+// room returns room for the buffers of most arrays, with no validity bitmap.
+func (c *cutter) room() []int {
+	if len(c.free) < 3 {
+		c.free = make([]int, 3)
+	}
+	b := c.free[:1:3]
+	b[0], c.free = absent, c.free[3:]
+	return b
 }
 
 // cut is an array without its memory: buffers are indices of the cutter's
@@ -51,7 +63,7 @@ func (c *cutter) array(data arrow.ArrayData, from, length int) (cut, error) {
 		return cut{}, fmt.Errorf("elements [%d, %d+%d) at offset %d: %w", from, from, length, data.Offset(), arrow.ErrInvalid)
 	}
 	s := span{data: data, first: data.Offset() + from, length: length}
-	out := cut{dtype: data.DataType(), length: length, buffers: []int{absent}}
+	out := cut{dtype: data.DataType(), length: length, buffers: c.room()}
 	dtype := storageOf(data.DataType())
 	if err := c.validity(&out, s, dtype); err != nil {
 		return cut{}, fmt.Errorf("validity bitmap: %w", err)

@@ -1,49 +1,15 @@
 package arrowbuf
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
-	"slices"
 
 	"github.com/apache/arrow-go/v18/arrow/memory"
 	"golang.org/x/sync/errgroup"
 )
 
-const (
-	// alignment of parts inside an allocation, as the Arrow columnar format
-	// recommends; a part has its last line to itself.
-	alignment = 64
-	// maxGap is how many bytes that nobody asked for are copied to save a
-	// copy call. A call costs a GPU some microseconds, in which its link moves
-	// far more than this; the bound keeps the memory that gaps waste small.
-	maxGap = 16 << 10
-	// inFlight copies at once keep a link busy while each is given and awaited.
-	inFlight = 2
-)
-
-// run is bytes [from, to) of one root buffer, which go together to the bytes
-// that start at position at.
-type run struct {
-	root     *memory.Buffer
-	from, to int64
-	at       int64
-	small    bool // and on the host: worth gathering
-}
-
-// plan says how parts become one allocation: which runs are copied, and where
-// in it each part then lies. Runs below gathered bytes are small ones.
-type plan struct {
-	runs           []run
-	places         []place
-	gathered, size int64
-}
-
-// place is where a part lies: at an offset in a run.
-type place struct {
-	run    int
-	offset int64
-}
+// inFlight copies at once keep a link busy while each is given and awaited.
+const inFlight = 2
 
 // move copies parts, wherever they are, to one new allocation on a device and
 // returns a slice of it for each. Each starts at a multiple of 64 bytes; on the
@@ -56,6 +22,7 @@ func move(parts []part, dev Device, s Stream) ([]*memory.Buffer, error) {
 		return nil, nil
 	}
 	p := newPlan(parts, dev)
+	defer p.release()
 	whole, err := p.execute(dev, s)
 	if err != nil {
 		return nil, err
@@ -72,76 +39,6 @@ func move(parts []part, dev Device, s Stream) ([]*memory.Buffer, error) {
 		moved[i] = memory.SliceBuffer(root, int(at), int(parts[i].to-parts[i].from))
 	}
 	return moved, nil
-}
-
-func newPlan(parts []part, dev Device) *plan {
-	p := &plan{places: make([]place, len(parts))}
-	spots := make([]spot, 0, len(parts))
-	roots := map[*memory.Buffer]int{}
-	for i := range parts {
-		p.places[i].run = -1
-		if parts[i].from == parts[i].to {
-			continue
-		}
-		s := parts[i].locate()
-		s.part = i
-		if _, seen := roots[s.root]; !seen {
-			roots[s.root] = len(roots)
-		}
-		s.order = roots[s.root]
-		spots = append(spots, s)
-	}
-	slices.SortStableFunc(spots, func(a, b spot) int {
-		return cmp.Or(cmp.Compare(a.order, b.order), cmp.Compare(a.from, b.from))
-	})
-	for _, s := range spots {
-		if dev == CPU() {
-			p.join(s, parts[s.part].align)
-		} else {
-			p.join(s, alignment)
-		}
-	}
-	p.arrange(dev)
-	return p
-}
-
-// join adds a part to the last run, or starts a new one. A run starts where
-// others can join it: before its first part, if that keeps the part aligned.
-func (p *plan) join(s spot, align int64) {
-	last := len(p.runs) - 1
-	if last < 0 || p.runs[last].root != s.root || s.from-p.runs[last].to > maxGap || (s.from-p.runs[last].from)%align != 0 {
-		from := s.from &^ (alignment - 1)
-		if s.from%align != 0 {
-			from = s.from
-		}
-		p.runs = append(p.runs, run{root: s.root, from: from, to: s.to})
-		last++
-	}
-	r := &p.runs[last]
-	r.to = max(r.to, s.to)
-	p.places[s.part] = place{run: last, offset: s.from - r.from}
-}
-
-// arrange lays the runs out: first what is gathered, then the others. The
-// allocation is never empty: arrow-go takes empty values without memory for
-// absent ones.
-func (p *plan) arrange(dev Device) {
-	for i := range p.runs {
-		r := &p.runs[i]
-		r.small = r.to-r.from <= maxGathered && dev != CPU() && OnHost(r.root)
-		if r.small {
-			r.at = p.size
-			p.size += roundUp(r.to - r.from)
-		}
-	}
-	p.gathered = p.size
-	for i := range p.runs {
-		if r := &p.runs[i]; !r.small {
-			r.at = p.size
-			p.size += roundUp(r.to - r.from)
-		}
-	}
-	p.size = max(p.size, alignment)
 }
 
 func (p *plan) execute(dev Device, s Stream) (whole Buffer, err error) {
@@ -212,5 +109,3 @@ func (r *run) copyTo(dst Buffer) error {
 	_, err = dst.CopyFromDevice(bytes, r.at)
 	return err
 }
-
-func roundUp(n int64) int64 { return (n + alignment - 1) &^ (alignment - 1) }

@@ -50,18 +50,18 @@ func (p part) ints(width int) (ints, error) {
 
 // read returns bytes [from, to) of the part, under the rules of bytes.
 func (p part) read(from, to int64) ([]byte, error) {
+	from, to = p.from+from, p.from+to
+	if err := CheckRange(from, to-from, int64(p.src.Len())); err != nil {
+		return nil, err
+	}
+	if OnHost(p.src) {
+		return p.src.Bytes()[from:to], nil
+	}
 	src, err := BufferOf(p.src)
 	if err != nil {
 		return nil, err
 	}
 	defer src.Release()
-	from, to = p.from+from, p.from+to
-	if err := CheckRange(from, to-from, src.Len()); err != nil {
-		return nil, err
-	}
-	if host, ok := HostBytes(src); ok {
-		return host[from:to], nil
-	}
 	b := make([]byte, to-from)
 	_, err = src.CopyToHost(b, from)
 	return b, err
