@@ -72,6 +72,7 @@ lint: kernels-check $(GORGONIA_HEADERS:%=%/.installed) ## Check format, vet, lin
 interop: build $(VENV) $(NODE_MODULES) ## Check against pyarrow, nanoarrow, zarr-python, tensorstore, anndata and zarrita (needs gcc)
 	.venv/bin/python interop/check.py
 	GO=$(GO) .venv/bin/python interop/cdevice.py
+	GO=$(GO) .venv/bin/python interop/dissociated.py
 
 # ---- Speed
 

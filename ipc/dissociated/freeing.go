@@ -7,18 +7,18 @@ import (
 )
 
 // freeing tells a server which locations a client does not need any more, those
-// that come together in one message. It closes the connection when there is
-// nothing left to tell.
+// that come together in one message. When none is in use and none will come, it
+// closes the memory that they lie in at once, and the connection when all is told.
 type freeing struct {
-	conn Conn
-	tag  Tag
+	conn   Conn
+	tag    Tag
+	remote *remote
 
 	mu      sync.Mutex
 	held    int // locations in use
 	pending []uint64
 	sending bool
 	done    bool // no other location will come
-	close   func()
 }
 
 // hold says that a location is in use; the result says that it is not any more.
@@ -31,7 +31,7 @@ func (f *freeing) hold(address uint64) (release func()) {
 		defer f.mu.Unlock()
 		f.held--
 		f.pending = append(f.pending, address)
-		f.start()
+		f.changed()
 	}
 }
 
@@ -40,12 +40,15 @@ func (f *freeing) end() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.done = true
-	f.start()
+	f.changed()
 }
 
-// start has what is pending sent, without waiting for that: a release may come from
-// anywhere. The caller holds the lock.
-func (f *freeing) start() {
+// changed has what is pending sent, without waiting for that: a release may come
+// from anywhere. The caller holds the lock.
+func (f *freeing) changed() {
+	if f.done && f.held == 0 {
+		f.remote.close()
+	}
 	if !f.sending {
 		f.sending = true
 		go f.send()
@@ -65,6 +68,6 @@ func (f *freeing) send() {
 	}
 	f.sending = false
 	if f.done && f.held == 0 {
-		f.close()
+		_ = f.conn.Close()
 	}
 }

@@ -42,6 +42,13 @@ var schema = arrow.NewSchema([]arrow.Field{
 // hostBatch makes rows that tell batches apart by a seed.
 func hostBatch(t testing.TB, seed, rows int) arrow.RecordBatch {
 	t.Helper()
+	batch, err := rowsOf(seed, rows)
+	require.NoError(t, err)
+	t.Cleanup(batch.Release)
+	return batch
+}
+
+func rowsOf(seed, rows int) (arrow.RecordBatch, error) {
 	var text strings.Builder
 	for i := range rows {
 		n := seed*1000 + i
@@ -53,9 +60,7 @@ func hostBatch(t testing.TB, seed, rows int) arrow.RecordBatch {
 			n, n, n%3 == 0, n%100, n%50, (n%5)+seed%2, n)
 	}
 	batch, _, err := array.RecordFromJSON(memory.DefaultAllocator, schema, strings.NewReader("["+strings.ReplaceAll(text.String(), "}{", "},{")+"]"))
-	require.NoError(t, err)
-	t.Cleanup(batch.Release)
-	return batch
+	return batch, err
 }
 
 // hostBatches are of many lengths, none included, and a slice.

@@ -81,10 +81,10 @@ func (b *inbox) admit(sequence uint32, n int64) error {
 			b.waiting += n
 			return nil
 		}
-		switch {
-		case b.wanted == wantsNothing:
+		switch missing := b.missing(); {
+		case missing == wantsNothing:
 			heldUp = time.Time{}
-		case b.wanted == wantsBody || !heldUp.IsZero() && time.Since(heldUp) >= patience:
+		case missing == wantsBody || !heldUp.IsZero() && time.Since(heldUp) >= patience:
 			return fmt.Errorf("%w: body %d of %d bytes arrives when message %d is next, and %d of at most %d bytes wait already", ErrTooLarge, sequence, n, b.next, b.waiting, b.limit)
 		case heldUp.IsZero():
 			heldUp = time.Now()
@@ -92,6 +92,21 @@ func (b *inbox) admit(sequence uint32, n int64) error {
 		}
 		b.changed.Wait()
 	}
+}
+
+// missing is what somebody waits for and is not there.
+func (b *inbox) missing() want {
+	var there bool
+	switch b.wanted {
+	case wantsMetadata:
+		_, there = b.headers[b.next]
+	case wantsBody:
+		_, there = b.bodies[b.next]
+	}
+	if there {
+		return wantsNothing
+	}
+	return b.wanted
 }
 
 // addBody takes over a body that was admitted.
@@ -118,7 +133,7 @@ func (b *inbox) addMetadata(m Metadata) error {
 	defer b.mu.Unlock()
 	n := int64(len(m.Header))
 	for !b.closed && m.Sequence != b.next && len(b.headers) > 0 && n > b.limit-b.waiting {
-		if b.wanted == wantsMetadata {
+		if b.missing() == wantsMetadata {
 			return fmt.Errorf("%w: metadata message %d arrives before %d, and %d of at most %d bytes wait already", ErrTooLarge, m.Sequence, b.next, b.waiting, b.limit)
 		}
 		b.changed.Wait()

@@ -94,10 +94,7 @@ func (r *receiver) open(at Endpoint) (err error) {
 	if r.remote, err = openRemote(at.RemoteHandle, r.dev); err != nil {
 		return err
 	}
-	r.freeing = &freeing{conn: r.link.Data, tag: *at.FreeData, close: func() {
-		r.remote.close()
-		_ = r.link.Data.Close()
-	}}
+	r.freeing = &freeing{conn: r.link.Data, tag: *at.FreeData, remote: r.remote}
 	return nil
 }
 

@@ -139,7 +139,7 @@ func (s *Server) serve(ctx context.Context, stream net.Conn, metadata bool) erro
 		}
 	}
 	if err := s.send(ctx, link, identifier); err != nil {
-		return errors.Join(fmt.Errorf("stream %q: %w", identifier, err), link.Close())
+		return fmt.Errorf("stream %q: %w", identifier, err)
 	}
 	return nil
 }
@@ -147,7 +147,7 @@ func (s *Server) serve(ctx context.Context, stream net.Conn, metadata bool) erro
 func (s *Server) send(ctx context.Context, link Link, identifier []byte) error {
 	batches, err := s.Open(ctx, identifier)
 	if err != nil {
-		return err
+		return errors.Join(err, link.Close())
 	}
 	defer batches.Release()
 	return Send(ctx, link, batches, SendOptions{Window: s.Window, FreeData: freeData})
