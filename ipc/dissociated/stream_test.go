@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/stretchr/testify/require"
 
 	"github.com/quiver-gpu/quiver/arrowbuf"
@@ -125,4 +126,50 @@ func TestABodyThatNoWindowHoldsIsAnError(t *testing.T) {
 	defer r.Release()
 	require.False(t, r.Next())
 	require.ErrorIs(t, r.Err(), ErrPeerGone)
+}
+
+func TestAPlacedBatchIsSentWithoutACopy(t *testing.T) {
+	batches := hostBatches(t)
+	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+		w := newWindow(t, dev, 1<<20)
+		var placed []arrow.RecordBatch
+		for _, batch := range batches {
+			from, err := arrowbuf.CopyTo(batch, dev)
+			require.NoError(t, err)
+			one, err := w.Place(context.Background(), from)
+			require.NoError(t, err)
+			from.Release()
+			defer one.Release()
+			requireSame(t, batch, one)
+			placed = append(placed, one)
+		}
+		used := w.Used()
+		for range 2 { // clients
+			server, client := links(t, false)
+			sendAsync(t, server, readerOn(t, dev, placed...), SendOptions{Window: w}, isNil)
+			r, err := Receive(context.Background(), client, endpointOf(w), dev, ReceiveOptions{})
+			require.NoError(t, err)
+			defer r.Release()
+			for i := 0; r.Next(); i++ {
+				requireSame(t, batches[i], r.RecordBatch())
+				requireSameAddresses(t, placed[i], r.RecordBatch())
+			}
+			require.NoError(t, r.Err())
+		}
+		// Only what had to be made anew for sending was copied, and is free again.
+		require.Eventually(t, func() bool { return w.Used() == used }, 5*time.Second, time.Millisecond)
+	})
+}
+
+// requireSameAddresses tells whether the values of two batches are the same
+// memory.
+func requireSameAddresses(t *testing.T, a, b arrow.RecordBatch) {
+	t.Helper()
+	address := func(batch arrow.RecordBatch) uintptr {
+		buffer, err := arrowbuf.BufferOf(batch.Column(0).Data().Buffers()[1])
+		require.NoError(t, err)
+		defer buffer.Release()
+		return buffer.Address()
+	}
+	require.Equal(t, address(a), address(b))
 }
