@@ -1,9 +1,10 @@
 """Checks arrowbuf/cdevice against other libraries, over memory of the CPU.
 
 Arrays of every type, slices of them, batches and streams of pyarrow go through
-Quiver by the Arrow C Device Data Interface and come back equal; what Quiver
-exports is read by nanoarrow, and what nanoarrow exports by Quiver. In the end
-pyarrow has all its memory again, so each release was called.
+Quiver by the Arrow C Device Data Interface and come back equal, batches and
+streams by the C Data Interface without devices too; what Quiver exports is read by
+nanoarrow, and what nanoarrow exports by Quiver. In the end pyarrow has all its
+memory again, so each release was called.
 
 Usage: cdevice.py [--library libcdevice.so]; without a library it is built, which
 needs Go and gcc.
@@ -30,8 +31,8 @@ CPU = 1
 class Struct:
     """Memory for a C struct, zeroed: it is released."""
 
-    SIZE = {"arrow_schema": 72, "arrow_device_array": 128, "arrow_device_array_stream": 48}
-    RELEASE = {"arrow_schema": 7, "arrow_device_array": 8, "arrow_device_array_stream": 4}  # which word it is
+    SIZE = {"arrow_schema": 72, "arrow_array": 80, "arrow_array_stream": 40, "arrow_device_array": 128, "arrow_device_array_stream": 48}
+    RELEASE = {"arrow_schema": 7, "arrow_array": 8, "arrow_array_stream": 3, "arrow_device_array": 8, "arrow_device_array_stream": 4}  # which word it is
 
     def __init__(self, kind: str):
         self.kind = kind
@@ -253,6 +254,41 @@ def check_streams(quiver: Quiver, batch: pa.RecordBatch) -> None:
     assert stream.released == 1
 
 
+class Capsule:
+    """A stream of Quiver's as an object of Python's protocol."""
+
+    def __init__(self, stream: Struct):
+        self.stream = stream
+
+    def __arrow_c_stream__(self, requested_schema=None):
+        return capsule(self.stream)
+
+
+def check_cpu(quiver: Quiver, batch: pa.RecordBatch) -> None:
+    """By the interface that knows no devices."""
+    for part in (batch, batch[2:7]):
+        array, schema = Struct("arrow_array"), Struct("arrow_schema")
+        part._export_to_c(array.address, schema.address)
+        array_out, schema_out = Struct("arrow_array"), Struct("arrow_schema")
+        quiver.call("echo_cpu_batch", array.address, schema.address, array_out.address, schema_out.address)
+        assert same(part, pa.RecordBatch._import_from_c(array_out.address, schema_out.address))
+
+    def echo() -> Struct:
+        stream, out = Struct("arrow_array_stream"), Struct("arrow_array_stream")
+        pa.RecordBatchReader.from_batches(batch.schema, given)._export_to_c(stream.address)
+        quiver.call("echo_cpu_stream", stream.address, out.address)
+        return out
+
+    given = [batch, batch[:0], batch[3:8]]
+    stream = echo()
+    got = list(pa.RecordBatchReader._import_from_c(stream.address))
+    assert all(same(a, b) for a, b in zip(given, got, strict=True))
+    stream = echo()  # nanoarrow looks at the struct where it is
+    lengths = [array.length for array in nanoarrow.c_array_stream(Capsule(stream))]
+    stream.release()
+    assert lengths == [b.num_rows for b in given], lengths
+
+
 def check_threads(quiver: Quiver) -> None:
     """Structs of Quiver's are released on threads that Go never saw."""
     arr = pa.array(["a text that is not short"] * 1000)
@@ -268,7 +304,10 @@ def check(library: str) -> None:
     quiver = Quiver(library)
     before = pa.total_allocated_bytes()
     counts = [check_arrays(quiver), check_nanoarrow(quiver)]
-    check_streams(quiver, check_batches(quiver))
+    batch = check_batches(quiver)
+    check_streams(quiver, batch)
+    check_cpu(quiver, batch)
+    del batch
     check_threads(quiver)
     gc.collect()
     left = pa.total_allocated_bytes() - before

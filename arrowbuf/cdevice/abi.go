@@ -26,15 +26,16 @@ const (
 // DeviceArray is struct ArrowDeviceArray: an array, or the rows of a batch, and
 // the device that its buffers are on.
 type DeviceArray struct {
-	array      cArray
+	array      Array
 	deviceID   int64
 	deviceType int32
 	event      uintptr // of a CUevent
 	reserved   [3]int64
 }
 
-// cArray is struct ArrowArray. Addresses are numbers: buffers may be a device's.
-type cArray struct {
+// Array is struct ArrowArray: an array, or the rows of a batch, on the CPU, or part
+// of a DeviceArray. Addresses are numbers: buffers may be a device's.
+type Array struct {
 	length, nulls, offset         int64
 	nBuffers, nChildren           int64
 	buffers, children, dictionary uintptr
@@ -49,13 +50,28 @@ type DeviceStream struct {
 	release, private                 uintptr
 }
 
+// Stream is struct ArrowArrayStream: batches of one schema, on the CPU, that come
+// one after another.
+type Stream struct {
+	getSchema, getNext, getLastError uintptr
+	release, private                 uintptr
+}
+
 // Released tells whether there is nothing in the struct: it was released, or
 // moved elsewhere.
 func (s *Schema) Released() bool { return s.release == 0 }
 
 // Released tells whether there is nothing in the struct: it was released, or
 // moved elsewhere, or it ends a stream.
+func (a *Array) Released() bool { return a.release == 0 }
+
+// Released tells whether there is nothing in the struct: it was released, or
+// moved elsewhere, or it ends a stream.
 func (a *DeviceArray) Released() bool { return a.array.release == 0 }
+
+// Released tells whether there is nothing in the struct: it was released, or
+// moved elsewhere.
+func (s *Stream) Released() bool { return s.release == 0 }
 
 // Released tells whether there is nothing in the struct: it was released, or
 // moved elsewhere.
@@ -67,7 +83,15 @@ func (s *Schema) Release() { endOf(s.release, unsafe.Pointer(s)) }
 
 // Release gives the struct back to its producer, as a consumer does. It does
 // nothing to one that is released.
+func (a *Array) Release() { endOf(a.release, unsafe.Pointer(a)) }
+
+// Release gives the struct back to its producer, as a consumer does. It does
+// nothing to one that is released.
 func (a *DeviceArray) Release() { endOf(a.array.release, unsafe.Pointer(a)) }
+
+// Release gives the struct back to its producer, as a consumer does. It does
+// nothing to one that is released.
+func (s *Stream) Release() { endOf(s.release, unsafe.Pointer(s)) }
 
 // Release gives the struct back to its producer, as a consumer does. It does
 // nothing to one that is released.
@@ -91,10 +115,14 @@ func (a *DeviceArray) Device() (arrowbuf.DeviceType, int64) {
 func (s *DeviceStream) DeviceType() arrowbuf.DeviceType { return arrowbuf.DeviceType(s.deviceType) }
 
 // move takes what is in a struct, so that its owner sees it released.
-func move[T Schema | DeviceArray | DeviceStream](from *T) *T {
+func move[T Schema | Array | DeviceArray | Stream | DeviceStream](from *T) *T {
 	moved := *from
 	switch s := any(from).(type) {
 	case *Schema:
+		s.release = 0
+	case *Array:
+		s.release = 0
+	case *Stream:
 		s.release = 0
 	case *DeviceArray:
 		s.array.release = 0

@@ -12,7 +12,7 @@ import (
 // its own memory, since a consumer may move a child away from its parent and
 // release the parent.
 type arrayNode struct {
-	array      cArray // where the parent points to; the first is copied
+	array      Array // where the parent points to; the first is copied
 	buffers    []uintptr
 	children   []*arrayNode
 	pointers   []uintptr // to the children
@@ -66,7 +66,7 @@ func (n *arrayNode) release() {
 }
 
 // endArray is the release of every ArrowArray.
-func endArray(a *cArray) {
+func endArray(a *Array) {
 	n, ok := takeBack[*arrayNode](a.private)
 	if !ok {
 		return

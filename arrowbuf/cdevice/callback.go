@@ -11,8 +11,9 @@ import (
 // callbacks are the functions of the structs that are handed out. C calls them,
 // on any thread.
 type callbacks struct {
-	releaseSchema, releaseArray              uintptr
-	getSchema, getNext, getLastError, finish uintptr
+	releaseSchema, releaseArray                          uintptr
+	getSchema, getNext, getLastError, finish             uintptr
+	getCPUSchema, getCPUNext, getCPULastError, finishCPU uintptr
 }
 
 var (
@@ -33,22 +34,42 @@ func register() callbacks {
 			return 0
 		}),
 		releaseArray: purego.NewCallback(func(self uintptr) uintptr {
-			endArray((*cArray)(pointer(self)))
+			endArray((*Array)(pointer(self)))
 			return 0
 		}),
 		getSchema: purego.NewCallback(func(self, out uintptr) uintptr {
-			return uintptr(sourceOf(self).getSchema((*Schema)(pointer(out))))
+			return uintptr(sourceOf(deviceStream(self).private).getSchema((*Schema)(pointer(out))))
 		}),
 		getNext: purego.NewCallback(func(self, out uintptr) uintptr {
-			return uintptr(sourceOf(self).getNext((*DeviceArray)(pointer(out))))
+			return uintptr(sourceOf(deviceStream(self).private).getNext((*DeviceArray)(pointer(out))))
 		}),
-		getLastError: purego.NewCallback(func(self uintptr) uintptr { return sourceOf(self).lastError() }),
+		getLastError: purego.NewCallback(func(self uintptr) uintptr {
+			return sourceOf(deviceStream(self).private).lastError()
+		}),
 		finish: purego.NewCallback(func(self uintptr) uintptr {
-			endStream((*DeviceStream)(pointer(self)))
+			s := deviceStream(self)
+			endStream(s.private, &s.release)
+			return 0
+		}),
+		getCPUSchema: purego.NewCallback(func(self, out uintptr) uintptr {
+			return uintptr(sourceOf(cpuStream(self).private).getSchema((*Schema)(pointer(out))))
+		}),
+		getCPUNext: purego.NewCallback(func(self, out uintptr) uintptr {
+			return uintptr(sourceOf(cpuStream(self).private).getCPUNext((*Array)(pointer(out))))
+		}),
+		getCPULastError: purego.NewCallback(func(self uintptr) uintptr {
+			return sourceOf(cpuStream(self).private).lastError()
+		}),
+		finishCPU: purego.NewCallback(func(self uintptr) uintptr {
+			s := cpuStream(self)
+			endStream(s.private, &s.release)
 			return 0
 		}),
 	}
 }
+
+func deviceStream(self uintptr) *DeviceStream { return (*DeviceStream)(pointer(self)) }
+func cpuStream(self uintptr) *Stream          { return (*Stream)(pointer(self)) }
 
 // supported is nil where C code can be called.
 func supported() error { return nil }

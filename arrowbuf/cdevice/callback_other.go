@@ -9,8 +9,9 @@ import (
 )
 
 type callbacks struct {
-	releaseSchema, releaseArray              uintptr
-	getSchema, getNext, getLastError, finish uintptr
+	releaseSchema, releaseArray                          uintptr
+	getSchema, getNext, getLastError, finish             uintptr
+	getCPUSchema, getCPUNext, getCPULastError, finishCPU uintptr
 }
 
 func functions() callbacks { return callbacks{} }

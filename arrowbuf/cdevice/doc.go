@@ -9,6 +9,9 @@
 // sees released: they move it away, also where they answer an error, and call
 // its release when the last reference to anything imported goes.
 //
+// Libraries that know no devices have structs of their own, [Array] and [Stream]:
+// the functions with CPU in their names take and fill those.
+//
 // Arrays of memory of the CPU come as arrow-go's own, those of a GPU as
 // arrowbuf's. Work that a producer has not finished is waited for by its
 // sync_event: on a GPU by the device's stream, not by the host. A consumer must

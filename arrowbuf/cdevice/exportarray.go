@@ -5,6 +5,7 @@ import (
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
+	"github.com/apache/arrow-go/v18/arrow/bitutil"
 
 	"github.com/quiver-gpu/quiver/arrowbuf"
 )
@@ -14,8 +15,8 @@ import (
 // the struct's release.
 //
 // On a GPU, and for its Host, sync_event is recorded behind the work that was
-// given to write the memory; for the CPU the call waits for such work. Null
-// counts that are not known go as -1. On a GPU the sizes of the buffers of views
+// given to write the memory; for the CPU the call waits for such work. Nulls that
+// nobody counted are counted on the CPU, and go as -1 elsewhere. On a GPU the sizes of the buffers of views
 // are in memory that the host and the GPU reach, since consumers differ in who
 // reads them.
 //
@@ -35,6 +36,28 @@ func ExportBatch(batch arrow.RecordBatch, dev arrowbuf.Device, out *DeviceArray)
 	return export(dev, out, "exporting a record batch", func(x *exporter) (*arrayNode, error) {
 		return x.batch(batch)
 	})
+}
+
+// ExportCPUArray is ExportArray for an array on the CPU, and for a consumer that
+// knows no other device.
+func ExportCPUArray(arr arrow.Array, out *Array) error {
+	var a DeviceArray
+	if err := ExportArray(arr, arrowbuf.CPU(), &a); err != nil {
+		return err
+	}
+	*out = *move(&a.array)
+	return nil
+}
+
+// ExportCPUBatch is ExportBatch for rows on the CPU, and for a consumer that knows
+// no other device.
+func ExportCPUBatch(batch arrow.RecordBatch, out *Array) error {
+	var a DeviceArray
+	if err := ExportBatch(batch, arrowbuf.CPU(), &a); err != nil {
+		return err
+	}
+	*out = *move(&a.array)
+	return nil
 }
 
 func export(dev arrowbuf.Device, out *DeviceArray, doing string, build func(x *exporter) (*arrayNode, error)) error {
@@ -89,7 +112,7 @@ func (x *exporter) giveUp() {
 }
 
 func (x *exporter) node(length, nulls, offset int) *arrayNode {
-	n := &arrayNode{array: cArray{length: int64(length), nulls: int64(nulls), offset: int64(offset)}}
+	n := &arrayNode{array: Array{length: int64(length), nulls: int64(nulls), offset: int64(offset)}}
 	x.nodes = append(x.nodes, n)
 	return n
 }
@@ -121,6 +144,9 @@ func (x *exporter) array(data arrow.ArrayData, at path) (*arrayNode, error) {
 	n.held = data
 	if err := x.buffers(n, data, layoutOf(storage)); err != nil {
 		return nil, at.wrap(err)
+	}
+	if n.array.nulls < 0 && x.dev == arrowbuf.CPU() {
+		n.array.nulls = int64(data.Len() - bitutil.CountSetBits(data.Buffers()[0].Bytes(), data.Offset(), data.Len()))
 	}
 	fields := fieldsOf(storage)
 	if len(fields) != len(data.Children()) {

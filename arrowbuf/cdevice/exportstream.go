@@ -43,6 +43,21 @@ func ExportStream(r array.RecordReader, dev arrowbuf.Device, out *DeviceStream) 
 	return nil
 }
 
+// ExportCPUStream is ExportStream for batches on the CPU, and for a consumer that
+// knows no other device.
+func ExportCPUStream(r array.RecordReader, out *Stream) error {
+	if err := supported(); err != nil {
+		return err
+	}
+	r.Retain()
+	f := functions()
+	*out = Stream{
+		private:   give(&source{reader: r, dev: arrowbuf.CPU()}),
+		getSchema: f.getCPUSchema, getNext: f.getCPUNext, getLastError: f.getCPULastError, release: f.finishCPU,
+	}
+	return nil
+}
+
 // source is a stream that C has.
 type source struct {
 	mu      sync.Mutex
@@ -52,9 +67,9 @@ type source struct {
 	pinned  runtime.Pinner
 }
 
-// sourceOf is that of the DeviceStream at an address, nil where there is none.
-func sourceOf(self uintptr) *source {
-	found, _ := given.Load((*DeviceStream)(pointer(self)).private)
+// sourceOf is that of a stream's private_data, nil where there is none.
+func sourceOf(private uintptr) *source {
+	found, _ := given.Load(private)
 	s, _ := found.(*source)
 	return s
 }
@@ -71,6 +86,17 @@ func (s *source) getNext(out *DeviceArray) int {
 			return s.reader.Err()
 		}
 		return ExportBatch(s.reader.RecordBatch(), s.dev, out)
+	})
+}
+
+// getCPUNext is getNext for who knows no devices.
+func (s *source) getCPUNext(out *Array) int {
+	return s.answer(func() error {
+		*out = Array{}
+		if !s.reader.Next() {
+			return s.reader.Err()
+		}
+		return ExportCPUBatch(s.reader.RecordBatch(), out)
 	})
 }
 
@@ -117,13 +143,13 @@ func (s *source) lastError() uintptr {
 	return keep(&s.pinned, s.failure)
 }
 
-// endStream is the release of every DeviceStream.
-func endStream(d *DeviceStream) {
-	s, ok := takeBack[*source](d.private)
+// endStream is the release of every stream, which it marks so.
+func endStream(private uintptr, release *uintptr) {
+	s, ok := takeBack[*source](private)
 	if !ok {
 		return
 	}
 	s.pinned.Unpin()
 	s.reader.Release()
-	d.release = 0
+	*release = 0
 }

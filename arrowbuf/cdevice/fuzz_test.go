@@ -54,7 +54,7 @@ func FuzzImportArray(f *testing.F) {
 
 // change spoils a field of a struct. restore ends it, where the change hid it
 // from its parent.
-func change(c *cArray, what byte, value int64) (restore func()) {
+func change(c *Array, what byte, value int64) (restore func()) {
 	restore = func() {}
 	kept := *c
 	switch what % 10 {
@@ -102,20 +102,20 @@ func endHidden(address uintptr) {
 	if address == 0 {
 		return
 	}
-	c := (*cArray)(pointer(address))
+	c := (*Array)(pointer(address))
 	if _, there := given.Load(c.private); there && c.release != 0 {
 		endArray(c)
 	}
 }
 
 // below are a struct and all that it points to.
-func below(c *cArray) []*cArray {
-	all := []*cArray{c}
+func below(c *Array) []*Array {
+	all := []*Array{c}
 	for _, part := range c.parts() {
 		all = append(all, below(part)...)
 	}
 	if c.dictionary != 0 {
-		all = append(all, below((*cArray)(pointer(c.dictionary)))...)
+		all = append(all, below((*Array)(pointer(c.dictionary)))...)
 	}
 	return all
 }

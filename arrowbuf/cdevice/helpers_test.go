@@ -122,10 +122,10 @@ func exported(t testing.TB, arr arrow.Array, dev arrowbuf.Device) *DeviceArray {
 }
 
 // children are the structs below one.
-func (c *cArray) parts() []*cArray {
-	var parts []*cArray
+func (c *Array) parts() []*Array {
+	var parts []*Array
 	for _, address := range addresses(c.children, c.nChildren) {
-		parts = append(parts, (*cArray)(pointer(address)))
+		parts = append(parts, (*Array)(pointer(address)))
 	}
 	return parts
 }

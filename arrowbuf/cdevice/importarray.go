@@ -50,6 +50,24 @@ func ImportBatch(in *DeviceArray, schema *arrow.Schema, devices ...arrowbuf.Devi
 	})
 }
 
+// ImportCPUArray is ImportArray for a struct of the interface that knows no devices.
+func ImportCPUArray(in *Array, dtype arrow.DataType) (arrow.Array, error) {
+	return ImportArray(onCPU(in), dtype)
+}
+
+// ImportCPUBatch is ImportBatch for a struct of the interface that knows no devices.
+func ImportCPUBatch(in *Array, schema *arrow.Schema) (arrow.RecordBatch, error) {
+	return ImportBatch(onCPU(in), schema)
+}
+
+// onCPU moves an array to where its device can be said.
+func onCPU(in *Array) *DeviceArray {
+	if in == nil {
+		return nil
+	}
+	return &DeviceArray{array: *move(in), deviceType: int32(arrowbuf.DeviceCPU), deviceID: arrowbuf.CPU().ID()}
+}
+
 // take moves the struct here and imports it. What is imported holds the owner,
 // which this function holds meanwhile.
 func take[T any](in *DeviceArray, devices []arrowbuf.Device, doing string, build func(m *importer) (T, error)) (made T, err error) {
@@ -128,7 +146,7 @@ func noNulls(rows *array.Data) error {
 }
 
 // array imports an ArrowArray, which may be part of another.
-func (m *importer) array(c *cArray, dtype arrow.DataType, at path, depth int) (*array.Data, error) {
+func (m *importer) array(c *Array, dtype arrow.DataType, at path, depth int) (*array.Data, error) {
 	storage := storageOf(dtype)
 	if err := checkArray(c, storage, depth); err != nil {
 		return nil, at.wrap(err)
@@ -177,14 +195,14 @@ func (m *importer) part(address uintptr, dtype arrow.DataType, at path, depth in
 	if address == 0 {
 		return nil, at.refuse("the array is missing")
 	}
-	return m.array((*cArray)(pointer(address)), dtype, at, depth+1)
+	return m.array((*Array)(pointer(address)), dtype, at, depth+1)
 }
 
 // most is how many elements an array may reach to: their bits can be counted.
 const most = math.MaxInt - 64
 
 // checkArray checks what the struct alone says.
-func checkArray(c *cArray, storage arrow.DataType, depth int) error {
+func checkArray(c *Array, storage arrow.DataType, depth int) error {
 	l, fields := layoutOf(storage), len(fieldsOf(storage))
 	want := int64(len(l.buffers) + 1 - l.first())
 	switch {

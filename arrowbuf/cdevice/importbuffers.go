@@ -18,7 +18,7 @@ import (
 // buffers are those of one ArrowArray.
 type buffers struct {
 	*importer
-	c   *cArray
+	c   *Array
 	end int64 // of the elements that they hold
 	// all are in arrow-go's order, nil where there is nothing.
 	all   []arrowbuf.Buffer

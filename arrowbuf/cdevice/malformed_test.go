@@ -28,66 +28,66 @@ var everything = arrow.StructOf(
 )
 
 // buffer is a place of the array of buffers.
-func (c *cArray) buffer(i int) *uintptr { return (*uintptr)(pointer(c.buffers + 8*uintptr(i))) }
+func (c *Array) buffer(i int) *uintptr { return (*uintptr)(pointer(c.buffers + 8*uintptr(i))) }
 
 // offset is one of 32-bit offsets, of the host's memory.
-func (c *cArray) int32(buffer, i int) *int32 {
+func (c *Array) int32(buffer, i int) *int32 {
 	return (*int32)(pointer(*c.buffer(buffer) + 4*uintptr(i)))
 }
 
 func TestMalformedArraysAreRefusedByPath(t *testing.T) {
 	const text, lists, views, codes, union, runs, fixed, maps = 0, 1, 2, 3, 4, 5, 6, 7
-	n := func(root *cArray, path ...int) *cArray {
+	n := func(root *Array, path ...int) *Array {
 		for _, i := range path {
 			root = root.parts()[i]
 		}
 		return root
 	}
 	for name, tt := range map[string]struct {
-		wrong func(a *cArray)
+		wrong func(a *Array)
 		path  string
 		says  string
 	}{
-		"a negative length":         {func(a *cArray) { n(a, text).length = -1 }, `"text"`, "-1 elements"},
-		"a negative offset":         {func(a *cArray) { n(a, text).offset = -1 }, `"text"`, "offset -1"},
-		"an end without end":        {func(a *cArray) { n(a, text).offset = math.MaxInt64 - 3 }, `"text"`, "elements at offset"},
-		"too many nulls":            {func(a *cArray) { n(a, text).nulls = 99 }, `"text"`, "99 of 20"},
-		"less than unknown nulls":   {func(a *cArray) { n(a, text).nulls = -2 }, `"text"`, "-2 of 20"},
-		"nulls and no bitmap":       {func(a *cArray) { n(a, text).nulls = 1 }, `"text"`, "no validity bitmap"},
-		"a buffer too few":          {func(a *cArray) { n(a, text).nBuffers = 2 }, `"text"`, "2 buffers of a type with 3"},
-		"a negative buffer count":   {func(a *cArray) { n(a, text).nBuffers = -1 }, `"text"`, "-1 buffers"},
-		"views without sizes":       {func(a *cArray) { n(a, views).nBuffers = 2 }, `"views"`, "2 buffers"},
-		"views with all buffers":    {func(a *cArray) { n(a, views).nBuffers = math.MaxInt64 }, `"views"`, "buffers of a type"},
-		"no buffers":                {func(a *cArray) { n(a, text).buffers = 0 }, `"text"`, "array of 3 buffers is missing"},
-		"no offsets":                {func(a *cArray) { *n(a, text).buffer(1) = 0 }, `"text"`, "buffer 1: the buffer of 84 bytes is missing"},
-		"no values":                 {func(a *cArray) { *n(a, text).buffer(2) = 0 }, `"text"`, "buffer 2"},
-		"no sizes":                  {func(a *cArray) { c := n(a, views); *c.buffer(int(c.nBuffers) - 1) = 0 }, `"views"`, "sizes of"},
-		"a negative size":           {func(a *cArray) { c := n(a, views); *(*int64)(pointer(*c.buffer(int(c.nBuffers) - 1))) = -5 }, `"views"`, "-5 bytes"},
-		"offsets that go down":      {func(a *cArray) { *n(a, text).int32(1, 20) = -1 }, `"text"`, "offsets from"},
-		"offsets below zero":        {func(a *cArray) { *n(a, text).int32(1, 0) = -7 }, `"text"`, "offsets from -7"},
-		"offsets beyond the items":  {func(a *cArray) { *n(a, lists).int32(1, 22) = 1000 }, `"lists"`, "needs 1000"},
-		"too few items":             {func(a *cArray) { n(a, lists, 0).length = 2 }, `"lists"`, "child 0 has 2 elements"},
-		"no items":                  {func(a *cArray) { *(*uintptr)(pointer(n(a, lists).children)) = 0 }, `"lists.item"`, "missing"},
-		"no children":               {func(a *cArray) { n(a, lists).children = 0 }, `"lists"`, "children is missing"},
-		"a child too many":          {func(a *cArray) { n(a, lists).nChildren = 2 }, `"lists"`, "2 children of a type with 1"},
-		"a negative child count":    {func(a *cArray) { n(a, lists).nChildren = -1 }, `"lists"`, "-1 children"},
-		"a child that is released":  {func(a *cArray) { n(a, lists, 0).release = 0 }, `"lists.item"`, "released"},
-		"no dictionary":             {func(a *cArray) { n(a, codes).dictionary = 0 }, `"codes"`, "a dictionary at 0x0"},
-		"a dictionary too many":     {func(a *cArray) { n(a, text).dictionary = n(a, codes).dictionary }, `"text"`, "a dictionary at"},
-		"a malformed dictionary":    {func(a *cArray) { (*cArray)(pointer(n(a, codes).dictionary)).length = -3 }, `"codes.dictionary"`, "-3"},
-		"a union with a bitmap":     {func(a *cArray) { n(a, union).nBuffers = 2 }, `"union"`, "2 buffers of a type with 1"},
-		"a short union":             {func(a *cArray) { n(a, union, 0).length = 1 }, `"union"`, "needs 28"},
-		"run ends that are short":   {func(a *cArray) { n(a, runs, 0).length = 1 }, `"runs"`, "runs end at"},
-		"no run ends":               {func(a *cArray) { n(a, runs, 0).length = 0 }, `"runs"`, "without a run"},
-		"fewer values than runs":    {func(a *cArray) { n(a, runs, 1).length = 1 }, `"runs"`, "run ends"},
-		"short fixed lists":         {func(a *cArray) { n(a, fixed, 0).length = 59 }, `"fixed"`, "needs 96"},
-		"more lists than there can": {func(a *cArray) { n(a, fixed).length = math.MaxInt64 / 2 }, `"fixed"`, "lists of 3"},
-		"a null key":                {func(a *cArray) { k := n(a, maps, 0, 0); k.nulls = 1; *k.buffer(0) = *k.buffer(1) }, `"map"`, "keys are null"},
-		"a short map":               {func(a *cArray) { n(a, maps, 0, 1).length = 0 }, `"map.entries"`, "child 1 has 0"},
-		"more bytes than there are": {func(a *cArray) { n(a, union).length, n(a, union).offset = 1<<62, 1<<62-2 }, `"union"`, ""},
-		"a short column":            {func(a *cArray) { n(a, fixed).length = 3 }, "", "child 6 has 3"},
-		"null rows":                 {func(a *cArray) { a.nulls = 2; *a.buffer(0) = *n(a, text).buffer(2) }, "", "2 of the rows are null"},
-		"rows with another buffer":  {func(a *cArray) { a.nBuffers = 2 }, "", "2 buffers of a type with 1"},
+		"a negative length":         {func(a *Array) { n(a, text).length = -1 }, `"text"`, "-1 elements"},
+		"a negative offset":         {func(a *Array) { n(a, text).offset = -1 }, `"text"`, "offset -1"},
+		"an end without end":        {func(a *Array) { n(a, text).offset = math.MaxInt64 - 3 }, `"text"`, "elements at offset"},
+		"too many nulls":            {func(a *Array) { n(a, text).nulls = 99 }, `"text"`, "99 of 20"},
+		"less than unknown nulls":   {func(a *Array) { n(a, text).nulls = -2 }, `"text"`, "-2 of 20"},
+		"nulls and no bitmap":       {func(a *Array) { n(a, text).nulls = 1 }, `"text"`, "no validity bitmap"},
+		"a buffer too few":          {func(a *Array) { n(a, text).nBuffers = 2 }, `"text"`, "2 buffers of a type with 3"},
+		"a negative buffer count":   {func(a *Array) { n(a, text).nBuffers = -1 }, `"text"`, "-1 buffers"},
+		"views without sizes":       {func(a *Array) { n(a, views).nBuffers = 2 }, `"views"`, "2 buffers"},
+		"views with all buffers":    {func(a *Array) { n(a, views).nBuffers = math.MaxInt64 }, `"views"`, "buffers of a type"},
+		"no buffers":                {func(a *Array) { n(a, text).buffers = 0 }, `"text"`, "array of 3 buffers is missing"},
+		"no offsets":                {func(a *Array) { *n(a, text).buffer(1) = 0 }, `"text"`, "buffer 1: the buffer of 84 bytes is missing"},
+		"no values":                 {func(a *Array) { *n(a, text).buffer(2) = 0 }, `"text"`, "buffer 2"},
+		"no sizes":                  {func(a *Array) { c := n(a, views); *c.buffer(int(c.nBuffers) - 1) = 0 }, `"views"`, "sizes of"},
+		"a negative size":           {func(a *Array) { c := n(a, views); *(*int64)(pointer(*c.buffer(int(c.nBuffers) - 1))) = -5 }, `"views"`, "-5 bytes"},
+		"offsets that go down":      {func(a *Array) { *n(a, text).int32(1, 20) = -1 }, `"text"`, "offsets from"},
+		"offsets below zero":        {func(a *Array) { *n(a, text).int32(1, 0) = -7 }, `"text"`, "offsets from -7"},
+		"offsets beyond the items":  {func(a *Array) { *n(a, lists).int32(1, 22) = 1000 }, `"lists"`, "needs 1000"},
+		"too few items":             {func(a *Array) { n(a, lists, 0).length = 2 }, `"lists"`, "child 0 has 2 elements"},
+		"no items":                  {func(a *Array) { *(*uintptr)(pointer(n(a, lists).children)) = 0 }, `"lists.item"`, "missing"},
+		"no children":               {func(a *Array) { n(a, lists).children = 0 }, `"lists"`, "children is missing"},
+		"a child too many":          {func(a *Array) { n(a, lists).nChildren = 2 }, `"lists"`, "2 children of a type with 1"},
+		"a negative child count":    {func(a *Array) { n(a, lists).nChildren = -1 }, `"lists"`, "-1 children"},
+		"a child that is released":  {func(a *Array) { n(a, lists, 0).release = 0 }, `"lists.item"`, "released"},
+		"no dictionary":             {func(a *Array) { n(a, codes).dictionary = 0 }, `"codes"`, "a dictionary at 0x0"},
+		"a dictionary too many":     {func(a *Array) { n(a, text).dictionary = n(a, codes).dictionary }, `"text"`, "a dictionary at"},
+		"a malformed dictionary":    {func(a *Array) { (*Array)(pointer(n(a, codes).dictionary)).length = -3 }, `"codes.dictionary"`, "-3"},
+		"a union with a bitmap":     {func(a *Array) { n(a, union).nBuffers = 2 }, `"union"`, "2 buffers of a type with 1"},
+		"a short union":             {func(a *Array) { n(a, union, 0).length = 1 }, `"union"`, "needs 28"},
+		"run ends that are short":   {func(a *Array) { n(a, runs, 0).length = 1 }, `"runs"`, "runs end at"},
+		"no run ends":               {func(a *Array) { n(a, runs, 0).length = 0 }, `"runs"`, "without a run"},
+		"fewer values than runs":    {func(a *Array) { n(a, runs, 1).length = 1 }, `"runs"`, "run ends"},
+		"short fixed lists":         {func(a *Array) { n(a, fixed, 0).length = 59 }, `"fixed"`, "needs 96"},
+		"more lists than there can": {func(a *Array) { n(a, fixed).length = math.MaxInt64 / 2 }, `"fixed"`, "lists of 3"},
+		"a null key":                {func(a *Array) { k := n(a, maps, 0, 0); k.nulls = 1; *k.buffer(0) = *k.buffer(1) }, `"map"`, "keys are null"},
+		"a short map":               {func(a *Array) { n(a, maps, 0, 1).length = 0 }, `"map.entries"`, "child 1 has 0"},
+		"more bytes than there are": {func(a *Array) { n(a, union).length, n(a, union).offset = 1<<62, 1<<62-2 }, `"union"`, ""},
+		"a short column":            {func(a *Array) { n(a, fixed).length = 3 }, "", "child 6 has 3"},
+		"null rows":                 {func(a *Array) { a.nulls = 2; *a.buffer(0) = *n(a, text).buffer(2) }, "", "2 of the rows are null"},
+		"rows with another buffer":  {func(a *Array) { a.nBuffers = 2 }, "", "2 buffers of a type with 1"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			clean(t)

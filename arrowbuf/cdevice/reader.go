@@ -18,7 +18,7 @@ import (
 // live on.
 type Reader struct {
 	refs    atomic.Int64
-	stream  *DeviceStream
+	stream  *foreign
 	devices []arrowbuf.Device
 	schema  *arrow.Schema
 	rows    *arrow.StructType
@@ -40,7 +40,44 @@ func ImportStream(in *DeviceStream, devices ...arrowbuf.Device) (*Reader, error)
 	if in == nil || in.Released() {
 		return nil, fmt.Errorf("importing a stream: there is none, or it is released: %w", arrow.ErrInvalid)
 	}
-	r := &Reader{stream: move(in), devices: devices}
+	s := move(in)
+	return newReader(&foreign{
+		self: unsafe.Pointer(s), kind: s.DeviceType(), end: s,
+		getSchema: s.getSchema, getNext: s.getNext, getLastError: s.getLastError,
+	}, devices)
+}
+
+// ImportCPUStream is ImportStream for a struct of the interface that knows no
+// devices.
+func ImportCPUStream(in *Stream) (*Reader, error) {
+	if err := supported(); err != nil {
+		return nil, err
+	}
+	if in == nil || in.Released() {
+		return nil, fmt.Errorf("importing a stream: there is none, or it is released: %w", arrow.ErrInvalid)
+	}
+	s := move(in)
+	return newReader(&foreign{
+		self: unsafe.Pointer(s), kind: arrowbuf.DeviceCPU, plain: true, end: s,
+		getSchema: s.getSchema, getNext: s.getNext, getLastError: s.getLastError,
+	}, nil)
+}
+
+// foreign is a stream of another library: its struct, which was moved here, and
+// its functions, which get the struct's address.
+type foreign struct {
+	self                             unsafe.Pointer
+	getSchema, getNext, getLastError uintptr
+	kind                             arrowbuf.DeviceType
+	plain                            bool // its arrays are Arrays
+	end                              interface {
+		Release()
+		Released() bool
+	}
+}
+
+func newReader(s *foreign, devices []arrowbuf.Device) (*Reader, error) {
+	r := &Reader{stream: s, devices: devices}
 	r.refs.Store(1)
 	if err := r.readSchema(); err != nil {
 		r.Release()
@@ -67,14 +104,14 @@ func (r *Reader) readSchema() error {
 
 // ask calls a function of the stream that fills out.
 func (r *Reader) ask(name string, function uintptr, out unsafe.Pointer) error {
-	errno := int32(call(function, uintptr(unsafe.Pointer(r.stream)), uintptr(out)))
+	errno := int32(call(function, uintptr(r.stream.self), uintptr(out)))
 	runtime.KeepAlive(r)
 	if errno == 0 {
 		return nil
 	}
 	reason := "it does not say why"
 	if r.stream.getLastError != 0 {
-		if text := cString(call(r.stream.getLastError, uintptr(unsafe.Pointer(r.stream)))); text != "" {
+		if text := cString(call(r.stream.getLastError, uintptr(r.stream.self))); text != "" {
 			reason = text
 		}
 	}
@@ -102,19 +139,22 @@ func (r *Reader) Next() bool {
 
 // next is the next batch, nil at the end.
 func (r *Reader) next() (arrow.RecordBatch, error) {
-	if r.stream.Released() {
+	if r.stream.end.Released() {
 		return nil, refuse("the reader is released")
 	}
 	var a DeviceArray
-	if err := r.ask("get_next", r.stream.getNext, unsafe.Pointer(&a)); err != nil {
+	if err := r.ask("get_next", r.stream.getNext, unsafe.Pointer(&a)); err != nil { // an Array is its beginning
 		return nil, err
+	}
+	if r.stream.plain {
+		a.deviceType, a.deviceID = int32(arrowbuf.DeviceCPU), arrowbuf.CPU().ID()
 	}
 	if a.Released() {
 		return nil, nil
 	}
-	if a.deviceType != r.stream.deviceType {
+	if kind, _ := a.Device(); kind != r.stream.kind {
 		defer a.Release()
-		return nil, refuse("an array on %v in a stream of arrays on %v", arrowbuf.DeviceType(a.deviceType), r.stream.DeviceType())
+		return nil, refuse("an array on %v in a stream of arrays on %v", kind, r.stream.kind)
 	}
 	return take(&a, r.devices, "importing a record batch", func(m *importer) (arrow.RecordBatch, error) {
 		return m.batch(r.schema, r.rows)
@@ -147,7 +187,7 @@ func (r *Reader) Retain() { r.refs.Add(1) }
 func (r *Reader) Release() {
 	if n := r.refs.Add(-1); n == 0 {
 		r.drop()
-		r.stream.Release()
+		r.stream.end.Release()
 	} else if n < 0 {
 		panic(fmt.Errorf("cdevice: Release of a reader: %w", arrowbuf.ErrReleased))
 	}

@@ -75,3 +75,31 @@ func echo_stream(in, out unsafe.Pointer) *C.char {
 	defer reader.Release()
 	return answer(cdevice.ExportStream(reader, arrowbuf.CPU(), (*cdevice.DeviceStream)(out)))
 }
+
+//export echo_cpu_batch
+func echo_cpu_batch(array, schema, arrayOut, schemaOut unsafe.Pointer) *C.char {
+	s, err := cdevice.ImportSchema((*cdevice.Schema)(schema))
+	if err != nil {
+		(*cdevice.Array)(array).Release()
+		return answer(err)
+	}
+	batch, err := cdevice.ImportCPUBatch((*cdevice.Array)(array), s)
+	if err != nil {
+		return answer(err)
+	}
+	defer batch.Release()
+	if err := cdevice.ExportSchema(s, (*cdevice.Schema)(schemaOut)); err != nil {
+		return answer(err)
+	}
+	return answer(cdevice.ExportCPUBatch(batch, (*cdevice.Array)(arrayOut)))
+}
+
+//export echo_cpu_stream
+func echo_cpu_stream(in, out unsafe.Pointer) *C.char {
+	reader, err := cdevice.ImportCPUStream((*cdevice.Stream)(in))
+	if err != nil {
+		return answer(err)
+	}
+	defer reader.Release()
+	return answer(cdevice.ExportCPUStream(reader, (*cdevice.Stream)(out)))
+}
