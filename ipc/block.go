@@ -3,6 +3,7 @@ package ipc
 import (
 	"errors"
 	"fmt"
+	"math"
 	"os"
 
 	"github.com/apache/arrow-go/v18/arrow"
@@ -100,8 +101,22 @@ func (b *block) shareEvent(dev *cudabuf.Device) error {
 	return nil
 }
 
-// newBlock allocates n bytes that are shared by a mechanism, cleared.
+// Blocks are multiples of these, so that they hold later batches too.
+const (
+	granuleGPU  = 2 << 20 // what a GPU allocates
+	granuleHost = 64 << 10
+)
+
+// newBlock allocates at least n bytes that are shared by a mechanism, cleared.
 func newBlock(m handle.Mechanism, dev *cudabuf.Device, n int64) (b *block, err error) {
+	granule := int64(granuleGPU)
+	if m == handle.Memory {
+		granule = granuleHost
+	}
+	if n > math.MaxInt64-granule {
+		return nil, fmt.Errorf("%d bytes: %w", n, arrowbuf.ErrOutOfMemory)
+	}
+	n = (n + granule - 1) / granule * granule
 	if m == handle.Memory {
 		return newMemoryBlock(n)
 	}

@@ -24,6 +24,12 @@ type DialOptions struct {
 	// Mechanisms are the ways in which memory is opened, best first; all where it
 	// is nil.
 	Mechanisms handle.Mechanisms
+	// Async takes a batch on a GPU while the server's streams still write it: the
+	// device's default stream, and with it whatever uses the batch, waits for the
+	// server's event. A server that dies meanwhile leaves bytes that it had not
+	// written; Err tells of that, after the work. Without Async a batch comes when
+	// it is written.
+	Async bool
 	// Servers are the users whose server is talked to, by number; the process's
 	// own and root where it is nil.
 	Servers []uint32
@@ -114,7 +120,7 @@ func (c *Client) greet(ctx context.Context) error {
 	if err := errors.Join(c.in.SetReadDeadline(deadline), c.in.SetWriteDeadline(deadline)); err != nil {
 		return err
 	}
-	hello := wire.HelloMessage{Lowest: wire.Version, Highest: wire.Version, Process: c.self, Mechanisms: c.o.Mechanisms, Events: len(c.o.Devices) > 0}
+	hello := wire.HelloMessage{Lowest: wire.Version, Highest: wire.Version, Process: c.self, Mechanisms: c.o.Mechanisms, Events: c.o.Async && len(c.o.Devices) > 0}
 	for _, dev := range c.o.Devices {
 		hello.Devices = append(hello.Devices, dev.UUID())
 	}

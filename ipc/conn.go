@@ -51,7 +51,7 @@ const maxRequests = 64
 func newConn(s *Server, unix *net.UnixConn) *conn {
 	in := wire.NewConn(unix)
 	return &conn{
-		server: s, in: in, out: wire.NewQueue(in, patience, unread), since: time.Now(),
+		server: s, in: in, out: wire.NewQueue(in, s.o.patience, unread), since: time.Now(),
 		requests: map[uint32]*request{}, leases: map[uint64]*lease{},
 	}
 }
@@ -97,7 +97,7 @@ func (c *conn) welcome() (err error) {
 	if !s.allowed(c.uid) {
 		return fmt.Errorf("user %d may not connect to the server at %s: %w", c.uid, s.Path(), ErrRefused)
 	}
-	if err = c.in.SetReadDeadline(time.Now().Add(patience)); err != nil {
+	if err = c.in.SetReadDeadline(time.Now().Add(s.o.patience)); err != nil {
 		return err
 	}
 	f, err := c.in.Read()
@@ -232,11 +232,12 @@ func (c *conn) isNew(number uint32) error {
 }
 
 // begin does a request in a goroutine of its own, and answers its end.
-func (c *conn) begin(ctx context.Context, work *sync.WaitGroup, number uint32, r *request, do func(context.Context) error) error {
+func (c *conn) begin(parent context.Context, work *sync.WaitGroup, number uint32, r *request, do func(context.Context) error) error {
 	if err := c.isNew(number); err != nil {
 		return err
 	}
-	ctx, r.cancel = context.WithCancel(ctx)
+	ctx, cancel := context.WithCancel(parent)
+	r.cancel = cancel
 	c.mu.Lock()
 	c.requests[number] = r
 	n := len(c.requests)
@@ -256,7 +257,9 @@ func (c *conn) begin(ctx context.Context, work *sync.WaitGroup, number uint32, r
 		c.mu.Lock()
 		delete(c.requests, number)
 		c.mu.Unlock()
-		c.out.Put(reply)
+		if parent.Err() == nil { // else the connection ends, not the request
+			c.out.Put(reply)
+		}
 	})
 	return nil
 }

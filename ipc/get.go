@@ -106,7 +106,7 @@ func (c *Client) Buffer(ctx context.Context, name string) (b arrowbuf.Buffer, er
 		return nil, fmt.Errorf("it is a table: %w", ErrKind)
 	}
 	defer e.lease.release()
-	bodies, err := e.bodies()
+	bodies, err := e.bodies(ctx)
 	if err != nil {
 		return nil, err
 	}

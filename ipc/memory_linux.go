@@ -19,10 +19,6 @@ const seals = unix.F_SEAL_SHRINK | unix.F_SEAL_GROW | unix.F_SEAL_FUTURE_WRITE |
 // newMemoryBlock makes a file of the host's memory (memfd_create), which this
 // process alone writes.
 func newMemoryBlock(n int64) (b *block, err error) {
-	if n > math.MaxInt64-1<<16 {
-		return nil, fmt.Errorf("%d bytes: %w", n, arrowbuf.ErrOutOfMemory)
-	}
-	n = max(n, 1)
 	fd, err := unix.MemfdCreate("quiver shared columns", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
 	if err != nil {
 		return nil, fmt.Errorf("memfd_create: %w", err)

@@ -102,9 +102,6 @@ func (b *opened) device() arrowbuf.Device {
 // released and no stream uses them any more. On a GPU they are read-only, and come
 // after the block's event where they are still being written.
 func (b *opened) show(l *held, offset, length int64, pending bool) (arrowbuf.Buffer, error) {
-	if b.err != nil {
-		return nil, b.err
-	}
 	l.retain()
 	if b.dev == nil {
 		return arrowbuf.Foreign(b.data[offset:offset+length:offset+length], l.release), nil

@@ -2,7 +2,9 @@ package ipc
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"time"
 
 	"github.com/apache/arrow-go/v18/arrow"
 
@@ -55,7 +57,7 @@ func (r *receiver) next(ctx context.Context) (arrow.RecordBatch, error) {
 		return nil, nil
 	case wire.Batch:
 		defer e.lease.release()
-		batch, err := r.batch(e)
+		batch, err := r.batch(ctx, e)
 		if err != nil {
 			return nil, fmt.Errorf("batch %d of %q: %w", e.batch.Sequence, e.lease.name, err)
 		}
@@ -66,8 +68,8 @@ func (r *receiver) next(ctx context.Context) (arrow.RecordBatch, error) {
 }
 
 // batch puts a batch together.
-func (r *receiver) batch(e event) (arrow.RecordBatch, error) {
-	bodies, err := e.bodies()
+func (r *receiver) batch(ctx context.Context, e event) (arrow.RecordBatch, error) {
+	bodies, err := e.bodies(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -108,7 +110,7 @@ type bodies struct {
 }
 
 // bodies shows what a lease names: each block once, and of that the regions.
-func (e event) bodies() (*bodies, error) {
+func (e event) bodies(ctx context.Context) (*bodies, error) {
 	b := &bodies{dev: arrowbuf.CPU(), parts: make([]arrowipc.Parts, len(e.batch.Parts))}
 	shown := map[uint64]arrowbuf.Buffer{}
 	defer func() {
@@ -118,7 +120,7 @@ func (e event) bodies() (*bodies, error) {
 	}()
 	for n, block := range e.lease.blocks {
 		if block.err != nil {
-			return nil, block.err
+			return nil, e.lease.client.because(ctx, block.err)
 		}
 		if block.local != nil {
 			return &bodies{local: block.local}, nil
@@ -141,6 +143,17 @@ func (e event) bodies() (*bodies, error) {
 		}
 	}
 	return b, nil
+}
+
+// because tells whether memory could not be opened since its process has died,
+// which the connection may not have told yet.
+func (c *Client) because(ctx context.Context, err error) error {
+	ctx, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	if gone := c.Ping(ctx); errors.Is(gone, ErrServerGone) {
+		return fmt.Errorf("%w: %w", gone, err)
+	}
+	return err
 }
 
 func (b *bodies) release() {

@@ -30,6 +30,8 @@ type ServerOptions struct {
 	// IdleLimit bounds the shared memory that is kept for later batches, in
 	// bytes: 256 MiB where it is 0, none where it is negative.
 	IdleLimit int64
+
+	patience time.Duration // patience where it is 0
 }
 
 // Server offers a catalog over a Unix socket. It may be used from any goroutine.
@@ -75,6 +77,9 @@ func Serve(path string, catalog *Catalog, o ServerOptions) (*Server, error) {
 	}
 	if o.IdleLimit == 0 {
 		o.IdleLimit = defaultIdle
+	}
+	if o.patience == 0 {
+		o.patience = patience
 	}
 	listener, err := listen(path)
 	if err != nil {

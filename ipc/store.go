@@ -49,7 +49,7 @@ func (s *store) take(m handle.Mechanism, dev *cudabuf.Device, n int64, owner str
 	var b *block
 	s.do(func() {
 		i := slices.IndexFunc(s.idle, func(b *block) bool {
-			return b.mechanism == m && b.gpu() == dev && b.size >= n && (b.size <= 2*n || b.size <= smallBlock)
+			return b.mechanism == m && b.gpu() == dev && b.buffer.Len() >= n && (b.size <= 2*n || b.size <= granuleGPU)
 		})
 		if i >= 0 {
 			b = s.idle[i]
@@ -75,9 +75,6 @@ func (s *store) take(m handle.Mechanism, dev *cudabuf.Device, n int64, owner str
 	b.owner = owner
 	return b, nil
 }
-
-// smallBlock is what blocks are made of at least, on a GPU.
-const smallBlock = 2 << 20
 
 // native returns the block of memory that is shared as it is, with a form in it.
 func (s *store) native(m handle.Mechanism, buffer *cudabuf.Buffer, pooled bool) (*block, error) {

@@ -1,0 +1,199 @@
+package ipc_test
+
+import (
+	"context"
+	"fmt"
+	"hash/fnv"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/apache/arrow-go/v18/arrow/array"
+	"github.com/apache/arrow-go/v18/arrow/memory"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/quiver-gpu/quiver/arrowbuf"
+	"github.com/quiver-gpu/quiver/cudabuf"
+	"github.com/quiver-gpu/quiver/cudabuf/cudatest"
+	"github.com/quiver-gpu/quiver/ipc"
+)
+
+// machine is where a test runs: without a GPU ("cpu"), on a soft one, or on the
+// machine's.
+type machine struct {
+	kind string
+	dev  *cudabuf.Device // nil without a GPU
+}
+
+// forEachMachine runs a test on each kind of machine.
+func forEachMachine(t *testing.T, test func(t *testing.T, m machine)) {
+	t.Run("cpu", func(t *testing.T) { test(t, machine{kind: "cpu"}) })
+	forEachGPU(t, test)
+}
+
+func forEachGPU(t *testing.T, test func(t *testing.T, m machine)) {
+	cudatest.ForEachDevice(t, func(t *testing.T, dev *cudabuf.Device) {
+		test(t, machine{filepath.Base(t.Name()), dev})
+	})
+}
+
+func (m machine) place() arrowbuf.Device {
+	if m.dev == nil {
+		return arrowbuf.CPU()
+	}
+	return m.dev
+}
+
+func (m machine) gpus() []*cudabuf.Device {
+	if m.dev == nil {
+		return nil
+	}
+	return []*cudabuf.Device{m.dev}
+}
+
+// used is how much of the device's memory is in use, by whomever.
+func (m machine) used(t testing.TB) int64 {
+	t.Helper()
+	if m.dev == nil {
+		return 0
+	}
+	require.NoError(t, m.dev.Trim())
+	free, total, err := m.dev.MemInfo()
+	require.NoError(t, err)
+	return total - free
+}
+
+var schema = arrow.NewSchema([]arrow.Field{
+	{Name: "n", Type: arrow.PrimitiveTypes.Int64, Nullable: true},
+	{Name: "x", Type: arrow.PrimitiveTypes.Float32},
+	{Name: "yes", Type: arrow.FixedWidthTypes.Boolean, Nullable: true},
+	{Name: "text", Type: arrow.BinaryTypes.String, Nullable: true},
+	{Name: "list", Type: arrow.ListOf(arrow.PrimitiveTypes.Int16)},
+	{Name: "code", Type: &arrow.DictionaryType{IndexType: arrow.PrimitiveTypes.Int8, ValueType: arrow.BinaryTypes.String}},
+}, nil)
+
+// fixture is batch i of a name: every process makes the same.
+func fixture(name string, i uint64) arrow.RecordBatch {
+	h := fnv.New64()
+	_, _ = h.Write([]byte(name))
+	rng := rand.New(rand.NewPCG(h.Sum64(), i))
+	b := array.NewRecordBuilder(memory.DefaultAllocator, schema)
+	defer b.Release()
+	rows := 1 + rng.IntN(500)
+	codes := b.Field(5).(*array.BinaryDictionaryBuilder)
+	for range rows {
+		null := rng.IntN(5) == 0
+		if null {
+			b.Field(0).AppendNull()
+			b.Field(2).AppendNull()
+			b.Field(3).AppendNull()
+		} else {
+			b.Field(0).(*array.Int64Builder).Append(rng.Int64())
+			b.Field(2).(*array.BooleanBuilder).Append(rng.IntN(2) == 0)
+			b.Field(3).(*array.StringBuilder).Append(fmt.Sprint(name, rng.IntN(1e9)))
+		}
+		b.Field(1).(*array.Float32Builder).Append(rng.Float32())
+		list := b.Field(4).(*array.ListBuilder)
+		list.Append(true)
+		for range rng.IntN(4) {
+			list.ValueBuilder().(*array.Int16Builder).Append(int16(rng.Int32()))
+		}
+		if err := codes.AppendString(fmt.Sprintf("%s %d", name, rng.IntN(7))); err != nil {
+			panic(err)
+		}
+	}
+	return b.NewRecordBatch()
+}
+
+// check tells whether a batch, of whatever device, is the fixture.
+func check(name string, i uint64, got arrow.RecordBatch) error {
+	host, err := arrowbuf.CopyTo(got, arrowbuf.CPU())
+	if err != nil {
+		return err
+	}
+	defer host.Release()
+	want := fixture(name, i)
+	defer want.Release()
+	if want.NumRows() != host.NumRows() {
+		return fmt.Errorf("batch %d of %q has %d rows, not %d", i, name, host.NumRows(), want.NumRows())
+	}
+	for c, column := range want.Columns() {
+		if !array.Equal(column, host.Column(c)) {
+			return fmt.Errorf("batch %d of %q has wrong bytes in column %q: %.200v, not %.200v", i, name, want.ColumnName(c), host.Column(c), column)
+		}
+	}
+	return nil
+}
+
+// put publishes a table of n batches that live at a place.
+func put(catalog *ipc.Catalog, place arrowbuf.Device, name string, n int) error {
+	batches := make([]arrow.RecordBatch, n)
+	for i := range batches {
+		b, err := placed(place, name, uint64(i))
+		if err != nil {
+			return err
+		}
+		defer b.Release()
+		batches[i] = b
+	}
+	return catalog.PublishTable(name, schema, batches)
+}
+
+// placed is a fixture at a place.
+func placed(place arrowbuf.Device, name string, i uint64) (arrow.RecordBatch, error) {
+	host := fixture(name, i)
+	defer host.Release()
+	return arrowbuf.CopyTo(host, place)
+}
+
+// folder is one whose name leaves room for that of a socket.
+func folder(t testing.TB) string {
+	t.Helper()
+	f, err := os.MkdirTemp("", "q")
+	require.NoError(t, err)
+	t.Cleanup(func() { assert.NoError(t, os.RemoveAll(f)) })
+	return f
+}
+
+// serve serves a new catalog until the test ends.
+func serve(t testing.TB, o ipc.ServerOptions) (*ipc.Catalog, *ipc.Server) {
+	t.Helper()
+	catalog := ipc.NewCatalog()
+	s, err := ipc.Serve(filepath.Join(folder(t), "s"), catalog, o)
+	require.NoError(t, err)
+	t.Cleanup(func() {
+		assert.NoError(t, s.Close())
+		catalog.Close()
+	})
+	return catalog, s
+}
+
+// soon is how long anything may take.
+func soon(t testing.TB) context.Context {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// settles waits until something becomes true, for 5 s at most.
+func settles(t testing.TB, what string, is func() bool) {
+	t.Helper()
+	for end := time.Now().Add(5 * time.Second); !is(); time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			require.Fail(t, "it takes longer than 5 s until "+what)
+		}
+	}
+}
+
+// leasesOf is how many leases a server counts.
+func leasesOf(s *ipc.Server) (n int) {
+	for _, c := range s.Stat().Clients {
+		n += len(c.Leases)
+	}
+	return n
+}

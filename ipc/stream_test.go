@@ -1,0 +1,238 @@
+package ipc_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/apache/arrow-go/v18/arrow/array"
+	"github.com/apache/arrow-go/v18/arrow/memory"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/quiver-gpu/quiver/arrowbuf"
+	"github.com/quiver-gpu/quiver/ipc"
+	"github.com/quiver-gpu/quiver/ipc/handle"
+)
+
+// write writes batches [0, n) of the stream "stream".
+func write(t testing.TB, m machine, stream *ipc.Stream, n int) {
+	t.Helper()
+	for i := range n {
+		b, err := placed(m.place(), "stream", uint64(i))
+		require.NoError(t, err)
+		err = stream.Write(soon(t), b)
+		b.Release()
+		require.NoError(t, err)
+	}
+}
+
+func TestAStreamGoesToSeveralProcesses(t *testing.T) {
+	forEachMachine(t, func(t *testing.T, m machine) {
+		catalog, s := serve(t, ipc.ServerOptions{})
+		stream, err := catalog.NewStream("stream", schema, ipc.StreamOptions{})
+		require.NoError(t, err)
+		const readers, batches = 3, 40
+		var wait sync.WaitGroup
+		for range readers {
+			p := startPeer(t, m)
+			p.do("Dial", Dial{Path: s.Path()})
+			wait.Go(func() {
+				var n int
+				assert.NoError(t, p.call("Follow", Follow{Name: "stream", Window: 3}, &n))
+				assert.Equal(t, batches, n)
+			})
+		}
+		require.NoError(t, stream.WaitSubscribers(soon(t), readers))
+		write(t, m, stream, batches)
+		list := catalog.List()
+		assert.EqualValues(t, batches, list[0].Batches)
+		assert.EqualValues(t, readers, list[0].Subscribers)
+		require.NoError(t, stream.Close())
+		wait.Wait()
+		settles(t, "the leases end", func() bool { return leasesOf(s) == 0 })
+	})
+}
+
+func TestAWriterWaitsForTheSlowest(t *testing.T) {
+	m := machine{kind: "cpu"}
+	catalog, s := serve(t, ipc.ServerOptions{})
+	stream, err := catalog.NewStream("stream", schema, ipc.StreamOptions{Depth: 2})
+	require.NoError(t, err)
+	c, err := ipc.Dial(soon(t), s.Path(), ipc.DialOptions{Mechanisms: handle.Mechanisms{handle.Memory}})
+	require.NoError(t, err)
+	slow, err := c.Stream(soon(t), "stream", 1)
+	require.NoError(t, err)
+	write(t, m, stream, 3) // one on its way, two that wait
+	b := fixture("stream", 3)
+	short, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
+	err = stream.Write(short, b)
+	cancel()
+	assert.ErrorIs(t, err, context.DeadlineExceeded)
+	assert.ErrorContains(t, err, `"stream", batch 3`)
+	written := make(chan error)
+	go func() { written <- stream.Write(context.Background(), b) }()
+	for i := range 3 {
+		got, err := slow.Next(soon(t))
+		require.NoError(t, err)
+		require.NoError(t, check("stream", uint64(i), got))
+		got.Release()
+	}
+	require.NoError(t, <-written)
+	go func() { // one that waits for a reader which leaves
+		for {
+			if err := stream.Write(context.Background(), b); err != nil {
+				written <- err
+				return
+			}
+		}
+	}()
+	time.Sleep(10 * time.Millisecond)
+	slow.Close()
+	time.Sleep(10 * time.Millisecond)
+	require.NoError(t, stream.Close())
+	assert.ErrorIs(t, <-written, ipc.ErrClosed)
+	settles(t, "the leases end", func() bool { return leasesOf(s) == 0 })
+	require.NoError(t, c.Close())
+	b.Release()
+}
+
+func TestBatchesOfAStreamUseTheSameMemoryAgain(t *testing.T) {
+	forEachGPU(t, func(t *testing.T, m machine) {
+		catalog, s := serve(t, ipc.ServerOptions{})
+		stream, err := catalog.NewStream("stream", schema, ipc.StreamOptions{})
+		require.NoError(t, err)
+		p := startPeer(t, m)
+		p.do("Dial", Dial{Path: s.Path()})
+		done := make(chan error)
+		go func() { done <- p.call("Follow", Follow{Name: "stream", Window: 2, Most: 100}, nil) }()
+		require.NoError(t, stream.WaitSubscribers(soon(t), 1))
+		write(t, m, stream, 100)
+		require.NoError(t, <-done)
+		last := s.Stat().Blocks
+		assert.Less(t, len(last), 12)
+		assert.Less(t, last[len(last)-1].Block, uint64(12), "100 batches were in 12 blocks at most")
+		require.NoError(t, stream.Close())
+	})
+}
+
+func TestAWithdrawnTableStaysWithWhoHoldsIt(t *testing.T) {
+	forEachMachine(t, func(t *testing.T, m machine) {
+		before := m.used(t)
+		catalog, s := serve(t, ipc.ServerOptions{IdleLimit: -1})
+		require.NoError(t, put(catalog, m.place(), "table", 2))
+		p := startPeer(t, m)
+		p.do("Dial", Dial{Path: s.Path()})
+		p.do("Get", "table")
+		require.NoError(t, catalog.Withdraw("table"))
+		require.NoError(t, put(catalog, m.place(), "table", 1))
+		p.do("Check", "table")
+		assert.Equal(t, 2, leasesOf(s))
+		p.do("Release", "table")
+		require.NoError(t, catalog.Withdraw("table"))
+		settles(t, "the client has forgotten the blocks", func() bool { return len(s.Stat().Blocks) == 0 })
+		if m.kind == "soft" {
+			assert.Equal(t, before, m.used(t))
+		}
+	})
+}
+
+func TestEmptyThingsAreShared(t *testing.T) {
+	forEachMachine(t, func(t *testing.T, m machine) {
+		catalog, s := serve(t, ipc.ServerOptions{})
+		require.NoError(t, catalog.PublishTable("no batches", schema, nil))
+		b := array.NewRecordBuilder(memory.DefaultAllocator, schema)
+		none := b.NewRecordBatch()
+		b.Release()
+		moved, err := arrowbuf.CopyTo(none, m.place())
+		require.NoError(t, err)
+		require.NoError(t, catalog.PublishTable("no rows", schema, []arrow.RecordBatch{moved}))
+		moved.Release()
+		none.Release()
+		empty, err := m.place().Alloc(0)
+		require.NoError(t, err)
+		require.NoError(t, catalog.PublishBuffer("no bytes", empty))
+		empty.Release()
+		for _, mechanisms := range []handle.Mechanisms{nil, {handle.CUDAFD, handle.Memory}} {
+			c, err := ipc.Dial(soon(t), s.Path(), ipc.DialOptions{Devices: m.gpus(), Mechanisms: mechanisms})
+			require.NoError(t, err)
+			table, err := c.Table(soon(t), "no batches")
+			require.NoError(t, err)
+			assert.Empty(t, table.Batches)
+			table, err = c.Table(soon(t), "no rows")
+			require.NoError(t, err)
+			require.Len(t, table.Batches, 1)
+			assert.Zero(t, table.Batches[0].NumRows())
+			table.Release()
+			buffer, err := c.Buffer(soon(t), "no bytes")
+			require.NoError(t, err)
+			assert.Zero(t, buffer.Len())
+			buffer.Release()
+			require.NoError(t, c.Close())
+		}
+	})
+}
+
+func TestASubscriptionEndsWithItsServer(t *testing.T) {
+	catalog, s := serve(t, ipc.ServerOptions{})
+	stream, err := catalog.NewStream("stream", schema, ipc.StreamOptions{})
+	require.NoError(t, err)
+	c, err := ipc.Dial(soon(t), s.Path(), ipc.DialOptions{})
+	require.NoError(t, err)
+	sub, err := c.Stream(soon(t), "stream", 4)
+	require.NoError(t, err)
+	write(t, machine{kind: "cpu"}, stream, 1)
+	b, err := sub.Next(soon(t))
+	require.NoError(t, err)
+	b.Release()
+	require.NoError(t, s.Close())
+	_, err = sub.Next(soon(t))
+	assert.ErrorIs(t, err, ipc.ErrServerGone)
+	assert.False(t, errors.Is(err, io.EOF))
+	assert.ErrorIs(t, c.Err(), ipc.ErrServerGone)
+	sub.Close()
+	require.NoError(t, c.Close())
+}
+
+func TestShutdownWaitsForThoseWhoHold(t *testing.T) {
+	m := machine{kind: "cpu"}
+	catalog, s := serve(t, ipc.ServerOptions{})
+	require.NoError(t, put(catalog, m.place(), "table", 1))
+	p := startPeer(t, m)
+	p.do("Dial", Dial{Path: s.Path()})
+	p.do("Get", "table")
+	short, cancel := context.WithTimeout(context.Background(), 30*time.Millisecond)
+	defer cancel()
+	done := make(chan error)
+	go func() { done <- s.Shutdown(soon(t)) }()
+	select {
+	case <-done:
+		t.Error("it did not wait")
+	case <-short.Done():
+	}
+	p.do("Release", "table")
+	require.NoError(t, <-done)
+}
+
+func TestAClientThatHangsLosesItsLeases(t *testing.T) {
+	forEachMachine(t, func(t *testing.T, m machine) {
+		catalog, s := serve(t, ipc.ServerOptions{Silence: 200 * time.Millisecond, IdleLimit: -1})
+		require.NoError(t, put(catalog, m.place(), "table", 1))
+		lives, hangs := startPeer(t, m), startPeer(t, m)
+		for _, p := range []*peer{lives, hangs} {
+			p.do("Dial", Dial{Path: s.Path()})
+			p.do("Get", "table")
+		}
+		assert.Equal(t, 2, leasesOf(s))
+		go func() { _ = hangs.call("Hang", 0, nil) }()
+		settles(t, "the one that hangs is taken for dead", func() bool { return leasesOf(s) == 1 })
+		time.Sleep(400 * time.Millisecond)
+		assert.Equal(t, 1, leasesOf(s), "the other lives")
+		lives.do("Release", "table")
+		hangs.kill()
+	})
+}

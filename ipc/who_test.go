@@ -1,0 +1,151 @@
+package ipc_test
+
+import (
+	"errors"
+	"os"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/quiver-gpu/quiver/arrowbuf"
+	"github.com/quiver-gpu/quiver/ipc"
+	"github.com/quiver-gpu/quiver/ipc/handle"
+)
+
+const nobody = 65534
+
+func TestTheSocketIsItsUsersOwn(t *testing.T) {
+	_, s := serve(t, ipc.ServerOptions{})
+	info, err := os.Stat(s.Path())
+	require.NoError(t, err)
+	assert.Equal(t, os.ModeSocket|0o600, info.Mode())
+	_, err = ipc.Serve(s.Path(), ipc.NewCatalog(), ipc.ServerOptions{})
+	assert.ErrorContains(t, err, "another process serves there")
+	assert.ErrorContains(t, err, s.Path())
+	require.NoError(t, s.Close())
+	_, err = os.Stat(s.Path())
+	assert.ErrorIs(t, err, os.ErrNotExist)
+	_, err = ipc.Dial(soon(t), s.Path(), ipc.DialOptions{})
+	assert.ErrorIs(t, err, ipc.ErrServerGone)
+}
+
+func TestASocketThatNobodyServesIsReplaced(t *testing.T) {
+	m := machine{kind: "cpu"}
+	path := folder(t) + "/s"
+	p := startPeer(t, m)
+	p.do("Serve", path)
+	p.kill()
+	p = startPeer(t, m)
+	p.do("Serve", path)
+	c, err := ipc.Dial(soon(t), path, ipc.DialOptions{})
+	require.NoError(t, err)
+	require.NoError(t, c.Close())
+}
+
+func TestAnotherUserIsRefused(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("only root can become another user")
+	}
+	open := func(t *testing.T, s *ipc.Server) { // what the file system would refuse already
+		require.NoError(t, os.Chmod(s.Path(), 0o666))
+		require.NoError(t, os.Chmod(s.Path()[:len(s.Path())-2], 0o755))
+	}
+	t.Run("by the file's mode", func(t *testing.T) {
+		_, s := serve(t, ipc.ServerOptions{})
+		err := startPeer(t, machine{kind: "cpu"}).call("Dial", Dial{Path: s.Path(), User: nobody}, nil)
+		assert.ErrorContains(t, err, "as expected, "+ipc.ErrRefused.Error())
+	})
+	t.Run("by the server", func(t *testing.T) {
+		_, s := serve(t, ipc.ServerOptions{})
+		open(t, s)
+		err := startPeer(t, machine{kind: "cpu"}).call("Dial", Dial{Path: s.Path(), User: nobody}, nil)
+		assert.ErrorContains(t, err, "as expected, "+ipc.ErrRefused.Error())
+		assert.ErrorContains(t, err, "user 65534 may not connect")
+		assert.Empty(t, s.Stat().Clients)
+	})
+	t.Run("unless it is allowed", func(t *testing.T) {
+		catalog, s := serve(t, ipc.ServerOptions{Allow: []uint32{nobody}})
+		open(t, s)
+		require.NoError(t, put(catalog, arrowbuf.CPU(), "table", 1))
+		p := startPeer(t, machine{kind: "cpu"})
+		p.do("Dial", Dial{Path: s.Path(), User: nobody})
+		p.do("Get", "table")
+		require.Len(t, s.Stat().Clients, 1)
+		assert.EqualValues(t, nobody, s.Stat().Clients[0].UID)
+		p.do("Release", "table")
+		_, err := ipc.Dial(soon(t), s.Path(), ipc.DialOptions{})
+		assert.ErrorIs(t, err, ipc.ErrRefused, "root is not on the list")
+	})
+	t.Run("and a server of another user", func(t *testing.T) {
+		_, s := serve(t, ipc.ServerOptions{})
+		_, err := ipc.Dial(soon(t), s.Path(), ipc.DialOptions{Servers: []uint32{nobody}})
+		assert.ErrorIs(t, err, ipc.ErrRefused)
+		assert.ErrorContains(t, err, "the server is user 0's")
+	})
+}
+
+// inNamespace starts a process in a PID namespace of its own, as containers are.
+func inNamespace(t *testing.T, m machine) *peer {
+	t.Helper()
+	p, err := tryPeer(t, m, &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWPID})
+	if errors.Is(err, syscall.EPERM) {
+		p, err = tryPeer(t, m, &syscall.SysProcAttr{
+			Cloneflags:  syscall.CLONE_NEWPID | syscall.CLONE_NEWUSER,
+			UidMappings: []syscall.SysProcIDMap{{ContainerID: os.Getuid(), HostID: os.Getuid(), Size: 1}},
+			GidMappings: []syscall.SysProcIDMap{{ContainerID: os.Getgid(), HostID: os.Getgid(), Size: 1}},
+		})
+	}
+	if errors.Is(err, syscall.EPERM) || errors.Is(err, syscall.ENOSPC) {
+		t.Skipf("this machine does not permit PID namespaces: %v", err)
+	}
+	require.NoError(t, err)
+	return p
+}
+
+func TestAClientInAnotherPIDNamespace(t *testing.T) {
+	forEachMachine(t, func(t *testing.T, m machine) {
+		catalog, s := serve(t, ipc.ServerOptions{})
+		require.NoError(t, put(catalog, m.place(), "table", 2))
+		p := inNamespace(t, m)
+		p.do("Dial", Dial{Path: s.Path()})
+		var where []string
+		require.NoError(t, p.call("Get", "table", &where))
+		assert.Equal(t, []string{m.place().String(), m.place().String()}, where)
+		client := s.Stat().Clients[0]
+		self, err := handle.Self()
+		require.NoError(t, err)
+		assert.NotEqual(t, self.Namespace, client.Process.Namespace)
+		assert.EqualValues(t, 1, client.Process.PID, "as it sees itself")
+		assert.EqualValues(t, p.command.Process.Pid, client.PID, "as the server sees it")
+		if m.dev != nil {
+			assert.Equal(t, handle.CUDAFD, s.Stat().Blocks[0].Mechanism)
+			q := inNamespace(t, m)
+			q.do("Dial", Dial{Path: s.Path(), Mechanisms: handle.Mechanisms{handle.CUDAIPC}})
+			err := q.call("Get", "table", nil)
+			require.Error(t, err, "CUDA's handles do not cross namespaces")
+			assert.Contains(t, err.Error(), ipc.ErrNoMechanism.Error())
+		}
+		p.do("Check", "table")
+		p.kill()
+		settles(t, "the leases end", func() bool { return leasesOf(s) == 0 })
+	})
+}
+
+func TestAServerInAnotherPIDNamespace(t *testing.T) {
+	forEachMachine(t, func(t *testing.T, m machine) {
+		p := inNamespace(t, m)
+		path := folder(t) + "/s"
+		p.do("Serve", path)
+		c, err := ipc.Dial(soon(t), path, ipc.DialOptions{Devices: m.gpus()})
+		require.NoError(t, err)
+		table, err := c.Table(soon(t), "table")
+		require.NoError(t, err)
+		for i, b := range table.Batches {
+			require.NoError(t, check("table", uint64(i), b))
+		}
+		table.Release()
+		require.NoError(t, c.Close())
+	})
+}
