@@ -73,6 +73,7 @@ interop: build $(VENV) $(NODE_MODULES) ## Check against pyarrow, nanoarrow, zarr
 	.venv/bin/python interop/check.py
 	GO=$(GO) .venv/bin/python interop/cdevice.py
 	GO=$(GO) .venv/bin/python interop/dissociated.py
+	GO=$(GO) .venv/bin/python interop/flight.py
 
 # ---- Speed
 

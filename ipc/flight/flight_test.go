@@ -1,0 +1,280 @@
+package flight_test
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/apache/arrow-go/v18/arrow/array"
+	"github.com/apache/arrow-go/v18/arrow/memory"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/quiver-gpu/quiver/arrowbuf"
+	"github.com/quiver-gpu/quiver/cudabuf"
+	"github.com/quiver-gpu/quiver/cudabuf/cudatest"
+	"github.com/quiver-gpu/quiver/ipc"
+	"github.com/quiver-gpu/quiver/ipc/flight"
+)
+
+func onDevices(t *testing.T, test func(t *testing.T, dev arrowbuf.Device)) {
+	t.Helper()
+	t.Run("cpu", func(t *testing.T) { test(t, arrowbuf.CPU()) })
+	cudatest.ForEachDevice(t, func(t *testing.T, dev *cudabuf.Device) { test(t, dev) })
+}
+
+var schema = arrow.NewSchema([]arrow.Field{
+	{Name: "id", Type: arrow.PrimitiveTypes.Int64},
+	{Name: "name", Type: arrow.BinaryTypes.String, Nullable: true, Metadata: arrow.MetadataFrom(map[string]string{"k": "v"})},
+	{Name: "flag", Type: arrow.FixedWidthTypes.Boolean, Nullable: true},
+	{Name: "list", Type: arrow.ListOf(arrow.PrimitiveTypes.Float32), Nullable: true},
+	{Name: "code", Type: &arrow.DictionaryType{IndexType: arrow.PrimitiveTypes.Int8, ValueType: arrow.BinaryTypes.String}, Nullable: true},
+}, nil)
+
+// hostBatch makes rows that tell batches apart by a seed.
+func hostBatch(t testing.TB, seed, rows int) arrow.RecordBatch {
+	t.Helper()
+	text := make([]string, rows)
+	for i := range text {
+		n := seed*1000 + i
+		text[i] = fmt.Sprintf(`{"id": %d, "name": "row %d", "flag": %t, "list": [%d, 0.5], "code": "c%d"}`, n, n, n%3 == 0, n%100, n%5+seed%2)
+		if n%7 == 3 {
+			text[i] = fmt.Sprintf(`{"id": %d}`, n)
+		}
+	}
+	batch, _, err := array.RecordFromJSON(memory.DefaultAllocator, schema, strings.NewReader("["+strings.Join(text, ",")+"]"))
+	require.NoError(t, err)
+	t.Cleanup(batch.Release)
+	return batch
+}
+
+func hostBatches(t testing.TB) []arrow.RecordBatch {
+	t.Helper()
+	long := hostBatch(t, 3, 500)
+	slice := long.NewSlice(13, 257)
+	t.Cleanup(slice.Release)
+	return []arrow.RecordBatch{hostBatch(t, 1, 100), hostBatch(t, 2, 0), slice, long}
+}
+
+// serve offers a catalog until the end of the test, and answers a client of it.
+func serve(t testing.TB, catalog *ipc.Catalog, o flight.ServerOptions) *flight.Client {
+	t.Helper()
+	s, err := flight.Serve("127.0.0.1:0", catalog, o)
+	require.NoError(t, err)
+	t.Cleanup(func() { assert.NoError(t, s.Close()) })
+	return dial(t, s.Address().String(), flight.DialOptions{})
+}
+
+func dial(t testing.TB, address string, o flight.DialOptions) *flight.Client {
+	t.Helper()
+	c, err := flight.Dial(context.Background(), address, o)
+	require.NoError(t, err)
+	t.Cleanup(func() { assert.NoError(t, c.Close()) })
+	return c
+}
+
+// publish copies batches to a device and publishes them.
+func publish(t testing.TB, catalog *ipc.Catalog, name string, dev arrowbuf.Device, batches ...arrow.RecordBatch) {
+	t.Helper()
+	var there []arrow.RecordBatch
+	for _, batch := range batches {
+		one, err := arrowbuf.CopyTo(batch, dev)
+		require.NoError(t, err)
+		defer one.Release()
+		there = append(there, one)
+	}
+	require.NoError(t, catalog.PublishTable(name, schema, there))
+}
+
+func newCatalog(t testing.TB) *ipc.Catalog {
+	c := ipc.NewCatalog()
+	t.Cleanup(c.Close)
+	return c
+}
+
+// requireRows reads all of a reader, and compares the rows; batches may be cut.
+func requireRows(t testing.TB, want []arrow.RecordBatch, r array.RecordReader) (count int) {
+	t.Helper()
+	var got []arrow.RecordBatch
+	for r.Next() {
+		count++
+		host, err := arrowbuf.CopyTo(r.RecordBatch(), arrowbuf.CPU())
+		require.NoError(t, err)
+		defer host.Release()
+		got = append(got, host)
+	}
+	require.NoError(t, r.Err())
+	a, b := array.NewTableFromRecords(schema, want), array.NewTableFromRecords(schema, got)
+	defer a.Release()
+	defer b.Release()
+	require.Equal(t, a.NumRows(), b.NumRows())
+	require.True(t, array.TableEqual(a, b))
+	return count
+}
+
+func TestATableArrivesOnTheDevice(t *testing.T) {
+	batches := hostBatches(t)
+	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+		for _, way := range []struct{ from, to arrowbuf.Device }{{dev, dev}, {arrowbuf.CPU(), dev}, {dev, arrowbuf.CPU()}} {
+			catalog := newCatalog(t)
+			publish(t, catalog, "a/table", way.from, batches...)
+			publish(t, catalog, "none", way.from)
+			c := serve(t, catalog, flight.ServerOptions{})
+			r, err := c.Reader(context.Background(), "a/table", way.to)
+			require.NoError(t, err)
+			require.True(t, schema.Equal(r.Schema()))
+			require.True(t, r.Next())
+			require.Equal(t, way.to, arrowbuf.DeviceOf(r.RecordBatch().Column(0)))
+			r.Release()
+
+			for name, want := range map[string][]arrow.RecordBatch{"a/table": batches, "none": nil} {
+				r, err = c.Reader(context.Background(), name, way.to)
+				require.NoError(t, err)
+				require.Equal(t, len(want), requireRows(t, want, r))
+				r.Release()
+			}
+		}
+	})
+}
+
+func TestALongBatchComesInPieces(t *testing.T) {
+	batches := hostBatches(t)
+	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+		catalog := newCatalog(t)
+		publish(t, catalog, "a", dev, batches...)
+		c := serve(t, catalog, flight.ServerOptions{MaxBody: 2000})
+		r, err := c.Reader(context.Background(), "a", dev)
+		require.NoError(t, err)
+		defer r.Release()
+		require.Greater(t, requireRows(t, batches, r), 10)
+	})
+}
+
+func TestFlightsAreTheTablesAndStreamsOfACatalog(t *testing.T) {
+	catalog := newCatalog(t)
+	publish(t, catalog, "table", arrowbuf.CPU(), hostBatches(t)...)
+	_, err := catalog.NewStream("stream", schema, ipc.StreamOptions{})
+	require.NoError(t, err)
+	b, err := arrowbuf.CPU().Alloc(10)
+	require.NoError(t, err)
+	defer b.Release()
+	require.NoError(t, catalog.PublishBuffer("buffer", b))
+	c := serve(t, catalog, flight.ServerOptions{})
+	flights, err := c.List(context.Background())
+	require.NoError(t, err)
+	require.Len(t, flights, 2)
+	assert.Equal(t, []string{"stream"}, flights[0].GetFlightDescriptor().GetPath())
+	assert.EqualValues(t, -1, flights[0].GetTotalRecords())
+	assert.Equal(t, []string{"table"}, flights[1].GetFlightDescriptor().GetPath())
+	assert.EqualValues(t, 844, flights[1].GetTotalRecords())
+	assert.Positive(t, flights[1].GetTotalBytes())
+	for name, is := range map[string]error{"other": ipc.ErrNotFound, "": ipc.ErrNotFound} {
+		_, err = c.Reader(context.Background(), name, arrowbuf.CPU())
+		require.ErrorIs(t, err, is, name)
+	}
+	_, err = c.Reader(context.Background(), "buffer", arrowbuf.CPU())
+	require.ErrorContains(t, err, "another kind")
+	_, err = c.Flight(context.Background(), nil, arrowbuf.CPU())
+	require.ErrorContains(t, err, "expected a path of one")
+}
+
+func TestAStreamArrivesFromThenOnUntilItsEnd(t *testing.T) {
+	batches := hostBatches(t)
+	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+		catalog := newCatalog(t)
+		stream, err := catalog.NewStream("live", schema, ipc.StreamOptions{})
+		require.NoError(t, err)
+		c := serve(t, catalog, flight.ServerOptions{})
+		written := make(chan error, 1)
+		go func() {
+			written <- func() error {
+				ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+				defer cancel()
+				if err := stream.WaitSubscribers(ctx, 1); err != nil {
+					return err
+				}
+				for _, batch := range batches {
+					one, err := arrowbuf.CopyTo(batch, dev)
+					if err != nil {
+						return err
+					}
+					err = stream.Write(ctx, one)
+					one.Release()
+					if err != nil {
+						return err
+					}
+				}
+				return stream.Close()
+			}()
+		}()
+		r, err := c.Reader(context.Background(), "live", dev)
+		require.NoError(t, err)
+		defer r.Release()
+		require.Equal(t, len(batches), requireRows(t, batches, r))
+		require.NoError(t, <-written)
+	})
+}
+
+func TestTheEndOfAContextAndOfAServerAreErrors(t *testing.T) {
+	catalog := newCatalog(t)
+	_, err := catalog.NewStream("live", schema, ipc.StreamOptions{})
+	require.NoError(t, err)
+	s, err := flight.Serve("127.0.0.1:0", catalog, flight.ServerOptions{})
+	require.NoError(t, err)
+	c := dial(t, s.Address().String(), flight.DialOptions{})
+	ctx, cancel := context.WithCancel(context.Background())
+	r, err := c.Reader(ctx, "live", arrowbuf.CPU())
+	require.NoError(t, err)
+	time.AfterFunc(10*time.Millisecond, cancel)
+	require.False(t, r.Next())
+	require.ErrorIs(t, r.Err(), context.Canceled)
+	r.Release()
+
+	r, err = c.Reader(context.Background(), "live", arrowbuf.CPU())
+	require.NoError(t, err)
+	defer r.Release()
+	time.AfterFunc(10*time.Millisecond, func() { _ = s.Close() })
+	require.False(t, r.Next())
+	require.ErrorIs(t, r.Err(), ipc.ErrServerGone)
+	require.NoError(t, s.Close())
+	_, err = c.List(context.Background())
+	require.ErrorIs(t, err, ipc.ErrServerGone)
+}
+
+func TestTLSEncrypts(t *testing.T) {
+	web := httptest.NewTLSServer(nil) // for its certificate
+	defer web.Close()
+	batches := hostBatches(t)
+	catalog := newCatalog(t)
+	publish(t, catalog, "a", arrowbuf.CPU(), batches...)
+	s, err := flight.Serve("127.0.0.1:0", catalog, flight.ServerOptions{TLS: &tls.Config{Certificates: web.TLS.Certificates, MinVersion: tls.VersionTLS12}})
+	require.NoError(t, err)
+	defer func() { require.NoError(t, s.Close()) }()
+	roots := x509.NewCertPool()
+	roots.AddCert(web.Certificate())
+	c := dial(t, s.Address().String(), flight.DialOptions{TLS: &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12}})
+	r, err := c.Reader(context.Background(), "a", arrowbuf.CPU())
+	require.NoError(t, err)
+	defer r.Release()
+	requireRows(t, batches, r)
+	for _, o := range []flight.DialOptions{{}, {TLS: &tls.Config{MinVersion: tls.VersionTLS12}}} {
+		_, err = dial(t, s.Address().String(), o).List(context.Background())
+		require.Error(t, err)
+	}
+}
+
+func TestAnAddressThatIsTakenIsAnError(t *testing.T) {
+	s, err := flight.Serve("127.0.0.1:0", newCatalog(t), flight.ServerOptions{})
+	require.NoError(t, err)
+	defer func() { require.NoError(t, s.Close()) }()
+	_, err = flight.Serve(s.Address().String(), newCatalog(t), flight.ServerOptions{})
+	require.Error(t, err)
+	require.False(t, errors.Is(err, ipc.ErrServerGone))
+}
