@@ -34,7 +34,8 @@ type block struct {
 	own      bool // the server's, to be used again
 	spoiled  bool // a lease in it ended without the client's word
 	retiring bool
-	owner    string // the name whose bytes are in it
+	at       place // of own ones
+	used     int64 // bytes of own ones
 	known    map[*conn]struct{}
 }
 

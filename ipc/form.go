@@ -201,7 +201,7 @@ func (f *form) copy(c *copying, gpu *cudabuf.Device, owner string) error {
 	if f.key.mechanism == handle.Memory {
 		gpu = nil
 	}
-	b, err := s.store.take(f.key.mechanism, gpu, c.end, owner)
+	b, offset, err := s.store.take(place{f.key.mechanism, gpu, owner}, c.end)
 	if err != nil {
 		return err
 	}
@@ -210,6 +210,7 @@ func (f *form) copy(c *copying, gpu *cudabuf.Device, owner string) error {
 		for j := range f.parts[i].Regions {
 			if r := &f.parts[i].Regions[j]; r.Block == 0 {
 				r.Block = b.id
+				r.Offset += offset
 			}
 		}
 	}
@@ -220,7 +221,7 @@ func (f *form) copy(c *copying, gpu *cudabuf.Device, owner string) error {
 		}
 	}
 	for i, src := range c.buffers {
-		if err := copyTo(b.buffer, src, c.places[i], stream); err != nil {
+		if err := copyTo(b.buffer, src, offset+c.places[i], stream); err != nil {
 			return fmt.Errorf("copying %d bytes to share: %w", src.Len(), err)
 		}
 	}

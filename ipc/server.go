@@ -87,7 +87,7 @@ func Serve(path string, catalog *Catalog, o ServerOptions) (*Server, error) {
 	}
 	s := &Server{
 		catalog: catalog, o: o, self: self, listener: listener,
-		store: store{idleLimit: o.IdleLimit, blocks: map[uint64]*block{}},
+		store: store{idleLimit: o.IdleLimit, blocks: map[uint64]*block{}, open: map[place]*block{}},
 		conns: map[*conn]struct{}{}, forms: map[*form]*item{}, streams: map[*cudabuf.Device]*cudabuf.Stream{},
 	}
 	_, _ = rand.Read(s.instance[:]) // never fails

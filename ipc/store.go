@@ -19,8 +19,9 @@ type store struct {
 	later  []func()
 	next   uint64
 	blocks map[uint64]*block
-	idle   []*block // the longest idle first
-	kept   int64    // bytes of idle
+	open   map[place]*block // to which small batches are added
+	idle   []*block         // the longest idle first
+	kept   int64            // bytes of idle
 	closed bool
 }
 
@@ -43,38 +44,65 @@ func (s *store) add(b *block) {
 	s.blocks[b.id] = b
 }
 
-// take returns a block of at least n bytes, with a form in it. Of what another
-// name had in it nothing is left.
-func (s *store) take(m handle.Mechanism, dev *cudabuf.Device, n int64, owner string) (*block, error) {
-	var b *block
+// place says whose bytes lie in a block, and what kind of block that is.
+type place struct {
+	mechanism handle.Mechanism
+	dev       *cudabuf.Device
+	owner     string // a name
+}
+
+// take returns a block with n bytes for a form, and where they are. Small batches
+// of a name share a block. Of what another name had in one nothing is left.
+func (s *store) take(at place, n int64) (b *block, offset int64, err error) {
+	fresh := false
 	s.do(func() {
+		if b = s.open[at]; b != nil && b.room() >= n {
+			offset = b.end()
+			b.used = offset + n
+			b.forms++
+			return
+		}
 		i := slices.IndexFunc(s.idle, func(b *block) bool {
-			return b.mechanism == m && b.gpu() == dev && b.buffer.Len() >= n && (b.size <= 2*n || b.size <= granuleGPU)
+			return b.mechanism == at.mechanism && b.gpu() == at.dev && b.buffer.Len() >= n && (b.size <= 2*n || b.size <= granuleGPU)
 		})
-		if i >= 0 {
+		if b, fresh = nil, true; i >= 0 {
 			b = s.idle[i]
 			s.idle = slices.Delete(s.idle, i, i+1)
 			s.kept -= b.size
 			b.forms = 1
 		}
 	})
-	var err error
-	switch {
-	case b == nil:
-		if b, err = newBlock(m, dev, n); err != nil {
-			return nil, err
+	if !fresh {
+		return b, offset, nil
+	}
+	if b == nil {
+		if b, err = newBlock(at.mechanism, at.dev, n); err != nil {
+			return nil, 0, err
 		}
 		b.own = true
 		s.do(func() { s.add(b) })
-	case b.owner != owner:
-		if err = clearAll(b.buffer); err != nil {
-			s.do(func() { b.spoiled = true; s.leave(b) })
-			return nil, err
-		}
+	} else if b.at.owner != at.owner {
+		err = clearAll(b.buffer)
 	}
-	b.owner = owner
-	return b, nil
+	s.do(func() {
+		b.at = at
+		if b.used = n; err != nil {
+			b.spoiled = true
+			s.leave(b)
+			return
+		}
+		if last := s.open[at]; last == nil || last.room() < b.room() {
+			s.open[at] = b
+		}
+	})
+	return b, 0, err
 }
+
+// end is where the next form in a block may begin.
+func (b *block) end() int64 { return (b.used + 63) &^ 63 }
+
+// room is how many bytes another form may have.
+func (b *block) room() int64 { return b.buffer.Len() - b.end() }
 
 // native returns the block of memory that is shared as it is, with a form in it.
 func (s *store) native(m handle.Mechanism, buffer *cudabuf.Buffer, pooled bool) (*block, error) {
@@ -102,6 +130,9 @@ func (s *store) native(m handle.Mechanism, buffer *cudabuf.Buffer, pooled bool) 
 func (s *store) leave(b *block) {
 	if b.forms--; b.forms > 0 {
 		return
+	}
+	if s.open[b.at] == b {
+		delete(s.open, b.at)
 	}
 	if !b.own || b.spoiled || s.closed || b.size > s.idleLimit {
 		s.retire(b)

@@ -120,6 +120,34 @@ func TestBatchesOfAStreamUseTheSameMemoryAgain(t *testing.T) {
 	})
 }
 
+func TestSmallBatchesShareBlocks(t *testing.T) {
+	forEachMachine(t, func(t *testing.T, m machine) {
+		catalog, s := serve(t, ipc.ServerOptions{IdleLimit: -1})
+		const n = 100
+		require.NoError(t, put(catalog, m.place(), "table", n))
+		require.NoError(t, put(catalog, m.place(), "other", 1))
+		p := startPeer(t, m)
+		p.do("Dial", Dial{Path: s.Path()})
+		p.do("Get", "table")
+		p.do("Get", "other")
+		stat := s.Stat()
+		var leases, shared int
+		for _, b := range stat.Blocks {
+			leases += int(b.Leases)
+			shared = max(shared, int(b.Leases))
+		}
+		assert.Equal(t, n+1, leases)
+		assert.Less(t, len(stat.Blocks), n/2)
+		assert.Greater(t, shared, 1)
+		p.do("Release", "table")
+		settles(t, "the leases end", func() bool { return leasesOf(s) == 1 })
+		require.NoError(t, catalog.Withdraw("table"))
+		settles(t, "the table's blocks are forgotten", func() bool { return len(s.Stat().Blocks) == 1 })
+		p.do("Check", "other")
+		p.do("Release", "other")
+	})
+}
+
 func TestAWithdrawnTableStaysWithWhoHoldsIt(t *testing.T) {
 	forEachMachine(t, func(t *testing.T, m machine) {
 		before := m.used(t)

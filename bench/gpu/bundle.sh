@@ -34,7 +34,7 @@ case $parts in
 *' tests '*)
 	"$GO" build "${flags[@]}" -o .gpu/arrow2zarr ./cmd/arrow2zarr
 	has_tests='{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{{end}}'
-	for package in $("$GO" list -f "$has_tests" ./arrowbuf/... ./cudabuf/... ./ndview/... ./zarr ./arrowzarr/... ./cmd/...); do
+	for package in $("$GO" list -f "$has_tests" ./arrowbuf/... ./cudabuf/... ./ndview/... ./ipc/... ./zarr ./arrowzarr/... ./cmd/...); do
 		# Only what may call a driver is worth running there. (grep reads all, since
 		# go list fails where nobody does.)
 		if "$GO" list -deps -test "$package" | grep "^$root/cudabuf/internal/libcuda" >/dev/null; then

@@ -10,7 +10,7 @@
 #   tests-two       only tests that need two GPUs
 #   sanitizer       the tests that launch kernels, under compute-sanitizer
 #   bench           all benchmarks, beside their peers; bench-TOPIC does one
-#                   (cudabuf, arrow, arrays, convert)
+#                   (cudabuf, arrow, share, arrays, convert)
 #
 # Without a step it is tests and bench. Tests and sanitizer take less than five
 # minutes each. OUT gets logs and the result files that belong

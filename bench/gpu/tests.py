@@ -34,7 +34,7 @@ STEP_SECONDS = 270
 PACKAGE_SECONDS = 150
 JOBS = max(1, min(6, len(os.sched_getaffinity(0)) // 2))
 # Their tests compare what is free on the GPU, which others would change.
-ALONE = re.compile(r"^cudabuf(/(?!internal/driver$|internal/pool$).*)?$")
+ALONE = re.compile(r"^cudabuf(/(?!internal/driver$|internal/pool$).*)?$|^ipc$")
 SANITIZED = re.compile(r"^(cudabuf|cudabuf/nvrtc|cudabuf/internal/drivertest|ndview)$")
 SANITIZER = ["--tool", "memcheck", "--leak-check", "full", "--target-processes", "application-only",
              # Tests of errors make calls that fail.
