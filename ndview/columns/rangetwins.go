@@ -154,7 +154,7 @@ func eachPiece[V offset](to []V, total, grain int64, do func(j int64)) {
 		return sort.Search(n, func(j int) bool { return int64(to[j]) >= value })
 	}
 	cpu.Parallel(total, grain, func(lo, hi int64) {
-		for j := begin(lo); j < begin(hi); j++ {
+		for j, end := begin(lo), begin(hi); j < end; j++ {
 			do(int64(j))
 		}
 	})

@@ -1,0 +1,215 @@
+package columns_test
+
+import (
+	"math"
+	"testing"
+
+	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/apache/arrow-go/v18/arrow/array"
+	"github.com/apache/arrow-go/v18/arrow/memory"
+	"github.com/stretchr/testify/require"
+
+	"github.com/quiver-gpu/quiver/arrowbuf"
+	"github.com/quiver-gpu/quiver/cudabuf/cudatest"
+	"github.com/quiver-gpu/quiver/ndview/columns"
+)
+
+// part is an array of any type that arrow-go does not check.
+type part struct {
+	arrow.Array
+	data *array.Data
+}
+
+func (p part) Data() arrow.ArrayData    { return p.data }
+func (p part) DataType() arrow.DataType { return p.data.DataType() }
+func (p part) Len() int                 { return p.data.Len() }
+func (p part) Retain()                  { p.data.Retain() }
+func (p part) Release()                 { p.data.Release() }
+
+func (m maker) broken(dtype arrow.DataType, n int, buffers []*memory.Buffer, children ...arrow.ArrayData) arrow.ArrayData {
+	data := array.NewData(dtype, n, append([]*memory.Buffer{nil}, buffers...), children, 0, 0)
+	m.t.Cleanup(data.Release)
+	return data
+}
+
+// unchecked moves buffers to a device without a look at what is in them.
+func unchecked(t *testing.T, dev arrowbuf.Device, data arrow.ArrayData) *array.Data {
+	t.Helper()
+	buffers := make([]*memory.Buffer, len(data.Buffers()))
+	for i, b := range data.Buffers() {
+		if b == nil {
+			continue
+		}
+		moved, err := dev.Alloc(int64(b.Len()))
+		require.NoError(t, err)
+		_, err = moved.CopyFromHost(b.Bytes(), 0)
+		require.NoError(t, err)
+		buffers[i] = moved.Arrow()
+		moved.Release()
+	}
+	children := make([]arrow.ArrayData, len(data.Children()))
+	for i, child := range data.Children() {
+		children[i] = unchecked(t, dev, child)
+	}
+	made := array.NewData(data.DataType(), data.Len(), buffers, children, data.NullN(), data.Offset())
+	for _, b := range buffers {
+		if b != nil {
+			b.Release()
+		}
+	}
+	if dictionary, ok := data.Dictionary().(*array.Data); ok && dictionary != nil {
+		made.SetDictionary(unchecked(t, dev, dictionary))
+	}
+	t.Cleanup(made.Release)
+	return made
+}
+
+func TestMalformedArraysAreErrors(t *testing.T) {
+	m := newMaker(t, 1, false)
+	text := []*memory.Buffer{integers(4, []int{0, 9, 4, 5}), memory.NewBufferBytes(make([]byte, 5, 64))}
+	outside := []*memory.Buffer{integers(4, []int{0, 1, 4, 6}), memory.NewBufferBytes(make([]byte, 5, 64))}
+	int8s := m.data(arrow.PrimitiveTypes.Int8, 3)
+	union := arrow.DenseUnionOf(pair[:1], []arrow.UnionTypeCode{4})
+	indices := m.data(&arrow.DictionaryType{IndexType: arrow.PrimitiveTypes.Int8, ValueType: arrow.PrimitiveTypes.Int8}, 3)
+	indices.SetDictionary(m.data(arrow.PrimitiveTypes.Int8, 0))
+	runs := arrow.RunEndEncodedOf(arrow.PrimitiveTypes.Int16, arrow.PrimitiveTypes.Int8)
+	for name, c := range map[string]struct {
+		data   arrow.ArrayData
+		joined bool // Concatenate sees it, too
+	}{
+		"offsets that fall":         {m.broken(arrow.BinaryTypes.String, 3, text), false},
+		"offsets beyond the values": {m.broken(arrow.BinaryTypes.Binary, 3, outside), true},
+		"offsets that lack":         {m.broken(arrow.BinaryTypes.Binary, 5, outside), true},
+		"no offsets":                {m.broken(arrow.BinaryTypes.Binary, 3, nil), true},
+		"values that lack":          {m.broken(arrow.PrimitiveTypes.Int64, 3, []*memory.Buffer{integers(8, []int{1, 2})}), true},
+		"bits that lack":            {m.broken(arrow.FixedWidthTypes.Boolean, 9, []*memory.Buffer{integers(1, []int{1})}), true},
+		"a list without values":     {m.broken(arrow.ListOf(arrow.PrimitiveTypes.Int8), 3, outside[:1]), true},
+		"a list of too few":         {m.broken(arrow.ListOf(arrow.PrimitiveTypes.Int8), 3, outside[:1], int8s), true},
+		"a fixed list of too few":   {m.broken(arrow.FixedSizeListOf(2, arrow.PrimitiveTypes.Int8), 3, nil, int8s), true},
+		"a struct of short fields":  {m.broken(arrow.StructOf(pair[:1]...), 4, nil, m.data(pair[0].Type, 3)), true},
+		"a struct without fields":   {m.broken(arrow.StructOf(pair...), 4, nil), true},
+		"a place outside a union":   {m.broken(union, 2, []*memory.Buffer{integers(1, []int{4, 4}), integers(4, []int{0, 3})}, m.data(pair[0].Type, 3)), false},
+		"an index without a value":  {indices, false},
+		"run ends without values":   {m.broken(runs, 3, nil, m.data(arrow.PrimitiveTypes.Int16, 2), int8s), true},
+		"elements without runs":     {m.broken(runs, 3, nil, m.data(arrow.PrimitiveTypes.Int16, 0), m.data(arrow.PrimitiveTypes.Int8, 0)), true},
+	} {
+		onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+			data := unchecked(t, dev, c.data)
+			var arr arrow.Array = part{data: data}
+			if dev != arrowbuf.CPU() && arrowbuf.DeviceOf(arr) == dev {
+				made := arrowbuf.NewArray(data)
+				t.Cleanup(made.Release)
+				arr = made
+			}
+			calls := map[string]func() (arrow.Array, error){}
+			switch data.DataType().ID() {
+			case arrow.DICTIONARY:
+				calls["decode"] = func() (arrow.Array, error) { return columns.Decode(arr) }
+			default:
+				calls["take"] = func() (arrow.Array, error) { return columns.Take(arr, columns.Indices(upTo(arr.Len())...)) }
+			}
+			if c.joined {
+				calls["concatenate"] = func() (arrow.Array, error) { return columns.Concatenate(arr, arr) }
+			}
+			for call, do := range calls {
+				_, err := do()
+				require.ErrorIs(t, err, arrow.ErrInvalid, "%s: %s", name, call)
+			}
+		})
+	}
+}
+
+// Lengths are measured before there is memory for the result.
+func TestOffsetsThatOverflowAreErrors(t *testing.T) {
+	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+		data := array.NewData(arrow.BinaryTypes.Binary, 1, []*memory.Buffer{nil, integers(4, []int{0, 1 << 20}), memory.NewBufferBytes(make([]byte, 1<<20))}, nil, 0, 0)
+		defer data.Release()
+		arr := on(t, dev, array.MakeFromData(data))
+		_, err := columns.Take(arr, columns.Indices(make([]int32, 1<<11)...))
+		require.ErrorIs(t, err, arrowbuf.ErrOutOfRange)
+		require.ErrorContains(t, err, "2147483648 values in a result whose offsets have 32 bits; cast to 64-bit offsets first")
+		wide, err := columns.CastOffsets(arr, arrow.BinaryTypes.LargeBinary)
+		require.NoError(t, err)
+		defer wide.Release()
+		times := 3
+		if cudatest.OnGPU() && dev != arrowbuf.CPU() {
+			times = 1 << 11 // 2 GiB, which are much for other machines
+		}
+		taken, err := columns.Take(wide, columns.Indices(make([]int32, times)...))
+		require.NoError(t, err)
+		defer taken.Release()
+		require.Equal(t, times, taken.Len())
+		require.Equal(t, times<<20, taken.Data().Buffers()[2].Len())
+	})
+}
+
+// Lists of nothing take no memory.
+func TestListsThatOverflowAreErrors(t *testing.T) {
+	values := func() arrow.ArrayData {
+		return array.NewData(arrow.Null, math.MaxInt32, []*memory.Buffer{nil}, nil, math.MaxInt32, 0)
+	}
+	for _, c := range []struct {
+		dtype   arrow.DataType
+		buffers []*memory.Buffer
+	}{
+		{arrow.ListOf(arrow.Null), []*memory.Buffer{nil, integers(4, []int{0, math.MaxInt32})}},
+		{arrow.ListViewOf(arrow.Null), []*memory.Buffer{nil, integers(4, []int{0}), integers(4, []int{math.MaxInt32})}},
+	} {
+		a := array.NewData(c.dtype, 1, c.buffers, []arrow.ArrayData{values()}, 0, 0)
+		b := array.NewData(c.dtype, 1, c.buffers, []arrow.ArrayData{values()}, 0, 0)
+		_, err := columns.Concatenate(array.MakeFromData(a), array.MakeFromData(b))
+		require.ErrorIs(t, err, arrowbuf.ErrOutOfRange, c.dtype)
+		require.ErrorContains(t, err, "cast to 64-bit offsets first")
+	}
+}
+
+func TestConcatenateRefusesWhatDoesNotFit(t *testing.T) {
+	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+		m := newMaker(t, 1, false)
+		a, b := on(t, dev, m.array(arrow.PrimitiveTypes.Int8, 3, false)), on(t, dev, m.array(arrow.PrimitiveTypes.Int16, 3, false))
+		_, err := columns.Concatenate(a, b)
+		require.ErrorIs(t, err, arrow.ErrInvalid)
+		require.ErrorContains(t, err, "array 1 is of type int16")
+		_, err = columns.Concatenate()
+		require.Error(t, err)
+		if dev != arrowbuf.CPU() {
+			_, err = columns.Concatenate(a, m.array(arrow.PrimitiveTypes.Int8, 3, false))
+			require.ErrorIs(t, err, arrowbuf.ErrDevice)
+			_, err = columns.Take(m.array(arrow.PrimitiveTypes.Int8, 3, false), on(t, dev, columns.Indices(1)))
+			require.ErrorIs(t, err, arrowbuf.ErrDevice)
+		}
+	})
+}
+
+func TestDictionariesAreUnified(t *testing.T) {
+	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+		for _, value := range []arrow.DataType{
+			arrow.BinaryTypes.String, arrow.BinaryTypes.LargeBinary, arrow.BinaryTypes.StringView, arrow.PrimitiveTypes.Int16,
+			&arrow.Decimal128Type{Precision: 38}, arrow.FixedWidthTypes.Boolean, arrow.ListOf(arrow.PrimitiveTypes.Int8), arrow.Null,
+		} {
+			m := newMaker(t, 4, true)
+			dtype := &arrow.DictionaryType{IndexType: arrow.PrimitiveTypes.Uint8, ValueType: value}
+			a, b := m.array(dtype, 50, true), m.array(dtype, 30, false)
+			got, err := columns.Concatenate(on(t, dev, a), on(t, dev, b), on(t, dev, a))
+			host := toHost(t, dev, got, err)
+			requireJoined(t, []arrow.Array{a, b, a}, host)
+			require.LessOrEqual(t, host.(*array.Dictionary).Dictionary().Len(), 22, value) // those of a came twice
+		}
+		m := newMaker(t, 4, true)
+		ofUp := func(n int) arrow.Array {
+			values := make([]int, n)
+			for i := range values {
+				values[i] = 1000*n + i
+			}
+			dictionary := array.NewData(arrow.PrimitiveTypes.Int32, n, []*memory.Buffer{nil, integers(4, values)}, nil, 0, 0)
+			data := array.NewDataWithDictionary(&arrow.DictionaryType{IndexType: arrow.PrimitiveTypes.Int8, ValueType: arrow.PrimitiveTypes.Int32},
+				5, []*memory.Buffer{nil, integers(1, m.below(5, n))}, 0, 0, dictionary)
+			return on(t, dev, array.MakeFromData(data))
+		}
+		got, err := columns.Concatenate(ofUp(100), ofUp(28))
+		require.Equal(t, 128, toHost(t, dev, got, err).(*array.Dictionary).Dictionary().Len())
+		_, err = columns.Concatenate(ofUp(100), ofUp(29))
+		require.ErrorIs(t, err, arrowbuf.ErrOutOfRange)
+		require.ErrorContains(t, err, "a dictionary of 129 values for indices of type int8; cast to wider indices first")
+	})
+}
