@@ -42,9 +42,8 @@ func (w *work) viewRanges(data arrow.ArrayData, width, values int64) (r ranges, 
 // pieces are the runs that a selection takes, one after the other: piece j is
 // values [offsets[j], offsets[j+1]) of total. Nulls are empty.
 type pieces struct {
-	of      ranges
-	at      *ndview.NDBuffer // of the run, for each piece; nil for all runs
 	n       int64
+	from    *ndview.NDBuffer // int64: the first value of each in the source
 	offsets *ndview.NDBuffer // n+1, of width bytes each
 	width   int64
 	total   int64
@@ -53,9 +52,10 @@ type pieces struct {
 // pieces measures a selection of runs; without one, all of them. Runs of the array
 // that is not valid are empty. Of 4 bytes are offsets of at most so many values.
 func (w *work) pieces(r ranges, valid bits, s *selection, width int64) (p pieces, err error) {
-	p = pieces{of: r, n: r.n, width: width}
+	p = pieces{n: r.n, width: width}
+	var at *ndview.NDBuffer
 	if s != nil {
-		p.at, p.n = s.at, s.n
+		at, p.n = s.at, s.n
 	}
 	if p.n == 0 {
 		p.offsets, err = w.array(ndview.Zeros(w.dev, dtypeOf(width), 1))
@@ -63,6 +63,9 @@ func (w *work) pieces(r ranges, valid bits, s *selection, width int64) (p pieces
 	}
 	lengths, err := w.empty(ndview.Int64, p.n)
 	if err != nil {
+		return p, err
+	}
+	if p.from, err = w.empty(ndview.Int64, p.n); err != nil {
 		return p, err
 	}
 	tiles := (p.n + perTile - 1) / perTile
@@ -79,7 +82,7 @@ func (w *work) pieces(r ranges, valid bits, s *selection, width int64) (p pieces
 		return p, err
 	}
 	err = w.run(rangeProgram, fmt.Sprintf("quiver_lengths_%d", 8*r.width), p.n, perTile,
-		r.starts, r.sizes, r.n, p.at, valid.bytes, valid.first, p.n, r.limit, written{lengths}, written{sums}, written{bad})
+		r.starts, r.sizes, r.n, at, valid.bytes, valid.first, p.n, r.limit, written{lengths}, written{p.from}, written{sums}, written{bad})
 	if err == nil {
 		err = w.run(rangeProgram, "quiver_scan", tiles+1, scanTiles, sums, tiles, bad, written{starts})
 	}
@@ -127,7 +130,7 @@ func (w *work) gather(p pieces, values *ndview.NDBuffer, each int64) (*ndview.ND
 		return nil, err
 	}
 	return out, w.run(rangeProgram, fmt.Sprintf("quiver_gather_ranges_%d", 8*p.width), total, gatherTile,
-		values, values.NBytes(), p.of.starts, p.of.n, p.at, p.offsets, p.n, each, total, written{out})
+		values, values.NBytes(), p.from, p.offsets, p.n, each, total, written{out})
 }
 
 // expand makes the selection of the values of the pieces.
@@ -137,6 +140,6 @@ func (w *work) expand(p pieces) (selection, error) {
 	if s.at, err = w.empty(ndview.Int64, p.total); err != nil {
 		return s, err
 	}
-	return s, w.run(rangeProgram, fmt.Sprintf("quiver_expand_ranges_%d_%d", 8*p.of.width, 8*p.width), p.total, expandTile,
-		p.of.starts, p.of.n, p.at, p.offsets, p.n, p.total, written{s.at})
+	return s, w.run(rangeProgram, fmt.Sprintf("quiver_expand_ranges_%d", 8*p.width), p.total, expandTile,
+		p.from, p.offsets, p.n, p.total, written{s.at})
 }

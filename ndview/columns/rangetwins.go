@@ -14,16 +14,15 @@ const (
 )
 
 var rangeProgram = newProgram("columns_range", map[string]twin{
-	"quiver_lengths_32":          lengths[int32],
-	"quiver_lengths_64":          lengths[int64],
-	"quiver_scan":                scan,
-	"quiver_offsets_32":          offsets[int32],
-	"quiver_offsets_64":          offsets[int64],
-	"quiver_gather_ranges_32":    gatherRanges[int32],
-	"quiver_gather_ranges_64":    gatherRanges[int64],
-	"quiver_expand_ranges_32_32": expandRanges[int32, int32],
-	"quiver_expand_ranges_32_64": expandRanges[int32, int64],
-	"quiver_expand_ranges_64_64": expandRanges[int64, int64],
+	"quiver_lengths_32":       lengths[int32],
+	"quiver_lengths_64":       lengths[int64],
+	"quiver_scan":             scan,
+	"quiver_offsets_32":       offsets[int32],
+	"quiver_offsets_64":       offsets[int64],
+	"quiver_gather_ranges_32": gatherRanges[int32],
+	"quiver_gather_ranges_64": gatherRanges[int64],
+	"quiver_expand_ranges_32": expandRanges[int32],
+	"quiver_expand_ranges_64": expandRanges[int64],
 })
 
 type offset interface{ int32 | int64 }
@@ -43,14 +42,14 @@ func lengths[W offset](c call) {
 	if sizes == nil {
 		starts = elements[W](c, 0, runs+1)
 	}
-	out, sums, flag := elements[int64](c, 8, n), elements[int64](c, 9, (n+perTile-1)/perTile), elements[uint64](c, 10, 1)
-	measure := func(j int64) int64 {
+	out, begins := elements[int64](c, 8, n), elements[int64](c, 9, n)
+	sums, flag := elements[int64](c, 10, (n+perTile-1)/perTile), elements[uint64](c, 11, 1)
+	measure := func(j int64) (from, size int64) {
 		i := runOf(at, j)
 		if i < 0 || !valid.at(i) {
-			return 0
+			return 0, 0
 		}
-		from := int64(starts[i])
-		var size int64
+		from = int64(starts[i])
 		if sizes != nil {
 			size = int64(sizes[i])
 		} else {
@@ -58,15 +57,15 @@ func lengths[W offset](c call) {
 		}
 		if from < 0 || size < 0 || from > limit-size {
 			note(flag, j)
-			return 0
+			return 0, 0
 		}
-		return size
+		return from, size
 	}
 	cpu.Parallel(int64(len(sums)), grain/perTile, func(lo, hi int64) {
 		for t := lo; t < hi; t++ {
 			sum := int64(0)
 			for j := t * perTile; j < min((t+1)*perTile, n); j++ {
-				out[j] = measure(j)
+				begins[j], out[j] = measure(j)
 				sum += out[j]
 			}
 			sums[t] = sum
@@ -103,12 +102,12 @@ func offsets[W offset](c call) {
 
 // gatherRanges copies pieces of values that have each bytes.
 func gatherRanges[W offset](c call) {
-	size, runs, n, each, total := c.Int64(1), c.Int64(3), c.Int64(6), c.Int64(7), c.Int64(8)
-	src, out := elements[uint8](c, 0, size), elements[uint8](c, 9, total)
-	starts, at, to := elements[W](c, 2, runs), elements[int64](c, 4, n), elements[W](c, 5, n+1)
+	size, n, each, total := c.Int64(1), c.Int64(4), c.Int64(5), c.Int64(6)
+	src, out := elements[uint8](c, 0, size), elements[uint8](c, 7, total)
+	from, to := elements[int64](c, 2, n), elements[W](c, 3, n+1)
 	eachPiece(to, total/each, 64<<10/each+1, func(j int64) {
 		if length := int64(to[j+1]-to[j]) * each; length > 0 {
-			copyBytes(out[int64(to[j])*each:], src[int64(starts[runOf(at, j)])*each:], length)
+			copyBytes(out[int64(to[j])*each:], src[from[j]*each:], length)
 		}
 	})
 }
@@ -117,8 +116,12 @@ func gatherRanges[W offset](c call) {
 func copyBytes(to, from []byte, n int64) {
 	to, from = to[:n], from[:n]
 	switch {
-	case n > 16 || n < 4:
+	case n > 16:
 		copy(to, from)
+	case n < 4:
+		for i, b := range from {
+			to[i] = b
+		}
 	case n >= 8:
 		head, tail := [8]byte(from), [8]byte(from[n-8:])
 		copy(to[:8], head[:])
@@ -130,16 +133,13 @@ func copyBytes(to, from []byte, n int64) {
 	}
 }
 
-func expandRanges[W, V offset](c call) {
-	runs, n, total := c.Int64(1), c.Int64(4), c.Int64(5)
-	starts, at, to, out := elements[W](c, 0, runs), elements[int64](c, 2, n), elements[V](c, 3, n+1), elements[int64](c, 6, total)
+func expandRanges[W offset](c call) {
+	n, total := c.Int64(2), c.Int64(3)
+	from, to, out := elements[int64](c, 0, n), elements[W](c, 1, n+1), elements[int64](c, 4, total)
 	eachPiece(to, total, grain, func(j int64) {
-		if to[j] == to[j+1] {
-			return
-		}
-		part, from := out[to[j]:to[j+1]], int64(starts[runOf(at, j)])
+		part := out[to[j]:to[j+1]]
 		for k := range part {
-			part[k] = from + int64(k)
+			part[k] = from[j] + int64(k)
 		}
 	})
 }

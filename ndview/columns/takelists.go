@@ -72,7 +72,7 @@ func (w *work) takeLists(data arrow.ArrayData, s selection, valid *memory.Buffer
 // takePieces makes an array of pieces of a list's values. Those of fixed width
 // without nulls are copied as bytes are.
 func (w *work) takePieces(values arrow.ArrayData, p pieces) (*array.Data, error) {
-	if width := plainWidth(values); width > 0 && p.width == p.of.width {
+	if width := plainWidth(values); width > 0 {
 		from, err := w.fixed(values, 1, width)
 		if err != nil {
 			return nil, err

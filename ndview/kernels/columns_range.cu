@@ -40,13 +40,14 @@ __device__ __forceinline__ int64_t sum_before(int64_t v, int64_t& all) {
     return before + sum - v;
 }
 
-// out[j] = how many values piece j has; sums[t] = how many those of tile t have. A
-// run outside `limit` values counts as empty, and lowers the flag to j.
+// out[j] = how many values piece j has, and begins[j] = where in the source;
+// sums[t] = how many those of tile t have. A run outside `limit` values counts as
+// empty, and lowers the flag to j.
 template <typename W>
 __device__ __forceinline__ void lengths(const W* __restrict__ starts, const W* __restrict__ sizes,
                                         const int64_t* __restrict__ at, const uint8_t* __restrict__ valid, int64_t first,
-                                        int64_t n, int64_t limit, int64_t* __restrict__ out, int64_t* __restrict__ sums,
-                                        unsigned long long* flag) {
+                                        int64_t n, int64_t limit, int64_t* __restrict__ out, int64_t* __restrict__ begins,
+                                        int64_t* __restrict__ sums, unsigned long long* flag) {
     const int64_t base = (int64_t)blockIdx.x * tile + threadIdx.x;
     int64_t run[unroll], from[unroll], size[unroll];
 #pragma unroll
@@ -67,9 +68,12 @@ __device__ __forceinline__ void lengths(const W* __restrict__ starts, const W* _
         const int64_t j = base + u * threads;
         if (from[u] < 0 || size[u] < 0 || from[u] > limit - size[u]) {
             atomicMin(flag, (unsigned long long)j);
-            size[u] = 0;
+            from[u] = size[u] = 0;
         }
-        if (j < n) out[j] = size[u];
+        if (j < n) {
+            out[j] = size[u];
+            begins[j] = from[u];
+        }
         sum += size[u];
     }
     sum_before(sum, all);
@@ -79,8 +83,9 @@ __device__ __forceinline__ void lengths(const W* __restrict__ starts, const W* _
 #define LENGTHS(BITS, W)                                                                                               \
     extern "C" __global__ void quiver_lengths_##BITS(const W* starts, const W* sizes, int64_t runs, const int64_t* at, \
                                                      const uint8_t* valid, int64_t first, int64_t n, int64_t limit,    \
-                                                     int64_t* out, int64_t* sums, unsigned long long* flag) {          \
-        lengths(starts, sizes, at, valid, first, n, limit, out, sums, flag);                                           \
+                                                     int64_t* out, int64_t* begins, int64_t* sums,                     \
+                                                     unsigned long long* flag) {                                       \
+        lengths(starts, sizes, at, valid, first, n, limit, out, begins, sums, flag);                                   \
     }
 
 LENGTHS(32, int32_t)
@@ -155,73 +160,84 @@ __device__ __forceinline__ int64_t piece_of(const W* __restrict__ to, int64_t n,
     return low;
 }
 
-// The pieces that a block's values, [begin, end), are of: as many as fit are kept
-// in shared memory, with what is to be added to a value's place to find it in the
-// source.
+// The pieces that some bytes of the result are of, [first, end): as many as fit
+// are kept in shared memory, by where they begin from `first` on, and with what is to
+// be added to a byte's place from `first` on to find it in the source. Values have
+// `each` bytes.
 constexpr int kept = 1024;
+
 template <typename V>
 struct Pieces {
-    int64_t first, last;
-    bool fit;
-    int32_t to[kept + 1];  // from begin on
-    int64_t shift[kept];
-};
+    const int64_t* from;
+    const V* to;
+    int64_t each, first;
+    int64_t* ends;  // the pieces of the first and of the last byte
+    int32_t* begins;
+    int64_t* shifts;
+    int count;  // of pieces that are kept, or 0
 
-template <typename W, typename V>
-__device__ __forceinline__ int64_t shift_of(const W* __restrict__ starts, const int64_t* __restrict__ at,
-                                            const V* __restrict__ to, int64_t j) {
-    const int64_t run = at == nullptr ? j : __ldg(at + j);
-    return run < 0 ? 0 : (int64_t)__ldg(starts + run) - (int64_t)__ldg(to + j);
-}
+    __device__ __forceinline__ int64_t begin(int64_t j) const { return (int64_t)__ldg(to + j) * each - first; }
+    __device__ __forceinline__ int64_t shift(int64_t j) const { return __ldg(from + j) * each - begin(j); }
 
-template <typename W, typename V>
-__device__ __forceinline__ void load(Pieces<V>& p, const W* __restrict__ starts, const int64_t* __restrict__ at,
-                                     const V* __restrict__ to, int64_t n, int64_t begin, int64_t end) {
-    const int warp = threadIdx.x / warp_size;
-    if (warp < 2) {
-        const int64_t j = piece_of(to, n, warp == 0 ? begin : end - 1);
-        if (lane() == 0) (warp == 0 ? p.first : p.last) = j;
-    }
-    __syncthreads();
-    const int64_t count = p.last - p.first + 1;
-    p.fit = count <= kept;
-    if (p.fit) {
-        for (int k = threadIdx.x; k < count; k += threads) {
-            p.to[k] = (int32_t)max((int64_t)__ldg(to + p.first + k) - begin, (int64_t)0);
-            p.shift[k] = shift_of(starts, at, to, p.first + k);
+    // It is called by all threads of a block.
+    __device__ __forceinline__ void load(int64_t n, int64_t end) {
+        const int warp = threadIdx.x / warp_size;
+        if (warp < 2) {
+            const int64_t j = piece_of(to, n, (warp == 0 ? first : end - 1) / each);
+            if (lane() == 0) ends[warp] = j;
         }
-        if (threadIdx.x == 0) p.to[count] = (int32_t)(min((int64_t)__ldg(to + p.last + 1), end) - begin);
+        __syncthreads();
+        const int64_t all = ends[1] - ends[0] + 1;
+        count = all <= kept ? (int)all : 0;
+        for (int k = threadIdx.x; k < count; k += threads) {
+            begins[k] = (int32_t)max(begin(ends[0] + k), (int64_t)0);
+            shifts[k] = shift(ends[0] + k);
+        }
+        if (threadIdx.x == 0) begins[count] = (int32_t)(end - first);
+        __syncthreads();
     }
-    __syncthreads();
-}
 
-// Where a value's piece ends, and where the value is in the source. Of pieces
-// with the same beginning the last is not empty.
-struct Place {
-    int64_t piece, end, shift;
-};
-
-template <typename W, typename V>
-__device__ __forceinline__ Place place_of(const Pieces<V>& p, const W* __restrict__ starts, const int64_t* __restrict__ at,
-                                          const V* __restrict__ to, int64_t begin, int64_t value) {
-    if (p.fit) {
-        int low = 0, high = (int)(p.last - p.first);  // the piece is one of [low, high]
-        const int32_t place = (int32_t)(value - begin);
+    // The piece of a byte, of those that are kept or of all. Of pieces with the same
+    // beginning only the last has bytes.
+    __device__ __forceinline__ int64_t find(int byte) const {
+        if (count) {
+            int low = 0, high = count - 1;
+            while (low < high) {
+                const int middle = (low + high + 1) / 2;
+                if (begins[middle] <= byte) low = middle;
+                else high = middle - 1;
+            }
+            return low;
+        }
+        int64_t low = ends[0], high = ends[1];
         while (low < high) {
-            const int middle = (low + high + 1) / 2;
-            if (p.to[middle] <= place) low = middle;
+            const int64_t middle = (low + high + 1) / 2;
+            if (begin(middle) <= byte) low = middle;
             else high = middle - 1;
         }
-        return {low, begin + p.to[low + 1], p.shift[low]};
+        return low;
     }
-    int64_t low = p.first, high = p.last;
-    while (low < high) {
-        const int64_t middle = (low + high + 1) / 2;
-        if ((int64_t)__ldg(to + middle) <= value) low = middle;
-        else high = middle - 1;
+
+    // The next piece from j on that has the byte, at most the last, where it ends, and
+    // what finds its bytes.
+    __device__ __forceinline__ int64_t next(int64_t j, int byte, int64_t& end, int64_t& move) const {
+        if (count) {
+            while (begins[j + 1] <= byte) j++;
+            end = begins[j + 1];
+            move = shifts[j];
+        } else {
+            while (begin(j + 1) <= byte) j++;
+            end = begin(j + 1);
+            move = shift(j);
+        }
+        return j;
     }
-    return {low, (int64_t)__ldg(to + low + 1), shift_of(starts, at, to, low)};
-}
+};
+
+#define PIECES                              \
+    __shared__ int64_t shared_ends[2];      \
+    __shared__ int64_t shared_shifts[kept]; \
+    __shared__ int32_t shared_begins[kept + 1]
 
 // Up to 8 bytes from an address on; those beyond count are of no value. It reads
 // the aligned words that hold the bytes, unless one reaches beyond the end.
@@ -239,69 +255,75 @@ __device__ __forceinline__ uint64_t load_bytes(const uint8_t* from, int count, c
     return v;
 }
 
-// Values of `each` bytes are copied as bytes: places are those of bytes. A thread
-// makes words of 8 bytes, 256 apart; a block makes 8 KiB.
+// out = the bytes of the pieces, one piece behind the other. A thread makes words of
+// 8 bytes, 256 apart; a block makes 8 KiB.
 constexpr int words = 4;
+constexpr int tile_bytes = threads * words * 8;
 
-template <typename W>
-__device__ __forceinline__ void gather(const uint8_t* __restrict__ src, int64_t size, const W* __restrict__ starts,
-                                       const int64_t* __restrict__ at, const W* __restrict__ to, int64_t n, int64_t each,
-                                       int64_t total, uint8_t* __restrict__ out) {
-    __shared__ Pieces<W> p;
-    const int64_t first = (int64_t)blockIdx.x * (threads * words * 8), last = min(first + threads * words * 8, total);
-    const int64_t begin = first / each, end = (last + each - 1) / each;
-    load(p, starts, at, to, n, begin, end);
-    const uint8_t* src_end = src + size;
+template <typename V>
+__device__ __forceinline__ void gather(const uint8_t* __restrict__ src, int64_t size, const int64_t* __restrict__ from,
+                                       const V* __restrict__ to, int64_t n, int64_t each, int64_t total,
+                                       uint8_t* __restrict__ out) {
+    PIECES;
+    const int64_t first = (int64_t)blockIdx.x * tile_bytes, last = min(first + tile_bytes, total);
+    Pieces<V> p{from, to, each, first, shared_ends, shared_begins, shared_shifts, 0};
+    p.load(n, last);
+    const uint8_t* end = src + size;
 #pragma unroll 1
     for (int u = 0; u < words; u++) {
-        const int64_t byte = first + (u * threads + (int)threadIdx.x) * 8;
-        if (byte >= total) return;
-        const int many = (int)min((int64_t)8, total - byte);
+        const int at = (u * threads + (int)threadIdx.x) * 8;
+        const int many = (int)min((int64_t)8, last - first - at);
+        if (many <= 0) return;
+        int64_t j = p.find(at);
         uint64_t v = 0;
         for (int done = 0; done < many;) {
-            const int64_t value = each == 1 ? byte + done : (byte + done) / each;
-            const Place where = place_of(p, starts, at, to, begin, value);
-            const int count = (int)min((int64_t)(many - done), where.end * each - (byte + done));
-            uint64_t some = load_bytes(src + byte + done + where.shift * each, count, src_end);
+            int64_t stop, move;
+            j = p.next(j, at + done, stop, move);
+            const int count = (int)min((int64_t)(many - done), stop - (at + done));
+            uint64_t some = load_bytes(src + move + at + done, count, end);
             if (count < 8) some &= (1ull << (8 * count)) - 1;
             v |= some << (8 * done);
             done += count;
         }
+        uint8_t* mine = out + first + at;
         if (many == 8) {
-            *(uint64_t*)(out + byte) = v;
+            *(uint64_t*)mine = v;
         } else {
-            for (int b = 0; b < many; b++) out[byte + b] = (uint8_t)(v >> (8 * b));
+            for (int b = 0; b < many; b++) mine[b] = (uint8_t)(v >> (8 * b));
         }
     }
 }
 
-#define GATHER(BITS, W)                                                                                              \
-    extern "C" __global__ void quiver_gather_ranges_##BITS(const uint8_t* src, int64_t size, const W* starts,        \
-                                                           int64_t runs, const int64_t* at, const W* to, int64_t n,  \
-                                                           int64_t each, int64_t total, uint8_t* out) {              \
-        gather(src, size, starts, at, to, n, each, total, out);                                                      \
+#define GATHER(BITS, V)                                                                                                \
+    extern "C" __global__ void quiver_gather_ranges_##BITS(const uint8_t* src, int64_t size, const int64_t* from,      \
+                                                           const V* to, int64_t n, int64_t each, int64_t total,        \
+                                                           uint8_t* out) {                                             \
+        gather(src, size, from, to, n, each, total, out);                                                              \
     }
 
 GATHER(32, int32_t)
 GATHER(64, int64_t)
 
 // out[k] = the place in the source of value k of the result.
-template <typename W, typename V>
-__device__ __forceinline__ void expand(const W* __restrict__ starts, const int64_t* __restrict__ at,
-                                       const V* __restrict__ to, int64_t n, int64_t total, int64_t* __restrict__ out) {
-    __shared__ Pieces<V> p;
-    const int64_t begin = (int64_t)blockIdx.x * tile, end = min(begin + tile, total);
-    load(p, starts, at, to, n, begin, end);
-    for (int64_t k = begin + threadIdx.x; k < end; k += threads) out[k] = k + place_of(p, starts, at, to, begin, k).shift;
+template <typename V>
+__device__ __forceinline__ void expand(const int64_t* __restrict__ from, const V* __restrict__ to, int64_t n, int64_t total,
+                                       int64_t* __restrict__ out) {
+    PIECES;
+    const int64_t first = (int64_t)blockIdx.x * tile, last = min(first + tile, total);
+    Pieces<V> p{from, to, 1, first, shared_ends, shared_begins, shared_shifts, 0};
+    p.load(n, last);
+    for (int k = threadIdx.x; k < last - first; k += threads) {
+        int64_t end, move;
+        p.next(p.find(k), k, end, move);
+        out[first + k] = move + k;
+    }
 }
 
-#define EXPAND(FROM, W, TO, V)                                                                                      \
-    extern "C" __global__ void quiver_expand_ranges_##FROM##_##TO(const W* starts, int64_t runs, const int64_t* at, \
-                                                                  const V* to, int64_t n, int64_t total,            \
-                                                                  int64_t* out) {                                   \
-        expand(starts, at, to, n, total, out);                                                                      \
+#define EXPAND(BITS, V)                                                                                                \
+    extern "C" __global__ void quiver_expand_ranges_##BITS(const int64_t* from, const V* to, int64_t n, int64_t total, \
+                                                           int64_t* out) {                                             \
+        expand(from, to, n, total, out);                                                                               \
     }
 
-EXPAND(32, int32_t, 32, int32_t)
-EXPAND(32, int32_t, 64, int64_t)
-EXPAND(64, int64_t, 64, int64_t)
+EXPAND(32, int32_t)
+EXPAND(64, int64_t)
