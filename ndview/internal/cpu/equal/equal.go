@@ -42,17 +42,17 @@ func ByBits(size int64) Mode { return bits[size] }
 var bits = map[int64]Mode{1: byBits("1", 1), 2: byBits("2", 2), 4: byBits("4", 4), 8: byBits("8", 8), 16: byBits("16", 16)}
 
 // Times compares times of which NaT is not equal to NaT.
-var Times = Mode{"time", 8, rows(func(x, y int64, _ bool) bool { return x == y && x != math.MinInt64 })}
+var Times = Mode{"time", 8, inPieces(ticks, func(x, y int64, _ bool) bool { return x == y && x != math.MinInt64 })}
 
 // ByValue are the types of which equal values may have different bits, or the
 // same bits be unequal.
 var ByValue = map[cpu.Type]Mode{
-	cpu.Float16:    {"f16", 2, floats(sameHalf(0x7c00))},
-	cpu.BFloat16:   {"bf16", 2, floats(sameHalf(0x7f80))},
-	cpu.Float32:    {"f32", 4, floats(same[float32])},
-	cpu.Float64:    {"f64", 8, floats(same[float64])},
-	cpu.Complex64:  {"c64", 8, floats(same[complex64])},
-	cpu.Complex128: {"c128", 16, floats(same[complex128])},
+	cpu.Float16:    {"f16", 2, floats(halves(0x7c00), sameHalf(0x7c00))},
+	cpu.BFloat16:   {"bf16", 2, floats(halves(0x7f80), sameHalf(0x7f80))},
+	cpu.Float32:    {"f32", 4, floats(singles, same[float32])},
+	cpu.Float64:    {"f64", 8, floats(doubles, same[float64])},
+	cpu.Complex64:  {"c64", 8, floats(singles, same[complex64])},
+	cpu.Complex128: {"c128", 16, floats(doubles, same[complex128])},
 }
 
 // Modes are all modes by name.
@@ -73,58 +73,11 @@ func byBits(name string, size int64) Mode {
 	}}
 }
 
-func rows[T any](same func(x, y T, nanEqual bool) bool) func(x, y unsafe.Pointer, n int64, nanEqual bool) bool {
-	return func(x, y unsafe.Pointer, n int64, nanEqual bool) bool {
-		xs, ys := unsafe.Slice((*T)(x), n), unsafe.Slice((*T)(y), n)
-		for i, v := range xs {
-			if !same(v, ys[i], nanEqual) {
-				return false
-			}
-		}
-		return true
-	}
-}
-
-// floats compares pieces by their bits first, which tells of nearly all: what has
-// the same bits is equal, but for NaNs that are not to be.
-func floats[T any](same func(x, y T, nanEqual bool) bool) func(x, y unsafe.Pointer, n int64, nanEqual bool) bool {
-	size := int64(unsafe.Sizeof(*(*T)(nil)))
-	oneByOne := rows(same)
-	return func(x, y unsafe.Pointer, n int64, nanEqual bool) bool {
-		for first := int64(0); first < n; first += inCache {
-			n := min(n-first, inCache)
-			x, y := unsafe.Add(x, first*size), unsafe.Add(y, first*size)
-			sameBits := bytes.Equal(unsafe.Slice((*byte)(x), n*size), unsafe.Slice((*byte)(y), n*size))
-			if !(sameBits && nanEqual) && !oneByOne(x, y, n, nanEqual) {
-				return false
-			}
-		}
-		return true
-	}
-}
-
-func same[T float32 | float64 | complex64 | complex128](x, y T, nanEqual bool) bool {
-	return x == y || nanEqual && x != x && y != y
-}
-
-// sameHalf compares floats of 16 bits with these bits for infinity.
-func sameHalf(infinity uint16) func(x, y uint16, nanEqual bool) bool {
-	return func(x, y uint16, nanEqual bool) bool {
-		switch isNaN := x&0x7fff > infinity; {
-		case isNaN || y&0x7fff > infinity:
-			return nanEqual && isNaN && y&0x7fff > infinity
-		default:
-			return x == y || (x|y)&0x7fff == 0
-		}
-	}
-}
-
-// grain is how many elements are worth a goroutine, piece how many are brought
-// together to be compared, and inCache how many are looked at twice.
+// grain is how many elements are worth a goroutine, and piece how many are brought
+// together to be compared.
 const (
-	grain   = 64 << 10
-	piece   = 128
-	inCache = 1024
+	grain = 64 << 10
+	piece = 128
 )
 
 // Arrays tells whether x and y are equal. Of a constant, y is where the pattern
