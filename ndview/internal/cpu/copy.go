@@ -33,8 +33,11 @@ func copyNest[T unit](dst, src unsafe.Pointer, n layout.Nest) {
 	blocks := (p.outer.n-1)/side + 1
 	total := layout.Product(outer.Shape) * blocks
 	cost := width * p.inner.n * min(side, p.outer.n)
+	row := p.inner.n * width // worth being streamed, alone or as one with those beside it
+	streams := Streams && p.inner.dst == width && width*layout.Product(n.Shape) >= streamed && (row >= streamedRow || p.outer.dst == row)
 	Parallel(total, max(grain/cost, 1), func(lo, hi int64) {
-		sheet := new(sheet)
+		sheet := &sheet{streams: streams}
+		defer sheet.end()
 		for i := lo; i < hi; i++ {
 			d, s := dst, src
 			rest, first := i/blocks, i%blocks*side
@@ -93,7 +96,12 @@ func copyPlane[T unit](dst, src unsafe.Pointer, p plane, on *sheet) {
 		return
 	}
 	for i := range p.outer.n {
-		copyLine[T](unsafe.Add(dst, i*p.outer.dst), unsafe.Add(src, i*p.outer.src), p.inner)
+		to, from := unsafe.Add(dst, i*p.outer.dst), unsafe.Add(src, i*p.outer.src)
+		if on.streams && p.inner.n*p.inner.dst >= streamedRow {
+			streamLine[T](to, from, p.inner, on)
+		} else {
+			copyLine[T](to, from, p.inner)
+		}
 	}
 }
 
@@ -115,6 +123,15 @@ func transpose[T unit](dst, src unsafe.Pointer, p plane, on *sheet) {
 		for i := int64(0); i < p.outer.n; i += across {
 			to, from := unsafe.Add(dst, i*p.outer.dst+j*p.inner.dst), unsafe.Add(src, i*p.outer.src+j*p.inner.src)
 			lines, n := min(across, p.outer.n-i), min(along, p.inner.n-j)
+			if row := n * width; on.streams && (row >= streamedRow || p.outer.dst == row) {
+				if at := unsafe.Pointer(&on.bytes); turns && lines >= square.columns && n >= square.rows {
+					square.turn(at, row, from, p.inner.src, width, lines, n)
+				} else {
+					copyLines[T](at, from, line{lines, row, p.outer.src}, line{n, width, p.inner.src})
+				}
+				on.stream(to, p.outer.dst, lines, row)
+				continue
+			}
 			if turns && lines == across && n == side {
 				on.turn(square, to, p.outer.dst, from, p.inner.src, width)
 				continue
@@ -123,10 +140,14 @@ func transpose[T unit](dst, src unsafe.Pointer, p plane, on *sheet) {
 				square.turn(to, p.outer.dst, from, p.inner.src, width, lines, n)
 				continue
 			}
-			for k := range lines {
-				copyLine[T](unsafe.Add(to, k*p.outer.dst), unsafe.Add(from, k*p.outer.src), line{n, p.inner.dst, p.inner.src})
-			}
+			copyLines[T](to, from, line{lines, p.outer.dst, p.outer.src}, line{n, p.inner.dst, p.inner.src})
 		}
+	}
+}
+
+func copyLines[T unit](dst, src unsafe.Pointer, lines, each line) {
+	for k := range lines.n {
+		copyLine[T](unsafe.Add(dst, k*lines.dst), unsafe.Add(src, k*lines.src), each)
 	}
 }
 

@@ -31,7 +31,7 @@ func TestFillRepeatsThePatternAndNothingBeside(t *testing.T) {
 }
 
 func TestFillInPartsKeepsThePhase(t *testing.T) {
-	const n = streamed + 5
+	n := streamed + 5
 	memory := make([]byte, n)
 	for _, pattern := range [][]byte{{1, 2, 3}, {1, 2, 3, 4, 5, 6, 7, 8}, make([]byte, 8)} {
 		Fill(unsafe.Pointer(&memory[0]), n, pattern, 1)

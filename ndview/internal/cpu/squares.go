@@ -40,16 +40,6 @@ func (q *square) turn(dst unsafe.Pointer, dstStep int64, src unsafe.Pointer, src
 	}
 }
 
-// sheet is a part of a plane whose rows are together before they are written, as
-// their addresses may compete for the same places in the cache: those columns of
-// so many rows that a line of the source has.
-type sheet [side * block]byte
-
-func (s *sheet) turn(q *square, dst unsafe.Pointer, dstStep int64, src unsafe.Pointer, srcStep, width int64) {
-	q.many(unsafe.Pointer(s), side*width, src, srcStep, block/width/q.columns, side/q.rows)
-	copyRows(dst, dstStep, unsafe.Pointer(s), side*width/block, block/width)
-}
-
 // turn8 turns 8 by 8 bytes: halves of a square change places, then halves of the
 // halves.
 func turn8(dst unsafe.Pointer, dstStep int64, src unsafe.Pointer, srcStep, columns, rows int64) {

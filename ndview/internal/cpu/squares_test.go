@@ -11,23 +11,28 @@ import (
 
 func TestPlanesAreTurnedWhateverTheirExtents(t *testing.T) {
 	fastest := squares
-	t.Cleanup(func() { squares = fastest })
-	for _, table := range [][17]square{fastest, wordSquares} {
-		squares = table
+	large := streamed
+	t.Cleanup(func() { squares, streamed = fastest, large })
+	for _, how := range []struct {
+		squares  [17]square
+		streamed int64
+	}{{fastest, large}, {fastest, 0}, {wordSquares, large}} {
+		squares, streamed = how.squares, how.streamed
 		for _, width := range []int64{1, 2, 4, 8, 16} {
 			for _, columns := range []int64{1, 2, 3, 4, 7, 8, 9, 16, 31, 33, 64, 65, 129} {
 				for _, rows := range []int64{1, 2, 3, 5, 8, 15, 16, 17, 63, 64, 65, 130} {
-					turned(t, width, columns, rows)
+					turned(t, width, columns, rows, 0)
+					turned(t, width, columns, rows, 2)
 				}
 			}
 		}
 	}
 }
 
-// turned wants a plane of so many columns and rows to change places, between rows
-// that have gaps.
-func turned(t *testing.T, width, columns, rows int64) {
-	srcStep, dstStep := (columns+1)*width, (rows+2)*width
+// turned wants a plane of so many columns and rows to change places, to rows that
+// have gaps or none.
+func turned(t *testing.T, width, columns, rows, gap int64) {
+	srcStep, dstStep := (columns+1)*width, (rows+gap)*width
 	src, got := make([]byte, rows*srcStep+16), make([]byte, columns*dstStep+16)
 	for i := range src {
 		src[i] = byte(i*7 + i>>8 + 1)

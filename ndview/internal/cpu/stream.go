@@ -7,7 +7,7 @@ import (
 
 // streamed is from how many bytes on a result is written past the caches: it
 // would not stay there, and each line of it would be read from memory first.
-const streamed = 16 << 20
+var streamed = int64(16 << 20)
 
 // Stream copies n bytes past the caches where Streams says that it can. Others see
 // them after StreamEnd only.
