@@ -33,8 +33,7 @@ func copyNest[T unit](dst, src unsafe.Pointer, n layout.Nest) {
 	blocks := (p.outer.n-1)/side + 1
 	total := layout.Product(outer.Shape) * blocks
 	cost := width * p.inner.n * min(side, p.outer.n)
-	row := p.inner.n * width // worth being streamed, alone or as one with those beside it
-	streams := Streams && p.inner.dst == width && width*layout.Product(n.Shape) >= streamed && (row >= streamedRow || p.outer.dst == row)
+	streams := Streams && p.inner.dst == width && width*layout.Product(n.Shape) >= streamed
 	Parallel(total, max(grain/cost, 1), func(lo, hi int64) {
 		sheet := &sheet{streams: streams}
 		defer sheet.end()
@@ -123,7 +122,7 @@ func transpose[T unit](dst, src unsafe.Pointer, p plane, on *sheet) {
 		for i := int64(0); i < p.outer.n; i += across {
 			to, from := unsafe.Add(dst, i*p.outer.dst+j*p.inner.dst), unsafe.Add(src, i*p.outer.src+j*p.inner.src)
 			lines, n := min(across, p.outer.n-i), min(along, p.inner.n-j)
-			if row := n * width; on.streams && (row >= streamedRow || p.outer.dst == row) {
+			if row := n * width; on.streams && on.takes(to, p.outer.dst, row) {
 				if at := unsafe.Pointer(&on.bytes); turns && lines >= square.columns && n >= square.rows {
 					square.turn(at, row, from, p.inner.src, width, lines, n)
 				} else {

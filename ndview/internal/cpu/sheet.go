@@ -20,6 +20,12 @@ func (s *sheet) turn(q *square, dst unsafe.Pointer, dstStep int64, src unsafe.Po
 	copyRows(dst, dstStep, at, side*width/block, block/width)
 }
 
+// takes tells whether rows are worth being streamed: long ones, those that are as
+// one, and those of whole lines.
+func (s *sheet) takes(dst unsafe.Pointer, step, bytes int64) bool {
+	return bytes >= streamedRow || step == bytes || (int64(uintptr(dst))|step|bytes)%block == 0
+}
+
 // stream writes rows that have no gaps in the sheet.
 func (s *sheet) stream(dst unsafe.Pointer, step, rows, bytes int64) {
 	at := unsafe.Pointer(&s.bytes)
