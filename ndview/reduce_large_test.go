@@ -17,7 +17,8 @@ import (
 func TestReductionsOfEveryShapeAgreeWithLoops(t *testing.T) {
 	rng := rand.New(rand.NewPCG(8, 9))
 	shapes := [][3]int64{{1, 70_000, 1}, {3, 20_011, 1}, {700, 3, 1}, {5000, 30, 1}, {300, 129, 1}, {1, 3, 20_001}, {1, 20_000, 3},
-		{1, 30_000, 4}, {4, 500, 30}, {20, 100, 33}, {2, 300, 128}, {1, 4, 40_000}, {40, 1, 40}, {1, 40_000, 1}, {999, 16, 1}, {7, 2, 7}}
+		{1, 30_000, 4}, {4, 500, 30}, {20, 100, 33}, {2, 300, 128}, {1, 4, 40_000}, {40, 1, 40}, {1, 40_000, 1}, {999, 16, 1}, {7, 2, 7},
+		{4096, 4, 1}, {4096, 2, 1}, {5, 6, 1024}, {3, 7, 2000}}
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
 		for _, shape := range shapes {
 			for _, skip := range []int64{0, 1, 3} {
@@ -77,6 +78,34 @@ func agree[T int8 | int16 | float32](t *testing.T, dev arrowbuf.Device, dtype nd
 	check(ndview.ArgMin, raw(argmin...), ndview.DType{})
 	check(ndview.ArgMax, raw(argmax...), ndview.DType{})
 	check(ndview.CountNonzero, raw(count...), ndview.DType{})
+}
+
+// TestReductionsOfAxesApartAgreeWithNeighbours reduces axes that cannot be joined, and
+// the same elements in another order, where they can.
+func TestReductionsOfAxesApartAgreeWithNeighbours(t *testing.T) {
+	rng := rand.New(rand.NewPCG(10, 11))
+	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+		for _, shape := range [][]int64{{300, 2, 5, 64}, {700, 3, 2, 16}, {90, 1, 101, 33}, {2, 8, 1000, 64}} {
+			values := make([]int8, shape[0]*shape[1]*shape[2]*shape[3])
+			for i := range values {
+				values[i] = int8(rng.Uint32() % 200)
+			}
+			for _, dtype := range []ndview.DType{ndview.Int8, ndview.Uint8, ndview.Int16, ndview.Float16, ndview.Float32, ndview.Float64} {
+				cast, err := fromHost(t, dev, ndview.Int8, values, shape...).AsType(dtype, ndview.OrderC, ndview.CastUnsafe)
+				a := own(t, cast, err)
+				turned, err := a.Transpose(1, 3, 0, 2)
+				copied, err2 := own(t, turned, err).Copy(ndview.OrderC)
+				require.NoError(t, err2)
+				joined := own(t, copied, nil)
+				for _, r := range []ndview.Reduction{ndview.Sum, ndview.Min, ndview.Max, ndview.ArgMin, ndview.ArgMax, ndview.CountNonzero} {
+					got, err := r.Of(a, ndview.ReduceOptions{Axes: []int{0, 2}})
+					want, err2 := r.Of(joined, ndview.ReduceOptions{Axes: []int{2, 3}})
+					require.NoError(t, err2)
+					requireBytes(t, elements(t, own(t, want, nil)), elements(t, own(t, got, err)), r, dtype, shape)
+				}
+			}
+		}
+	})
 }
 
 func TestReductionsWriteIntoArrays(t *testing.T) {

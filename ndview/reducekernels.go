@@ -49,7 +49,7 @@ var reducePrograms = func() map[string]*cudabuf.Program {
 		for _, name := range names {
 			programs[name] = p
 			twins["quiver_finish_"+name] = finishTwin(reduce.Reducers[name])
-			for _, kind := range []string{"rows", "slim", "tiles", "columns", "strided"} {
+			for _, kind := range []string{"rows", "slim", "tiles", "columns", "few", "strided"} {
 				twins["quiver_"+kind+"_"+name] = reduceTwin(reduce.Reducers[name])
 			}
 		}

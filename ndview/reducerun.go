@@ -17,16 +17,25 @@ func (w *reducing) run(out, a *NDBuffer) error {
 	if err != nil || p.Outputs == 0 {
 		return err
 	}
-	if a.dtype.size == 1 { // kernels take bytes by words
-		w.op.neutral[0] *= 0x01010101
-	}
-	p.Neutral, p.Finish, p.OutSize = w.op.neutral, w.op.tell, int32(w.op.out.Size())
+	p.Neutral, p.Finish, p.OutSize = repeated(w.op.neutral, a.dtype.Size()), w.op.tell, int32(w.op.out.Size())
 	if dst, ok := out.hostAt(); ok {
 		src, _ := a.hostAt()
 		reduce.Results(p, reduce.Reducers[w.op.name], unsafe.Add(src, from), unsafe.Add(dst, to))
 		return nil
 	}
 	return w.launch(p, out, a, from, to)
+}
+
+// repeated is the vector of 16 bytes of an element.
+func repeated(element [2]uint64, size int64) [2]uint64 {
+	if size == 16 {
+		return element
+	}
+	bits := element[0]
+	for have := 8 * size; have < 64; have *= 2 {
+		bits |= bits << have
+	}
+	return [2]uint64{bits, bits}
 }
 
 // nest plans the loops: as few axes as there can be, kept ones and reduced ones.
@@ -94,8 +103,8 @@ func (w *reducing) lay(p *reduce.Plan, dev *cudabuf.Device, base, out uintptr, s
 	switch {
 	case kinds.columns && w.isSlim(p, size, base, out):
 		g.kernel = "slim"
-		p.Part, p.Parts, p.AllParts, p.PerSplit = p.Length, reduce.NewDivisor(1), 1, 1
-		g.blocks, g.splits = ceilDiv(p.Outputs*p.Length*size, 16*threads*max(4, p.Length*size/16)), 1
+		unsplit(p)
+		g.blocks, g.splits = ceilDiv(p.Outputs, slimRows(p.Length*size, w.op.out.Size())), 1
 		return g
 	case kinds.columns && isTiles(p, size):
 		g.kernel = "tiles"
@@ -110,25 +119,30 @@ func (w *reducing) lay(p *reduce.Plan, dev *cudabuf.Device, base, out uintptr, s
 		p.Lanes = lanesOf(runs/4, 8)
 		if w.op.numbered { // whose threads merge at a greater cost
 			p.Lanes = lanesOf(runs/16, 8)
+			for p.Lanes > 5 && ceilDiv(p.Outputs, threads>>(p.Lanes-1)) >= wanted {
+				p.Lanes--
+			}
 		}
 		g.blocks = ceilDiv(p.Outputs, threads>>p.Lanes)
 		atLeast = 16 * (threads * 16 / size) >> (8 - p.Lanes)
 	default:
 		g.kernel, p.Vector = "strided", 1
 		if kinds.columns && p.KeptAxes > 0 && p.Kept[0].In == size && p.Kept[0].Extent.By > 1 {
-			g.kernel, p.Vector = "columns", int32(min(16/size, 8))
-			if w.op.accumulator == 4 {
-				p.Vector = int32(16 / size)
+			if w.layFew(p, base, out, size, wanted) {
+				return geometry{"few", ceilDiv(p.Items, threads), 1}
 			}
+			g.kernel, p.Vector = "columns", int32(columnBytes(size)/size)
 		}
-		vector := int64(p.Vector)
 		p.Items, p.Width = p.Outputs, 1
 		if p.KeptAxes > 0 {
 			w.layColumns(p, base, out, size)
 		}
-		perThread := 64 / (vector * size)
+		perThread := 64 / (int64(p.Vector) * size)
 		rows := p.Length / p.Folded
 		down := lanesOf(rows/perThread, 3) // log2 of threads along the steps
+		for down > 0 && ceilDiv(p.Items, threads>>(down-1)) >= wanted {
+			down--
+		}
 		if across := int32(bits.Len64(uint64(p.Items - 1))); across < 8-down {
 			down = min(8-across, lanesOf(rows, 8))
 		}
@@ -141,6 +155,35 @@ func (w *reducing) lay(p *reduce.Plan, dev *cudabuf.Device, base, out uintptr, s
 	}
 	w.split(p, &g, ceilDiv(wanted, g.blocks), atLeast)
 	return g
+}
+
+// columnBytes are those of a vector of columns, of elements of size bytes.
+func columnBytes(size int64) int64 {
+	if size <= 2 {
+		return 8
+	}
+	return 16
+}
+
+// fewSteps is how many steps columns have at most that are done by one thread for
+// each vector. It can count as many in bytes.
+const fewSteps = 64
+
+// layFew lays results in vectors for the few kernel, and tells whether it will do: for
+// columns of few steps that make enough blocks, or that are too short to share.
+func (w *reducing) layFew(p *reduce.Plan, base, out uintptr, size, wanted int64) bool {
+	if p.RunAxes > 0 || p.Length > fewSteps {
+		return false
+	}
+	few := *p
+	few.Vector = int32(16 / size)
+	w.layColumns(&few, base, out, size)
+	if few.Aligned == 0 || few.Dense == 0 || p.Length >= 8 && ceilDiv(few.Items, threads) < wanted {
+		return false
+	}
+	unsplit(&few)
+	*p = few
+	return true
 }
 
 // layColumns lays results along the innermost axis in vectors. Of short rows without
@@ -169,12 +212,19 @@ func (w *reducing) layColumns(p *reduce.Plan, base, out uintptr, size int64) {
 	}
 }
 
-// isSlim tells whether rows of few elements lie without gaps and are whole vectors,
-// as are, at most, the results of each.
+// isSlim tells whether rows of few elements lie without gaps, whole vectors of them,
+// and their results too.
 func (w *reducing) isSlim(p *reduce.Plan, size int64, base, out uintptr) bool {
 	row := p.Length * size
 	return p.KeptAxes == 1 && p.RunAxes == 0 && (p.Length == 2 || p.Length == 4) && p.Stride == size &&
-		p.Kept[0].In == row && p.Outputs*row%16 == 0 && w.op.out.Size() <= row && base%16 == 0 && out%16 == 0 && w.isDense(p)
+		p.Kept[0].In == row && p.Outputs*row%16 == 0 && base%16 == 0 && out%16 == 0 && w.isDense(p)
+}
+
+// slimRows is how many rows a block of slim does, of so many bytes, with results of
+// so many: as units of a vector, or of a vector of results.
+func slimRows(row, out int64) int64 {
+	unit := min(max(16/row, 1), 16/out)
+	return unit * threads * min(max(64/(unit*row), 1), 4)
 }
 
 // tileBytes is what a block of a tiles kernel copies to shared memory.
@@ -195,6 +245,11 @@ func tileLanes(length, size, rows int64) int32 {
 	}
 	banks := bits.TrailingZeros64(uint64(max(length*size/4, 1)))
 	return min(max(lanes, int32(banks)-1), lanesOf(length, 5))
+}
+
+// unsplit leaves the steps of each result together.
+func unsplit(p *reduce.Plan) {
+	p.Part, p.Parts, p.AllParts, p.PerSplit = p.Length, reduce.NewDivisor(1), 1, 1
 }
 
 // split cuts the steps of each result into so many parts, of at least so many

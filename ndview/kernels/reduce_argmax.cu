@@ -1,6 +1,7 @@
 // Where the maxima and minima are: see reduce.cuh.
 
 #include "reduce.cuh"
+#include "reduce_argmax.cuh"
 
 #define ARGMAX(name, T)              \
     REDUCTION(argmax_##name, ArgMax<T>) \

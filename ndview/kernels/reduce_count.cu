@@ -1,6 +1,7 @@
 // Counts of elements that are not zero: see reduce.cuh.
 
 #include "reduce.cuh"
+#include "reduce_count.cuh"
 
 REDUCTION(count_8, Count<uint8_t>)
 REDUCTION(count_16, Count<uint16_t>)

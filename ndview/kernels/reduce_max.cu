@@ -1,6 +1,7 @@
 // Maxima and minima: see reduce.cuh.
 
 #include "reduce.cuh"
+#include "reduce_max.cuh"
 
 #define MAX(name, T)              \
     REDUCTION(max_##name, Max<T>) \

@@ -1,6 +1,7 @@
 // Products: see reduce.cuh.
 
 #include "reduce.cuh"
+#include "reduce_prod.cuh"
 
 STRIDED(prod_u8, ProdInteger<uint8_t>)
 STRIDED(prod_i8, ProdInteger<int8_t>)

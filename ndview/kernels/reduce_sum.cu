@@ -1,6 +1,7 @@
 // Sums and means: see reduce.cuh.
 
 #include "reduce.cuh"
+#include "reduce_sum.cuh"
 
 REDUCTION(sum_u8, SumInteger<uint8_t>)
 REDUCTION(sum_i8, SumInteger<int8_t>)

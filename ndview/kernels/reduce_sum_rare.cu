@@ -1,6 +1,7 @@
 // Sums of complex numbers and times, means of wide integers: see reduce.cuh.
 
 #include "reduce.cuh"
+#include "reduce_sum.cuh"
 
 ROWS(sum_c64, SumComplex<float, SumFloat<float>>)
 STRIDED(sum_c64, SumComplex<float, SumFloat<float>>)

@@ -8,7 +8,7 @@ import (
 // Maxima of numbers are maxima of keys: signed integers of the elements' size, in
 // the order of the elements, or in the reverse order for minima. NaN is over all
 // numbers, and NaT over all times. What keeps integers in order is said by Finish,
-// as kernels/reduce_ops.cuh have it.
+// as kernels/reduce_order.cuh has it.
 type unsigned interface {
 	uint8 | uint16 | uint32 | uint64
 }

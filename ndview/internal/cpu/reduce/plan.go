@@ -40,7 +40,7 @@ type Axis struct {
 // Plan says where the elements of a reduction are. Each result is made of
 // steps: runs of Length steps, Stride bytes apart, one run for each place of the
 // nest Run. Kernels take it by value, so it has C's layout; what only they need
-// is explained there (kernels/reduce.cuh).
+// is explained there (kernels/reduce_plan.cuh).
 type Plan struct {
 	Outputs              int64
 	Items, Width         int64
@@ -61,7 +61,7 @@ type Plan struct {
 
 // Finish is what an operation needs to know besides the elements.
 type Finish struct {
-	Flip  uint64 // of maxima and counts: see kernels/reduce_ops.cuh
+	Flip  uint64 // of maxima and counts: see kernels/reduce_order.cuh
 	Bias  uint64
 	Total int64 // the elements of a result
 	To    int32 // the cpu.Type of the results

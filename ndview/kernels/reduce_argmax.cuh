@@ -1,0 +1,185 @@
+// Where the first of the greatest elements is.
+
+#pragma once
+#include "reduce_order.cuh"
+
+// What the elements of 1 or 2 bytes are compared as: integers in their order. Of
+// larger ones that is what Order has.
+template <class T, int size = sizeof(T)> struct Ranks {
+    using O = Order<T>;
+    using W = typename O::W;
+    static __device__ __forceinline__ W lowest() { return O::lowest(); }
+    static __device__ __forceinline__ W of(T x, const Finish& f) { return O::of(x, f); }
+    static __device__ __forceinline__ bool over(W a, W b) { return O::over(a, b); }
+    // The greatest of a vector.
+    static __device__ __forceinline__ W best(const Row<16>& row, const Finish& f) {
+        T x[16 / size];
+        memcpy(x, row.w, 16);
+        W w = of(x[0], f);
+#pragma unroll
+        for (int k = 1; k < 16 / size; k++) w = O::best(w, of(x[k], f));
+        return w;
+    }
+};
+template <class T> struct Ranks<T, 2> {
+    using W = int32_t;
+    static __device__ __forceinline__ W lowest() { return (W)(1u << 31); }
+    static __device__ __forceinline__ W of(T x, const Finish& f) {
+        uint16_t half;
+        memcpy(&half, &x, 2);
+        return (int16_t)ordered(half, f, T());
+    }
+    static __device__ __forceinline__ bool over(W a, W b) { return a > b; }
+    static __device__ __forceinline__ W best(const Row<16>& row, const Finish& f) {
+        uint32_t w = row.w[0] ^ flip_pair<T>(f);
+#pragma unroll
+        for (int i = 1; i < 4; i++) w = best_pair<T>(w, row.w[i] ^ flip_pair<T>(f));
+        w = ordered(w ^ flip_pair<T>(f), f, T());
+        return max((int32_t)w >> 16, (int32_t)(w << 16) >> 16);
+    }
+};
+template <class T> struct Ranks<T, 1> : Order<T> {
+    static __device__ __forceinline__ int32_t best(const Row<16>& row, const Finish& f) { return best_byte(row.w, flips(f)); }
+};
+
+// Where the first of the greatest of some is, as one number that is the greater the
+// better: of elements of 1 or 2 bytes, which come first, and below them
+// the number of the step, counted backwards, of 48 bits.
+constexpr int64_t last_step = ((int64_t)1 << 48) - 1;
+template <class T> struct PlaceKey {
+    using W = int32_t;
+    int64_t key;
+    static __device__ __forceinline__ PlaceKey none() { return {nat}; }
+    static __device__ __forceinline__ PlaceKey of(W w, int64_t index) { return {(int64_t)w << 48 | (last_step - index)}; }
+    static __device__ __forceinline__ PlaceKey better(const PlaceKey& a, const PlaceKey& b) { return a.key > b.key ? a : b; }
+    __device__ __forceinline__ bool is_none() const { return key == nat; }
+    __device__ __forceinline__ W rank() const { return (W)(key >> 48); }
+    __device__ __forceinline__ int64_t index() const { return ~key & last_step; }
+};
+// Of others, both.
+template <class T> struct PlacePair {
+    using R = Ranks<T>;
+    using W = typename R::W;
+    W w;
+    int64_t at;
+    static __device__ __forceinline__ PlacePair none() { return {R::lowest(), ~nat}; }
+    static __device__ __forceinline__ PlacePair of(W w, int64_t index) { return {w, index}; }
+    static __device__ __forceinline__ PlacePair better(const PlacePair& a, const PlacePair& b) {
+        if (R::over(a.w, b.w)) return a;
+        if (R::over(b.w, a.w)) return b;
+        return a.at <= b.at ? a : b;
+    }
+    __device__ __forceinline__ bool is_none() const { return at == ~nat; }
+    __device__ __forceinline__ W rank() const { return w; }
+    __device__ __forceinline__ int64_t index() const { return at; }
+};
+
+// The places of V columns. The number of a row, counted backwards, is put below an
+// element of 1 or 2 bytes, so that the greatest of these is the first of the greatest.
+template <class T, int V, int size = sizeof(T)> struct Places {
+    using O = Order<T>;
+    using W = typename O::W;
+    static constexpr int most = 1 << 30;
+    W w[V];
+    int32_t at[V];
+    __device__ __forceinline__ Places() {
+#pragma unroll
+        for (int k = 0; k < V; k++) w[k] = O::lowest(), at[k] = 0;
+    }
+    template <int U> __device__ __forceinline__ void add(const RowOf<T, V> (&rows)[U], int i, const Finish& f) {
+#pragma unroll
+        for (int u = 0; u < U; u++) {
+            T x[V];
+            memcpy(x, rows[u].w, sizeof x);
+#pragma unroll
+            for (int k = 0; k < V; k++) {
+                const W next = O::of(x[k], f);
+                const bool over = O::over(next, w[k]);
+                w[k] = over ? next : w[k];
+                at[k] = over ? i + u : at[k];
+            }
+        }
+    }
+    __device__ __forceinline__ W rank(int k) const { return w[k]; }
+    __device__ __forceinline__ int32_t row(int k) const { return at[k]; }
+};
+template <class T, int V> struct Places<T, V, 2> {
+    static constexpr int most = 1 << 16;
+    int32_t keys[V];
+    __device__ __forceinline__ Places() {
+#pragma unroll
+        for (int k = 0; k < V; k++) keys[k] = (int32_t)(1u << 31);
+    }
+    template <int U> __device__ __forceinline__ void add(const Row<2 * V> (&rows)[U], int i, const Finish& f) {
+#pragma unroll
+        for (int u = 0; u < U; u++) {
+            const uint32_t tag = 0xffff - i - u;
+#pragma unroll
+            for (int k = 0; k < V; k += 2) {
+                const uint32_t pair = ordered(rows[u].w[k / 2], f, T());
+                keys[k] = max(keys[k], (int32_t)(pair << 16 | tag));
+                if constexpr (V > 1) keys[k + 1] = max(keys[k + 1], (int32_t)((pair & 0xffff0000u) | tag));
+            }
+        }
+    }
+    __device__ __forceinline__ int32_t rank(int k) const { return keys[k] >> 16; }
+    __device__ __forceinline__ int32_t row(int k) const { return ~keys[k] & 0xffff; }
+};
+template <class T, int V> struct Places<T, V, 1> {
+    static constexpr int most = 1 << 8;
+    static constexpr int N = V > 4 ? V / 4 : 1;
+    uint32_t even[N], odd[N];
+    __device__ __forceinline__ Places() {
+#pragma unroll
+        for (int k = 0; k < N; k++) even[k] = odd[k] = 0x80008000u;
+    }
+    template <int U> __device__ __forceinline__ void add(const Row<V> (&rows)[U], int i, const Finish& f) {
+        const uint32_t last = (flips(f) & 0xff00ff00u) + (0xff - i) * 0x10001u;
+#pragma unroll
+        for (int u = 0; u < U; u++) {
+            const uint32_t flip_and_tag = last - u * 0x10001u;
+#pragma unroll
+            for (int k = 0; k < N; k++) {
+                odd[k] = greater_pair(odd[k], (rows[u].w[k] & 0xff00ff00u) ^ flip_and_tag);
+                even[k] = greater_pair(even[k], (rows[u].w[k] << 8 & 0xff00ff00u) ^ flip_and_tag);
+            }
+        }
+    }
+    __device__ __forceinline__ int32_t key(int k) const {
+        const uint32_t w = k % 2 ? odd[k / 4] : even[k / 4];
+        return (k & 2 ? (int32_t)w : (int32_t)(w << 16)) >> 16;
+    }
+    __device__ __forceinline__ int32_t rank(int k) const { return key(k) >> 8; }
+    __device__ __forceinline__ int32_t row(int k) const { return ~key(k) & 0xff; }
+};
+
+// Where the first of the greatest is.
+template <class T> struct ArgMax {
+    static constexpr bool is_numbered = true;
+    using In = T;
+    using Ranks = ::Ranks<T>;
+    using Acc = typename Choose<sizeof(T) <= 2, PlaceKey<T>, PlacePair<T>>::type;
+    using Out = int64_t;
+    static __device__ __forceinline__ Acc none() { return Acc::none(); }
+    template <int V> struct Held : Places<T, V> {
+        __device__ __forceinline__ Acc of(int k, int64_t number, int64_t step) const { return Acc::of(this->rank(k), number + this->row(k) * step); }
+    };
+    // Which element of a vector is the first of that rank, its greatest.
+    static __device__ __forceinline__ int find(const Row<16>& row, typename Ranks::W rank, const Finish& f) {
+        constexpr int V = 16 / sizeof(T);
+        T x[V];
+        memcpy(x, row.w, 16);
+        int at = V - 1;
+#pragma unroll
+        for (int k = V - 2; k >= 0; k--) at = Ranks::over(rank, Ranks::of(x[k], f)) ? at : k;
+        return at;
+    }
+    static __device__ __forceinline__ Acc one(T x, int64_t index, const Finish& f) { return Acc::of(Ranks::of(x, f), index); }
+    static __device__ __forceinline__ Acc merge(const Acc& a, const Acc& b) { return Acc::better(a, b); }
+    static __device__ __forceinline__ Acc numbered(const Acc& a, int64_t s, int64_t fold) {
+        return a.is_none() ? a : Acc::of(a.rank(), a.index() * fold + s);
+    }
+    static __device__ __forceinline__ Out result(const Acc& a, const Finish&) { return a.index(); }
+    PUT_RESULT
+    static __device__ __forceinline__ void store(const Acc& a, char* out, const Finish&) { *(int64_t*)out = a.index(); }
+};
