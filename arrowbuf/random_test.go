@@ -17,7 +17,3 @@ func randomArray(t testing.TB, mem memory.Allocator, rng *rand.Rand, dtype arrow
 	t.Helper()
 	return arraytest.Random(t, mem, rng, dtype, n, nulls)
 }
-
-func newBuffer(mem memory.Allocator, n int, fill func([]byte)) *memory.Buffer {
-	return arraytest.Buffer(mem, n, fill)
-}

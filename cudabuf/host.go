@@ -120,6 +120,16 @@ func (d *Device) RegisterHost(b []byte, o RegisterOptions) (*HostBuffer, error) 
 	return h, nil
 }
 
+// RegisterReadOnly is RegisterHost of memory that nobody writes to, for who knows no
+// CUDA.
+func (d *Device) RegisterReadOnly(b []byte) (arrowbuf.Buffer, error) {
+	h, err := d.RegisterHost(b, RegisterOptions{ReadOnly: true})
+	if err != nil {
+		return nil, err
+	}
+	return h, nil
+}
+
 // lockHost takes memory that hostFree gives back.
 func (d *Device) lockHost(n int64, flags uint32) (address uintptr, err error) {
 	err = d.withRoom(func() (err error) { address, err = d.api.MemHostAlloc(n, flags); return err })

@@ -29,6 +29,22 @@ func (m machine) ways() []handle.Mechanism {
 	return onGPU
 }
 
+// killRounds is how many rounds of kills are wanted, 0 for few.
+func killRounds() int {
+	n, _ := strconv.Atoi(os.Getenv("QUIVER_KILL_ROUNDS")) // 0 where it is not set
+	return n
+}
+
+// stride is how many steps a crash comes behind the last. Processes that use a GPU
+// take long to start, so that not each step is tried there unless many kills are
+// wanted.
+func (m machine) stride() int {
+	if m.kind == "cuda" && killRounds() == 0 {
+		return 7
+	}
+	return 1
+}
+
 // TestAClientDiesAtEachStep: at each message of an exchange the client is killed,
 // before the message is passed on. The server gets everything back, and serves the
 // next.
@@ -45,7 +61,7 @@ func clientDies(t *testing.T, m machine, way handle.Mechanism) {
 	stream, err := catalog.NewStream("stream", schema, ipc.StreamOptions{})
 	require.NoError(t, err)
 	start := m.used(t)
-	for step := 1; ; step++ {
+	for step := 1; ; step += m.stride() {
 		p := startPeer(t, m)
 		require.NoError(t, put(catalog, m.place(), "table", 2))
 		written := make(chan error, 1)
@@ -146,7 +162,7 @@ func TestAServerDiesAtEachStep(t *testing.T) {
 	forEachMachine(t, func(t *testing.T, m machine) {
 		for _, way := range m.ways() {
 			t.Run(way.String(), func(t *testing.T) {
-				for step := 1; serverDies(t, m, way, step); step++ {
+				for step := 1; serverDies(t, m, way, step); step += m.stride() {
 					require.Less(t, step, 1000)
 				}
 			})
@@ -244,7 +260,7 @@ func serverScript(t *testing.T, m machine, p *peer, path string, way handle.Mech
 // QUIVER_KILL_ROUNDS rounds; a few where that is not set.
 func TestRandomKills(t *testing.T) {
 	rounds := 10
-	if n, err := strconv.Atoi(os.Getenv("QUIVER_KILL_ROUNDS")); err == nil {
+	if n := killRounds(); n > 0 {
 		rounds = n
 	}
 	forEachMachine(t, func(t *testing.T, m machine) {
@@ -277,7 +293,11 @@ func killClients(t *testing.T, m machine, rounds int) {
 	var killing sync.WaitGroup
 	var left atomic.Int64
 	left.Store(int64(rounds))
-	for worker := range 2 {
+	workers := 2
+	if m.kind == "cuda" {
+		workers = 4 // which wait for their processes to start
+	}
+	for worker := range workers {
 		rng := rand.New(rand.NewPCG(uint64(rounds), uint64(worker)))
 		ways := append(m.ways(), handle.Memory)
 		killing.Go(func() {

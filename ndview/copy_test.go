@@ -193,7 +193,7 @@ func TestAnyLayoutIsCopiedToAnyOther(t *testing.T) {
 func TestPermutationsAreCopied(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
 		for _, dtype := range copied[:5] {
-			for _, shape := range [][]int64{{129, 257}, {128, 256}, {64, 33, 65}, {3, 100, 70}, {100, 70, 3}, {7, 33, 5, 40}, {16, 4, 32, 12}} {
+			for _, shape := range [][]int64{{129, 257}, {128, 256}, {64, 33, 65}, {3, 100, 70}, {100, 70, 3}, {7, 33, 5, 40}, {16, 4, 32, 12}, {3, 127, 201}, {131, 3, 333}} {
 				x := random{dtype: dtype, shape: shape, strides: make([]int64, len(shape)), memory: make([]byte, 0)}
 				size := dtype.Size()
 				for i := len(shape) - 1; i >= 0; i-- {

@@ -76,7 +76,7 @@ func launchCopy(dst arrowbuf.Buffer, to int64, src arrowbuf.Buffer, from, width 
 	dev, d, s := dst.Device(), inOut(dst, to), in(src, from)
 	if t, kernel, ok := moves.NewTiles(width, uint64(dst.Address())+uint64(to), uint64(src.Address())+uint64(from), n); ok {
 		name := fmt.Sprintf("quiver_%s_%d", kernel, width)
-		return launch(dev, copyPrograms[kernel], name, cudabuf.Dim3{X: uint32(t.Blocks())}, cudabuf.Dim3{X: threads}, d, s, structOf(t))
+		return launchShared(dev, copyPrograms[kernel], name, cudabuf.Dim3{X: uint32(t.Blocks())}, cudabuf.Dim3{X: threads}, uint32(t.Shared), d, s, structOf(t))
 	}
 	r, kernel := moves.NewRows(width, n)
 	name, block := fmt.Sprintf("quiver_%s_%d", kernel, width), uint32(moves.RowsBlock/4)
@@ -91,11 +91,13 @@ var copyPrograms = func() map[string]*cudabuf.Program {
 	rows := program("rows", copyTwins[moves.Rows]("rows", "spans", "picks"))
 	tiles := program("tiles", copyTwins[moves.Tiles]("tiles", "sectors"))
 	packed := program("packed", copyTwins[moves.Tiles]("words", "runs", "lines"))
+	odd := program("odd", copyTwins[moves.Tiles]("oddlines", "oddruns"))
 	return map[string]*cudabuf.Program{
 		"tiles": tiles, "sectors": tiles,
 		"slim":     program("slim", copyTwins[moves.Tiles]("slim")),
 		"matrices": program("matrices", copyTwins[moves.Tiles]("matrices")),
 		"words":    packed, "runs": packed, "lines": packed,
+		"oddlines": odd, "oddruns": odd,
 		"rows": rows, "spans": rows, "picks": rows,
 	}
 }()

@@ -25,6 +25,12 @@ const threads = 256
 // launch queues a kernel on the default stream of a device. What uses the
 // arrays later waits for it.
 func launch(device arrowbuf.Device, p *cudabuf.Program, name string, grid, block cudabuf.Dim3, args ...any) error {
+	return launchShared(device, p, name, grid, block, 0, args...)
+}
+
+// launchShared queues one of which each block has so many bytes of shared memory
+// beside what the kernel itself takes.
+func launchShared(device arrowbuf.Device, p *cudabuf.Program, name string, grid, block cudabuf.Dim3, shared uint32, args ...any) error {
 	cuda, ok := device.(*cudabuf.Device)
 	if !ok {
 		return fmt.Errorf("%s has no kernels: %w", device, arrowbuf.ErrDevice)
@@ -37,7 +43,7 @@ func launch(device arrowbuf.Device, p *cudabuf.Program, name string, grid, block
 	if err != nil {
 		return err
 	}
-	return kernel.LaunchAsync(stream, grid, block, 0, args...)
+	return kernel.LaunchAsync(stream, grid, block, shared, args...)
 }
 
 // allocate takes memory that the default stream of a GPU uses first: what earlier

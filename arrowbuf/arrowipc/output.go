@@ -1,17 +1,19 @@
 package arrowipc
 
 import (
-	"fmt"
 	"io"
+
+	"github.com/quiver-gpu/quiver/arrowbuf"
 )
 
 // output is where messages are written.
 type output struct {
-	w  io.Writer
-	at int64 // bytes written
+	w   io.Writer
+	ram *ramFile // that w is, or nil
+	at  int64    // bytes written
 }
 
-func newOutput(w io.Writer) *output { return &output{w: w} }
+func newOutput(w io.Writer) *output { return &output{w: w, ram: newRAMFile(w)} }
 
 func (o *output) write(b []byte) error {
 	n, err := o.w.Write(b)
@@ -24,17 +26,102 @@ func (o *output) write(b []byte) error {
 
 // body writes the body of a message.
 func (o *output) body(m *Message) error {
+	dev := m.device()
+	switch {
+	case dev != nil && o.ram != nil && m.BodyLength >= leastMapped:
+		err := o.ram.body(m, dev)
+		o.at += m.BodyLength
+		return err
+	case dev != nil:
+		return o.pieces(m, dev)
+	}
 	for i := range m.parts {
 		p := &m.parts[i]
 		b, err := p.bytes()
+		if err == nil {
+			err = o.write(b)
+		}
+		if rest := padded(p.length) - p.length; err == nil && rest > 0 {
+			err = o.write(make([]byte, rest))
+		}
 		if err != nil {
-			return fmt.Errorf("buffer %d: %w", i, err)
-		}
-		if err := o.write(b); err != nil {
 			return err
 		}
-		if err := o.write(make([]byte, padded(p.length)-p.length)); err != nil {
-			return err
+	}
+	return nil
+}
+
+// pieces writes a body that is on a device, while what comes next is copied.
+func (o *output) pieces(m *Message, dev arrowbuf.Device) error {
+	type piece struct {
+		b   []byte
+		err error
+	}
+	ready, written := make(chan piece, 1), make(chan struct{})
+	go func() {
+		defer close(ready)
+		for pos := int64(0); pos < m.BodyLength; pos += mostOfPiece {
+			b, err := stage(dev, min(mostOfPiece, m.BodyLength-pos))
+			if err == nil {
+				err = m.read(b, pos)
+			}
+			select {
+			case ready <- piece{b, err}:
+			case <-written: // the writer failed
+				ready <- piece{b, nil} // for its memory
+				return
+			}
+			if err != nil {
+				return
+			}
+		}
+	}()
+	var failure error
+	for p := range ready {
+		if failure == nil {
+			if failure = p.err; failure == nil {
+				failure = o.write(p.b)
+			}
+			if failure != nil {
+				close(written)
+			}
+		}
+		if p.b != nil {
+			dev.HostAllocator().Free(p.b)
+		}
+	}
+	return failure
+}
+
+// device is where the bytes of a body come from: the first that the host does not
+// reach, or nil.
+func (m *Message) device() arrowbuf.Device {
+	for i := range m.parts {
+		if p := &m.parts[i]; p.src != nil && !arrowbuf.OnHost(p.src) {
+			if b, ok := arrowbuf.FromArrow(p.src); ok {
+				defer b.Release()
+				return b.Device()
+			}
+		}
+	}
+	return nil
+}
+
+// read copies bytes [pos, pos+len(b)) of the body to the host, with padding that
+// is 0. pos is a multiple of 8.
+func (m *Message) read(b []byte, pos int64) error {
+	end := pos + int64(len(b))
+	for i := range m.parts {
+		p, at := &m.parts[i], m.rows.buffers[i].offset
+		from, to := max(at, pos), min(at+p.length, end)
+		if from < to {
+			if err := p.read(b[from-pos:to-pos], from-at); err != nil {
+				return err
+			}
+		}
+		from, to = max(at+p.length, pos), min(at+padded(p.length), end)
+		if from < to {
+			clear(b[from-pos : to-pos])
 		}
 	}
 	return nil

@@ -3,6 +3,7 @@ package arrowipc
 import (
 	"encoding/binary"
 	"fmt"
+	"sync"
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/memory"
@@ -20,8 +21,9 @@ type piece struct {
 	compute      func() ([]byte, error)
 }
 
+// computed is computed when it is first asked for, and kept as long as the message.
 func computed(length int64, f func() ([]byte, error)) piece {
-	return piece{length: length, compute: f}
+	return piece{length: length, compute: sync.OnceValues(f)}
 }
 
 // asIs tells whether the bytes are in the arrow buffer.
@@ -41,9 +43,15 @@ func (p *piece) bytes() ([]byte, error) {
 	return b, p.read(b, 0)
 }
 
-// read copies bytes from a position on, a multiple of 8. It is not for computed
-// ones.
+// read copies bytes from a position on, a multiple of 8.
 func (p *piece) read(b []byte, pos int64) error {
+	if p.compute != nil {
+		all, err := p.compute()
+		if err == nil {
+			copy(b, all[pos:])
+		}
+		return err
+	}
 	src, err := arrowbuf.BufferOf(p.src)
 	if err != nil {
 		return err

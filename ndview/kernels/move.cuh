@@ -34,6 +34,9 @@ struct Tiles {
     int32_t places;              // of the batch
     int32_t side_b;              // of tiles of matrices
     uint32_t magic, shift;       // to divide by the items of A, or their bytes
+    int32_t side_a, pitch;       // of tiles of bytes, see odd.cu
+    int32_t group, shared;       // see internal/moves
+    int64_t end;                 // of the source
     Axis axes[move_axes];        // of A, of B, and of the batch
 };
 
@@ -42,12 +45,19 @@ struct Tile {
     int64_t dst, src;
 };
 
-// The tile of a block. Blocks side by side share sectors of the destination.
+// The tile of a block. Blocks side by side share sectors of the destination; in
+// groups of so many along A, those of the source too.
 __device__ __forceinline__ Tile tile_of(const Tiles& t, int side_a, int side_b) {
     const uint32_t rest = blockIdx.x / t.chunks_a, batch = rest / t.chunks_b;
     const Axis* axes = t.axes + t.axes_a + t.axes_b;
-    return {(int)(blockIdx.x - rest * t.chunks_a) * side_a, (int)(rest - batch * t.chunks_b) * side_b,
-            place(axes, t.batch, batch, &Axis::dst), place(axes, t.batch, batch, &Axis::src)};
+    int a = blockIdx.x - rest * t.chunks_a, b = rest - batch * t.chunks_b;
+    if (t.group) {
+        const int i = blockIdx.x - batch * (t.chunks_a * t.chunks_b), first = i / (t.group * t.chunks_b) * t.group;
+        const int wide = min(t.group, t.chunks_a - first), at = i - first * t.chunks_b;
+        b = at / wide;
+        a = first + at - b * wide;
+    }
+    return {a * side_a, b * side_b, place(axes, t.batch, batch, &Axis::dst), place(axes, t.batch, batch, &Axis::src)};
 }
 
 constexpr int block = 256;

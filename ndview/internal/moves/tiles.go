@@ -26,11 +26,17 @@ type Tiles struct {
 	// begin anywhere: each row's cuts are moved back to a whole sector, by up to
 	// Halo items.
 	Halo         int32
-	LogA, LogB   int32         // a slim tile's sides, as logarithms
-	Places       int32         // of the batch
-	SideB        int32         // of tiles of matrices
-	Magic, Shift uint32        // to divide by the items of A, or their bytes
-	Axes         [MaxAxes]Axis // of A, of B, and of the batch
+	LogA, LogB   int32  // a slim tile's sides, as logarithms
+	Places       int32  // of the batch
+	SideB        int32  // of tiles of matrices
+	Magic, Shift uint32 // to divide by the items of A, or their bytes
+	SideA, Pitch int32  // of odd tiles, and the bytes from row to row of their images
+	// Group is how many tiles along A are done before those beside them along B, if
+	// it is not 0: else all are.
+	Group  int32
+	Shared int32         // bytes of an image
+	End    int64         // of the source, from its first unit
+	Axes   [MaxAxes]Axis // of A, of B, and of the batch
 }
 
 // sides are how many items the tiles of a kernel have along A and B.
@@ -78,6 +84,10 @@ func NewTiles(width int64, dst, src uint64, n layout.Nest) (t *Tiles, kernel str
 	t = &Tiles{AxesA: int32(len(a)), AxesB: int32(len(b)), Batch: int32(len(batch))}
 	t.ItemsA, t.ItemsB, t.Places = int32(count(n, a)), int32(count(n, b)), int32(count(n, batch))
 	copy(t.Axes[:], slices.Concat(axes(n, a), axes(n, b), axes(n, batch)))
+	t.End = width
+	for k, stride := range n.Strides[1] {
+		t.End += (n.Shape[k] - 1) * max(stride, 0)
+	}
 
 	// What the rows of a side, in the operand that it is near in, begin at.
 	for _, k := range slices.Concat(b, batch) {
@@ -110,11 +120,24 @@ func NewTiles(width int64, dst, src uint64, n layout.Nest) (t *Tiles, kernel str
 	if kernel == "tiles" && runA && dst%sector != 0 && int64(t.ItemsA) > s.a {
 		kernel = "sectors"
 	}
+	if kernel == "runs" && isOdd(width, n.Strides[0][b[0]]) {
+		t.oddRuns(width, n.Strides[0][b[0]])
+		return t, "oddruns", true
+	}
 	if kernel == "sectors" || kernel == "runs" {
 		t.Halo = int32(sector/width) - 1
 	}
 	t.cut(s)
+	t.grouped(width)
 	return t, kernel, true
+}
+
+// grouped makes groups of tiles where rows of the source are short, so that what
+// is near in it is read at about one time.
+func (t *Tiles) grouped(width int64) {
+	if t.Halo != 0 && t.ChunksA > 8 && t.ChunksB > 1 && width*int64(t.ItemsB) <= 32<<10 {
+		t.Group = 4
+	}
 }
 
 // following counts the axes that follow a run of so many bytes of the destination
@@ -142,6 +165,10 @@ func (t *Tiles) matrices(width int64) (kernel string, ok bool) {
 	case width < 4:
 		if bytes < short || bytes > 256 || width*int64(t.ItemsB) < short {
 			return "", false
+		}
+		if isOdd(width, bytes) {
+			t.oddLines(width)
+			return "oddlines", true
 		}
 		kernel, t.SideB = "lines", 128/int32(width)
 		t.Magic, t.Shift = magic(bytes)

@@ -41,7 +41,7 @@ var sidesA = map[string]map[int64]int{
 func TestTilesWriteEachItemOnce(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
 	planned := map[string]int{}
-	for range 2500 {
+	for range 5000 {
 		width := int64(1) << r.IntN(5)
 		shape := make([]int64, 2+r.IntN(3))
 		for i := range shape {
@@ -70,6 +70,9 @@ func TestTilesWriteEachItemOnce(t *testing.T) {
 		planned[kernel]++
 		side, fixed := sidesA[kernel][width]
 		switch {
+		case kernel == "oddlines" || kernel == "oddruns":
+			side = int(plan.SideA)
+			requireOdd(t, plan, kernel, width)
 		case kernel == "matrices" || kernel == "lines":
 			side = int(plan.ItemsA)
 			requireMatrices(t, plan, kernel, width)
@@ -90,7 +93,7 @@ func TestTilesWriteEachItemOnce(t *testing.T) {
 		}
 		require.Equal(t, layout.Product(n.Shape), layout.Product(plan.Nest().Shape))
 	}
-	for _, kernel := range []string{"tiles", "sectors", "words", "runs", "lines", "matrices", "slim"} {
+	for _, kernel := range []string{"tiles", "sectors", "words", "runs", "lines", "oddruns", "oddlines", "matrices", "slim"} {
 		assert.Greater(t, planned[kernel], 10, kernel)
 	}
 }
@@ -111,6 +114,37 @@ func requireMatrices(t *testing.T, plan *moves.Tiles, kernel string, width int64
 		require.Equal(t, 7*i/by, 7*i*int64(plan.Magic)>>32>>plan.Shift)
 	}
 	require.Equal(t, items*width, plan.Axes[plan.AxesA].Dst)
+}
+
+// requireOdd wants room for the image of a tile and for the tables beside it, and
+// that rows of the image lie as those of the destination do.
+func requireOdd(t *testing.T, plan *moves.Tiles, kernel string, width int64) {
+	unit := 4 / width
+	columns := (int64(plan.SideB) + unit - 1) / unit * unit
+	require.LessOrEqual(t, columns, 256/width)
+	stride := plan.Axes[plan.AxesA].Dst
+	require.NotZero(t, stride/width%4)
+	if kernel == "oddlines" {
+		require.Equal(t, int64(plan.ItemsA)*width, stride)
+		require.LessOrEqual(t, plan.ItemsA, int32(256))
+		require.LessOrEqual(t, columns*stride+16, int64(plan.Shared))
+		require.LessOrEqual(t, plan.Shared, int32(48<<10-256*8))
+		return
+	}
+	side, halo, rounds := int64(plan.SideA), sector/width, int64(64)
+	if width == 2 {
+		rounds = 32
+	}
+	require.Zero(t, side%halo)
+	require.LessOrEqual(t, max(halo+(side+rounds-1)/rounds*rounds, (side+halo+rounds-1)/rounds*rounds), int64(352), "rows of a tile")
+	pitch := int64(plan.Pitch)
+	require.Zero(t, (pitch-stride)%16)
+	require.GreaterOrEqual(t, pitch, (side+halo)*width+15)
+	require.LessOrEqual(t, columns*pitch, int64(plan.Shared))
+	require.LessOrEqual(t, plan.Shared, int32(48<<10-352*8-128*(8+2+1)))
+	for i := range int64(plan.SideB) * side * width / 16 {
+		require.Equal(t, i/(side*width/16), i*int64(plan.Magic)>>32>>plan.Shift)
+	}
 }
 
 func TestMagicDivides(t *testing.T) {

@@ -1,0 +1,177 @@
+package arrowipc_test
+
+import (
+	"bytes"
+	"encoding/binary"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/quiver-gpu/quiver/arrowbuf"
+	"github.com/quiver-gpu/quiver/arrowbuf/arrowipc"
+	"github.com/quiver-gpu/quiver/cudabuf"
+	"github.com/quiver-gpu/quiver/cudabuf/cudatest"
+)
+
+// consume reads foreign bytes in a way, and looks at what comes of them as far as
+// it is valid.
+func consume(t testing.TB, way string, raw []byte, dev arrowbuf.Device) error {
+	t.Helper()
+	r, err := ways[way](t, raw, dev)
+	if err != nil {
+		return err
+	}
+	defer r.Release()
+	for r.Next() {
+		batch := r.RecordBatch().(*arrowbuf.RecordBatch)
+		if err := validate(batch); err != nil {
+			return err
+		}
+		host, err := arrowbuf.CopyTo(batch, arrowbuf.CPU())
+		if err != nil {
+			return err
+		}
+		m, err := arrowipc.EncodeRecordBatch(batch)
+		if err == nil {
+			m.Release()
+		}
+		host.Release()
+		if err != nil {
+			return err
+		}
+	}
+	return r.Err()
+}
+
+// validate is ValidateFull, which on the host is arrow-go's and may panic.
+func validate(batch *arrowbuf.RecordBatch) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = arrow.ErrInvalid
+		}
+	}()
+	return batch.ValidateFull()
+}
+
+func TestMalformedFilesEndInErrors(t *testing.T) {
+	var files []string
+	for _, folder := range []string{"arrow-ipc-stream", "arrow-ipc-file", "arrow-ipc-tensor-stream"} {
+		found, err := filepath.Glob(filepath.Join(shared(t, folder), "c[lr]*"))
+		require.NoError(t, err)
+		require.NotEmpty(t, found)
+		files = append(files, found...)
+	}
+	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+		for _, file := range files {
+			raw, err := os.ReadFile(file)
+			require.NoError(t, err)
+			for way := range ways {
+				t.Run(filepath.Base(file)+"/"+way, func(t *testing.T) {
+					// One is a schema that nothing follows, which is a stream.
+					if err := consume(t, way, raw, dev); !strings.HasPrefix(filepath.Base(file), "crash-5e88") {
+						assert.Error(t, err)
+					}
+				})
+			}
+		}
+	})
+}
+
+// lying makes streams of a few bytes that claim much.
+func lying(t testing.TB) map[string][]byte {
+	t.Helper()
+	mem := checked(t)
+	raw := ours(t, false, []arrow.RecordBatch{batchOf(t, mem, 10, true, arrow.PrimitiveTypes.Int64, arrow.BinaryTypes.String)})
+	changed := func(old, new uint64) []byte {
+		var a, b [8]byte
+		binary.LittleEndian.PutUint64(a[:], old)
+		binary.LittleEndian.PutUint64(b[:], new)
+		require.True(t, bytes.Contains(raw, a[:]))
+		return bytes.ReplaceAll(raw, a[:], b[:])
+	}
+	packed := ours(t, false, []arrow.RecordBatch{batchOf(t, mem, 1000, false, arrow.PrimitiveTypes.Int64)}, arrowipc.WithCodec(arrowipc.Zstd))
+	var length [8]byte
+	binary.LittleEndian.PutUint64(length[:], 8000)
+	require.True(t, bytes.Contains(packed, length[:]))
+	return map[string][]byte{
+		"rows":       changed(10, 1<<40),
+		"buffer":     changed(80, 1<<50),
+		"metadata":   {0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0x3F},
+		"compressed": bytes.ReplaceAll(packed, length[:], []byte{0, 0, 0, 0, 0, 0, 1, 0}),
+		"negative":   bytes.ReplaceAll(packed, length[:], []byte{0xFE, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF}),
+	}
+}
+
+func TestWhatAFewBytesClaimIsNotAllocated(t *testing.T) {
+	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+		for name, raw := range lying(t) {
+			for way := range ways {
+				t.Run(name+"/"+way, func(t *testing.T) {
+					n := testing.AllocsPerRun(1, func() { assert.Error(t, consume(t, way, raw, dev)) })
+					assert.Less(t, n, 2000.0)
+				})
+			}
+		}
+	})
+}
+
+func TestWhatIsCutShortIsAnError(t *testing.T) {
+	mem := checked(t)
+	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+		moved, _ := there(t, batchOf(t, mem, 3, true, arrow.PrimitiveTypes.Int16, arrow.BinaryTypes.String,
+			&arrow.DictionaryType{IndexType: arrow.PrimitiveTypes.Int8, ValueType: arrow.BinaryTypes.String}), dev)
+		for _, file := range []bool{false, true} {
+			raw := ours(t, file, []arrow.RecordBatch{moved})
+			ends := map[int]bool{} // of messages, where a stream may end
+			for way := range ways {
+				for n := range len(raw) {
+					err := consume(t, way, raw[:n:n], dev)
+					if err == nil {
+						ends[n] = true
+					}
+				}
+			}
+			if file {
+				assert.Empty(t, ends)
+			} else {
+				assert.LessOrEqual(t, len(ends), 4)
+			}
+		}
+	})
+}
+
+func FuzzReader(f *testing.F) {
+	root := shared(f, "arrow-ipc-stream")
+	for _, pattern := range []string{"c[lr]*", "integration/2.0.0-compression/*zstd.*", "integration/1.0.0-bigendian/generated_nested.*", "integration/4.0.0-shareddict/*", "integration/0.17.1/*", "../arrow-ipc-file/c[lr]*"} {
+		found, err := filepath.Glob(filepath.Join(root, pattern))
+		require.NoError(f, err)
+		for _, file := range found {
+			raw, err := os.ReadFile(file)
+			require.NoError(f, err)
+			if filepath.Ext(file) != ".gz" && len(raw) < 64<<10 {
+				f.Add(raw)
+			}
+		}
+	}
+	mem := checked(f)
+	for _, file := range []bool{false, true} {
+		f.Add(ours(f, file, []arrow.RecordBatch{batchOf(f, mem, 7, true, types()...)}))
+		f.Add(ours(f, file, []arrow.RecordBatch{batchOf(f, mem, 7, true, types()...)}, arrowipc.WithCodec(arrowipc.LZ4)))
+	}
+	machine := cudatest.New(cudatest.Config{})
+	f.Cleanup(func() { assert.NoError(f, machine.Close()) })
+	var dev *cudabuf.Device
+	dev, err := machine.Device(0)
+	require.NoError(f, err)
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		for way := range ways {
+			_ = consume(t, way, raw, dev)
+			_ = consume(t, way, raw, arrowbuf.CPU())
+		}
+	})
+}

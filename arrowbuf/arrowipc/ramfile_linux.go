@@ -1,0 +1,120 @@
+package arrowipc
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"runtime/debug"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/quiver-gpu/quiver/arrowbuf"
+)
+
+// leastMapped is from where on a body is written through a mapping.
+const leastMapped = 8 << 20
+
+// ramFile is a file of a RAM disk. The kernel lets one write call at a time work on
+// a file, which moves memory at the speed of one processor; a mapping of it is
+// written by several. On other disks it is the disk that takes the time.
+type ramFile struct{ *os.File }
+
+// newRAMFile returns w where it is a file of tmpfs that can be mapped, else nil.
+func newRAMFile(w io.Writer) *ramFile {
+	file, ok := w.(*os.File)
+	if !ok {
+		return nil
+	}
+	var disk unix.Statfs_t
+	flags, err := unix.FcntlInt(file.Fd(), unix.F_GETFL, 0)
+	if err != nil || flags&unix.O_ACCMODE != unix.O_RDWR || flags&unix.O_APPEND != 0 ||
+		unix.Fstatfs(int(file.Fd()), &disk) != nil || disk.Type != unix.TMPFS_MAGIC {
+		return nil
+	}
+	if info, err := file.Stat(); err != nil || !info.Mode().IsRegular() {
+		return nil
+	}
+	return &ramFile{file}
+}
+
+// body writes a body, of which much is on a device, where the file's position is,
+// and moves on behind it.
+func (f *ramFile) body(m *Message, dev arrowbuf.Device) error {
+	at, err := f.Seek(0, io.SeekCurrent)
+	if err != nil {
+		return err
+	}
+	info, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	grows := info.Size() < at+m.BodyLength
+	if grows {
+		if err := f.Truncate(at + m.BodyLength); err != nil {
+			return err
+		}
+	}
+	if err := f.fill(m, dev, at); err != nil {
+		if grows {
+			err = errors.Join(err, f.Truncate(max(at, info.Size())))
+		}
+		return err
+	}
+	_, err = f.Seek(m.BodyLength, io.SeekCurrent)
+	return err
+}
+
+func (f *ramFile) fill(m *Message, dev arrowbuf.Device, at int64) (err error) {
+	skip := at % int64(os.Getpagesize())
+	mapping, err := unix.Mmap(int(f.Fd()), at-skip, int(skip+m.BodyLength), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+	if err != nil {
+		return fmt.Errorf("mapping %s: %w", f.Name(), err)
+	}
+	defer func() { err = errors.Join(err, unix.Munmap(mapping)) }()
+	return inPieces(m.BodyLength, func(pos, length int64) error {
+		to := mapping[skip+pos : skip+pos+length]
+		if err := populate(to, skip+pos, mapping); err != nil {
+			return fmt.Errorf("%s: %w", f.Name(), err)
+		}
+		b, err := stage(dev, length)
+		if err != nil {
+			return err
+		}
+		defer dev.HostAllocator().Free(b)
+		if err := m.read(b, pos); err != nil {
+			return err
+		}
+		return f.copy(to, b)
+	})
+}
+
+// populate has the kernel find all pages of a part of a mapping at once, which is
+// faster than one by one and tells whether there is room for them.
+func populate(part []byte, at int64, mapping []byte) error {
+	page := int64(os.Getpagesize())
+	from := at / page * page
+	err := unix.Madvise(mapping[from:at+int64(len(part))], unix.MADV_POPULATE_WRITE)
+	switch {
+	case err == nil, errors.Is(err, unix.EINVAL): // kernels before 5.14 cannot
+		return nil
+	case errors.Is(err, unix.EFAULT):
+		return unix.ENOSPC
+	}
+	return err
+}
+
+// copy writes to a mapping. Where the disk has no room, that faults.
+func (f *ramFile) copy(to, b []byte) (err error) {
+	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
+	defer func() {
+		if failure := recover(); failure != nil {
+			if _, ok := failure.(interface{ Addr() uintptr }); !ok {
+				panic(failure)
+			}
+			err = fmt.Errorf("%s: %w", f.Name(), unix.ENOSPC)
+		}
+	}()
+	copy(to, b)
+	return nil
+}
