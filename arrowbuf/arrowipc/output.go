@@ -8,12 +8,47 @@ import (
 
 // output is where messages are written.
 type output struct {
-	w   io.Writer
-	ram *ramFile // that w is, or nil
-	at  int64    // bytes written
+	w      io.Writer
+	ram    *ramFile     // that w is, or nil
+	memory BufferWriter // that w is, or nil
+	at     int64        // bytes written
 }
 
-func newOutput(w io.Writer) *output { return &output{w: w, ram: newRAMFile(w)} }
+// BufferWriter writes to memory that may be a device's, and gives the room for what
+// comes next as a buffer, which whoever asks for it fills.
+type BufferWriter interface {
+	io.Writer
+	NextBuffer(n int64) (arrowbuf.Buffer, error)
+}
+
+// NewBufferWriter returns a writer to a buffer of any device, to which the caller
+// keeps a reference as long as he writes. What does not fit is
+// arrowbuf.ErrOutOfRange.
+func NewBufferWriter(b arrowbuf.Buffer) BufferWriter { return &bufferWriter{buffer: b} }
+
+type bufferWriter struct {
+	buffer arrowbuf.Buffer
+	pos    int64
+}
+
+func (w *bufferWriter) Write(p []byte) (int, error) {
+	n, err := w.buffer.CopyFromHost(p, w.pos)
+	w.pos += n
+	return int(n), err
+}
+
+func (w *bufferWriter) NextBuffer(n int64) (arrowbuf.Buffer, error) {
+	room, err := w.buffer.Slice(w.pos, n)
+	if err == nil {
+		w.pos += n
+	}
+	return room, err
+}
+
+func newOutput(w io.Writer) *output {
+	memory, _ := w.(BufferWriter)
+	return &output{w: w, ram: newRAMFile(w), memory: memory}
+}
 
 func (o *output) write(b []byte) error {
 	n, err := o.w.Write(b)
@@ -28,6 +63,16 @@ func (o *output) write(b []byte) error {
 func (o *output) body(m *Message) error {
 	dev := m.device()
 	switch {
+	case m.BodyLength == 0:
+		return nil
+	case o.memory != nil:
+		room, err := o.memory.NextBuffer(m.BodyLength)
+		if err != nil {
+			return err
+		}
+		defer room.Release()
+		o.at += m.BodyLength
+		return m.copyBody(room)
 	case dev != nil && o.ram != nil && m.BodyLength >= leastMapped:
 		err := o.ram.body(m, dev)
 		o.at += m.BodyLength

@@ -55,7 +55,7 @@ func (f *ramFile) body(m *Message, dev arrowbuf.Device) error {
 			return err
 		}
 	}
-	if err := f.fill(m, dev, at); err != nil {
+	if err := f.fill(m, dev, at, !grows); err != nil {
 		if grows {
 			err = errors.Join(err, f.Truncate(max(at, info.Size())))
 		}
@@ -65,7 +65,9 @@ func (f *ramFile) body(m *Message, dev arrowbuf.Device) error {
 	return err
 }
 
-func (f *ramFile) fill(m *Message, dev arrowbuf.Device, at int64) (err error) {
+// fill writes a body through a mapping. Pages that are there are found at once,
+// which is faster; those that are not have to be cleared one by one.
+func (f *ramFile) fill(m *Message, dev arrowbuf.Device, at int64, there bool) (err error) {
 	skip := at % int64(os.Getpagesize())
 	mapping, err := unix.Mmap(int(f.Fd()), at-skip, int(skip+m.BodyLength), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
 	if err != nil {
@@ -74,8 +76,8 @@ func (f *ramFile) fill(m *Message, dev arrowbuf.Device, at int64) (err error) {
 	defer func() { err = errors.Join(err, unix.Munmap(mapping)) }()
 	return inPieces(m.BodyLength, func(pos, length int64) error {
 		to := mapping[skip+pos : skip+pos+length]
-		if err := populate(to, skip+pos, mapping); err != nil {
-			return fmt.Errorf("%s: %w", f.Name(), err)
+		if there {
+			populate(mapping, skip+pos, length)
 		}
 		b, err := stage(dev, length)
 		if err != nil {
@@ -89,19 +91,12 @@ func (f *ramFile) fill(m *Message, dev arrowbuf.Device, at int64) (err error) {
 	})
 }
 
-// populate has the kernel find all pages of a part of a mapping at once, which is
-// faster than one by one and tells whether there is room for them.
-func populate(part []byte, at int64, mapping []byte) error {
-	page := int64(os.Getpagesize())
-	from := at / page * page
-	err := unix.Madvise(mapping[from:at+int64(len(part))], unix.MADV_POPULATE_WRITE)
-	switch {
-	case err == nil, errors.Is(err, unix.EINVAL): // kernels before 5.14 cannot
-		return nil
-	case errors.Is(err, unix.EFAULT):
-		return unix.ENOSPC
-	}
-	return err
+// populate has the kernel find all pages of a part of a mapping. One that cannot
+// does so when they are written to.
+func populate(mapping []byte, from, length int64) {
+	to := from + length
+	from -= from % int64(os.Getpagesize())
+	_ = unix.Madvise(mapping[from:to], unix.MADV_POPULATE_WRITE)
 }
 
 // copy writes to a mapping. Where the disk has no room, that faults.

@@ -23,17 +23,21 @@ func SerializeRecordBatch(batch arrow.RecordBatch, dev arrowbuf.Device, options 
 	if err != nil {
 		return nil, fmt.Errorf("serializing a record batch: %w", err)
 	}
-	if err := m.copyInto(whole, framed); err != nil {
+	out := newOutput(NewBufferWriter(whole))
+	if err = out.write(framed); err == nil {
+		err = out.body(m)
+	}
+	if err != nil {
 		whole.Release()
 		return nil, fmt.Errorf("serializing a record batch: %w", err)
 	}
 	return whole, nil
 }
 
-// copyInto copies the body behind metadata. Padding is 0.
-func (m *Message) copyInto(dst arrowbuf.Buffer, framed []byte) error {
-	if _, err := dst.CopyFromHost(framed, 0); err != nil {
-		return err
+// copyBody copies the body to a buffer. Padding is 0.
+func (m *Message) copyBody(dst arrowbuf.Buffer) error {
+	if host, ok := arrowbuf.HostBytes(dst); ok {
+		return inPieces(m.BodyLength, func(pos, length int64) error { return m.read(host[pos:pos+length], pos) })
 	}
 	parts, err := m.Parts()
 	if err != nil {
@@ -41,11 +45,10 @@ func (m *Message) copyInto(dst arrowbuf.Buffer, framed []byte) error {
 	}
 	defer parts.Release()
 	for _, p := range parts {
-		at := int64(len(framed)) + p.Offset
-		if err := copyInto(dst, p.Buffer, at); err != nil {
+		if err := copyInto(dst, p.Buffer, p.Offset); err != nil {
 			return err
 		}
-		end := at + p.Buffer.Len()
+		end := p.Offset + p.Buffer.Len()
 		if rest := padded(end) - end; rest > 0 {
 			if _, err := dst.CopyFromHost(make([]byte, rest), end); err != nil {
 				return err

@@ -2,6 +2,7 @@ package arrowipc_test
 
 import (
 	"bytes"
+	"errors"
 	"io"
 	"testing"
 
@@ -109,6 +110,37 @@ func TestAStreamInDeviceMemoryIsReadInPlace(t *testing.T) {
 					}
 				}
 			}
+		}
+	})
+}
+
+func TestAStreamIsWrittenToMemoryOfADevice(t *testing.T) {
+	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+		moved, _ := there(t, batchOf(t, checked(t), 99, true, types()...), dev)
+		slice := moved.NewSlice(13, 77)
+		defer slice.Release()
+		want := ours(t, false, []arrow.RecordBatch{slice, moved})
+		for _, home := range []arrowbuf.Device{dev, arrowbuf.CPU()} {
+			room, err := home.Alloc(int64(len(want)))
+			require.NoError(t, err)
+			defer room.Release()
+			w, err := arrowipc.NewWriter(arrowipc.NewBufferWriter(room), moved.Schema())
+			require.NoError(t, err)
+			require.NoError(t, w.Write(slice))
+			require.NoError(t, w.Write(moved))
+			require.NoError(t, w.Close())
+			got := make([]byte, len(want))
+			_, err = room.CopyToHost(got, 0)
+			require.NoError(t, err)
+			requireSameBytes(t, want, got)
+
+			small, err := home.Alloc(int64(len(want)) - 9)
+			require.NoError(t, err)
+			defer small.Release()
+			w, err = arrowipc.NewWriter(arrowipc.NewBufferWriter(small), moved.Schema())
+			require.NoError(t, err)
+			require.NoError(t, w.Write(slice))
+			assert.ErrorIs(t, errors.Join(w.Write(moved), w.Close()), arrowbuf.ErrOutOfRange)
 		}
 	})
 }

@@ -3,6 +3,7 @@
 package arrowipc_test
 
 import (
+	"errors"
 	"io"
 	"os"
 	"path/filepath"
@@ -116,19 +117,71 @@ func BenchmarkIPCRead(b *testing.B) {
 	})
 }
 
-// BenchmarkIPCWrite writes a batch of 1 GiB on a device to a file on a RAM disk,
-// over one of the same size, and to a new one.
+// BenchmarkIPCWrite writes a batch of 1 GiB on a device as a file in memory that is
+// pinned.
 func BenchmarkIPCWrite(b *testing.B) {
+	speed(b, func(b *testing.B, dev *cudabuf.Device, size int64) {
+		batch, n := wideOn(b, dev, size)
+		room, err := dev.NewHostBuffer(n+n/8, cudabuf.HostOptions{})
+		require.NoError(b, err)
+		defer room.Release()
+		b.SetBytes(n)
+		for b.Loop() {
+			w, err := arrowipc.NewFileWriter(arrowipc.NewBufferWriter(room), batch.Schema())
+			if err == nil {
+				err = errors.Join(w.Write(batch), w.Close())
+			}
+			if err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+}
+
+// BenchmarkIPCWriteFile writes it to a file on a RAM disk, over one of the same size
+// and as a new one, beside what a goroutine reaches that writes as much pinned memory
+// there.
+func BenchmarkIPCWriteFile(b *testing.B) {
 	for _, kind := range []string{"over", "new"} {
 		b.Run(kind, func(b *testing.B) {
 			speed(b, func(b *testing.B, dev *cudabuf.Device, size int64) {
-				host, n := arraytest.Wide(b, memory.DefaultAllocator, 64, size)
-				batch, err := arrowbuf.CopyTo(host, dev)
-				require.NoError(b, err)
-				defer batch.Release()
+				batch, n := wideOn(b, dev, size)
 				writeFiles(b, batch, n)
 			})
 		})
+		b.Run(kind+"-write", func(b *testing.B) {
+			speed(b, func(b *testing.B, dev *cudabuf.Device, size int64) {
+				file, err := os.Create(filepath.Join(ramDisk(b), "plain"))
+				require.NoError(b, err)
+				defer file.Close()
+				pinned := dev.HostAllocator().Allocate(int(size))
+				defer dev.HostAllocator().Free(pinned)
+				b.SetBytes(size)
+				for b.Loop() {
+					renew(b, file)
+					if _, err := file.WriteAt(pinned, 0); err != nil {
+						b.Fatal(err)
+					}
+				}
+			})
+		})
+	}
+}
+
+func wideOn(b *testing.B, dev arrowbuf.Device, size int64) (arrow.RecordBatch, int64) {
+	host, n := arraytest.Wide(b, memory.DefaultAllocator, 64, size)
+	batch, err := arrowbuf.CopyTo(host, dev)
+	require.NoError(b, err)
+	b.Cleanup(batch.Release)
+	return batch, n
+}
+
+// renew empties a file of a benchmark of new ones.
+func renew(b *testing.B, file *os.File) {
+	if strings.Contains(b.Name(), "/new") {
+		b.StopTimer()
+		require.NoError(b, file.Truncate(0))
+		b.StartTimer()
 	}
 }
 
@@ -139,11 +192,7 @@ func writeFiles(b *testing.B, batch arrow.RecordBatch, n int64) {
 	b.SetBytes(n)
 	writeFile(b, file, batch)
 	for b.Loop() {
-		if strings.Contains(b.Name(), "/new") {
-			b.StopTimer() // until what was there is gone
-			require.NoError(b, file.Truncate(0))
-			b.StartTimer()
-		}
+		renew(b, file)
 		writeFile(b, file, batch)
 	}
 }
