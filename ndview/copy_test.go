@@ -218,6 +218,36 @@ func TestPermutationsAreCopied(t *testing.T) {
 	})
 }
 
+// TestLongRowsAreCopied goes through steps of rows that are longer than what a
+// block of a GPU copies, at odd places.
+func TestLongRowsAreCopied(t *testing.T) {
+	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+		r := rand.New(rand.NewPCG(8, 3))
+		for _, dtype := range copied[:5] {
+			for _, length := range []int64{1024, 2048, 5003} {
+				for _, step := range []int64{1, -1, 2, 3, -2} {
+					size := dtype.Size()
+					gaps := random{dtype: dtype, shape: []int64{3, length}, strides: []int64{(3*length + 1) * size, step * size}, offset: size}
+					gaps.offset += max(-step, 0) * size * (length - 1)
+					dense := random{dtype: dtype, shape: gaps.shape, strides: []int64{length * size, size}, offset: size * r.Int64N(5)}
+					for _, x := range []*random{&gaps, &dense} {
+						x.memory = make([]byte, (9*length+40)*size)
+						for i := range x.memory {
+							x.memory[i] = byte(r.Uint32())
+						}
+					}
+					for _, both := range [][2]random{{gaps, dense}, {dense, gaps}} {
+						from, to := both[0], both[1]
+						dst := to.on(t, dev)
+						require.NoError(t, dst.CopyFrom(from.on(t, dev)))
+						requireBytes(t, to.after(from.bytes()), download(t, dst.Buffer()), dtype, length, step, from.strides)
+					}
+				}
+			}
+		}
+	})
+}
+
 // permute visits all orders of n axes.
 func permute(n int, visit func([]int)) {
 	var from func(order []int)

@@ -79,16 +79,14 @@ func launchCopy(dst arrowbuf.Buffer, to int64, src arrowbuf.Buffer, from, width 
 		return launchShared(dev, copyPrograms[kernel], name, cudabuf.Dim3{X: uint32(t.Blocks())}, cudabuf.Dim3{X: threads}, uint32(t.Shared), d, s, structOf(t))
 	}
 	r, kernel := moves.NewRows(width, n)
-	name, block := fmt.Sprintf("quiver_%s_%d", kernel, width), uint32(moves.RowsBlock/4)
-	if kernel == "rows" && width < 16 {
-		block = moves.RowsBlock / 8
-	}
-	return launch(dev, copyPrograms[kernel], name, cudabuf.Dim3{X: uint32(r.Blocks())}, cudabuf.Dim3{X: block}, d, s, structOf(r))
+	blocks, block := r.Grid(kernel, width)
+	name := fmt.Sprintf("quiver_%s_%d", kernel, width)
+	return launch(dev, copyPrograms[kernel], name, cudabuf.Dim3{X: uint32(blocks)}, cudabuf.Dim3{X: uint32(block)}, d, s, structOf(r))
 }
 
 // copyPrograms are by the kind of kernel.
 var copyPrograms = func() map[string]*cudabuf.Program {
-	rows := program("rows", copyTwins[moves.Rows]("rows", "spans", "picks"))
+	rows := program("rows", copyTwins[moves.Rows]("rows", "spans", "picks", "chains"))
 	tiles := program("tiles", copyTwins[moves.Tiles]("tiles", "sectors"))
 	packed := program("packed", copyTwins[moves.Tiles]("words", "runs", "lines"))
 	odd := program("odd", copyTwins[moves.Tiles]("oddlines", "oddruns"))
@@ -98,7 +96,7 @@ var copyPrograms = func() map[string]*cudabuf.Program {
 		"matrices": program("matrices", copyTwins[moves.Tiles]("matrices")),
 		"words":    packed, "runs": packed, "lines": packed,
 		"oddlines": odd, "oddruns": odd,
-		"rows": rows, "spans": rows, "picks": rows,
+		"rows": rows, "spans": rows, "picks": rows, "chains": rows,
 	}
 }()
 

@@ -40,8 +40,24 @@ __device__ __forceinline__ void each(const Rows& r, Item item) {
 // across the ends of what warps write.
 template <typename T, int unroll>
 __device__ __forceinline__ void move_rows(uint8_t* __restrict__ dst, const uint8_t* __restrict__ src, const Rows& r) {
-    T v[unroll], *out[unroll];
+    constexpr uint32_t all = 1024, threads = all / unroll;
     const bool ahead = sizeof(T) < 16 && r.dst_step > 2 * (int)sizeof(T);
+    const uint32_t first = blockIdx.x * all, row = __umulhi(first, r.magic) >> r.shift, at = first - row * (uint32_t)r.length;
+    if (at + all <= (uint32_t)r.length) {  // of one row: there is no more to count
+        T v[unroll];
+        dst += place(r.axes, r.count, row, &Axis::dst) + (int64_t)(at + threadIdx.x) * r.dst_step;
+        src += place(r.axes, r.count, row, &Axis::src) + (int64_t)(at + threadIdx.x) * r.src_step;
+        const int64_t to = threads * r.dst_step, from = threads * r.src_step;
+#pragma unroll
+        for (int u = 0; u < unroll; u++) {
+            v[u] = __ldg((const T*)(src + u * from));
+            if (ahead) asm volatile("prefetch.global.L2 [%0];" ::"l"(dst + u * to));
+        }
+#pragma unroll
+        for (int u = 0; u < unroll; u++) *(T*)(dst + u * to) = v[u];
+        return;
+    }
+    T v[unroll], *out[unroll];
     each<unroll>(r, [&](int u, int64_t to, int64_t from, int i, bool is) {
         T* p = (T*)(dst + to + i * r.dst_step);
         v[u] = __ldg((const T*)(src + from + i * r.src_step));
@@ -143,6 +159,41 @@ __device__ __forceinline__ void move_picks(uint8_t* __restrict__ dst, const uint
             for (int k = 0; k < 4; k += size)
                 if (at[u] + k >= 0 && at[u] + k < bytes) *(T*)(out[u] + k) = (T)(v[u] >> 8 * k);
     }
+}
+
+// Rows of units of 4 bytes, backwards or not, that follow one another in the
+// destination, which is written as if it were one row, two units at once.
+__device__ __forceinline__ void move_chains(uint8_t* __restrict__ dst, const uint8_t* __restrict__ src, const Rows& r) {
+    constexpr int unroll = 4, threads = 256, all = 2 * unroll * threads;
+    __shared__ int64_t from[all / 16 + 2];
+    // Words of two units are whole ones: the first block's begin one earlier, maybe.
+    const int lead = (uint32_t)(uintptr_t)dst / 4 & 1, back = blockIdx.x ? 0 : lead;
+    const int begin = (int)(blockIdx.x * all) - lead + back, items = min(all - back, r.items - begin);
+    if (items <= 0) return;
+    const int row0 = __umulhi(begin, r.magic) >> r.shift, skip = begin - row0 * r.length;
+    const int rows = (__umulhi(skip + items - 1, r.magic) >> r.shift) + 1;
+    for (int i = threadIdx.x; i < rows; i += threads) from[i] = (int64_t)(src + place(r.axes, r.count, row0 + i, &Axis::src));
+    __syncthreads();
+    uint2 v[unroll];
+#pragma unroll
+    for (int u = 0; u < unroll; u++) {
+        const int i = skip + min(max(2 * (int)(threadIdx.x + u * threads) - back, 0), items - 1);
+        const int row = __umulhi(i, r.magic) >> r.shift, at = i - row * r.length;
+        const int64_t p = from[row] + at * r.src_step, q = at + 1 < r.length ? p + r.src_step : from[min(row + 1, rows - 1)];
+        v[u] = {__ldg((const uint32_t*)p), __ldg((const uint32_t*)(i + 1 < skip + items ? q : p))};
+    }
+    dst += (int64_t)begin * 4;
+#pragma unroll
+    for (int u = 0; u < unroll; u++) {
+        const int i = 2 * (int)(threadIdx.x + u * threads) - back;
+        if (i >= 0 && i + 2 <= items) *(uint2*)(dst + i * 4) = v[u];
+        else if (i < 0) *(uint32_t*)dst = v[u].x;  // which is unit 0
+        else if (i < items) *(uint32_t*)(dst + i * 4) = v[u].x;
+    }
+}
+
+extern "C" __global__ void __launch_bounds__(256) quiver_chains_4(uint8_t* dst, const uint8_t* src, const __grid_constant__ Rows r) {
+    move_chains(dst, src, r);
 }
 
 #define ROWS(KERNEL, WIDTH, T, UNROLL)                                                                         \

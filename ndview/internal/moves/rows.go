@@ -27,6 +27,8 @@ func NewRows(width int64, n layout.Nest) (r *Rows, kernel string) {
 		ends := func(word int64) int32 { return int32((bytes + 2*(word-1)) / word) } // a word at each end may be a part
 		switch {
 		case r.DstStep != width || bytes >= MaxItems/2:
+		case width == wordSize && abs(r.SrcStep) == width && bytes >= 4*spanSize && following(n, bytes, backwards(last)) == last:
+			kernel = "chains"
 		case width <= wordSize && abs(r.SrcStep) == width && bytes >= 4*spanSize:
 			kernel, r.Length = "spans", ends(spanSize)
 		case width < wordSize && bytes >= 2*wordSize:
@@ -46,11 +48,18 @@ const (
 	spanSize = 16
 )
 
-// RowsBlock is how many items a block does.
-const RowsBlock = 1024
-
-// Blocks is how many blocks there are.
-func (r *Rows) Blocks() int64 { return (int64(r.Items)-1)/RowsBlock + 1 }
+// Grid is how many blocks there are for a kernel, and how many threads a block has.
+func (r *Rows) Grid(kernel string, width int64) (blocks, threads int64) {
+	switch {
+	case kernel == "chains":
+		return int64(r.Items)/2048 + 1, 256
+	case kernel == "rows" && width < 16:
+		threads = 128
+	default:
+		threads = 256
+	}
+	return (int64(r.Items)-1)/1024 + 1, threads
+}
 
 // Nest is what is moved, for a twin.
 func (r *Rows) Nest() layout.Nest {

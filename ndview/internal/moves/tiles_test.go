@@ -147,6 +147,29 @@ func requireOdd(t *testing.T, plan *moves.Tiles, kernel string, width int64) {
 	}
 }
 
+func TestRowsThatFollowOneAnotherAreChains(t *testing.T) {
+	nest := func(shape, dst, src []int64) layout.Nest {
+		return layout.Nest{Shape: shape, Strides: [][]int64{dst, src}, Offsets: []int64{0, 0}}
+	}
+	for _, tt := range []struct {
+		nest   layout.Nest
+		kernel string
+	}{
+		{nest([]int64{7, 5, 16}, []int64{320, 64, 4}, []int64{64, 4480, 4}), "chains"},
+		{nest([]int64{1000, 511}, []int64{2044, 4}, []int64{2044, -4}), "chains"},
+		{nest([]int64{7, 5, 16}, []int64{384, 64, 4}, []int64{64, 4480, 4}), "spans"},
+		{nest([]int64{1000, 15}, []int64{60, 4}, []int64{64, 4}), "rows"},
+	} {
+		r, kernel := moves.NewRows(4, tt.nest)
+		require.Equal(t, tt.kernel, kernel, "%+v", tt.nest)
+		blocks, threads := r.Grid(kernel, 4)
+		require.Equal(t, layout.Product(tt.nest.Shape), layout.Product(r.Nest().Shape))
+		if kernel == "chains" {
+			require.Greater(t, 2*4*blocks*threads, layout.Product(tt.nest.Shape), "one unit more where words begin before the first")
+		}
+	}
+}
+
 func TestMagicDivides(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 6))
 	for range 20000 {
