@@ -45,7 +45,7 @@ func FilterBatch(batch arrow.RecordBatch, mask arrow.Array) (arrow.RecordBatch, 
 
 // selectRows makes a batch of a selection of rows, which is made once.
 func selectRows(batch arrow.RecordBatch, what string, of func(*work) (selection, error)) (arrow.RecordBatch, error) {
-	outer := &work{dev: deviceOf(batch.Columns())}
+	outer := &work{dev: deviceOfAll(batch.Columns())}
 	defer outer.end()
 	s, err := of(outer)
 	if err != nil {
@@ -60,16 +60,6 @@ func selectRows(batch arrow.RecordBatch, what string, of func(*work) (selection,
 		}
 		return made, nil
 	})
-}
-
-// deviceOf is where columns are that are not on the host, if there are some.
-func deviceOf(columns []arrow.Array) arrowbuf.Device {
-	for _, column := range columns {
-		if dev := arrowbuf.DeviceOf(column); dev != arrowbuf.CPU() {
-			return dev
-		}
-	}
-	return arrowbuf.CPU()
 }
 
 // eachColumn makes a batch like another whose columns are made one by one.

@@ -26,7 +26,7 @@ func Concatenate(arrays ...arrow.Array) (arrow.Array, error) {
 	if len(arrays) == 0 {
 		return nil, errors.New("concatenating arrays: there is none")
 	}
-	w := &work{dev: deviceOf(arrays)}
+	w := &work{dev: deviceOfAll(arrays)}
 	defer w.end()
 	made, err := w.concatenate(arrays)
 	if err != nil {
@@ -55,21 +55,6 @@ func (w *work) concatenate(arrays []arrow.Array) (arrow.Array, error) {
 		return nil, err
 	}
 	return finish(data)
-}
-
-// hasBuffers tells whether an array has memory somewhere.
-func hasBuffers(data arrow.ArrayData) bool {
-	for _, b := range data.Buffers() {
-		if b != nil && b.Len() > 0 {
-			return true
-		}
-	}
-	for _, child := range data.Children() {
-		if child != nil && hasBuffers(child) {
-			return true
-		}
-	}
-	return false
 }
 
 // join makes one array of parts, one at least. A type is a case.

@@ -5,7 +5,6 @@ import (
 
 	"github.com/apache/arrow-go/v18/arrow"
 
-	"github.com/quiver-gpu/quiver/arrowbuf"
 	"github.com/quiver-gpu/quiver/ndview"
 )
 
@@ -15,7 +14,7 @@ import (
 // the array; where it is null the element is left out. A mask of another type or
 // length is arrow.ErrInvalid. For the rest see [Take].
 func Filter(arr, mask arrow.Array) (arrow.Array, error) {
-	w := &work{dev: arrowbuf.DeviceOf(arr)}
+	w := &work{dev: deviceOf(arr, mask)}
 	defer w.end()
 	made, err := w.filter(arr, mask)
 	if err != nil {

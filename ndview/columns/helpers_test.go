@@ -7,6 +7,7 @@ import (
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
+	"github.com/apache/arrow-go/v18/arrow/memory"
 	"github.com/stretchr/testify/require"
 
 	"github.com/quiver-gpu/quiver/arrowbuf"
@@ -22,30 +23,45 @@ func onDevices(t *testing.T, test func(t *testing.T, dev arrowbuf.Device)) {
 	cudatest.ForEachDevice(t, func(t *testing.T, dev *cudabuf.Device) { test(t, dev) })
 }
 
-// on copies an array to a device, whole: of a slice, the slice of a copy.
+// on copies an array to a device as it is: buffer by buffer, with its offset and
+// its children's.
 func on(t testing.TB, dev arrowbuf.Device, arr arrow.Array) arrow.Array {
 	t.Helper()
-	data := arr.Data().(*array.Data).Copy()
-	defer data.Release()
-	if arr.Data().Offset() > 0 { // the bytes before the slice go along
-		nulls := 0
-		if len(data.Buffers()) > 0 && data.Buffers()[0] != nil {
-			nulls = array.UnknownNullCount
-		}
-		whole := array.NewData(data.DataType(), data.Offset()+data.Len(), data.Buffers(), data.Children(), nulls, 0)
-		defer whole.Release()
-		whole.SetDictionary(data.Dictionary())
-		moved, err := arrowbuf.CopyArrayTo(array.MakeFromData(whole), dev)
-		require.NoError(t, err)
-		defer moved.Release()
-		part := arrowbuf.NewSlice(moved, int64(arr.Data().Offset()), int64(data.Offset()+data.Len()))
-		t.Cleanup(part.Release)
-		return part
-	}
-	moved, err := arrowbuf.CopyArrayTo(arr, dev)
-	require.NoError(t, err)
+	moved := arrowbuf.NewArray(copied(t, dev, arr.Data()))
 	t.Cleanup(moved.Release)
 	return moved
+}
+
+// copied is the data of an array on a device, without a look at what is in it.
+func copied(t testing.TB, dev arrowbuf.Device, data arrow.ArrayData) *array.Data {
+	t.Helper()
+	buffers := make([]*memory.Buffer, len(data.Buffers()))
+	for i, b := range data.Buffers() {
+		if b == nil {
+			continue
+		}
+		moved, err := dev.Alloc(int64(b.Len()))
+		require.NoError(t, err)
+		_, err = moved.CopyFromHost(b.Bytes(), 0)
+		require.NoError(t, err)
+		buffers[i] = moved.Arrow()
+		moved.Release()
+	}
+	children := make([]arrow.ArrayData, len(data.Children()))
+	for i, child := range data.Children() {
+		children[i] = copied(t, dev, child)
+	}
+	made := array.NewData(data.DataType(), data.Len(), buffers, children, data.NullN(), data.Offset())
+	for _, b := range buffers {
+		if b != nil {
+			b.Release()
+		}
+	}
+	if dictionary, ok := data.Dictionary().(*array.Data); ok && dictionary != nil {
+		made.SetDictionary(copied(t, dev, dictionary))
+	}
+	t.Cleanup(made.Release)
+	return made
 }
 
 // toHost checks a result, which it releases at the end, and brings it to the host.

@@ -32,38 +32,6 @@ func (m maker) broken(dtype arrow.DataType, n int, buffers []*memory.Buffer, chi
 	return data
 }
 
-// unchecked moves buffers to a device without a look at what is in them.
-func unchecked(t *testing.T, dev arrowbuf.Device, data arrow.ArrayData) *array.Data {
-	t.Helper()
-	buffers := make([]*memory.Buffer, len(data.Buffers()))
-	for i, b := range data.Buffers() {
-		if b == nil {
-			continue
-		}
-		moved, err := dev.Alloc(int64(b.Len()))
-		require.NoError(t, err)
-		_, err = moved.CopyFromHost(b.Bytes(), 0)
-		require.NoError(t, err)
-		buffers[i] = moved.Arrow()
-		moved.Release()
-	}
-	children := make([]arrow.ArrayData, len(data.Children()))
-	for i, child := range data.Children() {
-		children[i] = unchecked(t, dev, child)
-	}
-	made := array.NewData(data.DataType(), data.Len(), buffers, children, data.NullN(), data.Offset())
-	for _, b := range buffers {
-		if b != nil {
-			b.Release()
-		}
-	}
-	if dictionary, ok := data.Dictionary().(*array.Data); ok && dictionary != nil {
-		made.SetDictionary(unchecked(t, dev, dictionary))
-	}
-	t.Cleanup(made.Release)
-	return made
-}
-
 func TestMalformedArraysAreErrors(t *testing.T) {
 	m := newMaker(t, 1, false)
 	text := []*memory.Buffer{integers(4, []int{0, 9, 4, 5}), memory.NewBufferBytes(make([]byte, 5, 64))}
@@ -94,7 +62,7 @@ func TestMalformedArraysAreErrors(t *testing.T) {
 		"elements without runs":     {m.broken(runs, 3, nil, m.data(arrow.PrimitiveTypes.Int16, 0), m.data(arrow.PrimitiveTypes.Int8, 0)), true},
 	} {
 		onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
-			data := unchecked(t, dev, c.data)
+			data := copied(t, dev, c.data)
 			var arr arrow.Array = part{data: data}
 			if dev != arrowbuf.CPU() && arrowbuf.DeviceOf(arr) == dev {
 				made := arrowbuf.NewArray(data)

@@ -99,9 +99,12 @@ func (m maker) data(dtype arrow.DataType, n int) *array.Data {
 	}
 	buffers, children := []*memory.Buffer{valid}, []arrow.ArrayData{}
 	child := func(t arrow.DataType, n int) {
-		data := m.data(t, n)
+		skip := int64(m.rng.IntN(2) * m.rng.IntN(12)) // some are slices themselves
+		data := m.data(t, n+2*int(skip))
 		m.t.Cleanup(data.Release)
-		children = append(children, data)
+		part := array.NewSliceData(data, skip, skip+int64(n))
+		m.t.Cleanup(part.Release)
+		children = append(children, part)
 	}
 	list := func(width int, elem arrow.DataType) {
 		to := make([]int, n+1)

@@ -119,9 +119,7 @@ func copyBytes(to, from []byte, n int64) {
 	case n > 16:
 		copy(to, from)
 	case n < 4:
-		for i, b := range from {
-			to[i] = b
-		}
+		to[0], to[n/2], to[n-1] = from[0], from[n/2], from[n-1]
 	case n >= 8:
 		head, tail := [8]byte(from), [8]byte(from[n-8:])
 		copy(to[:8], head[:])

@@ -59,19 +59,6 @@ func (w *work) resolve(indices arrow.Array, extent int64) (selection, error) {
 	return s, nil
 }
 
-// bring brings an array of the host to the device of the work.
-func (w *work) bring(arr arrow.Array) (arrow.Array, error) {
-	if dev := arrowbuf.DeviceOf(arr); dev != w.dev && dev != arrowbuf.CPU() {
-		return nil, fmt.Errorf("on %s, for an array on %s: %w", dev, w.dev, arrowbuf.ErrDevice)
-	}
-	moved, err := arrowbuf.CopyArrayTo(arr, w.dev)
-	if err != nil {
-		return nil, err
-	}
-	w.hold(moved)
-	return moved, nil
-}
-
 // indexKinds are the integers that may be indices, as the kernels call them.
 var indexKinds = map[arrow.Type]string{
 	arrow.INT8: "i8", arrow.INT16: "i16", arrow.INT32: "i32", arrow.INT64: "i64",

@@ -24,7 +24,7 @@ import (
 // The result shares the buffers that views point into, the values of list views
 // and dictionaries. What null elements hold is undefined.
 func Take(arr, indices arrow.Array) (arrow.Array, error) {
-	w := &work{dev: arrowbuf.DeviceOf(arr)}
+	w := &work{dev: deviceOf(arr, indices)}
 	defer w.end()
 	made, err := w.takeAt(arr, indices)
 	if err != nil {
