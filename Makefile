@@ -30,11 +30,11 @@ help: ## Print this list
 	@awk -F ':.*## ' '/^# ---- /{sub("# ---- ",""); print "\n" $$0} /^[a-z-]+:.*## /{printf "  %-14s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
 
 .PHONY: build
-build: bin/arrow2zarr ## Build bin/arrow2zarr
+build: bin/arrow2zarr bin/quiver-share ## Build the commands into bin
 
-.PHONY: bin/arrow2zarr
-bin/arrow2zarr:
-	$(GO) build -trimpath -o $@ ./cmd/arrow2zarr
+.PHONY: bin/arrow2zarr bin/quiver-share
+bin/arrow2zarr bin/quiver-share:
+	$(GO) build -trimpath -o $@ ./cmd/$(@F)
 
 .PHONY: demo
 demo: build ## Convert testdata/flights.parquet and show what came out
@@ -73,6 +73,7 @@ interop: build $(VENV) $(NODE_MODULES) ## Check against pyarrow, nanoarrow, zarr
 	.venv/bin/python interop/check.py
 	GO=$(GO) .venv/bin/python interop/cdevice.py
 	GO=$(GO) .venv/bin/python interop/dissociated.py
+	.venv/bin/python interop/share.py
 	GO=$(GO) .venv/bin/python interop/flight.py
 
 # ---- Speed

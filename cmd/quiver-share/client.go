@@ -1,0 +1,114 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"text/tabwriter"
+	"time"
+
+	"github.com/dustin/go-humanize"
+	"github.com/spf13/cobra"
+
+	"github.com/quiver-gpu/quiver/ipc"
+)
+
+// dial connects to a server as a client without a GPU: what it looks at comes in
+// the host's memory.
+func dial(ctx context.Context, socket string) (*ipc.Client, error) {
+	client, err := ipc.Dial(ctx, socket, ipc.DialOptions{})
+	if err != nil {
+		return nil, failed(exitServer, err)
+	}
+	return client, nil
+}
+
+func newListCommand(socket *string) *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "ls",
+		Short: "Say what a server publishes",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			client, err := dial(cmd.Context(), *socket)
+			if err != nil {
+				return err
+			}
+			defer client.Close()
+			entries, err := client.List(cmd.Context())
+			if err != nil {
+				return failed(exitServer, err)
+			}
+			if asJSON {
+				return failed(exitOutput, json.NewEncoder(cmd.OutOrStdout()).Encode(entries))
+			}
+			table := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 2, ' ', 0)
+			fmt.Fprintln(table, "NAME\tKIND\tROWS\tBATCHES\tSIZE\tDEVICE\tSUBSCRIBERS")
+			for _, e := range entries {
+				fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\t%d\n", e.Name, e.Kind, humanize.Comma(e.Rows), humanize.Comma(e.Batches), humanize.IBytes(uint64(e.Bytes)), e.Device, e.Subscribers)
+			}
+			return failed(exitOutput, table.Flush())
+		},
+	}
+	endHelp(cmd, `  quiver-share ls
+  quiver-share ls --socket /run/columns.sock --json`)
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON array")
+	return cmd
+}
+
+func newStatCommand(socket *string) *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "stat",
+		Short: "Say who holds what",
+		Long: `Stat prints the clients of a server with the batches that they hold, and the
+allocations that are shared with them. This command is one of the clients.`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			client, err := dial(cmd.Context(), *socket)
+			if err != nil {
+				return err
+			}
+			defer client.Close()
+			stats, err := client.Stat(cmd.Context())
+			if err != nil {
+				return failed(exitServer, err)
+			}
+			if asJSON {
+				return failed(exitOutput, json.NewEncoder(cmd.OutOrStdout()).Encode(stats))
+			}
+			return failed(exitOutput, printStats(cmd, stats))
+		},
+	}
+	endHelp(cmd, `  quiver-share stat
+  quiver-share stat --json`)
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
+	return cmd
+}
+
+func printStats(cmd *cobra.Command, stats ipc.Stats) error {
+	table := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 2, ' ', 0)
+	fmt.Fprintln(table, "PID\tUSER\tCONNECTED\tHOLDS\tSEQUENCE\tSIZE\tFOR")
+	for _, c := range stats.Clients {
+		fmt.Fprintf(table, "%d\t%d\t%s\t-\t-\t-\t-\n", c.PID, c.UID, since(c.Connected))
+		for _, l := range c.Leases {
+			fmt.Fprintf(table, "%d\t%d\t%s\t%s\t%d\t%s\t%s\n", c.PID, c.UID, since(c.Connected), l.Name, l.Sequence, humanize.IBytes(uint64(l.Bytes)), since(l.Since))
+		}
+	}
+	if err := errors.Join(table.Flush(), line(cmd)); err != nil {
+		return err
+	}
+	fmt.Fprintln(table, "BLOCK\tSIZE\tDEVICE\tBY\tLEASES\tCLIENTS")
+	for _, b := range stats.Blocks {
+		fmt.Fprintf(table, "%d\t%s\t%s\t%s\t%d\t%d\n", b.Block, humanize.IBytes(uint64(b.Size)), b.Device, b.Mechanism, b.Leases, b.Clients)
+	}
+	return table.Flush()
+}
+
+func line(cmd *cobra.Command) error {
+	_, err := fmt.Fprintln(cmd.OutOrStdout())
+	return err
+}
+
+func since(t time.Time) time.Duration { return time.Since(t).Round(time.Millisecond) }

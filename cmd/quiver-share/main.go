@@ -1,0 +1,109 @@
+// Command quiver-share shares Arrow columns with other processes of a machine,
+// on its GPU or its host, and looks at what others share.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strconv"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"github.com/quiver-gpu/quiver/cmd/internal/device"
+)
+
+// Exit codes. They are part of the command's contract.
+const (
+	exitOK     = 0
+	exitUsage  = 2
+	exitInput  = 3
+	exitOutput = 4
+	exitDevice = 5
+	exitServer = 6
+)
+
+const exitCodesHelp = `
+Exit codes:
+  0  done
+  2  the arguments do not make sense
+  3  a file is missing, or not what it should be
+  4  the output cannot be written
+  5  the device is not there, or failed
+  6  the server is not there, refused, or failed`
+
+// failure is an error with the exit code that it ends the program with.
+type failure struct {
+	code int
+	err  error
+}
+
+func (f *failure) Error() string { return f.err.Error() }
+func (f *failure) Unwrap() error { return f.err }
+
+// failed marks an error, unless it is marked: the first to know is right.
+func failed(code int, err error) error {
+	var marked *failure
+	if err == nil || errors.As(err, &marked) {
+		return err
+	}
+	return &failure{code, err}
+}
+
+// failedDevice marks an error of opening a device by name.
+func failedDevice(err error) error {
+	if errors.Is(err, device.ErrName) {
+		return failed(exitUsage, err)
+	}
+	return failed(exitDevice, err)
+}
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop) // a second signal ends the program at once
+	os.Exit(run(ctx, os.Args[1:], os.Stdout, os.Stderr))
+}
+
+// run is main without the process around it: it returns the exit code.
+func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	root := &cobra.Command{
+		Use:           "quiver-share",
+		Short:         "Share Arrow columns with other processes, on a GPU or the host",
+		SilenceErrors: true,
+		SilenceUsage:  true,
+	}
+	socket := root.PersistentFlags().String("socket", defaultSocket(), "the Unix socket of the server")
+	root.AddCommand(newServeCommand(socket), newListCommand(socket), newCatCommand(socket), newStatCommand(socket))
+	root.SetArgs(append([]string{}, args...)) // cobra takes nil for "those of the process"
+	root.SetOut(stdout)
+	root.SetErr(stderr)
+	err := root.ExecuteContext(ctx)
+	if err == nil {
+		return exitOK
+	}
+	fmt.Fprintf(stderr, "quiver-share: %v\n", err)
+	var marked *failure
+	if errors.As(err, &marked) {
+		return marked.code
+	}
+	return exitUsage // of cobra: an unknown flag, a missing argument
+}
+
+// defaultSocket is where server and clients of a user meet.
+func defaultSocket() string {
+	folder := os.Getenv("XDG_RUNTIME_DIR")
+	if folder == "" {
+		folder = filepath.Join(os.TempDir(), "quiver-"+strconv.Itoa(os.Getuid()))
+	}
+	return filepath.Join(folder, "quiver-share.sock")
+}
+
+// endHelp puts examples and exit codes behind the flags of a command's help.
+func endHelp(cmd *cobra.Command, examples string) {
+	cmd.SetHelpTemplate(cmd.HelpTemplate() + "\nExamples:\n" + examples + "\n" + exitCodesHelp + "\n")
+}

@@ -1,0 +1,258 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/apache/arrow-go/v18/arrow/array"
+	arrowipc "github.com/apache/arrow-go/v18/arrow/ipc"
+	"github.com/apache/arrow-go/v18/arrow/memory"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/quiver-gpu/quiver/cudabuf"
+	"github.com/quiver-gpu/quiver/cudabuf/cudatest"
+	"github.com/quiver-gpu/quiver/ipc"
+)
+
+const rows = `[{"city":"Oslo","t":-3.5},{"city":null,"t":21},{"city":"Perth","t":null}]`
+
+func weather(t *testing.T) (*arrow.Schema, arrow.RecordBatch) {
+	t.Helper()
+	schema := arrow.NewSchema([]arrow.Field{
+		{Name: "city", Type: arrow.BinaryTypes.String, Nullable: true},
+		{Name: "t", Type: arrow.PrimitiveTypes.Float64, Nullable: true},
+	}, nil)
+	batch, _, err := array.RecordFromJSON(memory.DefaultAllocator, schema, strings.NewReader(rows))
+	require.NoError(t, err)
+	t.Cleanup(batch.Release)
+	return schema, batch
+}
+
+// weatherFile is an Arrow file, or a stream, of two batches of rows.
+func weatherFile(t *testing.T, name string) string {
+	t.Helper()
+	schema, batch := weather(t)
+	path := filepath.Join(t.TempDir(), name)
+	f, err := os.Create(path)
+	require.NoError(t, err)
+	defer f.Close()
+	var w interface {
+		Write(arrow.RecordBatch) error
+		Close() error
+	}
+	if w = arrowipc.NewWriter(f, arrowipc.WithSchema(schema)); strings.HasSuffix(name, ".arrow") {
+		w, err = arrowipc.NewFileWriter(f, arrowipc.WithSchema(schema))
+		require.NoError(t, err)
+	}
+	require.NoError(t, w.Write(batch))
+	require.NoError(t, w.Write(batch))
+	require.NoError(t, w.Close())
+	return path
+}
+
+// withDriver makes the command find a driver, or none.
+func withDriver(t *testing.T, open func() (*cudabuf.Driver, error)) {
+	t.Helper()
+	before := openDriver
+	openDriver = open
+	t.Cleanup(func() { openDriver = before })
+}
+
+// softDriver is a machine with a GPU in software. The command closes it, and
+// closing fails where memory leaks.
+func softDriver() (*cudabuf.Driver, error) { return cudatest.New(cudatest.Config{}), nil }
+
+// output collects what a command prints while it runs.
+type output struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (o *output) Write(b []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.text.Write(b)
+}
+
+func (o *output) String() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.text.String()
+}
+
+// serving runs serve until the test ends or stop is called, which answers the
+// exit code.
+func serving(t *testing.T, args ...string) (socket string, printed *output, stop func() int) {
+	t.Helper()
+	socket = filepath.Join(t.TempDir(), "socket")
+	ctx, cancel := context.WithCancel(context.Background())
+	printed = &output{}
+	ended := make(chan int, 1)
+	go func() { ended <- run(ctx, append([]string{"serve", "--socket", socket}, args...), printed, printed) }()
+	stop = sync.OnceValue(func() int {
+		cancel()
+		return <-ended
+	})
+	t.Cleanup(func() { assert.Equal(t, exitOK, stop(), printed.String()) })
+	require.Eventually(t, func() bool { return strings.Contains(printed.String(), "serving at "+socket) || len(ended) > 0 },
+		20*time.Second, time.Millisecond)
+	require.Empty(t, ended, printed.String())
+	return socket, printed, stop
+}
+
+func share(args ...string) (code int, stdout, stderr string) {
+	var out, errs bytes.Buffer
+	code = run(context.Background(), args, &out, &errs)
+	return code, out.String(), errs.String()
+}
+
+func onDevices(t *testing.T, test func(t *testing.T, device string)) {
+	for _, device := range []string{"cpu", "cuda"} {
+		t.Run(device, func(t *testing.T) {
+			withDriver(t, softDriver)
+			test(t, device)
+		})
+	}
+}
+
+func TestTablesAreListedAndPrinted(t *testing.T) {
+	onDevices(t, func(t *testing.T, device string) {
+		socket, printed, _ := serving(t, weatherFile(t, "weather.arrow"), "again="+weatherFile(t, "x.arrows"), "--device", device)
+		assert.Contains(t, printed.String(), "weather: 6 rows, ")
+
+		code, out, errs := share("ls", "--socket", socket)
+		require.Equal(t, exitOK, code, errs)
+		assert.Regexp(t, `(?m)^again +table +6 +2 .* `+device, out)
+		assert.Regexp(t, `(?m)^weather +table +6 +2 .* `+device, out)
+		code, out, errs = share("ls", "--socket", socket, "--json")
+		require.Equal(t, exitOK, code, errs)
+		var listed []map[string]any
+		require.NoError(t, json.Unmarshal([]byte(out), &listed))
+		assert.Len(t, listed, 2)
+
+		for _, name := range []string{"weather", "again"} {
+			code, out, errs = share("cat", name, "--socket", socket)
+			require.Equal(t, exitOK, code, errs)
+			assert.JSONEq(t, "["+rows[1:len(rows)-1]+","+rows[1:len(rows)-1]+"]", "["+strings.ReplaceAll(strings.TrimSpace(out), "\n", ",")+"]")
+		}
+	})
+}
+
+func TestCatWritesAnArrowStream(t *testing.T) {
+	onDevices(t, func(t *testing.T, device string) {
+		socket, _, _ := serving(t, weatherFile(t, "weather.arrow"), "--device", device)
+		code, out, errs := share("cat", "weather", "--format", "arrow", "--socket", socket)
+		require.Equal(t, exitOK, code, errs)
+		schema, want := weather(t)
+		read, err := arrowipc.NewReader(strings.NewReader(out))
+		require.NoError(t, err)
+		defer read.Release()
+		assert.True(t, schema.Equal(read.Schema()))
+		n := 0
+		for ; read.Next(); n++ {
+			assert.True(t, array.RecordEqual(want, read.RecordBatch()))
+		}
+		require.NoError(t, read.Err())
+		assert.Equal(t, 2, n)
+	})
+}
+
+func TestStreamsAndBuffersArePrinted(t *testing.T) {
+	schema, batch := weather(t)
+	catalog := ipc.NewCatalog()
+	defer catalog.Close()
+	stream, err := catalog.NewStream("live", schema, ipc.StreamOptions{})
+	require.NoError(t, err)
+	server, err := ipc.Serve(filepath.Join(t.TempDir(), "socket"), catalog, ipc.ServerOptions{})
+	require.NoError(t, err)
+	defer func() { assert.NoError(t, server.Close()) }()
+	go func() {
+		_ = stream.WaitSubscribers(context.Background(), 1)
+		_ = stream.Write(context.Background(), batch)
+		_ = stream.Close()
+	}()
+	code, out, errs := share("cat", "live", "--socket", server.Path())
+	require.Equal(t, exitOK, code, errs)
+	assert.Equal(t, 3, strings.Count(out, "\n"), out)
+}
+
+func TestStatSaysWhoHoldsWhat(t *testing.T) {
+	socket, _, _ := serving(t, weatherFile(t, "weather.arrow"), "--device", "cpu")
+	client, err := ipc.Dial(context.Background(), socket, ipc.DialOptions{})
+	require.NoError(t, err)
+	defer client.Close()
+	table, err := client.Table(context.Background(), "weather")
+	require.NoError(t, err)
+	defer table.Release()
+
+	code, out, errs := share("stat", "--socket", socket, "--json")
+	require.Equal(t, exitOK, code, errs)
+	var stats ipc.Stats
+	require.NoError(t, json.Unmarshal([]byte(out), &stats))
+	assert.Len(t, stats.Clients, 2, "the command is one")
+
+	code, out, errs = share("stat", "--socket", socket)
+	require.Equal(t, exitOK, code, errs)
+	assert.Contains(t, out, "CONNECTED")
+}
+
+func TestWhatFailsIsToldByTheExitCode(t *testing.T) {
+	withDriver(t, func() (*cudabuf.Driver, error) { return nil, cudabuf.ErrNoDriver })
+	folder := t.TempDir()
+	broken := filepath.Join(folder, "broken.arrow")
+	require.NoError(t, os.WriteFile(broken, []byte("ARROW1\x00\x00 and nothing that follows"), 0o600))
+	text := filepath.Join(folder, "text.csv")
+	require.NoError(t, os.WriteFile(text, []byte("a,b\n1,2\n"), 0o600))
+	good := weatherFile(t, "weather.arrow")
+	nobody := filepath.Join(folder, "nobody.sock")
+	socket, _, _ := serving(t, good, "--device", "cpu")
+	for _, c := range []struct {
+		args []string
+		code int
+		says string
+	}{
+		{[]string{"serve", "--socket", nobody}, exitUsage, "at least 1 arg"},
+		{[]string{"serve", good, "--device", "tpu", "--socket", nobody}, exitUsage, "expected auto, cpu, cuda or cuda:N"},
+		{[]string{"serve", good, "--device", "cuda", "--socket", nobody}, exitDevice, cudabuf.ErrNoDriver.Error()},
+		{[]string{"serve", good, "--silence", "-1s", "--socket", nobody}, exitUsage, "negative"},
+		{[]string{"serve", filepath.Join(folder, "absent.arrow"), "--socket", nobody}, exitInput, "absent.arrow"},
+		{[]string{"serve", broken, "--device", "cpu", "--socket", nobody}, exitInput, "broken.arrow"},
+		{[]string{"serve", text, "--device", "cpu", "--socket", nobody}, exitInput, "text.csv"},
+		{[]string{"serve", good, good, "--device", "cpu", "--socket", nobody}, exitInput, ipc.ErrExists.Error()},
+		{[]string{"serve", good, "--device", "cpu", "--socket", socket}, exitServer, socket},
+		{[]string{"ls", "--socket", nobody}, exitServer, nobody},
+		{[]string{"stat", "--socket", nobody}, exitServer, nobody},
+		{[]string{"cat", "absent", "--socket", socket}, exitServer, "absent"},
+		{[]string{"cat", "weather", "--format", "csv", "--socket", socket}, exitUsage, "expected json or arrow"},
+		{[]string{"cat", "--socket", socket}, exitUsage, "accepts 1 arg"},
+	} {
+		code, _, errs := share(c.args...)
+		assert.Equal(t, c.code, code, "%v: %s", c.args, errs)
+		assert.Contains(t, errs, c.says, "%v", c.args)
+		assert.NoFileExists(t, nobody)
+	}
+	code := run(context.Background(), []string{"cat", "weather", "--socket", socket}, full{}, io.Discard)
+	assert.Equal(t, exitOutput, code)
+}
+
+// full is a disk without room.
+type full struct{}
+
+func (full) Write([]byte) (int, error) { return 0, io.ErrShortWrite }
+
+func TestASignalEndsServingAndItsSocket(t *testing.T) {
+	socket, _, stop := serving(t, weatherFile(t, "weather.arrow"), "--device", "cpu")
+	assert.FileExists(t, socket)
+	assert.Equal(t, exitOK, stop())
+	assert.NoFileExists(t, socket)
+}
