@@ -1,0 +1,281 @@
+"""The messages of the sharing protocol, docs/sharing.md of Quiver, version 1."""
+
+import struct
+from dataclasses import dataclass, field
+
+from .errors import ProtocolError
+from .fields import Reader, text
+from .process import Process
+
+MAGIC = b"QVSHARE1"
+PROTOCOL = 1
+
+LOCAL, CUDA_IPC, CUDA_FD, MEMORY = 1, 2, 3, 4
+MECHANISMS = {LOCAL: "local", CUDA_IPC: "cuda-ipc", CUDA_FD: "cuda-fd", MEMORY: "memory"}
+KINDS = {1: "table", 2: "stream", 3: "buffer"}
+
+
+@dataclass
+class Hello:
+    process: Process
+    mechanisms: tuple[int, ...]
+    gpus: tuple[bytes, ...]
+    events: bool = False
+    lowest: int = PROTOCOL
+    highest: int = PROTOCOL
+
+    def encode(self) -> bytes:
+        head = MAGIC + struct.pack("<HH", self.lowest, self.highest) + self.process.encode()
+        ways = struct.pack("<BB", self.events, len(self.mechanisms)) + bytes(self.mechanisms)
+        return head + ways + struct.pack("<B", len(self.gpus)) + b"".join(self.gpus)
+
+    @classmethod
+    def decode(cls, payload: bytes) -> "Hello":
+        r = Reader(payload, "HELLO")
+        if r.bytes(8) != MAGIC:
+            raise ProtocolError("HELLO: this is not the sharing protocol")
+        lowest, highest = r("HH")
+        process = Process.decode(r)
+        flags, n = r("BB")
+        if flags > 1:
+            raise ProtocolError(f"HELLO: unknown flags {flags}")
+        mechanisms = tuple(r.bytes(n))
+        gpus = tuple(r.bytes(16) for _ in range(r("B")))
+        r.end()
+        return cls(process, mechanisms, gpus, bool(flags), lowest, highest)
+
+
+@dataclass
+class Welcome:
+    process: Process
+    instance: bytes
+    silence: int = 0  # milliseconds
+    version: int = PROTOCOL
+
+    def encode(self) -> bytes:
+        head = MAGIC + struct.pack("<HH", self.version, 0) + self.process.encode()
+        return head + struct.pack("<16sII", self.instance, self.silence, 0)
+
+    @classmethod
+    def decode(cls, payload: bytes) -> "Welcome":
+        r = Reader(payload, "WELCOME")
+        if r.bytes(8) != MAGIC:
+            raise ProtocolError("WELCOME: this is not the sharing protocol")
+        version = r("H")
+        r.zero("H")
+        process = Process.decode(r)
+        instance, silence = r("16sI")
+        r.zero("I")
+        r.end()
+        if version != PROTOCOL:
+            raise ProtocolError(f"WELCOME: version {version}, but {PROTOCOL} was offered")
+        return cls(process, instance, silence, version)
+
+
+@dataclass
+class Entry:
+    """What a server publishes under a name."""
+
+    kind: str
+    name: str
+    rows: int
+    batches: int
+    bytes: int
+    device: str
+    subscribers: int = 0
+
+
+def encode_listing(entries: list[Entry]) -> bytes:
+    numbers = {kind: number for number, kind in KINDS.items()}
+    out = [struct.pack("<I", len(entries))]
+    for e in entries:
+        out += [struct.pack("<BB", numbers[e.kind], 0), text(e.name), struct.pack("<QQQ", e.rows, e.batches, e.bytes)]
+        out += [text(e.device), struct.pack("<I", e.subscribers)]
+    return b"".join(out)
+
+
+def decode_listing(payload: bytes) -> list[Entry]:
+    r = Reader(payload, "LISTING")
+    entries = []
+    for _ in range(r.count(r("I"), 34)):
+        kind = r("B")
+        r.zero("B")
+        if kind not in KINDS:
+            raise ProtocolError(f"LISTING: kind {kind}")
+        name = r.text()
+        rows, batches, size = r("QQQ")
+        entries.append(Entry(KINDS[kind], name, rows, batches, size, r.text(), r("I")))
+    r.end()
+    return entries
+
+
+@dataclass
+class Descriptor:
+    """What opens memory of another process."""
+
+    mechanism: int
+    process: Process
+    size: int
+    offset: int
+    length: int
+    gpu: bytes = bytes(16)
+    sequence: int = 0
+    handle: bytes = b""
+    event: bytes = b""
+
+    def encode(self) -> bytes:
+        head = struct.pack("<BBBBIQQQ", 1, self.mechanism, bool(self.event), 0, self.process.pid, self.size, self.offset, self.length)
+        where = struct.pack("<16s16sQQQ", self.gpu, self.process.machine, self.process.namespace, self.process.start, self.sequence)
+        return head + where + self.handle + self.event
+
+    @classmethod
+    def decode(cls, r: Reader) -> "Descriptor":
+        version, mechanism, flags = r("BBB")
+        r.zero("B")
+        if version != 1 or mechanism not in MECHANISMS or flags > 1:
+            raise ProtocolError(f"a descriptor of version {version}, mechanism {mechanism}, flags {flags}")
+        pid, size, offset, length, gpu, machine, namespace, start, sequence = r("IQQQ16s16sQQQ")
+        if offset + length > size:
+            raise ProtocolError(f"a descriptor of {length} bytes at {offset} of {size}")
+        handle = r.bytes(64) if mechanism in (LOCAL, CUDA_IPC) else b""
+        event = r.bytes(64) if flags else b""
+        r.end()
+        return cls(mechanism, Process(machine, namespace, start, pid), size, offset, length, gpu, sequence, handle, event)
+
+
+@dataclass
+class Message:
+    """An Arrow message whose body lies in regions of blocks."""
+
+    metadata: bytes
+    regions: list[tuple[int, int, int, int]]  # place, length, block, offset
+
+
+@dataclass
+class Batch:
+    lease: int
+    sequence: int
+    messages: list[Message] = field(default_factory=list)
+    pending: bool = False
+
+    def encode(self) -> bytes:
+        out = [struct.pack("<QQBBHI", self.lease, self.sequence, self.pending, 0, len(self.messages), 0)]
+        for m in self.messages:
+            out += [struct.pack("<II", len(m.metadata), len(m.regions)), m.metadata]
+            out += [struct.pack("<QQQQ", *region) for region in m.regions]
+        return b"".join(out)
+
+    @classmethod
+    def decode(cls, payload: bytes) -> "Batch":
+        r = Reader(payload, "BATCH")
+        lease, sequence, flags = r("QQB")
+        r.zero("B")
+        n = r("H")
+        r.zero("I")
+        if flags > 1:
+            raise ProtocolError(f"BATCH: unknown flags {flags}")
+        messages = []
+        for _ in range(r.count(n, 8)):
+            length, count = r("II")
+            metadata = r.bytes(length)
+            regions, last = [], 0
+            for _ in range(r.count(count, 32)):
+                region = r("QQQQ")
+                if region[0] < last or region[1] == 0 or region[0] + region[1] >= 1 << 63:
+                    raise ProtocolError(f"BATCH: a region of {region[1]} bytes at {region[0]}, behind {last}")
+                regions.append(region)
+                last = region[0] + region[1]
+            messages.append(Message(metadata, regions))
+        r.end()
+        return cls(lease, sequence, messages, bool(flags))
+
+
+def encode_numbers(numbers: list[int]) -> bytes:
+    return struct.pack(f"<I{len(numbers)}Q", len(numbers), *numbers)
+
+
+def decode_numbers(payload: bytes, what: str) -> list[int]:
+    r = Reader(payload, what)
+    numbers = [r("Q") for _ in range(r.count(r("I"), 8))]
+    r.end()
+    return numbers
+
+
+def encode_error(code: int, message: str) -> bytes:
+    return struct.pack("<H", code) + text(message)
+
+
+def decode_error(payload: bytes) -> tuple[int, str]:
+    r = Reader(payload, "ERROR")
+    code, message = r("H"), r.text()
+    r.end()
+    return code, message
+
+
+@dataclass
+class HeldLease:
+    lease: int
+    sequence: int
+    bytes: int
+    since: int  # Unix nanoseconds
+    name: str
+
+
+@dataclass
+class Peer:
+    """A client of the server, and the leases that it holds."""
+
+    pid: int  # as the server sees it, 0 where it does not
+    uid: int
+    process: Process
+    connected: int  # Unix nanoseconds
+    leases: list[HeldLease]
+
+
+@dataclass
+class BlockUse:
+    block: int
+    size: int
+    mechanism: str
+    leases: int
+    clients: int
+    device: str
+
+
+@dataclass
+class Stats:
+    clients: list[Peer]
+    blocks: list[BlockUse]
+
+
+def encode_stats(stats: Stats) -> bytes:
+    numbers = {name: number for number, name in MECHANISMS.items()}
+    out = [struct.pack("<I", len(stats.clients))]
+    for c in stats.clients:
+        out += [struct.pack("<II", c.pid, c.uid), c.process.encode(), struct.pack("<QI", c.connected, len(c.leases))]
+        for held in c.leases:
+            out += [struct.pack("<QQQQ", held.lease, held.sequence, held.bytes, held.since), text(held.name)]
+    out.append(struct.pack("<I", len(stats.blocks)))
+    for b in stats.blocks:
+        out += [struct.pack("<QQBBHII", b.block, b.size, numbers[b.mechanism], 0, 0, b.leases, b.clients), text(b.device)]
+    return b"".join(out)
+
+
+def decode_stats(payload: bytes) -> Stats:
+    r = Reader(payload, "STATS")
+    stats = Stats([], [])
+    for _ in range(r.count(r("I"), 60)):
+        pid, uid = r("II")
+        process = Process.decode(r)
+        connected, n = r("QI")
+        leases = [HeldLease(*r("QQQQ"), r.text()) for _ in range(r.count(n, 34))]
+        stats.clients.append(Peer(pid, uid, process, connected, leases))
+    for _ in range(r.count(r("I"), 30)):
+        block, size, mechanism = r("QQB")
+        r.zero("BH")
+        if mechanism not in MECHANISMS:
+            raise ProtocolError(f"STATS: mechanism {mechanism}")
+        leases, clients = r("II")
+        stats.blocks.append(BlockUse(block, size, MECHANISMS[mechanism], leases, clients, r.text()))
+    r.end()
+    return stats

@@ -1,0 +1,194 @@
+"""What a server makes of the objects that it is given: tables whose bodies lie in
+shared memory."""
+
+import struct
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+
+from . import cuda
+from .errors import ShareError
+from .flat import Table as FlatTable
+from .messages import Message
+from .shared import GPUMemory, HostMemory, align
+
+
+@dataclass
+class Part:
+    """A message of a batch; its body lies at an offset of the table's memory."""
+
+    metadata: bytes
+    offset: int
+    length: int
+
+    def message(self, block: int) -> Message:
+        return Message(self.metadata, [(0, self.length, block, self.offset)] if self.length else [])
+
+
+@dataclass
+class Published:
+    """A table: its schema's metadata, and its batches in one allocation."""
+
+    schema: bytes
+    memory: HostMemory | GPUMemory
+    used: int
+    batches: list[list[Part]] = field(default_factory=list)
+    rows: int = 0
+
+    @property
+    def device(self) -> str:
+        return "cpu" if self.memory.gpu is None else f"cuda:{self.memory.gpu.ordinal}"
+
+
+def _messages(buffer: pa.Buffer) -> list[tuple[bytes, memoryview]]:
+    """The messages of an Arrow IPC stream: metadata, and where the body is."""
+    stream, found = memoryview(buffer), []
+    at = 0
+    while True:
+        mark, length = struct.unpack_from("<iI", stream, at)
+        if mark != -1:
+            raise ShareError("pyarrow wrote an Arrow stream of a format before 0.15")
+        if length == 0:
+            return found
+        metadata = bytes(stream[at + 8 : at + 8 + length])
+        body = FlatTable.root(metadata).scalar(3, "q")
+        at += 8 + length
+        found.append((metadata, stream[at : at + body]))
+        at += body
+
+
+def host_table(table: pa.Table | pa.RecordBatch) -> Published:
+    """Copies a table into memory that can be shared."""
+    if isinstance(table, pa.RecordBatch):
+        table = pa.Table.from_batches([table])
+    streams, rows = [], 0
+    for batch in table.to_batches() or [pa.RecordBatch.from_pylist([], schema=table.schema)]:
+        # A stream for each batch, so that each comes with its dictionaries.
+        sink = pa.BufferOutputStream()
+        with pa.ipc.new_stream(sink, table.schema) as writer:
+            writer.write_batch(batch)
+        streams.append(_messages(sink.getvalue()))
+        rows += batch.num_rows
+    size = sum(align(len(body)) for messages in streams for _, body in messages)
+    memory = HostMemory(size)
+    made = Published(streams[0][0][0], memory, size, rows=rows)
+    at = 0
+    for messages in streams:
+        parts = []
+        for metadata, body in messages[1:]:
+            memory.write(at, body)
+            parts.append(Part(metadata, at, len(body)))
+            at += align(len(body))
+        made.batches.append(parts)
+    memory.finish()
+    return made
+
+
+def gpu_table(columns: dict) -> Published:
+    """Copies arrays of a GPU (__cuda_array_interface__), the columns of a table,
+    into memory that can be shared. Arrays of two and more axes become lists of a
+    fixed size."""
+    arrays = {name: _Array(name, a) for name, a in columns.items()}
+    if not arrays:
+        raise ValueError("a table of no columns")
+    rows = {a.shape[0] for a in arrays.values()}
+    gpus = {a.gpu for a in arrays.values() if a.size}
+    if len(rows) > 1 or len(gpus) > 1:
+        raise ValueError(f"columns of {sorted(rows)} rows on {len(gpus)} GPUs: expected the same of both")
+    gpu = gpus.pop() if gpus else cuda.gpus()[0]
+    offsets, at = {}, 0
+    for name, a in arrays.items():
+        offsets[name] = at
+        at += align(a.size)
+    memory = GPUMemory(gpu, at)
+    try:
+        for name, a in arrays.items():
+            if a.size:
+                memory.copy(offsets[name], a.address, a.size)
+    except BaseException:
+        memory.close()
+        raise
+    schema = pa.schema([pa.field(name, a.type, nullable=False) for name, a in arrays.items()])
+    (rows,) = rows
+    extents = {name: (offsets[name], a.size) for name, a in arrays.items()}
+    metadata = _metadata(schema, rows, extents, at)
+    made = Published(_messages(_stream(schema, []))[0][0], memory, at, rows=rows)
+    made.batches.append([Part(metadata, 0, at)])
+    return made
+
+
+class _Array:
+    """An array as its __cuda_array_interface__ tells of it."""
+
+    def __init__(self, name: str, array):
+        said = array.__cuda_array_interface__
+        self.shape, (self.address, _) = tuple(said["shape"]), said["data"]
+        form, strides = said["typestr"], said.get("strides")
+        width = int(form[2:])
+        kinds = {"i": pa.int8, "u": pa.uint8}
+        names = {"i": "int", "u": "uint", "f": "float"}
+        if form[0] == ">" or form[1] not in names or f"{form[1]}{width}" in ("f1", "f16"):
+            raise TypeError(f"column {name!r}: expected integers or floats of this machine, not {form}")
+        value = kinds[form[1]]() if width == 1 else getattr(pa, f"{names[form[1]]}{8 * width}")()
+        if not self.shape:
+            raise ValueError(f"column {name!r}: expected at least one axis")
+        dense, steps = width, []
+        for n in reversed(self.shape):
+            steps.insert(0, dense)
+            dense *= n
+        self.size = dense
+        if strides is not None and dense and any(n > 1 and s != d for n, s, d in zip(self.shape, strides, steps, strict=True)):
+            raise ValueError(f"column {name!r}: expected an array in one piece, in C order")
+        self.type = value
+        for n in reversed(self.shape[1:]):
+            self.type = pa.list_(pa.field("item", self.type, nullable=False), n)
+        self.gpu = None
+        if self.size:
+            self.gpu = cuda.owner(self.address)
+            self.gpu.synchronize()  # whatever writes the array is done when it is copied
+
+
+def _stream(schema: pa.Schema, batches: list[pa.RecordBatch]) -> pa.Buffer:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, schema) as writer:
+        for batch in batches:
+            writer.write_batch(batch)
+    return sink.getvalue()
+
+
+def _metadata(schema: pa.Schema, rows: int, extents: dict[str, tuple[int, int]], body: int) -> bytes:
+    """The metadata of a batch whose values the host has not: pyarrow's for a batch
+    of one row, in which lengths and places are then set. They are numbers of fixed
+    size, which are all there, since in that batch none is 0 but the null counts."""
+    one = pa.RecordBatch.from_arrays([_one(f.type) for f in schema], schema=schema)
+    written = bytearray(_messages(_stream(schema, [one]))[1][0])
+    message = FlatTable.root(bytes(written))
+    header = message.table(2)
+    struct.pack_into("<q", written, message.where(3), body)
+    struct.pack_into("<q", written, header.where(0), rows)
+    nodes, count = header.vector(1, 16)
+    buffers, _ = header.vector(2, 16)
+    node = buffer = 0
+    for f in schema:
+        length, t = rows, f.type
+        offset, size = extents[f.name]
+        while True:
+            struct.pack_into("<qq", written, nodes + 16 * node, length, 0)
+            struct.pack_into("<qq", written, buffers + 16 * buffer, offset, 0)
+            node, buffer = node + 1, buffer + 1
+            if not pa.types.is_fixed_size_list(t):
+                break
+            length, t = length * t.list_size, t.value_type
+        struct.pack_into("<qq", written, buffers + 16 * buffer, offset, size)
+        buffer += 1
+    if node != count:
+        raise ShareError(f"pyarrow wrote {count} arrays, {node} are due")
+    return bytes(written)
+
+
+def _one(t: pa.DataType) -> pa.Array:
+    """One element, 0 throughout; of a list of size 0 too the child is not empty."""
+    if pa.types.is_fixed_size_list(t):
+        values = pa.concat_arrays([_one(t.value_type)] * t.list_size) if t.list_size else _one(t.value_type)[:0]
+        return pa.FixedSizeListArray.from_arrays(values, type=t) if t.list_size else pa.array([[]], t)
+    return pa.array([0], pa.int8()).cast(t)
