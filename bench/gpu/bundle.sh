@@ -5,7 +5,7 @@
 # Usage: bundle.sh [PART...], both of tests and gorgonia where none is given:
 #
 #   tests     the tests of every package that works on a device, with their
-#             benchmarks, and the command
+#             benchmarks, and the commands
 #   two       only the tests of packages with tests that need two GPUs
 #   gorgonia  the tests built with -tags gorgonia, by bundle-gorgonia.sh
 set -euo pipefail
@@ -32,7 +32,9 @@ find . -name '.?*' -prune -o -name '*_test.go' -print | LC_ALL=C sort | xargs aw
 folders=()
 case $parts in
 *' tests '*)
-	"$GO" build "${flags[@]}" -o .gpu/arrow2zarr ./cmd/arrow2zarr
+	for command in arrow2zarr quiver-share; do
+		"$GO" build "${flags[@]}" -o ".gpu/$command" "./cmd/$command"
+	done
 	has_tests='{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{{end}}'
 	for package in $("$GO" list -f "$has_tests" ./arrowbuf/... ./cudabuf/... ./ndview/... ./ipc/... ./zarr ./arrowzarr/... ./cmd/...); do
 		# Only what may call a driver is worth running there. (grep reads all, since
@@ -58,7 +60,7 @@ echo "$commit" >.gpu/commit
 # The binaries share most of their code, so a window over all of them makes the
 # bundle a tenth of their size.
 content=()
-for name in arrow2zarr tests gorgonia; do
+for name in arrow2zarr quiver-share tests gorgonia; do
 	[ ! -e ".gpu/$name" ] || content+=("$name")
 done
 tar -C .gpu -cf - "${content[@]}" | xz -T1 --lzma2=preset=1,dict=256MiB >.gpu/bundle.tar.xz

@@ -5,6 +5,7 @@ Usage: tests.py STEP... --out FOLDER, run by run.sh. The steps:
 tests           every package, on the driver that is opened without cgo
 tests-gorgonia  the packages built with -tags gorgonia
 tests-two       only the tests that need two GPUs
+interop         columns shared with the Python client of clients/python and CuPy
 sanitizer       the packages that launch kernels, under compute-sanitizer's
                 memcheck with its leak check; only what runs on the GPU
 
@@ -192,10 +193,27 @@ def run_sanitizer() -> list[Run]:
     return runs
 
 
+def run_interop() -> list[Run]:
+    """Checks of interop/ that share memory of a GPU with Python."""
+    start = time.monotonic()
+    command = [sys.executable, str(ROOT / "interop/share.py"), "--command", str(GPU / "quiver-share"), "--device", "cuda"]
+    try:
+        ended = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=PACKAGE_SECONDS, check=False)
+        code, text = ended.returncode, ended.stdout
+    except subprocess.TimeoutExpired as e:
+        code, text = 124, f"{(e.stdout or b'').decode(errors='replace')}\nnot run: the limit of {PACKAGE_SECONDS} s"
+    # In the form of go test, which the rest of this file reads.
+    for theirs, ours in (("ok", "PASS"), ("FAIL", "FAIL"), ("skip", "SKIP")):
+        text = re.sub(rf"^{theirs} +(?=\w)", f"--- {ours}: ", text, flags=re.MULTILINE)
+    text = re.sub(r"^(--- FAIL: .*)", r"\1\nError: \1", text, flags=re.MULTILINE)
+    return [Run("interop", "clients/python", code, time.monotonic() - start, text)]
+
+
 STEPS = {
     "tests": lambda: run_tests("tests", "tests"),
     "tests-gorgonia": lambda: run_tests("tests-gorgonia", "gorgonia"),
     "tests-two": run_tests_two,
+    "interop": run_interop,
     "sanitizer": run_sanitizer,
 }
 

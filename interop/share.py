@@ -1,0 +1,323 @@
+"""Checks that columns go between processes of Go and of Python, both ways.
+
+bin/quiver-share serves tables of every Arrow type to the Python client, which
+reads them in place; the Python server's tables are printed by bin/quiver-share.
+Then clients and servers die, and broken messages are sent. With --device cuda the
+tables lie on a GPU; arrays of CuPy are served then too, where it is installed.
+
+Usage: share.py [--command bin/quiver-share] [--device cpu]
+"""
+
+import argparse
+import contextlib
+import datetime
+import decimal
+import gc
+import json
+import os
+import random
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import pyarrow as pa
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT / "clients/python"))
+
+import quiver_share  # noqa: E402
+from quiver_share import frame, messages, process  # noqa: E402
+
+
+def every_type() -> dict[str, pa.Table]:
+    """Tables of several batches, with nulls, slices and nesting."""
+    rng = random.Random(6)
+    n = 203
+
+    def some(make):
+        return [None if rng.random() < 0.2 else make() for _ in range(n)]
+
+    def word():
+        return "ü" * rng.randrange(9) + str(rng.random())[: rng.randrange(20)]
+
+    day = datetime.date(2026, 11, 21)
+    numbers = {str(t): pa.array(some(lambda: rng.randrange(100)), t) for t in (pa.int8(), pa.uint8(), pa.int16(), pa.uint16(), pa.int32(), pa.uint32(), pa.int64(), pa.uint64(), pa.float32(), pa.float64())}
+    plain = numbers | {
+        "null": pa.nulls(n),
+        "bool": pa.array(some(lambda: rng.random() < 0.5)),
+        "float16": pa.array(some(rng.random), pa.float16()),
+        "decimal128": pa.array(some(lambda: decimal.Decimal(rng.randrange(10**9)) / 100), pa.decimal128(20, 2)),
+        "decimal256": pa.array(some(lambda: decimal.Decimal(rng.randrange(10**9)) / 100), pa.decimal256(50, 2)),
+        "date32": pa.array(some(lambda: day)),
+        "time64": pa.array(some(lambda: datetime.time(1, rng.randrange(60), 3)), pa.time64("us")),
+        "timestamp": pa.array(some(lambda: rng.randrange(10**15)), pa.timestamp("us", "Europe/Oslo")),
+        "duration": pa.array(some(lambda: rng.randrange(10**9)), pa.duration("ms")),
+        "interval": pa.array(some(lambda: pa.MonthDayNano([1, rng.randrange(30), 5])), pa.month_day_nano_interval()),
+        "string": pa.array(some(word)),
+        "large_string": pa.array(some(word), pa.large_string()),
+        "binary": pa.array(some(lambda: word().encode()), pa.binary()),
+        "fixed_size_binary": pa.array(some(lambda: rng.randbytes(7)), pa.binary(7)),
+        "string_view": pa.array(some(word), pa.string_view()),
+        "binary_view": pa.array(some(lambda: word().encode()), pa.binary_view()),
+    }
+
+    def short(make=lambda: rng.randrange(9)):
+        return [make() for _ in range(rng.randrange(4))]
+
+    point = pa.struct([("x", pa.int32()), ("s", pa.string())])
+    nested = {
+        "list": pa.array(some(short), pa.list_(pa.int32())),
+        "large_list": pa.array(some(lambda: short(word)), pa.large_list(pa.string())),
+        "list_view": pa.array(some(short), pa.list_view(pa.int16())),
+        "large_list_view": pa.array(some(short), pa.large_list_view(pa.int16())),
+        "fixed_size_list": pa.array(some(lambda: [rng.random() for _ in range(3)]), pa.list_(pa.float32(), 3)),
+        "struct": pa.array(some(lambda: {"x": rng.randrange(9), "s": word()}), point),
+        "map": pa.array(some(lambda: [(word(), rng.randrange(9))]), pa.map_(pa.string(), pa.int8())),
+        "list of structs": pa.array(some(lambda: [{"x": 1, "s": word()}] * rng.randrange(3)), pa.list_(point)),
+        "sparse union": pa.UnionArray.from_sparse(pa.array([i % 2 for i in range(n)], pa.int8()), [pa.array(range(n)), pa.array([word() for _ in range(n)])]),
+        "dense union": pa.UnionArray.from_dense(pa.array([i % 2 for i in range(n)], pa.int8()), pa.array([i // 2 for i in range(n)], pa.int32()), [pa.array(range(n)), pa.array([word() for _ in range(n)])]),
+        "run_end_encoded": pa.RunEndEncodedArray.from_arrays(pa.array([7, 100, n], pa.int32()), pa.array(["a", None, "c"])),
+        "dictionary": pa.array(some(lambda: rng.choice(["x", "y", "zebra"]))).dictionary_encode(),
+        "list of dictionary": pa.ListArray.from_arrays(pa.array([0, *range(n)], pa.int32()), pa.array(some(lambda: rng.choice("uvw"))).dictionary_encode()),
+        "extension": pa.ExtensionArray.from_storage(pa.uuid(), pa.array([rng.randbytes(16) for _ in range(n)], pa.binary(16))),
+    }
+    made = {}
+    for name, columns in (("plain", plain), ("nested", nested)):
+        table = pa.table(columns)
+        made[name] = pa.concat_tables([table.slice(0, 100), table.slice(100, 1), table.slice(101)])
+    made["empty"] = pa.table({"a": pa.array([], pa.int32()), "s": pa.array([], pa.string())})
+    return made
+
+
+def same(got: pa.Table, want: pa.Table, what: str) -> None:
+    got.validate(full=True)
+    if got.schema != want.schema or got.num_rows != want.num_rows:
+        raise AssertionError(f"{what}: {got.schema} with {got.num_rows} rows, expected {want.schema} with {want.num_rows}")
+    for name in want.column_names:
+        if not got[name].combine_chunks().equals(want[name].combine_chunks()) and got[name].to_pylist() != want[name].to_pylist():
+            raise AssertionError(f"{what}: column {name!r} differs")
+
+
+def until(true, what: str, seconds: float = 5) -> None:
+    end = time.monotonic() + seconds
+    while not true():
+        if time.monotonic() > end:
+            raise AssertionError(f"{what}: not within {seconds} s")
+        time.sleep(0.01)
+
+
+class Checks:
+    def __init__(self, command: str, device: str, folder: Path):
+        self.command, self.device, self.folder = command, device, folder
+        self.tables = every_type()
+
+    @contextlib.contextmanager
+    def serving(self):
+        """A server of Go with the tables of all types."""
+        files = []
+        for name, table in self.tables.items():
+            path = self.folder / f"{name}.arrow"
+            with pa.ipc.new_file(path, table.schema) as w:
+                w.write_table(table)
+            files.append(path)
+        path = str(self.folder / "go.sock")
+        server = subprocess.Popen([self.command, "serve", *files, "--device", self.device, "--socket", path], stdout=subprocess.PIPE, text=True)
+        try:
+            for line in server.stdout:
+                if line.startswith("serving"):
+                    break
+            else:
+                raise AssertionError(f"the server ended with {server.wait()}")
+            yield path, server
+        finally:
+            server.send_signal(signal.SIGTERM)
+            if server.wait(20) not in (0, -signal.SIGKILL):
+                raise AssertionError(f"the server ended with {server.returncode}")
+
+    # ---- What is checked: each method whose name begins with check_
+
+    def check_tables_of_go_are_read_in_place(self):
+        with self.serving() as (path, _), quiver_share.Client(path) as client:
+            if sorted(e.name for e in client.list()) != sorted(self.tables):
+                raise AssertionError(client.list())
+            for name, want in self.tables.items():
+                table = client.table(name)
+                same(table.to_pyarrow(), want, name)
+                for batch in table.batches:
+                    if not batch.device.startswith(self.device):
+                        raise AssertionError(f"{name}: on {batch.device}")
+                    schema, array = batch.__arrow_c_device_array__()  # taken and dropped: released
+                    del schema, array
+                self.compare_columns(table, want)
+            table = batch = None
+            gc.collect()
+            until(lambda: not client.stat().clients[0].leases, "leases end with what was read")
+
+    @staticmethod
+    def compare_columns(table: quiver_share.Table, want: pa.Table) -> None:
+        """Each column of the first batch by itself."""
+        for column in table.batches[0].columns if table.batches else []:
+            got, part = column.to_pyarrow(), want[column.field.name].slice(0, len(column))
+            if got.to_pylist() != part.to_pylist():
+                raise AssertionError(f"column {column.field.name!r} differs by itself")
+
+    def check_tables_of_python_are_read_by_go(self):
+        path = str(self.folder / "py.sock")
+        with quiver_share.Server(path) as server:
+            for name, table in self.tables.items():
+                server.publish(name, table)
+            for name, want in self.tables.items():
+                printed = subprocess.run([self.command, "cat", name, "--format", "arrow", "--socket", path], capture_output=True, check=False)
+                if printed.returncode:
+                    raise AssertionError(printed.stderr.decode())
+                same(pa.ipc.open_stream(printed.stdout).read_all(), want, name)
+            listed = json.loads(subprocess.run([self.command, "ls", "--json", "--socket", path], capture_output=True, check=True).stdout)
+            if len(listed) != len(self.tables):
+                raise AssertionError(listed)
+            until(lambda: not server.stat().clients, "the clients are gone")
+
+    def check_arrays_of_a_gpu_go_both_ways(self):
+        if self.device == "cpu":
+            return "needs --device cuda"
+        try:
+            import cupy
+        except ImportError:
+            return "needs CuPy"
+        with self.serving() as (path, _), quiver_share.Client(path) as client:
+            rows = self.tables["empty"].num_rows
+            for batch in client.table("nested").batches + client.table("plain").batches:
+                for column in batch.columns:
+                    if column.null_count == 0 and pa.types.is_integer(column.type):
+                        shown = cupy.asarray(column)
+                        if shown.data.ptr != column.buffers()[1][0] or shown.get().tolist() != column.to_pyarrow().to_pylist():
+                            raise AssertionError(f"{column} differs in CuPy")
+                        rows += len(column)
+        path = str(self.folder / "cupy.sock")
+        with quiver_share.Server(path) as server, quiver_share.Client(path) as client:
+            x, m = cupy.arange(1000, dtype="f4"), cupy.arange(3000, dtype="i2").reshape(1000, 3)
+            server.publish("arrays", {"x": x, "m": m})
+            want = pa.table({"x": x.get(), "m": [list(map(int, r)) for r in m.get()]})
+            printed = subprocess.run([self.command, "cat", "arrays", "--format", "arrow", "--socket", path], capture_output=True, check=False)
+            if printed.returncode:
+                raise AssertionError(printed.stderr.decode())
+            got = pa.ipc.open_stream(printed.stdout).read_all()
+            if got["x"].to_pylist() != want["x"].to_pylist() or got["m"].to_pylist() != want["m"].to_pylist():
+                raise AssertionError("arrays of CuPy differ in Go")
+            batch = client.table("arrays").batches[0]
+            if not (cupy.asarray(batch["m"]) == m).all():
+                raise AssertionError("arrays of CuPy differ in another connection")
+        return None
+
+    def check_a_dead_client_holds_nothing(self):
+        with self.serving() as (path, _), quiver_share.Client(path) as client:
+            script = f"import sys; sys.path.insert(0, {str(ROOT / 'clients/python')!r})\nimport quiver_share, time\nc = quiver_share.Client({path!r})\nt = c.table('plain')\nprint('held', flush=True)\ntime.sleep(60)"
+            other = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True)
+            if other.stdout.readline() != "held\n":
+                raise AssertionError(f"the client ended with {other.wait()}")
+            if sum(len(c.leases) for c in client.stat().clients) != 3:
+                raise AssertionError(client.stat())
+            other.kill()
+            other.wait()
+            until(lambda: len(client.stat().clients) == 1, "the dead client is noticed")
+
+    def check_a_dead_server_is_an_error(self):
+        with self.serving() as (path, server), quiver_share.Client(path) as client:
+            batch = client.table("plain").batches[0]
+            server.kill()
+            server.wait()
+            until(lambda: client._connection.failure is not None, "the dead server is noticed")
+            for use in (client.list, batch.to_pyarrow, batch.__arrow_c_device_array__, lambda: client.table("plain")):
+                try:
+                    use()
+                except quiver_share.ServerGone:
+                    continue
+                raise AssertionError(f"{use} works without a server")
+
+    def check_withdrawn_tables_stay_with_their_readers(self):
+        path = str(self.folder / "py.sock")
+        table = self.tables["plain"]
+        with quiver_share.Server(path) as server, quiver_share.Client(path) as client:
+            server.publish("t", table)
+            held = client.table("t")
+            server.withdraw("t")
+            same(held.to_pyarrow(), table, "withdrawn")
+            try:
+                client.table("t")
+            except quiver_share.NotFound:
+                pass
+            else:
+                raise AssertionError("a withdrawn table is there")
+            del held
+            gc.collect()
+            until(lambda: not server.stat().blocks, "the memory of a withdrawn table is freed")
+
+    def check_broken_messages_end_their_connection_only(self):
+        """Both servers, Go's and Python's."""
+        good = messages.Hello(process.this(), (messages.MEMORY,), ()).encode()
+
+        def framed(kind, payload=b"", request=0, fds=0, length=None):
+            return frame.HEADER.pack(len(payload) if length is None else length, kind, fds, 0, request) + payload
+
+        hello = framed(frame.HELLO, good)
+        broken = {
+            "noise": random.Random(1).randbytes(200),
+            "a frame larger than any": framed(frame.HELLO, length=1 << 31),
+            "another protocol": framed(frame.HELLO, b"X" * 8 + good[8:]),
+            "HELLO cut short": framed(frame.HELLO, good[:-1]),
+            "HELLO with more": framed(frame.HELLO, good + b"\0"),
+            "no HELLO": framed(frame.LIST, request=1),
+            "another version": framed(frame.HELLO, good[:8] + struct.pack("<HH", 7, 9) + good[12:]),
+            "an unknown type": hello + framed(77),
+            "a missing descriptor": hello + framed(frame.LIST, request=1, fds=1),
+            "a lease that is not held": hello + framed(frame.RELEASE, messages.encode_numbers([5])),
+            "a count beyond the end": hello + framed(frame.RELEASE, struct.pack("<I", 1 << 30)),
+            "a name that is not UTF-8": hello + framed(frame.GET, b"\x02\x00\xff\xfe", request=1),
+        }
+        python = str(self.folder / "py.sock")
+        with self.serving() as (go, _), quiver_share.Server(python) as server:
+            server.publish("plain", self.tables["plain"])
+            for path in (go, python):
+                for what, raw in broken.items():
+                    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as s:
+                        s.settimeout(10)
+                        s.connect(path)
+                        with contextlib.suppress(ConnectionError):
+                            s.sendall(raw)
+                            if what in ("noise", "HELLO cut short"):  # it may wait for the rest
+                                s.shutdown(socket.SHUT_WR)
+                        try:
+                            while s.recv(65536):
+                                pass
+                        except ConnectionError:
+                            pass
+                        except TimeoutError:
+                            raise AssertionError(f"{path}: {what}: the connection stays") from None
+                with quiver_share.Client(path) as client:
+                    same(client.table("plain").to_pyarrow(), self.tables["plain"], "after broken messages")
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--command", default=str(ROOT / "bin/quiver-share"))
+    parser.add_argument("--device", default="cpu")
+    options = parser.parse_args()
+    failed = 0
+    for name in [n for n in dir(Checks) if n.startswith("check_")]:
+        with tempfile.TemporaryDirectory() as folder:
+            label = name.removeprefix("check_").replace("_", " ")
+            try:
+                skipped = getattr(Checks(options.command, options.device, Path(folder)), name)()
+                print(f"{'skip' if skipped else 'ok'}    {label}{f': {skipped}' if skipped else ''}", flush=True)
+            except Exception as e:
+                failed += 1
+                print(f"FAIL  {label}: {type(e).__name__}: {e}", flush=True)
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
