@@ -9,6 +9,7 @@ import (
 	"github.com/apache/arrow-go/v18/arrow"
 
 	"github.com/quiver-gpu/quiver/arrowbuf"
+	"github.com/quiver-gpu/quiver/arrowbuf/arrowipc"
 	"github.com/quiver-gpu/quiver/ipc/internal/wire"
 )
 
@@ -39,6 +40,7 @@ type published struct {
 	kind   Kind
 	name   string
 	schema *arrow.Schema
+	header []byte // the schema as the metadata of an Arrow IPC message
 	device string
 	items  []*item // of a table, or the one of a buffer
 	stream *Stream
@@ -58,7 +60,11 @@ func NewCatalog() *Catalog { return &Catalog{entries: map[string]*published{}} }
 // PublishTable publishes batches of one schema, to which it takes references. A
 // name that is taken is ErrExists.
 func (c *Catalog) PublishTable(name string, schema *arrow.Schema, batches []arrow.RecordBatch, options ...PublishOption) error {
-	p := &published{kind: KindTable, name: name, schema: schema, device: arrowbuf.CPU().String()}
+	header, err := arrowipc.EncodeSchema(schema)
+	if err != nil {
+		return fmt.Errorf("table %q: %w", name, err)
+	}
+	p := &published{kind: KindTable, name: name, schema: schema, header: header, device: arrowbuf.CPU().String()}
 	for i, b := range batches {
 		if !b.Schema().Equal(schema) {
 			return fmt.Errorf("table %q: batch %d is of another schema: %v, not %v: %w", name, i, b.Schema(), schema, arrow.ErrInvalid)
@@ -165,9 +171,9 @@ func (c *Catalog) find(name string, kinds ...Kind) (*published, error) {
 	return p, nil
 }
 
-// items returns what a table or a buffer is made of. The caller owns one
-// reference to each.
-func (c *Catalog) items(name string) (*arrow.Schema, []*item, error) {
+// items returns what a table or a buffer is made of, and the header of a table's
+// schema. The caller owns one reference to each item.
+func (c *Catalog) items(name string) (header []byte, items []*item, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	p, err := c.find(name, KindTable, KindBuffer)
@@ -177,7 +183,7 @@ func (c *Catalog) items(name string) (*arrow.Schema, []*item, error) {
 	for _, it := range p.items {
 		it.retain()
 	}
-	return p.schema, p.items, nil
+	return p.header, p.items, nil
 }
 
 // Table returns the batches of a table. The caller owns one reference to each.

@@ -32,7 +32,11 @@ func (r *receiver) begin(ctx context.Context) (*arrow.Schema, error) {
 		return nil, r.call.client.fault("%v, SCHEMA expected", e.frame.Type)
 	}
 	r.metadata = e.frame.Payload
-	if err := r.decodeOn(arrowbuf.CPU()); err != nil {
+	dev := arrowbuf.CPU()
+	if gpus := r.call.client.o.Devices; len(gpus) > 0 {
+		dev = gpus[0] // most likely
+	}
+	if err := r.decodeOn(dev); err != nil {
 		return nil, err
 	}
 	return r.decoder.Schema(), nil

@@ -230,7 +230,7 @@ func (s *Server) Close() error {
 		err = nil // by Shutdown
 	}
 	for _, c := range conns {
-		c.end(fmt.Errorf("the server is closing: %w", ErrServerGone))
+		s.work.Go(func() { c.end(fmt.Errorf("the server is closing: %w", ErrServerGone)) })
 	}
 	s.work.Wait()
 	instances.Delete(s.instance)

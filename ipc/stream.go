@@ -8,6 +8,7 @@ import (
 	"github.com/apache/arrow-go/v18/arrow"
 
 	"github.com/quiver-gpu/quiver/arrowbuf"
+	"github.com/quiver-gpu/quiver/arrowbuf/arrowipc"
 )
 
 // StreamOptions says how a stream is published.
@@ -24,6 +25,7 @@ type StreamOptions struct {
 type Stream struct {
 	name   string
 	schema *arrow.Schema
+	header []byte // see published
 	o      StreamOptions
 	drop   func() // withdraws the name
 
@@ -47,8 +49,12 @@ func (c *Catalog) NewStream(name string, schema *arrow.Schema, o StreamOptions) 
 	if o.Depth < 0 {
 		return nil, fmt.Errorf("stream %q: a depth of %d: %w", name, o.Depth, arrowbuf.ErrOutOfRange)
 	}
+	header, err := arrowipc.EncodeSchema(schema)
+	if err != nil {
+		return nil, fmt.Errorf("stream %q: %w", name, err)
+	}
 	s := &Stream{
-		name: name, schema: schema, o: o, device: arrowbuf.CPU().String(),
+		name: name, schema: schema, header: header, o: o, device: arrowbuf.CPU().String(),
 		turn: make(chan struct{}, 1), joined: make(chan struct{}), ended: make(chan struct{}),
 		feeds: map[*Feed]struct{}{},
 	}

@@ -1,0 +1,125 @@
+package ipc
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/quiver-gpu/quiver/ipc/internal/wire"
+)
+
+// get sends a table or a buffer.
+func (c *conn) get(ctx context.Context, number uint32, name string) error {
+	header, items, err := c.server.catalog.items(name)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		for _, it := range items {
+			it.release()
+		}
+	}()
+	if header != nil {
+		if err := c.sendSchema(number, header); err != nil {
+			return err
+		}
+	}
+	for _, it := range items {
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if err := c.offer(number, it); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// subscribe sends a stream as far as the credit goes.
+func (c *conn) subscribe(ctx context.Context, number uint32, credit *credit, name string) error {
+	feed, err := c.server.catalog.Subscribe(name)
+	if err != nil {
+		return err
+	}
+	defer feed.Close()
+	if err := c.sendSchema(number, feed.stream.header); err != nil {
+		return err
+	}
+	for credit.take(ctx) {
+		it, err := feed.next(ctx)
+		if err != nil {
+			if errors.Is(err, ErrClosed) {
+				return nil // the stream's end
+			}
+			return err
+		}
+		err = c.offer(number, it)
+		it.release()
+		if err != nil {
+			return err
+		}
+	}
+	return ctx.Err()
+}
+
+// offer gives the client a lease of an item.
+func (c *conn) offer(number uint32, it *item) error {
+	f, err := it.formFor(c)
+	if err != nil {
+		return err
+	}
+	done, err := f.written(false)
+	events := c.peer.Events && c.peer.Process.SameNamespace(c.server.self) && c.peer.Process != c.server.self
+	if err == nil && !done && !events {
+		done, err = f.written(true)
+	}
+	if err != nil {
+		f.release()
+		return err
+	}
+	c.server.store.do(func() { err = c.lend(number, it, f, !done, events) })
+	return err
+}
+
+// lend takes over a form's reference. The caller holds the books.
+func (c *conn) lend(number uint32, it *item, f *form, pending, events bool) error {
+	if c.gone {
+		f.leave()
+		return ErrClosed
+	}
+	m := wire.BatchMessage{Lease: c.issued + 1, Sequence: it.sequence, Pending: pending, Parts: f.parts}
+	payload := m.Append(nil)
+	if len(payload) > wire.MaxPayload {
+		f.leave()
+		return fmt.Errorf("batch %d of %q takes %d bytes to describe, a frame at most %d", it.sequence, it.name, len(payload), wire.MaxPayload)
+	}
+	for _, b := range f.blocks {
+		if _, known := b.known[c]; known {
+			continue
+		}
+		announced, err := b.announcement(c.server, events)
+		if err != nil {
+			f.leave()
+			return err
+		}
+		b.known[c] = struct{}{}
+		c.out.Put(announced)
+	}
+	c.issued++
+	c.leases[c.issued] = &lease{form: f, sequence: it.sequence, since: time.Now()}
+	for _, b := range f.blocks {
+		b.leases++
+	}
+	c.out.Put(wire.Frame{Type: wire.Batch, Request: number, Payload: payload})
+	return nil
+}
+
+// sendSchema sends what the batches of a request are of.
+func (c *conn) sendSchema(number uint32, header []byte) error {
+	if len(header) > wire.MaxPayload {
+		return fmt.Errorf("a schema of %d bytes, a frame has at most %d", len(header), wire.MaxPayload)
+	}
+	c.out.Put(wire.Frame{Type: wire.Schema, Request: number, Payload: header})
+	return nil
+}
