@@ -1,9 +1,16 @@
 package dissociated
 
 import (
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
 	"fmt"
+	"os"
 	"strconv"
 	"strings"
+
+	"github.com/quiver-gpu/quiver/arrowbuf"
+	"github.com/quiver-gpu/quiver/ipc/internal/memfile"
 )
 
 // memfd names shared memory of a process: what /proc/PID/fd/FD is, and its name,
@@ -33,4 +40,40 @@ func parseMemfd(handle []byte) (m memfd, err error) {
 		return m, fmt.Errorf("%w: remote handle %q, expected memfd:PID:FD:%sNAME with 32 hexadecimal digits", ErrProtocol, handle, namePrefix)
 	}
 	return m, nil
+}
+
+// shareHostMemory makes n bytes of zeros that other processes of the same user
+// may read.
+func shareHostMemory(n int64) (data, handle []byte, unmap func() error, err error) {
+	random := make([]byte, 16)
+	_, _ = rand.Read(random) // which never fails
+	name := namePrefix + hex.EncodeToString(random)
+	file, data, err := memfile.Create(name, n)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	handle = []byte(memfd{os.Getpid(), int(file.Fd()), name}.String())
+	return data, handle, func() error { return errors.Join(memfile.Unmap(data), file.Close()) }, nil
+}
+
+// openHostMemory maps another process's shared memory, to be read only.
+func openHostMemory(m memfd) (arrowbuf.Buffer, error) {
+	path := fmt.Sprintf("/proc/%d/fd/%d", m.pid, m.fd)
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("opening shared memory of process %d, which must be of the same user and PID namespace: %w", m.pid, err)
+	}
+	defer file.Close()
+	if is, err := os.Readlink(fmt.Sprintf("/proc/self/fd/%d", file.Fd())); err != nil || is != "/memfd:"+m.name+" (deleted)" {
+		return nil, fmt.Errorf("%w: %s is %q, expected the shared memory %s; is the peer in another PID namespace?", ErrProtocol, path, is, m.name)
+	}
+	info, err := file.Stat()
+	if err != nil {
+		return nil, err
+	}
+	data, err := memfile.Map(file, info.Size())
+	if err != nil {
+		return nil, fmt.Errorf("%w: shared memory %v: %w", ErrProtocol, m, err)
+	}
+	return arrowbuf.Foreign(data, func() { _ = memfile.Unmap(data) }), nil
 }
