@@ -17,6 +17,7 @@ ROUNDS = 5
 # Record, unit, package, benchmark of ours, those of arrow-go.
 CASES = [
     ("cpu-copyto", "us", "arrowbuf", "CopyToCPU/quiver", {"arrow-go": "CopyToCPU/arrow-go-share", "arrow-go, a copy of each column": "CopyToCPU/arrow-go-copy"}),
+    ("cpu-ipc-read", "GB/s", "arrowbuf/arrowipc", "IPCReadCPU/quiver", {"arrow-go": "IPCReadCPU/arrow-go"}),
 ]
 
 

@@ -140,14 +140,12 @@ func readBody(s section, n int64, dev arrowbuf.Device) (arrowbuf.Buffer, error) 
 	if err != nil {
 		return nil, err
 	}
-	err = inPieces(n, func(pos, length int64) error {
-		return fill(dst, extent{pos, length}, func(b []byte) error {
-			got, err := s.file.ReadAt(b, s.at+pos)
-			if got == len(b) {
-				return nil
-			}
-			return cutShort(err)
-		})
+	err = pump(dst, n, func(b []byte, pos int64) error {
+		got, err := s.file.ReadAt(b, s.at+pos)
+		if got == len(b) {
+			return nil
+		}
+		return cutShort(err)
 	})
 	if err != nil {
 		dst.Release()

@@ -1,10 +1,13 @@
 package arrowipc
 
 import (
+	"errors"
 	"runtime"
 	"sync/atomic"
 
 	"golang.org/x/sync/errgroup"
+
+	"github.com/quiver-gpu/quiver/arrowbuf"
 )
 
 // A body is read and written in pieces, by several goroutines: one alone moves
@@ -13,18 +16,25 @@ const (
 	leastOfPiece = 512 << 10
 	mostOfPiece  = 4 << 20
 	mostWorkers  = 16
+	// copiers wait for a GPU, which keeps a processor busy.
+	copiers = 3
 )
 
-// inPieces has n bytes worked on, piece by piece, each a multiple of 4096 bytes
-// but the last. After a failure no other piece is begun.
+// inPieces has n bytes worked on, piece by piece, by as many goroutines as there
+// are processors. Pieces are a multiple of 4096 bytes but the last. After a failure
+// none is begun.
 func inPieces(n int64, work func(pos, length int64) error) error {
+	return inPiecesBy(runtime.GOMAXPROCS(0), n, work)
+}
+
+func inPiecesBy(goroutines int, n int64, work func(pos, length int64) error) error {
 	if n <= leastOfPiece {
 		if n == 0 {
 			return nil
 		}
 		return work(0, n)
 	}
-	workers := int64(min(runtime.GOMAXPROCS(0), mostWorkers))
+	workers := int64(max(min(goroutines, mostWorkers), 1))
 	size := min(max((n/(2*workers)+4095)&^4095, leastOfPiece), mostOfPiece)
 	var next atomic.Int64
 	var failed atomic.Bool
@@ -45,3 +55,59 @@ func inPieces(n int64, work func(pos, length int64) error) error {
 	}
 	return crew.Wait()
 }
+
+// pump has n bytes made, piece by piece, in memory from which a device copies
+// fastest, and copied to a buffer by other goroutines meanwhile.
+func pump(dst arrowbuf.Buffer, n int64, produce func(b []byte, pos int64) error) error {
+	if host, ok := arrowbuf.HostBytes(dst); ok {
+		return inPieces(n, func(pos, length int64) error { return produce(host[pos:pos+length], pos) })
+	}
+	if n <= leastOfPiece {
+		return fill(dst, extent{0, n}, func(b []byte) error { return produce(b, 0) })
+	}
+	type piece struct {
+		b   []byte
+		pos int64
+	}
+	dev := dst.Device()
+	made := make(chan piece, copiers)
+	var failed atomic.Bool
+	var crew errgroup.Group
+	for range copiers {
+		crew.Go(func() error {
+			var failure error
+			for p := range made {
+				if failure == nil {
+					if _, failure = dst.CopyFromHost(p.b, p.pos); failure != nil {
+						failed.Store(true)
+					}
+				}
+				dev.HostAllocator().Free(p.b)
+			}
+			return failure
+		})
+	}
+	err := inPiecesBy(runtime.GOMAXPROCS(0)-copiers, n, func(pos, length int64) error {
+		if failed.Load() {
+			return errStopped
+		}
+		b, err := stage(dev, length)
+		if err != nil {
+			return err
+		}
+		if err := produce(b, pos); err != nil {
+			dev.HostAllocator().Free(b)
+			return err
+		}
+		made <- piece{b, pos}
+		return nil
+	})
+	close(made)
+	if failure := crew.Wait(); failure != nil {
+		return failure
+	}
+	return err
+}
+
+// errStopped ends work after a failure elsewhere, which is reported instead.
+var errStopped = errors.New("stopped")

@@ -26,6 +26,7 @@ LARGE = [
 IPC = [
     ("ipc-read", "arrowbuf/arrowipc", "IPCRead", "h2d", "ipc-read"),
     ("ipc-write", "arrowbuf/arrowipc", "IPCWrite", "d2h", "ipc-write"),
+    ("ipc-write-file", "arrowbuf/arrowipc", "IPCWriteFile", "d2h", "ipc-write"),
 ]
 LIMITS = {"h2d": "a copy of pinned memory to the device", "d2h": "a copy to pinned memory"}
 SMALL = {"copyto-small": "8columns", "copyto-small-64": "64columns"}
