@@ -12,6 +12,7 @@ import (
 
 	"github.com/quiver-gpu/quiver/cudabuf"
 	"github.com/quiver-gpu/quiver/ipc/handle"
+	"github.com/quiver-gpu/quiver/ipc/internal/unixsocket"
 	"github.com/quiver-gpu/quiver/ipc/internal/wire"
 )
 
@@ -106,7 +107,7 @@ func dial(ctx context.Context, path string, o DialOptions) (*Client, error) {
 
 // greet says HELLO and waits for the answer.
 func (c *Client) greet(ctx context.Context) error {
-	_, uid, err := credentials(c.in.Unix())
+	_, uid, err := unixsocket.Credentials(c.in.Unix())
 	if err != nil {
 		return err
 	}

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/quiver-gpu/quiver/ipc/internal/unixsocket"
 	"github.com/quiver-gpu/quiver/ipc/internal/wire"
 )
 
@@ -91,7 +92,7 @@ func (c *conn) end(err error) {
 // welcome checks who is there.
 func (c *conn) welcome() (err error) {
 	s := c.server
-	if c.pid, c.uid, err = credentials(c.in.Unix()); err != nil {
+	if c.pid, c.uid, err = unixsocket.Credentials(c.in.Unix()); err != nil {
 		return err
 	}
 	if !s.allowed(c.uid) {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/quiver-gpu/quiver/cudabuf"
 	"github.com/quiver-gpu/quiver/ipc/handle"
+	"github.com/quiver-gpu/quiver/ipc/internal/unixsocket"
 	"github.com/quiver-gpu/quiver/ipc/internal/wire"
 )
 
@@ -81,7 +82,7 @@ func Serve(path string, catalog *Catalog, o ServerOptions) (*Server, error) {
 	if o.patience == 0 {
 		o.patience = patience
 	}
-	listener, err := listen(path)
+	listener, err := unixsocket.Listen(path)
 	if err != nil {
 		return nil, fmt.Errorf("serving shared columns at %s: %w", path, err)
 	}
@@ -95,24 +96,6 @@ func Serve(path string, catalog *Catalog, o ServerOptions) (*Server, error) {
 	instances.Store(s.instance, s)
 	s.work.Go(s.accept)
 	return s, nil
-}
-
-func listen(path string) (*net.UnixListener, error) {
-	if info, err := os.Lstat(path); err == nil && info.Mode().Type() == os.ModeSocket {
-		if c, err := net.Dial("unix", path); err == nil {
-			_ = c.Close()
-			return nil, errors.New("another process serves there")
-		}
-		if err := os.Remove(path); err != nil {
-			return nil, err
-		}
-	}
-	config := net.ListenConfig{Control: private}
-	l, err := config.Listen(context.Background(), "unix", path)
-	if err != nil {
-		return nil, err
-	}
-	return l.(*net.UnixListener), nil
 }
 
 // Path is where the server listens.

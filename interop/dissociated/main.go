@@ -13,7 +13,6 @@ import (
 	"fmt"
 	"io"
 	"log"
-	"net"
 	"os"
 	"path/filepath"
 
@@ -42,11 +41,11 @@ func relay(metadata, data, folder string, located bool) (err error) {
 			}
 		},
 	}
-	if s.Metadata, err = net.Listen("unix", filepath.Join(folder, "metadata")); err != nil {
+	if s.Metadata, err = dissociated.Listen(filepath.Join(folder, "metadata")); err != nil {
 		return err
 	}
 	if data != "" {
-		if s.Data, err = net.Listen("unix", filepath.Join(folder, "data")); err != nil {
+		if s.Data, err = dissociated.Listen(filepath.Join(folder, "data")); err != nil {
 			return err
 		}
 	}

@@ -26,7 +26,7 @@ func Example() {
 	}
 	defer os.RemoveAll(folder)
 	listen := func(name string) net.Listener {
-		l, err := net.Listen("unix", filepath.Join(folder, name))
+		l, err := dissociated.Listen(filepath.Join(folder, name))
 		if err != nil {
 			log.Fatal(err)
 		}

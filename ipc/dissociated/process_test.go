@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
-	"net"
 	"os"
 	"os/exec"
 	"path"
@@ -211,10 +210,10 @@ func numberedServer(folder string, dev arrowbuf.Device, w *Window, n int) (*Serv
 		return arrowbuf.NewReader(host, dev)
 	}}
 	var err error
-	if s.Metadata, err = net.Listen("unix", filepath.Join(folder, "m")); err != nil {
+	if s.Metadata, err = Listen(filepath.Join(folder, "m")); err != nil {
 		return nil, err
 	}
-	s.Data, err = net.Listen("unix", filepath.Join(folder, "d"))
+	s.Data, err = Listen(filepath.Join(folder, "d"))
 	return s, err
 }
 
@@ -324,4 +323,22 @@ func TestClientsThatAreKilledAtAnyTimeLeaveNothing(t *testing.T) {
 		p := startPeer(t, "client", deviceName(t), metadata, data)
 		require.Equal(t, "read 5", p.says(t))
 	})
+}
+
+func TestUsersThatAreNotAllowedAreRefused(t *testing.T) {
+	s, err := numberedServer(t.TempDir(), arrowbuf.CPU(), nil, 1)
+	require.NoError(t, err)
+	failed := make(chan error, 2)
+	s.Allow, s.Failed = []uint32{uint32(os.Getuid()) + 1}, func(err error) { failed <- err }
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error)
+	go func() { done <- s.Serve(ctx) }()
+	metadata, data := s.URIs()
+	_, err = Dial(ctx, metadata.String(), data.String(), []byte("numbered"), arrowbuf.CPU(), ReceiveOptions{})
+	require.ErrorIs(t, err, ErrPeerGone)
+	require.ErrorIs(t, <-failed, ErrRefused)
+	cancel()
+	require.NoError(t, <-done)
+	_, err = Listen(filepath.Join(t.TempDir(), "none", "s"))
+	require.ErrorIs(t, err, os.ErrNotExist)
 }

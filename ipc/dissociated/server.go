@@ -27,12 +27,11 @@ const (
 
 // Server sends streams to clients that ask for them.
 type Server struct {
-	// Metadata and Data are where clients connect for the two kinds of messages,
-	// Unix domain sockets for instance. Data is nil where both go by one
-	// connection. Serve closes them.
+	// Metadata and Data are where clients connect for the two kinds of messages:
+	// see Listen. Data is nil where both go by one connection. Serve closes them.
 	Metadata, Data net.Listener
 	// Open returns the batches of the stream that an identifier names, which the
-	// server releases. An error ends the client's connections: the protocol has
+	// server releases, as ipc.Catalog.Reader does of a name. An error ends the client's connections: the protocol has
 	// no other way to say no. A client with two connections is known by the
 	// identifier that it sends on both; who sends the same at the same time
 	// must want the same batches.
@@ -40,6 +39,10 @@ type Server struct {
 	// Window has bodies go as locations, see SendOptions. Clients must be on the
 	// same machine.
 	Window *Window
+	// Allow are the users that may connect by Unix domain sockets, by number; the
+	// process's own where it is nil. Where the system does not tell who connects,
+	// others than Linux, the modes of the sockets' files decide alone.
+	Allow []uint32
 	// Failed, where it is not nil, is told of streams that did not end well. It
 	// is called from many goroutines.
 	Failed func(error)
@@ -124,6 +127,9 @@ func (s *Server) serve(ctx context.Context, stream net.Conn, metadata bool) erro
 	conn := NewConn(stream)
 	stop := context.AfterFunc(ctx, func() { _ = conn.Close() })
 	defer stop()
+	if err := s.admit(stream); err != nil {
+		return errors.Join(err, conn.Close())
+	}
 	_ = stream.SetReadDeadline(time.Now().Add(introduction))
 	identifier, err := wanted(conn)
 	if err == nil {

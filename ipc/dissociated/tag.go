@@ -12,6 +12,8 @@ var (
 	ErrProtocol = errors.New("not the dissociated IPC protocol")
 	// ErrPeerGone: the connection ended before the stream did.
 	ErrPeerGone = errors.New("the peer is gone")
+	// ErrRefused: a client is of a user that may not connect.
+	ErrRefused = errors.New("refused")
 	// ErrTooLarge: a peer sent more than the options allow.
 	ErrTooLarge = errors.New("larger than allowed")
 )

@@ -1,4 +1,4 @@
-package ipc
+package unixsocket
 
 import (
 	"errors"
@@ -8,9 +8,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// credentials are a peer's, as the kernel knows them (SO_PEERCRED). The pid is 0
+// Credentials are a peer's, as the kernel knows them (SO_PEERCRED). The pid is 0
 // where the peer is of a PID namespace that this process does not see.
-func credentials(c *net.UnixConn) (pid int32, uid uint32, err error) {
+func Credentials(c *net.UnixConn) (pid int32, uid uint32, err error) {
 	raw, err := c.SyscallConn()
 	if err != nil {
 		return 0, 0, err

@@ -1,6 +1,6 @@
 //go:build !linux
 
-package ipc
+package unixsocket
 
 import (
 	"errors"
@@ -9,7 +9,8 @@ import (
 	"syscall"
 )
 
-func credentials(*net.UnixConn) (int32, uint32, error) {
+// Credentials is an error that is errors.ErrUnsupported.
+func Credentials(*net.UnixConn) (int32, uint32, error) {
 	return 0, 0, fmt.Errorf("credentials of a peer need Linux: %w", errors.ErrUnsupported)
 }
 
