@@ -49,6 +49,9 @@ type pieces struct {
 	total   int64
 }
 
+// wide tells a kernel whether offsets have 64 bits.
+func (p pieces) wide() int64 { return p.width / 8 }
+
 // pieces measures a selection of runs; without one, all of them. Runs of the array
 // that is not valid are empty. Of 4 bytes are offsets of at most so many values.
 func (w *work) pieces(r ranges, valid bits, s *selection, width int64) (p pieces, err error) {
@@ -129,8 +132,8 @@ func (w *work) gather(p pieces, values *ndview.NDBuffer, each int64) (*ndview.ND
 	if err != nil {
 		return nil, err
 	}
-	return out, w.run(rangeProgram, fmt.Sprintf("quiver_gather_ranges_%d", 8*p.width), total, gatherTile,
-		values, values.NBytes(), p.from, p.offsets, p.n, each, total, written{out})
+	return out, w.run(rangeProgram, "quiver_gather_ranges", total, gatherTile,
+		values, values.NBytes(), p.from, p.offsets, p.wide(), p.n, each, total, written{out})
 }
 
 // expand makes the selection of the values of the pieces.
@@ -140,6 +143,6 @@ func (w *work) expand(p pieces) (selection, error) {
 	if s.at, err = w.empty(ndview.Int64, p.total); err != nil {
 		return s, err
 	}
-	return s, w.run(rangeProgram, fmt.Sprintf("quiver_expand_ranges_%d", 8*p.width), p.total, expandTile,
-		p.from, p.offsets, p.n, p.total, written{s.at})
+	return s, w.run(rangeProgram, "quiver_expand_ranges", p.total, expandTile,
+		p.from, p.offsets, p.wide(), p.n, p.total, written{s.at})
 }

@@ -9,23 +9,32 @@ import (
 // What a block does: sums of a scan, bytes that are gathered, and indices.
 const (
 	scanTiles  = 4 * threads
-	gatherTile = 32 * threads
+	gatherTile = 64 * threads
 	expandTile = 8 * threads
 )
 
 var rangeProgram = newProgram("columns_range", map[string]twin{
-	"quiver_lengths_32":       lengths[int32],
-	"quiver_lengths_64":       lengths[int64],
-	"quiver_scan":             scan,
-	"quiver_offsets_32":       offsets[int32],
-	"quiver_offsets_64":       offsets[int64],
-	"quiver_gather_ranges_32": gatherRanges[int32],
-	"quiver_gather_ranges_64": gatherRanges[int64],
-	"quiver_expand_ranges_32": expandRanges[int32],
-	"quiver_expand_ranges_64": expandRanges[int64],
+	"quiver_lengths_32":    lengths[int32],
+	"quiver_lengths_64":    lengths[int64],
+	"quiver_scan":          scan,
+	"quiver_offsets_32":    offsets[int32],
+	"quiver_offsets_64":    offsets[int64],
+	"quiver_gather_ranges": byWidth(4, gatherRanges[int32], gatherRanges[int64]),
+	"quiver_expand_ranges": byWidth(2, expandRanges[int32], expandRanges[int64]),
 })
 
 type offset interface{ int32 | int64 }
+
+// byWidth is the twin for offsets of 32 bits, or where argument i is not 0 of 64.
+func byWidth(i int, narrow, wide twin) twin {
+	return func(c call) {
+		if c.Int64(i) != 0 {
+			wide(c)
+		} else {
+			narrow(c)
+		}
+	}
+}
 
 // runOf is the run of a piece, which is that of its number without indices.
 func runOf(at []int64, j int64) int64 {
@@ -102,8 +111,8 @@ func offsets[W offset](c call) {
 
 // gatherRanges copies pieces of values that have each bytes.
 func gatherRanges[W offset](c call) {
-	size, n, each, total := c.Int64(1), c.Int64(4), c.Int64(5), c.Int64(6)
-	src, out := elements[uint8](c, 0, size), elements[uint8](c, 7, total)
+	size, n, each, total := c.Int64(1), c.Int64(5), c.Int64(6), c.Int64(7)
+	src, out := elements[uint8](c, 0, size), elements[uint8](c, 8, total)
 	from, to := elements[int64](c, 2, n), elements[W](c, 3, n+1)
 	eachPiece(to, total/each, 64<<10/each+1, func(j int64) {
 		if length := int64(to[j+1]-to[j]) * each; length > 0 {
@@ -132,8 +141,8 @@ func copyBytes(to, from []byte, n int64) {
 }
 
 func expandRanges[W offset](c call) {
-	n, total := c.Int64(2), c.Int64(3)
-	from, to, out := elements[int64](c, 0, n), elements[W](c, 1, n+1), elements[int64](c, 4, total)
+	n, total := c.Int64(3), c.Int64(4)
+	from, to, out := elements[int64](c, 0, n), elements[W](c, 1, n+1), elements[int64](c, 5, total)
 	eachPiece(to, total, grain, func(j int64) {
 		part := out[to[j]:to[j+1]]
 		for k := range part {

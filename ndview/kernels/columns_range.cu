@@ -144,15 +144,22 @@ __device__ __forceinline__ void offsets(const int64_t* __restrict__ lengths, int
 OFFSETS(32, int32_t)
 OFFSETS(64, int64_t)
 
+// Offsets of 32 or 64 bits.
+struct Offsets {
+    const void* at;
+    bool wide;
+    __device__ __forceinline__ int64_t operator[](int64_t j) const {
+        return wide ? __ldg((const int64_t*)at + j) : (int64_t)__ldg((const int32_t*)at + j);
+    }
+};
+
 // The last piece that begins at or before a value, which some piece has. The
 // threads of a warp look at 32 offsets at once.
-template <typename W>
-__device__ __forceinline__ int64_t piece_of(const W* __restrict__ to, int64_t n, int64_t value) {
+__device__ __forceinline__ int64_t piece_of(const Offsets& to, int64_t n, int64_t value) {
     int64_t low = 0, count = n;  // the piece is one of [low, low+count)
     while (count > 1) {
         const int64_t step = (count + warp_size - 1) / warp_size;
-        const int64_t j = low + lane() * step;
-        const bool before = lane() * step < count && (int64_t)__ldg(to + j) <= value;
+        const bool before = lane() * step < count && to[low + lane() * step] <= value;
         const int last = 31 - __clz(__ballot_sync(~0u, before));
         low += last * step;
         count = min(step, count - last * step);
@@ -160,84 +167,68 @@ __device__ __forceinline__ int64_t piece_of(const W* __restrict__ to, int64_t n,
     return low;
 }
 
-// The pieces that some bytes of the result are of, [first, end): as many as fit
-// are kept in shared memory, by where they begin from `first` on, and with what is to
-// be added to a byte's place from `first` on to find it in the source. Values have
-// `each` bytes.
-constexpr int kept = 1024;
-
-template <typename V>
-struct Pieces {
+// The pieces that a tile of the result is of. Values have `each` bytes; places in
+// the tile are bytes from its first on.
+struct Tile {
     const int64_t* from;
-    const V* to;
+    Offsets to;
     int64_t each, first;
-    int64_t* ends;  // the pieces of the first and of the last byte
-    int32_t* begins;
-    int64_t* shifts;
-    int count;  // of pieces that are kept, or 0
+    int size;           // bytes
+    int64_t low, high;  // the first and the last piece
 
-    __device__ __forceinline__ int64_t begin(int64_t j) const { return (int64_t)__ldg(to + j) * each - first; }
+    // Where a piece begins, and what is to be added to a place in it to find its byte
+    // in the source.
+    __device__ __forceinline__ int64_t begin(int64_t j) const { return to[j] * each - first; }
     __device__ __forceinline__ int64_t shift(int64_t j) const { return __ldg(from + j) * each - begin(j); }
-
-    // It is called by all threads of a block.
-    __device__ __forceinline__ void load(int64_t n, int64_t end) {
-        const int warp = threadIdx.x / warp_size;
-        if (warp < 2) {
-            const int64_t j = piece_of(to, n, (warp == 0 ? first : end - 1) / each);
-            if (lane() == 0) ends[warp] = j;
-        }
-        __syncthreads();
-        const int64_t all = ends[1] - ends[0] + 1;
-        count = all <= kept ? (int)all : 0;
-        for (int k = threadIdx.x; k < count; k += threads) {
-            begins[k] = (int32_t)max(begin(ends[0] + k), (int64_t)0);
-            shifts[k] = shift(ends[0] + k);
-        }
-        if (threadIdx.x == 0) begins[count] = (int32_t)(end - first);
-        __syncthreads();
-    }
-
-    // The piece of a byte, of those that are kept or of all. Of pieces with the same
-    // beginning only the last has bytes.
-    __device__ __forceinline__ int64_t find(int byte) const {
-        if (count) {
-            int low = 0, high = count - 1;
-            while (low < high) {
-                const int middle = (low + high + 1) / 2;
-                if (begins[middle] <= byte) low = middle;
-                else high = middle - 1;
-            }
-            return low;
-        }
-        int64_t low = ends[0], high = ends[1];
-        while (low < high) {
-            const int64_t middle = (low + high + 1) / 2;
-            if (begin(middle) <= byte) low = middle;
-            else high = middle - 1;
-        }
-        return low;
-    }
-
-    // The next piece from j on that has the byte, at most the last, where it ends, and
-    // what finds its bytes.
-    __device__ __forceinline__ int64_t next(int64_t j, int byte, int64_t& end, int64_t& move) const {
-        if (count) {
-            while (begins[j + 1] <= byte) j++;
-            end = begins[j + 1];
-            move = shifts[j];
-        } else {
-            while (begin(j + 1) <= byte) j++;
-            end = begin(j + 1);
-            move = shift(j);
-        }
-        return j;
-    }
 };
 
-#define PIECES                              \
-    __shared__ int64_t shared_ends[2];      \
-    __shared__ int64_t shared_shifts[kept]; \
-    __shared__ int32_t shared_begins[kept + 1]
+// The tile of a block; all its threads call this.
+__device__ __forceinline__ Tile tile_of(const int64_t* from, Offsets to, int64_t n, int64_t each, int64_t size, int64_t total) {
+    __shared__ int64_t ends[2];
+    const int64_t first = blockIdx.x * size, end = min(first + size, total);
+    const int warp = threadIdx.x / warp_size;
+    if (warp < 2) {
+        const int64_t j = piece_of(to, n, (warp == 0 ? first : end - 1) / each);
+        if (lane() == 0) ends[warp] = j;
+    }
+    __syncthreads();
+    return {from, to, each, first, (int)(end - first), ends[0], ends[1]};
+}
+
+constexpr int tile_bytes = threads * 64;
+constexpr int few = 24;  // bytes of a piece, so that others are many
+constexpr int kept = tile_bytes / few;
+
+// Pieces of a tile, few enough to be kept in shared memory.
+struct Kept {
+    int64_t shift[kept];
+    int32_t begin[kept + 1];
+    int count;
+};
+
+__device__ __forceinline__ void keep(Kept& k, const Tile& t) {
+    const int count = (int)(t.high - t.low) + 1;
+    for (int j = threadIdx.x; j < count; j += threads) {
+        k.begin[j] = (int32_t)max(t.begin(t.low + j), (int64_t)0);
+        k.shift[j] = t.shift(t.low + j);
+    }
+    if (threadIdx.x == 0) {
+        k.begin[count] = t.size;
+        k.count = count;
+    }
+    __syncthreads();
+}
+
+// The piece of a place. Of those with the same beginning only the last has bytes.
+__device__ __forceinline__ int find(const Kept& k, int at) {
+    int low = 0, high = k.count - 1;
+    while (low < high) {
+        const int middle = (low + high + 1) / 2;
+        if (k.begin[middle] <= at) low = middle;
+        else high = middle - 1;
+    }
+    return low;
+}
 
 // Up to 8 bytes from an address on; those beyond count are of no value. It reads
 // the aligned words that hold the bytes, unless one reaches beyond the end.
@@ -255,75 +246,124 @@ __device__ __forceinline__ uint64_t load_bytes(const uint8_t* from, int count, c
     return v;
 }
 
-// out = the bytes of the pieces, one piece behind the other. A thread makes words of
-// 8 bytes, 256 apart; a block makes 8 KiB.
-constexpr int words = 4;
-constexpr int tile_bytes = threads * words * 8;
+// Writes the lowest bytes of a word, to a place that is aligned for all 8.
+__device__ __forceinline__ void store_bytes(uint8_t* to, int count, uint64_t v) {
+    if (count == 8) {
+        *(uint64_t*)to = v;
+        return;
+    }
+    for (int b = 0; b < count; b++) to[b] = (uint8_t)(v >> (8 * b));
+}
 
-template <typename V>
-__device__ __forceinline__ void gather(const uint8_t* __restrict__ src, int64_t size, const int64_t* __restrict__ from,
-                                       const V* __restrict__ to, int64_t n, int64_t each, int64_t total,
-                                       uint8_t* __restrict__ out) {
-    PIECES;
-    const int64_t first = (int64_t)blockIdx.x * tile_bytes, last = min(first + tile_bytes, total);
-    Pieces<V> p{from, to, each, first, shared_ends, shared_begins, shared_shifts, 0};
-    p.load(n, last);
-    const uint8_t* end = src + size;
+// A tile of few long pieces: each thread makes 16 bytes at a time of the pieces that
+// they are of.
+__device__ __forceinline__ void gather_long(const Kept& k, const Tile& t, const uint8_t* __restrict__ src,
+                                            const uint8_t* end, uint8_t* __restrict__ out) {
 #pragma unroll 1
-    for (int u = 0; u < words; u++) {
-        const int at = (u * threads + (int)threadIdx.x) * 8;
-        const int many = (int)min((int64_t)8, last - first - at);
-        if (many <= 0) return;
-        int64_t j = p.find(at);
-        uint64_t v = 0;
-        for (int done = 0; done < many;) {
-            int64_t stop, move;
-            j = p.next(j, at + done, stop, move);
-            const int count = (int)min((int64_t)(many - done), stop - (at + done));
-            uint64_t some = load_bytes(src + move + at + done, count, end);
-            if (count < 8) some &= (1ull << (8 * count)) - 1;
-            v |= some << (8 * done);
-            done += count;
-        }
-        uint8_t* mine = out + first + at;
-        if (many == 8) {
-            *(uint64_t*)mine = v;
+    for (int at = threadIdx.x * 16; at < t.size; at += threads * 16) {
+        int j = find(k, at);
+        uint64_t v[2] = {0, 0};
+        const int stop = min(at + 16, t.size);
+        const uint8_t* from = src + k.shift[j] + at;
+        const int skew = (int)((uintptr_t)from & 7);
+        const uint64_t* words = (const uint64_t*)(from - skew);
+        if (at + 16 <= k.begin[j + 1] && (const uint8_t*)(words + 3) <= end) {
+            const uint64_t w0 = __ldg(words), w1 = __ldg(words + 1), w2 = __ldg(words + 2);
+            v[0] = skew ? w0 >> (8 * skew) | w1 << (64 - 8 * skew) : w0;
+            v[1] = skew ? w1 >> (8 * skew) | w2 << (64 - 8 * skew) : w1;
         } else {
-            for (int b = 0; b < many; b++) mine[b] = (uint8_t)(v >> (8 * b));
+#pragma unroll
+            for (int half = 0; half < 2; half++) {
+                const int first = at + 8 * half, last = min(first + 8, stop);
+                for (int b = first; b < last;) {
+                    while (k.begin[j + 1] <= b) j++;
+                    const int count = min(last, k.begin[j + 1]) - b;
+                    uint64_t some = load_bytes(src + k.shift[j] + b, count, end);
+                    if (count < 8) some &= (1ull << (8 * count)) - 1;
+                    v[half] |= some << (8 * (b - first));
+                    b += count;
+                }
+            }
+        }
+        if (stop == at + 16) {
+            *(ulonglong2*)(out + at) = make_ulonglong2(v[0], v[1]);
+        } else {
+            for (int b = at; b < stop; b++) out[b] = (uint8_t)(v[(b - at) / 8] >> (8 * (b & 7)));
         }
     }
 }
 
-#define GATHER(BITS, V)                                                                                                \
-    extern "C" __global__ void quiver_gather_ranges_##BITS(const uint8_t* src, int64_t size, const int64_t* from,      \
-                                                           const V* to, int64_t n, int64_t each, int64_t total,        \
-                                                           uint8_t* out) {                                             \
-        gather(src, size, from, to, n, each, total, out);                                                              \
+// A tile of many short pieces: each thread copies whole ones to shared memory, a warp
+// together those that are long all the same, and then the tile is written at once.
+__device__ __forceinline__ void gather_short(uint8_t* memory, const Tile& t, const uint8_t* __restrict__ src,
+                                             const uint8_t* end, uint8_t* __restrict__ out) {
+    constexpr int long_piece = 96;
+    for (int64_t first = t.low; first <= t.high; first += threads) {
+        const int64_t j = first + threadIdx.x;
+        int low = 0, high = 0;
+        const uint8_t* from = src;
+        if (j <= t.high) {
+            low = (int)max(t.begin(j), (int64_t)0);
+            high = (int)min(t.begin(j + 1), (int64_t)t.size);
+            from = src + t.shift(j);
+        }
+        const bool is_long = high - low > long_piece;
+        while (!is_long && low < high) {
+            const int count = min(8 - (low & 7), high - low);
+            store_bytes(memory + low, count, load_bytes(from + low, count, end));
+            low += count;
+        }
+        for (uint32_t set = __ballot_sync(~0u, is_long); set; set &= set - 1) {
+            const int owner = __ffs(set) - 1;
+            const int begin = __shfl_sync(~0u, low, owner), stop = __shfl_sync(~0u, high, owner);
+            const uint8_t* bytes = (const uint8_t*)__shfl_sync(~0u, (unsigned long long)from, owner);
+            for (int word = (begin & ~7) + lane() * 8; word < stop; word += warp_size * 8) {
+                const int b = max(word, begin), count = min(word + 8, stop) - b;
+                store_bytes(memory + b, count, load_bytes(bytes + b, count, end));
+            }
+        }
     }
-
-GATHER(32, int32_t)
-GATHER(64, int64_t)
-
-// out[k] = the place in the source of value k of the result.
-template <typename V>
-__device__ __forceinline__ void expand(const int64_t* __restrict__ from, const V* __restrict__ to, int64_t n, int64_t total,
-                                       int64_t* __restrict__ out) {
-    PIECES;
-    const int64_t first = (int64_t)blockIdx.x * tile, last = min(first + tile, total);
-    Pieces<V> p{from, to, 1, first, shared_ends, shared_begins, shared_shifts, 0};
-    p.load(n, last);
-    for (int k = threadIdx.x; k < last - first; k += threads) {
-        int64_t end, move;
-        p.next(p.find(k), k, end, move);
-        out[first + k] = move + k;
+    __syncthreads();
+    for (int at = threadIdx.x * 16; at < t.size; at += threads * 16) {
+        if (at + 16 <= t.size) {
+            *(uint4*)(out + at) = *(const uint4*)(memory + at);
+        } else {
+            for (int b = at; b < t.size; b++) out[b] = memory[b];
+        }
     }
 }
 
-#define EXPAND(BITS, V)                                                                                                \
-    extern "C" __global__ void quiver_expand_ranges_##BITS(const int64_t* from, const V* to, int64_t n, int64_t total, \
-                                                           int64_t* out) {                                             \
-        expand(from, to, n, total, out);                                                                               \
+// out = the bytes of the pieces, one piece behind the other, of offsets `to` of 64
+// bits where they are wide. A block makes a tile.
+extern "C" __global__ void quiver_gather_ranges(const uint8_t* __restrict__ src, int64_t size,
+                                                const int64_t* __restrict__ from, const void* __restrict__ to, int64_t wide,
+                                                int64_t n, int64_t each, int64_t total, uint8_t* __restrict__ out) {
+    __shared__ __align__(16) uint8_t memory[tile_bytes];
+    const Tile t = tile_of(from, Offsets{to, wide != 0}, n, each, tile_bytes, total);
+    if (t.high - t.low >= kept) {
+        gather_short(memory, t, src, src + size, out + t.first);
+    } else {
+        Kept& k = *(Kept*)memory;
+        keep(k, t);
+        gather_long(k, t, src, src + size, out + t.first);
     }
+}
 
-EXPAND(32, int32_t)
-EXPAND(64, int64_t)
+// out[i] = the place in the source of value i of the result. A block makes a tile of
+// 2048, by pieces where they are short.
+extern "C" __global__ void quiver_expand_ranges(const int64_t* __restrict__ from, const void* __restrict__ to, int64_t wide,
+                                                int64_t n, int64_t total, int64_t* __restrict__ out) {
+    __shared__ Kept k;
+    const Tile t = tile_of(from, Offsets{to, wide != 0}, n, 1, tile, total);
+    out += t.first;
+    if (t.high - t.low >= kept) {
+        for (int64_t j = t.low + threadIdx.x; j <= t.high; j += threads) {
+            const int64_t shift = t.shift(j);
+            const int stop = (int)min(t.begin(j + 1), (int64_t)t.size);
+            for (int i = (int)max(t.begin(j), (int64_t)0); i < stop; i++) out[i] = i + shift;
+        }
+        return;
+    }
+    keep(k, t);
+    for (int i = threadIdx.x; i < t.size; i += threads) out[i] = i + k.shift[find(k, i)];
+}
