@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/quiver-gpu/quiver/arrowbuf"
 	"github.com/quiver-gpu/quiver/cudabuf"
 )
 
@@ -97,5 +98,42 @@ func BenchmarkStaging(b *testing.B) {
 		for _, least := range []int64{128, 256, 512} {
 			run(fmt.Sprintf("%dKiB/least%dKiB", size, least), 1, least<<10, 2<<20, 8, size<<10)
 		}
+	}
+}
+
+// BenchmarkCopyRanges copies ordinary memory in one range and in as many as a batch
+// of 64 columns has, whose lengths are multiples of 64 bytes or odd.
+func BenchmarkCopyRanges(b *testing.B) {
+	for _, c := range []struct {
+		name  string
+		sizes []int64
+	}{{"1", []int64{1 << 40}}, {"96", []int64{19173952, 299584, 19173952, 9586944, 9586944, 9586944}}, {"96odd", []int64{19173959, 299593, 19173959, 9586983, 9586987, 9586983}}} {
+		b.Run(c.name, func(b *testing.B) {
+			speed(b, func(b *testing.B, dev *cudabuf.Device) {
+				n := int64(1 << 30)
+				if strings.HasSuffix(b.Name(), "/soft") {
+					n = 256 << 20
+				}
+				var ranges []arrowbuf.HostRange
+				for i, at := 0, int64(0); at < n; i++ {
+					size := min(c.sizes[i%len(c.sizes)], n-at)
+					ranges = append(ranges, arrowbuf.HostRange{Bytes: make([]byte, size), Pos: at})
+					at += size
+				}
+				for _, r := range ranges {
+					for i := range r.Bytes {
+						r.Bytes[i] = byte(i)
+					}
+				}
+				buf := bufferOf(b, dev, n)
+				require.NoError(b, buf.CopyRangesFromHost(ranges))
+				b.SetBytes(n)
+				for b.Loop() {
+					if err := buf.CopyRangesFromHost(ranges); err != nil {
+						b.Fatal(err)
+					}
+				}
+			})
+		})
 	}
 }

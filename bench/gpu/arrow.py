@@ -82,7 +82,7 @@ def large(figures: Figures, operations: list[tuple[str, str, str, str, str]]) ->
     package = operations[0][1]
     names = "|".join(dict.fromkeys(benchmark.partition("/")[0] for _, _, benchmark, _, _ in operations))
     pattern = f"^Benchmark({names})$/^cuda$|^Benchmark({names})$/./^cuda$"
-    got = figures.attempt(package, gobench.run, package, pattern, "-test.benchtime=10x", rounds=3, seconds=100) or {}
+    got = figures.attempt(package, gobench.run, package, pattern, "-test.benchtime=10x", rounds=2, seconds=100) or {}
     rates = {name.removesuffix("/cuda"): units["MB/s"] / 1e3 for name, units in got.items() if name.endswith("/cuda")}
     for name, _, benchmark, limit, key in operations:
         kinds = {n: rate for n, rate in rates.items() if n == benchmark or n.startswith(f"{benchmark}/")}
@@ -105,9 +105,17 @@ def small(figures: Figures) -> None:
         figures.records.append(record.record(name, "us", ours[f"{benchmark}/cuda"]["ns/op"] / 1e3, show("arrowbuf", benchmark), **options))
 
 
+def ranges(figures: Figures) -> None:
+    """Much ordinary memory in one piece and in many, as batches have it."""
+    got = figures.attempt("ranges", gobench.run, "cudabuf", "^BenchmarkCopyRanges$/./^cuda$", "-test.benchtime=10x", rounds=3) or {}
+    rates = {name.removesuffix("/cuda"): units["MB/s"] / 1e3 for name, units in got.items() if name.endswith("/cuda")}
+    figures.rate("ranges-pageable", "cudabuf", rates, "h2d", "copyto")
+
+
 def records() -> tuple[list[dict], list[str]]:
     figures = Figures()
     large(figures, LARGE)
     small(figures)
+    ranges(figures)
     large(figures, IPC)
     return figures.records, figures.faults
