@@ -157,3 +157,20 @@ func TestReleasingTooOftenPanics(t *testing.T) {
 		}
 	})
 }
+
+func TestABatchOfTheHostIsPrintedAndMarshaledAsArrowGoDoes(t *testing.T) {
+	made := randomBatch(t, checked(t), 10, arrow.PrimitiveTypes.Int64, arrow.BinaryTypes.String)
+	b, err := arrowbuf.NewRecordBatch(made.Schema(), made.Columns(), made.NumRows())
+	require.NoError(t, err)
+	defer b.Release()
+	host, err := b.ToHost()
+	require.NoError(t, err)
+	defer host.Release()
+	assert.NotSame(t, b, host)
+	want, err := made.MarshalJSON()
+	require.NoError(t, err)
+	got, err := b.MarshalJSON()
+	require.NoError(t, err)
+	assert.Equal(t, string(want), string(got))
+	assert.Equal(t, fmt.Sprint(made), b.String())
+}

@@ -72,6 +72,9 @@ type copying struct {
 // copyBatch is CopyTo.
 func copyBatch(batch arrow.RecordBatch, dev Device, how copying) (arrow.RecordBatch, error) {
 	if alreadyOn(batch, dev) {
+		if ours, ok := batch.(*RecordBatch); ok && dev == CPU() {
+			batch = ours.batch // arrow-go's own
+		}
 		batch.Retain()
 		return batch, nil
 	}

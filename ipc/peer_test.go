@@ -274,8 +274,8 @@ func (p *Peer) Read(name string, data *[]byte) error {
 	return err
 }
 
-// Column gets column 0 of the first batch of a table, as a string.
-func (p *Peer) Column(name string, text *string) error {
+// Text gets the first batch of a table as JSON.
+func (p *Peer) Text(name string, text *string) error {
 	ctx, cancel := within()
 	defer cancel()
 	table, err := p.client.Table(ctx, name)
@@ -283,8 +283,9 @@ func (p *Peer) Column(name string, text *string) error {
 		return err
 	}
 	defer table.Release()
-	*text = table.Batches[0].Column(0).String()
-	return nil
+	b, err := table.Batches[0].MarshalJSON()
+	*text = string(b)
+	return err
 }
 
 // Follow is a stream to read, with a window.

@@ -153,7 +153,7 @@ func TestSlicesAtRandomOffsetsArriveRight(t *testing.T) {
 					b, err := arrowbuf.NewRecordBatch(one, []arrow.Array{arr}, int64(rows))
 					require.NoError(t, err)
 					require.NoError(t, catalog.PublishTable("table "+name, one, []arrow.RecordBatch{b}))
-					columns[name] = arr.String()
+					columns[name] = textOf(t, b)
 					b.Release()
 					arr.Release()
 					column.Release()
@@ -167,7 +167,7 @@ func TestSlicesAtRandomOffsetsArriveRight(t *testing.T) {
 					assert.Equal(t, data[c.offset:c.offset+c.length], got, "%+v", c)
 					p.do("Release", "buffer "+name)
 					var text string
-					require.NoError(t, p.call("Column", "table "+name, &text))
+					require.NoError(t, p.call("Text", "table "+name, &text))
 					assert.Equal(t, columns[name], text)
 				}
 				blocks := s.Stat().Blocks
@@ -313,4 +313,41 @@ func TestNamesAreFoundOrNot(t *testing.T) {
 	canceled, cancel := context.WithCancel(context.Background())
 	cancel()
 	assert.ErrorIs(t, c.Ping(canceled), context.Canceled)
+}
+
+func TestSlicesOfBatchesArriveRight(t *testing.T) {
+	forEachMachine(t, func(t *testing.T, m machine) {
+		rng := rand.New(rand.NewPCG(3, 4))
+		catalog, s := serve(t, ipc.ServerOptions{})
+		want := map[string]string{}
+		for i := range uint64(10) {
+			b, err := placed(m.place(), "slices", i)
+			require.NoError(t, err)
+			from := rng.Int64N(b.NumRows())
+			part := b.NewSlice(from, from+rng.Int64N(b.NumRows()-from+1))
+			name := string(rune('a' + i))
+			require.NoError(t, catalog.PublishTable(name, schema, []arrow.RecordBatch{part}))
+			host := fixture("slices", i)
+			slice := host.NewSlice(from, from+part.NumRows())
+			want[name] = textOf(t, slice)
+			slice.Release()
+			host.Release()
+			part.Release()
+			b.Release()
+		}
+		p := startPeer(t, m)
+		p.do("Dial", Dial{Path: s.Path()})
+		for name, text := range want {
+			var got string
+			require.NoError(t, p.call("Text", name, &got))
+			assert.Equal(t, text, got)
+		}
+	})
+}
+
+func textOf(t *testing.T, b arrow.RecordBatch) string {
+	t.Helper()
+	text, err := b.MarshalJSON()
+	require.NoError(t, err)
+	return string(text)
 }
