@@ -14,6 +14,8 @@ import (
 	"github.com/apache/arrow-go/v18/arrow/array"
 	"github.com/apache/arrow-go/v18/arrow/ipc"
 	"golang.org/x/sys/unix"
+
+	"github.com/quiver-gpu/quiver/arrowbuf/arrowipc"
 )
 
 func ipcOptions(r reading) []ipc.Option {
@@ -59,7 +61,7 @@ type fileSource struct {
 func newFileSource(path string, file *os.File, size int64, r reading) (source, error) {
 	s := &fileSource{file: file, size: size}
 	err := protect(func() (err error) {
-		swapped, err := checkFile(file, size)
+		swapped, err := arrowipc.CheckFile(file, size)
 		if err != nil {
 			return err
 		}

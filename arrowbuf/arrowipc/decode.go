@@ -85,7 +85,11 @@ func (d *Decoder) prepare(metadata []byte) (*incoming, error) {
 	if err != nil {
 		return nil, err
 	}
-	in := &incoming{Decoder: d, header: h}
+	return d.plan(h)
+}
+
+func (d *Decoder) plan(h header) (in *incoming, err error) {
+	in = &incoming{Decoder: d, header: h}
 	switch h.kind {
 	case ipc.MessageRecordBatch:
 		types := make([]arrow.DataType, d.schema.NumFields())

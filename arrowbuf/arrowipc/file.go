@@ -106,20 +106,13 @@ func (r *FileReader) dictionary(at block) error {
 
 // message reads and decodes a message.
 func (r *FileReader) message(at block, kind ipc.MessageType) (arrow.RecordBatch, error) {
-	framed := make([]byte, at.metadata)
-	if err := r.file.read(framed, at.offset); err != nil {
-		return nil, err
-	}
-	metadata, err := unframe(framed)
+	h, err := r.file.metadata(at)
 	if err != nil {
 		return nil, err
 	}
-	in, err := r.decoder.prepare(metadata)
+	in, err := r.decoder.plan(h)
 	if err == nil {
 		err = in.expect(kind)
-	}
-	if err == nil && in.bodyLength != at.body {
-		err = fmt.Errorf("a body of %d bytes where the file has %d: %w", in.bodyLength, at.body, arrow.ErrInvalid)
 	}
 	if err == nil && kind == ipc.MessageDictionaryBatch && !in.delta && r.decoder.dictionaries[in.dictionary] != nil {
 		err = fmt.Errorf("dictionary %d again: %w", in.dictionary, ErrReplacement)
@@ -134,6 +127,23 @@ func (r *FileReader) message(at block, kind ipc.MessageType) (arrow.RecordBatch,
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return in.finish(buffers)
+}
+
+// metadata reads that of a message.
+func (s store) metadata(at block) (header, error) {
+	framed := make([]byte, at.metadata)
+	if err := s.read(framed, at.offset); err != nil {
+		return header{}, err
+	}
+	metadata, err := unframe(framed)
+	if err != nil {
+		return header{}, err
+	}
+	h, err := parseMessage(metadata)
+	if err == nil && h.bodyLength != at.body {
+		err = fmt.Errorf("a body of %d bytes where the file has %d: %w", h.bodyLength, at.body, arrow.ErrInvalid)
+	}
+	return h, err
 }
 
 // read fills b.

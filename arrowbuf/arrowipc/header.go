@@ -49,7 +49,7 @@ func parseMessage(metadata []byte) (h header, err error) {
 			panic(flatError(fmt.Sprintf("a body of %d bytes", h.bodyLength)))
 		}
 		if h.version < ipc.MetadataV4 || h.version > ipc.MetadataV5 {
-			panic(flatError(fmt.Sprintf("of version %v, expected V4 or V5", h.version)))
+			panic(flatError(fmt.Sprintf("version %v, expected V4 or V5", h.version)))
 		}
 		at, ok := f.table(message, 2)
 		if !ok {

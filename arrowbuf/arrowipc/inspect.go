@@ -1,6 +1,11 @@
 package arrowipc
 
-import "github.com/apache/arrow-go/v18/arrow/ipc"
+import (
+	"fmt"
+	"io"
+
+	"github.com/apache/arrow-go/v18/arrow/ipc"
+)
 
 // Info is what the metadata of a message says of its body.
 type Info struct {
@@ -27,4 +32,27 @@ func Inspect(metadata []byte) (Info, error) {
 		info.Buffers = append(info.Buffers, Extent{b.offset, b.length})
 	}
 	return info, nil
+}
+
+// CheckFile reads the metadata of all messages of a file, for who has it read by
+// arrow-go, which believes what it says. It tells whether the file is of the other
+// byte order. What is wrong is an error that is arrow.ErrInvalid, or one of reading.
+func CheckFile(file io.ReaderAt, size int64) (swapped bool, err error) {
+	s := store{ReaderAt: file, size: size}
+	f, err := s.footer()
+	if err != nil {
+		return false, err
+	}
+	h, err := parseMessage(f.schema)
+	if err != nil {
+		return false, err
+	}
+	for _, all := range [][]block{f.dictionaries, f.batches} {
+		for i, at := range all {
+			if _, err := s.metadata(at); err != nil {
+				return false, fmt.Errorf("message %d: %w", i, err)
+			}
+		}
+	}
+	return h.fields.bigEndian, nil
 }

@@ -48,7 +48,7 @@ func NewReader(r io.Reader, dev arrowbuf.Device) (array.RecordReader, error) {
 }
 
 func readSchema(in input, dev arrowbuf.Device) (*Decoder, error) {
-	metadata, err := readFrame(in)
+	metadata, err := ReadMetadata(in)
 	if err != nil {
 		return nil, fmt.Errorf("schema: %w", cutShort(err))
 	}
@@ -58,7 +58,7 @@ func readSchema(in input, dev arrowbuf.Device) (*Decoder, error) {
 // next reads and decodes a message. At the end of the stream the error is io.EOF,
 // and no other error is one.
 func (d *Decoder) next(from input) (arrow.RecordBatch, error) {
-	metadata, err := readFrame(from)
+	metadata, err := ReadMetadata(from)
 	if err != nil {
 		return nil, err
 	}

@@ -29,10 +29,11 @@ type flatSchema struct {
 	// dictionaries are the ids of the fields that have dictionaries, in the order
 	// in which the fields are met, from the outermost to the innermost.
 	dictionaries []int64
+	bigEndian    bool
 }
 
 func (f *flat) schema(at int) flatSchema {
-	s := flatSchema{at: at, start: at}
+	s := flatSchema{at: at, start: at, bigEndian: f.integer(at, 0, 2) != 0}
 	if layout := f.layoutOf(at); layout < at {
 		s.start = layout
 	}

@@ -63,7 +63,7 @@ func (m *Message) copyBody(dst arrowbuf.Buffer) error {
 // the stream the error is io.EOF.
 func ReadMessage(r io.Reader, dev arrowbuf.Device) (metadata []byte, body arrowbuf.Buffer, err error) {
 	in := newInput(r)
-	if metadata, err = readFrame(in); err != nil {
+	if metadata, err = ReadMetadata(in); err != nil {
 		return nil, nil, err
 	}
 	h, err := parseMessage(metadata)

@@ -12,9 +12,10 @@ import (
 // maxMetadata is the most that the metadata of one message may take.
 const maxMetadata = 64 << 20
 
-// readFrame reads the metadata of the next message. At the end of the stream,
-// which may just end, the error is io.EOF.
-func readFrame(r io.Reader) ([]byte, error) {
+// ReadMetadata reads the metadata of the next message of a stream, of which it takes
+// 64 MiB at most, and leaves r at the body. At the end of the stream, which may just
+// end, the error is io.EOF. What was read is not checked; see Inspect.
+func ReadMetadata(r io.Reader) ([]byte, error) {
 	var word [4]byte
 	if _, err := io.ReadFull(r, word[:]); err != nil {
 		return nil, err
