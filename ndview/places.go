@@ -41,7 +41,7 @@ func (s *selection) resolve(flags *flags) (*places, error) {
 			err = where.add(s, i, flags)
 		}
 	}
-	if err == nil {
+	if err == nil && s.mode == ModeRaise { // in others no index is bad, and nobody waits
 		err = flags.check()
 	}
 	if err != nil {

@@ -90,7 +90,7 @@ func (w *work) recode(part arrow.ArrayData, t *arrow.DictionaryType, to []int64)
 	if err != nil {
 		return nil, err
 	}
-	return w.array(ndview.Take(table, s.at, 0, ndview.ModeRaise))
+	return w.array(ndview.Take(table, s.at, 0, w.mode(s.n)))
 }
 
 // unifier makes one dictionary of several.

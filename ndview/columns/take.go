@@ -154,12 +154,12 @@ func (w *work) takeFixed(data arrow.ArrayData, i int, width int64, s selection) 
 }
 
 // takeValues makes a buffer of a selection along the first axis of an array.
-// Where the index is null it has the last, or 0 if there is none.
+// Where the index is null it has any of them, or 0 if there is none.
 func (w *work) takeValues(values *ndview.NDBuffer, s selection) (*memory.Buffer, error) {
 	var taken *ndview.NDBuffer
 	var err error
 	if shape := values.Shape(); shape[0] > 0 {
-		taken, err = w.array(ndview.Take(values, s.at, 0, ndview.ModeRaise))
+		taken, err = w.array(ndview.Take(values, s.at, 0, w.mode(s.n)))
 	} else {
 		taken, err = w.array(ndview.Zeros(w.dev, values.DType(), append([]int64{s.n}, shape[1:]...)...))
 	}
@@ -167,6 +167,16 @@ func (w *work) takeValues(values *ndview.NDBuffer, s selection) (*memory.Buffer,
 		return nil, err
 	}
 	return w.buffer(taken, taken.NBytes())
+}
+
+// mode is how ndview takes n elements, whose indices are good and negative for
+// nulls. Few are clipped once more, which does not wait for a GPU as a check does.
+func (w *work) mode(n int64) ndview.Mode {
+	const few = 1 << 18
+	if w.dev != arrowbuf.CPU() && n < few {
+		return ndview.ModeClip
+	}
+	return ndview.ModeRaise
 }
 
 func (w *work) takeDictionary(data arrow.ArrayData, t *arrow.DictionaryType, s selection, valid *memory.Buffer) (*array.Data, error) {

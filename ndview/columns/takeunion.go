@@ -134,5 +134,5 @@ func (w *work) chosen(a, places *ndview.NDBuffer) (*ndview.NDBuffer, error) {
 	if places.Size() == 0 {
 		return w.empty(a.DType(), 0)
 	}
-	return w.array(ndview.Take(a, places, 0, ndview.ModeRaise))
+	return w.array(ndview.Take(a, places, 0, w.mode(places.Size())))
 }
