@@ -90,3 +90,23 @@ func TestTakeNamesTheFirstBadIndex(t *testing.T) {
 		require.ErrorIs(t, err, arrowbuf.ErrOutOfRange)
 	})
 }
+
+// Results hold what they share.
+func TestResultsOutliveWhatTheyAreOf(t *testing.T) {
+	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+		for _, dtype := range types {
+			host := newMaker(t, 2, true).array(dtype, 60, false)
+			moved, err := arrowbuf.CopyArrayTo(host, dev)
+			require.NoError(t, err)
+			slice := arrowbuf.NewSlice(moved, 5, 60)
+			taken, err := columns.Take(slice, columns.Indices(1, 54, 7))
+			require.NoError(t, err)
+			joined, err := columns.Concatenate(slice, moved)
+			require.NoError(t, err)
+			slice.Release()
+			moved.Release()
+			requireElements(t, host, []int{6, 59, 12}, toHost(t, dev, taken, nil))
+			requireJoined(t, []arrow.Array{array.NewSlice(host, 5, 60), host}, toHost(t, dev, joined, nil))
+		}
+	})
+}
