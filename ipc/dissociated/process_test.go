@@ -342,3 +342,50 @@ func TestUsersThatAreNotAllowedAreRefused(t *testing.T) {
 	_, err = Listen(filepath.Join(t.TempDir(), "none", "s"))
 	require.ErrorIs(t, err, os.ErrNotExist)
 }
+
+func TestAConnectionThatWasLeftAloneIsNotPaired(t *testing.T) {
+	metadata, data := serve(t, arrowbuf.CPU(), nil, 3)
+	for _, uri := range []string{metadata, data, metadata} {
+		_, conn, err := dial(context.Background(), uri, []byte("numbered"))
+		require.NoError(t, err)
+		time.Sleep(20 * time.Millisecond) // until it waits
+		require.NoError(t, conn.Close())
+	}
+	r, err := Dial(context.Background(), metadata, data, []byte("numbered"), arrowbuf.CPU(), ReceiveOptions{})
+	require.NoError(t, err)
+	defer r.Release()
+	for count := 1; r.Next(); count++ {
+		require.NoError(t, check(count, r.RecordBatch()))
+	}
+	require.NoError(t, r.Err())
+}
+
+func TestStreamsOfManyClientsAtOnceDoNotMix(t *testing.T) {
+	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+		w := newWindow(t, dev, 256<<10)
+		metadata, data := serve(t, dev, w, 5)
+		failures := make(chan error, 8)
+		for range cap(failures) {
+			go func() {
+				r, err := Dial(context.Background(), metadata, data, []byte("numbered"), dev, ReceiveOptions{})
+				if err != nil {
+					failures <- err
+					return
+				}
+				defer r.Release()
+				count := 0
+				for err == nil && r.Next() {
+					count++
+					err = check(count, r.RecordBatch())
+				}
+				if err = errors.Join(err, r.Err()); err == nil && count != 5 {
+					err = fmt.Errorf("%d batches", count)
+				}
+				failures <- err
+			}()
+		}
+		for range cap(failures) {
+			require.NoError(t, <-failures)
+		}
+	})
+}

@@ -33,8 +33,9 @@ type Server struct {
 	// Open returns the batches of the stream that an identifier names, which the
 	// server releases, as ipc.Catalog.Reader does of a name. An error ends the client's connections: the protocol has
 	// no other way to say no. A client with two connections is known by the
-	// identifier that it sends on both; who sends the same at the same time
-	// must want the same batches.
+	// identifier that it sends on both, and by its process where the kernel
+	// tells that: clients of one process that send the same at the same time must
+	// want the same batches.
 	Open func(ctx context.Context, identifier []byte) (array.RecordReader, error)
 	// Window has bodies go as locations, see SendOptions. Clients must be on the
 	// same machine.
@@ -47,15 +48,7 @@ type Server struct {
 	// is called from many goroutines.
 	Failed func(error)
 
-	mu      sync.Mutex
-	waiting map[string][]half // for the other connection, by identifier
-}
-
-// half is a connection that waits for the client's other one.
-type half struct {
-	conn     Conn
-	metadata bool
-	paired   chan Link
+	pairs pairs
 }
 
 // Endpoint is what clients must know.
@@ -90,7 +83,7 @@ func (s *Server) uri(at net.Addr) *url.URL {
 // until accepting fails, and returns when all are done. The error is that of
 // accepting, nil where the context ended.
 func (s *Server) Serve(ctx context.Context) error {
-	s.waiting = map[string][]half{}
+	s.pairs.waiting = map[string][]*half{}
 	serving, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	var all sync.WaitGroup
@@ -127,7 +120,8 @@ func (s *Server) serve(ctx context.Context, stream net.Conn, metadata bool) erro
 	conn := NewConn(stream)
 	stop := context.AfterFunc(ctx, func() { _ = conn.Close() })
 	defer stop()
-	if err := s.admit(stream); err != nil {
+	process, err := s.admit(stream)
+	if err != nil {
 		return errors.Join(err, conn.Close())
 	}
 	_ = stream.SetReadDeadline(time.Now().Add(introduction))
@@ -140,7 +134,8 @@ func (s *Server) serve(ctx context.Context, stream net.Conn, metadata bool) erro
 	}
 	link := Link{conn, conn}
 	if s.Data != nil {
-		if link, err = s.pair(ctx, string(identifier), conn, metadata); err != nil || link == (Link{}) {
+		one := &half{conn: conn, stream: stream, metadata: metadata, paired: make(chan struct{})}
+		if link, err = s.pairs.join(ctx, fmt.Sprintf("%d %s", process, identifier), one); err != nil || link == (Link{}) {
 			return err
 		}
 	}
@@ -172,50 +167,4 @@ func wanted(conn Conn) ([]byte, error) {
 	}
 	identifier, _ := arrowbuf.HostBytes(m.Body)
 	return identifier, nil
-}
-
-// pair answers the link when both connections are there, to the later one; to the
-// first one none. A connection whose other does not come is closed.
-func (s *Server) pair(ctx context.Context, identifier string, conn Conn, metadata bool) (Link, error) {
-	s.mu.Lock()
-	for i, other := range s.waiting[identifier] {
-		if other.metadata != metadata {
-			s.drop(identifier, i)
-			s.mu.Unlock()
-			link := Link{Metadata: other.conn, Data: conn}
-			if metadata {
-				link = Link{Metadata: conn, Data: other.conn}
-			}
-			close(other.paired)
-			return link, nil
-		}
-	}
-	one := half{conn, metadata, make(chan Link)}
-	s.waiting[identifier] = append(s.waiting[identifier], one)
-	s.mu.Unlock()
-	var err error
-	select {
-	case <-one.paired:
-		return Link{}, nil
-	case <-ctx.Done():
-		err = context.Cause(ctx)
-	case <-time.After(introduction):
-		err = fmt.Errorf("stream %q: %w: the client has one connection only", identifier, ErrPeerGone)
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for i, other := range s.waiting[identifier] {
-		if other.conn == conn {
-			s.drop(identifier, i)
-			return Link{}, errors.Join(err, conn.Close())
-		}
-	}
-	return Link{}, nil // paired after all
-}
-
-func (s *Server) drop(identifier string, i int) {
-	all := s.waiting[identifier]
-	if s.waiting[identifier] = append(all[:i:i], all[i+1:]...); len(all) == 1 {
-		delete(s.waiting, identifier)
-	}
 }

@@ -20,26 +20,27 @@ func Listen(path string) (net.Listener, error) {
 	return l, nil
 }
 
-// admit returns an error unless the user of a connection may ask for streams. Who
-// that is, the kernel says of Unix domain sockets alone.
-func (s *Server) admit(stream net.Conn) error {
+// admit returns an error unless the user of a connection may ask for streams, and
+// the id of its process. Who that is, the kernel says of Unix domain sockets alone:
+// of others the id is 0.
+func (s *Server) admit(stream net.Conn) (process int32, err error) {
 	socket, ok := stream.(*net.UnixConn)
 	if !ok {
-		return nil
+		return 0, nil
 	}
-	_, uid, err := unixsocket.Credentials(socket)
+	process, uid, err := unixsocket.Credentials(socket)
 	if errors.Is(err, errors.ErrUnsupported) {
-		return nil // the socket's file has a mode
+		return 0, nil // the socket's file has a mode
 	}
 	if err != nil {
-		return err
+		return 0, err
 	}
 	allow := s.Allow
 	if allow == nil {
 		allow = []uint32{uint32(os.Getuid())}
 	}
 	if !slices.Contains(allow, uid) {
-		return fmt.Errorf("user %d: %w", uid, ErrRefused)
+		return 0, fmt.Errorf("user %d: %w", uid, ErrRefused)
 	}
-	return nil
+	return process, nil
 }

@@ -4,7 +4,9 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"syscall"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -37,4 +39,31 @@ func TestASocketIsItsUsersOwnAndKnowsWhoConnects(t *testing.T) {
 	l, err = Listen(path)
 	require.NoError(t, err, "nobody serves there any more")
 	require.NoError(t, l.Close())
+}
+
+func TestASocketIsClosedWhenItsPeerIsAndAllWasRead(t *testing.T) {
+	for _, network := range []string{"unix", "tcp"} {
+		address := "127.0.0.1:0"
+		if network == "unix" {
+			address = filepath.Join(t.TempDir(), "s")
+		}
+		l, err := net.Listen(network, address)
+		require.NoError(t, err)
+		c, err := net.Dial(network, l.Addr().String())
+		require.NoError(t, err)
+		s, err := l.Accept()
+		require.NoError(t, err)
+		require.NoError(t, l.Close())
+		socket := s.(syscall.Conn)
+		assert.False(t, Closed(socket))
+		_, err = c.Write([]byte("x"))
+		require.NoError(t, err)
+		require.NoError(t, c.Close())
+		require.Eventually(t, func() bool { return !Closed(socket) }, time.Second, time.Millisecond)
+		_, err = s.Read(make([]byte, 1))
+		require.NoError(t, err)
+		require.Eventually(t, func() bool { return Closed(socket) }, time.Second, time.Millisecond)
+		require.NoError(t, s.Close())
+		assert.True(t, Closed(socket))
+	}
 }
