@@ -1,0 +1,270 @@
+//go:build linux
+
+package ipc_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"syscall"
+	"time"
+
+	"github.com/apache/arrow-go/v18/arrow"
+
+	"github.com/quiver-gpu/quiver/arrowbuf"
+	"github.com/quiver-gpu/quiver/cudabuf"
+	"github.com/quiver-gpu/quiver/cudabuf/cudatest"
+	"github.com/quiver-gpu/quiver/ipc"
+	"github.com/quiver-gpu/quiver/ipc/handle"
+)
+
+// Peer is what the other process does.
+type Peer struct {
+	kind   string
+	driver *cudabuf.Driver
+	gpus   []*cudabuf.Device
+	place  arrowbuf.Device
+
+	client  *ipc.Client
+	held    map[string][]arrow.RecordBatch
+	buffers map[string]arrowbuf.Buffer
+
+	catalog *ipc.Catalog
+	server  *ipc.Server
+	stream  *ipc.Stream
+}
+
+func (p *Peer) openDevice() (err error) {
+	switch p.kind {
+	case "cpu":
+		return nil
+	case "cuda":
+		p.driver, err = cudabuf.Open()
+	default:
+		p.driver = cudatest.New(cudatest.Config{})
+	}
+	if err != nil {
+		return err
+	}
+	dev, err := p.driver.Device(0)
+	p.gpus, p.place = []*cudabuf.Device{dev}, dev
+	return err
+}
+
+func within() (context.Context, context.CancelFunc) {
+	return context.WithTimeout(context.Background(), 5*time.Second)
+}
+
+// Dial is where to connect to, and how.
+type Dial struct {
+	Path       string
+	Mechanisms handle.Mechanisms
+	WithoutGPU bool
+	Async      bool
+	User       int // to become first
+	DieAt      int // the frame at which the process kills itself, from 1
+}
+
+func (p *Peer) Dial(d Dial, _ *int) (err error) {
+	ctx, cancel := within()
+	defer cancel()
+	o := ipc.DialOptions{Devices: p.gpus, Mechanisms: d.Mechanisms, Async: d.Async}
+	if d.WithoutGPU {
+		o.Devices = nil
+	}
+	if d.User > 0 {
+		if err := syscall.Setuid(d.User); err != nil {
+			return err
+		}
+	}
+	if d.DieAt > 0 {
+		between, err := interpose(d.Path, filepath.Join(filepath.Dir(d.Path), fmt.Sprint(os.Getpid())), func(n int) {
+			if n == d.DieAt {
+				_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
+				select {}
+			}
+		})
+		if err != nil {
+			return err
+		}
+		d.Path = between
+	}
+	p.client, err = ipc.Dial(ctx, d.Path, o)
+	for _, is := range []error{ipc.ErrRefused, ipc.ErrServerGone} {
+		if errors.Is(err, is) {
+			return fmt.Errorf("as expected, %w: %w", is, err)
+		}
+	}
+	return err
+}
+
+// Hang ends signs of life.
+func (p *Peer) Hang(_ int, _ *int) error { return syscall.Kill(os.Getpid(), syscall.SIGSTOP) }
+
+// Get gets a table, checks it, and answers where its batches are.
+func (p *Peer) Get(name string, where *[]string) error {
+	ctx, cancel := within()
+	defer cancel()
+	table, err := p.client.Table(ctx, name)
+	if err != nil {
+		return err
+	}
+	p.held[name] = append(p.held[name], table.Batches...)
+	for i, b := range table.Batches {
+		if err := check(name, uint64(i), b); err != nil {
+			return err
+		}
+		*where = append(*where, arrowbuf.DeviceOf(b.Column(0)).String())
+	}
+	return nil
+}
+
+// Check looks at a table that is held again.
+func (p *Peer) Check(name string, _ *int) error {
+	for i, b := range p.held[name] {
+		if err := check(name, uint64(i), b); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Release gives a table or a buffer back.
+func (p *Peer) Release(name string, _ *int) error {
+	for _, b := range p.held[name] {
+		b.Release()
+	}
+	delete(p.held, name)
+	if b := p.buffers[name]; b != nil {
+		b.Release()
+		delete(p.buffers, name)
+	}
+	return nil
+}
+
+// Read gets a buffer and answers its bytes.
+func (p *Peer) Read(name string, data *[]byte) error {
+	ctx, cancel := within()
+	defer cancel()
+	b, err := p.client.Buffer(ctx, name)
+	if err != nil {
+		return err
+	}
+	p.buffers[name] = b
+	*data = make([]byte, b.Len())
+	_, err = b.CopyToHost(*data, 0)
+	return err
+}
+
+// Text gets the first batch of a table as JSON.
+func (p *Peer) Text(name string, text *string) error {
+	ctx, cancel := within()
+	defer cancel()
+	table, err := p.client.Table(ctx, name)
+	if err != nil {
+		return err
+	}
+	defer table.Release()
+	b, err := table.Batches[0].MarshalJSON()
+	*text = string(b)
+	return err
+}
+
+// Follow is a stream to read, with a window.
+type Follow struct {
+	Name   string
+	Window int
+	Most   int // batches to take, 0 for all
+}
+
+// Follow reads a stream, checks its batches, and answers how many there were.
+func (p *Peer) Follow(f Follow, n *int) error {
+	ctx, cancel := within()
+	defer cancel()
+	s, err := p.client.Stream(ctx, f.Name, f.Window)
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	for first := uint64(0); *n < f.Most || f.Most == 0; *n++ {
+		b, err := s.Next(ctx)
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if *n == 0 {
+			held := p.client.Held()
+			first = held[slices.IndexFunc(held, func(l ipc.LeaseStat) bool { return l.Name == f.Name })].Sequence
+		}
+		err = check(f.Name, first+uint64(*n), b)
+		b.Release()
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (p *Peer) Held(_ int, n *int) error {
+	*n = len(p.client.Held())
+	return nil
+}
+
+// Serve serves a table "table" of 3 batches and a stream "stream".
+func (p *Peer) Serve(path string, _ *int) (err error) {
+	p.catalog = ipc.NewCatalog()
+	if p.server, err = ipc.Serve(path, p.catalog, ipc.ServerOptions{IdleLimit: -1}); err != nil {
+		return err
+	}
+	if p.stream, err = p.catalog.NewStream("stream", schema, ipc.StreamOptions{}); err != nil {
+		return err
+	}
+	return put(p.catalog, p.place, "table", 3)
+}
+
+// Write writes batches [0, n) to the stream when somebody subscribes.
+func (p *Peer) Write(n int, _ *int) error {
+	ctx, cancel := within()
+	defer cancel()
+	if err := p.stream.WaitSubscribers(ctx, 1); err != nil {
+		return err
+	}
+	for i := range n {
+		b, err := placed(p.place, "stream", uint64(i))
+		if err != nil {
+			return err
+		}
+		err = p.stream.Write(ctx, b)
+		b.Release()
+		if err != nil {
+			return err
+		}
+	}
+	return p.stream.Close()
+}
+
+func (p *Peer) Withdraw(name string, _ *int) error { return p.catalog.Withdraw(name) }
+
+// Close gives everything back but what the test has not released.
+func (p *Peer) Close(_ int, _ *int) (err error) {
+	if p.server != nil {
+		err = p.server.Close()
+		p.catalog.Close()
+	}
+	if p.client != nil {
+		if n := len(p.client.Held()); n > 0 {
+			err = errors.Join(err, fmt.Errorf("%d leases are held", n))
+		}
+		err = errors.Join(err, p.client.Close())
+	}
+	if p.driver != nil {
+		err = errors.Join(err, p.driver.Close())
+	}
+	return err
+}
