@@ -150,6 +150,9 @@ func (s *selection) put(values *NDBuffer) error {
 		return err
 	}
 	defer where.indices.Release()
+	if done, err := s.putByBuckets(values, where); done || err != nil {
+		return err
+	}
 	apart, err := where.settle()
 	if err != nil {
 		return err

@@ -65,6 +65,64 @@ func TestPutLeavesTheLastOfManyValues(t *testing.T) {
 	})
 }
 
+// The ways of putbucket.cu: numbers around the tiles' edges, negative indices, more
+// values than are wanted, and bad indices.
+func TestPutByBucketsLeavesTheLastValue(t *testing.T) {
+	ndview.UseBuckets(t, 1000, 4096)
+	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+		r := rand.New(rand.NewPCG(2, 7))
+		for _, n := range []int64{1000, 4095, 4096, 4097, 20_001} {
+			extent := 1 + r.Int64N(4*n)
+			indices, values, want := make([]int64, n), make([]uint64, n+3), make([]uint64, extent)
+			for j := range values {
+				values[j] = r.Uint64()
+			}
+			for j := range indices {
+				indices[j] = r.Int64N(2*extent) - extent
+				want[(indices[j]+extent)%extent] = values[j]
+			}
+			whole := fromHost(t, dev, ndview.Uint64, values, n+3)
+			halves, err := whole.View(ndview.Float32)
+			own(t, halves, err)
+			reversed, err := whole.Index(ndview.SpanStep(ndview.Open, ndview.Open, -1))
+			own(t, reversed, err)
+			by := fromHost(t, dev, ndview.Int64, indices, n)
+			a, b := fromHost(t, dev, ndview.Uint64, make([]uint64, extent), extent), fromHost(t, dev, ndview.Float32, make([]float32, extent), extent)
+			require.NoError(t, ndview.Put(a, by, whole, ndview.ModeRaise))
+			requireBytes(t, raw(want...), elements(t, a), n, extent)
+
+			low := make([]byte, 0, 4*extent)
+			last := make([]int64, extent)
+			for j, i := range indices {
+				last[(i+extent)%extent] = int64(j) + 1
+			}
+			for _, j := range last {
+				word := uint32(0)
+				if j > 0 {
+					word = uint32(values[(j-1)/2] >> (32 * ((j - 1) % 2)))
+				}
+				low = append(low, raw(word)...)
+			}
+			require.NoError(t, ndview.Put(b, by, halves, ndview.ModeRaise))
+			requireBytes(t, low, elements(t, b), n, extent, "halves")
+
+			for i := range want {
+				want[i] = 0
+			}
+			for j, i := range indices {
+				want[(i+extent)%extent] = values[n+2-int64(j)]
+			}
+			require.NoError(t, a.Zero())
+			require.NoError(t, ndview.Put(a, by, reversed, ndview.ModeRaise))
+			requireBytes(t, raw(want...), elements(t, a), n, extent, "reversed")
+
+			indices[n-1] = extent
+			require.ErrorIs(t, ndview.Put(a, fromHost(t, dev, ndview.Int64, indices, n), whole, ndview.ModeRaise), arrowbuf.ErrOutOfRange)
+			requireBytes(t, raw(want...), elements(t, a), n, extent, "nothing is written")
+		}
+	})
+}
+
 func TestPutRefusesWhatDoesNotFit(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
 		a := fromHost(t, dev, ndview.Float32, make([]float32, 6), 2, 3)
