@@ -11,7 +11,7 @@ import (
 // Values are NumPy's, as kernels/convert.cuh says. The two do not overlap.
 func Cast(dst, src unsafe.Pointer, n int64, to, from Type) {
 	do := casts[from][to]
-	if Streams && n*to.Size() >= streamed {
+	if Streams(n * to.Size()) {
 		do = castStreamed(do, to, from)
 	}
 	Parallel(n, grain/max(to.Size(), from.Size()), func(lo, hi int64) {

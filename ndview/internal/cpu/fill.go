@@ -12,7 +12,7 @@ func Fill(dst unsafe.Pointer, n int64, pattern []byte, phase int64) {
 	write := fillBlocks
 	if lineBytes%len(pattern) == 0 {
 		write = fillLines
-		if Streams && n >= streamed {
+		if Streams(n) {
 			write = fillStream
 		}
 	}

@@ -9,8 +9,10 @@ import (
 // would not stay there, and each line of it would be read from memory first.
 var streamed = int64(16 << 20)
 
-// Stream copies n bytes past the caches where Streams says that it can. Others see
-// them after StreamEnd only.
+// Streams tells whether a result of so many bytes is to be streamed.
+func Streams(bytes int64) bool { return streams && bytes >= streamed }
+
+// Stream copies n bytes past the caches. Others see them after StreamEnd only.
 func Stream(dst, src unsafe.Pointer, n int64) {
 	head := min(-int64(uintptr(dst))&(block-1), n)
 	if head > 0 {

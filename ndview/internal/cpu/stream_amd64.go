@@ -6,8 +6,8 @@ import (
 	"golang.org/x/sys/cpu"
 )
 
-// Streams tells whether Stream is more than a copy.
-var Streams = cpu.X86.HasAVX2
+// streams tells whether Stream is more than a copy.
+var streams = cpu.X86.HasAVX2
 
 // streamLines copies n lines of the cache, n > 0, to where a line begins, but not
 // through the cache.

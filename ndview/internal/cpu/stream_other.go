@@ -4,8 +4,8 @@ package cpu
 
 import "unsafe"
 
-// Streams tells whether Stream is more than a copy.
-const Streams = false
+// streams tells whether Stream is more than a copy.
+const streams = false
 
 func streamLines(dst, src unsafe.Pointer, n int64) {
 	copy(unsafe.Slice((*[block]byte)(dst), n), unsafe.Slice((*[block]byte)(src), n))
