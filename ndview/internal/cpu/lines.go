@@ -16,7 +16,7 @@ func copyLine[T unit](dst, src unsafe.Pointer, l line) {
 		copy(unsafe.Slice((*T)(dst), l.n), unsafe.Slice((*T)(src), l.n))
 	case l.dst == width:
 		done := int64(0)
-		if width < 4 && l.src == 2*width {
+		if l.src == 2*width {
 			done = everyOther(dst, src, width, l.n)
 		} else if width < 8 && l.src == -width {
 			done = reverse(dst, src, width, l.n)
@@ -60,23 +60,8 @@ func writeLine[T unit](dst unsafe.Pointer, step int64, src []T) {
 	}
 }
 
-// everyOther copies units of 1 or 2 bytes of which every other is left out, in
-// words, as far as whole words go. It returns how many were copied.
-func everyOther(dst, src unsafe.Pointer, width, n int64) int64 {
-	words := (n*width - 1) / 8 // the last unit may be the last byte of memory
-	for w := range words {
-		a, b := load(src, 16*w), load(src, 16*w+8)
-		if width == 1 {
-			a, b = a&0x00ff00ff00ff00ff, b&0x00ff00ff00ff00ff
-			a, b = a|a>>8, b|b>>8
-		}
-		a, b = a&0x0000ffff0000ffff, b&0x0000ffff0000ffff
-		store(dst, 8*w, (a|a>>16)&0xffffffff|(b|b>>16)<<32)
-	}
-	return words * 8 / width
-}
-
-// reverse copies units of 1, 2 or 4 bytes that lie backwards, as everyOther does.
+// reverse copies units of 1, 2 or 4 bytes that lie backwards, in words, as far as
+// whole words go. It returns how many were copied.
 func reverse(dst, src unsafe.Pointer, width, n int64) int64 {
 	words := n * width / 8
 	for w := range words {
