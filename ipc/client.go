@@ -26,10 +26,10 @@ type DialOptions struct {
 	// is nil.
 	Mechanisms handle.Mechanisms
 	// Async takes a batch on a GPU while the server's streams still write it: the
-	// device's default stream, and with it whatever uses the batch, waits for the
-	// server's event. A server that dies meanwhile leaves bytes that it had not
-	// written; Err tells of that, after the work. Without Async a batch comes when
-	// it is written.
+	// device's default stream, and with it whatever uses the batch, is held back
+	// until the server's event is done. When the server dies meanwhile the work
+	// runs on bytes that were not written; Err tells of that, after the work.
+	// Without Async a batch comes when it is written.
 	Async bool
 	// Servers are the users whose server is talked to, by number; the process's
 	// own and root where it is nil.

@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/quiver-gpu/quiver/cudabuf"
 	"github.com/quiver-gpu/quiver/ipc"
 	"github.com/quiver-gpu/quiver/ipc/handle"
 )
@@ -254,4 +255,39 @@ func serverScript(t *testing.T, m machine, p *peer, path string, way handle.Mech
 		}
 	}
 	return c.Ping(ctx)
+}
+
+// TestAServerDiesWhileItWrites: a client that waits for nothing has work behind
+// what is never written. It goes on when the server is gone.
+func TestAServerDiesWhileItWrites(t *testing.T) {
+	forEachGPU(t, func(t *testing.T, m machine) {
+		p := startPeer(t, m)
+		path := folder(t) + "/s"
+		p.do("ServeStuck", path)
+		c, err := ipc.Dial(soon(t), path, ipc.DialOptions{Devices: m.gpus(), Async: true})
+		require.NoError(t, err)
+		b, err := c.Buffer(soon(t), "buffer")
+		require.NoError(t, err)
+		copied, err := m.dev.NewBuffer(b.Len())
+		require.NoError(t, err)
+		stream, err := m.dev.NewStream(cudabuf.StreamOptions{})
+		require.NoError(t, err)
+		_, err = copied.CopyFromDeviceAsync(b, 0, stream)
+		require.NoError(t, err)
+		time.Sleep(50 * time.Millisecond)
+		done, err := stream.Done()
+		require.NoError(t, err)
+		assert.False(t, done, "it is not written")
+		require.NoError(t, c.Err())
+		p.kill()
+		settles(t, "the work goes on", func() bool {
+			done, err := stream.Done()
+			return done && err == nil
+		})
+		assert.ErrorIs(t, c.Err(), ipc.ErrServerGone)
+		b.Release()
+		copied.Release()
+		require.NoError(t, stream.Close())
+		require.NoError(t, c.Close())
+	})
 }

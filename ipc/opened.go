@@ -3,6 +3,7 @@ package ipc
 import (
 	"fmt"
 	"os"
+	"time"
 
 	"github.com/quiver-gpu/quiver/arrowbuf"
 	"github.com/quiver-gpu/quiver/cudabuf"
@@ -99,22 +100,52 @@ func (b *opened) device() arrowbuf.Device {
 }
 
 // show returns bytes of a block, which end a lease's reference when they are
-// released and no stream uses them any more. On a GPU they are read-only, and come
-// after the block's event where they are still being written.
+// released and no stream uses them any more. On a GPU they are read-only, and used
+// behind the block's event where they are still being written.
 func (b *opened) show(l *held, offset, length int64, pending bool) (arrowbuf.Buffer, error) {
 	l.retain()
 	if b.dev == nil {
 		return arrowbuf.Foreign(b.data[offset:offset+length:offset+length], l.release), nil
 	}
-	var event uintptr
-	if pending && b.event != nil {
-		event = b.event.Handle()
-	}
-	all, err := b.dev.ForeignAfter(event, b.whole.Address()+uintptr(offset), length, l.release)
+	all, err := b.dev.Foreign(b.whole.Address()+uintptr(offset), length, l.release)
 	if err != nil {
 		l.release()
 		return nil, err
 	}
 	defer all.Release()
-	return all.(*cudabuf.Buffer).ReadOnly()
+	if pending && b.event != nil {
+		if err := b.holdBack(all, l.client.gone); err != nil {
+			return nil, err
+		}
+	}
+	return all.ReadOnly()
+}
+
+// holdBack lets the device's default stream, and with it whatever uses the buffer,
+// wait for the block's event, or for the end of the connection. The device does not
+// wait for the event itself: a wait for that of a process which was killed never
+// ends, and holds other streams up.
+func (b *opened) holdBack(buffer *cudabuf.Buffer, gone <-chan struct{}) error {
+	stream, err := b.dev.DefaultStream()
+	if err != nil {
+		return err
+	}
+	over := make(chan struct{})
+	if err := stream.Do(func() { <-over }); err != nil {
+		return err
+	}
+	go func() {
+		defer close(over)
+		for pause := 10 * time.Microsecond; ; pause = min(2*pause, time.Millisecond) {
+			if done, err := b.event.Done(); done || err != nil {
+				return // a device that fails says so to the work behind
+			}
+			select {
+			case <-gone:
+				return
+			case <-time.After(pause):
+			}
+		}
+	}()
+	return buffer.LendTo(stream)
 }

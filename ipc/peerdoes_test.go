@@ -249,6 +249,30 @@ func (p *Peer) Write(n int, _ *int) error {
 	return p.stream.Close()
 }
 
+// ServeStuck serves a buffer that is never written to its end.
+func (p *Peer) ServeStuck(path string, _ *int) error {
+	b, err := p.gpus[0].NewBuffer(100)
+	if err != nil {
+		return err
+	}
+	stream, err := p.gpus[0].NewStream(cudabuf.StreamOptions{})
+	if err != nil {
+		return err
+	}
+	if err := stream.Do(func() { select {} }); err != nil {
+		return err
+	}
+	if err := b.FillAsync(1, stream); err != nil {
+		return err
+	}
+	p.catalog = ipc.NewCatalog()
+	if err := p.catalog.PublishBuffer("buffer", b); err != nil {
+		return err
+	}
+	p.server, err = ipc.Serve(path, p.catalog, ipc.ServerOptions{})
+	return err
+}
+
 func (p *Peer) Withdraw(name string, _ *int) error { return p.catalog.Withdraw(name) }
 
 // Close gives everything back but what the test has not released.
