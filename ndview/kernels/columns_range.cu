@@ -264,25 +264,16 @@ __device__ __forceinline__ void gather_long(const Kept& k, const Tile& t, const 
         int j = find(k, at);
         uint64_t v[2] = {0, 0};
         const int stop = min(at + 16, t.size);
-        const uint8_t* from = src + k.shift[j] + at;
-        const int skew = (int)((uintptr_t)from & 7);
-        const uint64_t* words = (const uint64_t*)(from - skew);
-        if (at + 16 <= k.begin[j + 1] && (const uint8_t*)(words + 3) <= end) {
-            const uint64_t w0 = __ldg(words), w1 = __ldg(words + 1), w2 = __ldg(words + 2);
-            v[0] = skew ? w0 >> (8 * skew) | w1 << (64 - 8 * skew) : w0;
-            v[1] = skew ? w1 >> (8 * skew) | w2 << (64 - 8 * skew) : w1;
-        } else {
 #pragma unroll
-            for (int half = 0; half < 2; half++) {
-                const int first = at + 8 * half, last = min(first + 8, stop);
-                for (int b = first; b < last;) {
-                    while (k.begin[j + 1] <= b) j++;
-                    const int count = min(last, k.begin[j + 1]) - b;
-                    uint64_t some = load_bytes(src + k.shift[j] + b, count, end);
-                    if (count < 8) some &= (1ull << (8 * count)) - 1;
-                    v[half] |= some << (8 * (b - first));
-                    b += count;
-                }
+        for (int half = 0; half < 2; half++) {
+            const int first = at + 8 * half, last = min(first + 8, stop);
+            for (int b = first; b < last;) {
+                while (k.begin[j + 1] <= b) j++;
+                const int count = min(last, k.begin[j + 1]) - b;
+                uint64_t some = load_bytes(src + k.shift[j] + b, count, end);
+                if (count < 8) some &= (1ull << (8 * count)) - 1;
+                v[half] |= some << (8 * (b - first));
+                b += count;
             }
         }
         if (stop == at + 16) {
@@ -334,10 +325,12 @@ __device__ __forceinline__ void gather_short(uint8_t* memory, const Tile& t, con
 }
 
 // out = the bytes of the pieces, one piece behind the other, of offsets `to` of 64
-// bits where they are wide. A block makes a tile.
-extern "C" __global__ void quiver_gather_ranges(const uint8_t* __restrict__ src, int64_t size,
-                                                const int64_t* __restrict__ from, const void* __restrict__ to, int64_t wide,
-                                                int64_t n, int64_t each, int64_t total, uint8_t* __restrict__ out) {
+// bits where they are wide. A block makes a tile. What counts is how many threads are
+// there to wait for memory, so they get few registers.
+extern "C" __global__ void __launch_bounds__(threads, 2048 / threads)
+    quiver_gather_ranges(const uint8_t* __restrict__ src, int64_t size, const int64_t* __restrict__ from,
+                         const void* __restrict__ to, int64_t wide, int64_t n, int64_t each, int64_t total,
+                         uint8_t* __restrict__ out) {
     __shared__ __align__(16) uint8_t memory[tile_bytes];
     const Tile t = tile_of(from, Offsets{to, wide != 0}, n, each, tile_bytes, total);
     if (t.high - t.low >= kept) {
