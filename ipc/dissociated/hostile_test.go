@@ -30,8 +30,8 @@ func packedBody(sequence uint32, b []byte) message {
 	tag := BodyTag(sequence, Packed)
 	return message{&tag, b}
 }
-func locatedBody(sequence uint32, l Locations) message {
-	tag := BodyTag(sequence, Located)
+func locatedBody(l Locations) message { // of message 1
+	tag := BodyTag(1, Located)
 	return message{&tag, l.Append(nil)}
 }
 
@@ -131,7 +131,7 @@ func TestWhatAServerSendsWronglyIsAnErrorThatSaysSo(t *testing.T) {
 		for _, b := range info.Buffers {
 			l = append(l, Location{alignment + uint64(b.Offset), uint64(b.Length)})
 		}
-		return locatedBody(1, change(l))
+		return locatedBody(change(l))
 	}
 	tagged := func(tag Tag, b []byte) message { return message{&tag, b} }
 	for _, c := range []struct {
@@ -160,7 +160,7 @@ func TestWhatAServerSendsWronglyIsAnErrorThatSaysSo(t *testing.T) {
 		{"a long body", Endpoint{}, []message{header(0, schema), header(1, metadata), packedBody(1, append(body[:len(body):len(body)], 0))}, ErrProtocol, "the metadata says"},
 		{"a tag with a reserved bit", Endpoint{}, []message{header(0, schema), tagged(1<<40|1, body)}, ErrProtocol, "reserved"},
 		{"a body of an unknown kind", Endpoint{}, []message{header(0, schema), tagged(3<<56|1, body)}, ErrProtocol, "kind 3"},
-		{"locations without a handle", Endpoint{}, []message{header(0, schema), header(1, metadata), locatedBody(1, nil)}, ErrProtocol, "remote_handle"},
+		{"locations without a handle", Endpoint{}, []message{header(0, schema), header(1, metadata), locatedBody(nil)}, ErrProtocol, "remote_handle"},
 		{"something behind the end", Endpoint{}, []message{header(3, metadata), packedBody(4, body), header(0, schema), packedBody(1, body), header(1, metadata), end(2)}, ErrProtocol, "after the end"},
 		{"locations of another number", with, []message{header(0, schema), header(1, metadata), locations(func(l Locations) Locations { return l[1:] })}, ErrProtocol, "locations"},
 		{"a location that is too short", with, []message{header(0, schema), header(1, metadata), locations(func(l Locations) Locations { l[1].Length--; return l })}, ErrProtocol, "the metadata says"},

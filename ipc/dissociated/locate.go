@@ -2,11 +2,13 @@ package dissociated
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync/atomic"
 
 	"github.com/quiver-gpu/quiver/arrowbuf"
 	"github.com/quiver-gpu/quiver/arrowbuf/arrowipc"
+	"github.com/quiver-gpu/quiver/cudabuf"
 )
 
 // copyAlignment is the alignment of copies of one body, which share a room.
@@ -94,20 +96,34 @@ func (w *Window) copyIn(ctx context.Context, parts arrowipc.Parts, copies []int,
 				w.rooms.give(room, size)
 			}
 		}
-		if err := copyTo(w.whole, parts[i].Buffer, placed[i].offset); err != nil {
-			w.rooms.give(room, size)
-			return fmt.Errorf("copying into a window: %w", err)
+		if err == nil {
+			err = w.write(parts[i].Buffer, placed[i].offset)
 		}
+	}
+	if err = errors.Join(err, settled(w.whole)); err != nil {
+		w.rooms.give(room, size)
+		return fmt.Errorf("copying into a window: %w", err)
 	}
 	return nil
 }
 
-// copyTo copies a buffer of any device.
-func copyTo(dst, src arrowbuf.Buffer, pos int64) (err error) {
-	if host, ok := arrowbuf.HostBytes(src); ok {
-		_, err = dst.CopyFromHost(host, pos)
+// write copies a buffer of any device to an offset. On a GPU it may be done only
+// when the window is settled, so that many copies are waited for once.
+func (w *Window) write(src arrowbuf.Buffer, offset int64) error {
+	gpu, ok := w.whole.(*cudabuf.Buffer)
+	host, onHost := arrowbuf.HostBytes(src)
+	if !ok || !onHost && src.Device() != w.dev {
+		_, err := w.whole.CopyFromDevice(src, offset)
+		return err
+	}
+	stream, err := w.dev.(*cudabuf.Device).DefaultStream()
+	if err != nil {
+		return err
+	}
+	if onHost {
+		_, err = gpu.CopyFromHostAsync(host, offset, stream)
 	} else {
-		_, err = dst.CopyFromDevice(src, pos)
+		_, err = gpu.CopyFromDeviceAsync(src, offset, stream)
 	}
 	return err
 }
