@@ -2,6 +2,7 @@ package ipc
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -193,21 +194,30 @@ func (f *form) publish(gpu *cudabuf.Device) error {
 	return nil
 }
 
-// written tells whether the bytes are there, or waits until they are.
-func (f *form) written(wait bool) (bool, error) {
+// written tells whether the bytes are there.
+func (f *form) written() (bool, error) {
 	for _, b := range f.blocks {
 		if b.event == nil {
 			continue
 		}
-		if wait {
-			if err := b.event.Synchronize(); err != nil {
-				return false, err
-			}
-		} else if done, err := b.event.Done(); err != nil || !done {
+		if done, err := b.event.Done(); err != nil || !done {
 			return false, err
 		}
 	}
 	return true, nil
+}
+
+// wait waits until the bytes are there, or ctx ends.
+func (f *form) wait(ctx context.Context) error {
+	for _, b := range f.blocks {
+		if b.event == nil {
+			continue
+		}
+		if err := waitFor(b.event, ctx.Done()); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // release gives a reference back.

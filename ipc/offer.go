@@ -29,7 +29,7 @@ func (c *conn) get(ctx context.Context, number uint32, name string) error {
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		if err := c.offer(number, it); err != nil {
+		if err := c.offer(ctx, number, it); err != nil {
 			return err
 		}
 	}
@@ -54,7 +54,7 @@ func (c *conn) subscribe(ctx context.Context, number uint32, credit *credit, nam
 			}
 			return err
 		}
-		err = c.offer(number, it)
+		err = c.offer(ctx, number, it)
 		it.release()
 		if err != nil {
 			return err
@@ -64,15 +64,15 @@ func (c *conn) subscribe(ctx context.Context, number uint32, credit *credit, nam
 }
 
 // offer gives the client a lease of an item.
-func (c *conn) offer(number uint32, it *item) error {
+func (c *conn) offer(ctx context.Context, number uint32, it *item) error {
 	f, err := it.formFor(c)
 	if err != nil {
 		return err
 	}
-	done, err := f.written(false)
+	done, err := f.written()
 	events := c.peer.Events && c.peer.Process.SameNamespace(c.server.self) && c.peer.Process != c.server.self
 	if err == nil && !done && !events {
-		done, err = f.written(true)
+		done, err = true, f.wait(ctx)
 	}
 	if err != nil {
 		f.release()

@@ -3,7 +3,6 @@ package ipc
 import (
 	"fmt"
 	"os"
-	"time"
 
 	"github.com/quiver-gpu/quiver/arrowbuf"
 	"github.com/quiver-gpu/quiver/cudabuf"
@@ -136,16 +135,7 @@ func (b *opened) holdBack(buffer *cudabuf.Buffer, gone <-chan struct{}) error {
 	}
 	go func() {
 		defer close(over)
-		for pause := 10 * time.Microsecond; ; pause = min(2*pause, time.Millisecond) {
-			if done, err := b.event.Done(); done || err != nil {
-				return // a device that fails says so to the work behind
-			}
-			select {
-			case <-gone:
-				return
-			case <-time.After(pause):
-			}
-		}
+		_ = waitFor(b.event, gone) // a device that fails says so to the work behind
 	}()
 	return buffer.LendTo(stream)
 }

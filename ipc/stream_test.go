@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quiver-gpu/quiver/arrowbuf"
+	"github.com/quiver-gpu/quiver/cudabuf"
 	"github.com/quiver-gpu/quiver/ipc"
 	"github.com/quiver-gpu/quiver/ipc/handle"
 )
@@ -264,5 +265,35 @@ func TestAClientThatHangsLosesItsLeases(t *testing.T) {
 		assert.Equal(t, 1, leasesOf(s), "the other lives")
 		lives.do("Release", "table")
 		hangs.kill()
+	})
+}
+
+func TestAServerClosesWhileABatchIsWritten(t *testing.T) {
+	forEachGPU(t, func(t *testing.T, m machine) {
+		catalog, s := serve(t, ipc.ServerOptions{})
+		b, err := m.dev.NewBuffer(100)
+		require.NoError(t, err)
+		stream, err := m.dev.NewStream(cudabuf.StreamOptions{})
+		require.NoError(t, err)
+		gate := make(chan struct{})
+		require.NoError(t, stream.Do(func() { <-gate }))
+		require.NoError(t, b.FillAsync(2, stream))
+		require.NoError(t, catalog.PublishBuffer("buffer", b))
+		p := startPeer(t, m)
+		p.do("Dial", Dial{Path: s.Path()})
+		read := make(chan error)
+		go func() { read <- p.call("Read", "buffer", new([]byte)) }()
+		settles(t, "it waits", func() bool { return len(s.Stat().Blocks) == 1 })
+		time.AfterFunc(2*time.Second, func() { close(gate) })
+		begin := time.Now()
+		closed := make(chan error)
+		go func() { closed <- s.Close() }()
+		err = <-read
+		require.Error(t, err)
+		assert.Contains(t, err.Error(), ipc.ErrServerGone.Error())
+		assert.Less(t, time.Since(begin), time.Second)
+		require.NoError(t, <-closed)
+		b.Release()
+		require.NoError(t, stream.Close())
 	})
 }
