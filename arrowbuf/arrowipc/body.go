@@ -54,7 +54,7 @@ var empty = memory.NewBufferBytes(nil)
 
 // slicesOf returns the ranges of a body as arrow-go sees them. Those of one buffer
 // share what it costs to be found again from arrow-go's buffers.
-func slicesOf(body Body, ranges []extent) (all []*memory.Buffer, err error) {
+func slicesOf(body Body, ranges []Extent) (all []*memory.Buffer, err error) {
 	all = make([]*memory.Buffer, 0, len(ranges))
 	defer func() {
 		if err != nil {
@@ -68,15 +68,15 @@ func slicesOf(body Body, ranges []extent) (all []*memory.Buffer, err error) {
 	}
 	for _, r := range ranges {
 		switch {
-		case r.length == 0:
+		case r.Length == 0:
 			all = append(all, empty)
 		case root != nil:
-			if err := arrowbuf.CheckRange(r.offset, r.length, int64(root.Len())); err != nil {
+			if err := arrowbuf.CheckRange(r.Offset, r.Length, int64(root.Len())); err != nil {
 				return all, err
 			}
-			all = append(all, memory.SliceBuffer(root, int(r.offset), int(r.length)))
+			all = append(all, memory.SliceBuffer(root, int(r.Offset), int(r.Length)))
 		default:
-			part, err := body.Slice(r.offset, r.length)
+			part, err := body.Slice(r.Offset, r.Length)
 			if err != nil {
 				return all, err
 			}

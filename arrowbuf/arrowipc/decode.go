@@ -146,7 +146,7 @@ func (in *incoming) settle(body Body) ([]*memory.Buffer, error) {
 // as they need to be.
 func (in *incoming) checkLengths() error {
 	for i, r := range in.rows.buffers {
-		if err := in.needs[i].check(i, r.length); err != nil {
+		if err := in.needs[i].check(i, r.Length); err != nil {
 			return err
 		}
 	}
@@ -156,8 +156,8 @@ func (in *incoming) checkLengths() error {
 // used is where the last buffer of the body ends.
 func (in *incoming) used() (end int64) {
 	for _, b := range in.rows.buffers {
-		if b.length > 0 {
-			end = max(end, b.offset+b.length)
+		if b.Length > 0 {
+			end = max(end, b.Offset+b.Length)
 		}
 	}
 	return end

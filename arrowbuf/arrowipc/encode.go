@@ -50,7 +50,7 @@ func (m *Message) Parts() (parts Parts, err error) {
 			parts.Release()
 			return nil, fmt.Errorf("buffer %d of a message: %w", i, err)
 		}
-		parts = append(parts, Part{m.rows.buffers[i].offset, b})
+		parts = append(parts, Part{m.rows.buffers[i].Offset, b})
 	}
 	return parts, nil
 }
@@ -129,9 +129,9 @@ func (o *settings) finish(m *Message, w *walker, length int64) error {
 			return err
 		}
 	}
-	m.rows = rows{length: length, nodes: w.nodes, variadic: w.variadic, codec: o.codec, buffers: make([]extent, len(m.parts))}
+	m.rows = rows{length: length, nodes: w.nodes, variadic: w.variadic, codec: o.codec, buffers: make([]Extent, len(m.parts))}
 	for i := range m.parts {
-		m.rows.buffers[i] = extent{m.BodyLength, m.parts[i].length}
+		m.rows.buffers[i] = Extent{m.BodyLength, m.parts[i].length}
 		if m.parts[i].length > math.MaxInt64/2-m.BodyLength {
 			return fmt.Errorf("a body of more bytes than can be counted: %w", arrow.ErrInvalid)
 		}

@@ -43,8 +43,8 @@ func (r *rows) encode(b *flatbuffers.Builder) flatbuffers.UOffsetT {
 	b.StartVector(16, len(r.buffers), 8)
 	for i := len(r.buffers) - 1; i >= 0; i-- {
 		b.Prep(8, 16)
-		b.PrependInt64(r.buffers[i].length)
-		b.PrependInt64(r.buffers[i].offset)
+		b.PrependInt64(r.buffers[i].Length)
+		b.PrependInt64(r.buffers[i].Offset)
 	}
 	buffers := b.EndVector(len(r.buffers))
 	var compression, variadic flatbuffers.UOffsetT

@@ -24,15 +24,12 @@ type header struct {
 type rows struct {
 	length   int64
 	nodes    []fieldNode
-	buffers  []extent
+	buffers  []Extent
 	variadic []int64 // how many buffers of data each array of views has
 	codec    Codec
 }
 
 type fieldNode struct{ length, nulls int64 }
-
-// extent is a range of a body.
-type extent struct{ offset, length int64 }
 
 // maxDepth is how deep fields may be nested, as in arrow-go.
 const maxDepth = 64
@@ -74,7 +71,7 @@ func parseMessage(metadata []byte) (h header, err error) {
 func (f *flat) rows(at int) (r rows) {
 	r.length = f.integer(at, 0, 8)
 	f.vector(at, 1, 16, func(node int) { r.nodes = append(r.nodes, fieldNode{f.int64(node), f.int64(node + 8)}) })
-	f.vector(at, 2, 16, func(buffer int) { r.buffers = append(r.buffers, extent{f.int64(buffer), f.int64(buffer + 8)}) })
+	f.vector(at, 2, 16, func(buffer int) { r.buffers = append(r.buffers, Extent{f.int64(buffer), f.int64(buffer + 8)}) })
 	f.vector(at, 4, 8, func(count int) { r.variadic = append(r.variadic, f.int64(count)) })
 	if compression, ok := f.table(at, 3); ok {
 		codec, method := f.integer(compression, 0, 1), f.integer(compression, 1, 1)

@@ -159,7 +159,7 @@ type pipe struct{ io.Reader }
 
 // firstRoom is what is allocated for a body before any of it came; after that, for
 // a multiple of what did.
-const firstRoom, moreRoom = 64 << 20, 4
+var firstRoom, moreRoom = int64(64 << 20), int64(4)
 
 func (p pipe) body(n int64, dev arrowbuf.Device) (dst arrowbuf.Buffer, err error) {
 	room, pos := min(n, firstRoom), int64(0)
@@ -167,7 +167,7 @@ func (p pipe) body(n int64, dev arrowbuf.Device) (dst arrowbuf.Buffer, err error
 		return nil, err
 	}
 	for {
-		if err = p.receive(dst, extent{pos, room - pos}); err != nil {
+		if err = p.receive(dst, Extent{pos, room - pos}); err != nil {
 			dst.Release()
 			return nil, err
 		}
@@ -191,16 +191,16 @@ func (p pipe) body(n int64, dev arrowbuf.Device) (dst arrowbuf.Buffer, err error
 
 // receive reads a range of a buffer, piece by piece, while earlier pieces are
 // copied.
-func (p pipe) receive(dst arrowbuf.Buffer, r extent) error {
+func (p pipe) receive(dst arrowbuf.Buffer, r Extent) error {
 	if host, ok := arrowbuf.HostBytes(dst); ok {
-		_, err := io.ReadFull(p, host[r.offset:r.offset+r.length])
+		_, err := io.ReadFull(p, host[r.Offset:r.Offset+r.Length])
 		return cutShort(err)
 	}
 	var copies errgroup.Group
 	copies.SetLimit(2)
 	err := func() error {
-		for pos := int64(0); pos < r.length; pos += mostOfPiece {
-			mem, err := stage(dst.Device(), min(mostOfPiece, r.length-pos))
+		for pos := int64(0); pos < r.Length; pos += mostOfPiece {
+			mem, err := stage(dst.Device(), min(mostOfPiece, r.Length-pos))
 			if err != nil {
 				return err
 			}
@@ -210,7 +210,7 @@ func (p pipe) receive(dst arrowbuf.Buffer, r extent) error {
 			}
 			copies.Go(func() error {
 				defer dst.Device().HostAllocator().Free(mem)
-				_, err := dst.CopyFromHost(mem, r.offset+pos)
+				_, err := dst.CopyFromHost(mem, r.Offset+pos)
 				return err
 			})
 		}

@@ -27,11 +27,7 @@ func Inspect(metadata []byte) (Info, error) {
 	if err != nil {
 		return Info{}, err
 	}
-	info := Info{Type: h.kind, BodyLength: h.bodyLength, Codec: h.rows.codec}
-	for _, b := range h.rows.buffers {
-		info.Buffers = append(info.Buffers, Extent{b.offset, b.length})
-	}
-	return info, nil
+	return Info{Type: h.kind, BodyLength: h.bodyLength, Codec: h.rows.codec, Buffers: h.rows.buffers}, nil
 }
 
 // CheckFile reads the metadata of all messages of a file, for who has it read by

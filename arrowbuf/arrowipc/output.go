@@ -157,7 +157,7 @@ func (m *Message) device() arrowbuf.Device {
 func (m *Message) read(b []byte, pos int64) error {
 	end := pos + int64(len(b))
 	for i := range m.parts {
-		p, at := &m.parts[i], m.rows.buffers[i].offset
+		p, at := &m.parts[i], m.rows.buffers[i].Offset
 		from, to := max(at, pos), min(at+p.length, end)
 		if from < to {
 			if err := p.read(b[from-pos:to-pos], from-at); err != nil {

@@ -63,7 +63,7 @@ func pump(dst arrowbuf.Buffer, n int64, produce func(b []byte, pos int64) error)
 		return inPieces(n, func(pos, length int64) error { return produce(host[pos:pos+length], pos) })
 	}
 	if n <= leastOfPiece {
-		return fill(dst, extent{0, n}, func(b []byte) error { return produce(b, 0) })
+		return fill(dst, Extent{0, n}, func(b []byte) error { return produce(b, 0) })
 	}
 	type piece struct {
 		b   []byte

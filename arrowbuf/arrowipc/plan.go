@@ -46,11 +46,11 @@ type need struct {
 func (h *header) plan(types []arrow.DataType, ids []int64, name func(i int) string) ([]*node, []need, error) {
 	p := planner{rows: h.rows, version: h.version, ids: ids, needs: make([]need, len(h.rows.buffers))}
 	for _, b := range p.rows.buffers {
-		if b.offset < 0 || b.length < 0 || b.length > h.bodyLength || b.offset > h.bodyLength-b.length {
-			return nil, nil, fmt.Errorf("a buffer of %d bytes at %d in a body of %d: %w", b.length, b.offset, h.bodyLength, arrow.ErrInvalid)
+		if b.Offset < 0 || b.Length < 0 || b.Length > h.bodyLength || b.Offset > h.bodyLength-b.Length {
+			return nil, nil, fmt.Errorf("a buffer of %d bytes at %d in a body of %d: %w", b.Length, b.Offset, h.bodyLength, arrow.ErrInvalid)
 		}
-		if b.length > 0 && b.offset%8 != 0 {
-			return nil, nil, fmt.Errorf("a buffer at %d, which is no multiple of 8: %w", b.offset, arrow.ErrInvalid)
+		if b.Length > 0 && b.Offset%8 != 0 {
+			return nil, nil, fmt.Errorf("a buffer at %d, which is no multiple of 8: %w", b.Offset, arrow.ErrInvalid)
 		}
 	}
 	if h.rows.length < 0 || h.rows.length > math.MaxInt {

@@ -5,12 +5,18 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 
 	"github.com/apache/arrow-go/v18/arrow"
 )
 
-// maxMetadata is the most that the metadata of one message may take.
-const maxMetadata = 64 << 20
+const (
+	// maxMetadata is the most that the metadata of one message may take.
+	maxMetadata = 64 << 20
+	// firstMetadata is what is allocated for it before any came; then, as much as
+	// did.
+	firstMetadata = 64 << 10
+)
 
 // ReadMetadata reads the metadata of the next message of a stream, of which it takes
 // 64 MiB at most, and leaves r at the body. At the end of the stream, which may just
@@ -33,12 +39,14 @@ func ReadMetadata(r io.Reader) ([]byte, error) {
 	case length < 8 || length > maxMetadata:
 		return nil, fmt.Errorf("metadata of %d bytes, expected 8 to %d: %w", length, maxMetadata, arrow.ErrInvalid)
 	}
-	metadata, err := io.ReadAll(io.LimitReader(r, int64(length))) // grows as it comes
-	if err == nil && len(metadata) < int(length) {
-		err = io.ErrUnexpectedEOF
-	}
-	if err != nil {
-		return nil, fmt.Errorf("metadata of %d bytes: %w", length, err)
+	metadata := make([]byte, 0, min(length, firstMetadata))
+	for len(metadata) < int(length) {
+		from := len(metadata)
+		metadata = slices.Grow(metadata, min(max(from, firstMetadata), int(length)-from))
+		metadata = metadata[:min(cap(metadata), int(length))]
+		if _, err := io.ReadFull(r, metadata[from:]); err != nil {
+			return nil, fmt.Errorf("metadata of %d bytes: %w", length, cutShort(err))
+		}
 	}
 	return metadata, nil
 }

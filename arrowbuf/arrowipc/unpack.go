@@ -21,11 +21,11 @@ const alignment = 64
 func (in *incoming) unpack(body Body) ([]*memory.Buffer, error) {
 	from, total := in.rows.buffers, int64(0)
 	for _, b := range from {
-		if total += b.length; total > in.bodyLength {
+		if total += b.Length; total > in.bodyLength {
 			return nil, fmt.Errorf("buffers that overlap: %w", arrow.ErrInvalid)
 		}
 	}
-	to, packed := make([]extent, len(from)), make([]bool, len(from))
+	to, packed := make([]Extent, len(from)), make([]bool, len(from))
 	var size int64
 	for i, b := range from {
 		n, compressed, err := in.unpacked(body, b)
@@ -35,7 +35,7 @@ func (in *incoming) unpack(body Body) ([]*memory.Buffer, error) {
 		if err != nil {
 			return nil, fmt.Errorf("buffer %d: %w", i, err)
 		}
-		to[i], packed[i] = extent{size, n}, compressed
+		to[i], packed[i] = Extent{size, n}, compressed
 		if size += (n + alignment - 1) &^ (alignment - 1); size < 0 {
 			return nil, fmt.Errorf("buffers of more bytes than can be counted: %w", arrow.ErrInvalid)
 		}
@@ -48,7 +48,7 @@ func (in *incoming) unpack(body Body) ([]*memory.Buffer, error) {
 	var work errgroup.Group
 	work.SetLimit(runtime.GOMAXPROCS(0))
 	for i := range from {
-		if to[i].length > 0 {
+		if to[i].Length > 0 {
 			work.Go(func() error {
 				if err := in.unpackOne(whole, to[i], body, from[i], packed[i], in.needs[i].order); err != nil {
 					return fmt.Errorf("buffer %d: %w", i, err)
@@ -64,23 +64,23 @@ func (in *incoming) unpack(body Body) ([]*memory.Buffer, error) {
 }
 
 // unpacked is how long a buffer of the body will be.
-func (in *incoming) unpacked(body Body, b extent) (n int64, compressed bool, err error) {
-	if in.rows.codec == Uncompressed || b.length < prefixLength {
-		if in.rows.codec != Uncompressed && b.length > 0 {
-			_, _, err = in.rows.codec.inflated(nil, b.length)
+func (in *incoming) unpacked(body Body, b Extent) (n int64, compressed bool, err error) {
+	if in.rows.codec == Uncompressed || b.Length < prefixLength {
+		if in.rows.codec != Uncompressed && b.Length > 0 {
+			_, _, err = in.rows.codec.inflated(nil, b.Length)
 		}
-		return b.length, false, err
+		return b.Length, false, err
 	}
-	prefix, err := hostOf(body, extent{b.offset, prefixLength})
+	prefix, err := hostOf(body, Extent{b.Offset, prefixLength})
 	if err != nil {
 		return 0, false, err
 	}
-	return in.rows.codec.inflated(prefix, b.length)
+	return in.rows.codec.inflated(prefix, b.Length)
 }
 
-func (in *incoming) unpackOne(dst arrowbuf.Buffer, to extent, body Body, from extent, packed bool, o order) error {
+func (in *incoming) unpackOne(dst arrowbuf.Buffer, to Extent, body Body, from Extent, packed bool, o order) error {
 	if in.rows.codec != Uncompressed {
-		from = extent{from.offset + prefixLength, from.length - prefixLength}
+		from = Extent{from.Offset + prefixLength, from.Length - prefixLength}
 	}
 	src, err := hostOf(body, from)
 	if err != nil {
@@ -100,8 +100,8 @@ func (in *incoming) unpackOne(dst arrowbuf.Buffer, to extent, body Body, from ex
 }
 
 // hostOf returns bytes of a body on the host, in place where they are there.
-func hostOf(body Body, r extent) ([]byte, error) {
-	part, err := body.Slice(r.offset, r.length)
+func hostOf(body Body, r Extent) ([]byte, error) {
+	part, err := body.Slice(r.Offset, r.Length)
 	if err != nil {
 		return nil, err
 	}
@@ -109,18 +109,18 @@ func hostOf(body Body, r extent) ([]byte, error) {
 	if host, ok := arrowbuf.HostBytes(part); ok {
 		return host, nil
 	}
-	b := make([]byte, r.length)
+	b := make([]byte, r.Length)
 	_, err = part.CopyToHost(b, 0)
 	return b, err
 }
 
 // fill has the bytes of a range of a buffer made: in place where the host reaches
 // them, else in memory from which the device copies fastest.
-func fill(dst arrowbuf.Buffer, r extent, produce func([]byte) error) error {
+func fill(dst arrowbuf.Buffer, r Extent, produce func([]byte) error) error {
 	if host, ok := arrowbuf.HostBytes(dst); ok {
-		return produce(host[r.offset : r.offset+r.length : r.offset+r.length])
+		return produce(host[r.Offset : r.Offset+r.Length : r.Offset+r.Length])
 	}
-	mem, err := stage(dst.Device(), r.length)
+	mem, err := stage(dst.Device(), r.Length)
 	if err != nil {
 		return err
 	}
@@ -128,7 +128,7 @@ func fill(dst arrowbuf.Buffer, r extent, produce func([]byte) error) error {
 	if err := produce(mem); err != nil {
 		return err
 	}
-	_, err = dst.CopyFromHost(mem, r.offset)
+	_, err = dst.CopyFromHost(mem, r.Offset)
 	return err
 }
 
