@@ -2,7 +2,7 @@
 one run, and writes result files.
 
 Usage: measure.py TOPIC... --tests FILE --results FOLDER --log FILE, run by
-run.sh. A topic is cudabuf, arrow, share, arrays, convert or all; each is described in
+run.sh. A topic is cudabuf, arrow, columns, share, arrays, convert or all; each is described in
 the file that measures it. What is printed is short; the log has everything.
 """
 
@@ -17,7 +17,7 @@ from pathlib import Path
 import gobench
 import record
 
-TOPICS = {"cudabuf": "cudabuf", "arrow": "arrow", "share": "share", "arrays": "arrays", "convert": "conversion"}  # and their modules
+TOPICS = {"cudabuf": "cudabuf", "arrow": "arrow", "columns": "columns", "share": "share", "arrays": "arrays", "convert": "conversion"}  # and their modules
 PACKAGES = ("cupy-cuda13x", "cupy-cuda12x", "torch", "rmm-cu13", "rmm-cu12", "numpy", "pyarrow")
 
 

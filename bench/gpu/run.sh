@@ -11,7 +11,7 @@
 #   interop         columns shared with Python on the GPU
 #   sanitizer       the tests that launch kernels, under compute-sanitizer
 #   bench           all benchmarks, beside their peers; bench-TOPIC does one
-#                   (cudabuf, arrow, share, arrays, convert)
+#                   (cudabuf, arrow, columns, share, arrays, convert)
 #
 # Without a step it is tests and bench. Tests and sanitizer take less than five
 # minutes each. OUT gets logs and the result files that belong
