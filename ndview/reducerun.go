@@ -153,7 +153,13 @@ func (w *reducing) lay(p *reduce.Plan, dev *cudabuf.Device, base, out uintptr, s
 		g.blocks = ceilDiv(p.Items, 1<<p.Lanes)
 		atLeast = 4 * perThread * p.Folded << down
 	}
-	w.split(p, &g, ceilDiv(wanted, g.blocks), atLeast)
+	splits := ceilDiv(wanted, g.blocks)
+	// Columns in vectors are faster in half as many blocks, which leave fewer
+	// accumulators, if that makes no round of them nearly empty.
+	if half := wanted / 2 / g.blocks; p.Vector > 1 && half >= 8 {
+		splits = half
+	}
+	w.split(p, &g, splits, atLeast)
 	return g
 }
 

@@ -87,22 +87,40 @@ template <class T, int V, int size = sizeof(T)> struct Places {
         for (int k = 0; k < V; k++) w[k] = O::lowest(), at[k] = 0;
     }
     template <int U> __device__ __forceinline__ void add(const RowOf<T, V> (&rows)[U], int i, const Finish& f) {
+        T x[U][V];
 #pragma unroll
-        for (int u = 0; u < U; u++) {
-            T x[V];
-            memcpy(x, rows[u].w, sizeof x);
+        for (int u = 0; u < U; u++) memcpy(x[u], rows[u].w, sizeof x[u]);
 #pragma unroll
-            for (int k = 0; k < V; k++) {
-                const W next = O::of(x[k], f);
-                const bool over = O::over(next, w[k]);
-                w[k] = over ? next : w[k];
-                at[k] = over ? i + u : at[k];
+        for (int k = 0; k < V; k++) {
+            // By pairs, the winners of pairs, and so on.
+            W best[U];
+            int32_t which[U];
+#pragma unroll
+            for (int u = 0; u < U; u++) best[u] = O::of(x[u][k], f), which[u] = u;
+#pragma unroll
+            for (int apart = 1; apart < U; apart *= 2) {
+#pragma unroll
+                for (int u = 0; u + apart < U; u += 2 * apart) {
+                    const bool over = O::over(best[u + apart], best[u]);
+                    best[u] = over ? best[u + apart] : best[u];
+                    which[u] = over ? which[u + apart] : which[u];
+                }
             }
+            const bool over = O::over(best[0], w[k]);
+            w[k] = over ? best[0] : w[k];
+            at[k] = over ? i + which[0] : at[k];
         }
     }
     __device__ __forceinline__ W rank(int k) const { return w[k]; }
     __device__ __forceinline__ int32_t row(int k) const { return at[k]; }
 };
+__device__ __forceinline__ int32_t greatest(int32_t a, int32_t b, int32_t c) {
+#if __CUDA_ARCH__ >= 900
+    return __vimax3_s32(a, b, c);
+#else
+    return max(max(a, b), c);
+#endif
+}
 template <class T, int V> struct Places<T, V, 2> {
     static constexpr int most = 1 << 16;
     int32_t keys[V];
@@ -111,14 +129,19 @@ template <class T, int V> struct Places<T, V, 2> {
         for (int k = 0; k < V; k++) keys[k] = (int32_t)(1u << 31);
     }
     template <int U> __device__ __forceinline__ void add(const Row<2 * V> (&rows)[U], int i, const Finish& f) {
+        constexpr int together = U > 1 ? 2 : 1;  // which are one instruction
 #pragma unroll
-        for (int u = 0; u < U; u++) {
+        for (int u = 0; u < U; u += together) {
             const uint32_t tag = 0xffff - i - u;
 #pragma unroll
             for (int k = 0; k < V; k += 2) {
-                const uint32_t pair = ordered(rows[u].w[k / 2], f, T());
-                keys[k] = max(keys[k], (int32_t)(pair << 16 | tag));
-                if constexpr (V > 1) keys[k + 1] = max(keys[k + 1], (int32_t)((pair & 0xffff0000u) | tag));
+                uint32_t pair[together];
+#pragma unroll
+                for (int t = 0; t < together; t++) pair[t] = ordered(rows[u + t].w[k / 2], f, T());
+                const auto low = [&](int t) { return (int32_t)__byte_perm(pair[t], tag - t, 0x1054); };
+                const auto high = [&](int t) { return (int32_t)((pair[t] & 0xffff0000u) | (tag - t)); };
+                keys[k] = greatest(keys[k], low(0), low(together - 1));
+                if constexpr (V > 1) keys[k + 1] = greatest(keys[k + 1], high(0), high(together - 1));
             }
         }
     }

@@ -75,38 +75,40 @@ __device__ __forceinline__ void columns(const char* __restrict__ in, char* __res
                 number /= fold;
             }
             const char* at = in + begin + y * stride;
-            const int64_t own = (n - y + lanes - 1) >> (8 - p.lanes), rows = own + (some > 0);  // of the thread
+            int64_t rows = ((n - y + lanes - 1) >> (8 - p.lanes)) + (some > 0);  // of the thread
+            number += y;
 #pragma unroll 1
-            for (int64_t done = 0; done < rows;) {
-                const int count = (int)min(rows - done, (int64_t)room), whole = (int)min(own - done, (int64_t)count);
+            while (rows > 0) {
+                const int count = (int)min(rows, (int64_t)room), whole = count - (some > 0 && count == rows);
 #pragma unroll 1
-                for (int i = 0; i < count; i += U, at += U * step) {
+                for (int i = 0; i < count; i += U) {
                     RowOf<T, V> x[U];
                     if ((V == 1 || p.aligned) && i + U <= whole) {
 #pragma unroll
-                        for (int u = 0; u < U; u++) load(x[u], at + u * step);
+                        for (int u = 0; u < U; u++, at += step) load(x[u], at);
                     } else {
 #pragma unroll
                         for (int u = 0; u < U; u++) memcpy(x[u].w, p.neutral, sizeof x[u].w);
                         if (V == 1 || (p.aligned && whole == count)) {
 #pragma unroll
-                            for (int u = 0; u < U; u++)
-                                if (i + u < count) load(x[u], at + u * step);
+                            for (int u = 0; u < U; u++, at += step)
+                                if (i + u < count) load(x[u], at);
                         } else if constexpr (V > 1) {
 #pragma unroll
-                            for (int u = 0; u < U; u++)
-                                load_apart<T, V>(x[u], at + u * step, i + u < whole ? valid : i + u < count ? some : 0);
+                            for (int u = 0; u < U; u++, at += step)
+                                load_apart<T, V>(x[u], at, i + u < whole ? valid : i + u < count ? some : 0);
                         }
                     }
                     held.add(x, i, p.finish);
                 }
                 room -= (count + U - 1) / U * U;
-                if (Op::is_numbered) leave(number + y + done * lanes);
+                if (Op::is_numbered) leave(number);
                 else if (room <= 0) {
                     if (Held::most < 1 << 30) leave(0);
                     else room = Held::most;
                 }
-                done += count;
+                number += (int64_t)count * lanes;
+                rows -= count;
             }
         }
     }

@@ -37,7 +37,11 @@ template <class R> struct OrderReal {
     using W = R;
     using B = decltype(bits(R()));
     static __device__ __forceinline__ W lowest() { return (W)(-1e300 * 1e300); }
-    static __device__ __forceinline__ W turn(W w, const Finish& f) { return from_bits(bits(w) ^ (B)(f.flip >> (64 - 8 * sizeof(R)))); }
+    static __device__ __forceinline__ W turn(W w, const Finish& f) {
+        const int32_t sign = (int32_t)(f.flip >> 32);
+        if constexpr (sizeof(R) == 8) return __hiloint2double(__double2hiint(w) ^ sign, __double2loint(w));
+        else return from_bits(bits(w) ^ (B)sign);
+    }
     static __device__ __forceinline__ bool over(W a, W b) { return !(a <= b) && b == b; }
     // Of equal ones +0 rather than -0.
     static __device__ __forceinline__ W best(W a, W b) {
@@ -48,7 +52,8 @@ template <class R> struct OrderReal {
             return m;
         }
 #endif
-        return a == b ? from_bits((B)(bits(a) & bits(b))) : a > b || a != a ? a : b;
+        constexpr B all_but_sign = ~(B)0 >> 1;
+        return !(a < b) && b == b ? from_bits((B)(bits(a) & (bits(b) | all_but_sign))) : b;
     }
 };
 template <class T> struct OrderNarrow : OrderReal<float> {
