@@ -1,0 +1,144 @@
+//go:build linux
+
+package ipc_test
+
+import (
+	"net"
+	"os"
+	"testing"
+
+	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/stretchr/testify/require"
+
+	"github.com/quiver-gpu/quiver/arrowbuf"
+	"github.com/quiver-gpu/quiver/ipc"
+	"github.com/quiver-gpu/quiver/ipc/handle"
+	"github.com/quiver-gpu/quiver/ipc/internal/wire"
+)
+
+// join puts frames together as bytes.
+func join(frames ...[]byte) (all []byte) {
+	for _, f := range frames {
+		all = append(all, f...)
+	}
+	return all
+}
+
+func numbered(typ wire.Type, request uint32, payload []byte) []byte {
+	return append(frame(uint32(len(payload)), byte(typ), 0, 0, request), payload...)
+}
+
+// FuzzServer sends a server what a client that was welcomed should not: it goes on
+// serving others, and nothing stays with it.
+func FuzzServer(f *testing.F) {
+	f.Add(join(numbered(wire.Get, 1, wire.AppendName(nil, "table")), numbered(wire.Release, 0, wire.AppendNumbers(nil, []uint64{1}))))
+	f.Add(join(numbered(wire.Subscribe, 1, wire.AppendSubscribe(nil, 2, "stream")), numbered(wire.Credit, 1, wire.AppendU32(nil, 9)), numbered(wire.Cancel, 1, nil)))
+	f.Add(join(numbered(wire.List, 1, nil), numbered(wire.Stat, 2, nil), numbered(wire.Ping, 3, nil)))
+	f.Add(numbered(wire.Forgotten, 0, wire.AppendNumbers(nil, []uint64{1})))
+	catalog, s := serve(f, ipc.ServerOptions{})
+	require.NoError(f, put(catalog, arrowbuf.CPU(), "table", 1))
+	_, err := catalog.NewStream("stream", schema, ipc.StreamOptions{})
+	require.NoError(f, err)
+	f.Fuzz(func(t *testing.T, b []byte) {
+		r := meet(t, s.Path())
+		r.bytes(b)
+		require.NoError(t, r.Unix().CloseWrite())
+		r.refused()
+		settles(t, "the client is gone", func() bool { return len(s.Stat().Clients) == 0 })
+		c, err := ipc.Dial(soon(t), s.Path(), ipc.DialOptions{Mechanisms: handle.Mechanisms{handle.Memory}})
+		require.NoError(t, err)
+		table, err := c.Table(soon(t), "table")
+		require.NoError(t, err)
+		require.NoError(t, check("table", 0, table.Batches[0]))
+		table.Release()
+		require.NoError(t, c.Close())
+	})
+}
+
+// FuzzClient sends a client what a server should not, with a memory file for its
+// first block: every call ends, and nothing stays open.
+func FuzzClient(f *testing.F) {
+	self, err := handle.Self()
+	require.NoError(f, err)
+	header, part := encoded(f)
+	block := wire.BlockMessage{Block: 1, Descriptor: handle.Descriptor{Mechanism: handle.Memory, AllocationSize: 1 << 16, Length: 1 << 16}}
+	announced, err := block.Append(nil)
+	require.NoError(f, err)
+	part.Regions = []wire.Region{{Length: 1 << 15, Block: 1, Offset: 64}}
+	batch := wire.BatchMessage{Lease: 1, Parts: []wire.Part{part}}
+	f.Add(join(numbered(wire.Schema, 1, header), numbered(wire.Batch, 1, batch.Append(nil)), numbered(wire.End, 1, nil)))
+	f.Add(join(numbered(wire.Schema, 1, header), numbered(wire.End, 1, nil)))
+	f.Add(join(numbered(wire.Forget, 0, wire.AppendNumbers(nil, []uint64{1})), numbered(wire.Error, 1, []byte{4, 0, 0, 0})))
+	f.Add(numbered(wire.Schema, 1, nil))
+	welcome := wire.WelcomeMessage{Version: 1, Process: self}
+	file := sealed(f, 1<<16)
+	f.Fuzz(func(t *testing.T, b []byte) {
+		l, err := net.Listen("unix", folder(t)+"/s")
+		require.NoError(t, err)
+		defer func() { _ = l.Close() }()
+		go func() {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			defer func() { _ = c.Close() }()
+			conn := wire.NewConn(c.(*net.UnixConn))
+			if _, err := conn.Read(); err != nil {
+				return
+			}
+			_ = conn.Write(wire.Frame{Type: wire.Welcome, Payload: welcome.Append(nil)}, wire.Frame{Type: wire.Block, Payload: announced, File: file})
+			if _, err := conn.Read(); err == nil {
+				_, _ = c.Write(b)
+			}
+		}()
+		c, err := ipc.Dial(soon(t), l.Addr().String(), ipc.DialOptions{})
+		require.NoError(t, err)
+		if table, err := c.Table(soon(t), "table"); err == nil {
+			for _, b := range table.Batches {
+				_ = b.NumRows()
+			}
+			table.Release()
+		}
+		require.NoError(t, c.Close())
+		require.Empty(t, c.Held())
+	})
+}
+
+// encoded is what a server sends of a small table.
+func encoded(t testing.TB) (header []byte, part wire.Part) {
+	catalog, s := serve(t, ipc.ServerOptions{})
+	small := small()
+	defer small.Release()
+	require.NoError(t, catalog.PublishTable("table", small.Schema(), []arrow.RecordBatch{small}))
+	r := meet(t, s.Path())
+	r.send(wire.Get, 1, wire.AppendName(nil, "table"))
+	for f := r.next(); f.Type != wire.End; f = r.next() {
+		switch f.Type {
+		case wire.Schema:
+			header = f.Payload
+		case wire.Batch:
+			var m wire.BatchMessage
+			require.NoError(t, m.Parse(f.Payload))
+			part = m.Parts[0]
+		}
+	}
+	return header, part
+}
+
+// sealed is a memory file.
+func sealed(t testing.TB, n int) *os.File {
+	catalog, s := serve(t, ipc.ServerOptions{})
+	b, err := arrowbuf.CPU().Alloc(int64(n))
+	require.NoError(t, err)
+	_, err = b.CopyFromHost(make([]byte, n), 0)
+	require.NoError(t, err)
+	require.NoError(t, catalog.PublishBuffer("buffer", b))
+	b.Release()
+	r := meet(t, s.Path())
+	r.send(wire.Get, 1, wire.AppendName(nil, "buffer"))
+	f, err := r.Read()
+	require.NoError(t, err)
+	require.Equal(t, wire.Block, f.Type)
+	t.Cleanup(f.CloseFile)
+	return f.File
+}
