@@ -41,7 +41,7 @@ func endpoint(ticket string, locations ...string) *arrowflight.FlightEndpoint {
 	return e
 }
 
-func (f *foreign) serve(t *testing.T) (address string) {
+func (f *foreign) serve(t testing.TB) (address string) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)

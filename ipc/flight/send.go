@@ -2,6 +2,7 @@ package flight
 
 import (
 	"encoding/binary"
+	"slices"
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
@@ -11,28 +12,37 @@ import (
 	"github.com/quiver-gpu/quiver/arrowbuf/arrowipc"
 )
 
-// send sends the batches of any device, each message with its bytes.
+// sender sends the messages of a stream, each with its bytes.
+type sender struct {
+	encoder *arrowipc.Encoder
+	maxBody int64
+	to      func(*flight.FlightData) error
+	body    []byte // of the last message, which gRPC has encoded
+}
+
+// send sends the batches of any device.
 func send(batches array.RecordReader, maxBody int64, to func(*flight.FlightData) error) error {
 	encoder, err := arrowipc.NewEncoder(batches.Schema())
 	if err != nil {
 		return err
 	}
 	defer encoder.Release()
+	s := &sender{encoder: encoder, maxBody: maxBody, to: to}
 	if err := to(&flight.FlightData{DataHeader: encoder.Schema()}); err != nil {
 		return err
 	}
 	for batches.Next() {
-		if err := sendBatch(encoder, batches.RecordBatch(), maxBody, to); err != nil {
+		if err := s.batch(batches.RecordBatch()); err != nil {
 			return err
 		}
 	}
 	return batches.Err()
 }
 
-// sendBatch sends the dictionaries that changed, and the batch, in pieces where
-// it is long.
-func sendBatch(encoder *arrowipc.Encoder, batch arrow.RecordBatch, maxBody int64, to func(*flight.FlightData) error) error {
-	messages, err := encoder.Encode(batch)
+// batch sends the dictionaries that changed, and a batch, in pieces where it is
+// long.
+func (s *sender) batch(batch arrow.RecordBatch) error {
+	messages, err := s.encoder.Encode(batch)
 	if err != nil {
 		return err
 	}
@@ -43,25 +53,25 @@ func sendBatch(encoder *arrowipc.Encoder, batch arrow.RecordBatch, maxBody int64
 	}()
 	last := len(messages) - 1
 	for _, m := range messages[:last] {
-		if err := sendMessage(m, to); err != nil {
+		if err := s.message(m); err != nil {
 			return err
 		}
 	}
 	m, rows := messages[last], batch.NumRows()
-	pieces := min(rows, (m.BodyLength+maxBody-1)/maxBody)
+	pieces := min(rows, (m.BodyLength+s.maxBody-1)/s.maxBody)
 	if pieces <= 1 {
-		return sendMessage(m, to)
+		return s.message(m)
 	}
 	for i := range pieces {
-		if err := sendRows(batch, rows*i/pieces, rows*(i+1)/pieces, to); err != nil {
+		if err := s.rows(batch, rows*i/pieces, rows*(i+1)/pieces); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// sendRows sends rows [from, until) of a batch whose dictionaries are sent.
-func sendRows(batch arrow.RecordBatch, from, until int64, to func(*flight.FlightData) error) error {
+// rows sends rows [from, until) of a batch whose dictionaries are sent.
+func (s *sender) rows(batch arrow.RecordBatch, from, until int64) error {
 	piece := batch.NewSlice(from, until)
 	defer piece.Release()
 	m, err := arrowipc.EncodeRecordBatch(piece)
@@ -69,31 +79,34 @@ func sendRows(batch arrow.RecordBatch, from, until int64, to func(*flight.Flight
 		return err
 	}
 	defer m.Release()
-	return sendMessage(m, to)
+	return s.message(m)
 }
 
-func sendMessage(m *arrowipc.Message, to func(*flight.FlightData) error) error {
-	body, err := bodyOf(m)
+func (s *sender) message(m *arrowipc.Message) error {
+	if err := s.fill(m); err != nil {
+		return err
+	}
+	return s.to(&flight.FlightData{DataHeader: m.Metadata, DataBody: s.body})
+}
+
+// fill copies the body of a message to the host.
+func (s *sender) fill(m *arrowipc.Message) error {
+	parts, err := m.Parts()
 	if err != nil {
 		return err
 	}
-	return to(&flight.FlightData{DataHeader: m.Metadata, DataBody: body})
-}
-
-// bodyOf copies the body of a message to the host.
-func bodyOf(m *arrowipc.Message) ([]byte, error) {
-	parts, err := m.Parts()
-	if err != nil {
-		return nil, err
-	}
 	defer parts.Release()
-	body := make([]byte, m.BodyLength)
+	s.body = slices.Grow(s.body[:0], int(m.BodyLength))[:m.BodyLength]
+	at := int64(0)
 	for _, part := range parts {
-		if _, err := part.Buffer.CopyToHost(body[part.Offset:part.Offset+part.Buffer.Len()], 0); err != nil {
-			return nil, err
+		clear(s.body[at:part.Offset])
+		at = part.Offset + part.Buffer.Len()
+		if _, err := part.Buffer.CopyToHost(s.body[part.Offset:at], 0); err != nil {
+			return err
 		}
 	}
-	return body, nil
+	clear(s.body[at:])
+	return nil
 }
 
 // encapsulated is metadata as in a stream: a marker, the length, the flatbuffer
