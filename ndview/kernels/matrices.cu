@@ -47,11 +47,12 @@ __device__ __forceinline__ void move_matrices(uint8_t* __restrict__ dst, const u
     }
 }
 
+// No more blocks than have registers for all loads that are under way at once.
 #define MATRICES(WIDTH, T, BLOCKS)                                                                             \
     extern "C" __global__ void __launch_bounds__(block, BLOCKS)                                                \
         quiver_matrices_##WIDTH(uint8_t* dst, const uint8_t* src, const __grid_constant__ Tiles t) {           \
         move_matrices<T>(dst, src, t);                                                                         \
     }
 
-MATRICES(4, uint32_t, 6)
-MATRICES(8, uint2, 6)
+MATRICES(4, uint32_t, 4)
+MATRICES(8, uint2, 4)
