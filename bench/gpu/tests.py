@@ -36,7 +36,7 @@ PACKAGE_SECONDS = 150
 JOBS = max(1, min(6, len(os.sched_getaffinity(0)) // 2))
 # Their tests compare what is free on the GPU, which others would change.
 ALONE = re.compile(r"^cudabuf(/(?!internal/driver$|internal/pool$).*)?$|^ipc$")
-SANITIZED = re.compile(r"^(cudabuf|cudabuf/nvrtc|cudabuf/internal/drivertest|ndview)$")
+SANITIZED = re.compile(r"^(cudabuf|cudabuf/nvrtc|cudabuf/internal/drivertest|ndview|ndview/columns)$")
 SANITIZER = ["--tool", "memcheck", "--leak-check", "full", "--target-processes", "application-only",
              # Tests of errors make calls that fail.
              "--report-api-errors", "no", "--print-limit", "20"]  # fmt: skip

@@ -79,6 +79,8 @@ func rebase[I, O offset](c call) {
 func shiftViews(c call) {
 	const inlined = 12 // bytes at most
 	n, shift := c.Int64(1), uint32(c.Int64(2))
+	mustAlign(c, 0, 16)
+	mustAlign(c, 3, 16)
 	in, out := elements[uint32](c, 0, 4*n), elements[uint32](c, 3, 4*n)
 	cpu.Parallel(n, grain/4, func(lo, hi int64) {
 		copy(out[4*lo:4*hi], in[4*lo:4*hi])

@@ -131,8 +131,17 @@ func elements[T int8 | uint8 | int16 | uint16 | int32 | uint32 | int64 | uint64]
 	if address == 0 || n == 0 {
 		return nil
 	}
+	mustAlign(c, i, unsafe.Sizeof(*new(T)))
 	b := c.Memory(address, n*int64(unsafe.Sizeof(*new(T))))
 	return unsafe.Slice((*T)(unsafe.Pointer(unsafe.SliceData(b))), n)
+}
+
+// mustAlign ends a twin where a GPU would: at a pointer that is no multiple of what
+// the kernel moves at once.
+func mustAlign(c call, i int, width uintptr) {
+	if _, host := c.(hostCall); !host && c.Pointer(i)%width != 0 {
+		panic(fmt.Sprintf("argument %d at %#x is not a multiple of %d", i, c.Pointer(i), width))
+	}
 }
 
 // structOf is a struct as an argument. T has C's layout: fields of fixed sizes,

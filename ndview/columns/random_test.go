@@ -50,6 +50,13 @@ var types = []arrow.DataType{
 	arrow.RunEndEncodedOf(arrow.PrimitiveTypes.Int64, arrow.StructOf(pair...)),
 	arrow.FixedSizeListOf(2, arrow.StructOf(pair...)), arrow.ListOf(arrow.RunEndEncodedOf(arrow.PrimitiveTypes.Int32, arrow.BinaryTypes.String)),
 	arrow.ListOf(arrow.DenseUnionOf(pair, []arrow.UnionTypeCode{0, 1})),
+	arrow.ListOf(arrow.MapOf(arrow.BinaryTypes.String, arrow.PrimitiveTypes.Int8)),
+	arrow.StructOf(
+		arrow.Field{Name: "lists", Type: arrow.LargeListOf(arrow.BinaryTypes.BinaryView), Nullable: true},
+		arrow.Field{Name: "words", Type: &arrow.DictionaryType{IndexType: arrow.PrimitiveTypes.Uint16, ValueType: arrow.BinaryTypes.LargeString}, Nullable: true},
+		arrow.Field{Name: "runs", Type: arrow.RunEndEncodedOf(arrow.PrimitiveTypes.Int32, arrow.ListOf(arrow.PrimitiveTypes.Int8)), Nullable: true},
+		arrow.Field{Name: "either", Type: arrow.DenseUnionOf(pair, []arrow.UnionTypeCode{3, 7}), Nullable: true},
+	),
 	extensions.NewUUIDType(), extensions.NewBool8Type(), newTagged(arrow.StructOf(pair...)), newTagged(arrow.BinaryTypes.LargeString),
 }
 

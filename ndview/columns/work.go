@@ -95,8 +95,8 @@ func (w *work) sliced(data arrow.ArrayData, from, n int64, what string) (arrow.A
 	return part, nil
 }
 
-// bytes looks at bytes [from, from+n) of a buffer as elements of a dtype. Where
-// they do not lie at a multiple of align on a GPU, they are copied to where they do.
+// bytes looks at n elements of a dtype from byte from of a buffer on. Where they do
+// not lie at a multiple of align on a GPU, as a kernel wants it, they are copied.
 func (w *work) bytes(b *memory.Buffer, dtype ndview.DType, from, n, align int64) (*ndview.NDBuffer, error) {
 	if n == 0 {
 		return w.empty(dtype, 0)
@@ -135,7 +135,7 @@ func (w *work) values(data arrow.ArrayData, i int, width, n int64) (*ndview.NDBu
 	if data.Offset() < 0 || int64(data.Offset()) > math.MaxInt64/max(width, 1)-n {
 		return nil, fmt.Errorf("buffer %d at offset %d: %w", i, data.Offset(), arrow.ErrInvalid)
 	}
-	a, err := w.bytes(bufferOf(data, i), dtypeOf(width), int64(data.Offset())*width, n, min(width, 8))
+	a, err := w.bytes(bufferOf(data, i), dtypeOf(width), int64(data.Offset())*width, n, min(width&-width, 16))
 	if err != nil {
 		return nil, fmt.Errorf("buffer %d: %w", i, err)
 	}
