@@ -70,7 +70,7 @@ func TestLargeBodiesAreWrittenToARAMDiskAsElsewhere(t *testing.T) {
 	folder := ramDisk(t)
 	mem := checked(t)
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
-		batch, _ := arraytest.Wide(t, mem, 8, 20<<20)
+		batch, _ := arraytest.Wide(t, mem, 8, 10<<20)
 		moved, _ := there(t, batch, dev)
 		slice := moved.NewSlice(777, moved.NumRows()-3)
 		defer slice.Release()

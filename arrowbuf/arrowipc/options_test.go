@@ -19,7 +19,7 @@ import (
 func TestBodiesAreCompressedAsArrowGoCompressesThem(t *testing.T) {
 	mem := checked(t)
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
-		moved, host := there(t, batchOf(t, mem, 3000, true, types()...), dev)
+		moved, host := there(t, batchOf(t, mem, 1000, true, types()...), dev)
 		for _, codec := range []arrowipc.Codec{arrowipc.LZ4, arrowipc.Zstd} {
 			for _, savings := range []float64{0, 0.5} {
 				t.Run(fmt.Sprint(codec, savings), func(t *testing.T) {

@@ -151,23 +151,3 @@ func (m *Message) device() arrowbuf.Device {
 	}
 	return nil
 }
-
-// read copies bytes [pos, pos+len(b)) of the body to the host, with padding that
-// is 0. pos is a multiple of 8.
-func (m *Message) read(b []byte, pos int64) error {
-	end := pos + int64(len(b))
-	for i := range m.parts {
-		p, at := &m.parts[i], m.rows.buffers[i].Offset
-		from, to := max(at, pos), min(at+p.length, end)
-		if from < to {
-			if err := p.read(b[from-pos:to-pos], from-at); err != nil {
-				return err
-			}
-		}
-		from, to = max(at+p.length, pos), min(at+padded(p.length), end)
-		if from < to {
-			clear(b[from-pos : to-pos])
-		}
-	}
-	return nil
-}

@@ -39,6 +39,9 @@ func (m *Message) copyBody(dst arrowbuf.Buffer) error {
 	if host, ok := arrowbuf.HostBytes(dst); ok {
 		return inPieces(m.BodyLength, func(pos, length int64) error { return m.read(host[pos:pos+length], pos) })
 	}
+	if m.BodyLength <= maxTogether { // two copies by way of the host, rather than one a part
+		return fill(dst, Extent{0, m.BodyLength}, func(b []byte) error { return m.read(b, 0) })
+	}
 	parts, err := m.Parts()
 	if err != nil {
 		return err

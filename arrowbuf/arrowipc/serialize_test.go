@@ -24,20 +24,22 @@ var someTypes = []arrow.DataType{
 
 func TestASerializedBatchIsTheMessageOfAStream(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
-		moved, host := there(t, batchOf(t, checked(t), 77, true, someTypes...), dev)
-		serialized, err := arrowipc.SerializeRecordBatch(moved, dev)
-		require.NoError(t, err)
-		defer serialized.Release()
-		got := make([]byte, serialized.Len())
-		_, err = serialized.CopyToHost(got, 0)
-		require.NoError(t, err)
-		payload, err := ipc.GetRecordBatchPayload(host)
-		require.NoError(t, err)
-		defer payload.Release()
-		var want bytes.Buffer
-		_, err = payload.WritePayload(&want)
-		require.NoError(t, err)
-		requireSameBytes(t, want.Bytes(), got)
+		for _, rows := range []int{0, 77, 20000} {
+			moved, host := there(t, batchOf(t, checked(t), rows, true, someTypes...), dev)
+			serialized, err := arrowipc.SerializeRecordBatch(moved, dev)
+			require.NoError(t, err)
+			defer serialized.Release()
+			got := make([]byte, serialized.Len())
+			_, err = serialized.CopyToHost(got, 0)
+			require.NoError(t, err)
+			payload, err := ipc.GetRecordBatchPayload(host)
+			require.NoError(t, err)
+			defer payload.Release()
+			var want bytes.Buffer
+			_, err = payload.WritePayload(&want)
+			require.NoError(t, err)
+			requireSameBytes(t, want.Bytes(), got)
+		}
 	})
 }
 
