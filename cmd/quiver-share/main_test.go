@@ -19,9 +19,11 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/quiver-gpu/quiver/arrowbuf"
 	"github.com/quiver-gpu/quiver/cudabuf"
 	"github.com/quiver-gpu/quiver/cudabuf/cudatest"
 	"github.com/quiver-gpu/quiver/ipc"
+	"github.com/quiver-gpu/quiver/ipc/flight"
 )
 
 const rows = `[{"city":"Oslo","t":-3.5},{"city":null,"t":21},{"city":"Perth","t":null}]`
@@ -255,4 +257,29 @@ func TestASignalEndsServingAndItsSocket(t *testing.T) {
 	assert.FileExists(t, socket)
 	assert.Equal(t, exitOK, stop())
 	assert.NoFileExists(t, socket)
+}
+
+func TestOtherMachinesReadTablesByFlight(t *testing.T) {
+	onDevices(t, func(t *testing.T, device string) {
+		_, printed, _ := serving(t, weatherFile(t, "weather.arrow"), "--device", device, "--flight", "127.0.0.1:0")
+		_, rest, ok := strings.Cut(printed.String(), "serving Flight at ")
+		require.True(t, ok, printed)
+		address, _, _ := strings.Cut(rest, "\n")
+		client, err := flight.Dial(context.Background(), address, flight.DialOptions{})
+		require.NoError(t, err)
+		defer func() { require.NoError(t, client.Close()) }()
+		r, err := client.Reader(context.Background(), "weather", arrowbuf.CPU())
+		require.NoError(t, err)
+		defer r.Release()
+		_, want := weather(t)
+		count := 0
+		for ; r.Next(); count++ {
+			require.True(t, array.RecordEqual(want, r.RecordBatch()))
+		}
+		require.NoError(t, r.Err())
+		require.Equal(t, 2, count)
+	})
+	code, _, errs := share("serve", weatherFile(t, "weather.arrow"), "--device", "cpu", "--socket", filepath.Join(t.TempDir(), "s"), "--flight", "nowhere")
+	assert.Equal(t, exitServer, code)
+	assert.Contains(t, errs, "serving Flight")
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/quiver-gpu/quiver/cmd/internal/device"
 	"github.com/quiver-gpu/quiver/cudabuf"
 	"github.com/quiver-gpu/quiver/ipc"
+	"github.com/quiver-gpu/quiver/ipc/flight"
 )
 
 // openDriver opens the CUDA driver. Tests put a driver in software here.
@@ -25,6 +26,7 @@ type serveFlags struct {
 	allow    []uint
 	silence  time.Duration
 	patience time.Duration
+	flight   string
 }
 
 func newServeCommand(socket *string) *cobra.Command {
@@ -35,7 +37,9 @@ func newServeCommand(socket *string) *cobra.Command {
 		Long: `Serve reads Arrow IPC files and streams and Parquet files into the memory of a
 device, and publishes each as a table, until a signal ends it. A table is called
 as its file without folder and extension, or NAME where the argument is NAME=FILE.
-Processes of the same user read the tables in place.`,
+Processes of the same user read the tables in place. With --flight other machines
+read copies of them, by Arrow Flight without encryption: everybody who reaches the
+address.`,
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error { return serve(cmd, *socket, args, f) },
 	}
@@ -46,6 +50,7 @@ Processes of the same user read the tables in place.`,
 	flags.UintSliceVar(&f.allow, "allow", nil, "numbers of the users that may connect (default: your own)")
 	flags.DurationVar(&f.silence, "silence", 0, "end the leases of a client that hangs for so long (0: never)")
 	flags.DurationVar(&f.patience, "patience", 5*time.Second, "at the end, wait so long for clients that hold something")
+	flags.StringVar(&f.flight, "flight", "", "offer the tables by Arrow Flight too, at HOST:PORT")
 	return cmd
 }
 
@@ -84,6 +89,14 @@ func serve(cmd *cobra.Command, socket string, files []string, f serveFlags) (err
 	}
 	for _, e := range catalog.List() {
 		fmt.Fprintf(cmd.OutOrStdout(), "%s: %s rows, %s on %s\n", e.Name, humanize.Comma(e.Rows), humanize.IBytes(uint64(e.Bytes)), e.Device)
+	}
+	if f.flight != "" {
+		byFlight, failure := flight.Serve(f.flight, catalog, flight.ServerOptions{})
+		if failure != nil {
+			return failed(exitServer, errors.Join(failure, server.Close()))
+		}
+		defer func() { err = errors.Join(err, failed(exitServer, byFlight.Close())) }()
+		fmt.Fprintf(cmd.OutOrStdout(), "serving Flight at %s\n", byFlight.Address())
 	}
 	fmt.Fprintf(cmd.OutOrStdout(), "serving at %s\n", server.Path())
 

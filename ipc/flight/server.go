@@ -47,7 +47,7 @@ func Serve(address string, catalog *ipc.Catalog, o ServerOptions) (*Server, erro
 	if o.MaxBody <= 0 {
 		o.MaxBody = 32 << 20
 	}
-	options := []grpc.ServerOption{grpc.MaxSendMsgSize(math.MaxInt32)}
+	options := []grpc.ServerOption{grpc.MaxSendMsgSize(math.MaxInt32), grpc.WaitForHandlers(true)}
 	if o.TLS != nil {
 		options = append(options, grpc.Creds(credentials.NewTLS(o.TLS)))
 	}
@@ -65,8 +65,9 @@ func Serve(address string, catalog *ipc.Catalog, o ServerOptions) (*Server, erro
 // Address is where the server listens.
 func (s *Server) Address() net.Addr { return s.address }
 
-// Close ends all calls. The catalog stays the caller's. The error is why serving
-// ended before, if it did. A second Close does nothing.
+// Close ends all calls, and returns when nothing reads the catalog for them any
+// more, which stays the caller's. The error is why serving ended before, if it did.
+// A second Close does nothing.
 func (s *Server) Close() error {
 	var err error
 	s.once.Do(func() {
