@@ -150,7 +150,7 @@ func copyArrays(arrays []arrow.Array, dev Device, subject func(i int) string) ([
 }
 
 func (how copying) arrays(arrays []arrow.Array, dev Device, subject func(i int) string) ([]arrow.Array, error) {
-	var c cutter
+	c := cutter{late: new([]*nullCount)}
 	if how.there != nil {
 		c.there = *how.there
 	}
@@ -167,7 +167,9 @@ func (how copying) arrays(arrays []arrow.Array, dev Device, subject func(i int) 
 		}
 		cuts[i] = &all[i]
 	}
+	counted := c.count()
 	moved, err := how.move(c.parts, dev)
+	counted()
 	if err != nil {
 		return nil, err
 	}

@@ -1,12 +1,14 @@
 package arrowbuf_test
 
 import (
+	"bytes"
 	"math/rand/v2"
 	"strings"
 	"testing"
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
+	"github.com/apache/arrow-go/v18/arrow/bitutil"
 	"github.com/apache/arrow-go/v18/arrow/memory"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -234,6 +236,37 @@ func TestALookAtOneElementCopiesLittle(t *testing.T) {
 			assert.Equal(t, host.ValueStr(7), moved.ValueStr(7))
 			assert.Less(t, dev.bytesDown.Load(), int64(200))
 			moved.Release()
+		}
+	})
+}
+
+// Long bitmaps are counted while they are copied: they are left out without a null,
+// and have the right count with few, wherever those are.
+func TestNullsOfLongColumnsAreCounted(t *testing.T) {
+	onDevices(t, func(t *testing.T, dev *countingDevice) {
+		const rows = 1<<19 + 5
+		for name, nulls := range map[string][]int{"none": nil, "early": {0, 5, 17}, "late": {rows - 1}, "both": {3, rows - 2}} {
+			for _, dtype := range []arrow.DataType{arrow.PrimitiveTypes.Int8, arrow.StructOf(arrow.Field{Name: "x", Type: arrow.PrimitiveTypes.Int8, Nullable: true})} {
+				bits := memory.NewBufferBytes(bytes.Repeat([]byte{0xff}, rows/8+1))
+				for _, i := range nulls {
+					bitutil.ClearBit(bits.Bytes(), i)
+				}
+				values := memory.NewBufferBytes(make([]byte, rows))
+				data := array.NewData(arrow.PrimitiveTypes.Int8, rows, []*memory.Buffer{bits, values}, nil, array.UnknownNullCount, 0)
+				if dtype.ID() == arrow.STRUCT {
+					data = array.NewData(dtype, rows, []*memory.Buffer{nil}, []arrow.ArrayData{data}, 0, 0)
+				}
+				host := array.MakeFromData(data)
+				moved, err := arrowbuf.CopyArrayTo(host, dev)
+				require.NoError(t, err)
+				column := moved.Data()
+				if dtype.ID() == arrow.STRUCT {
+					column = column.Children()[0]
+				}
+				assert.Equal(t, len(nulls), column.NullN(), name)
+				assert.Equal(t, len(nulls) == 0, column.Buffers()[0] == nil, name)
+				moved.Release()
+			}
 		}
 	})
 }

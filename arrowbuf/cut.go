@@ -3,6 +3,7 @@ package arrowbuf
 import (
 	"fmt"
 	"math"
+	"sync"
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
@@ -27,6 +28,9 @@ type cutter struct {
 	blank bool
 	// there are dictionaries that are on the device already.
 	there dictionaries
+	// late are counts of nulls to be taken while memory moves; nil where nobody
+	// will, and all are taken at once.
+	late *[]*nullCount
 	// free is room for the buffers of cuts, in one piece for those of a batch.
 	free []int
 }
@@ -46,7 +50,8 @@ func (c *cutter) room() []int {
 type cut struct {
 	dtype      arrow.DataType
 	length     int
-	nulls      int // array.UnknownNullCount only if the bitmap is on a device
+	nulls      int // array.UnknownNullCount if the bitmap is on a device, or counted late
+	late       *nullCount
 	buffers    []int
 	children   []cut
 	dictionary *cut
@@ -109,12 +114,47 @@ func (c *cutter) settle(out *cut) error {
 	if err != nil {
 		return err
 	}
-	out.nulls = out.length - bitutil.CountSetBits(bits, 0, out.length)
-	if out.nulls == 0 {
+	count := nullCount{bits: bits, length: out.length}
+	if c.late != nil && out.late == nil && count.isLong() {
+		out.late = &count
+		*c.late = append(*c.late, &count)
+		return nil
+	}
+	count.take()
+	if out.nulls, out.late = count.nulls, nil; out.nulls == 0 {
 		c.parts[out.buffers[0]] = part{src: empty, align: 1}
 		out.buffers[0] = absent
 	}
 	return nil
+}
+
+// nullCount is the number of nulls that a bitmap of the host has.
+type nullCount struct {
+	bits          []byte
+	length, nulls int
+}
+
+func (n *nullCount) take() { n.nulls = n.length - bitutil.CountSetBits(n.bits, 0, n.length) }
+
+// isLong tells whether it is known already that there are nulls, and takes a while
+// to count them.
+func (n *nullCount) isLong() bool {
+	const seen = 1 << 15
+	return n.length >= 8*seen && bitutil.CountSetBits(n.bits, 0, seen) < seen
+}
+
+// count takes the late counts, in a goroutine, until done is called.
+func (c *cutter) count() (done func()) {
+	if len(*c.late) == 0 {
+		return func() {}
+	}
+	var all sync.WaitGroup
+	all.Go(func() {
+		for _, one := range *c.late {
+			one.take()
+		}
+	})
+	return all.Wait
 }
 
 // layout cuts what lies behind the validity bitmap.
@@ -251,7 +291,11 @@ func (out *cut) build(moved []*memory.Buffer) *array.Data {
 		defer child.Release()
 		children = append(children, child)
 	}
-	data := array.NewData(out.dtype, out.length, buffers, children, out.nulls, 0)
+	nulls := out.nulls
+	if out.late != nil {
+		nulls = out.late.nulls
+	}
+	data := array.NewData(out.dtype, out.length, buffers, children, nulls, 0)
 	if d := out.dictionary; d != nil {
 		if d.built != nil { // there already
 			data.SetDictionary(d.built)
