@@ -43,11 +43,17 @@ func over(data arrow.ArrayData, dev Device) arrow.Array {
 	if dev == CPU() {
 		return array.MakeFromData(data)
 	}
+	a := new(Array)
+	a.begin(data, dev)
+	return a
+}
+
+// begin makes a new array that of data, to which it takes a reference.
+func (a *Array) begin(data arrow.ArrayData, dev Device) {
 	data.Retain()
-	a := &Array{dev: dev, data: data}
+	a.dev, a.data = dev, data
 	a.refs.Store(1)
 	a.nulls.Store(int64(data.NullN()))
-	return a
 }
 
 // DeviceOf is where an array lives: the device of those of its buffers that the

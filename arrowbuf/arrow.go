@@ -82,6 +82,9 @@ func lookup(b *memory.Buffer) (whole Buffer, root *memory.Buffer, ok bool) {
 		return nil, nil, false
 	}
 	root = rootOf(b)
+	if root.Mutable() { // as what arrow-go allocates is, and what is wrapped never
+		return nil, nil, false
+	}
 	found, ok := wrapped.Load(root)
 	if !ok {
 		return nil, nil, false

@@ -3,6 +3,8 @@ package arrowbuf
 import (
 	"errors"
 	"fmt"
+	"slices"
+	"sync"
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
@@ -150,22 +152,23 @@ func copyArrays(arrays []arrow.Array, dev Device, subject func(i int) string) ([
 }
 
 func (how copying) arrays(arrays []arrow.Array, dev Device, subject func(i int) string) ([]arrow.Array, error) {
-	c := cutter{late: new([]*nullCount)}
+	w := works.Get().(*work)
+	w.cuts = slices.Grow(w.cuts, len(arrays))[:len(arrays)]
+	w.room = slices.Grow(w.room, 3*len(arrays))[:3*len(arrays)]
+	c := cutter{parts: w.parts, free: w.room, late: &w.late}
+	defer func() { w.parts = c.parts; w.release() }()
 	if how.there != nil {
 		c.there = *how.there
 	}
-	c.parts, c.free = make([]part, 0, 2*len(arrays)), make([]int, 3*len(arrays))
-	all := make([]cut, len(arrays))
-	cuts := make([]*cut, len(arrays)) // nil where the array is there already
+	cuts := w.cuts
 	for i, arr := range arrays {
 		if livesOn(arr, dev) {
 			continue
 		}
 		var err error
-		if all[i], err = c.array(arr.Data(), 0, arr.Len()); err != nil {
+		if cuts[i], err = c.array(arr.Data(), 0, arr.Len()); err != nil {
 			return nil, fmt.Errorf("%sof type %s: %w", subject(i), arr.DataType(), err)
 		}
-		cuts[i] = &all[i]
 	}
 	counted := c.count()
 	moved, err := how.move(c.parts, dev)
@@ -174,13 +177,18 @@ func (how copying) arrays(arrays []arrow.Array, dev Device, subject func(i int) 
 		return nil, err
 	}
 	defer releaseAll(moved)
+	m := maker{moved: moved, dev: dev, room: make([]*memory.Buffer, len(moved)+len(cuts))}
+	if dev != CPU() {
+		m.arrays = make([]Array, len(cuts))
+	}
 	copies := make([]arrow.Array, 0, len(arrays))
-	for i, one := range cuts {
-		if one == nil {
+	for i := range cuts {
+		one := &cuts[i]
+		if one.dtype == nil {
 			copies = append(copies, share(arrays[i]))
 			continue
 		}
-		made, err := one.array(moved, dev)
+		made, err := m.array(one)
 		if err != nil {
 			releaseAll(copies)
 			return nil, fmt.Errorf("%sof type %s: %w", subject(i), one.dtype, err)
@@ -191,6 +199,24 @@ func (how copying) arrays(arrays []arrow.Array, dev Device, subject func(i int) 
 		how.there.replace(cuts)
 	}
 	return copies, nil
+}
+
+// work is the memory that a copy is prepared in, which the next one uses again.
+type work struct {
+	parts []part
+	room  []int
+	cuts  []cut // empty where the array is there already
+	late  []*nullCount
+}
+
+var works = sync.Pool{New: func() any { return new(work) }}
+
+func (w *work) release() {
+	clear(w.parts)
+	clear(w.cuts)
+	clear(w.late)
+	w.parts, w.cuts, w.late = w.parts[:0], w.cuts[:0], w.late[:0]
+	works.Put(w)
 }
 
 func (how copying) move(parts []part, dev Device) ([]*memory.Buffer, error) {
@@ -216,20 +242,8 @@ func (c *cutter) one(out *cut, dev Device) (arrow.Array, error) {
 		return nil, err
 	}
 	defer releaseAll(moved)
-	return out.array(moved, dev)
-}
-
-// array makes the array over the moved parts. What arrow-go refuses to make on
-// the host, by a panic, is an error.
-func (out *cut) array(moved []*memory.Buffer, dev Device) (arr arrow.Array, err error) {
-	data := out.build(moved)
-	defer data.Release()
-	defer func() {
-		if refusal := recover(); refusal != nil {
-			err = fmt.Errorf("%v: %w", refusal, arrow.ErrInvalid)
-		}
-	}()
-	return over(data, dev), nil
+	m := maker{moved: moved, dev: dev}
+	return m.array(out)
 }
 
 // share returns one more reference to an array, as NewArray would have made it.

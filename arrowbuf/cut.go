@@ -116,8 +116,8 @@ func (c *cutter) settle(out *cut) error {
 	}
 	count := nullCount{bits: bits, length: out.length}
 	if c.late != nil && out.late == nil && count.isLong() {
-		out.late = &count
-		*c.late = append(*c.late, &count)
+		out.late = &nullCount{bits: bits, length: out.length}
+		*c.late = append(*c.late, out.late)
 		return nil
 	}
 	count.take()
@@ -275,35 +275,4 @@ func (out *cut) add(part int, err error) error {
 		out.buffers = append(out.buffers, part)
 	}
 	return err
-}
-
-// build returns the array over the moved parts.
-func (out *cut) build(moved []*memory.Buffer) *array.Data {
-	buffers := make([]*memory.Buffer, len(out.buffers))
-	for i, part := range out.buffers {
-		if part != absent {
-			buffers[i] = moved[part]
-		}
-	}
-	var children []arrow.ArrayData
-	for i := range out.children {
-		child := out.children[i].build(moved)
-		defer child.Release()
-		children = append(children, child)
-	}
-	nulls := out.nulls
-	if out.late != nil {
-		nulls = out.late.nulls
-	}
-	data := array.NewData(out.dtype, out.length, buffers, children, nulls, 0)
-	if d := out.dictionary; d != nil {
-		if d.built != nil { // there already
-			data.SetDictionary(d.built)
-			return data
-		}
-		d.built = d.build(moved)
-		defer d.built.Release()
-		data.SetDictionary(d.built)
-	}
-	return data
 }

@@ -7,12 +7,10 @@ import "github.com/apache/arrow-go/v18/arrow/array"
 type dictionaries map[*array.Data]*array.Data
 
 // replace keeps the dictionaries of cuts, and forgets the others.
-func (d *dictionaries) replace(cuts []*cut) {
+func (d *dictionaries) replace(cuts []cut) {
 	next := dictionaries{}
-	for _, one := range cuts {
-		if one != nil {
-			one.collect(next)
-		}
+	for i := range cuts {
+		cuts[i].collect(next)
 	}
 	for source, copied := range next {
 		source.Retain()

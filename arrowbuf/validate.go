@@ -54,7 +54,8 @@ func (a *Array) ValidateFull() error {
 // validate has arrow-go check the array over buffers of the host. What it cannot
 // check without a panic is not valid either.
 func (out *cut) validate(buffers []*memory.Buffer) (err error) {
-	arr, err := out.array(buffers, CPU())
+	m := maker{moved: buffers, dev: CPU()}
+	arr, err := m.array(out)
 	if err != nil {
 		return err
 	}
