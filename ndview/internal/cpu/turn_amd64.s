@@ -175,6 +175,23 @@ square:
 	NEXT(16, 2)
 	NEXT_ROW(32, 4)
 
+// turnPairs has squares of 4 rows of 1 unit of 16 bytes.
+// func turnPairs(dst unsafe.Pointer, dstStep int64, src unsafe.Pointer, srcStep, columns, rows int64)
+TEXT ·turnPairs(SB), NOSPLIT, $0-48
+	ENTER
+row:
+	ROW
+	AHEAD(SI)
+square:
+	VMOVDQU     (SI), X0
+	VMOVDQU     (SI)(R8*2), X1
+	VINSERTI128 $1, (SI)(R8*1), Y0, Y0
+	VINSERTI128 $1, (SI)(R9*1), Y1, Y1
+	VMOVDQU     Y0, (DI)
+	VMOVDQU     Y1, 32(DI)
+	NEXT(16, 1)
+	NEXT_ROW(64, 4)
+
 // func copyRows(dst unsafe.Pointer, step int64, src unsafe.Pointer, lines, rows int64)
 TEXT ·copyRows(SB), NOSPLIT, $0-40
 	MOVQ dst+0(FP), DX
