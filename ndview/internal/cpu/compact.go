@@ -164,9 +164,22 @@ var compacts = map[int64]func([]byte, []int64, unsafe.Pointer, unsafe.Pointer){
 func compact[T unit](mask []byte, starts []int64, in, out unsafe.Pointer) {
 	from, all := unsafe.Slice((*T)(in), len(mask)), unsafe.Slice((*T)(out), starts[len(starts)-1])
 	eachTile(mask, starts, func(base int64, part []byte, first, last int64) {
-		pack(part, from[base:], all[first:last])
+		src, dst := from[base:], all[first:last]
+		if len(dst) > Tile/few {
+			pack(part, src, dst)
+			return
+		}
+		var places [Tile / few]uint64
+		list(part, 0, places[:len(dst)])
+		for k := range dst {
+			dst[k] = src[places[k]]
+		}
 	})
 }
+
+// few is of how many elements one is chosen where listing those is faster than
+// looking at all.
+const few = 16
 
 // Expand writes elements of width bytes, 1, 2, 4, 8 or 16, one after the other
 // from in, or one again and again if step is 0, to those of out at which the mask

@@ -3,6 +3,7 @@ package cpu
 import (
 	"math/rand/v2"
 	"testing"
+	"unsafe"
 
 	"github.com/stretchr/testify/require"
 )
@@ -34,6 +35,16 @@ func TestTruePositionsAreThoseOfBytesThatAreNot0(t *testing.T) {
 			TruePositions(mask, starts, got[:len(want)])
 			want = append(want, guard, guard, guard, guard, guard, guard, guard, guard)
 			require.Equal(t, want, got, "of %d elements, one of %d", n, most)
+			if n > 0 {
+				src, packed := make([]uint16, n), make([]uint16, len(want)-8+1)
+				for i := range src {
+					src[i] = uint16(random.Uint32())
+				}
+				Compact(mask, starts, unsafe.Pointer(&src[0]), unsafe.Pointer(&packed[0]), 2)
+				for k, at := range want[:len(want)-8] {
+					require.Equal(t, src[at], packed[k], "of %d elements, one of %d", n, most)
+				}
+			}
 			words := make([]uint64, len(want)-8)
 			listWords(mask, 0, words)
 			require.Equal(t, want[:len(words)], words, "of %d elements, one of %d, without vectors", n, most)
