@@ -393,3 +393,28 @@ func TestStreamsOfManyClientsAtOnceDoNotMix(t *testing.T) {
 		}
 	})
 }
+
+func TestWhatClientsHoldOutlivesTheServing(t *testing.T) {
+	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+		w := newWindow(t, dev, 1<<20)
+		s, err := numberedServer(t.TempDir(), dev, w, 3)
+		require.NoError(t, err)
+		ctx, cancel := context.WithCancel(context.Background())
+		done := make(chan error)
+		go func() { done <- s.Serve(ctx) }()
+		metadata, data := s.URIs()
+		r, err := Dial(context.Background(), metadata.String(), data.String(), []byte("numbered"), dev, ReceiveOptions{})
+		require.NoError(t, err)
+		require.True(t, r.Next(), "%v", r.Err())
+		batch := r.RecordBatch()
+		batch.Retain()
+		cancel()
+		require.NoError(t, <-done)
+		r.Release()
+		time.Sleep(20 * time.Millisecond)
+		require.Positive(t, w.Used())
+		require.ErrorContains(t, w.Close(), "in use")
+		require.NoError(t, check(1, batch))
+		batch.Release()
+	})
+}

@@ -80,8 +80,9 @@ func (s *Server) uri(at net.Addr) *url.URL {
 }
 
 // Serve takes clients until the context ends, which ends their streams too, or
-// until accepting fails, and returns when all are done. The error is that of
-// accepting, nil where the context ended.
+// until accepting fails, and returns when nothing is sent any more. What clients
+// hold of the Window stays in use until they free it or are gone. The error is that
+// of accepting, nil where the context ended.
 func (s *Server) Serve(ctx context.Context) error {
 	s.pairs.waiting = map[string][]*half{}
 	serving, cancel := context.WithCancelCause(ctx)
@@ -139,6 +140,7 @@ func (s *Server) serve(ctx context.Context, stream net.Conn, metadata bool) erro
 			return err
 		}
 	}
+	stop() // Send knows better when to close
 	if err := s.send(ctx, link, identifier); err != nil {
 		return fmt.Errorf("stream %q: %w", identifier, err)
 	}
