@@ -2,6 +2,9 @@ package ipc
 
 import (
 	"math"
+	"slices"
+
+	"github.com/apache/arrow-go/v18/arrow"
 
 	"github.com/quiver-gpu/quiver/arrowbuf/arrowipc"
 	"github.com/quiver-gpu/quiver/cudabuf"
@@ -46,6 +49,7 @@ func (it *item) encodeNow() (*encoded, error) {
 	} else if err := e.batch(it); err != nil {
 		return nil, err
 	}
+	var known []allocation
 	for i := range e.messages {
 		for j := range e.messages[i].body {
 			p := &e.messages[i].body[j]
@@ -57,7 +61,7 @@ func (it *item) encodeNow() (*encoded, error) {
 				e.gpu = buffer.Device().(*cudabuf.Device)
 			}
 			if e.gpu == buffer.Device() && (it.batch == nil || buffer.Address()%8 == 0) {
-				p.ways = waysOf(buffer, it.pooled)
+				p.ways, known = waysOf(buffer, it.pooled, known)
 			}
 		}
 	}
@@ -66,12 +70,7 @@ func (it *item) encodeNow() (*encoded, error) {
 
 // batch encodes a record batch.
 func (e *encoded) batch(it *item) error {
-	encoder, err := arrowipc.NewEncoder(it.batch.Schema())
-	if err != nil {
-		return err
-	}
-	defer encoder.Release()
-	messages, err := encoder.Encode(it.batch)
+	messages, err := messagesOf(it.batch)
 	if err != nil {
 		return err
 	}
@@ -100,16 +99,56 @@ func (e *encoded) batch(it *item) error {
 	return nil
 }
 
-// waysOf are the mechanisms by which memory is shared as it is.
-func waysOf(buffer *cudabuf.Buffer, pooled bool) (ways handle.Mechanisms) {
+// messagesOf encodes a batch with all dictionaries that it needs.
+func messagesOf(b arrow.RecordBatch) ([]*arrowipc.Message, error) {
+	if !slices.ContainsFunc(b.Schema().Fields(), func(f arrow.Field) bool { return hasDictionary(f.Type) }) {
+		m, err := arrowipc.EncodeRecordBatch(b)
+		return []*arrowipc.Message{m}, err
+	}
+	encoder, err := arrowipc.NewEncoder(b.Schema())
+	if err != nil {
+		return nil, err
+	}
+	defer encoder.Release()
+	return encoder.Encode(b)
+}
+
+func hasDictionary(t arrow.DataType) bool {
+	switch t := t.(type) {
+	case *arrow.DictionaryType:
+		return true
+	case arrow.ExtensionType:
+		return hasDictionary(t.StorageType())
+	case arrow.NestedType:
+		return slices.ContainsFunc(t.Fields(), func(f arrow.Field) bool { return hasDictionary(f.Type) })
+	}
+	return false
+}
+
+// allocation is memory of which the ways are known.
+type allocation struct {
+	base uintptr
+	size int64
+	ways handle.Mechanisms
+}
+
+// waysOf are the mechanisms by which memory is shared as it is. It asks the driver
+// once for an allocation.
+func waysOf(buffer *cudabuf.Buffer, pooled bool, known []allocation) (handle.Mechanisms, []allocation) {
+	for _, a := range known {
+		if buffer.Address()-a.base < uintptr(a.size) {
+			return a.ways, known
+		}
+	}
+	a := allocation{base: buffer.Address(), size: buffer.Len()}
 	for _, m := range []handle.Mechanism{handle.CUDAFD, handle.CUDAIPC} {
 		b := block{mechanism: m}
 		if b.export(buffer, pooled) == nil {
-			ways = append(ways, m)
+			a = allocation{b.base, b.size, append(a.ways, m)}
 			b.free()
 		}
 	}
-	return ways
+	return a.ways, append(known, a)
 }
 
 // native is a piece's memory, if a mechanism shares it as it is.
