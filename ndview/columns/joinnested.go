@@ -99,7 +99,7 @@ func (w *work) joinRuns(parts []arrow.ArrayData, t *arrow.RunEndEncodedType, n i
 	}
 	width, count := shown[0].width, int64(0)
 	if n > mostRuns(width) {
-		return nil, fmt.Errorf("%d elements, more than run ends of type %s count: %w", n, t.RunEnds(), arrowbuf.ErrOutOfRange)
+		return nil, fmt.Errorf("%d elements, more than run ends of type %s count; decode them first: %w", n, t.RunEnds(), arrowbuf.ErrOutOfRange)
 	}
 	values := make([]arrow.ArrayData, len(parts))
 	for k, r := range shown {

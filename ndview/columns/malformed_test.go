@@ -131,6 +131,17 @@ func TestListsThatOverflowAreErrors(t *testing.T) {
 	}
 }
 
+func TestRunEndsThatOverflowAreErrors(t *testing.T) {
+	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+		arr := on(t, dev, newMaker(t, 1, false).array(arrow.RunEndEncodedOf(arrow.PrimitiveTypes.Int16, arrow.PrimitiveTypes.Int8), 20_000, false))
+		_, err := columns.Concatenate(arr, arr)
+		require.ErrorIs(t, err, arrowbuf.ErrOutOfRange)
+		require.ErrorContains(t, err, "40000 elements, more than run ends of type int16 count; decode them first")
+		_, err = columns.Take(arr, columns.Indices(make([]uint8, 1<<15)...))
+		require.ErrorIs(t, err, arrowbuf.ErrOutOfRange)
+	})
+}
+
 func TestConcatenateRefusesWhatDoesNotFit(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
 		m := newMaker(t, 1, false)

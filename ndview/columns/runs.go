@@ -62,7 +62,7 @@ func (w *work) takeRuns(data arrow.ArrayData, t *arrow.RunEndEncodedType, s sele
 		return nil, err
 	}
 	if s.n > mostRuns(r.width) {
-		return nil, fmt.Errorf("%d elements, more than run ends of type %s count: %w", s.n, r.ends.DataType(), arrowbuf.ErrOutOfRange)
+		return nil, fmt.Errorf("%d elements, more than run ends of type %s count; decode it first: %w", s.n, r.ends.DataType(), arrowbuf.ErrOutOfRange)
 	}
 	found, err := w.find(r, int64(data.Offset()), int64(data.Len()), &s)
 	if err != nil {
