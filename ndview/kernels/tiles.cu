@@ -66,16 +66,17 @@ __device__ __forceinline__ void move_tile(uint8_t* __restrict__ dst, const uint8
     }
 }
 
-#define TILES(WIDTH, T, SIDE_A, SIDE_B)                                                                        \
+// With sectors, blocks are so few that each has registers for more of its loads.
+#define TILES(WIDTH, T, SIDE_A, SIDE_B, BLOCKS)                                                                \
     extern "C" __global__ void __launch_bounds__(block)                                                        \
         quiver_tiles_##WIDTH(uint8_t* dst, const uint8_t* src, const __grid_constant__ Tiles t) {              \
         move_tile<T, SIDE_A, SIDE_B, 0>(dst, src, t);                                                          \
     }                                                                                                          \
-    extern "C" __global__ void __launch_bounds__(block)                                                        \
+    extern "C" __global__ void __launch_bounds__(block, BLOCKS)                                                \
         quiver_sectors_##WIDTH(uint8_t* dst, const uint8_t* src, const __grid_constant__ Tiles t) {            \
         move_tile<T, SIDE_A, SIDE_B, sector / WIDTH - 1>(dst, src, t);                                         \
     }
 
-TILES(4, uint32_t, 64, 64)
-TILES(8, uint2, 64, 32)
-TILES(16, uint4, 32, 32)
+TILES(4, uint32_t, 64, 64, 5)
+TILES(8, uint2, 64, 32, 4)
+TILES(16, uint4, 32, 32, 1)
