@@ -117,7 +117,7 @@ class Checks:
         self.tables = every_type()
 
     @contextlib.contextmanager
-    def serving(self):
+    def serving(self, *flags: str):
         """A server of Go with the tables of all types."""
         files = []
         for name, table in self.tables.items():
@@ -126,7 +126,7 @@ class Checks:
                 w.write_table(table)
             files.append(path)
         path = str(self.folder / "go.sock")
-        server = subprocess.Popen([self.command, "serve", *files, "--device", self.device, "--socket", path], stdout=subprocess.PIPE, text=True)
+        server = subprocess.Popen([self.command, "serve", *files, "--device", self.device, "--socket", path, *flags], stdout=subprocess.PIPE, text=True)
         try:
             for line in server.stdout:
                 if line.startswith("serving"):
@@ -224,6 +224,27 @@ class Checks:
             other.kill()
             other.wait()
             until(lambda: len(client.stat().clients) == 1, "the dead client is noticed")
+
+    def check_clients_say_that_they_live(self):
+        with self.serving("--silence", "400ms") as (path, _), quiver_share.Client(path) as client:
+            held = client.table("plain")
+            time.sleep(1.5)
+            same(held.to_pyarrow(), self.tables["plain"], "after a silence")
+
+    def check_sockets_of_dead_servers_are_taken_over(self):
+        path = str(self.folder / "py.sock")
+        with quiver_share.Server(path):
+            try:
+                quiver_share.Server(path)
+            except OSError:
+                pass
+            else:
+                raise AssertionError("two servers share a socket")
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as dead:
+            dead.bind(path)
+        with quiver_share.Server(path), quiver_share.Client(path) as client:
+            if client.list():
+                raise AssertionError(client.list())
 
     def check_a_dead_server_is_an_error(self):
         with self.serving() as (path, server), quiver_share.Client(path) as client:

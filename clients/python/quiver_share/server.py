@@ -1,5 +1,6 @@
 """The server: tables of this process, for clients of Quiver and of this package."""
 
+import errno
 import os
 import secrets
 import socket
@@ -50,6 +51,14 @@ class Server:
     @staticmethod
     def _listen(path: str) -> socket.socket:
         listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as other:
+            try:
+                other.connect(path)
+                raise OSError(errno.EADDRINUSE, "somebody serves there", path)
+            except ConnectionRefusedError:  # a server that died left its file
+                os.unlink(path)
+            except FileNotFoundError:
+                pass
         before = os.umask(0o177)
         try:
             listener.bind(path)
