@@ -38,7 +38,7 @@ func TestVectorsFindEqualWhatIsEqualOneByOne(t *testing.T) {
 		for n := range int64(101) {
 			for round := range 3 * len(pairs) {
 				words := (n*mode.Size + 7) / 8
-				x, y := make([]uint64, words+1), make([]uint64, words+1)
+				x, y := make([]uint64, words+2), make([]uint64, words+2)
 				for i := range x {
 					x[i] = random.Uint64() & 0x3fff3fff3fff3fff // no NaN of any size
 					y[i] = x[i]
