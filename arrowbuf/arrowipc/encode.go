@@ -5,6 +5,7 @@ import (
 	"math"
 
 	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/apache/arrow-go/v18/arrow/endian"
 	"github.com/apache/arrow-go/v18/arrow/ipc"
 
 	"github.com/quiver-gpu/quiver/arrowbuf"
@@ -158,10 +159,7 @@ func DecodeRecordBatch(metadata []byte, schema *arrow.Schema, body Body, dev arr
 		return nil, err
 	}
 	defer d.Release()
-	d.schema = schema // with what a message does not tell of it
-	if d.swapped = !schema.IsNativeEndian(); d.swapped {
-		d.schema = schema.WithEndianness(d.Schema().Endianness())
-	}
+	d.schema = schema.WithEndianness(endian.NativeEndian) // with what a message does not tell of it
 	h, err := parseMessage(metadata)
 	if err == nil {
 		err = h.expect(ipc.MessageRecordBatch)

@@ -21,8 +21,8 @@ type Encoder struct {
 	schema   *arrow.Schema
 	metadata []byte
 	settings
-	written map[int64]arrow.Array // dictionaries, by id, on the host
-	seen    map[int64]arrow.ArrayData
+	written map[int64]arrow.Array     // dictionaries, by id, on the host
+	seen    map[int64]arrow.ArrayData // that are equal to these, the last of each
 }
 
 // NewEncoder returns an encoder for batches of a schema.
@@ -155,6 +155,9 @@ func (e *Encoder) dictionary(d found) (*Message, error) {
 		n := int64(old.Len())
 		switch {
 		case old.Len() == host.Len() && array.ApproxEqual(old, host, equal):
+			d.values.Retain()
+			e.seen[d.id].Release()
+			e.seen[d.id] = d.values
 			return nil, nil
 		case e.file:
 			return nil, ErrReplacement
