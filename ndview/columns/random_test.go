@@ -127,7 +127,7 @@ func (m maker) data(dtype arrow.DataType, n int) *array.Data {
 		buffers = append(buffers, m.bitmap(n))
 	case *arrow.DictionaryType:
 		buffers = append(buffers, integers(t.Bytes(), m.below(n, 11)))
-		m.nulls = false // dictionaries are unified by values
+		m.nulls = m.nulls && m.rng.IntN(2) == 0
 		values := m.data(t.ValueType, 11)
 		defer values.Release()
 		return array.NewDataWithDictionary(dtype, n, buffers, unknown, 0, values)
