@@ -116,7 +116,10 @@ type pipes struct {
 
 func bePeer(kind string) {
 	p := &Peer{kind: kind, place: arrowbuf.CPU(), held: map[string][]arrow.RecordBatch{}, buffers: map[string]arrowbuf.Buffer{}}
-	err := p.openDevice()
+	var err error
+	if p.mount = mountProc(); p.mount == nil || kind != "cuda" {
+		err = p.openDevice()
+	}
 	server := rpc.NewServer()
 	if err == nil {
 		err = server.Register(p)

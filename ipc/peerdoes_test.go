@@ -25,6 +25,7 @@ import (
 // Peer is what the other process does.
 type Peer struct {
 	kind   string
+	mount  error // why a process of a PID namespace of its own has no /proc of its own
 	driver *cudabuf.Driver
 	gpus   []*cudabuf.Device
 	place  arrowbuf.Device
@@ -36,6 +37,14 @@ type Peer struct {
 	catalog *ipc.Catalog
 	server  *ipc.Server
 	stream  *ipc.Stream
+}
+
+// Ready tells whether there is what CUDA needs.
+func (p *Peer) Ready(_ int, _ *int) error {
+	if p.kind == "cuda" {
+		return p.mount
+	}
+	return nil
 }
 
 func (p *Peer) openDevice() (err error) {

@@ -88,13 +88,15 @@ func TestAnotherUserIsRefused(t *testing.T) {
 	})
 }
 
-// inNamespace starts a process in a PID namespace of its own, as containers are.
+// inNamespace starts a process in a PID namespace of its own, as containers are,
+// with its own /proc: CUDA does not start on another's.
 func inNamespace(t *testing.T, m machine) *peer {
 	t.Helper()
-	p, err := tryPeer(t, m, &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWPID})
+	const flags = syscall.CLONE_NEWPID | syscall.CLONE_NEWNS
+	p, err := tryPeer(t, m, &syscall.SysProcAttr{Cloneflags: flags})
 	if errors.Is(err, syscall.EPERM) {
 		p, err = tryPeer(t, m, &syscall.SysProcAttr{
-			Cloneflags:  syscall.CLONE_NEWPID | syscall.CLONE_NEWUSER,
+			Cloneflags:  flags | syscall.CLONE_NEWUSER,
 			UidMappings: []syscall.SysProcIDMap{{ContainerID: os.Getuid(), HostID: os.Getuid(), Size: 1}},
 			GidMappings: []syscall.SysProcIDMap{{ContainerID: os.Getgid(), HostID: os.Getgid(), Size: 1}},
 		})
@@ -103,7 +105,22 @@ func inNamespace(t *testing.T, m machine) *peer {
 		t.Skipf("this machine does not permit PID namespaces: %v", err)
 	}
 	require.NoError(t, err)
+	if err := p.call("Ready", 0, nil); err != nil {
+		t.Skipf("this machine does not permit PID namespaces with a /proc of their own: %v", err)
+	}
 	return p
+}
+
+// mountProc gives the process, which is the first of a PID namespace, the /proc of
+// that.
+func mountProc() error {
+	if os.Getpid() != 1 {
+		return nil
+	}
+	if err := syscall.Mount("none", "/", "", syscall.MS_REC|syscall.MS_PRIVATE, ""); err != nil {
+		return err
+	}
+	return syscall.Mount("proc", "/proc", "proc", syscall.MS_NOSUID|syscall.MS_NODEV|syscall.MS_NOEXEC, "")
 }
 
 func TestAClientInAnotherPIDNamespace(t *testing.T) {
