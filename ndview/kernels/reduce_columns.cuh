@@ -27,6 +27,56 @@ template <class T, int V> __device__ __forceinline__ void load_apart(RowOf<T, V>
     }
 }
 
+// Where the accumulator of a block's column c is, of threads that have V each.
+template <int V, class Acc> __device__ __forceinline__ Acc& column_of(Acc* all, int pitch, int c) { return all[c % V * pitch + c / V]; }
+
+// Merges what rows that are taken as one have, of which each was counted on its own.
+template <class Op, int V> __device__ __forceinline__ void merge_rows(typename Op::Acc* all, int pitch, const Plan& p) {
+    const int width = (int)(p.width / p.folded);
+#pragma unroll 1
+    for (int c = threadIdx.x; c < p.width; c += block_threads)
+        column_of<V>(all, pitch, c) = Op::numbered(column_of<V>(all, pitch, c), c / width, p.folded);
+#pragma unroll 1
+    for (int many = (int)p.folded; many > 1;) {
+        const int half = (many + 1) / 2;
+        __syncthreads();
+#pragma unroll 1
+        for (int c = threadIdx.x; c < (many - half) * width; c += block_threads)
+            column_of<V>(all, pitch, c) = Op::merge(column_of<V>(all, pitch, c), column_of<V>(all, pitch, c + half * width));
+        many = half;
+    }
+    __syncthreads();
+}
+
+// Writes the results of a block's columns, or their accumulators: neighbours by
+// neighbouring threads.
+template <class Op, int V>
+__device__ __forceinline__ void put_columns(typename Op::Acc* all, int pitch, int64_t first_item, char* out, char* partials, const Plan& p) {
+    using R = typename Op::Out;
+    if (V > 1 && p.dense && !p.partial) {
+        constexpr int per_store = at_most(16 / sizeof(R), V);
+#pragma unroll 1
+        for (int c = threadIdx.x * per_store; c < V << p.lanes; c += block_threads * per_store) {
+            int64_t from = 0, to = 0;
+            if (first_item + c / V >= p.items || locate_result(p, first_item + c / V, from, to) * V >= p.width) continue;
+            Vector<R, per_store> r;
+#pragma unroll
+            for (int j = 0; j < per_store; j++) r.v[j] = Op::result(column_of<V>(all, pitch, c + j), p.finish);
+            ((Vector<R, per_store>*)(out + to))[c % V / per_store] = r;
+        }
+        return;
+    }
+    const int64_t width = V > 1 && p.folded > 1 ? p.width / p.folded : p.width;
+#pragma unroll 1
+    for (int c = threadIdx.x; c < V << p.lanes; c += block_threads) {
+        int64_t from = 0, to = 0;
+        const int64_t item = first_item + c / V, column = locate_result(p, item, from, to) * V + c % V;
+        if (item >= p.items || column >= width) continue;
+        put<Op>(column_of<V>(all, pitch, c), out + to + c % V * (p.kept[0].out / V), partials,
+                quotient(item, p.kept[0].extent) * p.width + column, p);
+    }
+}
+
 // Rows of V columns are folded U at a time, missing ones as elements that change
 // nothing. What a thread has leaves its registers for shared memory, where
 // the block merges it; so neighbouring results are written by neighbouring threads.
@@ -34,7 +84,6 @@ template <class Op, int V, int U>
 __device__ __forceinline__ void columns(const char* __restrict__ in, char* __restrict__ out, char* __restrict__ partials, const Plan& p) {
     using T = typename Op::In;
     using Acc = typename Op::Acc;
-    using R = typename Op::Out;
     using Held = typename Op::template Held<V>;
     // The pitch makes neighbours of a column, as those of a row, be of different banks.
     constexpr int pitch = block_threads + (V > 1 ? 128 / (int)sizeof(Acc) / V : 0);
@@ -113,8 +162,6 @@ __device__ __forceinline__ void columns(const char* __restrict__ in, char* __res
         }
     }
 
-    constexpr int per_store = at_most(16 / sizeof(R), V);
-    const bool dense = V > 1 && p.dense && !p.partial;
     if constexpr (!Op::is_numbered) {
         leave(0);
     } else if (!left) {
@@ -122,49 +169,8 @@ __device__ __forceinline__ void columns(const char* __restrict__ in, char* __res
         for (int k = 0; k < V; k++) all[k * pitch + threadIdx.x] = Op::none();
     }
     merge_block<Op, V>(all, pitch, p.lanes);
-    int64_t limit = p.width;
-    if (V > 1 && fold > 1) { // rows that are one: their results are merged, too
-        limit = p.width / fold;
-        const int width = (int)limit;
-#pragma unroll 1
-        for (int c = threadIdx.x; c < p.width; c += block_threads) {
-            Acc& acc = all[c % V * pitch + c / V];
-            acc = Op::numbered(acc, c / width, fold);
-        }
-#pragma unroll 1
-        for (int many = (int)fold; many > 1;) {
-            const int half = (many + 1) / 2;
-            __syncthreads();
-#pragma unroll 1
-            for (int c = threadIdx.x; c < (many - half) * width; c += block_threads) {
-                const int d = c + half * width;
-                Acc& acc = all[c % V * pitch + c / V];
-                acc = Op::merge(acc, all[d % V * pitch + d / V]);
-            }
-            many = half;
-        }
-        __syncthreads();
-    }
-    if (dense) {
-#pragma unroll 1
-        for (int c = threadIdx.x * per_store; c < V << p.lanes; c += block_threads * per_store) {
-            int64_t at = 0, place = 0;
-            if (first_item + c / V >= p.items || locate_result(p, first_item + c / V, at, place) * V >= p.width) continue;
-            Vector<R, per_store> r;
-#pragma unroll
-            for (int j = 0; j < per_store; j++) r.v[j] = Op::result(all[(c % V + j) * pitch + c / V], p.finish);
-            ((Vector<R, per_store>*)(out + place))[c % V / per_store] = r;
-        }
-        return;
-    }
-#pragma unroll 1
-    for (int c = threadIdx.x; c < V << p.lanes; c += block_threads) {
-        int64_t at = 0, place = 0;
-        const int64_t i = first_item + c / V, column = locate_result(p, i, at, place) * V + c % V;
-        if (i >= p.items || column >= limit) continue;
-        put<Op>(all[c % V * pitch + c / V], out + place + c % V * (p.kept[0].out / V), partials,
-                quotient(i, p.kept[0].extent) * p.width + column, p);
-    }
+    if (V > 1 && fold > 1) merge_rows<Op, V>(all, pitch, p);
+    put_columns<Op, V>(all, pitch, first_item, out, partials, p);
 }
 
 // Columns of few rows, of whole vectors whose results are such: a thread does one
