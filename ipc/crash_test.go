@@ -8,8 +8,6 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"os"
-	"strconv"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -30,22 +28,6 @@ func (m machine) ways() []handle.Mechanism {
 	return onGPU
 }
 
-// killRounds is how many rounds of kills are wanted, 0 for few.
-func killRounds() int {
-	n, _ := strconv.Atoi(os.Getenv("QUIVER_KILL_ROUNDS")) // 0 where it is not set
-	return n
-}
-
-// stride is how many steps a crash comes behind the last. Processes that use a GPU
-// take long to start, so that not each step is tried there unless many kills are
-// wanted.
-func (m machine) stride() int {
-	if m.kind == "cuda" && killRounds() == 0 {
-		return 7
-	}
-	return 1
-}
-
 // TestAClientDiesAtEachStep: at each message of an exchange the client is killed,
 // before the message is passed on. The server gets everything back, and serves the
 // next.
@@ -62,7 +44,7 @@ func clientDies(t *testing.T, m machine, way handle.Mechanism) {
 	stream, err := catalog.NewStream("stream", schema, ipc.StreamOptions{})
 	require.NoError(t, err)
 	start := m.used(t)
-	for step := 1; ; step += m.stride() {
+	for step := 1; ; step++ {
 		p := startPeer(t, m)
 		require.NoError(t, put(catalog, m.place(), "table", 2))
 		written := make(chan error, 1)
@@ -163,7 +145,7 @@ func TestAServerDiesAtEachStep(t *testing.T) {
 	forEachMachine(t, func(t *testing.T, m machine) {
 		for _, way := range m.ways() {
 			t.Run(way.String(), func(t *testing.T) {
-				for step := 1; serverDies(t, m, way, step); step += m.stride() {
+				for step := 1; serverDies(t, m, way, step); step++ {
 					require.Less(t, step, 1000)
 				}
 			})

@@ -6,6 +6,8 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
+	"os"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -22,7 +24,7 @@ import (
 // QUIVER_KILL_ROUNDS rounds; a few where that is not set.
 func TestRandomKills(t *testing.T) {
 	rounds := 10
-	if n := killRounds(); n > 0 {
+	if n, err := strconv.Atoi(os.Getenv("QUIVER_KILL_ROUNDS")); err == nil {
 		rounds = n
 	}
 	forEachMachine(t, func(t *testing.T, m machine) {
