@@ -48,8 +48,8 @@ func inPieces[T any](vectors prefix, same func(x, y T, nanEqual bool) bool) func
 		for first := int64(0); first < n; first += inCache {
 			n := min(n-first, inCache)
 			x, y := unsafe.Add(x, first*size), unsafe.Add(y, first*size)
-			done := vectors(x, y, n*size)
-			if !oneByOne(unsafe.Add(x, done), unsafe.Add(y, done), n-done/size, nanEqual) {
+			done := vectors(x, y, n*size) / size
+			if done < n && !oneByOne(unsafe.Add(x, done*size), unsafe.Add(y, done*size), n-done, nanEqual) {
 				return false
 			}
 		}
