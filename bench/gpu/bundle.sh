@@ -8,6 +8,8 @@
 #             benchmarks, and the commands
 #   two       only the tests of packages with tests that need two GPUs
 #   gorgonia  the tests built with -tags gorgonia, by bundle-gorgonia.sh
+#   interop   libraries for interop/cdevice_cuda.py; it compiles nanoarrow, which
+#             takes minutes the first time
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 GO=${GO:-go}
@@ -51,6 +53,7 @@ for folder in "${folders[@]}"; do
 	"$GO" test -c "${flags[@]}" -o ".gpu/tests/${folder//\//+}" "./$folder"
 done
 case $parts in *' gorgonia '*) bench/gpu/bundle-gorgonia.sh ;; esac
+case $parts in *' interop '*) "${PYTHON:-.venv/bin/python}" interop/cdevice_cuda.py --build .gpu/interop ;; esac
 
 cp bench/gpu/run.sh .gpu/run.sh
 commit=$(git rev-parse --short=12 HEAD)

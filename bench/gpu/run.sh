@@ -8,7 +8,8 @@
 #   tests           every package's tests, on the driver opened without cgo
 #   tests-gorgonia  those of the packages built with -tags gorgonia
 #   tests-two       only tests that need two GPUs
-#   interop         columns shared with Python on the GPU
+#   interop         columns shared with Python on the GPU, and with nanoarrow if the
+#                   bundle has the part interop
 #   sanitizer       the tests that launch kernels, under compute-sanitizer
 #   bench           all benchmarks, beside their peers; bench-TOPIC does one
 #                   (cudabuf, arrow, columns, share, arrays, convert)

@@ -194,11 +194,18 @@ def run_sanitizer() -> list[Run]:
 
 
 def run_interop() -> list[Run]:
-    """Checks of interop/ that share memory of a GPU with Python."""
+    """Checks of interop/ that share memory of a GPU: with Python, and with nanoarrow
+    where the bundle has it."""
+    checks = {"clients/python": [str(ROOT / "interop/share.py"), "--command", str(GPU / "quiver-share"), "--device", "cuda"]}
+    if (GPU / "interop").exists():
+        checks["arrowbuf/cdevice"] = [str(ROOT / "interop/cdevice_cuda.py"), "--libraries", str(GPU / "interop")]
+    return [run_check(package, command) for package, command in checks.items()]
+
+
+def run_check(package: str, command: list[str]) -> Run:
     start = time.monotonic()
-    command = [sys.executable, str(ROOT / "interop/share.py"), "--command", str(GPU / "quiver-share"), "--device", "cuda"]
     try:
-        ended = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=PACKAGE_SECONDS, check=False)
+        ended = subprocess.run([sys.executable, *command], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=PACKAGE_SECONDS, check=False)
         code, text = ended.returncode, ended.stdout
     except subprocess.TimeoutExpired as e:
         code, text = 124, f"{(e.stdout or b'').decode(errors='replace')}\nnot run: the limit of {PACKAGE_SECONDS} s"
@@ -206,7 +213,7 @@ def run_interop() -> list[Run]:
     for theirs, ours in (("ok", "PASS"), ("FAIL", "FAIL"), ("skip", "SKIP")):
         text = re.sub(rf"^{theirs} +(?=\w)", f"--- {ours}: ", text, flags=re.MULTILINE)
     text = re.sub(r"^(--- FAIL: .*)", r"\1\nError: \1", text, flags=re.MULTILINE)
-    return [Run("interop", "clients/python", code, time.monotonic() - start, text)]
+    return Run("interop", package, code, time.monotonic() - start, text)
 
 
 STEPS = {
