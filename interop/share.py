@@ -297,6 +297,7 @@ class Checks:
             "a missing descriptor": hello + framed(frame.LIST, request=1, fds=1),
             "a lease that is not held": hello + framed(frame.RELEASE, messages.encode_numbers([5])),
             "a count beyond the end": hello + framed(frame.RELEASE, struct.pack("<I", 1 << 30)),
+            "an acknowledgement of nothing": hello + framed(frame.FORGOTTEN, messages.encode_numbers([3])),
             "a name that is not UTF-8": hello + framed(frame.GET, b"\x02\x00\xff\xfe", request=1),
         }
         python = str(self.folder / "py.sock")

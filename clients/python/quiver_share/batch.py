@@ -272,7 +272,11 @@ class Assembler:
 def lease_of(connection: Connection, message: BatchMessage) -> Lease:
     """The lease of a BATCH, which ends with it if the message turns out bad."""
     numbers = {region[2] for m in message.messages for region in m.regions}
-    return Lease(connection, message.lease, [connection.block(n) for n in sorted(numbers)])
+    try:
+        return Lease(connection, message.lease, [connection.block(n) for n in sorted(numbers)])
+    except BaseException:
+        connection.ended.put((message.lease, set()))
+        raise
 
 
 def gpu_of(lease: Lease) -> GPU | None:

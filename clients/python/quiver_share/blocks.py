@@ -1,6 +1,7 @@
 """Shared allocations of a server, opened in this process."""
 
 import ctypes
+import fcntl
 import mmap
 import os
 
@@ -29,6 +30,8 @@ class Block:
         if d.mechanism == MEMORY:
             if (there := os.fstat(fd).st_size) < d.size:
                 raise ProtocolError(f"a block of {d.size} bytes in a file of {there}")
+            if not fcntl.fcntl(fd, fcntl.F_GET_SEALS) & fcntl.F_SEAL_SHRINK:
+                raise ProtocolError("a block in a file that may shrink under its readers")
             # ACCESS_READ: the file is sealed against writing. Its pages are never
             # unmapped by hand: Python does that when the last view is gone.
             mapping = mmap.mmap(fd, d.size, flags=mmap.MAP_SHARED, prot=mmap.PROT_READ)
@@ -38,19 +41,21 @@ class Block:
             self.gpu = next((g for g in cuda.gpus() if g.uuid == d.gpu), None)
             if self.gpu is None:
                 raise NoMechanism(f"a block on the GPU {d.gpu.hex()}, which this process does not see")
+            # _close knows no self: a finalizer holds it, and would keep the block.
+            gpu, size = self.gpu, d.size
             if d.mechanism == CUDA_IPC:
-                address = self.gpu.open_ipc(d.handle)
-                self._close = lambda: self.gpu.close_ipc(address)
+                address = gpu.open_ipc(d.handle)
+                self._close = lambda: gpu.close_ipc(address)
             else:
-                address = self.gpu.open_fd(fd, d.size)
-                self._close = lambda: self.gpu.unmap(address, d.size)
+                address = gpu.open_fd(fd, size)
+                self._close = lambda: gpu.unmap(address, size)
             self.address = address
         else:
             raise NoMechanism(f"a block by {MECHANISMS[d.mechanism]}, which only the server's own process opens")
 
-    def close(self) -> None:
-        self._close()
-        self._close, self.address = (lambda: None), 0
+    def finalizer(self):
+        """What closes the mapping, for when the last reference is gone."""
+        return self._close
 
 
 class _PyBuffer(ctypes.Structure):

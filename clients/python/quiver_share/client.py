@@ -10,7 +10,7 @@ from . import batch, frame, messages
 from .batch import Assembler, Batch, Buffer
 from .connection import Connection
 from .errors import ProtocolError
-from .fields import text
+from .fields import name as name_field
 from .flat import dictionary_ids
 from .messages import Entry, Stats
 
@@ -48,7 +48,7 @@ class Client:
         return messages.decode_stats(self._connection.ask(frame.STAT, frame.STATS))
 
     def table(self, name: str) -> Table:
-        number, answers = self._connection.request(frame.GET, text(name))
+        number, answers = self._connection.request(frame.GET, name_field(name))
         try:
             assembler = self._schema(answers)
             found = Table(assembler.schema, [])
@@ -59,7 +59,7 @@ class Client:
             self._connection.forget(number)
 
     def buffer(self, name: str) -> Buffer:
-        number, answers = self._connection.request(frame.GET, text(name))
+        number, answers = self._connection.request(frame.GET, name_field(name))
         try:
             found = batch.buffer(self._connection, _batch(self._connection.answer(answers)))
             if (got := self._connection.answer(answers)).type != frame.END:
@@ -69,12 +69,12 @@ class Client:
             self._connection.forget(number)
 
     def stream(self, name: str, ahead: int = 4) -> Iterator[Batch]:
-        """The batches that are written to a stream from now on, until it ends. The
-        server sends up to ahead of them before the first is taken."""
-        number, answers = self._connection.request(frame.SUBSCRIBE, struct.pack("<I", ahead) + text(name))
-        return self._batches(number, answers)
+        """The batches that are written to a stream from the first next() on, until it
+        ends. The server sends up to ahead of them before the first is taken."""
+        return self._batches(name, ahead)
 
-    def _batches(self, number: int, answers) -> Iterator[Batch]:
+    def _batches(self, name: str, ahead: int) -> Iterator[Batch]:
+        number, answers = self._connection.request(frame.SUBSCRIBE, struct.pack("<I", ahead) + name_field(name))
         ended = False
         try:
             assembler = self._schema(answers)

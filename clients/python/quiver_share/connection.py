@@ -6,7 +6,6 @@ import queue
 import socket
 import struct
 import threading
-import time
 import weakref
 
 from . import cuda, frame, messages
@@ -32,9 +31,9 @@ class Lease:
 
 
 class Connection:
-    """Two threads serve it: one reads what the server sends, one gives back the
-    leases that ended (a finalizer may run anywhere, so it only queues them) and
-    says that this process lives."""
+    """Threads serve it: one reads what the server sends, one gives back the leases
+    that ended (a finalizer may run anywhere, so it only queues them), and where the
+    server wants that, one says that this process lives."""
 
     def __init__(self, path: str, timeout: float):
         sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -57,8 +56,11 @@ class Connection:
         self.blocks: dict[int, tuple[Descriptor, int | None] | Block] = {}
         self.failure: Exception | None = None
         self.ended: queue.SimpleQueue = queue.SimpleQueue()
+        self.over = threading.Event()
         threading.Thread(target=self._read, name="quiver-share reads", daemon=True).start()
         threading.Thread(target=self._keep, name="quiver-share releases", daemon=True).start()
+        if self.welcome.silence:
+            threading.Thread(target=self._live, name="quiver-share lives", daemon=True).start()
 
     @staticmethod
     def _check_peer(sock: socket.socket, path: str) -> None:
@@ -105,8 +107,15 @@ class Connection:
         return got
 
     def forget(self, number: int) -> None:
+        """Ends a request here. Batches that nobody took are given back."""
         with self.lock:
-            self.waiting.pop(number, None)
+            answers = self.waiting.pop(number, None)
+            while answers is not None and not answers.empty():
+                self._give_back(answers.get())
+
+    def _give_back(self, got: Frame | None) -> None:
+        if got is not None and got.type == frame.BATCH:
+            self.ended.put((messages.Batch.decode(got.payload).lease, set()))
 
     def ask(self, kind: int, wanted: int) -> bytes:
         number, answers = self.request(kind)
@@ -123,16 +132,21 @@ class Connection:
     def block(self, number: int) -> Block:
         """A block, opened when it is first needed."""
         with self.lock:
+            self.check()
             known = self.blocks.get(number)
             if known is None:
                 raise ProtocolError(f"block {number} was never announced")
             if not isinstance(known, Block):
-                del self.blocks[number]  # its descriptor is used up, whatever comes of it
-                known = self.blocks[number] = Block(*known)
-                weakref.finalize(known, known._close).atexit = False
+                descriptor, fd = known
+                known = Block(descriptor, None if fd is None else os.dup(fd))
+                self.blocks[number] = known  # only now: what failed may be tried again
+                if fd is not None:
+                    os.close(fd)
+                weakref.finalize(known, known.finalizer()).atexit = False
             return known
 
     def _forget_blocks(self, numbers: list[int]) -> None:
+        known = None
         for number in numbers:
             with self.lock:
                 known = self.blocks.pop(number, None)
@@ -158,7 +172,7 @@ class Connection:
                 self.framed.send(frame.ERROR, 0, messages.encode_error(FAULT, str(e)))
             except ShareError:
                 pass
-        except (ShareError, OSError) as e:
+        except Exception as e:  # of the system, or a fault of this package: nobody may wait for ever
             failure = e
         self.fail(failure)
         self.framed.close()
@@ -183,30 +197,27 @@ class Connection:
             raise answered(*messages.decode_error(got.payload))
         elif got.type in (frame.LISTING, frame.SCHEMA, frame.BATCH, frame.END, frame.STATS, frame.PONG, frame.ERROR):
             with self.lock:
-                answers = self.waiting.get(got.request)
-            if answers is not None:
-                answers.put(got)
-            elif got.type == frame.BATCH:  # nobody wants it any more
-                self.ended.put((messages.Batch.decode(got.payload).lease, set()))
+                if (answers := self.waiting.get(got.request)) is not None:
+                    answers.put(got)
+                else:  # nobody wants it any more
+                    self._give_back(got)
         else:
             raise ProtocolError(f"a frame of type {got.type}")
 
     def _keep(self) -> None:
-        pause = self.welcome.silence / 4000 or None
-        due = time.monotonic() + pause if pause else None
-        while True:
+        while (ended := self.ended.get()) is not None:
             try:
-                ended = self.ended.get(timeout=None if due is None else max(due - time.monotonic(), 0))
-            except queue.Empty:
-                ended = ()
-            if ended is None:
-                return
+                self._release(ended)
+            except ShareError:
+                if self.failure is not None:
+                    return
+
+    def _live(self) -> None:
+        """Says that this process lives, four times in the silence that the server
+        bears. Apart from releases, which wait for the GPU."""
+        while not self.over.wait(self.welcome.silence / 4000):
             try:
-                if ended:
-                    self._release(ended)
-                elif due is not None:
-                    due = time.monotonic() + pause
-                    self.ask(frame.PING, frame.PONG)
+                self.ask(frame.PING, frame.PONG)
             except ShareError:
                 if self.failure is not None:
                     return
@@ -229,6 +240,7 @@ class Connection:
                 os.close(fd)
         for answers in waiting.values():
             answers.put(None)
+        self.over.set()
         self.ended.put(None)
 
     def close(self) -> None:

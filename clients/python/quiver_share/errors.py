@@ -39,7 +39,7 @@ class NotFound(Refused, KeyError):
     __str__ = Exception.__str__
 
 
-FAULT, VERSION, REFUSED, NO_NAME, OTHER_KIND, MECHANISM, NO_MEMORY, WITHDRAWN, FAILED, CLOSING = range(1, 11)
+FAULT, VERSION, REFUSED, NO_NAME, OTHER_KIND, MECHANISM, NO_MEMORY, FAILED, CLOSING = range(1, 10)
 
 
 def answered(code: int, text: str) -> Refused:

@@ -1,6 +1,7 @@
 """Little-endian fields of a message, read strictly and written."""
 
 import struct
+import unicodedata
 
 from .errors import ProtocolError
 
@@ -45,6 +46,13 @@ class Reader:
     def end(self) -> None:
         if left := len(self.data) - self.at:
             raise ProtocolError(f"{self.what}: {left} bytes left over")
+
+
+def name(s: str) -> bytes:
+    """A name that something is published under, or ValueError."""
+    if not 1 <= len(s.encode()) <= 255 or any(unicodedata.category(c) == "Cc" for c in s):
+        raise ValueError(f"{s!r}: expected a name of 1 to 255 bytes without control characters")
+    return text(s)
 
 
 def text(s: str) -> bytes:

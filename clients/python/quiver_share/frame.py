@@ -54,8 +54,9 @@ class Framed:
         if length > LARGEST or fds > 1 or reserved:
             raise ProtocolError(f"a frame of type {kind} claims {length} bytes, {fds} descriptors, reserved {reserved}")
         payload = self._read(length)
-        if fds != 0 and not self.received:
-            raise ProtocolError(f"a frame of type {kind} comes without its descriptor")
+        # Reading ends with the frame, so no descriptor can be the next one's.
+        if len(self.received) != fds:
+            raise ProtocolError(f"a frame of type {kind} comes with {len(self.received)} descriptors, {fds} are announced")
         return Frame(kind, request, payload, self.received.popleft() if fds else None)
 
     def _read(self, n: int, may_end: bool = False) -> bytes | None:

@@ -4,6 +4,7 @@ import errno
 import os
 import secrets
 import socket
+import stat
 import struct
 import threading
 import time
@@ -14,6 +15,7 @@ import pyarrow as pa
 from . import errors, frame, messages
 from .errors import FAILED, FAULT, MECHANISM, NO_NAME, OTHER_KIND, REFUSED, VERSION, ProtocolError, ServerGone, ShareError
 from .fields import Reader
+from .fields import name as name_field
 from .frame import Frame, Framed
 from .messages import MEMORY, MECHANISMS, BlockUse, Entry, HeldLease, Hello, Peer, Stats, Welcome
 from .process import this
@@ -45,6 +47,7 @@ class Server:
         self._memory: dict[int, HostMemory | GPUMemory] = {}
         self._peers: set[_Client] = set()
         self._blocks = 0
+        self._closed = False
         self._listener = self._listen(path)
         threading.Thread(target=self._accept, name="quiver-share serves", daemon=True).start()
 
@@ -53,6 +56,8 @@ class Server:
         listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as other:
             try:
+                if not stat.S_ISSOCK(os.lstat(path).st_mode):
+                    raise OSError(errno.EEXIST, "there is a file that is no socket", path)
                 other.connect(path)
                 raise OSError(errno.EADDRINUSE, "somebody serves there", path)
             except ConnectionRefusedError:  # a server that died left its file
@@ -71,8 +76,7 @@ class Server:
 
     def publish(self, name: str, table) -> None:
         """Publishes a pyarrow Table or RecordBatch, or a dict of arrays of a GPU."""
-        if not 1 <= len(name.encode()) <= 255 or not name.isprintable():
-            raise ValueError(f"{name!r}: expected a name of 1 to 255 bytes without control characters")
+        name_field(name)
         made = host_table(table) if isinstance(table, pa.Table | pa.RecordBatch) else gpu_table(table)
         with self._lock:
             if name not in self._tables:
@@ -137,7 +141,7 @@ class Server:
                     number,
                     m.size,
                     MECHANISMS[m.mechanism],
-                    sum(held[0] == number for p in peers for held in p.leases.values()),
+                    sum(p.holds(number) for p in peers),
                     sum(number in p.known for p in peers),
                     "cpu" if m.gpu is None else f"cuda:{m.gpu.ordinal}",
                 )
@@ -148,11 +152,14 @@ class Server:
     # ---- Clients
 
     def _accept(self) -> None:
-        while True:
+        while not self._closed:
             try:
                 sock, _ = self._listener.accept()
             except OSError:
-                return
+                time.sleep(0.05)  # too many files, or a client that left already
+                continue
+            # Who does not read what is sent to him is let go.
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, struct.pack("ll", 5, 0))
             client = _Client(self, sock)
             with self._lock:
                 self._peers.add(client)
@@ -167,15 +174,16 @@ class Server:
 
     def close(self) -> None:
         """Ends all connections. What clients hold stays theirs: they have it mapped."""
+        self._closed = True
         self._listener.shutdown(socket.SHUT_RDWR)
         self._listener.close()
         os.unlink(self.path)
-        for name in list(self._tables):
-            self.withdraw(name)
         with self._lock:
-            peers = list(self._peers)
+            peers, names = list(self._peers), list(self._tables)
         for peer in peers:
             peer.framed.shutdown()
+        for name in names:
+            self.withdraw(name)
 
     def __enter__(self) -> "Server":
         return self
@@ -193,6 +201,7 @@ class _Client:
         self.hello: Hello | None = None
         self.connected = time.time_ns()
         self.known: set[int] = set()  # blocks that were announced and not forgotten
+        self.asked: set[int] = set()  # those of them that it was told to forget
         self.leases: dict[int, tuple[int, HeldLease]] = {}  # block, and the rest
         self.lock = threading.Lock()
         self.next_lease = 1
@@ -253,7 +262,11 @@ class _Client:
             self._release(messages.decode_numbers(got.payload, "RELEASE"))
         elif kind == frame.FORGOTTEN:
             for block in messages.decode_numbers(got.payload, "FORGOTTEN"):
-                self.known.discard(block)
+                with self.lock:
+                    if block not in self.asked:
+                        raise ProtocolError(f"FORGOTTEN of block {block}, which it was not told to forget")
+                    self.asked.discard(block)
+                    self.known.discard(block)
                 self.server._free_if_unknown(block)
         elif kind not in (frame.CANCEL, frame.CREDIT):  # for streams that have ended, as all have here
             raise ProtocolError(f"a frame of type {kind}")
@@ -276,7 +289,7 @@ class _Client:
             size = sum(p.length for p in parts)
             with self.lock:
                 if offered.withdrawn:
-                    self._error(request, errors.WITHDRAWN, f"{name!r} was withdrawn")
+                    self._error(request, NO_NAME, f"{name!r} was withdrawn")
                     return
                 lease, self.next_lease = self.next_lease, self.next_lease + 1
                 self.leases[lease] = (block, HeldLease(lease, sequence, size, time.time_ns(), name))
@@ -303,12 +316,17 @@ class _Client:
     def forget_if_unused(self, block: int) -> None:
         """Tells the client to close a withdrawn block when it holds nothing in it."""
         with self.lock:
-            if block not in self.known or any(b == block for b, _ in self.leases.values()):
+            if block not in self.known or block in self.asked or any(b == block for b, _ in self.leases.values()):
                 return
+            self.asked.add(block)
         try:
             self.framed.send(frame.FORGET, 0, messages.encode_numbers([block]))
         except ServerGone:
             pass  # its thread sees that too
+
+    def holds(self, block: int) -> int:
+        with self.lock:
+            return sum(b == block for b, _ in self.leases.values())
 
     def stat(self) -> Peer:
         with self.lock:
