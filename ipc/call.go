@@ -106,6 +106,9 @@ func (k *call) next(ctx context.Context) (event, error) {
 			if e.err == nil && e.frame.Type == wire.Error {
 				e.err = parseError(e.frame.Payload)
 			}
+			if e.err != nil { // whoever asks again gets the same answer
+				k.again(event{err: e.err})
+			}
 			return e, e.err
 		}
 		k.mu.Unlock()
@@ -114,6 +117,15 @@ func (k *call) next(ctx context.Context) (event, error) {
 		case <-ctx.Done():
 			return event{}, ctx.Err()
 		}
+	}
+}
+
+// again puts an answer back.
+func (k *call) again(e event) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if !k.left {
+		k.queue = append([]event{e}, k.queue...)
 	}
 }
 

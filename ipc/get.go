@@ -62,6 +62,9 @@ func (c *Client) Table(ctx context.Context, name string) (t *Table, err error) {
 			err = fmt.Errorf("table %q: %w", name, err)
 		}
 	}()
+	if err := known(name); err != nil {
+		return nil, err
+	}
 	call, err := c.call(wire.Get, wire.AppendName(nil, name), &call{name: name})
 	if err != nil {
 		return nil, err
@@ -93,6 +96,9 @@ func (c *Client) Buffer(ctx context.Context, name string) (b arrowbuf.Buffer, er
 			err = fmt.Errorf("buffer %q: %w", name, err)
 		}
 	}()
+	if err := known(name); err != nil {
+		return nil, err
+	}
 	call, err := c.call(wire.Get, wire.AppendName(nil, name), &call{name: name})
 	if err != nil {
 		return nil, err
@@ -135,12 +141,23 @@ type Subscription struct {
 	ended  bool
 }
 
+// known refuses names that no server takes: asking would end the connection.
+func known(name string) error {
+	if wire.CheckName(name) != nil {
+		return fmt.Errorf("no name of 1 to %d bytes of UTF-8 without control characters: %w", wire.MaxName, ErrNotFound)
+	}
+	return nil
+}
+
 // Stream subscribes to a stream, from the next batch that is written on. Up to
 // window batches come before they are taken by Next; then the server's writer
 // waits. The caller closes the result.
 func (c *Client) Stream(ctx context.Context, name string, window int) (*Subscription, error) {
 	if window < 1 || window > 1<<20 {
 		return nil, fmt.Errorf("stream %q: a window of %d batches: %w", name, window, arrowbuf.ErrOutOfRange)
+	}
+	if err := known(name); err != nil {
+		return nil, fmt.Errorf("stream %q: %w", name, err)
 	}
 	call, err := c.call(wire.Subscribe, wire.AppendSubscribe(nil, uint32(window), name), &call{name: name})
 	if err != nil {

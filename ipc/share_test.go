@@ -301,6 +301,14 @@ func TestNamesAreFoundOrNot(t *testing.T) {
 	assert.ErrorIs(t, err, ipc.ErrKind)
 	_, err = c.Buffer(soon(t), "table")
 	assert.ErrorIs(t, err, ipc.ErrKind)
+	for _, name := range []string{"", "a\x00b", "\xff", string(make([]byte, 256))} {
+		_, err = c.Table(soon(t), name)
+		assert.ErrorIs(t, err, ipc.ErrNotFound, "%q", name)
+		_, err = c.Buffer(soon(t), name)
+		assert.ErrorIs(t, err, ipc.ErrNotFound, "%q", name)
+		_, err = c.Stream(soon(t), name, 1)
+		assert.ErrorIs(t, err, ipc.ErrNotFound, "%q", name)
+	}
 	require.NoError(t, stream.Close())
 	_, err = c.Stream(soon(t), "stream", 1)
 	assert.ErrorIs(t, err, ipc.ErrNotFound)

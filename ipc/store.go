@@ -56,7 +56,7 @@ type place struct {
 func (s *store) take(at place, n int64) (b *block, offset int64, err error) {
 	fresh := false
 	s.do(func() {
-		if b = s.open[at]; b != nil && b.room() >= n {
+		if b = s.open[at]; b != nil && !b.spoiled && b.room() >= n {
 			offset = b.end()
 			b.used = offset + n
 			b.forms++

@@ -63,10 +63,20 @@ func (e *Encoder) Encode(batch arrow.RecordBatch) (messages []*Message, err erro
 	if schema := batch.Schema(); schema == nil || !schema.Equal(e.schema) {
 		return nil, fmt.Errorf("a record batch of another schema: %v, expected %v: %w", schema, e.schema, arrow.ErrInvalid)
 	}
+	var changed []remembered
 	defer func() {
 		if err != nil {
 			releaseAll(messages)
 			messages = nil
+		}
+		// What is not sent is not remembered: it comes with the next batch.
+		for _, d := range changed {
+			if err != nil {
+				d.release()
+				continue
+			}
+			e.forget(d.id)
+			e.written[d.id], e.seen[d.id] = d.host, d.values
 		}
 	}()
 	var dictionaries []found
@@ -77,12 +87,12 @@ func (e *Encoder) Encode(batch arrow.RecordBatch) (messages []*Message, err erro
 		}
 	}
 	for _, one := range dictionaries {
-		m, err := e.dictionary(one)
+		m, d, err := e.dictionary(one)
 		if err != nil {
 			return messages, fmt.Errorf("dictionary %d: %w", one.id, err)
 		}
 		if m != nil {
-			messages = append(messages, m)
+			messages, changed = append(messages, m), append(changed, d)
 		}
 	}
 	m, err := e.encodeBatch(batch)
@@ -136,43 +146,54 @@ func collectInside(all []found, next *int64, dtype arrow.DataType, data arrow.Ar
 	return all, nil
 }
 
+// remembered is a dictionary as it was sent: on the host, and where it came from.
+type remembered struct {
+	id     int64
+	host   arrow.Array
+	values arrow.ArrayData
+}
+
+func (d remembered) release() {
+	d.host.Release()
+	d.values.Release()
+}
+
 // dictionary returns the message of a dictionary, or nil where it was written
-// already. What decides is arrow-go's comparison, on the host.
-func (e *Encoder) dictionary(d found) (*Message, error) {
+// already. What decides is arrow-go's comparison, on the host, but without its
+// tolerance for floats.
+func (e *Encoder) dictionary(d found) (m *Message, sent remembered, err error) {
 	if e.seen[d.id] == d.values {
-		return nil, nil
+		return nil, sent, nil
 	}
+	defer rescue("comparing dictionaries", &err) // of offsets that nobody checked
 	values := arrowbuf.NewArray(d.values)
 	defer values.Release()
 	host, err := arrowbuf.CopyArrayTo(values, arrowbuf.CPU())
 	if err != nil {
-		return nil, err
+		return nil, sent, err
 	}
 	defer host.Release()
 	from := 0
 	if old := e.written[d.id]; old != nil {
-		equal := array.WithNaNsEqual(true)
+		equal := []array.EqualOption{array.WithNaNsEqual(true), array.WithAbsTolerance(0)}
 		n := int64(old.Len())
 		switch {
-		case old.Len() == host.Len() && array.ApproxEqual(old, host, equal):
+		case old.Len() == host.Len() && array.ApproxEqual(old, host, equal...):
 			d.values.Retain()
 			e.seen[d.id].Release()
 			e.seen[d.id] = d.values
-			return nil, nil
+			return nil, sent, nil
 		case e.file:
-			return nil, ErrReplacement
+			return nil, sent, ErrReplacement
 		case e.deltas && host.Len() > old.Len() && countDictionaries(host.DataType()) == 0 &&
-			array.SliceApproxEqual(old, 0, n, host, 0, n, equal):
+			array.SliceApproxEqual(old, 0, n, host, 0, n, equal...):
 			from = old.Len()
 		}
 	}
-	m, err := e.encodeDictionary(d.id, values, from)
-	if err != nil {
-		return nil, err
+	if m, err = e.encodeDictionary(d.id, values, from); err != nil {
+		return nil, sent, err
 	}
-	e.forget(d.id)
 	host.Retain()
 	d.values.Retain()
-	e.written[d.id], e.seen[d.id] = host, d.values
-	return m, nil
+	return m, remembered{d.id, host, d.values}, nil
 }

@@ -26,7 +26,7 @@ func readFlat(raw []byte, read func(*flat)) (err error) {
 			err = bad
 		}
 	}()
-	read(&flat{raw: raw, left: len(raw) / 4})
+	read(&flat{raw: raw, left: len(raw) / 4, letters: 16 * len(raw)})
 	return nil
 }
 
@@ -38,8 +38,9 @@ func (e flatError) Unwrap() error { return arrow.ErrInvalid }
 
 // flat is a flatbuffer. A table is known by its place in it.
 type flat struct {
-	raw  []byte
-	left int // elements of vectors: no more than there is room for
+	raw     []byte
+	left    int // elements of vectors: no more than there is room for
+	letters int // bytes of strings, with room for such as many point to
 }
 
 func (f *flat) bytes(at, n int) []byte {
@@ -117,7 +118,11 @@ func (f *flat) text(table, n int) string {
 		return ""
 	}
 	start := f.follow(at)
-	return string(f.bytes(start+4, int(f.uint32(start))))
+	raw := f.bytes(start+4, int(f.uint32(start)))
+	if f.letters -= len(raw); f.letters < 0 {
+		panic(flatError(fmt.Sprintf("more text than %d bytes can hold", len(f.raw))))
+	}
+	return string(raw)
 }
 
 // pairs are custom metadata, the n-th field of a table.

@@ -38,7 +38,7 @@ func (f *flat) schema(at int) flatSchema {
 		s.start = layout
 	}
 	f.vector(at, 1, 4, func(field int) { f.schemaField(&s, f.follow(field), 0) })
-	f.vector(at, 2, 4, func(int) {}) // custom metadata
+	f.pairs(at, 2) // that they are no longer than the schema
 	return s
 }
 
@@ -49,8 +49,9 @@ func (f *flat) schemaField(s *flatSchema, at, depth int) {
 	if encoding, ok := f.table(at, 4); ok {
 		s.dictionaries = append(s.dictionaries, f.integer(encoding, 0, 8))
 	}
+	f.text(at, 0)
 	f.vector(at, 5, 4, func(child int) { f.schemaField(s, f.follow(child), depth+1) })
-	f.vector(at, 6, 4, func(int) {}) // custom metadata
+	f.pairs(at, 6)
 }
 
 // decoded is a schema with what messages need to know of it.

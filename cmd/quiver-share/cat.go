@@ -15,7 +15,7 @@ import (
 	"github.com/quiver-gpu/quiver/ipc"
 )
 
-func newCatCommand(socket *string) *cobra.Command {
+func newCatCommand(at *place) *cobra.Command {
 	var format string
 	cmd := &cobra.Command{
 		Use:   "cat NAME",
@@ -28,7 +28,7 @@ written from now on, until it ends.`,
 			if format != "json" && format != "arrow" {
 				return failed(exitUsage, fmt.Errorf("--format %s: expected json or arrow", format))
 			}
-			client, err := dial(cmd.Context(), *socket)
+			client, err := dial(cmd.Context(), at)
 			if err != nil {
 				return err
 			}

@@ -16,22 +16,22 @@ import (
 
 // dial connects to a server as a client without a GPU: what it looks at comes in
 // the host's memory.
-func dial(ctx context.Context, socket string) (*ipc.Client, error) {
-	client, err := ipc.Dial(ctx, socket, ipc.DialOptions{})
+func dial(ctx context.Context, at *place) (*ipc.Client, error) {
+	client, err := ipc.Dial(ctx, at.socket, ipc.DialOptions{Servers: at.servers})
 	if err != nil {
 		return nil, failed(exitServer, err)
 	}
 	return client, nil
 }
 
-func newListCommand(socket *string) *cobra.Command {
+func newListCommand(at *place) *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "ls",
 		Short: "Say what a server publishes",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			client, err := dial(cmd.Context(), *socket)
+			client, err := dial(cmd.Context(), at)
 			if err != nil {
 				return err
 			}
@@ -57,7 +57,7 @@ func newListCommand(socket *string) *cobra.Command {
 	return cmd
 }
 
-func newStatCommand(socket *string) *cobra.Command {
+func newStatCommand(at *place) *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "stat",
@@ -66,7 +66,7 @@ func newStatCommand(socket *string) *cobra.Command {
 allocations that are shared with them. This command is one of the clients.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			client, err := dial(cmd.Context(), *socket)
+			client, err := dial(cmd.Context(), at)
 			if err != nil {
 				return err
 			}

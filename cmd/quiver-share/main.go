@@ -77,8 +77,10 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		SilenceErrors: true,
 		SilenceUsage:  true,
 	}
-	socket := root.PersistentFlags().String("socket", defaultSocket(), "the Unix socket of the server")
-	root.AddCommand(newServeCommand(socket), newListCommand(socket), newCatCommand(socket), newStatCommand(socket))
+	var at place
+	root.PersistentFlags().StringVar(&at.socket, "socket", defaultSocket(), "the Unix socket of the server")
+	root.PersistentFlags().Var((*userList)(&at.servers), "server-user", "numbers of the users whose server is talked to (default: yourself and root)")
+	root.AddCommand(newServeCommand(&at.socket), newListCommand(&at), newCatCommand(&at), newStatCommand(&at))
 	root.SetArgs(append([]string{}, args...)) // cobra takes nil for "those of the process"
 	root.SetOut(stdout)
 	root.SetErr(stderr)
@@ -92,6 +94,12 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		return marked.code
 	}
 	return exitUsage // of cobra: an unknown flag, a missing argument
+}
+
+// place is where a server is, and whose it may be.
+type place struct {
+	socket  string
+	servers []uint32
 }
 
 // defaultSocket is where server and clients of a user meet.

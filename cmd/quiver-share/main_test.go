@@ -232,6 +232,8 @@ func TestWhatFailsIsToldByTheExitCode(t *testing.T) {
 		{[]string{"serve", text, "--device", "cpu", "--socket", nobody}, exitInput, "text.csv"},
 		{[]string{"serve", good, good, "--device", "cpu", "--socket", nobody}, exitInput, ipc.ErrExists.Error()},
 		{[]string{"serve", good, "--device", "cpu", "--socket", socket}, exitServer, socket},
+		{[]string{"serve", good, "--allow", "4294967296", "--socket", nobody}, exitUsage, "numbers of users"},
+		{[]string{"ls", "--socket", socket, "--server-user", "65534"}, exitServer, ipc.ErrRefused.Error()},
 		{[]string{"ls", "--socket", nobody}, exitServer, nobody},
 		{[]string{"stat", "--socket", nobody}, exitServer, nobody},
 		{[]string{"cat", "absent", "--socket", socket}, exitServer, "absent"},
@@ -251,6 +253,15 @@ func TestWhatFailsIsToldByTheExitCode(t *testing.T) {
 type full struct{}
 
 func (full) Write([]byte) (int, error) { return 0, io.ErrShortWrite }
+
+func TestOthersMayBeAllowed(t *testing.T) {
+	socket, _, _ := serving(t, weatherFile(t, "weather.arrow"), "--device", "cpu", "--allow", "65534,65533")
+	info, err := os.Stat(socket)
+	require.NoError(t, err)
+	assert.Equal(t, os.FileMode(0o666), info.Mode().Perm())
+	code, _, errs := share("ls", "--socket", socket)
+	assert.Equal(t, exitOK, code, "its owner still may: %s", errs)
+}
 
 func TestASignalEndsServingAndItsSocket(t *testing.T) {
 	socket, _, stop := serving(t, weatherFile(t, "weather.arrow"), "--device", "cpu")

@@ -23,7 +23,7 @@ var openDriver = cudabuf.Open
 
 type serveFlags struct {
 	device   string
-	allow    []uint
+	allow    []uint32
 	silence  time.Duration
 	patience time.Duration
 	flight   string
@@ -47,7 +47,7 @@ address.`,
   quiver-share serve today=/data/2026-11-21.arrow --socket /run/columns.sock`)
 	flags := cmd.Flags()
 	flags.StringVar(&f.device, "device", "auto", "where the tables are: auto, cpu, cuda or cuda:N")
-	flags.UintSliceVar(&f.allow, "allow", nil, "numbers of the users that may connect (default: your own)")
+	flags.Var((*userList)(&f.allow), "allow", "numbers of the users that may connect besides you; the socket's folder must let them in")
 	flags.DurationVar(&f.silence, "silence", 0, "end the leases of a client that hangs for so long (0: never)")
 	flags.DurationVar(&f.patience, "patience", 5*time.Second, "at the end, wait so long for clients that hold something")
 	flags.StringVar(&f.flight, "flight", "", "offer the tables by Arrow Flight too, at HOST:PORT")
@@ -77,8 +77,8 @@ func serve(cmd *cobra.Command, socket string, files []string, f serveFlags) (err
 	}
 
 	options := ipc.ServerOptions{Silence: f.silence}
-	for _, uid := range f.allow {
-		options.Allow = append(options.Allow, uint32(uid))
+	if len(f.allow) > 0 {
+		options.Allow = append(f.allow, uint32(os.Getuid()))
 	}
 	if err := os.MkdirAll(filepath.Dir(socket), 0o700); err != nil {
 		return failed(exitServer, err)
@@ -86,6 +86,11 @@ func serve(cmd *cobra.Command, socket string, files []string, f serveFlags) (err
 	server, err := ipc.Serve(socket, catalog, options)
 	if err != nil {
 		return failed(exitServer, err)
+	}
+	if len(f.allow) > 0 { // others than its owner reach the socket; the server asks who they are
+		if err := os.Chmod(socket, 0o666); err != nil {
+			return errors.Join(failed(exitServer, err), server.Close())
+		}
 	}
 	for _, e := range catalog.List() {
 		fmt.Fprintf(cmd.OutOrStdout(), "%s: %s rows, %s on %s\n", e.Name, humanize.Comma(e.Rows), humanize.IBytes(uint64(e.Bytes)), e.Device)

@@ -103,7 +103,8 @@ type unifier struct {
 }
 
 // add adds the dictionary of the next part.
-func (u *unifier) add(dictionary *array.Data) error {
+func (u *unifier) add(dictionary *array.Data) (err error) {
+	defer rescue(&err)
 	for i, seen := range u.all {
 		if seen == dictionary {
 			u.which = append(u.which, i)
@@ -132,8 +133,19 @@ func (u *unifier) add(dictionary *array.Data) error {
 	return nil
 }
 
+// rescue makes an error of a panic of arrow-go's over values whose offsets nobody
+// checked.
+func rescue(err *error) {
+	if failure := recover(); failure != nil {
+		*err = fmt.Errorf("the values of a dictionary: %v: %w", failure, arrow.ErrInvalid)
+	}
+}
+
 // look brings a dictionary to the host.
 func (u *unifier) look(dictionary *array.Data) error {
+	if n := dictionary.Len(); n > math.MaxInt32 {
+		return fmt.Errorf("joining dictionaries, one of %d values: %w", n, arrowbuf.ErrOutOfRange)
+	}
 	arr, err := finish(dictionary)
 	if err != nil {
 		return err
@@ -149,7 +161,8 @@ func (u *unifier) look(dictionary *array.Data) error {
 }
 
 // union joins the dictionaries, each value where it was first.
-func (u *unifier) union() (*array.Data, error) {
+func (u *unifier) union() (union *array.Data, err error) {
+	defer rescue(&err)
 	places := map[string]int64{}
 	var firsts []int64 // of all values one after the other
 	at := int64(0)

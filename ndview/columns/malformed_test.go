@@ -196,3 +196,18 @@ func TestDictionariesAreUnified(t *testing.T) {
 		require.ErrorContains(t, err, "a dictionary of 129 values for indices of type int8; cast to wider indices first")
 	})
 }
+
+// Their sum is 2^64, which is 0 in 64 bits.
+func TestListsOfNothingDoNotOverflow(t *testing.T) {
+	const each, n = 1 << 57, 128
+	values := array.NewData(arrow.Null, each, []*memory.Buffer{nil}, nil, each, 0)
+	starts, sizes := make([]int, n), make([]int, n)
+	for i := range sizes {
+		sizes[i] = each
+	}
+	lists := array.NewData(arrow.LargeListViewOf(arrow.Null), n, []*memory.Buffer{nil, integers(8, starts), integers(8, sizes)}, []arrow.ArrayData{values}, 0, 0)
+	arr := arrowbuf.NewArray(lists)
+	defer arr.Release()
+	_, err := columns.Flatten(arr)
+	require.ErrorIs(t, err, arrowbuf.ErrOutOfRange)
+}

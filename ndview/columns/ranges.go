@@ -84,6 +84,10 @@ func (w *work) pieces(r ranges, valid bits, s *selection, width int64) (p pieces
 	if err != nil {
 		return p, err
 	}
+	// Children without memory may be of any length: no sum may overflow.
+	if r.limit > 1<<40 && p.n > 0 && r.limit > math.MaxInt64/p.n {
+		return p, fmt.Errorf("%d elements of lists over %d values: %w", p.n, r.limit, arrowbuf.ErrOutOfRange)
+	}
 	err = w.run(rangeProgram, fmt.Sprintf("quiver_lengths_%d", 8*r.width), p.n, perTile,
 		r.starts, r.sizes, r.n, at, valid.bytes, valid.first, p.n, r.limit, written{lengths}, written{p.from}, written{sums}, written{bad})
 	if err == nil {

@@ -1,0 +1,73 @@
+package arrowipc_test
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+
+	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/apache/arrow-go/v18/arrow/array"
+	"github.com/apache/arrow-go/v18/arrow/ipc"
+	"github.com/apache/arrow-go/v18/arrow/memory"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/quiver-gpu/quiver/arrowbuf/arrowipc"
+)
+
+var codedSchema = arrow.NewSchema([]arrow.Field{
+	{Name: "code", Type: &arrow.DictionaryType{IndexType: arrow.PrimitiveTypes.Int8, ValueType: arrow.PrimitiveTypes.Float64}},
+	{Name: "text", Type: arrow.BinaryTypes.String},
+}, nil)
+
+// coded is a batch of one row: the first value of a dictionary, in JSON, and a
+// text of the bytes between two offsets of "word".
+func coded(t *testing.T, dictionary string, from, to int32) arrow.RecordBatch {
+	t.Helper()
+	values, _, err := array.FromJSON(memory.DefaultAllocator, arrow.PrimitiveTypes.Float64, strings.NewReader(dictionary))
+	require.NoError(t, err)
+	indices, _, err := array.FromJSON(memory.DefaultAllocator, arrow.PrimitiveTypes.Int8, strings.NewReader(`[0]`))
+	require.NoError(t, err)
+	offsets := memory.NewBufferBytes(arrow.Int32Traits.CastToBytes([]int32{from, to}))
+	text := array.NewData(arrow.BinaryTypes.String, 1, []*memory.Buffer{nil, offsets, memory.NewBufferBytes([]byte("word"))}, nil, 0, 0)
+	code := array.NewDictionaryArray(codedSchema.Field(0).Type, indices, values)
+	return array.NewRecordBatch(codedSchema, []arrow.Array{code, array.MakeFromData(text)}, 1)
+}
+
+// codes are the values that a reader of arrow-go finds in a stream.
+func codes(t *testing.T, stream []byte) []float64 {
+	t.Helper()
+	r, err := ipc.NewReader(bytes.NewReader(stream))
+	require.NoError(t, err)
+	defer r.Release()
+	var found []float64
+	for r.Next() {
+		column := r.RecordBatch().Column(0).(*array.Dictionary)
+		found = append(found, column.Dictionary().(*array.Float64).Value(column.GetValueIndex(0)))
+	}
+	require.NoError(t, r.Err())
+	return found
+}
+
+func TestADictionaryOfABatchThatFailsComesWithTheNext(t *testing.T) {
+	var out bytes.Buffer
+	w, err := arrowipc.NewWriter(&out, codedSchema)
+	require.NoError(t, err)
+	require.NoError(t, w.Write(coded(t, `[1]`, 0, 4)))
+	n := out.Len()
+	require.ErrorIs(t, w.Write(coded(t, `[2]`, 4, 0)), arrow.ErrInvalid, "offsets that fall")
+	assert.Equal(t, n, out.Len())
+	require.NoError(t, w.Write(coded(t, `[2]`, 0, 4)))
+	require.NoError(t, w.Close())
+	assert.Equal(t, []float64{1, 2}, codes(t, out.Bytes()))
+}
+
+func TestDictionariesThatDifferByLittleDiffer(t *testing.T) {
+	var out bytes.Buffer
+	w, err := arrowipc.NewWriter(&out, codedSchema)
+	require.NoError(t, err)
+	require.NoError(t, w.Write(coded(t, `[1e-6]`, 0, 4)))
+	require.NoError(t, w.Write(coded(t, `[2e-6]`, 0, 4)))
+	require.NoError(t, w.Close())
+	assert.Equal(t, []float64{1e-6, 2e-6}, codes(t, out.Bytes()))
+}
