@@ -17,15 +17,18 @@ type Stream interface {
 	// pos. Memory of the host that is not pinned has been read when Copy returns;
 	// whatever else src is must stay as it is until the copy is done.
 	Copy(dst Buffer, pos int64, src Buffer) error
-	// After runs f once, when all that the stream has been given so far is done or
-	// has failed. f may use devices.
+	// After runs f once, when all that the stream has been given so far is done; at
+	// the latest, where it failed, when the stream's device is closed. f may use
+	// devices.
 	After(f func())
 }
 
 // On lets CopyTo copy in the order of a stream, whose device is the one that is
 // copied to. Pinned memory of the host (see Device.HostAllocator) and memory of
 // GPUs is read when the stream comes to it, which may be after CopyTo returned:
-// nobody may change it until then. CopyTo holds references to it, so that it may be
+// nobody may change it until then. Nor may anything still be writing it when CopyTo
+// is called: offsets, validity and buffers of up to 64 KiB are read at once, by the
+// host. CopyTo holds references to it, so that it may be
 // released at once. Ordinary memory has been read when CopyTo returns; for much of
 // it, CopyTo waits for the stream's earlier work.
 //
@@ -33,7 +36,8 @@ type Stream interface {
 // stream: memory on a device knows who uses it. Only who is given its address waits
 // himself. What fails on the device later is what the stream's Synchronize reports.
 //
-// A stream of another device is ErrDevice, and so is any for a copy to the CPU.
+// Where something is copied, a stream of another device is ErrDevice, and so is any
+// for a copy to the CPU.
 func On(s Stream) CopyOption { return on{s} }
 
 type on struct{ stream Stream }

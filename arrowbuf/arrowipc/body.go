@@ -131,13 +131,26 @@ func bring(body Body, dev arrowbuf.Device) (there Body, release func(), err erro
 	if err != nil {
 		return nil, nil, err
 	}
+	defer whole.Release() // its slices keep it
+	var moved Parts
+	release = func() {
+		for _, part := range moved {
+			part.Buffer.Release()
+		}
+	}
 	for _, part := range parts {
-		if err := copyInto(whole, part.Buffer, part.Offset); err != nil {
-			whole.Release()
+		// Slices, since what is between the parts has no bytes to be read.
+		slice, err := whole.Slice(part.Offset, part.Buffer.Len())
+		if err == nil {
+			moved = append(moved, Part{part.Offset, slice})
+			err = copyInto(whole, part.Buffer, part.Offset)
+		}
+		if err != nil {
+			release()
 			return nil, nil, fmt.Errorf("copying to %s: %w", dev, err)
 		}
 	}
-	return whole, whole.Release, nil
+	return moved, release, nil
 }
 
 func (p Parts) liveOn(dev arrowbuf.Device) bool {
