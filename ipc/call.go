@@ -13,11 +13,13 @@ type call struct {
 	client *Client
 	number uint32
 	name   string // that it is about
+	stream bool   // it subscribes, and is ended by CANCEL
 
 	ready chan struct{}
 	mu    sync.Mutex
 	queue []event
-	left  bool // nobody waits for the answers
+	left  bool  // nobody waits for the answers
+	over  error // why no more of them are taken
 }
 
 // event is an answer, or the reason why there is none.
@@ -77,7 +79,7 @@ func (c *Client) fault(format string, a ...any) error {
 // deliver passes an answer on. What nobody waits for is given back.
 func (k *call) deliver(e event) {
 	k.mu.Lock()
-	left := k.left
+	left := k.left || k.over != nil
 	if !left {
 		k.queue = append(k.queue, e)
 	}
@@ -111,7 +113,11 @@ func (k *call) next(ctx context.Context) (event, error) {
 			}
 			return e, e.err
 		}
+		over := k.over
 		k.mu.Unlock()
+		if over != nil {
+			return event{}, over
+		}
 		select {
 		case <-k.ready:
 		case <-ctx.Done():
@@ -126,6 +132,22 @@ func (k *call) again(e event) {
 	defer k.mu.Unlock()
 	if !k.left {
 		k.queue = append([]event{e}, k.queue...)
+	}
+}
+
+// end gives back what has come and what will, and tells who waits why.
+func (k *call) end(err error) {
+	k.mu.Lock()
+	k.over = err
+	queue := k.queue
+	k.queue = nil
+	k.mu.Unlock()
+	signal(k.ready)
+	for _, e := range queue {
+		e.drop()
+	}
+	if k.stream {
+		k.client.out.Put(wire.Frame{Type: wire.Cancel, Request: k.number})
 	}
 }
 

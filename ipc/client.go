@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"os"
 	"slices"
@@ -191,12 +192,22 @@ func (c *Client) over() bool { return c.err != nil }
 // Close takes nothing more from the server. What is held stays good, and the
 // connection stays for it, until it is released. A second Close does nothing.
 func (c *Client) Close() error {
+	closed := fmt.Errorf("client of %s: %w", c.path, ErrClosed)
 	c.mu.Lock()
+	var calls []*call
+	if !c.closing {
+		calls = slices.Collect(maps.Values(c.calls))
+	}
 	c.closing = true
+	c.mu.Unlock()
+	for _, k := range calls {
+		k.end(closed)
+	}
+	c.mu.Lock()
 	idle := len(c.leases) == 0
 	c.mu.Unlock()
 	if idle {
-		c.fail(fmt.Errorf("client of %s: %w", c.path, ErrClosed))
+		c.fail(closed)
 		<-c.done
 	}
 	return nil

@@ -159,7 +159,7 @@ func (c *Client) Stream(ctx context.Context, name string, window int) (*Subscrip
 	if err := known(name); err != nil {
 		return nil, fmt.Errorf("stream %q: %w", name, err)
 	}
-	call, err := c.call(wire.Subscribe, wire.AppendSubscribe(nil, uint32(window), name), &call{name: name})
+	call, err := c.call(wire.Subscribe, wire.AppendSubscribe(nil, uint32(window), name), &call{name: name, stream: true})
 	if err != nil {
 		return nil, fmt.Errorf("stream %q: %w", name, err)
 	}

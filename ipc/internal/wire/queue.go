@@ -96,11 +96,7 @@ func (q *Queue) send() {
 		q.bytes = 0
 		q.mu.Unlock()
 
-		err := q.conn.SetWriteDeadline(time.Now().Add(q.limit))
-		if err == nil {
-			err = q.conn.Write(batch...)
-		}
-		if err != nil {
+		if err := q.write(batch); err != nil {
 			q.mu.Lock()
 			q.fail(err)
 			q.mu.Unlock()
@@ -108,4 +104,24 @@ func (q *Queue) send() {
 		}
 		clear(batch)
 	}
+}
+
+// write sends frames, a part at a time: the peer has the limit for each.
+func (q *Queue) write(frames []Frame) error {
+	const part = 1 << 20
+	for len(frames) > 0 {
+		n, bytes := 0, 0
+		for n < len(frames) && (n == 0 || bytes+len(frames[n].Payload) <= part) {
+			bytes += headerSize + len(frames[n].Payload)
+			n++
+		}
+		if err := q.conn.SetWriteDeadline(time.Now().Add(q.limit)); err != nil {
+			return err
+		}
+		if err := q.conn.Write(frames[:n]...); err != nil {
+			return err
+		}
+		frames = frames[n:]
+	}
+	return nil
 }
