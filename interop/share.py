@@ -276,6 +276,7 @@ class Checks:
             del held
             gc.collect()
             until(lambda: not server.stat().blocks, "the memory of a withdrawn table is freed")
+            until(lambda: "memfd:quiver-share" not in Path("/proc/self/maps").read_text(), "and unmapped here")
 
     def check_broken_messages_end_their_connection_only(self):
         """Both servers, Go's and Python's."""
