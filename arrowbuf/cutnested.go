@@ -6,6 +6,8 @@ import (
 	"sort"
 
 	"github.com/apache/arrow-go/v18/arrow"
+
+	"github.com/quiver-gpu/quiver/arrowbuf/internal/integers"
 )
 
 // list cuts lists that follow one another: offsets and the values that they
@@ -78,8 +80,8 @@ func (c *cutter) narrowLists(offsets, sizes, width int, n int64) (used reach, er
 	if err != nil {
 		return used, err
 	}
-	for i := range from.len() {
-		at, length := from.at(i), size.at(i)
+	for i := range from.Len() {
+		at, length := from.At(i), size.At(i)
 		if length == 0 {
 			continue
 		}
@@ -88,13 +90,13 @@ func (c *cutter) narrowLists(offsets, sizes, width int, n int64) (used reach, er
 		}
 		used.see(at, at+length)
 	}
-	rebased := ints{make([]byte, len(from.b)), width}
-	for i := range from.len() {
-		if size.at(i) != 0 {
-			rebased.put(i, from.at(i)-used.from)
+	rebased := integers.Slice{Bytes: make([]byte, len(from.Bytes)), Width: width}
+	for i := range from.Len() {
+		if size.At(i) != 0 {
+			rebased.Put(i, from.At(i)-used.from)
 		}
 	}
-	c.parts[offsets] = hostPart(rebased.b, width)
+	c.parts[offsets] = hostPart(rebased.Bytes, width)
 	return used, nil
 }
 
@@ -176,22 +178,22 @@ func (c *cutter) narrowUnion(ids, offsets int, t *arrow.DenseUnionType, children
 	}
 	used := make([]reach, len(children))
 	childOf := t.ChildIDs()
-	for i := range id.len() {
-		code := id.at(i)
+	for i := range id.Len() {
+		code := id.At(i)
 		if code < 0 || code >= int64(len(childOf)) || childOf[code] == arrow.InvalidUnionChildID {
 			return fmt.Errorf("type id %d: %w", code, arrow.ErrInvalid)
 		}
 		child := childOf[code]
-		if at.at(i) < 0 || at.at(i) >= children[child].to {
-			return fmt.Errorf("element %d of %d of child %d: %w", at.at(i), children[child].to, child, arrow.ErrInvalid)
+		if at.At(i) < 0 || at.At(i) >= children[child].to {
+			return fmt.Errorf("element %d of %d of child %d: %w", at.At(i), children[child].to, child, arrow.ErrInvalid)
 		}
-		used[child].see(at.at(i), at.at(i)+1)
+		used[child].see(at.At(i), at.At(i)+1)
 	}
-	rebased := ints{make([]byte, len(at.b)), 4}
-	for i := range id.len() {
-		rebased.put(i, at.at(i)-used[childOf[id.at(i)]].from)
+	rebased := integers.Slice{Bytes: make([]byte, len(at.Bytes)), Width: 4}
+	for i := range id.Len() {
+		rebased.Put(i, at.At(i)-used[childOf[id.At(i)]].from)
 	}
-	c.parts[offsets] = hostPart(rebased.b, 4)
+	c.parts[offsets] = hostPart(rebased.Bytes, 4)
 	copy(children, used)
 	return nil
 }
@@ -223,7 +225,7 @@ func (c *cutter) runs(out *cut, s span, t *arrow.RunEndEncodedType) error {
 		if err != nil {
 			return fmt.Errorf("run ends: %w", err)
 		}
-		*p = hostPart(old.less(int64(s.first)).b, width.Bytes())
+		*p = hostPart(old.Less(int64(s.first)).Bytes, width.Bytes())
 	}
 	out.children = []cut{{dtype: ends.DataType(), length: last - first, buffers: []int{absent, at}}}
 	return c.child(out, values, first, last-first, "run values")
@@ -243,14 +245,14 @@ func (p part) findRuns(s span, width int) (first, last int, err error) {
 			err = failed
 			return math.MaxInt64
 		}
-		return ints{one, width}.at(0)
+		return integers.Slice{Bytes: one, Width: width}.At(0)
 	}
 	if p.to-p.from <= few || OnHost(p.src) {
 		all, err := p.ints(width)
 		if err != nil {
 			return 0, 0, err
 		}
-		end = all.at
+		end = all.At
 	}
 	first = sort.Search(n, func(i int) bool { return end(i) > int64(s.first) })
 	last = first + sort.Search(n-first, func(i int) bool { return end(first+i) >= int64(s.first+s.length) }) + 1

@@ -8,6 +8,8 @@ import (
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
 	"github.com/apache/arrow-go/v18/arrow/bitutil"
+
+	"github.com/quiver-gpu/quiver/arrowbuf/internal/integers"
 )
 
 // What says where in another buffer or array the elements lie: offsets, views
@@ -58,7 +60,7 @@ func (c *cutter) offsets(out *cut, s span, width, values int) (first, last int, 
 		if err != nil {
 			return 0, 0, err
 		}
-		c.parts[at] = hostPart(old.less(from).b, width)
+		c.parts[at] = hostPart(old.Less(from).Bytes, width)
 	}
 	return int(from), int(to), nil
 }
@@ -178,7 +180,7 @@ func (c *cutter) narrowIndices(out *cut, at, width, n int) (used reach, err erro
 		return used, err
 	}
 	// Arrow's indices are never negative, so all read as unsigned.
-	index := func(i int) int64 { return old.at(i) & (math.MaxInt64>>(64-8*width)<<1 | 1) }
+	index := func(i int) int64 { return old.At(i) & (math.MaxInt64>>(64-8*width)<<1 | 1) }
 	for i := range out.length {
 		if isNull(i) {
 			continue
@@ -188,13 +190,13 @@ func (c *cutter) narrowIndices(out *cut, at, width, n int) (used reach, err erro
 		}
 		used.see(index(i), index(i)+1)
 	}
-	rebased := ints{make([]byte, len(old.b)), width}
+	rebased := integers.Slice{Bytes: make([]byte, len(old.Bytes)), Width: width}
 	for i := range out.length {
 		if !isNull(i) {
-			rebased.put(i, index(i)-used.from)
+			rebased.Put(i, index(i)-used.from)
 		}
 	}
-	c.parts[at] = hostPart(rebased.b, width)
+	c.parts[at] = hostPart(rebased.Bytes, width)
 	return used, nil
 }
 

@@ -1,6 +1,10 @@
 package arrowbuf
 
-import "github.com/apache/arrow-go/v18/arrow/memory"
+import (
+	"github.com/apache/arrow-go/v18/arrow/memory"
+
+	"github.com/quiver-gpu/quiver/arrowbuf/internal/integers"
+)
 
 // part is bytes [from, to) of an arrow buffer, on the host or on a device, that
 // an array shows. On the host its address is to be a multiple of align, a power
@@ -43,9 +47,9 @@ func (p part) isWhole() bool { return p.from == 0 && p.to == int64(p.src.Len()) 
 func (p part) bytes() ([]byte, error) { return p.read(0, p.to-p.from) }
 
 // ints returns the part as integers, under the rules of bytes.
-func (p part) ints(width int) (ints, error) {
+func (p part) ints(width int) (integers.Slice, error) {
 	b, err := p.bytes()
-	return ints{b, width}, err
+	return integers.Slice{Bytes: b, Width: width}, err
 }
 
 // read returns bytes [from, to) of the part, under the rules of bytes.
@@ -78,5 +82,5 @@ func (p part) ends(width int) (first, last int64, err error) {
 	if err != nil {
 		return 0, 0, err
 	}
-	return ints{head, width}.at(0), ints{tail, width}.at(0), nil
+	return integers.Slice{Bytes: head, Width: width}.At(0), integers.Slice{Bytes: tail, Width: width}.At(0), nil
 }

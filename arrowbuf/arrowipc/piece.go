@@ -1,7 +1,6 @@
 package arrowipc
 
 import (
-	"encoding/binary"
 	"fmt"
 	"sync"
 
@@ -104,36 +103,4 @@ func bytesOf(b *memory.Buffer, from, n int64) ([]byte, error) {
 	out := make([]byte, n)
 	_, err = src.CopyToHost(out, from)
 	return out, err
-}
-
-// ints are signed integers, width bytes each: 2, 4 or 8.
-type ints struct {
-	b     []byte
-	width int
-}
-
-func (v ints) len() int { return len(v.b) / v.width }
-
-func (v ints) at(i int) int64 {
-	b := v.b[i*v.width:]
-	switch v.width {
-	case 2:
-		return int64(int16(binary.LittleEndian.Uint16(b)))
-	case 4:
-		return int64(int32(binary.LittleEndian.Uint32(b)))
-	default:
-		return int64(binary.LittleEndian.Uint64(b))
-	}
-}
-
-func (v ints) put(i int, n int64) {
-	b := v.b[i*v.width:]
-	switch v.width {
-	case 2:
-		binary.LittleEndian.PutUint16(b, uint16(n))
-	case 4:
-		binary.LittleEndian.PutUint32(b, uint32(n))
-	default:
-		binary.LittleEndian.PutUint64(b, uint64(n))
-	}
 }

@@ -5,6 +5,8 @@ import (
 	"math"
 
 	"github.com/apache/arrow-go/v18/arrow"
+
+	"github.com/quiver-gpu/quiver/arrowbuf/internal/integers"
 )
 
 // binary takes the offsets of strings and the bytes that they enclose.
@@ -42,9 +44,9 @@ func (w *walker) offsets(v view, width int) (first, last int64, err error) {
 			return 0, 0, err
 		}
 		if i == 0 {
-			first = ints{end, width}.at(0)
+			first = integers.Slice{Bytes: end, Width: width}.At(0)
 		} else {
-			last = ints{end, width}.at(0)
+			last = integers.Slice{Bytes: end, Width: width}.At(0)
 		}
 	}
 	if first < 0 || last < first {
@@ -64,9 +66,9 @@ func (w *walker) offsets(v view, width int) (first, last int64, err error) {
 // rebase takes so much from each integer.
 func rebase(width int, by int64) func([]byte) {
 	return func(b []byte) {
-		v := ints{b, width}
-		for i := range v.len() {
-			v.put(i, v.at(i)-by)
+		v := integers.Slice{Bytes: b, Width: width}
+		for i := range v.Len() {
+			v.Put(i, v.At(i)-by)
 		}
 	}
 }
@@ -164,17 +166,17 @@ func (w *walker) listViews(v view, t arrow.NestedType, width int) error {
 
 // reach is which values the list views of a slice reach.
 func (v view) reach(width int) (first, end int64, err error) {
-	var both [2]ints
+	var both [2]integers.Slice
 	for i := range both {
 		b, err := bytesOf(v.buffer(i+1), int64(v.offset*width), int64(v.length*width))
 		if err != nil {
 			return 0, 0, err
 		}
-		both[i] = ints{b, width}
+		both[i] = integers.Slice{Bytes: b, Width: width}
 	}
 	first = math.MaxInt64
 	for i := range v.length {
-		at, n := both[0].at(i), both[1].at(i)
+		at, n := both[0].At(i), both[1].At(i)
 		first, end = min(first, at), max(end, at+n)
 	}
 	return first, end, nil

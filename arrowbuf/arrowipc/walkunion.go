@@ -6,6 +6,8 @@ import (
 	"sort"
 
 	"github.com/apache/arrow-go/v18/arrow"
+
+	"github.com/quiver-gpu/quiver/arrowbuf/internal/integers"
 )
 
 // denseUnion takes type ids, offsets, and of the children of a slice what the
@@ -45,16 +47,16 @@ func (w *walker) narrowUnion(v view, t *arrow.DenseUnionType, children []view) e
 	if err != nil {
 		return fmt.Errorf("offsets: %w", err)
 	}
-	at, moved := ints{b, 4}, ints{make([]byte, len(b)), 4}
+	at, moved := integers.Slice{Bytes: b, Width: 4}, integers.Slice{Bytes: make([]byte, len(b)), Width: 4}
 	starts, lengths := map[byte]int64{}, map[byte]int64{}
 	for i, id := range ids {
 		if _, seen := starts[id]; !seen {
-			starts[id] = at.at(i)
+			starts[id] = at.At(i)
 		}
-		moved.put(i, at.at(i)-starts[id])
-		lengths[id] = max(lengths[id], moved.at(i)+1)
+		moved.Put(i, at.At(i)-starts[id])
+		lengths[id] = max(lengths[id], moved.At(i)+1)
 	}
-	w.add(computed(int64(len(b)), func() ([]byte, error) { return moved.b, nil }))
+	w.add(computed(int64(len(b)), func() ([]byte, error) { return moved.Bytes, nil }))
 	for i, code := range t.TypeCodes() {
 		first, n := starts[byte(code)], lengths[byte(code)]
 		if first > 0 || n < int64(children[i].length) {
@@ -92,9 +94,9 @@ func (w *walker) runs(v view, t *arrow.RunEndEncodedType) error {
 		p := &w.parts[len(w.parts)-1]
 		p.length = int64((last - first) * width)
 		p.fix = func(b []byte) {
-			ends := ints{b, width}
-			for i := range ends.len() {
-				ends.put(i, min(ends.at(i)-int64(v.offset), int64(v.length)))
+			ends := integers.Slice{Bytes: b, Width: width}
+			for i := range ends.Len() {
+				ends.Put(i, min(ends.At(i)-int64(v.offset), int64(v.length)))
 			}
 		}
 	}
@@ -112,7 +114,7 @@ func (v view) physical(ends view, width int) (first, last int, err error) {
 			err = failed
 			return math.MaxInt64
 		}
-		return ints{one, width}.at(0)
+		return integers.Slice{Bytes: one, Width: width}.At(0)
 	}
 	first = sort.Search(ends.length, func(i int) bool { return end(i) > int64(v.offset) })
 	last = first + sort.Search(ends.length-first, func(i int) bool { return end(first+i) > int64(v.offset+v.length-1) }) + 1
