@@ -12,7 +12,10 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/quiver-gpu/quiver/arrowbuf"
 	"github.com/quiver-gpu/quiver/arrowbuf/arrowipc"
+	"github.com/quiver-gpu/quiver/cudabuf"
+	"github.com/quiver-gpu/quiver/cudabuf/cudatest"
 )
 
 var codedSchema = arrow.NewSchema([]arrow.Field{
@@ -70,4 +73,53 @@ func TestDictionariesThatDifferByLittleDiffer(t *testing.T) {
 	require.NoError(t, w.Write(coded(t, `[2e-6]`, 0, 4)))
 	require.NoError(t, w.Close())
 	assert.Equal(t, []float64{1e-6, 2e-6}, codes(t, out.Bytes()))
+}
+
+// On the host arrow-go refuses to make such arrays.
+func TestBuffersThatAreTooShortAreNotWritten(t *testing.T) {
+	cudatest.ForEachDevice(t, func(t *testing.T, dev *cudabuf.Device) {
+		for _, c := range []struct {
+			dtype  arrow.DataType
+			sizes  []int // of validity and values
+			enough bool
+		}{
+			{arrow.PrimitiveTypes.Int64, []int{0, 9}, false},
+			{arrow.PrimitiveTypes.Int64, []int{9, 800}, false},
+			{arrow.PrimitiveTypes.Int64, []int{13, 800}, true},
+			{arrow.FixedWidthTypes.Boolean, []int{0, 9}, false},
+		} {
+			buffers := make([]*memory.Buffer, len(c.sizes))
+			for i, size := range c.sizes {
+				if size > 0 {
+					b, err := dev.FromHost(make([]byte, size))
+					require.NoError(t, err)
+					buffers[i] = b.Arrow()
+					b.Release()
+				}
+			}
+			data := array.NewData(c.dtype, 100, buffers, nil, -1, 0)
+			column := arrowbuf.NewArray(data)
+			data.Release()
+			for _, b := range buffers {
+				if b != nil {
+					b.Release()
+				}
+			}
+			schema := arrow.NewSchema([]arrow.Field{{Name: "short", Type: c.dtype, Nullable: true}}, nil)
+			batch, err := arrowbuf.NewRecordBatch(schema, []arrow.Array{column}, 100)
+			require.NoError(t, err)
+			column.Release()
+			var out bytes.Buffer
+			w, err := arrowipc.NewWriter(&out, schema)
+			require.NoError(t, err)
+			n := out.Len()
+			if err := w.Write(batch); c.enough {
+				require.NoError(t, err)
+			} else {
+				require.ErrorIs(t, err, arrow.ErrInvalid, "%s of %v bytes", c.dtype, c.sizes)
+				assert.Equal(t, n, out.Len())
+			}
+			batch.Release()
+		}
+	})
 }

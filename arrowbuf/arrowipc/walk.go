@@ -184,12 +184,12 @@ func (w *walker) bits(v view, b *memory.Buffer) error {
 		return nil
 	}
 	n := lines(bitutil.BytesForBits(int64(v.length)))
-	if v.offset == 0 && n >= int64(b.Len()) {
-		return w.raw(b, 0, int64(b.Len()))
-	}
 	from, to := int64(v.offset/8), bitutil.BytesForBits(int64(v.offset+v.length))
 	if to > int64(b.Len()) {
 		return fmt.Errorf("a bitmap of %d bytes, the array needs %d: %w", b.Len(), to, arrow.ErrInvalid)
+	}
+	if v.offset == 0 && n >= int64(b.Len()) {
+		return w.raw(b, 0, int64(b.Len()))
 	}
 	w.add(computed(n, func() ([]byte, error) {
 		bits, err := bytesOf(b, from, to-from)
@@ -216,6 +216,10 @@ func (w *walker) raw(b *memory.Buffer, from, n int64) error {
 	return nil
 }
 
+func shorter(b *memory.Buffer, need int64) error {
+	return fmt.Errorf("a buffer of %d bytes, the array needs %d: %w", b.Len(), need, arrow.ErrInvalid)
+}
+
 // fixed takes values of a width, and padding where it is there.
 func (w *walker) fixed(v view, i, width int) error {
 	b := v.buffer(i)
@@ -224,6 +228,9 @@ func (w *walker) fixed(v view, i, width int) error {
 		return nil
 	}
 	from, need := int64(v.offset*width), int64(v.length*width)
+	if from+need > int64(b.Len()) {
+		return shorter(b, from+need)
+	}
 	if v.offset == 0 && lines(need) >= int64(b.Len()) {
 		return w.raw(b, 0, int64(b.Len()))
 	}
@@ -238,6 +245,9 @@ func (w *walker) lines(v view, i, width int) error {
 		return nil
 	}
 	from, need := int64(v.offset*width), lines(int64(v.length*width))
+	if to := from + int64(v.length*width); to > int64(b.Len()) {
+		return shorter(b, to)
+	}
 	if v.offset == 0 && need >= int64(b.Len()) {
 		return w.raw(b, 0, int64(b.Len()))
 	}

@@ -17,6 +17,8 @@ func (w *walker) binary(v view, width int) error {
 	}
 	b := v.buffer(2)
 	switch {
+	case b == nil && last > first:
+		return fmt.Errorf("no values, the offsets enclose %d bytes: %w", last-first, arrow.ErrInvalid)
 	case b == nil:
 		w.add(piece{})
 		return nil
