@@ -63,11 +63,11 @@ echo "$commit" >.gpu/commit
 # The binaries share most of their code, so a window over many of them makes the
 # bundle a tenth of their size; those with the kernels' images, which nothing
 # compresses, lie together in it.
-content=$(cd .gpu && find . -type f \( -perm -100 -path './*/*' -o -name arrow2zarr -o -name quiver-share \) | LC_ALL=C sort)
+content=$(cd .gpu && find . -type f \( -perm -100 -path './*/*' -o -name arrow2zarr -o -name quiver-share -o -name '*.so' \) | LC_ALL=C sort)
 with=$(cd .gpu && grep -lF "ndview/kernels.Image" $content || true)
 without=$(cd .gpu && grep -LF "ndview/kernels.Image" $content || true)
 tar -C .gpu -cf - $with $without | xz -T1 --lzma2=preset=1,dict=256MiB >.gpu/bundle.tar.xz
-(cd .gpu && rm -rf arrow2zarr quiver-share tests gorgonia)
+(cd .gpu && rm -rf arrow2zarr quiver-share tests gorgonia interop)
 # The real files that tests read beside the project.
 [ ! -d ../shared/data ] || tar -C .. -cf - shared/data | xz -T1 -1 >.gpu/shared.tar.xz
 echo ".gpu: $(du -sh .gpu | cut -f1)"
