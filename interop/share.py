@@ -231,6 +231,19 @@ class Checks:
             time.sleep(1.5)
             same(held.to_pyarrow(), self.tables["plain"], "after a silence")
 
+    def check_leases_held_for_too_long_end_the_connection(self):
+        with self.serving("--lease-limit", "400ms") as (path, _), quiver_share.Client(path) as client:
+            held = client.table("plain")
+            time.sleep(1)
+            try:
+                client.list()
+            except quiver_share.ServerGone as e:
+                if "a lease expired" not in str(e):
+                    raise
+            else:
+                raise AssertionError("the connection was not closed")
+            del held
+
     def check_sockets_of_dead_servers_are_taken_over(self):
         path = str(self.folder / "py.sock")
         with quiver_share.Server(path):

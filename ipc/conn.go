@@ -30,6 +30,7 @@ type conn struct {
 	// These are of the store's books.
 	welcomed bool
 	gone     bool
+	expired  bool
 	issued   uint64
 	leases   map[uint64]*lease
 }

@@ -27,6 +27,9 @@ var (
 	// opened from it stays mapped until it is released, but is no longer the
 	// server's to keep.
 	ErrServerGone = errors.New("the server is gone")
+	// ErrLeaseExpired: the client held something for longer than the server lets
+	// it, which ended the connection. To the client the server is gone as well.
+	ErrLeaseExpired = errors.New("a lease expired")
 	// ErrClosed: the catalog's stream, the server or the client was closed.
 	ErrClosed = errors.New("closed")
 	// ErrFault: the peer broke the protocol.
@@ -45,6 +48,7 @@ var codes = map[wire.Code]error{
 	wire.CodeMechanism: ErrNoMechanism,
 	wire.CodeMemory:    arrowbuf.ErrOutOfMemory,
 	wire.CodeClosing:   ErrServerGone,
+	wire.CodeExpired:   ErrLeaseExpired,
 }
 
 // tell is an error as the peer is told it.

@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"os"
 	"slices"
@@ -28,6 +29,11 @@ type ServerOptions struct {
 	// came for so long: it hangs. Clients of this package say so often enough that
 	// they live. 0 is no limit; a client that dies is noticed at once anyway.
 	Silence time.Duration
+	// LeaseLimit ends the connection of a client that holds a batch or buffer for
+	// longer, although it lives, and with it all that it holds; it gets
+	// ErrLeaseExpired. What a client has credit for counts from when it is sent. 0
+	// is no limit.
+	LeaseLimit time.Duration
 	// IdleLimit bounds the shared memory that is kept for later batches, in
 	// bytes: 256 MiB where it is 0, none where it is negative.
 	IdleLimit int64
@@ -95,6 +101,9 @@ func Serve(path string, catalog *Catalog, o ServerOptions) (*Server, error) {
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	instances.Store(s.instance, s)
 	s.work.Go(s.accept)
+	if o.LeaseLimit > 0 {
+		s.work.Go(s.expire)
+	}
 	return s, nil
 }
 
@@ -122,6 +131,13 @@ func (s *Server) accept() {
 		s.work.Go(c.serve)
 		s.mu.Unlock()
 	}
+}
+
+// clients are the connections that there are.
+func (s *Server) clients() []*conn {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Collect(maps.Keys(s.conns))
 }
 
 // allowed tells whether a user may connect.
@@ -202,17 +218,13 @@ func (s *Server) Close() error {
 		return nil
 	}
 	s.closed = true
-	conns := make([]*conn, 0, len(s.conns))
-	for c := range s.conns {
-		conns = append(conns, c)
-	}
 	s.mu.Unlock()
 	s.cancel()
 	err := s.listener.Close()
 	if errors.Is(err, net.ErrClosed) {
 		err = nil // by Shutdown
 	}
-	for _, c := range conns {
+	for _, c := range s.clients() {
 		s.work.Go(func() { c.end(fmt.Errorf("the server is closing: %w", ErrServerGone)) })
 	}
 	s.work.Wait()
@@ -238,12 +250,7 @@ type Stats = wire.StatsMessage
 
 // Stat says what is shared, and who holds what.
 func (s *Server) Stat() Stats {
-	s.mu.Lock()
-	conns := make([]*conn, 0, len(s.conns))
-	for c := range s.conns {
-		conns = append(conns, c)
-	}
-	s.mu.Unlock()
+	conns := s.clients()
 	var stats Stats
 	s.store.do(func() {
 		for _, c := range conns {

@@ -268,6 +268,29 @@ func TestAClientThatHangsLosesItsLeases(t *testing.T) {
 	})
 }
 
+func TestAClientThatHoldsTooLongLosesItsConnection(t *testing.T) {
+	forEachMachine(t, func(t *testing.T, m machine) {
+		catalog, s := serve(t, ipc.ServerOptions{LeaseLimit: 400 * time.Millisecond, IdleLimit: -1})
+		require.NoError(t, put(catalog, m.place(), "table", 1))
+		holds, gives := startPeer(t, m), startPeer(t, m)
+		for _, p := range []*peer{holds, gives} {
+			p.do("Dial", Dial{Path: s.Path()})
+			p.do("Get", "table")
+		}
+		gives.do("Release", "table")
+		settles(t, "the lease ends", func() bool { return leasesOf(s) == 0 && len(s.Stat().Clients) == 1 })
+		err := holds.call("Get", "table", new([]string))
+		require.Error(t, err)
+		assert.Contains(t, err.Error(), ipc.ErrServerGone.Error())
+		assert.Contains(t, err.Error(), `lease 1, batch 0 of "table"`)
+		assert.Contains(t, err.Error(), "at most 400ms expected: "+ipc.ErrLeaseExpired.Error())
+		holds.do("Release", "table")
+		gives.do("Get", "table") // who holds nothing stays
+		gives.do("Check", "table")
+		gives.do("Release", "table")
+	})
+}
+
 func TestAServerClosesWhileABatchIsWritten(t *testing.T) {
 	forEachGPU(t, func(t *testing.T, m machine) {
 		catalog, s := serve(t, ipc.ServerOptions{})

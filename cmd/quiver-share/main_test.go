@@ -227,6 +227,7 @@ func TestWhatFailsIsToldByTheExitCode(t *testing.T) {
 		{[]string{"serve", good, "--device", "tpu", "--socket", nobody}, exitUsage, "expected auto, cpu, cuda or cuda:N"},
 		{[]string{"serve", good, "--device", "cuda", "--socket", nobody}, exitDevice, cudabuf.ErrNoDriver.Error()},
 		{[]string{"serve", good, "--silence", "-1s", "--socket", nobody}, exitUsage, "negative"},
+		{[]string{"serve", good, "--lease-limit", "-1s", "--socket", nobody}, exitUsage, "negative"},
 		{[]string{"serve", filepath.Join(folder, "absent.arrow"), "--socket", nobody}, exitInput, "absent.arrow"},
 		{[]string{"serve", broken, "--device", "cpu", "--socket", nobody}, exitInput, "broken.arrow"},
 		{[]string{"serve", text, "--device", "cpu", "--socket", nobody}, exitInput, "text.csv"},

@@ -25,6 +25,7 @@ type serveFlags struct {
 	device   string
 	allow    []uint32
 	silence  time.Duration
+	lease    time.Duration
 	patience time.Duration
 	flight   string
 }
@@ -49,14 +50,15 @@ address.`,
 	flags.StringVar(&f.device, "device", "auto", "where the tables are: auto, cpu, cuda or cuda:N")
 	flags.Var((*userList)(&f.allow), "allow", "numbers of the users that may connect besides you; the socket's folder must let them in")
 	flags.DurationVar(&f.silence, "silence", 0, "end the leases of a client that hangs for so long (0: never)")
+	flags.DurationVar(&f.lease, "lease-limit", 0, "disconnect a client that holds something for so long (0: never)")
 	flags.DurationVar(&f.patience, "patience", 5*time.Second, "at the end, wait so long for clients that hold something")
 	flags.StringVar(&f.flight, "flight", "", "offer the tables by Arrow Flight too, at HOST:PORT")
 	return cmd
 }
 
 func serve(cmd *cobra.Command, socket string, files []string, f serveFlags) (err error) {
-	if f.silence < 0 || f.patience < 0 {
-		return failed(exitUsage, errors.New("--silence and --patience: expected no negative time"))
+	if min(f.silence, f.lease, f.patience) < 0 {
+		return failed(exitUsage, errors.New("--silence, --lease-limit and --patience: expected no negative time"))
 	}
 	dev, why, closeDevice, err := device.Open(f.device, openDriver)
 	if err != nil {
@@ -76,7 +78,7 @@ func serve(cmd *cobra.Command, socket string, files []string, f serveFlags) (err
 		}
 	}
 
-	options := ipc.ServerOptions{Silence: f.silence}
+	options := ipc.ServerOptions{Silence: f.silence, LeaseLimit: f.lease}
 	if len(f.allow) > 0 {
 		options.Allow = append(f.allow, uint32(os.Getuid()))
 	}

@@ -39,7 +39,7 @@ class NotFound(Refused, KeyError):
     __str__ = Exception.__str__
 
 
-FAULT, VERSION, REFUSED, NO_NAME, OTHER_KIND, MECHANISM, NO_MEMORY, FAILED, CLOSING = range(1, 10)
+FAULT, VERSION, REFUSED, NO_NAME, OTHER_KIND, MECHANISM, NO_MEMORY, FAILED, CLOSING, EXPIRED = range(1, 11)
 
 
 def answered(code: int, text: str) -> Refused:

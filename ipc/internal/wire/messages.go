@@ -136,6 +136,7 @@ const (
 	CodeMemory
 	CodeFailed
 	CodeClosing
+	CodeExpired
 )
 
 // ErrorMessage is the payload of ERROR.
