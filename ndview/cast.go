@@ -29,9 +29,6 @@ func (a *NDBuffer) AsType(dtype DType, order Order, casting Casting) (*NDBuffer,
 	if err := castable(a.dtype, dtype); err != nil {
 		return nil, err
 	}
-	if err := castable(a.dtype, dtype); err != nil {
-		return nil, err
-	}
 	if err := a.hold(); err != nil {
 		return nil, err
 	}

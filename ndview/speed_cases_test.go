@@ -42,9 +42,14 @@ func casesOf(device string) []string {
 	}
 	for _, from := range numeric {
 		for _, to := range numeric {
-			if from != to {
-				add("astype/%s/%s/%d", from, to, n(max(bytesEach[from], bytesEach[to]))/2)
+			if from == to {
+				continue
 			}
+			elements := n(max(bytesEach[from], bytesEach[to])) // the wider side has 1 GiB, or 32 MiB
+			if !gpu {
+				elements /= 2
+			}
+			add("astype/%s/%s/%d", from, to, elements)
 		}
 	}
 	for _, dtype := range []string{"float32", "float64", "float16", "int8", "int32", "int64", "complex64"} {
