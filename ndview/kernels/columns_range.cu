@@ -7,7 +7,7 @@
 // measured in tiles of 2048 pieces; a scan of the tiles' sums tells where each
 // begins, and then each tile writes its offsets.
 
-#include "warp.cuh"
+#include "scan.cuh"
 
 constexpr int threads = 256;
 constexpr int unroll = 8;
@@ -16,28 +16,6 @@ constexpr int tile = threads * unroll;
 __device__ __forceinline__ bool bit(const uint8_t* __restrict__ bytes, int64_t first, int64_t i) {
     i += first;
     return bytes == nullptr || (__ldg(bytes + (i >> 3)) >> (i & 7) & 1);
-}
-
-// The sum of v over the threads before this one, and over all of the block.
-__device__ __forceinline__ int64_t sum_before(int64_t v, int64_t& all) {
-    __shared__ int64_t sums[threads / warp_size];
-    int64_t sum = v;
-#pragma unroll
-    for (int step = 1; step < warp_size; step *= 2) {
-        const int64_t other = __shfl_up_sync(~0u, sum, step);
-        if (lane() >= step) sum += other;
-    }
-    if (lane() == warp_size - 1) sums[threadIdx.x / warp_size] = sum;
-    __syncthreads();
-    int64_t before = 0;
-    all = 0;
-#pragma unroll
-    for (int w = 0; w < threads / warp_size; w++) {
-        if (w < (int)threadIdx.x / warp_size) before += sums[w];
-        all += sums[w];
-    }
-    __syncthreads();
-    return before + sum - v;
 }
 
 // out[j] = how many values piece j has, and begins[j] = where in the source;
@@ -76,7 +54,7 @@ __device__ __forceinline__ void lengths(const W* __restrict__ starts, const W* _
         }
         sum += size[u];
     }
-    sum_before(sum, all);
+    sum_before<threads>(sum, all);
     if (threadIdx.x == 0) sums[blockIdx.x] = all;
 }
 
@@ -100,14 +78,14 @@ extern "C" __global__ void quiver_scan(const int64_t* __restrict__ sums, int64_t
     int64_t sum = 0, before;
 #pragma unroll 8
     for (int64_t t = threadIdx.x; t < first; t += threads) sum += __ldg(sums + t);
-    sum_before(sum, before);
+    sum_before<threads>(sum, before);
     const int64_t mine = first + threadIdx.x * each;
     int64_t s[each], total = 0, all;
     for (int i = 0; i < each; i++) {
         s[i] = mine + i < tiles ? sums[mine + i] : 0;
         total += s[i];
     }
-    int64_t start = before + sum_before(total, all);
+    int64_t start = before + sum_before<threads>(total, all);
     for (int i = 0; i < each; i++) {
         if (mine + i <= tiles) starts[mine + i] = start;
         start += s[i];
@@ -127,7 +105,7 @@ __device__ __forceinline__ void offsets(const int64_t* __restrict__ lengths, int
 #pragma unroll
     for (int u = 0; u < unroll; u++) {
         int64_t all;
-        const int64_t before = sum_before(v[u], all);
+        const int64_t before = sum_before<threads>(v[u], all);
         const int64_t j = base + u * threads;
         if (j < n) out[j] = (W)(start + before);
         if (j == n - 1) out[n] = (W)(start + before + v[u]);

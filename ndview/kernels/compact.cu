@@ -5,7 +5,7 @@
 // knows where its elements go. It lists the true ones of its tile in shared
 // memory, and then its threads take neighbours of the list.
 
-#include "warp.cuh"
+#include "scan.cuh"
 
 constexpr int threads = 256;
 constexpr int bytes = 16;  // of the mask that a thread looks at
@@ -26,34 +26,11 @@ __device__ __forceinline__ uint32_t load_bits(const uint8_t* __restrict__ mask, 
     return set;
 }
 
-// The sum of v over the threads before this one, and over all of the block.
-template <typename T>
-__device__ __forceinline__ T sum_before(T v, T& all) {
-    __shared__ T sums[threads / warp_size];
-    T sum = v;
-#pragma unroll
-    for (int step = 1; step < warp_size; step *= 2) {
-        const T other = __shfl_up_sync(~0u, sum, step);
-        if (lane() >= step) sum += other;
-    }
-    if (lane() == warp_size - 1) sums[threadIdx.x / warp_size] = sum;
-    __syncthreads();
-    T before = 0;
-    all = 0;
-#pragma unroll
-    for (int w = 0; w < threads / warp_size; w++) {
-        if (w < (int)threadIdx.x / warp_size) before += sums[w];
-        all += sums[w];
-    }
-    __syncthreads();
-    return before + sum - v;
-}
-
 // counts[t] = how many of mask[t*tile .. t*tile+tile) are true. A block a tile.
 extern "C" __global__ void quiver_mask_count(const uint8_t* __restrict__ mask, int64_t n, uint32_t* __restrict__ counts) {
     const int64_t first = (int64_t)blockIdx.x * tile + threadIdx.x * bytes;
     uint32_t all;
-    sum_before((uint32_t)__popc(load_bits(mask, first, n)), all);
+    sum_before<threads>((uint32_t)__popc(load_bits(mask, first, n)), all);
     if (threadIdx.x == 0) counts[blockIdx.x] = all;
 }
 
@@ -68,7 +45,7 @@ extern "C" __global__ void quiver_mask_scan(const uint32_t* __restrict__ counts,
         const uint4 four = __ldg((const uint4*)counts + t);
         sum += (int64_t)four.x + four.y + four.z + four.w;
     }
-    sum_before(sum, before);
+    sum_before<threads>(sum, before);
     const int64_t mine = first + threadIdx.x * each;
     uint32_t c[each];
     int64_t total = 0, all;
@@ -76,7 +53,7 @@ extern "C" __global__ void quiver_mask_scan(const uint32_t* __restrict__ counts,
         c[i] = mine + i < tiles ? counts[mine + i] : 0;
         total += c[i];
     }
-    int64_t start = before + sum_before(total, all);
+    int64_t start = before + sum_before<threads>(total, all);
     for (int i = 0; i < each; i++) {
         if (mine + i <= tiles) starts[mine + i] = start;
         start += c[i];
@@ -93,7 +70,7 @@ __device__ __forceinline__ void for_each_true(const uint8_t* __restrict__ mask, 
     const int64_t start = starts[blockIdx.x];
     uint32_t set = load_bits(mask, base + threadIdx.x * bytes, n);
     uint32_t all;
-    uint32_t at = sum_before((uint32_t)__popc(set), all);
+    uint32_t at = sum_before<threads>((uint32_t)__popc(set), all);
     for (; set; set &= set - 1) list[at++] = (uint16_t)(threadIdx.x * bytes + __ffs(set) - 1);
     __syncthreads();
 #pragma unroll 4
