@@ -6,26 +6,39 @@ package cpu
 import (
 	"runtime"
 	"sync"
+	"sync/atomic"
 )
 
 // Parallel calls work with parts of [0, n) that cover it, each of at least grain
 // items unless it is the only one, in as many goroutines as Go runs at once. It
-// returns when all are done.
+// returns when all are done. A goroutine that is done with a part takes the next, so
+// that one whose processor has other work, too, holds up the rest by a part at most.
 func Parallel(n, grain int64, work func(lo, hi int64)) {
-	parts := min(int64(runtime.GOMAXPROCS(0)), n/max(grain, 1))
-	if parts <= 1 {
+	procs := int64(runtime.GOMAXPROCS(0))
+	parts := min(procs*partsEach, n/max(grain, 1))
+	if procs == 1 || parts <= 1 {
 		if n > 0 {
 			work(0, n)
 		}
 		return
 	}
-	var wait sync.WaitGroup
-	for p := int64(1); p < parts; p++ {
-		wait.Go(func() { work(share(n, p, parts), share(n, p+1, parts)) })
+	var taken atomic.Int64
+	some := func() {
+		for p := taken.Add(1) - 1; p < parts; p = taken.Add(1) - 1 {
+			work(share(n, p, parts), share(n, p+1, parts))
+		}
 	}
-	work(0, share(n, 1, parts))
+	var wait sync.WaitGroup
+	for range min(procs, parts) - 1 {
+		wait.Go(some)
+	}
+	some()
 	wait.Wait()
 }
+
+// partsEach is how many parts there are for each goroutine, if they are large
+// enough: so many that little is left to wait for when one comes late.
+const partsEach = 16
 
 // grain is how many bytes of a result are worth a goroutine.
 const grain = 64 << 10

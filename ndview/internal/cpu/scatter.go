@@ -1,6 +1,9 @@
 package cpu
 
-import "unsafe"
+import (
+	"runtime"
+	"unsafe"
+)
 
 // StruckOut is a position at which Scatter writes nothing.
 const StruckOut = -1
@@ -17,7 +20,7 @@ func Scatter(dst, pos, values unsafe.Pointer, width int64, w *Walk, extent, step
 		return
 	}
 	// Each goroutine goes through all items in order, for some of the positions.
-	parts := max(w.Items/(grain/width), 1)
+	parts := max(min(w.Items/(grain/width), int64(runtime.GOMAXPROCS(0))), 1)
 	Parallel(extent, max(extent/parts, 1), func(from, to int64) { do(dst, pos, values, w, from, to, step, 0, w.Items) })
 }
 
