@@ -55,7 +55,7 @@ func (p *SharedPool) NewBuffer(n int64, s *Stream) (*Buffer, error) {
 	if s != nil && s.capture != nil {
 		return nil, fmt.Errorf("%v: allocating %d bytes while a graph is captured: %w", p.dev, n, errors.ErrUnsupported)
 	}
-	at := sharing{way: byPool, size: n}
+	at := sharing{way: byPool, size: n, pool: p}
 	err := p.use(func() error {
 		return p.dev.give(s, nil, func(h driver.Stream) (err error) {
 			at.base, err = p.dev.api.MemAllocFromPoolAsync(n, p.handle, h)
@@ -124,6 +124,15 @@ func (b *Buffer) ExportPool() (PoolHandle, error) {
 		return PoolHandle{}, fmt.Errorf("exporting %d bytes: %w", b.length, err)
 	}
 	return h, nil
+}
+
+// SharedPool is the pool that the buffer's memory is of, by which another process
+// opens it; nil for any other memory, that of another process's pool included.
+func (b *Buffer) SharedPool() *SharedPool {
+	if b.memory == nil || b.memory.sharing == nil {
+		return nil
+	}
+	return b.memory.sharing.pool
 }
 
 // freeNow frees memory of a pool that no stream uses any more. It is free when

@@ -53,6 +53,7 @@ type sharing struct {
 	size     int64
 	imported bool
 	physical driver.Physical // byDescriptor
+	pool     *SharedPool     // byPool, of this process
 }
 
 // shareable returns how the buffer's memory is shared. It is an error unless

@@ -23,8 +23,9 @@ type block struct {
 	buffer    arrowbuf.Buffer // all of it, or what keeps it; nil for Local
 	base      uintptr         // where a GPU has it
 	local     *local          // of Local
-	file      *os.File        // where one opens it
+	file      *os.File        // where one of its own opens it
 	handle    [64]byte        // where one opens it
+	pool      *exportedPool   // where it is of one that is opened as a whole
 	event     *cudabuf.Event  // recorded when its contents are given to a stream to write
 	shared    *cudabuf.EventHandle
 
@@ -68,8 +69,12 @@ func (b *block) announcement(s *Server, events bool) (wire.Frame, error) {
 	if events {
 		m.Descriptor.Event = b.shared
 	}
+	file := b.file
+	if b.pool != nil {
+		m.Descriptor.Pool, file = b.pool.number, b.pool.file
+	}
 	payload, err := m.Append(nil)
-	return wire.Frame{Type: wire.Block, Payload: payload, File: b.file}, err
+	return wire.Frame{Type: wire.Block, Payload: payload, File: file}, err
 }
 
 // free gives the memory back. Nobody knows the block any more.
@@ -82,6 +87,9 @@ func (b *block) free() {
 	}
 	if b.buffer != nil {
 		b.buffer.Release()
+	}
+	if b.pool != nil {
+		b.pool.release()
 	}
 	if b.local != nil {
 		b.local.Release()
@@ -171,6 +179,12 @@ func (b *block) export(buffer *cudabuf.Buffer, pooled bool) error {
 			return err
 		}
 		b.handle, region = h.Handle, h.Region
+	case handle.CUDAPool:
+		h, err := buffer.ExportPool()
+		if err != nil {
+			return err
+		}
+		b.handle, region = h.Pointer, h.Region
 	default:
 		return fmt.Errorf("%v: %w", b.mechanism, cudabuf.ErrNotShareable)
 	}
@@ -180,9 +194,15 @@ func (b *block) export(buffer *cudabuf.Buffer, pooled bool) error {
 
 // nativeBlock is the allocation that a buffer lies in, shared as it is. Where
 // that cannot be by the mechanism, the error is cudabuf.ErrNotShareable.
-func nativeBlock(m handle.Mechanism, buffer *cudabuf.Buffer, pooled bool) (*block, error) {
-	b := &block{mechanism: m}
+func (s *store) nativeBlock(m handle.Mechanism, buffer *cudabuf.Buffer, pooled bool) (b *block, err error) {
+	b = &block{mechanism: m}
+	if m == handle.CUDAPool { // exported before what is in it
+		if b.pool, err = s.pool(buffer.SharedPool()); err != nil {
+			return nil, err
+		}
+	}
 	if err := b.export(buffer, pooled); err != nil {
+		b.free()
 		return nil, err
 	}
 	buffer.Retain()

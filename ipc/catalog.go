@@ -49,9 +49,10 @@ type published struct {
 // PublishOption is how to publish.
 type PublishOption func(*item)
 
-// Pooled shares memory as it is although other buffers lie in the same
-// allocation, where it is of cuMemAlloc: a client opens all of that, with what
-// lies there now and later. Without it such memory is copied.
+// Pooled shares memory as it is although what opens it opens other memory too,
+// with what lies there now and later: where it is of cuMemAlloc, the whole
+// allocation; where it is of a cudabuf.SharedPool, the whole pool, to clients that
+// have mechanism cuda-pool. Without it such memory is copied.
 func Pooled() PublishOption { return func(it *item) { it.pooled = true } }
 
 // NewCatalog returns an empty catalog.

@@ -45,6 +45,7 @@ type Client struct {
 	in      *wire.Conn
 	out     *wire.Queue
 	welcome wire.WelcomeMessage
+	pools   peerPools
 	gone    chan struct{} // closed when the connection has ended
 	done    chan struct{} // closed when nothing is read any more
 
@@ -58,7 +59,7 @@ type Client struct {
 	last    uint64 // lease
 }
 
-var allMechanisms = handle.Mechanisms{handle.Local, handle.CUDAFD, handle.CUDAIPC, handle.Memory}
+var allMechanisms = handle.Mechanisms{handle.Local, handle.CUDAFD, handle.CUDAPool, handle.CUDAIPC, handle.Memory}
 
 // Dial connects to the server at a path. Where none listens the error is
 // ErrServerGone; a server that does not take this process, or is of another user,

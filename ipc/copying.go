@@ -32,10 +32,14 @@ func (f *form) copy(c *copying, gpu *cudabuf.Device, owner string) error {
 		return nil
 	}
 	s := f.key.server
-	if f.key.mechanism == handle.Memory {
+	m := f.key.mechanism
+	switch m {
+	case handle.Memory:
 		gpu = nil
+	case handle.CUDAPool: // beside what lies in a pool
+		m = handle.CUDAFD
 	}
-	b, offset, err := s.store.take(place{f.key.mechanism, gpu, owner}, c.end)
+	b, offset, err := s.store.take(place{m, gpu, owner}, c.end)
 	if err != nil {
 		return err
 	}

@@ -25,7 +25,7 @@ func (m machine) ways() []handle.Mechanism {
 	if m.dev == nil {
 		return []handle.Mechanism{handle.Memory}
 	}
-	return onGPU
+	return append([]handle.Mechanism{handle.CUDAPool}, onGPU...)
 }
 
 // TestAClientDiesAtEachStep: at each message of an exchange the client is killed,
@@ -40,17 +40,18 @@ func TestAClientDiesAtEachStep(t *testing.T) {
 }
 
 func clientDies(t *testing.T, m machine, way handle.Mechanism) {
+	m = m.by(t, way)
 	catalog, s := serve(t, ipc.ServerOptions{IdleLimit: -1})
-	stream, err := catalog.NewStream("stream", schema, ipc.StreamOptions{})
+	stream, err := catalog.NewStream("stream", schema, ipc.StreamOptions{Options: m.options()})
 	require.NoError(t, err)
 	start := m.used(t)
 	for step := 1; ; step++ {
 		p := startPeer(t, m)
-		require.NoError(t, put(catalog, m.place(), "table", 2))
+		require.NoError(t, put(catalog, m.place(), "table", 2, m.options()...))
 		written := make(chan error, 1)
 		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 		go func() { written <- feed(ctx, m, catalog, stream) }()
-		died := clientScript(p, s, catalog, Dial{Path: s.Path(), Mechanisms: handle.Mechanisms{way}, DieAt: step})
+		died := clientScript(p, s, catalog, Dial{Path: s.Path(), Mechanisms: only(way), DieAt: step})
 		cancel()
 		if err := <-written; err != nil {
 			assert.ErrorIs(t, err, context.Canceled, "step %d", step)
@@ -157,7 +158,7 @@ func TestAServerDiesAtEachStep(t *testing.T) {
 func serverDies(t *testing.T, m machine, way handle.Mechanism, step int) bool {
 	p := startPeer(t, m)
 	path := folder(t)
-	p.do("Serve", path+"/s")
+	p.do("Serve", Serve{path + "/s", way == handle.CUDAPool})
 	var decided atomic.Bool // it dies, or it lives
 	killed := make(chan struct{})
 	between, err := interpose(path+"/s", path+"/between", func(n int) {
@@ -185,7 +186,7 @@ func serverDies(t *testing.T, m machine, way handle.Mechanism, step int) bool {
 // first call that fails, after everything is released.
 func serverScript(t *testing.T, m machine, p *peer, path string, way handle.Mechanism) error {
 	ctx := soon(t)
-	c, err := ipc.Dial(ctx, path, ipc.DialOptions{Devices: m.gpus(), Mechanisms: handle.Mechanisms{way}})
+	c, err := ipc.Dial(ctx, path, ipc.DialOptions{Devices: m.gpus(), Mechanisms: only(way)})
 	if err != nil {
 		return err
 	}

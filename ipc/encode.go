@@ -133,8 +133,14 @@ type allocation struct {
 }
 
 // waysOf are the mechanisms by which memory is shared as it is. It asks the driver
-// once for an allocation.
+// once for an allocation, and not at all for one of a pool to share.
 func waysOf(buffer *cudabuf.Buffer, pooled bool, known []allocation) (handle.Mechanisms, []allocation) {
+	if buffer.SharedPool() != nil {
+		if pooled {
+			return handle.Mechanisms{handle.CUDAPool}, known
+		}
+		return nil, known
+	}
 	for _, a := range known {
 		if buffer.Address()-a.base < uintptr(a.size) {
 			return a.ways, known

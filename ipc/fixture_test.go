@@ -22,13 +22,15 @@ import (
 	"github.com/quiver-gpu/quiver/cudabuf"
 	"github.com/quiver-gpu/quiver/cudabuf/cudatest"
 	"github.com/quiver-gpu/quiver/ipc"
+	"github.com/quiver-gpu/quiver/ipc/handle"
 )
 
 // machine is where a test runs: without a GPU ("cpu"), on a soft one, or on the
 // machine's.
 type machine struct {
 	kind string
-	dev  *cudabuf.Device // nil without a GPU
+	dev  *cudabuf.Device     // nil without a GPU
+	pool *cudabuf.SharedPool // where its memory is, if not in the device's own
 }
 
 // forEachMachine runs a test on each kind of machine.
@@ -39,15 +41,54 @@ func forEachMachine(t *testing.T, test func(t *testing.T, m machine)) {
 
 func forEachGPU(t *testing.T, test func(t *testing.T, m machine)) {
 	cudatest.ForEachDevice(t, func(t *testing.T, dev *cudabuf.Device) {
-		test(t, machine{filepath.Base(t.Name()), dev})
+		test(t, machine{kind: filepath.Base(t.Name()), dev: dev})
 	})
 }
 
 func (m machine) place() arrowbuf.Device {
-	if m.dev == nil {
+	switch {
+	case m.dev == nil:
 		return arrowbuf.CPU()
+	case m.pool != nil:
+		return inPool{m.dev, m.pool}
 	}
 	return m.dev
+}
+
+// inPool is a device whose memory is a pool's.
+type inPool struct {
+	*cudabuf.Device
+	pool *cudabuf.SharedPool
+}
+
+func (p inPool) Alloc(n int64) (arrowbuf.Buffer, error) { return p.pool.NewBuffer(n, nil) }
+
+// by is the machine with its memory where a mechanism shares it.
+func (m machine) by(t testing.TB, way handle.Mechanism) machine {
+	t.Helper()
+	if way == handle.CUDAPool {
+		pool, err := m.dev.NewSharedPool()
+		require.NoError(t, err)
+		t.Cleanup(func() { assert.NoError(t, pool.Close()) })
+		m.pool = pool
+	}
+	return m
+}
+
+// only is what a client has that is to get all by a mechanism.
+func only(way handle.Mechanism) handle.Mechanisms {
+	if way == handle.CUDAPool { // what lies in no pool
+		return handle.Mechanisms{way, handle.CUDAFD}
+	}
+	return handle.Mechanisms{way}
+}
+
+// options are those of what is published.
+func (m machine) options() []ipc.PublishOption {
+	if m.pool == nil {
+		return nil
+	}
+	return []ipc.PublishOption{ipc.Pooled()}
 }
 
 func (m machine) gpus() []*cudabuf.Device {
@@ -62,6 +103,9 @@ func (m machine) used(t testing.TB) int64 {
 	t.Helper()
 	if m.dev == nil {
 		return 0
+	}
+	if m.pool != nil {
+		require.NoError(t, m.pool.Trim(0))
 	}
 	require.NoError(t, m.dev.Trim())
 	free, total, err := m.dev.MemInfo()
@@ -132,7 +176,7 @@ func check(name string, i uint64, got arrow.RecordBatch) error {
 }
 
 // put publishes a table of n batches that live at a place.
-func put(catalog *ipc.Catalog, place arrowbuf.Device, name string, n int) error {
+func put(catalog *ipc.Catalog, place arrowbuf.Device, name string, n int, options ...ipc.PublishOption) error {
 	batches := make([]arrow.RecordBatch, n)
 	for i := range batches {
 		b, err := placed(place, name, uint64(i))
@@ -142,7 +186,7 @@ func put(catalog *ipc.Catalog, place arrowbuf.Device, name string, n int) error 
 		defer b.Release()
 		batches[i] = b
 	}
-	return catalog.PublishTable(name, schema, batches)
+	return catalog.PublishTable(name, schema, batches, options...)
 }
 
 // placed is a fixture at a place.
@@ -196,6 +240,16 @@ func settles(t testing.TB, what string, is func() bool) {
 func leasesOf(s *ipc.Server) (n int) {
 	for _, c := range s.Stat().Clients {
 		n += len(c.Leases)
+	}
+	return n
+}
+
+// sharedBy is how many blocks a server shares by a mechanism.
+func sharedBy(s *ipc.Server, way handle.Mechanism) (n int) {
+	for _, b := range s.Stat().Blocks {
+		if b.Mechanism == way {
+			n++
+		}
 	}
 	return n
 }

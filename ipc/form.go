@@ -37,6 +37,7 @@ func (it *item) mechanisms(c *conn) (handle.Mechanisms, error) {
 		return nil, err
 	}
 	self := c.server.self
+	onGPU := e.gpu != nil && slices.Contains(c.peer.Devices, e.gpu.UUID())
 	fits := func(m handle.Mechanism) bool {
 		switch m {
 		case handle.Local:
@@ -44,9 +45,12 @@ func (it *item) mechanisms(c *conn) (handle.Mechanisms, error) {
 		case handle.Memory:
 			return c.peer.Process.SameMachine(self)
 		case handle.CUDAFD:
-			return e.gpu != nil && c.peer.Process.SameMachine(self) && slices.Contains(c.peer.Devices, e.gpu.UUID())
+			return onGPU && c.peer.Process.SameMachine(self)
+		case handle.CUDAPool: // nothing is copied so
+			return onGPU && c.peer.Process.SameMachine(self) && c.peer.Process != self &&
+				e.native(m) > 0 && slices.Contains(c.peer.Mechanisms, handle.CUDAFD)
 		default:
-			return e.gpu != nil && c.peer.Process.SameNamespace(self) && c.peer.Process != self && slices.Contains(c.peer.Devices, e.gpu.UUID())
+			return onGPU && c.peer.Process.SameNamespace(self) && c.peer.Process != self
 		}
 	}
 	var ways handle.Mechanisms

@@ -64,6 +64,7 @@ func TestHostileServersAreRefused(t *testing.T) {
 	}
 	local := handle.Descriptor{Mechanism: handle.Local, AllocationSize: 10, Length: 10}
 	memory := handle.Descriptor{Mechanism: handle.Memory, AllocationSize: 4096, Length: 4096}
+	pool := handle.Descriptor{Mechanism: handle.CUDAPool, AllocationSize: 10, Length: 10, Pool: 1}
 	plain, err := os.CreateTemp(t.TempDir(), "")
 	require.NoError(t, err)
 	require.NoError(t, plain.Truncate(4096))
@@ -73,14 +74,17 @@ func TestHostileServersAreRefused(t *testing.T) {
 		want   error
 		text   string
 	}{
-		"a schema in answer to a buffer":      {[]wire.Frame{{Type: wire.Schema, Request: 1}}, ipc.ErrKind, ""},
-		"an answer to nothing":                {[]wire.Frame{{Type: wire.Pong, Request: 7}}, ipc.ErrFault, "request 7"},
-		"a message of clients":                {[]wire.Frame{{Type: wire.Get, Request: 1, Payload: wire.AppendName(nil, "x")}}, ipc.ErrFault, "a server does not send GET"},
-		"a batch in no block":                 {[]wire.Frame{{Type: wire.Batch, Request: 1, Payload: batch(1, wire.Region{Length: 1, Block: 1})}}, ipc.ErrFault, "was not announced"},
-		"lease 2 first":                       {[]wire.Frame{{Type: wire.Batch, Request: 1, Payload: batch(2)}}, ipc.ErrFault, "lease 2 behind 0"},
-		"a batch beyond its block":            {[]wire.Frame{{Type: wire.Block, Payload: block(local)}, {Type: wire.Batch, Request: 1, Payload: batch(1, wire.Region{Length: 11, Block: 1})}}, ipc.ErrFault, "out of range"},
-		"a block twice":                       {[]wire.Frame{{Type: wire.Block, Payload: block(local)}, {Type: wire.Block, Payload: block(local)}}, ipc.ErrFault, "second time"},
-		"memory without a file":               {[]wire.Frame{{Type: wire.Block, Payload: block(memory)}}, ipc.ErrFault, "descriptor: false"},
+		"a schema in answer to a buffer": {[]wire.Frame{{Type: wire.Schema, Request: 1}}, ipc.ErrKind, ""},
+		"an answer to nothing":           {[]wire.Frame{{Type: wire.Pong, Request: 7}}, ipc.ErrFault, "request 7"},
+		"a message of clients":           {[]wire.Frame{{Type: wire.Get, Request: 1, Payload: wire.AppendName(nil, "x")}}, ipc.ErrFault, "a server does not send GET"},
+		"a batch in no block":            {[]wire.Frame{{Type: wire.Batch, Request: 1, Payload: batch(1, wire.Region{Length: 1, Block: 1})}}, ipc.ErrFault, "was not announced"},
+		"lease 2 first":                  {[]wire.Frame{{Type: wire.Batch, Request: 1, Payload: batch(2)}}, ipc.ErrFault, "lease 2 behind 0"},
+		"a batch beyond its block":       {[]wire.Frame{{Type: wire.Block, Payload: block(local)}, {Type: wire.Batch, Request: 1, Payload: batch(1, wire.Region{Length: 11, Block: 1})}}, ipc.ErrFault, "out of range"},
+		"a block twice":                  {[]wire.Frame{{Type: wire.Block, Payload: block(local)}, {Type: wire.Block, Payload: block(local)}}, ipc.ErrFault, "second time"},
+		"memory without a file":          {[]wire.Frame{{Type: wire.Block, Payload: block(memory)}}, ipc.ErrFault, "descriptor: false"},
+		"a pool without a file":          {[]wire.Frame{{Type: wire.Block, Payload: block(pool)}}, ipc.ErrFault, "descriptor: false"},
+		"a pool of a GPU that is not there": {[]wire.Frame{{Type: wire.Block, Payload: block(pool), File: plain}, {Type: wire.Batch, Request: 1, Payload: batch(1, wire.Region{Length: 1, Block: 1})}},
+			arrowbuf.ErrDevice, "which the client does not have"},
 		"a block to forget that nobody knows": {[]wire.Frame{{Type: wire.Forget, Payload: wire.AppendNumbers(nil, []uint64{3})}}, ipc.ErrFault, "was not announced"},
 		"a server that is not in this process": {[]wire.Frame{{Type: wire.Block, Payload: block(local)}, {Type: wire.Batch, Request: 1, Payload: batch(1, wire.Region{Length: 1, Block: 1})}},
 			ipc.ErrServerGone, "which no server of this process has"},

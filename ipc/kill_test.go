@@ -40,9 +40,12 @@ func TestRandomKills(t *testing.T) {
 
 // killClients kills readers, several at a time.
 func killClients(t *testing.T, m machine, rounds int) {
+	if m.dev != nil {
+		m = m.by(t, handle.CUDAPool) // of which others get copies
+	}
 	catalog, s := serve(t, ipc.ServerOptions{IdleLimit: 8 << 20})
-	require.NoError(t, put(catalog, m.place(), "table", 3))
-	stream, err := catalog.NewStream("stream", schema, ipc.StreamOptions{})
+	require.NoError(t, put(catalog, m.place(), "table", 3, m.options()...))
+	stream, err := catalog.NewStream("stream", schema, ipc.StreamOptions{Options: m.options()})
 	require.NoError(t, err)
 	ctx, stop := context.WithCancel(context.Background())
 	var writing sync.WaitGroup
@@ -75,7 +78,7 @@ func killClients(t *testing.T, m machine, rounds int) {
 				}
 				way := ways[rng.IntN(len(ways))]
 				churned := make(chan error, 1)
-				go func() { churned <- p.call("Churn", Dial{Path: s.Path(), Mechanisms: handle.Mechanisms{way}}, nil) }()
+				go func() { churned <- p.call("Churn", Dial{Path: s.Path(), Mechanisms: only(way)}, nil) }()
 				select {
 				case err := <-churned:
 					t.Errorf("by %v: %v", way, err)
@@ -127,9 +130,9 @@ func (p *Peer) Churn(d Dial, _ *int) error {
 func killServers(t *testing.T, m machine, rounds int) {
 	rng := rand.New(rand.NewPCG(uint64(rounds), 7))
 	path := folder(t) + "/s"
-	for range rounds {
+	for i := range rounds {
 		p := startPeer(t, m)
-		p.do("Serve", path)
+		p.do("Serve", Serve{path, m.dev != nil && i%2 == 1})
 		go func() { _ = p.call("WriteOn", 0, nil) }()
 		killed := make(chan struct{})
 		go func() {

@@ -19,6 +19,7 @@ type opened struct {
 	dev   *cudabuf.Device // of a GPU's
 	whole *cudabuf.Buffer
 	event *cudabuf.Event
+	pool  *peerPool // that it is of
 
 	data  []byte // of the host's
 	unmap func()
@@ -55,16 +56,33 @@ func (c *Client) openOnGPU(b *opened, d *handle.Descriptor, file *os.File) (err 
 	if b.dev == nil {
 		return fmt.Errorf("GPU-%v, which the client does not have: %w", d.Device, arrowbuf.ErrDevice)
 	}
-	if d.Mechanism == handle.CUDAFD {
+	switch d.Mechanism {
+	case handle.CUDAFD:
 		b.whole, err = b.dev.OpenFD(file, d.Region())
-	} else if h, no := d.MemHandle(); no == nil {
-		b.whole, err = b.dev.OpenIPC(h)
-	} else {
-		err = no
+	case handle.CUDAPool:
+		err = c.openPooled(b, d, file)
+	default:
+		var h cudabuf.MemHandle
+		if h, err = d.MemHandle(); err == nil {
+			b.whole, err = b.dev.OpenIPC(h)
+		}
 	}
 	if err == nil && d.Event != nil {
 		b.event, err = b.dev.OpenIPCEvent(*d.Event)
 	}
+	return err
+}
+
+// openPooled opens a block of a pool. What is open is closed with the block.
+func (c *Client) openPooled(b *opened, d *handle.Descriptor, file *os.File) error {
+	h, err := d.PoolHandle()
+	if err != nil {
+		return err
+	}
+	if b.pool, err = c.pools.get(d.Pool, b.dev, file); err != nil {
+		return err
+	}
+	b.whole, err = b.pool.pool.Open(h)
 	return err
 }
 
@@ -75,6 +93,9 @@ func (b *opened) close() {
 	}
 	if b.whole != nil {
 		b.whole.Release()
+	}
+	if b.pool != nil {
+		b.pool.release()
 	}
 	if b.unmap != nil {
 		b.unmap()

@@ -37,6 +37,7 @@ type Peer struct {
 	catalog *ipc.Catalog
 	server  *ipc.Server
 	stream  *ipc.Stream
+	pool    *cudabuf.SharedPool
 }
 
 // Ready tells whether there is what CUDA needs.
@@ -225,16 +226,36 @@ func (p *Peer) Held(_ int, n *int) error {
 	return nil
 }
 
+// Serve is where to serve, and whether what lies in a pool.
+type Serve struct {
+	Path   string
+	Pooled bool
+}
+
 // Serve serves a table "table" of 3 batches and a stream "stream".
-func (p *Peer) Serve(path string, _ *int) (err error) {
+func (p *Peer) Serve(s Serve, _ *int) (err error) {
+	options, err := p.toPool(s.Pooled)
+	if err != nil {
+		return err
+	}
 	p.catalog = ipc.NewCatalog()
-	if p.server, err = ipc.Serve(path, p.catalog, ipc.ServerOptions{IdleLimit: -1}); err != nil {
+	if p.server, err = ipc.Serve(s.Path, p.catalog, ipc.ServerOptions{IdleLimit: -1}); err != nil {
 		return err
 	}
-	if p.stream, err = p.catalog.NewStream("stream", schema, ipc.StreamOptions{}); err != nil {
+	if p.stream, err = p.catalog.NewStream("stream", schema, ipc.StreamOptions{Options: options}); err != nil {
 		return err
 	}
-	return put(p.catalog, p.place, "table", 3)
+	return put(p.catalog, p.place, "table", 3, options...)
+}
+
+// toPool moves to a pool, if so, and answers how what lies there is published.
+func (p *Peer) toPool(so bool) (options []ipc.PublishOption, err error) {
+	if !so {
+		return nil, nil
+	}
+	p.pool, err = p.gpus[0].NewSharedPool()
+	p.place = inPool{p.gpus[0], p.pool}
+	return []ipc.PublishOption{ipc.Pooled()}, err
 }
 
 // Write writes batches [0, n) to the stream when somebody subscribes.
@@ -295,6 +316,9 @@ func (p *Peer) Close(_ int, _ *int) (err error) {
 			err = errors.Join(err, fmt.Errorf("%d leases are held", n))
 		}
 		err = errors.Join(err, p.client.Close())
+	}
+	if p.pool != nil {
+		err = errors.Join(err, p.pool.Close())
 	}
 	if p.driver != nil {
 		err = errors.Join(err, p.driver.Close())

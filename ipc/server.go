@@ -94,7 +94,7 @@ func Serve(path string, catalog *Catalog, o ServerOptions) (*Server, error) {
 	}
 	s := &Server{
 		catalog: catalog, o: o, self: self, listener: listener,
-		store: store{idleLimit: o.IdleLimit, blocks: map[uint64]*block{}, open: map[place]*block{}},
+		store: store{idleLimit: o.IdleLimit, blocks: map[uint64]*block{}, open: map[place]*block{}, pools: map[*cudabuf.SharedPool]*exportedPool{}},
 		conns: map[*conn]struct{}{}, forms: map[*form]*item{}, streams: map[*cudabuf.Device]*cudabuf.Stream{},
 	}
 	_, _ = rand.Read(s.instance[:]) // never fails
@@ -209,7 +209,7 @@ func (s *Server) leases() (n int) {
 
 // Close ends all connections, and with them all leases, removes the socket's file
 // and gives shared memory back. The catalog stays the caller's. What clients hold
-// they keep mapped; of memory that CUDA's own handles share, CUDA does not say
+// they keep mapped; of memory that CUDA's own handles or pools share, CUDA does not say
 // what becomes then: see Shutdown. A second Close does nothing.
 func (s *Server) Close() error {
 	s.mu.Lock()

@@ -75,7 +75,7 @@ func TestAProcessThatServesIsReadHere(t *testing.T) {
 	forEachMachine(t, func(t *testing.T, m machine) {
 		p := startPeer(t, m)
 		path := folder(t) + "/s"
-		p.do("Serve", path)
+		p.do("Serve", Serve{Path: path})
 		c, err := ipc.Dial(soon(t), path, ipc.DialOptions{Devices: m.gpus()})
 		require.NoError(t, err)
 		list, err := c.List(soon(t))
@@ -110,14 +110,20 @@ func TestAProcessThatServesIsReadHere(t *testing.T) {
 // get wrong: CUDA's handles lose the offset.
 func TestSlicesAtRandomOffsetsArriveRight(t *testing.T) {
 	forEachGPU(t, func(t *testing.T, m machine) {
-		for _, way := range onGPU {
+		for _, way := range m.ways() {
 			t.Run(way.String(), func(t *testing.T) {
 				rng := rand.New(rand.NewPCG(1, uint64(way)))
-				allocate := m.dev.NewFDBuffer
-				if way == handle.CUDAIPC {
-					allocate = m.dev.NewIPCBuffer
-				}
+				m := m.by(t, way)
 				const size = 3 << 20
+				shared := int64(4 << 20)
+				allocate := m.dev.NewFDBuffer
+				switch way {
+				case handle.CUDAIPC:
+					allocate = m.dev.NewIPCBuffer
+				case handle.CUDAPool:
+					shared = size
+					allocate = func(n int64) (*cudabuf.Buffer, error) { return m.pool.NewBuffer(n, nil) }
+				}
 				whole, err := allocate(size)
 				require.NoError(t, err)
 				defer whole.Release()
@@ -139,7 +145,7 @@ func TestSlicesAtRandomOffsetsArriveRight(t *testing.T) {
 					c.length = rng.Int64N(min(size-c.offset, 4000)) + 1
 					part, err := whole.Clip(c.offset, c.length)
 					require.NoError(t, err)
-					require.NoError(t, catalog.PublishBuffer("buffer "+name, part))
+					require.NoError(t, catalog.PublishBuffer("buffer "+name, part, m.options()...))
 					part.Release()
 					slices[name] = c
 
@@ -152,7 +158,7 @@ func TestSlicesAtRandomOffsetsArriveRight(t *testing.T) {
 					arr := arrowbuf.NewArray(column)
 					b, err := arrowbuf.NewRecordBatch(one, []arrow.Array{arr}, int64(rows))
 					require.NoError(t, err)
-					require.NoError(t, catalog.PublishTable("table "+name, one, []arrow.RecordBatch{b}))
+					require.NoError(t, catalog.PublishTable("table "+name, one, []arrow.RecordBatch{b}, m.options()...))
 					columns[name] = textOf(t, b)
 					b.Release()
 					arr.Release()
@@ -173,7 +179,7 @@ func TestSlicesAtRandomOffsetsArriveRight(t *testing.T) {
 				blocks := s.Stat().Blocks
 				require.Len(t, blocks, 1, "nothing is copied, and the allocation is shared once")
 				assert.Equal(t, way, blocks[0].Mechanism)
-				assert.EqualValues(t, 4<<20, blocks[0].Size)
+				assert.Equal(t, shared, blocks[0].Size)
 			})
 		}
 	})

@@ -29,7 +29,7 @@ import (
 func onEachMachine(b *testing.B, run func(b *testing.B, m machine)) {
 	if !cudatest.OnGPU() {
 		b.Run("cpu", func(b *testing.B) { run(b, machine{kind: "cpu"}) })
-		b.Run("soft", func(b *testing.B) { run(b, machine{"soft", cudatest.NewDevice(b)}) })
+		b.Run("soft", func(b *testing.B) { run(b, machine{kind: "soft", dev: cudatest.NewDevice(b)}) })
 		return
 	}
 	b.Run("cuda", func(b *testing.B) {
@@ -38,7 +38,7 @@ func onEachMachine(b *testing.B, run func(b *testing.B, m machine)) {
 		b.Cleanup(func() { require.NoError(b, d.Close()) })
 		dev, err := d.Device(0)
 		require.NoError(b, err)
-		run(b, machine{"cuda", dev})
+		run(b, machine{kind: "cuda", dev: dev})
 	})
 }
 
@@ -68,12 +68,17 @@ func wide(size int64) arrow.RecordBatch {
 
 // Wide is a batch to serve.
 type Wide struct {
-	Path string
-	Size int64
+	Path   string
+	Size   int64
+	Pooled bool
 }
 
 // ServeWide serves a table "wide" of one batch.
 func (p *Peer) ServeWide(w Wide, _ *int) error {
+	options, err := p.toPool(w.Pooled)
+	if err != nil {
+		return err
+	}
 	host := wide(w.Size)
 	defer host.Release()
 	b, err := arrowbuf.CopyTo(host, p.place)
@@ -82,7 +87,7 @@ func (p *Peer) ServeWide(w Wide, _ *int) error {
 	}
 	defer b.Release()
 	p.catalog = ipc.NewCatalog()
-	if err := p.catalog.PublishTable("wide", b.Schema(), []arrow.RecordBatch{b}); err != nil {
+	if err := p.catalog.PublishTable("wide", b.Schema(), []arrow.RecordBatch{b}, options...); err != nil {
 		return err
 	}
 	p.server, err = ipc.Serve(w.Path, p.catalog, ipc.ServerOptions{})
@@ -113,7 +118,7 @@ func (p *Peer) ServeSocket(w Wide, _ *int) error {
 // BenchmarkShare gets a batch of 64 columns, 1 GiB on a GPU, of another process:
 // "first" in a new connection, which opens its memory; "cached" when that is open.
 func BenchmarkShare(b *testing.B) {
-	for _, way := range []handle.Mechanism{handle.CUDAFD, handle.CUDAIPC, handle.Memory} {
+	for _, way := range []handle.Mechanism{handle.CUDAFD, handle.CUDAPool, handle.CUDAIPC, handle.Memory} {
 		for _, cached := range []bool{false, true} {
 			name := map[bool]string{false: "first", true: "cached"}[cached]
 			b.Run(fmt.Sprintf("%s/%v", name, way), func(b *testing.B) {
@@ -129,10 +134,10 @@ func share(b *testing.B, m machine, way handle.Mechanism, cached bool) {
 	}
 	p := startPeer(b, m)
 	path := folder(b) + "/s"
-	p.do("ServeWide", Wide{path, m.size()})
+	p.do("ServeWide", Wide{path, m.size(), way == handle.CUDAPool})
 	ctx := context.Background()
 	connect := func() *ipc.Client {
-		c, err := ipc.Dial(ctx, path, ipc.DialOptions{Devices: m.gpus(), Mechanisms: handle.Mechanisms{way}})
+		c, err := ipc.Dial(ctx, path, ipc.DialOptions{Devices: m.gpus(), Mechanisms: only(way)})
 		require.NoError(b, err)
 		return c
 	}
@@ -165,7 +170,7 @@ func BenchmarkSocket(b *testing.B) {
 	onEachMachine(b, func(b *testing.B, m machine) {
 		p := startPeer(b, m)
 		path := folder(b) + "/s"
-		p.do("ServeSocket", Wide{path, m.size()})
+		p.do("ServeSocket", Wide{Path: path, Size: m.size()})
 		b.SetBytes(m.size())
 		for b.Loop() {
 			c, err := net.Dial("unix", path)

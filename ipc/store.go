@@ -20,8 +20,9 @@ type store struct {
 	next   uint64
 	blocks map[uint64]*block
 	open   map[place]*block // to which small batches are added
-	idle   []*block         // the longest idle first
-	kept   int64            // bytes of idle
+	pools  map[*cudabuf.SharedPool]*exportedPool
+	idle   []*block // the longest idle first
+	kept   int64    // bytes of idle
 	closed bool
 }
 
@@ -119,7 +120,7 @@ func (s *store) native(m handle.Mechanism, buffer *cudabuf.Buffer, pooled bool) 
 	if b != nil {
 		return b, nil
 	}
-	b, err := nativeBlock(m, buffer, pooled)
+	b, err := s.nativeBlock(m, buffer, pooled)
 	if err == nil {
 		s.do(func() { s.add(b) })
 	}

@@ -37,10 +37,10 @@ func TestASocketThatNobodyServesIsReplaced(t *testing.T) {
 	m := machine{kind: "cpu"}
 	path := folder(t) + "/s"
 	p := startPeer(t, m)
-	p.do("Serve", path)
+	p.do("Serve", Serve{Path: path})
 	p.kill()
 	p = startPeer(t, m)
-	p.do("Serve", path)
+	p.do("Serve", Serve{Path: path})
 	c, err := ipc.Dial(soon(t), path, ipc.DialOptions{})
 	require.NoError(t, err)
 	require.NoError(t, c.Close())
@@ -140,6 +140,11 @@ func TestAClientInAnotherPIDNamespace(t *testing.T) {
 		assert.EqualValues(t, p.command.Process.Pid, client.PID, "as the server sees it")
 		if m.dev != nil {
 			assert.Equal(t, handle.CUDAFD, s.Stat().Blocks[0].Mechanism)
+			in := m.by(t, handle.CUDAPool)
+			require.NoError(t, put(catalog, in.place(), "pooled", 1, ipc.Pooled()))
+			p.do("Get", "pooled")
+			assert.Equal(t, 1, sharedBy(s, handle.CUDAPool))
+			p.do("Release", "pooled")
 			q := inNamespace(t, m)
 			q.do("Dial", Dial{Path: s.Path(), Mechanisms: handle.Mechanisms{handle.CUDAIPC}})
 			err := q.call("Get", "table", nil)
@@ -156,7 +161,7 @@ func TestAServerInAnotherPIDNamespace(t *testing.T) {
 	forEachMachine(t, func(t *testing.T, m machine) {
 		p := inNamespace(t, m)
 		path := folder(t) + "/s"
-		p.do("Serve", path)
+		p.do("Serve", Serve{Path: path})
 		c, err := ipc.Dial(soon(t), path, ipc.DialOptions{Devices: m.gpus()})
 		require.NoError(t, err)
 		table, err := c.Table(soon(t), "table")

@@ -16,7 +16,8 @@ type Descriptor struct {
 	Device         cudabuf.UUID // zero for memory of the host
 	Exporter       Process
 	Sequence       uint64   // tells descriptors of one exporter apart
-	Handle         [64]byte // what opens the allocation, zero where a file does
+	Handle         [64]byte // what opens the allocation, zero where a file alone does
+	Pool           uint64   // of CUDAPool: tells pools of one exporter apart, from 1
 	Event          *cudabuf.EventHandle
 }
 
@@ -28,8 +29,11 @@ func (d *Descriptor) Validate() error {
 	if err := arrowbuf.CheckRange(d.Offset, d.Length, d.AllocationSize); err != nil {
 		return fmt.Errorf("%w: %w", cudabuf.ErrHandleForm, err)
 	}
-	if d.Mechanism.handleSize() == 0 && d.Handle != [64]byte{} {
+	if !d.Mechanism.hasHandle() && d.Handle != [64]byte{} {
 		return fmt.Errorf("%w: %v has no handle", cudabuf.ErrHandleForm, d.Mechanism)
+	}
+	if (d.Mechanism == CUDAPool) != (d.Pool != 0) {
+		return fmt.Errorf("%w: %v with pool %d", cudabuf.ErrHandleForm, d.Mechanism, d.Pool)
 	}
 	return nil
 }
@@ -64,6 +68,15 @@ func (d *Descriptor) MemHandle() (cudabuf.MemHandle, error) {
 		return cudabuf.MemHandle{}, fmt.Errorf("%v as a handle of CUDA IPC: %w", d.Mechanism, cudabuf.ErrNotShareable)
 	}
 	return cudabuf.MemHandle{Handle: d.Handle, Region: d.Region()}, nil
+}
+
+// PoolHandle is what cudabuf.PeerPool.Open takes. Another mechanism than CUDAPool
+// is cudabuf.ErrNotShareable.
+func (d *Descriptor) PoolHandle() (cudabuf.PoolHandle, error) {
+	if d.Mechanism != CUDAPool {
+		return cudabuf.PoolHandle{}, fmt.Errorf("%v as memory of a pool: %w", d.Mechanism, cudabuf.ErrNotShareable)
+	}
+	return cudabuf.PoolHandle{Pointer: d.Handle, Region: d.Region()}, nil
 }
 
 // MarshalPyArrow writes the descriptor as pyarrow.cuda.IpcMemHandle.serialize

@@ -20,7 +20,7 @@ var (
 	_ encoding.BinaryUnmarshaler = (*Descriptor)(nil)
 )
 
-// MarshalBinary writes the descriptor in at most 216 bytes.
+// MarshalBinary writes the descriptor in at most 224 bytes.
 func (d *Descriptor) MarshalBinary() ([]byte, error) {
 	if err := d.Validate(); err != nil {
 		return nil, err
@@ -29,7 +29,7 @@ func (d *Descriptor) MarshalBinary() ([]byte, error) {
 	if d.Event != nil {
 		flags = withEvent
 	}
-	b := append(make([]byte, 0, fixedSize+2*64), version, byte(d.Mechanism), flags, 0)
+	b := append(make([]byte, 0, fixedSize+2*64+8), version, byte(d.Mechanism), flags, 0)
 	b = binary.LittleEndian.AppendUint32(b, d.Exporter.PID)
 	for _, n := range []int64{d.AllocationSize, d.Offset, d.Length} {
 		b = binary.LittleEndian.AppendUint64(b, uint64(n))
@@ -39,7 +39,12 @@ func (d *Descriptor) MarshalBinary() ([]byte, error) {
 	for _, n := range []uint64{d.Exporter.Namespace, d.Exporter.Start, d.Sequence} {
 		b = binary.LittleEndian.AppendUint64(b, n)
 	}
-	b = append(b, d.Handle[:d.Mechanism.handleSize()]...)
+	if d.Mechanism.hasHandle() {
+		b = append(b, d.Handle[:]...)
+	}
+	if d.Mechanism == CUDAPool {
+		b = binary.LittleEndian.AppendUint64(b, d.Pool)
+	}
 	if d.Event != nil {
 		b = append(b, d.Event[:]...)
 	}
@@ -63,7 +68,13 @@ func (d *Descriptor) UnmarshalBinary(b []byte) error {
 		return fmt.Errorf("%w: flags %#x, reserved byte %#x", cudabuf.ErrHandleForm, b[2], b[3])
 	}
 	hasEvent := b[2] == withEvent
-	want := fixedSize + read.Mechanism.handleSize()
+	want := fixedSize
+	if read.Mechanism.hasHandle() {
+		want += len(read.Handle)
+	}
+	if read.Mechanism == CUDAPool {
+		want += 8
+	}
 	if hasEvent {
 		want += len(cudabuf.EventHandle{})
 	}
@@ -84,7 +95,12 @@ func (d *Descriptor) UnmarshalBinary(b []byte) error {
 		*n = binary.LittleEndian.Uint64(b[64+8*i:])
 	}
 	rest := b[fixedSize:]
-	rest = rest[copy(read.Handle[:read.Mechanism.handleSize()], rest):]
+	if read.Mechanism.hasHandle() {
+		rest = rest[copy(read.Handle[:], rest):]
+	}
+	if read.Mechanism == CUDAPool {
+		read.Pool, rest = binary.LittleEndian.Uint64(rest), rest[8:]
+	}
 	if hasEvent {
 		read.Event = new(cudabuf.EventHandle)
 		copy(read.Event[:], rest)

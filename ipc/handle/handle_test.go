@@ -21,15 +21,18 @@ func random(rng *rand.Rand) handle.Descriptor {
 			b[i] = byte(rng.Uint32())
 		}
 	}
-	d := handle.Descriptor{Mechanism: handle.Mechanism(1 + rng.IntN(4)), Sequence: rng.Uint64()}
+	d := handle.Descriptor{Mechanism: handle.Mechanism(1 + rng.IntN(5)), Sequence: rng.Uint64()}
 	d.AllocationSize = rng.Int64()
 	d.Offset = rng.Int64N(d.AllocationSize + 1)
 	d.Length = rng.Int64N(d.AllocationSize - d.Offset + 1)
 	fill(d.Device[:])
 	fill(d.Exporter.Machine[:])
 	d.Exporter.Namespace, d.Exporter.Start, d.Exporter.PID = rng.Uint64(), rng.Uint64(), rng.Uint32()
-	if !d.Mechanism.HasFile() {
+	if !d.Mechanism.HasFile() || d.Mechanism == handle.CUDAPool {
 		fill(d.Handle[:])
+	}
+	if d.Mechanism == handle.CUDAPool {
+		d.Pool = 1 + rng.Uint64N(math.MaxUint64)
 	}
 	if rng.IntN(2) == 0 {
 		d.Event = new(cudabuf.EventHandle)
@@ -44,7 +47,7 @@ func TestDescriptorsComeBack(t *testing.T) {
 		d := random(rng)
 		b, err := d.MarshalBinary()
 		require.NoError(t, err)
-		require.LessOrEqual(t, len(b), 216)
+		require.LessOrEqual(t, len(b), 224)
 		var back handle.Descriptor
 		require.NoError(t, back.UnmarshalBinary(b))
 		require.Equal(t, d, back)
@@ -68,9 +71,28 @@ func TestTheFormIsThatOfTheDocument(t *testing.T) {
 	}
 }
 
+func TestMemoryOfAPoolSaysWhich(t *testing.T) {
+	d := handle.Descriptor{Mechanism: handle.CUDAPool, AllocationSize: 4096, Offset: 64, Length: 8, Handle: [64]byte{63: 0xf}, Pool: 0x1122}
+	b, err := d.MarshalBinary()
+	require.NoError(t, err)
+	assert.Len(t, b, 88+64+8)
+	assert.Equal(t, byte(0xf), b[88+63])
+	assert.EqualValues(t, 0x1122, binary.LittleEndian.Uint64(b[88+64:]))
+	h, err := d.PoolHandle()
+	require.NoError(t, err)
+	assert.Equal(t, cudabuf.PoolHandle{Pointer: d.Handle, Region: d.Region()}, h)
+	clear(b[88+64:])
+	assert.ErrorIs(t, new(handle.Descriptor).UnmarshalBinary(b), cudabuf.ErrHandleForm, "pools are numbered from 1")
+	_, err = d.MarshalPyArrow()
+	assert.ErrorIs(t, err, cudabuf.ErrNotShareable)
+	other := handle.Descriptor{Mechanism: handle.CUDAIPC}
+	_, err = other.PoolHandle()
+	assert.ErrorIs(t, err, cudabuf.ErrNotShareable)
+}
+
 func TestOtherBytesAreNoDescriptor(t *testing.T) {
 	d := random(rand.New(rand.NewPCG(3, 4)))
-	d.Mechanism, d.Event = handle.CUDAIPC, nil
+	d.Mechanism, d.Pool, d.Event = handle.CUDAIPC, 0, nil
 	good, err := d.MarshalBinary()
 	require.NoError(t, err)
 	change := func(at int, with ...byte) []byte {
@@ -88,7 +110,8 @@ func TestOtherBytesAreNoDescriptor(t *testing.T) {
 		"version 0":                    change(0, 0),
 		"version 2":                    change(0, 2),
 		"mechanism 0":                  change(1, 0),
-		"mechanism 5":                  change(1, 5),
+		"mechanism 6":                  change(1, 6),
+		"a pool without a number":      change(1, 5),
 		"unknown flag":                 change(2, 2),
 		"an event that is not there":   change(2, 1),
 		"reserved":                     change(3, 1),
@@ -108,6 +131,8 @@ func TestWhatNoBufferCanBeIsNotWritten(t *testing.T) {
 		"no mechanism":          {Length: 1, AllocationSize: 1},
 		"beyond the allocation": {Mechanism: handle.CUDAIPC, AllocationSize: 10, Offset: 5, Length: 6},
 		"a handle and a file":   {Mechanism: handle.CUDAFD, AllocationSize: 10, Handle: [64]byte{1}},
+		"a pool without number": {Mechanism: handle.CUDAPool, AllocationSize: 10},
+		"a pool that is none":   {Mechanism: handle.CUDAIPC, AllocationSize: 10, Pool: 1},
 	} {
 		_, err := d.MarshalBinary()
 		assert.ErrorIs(t, err, cudabuf.ErrHandleForm, name)

@@ -20,12 +20,16 @@ const (
 	CUDAFD Mechanism = 3
 	// Memory is memory of the host, opened by a file descriptor (memfd_create).
 	Memory Mechanism = 4
+	// CUDAPool is memory of a pool (cuMemPoolExportPointer), which is opened by a
+	// file descriptor of the pool (cuMemPoolExportToShareableHandle). That opens
+	// all of the pool, in every PID namespace.
+	CUDAPool Mechanism = 5
 )
 
-var mechanismNames = [...]string{Local: "local", CUDAIPC: "cuda-ipc", CUDAFD: "cuda-fd", Memory: "memory"}
+var mechanismNames = [...]string{Local: "local", CUDAIPC: "cuda-ipc", CUDAFD: "cuda-fd", Memory: "memory", CUDAPool: "cuda-pool"}
 
 // Valid tells whether there is such a mechanism.
-func (m Mechanism) Valid() bool { return m >= Local && m <= Memory }
+func (m Mechanism) Valid() bool { return m >= Local && m <= CUDAPool }
 
 // String is the name in docs/sharing.md.
 func (m Mechanism) String() string {
@@ -36,18 +40,13 @@ func (m Mechanism) String() string {
 }
 
 // OnGPU tells whether the memory is a GPU's. That of Local may be.
-func (m Mechanism) OnGPU() bool { return m >= CUDAIPC && m <= CUDAFD }
+func (m Mechanism) OnGPU() bool { return m == CUDAIPC || m == CUDAFD || m == CUDAPool }
 
-// HasFile tells whether a file descriptor opens the allocation by itself.
-func (m Mechanism) HasFile() bool { return m == CUDAFD || m == Memory }
+// HasFile tells whether a file descriptor goes with the descriptor.
+func (m Mechanism) HasFile() bool { return m == CUDAFD || m == Memory || m == CUDAPool }
 
-// handleSize is how many bytes of handle a descriptor has.
-func (m Mechanism) handleSize() int {
-	if m.HasFile() {
-		return 0
-	}
-	return len(Descriptor{}.Handle)
-}
+// hasHandle tells whether the 64 bytes of Descriptor.Handle are there.
+func (m Mechanism) hasHandle() bool { return m == Local || m == CUDAIPC || m == CUDAPool }
 
 // Mechanisms are ways in the order of preference.
 type Mechanisms []Mechanism
