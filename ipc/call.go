@@ -14,6 +14,7 @@ type call struct {
 	number uint32
 	name   string // that it is about
 	stream bool   // it subscribes, and is ended by CANCEL
+	slot   bool   // it has one of the client's
 
 	ready chan struct{}
 	mu    sync.Mutex
@@ -30,31 +31,60 @@ type event struct {
 	err   error
 }
 
-// call sends a request. Without to nobody waits for the answer.
-func (c *Client) call(t wire.Type, payload []byte, to *call) (*call, error) {
-	if to == nil {
-		to = &call{left: true}
+// signs is how many requests the client keeps for signs of life.
+const signs = 4
+
+// call sends a request, when fewer are under way than the protocol allows.
+func (c *Client) call(ctx context.Context, t wire.Type, payload []byte, to *call) (*call, error) {
+	select {
+	case c.slots <- struct{}{}:
+	case <-c.leaving:
+	case <-c.gone:
+	case <-ctx.Done():
+		return nil, fmt.Errorf("%d requests are under way: %w", cap(c.slots), ctx.Err())
 	}
+	to.slot = true
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.err != nil {
 		return nil, c.err
 	}
-	if c.closing && t != wire.Ping {
+	if c.closing {
 		return nil, fmt.Errorf("client of %s: %w", c.path, ErrClosed)
 	}
+	c.send(t, payload, to)
+	return to, nil
+}
+
+// sign says that the client lives. Nobody waits for the answer. While the server
+// answers none, there are no more of them.
+func (c *Client) sign() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	under := 0
+	for _, k := range c.calls {
+		if !k.slot {
+			under++
+		}
+	}
+	if c.err == nil && under < signs {
+		c.send(wire.Ping, nil, &call{left: true})
+	}
+}
+
+// send sends a request. The caller holds mu.
+func (c *Client) send(t wire.Type, payload []byte, to *call) {
 	for c.number++; c.number == 0 || c.calls[c.number] != nil; {
 		c.number++
 	}
 	to.client, to.number, to.ready = c, c.number, make(chan struct{}, 1)
 	c.calls[to.number] = to
 	c.out.Put(wire.Frame{Type: t, Request: to.number, Payload: payload})
-	return to, nil
 }
 
 // ask sends a request that has one answer.
 func (c *Client) ask(ctx context.Context, t, answer wire.Type) ([]byte, error) {
-	call, err := c.call(t, nil, &call{})
+	call, err := c.call(ctx, t, nil, &call{})
 	if err != nil {
 		return nil, err
 	}

@@ -37,7 +37,9 @@ type DialOptions struct {
 	Servers []uint32
 }
 
-// Client is a connection to a Server. It may be used from any goroutine.
+// Client is a connection to a Server. It may be used from any goroutine. What it
+// is asked for at a time beyond the requests that the protocol allows waits, as
+// long as its context does; each Subscription is one of 60 until it ends.
 type Client struct {
 	o       DialOptions
 	path    string
@@ -46,6 +48,8 @@ type Client struct {
 	out     *wire.Queue
 	welcome wire.WelcomeMessage
 	pools   peerPools
+	slots   chan struct{} // of requests that are under way
+	leaving chan struct{} // closed by Close
 	gone    chan struct{} // closed when the connection has ended
 	done    chan struct{} // closed when nothing is read any more
 
@@ -92,6 +96,7 @@ func dial(ctx context.Context, path string, o DialOptions) (*Client, error) {
 	}
 	c := &Client{
 		o: o, path: path, self: self, in: wire.NewConn(socket.(*net.UnixConn)),
+		slots: make(chan struct{}, maxRequests-signs), leaving: make(chan struct{}),
 		gone: make(chan struct{}), done: make(chan struct{}),
 		calls: map[uint32]*call{}, blocks: map[uint64]*opened{}, leases: map[uint64]*held{},
 	}
@@ -164,7 +169,7 @@ func (c *Client) live(every time.Duration) {
 	for tick := time.NewTicker(every); ; {
 		select {
 		case <-tick.C:
-			_, _ = c.call(wire.Ping, nil, nil) // or it has ended
+			c.sign()
 		case <-c.gone:
 			tick.Stop()
 			return
@@ -198,6 +203,7 @@ func (c *Client) Close() error {
 	var calls []*call
 	if !c.closing {
 		calls = slices.Collect(maps.Values(c.calls))
+		close(c.leaving)
 	}
 	c.closing = true
 	c.mu.Unlock()

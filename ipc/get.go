@@ -65,7 +65,7 @@ func (c *Client) Table(ctx context.Context, name string) (t *Table, err error) {
 	if err := known(name); err != nil {
 		return nil, err
 	}
-	call, err := c.call(wire.Get, wire.AppendName(nil, name), &call{name: name})
+	call, err := c.call(ctx, wire.Get, wire.AppendName(nil, name), &call{name: name})
 	if err != nil {
 		return nil, err
 	}
@@ -99,7 +99,7 @@ func (c *Client) Buffer(ctx context.Context, name string) (b arrowbuf.Buffer, er
 	if err := known(name); err != nil {
 		return nil, err
 	}
-	call, err := c.call(wire.Get, wire.AppendName(nil, name), &call{name: name})
+	call, err := c.call(ctx, wire.Get, wire.AppendName(nil, name), &call{name: name})
 	if err != nil {
 		return nil, err
 	}
@@ -159,7 +159,7 @@ func (c *Client) Stream(ctx context.Context, name string, window int) (*Subscrip
 	if err := known(name); err != nil {
 		return nil, fmt.Errorf("stream %q: %w", name, err)
 	}
-	call, err := c.call(wire.Subscribe, wire.AppendSubscribe(nil, uint32(window), name), &call{name: name, stream: true})
+	call, err := c.call(ctx, wire.Subscribe, wire.AppendSubscribe(nil, uint32(window), name), &call{name: name, stream: true})
 	if err != nil {
 		return nil, fmt.Errorf("stream %q: %w", name, err)
 	}

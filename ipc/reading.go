@@ -53,8 +53,11 @@ func (c *Client) take(f wire.Frame) error {
 func (c *Client) answered(f wire.Frame, last bool) error {
 	c.mu.Lock()
 	call := c.calls[f.Request]
-	if last {
+	if last && call != nil {
 		delete(c.calls, f.Request)
+		if call.slot {
+			<-c.slots
+		}
 	}
 	ended := c.over()
 	c.mu.Unlock()

@@ -1,0 +1,108 @@
+//go:build linux
+
+package ipc_test
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/quiver-gpu/quiver/arrowbuf"
+	"github.com/quiver-gpu/quiver/ipc"
+	"github.com/quiver-gpu/quiver/ipc/handle"
+)
+
+// TestRequestsBeyondTheLimitWait: the server ends a connection with more at a time.
+func TestRequestsBeyondTheLimitWait(t *testing.T) {
+	catalog, s := serve(t, ipc.ServerOptions{Silence: 400 * time.Millisecond})
+	require.NoError(t, put(catalog, arrowbuf.CPU(), "table", 2))
+	stream, err := catalog.NewStream("stream", schema, ipc.StreamOptions{})
+	require.NoError(t, err)
+	dial := func() *ipc.Client {
+		c, err := ipc.Dial(soon(t), s.Path(), ipc.DialOptions{Mechanisms: handle.Mechanisms{handle.Memory}})
+		require.NoError(t, err)
+		return c
+	}
+	t.Run("many at once", func(t *testing.T) {
+		c := dial()
+		var all sync.WaitGroup
+		for range 200 {
+			all.Go(func() {
+				table, err := c.Table(soon(t), "table")
+				if assert.NoError(t, err) {
+					assert.NoError(t, check("table", 1, table.Batches[1]))
+					table.Release()
+				}
+			})
+		}
+		all.Wait()
+		require.NoError(t, c.Close())
+	})
+	subscribe := func(c *ipc.Client) (all []*ipc.Subscription) {
+		for {
+			ctx, cancel := context.WithTimeout(context.Background(), 100*time.Millisecond)
+			s, err := c.Stream(ctx, "stream", 1)
+			cancel()
+			if err != nil {
+				assert.ErrorIs(t, err, context.DeadlineExceeded)
+				assert.ErrorContains(t, err, "60 requests are under way")
+				return all
+			}
+			all = append(all, s)
+		}
+	}
+	t.Run("until one ends", func(t *testing.T) {
+		c := dial()
+		subscriptions := subscribe(c)
+		assert.Len(t, subscriptions, 60)
+		answered := make(chan error, 1)
+		go func() { answered <- c.Ping(soon(t)) }()
+		select {
+		case err := <-answered:
+			assert.Fail(t, "it does not wait", "%v", err)
+		case <-time.After(600 * time.Millisecond): // in which signs of life go on
+		}
+		subscriptions[7].Close()
+		require.NoError(t, <-answered)
+		for _, s := range subscriptions {
+			s.Close()
+		}
+		require.NoError(t, c.Close())
+	})
+	t.Run("until the client is closed", func(t *testing.T) {
+		c := dial()
+		subscriptions := subscribe(c)
+		table := make(chan error, 1)
+		go func() {
+			_, err := c.Table(soon(t), "table")
+			table <- err
+		}()
+		time.Sleep(20 * time.Millisecond)
+		require.NoError(t, c.Close())
+		assert.ErrorIs(t, <-table, ipc.ErrClosed)
+		for _, s := range subscriptions {
+			_, err := s.Next(soon(t))
+			assert.ErrorIs(t, err, ipc.ErrClosed)
+		}
+	})
+	t.Run("until the server is gone", func(t *testing.T) {
+		c := dial()
+		subscribe(c)
+		table := make(chan error, 1)
+		go func() {
+			_, err := c.Table(soon(t), "table")
+			table <- err
+		}()
+		time.Sleep(20 * time.Millisecond)
+		require.NoError(t, s.Close())
+		err := <-table
+		assert.True(t, errors.Is(err, ipc.ErrServerGone), "%v", err)
+		require.NoError(t, c.Close())
+	})
+	require.NoError(t, stream.Close())
+}
