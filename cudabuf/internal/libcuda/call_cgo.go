@@ -4,6 +4,7 @@ package libcuda
 
 /*
 #cgo LDFLAGS: -ldl
+#cgo noescape call
 #include <dlfcn.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -51,15 +52,13 @@ func lookup(library uintptr, name string) uintptr {
 	return uintptr(C.find_function(C.word(library), text))
 }
 
-// invoke calls a function with integers and pointers.
-//
-//go:uintptrescapes
-func invoke(entry uintptr, args ...uintptr) uintptr {
+// invoke calls a function with integers and pointers, and answers its result.
+func invoke(function uintptr, words ...uintptr) int32 {
 	var first *C.word
-	if len(args) > 0 {
-		first = (*C.word)(unsafe.Pointer(&args[0]))
+	if len(words) > 0 {
+		first = (*C.word)(unsafe.Pointer(&words[0]))
 	}
-	return uintptr(C.call(C.word(entry), first, C.int(len(args))))
+	return int32(C.call(C.word(function), first, C.int(len(words))))
 }
 
 // hostFuncEntry is runPending as C calls it.

@@ -22,14 +22,6 @@ func lookup(library uintptr, name string) uintptr {
 	return entry
 }
 
-// invoke calls a function with integers and pointers.
-//
-//go:uintptrescapes
-func invoke(entry uintptr, args ...uintptr) uintptr {
-	r, _, _ := purego.SyscallN(entry, args...)
-	return r
-}
-
 // hostFuncEntry is runPending as C calls it.
 var hostFuncEntry = sync.OnceValue(func() uintptr {
 	return purego.NewCallback(func(number uintptr) uintptr { runPending(number); return 0 })

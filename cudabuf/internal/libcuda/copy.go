@@ -2,14 +2,18 @@
 
 package libcuda
 
-import "github.com/quiver-gpu/quiver/cudabuf/internal/driver"
+import (
+	"unsafe"
+
+	"github.com/quiver-gpu/quiver/cudabuf/internal/driver"
+)
 
 func (d *Driver) MemcpyHtoDAsync(dst uintptr, src []byte, s driver.Stream) error {
-	return d.check(cuMemcpyHtoDAsync, d.result(cuMemcpyHtoDAsync, src, dst, at(src), uintptr(len(src)), uintptr(s)))
+	return d.copying(cuMemcpyHtoDAsync, dst, uintptr(unsafe.Pointer(unsafe.SliceData(src))), uintptr(len(src)), uintptr(s))
 }
 
 func (d *Driver) MemcpyDtoHAsync(dst []byte, src uintptr, s driver.Stream) error {
-	return d.check(cuMemcpyDtoHAsync, d.result(cuMemcpyDtoHAsync, dst, at(dst), src, uintptr(len(dst)), uintptr(s)))
+	return d.copying(cuMemcpyDtoHAsync, uintptr(unsafe.Pointer(unsafe.SliceData(dst))), src, uintptr(len(dst)), uintptr(s))
 }
 
 func (d *Driver) MemcpyDtoDAsync(dst, src uintptr, n int64, s driver.Stream) error {

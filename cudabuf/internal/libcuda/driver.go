@@ -4,15 +4,13 @@
 // run time: no cgo, no CUDA toolkit, and a program that starts where there is
 // no driver.
 //
-// Every call goes through purego.SyscallN with integers: arguments need no
-// reflection, and a call costs a tenth of a microsecond. Under the build tag
-// gorgonia calls go through cgo instead, and package gorgonia lays those of
-// gorgonia.org/cu on top.
+// Every call goes by integers through invoke: some instructions of this package on
+// amd64, purego.SyscallN on other machines. Under the build tag gorgonia calls go
+// through cgo instead, and package gorgonia lays those of gorgonia.org/cu on top.
 package libcuda
 
 import (
 	"bytes"
-	"sync"
 	"unsafe"
 
 	"github.com/quiver-gpu/quiver/cudabuf/internal/driver"
@@ -35,45 +33,37 @@ func (d *Driver) call(s symbol, args ...uintptr) error { return d.plain(s, args.
 
 // plain is call without the directive, which would put args on the heap: it
 // allocates nothing. No argument is a pointer into Go's memory.
-func (d *Driver) plain(s symbol, args ...uintptr) error {
-	return d.check(s, d.result(s, nil, args...))
+func (d *Driver) plain(s symbol, args ...uintptr) error { return d.check(s, d.result(s, args...)) }
+
+// copying is call for the copies between the host and a device: it keeps the
+// directive's promise for the host's memory, and allocates nothing either.
+//
+//go:uintptrescapes
+func (d *Driver) copying(s symbol, dst, src, n, stream uintptr) error {
+	return d.plain(s, dst, src, n, stream)
 }
 
 // check makes an error of a result.
 func (d *Driver) check(s symbol, r driver.Result) error {
+	if r == driver.Success {
+		return nil
+	}
 	if r == driver.NotSupported && d.entry[s] == 0 {
 		return &driver.Error{Call: symbols[s].call, Code: r, Detail: d.path + " does not have it"}
 	}
 	return driver.Check(symbols[s].call, r)
 }
 
-// block holds the arguments of a call while it runs, and memory that one of them
-// points to: it is on the heap then, where Go moves nothing, and alive.
-type block struct {
-	words [14]uintptr
-	host  *byte
-}
+// maxWords is how many arguments the longest call may have.
+const maxWords = 14
 
-var blocks = sync.Pool{New: func() any { return new(block) }}
-
-// result is plain for those that look at the code themselves, or that pass the
-// address of host memory.
-func (d *Driver) result(s symbol, host []byte, args ...uintptr) driver.Result {
+// result is plain for those that look at the code themselves.
+func (d *Driver) result(s symbol, args ...uintptr) driver.Result {
 	if d.entry[s] == 0 {
 		return driver.NotSupported
 	}
-	b := blocks.Get().(*block)
-	b.host = unsafe.SliceData(host)
-	n := copy(b.words[:], args)
-	// A CUresult is 32 bits; the upper half of the register is undefined.
-	r := driver.Result(int32(invoke(d.entry[s], b.words[:n]...)))
-	b.host = nil
-	blocks.Put(b)
-	return r
+	return driver.Result(invoke(d.entry[s], args...))
 }
-
-// at is where host memory begins, for result.
-func at(host []byte) uintptr { return uintptr(unsafe.Pointer(unsafe.SliceData(host))) }
 
 // done makes an answer of a query's result.
 func done(call string, r driver.Result) (bool, error) {

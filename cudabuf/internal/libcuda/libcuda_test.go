@@ -274,6 +274,17 @@ func TestCallsPassTheirArguments(t *testing.T) {
 	assert.Equal(t, "add", text(&f.text[0]))
 }
 
+func TestACallHasAllItsWordsInOrder(t *testing.T) {
+	f := open(t)
+	words := make([]uintptr, maxWords)
+	for i := range words {
+		words[i] = 1<<63 + uintptr(i)
+	}
+	*f.result = -7
+	assert.EqualValues(t, -7, invoke(f.API.(*Driver).entry[cuCtxSetCurrent], words...))
+	assert.Equal(t, words, f.args[:])
+}
+
 func TestOpenNamesAMissingFunction(t *testing.T) {
 	path := build(t, "-DBROKEN")
 	_, err := Open()

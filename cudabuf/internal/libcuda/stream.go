@@ -21,7 +21,7 @@ func (d *Driver) StreamSynchronize(s driver.Stream) error {
 }
 
 func (d *Driver) StreamQuery(s driver.Stream) (bool, error) {
-	return done("cuStreamQuery", d.result(cuStreamQuery, nil, uintptr(s)))
+	return done("cuStreamQuery", d.result(cuStreamQuery, uintptr(s)))
 }
 
 func (d *Driver) StreamWaitEvent(s driver.Stream, e driver.Event) error {
@@ -53,7 +53,7 @@ func (d *Driver) EventRecord(e driver.Event, s driver.Stream) error {
 }
 
 func (d *Driver) EventQuery(e driver.Event) (bool, error) {
-	return done("cuEventQuery", d.result(cuEventQuery, nil, uintptr(e)))
+	return done("cuEventQuery", d.result(cuEventQuery, uintptr(e)))
 }
 
 func (d *Driver) EventSynchronize(e driver.Event) error {
