@@ -4,7 +4,6 @@ package libcuda
 
 /*
 #cgo LDFLAGS: -ldl
-#cgo noescape call
 #include <dlfcn.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -52,8 +51,7 @@ func lookup(library uintptr, name string) uintptr {
 	return uintptr(C.find_function(C.word(library), text))
 }
 
-// invoke calls a function with integers and pointers, and answers its result.
-func invoke(function uintptr, words ...uintptr) int32 {
+func invokeBlock(function uintptr, words []uintptr) int32 {
 	var first *C.word
 	if len(words) > 0 {
 		first = (*C.word)(unsafe.Pointer(&words[0]))

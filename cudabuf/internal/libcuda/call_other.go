@@ -2,21 +2,9 @@
 
 package libcuda
 
-import (
-	"sync"
+import "github.com/ebitengine/purego"
 
-	"github.com/ebitengine/purego"
-)
-
-// blocks hold the words of calls while they run: purego wants them on the heap.
-var blocks = sync.Pool{New: func() any { return new([maxWords]uintptr) }}
-
-// invoke calls a function with integers and pointers, and answers the low half of
-// its result, the one that a CUresult has.
-func invoke(function uintptr, words ...uintptr) int32 {
-	b := blocks.Get().(*[maxWords]uintptr)
-	n := copy(b[:], words)
-	r, _, _ := purego.SyscallN(function, b[:n]...)
-	blocks.Put(b)
+func invokeBlock(function uintptr, words []uintptr) int32 {
+	r, _, _ := purego.SyscallN(function, words...)
 	return int32(r)
 }
