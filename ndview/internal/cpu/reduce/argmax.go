@@ -33,7 +33,7 @@ func better[S signed](p *place[S], best S, number int64) {
 }
 
 // searched is how many bytes are looked through again for their greatest.
-const searched = 16 << 10
+const searched = 64 << 10
 
 // argMaxima finds where the first of the greatest elements is. Its keys are alike
 // where elements are.

@@ -28,7 +28,7 @@ func (e *exact) value() float64 {
 // values puts values where their sums were.
 func values(acc []exact) []float64 {
 	v := unsafe.Slice((*float64)(unsafe.Pointer(unsafe.SliceData(acc))), len(acc))
-	for i := range acc {
+	for i := valuesVectors(acc); i < len(acc); i++ {
 		v[i] = acc[i].value()
 	}
 	return v

@@ -23,7 +23,8 @@ type keying[U unsigned, S signed] struct {
 	back func(to results, keys []S, f *Finish)
 	// greatest and each are the loops of the same name over the keys of as many
 	// elements as they say, which may be none: where making keys on the way is
-	// faster. Those of each are of row r, or of so many rows from there.
+	// faster, or several rows at once. Those of each are of row r, or of so many rows
+	// from there.
 	greatest func(w S, x []U, f *Finish) (S, int)
 	each     func(w []S, x grid[U], r int64, f *Finish) (rows int64, done int)
 }
@@ -68,8 +69,9 @@ func lowest[S signed]() S {
 }
 
 func integerKeys[U unsigned, S signed]() keying[U, S] {
+	same := func(f *Finish) bool { return U(f.Flip) == 0 && U(f.Bias) == 0 }
 	return keying[U, S]{
-		same: func(f *Finish) bool { return U(f.Flip) == 0 && U(f.Bias) == 0 },
+		same: same,
 		keys: func(to []S, x []U, f *Finish) {
 			flip, bias := U(f.Flip), U(f.Bias)
 			done := flipVectors(to, x, flip, bias)
@@ -84,7 +86,12 @@ func integerKeys[U unsigned, S signed]() keying[U, S] {
 			}
 		},
 		greatest: func(w S, _ []U, _ *Finish) (S, int) { return w, 0 },
-		each:     func([]S, grid[U], int64, *Finish) (int64, int) { return 1, 0 },
+		each: func(w []S, x grid[U], r int64, f *Finish) (int64, int) {
+			if same(f) {
+				return eachGreatestOf4(w, x, r)
+			}
+			return 1, 0
+		},
 	}
 }
 

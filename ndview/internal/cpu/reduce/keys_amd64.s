@@ -165,6 +165,29 @@ EACH(·eachGreatest16, MAX16)
 EACH(·eachGreatest32, MAX32)
 EACH(·eachGreatest64, MAX64)
 
+// func name(w, keys unsafe.Pointer, n, pitch int): EACH of four rows of keys, which
+// are pitch bytes apart.
+#define EACH_OF_FOUR(name, MAX) \
+TEXT name(SB), NOSPLIT, $0-32 \
+	MOVQ    w+0(FP), DI       \
+	MOVQ    keys+8(FP), SI    \
+	MOVQ    n+16(FP), CX      \
+	MOVQ    pitch+24(FP), R8  \
+	LEAQ    (R8)(R8*2), R9    \
+loop:                         \
+	VMOVDQU (SI), Y0          \
+	MAX((SI)(R8*1), Y0)       \
+	MAX((SI)(R8*2), Y0)       \
+	MAX((SI)(R9*1), Y0)       \
+	MAX((DI), Y0)             \
+	VMOVDQU Y0, (DI)          \
+	NEXT32
+
+EACH_OF_FOUR(·eachGreatestOf4x8, MAX8)
+EACH_OF_FOUR(·eachGreatestOf4x16, MAX16)
+EACH_OF_FOUR(·eachGreatestOf4x32, MAX32)
+EACH_OF_FOUR(·eachGreatestOf4x64, MAX64)
+
 // func name(lanes, x unsafe.Pointer, n int, flip, zero uint64): GREATEST of the
 // keys of n blocks of 64 bytes.
 #define GREATEST_FLOAT(name, KEY, MAX, SHIFT) \

@@ -41,6 +41,18 @@ func eachGreatest32(w, keys unsafe.Pointer, n int)
 func eachGreatest64(w, keys unsafe.Pointer, n int)
 
 //go:noescape
+func eachGreatestOf4x8(w, keys unsafe.Pointer, n, pitch int)
+
+//go:noescape
+func eachGreatestOf4x16(w, keys unsafe.Pointer, n, pitch int)
+
+//go:noescape
+func eachGreatestOf4x32(w, keys unsafe.Pointer, n, pitch int)
+
+//go:noescape
+func eachGreatestOf4x64(w, keys unsafe.Pointer, n, pitch int)
+
+//go:noescape
 func place8(best, at, keys unsafe.Pointer, n int, row uint64)
 
 //go:noescape
@@ -93,6 +105,9 @@ func add32x4(acc, x unsafe.Pointer, pitch, n int)
 
 //go:noescape
 func add64x4(acc, x unsafe.Pointer, pitch, n int)
+
+//go:noescape
+func exactValues(x unsafe.Pointer, n int)
 
 //go:noescape
 func narrow(out, x unsafe.Pointer, n int)

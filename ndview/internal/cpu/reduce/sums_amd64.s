@@ -196,3 +196,27 @@ loop:
 	JNZ     loop
 	VZEROUPPER
 	RET
+
+// func exactValues(x unsafe.Pointer, n int), of n blocks of 4 exact sums: their
+// values, at the beginning of x. The sum and its rest, or the sum where that is NaN.
+TEXT ·exactValues(SB), NOSPLIT, $0-16
+	MOVQ x+0(FP), SI
+	MOVQ n+8(FP), CX
+	MOVQ SI, DI
+
+loop:
+	VMOVUPD   (SI), Y0
+	VMOVUPD   32(SI), Y1
+	VUNPCKLPD Y1, Y0, Y2
+	VUNPCKHPD Y1, Y0, Y3
+	VADDPD    Y3, Y2, Y3
+	VCMPPD    $3, Y3, Y3, Y4
+	VBLENDVPD Y4, Y2, Y3, Y3
+	VPERMPD   $0xd8, Y3, Y3
+	VMOVUPD   Y3, (DI)
+	ADDQ      $64, SI
+	ADDQ      $32, DI
+	DECQ      CX
+	JNZ       loop
+	VZEROUPPER
+	RET

@@ -182,6 +182,27 @@ func eachGreatestVectors[S signed](w, keys []S) int {
 	return done
 }
 
+// eachGreatestOf4 is eachGreatestVectors of row r of keys, or of four rows from
+// there, and returns how many, too.
+func eachGreatestOf4[U unsigned, S signed](w []S, x grid[U], r int64) (rows int64, done int) {
+	n, done := blocks(w, 32)
+	if n == 0 || x.rows-r < 4 {
+		return 1, 0
+	}
+	to, from, pitch := data(w), data(x.row(r)), int(x.pitch)
+	switch unsafe.Sizeof(w[0]) {
+	case 1:
+		eachGreatestOf4x8(to, from, n, pitch)
+	case 2:
+		eachGreatestOf4x16(to, from, n, pitch)
+	case 4:
+		eachGreatestOf4x32(to, from, n, pitch)
+	case 8:
+		eachGreatestOf4x64(to, from, n, pitch)
+	}
+	return 4, done
+}
+
 func eachPlaceVectors[S signed](best, at, keys []S, row S) int {
 	n, done := blocks(keys, 32)
 	if n == 0 {
@@ -260,6 +281,15 @@ func addVectors(acc []float64, x grid[float32], r int64) (rows int64, done int) 
 		add32(data(acc), data(row), n)
 	}
 	return 1, done
+}
+
+// valuesVectors is values.
+func valuesVectors(acc []exact) int {
+	n, done := blocks(acc, 64)
+	if n > 0 {
+		exactValues(data(acc), n)
+	}
+	return done
 }
 
 func narrowVectors(out []float32, x []float64) int {

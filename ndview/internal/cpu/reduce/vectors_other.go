@@ -12,6 +12,10 @@ func greatestVectors[S signed](w S, _ []S) (S, int) { return w, 0 }
 
 func eachGreatestVectors[S signed](_, _ []S) int { return 0 }
 
+func eachGreatestOf4[U unsigned, S signed](_ []S, _ grid[U], _ int64) (rows int64, done int) {
+	return 1, 0
+}
+
 func eachPlaceVectors[S signed](_, _, _ []S, _ S) int { return 0 }
 
 func findVectors[S signed](S, []S) int { return 0 }
@@ -21,6 +25,8 @@ func zeroVectors[T unsigned]([]T, T) (n, done int) { return 0, 0 }
 func sumVectors([]float32) (float64, int) { return 0, 0 }
 
 func addVectors([]float64, grid[float32], int64) (rows int64, done int) { return 1, 0 }
+
+func valuesVectors([]exact) int { return 0 }
 
 func narrowVectors([]float32, []float64) int { return 0 }
 
