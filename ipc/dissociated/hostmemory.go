@@ -56,17 +56,21 @@ func shareHostMemory(n int64) (data, handle []byte, unmap func() error, err erro
 	return data, handle, func() error { return errors.Join(memfile.Unmap(data), file.Close()) }, nil
 }
 
-// openHostMemory maps another process's shared memory, to be read only.
-func openHostMemory(m memfd) (arrowbuf.Buffer, error) {
-	path := fmt.Sprintf("/proc/%d/fd/%d", m.pid, m.fd)
-	file, err := os.Open(path)
+// openHostMemory maps another process's shared memory, to be read only. The server
+// knows its process by another number than this one where it is of a PID namespace
+// below: then the kernel's word counts.
+func openHostMemory(m memfd, server serverProcess) (arrowbuf.Buffer, error) {
+	file, err := m.open(m.pid)
+	if err != nil && server.pid > 0 && int(server.pid) != m.pid {
+		file, err = m.open(int(server.pid))
+	}
+	if err != nil && server.other != nil {
+		return nil, fmt.Errorf("%w: %w", server.other, err)
+	}
 	if err != nil {
-		return nil, fmt.Errorf("opening shared memory of process %d, which must be of the same user and PID namespace: %w", m.pid, err)
+		return nil, err
 	}
 	defer file.Close()
-	if is, err := os.Readlink(fmt.Sprintf("/proc/self/fd/%d", file.Fd())); err != nil || is != "/memfd:"+m.name+" (deleted)" {
-		return nil, fmt.Errorf("%w: %s is %q, expected the shared memory %s; is the peer in another PID namespace?", ErrProtocol, path, is, m.name)
-	}
 	info, err := file.Stat()
 	if err != nil {
 		return nil, err
@@ -76,4 +80,34 @@ func openHostMemory(m memfd) (arrowbuf.Buffer, error) {
 		return nil, fmt.Errorf("%w: shared memory %v: %w", ErrProtocol, m, err)
 	}
 	return arrowbuf.Foreign(data, func() { _ = memfile.Unmap(data) }), nil
+}
+
+// open opens the file, of the process that has a number here. Its name is looked at
+// before it is opened, for opening some files waits, and of what was opened.
+func (m memfd) open(pid int) (*os.File, error) {
+	path := fmt.Sprintf("/proc/%d/fd/%d", pid, m.fd)
+	if err := m.is(path, path); err != nil {
+		return nil, err
+	}
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("opening shared memory of process %d, which must be of the same user: %w", pid, err)
+	}
+	if err := m.is(fmt.Sprintf("/proc/self/fd/%d", file.Fd()), path); err != nil {
+		_ = file.Close()
+		return nil, err
+	}
+	return file, nil
+}
+
+// is returns an error unless a link to a file leads to the memory.
+func (m memfd) is(link, path string) error {
+	is, err := os.Readlink(link)
+	if err != nil {
+		return fmt.Errorf("finding shared memory of a process of the same user and PID namespace: %w", err)
+	}
+	if is != "/memfd:"+m.name+" (deleted)" {
+		return fmt.Errorf("%w: %s is %q, expected the shared memory %s; is the peer in another PID namespace?", ErrProtocol, path, is, m.name)
+	}
+	return nil
 }

@@ -11,6 +11,7 @@ import (
 	"path"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/apache/arrow-go/v18/arrow"
@@ -47,21 +48,30 @@ type peer struct {
 
 func startPeer(t *testing.T, what ...string) *peer {
 	t.Helper()
+	p, err := tryPeer(t, nil, what...)
+	require.NoError(t, err)
+	return p
+}
+
+func tryPeer(t *testing.T, attributes *syscall.SysProcAttr, what ...string) (*peer, error) {
+	t.Helper()
 	p := &peer{Cmd: exec.Command(os.Args[0])}
 	p.Env = append(os.Environ(), "GORACE=atexit_sleep_ms=0", peerVariable+"="+strings.Join(what, " "))
-	p.Stderr = os.Stderr
+	p.Stderr, p.SysProcAttr = os.Stderr, attributes
 	var err error
 	p.in, err = p.StdinPipe()
 	require.NoError(t, err)
 	out, err := p.StdoutPipe()
 	require.NoError(t, err)
 	p.lines = bufio.NewScanner(out)
-	require.NoError(t, p.Start())
+	if err := p.Start(); err != nil {
+		return nil, err
+	}
 	t.Cleanup(func() {
 		_ = p.Process.Kill()
 		_ = p.Wait()
 	})
-	return p
+	return p, nil
 }
 
 // says waits for the next line of the peer.
@@ -78,8 +88,15 @@ func (p *peer) next(t *testing.T) {
 	require.NoError(t, err)
 }
 
+// mountProc gives a process that is the first of a PID namespace the /proc of that.
+var mountProc = func() error { return nil }
+
 // servePeer is what the other process does.
 func servePeer(what []string) error {
+	if err := mountProc(); err != nil {
+		fmt.Println("no /proc:", err)
+		return nil
+	}
 	dev, closing, err := peerDevice(what[1])
 	if err != nil {
 		return err

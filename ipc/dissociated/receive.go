@@ -91,7 +91,7 @@ func (r *receiver) open(at Endpoint) (err error) {
 	if at.FreeData == nil {
 		return fmt.Errorf("%w: an endpoint with a remote_handle has no free_data", ErrProtocol)
 	}
-	if r.remote, err = openRemote(at.RemoteHandle, r.dev); err != nil {
+	if r.remote, err = openRemote(at.RemoteHandle, r.dev, serverOf(r.link.Data)); err != nil {
 		return err
 	}
 	r.freeing = &freeing{conn: r.link.Data, tag: *at.FreeData, remote: r.remote}

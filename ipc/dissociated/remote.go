@@ -16,19 +16,22 @@ type remote struct {
 
 // openRemote opens what an endpoint's handle names, for a client that wants its
 // batches on a device.
-func openRemote(handle []byte, dev arrowbuf.Device) (*remote, error) {
+func openRemote(handle []byte, dev arrowbuf.Device, server serverProcess) (*remote, error) {
 	if w, ok := windows.Load(string(handle)); ok {
 		window := w.(*Window)
 		return &remote{window.dev, window.part, func() {}}, nil
 	}
 	if gpu, ok := dev.(*cudabuf.Device); ok && len(handle) == len(cudabuf.MemHandle{}.Handle) {
+		if server.other != nil {
+			return nil, fmt.Errorf("opening memory of a server on %v by a handle of CUDA's, which does not leave a PID namespace: %w", dev, server.other)
+		}
 		return openCUDA([64]byte(handle), gpu)
 	}
 	named, err := parseMemfd(handle)
 	if err != nil {
 		return nil, fmt.Errorf("opening memory of a server for %v: %w", dev, err)
 	}
-	whole, err := openHostMemory(named)
+	whole, err := openHostMemory(named, server)
 	if err != nil {
 		return nil, err
 	}

@@ -14,6 +14,9 @@ var (
 	ErrPeerGone = errors.New("the peer is gone")
 	// ErrRefused: a client is of a user that may not connect.
 	ErrRefused = errors.New("refused")
+	// ErrNamespace: the server's memory cannot be opened since it is in another
+	// PID namespace, as in another container. Packed bodies cross.
+	ErrNamespace = errors.New("the server is in another PID namespace")
 	// ErrTooLarge: a peer sent more than the options allow.
 	ErrTooLarge = errors.New("larger than allowed")
 )

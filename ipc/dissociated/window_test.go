@@ -99,7 +99,7 @@ func TestAHandleThatOpensNothingIsAnError(t *testing.T) {
 		{fmt.Sprintf("memfd:%d:999999:%s", os.Getpid(), name), os.ErrNotExist},
 		{fmt.Sprintf("memfd:%d:1:%s", os.Getpid(), name), ErrProtocol}, // standard output, if it can be read
 	} {
-		_, err := openRemote([]byte(c.handle), arrowbuf.CPU())
+		_, err := openRemote([]byte(c.handle), arrowbuf.CPU(), serverProcess{})
 		if assert.Error(t, err, c.handle) && c.handle[max(0, len(c.handle)-41):] != ":1:"+name {
 			assert.ErrorIs(t, err, c.is, c.handle)
 		}
