@@ -19,19 +19,24 @@ template <class A, class B> struct Either<false, A, B> { using type = B; };
 template <class S> __device__ __forceinline__ S limited(S v, uint32_t) { return v; }
 __device__ __forceinline__ uint8_t limited(uint8_t v, uint32_t limit) { return v < limit ? v : (uint8_t)limit; }
 
-// Where writes are nearly all of the traffic, memory wants the reads in between in
-// few long runs: one block of so many brings what as many will read later to the
-// cache. GPUs before Hopper cannot say that.
+// Results that are far wider than what they are made of leave the cache first.
 template <class S, class D> constexpr bool far_wider = sizeof(D) >= 4 * sizeof(S);
-constexpr int prefetch_blocks = 32, prefetch_ahead = 40 * prefetch_blocks;
+
+// Memory loses time whenever it turns between writing and reading. Where writes
+// are most of the traffic, reads had better come all at once: of as many blocks as
+// read a burst of bytes, the first ones bring the next burst to the cache, since
+// they start together. On an H200 that is 3 to 12 percent faster; a burst twice
+// as large has partly left its cache by the time it is read. GPUs before Hopper
+// cannot say that.
+constexpr int burst = 3 << 20, burst_blocks = 512;
 
 template <class S, class D> __device__ __forceinline__ void prefetch(const S* in, int64_t n) {
 #if __CUDA_ARCH__ >= 900
-    constexpr int bytes = block_threads * 16 / sizeof(D) * sizeof(S);  // that a block reads
-    if (threadIdx.x != 0 || blockIdx.x % prefetch_blocks != 0) return;
-    const char* at = (const char*)in - (uintptr_t)in % 16 + ((int64_t)blockIdx.x + prefetch_ahead) * bytes;
-    if (at + prefetch_blocks * bytes <= (const char*)(in + n))
-        asm volatile("cp.async.bulk.prefetch.L2.global [%0], %1;" ::"l"(at), "r"(prefetch_blocks * bytes));
+    constexpr int share = burst / burst_blocks, blocks = burst / (block_threads * 16 / sizeof(D) * sizeof(S));
+    const int block = blockIdx.x % blocks;
+    if (threadIdx.x != 0 || block >= burst_blocks) return;
+    const char* at = (const char*)in - (uintptr_t)in % 16 + (int64_t)(blockIdx.x / blocks + 1) * burst + block * share;
+    if (at + share <= (const char*)(in + n)) asm volatile("cp.async.bulk.prefetch.L2.global [%0], %1;" ::"l"(at), "r"(share));
 #endif
 }
 
@@ -61,7 +66,7 @@ __device__ __forceinline__ void cast_all(const S* __restrict__ in, D* __restrict
     constexpr bool words = is_byte<S> && V >= 4;
     using From = typename Either<words, Vector<uint32_t, V / 4>, Vector<S, V>>::type;
     using To = typename Either<words, Vector<uint32_t, V * sizeof(D) / 4>, Vector<D, V>>::type;
-    if constexpr (far_wider<S, D>) prefetch<S, D>(in, n);
+    if constexpr (sizeof(D) > sizeof(S)) prefetch<S, D>(in, n);
     const uint64_t vectors = (uint64_t)(n - head) / V;
     const uint64_t first = (uint64_t)blockIdx.x * (block_threads * U) + threadIdx.x;
     const From* from = (const From*)(in + head) + first;
