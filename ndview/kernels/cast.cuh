@@ -25,7 +25,7 @@ template <class S, class D> constexpr bool far_wider = sizeof(D) >= 4 * sizeof(S
 // Memory loses time whenever it turns between writing and reading. Where writes
 // are most of the traffic, reads had better come all at once: of as many blocks as
 // read a burst of bytes, the first ones bring the next burst to the cache, since
-// they start together. On an H200 that is 3 to 12 percent faster; a burst twice
+// they start together. On an H200 that is 1 to 12 percent faster; a burst twice
 // as large has partly left its cache by the time it is read. GPUs before Hopper
 // cannot say that.
 constexpr int burst = 3 << 20, burst_blocks = 512;
