@@ -41,8 +41,6 @@ func (a *allocation) belong(o owner) {
 	a.refs.Store(1)
 }
 
-func (a *allocation) retain() { a.refs.Add(1) }
-
 // tryRetain adds a reference, unless the memory is on its way back.
 func (a *allocation) tryRetain() bool {
 	for {

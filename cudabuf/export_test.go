@@ -18,3 +18,20 @@ func (d *Driver) NewContext(ordinal int) (handle uintptr, destroy func() error, 
 // context; SetContextless says so.
 func (d *Device) Contextless() bool        { return d.contextless.Load() }
 func (d *Device) SetContextless(free bool) { d.contextless.Store(free) }
+
+// InOrder is inOrder of uses of allocations with such ids: which are left, and
+// which of them write.
+func InOrder(ids []uint64, write []bool) (left []uint64, writing []bool) {
+	memory := map[uint64]*allocation{}
+	var list []use
+	for i, id := range ids {
+		if memory[id] == nil {
+			memory[id] = &allocation{id: id}
+		}
+		list = append(list, use{memory[id], access(write[i])})
+	}
+	for _, u := range inOrder(list) {
+		left, writing = append(left, u.memory.id), append(writing, bool(u.how))
+	}
+	return left, writing
+}

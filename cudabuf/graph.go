@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"sync"
 
+	"github.com/quiver-gpu/quiver/arrowbuf"
 	"github.com/quiver-gpu/quiver/cudabuf/internal/driver"
 )
 
@@ -96,22 +97,26 @@ func (g *Graph) Close() error {
 // issue records work, with what it uses. Nothing is waited for: that is the
 // business of each launch.
 func (c *capture) issue(s *Stream, uses []use, work func(driver.Stream) error) error {
-	err := s.dev.do(func() error { return work(s.handle) })
-	if err == nil {
-		for _, u := range uses {
-			c.add(u)
+	for _, u := range uses {
+		if err := c.add(u); err != nil {
+			return s.dev.named(err)
 		}
 	}
-	return err
+	return s.dev.do(func() error { return work(s.handle) })
 }
 
-func (c *capture) add(u use) {
+// add takes a reference to memory that the graph uses, also where recording the
+// use fails then.
+func (c *capture) add(u use) error {
 	for i := range c.uses {
 		if c.uses[i].memory == u.memory {
 			c.uses[i].how = c.uses[i].how || u.how
-			return
+			return nil
 		}
 	}
-	u.memory.retain()
+	if !u.memory.tryRetain() {
+		return arrowbuf.ErrReleased
+	}
 	c.uses = append(c.uses, u)
+	return nil
 }

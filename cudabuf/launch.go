@@ -18,9 +18,9 @@ import (
 // Each argument has the Go type of the kernel's parameter: int32, uint32,
 // int64, uint64, float32, float64; for a pointer a uintptr, a *Buffer of this
 // device, or a *HostBuffer that kernels reach; for a struct that is passed by
-// value the []byte of it in C's layout, up to 4 KiB. A buffer is held until the kernel
-// is done, and ordered as one that the kernel writes, unless it is of
-// [Buffer.ReadOnly] or passed as [In]; a uintptr is not ordered at all.
+// value the []byte of it in C's layout, up to 4 KiB. A buffer's memory stays until
+// the kernel is done, and is ordered as memory that the kernel writes, unless the
+// buffer is of [Buffer.ReadOnly] or passed as [In]; a uintptr is not ordered at all.
 // CUDA checks neither number nor types; the soft device checks them where the
 // twin reads them.
 func (k *Kernel) Launch(grid, block Dim3, sharedBytes uint32, args ...any) error {
@@ -53,46 +53,50 @@ type Pointer struct {
 // launch is what a launch needs while it is issued. They are used again, so
 // that launching allocates nothing.
 type launch struct {
-	args  []driver.Arg
+	driver.Launch
 	uses  []use
-	held  []*span
-	bytes []byte         // of the structs
-	block [16]driver.Arg // where args lies at first
+	bytes []byte // of the structs
 }
 
 // maxStructs is what CUDA takes as parameters of every GPU.
 const maxStructs = 4 << 10
 
 var launches = sync.Pool{New: func() any {
-	l := &launch{bytes: make([]byte, 0, maxStructs)}
-	l.args = l.block[:0]
+	l := &launch{uses: make([]use, 0, 16), bytes: make([]byte, 0, maxStructs)}
+	l.Args = make([]driver.Arg, 0, 16)
 	return l
 }}
 
 func (k *Kernel) launch(s *Stream, grid, block Dim3, sharedBytes uint32, args []any) error {
 	l := launches.Get().(*launch)
-	defer l.end()
-	for i, arg := range args {
-		if err := l.add(k.dev, arg); err != nil {
-			return fmt.Errorf("kernel %s, argument %d: %w", k.name, i, err)
-		}
+	l.Function, l.Grid, l.Block, l.SharedBytes = k.handle, flat(grid), flat(block), sharedBytes
+	err := l.addAll(k.dev, args)
+	if err == nil {
+		err = k.dev.give(s, l.uses, func(h driver.Stream) error {
+			l.Stream = h
+			return k.dev.api.LaunchKernel(&l.Launch)
+		})
 	}
-	grid, block = flat(grid), flat(block)
-	return k.named(k.dev.give(s, l.uses, func(h driver.Stream) error {
-		return k.dev.api.LaunchKernel(k.handle, grid, block, sharedBytes, h, l.args)
-	}))
+	l.end()
+	return k.named(err)
 }
 
-// end gives back what the launch held.
+// end makes the launch ready for the next one.
 func (l *launch) end() {
-	for _, b := range l.held {
-		b.Release()
+	for i := range l.uses {
+		l.uses[i].memory = nil
 	}
-	clear(l.held)
-	clear(l.uses)
-	clear(l.args)
-	l.args, l.uses, l.held, l.bytes = l.args[:0], l.uses[:0], l.held[:0], l.bytes[:0]
+	l.Args, l.uses, l.bytes = l.Args[:0], l.uses[:0], l.bytes[:0]
 	launches.Put(l)
+}
+
+func (l *launch) addAll(d *Device, args []any) error {
+	for i, arg := range args {
+		if err := l.add(d, arg); err != nil {
+			return fmt.Errorf("argument %d: %w", i, err)
+		}
+	}
+	return nil
 }
 
 // add appends an argument. What arg points to must not escape from here: a
@@ -127,7 +131,7 @@ func (l *launch) add(d *Device, arg any) error {
 	default:
 		return errors.New(reflect.TypeOf(arg).String() + " is no kernel argument: pass int32, uint32, int64, uint64, float32, float64, uintptr, []byte or a Buffer")
 	}
-	l.args = append(l.args, a)
+	l.Args = append(l.Args, a)
 	return nil
 }
 
@@ -138,7 +142,7 @@ func (l *launch) addStruct(b []byte) error {
 		return fmt.Errorf("structs of %d bytes, of which a kernel takes 1 to %d", at+len(b), maxStructs)
 	}
 	l.bytes = append(l.bytes, b...)
-	l.args = append(l.args, driver.Arg{Kind: driver.Struct, Bytes: l.bytes[at:]})
+	l.Args = append(l.Args, driver.Arg{Kind: driver.Struct, Bytes: l.bytes[at:]})
 	for len(l.bytes)%8 != 0 { // C may copy a struct in words
 		l.bytes = append(l.bytes, 0)
 	}
@@ -161,18 +165,12 @@ func (l *launch) addPointer(d *Device, p Pointer) error {
 	case b.readOnly && p.how == writes:
 		return fmt.Errorf("for a kernel to write: %w", ErrReadOnly)
 	}
-	if err := b.hold(); err != nil {
-		return err
+	if p.offset != 0 {
+		if err := b.reaches(p.offset); err != nil {
+			return err
+		}
 	}
-	l.held = append(l.held, &b.span)
-	if err := b.reaches(p.offset); err != nil {
-		return err
-	}
-	if b.memory != nil {
-		l.uses = append(l.uses, use{b.memory, p.how})
-	}
-	l.args = append(l.args, driver.Arg{Kind: driver.Pointer, Bits: uint64(b.address + uintptr(p.offset))})
-	return nil
+	return l.addAddress(&b.span, b.address+uintptr(p.offset), p.how)
 }
 
 // addHost appends a pointer to mapped memory of the host.
@@ -181,14 +179,20 @@ func (l *launch) addHost(d *Device, h *HostBuffer) error {
 	if err != nil {
 		return err
 	}
-	if err := h.hold(); err != nil {
-		return err
+	return l.addAddress(&h.span, address, access(!h.readOnly))
+}
+
+// addAddress appends a pointer to memory that a span is part of. The span is not
+// held: should it go meanwhile, issuing the launch finds the memory gone, or makes
+// it wait.
+func (l *launch) addAddress(s *span, address uintptr, how access) error {
+	if s.refs.Load() <= 0 {
+		return s.released()
 	}
-	l.held = append(l.held, &h.span)
-	if h.memory != nil {
-		l.uses = append(l.uses, use{h.memory, access(!h.readOnly)})
+	if s.memory != nil {
+		l.uses = append(l.uses, use{s.memory, how})
 	}
-	l.args = append(l.args, driver.Arg{Kind: driver.Pointer, Bits: uint64(address)})
+	l.Args = append(l.Args, driver.Arg{Kind: driver.Pointer, Bits: uint64(address)})
 	return nil
 }
 

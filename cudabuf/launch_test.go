@@ -127,3 +127,32 @@ func TestAProgramIsLoadedOnceADevice(t *testing.T) {
 		assert.ErrorContains(t, err, "CUDA_ERROR_INVALID_IMAGE")
 	})
 }
+
+func TestMemoryThatIsReleasedDuringALaunchStaysOrIsRefused(t *testing.T) {
+	cudatest.ForEachDevice(t, func(t *testing.T, dev *cudabuf.Device) {
+		k, s := kernel(t, dev, "add_int32"), stream(t, dev)
+		direct, err := dev.NewPool(cudabuf.PoolOptions{Kind: cudabuf.DirectPool})
+		require.NoError(t, err)
+		for range 200 {
+			b, err := direct.Alloc(4)
+			require.NoError(t, err)
+			released := make(chan struct{})
+			go func() {
+				b.Release()
+				close(released)
+			}()
+			for range 3 {
+				err := k.LaunchAsync(s, cudabuf.Dim3{X: 1}, cudabuf.Dim3{X: 32}, 0, b, int64(1), int32(1))
+				if err != nil {
+					require.ErrorIs(t, err, arrowbuf.ErrReleased)
+				}
+			}
+			<-released
+			err = k.LaunchAsync(s, cudabuf.Dim3{X: 1}, cudabuf.Dim3{X: 32}, 0, b, int64(1), int32(1))
+			require.ErrorIs(t, err, arrowbuf.ErrReleased)
+			assert.ErrorContains(t, err, "kernel add_int32: argument 0: cuda:0")
+		}
+		require.NoError(t, s.Synchronize(), "no kernel met memory that was gone")
+		require.NoError(t, direct.Close())
+	})
+}

@@ -18,6 +18,10 @@ type use struct {
 
 // issue gives work to the stream, after what it must wait for: the uses are
 // ordered against those of other streams. It does not wait for the work.
+//
+// While the uses are locked no memory goes that is still there: who releases it
+// asks for its streams, and so waits for the lock and finds this one among them.
+// Memory that is gone is arrowbuf.ErrReleased.
 func (s *Stream) issue(uses []use, work func(driver.Stream) error) error {
 	if s.closed.Load() {
 		return fmt.Errorf("%v: stream: %w", s.dev, ErrClosed)
@@ -50,12 +54,10 @@ func (q *queue) issueAtOnce(uses []use, work func(driver.Stream) error) (done bo
 		return true, err
 	}
 	uses = inOrder(uses)
-	for _, u := range uses {
-		u.memory.uses.mu.Lock()
-	}
 	settled := true
 	for _, u := range uses {
-		settled = settled && u.memory.uses.settled(q, u.how)
+		u.memory.uses.mu.Lock()
+		settled = settled && u.memory.uses.settled(q, u.how) && u.memory.refs.Load() > 0
 	}
 	if settled {
 		err = work(q.handle)
@@ -63,11 +65,14 @@ func (q *queue) issueAtOnce(uses []use, work func(driver.Stream) error) (done bo
 	for _, u := range uses {
 		u.memory.uses.mu.Unlock()
 	}
-	if err != nil && wantsContext(err) {
+	if err == nil {
+		return settled, nil
+	}
+	if wantsContext(err) {
 		d.contextless.Store(false)
 		return false, nil
 	}
-	return settled, d.named(err)
+	return true, d.named(err)
 }
 
 // wantsContext tells whether a call may have failed for want of its context.
@@ -106,6 +111,9 @@ func (q *queue) issue(uses []use, work func(driver.Stream) error) error {
 	}
 	var err error
 	for _, u := range uses {
+		if err == nil && u.memory.refs.Load() == 0 {
+			err = arrowbuf.ErrReleased
+		}
 		if err == nil {
 			err = u.memory.uses.begin(q, u.how)
 		}
@@ -122,20 +130,28 @@ func (q *queue) issue(uses []use, work func(driver.Stream) error) error {
 // inOrder sorts uses, so that two operations lock the allocations that they
 // share in the same order, and leaves one of each, a write where one writes.
 func inOrder(uses []use) []use {
-	if len(uses) < 2 {
-		return uses
+	if len(uses) > few {
+		slices.SortFunc(uses, func(a, b use) int { return cmp.Compare(a.memory.id, b.memory.id) })
 	}
-	slices.SortFunc(uses, func(a, b use) int { return cmp.Compare(a.memory.id, b.memory.id) })
-	kept := uses[:1]
-	for _, u := range uses[1:] {
-		if last := &kept[len(kept)-1]; last.memory == u.memory {
-			last.how = last.how || u.how
+	kept := uses[:0]
+	for _, u := range uses {
+		at := len(kept)
+		for at > 0 && kept[at-1].memory.id > u.memory.id {
+			at--
+		}
+		if at > 0 && kept[at-1].memory == u.memory {
+			kept[at-1].how = kept[at-1].how || u.how
 			continue
 		}
-		kept = append(kept, u)
+		kept = kept[:len(kept)+1]
+		copy(kept[at+1:], kept[at:])
+		kept[at] = u
 	}
 	return kept
 }
+
+// few are so many that putting each in its place takes less than sorting them.
+const few = 16
 
 // give runs work on the stream, or where that is nil now.
 func (d *Device) give(s *Stream, uses []use, work func(driver.Stream) error) error {

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -278,4 +279,26 @@ func TestWhereADriverWantsAContextItGetsOne(t *testing.T) {
 	require.NoError(t, launch())
 	assert.False(t, dev.Contextless(), "and it is remembered")
 	assert.Equal(t, int32s(5), download(t, b))
+}
+
+func TestUsesAreLockedInOneOrderAndOnceEach(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 2))
+	for n := range 40 {
+		for range 20 {
+			ids, write := make([]uint64, n), make([]bool, n)
+			var want []uint64
+			wantWriting := map[uint64]bool{}
+			for i := range ids {
+				ids[i], write[i] = random.Uint64N(20), random.IntN(4) == 0
+				want = append(want, ids[i])
+				wantWriting[ids[i]] = wantWriting[ids[i]] || write[i]
+			}
+			slices.Sort(want)
+			got, writing := cudabuf.InOrder(ids, write)
+			require.Equal(t, slices.Compact(want), got)
+			for i, id := range got {
+				require.Equal(t, wantWriting[id], writing[i])
+			}
+		}
+	}
 }

@@ -89,13 +89,15 @@ func (s *span) hold() error {
 	for {
 		n := s.refs.Load()
 		if n <= 0 {
-			return fmt.Errorf("%v: %w", s.dev, arrowbuf.ErrReleased)
+			return s.released()
 		}
 		if s.refs.CompareAndSwap(n, n+1) {
 			return nil
 		}
 	}
 }
+
+func (s *span) released() error { return fmt.Errorf("%v: %w", s.dev, arrowbuf.ErrReleased) }
 
 // enter checks a range and holds the span; the caller releases it.
 func (s *span) enter(pos, n int64) error {
@@ -117,15 +119,15 @@ func (s *span) enterWriting(pos, n int64) error {
 	return s.enter(pos, n)
 }
 
-// reaches returns an error unless the byte at an offset lies in the memory that
-// the span is part of, or right behind it.
+// reaches returns an error unless the byte at an offset, which is not 0, lies in
+// the memory that the span is part of, or right behind it.
 func (s *span) reaches(offset int64) error {
 	owner := s
 	for owner.whole != nil && s.length > 0 {
 		owner = owner.whole
 	}
 	at := int64(s.address-owner.address) + offset
-	if offset != 0 && (at < 0 || at > owner.length) {
+	if at < 0 || at > owner.length {
 		return fmt.Errorf("a pointer %d bytes from a buffer of %d bytes: %w", offset, s.length, arrowbuf.ErrOutOfRange)
 	}
 	return nil

@@ -207,5 +207,5 @@ type Modules interface {
 	// best, of at most limit threads where that is not 0, and the smallest
 	// grid that does.
 	OccupancyMaxPotentialBlockSize(f Function, sharedBytes int64, limit int) (blocks, threads int, err error)
-	LaunchKernel(f Function, grid, block Dim3, sharedBytes uint32, s Stream, args []Arg) error
+	LaunchKernel(*Launch) error
 }

@@ -48,6 +48,30 @@ func (a *Arg) Value() unsafe.Pointer {
 	return unsafe.Pointer(&a.Bits)
 }
 
+// Launch is what LaunchKernel gets. It is the caller's again, to be used for the
+// next one, when that returns.
+type Launch struct {
+	Function    Function
+	Grid, Block Dim3
+	SharedBytes uint32
+	Stream      Stream
+	Args        []Arg
+
+	values []unsafe.Pointer // kept, so that a launch allocates nothing
+}
+
+// Values is where the addresses of the arguments' values are, one after the
+// other; they are good while the launch is kept alive and not changed.
+func (l *Launch) Values() *unsafe.Pointer {
+	if len(l.values) <= len(l.Args) { // so that there is a first
+		l.values = make([]unsafe.Pointer, len(l.Args)+8)
+	}
+	for i := range l.Args {
+		l.values[i] = l.Args[i].Value()
+	}
+	return &l.values[0]
+}
+
 // Twin does a kernel's work in Go where there is no GPU: one call does the
 // work of the whole grid.
 type Twin func(*TwinLaunch)

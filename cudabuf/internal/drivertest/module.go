@@ -17,9 +17,9 @@ func (m *machine) kernel() driver.Function {
 }
 
 func (m *machine) add(f driver.Function, p uintptr, grid, block driver.Dim3, shared uint32, s driver.Stream) error {
-	return m.api.LaunchKernel(f, grid, block, shared, s, []driver.Arg{
+	return m.api.LaunchKernel(&driver.Launch{Function: f, Grid: grid, Block: block, SharedBytes: shared, Stream: s, Args: []driver.Arg{
 		{Kind: driver.Pointer, Bits: uint64(p)}, {Kind: driver.Int64, Bits: 2}, {Kind: driver.Int32, Bits: 0xffffffff},
-	})
+	}})
 }
 
 func (m *machine) kernels() {

@@ -15,9 +15,10 @@ func TestWhatIsCalledOftenAllocatesNothing(t *testing.T) {
 	f := open(t)
 	args := []driver.Arg{{Kind: driver.Pointer, Bits: 1}, {Kind: driver.Int32, Bits: 2}}
 	one, host := driver.Dim3{X: 1, Y: 1, Z: 1}, make([]byte, 16)
+	launch := &driver.Launch{Function: 8, Grid: one, Block: one, Stream: 9, Args: args}
 	for name, call := range map[string]func() error{
 		"set the context":   func() error { return f.CtxSetCurrent(7) },
-		"launch":            func() error { return f.LaunchKernel(8, one, one, 0, 9, args) },
+		"launch":            func() error { return f.LaunchKernel(launch) },
 		"launch a graph":    func() error { return f.GraphLaunch(8, 9) },
 		"copy in":           func() error { return f.MemcpyHtoDAsync(7, host, 9) },
 		"copy out":          func() error { return f.MemcpyDtoHAsync(host, 7, 9) },

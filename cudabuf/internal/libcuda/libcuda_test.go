@@ -138,8 +138,10 @@ func TestCallsPassTheirArguments(t *testing.T) {
 		{"cuModuleGetFunction", func() error { v, err := f.ModuleGetFunction(9, "add"); return result(driver.Function(8), v, err) }, []uintptr{out, 9, out}},
 		{"cuModuleUnload", func() error { return f.ModuleUnload(9) }, []uintptr{9}},
 		{"cuLaunchKernel", func() error {
-			return f.LaunchKernel(8, driver.Dim3{X: 1, Y: 2, Z: 3}, driver.Dim3{X: 4, Y: 5, Z: 6}, 7, 9,
-				[]driver.Arg{{Kind: driver.Pointer, Bits: handle}, {Kind: driver.Int32, Bits: 0xfffffff9}})
+			return f.LaunchKernel(&driver.Launch{
+				Function: 8, Grid: driver.Dim3{X: 1, Y: 2, Z: 3}, Block: driver.Dim3{X: 4, Y: 5, Z: 6}, SharedBytes: 7, Stream: 9,
+				Args: []driver.Arg{{Kind: driver.Pointer, Bits: handle}, {Kind: driver.Int32, Bits: 0xfffffff9}},
+			})
 		}, []uintptr{8, 1, 2, 3, 4, 5, 6, 7, 9, out, 0}},
 		{"cuDeviceGetPCIBusId", func() error { v, err := f.DeviceGetPCIBusID(3); return result("0000:3b:00.0", v, err) }, []uintptr{out, 64, 3}},
 		{"cuDeviceCanAccessPeer", func() error { v, err := f.DeviceCanAccessPeer(3, 4); return result(true, v, err) }, []uintptr{out, 3, 4}},

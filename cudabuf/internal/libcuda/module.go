@@ -7,7 +7,6 @@ import (
 	"errors"
 	"runtime"
 	"strings"
-	"sync"
 	"unsafe"
 
 	"github.com/quiver-gpu/quiver/cudabuf/internal/driver"
@@ -67,26 +66,13 @@ func (d *Driver) OccupancyMaxPotentialBlockSize(f driver.Function, sharedBytes i
 	return int(b), int(t), err
 }
 
-// parameters are arrays of pointers to a launch's arguments, used again: a launch
-// allocates nothing.
-var parameters = sync.Pool{New: func() any { return new([]unsafe.Pointer) }}
-
 // LaunchKernel passes pointers to the arguments' values, which the driver copies
-// before it returns. The slice of the pointers keeps the arguments alive.
-func (d *Driver) LaunchKernel(f driver.Function, grid, block driver.Dim3, sharedBytes uint32, s driver.Stream, args []driver.Arg) error {
-	list := parameters.Get().(*[]unsafe.Pointer)
-	p := (*list)[:0]
-	for i := range args {
-		p = append(p, args[i].Value())
-	}
-	p = append(p, nil) // so that there is a first
-	err := d.plain(cuLaunchKernel, uintptr(f),
-		uintptr(grid.X), uintptr(grid.Y), uintptr(grid.Z),
-		uintptr(block.X), uintptr(block.Y), uintptr(block.Z),
-		uintptr(sharedBytes), uintptr(s), uintptr(unsafe.Pointer(&p[0])), 0)
-	runtime.KeepAlive(args)
-	clear(p)
-	*list = p
-	parameters.Put(list)
+// before it returns.
+func (d *Driver) LaunchKernel(l *driver.Launch) error {
+	err := d.plain(cuLaunchKernel, uintptr(l.Function),
+		uintptr(l.Grid.X), uintptr(l.Grid.Y), uintptr(l.Grid.Z),
+		uintptr(l.Block.X), uintptr(l.Block.Y), uintptr(l.Block.Z),
+		uintptr(l.SharedBytes), uintptr(l.Stream), uintptr(unsafe.Pointer(l.Values())), 0)
+	runtime.KeepAlive(l)
 	return err
 }

@@ -108,7 +108,7 @@ func TestKernelsReachPeersWhenTheyAreLetTo(t *testing.T) {
 	code(t, driver.InvalidContext, d.CtxEnablePeerAccess(1<<40))
 	require.NoError(t, d.CtxEnablePeerAccess(contexts[1]))
 	code(t, peerEnabled, d.CtxEnablePeerAccess(contexts[1]))
-	require.NoError(t, d.LaunchKernel(f, one, one, 0, 0, nil))
+	require.NoError(t, d.LaunchKernel(&driver.Launch{Function: f, Grid: one, Block: one}))
 	require.NoError(t, d.StreamSynchronize(0))
 	assert.True(t, reached)
 

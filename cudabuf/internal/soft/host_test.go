@@ -41,7 +41,7 @@ func TestDevicesReachPinnedMemoryAtItsAddress(t *testing.T) {
 		m := must[driver.Module](t)(d.ModuleLoadData([]byte("image"), map[string]driver.Twin{"twin": twin}))
 		f := must[driver.Function](t)(d.ModuleGetFunction(m, "twin"))
 		one := driver.Dim3{X: 1, Y: 1, Z: 1}
-		require.NoError(t, d.LaunchKernel(f, one, one, 0, 0, []driver.Arg{{Kind: driver.Pointer, Bits: uint64(at)}}))
+		require.NoError(t, d.LaunchKernel(&driver.Launch{Function: f, Grid: one, Block: one, Args: []driver.Arg{{Kind: driver.Pointer, Bits: uint64(at)}}}))
 		require.NoError(t, d.StreamSynchronize(0))
 		assert.Equal(t, byte(6), b[11])
 	}

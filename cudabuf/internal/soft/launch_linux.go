@@ -7,29 +7,29 @@ import (
 	"github.com/quiver-gpu/quiver/cudabuf/internal/driver"
 )
 
-func (d *Driver) LaunchKernel(h driver.Function, grid, block driver.Dim3, sharedBytes uint32, sh driver.Stream, args []driver.Arg) error {
+func (d *Driver) LaunchKernel(l *driver.Launch) error {
 	const call = "cuLaunchKernel"
-	_, s, err := d.stream(call, sh)
+	_, s, err := d.stream(call, l.Stream)
 	if err != nil {
 		return err
 	}
-	f, shared, err := d.function(call, h)
+	f, shared, err := d.function(call, l.Function)
 	if err != nil {
 		return err
 	}
 	if f.module.context != s.context {
 		return &driver.Error{Call: call, Code: driver.InvalidHandle, Detail: "function and stream are of different contexts"}
 	}
-	threads := uint64(block.X) * uint64(block.Y) * uint64(block.Z)
-	if !within(grid, maxGrid) || !within(block, maxBlock) || threads > maxThreads || int(sharedBytes) > shared {
-		return &driver.Error{Call: call, Code: driver.InvalidValue, Detail: fmt.Sprintf("grid %v, block %v, %d bytes of shared memory of at most %d", grid, block, sharedBytes, shared)}
+	threads := uint64(l.Block.X) * uint64(l.Block.Y) * uint64(l.Block.Z)
+	if !within(l.Grid, maxGrid) || !within(l.Block, maxBlock) || threads > maxThreads || int(l.SharedBytes) > shared {
+		return &driver.Error{Call: call, Code: driver.InvalidValue, Detail: fmt.Sprintf("grid %v, block %v, %d bytes of shared memory of at most %d", l.Grid, l.Block, l.SharedBytes, shared)}
 	}
-	// The caller's bytes are its own again when the call returns.
-	kept := slices.Clone(args)
+	// The launch is the caller's again when the call returns.
+	kept := slices.Clone(l.Args)
 	for i := range kept {
 		kept[i].Bytes = slices.Clone(kept[i].Bytes)
 	}
-	launch := driver.NewTwinLaunch(grid, block, sharedBytes, kept, s.dev.arena.running)
+	launch := driver.NewTwinLaunch(l.Grid, l.Block, l.SharedBytes, kept, s.dev.arena.running)
 	return s.issue(call, func() error {
 		f.twin(launch)
 		return nil

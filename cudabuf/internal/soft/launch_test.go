@@ -40,10 +40,10 @@ func TestLaunchesHaveLimits(t *testing.T) {
 		"a product of 2 to 32": {one, driver.Dim3{X: 1 << 16, Y: 1 << 16, Z: 1}, 0, driver.InvalidValue},
 	} {
 		t.Log(name)
-		result(t, tt.want, d.LaunchKernel(f, tt.grid, tt.block, tt.shared, 0, nil))
+		result(t, tt.want, d.LaunchKernel(&driver.Launch{Function: f, Grid: tt.grid, Block: tt.block, SharedBytes: tt.shared}))
 	}
 	require.NoError(t, d.StreamSynchronize(0))
-	code(t, driver.InvalidHandle, d.LaunchKernel(f+1000, one, one, 0, 0, nil))
+	code(t, driver.InvalidHandle, d.LaunchKernel(&driver.Launch{Function: f + 1000, Grid: one, Block: one}))
 }
 
 func TestSharedMemoryIsOptedInto(t *testing.T) {
@@ -52,14 +52,14 @@ func TestSharedMemoryIsOptedInto(t *testing.T) {
 	one := driver.Dim3{X: 1, Y: 1, Z: 1}
 	require.NoError(t, d.FuncSetAttribute(f, driver.FuncMaxDynamicSharedBytes, sharedBlockOptin))
 	assert.Equal(t, sharedBlockOptin, must[int](t)(d.FuncGetAttribute(driver.FuncMaxDynamicSharedBytes, f)))
-	require.NoError(t, d.LaunchKernel(f, one, one, sharedBlockOptin, 0, nil))
+	require.NoError(t, d.LaunchKernel(&driver.Launch{Function: f, Grid: one, Block: one, SharedBytes: sharedBlockOptin}))
 	code(t, driver.InvalidValue, d.FuncSetAttribute(f, driver.FuncMaxDynamicSharedBytes, sharedBlockOptin+1))
 	code(t, driver.InvalidValue, d.FuncSetAttribute(f, driver.FuncMaxDynamicSharedBytes, -1))
 	code(t, driver.InvalidValue, d.FuncSetAttribute(f, driver.FuncRegisters, 1))
 	_, err := d.FuncGetAttribute(99, f)
 	code(t, driver.InvalidValue, err)
 	require.NoError(t, d.FuncSetAttribute(f, driver.FuncMaxDynamicSharedBytes, 100))
-	code(t, driver.InvalidValue, d.LaunchKernel(f, one, one, 101, 0, nil))
+	code(t, driver.InvalidValue, d.LaunchKernel(&driver.Launch{Function: f, Grid: one, Block: one, SharedBytes: 101}))
 }
 
 // The figures are those of NVIDIA's occupancy calculator for compute capability

@@ -278,7 +278,7 @@ func TestKernelsKeepMemoryThatIsFreedBehindThem(t *testing.T) {
 	launch := func(at, bytes int64) error {
 		a, offset, n = must[uintptr](t)(d.MemAllocAsync(2*unit, s)), at, bytes
 		open := gated(t, d, s)
-		require.NoError(t, d.LaunchKernel(touch, single, single, 0, s, nil))
+		require.NoError(t, d.LaunchKernel(&driver.Launch{Function: touch, Grid: single, Block: single, Stream: s}))
 		require.NoError(t, d.MemFreeAsync(a, s))
 		next := must[uintptr](t)(d.MemAllocAsync(100, s))
 		assert.Equal(t, a, next, "a part of it has a new owner")
@@ -307,7 +307,7 @@ func TestFreedMemoryIsKeptForWorkBeforeAlone(t *testing.T) {
 			require.NoError(t, d.StreamSynchronize(s[0]))
 			touch := kernelOf(t, d, "touch", func(l *driver.TwinLaunch) { l.Memory(a, 2*unit)[0] = 7 })
 			work := gated(t, d, s[1])
-			require.NoError(t, d.LaunchKernel(touch, single, single, 0, s[1], nil))
+			require.NoError(t, d.LaunchKernel(&driver.Launch{Function: touch, Grid: single, Block: single, Stream: s[1]}))
 			free := gated(t, d, s[0])
 			require.NoError(t, d.MemFreeAsync(a, s[0]))
 			if tt.runs {

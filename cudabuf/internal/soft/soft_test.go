@@ -81,7 +81,7 @@ func TestCallsNeedACurrentContextOnTheirThread(t *testing.T) {
 		"MemcpyHtoDAsync":   func() error { return d.MemcpyHtoDAsync(address, make([]byte, 1), 0) },
 		"ModuleLoadData":    func() error { _, err := d.ModuleLoadData([]byte("x"), nil); return err },
 		"LaunchKernel": func() error {
-			return d.LaunchKernel(1, driver.Dim3{}, driver.Dim3{}, 0, 0, nil)
+			return d.LaunchKernel(&driver.Launch{Function: 1})
 		},
 	}
 	done := make(chan struct{})

@@ -144,8 +144,8 @@ func TestCopiesMayGoToAStreamOfAnotherContextKernelsMayNot(t *testing.T) {
 	require.NoError(t, d.StreamWaitEvent(s, e))
 	code(t, driver.InvalidHandle, d.EventRecord(e, s))
 	one := driver.Dim3{X: 1, Y: 1, Z: 1}
-	code(t, driver.InvalidHandle, d.LaunchKernel(f, one, one, 0, s, nil))
-	require.NoError(t, d.LaunchKernel(f, one, one, 0, 0, nil))
+	code(t, driver.InvalidHandle, d.LaunchKernel(&driver.Launch{Function: f, Grid: one, Block: one, Stream: s}))
+	require.NoError(t, d.LaunchKernel(&driver.Launch{Function: f, Grid: one, Block: one}))
 	assert.Equal(t, contexts[0], must[driver.Context](t)(d.StreamGetCtx(s)))
 	assert.Equal(t, contexts[1], must[driver.Context](t)(d.StreamGetCtx(0)))
 	require.NoError(t, d.MemFree(address))
@@ -157,7 +157,7 @@ func TestALostDeviceRunsNothingMore(t *testing.T) {
 	f := kernelOf(t, d, "wild", func(l *driver.TwinLaunch) { l.Memory(1, 1) })
 	open := blocked(t, d, s)
 	one := driver.Dim3{X: 1, Y: 1, Z: 1}
-	require.NoError(t, d.LaunchKernel(f, one, one, 0, s, nil))
+	require.NoError(t, d.LaunchKernel(&driver.Launch{Function: f, Grid: one, Block: one, Stream: s}))
 	ran := false
 	require.NoError(t, d.LaunchHostFunc(s, func() { ran = true }))
 	open()
@@ -198,7 +198,7 @@ func TestWaitsEndWhenTheDeviceIsLost(t *testing.T) {
 			memory := must[uintptr](t)(d.MemAllocAsync(2*unit, s[0]))
 			wild := kernelOf(t, d, "wild", func(l *driver.TwinLaunch) { l.Memory(1, 1) })
 			open := gated(t, d, s[0])
-			require.NoError(t, d.LaunchKernel(wild, single, single, 0, s[0], nil))
+			require.NoError(t, d.LaunchKernel(&driver.Launch{Function: wild, Grid: single, Block: single, Stream: s[0]}))
 			wait(t, d, s[0], s[1], memory)
 			open()
 			require.NoError(t, d.DevicePrimaryCtxRelease(0), "it waits for the streams")

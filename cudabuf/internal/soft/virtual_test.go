@@ -90,7 +90,7 @@ func TestKernelFaultsWithoutAccess(t *testing.T) {
 	a := must[uintptr](t)(d.MemAddressReserve(2 * page))
 	run := func() error {
 		one := driver.Dim3{X: 1, Y: 1, Z: 1}
-		require.NoError(t, d.LaunchKernel(f, one, one, 0, 0, []driver.Arg{{Kind: driver.Pointer, Bits: uint64(a)}}))
+		require.NoError(t, d.LaunchKernel(&driver.Launch{Function: f, Grid: one, Block: one, Args: []driver.Arg{{Kind: driver.Pointer, Bits: uint64(a)}}}))
 		return d.StreamSynchronize(0)
 	}
 	for i := range uintptr(2) {
