@@ -20,6 +20,8 @@ type Driver struct {
 	pinned  hostRanges // memory of PinnedAllocators
 	hosted  hostRanges // memory of HostBuffers
 
+	imported importedPools
+
 	mu      sync.Mutex
 	devices map[int]*Device // of primary contexts, by ordinal
 	wrapped []*Device       // of callers' contexts

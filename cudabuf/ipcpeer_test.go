@@ -1,6 +1,7 @@
 package cudabuf_test
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -294,6 +295,60 @@ func (p *Peer) OpenPooled(h cudabuf.PoolHandle, id *int) error {
 		p.keep(b, id)
 	}
 	return err
+}
+
+// PooledTwice is a pool's descriptor, and memory of it with what it holds.
+type PooledTwice struct {
+	FD     int
+	Handle cudabuf.PoolHandle
+	Data   []byte
+}
+
+// OpenPoolTwice opens a pool twice and the memory through both, and closes each
+// pool before its buffer.
+func (p *Peer) OpenPoolTwice(o PooledTwice, _ *int) error {
+	dev, err := p.d.Device(0)
+	if err != nil {
+		return err
+	}
+	file := os.NewFile(uintptr(o.FD), "pool")
+	defer file.Close()
+	var pools [2]*cudabuf.PeerPool
+	var buffers [2]*cudabuf.Buffer
+	for i := range pools {
+		if pools[i], err = dev.OpenPoolFD(file); err != nil {
+			return err
+		}
+		if buffers[i], err = pools[i].Open(o.Handle); err != nil {
+			return err
+		}
+	}
+	for i := range pools {
+		if err := pools[i].Close(); err != nil {
+			return err
+		}
+		for _, b := range buffers[i:] {
+			data, err := b.Bytes()
+			if err != nil || !bytes.Equal(data, o.Data) {
+				return fmt.Errorf("after pool %d was closed: %v, %w", i, data, err)
+			}
+		}
+		buffers[i].Release()
+	}
+	again, err := dev.OpenPoolFD(file)
+	if err != nil {
+		return err
+	}
+	b, err := again.Open(o.Handle)
+	if err != nil {
+		return err
+	}
+	data, err := b.Bytes()
+	b.Release()
+	if err != nil || !bytes.Equal(data, o.Data) {
+		return fmt.Errorf("opened again: %v, %w", data, err)
+	}
+	return again.Close()
 }
 
 func (p *Peer) ClosePool(_ int, _ *int) error { return p.pool.Close() }

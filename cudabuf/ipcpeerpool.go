@@ -12,25 +12,24 @@ import (
 // may be used from any goroutine.
 type PeerPool struct {
 	crossPool
-	opened openings // by pointer
+	pool *importedPool
 }
 
 // OpenPoolFD opens the pool that a file of another process's SharedPool.ExportFD
 // names (cuMemPoolImportFromShareableHandle, cuMemPoolSetAccess). The file stays
-// the caller's and may be closed afterwards. The caller closes the pool.
+// the caller's and may be closed afterwards. The caller closes the pool. It may be
+// open several times, but through one Driver: CUDA knows it once a process.
 func (d *Device) OpenPoolFD(file *os.File) (*PeerPool, error) {
-	p := &PeerPool{crossPool: crossPool{dev: d}}
-	err := d.withFD(file, func(fd int) error {
-		return p.open(func() (err error) {
-			if p.handle, err = d.api.MemPoolImportFromShareableHandle(fd); err != nil {
-				return err
-			}
-			return d.api.MemPoolSetAccess(p.handle, d.handle)
-		})
+	p := &PeerPool{}
+	err := d.withFD(file, func(fd int) (err error) {
+		p.pool, err = d.driver.imported.open(d, fd)
+		return err
 	})
 	if err != nil {
 		return nil, fmt.Errorf("opening a pool of another process on %v: %w", d, err)
 	}
+	p.crossPool = crossPool{dev: d, handle: p.pool.handle, destroy: func() error { return p.pool.leave(d) }}
+	d.shares.begin()
 	return p, nil
 }
 
@@ -44,8 +43,12 @@ func (p *PeerPool) Open(h PoolHandle) (*Buffer, error) {
 	if h.Length == 0 {
 		return newBuffer(p.dev, nil, 0, 0), nil
 	}
-	memory, err := p.opened.get(h.Pointer, func(closed func()) (*allocation, error) {
-		return p.openPointer(h.Pointer, closed)
+	var memory *allocation
+	err := p.use(func() (err error) {
+		memory, err = p.pool.opened.get(h.Pointer, func(closed func()) (*allocation, error) {
+			return p.openPointer(h.Pointer, closed)
+		})
+		return err
 	})
 	if err != nil {
 		return nil, fmt.Errorf("opening memory of another process's pool: %w", err)
@@ -56,14 +59,12 @@ func (p *PeerPool) Open(h PoolHandle) (*Buffer, error) {
 func (p *PeerPool) openPointer(pointer driver.PoolPointer, closed func()) (*allocation, error) {
 	d := p.dev
 	s := sharing{way: byPool, imported: true}
-	err := p.use(func() error {
-		return d.do(func() (err error) {
-			if s.base, err = d.api.MemPoolImportPointer(p.handle, pointer); err != nil {
-				return err
-			}
-			_, s.size, err = d.api.MemGetAddressRange(s.base)
+	err := d.do(func() (err error) {
+		if s.base, err = d.api.MemPoolImportPointer(p.handle, pointer); err != nil {
 			return err
-		})
+		}
+		_, s.size, err = d.api.MemGetAddressRange(s.base)
+		return err
 	})
 	if err != nil {
 		if s.base != 0 {
@@ -71,8 +72,9 @@ func (p *PeerPool) openPointer(pointer driver.PoolPointer, closed func()) (*allo
 		}
 		return nil, err
 	}
+	p.pool.enter()
 	return d.newShared(s, func() error {
 		defer closed()
-		return d.freeNow(s.base)
+		return errors.Join(d.freeNow(s.base), p.pool.leave(d))
 	}), nil
 }

@@ -27,17 +27,20 @@ type PoolHandle struct {
 // Trim or Close. The caller closes it.
 func (d *Device) NewSharedPool() (*SharedPool, error) {
 	p := &SharedPool{crossPool{dev: d}}
-	err := d.do(func() error {
-		return p.open(func() (err error) {
-			if p.handle, err = d.api.MemPoolCreate(d.handle, true); err != nil {
-				return err
-			}
-			return d.api.MemPoolSetAttribute(p.handle, driver.PoolReleaseThreshold, math.MaxUint64)
-		})
+	p.destroy = func() error { return d.do(func() error { return d.api.MemPoolDestroy(p.handle) }) }
+	err := d.do(func() (err error) {
+		if p.handle, err = d.api.MemPoolCreate(d.handle, true); err != nil {
+			return err
+		}
+		if err = d.api.MemPoolSetAttribute(p.handle, driver.PoolReleaseThreshold, math.MaxUint64); err != nil {
+			return errors.Join(err, d.api.MemPoolDestroy(p.handle))
+		}
+		return nil
 	})
 	if err != nil {
 		return nil, fmt.Errorf("making a pool to share: %w", err)
 	}
+	d.shares.begin()
 	return p, nil
 }
 
@@ -143,24 +146,12 @@ func (d *Device) freeNow(address uintptr) error {
 
 // crossPool is what a pool here and one of a peer have in common.
 type crossPool struct {
-	dev    *Device
-	handle driver.MemPool
+	dev     *Device
+	handle  driver.MemPool
+	destroy func() error
 
 	mu     sync.RWMutex // held by users, and by Close alone
 	closed bool
-}
-
-// open runs the driver calls that make the handle. When a later one fails, the
-// pool is destroyed. The caller has entered the device.
-func (p *crossPool) open(calls func() error) error {
-	err := calls()
-	switch {
-	case err == nil:
-		p.dev.shares.begin()
-	case p.handle != 0:
-		err = errors.Join(err, p.dev.api.MemPoolDestroy(p.handle))
-	}
-	return err
 }
 
 func (p *crossPool) use(calls func() error) error {
@@ -181,7 +172,7 @@ func (p *crossPool) Close() error {
 		return nil
 	}
 	p.closed = true
-	err := p.dev.do(func() error { return p.dev.api.MemPoolDestroy(p.handle) })
+	err := p.destroy()
 	p.dev.shares.end(nil)
 	return err
 }

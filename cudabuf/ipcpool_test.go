@@ -87,6 +87,24 @@ func TestSliceKeepsItsOffsetInAPool(t *testing.T) {
 	})
 }
 
+func TestAPoolMayBeOpenTwice(t *testing.T) {
+	forEachMachine(t, func(t *testing.T, d *cudabuf.Driver, dev *cudabuf.Device) {
+		pool := sharedPool(t, dev)
+		file, err := pool.ExportFD()
+		require.NoError(t, err)
+		b, err := pool.NewBuffer(4096, nil)
+		require.NoError(t, err)
+		_, err = b.CopyFromHost(pattern(4096), 0)
+		require.NoError(t, err)
+		h, err := b.ExportPool()
+		require.NoError(t, err)
+		p := startPeer(t, d, file)
+		require.NoError(t, file.Close())
+		ask[int](p, "OpenPoolTwice", PooledTwice{3, h, pattern(4096)})
+		b.Release()
+	})
+}
+
 func TestPoolMemoryIsThereInTheOrderOfItsStream(t *testing.T) {
 	cudatest.ForEachDevice(t, func(t *testing.T, dev *cudabuf.Device) {
 		pool, s := sharedPool(t, dev), stream(t, dev)

@@ -93,7 +93,7 @@ func TestABatchThatLiesPartlyInAPool(t *testing.T) {
 	})
 }
 
-// TestAPoolThatIsClosedIsNotExported: what lives on in it is copied.
+// TestAPoolThatIsClosedIsCopied: what lives on in it cannot be exported.
 func TestAPoolThatIsClosedIsCopied(t *testing.T) {
 	forEachGPU(t, func(t *testing.T, m machine) {
 		m = m.by(t, handle.CUDAPool)
@@ -106,6 +106,35 @@ func TestAPoolThatIsClosedIsCopied(t *testing.T) {
 		assert.Zero(t, sharedBy(s, handle.CUDAPool))
 		p.do("Release", "table")
 		require.NoError(t, catalog.Withdraw("table"))
+	})
+}
+
+// TestTwoClientsOfAProcessOpenAPool: for CUDA it is one, and the first that is done
+// with it must not end what the other reads.
+func TestTwoClientsOfAProcessOpenAPool(t *testing.T) {
+	forEachGPU(t, func(t *testing.T, m machine) {
+		p := startPeer(t, m)
+		path := folder(t) + "/s"
+		p.do("Serve", Serve{path, true})
+		var clients [2]*ipc.Client
+		var tables [2]*ipc.Table
+		for i := range clients {
+			c, err := ipc.Dial(soon(t), path, ipc.DialOptions{Devices: m.gpus()})
+			require.NoError(t, err)
+			table, err := c.Table(soon(t), "table")
+			require.NoError(t, err)
+			clients[i], tables[i] = c, table
+		}
+		stat, err := clients[0].Stat(soon(t))
+		require.NoError(t, err)
+		assert.Equal(t, handle.CUDAPool, stat.Blocks[0].Mechanism)
+		tables[0].Release()
+		require.NoError(t, clients[0].Close())
+		for i, b := range tables[1].Batches {
+			require.NoError(t, check("table", uint64(i), b))
+		}
+		tables[1].Release()
+		require.NoError(t, clients[1].Close())
 	})
 }
 

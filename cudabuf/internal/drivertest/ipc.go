@@ -128,8 +128,19 @@ func (c *child) obey(command string, data []byte) (answer string, err error) {
 		if err == nil {
 			err = c.api.MemPoolSetAccess(c.pool, 0)
 		}
+	case "pool-again":
+		var again driver.MemPool
+		if again, err = c.api.MemPoolImportFromShareableHandle(inherited); err == nil && again != c.pool {
+			err = fmt.Errorf("imported twice, as %#x and %#x", c.pool, again)
+		}
+	case "destroy":
+		err = c.api.MemPoolDestroy(c.pool)
 	case "pointer":
 		c.address, err = c.api.MemPoolImportPointer(c.pool, driver.PoolPointer(data))
+	case "free":
+		if err = c.api.MemFreeAsync(c.address, 0); err == nil {
+			err = c.api.StreamSynchronize(0)
+		}
 	default:
 		err = fmt.Errorf("no command %q", command)
 	}
@@ -268,6 +279,15 @@ func (m *machine) ipc() {
 		assert.Empty(m, c.say("pool", nil))
 		assert.Empty(m, c.say("pointer", pointer[:]))
 		assert.Equal(m, "pooled", c.say("read", []byte{6}))
+		assert.Empty(m, c.say("pool-again", nil), "it is the same, and counted")
+		assert.Contains(m, c.say("destroy", nil), "error", "a pointer is open")
+		assert.Empty(m, c.say("free", nil))
+		assert.Contains(m, c.say("free", nil), "error", "a second time")
+		assert.Empty(m, c.say("destroy", nil))
+		assert.Empty(m, c.say("pointer", pointer[:]), "the other import is there")
+		assert.Equal(m, "pooled", c.say("read", []byte{6}))
+		assert.Empty(m, c.say("free", nil))
+		assert.Empty(m, c.say("destroy", nil))
 		c.end()
 		require.NoError(m, m.api.MemFreeAsync(p, s))
 		require.NoError(m, m.api.StreamSynchronize(s))

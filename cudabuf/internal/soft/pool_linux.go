@@ -17,6 +17,7 @@ type pool struct {
 	segment   *segment // nil until there is a first allocation
 	shareable bool
 	imported  bool
+	imports   int // of an imported one, that were not destroyed
 	destroyed bool
 	access    deviceSet
 	frees     []*freeing // that have not run

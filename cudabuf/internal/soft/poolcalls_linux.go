@@ -47,7 +47,8 @@ func (d *Driver) MemPoolCreate(h driver.Device, shareable bool) (driver.MemPool,
 	return d.addPool(p), nil
 }
 
-// MemPoolDestroy leaves the allocations; their memory goes with the last one.
+// MemPoolDestroy leaves the allocations; their memory goes with the last one. A
+// pool of another process is refused while pointers of it are open, as CUDA does.
 func (d *Driver) MemPoolDestroy(h driver.MemPool) error {
 	const call = "cuMemPoolDestroy"
 	p, err := d.lockPool(call, h)
@@ -57,6 +58,14 @@ func (d *Driver) MemPoolDestroy(h driver.MemPool) error {
 	defer d.space.mu.Unlock()
 	if p == p.dev.arena.pool {
 		return invalid(call, "it is the default pool of cuda:%d", p.dev.ordinal)
+	}
+	if p.imported {
+		if p.live > 0 {
+			return invalid(call, "%d bytes of the pool, which is another process's, are open", p.live)
+		}
+		if p.imports--; p.imports > 0 {
+			return nil
+		}
 	}
 	p.destroyed = true
 	p.trim(0)

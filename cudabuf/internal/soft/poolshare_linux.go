@@ -21,6 +21,8 @@ func (d *Driver) MemPoolExportToShareableHandle(h driver.MemPool) (int, error) {
 	return fd, system(call, err)
 }
 
+// MemPoolImportFromShareableHandle answers the same handle each time; each is to be
+// destroyed, as CUDA has it.
 func (d *Driver) MemPoolImportFromShareableHandle(fd int) (driver.MemPool, error) {
 	const call = "cuMemPoolImportFromShareableHandle"
 	f, dev, err := d.importFile(call, fd, poolFile)
@@ -29,7 +31,13 @@ func (d *Driver) MemPoolImportFromShareableHandle(fd int) (driver.MemPool, error
 	}
 	d.space.mu.Lock()
 	defer d.space.mu.Unlock()
-	p := &pool{dev: dev, imported: true, access: deviceSet{}}
+	for h, p := range d.space.pools {
+		if p.imported && !p.destroyed && p.segment.file.inode == f.inode {
+			p.imports++
+			return h, system(call, f.close())
+		}
+	}
+	p := &pool{dev: dev, imported: true, imports: 1, access: deviceSet{}}
 	if err := p.mapFile(f); err != nil {
 		return 0, system(call, err)
 	}
