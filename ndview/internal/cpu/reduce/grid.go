@@ -16,6 +16,19 @@ func (g grid[T]) row(r int64) []T {
 	return unsafe.Slice((*T)(unsafe.Add(g.at, r*g.pitch)), g.width)
 }
 
+// shortPitch is up to how many bytes rows without gaps between them are read one
+// after the other, as one run that the processor foresees. Each of four at once would
+// be foreseen anew.
+const shortPitch = 8 << 10
+
+// fourAt tells whether row r and the three that follow are to be read at once, which
+// saves passes through the accumulators.
+func (g grid[T]) fourAt(r int64) bool {
+	var element T
+	gaps := g.pitch != g.width*int64(unsafe.Sizeof(element))
+	return g.rows-r >= 4 && (gaps || g.pitch > shortPitch)
+}
+
 // gathered is how many elements with gaps are put together at a time.
 const gathered = 2048
 

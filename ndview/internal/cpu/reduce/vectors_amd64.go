@@ -119,7 +119,7 @@ func greatestFloatVectors[U unsigned, S signed](w S, x []U, flip U, alike bool) 
 // four rows from there, and returns how many, too.
 func eachFloatVectors[U unsigned, S signed](w []S, x grid[U], r int64, flip U, alike bool) (rows int64, done int) {
 	row, size := x.row(r), unsafe.Sizeof(flip)
-	if wide && size >= 4 && x.rows-r >= 4 {
+	if wide && size >= 4 && x.fourAt(r) {
 		n, done := blocks(row, 64)
 		switch {
 		case n > 0 && size == 4:
@@ -186,7 +186,7 @@ func eachGreatestVectors[S signed](w, keys []S) int {
 // there, and returns how many, too.
 func eachGreatestOf4[U unsigned, S signed](w []S, x grid[U], r int64) (rows int64, done int) {
 	n, done := blocks(w, 32)
-	if n == 0 || x.rows-r < 4 {
+	if n == 0 || !x.fourAt(r) {
 		return 1, 0
 	}
 	to, from, pitch := data(w), data(x.row(r)), int(x.pitch)
@@ -274,7 +274,7 @@ func addVectors(acc []float64, x grid[float32], r int64) (rows int64, done int) 
 	row := x.row(r)
 	n, done := blocks(row, 32)
 	switch {
-	case n > 0 && x.rows-r >= 4:
+	case n > 0 && x.fourAt(r):
 		add32x4(data(acc), data(row), int(x.pitch), n)
 		return 4, done
 	case n > 0:
@@ -319,7 +319,7 @@ func addExactVectors(acc []exact, x grid[float64], r int64) (rows int64, done in
 	row := x.row(r)
 	n, done := blocks(row, 32)
 	switch {
-	case n > 0 && x.rows-r >= 4:
+	case n > 0 && x.fourAt(r):
 		add64x4(data(acc), data(row), int(x.pitch), n)
 		return 4, done
 	case n > 0:

@@ -102,7 +102,7 @@ func TestVectorsDoWhatLoopsDo(t *testing.T) {
 				got := make([][]uint64, len(levels))
 				for i, with := range levels {
 					vectors, wide = with[0], with[1]
-					got[i] = bothWays(f, unsafe.Add(unsafe.Pointer(&x[0]), skip*f.Element), n, &tell)
+					got[i] = everyWay(f, unsafe.Add(unsafe.Pointer(&x[0]), skip*f.Element), n, &tell)
 				}
 				for i, want := range got[0] {
 					for level := range levels {
@@ -119,16 +119,19 @@ func TestVectorsDoWhatLoopsDo(t *testing.T) {
 
 func isNaN64(bits uint64) bool { return math.IsNaN(math.Float64frombits(bits)) }
 
-// bothWays reduces 4n elements to one, then 4 rows of n to n.
-func bothWays(f *Reducer, x unsafe.Pointer, n int64, tell *Finish) []uint64 {
-	acc, out := make([]uint64, n*f.Size/8+1), make([]uint64, n+1)
+// everyWay reduces 4n elements to one, then 4 rows of n to n, without gaps between
+// the rows and with.
+func everyWay(f *Reducer, x unsafe.Pointer, n int64, tell *Finish) []uint64 {
+	acc, out := make([]uint64, n*f.Size/8+1), make([]uint64, 2*n+1)
 	at := unsafe.Pointer(&acc[0])
 	f.None(at, 1)
 	f.Along(at, x, 4*n, f.Element, 10, tell)
 	f.Store(at, unsafe.Pointer(&out[0]), 1, 8, tell)
-	f.None(at, n)
-	f.Across(at, x, n, f.Element, 4, n*f.Element, 10, tell)
-	f.Store(at, unsafe.Pointer(&out[1]), n, 8, tell)
+	for i, pitch := range []int64{n, n + n/8} {
+		f.None(at, n)
+		f.Across(at, x, n, f.Element, 4, pitch*f.Element, 10, tell)
+		f.Store(at, unsafe.Pointer(&out[1+int64(i)*n]), n, 8, tell)
+	}
 	return out
 }
 
