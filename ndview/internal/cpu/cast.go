@@ -11,7 +11,7 @@ import (
 // Values are NumPy's, as kernels/convert.cuh says. The two do not overlap.
 func Cast(dst, src unsafe.Pointer, n int64, to, from Type) {
 	do := casts[from][to]
-	if Streams(n * to.Size()) {
+	if Streams(n * (to.Size() + from.Size())) {
 		do = castStreamed(do, to, from)
 	}
 	Parallel(n, grain/max(to.Size(), from.Size()), func(lo, hi int64) {
@@ -136,6 +136,9 @@ func newCasts(addVectors func(table *[Types][Types]cast, odd map[Type]cast)) (ta
 		table[Bool][to] = fromBools(truth, table[Uint8][to], to)
 	}
 	table[Float16][Float64], table[BFloat16][Float64] = fromFloat16ToDouble, fromBFloat16ToDouble
+	for _, from := range []Type{Float16, BFloat16} {
+		table[from][Complex128] = compose(table[from][Float64], table[Float64][Complex128], from, Complex128)
+	}
 	table[Float16][Float16], table[BFloat16][BFloat16] = table[Uint16][Uint16], table[Uint16][Uint16]
 	table[Bool][Bool], table[Bool][Uint8], table[Bool][Int8] = truth, truth, truth
 	return table

@@ -33,7 +33,7 @@ func copyNest[T unit](dst, src unsafe.Pointer, n layout.Nest) {
 	blocks := (p.outer.n-1)/side + 1
 	total := layout.Product(outer.Shape) * blocks
 	cost := width * p.inner.n * min(side, p.outer.n)
-	streams := p.inner.dst == width && Streams(width*layout.Product(n.Shape))
+	streams := p.inner.dst == width && Streams(2*width*layout.Product(n.Shape))
 	Parallel(total, max(grain/cost, 1), func(lo, hi int64) {
 		sheet := &sheet{streams: streams}
 		defer sheet.end()

@@ -5,11 +5,13 @@ import (
 	"unsafe"
 )
 
-// streamed is from how many bytes on a result is written past the caches: it
-// would not stay there, and each line of it would be read from memory first.
-var streamed = int64(16 << 20)
+// streamed is from how many bytes on, read and written, a result is written past
+// the caches: it would not stay there, and each line of it would be read from memory
+// first.
+var streamed = int64(36 << 20)
 
-// Streams tells whether a result of so many bytes is to be streamed.
+// Streams tells whether the result of an operation that reads and writes so many
+// bytes is to be streamed.
 func Streams(bytes int64) bool { return streams && bytes >= streamed }
 
 // Stream copies n bytes past the caches. Others see them after StreamEnd only.

@@ -7,7 +7,13 @@ import "github.com/quiver-gpu/quiver/ndview/internal/cpu"
 // cache, which are streamed.
 func (e *engine) canBeStreamed(n int64) bool {
 	out := &e.operands[0]
-	if !cpu.Streams(n*out.size) || !out.same || out.inner != out.size || e.inner < shortRow {
+	bytes := n * out.size
+	for i := range e.inputs {
+		if o := &e.operands[1+i]; o.Base != nil && o.inner != 0 {
+			bytes += n * o.size
+		}
+	}
+	if !cpu.Streams(bytes) || !out.same || out.inner != out.size || e.inner < shortRow {
 		return false
 	}
 	for i := range e.inputs {

@@ -11,7 +11,7 @@ import (
 // Results that are large enough are streamed: from blocks, to any address, with
 // every kind of operand beside.
 func TestLargeResultsAreWrittenWhole(t *testing.T) {
-	const rows, columns = 2053, 2051
+	const rows, columns = 2253, 2251
 	const guard = 0xa5a5a5a5
 	x := make([]uint32, rows*columns)
 	for i := range x {
