@@ -18,7 +18,7 @@ func copyLine[T unit](dst, src unsafe.Pointer, l line) {
 		done := int64(0)
 		if l.src == 2*width {
 			done = everyOther(dst, src, width, l.n)
-		} else if width < 8 && l.src == -width {
+		} else if width <= 8 && l.src == -width {
 			done = reverse(dst, src, width, l.n)
 		}
 		readLine(unsafe.Slice((*T)(dst), l.n), src, l.src, done)
@@ -60,17 +60,20 @@ func writeLine[T unit](dst unsafe.Pointer, step int64, src []T) {
 	}
 }
 
-// reverse copies units of 1, 2 or 4 bytes that lie backwards, in words, as far as
-// whole words go. It returns how many were copied.
+// reverse copies units of up to 8 bytes that lie backwards, in vectors and words, as
+// far as whole words go. It returns how many were copied.
 func reverse(dst, src unsafe.Pointer, width, n int64) int64 {
 	words := n * width / 8
-	for w := range words {
-		x := bits.ReverseBytes64(load(src, -8*w-8+width))
+	for w := reverseVectors(dst, src, width, n) * width / 8; w < words; w++ {
+		x := load(src, -8*w-8+width)
 		switch width {
+		case 1:
+			x = bits.ReverseBytes64(x)
 		case 2:
+			x = bits.ReverseBytes64(x)
 			x = x>>8&0x00ff00ff00ff00ff | x&0x00ff00ff00ff00ff<<8
 		case 4:
-			x = uint64(bits.ReverseBytes32(uint32(x))) | uint64(bits.ReverseBytes32(uint32(x>>32)))<<32
+			x = bits.RotateLeft64(x, 32)
 		}
 		store(dst, 8*w, x)
 	}

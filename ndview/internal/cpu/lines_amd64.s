@@ -46,3 +46,24 @@ loop:
 	JNZ     loop
 	VZEROUPPER
 	RET
+
+// func reverseBlocks(dst, src unsafe.Pointer, blocks int64, order unsafe.Pointer, width int64)
+TEXT ·reverseBlocks(SB), NOSPLIT, $0-40
+	MOVQ           dst+0(FP), DI
+	MOVQ           src+8(FP), SI
+	MOVQ           blocks+16(FP), CX
+	MOVQ           order+24(FP), DX
+	ADDQ           width+32(FP), SI
+	VBROADCASTI128 (DX), Y15
+
+loop:
+	VMOVDQU -32(SI), Y0
+	VPSHUFB Y15, Y0, Y0
+	VPERMQ  $0x4E, Y0, Y0
+	VMOVDQU Y0, (DI)
+	SUBQ    $32, SI
+	ADDQ    $32, DI
+	DECQ    CX
+	JNZ     loop
+	VZEROUPPER
+	RET
