@@ -159,8 +159,7 @@ func (d remembered) release() {
 }
 
 // dictionary returns the message of a dictionary, or nil where it was written
-// already. What decides is arrow-go's comparison, on the host, but without its
-// tolerance for floats.
+// already. What decides is a comparison on the host, as arrow-go's but to the bit.
 func (e *Encoder) dictionary(d found) (m *Message, sent remembered, err error) {
 	if e.seen[d.id] == d.values {
 		return nil, sent, nil
@@ -175,18 +174,15 @@ func (e *Encoder) dictionary(d found) (m *Message, sent remembered, err error) {
 	defer host.Release()
 	from := 0
 	if old := e.written[d.id]; old != nil {
-		equal := []array.EqualOption{array.WithNaNsEqual(true), array.WithAbsTolerance(0)}
-		n := int64(old.Len())
 		switch {
-		case old.Len() == host.Len() && array.ApproxEqual(old, host, equal...):
+		case arrowbuf.Identical(old, host):
 			d.values.Retain()
 			e.seen[d.id].Release()
 			e.seen[d.id] = d.values
 			return nil, sent, nil
 		case e.file:
 			return nil, sent, ErrReplacement
-		case e.deltas && host.Len() > old.Len() && countDictionaries(host.DataType()) == 0 &&
-			array.SliceApproxEqual(old, 0, n, host, 0, n, equal...):
+		case e.deltas && host.Len() > old.Len() && countDictionaries(host.DataType()) == 0 && begins(host, old):
 			from = old.Len()
 		}
 	}
@@ -196,4 +192,11 @@ func (e *Encoder) dictionary(d found) (m *Message, sent remembered, err error) {
 	host.Retain()
 	d.values.Retain()
 	return m, remembered{d.id, host, d.values}, nil
+}
+
+// begins tells whether an array begins with the values of another.
+func begins(arr, first arrow.Array) bool {
+	part := array.NewSlice(arr, 0, int64(first.Len()))
+	defer part.Release()
+	return arrowbuf.Identical(part, first)
 }

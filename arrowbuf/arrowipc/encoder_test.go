@@ -2,6 +2,7 @@ package arrowipc_test
 
 import (
 	"bytes"
+	"math"
 	"strings"
 	"testing"
 
@@ -73,6 +74,19 @@ func TestDictionariesThatDifferByLittleDiffer(t *testing.T) {
 	require.NoError(t, w.Write(coded(t, `[2e-6]`, 0, 4)))
 	require.NoError(t, w.Close())
 	assert.Equal(t, []float64{1e-6, 2e-6}, codes(t, out.Bytes()))
+	out.Reset()
+	w, err = arrowipc.NewWriter(&out, codedSchema)
+	require.NoError(t, err)
+	zeros := coded(t, `[0]`, 0, 4)
+	require.NoError(t, w.Write(zeros))
+	require.NoError(t, w.Write(coded(t, `[-0.0]`, 0, 4)))
+	require.NoError(t, w.Write(zeros))
+	require.NoError(t, w.Close())
+	var signs []bool
+	for _, value := range codes(t, out.Bytes()) {
+		signs = append(signs, math.Signbit(value))
+	}
+	assert.Equal(t, []bool{false, true, false}, signs)
 }
 
 // On the host arrow-go refuses to make such arrays.

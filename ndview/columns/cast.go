@@ -14,7 +14,8 @@ import (
 // CastIndices returns a dictionary array with indices of another integer type, on
 // the same device and over the same dictionary, which the caller releases. A type
 // that does not count the values of the dictionary is arrowbuf.ErrOutOfRange, one
-// of no integers arrow.ErrInvalid; an array without a dictionary is
+// of no integers arrow.ErrInvalid, as is an index that is outside the dictionary,
+// of which the error names the first; an array without a dictionary is
 // arrow.ErrNotImplemented.
 func CastIndices(arr arrow.Array, to arrow.DataType) (arrow.Array, error) {
 	w := &work{dev: arrowbuf.DeviceOf(arr)}
@@ -50,8 +51,11 @@ func (w *work) castIndices(arr arrow.Array, to arrow.DataType) (arrow.Array, err
 	if err != nil {
 		return nil, err
 	}
+	if err := w.checkIndices(data, indices, t, int64(dictionary.Len())); err != nil {
+		return nil, err
+	}
 	width := int64(to.(arrow.FixedWidthDataType).Bytes())
-	cast, err := w.array(indices.AsType(dtypeOf(width), ndview.OrderC, ndview.CastUnsafe)) // none is negative
+	cast, err := w.array(indices.AsType(dtypeOf(width), ndview.OrderC, ndview.CastUnsafe)) // none but a null's is negative
 	if err != nil {
 		return nil, err
 	}
@@ -72,8 +76,9 @@ func (w *work) castIndices(arr arrow.Array, to arrow.DataType) (arrow.Array, err
 // of the width that a type has: utf8 to large_utf8 or back, binary to large_binary,
 // list to large_list, list_view to large_list_view. It is on the same device and
 // shares the values; the caller releases it. Values that 32-bit offsets do not
-// count are arrowbuf.ErrOutOfRange; other types, and others than the array's for
-// the elements of lists, are arrow.ErrNotImplemented.
+// count are arrowbuf.ErrOutOfRange, offsets outside the values arrow.ErrInvalid;
+// other types, and others than the array's for the elements of lists, are
+// arrow.ErrNotImplemented.
 func CastOffsets(arr arrow.Array, to arrow.DataType) (arrow.Array, error) {
 	w := &work{dev: arrowbuf.DeviceOf(arr)}
 	defer w.end()
@@ -139,6 +144,18 @@ func (w *work) castOffsets(arr arrow.Array, to arrow.DataType) (arrow.Array, err
 	} else if all, err = w.noneEnclosed(width); err != nil {
 		return nil, err
 	}
+	if toWidth < width && n > 0 {
+		err := w.checkWithin([]*ndview.NDBuffer{all[0].offsets}, all[0].from, all[0].to, func() (pieces, error) {
+			r, err := w.offsetRanges(data, width, limit(data))
+			if err != nil {
+				return pieces{}, err
+			}
+			return w.pieces(r, bits{}, nil, 8)
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
 	offsets, err := w.joinOffsets(all, n, width, toWidth)
 	if err != nil {
 		return nil, err
@@ -178,12 +195,27 @@ func (w *work) castListViews(data arrow.ArrayData, to arrow.DataType, valid *mem
 		return nil, fmt.Errorf("into %d values: %w", all[0].Len(), arrowbuf.ErrOutOfRange)
 	}
 	n := int64(data.Len())
-	buffers := []*memory.Buffer{valid, nil, nil}
-	for i := 1; i <= 2; i++ {
-		from, err := w.fixed(data, i, width)
+	values := int64(all[0].Len())
+	r, err := w.viewRanges(data, width, values)
+	if err != nil {
+		return nil, err
+	}
+	most := values
+	if width == 4 {
+		most = min(most, math.MaxInt32)
+	}
+	err = w.checkWithin([]*ndview.NDBuffer{r.starts, r.sizes}, 0, most, func() (pieces, error) {
+		valid, err := w.validity(data)
 		if err != nil {
-			return nil, err
+			return pieces{}, err
 		}
+		return w.pieces(r, valid, nil, 8)
+	})
+	if err != nil {
+		return nil, err
+	}
+	buffers := []*memory.Buffer{valid, nil, nil}
+	for i, from := range []*ndview.NDBuffer{r.starts, r.sizes} {
 		out, err := w.empty(dtypeOf(toWidth), n)
 		if err != nil {
 			return nil, err
@@ -191,7 +223,7 @@ func (w *work) castListViews(data arrow.ArrayData, to arrow.DataType, valid *mem
 		if err := w.rebase(from, width, 0, out, 0, toWidth); err != nil {
 			return nil, err
 		}
-		if buffers[i], err = w.buffer(out, n*toWidth); err != nil {
+		if buffers[1+i], err = w.buffer(out, n*toWidth); err != nil {
 			return nil, err
 		}
 	}

@@ -122,7 +122,7 @@ func (u *unifier) add(dictionary *array.Data) (err error) {
 		}
 		last := len(u.host) - 1
 		for i, seen := range u.host[:last] {
-			if array.Equal(seen, u.host[last]) {
+			if arrowbuf.Identical(seen, u.host[last]) { // to the bit, as keys are
 				u.which, u.host = append(u.which, i), u.host[:last]
 				return nil
 			}
@@ -198,7 +198,7 @@ func (u *unifier) union() (union *array.Data, err error) {
 	return u.take(joined, selection{at: chosen, n: int64(len(firsts))})
 }
 
-// keys tells values of an array of the host apart: the same key, the same value.
+// keys tells values of an array of the host apart: the same key, the same bits.
 // Nested values are not compared.
 func keys(values arrow.Array) func(i int) (key string, comparable bool) {
 	const null = "\x00" // values have a byte before them
