@@ -1,6 +1,9 @@
 package reduce
 
 import (
+	"sync"
+	"unsafe"
+
 	"github.com/quiver-gpu/quiver/ndview/internal/cpu/elementwise"
 	"github.com/quiver-gpu/quiver/ndview/internal/half"
 )
@@ -145,45 +148,51 @@ func sumNarrow[T float32 | float16 | bfloat16](sum func(x []T) float64, add func
 	}.reducer()
 }
 
-func sumFloat32() *Reducer {
-	return sumNarrow(
-		func(x []float32) float64 {
-			s, done := sumVectors(x)
-			for _, v := range x[done:] {
-				s += float64(v)
-			}
-			return s
-		},
-		func(acc []float64, x grid[float32]) {
-			for r := int64(0); r < x.rows; {
-				rows, done := addVectors(acc, x, r)
-				for last := r + rows; r < last; r++ {
-					for i, v := range x.row(r)[done:] {
-						acc[done+i] += float64(v)
-					}
-				}
-			}
-		})
+func sumFloat32() *Reducer { return sumNarrow(sumFloats, addFloats) }
+
+func sumFloats(x []float32) float64 {
+	s, done := sumVectors(x)
+	for _, v := range x[done:] {
+		s += float64(v)
+	}
+	return s
 }
 
-func sumHalf[T float16 | bfloat16](widen func(uint16) float32) *Reducer {
+// addFloats adds rows of numbers to sums.
+func addFloats(acc []float64, x grid[float32]) {
+	for r := int64(0); r < x.rows; {
+		rows, done := addVectors(acc, x, r)
+		for last := r + rows; r < last; r++ {
+			for i, v := range x.row(r)[done:] {
+				acc[done+i] += float64(v)
+			}
+		}
+	}
+}
+
+// sumHalf adds elements up as the float32 that widen makes of them.
+func sumHalf[T float16 | bfloat16](widen func(dst []float32, src []uint16)) *Reducer {
+	type floats [1024]float32
+	blocks := &sync.Pool{New: func() any { return new(floats) }}
+	each := func(x []T, do func(first int, part []float32)) {
+		block, _ := blocks.Get().(*floats)
+		defer blocks.Put(block)
+		for first := 0; first < len(x); first += len(block) {
+			part := x[first:min(first+len(block), len(x))]
+			widen(block[:], unsafe.Slice((*uint16)(unsafe.Pointer(unsafe.SliceData(part))), len(part)))
+			do(first, block[:len(part)])
+		}
+	}
 	return sumNarrow(
-		func(x []T) float64 {
-			var a, b float64
-			for ; len(x) >= 2; x = x[2:] {
-				a += float64(widen(uint16(x[0])))
-				b += float64(widen(uint16(x[1])))
-			}
-			for _, v := range x {
-				a += float64(widen(uint16(v)))
-			}
-			return a + b
+		func(x []T) (s float64) {
+			each(x, func(_ int, part []float32) { s += sumFloats(part) })
+			return s
 		},
 		func(acc []float64, x grid[T]) {
 			for r := range x.rows {
-				for i, v := range x.row(r)[:len(acc)] {
-					acc[i] += float64(widen(uint16(v)))
-				}
+				each(x.row(r), func(first int, part []float32) {
+					addFloats(acc[first:], grid[float32]{unsafe.Pointer(unsafe.SliceData(part)), 1, int64(len(part)), 0})
+				})
 			}
 		})
 }

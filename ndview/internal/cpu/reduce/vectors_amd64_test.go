@@ -41,7 +41,9 @@ func elements(r *rand.Rand, name string, size, n int64, specials bool) []uint64 
 			v = uint64(math.Float32bits(float32(small)))
 		case strings.HasSuffix(name, "sum_f64"):
 			v = math.Float64bits(float64(small))
-		case strings.HasSuffix(name, "sum_f16"), strings.HasSuffix(name, "sum_bf16"):
+		case strings.HasSuffix(name, "sum_bf16"):
+			v = uint64(math.Float32bits(float32(small)) >> 16)
+		case strings.HasSuffix(name, "sum_f16"):
 			v &= 0x3fff
 		case strings.HasPrefix(name, "count"):
 			v *= v & 1
