@@ -138,14 +138,13 @@ func (l *launch) add(d *Device, arg any) error {
 // addStruct copies the bytes, so that they may lie on the caller's stack.
 func (l *launch) addStruct(b []byte) error {
 	at := len(l.bytes)
-	if len(b) == 0 || at+len(b) > maxStructs {
-		return fmt.Errorf("structs of %d bytes, of which a kernel takes 1 to %d", at+len(b), maxStructs)
+	end := at + len(b)
+	if len(b) == 0 || end > maxStructs {
+		return fmt.Errorf("structs of %d bytes, of which a kernel takes 1 to %d", end, maxStructs)
 	}
-	l.bytes = append(l.bytes, b...)
-	l.Args = append(l.Args, driver.Arg{Kind: driver.Struct, Bytes: l.bytes[at:]})
-	for len(l.bytes)%8 != 0 { // C may copy a struct in words
-		l.bytes = append(l.bytes, 0)
-	}
+	l.bytes = l.bytes[:(end+7)&^7] // C may copy a struct in words
+	copy(l.bytes[at:], b)
+	l.Args = append(l.Args, driver.Arg{Kind: driver.Struct, Bytes: l.bytes[at:end]})
 	return nil
 }
 

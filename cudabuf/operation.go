@@ -133,21 +133,23 @@ func inOrder(uses []use) []use {
 	if len(uses) > few {
 		slices.SortFunc(uses, func(a, b use) int { return cmp.Compare(a.memory.id, b.memory.id) })
 	}
-	kept := uses[:0]
-	for _, u := range uses {
-		at := len(kept)
-		for at > 0 && kept[at-1].memory.id > u.memory.id {
+	last := 0
+	for i := 1; i < len(uses); i++ {
+		at, u := last+1, uses[i]
+		for at > 0 && uses[at-1].memory.id > u.memory.id {
 			at--
 		}
-		if at > 0 && kept[at-1].memory == u.memory {
-			kept[at-1].how = kept[at-1].how || u.how
+		if at > 0 && uses[at-1].memory == u.memory {
+			uses[at-1].how = uses[at-1].how || u.how
 			continue
 		}
-		kept = kept[:len(kept)+1]
-		copy(kept[at+1:], kept[at:])
-		kept[at] = u
+		last++
+		for j := last; j > at; j-- {
+			uses[j] = uses[j-1]
+		}
+		uses[at] = u
 	}
-	return kept
+	return uses[:min(last+1, len(uses))]
 }
 
 // few are so many that putting each in its place takes less than sorting them.

@@ -36,6 +36,10 @@ type NDBuffer struct {
 	strides []int64
 	offset  int64
 
+	// What follows from these, and every operation asks for.
+	size       int64 // elements
+	contiguous bool  // in C order, without gaps
+
 	base     *NDBuffer // what a view was made from first, nil for no view
 	readOnly bool
 }
@@ -67,6 +71,7 @@ func FromBuffer(buf arrowbuf.Buffer, dtype DType, offset int64, shape, strides [
 // over builds an array around a reference to a buffer, which it takes over.
 func over(buf arrowbuf.Buffer, dtype DType, offset int64, shape, strides []int64) *NDBuffer {
 	a := &NDBuffer{buf: buf, dtype: dtype, shape: shape, strides: strides, offset: offset}
+	a.size, a.contiguous = product(shape), layout.IsC(dtype.Size(), shape, strides)
 	a.refs.Store(1)
 	return a
 }
@@ -95,14 +100,14 @@ func (a *NDBuffer) Strides() []int64 { return a.strides }
 func (a *NDBuffer) Offset() int64 { return a.offset }
 
 // Size is the number of elements.
-func (a *NDBuffer) Size() int64 { return product(a.shape) }
+func (a *NDBuffer) Size() int64 { return a.size }
 
 // NBytes is the number of bytes that the elements take, without gaps.
-func (a *NDBuffer) NBytes() int64 { return a.Size() * a.dtype.Size() }
+func (a *NDBuffer) NBytes() int64 { return a.size * a.dtype.Size() }
 
 // IsContiguous tells whether the elements lie in C order without gaps, as no
 // elements and one element do.
-func (a *NDBuffer) IsContiguous() bool { return layout.IsC(a.dtype.Size(), a.shape, a.strides) }
+func (a *NDBuffer) IsContiguous() bool { return a.contiguous }
 
 // Retain adds a reference. It panics once the last was released.
 func (a *NDBuffer) Retain() {
@@ -127,12 +132,16 @@ func (a *NDBuffer) hold() error {
 	for {
 		n := a.refs.Load()
 		if n <= 0 {
-			return fmt.Errorf("array of %s %v: %w", a.dtype, a.shape, arrowbuf.ErrReleased)
+			return a.released()
 		}
 		if a.refs.CompareAndSwap(n, n+1) {
 			return nil
 		}
 	}
+}
+
+func (a *NDBuffer) released() error {
+	return fmt.Errorf("array of %s %v: %w", a.dtype, a.shape, arrowbuf.ErrReleased)
 }
 
 // holdAll holds arrays until release is called.

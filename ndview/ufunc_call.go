@@ -25,6 +25,7 @@ type call struct {
 	family  family
 	kernel  ew.Type      // whose kernel computes
 	moves   bool         // elements are moved as they are, as integers of their size
+	vector  int64        // elements of the type of the kernel that are 16 bytes
 	made    [3]*NDBuffer // operands in other units of time, which the call releases
 }
 
@@ -68,17 +69,26 @@ func (c *call) of() (*NDBuffer, error) {
 
 // into computes into the call's out.
 func (c *call) into() error {
-	defer c.discard()
-	if err := c.resolve(); err != nil {
-		return err
+	err := c.resolve()
+	if err == nil {
+		err = c.run()
 	}
-	return c.run()
+	c.discard()
+	return err
 }
 
-// run holds the arrays, and computes.
+// run computes, in memory that stays there meanwhile: a launch sees to that, what
+// may take several steps holds the arrays.
 func (c *call) run() error {
-	if err := c.out.checkWriteable(); err != nil {
-		return fmt.Errorf("%s: %w", c.name, err)
+	dev, err := c.device()
+	if err != nil {
+		return err
+	}
+	c.vector = 16 / max(c.kernel.Size(), c.op.Result(c.kernel).Size())
+	cuda, onGPU := dev.(*cudabuf.Device)
+	dense := c.isDense()
+	if onGPU && dense {
+		return c.launchDense(cuda)
 	}
 	held, err := 0, c.out.hold()
 	if err != nil {
@@ -89,10 +99,13 @@ func (c *call) run() error {
 			err = a.hold()
 		}
 	}
-	if err != nil {
+	switch {
+	case err != nil:
 		held--
-	} else {
-		err = c.work()
+	case dense:
+		err = c.denseOnHost()
+	default:
+		err = c.walk()
 	}
 	for i := range held {
 		if a := c.in[i].array; a != nil {
@@ -103,20 +116,27 @@ func (c *call) run() error {
 	return err
 }
 
-func (c *call) work() error {
-	dev := c.out.Device()
+// device is where all arrays are, none of which was released before, and of which
+// out may be written to.
+func (c *call) device() (arrowbuf.Device, error) {
+	if err := c.out.checkWriteable(); err != nil {
+		return nil, fmt.Errorf("%s: %w", c.name, err)
+	}
+	if c.out.refs.Load() <= 0 {
+		return nil, c.out.released()
+	}
+	dev := c.out.buf.Device()
 	for i := range c.n {
-		if a := c.in[i].array; a != nil && a.Device() != dev {
-			return fmt.Errorf("%s of an array on %s into one on %s: %w", c.name, a.Device(), dev, arrowbuf.ErrDevice)
+		a := c.in[i].array
+		switch {
+		case a == nil:
+		case a.refs.Load() <= 0:
+			return nil, a.released()
+		case a.buf.Device() != dev:
+			return nil, fmt.Errorf("%s of an array on %s into one on %s: %w", c.name, a.Device(), dev, arrowbuf.ErrDevice)
 		}
 	}
-	if !c.isDense() {
-		return c.walk()
-	}
-	if cuda, ok := dev.(*cudabuf.Device); ok {
-		return c.launchDense(cuda)
-	}
-	return c.denseOnHost()
+	return dev, nil
 }
 
 // typeOf is the type of operand o as computations know it: 0 is out.

@@ -35,9 +35,6 @@ type denseLaunch struct {
 	scalar   [3][2]uint64
 }
 
-// vector is how many elements of the call's type are a vector.
-func (c *call) vector() int64 { return 16 / max(c.kernel.Size(), c.op.Result(c.kernel).Size()) }
-
 // hasDense tells whether the family has a kernel for gapless arrays.
 func (f family) hasDense(t ew.Type) bool {
 	return f != familyMath || t == ew.Float32 || t == ew.Float64
@@ -46,13 +43,12 @@ func (f family) hasDense(t ew.Type) bool {
 // isDense tells whether the kernels for gapless arrays do the call.
 func (c *call) isDense() bool {
 	out := c.out
-	if !c.family.hasDense(c.kernel) || out.dtype != c.result || !out.IsContiguous() {
+	if !out.contiguous || !c.family.hasDense(c.kernel) || out.dtype != c.result {
 		return false
 	}
-	v := c.vector()
 	start := int64(out.buf.Address()) + out.offset
 	end := start + out.NBytes()
-	if start&(v*out.dtype.Size()-1) != 0 {
+	if start&(c.vector*out.dtype.Size()-1) != 0 {
 		return false
 	}
 	for i := range c.n {
@@ -60,11 +56,11 @@ func (c *call) isDense() bool {
 		if a == nil {
 			continue
 		}
-		if c.typeOf(1+i).Bits() != c.op.Operand(i, c.kernel).Bits() || !slices.Equal(a.shape, out.shape) || !a.IsContiguous() {
+		if !a.contiguous || !slices.Equal(a.shape, out.shape) || c.typeOf(1+i).Bits() != c.op.Operand(i, c.kernel).Bits() {
 			return false
 		}
 		at := int64(a.buf.Address()) + a.offset
-		if at&(v*a.dtype.Size()-1) != 0 {
+		if at&(c.vector*a.dtype.Size()-1) != 0 {
 			return false
 		}
 		if at < end && start < at+a.NBytes() && (at != start || a.dtype.size != out.dtype.size) {
@@ -75,26 +71,21 @@ func (c *call) isDense() bool {
 }
 
 func (c *call) launchDense(dev *cudabuf.Device) error {
-	p := denseLaunch{elements: c.out.Size(), op: int32(c.op)}
-	if p.elements == 0 {
+	if c.out.size == 0 {
 		return nil
 	}
+	p := denseLaunch{elements: c.out.size, op: int32(c.op)}
 	p.kind[0] = kindRun
+	offset := [4]int64{c.out.offset}
 	for i := range c.n {
-		if c.in[i].array != nil {
+		if a := c.in[i].array; a != nil {
 			p.kind[1+i] = kindRun
+			offset[1+i] = a.offset
 		} else {
 			p.scalar[i] = c.in[i].bits
 		}
 	}
-	vectors := (p.elements-1)/c.vector() + 1
-	offset := [4]int64{c.out.offset}
-	for i := range c.n {
-		if a := c.in[i].array; a != nil {
-			offset[1+i] = a.offset
-		}
-	}
-	return c.launch(dev, dense, vectors, &offset, structOf(&p))
+	return c.launch(dev, dense, (p.elements-1)/c.vector+1, &offset, structOf(&p))
 }
 
 // launch queues a kernel of the call.
@@ -110,21 +101,21 @@ func (c *call) launch(dev *cudabuf.Device, f form, items int64, offset *[4]int64
 	if c.twoVectors(f) {
 		items = (items + 1) / 2
 	}
-	blocks := (items-1)/threads + 1
-	out := c.out.buf.(*cudabuf.Buffer)
-	var in [3]cudabuf.Pointer // what the kernel does not read is any
-	for i := range in {
-		in[i] = cudabuf.In(out, 0)
-		if a := c.in[i].array; i < c.n && a != nil {
-			in[i] = cudabuf.In(a.buf.(*cudabuf.Buffer), offset[1+i])
-		}
-	}
-	to := cudabuf.InOut(out, offset[0])
-	grid, block := cudabuf.Dim3{X: uint32(blocks)}, cudabuf.Dim3{X: threads}
+	grid, block := cudabuf.Dim3{X: uint32((items-1)/threads + 1)}, cudabuf.Dim3{X: threads}
+	to := cudabuf.InOut(c.out.buf.(*cudabuf.Buffer), offset[0])
+	x, y := c.pointer(0, offset), c.pointer(1, offset)
 	if c.n < 3 {
-		return k.LaunchAsync(stream, grid, block, 0, to, in[0], in[1], parameters)
+		return k.LaunchAsync(stream, grid, block, 0, to, x, y, parameters)
 	}
-	return k.LaunchAsync(stream, grid, block, 0, to, in[0], in[1], in[2], parameters)
+	return k.LaunchAsync(stream, grid, block, 0, to, x, y, c.pointer(2, offset), parameters)
+}
+
+// pointer is operand i for a kernel. What it does not read may be any.
+func (c *call) pointer(i int, offset *[4]int64) cudabuf.Pointer {
+	if a := c.in[i].array; i < c.n && a != nil {
+		return cudabuf.In(a.buf.(*cudabuf.Buffer), offset[1+i])
+	}
+	return cudabuf.In(c.out.buf.(*cudabuf.Buffer), 0)
 }
 
 // twoVectors tells whether a thread takes two vectors, as family.cuh has it:

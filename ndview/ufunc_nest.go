@@ -43,7 +43,7 @@ func (c *call) launchNest(dev *cudabuf.Device, n jointNest) error {
 			rows *= d
 		}
 	}
-	v := min(c.vector(), fewElements)
+	v := min(c.vector, fewElements)
 	if c.family == familyMath {
 		v = 1
 	}
@@ -51,7 +51,7 @@ func (c *call) launchNest(dev *cudabuf.Device, n jointNest) error {
 		return c.halves(dev, n)
 	}
 	if c.family != familyMath {
-		if p, ok := c.describe(n, inner, rows, c.vector()); ok {
+		if p, ok := c.describe(n, inner, rows, c.vector); ok {
 			return c.launch(dev, rowwise, int64(p.items), &n.offset, structOf(&p))
 		}
 	}

@@ -155,18 +155,26 @@ func (c *call) resolve() error {
 // smallest float that holds it.
 func (c *call) common(float bool) (DType, error) {
 	var arrays DType // without scalars
+	scalars := false
 	for i := c.typed; i < c.n; i++ {
-		if a := c.in[i].array; a != nil {
-			if err := join(&arrays, a.dtype); err != nil {
-				return DType{}, fmt.Errorf("%s of %s: %w", c.name, c.operands(), err)
-			}
+		in := &c.in[i]
+		if in.array == nil {
+			scalars = true
+			continue
 		}
+		in.dtype = in.array.dtype
+		if err := join(&arrays, in.dtype); err != nil {
+			return DType{}, fmt.Errorf("%s of %s: %w", c.name, c.operands(), err)
+		}
+	}
+	if !scalars && !float {
+		return arrays, nil
 	}
 	var all DType
 	for i := c.typed; i < c.n; i++ {
 		in := &c.in[i]
 		if in.array != nil {
-			in.dtype = in.array.dtype
+			// It is its own.
 		} else if in.dtype = in.scalar.Natural(); in.scalar.IsWeak() && arrays.kind != 0 {
 			var err error
 			if in.dtype, err = in.scalar.DType(arrays); err != nil {
@@ -186,9 +194,9 @@ func (c *call) common(float bool) (DType, error) {
 
 func join(to *DType, t DType) (err error) {
 	switch {
-	case *to == t:
-	case *to == DType{}:
+	case to.kind == 0:
 		*to = t
+	case *to == t:
 	default:
 		*to, err = Promote(*to, t)
 	}
