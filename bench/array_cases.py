@@ -121,12 +121,15 @@ def parse(name: str) -> Case:
 
 def sectors(c: Case) -> float:
     """How many times the bytes memory must move for the elements, 1 unless they
-    lie scattered: it moves 32 bytes at once, and reads those that are written in
-    part only before it writes them."""
+    lie scattered: it writes 32 bytes at once, of which it first reads those that
+    are written in part only, and reads 64, since that is what drivers set
+    (cudaLimitMaxL2FetchGranularity; an H200 reads 16 bytes of each 48 in the time
+    of all, with a limit of 32 bytes in 0.70 of it)."""
     if c.kind != "strided" or abs(c.step) == 1:
         return 1
     size = SIZES[c.dtype]
-    touched = min(abs(c.step) * size, 32) / size  # a sector holds so many times more than is wanted of it
+    unit = 64 if c.op == "gather" else 32
+    touched = min(abs(c.step) * size, unit) / size  # a unit holds so many times more than is wanted of it
     return (1 + touched * (2 if c.op == "scatter" else 1)) / 2
 
 

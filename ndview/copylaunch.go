@@ -86,7 +86,7 @@ func launchCopy(dst arrowbuf.Buffer, to int64, src arrowbuf.Buffer, from, width 
 
 // copyPrograms are by the kind of kernel.
 var copyPrograms = func() map[string]*cudabuf.Program {
-	rows := program("rows", copyTwins[moves.Rows]("rows", "spans", "picks", "chains"))
+	rows := program("rows", copyTwins[moves.Rows]("rows", "units", "spans", "picks", "chains"))
 	tiles := program("tiles", copyTwins[moves.Tiles]("tiles", "sectors"))
 	packed := program("packed", copyTwins[moves.Tiles]("words", "runs", "lines"))
 	odd := program("odd", copyTwins[moves.Tiles]("oddlines", "oddruns"))
@@ -96,7 +96,7 @@ var copyPrograms = func() map[string]*cudabuf.Program {
 		"matrices": program("matrices", copyTwins[moves.Tiles]("matrices")),
 		"words":    packed, "runs": packed, "lines": packed,
 		"oddlines": odd, "oddruns": odd,
-		"rows": rows, "spans": rows, "picks": rows, "chains": rows,
+		"rows": rows, "units": rows, "spans": rows, "picks": rows, "chains": rows,
 	}
 }()
 

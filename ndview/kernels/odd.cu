@@ -160,13 +160,14 @@ __device__ __forceinline__ void move_oddruns(uint8_t* __restrict__ dst, const ui
         const int row = __umulhi(i, t.magic) >> t.shift, at = held * (i - row * each);
         if (lead[row] + at >= low && lead[row] + at + held <= high) *(uint4*)(to[row] + at) = image[lies[row] + at / held];
     }
-    // The words at both ends of a row, of which a part is written.
-    for (int i = threadIdx.x; i < 2 * columns; i += block) {
-        const int row = i / 2, edge = (i & 1 ? high : low) - lead[row], at = edge & -held;
-        if (at == edge || at < 0 || at >= t.side_a * size) continue;
-        const uint8_t* from = (const uint8_t*)(image + lies[row]);
-#pragma unroll 1
-        for (int k = max(at, low - lead[row]); k < min(at + held, high - lead[row]); k += size) *(T*)(to[row] + k) = *(const T*)(from + k);
+    // The words at both ends of a row, of which a part is written: a thread a unit,
+    // so that those of a word are written at once.
+    constexpr int units = held / size;
+    for (int i = threadIdx.x; i < 2 * units * columns; i += block) {
+        const int row = i / (2 * units), before = lead[row], edge = (i / units % 2 ? high : low) - before;
+        const int word = edge & -held, at = word + i % units * size;
+        if (word == edge || word < 0 || word >= t.side_a * size || at < low - before || at >= high - before) continue;
+        *(T*)(to[row] + at) = *(const T*)((const uint8_t*)(image + lies[row]) + at);
     }
 }
 

@@ -44,9 +44,9 @@ __device__ __forceinline__ void move_rows(uint8_t* __restrict__ dst, const uint8
     const bool ahead = sizeof(T) < 16 && r.dst_step > 2 * (int)sizeof(T);
     const uint32_t first = blockIdx.x * all, row = __umulhi(first, r.magic) >> r.shift, at = first - row * (uint32_t)r.length;
     // A block of one row need not count them. On an H200 that pays where each second
-    // unit is written, and for units of 1 and 16 bytes that are further apart.
+    // unit is written, and for units of 1 byte that are further apart.
     constexpr int size = sizeof(T);
-    const bool single = r.dst_step == 2 * size || r.dst_step > 2 * size && (size == 1 || size == 16);
+    const bool single = r.dst_step == 2 * size || r.dst_step > 2 * size && size == 1;
     if (single && at + all <= (uint32_t)r.length) {
         T v[unroll];
         dst += place(r.axes, r.count, row, &Axis::dst) + (int64_t)(at + threadIdx.x) * r.dst_step;
@@ -71,6 +71,16 @@ __device__ __forceinline__ void move_rows(uint8_t* __restrict__ dst, const uint8
 #pragma unroll
     for (int u = 0; u < unroll; u++)
         if (out[u]) *out[u] = v[u];
+}
+
+// Long rows of large units, one a thread: the sooner what is read is written, the
+// better.
+template <typename T>
+__device__ __forceinline__ void move_units(uint8_t* __restrict__ dst, const uint8_t* __restrict__ src, const Rows& r) {
+    const uint32_t i = blockIdx.x * 256 + threadIdx.x, row = __umulhi(i, r.magic) >> r.shift, at = i - row * (uint32_t)r.length;
+    if (i >= (uint32_t)r.items) return;
+    const T v = __ldg((const T*)(src + place(r.axes, r.count, row, &Axis::src) + at * r.src_step));
+    *(T*)(dst + place(r.axes, r.count, row, &Axis::dst) + at * r.dst_step) = v;
 }
 
 // 16 bytes at any place of a run of bytes, of which they may reach over an end.
@@ -198,6 +208,14 @@ __device__ __forceinline__ void move_chains(uint8_t* __restrict__ dst, const uin
 
 extern "C" __global__ void __launch_bounds__(256) quiver_chains_4(uint8_t* dst, const uint8_t* src, const __grid_constant__ Rows r) {
     move_chains(dst, src, r);
+}
+
+extern "C" __global__ void __launch_bounds__(256) quiver_units_8(uint8_t* dst, const uint8_t* src, const __grid_constant__ Rows r) {
+    move_units<uint2>(dst, src, r);
+}
+
+extern "C" __global__ void __launch_bounds__(256) quiver_units_16(uint8_t* dst, const uint8_t* src, const __grid_constant__ Rows r) {
+    move_units<uint4>(dst, src, r);
 }
 
 #define ROWS(KERNEL, WIDTH, T, UNROLL)                                                                         \

@@ -38,7 +38,6 @@ func (t *Tiles) oddRuns(width, stride int64) {
 	t.Shared = int32(pitch * upTo(int64(t.SideB), 4/width))
 	t.Magic, t.Shift = magic(side * width / held)
 	t.cut(sides{side, int64(t.SideB)})
-	t.grouped(width)
 }
 
 // upTo is the next multiple of a number.

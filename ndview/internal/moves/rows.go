@@ -34,6 +34,9 @@ func NewRows(width int64, n layout.Nest) (r *Rows, kernel string) {
 		case width < wordSize && bytes >= 2*wordSize:
 			kernel, r.Length = "picks", ends(wordSize)
 		}
+		if n.Shape[last] >= longRow && (width == 16 || width == 8 && r.DstStep == 2*width) {
+			kernel = "units"
+		}
 	}
 	r.Magic, r.Shift = magic(int64(r.Length))
 	r.Items = r.Length
@@ -46,6 +49,7 @@ func NewRows(width int64, n layout.Nest) (r *Rows, kernel string) {
 const (
 	wordSize = 4
 	spanSize = 16
+	longRow  = 256 // units
 )
 
 // Grid is how many blocks there are for a kernel, and how many threads a block has.
@@ -53,6 +57,8 @@ func (r *Rows) Grid(kernel string, width int64) (blocks, threads int64) {
 	switch {
 	case kernel == "chains":
 		return int64(r.Items)/2048 + 1, 256
+	case kernel == "units":
+		return (int64(r.Items)-1)/256 + 1, 256
 	case kernel == "rows" && width < 16:
 		threads = 128
 	default:

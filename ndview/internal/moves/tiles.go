@@ -120,23 +120,33 @@ func NewTiles(width int64, dst, src uint64, n layout.Nest) (t *Tiles, kernel str
 	if kernel == "tiles" && runA && dst%sector != 0 && int64(t.ItemsA) > s.a {
 		kernel = "sectors"
 	}
-	if kernel == "runs" && isOdd(width, n.Strides[0][b[0]]) {
+	switch {
+	case kernel == "runs" && isOdd(width, n.Strides[0][b[0]]):
+		kernel = "oddruns"
 		t.oddRuns(width, n.Strides[0][b[0]])
-		return t, "oddruns", true
-	}
-	if kernel == "sectors" || kernel == "runs" {
+	case kernel == "sectors" || kernel == "runs":
 		t.Halo = int32(sector/width) - 1
+		t.cut(s)
+	default:
+		t.cut(s)
 	}
-	t.cut(s)
-	t.grouped(width)
+	t.grouped(width, follow == len(b))
 	return t, kernel, true
 }
 
+const (
+	group = 16      // tiles along A that make one
+	near  = 8 << 20 // bytes of a GPU's cache that surely hold what was read last
+)
+
 // grouped makes groups of tiles where rows of the source are short, so that what
-// is near in it is read at about one time.
-func (t *Tiles) grouped(width int64) {
-	if t.Halo != 0 && t.ChunksA > 8 && t.ChunksB > 1 && width*int64(t.ItemsB) <= 32<<10 {
-		t.Group = 4
+// is near in it is read at about one time. It is so anyway where A has few bytes
+// for each of a tile's items of B; and where these follow A in the destination,
+// all that is then written at about one time is one run.
+func (t *Tiles) grouped(width int64, follow bool) {
+	run := follow && width*int64(t.ItemsA)*int64(t.ItemsB)/int64(t.ChunksB) <= near
+	if t.Halo != 0 && t.ChunksA > group && t.ChunksB > 1 && width*int64(t.ItemsB) <= 32<<10 && !run {
+		t.Group = group
 	}
 }
 

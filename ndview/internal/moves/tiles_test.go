@@ -16,7 +16,7 @@ const sector = 32
 
 // writes counts how often the tiles of a plan, of side items along A, write each
 // item of it in the row of the destination that begins at an address. It does
-// what the kernels do.
+// what the kernel does.
 func writes(t *moves.Tiles, side int, width, row uint64) []int {
 	written := make([]int, t.ItemsA)
 	for chunk := range int(t.ChunksA) {
@@ -24,10 +24,9 @@ func writes(t *moves.Tiles, side int, width, row uint64) []int {
 		if t.Halo != 0 {
 			back = int((row+uint64(a0)*width)%sector) / int(width)
 		}
-		for a := a0 - back; a < a0-back+side; a++ {
-			if a >= 0 && a < int(t.ItemsA) {
-				written[a]++
-			}
+		end := a0 - back + side
+		for a := max(a0-back, 0); a < min(end, int(t.ItemsA)); a++ {
+			written[a]++
 		}
 	}
 	return written
@@ -144,6 +143,48 @@ func requireOdd(t *testing.T, plan *moves.Tiles, kernel string, width int64) {
 	require.LessOrEqual(t, plan.Shared, int32(48<<10-352*8-128*(8+2+1)))
 	for i := range int64(plan.SideB) * side * width / 16 {
 		require.Equal(t, i/(side*width/16), i*int64(plan.Magic)>>32>>plan.Shift)
+	}
+}
+
+func TestTilesAreGroupedUnlessTheyWriteARun(t *testing.T) {
+	for _, tt := range []struct {
+		name     string
+		dst, src []int64 // strides in elements
+		shape    []int64
+		group    int32
+	}{
+		{"what follows is near", []int64{16129, 1}, []int64{1, 8001}, []int64{8001, 16129}, 0},
+		{"what follows is far", []int64{261121, 1}, []int64{1, 511}, []int64{511, 261121}, 16},
+		{"nothing follows", []int64{2048383, 16129, 127, 1}, []int64{1, 63, 8001, 1016127}, []int64{63, 127, 127, 127}, 16},
+		{"few tiles", []int64{261121, 511, 1}, []int64{1, 511, 261121}, []int64{511, 511, 511}, 0},
+	} {
+		strides := [][]int64{make([]int64, len(tt.shape)), make([]int64, len(tt.shape))}
+		for i := range tt.shape {
+			strides[0][i], strides[1][i] = 4*tt.dst[i], 4*tt.src[i]
+		}
+		plan, kernel, ok := moves.NewTiles(4, 0, 0, layout.Nest{Shape: tt.shape, Strides: strides, Offsets: []int64{0, 0}})
+		require.True(t, ok, tt.name)
+		assert.Equal(t, "sectors", kernel, tt.name)
+		assert.Equal(t, tt.group, plan.Group, tt.name)
+	}
+}
+
+func TestLongRowsOfLargeUnitsAreMovedOneAThread(t *testing.T) {
+	for _, tt := range []struct {
+		width, length, dst, src int64
+		kernel                  string
+	}{
+		{16, 1000, 16, -16, "units"}, {16, 256, 48, 16, "units"}, {16, 255, 48, 16, "rows"},
+		{8, 1000, 16, 8, "units"}, {8, 1000, 24, 8, "rows"}, {8, 1000, 8, 16, "rows"}, {4, 1000, 8, 4, "rows"},
+	} {
+		shape, strides := []int64{3, tt.length}, [][]int64{{tt.length * 64, tt.dst}, {tt.length * 64, tt.src}}
+		r, kernel := moves.NewRows(tt.width, layout.Nest{Shape: shape, Strides: strides, Offsets: []int64{0, 0}})
+		require.Equal(t, tt.kernel, kernel, "%+v", tt)
+		blocks, threads := r.Grid(kernel, tt.width)
+		if kernel == "units" {
+			require.Equal(t, int64(256), threads)
+			require.Equal(t, (3*tt.length-1)/256+1, blocks, "%+v", tt)
+		}
 	}
 }
 
