@@ -5,6 +5,8 @@ package reduce
 import (
 	"math/bits"
 	"unsafe"
+
+	"github.com/quiver-gpu/quiver/ndview/internal/cpu"
 )
 
 // MaxAxes is how many axes a reduction keeps at most, and how many it
@@ -135,10 +137,17 @@ func offset(axes []Axis, i int64) (in, out int64) {
 	return in, out
 }
 
-// store writes the results [first, last), whose accumulators these are.
-func (p *Plan) store(f *Reducer, accs, out unsafe.Pointer, first, last int64) {
+// store writes the results [first, last), whose accumulators these are. Those without
+// gaps are streamed, by way of a block, if there is one.
+func (p *Plan) store(f *Reducer, accs, out unsafe.Pointer, first, last int64, block []byte) {
 	p.eachRow(first, last, func(i, n, _, to, _, stride int64) {
-		f.Store(unsafe.Add(accs, (i-first)*f.Size), unsafe.Add(out, to), n, stride, &p.Finish)
+		acc, at, size := unsafe.Add(accs, (i-first)*f.Size), unsafe.Add(out, to), int64(p.OutSize)
+		if block == nil || stride != size {
+			f.Store(acc, at, n, stride, &p.Finish)
+			return
+		}
+		f.Store(acc, unsafe.Pointer(&block[0]), n, size, &p.Finish)
+		cpu.Stream(at, unsafe.Pointer(&block[0]), n*size)
 	})
 }
 

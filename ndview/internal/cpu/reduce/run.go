@@ -41,10 +41,15 @@ func Results(p *Plan, f *Reducer, in, out unsafe.Pointer) {
 	bytes := p.Outputs * steps * f.Element
 	chunks := max(min(tasks/blocks, bytes/(4*grain), steps), 1)
 	accs := make([]byte, chunks*p.Outputs*f.Size*min(chunks-1, 1))
+	streams := chunks == 1 && cpu.Streams(bytes+p.Outputs*int64(p.OutSize))
 	cpu.Parallel(blocks*chunks, max(grain*blocks*chunks/max(bytes, 1), 1), func(lo, hi int64) {
-		var own []byte
+		var own, results []byte
 		if chunks == 1 {
 			own = make([]byte, size*f.Size)
+		}
+		if streams {
+			results = make([]byte, size*int64(p.OutSize))
+			defer cpu.StreamEnd()
 		}
 		for i := lo; i < hi; i++ {
 			block, chunk := i/chunks, i%chunks
@@ -52,7 +57,7 @@ func Results(p *Plan, f *Reducer, in, out unsafe.Pointer) {
 			last := min(first+size, p.Outputs)
 			if chunks == 1 {
 				p.accumulate(f, in, first, last, 0, steps, unsafe.Pointer(&own[0]))
-				p.store(f, unsafe.Pointer(&own[0]), out, first, last)
+				p.store(f, unsafe.Pointer(&own[0]), out, first, last, results)
 				continue
 			}
 			acc := unsafe.Pointer(&accs[(chunk*p.Outputs+first)*f.Size])
@@ -66,7 +71,7 @@ func Results(p *Plan, f *Reducer, in, out unsafe.Pointer) {
 	for chunk := int64(1); chunk < chunks; chunk++ {
 		f.Merge(all, unsafe.Add(all, chunk*p.Outputs*f.Size), p.Outputs)
 	}
-	p.store(f, all, out, 0, p.Outputs)
+	p.store(f, all, out, 0, p.Outputs, nil)
 }
 
 // Parts makes the accumulators of every result of the parts that split s
@@ -87,7 +92,7 @@ func Merge(p *Plan, f *Reducer, accs, out unsafe.Pointer) {
 	for s := int64(1); s < p.AllParts; s++ {
 		f.Merge(accs, unsafe.Add(accs, s*p.Outputs*f.Size), p.Outputs)
 	}
-	p.store(f, accs, out, 0, p.Outputs)
+	p.store(f, accs, out, 0, p.Outputs, nil)
 }
 
 // accumulate makes the accumulators of results [first, last) of steps [lo, hi).
