@@ -9,8 +9,9 @@ import (
 // importedPools are the pools of other processes that a driver has open. CUDA
 // answers the same handle each time that it is given a pool, and the same address
 // each time that it is given a pointer, whose first free ends them all: so what is
-// open several times here shares it. (Seen on an H200 with driver 580, as is that
-// a pool cannot be destroyed while pointers of it are open.)
+// open several times here shares it. Each import counts, but a pool cannot be
+// destroyed while pointers of it are open, and faults where it is used after the
+// first of several is. (Seen on an H200 with driver 580.)
 type importedPools struct {
 	mu  sync.Mutex
 	all map[driver.MemPool]*importedPool

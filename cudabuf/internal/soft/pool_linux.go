@@ -17,7 +17,8 @@ type pool struct {
 	segment   *segment // nil until there is a first allocation
 	shareable bool
 	imported  bool
-	imports   int // of an imported one, that were not destroyed
+	imports   int  // of an imported one, that were not destroyed
+	ending    bool // an import of it was destroyed
 	destroyed bool
 	access    deviceSet
 	frees     []*freeing // that have not run

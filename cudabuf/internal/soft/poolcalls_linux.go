@@ -63,6 +63,7 @@ func (d *Driver) MemPoolDestroy(h driver.MemPool) error {
 		if p.live > 0 {
 			return invalid(call, "%d bytes of the pool, which is another process's, are open", p.live)
 		}
+		p.ending = true
 		if p.imports--; p.imports > 0 {
 			return nil
 		}

@@ -2,6 +2,7 @@ package soft
 
 import (
 	"encoding/binary"
+	"errors"
 
 	"github.com/quiver-gpu/quiver/cudabuf/internal/driver"
 	"golang.org/x/sys/unix"
@@ -22,7 +23,8 @@ func (d *Driver) MemPoolExportToShareableHandle(h driver.MemPool) (int, error) {
 }
 
 // MemPoolImportFromShareableHandle answers the same handle each time; each is to be
-// destroyed, as CUDA has it.
+// destroyed, as CUDA has it. What uses the pool after the first of these faults in
+// CUDA, and is an error here.
 func (d *Driver) MemPoolImportFromShareableHandle(fd int) (driver.MemPool, error) {
 	const call = "cuMemPoolImportFromShareableHandle"
 	f, dev, err := d.importFile(call, fd, poolFile)
@@ -33,6 +35,9 @@ func (d *Driver) MemPoolImportFromShareableHandle(fd int) (driver.MemPool, error
 	defer d.space.mu.Unlock()
 	for h, p := range d.space.pools {
 		if p.imported && !p.destroyed && p.segment.file.inode == f.inode {
+			if p.ending {
+				return 0, errors.Join(invalid(call, "an import of the pool was destroyed"), f.close())
+			}
 			p.imports++
 			return h, system(call, f.close())
 		}
@@ -76,6 +81,9 @@ func (d *Driver) MemPoolImportPointer(h driver.MemPool, at driver.PoolPointer) (
 	defer d.space.mu.Unlock()
 	if !p.imported {
 		return 0, invalid(call, "the pool is not another process's")
+	}
+	if p.ending {
+		return 0, invalid(call, "an import of the pool was destroyed")
 	}
 	s := p.segment
 	inode, offset, size := binary.NativeEndian.Uint64(at[8:]), int64(binary.NativeEndian.Uint64(at[16:])), int64(binary.NativeEndian.Uint64(at[24:]))
