@@ -2,7 +2,6 @@ package flight
 
 import (
 	"encoding/binary"
-	"slices"
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
@@ -17,7 +16,6 @@ type sender struct {
 	encoder *arrowipc.Encoder
 	maxBody int64
 	to      func(*flight.FlightData) error
-	body    []byte // of the last message, which gRPC has encoded
 }
 
 // send sends the batches of any device.
@@ -83,30 +81,29 @@ func (s *sender) rows(batch arrow.RecordBatch, from, until int64) error {
 }
 
 func (s *sender) message(m *arrowipc.Message) error {
-	if err := s.fill(m); err != nil {
-		return err
-	}
-	return s.to(&flight.FlightData{DataHeader: m.Metadata, DataBody: s.body})
-}
-
-// fill copies the body of a message to the host.
-func (s *sender) fill(m *arrowipc.Message) error {
-	parts, err := m.Parts()
+	body, err := bodyOf(m)
 	if err != nil {
 		return err
 	}
+	return s.to(&flight.FlightData{DataHeader: m.Metadata, DataBody: body})
+}
+
+// bodyOf copies the body of a message to memory of its own: gRPC does not say when
+// it is done with what it was given to send (ServerStream.SendMsg), since tracing,
+// statistics and codecs of a server's options may look at it later.
+func bodyOf(m *arrowipc.Message) ([]byte, error) {
+	parts, err := m.Parts()
+	if err != nil {
+		return nil, err
+	}
 	defer parts.Release()
-	s.body = slices.Grow(s.body[:0], int(m.BodyLength))[:m.BodyLength]
-	at := int64(0)
+	body := make([]byte, m.BodyLength)
 	for _, part := range parts {
-		clear(s.body[at:part.Offset])
-		at = part.Offset + part.Buffer.Len()
-		if _, err := part.Buffer.CopyToHost(s.body[part.Offset:at], 0); err != nil {
-			return err
+		if _, err := part.Buffer.CopyToHost(body[part.Offset:part.Offset+part.Buffer.Len()], 0); err != nil {
+			return nil, err
 		}
 	}
-	clear(s.body[at:])
-	return nil
+	return body, nil
 }
 
 // encapsulated is metadata as in a stream: a marker, the length, the flatbuffer
