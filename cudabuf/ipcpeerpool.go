@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 
+	"github.com/quiver-gpu/quiver/arrowbuf"
 	"github.com/quiver-gpu/quiver/cudabuf/internal/driver"
 )
 
@@ -35,10 +36,14 @@ func (d *Device) OpenPoolFD(file *os.File) (*PeerPool, error) {
 
 // Open returns the buffer that a handle names (cuMemPoolImportPointer): exactly
 // its region, which must lie within the allocation. An allocation is opened
-// once, however many handles name it.
+// once, however many handles name it. One of more than 1 GiB is
+// arrowbuf.ErrOutOfRange.
 func (p *PeerPool) Open(h PoolHandle) (*Buffer, error) {
 	if err := h.check(); err != nil {
 		return nil, err
+	}
+	if h.AllocationSize > maxPooled {
+		return nil, fmt.Errorf("opening %d bytes of another process's pool, at most %d are: %w", h.AllocationSize, maxPooled, arrowbuf.ErrOutOfRange)
 	}
 	if h.Length == 0 {
 		return newBuffer(p.dev, nil, 0, 0), nil

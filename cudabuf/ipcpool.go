@@ -22,6 +22,12 @@ type PoolHandle struct {
 	Region
 }
 
+// maxPooled is the largest allocation of a pool that goes to another process: the
+// driver takes the more of a thread's stack to open it the larger it is, and ends
+// the process where that is not enough. (cuMemPoolImportPointer of 5 GiB passed on
+// an H200 with driver 580 on a stack of 8 MiB, of 8 GiB it did not.)
+const maxPooled = 1 << 30
+
 // NewSharedPool makes a pool (cuMemPoolCreate with
 // CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR). What is freed stays in it until
 // Trim or Close. The caller closes it.
@@ -103,7 +109,8 @@ func (p *SharedPool) Trim(keep int64) error {
 // ExportPool returns a handle by which a process that has the pool open opens
 // the buffer, which is one of SharedPool.NewBuffer or a slice of it
 // (cuMemPoolExportPointer). The pool has been exported before, by ExportFD. Any
-// other memory is ErrNotShareable. Work on streams is not waited for, the
+// other memory is ErrNotShareable, as is an allocation of more than 1 GiB, which
+// the driver does not open reliably. Work on streams is not waited for, the
 // allocation included; see Wait and Event.ExportIPC.
 func (b *Buffer) ExportPool() (PoolHandle, error) {
 	if err := b.hold(); err != nil {
@@ -117,6 +124,9 @@ func (b *Buffer) ExportPool() (PoolHandle, error) {
 	if err != nil {
 		return PoolHandle{}, err
 	}
+	if s.size > maxPooled {
+		return PoolHandle{}, fmt.Errorf("%v: %d bytes of a pool, at most %d are opened elsewhere: %w", b.dev, s.size, maxPooled, ErrNotShareable)
+	}
 	h := PoolHandle{Region: b.region(s.base, s.size)}
 	err = b.dev.do(func() error {
 		pointer, err := b.dev.api.MemPoolExportPointer(s.base)
@@ -129,10 +139,10 @@ func (b *Buffer) ExportPool() (PoolHandle, error) {
 	return h, nil
 }
 
-// SharedPool is the pool that the buffer's memory is of, by which another process
-// opens it; nil for any other memory, that of another process's pool included.
+// SharedPool is the pool by which another process opens the buffer's memory; nil
+// for memory that ExportPool refuses, and where there is none.
 func (b *Buffer) SharedPool() *SharedPool {
-	if b.memory == nil || b.memory.sharing == nil {
+	if b.memory == nil || b.memory.sharing == nil || b.memory.sharing.size > maxPooled {
 		return nil
 	}
 	return b.memory.sharing.pool

@@ -87,6 +87,34 @@ func TestSliceKeepsItsOffsetInAPool(t *testing.T) {
 	})
 }
 
+func TestLargeAllocationsOfAPoolStayAtHome(t *testing.T) {
+	forEachMachine(t, func(t *testing.T, d *cudabuf.Driver, dev *cudabuf.Device) {
+		if onSoft(t) {
+			d = cudatest.New(cudatest.Config{MemoryBytes: 2 << 30})
+			t.Cleanup(func() { assert.NoError(t, d.Close()) })
+			dev = device(t, d, 0)
+		}
+		pool := sharedPool(t, dev)
+		file, err := pool.ExportFD()
+		require.NoError(t, err)
+		b, err := pool.NewBuffer(1<<30+1, nil)
+		require.NoError(t, err)
+		part, err := b.Clip(5, 10)
+		require.NoError(t, err)
+		_, err = part.ExportPool()
+		assert.ErrorIs(t, err, cudabuf.ErrNotShareable)
+		assert.Nil(t, part.SharedPool())
+		part.Release()
+		b.Release()
+		p := startPeer(t, d, file)
+		require.NoError(t, file.Close())
+		ask[int](p, "OpenPool", File{FD: 3})
+		_, err = peerCall[int](p, "OpenPooled", cudabuf.PoolHandle{Region: cudabuf.Region{AllocationSize: 1<<30 + 1, Length: 10}})
+		assert.ErrorContains(t, err, "at most 1073741824")
+		ask[int](p, "ClosePool", 0)
+	})
+}
+
 func TestAPoolMayBeOpenTwice(t *testing.T) {
 	forEachMachine(t, func(t *testing.T, d *cudabuf.Driver, dev *cudabuf.Device) {
 		pool := sharedPool(t, dev)

@@ -149,6 +149,9 @@ func share(b *testing.B, m machine, way handle.Mechanism, cached bool) {
 	}
 	c := connect() // the server makes its copy for this one
 	get(c).Release()
+	stat, err := c.Stat(ctx)
+	require.NoError(b, err)
+	require.Equal(b, way, stat.Blocks[0].Mechanism)
 	for b.Loop() {
 		if !cached {
 			b.StopTimer()
