@@ -151,6 +151,22 @@ func TestPoolMemoryIsThereInTheOrderOfItsStream(t *testing.T) {
 	})
 }
 
+func TestAPoolIsADeviceToAllocateFrom(t *testing.T) {
+	cudatest.ForEachDevice(t, func(t *testing.T, dev *cudabuf.Device) {
+		pool := sharedPool(t, dev)
+		place := pool.AsDevice()
+		assert.Equal(t, dev.String(), place.String())
+		b, err := place.Alloc(100)
+		require.NoError(t, err)
+		assert.Equal(t, arrowbuf.Device(dev), b.Device())
+		assert.Same(t, pool, b.(*cudabuf.Buffer).SharedPool())
+		b.Release()
+		b, err = place.Alloc(-1)
+		assert.ErrorIs(t, err, arrowbuf.ErrOutOfRange)
+		assert.Nil(t, b)
+	})
+}
+
 func TestPoolRefusesWhatItCannotDo(t *testing.T) {
 	cudatest.ForEachDevice(t, func(t *testing.T, dev *cudabuf.Device) {
 		pool := sharedPool(t, dev)

@@ -337,6 +337,29 @@ class Checks:
                     same(client.table("plain").to_pyarrow(), self.tables["plain"], "after broken messages")
 
 
+    def check_unknown_mechanisms_are_left_out(self):
+        """Both servers: a later client may list what they do not know."""
+        hello = messages.Hello(process.this(), (200, 5), ()).encode()
+        python = str(self.folder / "py.sock")
+        with self.serving() as (go, _), quiver_share.Server(python) as server:
+            server.publish("plain", self.tables["plain"])
+            for path in (go, python):
+                with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as s:
+                    s.settimeout(10)
+                    s.connect(path)
+                    framed = frame.Framed(s)
+                    framed.send(frame.HELLO, 0, hello)
+                    name = b"plain"
+                    framed.send(frame.GET, 7, struct.pack("<H", len(name)) + name)
+                    while (got := framed.receive()).type in (frame.WELCOME, frame.SCHEMA):
+                        pass
+                    if got.type != frame.ERROR or got.request != 7 or messages.decode_error(got.payload)[0] != 6:
+                        raise AssertionError(f"{path}: {got}")
+        pool = messages.Descriptor(messages.CUDA_POOL, process.this(), 10, 0, 10, handle=bytes(64), pool=3)
+        if messages.Descriptor.decode(messages.Reader(pool.encode(), "BLOCK")) != pool:
+            raise AssertionError("a descriptor of a pool does not come back")
+
+
 def main() -> int:
     parser = argparse.ArgumentParser()
     parser.add_argument("--command", default=str(ROOT / "bin/quiver-share"))

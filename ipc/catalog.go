@@ -52,7 +52,8 @@ type PublishOption func(*item)
 // Pooled shares memory as it is although what opens it opens other memory too,
 // with what lies there now and later: where it is of cuMemAlloc, the whole
 // allocation; where it is of a cudabuf.SharedPool, the whole pool, to clients that
-// have mechanism cuda-pool. Without it such memory is copied.
+// have mechanism cuda-pool. (arrowbuf.CopyTo to SharedPool.AsDevice places batches
+// there.) Without it such memory is copied.
 func Pooled() PublishOption { return func(it *item) { it.pooled = true } }
 
 // NewCatalog returns an empty catalog.

@@ -50,18 +50,10 @@ func (m machine) place() arrowbuf.Device {
 	case m.dev == nil:
 		return arrowbuf.CPU()
 	case m.pool != nil:
-		return inPool{m.dev, m.pool}
+		return m.pool.AsDevice()
 	}
 	return m.dev
 }
-
-// inPool is a device whose memory is a pool's.
-type inPool struct {
-	*cudabuf.Device
-	pool *cudabuf.SharedPool
-}
-
-func (p inPool) Alloc(n int64) (arrowbuf.Buffer, error) { return p.pool.NewBuffer(n, nil) }
 
 // by is the machine with its memory where a mechanism shares it.
 func (m machine) by(t testing.TB, way handle.Mechanism) machine {

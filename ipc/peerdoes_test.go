@@ -253,9 +253,11 @@ func (p *Peer) toPool(so bool) (options []ipc.PublishOption, err error) {
 	if !so {
 		return nil, nil
 	}
-	p.pool, err = p.gpus[0].NewSharedPool()
-	p.place = inPool{p.gpus[0], p.pool}
-	return []ipc.PublishOption{ipc.Pooled()}, err
+	if p.pool, err = p.gpus[0].NewSharedPool(); err != nil {
+		return nil, err
+	}
+	p.place = p.pool.AsDevice()
+	return []ipc.PublishOption{ipc.Pooled()}, nil
 }
 
 // Write writes batches [0, n) to the stream when somebody subscribes.

@@ -7,7 +7,7 @@ import os
 
 from . import cuda
 from .errors import NoMechanism, ProtocolError
-from .messages import CUDA_FD, CUDA_IPC, MECHANISMS, MEMORY, Descriptor
+from .messages import CUDA_FD, CUDA_IPC, CUDA_POOL, MECHANISMS, MEMORY, Descriptor
 
 
 class Block:
@@ -25,7 +25,7 @@ class Block:
                 os.close(fd)
 
     def _open(self, d: Descriptor, fd: int | None) -> None:
-        if (fd is None) == (d.mechanism in (CUDA_FD, MEMORY)):
+        if (fd is None) == (d.mechanism in (CUDA_FD, MEMORY, CUDA_POOL)):
             raise ProtocolError(f"a block by {MECHANISMS[d.mechanism]} with a descriptor {fd}")
         if d.mechanism == MEMORY:
             if (there := os.fstat(fd).st_size) < d.size:
@@ -51,7 +51,7 @@ class Block:
                 self._close = lambda: gpu.unmap(address, size)
             self.address = address
         else:
-            raise NoMechanism(f"a block by {MECHANISMS[d.mechanism]}, which only the server's own process opens")
+            raise NoMechanism(f"a block by {MECHANISMS[d.mechanism]}, which this package neither lists nor opens")
 
     def finalizer(self):
         """What closes the mapping, for when the last reference is gone."""

@@ -10,8 +10,8 @@ from .process import Process
 MAGIC = b"QVSHARE1"
 PROTOCOL = 1
 
-LOCAL, CUDA_IPC, CUDA_FD, MEMORY = 1, 2, 3, 4
-MECHANISMS = {LOCAL: "local", CUDA_IPC: "cuda-ipc", CUDA_FD: "cuda-fd", MEMORY: "memory"}
+LOCAL, CUDA_IPC, CUDA_FD, MEMORY, CUDA_POOL = 1, 2, 3, 4, 5
+MECHANISMS = {LOCAL: "local", CUDA_IPC: "cuda-ipc", CUDA_FD: "cuda-fd", MEMORY: "memory", CUDA_POOL: "cuda-pool"}
 KINDS = {1: "table", 2: "stream", 3: "buffer"}
 
 
@@ -39,7 +39,7 @@ class Hello:
         flags, n = r("BB")
         if flags > 1:
             raise ProtocolError(f"HELLO: unknown flags {flags}")
-        mechanisms = tuple(r.bytes(n))
+        mechanisms = tuple(m for m in r.bytes(n) if m in MECHANISMS)
         gpus = tuple(r.bytes(16) for _ in range(r("B")))
         r.end()
         return cls(process, mechanisms, gpus, bool(flags), lowest, highest)
@@ -121,12 +121,14 @@ class Descriptor:
     gpu: bytes = bytes(16)
     sequence: int = 0
     handle: bytes = b""
+    pool: int = 0
     event: bytes = b""
 
     def encode(self) -> bytes:
         head = struct.pack("<BBBBIQQQ", 1, self.mechanism, bool(self.event), 0, self.process.pid, self.size, self.offset, self.length)
         where = struct.pack("<16s16sQQQ", self.gpu, self.process.machine, self.process.namespace, self.process.start, self.sequence)
-        return head + where + self.handle + self.event
+        pool = struct.pack("<Q", self.pool) if self.mechanism == CUDA_POOL else b""
+        return head + where + self.handle + pool + self.event
 
     @classmethod
     def decode(cls, r: Reader) -> "Descriptor":
@@ -137,10 +139,13 @@ class Descriptor:
         pid, size, offset, length, gpu, machine, namespace, start, sequence = r("IQQQ16s16sQQQ")
         if offset + length > size:
             raise ProtocolError(f"a descriptor of {length} bytes at {offset} of {size}")
-        handle = r.bytes(64) if mechanism in (LOCAL, CUDA_IPC) else b""
+        handle = r.bytes(64) if mechanism in (LOCAL, CUDA_IPC, CUDA_POOL) else b""
+        pool = r("Q") if mechanism == CUDA_POOL else 0
+        if (mechanism == CUDA_POOL) != (pool > 0):
+            raise ProtocolError("a descriptor of pool 0: pools are numbered from 1")
         event = r.bytes(64) if flags else b""
         r.end()
-        return cls(mechanism, Process(machine, namespace, start, pid), size, offset, length, gpu, sequence, handle, event)
+        return cls(mechanism, Process(machine, namespace, start, pid), size, offset, length, gpu, sequence, handle, pool, event)
 
 
 @dataclass
