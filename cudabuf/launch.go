@@ -54,16 +54,15 @@ type Pointer struct {
 // that launching allocates nothing.
 type launch struct {
 	driver.Launch
-	uses  []use
-	bytes []byte // of the structs
+	uses []use
 }
 
 // maxStructs is what CUDA takes as parameters of every GPU.
 const maxStructs = 4 << 10
 
 var launches = sync.Pool{New: func() any {
-	l := &launch{uses: make([]use, 0, 16), bytes: make([]byte, 0, maxStructs)}
-	l.Args = make([]driver.Arg, 0, 16)
+	l := &launch{uses: make([]use, 0, 16)}
+	l.Args, l.Structs = make([]driver.Arg, 0, 16), make([]byte, 0, maxStructs)
 	return l
 }}
 
@@ -86,7 +85,7 @@ func (l *launch) end() {
 	for i := range l.uses {
 		l.uses[i].memory = nil
 	}
-	l.Args, l.uses, l.bytes = l.Args[:0], l.uses[:0], l.bytes[:0]
+	l.Args, l.Structs, l.uses = l.Args[:0], l.Structs[:0], l.uses[:0]
 	launches.Put(l)
 }
 
@@ -137,14 +136,14 @@ func (l *launch) add(d *Device, arg any) error {
 
 // addStruct copies the bytes, so that they may lie on the caller's stack.
 func (l *launch) addStruct(b []byte) error {
-	at := len(l.bytes)
+	at := len(l.Structs)
 	end := at + len(b)
 	if len(b) == 0 || end > maxStructs {
 		return fmt.Errorf("structs of %d bytes, of which a kernel takes 1 to %d", end, maxStructs)
 	}
-	l.bytes = l.bytes[:(end+7)&^7] // C may copy a struct in words
-	copy(l.bytes[at:], b)
-	l.Args = append(l.Args, driver.Arg{Kind: driver.Struct, Bytes: l.bytes[at:end]})
+	l.Structs = l.Structs[:(end+7)&^7] // C may copy a struct in words
+	copy(l.Structs[at:], b)
+	l.Args = append(l.Args, driver.Arg{Kind: driver.Struct, Size: uint32(len(b)), Bits: uint64(at)})
 	return nil
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"github.com/quiver-gpu/quiver/arrowbuf"
 	"github.com/quiver-gpu/quiver/cudabuf"
+	ew "github.com/quiver-gpu/quiver/ndview/internal/cpu/elementwise"
 	"github.com/quiver-gpu/quiver/ndview/internal/layout"
 )
 
@@ -37,8 +38,9 @@ type NDBuffer struct {
 	offset  int64
 
 	// What follows from these, and every operation asks for.
-	size       int64 // elements
-	contiguous bool  // in C order, without gaps
+	size       int64   // elements
+	contiguous bool    // in C order, without gaps
+	code       ew.Type // of the elements
 
 	base     *NDBuffer // what a view was made from first, nil for no view
 	readOnly bool
@@ -72,6 +74,7 @@ func FromBuffer(buf arrowbuf.Buffer, dtype DType, offset int64, shape, strides [
 func over(buf arrowbuf.Buffer, dtype DType, offset int64, shape, strides []int64) *NDBuffer {
 	a := &NDBuffer{buf: buf, dtype: dtype, shape: shape, strides: strides, offset: offset}
 	a.size, a.contiguous = product(shape), layout.IsC(dtype.Size(), shape, strides)
+	a.code, _ = dtype.code()
 	a.refs.Store(1)
 	return a
 }

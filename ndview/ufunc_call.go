@@ -148,8 +148,7 @@ func (c *call) typeOf(o int) ew.Type {
 	if c.moves && a.dtype == c.result {
 		return c.compute
 	}
-	t, _ := a.dtype.code()
-	return t
+	return a.code
 }
 
 func (c *call) discard() {

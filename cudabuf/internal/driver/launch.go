@@ -3,6 +3,7 @@ package driver
 import (
 	"fmt"
 	"math"
+	"slices"
 	"unsafe"
 )
 
@@ -32,20 +33,12 @@ func (k Kind) String() string {
 
 // Arg is one argument of a launch. A kernel reads its parameter from the low
 // bytes of Bits, which come first: every machine that CUDA runs on is little
-// endian. A Struct is passed by value, as its bytes in C's layout, of which
-// there is one at least.
+// endian. A Struct is passed by value, as its bytes in C's layout: Size of them,
+// one at least, from place Bits of the launch's Structs.
 type Arg struct {
-	Kind  Kind
-	Bits  uint64
-	Bytes []byte
-}
-
-// Value is the address of what the kernel reads.
-func (a *Arg) Value() unsafe.Pointer {
-	if a.Kind == Struct {
-		return unsafe.Pointer(unsafe.SliceData(a.Bytes))
-	}
-	return unsafe.Pointer(&a.Bits)
+	Kind Kind
+	Size uint32
+	Bits uint64
 }
 
 // Launch is what LaunchKernel gets. It is the caller's again, to be used for the
@@ -56,18 +49,24 @@ type Launch struct {
 	SharedBytes uint32
 	Stream      Stream
 	Args        []Arg
+	Structs     []byte
 
 	values []unsafe.Pointer // kept, so that a launch allocates nothing
 }
 
-// Values is where the addresses of the arguments' values are, one after the
-// other; they are good while the launch is kept alive and not changed.
+// Values is where the addresses of what the kernel reads are, one an argument;
+// they are good while the launch is kept alive and not changed.
 func (l *Launch) Values() *unsafe.Pointer {
 	if len(l.values) <= len(l.Args) { // so that there is a first
 		l.values = make([]unsafe.Pointer, len(l.Args)+8)
 	}
 	for i := range l.Args {
-		l.values[i] = l.Args[i].Value()
+		a := &l.Args[i]
+		if a.Kind == Struct {
+			l.values[i] = unsafe.Pointer(&l.Structs[a.Bits])
+		} else {
+			l.values[i] = unsafe.Pointer(&a.Bits)
+		}
 	}
 	return &l.values[0]
 }
@@ -83,14 +82,18 @@ type TwinLaunch struct {
 	Grid, Block Dim3
 	SharedBytes uint32
 
-	args   []Arg
-	memory func(address uintptr, n int64) ([]byte, bool)
+	args    []Arg
+	structs []byte
+	memory  func(address uintptr, n int64) ([]byte, bool)
 }
 
-// NewTwinLaunch is for drivers that run twins. The function memory answers
-// false for bytes that are not one allocation's.
-func NewTwinLaunch(grid, block Dim3, sharedBytes uint32, args []Arg, memory func(uintptr, int64) ([]byte, bool)) *TwinLaunch {
-	return &TwinLaunch{Grid: grid, Block: block, SharedBytes: sharedBytes, args: args, memory: memory}
+// NewTwinLaunch is for drivers that run twins; it copies what is in the launch.
+// The function memory answers false for bytes that are not one allocation's.
+func NewTwinLaunch(l *Launch, memory func(uintptr, int64) ([]byte, bool)) *TwinLaunch {
+	return &TwinLaunch{
+		Grid: l.Grid, Block: l.Block, SharedBytes: l.SharedBytes,
+		args: slices.Clone(l.Args), structs: slices.Clone(l.Structs), memory: memory,
+	}
 }
 
 // Int32 returns argument i.
@@ -116,12 +119,11 @@ func (l *TwinLaunch) Pointer(i int) uintptr { return uintptr(l.bits(i, Pointer))
 
 // Struct returns argument i, the bytes of a struct in C's layout, n of them.
 func (l *TwinLaunch) Struct(i, n int) []byte {
-	l.bits(i, Struct)
-	b := l.args[i].Bytes
-	if len(b) != n {
-		panic(&Error{"cuLaunchKernel", InvalidValue, fmt.Sprintf("argument %d is a struct of %d bytes, the twin reads %d", i, len(b), n)})
+	at := l.bits(i, Struct)
+	if size := int(l.args[i].Size); size != n {
+		panic(&Error{"cuLaunchKernel", InvalidValue, fmt.Sprintf("argument %d is a struct of %d bytes, the twin reads %d", i, size, n)})
 	}
-	return b
+	return l.structs[at:][:n]
 }
 
 // Args is the number of arguments.

@@ -140,7 +140,8 @@ func TestCallsPassTheirArguments(t *testing.T) {
 		{"cuLaunchKernel", func() error {
 			return f.LaunchKernel(&driver.Launch{
 				Function: 8, Grid: driver.Dim3{X: 1, Y: 2, Z: 3}, Block: driver.Dim3{X: 4, Y: 5, Z: 6}, SharedBytes: 7, Stream: 9,
-				Args: []driver.Arg{{Kind: driver.Pointer, Bits: handle}, {Kind: driver.Int32, Bits: 0xfffffff9}},
+				Args:    []driver.Arg{{Kind: driver.Struct, Size: 8, Bits: 16}, {Kind: driver.Int32, Bits: 0xfffffff9}},
+				Structs: binary.NativeEndian.AppendUint64(make([]byte, 16), handle),
 			})
 		}, []uintptr{8, 1, 2, 3, 4, 5, 6, 7, 9, out, 0}},
 		{"cuDeviceGetPCIBusId", func() error { v, err := f.DeviceGetPCIBusID(3); return result("0000:3b:00.0", v, err) }, []uintptr{out, 64, 3}},

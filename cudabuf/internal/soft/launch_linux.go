@@ -2,7 +2,6 @@ package soft
 
 import (
 	"fmt"
-	"slices"
 
 	"github.com/quiver-gpu/quiver/cudabuf/internal/driver"
 )
@@ -24,12 +23,7 @@ func (d *Driver) LaunchKernel(l *driver.Launch) error {
 	if !within(l.Grid, maxGrid) || !within(l.Block, maxBlock) || threads > maxThreads || int(l.SharedBytes) > shared {
 		return &driver.Error{Call: call, Code: driver.InvalidValue, Detail: fmt.Sprintf("grid %v, block %v, %d bytes of shared memory of at most %d", l.Grid, l.Block, l.SharedBytes, shared)}
 	}
-	// The launch is the caller's again when the call returns.
-	kept := slices.Clone(l.Args)
-	for i := range kept {
-		kept[i].Bytes = slices.Clone(kept[i].Bytes)
-	}
-	launch := driver.NewTwinLaunch(l.Grid, l.Block, l.SharedBytes, kept, s.dev.arena.running)
+	launch := driver.NewTwinLaunch(l, s.dev.arena.running)
 	return s.issue(call, func() error {
 		f.twin(launch)
 		return nil
