@@ -59,8 +59,7 @@ func (a *NDBuffer) isAligned() bool {
 
 // checkWriteable answers ErrReadOnly for an array that must not be written to.
 func (a *NDBuffer) checkWriteable() error {
-	buf, ok := a.buf.(interface{ Mutable() bool })
-	if a.readOnly || ok && !buf.Mutable() {
+	if a.readOnly {
 		return fmt.Errorf("writing to an array of %s %v: %w", a.dtype, a.shape, ErrReadOnly)
 	}
 	return nil

@@ -205,8 +205,8 @@ func show(dev arrowbuf.Device, t *dlpack.Taken) (*NDBuffer, error) {
 	}
 	defer buf.Release()
 	a, err := FromBuffer(buf, dtype, -low, shape, strides)
-	if err == nil {
-		a.readOnly = t.Flags&dlpack.ReadOnly != 0
+	if err == nil && t.Flags&dlpack.ReadOnly != 0 {
+		a.readOnly = true
 	}
 	return a, err
 }

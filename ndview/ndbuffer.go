@@ -43,7 +43,7 @@ type NDBuffer struct {
 	code       ew.Type // of the elements
 
 	base     *NDBuffer // what a view was made from first, nil for no view
-	readOnly bool
+	readOnly bool      // the array or its buffer
 }
 
 // FromBuffer looks at bytes of a buffer as an array, without a copy, and takes
@@ -75,6 +75,9 @@ func over(buf arrowbuf.Buffer, dtype DType, offset int64, shape, strides []int64
 	a := &NDBuffer{buf: buf, dtype: dtype, shape: shape, strides: strides, offset: offset}
 	a.size, a.contiguous = product(shape), layout.IsC(dtype.Size(), shape, strides)
 	a.code, _ = dtype.code()
+	if b, ok := buf.(interface{ Mutable() bool }); ok {
+		a.readOnly = !b.Mutable()
+	}
 	a.refs.Store(1)
 	return a
 }

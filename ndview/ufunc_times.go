@@ -86,7 +86,7 @@ func (c *call) resolveTimes() error {
 			kinds[i] = '-'
 			continue
 		}
-		if err := join(&unit, in.dtype); err != nil {
+		if err := join(&unit, &in.dtype); err != nil {
 			return fmt.Errorf("%s of %s: %w", c.name, c.operands(), err)
 		}
 	}

@@ -163,7 +163,7 @@ func (c *call) common(float bool) (DType, error) {
 			continue
 		}
 		in.dtype = in.array.dtype
-		if err := join(&arrays, in.dtype); err != nil {
+		if err := join(&arrays, &in.array.dtype); err != nil {
 			return DType{}, fmt.Errorf("%s of %s: %w", c.name, c.operands(), err)
 		}
 	}
@@ -185,20 +185,21 @@ func (c *call) common(float bool) (DType, error) {
 		if float {
 			t = t.float()
 		}
-		if err := join(&all, t); err != nil {
+		if err := join(&all, &t); err != nil {
 			return DType{}, fmt.Errorf("%s of %s: %w", c.name, c.operands(), err)
 		}
 	}
 	return all, nil
 }
 
-func join(to *DType, t DType) (err error) {
+// join promotes a type with another one, where it is one already.
+func join(to, t *DType) (err error) {
 	switch {
 	case to.kind == 0:
-		*to = t
-	case *to == t:
+		*to = *t
+	case *to == *t:
 	default:
-		*to, err = Promote(*to, t)
+		*to, err = Promote(*to, *t)
 	}
 	return err
 }
