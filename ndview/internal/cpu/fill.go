@@ -9,19 +9,20 @@ func Fill(dst unsafe.Pointer, n int64, pattern []byte, phase int64) {
 	for _, b := range pattern {
 		zero = zero && b == 0
 	}
+	if zero { // any pattern of them; processors write whole lines of zeros faster
+		pattern, phase = pattern[:1], 0
+	}
 	write := fillBlocks
-	if lineBytes%len(pattern) == 0 {
+	switch fits := lineBytes%len(pattern) == 0; {
+	case fits && Streams(n):
+		write = fillStream
+	case zero:
+		write = func(out, _ []byte, _ int) { clear(out) }
+	case fits:
 		write = fillLines
-		if Streams(n) {
-			write = fillStream
-		}
 	}
 	Parallel(n, 4*grain, func(lo, hi int64) {
-		if out := unsafe.Slice((*byte)(unsafe.Add(dst, lo)), hi-lo); zero {
-			clear(out)
-		} else {
-			write(out, pattern, int((lo+phase)%int64(len(pattern))))
-		}
+		write(unsafe.Slice((*byte)(unsafe.Add(dst, lo)), hi-lo), pattern, int((lo+phase)%int64(len(pattern))))
 	})
 }
 
