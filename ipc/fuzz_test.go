@@ -70,6 +70,10 @@ func FuzzClient(f *testing.F) {
 	f.Add(join(numbered(wire.Schema, 1, header), numbered(wire.End, 1, nil)))
 	f.Add(join(numbered(wire.Forget, 0, wire.AppendNumbers(nil, []uint64{1})), numbered(wire.Error, 1, []byte{4, 0, 0, 0})))
 	f.Add(numbered(wire.Schema, 1, nil))
+	pooled := wire.BlockMessage{Block: 2, Descriptor: handle.Descriptor{Mechanism: handle.CUDAPool, AllocationSize: 64, Length: 64, Pool: 1, Exporter: self}}
+	inPool, err := pooled.Append(nil)
+	require.NoError(f, err)
+	f.Add(numbered(wire.Block, 0, inPool))
 	welcome := wire.WelcomeMessage{Version: 1, Process: self}
 	file := sealed(f, 1<<16)
 	f.Fuzz(func(t *testing.T, b []byte) {
