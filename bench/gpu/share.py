@@ -48,7 +48,7 @@ def show(benchmark: str) -> str:
 
 def whole(figures: Figures) -> None:
     """A batch of 1 GiB, by each way of sharing a GPU's memory."""
-    ours = figures.attempt("share", gobench.run, "ipc", "^BenchmarkShare$/./^cuda-(fd|ipc)$/^cuda$", "-test.benchtime=100x", rounds=3)
+    ours = figures.attempt("share", gobench.run, "ipc", "^BenchmarkShare$/./^cuda-(fd|ipc|pool)$/^cuda$", "-test.benchtime=100x", rounds=3)
     socket = figures.attempt("socket", gobench.run, "ipc", "^BenchmarkSocket$/^cuda$", "-test.benchtime=3x", rounds=3)
     peers = {SOCKET: socket.get("Socket/cuda", {}).get("ns/op", 0) / 1e3, SHM: figures.attempt("pyarrow", shared_memory).get("us", 0)}
     for name, kind, peer in (
@@ -57,7 +57,7 @@ def whole(figures: Figures) -> None:
         ("share-vs-socket", "first", SOCKET),
         ("share-vs-shm", "first", SHM),
     ):
-        ways = {way: ours[f"Share/{kind}/{way}/cuda"]["ns/op"] / 1e3 for way in ("cuda-fd", "cuda-ipc") if f"Share/{kind}/{way}/cuda" in ours}
+        ways = {way: ours[f"Share/{kind}/{way}/cuda"]["ns/op"] / 1e3 for way in ("cuda-fd", "cuda-ipc", "cuda-pool") if f"Share/{kind}/{way}/cuda" in ours}
         if not ways or peer and not peers[peer]:
             figures.faults.append(f"{name}: its benchmark gave no figure for the GPU, see the log")
             continue
