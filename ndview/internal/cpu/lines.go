@@ -16,8 +16,8 @@ func copyLine[T unit](dst, src unsafe.Pointer, l line) {
 		copy(unsafe.Slice((*T)(dst), l.n), unsafe.Slice((*T)(src), l.n))
 	case l.dst == width:
 		done := int64(0)
-		if l.src == 2*width {
-			done = everyOther(dst, src, width, l.n)
+		if l.src > 0 && l.src%width == 0 {
+			done = everyNth(dst, src, width, l.src/width, l.n)
 		} else if width <= 8 && l.src == -width {
 			done = reverse(dst, src, width, l.n)
 		}

@@ -6,15 +6,6 @@ import (
 	"golang.org/x/sys/cpu"
 )
 
-//go:noescape
-func everyOther1(dst, src unsafe.Pointer, blocks int64)
-
-//go:noescape
-func everyOther2(dst, src unsafe.Pointer, blocks int64)
-
-//go:noescape
-func everyOther4(dst, src unsafe.Pointer, blocks int64)
-
 // reverseBlocks copies blocks of 32 bytes, more than none, of which the first ends
 // with the unit of width bytes at src, and the others lie before it. Each half of a
 // block is put in order.
@@ -42,24 +33,46 @@ func reverseVectors(dst, src unsafe.Pointer, width, n int64) int64 {
 	return blocks * 32 / width
 }
 
-// everyOther copies units of 1, 2 or 4 bytes of which every other is left out, as
-// far as whole vectors go, the last unit being the last byte of memory. It returns
-// how many were copied.
-func everyOther(dst, src unsafe.Pointer, width, n int64) int64 {
-	const each = 64 // bytes of the source
-	blocks := (2*n - 1) * width / each
-	if blocks <= 0 || !cpu.X86.HasAVX2 {
+// everyBlocks makes blocks of 32 bytes, more than none, of 32*step bytes each: for
+// both halves of a block, it puts step pieces of 16 bytes in their orders, and takes
+// them together.
+//
+//go:noescape
+func everyBlocks(dst, src unsafe.Pointer, blocks int64, orders unsafe.Pointer, step int64)
+
+// mostStep is the greatest step of everyNth.
+const mostStep = 8
+
+// everyOrders has, for each width and step, where in a piece of 16 bytes each byte of
+// a half of a block is, twice, or that it is in another.
+var everyOrders = func() (orders [5][mostStep + 1][mostStep][32]byte) {
+	for width := 1; width <= 4; width *= 2 {
+		for step := 2; step <= mostStep; step++ {
+			for piece := range step {
+				for b := range 32 {
+					from := b%16/width*step*width + b%width
+					at := &orders[width][step][piece][b]
+					if *at = byte(from % 16); from/16 != piece {
+						*at = 0x80
+					}
+				}
+			}
+		}
+	}
+	return orders
+}()
+
+// everyNth copies units of 1, 2 or 4 bytes, the first of each step of them, as far as
+// whole vectors go, the last unit being the last byte of memory. It returns how many
+// were copied.
+func everyNth(dst, src unsafe.Pointer, width, step, n int64) int64 {
+	if step < 2 || step > mostStep || width > 4 || !cpu.X86.HasAVX2 {
 		return 0
 	}
-	switch width {
-	case 1:
-		everyOther1(dst, src, blocks)
-	case 2:
-		everyOther2(dst, src, blocks)
-	case 4:
-		everyOther4(dst, src, blocks)
-	default:
+	blocks := ((n-1)*step + 1) * width / (32 * step)
+	if blocks <= 0 {
 		return 0
 	}
-	return blocks * each / (2 * width)
+	everyBlocks(dst, src, blocks, unsafe.Pointer(&everyOrders[width][step]), step)
+	return blocks * 32 / width
 }

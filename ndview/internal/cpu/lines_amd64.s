@@ -1,51 +1,6 @@
 #include "textflag.h"
 
-// Every other unit of blocks of 64 bytes, more than none, for processors with AVX2:
-// what is kept is packed, which takes the halves of vectors apart.
-
-#define ENTER \
-	MOVQ     dst+0(FP), DI     \
-	MOVQ     src+8(FP), SI     \
-	MOVQ     blocks+16(FP), CX \
-	VPCMPEQB Y15, Y15, Y15
-
-// func name(dst, src unsafe.Pointer, blocks int64), of units whose lower bits are
-// what SHIFT by so many leaves of Y15.
-#define PACKED(name, SHIFT, bits, PACK) \
-TEXT name(SB), NOSPLIT, $0-24       \
-	ENTER                           \
-	SHIFT   $bits, Y15, Y15         \
-loop:                               \
-	VPAND   (SI), Y15, Y0           \
-	VPAND   32(SI), Y15, Y1         \
-	PACK    Y1, Y0, Y0              \
-	VPERMQ  $0xD8, Y0, Y0           \
-	VMOVDQU Y0, (DI)                \
-	ADDQ    $64, SI                 \
-	ADDQ    $32, DI                 \
-	DECQ    CX                      \
-	JNZ     loop                    \
-	VZEROUPPER                      \
-	RET
-
-PACKED(·everyOther1, VPSRLW, 8, VPACKUSWB)
-PACKED(·everyOther2, VPSRLD, 16, VPACKUSDW)
-
-// func everyOther4(dst, src unsafe.Pointer, blocks int64)
-TEXT ·everyOther4(SB), NOSPLIT, $0-24
-	ENTER
-
-loop:
-	VMOVUPS (SI), Y0
-	VSHUFPS $0x88, 32(SI), Y0, Y0
-	VPERMQ  $0xD8, Y0, Y0
-	VMOVDQU Y0, (DI)
-	ADDQ    $64, SI
-	ADDQ    $32, DI
-	DECQ    CX
-	JNZ     loop
-	VZEROUPPER
-	RET
+// Units with gaps, and units backwards, for processors with AVX2.
 
 // func reverseBlocks(dst, src unsafe.Pointer, blocks int64, order unsafe.Pointer, width int64)
 TEXT ·reverseBlocks(SB), NOSPLIT, $0-40
@@ -65,5 +20,36 @@ loop:
 	ADDQ    $32, DI
 	DECQ    CX
 	JNZ     loop
+	VZEROUPPER
+	RET
+
+// func everyBlocks(dst, src unsafe.Pointer, blocks int64, orders unsafe.Pointer, step int64)
+TEXT ·everyBlocks(SB), NOSPLIT, $0-40
+	MOVQ dst+0(FP), DI
+	MOVQ src+8(FP), SI
+	MOVQ blocks+16(FP), CX
+	MOVQ orders+24(FP), DX
+	MOVQ step+32(FP), BX
+	SHLQ $4, BX
+	LEAQ (SI)(BX*1), R9
+
+loop:
+	VPXOR Y0, Y0, Y0
+	XORQ  R8, R8
+
+halves:
+	VMOVDQU     (SI)(R8*1), X1
+	VINSERTI128 $1, (R9)(R8*1), Y1, Y1
+	VPSHUFB     (DX)(R8*2), Y1, Y1
+	VPOR        Y1, Y0, Y0
+	ADDQ        $16, R8
+	CMPQ        R8, BX
+	JNE         halves
+	VMOVDQU     Y0, (DI)
+	LEAQ        (SI)(BX*2), SI
+	LEAQ        (R9)(BX*2), R9
+	ADDQ        $32, DI
+	DECQ        CX
+	JNZ         loop
 	VZEROUPPER
 	RET

@@ -11,7 +11,7 @@ import (
 func TestLinesWithGapsAreCopiedUnitByUnit(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	for _, width := range []int64{1, 2, 4, 8, 16} {
-		for _, step := range []int64{1, 2, 3, -1, -2} {
+		for _, step := range []int64{1, 2, 3, 5, 8, 9, -1, -2} {
 			for n := int64(1); n <= 130; n++ {
 				span := ((n-1)*max(step, -step) + 1) * width // not a byte more is the array's
 				src := make([]byte, span)
