@@ -16,12 +16,14 @@ import gc
 import json
 import os
 import random
+import select
 import signal
 import socket
 import struct
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from pathlib import Path
 
@@ -336,6 +338,42 @@ class Checks:
                 with quiver_share.Client(path) as client:
                     same(client.table("plain").to_pyarrow(), self.tables["plain"], "after broken messages")
 
+
+    def check_requests_beyond_the_limit_wait(self):
+        path = str(self.folder / "slow.sock")
+        most = 0
+
+        def serve(listening: socket.socket) -> None:
+            nonlocal most
+            connected, _ = listening.accept()
+            with connected:
+                framed = frame.Framed(connected)
+                framed.receive()
+                framed.send(frame.WELCOME, 0, messages.Welcome(process.this(), bytes(16)).encode())
+                answered = 0
+                while answered < 200:
+                    asked = [framed.receive()]
+                    while select.select([connected], [], [], 0.2)[0]:  # more, if they come unasked
+                        asked.append(framed.receive())
+                    most = max(most, len(asked))
+                    for one in asked:
+                        framed.send(frame.PONG, one.request)
+                    answered += len(asked)
+
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listening:
+            listening.bind(path)
+            listening.listen()
+            server = threading.Thread(target=serve, args=(listening,))
+            server.start()
+            with quiver_share.Client(path) as client:
+                asking = [threading.Thread(target=client._connection.ask, args=(frame.PING, frame.PONG)) for _ in range(200)]
+                for one in asking:
+                    one.start()
+                for one in asking:
+                    one.join(10)
+            server.join(10)
+        if not 30 < most <= 64:
+            raise AssertionError(f"{most} requests at a time")
 
     def check_unknown_mechanisms_are_left_out(self):
         """Both servers: a later client may list what they do not know."""

@@ -16,6 +16,14 @@ from .messages import CUDA_FD, CUDA_IPC, MEMORY, Descriptor, Hello, Welcome
 from .process import this
 
 
+# Requests that may be under way at a time: some of the 64 that the protocol allows
+# are kept for signs of life.
+REQUESTS = 60
+
+# Frames that end a request.
+LAST = (frame.LISTING, frame.END, frame.STATS, frame.PONG, frame.ERROR)
+
+
 class Lease:
     """The right to read a batch's bytes. It ends with the last reference to it."""
 
@@ -53,6 +61,8 @@ class Connection:
         self.path, self.lock = path, threading.Lock()
         self.numbers = itertools.count(1)
         self.waiting: dict[int, queue.SimpleQueue] = {}
+        self.room = threading.BoundedSemaphore(REQUESTS)
+        self.under_way: set[int] = set()  # requests that take room, until their end
         self.blocks: dict[int, tuple[Descriptor, int | None] | Block] = {}
         self.failure: Exception | None = None
         self.ended: queue.SimpleQueue = queue.SimpleQueue()
@@ -87,12 +97,17 @@ class Connection:
         if self.failure is not None:
             raise ServerGone(f"{self.path}: {self.failure}") from self.failure
 
-    def request(self, kind: int, payload: bytes = b"") -> tuple[int, queue.SimpleQueue]:
+    def request(self, kind: int, payload: bytes = b"", at_once: bool = False) -> tuple[int, queue.SimpleQueue]:
+        """Sends a request, when fewer are under way than may be."""
+        while not at_once and not self.room.acquire(timeout=0.1):
+            self.check()
         answers: queue.SimpleQueue = queue.SimpleQueue()
         with self.lock:
             self.check()
             number = next(self.numbers)
             self.waiting[number] = answers
+            if not at_once:
+                self.under_way.add(number)
         self.framed.send(kind, number, payload)
         return number, answers
 
@@ -117,8 +132,8 @@ class Connection:
         if got is not None and got.type == frame.BATCH:
             self.ended.put((messages.Batch.decode(got.payload).lease, set()))
 
-    def ask(self, kind: int, wanted: int) -> bytes:
-        number, answers = self.request(kind)
+    def ask(self, kind: int, wanted: int, at_once: bool = False) -> bytes:
+        number, answers = self.request(kind, at_once=at_once)
         try:
             got = self.answer(answers)
         finally:
@@ -197,6 +212,9 @@ class Connection:
             raise answered(*messages.decode_error(got.payload))
         elif got.type in (frame.LISTING, frame.SCHEMA, frame.BATCH, frame.END, frame.STATS, frame.PONG, frame.ERROR):
             with self.lock:
+                if got.type in LAST and got.request in self.under_way:
+                    self.under_way.remove(got.request)
+                    self.room.release()
                 if (answers := self.waiting.get(got.request)) is not None:
                     answers.put(got)
                 else:  # nobody wants it any more
@@ -217,7 +235,7 @@ class Connection:
         bears. Apart from releases, which wait for the GPU."""
         while not self.over.wait(self.welcome.silence / 4000):
             try:
-                self.ask(frame.PING, frame.PONG)
+                self.ask(frame.PING, frame.PONG, at_once=True)
             except ShareError:
                 if self.failure is not None:
                     return
