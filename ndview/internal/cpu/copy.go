@@ -30,32 +30,39 @@ type plane struct{ outer, inner line }
 func copyNest[T unit](dst, src unsafe.Pointer, n layout.Nest) {
 	width := int64(unsafe.Sizeof(*new(T)))
 	outer, p := split(n)
-	blocks := (p.outer.n-1)/side + 1
-	total := layout.Product(outer.Shape) * blocks
-	cost := width * p.inner.n * min(side, p.outer.n)
+	blocks, pieces := (p.outer.n-1)/side+1, (p.inner.n-1)/length+1
+	total := layout.Product(outer.Shape) * blocks * pieces
+	cost := width * min(length, p.inner.n) * min(side, p.outer.n)
 	streams := p.inner.dst == width && Streams(2*width*layout.Product(n.Shape))
 	Parallel(total, max(grain/cost, 1), func(lo, hi int64) {
 		sheet := &sheet{streams: streams}
 		defer sheet.end()
 		for i := lo; i < hi; i++ {
 			d, s := dst, src
-			rest, first := i/blocks, i%blocks*side
+			rest, column := i/pieces, i%pieces*length
+			rest, row := rest/blocks, rest%blocks*side
 			for k := len(outer.Shape) - 1; k >= 0; k-- {
 				at := rest % outer.Shape[k]
 				rest /= outer.Shape[k]
 				d, s = unsafe.Add(d, at*outer.Strides[0][k]), unsafe.Add(s, at*outer.Strides[1][k])
 			}
-			d, s = unsafe.Add(d, first*p.outer.dst), unsafe.Add(s, first*p.outer.src)
+			d = unsafe.Add(d, row*p.outer.dst+column*p.inner.dst)
+			s = unsafe.Add(s, row*p.outer.src+column*p.inner.src)
 			part := p
-			part.outer.n = min(side, p.outer.n-first)
+			part.outer.n, part.inner.n = min(side, p.outer.n-row), min(length, p.inner.n-column)
 			copyPlane[T](d, s, part, sheet)
 		}
 	})
 }
 
-// side is how many lines of a plane are done at once: as many units as their
-// parts in the cache's lines are used before the lines are gone.
-const side = 64
+const (
+	// side is how many lines of a plane are done at once: as many units as their
+	// parts in the cache's lines are used before the lines are gone.
+	side = 64
+	// length is how much of a line: a number of sides, as one line may be all there is
+	// to share out.
+	length = 256 * side
+)
 
 // split takes two axes of a nest as the plane: the destination's fastest, and of
 // the others the source's fastest.
