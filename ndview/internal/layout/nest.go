@@ -21,17 +21,28 @@ type Nest struct {
 // turn), and neighbours that are one run in every array are joined. A shape
 // without elements gives a nest with an extent of 0.
 func Collapse(shape []int64, strides ...[]int64) Nest {
-	n := Nest{Offsets: make([]int64, len(strides))}
-	axes := make([]int, 0, len(shape))
+	var axesRoom [usual]int
+	axes := axesRoom[:0]
 	for i, d := range shape {
 		if d == 0 {
-			return Nest{Shape: []int64{0}, Strides: zeros(len(strides)), Offsets: n.Offsets}
+			return Nest{Shape: []int64{0}, Strides: zeros(len(strides)), Offsets: make([]int64, len(strides))}
 		}
 		if d != 1 {
 			axes = append(axes, i)
 		}
 	}
-	sign := make([]int64, len(shape))
+	// All that the nest holds is one piece of memory: a small operation makes many.
+	room := make([]int64, (1+len(strides))*len(axes)+len(strides))
+	part := func(n int) (p []int64) {
+		p, room = room[:n:n], room[n:]
+		return p
+	}
+	n := Nest{Offsets: part(len(strides)), Shape: part(len(axes))[:0], Strides: make([][]int64, len(strides))}
+	for a := range strides {
+		n.Strides[a] = part(len(axes))[:0]
+	}
+	var signRoom [usual]int64
+	sign := append(signRoom[:0], shape...) // as long; 1 or -1 for each of axes
 	for _, i := range axes {
 		sign[i] = 1
 		if first(strides, i) < 0 {
@@ -49,7 +60,6 @@ func Collapse(shape []int64, strides ...[]int64) Nest {
 		}
 		return 0
 	})
-	n.Strides = make([][]int64, len(strides))
 	for _, i := range axes {
 		if k := len(n.Shape) - 1; k >= 0 && joins(n, strides, k, i, shape[i], sign[i]) {
 			n.Shape[k] *= shape[i]
@@ -65,6 +75,9 @@ func Collapse(shape []int64, strides ...[]int64) Nest {
 	}
 	return n
 }
+
+// usual is how many axes arrays have at most, as a rule.
+const usual = 8
 
 // first is the stride of the first array that moves along the axis.
 func first(strides [][]int64, axis int) int64 {
