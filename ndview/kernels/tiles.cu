@@ -2,7 +2,8 @@
 //
 // Where rows of the destination begin anywhere, each is written from one whole
 // sector to another, since a sector that two tiles share costs as much as two. The
-// tile's row then begins up to halo items earlier.
+// tile's row then begins up to halo items earlier; that of the last tile along A
+// ends with A.
 
 #include "move.cuh"
 
@@ -11,72 +12,52 @@ __device__ __forceinline__ void move_tile(uint8_t* __restrict__ dst, const uint8
     constexpr int size = sizeof(T), pitch = side_b + 1;  // odd: the reads of a column are of different banks
     constexpr int reads = block / side_b, writes = block / side_a, rows = side_a + halo, held = (rows - 1) / reads + 1;
     __shared__ T tile[rows * pitch];
+    __shared__ int64_t from[rows], to[side_b];
     const Tile s = tile_of(t, side_a, side_b);
     const Axis *axes_a = t.axes, *axes_b = t.axes + t.axes_a;
-    const int a0 = s.a0 - halo, b0 = s.b0, last = min(rows, t.items_a - a0), columns = min(side_b, t.items_b - b0);
-    const int lane = threadIdx.x % 32;
-    {
-        const int column = threadIdx.x % side_b, row0 = threadIdx.x / side_b;
-        src += s.src + place(axes_b, t.axes_b, b0 + min(column, columns - 1), &Axis::src);
-        T v[held];
-        if (t.axes_a == 1 && a0 >= 0 && last == rows) {
-            const int64_t step = axes_a[0].src;
-            src += (a0 + row0) * step;
-#pragma unroll
-            for (int k = 0; k < held; k++)
-                if (column < columns && (k * reads + reads <= rows || row0 + k * reads < rows)) v[k] = __ldg((const T*)(src + k * (reads * step)));
-        } else {
-            // The lanes of a warp read the same rows: each finds where one is.
-            const int64_t mine = place(axes_a, t.axes_a, min(max(a0 + row0 + lane * reads, 0), t.items_a - 1), &Axis::src);
-#pragma unroll
-            for (int k = 0; k < held; k++) {
-                const int row = row0 + k * reads;
-                const int64_t from = __shfl_sync(~0u, mine, k);
-                if (column < columns && row < last && a0 + row >= 0) v[k] = __ldg((const T*)(src + from));
-            }
-        }
-#pragma unroll
-        for (int k = 0; k < held; k++)
-            if (k * reads + reads <= rows || row0 + k * reads < rows) tile[(row0 + k * reads) * pitch + column] = v[k];
-    }
+    const int a0 = s.a0 - halo, first = max(0, -a0), last = min(rows, t.items_a - a0), columns = min(side_b, t.items_b - s.b0);
+    for (int i = threadIdx.x; i < rows; i += block) from[i] = place(axes_a, t.axes_a, min(max(a0 + i, 0), t.items_a - 1), &Axis::src);
+    for (int i = threadIdx.x; i < columns; i += block) to[i] = place(axes_b, t.axes_b, s.b0 + i, &Axis::dst);
     __syncthreads();
-    const int at = threadIdx.x % side_a, first = threadIdx.x / side_a;
+    // Loads are under no condition, and so all under way at once: what there is not
+    // is read twice.
+    const int column = threadIdx.x % side_b, row0 = threadIdx.x / side_b;
+    src += s.src + place(axes_b, t.axes_b, s.b0 + min(column, columns - 1), &Axis::src);
+    T v[held];
+#pragma unroll
+    for (int k = 0; k < held; k++) v[k] = __ldg((const T*)(src + from[min(row0 + k * reads, rows - 1)]));
+#pragma unroll
+    for (int k = 0; k < held; k++)
+        if (row0 + k * reads < rows) tile[(row0 + k * reads) * pitch + column] = v[k];
+    __syncthreads();
+    const int at = threadIdx.x % side_a, column0 = threadIdx.x / side_a;
     dst += s.dst + (halo ? (int64_t)s.a0 * size : place(axes_a, t.axes_a, min(s.a0 + at, t.items_a - 1), &Axis::dst));
-    const auto write = [&](uint8_t* to, int i) {
-        int row = at + halo;
+#pragma unroll
+    for (int k = 0; k < side_b / writes; k++) {
+        const int i = column0 + k * writes;
+        if (i >= columns) continue;
+        uint8_t* out = dst + to[i];
+        int row = at;
         if (halo) {
-            const int back = ((uint32_t)(uintptr_t)to & (sector - 1)) / size;
-            row -= back;
-            to += (at - back) * size;
+            const int back = ((uint32_t)(uintptr_t)out & (sector - 1)) / size;
+            row += halo - back;
+            out += (at - back) * size;
+            if (at < back && s.a0 + side_a >= t.items_a && row + side_a < last) *(T*)(out + side_a * size) = tile[(row + side_a) * pitch + i];
         }
-        if (row < last && (!halo || a0 + row >= 0)) *(T*)to = tile[row * pitch + i];
-    };
-    if (t.axes_b == 1 && columns == side_b) {
-        const int64_t step = axes_b[0].dst;
-        dst += (b0 + first) * step;
-#pragma unroll
-        for (int k = 0; k < side_b / writes; k++) write(dst + k * (writes * step), first + k * writes);
-    } else {
-        const int64_t mine = place(axes_b, t.axes_b, b0 + min(first + lane * writes, columns - 1), &Axis::dst);
-#pragma unroll
-        for (int k = 0; k < side_b / writes; k++) {
-            const int64_t to = __shfl_sync(~0u, mine, k);
-            if (first + k * writes < columns) write(dst + to, first + k * writes);
-        }
+        if (row >= first && row < last) *(T*)out = tile[row * pitch + i];
     }
 }
 
-// With sectors, blocks are so few that each has registers for more of its loads.
-#define TILES(WIDTH, T, SIDE_A, SIDE_B, BLOCKS)                                                                \
-    extern "C" __global__ void __launch_bounds__(block)                                                        \
-        quiver_tiles_##WIDTH(uint8_t* dst, const uint8_t* src, const __grid_constant__ Tiles t) {              \
-        move_tile<T, SIDE_A, SIDE_B, 0>(dst, src, t);                                                          \
-    }                                                                                                          \
+// No more blocks than have registers for all loads that are under way at once.
+#define TILES(KERNEL, WIDTH, T, SIDE_A, SIDE_B, HALO, BLOCKS)                                                  \
     extern "C" __global__ void __launch_bounds__(block, BLOCKS)                                                \
-        quiver_sectors_##WIDTH(uint8_t* dst, const uint8_t* src, const __grid_constant__ Tiles t) {            \
-        move_tile<T, SIDE_A, SIDE_B, sector / WIDTH - 1>(dst, src, t);                                         \
+        quiver_##KERNEL##_##WIDTH(uint8_t* dst, const uint8_t* src, const __grid_constant__ Tiles t) {         \
+        move_tile<T, SIDE_A, SIDE_B, HALO>(dst, src, t);                                                       \
     }
 
-TILES(4, uint32_t, 64, 64, 5)
-TILES(8, uint2, 64, 32, 4)
-TILES(16, uint4, 32, 32, 1)
+TILES(tiles, 4, uint32_t, 64, 64, 0, 4)
+TILES(tiles, 8, uint2, 64, 32, 0, 8)
+TILES(tiles, 16, uint4, 32, 32, 0, 4)
+TILES(sectors, 4, uint32_t, 128, 64, 7, 3)
+TILES(sectors, 8, uint2, 128, 32, 3, 3)
+TILES(sectors, 16, uint4, 64, 32, 1, 3)

@@ -43,9 +43,10 @@ type Tiles struct {
 type sides struct{ a, b int64 }
 
 var tileSides = map[string]map[int64]sides{
-	"tiles": {4: {64, 64}, 8: {64, 32}, 16: {32, 32}},
-	"words": {1: {128, 256}, 2: {128, 128}},
-	"runs":  {1: {256, 128}, 2: {128, 64}},
+	"tiles":   {4: {64, 64}, 8: {64, 32}, 16: {32, 32}},
+	"sectors": {4: {128, 64}, 8: {128, 32}, 16: {64, 32}},
+	"words":   {1: {128, 256}, 2: {128, 128}},
+	"runs":    {1: {256, 128}, 2: {128, 64}},
 }
 
 // NewTiles plans a nest of a destination and a source in units of width bytes,
@@ -118,17 +119,20 @@ func NewTiles(width int64, dst, src uint64, n layout.Nest) (t *Tiles, kernel str
 		return t, "slim", true
 	}
 	if kernel == "tiles" && runA && dst%sector != 0 && int64(t.ItemsA) > s.a {
-		kernel = "sectors"
+		kernel, s = "sectors", tileSides["sectors"][width]
 	}
 	switch {
 	case kernel == "runs" && isOdd(width, n.Strides[0][b[0]]):
 		kernel = "oddruns"
 		t.oddRuns(width, n.Strides[0][b[0]])
-	case kernel == "sectors" || kernel == "runs":
+	case kernel == "runs":
 		t.Halo = int32(sector/width) - 1
 		t.cut(s)
 	default:
 		t.cut(s)
+		if kernel == "sectors" { // of which the last tile along A needs no other after it
+			t.Halo = int32(sector/width) - 1
+		}
 	}
 	t.grouped(width, follow == len(b))
 	return t, kernel, true
