@@ -123,7 +123,7 @@ func permutations(gpu bool, side func(size int64) int64) []string {
 				}
 				return extents
 			}
-			shapes := [][]int64{less(side(size), side(size)), less(512, 512, 2048/size), less(128, 128, 128, 256/size)}
+			shapes := [][]int64{less(side(size), side(size)), less(1024, 512, 2048/size), less(128, 128, 128, 256/size)}
 			if !gpu {
 				shapes = [][]int64{less(side(size), side(size)), less(128, 256, 1024/size), less(64, 64, 64, 128/size)}
 			}
