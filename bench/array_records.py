@@ -5,12 +5,14 @@ import json
 import re
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import array_cases
 import record
 
 PEERS = Path(__file__).resolve().parent / "array_peers.py"
+Limit = Callable[[int], float]  # of so many bytes read and written
 NAMES = {"numpy": "NumPy", "cupy": "CuPy", "torch": "PyTorch"}
 
 
@@ -28,7 +30,7 @@ def peers(libraries: list[str], names: list[str], faults: list[str]) -> dict[str
     return found
 
 
-def records(device: str, figures: dict[str, dict[str, float]], libraries: list[str], limits: dict[str, float], faults: list[str]) -> list[dict]:
+def records(device: str, figures: dict[str, dict[str, float]], libraries: list[str], limits: dict[str, Limit], faults: list[str]) -> list[dict]:
     """One for each case that figures has nanoseconds of. limits are GB/s of copy
     and of fill, and the microseconds of launch, where they are known."""
     prefix = f"Array/{device}/"
@@ -45,8 +47,8 @@ def records(device: str, figures: dict[str, dict[str, float]], libraries: list[s
             options = {"peer": peer, "peer_value": best[peer], "peers": best}
         limit = "launch" if less else "fill" if case.kind in ("fill", "zeros") else "copy"
         if limit in limits:
-            what = {"launch": "a bare launch in C", "fill": "the driver's memset", "copy": "a copy on the device"}[limit]
-            options |= {"limit": what, "limit_value": limits[limit] / (1 if less else array_cases.sectors(case))}
+            what = {"launch": "a bare launch in C", "fill": "the driver's memset", "copy": "a copy of as many bytes on the device"}[limit]
+            options |= {"limit": what, "limit_value": limits[limit](case.bytes) / (1 if less else array_cases.sectors(case))}
         title = ("cpu-" if device == "cpu" else "") + array_cases.record_name(name)
         value, unit = (ns / 1e3, "us") if less else (case.bytes / ns, "GB/s")
         command = f"go test ./ndview -bench 'BenchmarkArray/{device}/{re.escape(name)}$'"

@@ -2,6 +2,8 @@
 they read and write a second, beside CuPy and PyTorch and the driver's own copy
 and memset."""
 
+import functools
+
 import array_cases
 import array_records
 import cudabuf
@@ -13,15 +15,28 @@ from gobench import record
 def records() -> tuple[list[dict], list[str]]:
     faults: list[str] = []
     figures = gobench.run("ndview", "^BenchmarkArray$/^cuda$", "-test.benchtime=10x", rounds=2, seconds=280)
-    limits = {"copy": cupy_limits.device_copy(), "fill": cupy_limits.device_fill()}
+    limits = {"copy": limit_of(cupy_limits.device_copy), "fill": limit_of(cupy_limits.device_fill)}
     try:
-        limits["launch"] = cudabuf.plain_c()["launch"]
+        launch = cudabuf.plain_c()["launch"]
+        limits["launch"] = lambda _: launch
     except Exception as e:  # the other figures are still worth having
         faults.append(f"C: {e}")
-    cupy_limits.free()
     small = gobench.run("ndview", "^BenchmarkArray$/^cuda$/^small$", "-test.benchtime=20000x", rounds=5)
     found = array_records.records("cuda", figures | small, ["cupy", "torch"], limits, faults)
     return found + first_uses(), faults
+
+
+def limit_of(measure) -> array_records.Limit:
+    """A limit for work on so many bytes, measured once for each number of them."""
+
+    @functools.cache
+    def limit(moved: int) -> float:
+        try:
+            return measure(moved)
+        finally:
+            cupy_limits.free()
+
+    return limit
 
 
 def first_uses() -> list[dict]:

@@ -25,16 +25,18 @@ def seconds(work, runs: int = 20) -> float:
     return statistics.median(taken)
 
 
-def device_copy() -> float:
-    a, b = cupy.empty(COPY, cupy.uint8), cupy.empty(COPY, cupy.uint8)
+def device_copy(moved: int = 2 * COPY) -> float:
+    """Of a copy that reads and writes as many bytes together, in whole vectors."""
+    n = -(-moved // 32) * 16
+    a, b = cupy.empty(n, cupy.uint8), cupy.empty(n, cupy.uint8)
     stream = cupy.cuda.get_current_stream()
-    return 2 * COPY / seconds(lambda: b.data.copy_from_device_async(a.data, COPY, stream)) / 1e9
+    return 2 * n / seconds(lambda: b.data.copy_from_device_async(a.data, n, stream)) / 1e9
 
 
-def device_fill() -> float:
-    a = cupy.empty(COPY, cupy.uint8)
+def device_fill(n: int = COPY) -> float:
+    a = cupy.empty(n, cupy.uint8)
     stream = cupy.cuda.get_current_stream()
-    return COPY / seconds(lambda: a.data.memset_async(1, COPY, stream)) / 1e9
+    return n / seconds(lambda: a.data.memset_async(1, n, stream)) / 1e9
 
 
 def free() -> None:
