@@ -77,9 +77,11 @@ func (p *PeerPool) openPointer(pointer driver.PoolPointer, closed func()) (*allo
 		}
 		return nil, err
 	}
-	p.pool.enter()
+	if err := p.pool.enter(s.base); err != nil {
+		return nil, err // and freeing it would end the other
+	}
 	return d.newShared(s, func() error {
 		defer closed()
-		return errors.Join(d.freeNow(s.base), p.pool.leave(d))
+		return errors.Join(d.freeNow(s.base), p.pool.exit(d, s.base))
 	}), nil
 }

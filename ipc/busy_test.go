@@ -19,7 +19,7 @@ import (
 
 // TestRequestsBeyondTheLimitWait: the server ends a connection with more at a time.
 func TestRequestsBeyondTheLimitWait(t *testing.T) {
-	catalog, s := serve(t, ipc.ServerOptions{Silence: 400 * time.Millisecond})
+	catalog, s := serve(t, ipc.ServerOptions{Silence: 2 * time.Second})
 	require.NoError(t, put(catalog, arrowbuf.CPU(), "table", 2))
 	stream, err := catalog.NewStream("stream", schema, ipc.StreamOptions{})
 	require.NoError(t, err)
@@ -50,7 +50,7 @@ func TestRequestsBeyondTheLimitWait(t *testing.T) {
 			cancel()
 			if err != nil {
 				assert.ErrorIs(t, err, context.DeadlineExceeded)
-				assert.ErrorContains(t, err, "60 requests are under way")
+				assert.ErrorContains(t, err, "64 requests are under way")
 				return all
 			}
 			all = append(all, s)
@@ -59,13 +59,13 @@ func TestRequestsBeyondTheLimitWait(t *testing.T) {
 	t.Run("until one ends", func(t *testing.T) {
 		c := dial()
 		subscriptions := subscribe(c)
-		assert.Len(t, subscriptions, 60)
+		assert.Len(t, subscriptions, 64)
 		answered := make(chan error, 1)
 		go func() { answered <- c.Ping(soon(t)) }()
 		select {
 		case err := <-answered:
 			assert.Fail(t, "it does not wait", "%v", err)
-		case <-time.After(600 * time.Millisecond): // in which signs of life go on
+		case <-time.After(2500 * time.Millisecond): // in which signs of life go on
 		}
 		subscriptions[7].Close()
 		require.NoError(t, <-answered)

@@ -31,9 +31,6 @@ type event struct {
 	err   error
 }
 
-// signs is how many requests the client keeps for signs of life.
-const signs = 4
-
 // call sends a request, when fewer are under way than the protocol allows.
 func (c *Client) call(ctx context.Context, t wire.Type, payload []byte, to *call) (*call, error) {
 	select {
@@ -56,18 +53,12 @@ func (c *Client) call(ctx context.Context, t wire.Type, payload []byte, to *call
 	return to, nil
 }
 
-// sign says that the client lives. Nobody waits for the answer. While the server
-// answers none, there are no more of them.
-func (c *Client) sign() {
+// keepAlive says that the client lives, however long answers take: here they wait
+// while blocks are opened and closed. Nobody waits for this one's.
+func (c *Client) keepAlive() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	under := 0
-	for _, k := range c.calls {
-		if !k.slot {
-			under++
-		}
-	}
-	if c.err == nil && under < signs {
+	if c.err == nil {
 		c.send(wire.Ping, nil, &call{left: true})
 	}
 }

@@ -39,7 +39,7 @@ type DialOptions struct {
 
 // Client is a connection to a Server. It may be used from any goroutine. What it
 // is asked for at a time beyond the requests that the protocol allows waits, as
-// long as its context does; each Subscription is one of 60 until it ends.
+// long as its context does; each Subscription is one of 64 until it ends.
 type Client struct {
 	o       DialOptions
 	path    string
@@ -96,7 +96,7 @@ func dial(ctx context.Context, path string, o DialOptions) (*Client, error) {
 	}
 	c := &Client{
 		o: o, path: path, self: self, in: wire.NewConn(socket.(*net.UnixConn)),
-		slots: make(chan struct{}, maxRequests-signs), leaving: make(chan struct{}),
+		slots: make(chan struct{}, maxRequests), leaving: make(chan struct{}),
 		gone: make(chan struct{}), done: make(chan struct{}),
 		calls: map[uint32]*call{}, blocks: map[uint64]*opened{}, leases: map[uint64]*held{},
 	}
@@ -169,7 +169,7 @@ func (c *Client) live(every time.Duration) {
 	for tick := time.NewTicker(every); ; {
 		select {
 		case <-tick.C:
-			c.sign()
+			c.keepAlive()
 		case <-c.gone:
 			tick.Stop()
 			return

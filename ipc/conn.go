@@ -40,6 +40,7 @@ type lease struct {
 	form     *form
 	sequence uint64
 	since    time.Time
+	counted  time.Time // since when LeaseLimit counts; it does not where this is zero
 }
 
 // request is one that is under way.

@@ -29,7 +29,7 @@ func (s *Server) overdue() map[*conn]error {
 	s.store.do(func() {
 		for _, c := range conns {
 			for number, l := range c.leases {
-				if held := time.Since(l.since); held > s.o.LeaseLimit && !c.expired {
+				if held := time.Since(l.counted); !l.counted.IsZero() && held > s.o.LeaseLimit && !c.expired {
 					c.expired = true
 					found[c] = fmt.Errorf("lease %d, batch %d of %q, held for %v, at most %v expected: %w",
 						number, l.sequence, l.form.name, held.Round(time.Millisecond), s.o.LeaseLimit, ErrLeaseExpired)

@@ -25,15 +25,29 @@ func (c *conn) get(ctx context.Context, number uint32, name string) error {
 			return err
 		}
 	}
+	var leases []*lease
+	defer func() { c.count(leases) }()
 	for _, it := range items {
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		if err := c.offer(ctx, number, it); err != nil {
+		l, err := c.offer(ctx, number, it)
+		if err != nil {
 			return err
 		}
+		leases = append(leases, l)
 	}
 	return nil
+}
+
+// count lets the time of leases run: the client has all that it waits for before it
+// can end them.
+func (c *conn) count(leases []*lease) {
+	c.server.store.do(func() {
+		for _, l := range leases {
+			l.counted = time.Now()
+		}
+	})
 }
 
 // subscribe sends a stream as far as the credit goes.
@@ -54,20 +68,21 @@ func (c *conn) subscribe(ctx context.Context, number uint32, credit *credit, nam
 			}
 			return err
 		}
-		err = c.offer(ctx, number, it)
+		l, err := c.offer(ctx, number, it)
 		it.release()
 		if err != nil {
 			return err
 		}
+		c.count([]*lease{l})
 	}
 	return ctx.Err()
 }
 
 // offer gives the client a lease of an item.
-func (c *conn) offer(ctx context.Context, number uint32, it *item) error {
+func (c *conn) offer(ctx context.Context, number uint32, it *item) (l *lease, err error) {
 	f, err := it.formFor(c)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	done, err := f.written()
 	events := c.peer.Events && c.peer.Process.SameNamespace(c.server.self) && c.peer.Process != c.server.self
@@ -76,23 +91,23 @@ func (c *conn) offer(ctx context.Context, number uint32, it *item) error {
 	}
 	if err != nil {
 		f.release()
-		return err
+		return nil, err
 	}
-	c.server.store.do(func() { err = c.lend(number, it, f, !done, events) })
-	return err
+	c.server.store.do(func() { l, err = c.lend(number, it, f, !done, events) })
+	return l, err
 }
 
 // lend takes over a form's reference. The caller holds the books.
-func (c *conn) lend(number uint32, it *item, f *form, pending, events bool) error {
+func (c *conn) lend(number uint32, it *item, f *form, pending, events bool) (*lease, error) {
 	if c.gone {
 		f.leave()
-		return ErrClosed
+		return nil, ErrClosed
 	}
 	m := wire.BatchMessage{Lease: c.issued + 1, Sequence: it.sequence, Pending: pending, Parts: f.parts}
 	payload := m.Append(nil)
 	if len(payload) > wire.MaxPayload {
 		f.leave()
-		return fmt.Errorf("batch %d of %q takes %d bytes to describe, a frame at most %d", it.sequence, it.name, len(payload), wire.MaxPayload)
+		return nil, fmt.Errorf("batch %d of %q takes %d bytes to describe, a frame at most %d", it.sequence, it.name, len(payload), wire.MaxPayload)
 	}
 	for _, b := range f.blocks {
 		if _, known := b.known[c]; known {
@@ -101,18 +116,19 @@ func (c *conn) lend(number uint32, it *item, f *form, pending, events bool) erro
 		announced, err := b.announcement(c.server, events)
 		if err != nil {
 			f.leave()
-			return err
+			return nil, err
 		}
 		b.known[c] = struct{}{}
 		c.out.Put(announced)
 	}
 	c.issued++
-	c.leases[c.issued] = &lease{form: f, sequence: it.sequence, since: time.Now()}
+	l := &lease{form: f, sequence: it.sequence, since: time.Now()}
+	c.leases[c.issued] = l
 	for _, b := range f.blocks {
 		b.leases++
 	}
 	c.out.Put(wire.Frame{Type: wire.Batch, Request: number, Payload: payload})
-	return nil
+	return l, nil
 }
 
 // sendSchema sends what the batches of a request are of.

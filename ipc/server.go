@@ -31,8 +31,8 @@ type ServerOptions struct {
 	Silence time.Duration
 	// LeaseLimit ends the connection of a client that holds a batch or buffer for
 	// longer, although it lives, and with it all that it holds; it gets
-	// ErrLeaseExpired. What a client has credit for counts from when it is sent. 0
-	// is no limit.
+	// ErrLeaseExpired. Batches of a table count from when all of it is sent, those
+	// of a stream each from when it is. 0 is no limit.
 	LeaseLimit time.Duration
 	// IdleLimit bounds the shared memory that is kept for later batches, in
 	// bytes: 256 MiB where it is 0, none where it is negative.

@@ -144,7 +144,7 @@ func (w *work) castOffsets(arr arrow.Array, to arrow.DataType) (arrow.Array, err
 	} else if all, err = w.noneEnclosed(width); err != nil {
 		return nil, err
 	}
-	if toWidth < width && n > 0 {
+	if n > 0 {
 		err := w.checkWithin([]*ndview.NDBuffer{all[0].offsets}, all[0].from, all[0].to, func() (pieces, error) {
 			r, err := w.offsetRanges(data, width, limit(data))
 			if err != nil {

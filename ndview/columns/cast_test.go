@@ -101,8 +101,15 @@ func TestCastOffsetsNamesAnOffsetOutsideTheValues(t *testing.T) {
 		_, err := columns.CastOffsets(foreign(t, dev, arrow.BinaryTypes.LargeString, 2, nil, text, nil), arrow.BinaryTypes.String)
 		require.ErrorIs(t, err, arrow.ErrInvalid)
 		require.ErrorContains(t, err, "element 0")
-		low := []*memory.Buffer{integers(8, []int{2, 0, 3}), memory.NewBufferBytes([]byte("abc"))}
-		_, err = columns.CastOffsets(foreign(t, dev, arrow.BinaryTypes.LargeString, 2, nil, low, nil), arrow.BinaryTypes.String)
-		require.ErrorIs(t, err, arrow.ErrInvalid)
+		for width, types := range map[int][2]arrow.DataType{
+			8: {arrow.BinaryTypes.LargeString, arrow.BinaryTypes.String},
+			4: {arrow.BinaryTypes.String, arrow.BinaryTypes.LargeString},
+		} {
+			for name, offsets := range map[string][]int{"below the first": {2, 0, 3}, "negative": {0, -1, 3}, "behind the values": {0, 7, 3}} {
+				text := []*memory.Buffer{integers(width, offsets), memory.NewBufferBytes([]byte("abc"))}
+				_, err = columns.CastOffsets(foreign(t, dev, types[0], 2, nil, text, nil), types[1])
+				require.ErrorIs(t, err, arrow.ErrInvalid, "an offset %s of %s", name, types[0])
+			}
+		}
 	})
 }

@@ -16,9 +16,8 @@ from .messages import CUDA_FD, CUDA_IPC, MEMORY, Descriptor, Hello, Welcome
 from .process import this
 
 
-# Requests that may be under way at a time: some of the 64 that the protocol allows
-# are kept for signs of life.
-REQUESTS = 60
+# Requests that may be under way at a time, signs of life apart.
+REQUESTS = 64
 
 # Frames that end a request.
 LAST = (frame.LISTING, frame.END, frame.STATS, frame.PONG, frame.ERROR)
@@ -132,8 +131,8 @@ class Connection:
         if got is not None and got.type == frame.BATCH:
             self.ended.put((messages.Batch.decode(got.payload).lease, set()))
 
-    def ask(self, kind: int, wanted: int, at_once: bool = False) -> bytes:
-        number, answers = self.request(kind, at_once=at_once)
+    def ask(self, kind: int, wanted: int) -> bytes:
+        number, answers = self.request(kind)
         try:
             got = self.answer(answers)
         finally:
@@ -235,7 +234,8 @@ class Connection:
         bears. Apart from releases, which wait for the GPU."""
         while not self.over.wait(self.welcome.silence / 4000):
             try:
-                self.ask(frame.PING, frame.PONG, at_once=True)
+                number, _ = self.request(frame.PING, at_once=True)
+                self.forget(number)  # answers may wait while blocks are opened
             except ShareError:
                 if self.failure is not None:
                     return

@@ -23,10 +23,10 @@ var entered uintptr
 func cgocall(function uintptr, argument unsafe.Pointer) int32
 
 // invoke calls a function with integers and pointers, and answers the low half of
-// its result, the one that a CUresult has. The frame is on the stack, which stays
-// in its place during the call.
+// its result, the one that a CUresult has. The frame is on the stack, which a call
+// back into Go may move: nothing reads it once the function has been called.
 func invoke(function uintptr, words ...uintptr) int32 {
 	f := frame{function: function}
-	copy(f.words[:], words)
+	copy(f.words[:len(words)], words) // or it panics
 	return cgocall(entered, unsafe.Pointer(&f))
 }

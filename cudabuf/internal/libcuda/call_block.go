@@ -12,8 +12,8 @@ var blocks = sync.Pool{New: func() any { return new([maxWords]uintptr) }}
 // its result, the one that a CUresult has.
 func invoke(function uintptr, words ...uintptr) int32 {
 	b := blocks.Get().(*[maxWords]uintptr)
-	n := copy(b[:], words)
-	r := invokeBlock(function, b[:n])
+	copy(b[:len(words)], words) // or it panics
+	r := invokeBlock(function, b[:len(words)])
 	blocks.Put(b)
 	return r
 }
