@@ -47,7 +47,7 @@ def records(device: str, figures: dict[str, dict[str, float]], libraries: list[s
             options = {"peer": peer, "peer_value": best[peer], "peers": best}
         limit = "launch" if less else "fill" if case.kind in ("fill", "zeros") else "copy"
         if limit in limits:
-            what = {"launch": "a bare launch in C", "fill": "the driver's memset", "copy": "a copy of as many bytes on the device"}[limit]
+            what = {"launch": "a bare launch in C", "fill": "the driver's memset", "copy": "the fastest copy of at most as many bytes on the device"}[limit]
             options |= {"limit": what, "limit_value": limits[limit](case.bytes) / (1 if less else array_cases.sectors(case))}
         title = ("cpu-" if device == "cpu" else "") + array_cases.record_name(name)
         value, unit = (ns / 1e3, "us") if less else (case.bytes / ns, "GB/s")

@@ -11,6 +11,7 @@
 #   interop         columns shared with Python on the GPU, and with nanoarrow if the
 #                   bundle has the part interop
 #   sanitizer       the tests that launch kernels, under compute-sanitizer
+#   kills           processes that share columns, killed at random, 1,000 rounds
 #   bench           all benchmarks, beside their peers; bench-TOPIC does one
 #                   (cudabuf, arrow, columns, share, arrays, convert)
 #

@@ -8,6 +8,7 @@ tests-two       only the tests that need two GPUs
 interop         columns shared with the Python client of clients/python and CuPy
 sanitizer       the packages that launch kernels, under compute-sanitizer's
                 memcheck with its leak check; only what runs on the GPU
+kills           processes that share columns, killed at random
 
 FOLDER gets tests.log, sanitizer.log and a result file; what failed is printed.
 Every package has a limit of its own and every step a longer one, so that a test
@@ -32,7 +33,7 @@ from gobench import record
 
 ROOT, GPU = record.ROOT, gobench.GPU
 STEP_SECONDS = 270
-PACKAGE_SECONDS = 150
+PACKAGE_SECONDS = 250
 JOBS = max(1, min(6, len(os.sched_getaffinity(0)) // 2))
 # Their tests compare what is free on the GPU, which others would change.
 ALONE = re.compile(r"^cudabuf(/(?!internal/driver$|internal/pool$).*)?$|^ipc$")
@@ -40,6 +41,7 @@ SANITIZED = re.compile(r"^(cudabuf|cudabuf/nvrtc|cudabuf/internal/drivertest|ndv
 SANITIZER = ["--tool", "memcheck", "--leak-check", "full", "--target-processes", "application-only",
              # Tests of errors make calls that fail.
              "--report-api-errors", "no", "--print-limit", "20"]  # fmt: skip
+KILL_ROUNDS = 1000
 NOT_SOFT = "-test.skip=/^soft$|/./^soft$"
 
 RESULT = re.compile(r"^ *--- (PASS|FAIL|SKIP)", re.MULTILINE)
@@ -193,6 +195,16 @@ def run_sanitizer() -> list[Run]:
     return runs
 
 
+def run_kills() -> list[Run]:
+    """Kills processes that share columns at random times."""
+    work = [(package, ["env", f"QUIVER_KILL_ROUNDS={KILL_ROUNDS}", str(path), "-test.run=^TestRandomKills$/^cuda$"])
+            for package, path in binaries("tests") if package == "ipc"]  # fmt: skip
+    runs = run_all("kills", work, 1)
+    for run in runs:
+        run.notes = f"{KILL_ROUNDS} rounds"
+    return runs
+
+
 def run_interop() -> list[Run]:
     """Checks of interop/ that share memory of a GPU: with Python, and with nanoarrow
     where the bundle has it."""
@@ -222,6 +234,7 @@ STEPS = {
     "tests-two": run_tests_two,
     "interop": run_interop,
     "sanitizer": run_sanitizer,
+    "kills": run_kills,
 }
 
 
