@@ -23,9 +23,9 @@ type block struct {
 	buffer    arrowbuf.Buffer // all of it, or what keeps it; nil for Local
 	base      uintptr         // where a GPU has it
 	local     *local          // of Local
-	file      *os.File        // where one of its own opens it
-	handle    [64]byte        // where one opens it
-	pool      *exportedPool   // where it is of one that is opened as a whole
+	file      *os.File        // that clients open, for CUDAFD and Memory
+	handle    [64]byte        // that clients open, for CUDAIPC and CUDAPool
+	pool      *exportedPool   // it is in, for CUDAPool
 	event     *cudabuf.Event  // recorded when its contents are given to a stream to write
 	shared    *cudabuf.EventHandle
 

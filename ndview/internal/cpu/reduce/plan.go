@@ -56,7 +56,7 @@ type Plan struct {
 	Partial, Lanes       int32
 	KeptAxes, RunAxes    int32
 	Dense, Vector        int32
-	OutSize, Aligned     int32         // bytes of a result
+	OutSize, Aligned     int32         // OutSize: bytes of a result
 	Kept                 [MaxAxes]Axis // the innermost first
 	Run                  [MaxAxes]Axis
 }
