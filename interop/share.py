@@ -10,6 +10,7 @@ Usage: share.py [--command bin/quiver-share] [--device cpu]
 
 import argparse
 import contextlib
+import dataclasses
 import datetime
 import decimal
 import gc
@@ -314,6 +315,10 @@ class Checks:
             "a lease that is not held": hello + framed(frame.RELEASE, messages.encode_numbers([5])),
             "a count beyond the end": hello + framed(frame.RELEASE, struct.pack("<I", 1 << 30)),
             "an acknowledgement of nothing": hello + framed(frame.FORGOTTEN, messages.encode_numbers([3])),
+            "a request without a number": hello + framed(frame.LIST),
+            "a release with a number": hello + framed(frame.RELEASE, messages.encode_numbers([]), request=1),
+            "a question with a payload": hello + framed(frame.PING, b"?", request=1),
+            "another's process number": framed(frame.HELLO, messages.Hello(dataclasses.replace(process.this(), pid=1), (messages.MEMORY,), ()).encode()),
             "a name that is not UTF-8": hello + framed(frame.GET, b"\x02\x00\xff\xfe", request=1),
         }
         python = str(self.folder / "py.sock")

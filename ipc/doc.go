@@ -9,6 +9,9 @@
 //
 // The protocol is docs/sharing.md. Which way memory crosses, package handle
 // lists them, is chosen by what both sides can do. Nothing of a server's memory
-// is opened to a client but what was published: memory that lies among other
-// memory is copied, once, into an allocation of its own.
+// is opened to a client but allocations that were made to be shared
+// (cudabuf.Device.NewFDBuffer, NewIPCBuffer) and of which something is published:
+// such a one is opened whole, also where a slice of it is published. Memory of
+// pools and of the host is copied, once, into an allocation of its own, unless
+// [Pooled] says otherwise.
 package ipc

@@ -3,6 +3,8 @@ package ipc
 import (
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 
 	"github.com/quiver-gpu/quiver/arrowbuf"
 	"github.com/quiver-gpu/quiver/ipc/internal/wire"
@@ -38,7 +40,8 @@ var (
 	ErrVersion = errors.New("no common version of the sharing protocol")
 )
 
-// codes are the errors that cross the socket.
+// codes are the errors that cross the socket. Of two in one error the smaller code
+// is told.
 var codes = map[wire.Code]error{
 	wire.CodeFault:     ErrFault,
 	wire.CodeVersion:   ErrVersion,
@@ -53,8 +56,8 @@ var codes = map[wire.Code]error{
 
 // tell is an error as the peer is told it.
 func tell(err error) wire.ErrorMessage {
-	for code, known := range codes {
-		if errors.Is(err, known) {
+	for _, code := range slices.Sorted(maps.Keys(codes)) {
+		if errors.Is(err, codes[code]) {
 			return wire.ErrorMessage{Code: code, Text: err.Error()}
 		}
 	}

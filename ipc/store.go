@@ -108,23 +108,36 @@ func (b *block) room() int64 { return b.buffer.Len() - b.end() }
 // native returns the block of memory that is shared as it is, with a form in it.
 func (s *store) native(m handle.Mechanism, buffer *cudabuf.Buffer, pooled bool) (*block, error) {
 	var b *block
-	s.do(func() {
-		for _, there := range s.blocks {
-			inside := buffer.Address() - there.base
-			if !there.own && !there.retiring && there.mechanism == m && there.gpu() == buffer.Device() && inside < uintptr(there.size) {
-				b = there
-				b.forms++
-			}
-		}
-	})
+	s.do(func() { b = s.enter(m, buffer) })
 	if b != nil {
 		return b, nil
 	}
-	b, err := s.nativeBlock(m, buffer, pooled)
-	if err == nil {
-		s.do(func() { s.add(b) })
+	made, err := s.nativeBlock(m, buffer, pooled)
+	if err != nil {
+		return nil, err
 	}
-	return b, err
+	s.do(func() {
+		if b = s.enter(m, buffer); b != nil { // which another client's request made meanwhile
+			s.later = append(s.later, made.free)
+			return
+		}
+		b = made
+		s.add(b)
+	})
+	return b, nil
+}
+
+// enter returns the block that has a buffer in memory shared as it is, with a form
+// more in it, or nil. The caller holds the books.
+func (s *store) enter(m handle.Mechanism, buffer *cudabuf.Buffer) *block {
+	for _, b := range s.blocks {
+		inside := buffer.Address() - b.base
+		if !b.own && !b.retiring && b.mechanism == m && b.gpu() == buffer.Device() && inside < uintptr(b.size) {
+			b.forms++
+			return b
+		}
+	}
+	return nil
 }
 
 // leave ends a form in a block. The caller holds the books.

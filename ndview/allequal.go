@@ -24,7 +24,8 @@ import (
 // float, are ErrDType.
 //
 // On a GPU this is one pass over the arrays, which stops early where it finds a
-// difference, and four bytes that come back.
+// difference, and four bytes that come back; an operand of one element that is
+// converted to the other's type is fetched before.
 func (a *NDBuffer) AllEqual(other any, equalNaN bool) (bool, error) {
 	if err := a.hold(); err != nil {
 		return false, err

@@ -75,6 +75,14 @@ func fromHost[T ndview.Element](t testing.TB, dev arrowbuf.Device, dtype ndview.
 	return own(t, a, err)
 }
 
+// hostOf returns the elements of an array.
+func hostOf[T ndview.Element](t testing.TB, a *ndview.NDBuffer) []T {
+	t.Helper()
+	data, err := ndview.ToHost[T](a)
+	require.NoError(t, err)
+	return data
+}
+
 // download returns all that a buffer holds.
 func download(t testing.TB, b arrowbuf.Buffer) []byte {
 	t.Helper()

@@ -140,7 +140,31 @@ func TestWhereAndClipAreNumPys(t *testing.T) {
 			own(t, got, err)
 			require.Equal(t, c[6], got.DType().String(), c)
 			requireSame(t, got.DType(), decode64(t, c[7]), elements(t, got), 0)
+			out, err := ndview.Zeros(dev, got.DType(), 5)
+			own(t, out, err)
+			if c[0] == "where" {
+				err = ndview.WhereInto(out, in[0], in[1], in[2])
+			} else {
+				err = ndview.ClipInto(out, in[0], in[1], in[2])
+			}
+			require.NoError(t, err, c)
+			requireSame(t, got.DType(), decode64(t, c[7]), elements(t, out), 0)
 		}
+	})
+}
+
+func TestWhereAndClipWriteInPlace(t *testing.T) {
+	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+		x := fromHost(t, dev, ndview.Int16, []int16{-7, 0, 7, 300}, 4)
+		require.NoError(t, ndview.ClipInto(x, x, -5, 200))
+		assert.Equal(t, []int16{-5, 0, 7, 200}, hostOf[int16](t, x))
+		require.NoError(t, ndview.WhereInto(x, fromHost(t, dev, ndview.Bool, []bool{true, false, true, false}, 4), x, 9))
+		assert.Equal(t, []int16{-5, 9, 7, 9}, hostOf[int16](t, x))
+		narrow := fromHost(t, dev, ndview.Int8, []int8{1, 2, 3, 4}, 4)
+		floats := fromHost(t, dev, ndview.Float32, []float32{7, 8, 9, 10}, 4)
+		require.ErrorIs(t, ndview.ClipInto(narrow, floats, 0, 5), ndview.ErrDType)
+		require.ErrorIs(t, ndview.WhereInto(fromHost(t, dev, ndview.Int16, []int16{1}, 1), true, x, x), ndview.ErrShape)
+		assert.Equal(t, []int8{1, 2, 3, 4}, hostOf[int8](t, narrow), "what fails writes nothing")
 	})
 }
 

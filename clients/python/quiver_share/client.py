@@ -9,7 +9,7 @@ import pyarrow as pa
 from . import batch, frame, messages
 from .batch import Assembler, Batch, Buffer
 from .connection import Connection
-from .errors import ProtocolError
+from .errors import OTHER_KIND, ProtocolError, answered
 from .fields import name as name_field
 from .flat import dictionary_ids
 from .messages import Entry, Stats
@@ -61,7 +61,10 @@ class Client:
     def buffer(self, name: str) -> Buffer:
         number, answers = self._connection.request(frame.GET, name_field(name))
         try:
-            found = batch.buffer(self._connection, _batch(self._connection.answer(answers)))
+            got = self._connection.answer(answers)
+            if got.type == frame.SCHEMA:
+                raise answered(OTHER_KIND, f"{name!r} is a table")
+            found = batch.buffer(self._connection, _batch(got))
             if (got := self._connection.answer(answers)).type != frame.END:
                 raise ProtocolError(f"a frame of type {got.type} behind a buffer")
             return found
@@ -89,6 +92,9 @@ class Client:
 
     def _schema(self, answers) -> Assembler:
         got = self._connection.answer(answers)
+        if got.type == frame.BATCH:
+            self._connection.give_back(got)
+            raise answered(OTHER_KIND, "it is a buffer")
         if got.type != frame.SCHEMA:
             raise ProtocolError(f"a frame of type {got.type} where a schema is due")
         # pyarrow reads a schema from a stream: metadata behind its length, padded.

@@ -125,9 +125,9 @@ class Connection:
         with self.lock:
             answers = self.waiting.pop(number, None)
             while answers is not None and not answers.empty():
-                self._give_back(answers.get())
+                self.give_back(answers.get())
 
-    def _give_back(self, got: Frame | None) -> None:
+    def give_back(self, got: Frame | None) -> None:
         if got is not None and got.type == frame.BATCH:
             self.ended.put((messages.Batch.decode(got.payload).lease, set()))
 
@@ -217,7 +217,7 @@ class Connection:
                 if (answers := self.waiting.get(got.request)) is not None:
                     answers.put(got)
                 else:  # nobody wants it any more
-                    self._give_back(got)
+                    self.give_back(got)
         else:
             raise ProtocolError(f"a frame of type {got.type}")
 

@@ -13,7 +13,7 @@ from .errors import CudaError
 
 _FD = 1  # CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR
 _DEVICE = 1  # CU_MEM_LOCATION_TYPE_DEVICE
-_READ, _READ_WRITE = 1, 3  # CU_MEM_ACCESS_FLAGS_PROT_*
+_READ_WRITE = 3  # CU_MEM_ACCESS_FLAGS_PROT_READWRITE
 
 
 class _Handle(ctypes.Structure):
@@ -110,7 +110,7 @@ class GPU:
             cuda("cuIpcCloseMemHandle", c_uint64(address))
 
     def open_fd(self, fd: int, size: int) -> int:
-        """Maps memory of another process to read it. The descriptor stays the caller's."""
+        """Maps memory of another process, which is to be read only. The descriptor stays the caller's."""
         memory = c_ulonglong()
         with self.current() as cuda:
             cuda("cuMemImportFromShareableHandle", byref(memory), c_void_p(fd), _FD)

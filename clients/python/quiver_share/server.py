@@ -238,14 +238,22 @@ class _Client:
         if not hello.lowest <= messages.PROTOCOL <= hello.highest:
             self._error(0, VERSION, f"version {messages.PROTOCOL} is spoken here, {hello.lowest} to {hello.highest} there")
             raise ServerGone("a client of another version")
+        here = this()
+        if (hello.process.machine, hello.process.namespace) == (here.machine, here.namespace) and hello.process.pid != self.pid:
+            self._error(0, REFUSED, f"the client says that it is process {hello.process.pid}, the kernel says {self.pid}")
+            raise ServerGone("a client under another's number")
         self.hello = hello
-        self.framed.send(frame.WELCOME, 0, Welcome(this(), self.server.instance).encode())
+        self.framed.send(frame.WELCOME, 0, Welcome(here, self.server.instance).encode())
 
     def _take(self, got: Frame) -> None:
         if got.fd is not None:
             os.close(got.fd)
             raise ProtocolError("clients send no descriptors")
         kind, request = got.type, got.request
+        if (request == 0) != (kind in (frame.RELEASE, frame.FORGOTTEN)):
+            raise ProtocolError(f"a frame of type {kind} of request {request}")
+        if kind in (frame.LIST, frame.STAT, frame.PING) and got.payload:
+            raise ProtocolError(f"a frame of type {kind} with a payload")
         if kind == frame.LIST:
             self.framed.send(frame.LISTING, request, messages.encode_listing(self.server.list()))
         elif kind == frame.STAT:
@@ -287,17 +295,19 @@ class _Client:
         self.framed.send(frame.SCHEMA, request, offered.table.schema)
         for sequence, parts in enumerate(offered.table.batches):
             size = sum(p.length for p in parts)
-            with self.lock:
-                if offered.withdrawn:
-                    self._error(request, NO_NAME, f"{name!r} was withdrawn")
-                    return
-                lease, self.next_lease = self.next_lease, self.next_lease + 1
-                self.leases[lease] = (block, HeldLease(lease, sequence, size, time.time_ns(), name))
-                if block not in self.known:
+            # Once the block is known here it stays, whatever is withdrawn.
+            with self.server._lock, self.lock:
+                withdrawn, memory, new = offered.withdrawn, self.server._memory.get(block), block not in self.known
+                if not withdrawn:
+                    lease, self.next_lease = self.next_lease, self.next_lease + 1
+                    self.leases[lease] = (block, HeldLease(lease, sequence, size, time.time_ns(), name))
                     self.known.add(block)
-                    memory = self.server._memory[block]
-                    payload = struct.pack("<Q", block) + descriptor(memory, block).encode()
-                    self.framed.send(frame.BLOCK, 0, payload, memory.fd)
+            if withdrawn:
+                self._error(request, NO_NAME, f"{name!r} was withdrawn")
+                return
+            if new:
+                payload = struct.pack("<Q", block) + descriptor(memory, block).encode()
+                self.framed.send(frame.BLOCK, 0, payload, memory.fd)
             batch = messages.Batch(lease, sequence, [p.message(block) for p in parts])
             self.framed.send(frame.BATCH, request, batch.encode())
         self.framed.send(frame.END, request)

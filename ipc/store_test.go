@@ -1,0 +1,49 @@
+//go:build linux
+
+package ipc
+
+import (
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/quiver-gpu/quiver/cudabuf"
+	"github.com/quiver-gpu/quiver/cudabuf/cudatest"
+	"github.com/quiver-gpu/quiver/ipc/handle"
+)
+
+// Clients that ask at once for parts of one allocation get one block, which ends
+// with the last of them.
+func TestPartsOfAnAllocationAreOneBlock(t *testing.T) {
+	dev := cudatest.NewDevice(t)
+	s := &store{blocks: map[uint64]*block{}, open: map[place]*block{}, pools: map[*cudabuf.SharedPool]*exportedPool{}}
+	buffer, err := dev.NewFDBuffer(1 << 20)
+	require.NoError(t, err)
+	defer buffer.Release()
+	for range 50 {
+		const clients = 8
+		var found [clients]*block
+		var all sync.WaitGroup
+		for i := range clients {
+			all.Go(func() {
+				part, err := buffer.Slice(int64(i)<<10, 1<<10)
+				if !assert.NoError(t, err) {
+					return
+				}
+				defer part.Release()
+				found[i], err = s.native(handle.CUDAFD, part.(*cudabuf.Buffer), false)
+				assert.NoError(t, err)
+			})
+		}
+		all.Wait()
+		assert.Len(t, s.blocks, 1)
+		for _, b := range found {
+			require.NotNil(t, b)
+			assert.Same(t, found[0], b)
+			s.do(func() { s.leave(b) })
+		}
+		assert.Empty(t, s.blocks)
+	}
+}
