@@ -66,6 +66,7 @@ func (s *stream) loop() {
 			return
 		}
 		w := s.queue[0]
+		s.queue[0] = work{} // an idle stream keeps nothing of it
 		s.queue = s.queue[1:]
 		s.mu.Unlock()
 
