@@ -2,6 +2,7 @@ package cudabuf_test
 
 import (
 	"bytes"
+	"os"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -48,15 +49,22 @@ func TestPoolIsOpenedOnceAndItsBuffersByHandle(t *testing.T) {
 	})
 }
 
+// patternInPool makes a pool, its file, and 4,096 bytes of a pattern in it.
+func patternInPool(t *testing.T, dev *cudabuf.Device) (*cudabuf.SharedPool, *os.File, *cudabuf.Buffer) {
+	t.Helper()
+	pool := sharedPool(t, dev)
+	file, err := pool.ExportFD()
+	require.NoError(t, err)
+	b, err := pool.NewBuffer(4096, nil)
+	require.NoError(t, err)
+	_, err = b.CopyFromHost(pattern(4096), 0)
+	require.NoError(t, err)
+	return pool, file, b
+}
+
 func TestSliceKeepsItsOffsetInAPool(t *testing.T) {
 	forEachMachine(t, func(t *testing.T, d *cudabuf.Driver, dev *cudabuf.Device) {
-		pool := sharedPool(t, dev)
-		file, err := pool.ExportFD()
-		require.NoError(t, err)
-		b, err := pool.NewBuffer(4096, nil)
-		require.NoError(t, err)
-		_, err = b.CopyFromHost(pattern(4096), 0)
-		require.NoError(t, err)
+		pool, file, b := patternInPool(t, dev)
 		part, err := b.Clip(1000, 24)
 		require.NoError(t, err)
 		assert.Same(t, pool, part.SharedPool())
@@ -117,13 +125,7 @@ func TestLargeAllocationsOfAPoolStayAtHome(t *testing.T) {
 
 func TestAPoolMayBeOpenTwice(t *testing.T) {
 	forEachMachine(t, func(t *testing.T, d *cudabuf.Driver, dev *cudabuf.Device) {
-		pool := sharedPool(t, dev)
-		file, err := pool.ExportFD()
-		require.NoError(t, err)
-		b, err := pool.NewBuffer(4096, nil)
-		require.NoError(t, err)
-		_, err = b.CopyFromHost(pattern(4096), 0)
-		require.NoError(t, err)
+		_, file, b := patternInPool(t, dev)
 		h, err := b.ExportPool()
 		require.NoError(t, err)
 		p := startPeer(t, d, file)
