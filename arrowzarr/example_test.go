@@ -12,7 +12,6 @@ import (
 	"github.com/apache/arrow-go/v18/arrow/ipc"
 	"github.com/apache/arrow-go/v18/arrow/memory"
 
-	"github.com/quiver-gpu/quiver/arrowbuf"
 	"github.com/quiver-gpu/quiver/arrowzarr"
 	"github.com/quiver-gpu/quiver/ndview"
 	"github.com/quiver-gpu/quiver/zarr"
@@ -46,7 +45,7 @@ func ExampleConvert() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	values, err := temp.Read(ctx, arrowbuf.CPU(), 0)
+	values, err := temp.Read(ctx, ndview.Prototype{}, 0)
 	if err != nil {
 		log.Fatal(err)
 	}

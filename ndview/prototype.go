@@ -2,9 +2,9 @@ package ndview
 
 import "github.com/quiver-gpu/quiver/arrowbuf"
 
-// Prototype says what kind of memory a reader should produce. It is a small
-// value: two are equal by == when they mean the same device. The zero value
-// means the CPU.
+// Prototype says what kind of memory a reader should produce, such as those of
+// zarr.Array. It is a small value: two are equal by == when they mean the same
+// device. The zero value means the CPU.
 //
 // It goes where it is meant, as an argument. There is no default that a program
 // could change for all its readers at once, as zarr-python's enable_gpu does.

@@ -67,10 +67,10 @@ func TestAShortChunkIsPaddedWithTheFillValue(t *testing.T) {
 	raw, err := s.Get(ctx, "a/c/1/1", store.Range{})
 	require.NoError(t, err)
 	assert.Equal(t, []byte{1, 0, 0, 0, 9, 0, 0, 0, 9, 0, 0, 0, 9, 0, 0, 0}, raw)
-	v, err := a.ReadChunk(ctx, []int64{1, 1})
+	v, err := a.ReadChunk(ctx, ndview.Prototype{}, []int64{1, 1})
 	require.NoError(t, err)
 	assert.Equal(t, []int32{1, 9, 9, 9}, host[int32](t, v.(*ndview.NDBuffer)))
-	v, err = a.ReadChunk(ctx, []int64{5, 5})
+	v, err = a.ReadChunk(ctx, ndview.Prototype{}, []int64{5, 5})
 	require.NoError(t, err)
 	assert.Equal(t, []int32{9, 9, 9, 9}, host[int32](t, v.(*ndview.NDBuffer)), "beyond the array's edge")
 }
@@ -144,7 +144,7 @@ func TestChunksCanBeWrittenBeforeTheShapeIsKnown(t *testing.T) {
 	b, err := zarr.Open(ctx, s, "a")
 	require.NoError(t, err)
 	assert.Equal(t, []int64{5}, b.Metadata().Shape)
-	v, err := b.Read(ctx, arrowbuf.CPU(), 1)
+	v, err := b.Read(ctx, ndview.Prototype{}, 1)
 	require.NoError(t, err)
 	assert.Equal(t, []int32{0, 7, 1, 7, 2}, host[int32](t, v.(*ndview.NDBuffer)))
 }
@@ -235,9 +235,9 @@ func TestValuesThatDoNotFitAreRefused(t *testing.T) {
 		assert.Error(t, a.WriteChunk(ctx, []int64{-1}, values(t, ndview.Int32, []int32{1}, 1)))
 		assert.Error(t, a.WriteChunk(ctx, []int64{0, 0}, values(t, ndview.Int32, []int32{1}, 1)))
 		assert.ErrorContains(t, a.Write(ctx, values(t, ndview.Int32, []int32{1}, 1), 1), "shape")
-		_, err = a.ReadChunk(ctx, []int64{-1})
+		_, err = a.ReadChunk(ctx, ndview.Prototype{}, []int64{-1})
 		assert.Error(t, err)
-		_, err = a.ReadRows(ctx, arrowbuf.CPU(), 0, 5, 1)
+		_, err = a.ReadRows(ctx, ndview.Prototype{}, 0, 5, 1)
 		assert.Error(t, err)
 	}
 	assert.Empty(t, keysOf(t, s))
@@ -256,7 +256,7 @@ func TestTextThatIsNotUTF8IsRefusedBothWays(t *testing.T) {
 		assert.ErrorContains(t, a.WriteChunk(ctx, []int64{0}, v), "UTF-8")
 		b := create(t, s, "a", raw)
 		require.NoError(t, b.WriteChunk(ctx, []int64{0}, v))
-		_, err = a.Read(ctx, arrowbuf.CPU(), 1)
+		_, err = a.Read(ctx, ndview.Prototype{}, 1)
 		assert.ErrorContains(t, err, "UTF-8")
 	}
 	v, err := element.Strings([]string{"ok", "no\xff"}, 2)
@@ -297,7 +297,7 @@ func TestCancelledWritesStop(t *testing.T) {
 		a, err := zarr.New(s, "a", meta)
 		require.NoError(t, err)
 		assert.ErrorIs(t, a.Write(done, values(t, ndview.Int32, []int32{1, 2, 3, 4}, 4), 2), context.Canceled)
-		_, err = a.Read(done, arrowbuf.CPU(), 2)
+		_, err = a.Read(done, ndview.Prototype{}, 2)
 		assert.ErrorIs(t, err, context.Canceled)
 		assert.ErrorIs(t, a.WriteMetadata(done), context.Canceled)
 	}

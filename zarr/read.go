@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/quiver-gpu/quiver/arrowbuf"
 	"github.com/quiver-gpu/quiver/ndview"
 	"github.com/quiver-gpu/quiver/zarr/codec"
 	"github.com/quiver-gpu/quiver/zarr/element"
@@ -13,41 +12,41 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// ReadChunk returns one chunk, or one whole shard of a sharded array, on the
-// host. Its shape is the chunk's, also at the array's edge, where what lies
-// beyond it is what was stored, or fill values.
-func (a *Array) ReadChunk(ctx context.Context, index []int64) (element.Values, error) {
+// Read returns the whole array: as an NDBuffer in memory of the prototype, or
+// as a VLen, which is on the host whatever the prototype. It works in jobs
+// goroutines, or as many as there are cores where jobs is not positive.
+func (a *Array) Read(ctx context.Context, to ndview.Prototype, jobs int) (element.Values, error) {
+	return a.readBox(ctx, to, grid.Whole(a.Metadata().Shape), jobs)
+}
+
+// ReadChunk is Read for one chunk, or one whole shard of a sharded array. Its
+// shape is the chunk's, also at the array's edge, where what lies beyond it is
+// what was stored, or fill values.
+func (a *Array) ReadChunk(ctx context.Context, to ndview.Prototype, index []int64) (element.Values, error) {
 	if err := a.checkIndex(index); err != nil {
 		return nil, err
 	}
-	return a.readBox(ctx, arrowbuf.CPU(), grid.Chunk(index, a.chunkShape), 1)
-}
-
-// Read returns the whole array: as an NDBuffer on a device, or as a VLen, which
-// is on the host whatever the device. It works in jobs goroutines, or as many
-// as there are cores where jobs is not positive.
-func (a *Array) Read(ctx context.Context, dev arrowbuf.Device, jobs int) (element.Values, error) {
-	return a.readBox(ctx, dev, grid.Whole(a.Metadata().Shape), jobs)
+	return a.readBox(ctx, to, grid.Chunk(index, a.chunkShape), 1)
 }
 
 // ReadRows is Read for rows start, ..., stop-1 along the first axis. Of a
 // sharded array only the chunks that hold them are fetched.
-func (a *Array) ReadRows(ctx context.Context, dev arrowbuf.Device, start, stop int64, jobs int) (element.Values, error) {
+func (a *Array) ReadRows(ctx context.Context, to ndview.Prototype, start, stop int64, jobs int) (element.Values, error) {
 	box := grid.Whole(slices.Clone(a.Metadata().Shape))
 	if len(box.Extent) == 0 || start < 0 || stop < start || stop > box.Extent[0] {
 		return nil, fmt.Errorf("array %q: rows [%d, %d) of shape %v", a.path, start, stop, box.Extent)
 	}
 	box.At[0], box.Extent[0] = start, stop-start
-	return a.readBox(ctx, dev, box, jobs)
+	return a.readBox(ctx, to, box, jobs)
 }
 
-func (a *Array) readBox(ctx context.Context, dev arrowbuf.Device, box grid.Box, jobs int) (element.Values, error) {
+func (a *Array) readBox(ctx context.Context, to ndview.Prototype, box grid.Box, jobs int) (element.Values, error) {
 	var values element.Values
 	var err error
 	if a.dataType.IsVLen() {
 		values, err = a.readVLen(ctx, box, workers(jobs))
 	} else {
-		values, err = a.readFixed(ctx, dev, box, workers(jobs))
+		values, err = a.readFixed(ctx, to, box, workers(jobs))
 	}
 	if err != nil {
 		return nil, fmt.Errorf("array %q: %w", a.path, err)
@@ -58,12 +57,12 @@ func (a *Array) readBox(ctx context.Context, dev arrowbuf.Device, box grid.Box, 
 // readFixed reads straight into the array's memory where the host reaches it.
 // On a device it reads one row of chunks after the other into host memory:
 // each is one run of the array's bytes, and crosses in one copy.
-func (a *Array) readFixed(ctx context.Context, dev arrowbuf.Device, box grid.Box, jobs int) (element.Values, error) {
+func (a *Array) readFixed(ctx context.Context, to ndview.Prototype, box grid.Box, jobs int) (element.Values, error) {
 	dtype, _ := a.dataType.DType()
 	if _, err := grid.Bytes(box.Extent, dtype.Size()); err != nil {
 		return nil, err
 	}
-	nd, err := ndview.Empty(dev, dtype, box.Extent...)
+	nd, err := to.NDBuffer(dtype, box.Extent...)
 	if err != nil {
 		return nil, err
 	}

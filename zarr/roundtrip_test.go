@@ -123,7 +123,7 @@ func roundTrip(t *testing.T, dev arrowbuf.Device, dtype ndview.DType, g geometry
 
 	a, err = zarr.Open(ctx, s, "group/array")
 	require.NoError(t, err)
-	got, err := a.Read(ctx, dev, 3)
+	got, err := a.Read(ctx, ndview.PrototypeOn(dev), 3)
 	require.NoError(t, err)
 	defer got.Release()
 	assert.Equal(t, shape, got.Shape())
@@ -135,7 +135,7 @@ func roundTrip(t *testing.T, dev arrowbuf.Device, dtype ndview.DType, g geometry
 	row := int64(len(want)) / max(shape[0], 1)
 	for start := range shape[0] + 1 {
 		for stop := start; stop <= shape[0]; stop += 2 {
-			rows, err := a.ReadRows(ctx, dev, start, stop, 2)
+			rows, err := a.ReadRows(ctx, ndview.PrototypeOn(dev), start, stop, 2)
 			require.NoError(t, err)
 			assert.True(t, bytes.Equal(want[start*row:stop*row], bytesOf(t, rows)), "rows %d to %d", start, stop)
 			rows.Release()
@@ -218,7 +218,7 @@ func roundTripStrings(t *testing.T, g geometry, codecs codec.List) {
 		require.NoError(t, a.Write(ctx, v, 2))
 		assert.Equal(t, want, readAs(t, a, want))
 		if len(g.shape) > 0 && g.shape[0] > 2 {
-			rows, err := a.ReadRows(ctx, arrowbuf.CPU(), 1, 3, 1)
+			rows, err := a.ReadRows(ctx, ndview.Prototype{}, 1, 3, 1)
 			require.NoError(t, err)
 			row := int64(len(want)) / g.shape[0]
 			got := []string{}
@@ -244,7 +244,7 @@ func TestViewsAreWrittenLikeTheirElements(t *testing.T) {
 		ChunkShape: []int64{3, 2}, Codecs: zarr.DefaultCodecs(element.Of(ndview.Int16))})
 	require.NoError(t, err)
 	require.NoError(t, a.Write(ctx, part, 1))
-	got, err := a.Read(ctx, arrowbuf.CPU(), 1)
+	got, err := a.Read(ctx, ndview.Prototype{}, 1)
 	require.NoError(t, err)
 	defer got.Release()
 	assert.Equal(t, bytesOf(t, part), bytesOf(t, got))

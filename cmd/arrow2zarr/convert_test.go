@@ -9,7 +9,6 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/quiver-gpu/quiver/arrowbuf"
 	"github.com/quiver-gpu/quiver/arrowzarr"
 	"github.com/quiver-gpu/quiver/ndview"
 	"github.com/quiver-gpu/quiver/zarr"
@@ -24,7 +23,7 @@ func requireWeather(t *testing.T, output string, n int) {
 	require.NoError(t, err)
 	temp, err := root.OpenArray(t.Context(), "temp")
 	require.NoError(t, err)
-	values, err := temp.Read(t.Context(), arrowbuf.CPU(), 1)
+	values, err := temp.Read(t.Context(), ndview.Prototype{}, 1)
 	require.NoError(t, err)
 	got, err := ndview.ToHost[float32](values.(*ndview.NDBuffer))
 	require.NoError(t, err)
@@ -35,7 +34,7 @@ func requireWeather(t *testing.T, output string, n int) {
 	require.Equal(t, want, got)
 	station, err := root.OpenArray(t.Context(), "station/values")
 	require.NoError(t, err)
-	names, err := station.Read(t.Context(), arrowbuf.CPU(), 1)
+	names, err := station.Read(t.Context(), ndview.Prototype{}, 1)
 	require.NoError(t, err)
 	require.Equal(t, "JFK", string(names.(*element.VLen).At(3)))
 }

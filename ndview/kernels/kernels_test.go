@@ -1,6 +1,7 @@
 package kernels_test
 
 import (
+	"os"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -27,4 +28,20 @@ func TestEveryGPUGetsItsImage(t *testing.T) {
 	assert.ErrorContains(t, err, "6.1")
 	_, err = kernels.Image("absent", 9, 0)
 	assert.Error(t, err)
+}
+
+// Whoever imports ndview carries the images, and so does the repository, each
+// version of them.
+func TestImagesStayUnder10MB(t *testing.T) {
+	const limit = 10_000_000
+	images, err := os.ReadDir("images")
+	require.NoError(t, err)
+	require.NotEmpty(t, images)
+	var total int64
+	for _, image := range images {
+		info, err := image.Info()
+		require.NoError(t, err)
+		total += info.Size()
+	}
+	assert.Less(t, total, int64(limit), "bytes of %d files in ndview/kernels/images: fewer forms of a kernel, or fewer architectures in make.py, make them smaller", len(images))
 }
