@@ -85,9 +85,9 @@ func (c *call) scalars(common DType) error {
 		case i < c.typed:
 			t = Bool
 		case c.op >= ew.MixedEqual && c.op <= ew.MixedGreaterEqual:
-			t = in.dtype
+			t = in.dtype.widest() // of either sign
 		}
-		raw, err := in.scalar.Bytes(t)
+		raw, err := c.truth(in, t).Bytes(t)
 		if err != nil {
 			return fmt.Errorf("%s: operand %d: %w", c.name, i+1, err)
 		}
@@ -97,6 +97,17 @@ func (c *call) scalars(common DType) error {
 		copy(structOf(&in.bits), raw)
 	}
 	return nil
+}
+
+// truth is the scalar of an operand, or 1 for one beyond the type, which is true,
+// where nothing else about it counts.
+func (c *call) truth(in *input, t DType) Scalar {
+	if c.op >= ew.LogicalAnd && c.op <= ew.LogicalXor {
+		if below, above := in.scalar.beyond(t); below || above {
+			return Scalar{dtype: Bool, raw: "\x01"}
+		}
+	}
+	return in.scalar
 }
 
 // clamp limits the bounds of a clip that are beyond the type, and so limit

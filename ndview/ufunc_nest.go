@@ -1,11 +1,13 @@
 package ndview
 
 import (
+	"math"
 	"math/bits"
 	"slices"
 
 	"github.com/quiver-gpu/quiver/cudabuf"
 	ew "github.com/quiver-gpu/quiver/ndview/internal/cpu/elementwise"
+	"github.com/quiver-gpu/quiver/ndview/internal/half"
 )
 
 // nestLaunch is Nest of kernels/nest.cuh, which says what the fields are.
@@ -79,13 +81,27 @@ func (c *call) describe(n jointNest, inner, rows, v int64) (p nestLaunch, inRows
 	for i := range c.n {
 		a := c.in[i].array
 		if a == nil {
-			p.scalar[i] = c.in[i].bits
+			p.scalar[i] = c.kernelScalar(i)
 			continue
 		}
 		c.place(&p, n, 1+i, a, c.op.Operand(i, c.kernel), v)
 		inRows = inRows && p.kind[1+i] != kindGather
 	}
 	return p, inRows
+}
+
+// kernelScalar is the scalar that is operand i, as an element of what the kernel
+// computes in: a half that has been rounded already where that is float32.
+func (c *call) kernelScalar(i int) [2]uint64 {
+	bits := c.in[i].bits
+	if c.kernel == c.compute {
+		return bits
+	}
+	f := half.BFloat16ToFloat32(uint16(bits[0]))
+	if c.compute == ew.Float16 {
+		f = half.Float16ToFloat32(uint16(bits[0]))
+	}
+	return [2]uint64{uint64(math.Float32bits(f))}
 }
 
 // place describes an operand, and how the kernel comes to its elements in vectors
