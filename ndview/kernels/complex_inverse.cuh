@@ -77,10 +77,17 @@ __device__ c128 arctanh_of(c128 z) {
     return {copysign_of(re, z.re), copysign_of(im, z.im)};
 }
 
+// part * exp(x), which may be finite where exp(x) is not.
+__device__ __forceinline__ double grown(double x, double part) {
+    if (x < 700) return exp(x) * part;
+    const double half = exp(x * 0.5);
+    return half * part * half;
+}
+
 __device__ c128 expm1_of(c128 x) {
     if (x.im == 0) return {expm1(x.re), x.im};
     const double sine = sin(x.im / 2);
-    return {expm1(x.re) * cos(x.im) - 2 * sine * sine, exp(x.re) * sin(x.im)};
+    return {expm1(x.re) * cos(x.im) - 2 * sine * sine, grown(x.re, sin(x.im))};
 }
 
 __device__ c128 exp2_of(c128 x) {
@@ -88,13 +95,29 @@ __device__ c128 exp2_of(c128 x) {
     const double size = exp2(x.re), angle = __dmul_rn(x.im, ln2);
     if (x.im == 0) return {size, x.im};
     const double rest = __fma_rn(x.im, ln2, -angle) + x.im * low;
-    double sine, cosine;
+    double sine, cosine, sine_of_rest, cosine_of_rest;
     sincos(angle, &sine, &cosine);
-    return {size * (cosine - rest * sine), size * (sine + rest * cosine)};
+    sincos(rest, &sine_of_rest, &cosine_of_rest);
+    return {size * (cosine * cosine_of_rest - sine * sine_of_rest), size * (sine * cosine_of_rest + cosine * sine_of_rest)};
+}
+
+__device__ c128 log_of(c128 x) {
+    const double a = absolute_of(x.re), b = absolute_of(x.im), h = hypot_of(x.re, x.im);
+    double re = log(h);
+    if (h > 0.5 && h < 2) { // near 1 the logarithm is small
+        const double most = a > b ? a : b, least = a > b ? b : a;
+        re = log1p((most - 1) * (most + 1) + least * least) * 0.5;
+    } else if (infinite(h) && is_finite(a) && is_finite(b)) {
+        re = log(hypot_of(a * 0.5, b * 0.5)) + 0.693147180559945309417;
+    } else if (h < 0x1p-1000) { // where it has few digits
+        re = log(hypot_of(a * 0x1p54, b * 0x1p54)) - 54 * 0.693147180559945309417;
+    }
+    return {re, atan2(x.im, x.re)};
 }
 
 __device__ c128 log1p_of(c128 x) {
-    const double im = atan2(x.im, 1 + x.re);
-    if (absolute_of(x.re) < 0.5 && absolute_of(x.im) < 0.5) return {0.5 * log1p(x.re * (2 + x.re) + x.im * x.im), im};
-    return {log(hypot(1 + x.re, x.im)), im};
+    if (absolute_of(x.re) < 0.5 && absolute_of(x.im) < 0.5) {
+        return {0.5 * log1p(x.re * (2 + x.re) + x.im * x.im), atan2(x.im, 1 + x.re)};
+    }
+    return log_of({1 + x.re, x.im});
 }

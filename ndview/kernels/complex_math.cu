@@ -32,23 +32,7 @@ __device__ C exp_of(C x) {
     if (infinite(e) && !is_finite(x.im)) return {e, x.im - x.im};
     double s, c;
     sincos(x.im, &s, &c);
-    if (infinite(e) && is_finite(x.re)) { // the product may be finite
-        const double half = exp(x.re * 0.5);
-        return {half * c * half, half * s * half};
-    }
-    return {e * c, e * s};
-}
-
-__device__ C log_of(C x) {
-    const double a = absolute_of(x.re), b = absolute_of(x.im), h = hypot_of(x.re, x.im);
-    double re = log(h);
-    if (h > 0.5 && h < 2) { // near 1 the logarithm is small
-        const double most = a > b ? a : b, least = a > b ? b : a;
-        re = log1p((most - 1) * (most + 1) + least * least) * 0.5;
-    } else if (infinite(h) && is_finite(a) && is_finite(b)) {
-        re = log(hypot_of(a * 0.5, b * 0.5)) + 0.693147180559945309417;
-    }
-    return {re, atan2(x.im, x.re)};
+    return {grown(x.re, c), grown(x.re, s)};
 }
 
 __device__ __forceinline__ C scaled(C x, double by) { return {x.re * by, x.im * by}; }
@@ -56,12 +40,18 @@ __device__ __forceinline__ C scaled(C x, double by) { return {x.re * by, x.im * 
 __device__ C sinh_of(C x) {
     double s, c;
     sincos(x.im, &s, &c);
-    return {x.im == 0 ? sinh(x.re) : sinh(x.re) * c, x.im == 0 ? x.im : cosh(x.re) * s};
+    if (x.im == 0) return {sinh(x.re), x.im};
+    const double large = absolute_of(x.re);
+    if (large > 40 && is_finite(x.im)) return {copysign_of(0.5, x.re) * grown(large, c), 0.5 * grown(large, s)};
+    return {sinh(x.re) * c, cosh(x.re) * s};
 }
 __device__ C cosh_of(C x) {
     double s, c;
     sincos(x.im, &s, &c);
-    return {x.im == 0 ? cosh(x.re) : cosh(x.re) * c, x.re == 0 || x.im == 0 ? x.re * x.im : sinh(x.re) * s};
+    if (x.re == 0 || x.im == 0) return {cosh(x.re) * c, x.re * x.im};
+    const double large = absolute_of(x.re);
+    if (large > 40 && is_finite(x.im)) return {0.5 * grown(large, c), copysign_of(0.5, x.re) * grown(large, s)};
+    return {cosh(x.re) * c, sinh(x.re) * s};
 }
 __device__ C tanh_of(C x) {
     if (absolute_of(x.re) > 20 && is_finite(x.im)) {
@@ -73,23 +63,31 @@ __device__ C tanh_of(C x) {
 // f(i x) / i, of which a function of a right angle is made from its sister.
 #define TURNED(f, x) ([](C y) { return C{y.im, -y.re}; }(f(C{-(x).im, (x).re})))
 
+__device__ C reciprocal_of(C x) {
+    if (absolute_of(x.im) <= absolute_of(x.re)) {
+        const double r = x.im / x.re, d = x.re + x.im * r;
+        return {1 / d, -r / d};
+    }
+    const double r = x.re / x.im, d = x.re * r + x.im;
+    return {r / d, -1 / d};
+}
+
 __device__ C power_of(C x, C y) {
     if (y.re == 0 && y.im == 0) return {1, 0};
     if (x.re == 0 && x.im == 0) {
-        if (y.re > 0 && y.im == 0) return {0, 0};
+        if (y.re > 0) return {0, 0};
         const double nan = __longlong_as_double(0x7ff8000000000000ll);
         return {nan, nan};
     }
     const int n = (int)y.re;
     if (y.im == 0 && y.re == n && n > -100 && n < 100) {
-        C r = {1, 0}, p = x;
-        for (int k = n < 0 ? -n : n; k > 0; k >>= 1) {
-            if (k & 1) r = times(r, p);
-            p = times(p, p);
+        const int whole = n < 0 ? -n : n;
+        C r = x;
+        for (int bit = 30 - __clz(whole); bit >= 0; bit--) {
+            r = times(r, r);
+            if (whole >> bit & 1) r = times(r, x);
         }
-        if (n > 0) return r;
-        const double d = r.re * r.re + r.im * r.im;
-        return {r.re / d, -r.im / d};
+        return n > 0 ? r : reciprocal_of(r);
     }
     return exp_of(times(y, log_of(x)));
 }

@@ -26,11 +26,16 @@ INVERSE = "arcsin arccos arctan arcsinh arccosh arctanh".split()
 BINARY = "arctan2 hypot power copysign".split()
 
 REALS = [0.0, -0.0, 0.5, -0.5, 1.0, -1.0, 1.5, 2.0, -3.25, 0.1, 0.999, 7.0, -9.5, 20.0, 100.0, 1e-3, -1e-7, 3.14159,
-         1e4, -65000.0, np.inf, -np.inf, np.nan]
+         1e4, -65000.0, 5e-324, 1e-310, 3e-45, 1e-40, np.inf, -np.inf, np.nan]
 PAIRS = [0.0, -0.0, 0.5, -1.5, 2.0, 3.0, -7.0, 1e-3, 100.0, np.inf, -np.inf, np.nan]
 COMPLEXES = [1 + 2j, -2.5 + 0.5j, 3 - 4j, 0.1j, 0.75, -1.25, 1e-3 - 1e-3j, 5 + 1j, -0.5 - 6j]
 # Near the branch points of inverse functions, and far from everything.
 EDGES = [1 + 1e-9j, -1 + 1e-3j, 1e-8 - 1e-8j, 1e-5 + 1j, 1e-3 - 1.001j, -1e10 + 2j, 3 + 1e15j, 1e16 - 1e16j, 0.5 + 1e-12j, 1.0]
+# Whose exponentials are infinite, and zeros and what is near them.
+FAR = [800, complex(-800, 0.5), complex(3, -800), 800j, 709.5 + 1j, complex(-0.0, 800), 1e10 + 3j, 5e-324, 5e-324j, complex(5e-324, 5e-324),
+       complex(1e-310, -1e-320), 0, complex(-0.0, 0), 1e300 + 1e300j]
+FAR_FUNCTIONS = "exp log log2 log10 sin cos tan sinh cosh tanh sqrt".split()
+POWERS = [1, 5, -3, 0, 0.5, 1 - 1j, -2, 99]
 FLOATS = {"float16": np.float16, "bfloat16": ml_dtypes.bfloat16, "float32": np.float32, "float64": np.float64}
 
 
@@ -53,7 +58,11 @@ def functions():
             if f in INVERSE:
                 x = np.array(COMPLEXES + EDGES, name)
             yield [f, name, text(x), text(getattr(np, f)(x.astype(np.clongdouble)).astype(np.complex128))]
-        x, y = (v.ravel() for v in np.meshgrid(COMPLEXES, COMPLEXES))
+        x = np.array(FAR, name)
+        x = x[np.isfinite(x)]
+        for f in FAR_FUNCTIONS:
+            yield [f, name, text(x), text(getattr(np, f)(x.astype(np.clongdouble)).astype(np.complex128))]
+        x, y = (v.ravel() for v in np.meshgrid(COMPLEXES + [0, 1.5 - 2j], COMPLEXES + POWERS))
         x, y = x.astype(name), y.astype(name)
         yield ["power", name, text(x), text(np.power(x.astype(np.clongdouble), y.astype(np.clongdouble)).astype("c16")), text(y)]
 

@@ -1,9 +1,6 @@
 package elementwise
 
-import (
-	"math"
-	"math/cmplx"
-)
+import "math"
 
 // pair is a complex number as its parts, whose arithmetic Go does as written.
 type pair[R float] struct{ re, im R }
@@ -42,9 +39,10 @@ func addComplexes[C complexes, R float](l *[ops][Types]Loop, t Type) {
 	l[Imag][t] = each1(func(x pair[R]) R { return x.im })
 	l[Angle][t] = each1(func(x pair[R]) R { return R(math.Atan2(float64(x.im), float64(x.re))) })
 	for op, f := range map[Op]func(complex128) complex128{
-		Sqrt: cmplx.Sqrt, Exp: cmplx.Exp, Log: cmplx.Log, Log10: cmplx.Log10,
-		Sin: cmplx.Sin, Cos: cmplx.Cos, Tan: cmplx.Tan, Sinh: cmplx.Sinh, Cosh: cmplx.Cosh, Tanh: cmplx.Tanh,
-		Log2: func(x complex128) complex128 { return cmplx.Log(x) * math.Log2E },
+		Sqrt: complexSqrt, Exp: complexExp,
+		Log: complexLog, Log2: scaled(complexLog, math.Log2E), Log10: scaled(complexLog, math.Log10E),
+		Sinh: complexSinh, Cosh: complexCosh, Tanh: complexTanh,
+		Sin: sister(complexSinh), Cos: complexCos, Tan: sister(complexTanh),
 		Exp2: complexExp2, Expm1: complexExpm1, Log1p: complexLog1p,
 		Arcsin: complexArcsin, Arccos: complexArccos, Arctan: complexArctan, Arcsinh: complexArcsinh, Arccosh: complexArccosh, Arctanh: complexArctanh,
 	} {
@@ -65,10 +63,7 @@ func throughComplex128[R float](f func(complex128) complex128) func(pair[R]) pai
 }
 
 func powerPair[R float](x, y pair[R]) pair[R] {
-	if x.re == 0 && x.im == 0 && (y.re != 0 || y.im != 0) && (y.re <= 0 || y.im != 0) {
-		return pair[R]{R(math.NaN()), R(math.NaN())}
-	}
-	r := cmplx.Pow(complex(float64(x.re), float64(x.im)), complex(float64(y.re), float64(y.im)))
+	r := complexPower(complex(float64(x.re), float64(x.im)), complex(float64(y.re), float64(y.im)))
 	return pair[R]{R(real(r)), R(imag(r))}
 }
 

@@ -110,7 +110,7 @@ func complexArctanh(z complex128) complex128 {
 		h := math.Hypot(x, y)
 		re, im = x/h/h, math.Pi/2
 	case x == 1 && y < tiny:
-		re, im = 0.5*(math.Ln2-math.Log(y)), 0.5*math.Atan2(2*y, 0)
+		re, im = 0.5*(math.Ln2-logarithm(y)), 0.5*math.Atan2(2*y, 0)
 	default:
 		re = 0.25 * math.Log1p(4*x/((1-x)*(1-x)+y*y))
 		im = 0.5 * math.Atan2(2*y, (1-x)*(1+x)-y*y)
@@ -124,7 +124,7 @@ func complexExpm1(z complex128) complex128 {
 		return complex(math.Expm1(x), y)
 	}
 	sine := math.Sin(y / 2)
-	return complex(math.Expm1(x)*math.Cos(y)-2*sine*sine, math.Exp(x)*math.Sin(y))
+	return complex(math.Expm1(x)*math.Cos(y)-2*sine*sine, grown(x, math.Sin(y)))
 }
 
 // exp2 multiplies by the logarithm of 2 with more digits than a float64 has,
@@ -138,15 +138,15 @@ func complexExp2(z complex128) complex128 {
 	}
 	rest := math.FMA(y, math.Ln2, -angle) + y*low
 	sine, cosine := math.Sincos(angle)
-	return complex(size*(cosine-rest*sine), size*(sine+rest*cosine))
+	sineOfRest, cosineOfRest := math.Sincos(rest)
+	return complex(size*(cosine*cosineOfRest-sine*sineOfRest), size*(sine*cosineOfRest+cosine*sineOfRest))
 }
 
 // log1p is exact to the size of the number also where its square cancels it.
 func complexLog1p(z complex128) complex128 {
 	x, y := real(z), imag(z)
-	im := math.Atan2(y, 1+x)
 	if math.Abs(x) < 0.5 && math.Abs(y) < 0.5 {
-		return complex(0.5*math.Log1p(x*(2+x)+y*y), im)
+		return complex(0.5*math.Log1p(x*(2+x)+y*y), math.Atan2(y, 1+x))
 	}
-	return complex(math.Log(math.Hypot(1+x, y)), im)
+	return complexLog(complex(1+x, y))
 }
