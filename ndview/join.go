@@ -10,7 +10,7 @@ import (
 
 // Concatenate joins arrays along an axis that they have, which counts from the
 // end where it is negative, in a new array in C order, of the type that Promote
-// says. All other extents are equal, else the error is ErrShape; all are on one
+// says; times and durations do not join. All other extents are equal, else the error is ErrShape; all are on one
 // device.
 func Concatenate(arrays []*NDBuffer, axis int) (*NDBuffer, error) {
 	return joining(arrays, func() (*NDBuffer, error) {
@@ -107,19 +107,26 @@ func joinedAs(arrays []*NDBuffer, as func(*NDBuffer) (*NDBuffer, error), axis in
 
 func concatenate(arrays []*NDBuffer, axis int) (*NDBuffer, error) {
 	first := arrays[0]
-	shape, dtype := slices.Clone(first.shape), first.dtype
-	var err error
+	shape := slices.Clone(first.shape)
+	types := []DType{first.dtype}
 	for _, a := range arrays[1:] {
 		if a.Device() != first.Device() {
 			return nil, fmt.Errorf("joining arrays on %s and %s: %w", first.Device(), a.Device(), arrowbuf.ErrDevice)
 		}
-		if dtype, err = Promote(dtype, a.dtype); err != nil {
-			return nil, fmt.Errorf("joining arrays: %w", err)
-		}
+		types = append(types, a.dtype)
 		if len(a.shape) != len(shape) || !equalBut(axis, a.shape, shape) {
 			return nil, fmt.Errorf("joining arrays of shapes %v and %v along axis %d: %w", first.shape, a.shape, axis, ErrShape)
 		}
 		shape[axis] += a.shape[axis]
+	}
+	dtype, err := Promote(types...)
+	if err != nil {
+		return nil, fmt.Errorf("joining arrays: %w", err)
+	}
+	for _, t := range types {
+		if !CanCast(t, dtype, CastSameKind) {
+			return nil, fmt.Errorf("joining arrays: %s is no %s: %w", t, dtype, ErrDType)
+		}
 	}
 	out, err := Empty(first.Device(), dtype, shape...)
 	if err != nil {

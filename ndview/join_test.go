@@ -103,5 +103,19 @@ func TestJoinsPromote(t *testing.T) {
 		when := fromHost(t, dev, ndview.Datetime64(ndview.Second, 1), []int64{0, 1}, 2, 1)
 		_, err = ndview.Concatenate(arrays{a, when}, 1)
 		assert.ErrorIs(t, err, ndview.ErrDType)
+		span := fromHost(t, dev, ndview.Timedelta64(ndview.Second, 1), []int64{0, 1}, 2, 1)
+		_, err = ndview.Concatenate(arrays{when, span}, 1)
+		assert.ErrorIs(t, err, ndview.ErrDType, "a duration is no point in time")
+		var three arrays
+		for _, dtype := range []ndview.DType{ndview.Int16, ndview.Uint16, ndview.Float32} {
+			one, err := ndview.Zeros(dev, dtype, 1)
+			three = append(three, own(t, one, err))
+		}
+		got, err = ndview.Stack(three, 0)
+		own(t, got, err)
+		assert.Equal(t, ndview.Float32, got.DType(), "as for all three, not for the first two and the third")
+		got, err = ndview.Clip(three[0], three[1], three[2])
+		own(t, got, err)
+		assert.Equal(t, ndview.Float32, got.DType())
 	})
 }

@@ -145,7 +145,7 @@ func (c *call) typeOf(o int) ew.Type {
 	if o > 0 {
 		a = c.in[o-1].array
 	}
-	if c.moves && a.dtype == c.result {
+	if c.moves && a.dtype == c.result && (o == 0 || o > c.typed) { // not a condition
 		return c.compute
 	}
 	return a.code

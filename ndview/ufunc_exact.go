@@ -110,20 +110,14 @@ func (c *call) truth(in *input, t DType) Scalar {
 	return in.scalar
 }
 
-// clamp limits the bounds of a clip that are beyond the type, and so limit
-// nothing, to the type.
-func (c *call) clamp() {
-	for i := 1; i < 3; i++ {
-		in := &c.in[i]
-		if in.array != nil {
-			continue
-		}
-		below, above := in.scalar.beyond(in.dtype)
-		if below && i == 1 {
-			in.scalar = extreme(in.dtype, false)
-		} else if above && i == 2 {
-			in.scalar = extreme(in.dtype, true)
-		}
+// clamp makes the end of a type of integers of a bound of a clip that is beyond it
+// and so limits nothing: a low one below the type, or a high one above.
+func (in *input) clamp(t DType, high bool) {
+	if in.array != nil {
+		return
+	}
+	if below, above := in.scalar.beyond(t); below && !high || above && high {
+		in.scalar = extreme(t, high)
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -174,11 +175,33 @@ func TestClipTakesBoundsBeyondTheType(t *testing.T) {
 		for _, c := range []struct {
 			low, high any
 			want      []byte
-		}{{-1, 300, []byte{0, 7, 255}}, {3, nil, []byte{3, 7, 255}}, {nil, 8, []byte{0, 7, 8}}, {nil, nil, []byte{0, 7, 255}}, {5, 3, []byte{3, 3, 3}}} {
+		}{{-1, 300, []byte{0, 7, 255}}, {3, nil, []byte{3, 7, 255}}, {nil, 8, []byte{0, 7, 8}}, {nil, nil, []byte{0, 7, 255}}, {5, 3, []byte{3, 3, 3}},
+			{-300, nil, []byte{0, 7, 255}}, {nil, 300, []byte{0, 7, 255}}} {
 			got, err := ndview.Clip(x, c.low, c.high)
 			own(t, got, err)
 			assert.Equal(t, c.want, elements(t, got), "%v %v", c.low, c.high)
 		}
+		_, err := ndview.Clip(x, 300, nil)
+		assert.ErrorIs(t, err, ndview.ErrRange, "no element is so large")
+	})
+}
+
+func TestClipLimitsTimesAndComplexNumbers(t *testing.T) {
+	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+		const nat = math.MinInt64
+		days := fromHost(t, dev, ndview.Datetime64(ndview.Day, 1), []int64{-5, 0, 5, nat}, 4)
+		low := fromHost(t, dev, ndview.Datetime64(ndview.Hour, 1), []int64{-30}, 1)
+		got, err := ndview.Clip(days, low, time.Unix(86400, 0))
+		own(t, got, err)
+		assert.Equal(t, ndview.Datetime64(ndview.Nanosecond, 1), got.DType())
+		const hour = int64(3600e9)
+		assert.Equal(t, []int64{-30 * hour, 0, 24 * hour, nat}, slice[int64](elements(t, got)))
+		require.NoError(t, ndview.ClipInto(days, days, nil, low))
+		assert.Equal(t, []int64{-5, -2, -2, nat}, slice[int64](elements(t, days)), "rounded towards the past")
+		z := fromHost(t, dev, ndview.Complex64, []complex64{1 + 5i, 2 - 1i, 9}, 3)
+		got, err = ndview.Clip(z, 2, 3+1i)
+		own(t, got, err)
+		assert.Equal(t, []complex64{2, 2, 3 + 1i}, slice[complex64](elements(t, got)))
 	})
 }
 
@@ -195,6 +218,28 @@ func TestWhereMovesElementsOfAnyKind(t *testing.T) {
 		}
 		_, err := ndview.Where(condition, at(t, upload(t, dev, make([]byte, 6)), ndview.Bytes(3), 0, 2), 1)
 		assert.ErrorIs(t, err, ndview.ErrDType)
+	})
+}
+
+func TestWhereTakesConditionsOfAnyLayout(t *testing.T) {
+	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+		all := fromHost(t, dev, ndview.Bool, []bool{true, false, false, true, true, false}, 6)
+		condition, err := all.Index(ndview.SpanStep(ndview.Open, ndview.Open, -2)) // 0 1 0
+		own(t, condition, err)
+		bools, err := all.Index(ndview.SpanStep(ndview.Open, ndview.Open, 2)) // 1 0 1
+		own(t, bools, err)
+		numbers := fromHost(t, dev, ndview.Int16, []int16{5, 6, 7}, 3)
+		for _, c := range []struct {
+			x, y any
+			want []byte
+		}{
+			{bools, false, raw(false, false, false)}, {true, bools, raw(true, true, true)}, {bools, condition, raw(false, false, false)},
+			{numbers, int16(9), raw[int16](9, 6, 9)}, {numbers, 0.5, raw(0.5, 6, 0.5)},
+		} {
+			got, err := ndview.Where(condition, c.x, c.y)
+			own(t, got, err)
+			assert.Equal(t, c.want, elements(t, got), "%v %v", c.x, c.y)
+		}
 	})
 }
 

@@ -86,8 +86,15 @@ func (c *call) resolveTimes() error {
 			kinds[i] = '-'
 			continue
 		}
-		if err := join(&unit, &in.dtype); err != nil {
-			return fmt.Errorf("%s of %s: %w", c.name, c.operands(), err)
+		switch {
+		case unit.kind == 0:
+			unit = in.dtype
+		case unit != in.dtype:
+			common, err := Promote(unit, in.dtype)
+			if err != nil {
+				return fmt.Errorf("%s of %s: %w", c.name, c.operands(), err)
+			}
+			unit = common
 		}
 	}
 	do, ok := timeOps[c.operation.op][string(kinds)]

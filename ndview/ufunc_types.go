@@ -146,7 +146,8 @@ func (c *call) resolve() error {
 		c.kernel = ew.Float32
 	}
 	if c.op == ew.Clip {
-		c.clamp()
+		c.in[1].clamp(c.in[1].dtype, false)
+		c.in[2].clamp(c.in[2].dtype, true)
 	}
 	return c.scalars(common)
 }
@@ -154,8 +155,8 @@ func (c *call) resolve() error {
 // common is the type that the operands have together, with float each as the
 // smallest float that holds it.
 func (c *call) common(float bool) (DType, error) {
-	var arrays DType // without scalars
-	scalars := false
+	var types [3]DType
+	n, scalars := 0, false
 	for i := c.typed; i < c.n; i++ {
 		in := &c.in[i]
 		if in.array == nil {
@@ -163,20 +164,18 @@ func (c *call) common(float bool) (DType, error) {
 			continue
 		}
 		in.dtype = in.array.dtype
-		if err := join(&arrays, &in.array.dtype); err != nil {
-			return DType{}, fmt.Errorf("%s of %s: %w", c.name, c.operands(), err)
-		}
+		types[n], n = in.dtype, n+1
 	}
-	if !scalars && !float {
-		return arrays, nil
+	arrays, err := c.promoted(types[:n])
+	if err != nil || !scalars && !float {
+		return arrays, err
 	}
-	var all DType
+	n = 0
 	for i := c.typed; i < c.n; i++ {
 		in := &c.in[i]
 		if in.array != nil {
 			// It is its own.
 		} else if in.dtype = in.scalar.Natural(); in.scalar.IsWeak() && arrays.kind != 0 {
-			var err error
 			if in.dtype, err = in.scalar.DType(arrays); err != nil {
 				return DType{}, fmt.Errorf("%s: operand %d: %w", c.name, i+1, err)
 			}
@@ -185,23 +184,27 @@ func (c *call) common(float bool) (DType, error) {
 		if float {
 			t = t.float()
 		}
-		if err := join(&all, &t); err != nil {
-			return DType{}, fmt.Errorf("%s of %s: %w", c.name, c.operands(), err)
-		}
+		types[n], n = t, n+1
 	}
-	return all, nil
+	return c.promoted(types[:n])
 }
 
-// join promotes a type with another one, where it is one already.
-func join(to, t *DType) (err error) {
-	switch {
-	case to.kind == 0:
-		*to = *t
-	case *to == *t:
-	default:
-		*to, err = Promote(*to, *t)
+// promoted is the common type of operands, the zero DType where there are none.
+func (c *call) promoted(types []DType) (DType, error) {
+	for i := 1; i < len(types); i++ {
+		if types[i] == types[0] {
+			continue
+		}
+		common, err := Promote(types...)
+		if err != nil {
+			err = fmt.Errorf("%s of %s: %w", c.name, c.operands(), err)
+		}
+		return common, err
 	}
-	return err
+	if len(types) == 0 {
+		return DType{}, nil
+	}
+	return types[0], nil
 }
 
 // float is the smallest float that holds the integers of the type.

@@ -9,6 +9,9 @@ import (
 var (
 	whereOperation = &operation{"where", ew.Where, everything}
 	clipOperation  = &operation{"clip", ew.Clip, numbers.bools(ew.Clip)}
+	clipBelow      = &operation{"clip", ew.Maximum, Maximum.signature}
+	clipAbove      = &operation{"clip", ew.Minimum, Minimum.signature}
+	clipNowhere    = &operation{"clip", ew.Positive, numbers.bools(ew.Positive)}
 )
 
 // Where takes elements from x where the condition is true, from y where not, as
@@ -83,39 +86,74 @@ func (c *call) resolveChoice() (err error) {
 
 // Clip limits the elements of an array to [low, high], as numpy.clip: the bounds
 // are arrays or scalars that broadcast and promote as those of a [Binary] do, or
-// nil for none. A NaN in any operand gives one. The result is new, in C order.
+// nil for none; an integer that the type does not hold limits nothing where it is
+// a low one below the type or a high one above. A NaN or NaT in any operand gives
+// one. The result is new, in C order.
 func Clip(a *NDBuffer, low, high any) (*NDBuffer, error) {
-	c, err := clipCall(a, low, high)
+	c, done, err := clipCall(a, low, high)
 	if err != nil {
 		return nil, err
 	}
+	defer done()
 	return c.of()
 }
 
 // ClipInto is [Clip] into out, as [Binary.Into].
 func ClipInto(out, a *NDBuffer, low, high any) error {
-	c, err := clipCall(a, low, high)
+	c, done, err := clipCall(a, low, high)
 	if err != nil {
 		return err
 	}
+	defer done()
 	c.out = out
 	return c.into()
 }
 
-func clipCall(a *NDBuffer, low, high any) (c call, err error) {
+func clipCall(a *NDBuffer, low, high any) (c call, done func(), err error) {
+	done = func() {}
 	switch {
 	case low == nil && high == nil:
-		c = call{operation: &operation{"clip", ew.Positive, numbers.bools(ew.Positive)}, n: 1}
+		c = call{operation: clipNowhere, n: 1}
 		err = c.take(a)
 	case high == nil:
-		c = call{operation: Maximum.operation, n: 2}
-		err = c.take(a, low)
+		c, err = boundCall(clipBelow, a, low)
 	case low == nil:
-		c = call{operation: Minimum.operation, n: 2}
-		err = c.take(a, high)
+		c, err = boundCall(clipAbove, a, high)
 	default:
 		c = call{operation: clipOperation, n: 3}
-		err = c.take(a, low, high)
+		if err = c.take(a, low, high); err != nil || !c.ofTimes() && !c.ofComplexes() {
+			break
+		}
+		if c, err = boundCall(clipBelow, a, low); err != nil {
+			break
+		}
+		above, err := c.of()
+		if err != nil {
+			return c, done, err
+		}
+		c, err = boundCall(clipAbove, above, high)
+		return c, above.Release, err
 	}
-	return c, err
+	return c, done, err
+}
+
+// boundCall limits an array on one side.
+func boundCall(side *operation, a *NDBuffer, bound any) (call, error) {
+	c := call{operation: side, n: 2}
+	if err := c.take(a, bound); err != nil {
+		return c, err
+	}
+	if a != nil {
+		c.in[1].clamp(a.dtype, side == clipAbove)
+	}
+	return c, nil
+}
+
+func (c *call) ofComplexes() bool {
+	for i := range c.n {
+		if c.in[i].kind() == KindComplex {
+			return true
+		}
+	}
+	return false
 }
