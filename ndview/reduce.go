@@ -58,9 +58,10 @@ type ReduceOptions struct {
 	// KeepDims keeps the reduced axes, with an extent of 1.
 	KeepDims bool
 	// DType is the type of the results of Sum, Prod and Mean, and of what they
-	// compute with at least; the zero DType means the one named there. Results of
-	// integers may have any type; of floats, those of floats and complex numbers;
-	// of complex numbers, those of complex numbers.
+	// compute with at least; the zero DType means the one named there. Sums and
+	// products of integers may have any type, a product as float at the cost of a
+	// copy; those of floats, and all means, may be floats and complex numbers, those
+	// of complex numbers complex numbers.
 	DType DType
 }
 
@@ -72,7 +73,8 @@ func (r Reduction) String() string { return r.kind.String() }
 // and cannot be joined, are ErrShape; a type that has no such reduction is
 // ErrDType.
 func (r Reduction) Of(a *NDBuffer, o ReduceOptions) (*NDBuffer, error) {
-	if err := a.hold(); err != nil {
+	a, err := r.operand(a, o.DType)
+	if err != nil {
 		return nil, err
 	}
 	defer a.Release()
@@ -103,6 +105,10 @@ func (r Reduction) Into(out, a *NDBuffer, o ReduceOptions) error {
 	if o.DType == (DType{}) && r.choosesType() {
 		o.DType = out.dtype
 	}
+	if a, err = r.operand(a, o.DType); err != nil {
+		return err
+	}
+	defer a.Release()
 	w, err := r.plan(a, o)
 	switch {
 	case err != nil:
@@ -125,6 +131,23 @@ func (r Reduction) Into(out, a *NDBuffer, o ReduceOptions) error {
 		return err
 	}
 	return copyLayout(out, apart)
+}
+
+// operand is the array that is reduced, with a reference for the caller: a itself,
+// or where a product of integers is to be a float or a complex number, which no
+// kernel makes of them, a copy in float64 or complex128.
+func (r Reduction) operand(a *NDBuffer, want DType) (*NDBuffer, error) {
+	if err := a.hold(); err != nil {
+		return nil, err
+	}
+	if r.kind != reduceProd || !a.dtype.isCount() || !want.isFloat() && want.kind != KindComplex {
+		return a, nil
+	}
+	defer a.Release()
+	if want.kind == KindComplex {
+		return a.AsType(Complex128, OrderK, CastUnsafe)
+	}
+	return a.AsType(Float64, OrderK, CastUnsafe)
 }
 
 // reducing is a reduction of arrays of one type and layout.

@@ -68,3 +68,21 @@ func checkReduction(t *testing.T, a *ndview.NDBuffer, c []json.RawMessage) {
 func isShapeOrDType(err error) bool {
 	return errors.Is(err, ndview.ErrShape) || errors.Is(err, ndview.ErrDType)
 }
+
+func TestProductsOfIntegersMayBeFloats(t *testing.T) {
+	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+		large := fromHost(t, dev, ndview.Int64, []int64{1 << 40, 3, 1 << 40, 5}, 2, 2)
+		got, err := ndview.Prod.Of(large, ndview.ReduceOptions{DType: ndview.Float64, Axes: []int{0}})
+		own(t, got, err)
+		assert.Equal(t, raw(0x1p80, 15), elements(t, got))
+		got, err = ndview.Prod.Of(large, ndview.ReduceOptions{DType: ndview.Complex64})
+		own(t, got, err)
+		assert.Equal(t, raw[complex64](15*0x1p80), elements(t, got))
+		out, err := ndview.Zeros(dev, ndview.Float32)
+		own(t, out, err)
+		require.NoError(t, ndview.Prod.Into(out, large, ndview.ReduceOptions{}))
+		assert.Equal(t, raw[float32](15*0x1p80), elements(t, out))
+		_, err = ndview.Mean.Of(large, ndview.ReduceOptions{DType: ndview.Int8})
+		assert.ErrorIs(t, err, ndview.ErrDType)
+	})
+}

@@ -151,6 +151,28 @@ func TestOperationsTakeUnalignedElements(t *testing.T) {
 	})
 }
 
+func TestBoolsAreWrittenToAnyLayout(t *testing.T) {
+	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+		x := fromHost(t, dev, ndview.Bool, []bool{false, true, false, true}, 4)
+		y := fromHost(t, dev, ndview.Bool, []bool{false, false, true, true}, 4)
+		for _, c := range []struct {
+			op   ndview.Binary
+			want []bool
+		}{{ndview.Add, []bool{false, true, true, true}}, {ndview.Multiply, []bool{false, false, false, true}},
+			{ndview.BitwiseXor, []bool{false, true, true, false}}, {ndview.Minimum, []bool{false, false, false, true}}} {
+			all, err := ndview.Full(dev, ndview.Uint8, uint8(poison), 8)
+			own(t, all, err)
+			bools, err := all.View(ndview.Bool)
+			own(t, bools, err)
+			out, err := bools.Index(ndview.SpanStep(ndview.Open, ndview.Open, -2))
+			own(t, out, err)
+			require.NoError(t, c.op.Into(out, x, y), c.op)
+			assert.Equal(t, raw(c.want...), elements(t, out), c.op)
+			assert.Equal(t, byte(poison), elements(t, all)[0])
+		}
+	})
+}
+
 func TestComparisonsWithNumbersBeyondTheTypeAreExact(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
 		x := fromHost(t, dev, ndview.Uint8, []uint8{0, 7, 255}, 3)

@@ -27,6 +27,7 @@ var converts = func() (c [Types][Types]Convert) {
 	fromHalf(&c, Float16, half.Float16ToFloat32, half.Float16sToFloat32s)
 	fromHalf(&c, BFloat16, half.BFloat16ToFloat32, half.BFloat16sToFloat32s)
 	c[Bool][Bool] = c[Uint8][Uint8]
+	c[Uint8][Bool] = c[Uint8][Uint8] // of 0 and 1, which is what loops of bools compute in
 	c[Float32][Float16] = runs(half.Float32ToFloat16, half.Float32sToFloat16s)
 	c[Float32][BFloat16] = runs(half.Float32ToBFloat16, half.Float32sToBFloat16s)
 	c[Complex64][Complex64] = cast[complex64, complex64](func(v complex64) complex64 { return v })
