@@ -5,6 +5,7 @@ import (
 	"errors"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/quiver-gpu/quiver/arrowbuf"
@@ -105,5 +106,19 @@ func TestSetByArraysIsNumPys(t *testing.T) {
 			}
 			requireBytes(t, want, download(t, a.Buffer()), "case", i, c)
 		}
+	})
+}
+
+func TestKeysOfNoArrayAreErrDType(t *testing.T) {
+	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+		a := fromHost(t, dev, ndview.Int32, count(6), 2, 3)
+		for _, key := range []ndview.Key{ndview.IntArray(nil), ndview.Mask(nil)} {
+			_, err := a.Get(ndview.At(0), key)
+			assert.ErrorIs(t, err, ndview.ErrDType)
+			assert.ErrorIs(t, a.Set(1, key), ndview.ErrDType)
+		}
+		none, err := a.Get(ndview.Ints())
+		own(t, none, err)
+		assert.Equal(t, []int64{0, 3}, none.Shape())
 	})
 }

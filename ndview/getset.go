@@ -16,7 +16,11 @@ func (a *NDBuffer) Get(keys ...Key) (*NDBuffer, error) {
 		return nil, err
 	}
 	defer a.Release()
-	if !choosing(keys) {
+	chosen, err := choosing(keys)
+	if err != nil {
+		return nil, err
+	}
+	if !chosen {
 		v, err := a.Index(keys...)
 		if err != nil {
 			return nil, err
@@ -50,7 +54,11 @@ func (a *NDBuffer) Set(value any, keys ...Key) error {
 		return err
 	}
 	defer release()
-	if !choosing(keys) {
+	chosen, err := choosing(keys)
+	if err != nil {
+		return err
+	}
+	if !chosen {
 		v, err := a.Index(keys...)
 		if err != nil {
 			return err
@@ -74,13 +82,19 @@ func (a *NDBuffer) Set(value any, keys ...Key) error {
 	return c.set(values)
 }
 
-func choosing(keys []Key) bool {
-	for _, k := range keys {
-		if k.chosen != nil {
-			return true
+// choosing tells whether a key is an array.
+func choosing(keys []Key) (bool, error) {
+	chosen := false
+	for i, k := range keys {
+		switch {
+		case k.chosen == nil:
+			continue
+		case k.chosen.array == nil && k.chosen.list == nil:
+			return false, fmt.Errorf("key %d: an array is expected, not nil: %w", i+1, ErrDType)
 		}
+		chosen = true
 	}
-	return false
+	return chosen, nil
 }
 
 // maskOf is the mask that is the only key and has the array's shape, where the

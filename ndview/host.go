@@ -48,6 +48,9 @@ func ToHost[T Element](a *NDBuffer) ([]T, error) {
 	if err := checkElement[T](a.dtype); err != nil {
 		return nil, err
 	}
+	if err := a.fitsHost(); err != nil {
+		return nil, err
+	}
 	data := make([]T, a.Size())
 	if err := a.CopyToHost(rawBytes(data)); err != nil {
 		return nil, err
@@ -103,11 +106,24 @@ func (a *NDBuffer) CopyToHost(dst []byte) error {
 // Bytes copies the elements in C order to new host memory, which is aligned to
 // 8 bytes at least.
 func (a *NDBuffer) Bytes() ([]byte, error) {
+	if err := a.fitsHost(); err != nil {
+		return nil, err
+	}
 	data := aligned(a.NBytes())
 	if err := a.CopyToHost(data); err != nil {
 		return nil, err
 	}
 	return data, nil
+}
+
+// fitsHost refuses an array that repeats its elements so often that a copy is more
+// than Go can address, for which make panics.
+func (a *NDBuffer) fitsHost() error {
+	const addressable = 1 << 46
+	if n := a.NBytes(); n > addressable {
+		return fmt.Errorf("array of %s %v: %d bytes of host memory: %w", a.dtype, a.shape, n, arrowbuf.ErrOutOfMemory)
+	}
+	return nil
 }
 
 // Item is the only element of an array of one, whatever its axes. An array of

@@ -128,3 +128,15 @@ func TestBytesAreTheElementsInCOrder(t *testing.T) {
 		assert.Equal(t, raw[int16](1, 4, 2, 5, 3, 6), data)
 	})
 }
+
+func TestMoreThanTheHostAddressesIsOutOfMemory(t *testing.T) {
+	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+		one := fromHost(t, dev, ndview.Int8, []int8{5}, 1)
+		many, err := one.BroadcastTo(1<<30, 1<<30)
+		own(t, many, err)
+		_, err = many.Bytes()
+		assert.ErrorIs(t, err, arrowbuf.ErrOutOfMemory)
+		_, err = ndview.ToHost[int8](many)
+		assert.ErrorIs(t, err, arrowbuf.ErrOutOfMemory)
+	})
+}

@@ -11,7 +11,7 @@ type Key struct {
 // chosen is what a key chooses by an array, which the caller owns.
 type chosen struct {
 	array *NDBuffer // of indices, or a mask
-	list  []int64   // indices, where there is no array
+	list  []int64   // indices, where there is no array: not nil
 	mask  bool
 }
 
@@ -49,7 +49,9 @@ func SpanStep(start, stop, step int64) Key {
 func IntArray(indices *NDBuffer) Key { return Key{chosen: &chosen{array: indices}} }
 
 // Ints is IntArray of one axis of indices.
-func Ints(indices ...int64) Key { return Key{chosen: &chosen{list: indices}} }
+func Ints(indices ...int64) Key {
+	return Key{chosen: &chosen{list: append([]int64{}, indices...)}}
+}
 
 // Mask takes the elements at which an array of dtype bool is true, from as many
 // axes as it has, which have its shape. Only Get and Set take such keys.

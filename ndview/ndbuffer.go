@@ -28,7 +28,9 @@ var (
 // elements, a shape, byte strides and the byte offset of element [0, ..., 0].
 // Views share the buffer. An NDBuffer is reference counted like the buffer
 // under it: whoever makes or is given one releases it once. What is asked of a
-// released one, and can answer an error, answers arrowbuf.ErrReleased.
+// released one, and can answer an error, answers arrowbuf.ErrReleased. A nil
+// *NDBuffer is no array: as any nil pointer of Go, it may be used for nothing but
+// where a function says so.
 type NDBuffer struct {
 	refs    atomic.Int64
 	buf     arrowbuf.Buffer
