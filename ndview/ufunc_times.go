@@ -26,7 +26,8 @@ func (in *input) kind() Kind {
 }
 
 // timeOp is what an operation does with a pair of kinds: 'M' is a datetime, 'm' a
-// timedelta, 'i' an integer, and 'q' as a result an int64, '?' a bool.
+// timedelta, 'i' an integer or bool, 'd' a float, and 'q' as a result an int64, '?' a
+// bool. What takes or gives floats is computed by way of them.
 type timeOp struct {
 	op     ew.Op
 	result byte
@@ -42,10 +43,12 @@ var timeOps = map[ew.Op]map[string]timeOp{
 		"MM": {ew.TimeSubtract, 'm'}, "Mm": {ew.TimeSubtract, 'M'}, "mm": {ew.TimeSubtract, 'm'},
 		"Mi": {ew.TimeSubtract, 'M'}, "mi": {ew.TimeSubtract, 'm'}, "im": {ew.TimeSubtract, 'm'},
 	},
-	ew.Multiply: {"mi": {ew.TimeMultiply, 'm'}, "im": {ew.TimeMultiply, 'm'}},
-	ew.Divide:   {"mi": {ew.TimeDivide, 'm'}},
-	// By an integer NumPy rounds towards zero here too.
-	ew.FloorDivide:  {"mi": {ew.TimeDivide, 'm'}, "mm": {ew.TimeQuotient, 'q'}},
+	ew.Multiply: {
+		"mi": {ew.TimeMultiply, 'm'}, "im": {ew.TimeMultiply, 'm'}, "md": {ew.Multiply, 'm'}, "dm": {ew.Multiply, 'm'},
+	},
+	ew.Divide: {"mi": {ew.TimeDivide, 'm'}, "md": {ew.Divide, 'm'}, "mm": {ew.Divide, 'd'}},
+	// By a number NumPy rounds towards zero here too.
+	ew.FloorDivide:  {"mi": {ew.TimeDivide, 'm'}, "md": {ew.Divide, 'm'}, "mm": {ew.TimeQuotient, 'q'}},
 	ew.Remainder:    {"mm": {ew.TimeRemainder, 'm'}},
 	ew.Maximum:      {"MM": {ew.TimeMaximum, 'M'}, "mm": {ew.TimeMaximum, 'm'}},
 	ew.Minimum:      {"MM": {ew.TimeMinimum, 'M'}, "mm": {ew.TimeMinimum, 'm'}},
@@ -79,8 +82,11 @@ func (c *call) resolveTimes() error {
 			kinds[i] = 'M'
 		case in.dtype.kind == KindTimedelta:
 			kinds[i] = 'm'
-		case in.dtype.isInteger() && in.dtype != Uint64:
+		case c.operation.countsTimes(in.dtype):
 			kinds[i] = 'i'
+			continue
+		case in.dtype.isFloat():
+			kinds[i] = 'd'
 			continue
 		default:
 			kinds[i] = '-'
@@ -98,8 +104,7 @@ func (c *call) resolveTimes() error {
 		}
 	}
 	do, ok := timeOps[c.operation.op][string(kinds)]
-	divides := c.operation.op == ew.FloorDivide || c.operation.op == ew.Remainder
-	if !ok && !divides && slices.Contains(kinds, 'm') { // an integer counts as a timedelta
+	if !ok && !c.operation.divides() && slices.Contains(kinds, 'm') { // an integer counts as a timedelta
 		do, ok = timeOps[c.operation.op][strings.ReplaceAll(string(kinds), "i", "m")]
 	}
 	if !ok {
@@ -114,8 +119,14 @@ func (c *call) resolveTimes() error {
 		c.result = Timedelta64(unit.Unit(), unit.Step())
 	case 'q':
 		c.result = Int64
+	case 'd':
+		c.result = Float64
 	default:
 		c.result = Bool
+	}
+	if c.byFloats = do.op == ew.Multiply || do.op == ew.Divide; c.byFloats {
+		c.unit = Timedelta64(unit.Unit(), unit.Step())
+		return nil
 	}
 	for i := range c.n {
 		if err := c.inUnit(i, unit); err != nil {
@@ -126,6 +137,22 @@ func (c *call) resolveTimes() error {
 		c.in[1], c.n = c.in[0], 2
 	}
 	return nil
+}
+
+func (o *operation) divides() bool {
+	return o.op == ew.Divide || o.op == ew.FloorDivide || o.op == ew.Remainder
+}
+
+// countsTimes tells whether NumPy takes numbers of a type beside timedeltas: it
+// divides none by bools, and compares none with uint64.
+func (o *operation) countsTimes(t DType) bool {
+	switch {
+	case t.kind == KindBool:
+		return !o.divides()
+	case t == Uint64:
+		return o.op == ew.Add || o.op == ew.Subtract || o.op == ew.Multiply || o.divides()
+	}
+	return t.isInteger()
 }
 
 // inUnit brings operand i to a unit of time, if it is a time.

@@ -2,6 +2,7 @@ package ndview_test
 
 import (
 	"fmt"
+	"strconv"
 	"testing"
 	"time"
 
@@ -14,26 +15,22 @@ import (
 
 func TestOperationsOnTimesAreNumPys(t *testing.T) {
 	var golden struct {
-		Values map[string][]int64
+		Values map[string][]float64
 		Cases  []struct {
 			F, DType string
 			Types    []string
 			Values   []int64
+			Floats   []string
 		}
 	}
 	readGolden(t, "times.json", &golden)
 	types := byName(ndview.Datetime64(ndview.Second, 1), ndview.Datetime64(ndview.Day, 1), ndview.Timedelta64(ndview.Second, 1),
-		ndview.Timedelta64(ndview.Millisecond, 1), ndview.Int64, ndview.Int32)
+		ndview.Timedelta64(ndview.Millisecond, 1), ndview.Int64, ndview.Int32, ndview.Float64, ndview.Bool, ndview.Uint64)
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
 		operand := func(name string, shape ...int64) *ndview.NDBuffer {
-			if name == "int32" {
-				var v []int32
-				for _, i := range golden.Values[name] {
-					v = append(v, int32(i))
-				}
-				return fromHost(t, dev, types[name], v, shape...)
-			}
-			return fromHost(t, dev, types[name], golden.Values[name], shape...)
+			values := fromHost(t, dev, ndview.Float64, golden.Values[name], shape...) // all are whole, or floats
+			a, err := values.AsType(types[name], ndview.OrderC, ndview.CastUnsafe)
+			return own(t, a, err)
 		}
 		for _, c := range golden.Cases {
 			about := fmt.Sprint(c.F, c.Types)
@@ -50,6 +47,16 @@ func TestOperationsOnTimesAreNumPys(t *testing.T) {
 			}
 			own(t, got, err)
 			require.Equal(t, c.DType, got.DType().String(), about)
+			if len(c.Floats) > 0 {
+				var want []float64
+				for _, f := range c.Floats {
+					v, err := strconv.ParseFloat(f, 64)
+					require.NoError(t, err)
+					want = append(want, v)
+				}
+				requireSame(t, got.DType(), raw(want...), elements(t, got), 0)
+				continue
+			}
 			if got.DType() == ndview.Bool {
 				var bools []byte
 				for _, v := range c.Values {
@@ -73,5 +80,19 @@ func TestTimesTakeGoTimes(t *testing.T) {
 		after, err := ndview.Greater.Of(days, time.Unix(3600, 0))
 		own(t, after, err)
 		assert.Equal(t, raw(false, true), elements(t, after))
+	})
+}
+
+func TestTimesByFloatsGoIntoArrays(t *testing.T) {
+	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+		spans := fromHost(t, dev, ndview.Timedelta64(ndview.Second, 1), []int64{10, -7, 0}, 3)
+		require.NoError(t, ndview.Multiply.Into(spans, spans, 2.55))
+		assert.Equal(t, []int64{25, -17, 0}, slice[int64](elements(t, spans)), "cut off")
+		shares, err := ndview.Zeros(dev, ndview.Float32, 3)
+		own(t, shares, err)
+		require.NoError(t, ndview.Divide.Into(shares, spans, 10*time.Second))
+		assert.Equal(t, raw[float32](2.5, -1.7, 0), elements(t, shares))
+		assert.ErrorIs(t, ndview.Divide.Into(spans, spans, time.Second), ndview.ErrDType, "a share is no time")
+		assert.ErrorIs(t, ndview.Multiply.Into(readOnly(t, spans), spans, 0.5), ndview.ErrReadOnly)
 	})
 }

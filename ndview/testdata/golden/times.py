@@ -3,7 +3,7 @@
 Run: .venv/bin/python ndview/testdata/golden/times.py
 
 The operands of a function of two are each value of the first with each of the
-second; values are int64s.
+second; values are int64s, or floats as text.
 """
 
 import json
@@ -17,12 +17,11 @@ np.seterr(all="ignore")
 
 NAT = -(2**63)
 VALUES = {"datetime64[s]": [0, 86400, -5, NAT], "datetime64[D]": [0, 3, -1, NAT], "timedelta64[s]": [0, 7, -7, NAT],
-          "timedelta64[ms]": [1500, -1, 3, NAT], "int64": [0, 2, -3, 7], "int32": [1, -2, 0, 5], "float64": [1, 2, 3, 4]}
+          "timedelta64[ms]": [1500, -1, 3, NAT], "int64": [0, 2, -3, 7], "int32": [1, -2, 0, 5], "float64": [1.5, -0.25, 0, 1e300], "bool": [0, 1, 1, 0],
+          "uint64": [0, 2, 3, 7]}
 UNARY = "negative absolute positive isnan isinf isfinite sign square".split()
 BINARY = """add subtract multiply divide floor_divide remainder maximum minimum fmax fmin equal not_equal less less_equal
     greater greater_equal bitwise_and""".split()
-# Not offered: what takes or gives floats.
-FLOATS = {("divide", "timedelta64", "timedelta64"), ("sign", "timedelta64")}
 
 
 def main():
@@ -31,7 +30,7 @@ def main():
         for s in VALUES:
             for t in VALUES if f in BINARY else [None]:
                 types = [s] if t is None else [s, t]
-                if not any("64[" in v for v in types) or "float64" in types or (f, *(v.split("[")[0] for v in types)) in FLOATS:
+                if not any("64[" in v for v in types) or f == "sign":  # of which NumPy makes floats
                     continue
                 x = np.array(VALUES[s]).astype(s)
                 operands = [x] if t is None else [x[:, None], np.array(VALUES[t]).astype(t)[None, :]]
@@ -41,6 +40,9 @@ def main():
                     records.append({"f": f, "types": types})
                     continue
                 if r.dtype == object:
+                    continue
+                if r.dtype.kind == "f":
+                    records.append({"f": f, "types": types, "dtype": str(r.dtype), "floats": [repr(float(v)) for v in r.ravel()]})
                     continue
                 records.append({"f": f, "types": types, "dtype": str(r.dtype), "values": r.astype(np.int64).ravel().tolist()})
     lines = ",\n".join(json.dumps(r, separators=(",", ":")) for r in records)
