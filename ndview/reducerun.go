@@ -227,9 +227,13 @@ func (w *reducing) isSlim(p *reduce.Plan, size int64, base, out uintptr) bool {
 }
 
 // slimRows is how many rows a block of slim does, of so many bytes, with results of
-// so many: as units of a vector, or of a vector of results.
+// so many: as units of a vector, or of a vector of results. A thread does one where
+// results are as large, else several.
 func slimRows(row, out int64) int64 {
 	unit := min(max(16/row, 1), 16/out)
+	if out >= row {
+		return unit * threads
+	}
 	return unit * threads * min(max(64/(unit*row), 1), 4)
 }
 

@@ -70,7 +70,8 @@ template <class Op, int L> __device__ __forceinline__ void slim_of(const char* _
     using R = typename Op::Out;
     constexpr int rows = at_most(at_least(16 / (L * sizeof(T)), 1), 16 / sizeof(R));  // of a unit
     constexpr int bytes = at_most(rows * L * sizeof(T), 16), N = rows * L * sizeof(T) / bytes;  // of a unit's loads, and their number
-    constexpr int U = at_most(at_least(64 / (N * bytes), 1), 4);
+    // Where writes are at least half of the traffic, they had better come in the order of addresses.
+    constexpr int U = sizeof(R) >= L * sizeof(T) ? 1 : at_most(at_least(64 / (N * bytes), 1), 4);
     const int64_t units = p.outputs / rows, first = (int64_t)blockIdx.x * (U * block_threads) + threadIdx.x;
     union Unit { Row<bytes> v[N]; T x[rows][L]; uint32_t w[rows][L * sizeof(T) < 4 ? 1 : L * sizeof(T) / 4]; __device__ Unit() {} } unit[U];
     if ((int64_t)(blockIdx.x + 1) * (U * block_threads) <= units) {
