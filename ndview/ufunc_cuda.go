@@ -88,6 +88,9 @@ func (c *call) launchDense(dev *cudabuf.Device) error {
 	return c.launch(dev, dense, (p.elements-1)/c.vector+1, &offset, structOf(&p))
 }
 
+// familyThreads is the size of a block of kernels/family.cuh.
+const familyThreads = 128
+
 // launch queues a kernel of the call.
 func (c *call) launch(dev *cudabuf.Device, f form, items int64, offset *[4]int64, parameters []byte) error {
 	k, err := c.family.kernel(dev, c.kernel, f)
@@ -101,7 +104,7 @@ func (c *call) launch(dev *cudabuf.Device, f form, items int64, offset *[4]int64
 	if c.twoVectors(f) {
 		items = (items + 1) / 2
 	}
-	grid, block := cudabuf.Dim3{X: uint32((items-1)/threads + 1)}, cudabuf.Dim3{X: threads}
+	grid, block := cudabuf.Dim3{X: uint32((items-1)/familyThreads + 1)}, cudabuf.Dim3{X: familyThreads}
 	to := cudabuf.InOut(c.out.buf.(*cudabuf.Buffer), offset[0])
 	x, y := c.pointer(0, offset), c.pointer(1, offset)
 	if c.n < 3 {

@@ -140,7 +140,7 @@ func (c *call) place(p *nestLaunch, n jointNest, o int, a *NDBuffer, t ew.Type, 
 
 // maxVectors is how many a launch has at most, with room for those that the last
 // block has no work for, and maxStep what steps along an axis are at most.
-var maxVectors, maxStep int64 = 1<<31 - 1 - 2*threads, 1<<31 - 1
+var maxVectors, maxStep int64 = 1<<31 - 1 - 2*familyThreads, 1<<31 - 1
 
 // halves launches a nest in two parts, of its longest axis.
 func (c *call) halves(dev *cudabuf.Device, n jointNest) error {

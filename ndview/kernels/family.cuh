@@ -81,7 +81,7 @@ __device__ __forceinline__ void choose_rows(const Nest& p, char* out, const char
 
 // A few registers less let as many threads stay as there can be. What computes
 // with complex numbers would have to spill them.
-template <class T> constexpr int resident_blocks = is_complex<T> ? 1 : 8;
+template <class T> constexpr int resident_blocks = is_complex<T> ? 1 : 16;
 
 #define RESIDENT_KERNEL(name, blocks) extern "C" __global__ void __launch_bounds__(block_threads, blocks) quiver_##name
 #define KERNEL(name) RESIDENT_KERNEL(name, 1)
