@@ -157,6 +157,29 @@ func TestAssignCastsFromAndToAnyLayout(t *testing.T) {
 	})
 }
 
+// Fewer elements than there are before the first whole vector.
+func TestShortCastsWriteTheirElementsOnly(t *testing.T) {
+	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+		const n = 5000 // of which a vector too many would change some
+		from := fromHost(t, dev, ndview.Int8, mapped(n, func(i int) byte { return byte(i % 100) }), n)
+		for _, dtype := range []ndview.DType{ndview.Uint16, ndview.Float32, ndview.Float64} {
+			for first := int64(1); first < 16; first++ {
+				for length := int64(1); length < 16; length += 2 {
+					zeros, err := ndview.Zeros(dev, dtype, n)
+					to := own(t, zeros, err)
+					want := make([]float64, n)
+					for i := first; i < first+length; i++ {
+						want[i] = float64(i)
+					}
+					require.NoError(t, index(t, to, ndview.Span(first, first+length)).Assign(index(t, from, ndview.Span(first, first+length))))
+					got, err := to.AsType(ndview.Float64, ndview.OrderC, ndview.CastUnsafe)
+					require.Equal(t, want, hostOf[float64](t, own(t, got, err)), "%s[%d:%d]", dtype, first, first+length)
+				}
+			}
+		}
+	})
+}
+
 // seen repeats the first elements where the layout does.
 func (p laid) seen(elements []byte, size int64, shape [2]int64) []byte {
 	out := append([]byte(nil), elements...)

@@ -1,6 +1,8 @@
 package ndview
 
 import (
+	"fmt"
+
 	"github.com/quiver-gpu/quiver/cudabuf"
 	"github.com/quiver-gpu/quiver/ndview/internal/cpu"
 )
@@ -49,6 +51,9 @@ var castKernels = func() (kernels [cpu.Types]castKernel) {
 
 func castTwin(l *cudabuf.TwinLaunch, from cpu.Type) {
 	n, to := l.Int64(2), cpu.Type(l.Uint32(4))
+	if head := int64(l.Int32(3)); head > n {
+		panic(fmt.Sprintf("a cast of %d elements, of which %d lie before the first vector", n, head))
+	}
 	src := reached(l, 0, 0, n*from.Size())
 	if from == cpu.Uint8 && l.Uint32(5) == 1 {
 		from = cpu.Bool

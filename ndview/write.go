@@ -150,16 +150,16 @@ func (b *both) aligned() bool {
 	return out%uint64(b.dst.dtype.Size()) == 0 && in%uint64(b.src.dtype.Size()) == 0
 }
 
-// head is how many elements of gapless arrays lie before the first from which on
+// head is how many of n elements of gapless arrays lie before the first from which on
 // both sides begin at whole vectors, which are 16 bytes of the wider elements.
-func (b *both) head() (head int64, ok bool) {
+func (b *both) head(n int64) (head int64, ok bool) {
 	out, in := int64(b.dst.buf.Address())+b.out, int64(b.src.buf.Address())+b.in
 	wide, narrow, wideSize, narrowSize := out, in, b.dst.dtype.Size(), b.src.dtype.Size()
 	if narrowSize > wideSize {
 		wide, narrow, wideSize, narrowSize = narrow, wide, narrowSize, wideSize
 	}
 	head = -wide & 15 / wideSize
-	return head, (wide+head*wideSize)%16 == 0 && (narrow+head*narrowSize)%(16/wideSize*narrowSize) == 0
+	return head, head <= n && (wide+head*wideSize)%16 == 0 && (narrow+head*narrowSize)%(16/wideSize*narrowSize) == 0
 }
 
 // cast writes the elements of one side to the other, of which there are some.
@@ -174,7 +174,7 @@ func (b *both) cast() error {
 		return nil
 	}
 	if gapless {
-		if head, ok := b.head(); ok {
+		if head, ok := b.head(n); ok {
 			return b.launchCast(n, head, to, from)
 		}
 	}

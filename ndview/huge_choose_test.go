@@ -1,0 +1,207 @@
+package ndview_test
+
+import (
+	"bytes"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/quiver-gpu/quiver/arrowbuf"
+	"github.com/quiver-gpu/quiver/ndview"
+)
+
+// A mask by which more than 2^32 elements are chosen: all but each 16th.
+func TestMasksReachBeyond32Bits(t *testing.T) {
+	block := pattern()
+	onHuge(t, 14, func(t *testing.T, dev arrowbuf.Device) {
+		const n = hugeExtent / 15 * 16 // of which more than 2^32 stay
+		a := periodic(t, dev, block, n)
+		mask := view(t)(periodic(t, dev, append(bytes.Repeat([]byte{1}, 15), 0), n).View(ndview.Bool))
+		require.Greater(t, int64(n/16*15), int64(1<<32))
+		var kept []byte
+		for i, b := range block {
+			if i%16 != 15 {
+				kept = append(kept, b)
+			}
+		}
+		t.Run("Get", func(t *testing.T) {
+			got, err := a.Get(ndview.Mask(mask))
+			requirePeriodic(t, kept, own(t, got, err))
+			require.NoError(t, a.Set(7, ndview.Mask(mask)))
+			with7 := mapped(period, func(i int) byte { return [2]byte{block[i], 7}[truth(i%16 != 15)] })
+			requirePeriodic(t, with7, a)
+			require.NoError(t, a.Set(got, ndview.Mask(mask)))
+			requirePeriodic(t, block, a)
+		})
+		t.Run("Compress", func(t *testing.T) {
+			got, err := ndview.Compress(mask, view(t)(a.Reshape(n)), 0)
+			requirePeriodic(t, kept, own(t, got, err))
+		})
+		t.Run("FillWhere", func(t *testing.T) {
+			require.NoError(t, a.FillWhere(mask, 0x0909090909090909))
+			requirePeriodic(t, mapped(period, func(i int) byte { return [2]byte{block[i], 9}[truth(i%16 != 15)] }), a)
+		})
+	})
+}
+
+// Places of elements as numbers, more than 2^32 of them.
+func TestPlacesReachBeyond32Bits(t *testing.T) {
+	onHuge(t, 60, func(t *testing.T, dev arrowbuf.Device) {
+		full, err := ndview.Full(dev, ndview.Bool, true, hugeExtent)
+		mask := own(t, full, err)
+		_, err = mask.Buffer().CopyFromHost([]byte{0}, 1000)
+		require.NoError(t, err)
+		places, err := ndview.NonZero(mask)
+		require.NoError(t, err)
+		own(t, places[0], nil)
+		require.EqualValues(t, hugeExtent-1, places[0].Size())
+		for _, from := range []int64{0, 990, 1<<31 - 10, 1<<32 - 10, hugeExtent - 21} {
+			for i, place := range hostOf[int64](t, index(t, places[0], ndview.Span(from, from+20))) {
+				k := from + int64(i)
+				require.Equal(t, k+int64(truth(k >= 1000)), place)
+			}
+		}
+		block := pattern()
+		a := periodic(t, dev, block, hugeExtent)
+		taken, err := ndview.Take(a, places[0], 0, ndview.ModeRaise)
+		own(t, taken, err)
+		requirePeriodic(t, block, index(t, taken, ndview.Span(0, 1000)))
+		requirePeriodic(t, rotated(block, 1001), index(t, taken, ndview.Span(1000, ndview.Open)))
+	})
+}
+
+// Indices and rows beyond 2^32, few of them.
+func TestChosenRowsReachBeyond32Bits(t *testing.T) {
+	block := pattern()
+	onHuge(t, 6, func(t *testing.T, dev arrowbuf.Device) {
+		a := periodic(t, dev, block, hugeExtent)
+		truths := make([]bool, hugeExtent/1001)
+		truths[5], truths[1<<32/1001], truths[1<<32/1001+1], truths[len(truths)-1] = true, true, true, true
+		rows := view(t)(index(t, a, ndview.Span(0, int64(len(truths))*1001)).Reshape(int64(len(truths)), 1001))
+		numbers := []int64{5, 1 << 32 / 1001, 1<<32/1001 + 1, int64(len(truths)) - 1}
+		var want []byte
+		for _, row := range numbers {
+			want = append(want, rotated(block, row*1001)[:1001]...)
+		}
+		mask := fromHost(t, dev, ndview.Bool, truths, int64(len(truths)))
+		for name, get := range map[string]func() (*ndview.NDBuffer, error){
+			"a mask of rows": func() (*ndview.NDBuffer, error) { return rows.Get(ndview.Mask(mask)) },
+			"Compress":       func() (*ndview.NDBuffer, error) { return ndview.Compress(mask, rows, 0) },
+			"indices":        func() (*ndview.NDBuffer, error) { return rows.Get(ndview.Ints(numbers...)) },
+			"Take of int32": func() (*ndview.NDBuffer, error) {
+				narrow := fromHost(t, dev, ndview.Int32, []int32{5, 1 << 32 / 1001, 1<<32/1001 + 1, -1}, 4)
+				return ndview.Take(rows, narrow, 0, ndview.ModeRaise)
+			},
+			"Take of columns": func() (*ndview.NDBuffer, error) {
+				turned := view(t)(rows.Transpose())
+				few, err := ndview.Take(turned, fromHost(t, dev, ndview.Int64, numbers, 4), 1, ndview.ModeRaise)
+				return view(t)(own(t, few, err).Transpose()), nil
+			},
+		} {
+			t.Run(name, func(t *testing.T) {
+				got, err := get()
+				require.NoError(t, err)
+				got.Retain()
+				requireBytes(t, want, elements(t, own(t, got, nil)))
+			})
+		}
+		last := fromHost(t, dev, ndview.Int32, []int32{-1, 0}, 2)
+		require.NoError(t, rows.Set([]uint8{1, 2}, ndview.IntArray(last), ndview.At(1000)))
+		at32 := int64(len(truths))*1001 - 1
+		assert.Equal(t, []byte{1}, elements(t, at(t, a.Buffer(), ndview.Uint8, at32, 1)))
+		assert.Equal(t, []byte{2}, elements(t, at(t, a.Buffer(), ndview.Uint8, 1000, 1)))
+	})
+}
+
+// Arrays that differ in one place, or in none.
+func TestComparisonsReachBeyond32Bits(t *testing.T) {
+	block := pattern()
+	block[0] |= 1
+	onHuge(t, 9, func(t *testing.T, dev arrowbuf.Device) {
+		a, b := periodic(t, dev, block, hugeExtent), periodic(t, dev, block, hugeExtent+1)
+		same := index(t, b, ndview.Span(0, -1))
+		change := func(place int64) {
+			var one [1]byte
+			_, err := b.Buffer().CopyToHost(one[:], place)
+			require.NoError(t, err)
+			one[0] ^= 1
+			_, err = b.Buffer().CopyFromHost(one[:], place)
+			require.NoError(t, err)
+		}
+		back := ndview.SpanStep(ndview.Open, ndview.Open, -1)
+		equal := map[string]func() (bool, error){
+			"AllEqual": func() (bool, error) { return a.AllEqual(same, false) },
+			"Equal":    func() (bool, error) { return a.Equal(same) },
+			"AllEqual, unaligned": func() (bool, error) {
+				return index(t, a, ndview.Span(1, ndview.Open)).AllEqual(index(t, same, ndview.Span(1, ndview.Open)), true)
+			},
+			"Equal backwards":   func() (bool, error) { return index(t, a, back).Equal(index(t, same, back)) },
+			"AllEqual as int16": func() (bool, error) { return asInt16(t, a).AllEqual(asInt16(t, same), false) },
+			"AllEqual every second": func() (bool, error) {
+				every := ndview.SpanStep(-1, ndview.Open, -2)
+				return index(t, a, every).AllEqual(index(t, same, every), false)
+			},
+		}
+		for name, f := range equal {
+			t.Run(name, func(t *testing.T) {
+				got, err := f()
+				require.NoError(t, err)
+				assert.True(t, got)
+				for _, place := range []int64{1 << 31, 1 << 32, hugeExtent - 1, hugeExtent - 3} { // even ones, counted from the end
+					if name == "AllEqual as int16" && place == hugeExtent-1 {
+						continue
+					}
+					if (hugeExtent-1-place)%2 != 0 {
+						place++
+					}
+					change(place)
+					got, err := f()
+					require.NoError(t, err)
+					assert.False(t, got, "only byte %d differs", place)
+					change(place)
+				}
+			})
+		}
+	})
+}
+
+// asInt16 looks at pairs of bytes.
+func asInt16(t *testing.T, a *ndview.NDBuffer) *ndview.NDBuffer {
+	t.Helper()
+	return view(t)(index(t, a, ndview.Span(0, a.Size()&^1)).View(ndview.Int16))
+}
+
+// One value, and its only exception.
+func TestComparisonsWithAValueReachBeyond32Bits(t *testing.T) {
+	onHuge(t, 5, func(t *testing.T, dev arrowbuf.Device) {
+		zeros, err := ndview.Zeros(dev, ndview.Uint8, hugeExtent)
+		a := own(t, zeros, err)
+		floats := view(t)(index(t, a, ndview.Span(0, hugeExtent&^3)).View(ndview.Float32))
+		row := fromHost(t, dev, ndview.Uint8, make([]uint8, hugeColumns), hugeColumns)
+		matrix := view(t)(a.Reshape(hugeRows, hugeColumns))
+		equal := map[string]func() (bool, error){
+			"a byte":         func() (bool, error) { return a.AllEqual(0, false) },
+			"a float":        func() (bool, error) { return a.AllEqual(0.0, false) },
+			"zero of floats": func() (bool, error) { return floats.AllEqual(float32(0), true) },
+			"backwards": func() (bool, error) {
+				return index(t, a, ndview.SpanStep(ndview.Open, ndview.Open, -1)).AllEqual(0, false)
+			},
+			"a row": func() (bool, error) { return matrix.AllEqual(row, false) },
+		}
+		for name, f := range equal {
+			t.Run(name, func(t *testing.T) {
+				got, err := f()
+				require.NoError(t, err)
+				assert.True(t, got)
+				for _, place := range []int64{1 << 31, 1<<32 - 1, 1 << 32, hugeExtent&^3 - 1} {
+					require.NoError(t, a.Set(64, ndview.At(place)))
+					got, err := f()
+					require.NoError(t, err)
+					assert.False(t, got, "only element %d differs", place)
+					require.NoError(t, a.Set(0, ndview.At(place)))
+				}
+			})
+		}
+	})
+}

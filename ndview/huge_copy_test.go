@@ -1,0 +1,217 @@
+package ndview_test
+
+import (
+	"bytes"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/quiver-gpu/quiver/arrowbuf"
+	"github.com/quiver-gpu/quiver/ndview"
+)
+
+// Views whose elements lie beyond 2^32, copied.
+func TestCopiesReachBeyond32Bits(t *testing.T) {
+	block := pattern()
+	every := func(step, first int64) []byte { // of the elements from first on
+		return mapped(period, func(i int) byte { return block[((first+int64(i)*step)%period+period)%period] })
+	}
+	onHuge(t, 9, func(t *testing.T, dev arrowbuf.Device) {
+		a := periodic(t, dev, block, hugeExtent)
+		for name, tt := range map[string]struct {
+			start, stop, step int64
+			want              []byte
+		}{
+			"from 3":           {3, ndview.Open, 1, every(1, 3)},
+			"backwards":        {ndview.Open, ndview.Open, -1, every(-1, hugeExtent-1)},
+			"every second":     {1, ndview.Open, 2, every(2, 1)},
+			"every third back": {-2, ndview.Open, -3, every(-3, hugeExtent-2)},
+			"each 70,001st":    {0, ndview.Open, 70_001, every(70_001, 0)},
+		} {
+			t.Run(name, func(t *testing.T) {
+				c, err := index(t, a, ndview.SpanStep(tt.start, tt.stop, tt.step)).Copy(ndview.OrderC)
+				requirePeriodic(t, tt.want, own(t, c, err))
+			})
+		}
+		for name, shape := range map[string][]int64{
+			"a matrix":       {hugeRows, hugeColumns},
+			"three columns":  {hugeExtent / 3, 3},
+			"three rows":     {3, hugeExtent / 3},
+			"sixteen":        {16, hugeExtent / 16},
+			"three axes":     {1541, 1630, 1710},
+			"slim matrices":  {hugeExtent / 35, 5, 7},
+			"far axes apart": {2, 3, hugeExtent / 30, 5},
+		} {
+			t.Run(name, func(t *testing.T) {
+				cube := view(t)(index(t, a, ndview.Span(0, product(shape))).Reshape(shape...))
+				turned := view(t)(cube.Transpose())
+				c, err := turned.Copy(ndview.OrderC)
+				requireTurned(t, block, own(t, c, err))
+				assert.NoError(t, c.CopyFrom(view(t)(cube.Reshape(turned.Shape()...))))
+				requirePeriodic(t, block, c)
+			})
+		}
+	})
+}
+
+// requireTurned checks stretches of an array that is the copy of a pattern with its
+// axes turned around.
+func requireTurned(t *testing.T, block []byte, c *ndview.NDBuffer) {
+	t.Helper()
+	shape, n := c.Shape(), c.Size()
+	for _, from := range []int64{0, 1<<31 - 5000, 1<<32 - 5000, n - 10_000, n / 3, n / 5, n / 7 * 6} {
+		got := elements(t, at(t, c.Buffer(), ndview.Uint8, from, 10_000))
+		for i := range got {
+			place, rest, step := int64(0), from+int64(i), n // in the pattern
+			for k := len(shape) - 1; k >= 0; k-- {
+				step /= shape[k]
+				place += rest % shape[k] * step
+				rest /= shape[k]
+			}
+			require.Equal(t, block[place%period], got[i], "element %d of %v", from+int64(i), shape)
+		}
+	}
+}
+
+// Writing to views of which only some elements lie beyond 2^32, or all.
+func TestWritesReachBeyond32Bits(t *testing.T) {
+	onHuge(t, 9, func(t *testing.T, dev arrowbuf.Device) {
+		made, err := ndview.Empty(dev, ndview.Uint8, hugeExtent)
+		a := own(t, made, err)
+		zeros := make([]byte, 1<<24)
+		tens := bytes.Repeat([]byte{10}, 1<<24)
+		// all checks the array: what it is but for some bytes from a place on.
+		all := func(t *testing.T, block []byte, from int64, other []byte) {
+			t.Helper()
+			requireChunks(t, a, int64(len(block)), func(at int64, chunk []byte) []byte {
+				want := block[:len(chunk)]
+				if low, high := max(from, at), min(from+int64(len(other)), at+int64(len(chunk))); low < high {
+					want = bytes.Clone(want)
+					copy(want[low-at:], other[low-from:high-from])
+				}
+				return want
+			})
+		}
+		require.NoError(t, a.Fill(10))
+		all(t, tens, 0, nil)
+		require.NoError(t, a.Zero())
+		all(t, zeros, 0, nil)
+
+		values := pattern()[:8000]
+		for name, write := range map[string]func(from int64) error{
+			"Set a slice":   func(from int64) error { return a.Set(values, ndview.Span(from, from+8000)) },
+			"Assign casts":  func(from int64) error { return assignInt16(t, index(t, a, ndview.Span(from, from+8000)), values) },
+			"CopyFromHost":  func(from int64) error { return index(t, a, ndview.Span(from, from+8000)).CopyFromHost(values) },
+			"Set backwards": func(from int64) error { return a.Set(reversed(values), ndview.SpanStep(from+7999, from-1, -1)) },
+		} {
+			for _, from := range []int64{1<<31 - 4000, 1<<32 - 4000, hugeExtent - 8000} {
+				t.Run(name, func(t *testing.T) {
+					require.NoError(t, write(from))
+					all(t, zeros, from, values)
+					require.NoError(t, a.Set(0, ndview.Span(from, from+8000)))
+				})
+			}
+		}
+		t.Run("Fill a part", func(t *testing.T) {
+			const from = 1<<32 - 77
+			require.NoError(t, index(t, a, ndview.Span(from, ndview.Open)).Fill(9))
+			all(t, zeros, from, bytes.Repeat([]byte{9}, hugeExtent-from))
+			require.NoError(t, a.Zero())
+		})
+		t.Run("Fill every second, backwards", func(t *testing.T) {
+			require.NoError(t, index(t, a, ndview.SpanStep(-1, ndview.Open, -2)).Fill(7))
+			all(t, bytes.Repeat([]byte{7, 0}, 1<<23), 0, nil)
+		})
+		t.Run("CopyFrom", func(t *testing.T) {
+			block := pattern()
+			src := periodic(t, dev, block, hugeExtent)
+			require.NoError(t, index(t, a, ndview.SpanStep(ndview.Open, ndview.Open, -1)).CopyFrom(src))
+			requirePeriodic(t, rotated(reversed(block), -hugeExtent%period), a)
+			require.NoError(t, index(t, a, ndview.SpanStep(ndview.Open, ndview.Open, 2)).CopyFrom(index(t, src, ndview.Span(0, (hugeExtent+1)/2))))
+			want := rotated(reversed(block), -hugeExtent%period)
+			requirePeriodic(t, mapped(2*period, func(i int) byte { return [2]byte{block[i/2], want[i%period]}[i%2] }), a)
+		})
+	})
+}
+
+// assignInt16 assigns bytes by way of a cast.
+func assignInt16(t *testing.T, a *ndview.NDBuffer, values []byte) error {
+	wide := make([]int16, len(values))
+	for i, v := range values {
+		wide[i] = int16(v) - 256
+	}
+	return a.Assign(wide)
+}
+
+// TestJoinsReachBeyond32Bits joins halves, and takes apart what it made.
+func TestJoinsReachBeyond32Bits(t *testing.T) {
+	block := pattern()
+	onHuge(t, 9, func(t *testing.T, dev arrowbuf.Device) {
+		const half = 1<<31 + 2049
+		p := periodic(t, dev, block, half)
+		q := periodic(t, dev, rotated(block, 100), half)
+		pairs := mapped(2*period, func(i int) byte { return block[(i/2+i%2*100)%period] })
+		for name, tt := range map[string]struct {
+			join func() (*ndview.NDBuffer, error)
+			want func(at int64) []byte
+		}{
+			"Concatenate": {func() (*ndview.NDBuffer, error) { return ndview.Concatenate([]*ndview.NDBuffer{p, q}, 0) }, nil},
+			"Stack first": {func() (*ndview.NDBuffer, error) { return ndview.Stack([]*ndview.NDBuffer{p, q}, 0) }, nil},
+			"Stack last":  {func() (*ndview.NDBuffer, error) { return ndview.Stack([]*ndview.NDBuffer{p, q}, 1) }, func(int64) []byte { return pairs }},
+			"ColumnStack": {func() (*ndview.NDBuffer, error) { return ndview.ColumnStack([]*ndview.NDBuffer{p, q}) }, func(int64) []byte { return pairs }},
+		} {
+			t.Run(name, func(t *testing.T) {
+				got, err := tt.join()
+				joined := own(t, got, err)
+				if tt.want != nil {
+					requirePeriodic(t, pairs, joined)
+					return
+				}
+				flat := view(t)(joined.Reshape(2 * half))
+				requirePeriodic(t, block, view(t)(flat.Slice(0, 0, half)))
+				requirePeriodic(t, rotated(block, 100), view(t)(flat.Slice(0, half, 2*half)))
+				parts, err := ndview.ArraySplit(flat, 3, 0)
+				require.NoError(t, err)
+				start := int64(0)
+				for i, part := range parts {
+					own(t, part, nil)
+					if i == 2 {
+						requirePeriodic(t, rotated(block, 100+start-half), part)
+					}
+					start += part.Size()
+				}
+				assert.EqualValues(t, 2*half, start)
+			})
+		}
+	})
+}
+
+func TestTrianglesReachBeyond32Bits(t *testing.T) {
+	block := pattern()
+	onHuge(t, 9, func(t *testing.T, dev arrowbuf.Device) {
+		const rows = 65_800
+		for name, columns := range map[string]int64{"whole vectors": 65_552, "no whole vectors": 65_551} {
+			t.Run(name, func(t *testing.T) {
+				a := view(t)(periodic(t, dev, block, rows*columns).Reshape(rows, columns))
+				want := func(k int64, upper bool) func(at int64, chunk []byte) []byte {
+					return func(at int64, chunk []byte) []byte {
+						row, want := at/columns, make([]byte, columns)
+						low, high := min(max(row+k, 0), columns), columns
+						if !upper {
+							low, high = 0, min(max(row+k+1, 0), columns)
+						}
+						for j := low; j < high; j++ {
+							want[j] = block[(at+j)%period]
+						}
+						return want
+					}
+				}
+				lower, err := a.Tril(100)
+				requireChunks(t, own(t, lower, err), columns, want(100, false))
+				require.NoError(t, a.TriuInPlace(-300))
+				requireChunks(t, a, columns, want(-300, true))
+			})
+		}
+	})
+}
