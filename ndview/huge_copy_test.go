@@ -79,24 +79,24 @@ func TestWritesReachBeyond32Bits(t *testing.T) {
 	onHuge(t, 9, func(t *testing.T, dev arrowbuf.Device) {
 		made, err := ndview.Empty(dev, ndview.Uint8, hugeExtent)
 		a := own(t, made, err)
-		zeros := make([]byte, 1<<24)
-		tens := bytes.Repeat([]byte{10}, 1<<24)
-		// all checks the array: what it is but for some bytes from a place on.
-		all := func(t *testing.T, block []byte, from int64, other []byte) {
+		same := func(t *testing.T, a *ndview.NDBuffer, value int) {
 			t.Helper()
-			requireChunks(t, a, int64(len(block)), func(at int64, chunk []byte) []byte {
-				want := block[:len(chunk)]
-				if low, high := max(from, at), min(from+int64(len(other)), at+int64(len(chunk))); low < high {
-					want = bytes.Clone(want)
-					copy(want[low-at:], other[low-from:high-from])
-				}
-				return want
-			})
+			is, err := a.AllEqual(value, false)
+			require.NoError(t, err)
+			require.True(t, is)
+		}
+		// only checks that a has some bytes from a place on, and 0 elsewhere.
+		only := func(t *testing.T, from int64, bytes []byte) {
+			t.Helper()
+			end := from + int64(len(bytes))
+			same(t, index(t, a, ndview.Span(0, from)), 0)
+			requireBytes(t, bytes, elements(t, index(t, a, ndview.Span(from, end))))
+			same(t, index(t, a, ndview.Span(end, hugeExtent)), 0)
 		}
 		require.NoError(t, a.Fill(10))
-		all(t, tens, 0, nil)
+		same(t, a, 10)
 		require.NoError(t, a.Zero())
-		all(t, zeros, 0, nil)
+		same(t, a, 0)
 
 		values := pattern()[:8000]
 		for name, write := range map[string]func(from int64) error{
@@ -108,7 +108,7 @@ func TestWritesReachBeyond32Bits(t *testing.T) {
 			for _, from := range []int64{1<<31 - 4000, 1<<32 - 4000, hugeExtent - 8000} {
 				t.Run(name, func(t *testing.T) {
 					require.NoError(t, write(from))
-					all(t, zeros, from, values)
+					only(t, from, values)
 					require.NoError(t, a.Set(0, ndview.Span(from, from+8000)))
 				})
 			}
@@ -116,12 +116,12 @@ func TestWritesReachBeyond32Bits(t *testing.T) {
 		t.Run("Fill a part", func(t *testing.T) {
 			const from = 1<<32 - 77
 			require.NoError(t, index(t, a, ndview.Span(from, ndview.Open)).Fill(9))
-			all(t, zeros, from, bytes.Repeat([]byte{9}, hugeExtent-from))
+			only(t, from, bytes.Repeat([]byte{9}, hugeExtent-from))
 			require.NoError(t, a.Zero())
 		})
 		t.Run("Fill every second, backwards", func(t *testing.T) {
 			require.NoError(t, index(t, a, ndview.SpanStep(-1, ndview.Open, -2)).Fill(7))
-			all(t, bytes.Repeat([]byte{7, 0}, 1<<23), 0, nil)
+			requirePeriodic(t, bytes.Repeat([]byte{7, 0}, 8), a)
 		})
 		t.Run("CopyFrom", func(t *testing.T) {
 			block := pattern()
@@ -187,30 +187,34 @@ func TestJoinsReachBeyond32Bits(t *testing.T) {
 	})
 }
 
+// TestTrianglesReachBeyond32Bits puts both triangles together again.
 func TestTrianglesReachBeyond32Bits(t *testing.T) {
-	block := pattern()
+	block := mapped(period, func(i int) byte { return byte(i*7919>>8) | 1 })
 	onHuge(t, 9, func(t *testing.T, dev arrowbuf.Device) {
 		const rows = 65_800
 		for name, columns := range map[string]int64{"whole vectors": 65_552, "no whole vectors": 65_551} {
 			t.Run(name, func(t *testing.T) {
+				const k = -100 // the diagonal
 				a := view(t)(periodic(t, dev, block, rows*columns).Reshape(rows, columns))
-				want := func(k int64, upper bool) func(at int64, chunk []byte) []byte {
-					return func(at int64, chunk []byte) []byte {
-						row, want := at/columns, make([]byte, columns)
-						low, high := min(max(row+k, 0), columns), columns
-						if !upper {
-							low, high = 0, min(max(row+k+1, 0), columns)
-						}
-						for j := low; j < high; j++ {
-							want[j] = block[(at+j)%period]
-						}
-						return want
-					}
+				lower, err := a.Tril(k)
+				own(t, lower, err)
+				require.NoError(t, a.TriuInPlace(k+1))
+				edges := make([]int64, rows)
+				for i := range edges {
+					edges[i] = min(max(int64(i)+k+1, 0), columns)
 				}
-				lower, err := a.Tril(100)
-				requireChunks(t, own(t, lower, err), columns, want(100, false))
-				require.NoError(t, a.TriuInPlace(-300))
-				requireChunks(t, a, columns, want(-300, true))
+				ofRows := func(r ndview.Reduction, a *ndview.NDBuffer) []int64 {
+					got, err := r.Of(a, ndview.ReduceOptions{Axes: []int{1}})
+					return hostOf[int64](t, own(t, got, err))
+				}
+				kept, firstZero, above := ofRows(ndview.CountNonzero, lower), ofRows(ndview.ArgMin, lower), ofRows(ndview.CountNonzero, a)
+				for i, edge := range edges {
+					require.Equal(t, edge, kept[i], "row %d", i)
+					require.Equal(t, edge%columns, firstZero[i], "row %d", i)
+					require.Equal(t, columns-edge, above[i], "row %d", i)
+				}
+				require.NoError(t, ndview.Add.Into(a, a, lower))
+				requirePeriodic(t, block, a)
 			})
 		}
 	})

@@ -79,41 +79,34 @@ func periodic(t *testing.T, dev arrowbuf.Device, block []byte, n int64) *ndview.
 	t.Helper()
 	made, err := ndview.Empty(dev, ndview.Uint8, n)
 	a := own(t, made, err)
-	for at := int64(0); at < n; at += int64(len(block)) {
-		_, err := a.Buffer().CopyFromHost(block[:min(int64(len(block)), n-at)], at)
-		require.NoError(t, err)
+	done, err := a.Buffer().CopyFromHost(block[:min(int64(len(block)), n)], 0)
+	for ; err == nil && done < n; done *= 2 {
+		var before arrowbuf.Buffer
+		if before, err = a.Buffer().Slice(0, min(done, n-done)); err == nil {
+			_, err = a.Buffer().CopyFromDevice(before, done)
+			before.Release()
+		}
 	}
+	require.NoError(t, err)
 	return a
 }
 
-// requirePeriodic checks that all bytes of an array without gaps are a block over
-// and over.
-func requirePeriodic(t *testing.T, want []byte, a *ndview.NDBuffer) {
-	t.Helper()
-	n := int64(len(want))
-	requireChunks(t, a, n, func(at int64, chunk []byte) []byte { return want[:len(chunk)] })
-}
-
-// requireChunks checks the bytes of an array without gaps, so many at a time.
-func requireChunks(t *testing.T, a *ndview.NDBuffer, size int64, want func(at int64, chunk []byte) []byte) {
+// requirePeriodic checks that the bytes of an array without gaps are a block over and
+// over: the first on the host, and on the device that all others are as those before.
+func requirePeriodic(t *testing.T, block []byte, a *ndview.NDBuffer) {
 	t.Helper()
 	require.True(t, a.IsContiguous())
-	host, onHost := arrowbuf.HostBytes(a.Buffer())
-	var chunk []byte
-	for at := int64(0); at < a.NBytes(); at += size {
-		n := min(size, a.NBytes()-at)
-		if onHost {
-			chunk = host[a.Offset()+at:][:n]
-		} else {
-			chunk = append(chunk[:0], make([]byte, n)...)
-			_, err := a.Buffer().CopyToHost(chunk, a.Offset()+at)
-			require.NoError(t, err)
-		}
-		if w := want(at, chunk); !bytes.Equal(w, chunk) {
-			for i := range w {
-				require.Equal(t, w[i], chunk[i], "byte %d of %d", at+int64(i), a.NBytes())
-			}
-		}
+	n := a.NBytes()
+	period := min(int64(len(block)), n)
+	first, before, behind := at(t, a.Buffer(), ndview.Uint8, a.Offset(), period),
+		at(t, a.Buffer(), ndview.Uint8, a.Offset(), n-period), at(t, a.Buffer(), ndview.Uint8, a.Offset()+period, n-period)
+	requireBytes(t, block[:period], elements(t, first))
+	same, err := before.Equal(behind)
+	require.NoError(t, err)
+	if !same {
+		differ, err := ndview.NotEqual.Of(before, behind)
+		where, err2 := ndview.ArgMax.Of(own(t, differ, err), ndview.ReduceOptions{})
+		require.Failf(t, "bytes differ", "at %d of %d", hostOf[int64](t, own(t, where, err2))[0]+period, n)
 	}
 }
 
