@@ -6,7 +6,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quiver-gpu/quiver/cudabuf"
-	"github.com/quiver-gpu/quiver/cudabuf/cudatest"
 	"github.com/quiver-gpu/quiver/ndview"
 )
 
@@ -14,14 +13,8 @@ import (
 // bytes. Its first columns hold the number of the row, the others that of the
 // column.
 func TestCopiesReachBeyond4GiB(t *testing.T) {
-	if !cudatest.OnGPU() {
-		t.Skip("for a GPU's memory")
-	}
-	onCUDA(t, func(t *testing.T, dev *cudabuf.Device) {
+	onHugeCUDA(t, 12, func(t *testing.T, dev *cudabuf.Device) {
 		const rows, columns, numbered = 70001, 33003, 100
-		if free, _, err := dev.MemInfo(); err != nil || free < 12<<30 {
-			t.Skipf("it takes 10 GB of the device's memory (%v)", err)
-		}
 		numbers := make([]uint16, rows)
 		for i := range numbers {
 			numbers[i] = uint16(i)

@@ -1,28 +1,20 @@
 package ndview_test
 
 import (
-	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/quiver-gpu/quiver/cudabuf"
-	"github.com/quiver-gpu/quiver/cudabuf/cudatest"
+	"github.com/quiver-gpu/quiver/arrowbuf"
 	"github.com/quiver-gpu/quiver/ndview"
 )
 
 // Arrays, results and masks of more than 2^32 elements, with something to find at
 // the end.
 func TestIndicesReachBeyond32Bits(t *testing.T) {
-	if !cudatest.OnGPU() {
-		t.Skip("it wants 16 GiB of a GPU's memory")
-	}
-	const n = 1<<32 + 4099
-	onCUDA(t, func(t *testing.T, dev *cudabuf.Device) {
-		if strings.Contains(t.Name(), "/soft") {
-			t.Skip("it has no such memory")
-		}
+	const n = hugeExtent
+	onHuge(t, 9, func(t *testing.T, dev arrowbuf.Device) {
 		a, err := ndview.Zeros(dev, ndview.Uint8, n)
 		own(t, a, err)
 		mark := fromHost(t, dev, ndview.Uint8, []uint8{7, 9}, 2)
