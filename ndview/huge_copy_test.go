@@ -101,7 +101,7 @@ func TestWritesReachBeyond32Bits(t *testing.T) {
 		values := pattern()[:8000]
 		for name, write := range map[string]func(from int64) error{
 			"Set a slice":   func(from int64) error { return a.Set(values, ndview.Span(from, from+8000)) },
-			"Assign casts":  func(from int64) error { return assignInt16(t, index(t, a, ndview.Span(from, from+8000)), values) },
+			"Assign casts":  func(from int64) error { return assignInt16(index(t, a, ndview.Span(from, from+8000)), values) },
 			"CopyFromHost":  func(from int64) error { return index(t, a, ndview.Span(from, from+8000)).CopyFromHost(values) },
 			"Set backwards": func(from int64) error { return a.Set(reversed(values), ndview.SpanStep(from+7999, from-1, -1)) },
 		} {
@@ -136,7 +136,7 @@ func TestWritesReachBeyond32Bits(t *testing.T) {
 }
 
 // assignInt16 assigns bytes by way of a cast.
-func assignInt16(t *testing.T, a *ndview.NDBuffer, values []byte) error {
+func assignInt16(a *ndview.NDBuffer, values []byte) error {
 	wide := make([]int16, len(values))
 	for i, v := range values {
 		wide[i] = int16(v) - 256

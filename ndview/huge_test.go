@@ -54,7 +54,7 @@ func onHugeCUDA(t *testing.T, gib int64, test func(t *testing.T, dev *cudabuf.De
 			t.Skipf("it takes %d GiB of a GPU's memory: set %s=cuda", gib, cudatest.Environment)
 		}
 		onCUDA(t, func(t *testing.T, dev *cudabuf.Device) {
-			if free, _, err := dev.MemInfo(); err != nil || int64(free) < gib<<30 {
+			if free, _, err := dev.MemInfo(); err != nil || free < gib<<30 {
 				t.Skipf("it takes %d GiB of the device's memory, of which %d bytes are free (%v)", gib, free, err)
 			}
 			test(t, dev)
@@ -70,7 +70,7 @@ const period = 16 * 1048573
 // pattern is one period of random bytes.
 func pattern() []byte {
 	block := make([]byte, period)
-	rand.NewChaCha8([32]byte{4}).Read(block)
+	_, _ = rand.NewChaCha8([32]byte{4}).Read(block)
 	return block
 }
 
