@@ -210,7 +210,9 @@ func TestTrianglesReachBeyond32Bits(t *testing.T) {
 				kept, firstZero, above := ofRows(ndview.CountNonzero, lower), ofRows(ndview.ArgMin, lower), ofRows(ndview.CountNonzero, a)
 				for i, edge := range edges {
 					require.Equal(t, edge, kept[i], "row %d", i)
-					require.Equal(t, edge%columns, firstZero[i], "row %d", i)
+					if edge < columns {
+						require.Equal(t, edge, firstZero[i], "row %d", i)
+					}
 					require.Equal(t, columns-edge, above[i], "row %d", i)
 				}
 				require.NoError(t, ndview.Add.Into(a, a, lower))
