@@ -20,8 +20,9 @@ import (
 // numbers equal as NumPy's == has it, after promotion, with integers of either
 // sign compared exactly. A NaN of any sign and payload, and NaT, equals any other
 // if equalNaN is set. Records are compared field by field, where NaNs are never
-// equal, and bytes as they are. Values that do not compare, such as a time and a
-// float, are ErrDType.
+// equal, bytes as they are, and times of different units as in their common one, to
+// which arrays are copied. Values that do not compare, such as a time and a float,
+// are ErrDType.
 //
 // On a GPU this is one pass over the arrays, which stops early where it finds a
 // difference, and four bytes that come back; an operand of one element that is
@@ -56,6 +57,9 @@ func (a *NDBuffer) allEqualArray(b *NDBuffer, equalNaN bool) (bool, error) {
 	if err != nil {
 		return false, err
 	}
+	if timesApart(a.dtype, b.dtype) && b.Size() != 1 {
+		return a.allEqualTimes(b, equalNaN)
+	}
 	if product(shape) == 0 {
 		_, err := commonOf(a.dtype, b.dtype)
 		return err == nil, err
@@ -89,6 +93,9 @@ func (a *NDBuffer) allEqualArray(b *NDBuffer, equalNaN bool) (bool, error) {
 func commonOf(a, b DType) (DType, error) {
 	if a == b {
 		return a, nil
+	}
+	if timesApart(a, b) {
+		return Promote(a, b)
 	}
 	_, numberA := a.numberCode()
 	_, numberB := b.numberCode()
@@ -131,6 +138,9 @@ func (a *NDBuffer) allEqualScalar(s Scalar, shape []int64, equalNaN bool) (bool,
 			return product(shape) == 0, nil
 		}
 		return a.equalsValue(raw[:a.dtype.size], a.dtype, false, equalNaN)
+	}
+	if timesApart(a.dtype, own) {
+		return a.allEqualTime(s, equalNaN)
 	}
 	common, err := commonOf(a.dtype, own)
 	switch {

@@ -4,6 +4,7 @@ import (
 	"math"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -264,5 +265,41 @@ func TestEqualComparesBitsTypesAndShapesAcrossDevices(t *testing.T) {
 			check(false, fromHost(t, other, ndview.Float32, []float32{0, 1, 2, float32(nan)}, 4))
 			check(false, fromHost(t, other, ndview.Int32, []int32{0, 0x3f800000, 0x40000000, 0x7fc00000}, 2, 2))
 		}
+	})
+}
+
+func TestAllEqualComparesTimesOfAnyUnit(t *testing.T) {
+	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+		const nat = math.MinInt64
+		days := fromHost(t, dev, ndview.Datetime64(ndview.Day, 1), []int64{1, 1, 1}, 3)
+		nats := fromHost(t, dev, ndview.Datetime64(ndview.Day, 1), []int64{nat, nat}, 2)
+		seconds := fromHost(t, dev, ndview.Datetime64(ndview.Second, 1), []int64{86400, 86400, 86400}, 3)
+		late := fromHost(t, dev, ndview.Datetime64(ndview.Second, 1), []int64{86400, 86400, 86401}, 3)
+		far, err := ndview.NewScalar(ndview.Datetime64(ndview.Year, 1), int64(1)<<40)
+		require.NoError(t, err)
+		none, err := ndview.NewScalar(ndview.Datetime64(ndview.Second, 1), raw[int64](nat))
+		require.NoError(t, err)
+		for about, c := range map[string]struct {
+			a        *ndview.NDBuffer
+			other    any
+			equalNaN bool
+			want     bool
+		}{
+			"arrays":                 {days, seconds, true, true},
+			"the other way round":    {seconds, days, true, true},
+			"a second later":         {days, late, true, false},
+			"a time of Go":           {seconds, time.Unix(86400, 0), true, true},
+			"a nanosecond more":      {seconds, time.Unix(86400, 1), true, false},
+			"of the days, one":       {days, time.Unix(86400, 0), false, true},
+			"one too far to count":   {seconds, far, true, false},
+			"no time":                {nats, none, true, true},
+			"no time, but no equals": {nats, none, false, false},
+		} {
+			got, err := c.a.AllEqual(c.other, c.equalNaN)
+			require.NoError(t, err, about)
+			assert.Equal(t, c.want, got, about)
+		}
+		_, err = days.AllEqual(fromHost(t, dev, ndview.Timedelta64(ndview.Day, 1), []int64{1}, 1), true)
+		assert.ErrorIs(t, err, ndview.ErrDType)
 	})
 }
