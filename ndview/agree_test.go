@@ -112,10 +112,19 @@ func (p *twoPlaces) keys(shape []int64) []ndview.Key {
 	return keys
 }
 
+// exact are operations without NaNs, whose bits differ; those but the first four
+// need an operand that is not 0.
+var exact = []ndview.Binary{ndview.Maximum, ndview.Add, ndview.LogicalXor, ndview.LessEqual, ndview.FloorDivide, ndview.Remainder, ndview.Fmod}
+
+// scalar is a number of any kind, and not 0.
+func (p *twoPlaces) scalar() any {
+	return []any{2, -3, 300, 1.5, -0.25, true, int8(-2), uint8(7), int16(-5), uint64(9), float32(2.5)}[p.r.IntN(11)]
+}
+
 func (p *twoPlaces) step() {
 	a, b := p.pick(), p.pick()
 	shape := a[0].Shape()
-	switch p.r.IntN(10) {
+	switch p.r.IntN(14) {
 	case 0:
 		keys := p.keys(shape)
 		p.do(fmt.Sprintf("Index%v", keys), func(i int) (*ndview.NDBuffer, error) { return a[i].Index(keys...) })
@@ -156,6 +165,19 @@ func (p *twoPlaces) step() {
 	case 8:
 		order := []ndview.Order{ndview.OrderC, ndview.OrderF, ndview.OrderA, ndview.OrderK}[p.r.IntN(4)]
 		p.do(fmt.Sprintf("Copy(%c)", order), func(i int) (*ndview.NDBuffer, error) { return a[i].Copy(order) })
+	case 10:
+		f, scalar := exact[p.r.IntN(len(exact))], p.scalar()
+		p.do(fmt.Sprintf("%v(%T %v)", f, scalar, scalar), func(i int) (*ndview.NDBuffer, error) { return f.Of(a[i], scalar) })
+	case 11:
+		f, x := exact[p.r.IntN(4)], p.pick()
+		p.do(fmt.Sprint(f, "Into"), func(i int) (*ndview.NDBuffer, error) { return nil, f.Into(a[i], b[i], x[i]) })
+		p.same(a)
+	case 12:
+		scalar := p.scalar()
+		p.do(fmt.Sprintf("Where(%T %v)", scalar, scalar), func(i int) (*ndview.NDBuffer, error) { return ndview.Where(a[i], b[i], scalar) })
+	case 13:
+		low, high := p.scalar(), p.scalar()
+		p.do(fmt.Sprintf("Clip(%v, %v)", low, high), func(i int) (*ndview.NDBuffer, error) { return ndview.Clip(a[i], low, high) })
 	case 9:
 		if len(shape) == 0 || slices.Contains(shape, 0) {
 			return
