@@ -13,6 +13,7 @@ import (
 type ahead struct {
 	results chan result
 	stopped chan struct{} // closed when nothing is read any more
+	largest int64         // bytes of a batch so far
 }
 
 // result is a batch and how far the input is read with it, or an error.
@@ -33,7 +34,7 @@ func (c *conversion) readAhead(ctx context.Context) *ahead {
 		err := protect(func() error { return c.src.open(ctx, c.fields) })
 		for err == nil {
 			var r result
-			if r, err = c.read(ctx); err == nil {
+			if r, err = c.read(ctx, a); err == nil {
 				err = a.put(ctx, r)
 			}
 		}
@@ -45,13 +46,18 @@ func (c *conversion) readAhead(ctx context.Context) *ahead {
 	return a
 }
 
-// read reads a batch, and waits for room to hold it.
-func (c *conversion) read(ctx context.Context) (r result, err error) {
+// read reads a batch, and waits for room to hold it: before, for one like the
+// largest so far, since it is in memory once it is read, and then for what it is.
+func (c *conversion) read(ctx context.Context, a *ahead) (r result, err error) {
+	if err = c.memory.expect(ctx, a.largest); err != nil {
+		return r, err
+	}
 	start := time.Now()
 	if r.loan, err = c.src.next(); err != nil {
 		return r, err
 	}
-	c.stages.read.add(batchBytes(r.loan.batch, nil), time.Since(start))
+	a.largest = max(a.largest, r.loan.bytes)
+	c.stages.read.add(batchBytes(r.loan.batch, filled), time.Since(start))
 	r.done, r.total = c.src.position()
 	if err := c.memory.take(ctx, r.loan.bytes); err != nil {
 		r.loan.batch.Release()

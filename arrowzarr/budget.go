@@ -23,19 +23,35 @@ func newBudget(limit int64) *budget { return &budget{limit: limit, changed: make
 
 // take waits until there is room for n bytes, and takes it.
 func (b *budget) take(ctx context.Context, n int64) error {
+	return b.takeWhen(ctx, n, func() (bool, error) {
+		if b.used+n > b.limit && b.waiting+n > b.limit {
+			return false, failed(PartUsage, fmt.Errorf("the batches that make up one chunk take more than %d bytes, half of --max-memory: lower --chunk-rows, or raise --max-memory", b.limit))
+		}
+		return b.used+n <= b.limit, nil
+	})
+}
+
+// expect waits until there is ample room for n bytes, or until no held batch
+// will give any back. Nothing is taken.
+func (b *budget) expect(ctx context.Context, n int64) error {
+	return b.takeWhen(ctx, 0, func() (bool, error) {
+		return b.used+n <= b.limit/2 || b.used <= b.waiting, nil
+	})
+}
+
+// takeWhen takes n bytes as soon as may says so.
+func (b *budget) takeWhen(ctx context.Context, n int64, may func() (bool, error)) error {
 	for {
 		b.mu.Lock()
-		if b.used+n <= b.limit {
+		ok, err := may()
+		if ok {
 			b.used += n
-			b.mu.Unlock()
-			return nil
-		}
-		if b.waiting+n > b.limit {
-			b.mu.Unlock()
-			return failed(PartUsage, fmt.Errorf("the batches that make up one chunk take more than %d bytes, half of --max-memory: lower --chunk-rows, or raise --max-memory", b.limit))
 		}
 		changed := b.changed
 		b.mu.Unlock()
+		if ok || err != nil {
+			return err
+		}
 		select {
 		case <-changed:
 		case <-ctx.Done():

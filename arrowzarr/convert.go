@@ -45,7 +45,7 @@ func Convert(ctx context.Context, input, outputPath string, options Options) (*R
 	if err != nil {
 		return nil, err
 	}
-	c := &conversion{options: options, input: input, progress: options.Progress, memory: newBudget(options.MaxMemory / 2)}
+	c := &conversion{options: options, input: input, progress: options.Progress, memory: newBudget(options.MaxMemory / heldShare), work: work{budget: newBudget(options.MaxMemory / workShare)}}
 	if input == "-" {
 		c.input = "standard input"
 	}
@@ -112,6 +112,8 @@ type conversion struct {
 	reading  *ahead
 	cutter   cutter
 	memory   *budget // of held batches
+	work     work    // of the jobs
+	tables   float64 // see plan
 	stages   stages
 }
 
@@ -120,13 +122,13 @@ func (c *conversion) open(input string) (err error) {
 	c.host.Allocator = c.options.Device.HostAllocator()
 	r := reading{
 		mem:       &c.host,
-		limit:     c.options.MaxMemory / 2,
+		limit:     c.options.MaxMemory / heldShare,
 		batchRows: c.options.ChunkRows,
 		jobs:      c.options.Jobs,
 	}
 	if c.options.Device.Type() == arrowbuf.DeviceCPU {
 		r.mapped = true
-		r.mem = newRecycler(r.mem, c.options.MaxMemory/8)
+		r.mem = newRecycler(r.mem, c.options.MaxMemory/heldShare, c.options.MaxMemory/idleShare)
 	}
 	if c.src, err = openSource(input, r); err != nil {
 		return failed(c.host.part(err), err)
@@ -141,12 +143,6 @@ func (c *conversion) open(input string) (err error) {
 	c.grid = rowGrid{chunkRows: c.options.ChunkRows, shardRows: c.options.ShardRows}
 	c.progress.rowsTotal.Store(c.src.rows())
 	return nil
-}
-
-// job is one column of one chunk of rows.
-type job struct {
-	column int
-	rows   *rowChunk
 }
 
 // run reads the input, cuts it into chunks, and writes them, several at a time.
@@ -196,6 +192,7 @@ func (c *conversion) dispatch(ctx context.Context, jobs chan<- job) error {
 				return err
 			}
 		}
+		c.memory.wait(c.cutter.bytes)
 	}
 	if err := c.beginArrays(true); err != nil {
 		return err
@@ -214,19 +211,32 @@ func (c *conversion) send(ctx context.Context, jobs chan<- job, atEnd bool) erro
 		return err
 	}
 	chunk := c.cutter.cut(c.rowsAtOnce(), len(c.columns))
-	c.memory.wait(c.cutter.bytes)
 	if len(c.columns) == 0 {
 		chunk.done()
 	}
 	for i := range c.columns {
-		select {
-		case jobs <- job{column: i, rows: chunk}:
-		case <-ctx.Done():
+		if err := c.sendColumn(ctx, jobs, job{column: i, rows: chunk}); err != nil {
 			for range len(c.columns) - i {
 				chunk.done()
 			}
-			return context.Cause(ctx)
+			return err
 		}
 	}
 	return nil
+}
+
+// sendColumn hands out one column of a chunk when there is room to work on it.
+func (c *conversion) sendColumn(ctx context.Context, jobs chan<- job, j job) (err error) {
+	if err = c.plan(&j); err != nil {
+		return err
+	}
+	if err = c.work.begin(ctx, j.bytes+int64(c.src.mapping().use(j.spans))*outside(window)); err != nil {
+		return err
+	}
+	select {
+	case jobs <- j:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
 }

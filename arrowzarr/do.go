@@ -13,6 +13,7 @@ import (
 // do makes and writes one chunk of one column.
 func (c *conversion) do(ctx context.Context, j job) error {
 	defer func() {
+		c.work.end(j.bytes + int64(c.src.mapping().done(j.spans))*outside(window))
 		if j.rows.done() {
 			c.progress.rows.Add(j.rows.rows)
 		}
@@ -32,11 +33,6 @@ func (c *conversion) do(ctx context.Context, j job) error {
 	err = protect(func() error { return w.write(ctx, j.rows.index, made) })
 	if err != nil {
 		return failedf(partOf(err, PartOutput), "column %q: %w", w.plan.name, err)
-	}
-	for _, p := range parts {
-		for _, span := range p.spans() {
-			c.src.drop(span)
-		}
 	}
 	c.progress.raw.Add(rawBytes(made))
 	return nil

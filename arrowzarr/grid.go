@@ -62,8 +62,8 @@ func (c *conversion) building() string {
 
 // defaultChunkRows is DefaultChunkRows, halved until the rows that are in work
 // at a time fit in a part of --max-memory: an eighth for the chunk of all
-// columns that is gathered, a quarter for the chunks that are being encoded,
-// which take their size three times.
+// columns that is gathered, the share of the work for the chunks that are being
+// encoded, which take their size three times.
 func (c *conversion) defaultChunkRows(batch arrow.RecordBatch) int64 {
 	rows := int64(DefaultChunkRows)
 	var row, widest float64
@@ -73,8 +73,10 @@ func (c *conversion) defaultChunkRows(batch arrow.RecordBatch) int64 {
 		widest = max(widest, width)
 	}
 	fits := func() bool {
-		gathered, encoding := row*float64(rows), widest*float64(rows)*3*float64(c.options.Jobs)
-		return gathered <= float64(c.options.MaxMemory/8) && encoding <= float64(c.options.MaxMemory/4)
+		gathered, encoding := row*float64(rows), widest*float64(rows)*3
+		alone := encoding + float64(outside(int64(c.options.Codec.tables(widest*float64(rows)))))
+		share := float64(c.options.MaxMemory / workShare)
+		return gathered <= float64(c.options.MaxMemory/8) && encoding*float64(c.options.Jobs) <= share && alone <= share
 	}
 	for rows > 1 && !fits() {
 		rows /= 2

@@ -4,6 +4,7 @@ import (
 	"sync/atomic"
 
 	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/apache/arrow-go/v18/arrow/memory"
 )
 
 // hold keeps a batch's columns while chunks are made of its rows.
@@ -114,25 +115,27 @@ func (c *cutter) drop() {
 	c.pending, c.rows, c.bytes = nil, 0, 0
 }
 
-// batchBytes is the memory of a batch's buffers, without those that leaveOut
-// names; nil leaves out none.
-func batchBytes(batch arrow.RecordBatch, leaveOut func([]byte) bool) int64 {
+// batchBytes is the memory of a batch's buffers, each as size says.
+func batchBytes(batch arrow.RecordBatch, size func(*memory.Buffer) int64) int64 {
 	var total int64
 	for _, c := range batch.Columns() {
-		total += arrayBytes(c.Data(), leaveOut)
+		total += arrayBytes(c.Data(), size)
 	}
 	return total
 }
 
-func arrayBytes(data arrow.ArrayData, leaveOut func([]byte) bool) int64 {
+func arrayBytes(data arrow.ArrayData, size func(*memory.Buffer) int64) int64 {
 	var total int64
 	for _, b := range data.Buffers() {
-		if b != nil && b.Len() > 0 && (leaveOut == nil || !leaveOut(b.Bytes())) {
-			total += int64(b.Len())
+		if b != nil {
+			total += size(b)
 		}
 	}
 	for _, child := range data.Children() {
-		total += arrayBytes(child, leaveOut)
+		total += arrayBytes(child, size)
 	}
 	return total
 }
+
+// filled is the size of what is in a buffer.
+func filled(b *memory.Buffer) int64 { return int64(b.Len()) }

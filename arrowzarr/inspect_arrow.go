@@ -35,7 +35,7 @@ func inspectArrow(ctx context.Context, src source) (*Contents, error) {
 		err = settleNulls(l.batch)
 		for i, column := range l.batch.Columns() {
 			c.Columns[i].Nulls += int64(max(column.NullN(), 0))
-			c.Columns[i].RawBytes += arrayBytes(column.Data(), nil)
+			c.Columns[i].RawBytes += arrayBytes(column.Data(), filled)
 		}
 		c.Rows += l.batch.NumRows()
 		l.batch.Release()

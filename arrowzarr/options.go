@@ -74,13 +74,6 @@ func (o Options) withDefaults() (Options, error) {
 	return o, nil
 }
 
-// programMemory is what the program takes before its first row: its code, the
-// images of kernels and Go's runtime. What is left is for the rows.
-const programMemory = 32 << 20
-
-// minMemory is what a conversion needs to turn around in.
-const minMemory = 256 << 20
-
 // Codec is a compressor and its level.
 type Codec struct {
 	// Name is none, zstd or gzip.

@@ -26,8 +26,8 @@ type source interface {
 	open(ctx context.Context, fields []int) error
 	// next returns the next batch, or io.EOF. The caller owns it.
 	next() (loan, error)
-	// drop says that bytes of a batch will hardly be read again.
-	drop(span []byte)
+	// mapping is what the batches show in place; nil where they show nothing.
+	mapping() *mapping
 	// position is how many of the input's bytes are read, of how many; the
 	// total is -1 where it is not known.
 	position() (done, total int64)
@@ -56,7 +56,7 @@ type reading struct {
 	limit int64
 	// batchRows is how many rows a batch should have where the format leaves
 	// it open: those of a chunk. 0 means DefaultChunkRows. A batch that would
-	// take more than a quarter of limit has fewer.
+	// take more than a sixteenth of limit has fewer.
 	batchRows int64
 	// jobs is how many goroutines may read at once.
 	jobs int

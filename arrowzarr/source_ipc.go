@@ -8,12 +8,10 @@ import (
 	"os"
 	"slices"
 	"time"
-	"unsafe"
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
 	"github.com/apache/arrow-go/v18/arrow/ipc"
-	"golang.org/x/sys/unix"
 
 	"github.com/quiver-gpu/quiver/arrowbuf/arrowipc"
 )
@@ -49,7 +47,7 @@ func selectFields(schema *arrow.Schema, fields []int) *arrow.Schema {
 type fileSource struct {
 	file   *os.File
 	size   int64
-	mapped []byte // nil when read by copies
+	mapped *mapping // nil when read by copies
 	reader *ipc.FileReader
 	// batches is their number, from the footer, which lies in the mapping.
 	batches int
@@ -74,19 +72,15 @@ func newFileSource(path string, file *os.File, size int64, r reading) (source, e
 		if err := s.reader.Close(); err != nil {
 			return err
 		}
-		s.mapped, err = unix.Mmap(int(file.Fd()), 0, int(size), unix.PROT_READ, unix.MAP_SHARED)
-		if err != nil {
-			return fmt.Errorf("mapping the file: %w", err)
+		if s.mapped, err = newMapping(file, size); err != nil {
+			return err
 		}
 		// A mapped batch may be of any size: it is looked at span by span.
-		s.reader, err = ipc.NewMappedFileReader(s.mapped, append(ipcOptions(r), ipc.WithBodySizeLimit(0))...)
+		s.reader, err = ipc.NewMappedFileReader(s.mapped.bytes, append(ipcOptions(r), ipc.WithBodySizeLimit(0))...)
 		return err
 	})
 	if err != nil {
-		if s.mapped != nil {
-			err = errors.Join(err, unix.Munmap(s.mapped))
-		}
-		return nil, fmt.Errorf("%s: Arrow IPC file: %w", path, err)
+		return nil, fmt.Errorf("%s: Arrow IPC file: %w", path, errors.Join(err, s.mapped.close()))
 	}
 	s.batches = s.reader.NumRecords()
 	return s, nil
@@ -122,9 +116,9 @@ func (s *fileSource) next() (l loan, err error) {
 			return err
 		}
 		l.batch = project(batch, s.chosen, s.fields)
-		l.bytes = batchBytes(l.batch, s.shows)
-		if l.bytes > 0 {
-			s.drop(s.mapped) // decompressing is done with what it read
+		l.bytes = batchBytes(l.batch, s.mapped.beside)
+		if l.bytes > 0 && s.mapped != nil {
+			s.mapped.clear(s.mapped.bytes) // decompressing is done with what it read
 		}
 		return nil
 	})
@@ -143,41 +137,12 @@ func (s *fileSource) position() (int64, int64) {
 	return s.size / n * int64(s.at), s.size
 }
 
+func (s *fileSource) mapping() *mapping { return s.mapped }
+
 func (s *fileSource) interrupt() bool { return true }
 
 func (s *fileSource) close() error {
-	err := protect(s.reader.Close)
-	if s.mapped != nil {
-		err = errors.Join(err, unix.Munmap(s.mapped))
-	}
-	return errors.Join(err, s.file.Close())
-}
-
-// shows tells whether memory is the mapping's, and not the allocator's.
-func (s *fileSource) shows(span []byte) bool {
-	if len(s.mapped) == 0 || len(span) == 0 {
-		return false
-	}
-	at := uintptr(unsafe.Pointer(&span[0])) - uintptr(unsafe.Pointer(&s.mapped[0]))
-	return at < uintptr(len(s.mapped))
-}
-
-// drop tells the kernel that this process is done with a part of the mapping.
-// The page cache keeps it, and a page that is wanted again comes back from
-// there; only the process's share of memory shrinks, which is what
-// --max-memory promises.
-func (s *fileSource) drop(span []byte) {
-	if !s.shows(span) {
-		return
-	}
-	page := uintptr(os.Getpagesize())
-	skip := -uintptr(unsafe.Pointer(&span[0])) % page
-	if uintptr(len(span)) < skip+page {
-		return
-	}
-	whole := span[skip : skip+(uintptr(len(span))-skip)/page*page]
-	// Advice that fails costs memory, not correctness.
-	_ = unix.Madvise(whole, unix.MADV_DONTNEED)
+	return errors.Join(protect(s.reader.Close), s.mapped.close(), s.file.Close())
 }
 
 // streamSource reads an Arrow IPC stream.
@@ -224,7 +189,7 @@ func (s *streamSource) next() (l loan, err error) {
 		batch := s.reader.RecordBatch()
 		batch.Retain()
 		l.batch = project(batch, s.chosen, s.fields)
-		l.bytes = batchBytes(l.batch, nil)
+		l.bytes = batchBytes(l.batch, filled)
 		return nil
 	})
 	if errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
@@ -237,7 +202,7 @@ func (s *streamSource) next() (l loan, err error) {
 	return l, nil
 }
 
-func (s *streamSource) drop([]byte) {}
+func (s *streamSource) mapping() *mapping { return nil }
 
 func (s *streamSource) position() (int64, int64) { return s.input.n.Load(), s.size }
 

@@ -9,6 +9,7 @@ import (
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
+	"github.com/apache/arrow-go/v18/arrow/memory"
 	"github.com/apache/arrow-go/v18/parquet"
 	"github.com/apache/arrow-go/v18/parquet/file"
 	"github.com/apache/arrow-go/v18/parquet/pqarrow"
@@ -126,7 +127,7 @@ func batchRows(f *file.Reader, r reading) int64 {
 		// Dictionary encoding hides how wide a row is: at least the values of
 		// fixed width count in full.
 		width := max(bytes/total, 8*int64(f.MetaData().Schema.NumColumns()))
-		for rows > 1 && rows*width > r.limit/4 {
+		for rows > 1 && rows*width > r.limit/16 {
 			rows /= 2
 		}
 	}
@@ -175,7 +176,7 @@ func (s *parquetSource) next() (l loan, err error) {
 		}
 		batch.Retain()
 		batch = s.relabel(batch)
-		l = loan{batch: batch, bytes: batchBytes(batch, nil)}
+		l = loan{batch: batch, bytes: batchBytes(batch, room)}
 		return nil
 	})
 	switch {
@@ -190,7 +191,11 @@ func (s *parquetSource) next() (l loan, err error) {
 	return l, nil
 }
 
-func (s *parquetSource) drop([]byte) {}
+// room is the size of a buffer with what it may still grow by: a batch is built
+// value by value.
+func room(b *memory.Buffer) int64 { return int64(b.Cap()) }
+
+func (s *parquetSource) mapping() *mapping { return nil }
 
 func (s *parquetSource) position() (int64, int64) {
 	if s.total == 0 {

@@ -6,30 +6,71 @@ import (
 )
 
 // spans are the stretches of memory that hold the values of a part, and will
-// hardly be read again once it is written. A stretch that is not easily told,
-// such as the bytes of string views, is left out: it goes with its batch.
+// hardly be read again once it is written. Views may point anywhere: their bytes
+// are all that the array has.
 func (p part) spans() [][]byte {
 	data := p.values.Data()
+	buffers := data.Buffers()
 	from, to := int64(data.Offset())+p.from, int64(data.Offset())+p.to
+	if len(buffers) == 0 {
+		return nil
+	}
+	spans := [][]byte{bitSpan(buffers[0], from, to-from)}
 	switch storage(data.DataType()).(type) {
 	case *arrow.StringType, *arrow.BinaryType:
-		return offsetSpans(data.Buffers(), from, to, 4)
+		return append(spans, offsetSpans(buffers, from, to, 4)...)
 	case *arrow.LargeStringType, *arrow.LargeBinaryType:
-		return offsetSpans(data.Buffers(), from, to, 8)
+		return append(spans, offsetSpans(buffers, from, to, 8)...)
+	case *arrow.StringViewType, *arrow.BinaryViewType:
+		return append(spans, viewSpans(buffers, from, to)...)
 	}
 	layout, ok := fixedLayoutOf(data.DataType())
 	if !ok {
-		return nil
+		return spans
 	}
 	elements, at, err := leaf(data, p.from)
 	if err != nil || len(elements.Buffers()) < 2 {
-		return nil
+		return spans
 	}
 	start, n := at*layout.limbs, p.rows()*layout.elements()
-	if elements.DataType().ID() == arrow.BOOL { // bits
-		return [][]byte{cut(elements.Buffers()[1], start/8, (n+7)/8)}
+	if elements != data {
+		spans = append(spans, bitSpan(elements.Buffers()[0], at, n/max(layout.limbs, 1)))
 	}
-	return [][]byte{cut(elements.Buffers()[1], start*layout.source.Size(), n*layout.source.Size())}
+	if elements.DataType().ID() == arrow.BOOL {
+		return append(spans, bitSpan(elements.Buffers()[1], start, n))
+	}
+	return append(spans, cut(elements.Buffers()[1], start*layout.source.Size(), n*layout.source.Size()))
+}
+
+// bitSpan is the bytes of n bits.
+func bitSpan(b *memory.Buffer, from, n int64) []byte {
+	return cut(b, from/8, (from%8+n+7)/8)
+}
+
+func viewSpans(buffers []*memory.Buffer, from, to int64) [][]byte {
+	if len(buffers) < 2 {
+		return nil
+	}
+	const width = 16
+	spans := [][]byte{cut(buffers[1], from*width, (to-from)*width)}
+	for _, b := range buffers[2:] {
+		spans = append(spans, b.Bytes())
+	}
+	return spans
+}
+
+// bytes are about those that the values of a part take.
+func (p part) bytes() int64 {
+	data := p.values.Data()
+	switch storage(data.DataType()).(type) {
+	case *arrow.StringViewType, *arrow.BinaryViewType: // as many as the others, on average
+		return int64(float64(arrayBytes(data, filled)) * float64(p.rows()) / float64(max(data.Len(), 1)))
+	}
+	var n int64
+	for _, span := range p.spans() {
+		n += int64(len(span))
+	}
+	return n
 }
 
 // offsetSpans are the offsets of values [from, to), and the bytes between the

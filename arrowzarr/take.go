@@ -28,7 +28,7 @@ func (c *conversion) take(r result) error {
 		return err
 	}
 	c.cutter.add(h)
-	c.memory.wait(c.cutter.bytes)
+	c.memory.wait(0) // chunks will be cut of what is pending
 	c.progress.input.Store(r.done)
 	c.progress.inputTotal.Store(r.total)
 	return nil
@@ -36,7 +36,7 @@ func (c *conversion) take(r result) error {
 
 // hold keeps a batch, with those columns on the device that go there.
 func (c *conversion) hold(l loan) (*hold, error) {
-	h := &hold{rows: l.batch.NumRows(), bytes: l.bytes, drop: c.src.drop, free: func() { c.memory.give(l.bytes) }}
+	h := &hold{rows: l.batch.NumRows(), bytes: l.bytes, drop: c.src.mapping().clear, free: func() { c.memory.give(l.bytes) }}
 	h.refs.Store(1)
 	var err error
 	if h.recodes, err = c.recodes(l.batch); err == nil {
@@ -113,7 +113,7 @@ func (c *conversion) toDevice(batch arrow.RecordBatch) ([]arrow.Array, error) {
 		return nil, failed(PartDevice, err)
 	}
 	defer moved.Release()
-	c.stages.h2d.add(batchBytes(part, nil), time.Since(start))
+	c.stages.h2d.add(batchBytes(part, filled), time.Since(start))
 	for i, m := range moving {
 		columns[m] = moved.Column(i)
 		columns[m].Retain()

@@ -79,9 +79,7 @@ func runConvert(cmd *cobra.Command, f convertFlags, input, output string) (err e
 	if f.verbose && why != "" {
 		fmt.Fprintf(cmd.ErrOrStderr(), "device %s (%s)\n", device, why)
 	}
-	// Go's collector would let the heap double; near the limit it works harder
-	// instead.
-	debug.SetMemoryLimit(options.MaxMemory * 3 / 4)
+	debug.SetMemoryLimit(options.GoMemoryLimit())
 	stop := func() {}
 	if f.showsProgress(cmd.ErrOrStderr()) {
 		options.Progress = &arrowzarr.Progress{}

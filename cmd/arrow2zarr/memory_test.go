@@ -45,8 +45,8 @@ func numbers(rows int) arrow.RecordBatch {
 	return b.NewRecordBatch()
 }
 
-// Whatever comes, and however large its pieces are, memory stays under
-// --max-memory. All inputs are larger than that.
+// Whatever comes, however large its pieces are, and on however many cores, memory
+// stays under --max-memory. All inputs are larger than that.
 func TestMemoryStaysUnderItsLimit(t *testing.T) {
 	if raceDetector {
 		t.Skip("the race detector multiplies the memory that a program takes")
@@ -70,19 +70,24 @@ func TestMemoryStaysUnderItsLimit(t *testing.T) {
 		rows, times int
 		open        func(io.Writer, *arrow.Schema) (batchWriter, error)
 		piped       bool
+		cores       int // 0: the machine's
 		flags       []string
 	}{
-		{"stream", 200_000, 64, asStream, true, nil},
-		{"stream of large batches", 800_000, 16, asStream, true, nil},
-		{"stream of small batches", 5_000, 2500, asStream, true, nil},
-		{"stream to shards", 200_000, 64, asStream, true, []string{"--chunk-rows", "50000", "--shard-rows", "1000000"}},
-		{"stream without compression", 200_000, 64, asStream, true, []string{"--codec", "none"}},
-		{"compressed stream", 200_000, 64, asZstdStream, true, nil},
-		{"file", 200_000, 64, asFile, false, nil},
-		{"file of one batch", 12_800_000, 1, asFile, false, nil},
-		{"compressed file", 200_000, 64, asZstdFile, false, nil},
-		{"Parquet file", 1_000_000, 12, asParquet, false, nil},
-		{"Parquet file of one row group", 12_000_000, 1, asParquet, false, nil},
+		{"stream", 200_000, 64, asStream, true, 0, nil},
+		{"stream of large batches", 800_000, 16, asStream, true, 0, nil},
+		{"stream of batches that fill what is held", 4 << 20, 4, asStream, true, 0, nil},
+		{"stream of small batches", 5_000, 2500, asStream, true, 0, nil},
+		{"stream to shards", 200_000, 64, asStream, true, 0, []string{"--chunk-rows", "50000", "--shard-rows", "1000000"}},
+		{"stream without compression", 200_000, 64, asStream, true, 0, []string{"--codec", "none"}},
+		{"compressed stream", 200_000, 64, asZstdStream, true, 0, nil},
+		{"file", 200_000, 64, asFile, false, 0, nil},
+		{"file on many cores", 200_000, 64, asFile, false, 16, nil},
+		{"file of one batch", 12_800_000, 1, asFile, false, 0, nil},
+		{"file to large chunks on many cores", 3_200_000, 4, asFile, false, 16, []string{"--chunk-rows", "1048576"}},
+		{"file to costly chunks on many cores", 3_200_000, 4, asFile, false, 16, []string{"--codec", "zstd:15"}},
+		{"compressed file", 200_000, 64, asZstdFile, false, 0, nil},
+		{"Parquet file", 1_000_000, 12, asParquet, false, 0, nil},
+		{"Parquet file of one row group", 12_000_000, 1, asParquet, false, 0, nil},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -99,6 +104,9 @@ func TestMemoryStaysUnderItsLimit(t *testing.T) {
 			args := append([]string{"convert", input, output, "--device", "cpu", "--json", "--max-memory", fmt.Sprint(limit)}, test.flags...)
 			c := command(t, args...)
 			c.Env = append(c.Env, asCommand+"="+used)
+			if test.cores > 0 {
+				c.Env = append(c.Env, fmt.Sprint("GOMAXPROCS=", test.cores))
+			}
 			var stdout, stderr strings.Builder
 			c.Stdout, c.Stderr = &stdout, &stderr
 			if test.piped {

@@ -6,6 +6,7 @@ import (
 	"math"
 	"slices"
 	"sync"
+	"weak"
 
 	"github.com/klauspost/compress/zstd"
 	"github.com/quiver-gpu/quiver/zarr/internal/metajson"
@@ -69,33 +70,65 @@ func ZstdImplementation() string {
 }
 
 // zstdEncoder appends a frame to dst.
-type zstdEncoder interface {
-	encode(dst, src []byte) ([]byte, error)
+type zstdEncoder struct {
+	encode func(dst, src []byte) ([]byte, error)
 }
 
-// goZstd is the encoder in Go.
-type goZstd struct{ *zstd.Encoder }
-
-func (e goZstd) encode(dst, src []byte) ([]byte, error) { return e.EncodeAll(src, dst), nil }
-
-func (z Zstd) newEncoder(lib *libzstd) (zstdEncoder, error) {
+func (z Zstd) newEncoder(lib *libzstd) (*zstdEncoder, error) {
 	if lib != nil {
-		return lib.context(z)
+		c, err := lib.context(z)
+		if err != nil {
+			return nil, err
+		}
+		return &zstdEncoder{c.encode}, nil
 	}
 	e, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(z.speed()), zstd.WithEncoderConcurrency(1),
 		// Numbers often have no repetitions but a skewed distribution, which
 		// the fastest level would leave alone.
 		zstd.WithAllLitEntropyCompression(true),
 		zstd.WithEncoderCRC(z.Checksum), zstd.WithZeroFrames(true))
-	return goZstd{e}, err
+	if err != nil {
+		return nil, err
+	}
+	return &zstdEncoder{func(dst, src []byte) ([]byte, error) { return e.EncodeAll(src, dst), nil }}, nil
 }
 
-// Encoders and decoders own tables of a few MB, so they are used again. Each
-// serves one caller at a time: callers bring the concurrency.
+// Encoders and decoders own tables, of half a MB to many MB, so they are used
+// again. Each serves one caller at a time: callers bring the concurrency.
 var (
-	zstdEncoders sync.Map  // Zstd -> *sync.Pool of zstdEncoder
+	zstdEncoders sync.Map  // Zstd -> *idleEncoders
 	zstdDecoders sync.Pool // of *zstd.Decoder
 )
+
+// idleEncoders are those of one kind that nobody uses; the collector takes them
+// when it comes by. What was put back last is taken first, so there are never
+// more than were at work at once. A sync.Pool holds one back on every core,
+// where none but that core finds it: at a high level a gigabyte that no caller
+// knows of.
+type idleEncoders struct {
+	mu   sync.Mutex
+	list []weak.Pointer[zstdEncoder]
+}
+
+// take returns nil where none is left.
+func (i *idleEncoders) take() *zstdEncoder {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	for n := len(i.list); n > 0; n-- {
+		e := i.list[n-1].Value()
+		i.list = i.list[:n-1]
+		if e != nil {
+			return e
+		}
+	}
+	return nil
+}
+
+func (i *idleEncoders) put(e *zstdEncoder) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.list = append(i.list, weak.Make(e))
+}
 
 // maxWindow admits every level of the reference implementation, --ultra and
 // --long included.
@@ -104,17 +137,17 @@ const maxWindow = 1 << 31
 func (z Zstd) encode(dst, src []byte) ([]byte, error) {
 	found, ok := zstdEncoders.Load(z)
 	if !ok {
-		found, _ = zstdEncoders.LoadOrStore(z, new(sync.Pool))
+		found, _ = zstdEncoders.LoadOrStore(z, new(idleEncoders))
 	}
-	pool := found.(*sync.Pool)
-	enc, ok := pool.Get().(zstdEncoder)
-	if !ok {
+	idle := found.(*idleEncoders)
+	enc := idle.take()
+	if enc == nil {
 		var err error
 		if enc, err = z.newEncoder(openLibzstd()); err != nil {
 			return nil, err
 		}
 	}
-	defer pool.Put(enc)
+	defer idle.put(enc)
 	return enc.encode(dst, src)
 }
 
