@@ -71,6 +71,51 @@ func TestPlacesReachBeyond32Bits(t *testing.T) {
 	})
 }
 
+// All columns of a matrix, backwards, by their numbers.
+func TestChosenColumnsReachBeyond32Bits(t *testing.T) {
+	onHuge(t, 9, func(t *testing.T, dev arrowbuf.Device) {
+		a := view(t)(periodic(t, dev, pattern(), hugeExtent).Reshape(hugeRows, hugeColumns))
+		numbers := make([]int64, hugeColumns)
+		for i := range numbers {
+			numbers[i] = -1 - int64(i)
+		}
+		columns := fromHost(t, dev, ndview.Int64, numbers, hugeColumns)
+		backwards := index(t, a, ndview.All, ndview.SpanStep(ndview.Open, ndview.Open, -1))
+		equal := func(t *testing.T, got *ndview.NDBuffer) {
+			t.Helper()
+			same, err := got.Equal(backwards)
+			require.NoError(t, err)
+			assert.True(t, same)
+		}
+		t.Run("Take", func(t *testing.T) {
+			got, err := ndview.Take(a, columns, 1, ndview.ModeRaise)
+			equal(t, own(t, got, err))
+		})
+		t.Run("Set", func(t *testing.T) {
+			zeros, err := ndview.Zeros(dev, ndview.Uint8, hugeRows, hugeColumns)
+			own(t, zeros, err)
+			require.NoError(t, zeros.Set(a, ndview.All, ndview.IntArray(columns)))
+			equal(t, zeros)
+		})
+	})
+}
+
+// More than 2^32 values, of which the last of each row stays.
+func TestPutReachesBeyond32Bits(t *testing.T) {
+	block := pattern()
+	onHuge(t, 60, func(t *testing.T, dev arrowbuf.Device) {
+		values := periodic(t, dev, block, hugeExtent)
+		numbers, want := make([]int64, hugeRows), make([]byte, hugeRows)
+		for i := range numbers {
+			numbers[i], want[i] = int64(i), block[(i*hugeColumns+hugeColumns-1)%period]
+		}
+		rows := view(t)(fromHost(t, dev, ndview.Int64, numbers, hugeRows, 1).BroadcastTo(hugeRows, hugeColumns))
+		last := fromHost(t, dev, ndview.Uint8, make([]byte, hugeRows), hugeRows)
+		require.NoError(t, ndview.Put(last, rows, values, ndview.ModeRaise))
+		requireBytes(t, want, elements(t, last))
+	})
+}
+
 // Indices and rows beyond 2^32, few of them.
 func TestChosenRowsReachBeyond32Bits(t *testing.T) {
 	block := pattern()
@@ -177,6 +222,7 @@ func TestComparisonsWithAValueReachBeyond32Bits(t *testing.T) {
 		a := own(t, zeros, err)
 		floats := view(t)(index(t, a, ndview.Span(0, hugeExtent&^3)).View(ndview.Float32))
 		row := fromHost(t, dev, ndview.Uint8, make([]uint8, hugeColumns), hugeColumns)
+		wide := fromHost(t, dev, ndview.Int16, make([]int16, hugeColumns), hugeColumns)
 		matrix := view(t)(a.Reshape(hugeRows, hugeColumns))
 		equal := map[string]func() (bool, error){
 			"a byte":         func() (bool, error) { return a.AllEqual(0, false) },
@@ -186,6 +232,9 @@ func TestComparisonsWithAValueReachBeyond32Bits(t *testing.T) {
 				return index(t, a, ndview.SpanStep(ndview.Open, ndview.Open, -1)).AllEqual(0, false)
 			},
 			"a row": func() (bool, error) { return matrix.AllEqual(row, false) },
+		}
+		if dev != arrowbuf.CPU() { // which takes minutes
+			equal["a row of int16"] = func() (bool, error) { return matrix.AllEqual(wide, false) }
 		}
 		for name, f := range equal {
 			t.Run(name, func(t *testing.T) {

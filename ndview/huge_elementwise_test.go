@@ -53,6 +53,33 @@ func TestElementwiseReachesBeyond32Bits(t *testing.T) {
 	})
 }
 
+// Rows that are more than 2^31 bytes apart, of each second element.
+func TestFarRowsReachBeyond32Bits(t *testing.T) {
+	block := pattern()
+	onHuge(t, 7, func(t *testing.T, dev arrowbuf.Device) {
+		const columns = (hugeExtent - 1) / 2
+		a := view(t)(periodic(t, dev, block, 2*columns).Reshape(2, columns))
+		x := index(t, a, ndview.All, ndview.SpanStep(ndview.Open, ndview.Open, 2))
+		for name, tt := range map[string]struct {
+			of   func() (*ndview.NDBuffer, error)
+			want func(b byte) byte
+		}{
+			"add":    {func() (*ndview.NDBuffer, error) { return ndview.Add.Of(x, x) }, func(b byte) byte { return 2 * b }},
+			"a cast": {func() (*ndview.NDBuffer, error) { return x.AsType(ndview.Bool, ndview.OrderC, ndview.CastUnsafe) }, func(b byte) byte { return truth(b != 0) }},
+			"a copy": {func() (*ndview.NDBuffer, error) { return x.Copy(ndview.OrderC) }, func(b byte) byte { return b }},
+		} {
+			t.Run(name, func(t *testing.T) {
+				made, err := tt.of()
+				got := own(t, made, err)
+				for row := range int64(2) {
+					want := mapped(period, func(i int) byte { return tt.want(block[(row*columns+2*int64(i))%period]) })
+					requirePeriodic(t, want, index(t, got, ndview.At(row)))
+				}
+			})
+		}
+	})
+}
+
 // castAs casts bytes that are elements of a type.
 func castAs(t *testing.T, bytes *ndview.NDBuffer, from, to ndview.DType) (*ndview.NDBuffer, error) {
 	t.Helper()
