@@ -1,11 +1,17 @@
 package ndview_test
 
 import (
+	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
+	"os"
 	"slices"
+	"strconv"
+	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/quiver-gpu/quiver/arrowbuf"
@@ -13,184 +19,243 @@ import (
 	"github.com/quiver-gpu/quiver/ndview"
 )
 
-// twoPlaces holds arrays of the same values on the CPU and on another device.
-type twoPlaces struct {
+// A program is lines of steps, such as
+//
+//	v2 = binary add v0 v1
+//	assign v2 3
+//
+// What a step gives is text too: that of the array it made or changed, or "!"
+// where it is an error. The steps are in agree_*_test.go, each with how a random
+// one is made; testdata/golden/programs.py is the same language in NumPy.
+type step struct {
+	// make gives the arguments of a random step, or "" where none fits.
+	make func(p *maker) string
+	// run gives a new array, or nil where it changed its first argument.
+	run func(w *words) (*ndview.NDBuffer, error)
+	// often is how many times as likely as others the step is; 0 means 1.
+	often int
+}
+
+// steps are all there are, by name.
+func steps() map[string]step {
+	all := map[string]step{}
+	for _, subject := range []map[string]step{viewSteps, moveSteps, indexSteps, joinSteps, computingSteps, reductionSteps} {
+		maps.Copy(all, subject)
+	}
+	return all
+}
+
+// machine runs programs on a device.
+type machine struct {
 	t      *testing.T
-	r      *rand.Rand
-	devs   [2]arrowbuf.Device
-	arrays [][2]*ndview.NDBuffer
-	done   []string // what was done, for a failure
+	dev    arrowbuf.Device
+	steps  map[string]step
+	arrays map[string]*ndview.NDBuffer
+	done   []string
 }
 
-// TestRandomExpressionsAgreeOnAllDevices makes random programs of views, casts,
-// assignments, arithmetic and reductions, and runs each on the CPU and on a
-// device. Values are small integers, so that all dtypes hold them exactly.
-func TestRandomExpressionsAgreeOnAllDevices(t *testing.T) {
+func newMachine(t *testing.T, dev arrowbuf.Device) *machine {
+	return &machine{t: t, dev: dev, steps: steps(), arrays: map[string]*ndview.NDBuffer{}}
+}
+
+func (m *machine) release() {
+	for _, a := range m.arrays {
+		a.Release()
+	}
+}
+
+// errAbsent is the panic of a line that takes an array that no line made, as
+// happens while a program is made shorter.
+var errAbsent = errors.New("no such array")
+
+// run gives the result of a line.
+func (m *machine) run(line string) (result string, err error) {
+	defer func() {
+		r := recover()
+		if failed, ok := r.(error); ok && errors.Is(failed, errAbsent) {
+			result = "?"
+		} else if r != nil {
+			panic(fmt.Sprintf("%v, in the program\n%s", r, strings.Join(m.done, "\n")))
+		}
+	}()
+	m.done = append(m.done, line)
+	name, call, makes := strings.Cut(line, " = ")
+	if !makes {
+		name, call = "", line
+	}
+	w := &words{m: m, left: strings.Fields(call)}
+	a, err := m.steps[w.next()].run(w)
+	switch {
+	case err != nil:
+		return "!", err
+	case makes:
+		m.arrays[name] = a
+		return text(m.t, a), nil
+	}
+	return text(m.t, w.first), nil
+}
+
+// runAll gives the result of each line.
+func runAll(t *testing.T, dev arrowbuf.Device, program []string) (results []string, errs []error) {
+	m := newMachine(t, dev)
+	defer m.release()
+	for _, line := range program {
+		result, err := m.run(line)
+		results, errs = append(results, result), append(errs, err)
+	}
+	return results, errs
+}
+
+// differs is the first line whose results are not the same, -1 for none.
+func differs(want, got []string) int {
+	return slices.IndexFunc(want, func() func(string) bool {
+		i := -1
+		return func(w string) bool { i++; return !sameText(w, got[i]) }
+	}())
+}
+
+// sameText compares results; NumPy writes the same floats in other ways.
+func sameText(want, got string) bool {
+	w, g := strings.FieldsFunc(want, isBetween), strings.FieldsFunc(got, isBetween)
+	return want == got || slices.EqualFunc(w, g, func(w, g string) bool {
+		x, errX := strconv.ParseFloat(w, 64)
+		y, errY := strconv.ParseFloat(g, 64)
+		return w == g || errX == nil && errY == nil && x == y && w[0] == g[0]
+	})
+}
+
+func isBetween(r rune) bool { return strings.ContainsRune(" [,]", r) }
+
+// shortened leaves out lines for as long as a program fails.
+func shortened(program []string, fails func([]string) bool) []string {
+	for again := true; again; {
+		again = false
+		for i := len(program) - 1; i >= 0; i-- {
+			if less := slices.Delete(slices.Clone(program), i, i+1); fails(less) {
+				program, again = less, true
+			}
+		}
+	}
+	return program
+}
+
+// TestRandomProgramsAgreeOnAllDevices makes random programs of all that there is
+// to do with arrays, and runs each on the CPU and on a device.
+// QUIVER_RANDOM_PROGRAMS=100000 makes more of them.
+func TestRandomProgramsAgreeOnAllDevices(t *testing.T) {
+	var programs, results [][]string
+	rounds := uint64(600)
+	if more := os.Getenv("QUIVER_RANDOM_PROGRAMS"); more != "" {
+		var err error
+		rounds, err = strconv.ParseUint(more, 10, 64)
+		require.NoError(t, err)
+	}
+	for seed := range rounds {
+		program, result := randomProgram(t, rand.New(rand.NewPCG(seed, 1)))
+		programs, results = append(programs, program), append(results, result)
+	}
 	onCUDA(t, func(t *testing.T, dev *cudabuf.Device) {
-		for seed := range uint64(300) {
-			p := &twoPlaces{t: t, r: rand.New(rand.NewPCG(seed, 1)), devs: [2]arrowbuf.Device{arrowbuf.CPU(), dev}}
-			p.begin()
-			for range 40 {
-				p.step()
+		for seed, program := range programs {
+			got, _ := runAll(t, dev, program)
+			if differs(results[seed], got) < 0 {
+				continue
 			}
-			for _, pair := range p.arrays {
-				pair[0].Release()
-				pair[1].Release()
-			}
-			if t.Failed() {
-				return
-			}
+			program = shortened(program, func(less []string) bool {
+				want, _ := runAll(t, arrowbuf.CPU(), less)
+				got, _ := runAll(t, dev, less)
+				return differs(want, got) >= 0
+			})
+			want, wantErrs := runAll(t, arrowbuf.CPU(), program)
+			got, gotErrs := runAll(t, dev, program)
+			at := differs(want, got)
+			require.GreaterOrEqual(t, at, 0, "seed %d: the program differs in some runs only", seed)
+			require.Failf(t, "devices disagree", "seed %d:\n%s\ncpu: %s %v\n%s: %s %v", seed, strings.Join(program, "\n"),
+				want[at], wantErrs[at], dev, got[at], gotErrs[at])
 		}
 	})
 }
 
-func (p *twoPlaces) begin() {
-	shape := make([]int64, p.r.IntN(4))
-	for i := range shape {
-		shape[i] = p.r.Int64N(7)
+// TestProgramsGiveWhatNumPyGives runs the programs of testdata/golden/programs.txt,
+// or of another file that programs.py has made.
+func TestProgramsGiveWhatNumPyGives(t *testing.T) {
+	path := "testdata/golden/programs.txt"
+	if other := os.Getenv("QUIVER_PROGRAMS"); other != "" {
+		path = other
 	}
-	values := make([]int8, 1)
-	for _, d := range shape {
-		values = make([]int8, int64(len(values))*d)
-	}
-	for i := range values {
-		values[i] = int8(p.r.IntN(7) - 3)
-	}
-	p.do(fmt.Sprintf("FromHost(%v, %v)", values, shape), func(i int) (*ndview.NDBuffer, error) {
-		return ndview.FromHost(p.devs[i], ndview.Int8, values, shape...)
+	file, err := os.ReadFile(path)
+	require.NoError(t, err)
+	programs := strings.Split(strings.TrimSpace(string(file)), "\n\n")
+	require.Greater(t, len(programs), 10)
+	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+		for n, lines := range programs {
+			var program, want []string
+			for _, line := range strings.Split(lines, "\n") {
+				ask, result, found := strings.Cut(line, " > ")
+				require.True(t, found, "program %d of %s has no result: %s", n, path, line)
+				program, want = append(program, ask), append(want, result)
+			}
+			got, errs := runAll(t, dev, program)
+			at := differs(want, got)
+			if at < 0 {
+				continue
+			}
+			less := shortened(program[:at+1], func(less []string) bool { // what makes the same of the line
+				results, _ := runAll(t, dev, less)
+				last := len(less) - 1
+				return last >= 0 && less[last] == program[at] && results[last] == got[at]
+			})
+			require.Failf(t, "NumPy has another result", "program %d of %s:\n%s\nNumPy: %s\nndview: %s %v", n, path,
+				strings.Join(less, "\n"), want[at], got[at], errs[at])
+		}
 	})
 }
 
-// do does the same in both places; errors must agree too.
-func (p *twoPlaces) do(what string, work func(place int) (*ndview.NDBuffer, error)) {
-	p.done = append(p.done, what)
-	var pair [2]*ndview.NDBuffer
-	var errs [2]error
-	for i := range pair {
-		pair[i], errs[i] = work(i)
+// TestProgramsThatWereWrongAreRight has programs by which others were found wrong.
+func TestProgramsThatWereWrongAreRight(t *testing.T) {
+	tests := []struct{ name, program, want string }{
+		{"a scalar beside halves that a kernel of float32 computes", "v0 = new bfloat16 [2] [3,-5]\nv1 = binary fmod v0 2", "bfloat16 [2] [1,-1]"},
+		{"the same of float16", "v0 = new float16 [2] [7,-5]\nv1 = binary floor_divide v0 2", "float16 [2] [3,-3]"},
+		{"times of two units to choose from", "v0 = new datetime64[s] [1] [1]\nv1 = new datetime64[ms] [1] [5]\nv2 = where v0 v0 v1", "datetime64[ms] [1] [1000]"},
+		{"a condition that stands still", "v0 = new bool [] [1]\nv1 = new bool [3] [0,1,0]\nv2 = where v0 v1 v1", "bool [3] [0,1,0]"},
+		{"bools computed into gaps", "v0 = new bool [3,2] [0,0,0,0,0,0]\nv1 = index v0 :: 1\nv2 = new bool [3] [1,0,1]\nunary_into v1 absolute v2", "bool [3] [1,0,1]"},
+		{"complex numbers between bounds", "v0 = new complex64 [2] [1,2,5,0]\nv1 = clip v0 2 float32:3.5", "complex64 [2] [2,0,3.5,0]"},
+		{"a bound beyond the type", "v0 = new uint8 [2] [1,200]\nv1 = clip v0 -3 -", "uint8 [2] [1,200]"},
+		{"a plain number beside scalars of a type", "v0 = new int8 [1] [5]\nv1 = clip v0 float32:0.5 1.5", "float32 [1] [1.5]"},
+		{"timedeltas between bounds", "v0 = new timedelta64[s] [2] [1,9]\nv1 = clip v0 timedelta64[s]:3 timedelta64[s]:5", "timedelta64[s] [2] [3,5]"},
+		{"no elements, turned around", "v0 = new float16 [3,0,2] []\nv1 = index v0 ::-1 ::-1 ::-1\nv2 = reduce count_nonzero v1 [1,2] false -", "int64 [3] [0,0,0]"},
+		{"products of integers as floats", "v0 = new int32 [3] [2,-3,5]\nv1 = reduce prod v0 - false float64", "float64 [] [-30]"},
+		{"a plain integer and bfloat16", "v0 = new bfloat16 [2] [2,2]\nv1 = all_equal v0 2 false", "bool [] [1]"},
+		{"times of two units", "v0 = new datetime64[s] [1] [1]\nv1 = new datetime64[ms] [1] [1000]\nv2 = all_equal v0 v1 false", "bool [] [1]"},
+		{"a number beyond the type is true", "v0 = new uint8 [2] [0,1]\nv1 = binary logical_xor v0 -3", "bool [2] [1,0]"},
+		{"three types together", "v0 = new int8 [1] [1]\nv1 = new uint8 [1] [2]\nv2 = new float16 [1] [0.5]\nv3 = concatenate 0 v0 v1 v2", "float16 [3] [1,2,0.5]"},
+		{"repeated elements in order K", "v0 = new int8 [2] [1,2]\nv1 = broadcast v0 [2,2]\nv2 = ravel v1 K", "int8 [4] [1,2,1,2]"},
+		{"datetimes joined with timedeltas", "v0 = new datetime64[s] [1] [1]\nv1 = new timedelta64[s] [1] [1]\nv2 = concatenate 0 v0 v1", "!"},
+		{"a timedelta and a bool", "v0 = new timedelta64[s] [2] [3,4]\nv1 = new bool [2] [1,0]\nv2 = binary multiply v0 v1", "timedelta64[s] [2] [3,0]"},
 	}
-	require.Equal(p.t, errs[0] == nil, errs[1] == nil, "%v:\n%v\n%v", p.done, errs[0], errs[1])
-	if errs[0] != nil || pair[0] == nil {
-		return
-	}
-	p.same(pair)
-	p.arrays = append(p.arrays, pair)
-	if len(p.arrays) > 6 {
-		p.arrays[0][0].Release()
-		p.arrays[0][1].Release()
-		p.arrays = p.arrays[1:]
-	}
+	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+		for _, tt := range tests {
+			got, errs := runAll(t, dev, strings.Split(tt.program, "\n"))
+			last := len(got) - 1
+			assert.Equal(t, tt.want, got[last], "%s: %v", tt.name, errs[last])
+		}
+	})
 }
 
-func (p *twoPlaces) same(pair [2]*ndview.NDBuffer) {
-	require.Equal(p.t, pair[0].DType(), pair[1].DType(), "%v", p.done)
-	require.Equal(p.t, pair[0].Shape(), pair[1].Shape(), "%v", p.done)
-	requireBytes(p.t, elements(p.t, pair[0]), elements(p.t, pair[1]), p.done)
-}
-
-func (p *twoPlaces) pick() [2]*ndview.NDBuffer { return p.arrays[p.r.IntN(len(p.arrays))] }
-
-// keys are a random index of an array.
-func (p *twoPlaces) keys(shape []int64) []ndview.Key {
-	var keys []ndview.Key
-	for _, d := range shape {
-		bound := func() int64 {
-			if p.r.IntN(3) == 0 {
-				return ndview.Open
-			}
-			return p.r.Int64N(2*d+3) - d - 1
-		}
-		switch p.r.IntN(5) {
-		case 0:
-			keys = append(keys, ndview.At(p.r.Int64N(max(d, 1))))
-		case 1:
-			keys = append(keys, ndview.NewAxis, ndview.All)
-		default:
-			keys = append(keys, ndview.SpanStep(bound(), bound(), []int64{1, 1, 2, 3, -1, -2}[p.r.IntN(6)]))
-		}
+// TestProgramsAreWritten is how programs.py comes by programs: QUIVER_NEW_PROGRAMS
+// is "SEED COUNT FILE".
+func TestProgramsAreWritten(t *testing.T) {
+	ask := os.Getenv("QUIVER_NEW_PROGRAMS")
+	if ask == "" {
+		t.Skip("QUIVER_NEW_PROGRAMS names no file")
 	}
-	return keys
-}
-
-// exact are operations without NaNs, whose bits differ; those but the first four
-// need an operand that is not 0.
-var exact = []ndview.Binary{ndview.Maximum, ndview.Add, ndview.LogicalXor, ndview.LessEqual, ndview.FloorDivide, ndview.Remainder, ndview.Fmod}
-
-// scalar is a number of any kind, and not 0.
-func (p *twoPlaces) scalar() any {
-	return []any{2, -3, 300, 1.5, -0.25, true, int8(-2), uint8(7), int16(-5), uint64(9), float32(2.5)}[p.r.IntN(11)]
-}
-
-func (p *twoPlaces) step() {
-	a, b := p.pick(), p.pick()
-	shape := a[0].Shape()
-	switch p.r.IntN(14) {
-	case 0:
-		keys := p.keys(shape)
-		p.do(fmt.Sprintf("Index%v", keys), func(i int) (*ndview.NDBuffer, error) { return a[i].Index(keys...) })
-	case 1:
-		order := p.r.Perm(len(shape))
-		p.do(fmt.Sprintf("Transpose%v", order), func(i int) (*ndview.NDBuffer, error) { return a[i].Transpose(order...) })
-	case 2:
-		p.do("Reshape(-1)", func(i int) (*ndview.NDBuffer, error) { return a[i].Reshape(-1) })
-	case 3:
-		// Unsigned and complex types would make what follows differ by order only.
-		dtype := []ndview.DType{ndview.Int8, ndview.Int16, ndview.Int32, ndview.Int64, ndview.Float32, ndview.Float64, ndview.Float16}[p.r.IntN(7)]
-		order := []ndview.Order{ndview.OrderC, ndview.OrderF, ndview.OrderK}[p.r.IntN(3)]
-		p.do(fmt.Sprintf("AsType(%v, %c)", dtype, order), func(i int) (*ndview.NDBuffer, error) {
-			return a[i].AsType(dtype, order, ndview.CastUnsafe)
-		})
-	case 4:
-		f := []ndview.Binary{ndview.Add, ndview.Subtract, ndview.Maximum, ndview.Minimum, ndview.Less, ndview.Equal}[p.r.IntN(6)]
-		p.do(fmt.Sprint(f, a[0].Shape(), b[0].Shape()), func(i int) (*ndview.NDBuffer, error) { return f.Of(a[i], b[i]) })
-	case 5:
-		p.do("Assign", func(i int) (*ndview.NDBuffer, error) { return nil, a[i].Assign(b[i]) })
-		p.same(a)
-	case 6:
-		keys, value := p.keys(shape), p.r.IntN(5)-2
-		p.do(fmt.Sprintf("Set(%d, %v)", value, keys), func(i int) (*ndview.NDBuffer, error) { return nil, a[i].Set(value, keys...) })
-		p.same(a)
-	case 7:
-		o := ndview.ReduceOptions{KeepDims: p.r.IntN(2) == 0}
-		for axis := range shape {
-			if p.r.IntN(2) == 0 {
-				o.Axes = append(o.Axes, axis)
-			}
-		}
-		f := []ndview.Reduction{ndview.Max, ndview.Min, ndview.AnyTrue, ndview.AllTrue, ndview.CountNonzero, ndview.Sum}[p.r.IntN(6)]
-		if a[0].DType().Kind() == ndview.KindFloat {
-			f = ndview.Max // sums of floats are rounded in another order on each device
-		}
-		p.do(fmt.Sprintf("%v%+v", f, o), func(i int) (*ndview.NDBuffer, error) { return f.Of(a[i], o) })
-	case 8:
-		order := []ndview.Order{ndview.OrderC, ndview.OrderF, ndview.OrderA, ndview.OrderK}[p.r.IntN(4)]
-		p.do(fmt.Sprintf("Copy(%c)", order), func(i int) (*ndview.NDBuffer, error) { return a[i].Copy(order) })
-	case 10:
-		f, scalar := exact[p.r.IntN(len(exact))], p.scalar()
-		p.do(fmt.Sprintf("%v(%T %v)", f, scalar, scalar), func(i int) (*ndview.NDBuffer, error) { return f.Of(a[i], scalar) })
-	case 11:
-		f, x := exact[p.r.IntN(4)], p.pick()
-		p.do(fmt.Sprint(f, "Into"), func(i int) (*ndview.NDBuffer, error) { return nil, f.Into(a[i], b[i], x[i]) })
-		p.same(a)
-	case 12:
-		scalar := p.scalar()
-		p.do(fmt.Sprintf("Where(%T %v)", scalar, scalar), func(i int) (*ndview.NDBuffer, error) { return ndview.Where(a[i], b[i], scalar) })
-	case 13:
-		low, high := p.scalar(), p.scalar()
-		p.do(fmt.Sprintf("Clip(%v, %v)", low, high), func(i int) (*ndview.NDBuffer, error) { return ndview.Clip(a[i], low, high) })
-	case 9:
-		if len(shape) == 0 || slices.Contains(shape, 0) {
-			return
-		}
-		axis := p.r.IntN(len(shape))
-		list := []int64{p.r.Int64N(shape[axis]), -1, 0}
-		p.do(fmt.Sprintf("Take(%v, %d)", list, axis), func(i int) (*ndview.NDBuffer, error) {
-			indices, err := ndview.FromHost(p.devs[i], ndview.Int64, list, 3)
-			if err != nil {
-				return nil, err
-			}
-			defer indices.Release()
-			return ndview.Take(a[i], indices, axis, ndview.ModeRaise)
-		})
+	var seed, count uint64
+	var path string
+	_, err := fmt.Sscan(ask, &seed, &count, &path)
+	require.NoError(t, err)
+	var programs []string
+	for i := range count {
+		program, _ := randomProgram(t, rand.New(rand.NewPCG(seed, i+2)))
+		programs = append(programs, strings.Join(program, "\n"))
 	}
+	require.NoError(t, os.WriteFile(path, []byte(strings.Join(programs, "\n\n")+"\n"), 0o644))
 }

@@ -45,6 +45,11 @@ func (a *NDBuffer) AllEqual(other any, equalNaN bool) (bool, error) {
 	if err != nil {
 		return false, err
 	}
+	if s.weak && s.dtype.isInteger() && a.dtype == BFloat16 { // which is compared with no other integer
+		if s, err = NewScalar(Float64, s); err != nil {
+			return false, err
+		}
+	}
 	return a.allEqualScalar(s, a.shape, equalNaN)
 }
 

@@ -10,8 +10,8 @@ import (
 
 // Concatenate joins arrays along an axis that they have, which counts from the
 // end where it is negative, in a new array in C order, of the type that Promote
-// says; times and durations do not join. All other extents are equal, else the error is ErrShape; all are on one
-// device.
+// says; times and durations do not join. All other extents are equal, else the
+// error is ErrShape; all are on one device.
 func Concatenate(arrays []*NDBuffer, axis int) (*NDBuffer, error) {
 	return joining(arrays, func() (*NDBuffer, error) {
 		at, err := layout.Axis(axis, len(arrays[0].shape))

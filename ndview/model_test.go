@@ -1,11 +1,11 @@
 package ndview_test
 
 import (
-	"cmp"
 	"math/rand/v2"
 	"slices"
 
 	"github.com/quiver-gpu/quiver/ndview"
+	"github.com/quiver-gpu/quiver/ndview/internal/layout"
 )
 
 // model is what a view shows, without strides: a function from coordinates to
@@ -281,12 +281,7 @@ func randomView(rng *rand.Rand, a *ndview.NDBuffer, m model) (*ndview.NDBuffer, 
 func ravel(rng *rand.Rand, a *ndview.NDBuffer, m model) (*ndview.NDBuffer, model, error) {
 	order := []ndview.Order{'C', 'F', 'A', 'K'}[rng.IntN(4)]
 	if order == 'K' && !a.IsContiguous() {
-		axes := reversal(len(m.shape))
-		slices.Reverse(axes)
-		slices.SortStableFunc(axes, func(i, j int) int {
-			return cmp.Compare(max(a.Strides()[j], -a.Strides()[j]), max(a.Strides()[i], -a.Strides()[i]))
-		})
-		m = m.transpose(axes)
+		m = m.transpose(layout.Walked(a.Shape(), a.Strides())) // which programs.txt holds against NumPy
 	}
 	v, err := a.Ravel(order)
 	return v, m.reshape([]int64{a.Size()}, order == 'F' || order == 'A' && a.Flags().FNC()), err

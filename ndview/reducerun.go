@@ -17,6 +17,9 @@ func (w *reducing) run(out, a *NDBuffer) error {
 	if err != nil || p.Outputs == 0 {
 		return err
 	}
+	if a.size == 0 {
+		from = 0 // nothing is read there, and turned axes would begin elsewhere
+	}
 	p.Neutral, p.Finish, p.OutSize = repeated(w.op.neutral, a.dtype.Size()), w.op.tell, int32(w.op.out.Size())
 	if dst, ok := out.hostAt(); ok {
 		src, _ := a.hostAt()

@@ -44,7 +44,8 @@ func (a *NDBuffer) ReshapeOrder(order Order, shape ...int64) (*NDBuffer, error) 
 }
 
 // Ravel is all elements along one axis, counted in any order; in order K they
-// come as they lie in memory, but no axis is turned around. It is a view where
+// come as they lie in memory, but no axis is turned around, and one that repeats
+// elements stays where it is among the others. It is a view where
 // they lie in that order without gaps, else a copy.
 func (a *NDBuffer) Ravel(order Order) (*NDBuffer, error) {
 	if err := order.check(); err != nil {
@@ -63,6 +64,9 @@ func (a *NDBuffer) Ravel(order Order) (*NDBuffer, error) {
 	}
 	flat := []int64{a.Size()}
 	if !layout.IsC(sorted.Size, sorted.Shape, sorted.Strides) {
+		if order == OrderK {
+			axes = layout.Walked(a.shape, a.strides)
+		}
 		return a.dense(axes, flat, cStrides(a.dtype, flat))
 	}
 	return a.view(a.dtype, a.offset, flat, cStrides(a.dtype, flat))

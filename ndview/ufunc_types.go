@@ -156,27 +156,26 @@ func (c *call) resolve() error {
 // smallest float that holds it.
 func (c *call) common(float bool) (DType, error) {
 	var types [3]DType
-	n, scalars := 0, false
+	n, weak := 0, false
 	for i := c.typed; i < c.n; i++ {
 		in := &c.in[i]
-		if in.array == nil {
-			scalars = true
+		if in.array != nil {
+			in.dtype = in.array.dtype
+		} else if in.dtype = in.scalar.Natural(); in.scalar.IsWeak() {
+			weak = true
 			continue
 		}
-		in.dtype = in.array.dtype
 		types[n], n = in.dtype, n+1
 	}
-	arrays, err := c.promoted(types[:n])
-	if err != nil || !scalars && !float {
-		return arrays, err
+	strong, err := c.promoted(types[:n])
+	if err != nil || !weak && !float {
+		return strong, err
 	}
 	n = 0
 	for i := c.typed; i < c.n; i++ {
 		in := &c.in[i]
-		if in.array != nil {
-			// It is its own.
-		} else if in.dtype = in.scalar.Natural(); in.scalar.IsWeak() && arrays.kind != 0 {
-			if in.dtype, err = in.scalar.DType(arrays); err != nil {
+		if in.array == nil && in.scalar.IsWeak() && strong.kind != 0 {
+			if in.dtype, err = in.scalar.DType(strong); err != nil {
 				return DType{}, fmt.Errorf("%s: operand %d: %w", c.name, i+1, err)
 			}
 		}

@@ -42,7 +42,7 @@ func WhereInto(out *NDBuffer, condition, x, y any) error {
 func whereCall(condition, x, y any) (c call, done func(), err error) {
 	c, done = call{operation: whereOperation, n: 3, typed: 1}, func() {}
 	if a, ok := condition.(*NDBuffer); ok && a != nil && a.dtype != Bool {
-		truth, err := NotEqual.Of(a, 0)
+		truth, err := a.truth()
 		if err != nil {
 			return c, done, fmt.Errorf("where: the condition: %w", err)
 		}
@@ -54,12 +54,35 @@ func whereCall(condition, x, y any) (c call, done func(), err error) {
 	return c, done, err
 }
 
+// truth is where elements are not 0, as a NaT is not.
+func (a *NDBuffer) truth() (*NDBuffer, error) {
+	if !a.dtype.IsTime() {
+		return NotEqual.Of(a, 0)
+	}
+	counts, err := a.View(Int64)
+	if err != nil {
+		return nil, err
+	}
+	defer counts.Release()
+	return NotEqual.Of(counts, 0)
+}
+
 // resolveChoice decides the types of where.
 func (c *call) resolveChoice() (err error) {
 	if c.result, err = c.common(false); err != nil {
 		return err
 	}
 	c.op, c.family = c.operation.op, familyWhere
+	for i := c.typed; i < c.n && c.result.IsTime(); i++ {
+		in := &c.in[i]
+		if in.array == nil || in.dtype == c.result {
+			continue
+		}
+		if in.array, err = in.array.AsType(c.result, OrderK, CastUnsafe); err != nil {
+			return fmt.Errorf("where: operand %d: %w", i+1, err)
+		}
+		c.made[i], in.dtype = in.array, c.result
+	}
 	c.moves = true
 	for i := 1; i < 3; i++ {
 		c.moves = c.moves && (c.in[i].array == nil || c.in[i].dtype == c.result)

@@ -102,6 +102,29 @@ func Falling(strides []int64) []int {
 	return order
 }
 
+// Walked is the order in which NumPy's iterators go over axes in order K: as
+// Falling has it, but an axis that repeats elements, of stride 0, is compared with
+// no other, and stays where it is among them.
+func Walked(shape, strides []int64) []int {
+	order := make([]int, 0, len(strides)) // from the innermost
+	for axis := len(strides) - 1; axis >= 0; axis-- {
+		step, place := magnitude(strides[axis]), len(order)
+		for k := len(order) - 1; k >= 0 && step != 0 && shape[axis] > 1; k-- {
+			other := magnitude(strides[order[k]])
+			if other == 0 || shape[order[k]] == 1 {
+				continue
+			}
+			if other <= step {
+				break
+			}
+			place = k
+		}
+		order = slices.Insert(order, place, axis)
+	}
+	slices.Reverse(order)
+	return order
+}
+
 // Stretched is r repeated to a shape, which has been checked and to which it
 // broadcasts.
 func (r Run) Stretched(shape []int64) (Run, error) {

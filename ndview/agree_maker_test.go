@@ -1,0 +1,265 @@
+package ndview_test
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/quiver-gpu/quiver/arrowbuf"
+	"github.com/quiver-gpu/quiver/ndview"
+)
+
+// maker makes a random program while it runs it on the CPU, so that steps fit
+// the arrays that there are.
+type maker struct {
+	*rand.Rand
+	m     *machine
+	names []string // the latest arrays
+	// special programs have NaNs and infinities among their values, others look
+	// at the bits of floats.
+	special bool
+	line    int
+}
+
+const (
+	programSteps = 30
+	latest       = 7     // so many arrays are taken further
+	roomy        = 20000 // elements at most
+)
+
+// randomProgram is a program and what it gives on the CPU.
+func randomProgram(t *testing.T, r *rand.Rand) (program, results []string) {
+	p := &maker{Rand: r, m: newMachine(t, arrowbuf.CPU()), special: r.IntN(3) == 0}
+	defer p.m.release()
+	var names []string
+	for name, s := range p.m.steps {
+		names = append(names, slices.Repeat([]string{name}, max(s.often, 1))...)
+	}
+	slices.Sort(names) // the same seed makes the same program
+	large := r.IntN(4) == 0
+	for len(program) < programSteps {
+		name := names[r.IntN(len(names))]
+		switch {
+		case len(program) == 0 && large:
+			name = "ramp"
+		case len(program) < 3:
+			name = "new"
+		}
+		line := p.m.steps[name].make(p)
+		if line == "" {
+			continue
+		}
+		program = append(program, p.named(name, line))
+		results = append(results, p.run(program[len(program)-1]))
+	}
+	for _, name := range p.names { // arrays share memory
+		program = append(program, "show "+name)
+		results = append(results, p.run(program[len(program)-1]))
+	}
+	return program, results
+}
+
+// changing are the steps that change their first argument.
+var changing = []string{"show", "assign", "fill", "zero", "set", "put", "tril_in", "triu_in", "swap", "fill_where",
+	"unary_into", "binary_into", "where_into", "clip_into", "reduce_into"}
+
+func (p *maker) named(step, arguments string) string {
+	line := step + " " + arguments
+	if !slices.Contains(changing, step) {
+		line = fmt.Sprintf("v%d = %s", p.line, line)
+	}
+	p.line++
+	return line
+}
+
+func (p *maker) run(line string) string {
+	result, err := p.m.run(line)
+	if name, _, makes := strings.Cut(line, " = "); makes && err == nil {
+		if p.names = append(p.names, name); len(p.names) > latest {
+			p.names = p.names[1:]
+		}
+	}
+	return result
+}
+
+// any is one of the latest arrays.
+func (p *maker) any() (string, *ndview.NDBuffer) {
+	name := p.names[p.IntN(len(p.names))]
+	return name, p.m.arrays[name]
+}
+
+// such is one of the latest arrays that fits, or "".
+func (p *maker) such(fits func(*ndview.NDBuffer) bool) (string, *ndview.NDBuffer) {
+	for _, i := range p.Perm(len(p.names)) {
+		if a := p.m.arrays[p.names[i]]; fits(a) {
+			return p.names[i], a
+		}
+	}
+	return "", nil
+}
+
+// rarely is true once in a while, for what is an error.
+func (p *maker) rarely() bool { return p.IntN(40) == 0 }
+
+func (p *maker) of(words ...string) string { return words[p.IntN(len(words))] }
+
+func (p *maker) flag() string { return p.of("true", "false") }
+
+var programTypes = []string{"bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float16", "bfloat16",
+	"float32", "float64", "complex64", "complex128", "datetime64[s]", "datetime64[ms]", "timedelta64[s]", "timedelta64[25us]"}
+
+func (p *maker) dtype() string { return p.of(programTypes...) }
+
+// axis is one of an array's, counted from either end; 0 where there are none.
+func (p *maker) axis(n int) int {
+	if n == 0 || p.rarely() {
+		return p.IntN(2)
+	}
+	return p.IntN(2*n) - n
+}
+
+// index is one of an axis, mostly.
+func (p *maker) index(extent int64) int64 {
+	if extent == 0 || p.rarely() {
+		return extent
+	}
+	return p.Int64N(2*extent) - extent
+}
+
+func (p *maker) indices(extent int64, n int) string {
+	list := make([]int64, n)
+	for i := range list {
+		list[i] = p.index(extent)
+	}
+	return bracketed(list)
+}
+
+// operand is an array, or a number.
+func (p *maker) operand() (string, *ndview.NDBuffer) {
+	if p.IntN(4) > 0 {
+		return p.any()
+	}
+	return p.number(), nil
+}
+
+func (p *maker) number() string {
+	return p.of("0", "1", "-3", "2", "5", "0.5", "-1.5", "true", "int8:3", "uint16:7", "float32:0.25", "int64:-2", "timedelta64[s]:3")
+}
+
+// fits tells whether what shapes broadcast to is not too large, if they do.
+func (p *maker) fits(arrays ...*ndview.NDBuffer) bool {
+	var shape []int64
+	for _, a := range arrays {
+		if a == nil {
+			continue
+		}
+		for i, d := range slices.Backward(a.Shape()) {
+			if at := len(a.Shape()) - 1 - i; at < len(shape) {
+				shape[at] = max(shape[at], d)
+			} else {
+				shape = append(shape, d)
+			}
+		}
+	}
+	n := int64(1)
+	for _, d := range shape {
+		n *= d
+	}
+	return n <= roomy
+}
+
+// reals are the floats of an array, or its integers as such.
+func (p *maker) reals(a *ndview.NDBuffer) []float64 {
+	data := elements(p.m.t, a)
+	if isFloat(a) {
+		return reals(a.DType(), data)
+	}
+	var out []float64
+	for _, n := range counts(a.DType(), data) {
+		out = append(out, float64(n))
+	}
+	return out
+}
+
+func isFloat(a *ndview.NDBuffer) bool {
+	switch a.DType().Kind() {
+	case ndview.KindFloat, ndview.KindBFloat, ndview.KindComplex:
+		return true
+	}
+	return false
+}
+
+func isComplex(a *ndview.NDBuffer) bool { return a.DType().Kind() == ndview.KindComplex }
+
+// every tells whether all numbers of an array are so.
+func (p *maker) every(a *ndview.NDBuffer, is func(float64) bool) bool {
+	return a == nil || !slices.ContainsFunc(p.reals(a), func(x float64) bool { return !is(x) })
+}
+
+// hasNaN: the bits of a NaN are not the same everywhere.
+func (p *maker) hasNaN(a *ndview.NDBuffer) bool {
+	return a != nil && isFloat(a) && !p.every(a, func(x float64) bool { return x == x })
+}
+
+// oneZero: of zeros of both signs NumPy takes one as the greater as it comes.
+func (p *maker) oneZero(a *ndview.NDBuffer) bool {
+	return a == nil || !isFloat(a) || p.every(a, func(x float64) bool { return x != 0 || !math.Signbit(x) })
+}
+
+// tame: so few bits that products and their sums are exact.
+func (p *maker) tame(a *ndview.NDBuffer) bool {
+	return p.every(a, func(x float64) bool { return x*4 == math.Trunc(x*4) && math.Abs(x) < 64 })
+}
+
+// casts tells whether values come out the same everywhere: floats that an integer
+// does not hold do not with all of NumPy's loops, and ml_dtypes rounds twice.
+func (p *maker) casts(a *ndview.NDBuffer, to ndview.DType) bool {
+	switch kind := to.Kind(); {
+	case a == nil:
+		return true
+	case a.DType() == ndview.BFloat16 && to.IsTime(), a.DType().IsTime() && to == ndview.BFloat16:
+		return false
+	case kind == ndview.KindBFloat && a.DType() != to:
+		return p.every(a, func(x float64) bool { return math.Abs(x) <= 64 && x*2 == math.Trunc(x*2) })
+	case !isFloat(a) || kind == ndview.KindBool || kind == ndview.KindFloat || kind == ndview.KindBFloat || kind == ndview.KindComplex:
+		return true
+	case kind == ndview.KindUint:
+		return p.every(a, func(x float64) bool { return x >= 0 && x < 128 })
+	}
+	return p.every(a, func(x float64) bool { return math.Abs(x) < 128 })
+}
+
+// typeOf is the type of an operand, the zero DType for a plain number.
+func (p *maker) typeOf(word string, a *ndview.NDBuffer) ndview.DType {
+	if a != nil {
+		return a.DType()
+	}
+	if name, _, strong := strings.Cut(word, ":"); strong {
+		return numpyType(p.m.t, name)
+	}
+	return ndview.DType{}
+}
+
+// mixes tells whether operands have types that ndview takes together as NumPy
+// does: times and floats do not mix here, nor bfloat16 and what ml_dtypes has no
+// common type for, which NumPy's loops take by way of another.
+func (p *maker) mixes(types ...ndview.DType) bool {
+	times, floats, brain, others := false, false, false, false
+	for _, t := range types {
+		switch kind := t.Kind(); {
+		case t.IsTime():
+			times = true
+		case kind == ndview.KindBFloat:
+			brain, floats = true, true
+		case kind == ndview.KindFloat || kind == ndview.KindComplex:
+			floats = true
+			others = others || t == ndview.Float16
+		case t.Size() > 1:
+			others = true
+		}
+	}
+	return !(times && floats) && !(brain && others)
+}

@@ -1,0 +1,203 @@
+package ndview_test
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/quiver-gpu/quiver/ndview"
+)
+
+// reductionSteps make one element of many, and compare arrays.
+var reductionSteps = map[string]step{
+	"reduce": {
+		make: func(p *maker) string { return p.reduction(true) },
+		run: func(w *words) (*ndview.NDBuffer, error) {
+			r := reductions[w.next()]
+			a, o := w.array(), w.options()
+			return r.Of(a, o)
+		},
+		often: 10,
+	},
+	// Into an array that lies in another order, with gaps.
+	"reduce_gaps": {
+		make: func(p *maker) string { return p.reduction(false) },
+		run: func(w *words) (*ndview.NDBuffer, error) {
+			r := reductions[w.next()]
+			a, o := w.array(), w.options()
+			like, err := r.Of(a, o)
+			if err != nil {
+				return nil, err
+			}
+			defer like.Release()
+			whole, err := ndview.New(w.m.dev, like.DType(), append([]int64{3}, like.Shape()...), ndview.Options{Order: ndview.OrderF})
+			if err != nil {
+				return nil, err
+			}
+			defer whole.Release()
+			out, err := whole.Index(ndview.At(1))
+			if err != nil {
+				return nil, err
+			}
+			if err := r.Into(out, a, o); err != nil {
+				out.Release()
+				return nil, err
+			}
+			return out, nil
+		},
+		often: 2,
+	},
+	"reduce_into": {
+		make: func(p *maker) string {
+			call := p.reduction(false)
+			if call == "" {
+				return ""
+			}
+			w := &words{m: p.m, left: strings.Fields(call)}
+			r := reductions[w.next()]
+			like, err := r.Of(w.array(), w.options())
+			if err != nil {
+				return ""
+			}
+			defer like.Release()
+			out, o := p.such(func(o *ndview.NDBuffer) bool {
+				return o.DType() == like.DType() && slices.Equal(o.Shape(), like.Shape())
+			})
+			if o == nil {
+				return ""
+			}
+			return out + " " + call
+		},
+		run: func(w *words) (*ndview.NDBuffer, error) {
+			out, r := w.array(), reductions[w.next()]
+			a, o := w.array(), w.options()
+			return nil, r.Into(out, a, o)
+		},
+		often: 8,
+	},
+	"all_equal": {
+		make: func(p *maker) string {
+			x, a := p.any()
+			y, b := p.any()
+			if p.IntN(3) == 0 {
+				y, b = p.of("1", "2", "float32:0.5", "int8:-1", "0"), nil
+			}
+			if types := p.typeOf(y, b); !p.fits(a, b) || !p.mixes(a.DType(), types) || (a.DType().IsTime() || types.IsTime()) && a.DType().Kind() != types.Kind() {
+				return ""
+			}
+			return x + " " + y + " " + p.flag()
+		},
+		run: func(w *words) (*ndview.NDBuffer, error) {
+			equal, err := w.array().AllEqual(w.operand(), w.flag())
+			return w.truth(equal, err)
+		},
+		often: 3,
+	},
+	"equal": {
+		make: func(p *maker) string {
+			x, a := p.any()
+			y, b := p.any()
+			if p.hasNaN(a) || p.hasNaN(b) {
+				return ""
+			}
+			return x + " " + y
+		},
+		run: func(w *words) (*ndview.NDBuffer, error) {
+			equal, err := w.array().Equal(w.array())
+			return w.truth(equal, err)
+		},
+	},
+}
+
+// truth is an array without axes.
+func (w *words) truth(v bool, err error) (*ndview.NDBuffer, error) {
+	if err != nil {
+		return nil, err
+	}
+	return ndview.Full(w.m.dev, ndview.Bool, v)
+}
+
+// options are axes, whether to keep them, and a dtype or "-".
+func (w *words) options() ndview.ReduceOptions {
+	o := ndview.ReduceOptions{Axes: w.axes(), KeepDims: w.flag()}
+	if w.left[0] == "-" {
+		w.next()
+		return o
+	}
+	o.DType = w.dtype()
+	return o
+}
+
+// reduction is a call of one that is exact.
+func (p *maker) reduction(typed bool) string {
+	name, a := p.any()
+	op := p.of(sortedKeys(reductions)...)
+	if !p.exact(op, a) {
+		return ""
+	}
+	axes := "-"
+	if p.IntN(3) > 0 {
+		list := p.Perm(a.NDim())[:p.IntN(a.NDim()+1)]
+		for i := range list {
+			list[i] -= a.NDim() * p.IntN(2)
+		}
+		if p.rarely() {
+			list = append(list, p.axis(a.NDim()))
+		}
+		axes = bracketed(list)
+	}
+	dtype := "-"
+	if typed && (op == "sum" || op == "prod") && p.IntN(4) == 0 && !a.DType().IsTime() {
+		switch {
+		case isComplex(a):
+			dtype = "complex128"
+		case isFloat(a):
+			dtype = "float64"
+		default:
+			dtype = p.of("int16", "uint8", "int64", "uint32", "float64")
+		}
+	}
+	return fmt.Sprint(op, " ", name, " ", axes, " ", p.flag(), " ", dtype)
+}
+
+// exact tells whether a reduction has the same result in every order: of floats
+// that are small whole numbers or quarters.
+func (p *maker) exact(op string, a *ndview.NDBuffer) bool {
+	if op == "min" || op == "max" {
+		return p.oneZero(a)
+	}
+	if op == "mean" && !isFloat(a) && !a.DType().IsTime() {
+		return p.every(a, func(x float64) bool { return math.Abs(x) < 1<<32 })
+	}
+	if a.DType().IsTime() && (op == "sum" || op == "mean") {
+		return p.counted(a)
+	}
+	if !isFloat(a) || op != "sum" && op != "prod" && op != "mean" {
+		return true
+	}
+	bits := map[ndview.DType]float64{ndview.BFloat16: 7, ndview.Float16: 10, ndview.Float32: 23, ndview.Complex64: 23}[a.DType()]
+	bits = cmp.Or(bits, 52)
+	// The sum of all, in quarters, and the logarithm of the product.
+	sum, logarithm := 0.0, 0.0
+	quarters, whole := true, true
+	for _, x := range p.reals(a) {
+		if x-x != 0 && !isComplex(a) { // an infinity or NaN in any order
+			continue
+		}
+		quarters, whole = quarters && x*4 == math.Trunc(x*4), whole && x == math.Trunc(x)
+		sum += math.Abs(x)
+		logarithm += math.Log2(max(math.Abs(x), 1))
+	}
+	switch op {
+	case "prod":
+		return whole && !isComplex(a) && logarithm < bits
+	case "mean": // of 2^n elements, whatever the axes
+		return quarters && sum*4 < math.Exp2(bits) && !slices.ContainsFunc(a.Shape(), func(d int64) bool { return d&(d-1) != 0 })
+	}
+	return quarters && sum*4 < math.Exp2(bits)
+}
+
+func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

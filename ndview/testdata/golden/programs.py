@@ -1,0 +1,448 @@
+"""What NumPy makes of random programs of arrays.
+
+Run from the root of the repository, which needs Go ($GO):
+    .venv/bin/python ndview/testdata/golden/programs.py > ndview/testdata/golden/programs.txt
+or, to check other programs than those, of a seed that is new each time:
+    .venv/bin/python ndview/testdata/golden/programs.py --check [--seed SEED] [--programs COUNT]
+
+The programs are made by `go test`, of the steps in ndview/agree_*_test.go; here
+the steps are done by NumPy, and the results written behind them, as agree_test.go
+tells. An array that NumPy lays out in another order than C, where ndview's order
+is C, is copied, since views of it would share other memory.
+"""
+
+import argparse
+import os
+import pathlib
+import random
+import subprocess
+import sys
+import tempfile
+import zlib
+
+import ml_dtypes
+import numpy as np
+
+ROOT = pathlib.Path(__file__).resolve().parents[3]
+SPELLED = 24
+WRONG = (TypeError, ValueError, IndexError, OverflowError)
+np.seterr(all="ignore")
+
+
+def dtype_of(name):
+    return np.dtype(ml_dtypes.bfloat16 if name == "bfloat16" else name)
+
+
+def real_of(dtype):
+    """The floats that elements are made of, or None."""
+    if dtype.kind == "c":
+        return np.dtype(f"f{dtype.itemsize // 2}")
+    return dtype if dtype.kind == "f" or dtype.name == "bfloat16" else None
+
+
+def spell(x):
+    if x != x or x - x != 0:
+        return str(x)
+    return repr(x)
+
+
+def text(a):
+    shape = "[" + ",".join(map(str, a.shape)) + "]"
+    flat, real = np.ascontiguousarray(a).reshape(-1), real_of(a.dtype)
+    if a.size > SPELLED:
+        raw = flat.view(f"u{real.itemsize}" if real else "u1").copy()
+        if real:
+            raw[np.isnan(flat.view(real))] = np.iinfo(raw.dtype).max
+        return f"{a.dtype.name if a.dtype.kind not in 'mM' else a.dtype} {shape} #{zlib.crc32(raw.tobytes()):08x}"
+    if real:
+        values = [spell(float(x)) for x in flat.view(real)]
+    else:
+        signed = flat.view("u1") if a.dtype.kind == "b" else flat.view("i8") if a.dtype.itemsize == 8 else flat
+        values = [str(int(x)) for x in signed]
+    return f"{a.dtype.name if a.dtype.kind not in 'mM' else a.dtype} {shape} [{','.join(values)}]"
+
+
+def numbers(word, of):
+    return [of(x) for x in word[1:-1].split(",") if x]
+
+
+def ints(word):
+    return numbers(word, int)
+
+
+def plain(word):
+    """A number of Python, which is weak."""
+    if word in ("true", "false"):
+        return word == "true"
+    try:
+        return int(word)
+    except ValueError:
+        return float(word)
+
+
+def literal(dtype, shape, values):
+    dtype = dtype_of(dtype)
+    if dtype.kind in "mM":
+        a = np.array([np.iinfo("i8").min if x != x else int(x) for x in values], "i8").view(dtype)
+    elif dtype.kind == "c":
+        a = np.array(values, float).view("c16").astype(dtype)
+    else:
+        a = np.array(values, float).astype(dtype)
+    return a.reshape(ints(shape))
+
+
+def fresh(a):
+    return np.array(a, order="C", copy=True)
+
+
+class Words:
+    def __init__(self, arrays, left):
+        self.arrays, self.left, self.first = arrays, left, None
+
+    def next(self):
+        return self.left.pop(0)
+
+    def array(self):
+        a = self.arrays[self.next()]
+        if self.first is None:
+            self.first = a
+        return a
+
+    def rest(self):
+        return [self.array() for _ in range(len(self.left))]
+
+    def int(self):
+        return int(self.next())
+
+    def ints(self):
+        return ints(self.next())
+
+    def flag(self):
+        return self.next() == "true"
+
+    def axes(self):
+        word = self.next()
+        return None if word == "-" else tuple(ints(word))
+
+    def operand(self):
+        if self.left[0][0] == "v":
+            return self.array()
+        word = self.next()
+        if word == "-":
+            return None
+        dtype, strong, number = word.rpartition(":")
+        return dtype_of(dtype).type(plain(number), *([dtype[12:-1]] if dtype[0] == "t" else [])) if strong else plain(number)
+
+    def indices(self):
+        if self.left[0][0] != "v":
+            return np.array(self.ints(), "i8")
+        a = self.array()
+        return a.astype("i8") if a.dtype.kind in "iu" else a  # NumPy's takes no uint64
+
+    def keys(self):
+        out = []
+        for word in self.left:
+            if word[0] == "v":
+                out.append(self.arrays[word])
+            elif word[0] == "[":
+                out.append(np.array(ints(word), "i8"))
+            elif word in ("new", "..."):
+                out.append(None if word == "new" else Ellipsis)
+            elif ":" in word:
+                out.append(slice(*(int(x) if x else None for x in word.split(":"))))
+            else:
+                out.append(int(word))
+        self.left = []
+        return out
+
+
+def view_keys(w):
+    keys = w.keys()
+    return tuple(keys if any(k is Ellipsis for k in keys) else [*keys, Ellipsis])  # a view, of one element too
+
+
+def read_only(a):
+    a = a.view()
+    a.flags.writeable = False
+    return a
+
+
+def ramp(dtype, shape, k, m, low):
+    n = int(np.prod(ints(shape)))
+    values = [float(i * k % m + low) for i in range(n) for _ in range(2 if dtype[0] == "c" else 1)]
+    return literal(dtype, shape, values)
+
+
+def assign(a, value):
+    if isinstance(value, np.generic):
+        value = np.asarray(value).astype(a.dtype)  # a strong scalar is cast as an array is
+    a[...] = value
+
+
+def fill(a, value):
+    a[...] = np.asarray(value).astype(a.dtype) if isinstance(value, np.generic) else value
+
+
+def full(w):
+    a = np.empty(0, dtype_of(w.next()))
+    value = w.operand()
+    out = np.empty(w.ints(), a.dtype)
+    fill(out, value)
+    return out
+
+
+def wrapped(indices, extent, mode):
+    """NumPy takes a wrapped index round by round."""
+    return indices % extent if mode == "wrap" and extent else indices
+
+
+def take(a, indices, axis, mode):
+    return fresh(np.take(a, wrapped(indices, a.size if axis is None else a.shape[axis], mode), axis, mode=mode))
+
+
+def put(a, indices, values, mode):
+    if not a.flags.writeable:
+        raise ValueError("read-only")
+    if not isinstance(values, np.ndarray):
+        value, values = values, np.empty(1, a.dtype)
+        assign(values, value)
+    if values.size:  # else NumPy complains of some
+        whole = a.reshape(-1).copy()
+        np.put(whole, wrapped(indices, a.size, mode), values, mode)
+        a[...] = whole.reshape(a.shape)
+
+
+def compress(w):
+    a, condition = w.array(), w.array()
+    return np.compress(condition, a, w.int())
+
+
+def pack(a, offset):
+    return np.packbits(np.concatenate([np.zeros(offset, bool), a.reshape(-1) != 0]), bitorder="little")
+
+
+def unpack(a, offset, n, invert, dtype):
+    bits = np.unpackbits(a.reshape(-1).view("u1"), bitorder="little")[offset : offset + n]
+    return (bits ^ invert).astype(dtype)
+
+
+def clip(a, low, high):
+    if not any(getattr(x, "dtype", a.dtype).name == "bfloat16" for x in (a, low, high)):
+        return np.clip(a, low, high)
+    a = a if low is None else np.maximum(a, low)  # ml_dtypes has no clip
+    return a if high is None else np.minimum(a, high)
+
+
+REDUCTIONS = {"sum": np.sum, "prod": np.prod, "mean": np.mean, "min": np.min, "max": np.max,
+              "any": np.any, "all": np.all, "count_nonzero": np.count_nonzero}
+
+
+def reduce(w):
+    name, a = w.next(), w.array()
+    axes, keep, dtype = w.axes(), w.flag(), w.next()
+    if axes is not None:
+        axes = np.lib.array_utils.normalize_axis_tuple(axes, a.ndim)
+    if name.startswith("arg"):  # of several axes NumPy's take one or all
+        axes = tuple(range(a.ndim)) if axes is None else tuple(sorted(axes))
+        rest = [i for i in range(a.ndim) if i not in axes]
+        joined = a.transpose(*rest, *axes).reshape(*(a.shape[i] for i in rest), int(np.prod([a.shape[i] for i in axes])))
+        out = np.asarray(getattr(np, name)(joined, axis=-1))
+        return np.expand_dims(out, axes) if keep else out
+    if a.dtype.name == "bfloat16" and name in ("sum", "prod", "mean"):  # ml_dtypes rounds each step
+        return np.asarray(REDUCTIONS[name](a.astype("f8"), axis=axes, keepdims=keep).astype(dtype_of("bfloat16") if dtype == "-" else dtype))
+    options = {} if dtype == "-" else {"dtype": dtype_of(dtype)}
+    return np.asarray(REDUCTIONS[name](a, axis=axes, keepdims=keep, **options))
+
+
+def reduce_gaps(w):
+    like = reduce(w)
+    out = np.empty((3, *like.shape), like.dtype, order="F")[1, ...]
+    out[...] = like
+    return out
+
+
+def all_equal(a, other, equal_nan):
+    """zarr's NDBuffer.all_equal."""
+    np.result_type(a, other)
+    single = np.asarray(other)
+    if single.size == 1 and real_of(single.dtype) is not None and single.dtype.kind != "c" and single.reshape(-1)[0] == 0:
+        zero = single.astype(a.dtype)
+        shape = np.broadcast_shapes(a.shape, zero.shape)
+        return np.broadcast_to(a, shape).tobytes() == np.broadcast_to(zero, shape).tobytes()
+    x, y = np.broadcast_arrays(a, other)
+    same = x == y
+    if equal_nan and (x.dtype.kind in "mM") == (y.dtype.kind in "mM"):
+        both = [np.isnat(v) if v.dtype.kind in "mM" else np.isnan(v) if real_of(v.dtype) is not None else np.zeros(v.shape, bool) for v in (x, y)]
+        same = same | (both[0] & both[1])
+    return bool(np.all(same))
+
+
+# Steps that make an array, or a view.
+MAKES = {
+    "index": lambda w: w.array()[view_keys(w)],
+    "transpose": lambda w: w.array().transpose(w.ints()),
+    "swap_axes": lambda w: w.array().swapaxes(w.int(), w.int()),
+    "move_axis": lambda w: np.moveaxis(w.array(), w.int(), w.int()),
+    "reshape": lambda w: (lambda a, order, shape: a.reshape(shape, order=order))(w.array(), w.next(), w.ints()),
+    "ravel": lambda w: w.array().ravel(w.next()),
+    "squeeze": lambda w: w.array().squeeze(),
+    "expand": lambda w: np.expand_dims(w.array(), w.axes()),
+    "broadcast": lambda w: np.broadcast_to(w.array(), w.ints()),
+    "read_only": lambda w: read_only(w.array()),
+    "view": lambda w: w.array().view(dtype_of(w.next())),
+    "bits": lambda w: w.array().copy("C").view(dtype_of(w.next())),
+    "new": lambda w: literal(w.next(), w.next(), numbers(w.next(), float)),
+    "ramp": lambda w: ramp(w.next(), w.next(), w.int(), w.int(), w.int()),
+    "full": full,
+    "copy": lambda w: w.array().copy(w.next()),
+    "cast": lambda w: w.array().astype(dtype_of(w.next()), order=w.next(), casting=w.next()),
+    "swapped": lambda w: w.array().copy("K").byteswap(inplace=True),  # as documented; NumPy's own is in order A
+    "pack": lambda w: pack(w.array(), w.int()),
+    "unpack": lambda w: unpack(w.array(), w.int(), w.int(), w.flag(), w.next()),
+    "get": lambda w: fresh(w.array()[tuple(w.keys())]),
+    "take": lambda w: take(w.array(), w.indices(), w.int(), w.next()),
+    "take_flat": lambda w: take(w.array(), w.indices(), None, w.next()),
+    "compress": lambda w: fresh(compress(w)),
+    "compress_flat": lambda w: (lambda a, condition: np.compress(condition, a))(w.array(), w.array()),
+    "nonzero": lambda w: fresh(np.nonzero(w.array())[w.int()]),
+    "arg_where": lambda w: np.argwhere(w.array()),
+    "concatenate": lambda w: (lambda axis: fresh(np.concatenate(w.rest(), axis)))(w.int()),
+    "concatenate_flat": lambda w: np.concatenate(w.rest(), None),
+    "stack": lambda w: (lambda axis: fresh(np.stack(w.rest(), axis)))(w.int()),
+    "v_stack": lambda w: fresh(np.vstack(w.rest())),
+    "h_stack": lambda w: fresh(np.hstack(w.rest())),
+    "d_stack": lambda w: fresh(np.dstack(w.rest())),
+    "column_stack": lambda w: fresh(np.column_stack(w.rest())),
+    "split": lambda w: np.split(w.array(), w.int(), w.int())[w.int()],
+    "array_split": lambda w: np.array_split(w.array(), w.int(), w.int())[w.int()],
+    "split_at": lambda w: np.split(w.array(), w.ints(), w.int())[w.int()],
+    "tril": lambda w: fresh(np.tril(w.array(), w.int())),
+    "triu": lambda w: fresh(np.triu(w.array(), w.int())),
+    "unary": lambda w: fresh(getattr(np, w.next())(w.array())),
+    "binary": lambda w: fresh(getattr(np, w.next())(w.operand(), w.operand())),
+    "where": lambda w: fresh(np.where(w.array(), w.operand(), w.operand())),
+    "clip": lambda w: fresh(clip(w.array(), w.operand(), w.operand())),
+    "reduce": lambda w: fresh(reduce(w)),
+    "reduce_gaps": reduce_gaps,
+    "all_equal": lambda w: np.array(all_equal(w.array(), w.operand(), w.flag())),
+    "equal": lambda w: (lambda a, b: np.array(a.dtype == b.dtype and a.shape == b.shape and a.tobytes() == b.tobytes()))(w.array(), w.array()),
+}
+
+
+def into(out, result):
+    """What a ufunc does with out, whose operands are read before."""
+    if not out.flags.writeable:
+        raise ValueError("read-only")
+    if np.broadcast_shapes(out.shape, result.shape) != out.shape:
+        raise ValueError("shape")
+    np.copyto(out, result, casting="same_kind")
+
+
+def exactly_into(out, result):
+    if result.shape != out.shape or result.dtype != out.dtype:
+        raise ValueError("another shape or type")
+    into(out, result)
+
+
+def swap(a):
+    if not a.flags.writeable:
+        raise ValueError("read-only")
+    a.byteswap(inplace=True)
+
+
+def triangle_in(keep):
+    def step(w):
+        a = w.array()
+        if a.ndim < 2:
+            raise ValueError("axes")
+        a[...] = keep(a, w.int())
+
+    return step
+
+
+# Steps that change their first array.
+CHANGES = {
+    "show": lambda w: w.array(),
+    "assign": lambda w: assign(w.array(), w.operand()),
+    "fill": lambda w: fill(w.array(), w.operand()),
+    "zero": lambda w: assign(w.array(), np.zeros((), w.first.dtype)),
+    "swap": lambda w: swap(w.array()),
+    "set": lambda w: set_keys(w.array(), w.operand(), tuple(w.keys())),
+    "put": lambda w: put(w.array(), w.indices(), w.operand(), w.next()),
+    "tril_in": triangle_in(np.tril),
+    "triu_in": triangle_in(np.triu),
+    "unary_into": lambda w: into(w.array(), np.asarray(getattr(np, w.next())(w.array()))),
+    "binary_into": lambda w: into(w.array(), np.asarray(getattr(np, w.next())(w.operand(), w.operand()))),
+    "where_into": lambda w: into(w.array(), np.where(w.array(), w.operand(), w.operand())),
+    "clip_into": lambda w: into(w.array(), np.asarray(clip(w.array(), w.operand(), w.operand()))),
+    "reduce_into": lambda w: exactly_into(w.array(), reduce(w)),
+}
+
+
+def set_keys(a, value, keys):
+    if isinstance(value, np.generic):
+        value = np.asarray(value).astype(a.dtype)
+    a[keys] = value
+
+
+def run(arrays, line):
+    """The result of a line, which makes or changes an array."""
+    name, makes, call = line.rpartition(" = ")
+    step, *words = call.split(" ")
+    w = Words(arrays, words)
+    try:
+        if makes:
+            arrays[name] = MAKES[step](w)
+            return text(arrays[name])
+        target = arrays[words[0]]
+        before = target.copy()
+        try:
+            CHANGES[step](w)
+        except WRONG:
+            if target.flags.writeable:
+                target[...] = before
+            raise
+        return text(target)
+    except WRONG as e:
+        if os.environ.get("EXPLAIN"):
+            print(f"{line}: {type(e).__name__}: {e}", file=sys.stderr)
+        return "!"
+
+
+def programs(seed, count):
+    """Programs of go test, with results."""
+    with tempfile.NamedTemporaryFile("r", suffix=".txt") as file:
+        test = [os.environ.get("GO", "go"), "test", "./ndview", "-run", "^TestProgramsAreWritten$", "-count=1"]
+        subprocess.run(test, cwd=ROOT, check=True, stdout=sys.stderr, env=os.environ | {"QUIVER_NEW_PROGRAMS": f"{seed} {count} {file.name}"})
+        for program in file.read().strip().split("\n\n"):
+            arrays, lines = {}, []
+            for line in program.split("\n"):
+                try:
+                    lines.append(f"{line} > {run(arrays, line)}")
+                except KeyError:  # NumPy has no array where ndview made one
+                    break
+            yield "\n".join(lines)
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--check", action="store_true")
+    parser.add_argument("--seed", type=int)
+    parser.add_argument("--programs", type=int)
+    ask = parser.parse_args()
+    if not ask.check:
+        print("\n\n".join(programs(ask.seed or 1, ask.programs or 150)))
+        return 0
+    seed = random.randrange(1 << 32) if ask.seed is None else ask.seed
+    count = ask.programs or 2000
+    with tempfile.NamedTemporaryFile("w", suffix=".txt") as file:
+        file.write("\n\n".join(programs(seed, count)))
+        file.flush()
+        test = [os.environ.get("GO", "go"), "test", "./ndview", "-run", "^TestProgramsGiveWhatNumPyGives$", "-count=1"]
+        done = subprocess.run(test, cwd=ROOT, env=os.environ | {"QUIVER_PROGRAMS": file.name})
+    print(f"{count} programs of seed {seed}: {'as in NumPy' if done.returncode == 0 else 'NOT AS IN NUMPY'}")
+    return done.returncode
+
+
+if __name__ == "__main__":
+    sys.exit(main())
