@@ -69,12 +69,13 @@ lint: kernels-check $(GORGONIA_HEADERS:%=%/.installed) ## Check format, vet, lin
 	$(LINT) run ./...
 
 .PHONY: interop
-interop: build $(VENV) $(NODE_MODULES) ## Check against pyarrow, nanoarrow, zarr-python, tensorstore, anndata and zarrita (needs gcc)
+interop: build $(VENV) $(NODE_MODULES) ## Check against NumPy, pyarrow, nanoarrow, zarr-python, tensorstore, anndata and zarrita (needs gcc)
 	.venv/bin/python interop/check.py
 	GO=$(GO) .venv/bin/python interop/cdevice.py
 	GO=$(GO) .venv/bin/python interop/dissociated.py
 	.venv/bin/python interop/share.py
 	GO=$(GO) .venv/bin/python interop/flight.py
+	GO=$(GO) .venv/bin/python ndview/testdata/golden/programs.py --check
 
 # ---- Speed
 
