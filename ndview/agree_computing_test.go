@@ -134,9 +134,9 @@ func (p *maker) binary() (call string, x, y *ndview.NDBuffer) {
 	brain := typeX == ndview.BFloat16 || typeY == ndview.BFloat16
 	complexes := x != nil && isComplex(x) || y != nil && isComplex(y)
 	switch {
-	case !p.fits(x, y), !p.mixes(typeX, typeY),
+	case !p.fits(x, y), !p.mixes(typeX, typeY) && !(times && !brain && slices.Contains([]string{"multiply", "divide", "floor_divide"}, op)),
 		brain && (isPlain(nameX) || isPlain(nameY)),
-		times && (strings.HasPrefix(op, "logical_") || strings.Contains(nameX+nameY, ".") || op == "divide" && typeX.IsTime() == typeY.IsTime()),
+		times && strings.HasPrefix(op, "logical_"),
 		times && !(p.counted(x) && p.counted(y)),
 		complexes && slices.Contains(inexact, op),
 		complexes && op == "multiply" && !(p.tame(x) && p.tame(y)),
