@@ -64,6 +64,17 @@ func TestWhatMustNotBeWrittenToIsNot(t *testing.T) {
 				"Assign":       v.Assign(narrow),
 				"Zero":         v.Zero(),
 				"UnpackBits":   bytes.UnpackBits(a.Buffer(), 0, false),
+				"Fill":         v.Fill(1),
+				"ByteSwap":     v.ByteSwap(),
+				"Set":          v.Set(1, ndview.At(0)),
+				"Set by index": v.Set(1, ndview.Ints(0)),
+				"Set by mask":  v.Set(1, ndview.Mask(mask)),
+				"Put":          ndview.Put(v, narrow, 1, ndview.ModeWrap),
+				"Binary.Into":  ndview.Add.Into(v, a, 1),
+				"Unary.Into":   ndview.Negative.Into(v, a),
+				"WhereInto":    ndview.WhereInto(v, mask, a, 1),
+				"ClipInto":     ndview.ClipInto(v, a, 1, 2),
+				"Sum.Into":     ndview.Sum.Into(v, a, ndview.ReduceOptions{Axes: []int{}}),
 			} {
 				assert.ErrorIs(t, err, ndview.ErrReadOnly, "%s of array %d", name, i)
 			}
