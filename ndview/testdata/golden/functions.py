@@ -26,7 +26,10 @@ INVERSE = "arcsin arccos arctan arcsinh arccosh arctanh".split()
 BINARY = "arctan2 hypot power copysign".split()
 
 REALS = [0.0, -0.0, 0.5, -0.5, 1.0, -1.0, 1.5, 2.0, -3.25, 0.1, 0.999, 7.0, -9.5, 20.0, 100.0, 1e-3, -1e-7, 3.14159,
-         1e4, -65000.0, 5e-324, 1e-310, 3e-45, 1e-40, np.inf, -np.inf, np.nan]
+         1e4, -65000.0, 5e-324, 1e-310, 3e-45, 1e-40,
+         # Near zeros of the sine, the cosine and log2, and where arcsin is steep.
+         6381956970095103 * 2.0**797, 1818976709888.2651, 17476307961.064453, 129362568.6392332, 1e22, 1.000000000000001,
+         -0.999999992547694, np.inf, -np.inf, np.nan]
 PAIRS = [0.0, -0.0, 0.5, -1.5, 2.0, 3.0, -7.0, 1e-3, 100.0, np.inf, -np.inf, np.nan]
 COMPLEXES = [1 + 2j, -2.5 + 0.5j, 3 - 4j, 0.1j, 0.75, -1.25, 1e-3 - 1e-3j, 5 + 1j, -0.5 - 6j]
 # Near the branch points of inverse functions, and far from everything.

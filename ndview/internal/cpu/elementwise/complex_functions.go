@@ -83,6 +83,15 @@ func logarithm10(x float64) float64 {
 	return math.Log10(x)
 }
 
+// logarithm2 is exact for powers of 2, and loses nothing near 1, as math.Log2 does.
+func logarithm2(x float64) float64 {
+	fraction, exponent := math.Frexp(x)
+	if fraction < math.Sqrt2/2 {
+		fraction, exponent = 2*fraction, exponent-1
+	}
+	return float64(exponent) + math.Log(fraction)*math.Log2E
+}
+
 func complexLog(z complex128) complex128 {
 	x, y := math.Abs(real(z)), math.Abs(imag(z))
 	h := math.Hypot(x, y)
@@ -140,7 +149,7 @@ func complexTanh(z complex128) complex128 {
 	if math.Abs(x) > 20 && y-y == 0 {
 		return complex(math.Copysign(1, x), 4*sine*cosine*math.Exp(-2*math.Abs(x)))
 	}
-	t, s := tan(y), math.Sinh(x)
+	t, s := tangent(y), math.Sinh(x)
 	beta, rho := 1+t*t, math.Sqrt(1+s*s)
 	d := 1 + beta*s*s
 	return complex(beta*rho*s/d, t/d)

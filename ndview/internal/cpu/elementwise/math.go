@@ -7,9 +7,9 @@ import "math"
 func addMath[T float](l *[ops][Types]Loop, t Type) {
 	for op, f := range map[Op]func(float64) float64{
 		Cbrt: math.Cbrt, Exp: math.Exp, Exp2: math.Exp2, Expm1: math.Expm1,
-		Log: logarithm, Log2: math.Log2, Log10: logarithm10, Log1p: math.Log1p,
-		Sin: math.Sin, Cos: math.Cos, Tan: tan,
-		Arcsin: math.Asin, Arccos: arccos, Arctan: math.Atan,
+		Log: logarithm, Log2: logarithm2, Log10: logarithm10, Log1p: math.Log1p,
+		Sin: sine, Cos: cosine, Tan: tangent,
+		Arcsin: arcsin, Arccos: arccos, Arctan: math.Atan,
 		Sinh: math.Sinh, Cosh: math.Cosh, Tanh: math.Tanh,
 		Arcsinh: math.Asinh, Arccosh: math.Acosh, Arctanh: math.Atanh,
 	} {

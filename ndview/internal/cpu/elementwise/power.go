@@ -70,13 +70,6 @@ func (x twice) near1(e int) (twice, int) {
 	return twice{math.Ldexp(x.high, -up), math.Ldexp(x.low, -up)}, e + up
 }
 
-// arccos loses nothing near 1, as math.Acos does.
-func arccos(x float64) float64 { return 2 * math.Atan2(math.Sqrt(1-x), math.Sqrt(1+x)) }
-
-// tan is math.Tan, which leaves the cube out near 0.
-func tan(x float64) float64 {
-	if math.Abs(x) < 1e-5 {
-		return x + x*x*x/3
-	}
-	return math.Tan(x)
-}
+// arccos and arcsin lose nothing near 1, as those of package math do.
+func arccos(x float64) float64 { return math.Atan2(math.Sqrt((1-x)*(1+x)), x) }
+func arcsin(x float64) float64 { return math.Atan2(x, math.Sqrt((1-x)*(1+x))) }
