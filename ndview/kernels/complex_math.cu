@@ -48,7 +48,7 @@ __device__ C sinh_of(C x) {
 __device__ C cosh_of(C x) {
     double s, c;
     sincos(x.im, &s, &c);
-    if (x.re == 0 || x.im == 0) return {cosh(x.re) * c, x.re * x.im};
+    if (x.re == 0 || x.im == 0) return {cosh(x.re) * c, copysign_of(0.0, x.re) * x.im};
     const double large = absolute_of(x.re);
     if (large > 40 && is_finite(x.im)) return {0.5 * grown(large, c), copysign_of(0.5, x.re) * grown(large, s)};
     return {cosh(x.re) * c, sinh(x.re) * s};

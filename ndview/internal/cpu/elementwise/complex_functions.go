@@ -134,7 +134,7 @@ func complexSinh(z complex128) complex128 {
 func complexCosh(z complex128) complex128 {
 	x, y := real(z), imag(z)
 	if x == 0 || y == 0 {
-		return complex(math.Cosh(x)*math.Cos(y), x*y)
+		return complex(math.Cosh(x)*math.Cos(y), math.Copysign(0, x)*y)
 	}
 	sine, cosine := math.Sincos(y)
 	if large := math.Abs(x); large > 40 && y-y == 0 {
