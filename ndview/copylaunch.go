@@ -74,14 +74,20 @@ func copyRun(dst arrowbuf.Buffer, to int64, src arrowbuf.Buffer, from, n int64) 
 // launchCopy queues the kernel for one part of a copy.
 func launchCopy(dst arrowbuf.Buffer, to int64, src arrowbuf.Buffer, from, width int64, n layout.Nest) error {
 	dev, d, s := dst.Device(), inOut(dst, to), in(src, from)
-	if t, kernel, ok := moves.NewTiles(width, uint64(dst.Address())+uint64(to), uint64(src.Address())+uint64(from), n); ok {
-		name := fmt.Sprintf("quiver_%s_%d", kernel, width)
-		return launchShared(dev, copyPrograms[kernel], name, cudabuf.Dim3{X: uint32(t.Blocks())}, cudabuf.Dim3{X: threads}, uint32(t.Shared), d, s, structOf(t))
+	var r *moves.Rows
+	t, kernel, ok := moves.NewTiles(width, uint64(dst.Address())+uint64(to), uint64(src.Address())+uint64(from), n)
+	if !ok {
+		r, kernel = moves.NewRows(width, n)
 	}
-	r, kernel := moves.NewRows(width, n)
+	name := func(kernel string) string { return fmt.Sprintf("quiver_%s_%d", kernel, width) }
+	if b, ok := moves.NewBricks(width, n, kernel); ok {
+		return launchShared(dev, copyPrograms["bricks"], name("bricks"), cudabuf.Dim3{X: uint32(b.Blocks())}, cudabuf.Dim3{X: threads}, uint32(b.Shared), d, s, structOf(b))
+	}
+	if t != nil {
+		return launchShared(dev, copyPrograms[kernel], name(kernel), cudabuf.Dim3{X: uint32(t.Blocks())}, cudabuf.Dim3{X: threads}, uint32(t.Shared), d, s, structOf(t))
+	}
 	blocks, block := r.Grid(kernel, width)
-	name := fmt.Sprintf("quiver_%s_%d", kernel, width)
-	return launch(dev, copyPrograms[kernel], name, cudabuf.Dim3{X: uint32(blocks)}, cudabuf.Dim3{X: uint32(block)}, d, s, structOf(r))
+	return launch(dev, copyPrograms[kernel], name(kernel), cudabuf.Dim3{X: uint32(blocks)}, cudabuf.Dim3{X: uint32(block)}, d, s, structOf(r))
 }
 
 // copyPrograms are by the kind of kernel.
@@ -92,6 +98,7 @@ var copyPrograms = func() map[string]*cudabuf.Program {
 	odd := program("odd", copyTwins[moves.Tiles]("oddlines", "oddruns"))
 	return map[string]*cudabuf.Program{
 		"tiles": tiles, "sectors": tiles,
+		"bricks":   program("bricks", copyTwins[moves.Bricks]("bricks")),
 		"slim":     program("slim", copyTwins[moves.Tiles]("slim")),
 		"matrices": program("matrices", copyTwins[moves.Tiles]("matrices")),
 		"words":    packed, "runs": packed, "lines": packed,

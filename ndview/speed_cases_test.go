@@ -111,7 +111,7 @@ func casesOf(device string) []string {
 }
 
 // permutations are all of 2 to 4 axes but the one that changes nothing, of even
-// and of odd extents.
+// and of odd extents, and some of short ones.
 func permutations(gpu bool, side func(size int64) int64) []string {
 	var cases []string
 	for _, dtype := range []string{"uint8", "int16", "float32", "float64", "complex128"} {
@@ -132,6 +132,15 @@ func permutations(gpu bool, side func(size int64) int64) []string {
 				for _, order := range orders(len(shape)) {
 					cases = append(cases, fmt.Sprintf("permute/%s/%s/%s", dtype, text, order))
 				}
+			}
+		}
+		if gpu { // short axes, of which a block has several
+			n := int64(1<<30) / size
+			for _, c := range []string{
+				fmt.Sprintf("%dx3/10", n/3), fmt.Sprintf("3x%d/10", n/3), fmt.Sprintf("31x31x%d/210", n/961), fmt.Sprintf("%dx31x31/021", n/961),
+				fmt.Sprintf("100x%dx100/210", n/10000), fmt.Sprintf("%dx12x5x8/2130", n/480), fmt.Sprintf("255x127x127x%d/2130", 256/size-1),
+			} {
+				cases = append(cases, fmt.Sprintf("permute/%s/%s", dtype, c))
 			}
 		}
 	}

@@ -1,0 +1,280 @@
+package moves
+
+import (
+	"slices"
+
+	"github.com/quiver-gpu/quiver/ndview/internal/layout"
+)
+
+// Bricks moves units through bricks: boxes of the nest of which an image lies in a
+// block's shared memory. A brick has as many of the fastest axes of either operand
+// as make a long run of it, so that axes may be short. In the image a run of the
+// source lies as it does in words of 16 bytes of the source, which are moved there
+// whole. What is written is gathered from there.
+type Bricks struct {
+	Begin, End       int64 // of the source, from its first unit
+	A, B             Cut   // the axes that end a run of the destination, and of the source
+	ChunksA, ChunksB int32 // bricks along them
+	Same             int32 // 1 where both are axis A; B has one item then
+	UnitsA, UnitsB   int32 // of a run, for each item of the axis that ends it
+	RunsA, RunsB     int32 // runs of the destination for each item of B, of the source for each of A
+	Row, Step        int32 // units along the destination's fastest axis, and the bytes in the image from one to the next
+	Rows             int32 // of a run of the destination
+	WordsA, WordsB   int32 // that a run may touch
+	Image, Shared    int32 // bytes of the image, and with tables
+	MostB, MostRows  int32 // runs of the source, and rows, that a brick has
+	Spread           int32 // 1 where threads side by side would gather from the same banks
+	ByRow, ByA, ByB  Divide
+	Counts           [4]int32
+	Axes             [4][MaxAxes]Axis // of runs of the source, of which Dst is in the image; of rows, of which Src is; of places; of the nest
+	Items            int32            // of the nest
+}
+
+// Cut is an axis of which bricks have Extent items, or what is left. From brick to
+// brick are so many bytes.
+type Cut struct {
+	Whole, Extent int32
+	Dst, Src      int64
+}
+
+// Divide divides by what is above 1, as Axis does.
+type Divide struct{ Magic, Shift uint32 }
+
+func divide(by int64) Divide {
+	magic, shift := magic(by)
+	return Divide{magic, shift}
+}
+
+const (
+	brickRoom = 46 << 10 // bytes of an image and its tables
+	brickRuns = 1 << 10  // of the destination, and of the source
+	brickRows = 1 << 12
+	packed    = 8 // bytes that are written at once, where a unit has not more
+	loaded    = 16
+	banks     = 128 // bytes
+)
+
+// NewBricks plans a nest of a destination and a source in units of width bytes. It
+// answers false where bricks would be slower than the kernel that else does it, as
+// measured on an H200, or where no units are next to each other in one of the two.
+func NewBricks(width int64, n layout.Nest, instead string) (*Bricks, bool) {
+	if len(n.Shape) < 2 {
+		return nil, false
+	}
+	least, ok := worth(instead, width, width*n.Shape[len(n.Shape)-1])
+	b := &brick{Nest: n, width: width, toward: rising(n.Strides[0]), from: rising(n.Strides[1])}
+	if !ok || n.Strides[0][b.toward[0]] != width || n.Strides[1][b.from[0]] != width {
+		return nil, false
+	}
+	b.extents, b.image = make([]int64, len(n.Shape)), make([]int64, len(n.Shape))
+	bytes := width * layout.Product(n.Shape)
+	room := min(max(bytes/512, 4<<10), brickRoom) // so that there are many
+	for length := min(32<<10, bytes); length >= sector; length = length * 3 / 4 {
+		if b.lay(2*length, length); !b.fits(room) {
+			b.lay(length, length)
+		}
+		if b.fits(room) {
+			return b.plan(), width*min(b.unitsA, b.unitsB) >= least
+		}
+	}
+	return nil, false
+}
+
+// worth is how many bytes runs must have for bricks to be worth while, if they can
+// be, instead of a kernel and where a row has so many bytes.
+func worth(instead string, width, row int64) (bytes int64, ok bool) {
+	switch instead {
+	case "slim", "picks":
+		return 0, true
+	case "rows":
+		return 0, row < 128
+	case "spans":
+		return 0, width == 2 || width == 1 && row < 512
+	case "lines", "runs":
+		return 256, true
+	case "oddlines":
+		return 256, width == 2
+	case "oddruns":
+		return 512, true
+	case "tiles":
+		return max(512, 64*width), true
+	case "sectors":
+		return 128 * width, true
+	case "matrices":
+		return 1024, true
+	}
+	return 0, false
+}
+
+// brick is what a brick has of a nest.
+type brick struct {
+	layout.Nest
+	width              int64
+	toward, from       []int   // axes, the fastest in either operand first
+	extents, image     []int64 // along each axis, and from item to item in the image
+	cutA, cutB         int     // the axes that end runs, or -1
+	runA, runB         []int   // those that make them
+	units              int64   // of a brick
+	unitsA, unitsB     int64   // of runs
+	span               int64   // bytes of the image
+	runsA, runsB, rows int64
+}
+
+// lay makes runs of the destination and of the source so many bytes long, or longer,
+// where there are so many.
+func (b *brick) lay(lengthA, lengthB int64) {
+	for k := range b.extents {
+		b.extents[k], b.image[k] = 1, 0
+	}
+	b.cutA = b.lengthen(0, b.toward, lengthA)
+	b.cutB = b.lengthen(1, b.from, lengthB)
+	if b.cutA >= 0 && b.extents[b.cutA] == b.Shape[b.cutA] {
+		b.cutA = -1
+	}
+	b.runA, b.unitsA = b.run(0, b.toward, b.cutA, b.runA[:0])
+	b.runB, b.unitsB = b.run(1, b.from, b.cutB, b.runB[:0])
+
+	// Runs of the source lie as they do there, others where words of neither meet.
+	b.span, b.units = b.width*b.unitsB, 1
+	for _, k := range b.runB {
+		b.image[k] = b.Strides[1][k]
+	}
+	for _, k := range b.toward {
+		b.units *= b.extents[k]
+		if b.extents[k] > 1 && !slices.Contains(b.runB, k) {
+			step := b.span + 2*(loaded-1)
+			b.image[k] = step + (b.Strides[1][k]-step)&(loaded-1)
+			b.span += (b.extents[k] - 1) * b.image[k]
+		}
+	}
+	b.runsA, b.runsB, b.rows = b.units/b.unitsA, b.units/b.unitsB, b.units/b.extents[b.toward[0]]
+}
+
+// lengthen has a brick have more of an operand's axes, the fastest first, until its
+// run there has so many bytes. It answers the axis of which the brick has a part.
+func (b *brick) lengthen(operand int, order []int, length int64) (cut int) {
+	bytes := b.width
+	for _, k := range order {
+		if b.Strides[operand][k] != bytes || bytes >= length {
+			break
+		}
+		whole := b.Shape[k]
+		pieces := max(whole*bytes/length, 1)
+		part := (whole-1)/pieces + 1
+		if unit := sector / b.width; bytes == b.width && part >= 4*unit {
+			part = min(upTo(part, unit), whole)
+		}
+		b.extents[k] = max(b.extents[k], part)
+		if b.extents[k] < whole {
+			return k
+		}
+		bytes *= whole
+	}
+	return -1
+}
+
+// run are the axes that make a run of an operand, and how many units it has.
+func (b *brick) run(operand int, order []int, cut int, run []int) ([]int, int64) {
+	units := int64(1)
+	for _, k := range order {
+		if b.Strides[operand][k] != units*b.width || b.extents[k] == 1 || b.extents[k] < b.Shape[k] && k != cut {
+			break
+		}
+		run = append(run, k)
+		units *= b.extents[k]
+		if k == cut {
+			break
+		}
+	}
+	return run, units
+}
+
+// imageBytes are those of the image, of which the first may be anywhere in a word.
+func (b *brick) imageBytes() int64 { return upTo(b.span+loaded-1, banks) }
+
+// shared is the room that the image and tables take: of 8 bytes for where a run is in
+// its operand, and of 2 for where a run or a row is in the image.
+func (b *brick) shared() int64 {
+	return b.imageBytes() + 8*(b.runsA+b.runsB) + 2*(b.runsB+b.rows)
+}
+
+func (b *brick) fits(room int64) bool {
+	return b.shared() <= room && b.runsA <= brickRuns && b.runsB <= brickRuns && b.rows <= brickRows
+}
+
+// plan counts all that.
+func (b *brick) plan() *Bricks {
+	n, width := b.Nest, b.width
+	p := &Bricks{
+		ChunksA: 1, ChunksB: 1, A: Cut{Whole: 1, Extent: 1}, B: Cut{Whole: 1, Extent: 1},
+		Row: int32(b.extents[b.toward[0]]), Step: int32(b.image[b.toward[0]]), Rows: int32(b.unitsA / b.extents[b.toward[0]]),
+		Image: int32(b.imageBytes()), Shared: int32(b.shared()), MostB: int32(b.runsB), MostRows: int32(b.rows),
+		End: width, Items: int32(layout.Product(n.Shape)),
+	}
+	if b.cutA >= 0 {
+		p.A, p.ChunksA = b.cut(b.cutA)
+	}
+	if b.cutB >= 0 && b.cutB != b.cutA {
+		p.B, p.ChunksB = b.cut(b.cutB)
+	}
+	ofA, ofB := int64(p.A.Extent), int64(p.B.Extent)
+	p.UnitsA, p.RunsA = int32(b.unitsA/ofA), int32(b.runsA/ofB)
+	p.UnitsB, p.RunsB = int32(b.unitsB/ofB), int32(b.runsB/ofA)
+	if b.cutB >= 0 && b.cutB == b.cutA {
+		p.Same, p.UnitsB, p.RunsB = 1, int32(b.unitsB/ofA), int32(b.runsB)
+	}
+	word := max(width, packed)
+	p.WordsA, p.WordsB = int32((b.unitsA*width+sector-2)/word+1), int32((b.unitsB*width+2*(loaded-1))/loaded)
+	p.ByRow, p.ByA, p.ByB = divide(int64(p.Row)), divide(int64(p.WordsA)), divide(int64(p.WordsB))
+	if apart := word / width * int64(p.Step); apart%(banks/4) == 0 {
+		p.Spread = 1
+	}
+	for k, stride := range n.Strides[1] {
+		p.Begin += (n.Shape[k] - 1) * min(stride, 0)
+		p.End += (n.Shape[k] - 1) * max(stride, 0)
+	}
+
+	// Runs and rows are counted along the axis last that ends a run of the other operand.
+	var runs, rows, places []int
+	for _, k := range b.toward {
+		switch {
+		case b.extents[k] > 1:
+			if k != b.cutA && !slices.Contains(b.runB, k) {
+				runs = append(runs, k)
+			}
+			if k != b.toward[0] && (k != b.cutB || k == b.cutA) {
+				rows = append(rows, k)
+			}
+		case k != b.cutA && k != b.cutB:
+			places = append(places, k)
+		}
+	}
+	if b.cutA >= 0 && b.cutA != b.cutB && b.extents[b.cutA] > 1 {
+		runs = append(runs, b.cutA)
+	}
+	if b.cutB >= 0 && b.cutA != b.cutB && b.extents[b.cutB] > 1 {
+		rows = append(rows, b.cutB)
+	}
+	toImage := layout.Nest{Shape: b.extents, Strides: [][]int64{b.image, n.Strides[1]}}
+	fromImage := layout.Nest{Shape: b.extents, Strides: [][]int64{n.Strides[0], b.image}}
+	for i, list := range [][]Axis{axes(toImage, runs), axes(fromImage, rows), axes(n, places), axes(n, backwards(len(n.Shape)))} {
+		p.Counts[i] = int32(copy(p.Axes[i][:], list))
+	}
+	return p
+}
+
+func (b *brick) cut(k int) (c Cut, chunks int32) {
+	extent := b.extents[k]
+	return Cut{int32(b.Shape[k]), int32(extent), extent * b.Strides[0][k], extent * b.Strides[1][k]}, int32((b.Shape[k]-1)/extent + 1)
+}
+
+// Blocks is how many blocks there are.
+func (b *Bricks) Blocks() int64 {
+	ofPlace := int64(b.UnitsA) * int64(b.A.Whole) * int64(b.RunsA) * int64(b.B.Whole)
+	return int64(b.ChunksA) * int64(b.ChunksB) * (int64(b.Items) / ofPlace)
+}
+
+// Nest is what is moved, for a twin.
+func (b *Bricks) Nest() layout.Nest {
+	return grow(newNest(), b.Axes[3][:b.Counts[3]], int64(b.Items))
+}

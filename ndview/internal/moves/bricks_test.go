@@ -1,0 +1,181 @@
+package moves_test
+
+import (
+	"math/rand/v2"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/quiver-gpu/quiver/ndview/internal/layout"
+	"github.com/quiver-gpu/quiver/ndview/internal/moves"
+)
+
+// placeOf is where an item over some axes is in both operands.
+func placeOf(axes []moves.Axis, item int64) (dst, src int64) {
+	for i, a := range axes {
+		n := item
+		if i > 0 {
+			n = item * int64(a.Magic) >> 32 >> a.Shift
+		}
+		dst += n * a.Dst
+		src += n * a.Src
+	}
+	return dst, src
+}
+
+// lie is where a byte of an image is.
+func lie(p *moves.Bricks, at int64) int64 {
+	if p.Spread == 1 {
+		at ^= (at >> 7) * 18 & 0x70
+	}
+	return at
+}
+
+func by(d moves.Divide, n int64) int64 { return n * int64(d.Magic) >> 32 >> d.Shift }
+
+// layBricks does what kernels/bricks.cu does, with addresses as the bytes: it calls
+// write with each unit's address in the destination and what was read for it.
+func layBricks(t *testing.T, p *moves.Bricks, width, dst, src int64, write func(to, from int64)) {
+	axes := func(i int) []moves.Axis { return p.Axes[i][:p.Counts[i]] }
+	require.LessOrEqual(t, p.Shared, int32(46<<10))
+	require.LessOrEqual(t, p.Image+8*p.MostB+8*p.RunsA*p.B.Extent+2*p.MostB+2*p.MostRows, p.Shared)
+	begin, end := src+p.Begin, src+p.End
+	for id := range p.Blocks() {
+		rest := id / int64(p.ChunksA)
+		batch := rest / int64(p.ChunksB)
+		a, b := id-rest*int64(p.ChunksA), rest-batch*int64(p.ChunksB)
+		inA, inB := min(int64(p.A.Extent), int64(p.A.Whole)-a*int64(p.A.Extent)), min(int64(p.B.Extent), int64(p.B.Whole)-b*int64(p.B.Extent))
+		require.Positive(t, inA)
+		require.Positive(t, inB)
+		runsA, runsB, ofB := int64(p.RunsA)*inB, int64(p.RunsB)*inA, inB
+		if p.Same == 1 {
+			runsB, ofB = int64(p.RunsB), inA
+		}
+		unitsA, bytesB := int64(p.UnitsA)*inA, int64(p.UnitsB)*ofB*width
+		require.LessOrEqual(t, runsB, int64(p.MostB))
+		require.LessOrEqual(t, runsA*int64(p.Rows), int64(p.MostRows))
+		d, s := placeOf(axes(2), batch)
+		d, s = dst+d+a*p.A.Dst+b*p.B.Dst, src+s+a*p.A.Src+b*p.B.Src
+		skip := s & 15
+		image := make([]int64, p.Image)
+		for i := range runsB * int64(p.WordsB) {
+			if id%2 == 1 {
+				i = runsB*int64(p.WordsB) - 1 - i
+			}
+			run := by(p.ByB, i)
+			lies, from := placeOf(axes(0), run)
+			lies += skip
+			if (lies-(s+from))&15 != 0 {
+				require.Failf(t, "a run lies elsewhere in a word", "%+v", p)
+			}
+			at := 16*(i-run*int64(p.WordsB)) - lies&15
+			if at >= bytesB {
+				continue
+			}
+			address := s + from + at
+			for k := range int64(16) {
+				if address >= begin && address+16 <= end || at+k >= 0 && at+k < bytesB {
+					image[lie(p, lies+at)+k] = address + k
+				}
+			}
+		}
+		word := max(width, 8)
+		for i := range runsA * int64(p.WordsA) {
+			run := by(p.ByA, i)
+			to, _ := placeOf(axes(1), run*int64(p.Rows))
+			to += d
+			first := ((i-run*int64(p.WordsA))*word - to&31) / width
+			for u := first; u < first+word/width; u++ {
+				if u < 0 || u >= unitsA {
+					continue
+				}
+				row, in := run*int64(p.Rows), u
+				if p.Rows > 1 {
+					before := by(p.ByRow, u)
+					row, in = row+before, u-before*int64(p.Row)
+				}
+				_, at := placeOf(axes(1), row)
+				at = lie(p, at+skip+in*int64(p.Step))
+				for k := range width {
+					if image[at+k] != image[at]+k {
+						require.Failf(t, "a unit is not whole", "%+v", p)
+					}
+				}
+				write(to+u*width, image[at])
+			}
+		}
+	}
+}
+
+func TestBricksMoveEachUnitOnce(t *testing.T) {
+	r := rand.New(rand.NewPCG(7, 8))
+	planned, same, cut := 0, 0, 0
+	for i := range 1000 {
+		most := int64(1 << 12)
+		if i%100 == 0 {
+			most = 1 << 21 // of which bricks are as large as there is room for
+		}
+		width := int64(1) << r.IntN(5)
+		shape := make([]int64, 2+r.IntN(4))
+		for i := range shape {
+			shape[i] = 1 + r.Int64N([]int64{3, 6, 20, 70, 300, 3000, most}[r.IntN(7)])
+		}
+		for layout.Product(shape) > most {
+			i := r.IntN(len(shape))
+			shape[i] = (shape[i] + 1) / 2
+		}
+		src := layout.C(width, shape)
+		r.Shuffle(len(src), func(i, j int) {
+			shape[i], shape[j] = shape[j], shape[i]
+			src[i], src[j] = src[j], src[i]
+		})
+		dst := layout.C(width, shape)
+		for i := range shape { // an axis turned, or repeated, or an outer gap
+			if src[i] != width && r.IntN(4) == 0 {
+				src[i] *= -r.Int64N(2)
+			}
+		}
+		if r.IntN(4) == 0 {
+			dst[0] += width * r.Int64N(40)
+		}
+		n := layout.Collapse(shape, dst, src)
+		p, ok := moves.NewBricks(width, n, "slim")
+		if !ok {
+			continue
+		}
+		planned++
+		same += int(p.Same)
+		if p.ChunksA > 1 && p.ChunksB > 1 {
+			cut++
+		}
+		to, from := int64(1<<40)+width*r.Int64N(64), int64(1<<30)+width*r.Int64N(64)
+		low, high, _ := layout.Extent(width, 0, n.Shape, n.Strides[0])
+		written := make([]int64, (high-low)/width)
+		units, done := layout.Product(n.Shape), int64(0)
+		layBricks(t, p, width, to, from, func(at, value int64) {
+			if unit := &written[(at-to-low)/width]; *unit == 0 {
+				*unit = value
+				done++
+			} else {
+				require.Failf(t, "a unit is written twice", "%+v", p)
+			}
+		})
+		require.Equal(t, units, done, "width %d %+v %+v", width, n, p)
+		for i := range units {
+			d, s, rest := to, from, i
+			for k := len(n.Shape) - 1; k >= 0; k-- {
+				index := rest % n.Shape[k]
+				rest /= n.Shape[k]
+				d += index * n.Strides[0][k]
+				s += index * n.Strides[1][k]
+			}
+			if written[(d-to-low)/width] != s {
+				require.Failf(t, "wrong", "width %d %+v %+v", width, n, p)
+			}
+		}
+		require.Equal(t, units, layout.Product(p.Nest().Shape))
+	}
+	require.Greater(t, planned, 500)
+	require.Greater(t, same, 20)
+	require.Greater(t, cut, 20)
+}

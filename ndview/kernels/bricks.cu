@@ -1,0 +1,144 @@
+// Units moved through bricks, boxes of the nest of which an image is in shared
+// memory, where axes are short.
+
+#include "move.cuh"
+
+// Of an axis bricks have `extent` items, or what is left.
+struct Cut {
+    int32_t whole, extent;
+    int64_t dst, src;
+};
+
+struct Divide {
+    uint32_t magic, shift;
+    __device__ __forceinline__ int operator()(uint32_t i) const { return __umulhi(i, magic) >> shift; }
+};
+
+// See internal/moves.
+struct Bricks {
+    int64_t begin, end;
+    Cut a, b;
+    int32_t chunks_a, chunks_b, same;
+    int32_t units_a, units_b, runs_a, runs_b;
+    int32_t row, step, rows;
+    int32_t words_a, words_b;
+    int32_t image, shared, most_b, most_rows, spread;
+    Divide by_row, by_a, by_b;
+    int32_t counts[4];
+    Axis axes[4][move_axes];
+    int32_t items;
+};
+
+// 16 bytes to shared memory, by way of registers only where they must be.
+__device__ __forceinline__ void bring(uint4* to, const uint4* from) {
+#if __CUDA_ARCH__ >= 800
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"((uint32_t)__cvta_generic_to_shared(to)), "l"(from));
+#else
+    *to = __ldg(from);
+#endif
+}
+__device__ __forceinline__ void wait_for_all() {
+#if __CUDA_ARCH__ >= 800
+    asm volatile("cp.async.wait_all;" ::: "memory");
+#endif
+}
+
+// Where a byte of the image is. What lies 128 bytes apart or multiples of that, which
+// is in the same banks, is spread over eight words of 16 bytes.
+template <bool spread> __device__ __forceinline__ int lie(int at) { return spread ? at ^ ((at >> 7) * 18 & 0x70) : at; }
+
+template <typename T, typename Word, bool spread>
+__device__ __forceinline__ void move_bricks(uint8_t* __restrict__ dst, const uint8_t* __restrict__ src, const Bricks& t) {
+    constexpr int size = sizeof(T), word = sizeof(Word), units = word / size;
+    extern __shared__ uint4 memory[];
+    uint8_t* image = (uint8_t*)memory;
+    int64_t *from = (int64_t*)(image + t.image), *to = from + t.most_b;  // where runs begin, from the brick's first unit
+    const uint32_t rest = blockIdx.x / t.chunks_a, batch = rest / t.chunks_b;
+    const int a = blockIdx.x - rest * t.chunks_a, b = rest - batch * t.chunks_b;
+    const int in_a = min(t.a.extent, t.a.whole - a * t.a.extent), in_b = min(t.b.extent, t.b.whole - b * t.b.extent);
+    const int runs_a = t.runs_a * in_b, runs_b = t.same ? t.runs_b : t.runs_b * in_a, rows = t.rows * runs_a;
+    const int units_a = t.units_a * in_a, bytes_b = t.units_b * (t.same ? in_a : in_b) * size;
+    uint16_t *row = (uint16_t*)(to + t.runs_a * t.b.extent), *lies = row + t.most_rows;  // where rows and runs are in the image
+    const uint8_t *begin = src + t.begin, *end = src + t.end;
+    src += place(t.axes[2], t.counts[2], batch, &Axis::src) + a * t.a.src + b * t.b.src;
+    dst += place(t.axes[2], t.counts[2], batch, &Axis::dst) + a * t.a.dst + b * t.b.dst;
+    const int skip = (uint32_t)(uintptr_t)src & 15;
+    for (int i = threadIdx.x; i < runs_b; i += block) {
+        from[i] = place(t.axes[0], t.counts[0], i, &Axis::src);
+        lies[i] = (uint16_t)(skip + place(t.axes[0], t.counts[0], i, &Axis::dst));
+    }
+    for (int i = threadIdx.x; i < rows; i += block) row[i] = (uint16_t)(skip + place(t.axes[1], t.counts[1], i, &Axis::src));
+    for (int i = threadIdx.x; i < runs_a; i += block) to[i] = place(t.axes[1], t.counts[1], i * t.rows, &Axis::dst);
+    __syncthreads();
+
+    for (int i = threadIdx.x; i < runs_b * t.words_b; i += block) {
+        const int run = t.by_b(i), lead = lies[run] & 15, at = 16 * (i - run * t.words_b) - lead;
+        if (at >= bytes_b) continue;
+        const uint8_t* p = src + from[run] + at;
+        uint8_t* q = image + lie<spread>(lies[run] + at);
+        if (p >= begin && p + 16 <= end) bring((uint4*)q, (const uint4*)p);
+        else
+            for (int k = 0; k < 16; k += size)
+                if (at + k >= 0 && at + k < bytes_b) *(T*)(q + k) = *(const T*)(p + k);
+    }
+    wait_for_all();
+    __syncthreads();
+
+    // Whole words first. One begins in a row of the brick and may end in the next.
+    const auto place_of = [&](int run, int& unit) {
+        int in = run * t.rows;
+        if (t.rows > 1) {
+            const int before = t.by_row(unit);
+            in += before;
+            unit -= before * t.row;
+        }
+        return in;
+    };
+    const auto unit_of = [&](int run, int unit) {
+        const int in = place_of(run, unit);
+        return *(const T*)(image + lie<spread>(row[in] + unit * t.step));
+    };
+#pragma unroll 2
+    for (int i = threadIdx.x; i < runs_a * t.words_a; i += block) {
+        const int run = t.by_a(i);
+        uint8_t* p = dst + to[run];
+        const int lead = (uint32_t)(uintptr_t)p & (sector - 1), first = ((i - run * t.words_a) * word - lead) / size;  // unit of the word in the run
+        if (first < 0 || first + units > units_a) continue;
+        union { T unit[units]; Word word; } v;
+        if (units == 1 || t.rows == 1 || t.row >= units) {
+            int unit = first;
+            const int in = place_of(run, unit), left = t.rows > 1 ? t.row - unit : units;
+            const int here = row[in] + unit * t.step, next = units > 1 ? row[in + 1] - left * t.step : 0;
+#pragma unroll
+            for (int k = 0; k < units; k++) v.unit[k] = *(const T*)(image + lie<spread>((k < left ? here : next) + k * t.step));
+        } else {
+#pragma unroll
+            for (int k = 0; k < units; k++) v.unit[k] = unit_of(run, first + k);
+        }
+        *(Word*)(p + first * size) = v.word;
+    }
+    // Then units at the ends of runs, in words that others have a part of.
+    if (units > 1) {
+        for (int i = threadIdx.x; i < runs_a * (2 * units); i += block) {
+            const int run = i / (2 * units), k = i % units;
+            uint8_t* p = dst + to[run];
+            const int ahead = (int)(-(uintptr_t)p & (word - 1)) / size, behind = (int)((uintptr_t)(p + units_a * size) & (word - 1)) / size;
+            const int head = min(ahead, units_a), tail = min(behind, units_a - head);
+            const int unit = i / units % 2 ? units_a - 1 - k : k;
+            if (k < (i / units % 2 ? tail : head)) *(T*)(p + unit * size) = unit_of(run, unit);
+        }
+    }
+}
+
+#define BRICKS(WIDTH, T, WORD)                                                                                 \
+    extern "C" __global__ void __launch_bounds__(block, 4)                                                     \
+        quiver_bricks_##WIDTH(uint8_t* dst, const uint8_t* src, const __grid_constant__ Bricks t) {            \
+        if (t.spread) move_bricks<T, WORD, true>(dst, src, t);                                                 \
+        else move_bricks<T, WORD, false>(dst, src, t);                                                         \
+    }
+
+BRICKS(1, uint8_t, uint2)
+BRICKS(2, uint16_t, uint2)
+BRICKS(4, uint32_t, uint2)
+BRICKS(8, uint2, uint2)
+BRICKS(16, uint4, uint4)
