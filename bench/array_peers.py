@@ -2,16 +2,14 @@
 ndview measure.
 
 Usage: array_peers.py {cupy|torch|numpy} <names, prints one JSON object: the
-rate of each in GB/s of bytes read plus written, or of Small the microseconds,
-null where the library does not have the operation. A name is that of a
-benchmark without its prefix, device and size, as array_cases.py describes them.
-Results go where memory is ready, wherever the library can; each figure is the
-median of several rounds after two to warm up.
+seconds that each of several rounds took, after two to warm up; null where the
+library does not have the operation. A name is that of a benchmark without its
+prefix, device and size, as array_cases.py describes them. Results go where
+memory is ready, wherever the library can. bfloat16 in NumPy is ml_dtypes'.
 """
 
 import importlib
 import json
-import statistics
 import sys
 import time
 from collections.abc import Callable
@@ -35,17 +33,17 @@ class NumPy:
     def wait(self) -> None:
         pass
 
-    def seconds(self, work: Callable[[], object]) -> float:
+    def seconds(self, work: Callable[[], object], rounds: int) -> list[float]:
         taken = []
-        for _ in range(ROUNDS + 2):
+        for _ in range(rounds + 2):
             start = time.perf_counter()
             work()
             taken.append(time.perf_counter() - start)
-        return statistics.median(taken[2:])
+        return taken[2:]
 
     def dtype(self, name: str):
         if name == "bfloat16":
-            raise Missing
+            return self.xp.dtype(importlib.import_module("ml_dtypes").bfloat16)
         return self.xp.dtype(name)
 
     def full(self, shape, dtype, value=1):
@@ -179,16 +177,21 @@ class CuPy(NumPy):
     def wait(self) -> None:
         self.xp.cuda.Device().synchronize()
 
-    def seconds(self, work: Callable[[], object]) -> float:
+    def seconds(self, work: Callable[[], object], rounds: int) -> list[float]:
         taken = []
-        for _ in range(ROUNDS + 2):
+        for _ in range(rounds + 2):
             start, end = self.xp.cuda.Event(), self.xp.cuda.Event()
             start.record()
             work()
             end.record()
             end.synchronize()
             taken.append(self.xp.cuda.get_elapsed_time(start, end) / 1e3)
-        return statistics.median(taken[2:])
+        return taken[2:]
+
+    def dtype(self, name: str):
+        if name == "bfloat16":
+            raise Missing
+        return self.xp.dtype(name)
 
 
 class Torch:
@@ -198,16 +201,16 @@ class Torch:
     def wait(self) -> None:
         self.xp.cuda.synchronize()
 
-    def seconds(self, work: Callable[[], object]) -> float:
+    def seconds(self, work: Callable[[], object], rounds: int) -> list[float]:
         taken = []
-        for _ in range(ROUNDS + 2):
+        for _ in range(rounds + 2):
             start, end = (self.xp.cuda.Event(enable_timing=True) for _ in range(2))
             start.record()
             work()
             end.record()
             end.synchronize()
             taken.append(start.elapsed_time(end) / 1e3)
-        return statistics.median(taken[2:])
+        return taken[2:]
 
     def dtype(self, name: str):
         found = getattr(self.xp, name, None)
@@ -328,23 +331,23 @@ class Torch:
         return lambda: f(x, y, out=out)
 
 
-def measure(library: NumPy | Torch, name: str) -> float | None:
+def measure(library: NumPy | Torch, name: str, rounds: int = ROUNDS) -> list[float] | None:
     case = parse(name)
     try:
         work = getattr(library, case.kind)(case)
         if case.kind != "small":
-            return case.bytes / library.seconds(work) / 1e9
+            return library.seconds(work, rounds)
     except (Missing, AttributeError, NotImplementedError, RuntimeError, TypeError) as e:
         print(f"{name}: {type(e).__name__}: {e}", file=sys.stderr)
         return None
     each, taken = 1000, []
-    for _ in range(ROUNDS + 2):
+    for _ in range(rounds + 2):
         start = time.perf_counter()
         for _ in range(each):
             work()
         library.wait()
-        taken.append((time.perf_counter() - start) / each * 1e6)
-    return statistics.median(taken[2:])
+        taken.append((time.perf_counter() - start) / each)
+    return taken[2:]
 
 
 LIBRARIES = {"numpy": NumPy, "cupy": CuPy, "torch": Torch}

@@ -163,7 +163,7 @@ def main() -> int:
     records = bench.records()
     for r in records:
         print(f"{r['name']:38} {r['value']:7.3f} {r['unit']}  {r['peer']:32} {r['peer_value']:7.3f}  ratio {r['ratio']:6.2f}")
-    path = record.write(options.results, "convert", record.machine(versions(), options.machine), bench.compared, records)
+    path = record.write(options.results, "convert", record.machine(versions(), options.machine), records, tests=bench.compared)
     print(f"{bench.compared['passed']} columns compared equal, {bench.compared['failed']} not; written to {path.name}")
     return 1 if bench.compared["failed"] else 0
 

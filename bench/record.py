@@ -32,7 +32,8 @@ def machine(versions: dict[str, str], name: str = "", commit: str | None = None)
     unless it is given it is that of the GPUs, as in h200-x2."""
     if commit is None:
         commit = output_of("git", "rev-parse", "--short=12", "HEAD")
-        if output_of("git", "status", "--porcelain", "--untracked-files=no"):
+        # Results of an earlier topic do not change what is measured in the next.
+        if output_of("git", "status", "--porcelain", "--untracked-files=no", "--", ".", ":!bench/results", ":!bench/plots"):
             commit += "-modified"
     gpus = output_of("nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader").splitlines()
     gpu, _, driver = gpus[0].partition(", ") if gpus else ("", "", "")
@@ -50,11 +51,12 @@ def machine(versions: dict[str, str], name: str = "", commit: str | None = None)
     }
 
 
-def write(folder: Path, topic: str, machine: dict, tests: dict, records: list[dict], **more) -> Path:
-    """Writes a result file. tests counts passed, failed and skipped."""
+def write(folder: Path, topic: str, machine: dict, records: list[dict], *, tests: dict | None = None, **more) -> Path:
+    """Writes a result file. tests counts passed, failed and skipped, where there
+    were any."""
     path = folder / f"{machine['date']}-{machine['name']}-{topic}.json"
     folder.mkdir(parents=True, exist_ok=True)
-    head = json.dumps({"machine": machine, "tests": tests} | more, indent=2).removesuffix("\n}")
+    head = json.dumps({"machine": machine} | ({"tests": tests} if tests else {}) | more, indent=2).removesuffix("\n}")
     lines = ",\n".join(f"    {json.dumps(r)}" for r in records)  # one a line, since there may be hundreds
     path.write_text(f'{head},\n  "records": [\n{lines}\n  ]\n}}\n')
     return path

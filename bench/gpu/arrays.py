@@ -23,8 +23,9 @@ def records() -> tuple[list[dict], list[str]]:
     except Exception as e:  # the other figures are still worth having
         faults.append(f"C: {e}")
     small = gobench.run("ndview", "^BenchmarkArray$/^cuda$/^small$", "-test.benchtime=20000x", rounds=5)
-    found = array_records.records("cuda", figures | small, ["cupy", "torch"], limits, faults)
-    return found + first_uses(), faults
+    times = {name.removeprefix(PREFIX): units["ns/op"] / 1e9 for name, units in (figures | small).items() if name.startswith(PREFIX)}
+    others = array_records.peers(["cupy", "torch"], list(times), faults)
+    return array_records.records("cuda", times, others, limits) + first_uses(), faults
 
 
 def fastest(measure, sizes: set[int]) -> array_records.Limit:

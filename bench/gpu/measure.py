@@ -52,9 +52,7 @@ def main() -> int:
     parser.add_argument("--log", type=Path, required=True)
     options = parser.parse_args()
 
-    tests = {"passed": 0, "failed": 0, "skipped": 0}
-    if options.tests.exists():
-        tests = json.loads(options.tests.read_text())
+    tests = json.loads(options.tests.read_text()) if options.tests.exists() else None
     machine = record.machine(versions(), commit=gobench.commit())
     topics = [t for t in TOPICS if t in options.topics or "all" in options.topics]
     failed = False
@@ -71,7 +69,7 @@ def main() -> int:
             print("\n".join(summary(r) for r in records))
             print("\n".join(f"NOT MEASURED  {fault[:400]}" for fault in faults), flush=True)
             if records:
-                record.write(options.results, topic, machine, tests, records)
+                record.write(options.results, topic, machine, records, tests=tests)
     return 1 if failed else 0
 
 

@@ -287,7 +287,7 @@ def main() -> int:
             total = {key: total[key] + counts[key] for key in total}
         print(f"==== {step}: {counts['passed']} passed, {counts['failed']} failed, {counts['skipped']} skipped, {summary[step]['seconds']} s", flush=True)
     machine = record.machine({"python": sys.version.split()[0]}, commit=gobench.commit())
-    record.write(options.out, "tests", machine, total, [], command=f".gpu/run.sh {' '.join(options.steps)}", steps=summary)
+    record.write(options.out, "tests", machine, [], tests=total, command=f".gpu/run.sh {' '.join(options.steps)}", steps=summary)
     (GPU / "tests.json").write_text(json.dumps(total) + "\n")
     return 1 if failed else 0
 

@@ -22,7 +22,7 @@ type result struct {
 	Machine struct {
 		Name, CPU, GPU, Driver, Commit, Date string
 	}
-	Tests   struct{ Passed, Failed, Skipped int }
+	Tests   *struct{ Passed, Failed, Skipped int } // nil where there were none
 	Records []entry
 
 	topic string
@@ -109,7 +109,10 @@ func show(w io.Writer, r result) error {
 	if m.GPU != "" {
 		fmt.Fprintf(w, "; %s, driver %s", m.GPU, m.Driver)
 	}
-	fmt.Fprintf(w, "; %d passed, %d failed, %d skipped\n", r.Tests.Passed, r.Tests.Failed, r.Tests.Skipped)
+	if r.Tests != nil {
+		fmt.Fprintf(w, "; %d passed, %d failed, %d skipped", r.Tests.Passed, r.Tests.Failed, r.Tests.Skipped)
+	}
+	fmt.Fprintln(w)
 	if len(r.Records) == 0 {
 		_, err := fmt.Fprintln(w)
 		return err

@@ -48,6 +48,12 @@ func TestRecordsShowWhatTheyHave(t *testing.T) {
 	assert.Contains(t, text, "a cpu; 3 passed, 0 failed, 1 skipped")
 	assert.Contains(t, text, "fast 6.000 GB/s 2.000 3.000 - other")
 	assert.Contains(t, text, "near 9.000 GB/s - - 0.900 copy: 10 GB/s")
+
+	without := strings.Replace(sample, `"tests": {"passed": 3, "failed": 0, "skipped": 1},`, "", 1)
+	require.NoError(t, os.WriteFile(filepath.Join(folder, "2026-01-03-box-convert.json"), []byte(without), 0o644))
+	out.Reset()
+	require.NoError(t, run(&out, folder))
+	assert.NotContains(t, out.String(), "passed")
 }
 
 func TestWhatIsNoResultIsNamed(t *testing.T) {
