@@ -19,6 +19,34 @@ var computingSteps = map[string]step{
 		run:   func(w *words) (*ndview.NDBuffer, error) { return unaryOperations[w.next()].Of(w.array()) },
 		often: 5,
 	},
+	"part": {
+		make: func(p *maker) string {
+			name, a := p.such(isComplex)
+			if a == nil {
+				return ""
+			}
+			return p.of("real", "imag") + " " + name
+		},
+		run: func(w *words) (*ndview.NDBuffer, error) {
+			if w.next() == "real" {
+				return ndview.Real.Of(w.array())
+			}
+			return ndview.Imag.Of(w.array())
+		},
+		often: 2,
+	},
+	"power": {
+		make: func(p *maker) string {
+			name, a := p.such(func(a *ndview.NDBuffer) bool {
+				return a.DType().Kind() == ndview.KindInt || a.DType().Kind() == ndview.KindUint
+			})
+			if a == nil {
+				return ""
+			}
+			return name + " " + p.of("0", "1", "2", "3", "7", "int8:2", "uint16:3")
+		},
+		run: func(w *words) (*ndview.NDBuffer, error) { return ndview.Power.Of(w.array(), w.operand()) },
+	},
 	"unary_into": {
 		make: func(p *maker) string {
 			name, a := p.any()

@@ -27,7 +27,7 @@ type maker struct {
 const (
 	programSteps = 30
 	latest       = 7     // so many arrays are taken further
-	roomy        = 20000 // elements at most
+	roomy        = 70000 // elements at most
 )
 
 // randomProgram is a program and what it gives on the CPU.

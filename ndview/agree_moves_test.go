@@ -33,7 +33,7 @@ var moveSteps = map[string]step{
 	// Element i is i*k modulo m, and low.
 	"ramp": {
 		make: func(p *maker) string {
-			shape := [][]int64{{5000}, {1, 4099}, {70, 65}, {65, 3, 21}, {9, 400}, {2500, 2}, {257, 16}}[p.IntN(7)]
+			shape := [][]int64{{5000}, {1, 4099}, {70, 65}, {65, 3, 21}, {9, 400}, {2500, 2}, {257, 16}, {33000}, {150, 130}}[p.IntN(9)]
 			low := p.IntN(4)
 			dtype := p.dtype()
 			if !strings.HasPrefix(dtype, "uint") {
@@ -100,6 +100,26 @@ var moveSteps = map[string]step{
 	"fill": {
 		make: func(p *maker) string { name, _ := p.any(); return name + " " + p.number() },
 		run:  func(w *words) (*ndview.NDBuffer, error) { return nil, w.array().Fill(w.operand()) },
+	},
+	// Bytes 1, 2, 3, ... of a pattern, in rows of a at which a mask is true.
+	"fill_where": {
+		make: func(p *maker) string {
+			name, a := p.such(func(a *ndview.NDBuffer) bool { return a.NDim() > 0 && !isFloat(a) && a.DType() != ndview.Bool })
+			if a == nil {
+				return ""
+			}
+			mask, m := p.such(func(m *ndview.NDBuffer) bool {
+				return m.DType() == ndview.Bool && m.NDim() == 1 && m.Size() == a.Shape()[0]
+			})
+			if m == nil {
+				return ""
+			}
+			return name + " " + mask
+		},
+		run: func(w *words) (*ndview.NDBuffer, error) {
+			return nil, w.array().FillWhere(w.array(), 0x0807060504030201)
+		},
+		often: 4,
 	},
 	"zero": {
 		make: func(p *maker) string { name, _ := p.any(); return name },

@@ -144,7 +144,7 @@ func shortened(program []string, fails func([]string) bool) []string {
 // QUIVER_RANDOM_PROGRAMS=100000 makes more of them.
 func TestRandomProgramsAgreeOnAllDevices(t *testing.T) {
 	var programs, results [][]string
-	rounds := uint64(600)
+	rounds := uint64(300)
 	if more := os.Getenv("QUIVER_RANDOM_PROGRAMS"); more != "" {
 		var err error
 		rounds, err = strconv.ParseUint(more, 10, 64)

@@ -86,6 +86,25 @@ var viewSteps = map[string]step{
 		},
 		run: func(w *words) (*ndview.NDBuffer, error) { return w.array().BroadcastTo(w.ints()...) },
 	},
+	"slice": {
+		make: func(p *maker) string {
+			name, a := p.any()
+			if a.NDim() == 0 {
+				return ""
+			}
+			axis := p.IntN(a.NDim())
+			start := p.Int64N(a.Shape()[axis] + 1)
+			return fmt.Sprint(name, " ", axis, " ", start, " ", start+p.Int64N(a.Shape()[axis]-start+1))
+		},
+		run: func(w *words) (*ndview.NDBuffer, error) { return w.array().Slice(w.axis(), w.int(), w.int()) },
+	},
+	"at_least": {
+		make: func(p *maker) string { name, _ := p.any(); return fmt.Sprint(name, " ", 1+p.IntN(3)) },
+		run: func(w *words) (*ndview.NDBuffer, error) {
+			a := w.array()
+			return [4]func(*ndview.NDBuffer) (*ndview.NDBuffer, error){1: ndview.AtLeast1D, 2: ndview.AtLeast2D, 3: ndview.AtLeast3D}[w.int()](a)
+		},
+	},
 	"read_only": {
 		make: func(p *maker) string { name, _ := p.any(); return name },
 		run:  func(w *words) (*ndview.NDBuffer, error) { return w.array().ReadOnly() },

@@ -288,6 +288,8 @@ MAKES = {
     "squeeze": lambda w: w.array().squeeze(),
     "expand": lambda w: np.expand_dims(w.array(), w.axes()),
     "broadcast": lambda w: np.broadcast_to(w.array(), w.ints()),
+    "slice": lambda w: (lambda a, axis, start, stop: a[(slice(None),) * axis + (slice(start, stop), ...)])(w.array(), w.int(), w.int(), w.int()),
+    "at_least": lambda w: (lambda a, n: [np.atleast_1d, np.atleast_2d, np.atleast_3d][n - 1](a))(w.array(), w.int()),
     "read_only": lambda w: read_only(w.array()),
     "view": lambda w: w.array().view(dtype_of(w.next())),
     "bits": lambda w: w.array().copy("C").view(dtype_of(w.next())),
@@ -318,6 +320,8 @@ MAKES = {
     "split_at": lambda w: np.split(w.array(), w.ints(), w.int())[w.int()],
     "tril": lambda w: fresh(np.tril(w.array(), w.int())),
     "triu": lambda w: fresh(np.triu(w.array(), w.int())),
+    "part": lambda w: fresh(getattr(np, w.next())(w.array())),
+    "power": lambda w: fresh(np.power(w.array(), w.operand())),
     "unary": lambda w: fresh(getattr(np, w.next())(w.array())),
     "binary": lambda w: fresh(getattr(np, w.next())(w.operand(), w.operand())),
     "where": lambda w: fresh(np.where(w.array(), w.operand(), w.operand())),
@@ -350,6 +354,14 @@ def swap(a):
     a.byteswap(inplace=True)
 
 
+def fill_where(a, mask):
+    if not (a.flags.writeable and a.flags.c_contiguous and mask.flags.c_contiguous):
+        raise ValueError("read-only, or with gaps")
+    raw = a.reshape(len(a), -1).view("u1") if a.size else a.view("u1")
+    if a.size:
+        raw[mask] = np.resize(np.arange(1, 9, dtype="u1"), raw.shape[1])
+
+
 def triangle_in(keep):
     def step(w):
         a = w.array()
@@ -368,6 +380,7 @@ CHANGES = {
     "zero": lambda w: assign(w.array(), np.zeros((), w.first.dtype)),
     "swap": lambda w: swap(w.array()),
     "set": lambda w: set_keys(w.array(), w.operand(), tuple(w.keys())),
+    "fill_where": lambda w: fill_where(w.array(), w.array()),
     "put": lambda w: put(w.array(), w.indices(), w.operand(), w.next()),
     "tril_in": triangle_in(np.tril),
     "triu_in": triangle_in(np.triu),
