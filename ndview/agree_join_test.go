@@ -108,12 +108,12 @@ func triangle(keep func(*ndview.NDBuffer, int64) (*ndview.NDBuffer, error)) step
 // several are one to three arrays, alike in their shapes or not, and the first.
 func (p *maker) several(alike bool) (string, *ndview.NDBuffer) {
 	name, first := p.any()
-	names := []string{name}
+	names, types := []string{name}, []ndview.DType{first.DType()}
 	for range p.IntN(3) {
 		if name, _ := p.such(func(a *ndview.NDBuffer) bool {
-			return !alike || slices.Equal(a.Shape(), first.Shape())
+			return p.mixes(append(types, a.DType())...) && (!alike || slices.Equal(a.Shape(), first.Shape()))
 		}); name != "" {
-			names = append(names, name)
+			names, types = append(names, name), append(types, p.m.arrays[name].DType())
 		}
 	}
 	return strings.Join(names, " "), first

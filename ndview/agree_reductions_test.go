@@ -160,6 +160,9 @@ func (p *maker) reduction(typed bool) string {
 			dtype = p.of("int16", "uint8", "int64", "uint32", "float64")
 		}
 	}
+	if op == "prod" && dtype == "float64" && !p.smallProduct(a, 52) { // infinity times 0, or 0 before
+		return ""
+	}
 	return fmt.Sprint(op, " ", name, " ", axes, " ", p.flag(), " ", dtype)
 }
 
@@ -180,24 +183,36 @@ func (p *maker) exact(op string, a *ndview.NDBuffer) bool {
 	}
 	bits := map[ndview.DType]float64{ndview.BFloat16: 7, ndview.Float16: 10, ndview.Float32: 23, ndview.Complex64: 23}[a.DType()]
 	bits = cmp.Or(bits, 52)
-	// The sum of all, in quarters, and the logarithm of the product.
-	sum, logarithm := 0.0, 0.0
-	quarters, whole := true, true
+	if op == "prod" {
+		return !isComplex(a) && p.smallProduct(a, bits)
+	}
+	sum, quarters := 0.0, true
 	for _, x := range p.reals(a) {
 		if x-x != 0 && !isComplex(a) { // an infinity or NaN in any order
 			continue
 		}
-		quarters, whole = quarters && x*4 == math.Trunc(x*4), whole && x == math.Trunc(x)
+		quarters = quarters && x*4 == math.Trunc(x*4)
 		sum += math.Abs(x)
-		logarithm += math.Log2(max(math.Abs(x), 1))
 	}
-	switch op {
-	case "prod":
-		return whole && !isComplex(a) && logarithm < bits
-	case "mean": // of 2^n elements, whatever the axes
-		return quarters && sum*4 < math.Exp2(bits) && !slices.ContainsFunc(a.Shape(), func(d int64) bool { return d&(d-1) != 0 })
+	if op == "mean" && slices.ContainsFunc(a.Shape(), func(d int64) bool { return d&(d-1) != 0 }) { // of 2^n elements, whatever the axes
+		return false
 	}
 	return quarters && sum*4 < math.Exp2(bits)
+}
+
+// smallProduct tells whether numbers are whole, and their product has so few bits.
+func (p *maker) smallProduct(a *ndview.NDBuffer, bits float64) bool {
+	logarithm := 0.0
+	for _, x := range p.reals(a) {
+		if x-x != 0 { // an infinity or NaN in any order
+			continue
+		}
+		if x != math.Trunc(x) {
+			return false
+		}
+		logarithm += math.Log2(max(math.Abs(x), 1))
+	}
+	return logarithm < bits
 }
 
 func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

@@ -45,8 +45,12 @@ func (a *NDBuffer) AllEqual(other any, equalNaN bool) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	if s.weak && s.dtype.isInteger() && a.dtype == BFloat16 { // which is compared with no other integer
-		if s, err = NewScalar(Float64, s); err != nil {
+	if s.weak && s.dtype.isInteger() && a.dtype == BFloat16 { // which has no common type with int64
+		own := Int8
+		if below, above := s.beyond(own); below || above {
+			own = Float64
+		}
+		if s, err = NewScalar(own, s); err != nil {
 			return false, err
 		}
 	}

@@ -147,6 +147,16 @@ func clipCall(a *NDBuffer, low, high any) (c call, done func(), err error) {
 		if err = c.take(a, low, high); err != nil || !c.ofTimes() && !c.ofComplexes() {
 			break
 		}
+		if !c.ofTimes() { // complex numbers from the first step on
+			common, err := c.common(false)
+			if err != nil {
+				return c, done, err
+			}
+			if a, err = a.AsType(common, OrderK, CastUnsafe); err != nil {
+				return c, done, err
+			}
+			defer a.Release()
+		}
 		if c, err = boundCall(clipBelow, a, low); err != nil {
 			break
 		}
