@@ -103,7 +103,10 @@ func newCasts(addVectors func(table *[Types][Types]cast, odd map[Type]cast)) (ta
 	table[Complex128] = castsOfComplex[float64]()
 	table[Int8][Bool], table[Uint8][Bool] = bytesToBool, bytesToBool
 	table[Float16][Bool], table[BFloat16][Bool] = halvesToBool, halvesToBool
-	odd := map[Type]cast{Int64: oddDoubles[int64], Uint64: oddDoubles[uint64]}
+	odd := map[Type]cast{
+		Int32: oddSingles[int32], Uint32: oddSingles[uint32],
+		Int64: oddDoubles[int64], Uint64: oddDoubles[uint64],
+	}
 	composeReals(&table)
 	addVectors(&table, odd)
 
@@ -119,9 +122,8 @@ func newCasts(addVectors func(table *[Types][Types]cast, odd map[Type]cast)) (ta
 		table[from][BFloat16] = compose(table[from][Float32], toBFloat16, from, BFloat16)
 	}
 	table[Float32][BFloat16], table[Float64][BFloat16] = toBFloat16, doubleToBFloat16
-	for _, from := range []Type{Int32, Uint32} {
-		table[from][BFloat16] = compose(table[from][Float64], doubleToBFloat16, from, BFloat16)
-	}
+	table[Int32][BFloat16] = compose(odd[Int32], toBFloat16, Int32, BFloat16)
+	table[Uint32][BFloat16] = compose(odd[Uint32], toBFloat16, Uint32, BFloat16)
 	table[Int64][BFloat16] = compose(odd[Int64], doubleToBFloat16, Int64, BFloat16)
 	table[Uint64][BFloat16] = compose(odd[Uint64], doubleToBFloat16, Uint64, BFloat16)
 	table[Complex128][Float16] = compose(table[Complex128][Float64], doubleToFloat16, Complex128, Float16)

@@ -162,3 +162,15 @@ func oddDoubles[S int64 | uint64](dst, src unsafe.Pointer, n int) {
 		d[i] = float64(v)
 	}
 }
+
+// oddSingles is oddDoubles for float32.
+func oddSingles[S int32 | uint32](dst, src unsafe.Pointer, n int) {
+	d, s := operands[float32, S](dst, src, n)
+	const lost = 1<<8 - 1
+	for i, v := range s {
+		if v>>24 != 0 && v>>24 != S(0)-1 && v&lost != 0 {
+			v = v&^lost | 1<<8
+		}
+		d[i] = float32(v)
+	}
+}

@@ -2,7 +2,8 @@ package cpu
 
 import "unsafe"
 
-// The loops of castvector_amd64.s, castnarrow_amd64.s and castcomplex_amd64.s.
+// The loops of castvector_amd64.s, castnarrow_amd64.s, castcomplex_amd64.s and
+// castodd_amd64.s.
 
 //go:noescape
 func u8to16(dst, src unsafe.Pointer, n int)
@@ -213,3 +214,9 @@ func i16toComplexDouble(dst, src unsafe.Pointer, n int)
 
 //go:noescape
 func i32toComplexDouble(dst, src unsafe.Pointer, n int)
+
+//go:noescape
+func oddI32toFloat(dst, src unsafe.Pointer, n int)
+
+//go:noescape
+func oddU32toFloat(dst, src unsafe.Pointer, n int)

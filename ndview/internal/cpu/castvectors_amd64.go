@@ -24,7 +24,7 @@ func inBlocks(rest cast, from, to Type, blocks cast) cast {
 }
 
 // addVectors puts the vectors of x86 in the place of loops of one step, and of
-// those to odd doubles.
+// those to odd floats.
 func addVectors(table *[Types][Types]cast, odd map[Type]cast) {
 	if !cpu.X86.HasAVX2 {
 		return
@@ -71,6 +71,8 @@ func addVectors(table *[Types][Types]cast, odd map[Type]cast) {
 	} {
 		whole(from, Bool, blocks)
 	}
+	odd[Int32] = inBlocks(odd[Int32], Int32, Float32, oddI32toFloat)
+	odd[Uint32] = inBlocks(odd[Uint32], Uint32, Float32, oddU32toFloat)
 	whole(Int32, Float32, i32toFloat)
 	whole(Int32, Float64, i32toDouble)
 	whole(Uint32, Float32, u32toFloat)

@@ -51,3 +51,29 @@ func TestVectorsCastAsTheirLoopsDo(t *testing.T) {
 		}
 	}
 }
+
+// By way of float32, 32 bits reach bfloat16 as they do by way of float64, which
+// holds them all.
+func TestIntegersOf32BitsAreRoundedOnce(t *testing.T) {
+	random := rand.New(rand.NewPCG(3, 4))
+	n := 1 << 16
+	src := make([]uint32, n)
+	for i := range src {
+		x := random.Uint32() >> random.IntN(32)
+		if i%2 == 0 { // about the middle between two numbers of 8 bits
+			shift := random.IntN(24)
+			x = (2*(128+random.Uint32N(128))+1)<<shift>>1 + random.Uint32N(5) - 2
+		}
+		if i%3 == 0 {
+			x = -x
+		}
+		src[i] = x
+	}
+	for _, from := range []Type{Int32, Uint32} {
+		wide, want, got := make([]float64, n), make([]uint16, n), make([]uint16, n)
+		casts[from][Float64](unsafe.Pointer(&wide[0]), unsafe.Pointer(&src[0]), n)
+		casts[Float64][BFloat16](unsafe.Pointer(&want[0]), unsafe.Pointer(&wide[0]), n)
+		casts[from][BFloat16](unsafe.Pointer(&got[0]), unsafe.Pointer(&src[0]), n)
+		require.Equal(t, want, got, "type %d", from)
+	}
+}
