@@ -84,16 +84,18 @@ func NewBricks(width int64, n layout.Nest, instead string) (*Bricks, bool) {
 // be, instead of a kernel and where a row has so many bytes.
 func worth(instead string, width, row int64) (bytes int64, ok bool) {
 	switch instead {
-	case "slim", "picks":
+	case "slim":
 		return 0, true
+	case "picks":
+		return short, true
 	case "rows":
-		return 0, row < 128
+		return short, row < 128
 	case "spans":
-		return 0, width == 2 || width == 1 && row < 512
+		return short, width == 2 || width == 1 && row < 512
 	case "lines", "runs":
 		return 256, true
 	case "oddlines":
-		return 256, width == 2
+		return 512, width == 2
 	case "oddruns":
 		return 512, true
 	case "tiles":
