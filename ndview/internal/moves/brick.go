@@ -1,0 +1,117 @@
+package moves
+
+import (
+	"slices"
+
+	"github.com/quiver-gpu/quiver/ndview/internal/layout"
+)
+
+const (
+	brickRoom = 46 << 10 // bytes of an image and its tables
+	brickRuns = 1 << 10  // of the destination, and of the source
+	brickRows = 1 << 12
+	packed    = 8 // bytes that are written at once, where a unit has not more
+	loaded    = 16
+	banks     = 128 // bytes
+)
+
+// brick is what a brick has of a nest.
+type brick struct {
+	layout.Nest
+	width              int64
+	toward, from       []int   // axes, the fastest in either operand first
+	extents, image     []int64 // along each axis, and from item to item in the image
+	cutA, cutB         int     // the axes that end runs, or -1
+	runA, runB         []int   // those that make them
+	units              int64   // of a brick
+	unitsA, unitsB     int64   // of runs
+	span               int64   // bytes of the image
+	runsA, runsB, rows int64
+}
+
+// lay makes runs of the destination and of the source so many bytes long, or longer,
+// where there are so many.
+func (b *brick) lay(lengthA, lengthB int64) {
+	for k := range b.extents {
+		b.extents[k], b.image[k] = 1, 0
+	}
+	b.cutA = b.lengthen(0, b.toward, lengthA)
+	b.cutB = b.lengthen(1, b.from, lengthB)
+	if b.cutA >= 0 && b.extents[b.cutA] == b.Shape[b.cutA] {
+		b.cutA = -1
+	}
+	b.runA, b.unitsA = b.run(0, b.toward, b.cutA, b.runA[:0])
+	b.runB, b.unitsB = b.run(1, b.from, b.cutB, b.runB[:0])
+
+	// Runs of the source lie as they do there, others where words of neither meet.
+	b.span, b.units = b.width*b.unitsB, 1
+	for _, k := range b.runB {
+		b.image[k] = b.Strides[1][k]
+	}
+	for _, k := range b.toward {
+		b.units *= b.extents[k]
+		if b.extents[k] > 1 && !slices.Contains(b.runB, k) {
+			step := b.span + 2*(loaded-1)
+			b.image[k] = step + (b.Strides[1][k]-step)&(loaded-1)
+			b.span += (b.extents[k] - 1) * b.image[k]
+		}
+	}
+	b.runsA, b.runsB, b.rows = b.units/b.unitsA, b.units/b.unitsB, b.units/b.extents[b.toward[0]]
+}
+
+// lengthen has a brick have more of an operand's axes, the fastest first, until its
+// run there has so many bytes. It answers the axis of which the brick has a part.
+func (b *brick) lengthen(operand int, order []int, length int64) (cut int) {
+	bytes := b.width
+	for _, k := range order {
+		if b.Strides[operand][k] != bytes || bytes >= length {
+			break
+		}
+		whole := b.Shape[k]
+		pieces := max(whole*bytes/length, 1)
+		part := (whole-1)/pieces + 1
+		if unit := sector / b.width; bytes == b.width && part >= 4*unit {
+			part = min(upTo(part, unit), whole)
+		}
+		b.extents[k] = max(b.extents[k], part)
+		if b.extents[k] < whole {
+			return k
+		}
+		bytes *= whole
+	}
+	return -1
+}
+
+// run are the axes that make a run of an operand, and how many units it has.
+func (b *brick) run(operand int, order []int, cut int, run []int) ([]int, int64) {
+	units := int64(1)
+	for _, k := range order {
+		if b.Strides[operand][k] != units*b.width || b.extents[k] == 1 || b.extents[k] < b.Shape[k] && k != cut {
+			break
+		}
+		run = append(run, k)
+		units *= b.extents[k]
+		if k == cut {
+			break
+		}
+	}
+	return run, units
+}
+
+// imageBytes are those of the image, of which the first may be anywhere in a word.
+func (b *brick) imageBytes() int64 { return upTo(b.span+loaded-1, banks) }
+
+// shared is the room that the image and tables take: of 8 bytes for where a run is in
+// its operand, and of 2 for where a run or a row is in the image.
+func (b *brick) shared() int64 {
+	return b.imageBytes() + 8*(b.runsA+b.runsB) + 2*(b.runsB+b.rows)
+}
+
+func (b *brick) fits(room int64) bool {
+	return b.shared() <= room && b.runsA <= brickRuns && b.runsB <= brickRuns && b.rows <= brickRows
+}
+
+func (b *brick) cut(k int) (c Cut, chunks int32) {
+	extent := b.extents[k]
+	return Cut{int32(b.Shape[k]), int32(extent), extent * b.Strides[0][k], extent * b.Strides[1][k]}, int32((b.Shape[k]-1)/extent + 1)
+}
