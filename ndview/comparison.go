@@ -194,7 +194,7 @@ func (c *comparison) compare(p *equal.Plan, mode equal.Mode, x, y *NDBuffer, sha
 	}
 	nest := layout.Collapse(shape, stepX, stepY)
 	if len(nest.Shape) > reduce.MaxAxes {
-		return fmt.Errorf("comparing arrays of %d axes that cannot be joined, of at most %d: %w", len(nest.Shape), reduce.MaxAxes, ErrShape)
+		return c.compareCopies(p, mode, x, y, shape)
 	}
 	p.Elements, p.Axes = product(shape), int32(len(nest.Shape))
 	for i := range nest.Shape {
@@ -211,6 +211,27 @@ func (c *comparison) compare(p *equal.Plan, mode equal.Mode, x, y *NDBuffer, sha
 		return nil
 	}
 	return c.launch(p, mode, x, y, nest.Offsets)
+}
+
+// compareCopies compares copies of x and y, if there is one, whose axes are one,
+// where as they lie more cannot be joined than a plan has.
+func (c *comparison) compareCopies(p *equal.Plan, mode equal.Mode, x, y *NDBuffer, shape []int64) error {
+	copies := [2]*NDBuffer{x, y}
+	for i, a := range copies {
+		if a == nil {
+			continue
+		}
+		spread, err := a.BroadcastTo(shape...)
+		if err != nil {
+			return err
+		}
+		defer spread.Release()
+		if copies[i], err = spread.inCOrder(); err != nil {
+			return err
+		}
+		defer copies[i].Release()
+	}
+	return c.compare(p, mode, copies[0], copies[1], shape)
 }
 
 // launch queues a kernel. Its blocks stay until all elements are compared, so

@@ -69,9 +69,9 @@ type ReduceOptions struct {
 func (r Reduction) String() string { return r.kind.String() }
 
 // Of reduces an array to a new one in C order, on the same device. Axes that
-// are not there or named twice, and more than 16 axes that are kept or reduced
-// and cannot be joined, are ErrShape; a type that has no such reduction is
-// ErrDType.
+// are not there or named twice are ErrShape; a type that has no such reduction is
+// ErrDType. An array of which more than 16 axes are kept or reduced and cannot be
+// joined is copied.
 func (r Reduction) Of(a *NDBuffer, o ReduceOptions) (*NDBuffer, error) {
 	a, err := r.operand(a, o.DType)
 	if err != nil {
@@ -153,6 +153,8 @@ func (r Reduction) operand(a *NDBuffer, want DType) (*NDBuffer, error) {
 // reducing is a reduction of arrays of one type and layout.
 type reducing struct {
 	op             *reduceOp
+	by             Reduction
+	want           DType   // of the results, if the caller says so
 	shape          []int64 // of the results
 	kept, keptIn   []int64 // extents and strides of the kept axes
 	keptAt         []int   // where they are in the results
@@ -161,7 +163,7 @@ type reducing struct {
 }
 
 func (r Reduction) plan(a *NDBuffer, o ReduceOptions) (*reducing, error) {
-	w := &reducing{shape: []int64{}}
+	w := &reducing{by: r, want: o.DType, shape: []int64{}}
 	reduced := make([]bool, len(a.shape))
 	for i := range reduced {
 		reduced[i] = o.Axes == nil

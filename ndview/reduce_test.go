@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -84,5 +85,38 @@ func TestProductsOfIntegersMayBeFloats(t *testing.T) {
 		assert.Equal(t, raw[float32](15*0x1p80), elements(t, out))
 		_, err = ndview.Mean.Of(large, ndview.ReduceOptions{DType: ndview.Int8})
 		assert.ErrorIs(t, err, ndview.ErrDType)
+	})
+}
+
+func TestReductionsAndComparisonsTakeManyAxes(t *testing.T) {
+	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+		const axes = 18 // in C order turned around, so that no two can be joined
+		twos := slices.Repeat([]int64{2}, axes)
+		a := fromHost(t, dev, ndview.Int32, values(1<<axes), twos...)
+		turned, err := a.Transpose()
+		own(t, turned, err)
+		straight, err := turned.Copy(ndview.OrderC)
+		own(t, straight, err)
+		for _, r := range []ndview.Reduction{ndview.ArgMax, ndview.ArgMin} {
+			want, err := r.Of(straight, ndview.ReduceOptions{KeepDims: true})
+			own(t, want, err)
+			got, err := r.Of(turned, ndview.ReduceOptions{KeepDims: true})
+			own(t, got, err)
+			assert.Equal(t, want.Shape(), got.Shape())
+			assert.Equal(t, elements(t, want), elements(t, got), r)
+			out, err := ndview.Zeros(dev, ndview.Int64)
+			own(t, out, err)
+			require.NoError(t, r.Into(out, turned, ndview.ReduceOptions{}))
+			assert.Equal(t, elements(t, want), elements(t, out), r)
+		}
+		for _, equal := range []func(*ndview.NDBuffer) (bool, error){
+			straight.Equal, func(b *ndview.NDBuffer) (bool, error) { return straight.AllEqual(b, true) },
+		} {
+			for b, want := range map[*ndview.NDBuffer]bool{turned: true, a: false} {
+				got, err := equal(b)
+				require.NoError(t, err)
+				assert.Equal(t, want, got)
+			}
+		}
 	})
 }

@@ -13,9 +13,12 @@ import (
 
 // run reduces a to out, which share no memory and are held.
 func (w *reducing) run(out, a *NDBuffer) error {
-	p, from, to, err := w.nest(out)
-	if err != nil || p.Outputs == 0 {
-		return err
+	p, from, to, ok := w.nest(out)
+	switch {
+	case !ok:
+		return w.runApart(out, a)
+	case p.Outputs == 0:
+		return nil
 	}
 	if a.size == 0 {
 		from = 0 // nothing is read there, and turned axes would begin elsewhere
@@ -42,8 +45,9 @@ func repeated(element [2]uint64, size int64) [2]uint64 {
 }
 
 // nest plans the loops: as few axes as there can be, kept ones and reduced ones.
-// from and to are where the nest begins in a and out.
-func (w *reducing) nest(out *NDBuffer) (p *reduce.Plan, from, to int64, err error) {
+// from and to are where the nest begins in a and out. It is not ok if more axes are
+// left than a plan has.
+func (w *reducing) nest(out *NDBuffer) (p *reduce.Plan, from, to int64, ok bool) {
 	keptOut := make([]int64, len(w.kept))
 	for i, at := range w.keptAt {
 		keptOut[i] = out.strides[at]
@@ -58,8 +62,7 @@ func (w *reducing) nest(out *NDBuffer) (p *reduce.Plan, from, to int64, err erro
 		steps = layout.Collapse(w.steps, w.stepsIn)
 	}
 	if len(kept.Shape) > reduce.MaxAxes || len(steps.Shape) > reduce.MaxAxes+1 {
-		return nil, 0, 0, fmt.Errorf("reducing %d of %d axes that cannot be joined, of at most %d: %w",
-			len(steps.Shape), len(kept.Shape)+len(steps.Shape), reduce.MaxAxes, ErrShape)
+		return nil, 0, 0, false
 	}
 	p = &reduce.Plan{Outputs: product(kept.Shape), KeptAxes: int32(len(kept.Shape)), Length: 1}
 	for i := range kept.Shape {
@@ -73,7 +76,7 @@ func (w *reducing) nest(out *NDBuffer) (p *reduce.Plan, from, to int64, err erro
 			p.Run[i] = reduce.Axis{Extent: reduce.NewDivisor(steps.Shape[n-2-i]), In: steps.Strides[0][n-2-i]}
 		}
 	}
-	return p, kept.Offsets[0] + steps.Offsets[0], kept.Offsets[1], nil
+	return p, kept.Offsets[0] + steps.Offsets[0], kept.Offsets[1], true
 }
 
 // lanesOf is the log2 of the largest power of 2 that is at most n, within [0, most].

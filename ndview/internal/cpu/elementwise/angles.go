@@ -31,7 +31,7 @@ func angle(x float64) (r twice, quarters int) {
 	if math.Abs(x) < 1<<30 {
 		n := math.RoundToEven(x * (1 / quarter1))
 		high := math.FMA(-n, quarter1, x) // exact
-		p := float64(n * quarter2) // rounded, on every processor
+		p := float64(n * quarter2)        // rounded, on every processor
 		r.high = high - p
 		r.low = (high - r.high - p) - math.FMA(n, quarter2, -p) - n*quarter3
 		return r, int(n) & 3
