@@ -12,6 +12,7 @@ import (
 // none will come, and that is an error rather than a standstill.
 type budget struct {
 	limit int64
+	ample int64 // of limit, how much reading ahead may fill
 
 	mu      sync.Mutex
 	changed chan struct{} // closed when used or waiting changes
@@ -19,7 +20,9 @@ type budget struct {
 	waiting int64
 }
 
-func newBudget(limit int64) *budget { return &budget{limit: limit, changed: make(chan struct{})} }
+func newBudget(limit int64) *budget {
+	return &budget{limit: limit, ample: limit, changed: make(chan struct{})}
+}
 
 // take waits until there is room for n bytes, and takes it.
 func (b *budget) take(ctx context.Context, n int64) error {
@@ -35,7 +38,7 @@ func (b *budget) take(ctx context.Context, n int64) error {
 // will give any back. Nothing is taken.
 func (b *budget) expect(ctx context.Context, n int64) error {
 	return b.takeWhen(ctx, 0, func() (bool, error) {
-		return b.used+n <= b.limit/2 || b.used <= b.waiting, nil
+		return b.used+n <= b.ample || b.used <= b.waiting, nil
 	})
 }
 

@@ -128,6 +128,8 @@ func (c *conversion) open(input string) (err error) {
 	}
 	if c.options.Device.Type() == arrowbuf.DeviceCPU {
 		r.mapped = true
+		// The more Go's heap holds, the more often its collector comes.
+		c.memory.ample /= 2
 		r.mem = newRecycler(r.mem, c.options.MaxMemory/heldShare, c.options.MaxMemory/idleShare)
 	}
 	if c.src, err = openSource(input, r); err != nil {

@@ -110,6 +110,7 @@ func TestWorkWaitsForRoomOrIsAlone(t *testing.T) {
 func TestReadingWaitsWhileRowsAreAtWork(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBudget(100)
+		b.ample /= 2
 		require.NoError(t, b.expect(t.Context(), 1000), "nothing is held")
 		require.NoError(t, b.take(t.Context(), 80))
 		read := make(chan error, 1)

@@ -84,9 +84,10 @@ def take_turns(binary: Path, pattern: str) -> tuple[Turns, Turns]:
     ours: Turns = {}
     theirs: Turns = {}
     quiver, numpy = Quiver(binary), NumPy()
-    for _ in range(TURNS):
+    for i in range(TURNS):
         quiver.turn(ours, pattern)
         numpy.turn(theirs, list(ours))
+        print(f"turn {i + 1} of {len(ours)} cases is done", flush=True)
     doubtful = sorted((name for name in theirs if in_doubt(ours[name], theirs[name])), key=lambda name: apart(ours[name], theirs[name]))
     end = time.monotonic() + LIMIT
     for done, name in enumerate(doubtful):
