@@ -12,6 +12,28 @@ var moveSteps = map[string]step{
 		make: func(p *maker) string { name, _ := p.any(); return name + " " + p.of("C", "F", "A", "K") },
 		run:  func(w *words) (*ndview.NDBuffer, error) { return w.array().Copy(w.order()) },
 	},
+	// A copy that begins at any byte.
+	"askew": {
+		make: func(p *maker) string { name, _ := p.any(); return fmt.Sprint(name, " ", 1+p.IntN(15)) },
+		run: func(w *words) (*ndview.NDBuffer, error) {
+			a, skip := w.array(), w.int()
+			buf, err := w.m.dev.Alloc(a.NBytes() + skip)
+			if err != nil {
+				return nil, err
+			}
+			defer buf.Release()
+			out, err := ndview.FromBuffer(buf, a.DType(), skip, a.Shape(), nil)
+			if err != nil {
+				return nil, err
+			}
+			if err := out.CopyFrom(a); err != nil {
+				out.Release()
+				return nil, err
+			}
+			return out, nil
+		},
+		often: 3,
+	},
 	"cast": {
 		make: func(p *maker) string {
 			name, a := p.any()

@@ -154,6 +154,7 @@ MAKES = {
     "ramp": lambda w: ramp(w.next(), w.next(), w.int(), w.int(), w.int()),
     "full": full,
     "copy": lambda w: w.array().copy(w.next()),
+    "askew": lambda w: w.array().copy("C"),
     "cast": lambda w: w.array().astype(dtype_of(w.next()), order=w.next(), casting=w.next()),
     "swapped": lambda w: w.array().copy("K").byteswap(inplace=True),  # as documented; NumPy's own is in order A
     "pack": lambda w: pack(w.array(), w.int()),
@@ -252,4 +253,4 @@ CHANGES = {
 def set_keys(a, value, keys):
     if isinstance(value, np.generic):
         value = np.asarray(value).astype(a.dtype)
-    a[keys] = value
+    a[tuple(k.copy() if isinstance(k, np.ndarray) else k for k in keys)] = value  # NumPy writes to masks that it reads
