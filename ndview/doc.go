@@ -18,7 +18,7 @@
 // shape.go, reshape.go and view.go views; copy*.go, cast*.go, assign.go, fill.go
 // and swap.go move values, take*.go, put.go, choose.go, getset.go, select.go,
 // nonzero.go, join.go and split.go by index, mask and part; ufunc*.go and where.go
-// compute element by element, reduce*.go along axes, allequal.go and comparison.go
+// compute element by element, reduce*.go along axes, allequal*.go and comparison.go
 // compare; own*.go run kernels of a program's own; arrow*.go, toarrow.go,
 // tensor.go, dlpack.go and host.go lead in and out; launch.go and *twins.go are
 // the way to a GPU, real or soft.
