@@ -10,6 +10,8 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"github.com/apache/arrow-go/v18/arrow/array"
+	"github.com/apache/arrow-go/v18/arrow/memory"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -142,4 +144,17 @@ func TestRecyclerKeepsWhatTheNextBatchWants(t *testing.T) {
 	assert.Zero(t, r.bytes, "there is no room for both")
 	r.Free(other)
 	assert.Zero(t, r.used)
+}
+
+func TestSpansOfViewsAreWhatTheyShow(t *testing.T) {
+	b := array.NewStringViewBuilder(memory.DefaultAllocator)
+	defer b.Release()
+	for i := range 10 {
+		b.Append(strings.Repeat(string(rune('a'+i)), 20))
+		b.Append("short")
+	}
+	views := b.NewArray()
+	defer views.Release()
+	spans := part{values: views, from: 6, to: 12}.spans()
+	assert.Equal(t, strings.Repeat("d", 20)+strings.Repeat("e", 20)+strings.Repeat("f", 20), string(spans[len(spans)-1]))
 }

@@ -6,8 +6,7 @@ import (
 )
 
 // spans are the stretches of memory that hold the values of a part, and will
-// hardly be read again once it is written. Views may point anywhere: their bytes
-// are all that the array has.
+// hardly be read again once it is written.
 func (p part) spans() [][]byte {
 	data := p.values.Data()
 	buffers := data.Buffers()
@@ -47,30 +46,31 @@ func bitSpan(b *memory.Buffer, from, n int64) []byte {
 	return cut(b, from/8, (from%8+n+7)/8)
 }
 
+// viewSpans are views [from, to), and of each buffer what lies between the first
+// byte and the last that they show. What they show wrongly is found by who reads
+// it.
 func viewSpans(buffers []*memory.Buffer, from, to int64) [][]byte {
-	if len(buffers) < 2 {
+	const width = int64(arrow.ViewHeaderSizeBytes)
+	if len(buffers) < 2 || buffers[1] == nil || int64(buffers[1].Len()) < to*width {
 		return nil
 	}
-	const width = 16
+	type stretch struct{ start, end int64 }
+	shown := make([]stretch, len(buffers)-2)
+	for _, view := range arrow.ViewHeaderTraits.CastFromBytes(buffers[1].Bytes())[from:to] {
+		if view.IsInline() || int(view.BufferIndex()) >= len(shown) || view.BufferIndex() < 0 {
+			continue
+		}
+		s, start := &shown[view.BufferIndex()], max(int64(view.BufferOffset()), 0)
+		if s.end == 0 {
+			s.start = start
+		}
+		s.start, s.end = min(s.start, start), max(s.end, start+int64(view.Len()))
+	}
 	spans := [][]byte{cut(buffers[1], from*width, (to-from)*width)}
-	for _, b := range buffers[2:] {
-		spans = append(spans, b.Bytes())
+	for i, s := range shown {
+		spans = append(spans, cut(buffers[2+i], s.start, s.end-s.start))
 	}
 	return spans
-}
-
-// bytes are about those that the values of a part take.
-func (p part) bytes() int64 {
-	data := p.values.Data()
-	switch storage(data.DataType()).(type) {
-	case *arrow.StringViewType, *arrow.BinaryViewType: // as many as the others, on average
-		return int64(float64(arrayBytes(data, filled)) * float64(p.rows()) / float64(max(data.Len(), 1)))
-	}
-	var n int64
-	for _, span := range p.spans() {
-		n += int64(len(span))
-	}
-	return n
 }
 
 // offsetSpans are the offsets of values [from, to), and the bytes between the

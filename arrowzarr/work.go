@@ -46,7 +46,9 @@ func (c *conversion) plan(j *job) error {
 	err := protect(func() error {
 		for _, p := range parts {
 			j.spans = append(j.spans, p.spans()...)
-			input += float64(p.bytes())
+		}
+		for _, span := range j.spans {
+			input += float64(len(span))
 		}
 		return nil
 	})
