@@ -54,6 +54,8 @@ func castTwin(l *cudabuf.TwinLaunch, from cpu.Type) {
 	if head := int64(l.Int32(3)); head > n {
 		panic(fmt.Sprintf("a cast of %d elements, of which %d lie before the first vector", n, head))
 	}
+	mustAlign(l, 0, from.Size())
+	mustAlign(l, 1, to.Size())
 	src := reached(l, 0, 0, n*from.Size())
 	if from == cpu.Uint8 && l.Uint32(5) == 1 {
 		from = cpu.Bool

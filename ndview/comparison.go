@@ -273,9 +273,11 @@ var equalProgram = program("equal", func() map[string]cudabuf.Twin {
 func equalTwin(mode equal.Mode) cudabuf.Twin {
 	return func(l *cudabuf.TwinLaunch) {
 		p := parameters[equal.Plan](l, 3)
+		mustAlign(l, 0, max(mode.Size, 1)) // 0 for mixed types
 		lowX, highX, lowY, highY := p.Reach(mode.Size)
 		y := unsafe.Pointer(&p.Pattern)
 		if p.Constant == 0 {
+			mustAlign(l, 1, max(mode.Size, 1))
 			y = reached(l, 1, lowY, highY)
 		}
 		if !mode.Arrays(&p, reached(l, 0, lowX, highX), y) {

@@ -63,6 +63,7 @@ func reduceTwin(f *reduce.Reducer) cudabuf.Twin {
 		p := parameters[reduce.Plan](l, 3)
 		p.Unvectored()
 		low, high, outLow, outHigh := p.Reach(f.Element)
+		mustAlign(l, 0, f.Element)
 		in := reached(l, 0, low, high)
 		if p.Partial == 0 {
 			reduce.Results(&p, f, in, reached(l, 1, outLow, outHigh))

@@ -71,5 +71,7 @@ func (b *both) retick(n int64, c *tick.Conversion) error {
 
 var retickProgram = program("retick", map[string]cudabuf.Twin{"quiver_retick": func(l *cudabuf.TwinLaunch) {
 	n, c := l.Int64(2), parameters[tick.Conversion](l, 3)
+	mustAlign(l, 0, 8)
+	mustAlign(l, 1, 8)
 	cpu.Retick(reached(l, 1, 0, 8*n), reached(l, 0, 0, 8*n), n, &c, (*uint32)(reached(l, 4, 0, 4)))
 }})

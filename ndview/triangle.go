@@ -40,7 +40,7 @@ func (a *NDBuffer) triangle(k int64, upper bool) (*NDBuffer, error) {
 		return nil, err
 	}
 	from := a
-	if !a.IsContiguous() {
+	if !a.isMatrices() {
 		dense, err := a.Copy(OrderC)
 		if err != nil {
 			return nil, err
@@ -68,7 +68,7 @@ func (a *NDBuffer) cutTriangle(k int64, upper bool) error {
 	if err := a.checkTriangle(); err != nil {
 		return err
 	}
-	if a.IsContiguous() {
+	if a.isMatrices() {
 		return writeTriangle(a, a, k, upper)
 	}
 	dense, err := a.triangle(k, upper)
@@ -89,7 +89,11 @@ func (a *NDBuffer) checkTriangle() error {
 	return nil
 }
 
-// writeTriangle writes what is kept of contiguous matrices, and 0 elsewhere. out
+// isMatrices tells whether the matrices lie as the kernel takes them: one after the
+// other, of whole elements.
+func (a *NDBuffer) isMatrices() bool { return a.IsContiguous() && a.aligned() }
+
+// writeTriangle writes what is kept of such matrices, and 0 elsewhere. out
 // may be a itself.
 func writeTriangle(out, a *NDBuffer, k int64, upper bool) error {
 	if a.Size() == 0 {
@@ -121,6 +125,8 @@ var triangleProgram = program("triangle", func() map[string]cudabuf.Twin {
 		twins[fmt.Sprintf("quiver_triangle_%d", size)] = func(l *cudabuf.TwinLaunch) {
 			t := parameters[cpu.Triangle](l, 2)
 			n := t.Vectors * int64(t.Vector) * size
+			mustAlign(l, 0, int64(t.Vector)*size)
+			mustAlign(l, 1, int64(t.Vector)*size)
 			cpu.WriteTriangle(reached(l, 1, 0, n), reached(l, 0, 0, n), size, &t)
 		}
 	}

@@ -172,6 +172,7 @@ func twinOperand(l *cudabuf.TwinLaunch, w *ew.Work, o int, kind int32, t ew.Type
 	if o > 0 {
 		to = &w.In[o-1]
 	}
+	mustAlign(l, o, t.Size(), stride[:w.Axes]...)
 	low, high, _ := layout.Extent(t.Size(), 0, w.Shape[:w.Axes], stride[:w.Axes])
 	memory := l.Memory(uintptr(int64(l.Pointer(o))+low), high-low)
 	*to = ew.Operand{Type: t, Base: unsafe.Pointer(&memory[-low]), Stride: stride}
