@@ -52,8 +52,8 @@ func NewBricks(width int64, n layout.Nest, instead string) (*Bricks, bool) {
 	if len(n.Shape) < 2 {
 		return nil, false
 	}
-	least, ok := worth(instead, width, width*n.Shape[len(n.Shape)-1])
 	b := &brick{Nest: n, width: width, toward: rising(n.Strides[0]), from: rising(n.Strides[1])}
+	least, ok := worth(instead, width, width*n.Shape[len(n.Shape)-1], width*n.Shape[b.from[0]])
 	if !ok || n.Strides[0][b.toward[0]] != width || n.Strides[1][b.from[0]] != width {
 		return nil, false
 	}
@@ -72,8 +72,8 @@ func NewBricks(width int64, n layout.Nest, instead string) (*Bricks, bool) {
 }
 
 // worth is how many bytes runs must have for bricks to be worth while, if they can
-// be, instead of a kernel and where a row has so many bytes.
-func worth(instead string, width, row int64) (bytes int64, ok bool) {
+// be, instead of a kernel, where a row and the source's fastest axis have so many.
+func worth(instead string, width, row, fastest int64) (bytes int64, ok bool) {
 	switch instead {
 	case "slim":
 		return 0, true
@@ -92,7 +92,8 @@ func worth(instead string, width, row int64) (bytes int64, ok bool) {
 	case "tiles":
 		return max(512, 64*width), true
 	case "sectors":
-		return 128 * width, true
+		filled := fastest > 224 && fastest <= 256 // a tile across it
+		return 128 * width, !filled
 	case "matrices":
 		return 1024, true
 	}

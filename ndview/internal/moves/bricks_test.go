@@ -197,6 +197,8 @@ func TestBricksReplaceWhatIsSlower(t *testing.T) {
 		{"each second unit of the source", nest([]int64{3, 1 << 20}, []int64{4 << 20, 4}, []int64{8, 24}), "slim", false},
 		{"short rows of a long run", nest([]int64{64, 1 << 14, 3}, []int64{12 << 14, 12, 4}, []int64{12, 12 << 6, 4}), "rows", true},
 		{"short rows with gaps", nest([]int64{1 << 20, 3}, []int64{12, 4}, []int64{400, 4}), "rows", false},
+		{"an axis of 65 items", nest([]int64{65, 1 << 20}, []int64{4 << 20, 4}, []int64{4, 4 * 65}), "sectors", true},
+		{"an axis that fills a tile", nest([]int64{63, 1 << 20}, []int64{4 << 20, 4}, []int64{4, 4 * 63}), "sectors", false},
 		{"runs that are too short", nest([]int64{1 << 12, 1 << 12}, []int64{4 << 12, 4}, []int64{4, 4 << 12}), "tiles", false},
 	} {
 		_, ok := moves.NewBricks(4, tt.n, tt.instead)
