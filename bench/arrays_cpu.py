@@ -7,10 +7,11 @@ prints what it found.
 
 A machine gets slower and faster while it is measured. So all cases of one side
 are followed by all of the other, TURNS times. Where that leaves in doubt who is
-ahead, case by case, the two have MORE turns, the closest first, as long as LIMIT
-allows. A turn is the mean of RUNS runs after some to warm up, a figure the median
-of all turns. All of this is the same for both sides; a record has the number of
-turns.
+ahead, case by case, each has MORE turns in a row and then the other, twice, the
+closest first, as long as LIMIT allows; the first turn of such a row does not count,
+since a process of ours begins with it. A turn is the mean of RUNS runs after some to
+warm up, a figure the median of all turns. All of this is the same for both sides; a
+record has the number of turns.
 """
 
 import argparse
@@ -29,7 +30,7 @@ import array_records
 import goresults
 import record
 
-TURNS, MORE = 3, 6
+TURNS, MORE = 3, 3
 RUNS = 3  # of a turn
 CLOSE = 1.1  # times as fast
 LIMIT = 180  # seconds for turns of cases that are in doubt
@@ -50,14 +51,21 @@ class Quiver:
         if any(name.startswith("small/") for name in found):
             found |= self.run("^small$" + pattern[pattern.find("/") :] * ("/" in pattern), 5000 * RUNS)
         for name, seconds in found.items():
-            turns.setdefault(name, []).append(seconds)
+            turns.setdefault(name, []).extend(seconds)
 
-    def run(self, pattern: str, runs: int) -> dict[str, float]:
-        command = [str(self.binary), "-test.run=^$", f"-test.bench=^BenchmarkArray$/^cpu$/{pattern}", "-test.timeout=40m", f"-test.benchtime={runs}x"]
+    def row(self, turns: Turns, name: str) -> None:
+        pattern = "/".join(f"^{part}$" for part in name.split("/"))
+        found = self.run(pattern, 5000 * RUNS if name.startswith("small/") else RUNS, 1 + MORE)
+        turns[name].extend(found[name][1:])
+
+    def run(self, pattern: str, runs: int, count: int = 1) -> Turns:
+        bench = [f"-test.bench=^BenchmarkArray$/^cpu$/{pattern}", f"-test.benchtime={runs}x", f"-test.count={count}"]
+        command = [str(self.binary), "-test.run=^$", "-test.timeout=40m", *bench]
         done = subprocess.run(command, cwd=record.ROOT / "ndview", capture_output=True, text=True)
         if done.returncode:
             raise SystemExit(done.stdout[-2000:] + done.stderr[-2000:])
-        return {name.removeprefix(PREFIX): units["ns/op"] / 1e9 for name, units in goresults.figures(done.stdout).items()}
+        rounds = goresults.rounds(done.stdout)
+        return {name.removeprefix(PREFIX): [ns / 1e9 for ns in units["ns/op"]] for name, units in rounds.items()}
 
 
 class NumPy:
@@ -68,6 +76,12 @@ class NumPy:
         for name in names:
             if seconds := array_peers.measure(self.library, name, RUNS):
                 turns.setdefault(name, []).append(statistics.mean(seconds))
+
+    def row(self, turns: Turns, name: str) -> None:
+        found: Turns = {}
+        for _ in range(1 + MORE):
+            self.turn(found, [name])
+        turns[name].extend(found[name][1:])
 
 
 def in_doubt(ours: list[float], theirs: list[float]) -> bool:
@@ -94,9 +108,9 @@ def take_turns(binary: Path, pattern: str) -> tuple[Turns, Turns]:
         if time.monotonic() > end:
             print(f"{len(doubtful) - done} cases that are in doubt have no more turns: close what else is running, and measure again")
             break
-        for _ in range(MORE):
-            quiver.turn(ours, "/".join(f"^{part}$" for part in name.split("/")))
-            numpy.turn(theirs, [name])
+        for _ in range(2):
+            quiver.row(ours, name)
+            numpy.row(theirs, name)
     return ours, theirs
 
 

@@ -7,12 +7,17 @@ import statistics
 LINE = re.compile(r"^Benchmark(\S+?)(?:-\d+)?\s+\d+\s+(.*)$", re.MULTILINE)
 
 
-def figures(printed: str) -> dict[str, dict[str, float]]:
-    """The median of the rounds of each benchmark, by its name without
-    "Benchmark", and by unit."""
+def rounds(printed: str) -> dict[str, dict[str, list[float]]]:
+    """What each round of each benchmark was, by its name without "Benchmark", and
+    by unit."""
     found: dict[str, dict[str, list[float]]] = {}
     for name, values in LINE.findall(printed):
         fields = values.split()
         for value, unit in zip(fields[::2], fields[1::2], strict=True):
             found.setdefault(name, {}).setdefault(unit, []).append(float(value))
-    return {name: {unit: statistics.median(v) for unit, v in units.items()} for name, units in found.items()}
+    return found
+
+
+def figures(printed: str) -> dict[str, dict[str, float]]:
+    """The median of the rounds, by name and unit."""
+    return {name: {unit: statistics.median(v) for unit, v in units.items()} for name, units in rounds(printed).items()}
