@@ -44,13 +44,9 @@ var indexSteps = map[string]step{
 			return fmt.Sprint(name, " ", p.indexArray(a.Shape()[axis]), " ", axis-a.NDim()*p.IntN(2), " ", p.of("raise", "wrap", "clip"))
 		},
 		run: func(w *words) (*ndview.NDBuffer, error) {
-			a := w.array()
-			indices, err := w.indices()
-			if err != nil {
-				return nil, err
-			}
-			defer indices.Release()
-			return ndview.Take(a, indices, w.axis(), w.mode())
+			return w.byIndices(func(a, indices *ndview.NDBuffer) (*ndview.NDBuffer, error) {
+				return ndview.Take(a, indices, w.axis(), w.mode())
+			})
 		},
 		often: 3,
 	},
@@ -60,13 +56,9 @@ var indexSteps = map[string]step{
 			return fmt.Sprint(name, " ", p.indexArray(a.Size()), " ", p.of("raise", "wrap", "clip"))
 		},
 		run: func(w *words) (*ndview.NDBuffer, error) {
-			a := w.array()
-			indices, err := w.indices()
-			if err != nil {
-				return nil, err
-			}
-			defer indices.Release()
-			return ndview.TakeFlat(a, indices, w.mode())
+			return w.byIndices(func(a, indices *ndview.NDBuffer) (*ndview.NDBuffer, error) {
+				return ndview.TakeFlat(a, indices, w.mode())
+			})
 		},
 	},
 	"put": {
@@ -79,13 +71,9 @@ var indexSteps = map[string]step{
 			return fmt.Sprint(name, " ", p.indexArray(a.Size()), " ", from, " ", p.of("raise", "wrap", "clip"))
 		},
 		run: func(w *words) (*ndview.NDBuffer, error) {
-			a := w.array()
-			indices, err := w.indices()
-			if err != nil {
-				return nil, err
-			}
-			defer indices.Release()
-			return nil, ndview.Put(a, indices, w.operand(), w.mode())
+			return w.byIndices(func(a, indices *ndview.NDBuffer) (*ndview.NDBuffer, error) {
+				return nil, ndview.Put(a, indices, w.operand(), w.mode())
+			})
 		},
 		often: 2,
 	},
@@ -148,6 +136,17 @@ func nth(all []*ndview.NDBuffer, n int64, err error) (*ndview.NDBuffer, error) {
 		return nil, err
 	}
 	return all[n], nil
+}
+
+// byIndices does the work with an array and the indices that follow it.
+func (w *words) byIndices(do func(a, indices *ndview.NDBuffer) (*ndview.NDBuffer, error)) (*ndview.NDBuffer, error) {
+	a := w.array()
+	indices, err := w.indices()
+	if err != nil {
+		return nil, err
+	}
+	defer indices.Release()
+	return do(a, indices)
 }
 
 // indices are integers, "[0,-1]" or an array's; the caller releases them.
