@@ -16,8 +16,9 @@ import (
 //   - Mean of bools and integers is float64, else it has the type of the elements:
 //     floats, complex numbers, timedeltas, whose mean is cut off.
 //   - Min and Max take any type but Bytes and records. A NaN or NaT among the
-//     elements is the result, of several complex ones any; of zeros of both signs
-//     it is the greater, +0, or the smaller, -0.
+//     elements is the result; of several complex ones, and of complex numbers that
+//     only signs of zeros set apart, it is the first, as the axes lie in memory. Of
+//     other zeros of both signs it is the greater, +0, or the smaller, -0.
 //   - ArgMin and ArgMax are where the first of the smallest or greatest is, or of
 //     NaN or NaT, as int64: its index in the reduced axes in C order.
 //   - AnyTrue and AllTrue are bool, CountNonzero is int64. All but zero is true:

@@ -11,7 +11,7 @@ func (w *reducing) runApart(out, a *NDBuffer) error {
 			order = append(order, i)
 		}
 	}
-	turned, err := a.Transpose(append(order, last...)...)
+	turned, err := a.Transpose(append(order, permuted(last, w.stepOrder())...)...)
 	if err != nil {
 		return err
 	}

@@ -1,10 +1,14 @@
 package ndview_test
 
 import (
+	"bytes"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
+	"math/cmplx"
+	"math/rand/v2"
 	"slices"
 	"testing"
 
@@ -119,4 +123,70 @@ func TestReductionsAndComparisonsTakeManyAxes(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestTheLeastOfComplexNumbersIsTheFirst in memory, axes forwards, as it is in
+// NumPy: of NaNs with different other halves, and of zeros of both signs.
+func TestTheLeastOfComplexNumbersIsTheFirst(t *testing.T) {
+	const rows, columns = 301, 257
+	nan, negative := math.NaN(), math.Copysign(0, -1)
+	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+		for name, among := range map[string][]complex128{
+			"NaN":  {complex(nan, 1), complex(2, nan), 3, complex(nan, -4), complex(1, nan)},
+			"zero": {0, complex(negative, 0), complex(0, negative), complex(negative, negative)},
+		} {
+			rng := rand.New(rand.NewPCG(uint64(len(name)), 1))
+			values := make([]complex128, rows*columns)
+			for i := range values {
+				values[i] = among[rng.IntN(len(among))]
+			}
+			a := fromHost(t, dev, ndview.Complex128, values, rows, columns)
+			backwards, err := a.Index(ndview.SpanStep(ndview.Open, ndview.Open, -1))
+			backwards = own(t, backwards, err)
+			turned, err := a.Transpose()
+			turned = own(t, turned, err)
+			// The first that is NaN, or of zeros the first.
+			first := func(at ...int) complex128 {
+				for _, i := range at {
+					if cmplx.IsNaN(values[i]) {
+						return values[i]
+					}
+				}
+				return values[at[0]]
+			}
+			row := func(r int) (at []int) { return every(r*columns, 1, columns) }
+			column := func(c int) (at []int) { return every(c, columns, rows) }
+			last := func(at []int) []int { slices.Reverse(at); return at }
+			check := func(about string, r ndview.Reduction, a *ndview.NDBuffer, axes []int, want ...complex128) {
+				got, err := r.Of(a, ndview.ReduceOptions{Axes: axes})
+				got = own(t, got, err)
+				assert.True(t, bytes.Equal(raw(want...), elements(t, got)), "%s of %s, %s", r, name, about)
+			}
+			for _, r := range []ndview.Reduction{ndview.Min, ndview.Max} {
+				var ofRows, ofColumns, fromBelow []complex128
+				for i := range rows {
+					ofRows = append(ofRows, first(row(i)...))
+				}
+				for i := range columns {
+					ofColumns, fromBelow = append(ofColumns, first(column(i)...)), append(fromBelow, first(last(column(i))...))
+				}
+				check("all", r, a, nil, first(every(0, 1, rows*columns)...))
+				check("turned, all", r, turned, nil, first(every(0, 1, rows*columns)...))
+				check("backwards, all", r, backwards, nil, first(row(rows-1)...))
+				check("rows", r, a, []int{1}, ofRows...)
+				check("columns", r, a, []int{0}, ofColumns...)
+				check("turned, columns", r, turned, []int{1}, ofColumns...)
+				check("backwards, columns", r, backwards, []int{0}, fromBelow...)
+			}
+		}
+	})
+}
+
+// every is n numbers from first on, by step.
+func every(first, step, n int) []int {
+	at := make([]int, n)
+	for i := range at {
+		at[i] = first + i*step
+	}
+	return at
 }

@@ -41,7 +41,8 @@ type reduceOp struct {
 	tell          reduce.Finish
 	neutral       [2]uint64 // an element that changes no result
 	needsElements bool
-	numbered      bool // steps must be counted in C order
+	numbered      bool // steps must be counted: in C order,
+	inMemory      bool // or as they lie in memory
 	plain         bool // kernels write results of out themselves
 }
 
@@ -59,6 +60,8 @@ func (r Reduction) resolve(dtype, want DType, steps int64) (*reduceOp, error) {
 		op.needsElements = true
 		ok = op.greatest("max_", r.kind == reduceMin, dtype)
 		op.out = dtype
+		op.numbered = dtype.kind == KindComplex
+		op.inMemory = op.numbered
 	case reduceArgMin, reduceArgMax:
 		op.needsElements, op.numbered = true, true
 		ok = op.greatest("argmax_", r.kind == reduceArgMin, dtype)
@@ -259,7 +262,7 @@ func (op *reduceOp) greatest(prefix string, least bool, dtype DType) bool {
 		op.neutral[0] = (1<<(bits-1) - op.tell.Bias) ^ op.tell.Flip
 	}
 	switch {
-	case strings.HasPrefix(prefix, "arg"):
+	case strings.HasPrefix(prefix, "arg"), dtype.kind == KindComplex: // a place, and what is there
 		op.accumulator = 16
 		if dtype == Complex128 {
 			op.accumulator = 32

@@ -55,8 +55,10 @@ func (w *reducing) nest(out *NDBuffer) (p *reduce.Plan, from, to int64, ok bool)
 	kept := layout.Collapse(w.kept, w.keptIn, keptOut)
 	var steps layout.Nest
 	if w.op.numbered {
-		// The first operand is a count, which keeps the axes in C order, forwards.
-		steps = layout.Collapse(w.steps, layout.C(1, w.steps), w.stepsIn)
+		// The first operand is a count, which keeps the axes in order, forwards.
+		order := w.stepOrder()
+		shape, in := permuted(w.steps, order), permuted(w.stepsIn, order)
+		steps = layout.Collapse(shape, layout.C(1, shape), in)
 		steps.Strides[0], steps.Offsets[0] = steps.Strides[1], steps.Offsets[1]
 	} else {
 		steps = layout.Collapse(w.steps, w.stepsIn)
@@ -77,6 +79,27 @@ func (w *reducing) nest(out *NDBuffer) (p *reduce.Plan, from, to int64, ok bool)
 		}
 	}
 	return p, kept.Offsets[0] + steps.Offsets[0], kept.Offsets[1], true
+}
+
+// stepOrder is the order of the reduced axes in which their steps are counted.
+func (w *reducing) stepOrder() []int {
+	if w.op.inMemory {
+		return layout.Walked(w.steps, w.stepsIn)
+	}
+	order := make([]int, len(w.steps))
+	for i := range order {
+		order[i] = i
+	}
+	return order
+}
+
+// permuted is s in another order.
+func permuted[T any](s []T, at []int) []T {
+	out := make([]T, len(at))
+	for i, k := range at {
+		out[i] = s[k]
+	}
+	return out
 }
 
 // lanesOf is the log2 of the largest power of 2 that is at most n, within [0, most].
@@ -355,7 +378,7 @@ func (w *reducing) launch(p *reduce.Plan, out, a *NDBuffer, from, to int64) erro
 
 // runCopied is run by way of a copy of a.
 func (w *reducing) runCopied(out, a *NDBuffer) error {
-	aligned, err := a.Copy(OrderC)
+	aligned, err := a.Copy(OrderK)
 	if err != nil {
 		return err
 	}

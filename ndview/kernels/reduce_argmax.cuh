@@ -1,4 +1,4 @@
-// Where the first of the greatest elements is.
+// Where the first of the greatest elements is, and what it is.
 
 #pragma once
 #include "reduce_order.cuh"
@@ -205,4 +205,14 @@ template <class T> struct ArgMax {
     static __device__ __forceinline__ Out result(const Acc& a, const Finish&) { return a.index(); }
     PUT_RESULT
     static __device__ __forceinline__ void store(const Acc& a, char* out, const Finish&) { *(int64_t*)out = a.index(); }
+};
+
+// The first of the greatest itself: of complex numbers, several of which may be
+// neither less nor greater, NaNs above all.
+template <class T> struct FirstMax : ArgMax<T> {
+    using Acc = typename ArgMax<T>::Acc;
+    using Out = T;
+    static __device__ __forceinline__ Out result(const Acc& a, const Finish& f) { return Order<T>::back(a.rank(), f); }
+    PUT_RESULT
+    static __device__ __forceinline__ void store(const Acc& a, char* out, const Finish& f) { put(a, out, f); }
 };

@@ -1,6 +1,7 @@
 // Maxima and minima: see reduce.cuh.
 
 #include "reduce.cuh"
+#include "reduce_argmax.cuh"
 #include "reduce_max.cuh"
 
 #define MAX(name, T)              \
@@ -15,7 +16,7 @@ MAX(f16, f16)
 MAX(bf16, bf16)
 MAX(f32, float)
 MAX(f64, double)
-STRIDED(max_c64, Max<c64>)
-FINISH(max_c64, Max<c64>)
-STRIDED(max_c128, Max<c128>)
-FINISH(max_c128, Max<c128>)
+STRIDED(max_c64, FirstMax<c64>)
+FINISH(max_c64, FirstMax<c64>)
+STRIDED(max_c128, FirstMax<c128>)
+FINISH(max_c128, FirstMax<c128>)

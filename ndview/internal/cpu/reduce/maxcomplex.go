@@ -23,32 +23,20 @@ func turn(v complex128, f *Finish) complex128 {
 	return v
 }
 
+// maxComplex finds the first of the greatest, several of which may be neither less
+// nor greater than each other: NaNs above all.
 func maxComplex[T complex64 | complex128]() *Reducer {
-	add := func(acc *complex128, v complex128) {
-		if overComplex(v, *acc) {
-			*acc = v
-		}
-	}
-	return operation[T, complex128]{
-		none: least,
-		along: func(acc *complex128, x []T, _ int64, f *Finish) {
-			for _, v := range x {
-				add(acc, turn(complex128(v), f))
-			}
-		},
-		across: eachRow(func(acc []complex128, x []T, f *Finish) {
-			for i, v := range x {
-				add(&acc[i], turn(complex128(v), f))
-			}
-		}),
-		merge: each(func(acc, other *complex128) { add(acc, *other) }),
-		store: func(acc []complex128, out results, f *Finish) {
-			write(out, acc, func(v complex128) T { return T(turn(v, f)) })
-		},
-	}.reducer()
+	return firstComplex[T](func(acc []place[complex128], out results, f *Finish) {
+		write(out, acc, func(p place[complex128]) T { return T(turn(p.best, f)) })
+	})
 }
 
+// argMaxComplex finds where that is.
 func argMaxComplex[T complex64 | complex128]() *Reducer {
+	return firstComplex[T](storePlaces[complex128])
+}
+
+func firstComplex[T complex64 | complex128](store func(acc []place[complex128], out results, f *Finish)) *Reducer {
 	type best = place[complex128]
 	add := func(acc *best, v complex128, number int64) {
 		if overComplex(v, acc.best) || acc.number == nowhere {
@@ -76,6 +64,6 @@ func argMaxComplex[T complex64 | complex128]() *Reducer {
 			}
 		}),
 		number: func(acc *best, by, plus int64) { acc.renumber(by, plus) },
-		store:  storePlaces[complex128],
+		store:  store,
 	}.reducer()
 }
