@@ -154,7 +154,14 @@ func TestRandomProgramsAgreeOnAllDevices(t *testing.T) {
 		programs, results = append(programs, program), append(results, result)
 	}
 	onCUDA(t, func(t *testing.T, dev *cudabuf.Device) {
+		last := 0
+		defer func() {
+			if t.Failed() { // which the device may not have survived
+				t.Logf("seed %d was:\n%s", last, strings.Join(programs[last], "\n"))
+			}
+		}()
 		for seed, program := range programs {
+			last = seed
 			got, _ := runAll(t, dev, program)
 			if differs(results[seed], got) < 0 {
 				continue

@@ -248,6 +248,38 @@ func checkEqual(t *testing.T, want bool, a, b *ndview.NDBuffer) {
 	require.Equal(t, want, got, "Equal %s %v", a.DType(), a.Shape())
 }
 
+// TestAllEqualComparesRunsThatBeginAnywhere: in words of 16 bytes at the same place,
+// or at others.
+func TestAllEqualComparesRunsThatBeginAnywhere(t *testing.T) {
+	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+		for _, dtype := range []ndview.DType{ndview.Int8, ndview.Float16, ndview.Float32, ndview.Int64} {
+			const n = 1000
+			size := dtype.Size()
+			data := make([]byte, size*(n+32))
+			for i := range data {
+				data[i] = byte(i * 37 >> 3)
+			}
+			one := upload(t, dev, data)
+			for x := range int64(17) {
+				for y := range int64(17) {
+					moved := slices.Concat(make([]byte, y*size), data[x*size:])
+					two := upload(t, dev, moved[:min(len(moved), len(data))])
+					a, err := ndview.FromBuffer(one, dtype, x*size, []int64{n}, nil)
+					a = own(t, a, err)
+					b, err := ndview.FromBuffer(two, dtype, y*size, []int64{n}, nil)
+					b = own(t, b, err)
+					same, err := a.AllEqual(b, true)
+					require.NoError(t, err)
+					assert.True(t, same, "%s at %d and %d", dtype, x, y)
+					same, err = a.Equal(b)
+					require.NoError(t, err)
+					assert.True(t, same, "%s at %d and %d, bitwise", dtype, x, y)
+				}
+			}
+		}
+	})
+}
+
 func TestEqualComparesBitsTypesAndShapesAcrossDevices(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
 		for _, other := range []arrowbuf.Device{dev, arrowbuf.CPU(), otherThan(t, dev)} {

@@ -234,6 +234,9 @@ func (c *comparison) compareCopies(p *equal.Plan, mode equal.Mode, x, y *NDBuffe
 	return c.compare(p, mode, copies[0], copies[1], shape)
 }
 
+// vector is how many bytes the kernels of dense arrays compare at once.
+const vector = 16
+
 // launch queues a kernel. Its blocks stay until all elements are compared, so
 // there are as many as run at once.
 func (c *comparison) launch(p *equal.Plan, mode equal.Mode, x, y *NDBuffer, behind []int64) error {
@@ -245,13 +248,13 @@ func (c *comparison) launch(p *equal.Plan, mode equal.Mode, x, y *NDBuffer, behi
 	misfit := uint64(0)
 	if y != nil {
 		with = y.at(behind[1])
-		misfit = (x.places() ^ y.places()) % 16
+		misfit = (x.address() + uint64(behind[0]) ^ y.address() + uint64(behind[1])) % vector
 	}
 	kernel, perBlock := "quiver_equal_"+mode.Name, int64(threads)
 	if mode.Name != equal.Mixed.Name {
 		dense := p.Axes == 0 || p.Axes == 1 && p.Axis[0].In == mode.Size && (y == nil || p.Axis[0].Out == mode.Size)
 		if dense && misfit == 0 {
-			kernel, perBlock = "quiver_equal_dense_"+mode.Name, 4*threads*16/mode.Size
+			kernel, perBlock = "quiver_equal_dense_"+mode.Name, 4*threads*vector/mode.Size
 		} else {
 			kernel, perBlock = "quiver_equal_nest_"+mode.Name, 4*threads
 		}
@@ -264,8 +267,14 @@ func (c *comparison) launch(p *equal.Plan, mode equal.Mode, x, y *NDBuffer, behi
 var equalProgram = program("equal", func() map[string]cudabuf.Twin {
 	twins := map[string]cudabuf.Twin{"quiver_equal_mixed": equalTwin(equal.Mixed)}
 	for _, mode := range equal.Modes {
-		twins["quiver_equal_dense_"+mode.Name] = equalTwin(mode)
-		twins["quiver_equal_nest_"+mode.Name] = equalTwin(mode)
+		nest := equalTwin(mode)
+		twins["quiver_equal_dense_"+mode.Name] = func(l *cudabuf.TwinLaunch) {
+			if p := parameters[equal.Plan](l, 3); p.Constant == 0 && (l.Pointer(0)^l.Pointer(1))%vector != 0 {
+				panic(fmt.Sprintf("arrays at %#x and %#x, whose vectors do not begin together", l.Pointer(0), l.Pointer(1)))
+			}
+			nest(l)
+		}
+		twins["quiver_equal_nest_"+mode.Name] = nest
 	}
 	return twins
 }())
