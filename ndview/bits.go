@@ -91,10 +91,12 @@ func (a *NDBuffer) packBits(bits arrowbuf.Buffer, bitOffset int64, invert bool) 
 var bitsProgram = program("bits", map[string]cudabuf.Twin{
 	"quiver_unpack_bits": func(l *cudabuf.TwinLaunch) {
 		offset, n := l.Int64(1), l.Int64(2)
+		mustAlign(l, 0, 4)
 		cpu.UnpackBits(l.Memory(l.Pointer(4), n), l.Memory(l.Pointer(0), (offset+n+7)/8), offset, l.Uint32(3) != 0)
 	},
 	"quiver_pack_bits": func(l *cudabuf.TwinLaunch) {
 		n, first := l.Int64(1), l.Int64(3)
+		mustAlign(l, 2, 4)
 		bits := l.Memory(l.Pointer(2)+uintptr(first/8), (first%8+n+7)/8)
 		cpu.PackBits(bits, l.Memory(l.Pointer(0), n), first%8, l.Uint32(4) != 0)
 	},

@@ -50,12 +50,13 @@ var castKernels = func() (kernels [cpu.Types]castKernel) {
 }()
 
 func castTwin(l *cudabuf.TwinLaunch, from cpu.Type) {
-	n, to := l.Int64(2), cpu.Type(l.Uint32(4))
-	if head := int64(l.Int32(3)); head > n {
+	n, head, to := l.Int64(2), int64(l.Int32(3)), cpu.Type(l.Uint32(4))
+	if head > n {
 		panic(fmt.Sprintf("a cast of %d elements, of which %d lie before the first vector", n, head))
 	}
-	mustAlign(l, 0, from.Size())
-	mustAlign(l, 1, to.Size())
+	vector := 16 / max(from.Size(), to.Size())
+	mustAlignAt(l, 0, head*from.Size(), vector*from.Size())
+	mustAlignAt(l, 1, head*to.Size(), vector*to.Size())
 	src := reached(l, 0, 0, n*from.Size())
 	if from == cpu.Uint8 && l.Uint32(5) == 1 {
 		from = cpu.Bool
@@ -79,5 +80,9 @@ var castWalkProgram = program("cast_walk", map[string]cudabuf.Twin{"quiver_cast_
 	walk, to, from := parameters[cpu.Walk](l, 2), cpu.Type(l.Uint32(3)), cpu.Type(l.Uint32(4))
 	low, high := walk.Reach(&walk.Data, from.Size())
 	outLow, outHigh := walk.Reach(&walk.Value, to.Size())
+	if aligned := l.Uint32(5) != 0; aligned {
+		mustAlign(l, 0, from.Size(), walk.Data[:walk.Axes]...)
+		mustAlign(l, 1, to.Size(), walk.Value[:walk.Axes]...)
+	}
 	cpu.CastWalk(reached(l, 1, outLow, outHigh), reached(l, 0, low, high), &walk, to, from)
 }})

@@ -23,6 +23,7 @@ func compactTwins() map[string]cudabuf.Twin {
 		},
 		"quiver_mask_scan": func(l *cudabuf.TwinLaunch) {
 			tiles := l.Int64(1)
+			mustAlign(l, 0, 16)
 			cpu.ScanTiles(cudabuf.Elements[uint32](l, l.Pointer(0), tiles), cudabuf.Elements[int64](l, l.Pointer(2), tiles+1))
 		},
 		"quiver_true_positions": func(l *cudabuf.TwinLaunch) {

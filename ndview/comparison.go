@@ -9,6 +9,7 @@ import (
 
 	"github.com/quiver-gpu/quiver/arrowbuf"
 	"github.com/quiver-gpu/quiver/cudabuf"
+	"github.com/quiver-gpu/quiver/ndview/internal/cpu"
 	"github.com/quiver-gpu/quiver/ndview/internal/cpu/equal"
 	"github.com/quiver-gpu/quiver/ndview/internal/cpu/reduce"
 	"github.com/quiver-gpu/quiver/ndview/internal/layout"
@@ -282,11 +283,19 @@ var equalProgram = program("equal", func() map[string]cudabuf.Twin {
 func equalTwin(mode equal.Mode) cudabuf.Twin {
 	return func(l *cudabuf.TwinLaunch) {
 		p := parameters[equal.Plan](l, 3)
-		mustAlign(l, 0, max(mode.Size, 1)) // 0 for mixed types
+		sizeX, sizeY := mode.Size, mode.Size
+		if mode.Name == equal.Mixed.Name {
+			sizeX, sizeY = cpu.Type(p.TypeX).Size(), cpu.Type(p.TypeY).Size()
+		}
+		var stepsX, stepsY []int64
+		for _, axis := range p.Axis[:p.Axes] {
+			stepsX, stepsY = append(stepsX, axis.In), append(stepsY, axis.Out)
+		}
+		mustAlign(l, 0, sizeX, stepsX...)
 		lowX, highX, lowY, highY := p.Reach(mode.Size)
 		y := unsafe.Pointer(&p.Pattern)
 		if p.Constant == 0 {
-			mustAlign(l, 1, max(mode.Size, 1))
+			mustAlign(l, 1, sizeY, stepsY...)
 			y = reached(l, 1, lowY, highY)
 		}
 		if !mode.Arrays(&p, reached(l, 0, lowX, highX), y) {

@@ -118,6 +118,12 @@ func copyTwins[T any, P interface {
 			twins[fmt.Sprintf("quiver_%s_%d", kernel, width)] = func(l *cudabuf.TwinLaunch) {
 				plan := parameters[T](l, 2)
 				n := P(&plan).Nest()
+				for operand, steps := range n.Strides {
+					mustAlign(l, operand, width, steps...)
+					if kernel == "words" {
+						mustAlign(l, operand, 8)
+					}
+				}
 				cpu.Copy(touched(l, 0, width, n), touched(l, 1, width, n), width, n)
 			}
 		}

@@ -68,6 +68,7 @@ func (a *NDBuffer) launchFill(start int64, element []byte) error {
 
 var fillProgram = program("fill", map[string]cudabuf.Twin{"quiver_fill": func(l *cudabuf.TwinLaunch) {
 	n := l.Int64(1)
+	mustAlignAt(l, 0, -int64(l.Uint32(2)), 16)
 	pattern := binary.LittleEndian.AppendUint64(binary.LittleEndian.AppendUint64(nil, l.Uint64(3)), l.Uint64(4))
 	cpu.Fill(reached(l, 0, 0, n), n, pattern, int64(l.Uint32(2)))
 }})

@@ -51,12 +51,17 @@ func reached(l *cudabuf.TwinLaunch, i int, low, high int64) unsafe.Pointer {
 // mustAlign ends a twin where a GPU would: at pointer i, or steps from it, that are no
 // multiples of the width of what the kernel moves at once.
 func mustAlign(l *cudabuf.TwinLaunch, i int, width int64, steps ...int64) {
-	all := int64(l.Pointer(i))
+	mustAlignAt(l, i, 0, width, steps...)
+}
+
+// mustAlignAt is mustAlign so many bytes behind the pointer.
+func mustAlignAt(l *cudabuf.TwinLaunch, i int, behind, width int64, steps ...int64) {
+	all := int64(l.Pointer(i)) + behind
 	for _, s := range steps {
 		all |= s
 	}
 	if all&(width-1) != 0 {
-		panic(fmt.Sprintf("argument %d at %#x, with steps of %d, is not a multiple of %d", i, l.Pointer(i), steps, width))
+		panic(fmt.Sprintf("argument %d at %#x, %d bytes behind it and with steps of %d, is not a multiple of %d", i, l.Pointer(i), behind, steps, width))
 	}
 }
 
@@ -81,6 +86,7 @@ func fold(pos, indices *NDBuffer, walk *cpu.Walk, f *cpu.Folding, flags *flags, 
 var foldProgram = program("fold", map[string]cudabuf.Twin{"quiver_fold": func(l *cudabuf.TwinLaunch) {
 	walk, f := parameters[cpu.Walk](l, 2), parameters[cpu.Folding](l, 3)
 	low, high := walk.Reach(&walk.Index, int64(f.Size))
+	mustAlign(l, 1, 8)
 	cpu.Fold(reached(l, 1, 0, 8*walk.Items), reached(l, 0, low, high), &walk, &f, report(l, 4))
 }})
 

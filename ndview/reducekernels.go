@@ -50,12 +50,48 @@ var reducePrograms = func() map[string]*cudabuf.Program {
 			programs[name] = p
 			twins["quiver_finish_"+name] = finishTwin(reduce.Reducers[name])
 			for _, kind := range []string{"rows", "slim", "tiles", "columns", "few", "strided"} {
-				twins["quiver_"+kind+"_"+name] = reduceTwin(reduce.Reducers[name])
+				do := reduceTwin(reduce.Reducers[name])
+				twins["quiver_"+kind+"_"+name] = func(l *cudabuf.TwinLaunch) {
+					mustVector(l, kind, reduce.Reducers[name].Element)
+					do(l)
+				}
 			}
 		}
 	}
 	return programs
 }()
+
+// stepsOf are the steps of a plan in the array and in the results.
+func stepsOf(p *reduce.Plan) (in, out []int64) {
+	in = append(in, p.Stride)
+	for _, axis := range p.Kept[:p.KeptAxes] {
+		in, out = append(in, axis.In), append(out, axis.Out)
+	}
+	for _, axis := range p.Run[:p.RunAxes] {
+		in = append(in, axis.In)
+	}
+	return in, out
+}
+
+// mustVector is mustAlign for what a kernel of a kind takes by vectors.
+func mustVector(l *cudabuf.TwinLaunch, kind string, size int64) {
+	p := parameters[reduce.Plan](l, 3)
+	if kind == "slim" {
+		mustAlign(l, 0, 16)
+		mustAlign(l, 1, 16)
+	}
+	steps, outSteps := stepsOf(&p)
+	steps[0] *= p.Folded
+	if p.Parts.By > 1 {
+		steps = append(steps, p.Part*p.Stride)
+	}
+	if kind == "few" || kind == "columns" && p.Aligned != 0 {
+		mustAlign(l, 0, int64(p.Vector)*size, steps...)
+	}
+	if kind == "few" || kind == "columns" && p.Dense != 0 && p.Partial == 0 {
+		mustAlign(l, 1, min(16, int64(p.Vector*p.OutSize)), outSteps...)
+	}
+}
 
 // reduceTwin does the work of a kernel that reduces: of each split in turn.
 func reduceTwin(f *reduce.Reducer) cudabuf.Twin {
@@ -63,9 +99,11 @@ func reduceTwin(f *reduce.Reducer) cudabuf.Twin {
 		p := parameters[reduce.Plan](l, 3)
 		p.Unvectored()
 		low, high, outLow, outHigh := p.Reach(f.Element)
-		mustAlign(l, 0, f.Element)
+		steps, outSteps := stepsOf(&p)
+		mustAlign(l, 0, f.Element, steps...)
 		in := reached(l, 0, low, high)
 		if p.Partial == 0 {
+			mustAlign(l, 1, int64(p.OutSize), outSteps...)
 			reduce.Results(&p, f, in, reached(l, 1, outLow, outHigh))
 			return
 		}
@@ -82,6 +120,8 @@ func finishTwin(f *reduce.Reducer) cudabuf.Twin {
 	return func(l *cudabuf.TwinLaunch) {
 		p := parameters[reduce.Plan](l, 2)
 		_, _, low, high := p.Reach(0)
+		_, outSteps := stepsOf(&p)
+		mustAlign(l, 0, int64(p.OutSize), outSteps...)
 		reduce.Merge(&p, f, reached(l, 1, 0, p.AllParts*p.Outputs*f.Size), reached(l, 0, low, high))
 	}
 }

@@ -94,7 +94,7 @@ func (c *call) run() error {
 	if err != nil {
 		return err
 	}
-	c.vector = 16 / max(c.kernel.Size(), c.op.Result(c.kernel).Size())
+	c.vector = vectorOf(c.op, c.kernel)
 	cuda, onGPU := dev.(*cudabuf.Device)
 	dense := c.isDense()
 	if onGPU && dense {

@@ -118,15 +118,20 @@ func twinsOf(types []ew.Type, of ...family) map[string]cudabuf.Twin {
 				twins[f.name(t, dense)] = func(l *cudabuf.TwinLaunch) { denseTwin(l, t) }
 			}
 			if f != familyMath {
-				twins[f.name(t, rowwise)] = func(l *cudabuf.TwinLaunch) { nestTwin(l, t) }
+				twins[f.name(t, rowwise)] = func(l *cudabuf.TwinLaunch) { nestTwin(l, t, 16) }
 			}
-			twins[f.name(t, nested)] = func(l *cudabuf.TwinLaunch) { nestTwin(l, t) }
+			few := int64(fewElements)
+			if f == familyMath {
+				few = 1
+			}
+			twins[f.name(t, nested)] = func(l *cudabuf.TwinLaunch) { nestTwin(l, t, few) }
 		}
 	}
 	return twins
 }
 
-// denseTwin and nestTwin do a launch by the loops of the CPU device.
+// denseTwin and nestTwin do a launch by the loops of the CPU device, nestTwin one
+// whose vectors have so many elements at most.
 func denseTwin(l *cudabuf.TwinLaunch, t ew.Type) {
 	p := parameters[denseLaunch](l, l.Args()-1)
 	w := ew.Work{Op: ew.Op(p.op), Type: t, Axes: 1}
@@ -137,12 +142,13 @@ func denseTwin(l *cudabuf.TwinLaunch, t ew.Type) {
 			type_ = w.Op.Operand(o-1, t)
 		}
 		stride := [ew.MaxAxes]int64{type_.Size()}
+		mustBeRun(l, o, p.kind[o], vectorOf(w.Op, t)*type_.Size())
 		twinOperand(l, &w, o, p.kind[o], type_, stride, p.scalar)
 	}
 	w.Run()
 }
 
-func nestTwin(l *cudabuf.TwinLaunch, t ew.Type) {
+func nestTwin(l *cudabuf.TwinLaunch, t ew.Type, most int64) {
 	p := parameters[nestLaunch](l, l.Args()-1)
 	w := ew.Work{Op: ew.Op(p.op), Type: t, Axes: 2 + int(p.middles)}
 	last := w.Axes - 1
@@ -158,9 +164,22 @@ func nestTwin(l *cudabuf.TwinLaunch, t ew.Type) {
 		for k := range int(p.middles) {
 			stride[last-1-k] = int64(p.middle[o][k])
 		}
-		twinOperand(l, &w, o, p.kind[o], ew.Type(p.types[o]), stride, p.scalar)
+		type_ := ew.Type(p.types[o])
+		mustBeRun(l, o, p.kind[o], min(vectorOf(w.Op, t), most)*type_.Size(), stride[:last]...)
+		twinOperand(l, &w, o, p.kind[o], type_, stride, p.scalar)
 	}
 	w.Run()
+}
+
+// vectorOf is how many elements a vector of 16 bytes has, of what is computed in or
+// of the results.
+func vectorOf(op ew.Op, t ew.Type) int64 { return 16 / max(t.Size(), op.Result(t).Size()) }
+
+// mustBeRun is mustAlign for an operand that the kernel takes by vectors.
+func mustBeRun(l *cudabuf.TwinLaunch, o int, kind int32, vector int64, steps ...int64) {
+	if kind == kindRun {
+		mustAlign(l, o, vector, steps...)
+	}
 }
 
 func twinOperand(l *cudabuf.TwinLaunch, w *ew.Work, o int, kind int32, t ew.Type, stride [ew.MaxAxes]int64, scalars [3][2]uint64) {

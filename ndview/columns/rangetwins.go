@@ -112,6 +112,7 @@ func offsets[W offset](c call) {
 // gatherRanges copies pieces of values that have each bytes.
 func gatherRanges[W offset](c call) {
 	size, n, each, total := c.Int64(1), c.Int64(5), c.Int64(6), c.Int64(7)
+	mustAlign(c, 8, 16)
 	src, out := elements[uint8](c, 0, size), elements[uint8](c, 8, total)
 	from, to := elements[int64](c, 2, n), elements[W](c, 3, n+1)
 	eachPiece(to, total/each, 64<<10/each+1, func(j int64) {
