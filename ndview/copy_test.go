@@ -248,6 +248,42 @@ func TestLongRowsAreCopied(t *testing.T) {
 	})
 }
 
+// TestPlanesAndRowsAreCopied into each other: a few planes, anywhere and maybe turned
+// around, and rows of an element of each, of one image or of some.
+func TestPlanesAndRowsAreCopied(t *testing.T) {
+	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+		r := rand.New(rand.NewPCG(9, 1))
+		for _, dtype := range []ndview.DType{ndview.Uint8, ndview.Int16, ndview.Float32} {
+			size := dtype.Size()
+			for planes := int64(2); planes <= 9; planes++ {
+				for _, length := range []int64{1024, 1031, 4099, 9001 + r.Int64N(100)} {
+					images := 1 + r.Int64N(3)
+					gap := r.Int64N(3)
+					shape := []int64{images, planes, length}
+					rows := random{dtype: dtype, shape: shape, offset: size * r.Int64N(40), strides: []int64{(planes*length + gap) * size, size, planes * size}}
+					planar := random{dtype: dtype, shape: shape, offset: size * r.Int64N(40), strides: []int64{(length + gap) * planes * size, (length + gap) * size, size}}
+					if r.IntN(3) == 0 {
+						planar.offset += (planes - 1) * planar.strides[1]
+						planar.strides[1] *= -1
+					}
+					for _, x := range []*random{&rows, &planar} {
+						x.memory = make([]byte, (images*(length+gap)*planes+60)*size)
+						for i := range x.memory {
+							x.memory[i] = byte(r.Uint32())
+						}
+					}
+					for _, both := range [][2]random{{rows, planar}, {planar, rows}} {
+						from, to := both[0], both[1]
+						dst := to.on(t, dev)
+						require.NoError(t, dst.CopyFrom(from.on(t, dev)))
+						requireBytes(t, to.after(from.bytes()), download(t, dst.Buffer()), dtype, shape, from.strides, to.strides)
+					}
+				}
+			}
+		}
+	})
+}
+
 // permute visits all orders of n axes.
 func permute(n int, visit func([]int)) {
 	var from func(order []int)

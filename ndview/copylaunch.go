@@ -74,13 +74,16 @@ func copyRun(dst arrowbuf.Buffer, to int64, src arrowbuf.Buffer, from, n int64) 
 // launchCopy queues the kernel for one part of a copy.
 func launchCopy(dst arrowbuf.Buffer, to int64, src arrowbuf.Buffer, from, width int64, n layout.Nest) error {
 	dev, d, s := dst.Device(), inOut(dst, to), in(src, from)
+	name := func(kernel string) string { return fmt.Sprintf("quiver_%s_%d", kernel, width) }
+	if w, kernel, ok := moves.NewWeave(width, n); ok {
+		return launchShared(dev, copyPrograms["weave"], name(kernel), cudabuf.Dim3{X: uint32(w.Blocks())}, cudabuf.Dim3{X: threads}, uint32(w.Shared()), d, s, structOf(w))
+	}
 	var r *moves.Rows
 	t, kernel, ok := moves.NewTiles(width, uint64(dst.Address())+uint64(to), uint64(src.Address())+uint64(from), n)
 	if !ok {
 		r, kernel = moves.NewRows(width, n)
 	}
-	name := func(kernel string) string { return fmt.Sprintf("quiver_%s_%d", kernel, width) }
-	if b, ok := moves.NewBricks(width, n, kernel); ok {
+	if b, ok := moves.NewBricks(width, n, kernel, t); ok {
 		return launchShared(dev, copyPrograms["bricks"], name("bricks"), cudabuf.Dim3{X: uint32(b.Blocks())}, cudabuf.Dim3{X: threads}, uint32(b.Shared), d, s, structOf(b))
 	}
 	if t != nil {
@@ -99,6 +102,7 @@ var copyPrograms = func() map[string]*cudabuf.Program {
 	return map[string]*cudabuf.Program{
 		"tiles": tiles, "sectors": tiles,
 		"bricks":   program("bricks", copyTwins[moves.Bricks]("bricks")),
+		"weave":    program("weave", copyTwins[moves.Weave](moves.Weaves()...)),
 		"slim":     program("slim", copyTwins[moves.Tiles]("slim")),
 		"matrices": program("matrices", copyTwins[moves.Tiles]("matrices")),
 		"words":    packed, "runs": packed, "lines": packed,

@@ -3,6 +3,7 @@ package ndview_test
 import (
 	"fmt"
 	"math"
+	"math/bits"
 	"testing"
 	"time"
 
@@ -273,4 +274,47 @@ func TestPartsOfNumbers(t *testing.T) {
 			assert.Equal(t, want, elements(t, got), op.String())
 		}
 	})
+}
+
+// TestWholePowersAreExact where the type holds them, as NumPy's are.
+func TestWholePowersAreExact(t *testing.T) {
+	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+		wholePowers[float32](t, dev, ndview.Float32, 24, 90)
+		wholePowers[float64](t, dev, ndview.Float64, 53, 900)
+	})
+}
+
+// wholePowers are those of numbers of few bits, whose powers have so many bits at
+// most and exponents that are not beyond the most, either way.
+func wholePowers[T float32 | float64](t *testing.T, dev arrowbuf.Device, dtype ndview.DType, bitsOfT, most int) {
+	var x, y, want []T
+	for odd := 1; odd < 200; odd += 2 {
+		for _, up := range []int{0, 1, 7, 24, -3, -20} {
+			for n := -12; n <= 33; n++ {
+				size := max(n, -n)
+				if size*bits.Len(uint(odd)) > bitsOfT || size*max(up, -up) > most-bitsOfT || n < 0 && odd > 1 {
+					continue
+				}
+				power := 1.0
+				for range size {
+					power *= float64(odd)
+				}
+				for _, sign := range []float64{1, -1} {
+					x, y = append(x, T(sign*math.Ldexp(float64(odd), up))), append(y, T(n))
+					want = append(want, T(math.Pow(sign, float64(n))*math.Ldexp(power, n*up)))
+				}
+			}
+		}
+	}
+	require.Greater(t, len(x), 1000)
+	a, b := fromHost(t, dev, dtype, x, int64(len(x))), fromHost(t, dev, dtype, y, int64(len(y)))
+	r, err := ndview.Power.Of(a, b)
+	r = own(t, r, err)
+	got, err := ndview.ToHost[T](r)
+	require.NoError(t, err)
+	for i := range got {
+		if got[i] != want[i] {
+			assert.Equal(t, want[i], got[i], "%s: %v to the %v", dtype, x[i], y[i])
+		}
+	}
 }

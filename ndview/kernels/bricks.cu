@@ -1,6 +1,7 @@
 // Units moved through bricks, boxes of the nest of which an image is in shared
 // memory, where axes are short.
 
+#include "bring.cuh"
 #include "move.cuh"
 
 // Of an axis bricks have `extent` items, or what is left.
@@ -28,20 +29,6 @@ struct Bricks {
     Axis axes[4][move_axes];
     int32_t items;
 };
-
-// 16 bytes to shared memory, by way of registers only where they must be.
-__device__ __forceinline__ void bring(uint4* to, const uint4* from) {
-#if __CUDA_ARCH__ >= 800
-    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"((uint32_t)__cvta_generic_to_shared(to)), "l"(from));
-#else
-    *to = __ldg(from);
-#endif
-}
-__device__ __forceinline__ void wait_for_all() {
-#if __CUDA_ARCH__ >= 800
-    asm volatile("cp.async.wait_all;" ::: "memory");
-#endif
-}
 
 // Where a byte of the image is. What lies 128 bytes apart or multiples of that, which
 // is in the same banks, is spread over eight words of 16 bytes.

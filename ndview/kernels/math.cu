@@ -12,9 +12,37 @@ FUNCTION(cbrt) FUNCTION(exp) FUNCTION(exp2) FUNCTION(expm1) FUNCTION(log) FUNCTI
 FUNCTION(sin) FUNCTION(cos) FUNCTION(tan) FUNCTION(asin) FUNCTION(acos) FUNCTION(atan)
 FUNCTION(sinh) FUNCTION(cosh) FUNCTION(tanh) FUNCTION(asinh) FUNCTION(acosh) FUNCTION(atanh)
 BOTH2(fmod_of, fmodf(a, b), fmod(a, b))
-BOTH2(pow_of, powf(a, b), pow(a, b))
+BOTH2(near_pow_of, powf(a, b), pow(a, b))
+BOTH2(rest_of, fmaf(a, b, -__fmul_rn(a, b)), fma(a, b, -__dmul_rn(a, b)))
 BOTH2(atan2_of, atan2f(a, b), atan2(a, b))
 BOTH2(nextafter_of, nextafterf(a, b), nextafter(a, b))
+
+// What a whole power is exactly, it is here too: products that lose nothing are
+// better than what is a unit in the last place from it.
+template <class W> __device__ __forceinline__ W pow_of(W x, W y) {
+    constexpr W huge = (W)(sizeof(W) == 8 ? 1e290 : 1e30);  // within which what products lose is a number
+    const W near = near_pow_of(x, y), size = absolute_of(near);
+    int left = (int)absolute_of(y);
+    if (left != absolute_of(y) || left > 64 || !(size > 1 / huge && size < huge)) return near;
+    W power = 1, square = x;
+    bool exact = true;
+    for (; left; left >>= 1) {
+        if (left & 1) {
+            exact &= rest_of(power, square) == 0;
+            power *= square;
+        }
+        if (left > 1) {
+            exact &= rest_of(square, square) == 0;
+            square *= square;
+        }
+    }
+    if (y < 0) {
+        const W inverse = 1 / power;
+        exact &= rest_of(inverse, power) == 0 && inverse * power == 1;
+        power = inverse;
+    }
+    return exact ? power : near;
+}
 
 // The remainder has the sign of y, a zero too.
 template <class W> __device__ __forceinline__ W remainder_of(W x, W y) {

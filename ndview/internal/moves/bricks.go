@@ -46,14 +46,18 @@ func divide(by int64) Divide {
 }
 
 // NewBricks plans a nest of a destination and a source in units of width bytes. It
-// answers false where bricks would be slower than the kernel that else does it, as
-// measured on an H200, or where no units are next to each other in one of the two.
-func NewBricks(width int64, n layout.Nest, instead string) (*Bricks, bool) {
+// answers false where bricks would be slower than the kernel that else does it, by
+// tiles if t is not nil, as measured on an H200, or where no units are next to each
+// other in one of the two.
+func NewBricks(width int64, n layout.Nest, instead string, t *Tiles) (*Bricks, bool) {
 	if len(n.Shape) < 2 {
 		return nil, false
 	}
 	b := &brick{Nest: n, width: width, toward: rising(n.Strides[0]), from: rising(n.Strides[1])}
 	least, ok := worth(instead, width, width*n.Shape[len(n.Shape)-1], width*n.Shape[b.from[0]])
+	if t != nil && width == 4 && instead != "slim" && t.hardlyFilled(n.Shape[b.from[0]]) {
+		least, ok = 256, true
+	}
 	if !ok || n.Strides[0][b.toward[0]] != width || n.Strides[1][b.from[0]] != width {
 		return nil, false
 	}

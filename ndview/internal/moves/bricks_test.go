@@ -139,7 +139,7 @@ func TestBricksMoveEachUnitOnce(t *testing.T) {
 			dst[0] += width * r.Int64N(40)
 		}
 		n := layout.Collapse(shape, dst, src)
-		p, ok := moves.NewBricks(width, n, "slim")
+		p, ok := moves.NewBricks(width, n, "slim", nil)
 		if !ok {
 			continue
 		}
@@ -201,7 +201,7 @@ func TestBricksReplaceWhatIsSlower(t *testing.T) {
 		{"an axis that fills a tile", nest([]int64{63, 1 << 20}, []int64{4 << 20, 4}, []int64{4, 4 * 63}), "sectors", false},
 		{"runs that are too short", nest([]int64{1 << 12, 1 << 12}, []int64{4 << 12, 4}, []int64{4, 4 << 12}), "tiles", false},
 	} {
-		_, ok := moves.NewBricks(4, tt.n, tt.instead)
+		_, ok := moves.NewBricks(4, tt.n, tt.instead, nil)
 		require.Equal(t, tt.bricks, ok, tt.name)
 	}
 }

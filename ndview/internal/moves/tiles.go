@@ -148,8 +148,12 @@ const (
 // for each of a tile's items of B; and where these follow A in the destination,
 // all that is then written at about one time is one run.
 func (t *Tiles) grouped(width int64, follow bool) {
-	run := follow && width*int64(t.ItemsA)*int64(t.ItemsB)/int64(t.ChunksB) <= near
-	if t.Halo != 0 && t.ChunksA > group && t.ChunksB > 1 && width*int64(t.ItemsB) <= 32<<10 && !run {
+	a, b := width*int64(t.ItemsA), width*int64(t.ItemsB)
+	short := b <= 32<<10 && !(follow && a*int64(t.ItemsB)/int64(t.ChunksB) <= near)
+	if t.Halo == 0 { // tiles whose rows are whole sectors lose less
+		short = b < 4<<10 && a >= 512<<10
+	}
+	if short && t.ChunksA > group && t.ChunksB > 1 {
 		t.Group = group
 	}
 }
@@ -165,6 +169,10 @@ func following(n layout.Nest, bytes int64, axes []int) int {
 	}
 	return len(axes)
 }
+
+// enoughB is how many items of B matrices have that are as fast as tiles which have
+// more of those, and a part of A.
+var enoughB = map[int64]int32{4: 32, 8: 21}
 
 // room is how many bytes of matrices a tile holds.
 const room = 32 << 10
@@ -192,6 +200,9 @@ func (t *Tiles) matrices(width int64) (kernel string, ok bool) {
 			return "", false
 		}
 		kernel, t.SideB = "matrices", even(t.ItemsB, most)
+		if t.SideB < enoughB[width] && t.ItemsB > enoughB[width] {
+			return "", false
+		}
 		t.Magic, t.Shift = magic(int64(t.ItemsA))
 	}
 	t.cut(sides{int64(t.ItemsA), int64(t.SideB)})
@@ -238,6 +249,13 @@ func (t *Tiles) slim(width int64) {
 
 // log is the logarithm to the base of 2 of the next power of two.
 func log(n int32) int32 { return int32(bits.Len32(uint32(n - 1))) }
+
+// hardlyFilled tells whether B is the source's fastest axis alone, of so many items,
+// a little more than a tile of units of 4 bytes has: half of the tiles then have little.
+func (t *Tiles) hardlyFilled(fastest int64) bool {
+	tile := tileSides["tiles"][4].b
+	return int64(t.ItemsB) == fastest && fastest > tile && fastest <= tile*8/5
+}
 
 // Nest is what is moved, for a twin.
 func (t *Tiles) Nest() layout.Nest {

@@ -1,0 +1,94 @@
+package moves
+
+import (
+	"fmt"
+
+	"github.com/quiver-gpu/quiver/ndview/internal/layout"
+)
+
+// Weave moves units of 1 or 2 bytes between planes, in each of which they are a run,
+// and rows of one unit of each plane, which follow each other: between the colours
+// of an image and its pixels.
+type Weave struct {
+	Begin, End    int64 // of the source, from its first unit
+	Plane         int64 // bytes from plane to plane
+	Whole, Extent int32 // units of a plane; those that a block moves
+	Chunks        int32 // of a plane
+	Pitch, Rows   int32 // bytes of an image of a plane's units, and of one of the rows
+	Count         int32
+	Axes          [MaxAxes]Axis // over which there are such planes
+	Planes, Width int32
+	Apart         int32 // 1 where the planes are in the destination
+	Items         int32 // planes' groups
+}
+
+const (
+	mostPlanes  = 8        // as many as there are kernels for
+	leastPlane  = 1 << 10  // bytes
+	mostWoven   = 22 << 10 // bytes that a block moves
+	wovenMargin = 48       // bytes: what words at the ends have beside a run, and what a last group of words does
+)
+
+// Weaves are the names of the kernels.
+func Weaves() (names []string) {
+	for planes := 2; planes <= mostPlanes; planes++ {
+		names = append(names, fmt.Sprintf("weave%d", planes), fmt.Sprintf("unweave%d", planes))
+	}
+	return names
+}
+
+// NewWeave plans a nest of a destination and a source in units of width bytes, and
+// names the kernel. It answers false where they are not that.
+func NewWeave(width int64, n layout.Nest) (w *Weave, kernel string, ok bool) {
+	if width > 2 || len(n.Shape) < 2 {
+		return nil, "", false
+	}
+	for rows, strides := range n.Strides {
+		order := rising(strides)
+		across, along := order[0], order[1]
+		planes, plane := n.Shape[across], n.Strides[1-rows]
+		// Rows that are a multiple of 8 bytes are taken apart from few banks of memory.
+		if planes > mostPlanes || rows == 1 && planes*width%8 == 0 || strides[across] != width || strides[along] != planes*width || plane[along] != width ||
+			n.Shape[along]*width < leastPlane {
+			continue
+		}
+		w = &Weave{
+			Plane: plane[across], Whole: int32(n.Shape[along]), Planes: int32(planes), Width: int32(width), Apart: int32(rows),
+			Items: int32(layout.Product(n.Shape) / planes / n.Shape[along]), End: width,
+		}
+		w.Extent = int32(min(min((4+planes)<<11, mostWoven)/planes/width&^31, n.Shape[along]))
+		w.Chunks = (w.Whole-1)/w.Extent + 1
+		w.Pitch, w.Rows = int32(upTo(int64(w.Extent)*width+wovenMargin, loaded)), int32(upTo(int64(w.Extent)*planes*width+wovenMargin, loaded))
+		var places []int
+		for _, k := range rising(n.Strides[0]) {
+			if k != across && k != along {
+				places = append(places, k)
+			}
+		}
+		w.Count = int32(copy(w.Axes[:], axes(n, places)))
+		for k, stride := range n.Strides[1] {
+			w.Begin += (n.Shape[k] - 1) * min(stride, 0)
+			w.End += (n.Shape[k] - 1) * max(stride, 0)
+		}
+		if rows == 1 {
+			return w, fmt.Sprintf("unweave%d", planes), true
+		}
+		return w, fmt.Sprintf("weave%d", planes), true
+	}
+	return nil, "", false
+}
+
+// Blocks is how many blocks there are.
+func (w *Weave) Blocks() int64 { return int64(w.Chunks) * int64(w.Items) }
+
+// Shared is how many bytes of shared memory a block takes.
+func (w *Weave) Shared() int64 { return int64(w.Planes)*int64(w.Pitch) + int64(w.Rows) }
+
+// Nest is what is moved, for a twin.
+func (w *Weave) Nest() layout.Nest {
+	n, width := newNest(), int64(w.Width)
+	n.Shape = []int64{int64(w.Whole), int64(w.Planes)}
+	rows, planes := []int64{int64(w.Planes) * width, width}, []int64{width, w.Plane}
+	n.Strides[w.Apart], n.Strides[1-w.Apart] = rows, planes
+	return grow(n, w.Axes[:w.Count], int64(w.Items))
+}
