@@ -92,6 +92,24 @@ func TestProductsOfIntegersMayBeFloats(t *testing.T) {
 	})
 }
 
+func TestBytesAndRecordsAreNotReduced(t *testing.T) {
+	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+		for _, size := range []int64{1, 3, 8, 16, 29} {
+			record, err := ndview.Record(size, ndview.Field{Name: "a", DType: ndview.Int8})
+			require.NoError(t, err)
+			for _, dtype := range []ndview.DType{record, ndview.Bytes(int32(size))} {
+				a, err := ndview.Zeros(dev, dtype, 4)
+				own(t, a, err)
+				for _, r := range []ndview.Reduction{ndview.Sum, ndview.Prod, ndview.Mean, ndview.Min, ndview.Max, ndview.ArgMin, ndview.ArgMax,
+					ndview.AnyTrue, ndview.AllTrue, ndview.CountNonzero} {
+					_, err := r.Of(a, ndview.ReduceOptions{})
+					assert.ErrorIs(t, err, ndview.ErrDType, "%s of %s", r, dtype)
+				}
+			}
+		}
+	})
+}
+
 func TestReductionsAndComparisonsTakeManyAxes(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
 		const axes = 18 // in C order turned around, so that no two can be joined

@@ -280,7 +280,7 @@ func (op *reduceOp) count(what int32, out, dtype DType) bool {
 	op.name, op.finish, op.accumulator = fmt.Sprintf("count_%d", 8*dtype.Size()), "count", 8
 	op.tell.What = what
 	switch {
-	case dtype.kind == KindBytes:
+	case dtype.kind == KindBytes || dtype.kind == KindRecord:
 		return false
 	case dtype == Complex64:
 		op.tell.Flip = 0x7fffffff7fffffff
