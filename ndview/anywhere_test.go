@@ -95,7 +95,7 @@ var works = map[string]worked{
 	"add":    into(func(out, x, y *ndview.NDBuffer) error { return ndview.Add.Into(out, x, y) }),
 	"add 1":  into(func(out, x, _ *ndview.NDBuffer) error { return ndview.Add.Into(out, x, 1) }),
 	"square": into(func(out, x, _ *ndview.NDBuffer) error { return ndview.Square.Into(out, x) }),
-	"divide": into(func(out, x, y *ndview.NDBuffer) error { return ndview.FloorDivide.Into(out, x, y) }),
+	"power":  into(func(out, x, y *ndview.NDBuffer) error { return ndview.Power.Into(out, x, y) }), // divide makes NaNs, whose bits are any
 	"fill":   into(func(out, _, _ *ndview.NDBuffer) error { return out.Fill(3) }),
 	"swap":   into(func(out, _, _ *ndview.NDBuffer) error { return out.ByteSwap() }),
 	"less": {result: ndview.Bool, do: func(out, x, y, _, _ *ndview.NDBuffer) (*ndview.NDBuffer, error) {

@@ -3,6 +3,7 @@
 
 #include "bring.cuh"
 #include "move.cuh"
+#include "turn.cuh"
 
 // Of an axis bricks have `extent` items, or what is left.
 struct Cut {
@@ -23,7 +24,7 @@ struct Bricks {
     int32_t units_a, units_b, runs_a, runs_b;
     int32_t row, step, rows;
     int32_t words_a, words_b;
-    int32_t image, shared, most_b, most_rows, spread;
+    int32_t image, shared, most_b, most_rows, spread, square;
     Divide by_row, by_a, by_b;
     int32_t counts[4];
     Axis axes[4][move_axes];
@@ -70,6 +71,27 @@ __device__ __forceinline__ void move_bricks(uint8_t* __restrict__ dst, const uin
     }
     wait_for_all();
     __syncthreads();
+
+    // Of small units, squares that are whole words both ways, if all runs are.
+    if constexpr (size < 4) {
+        constexpr int side = 4 / size;
+        if (t.square && (((uintptr_t)dst | (uintptr_t)src) & 3) == 0) {
+            const int words = units_a / side;
+#pragma unroll 2
+            for (int i = threadIdx.x; i < runs_a / side * words; i += block) {
+                const int group = i / words, first = (i - group * words) * side, before = t.rows > 1 ? t.by_row(first) : 0;
+                const int at = row[group * side * t.rows + before] + (first - before * t.row) * t.step;
+                uint32_t w[side];
+#pragma unroll
+                for (int k = 0; k < side; k++) w[k] = *(const uint32_t*)(image + lie<spread>(at + k * t.step));
+                if constexpr (side == 4) turn(w[0], w[1], w[2], w[3]);
+                else turn(w[0], w[1]);
+#pragma unroll
+                for (int k = 0; k < side; k++) *(uint32_t*)(dst + to[group * side + k] + first * size) = w[k];
+            }
+            return;
+        }
+    }
 
     // Whole words first. One begins in a row of the brick and may end in the next.
     const auto place_of = [&](int run, int& unit) {

@@ -24,6 +24,7 @@ type Bricks struct {
 	Image, Shared    int32 // bytes of the image, and with tables
 	MostB, MostRows  int32 // runs of the source, and rows, that a brick has
 	Spread           int32 // 1 where threads side by side would gather from the same banks
+	Square           int32 // 1 where rows and runs are whole words of 4 bytes, of units that are less, if what they are in begins at one
 	ByRow, ByA, ByB  Divide
 	Counts           [4]int32
 	Axes             [4][MaxAxes]Axis // of runs of the source, of which Dst is in the image; of rows, of which Src is; of places; of the nest
@@ -128,9 +129,7 @@ func (b *brick) plan() *Bricks {
 	word := max(width, packed)
 	p.WordsA, p.WordsB = int32((b.unitsA*width+sector-2)/word+1), int32((b.unitsB*width+2*(loaded-1))/loaded)
 	p.ByRow, p.ByA, p.ByB = divide(int64(p.Row)), divide(int64(p.WordsA)), divide(int64(p.WordsB))
-	if apart := word / width * int64(p.Step); apart%(banks/4) == 0 {
-		p.Spread = 1
-	}
+	p.Spread = boolToInt(word/width*int64(p.Step)%(banks/4) == 0)
 	for k, stride := range n.Strides[1] {
 		p.Begin += (n.Shape[k] - 1) * min(stride, 0)
 		p.End += (n.Shape[k] - 1) * max(stride, 0)
@@ -157,12 +156,41 @@ func (b *brick) plan() *Bricks {
 	if b.cutB >= 0 && b.cutA != b.cutB && b.extents[b.cutB] > 1 {
 		rows = append(rows, b.cutB)
 	}
+	p.Square = boolToInt(b.squares(rows))
 	toImage := layout.Nest{Shape: b.extents, Strides: [][]int64{b.image, n.Strides[1]}}
 	fromImage := layout.Nest{Shape: b.extents, Strides: [][]int64{n.Strides[0], b.image}}
 	for i, list := range [][]Axis{axes(toImage, runs), axes(fromImage, rows), axes(n, places), axes(n, backwards(len(n.Shape)))} {
 		p.Counts[i] = int32(copy(p.Axes[i][:], list))
 	}
 	return p
+}
+
+// squares tells whether units of less than 4 bytes are squares, a word of them along
+// the destination's fastest axis, and along the source's: then runs side by side,
+// which are counted along the latter first, have a word of the image each.
+func (b *brick) squares(rows []int) bool {
+	to, from, side := b.toward[0], b.from[0], 4/b.width
+	if side < 2 || to == from || b.extents[to]%side != 0 || b.extents[from]%side != 0 || b.Shape[to]%side != 0 || b.Shape[from]%side != 0 {
+		return false
+	}
+	for k := range b.Shape {
+		if k != to && b.Strides[0][k]%4 != 0 || k != from && b.Strides[1][k]%4 != 0 {
+			return false
+		}
+	}
+	for _, k := range rows {
+		if !slices.Contains(b.runA, k) {
+			return k == from
+		}
+	}
+	return false
+}
+
+func boolToInt(b bool) int32 {
+	if b {
+		return 1
+	}
+	return 0
 }
 
 // Blocks is how many blocks there are.

@@ -79,6 +79,9 @@ func layBricks(t *testing.T, p *moves.Bricks, width, dst, src int64, write func(
 				}
 			}
 		}
+		if p.Square == 1 {
+			requireSquares(t, p, width, runsA, unitsA)
+		}
 		word := max(width, 8)
 		for i := range runsA * int64(p.WordsA) {
 			run := by(p.ByA, i)
@@ -107,9 +110,30 @@ func layBricks(t *testing.T, p *moves.Bricks, width, dst, src int64, write func(
 	}
 }
 
+// requireSquares: words of the image have a unit of each of the runs side by side, and
+// those and the runs' words begin at words, as far as the plan says.
+func requireSquares(t *testing.T, p *moves.Bricks, width, runsA, unitsA int64) {
+	side := 4 / width
+	if runsA%side != 0 || unitsA%side != 0 || int64(p.Row)%side != 0 || p.Step%4 != 0 {
+		require.Failf(t, "no whole squares", "%+v", p)
+	}
+	rows, axes := int64(p.Rows), p.Axes[1][:p.Counts[1]]
+	for run := range runsA {
+		first := run / side * side
+		to, _ := placeOf(axes, run*rows)
+		for in := range rows {
+			_, at := placeOf(axes, run*rows+in)
+			_, word := placeOf(axes, first*rows+in)
+			if to%4 != 0 || word%4 != 0 || at != word+(run-first)*width {
+				require.Failf(t, "runs are not side by side", "%+v", p)
+			}
+		}
+	}
+}
+
 func TestBricksMoveEachUnitOnce(t *testing.T) {
 	r := rand.New(rand.NewPCG(7, 8))
-	planned, same, cut := 0, 0, 0
+	planned, same, cut, square := 0, 0, 0, 0
 	for i := range 600 {
 		most := int64(1 << 12)
 		if i%60 == 0 {
@@ -123,6 +147,11 @@ func TestBricksMoveEachUnitOnce(t *testing.T) {
 		for layout.Product(shape) > most {
 			i := r.IntN(len(shape))
 			shape[i] = (shape[i] + 1) / 2
+		}
+		if i%3 == 0 { // as squares want it
+			for i := range shape {
+				shape[i] = (shape[i] + 3) &^ 3
+			}
 		}
 		src := layout.C(width, shape)
 		r.Shuffle(len(src), func(i, j int) {
@@ -145,6 +174,7 @@ func TestBricksMoveEachUnitOnce(t *testing.T) {
 		}
 		planned++
 		same += int(p.Same)
+		square += int(p.Square)
 		if p.ChunksA > 1 && p.ChunksB > 1 {
 			cut++
 		}
@@ -177,6 +207,7 @@ func TestBricksMoveEachUnitOnce(t *testing.T) {
 	}
 	require.Greater(t, planned, 300)
 	require.Greater(t, same, 20)
+	require.Greater(t, square, 10)
 	require.Greater(t, cut, 20)
 }
 

@@ -254,7 +254,7 @@ func log(n int32) int32 { return int32(bits.Len32(uint32(n - 1))) }
 // a little more than a tile of units of 4 bytes has: half of the tiles then have little.
 func (t *Tiles) hardlyFilled(fastest int64) bool {
 	tile := tileSides["tiles"][4].b
-	return int64(t.ItemsB) == fastest && fastest > tile && fastest <= tile*8/5
+	return int64(t.ItemsB) == fastest && fastest > tile && fastest <= tile*5/4
 }
 
 // Nest is what is moved, for a twin.
