@@ -239,12 +239,18 @@ STEPS = {
 }
 
 
+PASSED = re.compile(r"\s*(=== (RUN|NAME|CONT|PAUSE)|--- (PASS|SKIP))\b")
+
+
 def write_log(path: Path, runs: list[Run]) -> None:
-    """All output; of too much, the beginning and the end of each package."""
+    """All output; of a package that has too much, what is not about tests that passed,
+    and if that is too much still, its beginning and its end."""
     room = LOG_BYTES // max(1, len(runs))
     with path.open("a") as log:
         for run in runs:
             text = run.text
+            if len(text) > room:
+                text = "\n".join(line for line in text.splitlines() if not PASSED.match(line))
             if len(text) > room:
                 text = f"{text[: room // 2]}\n... {len(text) - room} characters left out ...\n{text[-room // 2 :]}"
             log.write(f"=== {run.step}: package {run.package}, exit code {run.code}, {run.seconds:.1f} s\n{text}\n")

@@ -2,6 +2,7 @@ package moves_test
 
 import (
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -144,13 +145,15 @@ func TestBricksMoveEachUnitOnce(t *testing.T) {
 		for i := range shape {
 			shape[i] = 1 + r.Int64N([]int64{3, 6, 20, 70, 300, 3000, most}[r.IntN(7)])
 		}
+		whole := int64(1 + 3*(i%3/2)) // 4, as squares want it, or 1
+		for i := range shape {
+			shape[i] = (shape[i] + whole - 1) / whole * whole
+		}
 		for layout.Product(shape) > most {
 			i := r.IntN(len(shape))
-			shape[i] = (shape[i] + 1) / 2
-		}
-		if i%3 == 0 { // as squares want it
-			for i := range shape {
-				shape[i] = (shape[i] + 3) &^ 3
+			shape[i] = (shape[i]/2 + whole - 1) / whole * whole
+			if layout.Product(shape) > most && slices.Max(shape) <= whole {
+				break
 			}
 		}
 		src := layout.C(width, shape)
