@@ -47,9 +47,11 @@ func NewWeave(width int64, n layout.Nest) (w *Weave, kernel string, ok bool) {
 		order := rising(strides)
 		across, along := order[0], order[1]
 		planes, plane := n.Shape[across], n.Strides[1-rows]
-		// Rows that are a multiple of 8 bytes are taken apart from few banks of memory.
-		if planes > mostPlanes || rows == 1 && planes*width%8 == 0 || strides[across] != width || strides[along] != planes*width || plane[along] != width ||
-			n.Shape[along]*width < leastPlane {
+		isRows := strides[across] == width && strides[along] == planes*width && plane[along] == width
+		// Rows of a multiple of 8 bytes are taken apart faster by bricks: here they would
+		// be read from few banks of shared memory.
+		few := rows == 1 && planes*width%8 == 0
+		if !isRows || few || planes > mostPlanes || n.Shape[along]*width < leastPlane {
 			continue
 		}
 		w = &Weave{
