@@ -235,8 +235,8 @@ func (c *comparison) compareCopies(p *equal.Plan, mode equal.Mode, x, y *NDBuffe
 	return c.compare(p, mode, copies[0], copies[1], shape)
 }
 
-// vector is how many bytes the kernels of dense arrays compare at once.
-const vector = 16
+// equalVector is how many bytes the kernels of dense arrays compare at once.
+const equalVector = 16
 
 // launch queues a kernel. Its blocks stay until all elements are compared, so
 // there are as many as run at once.
@@ -249,13 +249,13 @@ func (c *comparison) launch(p *equal.Plan, mode equal.Mode, x, y *NDBuffer, behi
 	misfit := uint64(0)
 	if y != nil {
 		with = y.at(behind[1])
-		misfit = (x.address() + uint64(behind[0]) ^ y.address() + uint64(behind[1])) % vector
+		misfit = (x.address() + uint64(behind[0]) ^ y.address() + uint64(behind[1])) % equalVector
 	}
 	kernel, perBlock := "quiver_equal_"+mode.Name, int64(threads)
 	if mode.Name != equal.Mixed.Name {
 		dense := p.Axes == 0 || p.Axes == 1 && p.Axis[0].In == mode.Size && (y == nil || p.Axis[0].Out == mode.Size)
 		if dense && misfit == 0 {
-			kernel, perBlock = "quiver_equal_dense_"+mode.Name, 4*threads*vector/mode.Size
+			kernel, perBlock = "quiver_equal_dense_"+mode.Name, 4*threads*equalVector/mode.Size
 		} else {
 			kernel, perBlock = "quiver_equal_nest_"+mode.Name, 4*threads
 		}
@@ -270,7 +270,7 @@ var equalProgram = program("equal", func() map[string]cudabuf.Twin {
 	for _, mode := range equal.Modes {
 		nest := equalTwin(mode)
 		twins["quiver_equal_dense_"+mode.Name] = func(l *cudabuf.TwinLaunch) {
-			if p := parameters[equal.Plan](l, 3); p.Constant == 0 && (l.Pointer(0)^l.Pointer(1))%vector != 0 {
+			if p := parameters[equal.Plan](l, 3); p.Constant == 0 && (l.Pointer(0)^l.Pointer(1))%equalVector != 0 {
 				panic(fmt.Sprintf("arrays at %#x and %#x, whose vectors do not begin together", l.Pointer(0), l.Pointer(1)))
 			}
 			nest(l)

@@ -230,18 +230,7 @@ func TestLongRowsAreCopied(t *testing.T) {
 					gaps := random{dtype: dtype, shape: []int64{3, length}, strides: []int64{(3*length + 1) * size, step * size}, offset: size}
 					gaps.offset += max(-step, 0) * size * (length - 1)
 					dense := random{dtype: dtype, shape: gaps.shape, strides: []int64{length * size, size}, offset: size * r.Int64N(5)}
-					for _, x := range []*random{&gaps, &dense} {
-						x.memory = make([]byte, (9*length+40)*size)
-						for i := range x.memory {
-							x.memory[i] = byte(r.Uint32())
-						}
-					}
-					for _, both := range [][2]random{{gaps, dense}, {dense, gaps}} {
-						from, to := both[0], both[1]
-						dst := to.on(t, dev)
-						require.NoError(t, dst.CopyFrom(from.on(t, dev)))
-						requireBytes(t, to.after(from.bytes()), download(t, dst.Buffer()), dtype, length, step, from.strides)
-					}
+					requireCopied(t, dev, r, gaps, dense, (9*length+40)*size)
 				}
 			}
 		}
@@ -266,22 +255,29 @@ func TestPlanesAndRowsAreCopied(t *testing.T) {
 						planar.offset += (planes - 1) * planar.strides[1]
 						planar.strides[1] *= -1
 					}
-					for _, x := range []*random{&rows, &planar} {
-						x.memory = make([]byte, (images*(length+gap)*planes+60)*size)
-						for i := range x.memory {
-							x.memory[i] = byte(r.Uint32())
-						}
-					}
-					for _, both := range [][2]random{{rows, planar}, {planar, rows}} {
-						from, to := both[0], both[1]
-						dst := to.on(t, dev)
-						require.NoError(t, dst.CopyFrom(from.on(t, dev)))
-						requireBytes(t, to.after(from.bytes()), download(t, dst.Buffer()), dtype, shape, from.strides, to.strides)
-					}
+					requireCopied(t, dev, r, rows, planar, (images*(length+gap)*planes+60)*size)
 				}
 			}
 		}
 	})
+}
+
+// requireCopied copies each of two layouts of one shape to the other, in so many bytes
+// of noise, of which the rest must stay.
+func requireCopied(t *testing.T, dev arrowbuf.Device, r *rand.Rand, x, y random, bytes int64) {
+	t.Helper()
+	for _, l := range []*random{&x, &y} {
+		l.memory = make([]byte, bytes)
+		for i := range l.memory {
+			l.memory[i] = byte(r.Uint32())
+		}
+	}
+	for _, both := range [][2]random{{x, y}, {y, x}} {
+		from, to := both[0], both[1]
+		dst := to.on(t, dev)
+		require.NoError(t, dst.CopyFrom(from.on(t, dev)))
+		requireBytes(t, to.after(from.bytes()), download(t, dst.Buffer()), x.dtype, x.shape, from.strides, to.strides)
+	}
 }
 
 // permute visits all orders of n axes.

@@ -1,5 +1,7 @@
 package ndview
 
+import "github.com/quiver-gpu/quiver/ndview/internal/layout"
+
 // runApart reduces a copy of a in which the axes that are reduced come last, so that
 // they are one, and those that are kept another.
 func (w *reducing) runApart(out, a *NDBuffer) error {
@@ -11,7 +13,10 @@ func (w *reducing) runApart(out, a *NDBuffer) error {
 			order = append(order, i)
 		}
 	}
-	turned, err := a.Transpose(append(order, permuted(last, w.stepOrder())...)...)
+	if w.op.inMemory {
+		last = permuted(last, layout.Walked(w.steps, w.stepsIn))
+	}
+	turned, err := a.Transpose(append(order, last...)...)
 	if err != nil {
 		return err
 	}

@@ -56,8 +56,11 @@ func (w *reducing) nest(out *NDBuffer) (p *reduce.Plan, from, to int64, ok bool)
 	var steps layout.Nest
 	if w.op.numbered {
 		// The first operand is a count, which keeps the axes in order, forwards.
-		order := w.stepOrder()
-		shape, in := permuted(w.steps, order), permuted(w.stepsIn, order)
+		shape, in := w.steps, w.stepsIn
+		if w.op.inMemory {
+			order := layout.Walked(shape, in)
+			shape, in = permuted(shape, order), permuted(in, order)
+		}
 		steps = layout.Collapse(shape, layout.C(1, shape), in)
 		steps.Strides[0], steps.Offsets[0] = steps.Strides[1], steps.Offsets[1]
 	} else {
@@ -79,18 +82,6 @@ func (w *reducing) nest(out *NDBuffer) (p *reduce.Plan, from, to int64, ok bool)
 		}
 	}
 	return p, kept.Offsets[0] + steps.Offsets[0], kept.Offsets[1], true
-}
-
-// stepOrder is the order of the reduced axes in which their steps are counted.
-func (w *reducing) stepOrder() []int {
-	if w.op.inMemory {
-		return layout.Walked(w.steps, w.stepsIn)
-	}
-	order := make([]int, len(w.steps))
-	for i := range order {
-		order[i] = i
-	}
-	return order
 }
 
 // permuted is s in another order.
@@ -376,7 +367,8 @@ func (w *reducing) launch(p *reduce.Plan, out, a *NDBuffer, from, to int64) erro
 	return launch(dev, reducePrograms[w.op.finish], "quiver_finish_"+w.op.finish, grid, block, out.atOut(to), accs, structOf(&elements))
 }
 
-// runCopied is run by way of a copy of a.
+// runCopied is run by way of a copy of a, whose axes lie in memory as those of a do:
+// steps may be counted so.
 func (w *reducing) runCopied(out, a *NDBuffer) error {
 	aligned, err := a.Copy(OrderK)
 	if err != nil {

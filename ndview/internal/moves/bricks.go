@@ -129,7 +129,9 @@ func (b *brick) plan() *Bricks {
 	word := max(width, packed)
 	p.WordsA, p.WordsB = int32((b.unitsA*width+sector-2)/word+1), int32((b.unitsB*width+2*(loaded-1))/loaded)
 	p.ByRow, p.ByA, p.ByB = divide(int64(p.Row)), divide(int64(p.WordsA)), divide(int64(p.WordsB))
-	p.Spread = boolToInt(word/width*int64(p.Step)%(banks/4) == 0)
+	if apart := word / width * int64(p.Step); apart%(banks/4) == 0 {
+		p.Spread = 1
+	}
 	for k, stride := range n.Strides[1] {
 		p.Begin += (n.Shape[k] - 1) * min(stride, 0)
 		p.End += (n.Shape[k] - 1) * max(stride, 0)
@@ -156,7 +158,9 @@ func (b *brick) plan() *Bricks {
 	if b.cutB >= 0 && b.cutA != b.cutB && b.extents[b.cutB] > 1 {
 		rows = append(rows, b.cutB)
 	}
-	p.Square = boolToInt(b.squares(rows))
+	if b.squares(rows) {
+		p.Square = 1
+	}
 	toImage := layout.Nest{Shape: b.extents, Strides: [][]int64{b.image, n.Strides[1]}}
 	fromImage := layout.Nest{Shape: b.extents, Strides: [][]int64{n.Strides[0], b.image}}
 	for i, list := range [][]Axis{axes(toImage, runs), axes(fromImage, rows), axes(n, places), axes(n, backwards(len(n.Shape)))} {
@@ -184,13 +188,6 @@ func (b *brick) squares(rows []int) bool {
 		}
 	}
 	return false
-}
-
-func boolToInt(b bool) int32 {
-	if b {
-		return 1
-	}
-	return 0
 }
 
 // Blocks is how many blocks there are.

@@ -145,7 +145,10 @@ func TestBricksMoveEachUnitOnce(t *testing.T) {
 		for i := range shape {
 			shape[i] = 1 + r.Int64N([]int64{3, 6, 20, 70, 300, 3000, most}[r.IntN(7)])
 		}
-		whole := int64(1 + 3*(i%3/2)) // 4, as squares want it, or 1
+		whole := int64(1)
+		if i%3 == 2 {
+			whole = 4 // as squares want it
+		}
 		for i := range shape {
 			shape[i] = (shape[i] + whole - 1) / whole * whole
 		}
