@@ -3,6 +3,8 @@ package ndview_test
 import (
 	"fmt"
 	"maps"
+	"math"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -92,6 +94,66 @@ func TestLayoutsAndTypesOfResultsChangeNothing(t *testing.T) {
 				func(out *ndview.NDBuffer, f int) error { return ndview.WhereInto(out, truth[f], x[f], 1) })
 			check("clip of "+name, func(f int) (*ndview.NDBuffer, error) { return ndview.Clip(x[f], 1, x[1-f]) },
 				func(out *ndview.NDBuffer, f int) error { return ndview.ClipInto(out, x[f], 1, x[1-f]) })
+		}
+	})
+}
+
+// among repeats values that may want different ways of computing: each beside all
+// others, in an array of rows that hold them once, or beside itself alone.
+func among(t *testing.T, dev arrowbuf.Device, dtype ndview.DType, values []float64, beside bool) *ndview.NDBuffer {
+	const times = 256
+	n := int64(len(values))
+	numbers, err := fromHost(t, dev, ndview.Float64, values, n).AsType(dtype, ndview.OrderC, ndview.CastUnsafe)
+	own(t, numbers, err)
+	var a *ndview.NDBuffer
+	if beside {
+		a = view(t)(numbers.BroadcastTo(times, n))
+	} else {
+		a = view(t)(view(t)(numbers.Reshape(n, 1)).BroadcastTo(n, times))
+	}
+	a, err = a.Copy(ndview.OrderC)
+	return own(t, a, err)
+}
+
+// TestNeighboursChangeNothing computes values that are far from each other, each
+// among the others and among its like: what a thread does at once, a vector of
+// elements, has no say in what any of them becomes.
+func TestNeighboursChangeNothing(t *testing.T) {
+	values := []float64{0, negativeZero, 1, -1, 0.5, 3, 5, 7.25, 64, -100.75, 65535.5, 105615, -1e9, 1e30, -1e30, 1e-40, math.Inf(1), math.Inf(-1), nan}
+	others := append(slices.Clone(values[7:]), values[:7]...)
+	binary := maps.Clone(binaryOperations)
+	maps.Copy(binary, binaryFunctions)
+	unary := maps.Clone(unaryOperations)
+	maps.Copy(unary, functions)
+	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+		check := func(about string, of func(beside bool) (*ndview.NDBuffer, error)) {
+			alone, err := of(false)
+			mixed, mixedErr := of(true)
+			require.Equal(t, err == nil, mixedErr == nil, about)
+			if err != nil {
+				return
+			}
+			defer alone.Release()
+			defer mixed.Release()
+			requireSame(t, mixed.DType(), elements(t, alone), elements(t, view(t)(mixed.Transpose())), 0)
+			require.False(t, t.Failed(), about)
+		}
+		for name, dtype := range dtypesByName {
+			x, y := map[bool]*ndview.NDBuffer{}, map[bool]*ndview.NDBuffer{}
+			for _, beside := range []bool{false, true} {
+				x[beside], y[beside] = among(t, dev, dtype, values, beside), among(t, dev, dtype, others, beside)
+			}
+			for _, op := range unary {
+				check(fmt.Sprint(op, " of ", name), func(beside bool) (*ndview.NDBuffer, error) { return op.Of(x[beside]) })
+			}
+			for _, op := range binary {
+				check(fmt.Sprint(op, " of ", name), func(beside bool) (*ndview.NDBuffer, error) { return op.Of(x[beside], y[beside]) })
+			}
+			for to, dtype := range dtypesByName {
+				check(name+" to "+to, func(beside bool) (*ndview.NDBuffer, error) {
+					return x[beside].AsType(dtype, ndview.OrderC, ndview.CastUnsafe)
+				})
+			}
 		}
 	})
 }

@@ -26,15 +26,16 @@ template <bool cosine> __device__ __forceinline__ float near_sine(float x) {
     return __uint_as_float(__float_as_uint(v) ^ (__float_as_uint(shifted) + cosine) << 31);
 }
 
+// Only elements that are too large take CUDA's own: which one an element takes is not
+// to depend on its neighbours.
 template <bool cosine, int N> __device__ __forceinline__ void circle(const Elements<float, N>& x, Elements<float, N>& r) {
     bool near = true;
 #pragma unroll
     for (int k = 0; k < N; k++) near = near && fabsf(x[k]) < 0x1p16f;
-    if (near) {
 #pragma unroll
-        for (int k = 0; k < N; k++) r.set(k, near_sine<cosine>(x[k]));
-    } else {
+    for (int k = 0; k < N; k++) r.set(k, near_sine<cosine>(x[k]));
+    if (near) return;
 #pragma unroll
-        for (int k = 0; k < N; k++) r.set(k, cosine ? cosf(x[k]) : sinf(x[k]));
-    }
+    for (int k = 0; k < N; k++)
+        if (!(fabsf(x[k]) < 0x1p16f)) r.set(k, cosine ? cosf(x[k]) : sinf(x[k]));
 }

@@ -13,9 +13,11 @@ FUNCTION(sin) FUNCTION(cos) FUNCTION(tan) FUNCTION(asin) FUNCTION(acos) FUNCTION
 FUNCTION(sinh) FUNCTION(cosh) FUNCTION(tanh) FUNCTION(asinh) FUNCTION(acosh) FUNCTION(atanh)
 BOTH2(fmod_of, fmodf(a, b), fmod(a, b))
 BOTH2(near_pow_of, powf(a, b), pow(a, b))
-BOTH2(rest_of, fmaf(a, b, -__fmul_rn(a, b)), fma(a, b, -__dmul_rn(a, b)))
 BOTH2(atan2_of, atan2f(a, b), atan2(a, b))
 BOTH2(nextafter_of, nextafterf(a, b), nextafter(a, b))
+
+// What a product loses by rounding.
+template <class W> __device__ __forceinline__ W rest_of(W a, W b) { return fma(a, b, -product(a, b)); }
 
 // What a whole power is exactly, it is here too: products that lose nothing are
 // better than what is a unit in the last place from it.
