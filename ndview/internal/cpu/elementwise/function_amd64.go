@@ -1,12 +1,15 @@
 package elementwise
 
 import (
+	"math"
 	"unsafe"
 
 	"golang.org/x/sys/cpu"
 )
 
 // The loops of function_amd64.s, and what they multiply with.
+
+const largestAngle = 1 << 16 // of which the quarters are exact
 
 // exponential and wave are constants, eight times each.
 //
@@ -20,7 +23,7 @@ var (
 		-105, 89, // beyond which the result is 0 or infinite
 	)
 	wave = eightTimes(
-		1<<16,                                           // the largest of which the quarters are exact
+		largestAngle,
 		0x1.45f306p-1,                                   // 2/pi
 		0x1.921fb6p+0, -0x1.777a5cp-25, -0x1.ee59dap-50, // pi/2, in three parts
 		-0x1.555546p-3, 0x1.110756p-7, -0x1.994b4p-13, // (sin(r)/r-1) / r^2
@@ -60,9 +63,9 @@ func addFunctions(l *[ops][Types]Loop) {
 		inVectors(l, Multiply, Complex64+Type(i), [...]arithmetic{mulc64, mulc128}[i])
 	}
 	if cpu.X86.HasFMA {
-		partlyInVectors(l, Exp, expf32)
-		partlyInVectors(l, Sin, sinf32)
-		partlyInVectors(l, Cos, cosf32)
+		partlyInVectors(l, Exp, expf32, float32(math.Inf(1)))
+		partlyInVectors(l, Sin, sinf32, largestAngle)
+		partlyInVectors(l, Cos, cosf32, largestAngle)
 	}
 }
 
@@ -86,12 +89,14 @@ func oneInVectors(l *[ops][Types]Loop, op Op, t Type, f function) {
 	}
 }
 
-// partlyInVectors does whole blocks of 8 float32s by f, of which it tells how many
-// it could.
-func partlyInVectors(l *[ops][Types]Loop, op Op, f partialFunction) {
-	const block, size = 8, 4
+// partlyInVectors does blocks of 8 float32s by f, which does those of numbers up to
+// largest in size, and tells how many it could. What else there is, it does one by
+// one, see few.
+func partlyInVectors(l *[ops][Types]Loop, op Op, f partialFunction, largest float32) {
+	const size = 4
 	rest := l[op][Float32]
 	l[op][Float32] = func(at *[4]unsafe.Pointer, n int) {
+		var left *few
 		for done := 0; done < n; {
 			to, from := unsafe.Add(at[0], done*size), unsafe.Add(at[1], done*size)
 			if blocks := (n - done) / block; blocks > 0 {
@@ -100,9 +105,41 @@ func partlyInVectors(l *[ops][Types]Loop, op Op, f partialFunction) {
 					continue
 				}
 			}
-			few := min(n-done, block)
-			rest(&[4]unsafe.Pointer{to, from}, few)
-			done += few
+			if left == nil {
+				left = new(few)
+			}
+			count := min(n-done, block)
+			left.do(f, rest, largest, unsafe.Slice((*float32)(to), count), unsafe.Slice((*float32)(from), count))
+			done += count
+		}
+	}
+}
+
+const block = 8 // float32s
+
+// few are float32s that are no whole block, or of which some are too large: what is
+// computed of an element is not to depend on those beside it, or on where it is.
+type few struct{ x, small, y, all [block]float32 }
+
+func (b *few) do(f partialFunction, rest Loop, largest float32, to, from []float32) {
+	b.x = [block]float32{}
+	copy(b.x[:], from)
+	b.small = b.x
+	far := false
+	for k, v := range b.x {
+		if !(v >= -largest && v <= largest) {
+			b.small[k], far = 0, true
+		}
+	}
+	f(unsafe.Pointer(&b.y), unsafe.Pointer(&b.small), 1)
+	if far {
+		rest(&[4]unsafe.Pointer{unsafe.Pointer(&b.all), unsafe.Pointer(&b.x)}, block)
+	}
+	for k := range to {
+		if b.x[k] == b.small[k] {
+			to[k] = b.y[k]
+		} else {
+			to[k] = b.all[k]
 		}
 	}
 }
