@@ -79,12 +79,14 @@ func launchCopy(dst arrowbuf.Buffer, to int64, src arrowbuf.Buffer, from, width 
 		return launchShared(dev, copyPrograms["weave"], name(kernel), cudabuf.Dim3{X: uint32(w.Blocks())}, cudabuf.Dim3{X: threads}, uint32(w.Shared()), d, s, structOf(w))
 	}
 	var r *moves.Rows
-	t, kernel, ok := moves.NewTiles(width, uint64(dst.Address())+uint64(to), uint64(src.Address())+uint64(from), n)
+	atD, atS := uint64(dst.Address())+uint64(to), uint64(src.Address())+uint64(from)
+	t, kernel, ok := moves.NewTiles(width, atD, atS, n)
 	if !ok {
 		r, kernel = moves.NewRows(width, n)
 	}
-	if b, ok := moves.NewBricks(width, n, kernel, t); ok {
-		return launchShared(dev, copyPrograms["bricks"], name("bricks"), cudabuf.Dim3{X: uint32(b.Blocks())}, cudabuf.Dim3{X: threads}, uint32(b.Shared), d, s, structOf(b))
+	room := moves.BrickRoom(width*layout.Product(n.Shape), sharedMemory(dev))
+	if b, ok := moves.NewBricks(width, atD, atS, n, room, kernel, t); ok {
+		return launchShared(dev, copyPrograms["bricks"], name("bricks"), cudabuf.Dim3{X: uint32(b.Blocks())}, cudabuf.Dim3{X: uint32(b.Threads())}, uint32(b.Shared), d, s, structOf(b))
 	}
 	if t != nil {
 		return launchShared(dev, copyPrograms[kernel], name(kernel), cudabuf.Dim3{X: uint32(t.Blocks())}, cudabuf.Dim3{X: threads}, uint32(t.Shared), d, s, structOf(t))

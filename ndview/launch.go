@@ -28,8 +28,18 @@ func launch(device arrowbuf.Device, p *cudabuf.Program, name string, grid, block
 	return launchShared(device, p, name, grid, block, 0, args...)
 }
 
+// sharedMemory is how many bytes of it a block of launchShared may have.
+func sharedMemory(device arrowbuf.Device) int64 {
+	cuda, ok := device.(*cudabuf.Device)
+	if !ok {
+		return 0
+	}
+	return cuda.Limits().SharedPerBlockOptin
+}
+
 // launchShared queues one of which each block has so many bytes of shared memory
-// beside what the kernel itself takes.
+// beside what the kernel itself takes, which is none where they are more than any
+// kernel may have without asking.
 func launchShared(device arrowbuf.Device, p *cudabuf.Program, name string, grid, block cudabuf.Dim3, shared uint32, args ...any) error {
 	cuda, ok := device.(*cudabuf.Device)
 	if !ok {
@@ -38,6 +48,12 @@ func launchShared(device arrowbuf.Device, p *cudabuf.Program, name string, grid,
 	kernel, err := cuda.Kernel(p, name)
 	if err != nil {
 		return fmt.Errorf("loading kernel %s: %w", name, err)
+	}
+	if limits := cuda.Limits(); int64(shared) > limits.SharedPerBlock {
+		// As much as there is, since others may launch it too.
+		if err := kernel.SetMaxDynamicShared(int(limits.SharedPerBlockOptin)); err != nil {
+			return err
+		}
 	}
 	stream, err := cuda.DefaultStream()
 	if err != nil {

@@ -24,8 +24,8 @@ struct Bricks {
     int32_t units_a, units_b, runs_a, runs_b;
     int32_t row, step, rows;
     int32_t words_a, words_b;
-    int32_t image, shared, most_b, most_rows, spread, square;
-    Divide by_row, by_a, by_b;
+    int32_t image, shared, most_b, most_rows, spread, square, words, within;
+    Divide by_row, by_a, by_b, by_word, by_rows;
     int32_t counts[4];
     Axis axes[4][move_axes];
     int32_t items;
@@ -34,6 +34,38 @@ struct Bricks {
 // Where a byte of the image is. What lies 128 bytes apart or multiples of that, which
 // is in the same banks, is spread over eight words of 16 bytes.
 template <bool spread> __device__ __forceinline__ int lie(int at) { return spread ? at ^ ((at >> 7) * 18 & 0x70) : at; }
+
+// Squares of units, of lines that are words of the image. What is written are words, of
+// one line or more each, of as many runs side by side or, within a run, of rows.
+template <typename T, int word, bool spread>
+__device__ __forceinline__ void move_squares(uint8_t* dst, const uint8_t* image, const uint32_t* row, const int64_t* to,
+                                             const Bricks& t, int runs_a, int units_a) {
+    constexpr int size = sizeof(T), line = word < 4 * size ? word : 4 * size, side = line / size;
+    struct alignas(word) Word { Line<line> line[word / line]; };
+    const int words = (t.within ? runs_a * t.rows : runs_a) / side * t.words;
+#pragma unroll(size < 4 ? 1 : 2)
+    for (int i = threadIdx.x; i < words; i += blockDim.x) {
+        const int group = t.words > 1 ? t.by_word(i) : i, run = t.within ? t.by_rows(group * side) : group * side;
+        const int skipped = t.within ? group * side - run * t.rows : 0;  // rows of the run
+        const int first = (i - group * t.words) * (word / size), begin = first + skipped * t.row;
+        if (begin >= units_a) continue;
+        Word out[side];
+#pragma unroll
+        for (int d = 0; d < word / line; d++) {
+            const int unit = first + d * side, before = t.within ? skipped : t.rows > 1 ? t.by_row(unit) : 0;
+            const int at = row[run * t.rows + before] + (t.within ? unit : unit - before * t.row) * t.step;
+            Line<line> lines[side];
+#pragma unroll
+            for (int k = 0; k < side; k++) lines[k] = *(const Line<line>*)(image + lie<spread>(at + k * t.step));
+            turn<size>(lines);
+#pragma unroll
+            for (int k = 0; k < side; k++) out[k].line[d] = lines[k];
+        }
+#pragma unroll
+        for (int k = 0; k < side; k++)
+            *(Word*)(dst + (t.within ? to[run] + k * t.row * size : to[run + k]) + begin * size) = out[k];
+    }
+}
 
 template <typename T, typename Word, bool spread>
 __device__ __forceinline__ void move_bricks(uint8_t* __restrict__ dst, const uint8_t* __restrict__ src, const Bricks& t) {
@@ -46,20 +78,20 @@ __device__ __forceinline__ void move_bricks(uint8_t* __restrict__ dst, const uin
     const int in_a = min(t.a.extent, t.a.whole - a * t.a.extent), in_b = min(t.b.extent, t.b.whole - b * t.b.extent);
     const int runs_a = t.runs_a * in_b, runs_b = t.same ? t.runs_b : t.runs_b * in_a, rows = t.rows * runs_a;
     const int units_a = t.units_a * in_a, bytes_b = t.units_b * (t.same ? in_a : in_b) * size;
-    uint16_t *row = (uint16_t*)(to + t.runs_a * t.b.extent), *lies = row + t.most_rows;  // where rows and runs are in the image
+    uint32_t *row = (uint32_t*)(to + t.runs_a * t.b.extent), *lies = row + t.most_rows;  // where rows and runs are in the image
     const uint8_t *begin = src + t.begin, *end = src + t.end;
     src += place(t.axes[2], t.counts[2], batch, &Axis::src) + a * t.a.src + b * t.b.src;
     dst += place(t.axes[2], t.counts[2], batch, &Axis::dst) + a * t.a.dst + b * t.b.dst;
     const int skip = (uint32_t)(uintptr_t)src & 15;
-    for (int i = threadIdx.x; i < runs_b; i += block) {
+    for (int i = threadIdx.x; i < runs_b; i += blockDim.x) {
         from[i] = place(t.axes[0], t.counts[0], i, &Axis::src);
-        lies[i] = (uint16_t)(skip + place(t.axes[0], t.counts[0], i, &Axis::dst));
+        lies[i] = (uint32_t)(skip + place(t.axes[0], t.counts[0], i, &Axis::dst));
     }
-    for (int i = threadIdx.x; i < rows; i += block) row[i] = (uint16_t)(skip + place(t.axes[1], t.counts[1], i, &Axis::src));
-    for (int i = threadIdx.x; i < runs_a; i += block) to[i] = place(t.axes[1], t.counts[1], i * t.rows, &Axis::dst);
+    for (int i = threadIdx.x; i < rows; i += blockDim.x) row[i] = (uint32_t)(skip + place(t.axes[1], t.counts[1], i, &Axis::src));
+    for (int i = threadIdx.x; i < runs_a; i += blockDim.x) to[i] = place(t.axes[1], t.counts[1], i * t.rows, &Axis::dst);
     __syncthreads();
 
-    for (int i = threadIdx.x; i < runs_b * t.words_b; i += block) {
+    for (int i = threadIdx.x; i < runs_b * t.words_b; i += blockDim.x) {
         const int run = t.by_b(i), lead = lies[run] & 15, at = 16 * (i - run * t.words_b) - lead;
         if (at >= bytes_b) continue;
         const uint8_t* p = src + from[run] + at;
@@ -72,25 +104,11 @@ __device__ __forceinline__ void move_bricks(uint8_t* __restrict__ dst, const uin
     wait_for_all();
     __syncthreads();
 
-    // Of small units, squares that are whole words both ways, if all runs are.
-    if constexpr (size < 4) {
-        constexpr int side = 4 / size;
-        if (t.square && (((uintptr_t)dst | (uintptr_t)src) & 3) == 0) {
-            const int words = units_a / side;
-#pragma unroll 2
-            for (int i = threadIdx.x; i < runs_a / side * words; i += block) {
-                const int group = i / words, first = (i - group * words) * side, before = t.rows > 1 ? t.by_row(first) : 0;
-                const int at = row[group * side * t.rows + before] + (first - before * t.row) * t.step;
-                uint32_t w[side];
-#pragma unroll
-                for (int k = 0; k < side; k++) w[k] = *(const uint32_t*)(image + lie<spread>(at + k * t.step));
-                if constexpr (side == 4) turn(w[0], w[1], w[2], w[3]);
-                else turn(w[0], w[1]);
-#pragma unroll
-                for (int k = 0; k < side; k++) *(uint32_t*)(dst + to[group * side + k] + first * size) = w[k];
-            }
-            return;
-        }
+    if constexpr (size < 16) {
+        constexpr int most = size < 4 ? 8 : 16;
+        if (t.square == most) return move_squares<T, most, spread>(dst, image, row, to, t, runs_a, units_a);
+        if constexpr (size < 8)
+            if (t.square == most / 2) return move_squares<T, most / 2, spread>(dst, image, row, to, t, runs_a, units_a);
     }
 
     // Whole words first. One begins in a row of the brick and may end in the next.
@@ -108,7 +126,7 @@ __device__ __forceinline__ void move_bricks(uint8_t* __restrict__ dst, const uin
         return *(const T*)(image + lie<spread>(row[in] + unit * t.step));
     };
 #pragma unroll 2
-    for (int i = threadIdx.x; i < runs_a * t.words_a; i += block) {
+    for (int i = threadIdx.x; i < runs_a * t.words_a; i += blockDim.x) {
         const int run = t.by_a(i);
         uint8_t* p = dst + to[run];
         const int lead = (uint32_t)(uintptr_t)p & (sector - 1), first = ((i - run * t.words_a) * word - lead) / size;  // unit of the word in the run
@@ -128,7 +146,7 @@ __device__ __forceinline__ void move_bricks(uint8_t* __restrict__ dst, const uin
     }
     // Then units at the ends of runs, in words that others have a part of.
     if (units > 1) {
-        for (int i = threadIdx.x; i < runs_a * (2 * units); i += block) {
+        for (int i = threadIdx.x; i < runs_a * (2 * units); i += blockDim.x) {
             const int run = i / (2 * units), k = i % units;
             uint8_t* p = dst + to[run];
             const int ahead = (int)(-(uintptr_t)p & (word - 1)) / size, behind = (int)((uintptr_t)(p + units_a * size) & (word - 1)) / size;
@@ -140,7 +158,7 @@ __device__ __forceinline__ void move_bricks(uint8_t* __restrict__ dst, const uin
 }
 
 #define BRICKS(WIDTH, T, WORD)                                                                                 \
-    extern "C" __global__ void __launch_bounds__(block, 4)                                                     \
+    extern "C" __global__ void __launch_bounds__(512, 2)                                                     \
         quiver_bricks_##WIDTH(uint8_t* dst, const uint8_t* src, const __grid_constant__ Bricks t) {            \
         if (t.spread) move_bricks<T, WORD, true>(dst, src, t);                                                 \
         else move_bricks<T, WORD, false>(dst, src, t);                                                         \

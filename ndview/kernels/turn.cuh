@@ -1,4 +1,4 @@
-// Squares of small units, turned in registers.
+// Squares of units, turned in registers.
 
 #pragma once
 #include <stdint.h>
@@ -18,4 +18,30 @@ __device__ __forceinline__ void turn(uint32_t& a, uint32_t& b) {
     const uint32_t first = __byte_perm(a, b, 0x5410);
     b = __byte_perm(a, b, 0x7632);
     a = first;
+}
+
+template <int bytes> struct alignas(bytes) Line { uint32_t word[bytes / 4]; };
+
+// Lines of as many units of so many bytes as there are lines, of small units four
+// lines at most.
+template <int size, int side> __device__ __forceinline__ void turn(Line<side * size> (&lines)[side]) {
+    constexpr int small = size < 4 ? 4 / size : 1, words = size < 4 ? 1 : size / 4, blocks = side / small;
+#pragma unroll
+    for (int i = 0; i < blocks; i++)
+#pragma unroll
+        for (int j = 0; j < blocks; j++) {
+            if constexpr (small == 4) turn(lines[0].word[0], lines[1].word[0], lines[2].word[0], lines[3].word[0]);
+            if constexpr (small == 2) turn(lines[2 * i].word[j], lines[2 * i + 1].word[j]);
+        }
+#pragma unroll
+    for (int i = 0; i < blocks; i++)
+#pragma unroll
+        for (int j = 0; j < i; j++)
+#pragma unroll
+            for (int k = 0; k < small * words; k++) {
+                uint32_t &a = lines[i * small + k / words].word[j * words + k % words], &b = lines[j * small + k / words].word[i * words + k % words];
+                const uint32_t first = a;
+                a = b;
+                b = first;
+            }
 }

@@ -7,8 +7,10 @@ import (
 )
 
 const (
-	brickRoom = 46 << 10 // bytes of an image and its tables
-	brickRuns = 1 << 10  // of the destination, and of the source
+	smallRoom = 46 << 10  // bytes of an image and its tables
+	largeRoom = 110 << 10 // which pays where runs are no longer than longRun else
+	longRun   = 512       // bytes
+	brickRuns = 1 << 10   // of the destination, and of the source
 	brickRows = 1 << 12
 	packed    = 8 // bytes that are written at once, where a unit has not more
 	loaded    = 16
@@ -18,7 +20,7 @@ const (
 // brick is what a brick has of a nest.
 type brick struct {
 	layout.Nest
-	width              int64
+	width, begin       int64   // bytes, and those that an operand begins behind a word of 16
 	toward, from       []int   // axes, the fastest in either operand first
 	extents, image     []int64 // along each axis, and from item to item in the image
 	cutA, cutB         int     // the axes that end runs, or -1
@@ -70,8 +72,11 @@ func (b *brick) lengthen(operand int, order []int, length int64) (cut int) {
 		whole := b.Shape[k]
 		pieces := max(whole*bytes/length, 1)
 		part := (whole-1)/pieces + 1
-		if unit := sector / b.width; bytes == b.width && part >= 4*unit {
+		switch unit := sector / min(bytes&-bytes, sector); {
+		case bytes == b.width && part >= 4*unit:
 			part = min(upTo(part, unit), whole)
+		case bytes > b.width && part >= unit:
+			part -= part % unit
 		}
 		b.extents[k] = max(b.extents[k], part)
 		if b.extents[k] < whole {
@@ -102,9 +107,9 @@ func (b *brick) run(operand int, order []int, cut int, run []int) ([]int, int64)
 func (b *brick) imageBytes() int64 { return upTo(b.span+loaded-1, banks) }
 
 // shared is the room that the image and tables take: of 8 bytes for where a run is in
-// its operand, and of 2 for where a run or a row is in the image.
+// its operand, and of 4 for where a run or a row is in the image.
 func (b *brick) shared() int64 {
-	return b.imageBytes() + 8*(b.runsA+b.runsB) + 2*(b.runsB+b.rows)
+	return b.imageBytes() + 8*(b.runsA+b.runsB) + 4*(b.runsB+b.rows)
 }
 
 func (b *brick) fits(room int64) bool {
@@ -114,4 +119,47 @@ func (b *brick) fits(room int64) bool {
 func (b *brick) cut(k int) (c Cut, chunks int32) {
 	extent := b.extents[k]
 	return Cut{int32(b.Shape[k]), int32(extent), extent * b.Strides[0][k], extent * b.Strides[1][k]}, int32((b.Shape[k]-1)/extent + 1)
+}
+
+// squares is how many bytes words have, the longest, in which squares of units are
+// written that are whole lines both ways, see lines, and 0 where there are none. A line
+// of the image has a unit of each of the runs side by side, where those are counted
+// along the source's fastest axis first; or of rows within a run, if it has that axis.
+func (b *brick) squares(rows []int, unitsA int32, a Cut) (word, within int32) {
+	outer := slices.IndexFunc(rows, func(k int) bool { return !slices.Contains(b.runA, k) })
+	units := []int64{int64(unitsA * a.Extent), int64(unitsA * (a.Whole % a.Extent))} // of runs
+	switch {
+	case outer >= 0 && rows[outer] == b.from[0]:
+	case outer != 0 && len(rows) > 0 && rows[0] == b.from[0]:
+		row := b.extents[b.toward[0]]
+		if within, units = 1, []int64{row}; b.width > 1 && b.width*row%sector != 0 {
+			return 0, 0
+		}
+	default:
+		return 0, 0
+	}
+	for word := max(packed, min(4*b.width, loaded)); word >= packed/2 && word > b.width; word /= 2 {
+		if b.lines(word) && !slices.ContainsFunc(units, func(n int64) bool { return n*b.width%word != 0 }) {
+			return int32(word), within
+		}
+	}
+	return 0, 0
+}
+
+// lines tells whether all that is written is whole words, and all that is read whole
+// lines: those are words, but for units of a byte not more than four of them.
+func (b *brick) lines(word int64) bool {
+	line := min(word, 4*b.width)
+	side := line / b.width
+	for _, k := range []int{b.toward[0], b.from[0]} {
+		if b.extents[k]%side != 0 || b.Shape[k]%side != 0 {
+			return false
+		}
+	}
+	for k := range b.Shape {
+		if b.Strides[0][k]%word != 0 && !slices.Contains(b.runA, k) || b.Strides[1][k]%line != 0 && k != b.from[0] {
+			return false
+		}
+	}
+	return b.begin%word == 0
 }

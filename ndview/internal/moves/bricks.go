@@ -24,8 +24,10 @@ type Bricks struct {
 	Image, Shared    int32 // bytes of the image, and with tables
 	MostB, MostRows  int32 // runs of the source, and rows, that a brick has
 	Spread           int32 // 1 where threads side by side would gather from the same banks
-	Square           int32 // 1 where rows and runs are whole words of 4 bytes, of units that are less, if what they are in begins at one
+	Square, Words    int32 // bytes of words that squares of units are written in, or 0, and how many a run has
+	Within           int32 // 1 where a square's words are of rows side by side in a run, not of runs; a row has Words then
 	ByRow, ByA, ByB  Divide
+	ByWord, ByRows   Divide
 	Counts           [4]int32
 	Axes             [4][MaxAxes]Axis // of runs of the source, of which Dst is in the image; of rows, of which Src is; of places; of the nest
 	Items            int32            // of the nest
@@ -46,34 +48,60 @@ func divide(by int64) Divide {
 	return Divide{magic, shift}
 }
 
-// NewBricks plans a nest of a destination and a source in units of width bytes. It
-// answers false where bricks would be slower than the kernel that else does it, by
-// tiles if t is not nil, as measured on an H200, or where no units are next to each
-// other in one of the two.
-func NewBricks(width int64, n layout.Nest, instead string, t *Tiles) (*Bricks, bool) {
+// BrickRoom is how much shared memory bricks may take, of a nest of so many bytes: so
+// little that there are many, and that either four or two of those that fill it are on
+// a multiprocessor at a time. A block may have memory, about as much as a
+// multiprocessor has.
+func BrickRoom(bytes, memory int64) int64 {
+	return max(min(max(bytes/512, 4<<10), smallRoom), min(bytes/2048, memory/2-1<<10, largeRoom))
+}
+
+// NewBricks plans a nest of a destination and a source, at addresses, in units of
+// width bytes, in so much room. It answers false where bricks would be slower than the
+// kernel that else does it, by tiles if t is not nil, as measured on an H200, or where
+// no units are next to each other in one of the two.
+func NewBricks(width int64, dst, src uint64, n layout.Nest, room int64, instead string, t *Tiles) (*Bricks, bool) {
 	if len(n.Shape) < 2 {
 		return nil, false
 	}
-	b := &brick{Nest: n, width: width, toward: rising(n.Strides[0]), from: rising(n.Strides[1])}
+	b := &brick{Nest: n, width: width, begin: int64((dst | src) % loaded), toward: rising(n.Strides[0]), from: rising(n.Strides[1])}
+	if n.Strides[0][b.toward[0]] != width || n.Strides[1][b.from[0]] != width {
+		return nil, false
+	}
 	least, ok := worth(instead, width, width*n.Shape[len(n.Shape)-1], width*n.Shape[b.from[0]])
 	if t != nil && width == 4 && instead != "slim" && t.hardlyFilled(n.Shape[b.from[0]]) {
 		least, ok = 256, true
 	}
-	if !ok || n.Strides[0][b.toward[0]] != width || n.Strides[1][b.from[0]] != width {
-		return nil, false
+	if !ok && (instead != "words" || room < smallRoom) {
+		return nil, false // to plan takes as long as to copy so little
 	}
 	b.extents, b.image = make([]int64, len(n.Shape)), make([]int64, len(n.Shape))
-	bytes := width * layout.Product(n.Shape)
-	room := min(max(bytes/512, 4<<10), brickRoom) // so that there are many
-	for length := min(32<<10, bytes); length >= sector; length = length * 3 / 4 {
+	p, run := b.fill(min(room, smallRoom))
+	ok = ok && run >= least
+	if run < longRun && room > smallRoom {
+		if large, length := b.fill(room); large != nil && (large.Square > 0 || width > 1) {
+			p, run = large, length
+		}
+	}
+	if p == nil {
+		return nil, false
+	}
+	least, may := p.worthSquares(instead, width)
+	return p, ok || may && run >= least
+}
+
+// fill plans bricks of runs as long as there is room for. The shortest are of so many
+// bytes, or -1 where not even a sector fits.
+func (b *brick) fill(room int64) (p *Bricks, run int64) {
+	for length := min(32<<10, b.width*layout.Product(b.Shape)); length >= sector; length = length * 3 / 4 {
 		if b.lay(2*length, length); !b.fits(room) {
 			b.lay(length, length)
 		}
 		if b.fits(room) {
-			return b.plan(), width*min(b.unitsA, b.unitsB) >= least
+			return b.plan(), b.width * min(b.unitsA, b.unitsB)
 		}
 	}
-	return nil, false
+	return nil, -1
 }
 
 // worth is how many bytes runs must have for bricks to be worth while, if they can
@@ -101,6 +129,25 @@ func worth(instead string, width, row, fastest int64) (bytes int64, ok bool) {
 		return 128 * width, !filled
 	case "matrices":
 		return 1024, true
+	}
+	return 0, false
+}
+
+// worthSquares is how many that must be where there are squares, or in a large room,
+// if it is less than what worth answers.
+func (b *Bricks) worthSquares(instead string, width int64) (bytes int64, ok bool) {
+	within, large := b.Within == 1, b.Shared > smallRoom
+	switch {
+	case instead == "oddruns" && width == 2 && !within:
+		return 384, large
+	case instead == "runs":
+		return 128, large
+	case b.Square == 0:
+		return 0, false
+	case instead == "words" && (within || large && width == 1):
+		return 128, true
+	case instead == "words", within && (instead == "oddruns" || instead == "tiles" && width == 4):
+		return 256, true
 	}
 	return 0, false
 }
@@ -158,8 +205,13 @@ func (b *brick) plan() *Bricks {
 	if b.cutB >= 0 && b.cutA != b.cutB && b.extents[b.cutB] > 1 {
 		rows = append(rows, b.cutB)
 	}
-	if b.squares(rows) {
-		p.Square = 1
+	if p.Square, p.Within = b.squares(rows, p.UnitsA, p.A); p.Square > 0 {
+		units := b.unitsA
+		if p.Within == 1 {
+			units = int64(p.Row)
+		}
+		p.Words = int32(units*width) / p.Square
+		p.ByWord, p.ByRows = divide(int64(p.Words)), divide(int64(p.Rows))
 	}
 	toImage := layout.Nest{Shape: b.extents, Strides: [][]int64{b.image, n.Strides[1]}}
 	fromImage := layout.Nest{Shape: b.extents, Strides: [][]int64{n.Strides[0], b.image}}
@@ -169,25 +221,16 @@ func (b *brick) plan() *Bricks {
 	return p
 }
 
-// squares tells whether units of less than 4 bytes are squares, a word of them along
-// the destination's fastest axis, and along the source's: then runs side by side,
-// which are counted along the latter first, have a word of the image each.
-func (b *brick) squares(rows []int) bool {
-	to, from, side := b.toward[0], b.from[0], 4/b.width
-	if side < 2 || to == from || b.extents[to]%side != 0 || b.extents[from]%side != 0 || b.Shape[to]%side != 0 || b.Shape[from]%side != 0 {
-		return false
+// Threads is how many a block has: those of blocks that run at a time on a
+// multiprocessor are about as many, however few blocks there is room for.
+func (b *Bricks) Threads() int {
+	switch {
+	case b.Shared <= 56<<10:
+		return 256
+	case b.Shared <= 75<<10:
+		return 384
 	}
-	for k := range b.Shape {
-		if k != to && b.Strides[0][k]%4 != 0 || k != from && b.Strides[1][k]%4 != 0 {
-			return false
-		}
-	}
-	for _, k := range rows {
-		if !slices.Contains(b.runA, k) {
-			return k == from
-		}
-	}
-	return false
+	return 512
 }
 
 // Blocks is how many blocks there are.

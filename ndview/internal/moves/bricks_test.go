@@ -38,8 +38,8 @@ func by(d moves.Divide, n int64) int64 { return n * int64(d.Magic) >> 32 >> d.Sh
 // write with each unit's address in the destination and what was read for it.
 func layBricks(t *testing.T, p *moves.Bricks, width, dst, src int64, write func(to, from int64)) {
 	axes := func(i int) []moves.Axis { return p.Axes[i][:p.Counts[i]] }
-	require.LessOrEqual(t, p.Shared, int32(46<<10))
-	require.LessOrEqual(t, p.Image+8*p.MostB+8*p.RunsA*p.B.Extent+2*p.MostB+2*p.MostRows, p.Shared)
+	require.LessOrEqual(t, p.Shared, int32(110<<10))
+	require.LessOrEqual(t, p.Image+8*p.MostB+8*p.RunsA*p.B.Extent+4*p.MostB+4*p.MostRows, p.Shared)
 	begin, end := src+p.Begin, src+p.End
 	for id := range p.Blocks() {
 		rest := id / int64(p.ChunksA)
@@ -80,8 +80,8 @@ func layBricks(t *testing.T, p *moves.Bricks, width, dst, src int64, write func(
 				}
 			}
 		}
-		if p.Square == 1 {
-			requireSquares(t, p, width, runsA, unitsA)
+		if p.Square > 0 {
+			requireSquares(t, p, width, d, skip, runsA, unitsA)
 		}
 		word := max(width, 8)
 		for i := range runsA * int64(p.WordsA) {
@@ -111,22 +111,37 @@ func layBricks(t *testing.T, p *moves.Bricks, width, dst, src int64, write func(
 	}
 }
 
-// requireSquares: words of the image have a unit of each of the runs side by side, and
-// those and the runs' words begin at words, as far as the plan says.
-func requireSquares(t *testing.T, p *moves.Bricks, width, runsA, unitsA int64) {
-	side := 4 / width
-	if runsA%side != 0 || unitsA%side != 0 || int64(p.Row)%side != 0 || p.Step%4 != 0 {
+// requireSquares: lines of the image have a unit of each of the runs side by side, or
+// of rows within a run, and what is written are whole words.
+func requireSquares(t *testing.T, p *moves.Bricks, width, dst, skip, runsA, unitsA int64) {
+	word, rows, axes := int64(p.Square), int64(p.Rows), p.Axes[1][:p.Counts[1]]
+	line := min(word, 4*width)
+	side := line / width
+	lines, units := runsA, int64(p.UnitsA)*int64(p.A.Extent)
+	if p.Within == 1 {
+		lines, units = runsA*rows, int64(p.Row)
+		require.Zero(t, unitsA/int64(p.Row)%side)
+		require.Equal(t, runsA-1, by(p.ByRows, runsA*rows-1))
+	}
+	if lines%side != 0 || units*width%word != 0 || unitsA*width%word != 0 || int64(p.Row)%side != 0 || int64(p.Step)%line != 0 {
 		require.Failf(t, "no whole squares", "%+v", p)
 	}
-	rows, axes := int64(p.Rows), p.Axes[1][:p.Counts[1]]
+	require.Equal(t, units*width, int64(p.Words)*word)
+	if p.Words > 1 {
+		require.Equal(t, lines-1, by(p.ByWord, lines*int64(p.Words)-1))
+	}
 	for run := range runsA {
 		first := run / side * side
 		to, _ := placeOf(axes, run*rows)
 		for in := range rows {
+			begin, of := first*rows+in, run-first
+			if p.Within == 1 {
+				begin, of = run*rows+in/side*side, in%side
+			}
 			_, at := placeOf(axes, run*rows+in)
-			_, word := placeOf(axes, first*rows+in)
-			if to%4 != 0 || word%4 != 0 || at != word+(run-first)*width {
-				require.Failf(t, "runs are not side by side", "%+v", p)
+			_, line0 := placeOf(axes, begin)
+			if (dst+to)%word != 0 || (skip+line0)%line != 0 || at != line0+of*width {
+				require.Failf(t, "lines are not side by side", "%+v", p)
 			}
 		}
 	}
@@ -134,8 +149,8 @@ func requireSquares(t *testing.T, p *moves.Bricks, width, runsA, unitsA int64) {
 
 func TestBricksMoveEachUnitOnce(t *testing.T) {
 	r := rand.New(rand.NewPCG(7, 8))
-	planned, same, cut, square := 0, 0, 0, 0
-	for i := range 600 {
+	planned, same, cut, squares := 0, 0, 0, map[[3]int64]int{}
+	for i := range 2000 {
 		most := int64(1 << 12)
 		if i%60 == 0 {
 			most = 1 << 21 // of which bricks are as large as there is room for
@@ -146,18 +161,22 @@ func TestBricksMoveEachUnitOnce(t *testing.T) {
 			shape[i] = 1 + r.Int64N([]int64{3, 6, 20, 70, 300, 3000, most}[r.IntN(7)])
 		}
 		whole := int64(1)
-		if i%3 == 2 {
-			whole = 4 // as squares want it
+		if i%3 == 2 { // as squares want it
+			whole = 4 << r.IntN(max(2, 6-len(shape)))
 		}
 		for i := range shape {
 			shape[i] = (shape[i] + whole - 1) / whole * whole
 		}
-		for layout.Product(shape) > most {
+		tooMany := func() bool {
+			units := 1.0 // which may be beyond 64 bits
+			for _, extent := range shape {
+				units *= float64(extent)
+			}
+			return units > float64(most) && slices.Max(shape) > whole
+		}
+		for tooMany() {
 			i := r.IntN(len(shape))
 			shape[i] = (shape[i]/2 + whole - 1) / whole * whole
-			if layout.Product(shape) > most && slices.Max(shape) <= whole {
-				break
-			}
 		}
 		src := layout.C(width, shape)
 		r.Shuffle(len(src), func(i, j int) {
@@ -174,17 +193,22 @@ func TestBricksMoveEachUnitOnce(t *testing.T) {
 			dst[0] += width * r.Int64N(40)
 		}
 		n := layout.Collapse(shape, dst, src)
-		p, ok := moves.NewBricks(width, n, "slim", nil)
+		aligned := max(width, 1<<r.IntN(5))
+		to, from := int64(1<<40)+aligned*r.Int64N(64), int64(1<<30)+aligned*r.Int64N(64)
+		room := moves.BrickRoom(width*layout.Product(shape), 227<<10)
+		if i%120 == 0 {
+			room = 110 << 10 // as it is of so much that it would take long here
+		}
+		p, ok := moves.NewBricks(width, uint64(to), uint64(from), n, room, "slim", nil)
 		if !ok {
 			continue
 		}
 		planned++
 		same += int(p.Same)
-		square += int(p.Square)
+		squares[[3]int64{width, int64(p.Square), int64(p.Within)}]++
 		if p.ChunksA > 1 && p.ChunksB > 1 {
 			cut++
 		}
-		to, from := int64(1<<40)+width*r.Int64N(64), int64(1<<30)+width*r.Int64N(64)
 		low, high, _ := layout.Extent(width, 0, n.Shape, n.Strides[0])
 		written := make([]int64, (high-low)/width)
 		units, done := layout.Product(n.Shape), int64(0)
@@ -213,8 +237,44 @@ func TestBricksMoveEachUnitOnce(t *testing.T) {
 	}
 	require.Greater(t, planned, 300)
 	require.Greater(t, same, 20)
-	require.Greater(t, square, 10)
+	for _, word := range [][2]int64{{1, 4}, {1, 8}, {2, 4}, {2, 8}, {4, 8}, {4, 16}, {8, 16}} {
+		for within := range int64(2) {
+			require.Positive(t, squares[[3]int64{word[0], word[1], within}], "%v %d", word, within)
+		}
+	}
 	require.Greater(t, cut, 20)
+}
+
+// Bricks take more room where that makes short runs longer.
+func TestBricksTakeRoomForLongRuns(t *testing.T) {
+	turned := func(width, planes, rows, columns int64) layout.Nest { // with the last axis first
+		return layout.Nest{
+			Shape:   []int64{columns, rows, planes},
+			Strides: [][]int64{{width * rows * planes, width * planes, width}, {width, width * columns, width * columns * rows}}, Offsets: []int64{0, 0},
+		}
+	}
+	plan := func(width int64, n layout.Nest, room int64) *moves.Bricks {
+		p, ok := moves.NewBricks(width, 0, 0, n, room, "slim", nil)
+		require.True(t, ok)
+		return p
+	}
+	small, large := moves.BrickRoom(8<<20, 227<<10), moves.BrickRoom(1<<30, 227<<10)
+	require.EqualValues(t, 16<<10, small)
+	require.EqualValues(t, 110<<10, large)
+	require.EqualValues(t, 46<<10, moves.BrickRoom(1<<30, 64<<10), "two would not fit")
+	require.EqualValues(t, 99<<10/2-1<<10, moves.BrickRoom(1<<30, 99<<10))
+
+	n := turned(1, 100, 100000, 100)
+	p := plan(1, n, small)
+	require.LessOrEqual(t, p.Shared, int32(small))
+	require.Equal(t, 256, p.Threads())
+	p = plan(1, n, large)
+	require.Greater(t, p.Shared, int32(46<<10))
+	require.Equal(t, 512, p.Threads())
+	require.EqualValues(t, 8, p.Square)
+
+	p = plan(4, turned(4, 20, 100000, 20), large) // whose runs are long
+	require.LessOrEqual(t, p.Shared, int32(46<<10))
 }
 
 func TestBricksReplaceWhatIsSlower(t *testing.T) {
@@ -238,7 +298,7 @@ func TestBricksReplaceWhatIsSlower(t *testing.T) {
 		{"an axis that fills a tile", nest([]int64{63, 1 << 20}, []int64{4 << 20, 4}, []int64{4, 4 * 63}), "sectors", false},
 		{"runs that are too short", nest([]int64{1 << 12, 1 << 12}, []int64{4 << 12, 4}, []int64{4, 4 << 12}), "tiles", false},
 	} {
-		_, ok := moves.NewBricks(4, tt.n, tt.instead, nil)
+		_, ok := moves.NewBricks(4, 0, 0, tt.n, 46<<10, tt.instead, nil)
 		require.Equal(t, tt.bricks, ok, tt.name)
 	}
 }
