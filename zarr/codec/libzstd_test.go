@@ -6,6 +6,8 @@ import (
 	"runtime"
 	"sync"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -47,6 +49,38 @@ func TestEveryZstdEncoderWritesFramesThatAreRead(t *testing.T) {
 			})
 		}
 	}
+}
+
+// An encoder that is wanted again is the one that was put back last; one that nobody
+// wants is kept for a while, and not for ever.
+func TestIdleEncodersAreKeptForAWhile(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var idle idleEncoders
+		state := func() (kept int, expiring bool) {
+			idle.mu.Lock()
+			defer idle.mu.Unlock()
+			return len(idle.list), idle.expiring
+		}
+		first, second := new(zstdEncoder), new(zstdEncoder)
+		require.Nil(t, idle.take())
+		idle.put(first)
+		time.Sleep(idleFor / 2)
+		idle.put(second)
+		require.Same(t, second, idle.take())
+		idle.put(second)
+		time.Sleep(idleFor - 1)
+		kept, _ := state()
+		require.Equal(t, 1, kept, "the first is gone, the second not idle for long enough")
+		require.Same(t, second, idle.take())
+		time.Sleep(3 * idleFor)
+		_, expiring := state()
+		require.False(t, expiring)
+		idle.put(second)
+		time.Sleep(2 * idleFor)
+		kept, expiring = state()
+		require.Zero(t, kept)
+		require.False(t, expiring)
+	})
 }
 
 func TestLibzstdIsUsedWhereItIs(t *testing.T) {

@@ -6,7 +6,7 @@ import (
 	"math"
 	"slices"
 	"sync"
-	"weak"
+	"time"
 
 	"github.com/klauspost/compress/zstd"
 	"github.com/quiver-gpu/quiver/zarr/internal/metajson"
@@ -100,34 +100,61 @@ var (
 	zstdDecoders sync.Pool // of *zstd.Decoder
 )
 
-// idleEncoders are those of one kind that nobody uses; the collector takes them
-// when it comes by. What was put back last is taken first, so there are never
-// more than were at work at once. A sync.Pool holds one back on every core,
-// where none but that core finds it: at a high level a gigabyte that no caller
-// knows of.
+// idleEncoders are those of one kind that nobody uses, for a while. What was put back
+// last is taken first, so there are never more than were at work at once. A sync.Pool
+// holds one back on every core, where none but that core finds it: at a high level a
+// gigabyte that no caller knows of. Encoders that were made anew after each collection
+// would cost as much: what a C library frees is not at once the system's again.
 type idleEncoders struct {
-	mu   sync.Mutex
-	list []weak.Pointer[zstdEncoder]
+	mu       sync.Mutex
+	list     []idleEncoder // the one that is idle for longest first
+	expiring bool          // expire will be called
 }
+
+type idleEncoder struct {
+	*zstdEncoder
+	since time.Time
+}
+
+// idleFor is how long an encoder is kept that nobody wants.
+const idleFor = 5 * time.Second
 
 // take returns nil where none is left.
 func (i *idleEncoders) take() *zstdEncoder {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	for n := len(i.list); n > 0; n-- {
-		e := i.list[n-1].Value()
-		i.list = i.list[:n-1]
-		if e != nil {
-			return e
-		}
+	last := len(i.list) - 1
+	if last < 0 {
+		return nil
 	}
-	return nil
+	e := i.list[last].zstdEncoder
+	i.list = slices.Delete(i.list, last, last+1)
+	return e
 }
 
 func (i *idleEncoders) put(e *zstdEncoder) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	i.list = append(i.list, weak.Make(e))
+	i.list = append(i.list, idleEncoder{e, time.Now()})
+	if !i.expiring {
+		i.expiring = true
+		time.AfterFunc(idleFor, i.expire)
+	}
+}
+
+// expire leaves to the collector what was idle for too long, and comes back for
+// others.
+func (i *idleEncoders) expire() {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	old := 0
+	for old < len(i.list) && time.Since(i.list[old].since) >= idleFor {
+		old++
+	}
+	i.list = slices.Delete(i.list, 0, old)
+	if i.expiring = len(i.list) > 0; i.expiring {
+		time.AfterFunc(idleFor-time.Since(i.list[0].since), i.expire)
+	}
 }
 
 // maxWindow admits every level of the reference implementation, --ultra and
