@@ -62,8 +62,9 @@ def cuda_header() -> Path:
     return next((folder for folder in folders if (folder / "cuda.h").exists()), folders[0])
 
 
-def plain_c() -> dict[str, float]:
-    """The figures of limits.c, compiled here against the driver's own library."""
+def plain_c(*only: str) -> dict[str, float]:
+    """The figures of limits.c, or only one, compiled here against the driver's own
+    library."""
     ctypes.CDLL("libcuda.so.1")
     libcuda = next(line.split()[-1] for line in Path("/proc/self/maps").read_text().splitlines() if "/libcuda.so" in line)
     binary = gobench.GPU / "limits"
@@ -71,7 +72,7 @@ def plain_c() -> dict[str, float]:
     built = subprocess.run(command, capture_output=True, text=True)
     if built.returncode != 0:
         raise RuntimeError(f"{' '.join(command)}: {built.stderr[-500:]}")
-    run = subprocess.run([str(binary), str(SPEED)], capture_output=True, text=True, timeout=120)
+    run = subprocess.run([str(binary), str(SPEED), *only], capture_output=True, text=True, timeout=120)
     if run.returncode != 0:
         raise RuntimeError(f"limits.c: {run.stderr}")
     print("C", run.stdout, flush=True)

@@ -2,8 +2,8 @@
 // benchmarks in cudabuf/speed_test.go. Compiled on the GPU machine by
 // cudabuf.py.
 //
-// Usage: limits speed.ptx; prints one JSON object of microseconds an operation,
-// each the median of ROUNDS.
+// Usage: limits speed.ptx [launch]; prints one JSON object of microseconds an
+// operation, each the median of ROUNDS; with launch only that one.
 
 #include <cuda.h>
 #include <stdio.h>
@@ -130,8 +130,9 @@ static char *read_text(const char *path) {
 }
 
 int main(int argc, char **argv) {
-	if (argc != 2) {
-		fprintf(stderr, "usage: limits speed.ptx\n");
+	int only = argc == 3 && strcmp(argv[2], "launch") == 0;
+	if (argc != 2 && !only) {
+		fprintf(stderr, "usage: limits speed.ptx [launch]\n");
 		return 2;
 	}
 	CUdevice device;
@@ -152,6 +153,10 @@ int main(int argc, char **argv) {
 		CHECK(cuMemsetD8(memory[i], 0, 1 << 20));
 	}
 	printf("{\"launch\": %.4f", measure(launch, DEPTH));
+	if (only) {
+		printf("}\n");
+		return 0;
+	}
 	printf(", \"event\": %.4f", measure(record_and_wait, DEPTH));
 	printf(", \"stream\": %.4f", measure(make_stream, 10));
 	printf(", \"call\": %.5f", measure(call, DEPTH));

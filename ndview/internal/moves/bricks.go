@@ -69,8 +69,10 @@ func NewBricks(width int64, dst, src uint64, n layout.Nest, room int64, instead 
 		return nil, false
 	}
 	least, ok := worth(instead, width, width*n.Shape[len(n.Shape)-1], width*n.Shape[b.from[0]])
-	if t != nil && width == 4 && instead != "slim" && t.hardlyFilled(n.Shape[b.from[0]]) {
-		least, ok = 256, true
+	if t != nil && width == 4 && instead != "slim" {
+		if filled := t.filled(n.Shape[b.from[0]]); filled <= 0.625 || filled < 0.8 && room > smallRoom {
+			least, ok = 256, true
+		}
 	}
 	if !ok && (instead != "words" || room < smallRoom) {
 		return nil, false // to plan takes as long as to copy so little
@@ -93,7 +95,11 @@ func NewBricks(width int64, dst, src uint64, n layout.Nest, room int64, instead 
 // fill plans bricks of runs as long as there is room for. The shortest are of so many
 // bytes, or -1 where not even a sector fits.
 func (b *brick) fill(room int64) (p *Bricks, run int64) {
-	for length := min(32<<10, b.width*layout.Product(b.Shape)); length >= sector; length = length * 3 / 4 {
+	step := int64(4)
+	if room > smallRoom {
+		step = 8 // so large a copy is worth a closer look
+	}
+	for length := min(32<<10, b.width*layout.Product(b.Shape)); length >= sector; length -= (length-1)/step + 1 {
 		if b.lay(2*length, length); !b.fits(room) {
 			b.lay(length, length)
 		}

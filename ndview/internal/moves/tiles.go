@@ -250,11 +250,14 @@ func (t *Tiles) slim(width int64) {
 // log is the logarithm to the base of 2 of the next power of two.
 func log(n int32) int32 { return int32(bits.Len32(uint32(n - 1))) }
 
-// hardlyFilled tells whether B is the source's fastest axis alone, of so many items,
-// a little more than a tile of units of 4 bytes has: half of the tiles then have little.
-func (t *Tiles) hardlyFilled(fastest int64) bool {
+// filled is how much is in the tiles across side B, of units of 4 bytes, where that is
+// the source's fastest axis alone, of so many items, and they are more than one.
+func (t *Tiles) filled(fastest int64) float64 {
 	tile := tileSides["tiles"][4].b
-	return int64(t.ItemsB) == fastest && fastest > tile && fastest <= tile*5/4
+	if int64(t.ItemsB) != fastest || fastest <= tile {
+		return 1
+	}
+	return float64(fastest) / float64(upTo(fastest, tile))
 }
 
 // Nest is what is moved, for a twin.
