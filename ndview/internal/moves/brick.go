@@ -65,7 +65,7 @@ func (b *brick) lay(lengthA, lengthB int64) {
 // run there has so many bytes. It answers the axis of which the brick has a part.
 func (b *brick) lengthen(operand int, order []int, length int64) (cut int) {
 	bytes := b.width
-	for i, k := range order {
+	for _, k := range order {
 		if b.Strides[operand][k] != bytes || bytes >= length {
 			break
 		}
@@ -75,7 +75,7 @@ func (b *brick) lengthen(operand int, order []int, length int64) (cut int) {
 		switch unit := sector / min(bytes&-bytes, sector); {
 		case bytes == b.width && part >= 4*unit:
 			part = min(upTo(part, unit), whole)
-		case bytes > b.width && part >= unit && b.atSectors(operand, order[i+1:]):
+		case bytes > b.width && part >= unit:
 			part -= part % unit
 		}
 		b.extents[k] = max(b.extents[k], part)
@@ -85,17 +85,6 @@ func (b *brick) lengthen(operand int, order []int, length int64) (cut int) {
 		bytes *= whole
 	}
 	return -1
-}
-
-// atSectors tells whether runs that begin whole sectors apart would begin at sectors,
-// whichever they are along axes.
-func (b *brick) atSectors(operand int, axes []int) bool {
-	for _, k := range axes {
-		if b.Strides[operand][k]%sector != 0 {
-			return false
-		}
-	}
-	return true
 }
 
 // run are the axes that make a run of an operand, and how many units it has.

@@ -95,11 +95,7 @@ func NewBricks(width int64, dst, src uint64, n layout.Nest, room int64, instead 
 // fill plans bricks of runs as long as there is room for. The shortest are of so many
 // bytes, or -1 where not even a sector fits.
 func (b *brick) fill(room int64) (p *Bricks, run int64) {
-	step := int64(4)
-	if room > smallRoom {
-		step = 8 // so large a copy is worth a closer look
-	}
-	for length := min(32<<10, b.width*layout.Product(b.Shape)); length >= sector; length -= (length-1)/step + 1 {
+	for length := min(32<<10, b.width*layout.Product(b.Shape)); length >= sector; length = length * 3 / 4 {
 		if b.lay(2*length, length); !b.fits(room) {
 			b.lay(length, length)
 		}
