@@ -74,7 +74,8 @@ func NewBricks(width int64, dst, src uint64, n layout.Nest, room int64, instead 
 			least, ok = 256, true
 		}
 	}
-	if !ok && (instead != "words" || room < smallRoom) {
+	full := t != nil && t.full(tileSides[instead][width])
+	if !ok && (full || instead != "words" || room < smallRoom) {
 		return nil, false // to plan takes as long as to copy so little
 	}
 	b.extents, b.image = make([]int64, len(n.Shape)), make([]int64, len(n.Shape))
@@ -89,7 +90,7 @@ func NewBricks(width int64, dst, src uint64, n layout.Nest, room int64, instead 
 		return nil, false
 	}
 	least, may := p.worthSquares(instead, width)
-	return p, ok || may && run >= least
+	return p, ok || may && !full && run >= least
 }
 
 // fill plans bricks of runs as long as there is room for. The shortest are of so many
@@ -136,12 +137,10 @@ func worth(instead string, width, row, fastest int64) (bytes int64, ok bool) {
 }
 
 // worthSquares is how many that must be where there are squares, or in a large room,
-// if it is less than what worth answers.
+// and not all tiles are full, if it is less than what worth answers.
 func (b *Bricks) worthSquares(instead string, width int64) (bytes int64, ok bool) {
 	within, large := b.Within == 1, b.Shared > smallRoom
 	switch {
-	case instead == "oddruns" && width == 2 && !within:
-		return 384, large
 	case instead == "runs":
 		return 128, large
 	case b.Square == 0:

@@ -302,3 +302,24 @@ func TestBricksReplaceWhatIsSlower(t *testing.T) {
 		require.Equal(t, tt.bricks, ok, tt.name)
 	}
 }
+
+// Tiles of small units are as fast as memory where all are full, and bricks faster
+// where many are not.
+func TestBricksReplaceTilesThatAreNotFull(t *testing.T) {
+	const rows = 1 << 20
+	for columns, bricks := range map[int64]bool{128: false, 1024: false, 80: true, 200: true, 1000: true} {
+		for _, n := range []layout.Nest{
+			{Shape: []int64{columns, rows}, Strides: [][]int64{{2 * rows, 2}, {2, 2 * columns}}, Offsets: []int64{0, 0}},
+			{Shape: []int64{rows, columns}, Strides: [][]int64{{2 * columns, 2}, {2, 2 * rows}}, Offsets: []int64{0, 0}},
+		} {
+			tiles, kernel, ok := moves.NewTiles(2, 0, 0, n)
+			require.True(t, ok)
+			if n.Shape[1] == columns && columns%16 != 0 {
+				continue // whose squares would not be of whole sectors
+			}
+			require.Equal(t, "words", kernel)
+			_, ok = moves.NewBricks(2, 0, 0, n, 110<<10, kernel, tiles)
+			require.Equal(t, bricks, ok, "%v", n)
+		}
+	}
+}

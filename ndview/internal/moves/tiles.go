@@ -260,6 +260,11 @@ func (t *Tiles) filled(fastest int64) float64 {
 	return float64(fastest) / float64(upTo(fastest, tile))
 }
 
+// full tells whether all tiles of such sides are.
+func (t *Tiles) full(s sides) bool {
+	return s.a > 0 && int64(t.ItemsA)%s.a == 0 && int64(t.ItemsB)%s.b == 0
+}
+
 // Nest is what is moved, for a twin.
 func (t *Tiles) Nest() layout.Nest {
 	a, b := t.Axes[:t.AxesA], t.Axes[t.AxesA:][:t.AxesB]
