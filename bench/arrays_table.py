@@ -47,7 +47,7 @@ def row_of(name: str) -> str:
 
 
 def cell(values: list[float], unit: str) -> str:
-    return f"{math.floor(min(values) * 100) / 100:.2f}{unit} / {median(values):.2f}{unit}" if values else "-"
+    return f"{math.floor(round(min(values) * 1e6) / 1e4) / 100:.2f}{unit} / {median(values):.2f}{unit}" if values else "-"
 
 
 def main(gpu: Path, cpu: Path) -> None:

@@ -126,8 +126,12 @@ func copyTwins[T any, P interface {
 				n := P(&plan).Nest()
 				for operand, steps := range n.Strides {
 					mustAlign(l, operand, width, steps...)
-					if kernel == "words" {
+					switch b, ok := any(&plan).(*moves.Bricks); {
+					case kernel == "words":
 						mustAlign(l, operand, 8)
+					case ok && b.Square > 0:
+						written := int64(b.Square)
+						mustAlign(l, operand, []int64{written, min(written, 4*width)}[operand])
 					}
 				}
 				cpu.Copy(touched(l, 0, width, n), touched(l, 1, width, n), width, n)

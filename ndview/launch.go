@@ -28,7 +28,7 @@ func launch(device arrowbuf.Device, p *cudabuf.Program, name string, grid, block
 	return launchShared(device, p, name, grid, block, 0, args...)
 }
 
-// sharedMemory is how many bytes of it a block of launchShared may have.
+// sharedMemory is how many bytes of shared memory a block of launchShared may have.
 func sharedMemory(device arrowbuf.Device) int64 {
 	cuda, ok := device.(*cudabuf.Device)
 	if !ok {

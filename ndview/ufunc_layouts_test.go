@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"math"
+	"runtime"
 	"slices"
 	"testing"
 
@@ -125,12 +126,14 @@ func TestNeighboursChangeNothing(t *testing.T) {
 			}
 			return alone, beside
 		}
+		checks := 0
 		for name, dtype := range dtypesByName {
 			x, manyX := of(dtype, values)
 			y, manyY := of(dtype, others)
 			check := func(about string, of func(x, y *ndview.NDBuffer) (*ndview.NDBuffer, error)) {
 				mixed, err := of(manyX, manyY)
 				if err != nil {
+					require.ErrorIs(t, err, ndview.ErrDType, about)
 					return // others test for which types it is
 				}
 				defer mixed.Release()
@@ -143,6 +146,7 @@ func TestNeighboursChangeNothing(t *testing.T) {
 				}
 				requireSame(t, mixed.DType(), want, elements(t, view(t)(mixed.Transpose())), 0)
 				require.False(t, t.Failed(), about)
+				checks++
 			}
 			for _, op := range unary {
 				check(fmt.Sprint(op, " of ", name), func(x, _ *ndview.NDBuffer) (*ndview.NDBuffer, error) { return op.Of(x) })
@@ -156,5 +160,28 @@ func TestNeighboursChangeNothing(t *testing.T) {
 				})
 			}
 		}
+		require.Greater(t, checks, 900)
 	})
+}
+
+func TestCoresChangeNothing(t *testing.T) {
+	const n = 1<<20 + 5
+	x := make([]float32, n)
+	for i := range x {
+		x[i] = float32(i%1000) * float32(i%7) * 33 // few are beyond 2^16
+	}
+	a := fromHost(t, arrowbuf.CPU(), ndview.Float32, x, n)
+	for _, op := range []ndview.Unary{ndview.Sin, ndview.Cos, ndview.Exp} {
+		var want []byte
+		for _, cores := range []int{1, 2, 3, 7} {
+			old := runtime.GOMAXPROCS(cores)
+			result, err := op.Of(a)
+			runtime.GOMAXPROCS(old)
+			own(t, result, err)
+			if want == nil {
+				want = elements(t, result)
+			}
+			requireBytes(t, want, elements(t, result), op, cores)
+		}
+	}
 }

@@ -20,7 +20,7 @@ const (
 // brick is what a brick has of a nest.
 type brick struct {
 	layout.Nest
-	width, begin       int64   // bytes, and those that an operand begins behind a word of 16
+	width, begin       int64   // bytes of a unit, and the low bits of both addresses
 	toward, from       []int   // axes, the fastest in either operand first
 	extents, image     []int64 // along each axis, and from item to item in the image
 	cutA, cutB         int     // the axes that end runs, or -1
@@ -62,7 +62,8 @@ func (b *brick) lay(lengthA, lengthB int64) {
 }
 
 // lengthen has a brick have more of an operand's axes, the fastest first, until its
-// run there has so many bytes. It answers the axis of which the brick has a part.
+// run there has so many bytes, whole sectors where an axis is cut. It answers the axis
+// of which the brick has a part.
 func (b *brick) lengthen(operand int, order []int, length int64) (cut int) {
 	bytes := b.width
 	for _, k := range order {
@@ -75,7 +76,7 @@ func (b *brick) lengthen(operand int, order []int, length int64) (cut int) {
 		switch unit := sector / min(bytes&-bytes, sector); {
 		case bytes == b.width && part >= 4*unit:
 			part = min(upTo(part, unit), whole)
-		case bytes > b.width && part >= unit:
+		case bytes > b.width && part >= unit && part < whole:
 			part -= part % unit
 		}
 		b.extents[k] = max(b.extents[k], part)
@@ -125,16 +126,18 @@ func (b *brick) cut(k int) (c Cut, chunks int32) {
 // written that are whole lines both ways, see lines, and 0 where there are none. A line
 // of the image has a unit of each of the runs side by side, where those are counted
 // along the source's fastest axis first; or of rows within a run, if it has that axis.
-func (b *brick) squares(rows []int, unitsA int32, a Cut) (word, within int32) {
+// Such rows of more than bytes are whole sectors, or stores would fill none.
+func (b *brick) squares(rows []int, a Cut) (word, within int32) {
 	outer := slices.IndexFunc(rows, func(k int) bool { return !slices.Contains(b.runA, k) })
-	units := []int64{int64(unitsA * a.Extent), int64(unitsA * (a.Whole % a.Extent))} // of runs
+	units := []int64{b.unitsA, b.unitsA / int64(a.Extent) * int64(a.Whole%a.Extent)} // of runs, and the last
 	switch {
 	case outer >= 0 && rows[outer] == b.from[0]:
 	case outer != 0 && len(rows) > 0 && rows[0] == b.from[0]:
 		row := b.extents[b.toward[0]]
-		if within, units = 1, []int64{row}; b.width > 1 && b.width*row%sector != 0 {
+		if b.width > 1 && b.width*row%sector != 0 {
 			return 0, 0
 		}
+		within, units = 1, []int64{row}
 	default:
 		return 0, 0
 	}

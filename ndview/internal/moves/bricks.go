@@ -49,9 +49,9 @@ func divide(by int64) Divide {
 }
 
 // BrickRoom is how much shared memory bricks may take, of a nest of so many bytes: so
-// little that there are many, and that either four or two of those that fill it are on
-// a multiprocessor at a time. A block may have memory, about as much as a
-// multiprocessor has.
+// little that there are many, and that two of those that fill it are on a
+// multiprocessor at a time, or four where it is an H200's and the room a small one. A
+// block may have memory, about as much as a multiprocessor has.
 func BrickRoom(bytes, memory int64) int64 {
 	return max(min(max(bytes/512, 4<<10), smallRoom), min(bytes/2048, memory/2-1<<10, largeRoom))
 }
@@ -81,7 +81,7 @@ func NewBricks(width int64, dst, src uint64, n layout.Nest, room int64, instead 
 	b.extents, b.image = make([]int64, len(n.Shape)), make([]int64, len(n.Shape))
 	p, run := b.fill(min(room, smallRoom))
 	ok = ok && run >= least
-	if run < longRun && room > smallRoom {
+	if run < longRun && room > smallRoom { // of bytes, only squares are quick enough to gain
 		if large, length := b.fill(room); large != nil && (large.Square > 0 || width > 1) {
 			p, run = large, length
 		}
@@ -107,8 +107,9 @@ func (b *brick) fill(room int64) (p *Bricks, run int64) {
 	return nil, -1
 }
 
-// worth is how many bytes runs must have for bricks to be worth while, if they can
-// be, instead of a kernel, where a row and the source's fastest axis have so many.
+// worth is how many bytes runs must have, in a small room, for bricks to be worth
+// while, if they can be, instead of a kernel, where a row and the source's fastest axis
+// have so many.
 func worth(instead string, width, row, fastest int64) (bytes int64, ok bool) {
 	switch instead {
 	case "slim":
@@ -206,7 +207,7 @@ func (b *brick) plan() *Bricks {
 	if b.cutB >= 0 && b.cutA != b.cutB && b.extents[b.cutB] > 1 {
 		rows = append(rows, b.cutB)
 	}
-	if p.Square, p.Within = b.squares(rows, p.UnitsA, p.A); p.Square > 0 {
+	if p.Square, p.Within = b.squares(rows, p.A); p.Square > 0 {
 		units := b.unitsA
 		if p.Within == 1 {
 			units = int64(p.Row)
@@ -222,8 +223,8 @@ func (b *brick) plan() *Bricks {
 	return p
 }
 
-// Threads is how many a block has: those of blocks that run at a time on a
-// multiprocessor are about as many, however few blocks there is room for.
+// Threads is how many a block has: so many that an H200's multiprocessor has about a
+// thousand, however few blocks it has room for.
 func (b *Bricks) Threads() int {
 	switch {
 	case b.Shared <= 56<<10:

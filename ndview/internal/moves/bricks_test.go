@@ -82,6 +82,8 @@ func layBricks(t *testing.T, p *moves.Bricks, width, dst, src int64, write func(
 		}
 		if p.Square > 0 {
 			requireSquares(t, p, width, d, skip, runsA, unitsA)
+			laySquares(p, width, d, skip, runsA, unitsA, image, write)
+			continue
 		}
 		word := max(width, 8)
 		for i := range runsA * int64(p.WordsA) {
@@ -106,6 +108,49 @@ func layBricks(t *testing.T, p *moves.Bricks, width, dst, src int64, write func(
 					}
 				}
 				write(to+u*width, image[at])
+			}
+		}
+	}
+}
+
+// laySquares writes as the kernel's squares do.
+func laySquares(p *moves.Bricks, width, dst, skip, runsA, unitsA int64, image []int64, write func(to, from int64)) {
+	rows, axes := int64(p.Rows), p.Axes[1][:p.Counts[1]]
+	side, lines := min(int64(p.Square), 4*width)/width, runsA
+	if p.Within == 1 {
+		lines *= rows
+	}
+	for i := range lines / side * int64(p.Words) {
+		group := i
+		if p.Words > 1 {
+			group = by(p.ByWord, i)
+		}
+		run, skipped := group*side, int64(0)
+		if p.Within == 1 {
+			run = by(p.ByRows, group*side)
+			skipped = group*side - run*rows
+		}
+		first := (i - group*int64(p.Words)) * int64(p.Square) / width
+		begin := first + skipped*int64(p.Row)
+		if begin >= unitsA {
+			continue
+		}
+		for u := first; u < first+int64(p.Square)/width; u++ {
+			// The line of the square, in the image, that has unit u of the run's rows.
+			before, unit := skipped, u
+			if p.Within == 0 && rows > 1 {
+				before = by(p.ByRow, first+(u-first)/side*side)
+				unit = u - before*int64(p.Row)
+			}
+			_, at := placeOf(axes, run*rows+before)
+			for k := range side {
+				from := image[lie(p, at+skip+unit*int64(p.Step)+k*width)]
+				to, _ := placeOf(axes, (run+k)*rows)
+				if p.Within == 1 {
+					to, _ = placeOf(axes, run*rows)
+					to += k * int64(p.Row) * width
+				}
+				write(dst+to+(begin+u-first)*width, from)
 			}
 		}
 	}

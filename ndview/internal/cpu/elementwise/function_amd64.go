@@ -90,8 +90,7 @@ func oneInVectors(l *[ops][Types]Loop, op Op, t Type, f function) {
 }
 
 // partlyInVectors does blocks of 8 float32s by f, which does those of numbers up to
-// largest in size, and tells how many it could. What else there is, it does one by
-// one, see few.
+// largest in size, and tells how many it could; few does what else there is.
 func partlyInVectors(l *[ops][Types]Loop, op Op, f partialFunction, largest float32) {
 	const size = 4
 	rest := l[op][Float32]
