@@ -129,9 +129,10 @@ func copyTwins[T any, P interface {
 					switch b, ok := any(&plan).(*moves.Bricks); {
 					case kernel == "words":
 						mustAlign(l, operand, 8)
-					case ok && b.Square > 0:
-						written := int64(b.Square)
-						mustAlign(l, operand, []int64{written, min(written, 4*width)}[operand])
+					case ok && b.Square > 0 && operand == 0:
+						mustAlign(l, operand, int64(b.Square))
+					case ok && b.Square > 0: // a line, see squares of internal/moves
+						mustAlign(l, operand, min(int64(b.Square), 4*width))
 					}
 				}
 				cpu.Copy(touched(l, 0, width, n), touched(l, 1, width, n), width, n)

@@ -158,7 +158,7 @@ __device__ __forceinline__ void move_bricks(uint8_t* __restrict__ dst, const uin
 }
 
 #define BRICKS(WIDTH, T, WORD)                                                                                 \
-    extern "C" __global__ void __launch_bounds__(512, 2)                                                     \
+    extern "C" __global__ void __launch_bounds__(512, 2)                                                       \
         quiver_bricks_##WIDTH(uint8_t* dst, const uint8_t* src, const __grid_constant__ Bricks t) {            \
         if (t.spread) move_bricks<T, WORD, true>(dst, src, t);                                                 \
         else move_bricks<T, WORD, false>(dst, src, t);                                                         \

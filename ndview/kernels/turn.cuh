@@ -20,10 +20,10 @@ __device__ __forceinline__ void turn(uint32_t& a, uint32_t& b) {
     a = first;
 }
 
+// Units side by side, of so many bytes together.
 template <int bytes> struct alignas(bytes) Line { uint32_t word[bytes / 4]; };
 
-// Lines of as many units of so many bytes as there are lines, of small units four
-// lines at most.
+// A square of side lines of side units, of size bytes each; of single bytes side is 4.
 template <int size, int side> __device__ __forceinline__ void turn(Line<side * size> (&lines)[side]) {
     constexpr int small = size < 4 ? 4 / size : 1, words = size < 4 ? 1 : size / 4, blocks = side / small;
 #pragma unroll

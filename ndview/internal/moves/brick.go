@@ -126,7 +126,8 @@ func (b *brick) cut(k int) (c Cut, chunks int32) {
 // written that are whole lines both ways, see lines, and 0 where there are none. A line
 // of the image has a unit of each of the runs side by side, where those are counted
 // along the source's fastest axis first; or of rows within a run, if it has that axis.
-// Such rows of more than bytes are whole sectors, or stores would fill none.
+// Rows of more than single bytes are whole sectors for that: stores of a square's words
+// would else fill sectors in part.
 func (b *brick) squares(rows []int, a Cut) (word, within int32) {
 	outer := slices.IndexFunc(rows, func(k int) bool { return !slices.Contains(b.runA, k) })
 	units := []int64{b.unitsA, b.unitsA / int64(a.Extent) * int64(a.Whole%a.Extent)} // of runs, and the last

@@ -137,8 +137,8 @@ func worth(instead string, width, row, fastest int64) (bytes int64, ok bool) {
 	return 0, false
 }
 
-// worthSquares is how many that must be where there are squares, or in a large room,
-// and not all tiles are full, if it is less than what worth answers.
+// worthSquares is as worth where it is less: for squares, or runs as a large room makes
+// them, if not all tiles are full.
 func (b *Bricks) worthSquares(instead string, width int64) (bytes int64, ok bool) {
 	within, large := b.Within == 1, b.Shared > smallRoom
 	switch {

@@ -348,6 +348,34 @@ func TestBricksReplaceWhatIsSlower(t *testing.T) {
 	}
 }
 
+// An axis that a brick has whole stays so, though it is no multiple of a sector.
+func TestBricksCutNoAxisThatTheyHaveWhole(t *testing.T) {
+	src, dst := layout.C(1, []int64{13, 47, 27458, 16}), layout.C(1, []int64{27458, 47, 13, 16})
+	n := layout.Collapse([]int64{27458, 47, 13, 16}, dst, []int64{src[2], src[1], src[0], src[3]})
+	p, ok := moves.NewBricks(1, 0, 0, n, 110<<10, "picks", nil)
+	require.True(t, ok)
+	require.NotEqual(t, int32(13), p.A.Whole)
+	require.NotEqual(t, int32(13), p.B.Whole)
+}
+
+// Tiles across an axis that hardly fills them are slower than bricks, sooner where
+// those have a large room.
+func TestBricksReplaceTilesThatAreHardlyFilled(t *testing.T) {
+	for planes, bricks := range map[int64][2]bool{72: {true, true}, 100: {false, true}, 120: {false, false}} {
+		const rows = 26843
+		n := layout.Nest{
+			Shape:   []int64{planes, rows, planes},
+			Strides: [][]int64{{4 * rows * planes, 4 * planes, 4}, {4, 4 * planes, 4 * planes * rows}}, Offsets: []int64{0, 0},
+		}
+		tiles, kernel, ok := moves.NewTiles(4, 0, 0, n)
+		require.True(t, ok)
+		for i, room := range []int64{46 << 10, 110 << 10} {
+			_, ok := moves.NewBricks(4, 0, 0, n, room, kernel, tiles)
+			require.Equal(t, bricks[i], ok, "%d %s %d", planes, kernel, room)
+		}
+	}
+}
+
 // Tiles of small units are as fast as memory where all are full, and bricks faster
 // where many are not.
 func TestBricksReplaceTilesThatAreNotFull(t *testing.T) {

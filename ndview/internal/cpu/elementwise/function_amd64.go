@@ -98,30 +98,30 @@ func partlyInVectors(l *[ops][Types]Loop, op Op, f partialFunction, largest floa
 		var left *few
 		for done := 0; done < n; {
 			to, from := unsafe.Add(at[0], done*size), unsafe.Add(at[1], done*size)
-			if blocks := (n - done) / block; blocks > 0 {
+			if blocks := (n - done) / lanes; blocks > 0 {
 				if blocks = f(to, from, blocks); blocks > 0 {
-					done += blocks * block
+					done += blocks * lanes
 					continue
 				}
 			}
 			if left == nil {
 				left = new(few)
 			}
-			count := min(n-done, block)
+			count := min(n-done, lanes)
 			left.do(f, rest, largest, unsafe.Slice((*float32)(to), count), unsafe.Slice((*float32)(from), count))
 			done += count
 		}
 	}
 }
 
-const block = 8 // float32s
+const lanes = 8 // float32s of a vector
 
 // few are float32s that are no whole block, or of which some are too large: what is
 // computed of an element is not to depend on those beside it, or on where it is.
-type few struct{ x, small, y, all [block]float32 }
+type few struct{ x, small, y, all [lanes]float32 }
 
 func (b *few) do(f partialFunction, rest Loop, largest float32, to, from []float32) {
-	b.x = [block]float32{}
+	b.x = [lanes]float32{}
 	copy(b.x[:], from)
 	b.small = b.x
 	far := false
@@ -132,7 +132,7 @@ func (b *few) do(f partialFunction, rest Loop, largest float32, to, from []float
 	}
 	f(unsafe.Pointer(&b.y), unsafe.Pointer(&b.small), 1)
 	if far {
-		rest(&[4]unsafe.Pointer{unsafe.Pointer(&b.all), unsafe.Pointer(&b.x)}, block)
+		rest(&[4]unsafe.Pointer{unsafe.Pointer(&b.all), unsafe.Pointer(&b.x)}, lanes)
 	}
 	for k := range to {
 		if b.x[k] == b.small[k] {
