@@ -280,6 +280,29 @@ func requireCopied(t *testing.T, dev arrowbuf.Device, r *rand.Rand, x, y random,
 	}
 }
 
+// A copy of so much takes blocks with more shared memory than kernels have unasked.
+func TestMuchIsCopiedInALargeRoom(t *testing.T) {
+	shape := []int64{100, 13000, 100}
+	data := make([]byte, product(shape))
+	for i := range data {
+		data[i] = byte(i ^ i>>8 ^ i>>16)
+	}
+	var want []byte
+	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+		turned := view(t)(at(t, upload(t, dev, data), ndview.Uint8, 0, shape...).Transpose())
+		copied, err := turned.Copy(ndview.OrderC)
+		got := elements(t, own(t, copied, err))
+		if want == nil {
+			want = got
+		}
+		requireBytes(t, want, got)
+	})
+	for _, at := range [][3]int64{{0, 0, 0}, {1, 2, 3}, {99, 12999, 99}, {7, 12345, 50}} {
+		from := (at[0]*shape[1]+at[1])*shape[2] + at[2]
+		require.Equal(t, data[from], want[(at[2]*shape[1]+at[1])*shape[0]+at[0]])
+	}
+}
+
 // permute visits all orders of n axes.
 func permute(n int, visit func([]int)) {
 	var from func(order []int)

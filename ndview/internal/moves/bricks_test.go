@@ -237,12 +237,18 @@ func TestBricksMoveEachUnitOnce(t *testing.T) {
 		if r.IntN(4) == 0 {
 			dst[0] += width * r.Int64N(40)
 		}
+		if outer := slices.Index(src, slices.Max(src)); src[outer] > width && r.IntN(4) == 0 {
+			src[outer] += width * r.Int64N(40)
+		}
 		n := layout.Collapse(shape, dst, src)
 		aligned := max(width, 1<<r.IntN(5))
 		to, from := int64(1<<40)+aligned*r.Int64N(64), int64(1<<30)+aligned*r.Int64N(64)
 		room := moves.BrickRoom(width*layout.Product(shape), 227<<10)
-		if i%120 == 0 {
+		switch {
+		case i%120 == 0:
 			room = 110 << 10 // as it is of so much that it would take long here
+		case i%3 == 2:
+			room = 2<<10 + r.Int64N(44<<10)
 		}
 		p, ok := moves.NewBricks(width, uint64(to), uint64(from), n, room, "slim", nil)
 		if !ok {
@@ -288,6 +294,25 @@ func TestBricksMoveEachUnitOnce(t *testing.T) {
 		}
 	}
 	require.Greater(t, cut, 20)
+}
+
+// What is left of an axis may be no whole words where a brick's part of it is.
+func TestSquaresEndWithTheirRuns(t *testing.T) {
+	words := map[int32]int{}
+	for room := int64(2 << 10); room < 20<<10; room += 1 << 10 {
+		const planes, rows, columns = 12, 1001, 12
+		n := layout.Nest{
+			Shape:   []int64{columns, rows, planes},
+			Strides: [][]int64{{rows*planes + 4, planes, 1}, {1, columns, columns*rows + 4}}, Offsets: []int64{0, 0},
+		}
+		p, ok := moves.NewBricks(1, 0, 0, n, room, "slim", nil)
+		require.True(t, ok)
+		words[p.Square]++
+		units := 0
+		layBricks(t, p, 1, 1<<40, 1<<30, func(int64, int64) { units++ })
+		require.Equal(t, planes*rows*columns, units)
+	}
+	require.Positive(t, words[4], "%v", words)
 }
 
 // Bricks take more room where that makes short runs longer.
@@ -361,17 +386,18 @@ func TestBricksCutNoAxisThatTheyHaveWhole(t *testing.T) {
 // Tiles across an axis that hardly fills them are slower than bricks, sooner where
 // those have a large room.
 func TestBricksReplaceTilesThatAreHardlyFilled(t *testing.T) {
-	for planes, bricks := range map[int64][2]bool{72: {true, true}, 100: {false, true}, 120: {false, false}} {
+	for extents, bricks := range map[[2]int64][2]bool{{150, 72}: {true, true}, {100, 100}: {false, true}, {120, 120}: {false, false}} {
 		const rows = 26843
+		planes, columns := extents[0], extents[1]
 		n := layout.Nest{
-			Shape:   []int64{planes, rows, planes},
-			Strides: [][]int64{{4 * rows * planes, 4 * planes, 4}, {4, 4 * planes, 4 * planes * rows}}, Offsets: []int64{0, 0},
+			Shape:   []int64{columns, rows, planes},
+			Strides: [][]int64{{4 * rows * planes, 4 * planes, 4}, {4, 4 * columns, 4 * columns * rows}}, Offsets: []int64{0, 0},
 		}
 		tiles, kernel, ok := moves.NewTiles(4, 0, 0, n)
 		require.True(t, ok)
 		for i, room := range []int64{46 << 10, 110 << 10} {
 			_, ok := moves.NewBricks(4, 0, 0, n, room, kernel, tiles)
-			require.Equal(t, bricks[i], ok, "%d %s %d", planes, kernel, room)
+			require.Equal(t, bricks[i], ok, "%v %s %d", extents, kernel, room)
 		}
 	}
 }
