@@ -11,11 +11,6 @@ struct Cut {
     int64_t dst, src;
 };
 
-struct Divide {
-    uint32_t magic, shift;
-    __device__ __forceinline__ int operator()(uint32_t i) const { return __umulhi(i, magic) >> shift; }
-};
-
 // See internal/moves.
 struct Bricks {
     int64_t begin, end;
@@ -24,8 +19,8 @@ struct Bricks {
     int32_t units_a, units_b, runs_a, runs_b;
     int32_t row, step, rows;
     int32_t words_a, words_b;
-    int32_t image, shared, most_b, most_rows, spread, square, words, within;
-    Divide by_row, by_a, by_b, by_word, by_rows;
+    int32_t image, shared, most_b, most_rows, spread, square, words, within, ahead;
+    Divide by_chunks_a, by_chunks_b, by_row, by_a, by_b, by_word, by_rows;
     int32_t counts[4];
     Axis axes[4][move_axes];
     int32_t items;
@@ -36,34 +31,49 @@ struct Bricks {
 template <bool spread> __device__ __forceinline__ int lie(int at) { return spread ? at ^ ((at >> 7) * 18 & 0x70) : at; }
 
 // Squares of units, of lines that are words of the image. What is written are words, of
-// one line or more each, of as many runs side by side or, within a run, of rows.
+// one line or more each, of as many runs side by side or, within a run, of rows. Where
+// those do not begin at sectors a warp writes whole ones all the same: what a lane has
+// for a line goes to the lane that is as many words further as the line's first word is
+// in its sector, and the first lanes have words that the warp before has too.
 template <typename T, int word, bool spread>
 __device__ __forceinline__ void move_squares(uint8_t* dst, const uint8_t* image, const uint32_t* row, const int64_t* to,
                                              const Bricks& t, int runs_a, int units_a) {
-    constexpr int size = sizeof(T), line = word < 4 * size ? word : 4 * size, side = line / size;
+    constexpr int size = sizeof(T), line = word < 4 * size ? word : 4 * size, side = line / size, parts = line / 4;
     struct alignas(word) Word { Line<line> line[word / line]; };
-    const int words = (t.within ? runs_a * t.rows : runs_a) / side * t.words;
-#pragma unroll(size < 4 ? 1 : 2)
-    for (int i = threadIdx.x; i < words; i += blockDim.x) {
-        const int group = t.words > 1 ? t.by_word(i) : i, run = t.within ? t.by_rows(group * side) : group * side;
-        const int skipped = t.within ? group * side - run * t.rows : 0;  // rows of the run
-        const int first = (i - group * t.words) * (word / size), begin = first + skipped * t.row;
-        if (begin >= units_a) continue;
+    const int all = (t.within ? runs_a * t.rows : runs_a) / side * t.words, words = (t.within ? t.row : units_a) * size / word;
+    const int lane = threadIdx.x % 32, writes = t.ahead ? 32 - sector / word : 32;  // lanes
+    for (int begin = threadIdx.x / 32 * writes; begin < all; begin += blockDim.x / 32 * writes) {
+        const int mine = begin + lane - t.ahead, i = min(max(mine, 0), all - 1), group = t.by_word(i), at = i - group * t.words;
+        const int run = t.within ? t.by_rows(group * side) : group * side;
+        const int skipped = t.within ? group * side - run * t.rows : 0, first = skipped * t.row;  // rows and units of the run
         Word out[side];
+        if (at < words && first < units_a) {
 #pragma unroll
-        for (int d = 0; d < word / line; d++) {
-            const int unit = first + d * side, before = t.within ? skipped : t.rows > 1 ? t.by_row(unit) : 0;
-            const int at = row[run * t.rows + before] + (t.within ? unit : unit - before * t.row) * t.step;
-            Line<line> lines[side];
+            for (int d = 0; d < word / line; d++) {
+                const int unit = at * (word / size) + d * side, before = t.within ? skipped : t.by_row(unit);
+                const int lies = row[run * t.rows + before] + (t.within ? unit : unit - before * t.row) * t.step;
+                Line<line> lines[side];
 #pragma unroll
-            for (int k = 0; k < side; k++) lines[k] = *(const Line<line>*)(image + lie<spread>(at + k * t.step));
-            turn<size>(lines);
+                for (int k = 0; k < side; k++) lines[k] = *(const Line<line>*)(image + lie<spread>(lies + k * t.step));
+                turn<size>(lines);
 #pragma unroll
-            for (int k = 0; k < side; k++) out[k].line[d] = lines[k];
+                for (int k = 0; k < side; k++) out[k].line[d] = lines[k];
+            }
         }
+        const bool writer = mine < all && lane >= t.ahead && lane < t.ahead + writes && first < units_a;
 #pragma unroll
-        for (int k = 0; k < side; k++)
-            *(Word*)(dst + (t.within ? to[run] + k * t.row * size : to[run + k]) + begin * size) = out[k];
+        for (int k = 0; k < side; k++) {
+            uint8_t* p = dst + (t.within ? to[run] + (first + k * t.row) * size : to[run + k]);
+            const int back = t.ahead ? ((uint32_t)(uintptr_t)p & (sector - 1)) / word : 0;
+            if (t.ahead) {
+#pragma unroll
+                for (int j = 0; j < word / 4; j++) {
+                    uint32_t& v = out[k].line[j / parts].word[j % parts];
+                    v = __shfl_sync(~0u, v, (lane - back) & 31);
+                }
+            }
+            if (writer && at >= back && at - back < words) *(Word*)(p + (at - back) * word) = out[k];
+        }
     }
 }
 
@@ -73,7 +83,7 @@ __device__ __forceinline__ void move_bricks(uint8_t* __restrict__ dst, const uin
     extern __shared__ uint4 memory[];
     uint8_t* image = (uint8_t*)memory;
     int64_t *from = (int64_t*)(image + t.image), *to = from + t.most_b;  // where runs begin, from the brick's first unit
-    const uint32_t rest = blockIdx.x / t.chunks_a, batch = rest / t.chunks_b;
+    const uint32_t rest = t.by_chunks_a(blockIdx.x), batch = t.by_chunks_b(rest);
     const int a = blockIdx.x - rest * t.chunks_a, b = rest - batch * t.chunks_b;
     const int in_a = min(t.a.extent, t.a.whole - a * t.a.extent), in_b = min(t.b.extent, t.b.whole - b * t.b.extent);
     const int runs_a = t.runs_a * in_b, runs_b = t.same ? t.runs_b : t.runs_b * in_a, rows = t.rows * runs_a;
@@ -91,9 +101,9 @@ __device__ __forceinline__ void move_bricks(uint8_t* __restrict__ dst, const uin
     for (int i = threadIdx.x; i < runs_a; i += blockDim.x) to[i] = place(t.axes[1], t.counts[1], i * t.rows, &Axis::dst);
     __syncthreads();
 
-    for (int i = threadIdx.x; i < runs_b * t.words_b; i += blockDim.x) {
-        const int run = t.by_b(i), lead = lies[run] & 15, at = 16 * (i - run * t.words_b) - lead;
-        if (at >= bytes_b) continue;
+    for (int i = threadIdx.x; i < runs_b * t.words_b; i += blockDim.x) {  // words from a whole sector on
+        const int run = t.by_b(i), lead = (uint32_t)(uintptr_t)(src + from[run]) & (sector - 1), at = 16 * (i - run * t.words_b) - lead;
+        if (at <= -16 || at >= bytes_b) continue;
         const uint8_t* p = src + from[run] + at;
         uint8_t* q = image + lie<spread>(lies[run] + at);
         if (p >= begin && p + 16 <= end) bring((uint4*)q, (const uint4*)p);

@@ -36,7 +36,7 @@ __device__ __forceinline__ void move_matrices(uint8_t* __restrict__ dst, const u
         T v[held];
 #pragma unroll
         for (int k = 0; k < held; k++) {
-            const int i = min(max(i0 + k * block, 0), items - 1), b = __umulhi(i, t.magic) >> t.shift, a = i - b * rows;
+            const int i = min(max(i0 + k * block, 0), items - 1), b = t.by(i), a = i - b * rows;
             v[k] = tile[a * pitch + b];
         }
 #pragma unroll

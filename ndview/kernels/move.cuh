@@ -13,6 +13,12 @@ struct Axis {
     uint32_t magic, shift;
 };
 
+// Divides what is less than 2^31; by 1 where there is no magic.
+struct Divide {
+    uint32_t magic, shift;
+    __device__ __forceinline__ uint32_t operator()(uint32_t i) const { return magic ? __umulhi(i, magic) >> shift : i; }
+};
+
 // Where an item over some axes is in an operand.
 __device__ __forceinline__ int64_t place(const Axis* axes, int count, uint32_t item, int64_t Axis::* step) {
     if (count == 0) return 0;
@@ -33,8 +39,9 @@ struct Tiles {
     int32_t log_a, log_b;        // of tiles that are made to measure
     int32_t places;              // of the batch
     int32_t side_b;              // of tiles of matrices
-    uint32_t magic, shift;       // to divide by the items of A, or their bytes
+    Divide by;                   // the items of A, or their bytes
     int32_t side_a, pitch;       // of tiles of bytes, see odd.cu
+    Divide by_chunks_a, by_chunks_b;
     int32_t group, shared;       // see internal/moves
     int64_t end;                 // of the source
     Axis axes[move_axes];        // of A, of B, and of the batch
@@ -48,7 +55,7 @@ struct Tile {
 // The tile of a block. Blocks side by side share sectors of the destination; in
 // groups of so many along A, those of the source too.
 __device__ __forceinline__ Tile tile_of(const Tiles& t, int side_a, int side_b) {
-    const uint32_t rest = blockIdx.x / t.chunks_a, batch = rest / t.chunks_b;
+    const uint32_t rest = t.by_chunks_a(blockIdx.x), batch = t.by_chunks_b(rest);
     const Axis* axes = t.axes + t.axes_a + t.axes_b;
     int a = blockIdx.x - rest * t.chunks_a, b = rest - batch * t.chunks_b;
     if (t.group) {
@@ -58,6 +65,20 @@ __device__ __forceinline__ Tile tile_of(const Tiles& t, int side_a, int side_b) 
         a = first + at - b * wide;
     }
     return {a * side_a, b * side_b, place(axes, t.batch, batch, &Axis::dst), place(axes, t.batch, batch, &Axis::src)};
+}
+
+// Reads from a row that begins anywhere. The cache fetches what is around it, of which
+// blocks beside this one have a part.
+template <typename T> __device__ __forceinline__ T read_near(const T* p) {
+#if __CUDA_ARCH__ >= 800
+    T v;
+    if constexpr (sizeof(T) == 4) asm volatile("ld.global.nc.L2::256B.b32 %0, [%1];" : "=r"(v) : "l"(p));
+    else if constexpr (sizeof(T) == 8) asm volatile("ld.global.nc.L2::256B.v2.b32 {%0, %1}, [%2];" : "=r"(v.x), "=r"(v.y) : "l"(p));
+    else asm volatile("ld.global.nc.L2::256B.v4.b32 {%0, %1, %2, %3}, [%4];" : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w) : "l"(p));
+    return v;
+#else
+    return __ldg(p);
+#endif
 }
 
 constexpr int block = 256;

@@ -50,8 +50,8 @@ template <typename T, int words, int rounds> struct Image {
                 by[r] = (uint32_t)p * 8;
 #pragma unroll
                 for (int k = 0; k < words; k++) {
-                    lo[r][k] = __ldg((const uint32_t*)((p & ~3ll) + first[k]));
-                    hi[r][k] = __ldg((const uint32_t*)((p & ~3ll) + first[k] + 4));
+                    lo[r][k] = read_near((const uint32_t*)((p & ~3ll) + first[k]));
+                    hi[r][k] = read_near((const uint32_t*)((p & ~3ll) + first[k] + 4));
                 }
             }
             const auto round = [&](int r) {
@@ -150,14 +150,14 @@ __device__ __forceinline__ void move_oddruns(uint8_t* __restrict__ dst, const ui
     if (first == 0 && rows == t.side_a + halo) {
 #pragma unroll 4
         for (int i = threadIdx.x; i < all; i += block) {
-            const int row = __umulhi(i, t.magic) >> t.shift, at = held * (i - row * each);
+            const int row = t.by(i), at = held * (i - row * each);
             *(uint4*)(to[row] + at) = image[lies[row] + at / held];
         }
         return;
     }
 #pragma unroll 4
     for (int i = threadIdx.x; i < all; i += block) {
-        const int row = __umulhi(i, t.magic) >> t.shift, at = held * (i - row * each);
+        const int row = t.by(i), at = held * (i - row * each);
         if (lead[row] + at >= low && lead[row] + at + held <= high) *(uint4*)(to[row] + at) = image[lies[row] + at / held];
     }
     // The words at both ends of a row, of which a part is written: a thread a unit,

@@ -6,35 +6,6 @@
 #include "move.cuh"
 #include "turn.cuh"
 
-// Squares of 8 by 8 bytes, or 4 by 4 units of 2.
-__device__ __forceinline__ void turn(uint2 (&w)[8]) {
-#pragma unroll
-    for (int i = 0; i < 8; i += 4) {
-        turn(w[i].x, w[i + 1].x, w[i + 2].x, w[i + 3].x);
-        turn(w[i].y, w[i + 1].y, w[i + 2].y, w[i + 3].y);
-    }
-#pragma unroll
-    for (int i = 0; i < 4; i++) {
-        const uint32_t swap = w[i].y;
-        w[i].y = w[i + 4].x;
-        w[i + 4].x = swap;
-    }
-}
-
-__device__ __forceinline__ void turn(uint2 (&w)[4]) {
-#pragma unroll
-    for (int i = 0; i < 4; i += 2) {
-        turn(w[i].x, w[i + 1].x);
-        turn(w[i].y, w[i + 1].y);
-    }
-#pragma unroll
-    for (int i = 0; i < 2; i++) {
-        const uint32_t swap = w[i].y;
-        w[i].y = w[i + 2].x;
-        w[i + 2].x = swap;
-    }
-}
-
 // All words of 8 bytes are aligned, and both sides whole words.
 template <typename T>
 __device__ __forceinline__ void move_words(uint8_t* __restrict__ dst, const uint8_t* __restrict__ src, const Tiles& t) {
@@ -43,7 +14,7 @@ __device__ __forceinline__ void move_words(uint8_t* __restrict__ dst, const uint
     constexpr int warps = block / 32, squares = words / warps;
     // Units i of words of the source are together, so that a warp's writes of
     // squares go to different banks.
-    __shared__ uint2 tile[side_b * pitch];
+    __shared__ Line<8> tile[side_b * pitch];
     const Tile s = tile_of(t, side_a, side_b);
     const Axis *axes_a = t.axes, *axes_b = t.axes + t.axes_a;
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, a0 = s.a0, b = s.b0 + lane * units;
@@ -52,11 +23,11 @@ __device__ __forceinline__ void move_words(uint8_t* __restrict__ dst, const uint
 #pragma unroll
     for (int k = 0; k < squares; k++) {
         const int word = warp + k * warps, a = a0 + word * units;
-        uint2 w[units];
+        Line<8> w[units];
 #pragma unroll
         for (int i = 0; i < units; i++)
-            if (b < t.items_b && a < t.items_a) w[i] = __ldg((const uint2*)(src + place(axes_a, t.axes_a, a + i, &Axis::src)));
-        turn(w);
+            if (b < t.items_b && a < t.items_a) *(uint2*)&w[i] = __ldg((const uint2*)(src + place(axes_a, t.axes_a, a + i, &Axis::src)));
+        turn<size>(w);
 #pragma unroll
         for (int i = 0; i < units; i++) tile[(i * 32 + lane) * pitch + word] = w[i];
     }
@@ -67,7 +38,7 @@ __device__ __forceinline__ void move_words(uint8_t* __restrict__ dst, const uint
     for (int k = 0; k < side_b / rows; k++) {
         const int row = row0 + k * rows;
         if (s.b0 + row < t.items_b && a0 + word * units < t.items_a)
-            *(uint2*)(dst + place(axes_b, t.axes_b, s.b0 + row, &Axis::dst) + word * 8) =
+            *(Line<8>*)(dst + place(axes_b, t.axes_b, s.b0 + row, &Axis::dst) + word * 8) =
                 tile[(row % units * 32 + row / units) * pitch + word];
     }
 }
@@ -157,7 +128,7 @@ __device__ __forceinline__ void move_lines(uint8_t* __restrict__ dst, const uint
     const int back = (uint32_t)(uintptr_t)dst & 127;
 #pragma unroll 4
     for (int i = (int)threadIdx.x * 4 - back; i < all; i += block * 4) {
-        const int row = __umulhi(max(i, 0), t.magic) >> t.shift, at = max(i, 0) - row * bytes, left = bytes - at;
+        const int row = t.by(max(i, 0)), at = max(i, 0) - row * bytes, left = bytes - at;
         const uint32_t* w = R::line(tile, row) + at / 4;
         uint32_t v = __funnelshift_r(w[0], w[1], at % 4 * 8);
         if (left < 4) {

@@ -25,7 +25,10 @@ __device__ __forceinline__ void move_tile(uint8_t* __restrict__ dst, const uint8
     src += s.src + place(axes_b, t.axes_b, s.b0 + min(column, columns - 1), &Axis::src);
     T v[held];
 #pragma unroll
-    for (int k = 0; k < held; k++) v[k] = __ldg((const T*)(src + from[min(row0 + k * reads, rows - 1)]));
+    for (int k = 0; k < held; k++) {
+        const T* p = (const T*)(src + from[min(row0 + k * reads, rows - 1)]);
+        v[k] = halo ? read_near(p) : __ldg(p);
+    }
 #pragma unroll
     for (int k = 0; k < held; k++)
         if (row0 + k * reads < rows) tile[(row0 + k * reads) * pitch + column] = v[k];

@@ -23,14 +23,14 @@ __device__ __forceinline__ void turn(uint32_t& a, uint32_t& b) {
 // Units side by side, of so many bytes together.
 template <int bytes> struct alignas(bytes) Line { uint32_t word[bytes / 4]; };
 
-// A square of side lines of side units, of size bytes each; of single bytes side is 4.
+// A square of side lines of side units, of size bytes each, of words each.
 template <int size, int side> __device__ __forceinline__ void turn(Line<side * size> (&lines)[side]) {
     constexpr int small = size < 4 ? 4 / size : 1, words = size < 4 ? 1 : size / 4, blocks = side / small;
 #pragma unroll
     for (int i = 0; i < blocks; i++)
 #pragma unroll
         for (int j = 0; j < blocks; j++) {
-            if constexpr (small == 4) turn(lines[0].word[0], lines[1].word[0], lines[2].word[0], lines[3].word[0]);
+            if constexpr (small == 4) turn(lines[4 * i].word[j], lines[4 * i + 1].word[j], lines[4 * i + 2].word[j], lines[4 * i + 3].word[j]);
             if constexpr (small == 2) turn(lines[2 * i].word[j], lines[2 * i + 1].word[j]);
         }
 #pragma unroll

@@ -41,6 +41,14 @@ func axes(n layout.Nest, order []int) []Axis {
 	return out
 }
 
+// Divide divides as Axis does, and by 1 where there is no Magic.
+type Divide struct{ Magic, Shift uint32 }
+
+func divide(by int64) Divide {
+	magic, shift := magic(by)
+	return Divide{magic, shift}
+}
+
 func magic(extent int64) (magic, shift uint32) {
 	if extent < 2 {
 		return 0, 0

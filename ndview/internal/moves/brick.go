@@ -10,7 +10,9 @@ const (
 	smallRoom = 46 << 10  // bytes of an image and its tables
 	largeRoom = 110 << 10 // which pays where runs are no longer than longRun else
 	longRun   = 512       // bytes
-	brickRuns = 1 << 10   // of the destination, and of the source
+	tightRoom = 256 << 10 // over the bytes of a unit: what pays where runs are as long as tightRun then
+	tightRun  = 4 << 10
+	brickRuns = 1 << 10 // of the destination, and of the source
 	brickRows = 1 << 12
 	packed    = 8 // bytes that are written at once, where a unit has not more
 	loaded    = 16
@@ -20,7 +22,7 @@ const (
 // brick is what a brick has of a nest.
 type brick struct {
 	layout.Nest
-	width, begin       int64   // bytes of a unit, and the low bits of both addresses
+	width, dst, src    int64   // bytes of a unit, and the low bits of addresses
 	toward, from       []int   // axes, the fastest in either operand first
 	extents, image     []int64 // along each axis, and from item to item in the image
 	cutA, cutB         int     // the axes that end runs, or -1
@@ -165,5 +167,18 @@ func (b *brick) lines(word int64) bool {
 			return false
 		}
 	}
-	return b.begin%word == 0
+	return (b.dst|b.src)%word == 0
+}
+
+// inSectors tells whether squares are written at whole sectors.
+func (b *brick) inSectors(within bool) bool {
+	for k, step := range b.Strides[0] {
+		if k == b.cutA {
+			step *= b.extents[k]
+		}
+		if step%sector != 0 && (k == b.cutA || !slices.Contains(b.runA, k)) {
+			return false
+		}
+	}
+	return b.dst%sector == 0 && (!within || b.width*b.extents[b.toward[0]]%sector == 0)
 }

@@ -24,13 +24,16 @@ type Bricks struct {
 	Image, Shared    int32 // bytes of the image, and with tables
 	MostB, MostRows  int32 // runs of the source, and rows, that a brick has
 	Spread           int32 // 1 where threads side by side would gather from the same banks
-	Square, Words    int32 // bytes of words that squares of units are written in, or 0, and how many a run has
+	Square, Words    int32 // bytes of words that squares of units are written in, or 0, and how many a run may touch
 	Within           int32 // 1 where a square's words are of rows side by side in a run, not of runs; a row has Words then
-	ByRow, ByA, ByB  Divide
-	ByWord, ByRows   Divide
-	Counts           [4]int32
-	Axes             [4][MaxAxes]Axis // of runs of the source, of which Dst is in the image; of rows, of which Src is; of places; of the nest
-	Items            int32            // of the nest
+	Ahead            int32 // words of a sector but one, where squares are not of whole sectors, or 0
+
+	ByChunksA, ByChunksB            Divide
+	ByRow, ByA, ByB, ByWord, ByRows Divide
+
+	Counts [4]int32
+	Axes   [4][MaxAxes]Axis // of runs of the source, of which Dst is in the image; of rows, of which Src is; of places; of the nest
+	Items  int32            // of the nest
 }
 
 // Cut is an axis of which bricks have Extent items, or what is left. From brick to
@@ -38,14 +41,6 @@ type Bricks struct {
 type Cut struct {
 	Whole, Extent int32
 	Dst, Src      int64
-}
-
-// Divide divides by what is above 1, as Axis does.
-type Divide struct{ Magic, Shift uint32 }
-
-func divide(by int64) Divide {
-	magic, shift := magic(by)
-	return Divide{magic, shift}
 }
 
 // BrickRoom is how much shared memory bricks may take, of a nest of so many bytes: so
@@ -64,22 +59,25 @@ func NewBricks(width int64, dst, src uint64, n layout.Nest, room int64, instead 
 	if len(n.Shape) < 2 {
 		return nil, false
 	}
-	b := &brick{Nest: n, width: width, begin: int64((dst | src) % loaded), toward: rising(n.Strides[0]), from: rising(n.Strides[1])}
+	b := &brick{Nest: n, width: width, dst: int64(dst % sector), src: int64(src % sector), toward: rising(n.Strides[0]), from: rising(n.Strides[1])}
 	if n.Strides[0][b.toward[0]] != width || n.Strides[1][b.from[0]] != width {
 		return nil, false
 	}
 	least, ok := worth(instead, width, width*n.Shape[len(n.Shape)-1], width*n.Shape[b.from[0]])
-	if t != nil && width == 4 && instead != "slim" {
-		if filled := t.filled(n.Shape[b.from[0]]); filled <= 0.625 || filled < 0.8 && room > smallRoom {
-			least, ok = 256, true
-		}
+	if t != nil && t.hardlyFilled(width, n.Shape[b.from[0]], instead, room > smallRoom) {
+		least, ok = 256, true
 	}
 	full := t != nil && t.full(tileSides[instead][width])
 	if !ok && (full || instead != "words" || room < smallRoom) {
 		return nil, false // to plan takes as long as to copy so little
 	}
 	b.extents, b.image = make([]int64, len(n.Shape)), make([]int64, len(n.Shape))
-	p, run := b.fill(min(room, smallRoom))
+	small := min(room, smallRoom)
+	tight := min(small, tightRoom/width)
+	p, run := b.fill(tight)
+	if run < tightRun && tight < small {
+		p, run = b.fill(small)
+	}
 	ok = ok && run >= least
 	if run < longRun && room > smallRoom { // of bytes, only squares are quick enough to gain
 		if large, length := b.fill(room); large != nil && (large.Square > 0 || width > 1) {
@@ -176,7 +174,8 @@ func (b *brick) plan() *Bricks {
 		p.Same, p.UnitsB, p.RunsB = 1, int32(b.unitsB/ofA), int32(b.runsB)
 	}
 	word := max(width, packed)
-	p.WordsA, p.WordsB = int32((b.unitsA*width+sector-2)/word+1), int32((b.unitsB*width+2*(loaded-1))/loaded)
+	p.WordsA, p.WordsB = int32(upTo(b.unitsA*width+sector-width, sector)/word), int32(upTo(b.unitsB*width+sector-width, sector)/loaded)
+	p.ByChunksA, p.ByChunksB = divide(int64(p.ChunksA)), divide(int64(p.ChunksB))
 	p.ByRow, p.ByA, p.ByB = divide(int64(p.Row)), divide(int64(p.WordsA)), divide(int64(p.WordsB))
 	if apart := word / width * int64(p.Step); apart%(banks/4) == 0 {
 		p.Spread = 1
@@ -212,8 +211,13 @@ func (b *brick) plan() *Bricks {
 		if p.Within == 1 {
 			units = int64(p.Row)
 		}
-		p.Words = int32(units*width) / p.Square
-		p.ByWord, p.ByRows = divide(int64(p.Words)), divide(int64(p.Rows))
+		words := units * width / int64(p.Square)
+		if !b.inSectors(p.Within == 1) {
+			ofSector := sector / int64(p.Square)
+			p.Ahead, words = int32(ofSector-1), upTo(words+ofSector-1, ofSector)
+		}
+		p.Words = int32(words)
+		p.ByWord, p.ByRows = divide(words), divide(int64(p.Rows))
 	}
 	toImage := layout.Nest{Shape: b.extents, Strides: [][]int64{b.image, n.Strides[1]}}
 	fromImage := layout.Nest{Shape: b.extents, Strides: [][]int64{n.Strides[0], b.image}}

@@ -32,7 +32,12 @@ func lie(p *moves.Bricks, at int64) int64 {
 	return at
 }
 
-func by(d moves.Divide, n int64) int64 { return n * int64(d.Magic) >> 32 >> d.Shift }
+func by(d moves.Divide, n int64) int64 {
+	if d.Magic == 0 {
+		return n
+	}
+	return n * int64(d.Magic) >> 32 >> d.Shift
+}
 
 // layBricks does what kernels/bricks.cu does, with addresses as the bytes: it calls
 // write with each unit's address in the destination and what was read for it.
@@ -42,8 +47,8 @@ func layBricks(t *testing.T, p *moves.Bricks, width, dst, src int64, write func(
 	require.LessOrEqual(t, p.Image+8*p.MostB+8*p.RunsA*p.B.Extent+4*p.MostB+4*p.MostRows, p.Shared)
 	begin, end := src+p.Begin, src+p.End
 	for id := range p.Blocks() {
-		rest := id / int64(p.ChunksA)
-		batch := rest / int64(p.ChunksB)
+		rest := by(p.ByChunksA, id)
+		batch := by(p.ByChunksB, rest)
 		a, b := id-rest*int64(p.ChunksA), rest-batch*int64(p.ChunksB)
 		inA, inB := min(int64(p.A.Extent), int64(p.A.Whole)-a*int64(p.A.Extent)), min(int64(p.B.Extent), int64(p.B.Whole)-b*int64(p.B.Extent))
 		require.Positive(t, inA)
@@ -69,8 +74,8 @@ func layBricks(t *testing.T, p *moves.Bricks, width, dst, src int64, write func(
 			if (lies-(s+from))&15 != 0 {
 				require.Failf(t, "a run lies elsewhere in a word", "%+v", p)
 			}
-			at := 16*(i-run*int64(p.WordsB)) - lies&15
-			if at >= bytesB {
+			at := 16*(i-run*int64(p.WordsB)) - (s+from)&31
+			if at <= -16 || at >= bytesB {
 				continue
 			}
 			address := s + from + at
@@ -113,44 +118,65 @@ func layBricks(t *testing.T, p *moves.Bricks, width, dst, src int64, write func(
 	}
 }
 
-// laySquares writes as the kernel's squares do.
+// laySquares writes as the kernel's squares do, warp after warp.
 func laySquares(p *moves.Bricks, width, dst, skip, runsA, unitsA int64, image []int64, write func(to, from int64)) {
-	rows, axes := int64(p.Rows), p.Axes[1][:p.Counts[1]]
-	side, lines := min(int64(p.Square), 4*width)/width, runsA
+	rows, axes, ahead := int64(p.Rows), p.Axes[1][:p.Counts[1]], int64(p.Ahead)
+	word := int64(p.Square)
+	side, lines, words, writes := min(word, 4*width)/width, runsA, unitsA*width/word, int64(32)
 	if p.Within == 1 {
-		lines *= rows
+		lines, words = lines*rows, int64(p.Row)*width/word
 	}
-	for i := range lines / side * int64(p.Words) {
-		group := i
-		if p.Words > 1 {
-			group = by(p.ByWord, i)
-		}
-		run, skipped := group*side, int64(0)
-		if p.Within == 1 {
-			run = by(p.ByRows, group*side)
-			skipped = group*side - run*rows
-		}
-		first := (i - group*int64(p.Words)) * int64(p.Square) / width
-		begin := first + skipped*int64(p.Row)
-		if begin >= unitsA {
-			continue
-		}
-		for u := first; u < first+int64(p.Square)/width; u++ {
-			// The line of the square, in the image, that has unit u of the run's rows.
-			before, unit := skipped, u
-			if p.Within == 0 && rows > 1 {
-				before = by(p.ByRow, first+(u-first)/side*side)
-				unit = u - before*int64(p.Row)
-			}
-			_, at := placeOf(axes, run*rows+before)
-			for k := range side {
-				from := image[lie(p, at+skip+unit*int64(p.Step)+k*width)]
-				to, _ := placeOf(axes, (run+k)*rows)
+	if ahead > 0 {
+		writes -= sector / word
+	}
+	all := lines / side * int64(p.Words)
+	for begin := int64(0); begin < all; begin += writes {
+		var read [32][8][8]int64 // by lanes, of each run of a square: where units are in the source
+		for pass := range 2 {
+			for lane := range int64(32) {
+				mine := begin + lane - ahead
+				i := min(max(mine, 0), all-1)
+				group := by(p.ByWord, i)
+				at, run, skipped := i-group*int64(p.Words), group*side, int64(0)
 				if p.Within == 1 {
-					to, _ = placeOf(axes, run*rows)
-					to += k * int64(p.Row) * width
+					run = by(p.ByRows, group*side)
+					skipped = group*side - run*rows
 				}
-				write(dst+to+(begin+u-first)*width, from)
+				first := skipped * int64(p.Row)
+				if first >= unitsA {
+					continue
+				}
+				if pass == 0 && at < words {
+					for u := range word / width {
+						// The line of the square, in the image, that has the unit of each run.
+						before, unit := skipped, at*word/width+u
+						if p.Within == 0 {
+							before = by(p.ByRow, unit/side*side)
+							unit -= before * int64(p.Row)
+						}
+						_, lies := placeOf(axes, run*rows+before)
+						for k := range side {
+							read[lane][k][u] = image[lie(p, lies+skip+unit*int64(p.Step)+k*width)]
+						}
+					}
+				}
+				if pass == 0 || mine >= all || lane < ahead || lane >= ahead+writes {
+					continue
+				}
+				for k := range side {
+					to, _ := placeOf(axes, (run+k)*rows)
+					if p.Within == 1 {
+						to, _ = placeOf(axes, run*rows)
+						to += (first + k*int64(p.Row)) * width
+					}
+					back := int64(0)
+					if ahead > 0 {
+						back = (dst + to) % sector / word
+					}
+					for u := int64(0); u < word/width && at >= back && at-back < words; u++ {
+						write(dst+to+(at-back)*word+u*width, read[(lane-back)&31][k][u])
+					}
+				}
 			}
 		}
 	}
@@ -171,10 +197,18 @@ func requireSquares(t *testing.T, p *moves.Bricks, width, dst, skip, runsA, unit
 	if lines%side != 0 || units*width%word != 0 || unitsA*width%word != 0 || int64(p.Row)%side != 0 || int64(p.Step)%line != 0 {
 		require.Failf(t, "no whole squares", "%+v", p)
 	}
-	require.Equal(t, units*width, int64(p.Words)*word)
-	if p.Words > 1 {
-		require.Equal(t, lines-1, by(p.ByWord, lines*int64(p.Words)-1))
+	words := units * width / word
+	if p.Ahead > 0 {
+		ofSector := sector / word
+		require.Equal(t, ofSector-1, int64(p.Ahead))
+		require.Zero(t, int64(p.Words)%ofSector)
+		words += ofSector - 1 // that a run may touch
+		require.Less(t, int64(p.Words)-words, ofSector)
+	} else if p.Within == 1 {
+		require.Zero(t, int64(p.Row)*width%sector)
 	}
+	require.GreaterOrEqual(t, int64(p.Words), words)
+	require.Equal(t, lines-1, by(p.ByWord, lines*int64(p.Words)-1))
 	for run := range runsA {
 		first := run / side * side
 		to, _ := placeOf(axes, run*rows)
@@ -185,7 +219,7 @@ func requireSquares(t *testing.T, p *moves.Bricks, width, dst, skip, runsA, unit
 			}
 			_, at := placeOf(axes, run*rows+in)
 			_, line0 := placeOf(axes, begin)
-			if (dst+to)%word != 0 || (skip+line0)%line != 0 || at != line0+of*width {
+			if (dst+to)%word != 0 || p.Ahead == 0 && (dst+to)%sector != 0 || (skip+line0)%line != 0 || at != line0+of*width {
 				require.Failf(t, "lines are not side by side", "%+v", p)
 			}
 		}
@@ -386,18 +420,49 @@ func TestBricksCutNoAxisThatTheyHaveWhole(t *testing.T) {
 // Tiles across an axis that hardly fills them are slower than bricks, sooner where
 // those have a large room.
 func TestBricksReplaceTilesThatAreHardlyFilled(t *testing.T) {
-	for extents, bricks := range map[[2]int64][2]bool{{150, 72}: {true, true}, {100, 100}: {false, true}, {120, 120}: {false, false}} {
+	for _, tt := range []struct {
+		width, planes, columns int64
+		small, large           bool
+	}{
+		{4, 150, 72, true, true},
+		{4, 100, 100, false, true},
+		{4, 120, 120, false, true},
+		{4, 126, 126, false, false},
+		{4, 180, 180, false, false},
+		{4, 200, 200, false, true},
+		{8, 100, 100, false, true},
+		{8, 120, 120, false, true},
+		{8, 180, 180, false, false},
+		{8, 110, 110, false, false}, // whose rows begin anywhere
+	} {
 		const rows = 26843
-		planes, columns := extents[0], extents[1]
 		n := layout.Nest{
-			Shape:   []int64{columns, rows, planes},
-			Strides: [][]int64{{4 * rows * planes, 4 * planes, 4}, {4, 4 * columns, 4 * columns * rows}}, Offsets: []int64{0, 0},
+			Shape: []int64{tt.columns, rows, tt.planes},
+			Strides: [][]int64{
+				{tt.width * rows * tt.planes, tt.width * tt.planes, tt.width},
+				{tt.width, tt.width * tt.columns, tt.width * tt.columns * rows},
+			},
+			Offsets: []int64{0, 0},
 		}
-		tiles, kernel, ok := moves.NewTiles(4, 0, 0, n)
+		tiles, kernel, ok := moves.NewTiles(tt.width, 0, 0, n)
 		require.True(t, ok)
-		for i, room := range []int64{46 << 10, 110 << 10} {
-			_, ok := moves.NewBricks(4, 0, 0, n, room, kernel, tiles)
-			require.Equal(t, bricks[i], ok, "%v %s %d", extents, kernel, room)
+		for room, bricks := range map[int64]bool{46 << 10: tt.small, 110 << 10: tt.large} {
+			_, ok := moves.NewBricks(tt.width, 0, 0, n, room, kernel, tiles)
+			require.Equal(t, bricks, ok, "%+v %s %d", tt, kernel, room)
+		}
+	}
+}
+
+// Large units need less room for long runs, and are moved faster in less.
+func TestBricksOfLargeUnitsTakeLessRoom(t *testing.T) {
+	for width, most := range map[int64]int32{4: 46 << 10, 8: 32 << 10, 16: 16 << 10} {
+		const rows = 1 << 22
+		for extent, long := range map[int64]bool{3: true, 200: false} {
+			n := layout.Nest{Shape: []int64{extent, rows}, Strides: [][]int64{{width * rows, width}, {width, width * extent}}, Offsets: []int64{0, 0}}
+			p, ok := moves.NewBricks(width, 0, 0, n, 46<<10, "slim", nil)
+			require.True(t, ok)
+			require.LessOrEqual(t, p.Shared, int32(46<<10))
+			require.Equal(t, long || width == 4, p.Shared <= most, "%d %d: %d", width, extent, p.Shared)
 		}
 	}
 }

@@ -36,7 +36,7 @@ func (t *Tiles) oddRuns(width, stride int64) {
 	pitch += (stride - pitch) & (held - 1)
 	t.SideA, t.SideB, t.Pitch = int32(side), even(t.ItemsB, most.b), int32(pitch)
 	t.Shared = int32(pitch * upTo(int64(t.SideB), 4/width))
-	t.Magic, t.Shift = magic(side * width / held)
+	t.By = divide(side * width / held)
 	t.cut(sides{side, int64(t.SideB)})
 }
 

@@ -25,12 +25,13 @@ type Tiles struct {
 	// Halo is not 0 where A is a gapless run of the destination, in which rows
 	// begin anywhere: each row's cuts are moved back to a whole sector, by up to
 	// Halo items.
-	Halo         int32
-	LogA, LogB   int32  // a slim tile's sides, as logarithms
-	Places       int32  // of the batch
-	SideB        int32  // of tiles of matrices
-	Magic, Shift uint32 // to divide by the items of A, or their bytes
-	SideA, Pitch int32  // of odd tiles, and the bytes from row to row of their images
+	Halo                 int32
+	LogA, LogB           int32  // a slim tile's sides, as logarithms
+	Places               int32  // of the batch
+	SideB                int32  // of tiles of matrices
+	By                   Divide // by the items of A, or their bytes
+	SideA, Pitch         int32  // of odd tiles, and the bytes from row to row of their images
+	ByChunksA, ByChunksB Divide
 	// Group is how many tiles along A are done before those beside them along B, if
 	// it is not 0: else all are.
 	Group  int32
@@ -193,7 +194,7 @@ func (t *Tiles) matrices(width int64) (kernel string, ok bool) {
 			return "oddlines", true
 		}
 		kernel, t.SideB = "lines", 128/int32(width)
-		t.Magic, t.Shift = magic(bytes)
+		t.By = divide(bytes)
 	default:
 		most := min(256/width, (room/bytes-1)|1)
 		if int64(t.ItemsA) > 256 || width*min(most, int64(t.ItemsB)) < short {
@@ -203,7 +204,7 @@ func (t *Tiles) matrices(width int64) (kernel string, ok bool) {
 		if t.SideB < enoughB[width] && t.ItemsB > enoughB[width] {
 			return "", false
 		}
-		t.Magic, t.Shift = magic(int64(t.ItemsA))
+		t.By = divide(int64(t.ItemsA))
 	}
 	t.cut(sides{int64(t.ItemsA), int64(t.SideB)})
 	return kernel, true
@@ -219,6 +220,7 @@ func even(items int32, most int64) int32 {
 func (t *Tiles) cut(s sides) {
 	t.ChunksA = int32((int64(t.ItemsA)+int64(t.Halo)-1)/s.a + 1)
 	t.ChunksB = int32((int64(t.ItemsB)-1)/s.b + 1)
+	t.ByChunksA, t.ByChunksB = divide(int64(t.ChunksA)), divide(int64(t.ChunksB))
 }
 
 // Blocks is how many blocks there are.
@@ -250,14 +252,23 @@ func (t *Tiles) slim(width int64) {
 // log is the logarithm to the base of 2 of the next power of two.
 func log(n int32) int32 { return int32(bits.Len32(uint32(n - 1))) }
 
-// filled is how much is in the tiles across side B, of units of 4 bytes, where that is
-// the source's fastest axis alone, of so many items, and they are more than one.
-func (t *Tiles) filled(fastest int64) float64 {
-	tile := tileSides["tiles"][4].b
-	if int64(t.ItemsB) != fastest || fastest <= tile {
-		return 1
+// hardlyFilled tells whether there is so little in the tiles across side B, where that is
+// the source's fastest axis alone, of so many items, and they are more than one, that
+// bricks are faster, of runs of few bytes; sooner where those have a large room.
+func (t *Tiles) hardlyFilled(width, fastest int64, instead string, large bool) bool {
+	tile, ok := tileSides["tiles"][width]
+	if !ok || int64(t.ItemsB) != fastest || fastest <= tile.b {
+		return false
 	}
-	return float64(fastest) / float64(upTo(fastest, tile))
+	filled := float64(fastest) / float64(upTo(fastest, tile.b))
+	few := large && fastest <= 128 && filled < 0.95
+	switch {
+	case width == 4 && instead != "slim":
+		return few || filled <= 0.625 || large && filled < 0.8
+	case width == 8 && instead == "tiles":
+		return few
+	}
+	return false
 }
 
 // full tells whether all tiles of such sides are.

@@ -113,7 +113,7 @@ func requireMatrices(t *testing.T, plan *moves.Tiles, kernel string, width int64
 		require.LessOrEqual(t, items*int64(plan.SideB|1)*width, int64(32<<10))
 	}
 	for i := range items * int64(plan.SideB) * width / 7 {
-		require.Equal(t, 7*i/by, 7*i*int64(plan.Magic)>>32>>plan.Shift)
+		require.Equal(t, 7*i/by, 7*i*int64(plan.By.Magic)>>32>>plan.By.Shift)
 	}
 	require.Equal(t, items*width, plan.Axes[plan.AxesA].Dst)
 }
@@ -145,7 +145,7 @@ func requireOdd(t *testing.T, plan *moves.Tiles, kernel string, width int64) {
 	require.LessOrEqual(t, columns*pitch, int64(plan.Shared))
 	require.LessOrEqual(t, plan.Shared, int32(48<<10-352*8-128*(8+2+1)))
 	for i := range int64(plan.SideB) * side * width / 16 {
-		require.Equal(t, i/(side*width/16), i*int64(plan.Magic)>>32>>plan.Shift)
+		require.Equal(t, i/(side*width/16), i*int64(plan.By.Magic)>>32>>plan.By.Shift)
 	}
 }
 
