@@ -59,14 +59,20 @@ template <typename T> struct Runs {
 #pragma unroll 4
         for (int word = threadIdx.x / 32; word < words + extra; word += warps) {
             if (word * units >= last) break;
-            uint32_t w[units];
+            uint32_t w[units], lo[units], hi[units], by[units];
 #pragma unroll
             for (int i = 0; i < units; i++) {
                 const uint8_t* run = src + from[word * units + i];
                 const int skip = (uint32_t)(uintptr_t)run & 3, end = columns * size + skip;
                 const uint32_t* aligned = (const uint32_t*)(run - skip) + lane;
-                const uint32_t lo = lane * 4 < end ? __ldg(aligned) : 0, hi = skip && lane * 4 + 4 < end ? __ldg(aligned + 1) : 0;
-                w[i] = __funnelshift_r(lo, hi, 8 * skip);
+                lo[i] = lane * 4 < end ? read_near(aligned) : 0;
+                hi[i] = lane == 31 && skip && 128 < end ? read_near(aligned + 1) : 0;
+                by[i] = 8 * skip;
+            }
+#pragma unroll
+            for (int i = 0; i < units; i++) {
+                const uint32_t next = __shfl_down_sync(~0u, lo[i], 1);
+                w[i] = __funnelshift_r(lo[i], lane == 31 ? hi[i] : next, by[i]);
             }
             if constexpr (units == 4) turn(w[0], w[1], w[2], w[3]);
             else turn(w[0], w[1]);

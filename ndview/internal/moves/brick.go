@@ -7,11 +7,6 @@ import (
 )
 
 const (
-	smallRoom = 46 << 10  // bytes of an image and its tables
-	largeRoom = 110 << 10 // which pays where runs are no longer than longRun else
-	longRun   = 512       // bytes
-	tightRoom = 256 << 10 // over the bytes of a unit: what pays where runs are as long as tightRun then
-	tightRun  = 4 << 10
 	brickRuns = 1 << 10 // of the destination, and of the source
 	brickRows = 1 << 12
 	packed    = 8 // bytes that are written at once, where a unit has not more

@@ -43,18 +43,10 @@ type Cut struct {
 	Dst, Src      int64
 }
 
-// BrickRoom is how much shared memory bricks may take, of a nest of so many bytes: so
-// little that there are many, and that two of those that fill it are on a
-// multiprocessor at a time, or four where it is an H200's and the room a small one. A
-// block may have memory, about as much as a multiprocessor has.
-func BrickRoom(bytes, memory int64) int64 {
-	return max(min(max(bytes/512, 4<<10), smallRoom), min(bytes/2048, memory/2-1<<10, largeRoom))
-}
-
 // NewBricks plans a nest of a destination and a source, at addresses, in units of
 // width bytes, in so much room. It answers false where bricks would be slower than the
-// kernel that else does it, by tiles if t is not nil, as measured on an H200, or where
-// no units are next to each other in one of the two.
+// kernel that else does it, by tiles if t is not nil, or where no units are next to each
+// other in one of the two.
 func NewBricks(width int64, dst, src uint64, n layout.Nest, room int64, instead string, t *Tiles) (*Bricks, bool) {
 	if len(n.Shape) < 2 {
 		return nil, false
@@ -63,93 +55,13 @@ func NewBricks(width int64, dst, src uint64, n layout.Nest, room int64, instead 
 	if n.Strides[0][b.toward[0]] != width || n.Strides[1][b.from[0]] != width {
 		return nil, false
 	}
-	least, ok := worth(instead, width, width*n.Shape[len(n.Shape)-1], width*n.Shape[b.from[0]])
-	if t != nil && t.hardlyFilled(width, n.Shape[b.from[0]], instead, room > smallRoom) {
-		least, ok = 256, true
-	}
-	full := t != nil && t.full(tileSides[instead][width])
-	if !ok && (full || instead != "words" || room < smallRoom) {
-		return nil, false // to plan takes as long as to copy so little
+	r := rival{kernel: instead, Tiles: t, width: width, row: width * n.Shape[len(n.Shape)-1], fastest: n.Shape[b.from[0]], room: room}
+	if !r.beatable() {
+		return nil, false // to plan takes as long as to copy a little
 	}
 	b.extents, b.image = make([]int64, len(n.Shape)), make([]int64, len(n.Shape))
-	small := min(room, smallRoom)
-	tight := min(small, tightRoom/width)
-	p, run := b.fill(tight)
-	if run < tightRun && tight < small {
-		p, run = b.fill(small)
-	}
-	ok = ok && run >= least
-	if run < longRun && room > smallRoom { // of bytes, only squares are quick enough to gain
-		if large, length := b.fill(room); large != nil && (large.Square > 0 || width > 1) {
-			p, run = large, length
-		}
-	}
-	if p == nil {
-		return nil, false
-	}
-	least, may := p.worthSquares(instead, width)
-	return p, ok || may && !full && run >= least
-}
-
-// fill plans bricks of runs as long as there is room for. The shortest are of so many
-// bytes, or -1 where not even a sector fits.
-func (b *brick) fill(room int64) (p *Bricks, run int64) {
-	for length := min(32<<10, b.width*layout.Product(b.Shape)); length >= sector; length = length * 3 / 4 {
-		if b.lay(2*length, length); !b.fits(room) {
-			b.lay(length, length)
-		}
-		if b.fits(room) {
-			return b.plan(), b.width * min(b.unitsA, b.unitsB)
-		}
-	}
-	return nil, -1
-}
-
-// worth is how many bytes runs must have, in a small room, for bricks to be worth
-// while, if they can be, instead of a kernel, where a row and the source's fastest axis
-// have so many.
-func worth(instead string, width, row, fastest int64) (bytes int64, ok bool) {
-	switch instead {
-	case "slim":
-		return 0, true
-	case "picks":
-		return short, true
-	case "rows":
-		return short, row < 128
-	case "spans":
-		return short, width == 2 || width == 1 && row < 512
-	case "lines", "runs":
-		return 256, true
-	case "oddlines":
-		return 512, width == 2
-	case "oddruns":
-		return 512, true
-	case "tiles":
-		return max(512, 64*width), true
-	case "sectors":
-		filled := fastest > 224 && fastest <= 256 // a tile across it
-		return 128 * width, !filled
-	case "matrices":
-		return 1024, true
-	}
-	return 0, false
-}
-
-// worthSquares is as worth where it is less: for squares, or runs as a large room makes
-// them, if not all tiles are full.
-func (b *Bricks) worthSquares(instead string, width int64) (bytes int64, ok bool) {
-	within, large := b.Within == 1, b.Shared > smallRoom
-	switch {
-	case instead == "runs":
-		return 128, large
-	case b.Square == 0:
-		return 0, false
-	case instead == "words" && (within || large && width == 1):
-		return 128, true
-	case instead == "words", within && (instead == "oddruns" || instead == "tiles" && width == 4):
-		return 256, true
-	}
-	return 0, false
+	small, best := b.best(room)
+	return best.Bricks, best.Bricks != nil && r.beaten(small, best)
 }
 
 // plan counts all that.

@@ -252,30 +252,6 @@ func (t *Tiles) slim(width int64) {
 // log is the logarithm to the base of 2 of the next power of two.
 func log(n int32) int32 { return int32(bits.Len32(uint32(n - 1))) }
 
-// hardlyFilled tells whether there is so little in the tiles across side B, where that is
-// the source's fastest axis alone, of so many items, and they are more than one, that
-// bricks are faster, of runs of few bytes; sooner where those have a large room.
-func (t *Tiles) hardlyFilled(width, fastest int64, instead string, large bool) bool {
-	tile, ok := tileSides["tiles"][width]
-	if !ok || int64(t.ItemsB) != fastest || fastest <= tile.b {
-		return false
-	}
-	filled := float64(fastest) / float64(upTo(fastest, tile.b))
-	few := large && fastest <= 128 && filled < 0.95
-	switch {
-	case width == 4 && instead != "slim":
-		return few || filled <= 0.625 || large && filled < 0.8
-	case width == 8 && instead == "tiles":
-		return few
-	}
-	return false
-}
-
-// full tells whether all tiles of such sides are.
-func (t *Tiles) full(s sides) bool {
-	return s.a > 0 && int64(t.ItemsA)%s.a == 0 && int64(t.ItemsB)%s.b == 0
-}
-
 // Nest is what is moved, for a twin.
 func (t *Tiles) Nest() layout.Nest {
 	a, b := t.Axes[:t.AxesA], t.Axes[t.AxesA:][:t.AxesB]

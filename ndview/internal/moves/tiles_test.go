@@ -94,6 +94,10 @@ func TestTilesWriteEachItemOnce(t *testing.T) {
 			}
 		}
 		require.Equal(t, layout.Product(n.Shape), layout.Product(plan.Nest().Shape))
+		last := plan.Blocks() - 1
+		require.Equal(t, last/int64(plan.ChunksA), by(plan.ByChunksA, last))
+		rest := last / int64(plan.ChunksA)
+		require.Equal(t, rest/int64(plan.ChunksB), by(plan.ByChunksB, rest))
 	}
 	for _, kernel := range []string{"tiles", "sectors", "words", "runs", "lines", "oddruns", "oddlines", "matrices", "slim"} {
 		assert.Greater(t, planned[kernel], 10, kernel)
@@ -103,17 +107,17 @@ func TestTilesWriteEachItemOnce(t *testing.T) {
 // requireMatrices wants tiles to have room for matrices, of which the items of B
 // follow those of A.
 func requireMatrices(t *testing.T, plan *moves.Tiles, kernel string, width int64) {
-	items, by := int64(plan.ItemsA), int64(plan.ItemsA)
+	items, divisor := int64(plan.ItemsA), int64(plan.ItemsA)
 	if kernel == "lines" {
-		by *= width
-		require.LessOrEqual(t, by, int64(256))
+		divisor *= width
+		require.LessOrEqual(t, divisor, int64(256))
 	} else {
 		require.LessOrEqual(t, items, int64(256))
 		require.LessOrEqual(t, int64(plan.SideB)*width, int64(256))
 		require.LessOrEqual(t, items*int64(plan.SideB|1)*width, int64(32<<10))
 	}
 	for i := range items * int64(plan.SideB) * width / 7 {
-		require.Equal(t, 7*i/by, 7*i*int64(plan.By.Magic)>>32>>plan.By.Shift)
+		require.Equal(t, 7*i/divisor, by(plan.By, 7*i))
 	}
 	require.Equal(t, items*width, plan.Axes[plan.AxesA].Dst)
 }
@@ -145,7 +149,7 @@ func requireOdd(t *testing.T, plan *moves.Tiles, kernel string, width int64) {
 	require.LessOrEqual(t, columns*pitch, int64(plan.Shared))
 	require.LessOrEqual(t, plan.Shared, int32(48<<10-352*8-128*(8+2+1)))
 	for i := range int64(plan.SideB) * side * width / 16 {
-		require.Equal(t, i/(side*width/16), i*int64(plan.By.Magic)>>32>>plan.By.Shift)
+		require.Equal(t, i/(side*width/16), by(plan.By, i))
 	}
 }
 

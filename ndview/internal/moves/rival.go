@@ -1,0 +1,95 @@
+package moves
+
+// rival is the kernel that moves a nest if bricks do not, by tiles if those are not nil.
+// What makes bricks faster was measured on an H200, of several hundred random nests.
+type rival struct {
+	*Tiles
+	kernel       string
+	width        int64
+	row, fastest int64 // bytes of the destination's row, items of the source's fastest axis
+	room         int64 // of bricks
+}
+
+// beatable tells whether bricks may be faster.
+func (r rival) beatable() bool {
+	switch r.kernel {
+	case "slim", "picks", "lines", "runs", "oddlines", "oddruns", "tiles", "sectors", "matrices":
+		return true
+	case "rows":
+		return r.row < 128
+	case "spans":
+		return r.width == 2 || r.row < 1<<10
+	case "words":
+		return r.room >= smallRoom && r.filled() < 1
+	}
+	return false
+}
+
+// beaten tells whether the best bricks are faster, which may have more than a small room.
+func (r rival) beaten(small, best fitted) bool {
+	run, long, squares := best.run(), max(best.runA, best.runB) >= longRun, best.Square >= packed
+	within := best.Within == 1 && best.Square > 0
+	switch r.kernel {
+	case "slim":
+		return true
+	case "picks", "rows", "spans":
+		return run >= short
+	case "lines":
+		return run >= 256
+	case "runs": // faster than squares of words of 4 bytes
+		return squares && best.Shared > smallRoom && run >= 128 || long && run >= 256
+	case "words":
+		switch {
+		case squares && (within || r.width == 1 && best.Shared > smallRoom):
+			return run >= 128
+		case squares:
+			return run >= 256
+		}
+		return r.width == 2 && long && best.Square == 0 && run >= 192
+	case "oddlines", "oddruns":
+		switch {
+		case within:
+			return run >= 256
+		case r.width == 2:
+			return run >= 512 || long && best.Square == 0 && run >= 192
+		}
+		fewColumns := r.SideB <= 96 // of 128 that a warp reads
+		return fewColumns && long && run >= 256 || r.kernel == "oddruns" && run >= 512
+	case "matrices":
+		return small.run() >= 1024
+	case "tiles":
+		return small.run() >= max(512, 64*r.width) || r.width == 4 && within && run >= 256 && r.filled() < 1 || r.hardlyFilled(best)
+	case "sectors":
+		across := r.width*r.fastest > 224 && r.width*r.fastest <= 256 // which fills a tile
+		return small.run() >= 128*r.width && !across || r.hardlyFilled(best)
+	}
+	return false
+}
+
+// hardlyFilled tells whether so little is in the tiles, of units of 4 or 8 bytes, that
+// bricks are faster.
+func (r rival) hardlyFilled(best fitted) bool {
+	if r.Tiles == nil || r.width > 8 || best.run() < 256 {
+		return false
+	}
+	filled := r.filled()
+	fastestAlone := int64(r.ItemsB) == r.fastest && part(r.ItemsB, tileSides[r.kernel][r.width].b) < 0.95
+	switch {
+	case r.room <= smallRoom:
+		return r.width == 4 && fastestAlone && filled <= 0.625
+	case fastestAlone && r.fastest <= 128 && (r.width == 4 || r.kernel == "tiles"):
+		return true
+	case r.width == 4 && r.kernel == "sectors":
+		return filled < 0.76 || filled < 0.85 && (best.Square > 0 || best.run() >= 448)
+	}
+	return filled < 0.76 && (r.width == 4 || r.kernel == "tiles")
+}
+
+// filled is the part of the tiles that has items, of kernels whose tiles are all of one
+// size.
+func (r rival) filled() float64 {
+	s := tileSides[r.kernel][r.width]
+	return part(r.ItemsA, s.a) * part(r.ItemsB, s.b)
+}
+
+func part(items int32, side int64) float64 { return float64(items) / float64(upTo(int64(items), side)) }
