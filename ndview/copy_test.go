@@ -262,6 +262,25 @@ func TestPlanesAndRowsAreCopied(t *testing.T) {
 	})
 }
 
+// TestShortAxesAreTurned with rows that begin at any multiple of 4 bytes, of which a GPU
+// writes whole sectors where it can.
+func TestShortAxesAreTurned(t *testing.T) {
+	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+		r := rand.New(rand.NewPCG(10, 1))
+		for i := range 120 {
+			dtype := []ndview.DType{ndview.Uint8, ndview.Int16, ndview.Float32, ndview.Float64}[i%4]
+			size := dtype.Size()
+			unit := max(4, size) << r.IntN(3) // bytes of which all is a multiple
+			some := func(most int64) int64 { return unit / size * r.Int64N(most) }
+			planes, rows, columns := some(4)+unit/size, 1+r.Int64N(400), some(4)+unit/size
+			shape := []int64{columns, rows, planes}
+			x := random{dtype: dtype, shape: shape, offset: size * some(9), strides: []int64{size * (rows*planes + some(5)), size * planes, size}}
+			y := random{dtype: dtype, shape: shape, offset: size * some(9), strides: []int64{size, size * columns, size * (rows*columns + some(5))}}
+			requireCopied(t, dev, r, x, y, size*(rows*planes*columns+40*unit*(planes+columns)))
+		}
+	})
+}
+
 // requireCopied copies each of two layouts of one shape to the other, in so many bytes
 // of noise, of which the rest must stay.
 func requireCopied(t *testing.T, dev arrowbuf.Device, r *rand.Rand, x, y random, bytes int64) {
