@@ -101,10 +101,10 @@ func sums64(sums, rests, x unsafe.Pointer, n int)
 func add64(acc, x unsafe.Pointer, n int)
 
 //go:noescape
-func add32x4(acc, x unsafe.Pointer, pitch, n int)
+func add32x4(acc, x unsafe.Pointer, pitch, ahead, n int)
 
 //go:noescape
-func add64x4(acc, x unsafe.Pointer, pitch, n int)
+func add64x4(acc, x unsafe.Pointer, pitch, ahead, n int)
 
 //go:noescape
 func exactValues(x unsafe.Pointer, n int)

@@ -2,15 +2,23 @@
 
 // Sums, for processors with AVX2.
 
-// Addresses of x, and of the three rows that follow it.
+// Addresses of x, and of the three rows that follow it, and how far those are that the
+// cache is to fetch.
 #define ROWS \
 	MOVQ acc+0(FP), DI     \
 	MOVQ x+8(FP), SI       \
 	MOVQ pitch+16(FP), AX  \
-	MOVQ n+24(FP), CX      \
+	MOVQ ahead+24(FP), R11 \
+	MOVQ n+32(FP), CX      \
 	LEAQ (SI)(AX*1), R8    \
 	LEAQ (R8)(AX*1), R9    \
 	LEAQ (R9)(AX*1), R10
+
+#define FETCH \
+	PREFETCHT0 (SI)(R11*1) \
+	PREFETCHT0 (R8)(R11*1) \
+	PREFETCHT0 (R9)(R11*1) \
+	PREFETCHT0 (R10)(R11*1)
 
 #define NEXT_ROWS \
 	ADDQ $32, SI  \
@@ -65,12 +73,13 @@ loop:
 	VZEROUPPER
 	RET
 
-// func add32x4(acc, x unsafe.Pointer, pitch, n int), of n blocks of 8 floats in
+// func add32x4(acc, x unsafe.Pointer, pitch, ahead, n int), of n blocks of 8 floats in
 // each of 4 rows, pitch bytes apart.
-TEXT ·add32x4(SB), NOSPLIT, $0-32
+TEXT ·add32x4(SB), NOSPLIT, $0-40
 	ROWS
 
 loop:
+	FETCH
 	WIDEN4(0, 0, Y0)
 	WIDEN4(16, 32, Y1)
 	NEXT_ROWS
@@ -166,12 +175,13 @@ loop:
 	VMOVUPD   Y0, (DI)            \
 	VMOVUPD   Y1, 32(DI)
 
-// func add64x4(acc, x unsafe.Pointer, pitch, n int), of n blocks of 4 doubles in
+// func add64x4(acc, x unsafe.Pointer, pitch, ahead, n int), of n blocks of 4 doubles in
 // each of 4 rows, pitch bytes apart.
-TEXT ·add64x4(SB), NOSPLIT, $0-32
+TEXT ·add64x4(SB), NOSPLIT, $0-40
 	ROWS
 
 loop:
+	FETCH
 	VMOVUPD (SI), Y6
 	VMOVUPD (R8), Y7
 	VADDPD  (R9), Y6, Y6

@@ -275,7 +275,7 @@ func addVectors(acc []float64, x grid[float32], r int64) (rows int64, done int) 
 	n, done := blocks(row, 32)
 	switch {
 	case n > 0 && x.fourAt(r):
-		add32x4(data(acc), data(row), int(x.pitch), n)
+		add32x4(data(acc), data(row), int(x.pitch), x.ahead(r), n)
 		return 4, done
 	case n > 0:
 		add32(data(acc), data(row), n)
@@ -320,7 +320,7 @@ func addExactVectors(acc []exact, x grid[float64], r int64) (rows int64, done in
 	n, done := blocks(row, 32)
 	switch {
 	case n > 0 && x.fourAt(r):
-		add64x4(data(acc), data(row), int(x.pitch), n)
+		add64x4(data(acc), data(row), int(x.pitch), x.ahead(r), n)
 		return 4, done
 	case n > 0:
 		add64(data(acc), data(row), n)
