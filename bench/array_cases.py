@@ -2,6 +2,7 @@
 with NumPy's names of dtypes and extents joined by x.
 
 permute/DTYPE/SHAPE/AXES          a copy of the transposed array, in C order
+arbitrary/DTYPE/SHAPE/AXES        the same, of random extents and axes
 strided/gather/DTYPE/SHAPE/STEP   a[:, ::STEP] to an array without gaps
 strided/scatter/...               the other way
 astype/FROM/TO/SHAPE
@@ -59,7 +60,7 @@ def parse(name: str) -> Case:
     kind, *rest = name.split("/")
     c = Case(kind)
     match kind:
-        case "permute":
+        case "permute" | "arbitrary":
             c.dtype, c.shape, c.axes = rest[0], extents(rest[1]), tuple(int(a) for a in rest[2])
             c.bytes = 2 * math.prod(c.shape) * SIZES[c.dtype]
         case "strided":

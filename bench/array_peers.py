@@ -62,6 +62,9 @@ class NumPy:
         out = self.xp.empty(x.shape, x.dtype)
         return lambda: self.xp.copyto(out, x)
 
+    def arbitrary(self, c: Case):
+        return self.permute(c)
+
     def strided(self, c: Case):
         x = self.full(c.shape, c.dtype)
         y = self.full((c.shape[0], -(-c.shape[1] // abs(c.step))), c.dtype)
@@ -231,6 +234,9 @@ class Torch:
         x = self.full(c.shape, c.dtype).permute(c.axes)
         out = self.xp.empty(x.shape, dtype=x.dtype, device="cuda")
         return lambda: out.copy_(x)
+
+    def arbitrary(self, c: Case):
+        return self.permute(c)
 
     def strided(self, c: Case):
         if c.step < 0:

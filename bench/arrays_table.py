@@ -15,6 +15,7 @@ ROWS = [
     ("transposed copies, 2 to 4 axes", ["permute"]),
     ("the same, odd extents of 1- and 2-byte elements", ["permute-odd"]),
     ("the same, of skinny shapes", ["permute-skinny"]),
+    ("the same, of random extents", ["arbitrary"]),
     ("strided gathers and scatters", ["strided"]),
     ("casts, all pairs of numeric dtypes", ["astype"]),
     ("add, multiply, less, where, negative, sqrt", [f"elemwise-{op}" for op in ("add", "multiply", "less", "where", "negative", "sqrt")]),
@@ -54,6 +55,8 @@ def main(gpu: Path, cpu: Path) -> None:
     gpu_records, cpu_records = (json.loads(path.read_text())["records"] for path in (gpu, cpu))
     for title, names in ROWS:
         here, there = ([r for r in records if row_of(r["name"]) in names] for records in (gpu_records, cpu_records))
+        if not here and not there:
+            continue
         shares, peers = [r["share"] for r in here if "share" in r], [r["ratio"] for r in here if "ratio" in r]
         print(f"| {title} | {len(here)} | {cell(shares, '')} | {cell(peers, 'x')} | {cell([r['ratio'] for r in there], 'x')} |")
 

@@ -2,6 +2,8 @@ package ndview_test
 
 import (
 	"fmt"
+	"math"
+	"math/rand/v2"
 	"strings"
 )
 
@@ -31,6 +33,9 @@ func casesOf(device string) []string {
 		return 64 << 20 / size
 	}
 	cases := permutations(gpu, side)
+	if gpu {
+		cases = append(cases, arbitrary()...)
+	}
 	add := func(format string, args ...any) { cases = append(cases, fmt.Sprintf(format, args...)) }
 
 	for _, dtype := range []string{"uint8", "int16", "float32", "float64", "complex128"} {
@@ -128,9 +133,8 @@ func permutations(gpu bool, side func(size int64) int64) []string {
 				shapes = [][]int64{less(side(size), side(size)), less(128, 256, 1024/size), less(64, 64, 64, 128/size)}
 			}
 			for _, shape := range shapes {
-				text := strings.Trim(strings.ReplaceAll(fmt.Sprint(shape), " ", "x"), "[]")
 				for _, order := range orders(len(shape)) {
-					cases = append(cases, fmt.Sprintf("permute/%s/%s/%s", dtype, text, order))
+					cases = append(cases, fmt.Sprintf("permute/%s/%s/%s", dtype, byX(shape), order))
 				}
 			}
 		}
@@ -145,6 +149,36 @@ func permutations(gpu bool, side func(size int64) int64) []string {
 		}
 	}
 	return cases
+}
+
+// arbitrary are permutations of 2 to 4 axes of about 512 MiB, of extents and in orders
+// that nobody chose, the same each time: of each three one of odd extents, one of even
+// ones and one of multiples of 8.
+func arbitrary() []string {
+	var cases []string
+	r := rand.New(rand.NewPCG(12, 3))
+	for _, dtype := range []string{"uint8", "int16", "float32", "float64", "complex128"} {
+		for i := range 12 {
+			parts, all := make([]float64, 2+r.IntN(3)), 0.0
+			for k := range parts {
+				parts[k] = 1 + r.Float64()
+				all += parts[k]
+			}
+			shape := make([]int64, len(parts))
+			for k, part := range parts {
+				extent := int64(math.Pow(float64(512<<20/bytesEach[dtype]), part/all))
+				shape[k] = []int64{extent | 1, extent &^ 1, extent &^ 7}[i%3]
+			}
+			some := orders(len(shape))
+			cases = append(cases, fmt.Sprintf("arbitrary/%s/%s/%s", dtype, byX(shape), some[r.IntN(len(some))]))
+		}
+	}
+	return cases
+}
+
+// byX are extents with x between them.
+func byX(shape []int64) string {
+	return strings.Trim(strings.ReplaceAll(fmt.Sprint(shape), " ", "x"), "[]")
 }
 
 // orders are the permutations of so many axes as digits, without the identity.

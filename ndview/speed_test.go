@@ -112,7 +112,7 @@ func (s *speedCase) values(dtype string, shape ...int64) *ndview.NDBuffer {
 
 func (s *speedCase) work() func() error {
 	switch s.parts[0] {
-	case "permute":
+	case "permute", "arbitrary":
 		return s.permute()
 	case "strided":
 		return s.strided()
