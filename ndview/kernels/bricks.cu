@@ -32,9 +32,9 @@ template <bool spread> __device__ __forceinline__ int lie(int at) { return sprea
 
 // Squares of units, of lines that are words of the image. What is written are words, of
 // one line or more each, of as many runs side by side or, within a run, of rows. Where
-// those do not begin at sectors a warp writes whole ones all the same: what a lane has
-// for a line goes to the lane that is as many words further as the line's first word is
-// in its sector, and the first lanes have words that the warp before has too.
+// those do not begin at sectors a warp writes whole ones all the same: a lane's word of a
+// run goes to the lane that is as many further as the run begins words after a sector,
+// and the first lanes read what the last of the warp before do.
 template <typename T, int word, bool spread>
 __device__ __forceinline__ void move_squares(uint8_t* dst, const uint8_t* image, const uint32_t* row, const int64_t* to,
                                              const Bricks& t, int runs_a, int units_a) {

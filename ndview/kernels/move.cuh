@@ -39,7 +39,7 @@ struct Tiles {
     int32_t log_a, log_b;        // of tiles that are made to measure
     int32_t places;              // of the batch
     int32_t side_b;              // of tiles of matrices
-    Divide by;                   // the items of A, or their bytes
+    Divide by;                   // see internal/moves
     int32_t side_a, pitch;       // of tiles of bytes, see odd.cu
     Divide by_chunks_a, by_chunks_b;
     int32_t group, shared;       // see internal/moves

@@ -23,7 +23,7 @@ __device__ __forceinline__ void turn(uint32_t& a, uint32_t& b) {
 // Units side by side, of so many bytes together.
 template <int bytes> struct alignas(bytes) Line { uint32_t word[bytes / 4]; };
 
-// A square of side lines of side units, of size bytes each, of words each.
+// A square of side lines of side units, of size bytes each; a line is whole words.
 template <int size, int side> __device__ __forceinline__ void turn(Line<side * size> (&lines)[side]) {
     constexpr int small = size < 4 ? 4 / size : 1, words = size < 4 ? 1 : size / 4, blocks = side / small;
 #pragma unroll

@@ -26,7 +26,7 @@ type Bricks struct {
 	Spread           int32 // 1 where threads side by side would gather from the same banks
 	Square, Words    int32 // bytes of words that squares of units are written in, or 0, and how many a run may touch
 	Within           int32 // 1 where a square's words are of rows side by side in a run, not of runs; a row has Words then
-	Ahead            int32 // words of a sector but one, where squares are not of whole sectors, or 0
+	Ahead            int32 // lanes of a warp, the first, that read squares and write none, since they write those of lanes before; 0 where squares begin at sectors
 
 	ByChunksA, ByChunksB            Divide
 	ByRow, ByA, ByB, ByWord, ByRows Divide
@@ -45,8 +45,8 @@ type Cut struct {
 
 // NewBricks plans a nest of a destination and a source, at addresses, in units of
 // width bytes, in so much room. It answers false where bricks would be slower than the
-// kernel that else does it, by tiles if t is not nil, or where no units are next to each
-// other in one of the two.
+// kernel that else does it, with the tiles t if it has any, or where no units are next to
+// each other in one of the two.
 func NewBricks(width int64, dst, src uint64, n layout.Nest, room int64, instead string, t *Tiles) (*Bricks, bool) {
 	if len(n.Shape) < 2 {
 		return nil, false

@@ -5,7 +5,7 @@ import "github.com/quiver-gpu/quiver/ndview/internal/layout"
 const (
 	smallRoom = 46 << 10  // bytes of an image and its tables
 	largeRoom = 110 << 10 // which pays where runs are not of enoughRun bytes else
-	tightRoom = 256 << 10 // over the bytes of a unit: which pays where runs are of longRun bytes
+	tightRoom = 256 << 10 // over the bytes of a unit, so 32 KiB of 8 and 16 KiB of 16, pays where runs are of longRun bytes
 	enoughRun = 512
 	longRun   = 4 << 10
 )
@@ -34,7 +34,7 @@ func (b *brick) best(room int64) (small, best fitted) {
 	if tightRoom/b.width < most && small.run() < longRun {
 		small = b.fill(most)
 	}
-	if room <= smallRoom || small.run() >= enoughRun || small.enough(b.width) {
+	if room <= smallRoom || small.run() >= enoughRun || small.longEnough(b.width) {
 		return small, small
 	}
 	// Of bytes only squares are quick enough to gain.
@@ -44,8 +44,8 @@ func (b *brick) best(room int64) (small, best fitted) {
 	return small, small
 }
 
-// enough tells of bricks of small units whether longer runs than theirs would not pay.
-func (f fitted) enough(width int64) bool {
+// longEnough tells of bricks of small units whether longer runs than theirs would not pay.
+func (f fitted) longEnough(width int64) bool {
 	if f.Bricks == nil {
 		return false
 	}

@@ -1,6 +1,7 @@
 package moves
 
-// rival is the kernel that moves a nest if bricks do not, by tiles if those are not nil.
+// rival is the kernel that moves a nest if bricks do not; one that does so by tiles has
+// them.
 // What makes bricks faster was measured on an H200, of several hundred random nests.
 type rival struct {
 	*Tiles
@@ -27,7 +28,7 @@ func (r rival) beatable() bool {
 
 // beaten tells whether the best bricks are faster, which may have more than a small room.
 func (r rival) beaten(small, best fitted) bool {
-	run, long, squares := best.run(), max(best.runA, best.runB) >= longRun, best.Square >= packed
+	run, hasLong, squares := best.run(), max(best.runA, best.runB) >= longRun, best.Square >= packed
 	within := best.Within == 1 && best.Square > 0
 	switch r.kernel {
 	case "slim":
@@ -36,8 +37,8 @@ func (r rival) beaten(small, best fitted) bool {
 		return run >= short
 	case "lines":
 		return run >= 256
-	case "runs": // faster than squares of words of 4 bytes
-		return squares && best.Shared > smallRoom && run >= 128 || long && run >= 256
+	case "runs": // faster than squares of words of 4 bytes, unless a run is long
+		return squares && best.Shared > smallRoom && run >= 128 || hasLong && run >= 256
 	case "words":
 		switch {
 		case squares && (within || r.width == 1 && best.Shared > smallRoom):
@@ -45,16 +46,16 @@ func (r rival) beaten(small, best fitted) bool {
 		case squares:
 			return run >= 256
 		}
-		return r.width == 2 && long && best.Square == 0 && run >= 192
+		return r.width == 2 && hasLong && best.Square == 0 && run >= 192
 	case "oddlines", "oddruns":
 		switch {
 		case within:
 			return run >= 256
 		case r.width == 2:
-			return run >= 512 || long && best.Square == 0 && run >= 192
+			return run >= 512 || hasLong && best.Square == 0 && run >= 192
 		}
-		fewColumns := r.SideB <= 96 // of 128 that a warp reads
-		return fewColumns && long && run >= 256 || r.kernel == "oddruns" && run >= 512
+		fewColumns := r.SideB <= 96 // of as many as 128, or 256 of lines
+		return fewColumns && hasLong && run >= 256 || r.kernel == "oddruns" && run >= 512
 	case "matrices":
 		return small.run() >= 1024
 	case "tiles":
@@ -86,8 +87,11 @@ func (r rival) hardlyFilled(best fitted) bool {
 }
 
 // filled is the part of the tiles that has items, of kernels whose tiles are all of one
-// size.
+// size, and 1 without tiles.
 func (r rival) filled() float64 {
+	if r.Tiles == nil {
+		return 1
+	}
 	s := tileSides[r.kernel][r.width]
 	return part(r.ItemsA, s.a) * part(r.ItemsB, s.b)
 }

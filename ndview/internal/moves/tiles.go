@@ -29,7 +29,7 @@ type Tiles struct {
 	LogA, LogB           int32  // a slim tile's sides, as logarithms
 	Places               int32  // of the batch
 	SideB                int32  // of tiles of matrices
-	By                   Divide // by the items of A, or their bytes
+	By                   Divide // by the items of A of matrices, their bytes of lines, or the words of 16 bytes of a row of odd runs
 	SideA, Pitch         int32  // of odd tiles, and the bytes from row to row of their images
 	ByChunksA, ByChunksB Divide
 	// Group is how many tiles along A are done before those beside them along B, if
@@ -175,8 +175,8 @@ func following(n layout.Nest, bytes int64, axes []int) int {
 // more of those, and a part of A.
 var enoughB = map[int64]int32{4: 32, 8: 21}
 
-// room is how many bytes of matrices a tile holds.
-const room = 32 << 10
+// matrixRoom is how many bytes of matrices a tile holds.
+const matrixRoom = 32 << 10
 
 // matrices plans tiles that hold all of A, which the items of B follow in the
 // destination: what they write is one run. It answers false where there is no room.
@@ -196,7 +196,7 @@ func (t *Tiles) matrices(width int64) (kernel string, ok bool) {
 		kernel, t.SideB = "lines", 128/int32(width)
 		t.By = divide(bytes)
 	default:
-		most := min(256/width, (room/bytes-1)|1)
+		most := min(256/width, (matrixRoom/bytes-1)|1)
 		if int64(t.ItemsA) > 256 || width*min(most, int64(t.ItemsB)) < short {
 			return "", false
 		}

@@ -29,8 +29,8 @@ func (g grid[T]) fourAt(r int64) bool {
 	return g.rows-r >= 4 && (gaps || g.pitch > shortPitch)
 }
 
-// ahead is how many bytes behind row r are the four that will be read after it and the
-// three that follow it, or 0: no processor foresees where they are.
+// ahead is how many bytes after row r and the three that follow it the next four are, or
+// 0 where there are no four: no processor foresees where they are.
 func (g grid[T]) ahead(r int64) int {
 	if g.rows-r < 8 {
 		return 0

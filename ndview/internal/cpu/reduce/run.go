@@ -12,8 +12,10 @@ const (
 	blockBytes = 16 << 10
 	// tasks is how many parts of work keep the processors busy.
 	tasks = 64
-	// mostBytes is how much all accumulators take up where results are made of parts.
+	// mostBytes is how much all accumulators take up where results are made of parts, if
+	// those are fewTasks at least.
 	mostBytes = 512 << 10
+	fewTasks  = 32
 	// shortRow is how many elements make a row that is worth a call.
 	shortRow = 512
 	// shortRun is how many elements of a result are taken by rows of neighbouring
@@ -41,7 +43,8 @@ func Results(p *Plan, f *Reducer, in, out unsafe.Pointer) {
 	}
 	blocks, steps := (p.Outputs-1)/size+1, p.steps()
 	bytes := p.Outputs * steps * f.Element
-	chunks := max(min(tasks/blocks, bytes/(4*grain), steps, mostBytes/max(p.Outputs*f.Size, 1)), 1)
+	cached := max(mostBytes/max(p.Outputs*f.Size, 1), (fewTasks-1)/blocks+1)
+	chunks := max(min(tasks/blocks, bytes/(4*grain), steps, cached), 1)
 	accs := make([]byte, chunks*p.Outputs*f.Size*min(chunks-1, 1))
 	streams := chunks == 1 && cpu.Streams(bytes+p.Outputs*int64(p.OutSize))
 	cpu.Parallel(blocks*chunks, max(grain*blocks*chunks/max(bytes, 1), 1), func(lo, hi int64) {

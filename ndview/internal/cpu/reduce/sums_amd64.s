@@ -14,6 +14,7 @@
 	LEAQ (R8)(AX*1), R9    \
 	LEAQ (R9)(AX*1), R10
 
+// FETCH has the cache fetch what is ahead of each row, or what is there where that is 0.
 #define FETCH \
 	PREFETCHT0 (SI)(R11*1) \
 	PREFETCHT0 (R8)(R11*1) \
