@@ -7,7 +7,7 @@ prints what it found.
 
 A machine gets slower and faster while it is measured. So all cases of one side
 are followed by all of the other, TURNS times. Where that leaves in doubt who is
-ahead, case by case, each has MORE turns in a row and then the other, twice, the
+ahead, case by case, each has MORE turns in a row and then the other, ROWS times, the
 closest first, as long as LIMIT allows; the first turn of such a row does not count,
 since a process of ours begins with it. A turn is the mean of RUNS runs after some to
 warm up, a figure the median of all turns. All of this is the same for both sides; a
@@ -30,10 +30,10 @@ import array_records
 import goresults
 import record
 
-TURNS, MORE = 3, 3
+TURNS, MORE, ROWS = 3, 2, 4
 RUNS = 3  # of a turn
 CLOSE = 1.1  # times as fast
-LIMIT = 180  # seconds for turns of cases that are in doubt
+LIMIT = 300  # seconds for turns of cases that are in doubt
 
 PREFIX = "Array/cpu/"
 # The seconds of a run in each turn, by case.
@@ -108,7 +108,7 @@ def take_turns(binary: Path, pattern: str) -> tuple[Turns, Turns]:
         if time.monotonic() > end:
             print(f"{len(doubtful) - done} cases that are in doubt have no more turns: close what else is running, and measure again")
             break
-        for _ in range(2):
+        for _ in range(ROWS):
             quiver.row(ours, name)
             numpy.row(theirs, name)
     return ours, theirs
