@@ -15,12 +15,12 @@ const (
 	MaxItems = math.MaxInt32
 )
 
-// Axis adds a step of bytes for each Every items, of less than 2^31: those are
-// item*Magic>>32>>Shift. The first axis adds one for each item. The sum of what
-// the axes add is where an item is. The structs of this package have C's layout.
+// Axis adds a step of bytes for each Every items, of less than 2^31, by which Divide
+// divides. The first axis adds one for each item. The sum of what the axes add is where
+// an item is. The structs of this package have C's layout.
 type Axis struct {
 	Every, Dst, Src int64
-	Magic, Shift    uint32
+	Divide
 }
 
 // axes count the items of axes k of a nest, the fastest first.
@@ -34,27 +34,23 @@ func axes(n layout.Nest, order []int) []Axis {
 			a.Dst -= n.Shape[before] * n.Strides[0][before]
 			a.Src -= n.Shape[before] * n.Strides[1][before]
 		}
-		a.Magic, a.Shift = magic(every)
+		a.Divide = divide(every)
 		out = append(out, a)
 		every *= n.Shape[k]
 	}
 	return out
 }
 
-// Divide divides as Axis does, and by 1 where there is no Magic.
+// Divide divides an item of less than 2^31: the quotient is item*Magic>>32>>Shift, or
+// the item where there is no Magic.
 type Divide struct{ Magic, Shift uint32 }
 
 func divide(by int64) Divide {
-	magic, shift := magic(by)
-	return Divide{magic, shift}
-}
-
-func magic(extent int64) (magic, shift uint32) {
-	if extent < 2 {
-		return 0, 0
+	if by < 2 {
+		return Divide{}
 	}
-	shift = uint32(bits.Len32(uint32(extent - 1)))
-	return uint32((uint64(1)<<(31+shift) + uint64(extent) - 1) / uint64(extent)), shift - 1
+	shift := uint32(bits.Len32(uint32(by - 1)))
+	return Divide{uint32((uint64(1)<<(31+shift) + uint64(by) - 1) / uint64(by)), shift - 1}
 }
 
 // grow puts the axes that count so many items around a nest.

@@ -7,7 +7,7 @@ import "github.com/quiver-gpu/quiver/ndview/internal/layout"
 type Rows struct {
 	Items, Length    int32 // in all, and of a row
 	DstStep, SrcStep int64 // from unit to unit of a row
-	Magic, Shift     uint32
+	ByLength         Divide
 	Count            int32         // of Axes
 	Units            int32         // of a row
 	Axes             [MaxAxes]Axis // over which rows are counted
@@ -38,7 +38,7 @@ func NewRows(width int64, n layout.Nest) (r *Rows, kernel string) {
 			kernel = "units"
 		}
 	}
-	r.Magic, r.Shift = magic(int64(r.Length))
+	r.ByLength = divide(int64(r.Length))
 	r.Items = r.Length
 	for _, extent := range n.Shape[:max(last, 0)] {
 		r.Items *= int32(extent)
