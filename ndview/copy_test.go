@@ -1,6 +1,7 @@
 package ndview_test
 
 import (
+	"encoding/binary"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -280,6 +281,43 @@ func TestShortAxesAreTurned(t *testing.T) {
 				x.strides = []int64{size * planes, size * planes * columns, size}
 			}
 			requireCopied(t, dev, r, x, y, size*(rows*planes*columns+40*unit*(planes+columns)))
+		}
+	})
+}
+
+// TestRowsThatBeginAnywhereAreTurned, short and long ones, of which a GPU moves several
+// units at once, and reads no byte behind the last.
+func TestRowsThatBeginAnywhereAreTurned(t *testing.T) {
+	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+		r := rand.New(rand.NewPCG(11, 1))
+		for i := range 160 {
+			size := []int64{1, 2}[i%2]
+			rows, columns := (16+r.Int64N(245))/size, 30+r.Int64N(3000) // of short ones, most of which follow each other
+			gap := max(0, r.Int64N(20)-14)
+			if i < 8 {
+				columns, gap = 200+r.Int64N(900), r.Int64N(40)
+				rows = (7 << 20) / size / columns
+			}
+			src := random{dtype: []ndview.DType{ndview.Uint8, ndview.Int16}[i%2], shape: []int64{columns, rows}, offset: size * r.Int64N(40)}
+			src.strides = []int64{size, size * (columns + r.Int64N(40))}
+			dst := random{dtype: src.dtype, shape: src.shape, offset: size * r.Int64N(40), strides: []int64{size * (rows + gap), size}}
+			for _, l := range []*random{&src, &dst} {
+				l.memory = make([]byte, l.offset+(columns-1)*l.strides[0]+(rows-1)*l.strides[1]+size)
+				for k := range len(l.memory) / 8 {
+					binary.LittleEndian.PutUint64(l.memory[8*k:], r.Uint64())
+				}
+			}
+			a, b := src.on(t, dev), dst.on(t, dev)
+			require.NoError(t, b.CopyFrom(a))
+			want := slices.Clone(dst.memory)
+			for row := range rows {
+				for column := range columns {
+					to, from := dst.offset+column*dst.strides[0]+row*size, src.offset+row*src.strides[1]+column*size
+					want[to] = src.memory[from]
+					want[to+size-1] = src.memory[from+size-1]
+				}
+			}
+			requireBytes(t, want, download(t, b.Buffer()), size, rows, columns, src.offset, src.strides, dst.offset, dst.strides)
 		}
 	})
 }

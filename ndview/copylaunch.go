@@ -80,7 +80,7 @@ func launchCopy(dst arrowbuf.Buffer, to int64, src arrowbuf.Buffer, from, width 
 	}
 	var r *moves.Rows
 	atD, atS := uint64(dst.Address())+uint64(to), uint64(src.Address())+uint64(from)
-	t, kernel, ok := moves.NewTiles(width, atD, atS, n)
+	t, kernel, ok := moves.NewTiles(width, atD, atS, n, sharedMemory(dev))
 	if !ok {
 		r, kernel = moves.NewRows(width, n)
 	}
@@ -89,7 +89,7 @@ func launchCopy(dst arrowbuf.Buffer, to int64, src arrowbuf.Buffer, from, width 
 		return launchShared(dev, copyPrograms["bricks"], name("bricks"), cudabuf.Dim3{X: uint32(b.Blocks())}, cudabuf.Dim3{X: uint32(b.Threads())}, uint32(b.Shared), d, s, structOf(b))
 	}
 	if t != nil {
-		return launchShared(dev, copyPrograms[kernel], name(kernel), cudabuf.Dim3{X: uint32(t.Blocks())}, cudabuf.Dim3{X: threads}, uint32(t.Shared), d, s, structOf(t))
+		return launchShared(dev, copyPrograms[kernel], name(kernel), cudabuf.Dim3{X: uint32(t.Blocks())}, cudabuf.Dim3{X: uint32(t.Threads(kernel))}, uint32(t.Shared), d, s, structOf(t))
 	}
 	blocks, block := r.Grid(kernel, width)
 	return launch(dev, copyPrograms[kernel], name(kernel), cudabuf.Dim3{X: uint32(blocks)}, cudabuf.Dim3{X: uint32(block)}, d, s, structOf(r))
@@ -99,16 +99,16 @@ func launchCopy(dst arrowbuf.Buffer, to int64, src arrowbuf.Buffer, from, width 
 var copyPrograms = func() map[string]*cudabuf.Program {
 	rows := program("rows", copyTwins[moves.Rows]("rows", "units", "spans", "picks", "chains"))
 	tiles := program("tiles", copyTwins[moves.Tiles]("tiles", "sectors"))
-	packed := program("packed", copyTwins[moves.Tiles]("words", "runs", "lines"))
-	odd := program("odd", copyTwins[moves.Tiles]("oddlines", "oddruns"))
+	runs := program("runs", copyTwins[moves.Tiles]("runs", "shortruns", "lines"))
 	return map[string]*cudabuf.Program{
 		"tiles": tiles, "sectors": tiles,
 		"bricks":   program("bricks", copyTwins[moves.Bricks]("bricks")),
 		"weave":    program("weave", copyTwins[moves.Weave](moves.Weaves()...)),
 		"slim":     program("slim", copyTwins[moves.Tiles]("slim")),
 		"matrices": program("matrices", copyTwins[moves.Tiles]("matrices")),
-		"words":    packed, "runs": packed, "lines": packed,
-		"oddlines": odd, "oddruns": odd,
+		"words":    program("words", copyTwins[moves.Tiles]("words")),
+		"oddlines": program("odd", copyTwins[moves.Tiles]("oddlines")),
+		"runs":     runs, "shortruns": runs, "lines": runs,
 		"rows": rows, "units": rows, "spans": rows, "picks": rows, "chains": rows,
 	}
 }()

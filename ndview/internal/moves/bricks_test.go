@@ -444,7 +444,7 @@ func TestBricksReplaceTilesThatAreHardlyFilled(t *testing.T) {
 			},
 			Offsets: []int64{0, 0},
 		}
-		tiles, kernel, ok := moves.NewTiles(tt.width, 0, 0, n)
+		tiles, kernel, ok := moves.NewTiles(tt.width, 0, 0, n, memory)
 		require.True(t, ok)
 		for room, bricks := range map[int64]bool{46 << 10: tt.small, 110 << 10: tt.large} {
 			_, ok := moves.NewBricks(tt.width, 0, 0, n, room, kernel, tiles)
@@ -463,25 +463,34 @@ func TestTheFastestKernelIsChosen(t *testing.T) {
 		rival  string
 		within int32 // a room, and more than the next
 	}{
-		{1, []int64{55192, 7600}, []int{1, 0}, "words", large},
 		{1, []int64{32768, 32768}, []int{1, 0}, "words", none},
-		{1, []int64{272, 104, 14960}, []int{0, 2, 1}, "words", small},
+		{1, []int64{272, 104, 14960}, []int{0, 2, 1}, "words", none},
+		{1, []int64{300, 104, 13440}, []int{0, 2, 1}, "words", none},
+		{1, []int64{55192, 7600}, []int{1, 0}, "runs", none},
 		{1, []int64{183092, 2932}, []int{1, 0}, "runs", none}, // squares of 4 bytes
-		{1, []int64{608, 870, 796}, []int{2, 1, 0}, "runs", large},
-		{1, []int64{356, 7656, 154}, []int{2, 0, 1}, "runs", small},
+		{1, []int64{356, 7656, 154}, []int{2, 0, 1}, "runs", none},
+		{1, []int64{103, 1755, 2329}, []int{2, 0, 1}, "runs", none},
+		{1, []int64{957, 5, 473, 193}, []int{0, 1, 3, 2}, "runs", none},
+		{1, []int64{24160, 17360}, []int{1, 0}, "runs", large},      // squares that begin at sectors
+		{1, []int64{608, 870, 796}, []int{2, 1, 0}, "runs", large},  // tiles that are hardly filled
+		{1, []int64{464, 13296, 64}, []int{1, 2, 0}, "runs", large}, // A ends in half of them
+		{1, []int64{192, 6908, 314}, []int{1, 2, 0}, "runs", small}, // squares within runs
+		{1, []int64{7003, 523, 147}, []int{0, 2, 1}, "runs", small}, // few rows
+		{1, []int64{36, 11650844}, []int{1, 0}, "lines", none},
+		{1, []int64{2000, 120, 1750}, []int{0, 2, 1}, "lines", none},
+		{1, []int64{68, 6118894}, []int{1, 0}, "lines", small},
 		{1, []int64{4, 1162, 240, 412}, []int{0, 1, 3, 2}, "lines", large},
-		{1, []int64{7003, 523, 147}, []int{0, 2, 1}, "oddruns", small},
-		{1, []int64{103, 1755, 2329}, []int{2, 0, 1}, "oddruns", none},
-		{1, []int64{957, 5, 473, 193}, []int{0, 1, 3, 2}, "oddruns", none},
+		{1, []int64{94, 174, 25678}, []int{1, 2, 0}, "oddlines", none},
 		{1, []int64{201, 3147, 667}, []int{1, 0, 2}, "spans", small},
 		{1, []int64{60, 3244, 2200}, []int{1, 0, 2}, "spans", none},
 		{2, []int64{105520, 1984}, []int{1, 0}, "words", small},
-		{2, []int64{20, 2424, 4368}, []int{0, 2, 1}, "words", large},
-		{2, []int64{50, 742, 5604}, []int{2, 1, 0}, "words", none},
+		{2, []int64{20, 2424, 4368}, []int{0, 2, 1}, "runs", large},
+		{2, []int64{50, 742, 5604}, []int{2, 1, 0}, "runs", none},
 		{2, []int64{60, 2142, 1640}, []int{1, 2, 0}, "words", small},
 		{2, []int64{99108, 2710}, []int{1, 0}, "runs", none},
-		{2, []int64{142, 1477760}, []int{1, 0}, "oddruns", small},
-		{2, []int64{1125, 343, 545}, []int{2, 1, 0}, "oddruns", none},
+		{2, []int64{142, 1477760}, []int{1, 0}, "runs", small},
+		{2, []int64{1125, 343, 545}, []int{2, 1, 0}, "runs", none},
+		{2, []int64{255, 127, 127, 127}, []int{2, 1, 3, 0}, "runs", large}, // of one tile
 		{2, []int64{85, 2468075}, []int{1, 0}, "oddlines", small},
 		{4, []int64{284, 6, 872, 90}, []int{1, 2, 3, 0}, "sectors", large},
 		{4, []int64{595, 317, 559}, []int{0, 2, 1}, "sectors", large},
@@ -501,7 +510,7 @@ func TestTheFastestKernelIsChosen(t *testing.T) {
 			shape, strides = append(shape, tt.shape[k]), append(strides, src[k])
 		}
 		n := layout.Collapse(shape, layout.C(tt.width, shape), strides)
-		tiles, kernel, ok := moves.NewTiles(tt.width, 0, 0, n)
+		tiles, kernel, ok := moves.NewTiles(tt.width, 0, 0, n, memory)
 		if !ok {
 			_, kernel = moves.NewRows(tt.width, n)
 		}
@@ -533,12 +542,12 @@ func TestBricksOfLargeUnitsTakeLessRoom(t *testing.T) {
 // where many are not.
 func TestBricksReplaceTilesThatAreNotFull(t *testing.T) {
 	const rows = 1 << 20
-	for columns, bricks := range map[int64]bool{128: false, 1024: false, 80: true, 200: true, 1000: true} {
+	for columns, bricks := range map[int64]bool{128: false, 1024: false, 80: true, 208: true, 1008: true} {
 		for _, n := range []layout.Nest{
 			{Shape: []int64{columns, rows}, Strides: [][]int64{{2 * rows, 2}, {2, 2 * columns}}, Offsets: []int64{0, 0}},
 			{Shape: []int64{rows, columns}, Strides: [][]int64{{2 * columns, 2}, {2, 2 * rows}}, Offsets: []int64{0, 0}},
 		} {
-			tiles, kernel, ok := moves.NewTiles(2, 0, 0, n)
+			tiles, kernel, ok := moves.NewTiles(2, 0, 0, n, memory)
 			require.True(t, ok)
 			require.Equal(t, "words", kernel)
 			_, ok = moves.NewBricks(2, 0, 0, n, 110<<10, kernel, tiles)

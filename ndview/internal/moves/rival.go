@@ -14,7 +14,7 @@ type rival struct {
 // beatable tells whether bricks may be faster.
 func (r rival) beatable() bool {
 	switch r.kernel {
-	case "slim", "picks", "lines", "runs", "oddlines", "oddruns", "tiles", "sectors", "matrices":
+	case "slim", "picks", "lines", "runs", "shortruns", "oddlines", "tiles", "sectors", "matrices":
 		return true
 	case "rows":
 		return r.row < 128
@@ -36,26 +36,32 @@ func (r rival) beaten(small, best fitted) bool {
 	case "picks", "rows", "spans":
 		return run >= short
 	case "lines":
-		return run >= 256
-	case "runs": // faster than squares of words of 4 bytes, unless a run is long
-		return squares && best.Shared > smallRoom && run >= 128 || hasLong && run >= 256
+		if r.width == 2 {
+			return run >= 256
+		}
+		rows := r.width * int64(r.ItemsA)
+		return squares && run >= 160 && rows >= 128 || best.Square == 0 && hasLong && rows <= 96
+	case "runs", "shortruns":
+		return r.beatenRuns(best)
 	case "words":
 		switch {
+		case squares && r.width == 1 && int64(r.ItemsA)%sector != 0:
+			return false
 		case squares && (within || r.width == 1 && best.Shared > smallRoom):
 			return run >= 128
 		case squares:
 			return run >= 256
 		}
 		return r.width == 2 && hasLong && best.Square == 0 && run >= 192
-	case "oddlines", "oddruns":
+	case "oddlines":
 		switch {
 		case within:
 			return run >= 256
 		case r.width == 2:
 			return run >= 512 || hasLong && best.Square == 0 && run >= 192
 		}
-		fewColumns := r.SideB <= 96 // of as many as 128, or 256 of lines
-		return fewColumns && hasLong && run >= 256 || r.kernel == "oddruns" && run >= 512
+		fewColumns := r.SideB <= 96 // of as many as 256
+		return fewColumns && hasLong && run >= 256
 	case "matrices":
 		return small.run() >= 1024
 	case "tiles":
@@ -65,6 +71,23 @@ func (r rival) beaten(small, best fitted) bool {
 		return small.run() >= 128*r.width && !across || r.hardlyFilled(best)
 	}
 	return false
+}
+
+// beatenRuns tells it of tiles of runs, of which much is idle where they are hardly
+// filled, and which take longer where A ends in them.
+func (r rival) beatenRuns(best fitted) bool {
+	run, hasLong, filled := best.run(), max(best.runA, best.runB) >= longRun, r.filled()
+	switch {
+	case best.Square >= packed && r.width == 2:
+		return run >= 192
+	case best.Square >= packed && best.Within == 1:
+		return run >= 160
+	case best.Square >= packed:
+		return best.Shared > smallRoom && run >= 128 && (best.Ahead == 0 || filled < 0.8 || hasLong || r.ChunksA <= 2)
+	case best.Square > 0:
+		return filled < 0.5 && best.Ahead == 0 && run >= 256
+	}
+	return r.width == 2 && (filled < 0.7 || r.ChunksA == 1) && run >= 192 || filled < 0.4 && run >= 128
 }
 
 // hardlyFilled tells whether so little is in the tiles, of units of 4 or 8 bytes, that

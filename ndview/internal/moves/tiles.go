@@ -28,16 +28,17 @@ type Tiles struct {
 	Halo                 int32
 	LogA, LogB           int32  // a slim tile's sides, as logarithms
 	Places               int32  // of the batch
-	SideB                int32  // of tiles of matrices
-	By                   Divide // by the items of A of matrices, their bytes of lines, or the words of 16 bytes of a row of odd runs
-	SideA, Pitch         int32  // of odd tiles, and the bytes from row to row of their images
+	SideB                int32  // of tiles of runs and of matrices
+	By                   Divide // by the items of A of matrices, or their bytes of lines
+	SideA, Pitch         int32  // of tiles of runs and of lines, and of these the words of 4 bytes from row to row
 	ByChunksA, ByChunksB Divide
 	// Group is how many tiles along A are done before those beside them along B, if
 	// it is not 0: else all are.
-	Group  int32
-	Shared int32         // bytes of an image
-	End    int64         // of the source, from its first unit
-	Axes   [MaxAxes]Axis // of A, of B, and of the batch
+	Group           int32
+	Shared          int32         // bytes that a block asks for
+	ByGroup, ByRest Divide        // by the tiles of a group, and by how many the last has along A
+	End             int64         // of the source, from its first unit
+	Axes            [MaxAxes]Axis // of A, of B, and of the batch
 }
 
 // sides are how many items the tiles of a kernel have along A and B.
@@ -47,13 +48,14 @@ var tileSides = map[string]map[int64]sides{
 	"tiles":   {4: {64, 64}, 8: {64, 32}, 16: {32, 32}},
 	"sectors": {4: {128, 64}, 8: {128, 32}, 16: {64, 32}},
 	"words":   {1: {128, 256}, 2: {128, 128}},
-	"runs":    {1: {256, 128}, 2: {128, 64}},
+	"runs":    {1: {256, 256}, 2: {256, 128}}, "shortruns": {1: {128, 256}, 2: {128, 128}},
 }
 
 // NewTiles plans a nest of a destination and a source in units of width bytes,
-// and names the kernel. It answers false where both have one fastest axis, or the
-// source repeats one value along the destination's.
-func NewTiles(width int64, dst, src uint64, n layout.Nest) (t *Tiles, kernel string, ok bool) {
+// and names the kernel, for a GPU of which a block may have so much shared memory. It
+// answers false where both have one fastest axis, or the source repeats one value along
+// the destination's.
+func NewTiles(width int64, dst, src uint64, n layout.Nest, memory int64) (t *Tiles, kernel string, ok bool) {
 	last := len(n.Shape) - 1
 	if last < 1 || n.Strides[1][last] == 0 {
 		return nil, "", false
@@ -101,19 +103,22 @@ func NewTiles(width int64, dst, src uint64, n layout.Nest) (t *Tiles, kernel str
 	kernel = "tiles"
 	if width < 4 {
 		kernel = "runs"
-		if (dst|src|uint64(width)*uint64(t.ItemsA)|uint64(width)*uint64(t.ItemsB))%8 == 0 {
+		if t.isWords(width, dst, src) {
 			kernel = "words"
 		}
 	}
 	if kernel != "words" && dst%sector != 0 && runA && runB && follow == len(b) {
-		if kernel, ok := t.matrices(width); ok {
+		if kernel, ok := t.matrices(width, tileRoom(memory)); ok {
 			return t, kernel, true
 		}
 	}
 	s := tileSides[kernel][width]
 	fewB := s.b / 2
-	if width == 16 {
+	switch {
+	case width == 16:
 		fewB = s.b / 3 // since half a row of such units is whole sectors still
+	case kernel == "runs":
+		fewB = s.b / 4
 	}
 	if int64(t.ItemsA) < s.a/3 || int64(t.ItemsB) <= fewB || width < 4 && !(runA && runB) {
 		t.slim(width)
@@ -122,21 +127,25 @@ func NewTiles(width int64, dst, src uint64, n layout.Nest) (t *Tiles, kernel str
 	if kernel == "tiles" && runA && dst%sector != 0 && int64(t.ItemsA) > s.a {
 		kernel, s = "sectors", tileSides["sectors"][width]
 	}
-	switch {
-	case kernel == "runs" && isOdd(width, n.Strides[0][b[0]]):
-		kernel = "oddruns"
-		t.oddRuns(width, n.Strides[0][b[0]])
-	case kernel == "runs":
+	if kernel == "runs" {
+		kernel, s = t.runs(width, tileRoom(memory))
+	}
+	t.cut(s)
+	if kernel != "tiles" && kernel != "words" {
 		t.Halo = int32(sector/width) - 1
-		t.cut(s)
-	default:
-		t.cut(s)
-		if kernel == "sectors" { // of which the last tile along A needs no other after it
-			t.Halo = int32(sector/width) - 1
-		}
 	}
 	t.grouped(width, follow == len(b))
 	return t, kernel, true
+}
+
+// isWords tells whether units are moved in whole words of 8 bytes: where these lie in
+// whole sectors too, or all of A fits a tile. Runs are faster else.
+func (t *Tiles) isWords(width int64, dst, src uint64) bool {
+	if (dst|src|uint64(width)*uint64(t.ItemsA)|uint64(width)*uint64(t.ItemsB))%8 != 0 {
+		return false
+	}
+	most := int32(tileSides["words"][width].a)
+	return (dst|src)%sector == 0 || t.ItemsA >= most/3 && t.ItemsA <= most
 }
 
 const (
@@ -180,34 +189,25 @@ const matrixRoom = 32 << 10
 
 // matrices plans tiles that hold all of A, which the items of B follow in the
 // destination: what they write is one run. It answers false where there is no room.
-func (t *Tiles) matrices(width int64) (kernel string, ok bool) {
+func (t *Tiles) matrices(width, room int64) (kernel string, ok bool) {
 	bytes := width * int64(t.ItemsA)
 	switch {
 	case width == 16:
 		return "", false // which whole sectors serve as well
 	case width < 4:
-		if bytes < short || bytes > 256 || width*int64(t.ItemsB) < short {
-			return "", false
-		}
-		if isOdd(width, bytes) {
-			t.oddLines(width)
-			return "oddlines", true
-		}
-		kernel, t.SideB = "lines", 128/int32(width)
-		t.By = divide(bytes)
-	default:
-		most := min(256/width, (matrixRoom/bytes-1)|1)
-		if int64(t.ItemsA) > 256 || width*min(most, int64(t.ItemsB)) < short {
-			return "", false
-		}
-		kernel, t.SideB = "matrices", even(t.ItemsB, most)
-		if t.SideB < enoughB[width] && t.ItemsB > enoughB[width] {
-			return "", false
-		}
-		t.By = divide(int64(t.ItemsA))
+		return t.lines(width, room)
 	}
+	most := min(256/width, (matrixRoom/bytes-1)|1)
+	if int64(t.ItemsA) > 256 || width*min(most, int64(t.ItemsB)) < short {
+		return "", false
+	}
+	t.SideB = even(t.ItemsB, most)
+	if t.SideB < enoughB[width] && t.ItemsB > enoughB[width] {
+		return "", false
+	}
+	t.By = divide(int64(t.ItemsA))
 	t.cut(sides{int64(t.ItemsA), int64(t.SideB)})
-	return kernel, true
+	return "matrices", true
 }
 
 // even cuts items evenly into pieces of at most so many.
@@ -218,7 +218,7 @@ func even(items int32, most int64) int32 {
 
 // cut counts the tiles.
 func (t *Tiles) cut(s sides) {
-	t.ChunksA = int32((int64(t.ItemsA)+int64(t.Halo)-1)/s.a + 1)
+	t.ChunksA = int32((int64(t.ItemsA)-1)/s.a + 1)
 	t.ChunksB = int32((int64(t.ItemsB)-1)/s.b + 1)
 	t.ByChunksA, t.ByChunksB = divide(int64(t.ChunksA)), divide(int64(t.ChunksB))
 }
@@ -226,6 +226,14 @@ func (t *Tiles) cut(s sides) {
 // Blocks is how many blocks there are.
 func (t *Tiles) Blocks() int64 {
 	return int64(t.ChunksA) * int64(t.ChunksB) * int64(t.Places)
+}
+
+// Threads is how many a block of a kernel has.
+func (t *Tiles) Threads(kernel string) int64 {
+	if kernel == "runs" || kernel == "shortruns" {
+		return 384
+	}
+	return 256
 }
 
 // longest is a slim tile's longest side, as a logarithm.

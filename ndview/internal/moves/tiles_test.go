@@ -12,7 +12,10 @@ import (
 	"github.com/quiver-gpu/quiver/ndview/internal/moves"
 )
 
-const sector = 32
+const (
+	sector = 32
+	memory = 227 << 10 // that a block may have, of an H200
+)
 
 // writes counts how often the tiles of a plan, of side items along A, write each
 // item of it in the row of the destination that begins at an address. It does
@@ -25,7 +28,7 @@ func writes(t *moves.Tiles, kernel string, side int, width, row uint64) []int {
 			back = int((row+uint64(a0)*width)%sector) / int(width)
 		}
 		end := a0 - back + side
-		if kernel == "sectors" && chunk == int(t.ChunksA)-1 {
+		if t.Halo != 0 && chunk == int(t.ChunksA)-1 { // which ends with A
 			end = a0 + side
 		}
 		for a := max(a0-back, 0); a < min(end, int(t.ItemsA)); a++ {
@@ -37,7 +40,7 @@ func writes(t *moves.Tiles, kernel string, side int, width, row uint64) []int {
 
 // sidesA are those of the kernels' tiles.
 var sidesA = map[string]map[int64]int{
-	"tiles": {4: 64, 8: 64, 16: 32}, "sectors": {4: 128, 8: 128, 16: 64}, "words": {1: 128, 2: 128}, "runs": {1: 256, 2: 128},
+	"tiles": {4: 64, 8: 64, 16: 32}, "sectors": {4: 128, 8: 128, 16: 64}, "words": {1: 128, 2: 128},
 }
 
 func TestTilesWriteEachItemOnce(t *testing.T) {
@@ -65,19 +68,20 @@ func TestTilesWriteEachItemOnce(t *testing.T) {
 		if even {
 			address &^= 7
 		}
-		plan, kernel, ok := moves.NewTiles(width, address, 0, n)
+		room := []int64{64 << 10, 99 << 10, memory}[r.IntN(3)]
+		plan, kernel, ok := moves.NewTiles(width, address, 0, n, room)
 		if !ok {
 			continue
 		}
 		planned[kernel]++
 		side, fixed := sidesA[kernel][width]
 		switch {
-		case kernel == "oddlines" || kernel == "oddruns":
+		case kernel == "runs" || kernel == "shortruns":
 			side = int(plan.SideA)
-			requireOdd(t, plan, kernel, width)
-		case kernel == "matrices" || kernel == "lines":
+			requireRuns(t, plan, kernel, width, room)
+		case kernel == "matrices" || kernel == "lines" || kernel == "oddlines":
 			side = int(plan.ItemsA)
-			requireMatrices(t, plan, kernel, width)
+			requireMatrices(t, plan, kernel, width, room)
 		case !fixed:
 			// What slim.cu has room for.
 			units := 16384 / max(width, 4)
@@ -99,58 +103,70 @@ func TestTilesWriteEachItemOnce(t *testing.T) {
 		rest := last / int64(plan.ChunksA)
 		require.Equal(t, rest/int64(plan.ChunksB), by(plan.ByChunksB, rest))
 	}
-	for _, kernel := range []string{"tiles", "sectors", "words", "runs", "lines", "oddruns", "oddlines", "matrices", "slim"} {
+	for _, kernel := range []string{"tiles", "sectors", "words", "runs", "shortruns", "lines", "oddlines", "matrices", "slim"} {
 		assert.Greater(t, planned[kernel], 10, kernel)
 	}
 }
 
 // requireMatrices wants tiles to have room for matrices, of which the items of B
 // follow those of A.
-func requireMatrices(t *testing.T, plan *moves.Tiles, kernel string, width int64) {
-	items, divisor := int64(plan.ItemsA), int64(plan.ItemsA)
-	if kernel == "lines" {
-		divisor *= width
-		require.LessOrEqual(t, divisor, int64(256))
-	} else {
-		require.LessOrEqual(t, items, int64(256))
-		require.LessOrEqual(t, int64(plan.SideB)*width, int64(256))
-		require.LessOrEqual(t, items*int64(plan.SideB|1)*width, int64(32<<10))
-	}
-	for i := range items * int64(plan.SideB) * width / 7 {
-		require.Equal(t, 7*i/divisor, by(plan.By, 7*i))
-	}
+func requireMatrices(t *testing.T, plan *moves.Tiles, kernel string, width, room int64) {
+	items, columns := int64(plan.ItemsA), int64(plan.SideB)
 	require.Equal(t, items*width, plan.Axes[plan.AxesA].Dst)
-}
-
-// requireOdd wants room for the image of a tile and for the tables beside it, and
-// that rows of the image lie as those of the destination do.
-func requireOdd(t *testing.T, plan *moves.Tiles, kernel string, width int64) {
-	unit := 4 / width
-	columns := (int64(plan.SideB) + unit - 1) / unit * unit
-	require.LessOrEqual(t, columns, 256/width)
-	stride := plan.Axes[plan.AxesA].Dst
-	require.NotZero(t, stride/width%4)
-	if kernel == "oddlines" {
-		require.Equal(t, int64(plan.ItemsA)*width, stride)
-		require.LessOrEqual(t, plan.ItemsA, int32(256))
-		require.LessOrEqual(t, columns*stride+16, int64(plan.Shared))
+	require.LessOrEqual(t, items, int64(256))
+	require.LessOrEqual(t, columns*width, int64(256))
+	divisor := items
+	switch kernel {
+	case "matrices":
+		require.LessOrEqual(t, items*int64(plan.SideB|1)*width, int64(32<<10))
+	case "oddlines":
+		require.NotZero(t, items%4)
+		require.LessOrEqual(t, columns*items*width+16, int64(plan.Shared))
 		require.LessOrEqual(t, plan.Shared, int32(48<<10-256*8))
 		return
+	case "lines":
+		require.Zero(t, items%4)
+		divisor *= width
+		words := items * width / 4
+		require.Equal(t, width*columns, int64(256))
+		require.GreaterOrEqual(t, int64(plan.SideA), items)
+		require.GreaterOrEqual(t, int64(plan.Pitch), words)
+		requireShared(t, plan, width, int64(plan.SideA), int64(plan.Pitch), words+1, room)
 	}
-	side, halo, rounds := int64(plan.SideA), sector/width, int64(64)
-	if width == 2 {
-		rounds = 32
+	for i := range items * columns * width / 7 {
+		require.Equal(t, 7*i/divisor, by(plan.By, 7*i))
 	}
+}
+
+// requireRuns wants tiles of whole sectors, two of which are alike, and of half as many
+// items where there were few else or is little room.
+func requireRuns(t *testing.T, plan *moves.Tiles, kernel string, width, room int64) {
+	side, halo, most := int64(plan.SideA), sector/width, map[string]int64{"runs": 256, "shortruns": 128}[kernel]
 	require.Zero(t, side%halo)
-	require.LessOrEqual(t, max(halo+(side+rounds-1)/rounds*rounds, (side+halo+rounds-1)/rounds*rounds), int64(352), "rows of a tile")
-	pitch := int64(plan.Pitch)
-	require.Zero(t, (pitch-stride)%16)
-	require.GreaterOrEqual(t, pitch, (side+halo)*width+15)
-	require.LessOrEqual(t, columns*pitch, int64(plan.Shared))
-	require.LessOrEqual(t, plan.Shared, int32(48<<10-352*8-128*(8+2+1)))
-	for i := range int64(plan.SideB) * side * width / 16 {
-		require.Equal(t, i/(side*width/16), by(plan.By, i))
+	require.Equal(t, int64(256), width*int64(plan.SideB))
+	switch {
+	case plan.ChunksA > 2:
+		require.Equal(t, most, side)
+	case plan.ChunksA == 2:
+		require.Less(t, 2*side-int64(plan.ItemsA), 2*halo, "%+v", plan)
 	}
+	require.LessOrEqual(t, side, most)
+	if room == memory {
+		whole := ((int64(plan.ItemsA)-1)/256 + 1) * int64(plan.ChunksB) * int64(plan.Places)
+		require.Equal(t, whole >= 96, kernel == "runs", "%+v", plan)
+	}
+	pitch := (most+halo)*width/4 | 1
+	turns := (most*width + 255) / 256
+	requireShared(t, plan, width, most+halo+int64(plan.SideB), pitch, (sector+8*31+256*(turns-1)+sector)/4+2, room)
+}
+
+// requireShared wants room for tables of places, rows of the destination, each of pitch
+// words, an odd number, and what threads read of the last one.
+func requireShared(t *testing.T, plan *moves.Tiles, width, places, pitch, reads, room int64) {
+	require.Equal(t, int64(1), pitch%2)
+	rows := 256 / width
+	require.LessOrEqual(t, 8*places+4*(rows-1)*pitch+4*(reads+1), int64(plan.Shared), "%+v", plan)
+	require.LessOrEqual(t, int64(plan.Shared), max(room/2-1<<10, 48<<10))
 }
 
 func TestTilesAreGroupedUnlessTheyWriteARun(t *testing.T) {
@@ -169,7 +185,7 @@ func TestTilesAreGroupedUnlessTheyWriteARun(t *testing.T) {
 		for i := range tt.shape {
 			strides[0][i], strides[1][i] = 4*tt.dst[i], 4*tt.src[i]
 		}
-		plan, kernel, ok := moves.NewTiles(4, 0, 0, layout.Nest{Shape: tt.shape, Strides: strides, Offsets: []int64{0, 0}})
+		plan, kernel, ok := moves.NewTiles(4, 0, 0, layout.Nest{Shape: tt.shape, Strides: strides, Offsets: []int64{0, 0}}, memory)
 		require.True(t, ok, tt.name)
 		assert.Equal(t, "sectors", kernel, tt.name)
 		assert.Equal(t, tt.group, plan.Group, tt.name)
