@@ -20,7 +20,7 @@ const (
 // writes counts how often the tiles of a plan, of side items along A, write each
 // item of it in the row of the destination that begins at an address. It does
 // what the kernel does.
-func writes(t *moves.Tiles, kernel string, side int, width, row uint64) []int {
+func writes(t *moves.Tiles, side int, width, row uint64) []int {
 	written := make([]int, t.ItemsA)
 	for chunk := range int(t.ChunksA) {
 		a0, back := chunk*side, 0
@@ -91,7 +91,7 @@ func TestTilesWriteEachItemOnce(t *testing.T) {
 			side = 1 << plan.LogA
 		}
 		for b := range uint64(5) {
-			for item, times := range writes(plan, kernel, side, uint64(width), address+b*uint64(width)) {
+			for item, times := range writes(plan, side, uint64(width), address+b*uint64(width)) {
 				if times != 1 {
 					require.Failf(t, "wrong", "item %d is written %d times: width %d, shape %v, strides %v, %+v", item, times, width, n.Shape, n.Strides, plan)
 				}
