@@ -1,7 +1,7 @@
 """Prints the README's table of arrays, in Markdown, from the recorded results.
 
-Usage: arrays_table.py GPU.json CPU.json, two files of bench/results. A cell has the
-least, not rounded up, and the median of a row's records.
+Usage: arrays_table.py GPU.json... CPU.json, files of bench/results: of records of one
+name, the last file's. A cell has the least, not rounded up, and the median of a row's.
 """
 
 import json
@@ -51,8 +51,9 @@ def cell(values: list[float], unit: str) -> str:
     return f"{math.floor(round(min(values) * 1e6) / 1e4) / 100:.2f}{unit} / {median(values):.2f}{unit}" if values else "-"
 
 
-def main(gpu: Path, cpu: Path) -> None:
-    gpu_records, cpu_records = (json.loads(path.read_text())["records"] for path in (gpu, cpu))
+def main(*paths: Path) -> None:
+    *gpu, cpu_records = (json.loads(path.read_text())["records"] for path in paths)
+    gpu_records = list({r["name"]: r for records in gpu for r in records}.values())
     for title, names in ROWS:
         here, there = ([r for r in records if row_of(r["name"]) in names] for records in (gpu_records, cpu_records))
         if not here and not there:

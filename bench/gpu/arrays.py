@@ -16,9 +16,8 @@ PREFIX = "Array/cuda/"
 
 def records() -> tuple[list[dict], list[str]]:
     faults: list[str] = []
-    figures = gobench.run("ndview", "^BenchmarkArray$/^cuda$", "-test.benchtime=10x", rounds=2, seconds=280)
-    sizes = {array_cases.parse(name.removeprefix(PREFIX)).bytes for name in figures if name.startswith(PREFIX)}
-    limits = {"copy": fastest(cupy_limits.device_copy, sizes), "fill": fastest(cupy_limits.device_fill, sizes)}
+    figures = measured("")
+    limits = {"fill": fastest(cupy_limits.device_fill, figures)}
     # What a processor lends to others changes from second to second: both take turns.
     turns, launches = [], []
     for _ in range(5):
@@ -31,16 +30,25 @@ def records() -> tuple[list[dict], list[str]]:
     small = {name: {"ns/op": median(turn[name]["ns/op"] for turn in turns if name in turn)} for name in set().union(*turns)}
     if launches:
         limits["launch"] = lambda _: median(launches)
-    times = {name.removeprefix(PREFIX): units["ns/op"] / 1e9 for name, units in (figures | small).items() if name.startswith(PREFIX)}
-    others = array_records.peers(["cupy", "torch"], list(times), faults)
-    return array_records.records("cuda", times, others, limits) + first_uses(), faults
+    return beside_others(figures | small, limits, faults) + first_uses(), faults
 
 
-def fastest(measure, sizes: set[int]) -> array_records.Limit:
-    """The best rate of work on at most so many bytes. One size alone would not do:
-    where its buffers happen to lie decides over a tenth of the rate."""
+def measured(kinds: str) -> dict[str, dict[str, float]]:
+    """Benchmarks of some kinds of cases, by a regular expression."""
+    return gobench.run("ndview", "^BenchmarkArray$/^cuda$" + (f"/{kinds}" if kinds else ""), "-test.benchtime=10x", rounds=2, seconds=280)
+
+
+def beside_others(figures: dict[str, dict[str, float]], limits: dict, faults: list[str]) -> list[dict]:
+    limits = limits | {"copy": fastest(cupy_limits.device_copy, figures)}
+    times = {name.removeprefix(PREFIX): units["ns/op"] / 1e9 for name, units in figures.items() if name.startswith(PREFIX)}
+    return array_records.records("cuda", times, array_records.peers(["cupy", "torch"], list(times), faults), limits)
+
+
+def fastest(measure, figures: dict) -> array_records.Limit:
+    """The best rate of work on at most so many bytes as cases have. One size alone would
+    not do: where its buffers happen to lie decides over a tenth of the rate."""
     best, found = 0.0, {}
-    for n in sorted(sizes):
+    for n in sorted({array_cases.parse(name.removeprefix(PREFIX)).bytes for name in figures if name.startswith(PREFIX)}):
         best = max(best, measure(n))
         found[n] = best
         cupy_limits.free()

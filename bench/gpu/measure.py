@@ -3,7 +3,8 @@ one run, and writes result files.
 
 Usage: measure.py TOPIC... --tests FILE --results FOLDER --log FILE, run by
 run.sh. A topic is cudabuf, arrow, columns, share, arrays, convert or all; each is described in
-the file that measures it. What is printed is short; the log has everything.
+the file that measures it. permutations is a part of arrays, for kernels that only copy.
+What is printed is short; the log has everything.
 """
 
 import argparse
@@ -17,7 +18,9 @@ from pathlib import Path
 import gobench
 import record
 
-TOPICS = {"cudabuf": "cudabuf", "arrow": "arrow", "columns": "columns", "share": "share", "arrays": "arrays", "convert": "conversion"}  # and their modules
+TOPICS = {"cudabuf": "cudabuf", "arrow": "arrow", "columns": "columns", "share": "share",
+          "arrays": "arrays", "permutations": "permutations", "convert": "conversion"}  # fmt: skip  # and their modules
+PARTS = {"permutations"}  # of other topics
 PACKAGES = ("cupy-cuda13x", "cupy-cuda12x", "torch", "rmm-cu13", "rmm-cu12", "numpy", "pyarrow")
 
 
@@ -54,7 +57,7 @@ def main() -> int:
 
     tests = json.loads(options.tests.read_text()) if options.tests.exists() else None
     machine = record.machine(versions(), commit=gobench.commit())
-    topics = [t for t in TOPICS if t in options.topics or "all" in options.topics]
+    topics = [t for t in TOPICS if t in options.topics or "all" in options.topics and t not in PARTS]
     failed = False
     with options.log.open("w") as log:
         work = measure(topics)

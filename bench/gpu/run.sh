@@ -13,8 +13,10 @@
 #   sanitizer       the tests that launch kernels, under compute-sanitizer
 #   kills           processes that share columns, killed at random, 1,000 rounds
 #   bench           all benchmarks, beside their peers; bench-TOPIC does one
-#                   (cudabuf, arrow, columns, share, arrays, convert)
+#                   (cudabuf, arrow, columns, share, arrays, convert; permutations
+#                   is a part of arrays, which bench leaves to that)
 #
+# PACKAGES=REGEX has the tests and the sanitizer run those of some packages.
 # Without a step it is tests and bench. Tests and sanitizer take less than five
 # minutes each. OUT gets logs and the result files that belong
 # into bench/results. Exits 1 when a test failed or a benchmark did not run.
@@ -45,7 +47,7 @@ done
 
 failed=0
 if [ ${#tests[@]} -gt 0 ]; then
-	python3 bench/gpu/tests.py "${tests[@]}" --out "$OUT" || failed=1
+	python3 bench/gpu/tests.py "${tests[@]}" --out "$OUT" ${PACKAGES:+--packages "$PACKAGES"} || failed=1
 fi
 if [ ${#topics[@]} -gt 0 ]; then
 	python3 bench/gpu/measure.py "${topics[@]}" --tests .gpu/tests.json --results "$OUT" --log "$OUT/bench.log" || failed=1

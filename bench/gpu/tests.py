@@ -1,6 +1,6 @@
 """Runs the bundle's test binaries on this machine's GPU.
 
-Usage: tests.py STEP... --out FOLDER, run by run.sh. The steps:
+Usage: tests.py STEP... --out FOLDER [--packages REGEX], run by run.sh. The steps:
 
 tests           every package, on the driver that is opened without cgo
 tests-gorgonia  the packages built with -tags gorgonia
@@ -10,7 +10,8 @@ sanitizer       the packages that launch kernels, under compute-sanitizer's
                 memcheck with its leak check; only what runs on the GPU
 kills           processes that share columns, killed at random
 
-FOLDER gets tests.log, sanitizer.log and a result file; what failed is printed.
+FOLDER gets tests.log, sanitizer.log and a result file, of the topic tests, or of
+sometests where only some packages are tested; what failed is printed.
 Every package has a limit of its own and every step a longer one, so that a test
 that hangs costs its step and no other. Exits 1 when something failed.
 """
@@ -44,6 +45,8 @@ SANITIZER = ["--tool", "memcheck", "--leak-check", "full", "--target-processes",
 KILL_ROUNDS = 1000
 NOT_SOFT = "-test.skip=/^soft$|/./^soft$"
 NOT_HUGE = "|Beyond(32Bits|4GiB)$"  # which the sanitizer would take minutes for
+
+PACKAGES = re.compile("")  # those that are tested, by --packages
 
 RESULT = re.compile(r"^ *--- (PASS|FAIL|SKIP)", re.MULTILINE)
 PLACE = re.compile(r"^ +(\w+\.go:\d+): ?(.*)$")
@@ -140,7 +143,8 @@ def execute(step: str, package: str, command: list[str], deadline: float, log: P
 
 def binaries(folder: str) -> list[tuple[str, Path]]:
     """Packages by their folder in the tree; bundle.sh writes / as +."""
-    return [(path.name.replace("+", "/"), path) for path in sorted((GPU / folder).glob("*"))]
+    found = [(path.name.replace("+", "/"), path) for path in sorted((GPU / folder).glob("*"))]
+    return [(package, path) for package, path in found if PACKAGES.search(package)]
 
 
 def run_all(step: str, work: list[tuple[str, list[str]]], jobs: int) -> list[Run]:
@@ -270,10 +274,13 @@ def show(runs: list[Run]) -> None:
 
 
 def main() -> int:
+    global PACKAGES
     parser = argparse.ArgumentParser()
     parser.add_argument("steps", nargs="+", choices=STEPS)
     parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--packages", type=re.compile, default=PACKAGES, metavar="REGEX")
     options = parser.parse_args()
+    PACKAGES = options.packages
     options.out.mkdir(parents=True, exist_ok=True)
     (options.out / "tests.log").unlink(missing_ok=True)
 
@@ -293,7 +300,9 @@ def main() -> int:
             total = {key: total[key] + counts[key] for key in total}
         print(f"==== {step}: {counts['passed']} passed, {counts['failed']} failed, {counts['skipped']} skipped, {summary[step]['seconds']} s", flush=True)
     machine = record.machine({"python": sys.version.split()[0]}, commit=gobench.commit())
-    record.write(options.out, "tests", machine, [], tests=total, command=f".gpu/run.sh {' '.join(options.steps)}", steps=summary)
+    some = f"PACKAGES='{PACKAGES.pattern}' " if PACKAGES.pattern else ""
+    command = f"{some}.gpu/run.sh {' '.join(options.steps)}"
+    record.write(options.out, "sometests" if some else "tests", machine, [], tests=total, command=command, steps=summary)
     (GPU / "tests.json").write_text(json.dumps(total) + "\n")
     return 1 if failed else 0
 

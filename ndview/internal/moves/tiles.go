@@ -34,11 +34,10 @@ type Tiles struct {
 	ByChunksA, ByChunksB Divide
 	// Group is how many tiles along A are done before those beside them along B, if
 	// it is not 0: else all are.
-	Group           int32
-	Shared          int32         // bytes that a block asks for
-	ByGroup, ByRest Divide        // by the tiles of a group, and by how many the last has along A
-	End             int64         // of the source, from its first unit
-	Axes            [MaxAxes]Axis // of A, of B, and of the batch
+	Group  int32
+	Shared int32         // bytes that a block asks for
+	End    int64         // of the source, from its first unit
+	Axes   [MaxAxes]Axis // of A, of B, and of the batch
 }
 
 // sides are how many items the tiles of a kernel have along A and B.
