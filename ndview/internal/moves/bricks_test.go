@@ -471,6 +471,7 @@ func TestTheFastestKernelIsChosen(t *testing.T) {
 		{1, []int64{356, 7656, 154}, []int{2, 0, 1}, "runs", none},
 		{1, []int64{103, 1755, 2329}, []int{2, 0, 1}, "runs", none},
 		{1, []int64{957, 5, 473, 193}, []int{0, 1, 3, 2}, "runs", none},
+		{1, []int64{149280, 3592}, []int{1, 0}, "runs", none},
 		{1, []int64{24160, 17360}, []int{1, 0}, "runs", large},      // squares that begin at sectors
 		{1, []int64{608, 870, 796}, []int{2, 1, 0}, "runs", large},  // tiles that are hardly filled
 		{1, []int64{464, 13296, 64}, []int{1, 2, 0}, "runs", large}, // A ends in half of them
@@ -478,6 +479,7 @@ func TestTheFastestKernelIsChosen(t *testing.T) {
 		{1, []int64{7003, 523, 147}, []int{0, 2, 1}, "runs", small}, // few rows
 		{1, []int64{36, 11650844}, []int{1, 0}, "lines", none},
 		{1, []int64{2000, 120, 1750}, []int{0, 2, 1}, "lines", none},
+		{1, []int64{142, 1986, 1884}, []int{1, 2, 0}, "lines", none},
 		{1, []int64{68, 6118894}, []int{1, 0}, "lines", small},
 		{1, []int64{4, 1162, 240, 412}, []int{0, 1, 3, 2}, "lines", large},
 		{1, []int64{94, 174, 25678}, []int{1, 2, 0}, "oddlines", none},

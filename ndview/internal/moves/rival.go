@@ -83,7 +83,8 @@ func (r rival) beatenRuns(best fitted) bool {
 	case best.Square >= packed && best.Within == 1:
 		return run >= 160
 	case best.Square >= packed:
-		return best.Shared > smallRoom && run >= 128 && (best.Ahead == 0 || filled < 0.8 || hasLong || r.ChunksA <= 2)
+		atSectors := best.Ahead == 0 && best.runA >= best.runB
+		return best.Shared > smallRoom && run >= 128 && (atSectors || filled < 0.8 || hasLong || r.ChunksA <= 2)
 	case best.Square > 0:
 		return filled < 0.5 && best.Ahead == 0 && run >= 256
 	}

@@ -54,7 +54,7 @@ func (t *Tiles) lines(width, room int64) (kernel string, ok bool) {
 		t.cut(sides{int64(t.ItemsA), int64(t.SideB)})
 		return "oddlines", true
 	}
-	side, pitch := upTo(int64(t.ItemsA), unit), bytes/4|1
+	side, pitch := upTo(int64(t.ItemsA), unit), (bytes+3)/4|1
 	shared := 8*side + 4*turned/width*pitch + beyond
 	if shared > room {
 		return "", false
@@ -76,9 +76,12 @@ func shortest(width int64, odd bool) int64 {
 	return 16
 }
 
-// isOdd tells whether rows of the destination so many bytes apart are not a
-// multiple of four units apart. Rows of an image are as far, and banks differ.
-func isOdd(width, stride int64) bool { return stride/width%4 != 0 }
+// isOdd tells whether rows of so many bytes go through an image of them, where they are
+// as far apart: where that is not a multiple of four units, so that banks differ. Long
+// rows of an even number of bytes are turned faster.
+func isOdd(width, bytes int64) bool {
+	return bytes/width%4 != 0 && (width == 2 || bytes%2 == 1 || bytes <= 128)
+}
 
 // upTo is the next multiple of a number.
 func upTo(n, of int64) int64 { return (n + of - 1) / of * of }
