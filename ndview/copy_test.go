@@ -286,7 +286,7 @@ func TestShortAxesAreTurned(t *testing.T) {
 }
 
 // TestRowsThatBeginAnywhereAreTurned, short and long ones, of which a GPU moves several
-// units at once, and reads no byte behind the last.
+// units at once.
 func TestRowsThatBeginAnywhereAreTurned(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
 		r := rand.New(rand.NewPCG(11, 1))

@@ -40,7 +40,7 @@ struct Tiles {
     int32_t places;              // of the batch
     int32_t side_b;              // of tiles of runs and of matrices
     Divide by;                   // see internal/moves
-    int32_t side_a, pitch;       // of tiles of runs and of lines, and words from row to row
+    int32_t side_a, pitch;       // of tiles of runs and of lines; of lines the words from row to row
     Divide by_chunks_a, by_chunks_b;
     int32_t group, shared;       // see internal/moves
     int64_t end;                 // of the source

@@ -23,13 +23,13 @@ template <typename T, int threads, int squares> struct Turned {
     // writes to different banks.
     __device__ __forceinline__ const uint32_t* row(int column) const { return tile + (column % units * wide + column / units) * pitch; }
 
-    // Reads the words from word on, of a block's warps in turn, before the one at end.
-    // Where all is true, all bytes may be read that are in a row's aligned words and in
+    // Reads the words from word on, of a block's warps in turn, before the one at end: what
+    // there is not is read twice. Where all is true, all bytes may be read that are in a row's aligned words and in
     // the next one: else only those that have any of the row's.
     template <bool all> __device__ __forceinline__ void read(int word, int end, int bytes) const {
         const int lane = threadIdx.x % 32;
         uint32_t v[squares][units][across], after = 0;
-        int by[squares][units];
+        uint32_t by[squares][units];
         const auto where = [&](int square, int unit) { return from[min(word + square * warps, end - 1) * units + unit]; };
         const auto load = [&](int64_t at, int offset) {
             if (!all) offset = min(offset, (((int)at & 3) + bytes - 1) & ~3);
@@ -41,7 +41,7 @@ template <typename T, int threads, int squares> struct Turned {
 #pragma unroll
             for (int i = 0; i < units; i++) {
                 const int64_t at = where(s, i);
-                by[s][i] = (int)at * 8;
+                by[s][i] = (uint32_t)at * 8;
 #pragma unroll
                 for (int k = 0; k < across; k++) v[s][i][k] = load(at, 4 * (lane + 32 * k));
             }

@@ -472,11 +472,12 @@ func TestTheFastestKernelIsChosen(t *testing.T) {
 		{1, []int64{103, 1755, 2329}, []int{2, 0, 1}, "runs", none},
 		{1, []int64{957, 5, 473, 193}, []int{0, 1, 3, 2}, "runs", none},
 		{1, []int64{149280, 3592}, []int{1, 0}, "runs", none},
-		{1, []int64{24160, 17360}, []int{1, 0}, "runs", large},      // squares that begin at sectors
-		{1, []int64{608, 870, 796}, []int{2, 1, 0}, "runs", large},  // tiles that are hardly filled
-		{1, []int64{464, 13296, 64}, []int{1, 2, 0}, "runs", large}, // A ends in half of them
-		{1, []int64{192, 6908, 314}, []int{1, 2, 0}, "runs", small}, // squares within runs
-		{1, []int64{7003, 523, 147}, []int{0, 2, 1}, "runs", small}, // few rows
+		{1, []int64{24160, 17360}, []int{1, 0}, "runs", large},            // squares that begin at sectors
+		{1, []int64{608, 870, 796}, []int{2, 1, 0}, "runs", large},        // tiles that are hardly filled
+		{1, []int64{14, 748, 182, 208}, []int{3, 0, 1, 2}, "runs", large}, // long runs
+		{1, []int64{464, 13296, 64}, []int{1, 2, 0}, "runs", large},       // A ends in half of them
+		{1, []int64{192, 6908, 314}, []int{1, 2, 0}, "runs", small},       // squares within runs
+		{1, []int64{7003, 523, 147}, []int{0, 2, 1}, "runs", small},       // few rows
 		{1, []int64{36, 11650844}, []int{1, 0}, "lines", none},
 		{1, []int64{2000, 120, 1750}, []int{0, 2, 1}, "lines", none},
 		{1, []int64{142, 1986, 1884}, []int{1, 2, 0}, "lines", none},
@@ -486,6 +487,7 @@ func TestTheFastestKernelIsChosen(t *testing.T) {
 		{1, []int64{201, 3147, 667}, []int{1, 0, 2}, "spans", small},
 		{1, []int64{60, 3244, 2200}, []int{1, 0, 2}, "spans", none},
 		{2, []int64{105520, 1984}, []int{1, 0}, "words", small},
+		{2, []int64{52, 128, 576, 54}, []int{1, 3, 0, 2}, "runs", small}, // squares of 4 bytes, and few columns
 		{2, []int64{20, 2424, 4368}, []int{0, 2, 1}, "runs", large},
 		{2, []int64{50, 742, 5604}, []int{2, 1, 0}, "runs", none},
 		{2, []int64{60, 2142, 1640}, []int{1, 2, 0}, "words", small},
@@ -522,6 +524,22 @@ func TestTheFastestKernelIsChosen(t *testing.T) {
 		if ok {
 			require.LessOrEqual(t, p.Shared, tt.within, "%+v", tt)
 			require.Equal(t, tt.within == large, p.Shared > small, "%+v", tt)
+		}
+	}
+}
+
+// Where only short runs have room, bricks are faster than these as they are than others.
+func TestShortRunsAreBeatenAsLongOnes(t *testing.T) {
+	for shape, beaten := range map[[3]int64]bool{{608, 870, 796}: true, {103, 1755, 2329}: false} {
+		src := layout.C(1, shape[:])
+		turned, strides := []int64{shape[2], shape[1], shape[0]}, []int64{src[2], src[1], src[0]}
+		n := layout.Collapse(turned, layout.C(1, turned), strides)
+		for memory, want := range map[int64]string{memory: "runs", 99 << 10: "shortruns"} {
+			tiles, kernel, ok := moves.NewTiles(1, 0, 0, n, memory)
+			require.True(t, ok)
+			require.Equal(t, want, kernel)
+			_, ok = moves.NewBricks(1, 0, 0, n, 110<<10, kernel, tiles)
+			require.Equal(t, beaten, ok, "%s of %v", kernel, shape)
 		}
 	}
 }

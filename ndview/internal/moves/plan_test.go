@@ -15,49 +15,63 @@ import (
 	"github.com/quiver-gpu/quiver/ndview/kernels"
 )
 
-// Kernels take two addresses and a plan, whose struct they have a copy of.
-func TestPlansAreAsLongAsKernelsTakeThem(t *testing.T) {
+// Kernels take two addresses and a plan, whose struct they have a copy of, as of the
+// threads of a block of tiles.
+func TestPlansAreWhatKernelsTake(t *testing.T) {
 	for image, plan := range map[string]uintptr{
 		"tiles": unsafe.Sizeof(moves.Tiles{}), "slim": unsafe.Sizeof(moves.Tiles{}), "matrices": unsafe.Sizeof(moves.Tiles{}),
 		"runs": unsafe.Sizeof(moves.Tiles{}), "odd": unsafe.Sizeof(moves.Tiles{}), "words": unsafe.Sizeof(moves.Tiles{}),
 		"bricks": unsafe.Sizeof(moves.Bricks{}), "rows": unsafe.Sizeof(moves.Rows{}), "weave": unsafe.Sizeof(moves.Weave{}),
 	} {
-		code, err := kernels.Image(image, 9, 0)
-		require.NoError(t, err)
-		sizes := parameters(t, code)
-		require.NotEmpty(t, sizes, image)
-		for kernel, size := range sizes {
-			assert.EqualValues(t, 2*8+plan, size, kernel)
+		found := compiled(t, image)
+		require.NotEmpty(t, found, image)
+		for name, k := range found {
+			assert.EqualValues(t, 2*8+plan, k.parameters, name)
+			if kernel := strings.Split(name, "_")[1]; plan == unsafe.Sizeof(moves.Tiles{}) {
+				assert.EqualValues(t, (&moves.Tiles{}).Threads(kernel), k.threads, name)
+			}
 		}
 	}
 }
 
-// parameters are the bytes of the parameters of each kernel of a cubin.
-func parameters(t *testing.T, code []byte) map[string]uint16 {
-	const sizeOfParameters, value16 = 0x19, 0x03 // EIATTR_CBANK_PARAM_SIZE, EIFMT_HVAL
+// kernel is what a cubin says of one: the bytes of its parameters, and how many threads a
+// block may have.
+type kernel struct {
+	parameters uint16
+	threads    uint32
+}
+
+func compiled(t *testing.T, image string) map[string]kernel {
+	const mostThreads, sizeOfParameters, bytesFollow = 0x05, 0x19, 0x04 // EIATTR_MAX_THREADS, EIATTR_CBANK_PARAM_SIZE, EIFMT_SVAL
+	code, err := kernels.Image(image, 9, 0)
+	require.NoError(t, err)
 	code = bytes.Clone(code)
 	code[elf.EI_NIDENT+4] = byte(elf.EV_CURRENT) // which e_version is not, of a cubin
 	file, err := elf.NewFile(bytes.NewReader(code))
 	require.NoError(t, err)
-	sizes := map[string]uint16{}
+	found := map[string]kernel{}
 	for _, section := range file.Sections {
-		kernel, ok := strings.CutPrefix(section.Name, ".nv.info.")
+		name, ok := strings.CutPrefix(section.Name, ".nv.info.")
 		if !ok {
 			continue
 		}
 		info, err := section.Data()
 		require.NoError(t, err)
+		var k kernel
 		for len(info) >= 4 {
 			format, attribute, value := info[0], info[1], binary.LittleEndian.Uint16(info[2:])
 			info = info[4:]
-			switch {
-			case attribute == sizeOfParameters:
-				require.EqualValues(t, value16, format)
-				sizes[kernel] = value
-			case format == 0x04: // so many bytes follow
+			switch attribute {
+			case sizeOfParameters:
+				k.parameters = value
+			case mostThreads:
+				k.threads = binary.LittleEndian.Uint32(info) // along x
+			}
+			if format == bytesFollow {
 				info = info[value:]
 			}
 		}
+		found[name] = k
 	}
-	return sizes
+	return found
 }

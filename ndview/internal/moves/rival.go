@@ -111,7 +111,7 @@ func (r rival) hardlyFilled(best fitted) bool {
 }
 
 // filled is the part of the tiles that has items, of kernels whose tiles are all of one
-// size, and 1 without tiles.
+// size, or were if runs did not cut two evenly; and 1 without tiles.
 func (r rival) filled() float64 {
 	if r.Tiles == nil {
 		return 1

@@ -1,19 +1,19 @@
 package moves
 
 // Tiles of units of 1 and 2 bytes whose rows begin anywhere: see kernels/runs.cu, and
-// kernels/odd.cu for matrices of rows that are not a multiple of four units.
+// kernels/odd.cu for matrices of which isOdd tells.
 
 const (
 	turned   = 256      // bytes of a row of the source that a tile of runs or of lines has
 	beyond   = 192      // bytes behind a tile that threads may read which write nothing
 	busy     = 96       // tiles, fewer of which leave many multiprocessors of a large GPU idle
-	longLine = 256      // bytes of a row of matrices
+	longLine = 256      // bytes of a row of matrices, so that it takes no more room than turned rows of a run
 	held     = 16       // bytes that odd lines are written in
 	oddRoom  = 44 << 10 // bytes of an image of those, beside which tables need room
 )
 
 // tileRoom is how much shared memory a tile may take of what a block may have: so much
-// that there are two on a multiprocessor, or as much as any has.
+// that there are two on a multiprocessor, or what any GPU gives a block unasked.
 func tileRoom(memory int64) int64 { return max(memory/2-1<<10, 48<<10) }
 
 // runs plans tiles of up to 256 items of A, of which two are cut evenly, or of half as

@@ -30,7 +30,8 @@ type Tiles struct {
 	Places               int32  // of the batch
 	SideB                int32  // of tiles of runs and of matrices
 	By                   Divide // by the items of A of matrices, or their bytes of lines
-	SideA, Pitch         int32  // of tiles of runs and of lines, and of these the words of 4 bytes from row to row
+	SideA                int32  // of tiles of runs and of lines
+	Pitch                int32  // of lines: the words of 4 bytes from row to row
 	ByChunksA, ByChunksB Divide
 	// Group is how many tiles along A are done before those beside them along B, if
 	// it is not 0: else all are.
@@ -117,7 +118,7 @@ func NewTiles(width int64, dst, src uint64, n layout.Nest, memory int64) (t *Til
 	case width == 16:
 		fewB = s.b / 3 // since half a row of such units is whole sectors still
 	case kernel == "runs":
-		fewB = s.b / 4
+		fewB = s.b / 4 // of which a quarter is faster than slim tiles still
 	}
 	if int64(t.ItemsA) < s.a/3 || int64(t.ItemsB) <= fewB || width < 4 && !(runA && runB) {
 		t.slim(width)

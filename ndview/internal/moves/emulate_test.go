@@ -1,0 +1,216 @@
+//go:build emulate
+
+package moves_test
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/hex"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+	"unsafe"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/quiver-gpu/quiver/ndview/internal/layout"
+	"github.com/quiver-gpu/quiver/ndview/internal/moves"
+)
+
+// emulator is a process of kernels/emulate, which ends with a report where a kernel reads
+// or writes what it should not.
+type emulator struct {
+	in     io.Writer
+	out    *bufio.Reader
+	report bytes.Buffer
+	done   func() error
+}
+
+func startEmulator(t *testing.T) *emulator {
+	e := &emulator{}
+	command := exec.CommandContext(t.Context(), os.Getenv("QUIVER_EMULATE"))
+	command.Env = append(os.Environ(), "ASAN_OPTIONS=detect_leaks=0:detect_stack_use_after_return=0")
+	command.Stderr = &e.report
+	in, err := command.StdinPipe()
+	require.NoError(t, err)
+	out, err := command.StdoutPipe()
+	require.NoError(t, err)
+	require.NoError(t, command.Start(), "make emulate builds it")
+	e.in, e.out = in, bufio.NewReader(out)
+	e.done = func() error { _ = in.Close(); return command.Wait() }
+	return e
+}
+
+// launch is one of a kernel, with its plan's struct.
+type launch struct {
+	kernel                  string
+	blocks, threads, shared int64
+	plan                    []byte
+}
+
+func launchOf[T any](kernel string, blocks, threads, shared int64, plan *T) launch {
+	return launch{kernel, blocks, threads, shared, unsafe.Slice((*byte)(unsafe.Pointer(plan)), unsafe.Sizeof(*plan))}
+}
+
+// run answers the bytes of a destination, of which before are before what the kernel gets.
+func (e *emulator) run(l launch, dst, dstBefore int64, src []byte, srcBefore int64) ([]byte, error) {
+	_, err := fmt.Fprintf(e.in, "%s %d %d %d %s %d %d %d %d\n", l.kernel, l.blocks, l.threads, l.shared, hex.EncodeToString(l.plan), dst, dstBefore, len(src), srcBefore)
+	if err == nil {
+		_, err = e.in.Write(src)
+	}
+	got := make([]byte, dst)
+	if err == nil {
+		_, err = io.ReadFull(e.out, got)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w\n%s", err, e.done(), e.report.String())
+	}
+	return got, nil
+}
+
+// TestKernelsCopyWithinTheirMemory runs every kernel that may move a nest, of random ones,
+// not only the fastest.
+func TestKernelsCopyWithinTheirMemory(t *testing.T) {
+	e, seed := startEmulator(t), rand.Uint64()
+	r := rand.New(rand.NewPCG(seed, 0))
+	ran := map[string]int{}
+	for i := range 500 {
+		c := newCopied(r, i)
+		for _, l := range c.launches(r) {
+			about := fmt.Sprintf("%s of %+v, seed %d", l.kernel, c.nest, seed)
+			got, err := e.run(l, int64(len(c.want)), c.before[0], c.src, c.before[1])
+			require.NoError(t, err, about)
+			require.True(t, bytes.Equal(c.want, got), about)
+			ran[strings.TrimRight(strings.Split(l.kernel, "_")[1], "0123456789")]++
+		}
+	}
+	require.NoError(t, e.done(), e.report.String())
+	for _, kernel := range []string{
+		"tiles", "sectors", "slim", "matrices", "words", "runs", "shortruns", "lines", "oddlines", "bricks",
+		"rows", "units", "spans", "picks", "chains", "weave", "unweave",
+	} {
+		assert.Positive(t, ran[kernel], kernel)
+	}
+	t.Log(ran)
+}
+
+// copied is a nest, what is copied and what comes of it.
+type copied struct {
+	width     int64
+	nest      layout.Nest
+	before    [2]int64 // bytes of the destination, and of the source, that are before it
+	src, want []byte
+}
+
+func newCopied(r *rand.Rand, i int) copied {
+	c := copied{width: []int64{1, 1, 2, 2, 4, 8, 16}[r.IntN(7)]}
+	small := 1 + r.Int64N(2)
+	some := func(most int64) int64 { return 1 + r.Int64N(most) }
+	for i := range c.before {
+		c.before[i] = c.width * small * r.Int64N(40)
+	}
+	var shape []int64
+	gaps := true
+	switch {
+	case i%100 == 99: // so many tiles that runs are long ones
+		c.width, shape = small, []int64{1500 + some(500), (7 << 20) / small / 1500}
+	case i%5 == 0: // short rows that follow each other
+		c.width, shape, gaps = small, []int64{100 + some(2000), some(260) / small}, false
+	case i%5 == 1: // whole sectors
+		c.width, shape, gaps, c.before = small, []int64{32 * some(12), some(3), 32 * some(8)}, false, [2]int64{}
+	case i%5 == 2: // planes, or rows of an element of each
+		c.width, shape = small, []int64{some(3), 1 + some(7), 1000 + some(3000)}
+	default:
+		for len(shape) == 0 || layout.Product(shape)*c.width > 300<<10 {
+			shape = make([]int64, 2+r.IntN(3))
+			for i := range shape {
+				shape[i] = some([]int64{4, 20, 90, 300, 1000}[r.IntN(5)])
+			}
+		}
+	}
+	for i := range shape {
+		shape[i] = max(shape[i], 2)
+	}
+	dst, src := make([]int64, len(shape)), make([]int64, len(shape))
+	order := backwards(len(shape))
+	if i%2 == 0 {
+		r.Shuffle(len(order), func(i, j int) { order[i], order[j] = order[j], order[i] })
+	}
+	end := c.before[0] + lay(r, c.width, shape, dst, order, gaps)
+	for slices.Equal(order, backwards(len(shape))) || r.IntN(2) == 0 {
+		r.Shuffle(len(order), func(i, j int) { order[i], order[j] = order[j], order[i] })
+	}
+	c.src, c.want = make([]byte, c.before[1]+lay(r, c.width, shape, src, order, gaps)), bytes.Repeat([]byte{0xEE}, int(end))
+	c.nest = layout.Collapse(shape, dst, src)
+	for i := range c.src {
+		c.src[i] = byte(r.Uint32())
+	}
+	c.copy(0, c.before[0], c.before[1])
+	return c
+}
+
+func backwards(n int) []int {
+	order := make([]int, n)
+	for i := range order {
+		order[i] = n - 1 - i
+	}
+	return order
+}
+
+// lay gives axes strides, the first of an order the least, with gaps or without, and
+// answers where the last unit ends.
+func lay(r *rand.Rand, width int64, shape, strides []int64, order []int, gaps bool) int64 {
+	end, size := width, width
+	for _, axis := range order {
+		if gaps && r.IntN(8) == 0 {
+			size += width * r.Int64N(5)
+		}
+		strides[axis] = size
+		end += (shape[axis] - 1) * size
+		size *= shape[axis]
+	}
+	return end
+}
+
+func (c *copied) copy(axis int, dst, src int64) {
+	if axis == len(c.nest.Shape) {
+		copy(c.want[dst:][:c.width], c.src[src:])
+		return
+	}
+	for i := range c.nest.Shape[axis] {
+		c.copy(axis+1, dst+i*c.nest.Strides[0][axis], src+i*c.nest.Strides[1][axis])
+	}
+}
+
+// launches are those of each kernel that has a plan for the nest.
+func (c *copied) launches(r *rand.Rand) (all []launch) {
+	n, width := c.nest, c.width
+	name := func(kernel string) string { return fmt.Sprintf("quiver_%s_%d", kernel, width) }
+	dst, src := uint64(c.before[0]), uint64(c.before[1])
+	room := []int64{0, 48 << 10, 64 << 10, 99 << 10, memory}[r.IntN(5)]
+	if len(n.Shape) == 0 {
+		return nil
+	}
+	if w, kernel, ok := moves.NewWeave(width, n); ok {
+		all = append(all, launchOf(name(kernel), w.Blocks(), 256, w.Shared(), w))
+	}
+	tiles, kernel, ok := moves.NewTiles(width, dst, src, n, room)
+	if ok {
+		all = append(all, launchOf(name(kernel), tiles.Blocks(), tiles.Threads(kernel), int64(tiles.Shared), tiles))
+	}
+	rows, kernel := moves.NewRows(width, n)
+	blocks, threads := rows.Grid(kernel, width)
+	all = append(all, launchOf(name(kernel), blocks, threads, 0, rows))
+	for _, room := range []int64{4 << 10, 46 << 10, 110 << 10} {
+		if b, ok := moves.NewBricks(width, dst, src, n, room, "slim", tiles); ok {
+			all = append(all, launchOf(name("bricks"), b.Blocks(), int64(b.Threads()), int64(b.Shared), b))
+		}
+	}
+	return all
+}

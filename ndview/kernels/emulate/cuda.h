@@ -1,0 +1,43 @@
+// What the kernels that copy need of CUDA, on a CPU: see emulate.cpp.
+
+#pragma once
+#include <cstdint>
+#include <type_traits>
+
+#define __device__
+#define __global__
+#define __forceinline__ inline
+#define __launch_bounds__(...)
+
+struct Index { unsigned x; };
+extern Index threadIdx, blockIdx, blockDim;
+extern unsigned char dynamic_shared[];
+
+struct alignas(8) uint2 { uint32_t x, y; };
+struct alignas(16) uint4 { uint32_t x, y, z, w; };
+
+void __syncthreads();
+int __syncthreads_and(int);
+int __syncthreads_or(int);
+uint32_t exchange(uint32_t value, int lane);  // with the threads of a warp
+
+template <typename T> T __shfl_sync(unsigned, T value, int lane) {
+    static_assert(sizeof(T) % 4 == 0);
+    union { T whole; uint32_t part[sizeof(T) / 4]; } v{value};
+    for (uint32_t& part : v.part) part = exchange(part, lane);
+    return v.whole;
+}
+
+template <typename T> T __ldg(const T* p) { return *p; }
+template <typename A, typename B> std::common_type_t<A, B> min(A a, B b) { return std::common_type_t<A, B>(a) < std::common_type_t<A, B>(b) ? a : b; }
+template <typename A, typename B> std::common_type_t<A, B> max(A a, B b) { return std::common_type_t<A, B>(a) > std::common_type_t<A, B>(b) ? a : b; }
+inline uint32_t __umulhi(uint32_t a, uint32_t b) { return (uint64_t)a * b >> 32; }
+inline uint64_t __umul64hi(uint64_t a, uint64_t b) { return (unsigned __int128)a * b >> 64; }
+inline uint32_t __funnelshift_r(uint32_t lo, uint32_t hi, uint32_t by) { return ((uint64_t)hi << 32 | lo) >> (by & 31); }
+
+inline uint32_t __byte_perm(uint32_t a, uint32_t b, uint32_t selector) {
+    const uint64_t both = (uint64_t)b << 32 | a;
+    uint32_t result = 0;
+    for (int i = 0; i < 4; i++) result |= (uint32_t)(both >> 8 * (selector >> 4 * i & 7) & 255) << 8 * i;
+    return result;
+}
