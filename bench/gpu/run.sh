@@ -18,6 +18,7 @@
 #
 # PACKAGES=REGEX has the tests and the sanitizer run those of some packages; interop
 # runs as it is.
+#
 # Without a step it is tests and bench. Tests and sanitizer take less than five
 # minutes each. OUT gets logs and the result files that belong
 # into bench/results. Exits 1 when a test failed or a benchmark did not run.

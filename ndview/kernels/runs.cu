@@ -24,12 +24,11 @@ template <typename T, int threads, int squares> struct Turned {
     __device__ __forceinline__ const uint32_t* row(int column) const { return tile + (column % units * wide + column / units) * pitch; }
 
     // Reads the words from word on, of a block's warps in turn, before the one at end: what
-    // there is not is read twice. Where all is true, all bytes may be read that are in a row's aligned words and in
-    // the next one: else only those that have any of the row's.
+    // there is not is read twice. Where all is true, all of a row's aligned words may be
+    // read, and the next one: else only those that have any of the row's bytes.
     template <bool all> __device__ __forceinline__ void read(int word, int end, int bytes) const {
         const int lane = threadIdx.x % 32;
-        uint32_t v[squares][units][across], after = 0;
-        uint32_t by[squares][units];
+        uint32_t v[squares][units][across], by[squares][units], after = 0;
         const auto where = [&](int square, int unit) { return from[min(word + square * warps, end - 1) * units + unit]; };
         const auto load = [&](int64_t at, int offset) {
             if (!all) offset = min(offset, (((int)at & 3) + bytes - 1) & ~3);

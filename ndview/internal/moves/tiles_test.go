@@ -120,12 +120,16 @@ func requireMatrices(t *testing.T, plan *moves.Tiles, kernel string, width, room
 	case "matrices":
 		require.LessOrEqual(t, items*int64(plan.SideB|1)*width, int64(32<<10))
 	case "oddlines":
+		unit := 4 / width
+		whole := (columns + unit - 1) / unit * unit // columns of words that are read
 		require.NotZero(t, items%4)
-		require.LessOrEqual(t, columns*items*width+16, int64(plan.Shared))
+		require.LessOrEqual(t, whole, 256/width)
+		require.LessOrEqual(t, whole*items*width+16, int64(plan.Shared))
 		require.LessOrEqual(t, plan.Shared, int32(48<<10-256*8))
 		return
 	case "lines":
 		divisor *= width
+		require.LessOrEqual(t, divisor, int64(256))
 		words := (items*width + 3) / 4
 		require.True(t, items%4 == 0 || width == 1 && items%2 == 0 && items > 128)
 		require.Equal(t, width*columns, int64(256))

@@ -8,7 +8,7 @@ trap 'rm -rf "$built"' EXIT
 
 # Static arrays are one for all threads of a block; blocks run one after the other. A
 # plan goes by address, where the driver would copy it. What is for PTX is left out.
-for file in "$here"/../{tiles,slim,matrices,words,runs,odd,bricks,rows,weave}.cu "$here"/../{move,turn,bring,rows}.cuh; do
+for file in "$here"/../{tiles,slim,matrices,words,runs,odd,bricks,rows,weave}.cu "$here"/../{move,turn,bring}.cuh; do
 	sed -E -e 's/extern __shared__ (\w+) (\w+)\[\];/\1* const \2 = (\1*)dynamic_shared;/' \
 		-e 's/__shared__/static/' -e 's/const __grid_constant__ (\w+) /const \1\& /' \
 		-e 's/asm volatile\("prefetch[^;]*;[^;]*;/{}/' -e 's/^#pragma unroll.*//' \
