@@ -82,7 +82,11 @@ interop: build $(VENV) $(NODE_MODULES) ## Check against NumPy, pyarrow, nanoarro
 	GO=$(GO) .venv/bin/python interop/dissociated.py
 	.venv/bin/python interop/share.py
 	GO=$(GO) .venv/bin/python interop/flight.py
-	GO=$(GO) .venv/bin/python ndview/testdata/golden/programs.py --check
+	GO=$(GO) .venv/bin/python ndview/testdata/golden/programs.py --check --seed 2
+
+.PHONY: programs
+programs: $(VENV) ## Check random programs of arrays against NumPy, others each time
+	GO=$(GO) .venv/bin/python ndview/testdata/golden/programs.py --check --programs 20000
 
 # ---- Speed
 

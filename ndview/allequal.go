@@ -20,9 +20,9 @@ import (
 // numbers equal as NumPy's == has it, after promotion, with integers of either
 // sign compared exactly. A NaN of any sign and payload, and NaT, equals any other
 // if equalNaN is set. Records are compared field by field, where NaNs are never
-// equal, bytes as they are, and times of different units as in their common one, to
-// which arrays are copied. Values that do not compare, such as a time and a float,
-// are ErrDType.
+// equal, bytes as they are, and times of different units in their common one, to
+// which arrays are copied: a time that it does not count is another than those that
+// it does. Values that do not compare, such as a time and a float, are ErrDType.
 //
 // On a GPU this is one pass over the arrays, which stops early where it finds a
 // difference, and four bytes that come back; an operand of one element that is
@@ -66,12 +66,12 @@ func (a *NDBuffer) allEqualArray(b *NDBuffer, equalNaN bool) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	if timesApart(a.dtype, b.dtype) && b.Size() != 1 {
-		return a.allEqualTimes(b, equalNaN)
-	}
 	if product(shape) == 0 {
 		_, err := commonOf(a.dtype, b.dtype)
 		return err == nil, err
+	}
+	if timesApart(a.dtype, b.dtype) && b.Size() != 1 {
+		return a.allEqualTimes(b, equalNaN)
 	}
 	if b.Size() == 1 && b.dtype != a.dtype || b.Size() == 1 && b.dtype.isFloat() {
 		raw, err := b.Bytes()

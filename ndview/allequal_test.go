@@ -307,6 +307,7 @@ func TestAllEqualComparesTimesOfAnyUnit(t *testing.T) {
 		nats := fromHost(t, dev, ndview.Datetime64(ndview.Day, 1), []int64{nat, nat}, 2)
 		seconds := fromHost(t, dev, ndview.Datetime64(ndview.Second, 1), []int64{86400, 86400, 86400}, 3)
 		late := fromHost(t, dev, ndview.Datetime64(ndview.Second, 1), []int64{86400, 86400, 86401}, 3)
+		ages := fromHost(t, dev, ndview.Datetime64(ndview.Year, 1), []int64{0, 1 << 40, 0}, 3)
 		far, err := ndview.NewScalar(ndview.Datetime64(ndview.Year, 1), int64(1)<<40)
 		require.NoError(t, err)
 		none, err := ndview.NewScalar(ndview.Datetime64(ndview.Second, 1), raw[int64](nat))
@@ -324,6 +325,9 @@ func TestAllEqualComparesTimesOfAnyUnit(t *testing.T) {
 			"a nanosecond more":      {seconds, time.Unix(86400, 1), true, false},
 			"of the days, one":       {days, time.Unix(86400, 0), false, true},
 			"one too far to count":   {seconds, far, true, false},
+			"ages too far to count":  {ages, seconds, true, false},
+			"the ages on the right":  {seconds, ages, true, false},
+			"ages, but no seconds":   {ages, fromHost(t, dev, seconds.DType(), []int64{}, 0, 3), true, true},
 			"no time":                {nats, none, true, true},
 			"no time, but no equals": {nats, none, false, false},
 		} {
@@ -331,6 +335,9 @@ func TestAllEqualComparesTimesOfAnyUnit(t *testing.T) {
 			require.NoError(t, err, about)
 			assert.Equal(t, c.want, got, about)
 		}
+		_, err = fromHost(t, dev, ndview.Datetime64(ndview.Second, 2), []int64{math.MaxInt64, 0}, 2).
+			AllEqual(fromHost(t, dev, ndview.Datetime64(ndview.Second, 3), []int64{math.MaxInt64, 0}, 2), true)
+		assert.ErrorIs(t, err, ndview.ErrRange, "neither is a count of the common unit")
 		_, err = days.AllEqual(fromHost(t, dev, ndview.Timedelta64(ndview.Day, 1), []int64{1}, 1), true)
 		assert.ErrorIs(t, err, ndview.ErrDType)
 	})

@@ -8,24 +8,29 @@ import "errors"
 // different units.
 func timesApart(a, b DType) bool { return a.IsTime() && a.kind == b.kind && a != b }
 
-// allEqualTimes compares with an array in another unit: both are copied to their
-// common one.
+// allEqualTimes compares with an array in another unit, with which a broadcasts to
+// a shape that has elements: both are copied to their common unit. Where only one
+// has a time that this does not count, the other has no such time.
 func (a *NDBuffer) allEqualTimes(b *NDBuffer, equalNaN bool) (bool, error) {
 	common, err := Promote(a.dtype, b.dtype)
 	if err != nil {
 		return false, err
 	}
-	x, err := a.AsType(common, OrderK, CastUnsafe)
-	if err != nil {
-		return false, err
+	x, errX := a.AsType(common, OrderK, CastUnsafe)
+	if errX == nil {
+		defer x.Release()
 	}
-	defer x.Release()
-	y, err := b.AsType(common, OrderK, CastUnsafe)
-	if err != nil {
-		return false, err
+	y, errY := b.AsType(common, OrderK, CastUnsafe)
+	if errY == nil {
+		defer y.Release()
 	}
-	defer y.Release()
-	return x.allEqualArray(y, equalNaN)
+	switch {
+	case errX == nil && errY == nil:
+		return x.allEqualArray(y, equalNaN)
+	case errX == nil && errors.Is(errY, ErrRange), errY == nil && errors.Is(errX, ErrRange):
+		return false, nil
+	}
+	return false, errors.Join(errX, errY)
 }
 
 // allEqualTime compares with one time in another unit, which no element equals
