@@ -32,6 +32,11 @@ func TestProgramsThatWereWrongAreRight(t *testing.T) {
 		{"three types together", "v0 = new int8 [1] [1]\nv1 = new uint8 [1] [2]\nv2 = new float16 [1] [0.5]\nv3 = concatenate 0 v0 v1 v2", "float16 [3] [1,2,0.5]"},
 		{"repeated elements in order K", "v0 = new int8 [2] [1,2]\nv1 = broadcast v0 [2,2]\nv2 = ravel v1 K", "int8 [4] [1,2,1,2]"},
 		{"datetimes joined with timedeltas", "v0 = new datetime64[s] [1] [1]\nv1 = new timedelta64[s] [1] [1]\nv2 = concatenate 0 v0 v1", "!"},
+		{"times beyond the other's unit, of which none is taken", "v0 = new datetime64[s] [2] [4e18,0]\nv1 = new datetime64[ms] [0,2] []\nv2 = binary less v0 v1", "bool [0,2] []"},
+		{"and none is chosen", "v0 = new timedelta64[s] [2] [4e18,0]\nv1 = new timedelta64[ms] [0,2] []\nv2 = new bool [0,1] []\nv3 = where v2 v0 v1", "timedelta64[ms] [0,2] []"},
+		{"one time beyond it", "v0 = new datetime64[s] [1] [4e18]\nv1 = new datetime64[ms] [0] []\nv2 = binary less v0 v1", "!"},
+		{"times beyond it", "v0 = new datetime64[s] [2] [0,4e18]\nv1 = new datetime64[ms] [1] [1]\nv2 = binary less v0 v1", "!"},
+		{"times beyond it in an array", "v0 = new datetime64[s] [2] [0,4e18]\nv1 = new datetime64[ms] [2] [1,1]\nv2 = all_equal v0 v1 false", "bool [] [0]"},
 		{"a timedelta and a bool", "v0 = new timedelta64[s] [2] [3,4]\nv1 = new bool [2] [1,0]\nv2 = binary multiply v0 v1", "timedelta64[s] [2] [3,0]"},
 	}
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {

@@ -173,11 +173,31 @@ func (c *call) inUnit(i int, unit DType) error {
 		}
 		copy(structOf(&in.bits), raw)
 	case to != Int64 && in.array.dtype != to:
-		a, err := in.array.AsType(to, OrderK, CastUnsafe)
-		if err != nil {
-			return err
-		}
-		c.made[i], in.array = a, a
+		return c.convertTimes(i, to)
 	}
 	return nil
+}
+
+// convertTimes makes operand i a copy in another unit of time. Where nothing is
+// computed its times are not read, and it may have some that this does not count;
+// but one time, which is for all elements, is converted before, as NumPy has it.
+func (c *call) convertTimes(i int, to DType) (err error) {
+	in := &c.in[i]
+	if c.computesNothing() && in.array.Size() != 1 {
+		in.array, err = in.array.View(to)
+	} else {
+		in.array, err = in.array.AsType(to, OrderK, CastUnsafe)
+	}
+	c.made[i] = in.array
+	return err
+}
+
+// computesNothing tells whether the result has no elements, if operands broadcast.
+func (c *call) computesNothing() bool {
+	for i := range c.n {
+		if a := c.in[i].array; a != nil && a.Size() == 0 {
+			return true
+		}
+	}
+	return c.out != nil && c.out.Size() == 0
 }

@@ -78,10 +78,10 @@ func (c *call) resolveChoice() (err error) {
 		if in.array == nil || in.dtype == c.result {
 			continue
 		}
-		if in.array, err = in.array.AsType(c.result, OrderK, CastUnsafe); err != nil {
+		if err := c.convertTimes(i, c.result); err != nil {
 			return fmt.Errorf("where: operand %d: %w", i+1, err)
 		}
-		c.made[i], in.dtype = in.array, c.result
+		in.dtype = c.result
 	}
 	c.moves = true
 	for i := 1; i < 3; i++ {
