@@ -34,6 +34,7 @@ func TestProgramsThatWereWrongAreRight(t *testing.T) {
 		{"datetimes joined with timedeltas", "v0 = new datetime64[s] [1] [1]\nv1 = new timedelta64[s] [1] [1]\nv2 = concatenate 0 v0 v1", "!"},
 		{"times beyond the other's unit, of which none is taken", "v0 = new datetime64[s] [2] [4e18,0]\nv1 = new datetime64[ms] [0,2] []\nv2 = binary less v0 v1", "bool [0,2] []"},
 		{"and none is chosen", "v0 = new timedelta64[s] [2] [4e18,0]\nv1 = new timedelta64[ms] [0,2] []\nv2 = new bool [0,1] []\nv3 = where v2 v0 v1", "timedelta64[ms] [0,2] []"},
+		{"numbers beside times, of which none is chosen", "v0 = new int16 [0,3] []\nv1 = new timedelta64[s] [3] [1,2,3]\nv2 = new bool [0,1] []\nv3 = where v2 v0 v1", "timedelta64[s] [0,3] []"},
 		{"one time beyond it", "v0 = new datetime64[s] [1] [4e18]\nv1 = new datetime64[ms] [0] []\nv2 = binary less v0 v1", "!"},
 		{"times beyond it", "v0 = new datetime64[s] [2] [0,4e18]\nv1 = new datetime64[ms] [1] [1]\nv2 = binary less v0 v1", "!"},
 		{"times beyond it in an array", "v0 = new datetime64[s] [2] [0,4e18]\nv1 = new datetime64[ms] [2] [1,1]\nv2 = all_equal v0 v1 false", "bool [] [0]"},

@@ -173,17 +173,17 @@ func (c *call) inUnit(i int, unit DType) error {
 		}
 		copy(structOf(&in.bits), raw)
 	case to != Int64 && in.array.dtype != to:
-		return c.convertTimes(i, to)
+		return c.toTimes(i, to)
 	}
 	return nil
 }
 
-// convertTimes makes operand i a copy in another unit of time. Where nothing is
-// computed its times are not read, and it may have some that this does not count;
-// but one time, which is for all elements, is converted before, as NumPy has it.
-func (c *call) convertTimes(i int, to DType) (err error) {
+// toTimes makes operand i a copy in a unit of time. Where nothing is computed its
+// elements are not read, and may be times that the unit does not count; but one
+// time, which is for all elements, is converted before, as NumPy has it.
+func (c *call) toTimes(i int, to DType) (err error) {
 	in := &c.in[i]
-	if c.computesNothing() && in.array.Size() != 1 {
+	if timesApart(in.array.dtype, to) && in.array.Size() != 1 && c.computesNothing() {
 		in.array, err = in.array.View(to)
 	} else {
 		in.array, err = in.array.AsType(to, OrderK, CastUnsafe)

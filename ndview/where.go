@@ -78,7 +78,7 @@ func (c *call) resolveChoice() (err error) {
 		if in.array == nil || in.dtype == c.result {
 			continue
 		}
-		if err := c.convertTimes(i, c.result); err != nil {
+		if err := c.toTimes(i, c.result); err != nil {
 			return fmt.Errorf("where: operand %d: %w", i+1, err)
 		}
 		in.dtype = c.result
