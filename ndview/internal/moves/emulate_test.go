@@ -131,6 +131,8 @@ func newCopied(r *rand.Rand, i int) copied {
 		c.width, shape, gaps, c.before = small, []int64{32 * some(12), some(3), 32 * some(8)}, false, [2]int64{}
 	case i%5 == 2: // planes, or rows of an element of each
 		c.width, shape = small, []int64{some(3), 1 + some(7), 1000 + some(3000)}
+	case i%5 == 3: // rows of more than a tile
+		shape, gaps = []int64{some(3), 30 + some(120), 130 + some(200)}, r.IntN(4) == 0
 	default:
 		for len(shape) == 0 || layout.Product(shape)*c.width > 300<<10 {
 			shape = make([]int64, 2+r.IntN(3))

@@ -4,6 +4,8 @@ An array that NumPy lays out in another order than C, where ndview's order is C,
 copied, since views of it would share other memory.
 """
 
+import functools
+
 import numpy as np
 
 from program_words import dtype_of, ints, literal, numbers, real_of
@@ -84,9 +86,12 @@ def unpack(a, offset, n, invert, dtype):
 
 
 def clip(a, low, high):
-    if not any(getattr(x, "dtype", a.dtype).name == "bfloat16" for x in (a, low, high)):
+    types = [x.dtype for x in (a, low, high) if hasattr(x, "dtype")]
+    if not any(t.name == "bfloat16" for t in types):
         return np.clip(a, low, high)
-    a = a if low is None else np.maximum(a, low)  # ml_dtypes has no clip
+    # ml_dtypes has no clip, and its answer depends on the order of three types
+    a = a.astype(functools.reduce(np.promote_types, sorted(types, key=lambda t: t.name != "bfloat16")))
+    a = a if low is None else np.maximum(a, low)
     return a if high is None else np.minimum(a, high)
 
 
