@@ -1,7 +1,7 @@
 package ndview
 
 import (
-	"fmt"
+	"slices"
 	"unsafe"
 
 	"github.com/quiver-gpu/quiver/arrowbuf"
@@ -73,73 +73,59 @@ func copyRun(dst arrowbuf.Buffer, to int64, src arrowbuf.Buffer, from, n int64) 
 
 // launchCopy queues the kernel for one part of a copy.
 func launchCopy(dst arrowbuf.Buffer, to int64, src arrowbuf.Buffer, from, width int64, n layout.Nest) error {
-	dev, d, s := dst.Device(), inOut(dst, to), in(src, from)
-	name := func(kernel string) string { return fmt.Sprintf("quiver_%s_%d", kernel, width) }
-	if w, kernel, ok := moves.NewWeave(width, n); ok {
-		return launchShared(dev, copyPrograms["weave"], name(kernel), cudabuf.Dim3{X: uint32(w.Blocks())}, cudabuf.Dim3{X: threads}, uint32(w.Shared()), d, s, structOf(w))
-	}
-	var r *moves.Rows
-	atD, atS := uint64(dst.Address())+uint64(to), uint64(src.Address())+uint64(from)
-	t, kernel, ok := moves.NewTiles(width, atD, atS, n, sharedMemory(dev))
-	if !ok {
-		r, kernel = moves.NewRows(width, n)
-	}
-	room := moves.BrickRoom(width*layout.Product(n.Shape), sharedMemory(dev))
-	if b, ok := moves.NewBricks(width, atD, atS, n, room, kernel, t); ok {
-		return launchShared(dev, copyPrograms["bricks"], name("bricks"), cudabuf.Dim3{X: uint32(b.Blocks())}, cudabuf.Dim3{X: uint32(b.Threads())}, uint32(b.Shared), d, s, structOf(b))
-	}
-	if t != nil {
-		return launchShared(dev, copyPrograms[kernel], name(kernel), cudabuf.Dim3{X: uint32(t.Blocks())}, cudabuf.Dim3{X: uint32(t.Threads(kernel))}, uint32(t.Shared), d, s, structOf(t))
-	}
-	blocks, block := r.Grid(kernel, width)
-	return launch(dev, copyPrograms[kernel], name(kernel), cudabuf.Dim3{X: uint32(blocks)}, cudabuf.Dim3{X: uint32(block)}, d, s, structOf(r))
+	dev := dst.Device()
+	p := moves.New(width, uint64(dst.Address())+uint64(to), uint64(src.Address())+uint64(from), n, sharedMemory(dev))
+	grid, block := cudabuf.Dim3{X: uint32(p.Blocks)}, cudabuf.Dim3{X: uint32(p.Threads)}
+	return launchShared(dev, copyPrograms[p.Kernel.Image()], p.Kernel.Function(width), grid, block, uint32(p.Shared), inOut(dst, to), in(src, from), p.Struct)
 }
 
-// copyPrograms are by the kind of kernel.
-var copyPrograms = func() map[string]*cudabuf.Program {
-	rows := program("rows", copyTwins[moves.Rows]("rows", "units", "spans", "picks", "chains"))
-	tiles := program("tiles", copyTwins[moves.Tiles]("tiles", "sectors"))
-	runs := program("runs", copyTwins[moves.Tiles]("runs", "shortruns", "lines"))
-	return map[string]*cudabuf.Program{
-		"tiles": tiles, "sectors": tiles,
-		"bricks":   program("bricks", copyTwins[moves.Bricks]("bricks")),
-		"weave":    program("weave", copyTwins[moves.Weave](moves.Weaves()...)),
-		"slim":     program("slim", copyTwins[moves.Tiles]("slim")),
-		"matrices": program("matrices", copyTwins[moves.Tiles]("matrices")),
-		"words":    program("words", copyTwins[moves.Tiles]("words")),
-		"oddlines": program("odd", copyTwins[moves.Tiles]("oddlines")),
-		"runs":     runs, "shortruns": runs, "lines": runs,
-		"rows": rows, "units": rows, "spans": rows, "picks": rows, "chains": rows,
-	}
-}()
+// copyPrograms are by the name of the image.
+var copyPrograms = map[string]*cudabuf.Program{
+	"weave":    copyProgram[moves.Weave]("weave"),
+	"tiles":    copyProgram[moves.Tiles]("tiles"),
+	"slim":     copyProgram[moves.Tiles]("slim"),
+	"matrices": copyProgram[moves.Tiles]("matrices"),
+	"words":    copyProgram[moves.Tiles]("words"),
+	"runs":     copyProgram[moves.Tiles]("runs"),
+	"odd":      copyProgram[moves.Tiles]("odd"),
+	"bricks":   copyProgram[moves.Bricks]("bricks"),
+	"rows":     copyProgram[moves.Rows]("rows"),
+}
 
-// copyTwins are the twins of kernels that copy by a plan, one for each width.
-func copyTwins[T any, P interface {
+// copyProgram is an image whose kernels take a plan of type T. Their twins copy what
+// is planned, and end where a GPU would: where words are not aligned.
+func copyProgram[T any, P interface {
 	*T
 	Nest() layout.Nest
-}](kernels ...string) map[string]cudabuf.Twin {
+	RowAlign(kernel moves.Kernel, width int64) [2]int64
+}](image string) *cudabuf.Program {
 	twins := map[string]cudabuf.Twin{}
-	for _, kernel := range kernels {
+	for _, kernel := range moves.Images[image] {
 		for _, width := range []int64{1, 2, 4, 8, 16} {
-			twins[fmt.Sprintf("quiver_%s_%d", kernel, width)] = func(l *cudabuf.TwinLaunch) {
+			twins[kernel.Function(width)] = func(l *cudabuf.TwinLaunch) {
 				plan := parameters[T](l, 2)
 				n := P(&plan).Nest()
-				for operand, steps := range n.Strides {
-					mustAlign(l, operand, width, steps...)
-					switch b, ok := any(&plan).(*moves.Bricks); {
-					case kernel == "words":
-						mustAlign(l, operand, 8)
-					case ok && b.Square > 0 && operand == 0:
-						mustAlign(l, operand, int64(b.Square))
-					case ok && b.Square > 0: // a line, see squares of internal/moves
-						mustAlign(l, operand, min(int64(b.Square), 4*width))
-					}
+				for operand, word := range P(&plan).RowAlign(kernel, width) {
+					mustAlign(l, operand, width, n.Strides[operand]...)
+					mustAlign(l, operand, word, outsideRun(width, n, operand)...)
 				}
 				cpu.Copy(touched(l, 0, width, n), touched(l, 1, width, n), width, n)
 			}
 		}
 	}
-	return twins
+	return program(image, twins)
+}
+
+// outsideRun are the steps of an operand's axes beside those of which units are one run.
+func outsideRun(width int64, n layout.Nest, operand int) []int64 {
+	steps := slices.Clone(n.Strides[operand])
+	for run := width; ; {
+		k := slices.Index(steps, run)
+		if k < 0 {
+			return steps
+		}
+		run, steps[k] = run*n.Shape[k], 0
+	}
 }
 
 // touched is where a nest's operand begins, which is that argument of a launch.

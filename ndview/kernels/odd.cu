@@ -1,5 +1,5 @@
 // Units of 1 and 2 bytes through tiles of matrices, as those of matrices.cu, whose rows
-// are not a multiple of four units, nor long and even.
+// are not a multiple of four units, unless those are bytes and the rows long and even.
 //
 // A tile is an image of what is written: each byte lies where it does in a word of
 // 16 bytes of the destination, so that writing is to move such words. What is read

@@ -1,4 +1,3 @@
-// Package moves plans how kernels move units of bytes from one layout to another.
 package moves
 
 import (

@@ -47,7 +47,7 @@ type Cut struct {
 // width bytes, in so much room. It answers false where bricks would be slower than the
 // kernel that else does it, with the tiles t if it has any, or where no units are next to
 // each other in one of the two.
-func NewBricks(width int64, dst, src uint64, n layout.Nest, room int64, instead string, t *Tiles) (*Bricks, bool) {
+func NewBricks(width int64, dst, src uint64, n layout.Nest, room int64, instead Kernel, t *Tiles) (*Bricks, bool) {
 	if len(n.Shape) < 2 {
 		return nil, false
 	}
@@ -71,7 +71,7 @@ func (b *brick) plan() *Bricks {
 		ChunksA: 1, ChunksB: 1, A: Cut{Whole: 1, Extent: 1}, B: Cut{Whole: 1, Extent: 1},
 		Row: int32(b.extents[b.toward[0]]), Step: int32(b.image[b.toward[0]]), Rows: int32(b.unitsA / b.extents[b.toward[0]]),
 		Image: int32(b.imageBytes()), Shared: int32(b.shared()), MostB: int32(b.runsB), MostRows: int32(b.rows),
-		End: width, Items: int32(layout.Product(n.Shape)),
+		Items: int32(layout.Product(n.Shape)),
 	}
 	if b.cutA >= 0 {
 		p.A, p.ChunksA = b.cut(b.cutA)
@@ -85,17 +85,14 @@ func (b *brick) plan() *Bricks {
 	if b.cutB >= 0 && b.cutB == b.cutA {
 		p.Same, p.UnitsB, p.RunsB = 1, int32(b.unitsB/ofA), int32(b.runsB)
 	}
-	word := max(width, packed)
-	p.WordsA, p.WordsB = int32(upTo(b.unitsA*width+sector-width, sector)/word), int32(upTo(b.unitsB*width+sector-width, sector)/loaded)
+	word := max(width, storedWord)
+	p.WordsA, p.WordsB = int32(upTo(b.unitsA*width+sector-width, sector)/word), int32(upTo(b.unitsB*width+sector-width, sector)/loadedWord)
 	p.ByChunksA, p.ByChunksB = divide(int64(p.ChunksA)), divide(int64(p.ChunksB))
 	p.ByRow, p.ByA, p.ByB = divide(int64(p.Row)), divide(int64(p.WordsA)), divide(int64(p.WordsB))
-	if apart := word / width * int64(p.Step); apart%(banks/4) == 0 {
+	if apart := word / width * int64(p.Step); apart%(bankBytes/4) == 0 {
 		p.Spread = 1
 	}
-	for k, stride := range n.Strides[1] {
-		p.Begin += (n.Shape[k] - 1) * min(stride, 0)
-		p.End += (n.Shape[k] - 1) * max(stride, 0)
-	}
+	p.Begin, p.End, _ = layout.Extent(width, 0, n.Shape, n.Strides[1])
 
 	// Runs and rows are counted along the axis last that ends a run of the other operand.
 	var runs, rows, places []int
@@ -139,22 +136,30 @@ func (b *brick) plan() *Bricks {
 	return p
 }
 
-// Threads is how many a block has: so many that an H200's multiprocessor has about a
-// thousand, however few blocks it has room for.
-func (b *Bricks) Threads() int {
+// Plan is the launch of the kernel, of which a block has so many threads that an H200's
+// multiprocessor has about a thousand, however few blocks it has room for.
+func (b *Bricks) Plan() Plan {
+	threads := int64(512)
 	switch {
 	case b.Shared <= 56<<10:
-		return 256
+		threads = 256
 	case b.Shared <= 75<<10:
-		return 384
+		threads = 384
 	}
-	return 512
+	return Plan{kernelBricks, b.Blocks(), threads, int64(b.Shared), structOf(b)}
 }
 
 // Blocks is how many blocks there are.
 func (b *Bricks) Blocks() int64 {
 	ofPlace := int64(b.UnitsA) * int64(b.A.Whole) * int64(b.RunsA) * int64(b.B.Whole)
 	return int64(b.ChunksA) * int64(b.ChunksB) * (int64(b.Items) / ofPlace)
+}
+
+// RowAlign is what rows of the destination and of the source begin at multiples of,
+// for a twin: see squares.
+func (b *Bricks) RowAlign(_ Kernel, width int64) [2]int64 {
+	word := max(width, int64(b.Square))
+	return [2]int64{word, max(width, min(word, 4*width))}
 }
 
 // Nest is what is moved, for a twin.

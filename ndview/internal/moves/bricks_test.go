@@ -371,10 +371,10 @@ func TestBricksTakeRoomForLongRuns(t *testing.T) {
 	n := turned(1, 100, 100000, 100)
 	p := plan(1, n, small)
 	require.LessOrEqual(t, p.Shared, int32(small))
-	require.Equal(t, 256, p.Threads())
+	require.EqualValues(t, 256, p.Plan().Threads)
 	p = plan(1, n, large)
 	require.Greater(t, p.Shared, int32(46<<10))
-	require.Equal(t, 512, p.Threads())
+	require.EqualValues(t, 512, p.Plan().Threads)
 	require.EqualValues(t, 8, p.Square)
 
 	p = plan(4, turned(4, 20, 100000, 20), large) // whose runs are long
@@ -389,7 +389,7 @@ func TestBricksReplaceWhatIsSlower(t *testing.T) {
 	for _, tt := range []struct {
 		name    string
 		n       layout.Nest
-		instead string
+		instead moves.Kernel
 		bricks  bool
 	}{
 		{"an axis of 3 items", turned, "slim", true},
@@ -460,7 +460,7 @@ func TestTheFastestKernelIsChosen(t *testing.T) {
 		width  int64
 		shape  []int64
 		order  []int
-		rival  string
+		rival  moves.Kernel
 		within int32 // a room, and more than the next
 	}{
 		{1, []int64{32768, 32768}, []int{1, 0}, "words", none},
@@ -524,7 +524,9 @@ func TestTheFastestKernelIsChosen(t *testing.T) {
 		if ok {
 			require.LessOrEqual(t, p.Shared, tt.within, "%+v", tt)
 			require.Equal(t, tt.within == large, p.Shared > small, "%+v", tt)
+			kernel = "bricks"
 		}
+		require.Equal(t, kernel, moves.New(tt.width, 0, 0, n, memory).Kernel, "%+v", tt)
 	}
 }
 
@@ -534,7 +536,7 @@ func TestShortRunsAreBeatenAsLongOnes(t *testing.T) {
 		src := layout.C(1, shape[:])
 		turned, strides := []int64{shape[2], shape[1], shape[0]}, []int64{src[2], src[1], src[0]}
 		n := layout.Collapse(turned, layout.C(1, turned), strides)
-		for memory, want := range map[int64]string{memory: "runs", 99 << 10: "shortruns"} {
+		for memory, want := range map[int64]moves.Kernel{memory: "runs", 99 << 10: "shortruns"} {
 			tiles, kernel, ok := moves.NewTiles(1, 0, 0, n, memory)
 			require.True(t, ok)
 			require.Equal(t, want, kernel)
@@ -569,7 +571,7 @@ func TestBricksReplaceTilesThatAreNotFull(t *testing.T) {
 		} {
 			tiles, kernel, ok := moves.NewTiles(2, 0, 0, n, memory)
 			require.True(t, ok)
-			require.Equal(t, "words", kernel)
+			require.EqualValues(t, "words", kernel)
 			_, ok = moves.NewBricks(2, 0, 0, n, 110<<10, kernel, tiles)
 			require.Equal(t, bricks, ok, "%v", n)
 		}

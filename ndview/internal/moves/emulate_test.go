@@ -14,7 +14,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"unsafe"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -47,20 +46,9 @@ func startEmulator(t *testing.T) *emulator {
 	return e
 }
 
-// launch is one of a kernel, with its plan's struct.
-type launch struct {
-	kernel                  string
-	blocks, threads, shared int64
-	plan                    []byte
-}
-
-func launchOf[T any](kernel string, blocks, threads, shared int64, plan *T) launch {
-	return launch{kernel, blocks, threads, shared, unsafe.Slice((*byte)(unsafe.Pointer(plan)), unsafe.Sizeof(*plan))}
-}
-
 // run answers the bytes of a destination, of which before are before what the kernel gets.
-func (e *emulator) run(l launch, dst, dstBefore int64, src []byte, srcBefore int64) ([]byte, error) {
-	_, err := fmt.Fprintf(e.in, "%s %d %d %d %s %d %d %d %d\n", l.kernel, l.blocks, l.threads, l.shared, hex.EncodeToString(l.plan), dst, dstBefore, len(src), srcBefore)
+func (e *emulator) run(p moves.Plan, width, dst, dstBefore int64, src []byte, srcBefore int64) ([]byte, error) {
+	_, err := fmt.Fprintf(e.in, "%s %d %d %d %s %d %d %d %d\n", p.Kernel.Function(width), p.Blocks, p.Threads, p.Shared, hex.EncodeToString(p.Struct), dst, dstBefore, len(src), srcBefore)
 	if err == nil {
 		_, err = e.in.Write(src)
 	}
@@ -87,12 +75,12 @@ func TestKernelsCopyWithinTheirMemory(t *testing.T) {
 	ran := map[string]int{}
 	for i := range 500 {
 		c := newCopied(r, i)
-		for _, l := range c.launches(r) {
-			about := fmt.Sprintf("%s of %+v, seed %d", l.kernel, c.nest, seed)
-			got, err := e.run(l, int64(len(c.want)), c.before[0], c.src, c.before[1])
+		for _, p := range c.plans(r) {
+			about := fmt.Sprintf("%s of %+v, seed %d", p.Kernel, c.nest, seed)
+			got, err := e.run(p, c.width, int64(len(c.want)), c.before[0], c.src, c.before[1])
 			require.NoError(t, err, about)
 			require.True(t, bytes.Equal(c.want, got), about)
-			ran[strings.TrimRight(strings.Split(l.kernel, "_")[1], "0123456789")]++
+			ran[strings.TrimRight(string(p.Kernel), "0123456789")]++
 		}
 	}
 	require.NoError(t, e.done(), e.report.String())
@@ -195,10 +183,9 @@ func (c *copied) copy(axis int, dst, src int64) {
 	}
 }
 
-// launches are those of each kernel that has a plan for the nest.
-func (c *copied) launches(r *rand.Rand) (all []launch) {
+// plans are those of each kernel that may copy the nest.
+func (c *copied) plans(r *rand.Rand) (all []moves.Plan) {
 	n, width := c.nest, c.width
-	name := func(kernel string) string { return fmt.Sprintf("quiver_%s_%d", kernel, width) }
 	dst, src := uint64(c.before[0]), uint64(c.before[1])
 	room := []int64{0, 48 << 10, 64 << 10, 99 << 10, memory}[r.IntN(5)]
 	if len(c.src) > 1<<20 {
@@ -208,18 +195,17 @@ func (c *copied) launches(r *rand.Rand) (all []launch) {
 		return nil
 	}
 	if w, kernel, ok := moves.NewWeave(width, n); ok {
-		all = append(all, launchOf(name(kernel), w.Blocks(), 256, w.Shared(), w))
+		all = append(all, w.Plan(kernel))
 	}
 	tiles, kernel, ok := moves.NewTiles(width, dst, src, n, room)
 	if ok {
-		all = append(all, launchOf(name(kernel), tiles.Blocks(), tiles.Threads(kernel), int64(tiles.Shared), tiles))
+		all = append(all, tiles.Plan(kernel))
 	}
 	rows, kernel := moves.NewRows(width, n)
-	blocks, threads := rows.Grid(kernel, width)
-	all = append(all, launchOf(name(kernel), blocks, threads, 0, rows))
+	all = append(all, rows.Plan(kernel, width))
 	for _, room := range []int64{4 << 10, 46 << 10, 110 << 10} {
 		if b, ok := moves.NewBricks(width, dst, src, n, room, "slim", tiles); ok {
-			all = append(all, launchOf(name("bricks"), b.Blocks(), int64(b.Threads()), int64(b.Shared), b))
+			all = append(all, b.Plan())
 		}
 	}
 	return all

@@ -15,7 +15,7 @@ const (
 // multiprocessor at a time, or four where it is an H200's and the room a small one. A
 // block may have memory, about as much as a multiprocessor has.
 func BrickRoom(bytes, memory int64) int64 {
-	return max(min(max(bytes/512, 4<<10), smallRoom), min(bytes/2048, memory/2-1<<10, largeRoom))
+	return max(min(max(bytes/512, 4<<10), smallRoom), min(bytes/2048, half(memory), largeRoom))
 }
 
 // fitted are bricks as large as a room, and how many bytes their runs have.
@@ -49,8 +49,8 @@ func (f fitted) longEnough(width int64) bool {
 	if f.Bricks == nil {
 		return false
 	}
-	wide := width <= 2 && f.runA >= longRun && f.Square != packed/2
-	return wide || width == 2 && f.Square == packed && f.Ahead == 0 && f.run() >= 256
+	wide := width <= 2 && f.runA >= longRun && f.Square != storedWord/2
+	return wide || width == 2 && f.Square == storedWord && f.Ahead == 0 && f.run() >= 256
 }
 
 // fill plans bricks of runs as long as there is room for, if there is for a sector.

@@ -6,7 +6,6 @@ import (
 	"encoding/binary"
 	"strings"
 	"testing"
-	"unsafe"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -15,23 +14,40 @@ import (
 	"github.com/quiver-gpu/quiver/ndview/kernels"
 )
 
-// Kernels take two addresses and a plan, whose struct they have a copy of, as of the
-// threads of a block of tiles.
+// Kernels take two addresses and a plan, of whose struct they have a copy, and are made
+// for so many threads a block.
 func TestPlansAreWhatKernelsTake(t *testing.T) {
-	for image, plan := range map[string]uintptr{
-		"tiles": unsafe.Sizeof(moves.Tiles{}), "slim": unsafe.Sizeof(moves.Tiles{}), "matrices": unsafe.Sizeof(moves.Tiles{}),
-		"runs": unsafe.Sizeof(moves.Tiles{}), "odd": unsafe.Sizeof(moves.Tiles{}), "words": unsafe.Sizeof(moves.Tiles{}),
-		"bricks": unsafe.Sizeof(moves.Bricks{}), "rows": unsafe.Sizeof(moves.Rows{}), "weave": unsafe.Sizeof(moves.Weave{}),
-	} {
+	for image, kernels := range moves.Images {
 		found := compiled(t, image)
 		require.NotEmpty(t, found, image)
-		for name, k := range found {
-			assert.EqualValues(t, 2*8+plan, k.parameters, name)
-			if kernel := strings.Split(name, "_")[1]; plan == unsafe.Sizeof(moves.Tiles{}) {
-				assert.EqualValues(t, (&moves.Tiles{}).Threads(kernel), k.threads, name)
+		for _, kernel := range kernels {
+			for _, width := range []int64{1, 2, 4, 8, 16} {
+				k, ok := found[kernel.Function(width)]
+				if !ok {
+					continue // that is for other units
+				}
+				delete(found, kernel.Function(width))
+				p := planOf(kernel, width)
+				assert.Equal(t, 2*8+len(p.Struct), int(k.parameters), "%s of %d", kernel, width)
+				assert.EqualValues(t, p.Threads, k.threads, "%s of %d", kernel, width)
 			}
 		}
+		assert.Empty(t, found, "kernels of %s without a name here", image)
 	}
+}
+
+// planOf is a plan of nothing: of bricks one that takes all the memory there is, and so
+// as many threads as there may be.
+func planOf(kernel moves.Kernel, width int64) moves.Plan {
+	switch kernel.Image() {
+	case "weave":
+		return (&moves.Weave{}).Plan(kernel)
+	case "bricks":
+		return (&moves.Bricks{Shared: memory, UnitsA: 1, A: moves.Cut{Whole: 1}, RunsA: 1, B: moves.Cut{Whole: 1}}).Plan()
+	case "rows":
+		return (&moves.Rows{}).Plan(kernel, width)
+	}
+	return (&moves.Tiles{}).Plan(kernel)
 }
 
 // kernel is what a cubin says of one: the bytes of its parameters, and how many threads a

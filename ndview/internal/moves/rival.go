@@ -5,7 +5,7 @@ package moves
 // What makes bricks faster was measured on an H200, of several hundred random nests.
 type rival struct {
 	*Tiles
-	kernel       string
+	kernel       Kernel
 	width        int64
 	row, fastest int64 // bytes of the destination's row, items of the source's fastest axis
 	room         int64 // of bricks
@@ -14,13 +14,13 @@ type rival struct {
 // beatable tells whether bricks may be faster.
 func (r rival) beatable() bool {
 	switch r.kernel {
-	case "slim", "picks", "lines", "runs", "shortruns", "oddlines", "tiles", "sectors", "matrices":
+	case kernelSlim, kernelPicks, kernelLines, kernelRuns, kernelShortRuns, kernelOddLines, kernelTiles, kernelSectors, kernelMatrices:
 		return true
-	case "rows":
+	case kernelRows:
 		return r.row < 128
-	case "spans":
+	case kernelSpans:
 		return r.width == 2 || r.row < 1<<10
-	case "words":
+	case kernelWords:
 		return r.room >= smallRoom && r.filled() < 1
 	}
 	return false
@@ -28,22 +28,22 @@ func (r rival) beatable() bool {
 
 // beaten tells whether the best bricks are faster, which may have more than a small room.
 func (r rival) beaten(small, best fitted) bool {
-	run, hasLong, squares := best.run(), max(best.runA, best.runB) >= longRun, best.Square >= packed
+	run, hasLong, squares := best.run(), max(best.runA, best.runB) >= longRun, best.Square >= storedWord
 	within := best.Within == 1 && best.Square > 0
 	switch r.kernel {
-	case "slim":
+	case kernelSlim:
 		return true
-	case "picks", "rows", "spans":
-		return run >= short
-	case "lines":
+	case kernelPicks, kernelRows, kernelSpans:
+		return run >= shortRun
+	case kernelLines:
 		if r.width == 2 {
 			return run >= 256
 		}
 		rows := r.width * int64(r.ItemsA)
 		return squares && run >= 160 && rows >= 128 || best.Square == 0 && hasLong && rows <= 96
-	case "runs", "shortruns":
+	case kernelRuns, kernelShortRuns:
 		return r.beatenRuns(best)
-	case "words":
+	case kernelWords:
 		switch {
 		case squares && r.width == 1 && int64(r.ItemsA)%sector != 0:
 			return false
@@ -53,7 +53,7 @@ func (r rival) beaten(small, best fitted) bool {
 			return run >= 256
 		}
 		return r.width == 2 && hasLong && best.Square == 0 && run >= 192
-	case "oddlines":
+	case kernelOddLines:
 		switch {
 		case within:
 			return run >= 256
@@ -62,11 +62,11 @@ func (r rival) beaten(small, best fitted) bool {
 		}
 		fewColumns := r.SideB <= 96 // of as many as 256
 		return fewColumns && hasLong && run >= 256
-	case "matrices":
+	case kernelMatrices:
 		return small.run() >= 1024
-	case "tiles":
+	case kernelTiles:
 		return small.run() >= max(512, 64*r.width) || r.width == 4 && within && run >= 256 && r.filled() < 1 || r.hardlyFilled(best)
-	case "sectors":
+	case kernelSectors:
 		across := r.width*r.fastest > 224 && r.width*r.fastest <= 256 // which fills a tile
 		return small.run() >= 128*r.width && !across || r.hardlyFilled(best)
 	}
@@ -78,11 +78,11 @@ func (r rival) beaten(small, best fitted) bool {
 func (r rival) beatenRuns(best fitted) bool {
 	run, hasLong, filled := best.run(), max(best.runA, best.runB) >= longRun, r.filled()
 	switch {
-	case best.Square >= packed && r.width == 2:
+	case best.Square >= storedWord && r.width == 2:
 		return run >= 192
-	case best.Square >= packed && best.Within == 1:
+	case best.Square >= storedWord && best.Within == 1:
 		return run >= 160
-	case best.Square >= packed:
+	case best.Square >= storedWord:
 		atSectors := best.Ahead == 0 && best.runA >= best.runB
 		return best.Shared > smallRoom && run >= 128 && (atSectors || filled < 0.8 || hasLong || r.ChunksA <= 2)
 	case best.Square > 0:
@@ -102,12 +102,12 @@ func (r rival) hardlyFilled(best fitted) bool {
 	switch {
 	case r.room <= smallRoom:
 		return r.width == 4 && fastestAlone && filled <= 0.625
-	case fastestAlone && r.fastest <= 128 && (r.width == 4 || r.kernel == "tiles"):
+	case fastestAlone && r.fastest <= 128 && (r.width == 4 || r.kernel == kernelTiles):
 		return true
-	case r.width == 4 && r.kernel == "sectors":
+	case r.width == 4 && r.kernel == kernelSectors:
 		return filled < 0.76 || filled < 0.85 && (best.Square > 0 || best.run() >= 448)
 	}
-	return filled < 0.76 && (r.width == 4 || r.kernel == "tiles")
+	return filled < 0.76 && (r.width == 4 || r.kernel == kernelTiles)
 }
 
 // filled is the part of the tiles that has items, of kernels whose tiles are all of one

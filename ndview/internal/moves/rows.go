@@ -15,10 +15,10 @@ type Rows struct {
 
 // NewRows plans a nest of a destination and a source in units of width bytes, and
 // names the kernel.
-func NewRows(width int64, n layout.Nest) (r *Rows, kernel string) {
+func NewRows(width int64, n layout.Nest) (r *Rows, kernel Kernel) {
 	r = &Rows{Length: 1, Units: 1}
 	last := len(n.Shape) - 1
-	kernel = "rows"
+	kernel = kernelRows
 	if last >= 0 {
 		r.Length, r.DstStep, r.SrcStep = int32(n.Shape[last]), n.Strides[0][last], n.Strides[1][last]
 		r.Units = r.Length
@@ -28,14 +28,14 @@ func NewRows(width int64, n layout.Nest) (r *Rows, kernel string) {
 		switch {
 		case r.DstStep != width || bytes >= MaxItems/2:
 		case width == wordSize && abs(r.SrcStep) == width && bytes >= 4*spanSize && following(n, bytes, backwards(last)) == last:
-			kernel = "chains"
+			kernel = kernelChains
 		case width <= wordSize && abs(r.SrcStep) == width && bytes >= 4*spanSize:
-			kernel, r.Length = "spans", ends(spanSize)
+			kernel, r.Length = kernelSpans, ends(spanSize)
 		case width < wordSize && bytes >= 2*wordSize:
-			kernel, r.Length = "picks", ends(wordSize)
+			kernel, r.Length = kernelPicks, ends(wordSize)
 		}
 		if n.Shape[last] >= longRow && (width == 16 || width == 8 && r.DstStep == 2*width) {
-			kernel = "units"
+			kernel = kernelUnits
 		}
 	}
 	r.ByLength = divide(int64(r.Length))
@@ -52,20 +52,23 @@ const (
 	longRow  = 256 // units
 )
 
-// Grid is how many blocks there are for a kernel, and how many threads a block has.
-func (r *Rows) Grid(kernel string, width int64) (blocks, threads int64) {
+// Plan is the launch of a kernel, of which a block moves so many items as
+// kernels/rows.cu says.
+func (r *Rows) Plan(kernel Kernel, width int64) Plan {
+	items, threads := int64(1024), int64(256)
 	switch {
-	case kernel == "chains":
-		return int64(r.Items)/2048 + 1, 256
-	case kernel == "units":
-		return (int64(r.Items)-1)/256 + 1, 256
-	case kernel == "rows" && width < 16:
+	case kernel == kernelChains:
+		return Plan{kernel, int64(r.Items)/2048 + 1, threads, 0, structOf(r)} // which begin a unit earlier, maybe
+	case kernel == kernelUnits:
+		items = threads
+	case kernel == kernelRows && width < 16:
 		threads = 128
-	default:
-		threads = 256
 	}
-	return (int64(r.Items)-1)/1024 + 1, threads
+	return Plan{kernel, (int64(r.Items)-1)/items + 1, threads, 0, structOf(r)}
 }
+
+// RowAlign is what rows of the destination and of the source begin at multiples of, for a twin.
+func (r *Rows) RowAlign(_ Kernel, width int64) [2]int64 { return [2]int64{width, width} }
 
 // Nest is what is moved, for a twin.
 func (r *Rows) Nest() layout.Nest {

@@ -1,12 +1,6 @@
 package moves
 
-import (
-	"cmp"
-	"math/bits"
-	"slices"
-
-	"github.com/quiver-gpu/quiver/ndview/internal/layout"
-)
+import "github.com/quiver-gpu/quiver/ndview/internal/layout"
 
 // sector is the number of bytes that memory is written in. Bytes of one that are
 // written apart cost as much as all of it, and more where it must be read first.
@@ -22,9 +16,9 @@ type Tiles struct {
 	AxesA, AxesB     int32
 	Batch            int32 // axes of which each place has its own tiles
 	ChunksA, ChunksB int32 // tiles along each side
-	// Halo is not 0 where A is a gapless run of the destination, in which rows
-	// begin anywhere: each row's cuts are moved back to a whole sector, by up to
-	// Halo items.
+	// Halo is not 0 where A is a gapless run of the destination, in which rows begin
+	// anywhere, and the kernel moves each row's cuts back to a whole sector, by up to
+	// so many items. It is for the choice of groups alone: kernels know it.
 	Halo                 int32
 	LogA, LogB           int32  // a slim tile's sides, as logarithms
 	Places               int32  // of the batch
@@ -44,98 +38,70 @@ type Tiles struct {
 // sides are how many items the tiles of a kernel have along A and B.
 type sides struct{ a, b int64 }
 
-var tileSides = map[string]map[int64]sides{
-	"tiles":   {4: {64, 64}, 8: {64, 32}, 16: {32, 32}},
-	"sectors": {4: {128, 64}, 8: {128, 32}, 16: {64, 32}},
-	"words":   {1: {128, 256}, 2: {128, 128}},
-	"runs":    {1: {256, 256}, 2: {256, 128}}, "shortruns": {1: {128, 256}, 2: {128, 128}},
+var tileSides = map[Kernel]map[int64]sides{
+	kernelTiles:   {4: {64, 64}, 8: {64, 32}, 16: {32, 32}},
+	kernelSectors: {4: {128, 64}, 8: {128, 32}, 16: {64, 32}},
+	kernelWords:   {1: {128, 256}, 2: {128, 128}},
+	kernelRuns:    {1: {256, 256}, 2: {256, 128}}, kernelShortRuns: {1: {128, 256}, 2: {128, 128}},
 }
 
 // NewTiles plans a nest of a destination and a source in units of width bytes,
 // and names the kernel, for a GPU of which a block may have so much shared memory. It
 // answers false where both have one fastest axis, or the source repeats one value along
 // the destination's.
-func NewTiles(width int64, dst, src uint64, n layout.Nest, memory int64) (t *Tiles, kernel string, ok bool) {
-	last := len(n.Shape) - 1
-	if last < 1 || n.Strides[1][last] == 0 {
+func NewTiles(width int64, dst, src uint64, n layout.Nest, memory int64) (t *Tiles, kernel Kernel, ok bool) {
+	s, ok := sidesOf(width, n)
+	if !ok {
 		return nil, "", false
 	}
-	bySrc, byDst := rising(n.Strides[1]), rising(n.Strides[0])
-	if bySrc[0] == last || abs(n.Strides[1][bySrc[0]]) == abs(n.Strides[1][last]) {
-		return nil, "", false
-	}
-	free := make([]bool, len(n.Shape))
-	for k := range free {
-		free[k] = true
-	}
-	free[bySrc[0]] = false
-	a, runA := side(n, 0, width, byDst, free)
-	free[bySrc[0]] = true
-	b, runB := side(n, 1, width, bySrc, free)
-	follow := following(n, width*count(n, a), b)
-	if follow > 0 && runA && runB && width < 16 && width*count(n, a)%sector != 0 && width*count(n, b[:follow]) >= short {
-		for _, k := range b[follow:] {
-			free[k] = true
-		}
-		b = b[:follow]
-	}
-	var batch []int
-	for _, k := range byDst {
-		if free[k] {
-			batch = append(batch, k)
-		}
-	}
-	t = &Tiles{AxesA: int32(len(a)), AxesB: int32(len(b)), Batch: int32(len(batch))}
-	t.ItemsA, t.ItemsB, t.Places = int32(count(n, a)), int32(count(n, b)), int32(count(n, batch))
-	copy(t.Axes[:], slices.Concat(axes(n, a), axes(n, b), axes(n, batch)))
-	t.End = width
-	for k, stride := range n.Strides[1] {
-		t.End += (n.Shape[k] - 1) * max(stride, 0)
-	}
-
-	// What the rows of a side, in the operand that it is near in, begin at.
-	for _, k := range slices.Concat(b, batch) {
-		dst |= uint64(n.Strides[0][k])
-	}
-	for _, k := range slices.Concat(a, batch) {
-		src |= uint64(n.Strides[1][k])
-	}
-	kernel = "tiles"
-	if width < 4 {
-		kernel = "runs"
-		if t.isWords(width, dst, src) {
-			kernel = "words"
-		}
-	}
-	if kernel != "words" && dst%sector != 0 && runA && runB && follow == len(b) {
+	t = s.tiles(width)
+	dst, src = s.rowStarts(dst, src)
+	small, wholeRuns := width < 4, s.runA && s.runB
+	words := small && t.isWords(width, dst, src)
+	if !words && dst%sector != 0 && wholeRuns && s.follow {
 		if kernel, ok := t.matrices(width, tileRoom(memory)); ok {
 			return t, kernel, true
 		}
 	}
-	s := tileSides[kernel][width]
-	fewB := s.b / 2
 	switch {
-	case width == 16:
-		fewB = s.b / 3 // since half a row of such units is whole sectors still
-	case kernel == "runs":
-		fewB = s.b / 4 // of which a quarter is faster than slim tiles still
+	case words:
+		kernel = kernelWords
+	case small:
+		kernel = kernelRuns
+	default:
+		kernel = kernelTiles
 	}
-	if int64(t.ItemsA) < s.a/3 || int64(t.ItemsB) <= fewB || width < 4 && !(runA && runB) {
+	if t.hasShortSide(kernel, width) || small && !wholeRuns {
 		t.slim(width)
-		return t, "slim", true
+		return t, kernelSlim, true
 	}
-	if kernel == "tiles" && runA && dst%sector != 0 && int64(t.ItemsA) > s.a {
-		kernel, s = "sectors", tileSides["sectors"][width]
+	of := tileSides[kernel][width]
+	switch {
+	case kernel == kernelTiles && s.runA && dst%sector != 0 && int64(t.ItemsA) > of.a:
+		kernel, of = kernelSectors, tileSides[kernelSectors][width]
+	case kernel == kernelRuns:
+		kernel, of = t.runs(width, tileRoom(memory))
 	}
-	if kernel == "runs" {
-		kernel, s = t.runs(width, tileRoom(memory))
-	}
-	t.cut(s)
-	if kernel != "tiles" && kernel != "words" {
+	t.cut(of)
+	if kernel != kernelTiles && kernel != kernelWords {
 		t.Halo = int32(sector/width) - 1
 	}
-	t.grouped(width, follow == len(b))
+	t.grouped(width, s.follow)
 	return t, kernel, true
+}
+
+// hasShortSide tells whether a side fills so little of a kernel's tiles that slim ones
+// are faster.
+func (t *Tiles) hasShortSide(kernel Kernel, width int64) bool {
+	of := tileSides[kernel][width]
+	fewB := of.b / 2
+	switch {
+	case width == 16:
+		fewB = of.b / 3 // since half a row of such units is whole sectors still
+	case kernel == kernelRuns:
+		fewB = of.b / 4 // of which a quarter is faster than slim tiles still
+	}
+	return int64(t.ItemsA) < of.a/3 || int64(t.ItemsB) <= fewB
 }
 
 // isWords tells whether units are moved in whole words of 8 bytes: where these lie in
@@ -144,13 +110,13 @@ func (t *Tiles) isWords(width int64, dst, src uint64) bool {
 	if (dst|src|uint64(width)*uint64(t.ItemsA)|uint64(width)*uint64(t.ItemsB))%8 != 0 {
 		return false
 	}
-	most := int32(tileSides["words"][width].a)
+	most := int32(tileSides[kernelWords][width].a)
 	return (dst|src)%sector == 0 || t.ItemsA >= most/3 && t.ItemsA <= most
 }
 
 const (
-	group = 16      // tiles along A that make one
-	near  = 8 << 20 // bytes of a GPU's cache that surely hold what was read last
+	groupTiles = 16      // tiles along A that make one
+	cached     = 8 << 20 // bytes of a GPU's cache that surely hold what was read last
 )
 
 // grouped makes groups of tiles where rows of the source are short, so that what
@@ -159,61 +125,13 @@ const (
 // all that is then written at about one time is one run.
 func (t *Tiles) grouped(width int64, follow bool) {
 	a, b := width*int64(t.ItemsA), width*int64(t.ItemsB)
-	short := b <= 32<<10 && !(follow && a*int64(t.ItemsB)/int64(t.ChunksB) <= near)
+	shortRows := b <= 32<<10 && !(follow && a*int64(t.ItemsB)/int64(t.ChunksB) <= cached)
 	if t.Halo == 0 { // tiles whose rows are whole sectors lose less
-		short = b < 4<<10 && a >= 512<<10
+		shortRows = b < 4<<10 && a >= 512<<10
 	}
-	if short && t.ChunksA > group && t.ChunksB > 1 {
-		t.Group = group
+	if shortRows && t.ChunksA > groupTiles && t.ChunksB > 1 {
+		t.Group = groupTiles
 	}
-}
-
-// following counts the axes that follow a run of so many bytes of the destination
-// without a gap.
-func following(n layout.Nest, bytes int64, axes []int) int {
-	for i, k := range axes {
-		if n.Strides[0][k] != bytes {
-			return i
-		}
-		bytes *= n.Shape[k]
-	}
-	return len(axes)
-}
-
-// enoughB is how many items of B matrices have that are as fast as tiles which have
-// more of those, and a part of A.
-var enoughB = map[int64]int32{4: 32, 8: 21}
-
-// matrixRoom is how many bytes of matrices a tile holds.
-const matrixRoom = 32 << 10
-
-// matrices plans tiles that hold all of A, which the items of B follow in the
-// destination: what they write is one run. It answers false where there is no room.
-func (t *Tiles) matrices(width, room int64) (kernel string, ok bool) {
-	bytes := width * int64(t.ItemsA)
-	switch {
-	case width == 16:
-		return "", false // which whole sectors serve as well
-	case width < 4:
-		return t.lines(width, room)
-	}
-	most := min(256/width, (matrixRoom/bytes-1)|1)
-	if int64(t.ItemsA) > 256 || width*min(most, int64(t.ItemsB)) < short {
-		return "", false
-	}
-	t.SideB = even(t.ItemsB, most)
-	if t.SideB < enoughB[width] && t.ItemsB > enoughB[width] {
-		return "", false
-	}
-	t.By = divide(int64(t.ItemsA))
-	t.cut(sides{int64(t.ItemsA), int64(t.SideB)})
-	return "matrices", true
-}
-
-// even cuts items evenly into pieces of at most so many.
-func even(items int32, most int64) int32 {
-	pieces := (int64(items)-1)/most + 1
-	return int32((int64(items)-1)/pieces + 1)
 }
 
 // cut counts the tiles.
@@ -228,37 +146,23 @@ func (t *Tiles) Blocks() int64 {
 	return int64(t.ChunksA) * int64(t.ChunksB) * int64(t.Places)
 }
 
-// Threads is how many a block of a kernel has.
-func (t *Tiles) Threads(kernel string) int64 {
-	if kernel == "runs" || kernel == "shortruns" {
-		return 384
+// Plan is the launch of a kernel that has these tiles.
+func (t *Tiles) Plan(kernel Kernel) Plan {
+	threads := int64(256)
+	if kernel == kernelRuns || kernel == kernelShortRuns {
+		threads = 384
 	}
-	return 256
+	return Plan{kernel, t.Blocks(), threads, int64(t.Shared), structOf(t)}
 }
 
-// longest is a slim tile's longest side, as a logarithm.
-const longest = 9
-
-// slim makes tiles to measure: slimmer along a side that has few items, and longer
-// along the other.
-func (t *Tiles) slim(width int64) {
-	t.LogA, t.LogB = 6, 6
-	switch width {
-	case 8:
-		t.LogB = 5
-	case 16:
-		t.LogA, t.LogB = 5, 5
+// RowAlign is what rows of the destination and of the source begin at multiples of,
+// for a twin.
+func (t *Tiles) RowAlign(kernel Kernel, width int64) [2]int64 {
+	if kernel == kernelWords {
+		return [2]int64{8, 8}
 	}
-	most := t.LogA + t.LogB
-	logA, logB := log(t.ItemsA), log(t.ItemsB)
-	t.LogA, t.LogB = min(t.LogA, logA), min(t.LogB, logB)
-	t.LogA = min(max(t.LogA, most-t.LogB), logA, longest)
-	t.LogB = min(max(t.LogB, most-t.LogA), logB, longest)
-	t.cut(sides{1 << t.LogA, 1 << t.LogB})
+	return [2]int64{width, width}
 }
-
-// log is the logarithm to the base of 2 of the next power of two.
-func log(n int32) int32 { return int32(bits.Len32(uint32(n - 1))) }
 
 // Nest is what is moved, for a twin.
 func (t *Tiles) Nest() layout.Nest {
@@ -267,53 +171,3 @@ func (t *Tiles) Nest() layout.Nest {
 	n = grow(n, b, int64(t.ItemsB))
 	return grow(n, t.Axes[t.AxesA+t.AxesB:][:t.Batch], int64(t.Places))
 }
-
-func count(n layout.Nest, order []int) int64 {
-	items := int64(1)
-	for _, k := range order {
-		items *= n.Shape[k]
-	}
-	return items
-}
-
-const (
-	enough = 64   // items of a side that need no more axes
-	few    = 24   // items that are enough where they are a run in the source, of more than short bytes
-	short  = 96   // bytes of a run
-	long   = 2000 // bytes of a run whose ends do not matter: more of its axes are left to the other side
-)
-
-// side takes axes in an order: those that are a gapless run of the operand, and
-// more until there are enough items. It answers whether all are a run.
-func side(n layout.Nest, operand int, width int64, order []int, free []bool) (axes []int, run bool) {
-	strides := n.Strides[operand]
-	items, run := int64(1), true
-	for _, k := range order {
-		if !free[k] || strides[k] == 0 && len(axes) > 0 {
-			continue
-		}
-		gapless := run && strides[k] == items*width
-		switch {
-		case gapless && items >= enough && items*width >= long, !gapless && items >= enough:
-			return axes, run
-		case run && !gapless && operand == 1 && items >= few && items*width >= short:
-			return axes, run
-		}
-		run = gapless
-		axes = append(axes, k)
-		items *= n.Shape[k]
-		free[k] = false
-	}
-	return axes, run
-}
-
-// rising is the order of axes by which their strides rise, with those of 0 last.
-// Of equal ones the later axis comes first.
-func rising(strides []int64) []int {
-	order := backwards(len(strides))
-	key := func(k int) uint64 { return uint64(abs(strides[k])) - 1 }
-	slices.SortStableFunc(order, func(i, j int) int { return cmp.Compare(key(i), key(j)) })
-	return order
-}
-
-func abs(n int64) int64 { return max(n, -n) }

@@ -39,13 +39,13 @@ func writes(t *moves.Tiles, side int, width, row uint64) []int {
 }
 
 // sidesA are those of the kernels' tiles.
-var sidesA = map[string]map[int64]int{
+var sidesA = map[moves.Kernel]map[int64]int{
 	"tiles": {4: 64, 8: 64, 16: 32}, "sectors": {4: 128, 8: 128, 16: 64}, "words": {1: 128, 2: 128},
 }
 
 func TestTilesWriteEachItemOnce(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
-	planned := map[string]int{}
+	planned := map[moves.Kernel]int{}
 	for range 5000 {
 		width := int64(1) << r.IntN(5)
 		shape := make([]int64, 2+r.IntN(3))
@@ -103,14 +103,14 @@ func TestTilesWriteEachItemOnce(t *testing.T) {
 		rest := last / int64(plan.ChunksA)
 		require.Equal(t, rest/int64(plan.ChunksB), by(plan.ByChunksB, rest))
 	}
-	for _, kernel := range []string{"tiles", "sectors", "words", "runs", "shortruns", "lines", "oddlines", "matrices", "slim"} {
+	for _, kernel := range []moves.Kernel{"tiles", "sectors", "words", "runs", "shortruns", "lines", "oddlines", "matrices", "slim"} {
 		assert.Greater(t, planned[kernel], 10, kernel)
 	}
 }
 
 // requireMatrices wants tiles to have room for matrices, of which the items of B
 // follow those of A.
-func requireMatrices(t *testing.T, plan *moves.Tiles, kernel string, width, room int64) {
+func requireMatrices(t *testing.T, plan *moves.Tiles, kernel moves.Kernel, width, room int64) {
 	items, columns := int64(plan.ItemsA), int64(plan.SideB)
 	require.Equal(t, items*width, plan.Axes[plan.AxesA].Dst)
 	require.LessOrEqual(t, items, int64(256))
@@ -144,8 +144,8 @@ func requireMatrices(t *testing.T, plan *moves.Tiles, kernel string, width, room
 
 // requireRuns wants tiles of whole sectors, two of which are alike, and of half as many
 // items where there were few else or is little room.
-func requireRuns(t *testing.T, plan *moves.Tiles, kernel string, width, room int64) {
-	side, halo, most := int64(plan.SideA), sector/width, map[string]int64{"runs": 256, "shortruns": 128}[kernel]
+func requireRuns(t *testing.T, plan *moves.Tiles, kernel moves.Kernel, width, room int64) {
+	side, halo, most := int64(plan.SideA), sector/width, map[moves.Kernel]int64{"runs": 256, "shortruns": 128}[kernel]
 	require.Zero(t, side%halo)
 	require.Equal(t, int64(256), width*int64(plan.SideB))
 	switch {
@@ -191,7 +191,7 @@ func TestTilesAreGroupedUnlessTheyWriteARun(t *testing.T) {
 		}
 		plan, kernel, ok := moves.NewTiles(4, 0, 0, layout.Nest{Shape: tt.shape, Strides: strides, Offsets: []int64{0, 0}}, memory)
 		require.True(t, ok, tt.name)
-		assert.Equal(t, "sectors", kernel, tt.name)
+		assert.EqualValues(t, "sectors", kernel, tt.name)
 		assert.Equal(t, tt.group, plan.Group, tt.name)
 	}
 }
@@ -199,7 +199,7 @@ func TestTilesAreGroupedUnlessTheyWriteARun(t *testing.T) {
 func TestLongRowsOfLargeUnitsAreMovedOneAThread(t *testing.T) {
 	for _, tt := range []struct {
 		width, length, dst, src int64
-		kernel                  string
+		kernel                  moves.Kernel
 	}{
 		{16, 1000, 16, -16, "units"}, {16, 256, 48, 16, "units"}, {16, 255, 48, 16, "rows"},
 		{8, 1000, 16, 8, "units"}, {8, 1000, 24, 8, "rows"}, {8, 1000, 8, 16, "rows"}, {4, 1000, 8, 4, "rows"},
@@ -207,10 +207,10 @@ func TestLongRowsOfLargeUnitsAreMovedOneAThread(t *testing.T) {
 		shape, strides := []int64{3, tt.length}, [][]int64{{tt.length * 64, tt.dst}, {tt.length * 64, tt.src}}
 		r, kernel := moves.NewRows(tt.width, layout.Nest{Shape: shape, Strides: strides, Offsets: []int64{0, 0}})
 		require.Equal(t, tt.kernel, kernel, "%+v", tt)
-		blocks, threads := r.Grid(kernel, tt.width)
 		if kernel == "units" {
-			require.Equal(t, int64(256), threads)
-			require.Equal(t, (3*tt.length-1)/256+1, blocks, "%+v", tt)
+			p := r.Plan(kernel, tt.width)
+			require.Equal(t, int64(256), p.Threads)
+			require.Equal(t, (3*tt.length-1)/256+1, p.Blocks, "%+v", tt)
 		}
 	}
 }
@@ -221,7 +221,7 @@ func TestRowsThatFollowOneAnotherAreChains(t *testing.T) {
 	}
 	for _, tt := range []struct {
 		nest   layout.Nest
-		kernel string
+		kernel moves.Kernel
 	}{
 		{nest([]int64{7, 5, 16}, []int64{320, 64, 4}, []int64{64, 4480, 4}), "chains"},
 		{nest([]int64{1000, 511}, []int64{2044, 4}, []int64{2044, -4}), "chains"},
@@ -230,10 +230,10 @@ func TestRowsThatFollowOneAnotherAreChains(t *testing.T) {
 	} {
 		r, kernel := moves.NewRows(4, tt.nest)
 		require.Equal(t, tt.kernel, kernel, "%+v", tt.nest)
-		blocks, threads := r.Grid(kernel, 4)
+		p := r.Plan(kernel, 4)
 		require.Equal(t, layout.Product(tt.nest.Shape), layout.Product(r.Nest().Shape))
 		if kernel == "chains" {
-			require.Greater(t, 2*4*blocks*threads, layout.Product(tt.nest.Shape), "one unit more where words begin before the first")
+			require.Greater(t, 2*4*p.Blocks*p.Threads, layout.Product(tt.nest.Shape), "one unit more where words begin before the first")
 		}
 	}
 }

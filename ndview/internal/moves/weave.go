@@ -1,10 +1,6 @@
 package moves
 
-import (
-	"fmt"
-
-	"github.com/quiver-gpu/quiver/ndview/internal/layout"
-)
+import "github.com/quiver-gpu/quiver/ndview/internal/layout"
 
 // Weave moves units of 1 or 2 bytes between planes, in each of which they are a run,
 // and rows of one unit of each plane, which follow each other: between the colours
@@ -29,17 +25,9 @@ const (
 	wovenMargin = 48       // bytes: what words at the ends have beside a run, and what a last group of words does
 )
 
-// Weaves are the names of the kernels.
-func Weaves() (names []string) {
-	for planes := 2; planes <= mostPlanes; planes++ {
-		names = append(names, fmt.Sprintf("weave%d", planes), fmt.Sprintf("unweave%d", planes))
-	}
-	return names
-}
-
 // NewWeave plans a nest of a destination and a source in units of width bytes, and
 // names the kernel. It answers false where they are not that.
-func NewWeave(width int64, n layout.Nest) (w *Weave, kernel string, ok bool) {
+func NewWeave(width int64, n layout.Nest) (w *Weave, kernel Kernel, ok bool) {
 	if width > 2 || len(n.Shape) < 2 {
 		return nil, "", false
 	}
@@ -50,17 +38,17 @@ func NewWeave(width int64, n layout.Nest) (w *Weave, kernel string, ok bool) {
 		isRows := strides[across] == width && strides[along] == planes*width && plane[along] == width
 		// Rows of a multiple of 8 bytes are taken apart faster by bricks: here they would
 		// be read from few banks of shared memory.
-		few := rows == 1 && planes*width%8 == 0
-		if !isRows || few || planes > mostPlanes || n.Shape[along]*width < leastPlane {
+		fewItems := rows == 1 && planes*width%8 == 0
+		if !isRows || fewItems || planes > mostPlanes || n.Shape[along]*width < leastPlane {
 			continue
 		}
 		w = &Weave{
 			Plane: plane[across], Whole: int32(n.Shape[along]), Planes: int32(planes), Width: int32(width), Apart: int32(rows),
-			Items: int32(layout.Product(n.Shape) / planes / n.Shape[along]), End: width,
+			Items: int32(layout.Product(n.Shape) / planes / n.Shape[along]),
 		}
 		w.Extent = int32(min(min((4+planes)<<11, mostWoven)/planes/width&^31, n.Shape[along]))
 		w.Chunks = (w.Whole-1)/w.Extent + 1
-		w.Pitch, w.Rows = int32(upTo(int64(w.Extent)*width+wovenMargin, loaded)), int32(upTo(int64(w.Extent)*planes*width+wovenMargin, loaded))
+		w.Pitch, w.Rows = int32(upTo(int64(w.Extent)*width+wovenMargin, loadedWord)), int32(upTo(int64(w.Extent)*planes*width+wovenMargin, loadedWord))
 		var places []int
 		for _, k := range rising(n.Strides[0]) {
 			if k != across && k != along {
@@ -68,14 +56,11 @@ func NewWeave(width int64, n layout.Nest) (w *Weave, kernel string, ok bool) {
 			}
 		}
 		w.Count = int32(copy(w.Axes[:], axes(n, places)))
-		for k, stride := range n.Strides[1] {
-			w.Begin += (n.Shape[k] - 1) * min(stride, 0)
-			w.End += (n.Shape[k] - 1) * max(stride, 0)
-		}
+		w.Begin, w.End, _ = layout.Extent(width, 0, n.Shape, n.Strides[1])
 		if rows == 1 {
-			return w, fmt.Sprintf("unweave%d", planes), true
+			return w, unweaveOf(planes), true
 		}
-		return w, fmt.Sprintf("weave%d", planes), true
+		return w, weaveOf(planes), true
 	}
 	return nil, "", false
 }
@@ -83,8 +68,13 @@ func NewWeave(width int64, n layout.Nest) (w *Weave, kernel string, ok bool) {
 // Blocks is how many blocks there are.
 func (w *Weave) Blocks() int64 { return int64(w.Chunks) * int64(w.Items) }
 
-// Shared is how many bytes of shared memory a block takes.
-func (w *Weave) Shared() int64 { return int64(w.Planes)*int64(w.Pitch) + int64(w.Rows) }
+// Plan is the launch of a kernel.
+func (w *Weave) Plan(kernel Kernel) Plan {
+	return Plan{kernel, w.Blocks(), 256, int64(w.Planes)*int64(w.Pitch) + int64(w.Rows), structOf(w)}
+}
+
+// RowAlign is what rows of the destination and of the source begin at multiples of, for a twin.
+func (w *Weave) RowAlign(_ Kernel, width int64) [2]int64 { return [2]int64{width, width} }
 
 // Nest is what is moved, for a twin.
 func (w *Weave) Nest() layout.Nest {

@@ -2,7 +2,7 @@
 // fiber, which runs until it waits for others. Destination and shared memory are as long
 // as a launch says, to the byte, and the source to the words of 16 bytes that it lies in,
 // since kernels read whole words: what they read or write beside that ends this program
-// with a report.
+// with a report, as does a barrier that some threads never come to.
 //
 // Standard input has launches, each a line and the bytes of the source:
 //
@@ -48,15 +48,17 @@ struct Barrier {
 std::vector<Fiber> fibers;
 ucontext_t scheduler;
 int current, running;
+bool moved;  // a thread ended, or came to a barrier, since that was last set back
 Barrier of_block, of_warp[32];
 uint32_t offered[32][32];
+char name[64];
 Kernel* kernel;
 uint8_t* destination;
 const uint8_t* source;
 const void* plan;
 
 void wait(Barrier& b, int threads, bool truth = true) {
-    b.all &= truth, b.any |= truth;
+    b.all &= truth, b.any |= truth, moved = true;
     if (++b.arrived == threads) {
         b.was_all = b.all, b.was_any = b.any;
         b.arrived = 0, b.passed++, b.all = true, b.any = false;
@@ -70,7 +72,7 @@ void wait(Barrier& b, int threads, bool truth = true) {
 
 void run_thread() {
     kernel(destination, source, plan);
-    fibers[current].done = true;
+    fibers[current].done = moved = true;
 }
 
 void run_block(int threads) {
@@ -86,12 +88,16 @@ void run_block(int threads) {
         makecontext(&f.context, run_thread, 0);
     }
     for (bool waiting = true; waiting;) {
-        waiting = false;
+        waiting = moved = false;
         for (int i = 0; i < threads; i++) {
             if (fibers[i].done) continue;
             waiting = true;
             current = threadIdx.x = i;
             swapcontext(&scheduler, &fibers[i].context);
+        }
+        if (waiting && !moved) {
+            fprintf(stderr, "%s: threads of block %u wait for ever, of which %d come to __syncthreads\n", name, blockIdx.x, of_block.arrived);
+            exit(4);
         }
     }
 }
@@ -128,7 +134,7 @@ uint32_t exchange(uint32_t value, int lane) {
 }
 
 int main() {
-    char name[64], digits[1 << 13];
+    char digits[1 << 13];
     long blocks, threads, shared, dst, before_dst, src, before_src;
     while (scanf("%63s %ld %ld %ld %8191s %ld %ld %ld %ld", name, &blocks, &threads, &shared, digits, &dst, &before_dst, &src, &before_src) == 9) {
         getchar();
@@ -144,11 +150,12 @@ int main() {
         bar(to, before_dst, 8);
         bar(from, before_src, word);
         ASAN_UNPOISON_MEMORY_REGION(dynamic_shared, most_shared);
-        memset(dynamic_shared, 0x5A, most_shared);
-        const long end = (shared + 7) / 8 * 8;
-        ASAN_POISON_MEMORY_REGION(dynamic_shared + end, most_shared - end);
+        ASAN_POISON_MEMORY_REGION(dynamic_shared + shared, most_shared - shared);
         destination = to + before_dst, source = from + before_src, plan = aligned;
-        for (blockIdx.x = 0; blockIdx.x < blocks; blockIdx.x++) run_block(threads);
+        for (blockIdx.x = 0; blockIdx.x < blocks; blockIdx.x++) {
+            memset(dynamic_shared, 0x5A, shared);  // which the block before had
+            run_block(threads);
+        }
         ASAN_UNPOISON_MEMORY_REGION(to, dst);
         fwrite(to, 1, dst, stdout);
         fflush(stdout);

@@ -7,11 +7,11 @@ import (
 )
 
 const (
-	brickRuns = 1 << 10 // of the destination, and of the source
-	brickRows = 1 << 12
-	packed    = 8 // bytes that are written at once, where a unit has not more
-	loaded    = 16
-	banks     = 128 // bytes
+	brickRuns  = 1 << 10 // of the destination, and of the source
+	brickRows  = 1 << 12
+	storedWord = 8 // bytes that are written at once, where a unit has not more
+	loadedWord = 16
+	bankBytes  = 128 // bytes
 )
 
 // brick is what a brick has of a nest.
@@ -50,8 +50,8 @@ func (b *brick) lay(lengthA, lengthB int64) {
 	for _, k := range b.toward {
 		b.units *= b.extents[k]
 		if b.extents[k] > 1 && !slices.Contains(b.runB, k) {
-			step := b.span + 2*(loaded-1)
-			b.image[k] = step + (b.Strides[1][k]-step)&(loaded-1)
+			step := b.span + 2*(loadedWord-1)
+			b.image[k] = step + (b.Strides[1][k]-step)&(loadedWord-1)
 			b.span += (b.extents[k] - 1) * b.image[k]
 		}
 	}
@@ -102,7 +102,7 @@ func (b *brick) run(operand int, order []int, cut int, run []int) ([]int, int64)
 }
 
 // imageBytes are those of the image, of which the first may be anywhere in a word.
-func (b *brick) imageBytes() int64 { return upTo(b.span+loaded-1, banks) }
+func (b *brick) imageBytes() int64 { return upTo(b.span+loadedWord-1, bankBytes) }
 
 // shared is the room that the image and tables take: of 8 bytes for where a run is in
 // its operand, and of 4 for where a run or a row is in the image.
@@ -139,7 +139,7 @@ func (b *brick) squares(rows []int, a Cut) (word, within int32) {
 	default:
 		return 0, 0
 	}
-	for word := max(packed, min(4*b.width, loaded)); word >= packed/2 && word > b.width; word /= 2 {
+	for word := max(storedWord, min(4*b.width, loadedWord)); word >= storedWord/2 && word > b.width; word /= 2 {
 		if b.lines(word) && !slices.ContainsFunc(units, func(n int64) bool { return n*b.width%word != 0 }) {
 			return int32(word), within
 		}
