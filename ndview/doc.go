@@ -13,13 +13,14 @@
 // also the kernels' oracle in the tests. [NewElementwise] and
 // [NewReductionKernel] run what a program writes itself in CUDA C++.
 //
-// Where things are: ndbuffer.go, make.go, attributes.go and flags.go are the array;
-// dtype*.go, promote.go, cancast.go and scalar*.go its types; index.go, key.go,
-// shape.go, reshape.go and view.go views; copy*.go, cast*.go, assign.go, fill.go
-// and swap.go move values, take*.go, put.go, choose.go, getset.go, select.go,
-// nonzero.go, join.go and split.go by index, mask and part; ufunc*.go and where.go
-// compute element by element, reduce*.go along axes, allequal*.go and comparison.go
-// compare; own*.go run kernels of a program's own; arrow*.go, toarrow.go,
-// tensor.go, dlpack.go and host.go lead in and out; launch.go and *twins.go are
-// the way to a GPU, real or soft.
+// Where things are: ndbuffer.go, make.go, attributes.go and flags.go are the array,
+// buffer.go and prototype.go zarr's; dtype*.go, promote.go, cancast.go and scalar*.go
+// its types; index.go, key.go, shape.go, reshape.go, atleast.go, order.go and view.go
+// views; copy*.go, cast*.go, write.go, retick.go, assign.go, set.go, fill.go, bits.go,
+// triangle.go and swap.go move values, take*.go, put*.go, places.go, choose.go,
+// getset.go, select.go, nonzero.go, truths.go, join.go and split.go by index, mask and
+// part; ufunc*.go and where.go compute element by element, reduce*.go along axes,
+// allequal*.go and comparison.go compare; own*.go run kernels of a program's own;
+// arrow*.go, toarrow.go, tensor.go, dlpack.go, share.go, host.go and string*.go lead in
+// and out; launch.go, *launch.go and *twins.go are the way to a GPU, real or soft.
 package ndview
