@@ -7,6 +7,7 @@ import (
 	"github.com/quiver-gpu/quiver/arrowbuf"
 	"github.com/quiver-gpu/quiver/cudabuf"
 	"github.com/quiver-gpu/quiver/ndview/internal/cpu"
+	"github.com/quiver-gpu/quiver/ndview/internal/launch"
 )
 
 // UnpackBits writes bits [bitOffset, bitOffset+n) of an Arrow bitmap (least
@@ -88,15 +89,15 @@ func (a *NDBuffer) packBits(bits arrowbuf.Buffer, bitOffset int64, invert bool) 
 	return launchPackBits(a, used, shift, invert)
 }
 
-var bitsProgram = program("bits", map[string]cudabuf.Twin{
+var bitsProgram = launch.Program("bits", map[string]cudabuf.Twin{
 	"quiver_unpack_bits": func(l *cudabuf.TwinLaunch) {
 		offset, n := l.Int64(1), l.Int64(2)
-		mustAlign(l, 0, 4)
+		launch.MustAlign(l, 0, 4)
 		cpu.UnpackBits(l.Memory(l.Pointer(4), n), l.Memory(l.Pointer(0), (offset+n+7)/8), offset, l.Uint32(3) != 0)
 	},
 	"quiver_pack_bits": func(l *cudabuf.TwinLaunch) {
 		n, first := l.Int64(1), l.Int64(3)
-		mustAlign(l, 2, 4)
+		launch.MustAlign(l, 2, 4)
 		bits := l.Memory(l.Pointer(2)+uintptr(first/8), (first%8+n+7)/8)
 		cpu.PackBits(bits, l.Memory(l.Pointer(0), n), first%8, l.Uint32(4) != 0)
 	},
@@ -110,7 +111,7 @@ func launchPackBits(a *NDBuffer, bits arrowbuf.Buffer, bitOffset int64, invert b
 	}
 	first := bitOffset + skew*8
 	words := (first + a.Size() + 31) / 32
-	return launchItems(a.Device(), bitsProgram, "quiver_pack_bits", words, 4, a.in(), a.Size(), inOut(bits, -skew), first, flip)
+	return launch.Items(a.Device(), bitsProgram, "quiver_pack_bits", words, 4, a.in(), a.Size(), launch.InOut(bits, -skew), first, flip)
 }
 
 func launchUnpackBits(a *NDBuffer, bits arrowbuf.Buffer, bitOffset int64, invert bool) error {
@@ -122,5 +123,5 @@ func launchUnpackBits(a *NDBuffer, bits arrowbuf.Buffer, bitOffset int64, invert
 		flip = 0x01010101
 	}
 	n := a.Size()
-	return launchItems(a.Device(), bitsProgram, "quiver_unpack_bits", n, 64, in(bits, -skew), bitOffset+skew*8, n, flip, a.inOut())
+	return launch.Items(a.Device(), bitsProgram, "quiver_unpack_bits", n, 64, launch.In(bits, -skew), bitOffset+skew*8, n, flip, a.inOut())
 }

@@ -5,9 +5,10 @@ import (
 	"unsafe"
 
 	"github.com/quiver-gpu/quiver/cudabuf"
+	"github.com/quiver-gpu/quiver/ndview/internal/launch"
 )
 
-var bucketProgram = program("bucket", bucketTwins())
+var bucketProgram = launch.Program("bucket", bucketTwins())
 
 func bucketTwins() map[string]cudabuf.Twin {
 	twins := map[string]cudabuf.Twin{
@@ -41,9 +42,9 @@ func sortTwin[I int32 | int64](width int64) cudabuf.Twin {
 	return func(l *cudabuf.TwinLaunch) {
 		n, extent, shift, many := l.Int64(4), l.Int64(5), l.Int32(6), int64(l.Int32(7))
 		r := report(l, 8)
-		mustAlign(l, 0, 16)
-		mustAlign(l, 1, width)
-		mustAlign(l, 2, 16)
+		launch.MustAlign(l, 0, 16)
+		launch.MustAlign(l, 1, width)
+		launch.MustAlign(l, 2, 16)
 		indices := cudabuf.Elements[I](l, l.Pointer(0), n)
 		sorted := l.Memory(l.Pointer(1), n*width)
 		ranks := cudabuf.Elements[uint16](l, l.Pointer(2), (n+3)/4*4)
@@ -89,8 +90,8 @@ func fetchTwin[T uint32 | uint64](l *cudabuf.TwinLaunch) {
 
 func placeTwin[T uint32 | uint64](l *cudabuf.TwinLaunch) {
 	n := l.Int64(2)
-	mustAlign(l, 0, 16)
-	mustAlign(l, 1, 8)
+	launch.MustAlign(l, 0, 16)
+	launch.MustAlign(l, 1, 8)
 	out, ranks := cudabuf.Elements[T](l, l.Pointer(0), n), cudabuf.Elements[uint16](l, l.Pointer(1), n)
 	var one T
 	tile := bucketTile / int64(unsafe.Sizeof(one))

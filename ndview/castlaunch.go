@@ -5,6 +5,7 @@ import (
 
 	"github.com/quiver-gpu/quiver/cudabuf"
 	"github.com/quiver-gpu/quiver/ndview/internal/cpu"
+	"github.com/quiver-gpu/quiver/ndview/internal/launch"
 )
 
 // launchCast casts n elements without gaps; from head on, both sides begin at
@@ -22,8 +23,8 @@ func (b *both) launchCast(n, head int64, to, from cpu.Type) error {
 	if to.Size() < from.Size() {
 		perThread *= 2 // as unroll in kernels/cast.cuh
 	}
-	return launchItems(b.dst.Device(), kernel.program, kernel.name, n, perThread,
-		in(b.src.buf, b.in), inOut(b.dst.buf, b.out), n, int32(head), uint32(to), limit)
+	return launch.Items(b.dst.Device(), kernel.program, kernel.name, n, perThread,
+		launch.In(b.src.buf, b.in), launch.InOut(b.dst.buf, b.out), n, int32(head), uint32(to), limit)
 }
 
 type castKernel struct {
@@ -40,7 +41,7 @@ var castKernels = func() (kernels [cpu.Types]castKernel) {
 			cpu.Complex64: "c64", cpu.Complex128: "c128"},
 	} {
 		twins := map[string]cudabuf.Twin{}
-		p := program(file, twins)
+		p := launch.Program(file, twins)
 		for from, name := range sources {
 			kernels[from] = castKernel{p, "quiver_cast_" + name}
 			twins["quiver_cast_"+name] = func(l *cudabuf.TwinLaunch) { castTwin(l, from) }
@@ -55,13 +56,13 @@ func castTwin(l *cudabuf.TwinLaunch, from cpu.Type) {
 		panic(fmt.Sprintf("a cast of %d elements, of which %d lie before the first vector", n, head))
 	}
 	vector := 16 / max(from.Size(), to.Size())
-	mustAlignAt(l, 0, head*from.Size(), vector*from.Size())
-	mustAlignAt(l, 1, head*to.Size(), vector*to.Size())
-	src := reached(l, 0, 0, n*from.Size())
+	launch.MustAlignAt(l, 0, head*from.Size(), vector*from.Size())
+	launch.MustAlignAt(l, 1, head*to.Size(), vector*to.Size())
+	src := launch.Reached(l, 0, 0, n*from.Size())
 	if from == cpu.Uint8 && l.Uint32(5) == 1 {
 		from = cpu.Bool
 	}
-	cpu.Cast(reached(l, 1, 0, n*to.Size()), src, n, to, from)
+	cpu.Cast(launch.Reached(l, 1, 0, n*to.Size()), src, n, to, from)
 }
 
 // launchWalk casts elements between any strides.
@@ -71,18 +72,18 @@ func (b *both) launchWalk(walk *cpu.Walk, to, from cpu.Type) error {
 		whole = 1
 	}
 	return walk.Cut(maxItems, func(part *cpu.Walk, _ int64, at cpu.Offset) error {
-		return launchItems(b.dst.Device(), castWalkProgram, "quiver_cast_walk", part.Items, perThread,
-			in(b.src.buf, b.in+at.Data), inOut(b.dst.buf, b.out+at.Value), structOf(part), uint32(to), uint32(from), whole)
+		return launch.Items(b.dst.Device(), castWalkProgram, "quiver_cast_walk", part.Items, perThread,
+			launch.In(b.src.buf, b.in+at.Data), launch.InOut(b.dst.buf, b.out+at.Value), launch.StructOf(part), uint32(to), uint32(from), whole)
 	})
 }
 
-var castWalkProgram = program("cast_walk", map[string]cudabuf.Twin{"quiver_cast_walk": func(l *cudabuf.TwinLaunch) {
-	walk, to, from := parameters[cpu.Walk](l, 2), cpu.Type(l.Uint32(3)), cpu.Type(l.Uint32(4))
+var castWalkProgram = launch.Program("cast_walk", map[string]cudabuf.Twin{"quiver_cast_walk": func(l *cudabuf.TwinLaunch) {
+	walk, to, from := launch.Parameters[cpu.Walk](l, 2), cpu.Type(l.Uint32(3)), cpu.Type(l.Uint32(4))
 	low, high := walk.Reach(&walk.Data, from.Size())
 	outLow, outHigh := walk.Reach(&walk.Value, to.Size())
 	if aligned := l.Uint32(5) != 0; aligned {
-		mustAlign(l, 0, from.Size(), walk.Data[:walk.Axes]...)
-		mustAlign(l, 1, to.Size(), walk.Value[:walk.Axes]...)
+		launch.MustAlign(l, 0, from.Size(), walk.Data[:walk.Axes]...)
+		launch.MustAlign(l, 1, to.Size(), walk.Value[:walk.Axes]...)
 	}
-	cpu.CastWalk(reached(l, 1, outLow, outHigh), reached(l, 0, low, high), &walk, to, from)
+	cpu.CastWalk(launch.Reached(l, 1, outLow, outHigh), launch.Reached(l, 0, low, high), &walk, to, from)
 }})

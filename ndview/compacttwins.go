@@ -5,9 +5,10 @@ import (
 
 	"github.com/quiver-gpu/quiver/cudabuf"
 	"github.com/quiver-gpu/quiver/ndview/internal/cpu"
+	"github.com/quiver-gpu/quiver/ndview/internal/launch"
 )
 
-var compactProgram = program("compact", compactTwins())
+var compactProgram = launch.Program("compact", compactTwins())
 
 // tilesOf are the mask of a launch and the starts of its tiles.
 func tilesOf(l *cudabuf.TwinLaunch) (mask []byte, starts []int64) {
@@ -23,7 +24,7 @@ func compactTwins() map[string]cudabuf.Twin {
 		},
 		"quiver_mask_scan": func(l *cudabuf.TwinLaunch) {
 			tiles := l.Int64(1)
-			mustAlign(l, 0, 16)
+			launch.MustAlign(l, 0, 16)
 			cpu.ScanTiles(cudabuf.Elements[uint32](l, l.Pointer(0), tiles), cudabuf.Elements[int64](l, l.Pointer(2), tiles+1))
 		},
 		"quiver_true_positions": func(l *cudabuf.TwinLaunch) {
@@ -31,7 +32,7 @@ func compactTwins() map[string]cudabuf.Twin {
 			cpu.TruePositions(mask, starts, cudabuf.Elements[uint64](l, l.Pointer(3), starts[len(starts)-1]))
 		},
 		"quiver_unravel": func(l *cudabuf.TwinLaunch) {
-			n, shape := l.Int64(1), parameters[cShape](l, 2)
+			n, shape := l.Int64(1), launch.Parameters[cShape](l, 2)
 			places := cudabuf.Elements[int64](l, l.Pointer(0), n)
 			cpu.Unravel(places, shape.Extent[:shape.Axes], cudabuf.Elements[int64](l, l.Pointer(3), n*shape.Axes))
 		},
@@ -39,17 +40,17 @@ func compactTwins() map[string]cudabuf.Twin {
 	for _, width := range []int64{1, 2, 4, 8, 16} {
 		twins[fmt.Sprintf("quiver_compact_%d", width)] = func(l *cudabuf.TwinLaunch) {
 			mask, starts := tilesOf(l)
-			mustAlign(l, 3, width)
-			mustAlign(l, 4, width)
-			cpu.Compact(mask, starts, reached(l, 3, 0, width*int64(len(mask))), reached(l, 4, 0, width*starts[len(starts)-1]), width)
+			launch.MustAlign(l, 3, width)
+			launch.MustAlign(l, 4, width)
+			cpu.Compact(mask, starts, launch.Reached(l, 3, 0, width*int64(len(mask))), launch.Reached(l, 4, 0, width*starts[len(starts)-1]), width)
 		}
 		twins[fmt.Sprintf("quiver_expand_%d", width)] = func(l *cudabuf.TwinLaunch) {
 			mask, starts := tilesOf(l)
 			step := l.Int64(4)
-			mustAlign(l, 3, width)
-			mustAlign(l, 5, width)
+			launch.MustAlign(l, 3, width)
+			launch.MustAlign(l, 5, width)
 			values := (starts[len(starts)-1]-1)*step + 1
-			cpu.Expand(mask, starts, reached(l, 3, 0, width*values), step, reached(l, 5, 0, width*int64(len(mask))), width)
+			cpu.Expand(mask, starts, launch.Reached(l, 3, 0, width*values), step, launch.Reached(l, 5, 0, width*int64(len(mask))), width)
 		}
 	}
 	return twins
@@ -76,7 +77,7 @@ func unravel(places *NDBuffer, shape []int64) (*NDBuffer, error) {
 	if copy(c.Extent[:], shape) < len(shape) {
 		err = fmt.Errorf("an array of %d axes, of at most %d: %w", len(shape), len(c.Extent), ErrShape)
 	} else {
-		err = launchItems(places.Device(), compactProgram, "quiver_unravel", places.Size(), 1, places.in(), places.Size(), structOf(&c), out.inOut())
+		err = launch.Items(places.Device(), compactProgram, "quiver_unravel", places.Size(), 1, places.in(), places.Size(), launch.StructOf(&c), out.inOut())
 	}
 	if err != nil {
 		out.Release()

@@ -12,6 +12,7 @@ import (
 	"github.com/quiver-gpu/quiver/ndview/internal/cpu"
 	"github.com/quiver-gpu/quiver/ndview/internal/cpu/equal"
 	"github.com/quiver-gpu/quiver/ndview/internal/cpu/reduce"
+	"github.com/quiver-gpu/quiver/ndview/internal/launch"
 	"github.com/quiver-gpu/quiver/ndview/internal/layout"
 )
 
@@ -251,26 +252,26 @@ func (c *comparison) launch(p *equal.Plan, mode equal.Mode, x, y *NDBuffer, behi
 		with = y.at(behind[1])
 		misfit = (x.address() + uint64(behind[0]) ^ y.address() + uint64(behind[1])) % equalVector
 	}
-	kernel, perBlock := "quiver_equal_"+mode.Name, int64(threads)
+	kernel, perBlock := "quiver_equal_"+mode.Name, int64(launch.Threads)
 	if mode.Name != equal.Mixed.Name {
 		dense := p.Axes == 0 || p.Axes == 1 && p.Axis[0].In == mode.Size && (y == nil || p.Axis[0].Out == mode.Size)
 		if dense && misfit == 0 {
-			kernel, perBlock = "quiver_equal_dense_"+mode.Name, 4*threads*equalVector/mode.Size
+			kernel, perBlock = "quiver_equal_dense_"+mode.Name, 4*launch.Threads*equalVector/mode.Size
 		} else {
-			kernel, perBlock = "quiver_equal_nest_"+mode.Name, 4*threads
+			kernel, perBlock = "quiver_equal_nest_"+mode.Name, 4*launch.Threads
 		}
 	}
 	blocks := min(ceilDiv(p.Elements, perBlock), int64(dev.Multiprocessors())*8)
-	return launch(dev, equalProgram, kernel, cudabuf.Dim3{X: uint32(blocks)}, cudabuf.Dim3{X: threads},
-		x.at(behind[0]), with, c.word, structOf(p))
+	return launch.Queue(dev, equalProgram, kernel, cudabuf.Dim3{X: uint32(blocks)}, cudabuf.Dim3{X: launch.Threads},
+		x.at(behind[0]), with, c.word, launch.StructOf(p))
 }
 
-var equalProgram = program("equal", func() map[string]cudabuf.Twin {
+var equalProgram = launch.Program("equal", func() map[string]cudabuf.Twin {
 	twins := map[string]cudabuf.Twin{"quiver_equal_mixed": equalTwin(equal.Mixed)}
 	for _, mode := range equal.Modes {
 		nest := equalTwin(mode)
 		twins["quiver_equal_dense_"+mode.Name] = func(l *cudabuf.TwinLaunch) {
-			if p := parameters[equal.Plan](l, 3); p.Constant == 0 && (l.Pointer(0)^l.Pointer(1))%equalVector != 0 {
+			if p := launch.Parameters[equal.Plan](l, 3); p.Constant == 0 && (l.Pointer(0)^l.Pointer(1))%equalVector != 0 {
 				panic(fmt.Sprintf("arrays at %#x and %#x, whose vectors do not begin together", l.Pointer(0), l.Pointer(1)))
 			}
 			nest(l)
@@ -282,7 +283,7 @@ var equalProgram = program("equal", func() map[string]cudabuf.Twin {
 
 func equalTwin(mode equal.Mode) cudabuf.Twin {
 	return func(l *cudabuf.TwinLaunch) {
-		p := parameters[equal.Plan](l, 3)
+		p := launch.Parameters[equal.Plan](l, 3)
 		sizeX, sizeY := mode.Size, mode.Size
 		if mode.Name == equal.Mixed.Name {
 			sizeX, sizeY = cpu.Type(p.TypeX).Size(), cpu.Type(p.TypeY).Size()
@@ -291,15 +292,15 @@ func equalTwin(mode equal.Mode) cudabuf.Twin {
 		for _, axis := range p.Axis[:p.Axes] {
 			stepsX, stepsY = append(stepsX, axis.In), append(stepsY, axis.Out)
 		}
-		mustAlign(l, 0, sizeX, stepsX...)
+		launch.MustAlign(l, 0, sizeX, stepsX...)
 		lowX, highX, lowY, highY := p.Reach(mode.Size)
 		y := unsafe.Pointer(&p.Pattern)
 		if p.Constant == 0 {
-			mustAlign(l, 1, sizeY, stepsY...)
-			y = reached(l, 1, lowY, highY)
+			launch.MustAlign(l, 1, sizeY, stepsY...)
+			y = launch.Reached(l, 1, lowY, highY)
 		}
-		if !mode.Arrays(&p, reached(l, 0, lowX, highX), y) {
-			*(*int32)(reached(l, 2, 0, 4)) = 1
+		if !mode.Arrays(&p, launch.Reached(l, 0, lowX, highX), y) {
+			*(*int32)(launch.Reached(l, 2, 0, 4)) = 1
 		}
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/quiver-gpu/quiver/arrowbuf"
 	"github.com/quiver-gpu/quiver/cudabuf"
 	"github.com/quiver-gpu/quiver/ndview/internal/cpu"
+	"github.com/quiver-gpu/quiver/ndview/internal/launch"
 	"github.com/quiver-gpu/quiver/ndview/internal/layout"
 	"github.com/quiver-gpu/quiver/ndview/internal/moves"
 )
@@ -74,9 +75,9 @@ func copyRun(dst arrowbuf.Buffer, to int64, src arrowbuf.Buffer, from, n int64) 
 // launchCopy queues the kernel for one part of a copy.
 func launchCopy(dst arrowbuf.Buffer, to int64, src arrowbuf.Buffer, from, width int64, n layout.Nest) error {
 	dev := dst.Device()
-	p := moves.New(width, uint64(dst.Address())+uint64(to), uint64(src.Address())+uint64(from), n, sharedMemory(dev))
+	p := moves.New(width, uint64(dst.Address())+uint64(to), uint64(src.Address())+uint64(from), n, launch.SharedMemory(dev))
 	grid, block := cudabuf.Dim3{X: uint32(p.Blocks)}, cudabuf.Dim3{X: uint32(p.Threads)}
-	return launchShared(dev, copyPrograms[p.Kernel.Image()], p.Kernel.Function(width), grid, block, uint32(p.Shared), inOut(dst, to), in(src, from), p.Struct)
+	return launch.QueueShared(dev, copyPrograms[p.Kernel.Image()], p.Kernel.Function(width), grid, block, uint32(p.Shared), launch.InOut(dst, to), launch.In(src, from), p.Struct)
 }
 
 // copyPrograms are by the name of the image.
@@ -103,17 +104,17 @@ func copyProgram[T any, P interface {
 	for _, kernel := range moves.Images[image] {
 		for _, width := range []int64{1, 2, 4, 8, 16} {
 			twins[kernel.Function(width)] = func(l *cudabuf.TwinLaunch) {
-				plan := parameters[T](l, 2)
+				plan := launch.Parameters[T](l, 2)
 				n := P(&plan).Nest()
 				for operand, word := range P(&plan).RowAlign(kernel, width) {
-					mustAlign(l, operand, width, n.Strides[operand]...)
-					mustAlign(l, operand, word, outsideRun(width, n, operand)...)
+					launch.MustAlign(l, operand, width, n.Strides[operand]...)
+					launch.MustAlign(l, operand, word, outsideRun(width, n, operand)...)
 				}
 				cpu.Copy(touched(l, 0, width, n), touched(l, 1, width, n), width, n)
 			}
 		}
 	}
-	return program(image, twins)
+	return launch.Program(image, twins)
 }
 
 // outsideRun are the steps of an operand's axes beside those of which units are one run.
@@ -131,5 +132,5 @@ func outsideRun(width int64, n layout.Nest, operand int) []int64 {
 // touched is where a nest's operand begins, which is that argument of a launch.
 func touched(l *cudabuf.TwinLaunch, operand int, width int64, n layout.Nest) unsafe.Pointer {
 	low, high, _ := layout.Extent(width, 0, n.Shape, n.Strides[operand])
-	return reached(l, operand, low, high)
+	return launch.Reached(l, operand, low, high)
 }

@@ -5,6 +5,7 @@ import (
 
 	"github.com/quiver-gpu/quiver/cudabuf"
 	"github.com/quiver-gpu/quiver/ndview/internal/cpu"
+	"github.com/quiver-gpu/quiver/ndview/internal/launch"
 	"github.com/quiver-gpu/quiver/ndview/internal/layout"
 )
 
@@ -62,13 +63,13 @@ func (a *NDBuffer) launchFill(start int64, element []byte) error {
 		pattern[i] = element[(int64(i)+16-turn)%int64(len(element))]
 	}
 	low, high := binary.LittleEndian.Uint64(pattern[:8]), binary.LittleEndian.Uint64(pattern[8:])
-	return launchItems(a.Device(), fillProgram, "quiver_fill", a.NBytes()+turn, 16,
-		inOut(a.buf, start), a.NBytes(), uint32(turn), low, high)
+	return launch.Items(a.Device(), fillProgram, "quiver_fill", a.NBytes()+turn, 16,
+		launch.InOut(a.buf, start), a.NBytes(), uint32(turn), low, high)
 }
 
-var fillProgram = program("fill", map[string]cudabuf.Twin{"quiver_fill": func(l *cudabuf.TwinLaunch) {
+var fillProgram = launch.Program("fill", map[string]cudabuf.Twin{"quiver_fill": func(l *cudabuf.TwinLaunch) {
 	n := l.Int64(1)
-	mustAlignAt(l, 0, -int64(l.Uint32(2)), 16)
+	launch.MustAlignAt(l, 0, -int64(l.Uint32(2)), 16)
 	pattern := binary.LittleEndian.AppendUint64(binary.LittleEndian.AppendUint64(nil, l.Uint64(3)), l.Uint64(4))
-	cpu.Fill(reached(l, 0, 0, n), n, pattern, int64(l.Uint32(2)))
+	cpu.Fill(launch.Reached(l, 0, 0, n), n, pattern, int64(l.Uint32(2)))
 }})

@@ -9,6 +9,7 @@ import (
 
 	"github.com/quiver-gpu/quiver/arrowbuf"
 	"github.com/quiver-gpu/quiver/cudabuf"
+	"github.com/quiver-gpu/quiver/ndview/internal/launch"
 	"github.com/quiver-gpu/quiver/ndview/internal/layout"
 )
 
@@ -93,8 +94,8 @@ func (e *Elementwise) run(given []any) error {
 		return err
 	}
 	walk := loops(binary.NativeEndian.AppendUint64(nil, uint64(n)), nest)
-	blocks := min((n-1)/threads+1, int64(32*e.dev.Multiprocessors()))
-	return kernel.LaunchAsync(stream, cudabuf.Dim3{X: uint32(blocks)}, cudabuf.Dim3{X: threads}, 0, append(o.pointers(e.args, nest.Offsets), walk)...)
+	blocks := min((n-1)/launch.Threads+1, int64(32*e.dev.Multiprocessors()))
+	return kernel.LaunchAsync(stream, cudabuf.Dim3{X: uint32(blocks)}, cudabuf.Dim3{X: launch.Threads}, 0, append(o.pointers(e.args, nest.Offsets), walk)...)
 }
 
 // source is the kernel for a form of operands. Strides that one loop takes are

@@ -9,6 +9,7 @@ import (
 
 	"github.com/quiver-gpu/quiver/arrowbuf"
 	"github.com/quiver-gpu/quiver/cudabuf"
+	"github.com/quiver-gpu/quiver/ndview/internal/launch"
 	"github.com/quiver-gpu/quiver/ndview/internal/layout"
 )
 
@@ -155,7 +156,7 @@ func (k *ReductionKernel) with(given []any, axes []int, f func(*operands, reduce
 
 // Where a result has so few elements that they do not occupy a GPU, each is
 // reduced by several blocks, of which each takes so many elements at least.
-const elementsPerBlock = 16 * threads
+const elementsPerBlock = 16 * launch.Threads
 
 // launch queues the reduction: blocks reduce parts of each result's elements to
 // one, and a second kernel reduces those where there are several.
@@ -205,7 +206,7 @@ func (k *ReductionKernel) launch(o *operands, r reduced, out *NDBuffer, outStrid
 			return err
 		}
 		width := uint32(32)
-		for width < threads && int64(width) < each {
+		for width < launch.Threads && int64(width) < each {
 			width *= 2
 		}
 		grid := cudabuf.Dim3{X: uint32(min(blocks, 1<<30))}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/quiver-gpu/quiver/ndview/internal/launch"
 	"github.com/quiver-gpu/quiver/ndview/internal/layout"
 )
 
@@ -67,4 +68,4 @@ var blockReduce = fmt.Sprintf(`static __device__ quiver_acc quiver_block(quiver_
 	}
 	return quiver_all[0];
 }
-`, threads)
+`, launch.Threads)

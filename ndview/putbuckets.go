@@ -9,6 +9,7 @@ import (
 
 	"github.com/quiver-gpu/quiver/arrowbuf"
 	"github.com/quiver-gpu/quiver/cudabuf"
+	"github.com/quiver-gpu/quiver/ndview/internal/launch"
 )
 
 // What putbucket.cu has of items in a tile.
@@ -53,22 +54,22 @@ func (s *selection) putByBuckets(values *NDBuffer, where *places) (bool, error) 
 		return false, err
 	}
 	dev, blocks := s.from.Device(), (tiles+fetchTiles-1)/fetchTiles
-	err := launch(dev, putBucketProgram, fmt.Sprintf("quiver_put_sort_%d", width), cudabuf.Dim3{X: uint32(tiles)}, cudabuf.Dim3{X: bucketThreads},
+	err := launch.Queue(dev, putBucketProgram, fmt.Sprintf("quiver_put_sort_%d", width), cudabuf.Dim3{X: uint32(tiles)}, cudabuf.Dim3{X: bucketThreads},
 		where.indices.in(), values.in(), keys.inOut(), origins.inOut(), sorted.inOut(), starts.inOut(), n, shift, int32(many))
 	if err != nil {
 		return false, err
 	}
 	eachPart, block := cudabuf.Dim3{X: uint32(blocks * many)}, cudabuf.Dim3{X: fetchThreads}
-	err = launch(dev, putBucketProgram, "quiver_put_claim", eachPart, block,
+	err = launch.Queue(dev, putBucketProgram, "quiver_put_claim", eachPart, block,
 		keys.in(), origins.in(), claims.inOut(), starts.in(), n, int32(tiles), int32(many), int32(blocks))
 	if err != nil {
 		return false, err
 	}
-	return true, launch(dev, putBucketProgram, fmt.Sprintf("quiver_put_write_%d", width), eachPart, block,
-		inOut(s.from.buf, where.offset), keys.in(), origins.in(), sorted.in(), claims.in(), starts.in(), n, int32(tiles), int32(many), int32(blocks))
+	return true, launch.Queue(dev, putBucketProgram, fmt.Sprintf("quiver_put_write_%d", width), eachPart, block,
+		launch.InOut(s.from.buf, where.offset), keys.in(), origins.in(), sorted.in(), claims.in(), starts.in(), n, int32(tiles), int32(many), int32(blocks))
 }
 
-var putBucketProgram = program("putbucket", map[string]cudabuf.Twin{
+var putBucketProgram = launch.Program("putbucket", map[string]cudabuf.Twin{
 	"quiver_put_sort_4": putSortTwin[uint32], "quiver_put_sort_8": putSortTwin[uint64],
 	"quiver_put_write_4": putWriteTwin[uint32], "quiver_put_write_8": putWriteTwin[uint64],
 	"quiver_put_claim": func(l *cudabuf.TwinLaunch) {

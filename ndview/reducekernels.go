@@ -5,6 +5,7 @@ import (
 
 	"github.com/quiver-gpu/quiver/cudabuf"
 	"github.com/quiver-gpu/quiver/ndview/internal/cpu/reduce"
+	"github.com/quiver-gpu/quiver/ndview/internal/launch"
 )
 
 // reduceSources are the operations in each of kernels/reduce_NAME.cu.
@@ -45,7 +46,7 @@ var reducePrograms = func() map[string]*cudabuf.Program {
 	programs := map[string]*cudabuf.Program{}
 	for source, names := range reduceSources {
 		twins := map[string]cudabuf.Twin{}
-		p := program("reduce_"+source, twins)
+		p := launch.Program("reduce_"+source, twins)
 		for _, name := range names {
 			programs[name] = p
 			twins["quiver_finish_"+name] = finishTwin(reduce.Reducers[name])
@@ -75,10 +76,10 @@ func stepsOf(p *reduce.Plan) (in, out []int64) {
 
 // mustVector is mustAlign for what a kernel of a kind takes by vectors.
 func mustVector(l *cudabuf.TwinLaunch, kind string, size int64) {
-	p := parameters[reduce.Plan](l, 3)
+	p := launch.Parameters[reduce.Plan](l, 3)
 	if kind == "slim" {
-		mustAlign(l, 0, 16)
-		mustAlign(l, 1, 16)
+		launch.MustAlign(l, 0, 16)
+		launch.MustAlign(l, 1, 16)
 	}
 	steps, outSteps := stepsOf(&p)
 	steps[0] *= p.Folded
@@ -86,29 +87,29 @@ func mustVector(l *cudabuf.TwinLaunch, kind string, size int64) {
 		steps = append(steps, p.Part*p.Stride)
 	}
 	if kind == "few" || kind == "columns" && p.Aligned != 0 {
-		mustAlign(l, 0, int64(p.Vector)*size, steps...)
+		launch.MustAlign(l, 0, int64(p.Vector)*size, steps...)
 	}
 	if kind == "few" || kind == "columns" && p.Dense != 0 && p.Partial == 0 {
-		mustAlign(l, 1, min(16, int64(p.Vector*p.OutSize)), outSteps...)
+		launch.MustAlign(l, 1, min(16, int64(p.Vector*p.OutSize)), outSteps...)
 	}
 }
 
 // reduceTwin does the work of a kernel that reduces: of each split in turn.
 func reduceTwin(f *reduce.Reducer) cudabuf.Twin {
 	return func(l *cudabuf.TwinLaunch) {
-		p := parameters[reduce.Plan](l, 3)
+		p := launch.Parameters[reduce.Plan](l, 3)
 		p.Unvectored()
 		low, high, outLow, outHigh := p.Reach(f.Element)
 		steps, outSteps := stepsOf(&p)
-		mustAlign(l, 0, f.Element, steps...)
-		in := reached(l, 0, low, high)
+		launch.MustAlign(l, 0, f.Element, steps...)
+		in := launch.Reached(l, 0, low, high)
 		if p.Partial == 0 {
-			mustAlign(l, 1, int64(p.OutSize), outSteps...)
-			reduce.Results(&p, f, in, reached(l, 1, outLow, outHigh))
+			launch.MustAlign(l, 1, int64(p.OutSize), outSteps...)
+			reduce.Results(&p, f, in, launch.Reached(l, 1, outLow, outHigh))
 			return
 		}
 		splits, size := int64(l.Grid.Y), p.Outputs*f.Size
-		accs := reached(l, 2, 0, splits*size)
+		accs := launch.Reached(l, 2, 0, splits*size)
 		for s := range splits {
 			reduce.Parts(&p, f, in, s, unsafe.Add(accs, s*size))
 		}
@@ -118,10 +119,10 @@ func reduceTwin(f *reduce.Reducer) cudabuf.Twin {
 // finishTwin does the work of a kernel that merges.
 func finishTwin(f *reduce.Reducer) cudabuf.Twin {
 	return func(l *cudabuf.TwinLaunch) {
-		p := parameters[reduce.Plan](l, 2)
+		p := launch.Parameters[reduce.Plan](l, 2)
 		_, _, low, high := p.Reach(0)
 		_, outSteps := stepsOf(&p)
-		mustAlign(l, 0, int64(p.OutSize), outSteps...)
-		reduce.Merge(&p, f, reached(l, 1, 0, p.AllParts*p.Outputs*f.Size), reached(l, 0, low, high))
+		launch.MustAlign(l, 0, int64(p.OutSize), outSteps...)
+		reduce.Merge(&p, f, launch.Reached(l, 1, 0, p.AllParts*p.Outputs*f.Size), launch.Reached(l, 0, low, high))
 	}
 }

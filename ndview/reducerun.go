@@ -8,6 +8,7 @@ import (
 	"github.com/quiver-gpu/quiver/arrowbuf"
 	"github.com/quiver-gpu/quiver/cudabuf"
 	"github.com/quiver-gpu/quiver/ndview/internal/cpu/reduce"
+	"github.com/quiver-gpu/quiver/ndview/internal/launch"
 	"github.com/quiver-gpu/quiver/ndview/internal/layout"
 )
 
@@ -130,7 +131,7 @@ func (w *reducing) lay(p *reduce.Plan, dev *cudabuf.Device, base, out uintptr, s
 		g.kernel = "tiles"
 		p.PerSplit = tileBytes / (p.Length * size)
 		p.Lanes = tileLanes(p.Length, size, p.PerSplit)
-		p.PerSplit = p.PerSplit &^ (threads>>p.Lanes - 1)
+		p.PerSplit = p.PerSplit &^ (launch.Threads>>p.Lanes - 1)
 		p.Part, p.Parts, p.AllParts = p.Length, reduce.NewDivisor(1), 1
 		g.blocks, g.splits = ceilDiv(p.Outputs, p.PerSplit), 1
 		return g
@@ -139,17 +140,17 @@ func (w *reducing) lay(p *reduce.Plan, dev *cudabuf.Device, base, out uintptr, s
 		p.Lanes = lanesOf(runs/4, 8)
 		if w.op.numbered { // whose threads merge at a greater cost
 			p.Lanes = lanesOf(runs/16, 8)
-			for p.Lanes > 5 && ceilDiv(p.Outputs, threads>>(p.Lanes-1)) >= wanted {
+			for p.Lanes > 5 && ceilDiv(p.Outputs, launch.Threads>>(p.Lanes-1)) >= wanted {
 				p.Lanes--
 			}
 		}
-		g.blocks = ceilDiv(p.Outputs, threads>>p.Lanes)
-		atLeast = 16 * (threads * 16 / size) >> (8 - p.Lanes)
+		g.blocks = ceilDiv(p.Outputs, launch.Threads>>p.Lanes)
+		atLeast = 16 * (launch.Threads * 16 / size) >> (8 - p.Lanes)
 	default:
 		g.kernel, p.Vector = "strided", 1
 		if kinds.columns && p.KeptAxes > 0 && p.Kept[0].In == size && p.Kept[0].Extent.By > 1 {
 			if w.layFew(p, base, out, size, wanted) {
-				return geometry{"few", ceilDiv(p.Items, threads), 1}
+				return geometry{"few", ceilDiv(p.Items, launch.Threads), 1}
 			}
 			g.kernel, p.Vector = "columns", int32(columnBytes(size)/size)
 		}
@@ -160,7 +161,7 @@ func (w *reducing) lay(p *reduce.Plan, dev *cudabuf.Device, base, out uintptr, s
 		perThread := 64 / (int64(p.Vector) * size)
 		rows := p.Length / p.Folded
 		down := lanesOf(rows/perThread, 3) // log2 of threads along the steps
-		for down > 0 && ceilDiv(p.Items, threads>>(down-1)) >= wanted {
+		for down > 0 && ceilDiv(p.Items, launch.Threads>>(down-1)) >= wanted {
 			down--
 		}
 		if across := int32(bits.Len64(uint64(p.Items - 1))); across < 8-down {
@@ -204,7 +205,7 @@ func (w *reducing) layFew(p *reduce.Plan, base, out uintptr, size, wanted int64)
 	few := *p
 	few.Vector = int32(16 / size)
 	w.layColumns(&few, base, out, size)
-	if few.Aligned == 0 || few.Dense == 0 || p.Length >= 8 && ceilDiv(few.Items, threads) < wanted {
+	if few.Aligned == 0 || few.Dense == 0 || p.Length >= 8 && ceilDiv(few.Items, launch.Threads) < wanted {
 		return false
 	}
 	unsplit(&few)
@@ -219,8 +220,8 @@ func (w *reducing) layColumns(p *reduce.Plan, base, out uintptr, size int64) {
 	p.Width = axis.Extent.By
 	together := vector / gcd(vector, p.Width) // rows that are whole vectors
 	together *= max(32*vector/(p.Width*together), 1)
-	if vector > 1 && p.KeptAxes == 1 && p.RunAxes == 0 && p.Stride == p.Width*size && p.Width <= threads/2 &&
-		p.Width*together <= threads*vector && p.Length >= 4*together {
+	if vector > 1 && p.KeptAxes == 1 && p.RunAxes == 0 && p.Stride == p.Width*size && p.Width <= launch.Threads/2 &&
+		p.Width*together <= launch.Threads*vector && p.Length >= 4*together {
 		p.Folded = together
 		p.Width *= together
 	}
@@ -252,9 +253,9 @@ func (w *reducing) isSlim(p *reduce.Plan, size int64, base, out uintptr) bool {
 func slimRows(row, out int64) int64 {
 	unit := min(max(16/row, 1), 16/out)
 	if out >= row {
-		return unit * threads
+		return unit * launch.Threads
 	}
-	return unit * threads * min(max(64/(unit*row), 1), 4)
+	return unit * launch.Threads * min(max(64/(unit*row), 1), 4)
 }
 
 // tileBytes is what a block of a tiles kernel copies to shared memory.
@@ -270,7 +271,7 @@ func isTiles(p *reduce.Plan, size int64) bool {
 // the block busy, and that the threads of a warp read from different banks.
 func tileLanes(length, size, rows int64) int32 {
 	lanes := int32(0)
-	for int64(threads)>>lanes > rows {
+	for int64(launch.Threads)>>lanes > rows {
 		lanes++
 	}
 	banks := bits.TrailingZeros64(uint64(max(length*size/4, 1)))
@@ -343,11 +344,11 @@ func (w *reducing) launch(p *reduce.Plan, out, a *NDBuffer, from, to int64) erro
 	elements := *p // as finish sees them
 	base := a.buf.Address() + uintptr(a.offset+from)
 	g := w.lay(p, dev, base, out.buf.Address()+uintptr(out.offset+to), a.dtype.Size())
-	grid, block := cudabuf.Dim3{X: uint32(g.blocks), Y: uint32(g.splits)}, cudabuf.Dim3{X: threads}
+	grid, block := cudabuf.Dim3{X: uint32(g.blocks), Y: uint32(g.splits)}, cudabuf.Dim3{X: launch.Threads}
 	kernel := "quiver_" + g.kernel + "_" + w.op.name
 	program := reducePrograms[w.op.name]
 	if g.splits == 1 && w.op.plain {
-		return launch(dev, program, kernel, grid, block, a.at(from), out.atOut(to), uintptr(0), structOf(p))
+		return launch.Queue(dev, program, kernel, grid, block, a.at(from), out.atOut(to), uintptr(0), launch.StructOf(p))
 	}
 	accs, err := allocate(dev, g.splits*p.Outputs*w.op.accumulator)
 	if err != nil {
@@ -355,7 +356,7 @@ func (w *reducing) launch(p *reduce.Plan, out, a *NDBuffer, from, to int64) erro
 	}
 	defer accs.Release()
 	p.Partial = 1
-	if err := launch(dev, program, kernel, grid, block, a.at(from), out.atOut(to), accs, structOf(p)); err != nil {
+	if err := launch.Queue(dev, program, kernel, grid, block, a.at(from), out.atOut(to), accs, launch.StructOf(p)); err != nil {
 		return err
 	}
 	elements.AllParts, elements.Folded = g.splits, 1
@@ -364,7 +365,7 @@ func (w *reducing) launch(p *reduce.Plan, out, a *NDBuffer, from, to int64) erro
 		elements.Lanes = max(elements.Lanes, 5)
 	}
 	grid = cudabuf.Dim3{X: uint32(ceilDiv(p.Outputs, 1<<elements.Lanes))}
-	return launch(dev, reducePrograms[w.op.finish], "quiver_finish_"+w.op.finish, grid, block, out.atOut(to), accs, structOf(&elements))
+	return launch.Queue(dev, reducePrograms[w.op.finish], "quiver_finish_"+w.op.finish, grid, block, out.atOut(to), accs, launch.StructOf(&elements))
 }
 
 // runCopied is run by way of a copy of a, whose axes lie in memory as those of a do:

@@ -6,6 +6,7 @@ import (
 
 	"github.com/quiver-gpu/quiver/cudabuf"
 	"github.com/quiver-gpu/quiver/ndview/internal/cpu"
+	"github.com/quiver-gpu/quiver/ndview/internal/launch"
 	"github.com/quiver-gpu/quiver/ndview/internal/tick"
 )
 
@@ -57,8 +58,8 @@ func (b *both) retick(n int64, c *tick.Conversion) error {
 		return err
 	}
 	defer flag.Release()
-	err = launchItems(b.dst.Device(), retickProgram, "quiver_retick", n, 1,
-		in(b.src.buf, b.in), inOut(b.dst.buf, b.out), n, structOf(c), flag.inOut())
+	err = launch.Items(b.dst.Device(), retickProgram, "quiver_retick", n, 1,
+		launch.In(b.src.buf, b.in), launch.InOut(b.dst.buf, b.out), n, launch.StructOf(c), flag.inOut())
 	if err != nil || c.Exact() {
 		return err
 	}
@@ -69,9 +70,9 @@ func (b *both) retick(n int64, c *tick.Conversion) error {
 	return err
 }
 
-var retickProgram = program("retick", map[string]cudabuf.Twin{"quiver_retick": func(l *cudabuf.TwinLaunch) {
-	n, c := l.Int64(2), parameters[tick.Conversion](l, 3)
-	mustAlign(l, 0, 8)
-	mustAlign(l, 1, 8)
-	cpu.Retick(reached(l, 1, 0, 8*n), reached(l, 0, 0, 8*n), n, &c, (*uint32)(reached(l, 4, 0, 4)))
+var retickProgram = launch.Program("retick", map[string]cudabuf.Twin{"quiver_retick": func(l *cudabuf.TwinLaunch) {
+	n, c := l.Int64(2), launch.Parameters[tick.Conversion](l, 3)
+	launch.MustAlign(l, 0, 8)
+	launch.MustAlign(l, 1, 8)
+	cpu.Retick(launch.Reached(l, 1, 0, 8*n), launch.Reached(l, 0, 0, 8*n), n, &c, (*uint32)(launch.Reached(l, 4, 0, 4)))
 }})

@@ -7,6 +7,7 @@ import (
 	"github.com/quiver-gpu/quiver/arrowbuf"
 	"github.com/quiver-gpu/quiver/cudabuf"
 	"github.com/quiver-gpu/quiver/ndview/internal/cpu"
+	"github.com/quiver-gpu/quiver/ndview/internal/launch"
 )
 
 // scatterUnits writes values, units of width bytes, to places of a buffer.
@@ -18,8 +19,8 @@ func scatterUnits(to arrowbuf.Buffer, where *places, values *NDBuffer, width int
 		return nil
 	}
 	return walk.Cut(maxItems, func(part *cpu.Walk, _ int64, at cpu.Offset) error {
-		return launchItems(to.Device(), putProgram, fmt.Sprintf("quiver_scatter_%d", width), part.Items, perThread,
-			inOut(to, where.offset+at.Data), where.indices.at(at.Index), values.at(at.Value), structOf(part), where.extent, where.step)
+		return launch.Items(to.Device(), putProgram, fmt.Sprintf("quiver_scatter_%d", width), part.Items, perThread,
+			launch.InOut(to, where.offset+at.Data), where.indices.at(at.Index), values.at(at.Value), launch.StructOf(part), where.extent, where.step)
 	})
 }
 
@@ -57,28 +58,28 @@ func (w *places) settle() (apart bool, err error) {
 	}
 	for _, kernel := range []string{"quiver_claim", "quiver_settle"} {
 		name := fmt.Sprintf("%s_%d", kernel, 8*size.size)
-		if err := launchItems(pos.Device(), putProgram, name, n, perThread, pos.inOut(), n, claims.inOut(), keys, uint64(slots)); err != nil {
+		if err := launch.Items(pos.Device(), putProgram, name, n, perThread, pos.inOut(), n, claims.inOut(), keys, uint64(slots)); err != nil {
 			return false, err
 		}
 	}
 	return true, nil
 }
 
-var putProgram = program("put", putTwins())
+var putProgram = launch.Program("put", putTwins())
 
 func putTwins() map[string]cudabuf.Twin {
 	twins := map[string]cudabuf.Twin{}
 	for _, width := range []int64{1, 2, 4, 8, 16} {
 		twins[fmt.Sprintf("quiver_scatter_%d", width)] = func(l *cudabuf.TwinLaunch) {
-			walk, extent, step := parameters[cpu.Walk](l, 3), l.Int64(4), l.Int64(5)
+			walk, extent, step := launch.Parameters[cpu.Walk](l, 3), l.Int64(4), l.Int64(5)
 			valueLow, valueHigh := walk.Reach(&walk.Value, width)
 			indexLow, indexHigh := walk.Reach(&walk.Index, 8)
 			low, high := walk.Reach(&walk.Data, width)
-			mustAlign(l, 0, width, append(walk.Data[:walk.Axes:walk.Axes], step)...)
-			mustAlign(l, 1, 8, walk.Index[:walk.Axes]...)
-			mustAlign(l, 2, width, walk.Value[:walk.Axes]...)
-			cpu.Scatter(reached(l, 0, low, high+(extent-1)*step), reached(l, 1, indexLow, indexHigh),
-				reached(l, 2, valueLow, valueHigh), width, &walk, extent, step, true)
+			launch.MustAlign(l, 0, width, append(walk.Data[:walk.Axes:walk.Axes], step)...)
+			launch.MustAlign(l, 1, 8, walk.Index[:walk.Axes]...)
+			launch.MustAlign(l, 2, width, walk.Value[:walk.Axes]...)
+			cpu.Scatter(launch.Reached(l, 0, low, high+(extent-1)*step), launch.Reached(l, 1, indexLow, indexHigh),
+				launch.Reached(l, 2, valueLow, valueHigh), width, &walk, extent, step, true)
 		}
 	}
 	twins["quiver_claim_32"] = claimTwin[uint32]

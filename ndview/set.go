@@ -6,6 +6,7 @@ import (
 	"github.com/quiver-gpu/quiver/arrowbuf"
 	"github.com/quiver-gpu/quiver/cudabuf"
 	"github.com/quiver-gpu/quiver/ndview/internal/cpu"
+	"github.com/quiver-gpu/quiver/ndview/internal/launch"
 )
 
 // FillWhere writes one value to the rows of a, its first axis, at which mask is
@@ -39,14 +40,14 @@ func (a *NDBuffer) FillWhere(mask *NDBuffer, pattern uint64) error {
 	return launchFillWhere(a, mask, width, pattern)
 }
 
-var maskProgram = program("mask", map[string]cudabuf.Twin{"quiver_fill_where": func(l *cudabuf.TwinLaunch) {
+var maskProgram = launch.Program("mask", map[string]cudabuf.Twin{"quiver_fill_where": func(l *cudabuf.TwinLaunch) {
 	width, n := l.Int64(1), l.Int64(3)
-	mustAlignAt(l, 2, -int64(l.Uint32(4)), 16)
+	launch.MustAlignAt(l, 2, -int64(l.Uint32(4)), 16)
 	cpu.FillWhere(l.Memory(l.Pointer(0), n*width), l.Memory(l.Pointer(2), n), width, l.Uint64(5))
 }})
 
 func launchFillWhere(a, mask *NDBuffer, width int64, pattern uint64) error {
 	rows, turn := a.shape[0], int64(mask.address()%16)
-	return launchItems(a.Device(), maskProgram, "quiver_fill_where", rows+turn, 16,
+	return launch.Items(a.Device(), maskProgram, "quiver_fill_where", rows+turn, 16,
 		a.inOut(), width, mask.in(), rows, uint32(turn), pattern)
 }

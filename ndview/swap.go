@@ -5,6 +5,7 @@ import (
 
 	"github.com/quiver-gpu/quiver/cudabuf"
 	"github.com/quiver-gpu/quiver/ndview/internal/cpu"
+	"github.com/quiver-gpu/quiver/ndview/internal/launch"
 )
 
 // ByteSwap turns around the bytes of each number, in place, as data of the other
@@ -87,10 +88,10 @@ func swapBytes(dst, src *NDBuffer, beside, size int64) error {
 		cpu.SwapBytes(to, from, n, size)
 		return nil
 	}
-	return launchItems(dst.Device(), swapProgram, "quiver_swap", n, 16, src.at(beside), dst.atOut(to), n, int32(size))
+	return launch.Items(dst.Device(), swapProgram, "quiver_swap", n, 16, src.at(beside), dst.atOut(to), n, int32(size))
 }
 
-var swapProgram = program("swap", map[string]cudabuf.Twin{"quiver_swap": func(l *cudabuf.TwinLaunch) {
+var swapProgram = launch.Program("swap", map[string]cudabuf.Twin{"quiver_swap": func(l *cudabuf.TwinLaunch) {
 	n := l.Int64(2)
-	cpu.SwapBytes(reached(l, 1, 0, n), reached(l, 0, 0, n), n, int64(l.Int32(3)))
+	cpu.SwapBytes(launch.Reached(l, 1, 0, n), launch.Reached(l, 0, 0, n), n, int64(l.Int32(3)))
 }})

@@ -8,6 +8,7 @@ import (
 
 	"github.com/quiver-gpu/quiver/arrowbuf"
 	"github.com/quiver-gpu/quiver/cudabuf"
+	"github.com/quiver-gpu/quiver/ndview/internal/launch"
 )
 
 // bucketing says when indices are followed bucket by bucket of the source, which
@@ -68,18 +69,18 @@ func takeByBuckets(out *NDBuffer, from arrowbuf.Buffer, where *places, width, n 
 	}
 	defer starts.Release()
 	eachTile, block := cudabuf.Dim3{X: uint32(tiles)}, cudabuf.Dim3{X: bucketThreads}
-	err = launch(dev, bucketProgram, fmt.Sprintf("quiver_bucket_sort_%d_%s", width, kind), eachTile, block,
+	err = launch.Queue(dev, bucketProgram, fmt.Sprintf("quiver_bucket_sort_%d_%s", width, kind), eachTile, block,
 		where.indices.in(), out.inOut(), ranks.inOut(), starts.inOut(), n, where.extent, shift, int32(many), int64(0), flags.array.inOut())
 	if err != nil {
 		return false, err
 	}
 	blocks := (tiles + fetchTiles - 1) / fetchTiles
-	err = launch(dev, bucketProgram, fmt.Sprintf("quiver_bucket_fetch_%d", width), cudabuf.Dim3{X: uint32(blocks * many)}, cudabuf.Dim3{X: fetchThreads},
-		in(from, where.offset), out.inOut(), starts.in(), n, int32(tiles), int32(many), int32(blocks))
+	err = launch.Queue(dev, bucketProgram, fmt.Sprintf("quiver_bucket_fetch_%d", width), cudabuf.Dim3{X: uint32(blocks * many)}, cudabuf.Dim3{X: fetchThreads},
+		launch.In(from, where.offset), out.inOut(), starts.in(), n, int32(tiles), int32(many), int32(blocks))
 	if err != nil {
 		return false, err
 	}
-	return true, launch(dev, bucketProgram, fmt.Sprintf("quiver_bucket_place_%d", width), eachTile, block, out.inOut(), ranks.in(), n)
+	return true, launch.Queue(dev, bucketProgram, fmt.Sprintf("quiver_bucket_place_%d", width), eachTile, block, out.inOut(), ranks.in(), n)
 }
 
 // scattered tells whether most neighbours among indices, of which there are many,
@@ -90,7 +91,7 @@ func scattered(indices *NDBuffer, kind string, n, far int64) (bool, error) {
 		return false, err
 	}
 	defer count.Release()
-	err = launch(indices.Device(), bucketProgram, "quiver_sample_"+kind, cudabuf.Dim3{X: 1}, cudabuf.Dim3{X: bucketThreads},
+	err = launch.Queue(indices.Device(), bucketProgram, "quiver_sample_"+kind, cudabuf.Dim3{X: 1}, cudabuf.Dim3{X: bucketThreads},
 		indices.in(), n, far, count.inOut())
 	if err != nil {
 		return false, err

@@ -5,6 +5,7 @@ import (
 
 	"github.com/quiver-gpu/quiver/cudabuf"
 	"github.com/quiver-gpu/quiver/ndview/internal/cpu"
+	"github.com/quiver-gpu/quiver/ndview/internal/launch"
 )
 
 // Tril is a copy in C order of what lies on and below a diagonal of the last two
@@ -115,19 +116,19 @@ func writeTriangle(out, a *NDBuffer, k int64, upper bool) error {
 		t.Vector = int32(vector)
 		t.Vectors /= vector
 	}
-	return launchItems(out.Device(), triangleProgram, fmt.Sprintf("quiver_triangle_%d", size), t.Vectors, 1,
-		a.in(), out.inOut(), structOf(&t))
+	return launch.Items(out.Device(), triangleProgram, fmt.Sprintf("quiver_triangle_%d", size), t.Vectors, 1,
+		a.in(), out.inOut(), launch.StructOf(&t))
 }
 
-var triangleProgram = program("triangle", func() map[string]cudabuf.Twin {
+var triangleProgram = launch.Program("triangle", func() map[string]cudabuf.Twin {
 	twins := map[string]cudabuf.Twin{}
 	for _, size := range []int64{1, 2, 4, 8, 16} {
 		twins[fmt.Sprintf("quiver_triangle_%d", size)] = func(l *cudabuf.TwinLaunch) {
-			t := parameters[cpu.Triangle](l, 2)
+			t := launch.Parameters[cpu.Triangle](l, 2)
 			n := t.Vectors * int64(t.Vector) * size
-			mustAlign(l, 0, int64(t.Vector)*size)
-			mustAlign(l, 1, int64(t.Vector)*size)
-			cpu.WriteTriangle(reached(l, 1, 0, n), reached(l, 0, 0, n), size, &t)
+			launch.MustAlign(l, 0, int64(t.Vector)*size)
+			launch.MustAlign(l, 1, int64(t.Vector)*size)
+			cpu.WriteTriangle(launch.Reached(l, 1, 0, n), launch.Reached(l, 0, 0, n), size, &t)
 		}
 	}
 	return twins

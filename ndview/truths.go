@@ -5,6 +5,7 @@ import (
 
 	"github.com/quiver-gpu/quiver/cudabuf"
 	"github.com/quiver-gpu/quiver/ndview/internal/cpu"
+	"github.com/quiver-gpu/quiver/ndview/internal/launch"
 )
 
 // truths are a mask's elements in C order, with the sums that tell where each
@@ -66,9 +67,9 @@ func (t *truths) scan() (*NDBuffer, error) {
 		return starts, nil
 	}
 	block := cudabuf.Dim3{X: tileThreads}
-	err = launch(dev, compactProgram, "quiver_mask_count", cudabuf.Dim3{X: uint32(tiles)}, block, t.mask.in(), t.n, counts.inOut())
+	err = launch.Queue(dev, compactProgram, "quiver_mask_count", cudabuf.Dim3{X: uint32(tiles)}, block, t.mask.in(), t.n, counts.inOut())
 	if err == nil {
-		err = launch(dev, compactProgram, "quiver_mask_scan", cudabuf.Dim3{X: uint32(tiles/scanTiles + 1)}, block, counts.in(), tiles, starts.inOut())
+		err = launch.Queue(dev, compactProgram, "quiver_mask_scan", cudabuf.Dim3{X: uint32(tiles/scanTiles + 1)}, block, counts.in(), tiles, starts.inOut())
 	}
 	if err != nil {
 		starts.Release()
@@ -86,7 +87,7 @@ const (
 // each launches a kernel that does a tile a block.
 func (t *truths) each(kernel string, args ...any) error {
 	args = append([]any{t.mask.in(), t.n, t.starts.in()}, args...)
-	return launch(t.mask.Device(), compactProgram, kernel, cudabuf.Dim3{X: uint32(cpu.Tiles(t.n))}, cudabuf.Dim3{X: tileThreads}, args...)
+	return launch.Queue(t.mask.Device(), compactProgram, kernel, cudabuf.Dim3{X: uint32(cpu.Tiles(t.n))}, cudabuf.Dim3{X: tileThreads}, args...)
 }
 
 // positions are the places of the true elements, as int64.

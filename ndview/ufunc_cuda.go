@@ -6,6 +6,7 @@ import (
 
 	"github.com/quiver-gpu/quiver/cudabuf"
 	ew "github.com/quiver-gpu/quiver/ndview/internal/cpu/elementwise"
+	"github.com/quiver-gpu/quiver/ndview/internal/launch"
 )
 
 // form is how the kernels of kernels/family.cuh come to their operands.
@@ -85,7 +86,7 @@ func (c *call) launchDense(dev *cudabuf.Device) error {
 			p.scalar[i] = c.in[i].bits
 		}
 	}
-	return c.launch(dev, dense, (p.elements-1)/c.vector+1, &offset, structOf(&p))
+	return c.launch(dev, dense, (p.elements-1)/c.vector+1, &offset, launch.StructOf(&p))
 }
 
 // familyThreads is the size of a block of kernels/family.cuh.

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	ew "github.com/quiver-gpu/quiver/ndview/internal/cpu/elementwise"
+	"github.com/quiver-gpu/quiver/ndview/internal/launch"
 )
 
 // mirrored is the comparison of the operands the other way round.
@@ -94,7 +95,7 @@ func (c *call) scalars(common DType) error {
 		if c.op == ew.Power && i == 1 && t.kind == KindInt && int8(raw[t.size-1]) < 0 {
 			return fmt.Errorf("power of %s: an integer to a negative power: %w", c.operands(), ErrRange)
 		}
-		copy(structOf(&in.bits), raw)
+		copy(launch.StructOf(&in.bits), raw)
 	}
 	return nil
 }

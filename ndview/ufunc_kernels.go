@@ -8,6 +8,7 @@ import (
 
 	"github.com/quiver-gpu/quiver/cudabuf"
 	ew "github.com/quiver-gpu/quiver/ndview/internal/cpu/elementwise"
+	"github.com/quiver-gpu/quiver/ndview/internal/launch"
 	"github.com/quiver-gpu/quiver/ndview/internal/layout"
 )
 
@@ -55,14 +56,14 @@ var (
 )
 
 var (
-	arithmeticInt   = program("arithmetic_int", twinsOf(integerTypes, familyArithmetic))
-	arithmeticFloat = program("arithmetic_float", twinsOf(floatTypes, familyArithmetic))
-	compareProgram  = program("compare", twinsOf(slices.Concat(integerTypes, floatTypes), familyCompare))
-	divideProgram   = program("divide", twinsOf(integerTypes, familyMath))
-	mathProgram     = program("math", twinsOf(floatTypes[2:], familyMath))
-	whereProgram    = program("where", whereTwins())
-	complexMath     = program("complex_math", twinsOf(complexTypes, familyMath))
-	complexProgram  = program("complex", twinsOf(complexTypes, familyArithmetic, familyCompare, familyParts))
+	arithmeticInt   = launch.Program("arithmetic_int", twinsOf(integerTypes, familyArithmetic))
+	arithmeticFloat = launch.Program("arithmetic_float", twinsOf(floatTypes, familyArithmetic))
+	compareProgram  = launch.Program("compare", twinsOf(slices.Concat(integerTypes, floatTypes), familyCompare))
+	divideProgram   = launch.Program("divide", twinsOf(integerTypes, familyMath))
+	mathProgram     = launch.Program("math", twinsOf(floatTypes[2:], familyMath))
+	whereProgram    = launch.Program("where", whereTwins())
+	complexMath     = launch.Program("complex_math", twinsOf(complexTypes, familyMath))
+	complexProgram  = launch.Program("complex", twinsOf(complexTypes, familyArithmetic, familyCompare, familyParts))
 )
 
 func whereTwins() map[string]cudabuf.Twin {
@@ -133,7 +134,7 @@ func twinsOf(types []ew.Type, of ...family) map[string]cudabuf.Twin {
 // denseTwin and nestTwin do a launch by the loops of the CPU device, nestTwin one
 // whose vectors have so many elements at most.
 func denseTwin(l *cudabuf.TwinLaunch, t ew.Type) {
-	p := parameters[denseLaunch](l, l.Args()-1)
+	p := launch.Parameters[denseLaunch](l, l.Args()-1)
 	w := ew.Work{Op: ew.Op(p.op), Type: t, Axes: 1}
 	w.Shape[0] = p.elements
 	for o := range 1 + w.Op.Inputs() {
@@ -149,7 +150,7 @@ func denseTwin(l *cudabuf.TwinLaunch, t ew.Type) {
 }
 
 func nestTwin(l *cudabuf.TwinLaunch, t ew.Type, most int64) {
-	p := parameters[nestLaunch](l, l.Args()-1)
+	p := launch.Parameters[nestLaunch](l, l.Args()-1)
 	w := ew.Work{Op: ew.Op(p.op), Type: t, Axes: 2 + int(p.middles)}
 	last := w.Axes - 1
 	w.Shape[last] = int64(p.row)
@@ -178,7 +179,7 @@ func vectorOf(op ew.Op, t ew.Type) int64 { return 16 / max(t.Size(), op.Result(t
 // mustBeRun is mustAlign for an operand that the kernel takes by vectors.
 func mustBeRun(l *cudabuf.TwinLaunch, o int, kind int32, vector int64, steps ...int64) {
 	if kind == kindRun {
-		mustAlign(l, o, vector, steps...)
+		launch.MustAlign(l, o, vector, steps...)
 	}
 }
 
@@ -191,7 +192,7 @@ func twinOperand(l *cudabuf.TwinLaunch, w *ew.Work, o int, kind int32, t ew.Type
 	if o > 0 {
 		to = &w.In[o-1]
 	}
-	mustAlign(l, o, t.Size(), stride[:w.Axes]...)
+	launch.MustAlign(l, o, t.Size(), stride[:w.Axes]...)
 	low, high, _ := layout.Extent(t.Size(), 0, w.Shape[:w.Axes], stride[:w.Axes])
 	memory := l.Memory(uintptr(int64(l.Pointer(o))+low), high-low)
 	*to = ew.Operand{Type: t, Base: unsafe.Pointer(&memory[-low]), Stride: stride}

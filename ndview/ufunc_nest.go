@@ -8,6 +8,7 @@ import (
 	"github.com/quiver-gpu/quiver/cudabuf"
 	ew "github.com/quiver-gpu/quiver/ndview/internal/cpu/elementwise"
 	"github.com/quiver-gpu/quiver/ndview/internal/half"
+	"github.com/quiver-gpu/quiver/ndview/internal/launch"
 )
 
 // nestLaunch is Nest of kernels/nest.cuh, which says what the fields are.
@@ -54,11 +55,11 @@ func (c *call) launchNest(dev *cudabuf.Device, n jointNest) error {
 	}
 	if c.family != familyMath {
 		if p, ok := c.describe(n, inner, rows, c.vector); ok {
-			return c.launch(dev, rowwise, int64(p.items), &n.offset, structOf(&p))
+			return c.launch(dev, rowwise, int64(p.items), &n.offset, launch.StructOf(&p))
 		}
 	}
 	p, _ := c.describe(n, inner, rows, v)
-	return c.launch(dev, nested, int64(p.items), &n.offset, structOf(&p))
+	return c.launch(dev, nested, int64(p.items), &n.offset, launch.StructOf(&p))
 }
 
 // fewElements is how many elements of the form nested are a vector at most.

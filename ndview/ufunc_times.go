@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	ew "github.com/quiver-gpu/quiver/ndview/internal/cpu/elementwise"
+	"github.com/quiver-gpu/quiver/ndview/internal/launch"
 )
 
 // ofTimes tells whether an operand is a datetime or a timedelta.
@@ -171,7 +172,7 @@ func (c *call) inUnit(i int, unit DType) error {
 		if err != nil {
 			return err
 		}
-		copy(structOf(&in.bits), raw)
+		copy(launch.StructOf(&in.bits), raw)
 	case to != Int64 && in.array.dtype != to:
 		return c.toTimes(i, to)
 	}

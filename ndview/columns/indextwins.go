@@ -4,12 +4,13 @@ import (
 	"sync/atomic"
 
 	"github.com/quiver-gpu/quiver/ndview/internal/cpu"
+	"github.com/quiver-gpu/quiver/ndview/internal/launch"
 )
 
 // perTile is how many items a block does, and bitWords how many words of a bitmap.
 const (
-	perTile  = 8 * threads
-	bitWords = threads
+	perTile  = 8 * launch.Threads
+	bitWords = launch.Threads
 )
 
 // grain is how many items are worth a goroutine.

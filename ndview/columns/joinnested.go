@@ -10,6 +10,7 @@ import (
 
 	"github.com/quiver-gpu/quiver/arrowbuf"
 	"github.com/quiver-gpu/quiver/ndview"
+	"github.com/quiver-gpu/quiver/ndview/internal/launch"
 )
 
 // joinDenseUnions joins the children whole. Those of a slice, which are longer
@@ -79,7 +80,7 @@ func (w *work) joinUnionOffsets(parts []arrow.ArrayData, t *arrow.DenseUnionType
 		if err != nil {
 			return nil, err
 		}
-		err = w.run(joinProgram, "quiver_shift_union", from.Size(), perTile, ids, from, from.Size(), structOf(&before), written{to})
+		err = w.run(joinProgram, "quiver_shift_union", from.Size(), perTile, ids, from, from.Size(), launch.StructOf(&before), written{to})
 		if err != nil {
 			return nil, err
 		}

@@ -4,6 +4,7 @@ import (
 	"unsafe"
 
 	"github.com/quiver-gpu/quiver/ndview/internal/cpu"
+	"github.com/quiver-gpu/quiver/ndview/internal/launch"
 )
 
 var joinProgram = newProgram("columns_join", map[string]twin{
@@ -96,7 +97,7 @@ func shiftViews(c call) {
 type shifts struct{ of [128]int32 }
 
 func shiftUnion(c call) {
-	n, shift := c.Int64(2), parameters[shifts](c, 3)
+	n, shift := c.Int64(2), launch.Parameters[shifts](c, 3)
 	ids, in, out := elements[int8](c, 0, n), elements[int32](c, 1, n), elements[int32](c, 4, n)
 	cpu.Parallel(n, grain, func(lo, hi int64) {
 		for i := lo; i < hi; i++ {

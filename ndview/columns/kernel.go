@@ -1,14 +1,12 @@
 package columns
 
 import (
-	"fmt"
-	"math"
 	"unsafe"
 
 	"github.com/quiver-gpu/quiver/arrowbuf"
 	"github.com/quiver-gpu/quiver/cudabuf"
 	"github.com/quiver-gpu/quiver/ndview"
-	"github.com/quiver-gpu/quiver/ndview/kernels"
+	"github.com/quiver-gpu/quiver/ndview/internal/launch"
 )
 
 // call is what a twin sees of a call of its kernel: arguments by number, and
@@ -35,14 +33,8 @@ func newProgram(name string, twins map[string]twin) *program {
 	for kernel, do := range twins {
 		soft[kernel] = func(l *cudabuf.TwinLaunch) { do(l) }
 	}
-	return &program{twins, &cudabuf.Program{
-		ImageFor: func(major, minor int) ([]byte, error) { return kernels.Image(name, major, minor) },
-		Twins:    soft,
-	}}
+	return &program{twins, launch.Program(name, soft)}
 }
-
-// threads is the size of a block.
-const threads = 256
 
 // written marks an argument as one that the kernel writes. An array without it
 // is read; nil is a null pointer.
@@ -58,26 +50,10 @@ func (w *work) run(p *program, name string, items, perBlock int64, args ...any) 
 		p.twins[name](hostCall(args))
 		return nil
 	}
-	cuda, ok := w.dev.(*cudabuf.Device)
-	if !ok {
-		return fmt.Errorf("%s has no kernels: %w", w.dev, arrowbuf.ErrDevice)
-	}
-	blocks := (items-1)/perBlock + 1
-	if blocks > math.MaxInt32 {
-		return fmt.Errorf("kernel %s: %d items are more than a grid has threads for: %w", name, items, arrowbuf.ErrOutOfRange)
-	}
-	kernel, err := cuda.Kernel(p.cuda, name)
-	if err != nil {
-		return fmt.Errorf("loading kernel %s: %w", name, err)
-	}
-	stream, err := cuda.DefaultStream()
-	if err != nil {
-		return err
-	}
 	for i, arg := range args {
 		args[i] = pointer(arg)
 	}
-	return kernel.LaunchAsync(stream, cudabuf.Dim3{X: uint32(blocks)}, cudabuf.Dim3{X: threads}, 0, args...)
+	return launch.Blocks(w.dev, p.cuda, name, items, perBlock, args...)
 }
 
 // pointer makes an argument of a launch of an array, and leaves others.
@@ -87,15 +63,9 @@ func pointer(arg any) any {
 		if a == nil {
 			return uintptr(0)
 		}
-		if b, ok := a.Buffer().(*cudabuf.Buffer); ok {
-			return cudabuf.In(b, a.Offset())
-		}
-		return a.Buffer() // the launch refuses it
+		return launch.In(a.Buffer(), a.Offset())
 	case written:
-		if b, ok := a.Buffer().(*cudabuf.Buffer); ok {
-			return cudabuf.InOut(b, a.Offset())
-		}
-		return a.Buffer()
+		return launch.InOut(a.Buffer(), a.Offset())
 	default:
 		return arg
 	}
@@ -136,22 +106,9 @@ func elements[T int8 | uint8 | int16 | uint16 | int32 | uint32 | int64 | uint64]
 	return unsafe.Slice((*T)(unsafe.Pointer(unsafe.SliceData(b))), n)
 }
 
-// mustAlign ends a twin where a GPU would: at a pointer that is no multiple of what
-// the kernel moves at once.
+// mustAlign ends a twin of the soft device where a GPU would.
 func mustAlign(c call, i int, width uintptr) {
-	if _, host := c.(hostCall); !host && c.Pointer(i)%width != 0 {
-		panic(fmt.Sprintf("argument %d at %#x is not a multiple of %d", i, c.Pointer(i), width))
+	if _, host := c.(hostCall); !host {
+		launch.MustAlign(c, i, int64(width))
 	}
-}
-
-// structOf is a struct as an argument. T has C's layout: fields of fixed sizes,
-// each at a multiple of its size.
-func structOf[T any](p *T) []byte {
-	return unsafe.Slice((*byte)(unsafe.Pointer(p)), unsafe.Sizeof(*p))
-}
-
-// parameters gives a twin its copy of a struct back.
-func parameters[T any](c call, i int) (p T) {
-	copy(structOf(&p), c.Struct(i, int(unsafe.Sizeof(p))))
-	return p
 }

@@ -4,13 +4,14 @@ import (
 	"sort"
 
 	"github.com/quiver-gpu/quiver/ndview/internal/cpu"
+	"github.com/quiver-gpu/quiver/ndview/internal/launch"
 )
 
 // What a block does: sums of a scan, bytes that are gathered, and indices.
 const (
-	scanTiles  = 4 * threads
-	gatherTile = 64 * threads
-	expandTile = 8 * threads
+	scanTiles  = 4 * launch.Threads
+	gatherTile = 64 * launch.Threads
+	expandTile = 8 * launch.Threads
 )
 
 var rangeProgram = newProgram("columns_range", map[string]twin{

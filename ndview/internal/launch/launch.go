@@ -1,0 +1,105 @@
+// Package launch queues the kernels of package kernels, and gives their twins on the
+// soft device what a launch passes.
+package launch
+
+import (
+	"fmt"
+	"math"
+	"unsafe"
+
+	"github.com/quiver-gpu/quiver/arrowbuf"
+	"github.com/quiver-gpu/quiver/cudabuf"
+	"github.com/quiver-gpu/quiver/ndview/kernels"
+)
+
+// Threads is the size of a block, unless a kernel has reason for another.
+const Threads = 256
+
+// Program is the kernels of kernels/NAME.cu. A twin does the work of the kernel
+// of its name on the soft device.
+func Program(name string, twins map[string]cudabuf.Twin) *cudabuf.Program {
+	return &cudabuf.Program{
+		ImageFor: func(major, minor int) ([]byte, error) { return kernels.Image(name, major, minor) },
+		Twins:    twins,
+	}
+}
+
+// Queue queues a kernel on the default stream of a device, which uses the arrays later
+// than what was queued before. A device without kernels is [arrowbuf.ErrDevice].
+func Queue(device arrowbuf.Device, p *cudabuf.Program, name string, grid, block cudabuf.Dim3, args ...any) error {
+	return QueueShared(device, p, name, grid, block, 0, args...)
+}
+
+// SharedMemory is how many bytes of shared memory a block of QueueShared may have.
+func SharedMemory(device arrowbuf.Device) int64 {
+	cuda, ok := device.(*cudabuf.Device)
+	if !ok {
+		return 0
+	}
+	return cuda.Limits().SharedPerBlockOptin
+}
+
+// QueueShared queues one of which each block has so many bytes of shared memory
+// beside what the kernel itself takes, which is none where they are more than any
+// kernel may have without asking.
+func QueueShared(device arrowbuf.Device, p *cudabuf.Program, name string, grid, block cudabuf.Dim3, shared uint32, args ...any) error {
+	cuda, ok := device.(*cudabuf.Device)
+	if !ok {
+		return fmt.Errorf("%s has no kernels: %w", device, arrowbuf.ErrDevice)
+	}
+	kernel, err := cuda.Kernel(p, name)
+	if err != nil {
+		return fmt.Errorf("loading kernel %s: %w", name, err)
+	}
+	if limits := cuda.Limits(); int64(shared) > limits.SharedPerBlock {
+		// As much as there is, since others may launch it too.
+		if err := kernel.SetMaxDynamicShared(int(limits.SharedPerBlockOptin)); err != nil {
+			return err
+		}
+	}
+	stream, err := cuda.DefaultStream()
+	if err != nil {
+		return err
+	}
+	return kernel.LaunchAsync(stream, grid, block, shared, args...)
+}
+
+// Items queues a kernel whose threads do perThread items each, one after the other,
+// for items >= 1.
+func Items(device arrowbuf.Device, p *cudabuf.Program, name string, items, perThread int64, args ...any) error {
+	return Blocks(device, p, name, items, perThread*Threads, args...)
+}
+
+// Blocks queues one of whose blocks each does perBlock items, for items >= 1. More than
+// a grid has blocks for are [arrowbuf.ErrOutOfRange].
+func Blocks(device arrowbuf.Device, p *cudabuf.Program, name string, items, perBlock int64, args ...any) error {
+	blocks := (items-1)/perBlock + 1
+	if blocks > math.MaxInt32 {
+		return fmt.Errorf("kernel %s: %d items are more than a grid has threads for: %w", name, items, arrowbuf.ErrOutOfRange)
+	}
+	return Queue(device, p, name, cudabuf.Dim3{X: uint32(blocks)}, cudabuf.Dim3{X: Threads}, args...)
+}
+
+// In and InOut are arguments: pointers to a byte of a buffer, for a kernel that reads
+// from there on, and for one that writes. Of a buffer that is no CUDA device's the
+// launch refuses them.
+func In(b arrowbuf.Buffer, offset int64) any {
+	if b, ok := b.(*cudabuf.Buffer); ok {
+		return cudabuf.In(b, offset)
+	}
+	return b
+}
+
+// InOut is as In has it.
+func InOut(b arrowbuf.Buffer, offset int64) any {
+	if b, ok := b.(*cudabuf.Buffer); ok {
+		return cudabuf.InOut(b, offset)
+	}
+	return b
+}
+
+// StructOf is a struct as an argument, and [Parameters] gives it back to a twin. T has
+// C's layout: fields of fixed sizes, each at a multiple of its size.
+func StructOf[T any](p *T) []byte {
+	return unsafe.Slice((*byte)(unsafe.Pointer(p)), unsafe.Sizeof(*p))
+}
