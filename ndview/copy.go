@@ -10,7 +10,8 @@ import (
 
 // Copy returns a new array of the same elements on the same device, without
 // gaps, in an order: with A it is F for an array in F order, else C, and with K
-// the axes lie as those of a do, but none backwards.
+// the axes lie as those of a do, but none backwards. Another order is ErrShape. On a
+// CUDA device the copy is queued on the default stream.
 func (a *NDBuffer) Copy(order Order) (*NDBuffer, error) {
 	if err := order.check(); err != nil {
 		return nil, err
@@ -61,7 +62,9 @@ func (a *NDBuffer) inCOrder() (*NDBuffer, error) { return a.Copy(OrderC) }
 
 // CopyFrom copies the elements of another array of the same dtype, on any
 // device, into a, whose shape src broadcasts to. Where they overlap, src is as
-// if it had been read first.
+// if it had been read first. Another dtype is ErrDType, a shape that does not broadcast
+// ErrShape, and an array that is not writeable ErrReadOnly; a is as it was then. Within a
+// CUDA device the copy is queued on the default stream.
 func (a *NDBuffer) CopyFrom(src *NDBuffer) error {
 	release, err := holdToWrite(a, src)
 	if err != nil {
