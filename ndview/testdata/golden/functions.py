@@ -29,8 +29,14 @@ REALS = [0.0, -0.0, 0.5, -0.5, 1.0, -1.0, 1.5, 2.0, -3.25, 0.1, 0.999, 7.0, -9.5
          1e4, -65000.0, 5e-324, 1e-310, 3e-45, 1e-40,
          # Near zeros of the sine, the cosine and log2, and where arcsin is steep.
          6381956970095103 * 2.0**797, 1818976709888.2651, 17476307961.064453, 129362568.6392332, 1e22, 1.000000000000001,
-         -0.999999992547694, np.inf, -np.inf, np.nan]
-PAIRS = [0.0, -0.0, 0.5, -1.5, 2.0, 3.0, -7.0, 1e-3, 100.0, np.inf, -np.inf, np.nan]
+         -0.999999992547694, 0.9694871790877507,
+         # Near where exponentials become infinite.
+         709.4, 709.5, 709.78, 709.79, -709.9, 710.0, -710.47, 710.48,
+         np.inf, -np.inf, np.nan]
+PAIRS = [0.0, -0.0, 0.5, -1.5, 2.0, 3.0, -7.0, 1e-3, 100.0, 1e300, -1e300, 1e-300, -1e-300, np.inf, -np.inf, np.nan]
+# Bases of large powers that are neither 0 nor infinite.
+NEAR_1 = [1 + 2.0**-52, 1 - 2.0**-53, -1 - 2.0**-52, 1 + 1e-9, 1 - 1e-7, 1.0]
+LARGE = [2.0**31, -(2.0**31) - 1, 5e9, -1e10, 1e15 + 1, 2.0**53, -3e18, 1e300]
 COMPLEXES = [1 + 2j, -2.5 + 0.5j, 3 - 4j, 0.1j, 0.75, -1.25, 1e-3 - 1e-3j, 5 + 1j, -0.5 - 6j]
 # Near the branch points of inverse functions, and far from everything.
 EDGES = [1 + 1e-9j, -1 + 1e-3j, 1e-8 - 1e-8j, 1e-5 + 1j, 1e-3 - 1.001j, -1e10 + 2j, 3 + 1e15j, 1e16 - 1e16j, 0.5 + 1e-12j, 1.0]
@@ -55,6 +61,8 @@ def functions():
         x, y = (v.astype(t).ravel() for v in np.meshgrid(PAIRS, PAIRS))
         for f in BINARY:
             yield [f, name, text(x), text(getattr(np, f)(x.astype(wide), y.astype(wide)).astype(np.float64)), text(y)]
+    x, y = (v.ravel() for v in np.meshgrid(NEAR_1, LARGE))
+    yield ["power", "float64", text(x), text(np.power(x.astype(wide), y.astype(wide)).astype(np.float64)), text(y)]
     for name in ("complex64", "complex128"):
         x = np.array(COMPLEXES, name)
         for f in COMPLEX + INVERSE:

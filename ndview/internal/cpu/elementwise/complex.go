@@ -37,7 +37,7 @@ func addComplexes[C complexes, R float](l *[ops][Types]Loop, t Type) {
 	l[Sign][t] = each1(signPair[R])
 	l[Real][t] = each1(func(x pair[R]) R { return x.re })
 	l[Imag][t] = each1(func(x pair[R]) R { return x.im })
-	l[Angle][t] = each1(func(x pair[R]) R { return R(math.Atan2(float64(x.im), float64(x.re))) })
+	l[Angle][t] = each1(func(x pair[R]) R { return R(arctan2(float64(x.im), float64(x.re))) })
 	for op, f := range map[Op]func(complex128) complex128{
 		Sqrt: complexSqrt, Exp: complexExp,
 		Log: complexLog, Log2: scaled(complexLog, math.Log2E), Log10: scaled(complexLog, math.Log10E),

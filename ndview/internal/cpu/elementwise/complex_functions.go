@@ -43,7 +43,7 @@ func complexSqrt(z complex128) complex128 {
 
 func complexExp(z complex128) complex128 {
 	x, y := real(z), imag(z)
-	e := math.Exp(x)
+	e := exp(x)
 	switch {
 	case y == 0:
 		return complex(e, y)
@@ -107,7 +107,7 @@ func complexLog(z complex128) complex128 {
 	default:
 		re = math.Log(h)
 	}
-	return complex(re, math.Atan2(imag(z), real(z)))
+	return complex(re, arctan2(imag(z), real(z)))
 }
 
 // scaled multiplies the results of a function, part by part: in a complex product
@@ -122,7 +122,7 @@ func scaled(f func(complex128) complex128, by float64) func(complex128) complex1
 func complexSinh(z complex128) complex128 {
 	x, y := real(z), imag(z)
 	if y == 0 {
-		return complex(math.Sinh(x), y)
+		return complex(sinh(x), y)
 	}
 	sine, cosine := math.Sincos(y)
 	if large := math.Abs(x); large > 40 && y-y == 0 {
@@ -134,7 +134,7 @@ func complexSinh(z complex128) complex128 {
 func complexCosh(z complex128) complex128 {
 	x, y := real(z), imag(z)
 	if x == 0 || y == 0 {
-		return complex(math.Cosh(x)*math.Cos(y), math.Copysign(0, x)*y)
+		return complex(cosh(x)*math.Cos(y), math.Copysign(0, x)*y)
 	}
 	sine, cosine := math.Sincos(y)
 	if large := math.Abs(x); large > 40 && y-y == 0 {

@@ -146,7 +146,7 @@ func complexExp2(z complex128) complex128 {
 func complexLog1p(z complex128) complex128 {
 	x, y := real(z), imag(z)
 	if math.Abs(x) < 0.5 && math.Abs(y) < 0.5 {
-		return complex(0.5*math.Log1p(x*(2+x)+y*y), math.Atan2(y, 1+x))
+		return complex(0.5*math.Log1p(x*(2+x)+y*y), arctan2(y, 1+x))
 	}
 	return complexLog(complex(1+x, y))
 }

@@ -6,11 +6,11 @@ import "math"
 // is right to its last bit but one.
 func addMath[T float](l *[ops][Types]Loop, t Type) {
 	for op, f := range map[Op]func(float64) float64{
-		Cbrt: math.Cbrt, Exp: math.Exp, Exp2: math.Exp2, Expm1: math.Expm1,
+		Cbrt: math.Cbrt, Exp: exp, Exp2: math.Exp2, Expm1: math.Expm1,
 		Log: logarithm, Log2: logarithm2, Log10: logarithm10, Log1p: math.Log1p,
 		Sin: sine, Cos: cosine, Tan: tangent,
 		Arcsin: arcsin, Arccos: arccos, Arctan: math.Atan,
-		Sinh: math.Sinh, Cosh: math.Cosh, Tanh: math.Tanh,
+		Sinh: sinh, Cosh: cosh, Tanh: math.Tanh,
 		Arcsinh: math.Asinh, Arccosh: math.Acosh, Arctanh: math.Atanh,
 	} {
 		l[op][t] = each1(func(x T) T { return T(f(float64(x))) })
@@ -25,7 +25,7 @@ func addMath[T float](l *[ops][Types]Loop, t Type) {
 		return 0
 	})
 	l[Power][t] = each2(func(x, y T) T { return T(pow(float64(x), float64(y))) })
-	l[Arctan2][t] = each2(func(y, x T) T { return T(math.Atan2(float64(y), float64(x))) })
+	l[Arctan2][t] = each2(func(y, x T) T { return T(arctan2(float64(y), float64(x))) })
 	l[Hypot][t] = each2(func(x, y T) T { return T(math.Hypot(float64(x), float64(y))) })
 	l[Nextafter][t] = each2(nextafter[T])
 }

@@ -8,8 +8,11 @@ import "math"
 func pow(x, y float64) float64 {
 	a := math.Abs(x)
 	whole, rest := math.Modf(math.Abs(y))
-	if !(a > 0) || math.IsInf(a, 0) || y != y || whole >= 1<<31 || x < 0 && rest != 0 {
+	switch {
+	case !(a > 0) || math.IsInf(a, 0) || math.IsInf(y, 0) || y != y || x < 0 && rest != 0:
 		return math.Pow(x, y)
+	case whole >= 1<<31:
+		return signed(powNear1(a, y), x, y)
 	}
 	if rest > 0.5 {
 		rest, whole = rest-1, whole+1
@@ -46,11 +49,34 @@ func pow(x, y float64) float64 {
 		q -= q * (math.FMA(q, result.high, -1) + q*result.low)
 		result, exponent = twice{q, 0}, -exponent
 	}
-	r := math.Ldexp(result.high+result.low, exponent)
+	return signed(math.Ldexp(result.high+result.low, exponent), x, y)
+}
+
+// signed is the power of x, whose size is given, to a whole number y where x < 0.
+func signed(size, x, y float64) float64 {
 	if x < 0 && math.Mod(y, 2) != 0 {
-		return -r
+		return -size
 	}
-	return r
+	return size
+}
+
+// powNear1 is a power to a number so large that the result is 0 or infinite unless a is
+// near 1: there a few terms of the series are the logarithm, to twice the precision.
+func powNear1(a, y float64) float64 {
+	d := a - 1 // without rounding, near 1
+	if math.Abs(d) > 0x1p-20 {
+		return math.Pow(a, y)
+	}
+	square := d * d
+	rest := math.FMA(d, d, -square) // of the square
+	high := d - square/2
+	low := d - high - square/2 - rest/2 + d*square*(1.0/3-d/4)
+	product := high * y
+	r := exp(product)
+	if math.IsInf(r, 0) {
+		return r
+	}
+	return math.FMA(r, math.FMA(high, y, -product)+low*y, r)
 }
 
 // twice is a number as the sum of two, the low one below the last place of the
@@ -69,7 +95,3 @@ func (x twice) near1(e int) (twice, int) {
 	_, up := math.Frexp(x.high)
 	return twice{math.Ldexp(x.high, -up), math.Ldexp(x.low, -up)}, e + up
 }
-
-// arccos and arcsin lose nothing near 1, as those of package math do.
-func arccos(x float64) float64 { return math.Atan2(math.Sqrt((1-x)*(1+x)), x) }
-func arcsin(x float64) float64 { return math.Atan2(x, math.Sqrt((1-x)*(1+x))) }
