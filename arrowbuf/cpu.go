@@ -29,8 +29,8 @@ func (d *cpuDevice) Alloc(n int64) (Buffer, error) {
 	if n < 0 {
 		return nil, fmt.Errorf("cpu: allocating %d bytes: %w", n, ErrOutOfRange)
 	}
-	if err := checkRoom(n); err != nil {
-		return nil, fmt.Errorf("cpu: allocating %d bytes: %w: %w", n, ErrOutOfMemory, err)
+	if err := CheckRoom(n); err != nil {
+		return nil, fmt.Errorf("cpu: %w", err)
 	}
 	if n < leastLarge {
 		host := memory.NewResizableBuffer(d.mem)
@@ -43,6 +43,21 @@ func (d *cpuDevice) Alloc(n int64) (Buffer, error) {
 	b := newCPUBuffer(host, host.Bytes())
 	b.block = k
 	return b, nil
+}
+
+// CheckRoom answers ErrOutOfMemory where the host has no n bytes of memory to give, as
+// far as its system tells. Go's allocator ends the program there, or panics where no
+// memory is so large: large sizes are asked first.
+func CheckRoom(n int64) error {
+	const addressable = 1 << 46
+	err := errors.New("more than can be addressed")
+	if n <= addressable {
+		err = checkRoom(n)
+	}
+	if err != nil {
+		return fmt.Errorf("allocating %d bytes of the host's memory: %w: %w", n, ErrOutOfMemory, err)
+	}
+	return nil
 }
 
 // WrapHost returns a CPU buffer over the memory of an arrow buffer without a
@@ -127,6 +142,11 @@ func (b *cpuBuffer) CopyFromDevice(src Buffer, pos int64) (int64, error) {
 func (b *cpuBuffer) Equal(other Buffer) (bool, error) {
 	if err := b.check(0, 0); err != nil {
 		return false, err
+	}
+	if o, ok := other.(*cpuBuffer); ok {
+		if err := o.check(0, 0); err != nil {
+			return false, err
+		}
 	}
 	if other.Len() != b.Len() {
 		return false, nil

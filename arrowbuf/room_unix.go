@@ -4,8 +4,7 @@ package arrowbuf
 
 import "golang.org/x/sys/unix"
 
-// checkRoom asks the kernel whether it would map n bytes now. Go's allocator
-// ends the program where the kernel refuses, so large sizes are asked first.
+// checkRoom asks the kernel whether it would map n bytes now.
 func checkRoom(n int64) error {
 	const large = 1 << 30
 	if n < large {

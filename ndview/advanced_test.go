@@ -117,6 +117,11 @@ func TestKeysOfNoArrayAreErrDType(t *testing.T) {
 			assert.ErrorIs(t, err, ndview.ErrDType)
 			assert.ErrorIs(t, a.Set(1, key), ndview.ErrDType)
 		}
+		for _, key := range []ndview.Key{ndview.Ints(0), ndview.At(0), ndview.Mask(fromHost(t, dev, ndview.Bool, []bool{true, false}, 2))} {
+			assert.ErrorIs(t, a.Set(nil, key), ndview.ErrDType)
+			assert.ErrorIs(t, a.Set((*ndview.NDBuffer)(nil), key), ndview.ErrDType)
+		}
+		assert.Equal(t, raw(count(6)...), elements(t, a))
 		none, err := a.Get(ndview.Ints())
 		own(t, none, err)
 		assert.Equal(t, []int64{0, 3}, none.Shape())

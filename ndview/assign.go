@@ -51,6 +51,12 @@ func (a *NDBuffer) assignArray(src *NDBuffer) error {
 	}
 	var apart *NDBuffer
 	switch {
+	case timesApart(src.dtype, a.dtype): // of which one may be none of the other's
+		if apart, err = src.AsType(a.dtype, OrderK, CastUnsafe); err != nil {
+			return err
+		}
+		defer apart.Release()
+		return a.CopyFrom(apart)
 	case !a.reaches(src):
 		apart, err = src.on(a.Device())
 	case MayShareMemory(a, src):
@@ -95,6 +101,9 @@ func fromSlice(dev arrowbuf.Device, v reflect.Value, shape []int64) (*NDBuffer, 
 // the caller releases. It does not broadcast.
 func (a *NDBuffer) assignable(value any) (*NDBuffer, error) {
 	src, ok := value.(*NDBuffer)
+	if ok && src == nil {
+		value, ok = nil, false
+	}
 	if v := reflect.ValueOf(value); !ok && v.Kind() == reflect.Slice {
 		made, err := fromSlice(a.Device(), v, []int64{int64(v.Len())})
 		if err != nil {
@@ -103,7 +112,7 @@ func (a *NDBuffer) assignable(value any) (*NDBuffer, error) {
 		defer made.Release()
 		src = made
 	} else if !ok {
-		return New(a.Device(), a.dtype, nil, Options{Fill: value})
+		return Full(a.Device(), a.dtype, value)
 	}
 	if src.Device() != a.Device() {
 		moved, err := src.on(a.Device())

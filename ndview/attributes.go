@@ -1,6 +1,10 @@
 package ndview
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/quiver-gpu/quiver/arrowbuf"
+)
 
 // Flags are what NumPy calls an array's flags. They are worked out anew for
 // every array, so a view has its own.
@@ -55,6 +59,12 @@ func (a *NDBuffer) isAligned() bool {
 		}
 	}
 	return places%a.dtype.alignment() == 0
+}
+
+// mayChange tells whether memory may be written to.
+func mayChange(buf arrowbuf.Buffer) bool {
+	b, ok := buf.(interface{ Mutable() bool })
+	return !ok || b.Mutable()
 }
 
 // checkWriteable answers ErrReadOnly for an array that must not be written to.

@@ -68,6 +68,8 @@ func (a *NDBuffer) packBits(bits arrowbuf.Buffer, bitOffset int64, invert bool) 
 		return fmt.Errorf("packing bits of %s: %w", a.dtype, ErrDType)
 	case !a.IsContiguous():
 		return fmt.Errorf("packing bits of strides %v, which are not C-contiguous: %w", a.strides, ErrShape)
+	case !mayChange(bits):
+		return fmt.Errorf("packing bits: %w", ErrReadOnly)
 	case bits.Device() != a.Device():
 		return fmt.Errorf("packing bits of %s on %s: %w", a.Device(), bits.Device(), arrowbuf.ErrDevice)
 	case bitOffset < 0:

@@ -1,6 +1,7 @@
 package ndview
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/apache/arrow-go/v18/arrow/memory"
@@ -16,12 +17,17 @@ import (
 // Ranges have Python's rules: a negative bound counts from the end, one beyond
 // an end is cut there, Open is an absent one, and a stop before the start means
 // nothing. There are no steps: a Buffer is always contiguous.
-type Buffer struct{ memory arrowbuf.Buffer }
+type Buffer struct {
+	memory   arrowbuf.Buffer
+	readOnly bool
+}
 
-// BufferOver shows all the memory of buf, and takes a reference to it.
+// BufferOver shows all the memory of buf, and takes a reference to it. Memory that must
+// not be written to, and an array of which that is so, make a Buffer that answers
+// ErrReadOnly.
 func BufferOver(buf arrowbuf.Buffer) *Buffer {
 	buf.Retain()
-	return &Buffer{memory: buf}
+	return &Buffer{buf, !mayChange(buf)}
 }
 
 // BufferOf shows the bytes of an array of uint8 with one axis, which must lie
@@ -38,16 +44,17 @@ func BufferOf(a *NDBuffer) (*Buffer, error) {
 	}
 	defer a.Release()
 	part, err := a.buf.Slice(a.offset, a.shape[0])
-	return owned(part, err)
+	return owned(part, err, a.readOnly)
 }
 
 // BufferFrom puts bytes on a device. On the CPU the Buffer is the slice itself,
 // which then must not change unless the Buffer may; elsewhere it is a copy.
 func BufferFrom(dev arrowbuf.Device, data []byte) (*Buffer, error) {
 	if dev == arrowbuf.CPU() {
-		return owned(arrowbuf.WrapHost(memory.NewBufferBytes(data)))
+		buf, err := arrowbuf.WrapHost(memory.NewBufferBytes(data))
+		return owned(buf, err, false)
 	}
-	b, err := owned(dev.Alloc(int64(len(data))))
+	b, err := newBuffer(dev, int64(len(data)))
 	if err != nil {
 		return nil, err
 	}
@@ -58,12 +65,27 @@ func BufferFrom(dev arrowbuf.Device, data []byte) (*Buffer, error) {
 	return b, nil
 }
 
+func newBuffer(dev arrowbuf.Device, n int64) (*Buffer, error) {
+	buf, err := dev.Alloc(n)
+	return owned(buf, err, false)
+}
+
 // owned is a Buffer that takes over the caller's reference.
-func owned(buf arrowbuf.Buffer, err error) (*Buffer, error) {
+func owned(buf arrowbuf.Buffer, err error, readOnly bool) (*Buffer, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Buffer{memory: buf}, nil
+	return &Buffer{buf, readOnly}, nil
+}
+
+// alive answers ErrReleased for a Buffer that was released, which an empty one of the
+// CPU is else hard to tell from.
+func (b *Buffer) alive() error {
+	part, err := b.memory.Slice(0, 0)
+	if err == nil {
+		part.Release()
+	}
+	return err
 }
 
 // Device is where the bytes live.
@@ -82,11 +104,18 @@ func (b *Buffer) Array() (*NDBuffer, error) {
 		return nil, err
 	}
 	defer all.Release()
-	return FromBuffer(all, Uint8, 0, []int64{b.Len()}, nil)
+	a, err := FromBuffer(all, Uint8, 0, []int64{b.Len()}, nil)
+	if err == nil {
+		a.readOnly = b.readOnly
+	}
+	return a, err
 }
 
 // Bytes copies all bytes to the host.
 func (b *Buffer) Bytes() ([]byte, error) {
+	if err := arrowbuf.CheckRoom(b.Len()); err != nil {
+		return nil, fmt.Errorf("the bytes of a Buffer: %w", err)
+	}
 	data := make([]byte, b.Len())
 	if _, err := b.memory.CopyToHost(data, 0); err != nil {
 		return nil, err
@@ -96,18 +125,30 @@ func (b *Buffer) Bytes() ([]byte, error) {
 
 // HostBytes are the bytes in place, where the host reaches them. They are good
 // until the Buffer is released.
-func (b *Buffer) HostBytes() ([]byte, bool) { return arrowbuf.HostBytes(b.memory) }
+func (b *Buffer) HostBytes() ([]byte, bool) {
+	if b.alive() != nil {
+		return nil, false
+	}
+	return arrowbuf.HostBytes(b.memory)
+}
 
 // Slice shows the bytes [start, stop).
 func (b *Buffer) Slice(start, stop int64) (*Buffer, error) {
 	start, stop = clamp(start, stop, b.Len())
-	return owned(b.memory.Slice(start, stop-start))
+	part, err := b.memory.Slice(start, stop-start)
+	return owned(part, err, b.readOnly)
 }
 
 // SetRange writes the bytes of src, which may live on any device, to
 // [start, stop). There must be as many of them as the range has, or else it is
 // ErrShape, or one, which is repeated. The two may overlap.
 func (b *Buffer) SetRange(start, stop int64, src *Buffer) error {
+	if b.readOnly {
+		return fmt.Errorf("writing to a Buffer: %w", ErrReadOnly)
+	}
+	if err := errors.Join(b.alive(), src.alive()); err != nil {
+		return err
+	}
 	start, stop = clamp(start, stop, b.Len())
 	switch n := stop - start; src.Len() {
 	case n:
@@ -146,16 +187,19 @@ func (b *Buffer) fill(start, n int64, value byte) error {
 // Combine puts the bytes of b and then of the others, which may live on any
 // device, into a new Buffer on the device of b. Of none it is a copy.
 func (b *Buffer) Combine(others ...*Buffer) (*Buffer, error) {
-	n := b.Len()
-	for _, other := range others {
-		n += other.Len()
+	n, parts := int64(0), append([]*Buffer{b}, others...)
+	for _, part := range parts {
+		if err := part.alive(); err != nil {
+			return nil, err
+		}
+		n += part.Len()
 	}
-	all, err := owned(b.Device().Alloc(n))
+	all, err := newBuffer(b.Device(), n)
 	if err != nil {
 		return nil, err
 	}
 	at := int64(0)
-	for _, part := range append([]*Buffer{b}, others...) {
+	for _, part := range parts {
 		if _, err := all.memory.CopyFromDevice(part.memory, at); err != nil {
 			all.Release()
 			return nil, err
@@ -169,9 +213,12 @@ func (b *Buffer) Combine(others ...*Buffer) (*Buffer, error) {
 // else a copy.
 func (b *Buffer) To(dev arrowbuf.Device) (*Buffer, error) {
 	if dev == b.Device() {
-		return owned(b.memory.Slice(0, b.Len()))
+		return b.Slice(0, Open)
 	}
-	c, err := owned(dev.Alloc(b.Len()))
+	if err := b.alive(); err != nil {
+		return nil, err
+	}
+	c, err := newBuffer(dev, b.Len())
 	if err != nil {
 		return nil, err
 	}
@@ -183,7 +230,12 @@ func (b *Buffer) To(dev arrowbuf.Device) (*Buffer, error) {
 }
 
 // Equal tells whether another Buffer, on any device, holds the same bytes.
-func (b *Buffer) Equal(other *Buffer) (bool, error) { return b.memory.Equal(other.memory) }
+func (b *Buffer) Equal(other *Buffer) (bool, error) {
+	if err := other.alive(); err != nil {
+		return false, err
+	}
+	return b.memory.Equal(other.memory)
+}
 
 // Retain adds a reference. It panics once the last was released.
 func (b *Buffer) Retain() { b.memory.Retain() }

@@ -228,6 +228,33 @@ func TestBufferOfRefusesWhatIsNoRunOfBytes(t *testing.T) {
 	assert.ErrorIs(t, err, ndview.ErrShape, "zarr-python takes this and then breaks its promise of contiguity")
 }
 
+func TestBuffersOfWhatIsOnlyReadAreNotWritten(t *testing.T) {
+	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+		a := fromHost(t, dev, ndview.Uint8, []uint8{1, 2, 3, 4}, 4)
+		one := bufferFrom(t, dev, 9)
+		whole, err := ndview.BufferOf(readOnly(t, a))
+		require.NoError(t, err)
+		defer whole.Release()
+		part, err := whole.Slice(1, 3)
+		require.NoError(t, err)
+		defer part.Release()
+		same, err := part.To(dev)
+		require.NoError(t, err)
+		defer same.Release()
+		for _, b := range []*ndview.Buffer{whole, part, same} {
+			assert.ErrorIs(t, b.SetRange(0, ndview.Open, one), ndview.ErrReadOnly)
+			array, err := b.Array()
+			own(t, array, err)
+			assert.False(t, array.Flags().Writeable)
+		}
+		assert.Equal(t, []byte{1, 2, 3, 4}, elements(t, a))
+		moved, err := whole.To(otherThan(t, dev))
+		require.NoError(t, err)
+		defer moved.Release()
+		assert.NoError(t, moved.SetRange(0, ndview.Open, one), "a copy is its own")
+	})
+}
+
 func TestReleasedBuffersAnswerErrReleased(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
 		b, err := ndview.BufferFrom(dev, []byte{1, 2, 3})
@@ -240,6 +267,20 @@ func TestReleasedBuffersAnswerErrReleased(t *testing.T) {
 		assert.ErrorIs(t, err, arrowbuf.ErrReleased)
 		_, err = b.Array()
 		assert.ErrorIs(t, err, arrowbuf.ErrReleased)
+		_, err = b.To(otherThan(t, dev))
+		assert.ErrorIs(t, err, arrowbuf.ErrReleased)
+		_, ok := b.HostBytes()
+		assert.False(t, ok)
+		for _, size := range []int{0, 3} { // as long as one that was released is, and as it was
+			other := bufferFrom(t, dev, make([]byte, size)...)
+			_, err = other.Equal(b)
+			assert.ErrorIs(t, err, arrowbuf.ErrReleased)
+			_, err = b.Equal(other)
+			assert.ErrorIs(t, err, arrowbuf.ErrReleased)
+			_, err = other.Combine(b)
+			assert.ErrorIs(t, err, arrowbuf.ErrReleased)
+			assert.ErrorIs(t, other.SetRange(0, ndview.Open, b), arrowbuf.ErrReleased)
+		}
 		assert.Panics(t, b.Release)
 	})
 }

@@ -32,10 +32,10 @@ func (c Casting) String() string {
 
 // CanCast tells whether NumPy 2's rule allows the cast; for bfloat16 it tells
 // what ml_dtypes has registered with NumPy, which takes complex numbers to
-// bfloat16 for a cast of the same kind.
+// bfloat16 for a cast of the same kind. Other values than the rules allow nothing.
 func CanCast(from, to DType, rule Casting) bool {
 	needs, ok := castLevel(from, to)
-	return ok && needs <= rule
+	return ok && needs <= rule && rule <= CastUnsafe
 }
 
 // castLevel is the strictest rule that allows a cast; false if there is none.

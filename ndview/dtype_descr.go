@@ -63,9 +63,13 @@ func parseDescr(raw json.RawMessage, depth int) (DType, ByteOrder, error) {
 		}
 		f.Offset = end
 		end += n
-		if f.Name != "" || f.DType.kind != KindBytes { // else a gap
-			fields = append(fields, f)
+		if f.Name == "" && f.DType.kind == KindBytes { // a gap
+			continue
 		}
+		if f.Name == "" {
+			f.Name = fmt.Sprint("f", i)
+		}
+		fields = append(fields, f)
 	}
 	t, err := Record(end, fields...)
 	return t, order, err
@@ -154,17 +158,24 @@ func (d structuredDict) record(fields []Field) (DType, error) {
 		}
 		fields = packed.Fields()
 	}
-	size := d.ItemSize
-	if size == 0 {
-		for _, f := range fields {
-			n, err := f.check()
-			if err != nil {
-				return DType{}, err
-			}
-			size = max(size, f.Offset+n)
+	end, widest := int64(0), int64(1)
+	for _, f := range fields {
+		n, err := f.check()
+		if err != nil {
+			return DType{}, err
 		}
+		if a := f.DType.alignment(); d.Aligned && f.Offset%a != 0 {
+			return DType{}, fmt.Errorf("field %q: offset %d, where a multiple of %d was expected: %w", f.Name, f.Offset, a, ErrDType)
+		} else if d.Aligned {
+			widest = max(widest, a)
+		}
+		end = max(end, f.Offset+n)
 	}
-	return Record(size, fields...)
+	end = roundUp(end, widest)
+	if size := d.ItemSize; size != 0 && (size < end || size%widest != 0) {
+		return DType{}, fmt.Errorf("itemsize %d, where %d or a larger multiple of %d was expected: %w", size, end, widest, ErrDType)
+	}
+	return Record(max(end, d.ItemSize), fields...)
 }
 
 func sameOrder(a, b ByteOrder) (ByteOrder, error) {

@@ -3,6 +3,7 @@ package ndview
 import (
 	"fmt"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -129,11 +130,27 @@ func (t DType) CName() (string, error) {
 	return name, nil
 }
 
+// cSpelling leaves out what the name of a C integer may be without: "signed", and "int"
+// behind another word.
+func cSpelling(name string) string {
+	words := strings.Fields(name)
+	if n := len(words); n > 1 && words[n-1] == "int" && slices.Contains([]string{"short", "long", "unsigned"}, words[n-2]) {
+		words = words[:n-1]
+	}
+	if len(words) > 0 && words[0] == "signed" && !slices.Contains(words, "char") {
+		words = words[1:]
+		if len(words) == 0 {
+			return "int"
+		}
+	}
+	return strings.Join(words, " ")
+}
+
 // ParseCName is the type of a C, C++ or CUDA name, on a platform of 64 bits:
 // those of CName, "unsigned int", "long long", "size_t", "_Float16",
 // "float _Complex" and their like. "char", whose sign C leaves open, is ErrDType.
 func ParseCName(name string) (DType, error) {
-	t, ok := cTypes[strings.Join(strings.Fields(name), " ")]
+	t, ok := cTypes[cSpelling(name)]
 	if !ok {
 		return DType{}, fmt.Errorf("type %q of C: %w", name, ErrDType)
 	}

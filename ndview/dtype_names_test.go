@@ -30,12 +30,12 @@ var typeNames = []names{
 	{ndview.Int8, "|i1", "int8", arrow.PrimitiveTypes.Int8, [2]uint8{0, 8}, "int8_t",
 		[]string{"b", "byte"}, []string{"signed char"}, nil},
 	{ndview.Int16, "<i2", "int16", arrow.PrimitiveTypes.Int16, [2]uint8{0, 16}, "int16_t",
-		[]string{"h", "short"}, []string{"short"}, nil},
+		[]string{"h", "short"}, []string{"short", "short int", "signed short"}, nil},
 	{ndview.Int32, "<i4", "int32", arrow.PrimitiveTypes.Int32, [2]uint8{0, 32}, "int32_t",
-		[]string{"i", "intc"}, []string{"int"},
+		[]string{"i", "intc"}, []string{"int", "signed", "signed int"},
 		[]arrow.DataType{arrow.FixedWidthTypes.Date32, arrow.FixedWidthTypes.Time32ms, &arrow.Decimal32Type{Precision: 5}}},
 	{ndview.Int64, "<i8", "int64", arrow.PrimitiveTypes.Int64, [2]uint8{0, 64}, "int64_t",
-		[]string{"q", "int", "p"}, []string{"long long", "ptrdiff_t"},
+		[]string{"q", "int", "p", "n"}, []string{"long long", "signed long long int", "ptrdiff_t"},
 		[]arrow.DataType{arrow.FixedWidthTypes.Time64us, &arrow.Decimal64Type{Precision: 12}}},
 	{ndview.Uint8, "|u1", "uint8", arrow.PrimitiveTypes.Uint8, [2]uint8{1, 8}, "uint8_t",
 		[]string{"B"}, []string{"unsigned char"}, nil},
@@ -44,7 +44,7 @@ var typeNames = []names{
 	{ndview.Uint32, "<u4", "uint32", arrow.PrimitiveTypes.Uint32, [2]uint8{1, 32}, "uint32_t",
 		[]string{"I"}, []string{"unsigned int", " unsigned  int "}, nil},
 	{ndview.Uint64, "<u8", "uint64", arrow.PrimitiveTypes.Uint64, [2]uint8{1, 64}, "uint64_t",
-		[]string{"Q"}, []string{"unsigned long long", "size_t"}, nil},
+		[]string{"Q", "N"}, []string{"unsigned long long", "unsigned long long int", "size_t"}, nil},
 	{ndview.Float16, "<f2", "float16", arrow.FixedWidthTypes.Float16, [2]uint8{2, 16}, "__half",
 		[]string{"e", "half"}, []string{"half", "_Float16"}, nil},
 	{ndview.BFloat16, "bfloat16", "bfloat16", nil, [2]uint8{4, 16}, "__nv_bfloat16", nil, []string{"__bf16"}, nil},
@@ -63,7 +63,7 @@ var typeNames = []names{
 	{ndview.Timedelta64("ns", 1), "<m8[ns]", "numpy.timedelta64", arrow.FixedWidthTypes.Duration_ns, [2]uint8{}, "int64_t",
 		[]string{"timedelta64[ns]"}, nil, nil},
 	{ndview.Datetime64("s", 25), "<M8[25s]", "numpy.datetime64", nil, [2]uint8{}, "int64_t", nil, nil, nil},
-	{ndview.Timedelta64("generic", 1), "<m8", "numpy.timedelta64", nil, [2]uint8{}, "int64_t", nil, nil, nil},
+	{ndview.Timedelta64("generic", 1), "<m8", "numpy.timedelta64", nil, [2]uint8{}, "int64_t", []string{"m", "<m"}, nil, nil},
 	{ndview.Bytes(3), "|V3", "r24", &arrow.FixedSizeBinaryType{ByteWidth: 3}, [2]uint8{}, "",
 		[]string{"V3"}, nil, nil},
 	{must(ndview.Packed(ndview.Field{Name: "a", DType: ndview.Int8})), `[["a","|i1"]]`, "", nil, [2]uint8{}, "", nil, nil, nil},
@@ -133,7 +133,7 @@ func TestNamesOfOtherTypesAreRefused(t *testing.T) {
 		_, err := ndview.ParseZarrName(name)
 		assert.ErrorIs(t, err, ndview.ErrDType, "%q", name)
 	}
-	for _, name := range []string{"", "char", "long double", "void", "int *", "int128_t", "float2"} {
+	for _, name := range []string{"", "char", "long double", "void", "int *", "int128_t", "float2", "int int", "short long", "long long long", "unsigned signed"} {
 		_, err := ndview.ParseCName(name)
 		assert.ErrorIs(t, err, ndview.ErrDType, "%q", name)
 	}

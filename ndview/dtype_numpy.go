@@ -34,6 +34,7 @@ var numpyNames = map[string]DType{
 	"int": Int64, "int_": Int64, "intp": Int64, "p": Int64, "longlong": Int64, "q": Int64,
 	"ubyte": Uint8, "B": Uint8, "ushort": Uint16, "H": Uint16, "uintc": Uint32, "I": Uint32,
 	"uint": Uint64, "uintp": Uint64, "P": Uint64, "ulonglong": Uint64, "Q": Uint64,
+	"n": Int64, "N": Uint64,
 	"long": cTypes["long"], "l": cTypes["long"], "ulong": cTypes["unsigned long"], "L": cTypes["unsigned long"],
 	"half": Float16, "e": Float16, "single": Float32, "f": Float32,
 	"float": Float64, "double": Float64, "d": Float64,
@@ -126,6 +127,9 @@ func parseName(name string) (DType, error) {
 func parseCode(code string) (DType, error) {
 	if t, ok := numpyNames[code]; ok && len(code) == 1 {
 		return t, nil
+	}
+	if code == "M" || code == "m" {
+		code += "8"
 	}
 	if unit, ok := strings.CutPrefix(code, "M8"); ok {
 		return parseTime(KindDatetime, unit)

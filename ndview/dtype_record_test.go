@@ -60,6 +60,9 @@ func TestRecordsAreWrittenAsListsWhereTheyCanAndElseAsDicts(t *testing.T) {
 		`[["é\"<>","|V1"]]`:                                                                            `[["é\"<>","|V1"]]`,
 		`{"names":["a","b"],"formats":["<i4","<f8"]}`:                                                  `[["a","<i4"],["b","<f8"]]`,
 		`{"names":["a","b"],"formats":["<i4","<f8"],"aligned":true}`:                                   `[["a","<i4"],["","|V4"],["b","<f8"]]`,
+		`[["","<i4"],["","|V1"],["","<i2"]]`:                                                           `[["f0","<i4"],["","|V1"],["f2","<i2"]]`,
+		`{"names":["a","b"],"formats":["<i4","|i1"],"offsets":[0,4],"aligned":true}`:                   `[["a","<i4"],["b","|i1"],["","|V3"]]`,
+		`{"names":["a","b"],"formats":["<i4","|i1"],"offsets":[0,4],"aligned":true,"itemsize":12}`:     `[["a","<i4"],["b","|i1"],["","|V7"]]`,
 		`{"names":["a"],"formats":["<i4"],"itemsize":6}`:                                               `[["a","<i4"],["","|V2"]]`,
 		`{"names":["b","a"],"formats":["<f8",["<i4",[2]]],"offsets":[8,0]}`:                            `{"names":["b","a"],"formats":["<f8",["<i4",[2]]],"offsets":[8,0],"itemsize":16}`,
 		`{"names":["a","b"],"formats":["<i4","<i4"],"offsets":[0,2],"itemsize":9,"titles":["x",null]}`: `{"names":["a","b"],"formats":["<i4","<i4"],"offsets":[0,2],"itemsize":9}`,
@@ -82,13 +85,14 @@ func TestRecordsAreWrittenAsListsWhereTheyCanAndElseAsDicts(t *testing.T) {
 
 func TestMalformedRecordsAreRefused(t *testing.T) {
 	for _, s := range []string{
-		`[]`, `{}`, `[`, `{"names"`, `[1]`, `[["a"]]`, `[["a","<i4",1,1]]`, `[["a","i3"]]`, `[["","<i4"]]`, `[["a","<i4"],["a","<i4"]]`,
+		`[]`, `{}`, `[`, `{"names"`, `[1]`, `[["a"]]`, `[["a","<i4",1,1]]`, `[["a","i3"]]`, `[["a","<i4"],["a","<i4"]]`,
 		`[["a","<i4",-1]]`, `[["a","<i4",0]]`, `[["a","<i4","x"]]`, `[["a","<i4",1.5]]`, `[["a","<i4",[3000000000]]]`, `[["a","|V2000000000"],["b","|V2000000000"]]`,
 		`[["a","<i4",[9223372036854775807,9223372036854775807]]]`, `[[1,"<i4"]]`, `[["a",null]]`, `[["a","<i4"]] x`, `[["a","<i4"]][]`,
 		`{"names":["a"],"formats":[]}`, `{"names":["a"],"formats":["<i4"],"offsets":[]}`, `{"names":["a"],"formats":["<i4"],"offsets":[-1]}`,
 		`{"names":["a"],"formats":["<i4"],"offsets":[1],"itemsize":4}`, `{"names":["a"],"formats":["<i4"],"itemsize":3}`,
 		`{"names":["a"],"formats":["<i4"],"itemsize":-4}`, `{"names":["a"],"formats":["<i4"],"offsets":[9223372036854775807]}`,
-		`{"names":["a"],"formats":["<i4"],"itemsize":4294967296}`, `{"names":["a"],"formats":["<i4"],"more":1}`, `[["","|V4"]]`,
+		`{"names":["a"],"formats":["<i4"],"itemsize":4294967296}`, `[["f1","<i4"],["","<i4"]]`,
+		`{"names":["a"],"formats":["<i4"],"offsets":[1],"aligned":true}`, `{"names":["a","b"],"formats":["<i4","|i1"],"offsets":[0,4],"itemsize":6,"aligned":true}`, `{"names":["a"],"formats":["<i4"],"more":1}`, `[["","|V4"]]`,
 		strings.Repeat(`[["a",`, 40) + `"<i4"` + strings.Repeat(`]]`, 40), strings.Repeat("[", 100000),
 	} {
 		_, _, err := ndview.ParseDType(s)

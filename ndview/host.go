@@ -74,10 +74,7 @@ func (a *NDBuffer) CopyFromHost(raw []byte) error {
 	}
 	host := a.overHost(raw)
 	defer host.Release()
-	if a.reaches(host) {
-		return copyLayout(a, host)
-	}
-	return a.copyAcross(host)
+	return a.CopyFrom(host)
 }
 
 // CopyToHost copies the elements in C order to exactly NBytes bytes of host
@@ -97,10 +94,7 @@ func (a *NDBuffer) CopyToHost(dst []byte) error {
 	}
 	host := a.overHost(dst)
 	defer host.Release()
-	if host.reaches(a) {
-		return copyLayout(host, a)
-	}
-	return host.copyAcross(a)
+	return host.CopyFrom(a)
 }
 
 // Bytes copies the elements in C order to new host memory, which is aligned to
@@ -116,12 +110,11 @@ func (a *NDBuffer) Bytes() ([]byte, error) {
 	return data, nil
 }
 
-// fitsHost refuses an array that repeats its elements so often that a copy is more
-// than Go can address, for which make panics.
+// fitsHost refuses an array of which the host has no room for a copy, as it may be if
+// elements are repeated: Go would end the program.
 func (a *NDBuffer) fitsHost() error {
-	const addressable = 1 << 46
-	if n := a.NBytes(); n > addressable {
-		return fmt.Errorf("array of %s %v: %d bytes of host memory: %w", a.dtype, a.shape, n, arrowbuf.ErrOutOfMemory)
+	if err := arrowbuf.CheckRoom(a.NBytes()); err != nil {
+		return fmt.Errorf("array of %s %v: %w", a.dtype, a.shape, err)
 	}
 	return nil
 }

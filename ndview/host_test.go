@@ -129,6 +129,18 @@ func TestBytesAreTheElementsInCOrder(t *testing.T) {
 	})
 }
 
+func TestElementsAreCopiedOverThemselves(t *testing.T) {
+	square := fromHost(t, arrowbuf.CPU(), ndview.Int32, count(9), 3, 3)
+	turned, err := square.Transpose()
+	own(t, turned, err)
+	inPlace, ok := square.HostBytes()
+	require.True(t, ok)
+	require.NoError(t, turned.CopyToHost(inPlace))
+	assert.Equal(t, raw[int32](0, 3, 6, 1, 4, 7, 2, 5, 8), elements(t, square))
+	require.NoError(t, turned.CopyFromHost(inPlace))
+	assert.Equal(t, raw(count(9)...), elements(t, square))
+}
+
 func TestMoreThanTheHostAddressesIsOutOfMemory(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
 		one := fromHost(t, dev, ndview.Int8, []int8{5}, 1)

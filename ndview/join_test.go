@@ -2,6 +2,7 @@ package ndview_test
 
 import (
 	"encoding/json"
+	"math"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -88,6 +89,14 @@ func TestJoinsRefuseWhatDoesNotFit(t *testing.T) {
 		assert.ErrorIs(t, err, arrowbuf.ErrReleased)
 		_, err = ndview.HSplit(a, 0)
 		assert.ErrorIs(t, err, ndview.ErrShape)
+		_, err = ndview.ArraySplit(a, 1<<50, 0)
+		assert.ErrorIs(t, err, ndview.ErrShape)
+		before, err := ndview.SplitAt(a, []int64{math.MinInt64}, 0)
+		require.NoError(t, err)
+		assert.Equal(t, []int64{0}, before[0].Shape())
+		for _, piece := range before {
+			piece.Release()
+		}
 	})
 }
 

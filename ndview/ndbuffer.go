@@ -77,9 +77,7 @@ func over(buf arrowbuf.Buffer, dtype DType, offset int64, shape, strides []int64
 	a := &NDBuffer{buf: buf, dtype: dtype, shape: shape, strides: strides, offset: offset}
 	a.size, a.contiguous = product(shape), layout.IsC(dtype.Size(), shape, strides)
 	a.code, _ = dtype.code()
-	if b, ok := buf.(interface{ Mutable() bool }); ok {
-		a.readOnly = !b.Mutable()
-	}
+	a.readOnly = !mayChange(buf)
 	a.refs.Store(1)
 	return a
 }

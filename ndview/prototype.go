@@ -29,7 +29,7 @@ func (p Prototype) Device() arrowbuf.Device {
 }
 
 // Buffer makes n bytes whose values are undefined.
-func (p Prototype) Buffer(n int64) (*Buffer, error) { return owned(p.Device().Alloc(n)) }
+func (p Prototype) Buffer(n int64) (*Buffer, error) { return newBuffer(p.Device(), n) }
 
 // BufferFrom is BufferFrom for the prototype's device.
 func (p Prototype) BufferFrom(data []byte) (*Buffer, error) { return BufferFrom(p.Device(), data) }

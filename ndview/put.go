@@ -92,6 +92,9 @@ func (s *selection) scatter(values *NDBuffer, strides []int64, where *places, ap
 // of a; one outside a is what mode says, and with the error of ModeRaise, which
 // names the first such index, nothing is written. Without values nothing happens.
 func Put(a, indices *NDBuffer, values any, mode Mode) error {
+	if err := mode.check(); err != nil {
+		return err
+	}
 	release, err := holdToWrite(a, indices)
 	if err != nil {
 		return err

@@ -13,12 +13,20 @@ type Mode byte
 // The modes of NumPy. ModeRaise counts a negative index from the end, and
 // answers arrowbuf.ErrOutOfRange for any other outside the axis; ModeWrap takes
 // indices modulo the extent; ModeClip takes the first element for a negative
-// index, and the last for one beyond it.
+// index, and the last for one beyond it. Others are ErrShape.
 const (
 	ModeRaise = Mode(cpu.Raise)
 	ModeWrap  = Mode(cpu.Wrap)
 	ModeClip  = Mode(cpu.Clip)
 )
+
+func (m Mode) check() error {
+	switch m {
+	case ModeRaise, ModeWrap, ModeClip:
+		return nil
+	}
+	return fmt.Errorf("mode %d: want ModeRaise, ModeWrap or ModeClip: %w", m, ErrShape)
+}
 
 // selection is what arrays of indices choose of an array's elements. Along axes
 // [at, at+len(varied)) of its shape the indices vary, along the others the array

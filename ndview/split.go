@@ -20,7 +20,7 @@ func SplitAt(a *NDBuffer, places []int64, axis int) ([]*NDBuffer, error) {
 	pieces := make([]*NDBuffer, 0, len(places)+1)
 	start := int64(0)
 	for _, place := range append(slices.Clip(places), extent) {
-		from, to := clamp(start, place, extent)
+		from, to := clamp(start, max(place, Open+1), extent) // since no place is an absent one
 		piece, err := a.Slice(at, from, to)
 		if err != nil {
 			releaseAll(pieces)
@@ -34,7 +34,7 @@ func SplitAt(a *NDBuffer, places []int64, axis int) ([]*NDBuffer, error) {
 
 // ArraySplit cuts an array along an axis into n views, which the caller releases.
 // The first extent%n pieces have one element more than the others, which are
-// empty where n is beyond the extent.
+// empty where n is beyond the extent; more than 2^20 empty ones are ErrShape.
 func ArraySplit(a *NDBuffer, n int64, axis int) ([]*NDBuffer, error) {
 	at, err := layout.Axis(axis, len(a.shape))
 	if err != nil {
@@ -44,6 +44,9 @@ func ArraySplit(a *NDBuffer, n int64, axis int) ([]*NDBuffer, error) {
 		return nil, fmt.Errorf("splitting into %d pieces: at least 1 is expected: %w", n, ErrShape)
 	}
 	extent := a.shape[at]
+	if most := max(extent, 1<<20); n > most {
+		return nil, fmt.Errorf("splitting %d elements into %d pieces: more than %d are not made: %w", extent, n, most, ErrShape)
+	}
 	places := make([]int64, n-1)
 	for i := range places {
 		k := int64(i) + 1

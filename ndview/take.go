@@ -13,6 +13,9 @@ import (
 // ErrDType or arrowbuf.ErrDevice. An index outside the axis is what mode says;
 // the error of ModeRaise names the first such index.
 func Take(a, indices *NDBuffer, axis int, mode Mode) (*NDBuffer, error) {
+	if err := mode.check(); err != nil {
+		return nil, err
+	}
 	release, err := holdAll(a, indices)
 	if err != nil {
 		return nil, err

@@ -88,7 +88,11 @@ func (c *call) scalars(common DType) error {
 		case c.op >= ew.MixedEqual && c.op <= ew.MixedGreaterEqual:
 			t = in.dtype.widest() // of either sign
 		}
-		raw, err := c.truth(in, t).Bytes(t)
+		value, err := c.truth(in)
+		var raw []byte
+		if err == nil {
+			raw, err = value.Bytes(t)
+		}
 		if err != nil {
 			return fmt.Errorf("%s: operand %d: %w", c.name, i+1, err)
 		}
@@ -100,15 +104,14 @@ func (c *call) scalars(common DType) error {
 	return nil
 }
 
-// truth is the scalar of an operand, or 1 for one beyond the type, which is true,
-// where nothing else about it counts.
-func (c *call) truth(in *input, t DType) Scalar {
-	if c.op >= ew.LogicalAnd && c.op <= ew.LogicalXor {
-		if below, above := in.scalar.beyond(t); below || above {
-			return Scalar{dtype: Bool, raw: "\x01"}
-		}
+// truth is the scalar of an operand, or whether it is true where nothing else about it
+// counts: the type may not hold it, or have it be 0.
+func (c *call) truth(in *input) (Scalar, error) {
+	if c.op < ew.LogicalAnd || c.op > ew.LogicalXor {
+		return in.scalar, nil
 	}
-	return in.scalar
+	raw, err := in.scalar.Bytes(Bool)
+	return Scalar{dtype: Bool, raw: string(raw)}, err
 }
 
 // clamp makes the end of a type of integers of a bound of a clip that is beyond it
