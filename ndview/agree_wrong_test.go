@@ -38,6 +38,12 @@ func TestProgramsThatWereWrongAreRight(t *testing.T) {
 		{"one time beyond it", "v0 = new datetime64[s] [1] [4e18]\nv1 = new datetime64[ms] [0] []\nv2 = binary less v0 v1", "!"},
 		{"times beyond it", "v0 = new datetime64[s] [2] [0,4e18]\nv1 = new datetime64[ms] [1] [1]\nv2 = binary less v0 v1", "!"},
 		{"times beyond it in an array", "v0 = new datetime64[s] [2] [0,4e18]\nv1 = new datetime64[ms] [2] [1,1]\nv2 = all_equal v0 v1 false", "bool [] [0]"},
+		{"months added to a day", "v0 = new datetime64[D] [1] [0]\nv1 = new timedelta64[M] [1] [1]\nv2 = binary add v0 v1", "!"},
+		{"months added to months", "v0 = new datetime64[M] [1] [0]\nv1 = new timedelta64[Y] [1] [1]\nv2 = binary add v0 v1", "datetime64[M] [1] [12]"},
+		{"days added to a month", "v0 = new datetime64[M] [1] [1]\nv1 = new timedelta64[D] [1] [1]\nv2 = binary add v0 v1", "datetime64[D] [1] [32]"},
+		{"a number beside halves, too small for them but true", "v0 = new float16 [2] [1,0]\nv1 = binary logical_and v0 1e-300", "bool [2] [1,0]"},
+		{"times that cannot be assigned", "v0 = new datetime64[ms] [2] [7,8]\nv1 = new datetime64[s] [2] [1,4e18]\nassign v0 v1\nv2 = get v0", "datetime64[ms] [2] [7,8]"},
+		{"times of which some cannot be set", "v0 = new datetime64[ms] [2] [7,8]\nv1 = new datetime64[s] [2] [1,4e18]\nset v0 v1 :\nv2 = get v0", "datetime64[ms] [2] [7,8]"},
 		{"a timedelta and a bool", "v0 = new timedelta64[s] [2] [3,4]\nv1 = new bool [2] [1,0]\nv2 = binary multiply v0 v1", "timedelta64[s] [2] [3,0]"},
 	}
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {

@@ -120,7 +120,7 @@ func (t DType) words(raw []byte, form wordForm) []string {
 	case KindComplex:
 		return text.Complexes(t.complexes(raw), int(t.size)*4)
 	case KindDatetime:
-		return text.Datetimes(t.ticks(raw), string(t.unit))
+		return text.Datetimes(t.ints(raw), int64(t.step), string(t.unit))
 	case KindTimedelta:
 		return text.Timedeltas(t.ints(raw))
 	case KindRecord:
@@ -138,7 +138,7 @@ func (t DType) scalar(raw []byte) string {
 	case KindComplex:
 		return text.Complex(t.complexes(raw)[0], int(t.size)*4)
 	case KindDatetime:
-		return text.Datetime(t.ticks(raw)[0], string(t.unit))
+		return text.Datetime(t.ints(raw)[0], int64(t.step), string(t.unit))
 	case KindTimedelta:
 		return text.Timedelta(t.ints(raw)[0], int64(t.step), string(t.unit))
 	default:
@@ -199,17 +199,6 @@ func (t DType) complexes(raw []byte) []complex128 {
 		}
 		return *(*complex128)(p)
 	})
-}
-
-// ticks are counts of the unit itself, NaT as it is.
-func (t DType) ticks(raw []byte) []int64 {
-	counts := t.ints(raw)
-	for i, c := range counts {
-		if c != text.NaT {
-			counts[i] = c * int64(t.step)
-		}
-	}
-	return counts
 }
 
 // valuesAs reads elements of a size, which are aligned: host memory of an array

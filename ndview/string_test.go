@@ -138,3 +138,21 @@ func TestOnlyWhatIsShownLeavesTheDevice(t *testing.T) {
 		assert.Equal(t, "[[1 1 1 ... 1 1 1]\n [2 2 2 ... 2 2 2]\n [3 3 3 ... 3 3 3]\n [0 1 2 ... 3 4 5]]", turned.String())
 	})
 }
+
+func TestTimesTooFarForACalendarAreCounts(t *testing.T) {
+	for _, c := range []struct {
+		dtype string
+		count int64
+		want  string
+	}{
+		{"M8[25us]", 7662053170212165990, "<7662053170212165990 steps of 25 microseconds>"},
+		{"M8[W]", -1 << 62, "<-4611686018427387904 steps of 1 weeks>"},
+		{"M8[Y]", math.MaxInt64, "<9223372036854775807 steps of 1 years>"},
+		{"M8[Y]", 8030, "10000"},
+		{"M8[s]", math.MaxInt64, "292277026596-12-04T15:30:07"},
+		{"M8[2W]", 3, "1970-02-12"},
+	} {
+		a := fromHost(t, arrowbuf.CPU(), parsed(t, c.dtype), []int64{c.count}, 1)
+		assert.Equal(t, "['"+c.want+"']", a.String())
+	}
+}

@@ -156,7 +156,7 @@ func (o *operation) countsTimes(t DType) bool {
 	return t.isInteger()
 }
 
-// inUnit brings operand i to a unit of time, if it is a time.
+// inUnit brings operand i to a unit of time, if it is a time, and of the same kind.
 func (c *call) inUnit(i int, unit DType) error {
 	in := &c.in[i]
 	to := Int64
@@ -167,6 +167,8 @@ func (c *call) inUnit(i int, unit DType) error {
 		to = Timedelta64(unit.Unit(), unit.Step())
 	}
 	switch {
+	case in.dtype.IsTime() && !CanCast(in.dtype, to, CastSameKind): // months are not so many days
+		return fmt.Errorf("%s as %s: %w", in.dtype, to, ErrDType)
 	case in.array == nil:
 		raw, err := in.scalar.Bytes(to)
 		if err != nil {

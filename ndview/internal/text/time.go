@@ -3,15 +3,16 @@ package text
 import (
 	"fmt"
 	"math"
+	"math/bits"
 	"strconv"
 )
 
 // NaT is the count that stands for no time.
 const NaT = math.MinInt64
 
-// Datetimes are the words of datetime64 elements, counts of units since 1970.
-func Datetimes(counts []int64, unit string) []string {
-	return times(counts, func(c int64) string { return "'" + Datetime(c, unit) + "'" })
+// Datetimes are the words of datetime64 elements, counts of steps of units since 1970.
+func Datetimes(counts []int64, step int64, unit string) []string {
+	return times(counts, func(c int64) string { return "'" + Datetime(c, step, unit) + "'" })
 }
 
 // Timedeltas are the words of timedelta64 elements, counts of ticks.
@@ -63,20 +64,31 @@ var secondsOf = map[string]int64{"s": 1, "m": 60, "h": 3600}
 
 const day = 24 * 3600
 
-// Datetime is ISO 8601 of a count of units since 1970, as precise as the unit.
-// Without a unit it is the count, for which NumPy has no text.
-func Datetime(count int64, unit string) string {
+// Datetime is ISO 8601 of a count of steps of a unit since 1970, as precise as the unit.
+// Without a unit it is the count, and where days or units are more than 64 bits hold it
+// is in angle brackets: NumPy has no text for these.
+func Datetime(count, step int64, unit string) string {
 	if count == NaT {
 		return "NaT"
 	}
+	each, name := step, unitNames[unit]
+	if unit == "W" {
+		each, unit = 7*step, "D"
+	}
+	most := uint64(math.MaxInt64)
+	if unit == "Y" {
+		most -= 1970
+	}
+	if high, low := bits.Mul64(uint64(max(count, -count)), uint64(each)); high != 0 || low > most {
+		return fmt.Sprintf("<%d steps of %d %s>", count, step, name)
+	}
+	count *= each
 	switch unit {
 	case "Y":
 		return fmt.Sprintf("%04d", 1970+count)
 	case "M":
 		year, month := floorDiv(count, 12)
 		return fmt.Sprintf("%04d-%02d", 1970+year, month+1)
-	case "W":
-		return date(count * 7)
 	case "D":
 		return date(count)
 	case "generic":
