@@ -108,7 +108,7 @@ func (p *maker) of(words ...string) string { return words[p.IntN(len(words))] }
 func (p *maker) flag() string { return p.of("true", "false") }
 
 var programTypes = []string{"bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float16", "bfloat16",
-	"float32", "float64", "complex64", "complex128", "datetime64[s]", "datetime64[ms]", "timedelta64[s]", "timedelta64[25us]"}
+	"float32", "float64", "complex64", "complex128", "datetime64[s]", "datetime64[ms]", "timedelta64[s]", "timedelta64[25us]", "datetime64[D]", "timedelta64[M]"}
 
 func (p *maker) dtype() string { return p.of(programTypes...) }
 
