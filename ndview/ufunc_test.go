@@ -193,11 +193,22 @@ func TestComparisonsWithNumbersBeyondTheTypeAreExact(t *testing.T) {
 	})
 }
 
+func TestNextafterIsTheOtherWhereBothAreEqual(t *testing.T) {
+	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+		x := fromHost(t, dev, ndview.Float64, []float64{math.Copysign(0, -1), 0, 1, 1, math.Inf(1)}, 5)
+		y := fromHost(t, dev, ndview.Float64, []float64{0, math.Copysign(0, -1), 2, 1, 0}, 5)
+		got, err := ndview.Nextafter.Of(x, y)
+		own(t, got, err)
+		assert.Equal(t, raw(0, math.Copysign(0, -1), 1+0x1p-52, 1, math.MaxFloat64), elements(t, got))
+	})
+}
+
 func TestOperationsRefuse(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
 		x := fromHost(t, dev, ndview.Int32, count(6), 2, 3)
 		bools := fromHost(t, dev, ndview.Bool, make([]bool, 6), 2, 3)
 		other := fromHost(t, otherThan(t, dev), ndview.Int32, count(6), 2, 3)
+		halves := fromHost(t, dev, ndview.Float16, make([]uint16, 6), 2, 3)
 		for about, c := range map[string]struct {
 			err  error
 			want error
@@ -211,6 +222,8 @@ func TestOperationsRefuse(t *testing.T) {
 			"a result of a smaller kind": {ndview.Add.Into(x, x, 1.5), ndview.ErrDType},
 			"a result that is only read": {ndview.Add.Into(readOnly(t, x), x, x), ndview.ErrReadOnly},
 			"a result that repeats":      {ndview.Add.Into(repeated(t, x), x, x), ndview.ErrShape},
+			"neighbours of halves":       {refusal(ndview.Nextafter.Of(halves, 1.5)), ndview.ErrDType},
+			"neighbours of small ones":   {refusal(ndview.Nextafter.Of(bools, bools)), ndview.ErrDType},
 			"two devices":                {refusal(ndview.Add.Of(x, other)), arrowbuf.ErrDevice},
 		} {
 			assert.ErrorIs(t, c.err, c.want, about)

@@ -30,7 +30,11 @@ func addMath[T float](l *[ops][Types]Loop, t Type) {
 	l[Nextafter][t] = each2(nextafter[T])
 }
 
+// nextafter is y where that equals x, of a zero with its sign.
 func nextafter[T float](x, y T) T {
+	if x == y {
+		return y
+	}
 	if v, ok := any(x).(float32); ok {
 		return T(math.Nextafter32(v, float32(y)))
 	}
