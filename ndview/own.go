@@ -53,6 +53,19 @@ func computed(t DType) string {
 	return c
 }
 
+// keywords are those of C++17.
+var keywords = func() map[string]bool {
+	words := map[string]bool{}
+	for _, w := range strings.Fields(`alignas alignof and and_eq asm auto bitand bitor bool break case catch char char16_t char32_t class
+		compl const const_cast constexpr continue decltype default delete do double dynamic_cast else enum explicit export extern false float
+		for friend goto if inline int long mutable namespace new noexcept not not_eq nullptr operator or or_eq private protected public
+		register reinterpret_cast return short signed sizeof static static_assert static_cast struct switch template this thread_local throw
+		true try typedef typeid typename union unsigned using virtual void volatile wchar_t while xor xor_eq`) {
+		words[w] = true
+	}
+	return words
+}()
+
 func checkArgs(args []KernelArg) error {
 	seen := map[string]bool{}
 	for i, arg := range args {
@@ -60,6 +73,8 @@ func checkArgs(args []KernelArg) error {
 		switch {
 		case !argName.MatchString(arg.Name) || strings.HasPrefix(arg.Name, "quiver_"):
 			return fmt.Errorf("argument %d is named %q: want a name of C that does not begin with quiver_", i, arg.Name)
+		case keywords[arg.Name]:
+			return fmt.Errorf("argument %d is named %q, which is a word of C++ itself", i, arg.Name)
 		case seen[arg.Name]:
 			return fmt.Errorf("two arguments are named %q", arg.Name)
 		case !known:

@@ -111,7 +111,7 @@ func (e *Elementwise) source(nest layout.Nest, sizes []int64, small bool) string
 	s.WriteString("\tfor (quiver_index quiver_i = blockIdx.x * (quiver_index)blockDim.x + threadIdx.x; quiver_i < quiver_w.n; quiver_i += gridDim.x * (quiver_index)blockDim.x) {\n")
 	writePlaces(&s, "quiver_i", "quiver_w.extent", "quiver_w.stride", nest, sizes)
 	writeLoads(&s, e.args)
-	fmt.Fprintf(&s, "\t\t{ %s; }\n", e.code)
+	fmt.Fprintf(&s, "\t\t{%s;}\n", given("code", e.code))
 	for _, arg := range e.args {
 		if arg.Write {
 			fmt.Fprintf(&s, "\t\t*quiver_at_%s = %s;\n", arg.Name, arg.Name)

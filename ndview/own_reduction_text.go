@@ -18,8 +18,8 @@ func (k *ReductionKernel) text(outer, inner layout.Nest, sizes []int64, small bo
 	fmt.Fprintf(&s, "typedef %s quiver_out;\ntypedef %s quiver_acc;\n", out, computed(k.source.Out))
 	fmt.Fprintf(&s, "struct quiver_walk { long long results, each, parts, per, kept[%d], kept_stride[%d][%d], extent[%d], stride[%d][%d]; };\n",
 		outerLoops, arrays+1, outerLoops, innerLoops, arrays, innerLoops)
-	fmt.Fprintf(&s, "static __device__ quiver_acc quiver_reduce(quiver_acc a, quiver_acc b) { return (%s); }\n", k.source.Reduce)
-	fmt.Fprintf(&s, "static __device__ quiver_acc quiver_neutral() { return (%s); }\n", k.source.Neutral)
+	fmt.Fprintf(&s, "static __device__ quiver_acc quiver_reduce(quiver_acc a, quiver_acc b) { return (%s); }\n", given("Reduce", k.source.Reduce))
+	fmt.Fprintf(&s, "static __device__ quiver_acc quiver_neutral() { return (%s); }\n", given("Neutral", k.source.Neutral))
 	s.WriteString(blockReduce)
 	fmt.Fprintf(&s, "extern \"C\" __global__ void %s(%squiver_acc *quiver_partials, const quiver_walk quiver_w) {\n", ownKernel, parameterList(k.args))
 	writeTypes(&s, k.args)
@@ -42,7 +42,7 @@ func (k *ReductionKernel) text(outer, inner layout.Nest, sizes []int64, small bo
 		if (threadIdx.x == 0) quiver_partials[quiver_b] = quiver_sum;
 	}
 }
-`, k.source.Map)
+`, given("Map", k.source.Map))
 	fmt.Fprintf(&s, `extern "C" __global__ void %s_rest(const quiver_acc *quiver_partials, quiver_out *quiver_p, const quiver_walk quiver_w) {
 	for (quiver_index quiver_o = blockIdx.x; quiver_o < quiver_w.results; quiver_o += gridDim.x) {
 		quiver_acc quiver_sum = quiver_neutral();

@@ -246,6 +246,7 @@ func TestArgumentsOfOwnKernelsAreChecked(t *testing.T) {
 		"neither read nor written":          {{Name: "a", DType: ndview.Int8}},
 		"a scalar and an array":             {{Name: "a", DType: ndview.Int8, Scalar: true, Read: true}},
 		"want a name of C":                  {writes("1a", ndview.Int8)},
+		"which is a word of C++":            {writes("float", ndview.Int8)},
 		"does not begin with quiver_":       {writes("quiver_a", ndview.Int8)},
 		`two arguments are named "a"`:       {writes("a", ndview.Int8), reads("a", ndview.Int8)},
 		"argument a: C has no V3":           {writes("a", ndview.Bytes(3))},
@@ -302,12 +303,20 @@ func TestSourcesOfEveryFormCompile(t *testing.T) {
 			assert.NoError(t, ndview.CompileSource(source), "%s:\n%s", dtype, source)
 		}
 	}
-	k, err := ndview.NewElementwise(dev, "res = nothing", "", writes("res", ndview.Int8))
+	k, err := ndview.NewElementwise(dev, "#define TWICE(x) ((x) + (x))\nres = TWICE(2); // four", "", writes("res", ndview.Int8))
+	require.NoError(t, err)
+	assert.NoError(t, ndview.CompileSource(k.SourceOf([]int64{1}, []int64{1}, [][]int64{{1}}, true)))
+	r, err := ndview.NewReductionKernel(dev, ndview.ReductionSource{Out: ndview.Int64, Neutral: "0 // none", Reduce: "a + b // both", Map: "x // each"}, reads("x", ndview.Int8))
+	require.NoError(t, err)
+	assert.NoError(t, ndview.CompileSource(r.SourceOf([]int64{2}, [][]int64{{1}, {3}}, []int64{7}, [][]int64{{1}}, []int64{1}, true)))
+
+	k, err = ndview.NewElementwise(dev, "res = 1;\nres = nothing", "", writes("res", ndview.Int8))
 	require.NoError(t, err)
 	err = ndview.CompileSource(k.SourceOf([]int64{1}, []int64{1}, [][]int64{{1}}, true))
 	var failed *nvrtc.Error
 	require.True(t, errors.As(err, &failed))
 	assert.Contains(t, failed.Log, `"nothing" is undefined`)
+	assert.Contains(t, failed.Log, "code(2)")
 }
 
 // accOf defines a neutral element of the variables' type.

@@ -7,6 +7,12 @@ import (
 	"github.com/quiver-gpu/quiver/ndview/internal/layout"
 )
 
+// given is text of the caller's on lines of its own, so that it may end with a comment
+// and have directives, which errors of the compiler count from its first.
+func given(what, text string) string {
+	return fmt.Sprintf("\n#line 1 \"%s\"\n%s\n#line 1 \"quiver\"\n", what, text)
+}
+
 // prelude are the types of elements that CUDA C++ does not have by itself.
 const prelude = `
 struct quiver_half {
