@@ -26,6 +26,9 @@ import (
 // place for them ([FromArrowMasked] does). A column whose children or buffers
 // are too small for its length is arrowbuf.ErrOutOfRange.
 func FromArrow(column arrow.Array) (*NDBuffer, error) {
+	if column == nil {
+		return nil, fmt.Errorf("no column: %w", ErrDType)
+	}
 	a, err := fromArrow(column)
 	if err != nil {
 		return nil, fmt.Errorf("column of type %s: %w", column.DataType(), err)

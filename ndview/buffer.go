@@ -66,6 +66,9 @@ func BufferFrom(dev arrowbuf.Device, data []byte) (*Buffer, error) {
 }
 
 func newBuffer(dev arrowbuf.Device, n int64) (*Buffer, error) {
+	if dev == nil {
+		return nil, fmt.Errorf("a Buffer of %d bytes: no device: %w", n, arrowbuf.ErrDevice)
+	}
 	buf, err := dev.Alloc(n)
 	return owned(buf, err, false)
 }

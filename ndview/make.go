@@ -35,8 +35,11 @@ func New(dev arrowbuf.Device, dtype DType, shape []int64, o Options) (*NDBuffer,
 func newArray(dev arrowbuf.Device, alloc func(arrowbuf.Device, int64) (arrowbuf.Buffer, error),
 	dtype DType, shape []int64, order Order) (*NDBuffer, error) {
 	n, err := byteCount(dtype, shape)
-	if err != nil {
+	switch {
+	case err != nil:
 		return nil, err
+	case dev == nil:
+		return nil, fmt.Errorf("array of %s %v: no device: %w", dtype, shape, arrowbuf.ErrDevice)
 	}
 	strides := cStrides(dtype, shape)
 	if order == OrderF {

@@ -78,3 +78,31 @@ func TestResultsThatComeAndGoShareMemoryWhileTheirWorkWaits(t *testing.T) {
 		assert.Equal(t, bytes.Repeat([]byte{47}, n), elements(t, last))
 	})
 }
+
+func TestWhatIsNotThereIsAnError(t *testing.T) {
+	_, err := ndview.Empty(nil, ndview.Int8, 3)
+	assert.ErrorIs(t, err, arrowbuf.ErrDevice)
+	_, err = ndview.FromHost(nil, ndview.Int8, []int8{1}, 1)
+	assert.ErrorIs(t, err, arrowbuf.ErrDevice)
+	_, err = ndview.BufferFrom(nil, []byte{1})
+	assert.ErrorIs(t, err, arrowbuf.ErrDevice)
+	_, err = ndview.FromBuffer(nil, ndview.Int8, 0, []int64{1}, nil)
+	assert.ErrorIs(t, err, arrowbuf.ErrDevice)
+	_, err = ndview.FromArrow(nil)
+	assert.ErrorIs(t, err, ndview.ErrDType)
+}
+
+func TestArraysWithoutAxesAreTakenFromAsOfOneElement(t *testing.T) {
+	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+		five := fromHost(t, dev, ndview.Int16, []int16{5})
+		taken, err := ndview.Take(five, fromHost(t, dev, ndview.Int64, []int64{0, -1, 0, 0}, 2, 2), -1, ndview.ModeRaise)
+		own(t, taken, err)
+		assert.Equal(t, []int64{2, 2}, taken.Shape())
+		assert.Equal(t, raw[int16](5, 5, 5, 5), elements(t, taken))
+		kept, err := ndview.Compress(fromHost(t, dev, ndview.Bool, []bool{true}, 1), five, 0)
+		own(t, kept, err)
+		assert.Equal(t, []int64{1}, kept.Shape())
+		_, err = ndview.Take(five, fromHost(t, dev, ndview.Int64, []int64{1}, 1), 0, ndview.ModeRaise)
+		assert.ErrorIs(t, err, arrowbuf.ErrOutOfRange)
+	})
+}

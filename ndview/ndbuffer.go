@@ -57,6 +57,9 @@ func FromBuffer(buf arrowbuf.Buffer, dtype DType, offset int64, shape, strides [
 	if _, err := byteCount(dtype, shape); err != nil {
 		return nil, err
 	}
+	if buf == nil {
+		return nil, fmt.Errorf("array of %s %v: no buffer: %w", dtype, shape, arrowbuf.ErrDevice)
+	}
 	if strides == nil {
 		strides = cStrides(dtype, shape)
 	}

@@ -84,6 +84,14 @@ func truePlaces(mask *NDBuffer) (*NDBuffer, error) {
 // where it is shorter than that of a the rest is 0, and where it is longer all
 // beyond must be, else the error is arrowbuf.ErrOutOfRange.
 func Compress(condition, a *NDBuffer, axis int) (*NDBuffer, error) {
+	if len(a.shape) == 0 { // NumPy takes it for one of an element
+		row, err := AtLeast1D(a)
+		if err != nil {
+			return nil, err
+		}
+		defer row.Release()
+		a = row
+	}
 	at, err := layout.Axis(axis, len(a.shape))
 	if err != nil {
 		return nil, err

@@ -21,6 +21,12 @@ func Take(a, indices *NDBuffer, axis int, mode Mode) (*NDBuffer, error) {
 		return nil, err
 	}
 	defer release()
+	if len(a.shape) == 0 { // NumPy takes it for one of an element
+		if a, err = AtLeast1D(a); err != nil {
+			return nil, err
+		}
+		defer a.Release()
+	}
 	at, err := layout.Axis(axis, len(a.shape))
 	if err != nil {
 		return nil, err

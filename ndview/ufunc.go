@@ -19,6 +19,8 @@ type Unary struct{ *operation }
 // of its kind, every other Go number counts as an array of its type would.
 type Binary struct{ *operation }
 
+var errNoOperation = fmt.Errorf("no operation, but the zero Unary or Binary: %w", ErrDType)
+
 // operation is what an operation is made of. What depends on the types is in
 // signature.
 type operation struct {
@@ -70,6 +72,9 @@ func (b Binary) Into(out *NDBuffer, x, y any) error {
 
 // take tells arrays from scalars.
 func (c *call) take(operands ...any) error {
+	if c.operation == nil {
+		return errNoOperation
+	}
 	arrays := 0
 	for i, v := range operands {
 		if a, ok := v.(*NDBuffer); ok && a != nil {

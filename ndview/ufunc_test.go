@@ -224,6 +224,9 @@ func TestOperationsRefuse(t *testing.T) {
 			"a result that repeats":      {ndview.Add.Into(repeated(t, x), x, x), ndview.ErrShape},
 			"neighbours of halves":       {refusal(ndview.Nextafter.Of(halves, 1.5)), ndview.ErrDType},
 			"neighbours of small ones":   {refusal(ndview.Nextafter.Of(bools, bools)), ndview.ErrDType},
+			"no operation":               {refusal(ndview.Unary{}.Of(x)), ndview.ErrDType},
+			"no operation into":          {ndview.Binary{}.Into(x, x, x), ndview.ErrDType},
+			"nothing to do it with":      {refusal(ndview.Negative.Of(nil)), ndview.ErrDType},
 			"two devices":                {refusal(ndview.Add.Of(x, other)), arrowbuf.ErrDevice},
 		} {
 			assert.ErrorIs(t, c.err, c.want, about)

@@ -98,6 +98,9 @@ func (t DType) code() (ew.Type, bool) {
 // resolve decides by the operands' types what the call computes in, and the type
 // of the result.
 func (c *call) resolve() error {
+	if c.operation == nil {
+		return errNoOperation
+	}
 	if c.operation.op == ew.Where {
 		return c.resolveChoice()
 	}

@@ -3,7 +3,10 @@
 // the elements that are shown, in C order.
 package text
 
-import "strings"
+import (
+	"strings"
+	"unicode/utf8"
+)
 
 // What NumPy's default print options say.
 const (
@@ -45,7 +48,7 @@ func Repr(words []string, shape []int64, dtype string) string {
 	}
 	s += ","
 	extra := strings.Join(extras, ", ") + suffix
-	if last := s[strings.LastIndexByte(s, '\n')+1:]; len(last)+len(extra)+1 > lineWidth {
+	if last := s[strings.LastIndexByte(s, '\n')+1:]; len(last)+utf8.RuneCountInString(extra)+1 > lineWidth {
 		return s + "\n" + strings.Repeat(" ", len(prefix)) + extra
 	}
 	return s + " " + extra
