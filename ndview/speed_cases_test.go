@@ -142,7 +142,7 @@ func permutations(gpu bool, side func(size int64) int64) []string {
 			n := int64(1<<30) / size
 			for _, c := range []string{
 				fmt.Sprintf("%dx3/10", n/3), fmt.Sprintf("3x%d/10", n/3), fmt.Sprintf("31x31x%d/210", n/961), fmt.Sprintf("%dx31x31/021", n/961),
-				fmt.Sprintf("100x%dx100/210", n/10000), fmt.Sprintf("%dx12x5x8/2130", n/480), fmt.Sprintf("255x127x127x%d/2130", 256/size-1),
+				fmt.Sprintf("100x%dx100/210", n/10000), fmt.Sprintf("2000x120x%d/021", n/240000), fmt.Sprintf("%dx12x5x8/2130", n/480), fmt.Sprintf("255x127x127x%d/2130", 256/size-1),
 			} {
 				cases = append(cases, fmt.Sprintf("permute/%s/%s", dtype, c))
 			}
