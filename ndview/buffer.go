@@ -16,15 +16,14 @@ import (
 //
 // Ranges have Python's rules: a negative bound counts from the end, one beyond
 // an end is cut there, Open is an absent one, and a stop before the start means
-// nothing. There are no steps: a Buffer is always contiguous.
+// nothing. There are no steps: a Buffer is always contiguous. Where its memory, or the
+// array that it shows, must not be written to, it answers ErrReadOnly.
 type Buffer struct {
 	memory   arrowbuf.Buffer
 	readOnly bool
 }
 
-// BufferOver shows all the memory of buf, and takes a reference to it. Memory that must
-// not be written to, and an array of which that is so, make a Buffer that answers
-// ErrReadOnly.
+// BufferOver shows all the memory of buf, and takes a reference to it.
 func BufferOver(buf arrowbuf.Buffer) *Buffer {
 	buf.Retain()
 	return &Buffer{buf, !mayChange(buf)}
