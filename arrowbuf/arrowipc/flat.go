@@ -79,7 +79,9 @@ func (f *flat) table(table, n int) (at int, ok bool) {
 	if at < 0 {
 		return 0, false
 	}
-	return f.follow(at), true
+	at = f.follow(at)
+	f.bytes(at, 4) // which is where its layout is
+	return at, true
 }
 
 // integer is the n-th field of a table, of size bytes and signed; 0 if absent.

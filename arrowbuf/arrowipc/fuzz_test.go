@@ -120,6 +120,24 @@ func TestWhatAFewBytesClaimIsNotAllocated(t *testing.T) {
 	})
 }
 
+func TestAWrongByteOfAFooterEndsInNoPanic(t *testing.T) {
+	raw := ours(t, true, []arrow.RecordBatch{batchOf(t, checked(t), 3, true, arrow.PrimitiveTypes.Int16, arrow.BinaryTypes.String)})
+	footer := int(binary.LittleEndian.Uint32(raw[len(raw)-10:]))
+	refused := 0
+	for at := len(raw) - 10 - footer; at < len(raw); at++ {
+		right := raw[at]
+		for _, wrong := range []byte{0, 1, 0x7f, 0xff, right ^ 0x10} {
+			raw[at] = wrong
+			if consume(t, "reader", raw, arrowbuf.CPU()) != nil {
+				refused++
+			}
+		}
+		raw[at] = right
+	}
+	assert.Greater(t, refused, footer)
+	assert.NoError(t, consume(t, "reader", raw, arrowbuf.CPU()))
+}
+
 func TestWhatIsCutShortIsAnError(t *testing.T) {
 	mem := checked(t)
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {

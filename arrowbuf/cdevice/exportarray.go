@@ -21,10 +21,14 @@ import (
 // reads them.
 //
 // A buffer that is not on the device is an error that is arrowbuf.ErrDevice,
-// data that does not fit its type one that is arrow.ErrInvalid; both name the
-// field.
+// data that does not fit its type, or buffers and children that are smaller than the
+// array says, one that is arrow.ErrInvalid; both name the field. What offsets on a GPU
+// point to is not looked at.
 func ExportArray(arr arrow.Array, dev arrowbuf.Device, out *DeviceArray) error {
 	return export(dev, out, "exporting an array", func(x *exporter) (*arrayNode, error) {
+		if arr == nil {
+			return nil, refuse("there is none")
+		}
 		return x.array(arr.Data(), top)
 	})
 }
@@ -34,6 +38,9 @@ func ExportArray(arr arrow.Array, dev arrowbuf.Device, out *DeviceArray) error {
 // metadata of an IPC message has no place in it.
 func ExportBatch(batch arrow.RecordBatch, dev arrowbuf.Device, out *DeviceArray) error {
 	return export(dev, out, "exporting a record batch", func(x *exporter) (*arrayNode, error) {
+		if batch == nil {
+			return nil, refuse("there is none")
+		}
 		return x.batch(batch)
 	})
 }
@@ -41,6 +48,9 @@ func ExportBatch(batch arrow.RecordBatch, dev arrowbuf.Device, out *DeviceArray)
 // ExportCPUArray is ExportArray for an array on the CPU, and for a consumer that
 // knows no other device.
 func ExportCPUArray(arr arrow.Array, out *Array) error {
+	if out == nil {
+		return nowhere("exporting an array")
+	}
 	var a DeviceArray
 	if err := ExportArray(arr, arrowbuf.CPU(), &a); err != nil {
 		return err
@@ -52,6 +62,9 @@ func ExportCPUArray(arr arrow.Array, out *Array) error {
 // ExportCPUBatch is ExportBatch for rows on the CPU, and for a consumer that knows
 // no other device.
 func ExportCPUBatch(batch arrow.RecordBatch, out *Array) error {
+	if out == nil {
+		return nowhere("exporting a record batch")
+	}
 	var a DeviceArray
 	if err := ExportBatch(batch, arrowbuf.CPU(), &a); err != nil {
 		return err
@@ -60,9 +73,16 @@ func ExportCPUBatch(batch arrow.RecordBatch, out *Array) error {
 	return nil
 }
 
+func nowhere(doing string) error {
+	return fmt.Errorf("%s: %w", doing, refuse("there is no struct to fill out"))
+}
+
 func export(dev arrowbuf.Device, out *DeviceArray, doing string, build func(x *exporter) (*arrayNode, error)) error {
 	if err := supported(); err != nil {
 		return err
+	}
+	if out == nil {
+		return nowhere(doing)
 	}
 	err := exportOn(dev, out, build)
 	if err != nil {
@@ -76,20 +96,25 @@ func exportOn(dev arrowbuf.Device, out *DeviceArray, build func(x *exporter) (*a
 	if err != nil {
 		return err
 	}
-	x := &exporter{dev: dev}
-	defer func() { releaseAll(x.shown) }()
+	x, given := &exporter{dev: dev}, false
+	defer func() {
+		if !given {
+			x.giveUp()
+		}
+		releaseAll(x.shown)
+	}()
+	defer guard(&err)
 	root, err := build(x)
 	if err != nil {
-		x.giveUp()
 		return err
 	}
 	if sharer != nil {
 		if root.event, root.done, err = sharer.EventAfter(x.shown...); err != nil {
-			x.giveUp()
 			return err
 		}
 	}
 	root.give()
+	given = true
 	*out = DeviceArray{array: root.array, deviceID: dev.ID(), deviceType: int32(dev.Type())}
 	if sharer != nil {
 		out.event = addressOf(&root.event)
@@ -135,6 +160,9 @@ func (x *exporter) array(data arrow.ArrayData, at path) (*arrayNode, error) {
 	if _, _, err := formatOf(storage); err != nil {
 		return nil, at.wrap(err)
 	}
+	if err := x.check(data, storage); err != nil {
+		return nil, at.wrap(err)
+	}
 	nulls := data.NullN()
 	if all := data.Buffers(); storage.ID() != arrow.NULL && (len(all) == 0 || all[0] == nil || all[0].Len() == 0) {
 		nulls = 0
@@ -153,6 +181,9 @@ func (x *exporter) array(data arrow.ArrayData, at path) (*arrayNode, error) {
 		return nil, at.refuse("%d children of a type with %d, %s", len(data.Children()), len(fields), storage)
 	}
 	for i, child := range data.Children() {
+		if d, ok := child.(*array.Data); !ok || d == nil {
+			return nil, at.child(fields[i].Name).refuse("the array is missing")
+		}
 		c, err := x.array(child, at.child(fields[i].Name))
 		if err != nil {
 			return nil, err

@@ -13,6 +13,9 @@ import (
 // name in the metadata; one over another is arrow.ErrNotImplemented. A name with
 // a zero byte in it is an error that is arrow.ErrInvalid. Both name the field.
 func ExportSchema(schema *arrow.Schema, out *Schema) error {
+	if schema == nil {
+		return fmt.Errorf("exporting a schema: %w", refuse("there is none"))
+	}
 	rows := arrow.Field{Type: arrow.StructOf(schema.Fields()...), Metadata: schema.Metadata()}
 	return exportField(rows, out, "exporting a schema")
 }
@@ -26,6 +29,9 @@ func ExportField(field arrow.Field, out *Schema) error {
 func exportField(field arrow.Field, out *Schema, doing string) error {
 	if err := supported(); err != nil {
 		return err
+	}
+	if out == nil {
+		return nowhere(doing)
 	}
 	node, err := newSchemaNode(field, top)
 	if err != nil {

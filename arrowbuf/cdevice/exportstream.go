@@ -28,7 +28,7 @@ const (
 //
 // The reader is used by one thread at a time, that of the consumer.
 func ExportStream(r array.RecordReader, dev arrowbuf.Device, out *DeviceStream) error {
-	if err := supported(); err != nil {
+	if err := streamable(r, out != nil); err != nil {
 		return err
 	}
 	if _, err := sharerOf(dev); err != nil {
@@ -46,7 +46,7 @@ func ExportStream(r array.RecordReader, dev arrowbuf.Device, out *DeviceStream) 
 // ExportCPUStream is ExportStream for batches on the CPU, and for a consumer that
 // knows no other device.
 func ExportCPUStream(r array.RecordReader, out *Stream) error {
-	if err := supported(); err != nil {
+	if err := streamable(r, out != nil); err != nil {
 		return err
 	}
 	r.Retain()
@@ -152,4 +152,16 @@ func endStream(private uintptr, release *uintptr) {
 	s.pinned.Unpin()
 	s.reader.Release()
 	*release = 0
+}
+
+// streamable refuses a stream that there is none of, or no place for.
+func streamable(r array.RecordReader, to bool) error {
+	const doing = "exporting a stream"
+	switch {
+	case r == nil:
+		return fmt.Errorf("%s: %w", doing, refuse("there is none"))
+	case !to:
+		return nowhere(doing)
+	}
+	return supported()
 }

@@ -162,16 +162,21 @@ func (b *buffers) last() (int64, error) {
 		return 0, nil
 	}
 	from := b.all[1]
-	width := from.Len() / (b.end + 1)
-	first, err := readInt(from, b.c.offset, width)
+	return lastOf(from, b.c.offset, b.end, from.Len()/(b.end+1))
+}
+
+// lastOf reads an array's last offset, and checks it against the first. Each has width
+// bytes.
+func lastOf(from arrowbuf.Buffer, first, last, width int64) (int64, error) {
+	low, err := readInt(from, first, width)
 	if err != nil {
 		return 0, err
 	}
-	last, err := readInt(from, b.end, width)
-	if err == nil && (first < 0 || last < first) {
-		err = refuse("offsets from %d to %d", first, last)
+	high, err := readInt(from, last, width)
+	if err == nil && (low < 0 || high < low) {
+		err = refuse("offsets from %d to %d", low, high)
 	}
-	return last, err
+	return high, err
 }
 
 // readInt copies an integer of width bytes, element i of a buffer.
