@@ -138,7 +138,7 @@ func partlyOnHost(data arrow.ArrayData, dev Device) bool {
 		}
 	}
 	for _, child := range data.Children() {
-		if partlyOnHost(child, dev) {
+		if child != nil && partlyOnHost(child, dev) {
 			return true
 		}
 	}

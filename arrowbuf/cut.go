@@ -86,8 +86,15 @@ func (c *cutter) validity(out *cut, s span, dtype arrow.DataType) error {
 	case arrow.SPARSE_UNION, arrow.DENSE_UNION, arrow.RUN_END_ENCODED:
 		return nil // their children have the nulls
 	}
-	known := s.data.NullN()
-	if known == 0 && !c.blank || s.length == 0 || s.buffer(0).Len() == 0 {
+	known, size := s.data.NullN(), s.buffer(0).Len()
+	switch {
+	case known == 0 && !c.blank || s.length == 0:
+		return nil
+	case size == 0 && known > 0:
+		return fmt.Errorf("there is none, of %d nulls: %w", known, arrow.ErrInvalid)
+	case size == 0 && c.check && len(s.data.Buffers()) > 0 && s.data.Buffers()[0] != nil:
+		return fmt.Errorf("0 bytes for %d elements: %w", s.length, arrow.ErrInvalid)
+	case size == 0:
 		return nil
 	}
 	bits, err := c.bits(s, 0)

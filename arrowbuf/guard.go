@@ -57,6 +57,9 @@ func deviceAt(data arrow.ArrayData, address uintptr) Device {
 		}
 	}
 	for _, child := range data.Children() {
+		if child == nil {
+			continue
+		}
 		if dev := deviceAt(child, address); dev != nil {
 			return dev
 		}

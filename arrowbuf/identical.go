@@ -29,6 +29,10 @@ func asBits(arr arrow.Array) arrow.Array {
 func bitsOf(data arrow.ArrayData) *array.Data {
 	var children []arrow.ArrayData
 	for _, child := range data.Children() {
+		if child == nil {
+			children = append(children, nil)
+			continue
+		}
 		bits := bitsOf(child)
 		defer bits.Release()
 		children = append(children, bits)

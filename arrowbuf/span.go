@@ -26,8 +26,11 @@ func (s span) buffer(i int) *memory.Buffer {
 // children returns the arrays that the array consists of, which are n.
 func (s span) children(n int) ([]arrow.ArrayData, error) {
 	all := s.data.Children()
-	if len(all) != n || slices.Contains(all, nil) {
+	if len(all) != n {
 		return nil, fmt.Errorf("%d child arrays, not %d: %w", len(all), n, arrow.ErrInvalid)
+	}
+	if i := slices.Index(all, nil); i >= 0 {
+		return nil, fmt.Errorf("child array %d is absent: %w", i, arrow.ErrInvalid)
 	}
 	return all, nil
 }

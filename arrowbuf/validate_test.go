@@ -71,6 +71,8 @@ func TestInvalidArraysAreFoundOnADevice(t *testing.T) {
 			"list's end":      {newData(arrow.ListOf(i8), 2, []*memory.Buffer{nil, words(0, 1, 9)}, three(), 0, 0), true},
 			"runs' end":       {newData(arrow.RunEndEncodedOf(i32, i8), 9, []*memory.Buffer{nil}, []arrow.ArrayData{newData(i32, 3, []*memory.Buffer{nil, words(1, 2, 3)}, nil, 0, 0), three()[0]}, 0, 0), true},
 			"a short child":   {newData(arrow.StructOf(fields...), 4, []*memory.Buffer{nil}, three(), 0, 0), true},
+			"nulls unseen":    {newData(i32, 3, []*memory.Buffer{nil, words(1, 2, 3)}, nil, 2, 0), true},
+			"an empty bitmap": {newData(i32, 3, []*memory.Buffer{bytesOf(), words(1, 2, 3)}, nil, array.UnknownNullCount, 0), true},
 			"falling offsets": {newData(str, 3, []*memory.Buffer{nil, words(0, 2, 1, 2), bytesOf(65, 66)}, nil, 0, 0), false},
 			"falling lists":   {newData(arrow.ListOf(i8), 3, []*memory.Buffer{nil, words(0, 2, 1, 3)}, three(), 0, 0), false},
 			"not UTF-8":       {newData(str, 1, []*memory.Buffer{nil, words(0, 2), bytesOf(255, 255)}, nil, 0, 0), false},

@@ -5,6 +5,7 @@ import (
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
+	"github.com/apache/arrow-go/v18/arrow/memory"
 	"github.com/apache/arrow-go/v18/parquet"
 	"github.com/apache/arrow-go/v18/parquet/compress"
 	"github.com/stretchr/testify/assert"
@@ -107,4 +108,45 @@ func TestParquetColumnsBesideNestedOnes(t *testing.T) {
 	})
 	output, _ := convert(t, whole.parquet(t), arrowzarr.Options{Columns: []string{"before", "after"}})
 	requireTable(t, whole.choose(0, 3), output)
+}
+
+// Lists of a fixed size, of which arrow-go reads offsets that it takes to begin at 0 in
+// memory that it is given: also where that was another buffer's before.
+func TestParquetFixedSizeListsConvert(t *testing.T) {
+	build := func(seed, rows int) (arrow.Array, arrow.Array) {
+		pairs := array.NewFixedSizeListBuilder(memory.DefaultAllocator, 2, arrow.PrimitiveTypes.Int16)
+		squares := array.NewFixedSizeListBuilder(memory.DefaultAllocator, 2, arrow.FixedSizeListOf(3, arrow.PrimitiveTypes.Float32))
+		inner := squares.ValueBuilder().(*array.FixedSizeListBuilder)
+		for i := range rows {
+			pairs.Append(true)
+			squares.Append(true)
+			for k := range 2 {
+				pairs.ValueBuilder().(*array.Int16Builder).Append(int16(seed + 2*i + k))
+				inner.Append(true)
+				for j := range 3 {
+					inner.ValueBuilder().(*array.Float32Builder).Append(float32(seed + 6*i + 3*k + j))
+				}
+			}
+		}
+		return pairs.NewArray(), squares.NewArray()
+	}
+	want := table{schema: arrow.NewSchema([]arrow.Field{
+		{Name: "pairs", Type: arrow.FixedSizeListOf(2, arrow.PrimitiveTypes.Int16)},
+		{Name: "squares", Type: arrow.FixedSizeListOf(2, arrow.FixedSizeListOf(3, arrow.PrimitiveTypes.Float32))},
+		{Name: "numbers", Type: arrow.PrimitiveTypes.Int64},
+	}, nil)}
+	for seed := range 12 {
+		const rows = 40
+		pairs, squares := build(1000*seed, rows)
+		numbers := array.NewInt64Builder(memory.DefaultAllocator)
+		for i := range rows {
+			numbers.Append(-int64(seed*rows+i) - 1)
+		}
+		want.batches = append(want.batches, array.NewRecordBatch(want.schema, []arrow.Array{pairs, squares, numbers.NewArray()}, rows))
+	}
+	input := inputFile(t, want.parquet(t))
+	for range 5 {
+		output, _ := convertFile(t, input, arrowzarr.Options{ChunkRows: 7})
+		requireTable(t, want, output)
+	}
 }

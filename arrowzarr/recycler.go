@@ -11,7 +11,7 @@ import (
 // needs buffers of the same few sizes over and over, and new memory costs a
 // page fault and a zeroing every 4 KiB, more than what is then done with it.
 //
-// Memory holds anything; arrow-go writes what it reads.
+// Memory holds anything: see zeroed.
 type recycler struct {
 	upstream memory.Allocator
 	most     int64 // of bytes in use and idle, unless those in use are more

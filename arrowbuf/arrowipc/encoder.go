@@ -139,6 +139,9 @@ func collectInside(all []found, next *int64, dtype arrow.DataType, data arrow.Ar
 	}
 	var err error
 	for i, field := range fields {
+		if children[i] == nil {
+			return all, fmt.Errorf("child array %d is absent: %w", i, arrow.ErrInvalid)
+		}
 		if all, err = collect(all, next, field.Type, children[i]); err != nil {
 			return all, err
 		}

@@ -180,8 +180,7 @@ func lines(n int64) int64 { return (n + 63) &^ 63 }
 // bytes than the elements need, a copy that ends with zeros.
 func (w *walker) bits(v view, b *memory.Buffer) error {
 	if b == nil {
-		w.add(piece{})
-		return nil
+		return w.nothing(bitutil.BytesForBits(int64(v.offset + v.length)))
 	}
 	n := lines(bitutil.BytesForBits(int64(v.length)))
 	from, to := int64(v.offset/8), bitutil.BytesForBits(int64(v.offset+v.length))
@@ -206,13 +205,21 @@ func (w *walker) bits(v view, b *memory.Buffer) error {
 // raw takes bytes as they are.
 func (w *walker) raw(b *memory.Buffer, from, n int64) error {
 	if b == nil {
-		w.add(piece{})
-		return nil
+		return w.nothing(n)
 	}
 	if from < 0 || n < 0 || from+n > int64(b.Len()) {
 		return fmt.Errorf("bytes [%d, %d+%d) of a buffer of %d: %w", from, from, n, b.Len(), arrow.ErrInvalid)
 	}
 	w.add(piece{src: b, from: from, length: n})
+	return nil
+}
+
+// nothing takes a buffer that there is none of, of which so many bytes are needed.
+func (w *walker) nothing(need int64) error {
+	if need > 0 {
+		return fmt.Errorf("no buffer, the array needs %d bytes: %w", need, arrow.ErrInvalid)
+	}
+	w.add(piece{})
 	return nil
 }
 
@@ -224,8 +231,7 @@ func shorter(b *memory.Buffer, need int64) error {
 func (w *walker) fixed(v view, i, width int) error {
 	b := v.buffer(i)
 	if b == nil {
-		w.add(piece{})
-		return nil
+		return w.nothing(int64(v.length * width))
 	}
 	from, need := int64(v.offset*width), int64(v.length*width)
 	if from+need > int64(b.Len()) {
@@ -241,8 +247,7 @@ func (w *walker) fixed(v view, i, width int) error {
 func (w *walker) lines(v view, i, width int) error {
 	b := v.buffer(i)
 	if b == nil {
-		w.add(piece{})
-		return nil
+		return w.nothing(int64(v.length * width))
 	}
 	from, need := int64(v.offset*width), lines(int64(v.length*width))
 	if to := from + int64(v.length*width); to > int64(b.Len()) {

@@ -32,9 +32,12 @@ func (w *walker) binary(v view, width int) error {
 // start at 0, and returns which values they enclose.
 func (w *walker) offsets(v view, width int) (first, last int64, err error) {
 	b := v.buffer(1)
-	if b == nil || b.Len() == 0 {
+	if v.length == 0 && (b == nil || b.Len() == 0) {
 		w.add(piece{})
 		return 0, 0, nil
+	}
+	if b == nil {
+		return 0, 0, w.nothing(int64((v.length + 1) * width))
 	}
 	from, n := int64(v.offset*width), int64((v.length+1)*width)
 	if from+n > int64(b.Len()) {

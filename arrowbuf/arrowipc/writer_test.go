@@ -9,9 +9,11 @@ import (
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
 	"github.com/apache/arrow-go/v18/arrow/ipc"
+	"github.com/apache/arrow-go/v18/arrow/memory"
 	"github.com/stretchr/testify/require"
 
 	"github.com/quiver-gpu/quiver/arrowbuf"
+	"github.com/quiver-gpu/quiver/arrowbuf/arrowipc"
 )
 
 func writeTheirs(w interface{ Write(arrow.RecordBatch) error }, batch arrow.RecordBatch) (err error) {
@@ -93,3 +95,50 @@ func requireSameBytes(t *testing.T, want, got []byte) {
 	t.Fatalf("%d bytes, expected %d, which differ from byte %d on:\n%sexpected\n%s", len(got), len(want), n,
 		hex.Dump(got[from:min(from+96, len(got))]), hex.Dump(want[from:min(from+96, len(want))]))
 }
+
+func TestArraysThatLackABufferAreNotWritten(t *testing.T) {
+	ints, text, pair := arrow.PrimitiveTypes.Int32, arrow.BinaryTypes.String, arrow.StructOf(arrow.Field{Name: "x", Type: arrow.PrimitiveTypes.Int32})
+	words := memory.NewBufferBytes(make([]byte, 12))
+	for about, data := range map[string]*array.Data{
+		"values":  array.NewData(ints, 3, []*memory.Buffer{nil, nil}, nil, 0, 0),
+		"bits":    array.NewData(arrow.FixedWidthTypes.Boolean, 3, []*memory.Buffer{nil, nil}, nil, 0, 0),
+		"offsets": array.NewData(text, 3, []*memory.Buffer{nil, nil, nil}, nil, 0, 0),
+		"none":    array.NewData(text, 3, []*memory.Buffer{nil, memory.NewBufferBytes(nil), nil}, nil, 0, 0),
+		"views":   array.NewData(arrow.BinaryTypes.StringView, 3, []*memory.Buffer{nil, nil}, nil, 0, 0),
+		"bitmap":  array.NewData(ints, 3, []*memory.Buffer{nil, words}, nil, 2, 0),
+		"child":   array.NewData(pair, 3, []*memory.Buffer{nil}, []arrow.ArrayData{nil}, 0, 0),
+	} {
+		schema := arrow.NewSchema([]arrow.Field{{Name: "odd", Type: data.DataType(), Nullable: true}}, nil)
+		var out bytes.Buffer
+		w, err := arrowipc.NewWriter(&out, schema)
+		require.NoError(t, err)
+		before := out.Len()
+		err = w.Write(bare{schema: schema, column: bareColumn{data: data}})
+		require.ErrorIs(t, err, arrow.ErrInvalid, about)
+		require.ErrorContains(t, err, "odd", about)
+		require.Equal(t, before, out.Len(), about)
+	}
+}
+
+// bare is a batch of one column, of which nothing is checked.
+type bare struct {
+	arrow.RecordBatch
+	schema *arrow.Schema
+	column arrow.Array
+}
+
+func (b bare) Schema() *arrow.Schema   { return b.schema }
+func (b bare) NumRows() int64          { return 3 }
+func (b bare) NumCols() int64          { return 1 }
+func (b bare) Column(int) arrow.Array  { return b.column }
+func (b bare) Columns() []arrow.Array  { return []arrow.Array{b.column} }
+func (b bare) ColumnName(i int) string { return b.schema.Field(i).Name }
+
+type bareColumn struct {
+	arrow.Array
+	data *array.Data
+}
+
+func (c bareColumn) Data() arrow.ArrayData    { return c.data }
+func (c bareColumn) DataType() arrow.DataType { return c.data.DataType() }
+func (c bareColumn) Len() int                 { return c.data.Len() }

@@ -133,7 +133,10 @@ func (w *work) castOffsets(arr arrow.Array, to arrow.DataType) (arrow.Array, err
 		return w.castListViews(data, to, valid, width, toWidth)
 	}
 	limit := byteCount
-	if len(data.Children()) == 1 {
+	if len(data.Children()) > 0 || arrow.IsListLike(to.ID()) {
+		if _, err := children(data, 1); err != nil {
+			return nil, err
+		}
 		limit = func(data arrow.ArrayData) int64 { return int64(data.Children()[0].Len()) }
 	}
 	var all []enclosed
