@@ -88,7 +88,7 @@ func fixedLayoutOf(t arrow.DataType) (fixedLayout, bool) {
 		return fixedLayout{source: ndview.Uint8, dtype: ndview.Uint8, limbs: width, row: []int64{width}}, true
 	case *arrow.FixedSizeListType:
 		inner, ok := fixedLayoutOf(t.Elem())
-		if !ok || !isNumber(t.Elem()) {
+		if !ok || !isNumber(t.Elem()) || t.Len() < 0 {
 			return fixedLayout{}, false
 		}
 		inner.row = append([]int64{int64(t.Len())}, inner.row...)

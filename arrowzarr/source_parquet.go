@@ -1,11 +1,14 @@
 package arrowzarr
 
 import (
+	"bytes"
 	"context"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"io"
 	"os"
+	"slices"
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
@@ -13,9 +16,13 @@ import (
 	"github.com/apache/arrow-go/v18/parquet"
 	"github.com/apache/arrow-go/v18/parquet/file"
 	"github.com/apache/arrow-go/v18/parquet/pqarrow"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/quiver-gpu/quiver/arrowbuf/arrowipc"
 )
 
-// parquetSource reads a Parquet file as record batches, columns in parallel.
+// parquetSource reads a Parquet file as record batches, columns in parallel: arrow-go
+// would do that too, but in goroutines whose panics end the program.
 type parquetSource struct {
 	path     string
 	size     int64
@@ -23,7 +30,7 @@ type parquetSource struct {
 	arrow    *pqarrow.FileReader
 	whole    *arrow.Schema
 	fields   []int
-	batches  pqarrow.RecordReader
+	columns  []pqarrow.RecordReader // one for each field
 	total    int64
 	consumed int64
 }
@@ -58,7 +65,10 @@ func newParquetSource(path string, input *os.File, size int64, r reading) (sourc
 		if err != nil {
 			return err
 		}
-		s.arrow, err = pqarrow.NewFileReader(s.reader, pqarrow.ArrowReadProperties{Parallel: true, BatchSize: batchRows(s.reader, r)}, mem)
+		if err := checkKept(s.reader); err != nil {
+			return err
+		}
+		s.arrow, err = pqarrow.NewFileReader(s.reader, pqarrow.ArrowReadProperties{BatchSize: batchRows(s.reader, r)}, mem)
 		if err != nil {
 			return err
 		}
@@ -76,11 +86,35 @@ func newParquetSource(path string, input *os.File, size int64, r reading) (sourc
 	return s, nil
 }
 
+// keptSchema is the key of the Arrow schema that is kept beside the Parquet one.
+const keptSchema = "ARROW:schema"
+
+// checkKept refuses a kept schema that claims more than it has, for which arrow-go would
+// make room. It tells itself what is no such schema at all.
+func checkKept(f *file.Reader) error {
+	kept := f.MetaData().KeyValueMetadata().FindValue(keptSchema)
+	if kept == nil {
+		return nil
+	}
+	raw, err := base64.StdEncoding.DecodeString(*kept)
+	if err != nil {
+		return nil
+	}
+	message, err := arrowipc.ReadMetadata(bytes.NewReader(raw))
+	if err == nil {
+		_, err = arrowipc.Inspect(message)
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %w", keptSchema, err)
+	}
+	return nil
+}
+
 // settleSchema takes back two things that arrow-go says of a file but the file
 // does not: a field number of -1 for fields without one, and, where no Arrow
 // schema is kept beside the Parquet one, UTC as the zone of INT96 timestamps.
 func (s *parquetSource) settleSchema(schema *arrow.Schema) *arrow.Schema {
-	kept := s.reader.MetaData().KeyValueMetadata().FindValue("ARROW:schema") != nil
+	kept := s.reader.MetaData().KeyValueMetadata().FindValue(keptSchema) != nil
 	fields := schema.Fields()
 	for i, field := range fields {
 		if id, ok := field.Metadata.GetValue(fieldNumber); ok && id == "-1" {
@@ -110,13 +144,10 @@ func readAs(t arrow.DataType) arrow.DataType {
 	return t
 }
 
-// relabel gives the columns of a batch, which it takes over, the types that
-// they have in the schema.
-func (s *parquetSource) relabel(batch arrow.RecordBatch) arrow.RecordBatch {
-	defer batch.Release()
-	columns := make([]arrow.Array, len(s.fields))
+// relabel makes a batch of columns, with the types that they have in the schema.
+func (s *parquetSource) relabel(columns []arrow.Array) arrow.RecordBatch {
+	columns, rows := slices.Clone(columns), int64(columns[0].Len())
 	for i, f := range s.fields {
-		columns[i] = batch.Column(i)
 		t := s.whole.Field(f).Type
 		if arrow.TypeEqual(columns[i].DataType(), t) {
 			continue
@@ -127,7 +158,7 @@ func (s *parquetSource) relabel(batch arrow.RecordBatch) arrow.RecordBatch {
 		renamed.Release()
 		defer columns[i].Release()
 	}
-	return array.NewRecordBatch(selectFields(s.whole, s.fields), columns, batch.NumRows())
+	return array.NewRecordBatch(selectFields(s.whole, s.fields), columns, rows)
 }
 
 // batchRows is the number of rows to read at a time.
@@ -159,16 +190,56 @@ func (s *parquetSource) open(ctx context.Context, fields []int) error {
 	if s.fields = fields; len(fields) == 0 || s.total == 0 {
 		return nil
 	}
-	return protect(func() (err error) {
-		var leaves []int
+	return protect(func() error {
 		for _, f := range fields {
 			field := s.arrow.Manifest.Fields[f]
 			field.Field.Type = readAs(field.Field.Type)
-			leaves = appendLeaves(leaves, field)
+			column, err := s.arrow.GetRecordReader(ctx, appendLeaves(nil, field), nil)
+			if err != nil {
+				return fmt.Errorf("column %q: %w", field.Field.Name, err)
+			}
+			s.columns = append(s.columns, column)
 		}
-		s.batches, err = s.arrow.GetRecordReader(ctx, leaves, nil)
-		return err
+		return nil
 	})
+}
+
+// read reads the next rows of all columns, each on its own.
+func (s *parquetSource) read() (arrow.RecordBatch, error) {
+	columns := make([]arrow.Array, len(s.columns))
+	defer func() {
+		for _, column := range columns {
+			if column != nil {
+				column.Release()
+			}
+		}
+	}()
+	var group errgroup.Group
+	for i, column := range s.columns {
+		group.Go(func() error {
+			err := protect(func() error {
+				batch, err := column.Read()
+				if err == nil {
+					columns[i] = batch.Column(0)
+					columns[i].Retain()
+				}
+				return err
+			})
+			if err != nil && !errors.Is(err, io.EOF) {
+				err = fmt.Errorf("column %q: %w", s.whole.Field(s.fields[i]).Name, err)
+			}
+			return err
+		})
+	}
+	if err := group.Wait(); err != nil {
+		return nil, err
+	}
+	for i, column := range columns {
+		if column.Len() != columns[0].Len() {
+			return nil, fmt.Errorf("column %q: %d rows where others have %d: %w", s.whole.Field(s.fields[i]).Name, column.Len(), columns[0].Len(), errMalformed)
+		}
+	}
+	return s.relabel(columns), nil
 }
 
 // appendLeaves lists the Parquet columns that make up one Arrow field.
@@ -183,18 +254,13 @@ func appendLeaves(leaves []int, field pqarrow.SchemaField) []int {
 }
 
 func (s *parquetSource) next() (l loan, err error) {
-	if s.batches == nil {
+	if s.columns == nil {
 		return loan{}, io.EOF
 	}
-	err = protect(func() error {
-		batch, err := s.batches.Read()
-		if err != nil {
-			return err
-		}
-		batch.Retain()
-		batch = s.relabel(batch)
-		l = loan{batch: batch, bytes: batchBytes(batch, room)}
-		return nil
+	var batch arrow.RecordBatch
+	err = protect(func() (err error) {
+		batch, err = s.read()
+		return err
 	})
 	switch {
 	case errors.Is(err, io.EOF) && s.consumed == s.total:
@@ -204,8 +270,8 @@ func (s *parquetSource) next() (l loan, err error) {
 	case err != nil:
 		return loan{}, fmt.Errorf("after row %d: %w", s.consumed, err)
 	}
-	s.consumed += l.batch.NumRows()
-	return l, nil
+	s.consumed += batch.NumRows()
+	return loan{batch: batch, bytes: batchBytes(batch, room)}, nil
 }
 
 // room is the size of a buffer with what it may still grow by: a batch is built
@@ -225,8 +291,8 @@ func (s *parquetSource) interrupt() bool { return true }
 
 func (s *parquetSource) close() error {
 	return protect(func() error {
-		if s.batches != nil {
-			s.batches.Release()
+		for _, column := range s.columns {
+			column.Release()
 		}
 		return s.reader.Close()
 	})

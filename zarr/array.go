@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"math"
 	"runtime"
 	"slices"
 	"sync"
@@ -142,8 +143,13 @@ func (a *Array) WriteMetadata(ctx context.Context) error {
 }
 
 func (a *Array) checkIndex(index []int64) error {
-	if len(index) != len(a.chunkShape) || slices.ContainsFunc(index, func(i int64) bool { return i < 0 }) {
+	if len(index) != len(a.chunkShape) {
 		return fmt.Errorf("array %q: chunk %v of a grid of %d axes", a.path, index, len(a.chunkShape))
+	}
+	for k, i := range index {
+		if i < 0 || i > math.MaxInt64/a.chunkShape[k]-1 {
+			return fmt.Errorf("array %q: chunk %v is outside of any grid", a.path, index)
+		}
 	}
 	return nil
 }

@@ -90,6 +90,11 @@ func (m *ArrayMetadata) compile() (*codec.Chain, error) {
 	if m.DimensionNames != nil && len(m.DimensionNames) != len(m.Shape) {
 		return nil, fmt.Errorf("%d dimension names for %d axes", len(m.DimensionNames), len(m.Shape))
 	}
+	for _, name := range m.DimensionNames {
+		if !utf8.ValidString(name) {
+			return nil, fmt.Errorf("dimension name %q is not UTF-8", name)
+		}
+	}
 	if err := checkExtra(m.Extra, arrayKeys); err != nil {
 		return nil, err
 	}

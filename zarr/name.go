@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"unicode/utf8"
 )
 
 // ErrName: a name cannot be that of a node; test with errors.Is.
@@ -13,12 +14,14 @@ var ErrName = errors.New("malformed node name")
 const metadataKey = "zarr.json"
 
 // CheckName answers an error that is ErrName unless a group or an array can
-// have the name (Zarr core, "Node names"): not empty, no "/", not only periods,
-// not beginning with "__", not "zarr.json".
+// have the name (Zarr core, "Node names"): not empty, UTF-8, no "/", not only
+// periods, not beginning with "__", not "zarr.json".
 func CheckName(name string) error {
 	switch {
 	case name == "":
 		return fmt.Errorf("a name cannot be empty: %w", ErrName)
+	case !utf8.ValidString(name): // which metadata, in JSON, could not repeat
+		return fmt.Errorf("name %q is not UTF-8: %w", name, ErrName)
 	case strings.ContainsAny(name, "/\x00"):
 		return fmt.Errorf("name %q has a slash or a NUL: %w", name, ErrName)
 	case strings.Trim(name, ".") == "":

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/quiver-gpu/quiver/arrowbuf"
 	"github.com/quiver-gpu/quiver/ndview"
 	"github.com/quiver-gpu/quiver/zarr/codec"
 	"github.com/quiver-gpu/quiver/zarr/element"
@@ -141,8 +142,15 @@ func (r region) read(ctx context.Context, index []int64) error {
 		if run && slices.Equal(part.Extent, p.box.Extent) {
 			return r.decode(s, p, r.data[start*r.width():][:grid.Size(part.Extent)*r.width()])
 		}
+		n, err := grid.Bytes(p.box.Extent, r.width())
+		if err == nil {
+			err = arrowbuf.CheckRoom(n) // a chunk may be much larger than the array
+		}
+		if err != nil {
+			return err
+		}
 		memory.Reset()
-		raw := memory.Bytes(grid.Size(p.box.Extent) * r.width())
+		raw := memory.Bytes(n)
 		if err := r.decode(s, p, raw); err != nil {
 			return err
 		}

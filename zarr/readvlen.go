@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 
+	"github.com/quiver-gpu/quiver/arrowbuf"
 	"github.com/quiver-gpu/quiver/zarr/element"
 	"github.com/quiver-gpu/quiver/zarr/internal/grid"
 )
@@ -11,11 +12,15 @@ import (
 // readVLen decodes the chunks and then packs their strings in the array's
 // order.
 func (a *Array) readVLen(ctx context.Context, box grid.Box, jobs int) (element.Values, error) {
-	if _, err := grid.Bytes(box.Extent, 24); err != nil { // a slice header each
+	headers, err := grid.Bytes(box.Extent, 24) // of slices
+	if err == nil {
+		err = arrowbuf.CheckRoom(headers)
+	}
+	if err != nil {
 		return nil, err
 	}
 	all := slices.Repeat([][]byte{a.chain.Fill()}, int(grid.Size(box.Extent)))
-	err := each(ctx, jobs, box.Indices(a.chunkShape), func(ctx context.Context, index []int64) error {
+	err = each(ctx, jobs, box.Indices(a.chunkShape), func(ctx context.Context, index []int64) error {
 		s := a.scratch()
 		defer s.Release()
 		return a.pieces(ctx, index, box, func(p piece) error {

@@ -72,7 +72,15 @@ func (f *flat) rows(at int) (r rows) {
 	r.length = f.integer(at, 0, 8)
 	f.vector(at, 1, 16, func(node int) { r.nodes = append(r.nodes, fieldNode{f.int64(node), f.int64(node + 8)}) })
 	f.vector(at, 2, 16, func(buffer int) { r.buffers = append(r.buffers, Extent{f.int64(buffer), f.int64(buffer + 8)}) })
-	f.vector(at, 4, 8, func(count int) { r.variadic = append(r.variadic, f.int64(count)) })
+	left := int64(len(r.buffers))
+	f.vector(at, 4, 8, func(count int) {
+		n := f.int64(count)
+		if n < 0 || n > left {
+			panic(flatError(fmt.Sprintf("an array of %d buffers of values, of %d buffers in all", n, len(r.buffers))))
+		}
+		left -= n
+		r.variadic = append(r.variadic, n)
+	})
 	if compression, ok := f.table(at, 3); ok {
 		codec, method := f.integer(compression, 0, 1), f.integer(compression, 1, 1)
 		if codec < 0 || codec > 1 || method != 0 {

@@ -34,6 +34,9 @@ func (s *Shards) NewIndex() *ShardIndex {
 // DecodeIndex reads an encoded index. Offsets and lengths are below 2^63; who
 // uses them compares them with the size of the shard.
 func (s *Shards) DecodeIndex(raw []byte) (*ShardIndex, error) {
+	if n := s.IndexSize(); int64(len(raw)) != n {
+		return nil, fmt.Errorf("shard index of %d bytes, where %d are expected", len(raw), n)
+	}
 	scratch := GetScratch()
 	defer scratch.Release()
 	decoded := make([]byte, s.index.chunk.bytes())

@@ -5,6 +5,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/quiver-gpu/quiver/arrowbuf"
 	"github.com/quiver-gpu/quiver/ndview"
 	"github.com/quiver-gpu/quiver/zarr/element"
 	"github.com/quiver-gpu/quiver/zarr/internal/grid"
@@ -160,8 +161,15 @@ func (s *shards) decodeFixed(scratch *Scratch, dst, src []byte) error {
 }
 
 func (s *shards) decodeVLen(scratch *Scratch, src []byte) (*element.VLen, error) {
+	headers, err := grid.Bytes(s.shard.Shape, 24) // of slices
+	if err == nil {
+		err = arrowbuf.CheckRoom(headers)
+	}
+	if err != nil {
+		return nil, err
+	}
 	whole := slices.Repeat([][]byte{s.shard.Fill}, int(grid.Size(s.shard.Shape)))
-	err := s.each(src, func(box grid.Box, chunk []byte) error {
+	err = s.each(src, func(box grid.Box, chunk []byte) error {
 		if chunk == nil {
 			return nil
 		}
