@@ -32,10 +32,24 @@ func (c *conversion) beginArrays(atEnd bool) error {
 	if atEnd && c.options.ChunkRows == 0 {
 		c.grid.chunkRows = max(c.cutter.rows, 1)
 	}
+	if err := c.checkIndexes(); err != nil {
+		return err
+	}
 	for i, w := range c.writers {
 		if err := w.begin(c, fmt.Sprintf("%s/%d", c.building(), i)); err != nil {
 			return err
 		}
+	}
+	return nil
+}
+
+// checkIndexes refuses shards of so many chunks that the indexes of those that are
+// written at a time take much of the memory.
+func (c *conversion) checkIndexes() error {
+	const each = 80 // bytes of an entry and of what is made of it
+	share := c.options.MaxMemory / 8 / int64(len(c.writers)+1)
+	if chunks := c.grid.shardRows / c.grid.chunkRows; chunks > share/each {
+		return failedf(PartUsage, "a shard of %d chunks has an index of %d bytes for each column: lower --shard-rows, raise --chunk-rows, or raise --max-memory, %d", chunks, 16*chunks, c.options.MaxMemory)
 	}
 	return nil
 }

@@ -85,6 +85,9 @@ func fixedLayoutOf(t arrow.DataType) (fixedLayout, bool) {
 		return fixedLayout{source: ndview.Uint64, dtype: ndview.Uint64, limbs: 4, row: []int64{4}}, true
 	case *arrow.FixedSizeBinaryType:
 		width := int64(t.ByteWidth)
+		if width < 0 {
+			return fixedLayout{}, false
+		}
 		return fixedLayout{source: ndview.Uint8, dtype: ndview.Uint8, limbs: width, row: []int64{width}}, true
 	case *arrow.FixedSizeListType:
 		inner, ok := fixedLayoutOf(t.Elem())

@@ -58,6 +58,9 @@ func (o Options) withDefaults() (Options, error) {
 	if o.MaxMemory == 0 {
 		o.MaxMemory = DefaultMaxMemory
 	}
+	if err := o.Codec.check(); err != nil {
+		return o, failed(PartUsage, err)
+	}
 	switch {
 	case o.Jobs < 0:
 		return o, failedf(PartUsage, "jobs: %d, expected at least 1", o.Jobs)
@@ -89,28 +92,41 @@ var DefaultCodec = Codec{Name: "zstd", Level: 1}
 func ParseCodec(text string) (Codec, error) {
 	name, level, given := strings.Cut(text, ":")
 	c := Codec{Name: name}
-	var low, high int
 	switch name {
-	case "none":
-		if given {
-			return Codec{}, fmt.Errorf("codec %q: none has no level", text)
-		}
-		return c, nil
 	case "zstd":
-		c.Level, low, high = 1, -131072, 22
+		c.Level = 1
 	case "gzip":
-		c.Level, low, high = 6, 0, 9
-	default:
-		return Codec{}, fmt.Errorf("codec %q: expected none, zstd[:LEVEL] or gzip[:LEVEL]", text)
+		c.Level = 6
 	}
+	var err error
 	if given {
-		n, err := strconv.Atoi(level)
-		if err != nil || n < low || n > high {
-			return Codec{}, fmt.Errorf("codec %q: expected a level from %d to %d", text, low, high)
-		}
-		c.Level = n
+		c.Level, err = strconv.Atoi(level)
 	}
-	return c, nil
+	switch {
+	case name == "none" && given:
+		return Codec{}, fmt.Errorf("codec %q: none has no level", text)
+	case err != nil:
+		return Codec{}, fmt.Errorf("codec %q: expected a level that is a number", text)
+	}
+	return c, c.check()
+}
+
+// check refuses what there is no codec of.
+func (c Codec) check() error {
+	var low, high int
+	switch c.Name {
+	case "none":
+	case "zstd":
+		low, high = -131072, 22
+	case "gzip":
+		low, high = 0, 9
+	default:
+		return fmt.Errorf("codec %q: expected none, zstd[:LEVEL] or gzip[:LEVEL]", c.Name)
+	}
+	if c.Level < low || c.Level > high {
+		return fmt.Errorf("codec %q: expected a level from %d to %d, not %d", c.Name, low, high, c.Level)
+	}
+	return nil
 }
 
 // String writes the codec as ParseCodec reads it.

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -60,11 +61,11 @@ func TestTypesWithoutZarrFormAreRefused(t *testing.T) {
 }
 
 func TestNamesThatNoNodeCanHaveAreRefused(t *testing.T) {
-	for _, name := range []string{"", "a/b", ".", "..", "...", "__hidden", "zarr.json", "/"} {
+	for _, name := range []string{"", "a/b", ".", "..", "...", "__hidden", "zarr.json", "/", "bad\xff"} {
 		t.Run(name, func(t *testing.T) {
 			input := single(name, texts("a")).file(t)
 			message := refuse(t, arrowzarr.PartInput, inputFile(t, input), arrowzarr.Options{})
-			assert.Contains(t, message, `"`+name+`"`)
+			assert.Contains(t, message, strconv.Quote(name))
 		})
 	}
 }
@@ -102,6 +103,11 @@ func TestOptionsThatMakeNoSenseAreRefused(t *testing.T) {
 		"shard rows: 5, expected a multiple":                               {ChunkRows: 2, ShardRows: 5},
 		"max memory: 1000 bytes, expected at least":                        {MaxMemory: 1000},
 		"max memory: -1 bytes":                                             {MaxMemory: -1},
+		`codec "lz4": expected none`:                                       {Codec: arrowzarr.Codec{Name: "lz4"}},
+		`codec "": expected none`:                                          {Codec: arrowzarr.Codec{Level: 3}},
+		"expected a level from -131072 to 22, not 100":                     {Codec: arrowzarr.Codec{Name: "zstd", Level: 100}},
+		"lower --chunk-rows, or raise --max-memory":                        {ChunkRows: 1 << 31},
+		"lower --shard-rows, raise --chunk-rows":                           {ChunkRows: 1, ShardRows: 1 << 40},
 	} {
 		assert.Contains(t, refuse(t, arrowzarr.PartUsage, path, options), want)
 	}

@@ -33,6 +33,9 @@ func (w *work) end(n int64) {
 	w.change(func() { w.jobs, w.used = w.jobs-1, w.used-n })
 }
 
+// emptyText is how many bytes an element of no text takes while it is encoded.
+const emptyText = 24
+
 // plan says what working on a column of a chunk takes. More than the share of
 // the work is had alone; what could not be had beside the held batches even then
 // is an error.
@@ -55,8 +58,10 @@ func (c *conversion) plan(j *job) error {
 	if err != nil {
 		return failedf(PartInput, "column %q: %w", plan.name, err)
 	}
-	rows := float64(j.rows.rows)
-	values, masks := input+8*rows, rows
+	// The last chunk is encoded as a whole one.
+	rows := float64(max(j.rows.rows, c.grid.chunkRows))
+	padding := rows - float64(j.rows.rows)
+	values, masks := input+8*rows+emptyText*padding, rows
 	if plan.form == formFixed || plan.form == formDictionary {
 		values = rows * plan.rowBytes(nil, 0)
 	}
@@ -67,7 +72,7 @@ func (c *conversion) plan(j *job) error {
 	c.tables = max(c.tables, c.options.Codec.tables(values))
 	// What is made is then encoded, which hardly makes it larger.
 	need := 2*(values+masks) + float64(outside(int64(c.tables)))
-	if plan.form == formFixed && plan.layout.inPlace() && len(parts) == 1 && parts[0].values.NullN() == 0 {
+	if plan.form == formFixed && plan.layout.inPlace() && len(parts) == 1 && parts[0].values.NullN() == 0 && padding == 0 {
 		need -= values // shown, not made
 	}
 	if most := c.options.MaxMemory / heldShare; need > float64(most) {

@@ -56,11 +56,11 @@ func (b Bytes) compile(chunk Chunk) (serializer, error) {
 		return nil, fmt.Errorf("codec %q cannot encode %s", b.Name(), chunk.Type)
 	}
 	raw := &rawBytes{chunk: chunk}
-	if width := swapWidth(dtype); width > 1 {
+	if width := swapWidth(dtype); width > 1 || b.Endian != "" {
 		if err := b.check(); err != nil {
 			return nil, fmt.Errorf("%s: %w", chunk.Type, err)
 		}
-		if b.Endian == Big {
+		if b.Endian == Big && width > 1 {
 			raw.swap = width
 		}
 	}

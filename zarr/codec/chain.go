@@ -71,6 +71,9 @@ func (l List) Compile(chunk Chunk) (*Chain, error) {
 			if c.array == nil {
 				return nil, fmt.Errorf("codec %q comes before any codec that turns arrays into bytes", codec.Name())
 			}
+			if checked, ok := codec.(interface{ check() error }); ok {
+				err = checked.check()
+			}
 			c.bytes = append(c.bytes, codec)
 		case arrayBytes:
 			if c.array != nil {

@@ -35,6 +35,9 @@ func (c *Chain) Shards() (*Shards, bool) {
 
 func (c Sharding) compile(shard Chunk) (serializer, error) {
 	c = c.defaults()
+	if c.IndexLocation != Start && c.IndexLocation != End {
+		return nil, fmt.Errorf("%s: index_location %q, where %q or %q is expected", c.Name(), c.IndexLocation, Start, End)
+	}
 	if len(c.ChunkShape) != len(shard.Shape) {
 		return nil, fmt.Errorf("%s: chunk shape %v for shards of shape %v", c.Name(), c.ChunkShape, shard.Shape)
 	}

@@ -41,10 +41,14 @@ func parseZstd(config *metajson.Object) (Codec, error) {
 	if _, err := config.Maybe("checksum", &z.Checksum); err != nil {
 		return nil, err
 	}
+	return z, z.check()
+}
+
+func (z Zstd) check() error {
 	if z.Level < -131072 || z.Level > 22 {
-		return nil, fmt.Errorf("zstd: level %d is not within -131072 to 22", z.Level)
+		return fmt.Errorf("zstd: level %d is not within -131072 to 22", z.Level)
 	}
-	return z, nil
+	return nil
 }
 
 func (z Zstd) speed() zstd.EncoderLevel {
