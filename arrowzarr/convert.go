@@ -45,7 +45,7 @@ func Convert(ctx context.Context, input, outputPath string, options Options) (*R
 	if err != nil {
 		return nil, err
 	}
-	c := &conversion{options: options, input: input, progress: options.Progress, memory: newBudget(options.MaxMemory / heldShare), work: work{budget: newBudget(options.MaxMemory / workShare)}}
+	c := &conversion{options: options, input: input, progress: options.Progress, memory: newBudget(options.MaxMemory / heldShare), work: work{budget: newBudget(options.MaxMemory / workShare)}, shelf: shelf{most: options.MaxMemory / heldShare}}
 	if input == "-" {
 		c.input = "standard input"
 	}
@@ -114,6 +114,7 @@ type conversion struct {
 	memory   *budget // of held batches
 	work     work    // of the jobs
 	tables   float64 // see plan
+	shelf    shelf   // of the categories
 	stages   stages
 }
 
@@ -140,7 +141,7 @@ func (c *conversion) open(input string) (err error) {
 		return errors.Join(err, c.src.close())
 	}
 	for _, plan := range c.columns {
-		c.writers = append(c.writers, newColumnWriter(plan))
+		c.writers = append(c.writers, newColumnWriter(plan, &c.shelf))
 	}
 	c.grid = rowGrid{chunkRows: c.options.ChunkRows, shardRows: c.options.ShardRows}
 	c.progress.rowsTotal.Store(c.src.rows())

@@ -1,6 +1,7 @@
 package arrowzarr
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"math"
@@ -43,13 +44,26 @@ type categories struct {
 	count   int64
 	last    arrow.ArrayData // the dictionary that recode was made for
 	current recode
+	shelf   *shelf // of all columns
+}
+
+// shelf is for the categories of all columns, which stay until the end.
+type shelf struct{ used, most int64 }
+
+// take takes what a value of n bytes needs: as a key, as it is kept, and as it is put
+// together with all others and encoded.
+func (s *shelf) take(n int) error {
+	if s.used += 5*int64(n) + 100; s.used > s.most {
+		return failedf(PartUsage, "the different values of all dictionaries take more than %d bytes, half of --max-memory: raise --max-memory", s.most)
+	}
+	return nil
 }
 
 // recode maps a batch's dictionary indices to codes; a null value maps to -1.
 type recode []int64
 
-func newCategories(c *column) *categories {
-	return &categories{column: c, codes: map[string]int64{}}
+func newCategories(c *column, shelf *shelf) *categories {
+	return &categories{column: c, codes: map[string]int64{}, shelf: shelf}
 }
 
 // recodeFor returns the recoding of a batch's dictionary, and takes up the
@@ -78,6 +92,9 @@ func (g *categories) recodeFor(dictionary arrow.Array) (recode, error) {
 		if !known {
 			if g.count >= limit {
 				return nil, fmt.Errorf("the dictionaries of all batches have more than %d different values, the most that %s codes can tell apart", limit, g.column.layout.dtype)
+			}
+			if err := g.shelf.take(len(k)); err != nil {
+				return nil, err
 			}
 			code = g.count
 			g.codes[string(k)] = code
@@ -123,6 +140,36 @@ func (g *categories) keep(dictionary arrow.Array, positions []int) error {
 	}
 	g.pieces = append(g.pieces, piece)
 	return nil
+}
+
+// isIndex tells whether the values can be the categories of anndata, which makes an
+// index of them: of one axis, none a NaN, and no two alike, as 0 and -0 are.
+func (g *categories) isIndex() bool {
+	values := storage(g.column.kind.(*arrow.DictionaryType).ValueType)
+	if layout, ok := fixedLayoutOf(values); ok && len(layout.row) > 0 {
+		return false
+	} else if !arrow.IsFloating(values.ID()) {
+		return true
+	}
+	zeros := 0
+	for key := range g.codes {
+		var bits, infinity uint64
+		switch raw := []byte(key); len(raw) {
+		case 2:
+			bits, infinity = uint64(binary.NativeEndian.Uint16(raw)&0x7fff), 0x7c00
+		case 4:
+			bits, infinity = uint64(binary.NativeEndian.Uint32(raw)&math.MaxInt32), 0x7f800000
+		default:
+			bits, infinity = binary.NativeEndian.Uint64(raw)&math.MaxInt64, 0x7ff<<52
+		}
+		if bits == 0 {
+			zeros++
+		}
+		if bits > infinity || zeros > 1 {
+			return false
+		}
+	}
+	return true
 }
 
 // release gives back the values.

@@ -2,10 +2,12 @@ package arrowzarr_test
 
 import (
 	"fmt"
+	"math"
 	"testing"
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
+	"github.com/apache/arrow-go/v18/arrow/decimal128"
 	"github.com/apache/arrow-go/v18/arrow/ipc"
 	"github.com/apache/arrow-go/v18/arrow/memory"
 	"github.com/stretchr/testify/assert"
@@ -14,6 +16,7 @@ import (
 	"github.com/quiver-gpu/quiver/arrowzarr"
 	"github.com/quiver-gpu/quiver/cudabuf"
 	"github.com/quiver-gpu/quiver/cudabuf/cudatest"
+	"github.com/quiver-gpu/quiver/zarr"
 )
 
 // encoded is a dictionary array. An index of -1 is a null.
@@ -183,4 +186,44 @@ func TestCategoriesWithMissingElementsAreRefused(t *testing.T) {
 	input := single("pairs", encoded(arrow.PrimitiveTypes.Int8, pairs, 0, 1)).stream(t)
 	message := refuse(t, arrowzarr.PartInput, inputFile(t, input), arrowzarr.Options{})
 	assert.Contains(t, message, `"pairs"`)
+}
+
+func floats(values ...float64) arrow.Array {
+	b := array.NewFloat64Builder(memory.DefaultAllocator)
+	b.AppendValues(values, nil)
+	return b.NewArray()
+}
+
+// anndata makes an index of categories, of which some values are none.
+func TestDictionariesThatAreNoIndexAreNoCategoricals(t *testing.T) {
+	decimals := array.NewDecimal128Builder(memory.DefaultAllocator, &arrow.Decimal128Type{Precision: 5})
+	decimals.Append(decimal128.FromI64(7))
+	for name, c := range map[string]struct {
+		values arrow.Array
+		index  bool
+	}{
+		"text":       {texts("a", "b"), true},
+		"floats":     {floats(1.5, 2), true},
+		"a NaN":      {floats(1.5, math.NaN()), false},
+		"two zeros":  {floats(0, math.Copysign(0, -1)), false},
+		"decimals":   {decimals.NewArray(), false},
+		"infinities": {floats(math.Inf(1), math.Inf(-1)), true},
+	} {
+		output, _ := convert(t, single("x", encoded(arrow.PrimitiveTypes.Int8, c.values, 0, -1)).file(t), arrowzarr.Options{})
+		column := openRoot(t, output).Metadata().Consolidated["x"].(*zarr.GroupMetadata)
+		assert.Equal(t, c.index, column.Attributes["encoding-type"] == "categorical", name)
+	}
+}
+
+func TestCategoriesStayWithinTheMemory(t *testing.T) {
+	values := array.NewStringBuilder(memory.DefaultAllocator)
+	var indices []int
+	for i := range 400_000 {
+		values.Append(fmt.Sprintf("%040d", i))
+		indices = append(indices, i)
+	}
+	input := inputFile(t, single("x", encoded(arrow.PrimitiveTypes.Int32, values.NewArray(), indices...)).file(t))
+	message := refuse(t, arrowzarr.PartUsage, input, arrowzarr.Options{MaxMemory: 256 << 20})
+	assert.Contains(t, message, "raise --max-memory")
+	convertFile(t, input, arrowzarr.Options{MaxMemory: 1 << 30})
 }

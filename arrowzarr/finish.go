@@ -44,9 +44,13 @@ func (h *hierarchy) column(ctx context.Context, w *columnWriter) error {
 		}
 	}
 	missing := w.missing.Load() || w.plan.form == formNull
-	attributes := w.plan.attributes(missing)
+	attributes := w.plan.attributes(missing || w.elementGap.Load())
 	name := w.plan.name
 	if w.plan.form == formDictionary {
+		if !w.categories.isIndex() {
+			delete(attributes, attrEncType)
+			delete(attributes, attrEncVer)
+		}
 		return errors.Join(
 			h.group(ctx, name, attributes),
 			h.array(ctx, w.values, name+"/codes", nil),

@@ -25,10 +25,10 @@ type columnWriter struct {
 	elementGap atomic.Bool // some element of a row is
 }
 
-func newColumnWriter(plan *column) *columnWriter {
+func newColumnWriter(plan *column, shelf *shelf) *columnWriter {
 	w := &columnWriter{plan: plan}
 	if plan.form == formDictionary {
-		w.categories = newCategories(plan)
+		w.categories = newCategories(plan, shelf)
 	}
 	return w
 }
