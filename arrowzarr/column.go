@@ -9,6 +9,7 @@ import (
 
 	"github.com/quiver-gpu/quiver/ndview"
 	"github.com/quiver-gpu/quiver/zarr"
+	"github.com/quiver-gpu/quiver/zarr/store"
 )
 
 // form is the way a column's values are stored.
@@ -92,9 +93,18 @@ func columnNames(schema *arrow.Schema) []string {
 	return names
 }
 
+// longestName is how many bytes the name of a file has at most.
+const longestName = 255
+
 func planColumn(field arrow.Field) (*column, error) {
 	if err := zarr.CheckName(field.Name); err != nil {
 		return nil, fmt.Errorf("column %q: %w", field.Name, err)
+	}
+	switch { // that a directory cannot have
+	case len(field.Name) > longestName:
+		return nil, fmt.Errorf("column %.40q...: the name has %d bytes, where files have %d at most", field.Name, len(field.Name), longestName)
+	case strings.HasPrefix(field.Name, store.TempPrefix):
+		return nil, fmt.Errorf("column %q: names that begin with %q are for files that are being written", field.Name, store.TempPrefix)
 	}
 	c := &column{name: field.Name, field: field, kind: storage(field.Type)}
 	if err := c.settle(); err != nil {
@@ -120,7 +130,10 @@ func (c *column) settle() (err error) {
 		if c.layout, err = codesLayout(t.IndexType); err != nil {
 			return err
 		}
-		_, err = planColumn(categoriesField(t))
+		values, err := planColumn(categoriesField(t))
+		if err == nil && (values.form == formNull || values.form == formDictionary) {
+			err = fmt.Errorf("dictionary values of type %s have no Zarr form", t.ValueType)
+		}
 		return err
 	}
 	var ok bool

@@ -58,7 +58,8 @@ func inspectParquet(src *parquetSource) (*Contents, error) {
 	for f, field := range src.whole.Fields() {
 		stats := ColumnStats{Name: field.Name, Type: field.Type.String(), Shape: []int64{src.total}}
 		codecs := map[string]bool{}
-		for _, leaf := range appendLeaves(nil, src.arrow.Manifest.Fields[f]) {
+		leaves := appendLeaves(nil, src.arrow.Manifest.Fields[f])
+		for _, leaf := range leaves {
 			for g := range footer.NumRowGroups() {
 				chunk, err := footer.RowGroup(g).ColumnChunk(leaf)
 				if err != nil {
@@ -72,6 +73,9 @@ func inspectParquet(src *parquetSource) (*Contents, error) {
 					stats.Codecs = append(stats.Codecs, name)
 				}
 			}
+		}
+		if len(leaves) != 1 { // the nulls of parts are not those of the whole
+			stats.Nulls = -1
 		}
 		c.RawBytes += stats.RawBytes
 		c.Columns = append(c.Columns, stats)

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"path/filepath"
 
 	"github.com/quiver-gpu/quiver/ndview"
@@ -54,6 +55,8 @@ func (c *Contents) addGroup(ctx context.Context, group *zarr.Group, root, at str
 		switch node := child.Node.(type) {
 		case *zarr.ArrayMetadata:
 			err = c.addArray(root, path, node)
+		case *zarr.UnsupportedNode:
+			err = c.addUnsupported(root, path, node)
 		case *zarr.GroupMetadata:
 			var inner *zarr.Group
 			if inner, err = group.OpenGroup(ctx, child.Name); err == nil {
@@ -65,6 +68,15 @@ func (c *Contents) addGroup(ctx context.Context, group *zarr.Group, root, at str
 		}
 	}
 	return nil
+}
+
+// addUnsupported lists a node that cannot be read here, with what is lacking as its type.
+func (c *Contents) addUnsupported(root, path string, node *zarr.UnsupportedNode) error {
+	stored, err := storedIn(filepath.Join(root, path))
+	if err == nil {
+		c.Columns = append(c.Columns, ColumnStats{Name: path, Type: node.Err.Error(), Nulls: -1, StoredBytes: stored, RawBytes: -1})
+	}
+	return err
 }
 
 func (c *Contents) addArray(root, path string, m *zarr.ArrayMetadata) error {
@@ -85,9 +97,13 @@ func (c *Contents) addArray(root, path string, m *zarr.ArrayMetadata) error {
 	if size := m.DataType.Size(); size > 0 {
 		stats.RawBytes = size
 		for _, d := range m.Shape {
+			if d > 0 && stats.RawBytes > math.MaxInt64/d { // more than can be said
+				stats.RawBytes = -1
+				break
+			}
 			stats.RawBytes *= d
 		}
-		c.RawBytes += stats.RawBytes
+		c.RawBytes += max(stats.RawBytes, 0)
 	}
 	c.Columns = append(c.Columns, stats)
 	return nil

@@ -37,7 +37,9 @@ func newOutput(path string, overwrite bool) (*output, error) {
 		return nil, failed(PartOutput, err)
 	}
 	// Not MkdirTemp: its directory is for the owner alone, and this one stays.
-	name := fmt.Sprintf(".%s.partial-%d-%08x", filepath.Base(path), os.Getpid(), rand.Uint32())
+	base := filepath.Base(path)
+	base = base[:min(len(base), longestName-len(".old")-40)] // as much as there is room for
+	name := fmt.Sprintf(".%s.partial-%d-%08x", base, os.Getpid(), rand.Uint32())
 	o.staging = filepath.Join(filepath.Dir(path), name)
 	if err := os.Mkdir(o.staging, 0o777); err != nil {
 		return nil, failedf(PartOutput, "making a directory to build %s in: %w", path, err)

@@ -40,6 +40,8 @@ var unsupported = []struct {
 	{arrow.FixedSizeListOf(2, &arrow.Decimal128Type{Precision: 3}), "fixed_size_list<item: decimal(3, 0), nullable>[2]"},
 	{arrow.FixedSizeListOf(2, arrow.ListOf(arrow.PrimitiveTypes.Int8)), "fixed_size_list<item: list"},
 	{&arrow.DictionaryType{IndexType: arrow.PrimitiveTypes.Int8, ValueType: arrow.ListOf(arrow.PrimitiveTypes.Int8)}, "dictionary<values=list"},
+	{&arrow.DictionaryType{IndexType: arrow.PrimitiveTypes.Int8, ValueType: arrow.Null}, "dictionary values of type null"},
+	{&arrow.FixedSizeBinaryType{ByteWidth: -3}, "fixed_size_binary[-3]"},
 }
 
 func TestTypesWithoutZarrFormAreRefused(t *testing.T) {
@@ -61,13 +63,21 @@ func TestTypesWithoutZarrFormAreRefused(t *testing.T) {
 }
 
 func TestNamesThatNoNodeCanHaveAreRefused(t *testing.T) {
-	for _, name := range []string{"", "a/b", ".", "..", "...", "__hidden", "zarr.json", "/", "bad\xff"} {
+	for _, name := range []string{"", "a/b", ".", "..", "...", "__hidden", "zarr.json", "/", "bad\xff", ".quiver-x"} {
 		t.Run(name, func(t *testing.T) {
 			input := single(name, texts("a")).file(t)
 			message := refuse(t, arrowzarr.PartInput, inputFile(t, input), arrowzarr.Options{})
 			assert.Contains(t, message, strconv.Quote(name))
 		})
 	}
+}
+
+func TestNamesThatNoFileCanHaveAreRefused(t *testing.T) {
+	input := inputFile(t, single(strings.Repeat("n", 300), texts("a")).file(t))
+	assert.Contains(t, refuse(t, arrowzarr.PartInput, input, arrowzarr.Options{}), "the name has 300 bytes, where files have 255 at most")
+	output := filepath.Join(t.TempDir(), strings.Repeat("o", 250))
+	_, err := arrowzarr.Convert(t.Context(), inputFile(t, single("a", texts("b")).file(t)), output, arrowzarr.Options{})
+	assert.NoError(t, err, "an output's may be as long, though what it is built in has a longer one")
 }
 
 func TestNamesThatLookStrangeAreNot(t *testing.T) {

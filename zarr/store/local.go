@@ -53,14 +53,14 @@ func (l *Local) Root() string { return l.root }
 // String is the directory as a file URL.
 func (l *Local) String() string { return "file://" + l.root }
 
-// tempPrefix begins the names of files that are not values yet.
-const tempPrefix = ".quiver-"
+// TempPrefix begins the names of files that are not values yet: no key of a [Local] does.
+const TempPrefix = ".quiver-"
 
 // path is the file of a key, or the directory of a prefix.
 func (l *Local) path(ctx context.Context, key string) (string, error) {
 	err := check(ctx, CheckPrefix(key))
 	if err == nil && isTemp(key) {
-		err = fmt.Errorf("names that begin with %q are the store's own: %w", tempPrefix, ErrKey)
+		err = fmt.Errorf("names that begin with %q are the store's own: %w", TempPrefix, ErrKey)
 	}
 	return filepath.Join(l.root, filepath.FromSlash(key)), err
 }
@@ -73,7 +73,7 @@ func (l *Local) keyPath(ctx context.Context, key string) (string, error) {
 }
 
 func isTemp(key string) bool {
-	return strings.HasPrefix(key, tempPrefix) || strings.Contains(key, "/"+tempPrefix)
+	return strings.HasPrefix(key, TempPrefix) || strings.Contains(key, "/"+TempPrefix)
 }
 
 // Get reads a file or a part of it.

@@ -22,7 +22,7 @@ func (l *Local) List(ctx context.Context, prefix string) ([]string, error) {
 		if err := check(ctx, err); err != nil {
 			return err
 		}
-		if path == dir || strings.HasPrefix(entry.Name(), tempPrefix) || isDir(path, entry) {
+		if path == dir || strings.HasPrefix(entry.Name(), TempPrefix) || isDir(path, entry) {
 			return nil
 		}
 		key, err := filepath.Rel(l.root, path)
@@ -58,7 +58,7 @@ func (l *Local) ListDir(ctx context.Context, prefix string) (keys, prefixes []st
 	for _, entry := range entries {
 		path := filepath.Join(dir, entry.Name())
 		switch {
-		case strings.HasPrefix(entry.Name(), tempPrefix):
+		case strings.HasPrefix(entry.Name(), TempPrefix):
 		case !isDir(path, entry):
 			keys = append(keys, entry.Name())
 		case hasFile(path):
@@ -72,7 +72,7 @@ func (l *Local) ListDir(ctx context.Context, prefix string) (keys, prefixes []st
 func hasFile(dir string) bool {
 	found := false
 	_ = filepath.WalkDir(dir+string(filepath.Separator), func(_ string, entry fs.DirEntry, err error) error {
-		if err == nil && !entry.IsDir() && !strings.HasPrefix(entry.Name(), tempPrefix) {
+		if err == nil && !entry.IsDir() && !strings.HasPrefix(entry.Name(), TempPrefix) {
 			found = true
 			return fs.SkipAll
 		}

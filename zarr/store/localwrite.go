@@ -61,7 +61,7 @@ func (l *Local) withDir(dir string, open func() error) error {
 // createTemp is os.CreateTemp with the permissions that other files get.
 func createTemp(dir string) (*os.File, error) {
 	for {
-		name := filepath.Join(dir, fmt.Sprintf("%s%016x", tempPrefix, rand.Uint64()))
+		name := filepath.Join(dir, fmt.Sprintf("%s%016x", TempPrefix, rand.Uint64()))
 		f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o666)
 		if !errors.Is(err, fs.ErrExist) {
 			return f, err

@@ -1,0 +1,36 @@
+package arrowzarr_test
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/quiver-gpu/quiver/arrowzarr"
+)
+
+func TestInspectListsWhatItCannotReadOrCount(t *testing.T) {
+	root := t.TempDir()
+	write := func(at, text string) {
+		require.NoError(t, os.MkdirAll(filepath.Join(root, at), 0o777))
+		require.NoError(t, os.WriteFile(filepath.Join(root, at, "zarr.json"), []byte(text), 0o666))
+	}
+	array := func(shape, codec string) string {
+		return `{"zarr_format":3,"node_type":"array","shape":` + shape + `,"data_type":"int64","chunk_grid":{"name":"regular","configuration":{"chunk_shape":[1,1]}},
+			"chunk_key_encoding":{"name":"default"},"fill_value":0,"codecs":[{"name":"bytes","configuration":{"endian":"little"}}` + codec + `],"attributes":{}}`
+	}
+	write("", `{"zarr_format":3,"node_type":"group","attributes":{}}`)
+	write("vast", array("[1099511627776,1073741824]", ""))
+	write("strange", array("[2,2]", `,{"name":"blosc","configuration":{}}`))
+	contents, err := arrowzarr.Inspect(t.Context(), root)
+	require.NoError(t, err)
+	found := map[string]arrowzarr.ColumnStats{}
+	for _, c := range contents.Columns {
+		found[c.Name] = c
+	}
+	assert.Equal(t, int64(-1), found["vast"].RawBytes)
+	assert.Contains(t, found["strange"].Type, "blosc")
+	assert.Zero(t, contents.RawBytes)
+}
