@@ -90,17 +90,20 @@ func newParquetSource(path string, input *os.File, size int64, r reading) (sourc
 const keptSchema = "ARROW:schema"
 
 // checkKept refuses a kept schema that claims more than it has, for which arrow-go would
-// make room. It tells itself what is no such schema at all.
+// make room.
 func checkKept(f *file.Reader) error {
 	kept := f.MetaData().KeyValueMetadata().FindValue(keptSchema)
 	if kept == nil {
 		return nil
 	}
 	raw, err := base64.StdEncoding.DecodeString(*kept)
-	if err != nil {
-		return nil
+	if err != nil { // as some write it
+		raw, err = base64.RawStdEncoding.DecodeString(*kept)
 	}
-	message, err := arrowipc.ReadMetadata(bytes.NewReader(raw))
+	var message []byte
+	if err == nil {
+		message, err = arrowipc.ReadMetadata(bytes.NewReader(raw))
+	}
 	if err == nil {
 		_, err = arrowipc.Inspect(message)
 	}

@@ -3,6 +3,7 @@ package columns
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/apache/arrow-go/v18/arrow"
 
@@ -14,6 +15,9 @@ import (
 func ConcatenateBatches(batches ...arrow.RecordBatch) (arrow.RecordBatch, error) {
 	if len(batches) == 0 {
 		return nil, errors.New("concatenating record batches: there is none")
+	}
+	if i := slices.Index(batches, nil); i >= 0 {
+		return nil, fmt.Errorf("concatenating record batches: batch %d: %w", i, errAbsent)
 	}
 	schema, rows := batches[0].Schema(), int64(0)
 	for i, b := range batches {
@@ -35,17 +39,24 @@ func ConcatenateBatches(batches ...arrow.RecordBatch) (arrow.RecordBatch, error)
 // indices are on the host or on the device of the columns, which is one; columns
 // of the host beside others come to it.
 func TakeBatch(batch arrow.RecordBatch, indices arrow.Array) (arrow.RecordBatch, error) {
-	return selectRows(batch, "taking rows", func(w *work) (selection, error) { return w.resolve(indices, batch.NumRows()) })
+	return selectRows(batch, indices, "taking rows", func(w *work) (selection, error) { return w.resolve(indices, batch.NumRows()) })
 }
 
 // FilterBatch is [Filter] for the rows of a record batch.
 func FilterBatch(batch arrow.RecordBatch, mask arrow.Array) (arrow.RecordBatch, error) {
-	return selectRows(batch, "filtering rows", func(w *work) (selection, error) { return w.choose(mask, batch.NumRows()) })
+	return selectRows(batch, mask, "filtering rows", func(w *work) (selection, error) { return w.choose(mask, batch.NumRows()) })
 }
 
-// selectRows makes a batch of a selection of rows, which is made once.
-func selectRows(batch arrow.RecordBatch, what string, of func(*work) (selection, error)) (arrow.RecordBatch, error) {
+// selectRows makes a batch of a selection of rows, which is made once. Where no column
+// has memory it is made where that lies by which rows are selected.
+func selectRows(batch arrow.RecordBatch, by arrow.Array, what string, of func(*work) (selection, error)) (arrow.RecordBatch, error) {
+	if batch == nil || by == nil {
+		return nil, fmt.Errorf("%s: %w", what, errAbsent)
+	}
 	outer := &work{dev: deviceOfAll(batch.Columns())}
+	if outer.dev == arrowbuf.CPU() && !slices.ContainsFunc(batch.Columns(), func(column arrow.Array) bool { return hasBuffers(column.Data()) }) {
+		outer.dev = arrowbuf.DeviceOf(by)
+	}
 	defer outer.end()
 	s, err := of(outer)
 	if err != nil {

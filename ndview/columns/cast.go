@@ -18,6 +18,9 @@ import (
 // of which the error names the first; an array without a dictionary is
 // arrow.ErrNotImplemented.
 func CastIndices(arr arrow.Array, to arrow.DataType) (arrow.Array, error) {
+	if arr == nil || to == nil {
+		return nil, fmt.Errorf("casting the indices of an array: %w", errAbsent)
+	}
 	w := &work{dev: arrowbuf.DeviceOf(arr)}
 	defer w.end()
 	made, err := w.castIndices(arr, to)
@@ -80,6 +83,9 @@ func (w *work) castIndices(arr arrow.Array, to arrow.DataType) (arrow.Array, err
 // other types, and others than the array's for the elements of lists, are
 // arrow.ErrNotImplemented.
 func CastOffsets(arr arrow.Array, to arrow.DataType) (arrow.Array, error) {
+	if arr == nil || to == nil {
+		return nil, fmt.Errorf("casting the offsets of an array: %w", errAbsent)
+	}
 	w := &work{dev: arrowbuf.DeviceOf(arr)}
 	defer w.end()
 	made, err := w.castOffsets(arr, to)
@@ -207,14 +213,17 @@ func (w *work) castListViews(data arrow.ArrayData, to arrow.DataType, valid *mem
 	if width == 4 {
 		most = min(most, math.MaxInt32)
 	}
-	err = w.checkWithin([]*ndview.NDBuffer{r.starts, r.sizes}, 0, most, func() (pieces, error) {
+	within := func() (pieces, error) {
 		valid, err := w.validity(data)
 		if err != nil {
 			return pieces{}, err
 		}
 		return w.pieces(r, valid, nil, 8)
-	})
-	if err != nil {
+	}
+	if err := w.checkWithin([]*ndview.NDBuffer{r.starts, r.sizes}, 0, most, within); err != nil {
+		return nil, err
+	}
+	if _, err := within(); err != nil { // where a start and a size are together too much
 		return nil, err
 	}
 	buffers := []*memory.Buffer{valid, nil, nil}

@@ -3,8 +3,10 @@ package columns
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/apache/arrow-go/v18/arrow/array"
 	"github.com/apache/arrow-go/v18/arrow/memory"
 
 	"github.com/quiver-gpu/quiver/arrowbuf"
@@ -25,6 +27,9 @@ import (
 func Concatenate(arrays ...arrow.Array) (arrow.Array, error) {
 	if len(arrays) == 0 {
 		return nil, errors.New("concatenating arrays: there is none")
+	}
+	if i := slices.Index(arrays, nil); i >= 0 {
+		return nil, fmt.Errorf("concatenating arrays: array %d: %w", i, errAbsent)
 	}
 	w := &work{dev: deviceOfAll(arrays)}
 	defer w.end()
@@ -57,9 +62,17 @@ func (w *work) concatenate(arrays []arrow.Array) (arrow.Array, error) {
 	return finish(data)
 }
 
-// join makes one array of parts, one at least. A type is a case.
+// join makes one array of parts, one at least, of the type of the first.
 func (w *work) join(parts []arrow.ArrayData) (arrow.ArrayData, error) {
-	parts = withElements(parts)
+	made, err := w.joinSome(withElements(parts))
+	if err != nil {
+		return nil, err
+	}
+	return w.typed(made, parts[0].DataType()), nil
+}
+
+// joinSome joins parts that have elements, unless there is one alone. A type is a case.
+func (w *work) joinSome(parts []arrow.ArrayData) (arrow.ArrayData, error) {
 	if len(parts) == 1 {
 		return parts[0], nil
 	}
@@ -137,6 +150,19 @@ func withElements(parts []arrow.ArrayData) []arrow.ArrayData {
 	return some
 }
 
+// typed is an array of a type that differs from its own in names and metadata at most.
+func (w *work) typed(data arrow.ArrayData, dtype arrow.DataType) arrow.ArrayData {
+	if own := data.DataType(); arrow.TypeEqual(own, dtype, arrow.CheckMetadata()) && own.String() == dtype.String() { // which has names of items
+		return data
+	}
+	renamed := array.NewData(dtype, data.Len(), data.Buffers(), data.Children(), data.NullN(), data.Offset())
+	if dictionary, ok := data.Dictionary().(*array.Data); ok && dictionary != nil {
+		renamed.SetDictionary(dictionary)
+	}
+	w.hold(renamed)
+	return renamed
+}
+
 // joinValidity is nil where no part has a bitmap.
 func (w *work) joinValidity(parts []arrow.ArrayData, n int64) (*memory.Buffer, error) {
 	for _, part := range parts {
@@ -152,17 +178,20 @@ func (w *work) joinValidity(parts []arrow.ArrayData, n int64) (*memory.Buffer, e
 }
 
 func (w *work) joinBits(parts []arrow.ArrayData, n int64, of func(arrow.ArrayData) (bits, error)) (*memory.Buffer, error) {
+	all := make([]bits, len(parts))
+	for i, part := range parts { // all are as long as they say before there is room made
+		var err error
+		if all[i], err = of(part); err != nil {
+			return nil, err
+		}
+	}
 	out, err := w.array(ndview.Zeros(w.dev, ndview.Uint32, (n+31)/32))
 	if err != nil {
 		return nil, err
 	}
 	at := int64(0)
-	for _, part := range parts {
-		from, err := of(part)
-		if err != nil {
-			return nil, err
-		}
-		size := int64(part.Len())
+	for i, part := range parts {
+		from, size := all[i], int64(part.Len())
 		words := (at%32 + size + 31) / 32
 		if err := w.run(joinProgram, "quiver_copy_bits", words, perTile, from.bytes, from.first, size, written{out}, at); err != nil {
 			return nil, err
@@ -170,6 +199,17 @@ func (w *work) joinBits(parts []arrow.ArrayData, n int64, of func(arrow.ArrayDat
 		at += size
 	}
 	return w.buffer(out, (n+7)/8)
+}
+
+// allHave tells that all parts have as many values in their first buffer, of width bytes
+// each, as they say, before there is room made for them.
+func (w *work) allHave(parts []arrow.ArrayData, width int64) error {
+	for _, part := range parts {
+		if _, err := w.fixed(part, 1, width); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // joinFixed joins the values of buffer i, of width bytes each.

@@ -13,6 +13,9 @@ import (
 // caller releases. An index outside the dictionary is arrow.ErrInvalid, another
 // type arrow.ErrNotImplemented; for the rest see [Take].
 func Decode(arr arrow.Array) (arrow.Array, error) {
+	if arr == nil {
+		return nil, fmt.Errorf("decoding an array: %w", errAbsent)
+	}
 	w := &work{dev: arrowbuf.DeviceOf(arr)}
 	defer w.end()
 	made, err := w.decode(arr)

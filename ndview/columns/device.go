@@ -27,6 +27,9 @@ func deviceOfAll(arrays []arrow.Array) arrowbuf.Device {
 	return arrowbuf.CPU()
 }
 
+// errAbsent is of arrays, batches and types that are nil.
+var errAbsent = fmt.Errorf("there is none: %w", arrow.ErrInvalid)
+
 // hasBuffers tells whether an array has memory somewhere.
 func hasBuffers(data arrow.ArrayData) bool {
 	for _, b := range data.Buffers() {

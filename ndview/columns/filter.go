@@ -14,6 +14,9 @@ import (
 // the array; where it is null the element is left out. A mask of another type or
 // length is arrow.ErrInvalid. For the rest see [Take].
 func Filter(arr, mask arrow.Array) (arrow.Array, error) {
+	if arr == nil || mask == nil {
+		return nil, fmt.Errorf("filtering an array: %w", errAbsent)
+	}
 	w := &work{dev: deviceOf(arr, mask)}
 	defer w.end()
 	made, err := w.filter(arr, mask)

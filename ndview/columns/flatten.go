@@ -14,6 +14,9 @@ import (
 // lists, and maps, whose values are structs of key and value. The values are
 // shared where they lie so already. Another type is arrow.ErrNotImplemented.
 func Flatten(arr arrow.Array) (arrow.Array, error) {
+	if arr == nil {
+		return nil, fmt.Errorf("flattening an array: %w", errAbsent)
+	}
 	w := &work{dev: arrowbuf.DeviceOf(arr)}
 	defer w.end()
 	made, err := w.flatten(arr)

@@ -141,6 +141,9 @@ func (w *work) joinLists(parts []arrow.ArrayData, n int64, valid *memory.Buffer,
 // joinListViews joins the values whole, each only once, since parts may be slices
 // of one array.
 func (w *work) joinListViews(parts []arrow.ArrayData, n int64, valid *memory.Buffer, width int64) (arrow.ArrayData, error) {
+	if err := w.allHave(parts, width); err != nil {
+		return nil, err
+	}
 	out, err := w.empty(dtypeOf(width), n)
 	if err != nil {
 		return nil, err

@@ -13,6 +13,9 @@ import (
 // array only once.
 func (w *work) joinViews(parts []arrow.ArrayData, n int64, valid *memory.Buffer) (arrow.ArrayData, error) {
 	const width = int64(arrow.ViewHeaderSizeBytes)
+	if err := w.allHave(parts, width); err != nil {
+		return nil, err
+	}
 	views, err := w.empty(dtypeOf(width), n)
 	if err != nil {
 		return nil, err

@@ -24,6 +24,9 @@ import (
 // The result shares the buffers that views point into, the values of list views
 // and dictionaries. What null elements hold is undefined.
 func Take(arr, indices arrow.Array) (arrow.Array, error) {
+	if arr == nil || indices == nil {
+		return nil, fmt.Errorf("taking elements of an array: %w", errAbsent)
+	}
 	w := &work{dev: deviceOf(arr, indices)}
 	defer w.end()
 	made, err := w.takeAt(arr, indices)
