@@ -43,6 +43,9 @@ func CopyTo(batch arrow.RecordBatch, dev Device, options ...CopyOption) (arrow.R
 	if dev == nil {
 		return nil, errors.New("copying a record batch: there is no device")
 	}
+	if batch == nil || slices.Contains(options, nil) {
+		return nil, fmt.Errorf("copying a record batch: there is none, or an option is nil: %w", arrow.ErrInvalid)
+	}
 	var how copying
 	for _, option := range options {
 		how = option.apply(how)
@@ -103,6 +106,9 @@ func copyBatch(batch arrow.RecordBatch, dev Device, how copying) (arrow.RecordBa
 func CopyArrayTo(arr arrow.Array, dev Device) (arrow.Array, error) {
 	if dev == nil {
 		return nil, errors.New("copying an array: there is no device")
+	}
+	if arr == nil {
+		return nil, fmt.Errorf("copying an array: there is none: %w", arrow.ErrInvalid)
 	}
 	copied, err := copyArrays([]arrow.Array{arr}, dev, func(int) string { return "array " })
 	if err != nil {

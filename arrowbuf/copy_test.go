@@ -270,3 +270,15 @@ func TestNullsOfLongColumnsAreCounted(t *testing.T) {
 		}
 	})
 }
+
+func TestWhatIsNotThereIsNotCopied(t *testing.T) {
+	batch := array.NewRecordBatch(arrow.NewSchema(nil, nil), nil, 0)
+	_, err := arrowbuf.CopyTo(nil, arrowbuf.CPU())
+	assert.ErrorIs(t, err, arrow.ErrInvalid)
+	_, err = arrowbuf.CopyTo(batch, arrowbuf.CPU(), nil)
+	assert.ErrorIs(t, err, arrow.ErrInvalid)
+	_, err = arrowbuf.CopyArrayTo(nil, arrowbuf.CPU())
+	assert.ErrorIs(t, err, arrow.ErrInvalid)
+	_, err = arrowbuf.NewReader(nil, arrowbuf.CPU())
+	assert.ErrorIs(t, err, arrow.ErrInvalid)
+}

@@ -84,6 +84,9 @@ func NewReader(from array.RecordReader, dev Device) (array.RecordReader, error) 
 	if dev == nil {
 		return nil, errors.New("copying record batches: there is no device")
 	}
+	if from == nil {
+		return nil, fmt.Errorf("copying record batches: there is no reader: %w", arrow.ErrInvalid)
+	}
 	from.Retain()
 	there := dictionaries{}
 	return NewReaderFunc(from.Schema(), func() (arrow.RecordBatch, error) {

@@ -68,6 +68,9 @@ func (c *Catalog) PublishTable(name string, schema *arrow.Schema, batches []arro
 	}
 	p := &published{kind: KindTable, name: name, schema: schema, header: header, device: arrowbuf.CPU().String()}
 	for i, b := range batches {
+		if b == nil {
+			return fmt.Errorf("table %q: batch %d: there is none: %w", name, i, arrow.ErrInvalid)
+		}
 		if !b.Schema().Equal(schema) {
 			return fmt.Errorf("table %q: batch %d is of another schema: %v, not %v: %w", name, i, b.Schema(), schema, arrow.ErrInvalid)
 		}
@@ -83,6 +86,9 @@ func (c *Catalog) PublishTable(name string, schema *arrow.Schema, batches []arro
 
 // PublishBuffer publishes a buffer, to which it takes a reference.
 func (c *Catalog) PublishBuffer(name string, b arrowbuf.Buffer, options ...PublishOption) error {
+	if b == nil {
+		return fmt.Errorf("buffer %q: there is none: %w", name, arrow.ErrInvalid)
+	}
 	it := newBufferItem(name, b, options)
 	return c.add(&published{kind: KindBuffer, name: name, device: b.Device().String(), items: []*item{it}})
 }

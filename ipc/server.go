@@ -12,6 +12,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/apache/arrow-go/v18/arrow"
+
 	"github.com/quiver-gpu/quiver/cudabuf"
 	"github.com/quiver-gpu/quiver/ipc/handle"
 	"github.com/quiver-gpu/quiver/ipc/internal/unixsocket"
@@ -75,6 +77,9 @@ var instances sync.Map // [16]byte -> *Server
 // Serve offers a catalog on a Unix socket at a path, until Close. A file of a
 // socket that nobody serves is replaced.
 func Serve(path string, catalog *Catalog, o ServerOptions) (*Server, error) {
+	if catalog == nil {
+		return nil, fmt.Errorf("serving shared columns at %s: there is no catalog: %w", path, arrow.ErrInvalid)
+	}
 	self, err := handle.Self()
 	if err != nil {
 		return nil, err

@@ -71,12 +71,17 @@ func (p Parts) Release() {
 // Metadata and body are those of arrow-go's writer for the same batch on the
 // host, where it can write it.
 func EncodeRecordBatch(batch arrow.RecordBatch, options ...Option) (*Message, error) {
+	if batch == nil {
+		return nil, errNoBatch
+	}
 	o, err := optionsOf(options)
 	if err != nil {
 		return nil, err
 	}
 	return o.encodeBatch(batch)
 }
+
+var errNoBatch = fmt.Errorf("there is no record batch: %w", arrow.ErrInvalid)
 
 func (o *settings) encodeBatch(batch arrow.RecordBatch) (*Message, error) {
 	var w walker

@@ -60,6 +60,9 @@ func (e *Encoder) forget(id int64) {
 // Encode returns the messages of a batch, the batch's last; see EncodeRecordBatch.
 // A batch of another schema is an error that is arrow.ErrInvalid.
 func (e *Encoder) Encode(batch arrow.RecordBatch) (messages []*Message, err error) {
+	if batch == nil {
+		return nil, errNoBatch
+	}
 	if schema := batch.Schema(); schema == nil || !schema.Equal(e.schema) {
 		return nil, fmt.Errorf("a record batch of another schema: %v, expected %v: %w", schema, e.schema, arrow.ErrInvalid)
 	}

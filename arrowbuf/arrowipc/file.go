@@ -42,6 +42,9 @@ func NewFileReader(file io.ReaderAt, size int64, dev arrowbuf.Device) (*FileRead
 // on the reader's own device are shared, others are copied at once, from pinned
 // memory without the processor.
 func NewFileReaderOf(file arrowbuf.Buffer, dev arrowbuf.Device) (*FileReader, error) {
+	if file == nil {
+		return nil, fmt.Errorf("Arrow file: there is no buffer: %w", arrow.ErrInvalid)
+	}
 	file.Retain()
 	return newFileReader(store{file, file.Len(), file}, dev, file.Release)
 }

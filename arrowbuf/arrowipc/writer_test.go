@@ -120,6 +120,16 @@ func TestArraysThatLackABufferAreNotWritten(t *testing.T) {
 	}
 }
 
+func TestWhatIsNotThereIsNotEncoded(t *testing.T) {
+	_, err := arrowipc.EncodeRecordBatch(nil)
+	require.ErrorIs(t, err, arrow.ErrInvalid)
+	w, err := arrowipc.NewWriter(new(bytes.Buffer), arrow.NewSchema(nil, nil))
+	require.NoError(t, err)
+	require.ErrorIs(t, w.Write(nil), arrow.ErrInvalid)
+	_, err = arrowipc.NewFileReaderOf(nil, arrowbuf.CPU())
+	require.ErrorIs(t, err, arrow.ErrInvalid)
+}
+
 // bare is a batch of one column, of which nothing is checked.
 type bare struct {
 	arrow.RecordBatch
