@@ -78,6 +78,7 @@ type incoming struct {
 	header
 	nodes []*node
 	needs []need
+	name  func(column int) string
 }
 
 func (d *Decoder) prepare(metadata []byte) (*incoming, error) {
@@ -96,10 +97,8 @@ func (d *Decoder) plan(h header) (in *incoming, err error) {
 		for i, field := range d.schema.Fields() {
 			types[i] = field.Type
 		}
-		in.nodes, in.needs, err = h.plan(types, d.ids, func(i int) string {
-			return fmt.Sprintf("column %d, %q,", i, d.schema.Field(i).Name)
-		})
-		if err != nil {
+		in.name = func(i int) string { return fmt.Sprintf("column %d, %q,", i, d.schema.Field(i).Name) }
+		if in.nodes, in.needs, err = h.plan(types, d.ids, in.name); err != nil {
 			return nil, fmt.Errorf("record batch: %w", err)
 		}
 	case ipc.MessageDictionaryBatch:
@@ -110,8 +109,8 @@ func (d *Decoder) plan(h header) (in *incoming, err error) {
 		if h.delta && d.dictionaries[h.dictionary] == nil {
 			return nil, fmt.Errorf("dictionary %d has an addition, and was not there before: %w", h.dictionary, arrow.ErrInvalid)
 		}
-		in.nodes, in.needs, err = h.plan([]arrow.DataType{values.dtype}, values.ids, func(int) string { return "values" })
-		if err != nil {
+		in.name = func(int) string { return fmt.Sprintf("values of dictionary %d,", h.dictionary) }
+		if in.nodes, in.needs, err = h.plan([]arrow.DataType{values.dtype}, values.ids, in.name); err != nil {
 			return nil, fmt.Errorf("dictionary %d: %w", h.dictionary, err)
 		}
 	default:
@@ -146,8 +145,8 @@ func (in *incoming) settle(body Body) ([]*memory.Buffer, error) {
 // as they need to be.
 func (in *incoming) checkLengths() error {
 	for i, r := range in.rows.buffers {
-		if err := in.needs[i].check(i, r.Length); err != nil {
-			return err
+		if err := in.needs[i].check(r.Length); err != nil {
+			return in.ofBuffer(i, err)
 		}
 	}
 	return nil
@@ -163,11 +162,16 @@ func (in *incoming) used() (end int64) {
 	return end
 }
 
-func (n need) check(i int, length int64) error {
+func (n need) check(length int64) error {
 	if length < n.bytes {
-		return fmt.Errorf("buffer %d has %d bytes, the array needs %d: %w", i, length, n.bytes, arrow.ErrInvalid)
+		return fmt.Errorf("%d bytes, the array needs %d: %w", length, n.bytes, arrow.ErrInvalid)
 	}
 	return nil
+}
+
+// ofBuffer says which buffer of the message an error is of, and whose that is.
+func (in *incoming) ofBuffer(i int, err error) error {
+	return fmt.Errorf("%s buffer %d: %w", in.name(in.needs[i].column), i, err)
 }
 
 // finish makes the batch, or keeps the dictionary, over buffers that it takes

@@ -3,6 +3,7 @@ package arrowipc
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
@@ -188,7 +189,7 @@ func (e *Encoder) dictionary(d found) (m *Message, sent remembered, err error) {
 			return nil, sent, nil
 		case e.file:
 			return nil, sent, ErrReplacement
-		case e.deltas && host.Len() > old.Len() && countDictionaries(host.DataType()) == 0 && begins(host, old):
+		case e.deltas && host.Len() > old.Len() && joins(host.DataType()) && begins(host, old):
 			from = old.Len()
 		}
 	}
@@ -198,6 +199,18 @@ func (e *Encoder) dictionary(d found) (m *Message, sent remembered, err error) {
 	host.Retain()
 	d.values.Retain()
 	return m, remembered{d.id, host, d.values}, nil
+}
+
+// joins tells whether a reader can put values of a type behind others: arrow-go's, and
+// so the Decoder, cannot if there are unions or dictionaries among them.
+func joins(dtype arrow.DataType) bool {
+	switch t := storageOf(dtype).(type) {
+	case *arrow.DictionaryType, arrow.UnionType:
+		return false
+	case arrow.NestedType:
+		return !slices.ContainsFunc(t.Fields(), func(f arrow.Field) bool { return !joins(f.Type) })
+	}
+	return true
 }
 
 // begins tells whether an array begins with the values of another.

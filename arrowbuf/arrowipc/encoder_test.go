@@ -137,3 +137,38 @@ func TestBuffersThatAreTooShortAreNotWritten(t *testing.T) {
 		}
 	})
 }
+
+// Values that no reader could put behind others are sent anew.
+func TestDictionariesOfUnionsAreReplacedWhereTheyGrow(t *testing.T) {
+	values := func(n int) arrow.Array {
+		ids, numbers := array.NewInt8Builder(memory.DefaultAllocator), array.NewInt32Builder(memory.DefaultAllocator)
+		for i := range n {
+			ids.Append(0)
+			numbers.Append(int32(10 * i))
+		}
+		union, err := array.NewSparseUnionFromArrays(ids.NewArray(), []arrow.Array{numbers.NewArray()})
+		require.NoError(t, err)
+		return union
+	}
+	dtype := &arrow.DictionaryType{IndexType: arrow.PrimitiveTypes.Int8, ValueType: values(1).DataType()}
+	schema := arrow.NewSchema([]arrow.Field{{Name: "x", Type: dtype}}, nil)
+	var out bytes.Buffer
+	w, err := arrowipc.NewWriter(&out, schema, arrowipc.WithDeltas())
+	require.NoError(t, err)
+	for n := 1; n <= 3; n++ {
+		indices := array.NewInt8Builder(memory.DefaultAllocator)
+		indices.Append(int8(n - 1))
+		column := array.NewDictionaryArray(dtype, indices.NewArray(), values(n))
+		require.NoError(t, w.Write(array.NewRecordBatch(schema, []arrow.Array{column}, 1)))
+	}
+	require.NoError(t, w.Close())
+	r, err := arrowipc.NewReader(&out, arrowbuf.CPU())
+	require.NoError(t, err)
+	defer r.Release()
+	for n := 1; n <= 3; n++ {
+		require.True(t, r.Next(), "%v", r.Err())
+		require.Equal(t, n, r.RecordBatch().Column(0).(*array.Dictionary).Dictionary().Len())
+	}
+	require.False(t, r.Next())
+	require.NoError(t, r.Err())
+}

@@ -17,6 +17,7 @@ type planner struct {
 	ids     []int64 // of dictionaries, as they are met
 	depth   int
 
+	column                 int // of which the arrays are
 	node, buffer, variadic int // that come next
 	needs                  []need
 }
@@ -36,8 +37,9 @@ const absent = -1
 
 // need is what a buffer of a message must have.
 type need struct {
-	bytes int64
-	order order // how its bytes are turned around
+	bytes  int64
+	order  order // how its bytes are turned around
+	column int
 }
 
 // plan reads the nodes of some types from the metadata of a record batch or a
@@ -59,6 +61,7 @@ func (h *header) plan(types []arrow.DataType, ids []int64, name func(i int) stri
 	nodes := make([]*node, len(types))
 	for i, dtype := range types {
 		var err error
+		p.column = i
 		if nodes[i], err = p.array(dtype); err != nil {
 			return nil, nil, fmt.Errorf("%s of type %s: %w", name(i), dtype, err)
 		}
@@ -130,7 +133,7 @@ func (p *planner) take(n *node, bytes int64, o order) error {
 		bytes = 0 // it may be absent
 	}
 	n.buffers = append(n.buffers, at)
-	p.needs[at] = need{bytes, o}
+	p.needs[at] = need{bytes, o, p.column}
 	return nil
 }
 

@@ -30,10 +30,10 @@ func (in *incoming) unpack(body Body) ([]*memory.Buffer, error) {
 	for i, b := range from {
 		n, compressed, err := in.unpacked(body, b)
 		if err == nil {
-			err = in.needs[i].check(i, n)
+			err = in.needs[i].check(n)
 		}
 		if err != nil {
-			return nil, fmt.Errorf("buffer %d: %w", i, err)
+			return nil, in.ofBuffer(i, err)
 		}
 		to[i], packed[i] = Extent{size, n}, compressed
 		if size += (n + alignment - 1) &^ (alignment - 1); size < 0 {
@@ -51,7 +51,7 @@ func (in *incoming) unpack(body Body) ([]*memory.Buffer, error) {
 		if to[i].Length > 0 {
 			work.Go(func() error {
 				if err := in.unpackOne(whole, to[i], body, from[i], packed[i], in.needs[i].order); err != nil {
-					return fmt.Errorf("buffer %d: %w", i, err)
+					return in.ofBuffer(i, err)
 				}
 				return nil
 			})
