@@ -88,7 +88,7 @@ func readNode(ctx context.Context, s store.Store, path string) (Node, error) {
 	if err != nil {
 		return nil, fmt.Errorf("opening %q: %w", path, err)
 	}
-	node, err := parseMember(raw)
+	node, err := parseMember(raw, 0)
 	if err != nil {
 		return nil, fmt.Errorf("opening %q: %w", path, err)
 	}

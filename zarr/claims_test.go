@@ -60,3 +60,12 @@ func TestChunksBeyondAnyGridAreErrors(t *testing.T) {
 		assert.ErrorContains(t, err, "outside of any grid")
 	}
 }
+
+func TestConsolidatedMetadataThatNestsWithoutEndIsAnError(t *testing.T) {
+	doc := `{"zarr_format":3,"node_type":"group","attributes":{}}`
+	for range 40 {
+		doc = `{"zarr_format":3,"node_type":"group","attributes":{},"consolidated_metadata":{"kind":"inline","must_understand":false,"metadata":{"a":` + doc + `}}}`
+	}
+	_, err := zarr.ParseNode([]byte(doc))
+	assert.ErrorContains(t, err, "nests deeper")
+}

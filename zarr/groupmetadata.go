@@ -61,7 +61,7 @@ func consolidated(nodes map[string]Node) metajson.Members {
 	return members
 }
 
-func parseGroup(o *metajson.Object) (*GroupMetadata, error) {
+func parseGroup(o *metajson.Object, depth int) (*GroupMetadata, error) {
 	m := new(GroupMetadata)
 	var err error
 	if m.Attributes, err = parseAttributes(o); err != nil {
@@ -69,7 +69,7 @@ func parseGroup(o *metajson.Object) (*GroupMetadata, error) {
 	}
 	raw, ok := o.Take("consolidated_metadata")
 	if ok && string(raw) != "null" { // which zarr-python has written for none
-		if m.Consolidated, err = parseConsolidated(raw); err != nil {
+		if m.Consolidated, err = parseConsolidated(raw, depth+1); err != nil {
 			return nil, err
 		}
 	}
@@ -77,7 +77,14 @@ func parseGroup(o *metajson.Object) (*GroupMetadata, error) {
 	return m, checkExtra(m.Extra, groupKeys)
 }
 
-func parseConsolidated(raw json.RawMessage) (map[string]Node, error) {
+// mostConsolidated bounds how deep consolidated metadata may nest, each level of which is
+// read as many times as there are levels around it. Those of real groups are flat.
+const mostConsolidated = 16
+
+func parseConsolidated(raw json.RawMessage, depth int) (map[string]Node, error) {
+	if depth > mostConsolidated {
+		return nil, fmt.Errorf("consolidated_metadata nests deeper than %d", mostConsolidated)
+	}
 	o, err := metajson.ParseObject("consolidated_metadata", raw)
 	if err != nil {
 		return nil, err
@@ -110,7 +117,7 @@ func parseConsolidated(raw json.RawMessage) (map[string]Node, error) {
 		if err := errors.Join(checkNotRoot(path), checkPath(path)); err != nil {
 			return nil, fmt.Errorf("consolidated_metadata: %w", err)
 		}
-		if nodes[path], err = parseMember(doc); err != nil {
+		if nodes[path], err = parseMember(doc, depth); err != nil {
 			return nil, fmt.Errorf("consolidated_metadata: %q: %w", path, err)
 		}
 	}

@@ -184,7 +184,10 @@ func checkExtra(fields map[string]json.RawMessage, known []string) error {
 }
 
 // ParseNode reads a metadata document of a group or of an array.
-func ParseNode(raw []byte) (Node, error) {
+func ParseNode(raw []byte) (Node, error) { return parseNode(raw, 0) }
+
+// parseNode reads one that is so deep in consolidated metadata.
+func parseNode(raw []byte, depth int) (Node, error) {
 	if !utf8.Valid(raw) {
 		return nil, errors.New("metadata is not UTF-8")
 	}
@@ -207,7 +210,7 @@ func ParseNode(raw []byte) (Node, error) {
 	case "array":
 		return parseArray(o)
 	case "group":
-		return parseGroup(o)
+		return parseGroup(o, depth)
 	default:
 		return nil, fmt.Errorf(`node_type %q is neither "array" nor "group"`, kind)
 	}

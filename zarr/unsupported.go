@@ -22,8 +22,8 @@ func (*UnsupportedNode) node() {}
 func (n *UnsupportedNode) MarshalJSON() ([]byte, error) { return n.Raw, nil }
 
 // parseMember reads the metadata of a node as a member of a group.
-func parseMember(raw []byte) (Node, error) {
-	node, err := ParseNode(raw)
+func parseMember(raw []byte, depth int) (Node, error) {
+	node, err := parseNode(raw, depth)
 	if errors.Is(err, errors.ErrUnsupported) {
 		return &UnsupportedNode{Raw: slices.Clone(raw), Err: err}, nil
 	}

@@ -68,6 +68,9 @@ func TestFillValues(t *testing.T) {
 		{element.Of(ndview.Float32), `-0.0`, []byte{0, 0, 0, 0x80}, ``},
 		{element.Of(ndview.Float32), `3`, []byte{0, 0, 0x40, 0x40}, `3.0`},
 		{element.Of(ndview.Float32), `16777217`, []byte{0, 0, 0x80, 0x4b}, `1.6777216e+07`},
+		{element.Of(ndview.Float32), `-1e39`, []byte{0, 0, 0x80, 0xff}, `"-Infinity"`}, // as rounding has it
+		{element.Of(ndview.Float16), `65520`, []byte{0x00, 0x7c}, `"Infinity"`},
+		{element.Of(ndview.Float64), `1e309`, []byte{0, 0, 0, 0, 0, 0, 0xf0, 0x7f}, `"Infinity"`},
 		{element.Of(ndview.Float64), `"Infinity"`, []byte{0, 0, 0, 0, 0, 0, 0xf0, 0x7f}, ``},
 		{element.Of(ndview.Float64), `"0x7ff8000000000000"`, []byte{0, 0, 0, 0, 0, 0, 0xf8, 0x7f}, `"NaN"`},
 		{element.Of(ndview.Complex64), `[1.0,"NaN"]`, []byte{0, 0, 0x80, 0x3f, 0, 0, 0xc0, 0x7f}, ``},

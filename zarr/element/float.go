@@ -2,6 +2,7 @@ package element
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math"
 	"strconv"
@@ -72,14 +73,10 @@ func (f floatFormat) parseNumber(number string) ([]byte, error) {
 		width = 32
 	}
 	x, err := strconv.ParseFloat(number, width)
-	if err != nil || !json.Valid([]byte(number)) {
-		return nil, fmt.Errorf("expected a number that fits %d bits", f.size*8)
+	if err != nil && !errors.Is(err, strconv.ErrRange) || !json.Valid([]byte(number)) {
+		return nil, errors.New("expected a number")
 	}
-	bits := f.fromFloat64(x)
-	if bits&f.infinity() == f.infinity() {
-		return nil, fmt.Errorf("expected a number that fits %d bits", f.size*8)
-	}
-	return little(bits, f.size), nil
+	return little(f.fromFloat64(x), f.size), nil // beyond the range an infinity, as rounding has it
 }
 
 // write is the shortest text that reads back to the same bits.
