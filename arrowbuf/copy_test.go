@@ -281,4 +281,11 @@ func TestWhatIsNotThereIsNotCopied(t *testing.T) {
 	assert.ErrorIs(t, err, arrow.ErrInvalid)
 	_, err = arrowbuf.NewReader(nil, arrowbuf.CPU())
 	assert.ErrorIs(t, err, arrow.ErrInvalid)
+	buffer, err := arrowbuf.CPU().Alloc(3)
+	require.NoError(t, err)
+	defer buffer.Release()
+	_, err = buffer.CopyFromDevice(nil, 0)
+	assert.ErrorIs(t, err, arrowbuf.ErrDevice)
+	_, err = buffer.Equal(nil)
+	assert.ErrorIs(t, err, arrowbuf.ErrDevice)
 }

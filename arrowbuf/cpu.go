@@ -74,6 +74,8 @@ func WrapHost(b *memory.Buffer) (Buffer, error) {
 	return newCPUBuffer(b, b.Bytes()), nil
 }
 
+var errNoBuffer = fmt.Errorf("cpu: there is no other buffer: %w", ErrDevice)
+
 // cpuBuffer is a view of an arrow buffer, which owns the memory.
 type cpuBuffer struct {
 	refs  atomic.Int64
@@ -133,6 +135,9 @@ func (b *cpuBuffer) CopyToHost(dst []byte, pos int64) (int64, error) {
 }
 
 func (b *cpuBuffer) CopyFromDevice(src Buffer, pos int64) (int64, error) {
+	if src == nil {
+		return 0, errNoBuffer
+	}
 	if err := b.check(pos, src.Len()); err != nil {
 		return 0, err
 	}
@@ -140,6 +145,9 @@ func (b *cpuBuffer) CopyFromDevice(src Buffer, pos int64) (int64, error) {
 }
 
 func (b *cpuBuffer) Equal(other Buffer) (bool, error) {
+	if other == nil {
+		return false, errNoBuffer
+	}
 	if err := b.check(0, 0); err != nil {
 		return false, err
 	}

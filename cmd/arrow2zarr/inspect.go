@@ -40,7 +40,7 @@ bytes they take stored and raw. PATH "-" is an Arrow IPC stream on standard inpu
 }
 
 func printContents(w io.Writer, c *arrowzarr.Contents) error {
-	fmt.Fprintf(w, "%s: %s, %s rows, %s stored\n\n", c.Path, c.Format, humanize.Comma(c.Rows), humanize.IBytes(uint64(c.StoredBytes)))
+	fmt.Fprintf(w, "%s: %s, %s rows, %s stored\n\n", c.Path, c.Format, count(c.Rows), humanize.IBytes(uint64(c.StoredBytes)))
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(table, "NAME\tTYPE\tSHAPE\tNULLS\tCHUNKS\tCODECS\tSTORED\tRAW\tRATIO")
 	for _, col := range c.Columns {
