@@ -50,10 +50,11 @@ type Buffer interface {
 	// number copied. A dst that reaches beyond the end is ErrOutOfRange.
 	CopyToHost(dst []byte, pos int64) (int64, error)
 	// CopyFromDevice copies all of src, which may live on any device, to the
-	// bytes that start at pos, and returns the number copied.
+	// bytes that start at pos, and returns the number copied. A nil src is
+	// ErrDevice.
 	CopyFromDevice(src Buffer, pos int64) (int64, error)
 	// Equal tells whether the other buffer, on any device, holds the same
-	// bytes.
+	// bytes. A nil one is ErrDevice.
 	Equal(other Buffer) (bool, error)
 	// Arrow returns the same memory as arrow-go sees it. The caller owns one
 	// reference to the result, which holds one to this buffer. Unless the

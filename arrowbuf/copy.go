@@ -43,8 +43,11 @@ func CopyTo(batch arrow.RecordBatch, dev Device, options ...CopyOption) (arrow.R
 	if dev == nil {
 		return nil, errors.New("copying a record batch: there is no device")
 	}
-	if batch == nil || slices.Contains(options, nil) {
-		return nil, fmt.Errorf("copying a record batch: there is none, or an option is nil: %w", arrow.ErrInvalid)
+	if batch == nil {
+		return nil, fmt.Errorf("copying a record batch: there is none: %w", arrow.ErrInvalid)
+	}
+	if i := slices.Index(options, nil); i >= 0 {
+		return nil, fmt.Errorf("copying a record batch: option %d is nil: %w", i, arrow.ErrInvalid)
 	}
 	var how copying
 	for _, option := range options {

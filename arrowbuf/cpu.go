@@ -50,7 +50,7 @@ func (d *cpuDevice) Alloc(n int64) (Buffer, error) {
 // memory is so large: large sizes are asked first.
 func CheckRoom(n int64) error {
 	const addressable = 1 << 46
-	err := errors.New("more than can be addressed")
+	err := errAddressable
 	if n <= addressable {
 		err = checkRoom(n)
 	}
@@ -59,6 +59,8 @@ func CheckRoom(n int64) error {
 	}
 	return nil
 }
+
+var errAddressable = errors.New("more than can be addressed")
 
 // WrapHost returns a CPU buffer over the memory of an arrow buffer without a
 // copy, and takes a reference to it. For memory that the host cannot reach it

@@ -54,7 +54,7 @@ type shelf struct{ used, most int64 }
 // together with all others and encoded.
 func (s *shelf) take(n int) error {
 	if s.used += 5*int64(n) + 100; s.used > s.most {
-		return failedf(PartUsage, "the different values of all dictionaries take more than %d bytes, half of --max-memory: raise --max-memory", s.most)
+		return failedf(PartUsage, "the different values of all dictionaries take more than %d bytes, the share of --max-memory that is for them: raise --max-memory", s.most)
 	}
 	return nil
 }

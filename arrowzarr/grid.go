@@ -49,7 +49,7 @@ func (c *conversion) checkIndexes() error {
 	const each = 80 // bytes of an entry and of what is made of it
 	share := c.options.MaxMemory / 8 / int64(len(c.writers)+1)
 	if chunks := c.grid.shardRows / c.grid.chunkRows; chunks > share/each {
-		return failedf(PartUsage, "a shard of %d chunks has an index of %d bytes for each column: lower --shard-rows, raise --chunk-rows, or raise --max-memory, %d", chunks, 16*chunks, c.options.MaxMemory)
+		return failedf(PartUsage, "a shard of %d chunks has an index of %d bytes for each column: lower --shard-rows, raise --chunk-rows, or raise --max-memory", chunks, 16*chunks)
 	}
 	return nil
 }

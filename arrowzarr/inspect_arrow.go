@@ -58,8 +58,7 @@ func inspectParquet(src *parquetSource) (*Contents, error) {
 	for f, field := range src.whole.Fields() {
 		stats := ColumnStats{Name: field.Name, Type: field.Type.String(), Shape: []int64{src.total}}
 		codecs := map[string]bool{}
-		leaves := appendLeaves(nil, src.arrow.Manifest.Fields[f])
-		for _, leaf := range leaves {
+		for _, leaf := range appendLeaves(nil, src.arrow.Manifest.Fields[f]) {
 			for g := range footer.NumRowGroups() {
 				chunk, err := footer.RowGroup(g).ColumnChunk(leaf)
 				if err != nil {
@@ -74,7 +73,7 @@ func inspectParquet(src *parquetSource) (*Contents, error) {
 				}
 			}
 		}
-		if len(leaves) != 1 { // the nulls of parts are not those of the whole
+		if !src.arrow.Manifest.Fields[f].IsLeaf() { // the nulls of parts are not those of the whole
 			stats.Nulls = -1
 		}
 		c.RawBytes += stats.RawBytes

@@ -5,6 +5,9 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/apache/arrow-go/v18/arrow/array"
+	"github.com/apache/arrow-go/v18/arrow/memory"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -33,4 +36,24 @@ func TestInspectListsWhatItCannotReadOrCount(t *testing.T) {
 	assert.Equal(t, int64(-1), found["vast"].RawBytes)
 	assert.Contains(t, found["strange"].Type, "blosc")
 	assert.Zero(t, contents.RawBytes)
+}
+
+// The nulls of a list's elements, or of a struct's field, are none of the column's own.
+func TestInspectCountsNoNullsOfParts(t *testing.T) {
+	lists := array.NewListBuilder(memory.DefaultAllocator, arrow.PrimitiveTypes.Int8)
+	structs := array.NewStructBuilder(memory.DefaultAllocator, arrow.StructOf(arrow.Field{Name: "v", Type: arrow.PrimitiveTypes.Int8, Nullable: true}))
+	for range 2 {
+		lists.Append(true)
+		lists.ValueBuilder().AppendNulls(2)
+		structs.Append(true)
+		structs.FieldBuilder(0).AppendNull()
+	}
+	columns := []arrow.Array{lists.NewArray(), structs.NewArray(), texts("a", "-")}
+	schema := arrow.NewSchema([]arrow.Field{{Name: "lists", Type: columns[0].DataType(), Nullable: true}, {Name: "structs", Type: columns[1].DataType(), Nullable: true}, {Name: "texts", Type: columns[2].DataType(), Nullable: true}}, nil)
+	input := inputFile(t, table{schema: schema, batches: []arrow.RecordBatch{array.NewRecordBatch(schema, columns, 2)}}.parquet(t))
+	contents, err := arrowzarr.Inspect(t.Context(), input)
+	require.NoError(t, err)
+	for i, nulls := range []int64{-1, -1, 1} {
+		assert.Equal(t, nulls, contents.Columns[i].Nulls, contents.Columns[i].Name)
+	}
 }

@@ -12,7 +12,9 @@ import (
 //	1/16 for idle buffers that the next batch will want,
 //	1/4  for work: chunks that are made and encoded,
 //
-// and 3/16 is for what Go's collector has not found yet. The collector keeps
+// and 3/16 is for what Go's collector has not found yet. The values of
+// dictionaries stay until the end: where they would take as much as the batches may, the
+// conversion ends (shelf). The collector keeps
 // Go's heap within 13/16. It does not count the pages of a mapped input and the
 // tables of libzstd, which take at most three quarters of the work's share,
 // since outside makes them weigh a third more. For a GPU what is held is pinned

@@ -36,7 +36,8 @@ type Options struct {
 	// Jobs is the number of chunks that are encoded at once; 0 is one a core.
 	Jobs int
 	// MaxMemory bounds the memory of the conversion in bytes; 0 is
-	// DefaultMaxMemory.
+	// DefaultMaxMemory. The different values of dictionaries may take half of
+	// it, at five times their bytes and 100 more each.
 	MaxMemory int64
 	// Overwrite replaces a Zarr hierarchy that is there already.
 	Overwrite bool

@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"strings"
 )
 
 // output is a directory that appears under its name only when it is whole: it
@@ -37,9 +38,10 @@ func newOutput(path string, overwrite bool) (*output, error) {
 		return nil, failed(PartOutput, err)
 	}
 	// Not MkdirTemp: its directory is for the owner alone, and this one stays.
+	own := fmt.Sprintf(".partial-%d-%08x", os.Getpid(), rand.Uint32())
 	base := filepath.Base(path)
-	base = base[:min(len(base), longestName-len(".old")-40)] // as much as there is room for
-	name := fmt.Sprintf(".%s.partial-%d-%08x", base, os.Getpid(), rand.Uint32())
+	base = base[:min(len(base), longestName-len(".")-len(own)-len(".old"))] // as much as there is room for
+	name := "." + strings.ToValidUTF8(base, "") + own
 	o.staging = filepath.Join(filepath.Dir(path), name)
 	if err := os.Mkdir(o.staging, 0o777); err != nil {
 		return nil, failedf(PartOutput, "making a directory to build %s in: %w", path, err)

@@ -96,6 +96,9 @@ func (b *Buffer) with(how access, host []byte) []use {
 // is the link between the two where there is one; from any other device through
 // pinned host memory, piece by piece.
 func (b *Buffer) CopyFromDevice(src arrowbuf.Buffer, pos int64) (int64, error) {
+	if src == nil {
+		return 0, errNoBuffer
+	}
 	if h, ok := src.(*HostBuffer); ok {
 		return b.copyFromHostBuffer(h, pos, nil)
 	}

@@ -11,6 +11,9 @@ import (
 // Both come to the host to be compared, piece by piece, up to the first piece
 // that differs.
 func (b *Buffer) Equal(other arrowbuf.Buffer) (bool, error) {
+	if other == nil {
+		return false, errNoBuffer
+	}
 	if err := b.hold(); err != nil {
 		return false, err
 	}

@@ -2,7 +2,9 @@ package cudabuf
 
 import (
 	"errors"
+	"fmt"
 
+	"github.com/quiver-gpu/quiver/arrowbuf"
 	"github.com/quiver-gpu/quiver/cudabuf/internal/driver"
 )
 
@@ -30,3 +32,6 @@ type Error = driver.Error
 // Result is a CUresult. Its Name is the one in cuda.h, known also where the
 // driver is absent.
 type Result = driver.Result
+
+// errNoBuffer is of a buffer that is nil, beside one that is not.
+var errNoBuffer = fmt.Errorf("cuda: there is no other buffer: %w", arrowbuf.ErrDevice)

@@ -96,6 +96,9 @@ func (h *HostBuffer) CopyToHost(dst []byte, pos int64) (int64, error) {
 // CopyFromDevice copies all of src, which may live on any device, to the bytes
 // that start at pos.
 func (h *HostBuffer) CopyFromDevice(src arrowbuf.Buffer, pos int64) (int64, error) {
+	if src == nil {
+		return 0, errNoBuffer
+	}
 	dst, err := h.take(pos, src.Len(), writes)
 	if err != nil {
 		return 0, err
@@ -136,6 +139,9 @@ func (h *HostBuffer) take(pos, n int64, how access) ([]byte, error) {
 
 // Equal tells whether the other buffer, on any device, holds the same bytes.
 func (h *HostBuffer) Equal(other arrowbuf.Buffer) (bool, error) {
+	if other == nil {
+		return false, errNoBuffer
+	}
 	ours, err := h.take(0, h.length, reads)
 	if err != nil {
 		return false, err

@@ -18,8 +18,8 @@ import (
 // Elements of arrays and slices, and strong scalars, are cast as AsType casts
 // them by the rule "unsafe"; a weak scalar must be one that the type takes, see
 // [Scalar.Bytes]. The value is read as if before the first write, so it may
-// overlap a. Shapes that do not fit are ErrShape, types ErrDType; nothing is
-// written then.
+// overlap a. Shapes that do not fit are ErrShape, types ErrDType, and times that the
+// unit of a does not count ErrRange; nothing is written then.
 func (a *NDBuffer) Assign(value any) error {
 	if src, ok := value.(*NDBuffer); ok && src != nil {
 		return a.assignArray(src)
@@ -51,7 +51,7 @@ func (a *NDBuffer) assignArray(src *NDBuffer) error {
 	}
 	var apart *NDBuffer
 	switch {
-	case timesApart(src.dtype, a.dtype): // of which one may be none of the other's
+	case timesApart(src.dtype, a.dtype) && !convertsAll(src.dtype, a.dtype):
 		if apart, err = src.AsType(a.dtype, OrderK, CastUnsafe); err != nil {
 			return err
 		}

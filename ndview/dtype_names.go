@@ -137,13 +137,14 @@ func cSpelling(name string) string {
 	if n := len(words); n > 1 && words[n-1] == "int" && slices.Contains([]string{"short", "long", "unsigned"}, words[n-2]) {
 		words = words[:n-1]
 	}
-	if len(words) > 0 && words[0] == "signed" && !slices.Contains(words, "char") {
-		words = words[1:]
-		if len(words) == 0 {
-			return "int"
-		}
+	name = strings.Join(words, " ")
+	switch short, signed := strings.CutPrefix(name, "signed"); {
+	case signed && (short == "" || short == " int"):
+		return "int"
+	case signed && slices.Contains([]string{" short", " long", " long long"}, short):
+		return short[1:]
 	}
-	return strings.Join(words, " ")
+	return name
 }
 
 // ParseCName is the type of a C, C++ or CUDA name, on a platform of 64 bits:

@@ -133,7 +133,7 @@ func TestNamesOfOtherTypesAreRefused(t *testing.T) {
 		_, err := ndview.ParseZarrName(name)
 		assert.ErrorIs(t, err, ndview.ErrDType, "%q", name)
 	}
-	for _, name := range []string{"", "char", "long double", "void", "int *", "int128_t", "float2", "int int", "short long", "long long long", "unsigned signed"} {
+	for _, name := range []string{"", "char", "long double", "void", "int *", "int128_t", "float2", "int int", "short long", "long long long", "unsigned signed", "signed float", "signed size_t", "signed int8_t", "signed unsigned int"} {
 		_, err := ndview.ParseCName(name)
 		assert.ErrorIs(t, err, ndview.ErrDType, "%q", name)
 	}

@@ -74,7 +74,7 @@ func stepsOf(p *reduce.Plan) (in, out []int64) {
 	return in, out
 }
 
-// mustVector is mustAlign for what a kernel of a kind takes by vectors.
+// mustVector is launch.MustAlign for what a kernel of a kind takes by vectors.
 func mustVector(l *cudabuf.TwinLaunch, kind string, size int64) {
 	p := launch.Parameters[reduce.Plan](l, 3)
 	if kind == "slim" {

@@ -39,6 +39,13 @@ func (a *NDBuffer) retick(src *NDBuffer) error {
 	return copyLayout(a, to)
 }
 
+// convertsAll tells whether there is no time of one type that the unit of another does
+// not count.
+func convertsAll(from, to DType) bool {
+	c, err := tick.NewConversion(from.tick(), to.tick(), to.kind == KindDatetime)
+	return err == nil && c.Exact()
+}
+
 func (a *NDBuffer) outOfTicks(src *NDBuffer) error {
 	return fmt.Errorf("times of %s as %s: a count is beyond 64 bits: %w", src.dtype, a.dtype, ErrRange)
 }

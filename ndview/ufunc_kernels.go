@@ -176,7 +176,7 @@ func nestTwin(l *cudabuf.TwinLaunch, t ew.Type, most int64) {
 // of the results.
 func vectorOf(op ew.Op, t ew.Type) int64 { return 16 / max(t.Size(), op.Result(t).Size()) }
 
-// mustBeRun is mustAlign for an operand that the kernel takes by vectors.
+// mustBeRun is launch.MustAlign for an operand that the kernel takes by vectors.
 func mustBeRun(l *cudabuf.TwinLaunch, o int, kind int32, vector int64, steps ...int64) {
 	if kind == kindRun {
 		launch.MustAlign(l, o, vector, steps...)

@@ -24,8 +24,9 @@ func Program(name string, twins map[string]cudabuf.Twin) *cudabuf.Program {
 	}
 }
 
-// Queue queues a kernel on the default stream of a device, which uses the arrays later
-// than what was queued before. A device without kernels is [arrowbuf.ErrDevice].
+// Queue queues a kernel on the default stream of a device, behind what was queued before.
+// What uses the arrays later waits for it. A device without kernels is
+// [arrowbuf.ErrDevice].
 func Queue(device arrowbuf.Device, p *cudabuf.Program, name string, grid, block cudabuf.Dim3, args ...any) error {
 	return QueueShared(device, p, name, grid, block, 0, args...)
 }
@@ -39,9 +40,9 @@ func SharedMemory(device arrowbuf.Device) int64 {
 	return cuda.Limits().SharedPerBlockOptin
 }
 
-// QueueShared queues one of which each block has so many bytes of shared memory
-// beside what the kernel itself takes, which is none where they are more than any
-// kernel may have without asking.
+// QueueShared is Queue for a kernel whose blocks get so many bytes of shared memory
+// beside what it takes itself. Where they are more than a kernel may have without asking,
+// it takes none itself.
 func QueueShared(device arrowbuf.Device, p *cudabuf.Program, name string, grid, block cudabuf.Dim3, shared uint32, args ...any) error {
 	cuda, ok := device.(*cudabuf.Device)
 	if !ok {
@@ -70,8 +71,8 @@ func Items(device arrowbuf.Device, p *cudabuf.Program, name string, items, perTh
 	return Blocks(device, p, name, items, perThread*Threads, args...)
 }
 
-// Blocks queues one of whose blocks each does perBlock items, for items >= 1. More than
-// a grid has blocks for are [arrowbuf.ErrOutOfRange].
+// Blocks queues a kernel each of whose blocks does perBlock items, for items >= 1. More
+// than a grid has blocks for are [arrowbuf.ErrOutOfRange].
 func Blocks(device arrowbuf.Device, p *cudabuf.Program, name string, items, perBlock int64, args ...any) error {
 	blocks := (items-1)/perBlock + 1
 	if blocks > math.MaxInt32 {

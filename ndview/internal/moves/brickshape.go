@@ -11,7 +11,7 @@ const (
 	brickRows  = 1 << 12
 	storedWord = 8 // bytes that are written at once, where a unit has not more
 	loadedWord = 16
-	bankBytes  = 128 // bytes
+	bankBytes  = 128 // a row of the banks of shared memory
 )
 
 // brick is what a brick has of a nest.

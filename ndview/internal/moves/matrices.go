@@ -26,7 +26,7 @@ func (t *Tiles) matrices(width, room int64) (kernel Kernel, ok bool) {
 		return "", false
 	}
 	t.By = divide(int64(t.ItemsA))
-	t.cut(sides{int64(t.ItemsA), int64(t.SideB)})
+	t.cut(tileSize{int64(t.ItemsA), int64(t.SideB)})
 	return kernelMatrices, true
 }
 
@@ -47,7 +47,7 @@ func (t *Tiles) lines(width, room int64) (kernel Kernel, ok bool) {
 		most := min(turnedRow/width, (oddRoom-oddWord)/bytes/unit*unit)
 		t.SideB = even(t.ItemsB, most)
 		t.Shared = int32(oddWord + upTo(int64(t.SideB), unit)*bytes)
-		t.cut(sides{int64(t.ItemsA), int64(t.SideB)})
+		t.cut(tileSize{int64(t.ItemsA), int64(t.SideB)})
 		return kernelOddLines, true
 	}
 	side, pitch := upTo(int64(t.ItemsA), unit), (bytes+3)/4|1
@@ -57,7 +57,7 @@ func (t *Tiles) lines(width, room int64) (kernel Kernel, ok bool) {
 	}
 	t.SideA, t.SideB, t.Pitch, t.Shared = int32(side), int32(turnedRow/width), int32(pitch), int32(shared)
 	t.By = divide(bytes)
-	t.cut(sides{int64(t.ItemsA), int64(t.SideB)})
+	t.cut(tileSize{int64(t.ItemsA), int64(t.SideB)})
 	return kernelLines, true
 }
 

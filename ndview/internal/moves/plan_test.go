@@ -21,16 +21,19 @@ func TestPlansAreWhatKernelsTake(t *testing.T) {
 		found := compiled(t, image)
 		require.NotEmpty(t, found, image)
 		for _, kernel := range kernels {
+			widths := 0
 			for _, width := range []int64{1, 2, 4, 8, 16} {
 				k, ok := found[kernel.Function(width)]
 				if !ok {
 					continue // that is for other units
 				}
 				delete(found, kernel.Function(width))
+				widths++
 				p := planOf(kernel, width)
 				assert.Equal(t, 2*8+len(p.Struct), int(k.parameters), "%s of %d", kernel, width)
 				assert.EqualValues(t, p.Threads, k.threads, "%s of %d", kernel, width)
 			}
+			assert.Positive(t, widths, kernel)
 		}
 		assert.Empty(t, found, "kernels of %s without a name here", image)
 	}

@@ -98,7 +98,7 @@ func (r rival) hardlyFilled(best fitted) bool {
 		return false
 	}
 	filled := r.filled()
-	fastestAlone := int64(r.ItemsB) == r.fastest && part(r.ItemsB, tileSides[r.kernel][r.width].b) < 0.95
+	fastestAlone := int64(r.ItemsB) == r.fastest && part(r.ItemsB, tileSizes[r.kernel][r.width].b) < 0.95
 	switch {
 	case r.room <= smallRoom:
 		return r.width == 4 && fastestAlone && filled <= 0.625
@@ -116,7 +116,7 @@ func (r rival) filled() float64 {
 	if r.Tiles == nil {
 		return 1
 	}
-	s := tileSides[r.kernel][r.width]
+	s := tileSizes[r.kernel][r.width]
 	return part(r.ItemsA, s.a) * part(r.ItemsB, s.b)
 }
 

@@ -22,12 +22,12 @@ func half(memory int64) int64 { return memory/2 - 1<<10 }
 
 // runs plans tiles of up to 256 items of A, of which two are cut evenly, or of half as
 // many.
-func (t *Tiles) runs(width, room int64) (kernel Kernel, s sides) {
+func (t *Tiles) runs(width, room int64) (kernel Kernel, s tileSize) {
 	kernel = kernelRuns
-	s = tileSides[kernel][width]
+	s = tileSizes[kernel][width]
 	if t.cut(s); t.Blocks() < busyTiles || shared(width, s.a) > room {
 		kernel = kernelShortRuns
-		s = tileSides[kernel][width]
+		s = tileSizes[kernel][width]
 	}
 	t.Shared, t.SideB = int32(shared(width, s.a)), int32(s.b)
 	if t.cut(s); t.ChunksA <= 2 {

@@ -14,17 +14,17 @@ const (
 	ampleRun    = 2000 // bytes of a run whose ends do not matter: more of its axes are left to the other side
 )
 
-// sided is a nest of which each axis is of side A of tiles, of side B, or of neither.
-type sided struct {
+// split is a nest of which each axis is of side A of tiles, of side B, or of neither.
+type split struct {
 	layout.Nest
 	a, b, batch []int // the fastest axes first
 	runA, runB  bool  // whether A is a gapless run of the destination, and B of the source
 	follow      bool  // whether the items of B follow A in the destination without a gap
 }
 
-// sidesOf answers false where both operands have one fastest axis, or the source
+// splitSides answers false where both operands have one fastest axis, or the source
 // repeats one value along the destination's.
-func sidesOf(width int64, n layout.Nest) (s sided, ok bool) {
+func splitSides(width int64, n layout.Nest) (s split, ok bool) {
 	last := len(n.Shape) - 1
 	if last < 1 || n.Strides[1][last] == 0 {
 		return s, false
@@ -59,7 +59,7 @@ func sidesOf(width int64, n layout.Nest) (s sided, ok bool) {
 }
 
 // tiles counts the items of the sides.
-func (s sided) tiles(width int64) *Tiles {
+func (s split) tiles(width int64) *Tiles {
 	t := &Tiles{
 		AxesA: int32(len(s.a)), AxesB: int32(len(s.b)), Batch: int32(len(s.batch)),
 		ItemsA: int32(count(s.Nest, s.a)), ItemsB: int32(count(s.Nest, s.b)), Places: int32(count(s.Nest, s.batch)),
@@ -71,7 +71,7 @@ func (s sided) tiles(width int64) *Tiles {
 
 // rowStarts are the low bits of where the rows of A begin in the destination, and those
 // of B in the source: bits that are 0 in both results are so in all of those addresses.
-func (s sided) rowStarts(dst, src uint64) (ofDst, ofSrc uint64) {
+func (s split) rowStarts(dst, src uint64) (ofDst, ofSrc uint64) {
 	for _, k := range slices.Concat(s.b, s.batch) {
 		dst |= uint64(s.Strides[0][k])
 	}

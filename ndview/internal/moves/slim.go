@@ -2,10 +2,10 @@ package moves
 
 import "math/bits"
 
-// longest is a slim tile's longest side, as a logarithm.
+// longestSide is the logarithm of the longest side of a slim tile.
 const longestSide = 9
 
-// slim makes tiles to measure: slimmer along a side that has few items, and longer
+// slim chooses a tile's sides by those of the nest: slimmer along a side that has few items, and longer
 // along the other.
 func (t *Tiles) slim(width int64) {
 	t.LogA, t.LogB = 6, 6
@@ -20,7 +20,7 @@ func (t *Tiles) slim(width int64) {
 	t.LogA, t.LogB = min(t.LogA, logA), min(t.LogB, logB)
 	t.LogA = min(max(t.LogA, most-t.LogB), logA, longestSide)
 	t.LogB = min(max(t.LogB, most-t.LogA), logB, longestSide)
-	t.cut(sides{1 << t.LogA, 1 << t.LogB})
+	t.cut(tileSize{1 << t.LogA, 1 << t.LogB})
 }
 
 // log is the logarithm to the base of 2 of the next power of two.

@@ -20,7 +20,7 @@ type Tiles struct {
 	// anywhere, and the kernel moves each row's cuts back to a whole sector, by up to
 	// so many items. It is for the choice of groups alone: kernels know it.
 	Halo                 int32
-	LogA, LogB           int32  // a slim tile's sides, as logarithms
+	LogA, LogB           int32  // a slim tile's tileSize, as logarithms
 	Places               int32  // of the batch
 	SideB                int32  // of tiles of runs and of matrices
 	By                   Divide // by the items of A of matrices, or their bytes of lines
@@ -35,10 +35,10 @@ type Tiles struct {
 	Axes   [MaxAxes]Axis // of A, of B, and of the batch
 }
 
-// sides are how many items the tiles of a kernel have along A and B.
-type sides struct{ a, b int64 }
+// tileSize is how many items the tiles of a kernel have along A and B.
+type tileSize struct{ a, b int64 }
 
-var tileSides = map[Kernel]map[int64]sides{
+var tileSizes = map[Kernel]map[int64]tileSize{
 	kernelTiles:   {4: {64, 64}, 8: {64, 32}, 16: {32, 32}},
 	kernelSectors: {4: {128, 64}, 8: {128, 32}, 16: {64, 32}},
 	kernelWords:   {1: {128, 256}, 2: {128, 128}},
@@ -50,7 +50,7 @@ var tileSides = map[Kernel]map[int64]sides{
 // answers false where both have one fastest axis, or the source repeats one value along
 // the destination's.
 func NewTiles(width int64, dst, src uint64, n layout.Nest, memory int64) (t *Tiles, kernel Kernel, ok bool) {
-	s, ok := sidesOf(width, n)
+	s, ok := splitSides(width, n)
 	if !ok {
 		return nil, "", false
 	}
@@ -75,10 +75,10 @@ func NewTiles(width int64, dst, src uint64, n layout.Nest, memory int64) (t *Til
 		t.slim(width)
 		return t, kernelSlim, true
 	}
-	of := tileSides[kernel][width]
+	of := tileSizes[kernel][width]
 	switch {
 	case kernel == kernelTiles && s.runA && dst%sector != 0 && int64(t.ItemsA) > of.a:
-		kernel, of = kernelSectors, tileSides[kernelSectors][width]
+		kernel, of = kernelSectors, tileSizes[kernelSectors][width]
 	case kernel == kernelRuns:
 		kernel, of = t.runs(width, tileRoom(memory))
 	}
@@ -93,7 +93,7 @@ func NewTiles(width int64, dst, src uint64, n layout.Nest, memory int64) (t *Til
 // hasShortSide tells whether a side fills so little of a kernel's tiles that slim ones
 // are faster.
 func (t *Tiles) hasShortSide(kernel Kernel, width int64) bool {
-	of := tileSides[kernel][width]
+	of := tileSizes[kernel][width]
 	fewB := of.b / 2
 	switch {
 	case width == 16:
@@ -110,7 +110,7 @@ func (t *Tiles) isWords(width int64, dst, src uint64) bool {
 	if (dst|src|uint64(width)*uint64(t.ItemsA)|uint64(width)*uint64(t.ItemsB))%8 != 0 {
 		return false
 	}
-	most := int32(tileSides[kernelWords][width].a)
+	most := int32(tileSizes[kernelWords][width].a)
 	return (dst|src)%sector == 0 || t.ItemsA >= most/3 && t.ItemsA <= most
 }
 
@@ -135,7 +135,7 @@ func (t *Tiles) grouped(width int64, follow bool) {
 }
 
 // cut counts the tiles.
-func (t *Tiles) cut(s sides) {
+func (t *Tiles) cut(s tileSize) {
 	t.ChunksA = int32((int64(t.ItemsA)-1)/s.a + 1)
 	t.ChunksB = int32((int64(t.ItemsB)-1)/s.b + 1)
 	t.ByChunksA, t.ByChunksB = divide(int64(t.ChunksA)), divide(int64(t.ChunksB))
