@@ -2,8 +2,8 @@ package elementwise
 
 import "math"
 
-// Functions of package math that are wrong by more than a few units in the last place
-// at some edge, or are infinite there, as they should be.
+// Functions that stand in for those of package math which at some edge are infinite, or
+// wrong by more than a few units in the last place.
 
 // exp is math.Exp, which on amd64 is infinite from 709.44 on, where the true
 // result is finite up to 709.78.
