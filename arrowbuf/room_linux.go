@@ -19,9 +19,12 @@ func mostMemory() (int64, error) {
 	if err := unix.Sysinfo(&has); err != nil {
 		return 0, fmt.Errorf("asking for the machine's memory: %w", err)
 	}
-	bytes := func(units uint64) int64 { return int64(min(units*uint64(has.Unit), math.MaxInt64/2)) }
-	memory, swap := bytes(uint64(has.Totalram)), bytes(uint64(has.Totalswap))
+	memory, swap := inBytes(has.Totalram, has.Unit), inBytes(has.Totalswap, has.Unit)
 	return min(memory, containerLimit("/sys/fs/cgroup")) + min(swap, containerSwap("/sys/fs/cgroup")), nil
+}
+
+func inBytes[N uint32 | uint64](n N, unit uint32) int64 {
+	return int64(min(uint64(n)*uint64(unit), math.MaxInt64/2))
 }
 
 // containerLimit is what memory the control group at root may have, of version 2 or 1: a

@@ -25,9 +25,7 @@ import (
 //     NaN and NaT too.
 //
 // Sums and products of float16, bfloat16, float32 and complex64 are computed in
-// float64 and rounded once; but sums on a GPU add up to 32 neighbouring float16 or
-// bfloat16 in float32 first, which shows where they cancel each other, and is infinite
-// beyond its range. Those of float64 and complex128 are sums of up to 8
+// float64 and rounded once. Those of float64 and complex128 are sums of up to 8
 // neighbours, rounded three times, which are added without loss and rounded: the
 // error is at most 4 Σ|x| * 2^-53, for up to 2^40 elements, where NumPy's pairwise
 // sums allow more with each doubling of their number. Products of n float64 are

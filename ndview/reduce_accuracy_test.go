@@ -93,3 +93,27 @@ func TestSumsOfHugeNumbersOverflowToInfinity(t *testing.T) {
 		assert.Equal(t, math.Inf(1), v[0])
 	})
 }
+
+// Neighbours that cancel each other, or are too large for a float32 together, are added as
+// any others.
+func TestSumsOfHalvesAreRoundedOnce(t *testing.T) {
+	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+		const most, small, half = 0x7f7f, 0x1400, 0x7bff // the largest bfloat16; 2^-10 and the largest float16
+		for _, n := range []int{4, 8, 64, 1 << 14} {
+			large, cancelling := make([]uint16, n), make([]uint16, n)
+			for i := range n {
+				large[i] = most | uint16(i/2%2)<<15
+			}
+			cancelling[0], cancelling[1], cancelling[n-1] = half, small, half|1<<15
+			sum, err := ndview.Sum.Of(fromHost(t, dev, ndview.BFloat16, large, int64(n)), ndview.ReduceOptions{})
+			own(t, sum, err)
+			assert.Equal(t, raw[uint16](0), elements(t, sum), n)
+			mean, err := ndview.Mean.Of(fromHost(t, dev, ndview.BFloat16, []uint16{most, most, most, most}, 4), ndview.ReduceOptions{})
+			own(t, mean, err)
+			assert.Equal(t, raw[uint16](most), elements(t, mean))
+			sum, err = ndview.Sum.Of(fromHost(t, dev, ndview.Float16, cancelling, int64(n)), ndview.ReduceOptions{})
+			own(t, sum, err)
+			assert.Equal(t, raw[uint16](small), elements(t, sum), n)
+		}
+	})
+}

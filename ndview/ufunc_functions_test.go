@@ -18,7 +18,7 @@ var functions = byName(ndview.Exp, ndview.Exp2, ndview.Expm1, ndview.Log, ndview
 	ndview.Sin, ndview.Cos, ndview.Tan, ndview.Arcsin, ndview.Arccos, ndview.Arctan, ndview.Sinh, ndview.Cosh, ndview.Tanh,
 	ndview.Arcsinh, ndview.Arccosh, ndview.Arctanh, ndview.Sqrt, ndview.Cbrt)
 
-var binaryFunctions = byName(ndview.Arctan2, ndview.Hypot, ndview.Power, ndview.Copysign)
+var binaryFunctions = byName(ndview.Arctan2, ndview.Hypot, ndview.Power, ndview.Copysign, ndview.Nextafter)
 
 // goldenFunctions is testdata/golden/functions.json: see the script beside it.
 type goldenFunctions struct{ Functions, Choices [][]string }
@@ -26,7 +26,7 @@ type goldenFunctions struct{ Functions, Choices [][]string }
 // error bounds of docs/ufuncs.md, in units of the last place; what is not named
 // is within 2.
 var errorBounds = map[string]float64{
-	"sqrt": 0.5, "copysign": 0, "tan": 4, "sinh": 3, "cosh": 3, "arcsin": 4, "arctan2": 3, "power": 9, "arcsinh": 4,
+	"sqrt": 0.5, "copysign": 0, "nextafter": 0, "tan": 4, "sinh": 3, "cosh": 3, "arcsin": 4, "arctan2": 3, "power": 9, "arcsinh": 4,
 	"arccosh": 4, "arctanh": 4, "log1p": 3, "hypot": 3,
 }
 

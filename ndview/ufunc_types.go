@@ -135,8 +135,11 @@ func (c *call) resolve() error {
 		common = Uint8
 	}
 	c.compute, _ = common.code()
-	if c.op == ew.Nextafter && c.compute.Half() { // the next float32 rounds to the same
-		return fmt.Errorf("%s of %s, whose neighbours no kernel finds: %w", c.name, c.operands(), ErrDType)
+	if c.op == ew.Nextafter && c.compute.Half() { // where the next float32 rounds to the same
+		c.op = ew.NextafterFloat16
+		if c.compute == ew.BFloat16 {
+			c.op = ew.NextafterBFloat16
+		}
 	}
 	if c.op.Boolean() {
 		c.result = Bool

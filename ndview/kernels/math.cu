@@ -16,6 +16,17 @@ BOTH2(near_pow_of, powf(a, b), pow(a, b))
 BOTH2(atan2_of, atan2f(a, b), atan2(a, b))
 BOTH2(nextafter_of, nextafterf(a, b), nextafter(a, b))
 
+// Of floats that are those of T.
+template <class T> __device__ __forceinline__ float nextafter_half(float a, float b) {
+    if (a != a || b != b) return a + b;
+    if (a == b) return b;
+    T next;
+    narrow(a, next);
+    if (a == 0) next.bits = b < 0 ? 0x8001 : 1;
+    else next.bits += (a < b) == (a > 0) ? 1 : -1;
+    return widen(next);
+}
+
 // What a product loses by rounding.
 template <class W> __device__ __forceinline__ W rest_of(W a, W b) { return fma(a, b, -product(a, b)); }
 
@@ -72,6 +83,10 @@ template <class T> struct Math {
         if constexpr (sizeof(T) == 4) {
             if (op == op_sin) return circle<false>(x, r);
             if (op == op_cos) return circle<true>(x, r);
+            switch (op) {
+            EACH(op_nextafter_float16, nextafter_half<f16>(A, B))
+            EACH(op_nextafter_bfloat16, nextafter_half<bf16>(A, B))
+            }
         }
         switch (op) {
         EACH(op_floor_divide, floor_divide_of(A, B))

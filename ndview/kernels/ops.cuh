@@ -23,7 +23,7 @@ enum Op : int {
 
     op_time_divide, op_time_quotient, op_time_remainder,
     op_floor_divide, op_remainder, op_fmod, op_power,
-    op_arctan2, op_hypot, op_nextafter,
+    op_arctan2, op_hypot, op_nextafter, op_nextafter_float16, op_nextafter_bfloat16,  // the last two of floats that are halves
     op_cbrt, op_exp, op_exp2, op_expm1, op_log, op_log2, op_log10, op_log1p,
     op_sin, op_cos, op_tan, op_arcsin, op_arccos, op_arctan,
     op_sinh, op_cosh, op_tanh, op_arcsinh, op_arccosh, op_arctanh,

@@ -79,17 +79,10 @@ template <class T> struct SumFloat : Unnumbered<double> {
     template <int V> using Held = HeldApart<SumFloat, V>;
     static __device__ __forceinline__ Acc none() { return 0; }
     template <int N> static __device__ __forceinline__ void fold(Acc& a, const T (&x)[N], const Finish&) {
-        if constexpr (sizeof(T) == 2) {
-            float w[N];
+        double w[N];
 #pragma unroll
-            for (int i = 0; i < N; i++) w[i] = widen(x[i]);
-            a += tree<N>(w);
-        } else {
-            double w[N];
-#pragma unroll
-            for (int i = 0; i < N; i++) w[i] = x[i];
-            a += tree<N>(w);
-        }
+        for (int i = 0; i < N; i++) w[i] = widen(x[i]);
+        a += tree<N>(w);
     }
     static __device__ __forceinline__ Acc merge(Acc a, Acc b) { return a + b; }
     static __device__ __forceinline__ Out result(Acc a, const Finish& f) {

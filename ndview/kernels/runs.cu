@@ -1,9 +1,10 @@
-// Units of 1 and 2 bytes through tiles whose rows begin anywhere, several units at
-// once: sides A and B are gapless runs of the destination and of the source.
+// Units of 1, 2 and 4 bytes through tiles whose rows begin anywhere: sides A and B are
+// gapless runs of the destination and of the source.
 //
-// A warp reads rows of the source in aligned words. Of each and the next one a thread
-// makes a word of the row, and turns so many rows as a word has units in its registers,
-// so that the tile in shared memory has rows of the destination.
+// A warp reads rows of the source in aligned words. Where a word has several units, of
+// each and the next one a thread makes a word of the row, and turns so many rows as a
+// word has units in its registers. So the tile in shared memory has rows of the
+// destination.
 
 #include "move.cuh"
 #include "turn.cuh"
@@ -34,7 +35,7 @@ template <typename T, int threads, int squares> struct Turned {
             if (!all) offset = min(offset, (((int)at & 3) + bytes - 1) & ~3);
             return read_near((const uint32_t*)((at & ~3ll) + offset));
         };
-        if (lane < squares * units) after = load(where(lane / units, lane % units), 4 * wide);  // of each row, by one thread
+        if (units > 1 && lane < squares * units) after = load(where(lane / units, lane % units), 4 * wide);  // of each row, by one thread
 #pragma unroll
         for (int s = 0; s < squares; s++)
 #pragma unroll
@@ -51,13 +52,16 @@ template <typename T, int threads, int squares> struct Turned {
                 uint32_t w[units];
 #pragma unroll
                 for (int i = 0; i < units; i++) {
-                    const bool last = k == across - 1;
-                    const uint32_t next = __shfl_sync(~0u, lane > 0 || last ? v[s][i][k] : v[s][i][(k + 1) % across], lane + 1);
-                    const uint32_t end_of_row = last ? __shfl_sync(~0u, after, s * units + i) : 0;
-                    w[i] = __funnelshift_r(v[s][i][k], last && lane == 31 ? end_of_row : next, by[s][i]);
+                    w[i] = v[s][i][k];
+                    if constexpr (units > 1) {
+                        const bool last = k == across - 1;
+                        const uint32_t next = __shfl_sync(~0u, lane > 0 || last ? w[i] : v[s][i][(k + 1) % across], lane + 1);
+                        const uint32_t end_of_row = last ? __shfl_sync(~0u, after, s * units + i) : 0;
+                        w[i] = __funnelshift_r(w[i], last && lane == 31 ? end_of_row : next, by[s][i]);
+                    }
                 }
                 if constexpr (units == 4) turn(w[0], w[1], w[2], w[3]);
-                else turn(w[0], w[1]);
+                if constexpr (units == 2) turn(w[0], w[1]);
                 uint32_t* to = tile + (32 * k + lane) * pitch + word + s * warps;
 #pragma unroll
                 for (int i = 0; i < units; i++)
@@ -72,7 +76,7 @@ template <typename T, int threads, int squares> struct Turned {
         for (int i = threadIdx.x; i < end * units; i += threads) {
             const int64_t at = s.src + (int64_t)s.b0 * size + place(t.axes, t.axes_a, min(max(a0 + i, 0), t.items_a - 1), &Axis::src);
             from[i] = (int64_t)(src + at);
-            all &= at + 4 * (wide + 1) <= t.end;
+            all &= at + 4 * (wide + (units > 1)) <= t.end;
         }
         all = __syncthreads_and(all);
         int word = first / units + threadIdx.x / 32;
@@ -108,8 +112,12 @@ __device__ __forceinline__ void move_runs(uint8_t* __restrict__ dst, const uint8
         const int64_t out = to[column];
         const int back = (int)out & (sector - 1), at = written * (lane + 32 * k);  // of the first sector's
         const uint32_t* w = tile.row(column) + (sector - back + at) / 4;
-        const uint32_t a = w[0], b = w[1], c = w[2];
-        if (there(at, sector - back)) *(uint2*)(out - back + at) = {__funnelshift_r(a, b, -back * 8), __funnelshift_r(b, c, -back * 8)};
+        uint2 v = {w[0], w[1]};
+        if constexpr (size < 4) {
+            const uint32_t next = w[2];
+            v = {__funnelshift_r(v.x, v.y, -back * 8), __funnelshift_r(v.y, next, -back * 8)};
+        }
+        if (there(at, sector - back)) *(uint2*)(out - back + at) = v;
     };
     if (first == 0 && !ends) {
 #pragma unroll 4
@@ -176,6 +184,7 @@ __device__ __forceinline__ void move_lines(uint8_t* __restrict__ dst, const uint
 
 RUNS(runs, move_runs, 1, uint8_t, 384, 2, 3, 256)
 RUNS(runs, move_runs, 2, uint16_t, 384, 2, 6, 256)
+RUNS(runs, move_runs, 4, uint32_t, 384, 2, 12, 128)
 RUNS(shortruns, move_runs, 1, uint8_t, 384, 2, 3, 128)
 RUNS(shortruns, move_runs, 2, uint16_t, 384, 2, 6, 128)
 RUNS(lines, move_lines, 1, uint8_t, 256, 4, 2)

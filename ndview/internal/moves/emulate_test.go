@@ -81,12 +81,15 @@ func TestKernelsCopyWithinTheirMemory(t *testing.T) {
 			require.NoError(t, err, about)
 			require.True(t, bytes.Equal(c.want, got), about)
 			ran[strings.TrimRight(string(p.Kernel), "0123456789")]++
+			if p.Kernel == "runs" {
+				ran[p.Kernel.Function(c.width)]++
+			}
 		}
 	}
 	require.NoError(t, e.done(), e.report.String())
 	for _, kernel := range []string{
 		"tiles", "sectors", "slim", "matrices", "words", "runs", "shortruns", "lines", "oddlines", "bricks",
-		"rows", "units", "spans", "picks", "chains", "weave", "unweave",
+		"rows", "units", "spans", "picks", "chains", "weave", "unweave", "quiver_runs_1", "quiver_runs_2", "quiver_runs_4",
 	} {
 		assert.True(t, ran[kernel] > 0 || seed != ours, kernel)
 	}
@@ -103,6 +106,9 @@ type copied struct {
 
 func newCopied(r *rand.Rand, i int) copied {
 	c := copied{width: []int64{1, 1, 2, 2, 4, 8, 16}[r.IntN(7)]}
+	if i%5 == 3 {
+		c.width = 4 << r.IntN(3)
+	}
 	small := 1 + r.Int64N(2)
 	some := func(most int64) int64 { return 1 + r.Int64N(most) }
 	for i := range c.before {
@@ -119,7 +125,7 @@ func newCopied(r *rand.Rand, i int) copied {
 		c.width, shape, gaps, c.before = small, []int64{32 * some(12), some(3), 32 * some(8)}, false, [2]int64{}
 	case i%5 == 2: // planes, or rows of an element of each
 		c.width, shape = small, []int64{some(3), 1 + some(7), 1000 + some(3000)}
-	case i%5 == 3: // rows of more than a tile
+	case i%5 == 3: // rows of more than a tile, of large units
 		shape, gaps = []int64{some(3), 30 + some(120), 130 + some(200)}, r.IntN(4) == 0
 	default:
 		for len(shape) == 0 || layout.Product(shape)*c.width > 300<<10 {

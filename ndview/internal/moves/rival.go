@@ -78,6 +78,8 @@ func (r rival) beaten(small, best fitted) bool {
 func (r rival) beatenRuns(best fitted) bool {
 	run, hasLong, filled := best.run(), max(best.runA, best.runB) >= longRun, r.filled()
 	switch {
+	case r.width == 4:
+		return run >= 576 && filled < 0.65
 	case best.Square >= storedWord && r.width == 2:
 		return run >= 192
 	case best.Square >= storedWord && best.Within == 1:
@@ -104,8 +106,6 @@ func (r rival) hardlyFilled(best fitted) bool {
 		return r.width == 4 && fastestAlone && filled <= 0.625
 	case fastestAlone && r.fastest <= 128 && (r.width == 4 || r.kernel == kernelTiles):
 		return true
-	case r.width == 4 && r.kernel == kernelSectors:
-		return filled < 0.76 || filled < 0.85 && (best.Square > 0 || best.run() >= 448)
 	}
 	return filled < 0.76 && (r.width == 4 || r.kernel == kernelTiles)
 }

@@ -1,6 +1,6 @@
 package moves
 
-// Tiles of units of 1 and 2 bytes whose rows begin anywhere: see kernels/runs.cu, and
+// Tiles of units of 1, 2 and 4 bytes whose rows begin anywhere: see kernels/runs.cu, and
 // kernels/odd.cu for matrices of which isOdd tells.
 
 const (
@@ -21,11 +21,11 @@ func tileRoom(memory int64) int64 { return max(half(memory), 48<<10) }
 func half(memory int64) int64 { return memory/2 - 1<<10 }
 
 // runs plans tiles of up to 256 items of A, of which two are cut evenly, or of half as
-// many.
+// many: of units of 4 bytes, always.
 func (t *Tiles) runs(width, room int64) (kernel Kernel, s tileSize) {
 	kernel = kernelRuns
 	s = tileSizes[kernel][width]
-	if t.cut(s); t.Blocks() < busyTiles || shared(width, s.a) > room {
+	if t.cut(s); width < 4 && (t.Blocks() < busyTiles || shared(width, s.a) > room) {
 		kernel = kernelShortRuns
 		s = tileSizes[kernel][width]
 	}

@@ -42,7 +42,7 @@ var tileSizes = map[Kernel]map[int64]tileSize{
 	kernelTiles:   {4: {64, 64}, 8: {64, 32}, 16: {32, 32}},
 	kernelSectors: {4: {128, 64}, 8: {128, 32}, 16: {64, 32}},
 	kernelWords:   {1: {128, 256}, 2: {128, 128}},
-	kernelRuns:    {1: {256, 256}, 2: {256, 128}}, kernelShortRuns: {1: {128, 256}, 2: {128, 128}},
+	kernelRuns:    {1: {256, 256}, 2: {256, 128}, 4: {128, 64}}, kernelShortRuns: {1: {128, 256}, 2: {128, 128}},
 }
 
 // NewTiles plans a nest of a destination and a source in units of width bytes,
@@ -76,10 +76,13 @@ func NewTiles(width int64, dst, src uint64, n layout.Nest, memory int64) (t *Til
 		return t, kernelSlim, true
 	}
 	of := tileSizes[kernel][width]
-	switch {
-	case kernel == kernelTiles && s.runA && dst%sector != 0 && int64(t.ItemsA) > of.a:
+	if kernel == kernelTiles && s.runA && dst%sector != 0 && int64(t.ItemsA) > of.a {
 		kernel, of = kernelSectors, tileSizes[kernelSectors][width]
-	case kernel == kernelRuns:
+		if width == 4 && s.runB {
+			kernel = kernelRuns
+		}
+	}
+	if kernel == kernelRuns {
 		kernel, of = t.runs(width, tileRoom(memory))
 	}
 	t.cut(of)

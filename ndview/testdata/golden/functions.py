@@ -61,6 +61,10 @@ def functions():
         x, y = (v.astype(t).ravel() for v in np.meshgrid(PAIRS, PAIRS))
         for f in BINARY:
             yield [f, name, text(x), text(getattr(np, f)(x.astype(wide), y.astype(wide)).astype(np.float64)), text(y)]
+        info = ml_dtypes.finfo(t)
+        edges = [0.0, 1.0, 1.5, info.max, info.tiny, info.smallest_subnormal, np.inf]
+        x, y = (v.ravel() for v in np.meshgrid(*[np.array([*edges, *(-v for v in edges), np.nan]).astype(t)] * 2))
+        yield ["nextafter", name, text(x), text(np.nextafter(x, y).astype(np.float64)), text(y)]
     x, y = (v.ravel() for v in np.meshgrid(NEAR_1, LARGE))
     yield ["power", "float64", text(x), text(np.power(x.astype(wide), y.astype(wide)).astype(np.float64)), text(y)]
     for name in ("complex64", "complex128"):

@@ -1,6 +1,10 @@
 package elementwise
 
-import "math"
+import (
+	"math"
+
+	"github.com/quiver-gpu/quiver/ndview/internal/half"
+)
 
 // addMath adds what is computed in float64 whatever the type, so that a float32
 // is right to its last bit but one.
@@ -28,6 +32,14 @@ func addMath[T float](l *[ops][Types]Loop, t Type) {
 	l[Arctan2][t] = each2(func(y, x T) T { return T(arctan2(float64(y), float64(x))) })
 	l[Hypot][t] = each2(func(x, y T) T { return T(math.Hypot(float64(x), float64(y))) })
 	l[Nextafter][t] = each2(nextafter[T])
+	if t == Float32 {
+		l[NextafterFloat16][t] = each2(func(x, y T) T {
+			return T(nextafterHalf(float32(x), float32(y), half.Float32ToFloat16, half.Float16ToFloat32))
+		})
+		l[NextafterBFloat16][t] = each2(func(x, y T) T {
+			return T(nextafterHalf(float32(x), float32(y), half.Float32ToBFloat16, half.BFloat16ToFloat32))
+		})
+	}
 }
 
 // nextafter is y where that equals x, of a zero with its sign.
@@ -39,4 +51,19 @@ func nextafter[T float](x, y T) T {
 		return T(math.Nextafter32(v, float32(y)))
 	}
 	return T(math.Nextafter(float64(x), float64(y)))
+}
+
+// nextafterHalf is nextafter of floats that are halves, whose bits rise with their size.
+func nextafterHalf(x, y float32, narrow func(float32) uint16, widen func(uint16) float32) float32 {
+	switch {
+	case x != x || y != y:
+		return x + y
+	case x == y:
+		return y
+	case x == 0:
+		return widen(narrow(float32(math.Copysign(0, float64(y)))) | 1)
+	case (x < y) == (x > 0):
+		return widen(narrow(x) + 1)
+	}
+	return widen(narrow(x) - 1)
 }

@@ -94,6 +94,8 @@ const (
 	Arctan2
 	Hypot
 	Nextafter
+	NextafterFloat16 // of floats that are float16s
+	NextafterBFloat16
 	Cbrt
 	Exp
 	Exp2

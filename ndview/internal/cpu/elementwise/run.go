@@ -37,7 +37,7 @@ func (op Op) Inputs() int {
 	case op == Where || op == Clip:
 		return 3
 	case op <= Copysign, op >= TimeAdd && op <= TimeFmin, op >= Equal && op <= LogicalXor,
-		op >= MixedEqual && op <= TimeGreaterEqual, op >= TimeDivide && op <= Nextafter:
+		op >= MixedEqual && op <= TimeGreaterEqual, op >= TimeDivide && op <= NextafterBFloat16:
 		return 2
 	default:
 		return 1
