@@ -12,9 +12,6 @@
 
 struct b8 { uint8_t byte; };
 
-template <class A, class B> constexpr bool same = false;
-template <class A> constexpr bool same<A, A> = true;
-
 // The nearest float towards 0, its last bit set where that is not all of v: a
 // second rounding, to fewer bits, then gives what a single one would.
 __device__ __forceinline__ float to_odd(float f, bool inexact) { return __uint_as_float(__float_as_uint(f) | inexact); }

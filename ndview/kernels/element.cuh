@@ -15,6 +15,9 @@ enum Type : uint8_t {
     type_f16, type_bf16, type_f32, type_f64, type_c64, type_c128,
 };
 
+template <class A, class B> constexpr bool same = false;
+template <class A> constexpr bool same<A, A> = true;
+
 template <class T> constexpr bool is_float = false;
 template <> constexpr bool is_float<f16> = true;
 template <> constexpr bool is_float<bf16> = true;

@@ -52,7 +52,7 @@ func (r rival) beaten(small, best fitted) bool {
 		case squares:
 			return run >= 256
 		}
-		return r.width == 2 && hasLong && best.Square == 0 && run >= 192
+		return r.width == 2 && hasLong && best.Square == 0 && run >= 192 && r.filled() < 0.55
 	case kernelOddLines:
 		switch {
 		case within:

@@ -43,6 +43,10 @@ func TestTheFastestKernelIsChosen(t *testing.T) {
 		{1, []int64{201, 3147, 667}, []int{1, 0, 2}, "spans", small},
 		{1, []int64{60, 3244, 2200}, []int{1, 0, 2}, "spans", none},
 		{2, []int64{105520, 1984}, []int{1, 0}, "words", small},
+		{2, []int64{2000, 120, 2236}, []int{0, 2, 1}, "words", none},
+		{2, []int64{1800, 116, 1280}, []int{0, 2, 1}, "words", none},
+		{2, []int64{44, 1156, 80, 132}, []int{1, 2, 3, 0}, "words", small},
+		{2, []int64{176, 72, 284, 76}, []int{2, 0, 3, 1}, "words", small},
 		{2, []int64{52, 128, 576, 54}, []int{1, 3, 0, 2}, "runs", small}, // squares of 4 bytes, and few columns
 		{2, []int64{20, 2424, 4368}, []int{0, 2, 1}, "runs", large},
 		{2, []int64{50, 742, 5604}, []int{2, 1, 0}, "runs", none},
