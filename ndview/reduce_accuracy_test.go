@@ -4,6 +4,7 @@ import (
 	"math"
 	"math/big"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -98,7 +99,7 @@ func TestSumsOfHugeNumbersOverflowToInfinity(t *testing.T) {
 // any others.
 func TestSumsOfHalvesAreRoundedOnce(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
-		const most, small, half = 0x7f7f, 0x1400, 0x7bff // the largest bfloat16; 2^-10 and the largest float16
+		const most, small, half, infinite = 0x7f7f, 0x1400, 0x7bff, 0x7c00 // the largest bfloat16; 2^-10, the largest and an infinite float16
 		for _, n := range []int{4, 8, 64, 1 << 14} {
 			large, cancelling := make([]uint16, n), make([]uint16, n)
 			for i := range n {
@@ -114,6 +115,11 @@ func TestSumsOfHalvesAreRoundedOnce(t *testing.T) {
 			sum, err = ndview.Sum.Of(fromHost(t, dev, ndview.Float16, cancelling, int64(n)), ndview.ReduceOptions{})
 			own(t, sum, err)
 			assert.Equal(t, raw[uint16](small), elements(t, sum), n)
+			columns := fromHost(t, dev, ndview.Float16, slices.Concat(slices.Repeat(cancelling[:1], 8), slices.Repeat(cancelling[1:2], 8),
+				make([]uint16, 8*(n-3)), slices.Repeat(cancelling[n-1:], 7), []uint16{infinite}), int64(n), 8)
+			sum, err = ndview.Sum.Of(columns, ndview.ReduceOptions{Axes: []int{0}})
+			own(t, sum, err)
+			assert.Equal(t, slices.Concat(slices.Repeat(raw[uint16](small), 7), raw[uint16](infinite)), elements(t, sum), "columns of %d", n)
 		}
 	})
 }
