@@ -14,9 +14,7 @@ func checkRoom(n int64) error {
 	if n < large {
 		return nil
 	}
-	if most, err := mostMemory(); err != nil {
-		return err
-	} else if n > most {
+	if most := mostMemory(); n > most {
 		return fmt.Errorf("there are %d bytes", most)
 	}
 	m, err := unix.Mmap(-1, 0, int(n), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE)

@@ -200,6 +200,19 @@ func TestNextafterIsTheOtherWhereBothAreEqual(t *testing.T) {
 		got, err := ndview.Nextafter.Of(x, y)
 		own(t, got, err)
 		assert.Equal(t, raw(0, math.Copysign(0, -1), 1+0x1p-52, 1, math.MaxFloat64), elements(t, got))
+
+		for _, dtype := range []ndview.DType{ndview.Float16, ndview.BFloat16} {
+			const minus, one = 0x8000, 0x3c00                                              // a zero, and a number above all zeros
+			x := fromHost(t, dev, dtype, []uint16{minus, 0, minus | 1, 1, 0, minus, 1}, 7) // 1 is the least above zero
+			y := fromHost(t, dev, dtype, []uint16{0, minus, one, minus | one, minus | one, one, 1}, 7)
+			got, err := ndview.Nextafter.Of(x, y)
+			own(t, got, err)
+			assert.Equal(t, raw[uint16](0, minus, minus, 0, minus|1, 1, 1), elements(t, got), dtype)
+		}
+		bools, err := ndview.Nextafter.Of(fromHost(t, dev, ndview.Bool, []bool{false, true}, 2), fromHost(t, dev, ndview.Bool, []bool{true, true}, 2))
+		own(t, bools, err)
+		assert.Equal(t, ndview.Float16, bools.DType())
+		assert.Equal(t, raw[uint16](1, 0x3c00), elements(t, bools))
 	})
 }
 

@@ -91,7 +91,7 @@ template <class T> struct SumFloat : Unnumbered<double> {
     template <int N> static __device__ __forceinline__ void fold(Acc& a, const T (&x)[N], const Finish&) {
         if constexpr (same<T, f16> && N == 8) {
             // As columns are. Three conversions take less time than eight, and lose
-            // nothing: all that is lost are multiples of 2^-24 below 2^-6.
+            // nothing: what is lost is a multiple of 2^-24 of at most 2^-5.
             float w[N], lost = 0;
 #pragma unroll
             for (int i = 0; i < N; i++) w[i] = widen(x[i]);

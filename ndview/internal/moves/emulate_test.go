@@ -106,7 +106,10 @@ type copied struct {
 
 func newCopied(r *rand.Rand, i int) copied {
 	c := copied{width: []int64{1, 1, 2, 2, 4, 8, 16}[r.IntN(7)]}
-	if i%5 == 3 {
+	switch {
+	case i%25 == 4:
+		c.width = 4
+	case i%5 == 3:
 		c.width = 4 << r.IntN(3)
 	}
 	small := 1 + r.Int64N(2)
@@ -125,6 +128,8 @@ func newCopied(r *rand.Rand, i int) copied {
 		c.width, shape, gaps, c.before = small, []int64{32 * some(12), some(3), 32 * some(8)}, false, [2]int64{}
 	case i%5 == 2: // planes, or rows of an element of each
 		c.width, shape = small, []int64{some(3), 1 + some(7), 1000 + some(3000)}
+	case i%25 == 4: // runs of 4 bytes
+		shape, gaps = []int64{some(2), 60 + some(200), 130 + some(200)}, false
 	case i%5 == 3: // rows of more than a tile, of large units
 		shape, gaps = []int64{some(3), 30 + some(120), 130 + some(200)}, r.IntN(4) == 0
 	default:
