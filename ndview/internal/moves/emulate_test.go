@@ -129,7 +129,7 @@ func newCopied(r *rand.Rand, i int) copied {
 	case i%5 == 2: // planes, or rows of an element of each
 		c.width, shape = small, []int64{some(3), 1 + some(7), 1000 + some(3000)}
 	case i%25 == 4: // runs of 4 bytes
-		shape, gaps = []int64{some(2), 60 + some(200), 130 + some(200)}, false
+		shape, gaps = []int64{some(2), 270 + some(100), 270 + some(100)}, false
 	case i%5 == 3: // rows of more than a tile, of large units
 		shape, gaps = []int64{some(3), 30 + some(120), 130 + some(200)}, r.IntN(4) == 0
 	default:
