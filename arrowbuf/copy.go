@@ -59,9 +59,9 @@ func CopyTo(batch arrow.RecordBatch, dev Device, options ...CopyOption) (arrow.R
 // CopyOption is how to copy: Apart, or On a stream.
 type CopyOption interface{ apply(how copying) copying }
 
-// Apart gives each buffer an allocation of its own, where otherwise a batch has
+// SeparateAllocations gives each buffer an allocation of its own, where otherwise a batch has
 // one: more calls, but memory goes back column by column.
-const Apart apart = true
+const SeparateAllocations apart = true
 
 type apart bool
 

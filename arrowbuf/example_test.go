@@ -44,7 +44,7 @@ func flights(mem memory.Allocator) arrow.RecordBatch {
 }
 
 // From pinned memory a batch goes to the device while the program goes on.
-func ExampleOn() {
+func ExampleWithStream() {
 	machine := cudatest.New(cudatest.Config{}) // cudabuf.Open() where there is a GPU
 	defer machine.Close()
 	gpu, err := machine.Device(0)
@@ -58,7 +58,7 @@ func ExampleOn() {
 	defer stream.Close()
 
 	host := flights(gpu.HostAllocator())
-	batch, err := arrowbuf.CopyTo(host, gpu, arrowbuf.On(stream))
+	batch, err := arrowbuf.CopyTo(host, gpu, arrowbuf.WithStream(stream))
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -69,7 +69,7 @@ func ExampleOn() {
 }
 
 // Code that was written for the host does not crash the program.
-func ExampleGuard() {
+func ExampleCatchHostAccess() {
 	machine := cudatest.New(cudatest.Config{}) // cudabuf.Open() where there is a GPU
 	defer machine.Close()
 	gpu, err := machine.Device(0)
@@ -85,7 +85,7 @@ func ExampleGuard() {
 	defer batch.Release()
 
 	defer func() { fmt.Println(recover()) }()
-	arrowbuf.Guard(batch, func() {
+	arrowbuf.CatchHostAccess(batch, func() {
 		text := array.NewStringData(batch.Column(0).Data()) // an array of the host, over memory of the GPU
 		fmt.Println(text.Value(0))
 	})

@@ -2,10 +2,10 @@ package arrowbuf
 
 import "github.com/apache/arrow-go/v18/arrow/memory"
 
-// Foreign returns a CPU buffer over memory that another library keeps: not
+// WrapExternal returns a CPU buffer over memory that another library keeps: not
 // checked, and not copied. When the last reference goes, release is called,
 // once; until then the owner must keep the memory.
-func Foreign(data []byte, release func()) Buffer {
+func WrapExternal(data []byte, release func()) Buffer {
 	return newCPUBuffer(memory.NewBufferWithAllocator(data, foreign(release)), data)
 }
 

@@ -8,7 +8,7 @@ import (
 	"github.com/apache/arrow-go/v18/arrow/array"
 )
 
-// Guard runs f, which hands a batch to code that may have been written for
+// CatchHostAccess runs f, which hands a batch to code that may have been written for
 // memory of the host. Where f reads or writes the memory of a column on a device
 // in place, Guard panics with an error that is ErrDevice, names the column and
 // says to call ToHost. Without it Go ends the program: a fault is no panic that
@@ -18,7 +18,7 @@ import (
 // and in C, they still end the program, and a system call that is given device
 // memory, such as a write to a file, fails with "bad address". Faults elsewhere
 // than in the batch stay panics as the runtime makes them.
-func Guard(batch arrow.RecordBatch, f func()) {
+func CatchHostAccess(batch arrow.RecordBatch, f func()) {
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() {
 		failure := recover()

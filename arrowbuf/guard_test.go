@@ -48,7 +48,7 @@ func TestGuardNamesTheColumnThatTheHostTouches(t *testing.T) {
 					assert.ErrorContains(t, err, c.want)
 					assert.ErrorContains(t, err, "on cuda:0; call ToHost first")
 				}()
-				arrowbuf.Guard(moved, c.touch)
+				arrowbuf.CatchHostAccess(moved, c.touch)
 			})
 		}
 	})
@@ -65,17 +65,17 @@ func TestGuardPassesOtherPanicsAndNoneOn(t *testing.T) {
 		other := alloc(t, dev, 10).Arrow()
 		defer other.Release()
 		ran := false
-		arrowbuf.Guard(moved, func() { ran = moved.Column(0).String() != "" })
+		arrowbuf.CatchHostAccess(moved, func() { ran = moved.Column(0).String() != "" })
 		assert.True(t, ran)
 		mine := errors.New("mine")
-		assert.PanicsWithError(t, "mine", func() { arrowbuf.Guard(moved, func() { panic(mine) }) })
+		assert.PanicsWithError(t, "mine", func() { arrowbuf.CatchHostAccess(moved, func() { panic(mine) }) })
 		func() {
 			defer func() {
 				err, ok := recover().(runtime.Error)
 				require.True(t, ok)
 				assert.NotErrorIs(t, err, arrowbuf.ErrDevice)
 			}()
-			arrowbuf.Guard(moved, func() { sink = other.Bytes()[0] })
+			arrowbuf.CatchHostAccess(moved, func() { sink = other.Bytes()[0] })
 		}()
 	})
 }

@@ -5,11 +5,11 @@ import (
 	"github.com/apache/arrow-go/v18/arrow/array"
 )
 
-// Identical tells whether two arrays of the host are of one type and hold the same
+// BitwiseEqual tells whether two arrays of the host are of one type and hold the same
 // values to the bit. It is array.Equal but for floats, which that compares as
 // numbers: here 0 is not -0, and a NaN is one of the same bits. What lies behind
 // nulls does not count.
-func Identical(a, b arrow.Array) bool {
+func BitwiseEqual(a, b arrow.Array) bool {
 	if !arrow.TypeEqual(a.DataType(), b.DataType()) {
 		return false
 	}

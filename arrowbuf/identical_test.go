@@ -22,13 +22,13 @@ func TestArraysOfEveryTypeAreIdenticalToThemselvesOnly(t *testing.T) {
 			return arr
 		}
 		a, again, other := make(1), make(1), make(2)
-		assert.True(t, arrowbuf.Identical(a, again), dtype)
+		assert.True(t, arrowbuf.BitwiseEqual(a, again), dtype)
 		part, same := array.NewSlice(a, 3, 20), array.NewSlice(again, 3, 20)
-		assert.True(t, arrowbuf.Identical(part, same), dtype)
-		assert.False(t, arrowbuf.Identical(a, part), dtype)
+		assert.True(t, arrowbuf.BitwiseEqual(part, same), dtype)
+		assert.False(t, arrowbuf.BitwiseEqual(a, part), dtype)
 		part.Release()
 		same.Release()
-		assert.Equal(t, array.Equal(a, other), arrowbuf.Identical(a, other), dtype)
+		assert.Equal(t, array.Equal(a, other), arrowbuf.BitwiseEqual(a, other), dtype)
 	}
 }
 
@@ -42,16 +42,16 @@ func TestFloatsAreIdenticalToTheBit(t *testing.T) {
 	payload := math.Float64frombits(math.Float64bits(nan) ^ 2)
 	zero, negative := floats(1, 0), floats(1, math.Copysign(0, -1))
 	require.True(t, array.Equal(zero, negative))
-	assert.False(t, arrowbuf.Identical(zero, negative))
-	assert.True(t, arrowbuf.Identical(floats(nan), floats(nan)))
-	assert.False(t, arrowbuf.Identical(floats(nan), floats(payload)))
+	assert.False(t, arrowbuf.BitwiseEqual(zero, negative))
+	assert.True(t, arrowbuf.BitwiseEqual(floats(nan), floats(nan)))
+	assert.False(t, arrowbuf.BitwiseEqual(floats(nan), floats(payload)))
 	nested := func(values arrow.Array) arrow.Array {
 		data := array.NewData(arrow.FixedSizeListOf(2, arrow.PrimitiveTypes.Float64), 1, []*memory.Buffer{nil}, []arrow.ArrayData{values.Data()}, 0, 0)
 		return array.MakeFromData(data)
 	}
 	require.True(t, array.Equal(nested(zero), nested(negative)))
-	assert.False(t, arrowbuf.Identical(nested(zero), nested(negative)))
+	assert.False(t, arrowbuf.BitwiseEqual(nested(zero), nested(negative)))
 	ints := array.NewInt64Builder(memory.DefaultAllocator)
 	ints.AppendValues([]int64{1, 2}, nil)
-	assert.False(t, arrowbuf.Identical(zero, ints.NewArray()), "of other types")
+	assert.False(t, arrowbuf.BitwiseEqual(zero, ints.NewArray()), "of other types")
 }

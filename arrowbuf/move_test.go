@@ -70,7 +70,7 @@ func TestABatchApartGivesItsMemoryBackByColumns(t *testing.T) {
 	cudatest.ForEachDevice(t, func(t *testing.T, gpu *cudabuf.Device) {
 		dev := counted(gpu)
 		host := randomBatch(t, checked(t), 33, arrow.PrimitiveTypes.Int32, arrow.BinaryTypes.String, arrow.PrimitiveTypes.Int8)
-		moved, err := arrowbuf.CopyTo(host, dev, arrowbuf.Apart)
+		moved, err := arrowbuf.CopyTo(host, dev, arrowbuf.SeparateAllocations)
 		require.NoError(t, err)
 		assert.EqualValues(t, 2+2+2, dev.allocs.Load(), "allocations")
 		requireSameBatch(t, host, moved.(*arrowbuf.RecordBatch))
@@ -83,7 +83,7 @@ func TestABatchApartGivesItsMemoryBackByColumns(t *testing.T) {
 		kept.Release()
 
 		dev.failCopies.Store(true)
-		_, err = arrowbuf.CopyTo(host, dev, arrowbuf.Apart)
+		_, err = arrowbuf.CopyTo(host, dev, arrowbuf.SeparateAllocations)
 		assert.ErrorIs(t, err, errBroken)
 	})
 }

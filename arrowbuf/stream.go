@@ -23,7 +23,7 @@ type Stream interface {
 	After(f func())
 }
 
-// On lets CopyTo copy in the order of a stream, whose device is the one that is
+// WithStream lets CopyTo copy in the order of a stream, whose device is the one that is
 // copied to. Pinned memory of the host (see Device.HostAllocator) and memory of
 // GPUs is read when the stream comes to it, which may be after CopyTo returned:
 // nobody may change it until then. Nor may anything still be writing it when CopyTo
@@ -38,7 +38,7 @@ type Stream interface {
 //
 // Where something is copied, a stream of another device is ErrDevice, and so is any
 // for a copy to the CPU.
-func On(s Stream) CopyOption { return on{s} }
+func WithStream(s Stream) CopyOption { return on{s} }
 
 type on struct{ stream Stream }
 

@@ -47,7 +47,7 @@ func TestBatchesOfEveryTypeAreCopiedInTheOrderOfAStream(t *testing.T) {
 		for name, mem := range map[string]memory.Allocator{"ordinary": memory.DefaultAllocator, "pinned": dev.HostAllocator()} {
 			for _, rows := range []int{0, 1, 333, 20_000} {
 				host := randomBatch(t, mem, rows, movable...)
-				for _, options := range [][]arrowbuf.CopyOption{{arrowbuf.On(s)}, {arrowbuf.On(s), arrowbuf.Apart}} {
+				for _, options := range [][]arrowbuf.CopyOption{{arrowbuf.WithStream(s)}, {arrowbuf.WithStream(s), arrowbuf.SeparateAllocations}} {
 					moved, err := arrowbuf.CopyTo(host, dev, options...)
 					require.NoError(t, err, "%s, %d rows", name, rows)
 					requireAligned(t, moved.(*arrowbuf.RecordBatch))
@@ -86,7 +86,7 @@ func TestACopyOnAStreamReturnsBeforeItIsDone(t *testing.T) {
 		s := newStream(t, dev)
 		open := holdUp(t, s)
 
-		moved, err := arrowbuf.CopyTo(host, dev, arrowbuf.On(s))
+		moved, err := arrowbuf.CopyTo(host, dev, arrowbuf.WithStream(s))
 		require.NoError(t, err)
 		host.Release()
 		done, err := s.Done()
@@ -127,7 +127,7 @@ func TestOrdinaryMemoryIsFreeWhenACopyOnAStreamReturns(t *testing.T) {
 		defer host.Release()
 		s := newStream(t, dev)
 		open := holdUp(t, s)
-		moved, err := arrowbuf.CopyTo(host, dev, arrowbuf.On(s))
+		moved, err := arrowbuf.CopyTo(host, dev, arrowbuf.WithStream(s))
 		require.NoError(t, err)
 		defer moved.Release()
 		for _, column := range host.Columns() {
@@ -148,9 +148,9 @@ func TestBatchesGoFromDeviceToDeviceOnAStream(t *testing.T) {
 		defer want.Release()
 		there, behind := newStream(t, first), newStream(t, second)
 		open := holdUp(t, there)
-		moved, err := arrowbuf.CopyTo(want, first, arrowbuf.On(there)) // not there yet when it goes on
+		moved, err := arrowbuf.CopyTo(want, first, arrowbuf.WithStream(there)) // not there yet when it goes on
 		require.NoError(t, err)
-		further, err := arrowbuf.CopyTo(moved, second, arrowbuf.On(behind))
+		further, err := arrowbuf.CopyTo(moved, second, arrowbuf.WithStream(behind))
 		moved.Release()
 		open()
 		require.NoError(t, err)
@@ -184,7 +184,7 @@ func TestCopyOnAStreamRefusesOtherDevices(t *testing.T) {
 			"a device of the test's": {host, counted(dev), newStream(t, dev), arrowbuf.ErrDevice},
 		} {
 			t.Run(name, func(t *testing.T) {
-				_, err := arrowbuf.CopyTo(tt.batch, tt.to, arrowbuf.On(tt.on))
+				_, err := arrowbuf.CopyTo(tt.batch, tt.to, arrowbuf.WithStream(tt.on))
 				assert.ErrorIs(t, err, tt.want)
 			})
 		}
@@ -195,7 +195,7 @@ func TestCopyOnAStreamThatCapturesIsRefused(t *testing.T) {
 	cudatest.ForEachDevice(t, func(t *testing.T, dev *cudabuf.Device) {
 		host := randomBatch(t, checked(t), 10, arrow.PrimitiveTypes.Int32)
 		g, err := dev.Capture(func(s *cudabuf.Stream) error {
-			_, err := arrowbuf.CopyTo(host, dev, arrowbuf.On(s))
+			_, err := arrowbuf.CopyTo(host, dev, arrowbuf.WithStream(s))
 			assert.ErrorIs(t, err, errors.ErrUnsupported)
 			return nil
 		})
@@ -226,7 +226,7 @@ func TestCopyOnAStreamThatFailsHoldsNothing(t *testing.T) {
 		pinned := memory.NewCheckedAllocator(dev.HostAllocator())
 		host := wideInts(pinned, wideRows)
 		armed.Store(true)
-		moved, err := arrowbuf.CopyTo(host, dev, arrowbuf.On(s))
+		moved, err := arrowbuf.CopyTo(host, dev, arrowbuf.WithStream(s))
 		armed.Store(false)
 		if err == nil {
 			moved.Release()

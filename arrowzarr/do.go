@@ -54,7 +54,7 @@ func partOf(err error, otherwise Part) Part {
 		return marked.Part
 	case errors.As(err, &call), errors.Is(err, cudabuf.ErrClosed), errors.Is(err, arrowbuf.ErrOutOfMemory):
 		return PartDevice // also where arrow-go panics for lack of pinned memory
-	case errors.Is(err, element.ErrText), errors.Is(err, errMalformed):
+	case errors.Is(err, element.ErrInvalidUTF8), errors.Is(err, errMalformed):
 		return PartInput
 	}
 	return otherwise

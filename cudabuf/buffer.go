@@ -76,8 +76,8 @@ func (b *Buffer) Slice(offset, length int64) (arrowbuf.Buffer, error) {
 	return s, nil
 }
 
-// Clip is Slice for a length that may reach beyond the end: it is cut there.
-func (b *Buffer) Clip(offset, length int64) (*Buffer, error) {
+// SliceClamped is Slice for a length that may reach beyond the end: it is cut there.
+func (b *Buffer) SliceClamped(offset, length int64) (*Buffer, error) {
 	if length < 0 {
 		return nil, fmt.Errorf("a slice of %d bytes: %w", length, arrowbuf.ErrOutOfRange)
 	}

@@ -90,9 +90,9 @@ func TestForeignMemoryStaysItsOwners(t *testing.T) {
 	cudatest.ForEachDevice(t, func(t *testing.T, dev *cudabuf.Device) {
 		owner := upload(t, dev, pattern(256)).(*cudabuf.Buffer)
 		released := 0
-		b, err := dev.Foreign(owner.Address()+16, 100, func() { released++; owner.Release() })
+		b, err := dev.WrapExternal(owner.Address()+16, 100, func() { released++; owner.Release() })
 		require.NoError(t, err)
-		part, err := b.Clip(4, 1000)
+		part, err := b.SliceClamped(4, 1000)
 		require.NoError(t, err)
 		b.Release()
 		assert.Zero(t, released, "a slice keeps it")
@@ -101,13 +101,13 @@ func TestForeignMemoryStaysItsOwners(t *testing.T) {
 		assert.Equal(t, 1, released)
 
 		host := make([]byte, 8)
-		_, err = dev.Foreign(addressOf(host), 8, nil)
+		_, err = dev.WrapExternal(addressOf(host), 8, nil)
 		assert.ErrorContains(t, err, fmt.Sprintf("is not memory of %v", dev))
-		empty, err := dev.Foreign(0, 0, nil)
+		empty, err := dev.WrapExternal(0, 0, nil)
 		require.NoError(t, err)
 		assert.Zero(t, empty.Len())
 		empty.Release()
-		_, err = dev.Foreign(owner.Address(), -1, nil)
+		_, err = dev.WrapExternal(owner.Address(), -1, nil)
 		assert.Error(t, err)
 	})
 }
@@ -122,7 +122,7 @@ func TestViewsOfABuffer(t *testing.T) {
 		assert.Nil(t, b.Parent())
 		assert.True(t, b.Mutable())
 
-		clipped, err := b.Clip(7, 100)
+		clipped, err := b.SliceClamped(7, 100)
 		require.NoError(t, err)
 		defer clipped.Release()
 		assert.Same(t, b, clipped.Parent())
@@ -130,7 +130,7 @@ func TestViewsOfABuffer(t *testing.T) {
 		require.NoError(t, err)
 		assert.Equal(t, "world", string(got))
 		for _, bad := range [][2]int64{{-1, 1}, {13, 0}, {0, -1}} {
-			_, err := b.Clip(bad[0], bad[1])
+			_, err := b.SliceClamped(bad[0], bad[1])
 			assert.Error(t, err, "%v", bad)
 		}
 

@@ -61,12 +61,12 @@ func (d *Device) spanOf(b arrowbuf.Buffer) (*span, error) {
 	return nil, fmt.Errorf("a buffer on %v for an event of %v: %w", b.Device(), d, arrowbuf.ErrDevice)
 }
 
-// ForeignAfter is Foreign for memory that may be used after an event of the
+// WrapExternalAfter is Foreign for memory that may be used after an event of the
 // other library: a CUevent, or 0 where it may be used now. The device's default
 // stream waits for it, and with it whatever uses the buffer; the host does not.
-func (d *Device) ForeignAfter(event, address uintptr, n int64, release func()) (arrowbuf.Buffer, error) {
+func (d *Device) WrapExternalAfter(event, address uintptr, n int64, release func()) (arrowbuf.Buffer, error) {
 	if event == 0 {
-		b, err := d.Foreign(address, n, release)
+		b, err := d.WrapExternal(address, n, release)
 		if err != nil {
 			return nil, err
 		}
@@ -85,11 +85,11 @@ func (d *Device) ForeignAfter(event, address uintptr, n int64, release func()) (
 		return nil, err
 	}
 	owned := func() {}
-	b, err := d.Foreign(address, n, func() { owned() })
+	b, err := d.WrapExternal(address, n, func() { owned() })
 	if err != nil {
 		return nil, err
 	}
-	if err := b.LendTo(s); err != nil {
+	if err := b.RecordStream(s); err != nil {
 		b.Release()
 		return nil, err
 	}
@@ -104,9 +104,9 @@ func (h host) EventAfter(buffers ...arrowbuf.Buffer) (handle uintptr, done func(
 	return h.dev.EventAfter(buffers...)
 }
 
-// ForeignAfter returns a HostBuffer over pinned memory of another library, as
+// WrapExternalAfter returns a HostBuffer over pinned memory of another library, as
 // the device's does. Since the host may read it in place, it waits for the event.
-func (h host) ForeignAfter(event, address uintptr, n int64, release func()) (arrowbuf.Buffer, error) {
+func (h host) WrapExternalAfter(event, address uintptr, n int64, release func()) (arrowbuf.Buffer, error) {
 	if n < 0 {
 		return nil, fmt.Errorf("%v: %d bytes at %#x: %w", h, n, address, arrowbuf.ErrOutOfRange)
 	}

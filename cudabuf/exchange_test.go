@@ -16,7 +16,7 @@ import (
 type exchanger interface {
 	arrowbuf.Device
 	EventAfter(buffers ...arrowbuf.Buffer) (handle uintptr, done func(), err error)
-	ForeignAfter(event, address uintptr, n int64, release func()) (arrowbuf.Buffer, error)
+	WrapExternalAfter(event, address uintptr, n int64, release func()) (arrowbuf.Buffer, error)
 }
 
 func TestAnEventComesAfterTheWritesOfItsBuffers(t *testing.T) {
@@ -60,15 +60,15 @@ func TestWhatCannotBeExchangedReleasesNothing(t *testing.T) {
 			assert.ErrorIs(t, err, arrowbuf.ErrDevice)
 
 			never := func() { t.Error("released") }
-			_, err = d.ForeignAfter(0, cpu.Address(), 64, never)
+			_, err = d.WrapExternalAfter(0, cpu.Address(), 64, never)
 			assert.ErrorIs(t, err, arrowbuf.ErrDevice)
-			_, err = d.ForeignAfter(0, 1<<20, -1, never)
+			_, err = d.WrapExternalAfter(0, 1<<20, -1, never)
 			assert.ErrorIs(t, err, arrowbuf.ErrOutOfRange)
 
 			b, err := d.Alloc(64)
 			require.NoError(t, err)
 			released := 0
-			same, err := d.ForeignAfter(0, b.Address(), 64, func() { released++ })
+			same, err := d.WrapExternalAfter(0, b.Address(), 64, func() { released++ })
 			require.NoError(t, err)
 			assert.Equal(t, b.Address(), same.Address())
 			assert.Equal(t, arrowbuf.Device(d), same.Device())

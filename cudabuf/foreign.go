@@ -7,12 +7,12 @@ import (
 	"github.com/quiver-gpu/quiver/cudabuf/internal/driver"
 )
 
-// Foreign returns a buffer over memory that another library has on this device.
+// WrapExternal returns a buffer over memory that another library has on this device.
 // It is not checked how much there is. When the last reference goes, and the
 // streams that use the memory are done with it, release is called, where it is
 // not nil: until then the owner must keep the memory. An address that is not of
 // the device's memory is arrowbuf.ErrDevice.
-func (d *Device) Foreign(address uintptr, n int64, release func()) (*Buffer, error) {
+func (d *Device) WrapExternal(address uintptr, n int64, release func()) (*Buffer, error) {
 	if n < 0 {
 		return nil, fmt.Errorf("%v: %d bytes at %#x: %w", d, n, address, arrowbuf.ErrOutOfRange)
 	}
@@ -52,12 +52,12 @@ func (d *Device) DeviceAddress(address uintptr) (uintptr, error) {
 	return uintptr(at), nil
 }
 
-// LendTo lets another library use the buffer's memory on a stream, whose work
+// RecordStream lets another library use the buffer's memory on a stream, whose work
 // this package does not see. What is given to the stream from now on comes after
 // all that this package was given for the memory; what this package is given for
 // it later comes after all that the stream has been given by then, as does the
 // memory's next use once the buffer is released.
-func (b *Buffer) LendTo(s *Stream) error {
+func (b *Buffer) RecordStream(s *Stream) error {
 	if err := b.hold(); err != nil {
 		return err
 	}

@@ -41,7 +41,7 @@ func export(t testing.TB, b *cudabuf.Buffer) cudabuf.MemHandle {
 // clip returns a slice that is released with the test.
 func clip(t testing.TB, b *cudabuf.Buffer, offset, length int64) *cudabuf.Buffer {
 	t.Helper()
-	part, err := b.Clip(offset, length)
+	part, err := b.SliceClamped(offset, length)
 	require.NoError(t, err)
 	t.Cleanup(part.Release)
 	return part

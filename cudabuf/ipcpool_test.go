@@ -65,7 +65,7 @@ func patternInPool(t *testing.T, dev *cudabuf.Device) (*cudabuf.SharedPool, *os.
 func TestSliceKeepsItsOffsetInAPool(t *testing.T) {
 	forEachMachine(t, func(t *testing.T, d *cudabuf.Driver, dev *cudabuf.Device) {
 		pool, file, b := patternInPool(t, dev)
-		part, err := b.Clip(1000, 24)
+		part, err := b.SliceClamped(1000, 24)
 		require.NoError(t, err)
 		assert.Same(t, pool, part.SharedPool())
 		other, err := dev.NewFDBuffer(1)
@@ -107,7 +107,7 @@ func TestLargeAllocationsOfAPoolStayAtHome(t *testing.T) {
 		require.NoError(t, err)
 		b, err := pool.NewBuffer(1<<30+1, nil)
 		require.NoError(t, err)
-		part, err := b.Clip(5, 10)
+		part, err := b.SliceClamped(5, 10)
 		require.NoError(t, err)
 		_, err = part.ExportPool()
 		assert.ErrorIs(t, err, cudabuf.ErrNotShareable)

@@ -57,7 +57,7 @@ func TestPointersIntoBuffers(t *testing.T) {
 	cudatest.ForEachDevice(t, func(t *testing.T, dev *cudabuf.Device) {
 		k, b := kernel(t, dev, "add_int32"), newBuffer(t, dev, 16)
 		require.NoError(t, b.Fill(0))
-		part, err := b.Clip(8, 8)
+		part, err := b.SliceClamped(8, 8)
 		require.NoError(t, err)
 		defer part.Release()
 		add := func(arg any) error {
@@ -81,7 +81,7 @@ func TestLaunchingAllocatesNothing(t *testing.T) {
 		t.Skip("the race detector lets a sync.Pool forget at random")
 	}
 	dev := cudatest.NewDevice(t)
-	m, err := dev.LoadModule([]byte("image"), map[string]cudabuf.Twin{"nothing": func(*cudabuf.TwinLaunch) {}})
+	m, err := dev.LoadModule([]byte("image"), map[string]cudabuf.HostKernel{"nothing": func(*cudabuf.HostLaunch) {}})
 	require.NoError(t, err)
 	defer func() { assert.NoError(t, m.Close()) }()
 	k, err := m.Kernel("nothing")

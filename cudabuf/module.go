@@ -10,18 +10,18 @@ import (
 // Z counts as 1.
 type Dim3 = driver.Dim3
 
-// Twin does the work of a kernel in Go where there is no GPU: one call does
+// HostKernel does the work of a kernel in Go where there is no GPU: one call does
 // what the whole grid does. A GPU never runs it.
-type Twin = driver.Twin
+type HostKernel = driver.HostKernel
 
-// TwinLaunch is what a Twin gets: the sizes of the launch, its arguments by
+// HostLaunch is what a Twin gets: the sizes of the launch, its arguments by
 // number and type (Int32(1), Pointer(0), ...), and device memory as bytes
 // (Memory). Reading what was not passed, or memory that is not the device's,
 // fails the launch as it would on a GPU.
-type TwinLaunch = driver.TwinLaunch
+type HostLaunch = driver.HostLaunch
 
 // Elements returns n values at a device address, for a Twin to read and write.
-func Elements[T int8 | uint8 | int16 | uint16 | int32 | uint32 | int64 | uint64 | float32 | float64](l *TwinLaunch, address uintptr, n int64) []T {
+func Elements[T int8 | uint8 | int16 | uint16 | int32 | uint32 | int64 | uint64 | float32 | float64](l *HostLaunch, address uintptr, n int64) []T {
 	return driver.Elements[T](l, address, n)
 }
 
@@ -34,7 +34,7 @@ type Module struct {
 // LoadModule loads an image of kernels: PTX text, a cubin or a fat binary
 // (cuModuleLoadData). The twins, by kernel name, are for the soft device of
 // package cudatest, which cannot run an image; a GPU ignores them.
-func (d *Device) LoadModule(image []byte, twins map[string]Twin) (*Module, error) {
+func (d *Device) LoadModule(image []byte, twins map[string]HostKernel) (*Module, error) {
 	if len(image) == 0 {
 		return nil, &Error{Call: "cuModuleLoadData", Code: driver.InvalidImage, Detail: "it is empty"}
 	}

@@ -18,8 +18,8 @@ import (
 //go:embed testdata/add.ptx
 var addPTX []byte
 
-var addTwins = map[string]cudabuf.Twin{
-	"add_int32": func(l *cudabuf.TwinLaunch) {
+var addTwins = map[string]cudabuf.HostKernel{
+	"add_int32": func(l *cudabuf.HostLaunch) {
 		count, addend := l.Int64(1), l.Int32(2)
 		count = min(count, int64(l.Grid.X)*int64(l.Block.X))
 		values := cudabuf.Elements[int32](l, l.Pointer(0), count)
@@ -27,14 +27,14 @@ var addTwins = map[string]cudabuf.Twin{
 			values[i] += addend
 		}
 	},
-	"store_args": func(l *cudabuf.TwinLaunch) {
+	"store_args": func(l *cudabuf.HostLaunch) {
 		out := l.Memory(l.Pointer(0), 32)
 		binary.LittleEndian.PutUint32(out, uint32(l.Int32(1)))
 		binary.LittleEndian.PutUint64(out[8:], uint64(l.Int64(2)))
 		binary.LittleEndian.PutUint32(out[16:], math.Float32bits(l.Float32(3)))
 		binary.LittleEndian.PutUint64(out[24:], math.Float64bits(l.Float64(4)))
 	},
-	"sum_struct": func(l *cudabuf.TwinLaunch) {
+	"sum_struct": func(l *cudabuf.HostLaunch) {
 		s := l.Struct(1, 16)
 		sum := int64(binary.LittleEndian.Uint64(s)) + int64(int32(binary.LittleEndian.Uint32(s[8:]))) + int64(l.Int32(2))
 		cudabuf.Elements[int64](l, l.Pointer(0), 1)[0] = sum
@@ -141,18 +141,18 @@ func TestWildTwinFailsTheLaunchAndLosesTheDevice(t *testing.T) {
 	one := cudabuf.Dim3{X: 1}
 	tests := []struct {
 		name string
-		twin cudabuf.Twin
+		twin cudabuf.HostKernel
 		want string
 		lost bool
 	}{
-		{"beyond the allocation", func(l *cudabuf.TwinLaunch) { l.Memory(l.Pointer(0), 1<<20) }, "CUDA_ERROR_ILLEGAL_ADDRESS", true},
-		{"negative length", func(l *cudabuf.TwinLaunch) { l.Memory(l.Pointer(0), -1) }, "CUDA_ERROR_ILLEGAL_ADDRESS", true},
-		{"no device address", func(l *cudabuf.TwinLaunch) { l.Memory(4096, 1) }, "CUDA_ERROR_ILLEGAL_ADDRESS", true},
-		{"misaligned", func(l *cudabuf.TwinLaunch) { cudabuf.Elements[int32](l, l.Pointer(0)+1, 1) }, "CUDA_ERROR_MISALIGNED_ADDRESS", true},
-		{"through the raw address", func(l *cudabuf.TwinLaunch) { foreign(l.Pointer(0), 1)[0]++ }, "CUDA_ERROR_ILLEGAL_ADDRESS", true},
-		{"panic", func(*cudabuf.TwinLaunch) { panic("boom") }, "boom", true},
-		{"another type", func(l *cudabuf.TwinLaunch) { l.Int32(1) }, "argument 1 is int64, the twin reads int32", false},
-		{"missing argument", func(l *cudabuf.TwinLaunch) { l.Int32(2) }, "the twin reads argument 2 of 2", false},
+		{"beyond the allocation", func(l *cudabuf.HostLaunch) { l.Memory(l.Pointer(0), 1<<20) }, "CUDA_ERROR_ILLEGAL_ADDRESS", true},
+		{"negative length", func(l *cudabuf.HostLaunch) { l.Memory(l.Pointer(0), -1) }, "CUDA_ERROR_ILLEGAL_ADDRESS", true},
+		{"no device address", func(l *cudabuf.HostLaunch) { l.Memory(4096, 1) }, "CUDA_ERROR_ILLEGAL_ADDRESS", true},
+		{"misaligned", func(l *cudabuf.HostLaunch) { cudabuf.Elements[int32](l, l.Pointer(0)+1, 1) }, "CUDA_ERROR_MISALIGNED_ADDRESS", true},
+		{"through the raw address", func(l *cudabuf.HostLaunch) { foreign(l.Pointer(0), 1)[0]++ }, "CUDA_ERROR_ILLEGAL_ADDRESS", true},
+		{"panic", func(*cudabuf.HostLaunch) { panic("boom") }, "boom", true},
+		{"another type", func(l *cudabuf.HostLaunch) { l.Int32(1) }, "argument 1 is int64, the twin reads int32", false},
+		{"missing argument", func(l *cudabuf.HostLaunch) { l.Int32(2) }, "the twin reads argument 2 of 2", false},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -160,7 +160,7 @@ func TestWildTwinFailsTheLaunchAndLosesTheDevice(t *testing.T) {
 			exact, err := dev.NewPool(cudabuf.PoolOptions{Kind: cudabuf.DirectPool}) // the driver knows each buffer's end
 			require.NoError(t, err)
 			require.NoError(t, dev.SetPool(exact))
-			m, err := dev.LoadModule([]byte("image"), map[string]cudabuf.Twin{"k": tt.twin})
+			m, err := dev.LoadModule([]byte("image"), map[string]cudabuf.HostKernel{"k": tt.twin})
 			require.NoError(t, err)
 			k, err := m.Kernel("k")
 			require.NoError(t, err)

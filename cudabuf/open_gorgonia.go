@@ -35,9 +35,9 @@ func (d *Device) WrapCUStream(s cu.Stream) (*Stream, error) {
 // CU is the stream as gorgonia.org/cu has it. It is good until Close.
 func (s *Stream) CU() cu.Stream { return *(*cu.Stream)(unsafe.Pointer(&s.handle)) }
 
-// ForeignCU returns a buffer over memory of gorgonia.org/cu, see Foreign.
-func (d *Device) ForeignCU(p cu.DevicePtr, n int64, release func()) (*Buffer, error) {
-	return d.Foreign(p.Uintptr(), n, release)
+// WrapExternalCU returns a buffer over memory of gorgonia.org/cu, see Foreign.
+func (d *Device) WrapExternalCU(p cu.DevicePtr, n int64, release func()) (*Buffer, error) {
+	return d.WrapExternal(p.Uintptr(), n, release)
 }
 
 // CU is the address as gorgonia.org/cu has it. It is good while the buffer is

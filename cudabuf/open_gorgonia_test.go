@@ -36,7 +36,7 @@ func TestGorgoniasContextStreamAndMemoryAreShared(t *testing.T) {
 	s, err := dev.WrapCUStream(theirs)
 	require.NoError(t, err)
 	assert.Equal(t, theirs, s.CU())
-	b, err := dev.ForeignCU(memory, 64, nil)
+	b, err := dev.WrapExternalCU(memory, 64, nil)
 	require.NoError(t, err)
 	assert.Equal(t, memory, b.CU())
 	require.NoError(t, b.FillAsync(7, s))

@@ -179,7 +179,7 @@ func shuffleWork(t *testing.T, devs []*cudabuf.Device, size int) {
 			require.NoError(t, p.buffer.FillAsync(byte(at), s))
 			copy(p.want, bytes.Repeat([]byte{byte(at)}, size))
 		case 1:
-			half, err := other.buffer.Clip(int64(at), int64(size/2))
+			half, err := other.buffer.SliceClamped(int64(at), int64(size/2))
 			require.NoError(t, err)
 			_, err = p.buffer.CopyFromDeviceAsync(half, 0, s)
 			require.NoError(t, err)

@@ -12,7 +12,7 @@ type Program struct {
 	// is nil. Each device asks once.
 	ImageFor func(major, minor int) ([]byte, error)
 	// Twins do the kernels' work on the soft device, by name.
-	Twins map[string]Twin
+	Twins map[string]HostKernel
 }
 
 // programs are what a device has loaded.

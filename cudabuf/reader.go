@@ -73,7 +73,7 @@ func (r *BufferReader) ReadAt(p []byte, off int64) (int, error) {
 // which outlives the reader.
 func (r *BufferReader) ReadBuffer(n int64) (part *Buffer, err error) {
 	err = r.do(func() (err error) {
-		if part, err = r.buffer.Clip(r.pos, n); err == nil {
+		if part, err = r.buffer.SliceClamped(r.pos, n); err == nil {
 			r.pos += part.length
 		}
 		return err

@@ -24,7 +24,7 @@ func TestMemoryInUseCountsBuffersUntilTheirLastRelease(t *testing.T) {
 		assert.GreaterOrEqual(t, one-before, int64(128))
 		part, err := b.Slice(64, 10)
 		require.NoError(t, err)
-		view, err := dev.Foreign(b.Address(), 128, nil)
+		view, err := dev.WrapExternal(b.Address(), 128, nil)
 		require.NoError(t, err)
 		assert.Equal(t, one, dev.MemoryStats().InUse, "views take nothing")
 		view.Release()
@@ -72,7 +72,7 @@ func TestWaitCoversAllThatUsesTheMemory(t *testing.T) {
 		defer func() { assert.NoError(t, s.Close()) }()
 		b := upload(t, dev, pattern(64)).(*cudabuf.Buffer)
 		defer b.Release()
-		part, err := b.Clip(32, 32)
+		part, err := b.SliceClamped(32, 32)
 		require.NoError(t, err)
 		defer part.Release()
 		gate, idle := make(chan struct{}), atomic.Bool{}
@@ -100,7 +100,7 @@ func TestBuffersAreMadeOfDataOfEveryKind(t *testing.T) {
 
 		ofDevice := func(b *cudabuf.Buffer) func() (*cudabuf.Buffer, error) {
 			return func() (*cudabuf.Buffer, error) {
-				part, err := b.Clip(10, 50)
+				part, err := b.SliceClamped(10, 50)
 				if err != nil {
 					return nil, err
 				}
@@ -124,7 +124,7 @@ func TestBuffersAreMadeOfDataOfEveryKind(t *testing.T) {
 				return ofDevice(b)()
 			},
 			"foreign": func() (*cudabuf.Buffer, error) {
-				b, err := dev.Foreign(device.Address(), 100, nil)
+				b, err := dev.WrapExternal(device.Address(), 100, nil)
 				if err != nil {
 					return nil, err
 				}
@@ -180,7 +180,7 @@ func TestReleasedMemoryStaysWithItsForeignOwnerUntilItsStreamsAreDone(t *testing
 		defer func() { assert.NoError(t, s.Close()) }()
 		owner := upload(t, dev, pattern(64))
 		var passed atomic.Bool
-		b, err := dev.Foreign(owner.Address(), 64, func() {
+		b, err := dev.WrapExternal(owner.Address(), 64, func() {
 			assert.True(t, passed.Load(), "the owner gets it back when the work on it is done")
 			owner.Release()
 		})

@@ -22,8 +22,8 @@ import (
 //go:embed testdata/speed.ptx
 var speedPTX []byte
 
-var speedTwins = map[string]cudabuf.Twin{
-	"add_float32": func(l *cudabuf.TwinLaunch) {
+var speedTwins = map[string]cudabuf.HostKernel{
+	"add_float32": func(l *cudabuf.HostLaunch) {
 		n := int64(l.Uint32(3))
 		values := func(argument int) []float32 { return cudabuf.Elements[float32](l, l.Pointer(argument), n) }
 		a, b, sum := values(0), values(1), values(2)

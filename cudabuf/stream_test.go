@@ -149,7 +149,7 @@ func TestWrapStreamRefusesAnotherContexts(t *testing.T) {
 
 func TestAFailureInAStreamIsReportedByIt(t *testing.T) {
 	dev := cudatest.NewDevice(t)
-	m, err := dev.LoadModule([]byte("image"), map[string]cudabuf.Twin{"wild": func(l *cudabuf.TwinLaunch) { l.Memory(1, 1) }})
+	m, err := dev.LoadModule([]byte("image"), map[string]cudabuf.HostKernel{"wild": func(l *cudabuf.HostLaunch) { l.Memory(1, 1) }})
 	require.NoError(t, err)
 	k, err := m.Kernel("wild")
 	require.NoError(t, err)
@@ -199,14 +199,14 @@ func TestMemoryIsLentToWorkThatNobodySees(t *testing.T) {
 		theirs, err := dev.WrapStream(owner.Handle())
 		require.NoError(t, err)
 		b := newBuffer(t, dev, 8)
-		unseen, err := dev.Foreign(b.Address(), 8, nil) // as another library knows it
+		unseen, err := dev.WrapExternal(b.Address(), 8, nil) // as another library knows it
 		require.NoError(t, err)
 		defer unseen.Release()
 
 		gate := make(chan struct{})
 		require.NoError(t, before.Do(func() { <-gate }))
 		require.NoError(t, b.FillAsync(1, before))
-		require.NoError(t, b.LendTo(theirs))
+		require.NoError(t, b.RecordStream(theirs))
 		require.NoError(t, unseen.FillAsync(2, owner))
 		close(gate)
 		assert.Equal(t, bytes.Repeat([]byte{2}, 8), download(t, b), "after what was given before, and before what is given now")
@@ -221,6 +221,6 @@ func TestMemoryIsLentToWorkThatNobodySees(t *testing.T) {
 		require.NoError(t, theirs.Close())
 
 		none := newBuffer(t, dev, 0)
-		require.NoError(t, none.LendTo(owner))
+		require.NoError(t, none.RecordStream(owner))
 	})
 }

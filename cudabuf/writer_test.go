@@ -121,7 +121,7 @@ func TestNothingIsWrittenBeyondTheEnd(t *testing.T) {
 		defer whole.Release()
 		for _, collect := range []int{0, 50, 1000} {
 			require.NoError(t, whole.Fill(0))
-			part, err := whole.Clip(100, 100)
+			part, err := whole.SliceClamped(100, 100)
 			require.NoError(t, err)
 			w, err := cudabuf.NewBufferWriter(part)
 			require.NoError(t, err)

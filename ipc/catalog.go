@@ -174,7 +174,7 @@ func (c *Catalog) find(name string, kinds ...Kind) (*published, error) {
 		return nil, fmt.Errorf("%q: %w", name, ErrNotFound)
 	}
 	if !slices.Contains(kinds, p.kind) {
-		return nil, fmt.Errorf("%q is a %v: %w", name, p.kind, ErrKind)
+		return nil, fmt.Errorf("%q is a %v: %w", name, p.kind, ErrWrongKind)
 	}
 	return p, nil
 }

@@ -44,7 +44,7 @@ func (c *Catalog) Reader(ctx context.Context, name string) (array.RecordReader, 
 			}
 		}), nil
 	}
-	if !errors.Is(err, ErrKind) {
+	if !errors.Is(err, ErrWrongKind) {
 		return nil, err
 	}
 	feed, err := c.Subscribe(name)

@@ -14,9 +14,9 @@ import (
 var (
 	// ErrNotFound: nothing is published under the name.
 	ErrNotFound = errors.New("nothing is published under this name")
-	// ErrKind: the name is that of a table, a stream or a buffer, and another
+	// ErrWrongKind: the name is that of a table, a stream or a buffer, and another
 	// was asked for.
-	ErrKind = errors.New("the name is of another kind")
+	ErrWrongKind = errors.New("the name is of another kind")
 	// ErrExists: the name is taken.
 	ErrExists = errors.New("the name is taken")
 	// ErrNoMechanism: the memory cannot be shared in a way that both sides have.
@@ -47,7 +47,7 @@ var codes = map[wire.Code]error{
 	wire.CodeVersion:   ErrVersion,
 	wire.CodeRefused:   ErrRefused,
 	wire.CodeNotFound:  ErrNotFound,
-	wire.CodeKind:      ErrKind,
+	wire.CodeKind:      ErrWrongKind,
 	wire.CodeMechanism: ErrNoMechanism,
 	wire.CodeMemory:    arrowbuf.ErrOutOfMemory,
 	wire.CodeClosing:   ErrServerGone,

@@ -188,7 +188,7 @@ func (f *form) publish(gpu *cudabuf.Device) error {
 		return err
 	}
 	for _, b := range f.blocks {
-		if err := b.buffer.(*cudabuf.Buffer).LendTo(stream); err != nil {
+		if err := b.buffer.(*cudabuf.Buffer).RecordStream(stream); err != nil {
 			return err
 		}
 		if err := stream.Record(b.event); err != nil {

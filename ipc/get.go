@@ -109,7 +109,7 @@ func (c *Client) Buffer(ctx context.Context, name string) (b arrowbuf.Buffer, er
 		return nil, err
 	}
 	if e.batch == nil {
-		return nil, fmt.Errorf("it is a table: %w", ErrKind)
+		return nil, fmt.Errorf("it is a table: %w", ErrWrongKind)
 	}
 	defer e.lease.release()
 	bodies, err := e.bodies(ctx)

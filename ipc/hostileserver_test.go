@@ -74,7 +74,7 @@ func TestHostileServersAreRefused(t *testing.T) {
 		want   error
 		text   string
 	}{
-		"a schema in answer to a buffer": {[]wire.Frame{{Type: wire.Schema, Request: 1}}, ipc.ErrKind, ""},
+		"a schema in answer to a buffer": {[]wire.Frame{{Type: wire.Schema, Request: 1}}, ipc.ErrWrongKind, ""},
 		"an answer to nothing":           {[]wire.Frame{{Type: wire.Pong, Request: 7}}, ipc.ErrFault, "request 7"},
 		"a message of clients":           {[]wire.Frame{{Type: wire.Get, Request: 1, Payload: wire.AppendName(nil, "x")}}, ipc.ErrFault, "a server does not send GET"},
 		"a batch in no block":            {[]wire.Frame{{Type: wire.Batch, Request: 1, Payload: batch(1, wire.Region{Length: 1, Block: 1})}}, ipc.ErrFault, "was not announced"},

@@ -17,7 +17,7 @@ func newMemoryBlock(n int64) (*block, error) {
 		return nil, err
 	}
 	release := func() { _ = memfile.Unmap(data) }
-	return &block{mechanism: handle.Memory, size: n, file: file, buffer: arrowbuf.Foreign(data, release)}, nil
+	return &block{mechanism: handle.Memory, size: n, file: file, buffer: arrowbuf.WrapExternal(data, release)}, nil
 }
 
 // mapMemory maps a memory file of another process to read it. The file stays the

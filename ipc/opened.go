@@ -125,9 +125,9 @@ func (b *opened) device() arrowbuf.Device {
 func (b *opened) show(l *held, offset, length int64, pending bool) (arrowbuf.Buffer, error) {
 	l.retain()
 	if b.dev == nil {
-		return arrowbuf.Foreign(b.data[offset:offset+length:offset+length], l.release), nil
+		return arrowbuf.WrapExternal(b.data[offset:offset+length:offset+length], l.release), nil
 	}
-	all, err := b.dev.Foreign(b.whole.Address()+uintptr(offset), length, l.release)
+	all, err := b.dev.WrapExternal(b.whole.Address()+uintptr(offset), length, l.release)
 	if err != nil {
 		l.release()
 		return nil, err
@@ -158,5 +158,5 @@ func (b *opened) holdBack(buffer *cudabuf.Buffer, gone <-chan struct{}) error {
 		defer close(over)
 		_ = waitFor(b.event, gone) // a device that fails says so to the work behind
 	}()
-	return buffer.LendTo(stream)
+	return buffer.RecordStream(stream)
 }

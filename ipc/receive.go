@@ -30,7 +30,7 @@ func (r *receiver) begin(ctx context.Context) (*arrow.Schema, error) {
 	if e.frame.Type != wire.Schema {
 		e.drop()
 		if e.batch != nil && len(e.batch.Parts) == 1 && len(e.batch.Parts[0].Metadata) == 0 {
-			return nil, fmt.Errorf("it is a buffer: %w", ErrKind)
+			return nil, fmt.Errorf("it is a buffer: %w", ErrWrongKind)
 		}
 		return nil, r.call.client.fault("%v, SCHEMA expected", e.frame.Type)
 	}

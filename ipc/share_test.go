@@ -143,14 +143,14 @@ func TestSlicesAtRandomOffsetsArriveRight(t *testing.T) {
 					name := string(rune('a' + i))
 					c := slice{rng.Int64N(size), 0}
 					c.length = rng.Int64N(min(size-c.offset, 4000)) + 1
-					part, err := whole.Clip(c.offset, c.length)
+					part, err := whole.SliceClamped(c.offset, c.length)
 					require.NoError(t, err)
 					require.NoError(t, catalog.PublishBuffer("buffer "+name, part, m.options()...))
 					part.Release()
 					slices[name] = c
 
 					offset, rows := rng.Int64N(size/8-100)*8, 1+rng.IntN(99)
-					part, err = whole.Clip(offset, int64(rows)*8)
+					part, err = whole.SliceClamped(offset, int64(rows)*8)
 					require.NoError(t, err)
 					values := part.Arrow()
 					column := array.NewData(arrow.PrimitiveTypes.Int64, rows, []*memory.Buffer{nil, values}, nil, 0, 0)
@@ -302,11 +302,11 @@ func TestNamesAreFoundOrNot(t *testing.T) {
 	assert.ErrorIs(t, err, ipc.ErrNotFound)
 	assert.ErrorContains(t, err, `"other"`)
 	_, err = c.Table(soon(t), "stream")
-	assert.ErrorIs(t, err, ipc.ErrKind)
+	assert.ErrorIs(t, err, ipc.ErrWrongKind)
 	_, err = c.Stream(soon(t), "table", 1)
-	assert.ErrorIs(t, err, ipc.ErrKind)
+	assert.ErrorIs(t, err, ipc.ErrWrongKind)
 	_, err = c.Buffer(soon(t), "table")
-	assert.ErrorIs(t, err, ipc.ErrKind)
+	assert.ErrorIs(t, err, ipc.ErrWrongKind)
 	for _, name := range []string{"", "a\x00b", "\xff", string(make([]byte, 256))} {
 		_, err = c.Table(soon(t), name)
 		assert.ErrorIs(t, err, ipc.ErrNotFound, "%q", name)

@@ -91,13 +91,13 @@ func (a *NDBuffer) packBits(bits arrowbuf.Buffer, bitOffset int64, invert bool) 
 	return launchPackBits(a, used, shift, invert)
 }
 
-var bitsProgram = launch.Program("bits", map[string]cudabuf.Twin{
-	"quiver_unpack_bits": func(l *cudabuf.TwinLaunch) {
+var bitsProgram = launch.Program("bits", map[string]cudabuf.HostKernel{
+	"quiver_unpack_bits": func(l *cudabuf.HostLaunch) {
 		offset, n := l.Int64(1), l.Int64(2)
 		launch.MustAlign(l, 0, 4)
 		cpu.UnpackBits(l.Memory(l.Pointer(4), n), l.Memory(l.Pointer(0), (offset+n+7)/8), offset, l.Uint32(3) != 0)
 	},
-	"quiver_pack_bits": func(l *cudabuf.TwinLaunch) {
+	"quiver_pack_bits": func(l *cudabuf.HostLaunch) {
 		n, first := l.Int64(1), l.Int64(3)
 		launch.MustAlign(l, 2, 4)
 		bits := l.Memory(l.Pointer(2)+uintptr(first/8), (first%8+n+7)/8)

@@ -10,8 +10,8 @@ import (
 
 var bucketProgram = launch.Program("bucket", bucketTwins())
 
-func bucketTwins() map[string]cudabuf.Twin {
-	twins := map[string]cudabuf.Twin{
+func bucketTwins() map[string]cudabuf.HostKernel {
+	twins := map[string]cudabuf.HostKernel{
 		"quiver_sample_i32":     sampleTwin[int32],
 		"quiver_sample_i64":     sampleTwin[int64],
 		"quiver_bucket_fetch_4": fetchTwin[uint32],
@@ -26,7 +26,7 @@ func bucketTwins() map[string]cudabuf.Twin {
 	return twins
 }
 
-func sampleTwin[I int32 | int64](l *cudabuf.TwinLaunch) {
+func sampleTwin[I int32 | int64](l *cudabuf.HostLaunch) {
 	n, far := l.Int64(1), l.Int64(2)
 	indices, many := cudabuf.Elements[I](l, l.Pointer(0), n), int32(0)
 	for t := range int64(bucketThreads) {
@@ -38,8 +38,8 @@ func sampleTwin[I int32 | int64](l *cudabuf.TwinLaunch) {
 	cudabuf.Elements[int32](l, l.Pointer(3), 1)[0] = many
 }
 
-func sortTwin[I int32 | int64](width int64) cudabuf.Twin {
-	return func(l *cudabuf.TwinLaunch) {
+func sortTwin[I int32 | int64](width int64) cudabuf.HostKernel {
+	return func(l *cudabuf.HostLaunch) {
 		n, extent, shift, many := l.Int64(4), l.Int64(5), l.Int32(6), int64(l.Int32(7))
 		r := report(l, 8)
 		launch.MustAlign(l, 0, 16)
@@ -79,7 +79,7 @@ func sortTwin[I int32 | int64](width int64) cudabuf.Twin {
 	}
 }
 
-func fetchTwin[T uint32 | uint64](l *cudabuf.TwinLaunch) {
+func fetchTwin[T uint32 | uint64](l *cudabuf.HostLaunch) {
 	n := l.Int64(3)
 	sorted := cudabuf.Elements[T](l, l.Pointer(1), n)
 	for j, k := range sorted {
@@ -88,7 +88,7 @@ func fetchTwin[T uint32 | uint64](l *cudabuf.TwinLaunch) {
 	}
 }
 
-func placeTwin[T uint32 | uint64](l *cudabuf.TwinLaunch) {
+func placeTwin[T uint32 | uint64](l *cudabuf.HostLaunch) {
 	n := l.Int64(2)
 	launch.MustAlign(l, 0, 16)
 	launch.MustAlign(l, 1, 8)

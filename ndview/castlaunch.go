@@ -40,17 +40,17 @@ var castKernels = func() (kernels [cpu.Types]castKernel) {
 		"cast_float": {cpu.Float16: "f16", cpu.BFloat16: "bf16", cpu.Float32: "f32", cpu.Float64: "f64",
 			cpu.Complex64: "c64", cpu.Complex128: "c128"},
 	} {
-		twins := map[string]cudabuf.Twin{}
+		twins := map[string]cudabuf.HostKernel{}
 		p := launch.Program(file, twins)
 		for from, name := range sources {
 			kernels[from] = castKernel{p, "quiver_cast_" + name}
-			twins["quiver_cast_"+name] = func(l *cudabuf.TwinLaunch) { castTwin(l, from) }
+			twins["quiver_cast_"+name] = func(l *cudabuf.HostLaunch) { castTwin(l, from) }
 		}
 	}
 	return kernels
 }()
 
-func castTwin(l *cudabuf.TwinLaunch, from cpu.Type) {
+func castTwin(l *cudabuf.HostLaunch, from cpu.Type) {
 	n, head, to := l.Int64(2), int64(l.Int32(3)), cpu.Type(l.Uint32(4))
 	if head > n {
 		panic(fmt.Sprintf("a cast of %d elements, of which %d lie before the first vector", n, head))
@@ -77,7 +77,7 @@ func (b *both) launchWalk(walk *cpu.Walk, to, from cpu.Type) error {
 	})
 }
 
-var castWalkProgram = launch.Program("cast_walk", map[string]cudabuf.Twin{"quiver_cast_walk": func(l *cudabuf.TwinLaunch) {
+var castWalkProgram = launch.Program("cast_walk", map[string]cudabuf.HostKernel{"quiver_cast_walk": func(l *cudabuf.HostLaunch) {
 	walk, to, from := launch.Parameters[cpu.Walk](l, 2), cpu.Type(l.Uint32(3)), cpu.Type(l.Uint32(4))
 	low, high := walk.Reach(&walk.Data, from.Size())
 	outLow, outHigh := walk.Reach(&walk.Value, to.Size())

@@ -266,11 +266,11 @@ func (c *comparison) launch(p *equal.Plan, mode equal.Mode, x, y *NDBuffer, behi
 		x.at(behind[0]), with, c.word, launch.StructOf(p))
 }
 
-var equalProgram = launch.Program("equal", func() map[string]cudabuf.Twin {
-	twins := map[string]cudabuf.Twin{"quiver_equal_mixed": equalTwin(equal.Mixed)}
+var equalProgram = launch.Program("equal", func() map[string]cudabuf.HostKernel {
+	twins := map[string]cudabuf.HostKernel{"quiver_equal_mixed": equalTwin(equal.Mixed)}
 	for _, mode := range equal.Modes {
 		nest := equalTwin(mode)
-		twins["quiver_equal_dense_"+mode.Name] = func(l *cudabuf.TwinLaunch) {
+		twins["quiver_equal_dense_"+mode.Name] = func(l *cudabuf.HostLaunch) {
 			if p := launch.Parameters[equal.Plan](l, 3); p.Constant == 0 && (l.Pointer(0)^l.Pointer(1))%equalVector != 0 {
 				panic(fmt.Sprintf("arrays at %#x and %#x, whose vectors do not begin together", l.Pointer(0), l.Pointer(1)))
 			}
@@ -281,8 +281,8 @@ var equalProgram = launch.Program("equal", func() map[string]cudabuf.Twin {
 	return twins
 }())
 
-func equalTwin(mode equal.Mode) cudabuf.Twin {
-	return func(l *cudabuf.TwinLaunch) {
+func equalTwin(mode equal.Mode) cudabuf.HostKernel {
+	return func(l *cudabuf.HostLaunch) {
 		p := launch.Parameters[equal.Plan](l, 3)
 		sizeX, sizeY := mode.Size, mode.Size
 		if mode.Name == equal.Mixed.Name {

@@ -168,7 +168,7 @@ func (a *NDBuffer) copyAcross(src *NDBuffer) error {
 
 // overHost looks at bytes of the host as an array in C order, like a.
 func (a *NDBuffer) overHost(raw []byte) *NDBuffer {
-	return over(arrowbuf.Foreign(raw, func() {}), a.dtype, 0, a.shape, cStrides(a.dtype, a.shape))
+	return over(arrowbuf.WrapExternal(raw, func() {}), a.dtype, 0, a.shape, cStrides(a.dtype, a.shape))
 }
 
 // address is that of the first element, for its alignment.

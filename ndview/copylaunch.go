@@ -100,10 +100,10 @@ func copyProgram[T any, P interface {
 	Nest() layout.Nest
 	RowAlign(kernel moves.Kernel, width int64) [2]int64
 }](image string) *cudabuf.Program {
-	twins := map[string]cudabuf.Twin{}
+	twins := map[string]cudabuf.HostKernel{}
 	for _, kernel := range moves.Images[image] {
 		for _, width := range []int64{1, 2, 4, 8, 16} {
-			twins[kernel.Function(width)] = func(l *cudabuf.TwinLaunch) {
+			twins[kernel.Function(width)] = func(l *cudabuf.HostLaunch) {
 				plan := launch.Parameters[T](l, 2)
 				n := P(&plan).Nest()
 				for operand, word := range P(&plan).RowAlign(kernel, width) {
@@ -130,7 +130,7 @@ func outsideRun(width int64, n layout.Nest, operand int) []int64 {
 }
 
 // touched is where a nest's operand begins, which is that argument of a launch.
-func touched(l *cudabuf.TwinLaunch, operand int, width int64, n layout.Nest) unsafe.Pointer {
+func touched(l *cudabuf.HostLaunch, operand int, width int64, n layout.Nest) unsafe.Pointer {
 	low, high, _ := layout.Extent(width, 0, n.Shape, n.Strides[operand])
 	return launch.Reached(l, operand, low, high)
 }

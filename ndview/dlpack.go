@@ -127,7 +127,7 @@ func lend(buf arrowbuf.Buffer, stream int64) (giveBack func(), err error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := b.LendTo(theirs); err != nil {
+	if err := b.RecordStream(theirs); err != nil {
 		_ = theirs.Close()
 		return nil, err
 	}
@@ -272,16 +272,16 @@ func isOn(dev arrowbuf.Device, d dlpack.Device) bool {
 func foreign(dev arrowbuf.Device, start uintptr, n int64, t *dlpack.Taken) (arrowbuf.Buffer, error) {
 	cuda, ok := dev.(*cudabuf.Device)
 	if !ok {
-		return arrowbuf.Foreign(unsafe.Slice((*byte)(dlpack.Pointer(start)), n), t.Delete), nil
+		return arrowbuf.WrapExternal(unsafe.Slice((*byte)(dlpack.Pointer(start)), n), t.Delete), nil
 	}
-	buf, err := cuda.Foreign(start, n, t.Delete)
+	buf, err := cuda.WrapExternal(start, n, t.Delete)
 	if err != nil {
 		t.Delete()
 		return nil, err
 	}
 	ours, err := cuda.DefaultStream()
 	if err == nil {
-		err = buf.LendTo(ours)
+		err = buf.RecordStream(ours)
 	}
 	if err == nil && t.Flags&dlpack.ReadOnly != 0 {
 		var fixed *cudabuf.Buffer

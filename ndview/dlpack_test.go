@@ -170,7 +170,7 @@ func TestConsumersStreamsComeAfterTheArraysWorkAndBeforeWhatFollows(t *testing.T
 			if stream == 1 {
 				on = dev.NullStream()
 			}
-			seen, err := dev.Foreign(c.tensor.Data, 4, nil)
+			seen, err := dev.WrapExternal(c.tensor.Data, 4, nil)
 			require.NoError(t, err)
 			require.NoError(t, seen.FillAsync(2, on))
 			if stream == 0 { // then it is the consumer's to wait

@@ -10,7 +10,7 @@ import (
 
 // UseTwins lets kernels from source run as twins for the time of a test, since
 // the soft device has no use for an image.
-func UseTwins(t testing.TB, twins func(source string) map[string]cudabuf.Twin) {
+func UseTwins(t testing.TB, twins func(source string) map[string]cudabuf.HostKernel) {
 	compile, before := compileSource, sourceTwins
 	compileSource = func(string, int, int) ([]byte, error) { return []byte("twins"), nil }
 	sourceTwins = twins

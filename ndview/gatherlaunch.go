@@ -9,7 +9,7 @@ import (
 	"github.com/quiver-gpu/quiver/ndview/internal/launch"
 )
 
-func report(l *cudabuf.TwinLaunch, i int) cpu.Report {
+func report(l *cudabuf.HostLaunch, i int) cpu.Report {
 	return cpu.Report{First: l.Int64(i), Flag: (*cpu.Flag)(launch.Reached(l, i+1, 0, 8))}
 }
 
@@ -27,7 +27,7 @@ func fold(pos, indices *NDBuffer, walk *cpu.Walk, f *cpu.Folding, flags *flags, 
 	})
 }
 
-var foldProgram = launch.Program("fold", map[string]cudabuf.Twin{"quiver_fold": func(l *cudabuf.TwinLaunch) {
+var foldProgram = launch.Program("fold", map[string]cudabuf.HostKernel{"quiver_fold": func(l *cudabuf.HostLaunch) {
 	walk, f := launch.Parameters[cpu.Walk](l, 2), launch.Parameters[cpu.Folding](l, 3)
 	low, high := walk.Reach(&walk.Index, int64(f.Size))
 	launch.MustAlign(l, 1, 8)
@@ -64,12 +64,12 @@ func gatherUnits(out *NDBuffer, from arrowbuf.Buffer, where *places, width int64
 
 var takeProgram = launch.Program("take", takeTwins())
 
-func takeTwins() map[string]cudabuf.Twin {
-	twins := map[string]cudabuf.Twin{}
+func takeTwins() map[string]cudabuf.HostKernel {
+	twins := map[string]cudabuf.HostKernel{}
 	for _, width := range []int64{1, 2, 4, 8, 16} {
 		for _, size := range []int64{4, 8} {
 			kernel := fmt.Sprintf("%d_i%d", width, 8*size)
-			twins["quiver_take_"+kernel] = func(l *cudabuf.TwinLaunch) {
+			twins["quiver_take_"+kernel] = func(l *cudabuf.HostLaunch) {
 				n, extent := l.Int64(3), l.Int64(4)
 				walk := cpu.Walk{Items: n, Axes: 1}
 				walk.Extent[0], walk.Index[0] = n, size
@@ -79,7 +79,7 @@ func takeTwins() map[string]cudabuf.Twin {
 				cpu.Gather(launch.Reached(l, 2, 0, width*n), launch.Reached(l, 0, 0, width*extent), launch.Reached(l, 1, 0, size*n),
 					width, size, &walk, extent, width, report(l, 5))
 			}
-			twins["quiver_gather_"+kernel] = func(l *cudabuf.TwinLaunch) {
+			twins["quiver_gather_"+kernel] = func(l *cudabuf.HostLaunch) {
 				walk, extent, step := launch.Parameters[cpu.Walk](l, 3), l.Int64(4), l.Int64(5)
 				low, high := walk.Reach(&walk.Data, width)
 				indexLow, indexHigh := walk.Reach(&walk.Index, size)

@@ -109,7 +109,7 @@ var compiled sync.Map // source -> *cudabuf.Program
 // give twins, where no compiler and no GPU is.
 var (
 	compileSource = compileByNVRTC
-	sourceTwins   = func(source string) map[string]cudabuf.Twin { return nil }
+	sourceTwins   = func(source string) map[string]cudabuf.HostKernel { return nil }
 	sourceCache   nvrtc.Cache
 )
 

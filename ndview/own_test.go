@@ -56,17 +56,17 @@ func onOwnKernels(t *testing.T, args []ndview.KernelArg, f func(elements [][]byt
 	t.Helper()
 	onCUDA(t, func(t *testing.T, dev *cudabuf.Device) {
 		if strings.Contains(t.Name(), "/soft") {
-			ndview.UseTwins(t, func(source string) map[string]cudabuf.Twin {
+			ndview.UseTwins(t, func(source string) map[string]cudabuf.HostKernel {
 				loops, err := strconv.Atoi(regexp.MustCompile(`n, extent\[(\d+)\]`).FindStringSubmatch(source)[1])
 				require.NoError(t, err)
-				return map[string]cudabuf.Twin{"quiver_own": func(l *cudabuf.TwinLaunch) { elementwiseTwin(l, args, loops, f) }}
+				return map[string]cudabuf.HostKernel{"quiver_own": func(l *cudabuf.HostLaunch) { elementwiseTwin(l, args, loops, f) }}
 			})
 		}
 		test(t, dev)
 	})
 }
 
-func elementwiseTwin(l *cudabuf.TwinLaunch, args []ndview.KernelArg, loops int, f func(elements [][]byte)) {
+func elementwiseTwin(l *cudabuf.HostLaunch, args []ndview.KernelArg, loops int, f func(elements [][]byte)) {
 	arrays := 0
 	for _, arg := range args {
 		if !arg.Scalar {
@@ -338,10 +338,10 @@ func TestOperandsOfOwnKernelsAreWalkedInTheFewestLoops(t *testing.T) {
 	args := []ndview.KernelArg{writes("x", ndview.Float32), reads("y", ndview.Float32)}
 	var loops []int64
 	dev := cudatest.NewDevice(t)
-	ndview.UseTwins(t, func(source string) map[string]cudabuf.Twin {
+	ndview.UseTwins(t, func(source string) map[string]cudabuf.HostKernel {
 		n, err := strconv.Atoi(regexp.MustCompile(`n, extent\[(\d+)\]`).FindStringSubmatch(source)[1])
 		require.NoError(t, err)
-		return map[string]cudabuf.Twin{"quiver_own": func(l *cudabuf.TwinLaunch) {
+		return map[string]cudabuf.HostKernel{"quiver_own": func(l *cudabuf.HostLaunch) {
 			raw := l.Struct(2, 8*(1+3*n))
 			loops = nil
 			for i := 1; i < 1+3*n; i++ {
@@ -412,16 +412,16 @@ func TestOwnKernelsComputeOnAGPU(t *testing.T) {
 }
 
 // squares is the twin of the reduction of the test below, of x * x + c.
-func squares(t *testing.T) func(source string) map[string]cudabuf.Twin {
+func squares(t *testing.T) func(source string) map[string]cudabuf.HostKernel {
 	form := regexp.MustCompile(`kept\[(\d+)\], kept_stride\[2\]\[\d+\], extent\[(\d+)\]`)
-	return func(source string) map[string]cudabuf.Twin {
+	return func(source string) map[string]cudabuf.HostKernel {
 		found := form.FindStringSubmatch(source)
 		require.NotNil(t, found)
 		kept, err := strconv.Atoi(found[1])
 		require.NoError(t, err)
 		gone, err := strconv.Atoi(found[2])
 		require.NoError(t, err)
-		read := func(l *cudabuf.TwinLaunch, i int) (results, each, parts, per int64, outer, inner ownLoops) {
+		read := func(l *cudabuf.HostLaunch, i int) (results, each, parts, per int64, outer, inner ownLoops) {
 			words := make([]int64, 4+3*kept+2*gone)
 			for j, raw := 0, l.Struct(i, 8*len(words)); j < len(words); j++ {
 				words[j] = int64(binary.NativeEndian.Uint64(raw[8*j:]))
@@ -429,8 +429,8 @@ func squares(t *testing.T) func(source string) map[string]cudabuf.Twin {
 			return words[0], words[1], words[2], words[3], ownLoops{words[4:][:kept], words[4+kept:][:2*kept]}, ownLoops{words[4+3*kept:][:gone], words[4+3*kept+gone:]}
 		}
 		number := func(b []byte) float64 { return math.Float64frombits(binary.NativeEndian.Uint64(b)) }
-		return map[string]cudabuf.Twin{
-			"quiver_own": func(l *cudabuf.TwinLaunch) {
+		return map[string]cudabuf.HostKernel{
+			"quiver_own": func(l *cudabuf.HostLaunch) {
 				results, each, parts, per, outer, inner := read(l, 3)
 				c := float64(int32(binary.NativeEndian.Uint32(l.Struct(1, 4))))
 				for block := range results * parts {
@@ -443,7 +443,7 @@ func squares(t *testing.T) func(source string) map[string]cudabuf.Twin {
 					binary.NativeEndian.PutUint64(l.Memory(l.Pointer(2)+uintptr(8*block), 8), math.Float64bits(sum))
 				}
 			},
-			"quiver_own_rest": func(l *cudabuf.TwinLaunch) {
+			"quiver_own_rest": func(l *cudabuf.HostLaunch) {
 				results, _, parts, _, outer, _ := read(l, 2)
 				for result := range results {
 					sum := 0.0

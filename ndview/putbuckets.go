@@ -69,10 +69,10 @@ func (s *selection) putByBuckets(values *NDBuffer, where *places) (bool, error) 
 		launch.InOut(s.from.buf, where.offset), keys.in(), origins.in(), sorted.in(), claims.in(), starts.in(), n, int32(tiles), int32(many), int32(blocks))
 }
 
-var putBucketProgram = launch.Program("putbucket", map[string]cudabuf.Twin{
+var putBucketProgram = launch.Program("putbucket", map[string]cudabuf.HostKernel{
 	"quiver_put_sort_4": putSortTwin[uint32], "quiver_put_sort_8": putSortTwin[uint64],
 	"quiver_put_write_4": putWriteTwin[uint32], "quiver_put_write_8": putWriteTwin[uint64],
-	"quiver_put_claim": func(l *cudabuf.TwinLaunch) {
+	"quiver_put_claim": func(l *cudabuf.HostLaunch) {
 		n := l.Int64(4)
 		keys, origins := cudabuf.Elements[uint32](l, l.Pointer(0), n), cudabuf.Elements[uint16](l, l.Pointer(1), n)
 		for i, key := range keys {
@@ -82,7 +82,7 @@ var putBucketProgram = launch.Program("putbucket", map[string]cudabuf.Twin{
 	},
 })
 
-func putSortTwin[T uint32 | uint64](l *cudabuf.TwinLaunch) {
+func putSortTwin[T uint32 | uint64](l *cudabuf.HostLaunch) {
 	n, shift, many := l.Int64(6), l.Int32(7), int64(l.Int32(8))
 	pos, values := cudabuf.Elements[int64](l, l.Pointer(0), n), cudabuf.Elements[T](l, l.Pointer(1), n)
 	keys, origins := cudabuf.Elements[uint32](l, l.Pointer(2), n), cudabuf.Elements[uint16](l, l.Pointer(3), n)
@@ -105,7 +105,7 @@ func putSortTwin[T uint32 | uint64](l *cudabuf.TwinLaunch) {
 	}
 }
 
-func putWriteTwin[T uint32 | uint64](l *cudabuf.TwinLaunch) {
+func putWriteTwin[T uint32 | uint64](l *cudabuf.HostLaunch) {
 	n := l.Int64(6)
 	keys, origins := cudabuf.Elements[uint32](l, l.Pointer(1), n), cudabuf.Elements[uint16](l, l.Pointer(2), n)
 	sorted := cudabuf.Elements[T](l, l.Pointer(3), n)

@@ -45,14 +45,14 @@ var reduceKernels = func() map[string]kernelKinds {
 var reducePrograms = func() map[string]*cudabuf.Program {
 	programs := map[string]*cudabuf.Program{}
 	for source, names := range reduceSources {
-		twins := map[string]cudabuf.Twin{}
+		twins := map[string]cudabuf.HostKernel{}
 		p := launch.Program("reduce_"+source, twins)
 		for _, name := range names {
 			programs[name] = p
 			twins["quiver_finish_"+name] = finishTwin(reduce.Reducers[name])
 			for _, kind := range []string{"rows", "slim", "tiles", "columns", "few", "strided"} {
 				do := reduceTwin(reduce.Reducers[name])
-				twins["quiver_"+kind+"_"+name] = func(l *cudabuf.TwinLaunch) {
+				twins["quiver_"+kind+"_"+name] = func(l *cudabuf.HostLaunch) {
 					mustVector(l, kind, reduce.Reducers[name].Element)
 					do(l)
 				}
@@ -75,7 +75,7 @@ func stepsOf(p *reduce.Plan) (in, out []int64) {
 }
 
 // mustVector is launch.MustAlign for what a kernel of a kind takes by vectors.
-func mustVector(l *cudabuf.TwinLaunch, kind string, size int64) {
+func mustVector(l *cudabuf.HostLaunch, kind string, size int64) {
 	p := launch.Parameters[reduce.Plan](l, 3)
 	if kind == "slim" {
 		launch.MustAlign(l, 0, 16)
@@ -95,8 +95,8 @@ func mustVector(l *cudabuf.TwinLaunch, kind string, size int64) {
 }
 
 // reduceTwin does the work of a kernel that reduces: of each split in turn.
-func reduceTwin(f *reduce.Reducer) cudabuf.Twin {
-	return func(l *cudabuf.TwinLaunch) {
+func reduceTwin(f *reduce.Reducer) cudabuf.HostKernel {
+	return func(l *cudabuf.HostLaunch) {
 		p := launch.Parameters[reduce.Plan](l, 3)
 		p.Unvectored()
 		low, high, outLow, outHigh := p.Reach(f.Element)
@@ -117,8 +117,8 @@ func reduceTwin(f *reduce.Reducer) cudabuf.Twin {
 }
 
 // finishTwin does the work of a kernel that merges.
-func finishTwin(f *reduce.Reducer) cudabuf.Twin {
-	return func(l *cudabuf.TwinLaunch) {
+func finishTwin(f *reduce.Reducer) cudabuf.HostKernel {
+	return func(l *cudabuf.HostLaunch) {
 		p := launch.Parameters[reduce.Plan](l, 2)
 		_, _, low, high := p.Reach(0)
 		_, outSteps := stepsOf(&p)

@@ -77,7 +77,7 @@ func (b *both) retick(n int64, c *tick.Conversion) error {
 	return err
 }
 
-var retickProgram = launch.Program("retick", map[string]cudabuf.Twin{"quiver_retick": func(l *cudabuf.TwinLaunch) {
+var retickProgram = launch.Program("retick", map[string]cudabuf.HostKernel{"quiver_retick": func(l *cudabuf.HostLaunch) {
 	n, c := l.Int64(2), launch.Parameters[tick.Conversion](l, 3)
 	launch.MustAlign(l, 0, 8)
 	launch.MustAlign(l, 1, 8)

@@ -67,10 +67,10 @@ func (w *places) settle() (apart bool, err error) {
 
 var putProgram = launch.Program("put", putTwins())
 
-func putTwins() map[string]cudabuf.Twin {
-	twins := map[string]cudabuf.Twin{}
+func putTwins() map[string]cudabuf.HostKernel {
+	twins := map[string]cudabuf.HostKernel{}
 	for _, width := range []int64{1, 2, 4, 8, 16} {
-		twins[fmt.Sprintf("quiver_scatter_%d", width)] = func(l *cudabuf.TwinLaunch) {
+		twins[fmt.Sprintf("quiver_scatter_%d", width)] = func(l *cudabuf.HostLaunch) {
 			walk, extent, step := launch.Parameters[cpu.Walk](l, 3), l.Int64(4), l.Int64(5)
 			valueLow, valueHigh := walk.Reach(&walk.Value, width)
 			indexLow, indexHigh := walk.Reach(&walk.Index, 8)
@@ -91,7 +91,7 @@ func putTwins() map[string]cudabuf.Twin {
 
 // claimsOf are a launch's positions, its claims, and where those to a position
 // are.
-func claimsOf[Claim uint32 | uint64](l *cudabuf.TwinLaunch) (pos []int64, claims []Claim, slot func(at int64) int64) {
+func claimsOf[Claim uint32 | uint64](l *cudabuf.HostLaunch) (pos []int64, claims []Claim, slot func(at int64) int64) {
 	slots := int64(l.Uint64(4))
 	pos = cudabuf.Elements[int64](l, l.Pointer(0), l.Int64(1))
 	claims = cudabuf.Elements[Claim](l, l.Pointer(2), slots)
@@ -111,14 +111,14 @@ func claimsOf[Claim uint32 | uint64](l *cudabuf.TwinLaunch) (pos []int64, claims
 	}
 }
 
-func claimTwin[Claim uint32 | uint64](l *cudabuf.TwinLaunch) {
+func claimTwin[Claim uint32 | uint64](l *cudabuf.HostLaunch) {
 	pos, claims, slot := claimsOf[Claim](l)
 	for j, at := range pos {
 		claims[slot(at)] = Claim(j) + 1
 	}
 }
 
-func settleTwin[Claim uint32 | uint64](l *cudabuf.TwinLaunch) {
+func settleTwin[Claim uint32 | uint64](l *cudabuf.HostLaunch) {
 	pos, claims, slot := claimsOf[Claim](l)
 	for j, at := range pos {
 		if claims[slot(at)] != Claim(j)+1 {

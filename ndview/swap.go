@@ -91,7 +91,7 @@ func swapBytes(dst, src *NDBuffer, beside, size int64) error {
 	return launch.Items(dst.Device(), swapProgram, "quiver_swap", n, 16, src.at(beside), dst.atOut(to), n, int32(size))
 }
 
-var swapProgram = launch.Program("swap", map[string]cudabuf.Twin{"quiver_swap": func(l *cudabuf.TwinLaunch) {
+var swapProgram = launch.Program("swap", map[string]cudabuf.HostKernel{"quiver_swap": func(l *cudabuf.HostLaunch) {
 	n := l.Int64(2)
 	cpu.SwapBytes(launch.Reached(l, 1, 0, n), launch.Reached(l, 0, 0, n), n, int64(l.Int32(3)))
 }})

@@ -120,10 +120,10 @@ func writeTriangle(out, a *NDBuffer, k int64, upper bool) error {
 		a.in(), out.inOut(), launch.StructOf(&t))
 }
 
-var triangleProgram = launch.Program("triangle", func() map[string]cudabuf.Twin {
-	twins := map[string]cudabuf.Twin{}
+var triangleProgram = launch.Program("triangle", func() map[string]cudabuf.HostKernel {
+	twins := map[string]cudabuf.HostKernel{}
 	for _, size := range []int64{1, 2, 4, 8, 16} {
-		twins[fmt.Sprintf("quiver_triangle_%d", size)] = func(l *cudabuf.TwinLaunch) {
+		twins[fmt.Sprintf("quiver_triangle_%d", size)] = func(l *cudabuf.HostLaunch) {
 			t := launch.Parameters[cpu.Triangle](l, 2)
 			n := t.Vectors * int64(t.Vector) * size
 			launch.MustAlign(l, 0, int64(t.Vector)*size)

@@ -66,7 +66,7 @@ var (
 	complexProgram  = launch.Program("complex", twinsOf(complexTypes, familyArithmetic, familyCompare, familyParts))
 )
 
-func whereTwins() map[string]cudabuf.Twin {
+func whereTwins() map[string]cudabuf.HostKernel {
 	twins := twinsOf(slices.Concat(integerTypes, floatTypes), familyClip)
 	maps.Copy(twins, twinsOf(slices.Concat(integerTypes, floatTypes, complexTypes), familyWhere))
 	return twins
@@ -111,21 +111,21 @@ func (f family) kernel(dev *cudabuf.Device, t ew.Type, as form) (*cudabuf.Kernel
 	})
 }
 
-func twinsOf(types []ew.Type, of ...family) map[string]cudabuf.Twin {
-	twins := map[string]cudabuf.Twin{}
+func twinsOf(types []ew.Type, of ...family) map[string]cudabuf.HostKernel {
+	twins := map[string]cudabuf.HostKernel{}
 	for _, f := range of {
 		for _, t := range types {
 			if f.hasDense(t) {
-				twins[f.name(t, dense)] = func(l *cudabuf.TwinLaunch) { denseTwin(l, t) }
+				twins[f.name(t, dense)] = func(l *cudabuf.HostLaunch) { denseTwin(l, t) }
 			}
 			if f != familyMath {
-				twins[f.name(t, rowwise)] = func(l *cudabuf.TwinLaunch) { nestTwin(l, t, 16) }
+				twins[f.name(t, rowwise)] = func(l *cudabuf.HostLaunch) { nestTwin(l, t, 16) }
 			}
 			few := int64(fewElements)
 			if f == familyMath {
 				few = 1
 			}
-			twins[f.name(t, nested)] = func(l *cudabuf.TwinLaunch) { nestTwin(l, t, few) }
+			twins[f.name(t, nested)] = func(l *cudabuf.HostLaunch) { nestTwin(l, t, few) }
 		}
 	}
 	return twins
@@ -133,7 +133,7 @@ func twinsOf(types []ew.Type, of ...family) map[string]cudabuf.Twin {
 
 // denseTwin and nestTwin do a launch by the loops of the CPU device, nestTwin one
 // whose vectors have so many elements at most.
-func denseTwin(l *cudabuf.TwinLaunch, t ew.Type) {
+func denseTwin(l *cudabuf.HostLaunch, t ew.Type) {
 	p := launch.Parameters[denseLaunch](l, l.Args()-1)
 	w := ew.Work{Op: ew.Op(p.op), Type: t, Axes: 1}
 	w.Shape[0] = p.elements
@@ -149,7 +149,7 @@ func denseTwin(l *cudabuf.TwinLaunch, t ew.Type) {
 	w.Run()
 }
 
-func nestTwin(l *cudabuf.TwinLaunch, t ew.Type, most int64) {
+func nestTwin(l *cudabuf.HostLaunch, t ew.Type, most int64) {
 	p := launch.Parameters[nestLaunch](l, l.Args()-1)
 	w := ew.Work{Op: ew.Op(p.op), Type: t, Axes: 2 + int(p.middles)}
 	last := w.Axes - 1
@@ -177,13 +177,13 @@ func nestTwin(l *cudabuf.TwinLaunch, t ew.Type, most int64) {
 func vectorOf(op ew.Op, t ew.Type) int64 { return 16 / max(t.Size(), op.Result(t).Size()) }
 
 // mustBeRun is launch.MustAlign for an operand that the kernel takes by vectors.
-func mustBeRun(l *cudabuf.TwinLaunch, o int, kind int32, vector int64, steps ...int64) {
+func mustBeRun(l *cudabuf.HostLaunch, o int, kind int32, vector int64, steps ...int64) {
 	if kind == kindRun {
 		launch.MustAlign(l, o, vector, steps...)
 	}
 }
 
-func twinOperand(l *cudabuf.TwinLaunch, w *ew.Work, o int, kind int32, t ew.Type, stride [ew.MaxAxes]int64, scalars [3][2]uint64) {
+func twinOperand(l *cudabuf.HostLaunch, w *ew.Work, o int, kind int32, t ew.Type, stride [ew.MaxAxes]int64, scalars [3][2]uint64) {
 	if o > 0 && kind == kindScalar {
 		*(*[2]uint64)(unsafe.Pointer(&w.In[o-1].Scalar)) = scalars[o-1]
 		return

@@ -242,7 +242,7 @@ func TestValuesThatDoNotFitAreRefused(t *testing.T) {
 	}
 	assert.Empty(t, keysOf(t, s))
 	_, err := zarr.New(s, "a/../b", ints([]int64{1}, []int64{1}))
-	assert.ErrorIs(t, err, zarr.ErrName)
+	assert.ErrorIs(t, err, zarr.ErrInvalidName)
 }
 
 func TestTextThatIsNotUTF8IsRefusedBothWays(t *testing.T) {

@@ -297,6 +297,6 @@ func TestCheckName(t *testing.T) {
 		assert.NoError(t, zarr.CheckName(name), name)
 	}
 	for _, name := range []string{"", "a/b", "/", ".", "..", "...", "__x", "__", "zarr.json", "a\x00"} {
-		assert.ErrorIs(t, zarr.CheckName(name), zarr.ErrName, name)
+		assert.ErrorIs(t, zarr.CheckName(name), zarr.ErrInvalidName, name)
 	}
 }

@@ -69,7 +69,7 @@ func TestGroupsListAndOpenTheirMembers(t *testing.T) {
 		_, err = g.OpenArray(ctx, "absent")
 		assert.ErrorIs(t, err, store.ErrNotFound)
 		_, err = g.OpenArray(ctx, "")
-		assert.ErrorIs(t, err, zarr.ErrName)
+		assert.ErrorIs(t, err, zarr.ErrInvalidName)
 	}
 }
 

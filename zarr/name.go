@@ -7,8 +7,8 @@ import (
 	"unicode/utf8"
 )
 
-// ErrName: a name cannot be that of a node; test with errors.Is.
-var ErrName = errors.New("malformed node name")
+// ErrInvalidName: a name cannot be that of a node; test with errors.Is.
+var ErrInvalidName = errors.New("malformed node name")
 
 // metadataKey is the key of a node's metadata, under the node's path.
 const metadataKey = "zarr.json"
@@ -19,17 +19,17 @@ const metadataKey = "zarr.json"
 func CheckName(name string) error {
 	switch {
 	case name == "":
-		return fmt.Errorf("a name cannot be empty: %w", ErrName)
+		return fmt.Errorf("a name cannot be empty: %w", ErrInvalidName)
 	case !utf8.ValidString(name): // which metadata, in JSON, could not repeat
-		return fmt.Errorf("name %q is not UTF-8: %w", name, ErrName)
+		return fmt.Errorf("name %q is not UTF-8: %w", name, ErrInvalidName)
 	case strings.ContainsAny(name, "/\x00"):
-		return fmt.Errorf("name %q has a slash or a NUL: %w", name, ErrName)
+		return fmt.Errorf("name %q has a slash or a NUL: %w", name, ErrInvalidName)
 	case strings.Trim(name, ".") == "":
-		return fmt.Errorf("name %q is only periods: %w", name, ErrName)
+		return fmt.Errorf("name %q is only periods: %w", name, ErrInvalidName)
 	case strings.HasPrefix(name, "__"):
-		return fmt.Errorf(`name %q begins with "__", which is reserved: %w`, name, ErrName)
+		return fmt.Errorf(`name %q begins with "__", which is reserved: %w`, name, ErrInvalidName)
 	case name == metadataKey:
-		return fmt.Errorf("name %q is that of metadata: %w", name, ErrName)
+		return fmt.Errorf("name %q is that of metadata: %w", name, ErrInvalidName)
 	}
 	return nil
 }

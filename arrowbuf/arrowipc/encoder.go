@@ -182,7 +182,7 @@ func (e *Encoder) dictionary(d found) (m *Message, sent remembered, err error) {
 	from := 0
 	if old := e.written[d.id]; old != nil {
 		switch {
-		case arrowbuf.Identical(old, host):
+		case arrowbuf.BitwiseEqual(old, host):
 			d.values.Retain()
 			e.seen[d.id].Release()
 			e.seen[d.id] = d.values
@@ -217,5 +217,5 @@ func joins(dtype arrow.DataType) bool {
 func begins(arr, first arrow.Array) bool {
 	part := array.NewSlice(arr, 0, int64(first.Len()))
 	defer part.Release()
-	return arrowbuf.Identical(part, first)
+	return arrowbuf.BitwiseEqual(part, first)
 }

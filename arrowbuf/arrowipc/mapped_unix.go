@@ -42,7 +42,7 @@ func MapFile(path string, dev arrowbuf.Device) (*FileReader, error) {
 
 func mapped(file *os.File, size int64, dev arrowbuf.Device) (arrowbuf.Buffer, func(), error) {
 	if size == 0 {
-		none := arrowbuf.Foreign(nil, func() {})
+		none := arrowbuf.WrapExternal(nil, func() {})
 		return none, none.Release, nil
 	}
 	memory, err := unix.Mmap(int(file.Fd()), 0, int(size), unix.PROT_READ, unix.MAP_SHARED)
@@ -52,7 +52,7 @@ func mapped(file *os.File, size int64, dev arrowbuf.Device) (arrowbuf.Buffer, fu
 	unmap := func() { _ = unix.Munmap(memory) } // it was mapped so
 	registrar, ok := dev.(Registrar)
 	if !ok {
-		whole := arrowbuf.Foreign(memory, unmap)
+		whole := arrowbuf.WrapExternal(memory, unmap)
 		return whole, whole.Release, nil
 	}
 	locked, err := registrar.RegisterReadOnly(memory)

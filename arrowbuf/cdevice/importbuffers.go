@@ -144,10 +144,10 @@ func (b *buffers) show(address uintptr, n int64) (arrowbuf.Buffer, error) {
 	if b.sharer == nil {
 		host := unsafe.Slice((*byte)(pointer(address)), n) // which panics where no memory is so large
 		o.retain()
-		return arrowbuf.Foreign(host, o.release), nil
+		return arrowbuf.WrapExternal(host, o.release), nil
 	}
 	o.retain()
-	found, err := b.sharer.ForeignAfter(b.event, address, n, o.release)
+	found, err := b.sharer.WrapExternalAfter(b.event, address, n, o.release)
 	if err != nil {
 		o.release()
 		return nil, err

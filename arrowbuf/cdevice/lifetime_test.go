@@ -219,7 +219,7 @@ func TestConsumersComeAfterTheEventOfAnExport(t *testing.T) {
 			buffer := addresses(out.array.buffers, 2)[1]
 			got := make([]byte, 4<<20)
 			if on == dev {
-				seen, err := dev.Foreign(buffer, 4<<20, nil)
+				seen, err := dev.WrapExternal(buffer, 4<<20, nil)
 				require.NoError(t, err)
 				_, err = seen.CopyToHostAsync(got, 0, theirs)
 				require.NoError(t, err)
@@ -312,7 +312,7 @@ func alias(t *testing.T, dev *cudabuf.Device, b arrowbuf.Buffer) arrowbuf.Buffer
 	if b.Device() != dev {
 		return b // pinned memory is known by its address
 	}
-	same, err := dev.Foreign(b.Address(), b.Len(), nil)
+	same, err := dev.WrapExternal(b.Address(), b.Len(), nil)
 	require.NoError(t, err)
 	t.Cleanup(same.Release)
 	return same

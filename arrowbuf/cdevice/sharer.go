@@ -14,11 +14,11 @@ type Sharer interface {
 	// EventAfter returns a CUevent that comes after all that was given for
 	// buffers of the device to write them, until done is called.
 	EventAfter(buffers ...arrowbuf.Buffer) (handle uintptr, done func(), err error)
-	// ForeignAfter returns a buffer over memory of another library, which may be
+	// WrapExternalAfter returns a buffer over memory of another library, which may be
 	// used after the CUevent, or now where that is 0. Its last reference calls
 	// release, unless an error is returned. Memory that the device does not know
 	// is arrowbuf.ErrDevice.
-	ForeignAfter(event, address uintptr, n int64, release func()) (arrowbuf.Buffer, error)
+	WrapExternalAfter(event, address uintptr, n int64, release func()) (arrowbuf.Buffer, error)
 }
 
 // sharerOf is the device to export from, nil for the CPU.

@@ -16,7 +16,7 @@ var openDriver = cudabuf.Open
 // is none.
 func openDevice(name string) (dev arrowbuf.Device, why string, closing func() error, err error) {
 	dev, why, closing, err = device.Open(name, openDriver)
-	if err != nil && !errors.Is(err, device.ErrName) {
+	if err != nil && !errors.Is(err, device.ErrInvalidName) {
 		err = &arrowzarr.Error{Part: arrowzarr.PartDevice, Err: err}
 	}
 	return dev, why, closing, err

@@ -57,7 +57,7 @@ func failed(code int, err error) error {
 
 // failedDevice marks an error of opening a device by name.
 func failedDevice(err error) error {
-	if errors.Is(err, device.ErrName) {
+	if errors.Is(err, device.ErrInvalidName) {
 		return failed(exitUsage, err)
 	}
 	return failed(exitDevice, err)

@@ -35,7 +35,7 @@ func TestWhatIsCompiledRuns(t *testing.T) {
 				image, err := cache.Compile(s)
 				require.NoError(t, err)
 				name := image.Names["scale<float>"]
-				m, err := dev.LoadModule(image.Bytes, map[string]cudabuf.Twin{name: func(l *cudabuf.TwinLaunch) {
+				m, err := dev.LoadModule(image.Bytes, map[string]cudabuf.HostKernel{name: func(l *cudabuf.HostLaunch) {
 					values := cudabuf.Elements[float32](l, l.Pointer(0), int64(l.Int32(1)))
 					for i := range values {
 						values[i] *= 3

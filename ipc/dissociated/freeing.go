@@ -63,7 +63,7 @@ func (f *freeing) send() {
 		f.pending = nil
 		f.mu.Unlock()
 		// A server that does not take it is gone, and its memory with it.
-		_ = f.conn.Send(&f.tag, arrowbuf.Foreign(message, func() {}))
+		_ = f.conn.Send(&f.tag, arrowbuf.WrapExternal(message, func() {}))
 		f.mu.Lock()
 	}
 	f.sending = false

@@ -79,7 +79,7 @@ func openHostMemory(m memfd, server serverProcess) (arrowbuf.Buffer, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: shared memory %v: %w", ErrProtocol, m, err)
 	}
-	return arrowbuf.Foreign(data, func() { _ = memfile.Unmap(data) }), nil
+	return arrowbuf.WrapExternal(data, func() { _ = memfile.Unmap(data) }), nil
 }
 
 // open opens the file, of the process that has a number here. Its name is looked at

@@ -176,7 +176,7 @@ func hostPlace(n, limit int64) (arrowbuf.Buffer, error) {
 	if n > limit {
 		return nil, fmt.Errorf("%w: a message of %d bytes, at most %d are", ErrTooLarge, n, limit)
 	}
-	return arrowbuf.Foreign(make([]byte, n), func() {}), nil
+	return arrowbuf.WrapExternal(make([]byte, n), func() {}), nil
 }
 
 // begin takes the schema, which is the first message.

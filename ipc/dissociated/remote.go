@@ -59,6 +59,6 @@ func openCUDA(handle [64]byte, dev *cudabuf.Device) (*remote, error) {
 		if err != nil {
 			return nil, err
 		}
-		return dev.Foreign(b.Address(), b.Len(), func() { b.Release(); release() })
+		return dev.WrapExternal(b.Address(), b.Len(), func() { b.Release(); release() })
 	}, anchor.Release}, nil
 }

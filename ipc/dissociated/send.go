@@ -211,7 +211,7 @@ func packed(parts arrowipc.Parts, length int64) (body []arrowbuf.Buffer) {
 	return body
 }
 
-func hostBuffer(b []byte) arrowbuf.Buffer { return arrowbuf.Foreign(b, func() {}) }
+func hostBuffer(b []byte) arrowbuf.Buffer { return arrowbuf.WrapExternal(b, func() {}) }
 
 // listen takes what the client says, until it is gone. The error is nil where
 // nothing was expected of it.

@@ -71,7 +71,7 @@ func (w *Window) onHost(n int64) error {
 	if err != nil {
 		return err
 	}
-	w.whole, w.handle, w.unmap = arrowbuf.Foreign(data, func() {}), handle, unmap
+	w.whole, w.handle, w.unmap = arrowbuf.WrapExternal(data, func() {}), handle, unmap
 	return nil
 }
 
@@ -129,11 +129,11 @@ func within(whole arrowbuf.Buffer, l Location, release func()) (arrowbuf.Buffer,
 		return nil, fmt.Errorf("%w: a location of %d bytes at %#x, in memory of %d", ErrProtocol, l.Length, l.Address, whole.Len())
 	}
 	if data, ok := arrowbuf.HostBytes(whole); ok {
-		return arrowbuf.Foreign(data[l.Address:l.Address+l.Length:l.Address+l.Length], release), nil
+		return arrowbuf.WrapExternal(data[l.Address:l.Address+l.Length:l.Address+l.Length], release), nil
 	}
 	gpu, ok := whole.Device().(*cudabuf.Device)
 	if !ok {
 		return nil, errors.New("memory of an unknown device")
 	}
-	return gpu.Foreign(whole.Address()+uintptr(l.Address), int64(l.Length), release)
+	return gpu.WrapExternal(whole.Address()+uintptr(l.Address), int64(l.Length), release)
 }

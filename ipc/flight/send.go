@@ -117,4 +117,4 @@ func encapsulated(metadata []byte) []byte {
 }
 
 // hostBuffer is memory that gRPC made, of which nobody else knows.
-func hostBuffer(b []byte) arrowbuf.Buffer { return arrowbuf.Foreign(b, func() {}) }
+func hostBuffer(b []byte) arrowbuf.Buffer { return arrowbuf.WrapExternal(b, func() {}) }

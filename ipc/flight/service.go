@@ -136,7 +136,7 @@ func failure(err error) error {
 	switch {
 	case errors.Is(err, ipc.ErrNotFound):
 		code = codes.NotFound
-	case errors.Is(err, ipc.ErrKind):
+	case errors.Is(err, ipc.ErrWrongKind):
 		code = codes.InvalidArgument
 	case errors.Is(err, context.Canceled):
 		code = codes.Canceled

@@ -122,7 +122,7 @@ func (u *unifier) add(dictionary *array.Data) (err error) {
 		}
 		last := len(u.host) - 1
 		for i, seen := range u.host[:last] {
-			if arrowbuf.Identical(seen, u.host[last]) { // to the bit, as keys are
+			if arrowbuf.BitwiseEqual(seen, u.host[last]) { // to the bit, as keys are
 				u.which, u.host = append(u.which, i), u.host[:last]
 				return nil
 			}

@@ -29,9 +29,9 @@ type program struct {
 }
 
 func newProgram(name string, twins map[string]twin) *program {
-	soft := map[string]cudabuf.Twin{}
+	soft := map[string]cudabuf.HostKernel{}
 	for kernel, do := range twins {
-		soft[kernel] = func(l *cudabuf.TwinLaunch) { do(l) }
+		soft[kernel] = func(l *cudabuf.HostLaunch) { do(l) }
 	}
 	return &program{twins, launch.Program(name, soft)}
 }

@@ -111,7 +111,7 @@ func (c vlen) checkText(v *element.VLen) error {
 	}
 	for i, s := range v.Elements() {
 		if !utf8.Valid(s) {
-			return fmt.Errorf("element %d: %.40q: %w", i, s, element.ErrText)
+			return fmt.Errorf("element %d: %.40q: %w", i, s, element.ErrInvalidUTF8)
 		}
 	}
 	return nil

@@ -9,8 +9,8 @@ import (
 	"github.com/quiver-gpu/quiver/zarr/internal/metajson"
 )
 
-// ErrText: an element of a String array is not UTF-8; test with errors.Is.
-var ErrText = errors.New("not UTF-8")
+// ErrInvalidUTF8: an element of a String array is not UTF-8; test with errors.Is.
+var ErrInvalidUTF8 = errors.New("not UTF-8")
 
 // Type is the data type of a Zarr array. It is a small value: compare with ==.
 type Type struct {

@@ -11,8 +11,8 @@ import (
 	"github.com/quiver-gpu/quiver/cudabuf"
 )
 
-// ErrName: what the user typed names no device.
-var ErrName = errors.New("expected auto, cpu, cuda or cuda:N")
+// ErrInvalidName: what the user typed names no device.
+var ErrInvalidName = errors.New("expected auto, cpu, cuda or cuda:N")
 
 // Open opens a device by name, with a driver that open opens when a GPU is
 // asked for. It returns, with the device, a word on why it was chosen where the
@@ -32,13 +32,13 @@ func Open(name string, open func() (*cudabuf.Driver, error)) (dev arrowbuf.Devic
 		ordinal := 0
 		if digits, ok := strings.CutPrefix(name, "cuda:"); ok {
 			if ordinal, err = strconv.Atoi(digits); err != nil || ordinal < 0 {
-				return nil, "", nil, fmt.Errorf("--device %s: %w", name, ErrName)
+				return nil, "", nil, fmt.Errorf("--device %s: %w", name, ErrInvalidName)
 			}
 		}
 		dev, closing, err := openCUDA(ordinal, open)
 		return dev, "", closing, err
 	}
-	return nil, "", nil, fmt.Errorf("--device %s: %w", name, ErrName)
+	return nil, "", nil, fmt.Errorf("--device %s: %w", name, ErrInvalidName)
 }
 
 func openCUDA(ordinal int, open func() (*cudabuf.Driver, error)) (arrowbuf.Device, func() error, error) {

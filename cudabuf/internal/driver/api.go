@@ -195,7 +195,7 @@ type Modules interface {
 	// compiler says of a bad one is the error's Detail. The soft driver,
 	// which cannot run it, runs the twins in its place; the others ignore
 	// them.
-	ModuleLoadData(image []byte, twins map[string]Twin) (Module, error)
+	ModuleLoadData(image []byte, twins map[string]HostKernel) (Module, error)
 	ModuleUnload(Module) error
 	ModuleGetFunction(Module, string) (Function, error)
 	FuncGetAttribute(FunctionAttribute, Function) (int, error)

@@ -71,14 +71,14 @@ func (l *Launch) Values() *unsafe.Pointer {
 	return &l.values[0]
 }
 
-// Twin does a kernel's work in Go where there is no GPU: one call does the
+// HostKernel does a kernel's work in Go where there is no GPU: one call does the
 // work of the whole grid.
-type Twin func(*TwinLaunch)
+type HostKernel func(*HostLaunch)
 
-// TwinLaunch is one launch as a Twin sees it. Arguments are counted from 0.
+// HostLaunch is one launch as a Twin sees it. Arguments are counted from 0.
 // Reading an argument as another type than it was passed as, or memory that is
 // not the device's, ends the twin and fails the launch.
-type TwinLaunch struct {
+type HostLaunch struct {
 	Grid, Block Dim3
 	SharedBytes uint32
 
@@ -87,38 +87,38 @@ type TwinLaunch struct {
 	memory  func(address uintptr, n int64) ([]byte, bool)
 }
 
-// NewTwinLaunch is for drivers that run twins; it copies what is in the launch.
+// NewHostLaunch is for drivers that run twins; it copies what is in the launch.
 // The function memory answers false for bytes that are not one allocation's.
-func NewTwinLaunch(l *Launch, memory func(uintptr, int64) ([]byte, bool)) *TwinLaunch {
-	return &TwinLaunch{
+func NewHostLaunch(l *Launch, memory func(uintptr, int64) ([]byte, bool)) *HostLaunch {
+	return &HostLaunch{
 		Grid: l.Grid, Block: l.Block, SharedBytes: l.SharedBytes,
 		args: slices.Clone(l.Args), structs: slices.Clone(l.Structs), memory: memory,
 	}
 }
 
 // Int32 returns argument i.
-func (l *TwinLaunch) Int32(i int) int32 { return int32(l.bits(i, Int32)) }
+func (l *HostLaunch) Int32(i int) int32 { return int32(l.bits(i, Int32)) }
 
 // Int64 returns argument i.
-func (l *TwinLaunch) Int64(i int) int64 { return int64(l.bits(i, Int64)) }
+func (l *HostLaunch) Int64(i int) int64 { return int64(l.bits(i, Int64)) }
 
 // Uint32 returns argument i.
-func (l *TwinLaunch) Uint32(i int) uint32 { return uint32(l.bits(i, Uint32)) }
+func (l *HostLaunch) Uint32(i int) uint32 { return uint32(l.bits(i, Uint32)) }
 
 // Uint64 returns argument i.
-func (l *TwinLaunch) Uint64(i int) uint64 { return l.bits(i, Uint64) }
+func (l *HostLaunch) Uint64(i int) uint64 { return l.bits(i, Uint64) }
 
 // Float32 returns argument i.
-func (l *TwinLaunch) Float32(i int) float32 { return math.Float32frombits(uint32(l.bits(i, Float32))) }
+func (l *HostLaunch) Float32(i int) float32 { return math.Float32frombits(uint32(l.bits(i, Float32))) }
 
 // Float64 returns argument i.
-func (l *TwinLaunch) Float64(i int) float64 { return math.Float64frombits(l.bits(i, Float64)) }
+func (l *HostLaunch) Float64(i int) float64 { return math.Float64frombits(l.bits(i, Float64)) }
 
 // Pointer returns argument i, a device address. Memory makes bytes of it.
-func (l *TwinLaunch) Pointer(i int) uintptr { return uintptr(l.bits(i, Pointer)) }
+func (l *HostLaunch) Pointer(i int) uintptr { return uintptr(l.bits(i, Pointer)) }
 
 // Struct returns argument i, the bytes of a struct in C's layout, n of them.
-func (l *TwinLaunch) Struct(i, n int) []byte {
+func (l *HostLaunch) Struct(i, n int) []byte {
 	at := l.bits(i, Struct)
 	if size := int(l.args[i].Size); size != n {
 		panic(&Error{"cuLaunchKernel", InvalidValue, fmt.Sprintf("argument %d is a struct of %d bytes, the twin reads %d", i, size, n)})
@@ -127,11 +127,11 @@ func (l *TwinLaunch) Struct(i, n int) []byte {
 }
 
 // Args is the number of arguments.
-func (l *TwinLaunch) Args() int { return len(l.args) }
+func (l *HostLaunch) Args() int { return len(l.args) }
 
 // Memory returns n bytes of device memory, which the twin may read and write
 // until it returns. Zero bytes are nil at any address.
-func (l *TwinLaunch) Memory(address uintptr, n int64) []byte {
+func (l *HostLaunch) Memory(address uintptr, n int64) []byte {
 	if n == 0 {
 		return nil
 	}
@@ -142,10 +142,10 @@ func (l *TwinLaunch) Memory(address uintptr, n int64) []byte {
 	return b
 }
 
-// Elements returns n values of device memory as TwinLaunch.Memory returns
+// Elements returns n values of device memory as HostLaunch.Memory returns
 // bytes. As on a GPU, an address that is no multiple of the value's size is an
 // error.
-func Elements[T int8 | uint8 | int16 | uint16 | int32 | uint32 | int64 | uint64 | float32 | float64](l *TwinLaunch, address uintptr, n int64) []T {
+func Elements[T int8 | uint8 | int16 | uint16 | int32 | uint32 | int64 | uint64 | float32 | float64](l *HostLaunch, address uintptr, n int64) []T {
 	var zero T
 	size := unsafe.Sizeof(zero)
 	if n < 0 || n > math.MaxInt64/int64(size) {
@@ -158,7 +158,7 @@ func Elements[T int8 | uint8 | int16 | uint16 | int32 | uint32 | int64 | uint64 
 	return unsafe.Slice((*T)(unsafe.Pointer(unsafe.SliceData(b))), n)
 }
 
-func (l *TwinLaunch) bits(i int, k Kind) uint64 {
+func (l *HostLaunch) bits(i int, k Kind) uint64 {
 	if i < 0 || i >= len(l.args) {
 		panic(&Error{"cuLaunchKernel", InvalidValue, fmt.Sprintf("the twin reads argument %d of %d", i, len(l.args))})
 	}

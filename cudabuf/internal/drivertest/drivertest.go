@@ -19,7 +19,7 @@ type Suite struct {
 	// Image holds a kernel add_int32(int32 *values, int64 count, int32 addend),
 	// for the driver to load; Twins do its work in Go.
 	Image []byte
-	Twins map[string]driver.Twin
+	Twins map[string]driver.HostKernel
 	// Child names the driver to a child process, which opens it by the same
 	// name: see Child.
 	Child string

@@ -15,7 +15,7 @@ import (
 //go:embed testdata/add.ptx
 var image []byte
 
-var twins = map[string]driver.Twin{"add_int32": func(l *driver.TwinLaunch) {
+var twins = map[string]driver.HostKernel{"add_int32": func(l *driver.HostLaunch) {
 	values := driver.Elements[int32](l, l.Pointer(0), l.Int64(1))
 	for i := range values {
 		values[i] += l.Int32(2)

@@ -15,7 +15,7 @@ import (
 // ModuleLoadData passes a copy that ends in a zero byte: PTX text has no other
 // end, and a binary image says its own length. What the driver's compiler has
 // against the image becomes the error's Detail.
-func (d *Driver) ModuleLoadData(image []byte, _ map[string]driver.Twin) (driver.Module, error) {
+func (d *Driver) ModuleLoadData(image []byte, _ map[string]driver.HostKernel) (driver.Module, error) {
 	var m driver.Module
 	text := append(bytes.Clone(image), 0)
 	log := make([]byte, 8<<10)

@@ -57,7 +57,7 @@ func TestAContextEndsWithAllThatIsInIt(t *testing.T) {
 	d, _ := machine(t, Config{})
 	c := must[driver.Context](t)(d.CtxCreate(0, 0))
 	s, e := newQueue(t, d, driver.StreamNonBlocking), newMark(t, d, 0)
-	f := kernelOf(t, d, "nothing", func(*driver.TwinLaunch) {})
+	f := kernelOf(t, d, "nothing", func(*driver.HostLaunch) {})
 	var ran atomic.Bool
 	open := blocked(t, d, s)
 	require.NoError(t, d.LaunchHostFunc(s, func() { ran.Store(true) }))
@@ -100,7 +100,7 @@ func TestKernelsReachPeersWhenTheyAreLetTo(t *testing.T) {
 	address := must[uintptr](t)(d.MemAlloc(4))
 	require.NoError(t, d.CtxSetCurrent(contexts[0]))
 	reached := false
-	f := kernelOf(t, d, "look", func(l *driver.TwinLaunch) { l.Memory(address, 4); reached = true })
+	f := kernelOf(t, d, "look", func(l *driver.HostLaunch) { l.Memory(address, 4); reached = true })
 	one := driver.Dim3{X: 1, Y: 1, Z: 1}
 	assert.True(t, must[bool](t)(d.DeviceCanAccessPeer(0, 1)))
 	assert.False(t, must[bool](t)(d.DeviceCanAccessPeer(0, 0)))

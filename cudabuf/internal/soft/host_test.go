@@ -37,8 +37,8 @@ func TestDevicesReachPinnedMemoryAtItsAddress(t *testing.T) {
 		assert.Equal(t, byte(5), b[10])
 		assert.Equal(t, byte(5), b[99])
 		code(t, driver.InvalidValue, d.MemsetD8Async(at, 5, 91, 0))
-		twin := func(l *driver.TwinLaunch) { l.Memory(l.Pointer(0), 90)[1] = 6 }
-		m := must[driver.Module](t)(d.ModuleLoadData([]byte("image"), map[string]driver.Twin{"twin": twin}))
+		twin := func(l *driver.HostLaunch) { l.Memory(l.Pointer(0), 90)[1] = 6 }
+		m := must[driver.Module](t)(d.ModuleLoadData([]byte("image"), map[string]driver.HostKernel{"twin": twin}))
 		f := must[driver.Function](t)(d.ModuleGetFunction(m, "twin"))
 		one := driver.Dim3{X: 1, Y: 1, Z: 1}
 		require.NoError(t, d.LaunchKernel(&driver.Launch{Function: f, Grid: one, Block: one, Args: []driver.Arg{{Kind: driver.Pointer, Bits: uint64(at)}}}))

@@ -23,7 +23,7 @@ func (d *Driver) LaunchKernel(l *driver.Launch) error {
 	if !within(l.Grid, maxGrid) || !within(l.Block, maxBlock) || threads > maxThreads || int(l.SharedBytes) > shared {
 		return &driver.Error{Call: call, Code: driver.InvalidValue, Detail: fmt.Sprintf("grid %v, block %v, %d bytes of shared memory of at most %d", l.Grid, l.Block, l.SharedBytes, shared)}
 	}
-	launch := driver.NewTwinLaunch(l, s.dev.arena.running)
+	launch := driver.NewHostLaunch(l, s.dev.arena.running)
 	return s.issue(call, func() error {
 		f.twin(launch)
 		return nil

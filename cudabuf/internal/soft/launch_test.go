@@ -12,15 +12,15 @@ import (
 )
 
 // kernelOf loads a module with one kernel.
-func kernelOf(t *testing.T, d *Driver, name string, twin driver.Twin) driver.Function {
+func kernelOf(t *testing.T, d *Driver, name string, twin driver.HostKernel) driver.Function {
 	t.Helper()
-	m := must[driver.Module](t)(d.ModuleLoadData([]byte("image"), map[string]driver.Twin{name: twin}))
+	m := must[driver.Module](t)(d.ModuleLoadData([]byte("image"), map[string]driver.HostKernel{name: twin}))
 	return must[driver.Function](t)(d.ModuleGetFunction(m, name))
 }
 
 func TestLaunchesHaveLimits(t *testing.T) {
 	d, _ := machine(t, Config{})
-	f := kernelOf(t, d, "nothing", func(*driver.TwinLaunch) {})
+	f := kernelOf(t, d, "nothing", func(*driver.HostLaunch) {})
 	one := driver.Dim3{X: 1, Y: 1, Z: 1}
 	for name, tt := range map[string]struct {
 		grid, block driver.Dim3
@@ -48,7 +48,7 @@ func TestLaunchesHaveLimits(t *testing.T) {
 
 func TestSharedMemoryIsOptedInto(t *testing.T) {
 	d, _ := machine(t, Config{})
-	f := kernelOf(t, d, "nothing", func(*driver.TwinLaunch) {})
+	f := kernelOf(t, d, "nothing", func(*driver.HostLaunch) {})
 	one := driver.Dim3{X: 1, Y: 1, Z: 1}
 	require.NoError(t, d.FuncSetAttribute(f, driver.FuncMaxDynamicSharedBytes, sharedBlockOptin))
 	assert.Equal(t, sharedBlockOptin, must[int](t)(d.FuncGetAttribute(driver.FuncMaxDynamicSharedBytes, f)))
@@ -66,7 +66,7 @@ func TestSharedMemoryIsOptedInto(t *testing.T) {
 // 9.0 and 32 registers a thread.
 func TestOccupancy(t *testing.T) {
 	d, _ := machine(t, Config{})
-	f := kernelOf(t, d, "nothing", func(*driver.TwinLaunch) {})
+	f := kernelOf(t, d, "nothing", func(*driver.HostLaunch) {})
 	require.NoError(t, d.FuncSetAttribute(f, driver.FuncMaxDynamicSharedBytes, sharedBlockOptin))
 	for _, tt := range []struct {
 		threads int

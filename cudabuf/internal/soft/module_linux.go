@@ -9,16 +9,16 @@ import (
 
 type module struct {
 	context *context
-	twins   map[string]driver.Twin
+	twins   map[string]driver.HostKernel
 }
 
 type function struct {
 	module *module
-	twin   driver.Twin
+	twin   driver.HostKernel
 	shared int // dynamic, that a launch may ask for; guarded by Driver.mu
 }
 
-func (d *Driver) ModuleLoadData(image []byte, twins map[string]driver.Twin) (driver.Module, error) {
+func (d *Driver) ModuleLoadData(image []byte, twins map[string]driver.HostKernel) (driver.Module, error) {
 	const call = "cuModuleLoadData"
 	c, err := d.context(call)
 	if err != nil {

@@ -274,7 +274,7 @@ func TestKernelsKeepMemoryThatIsFreedBehindThem(t *testing.T) {
 	s := streams(t, d, 1)[0]
 	var a uintptr
 	var offset, n int64
-	touch := kernelOf(t, d, "touch", func(l *driver.TwinLaunch) { l.Memory(a+uintptr(offset), n)[0] = 7 })
+	touch := kernelOf(t, d, "touch", func(l *driver.HostLaunch) { l.Memory(a+uintptr(offset), n)[0] = 7 })
 	launch := func(at, bytes int64) error {
 		a, offset, n = must[uintptr](t)(d.MemAllocAsync(2*unit, s)), at, bytes
 		open := gated(t, d, s)
@@ -305,7 +305,7 @@ func TestFreedMemoryIsKeptForWorkBeforeAlone(t *testing.T) {
 			pool := must[driver.MemPool](t)(d.MemPoolCreate(tt.device, false))
 			a := must[uintptr](t)(d.MemAllocFromPoolAsync(2*unit, pool, s[0]))
 			require.NoError(t, d.StreamSynchronize(s[0]))
-			touch := kernelOf(t, d, "touch", func(l *driver.TwinLaunch) { l.Memory(a, 2*unit)[0] = 7 })
+			touch := kernelOf(t, d, "touch", func(l *driver.HostLaunch) { l.Memory(a, 2*unit)[0] = 7 })
 			work := gated(t, d, s[1])
 			require.NoError(t, d.LaunchKernel(&driver.Launch{Function: touch, Grid: single, Block: single, Stream: s[1]}))
 			free := gated(t, d, s[0])

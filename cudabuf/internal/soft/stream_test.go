@@ -138,7 +138,7 @@ func TestCopiesMayGoToAStreamOfAnotherContextKernelsMayNot(t *testing.T) {
 	s := newQueue(t, d, driver.StreamNonBlocking)
 	require.NoError(t, d.CtxSetCurrent(contexts[1]))
 	address := must[uintptr](t)(d.MemAlloc(8))
-	f := kernelOf(t, d, "nothing", func(*driver.TwinLaunch) {})
+	f := kernelOf(t, d, "nothing", func(*driver.HostLaunch) {})
 	e := must[driver.Event](t)(d.EventCreate(0))
 	require.NoError(t, d.StreamSynchronize(s))
 	require.NoError(t, d.StreamWaitEvent(s, e))
@@ -154,7 +154,7 @@ func TestCopiesMayGoToAStreamOfAnotherContextKernelsMayNot(t *testing.T) {
 func TestALostDeviceRunsNothingMore(t *testing.T) {
 	d, _ := machine(t, Config{})
 	s := newQueue(t, d, driver.StreamNonBlocking)
-	f := kernelOf(t, d, "wild", func(l *driver.TwinLaunch) { l.Memory(1, 1) })
+	f := kernelOf(t, d, "wild", func(l *driver.HostLaunch) { l.Memory(1, 1) })
 	open := blocked(t, d, s)
 	one := driver.Dim3{X: 1, Y: 1, Z: 1}
 	require.NoError(t, d.LaunchKernel(&driver.Launch{Function: f, Grid: one, Block: one, Stream: s}))
@@ -196,7 +196,7 @@ func TestWaitsEndWhenTheDeviceIsLost(t *testing.T) {
 			d, _ := machine(t, Config{MemoryBytes: 2 * unit})
 			s := streams(t, d, 2)
 			memory := must[uintptr](t)(d.MemAllocAsync(2*unit, s[0]))
-			wild := kernelOf(t, d, "wild", func(l *driver.TwinLaunch) { l.Memory(1, 1) })
+			wild := kernelOf(t, d, "wild", func(l *driver.HostLaunch) { l.Memory(1, 1) })
 			open := gated(t, d, s[0])
 			require.NoError(t, d.LaunchKernel(&driver.Launch{Function: wild, Grid: single, Block: single, Stream: s[0]}))
 			wait(t, d, s[0], s[1], memory)

@@ -84,8 +84,8 @@ func TestMappingsSideBySideAreCopiedAsOne(t *testing.T) {
 
 func TestKernelFaultsWithoutAccess(t *testing.T) {
 	d, _ := machine(t, Config{MemoryBytes: 8 * page})
-	twin := func(l *driver.TwinLaunch) { l.Memory(l.Pointer(0), 2*page)[page] = 1 }
-	m := must[driver.Module](t)(d.ModuleLoadData([]byte("image"), map[string]driver.Twin{"twin": twin}))
+	twin := func(l *driver.HostLaunch) { l.Memory(l.Pointer(0), 2*page)[page] = 1 }
+	m := must[driver.Module](t)(d.ModuleLoadData([]byte("image"), map[string]driver.HostKernel{"twin": twin}))
 	f := must[driver.Function](t)(d.ModuleGetFunction(m, "twin"))
 	a := must[uintptr](t)(d.MemAddressReserve(2 * page))
 	run := func() error {

@@ -17,7 +17,7 @@ const Threads = 256
 
 // Program is the kernels of kernels/NAME.cu. A twin does the work of the kernel
 // of its name on the soft device.
-func Program(name string, twins map[string]cudabuf.Twin) *cudabuf.Program {
+func Program(name string, twins map[string]cudabuf.HostKernel) *cudabuf.Program {
 	return &cudabuf.Program{
 		ImageFor: func(major, minor int) ([]byte, error) { return kernels.Image(name, major, minor) },
 		Twins:    twins,

@@ -14,7 +14,7 @@ func Parameters[T any](l interface{ Struct(i, n int) []byte }, i int) (p T) {
 }
 
 // Reached is what a kernel reaches of pointer i, [low, high) from it on.
-func Reached(l *cudabuf.TwinLaunch, i int, low, high int64) unsafe.Pointer {
+func Reached(l *cudabuf.HostLaunch, i int, low, high int64) unsafe.Pointer {
 	part := l.Memory(uintptr(int64(l.Pointer(i))+low), high-low)
 	return unsafe.Add(unsafe.Pointer(unsafe.SliceData(part)), -low)
 }
