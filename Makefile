@@ -57,14 +57,14 @@ race: ## Run all Go tests under the race detector (needs gcc)
 emulate: ## Run the kernels that copy on the CPU, under AddressSanitizer (needs g++)
 	@mkdir -p .tools/bin
 	$(KERNELS)/emulate/build.sh .tools/bin/emulate
-	QUIVER_EMULATE=$(CURDIR)/.tools/bin/emulate $(GO) test -tags emulate -count 1 -v -run TestKernelsCopyWithinTheirMemory ./ndview/internal/moves
+	QUIVER_EMULATE=$(CURDIR)/.tools/bin/emulate $(GO) test -tags emulate -count 1 -v -run TestKernelsCopyWithinTheirMemory ./ndview/internal/stridedcopy
 
 .PHONY: lint
 lint: kernels-check $(GORGONIA_HEADERS:%=%/.installed) ## Check format, vet, linters, the floors and the kernel images
 	@bad=$$(find . -name '.?*' -prune -o -name '*.go' -print | xargs gofmt -l); \
 	if [ -n "$$bad" ]; then echo "gofmt would change:"; echo "$$bad"; exit 1; fi
 	$(GO) vet ./...
-	$(GO) vet -tags emulate ./ndview/internal/moves
+	$(GO) vet -tags emulate ./ndview/internal/stridedcopy
 	@for headers in $(GORGONIA_HEADERS); do \
 		include=$$(cat $$headers/.installed); echo "go vet -tags gorgonia with $${include##*/python*/site-packages/}"; \
 		CGO_ENABLED=1 CGO_CFLAGS="-I$(CURDIR)/cudabuf/internal/gorgonia/include -I$$include" $(GO) vet -tags gorgonia ./... || exit 1; \

@@ -9,7 +9,7 @@ import (
 	"github.com/quiver-gpu/quiver/ndview/internal/cpu"
 	"github.com/quiver-gpu/quiver/ndview/internal/launch"
 	"github.com/quiver-gpu/quiver/ndview/internal/layout"
-	"github.com/quiver-gpu/quiver/ndview/internal/moves"
+	"github.com/quiver-gpu/quiver/ndview/internal/stridedcopy"
 )
 
 // copyLayout moves elements from one layout to another of the same shape, with
@@ -31,7 +31,7 @@ func copyLayout(dst, src *NDBuffer) error {
 		cpu.Copy(d, s, width, n)
 		return nil
 	}
-	return n.Cut(moves.MaxItems, moves.MaxAxes, func(part layout.Nest) error {
+	return n.Cut(stridedcopy.MaxItems, stridedcopy.MaxAxes, func(part layout.Nest) error {
 		return launchCopy(dst.buf, to+part.Offsets[0], src.buf, from+part.Offsets[1], width, part)
 	})
 }
@@ -75,22 +75,22 @@ func copyRun(dst arrowbuf.Buffer, to int64, src arrowbuf.Buffer, from, n int64) 
 // launchCopy queues the kernel for one part of a copy.
 func launchCopy(dst arrowbuf.Buffer, to int64, src arrowbuf.Buffer, from, width int64, n layout.Nest) error {
 	dev := dst.Device()
-	p := moves.New(width, uint64(dst.Address())+uint64(to), uint64(src.Address())+uint64(from), n, launch.SharedMemory(dev))
+	p := stridedcopy.New(width, uint64(dst.Address())+uint64(to), uint64(src.Address())+uint64(from), n, launch.SharedMemory(dev))
 	grid, block := cudabuf.Dim3{X: uint32(p.Blocks)}, cudabuf.Dim3{X: uint32(p.Threads)}
 	return launch.QueueShared(dev, copyPrograms[p.Kernel.Image()], p.Kernel.Function(width), grid, block, uint32(p.Shared), launch.InOut(dst, to), launch.In(src, from), p.Struct)
 }
 
 // copyPrograms are by the name of the image.
 var copyPrograms = map[string]*cudabuf.Program{
-	"weave":    copyProgram[moves.Weave]("weave"),
-	"tiles":    copyProgram[moves.Tiles]("tiles"),
-	"slim":     copyProgram[moves.Tiles]("slim"),
-	"matrices": copyProgram[moves.Tiles]("matrices"),
-	"words":    copyProgram[moves.Tiles]("words"),
-	"runs":     copyProgram[moves.Tiles]("runs"),
-	"odd":      copyProgram[moves.Tiles]("odd"),
-	"bricks":   copyProgram[moves.Bricks]("bricks"),
-	"rows":     copyProgram[moves.Rows]("rows"),
+	"weave":    copyProgram[stridedcopy.Weave]("weave"),
+	"tiles":    copyProgram[stridedcopy.Tiles]("tiles"),
+	"slim":     copyProgram[stridedcopy.Tiles]("slim"),
+	"matrices": copyProgram[stridedcopy.Tiles]("matrices"),
+	"words":    copyProgram[stridedcopy.Tiles]("words"),
+	"runs":     copyProgram[stridedcopy.Tiles]("runs"),
+	"odd":      copyProgram[stridedcopy.Tiles]("odd"),
+	"bricks":   copyProgram[stridedcopy.Bricks]("bricks"),
+	"rows":     copyProgram[stridedcopy.Rows]("rows"),
 }
 
 // copyProgram is an image whose kernels take a plan of type T. Their twins copy what
@@ -98,10 +98,10 @@ var copyPrograms = map[string]*cudabuf.Program{
 func copyProgram[T any, P interface {
 	*T
 	Nest() layout.Nest
-	RowAlign(kernel moves.Kernel, width int64) [2]int64
+	RowAlign(kernel stridedcopy.Kernel, width int64) [2]int64
 }](image string) *cudabuf.Program {
 	twins := map[string]cudabuf.HostKernel{}
-	for _, kernel := range moves.Images[image] {
+	for _, kernel := range stridedcopy.Images[image] {
 		for _, width := range []int64{1, 2, 4, 8, 16} {
 			twins[kernel.Function(width)] = func(l *cudabuf.HostLaunch) {
 				plan := launch.Parameters[T](l, 2)

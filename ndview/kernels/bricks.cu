@@ -11,7 +11,7 @@ struct Cut {
     int64_t dst, src;
 };
 
-// See internal/moves.
+// See internal/stridedcopy.
 struct Bricks {
     int64_t begin, end;
     Cut a, b;

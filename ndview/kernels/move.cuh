@@ -1,5 +1,5 @@
 // The plans of kernels that move units from one layout to another. The structs
-// are those of internal/moves.
+// are those of internal/stridedcopy.
 
 #pragma once
 #include <stdint.h>
@@ -35,14 +35,14 @@ struct Tiles {
     int32_t items_a, items_b;
     int32_t axes_a, axes_b, batch;
     int32_t chunks_a, chunks_b;  // tiles along each side
-    int32_t halo;                // see internal/moves
+    int32_t halo;                // see internal/stridedcopy
     int32_t log_a, log_b;        // of tiles that are made to measure
     int32_t places;              // of the batch
     int32_t side_b;              // of tiles of runs and of matrices
-    Divide by;                   // see internal/moves
+    Divide by;                   // see internal/stridedcopy
     int32_t side_a, pitch;       // of tiles of runs and of lines; of lines the words from row to row
     Divide by_chunks_a, by_chunks_b;
-    int32_t group, shared;       // see internal/moves
+    int32_t group, shared;       // see internal/stridedcopy
     int64_t end;                 // of the source
     Axis axes[move_axes];        // of A, of B, and of the batch
 };

@@ -4,7 +4,7 @@
 #include "bring.cuh"
 #include "move.cuh"
 
-// See internal/moves.
+// See internal/stridedcopy.
 struct Weave {
     int64_t begin, end, plane;
     int32_t whole, extent, chunks;

@@ -1,4 +1,4 @@
-package moves
+package stridedcopy
 
 import "github.com/quiver-gpu/quiver/ndview/internal/layout"
 

@@ -1,4 +1,4 @@
-package moves_test
+package stridedcopy_test
 
 import (
 	"bytes"
@@ -10,14 +10,14 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/quiver-gpu/quiver/ndview/internal/moves"
+	"github.com/quiver-gpu/quiver/ndview/internal/stridedcopy"
 	"github.com/quiver-gpu/quiver/ndview/kernels"
 )
 
 // Kernels take two addresses and a plan, of whose struct they have a copy, and are made
 // for so many threads a block.
 func TestPlansAreWhatKernelsTake(t *testing.T) {
-	for image, kernels := range moves.Images {
+	for image, kernels := range stridedcopy.Images {
 		found := compiled(t, image)
 		require.NotEmpty(t, found, image)
 		for _, kernel := range kernels {
@@ -41,16 +41,16 @@ func TestPlansAreWhatKernelsTake(t *testing.T) {
 
 // planOf is a plan of nothing: of bricks one that takes all the memory there is, and so
 // as many threads as there may be.
-func planOf(kernel moves.Kernel, width int64) moves.Plan {
+func planOf(kernel stridedcopy.Kernel, width int64) stridedcopy.Plan {
 	switch kernel.Image() {
 	case "weave":
-		return (&moves.Weave{}).Plan(kernel)
+		return (&stridedcopy.Weave{}).Plan(kernel)
 	case "bricks":
-		return (&moves.Bricks{Shared: memory, UnitsA: 1, A: moves.Cut{Whole: 1}, RunsA: 1, B: moves.Cut{Whole: 1}}).Plan()
+		return (&stridedcopy.Bricks{Shared: memory, UnitsA: 1, A: stridedcopy.Cut{Whole: 1}, RunsA: 1, B: stridedcopy.Cut{Whole: 1}}).Plan()
 	case "rows":
-		return (&moves.Rows{}).Plan(kernel, width)
+		return (&stridedcopy.Rows{}).Plan(kernel, width)
 	}
-	return (&moves.Tiles{}).Plan(kernel)
+	return (&stridedcopy.Tiles{}).Plan(kernel)
 }
 
 // kernel is what a cubin says of one: the bytes of its parameters, and how many threads a

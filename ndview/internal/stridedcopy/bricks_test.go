@@ -1,4 +1,4 @@
-package moves_test
+package stridedcopy_test
 
 import (
 	"math/rand/v2"
@@ -8,11 +8,11 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quiver-gpu/quiver/ndview/internal/layout"
-	"github.com/quiver-gpu/quiver/ndview/internal/moves"
+	"github.com/quiver-gpu/quiver/ndview/internal/stridedcopy"
 )
 
 // placeOf is where an item over some axes is in both operands.
-func placeOf(axes []moves.Axis, item int64) (dst, src int64) {
+func placeOf(axes []stridedcopy.Axis, item int64) (dst, src int64) {
 	for i, a := range axes {
 		n := item
 		if i > 0 {
@@ -25,14 +25,14 @@ func placeOf(axes []moves.Axis, item int64) (dst, src int64) {
 }
 
 // lie is where a byte of an image is.
-func lie(p *moves.Bricks, at int64) int64 {
+func lie(p *stridedcopy.Bricks, at int64) int64 {
 	if p.Spread == 1 {
 		at ^= (at >> 7) * 18 & 0x70
 	}
 	return at
 }
 
-func by(d moves.Divide, n int64) int64 {
+func by(d stridedcopy.Divide, n int64) int64 {
 	if d.Magic == 0 {
 		return n
 	}
@@ -41,8 +41,8 @@ func by(d moves.Divide, n int64) int64 {
 
 // layBricks does what kernels/bricks.cu does, with addresses as the bytes: it calls
 // write with each unit's address in the destination and what was read for it.
-func layBricks(t *testing.T, p *moves.Bricks, width, dst, src int64, write func(to, from int64)) {
-	axes := func(i int) []moves.Axis { return p.Axes[i][:p.Counts[i]] }
+func layBricks(t *testing.T, p *stridedcopy.Bricks, width, dst, src int64, write func(to, from int64)) {
+	axes := func(i int) []stridedcopy.Axis { return p.Axes[i][:p.Counts[i]] }
 	require.LessOrEqual(t, p.Shared, int32(110<<10))
 	require.LessOrEqual(t, p.Image+8*p.MostB+8*p.RunsA*p.B.Extent+4*p.MostB+4*p.MostRows, p.Shared)
 	begin, end := src+p.Begin, src+p.End
@@ -119,7 +119,7 @@ func layBricks(t *testing.T, p *moves.Bricks, width, dst, src int64, write func(
 }
 
 // laySquares writes as the kernel's squares do, warp after warp.
-func laySquares(p *moves.Bricks, width, dst, skip, runsA, unitsA int64, image []int64, write func(to, from int64)) {
+func laySquares(p *stridedcopy.Bricks, width, dst, skip, runsA, unitsA int64, image []int64, write func(to, from int64)) {
 	rows, axes, ahead := int64(p.Rows), p.Axes[1][:p.Counts[1]], int64(p.Ahead)
 	word := int64(p.Square)
 	side, lines, words, writes := min(word, 4*width)/width, runsA, unitsA*width/word, int64(32)
@@ -184,7 +184,7 @@ func laySquares(p *moves.Bricks, width, dst, skip, runsA, unitsA int64, image []
 
 // requireSquares: lines of the image have a unit of each of the runs side by side, or
 // of rows within a run, and what is written are whole words.
-func requireSquares(t *testing.T, p *moves.Bricks, width, dst, skip, runsA, unitsA int64) {
+func requireSquares(t *testing.T, p *stridedcopy.Bricks, width, dst, skip, runsA, unitsA int64) {
 	word, rows, axes := int64(p.Square), int64(p.Rows), p.Axes[1][:p.Counts[1]]
 	line := min(word, 4*width)
 	side := line / width
@@ -277,14 +277,14 @@ func TestBricksMoveEachUnitOnce(t *testing.T) {
 		n := layout.Collapse(shape, dst, src)
 		aligned := max(width, 1<<r.IntN(5))
 		to, from := int64(1<<40)+aligned*r.Int64N(64), int64(1<<30)+aligned*r.Int64N(64)
-		room := moves.BrickRoom(width*layout.Product(shape), 227<<10)
+		room := stridedcopy.BrickRoom(width*layout.Product(shape), 227<<10)
 		switch {
 		case i%120 == 0:
 			room = 110 << 10 // as it is of so much that it would take long here
 		case i%3 == 2:
 			room = 2<<10 + r.Int64N(44<<10)
 		}
-		p, ok := moves.NewBricks(width, uint64(to), uint64(from), n, room, "slim", nil)
+		p, ok := stridedcopy.NewBricks(width, uint64(to), uint64(from), n, room, "slim", nil)
 		if !ok {
 			continue
 		}
@@ -339,7 +339,7 @@ func TestSquaresEndWithTheirRuns(t *testing.T) {
 			Shape:   []int64{columns, rows, planes},
 			Strides: [][]int64{{rows*planes + 4, planes, 1}, {1, columns, columns*rows + 4}}, Offsets: []int64{0, 0},
 		}
-		p, ok := moves.NewBricks(1, 0, 0, n, room, "slim", nil)
+		p, ok := stridedcopy.NewBricks(1, 0, 0, n, room, "slim", nil)
 		require.True(t, ok)
 		words[p.Square]++
 		units := 0
@@ -357,16 +357,16 @@ func TestBricksTakeRoomForLongRuns(t *testing.T) {
 			Strides: [][]int64{{width * rows * planes, width * planes, width}, {width, width * columns, width * columns * rows}}, Offsets: []int64{0, 0},
 		}
 	}
-	plan := func(width int64, n layout.Nest, room int64) *moves.Bricks {
-		p, ok := moves.NewBricks(width, 0, 0, n, room, "slim", nil)
+	plan := func(width int64, n layout.Nest, room int64) *stridedcopy.Bricks {
+		p, ok := stridedcopy.NewBricks(width, 0, 0, n, room, "slim", nil)
 		require.True(t, ok)
 		return p
 	}
-	small, large := moves.BrickRoom(8<<20, 227<<10), moves.BrickRoom(1<<30, 227<<10)
+	small, large := stridedcopy.BrickRoom(8<<20, 227<<10), stridedcopy.BrickRoom(1<<30, 227<<10)
 	require.EqualValues(t, 16<<10, small)
 	require.EqualValues(t, 110<<10, large)
-	require.EqualValues(t, 46<<10, moves.BrickRoom(1<<30, 64<<10), "two would not fit")
-	require.EqualValues(t, 99<<10/2-1<<10, moves.BrickRoom(1<<30, 99<<10))
+	require.EqualValues(t, 46<<10, stridedcopy.BrickRoom(1<<30, 64<<10), "two would not fit")
+	require.EqualValues(t, 99<<10/2-1<<10, stridedcopy.BrickRoom(1<<30, 99<<10))
 
 	n := turned(1, 100, 100000, 100)
 	p := plan(1, n, small)
@@ -385,7 +385,7 @@ func TestBricksTakeRoomForLongRuns(t *testing.T) {
 func TestBricksCutNoAxisThatTheyHaveWhole(t *testing.T) {
 	src, dst := layout.C(1, []int64{13, 47, 27458, 16}), layout.C(1, []int64{27458, 47, 13, 16})
 	n := layout.Collapse([]int64{27458, 47, 13, 16}, dst, []int64{src[2], src[1], src[0], src[3]})
-	p, ok := moves.NewBricks(1, 0, 0, n, 110<<10, "picks", nil)
+	p, ok := stridedcopy.NewBricks(1, 0, 0, n, 110<<10, "picks", nil)
 	require.True(t, ok)
 	require.NotEqual(t, int32(13), p.A.Whole)
 	require.NotEqual(t, int32(13), p.B.Whole)
@@ -397,7 +397,7 @@ func TestBricksOfLargeUnitsTakeLessRoom(t *testing.T) {
 		const rows = 1 << 22
 		for extent, long := range map[int64]bool{3: true, 200: false} {
 			n := layout.Nest{Shape: []int64{extent, rows}, Strides: [][]int64{{width * rows, width}, {width, width * extent}}, Offsets: []int64{0, 0}}
-			p, ok := moves.NewBricks(width, 0, 0, n, 46<<10, "slim", nil)
+			p, ok := stridedcopy.NewBricks(width, 0, 0, n, 46<<10, "slim", nil)
 			require.True(t, ok)
 			require.LessOrEqual(t, p.Shared, int32(46<<10))
 			require.Equal(t, long || width == 4, p.Shared <= most, "%d %d: %d", width, extent, p.Shared)

@@ -1,4 +1,4 @@
-// Package moves plans how kernels move units of bytes from one layout to another: [New]
+// Package stridedcopy plans how kernels move units of bytes from one layout to another: [New]
 // takes a nest, which is loops with a step in the destination and one in the source, and
 // answers what to launch. The structs of plans have C's layout; kernels have a copy of
 // them.
@@ -21,4 +21,4 @@
 //
 // Weaves come first. Else there is one kernel for what the fastest axes are, and bricks
 // take its place where rival.go says that they are faster.
-package moves
+package stridedcopy

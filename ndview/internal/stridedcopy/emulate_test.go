@@ -1,6 +1,6 @@
 //go:build emulate
 
-package moves_test
+package stridedcopy_test
 
 import (
 	"bufio"
@@ -19,7 +19,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quiver-gpu/quiver/ndview/internal/layout"
-	"github.com/quiver-gpu/quiver/ndview/internal/moves"
+	"github.com/quiver-gpu/quiver/ndview/internal/stridedcopy"
 )
 
 // emulator is a process of kernels/emulate, which ends with a report where a kernel reads
@@ -47,7 +47,7 @@ func startEmulator(t *testing.T) *emulator {
 }
 
 // run answers the bytes of a destination, of which before are before what the kernel gets.
-func (e *emulator) run(p moves.Plan, width, dst, dstBefore int64, src []byte, srcBefore int64) ([]byte, error) {
+func (e *emulator) run(p stridedcopy.Plan, width, dst, dstBefore int64, src []byte, srcBefore int64) ([]byte, error) {
 	_, err := fmt.Fprintf(e.in, "%s %d %d %d %s %d %d %d %d\n", p.Kernel.Function(width), p.Blocks, p.Threads, p.Shared, hex.EncodeToString(p.Struct), dst, dstBefore, len(src), srcBefore)
 	if err == nil {
 		_, err = e.in.Write(src)
@@ -195,7 +195,7 @@ func (c *copied) copy(axis int, dst, src int64) {
 }
 
 // plans are those of each kernel that may copy the nest.
-func (c *copied) plans(r *rand.Rand) (all []moves.Plan) {
+func (c *copied) plans(r *rand.Rand) (all []stridedcopy.Plan) {
 	n, width := c.nest, c.width
 	dst, src := uint64(c.before[0]), uint64(c.before[1])
 	room := []int64{0, 48 << 10, 64 << 10, 99 << 10, memory}[r.IntN(5)]
@@ -205,17 +205,17 @@ func (c *copied) plans(r *rand.Rand) (all []moves.Plan) {
 	if len(n.Shape) == 0 {
 		return nil
 	}
-	if w, kernel, ok := moves.NewWeave(width, n); ok {
+	if w, kernel, ok := stridedcopy.NewWeave(width, n); ok {
 		all = append(all, w.Plan(kernel))
 	}
-	tiles, kernel, ok := moves.NewTiles(width, dst, src, n, room)
+	tiles, kernel, ok := stridedcopy.NewTiles(width, dst, src, n, room)
 	if ok {
 		all = append(all, tiles.Plan(kernel))
 	}
-	rows, kernel := moves.NewRows(width, n)
+	rows, kernel := stridedcopy.NewRows(width, n)
 	all = append(all, rows.Plan(kernel, width))
 	for _, room := range []int64{4 << 10, 46 << 10, 110 << 10} {
-		if b, ok := moves.NewBricks(width, dst, src, n, room, "slim", tiles); ok {
+		if b, ok := stridedcopy.NewBricks(width, dst, src, n, room, "slim", tiles); ok {
 			all = append(all, b.Plan())
 		}
 	}

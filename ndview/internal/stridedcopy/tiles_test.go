@@ -1,4 +1,4 @@
-package moves_test
+package stridedcopy_test
 
 import (
 	"math"
@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quiver-gpu/quiver/ndview/internal/layout"
-	"github.com/quiver-gpu/quiver/ndview/internal/moves"
+	"github.com/quiver-gpu/quiver/ndview/internal/stridedcopy"
 )
 
 const (
@@ -20,7 +20,7 @@ const (
 // writes counts how often the tiles of a plan, of side items along A, write each
 // item of it in the row of the destination that begins at an address. It does
 // what the kernel does.
-func writes(t *moves.Tiles, side int, width, row uint64) []int {
+func writes(t *stridedcopy.Tiles, side int, width, row uint64) []int {
 	written := make([]int, t.ItemsA)
 	for chunk := range int(t.ChunksA) {
 		a0, back := chunk*side, 0
@@ -39,13 +39,13 @@ func writes(t *moves.Tiles, side int, width, row uint64) []int {
 }
 
 // sidesA are those of the kernels' tiles.
-var sidesA = map[moves.Kernel]map[int64]int{
+var sidesA = map[stridedcopy.Kernel]map[int64]int{
 	"tiles": {4: 64, 8: 64, 16: 32}, "sectors": {4: 128, 8: 128, 16: 64}, "words": {1: 128, 2: 128},
 }
 
 func TestTilesWriteEachItemOnce(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
-	planned := map[moves.Kernel]int{}
+	planned := map[stridedcopy.Kernel]int{}
 	for range 5000 {
 		width := int64(1) << r.IntN(5)
 		shape := make([]int64, 2+r.IntN(3))
@@ -69,7 +69,7 @@ func TestTilesWriteEachItemOnce(t *testing.T) {
 			address &^= 7
 		}
 		room := []int64{64 << 10, 99 << 10, memory}[r.IntN(3)]
-		plan, kernel, ok := moves.NewTiles(width, address, 0, n, room)
+		plan, kernel, ok := stridedcopy.NewTiles(width, address, 0, n, room)
 		if !ok {
 			continue
 		}
@@ -103,14 +103,14 @@ func TestTilesWriteEachItemOnce(t *testing.T) {
 		rest := last / int64(plan.ChunksA)
 		require.Equal(t, rest/int64(plan.ChunksB), by(plan.ByChunksB, rest))
 	}
-	for _, kernel := range []moves.Kernel{"tiles", "sectors", "words", "runs", "shortruns", "lines", "oddlines", "matrices", "slim"} {
+	for _, kernel := range []stridedcopy.Kernel{"tiles", "sectors", "words", "runs", "shortruns", "lines", "oddlines", "matrices", "slim"} {
 		assert.Greater(t, planned[kernel], 10, kernel)
 	}
 }
 
 // requireMatrices wants tiles to have room for matrices, of which the items of B
 // follow those of A.
-func requireMatrices(t *testing.T, plan *moves.Tiles, kernel moves.Kernel, width, room int64) {
+func requireMatrices(t *testing.T, plan *stridedcopy.Tiles, kernel stridedcopy.Kernel, width, room int64) {
 	items, columns := int64(plan.ItemsA), int64(plan.SideB)
 	require.Equal(t, items*width, plan.Axes[plan.AxesA].Dst)
 	require.LessOrEqual(t, items, int64(256))
@@ -144,7 +144,7 @@ func requireMatrices(t *testing.T, plan *moves.Tiles, kernel moves.Kernel, width
 
 // requireRuns wants tiles of whole sectors, two of which are alike, and of half as many
 // items where there were few else or is little room, or units are of 4 bytes.
-func requireRuns(t *testing.T, plan *moves.Tiles, kernel moves.Kernel, width, room int64) {
+func requireRuns(t *testing.T, plan *stridedcopy.Tiles, kernel stridedcopy.Kernel, width, room int64) {
 	side, halo, most := int64(plan.SideA), sector/width, int64(256)
 	if kernel == "shortruns" || width == 4 {
 		most = 128
@@ -169,7 +169,7 @@ func requireRuns(t *testing.T, plan *moves.Tiles, kernel moves.Kernel, width, ro
 
 // requireShared wants room for tables of places, rows of the destination, each of pitch
 // words, an odd number, and what threads read of the last one.
-func requireShared(t *testing.T, plan *moves.Tiles, width, places, pitch, reads, room int64) {
+func requireShared(t *testing.T, plan *stridedcopy.Tiles, width, places, pitch, reads, room int64) {
 	require.Equal(t, int64(1), pitch%2)
 	rows := 256 / width
 	require.LessOrEqual(t, 8*places+4*(rows-1)*pitch+4*(reads+1), int64(plan.Shared), "%+v", plan)
@@ -192,7 +192,7 @@ func TestTilesAreGroupedUnlessTheyWriteARun(t *testing.T) {
 		for i := range tt.shape {
 			strides[0][i], strides[1][i] = 4*tt.dst[i], 4*tt.src[i]
 		}
-		plan, kernel, ok := moves.NewTiles(4, 0, 0, layout.Nest{Shape: tt.shape, Strides: strides, Offsets: []int64{0, 0}}, memory)
+		plan, kernel, ok := stridedcopy.NewTiles(4, 0, 0, layout.Nest{Shape: tt.shape, Strides: strides, Offsets: []int64{0, 0}}, memory)
 		require.True(t, ok, tt.name)
 		assert.EqualValues(t, "runs", kernel, tt.name)
 		assert.Equal(t, tt.group, plan.Group, tt.name)
@@ -202,13 +202,13 @@ func TestTilesAreGroupedUnlessTheyWriteARun(t *testing.T) {
 func TestLongRowsOfLargeUnitsAreMovedOneAThread(t *testing.T) {
 	for _, tt := range []struct {
 		width, length, dst, src int64
-		kernel                  moves.Kernel
+		kernel                  stridedcopy.Kernel
 	}{
 		{16, 1000, 16, -16, "units"}, {16, 256, 48, 16, "units"}, {16, 255, 48, 16, "rows"},
 		{8, 1000, 16, 8, "units"}, {8, 1000, 24, 8, "rows"}, {8, 1000, 8, 16, "rows"}, {4, 1000, 8, 4, "rows"},
 	} {
 		shape, strides := []int64{3, tt.length}, [][]int64{{tt.length * 64, tt.dst}, {tt.length * 64, tt.src}}
-		r, kernel := moves.NewRows(tt.width, layout.Nest{Shape: shape, Strides: strides, Offsets: []int64{0, 0}})
+		r, kernel := stridedcopy.NewRows(tt.width, layout.Nest{Shape: shape, Strides: strides, Offsets: []int64{0, 0}})
 		require.Equal(t, tt.kernel, kernel, "%+v", tt)
 		if kernel == "units" {
 			p := r.Plan(kernel, tt.width)
@@ -224,14 +224,14 @@ func TestRowsThatFollowOneAnotherAreChains(t *testing.T) {
 	}
 	for _, tt := range []struct {
 		nest   layout.Nest
-		kernel moves.Kernel
+		kernel stridedcopy.Kernel
 	}{
 		{nest([]int64{7, 5, 16}, []int64{320, 64, 4}, []int64{64, 4480, 4}), "chains"},
 		{nest([]int64{1000, 511}, []int64{2044, 4}, []int64{2044, -4}), "chains"},
 		{nest([]int64{7, 5, 16}, []int64{384, 64, 4}, []int64{64, 4480, 4}), "spans"},
 		{nest([]int64{1000, 15}, []int64{60, 4}, []int64{64, 4}), "rows"},
 	} {
-		r, kernel := moves.NewRows(4, tt.nest)
+		r, kernel := stridedcopy.NewRows(4, tt.nest)
 		require.Equal(t, tt.kernel, kernel, "%+v", tt.nest)
 		p := r.Plan(kernel, 4)
 		require.Equal(t, layout.Product(tt.nest.Shape), layout.Product(r.Nest().Shape))
@@ -248,7 +248,7 @@ func TestMagicDivides(t *testing.T) {
 		if extent > math.MaxInt32 {
 			continue
 		}
-		rows, _ := moves.NewRows(8, layout.Nest{Shape: []int64{extent}, Strides: [][]int64{{8}, {4}}, Offsets: []int64{0, 0}})
+		rows, _ := stridedcopy.NewRows(8, layout.Nest{Shape: []int64{extent}, Strides: [][]int64{{8}, {4}}, Offsets: []int64{0, 0}})
 		for _, item := range []int64{0, 1, extent - 1, extent, math.MaxInt32, math.MaxInt32 - 1, r.Int64N(math.MaxInt32)} {
 			require.Equal(t, item/extent, by(rows.ByLength, item), "%d / %d", item, extent)
 		}

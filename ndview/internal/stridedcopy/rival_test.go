@@ -1,4 +1,4 @@
-package moves_test
+package stridedcopy_test
 
 import (
 	"testing"
@@ -6,7 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quiver-gpu/quiver/ndview/internal/layout"
-	"github.com/quiver-gpu/quiver/ndview/internal/moves"
+	"github.com/quiver-gpu/quiver/ndview/internal/stridedcopy"
 )
 
 // What is the fastest of these permuted arrays was measured on an H200.
@@ -16,7 +16,7 @@ func TestTheFastestKernelIsChosen(t *testing.T) {
 		width  int64
 		shape  []int64
 		order  []int
-		rival  moves.Kernel
+		rival  stridedcopy.Kernel
 		within int32 // a room, and more than the next
 	}{
 		{1, []int64{32768, 32768}, []int{1, 0}, "words", none},
@@ -78,19 +78,19 @@ func TestTheFastestKernelIsChosen(t *testing.T) {
 			shape, strides = append(shape, tt.shape[k]), append(strides, src[k])
 		}
 		n := layout.Collapse(shape, layout.C(tt.width, shape), strides)
-		tiles, kernel, ok := moves.NewTiles(tt.width, 0, 0, n, memory)
+		tiles, kernel, ok := stridedcopy.NewTiles(tt.width, 0, 0, n, memory)
 		if !ok {
-			_, kernel = moves.NewRows(tt.width, n)
+			_, kernel = stridedcopy.NewRows(tt.width, n)
 		}
 		require.Equal(t, tt.rival, kernel, "%+v", tt)
-		p, ok := moves.NewBricks(tt.width, 0, 0, n, moves.BrickRoom(tt.width*layout.Product(shape), 227<<10), kernel, tiles)
+		p, ok := stridedcopy.NewBricks(tt.width, 0, 0, n, stridedcopy.BrickRoom(tt.width*layout.Product(shape), 227<<10), kernel, tiles)
 		require.Equal(t, tt.within > none, ok, "%+v", tt)
 		if ok {
 			require.LessOrEqual(t, p.Shared, tt.within, "%+v", tt)
 			require.Equal(t, tt.within == large, p.Shared > small, "%+v", tt)
 			kernel = "bricks"
 		}
-		require.Equal(t, kernel, moves.New(tt.width, 0, 0, n, memory).Kernel, "%+v", tt)
+		require.Equal(t, kernel, stridedcopy.New(tt.width, 0, 0, n, memory).Kernel, "%+v", tt)
 	}
 }
 
@@ -100,11 +100,11 @@ func TestShortRunsAreBeatenAsLongOnes(t *testing.T) {
 		src := layout.C(1, shape[:])
 		turned, strides := []int64{shape[2], shape[1], shape[0]}, []int64{src[2], src[1], src[0]}
 		n := layout.Collapse(turned, layout.C(1, turned), strides)
-		for memory, want := range map[int64]moves.Kernel{memory: "runs", 99 << 10: "shortruns"} {
-			tiles, kernel, ok := moves.NewTiles(1, 0, 0, n, memory)
+		for memory, want := range map[int64]stridedcopy.Kernel{memory: "runs", 99 << 10: "shortruns"} {
+			tiles, kernel, ok := stridedcopy.NewTiles(1, 0, 0, n, memory)
 			require.True(t, ok)
 			require.Equal(t, want, kernel)
-			_, ok = moves.NewBricks(1, 0, 0, n, 110<<10, kernel, tiles)
+			_, ok = stridedcopy.NewBricks(1, 0, 0, n, 110<<10, kernel, tiles)
 			require.Equal(t, beaten, ok, "%s of %v", kernel, shape)
 		}
 	}
@@ -118,7 +118,7 @@ func TestBricksReplaceWhatIsSlower(t *testing.T) {
 	for _, tt := range []struct {
 		name    string
 		n       layout.Nest
-		instead moves.Kernel
+		instead stridedcopy.Kernel
 		bricks  bool
 	}{
 		{"an axis of 3 items", turned, "slim", true},
@@ -131,7 +131,7 @@ func TestBricksReplaceWhatIsSlower(t *testing.T) {
 		{"an axis that fills a tile", nest([]int64{63, 1 << 20}, []int64{4 << 20, 4}, []int64{4, 4 * 63}), "sectors", false},
 		{"runs that are too short", nest([]int64{1 << 12, 1 << 12}, []int64{4 << 12, 4}, []int64{4, 4 << 12}), "tiles", false},
 	} {
-		_, ok := moves.NewBricks(4, 0, 0, tt.n, 46<<10, tt.instead, nil)
+		_, ok := stridedcopy.NewBricks(4, 0, 0, tt.n, 46<<10, tt.instead, nil)
 		require.Equal(t, tt.bricks, ok, tt.name)
 	}
 }
@@ -159,10 +159,10 @@ func TestBricksReplaceTilesThatAreHardlyFilled(t *testing.T) {
 			},
 			Offsets: []int64{0, 0},
 		}
-		tiles, kernel, ok := moves.NewTiles(tt.width, 0, 0, n, memory)
+		tiles, kernel, ok := stridedcopy.NewTiles(tt.width, 0, 0, n, memory)
 		require.True(t, ok)
 		for room, bricks := range map[int64]bool{46 << 10: tt.small, 110 << 10: tt.large} {
-			_, ok := moves.NewBricks(tt.width, 0, 0, n, room, kernel, tiles)
+			_, ok := stridedcopy.NewBricks(tt.width, 0, 0, n, room, kernel, tiles)
 			require.Equal(t, bricks, ok, "%+v %s %d", tt, kernel, room)
 		}
 	}
@@ -177,10 +177,10 @@ func TestBricksReplaceTilesThatAreNotFull(t *testing.T) {
 			{Shape: []int64{columns, rows}, Strides: [][]int64{{2 * rows, 2}, {2, 2 * columns}}, Offsets: []int64{0, 0}},
 			{Shape: []int64{rows, columns}, Strides: [][]int64{{2 * columns, 2}, {2, 2 * rows}}, Offsets: []int64{0, 0}},
 		} {
-			tiles, kernel, ok := moves.NewTiles(2, 0, 0, n, memory)
+			tiles, kernel, ok := stridedcopy.NewTiles(2, 0, 0, n, memory)
 			require.True(t, ok)
 			require.EqualValues(t, "words", kernel)
-			_, ok = moves.NewBricks(2, 0, 0, n, 110<<10, kernel, tiles)
+			_, ok = stridedcopy.NewBricks(2, 0, 0, n, 110<<10, kernel, tiles)
 			require.Equal(t, bricks, ok, "%v", n)
 		}
 	}

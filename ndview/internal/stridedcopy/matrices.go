@@ -1,4 +1,4 @@
-package moves
+package stridedcopy
 
 // enoughB is how many items of B matrices have that are as fast as tiles which have
 // more of those, and a part of A.

@@ -1,4 +1,4 @@
-package moves
+package stridedcopy
 
 // rival is the kernel that moves a nest if bricks do not; one that does so by tiles has
 // them.

@@ -1,4 +1,4 @@
-package moves
+package stridedcopy
 
 // Tiles of units of 1, 2 and 4 bytes whose rows begin anywhere: see kernels/runs.cu, and
 // kernels/odd.cu for matrices of which isOdd tells.
