@@ -1,6 +1,11 @@
 package ndview
 
-import "fmt"
+import (
+	"fmt"
+	"slices"
+
+	"github.com/quiver-gpu/quiver/ndview/internal/tick"
+)
 
 // Kind is the family of an element type.
 type Kind uint8
@@ -95,4 +100,99 @@ func (t DType) String() string {
 	default:
 		return "invalid"
 	}
+}
+
+// TimeUnit is the unit of a datetime or a timedelta, in NumPy's letters.
+type TimeUnit string
+
+// The units of NumPy. A time of the Generic unit takes any other's.
+const (
+	Year        TimeUnit = "Y"
+	Month       TimeUnit = "M"
+	Week        TimeUnit = "W"
+	Day         TimeUnit = "D"
+	Hour        TimeUnit = "h"
+	Minute      TimeUnit = "m"
+	Second      TimeUnit = "s"
+	Millisecond TimeUnit = "ms"
+	Microsecond TimeUnit = "us"
+	Nanosecond  TimeUnit = "ns"
+	Picosecond  TimeUnit = "ps"
+	Femtosecond TimeUnit = "fs"
+	Attosecond  TimeUnit = "as"
+	Generic     TimeUnit = "generic"
+)
+
+// timeUnits are the units by their number in package tick.
+var timeUnits = [...]TimeUnit{Year, Month, Week, Day, Hour, Minute, Second, Millisecond, Microsecond,
+	Nanosecond, Picosecond, Femtosecond, Attosecond, Generic}
+
+// ParseTimeUnit reads the letters of a unit. A microsecond may have either of
+// Unicode's two letters mu; another word is ErrDType.
+func ParseTimeUnit(s string) (TimeUnit, error) {
+	if s == "\u00b5s" || s == "\u03bcs" {
+		return Microsecond, nil
+	}
+	if !slices.Contains(timeUnits[:], TimeUnit(s)) {
+		return "", fmt.Errorf("time unit %q is none of %v: %w", s, timeUnits, ErrDType)
+	}
+	return TimeUnit(s), nil
+}
+
+// Datetime64 is NumPy's datetime64: an int64 count of ticks of step units
+// since 1970-01-01T00:00:00; the smallest int64 is NaT, "not a time". For a
+// unit that there is not, or a step below 1, it is the zero DType. The Generic
+// unit has no steps: they are taken as 1.
+func Datetime64(unit TimeUnit, step int32) DType { return timeType(KindDatetime, unit, step) }
+
+// Timedelta64 is NumPy's timedelta64: an int64 count of ticks of step units;
+// the smallest int64 is NaT. Unit and step are those of Datetime64.
+func Timedelta64(unit TimeUnit, step int32) DType { return timeType(KindTimedelta, unit, step) }
+
+func timeType(kind Kind, unit TimeUnit, step int32) DType {
+	if step < 1 || !slices.Contains(timeUnits[:], unit) {
+		return DType{}
+	}
+	if unit == Generic {
+		step = 1
+	}
+	return DType{kind: kind, size: 8, unit: unit, step: step}
+}
+
+// IsTime tells whether the type is a datetime or a timedelta.
+func (t DType) IsTime() bool { return t.kind == KindDatetime || t.kind == KindTimedelta }
+
+// Unit is the unit of a datetime or timedelta, else "".
+func (t DType) Unit() TimeUnit { return t.unit }
+
+// Step is the number of units a tick of a datetime or timedelta stands for,
+// else 0.
+func (t DType) Step() int32 { return t.step }
+
+// metadata is the unit of a time in NumPy's brackets: "[us]", "[25s]", or
+// nothing for the Generic unit.
+func (t DType) metadata() string {
+	switch {
+	case t.unit == Generic:
+		return ""
+	case t.step == 1:
+		return fmt.Sprintf("[%s]", t.unit)
+	default:
+		return fmt.Sprintf("[%d%s]", t.step, t.unit)
+	}
+}
+
+// tick is what one count of a time stands for.
+func (t DType) tick() tick.Tick {
+	return tick.Tick{Unit: tick.Unit(slices.Index(timeUnits[:], t.unit)), Step: int64(t.step)}
+}
+
+// commonTime is the time of a kind whose ticks count those of both. A datetime
+// leaves years and months beside days to the calendar; a timedelta cannot.
+func commonTime(kind Kind, a, b DType) (DType, error) {
+	common, err := tick.Common(a.tick(), b.tick(), kind == KindTimedelta)
+	if err != nil {
+		return DType{}, fmt.Errorf("no unit for both %s and %s: %w: %w", a, b, err, ErrDType)
+	}
+	return timeType(kind, timeUnits[common.Unit], int32(common.Step)), nil
 }

@@ -2,22 +2,429 @@ package ndview
 
 import (
 	"fmt"
+	"slices"
 
+	"github.com/quiver-gpu/quiver/arrowbuf"
+	"github.com/quiver-gpu/quiver/ndview/internal/cpu"
 	"github.com/quiver-gpu/quiver/ndview/internal/layout"
 )
 
-// Index returns what the keys take, one key an axis from the first on, as a
-// view: a.Index(At(0), Span(1, -1)) is NumPy's a[0, 1:-1]. Axes without a key
-// are taken whole. An index outside its axis is arrowbuf.ErrOutOfRange, more
-// keys than axes or a step of 0 are ErrShape, and so are keys that are arrays.
-func (a *NDBuffer) Index(keys ...Key) (*NDBuffer, error) {
-	basic := make([]layout.Key, len(keys))
-	for i, k := range keys {
-		if k.chosen != nil {
-			return nil, fmt.Errorf("key %d is an array, of which there is no view: use Get or Set: %w", i, ErrShape)
-		}
-		basic[i] = k.basic
+// Get copies what the keys take to a new array in C order. Beside those of Index,
+// keys are arrays: a.Get(At(0), IntArray(rows), Mask(m)) is NumPy's
+// a[0, rows, m]. Arrays of indices are broadcast together, a mask as the indices
+// of its true elements; their axes are where the keys are that are arrays or
+// numbers, or first if other keys are between those. An index outside its axis is
+// arrowbuf.ErrOutOfRange, which names it; what does not fit is ErrShape.
+func (a *NDBuffer) Get(keys ...Key) (*NDBuffer, error) {
+	if err := a.hold(); err != nil {
+		return nil, err
 	}
-	run, err := a.run().Index(basic)
-	return a.show(a.dtype, run, err)
+	defer a.Release()
+	chosen, err := choosing(keys)
+	if err != nil {
+		return nil, err
+	}
+	if !chosen {
+		v, err := a.Index(keys...)
+		if err != nil {
+			return nil, err
+		}
+		defer v.Release()
+		return v.inCOrder()
+	}
+	if mask := a.maskOf(keys); mask != nil {
+		t, err := newTruths(mask)
+		if err != nil {
+			return nil, err
+		}
+		defer t.release()
+		return t.compact(a)
+	}
+	c, release, err := a.choose(keys)
+	defer release()
+	if err != nil {
+		return nil, err
+	}
+	return c.get()
+}
+
+// Set writes a value to what the keys take, as Get takes it: whatever Assign
+// takes, cast as it casts, which broadcasts to the shape that Get would answer.
+// Where an element is taken more than once, the last value in C order stays.
+// Nothing is written if there is an error.
+func (a *NDBuffer) Set(value any, keys ...Key) error {
+	release, err := holdToWrite(a)
+	if err != nil {
+		return err
+	}
+	defer release()
+	chosen, err := choosing(keys)
+	if err != nil {
+		return err
+	}
+	if !chosen {
+		v, err := a.Index(keys...)
+		if err != nil {
+			return err
+		}
+		defer v.Release()
+		return v.Assign(value)
+	}
+	values, err := a.assignable(value)
+	if err != nil {
+		return err
+	}
+	defer values.Release()
+	if mask := a.maskOf(keys); mask != nil && values.oneByOne() && !MayShareMemory(a, mask) {
+		return a.setMasked(mask, values)
+	}
+	c, release, err := a.choose(keys)
+	defer release()
+	if err != nil {
+		return err
+	}
+	return c.set(values)
+}
+
+// choosing tells whether a key is an array.
+func choosing(keys []Key) (bool, error) {
+	chosen := false
+	for i, k := range keys {
+		switch {
+		case k.chosen == nil:
+			continue
+		case k.chosen.array == nil && k.chosen.list == nil:
+			return false, fmt.Errorf("key %d: an array is expected, not nil: %w", i+1, ErrDType)
+		}
+		chosen = true
+	}
+	return chosen, nil
+}
+
+// maskOf is the mask that is the only key and has the array's shape, where the
+// elements at which it is true are moved without lists of places; else nil.
+func (a *NDBuffer) maskOf(keys []Key) *NDBuffer {
+	if len(keys) != 1 || !keys[0].chosen.mask || !a.oneByOne() {
+		return nil
+	}
+	mask := keys[0].chosen.array
+	if mask.dtype != Bool || mask.Device() != a.Device() || len(mask.shape) == 0 || !slices.Equal(mask.shape, a.shape) {
+		return nil
+	}
+	return mask
+}
+
+func (a *NDBuffer) setMasked(mask, values *NDBuffer) error {
+	values, err := (&selection{from: a}).readable(values)
+	if err != nil {
+		return err
+	}
+	defer values.Release()
+	t, err := newTruths(mask)
+	if err != nil {
+		return err
+	}
+	defer t.release()
+	if _, err := stretch(values, []int64{t.count}); err != nil {
+		return fmt.Errorf("setting the %d elements at which a mask is true: %w", t.count, err)
+	}
+	return t.expand(a, values)
+}
+
+// choice is a selection by keys while it is put together.
+type choice struct {
+	selection
+	view    layout.Run // of the array, with one axis for each that a key takes
+	axis    int        // of the view, the next
+	left    int        // axes of the array that no key names
+	plain   layout.Run // what is not chosen by arrays
+	arrays  []*NDBuffer
+	started bool // a key that is an array, or a number, came
+	ended   bool // and then one that is not
+	apart   bool // and then one again
+}
+
+// choose makes a selection of what keys take, some of which are arrays. A number
+// beside arrays is an array too in NumPy: it tells where the axes of the indices
+// are in the result. release gives back what choose made.
+func (a *NDBuffer) choose(keys []Key) (c *choice, release func(), err error) {
+	c = &choice{selection: selection{from: a}, left: len(a.shape)}
+	release = func() { releaseAll(c.arrays) }
+	basic := make([]layout.Key, 0, len(keys))
+	masks := 0
+	for _, k := range keys {
+		basic = append(basic, k.axes()...)
+		switch {
+		case k.chosen != nil && k.chosen.mask:
+			masks++
+			c.left -= len(k.chosen.array.shape)
+		case k.chosen != nil || k.basic.Kind == layout.KeySpan || k.basic.Kind == layout.KeyAt:
+			c.left--
+		}
+	}
+	if c.view, err = a.run().Index(basic); err != nil {
+		return c, release, err
+	}
+	c.offset = c.view.Offset
+	c.unique = masks == 1
+	for _, k := range keys {
+		if err := c.add(k); err != nil {
+			return c, release, err
+		}
+	}
+	for c.axis < len(c.view.Shape) {
+		c.keep()
+	}
+	return c, release, c.finish()
+}
+
+// axes are the keys of a view that keeps every axis that the key takes. A mask
+// without axes chooses from one of extent 1.
+func (k Key) axes() []layout.Key {
+	switch {
+	case k.chosen != nil && k.chosen.mask && len(k.chosen.array.shape) == 0:
+		return []layout.Key{NewAxis.basic}
+	case k.chosen != nil && k.chosen.mask:
+		return slices.Repeat([]layout.Key{All.basic}, len(k.chosen.array.shape))
+	case k.chosen != nil || k.basic.Kind == layout.KeyAt:
+		return []layout.Key{All.basic}
+	default:
+		return []layout.Key{k.basic}
+	}
+}
+
+// keep makes the view's next axis one of the result.
+func (c *choice) keep() {
+	c.plain.Shape = append(c.plain.Shape, c.view.Shape[c.axis])
+	c.plain.Strides = append(c.plain.Strides, c.view.Strides[c.axis])
+	c.axis++
+}
+
+// add adds what a key takes.
+func (c *choice) add(k Key) error {
+	if k.chosen == nil && k.basic.Kind != layout.KeyAt {
+		c.ended = c.started
+		if k.basic.Kind != layout.KeyEllipsis {
+			c.keep()
+			return nil
+		}
+		for range c.left {
+			c.keep()
+		}
+		return nil
+	}
+	if !c.started {
+		c.started, c.at = true, len(c.plain.Shape)
+	}
+	c.apart = c.apart || c.ended
+	switch {
+	case k.chosen == nil:
+		place, err := layout.Place(k.basic.At, c.view.Shape[c.axis])
+		if err != nil {
+			return fmt.Errorf("axis %d: %w", c.axis, err)
+		}
+		c.offset += place * c.view.Strides[c.axis]
+		c.axis++
+		return nil
+	case k.chosen.mask:
+		return c.addMask(k.chosen.array)
+	default:
+		return c.addIndices(k.chosen)
+	}
+}
+
+func (c *choice) addIndices(k *chosen) error {
+	indices := k.array
+	if indices == nil {
+		var err error
+		if indices, err = FromHost(c.from.Device(), Int64, k.list, int64(len(k.list))); err != nil {
+			return err
+		}
+	} else if err := indices.hold(); err != nil {
+		return err
+	}
+	c.arrays = append(c.arrays, indices)
+	if err := checkIndices(c.from, indices); err != nil {
+		return err
+	}
+	c.pick(indices, c.view.Shape[c.axis], c.view.Strides[c.axis], 1)
+	return nil
+}
+
+// pick lets indices choose from the view's next axes, which are one axis for them.
+func (c *choice) pick(indices *NDBuffer, extent, stride int64, axes int) {
+	c.picked = append(c.picked, picked{axis: c.axis, extent: extent, stride: stride, indices: indices})
+	c.axis += axes
+}
+
+// addMask adds what a mask takes: by the places of its true elements where its
+// axes are one run of the array, else by what they are along each axis.
+func (c *choice) addMask(mask *NDBuffer) error {
+	n := len(mask.shape)
+	shape, strides := c.view.Shape[c.axis:c.axis+max(n, 1)], c.view.Strides[c.axis:c.axis+max(n, 1)]
+	if n > 0 && !slices.Equal(shape, mask.shape) {
+		return fmt.Errorf("a mask of shape %v for axes of shape %v: %w", mask.shape, shape, ErrShape)
+	}
+	if mask.Device() != c.from.Device() {
+		return fmt.Errorf("a mask on %s for an array on %s: %w", mask.Device(), c.from.Device(), arrowbuf.ErrDevice)
+	}
+	places, err := truePlaces(mask)
+	if err != nil {
+		return err
+	}
+	c.arrays = append(c.arrays, places)
+	nest := layout.Collapse(shape, layout.C(1, shape), strides)
+	if len(nest.Shape) <= 1 {
+		stride := int64(0)
+		if len(nest.Shape) == 1 {
+			stride = nest.Strides[1][0]
+		}
+		c.pick(places, product(shape), stride, len(shape))
+		return nil
+	}
+	all, err := unravel(places, mask.shape)
+	if err != nil {
+		return err
+	}
+	c.arrays = append(c.arrays, all)
+	for k := range n {
+		along, err := all.Index(At(int64(k)))
+		if err != nil {
+			return err
+		}
+		c.arrays = append(c.arrays, along)
+		c.pick(along, shape[k], strides[k], 1)
+	}
+	return nil
+}
+
+// finish brings all indices to one shape, and that to its place in the result.
+func (c *choice) finish() error {
+	shapes := make([][]int64, len(c.picked))
+	for i, p := range c.picked {
+		shapes[i] = p.indices.shape
+	}
+	var err error
+	if c.varied, err = layout.Broadcast(shapes...); err != nil {
+		return err
+	}
+	for i := range c.picked {
+		p := &c.picked[i]
+		if p.strides, err = layout.Stretch(p.indices.shape, p.indices.strides, c.varied); err != nil {
+			return err
+		}
+	}
+	if c.apart {
+		c.at = 0
+	}
+	c.shape = slices.Insert(slices.Clone(c.plain.Shape), c.at, c.varied...)
+	c.strides = slices.Insert(slices.Clone(c.plain.Strides), c.at, make([]int64, len(c.varied))...)
+	c.unique = c.unique && len(c.picked) == 1
+	return nil
+}
+
+// Mode is what becomes of an index that is outside its axis.
+type Mode byte
+
+// The modes of NumPy. ModeRaise counts a negative index from the end, and
+// answers arrowbuf.ErrOutOfRange for any other outside the axis; ModeWrap takes
+// indices modulo the extent; ModeClip takes the first element for a negative
+// index, and the last for one beyond it. Others are ErrShape.
+const (
+	ModeRaise = Mode(cpu.Raise)
+	ModeWrap  = Mode(cpu.Wrap)
+	ModeClip  = Mode(cpu.Clip)
+)
+
+func (m Mode) check() error {
+	switch m {
+	case ModeRaise, ModeWrap, ModeClip:
+		return nil
+	}
+	return fmt.Errorf("mode %d: want ModeRaise, ModeWrap or ModeClip: %w", m, ErrShape)
+}
+
+// selection is what arrays of indices choose of an array's elements. Along axes
+// [at, at+len(varied)) of its shape the indices vary, along the others the array
+// does.
+type selection struct {
+	from    *NDBuffer
+	offset  int64 // where the first element is if all indices are 0
+	shape   []int64
+	strides []int64 // of the array along the shape, 0 where the indices vary
+	at      int
+	varied  []int64  // the shape that the indices broadcast to
+	picked  []picked // one at least
+	mode    Mode
+	unique  bool // no element is chosen twice
+}
+
+// picked is an axis along which indices choose.
+type picked struct {
+	axis           int // as the caller counts, for messages
+	extent, stride int64
+	indices        *NDBuffer
+	strides        []int64 // of the indices along the varied shape
+}
+
+// checkIndices tells whether an array can be indices of a.
+func checkIndices(a, indices *NDBuffer) error {
+	if indices.dtype.kind != KindInt && indices.dtype.kind != KindUint {
+		return fmt.Errorf("indices of dtype %s: integers are expected: %w", indices.dtype, ErrDType)
+	}
+	if indices.Device() != a.Device() {
+		return fmt.Errorf("indices on %s for an array on %s: %w", indices.Device(), a.Device(), arrowbuf.ErrDevice)
+	}
+	return nil
+}
+
+// get copies the chosen elements to a new array in C order.
+func (s *selection) get() (*NDBuffer, error) {
+	out, err := Empty(s.from.Device(), s.from.dtype, s.shape...)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.copyTo(out); err != nil {
+		out.Release()
+		return nil, err
+	}
+	return out, nil
+}
+
+func (s *selection) copyTo(out *NDBuffer) error {
+	if product(s.varied) == 0 {
+		return nil
+	}
+	flags, err := newFlags(s)
+	if err != nil {
+		return err
+	}
+	defer flags.array.Release()
+	if where, ok := s.asTheyAre(); ok && out.Size() > 0 {
+		if err := s.gather(out, where, flags); err != nil {
+			return err
+		}
+		return flags.check()
+	}
+	where, err := s.resolve(flags)
+	if err != nil {
+		return err
+	}
+	defer where.indices.Release()
+	if out.Size() == 0 {
+		return nil
+	}
+	return s.gather(out, where, flags)
+}
+
+// alignment has the address of the first element and all strides: where it is a
+// multiple of a power of two, so are all elements' addresses.
+func (a *NDBuffer) alignment() uint64 {
+	all := a.address()
+	for i, s := range a.strides {
+		if a.shape[i] > 1 {
+			all |= uint64(s)
+		}
+	}
+	return all
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"sync/atomic"
+	"unsafe"
 
 	"github.com/quiver-gpu/quiver/arrowbuf"
 	"github.com/quiver-gpu/quiver/cudabuf"
@@ -178,3 +179,146 @@ func releaseAll(arrays []*NDBuffer) {
 		a.Release()
 	}
 }
+
+// Flags are what NumPy calls an array's flags. They are worked out anew for
+// every array, so a view has its own.
+type Flags struct {
+	CContiguous bool // elements lie in C order without gaps, as no elements do
+	FContiguous bool // elements lie in Fortran order without gaps, as no elements do
+	Aligned     bool // every element's address is a multiple of what its type wants
+	Writeable   bool // what writes to the array does not answer ErrReadOnly
+	OwnData     bool // the array is no view of another: Base is nil
+}
+
+// Flags tells how the elements lie and what may be done to them.
+func (a *NDBuffer) Flags() Flags {
+	return Flags{
+		CContiguous: a.IsContiguous(),
+		FContiguous: a.isF(),
+		Aligned:     a.isAligned(),
+		Writeable:   a.checkWriteable() == nil,
+		OwnData:     a.base == nil,
+	}
+}
+
+// FNC is NumPy's: F order and not C order.
+func (f Flags) FNC() bool { return f.FContiguous && !f.CContiguous }
+
+// FORC is NumPy's: F order or C order.
+func (f Flags) FORC() bool { return f.FContiguous || f.CContiguous }
+
+// Behaved is NumPy's: aligned and writeable.
+func (f Flags) Behaved() bool { return f.Aligned && f.Writeable }
+
+// CArray is NumPy's: behaved and in C order.
+func (f Flags) CArray() bool { return f.Behaved() && f.CContiguous }
+
+// FArray is what NumPy's documents say: behaved and in F order and not C order.
+func (f Flags) FArray() bool { return f.Behaved() && f.FNC() }
+
+// String lists the flags as NumPy does.
+func (f Flags) String() string {
+	return fmt.Sprintf("C_CONTIGUOUS : %t\nF_CONTIGUOUS : %t\nOWNDATA : %t\nWRITEABLE : %t\nALIGNED : %t",
+		f.CContiguous, f.FContiguous, f.OwnData, f.Writeable, f.Aligned)
+}
+
+func (a *NDBuffer) isAligned() bool {
+	places := int64(a.buf.Address()) + a.offset
+	for i, d := range a.shape {
+		if d == 0 {
+			return true
+		}
+		if d > 1 {
+			places |= a.strides[i]
+		}
+	}
+	return places%a.dtype.alignment() == 0
+}
+
+// mayChange tells whether memory may be written to.
+func mayChange(buf arrowbuf.Buffer) bool {
+	b, ok := buf.(interface{ Mutable() bool })
+	return !ok || b.Mutable()
+}
+
+// checkWriteable answers ErrReadOnly for an array that must not be written to.
+func (a *NDBuffer) checkWriteable() error {
+	if a.readOnly {
+		return fmt.Errorf("writing to an array of %s %v: %w", a.dtype, a.shape, ErrReadOnly)
+	}
+	return nil
+}
+
+// byteCount checks a dtype and a shape and returns the bytes of a gapless
+// array.
+func byteCount(dtype DType, shape []int64) (int64, error) {
+	if dtype.size < 1 {
+		return 0, fmt.Errorf("dtype %s: %w", dtype, ErrDType)
+	}
+	return layout.Bytes(dtype.Size(), shape)
+}
+
+func product(shape []int64) int64 { return layout.Product(shape) }
+
+func cStrides(dtype DType, shape []int64) []int64 { return layout.C(dtype.Size(), shape) }
+
+// MayShareMemory tells whether some byte belongs to elements of both arrays. The
+// answer is exact, as NumPy's shares_memory: the even and the odd columns of a
+// matrix share none. It goes by addresses, so two buffers over one allocation
+// are seen to be so. Released arrays share nothing. (The "may" is for layouts
+// that are contrived so that the answer would take seconds to find.)
+func MayShareMemory(a, b *NDBuffer) bool {
+	release, err := holdAll(a, b)
+	if err != nil {
+		return false
+	}
+	defer release()
+	inA, hostA := a.addresses()
+	inB, hostB := b.addresses()
+	// Pinned memory may be the CPU's, seen by two devices.
+	if (!hostA || !hostB) && a.Device() != b.Device() {
+		return false
+	}
+	return layout.Overlap(inA, inB)
+}
+
+// addresses are where the elements lie in the memory of the host, or of a device.
+func (a *NDBuffer) addresses() (run layout.Run, onHost bool) {
+	run = a.run()
+	if data, ok := arrowbuf.HostBytes(a.buf); ok {
+		run.Offset += int64(uintptr(unsafe.Pointer(unsafe.SliceData(data))))
+		return run, true
+	}
+	run.Offset += int64(a.buf.Address())
+	return run, false
+}
+
+// Order says in which order elements lie in memory, or are counted.
+type Order byte
+
+const (
+	// OrderC: the last axis varies fastest. It is what the zero Order means.
+	OrderC Order = 'C'
+	// OrderF: the first axis varies fastest, as in Fortran.
+	OrderF Order = 'F'
+	// OrderA: F for an array that lies in F order and not in C order, else C.
+	OrderA Order = 'A'
+	// OrderK: the order in which the elements lie, as near as can be.
+	OrderK Order = 'K'
+)
+
+// check answers ErrShape for what is no order.
+func (o Order) check() error {
+	switch o {
+	case 0, OrderC, OrderF, OrderA, OrderK:
+		return nil
+	}
+	return fmt.Errorf("order %q: want one of 'C', 'F', 'A' and 'K': %w", byte(o), ErrShape)
+}
+
+// fortran resolves every order but K for an array.
+func (o Order) fortran(a *NDBuffer) bool {
+	return o == OrderF || o == OrderA && a.isF() && !a.IsContiguous()
+}
+
+func (a *NDBuffer) isF() bool { return layout.IsF(a.dtype.Size(), a.shape, a.strides) }

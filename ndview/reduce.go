@@ -2,9 +2,13 @@ package ndview
 
 import (
 	"fmt"
+	"math"
 	"slices"
+	"strings"
 
 	"github.com/quiver-gpu/quiver/arrowbuf"
+	"github.com/quiver-gpu/quiver/ndview/internal/cpu"
+	"github.com/quiver-gpu/quiver/ndview/internal/cpu/reduce"
 	"github.com/quiver-gpu/quiver/ndview/internal/layout"
 )
 
@@ -196,4 +200,287 @@ func (r Reduction) plan(a *NDBuffer, o ReduceOptions) (*reducing, error) {
 		return nil, fmt.Errorf("%s of no elements, over axes %v of %v: %w", r, o.Axes, a.shape, ErrShape)
 	}
 	return w, nil
+}
+
+type reduction int
+
+const (
+	reduceSum reduction = iota
+	reduceProd
+	reduceMean
+	reduceMin
+	reduceMax
+	reduceArgMin
+	reduceArgMax
+	reduceAny
+	reduceAll
+	reduceCount
+)
+
+func (r reduction) String() string {
+	return [...]string{"sum", "prod", "mean", "min", "max", "argmin", "argmax", "any", "all", "count_nonzero"}[r]
+}
+
+// choosesType tells whether the caller may choose the type of the results.
+func (r Reduction) choosesType() bool { return r.kind <= reduceMean }
+
+// reduceOp is what a reduction is for one type of elements: kernels, their
+// twins, and what to tell them.
+type reduceOp struct {
+	out           DType
+	name          string // of kernels and loops: "sum_f32"
+	finish        string // of the kernel that merges accumulators
+	accumulator   int64  // bytes
+	tell          reduce.Finish
+	neutral       [2]uint64 // an element that changes no result
+	needsElements bool
+	numbered      bool // steps must be counted: in C order,
+	inMemory      bool // or as they lie in memory
+	plain         bool // kernels write results of out themselves
+}
+
+// resolve finds the operation for elements of a type, of which so many make a
+// result. want is the type of the results, or the zero DType.
+func (r Reduction) resolve(dtype, want DType, steps int64) (*reduceOp, error) {
+	op := &reduceOp{tell: reduce.Finish{Total: steps}}
+	ok := false
+	switch r.kind {
+	case reduceSum, reduceMean:
+		ok = op.sum(r.kind == reduceMean, dtype, want, steps)
+	case reduceProd:
+		ok = op.product(dtype, want)
+	case reduceMin, reduceMax:
+		op.needsElements = true
+		ok = op.greatest("max_", r.kind == reduceMin, dtype)
+		op.out = dtype
+		op.numbered = dtype.kind == KindComplex
+		op.inMemory = op.numbered
+	case reduceArgMin, reduceArgMax:
+		op.needsElements, op.numbered = true, true
+		ok = op.greatest("argmax_", r.kind == reduceArgMin, dtype)
+		op.out = Int64
+	case reduceAny:
+		ok = op.count(reduce.Any, Bool, dtype)
+	case reduceAll:
+		ok = op.count(reduce.All, Bool, dtype)
+	case reduceCount:
+		ok = op.count(reduce.Itself, Int64, dtype)
+	}
+	switch {
+	case !ok && want != DType{}:
+		return nil, fmt.Errorf("%s of %s as %s: %w", r, dtype, want, ErrDType)
+	case !ok:
+		return nil, fmt.Errorf("%s of %s: %w", r, dtype, ErrDType)
+	case want != DType{} && want != op.out:
+		return nil, fmt.Errorf("%s of %s as %s, not %s: %w", r, dtype, want, op.out, ErrDType)
+	}
+	op.accumulator = max(op.accumulator, reduce.Reducers[op.name].Size)
+	if op.finish == "" {
+		op.finish = op.name
+	}
+	return op, nil
+}
+
+// letter is how kernels name a type of numbers: "f32".
+func (t DType) letter() string {
+	letters := map[Kind]string{KindBool: "u", KindInt: "i", KindUint: "u", KindFloat: "f", KindBFloat: "bf", KindComplex: "c",
+		KindDatetime: "i", KindTimedelta: "i"}
+	return fmt.Sprintf("%s%d", letters[t.kind], 8*t.size)
+}
+
+// numberCode is the code of a type of numbers.
+func (t DType) numberCode() (cpu.Type, bool) {
+	code, ok := t.code()
+	return code, ok && t.isNumeric()
+}
+
+// isCount tells whether elements add up as integers do.
+func (t DType) isCount() bool { return t.isInteger() || t.kind == KindBool }
+
+func (t DType) isFloat() bool { return t.kind == KindFloat || t.kind == KindBFloat }
+
+// widest is what integers add up to.
+func (t DType) widest() DType {
+	if t.kind == KindUint {
+		return Uint64
+	}
+	return Int64
+}
+
+// sum sets the operation up for sums and means, and tells whether there is one.
+func (op *reduceOp) sum(mean bool, dtype, want DType, steps int64) bool {
+	natural := dtype
+	if dtype.isCount() {
+		natural = dtype.widest()
+		if mean {
+			natural = Float64
+		}
+	}
+	op.out = natural
+	if want != (DType{}) {
+		op.out = want
+	}
+	if op.out == Bool {
+		return dtype.isCount() && !mean && op.count(reduce.Any, Bool, dtype)
+	}
+	if mean {
+		op.tell.What = reduce.Mean
+	}
+	if dtype.kind == KindTimedelta {
+		op.name, op.accumulator, op.plain = "sum_ticks", 16, true
+		return op.out == dtype
+	}
+	to, ok := op.out.numberCode()
+	if !ok {
+		return false
+	}
+	op.tell.To = int32(to)
+	op.plain = op.out == natural
+	op.name = "sum_" + dtype.letter()
+	switch {
+	case dtype.isCount() && !op.out.isCount() && (dtype.size == 8 || dtype.size == 4 && (mean && steps > math.MaxInt32 || !mean)):
+		op.name, op.finish, op.accumulator = "mean_"+dtype.letter(), "sum_f64", 16
+		op.plain = op.out == Float64
+		return true
+	case dtype.isCount():
+		op.finish, op.accumulator = "sum_"+dtype.widest().letter(), 8
+		op.plain = op.plain && !mean
+		if dtype == Uint64 {
+			op.name = "sum_i64" // which wraps alike
+		}
+		return !mean || !op.out.isCount()
+	case dtype.isFloat():
+		op.accumulator = 8
+		op.finish = "sum_f32"
+		if dtype == Float64 {
+			op.accumulator, op.finish = 16, "sum_f64"
+		}
+		return op.out.isFloat() || op.out.kind == KindComplex
+	case dtype.kind == KindComplex:
+		op.accumulator = 2 * dtype.Size()
+		return op.out.kind == KindComplex
+	}
+	return false
+}
+
+func (op *reduceOp) product(dtype, want DType) bool {
+	natural := dtype
+	if dtype.isCount() {
+		natural = dtype.widest()
+	}
+	op.out = natural
+	if want != (DType{}) {
+		op.out = want
+	}
+	if op.out == Bool {
+		return dtype.isCount() && op.count(reduce.All, Bool, dtype)
+	}
+	to, ok := op.out.numberCode()
+	if !ok {
+		return false
+	}
+	op.tell.To = int32(to)
+	op.name, op.plain, op.accumulator = "prod_"+dtype.letter(), op.out == natural, 8
+	switch {
+	case dtype.isCount():
+		op.neutral[0] = 1
+		op.finish = "prod_" + dtype.widest().letter()
+		if dtype == Uint64 {
+			op.name = "prod_i64"
+		}
+		return op.out.isCount()
+	case dtype.isFloat():
+		op.neutral[0] = oneOf(dtype)
+		op.finish = "prod_f64"
+		return op.out.isFloat() || op.out.kind == KindComplex
+	case dtype.kind == KindComplex:
+		op.neutral[0] = oneOf(dtype)
+		op.finish, op.accumulator = "prod_c128", 16
+		return op.out.kind == KindComplex
+	}
+	return false
+}
+
+// oneOf is the first 8 bytes of a 1.
+func oneOf(dtype DType) uint64 {
+	switch dtype {
+	case Float16:
+		return 0x3c00
+	case BFloat16:
+		return 0x3f80
+	case Float32, Complex64:
+		return uint64(math.Float32bits(1))
+	default:
+		return math.Float64bits(1)
+	}
+}
+
+// greatest sets the operation up for maxima, or for minima, which are maxima of
+// what is turned around.
+func (op *reduceOp) greatest(prefix string, least bool, dtype DType) bool {
+	const top = 1 << 63
+	op.plain = true
+	bits := 8 * dtype.Size()
+	switch {
+	case dtype.isFloat() || dtype.kind == KindComplex:
+		op.name = prefix + dtype.letter()
+		infinity := map[DType]uint64{Float16: 0xfc00, BFloat16: 0xff80, Float32: 0xff800000, Float64: 0xfff0000000000000,
+			Complex64: 0xff800000ff800000, Complex128: 0xfff0000000000000}[dtype]
+		if least {
+			op.tell.Flip = top
+			infinity &^= map[DType]uint64{Float16: 0x8000, BFloat16: 0x8000, Float32: 1 << 31, Float64: top,
+				Complex64: 1<<63 | 1<<31, Complex128: top}[dtype]
+		}
+		op.neutral = [2]uint64{infinity, infinity}
+	case dtype.isCount():
+		op.name = fmt.Sprintf("%s%d", prefix, bits)
+		if dtype.kind != KindInt {
+			op.tell.Flip = 1 << (bits - 1)
+		}
+		if least {
+			op.tell.Flip ^= 1<<bits - 1
+		}
+	case dtype.kind == KindDatetime || dtype.kind == KindTimedelta:
+		// NaT is the least: one less, it is the greatest. Turned around it is that
+		// already.
+		op.name = prefix + "64"
+		op.tell.Bias = math.MaxUint64
+		if least {
+			op.tell.Flip, op.tell.Bias = math.MaxUint64, 0
+		}
+	default:
+		return false
+	}
+	if op.neutral == ([2]uint64{}) {
+		op.neutral[0] = (1<<(bits-1) - op.tell.Bias) ^ op.tell.Flip
+	}
+	switch {
+	case strings.HasPrefix(prefix, "arg"), dtype.kind == KindComplex: // a place, and what is there
+		op.accumulator = 16
+		if dtype == Complex128 {
+			op.accumulator = 32
+		}
+	case bits < 32:
+		op.accumulator = 4
+	default:
+		op.accumulator = dtype.Size()
+	}
+	return true
+}
+
+func (op *reduceOp) count(what int32, out, dtype DType) bool {
+	op.out, op.plain = out, true
+	op.name, op.finish, op.accumulator = fmt.Sprintf("count_%d", 8*dtype.Size()), "count", 8
+	op.tell.What = what
+	switch {
+	case dtype.kind == KindBytes || dtype.kind == KindRecord:
+		return false
+	case dtype == Complex64:
+		op.tell.Flip = 0x7fffffff7fffffff
+	case dtype.isFloat() || dtype == Complex128:
+		op.tell.Flip = 1<<(min(8*dtype.Size(), 64)-1) - 1
+	default:
+		op.tell.Flip = math.MaxUint64
+	}
+	return true
 }

@@ -1,16 +1,20 @@
 package ndview_test
 
 import (
+	"encoding/binary"
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
+	"slices"
+	"sync/atomic"
 	"testing"
 
+	"github.com/quiver-gpu/quiver/arrowbuf"
+	"github.com/quiver-gpu/quiver/cudabuf"
+	"github.com/quiver-gpu/quiver/cudabuf/cudatest"
+	"github.com/quiver-gpu/quiver/ndview"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-
-	"github.com/quiver-gpu/quiver/arrowbuf"
-	"github.com/quiver-gpu/quiver/ndview"
 )
 
 // golden reads the cases of testdata/golden/NAME.json, which are arrays in JSON.
@@ -221,5 +225,264 @@ func TestTakeRefusesWhatIsNoIndex(t *testing.T) {
 		got, err := ndview.Take(empty, none, 0, ndview.ModeRaise)
 		own(t, got, err)
 		assert.Equal(t, []int64{0, 3}, got.Shape())
+	})
+}
+
+func TestPutIsNumPys(t *testing.T) {
+	cases := golden(t, "put")
+	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+		for i, c := range cases {
+			dtype := elementTypes[i%len(elementTypes)]
+			a := goldenView(t, dev, dtype, int64(i%5/4), field[int64](t, c[0]), field[[]int64](t, c[1]), field[[]int64](t, c[2]))
+			before := download(t, a.Buffer())
+			indices := integers(t, dev, indexTypes[field[string](t, c[3])], field[[]int64](t, c[5]), field[[]int64](t, c[4]))
+			var numbers []int64
+			for k := range field[int64](t, c[6]) {
+				numbers = append(numbers, 239-k)
+			}
+			values := at(t, upload(t, dev, append(poisoned(i%7), patterns(dtype, numbers)...)), dtype, int64(i%7), int64(len(numbers)))
+			err := ndview.Put(a, indices, values, modes[field[string](t, c[7])])
+			after := download(t, a.Buffer())
+			if len(c) == 8 {
+				require.ErrorIs(t, err, arrowbuf.ErrOutOfRange, "case %d: %s", i, c)
+				requireBytes(t, before, after, "case", i)
+				continue
+			}
+			require.NoError(t, err, "case %d: %s", i, c)
+			want := patterns(dtype, field[[]int64](t, c[8]))
+			copy(before[i%5/4:], want)
+			requireBytes(t, before, after, "case", i, c)
+		}
+	})
+}
+
+// Many indices, and many times the same, so that a GPU writes them in any order.
+func TestPutLeavesTheLastOfManyValues(t *testing.T) {
+	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+		r := rand.New(rand.NewPCG(1, 4))
+		for _, elements := range []int64{1000, 3 << 20} { // a table of all elements, and one of the chosen
+			const n = 30_000
+			indices, values, want := make([]int64, n), make([]uint32, n), make([]uint32, elements)
+			for j := range indices {
+				indices[j], values[j] = r.Int64N(elements), uint32(j+1)
+				if j%2 == 0 {
+					indices[j] = elements - 1 - r.Int64N(700)
+				}
+				want[indices[j]] = values[j]
+			}
+			a := fromHost(t, dev, ndview.Uint32, make([]uint32, elements), elements)
+			err := ndview.Put(a, fromHost(t, dev, ndview.Int64, indices, n), fromHost(t, dev, ndview.Uint32, values, n), ndview.ModeRaise)
+			require.NoError(t, err)
+			got := download(t, a.Buffer())
+			for i, w := range want {
+				require.Equal(t, w, binary.NativeEndian.Uint32(got[4*i:]), "element %d of %d", i, elements)
+			}
+		}
+	})
+}
+
+// The ways of putbucket.cu: numbers around the tiles' edges, negative indices, more
+// values than are wanted, and bad indices.
+func TestPutByBucketsLeavesTheLastValue(t *testing.T) {
+	ndview.UseBuckets(t, 1000, 4096)
+	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+		r := rand.New(rand.NewPCG(2, 7))
+		for _, n := range []int64{1000, 4095, 4096, 4097, 20_001} {
+			extent := 1 + r.Int64N(4*n)
+			indices, values, want := make([]int64, n), make([]uint64, n+3), make([]uint64, extent)
+			for j := range values {
+				values[j] = r.Uint64()
+			}
+			for j := range indices {
+				indices[j] = r.Int64N(2*extent) - extent
+				want[(indices[j]+extent)%extent] = values[j]
+			}
+			whole := fromHost(t, dev, ndview.Uint64, values, n+3)
+			halves, err := whole.View(ndview.Float32)
+			own(t, halves, err)
+			reversed, err := whole.Index(ndview.SpanStep(ndview.Open, ndview.Open, -1))
+			own(t, reversed, err)
+			by := fromHost(t, dev, ndview.Int64, indices, n)
+			a, b := fromHost(t, dev, ndview.Uint64, make([]uint64, extent), extent), fromHost(t, dev, ndview.Float32, make([]float32, extent), extent)
+			require.NoError(t, ndview.Put(a, by, whole, ndview.ModeRaise))
+			requireBytes(t, raw(want...), elements(t, a), n, extent)
+
+			low := make([]byte, 0, 4*extent)
+			last := make([]int64, extent)
+			for j, i := range indices {
+				last[(i+extent)%extent] = int64(j) + 1
+			}
+			for _, j := range last {
+				word := uint32(0)
+				if j > 0 {
+					word = uint32(values[(j-1)/2] >> (32 * ((j - 1) % 2)))
+				}
+				low = append(low, raw(word)...)
+			}
+			require.NoError(t, ndview.Put(b, by, halves, ndview.ModeRaise))
+			requireBytes(t, low, elements(t, b), n, extent, "halves")
+
+			for i := range want {
+				want[i] = 0
+			}
+			for j, i := range indices {
+				want[(i+extent)%extent] = values[n+2-int64(j)]
+			}
+			require.NoError(t, a.Zero())
+			require.NoError(t, ndview.Put(a, by, reversed, ndview.ModeRaise))
+			requireBytes(t, raw(want...), elements(t, a), n, extent, "reversed")
+
+			indices[n-1] = extent
+			require.ErrorIs(t, ndview.Put(a, fromHost(t, dev, ndview.Int64, indices, n), whole, ndview.ModeRaise), arrowbuf.ErrOutOfRange)
+			requireBytes(t, raw(want...), elements(t, a), n, extent, "nothing is written")
+		}
+	})
+}
+
+func TestPutRefusesWhatDoesNotFit(t *testing.T) {
+	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+		a := fromHost(t, dev, ndview.Float32, make([]float32, 6), 2, 3)
+		index := fromHost(t, dev, ndview.Int64, []int64{1}, 1)
+		double := fromHost(t, dev, ndview.Float64, []float64{1}, 1)
+		assert.ErrorIs(t, ndview.Put(a, double, a, ndview.ModeRaise), ndview.ErrDType)
+		assert.ErrorIs(t, ndview.Put(a, index, "1", ndview.ModeRaise), ndview.ErrDType)
+		assert.ErrorIs(t, ndview.Put(a, index, nil, ndview.ModeRaise), ndview.ErrDType)
+		assert.ErrorIs(t, ndview.Put(a, index, 1, ndview.Mode(9)), ndview.ErrShape)
+		_, err := ndview.Take(a, index, 0, ndview.Mode(9))
+		assert.ErrorIs(t, err, ndview.ErrShape)
+		_, err = a.AsType(ndview.Int8, ndview.OrderC, ndview.Casting(200))
+		assert.ErrorIs(t, err, ndview.ErrDType)
+		elsewhere := fromHost(t, otherThan(t, dev), ndview.Int64, []int64{1}, 1)
+		assert.ErrorIs(t, ndview.Put(a, elsewhere, a, ndview.ModeRaise), arrowbuf.ErrDevice)
+		none := fromHost(t, dev, ndview.Float32, []float32{}, 0)
+		assert.ErrorIs(t, ndview.Put(none, index, a, ndview.ModeWrap), arrowbuf.ErrOutOfRange)
+	})
+}
+
+func TestPutReadsValuesBeforeItWrites(t *testing.T) {
+	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+		a := fromHost(t, dev, ndview.Int32, count(6), 6)
+		back, err := a.Index(ndview.SpanStep(ndview.Open, ndview.Open, -1))
+		own(t, back, err)
+		indices := fromHost(t, dev, ndview.Int64, []int64{0, 1, 2, 3, 4, 5}, 6)
+		require.NoError(t, ndview.Put(a, indices, back, ndview.ModeRaise))
+		assert.Equal(t, raw[int32](5, 4, 3, 2, 1, 0), elements(t, a))
+		fixed, err := a.BroadcastTo(2, 6)
+		own(t, fixed, err)
+		assert.ErrorIs(t, ndview.Put(fixed, indices, a, ndview.ModeRaise), ndview.ErrReadOnly)
+	})
+}
+
+func TestPutCastsWhatAssignTakes(t *testing.T) {
+	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+		a := fromHost(t, dev, ndview.Int16, make([]int16, 5), 5)
+		indices := fromHost(t, dev, ndview.Uint8, []uint8{4, 0, 2}, 3)
+		require.NoError(t, ndview.Put(a, indices, 7, ndview.ModeRaise))
+		assert.Equal(t, raw[int16](7, 0, 7, 0, 7), elements(t, a))
+		require.NoError(t, ndview.Put(a, indices, []float32{1.5, -2.5}, ndview.ModeRaise))
+		assert.Equal(t, raw[int16](-2, 0, 1, 0, 1), elements(t, a))
+		elsewhere := fromHost(t, otherThan(t, dev), ndview.Float64, []float64{9, 8, 7}, 3)
+		require.NoError(t, ndview.Put(a, indices, elsewhere, ndview.ModeRaise))
+		assert.Equal(t, raw[int16](8, 0, 7, 0, 9), elements(t, a))
+	})
+}
+
+// Each call of the driver that moves data fails once; whatever was made by then
+// must be given back, which the machine checks.
+func TestFailuresWhileIndicesAreFollowedLeaveNothing(t *testing.T) {
+	var left atomic.Int64
+	driver := cudatest.Start(t, cudatest.Config{Fail: func(call string, _ int) cudabuf.Result {
+		moves := []string{"cuLaunchKernel", "cuMemsetD8Async", "cuMemAlloc", "cuMemcpyDtoHAsync", "cuMemcpyHtoDAsync", "cuMemcpyDtoDAsync"}
+		if slices.Contains(moves, call) && left.Add(-1) == 0 {
+			return cudatest.OutOfMemory
+		}
+		return 0
+	}})
+	dev, err := driver.Device(0)
+	require.NoError(t, err)
+	a := fromHost(t, dev, ndview.Float32, make([]float32, 24), 2, 3, 4)
+	one := fromHost(t, dev, ndview.Float32, make([]float32, 1))
+	row := fromHost(t, dev, ndview.Float32, make([]float32, 4), 4)
+	mask := maskOf(t, dev, []int64{1, 0, 1, 1, 0, 0}, 0, 2, 3)
+	all := maskOf(t, dev, make([]int64, 24), 0, 2, 3, 4)
+	four := maskOf(t, dev, []int64{1, 0, 1, 1}, 0, 4)
+	wide, short := integers(t, dev, ndview.Int64, []int64{1, 0, 1}, []int64{3}), integers(t, dev, ndview.Int8, []int64{1, 0, 1}, []int64{3})
+	turned, err := a.Transpose()
+	own(t, turned, err)
+	made := func(out *ndview.NDBuffer, err error) error {
+		if err == nil {
+			out.Release()
+		}
+		return err
+	}
+	for name, work := range map[string]func() error{
+		"Take":        func() error { return made(ndview.Take(a, wide, 1, ndview.ModeRaise)) },
+		"Take folded": func() error { return made(ndview.Take(a, short, 1, ndview.ModeWrap)) },
+		"TakeFlat":    func() error { return made(ndview.TakeFlat(turned, wide, ndview.ModeRaise)) },
+		"Put":         func() error { return ndview.Put(a, wide, row, ndview.ModeRaise) },
+		"Put turned":  func() error { return ndview.Put(turned, wide, row, ndview.ModeRaise) },
+		"Get indices": func() error { return made(a.Get(ndview.IntArray(wide), ndview.All, ndview.Ints(0, 1, 2))) },
+		"Set indices": func() error { return a.Set(row, ndview.IntArray(wide), ndview.Ints(0, 1, 2)) },
+		"Get mask":    func() error { return made(turned.Get(ndview.Mask(four), ndview.At(0))) },
+		"Get rows":    func() error { return made(a.Get(ndview.Mask(mask))) },
+		"Get compact": func() error { return made(a.Get(ndview.Mask(all))) },
+		"Set rows":    func() error { return a.Set(row, ndview.Mask(mask)) },
+		"Set expand":  func() error { return row.Set(one, ndview.Mask(four)) },
+		"Compress":    func() error { return made(ndview.Compress(four, a, 2)) },
+		"ArgWhere":    func() error { return made(ndview.ArgWhere(mask)) },
+		"Concatenate": func() error { return made(ndview.Concatenate([]*ndview.NDBuffer{turned, turned}, 1)) },
+		"DStack":      func() error { return made(ndview.DStack([]*ndview.NDBuffer{a, a})) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			for n := int64(1); ; n++ {
+				left.Store(n)
+				err := work()
+				if left.Swap(0) > 0 {
+					assert.NoError(t, err)
+					assert.Greater(t, n, int64(1), "something was to fail")
+					return
+				}
+				require.ErrorIs(t, err, arrowbuf.ErrOutOfMemory, "call %d", n)
+			}
+		})
+	}
+}
+
+// Arrays, results and masks of more than 2^32 elements, with something to find at
+// the end.
+func TestIndicesReachBeyond32Bits(t *testing.T) {
+	const n = hugeExtent
+	onHuge(t, 9, func(t *testing.T, dev arrowbuf.Device) {
+		a, err := ndview.Zeros(dev, ndview.Uint8, n)
+		own(t, a, err)
+		mark := fromHost(t, dev, ndview.Uint8, []uint8{7, 9}, 2)
+		places := fromHost(t, dev, ndview.Int64, []int64{1 << 32, -1}, 2)
+		require.NoError(t, ndview.Put(a, places, mark, ndview.ModeRaise))
+		end := at(t, a.Buffer(), ndview.Uint8, n-3, 3)
+		assert.Equal(t, []byte{0, 0, 9}, elements(t, end))
+
+		got, err := ndview.Take(a, places, 0, ndview.ModeRaise)
+		own(t, got, err)
+		assert.Equal(t, []byte{7, 9}, elements(t, got))
+
+		mask, err := a.View(ndview.Bool)
+		own(t, mask, err)
+		where, err := ndview.ArgWhere(mask)
+		own(t, where, err)
+		assert.Equal(t, raw[int64](1<<32, n-1), elements(t, where))
+		some, err := a.Get(ndview.Mask(mask))
+		own(t, some, err)
+		assert.Equal(t, []byte{7, 9}, elements(t, some))
+
+		last := fromHost(t, dev, ndview.Int64, []int64{n - 1}, 1)
+		repeated, err := last.BroadcastTo(n)
+		own(t, repeated, err)
+		long, err := ndview.Take(a, repeated, 0, ndview.ModeRaise)
+		own(t, long, err)
+		for _, at32 := range []int64{0, 1<<31 - 2, 1<<32 - 2, n - 4} {
+			part, err := long.Slice(0, at32, at32+4)
+			own(t, part, err)
+			assert.Equal(t, []byte{9, 9, 9, 9}, elements(t, part), "from %d", at32)
+		}
 	})
 }

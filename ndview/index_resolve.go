@@ -1,0 +1,434 @@
+package ndview
+
+import (
+	"encoding/binary"
+	"fmt"
+
+	"github.com/quiver-gpu/quiver/arrowbuf"
+	"github.com/quiver-gpu/quiver/cudabuf"
+	"github.com/quiver-gpu/quiver/ndview/internal/cpu"
+	"github.com/quiver-gpu/quiver/ndview/internal/launch"
+	"github.com/quiver-gpu/quiver/ndview/internal/layout"
+)
+
+// places are the indices of a selection as one array, of int32 or int64: element
+// k, of extent, is k*step bytes behind the offset.
+type places struct {
+	indices      *NDBuffer
+	strides      []int64 // along the varied shape
+	offset       int64
+	extent, step int64
+}
+
+// asTheyAre are places of which the indices need no work but to be checked.
+func (s *selection) asTheyAre() (*places, bool) {
+	p := &s.picked[0]
+	dtype := p.indices.dtype
+	ok := len(s.picked) == 1 && s.mode == ModeRaise && (dtype == Int32 || dtype == Int64) &&
+		p.indices.alignment()%uint64(dtype.Size()) == 0
+	return &places{p.indices, p.strides, s.offset, p.extent, p.stride}, ok
+}
+
+// resolve checks all indices and combines them to one array of int64, none of
+// them negative, which the caller releases. Equal places are equal numbers.
+func (s *selection) resolve(flags *flags) (*places, error) {
+	step := int64(0)
+	for _, p := range s.picked {
+		step = gcd(step, max(p.stride, -p.stride))
+	}
+	pos, err := Empty(s.from.Device(), Int64, s.varied...)
+	if err != nil {
+		return nil, err
+	}
+	where := &places{pos, pos.strides, s.offset, 1, max(step, 1)}
+	for i := range s.picked {
+		if err == nil {
+			err = where.add(s, i, flags)
+		}
+	}
+	if err == nil && s.mode == ModeRaise { // in others no index is bad, and nobody waits
+		err = flags.check()
+	}
+	if err != nil {
+		pos.Release()
+		return nil, err
+	}
+	return where, nil
+}
+
+// add adds what the indices along an axis contribute. Those of an axis that runs
+// backwards are counted from its end.
+func (w *places) add(s *selection, i int, flags *flags) error {
+	p := &s.picked[i]
+	walk, err := cpu.NewWalk(s.varied, nil, p.strides, nil)
+	if err != nil {
+		return err
+	}
+	f := cpu.Folding{Extent: p.extent, Scale: p.stride / w.step, Mode: cpu.Mode(s.mode), Size: p.indices.dtype.size}
+	if f.Scale < 0 {
+		f.Bias = -f.Scale * (p.extent - 1)
+		w.offset += p.stride * (p.extent - 1)
+	}
+	if i > 0 {
+		f.Add = 1
+	}
+	if p.indices.dtype.kind == KindInt {
+		f.Signed = 1
+	}
+	w.extent += max(f.Scale, -f.Scale) * (p.extent - 1)
+	flags.walks[i] = walk
+	return fold(w.indices, p.indices, walk, &f, flags, i)
+}
+
+func gcd(a, b int64) int64 {
+	for b != 0 {
+		a, b = b, a%b
+	}
+	return a
+}
+
+// along are strides along the varied shape as strides along the whole.
+func (s *selection) along(strides []int64) []int64 {
+	all := make([]int64, len(s.shape))
+	copy(all[s.at:], strides)
+	return all
+}
+
+// gather copies what is at places to out, flagging the bad ones; neither is
+// empty.
+func (s *selection) gather(out *NDBuffer, where *places, flags *flags) error {
+	align := s.from.address() + uint64(where.offset-s.from.offset)
+	align |= uint64(where.step) | out.address()
+	walk, width, err := cpu.NewUnitWalk(out.dtype.Size(), align, s.shape, s.strides, s.along(where.strides), nil)
+	if err != nil {
+		return fmt.Errorf("gathering from strides %v: %w", s.strides, err)
+	}
+	if len(flags.walks) == 1 {
+		flags.walks[0] = walk
+	}
+	return gatherUnits(out, s.from.buf, where, width, walk, flags)
+}
+
+// flags tell which indices of a selection are bad. There is one word an axis that
+// is picked along, in the device's memory: the first item of a walk whose index
+// is bad.
+type flags struct {
+	array  *NDBuffer
+	picked []picked
+	walks  []*cpu.Walk
+}
+
+// newFlags makes flags for a selection that has indices.
+func newFlags(s *selection) (*flags, error) {
+	for _, p := range s.picked {
+		if p.extent == 0 {
+			return nil, fmt.Errorf("indices of axis %d, which has no elements: %w", p.axis, arrowbuf.ErrOutOfRange)
+		}
+	}
+	array, err := Empty(s.from.Device(), Uint64, int64(len(s.picked)))
+	if err != nil {
+		return nil, err
+	}
+	if err := array.Fill(uint64(cpu.NoFlag)); err != nil {
+		array.Release()
+		return nil, err
+	}
+	return &flags{array, s.picked, make([]*cpu.Walk, len(s.picked))}, nil
+}
+
+// check waits for the work that was given the flags, and answers an error that
+// names the first bad index.
+func (f *flags) check() error {
+	raw := make([]byte, f.array.NBytes())
+	if err := f.array.CopyToHost(raw); err != nil {
+		return err
+	}
+	for i, p := range f.picked {
+		if item := binary.NativeEndian.Uint64(raw[8*i:]); cpu.Flag(item) != cpu.NoFlag {
+			return p.outside(f.walks[i].At(int64(item)).Index)
+		}
+	}
+	return nil
+}
+
+// outside is the error for the index so many bytes behind the first.
+func (p *picked) outside(behind int64) error {
+	one, err := p.indices.view(p.indices.dtype, p.indices.offset+behind, nil, nil)
+	if err != nil {
+		return err
+	}
+	defer one.Release()
+	var raw [8]byte
+	if err := one.CopyToHost(raw[:one.dtype.size]); err != nil {
+		return err
+	}
+	value := binary.NativeEndian.Uint64(raw[:])
+	text := fmt.Sprint(value)
+	if one.dtype.kind == KindInt {
+		beyond := 64 - 8*one.dtype.size
+		text = fmt.Sprint(int64(value<<beyond) >> beyond)
+	}
+	return fmt.Errorf("index %s is outside axis %d of %d elements: %w", text, p.axis, p.extent, arrowbuf.ErrOutOfRange)
+}
+
+// truths are a mask's elements in C order, with the sums that tell where each
+// true one goes.
+type truths struct {
+	mask   *NDBuffer // bool, gapless
+	starts *NDBuffer // how many are true before each tile, and in all
+	n      int64
+	count  int64 // how many are true
+}
+
+// newTruths counts what is true of a mask, whose dtype is bool. The caller
+// releases it.
+func newTruths(mask *NDBuffer) (*truths, error) {
+	flat, err := mask.Ravel(OrderC)
+	if err != nil {
+		return nil, err
+	}
+	t := &truths{mask: flat, n: flat.Size()}
+	if t.starts, err = t.scan(); err != nil {
+		flat.Release()
+		return nil, err
+	}
+	last, err := t.starts.Slice(0, cpu.Tiles(t.n), cpu.Tiles(t.n)+1)
+	if err == nil {
+		defer last.Release()
+		var total []int64
+		if total, err = ToHost[int64](last); err == nil {
+			t.count = total[0]
+			return t, nil
+		}
+	}
+	t.release()
+	return nil, err
+}
+
+func (t *truths) release() {
+	t.mask.Release()
+	t.starts.Release()
+}
+
+// scan counts the true elements of each tile, and sums the counts.
+func (t *truths) scan() (*NDBuffer, error) {
+	dev, tiles := t.mask.Device(), cpu.Tiles(t.n)
+	starts, err := Zeros(dev, Int64, tiles+1)
+	if err != nil || tiles == 0 {
+		return starts, err
+	}
+	counts, err := Empty(dev, Uint32, tiles)
+	if err != nil {
+		starts.Release()
+		return nil, err
+	}
+	defer counts.Release()
+	if mask, ok := t.mask.HostBytes(); ok {
+		each := make([]uint32, tiles)
+		cpu.CountTiles(mask, each)
+		cpu.ScanTiles(each, hostSlice[int64](starts))
+		return starts, nil
+	}
+	block := cudabuf.Dim3{X: tileThreads}
+	err = launch.Queue(dev, compactProgram, "quiver_mask_count", cudabuf.Dim3{X: uint32(tiles)}, block, t.mask.in(), t.n, counts.inOut())
+	if err == nil {
+		err = launch.Queue(dev, compactProgram, "quiver_mask_scan", cudabuf.Dim3{X: uint32(tiles/scanTiles + 1)}, block, counts.in(), tiles, starts.inOut())
+	}
+	if err != nil {
+		starts.Release()
+		return nil, err
+	}
+	return starts, nil
+}
+
+// The blocks of compact.cu, and how many tiles one of its scan does.
+const (
+	tileThreads = 256
+	scanTiles   = 1024
+)
+
+// each launches a kernel that does a tile a block.
+func (t *truths) each(kernel string, args ...any) error {
+	args = append([]any{t.mask.in(), t.n, t.starts.in()}, args...)
+	return launch.Queue(t.mask.Device(), compactProgram, kernel, cudabuf.Dim3{X: uint32(cpu.Tiles(t.n))}, cudabuf.Dim3{X: tileThreads}, args...)
+}
+
+// positions are the places of the true elements, as int64.
+func (t *truths) positions() (*NDBuffer, error) {
+	out, err := Empty(t.mask.Device(), Int64, t.count)
+	if err != nil || t.count == 0 {
+		return out, err
+	}
+	if mask, ok := t.mask.HostBytes(); ok {
+		cpu.TruePositions(mask, hostSlice[int64](t.starts), hostSlice[uint64](out))
+		return out, nil
+	}
+	if err := t.each("quiver_true_positions", out.inOut()); err != nil {
+		out.Release()
+		return nil, err
+	}
+	return out, nil
+}
+
+// oneByOne tells whether compact and expand do an array's elements: they are of a
+// size that is moved at once, and lie as a mask of the same shape does.
+func (a *NDBuffer) oneByOne() bool {
+	size := uint64(a.dtype.size)
+	return size <= 16 && size&(size-1) == 0 && a.IsContiguous() && a.alignment()%size == 0
+}
+
+// compact copies the elements of a at which the mask is true to an array.
+func (t *truths) compact(a *NDBuffer) (*NDBuffer, error) {
+	out, err := Empty(a.Device(), a.dtype, t.count)
+	if err != nil || t.count == 0 {
+		return out, err
+	}
+	if mask, ok := t.mask.HostBytes(); ok {
+		from, _ := a.hostAt()
+		to, _ := out.hostAt()
+		cpu.Compact(mask, hostSlice[int64](t.starts), from, to, a.dtype.Size())
+		return out, nil
+	}
+	if err := t.each(fmt.Sprintf("quiver_compact_%d", a.dtype.size), a.in(), out.inOut()); err != nil {
+		out.Release()
+		return nil, err
+	}
+	return out, nil
+}
+
+// expand writes values, one an element or one for all of them, to the elements of
+// a at which the mask is true.
+func (t *truths) expand(a, values *NDBuffer) error {
+	if t.count == 0 {
+		return nil
+	}
+	step := min(values.Size()-1, 1)
+	if mask, ok := t.mask.HostBytes(); ok {
+		from, _ := values.hostAt()
+		to, _ := a.hostAt()
+		cpu.Expand(mask, hostSlice[int64](t.starts), from, step, to, a.dtype.Size())
+		return nil
+	}
+	return t.each(fmt.Sprintf("quiver_expand_%d", a.dtype.size), values.in(), step, a.inOut())
+}
+
+// NonZero tells where the elements of an array are that are not 0, in C order:
+// one array of int64 an axis. The caller releases them. Of an array without axes
+// there is none, so it is ErrShape, as in NumPy.
+func NonZero(a *NDBuffer) ([]*NDBuffer, error) {
+	if len(a.shape) == 0 {
+		return nil, fmt.Errorf("NonZero of an array without axes: make it AtLeast1D: %w", ErrShape)
+	}
+	all, err := whereTrue(a)
+	if err != nil {
+		return nil, err
+	}
+	defer all.Release()
+	axes := make([]*NDBuffer, len(a.shape))
+	for k := range axes {
+		if axes[k], err = all.Index(At(int64(k))); err != nil {
+			releaseAll(axes[:k])
+			return nil, err
+		}
+	}
+	return axes, nil
+}
+
+// ArgWhere tells where the elements of an array are that are not 0, in C order:
+// an array of int64 of shape [such elements, axes].
+func ArgWhere(a *NDBuffer) (*NDBuffer, error) {
+	all, err := whereTrue(a)
+	if err != nil {
+		return nil, err
+	}
+	defer all.Release()
+	return all.Transpose()
+}
+
+// whereTrue is ArgWhere with the axes first.
+func whereTrue(a *NDBuffer) (*NDBuffer, error) {
+	truths, err := a.truths()
+	if err != nil {
+		return nil, err
+	}
+	defer truths.Release()
+	places, err := truePlaces(truths)
+	if err != nil {
+		return nil, err
+	}
+	defer places.Release()
+	if len(a.shape) == 1 {
+		return places.Reshape(1, places.Size())
+	}
+	return unravel(places, a.shape)
+}
+
+// truths tells which elements are not 0, as dtype bool.
+func (a *NDBuffer) truths() (*NDBuffer, error) {
+	if a.dtype == Bool {
+		return a.ExpandDims()
+	}
+	return a.AsType(Bool, OrderK, CastUnsafe)
+}
+
+// truePlaces tells which elements of a mask, counted in C order, are true.
+func truePlaces(mask *NDBuffer) (*NDBuffer, error) {
+	if mask.dtype != Bool {
+		return nil, fmt.Errorf("a mask of dtype %s: bool is expected: %w", mask.dtype, ErrDType)
+	}
+	t, err := newTruths(mask)
+	if err != nil {
+		return nil, err
+	}
+	defer t.release()
+	return t.positions()
+}
+
+// Compress copies the slices of a along an axis, which counts from the end where
+// it is negative, at which the condition is not 0. The condition has one axis;
+// where it is shorter than that of a the rest is 0, and where it is longer all
+// beyond must be, else the error is arrowbuf.ErrOutOfRange.
+func Compress(condition, a *NDBuffer, axis int) (*NDBuffer, error) {
+	if len(a.shape) == 0 { // NumPy takes it for one of an element
+		row, err := AtLeast1D(a)
+		if err != nil {
+			return nil, err
+		}
+		defer row.Release()
+		a = row
+	}
+	at, err := layout.Axis(axis, len(a.shape))
+	if err != nil {
+		return nil, err
+	}
+	if len(condition.shape) != 1 {
+		return nil, fmt.Errorf("a condition of shape %v: one axis is expected: %w", condition.shape, ErrShape)
+	}
+	if condition.Device() != a.Device() {
+		return nil, fmt.Errorf("a condition on %s for an array on %s: %w", condition.Device(), a.Device(), arrowbuf.ErrDevice)
+	}
+	truths, err := condition.truths()
+	if err != nil {
+		return nil, err
+	}
+	defer truths.Release()
+	if len(a.shape) == 1 && truths.shape[0] == a.shape[0] {
+		return a.Get(Mask(truths))
+	}
+	places, err := truePlaces(truths)
+	if err != nil {
+		return nil, err
+	}
+	defer places.Release()
+	return Take(a, places, at, ModeRaise)
+}
+
+// CompressFlat is Compress of the elements of a in C order.
+func CompressFlat(condition, a *NDBuffer) (*NDBuffer, error) {
+	flat, err := a.Ravel(OrderC)
+	if err != nil {
+		return nil, err
+	}
+	defer flat.Release()
+	return Compress(condition, flat, 0)
+}
