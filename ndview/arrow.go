@@ -11,6 +11,7 @@ import (
 	"github.com/apache/arrow-go/v18/arrow/bitutil"
 	"github.com/apache/arrow-go/v18/arrow/tensor"
 	"github.com/quiver-gpu/quiver/arrowbuf"
+	"github.com/quiver-gpu/quiver/ndview/dtype"
 	"github.com/quiver-gpu/quiver/ndview/internal/layout"
 )
 
@@ -92,7 +93,7 @@ func walk(column arrow.Array) (*nest, error) {
 		}
 		list, ok := storage.(*arrow.FixedSizeListType)
 		if !ok {
-			c.dtype, err = ParseArrow(storage)
+			c.dtype, err = dtype.ParseArrow(storage)
 			return c, err
 		}
 		if len(data.Children()) != 1 {
@@ -443,7 +444,7 @@ func FromTensor(t tensor.Interface) (*NDBuffer, error) {
 }
 
 func fromTensor(t tensor.Interface) (*NDBuffer, error) {
-	dtype, err := ParseArrow(t.DataType())
+	dtype, err := dtype.ParseArrow(t.DataType())
 	if err != nil {
 		return nil, err
 	}

@@ -192,7 +192,7 @@ func bufferInOrder(a *NDBuffer, order []int, invert bool) (*memory.Buffer, error
 // multiple of its alignment, which typed access needs; else a copy.
 func gapless(a *NDBuffer) (*NDBuffer, error) {
 	address := a.buf.Address() + uintptr(a.offset)
-	if a.IsContiguous() && (a.dtype.kind == KindBytes || address%uintptr(a.dtype.size) == 0) {
+	if a.IsContiguous() && (a.dtype.Kind() == KindBytes || address%uintptr(a.dtype.Size()) == 0) {
 		a.Retain()
 		return a, nil
 	}

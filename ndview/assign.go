@@ -9,6 +9,7 @@ import (
 
 	"github.com/quiver-gpu/quiver/arrowbuf"
 	"github.com/quiver-gpu/quiver/cudabuf"
+	"github.com/quiver-gpu/quiver/ndview/dtype"
 	"github.com/quiver-gpu/quiver/ndview/internal/cpu"
 	"github.com/quiver-gpu/quiver/ndview/internal/launch"
 	"github.com/quiver-gpu/quiver/ndview/internal/layout"
@@ -47,7 +48,7 @@ func (a *NDBuffer) assignArray(src *NDBuffer) error {
 	if err := src.broadcastsTo(a.shape); err != nil {
 		return err
 	}
-	if err := castable(src.dtype, a.dtype); err != nil {
+	if err := dtype.CheckCast(src.dtype, a.dtype); err != nil {
 		return err
 	}
 	if a.Size() == 0 {
@@ -204,31 +205,10 @@ func launchFillWhere(a, mask *NDBuffer, width int64, pattern uint64) error {
 		a.inOut(), width, mask.in(), rows, uint32(turn), pattern)
 }
 
-// element is the code of what the elements are to a cast: that of the number, or
-// for a time of the integer that counts it. Records and bytes are none.
-func (t DType) element() (cpu.Type, bool) {
-	if t.IsTime() {
-		return cpu.Int64, true
-	}
-	code, ok := t.code() // which bytes have too, of some sizes
-	return code, ok && t.isNumeric()
-}
-
-// castable answers ErrDType where elements of one type cannot be written as the
-// other.
-func castable(from, to DType) error {
-	_, isNumber := from.element()
-	_, ok := to.element()
-	if from == to || isNumber && ok && !(from == BFloat16 && to.IsTime()) && !(from.IsTime() && to == BFloat16) {
-		return nil
-	}
-	return fmt.Errorf("writing %s as %s: %w", from, to, ErrDType)
-}
-
 // keepsBits tells whether elements of one type become another as they are.
 func keepsBits(from, to DType) bool {
-	count := func(t DType) bool { return t.kind == KindInt || t.kind == KindUint || t.IsTime() }
-	return from == to || from.size == to.size && count(from) && count(to) && !(from.kind == to.kind && from.IsTime())
+	count := func(t DType) bool { return t.Kind() == KindInt || t.Kind() == KindUint || t.IsTime() }
+	return from == to || from.Size() == to.Size() && count(from) && count(to) && !(from.Kind() == to.Kind() && from.IsTime())
 }
 
 // write writes the elements of src, which broadcasts to a, as the type that a
@@ -258,7 +238,7 @@ func (a *NDBuffer) write(src *NDBuffer) error {
 		}
 		src = over(src.buf, src.dtype, src.offset, shape, strides)
 	}
-	if src.dtype.kind == a.dtype.kind && src.dtype.IsTime() {
+	if src.dtype.Kind() == a.dtype.Kind() && src.dtype.IsTime() {
 		return a.retick(src)
 	}
 	return a.cast(src)
@@ -272,7 +252,7 @@ func (a *NDBuffer) cast(src *NDBuffer) error {
 	switch {
 	case b.alike() || a.Size() < 1<<12:
 		return b.cast()
-	case a.dtype.size >= src.dtype.size:
+	case a.dtype.Size() >= src.dtype.Size():
 		c, err := a.emptyLike(src.dtype, OrderK)
 		if err != nil {
 			return err
@@ -360,8 +340,8 @@ func (b *both) head(n int64) (head int64, ok bool) {
 
 // cast writes the elements of one side to the other, of which there are some.
 func (b *both) cast() error {
-	from, _ := b.src.dtype.element()
-	to, _ := b.dst.dtype.element()
+	from, _ := b.src.dtype.CastCode()
+	to, _ := b.dst.dtype.CastCode()
 	n, gapless := b.run()
 	dst, onHost := hostAt(b.dst.buf, b.out)
 	if gapless && onHost {

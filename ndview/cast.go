@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/quiver-gpu/quiver/cudabuf"
+	"github.com/quiver-gpu/quiver/ndview/dtype"
 	"github.com/quiver-gpu/quiver/ndview/internal/cpu"
 	"github.com/quiver-gpu/quiver/ndview/internal/launch"
 	"github.com/quiver-gpu/quiver/ndview/internal/tick"
@@ -27,21 +28,21 @@ import (
 // units they are rounded towards the past, NaT stays NaT, and what the other unit
 // cannot count is ErrRange; to and from numbers the count is cast, and between
 // datetime64 and timedelta64 it stays.
-func (a *NDBuffer) AsType(dtype DType, order Order, casting Casting) (*NDBuffer, error) {
+func (a *NDBuffer) AsType(to DType, order Order, casting Casting) (*NDBuffer, error) {
 	if err := order.check(); err != nil {
 		return nil, err
 	}
-	if !CanCast(a.dtype, dtype, casting) {
-		return nil, fmt.Errorf("%s is not cast to %s by the rule %v: %w", a.dtype, dtype, casting, ErrDType)
+	if !CanCast(a.dtype, to, casting) {
+		return nil, fmt.Errorf("%s is not cast to %s by the rule %v: %w", a.dtype, to, casting, ErrDType)
 	}
-	if err := castable(a.dtype, dtype); err != nil {
+	if err := dtype.CheckCast(a.dtype, to); err != nil {
 		return nil, err
 	}
 	if err := a.hold(); err != nil {
 		return nil, err
 	}
 	defer a.Release()
-	out, err := a.emptyLike(dtype, order)
+	out, err := a.emptyLike(to, order)
 	if err != nil {
 		return nil, err
 	}
@@ -56,7 +57,7 @@ func (a *NDBuffer) AsType(dtype DType, order Order, casting Casting) (*NDBuffer,
 // converted where no gaps are: in a copy, unless both are so. Where one cannot be
 // converted the error is ErrRange; what a holds then is undefined.
 func (a *NDBuffer) retick(src *NDBuffer) error {
-	c, err := tick.NewConversion(src.dtype.tick(), a.dtype.tick(), a.dtype.kind == KindDatetime)
+	c, err := tick.NewConversion(src.dtype.Tick(), a.dtype.Tick(), a.dtype.Kind() == KindDatetime)
 	if err != nil {
 		return a.outOfTicks(src)
 	}
@@ -84,7 +85,7 @@ func (a *NDBuffer) retick(src *NDBuffer) error {
 // convertsAll tells whether there is no time of one type that the unit of another does
 // not count.
 func convertsAll(from, to DType) bool {
-	c, err := tick.NewConversion(from.tick(), to.tick(), to.kind == KindDatetime)
+	c, err := tick.NewConversion(from.Tick(), to.Tick(), to.Kind() == KindDatetime)
 	return err == nil && c.Exact()
 }
 

@@ -191,7 +191,7 @@ func (a *NDBuffer) ByteSwap() error {
 		return err
 	}
 	defer release()
-	size, err := a.dtype.swapped()
+	size, err := swapUnit(a.dtype)
 	if err != nil || size == 1 || a.Size() == 0 {
 		return err
 	}
@@ -216,7 +216,7 @@ func (a *NDBuffer) ByteSwapped() (*NDBuffer, error) {
 		return nil, err
 	}
 	defer a.Release()
-	size, err := a.dtype.swapped()
+	size, err := swapUnit(a.dtype)
 	if err != nil {
 		return nil, err
 	}
@@ -237,8 +237,8 @@ func (a *NDBuffer) ByteSwapped() (*NDBuffer, error) {
 }
 
 // swapped is the size of the numbers whose bytes have an order.
-func (t DType) swapped() (int64, error) {
-	switch t.kind {
+func swapUnit(t DType) (int64, error) {
+	switch t.Kind() {
 	case KindBytes:
 		return 1, nil
 	case KindRecord:

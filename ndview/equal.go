@@ -54,9 +54,9 @@ func (a *NDBuffer) AllEqual(other any, equalNaN bool) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	if s.weak && s.dtype.isInteger() && a.dtype == BFloat16 { // which has no common type with int64
+	if s.IsWeak() && s.Natural().IsInteger() && a.dtype == BFloat16 { // which has no common type with int64
 		own := Int8
-		if below, above := s.beyond(own); below || above {
+		if below, above := outsideOf(s, own); below || above {
 			own = Float64
 		}
 		if s, err = NewScalar(own, s); err != nil {
@@ -82,12 +82,16 @@ func (a *NDBuffer) allEqualArray(b *NDBuffer, equalNaN bool) (bool, error) {
 	if timesApart(a.dtype, b.dtype) && b.Size() != 1 {
 		return a.allEqualTimes(b, equalNaN)
 	}
-	if b.Size() == 1 && b.dtype != a.dtype || b.Size() == 1 && b.dtype.isFloat() {
+	if b.Size() == 1 && b.dtype != a.dtype || b.Size() == 1 && b.dtype.IsFloat() {
 		raw, err := b.Bytes()
 		if err != nil {
 			return false, err
 		}
-		return a.allEqualScalar(Scalar{dtype: b.dtype, raw: string(raw)}, shape, equalNaN)
+		scalar, err := NewScalar(b.dtype, raw)
+		if err != nil {
+			return false, err
+		}
+		return a.allEqualScalar(scalar, shape, equalNaN)
 	}
 	if b, err = b.reachedFrom(a.Device()); err != nil {
 		return false, err
@@ -115,8 +119,8 @@ func commonOf(a, b DType) (DType, error) {
 	if timesApart(a, b) {
 		return Promote(a, b)
 	}
-	_, numberA := a.numberCode()
-	_, numberB := b.numberCode()
+	_, numberA := a.NumberCode()
+	_, numberB := b.NumberCode()
 	if !numberA || !numberB {
 		return DType{}, fmt.Errorf("comparing %s with %s: %w", a, b, ErrDType)
 	}
@@ -140,22 +144,22 @@ func isZero(raw string) bool {
 
 // allEqualScalar compares with one value; shape is that of both together.
 func (a *NDBuffer) allEqualScalar(s Scalar, shape []int64, equalNaN bool) (bool, error) {
-	own := s.dtype
-	if own.isFloat() && isZero(s.raw) && a.dtype.kind != KindBytes && a.dtype.kind != KindRecord {
-		raw, err := Scalar{dtype: own, raw: s.raw}.Bytes(a.dtype)
+	own := s.Natural()
+	if own.IsFloat() && isZero(s.Raw()) && a.dtype.Kind() != KindBytes && a.dtype.Kind() != KindRecord {
+		raw, err := s.Strong().Bytes(a.dtype)
 		if err != nil {
 			return false, err
 		}
 		return a.equalsValue(raw, a.dtype, true, equalNaN)
 	}
-	if own.kind == KindBytes && a.dtype.kind == KindBytes {
+	if own.Kind() == KindBytes && a.dtype.Kind() == KindBytes {
 		// Shorter ones are padded with zeros; longer ones must have nothing but.
-		raw := make([]byte, max(own.size, a.dtype.size))
-		copy(raw, s.raw)
-		if slices.ContainsFunc(raw[a.dtype.size:], func(b byte) bool { return b != 0 }) {
+		raw := make([]byte, max(own.Size(), a.dtype.Size()))
+		copy(raw, s.Raw())
+		if slices.ContainsFunc(raw[a.dtype.Size():], func(b byte) bool { return b != 0 }) {
 			return product(shape) == 0, nil
 		}
-		return a.equalsValue(raw[:a.dtype.size], a.dtype, false, equalNaN)
+		return a.equalsValue(raw[:a.dtype.Size()], a.dtype, false, equalNaN)
 	}
 	if timesApart(a.dtype, own) {
 		return a.allEqualTime(s, equalNaN)
@@ -167,13 +171,13 @@ func (a *NDBuffer) allEqualScalar(s Scalar, shape []int64, equalNaN bool) (bool,
 	case product(shape) == 0:
 		return true, nil
 	case common == a.dtype && common == own:
-		return a.equalsValue([]byte(s.raw), own, false, equalNaN)
-	case a.dtype.isInteger() && a.dtype.size == 8 && !own.isInteger():
+		return a.equalsValue([]byte(s.Raw()), own, false, equalNaN)
+	case a.dtype.IsInteger() && a.dtype.Size() == 8 && !own.IsInteger():
 		// Several integers are the same float.
-		return a.equalsValue([]byte(s.raw), own, false, equalNaN)
+		return a.equalsValue([]byte(s.Raw()), own, false, equalNaN)
 	}
 	// Elements are exact in the common type, so only an exact value equals any.
-	raw, err := Scalar{dtype: own, raw: s.raw}.Bytes(a.dtype)
+	raw, err := s.Strong().Bytes(a.dtype)
 	if err != nil {
 		return false, err
 	}
@@ -182,7 +186,7 @@ func (a *NDBuffer) allEqualScalar(s Scalar, shape []int64, equalNaN bool) (bool,
 		return false, err
 	}
 	defer value.Release()
-	if exact, err := value.equalsValue([]byte(s.raw), own, false, true); err != nil || !exact {
+	if exact, err := value.equalsValue([]byte(s.Raw()), own, false, true); err != nil || !exact {
 		return false, err
 	}
 	return a.equalsValue(raw, a.dtype, false, equalNaN)
@@ -199,7 +203,7 @@ func (a *NDBuffer) equalsValue(raw []byte, dtype DType, byBits, equalNaN bool) (
 		return false, err
 	}
 	defer c.end()
-	if n := len(raw); n <= 16 && n&(n-1) == 0 && dtype.kind != KindRecord {
+	if n := len(raw); n <= 16 && n&(n-1) == 0 && dtype.Kind() != KindRecord {
 		err = c.addValue(a, raw, dtype, byBits, equalNaN)
 	} else {
 		var value *NDBuffer
@@ -257,7 +261,7 @@ func (a *NDBuffer) Equal(b *NDBuffer) (bool, error) {
 
 // timesApart tells whether two types are times that compare, but count in
 // different units.
-func timesApart(a, b DType) bool { return a.IsTime() && a.kind == b.kind && a != b }
+func timesApart(a, b DType) bool { return a.IsTime() && a.Kind() == b.Kind() && a != b }
 
 // allEqualTimes compares with an array in another unit, with which a broadcasts to
 // a shape that has elements: both are copied to their common unit. Where only one
@@ -287,7 +291,7 @@ func (a *NDBuffer) allEqualTimes(b *NDBuffer, equalNaN bool) (bool, error) {
 // allEqualTime compares with one time in another unit, which no element equals
 // that the unit of a does not count.
 func (a *NDBuffer) allEqualTime(s Scalar, equalNaN bool) (bool, error) {
-	if _, err := Promote(a.dtype, s.dtype); err != nil {
+	if _, err := Promote(a.dtype, s.Natural()); err != nil {
 		return false, err
 	}
 	raw, err := s.Bytes(a.dtype)
@@ -297,8 +301,12 @@ func (a *NDBuffer) allEqualTime(s Scalar, equalNaN bool) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	back, err := Scalar{dtype: a.dtype, raw: string(raw)}.Bytes(s.dtype)
-	if err != nil || string(back) != s.raw {
+	element, err := NewScalar(a.dtype, raw)
+	if err != nil {
+		return false, err
+	}
+	back, err := element.Bytes(s.Natural())
+	if err != nil || string(back) != s.Raw() {
 		return a.Size() == 0, err
 	}
 	return a.equalsValue(raw, a.dtype, false, equalNaN)
@@ -351,19 +359,19 @@ func (c *comparison) result() (bool, error) {
 
 // add compares the values of x and y, which broadcast to the shape.
 func (c *comparison) add(x, y *NDBuffer, shape []int64, equalNaN bool) error {
-	typeX, isNumber := x.dtype.numberCode()
+	typeX, isNumber := x.dtype.NumberCode()
 	p := &equal.Plan{NaNEqual: boolToInt(equalNaN), TypeX: uint8(typeX)}
 	mode, byValue := equal.ByValue[typeX]
 	switch {
 	case x.dtype != y.dtype:
-		typeY, _ := y.dtype.numberCode()
+		typeY, _ := y.dtype.NumberCode()
 		p.TypeY = uint8(typeY)
 		return c.compare(p, equal.Mixed, x, y, shape)
 	case isNumber && byValue:
 		return c.compare(p, mode, x, y, shape)
 	case x.dtype.IsTime() && !equalNaN:
 		return c.compare(p, equal.Times, x, y, shape)
-	case x.dtype.kind == KindRecord:
+	case x.dtype.Kind() == KindRecord:
 		return c.fields(x, y, shape)
 	}
 	return c.bits(x, y, shape)
@@ -376,12 +384,12 @@ func (c *comparison) addValue(x *NDBuffer, raw []byte, dtype DType, byBits, equa
 	pattern := slices.Repeat(raw, 16/len(raw))
 	p.Pattern = [2]uint64{binary.NativeEndian.Uint64(pattern), binary.NativeEndian.Uint64(pattern[8:])}
 	mode := equal.ByBits(x.dtype.Size())
-	typeX, isNumber := x.dtype.numberCode()
+	typeX, isNumber := x.dtype.NumberCode()
 	byValue, ok := equal.ByValue[typeX]
 	switch {
 	case byBits:
 	case dtype != x.dtype:
-		typeY, _ := dtype.numberCode()
+		typeY, _ := dtype.NumberCode()
 		p.TypeX, p.TypeY = uint8(typeX), uint8(typeY)
 		mode = equal.Mixed
 	case isNumber && ok:
@@ -394,7 +402,7 @@ func (c *comparison) addValue(x *NDBuffer, raw []byte, dtype DType, byBits, equa
 
 // fields compares records.
 func (c *comparison) fields(x, y *NDBuffer, shape []int64) error {
-	for _, f := range x.dtype.record.fields {
+	for _, f := range x.dtype.Fields() {
 		fx, err := x.field(f, len(shape))
 		if err != nil {
 			return err

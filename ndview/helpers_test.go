@@ -145,3 +145,14 @@ func assertAlive(t *testing.T, dev arrowbuf.Device, alive bool) {
 		assert.Equal(t, alive, cuda.MemoryStats().InUse > 0, "device memory in use")
 	}
 }
+
+// numpyType parses NumPy's name of a type; an empty name is the zero DType.
+func numpyType(t testing.TB, s string) ndview.DType {
+	t.Helper()
+	if s == "" {
+		return ndview.DType{}
+	}
+	dtype, _, err := ndview.ParseDType(s)
+	require.NoError(t, err)
+	return dtype
+}

@@ -7,12 +7,6 @@ import (
 	"github.com/quiver-gpu/quiver/arrowbuf"
 )
 
-// Element is a Go type that array elements can be read and written as.
-type Element interface {
-	~bool | ~int8 | ~int16 | ~int32 | ~int64 | ~uint8 | ~uint16 | ~uint32 | ~uint64 |
-		~float32 | ~float64 | ~complex64 | ~complex128
-}
-
 // FromHost copies Go values to a new array on a device. The dtype says what
 // the values are; its size must be that of T, or the error is ErrDType. The
 // length of data must be the product of the shape, or it is ErrShape.

@@ -369,7 +369,7 @@ type picked struct {
 
 // checkIndices tells whether an array can be indices of a.
 func checkIndices(a, indices *NDBuffer) error {
-	if indices.dtype.kind != KindInt && indices.dtype.kind != KindUint {
+	if indices.dtype.Kind() != KindInt && indices.dtype.Kind() != KindUint {
 		return fmt.Errorf("indices of dtype %s: integers are expected: %w", indices.dtype, ErrDType)
 	}
 	if indices.Device() != a.Device() {

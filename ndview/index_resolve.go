@@ -64,7 +64,7 @@ func (w *places) add(s *selection, i int, flags *flags) error {
 	if err != nil {
 		return err
 	}
-	f := cpu.Folding{Extent: p.extent, Scale: p.stride / w.step, Mode: cpu.Mode(s.mode), Size: p.indices.dtype.size}
+	f := cpu.Folding{Extent: p.extent, Scale: p.stride / w.step, Mode: cpu.Mode(s.mode), Size: int32(p.indices.dtype.Size())}
 	if f.Scale < 0 {
 		f.Bias = -f.Scale * (p.extent - 1)
 		w.offset += p.stride * (p.extent - 1)
@@ -72,7 +72,7 @@ func (w *places) add(s *selection, i int, flags *flags) error {
 	if i > 0 {
 		f.Add = 1
 	}
-	if p.indices.dtype.kind == KindInt {
+	if p.indices.dtype.Kind() == KindInt {
 		f.Signed = 1
 	}
 	w.extent += max(f.Scale, -f.Scale) * (p.extent - 1)
@@ -159,13 +159,13 @@ func (p *picked) outside(behind int64) error {
 	}
 	defer one.Release()
 	var raw [8]byte
-	if err := one.CopyToHost(raw[:one.dtype.size]); err != nil {
+	if err := one.CopyToHost(raw[:one.dtype.Size()]); err != nil {
 		return err
 	}
 	value := binary.NativeEndian.Uint64(raw[:])
 	text := fmt.Sprint(value)
-	if one.dtype.kind == KindInt {
-		beyond := 64 - 8*one.dtype.size
+	if one.dtype.Kind() == KindInt {
+		beyond := 64 - 8*one.dtype.Size()
 		text = fmt.Sprint(int64(value<<beyond) >> beyond)
 	}
 	return fmt.Errorf("index %s is outside axis %d of %d elements: %w", text, p.axis, p.extent, arrowbuf.ErrOutOfRange)
@@ -273,7 +273,7 @@ func (t *truths) positions() (*NDBuffer, error) {
 // oneByOne tells whether compact and expand do an array's elements: they are of a
 // size that is moved at once, and lie as a mask of the same shape does.
 func (a *NDBuffer) oneByOne() bool {
-	size := uint64(a.dtype.size)
+	size := uint64(a.dtype.Size())
 	return size <= 16 && size&(size-1) == 0 && a.IsContiguous() && a.alignment()%size == 0
 }
 
@@ -289,7 +289,7 @@ func (t *truths) compact(a *NDBuffer) (*NDBuffer, error) {
 		cpu.Compact(mask, hostSlice[int64](t.starts), from, to, a.dtype.Size())
 		return out, nil
 	}
-	if err := t.each(fmt.Sprintf("quiver_compact_%d", a.dtype.size), a.in(), out.inOut()); err != nil {
+	if err := t.each(fmt.Sprintf("quiver_compact_%d", a.dtype.Size()), a.in(), out.inOut()); err != nil {
 		out.Release()
 		return nil, err
 	}
@@ -309,7 +309,7 @@ func (t *truths) expand(a, values *NDBuffer) error {
 		cpu.Expand(mask, hostSlice[int64](t.starts), from, step, to, a.dtype.Size())
 		return nil
 	}
-	return t.each(fmt.Sprintf("quiver_expand_%d", a.dtype.size), values.in(), step, a.inOut())
+	return t.each(fmt.Sprintf("quiver_expand_%d", a.dtype.Size()), values.in(), step, a.inOut())
 }
 
 // NonZero tells where the elements of an array are that are not 0, in C order:

@@ -17,8 +17,6 @@ import (
 var (
 	// ErrShape: shapes, strides or axes do not fit each other or the buffer.
 	ErrShape = layout.ErrShape
-	// ErrDType: the operation does not take elements of this type.
-	ErrDType = errors.New("dtype mismatch")
 	// ErrReadOnly: a write to an array, or a buffer, that must not be written to.
 	ErrReadOnly = cudabuf.ErrReadOnly
 	// ErrNulls: a column with missing values was to become an array.
@@ -80,7 +78,7 @@ func FromBuffer(buf arrowbuf.Buffer, dtype DType, offset int64, shape, strides [
 func over(buf arrowbuf.Buffer, dtype DType, offset int64, shape, strides []int64) *NDBuffer {
 	a := &NDBuffer{buf: buf, dtype: dtype, shape: shape, strides: strides, offset: offset}
 	a.size, a.contiguous = product(shape), layout.IsC(dtype.Size(), shape, strides)
-	a.code, _ = dtype.code()
+	a.code, _ = dtype.Code()
 	a.readOnly = !mayChange(buf)
 	a.refs.Store(1)
 	return a
@@ -232,7 +230,7 @@ func (a *NDBuffer) isAligned() bool {
 			places |= a.strides[i]
 		}
 	}
-	return places%a.dtype.alignment() == 0
+	return places%a.dtype.Alignment() == 0
 }
 
 // mayChange tells whether memory may be written to.
@@ -252,7 +250,7 @@ func (a *NDBuffer) checkWriteable() error {
 // byteCount checks a dtype and a shape and returns the bytes of a gapless
 // array.
 func byteCount(dtype DType, shape []int64) (int64, error) {
-	if dtype.size < 1 {
+	if dtype.Size() < 1 {
 		return 0, fmt.Errorf("dtype %s: %w", dtype, ErrDType)
 	}
 	return layout.Bytes(dtype.Size(), shape)

@@ -398,3 +398,15 @@ func assertPanicsWith(t *testing.T, want error, f func()) {
 	}()
 	f()
 }
+
+
+func TestRecordsAreStoredMovedAndViewed(t *testing.T) {
+	record := numpyType(t, `[["id","<i4"],["name","|V3"]]`)
+	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+		data := []byte("aaaa123bbbb456cccc789")
+		a := at(t, upload(t, dev, data), record, 0, 3)
+		part, err := a.Slice(0, 1, 3)
+		own(t, part, err)
+		assert.Equal(t, data[7:], elements(t, part))
+	})
+}

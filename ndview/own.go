@@ -42,7 +42,7 @@ var (
 
 // cType is the C++ type that elements lie in memory as.
 func cType(t DType) (string, bool) {
-	if t.kind == KindDatetime || t.kind == KindTimedelta {
+	if t.Kind() == KindDatetime || t.Kind() == KindTimedelta {
 		return "long long", true
 	}
 	c, ok := ownTypes[t]
@@ -209,7 +209,7 @@ func (o *operands) bindOne(dev *cudabuf.Device, i int, arg KernelArg, given any)
 	case arg.Write && a.checkWriteable() != nil:
 		return a.checkWriteable()
 	case !a.isAligned():
-		return fmt.Errorf("offset %d and strides %v of the array are not multiples of %d: %w", a.offset, a.strides, a.dtype.alignment(), ErrShape)
+		return fmt.Errorf("offset %d and strides %v of the array are not multiples of %d: %w", a.offset, a.strides, a.dtype.Alignment(), ErrShape)
 	}
 	return nil
 }

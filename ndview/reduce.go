@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"github.com/quiver-gpu/quiver/arrowbuf"
-	"github.com/quiver-gpu/quiver/ndview/internal/cpu"
 	"github.com/quiver-gpu/quiver/ndview/internal/cpu/reduce"
 	"github.com/quiver-gpu/quiver/ndview/internal/layout"
 )
@@ -145,11 +144,11 @@ func (r Reduction) operand(a *NDBuffer, want DType) (*NDBuffer, error) {
 	if err := a.hold(); err != nil {
 		return nil, err
 	}
-	if r.kind != reduceProd || !a.dtype.isCount() || !want.isFloat() && want.kind != KindComplex {
+	if r.kind != reduceProd || !isIntegerOrBool(a.dtype) || !want.IsFloat() && want.Kind() != KindComplex {
 		return a, nil
 	}
 	defer a.Release()
-	if want.kind == KindComplex {
+	if want.Kind() == KindComplex {
 		return a.AsType(Complex128, OrderK, CastUnsafe)
 	}
 	return a.AsType(Float64, OrderK, CastUnsafe)
@@ -253,7 +252,7 @@ func (r Reduction) resolve(dtype, want DType, steps int64) (*reduceOp, error) {
 		op.needsElements = true
 		ok = op.greatest("max_", r.kind == reduceMin, dtype)
 		op.out = dtype
-		op.numbered = dtype.kind == KindComplex
+		op.numbered = dtype.Kind() == KindComplex
 		op.inMemory = op.numbered
 	case reduceArgMin, reduceArgMax:
 		op.needsElements, op.numbered = true, true
@@ -282,26 +281,18 @@ func (r Reduction) resolve(dtype, want DType, steps int64) (*reduceOp, error) {
 }
 
 // letter is how kernels name a type of numbers: "f32".
-func (t DType) letter() string {
+func kernelTypeName(t DType) string {
 	letters := map[Kind]string{KindBool: "u", KindInt: "i", KindUint: "u", KindFloat: "f", KindBFloat: "bf", KindComplex: "c",
 		KindDatetime: "i", KindTimedelta: "i"}
-	return fmt.Sprintf("%s%d", letters[t.kind], 8*t.size)
-}
-
-// numberCode is the code of a type of numbers.
-func (t DType) numberCode() (cpu.Type, bool) {
-	code, ok := t.code()
-	return code, ok && t.isNumeric()
+	return fmt.Sprintf("%s%d", letters[t.Kind()], 8*t.Size())
 }
 
 // isCount tells whether elements add up as integers do.
-func (t DType) isCount() bool { return t.isInteger() || t.kind == KindBool }
-
-func (t DType) isFloat() bool { return t.kind == KindFloat || t.kind == KindBFloat }
+func isIntegerOrBool(t DType) bool { return t.IsInteger() || t.Kind() == KindBool }
 
 // widest is what integers add up to.
-func (t DType) widest() DType {
-	if t.kind == KindUint {
+func widestInteger(t DType) DType {
+	if t.Kind() == KindUint {
 		return Uint64
 	}
 	return Int64
@@ -310,8 +301,8 @@ func (t DType) widest() DType {
 // sum sets the operation up for sums and means, and tells whether there is one.
 func (op *reduceOp) sum(mean bool, dtype, want DType, steps int64) bool {
 	natural := dtype
-	if dtype.isCount() {
-		natural = dtype.widest()
+	if isIntegerOrBool(dtype) {
+		natural = widestInteger(dtype)
 		if mean {
 			natural = Float64
 		}
@@ -321,82 +312,82 @@ func (op *reduceOp) sum(mean bool, dtype, want DType, steps int64) bool {
 		op.out = want
 	}
 	if op.out == Bool {
-		return dtype.isCount() && !mean && op.count(reduce.Any, Bool, dtype)
+		return isIntegerOrBool(dtype) && !mean && op.count(reduce.Any, Bool, dtype)
 	}
 	if mean {
 		op.tell.What = reduce.Mean
 	}
-	if dtype.kind == KindTimedelta {
+	if dtype.Kind() == KindTimedelta {
 		op.name, op.accumulator, op.plain = "sum_ticks", 16, true
 		return op.out == dtype
 	}
-	to, ok := op.out.numberCode()
+	to, ok := op.out.NumberCode()
 	if !ok {
 		return false
 	}
 	op.tell.To = int32(to)
 	op.plain = op.out == natural
-	op.name = "sum_" + dtype.letter()
+	op.name = "sum_" + kernelTypeName(dtype)
 	switch {
-	case dtype.isCount() && !op.out.isCount() && (dtype.size == 8 || dtype.size == 4 && (mean && steps > math.MaxInt32 || !mean)):
-		op.name, op.finish, op.accumulator = "mean_"+dtype.letter(), "sum_f64", 16
+	case isIntegerOrBool(dtype) && !isIntegerOrBool(op.out) && (dtype.Size() == 8 || dtype.Size() == 4 && (mean && steps > math.MaxInt32 || !mean)):
+		op.name, op.finish, op.accumulator = "mean_"+kernelTypeName(dtype), "sum_f64", 16
 		op.plain = op.out == Float64
 		return true
-	case dtype.isCount():
-		op.finish, op.accumulator = "sum_"+dtype.widest().letter(), 8
+	case isIntegerOrBool(dtype):
+		op.finish, op.accumulator = "sum_"+kernelTypeName(widestInteger(dtype)), 8
 		op.plain = op.plain && !mean
 		if dtype == Uint64 {
 			op.name = "sum_i64" // which wraps alike
 		}
-		return !mean || !op.out.isCount()
-	case dtype.isFloat():
+		return !mean || !isIntegerOrBool(op.out)
+	case dtype.IsFloat():
 		op.accumulator = 8
 		op.finish = "sum_f32"
 		if dtype == Float64 {
 			op.accumulator, op.finish = 16, "sum_f64"
 		}
-		return op.out.isFloat() || op.out.kind == KindComplex
-	case dtype.kind == KindComplex:
+		return op.out.IsFloat() || op.out.Kind() == KindComplex
+	case dtype.Kind() == KindComplex:
 		op.accumulator = 2 * dtype.Size()
-		return op.out.kind == KindComplex
+		return op.out.Kind() == KindComplex
 	}
 	return false
 }
 
 func (op *reduceOp) product(dtype, want DType) bool {
 	natural := dtype
-	if dtype.isCount() {
-		natural = dtype.widest()
+	if isIntegerOrBool(dtype) {
+		natural = widestInteger(dtype)
 	}
 	op.out = natural
 	if want != (DType{}) {
 		op.out = want
 	}
 	if op.out == Bool {
-		return dtype.isCount() && op.count(reduce.All, Bool, dtype)
+		return isIntegerOrBool(dtype) && op.count(reduce.All, Bool, dtype)
 	}
-	to, ok := op.out.numberCode()
+	to, ok := op.out.NumberCode()
 	if !ok {
 		return false
 	}
 	op.tell.To = int32(to)
-	op.name, op.plain, op.accumulator = "prod_"+dtype.letter(), op.out == natural, 8
+	op.name, op.plain, op.accumulator = "prod_"+kernelTypeName(dtype), op.out == natural, 8
 	switch {
-	case dtype.isCount():
+	case isIntegerOrBool(dtype):
 		op.neutral[0] = 1
-		op.finish = "prod_" + dtype.widest().letter()
+		op.finish = "prod_" + kernelTypeName(widestInteger(dtype))
 		if dtype == Uint64 {
 			op.name = "prod_i64"
 		}
-		return op.out.isCount()
-	case dtype.isFloat():
+		return isIntegerOrBool(op.out)
+	case dtype.IsFloat():
 		op.neutral[0] = oneOf(dtype)
 		op.finish = "prod_f64"
-		return op.out.isFloat() || op.out.kind == KindComplex
-	case dtype.kind == KindComplex:
+		return op.out.IsFloat() || op.out.Kind() == KindComplex
+	case dtype.Kind() == KindComplex:
 		op.neutral[0] = oneOf(dtype)
 		op.finish, op.accumulator = "prod_c128", 16
-		return op.out.kind == KindComplex
+		return op.out.Kind() == KindComplex
 	}
 	return false
 }
@@ -422,8 +413,8 @@ func (op *reduceOp) greatest(prefix string, least bool, dtype DType) bool {
 	op.plain = true
 	bits := 8 * dtype.Size()
 	switch {
-	case dtype.isFloat() || dtype.kind == KindComplex:
-		op.name = prefix + dtype.letter()
+	case dtype.IsFloat() || dtype.Kind() == KindComplex:
+		op.name = prefix + kernelTypeName(dtype)
 		infinity := map[DType]uint64{Float16: 0xfc00, BFloat16: 0xff80, Float32: 0xff800000, Float64: 0xfff0000000000000,
 			Complex64: 0xff800000ff800000, Complex128: 0xfff0000000000000}[dtype]
 		if least {
@@ -432,15 +423,15 @@ func (op *reduceOp) greatest(prefix string, least bool, dtype DType) bool {
 				Complex64: 1<<63 | 1<<31, Complex128: top}[dtype]
 		}
 		op.neutral = [2]uint64{infinity, infinity}
-	case dtype.isCount():
+	case isIntegerOrBool(dtype):
 		op.name = fmt.Sprintf("%s%d", prefix, bits)
-		if dtype.kind != KindInt {
+		if dtype.Kind() != KindInt {
 			op.tell.Flip = 1 << (bits - 1)
 		}
 		if least {
 			op.tell.Flip ^= 1<<bits - 1
 		}
-	case dtype.kind == KindDatetime || dtype.kind == KindTimedelta:
+	case dtype.Kind() == KindDatetime || dtype.Kind() == KindTimedelta:
 		// NaT is the least: one less, it is the greatest. Turned around it is that
 		// already.
 		op.name = prefix + "64"
@@ -455,7 +446,7 @@ func (op *reduceOp) greatest(prefix string, least bool, dtype DType) bool {
 		op.neutral[0] = (1<<(bits-1) - op.tell.Bias) ^ op.tell.Flip
 	}
 	switch {
-	case strings.HasPrefix(prefix, "arg"), dtype.kind == KindComplex: // a place, and what is there
+	case strings.HasPrefix(prefix, "arg"), dtype.Kind() == KindComplex: // a place, and what is there
 		op.accumulator = 16
 		if dtype == Complex128 {
 			op.accumulator = 32
@@ -473,11 +464,11 @@ func (op *reduceOp) count(what int32, out, dtype DType) bool {
 	op.name, op.finish, op.accumulator = fmt.Sprintf("count_%d", 8*dtype.Size()), "count", 8
 	op.tell.What = what
 	switch {
-	case dtype.kind == KindBytes || dtype.kind == KindRecord:
+	case dtype.Kind() == KindBytes || dtype.Kind() == KindRecord:
 		return false
 	case dtype == Complex64:
 		op.tell.Flip = 0x7fffffff7fffffff
-	case dtype.isFloat() || dtype == Complex128:
+	case dtype.IsFloat() || dtype == Complex128:
 		op.tell.Flip = 1<<(min(8*dtype.Size(), 64)-1) - 1
 	default:
 		op.tell.Flip = math.MaxUint64

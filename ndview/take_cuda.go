@@ -146,7 +146,7 @@ func (w *places) settle() (apart bool, err error) {
 		keys = table.inOut()
 	}
 	for _, kernel := range []string{"quiver_claim", "quiver_settle"} {
-		name := fmt.Sprintf("%s_%d", kernel, 8*size.size)
+		name := fmt.Sprintf("%s_%d", kernel, 8*size.Size())
 		if err := launch.Items(pos.Device(), putProgram, name, n, perThread, pos.inOut(), n, claims.inOut(), keys, uint64(slots)); err != nil {
 			return false, err
 		}
@@ -251,7 +251,7 @@ func takeByBuckets(out *NDBuffer, from arrowbuf.Buffer, where *places, width, n 
 		(out.address()|where.indices.address())%16 != 0 {
 		return false, nil
 	}
-	kind := fmt.Sprintf("i%d", 8*where.indices.dtype.size)
+	kind := fmt.Sprintf("i%d", 8*where.indices.dtype.Size())
 	if scattered, err := scattered(where.indices, kind, n, b.far/width); !scattered || err != nil {
 		return false, err
 	}

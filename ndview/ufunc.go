@@ -294,8 +294,8 @@ func (c *call) resolveChoice() (err error) {
 	for i := 1; i < 3; i++ {
 		c.moves = c.moves && (c.in[i].array == nil || c.in[i].dtype == c.result)
 	}
-	if c.compute, _ = c.result.code(); c.moves || c.compute < ew.Float16 {
-		switch c.result.size {
+	if c.compute, _ = c.result.Code(); c.moves || c.compute < ew.Float16 {
+		switch c.result.Size() {
 		case 1:
 			c.compute = ew.Uint8
 		case 2:
@@ -384,7 +384,7 @@ func boundCall(side *operation, a *NDBuffer, bound any) (call, error) {
 		return c, err
 	}
 	if a != nil {
-		c.in[1].clamp(a.dtype, side == clipAbove)
+		return c, c.in[1].clamp(a.dtype, side == clipAbove)
 	}
 	return c, nil
 }

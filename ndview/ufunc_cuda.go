@@ -71,7 +71,7 @@ func (c *call) isDense() bool {
 		if at&(c.vector*a.dtype.Size()-1) != 0 {
 			return false
 		}
-		if at < end && start < at+a.NBytes() && (at != start || a.dtype.size != out.dtype.size) {
+		if at < end && start < at+a.NBytes() && (at != start || a.dtype.Size() != out.dtype.Size()) {
 			return false
 		}
 	}

@@ -361,5 +361,5 @@ func (a *NDBuffer) aligned() bool {
 // disturbedBy tells whether writing out, element by element, may change an
 // element of a before it is read.
 func (a *NDBuffer) disturbedBy(out *NDBuffer) bool {
-	return MayShareMemory(a, out) && !(a.liesAs(out) && a.dtype.size == out.dtype.size)
+	return MayShareMemory(a, out) && !(a.liesAs(out) && a.dtype.Size() == out.dtype.Size())
 }

@@ -65,37 +65,6 @@ func (s *signature) of(k Kind) way {
 	return refused
 }
 
-// code is the type of elements as computations know it.
-func (t DType) code() (ew.Type, bool) {
-	switch t.kind {
-	case KindBool:
-		return ew.Bool, true
-	case KindInt:
-		return [...]ew.Type{1: ew.Int8, 2: ew.Int16, 4: ew.Int32, 8: ew.Int64}[t.size], true
-	case KindUint:
-		return [...]ew.Type{1: ew.Uint8, 2: ew.Uint16, 4: ew.Uint32, 8: ew.Uint64}[t.size], true
-	case KindFloat:
-		return [...]ew.Type{2: ew.Float16, 4: ew.Float32, 8: ew.Float64}[t.size], true
-	case KindBFloat:
-		return ew.BFloat16, true
-	case KindComplex:
-		return [...]ew.Type{8: ew.Complex64, 16: ew.Complex128}[t.size], true
-	}
-	switch t.size { // moved as bits
-	case 1:
-		return ew.Uint8, true
-	case 2:
-		return ew.Uint16, true
-	case 4:
-		return ew.Uint32, true
-	case 8:
-		return ew.Uint64, true
-	case 16:
-		return ew.Complex128, true
-	}
-	return 0, false
-}
-
 // resolve decides by the operands' types what the call computes in, and the type
 // of the result.
 func (c *call) resolve() error {
@@ -112,7 +81,7 @@ func (c *call) resolve() error {
 	if err != nil {
 		return err
 	}
-	way := c.signature.of(common.kind)
+	way := c.signature.of(common.Kind())
 	c.op = c.operation.op
 	if way.op != 0 {
 		c.op = way.op
@@ -132,10 +101,10 @@ func (c *call) resolve() error {
 		c.in[1], c.n = c.in[0], 2
 	}
 	c.result = common
-	if common.kind == KindBool {
+	if common.Kind() == KindBool {
 		common = Uint8
 	}
-	c.compute, _ = common.code()
+	c.compute, _ = common.Code()
 	if c.op == ew.Nextafter && c.compute.Half() { // where the next float32 rounds to the same
 		c.op = ew.NextafterFloat16
 		if c.compute == ew.BFloat16 {
@@ -145,7 +114,7 @@ func (c *call) resolve() error {
 	if c.op.Boolean() {
 		c.result = Bool
 		c.exactly()
-	} else if c.op.Real() && common.kind == KindComplex {
+	} else if c.op.Real() && common.Kind() == KindComplex {
 		c.result = Float32
 		if c.compute == ew.Complex128 {
 			c.result = Float64
@@ -156,8 +125,12 @@ func (c *call) resolve() error {
 		c.kernel = ew.Float32
 	}
 	if c.op == ew.Clip {
-		c.in[1].clamp(c.in[1].dtype, false)
-		c.in[2].clamp(c.in[2].dtype, true)
+		if err := c.in[1].clamp(c.in[1].dtype, false); err != nil {
+			return err
+		}
+		if err := c.in[2].clamp(c.in[2].dtype, true); err != nil {
+			return err
+		}
 	}
 	return c.scalars(common)
 }
@@ -184,14 +157,14 @@ func (c *call) common(float bool) (DType, error) {
 	n = 0
 	for i := c.typed; i < c.n; i++ {
 		in := &c.in[i]
-		if in.array == nil && in.scalar.IsWeak() && strong.kind != 0 {
+		if in.array == nil && in.scalar.IsWeak() && strong.Kind() != 0 {
 			if in.dtype, err = in.scalar.DType(strong); err != nil {
 				return DType{}, fmt.Errorf("%s: operand %d: %w", c.name, i+1, err)
 			}
 		}
 		t := in.dtype
 		if float {
-			t = t.float()
+			t = floatOf(t)
 		}
 		types[n], n = t, n+1
 	}
@@ -217,13 +190,13 @@ func (c *call) promoted(types []DType) (DType, error) {
 }
 
 // float is the smallest float that holds the integers of the type.
-func (t DType) float() DType {
+func floatOf(t DType) DType {
 	switch {
-	case t.kind != KindBool && t.kind != KindInt && t.kind != KindUint:
+	case t.Kind() != KindBool && t.Kind() != KindInt && t.Kind() != KindUint:
 		return t
-	case t.size == 1:
+	case t.Size() == 1:
 		return Float16
-	case t.size == 2:
+	case t.Size() == 2:
 		return Float32
 	}
 	return Float64
@@ -267,8 +240,8 @@ func (c *call) exactly() {
 		return
 	}
 	x, y := &c.in[0], &c.in[1]
-	if c.compute == ew.Float64 && x.dtype.isInteger() && y.dtype.isInteger() {
-		if y.dtype.kind == KindInt {
+	if c.compute == ew.Float64 && x.dtype.IsInteger() && y.dtype.IsInteger() {
+		if y.dtype.Kind() == KindInt {
 			*x, *y = *y, *x
 			c.op = mirrored(c.op)
 		}
@@ -286,7 +259,7 @@ func (c *call) exactly() {
 // beyond answers a comparison of an array with a number that is beyond its type,
 // where the answer is the same for all elements.
 func (c *call) beyond(scalar, array *input, op ew.Op) {
-	below, above := scalar.scalar.beyond(scalar.dtype)
+	below, above := outsideOf(scalar.scalar, scalar.dtype)
 	if !below && !above {
 		return
 	}
@@ -301,8 +274,8 @@ func (c *call) beyond(scalar, array *input, op ew.Op) {
 
 // beyond tells whether a weak integer is less or more than a type of integers
 // holds.
-func (s Scalar) beyond(t DType) (below, above bool) {
-	if !s.weak || !s.dtype.isInteger() || !t.isInteger() {
+func outsideOf(s Scalar, t DType) (below, above bool) {
+	if !s.IsWeak() || !s.Natural().IsInteger() || !t.IsInteger() {
 		return false, false
 	}
 	if _, err := s.Bytes(t); err == nil {
@@ -324,7 +297,7 @@ func (c *call) scalars(common DType) error {
 		case i < c.typed:
 			t = Bool
 		case c.op >= ew.MixedEqual && c.op <= ew.MixedGreaterEqual:
-			t = in.dtype.widest() // of either sign
+			t = widestInteger(in.dtype) // of either sign
 		}
 		value, err := c.truth(in)
 		var raw []byte
@@ -334,7 +307,7 @@ func (c *call) scalars(common DType) error {
 		if err != nil {
 			return fmt.Errorf("%s: operand %d: %w", c.name, i+1, err)
 		}
-		if c.op == ew.Power && i == 1 && t.kind == KindInt && int8(raw[t.size-1]) < 0 {
+		if c.op == ew.Power && i == 1 && t.Kind() == KindInt && int8(raw[t.Size()-1]) < 0 {
 			return fmt.Errorf("power of %s: an integer to a negative power: %w", c.operands(), ErrRange)
 		}
 		copy(launch.StructOf(&in.bits), raw)
@@ -349,30 +322,34 @@ func (c *call) truth(in *input) (Scalar, error) {
 		return in.scalar, nil
 	}
 	raw, err := in.scalar.Bytes(Bool)
-	return Scalar{dtype: Bool, raw: string(raw)}, err
+	if err != nil {
+		return Scalar{}, err
+	}
+	return NewScalar(Bool, raw)
 }
 
 // clamp makes the end of a type of integers of a bound of a clip that is beyond it
 // and so limits nothing: a low one below the type, or a high one above.
-func (in *input) clamp(t DType, high bool) {
+func (in *input) clamp(t DType, high bool) (err error) {
 	if in.array != nil {
-		return
+		return nil
 	}
-	if below, above := in.scalar.beyond(t); below && !high || above && high {
-		in.scalar = extreme(t, high)
+	if below, above := outsideOf(in.scalar, t); below && !high || above && high {
+		in.scalar, err = extreme(t, high)
 	}
+	return err
 }
 
 // extreme is the least or the greatest integer of a type.
-func extreme(t DType, greatest bool) Scalar {
-	raw := make([]byte, t.size)
+func extreme(t DType, greatest bool) (Scalar, error) {
+	raw := make([]byte, t.Size())
 	if greatest {
 		for i := range raw {
 			raw[i] = 0xff
 		}
 	}
-	if t.kind == KindInt {
-		raw[t.size-1] ^= 0x80
+	if t.Kind() == KindInt {
+		raw[t.Size()-1] ^= 0x80
 	}
-	return Scalar{t, false, string(raw)}
+	return NewScalar(t, raw)
 }

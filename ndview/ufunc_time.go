@@ -21,9 +21,9 @@ func (c *call) ofTimes() bool {
 
 func (in *input) kind() Kind {
 	if in.array != nil {
-		return in.array.dtype.kind
+		return in.array.dtype.Kind()
 	}
-	return in.scalar.dtype.kind
+	return in.scalar.Natural().Kind()
 }
 
 // timeOp is what an operation does with a pair of kinds: 'M' is a datetime, 'm' a
@@ -75,18 +75,18 @@ func (c *call) resolveTimes() error {
 	var unit DType
 	for i := range c.n {
 		in := &c.in[i]
-		if in.dtype = in.scalar.dtype; in.array != nil {
+		if in.dtype = in.scalar.Natural(); in.array != nil {
 			in.dtype = in.array.dtype
 		}
 		switch {
-		case in.dtype.kind == KindDatetime:
+		case in.dtype.Kind() == KindDatetime:
 			kinds[i] = 'M'
-		case in.dtype.kind == KindTimedelta:
+		case in.dtype.Kind() == KindTimedelta:
 			kinds[i] = 'm'
 		case c.operation.countsTimes(in.dtype):
 			kinds[i] = 'i'
 			continue
-		case in.dtype.isFloat():
+		case in.dtype.IsFloat():
 			kinds[i] = 'd'
 			continue
 		default:
@@ -94,7 +94,7 @@ func (c *call) resolveTimes() error {
 			continue
 		}
 		switch {
-		case unit.kind == 0:
+		case unit.Kind() == 0:
 			unit = in.dtype
 		case unit != in.dtype:
 			common, err := Promote(unit, in.dtype)
@@ -148,19 +148,19 @@ func (o *operation) divides() bool {
 // divides none by bools, and compares none with uint64.
 func (o *operation) countsTimes(t DType) bool {
 	switch {
-	case t.kind == KindBool:
+	case t.Kind() == KindBool:
 		return !o.divides()
 	case t == Uint64:
 		return o.op == ew.Add || o.op == ew.Subtract || o.op == ew.Multiply || o.divides()
 	}
-	return t.isInteger()
+	return t.IsInteger()
 }
 
 // inUnit brings operand i to a unit of time, if it is a time, and of the same kind.
 func (c *call) inUnit(i int, unit DType) error {
 	in := &c.in[i]
 	to := Int64
-	switch in.dtype.kind {
+	switch in.dtype.Kind() {
 	case KindDatetime:
 		to = Datetime64(unit.Unit(), unit.Step())
 	case KindTimedelta:

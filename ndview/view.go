@@ -98,7 +98,7 @@ func (a *NDBuffer) BroadcastTo(shape ...int64) (*NDBuffer, error) {
 // their bytes be a multiple of the new size, or the error is ErrShape. The
 // elements of Bool must be bytes of 0 and 1, which is the caller's to know.
 func (a *NDBuffer) View(dtype DType) (*NDBuffer, error) {
-	if dtype.size < 1 {
+	if dtype.Size() < 1 {
 		return nil, fmt.Errorf("viewing %s as %s: %w", a.dtype, dtype, ErrDType)
 	}
 	run, err := a.run().Retype(dtype.Size())

@@ -1,4 +1,4 @@
-package ndview
+package dtype
 
 import (
 	"fmt"
@@ -84,7 +84,7 @@ func promote(a, b DType) (DType, error) {
 		return b, nil
 	case a.kind == KindRecord && b.kind == KindRecord:
 		return promoteRecords(a, b)
-	case a.isNumeric() && b.isNumeric():
+	case a.IsNumeric() && b.IsNumeric():
 		if t := promoteNumeric(a, b); t.kind != 0 {
 			return t, nil
 		}
@@ -97,7 +97,7 @@ func countsTime(t DType) bool {
 	return t.kind == KindBool || t.kind == KindInt || t.kind == KindUint && t.size < 8
 }
 
-func (t DType) isNumeric() bool {
+func (t DType) IsNumeric() bool {
 	switch t.kind {
 	case KindBool, KindInt, KindUint, KindFloat, KindBFloat, KindComplex:
 		return true
@@ -106,7 +106,7 @@ func (t DType) isNumeric() bool {
 	}
 }
 
-func (t DType) isInteger() bool { return t.kind == KindInt || t.kind == KindUint }
+func (t DType) IsInteger() bool { return t.kind == KindInt || t.kind == KindUint }
 
 // promoteNumeric is the zero DType where there is no answer.
 func promoteNumeric(a, b DType) DType {
@@ -117,7 +117,7 @@ func promoteNumeric(a, b DType) DType {
 	case a.kind == KindBool:
 		return b
 	case b.kind == KindBFloat:
-		if a.isInteger() && a.size == 1 {
+		if a.IsInteger() && a.size == 1 {
 			return b
 		}
 		if a.kind == KindComplex || a == Float32 || a == Float64 {
@@ -161,7 +161,7 @@ func category(t DType) int {
 // floatSize is the size of the smallest float that holds a real number's
 // values, but for the last bits of integers above 2^53.
 func floatSize(t DType) int32 {
-	if t.isInteger() {
+	if t.IsInteger() {
 		return min(2*t.size, 8)
 	}
 	return t.size
@@ -233,7 +233,7 @@ func castLevel(from, to DType) (Casting, bool) {
 			return CastSameKind, true
 		}
 		return CastUnsafe, true
-	case from.isNumeric() && to.isNumeric():
+	case from.IsNumeric() && to.IsNumeric():
 		return castNumbers(from, to), true
 	case from.IsTime() && to.kind == from.kind:
 		return castTimes(from, to), true
@@ -263,7 +263,7 @@ func castNumbers(from, to DType) Casting {
 
 // castTimes compares the units of two datetimes or two timedeltas.
 func castTimes(from, to DType) Casting {
-	a, b := from.tick(), to.tick()
+	a, b := from.Tick(), to.Tick()
 	strict := from.kind == KindTimedelta
 	switch {
 	case sameLength(a, b):

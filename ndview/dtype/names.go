@@ -1,4 +1,4 @@
-package ndview
+package dtype
 
 import (
 	"encoding/binary"

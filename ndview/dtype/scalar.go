@@ -1,7 +1,6 @@
-package ndview
+package dtype
 
 import (
-	"errors"
 	"fmt"
 	"math"
 	"reflect"
@@ -12,8 +11,11 @@ import (
 	"github.com/quiver-gpu/quiver/ndview/internal/tick"
 )
 
-// ErrRange: a value is outside of what a type holds.
-var ErrRange = errors.New("value out of range")
+// Element is a Go type whose values are elements of an array.
+type Element interface {
+	~bool | ~int8 | ~int16 | ~int32 | ~int64 | ~uint8 | ~uint16 | ~uint32 | ~uint64 |
+		~float32 | ~float64 | ~complex64 | ~complex128
+}
 
 // Scalar is one value of a type, to be computed with or stored. It is a small
 // value: compare with ==, which compares bits.
@@ -128,6 +130,13 @@ func NewScalar(dtype DType, v any) (Scalar, error) {
 	return Scalar{dtype, false, string(raw)}, nil
 }
 
+// Raw returns the bytes of the value as an element of its own type, in the
+// host's byte order.
+func (s Scalar) Raw() string { return s.raw }
+
+// Strong returns the same value as a strong scalar of its own type.
+func (s Scalar) Strong() Scalar { return Scalar{dtype: s.dtype, raw: s.raw} }
+
 // IsWeak tells whether the scalar takes the type of what it meets.
 func (s Scalar) IsWeak() bool { return s.weak }
 
@@ -155,12 +164,12 @@ func (s Scalar) Value() any {
 	}
 }
 
-// String prints the value as NumPy prints an array that holds nothing else.
+// String returns the value in the form of [DType.Format].
 func (s Scalar) String() string {
 	if s.dtype.kind == 0 {
 		return "invalid"
 	}
-	return s.dtype.scalar([]byte(s.raw))
+	return s.dtype.Format([]byte(s.raw))
 }
 
 // DType is the type that NumPy gives to what is computed from the scalar and
@@ -174,10 +183,10 @@ func (s Scalar) DType(with DType) (DType, error) {
 	if !s.weak {
 		return Promote(s.dtype, with)
 	}
-	switch whole := s.dtype.isInteger(); {
+	switch whole := s.dtype.IsInteger(); {
 	case with.kind == KindTimedelta && (whole || s.dtype.kind == KindBool):
 		return with, nil
-	case !with.isNumeric():
+	case !with.IsNumeric():
 		return DType{}, fmt.Errorf("%s of Go and %s have no common type: %w", s.dtype, with, ErrDType)
 	case category(with) >= category(s.dtype), whole && with.kind != KindBool:
 		return with, nil
@@ -193,8 +202,8 @@ func (s Scalar) DType(with DType) (DType, error) {
 }
 
 // ResultType is the type that NumPy gives to what is computed from all the
-// operands: each a DType, an *NDBuffer, or what [ScalarOf] takes. Operands that
-// have no common type are ErrDType.
+// operands: each a DType, an array (anything with a method DType() DType), or a
+// value that [ScalarOf] accepts. Operands without a common type are ErrDType.
 func ResultType(operands ...any) (DType, error) {
 	var strong []DType
 	var weak *Scalar // the one of the highest kind
@@ -203,8 +212,8 @@ func ResultType(operands ...any) (DType, error) {
 		case DType:
 			strong = append(strong, o)
 			continue
-		case *NDBuffer:
-			strong = append(strong, o.dtype)
+		case interface{ DType() DType }:
+			strong = append(strong, o.DType())
 			continue
 		}
 		s, err := ScalarOf(o)
@@ -268,13 +277,13 @@ func (s Scalar) bytes(to DType) ([]byte, error) {
 		copy(raw, s.raw)
 		return raw, nil
 	case from.IsTime() && to.kind == from.kind:
-		count, err := tick.Convert(valueOf[int64](s.cast(Int64)), from.tick(), to.tick(), to.kind == KindDatetime)
+		count, err := tick.Convert(valueOf[int64](s.cast(Int64)), from.Tick(), to.Tick(), to.kind == KindDatetime)
 		if err != nil {
 			return nil, fmt.Errorf("%w: %w", err, ErrRange)
 		}
 		return rawBytes([]int64{count}), nil
 	}
-	if err := castable(from, to); err != nil {
+	if err := CheckCast(from, to); err != nil {
 		return nil, err
 	}
 	return s.cast(to), nil
@@ -286,8 +295,8 @@ func (s Scalar) cast(to DType) []byte {
 	var places [4]uint64 // two for each, as long as the longest element and aligned
 	memory := rawBytes(places[:])
 	copy(memory[16:], s.raw)
-	from, _ := s.dtype.element()
-	code, _ := to.element()
+	from, _ := s.dtype.CastCode()
+	code, _ := to.CastCode()
 	cpu.CastOne(unsafe.Pointer(&places[0]), unsafe.Pointer(&places[2]), code, from)
 	return memory[:to.size:to.size]
 }
@@ -305,9 +314,9 @@ func (s Scalar) checkAssign(to DType) error {
 			return ErrDType
 		}
 		return s.checkRange(Int64)
-	case !to.isNumeric(), kind == KindComplex && to.kind != KindComplex:
+	case !to.IsNumeric(), kind == KindComplex && to.kind != KindComplex:
 		return ErrDType
-	case to.isInteger():
+	case to.IsInteger():
 		return s.checkRange(to)
 	default:
 		return nil
@@ -334,4 +343,10 @@ func (s Scalar) checkRange(to DType) error {
 		return ErrRange
 	}
 	return nil
+}
+
+// rawBytes returns the memory of data as bytes, without a copy.
+func rawBytes[T Element](data []T) []byte {
+	var one T
+	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(data))), len(data)*int(unsafe.Sizeof(one)))
 }

@@ -1,4 +1,4 @@
-package ndview_test
+package dtype_test
 
 import (
 	"encoding/hex"
@@ -11,10 +11,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/quiver-gpu/quiver/ndview/dtype"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-
-	"github.com/quiver-gpu/quiver/ndview"
 )
 
 // goldenTypes is testdata/golden/dtype.json, which dtype.py explains.
@@ -44,11 +43,6 @@ type goldenTypes struct {
 	}
 }
 
-type goldenLayout struct {
-	Size    int64
-	Offsets []int64
-}
-
 func loadGoldenTypes(t *testing.T) goldenTypes {
 	t.Helper()
 	text, err := os.ReadFile("testdata/golden/dtype.json")
@@ -58,19 +52,19 @@ func loadGoldenTypes(t *testing.T) goldenTypes {
 	return golden
 }
 
-// numpyType is ndview.ParseDType for tests; nothing is the zero DType.
-func numpyType(t testing.TB, s string) ndview.DType {
+// numpyType is dtype.ParseDType for tests; nothing is the zero DType.
+func numpyType(t testing.TB, s string) dtype.DType {
 	t.Helper()
 	if s == "" {
-		return ndview.DType{}
+		return dtype.DType{}
 	}
-	dtype, _, err := ndview.ParseDType(s)
+	dt, _, err := dtype.ParseDType(s)
 	require.NoError(t, err)
-	return dtype
+	return dt
 }
 
-func numpyTypes(t testing.TB, names []string) []ndview.DType {
-	types := make([]ndview.DType, len(names))
+func numpyTypes(t testing.TB, names []string) []dtype.DType {
+	types := make([]dtype.DType, len(names))
 	for i, name := range names {
 		types[i] = numpyType(t, name)
 	}
@@ -88,13 +82,13 @@ func TestPairsPromoteAsInNumPy(t *testing.T) {
 		types := numpyTypes(t, table.types)
 		for i, row := range table.rows {
 			for j, name := range row {
-				if i == j && types[i].Kind() == ndview.KindRecord {
+				if i == j && types[i].Kind() == dtype.KindRecord {
 					continue // NumPy packs even a record with itself; Promote keeps it
 				}
-				got, err := ndview.Promote(types[i], types[j])
+				got, err := dtype.Promote(types[i], types[j])
 				assert.Equal(t, numpyType(t, name), got, "%s with %s", types[i], types[j])
 				if name == "" {
-					assert.ErrorIs(t, err, ndview.ErrDType)
+					assert.ErrorIs(t, err, dtype.ErrDType)
 				}
 			}
 		}
@@ -116,7 +110,7 @@ func TestTriplesPromoteAsInNumPyInAnyOrder(t *testing.T) {
 				if !slices.Contains(orders, '.') {
 					want = types[orders[0]-'A']
 				}
-				got, _ := ndview.Promote(types[i], types[j], types[k])
+				got, _ := dtype.Promote(types[i], types[j], types[k])
 				assert.Equal(t, want, got, "%s, %s, %s", types[i], types[j], types[k])
 			}
 		}
@@ -124,78 +118,29 @@ func TestTriplesPromoteAsInNumPyInAnyOrder(t *testing.T) {
 }
 
 func TestNothingPromotesToNothing(t *testing.T) {
-	_, err := ndview.Promote()
-	assert.ErrorIs(t, err, ndview.ErrDType)
-	_, err = ndview.Promote(ndview.DType{})
-	assert.ErrorIs(t, err, ndview.ErrDType)
-	_, err = ndview.Promote(ndview.DType{}, ndview.Int8)
-	assert.ErrorIs(t, err, ndview.ErrDType)
+	_, err := dtype.Promote()
+	assert.ErrorIs(t, err, dtype.ErrDType)
+	_, err = dtype.Promote(dtype.DType{})
+	assert.ErrorIs(t, err, dtype.ErrDType)
+	_, err = dtype.Promote(dtype.DType{}, dtype.Int8)
+	assert.ErrorIs(t, err, dtype.ErrDType)
 }
 
 func TestCastsAreAllowedAsInNumPy(t *testing.T) {
 	golden := loadGoldenTypes(t).Cast
 	types := numpyTypes(t, golden.Types)
-	rules := []ndview.Casting{ndview.CastNo, ndview.CastEquiv, ndview.CastSafe, ndview.CastSameKind, ndview.CastUnsafe}
+	rules := []dtype.Casting{dtype.CastNo, dtype.CastEquiv, dtype.CastSafe, dtype.CastSameKind, dtype.CastUnsafe}
 	for i, row := range golden.Rows {
 		for j, letter := range row {
 			strictest := strings.IndexRune("nesku", letter)
 			for r, rule := range rules {
 				want := strictest >= 0 && r >= strictest
-				assert.Equal(t, want, ndview.CanCast(types[i], types[j], rule), "%s to %s, %s", types[i], types[j], rule)
+				assert.Equal(t, want, dtype.CanCast(types[i], types[j], rule), "%s to %s, %s", types[i], types[j], rule)
 			}
 		}
 	}
-	assert.False(t, ndview.CanCast(ndview.DType{}, ndview.Int8, ndview.CastUnsafe))
-	assert.False(t, ndview.CanCast(ndview.Int8, ndview.DType{}, ndview.CastUnsafe))
-}
-
-func TestStringsAreReadAndWrittenAsByNumPy(t *testing.T) {
-	for _, c := range loadGoldenTypes(t).Strings {
-		s, str, name := c[0], c[1], c[2]
-		dtype, order, err := ndview.ParseDType(s)
-		if str == "" {
-			assert.ErrorIs(t, err, ndview.ErrDType, "%q", s)
-			continue
-		}
-		if !assert.NoError(t, err) {
-			continue
-		}
-		assert.Equal(t, ndview.ByteOrder(str[0]), order, s)
-		assert.Equal(t, str, dtype.NumPyIn(order), s)
-		if dtype.Kind() != ndview.KindBytes { // "void40"
-			assert.Equal(t, name, dtype.String(), s)
-		}
-	}
-}
-
-func TestRecordsAreLaidOutAsByNumPy(t *testing.T) {
-	for _, c := range loadGoldenTypes(t).Layouts {
-		dtype := numpyType(t, c.Fields)
-		packed, err := ndview.Packed(dtype.Fields()...)
-		require.NoError(t, err)
-		assert.Equal(t, dtype, packed)
-		assertLayout(t, c.Packed, packed)
-
-		fields := dtype.Fields()
-		for i, f := range fields { // NumPy's align reaches records within
-			if inner := f.DType.Fields(); inner != nil {
-				fields[i].DType, err = ndview.Aligned(inner...)
-				require.NoError(t, err)
-			}
-		}
-		aligned, err := ndview.Aligned(fields...)
-		require.NoError(t, err)
-		assertLayout(t, c.Aligned, aligned)
-		assert.Equal(t, aligned, numpyType(t, aligned.NumPy()))
-	}
-}
-
-func assertLayout(t *testing.T, want goldenLayout, got ndview.DType) {
-	t.Helper()
-	assert.Equal(t, want.Size, got.Size(), got)
-	for i, f := range got.Fields() {
-		assert.Equal(t, want.Offsets[i], f.Offset, "%s of %s", f.Name, got)
-	}
+	assert.False(t, dtype.CanCast(dtype.DType{}, dtype.Int8, dtype.CastUnsafe))
+	assert.False(t, dtype.CanCast(dtype.Int8, dtype.DType{}, dtype.CastUnsafe))
 }
 
 // goValue is a Python number in Go.
@@ -222,24 +167,24 @@ func goValue(t *testing.T, kind, s string) any {
 }
 
 // assertValue compares an element, or its error, with what NumPy has.
-func assertValue(t *testing.T, want string, dtype ndview.DType, got []byte, err error, about string) {
+func assertValue(t *testing.T, want string, dt dtype.DType, got []byte, err error, about string) {
 	t.Helper()
 	switch want {
 	case "range":
-		assert.ErrorIs(t, err, ndview.ErrRange, about)
+		assert.ErrorIs(t, err, dtype.ErrRange, about)
 	case "dtype":
-		assert.ErrorIs(t, err, ndview.ErrDType, about)
+		assert.ErrorIs(t, err, dtype.ErrDType, about)
 	default:
 		if assert.NoError(t, err, about) {
-			assert.Equal(t, canonical(t, dtype, want), canonical(t, dtype, hex.EncodeToString(got)), about)
+			assert.Equal(t, canonical(t, dt, want), canonical(t, dt, hex.EncodeToString(got)), about)
 		}
 	}
 }
 
 // canonical is the hex of an element, NaNs all the same.
-func canonical(t *testing.T, dtype ndview.DType, text string) string {
+func canonical(t *testing.T, dt dtype.DType, text string) string {
 	t.Helper()
-	s, err := ndview.NewScalar(dtype, must(hex.DecodeString(text)))
+	s, err := dtype.NewScalar(dt, must(hex.DecodeString(text)))
 	require.NoError(t, err)
 	switch f := s.Value().(type) {
 	case float64:
@@ -265,25 +210,25 @@ func TestPlainNumbersAreWeakAsInNumPy(t *testing.T) {
 	golden := loadGoldenTypes(t).Weak
 	types := numpyTypes(t, golden.Types)
 	for _, v := range golden.Values {
-		s, err := ndview.ScalarOf(goValue(t, v.Value[0], v.Value[1]))
+		s, err := dtype.ScalarOf(goValue(t, v.Value[0], v.Value[1]))
 		require.NoError(t, err)
 		require.True(t, s.IsWeak())
-		for i, dtype := range types {
-			about := fmt.Sprintf("%v as %s", v.Value, dtype)
+		for i, dt := range types {
+			about := fmt.Sprintf("%v as %s", v.Value, dt)
 			want := v.Result[i]
-			if dtype == ndview.BFloat16 && v.Value[0] == "float" {
+			if dt == dtype.BFloat16 && v.Value[0] == "float" {
 				want = "bfloat16" // where NumPy, to which this is no float, has float64
 			}
-			result, err := s.DType(dtype)
+			result, err := s.DType(dt)
 			assert.Equal(t, numpyType(t, want), result, about)
 			if want == "" {
-				assert.ErrorIs(t, err, ndview.ErrDType, about)
+				assert.ErrorIs(t, err, dtype.ErrDType, about)
 			}
-			if dtype == ndview.BFloat16 && s.Natural() == ndview.Uint64 {
+			if dt == dtype.BFloat16 && s.Natural() == dtype.Uint64 {
 				continue // ml_dtypes takes no integers of 2^63 and more
 			}
-			got, err := s.Bytes(dtype)
-			assertValue(t, v.Stored[i], dtype, got, err, about)
+			got, err := s.Bytes(dt)
+			assertValue(t, v.Stored[i], dt, got, err, about)
 		}
 	}
 }
@@ -293,7 +238,7 @@ func TestStrongScalarsAreCastAsByNumPy(t *testing.T) {
 	types := numpyTypes(t, golden.Types)
 	for _, v := range golden.Values {
 		from := numpyType(t, v.Type)
-		s, err := ndview.NewScalar(from, must(hex.DecodeString(v.Bytes)))
+		s, err := dtype.NewScalar(from, must(hex.DecodeString(v.Bytes)))
 		require.NoError(t, err)
 		require.False(t, s.IsWeak())
 		for i, to := range types {

@@ -1,10 +1,20 @@
-package ndview
+package dtype
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 
+	"github.com/quiver-gpu/quiver/ndview/internal/cpu"
 	"github.com/quiver-gpu/quiver/ndview/internal/tick"
+)
+
+// Errors of this package; test with errors.Is.
+var (
+	// ErrDType means that an operation does not take elements of a type.
+	ErrDType = errors.New("dtype mismatch")
+	// ErrRange means that a type cannot represent a value.
+	ErrRange = errors.New("value out of range")
 )
 
 // Kind is the family of an element type.
@@ -182,17 +192,80 @@ func (t DType) metadata() string {
 	}
 }
 
-// tick is what one count of a time stands for.
-func (t DType) tick() tick.Tick {
+// Tick returns the unit and step of a time as unit conversions need them.
+func (t DType) Tick() tick.Tick {
 	return tick.Tick{Unit: tick.Unit(slices.Index(timeUnits[:], t.unit)), Step: int64(t.step)}
 }
 
 // commonTime is the time of a kind whose ticks count those of both. A datetime
 // leaves years and months beside days to the calendar; a timedelta cannot.
 func commonTime(kind Kind, a, b DType) (DType, error) {
-	common, err := tick.Common(a.tick(), b.tick(), kind == KindTimedelta)
+	common, err := tick.Common(a.Tick(), b.Tick(), kind == KindTimedelta)
 	if err != nil {
 		return DType{}, fmt.Errorf("no unit for both %s and %s: %w: %w", a, b, err, ErrDType)
 	}
 	return timeType(kind, timeUnits[common.Unit], int32(common.Step)), nil
+}
+
+// Code returns the type code that kernels use for elements of t, and whether one
+// exists. Bytes, records and times of 1, 2, 4, 8 or 16 bytes have the code of an
+// unsigned integer or complex number of their size: kernels that only move
+// elements treat them as bits.
+func (t DType) Code() (cpu.Type, bool) {
+	switch t.kind {
+	case KindBool:
+		return cpu.Bool, true
+	case KindInt:
+		return [...]cpu.Type{1: cpu.Int8, 2: cpu.Int16, 4: cpu.Int32, 8: cpu.Int64}[t.size], true
+	case KindUint:
+		return [...]cpu.Type{1: cpu.Uint8, 2: cpu.Uint16, 4: cpu.Uint32, 8: cpu.Uint64}[t.size], true
+	case KindFloat:
+		return [...]cpu.Type{2: cpu.Float16, 4: cpu.Float32, 8: cpu.Float64}[t.size], true
+	case KindBFloat:
+		return cpu.BFloat16, true
+	case KindComplex:
+		return [...]cpu.Type{8: cpu.Complex64, 16: cpu.Complex128}[t.size], true
+	}
+	switch t.size {
+	case 1:
+		return cpu.Uint8, true
+	case 2:
+		return cpu.Uint16, true
+	case 4:
+		return cpu.Uint32, true
+	case 8:
+		return cpu.Uint64, true
+	case 16:
+		return cpu.Complex128, true
+	}
+	return 0, false
+}
+
+// NumberCode returns the code of a bool or number, and false for other types.
+func (t DType) NumberCode() (cpu.Type, bool) {
+	code, ok := t.Code()
+	return code, ok && t.IsNumeric()
+}
+
+// CastCode returns the code that casts use: that of a bool or number, and for a
+// time that of the int64 that counts it. Records and bytes have none.
+func (t DType) CastCode() (cpu.Type, bool) {
+	if t.IsTime() {
+		return cpu.Int64, true
+	}
+	return t.NumberCode()
+}
+
+// IsFloat reports whether t is a real floating-point type.
+func (t DType) IsFloat() bool { return t.kind == KindFloat || t.kind == KindBFloat }
+
+// CheckCast returns ErrDType if elements of one type cannot be written as the
+// other.
+func CheckCast(from, to DType) error {
+	_, isNumber := from.CastCode()
+	_, ok := to.CastCode()
+	if from == to || isNumber && ok && !(from == BFloat16 && to.IsTime()) && !(from.IsTime() && to == BFloat16) {
+		return nil
+	}
+	return fmt.Errorf("writing %s as %s: %w", from, to, ErrDType)
 }

@@ -1,4 +1,4 @@
-package ndview
+package dtype
 
 import (
 	"bytes"
@@ -22,7 +22,7 @@ type Field struct {
 }
 
 // Size is the number of bytes that the field takes.
-func (f Field) Size() int64 { return f.DType.Size() * product(f.Shape) }
+func (f Field) Size() int64 { return f.DType.Size() * layout.Product(f.Shape) }
 
 // check tells whether the field has bytes, and returns how many.
 func (f Field) check() (int64, error) {
@@ -90,7 +90,7 @@ func place(fields []Field, align bool) (DType, error) {
 		if err != nil {
 			return DType{}, err
 		}
-		if a := f.DType.alignment(); align {
+		if a := f.DType.Alignment(); align {
 			widest, end = max(widest, a), roundUp(end, a)
 		}
 		fields[i].Offset = end
@@ -105,7 +105,7 @@ func roundUp(n, multiple int64) int64 { return (n + multiple - 1) / multiple * m
 func alignmentOf(size int64, fields []Field) int64 {
 	end, widest := int64(0), int64(1)
 	for _, f := range fields {
-		a := f.DType.alignment()
+		a := f.DType.Alignment()
 		if f.Offset != roundUp(end, a) {
 			return 1
 		}
@@ -119,7 +119,7 @@ func alignmentOf(size int64, fields []Field) int64 {
 
 // alignment is what the address of an element is to be a multiple of: that of
 // the number, of the two numbers of a complex one, or of the struct in C.
-func (t DType) alignment() int64 {
+func (t DType) Alignment() int64 {
 	switch t.kind {
 	case KindComplex:
 		return t.Size() / 2
@@ -340,7 +340,7 @@ func (d structuredDict) record(fields []Field) (DType, error) {
 		if err != nil {
 			return DType{}, err
 		}
-		if a := f.DType.alignment(); d.Aligned && f.Offset%a != 0 {
+		if a := f.DType.Alignment(); d.Aligned && f.Offset%a != 0 {
 			return DType{}, fmt.Errorf("field %q: offset %d, where a multiple of %d was expected: %w", f.Name, f.Offset, a, ErrDType)
 		} else if d.Aligned {
 			widest = max(widest, a)
