@@ -70,10 +70,11 @@ func ExampleNDBuffer_String() {
 	defer a.Release()
 	fmt.Printf("%v\n%#v\n", a, a)
 	// Output:
-	// [[1.e-01 2.e+00 1.e-03]
-	//  [4.e+01 5.e+00 6.e+00]]
-	// array([[1.e-01, 2.e+00, 1.e-03],
-	//        [4.e+01, 5.e+00, 6.e+00]], dtype=float32)
+	// [[  0.1     2 0.001]
+	//  [   40     5     6]]
+	// NDBuffer(float32, shape=[2 3], device=cpu)
+	// [[  0.1     2 0.001]
+	//  [   40     5     6]]
 }
 
 // A matrix whose columns lie together is a column of tensors over its own

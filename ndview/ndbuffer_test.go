@@ -399,7 +399,6 @@ func assertPanicsWith(t *testing.T, want error, f func()) {
 	f()
 }
 
-
 func TestRecordsAreStoredMovedAndViewed(t *testing.T) {
 	record := numpyType(t, `[["id","<i4"],["name","|V3"]]`)
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {

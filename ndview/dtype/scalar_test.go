@@ -19,7 +19,7 @@ type celsius float32
 func TestGoValuesAreScalarsOfTheirTypes(t *testing.T) {
 	for _, c := range []struct {
 		value any
-		dt dtype.DType
+		dt    dtype.DType
 		weak  bool
 		back  any
 	}{
@@ -86,7 +86,7 @@ func TestAScalarOfATypeHoldsAValueOrBytes(t *testing.T) {
 	assert.ErrorIs(t, err, dtype.ErrDType)
 
 	for _, c := range []struct {
-		dt dtype.DType
+		dt    dtype.DType
 		value any
 		err   error
 	}{
