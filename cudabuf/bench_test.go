@@ -1,14 +1,19 @@
 package cudabuf_test
 
 import (
+	_ "embed"
 	"fmt"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
-
-	"github.com/stretchr/testify/require"
+	"time"
 
 	"github.com/quiver-gpu/quiver/arrowbuf"
 	"github.com/quiver-gpu/quiver/cudabuf"
+	"github.com/quiver-gpu/quiver/cudabuf/cudatest"
+	"github.com/quiver-gpu/quiver/cudabuf/internal/pool/trace"
+	"github.com/stretchr/testify/require"
 )
 
 // The benchmarks of copies between the host and a device. MB/s are 1e6 bytes a
@@ -136,4 +141,264 @@ func BenchmarkCopyRanges(b *testing.B) {
 			})
 		})
 	}
+}
+
+// The benchmarks of single operations. Names end in the device; on the soft one
+// they show no more than that they work. bench/gpu/cudabuf.py measures the same
+// with other libraries.
+
+//go:embed testdata/speed.ptx
+var speedPTX []byte
+
+var speedTwins = map[string]cudabuf.HostKernel{
+	"add_float32": func(l *cudabuf.HostLaunch) {
+		n := int64(l.Uint32(3))
+		values := func(argument int) []float32 { return cudabuf.Elements[float32](l, l.Pointer(argument), n) }
+		a, b, sum := values(0), values(1), values(2)
+		for i := range sum {
+			sum[i] = a[i] + b[i]
+		}
+	},
+}
+
+// depth is how many operations a stream is given before it is waited for.
+const depth = 1000
+
+// speed runs a benchmark on a soft device, and on the GPU where tests use it.
+func speed(b *testing.B, run func(b *testing.B, dev *cudabuf.Device)) {
+	b.Run("soft", func(b *testing.B) { run(b, cudatest.NewDevice(b)) })
+	if !cudatest.OnGPU() {
+		return
+	}
+	b.Run("cuda", func(b *testing.B) {
+		driver, err := cudabuf.Open()
+		require.NoError(b, err)
+		b.Cleanup(func() { require.NoError(b, driver.Close()) })
+		dev, err := driver.Device(0)
+		require.NoError(b, err)
+		run(b, dev)
+	})
+}
+
+func streamOf(b *testing.B, dev *cudabuf.Device) *cudabuf.Stream {
+	s, err := dev.NewStream(cudabuf.StreamOptions{})
+	require.NoError(b, err)
+	b.Cleanup(func() { require.NoError(b, s.Close()) })
+	return s
+}
+
+func bufferOf(b *testing.B, dev *cudabuf.Device, n int64) *cudabuf.Buffer {
+	buffer, err := dev.NewBuffer(n)
+	require.NoError(b, err)
+	b.Cleanup(buffer.Release)
+	return buffer
+}
+
+// queued measures work on a stream, with the waits for it: the time of each is
+// the longer one of giving it and of doing it. It reports the median of its
+// rounds, as bench/gpu/limits.c does.
+func queued(b *testing.B, s *cudabuf.Stream, work func() error) {
+	round := func(n int) time.Duration {
+		start := time.Now()
+		for range n {
+			if err := work(); err != nil {
+				b.Fatal(err)
+			}
+		}
+		if err := s.Synchronize(); err != nil {
+			b.Fatal(err)
+		}
+		return time.Since(start)
+	}
+	round(depth)
+	b.ReportAllocs()
+	b.ResetTimer()
+	var rounds []time.Duration
+	for left := b.N; left > 0; left -= depth {
+		if took := round(min(left, depth)); left >= depth {
+			rounds = append(rounds, took)
+		}
+	}
+	if slices.Sort(rounds); len(rounds) > 0 {
+		b.ReportMetric(float64(rounds[len(rounds)/2].Nanoseconds())/depth, "ns/op")
+	}
+}
+
+// BenchmarkLaunchSmall adds 1024 numbers, the smallest work that is of use.
+func BenchmarkLaunchSmall(b *testing.B) {
+	speed(b, func(b *testing.B, dev *cudabuf.Device) {
+		m, err := dev.LoadModule(speedPTX, speedTwins)
+		require.NoError(b, err)
+		b.Cleanup(func() { require.NoError(b, m.Close()) })
+		k, err := m.Kernel("add_float32")
+		require.NoError(b, err)
+		s, x, y, sum := streamOf(b, dev), bufferOf(b, dev, 4096), bufferOf(b, dev, 4096), bufferOf(b, dev, 4096)
+		require.NoError(b, x.Fill(0))
+		require.NoError(b, y.Fill(0))
+		queued(b, s, func() error {
+			return k.LaunchAsync(s, cudabuf.Dim3{X: 4}, cudabuf.Dim3{X: 256}, 0, cudabuf.In(x, 0), cudabuf.In(y, 0), sum, uint32(1024))
+		})
+	})
+}
+
+// BenchmarkEvent records an event on a stream and lets another wait for it.
+func BenchmarkEvent(b *testing.B) {
+	speed(b, func(b *testing.B, dev *cudabuf.Device) {
+		first, second := streamOf(b, dev), streamOf(b, dev)
+		e, err := dev.NewEvent(cudabuf.EventOptions{})
+		require.NoError(b, err)
+		b.Cleanup(func() { require.NoError(b, e.Close()) })
+		queued(b, second, func() error {
+			if err := first.Record(e); err != nil {
+				return err
+			}
+			return second.WaitEvent(e)
+		})
+	})
+}
+
+// BenchmarkStream makes a stream and closes it.
+func BenchmarkStream(b *testing.B) {
+	speed(b, func(b *testing.B, dev *cudabuf.Device) {
+		for b.Loop() {
+			s, err := dev.NewStream(cudabuf.StreamOptions{})
+			if err == nil {
+				err = s.Close()
+			}
+			if err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+}
+
+// BenchmarkCopySmall copies from and to ordinary memory and waits.
+func BenchmarkCopySmall(b *testing.B) {
+	copies := map[string]func(*cudabuf.Buffer, []byte) (int64, error){
+		"h2d": func(d *cudabuf.Buffer, h []byte) (int64, error) { return d.CopyFromHost(h, 0) },
+		"d2h": func(d *cudabuf.Buffer, h []byte) (int64, error) { return d.CopyToHost(h, 0) },
+	}
+	for _, way := range []string{"h2d", "d2h"} {
+		for _, kib := range []int64{1, 64, 1024} {
+			b.Run(fmt.Sprintf("%s/%dKiB", way, kib), func(b *testing.B) {
+				speed(b, func(b *testing.B, dev *cudabuf.Device) {
+					device, host := bufferOf(b, dev, kib<<10), make([]byte, kib<<10)
+					b.SetBytes(kib << 10)
+					for b.Loop() {
+						if _, err := copies[way](device, host); err != nil {
+							b.Fatal(err)
+						}
+					}
+				})
+			})
+		}
+	}
+}
+
+// BenchmarkAllocFree takes 1 MiB and gives it back, in several goroutines at
+// once. ns/op is the time of all divided by what all of them did, ns/each what
+// one of them takes for it.
+func BenchmarkAllocFree(b *testing.B) {
+	for _, goroutines := range []int{1, 16} {
+		b.Run(fmt.Sprintf("%dgoroutines", goroutines), func(b *testing.B) {
+			speed(b, func(b *testing.B, dev *cudabuf.Device) {
+				each := (b.N + goroutines - 1) / goroutines
+				allocFree := func(n int) {
+					var all sync.WaitGroup
+					for range goroutines {
+						all.Go(func() {
+							for range n {
+								m, err := dev.NewBuffer(1 << 20)
+								if err != nil {
+									b.Error(err)
+									return
+								}
+								m.Release()
+							}
+						})
+					}
+					all.Wait()
+				}
+				allocFree(100)
+				b.ReportAllocs()
+				b.ResetTimer()
+				allocFree(each)
+				b.StopTimer()
+				b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(each), "ns/each")
+			})
+		})
+	}
+}
+
+// BenchmarkTrace plays a random sequence of a million allocations and compares
+// the most memory that was held, and what is held when all is freed, with the
+// most that was in use.
+func BenchmarkTrace(b *testing.B) {
+	for name, sizes := range map[string]trace.Sizes{"uniform": trace.Uniform, "mixed": trace.Mixed} {
+		b.Run(name, func(b *testing.B) {
+			speed(b, func(b *testing.B, dev *cudabuf.Device) {
+				_, total, err := dev.MemInfo()
+				require.NoError(b, err)
+				played := trace.Trace{Seed: 1, Sizes: sizes, Allocations: 1_000_000, Live: 4 << 30}
+				if total < 4*played.Live { // the soft device
+					played.Allocations, played.Live = 5000, total/4
+				}
+				for b.Loop() {
+					playTrace(b, dev, played)
+				}
+			})
+		})
+	}
+}
+
+func playTrace(b *testing.B, dev *cudabuf.Device, played trace.Trace) {
+	p, err := dev.NewPool(cudabuf.PoolOptions{})
+	require.NoError(b, err)
+	buffers := make([]*cudabuf.Buffer, played.Allocations)
+	var used, peak int64
+	require.NoError(b, played.Run(func(i int, size int64) (err error) {
+		used += size
+		peak = max(peak, used)
+		buffers[i], err = p.Alloc(size)
+		return err
+	}, func(i int) error {
+		used -= buffers[i].Len()
+		buffers[i].Release()
+		return nil
+	}))
+	s := p.Stats()
+	b.ReportMetric(float64(s.Held)/float64(peak), "end/peak")
+	b.ReportMetric(float64(s.PeakHeld)/float64(peak), "held/peak")
+	require.NoError(b, p.Close())
+}
+
+// BenchmarkAllocOn takes 1 MiB for a stream and gives it back.
+func BenchmarkAllocOn(b *testing.B) {
+	for _, kind := range []cudabuf.PoolKind{cudabuf.CachingPool, cudabuf.StreamOrderedPool} {
+		b.Run(kind.String(), func(b *testing.B) {
+			speed(b, func(b *testing.B, dev *cudabuf.Device) {
+				p, err := dev.NewPool(cudabuf.PoolOptions{Kind: kind})
+				require.NoError(b, err)
+				s := streamOf(b, dev)
+				queued(b, s, func() error {
+					m, err := p.AllocOn(1<<20, s)
+					if err == nil {
+						m.Release()
+					}
+					return err
+				})
+			})
+		})
+	}
+}
+
+// BenchmarkDriverCall is what a call of the driver costs that does nothing.
+func BenchmarkDriverCall(b *testing.B) {
+	speed(b, func(b *testing.B, dev *cudabuf.Device) {
+		for b.Loop() {
+			if err := dev.DriverCall(); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
 }

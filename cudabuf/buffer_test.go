@@ -2,19 +2,21 @@ package cudabuf_test
 
 import (
 	"bytes"
+	"fmt"
 	"io"
 	"math"
 	"runtime/debug"
+	"strings"
 	"sync"
 	"testing"
 	"testing/iotest"
 
-	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
-
+	"github.com/apache/arrow-go/v18/arrow/memory"
 	"github.com/quiver-gpu/quiver/arrowbuf"
 	"github.com/quiver-gpu/quiver/cudabuf"
 	"github.com/quiver-gpu/quiver/cudabuf/cudatest"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 func TestBuffersKeepWhatIsCopiedAtAPosition(t *testing.T) {
@@ -293,5 +295,145 @@ func TestFillSetsAPartAndNothingElse(t *testing.T) {
 		require.NoError(t, part.(*cudabuf.Buffer).Fill(0x5a))
 		copy(data[10:], bytes.Repeat([]byte{0x5a}, 550))
 		assertBytes(t, data, download(t, b))
+	})
+}
+
+func TestViewsOfABuffer(t *testing.T) {
+	cudatest.ForEachDevice(t, func(t *testing.T, dev *cudabuf.Device) {
+		b := upload(t, dev, []byte("hello, world")).(*cudabuf.Buffer)
+		defer b.Release()
+		text, err := b.Hex()
+		require.NoError(t, err)
+		assert.Equal(t, strings.ToLower(fmt.Sprintf("%x", "hello, world")), text)
+		assert.Nil(t, b.Parent())
+		assert.True(t, b.Mutable())
+
+		clipped, err := b.SliceClamped(7, 100)
+		require.NoError(t, err)
+		defer clipped.Release()
+		assert.Same(t, b, clipped.Parent())
+		got, err := clipped.Bytes()
+		require.NoError(t, err)
+		assert.Equal(t, "world", string(got))
+		for _, bad := range [][2]int64{{-1, 1}, {13, 0}, {0, -1}} {
+			_, err := b.SliceClamped(bad[0], bad[1])
+			assert.Error(t, err, "%v", bad)
+		}
+
+		view, err := b.ReadOnly()
+		require.NoError(t, err)
+		defer view.Release()
+		part, err := view.Slice(0, 5)
+		require.NoError(t, err)
+		defer part.Release()
+		for _, ro := range []*cudabuf.Buffer{view, part.(*cudabuf.Buffer)} {
+			assert.False(t, ro.Mutable())
+			assert.ErrorIs(t, ro.Fill(0), cudabuf.ErrReadOnly)
+			_, err = ro.CopyFromHost([]byte("x"), 0)
+			assert.ErrorIs(t, err, cudabuf.ErrReadOnly)
+			_, err = ro.CopyFromDevice(clipped, 0)
+			assert.ErrorIs(t, err, cudabuf.ErrReadOnly)
+			_, err = ro.WriteAt([]byte("x"), 0)
+			assert.ErrorIs(t, err, cudabuf.ErrReadOnly)
+		}
+		assert.Equal(t, "hello, world", string(download(t, b)))
+
+		copied, err := dev.CopyOf(clipped)
+		require.NoError(t, err)
+		defer copied.Release()
+		assert.NotEqual(t, clipped.Address(), copied.Address())
+		equal, err := copied.Equal(clipped)
+		require.NoError(t, err)
+		assert.True(t, equal)
+		fromHost, err := dev.FromHost(bytes.Repeat([]byte{1}, 3))
+		require.NoError(t, err)
+		defer fromHost.Release()
+		assert.Equal(t, []byte{1, 1, 1}, download(t, fromHost))
+	})
+}
+
+func TestBuffersAreMadeOfDataOfEveryKind(t *testing.T) {
+	cudatest.ForEachDevice(t, func(t *testing.T, dev *cudabuf.Device) {
+		data := pattern(100)
+		device := upload(t, dev, data).(*cudabuf.Buffer)
+		defer device.Release()
+		pinned := dev.HostAllocator().Allocate(100)
+		defer dev.HostAllocator().Free(pinned)
+		copy(pinned, data)
+		host := memory.NewBufferBytes(data)
+		defer host.Release()
+
+		ofDevice := func(b *cudabuf.Buffer) func() (*cudabuf.Buffer, error) {
+			return func() (*cudabuf.Buffer, error) {
+				part, err := b.SliceClamped(10, 50)
+				if err != nil {
+					return nil, err
+				}
+				defer part.Release()
+				return dev.CopyOf(part)
+			}
+		}
+		arrowDevice := device.Arrow()
+		defer arrowDevice.Release()
+		for name, of := range map[string]func() (*cudabuf.Buffer, error){
+			"host bytes":   func() (*cudabuf.Buffer, error) { return dev.FromHost(data[10:60]) },
+			"pinned bytes": func() (*cudabuf.Buffer, error) { return dev.FromHost(pinned[10:60]) },
+			"arrow's host": func() (*cudabuf.Buffer, error) { return dev.FromHost(host.Bytes()[10:60]) },
+			"device":       ofDevice(device),
+			"arrow's device": func() (*cudabuf.Buffer, error) {
+				b, err := cudabuf.FromArrow(arrowDevice)
+				if err != nil {
+					return nil, err
+				}
+				defer b.Release()
+				return ofDevice(b)()
+			},
+			"foreign": func() (*cudabuf.Buffer, error) {
+				b, err := dev.WrapExternal(device.Address(), 100, nil)
+				if err != nil {
+					return nil, err
+				}
+				defer b.Release()
+				return ofDevice(b)()
+			},
+		} {
+			b, err := of()
+			require.NoError(t, err, name)
+			assert.EqualValues(t, 50, b.Len(), name)
+			assert.NotEqual(t, device.Address()+10, b.Address(), "%s: it is a copy", name)
+			assertBytes(t, data[10:60], download(t, b))
+			b.Release()
+		}
+		_, err := cudabuf.FromArrow(host)
+		assert.ErrorIs(t, err, arrowbuf.ErrDevice)
+	})
+}
+
+func TestReadOnlyBuffersStaySoThroughArrow(t *testing.T) {
+	cudatest.ForEachDevice(t, func(t *testing.T, dev *cudabuf.Device) {
+		b := upload(t, dev, pattern(100)).(*cudabuf.Buffer)
+		defer b.Release()
+		view, err := b.ReadOnly()
+		require.NoError(t, err)
+		defer view.Release()
+		for _, tt := range []struct {
+			from    *cudabuf.Buffer
+			mutable bool
+		}{{b, true}, {view, false}} {
+			seen := tt.from.Arrow()
+			back, err := cudabuf.FromArrow(seen)
+			require.NoError(t, err)
+			assert.Equal(t, tt.mutable, back.Mutable())
+			assert.Equal(t, tt.from.Address(), back.Address())
+			back.Release()
+			part := sliceArrow(seen, 10, 20)
+			back, err = cudabuf.FromArrow(part)
+			require.NoError(t, err)
+			assert.Equal(t, tt.mutable, back.Mutable(), "a slice")
+			assert.Equal(t, tt.from.Address()+10, back.Address())
+			back.Release()
+			part.Release()
+			seen.Release()
+		}
 	})
 }

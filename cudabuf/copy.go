@@ -1,8 +1,13 @@
 package cudabuf
 
 import (
+	"bytes"
+	"errors"
 	"fmt"
+	"iter"
 	"runtime"
+	"slices"
+	"sync"
 
 	"github.com/quiver-gpu/quiver/arrowbuf"
 	"github.com/quiver-gpu/quiver/cudabuf/internal/driver"
@@ -213,4 +218,219 @@ func copied(n int64, err error) (int64, error) {
 		return 0, err
 	}
 	return n, nil
+}
+
+// CopyRangesFromHost copies ranges of the host's memory to where they say, as
+// CopyFromHost does one by one, but waits once: what is pinned goes in one train of
+// copies, and ordinary memory is taken as one copy of all of it, so that much of it
+// in many ranges is as fast as in one. Nothing is copied when a range does not lie
+// in the buffer. Ranges that overlap there are the caller's to order.
+func (b *Buffer) CopyRangesFromHost(ranges []arrowbuf.HostRange) error {
+	if err := b.enterWriting(0, 0); err != nil {
+		return err
+	}
+	defer b.Release()
+	var pinned, ordinary []segment
+	var uses []use
+	var size int64
+	for i, r := range ranges {
+		if err := arrowbuf.CheckRange(r.Pos, int64(len(r.Bytes)), b.length); err != nil {
+			return fmt.Errorf("range %d of %d: %w", i, len(ranges), err)
+		}
+		if len(r.Bytes) == 0 {
+			continue
+		}
+		one := segment{b.address + uintptr(r.Pos), r.Bytes}
+		if uses == nil {
+			uses = []use{{b.memory, writes}}
+		}
+		if found, ok := b.dev.driver.hosted.find(r.Bytes); ok {
+			uses = append(uses, use{found.memory, reads})
+			pinned = append(pinned, one)
+		} else if b.dev.isPinned(r.Bytes) {
+			pinned = append(pinned, one)
+		} else {
+			ordinary = append(ordinary, one)
+			size += int64(len(r.Bytes))
+		}
+	}
+	if size < b.dev.staging.threshold { // then the driver does as well
+		pinned, ordinary = append(pinned, ordinary...), nil
+	}
+	defer runtime.KeepAlive(ranges)
+	if len(pinned) > 0 {
+		err := b.dev.run(uses, func(h driver.Stream) error {
+			for _, one := range pinned {
+				if err := b.dev.api.MemcpyHtoDAsync(one.device, one.host, h); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+	}
+	if len(ordinary) > 0 {
+		return b.dev.stage(ordinary, use{b.memory, writes}, nil)
+	}
+	return nil
+}
+
+// piece is how much of a buffer lies in host memory at once when bytes have to
+// come there: large enough for the link's speed, small enough to be had.
+const piece = 4 << 20
+
+// copyThroughHost copies src, on whatever device, to the bytes at pos.
+func (b *Buffer) copyThroughHost(src arrowbuf.Buffer, pos int64) (int64, error) {
+	if err := b.enterWriting(pos, src.Len()); err != nil {
+		return 0, err
+	}
+	defer b.Release()
+	var done int64
+	for part, err := range b.dev.contents(src) {
+		if err != nil {
+			return done, err
+		}
+		n, err := b.CopyFromHost(part, pos+done)
+		done += n
+		if err != nil {
+			return done, err
+		}
+	}
+	return done, nil
+}
+
+// contents yields the bytes of a buffer on whatever device, a piece at a time,
+// each good until the next: the last is shorter. Those that the host does not
+// reach come to pinned memory in which there is room for two, so that one is on
+// its way while the other is used. After an error there is nothing more.
+func (d *Device) contents(src arrowbuf.Buffer) iter.Seq2[[]byte, error] {
+	return func(yield func([]byte, error) bool) {
+		host, ok := arrowbuf.HostBytes(src)
+		if !ok {
+			d.fetch(src, yield)
+			return
+		}
+		if h, ok := src.(*HostBuffer); ok {
+			if err := h.Wait(); err != nil {
+				yield(nil, err)
+				return
+			}
+		}
+		for part := range slices.Chunk(host, piece) {
+			if !yield(part, nil) {
+				return
+			}
+		}
+	}
+}
+
+// fetch is contents for what the host does not reach.
+func (d *Device) fetch(src arrowbuf.Buffer, yield func([]byte, error) bool) {
+	empty := make(chan []byte, 2)
+	for range min(2, (src.Len()+piece-1)/piece) {
+		b, free, err := d.pinned.take(min(piece, src.Len()))
+		if err != nil {
+			yield(nil, err)
+			return
+		}
+		defer free()
+		empty <- b
+	}
+	type filled struct {
+		part []byte
+		err  error
+	}
+	full := make(chan filled, 2)
+	stop := make(chan struct{})
+	var fetcher sync.WaitGroup
+	fetcher.Go(func() {
+		defer close(full)
+		for pos := int64(0); pos < src.Len(); pos += piece {
+			select {
+			case b := <-empty:
+				part := b[:min(piece, src.Len()-pos)]
+				_, err := src.CopyToHost(part, pos)
+				full <- filled{part, err}
+				if err != nil {
+					return
+				}
+			case <-stop:
+				return
+			}
+		}
+	})
+	defer fetcher.Wait()
+	defer close(stop)
+	for f := range full {
+		if !yield(f.part, f.err) || f.err != nil {
+			return
+		}
+		empty <- f.part
+	}
+}
+
+// Equal tells whether the other buffer, on any device, holds the same bytes.
+// Both come to the host to be compared, piece by piece, up to the first piece
+// that differs.
+func (b *Buffer) Equal(other arrowbuf.Buffer) (bool, error) {
+	if other == nil {
+		return false, errNoBuffer
+	}
+	if err := b.hold(); err != nil {
+		return false, err
+	}
+	defer b.Release()
+	if o, ok := other.(interface{ hold() error }); ok {
+		if err := o.hold(); err != nil {
+			return false, err
+		}
+		defer other.Release()
+	}
+	if b.length != other.Len() {
+		return false, nil
+	}
+	if b.length == 0 || other.Device() == arrowbuf.Device(b.dev) && other.Address() == b.address {
+		return true, nil
+	}
+	next, stop := iter.Pull2(b.dev.contents(other))
+	defer stop()
+	for ours, err := range b.dev.contents(b) {
+		if err != nil {
+			return false, err
+		}
+		theirs, err, _ := next()
+		if err != nil {
+			return false, err
+		}
+		if !bytes.Equal(ours, theirs) {
+			return false, nil
+		}
+	}
+	return true, nil
+}
+
+// Copy copies all of src to the bytes of dst that start at pos: it is dst's
+// CopyFromHostAsync where the host reaches src, else its CopyFromDeviceAsync. A
+// dst that is not a *Buffer of the stream's device is arrowbuf.ErrDevice, a stream
+// that captures a graph errors.ErrUnsupported: its copies run when the graph does,
+// and then find the memory gone.
+func (s *Stream) Copy(dst arrowbuf.Buffer, pos int64, src arrowbuf.Buffer) error {
+	to, ok := dst.(*Buffer)
+	if !ok {
+		return fmt.Errorf("a stream of %v for memory of %v: %w", s.dev, dst.Device(), arrowbuf.ErrDevice)
+	}
+	if s.capture != nil {
+		return fmt.Errorf("%v: copying buffers in a graph: %w", s.dev, errors.ErrUnsupported)
+	}
+	var err error
+	if from, ok := src.(*HostBuffer); ok {
+		_, err = to.copyFromHostBuffer(from, pos, s)
+	} else if host, ok := arrowbuf.HostBytes(src); ok {
+		_, err = to.CopyFromHostAsync(host, pos, s)
+	} else {
+		_, err = to.CopyFromDeviceAsync(src, pos, s)
+	}
+	return err
 }

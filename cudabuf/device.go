@@ -222,3 +222,160 @@ func optional(err error) error {
 	}
 	return err
 }
+
+// Limits are a GPU's, in bytes, threads and blocks (cuDeviceGetAttribute).
+type Limits struct {
+	Multiprocessors             int
+	WarpSize                    int    // threads
+	MaxThreadsPerBlock          int    // threads
+	MaxThreadsPerMultiprocessor int    // threads
+	MaxBlock                    [3]int // threads in X, Y, Z
+	MaxGrid                     [3]int // blocks in X, Y, Z
+	SharedPerBlock              int64  // bytes, without opting in
+	SharedPerBlockOptin         int64  // bytes, what Kernel.SetMaxDynamicShared may reach
+	L2Bytes                     int64
+	CopyEngines                 int
+}
+
+// Limits are the GPU's.
+func (d *Device) Limits() Limits { return d.limits }
+
+// Arch is the architecture as compilers name it: "sm_90" for 9.0, "sm_100" for
+// 10.0.
+func (d *Device) Arch() string { return fmt.Sprintf("sm_%d%d", d.major, d.minor) }
+
+// LargestBlock is the most that one allocation can get now, in bytes: what is
+// free on the GPU, or one idle block of the device's own that is larger. It is
+// an estimate, since free memory may be in pieces.
+func (d *Device) LargestBlock() (int64, error) {
+	free, _, err := d.MemInfo()
+	if largest := d.Pool().kind.largest; err == nil && largest != nil {
+		free = max(free, largest())
+	}
+	return free, err
+}
+
+// readLimits asks for what every driver knows.
+func (d *Device) readLimits() error {
+	l := &d.limits
+	var shared, optin, l2 int
+	for _, ask := range []func() error{
+		d.attribute(&l.Multiprocessors, driver.MultiprocessorCount),
+		d.attribute(&l.WarpSize, driver.WarpSize),
+		d.attribute(&l.MaxThreadsPerBlock, driver.MaxThreadsPerBlock),
+		d.attribute(&l.MaxThreadsPerMultiprocessor, driver.MaxThreadsPerMultiprocessor),
+		d.attribute(&l.MaxBlock[0], driver.MaxBlockDimX),
+		d.attribute(&l.MaxBlock[1], driver.MaxBlockDimY),
+		d.attribute(&l.MaxBlock[2], driver.MaxBlockDimZ),
+		d.attribute(&l.MaxGrid[0], driver.MaxGridDimX),
+		d.attribute(&l.MaxGrid[1], driver.MaxGridDimY),
+		d.attribute(&l.MaxGrid[2], driver.MaxGridDimZ),
+		d.attribute(&shared, driver.MaxSharedMemoryPerBlock),
+		d.attribute(&optin, driver.MaxSharedMemoryPerBlockOptin),
+		d.attribute(&l2, driver.L2CacheSize),
+		d.attribute(&l.CopyEngines, driver.AsyncEngineCount),
+	} {
+		if err := ask(); err != nil {
+			return err
+		}
+	}
+	l.SharedPerBlock, l.SharedPerBlockOptin, l.L2Bytes = int64(shared), int64(optin), int64(l2)
+	return nil
+}
+
+func (d *Device) attribute(v *int, a driver.Attribute) func() error {
+	return func() (err error) { *v, err = d.api.DeviceGetAttribute(a, d.handle); return err }
+}
+
+// Alloc is NewBuffer, as arrowbuf.Device has it.
+func (d *Device) Alloc(n int64) (arrowbuf.Buffer, error) {
+	b, err := d.NewBuffer(n)
+	if err != nil {
+		return nil, err
+	}
+	return b, nil
+}
+
+// NewBuffer returns a buffer of n bytes with undefined contents, of the device's
+// Pool. Released memory is kept and used again, see SetIdleLimit. When the GPU
+// is full, what is kept goes back to the driver before the allocation fails with
+// arrowbuf.ErrOutOfMemory.
+func (d *Device) NewBuffer(n int64) (*Buffer, error) { return d.Pool().Alloc(n) }
+
+// FromHost returns a buffer that holds a copy of data.
+func (d *Device) FromHost(data []byte) (*Buffer, error) {
+	b, err := d.NewBuffer(int64(len(data)))
+	if err != nil {
+		return nil, err
+	}
+	if _, err := b.CopyFromHost(data, 0); err != nil {
+		b.Release()
+		return nil, err
+	}
+	return b, nil
+}
+
+// CopyOf returns a buffer that holds a copy of another, on whatever device that
+// is.
+func (d *Device) CopyOf(src arrowbuf.Buffer) (*Buffer, error) {
+	b, err := d.NewBuffer(src.Len())
+	if err != nil {
+		return nil, err
+	}
+	if _, err := b.CopyFromDevice(src, 0); err != nil {
+		b.Release()
+		return nil, err
+	}
+	return b, nil
+}
+
+// MemInfo is the memory of the GPU in bytes, free for all its users and in all
+// (cuMemGetInfo). Idle memory of this device counts as used.
+func (d *Device) MemInfo() (free, total int64, err error) {
+	err = d.do(func() (err error) { free, total, err = d.api.MemGetInfo(); return err })
+	return free, total, err
+}
+
+// MemoryStats says what a device, or its allocator of pinned memory, has taken
+// from the driver, in bytes. What is in use counts as rounded up to a multiple of
+// 512.
+type MemoryStats struct {
+	InUse int64 // held by callers
+	Idle  int64 // kept for later ones
+}
+
+func memoryStats(s PoolStats) MemoryStats { return MemoryStats{InUse: s.InUse, Idle: s.Held - s.InUse} }
+
+// MemoryStats says what buffers hold and what is kept for later ones, in all
+// pools of the device.
+func (d *Device) MemoryStats() MemoryStats {
+	var sum MemoryStats
+	for _, p := range d.pools.list() {
+		s := memoryStats(p.Stats())
+		sum.InUse += s.InUse
+		sum.Idle += s.Idle
+	}
+	return sum
+}
+
+// SetIdleLimit is that of the device's Pool.
+func (d *Device) SetIdleLimit(n int64) error { return d.Pool().SetIdleLimit(n) }
+
+// Trim gives the released memory that is kept, device and pinned, back to the
+// driver, and that which copies of ordinary memory go through.
+func (d *Device) Trim() error {
+	failure := d.staging.trim()
+	for _, p := range d.pools.list() {
+		failure = errors.Join(failure, p.Trim())
+	}
+	return errors.Join(failure, d.pinned.Trim())
+}
+
+func (d *Device) memAlloc(n int64) (address uintptr, err error) {
+	err = d.do(func() (err error) { address, err = d.api.MemAlloc(n); return err })
+	return address, err
+}
+
+func (d *Device) memFree(address uintptr) error {
+	return d.do(func() error { return d.api.MemFree(address) })
+}

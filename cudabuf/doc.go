@@ -9,14 +9,6 @@
 // Package cudatest is a GPU in software for tests, package nvrtc compiles
 // kernels at run time.
 //
-// Where things are: driver.go, device.go, context.go and limits.go open devices;
-// span.go, buffer.go, host*.go and foreign.go are memory, allocation.go and
-// pool*.go where it comes from and goes; order.go, operation.go, queue.go,
-// stream.go, event.go and graph.go put work in order; copy.go, staging*.go and
-// bounce.go move bytes, reader.go and writer.go through io; module.go,
-// program.go, kernel.go and launch.go run kernels; ipc*.go and sharedmemory.go
-// share memory.
-//
 // A driver needs the calls that open devices, allocate, copy, record events and
 // launch. Any other that it lacks takes one feature away, with an error that
 // names the call: docs/drivers.md lists them.

@@ -2,10 +2,13 @@ package cudabuf
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
+	"sync"
 
 	"github.com/apache/arrow-go/v18/arrow/memory"
 	"github.com/quiver-gpu/quiver/arrowbuf"
+	"github.com/quiver-gpu/quiver/cudabuf/internal/driver"
 )
 
 // HostBuffer is a run of page-locked memory of the host, from and to which every
@@ -171,3 +174,181 @@ func (h *HostBuffer) WriteAt(p []byte, off int64) (int, error) {
 // Arrow returns the memory as arrow-go sees it, which may read and write its
 // bytes; arrowbuf.FromArrow finds the way back.
 func (h *HostBuffer) Arrow() *memory.Buffer { return arrowbuf.WrapArrow(h) }
+
+// Host is the memory of the host that is page-locked by this device, as a device
+// of its own: its buffers are HostBuffers. It is of type
+// arrowbuf.DeviceCUDAHost and has this device's ordinal; its name is
+// "cuda_host:" and the ordinal. All results for one device are equal.
+//
+// arrowbuf.CopyTo(batch, dev.Host()) puts a batch into pinned memory.
+func (d *Device) Host() arrowbuf.Device { return host{d} }
+
+// host is comparable, so that all that are made for one device are one.
+type host struct{ dev *Device }
+
+func (host) Type() arrowbuf.DeviceType         { return arrowbuf.DeviceCUDAHost }
+func (h host) ID() int64                       { return h.dev.ID() }
+func (h host) String() string                  { return fmt.Sprintf("%v:%d", h.Type(), h.dev.ordinal) }
+func (h host) Synchronize() error              { return h.dev.Synchronize() }
+func (h host) HostAllocator() memory.Allocator { return h.dev.HostAllocator() }
+
+func (h host) Alloc(n int64) (arrowbuf.Buffer, error) {
+	b, err := h.dev.NewHostBuffer(n, HostOptions{})
+	if err != nil {
+		return nil, err
+	}
+	return b, nil
+}
+
+// HostOptions says what pinned memory to make. The zero value comes from the
+// pool of Device.HostAllocator; any other is an allocation of its own.
+type HostOptions struct {
+	// WriteCombined memory bypasses the processor's caches: a GPU may read it
+	// faster, the host reads it very slowly (CU_MEMHOSTALLOC_WRITECOMBINED).
+	WriteCombined bool
+	// Mapped memory is reached by kernels, see HostBuffer.DeviceAddress
+	// (CU_MEMHOSTALLOC_DEVICEMAP).
+	Mapped bool
+}
+
+// NewHostBuffer returns n bytes of pinned memory with undefined contents, pinned
+// for every GPU (cuMemHostAlloc with CU_MEMHOSTALLOC_PORTABLE). Without room for
+// them, when all memory that is kept has gone back, the error is
+// arrowbuf.ErrOutOfMemory.
+func (d *Device) NewHostBuffer(n int64, o HostOptions) (*HostBuffer, error) {
+	if n < 0 {
+		return nil, fmt.Errorf("%v: pinning %d bytes: %w", d, n, arrowbuf.ErrOutOfRange)
+	}
+	if n == 0 {
+		return d.newHostBuffer([]byte{}, nil), nil
+	}
+	if o == (HostOptions{}) {
+		block, err := d.pinned.get(n)
+		if err != nil {
+			return nil, err
+		}
+		return d.newHostBuffer(hostSlice(block.Address, n), func(pending []*queue) { d.pinned.put(block, pending) }), nil
+	}
+	flags := driver.HostAllocPortable
+	if o.WriteCombined {
+		flags |= driver.HostAllocWriteCombined
+	}
+	if o.Mapped {
+		flags |= driver.HostAllocDeviceMap
+	}
+	address, err := d.lockHost(n, flags)
+	if err != nil {
+		return nil, err
+	}
+	return d.newHostBuffer(hostSlice(address, n), d.locked.begin(n, func() error { return d.hostFree(address) })), nil
+}
+
+// RegisterOptions says how to page-lock memory that exists.
+type RegisterOptions struct {
+	// Mapped memory is reached by kernels, see HostBuffer.DeviceAddress
+	// (CU_MEMHOSTREGISTER_DEVICEMAP).
+	Mapped bool
+	// ReadOnly is for memory that the program may only read, as a file that is
+	// mapped with PROT_READ and MAP_SHARED (CU_MEMHOSTREGISTER_READ_ONLY). The
+	// result refuses to be written to, with ErrReadOnly.
+	ReadOnly bool
+}
+
+// RegisterHost page-locks memory where it is, for every GPU (cuMemHostRegister
+// with CU_MEMHOSTREGISTER_PORTABLE), until the last Release of the result. That
+// takes some 30 ms a GiB and pays where the memory is copied more than once;
+// copies then find it pinned, whichever slice of it they are given.
+//
+// Go's memory stays alive as long as the buffer; other memory, such as a mapped
+// file, must stay mapped as long. Memory that is page-locked already is an
+// error. A file mapped MAP_PRIVATE is copied page by page first: don't.
+func (d *Device) RegisterHost(b []byte, o RegisterOptions) (*HostBuffer, error) {
+	n := int64(len(b))
+	if n == 0 {
+		return d.newHostBuffer([]byte{}, nil), nil
+	}
+	flags := driver.HostRegisterPortable
+	if o.Mapped {
+		flags |= driver.HostRegisterDeviceMap
+	}
+	if o.ReadOnly {
+		flags |= driver.HostRegisterReadOnly
+	}
+	if err := d.withRoom(func() error { return d.api.MemHostRegister(b, flags) }); err != nil {
+		return nil, fmt.Errorf("page-locking %d bytes: %w", n, err)
+	}
+	h := d.newHostBuffer(b[:n:n], d.locked.begin(n, func() error {
+		// It names b, and so keeps it alive till here.
+		return d.do(func() error { return d.api.MemHostUnregister(addressOf(b)) })
+	}))
+	h.readOnly = o.ReadOnly
+	return h, nil
+}
+
+// RegisterReadOnly is RegisterHost of memory that nobody writes to, for who knows no
+// CUDA.
+func (d *Device) RegisterReadOnly(b []byte) (arrowbuf.Buffer, error) {
+	h, err := d.RegisterHost(b, RegisterOptions{ReadOnly: true})
+	if err != nil {
+		return nil, err
+	}
+	return h, nil
+}
+
+// lockHost takes memory that hostFree gives back.
+func (d *Device) lockHost(n int64, flags uint32) (address uintptr, err error) {
+	err = d.withRoom(func() (err error) { address, err = d.api.MemHostAlloc(n, flags); return err })
+	if err != nil {
+		return 0, fmt.Errorf("pinning %d bytes: %w", n, err)
+	}
+	return address, nil
+}
+
+// newHostBuffer takes over pinned memory. giveBack gets the queues that may
+// still be using it.
+func (d *Device) newHostBuffer(b []byte, giveBack func(pending []*queue)) *HostBuffer {
+	h := &HostBuffer{bytes: b}
+	if len(b) == 0 {
+		h.own(d, nil, 0, 0)
+		return h
+	}
+	address := addressOf(b)
+	a := newAllocation(func(pending []*queue) {
+		d.driver.hosted.remove(address)
+		giveBack(pending)
+	})
+	d.driver.hosted.add(address, int64(len(b)), a)
+	h.own(d, a, address, int64(len(b)))
+	return h
+}
+
+// pageLocked counts the memory that a device has page-locked beside its pool.
+type pageLocked struct {
+	mu      sync.Mutex
+	bytes   int64
+	failure error // the first of giving back; Release can tell nobody
+}
+
+// begin counts memory until it is given back, when no stream uses it any more.
+func (p *pageLocked) begin(n int64, giveBack func() error) func(pending []*queue) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.bytes += n
+	return func(pending []*queue) {
+		for _, q := range pending {
+			_ = q.synchronize() // on a lost device nothing runs any more
+		}
+		err := giveBack()
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.bytes -= n
+		p.failure = errors.Join(p.failure, err)
+	}
+}
+
+// read returns how much there is, and what failed.
+func (p *pageLocked) read() (bytes int64, failure error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.bytes, p.failure
+}

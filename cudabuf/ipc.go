@@ -3,6 +3,8 @@ package cudabuf
 import (
 	"errors"
 	"fmt"
+	"math"
+	"sync"
 
 	"github.com/quiver-gpu/quiver/arrowbuf"
 	"github.com/quiver-gpu/quiver/cudabuf/internal/driver"
@@ -161,4 +163,229 @@ func ownHandle(err error) error {
 		return fmt.Errorf("%w; CUDA answers so to the process that exported the handle, and to one of the same id in another PID namespace", err)
 	}
 	return err
+}
+
+// ErrNotShareable: the memory cannot be exported this way. The text says which
+// way there is, or how to allocate.
+var ErrNotShareable = errors.New("memory is not shareable this way")
+
+// Region is the part of a shared allocation that a buffer is: bytes
+// [Offset, Offset+Length) of AllocationSize, in the memory of one GPU.
+type Region struct {
+	Device         UUID  // zero where the sender did not say
+	AllocationSize int64 // zero where the sender did not say
+	Offset, Length int64
+}
+
+// check returns an error for a region that no buffer can be.
+func (r Region) check() error {
+	size := r.AllocationSize
+	if size == 0 {
+		size = math.MaxInt64
+	}
+	if err := arrowbuf.CheckRange(r.Offset, r.Length, size); err != nil {
+		return fmt.Errorf("a shared region: %w", err)
+	}
+	return nil
+}
+
+// sharingWay is how memory crosses to other processes.
+type sharingWay string
+
+// The ways, named by the method that exports the memory, and the one that
+// allocates it.
+const (
+	byHandle     sharingWay = "ExportIPC, for memory of NewIPCBuffer"
+	byDescriptor sharingWay = "ExportFD, for memory of NewFDBuffer"
+	byPool       sharingWay = "ExportPool, for memory of a SharedPool"
+)
+
+// sharing is what is known of memory that was made to be shared, or comes from
+// another process.
+type sharing struct {
+	way      sharingWay
+	base     uintptr
+	size     int64
+	imported bool
+	physical driver.Physical // byDescriptor
+	pool     *SharedPool     // byPool, of this process
+}
+
+// shareable returns how the buffer's memory is shared. It is an error unless
+// the memory is of this process and made to be shared that way. The caller
+// holds the buffer, which is not empty.
+func (b *Buffer) shareable(way sharingWay) (*sharing, error) {
+	s := b.memory.sharing
+	switch {
+	case s == nil:
+		return nil, fmt.Errorf("%v: %s: %w: other memory may lie in the same allocation", b.dev, way, ErrNotShareable)
+	case s.imported:
+		return nil, fmt.Errorf("%v: %w: only the process that it comes from can export it", b.dev, ErrNotShareable)
+	case s.way != way:
+		return nil, fmt.Errorf("%v: %s: %w: this is exported by %s", b.dev, way, ErrNotShareable, s.way)
+	}
+	return s, nil
+}
+
+// region is the buffer's part of an allocation.
+func (b *Buffer) region(base uintptr, size int64) Region {
+	return Region{Device: b.dev.uuid, AllocationSize: size, Offset: int64(b.address - base), Length: b.length}
+}
+
+// newShared makes an allocation of memory that crosses processes. It is given
+// back, with the last reference, when no stream uses it any more.
+func (d *Device) newShared(s sharing, giveBack func() error) *allocation {
+	d.shares.begin()
+	a := newAllocation(func(pending []*queue) {
+		for _, q := range pending {
+			_ = q.synchronize() // on a lost device nothing runs any more
+		}
+		d.shares.end(giveBack())
+	})
+	a.sharing = &s
+	return a
+}
+
+// part returns the buffer that a region of another process's memory is. It
+// takes over the memory.
+func (d *Device) part(a *allocation, r Region) (*Buffer, error) {
+	if err := arrowbuf.CheckRange(r.Offset, r.Length, a.sharing.size); err != nil {
+		a.release()
+		return nil, fmt.Errorf("%v: opening memory of another process: %w", d, err)
+	}
+	return newBuffer(d, a, a.sharing.base+uintptr(r.Offset), r.Length), nil
+}
+
+// withRoom runs driver calls that allocate. When the GPU is full, it gives the
+// memory that is kept back to the driver and tries once more.
+func (d *Device) withRoom(calls func() error) error {
+	err := d.do(calls)
+	if errors.Is(err, arrowbuf.ErrOutOfMemory) {
+		if trimmed := d.Trim(); trimmed == nil {
+			err = d.do(calls)
+		}
+	}
+	return err
+}
+
+// roundUp returns the least multiple of a granule that holds n > 0 bytes.
+func roundUp(n, granule int64) (int64, error) {
+	if n > math.MaxInt64-granule {
+		return 0, fmt.Errorf("%d bytes: %w", n, arrowbuf.ErrOutOfMemory)
+	}
+	return (n + granule - 1) / granule * granule, nil
+}
+
+// shares are a device's memory and pools that cross processes.
+type shares struct {
+	opened openings // by handle
+
+	mu      sync.Mutex
+	count   int
+	failure error // the first of giving back; Release can tell nobody
+}
+
+func (s *shares) begin() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.count++
+}
+
+func (s *shares) end(err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.count--
+	if s.failure == nil {
+		s.failure = err
+	}
+}
+
+// read returns how many there are, and the first failure.
+func (s *shares) read() (count int, failure error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.count, s.failure
+}
+
+// openings are allocations of other processes that are open here, by the 64
+// bytes that name them. Each is opened once, however often it is asked for, and
+// closed with the last reference: a second mapping would cost the driver as much
+// as the first, and old drivers refuse it. Buffers of one allocation share its
+// order of streams.
+type openings struct {
+	mu   sync.Mutex
+	open map[[64]byte]*opening
+}
+
+type opening struct {
+	memory *allocation
+	closed chan struct{} // when the driver has closed it
+}
+
+// get returns an allocation with a reference for the caller. It calls open for
+// one that is not open yet, and not before a former opening is closed. open
+// gets what giving the allocation back ends with.
+func (o *openings) get(name [64]byte, open func(closed func()) (*allocation, error)) (*allocation, error) {
+	for {
+		o.mu.Lock()
+		found, ok := o.open[name]
+		if !ok {
+			defer o.mu.Unlock()
+			return o.add(name, open)
+		}
+		if found.memory.tryRetain() {
+			o.mu.Unlock()
+			return found.memory, nil
+		}
+		o.mu.Unlock()
+		<-found.closed
+	}
+}
+
+// add opens an allocation. The caller holds mu.
+func (o *openings) add(name [64]byte, open func(closed func()) (*allocation, error)) (*allocation, error) {
+	added := &opening{closed: make(chan struct{})}
+	memory, err := open(func() {
+		o.mu.Lock()
+		delete(o.open, name)
+		o.mu.Unlock()
+		close(added.closed)
+	})
+	if err != nil {
+		return nil, err
+	}
+	if o.open == nil {
+		o.open = map[[64]byte]*opening{}
+	}
+	added.memory = memory
+	o.open[name] = added
+	return memory, nil
+}
+
+// EventHandle names an event of this process for another one on the same
+// machine (CUipcEventHandle).
+type EventHandle [64]byte
+
+// ExportIPC returns a handle by which another process opens the event, which
+// has EventOptions.Interprocess (cuIpcGetEventHandle). Both then record it and
+// wait for it. What CUDA does with those who have it open after Close here is
+// undefined.
+func (e *Event) ExportIPC() (EventHandle, error) {
+	var h driver.IPCEventHandle
+	err := e.do(func() (err error) { h, err = e.dev.api.IpcGetEventHandle(e.handle); return err })
+	if err != nil {
+		return EventHandle{}, fmt.Errorf("exporting an event: %w", err)
+	}
+	return EventHandle(h), nil
+}
+
+// OpenIPCEvent returns the event that a handle of another process names
+// (cuIpcOpenEventHandle). It has no Timing. The caller closes it.
+func (d *Device) OpenIPCEvent(h EventHandle) (*Event, error) {
+	e := &Event{dev: d}
+	err := d.do(func() (err error) { e.handle, err = d.api.IpcOpenEventHandle(driver.IPCEventHandle(h)); return err })
+	if err != nil {
+		return nil, fmt.Errorf("opening an event of another process: %w", ownHandle(err))
+	}
+	return e, nil
 }

@@ -2,6 +2,7 @@ package cudabuf
 
 import (
 	"fmt"
+	"sync"
 
 	"github.com/quiver-gpu/quiver/cudabuf/internal/driver"
 )
@@ -61,4 +62,157 @@ func (m *Module) Kernel(name string) (*Kernel, error) {
 		return nil, fmt.Errorf("kernel %s: %w", name, err)
 	}
 	return k, nil
+}
+
+// Program is an image of kernels that each device loads when it first needs one
+// of them, and keeps until it is closed. Kernels that are compiled into a Go
+// program are package-level Programs.
+type Program struct {
+	// Image is what LoadModule takes. It does not change.
+	Image []byte
+	// ImageFor answers the image for a GPU of a compute capability, where Image
+	// is nil. Each device asks once.
+	ImageFor func(major, minor int) ([]byte, error)
+	// Twins do the kernels' work on the soft device, by name.
+	Twins map[string]HostKernel
+}
+
+// programs are what a device has loaded.
+type programs struct {
+	mu      sync.Mutex
+	modules map[*Program]*Module
+	kernels map[programKernel]*Kernel
+}
+
+type programKernel struct {
+	program *Program
+	name    string
+}
+
+// Kernel returns a kernel of a program, the same one on every call. A failure
+// is not remembered: it may have been for want of memory.
+func (d *Device) Kernel(p *Program, name string) (*Kernel, error) {
+	l := &d.programs
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	key := programKernel{p, name}
+	if k, ok := l.kernels[key]; ok {
+		return k, nil
+	}
+	m, ok := l.modules[p]
+	if !ok {
+		var err error
+		if m, err = d.load(p); err != nil {
+			return nil, err
+		}
+		if l.modules == nil {
+			l.modules, l.kernels = map[*Program]*Module{}, map[programKernel]*Kernel{}
+		}
+		l.modules[p] = m
+	}
+	k, err := m.Kernel(name)
+	if err != nil {
+		return nil, err
+	}
+	l.kernels[key] = k
+	return k, nil
+}
+
+func (d *Device) load(p *Program) (*Module, error) {
+	image := p.Image
+	if image == nil && p.ImageFor != nil {
+		var err error
+		if image, err = p.ImageFor(d.major, d.minor); err != nil {
+			return nil, err
+		}
+	}
+	return d.LoadModule(image, p.Twins)
+}
+
+// close unloads everything.
+func (l *programs) close() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var failure error
+	for _, m := range l.modules {
+		if err := m.Close(); failure == nil {
+			failure = err
+		}
+	}
+	clear(l.modules)
+	clear(l.kernels)
+	return failure
+}
+
+// Kernel is a function that runs on the device. It may be launched from any
+// goroutine.
+type Kernel struct {
+	dev    *Device
+	name   string
+	handle driver.Function
+}
+
+// Name is the name that the image exports.
+func (k *Kernel) Name() string { return k.name }
+
+// KernelAttributes are what the compiler made of a kernel (cuFuncGetAttribute).
+type KernelAttributes struct {
+	MaxThreadsPerBlock int
+	Registers          int   // a thread
+	SharedBytes        int64 // static, a block
+	LocalBytes         int64 // a thread
+}
+
+// Attributes asks the driver for them.
+func (k *Kernel) Attributes() (KernelAttributes, error) {
+	var a KernelAttributes
+	var shared, local int
+	err := k.dev.do(func() (err error) {
+		for _, ask := range []struct {
+			v *int
+			a driver.FunctionAttribute
+		}{
+			{&a.MaxThreadsPerBlock, driver.FuncMaxThreadsPerBlock},
+			{&a.Registers, driver.FuncRegisters},
+			{&shared, driver.FuncSharedBytes},
+			{&local, driver.FuncLocalBytes},
+		} {
+			if *ask.v, err = k.dev.api.FuncGetAttribute(ask.a, k.handle); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	a.SharedBytes, a.LocalBytes = int64(shared), int64(local)
+	return a, k.named(err)
+}
+
+// SetMaxDynamicShared lets launches use so many bytes of dynamic shared memory
+// a block, where that is more than Limits.SharedPerBlock (cuFuncSetAttribute).
+func (k *Kernel) SetMaxDynamicShared(bytes int) error {
+	return k.named(k.dev.do(func() error {
+		return k.dev.api.FuncSetAttribute(k.handle, driver.FuncMaxDynamicSharedBytes, bytes)
+	}))
+}
+
+// ActiveBlocks is how many blocks of so many threads and bytes of dynamic
+// shared memory run on one multiprocessor at once
+// (cuOccupancyMaxActiveBlocksPerMultiprocessor).
+func (k *Kernel) ActiveBlocks(threads int, sharedBytes int64) (blocks int, err error) {
+	err = k.dev.do(func() (err error) {
+		blocks, err = k.dev.api.OccupancyMaxActiveBlocksPerMultiprocessor(k.handle, threads, sharedBytes)
+		return err
+	})
+	return blocks, k.named(err)
+}
+
+// BestBlock is the size of a block that fills the device best, in threads, and
+// the fewest blocks that do (cuOccupancyMaxPotentialBlockSize). Where limit is
+// not 0, blocks have at most so many threads.
+func (k *Kernel) BestBlock(sharedBytes int64, limit int) (blocks, threads int, err error) {
+	err = k.dev.do(func() (err error) {
+		blocks, threads, err = k.dev.api.OccupancyMaxPotentialBlockSize(k.handle, sharedBytes, limit)
+		return err
+	})
+	return blocks, threads, k.named(err)
 }

@@ -2,19 +2,15 @@ package cudabuf_test
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
-	"strings"
 	"sync"
 	"testing"
 	"time"
 
-	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
-
-	"github.com/quiver-gpu/quiver/arrowbuf"
 	"github.com/quiver-gpu/quiver/cudabuf"
 	"github.com/quiver-gpu/quiver/cudabuf/cudatest"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 // manyParts makes a device cut copies of a few pages into many parts.
@@ -353,44 +349,4 @@ func TestTrimWhileCopiesAreUnderWay(t *testing.T) {
 		}
 		all.Wait()
 	})
-}
-
-// dying is a buffer that fails to be read behind a position.
-type dying struct {
-	arrowbuf.Buffer
-	at int64
-}
-
-var errDying = errors.New("no more bytes")
-
-func (d dying) CopyToHost(dst []byte, pos int64) (int64, error) {
-	if pos >= d.at {
-		return 0, errDying
-	}
-	return d.Buffer.CopyToHost(dst, pos)
-}
-
-func TestWayThroughTheHostEndsAtTheFirstError(t *testing.T) {
-	dev, fail := failing(t)
-	const size = 13 << 20
-	src := dying{upload(t, arrowbuf.CPU(), make([]byte, size)), 8 << 20}
-	defer src.Release()
-	b := newBuffer(t, dev, size)
-	n, err := b.CopyFromDevice(src, 0)
-	assert.ErrorIs(t, err, errDying)
-	assert.EqualValues(t, 8<<20, n)
-	require.NoError(t, b.Fill(0))
-	_, err = b.Equal(src)
-	assert.ErrorIs(t, err, errDying)
-	_, err = src.CopyFromHost([]byte{1}, 0)
-	require.NoError(t, err)
-	same, err := b.Equal(src)
-	assert.NoError(t, err, "it is not read beyond the first difference")
-	assert.False(t, same)
-
-	fail("cuMemcpyHtoDAsync", 1)
-	_, err = b.CopyFromDevice(dying{src.Buffer, size}, 0)
-	assert.True(t, err != nil && strings.Contains(err.Error(), "cuMemcpyHtoDAsync"), "%v", err)
-	_, err = b.CopyFromDevice(dying{src.Buffer, size}, 0)
-	assert.NoError(t, err)
 }

@@ -5,12 +5,11 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
-
 	"github.com/quiver-gpu/quiver/arrowbuf"
 	"github.com/quiver-gpu/quiver/cudabuf"
 	"github.com/quiver-gpu/quiver/cudabuf/cudatest"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 func TestStreamRunsItsWorkInOrder(t *testing.T) {
@@ -193,34 +192,18 @@ func TestTheDefaultStreamIsOneForAll(t *testing.T) {
 	})
 }
 
-func TestMemoryIsLentToWorkThatNobodySees(t *testing.T) {
+func TestSynchronizeWaitsForEveryStream(t *testing.T) {
 	cudatest.ForEachDevice(t, func(t *testing.T, dev *cudabuf.Device) {
-		owner, before := stream(t, dev), stream(t, dev)
-		theirs, err := dev.WrapStream(owner.Handle())
-		require.NoError(t, err)
-		b := newBuffer(t, dev, 8)
-		unseen, err := dev.WrapExternal(b.Address(), 8, nil) // as another library knows it
-		require.NoError(t, err)
-		defer unseen.Release()
-
+		var done atomic.Int32
 		gate := make(chan struct{})
-		require.NoError(t, before.Do(func() { <-gate }))
-		require.NoError(t, b.FillAsync(1, before))
-		require.NoError(t, b.RecordStream(theirs))
-		require.NoError(t, unseen.FillAsync(2, owner))
+		for _, o := range []cudabuf.StreamOptions{{}, {Blocking: true}} {
+			s, err := dev.NewStream(o)
+			require.NoError(t, err)
+			defer func() { assert.NoError(t, s.Close()) }()
+			require.NoError(t, s.Do(func() { <-gate; done.Add(1) }))
+		}
 		close(gate)
-		assert.Equal(t, bytes.Repeat([]byte{2}, 8), download(t, b), "after what was given before, and before what is given now")
-
-		gate = make(chan struct{})
-		require.NoError(t, owner.Do(func() { <-gate }))
-		require.NoError(t, unseen.FillAsync(3, owner))
-		require.NoError(t, b.FillAsync(4, before))
-		close(gate)
-		require.NoError(t, b.Wait())
-		assert.Equal(t, bytes.Repeat([]byte{4}, 8), download(t, b), "what the stream was given later counts too")
-		require.NoError(t, theirs.Close())
-
-		none := newBuffer(t, dev, 0)
-		require.NoError(t, none.RecordStream(owner))
+		require.NoError(t, dev.Synchronize())
+		assert.EqualValues(t, 2, done.Load())
 	})
 }

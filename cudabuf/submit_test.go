@@ -8,15 +8,15 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
-
-	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 
 	"github.com/quiver-gpu/quiver/arrowbuf"
 	"github.com/quiver-gpu/quiver/cudabuf"
 	"github.com/quiver-gpu/quiver/cudabuf/cudatest"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 // stream opens a stream that closes with the test.
@@ -301,4 +301,26 @@ func TestUsesAreLockedInOneOrderAndOnceEach(t *testing.T) {
 			}
 		}
 	}
+}
+
+func TestWaitCoversAllThatUsesTheMemory(t *testing.T) {
+	cudatest.ForEachDevice(t, func(t *testing.T, dev *cudabuf.Device) {
+		s, err := dev.NewStream(cudabuf.StreamOptions{})
+		require.NoError(t, err)
+		defer func() { assert.NoError(t, s.Close()) }()
+		b := upload(t, dev, pattern(64)).(*cudabuf.Buffer)
+		defer b.Release()
+		part, err := b.SliceClamped(32, 32)
+		require.NoError(t, err)
+		defer part.Release()
+		gate, idle := make(chan struct{}), atomic.Bool{}
+		require.NoError(t, s.Do(func() { <-gate; idle.Store(true) }))
+		require.NoError(t, part.FillAsync(7, s))
+		close(gate)
+		require.NoError(t, b.Wait(), "the whole waits for work on its part")
+		assert.True(t, idle.Load())
+		done, err := s.Done()
+		require.NoError(t, err)
+		assert.True(t, done)
+	})
 }

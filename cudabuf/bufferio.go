@@ -1,13 +1,185 @@
 package cudabuf
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"sync"
+	"sync/atomic"
 
 	"github.com/quiver-gpu/quiver/arrowbuf"
 )
+
+// BufferReader reads a Buffer from a position that moves on, as bytes.Reader
+// reads a slice. It may be used from any goroutine; Read, Seek, ReadBuffer and
+// WriteTo take turns, ReadAt waits for nobody. It holds a reference to the
+// buffer until Close; afterwards all but Size answer fs.ErrClosed.
+type BufferReader struct {
+	buffer *Buffer
+	closed atomic.Bool
+
+	mu  sync.Mutex
+	pos int64
+}
+
+var (
+	_ io.ReadSeekCloser = (*BufferReader)(nil)
+	_ io.ReaderAt       = (*BufferReader)(nil)
+	_ io.WriterTo       = (*BufferReader)(nil)
+)
+
+// NewBufferReader returns a reader at the buffer's start. A buffer without
+// references is arrowbuf.ErrReleased.
+func NewBufferReader(b *Buffer) (*BufferReader, error) {
+	if err := b.hold(); err != nil {
+		return nil, err
+	}
+	return &BufferReader{buffer: b}, nil
+}
+
+// Size is the buffer's length in bytes.
+func (r *BufferReader) Size() int64 { return r.buffer.length }
+
+// Read copies what comes next to the host, fewer than len(p) bytes only before
+// the end.
+func (r *BufferReader) Read(p []byte) (n int, err error) {
+	err = r.do(func() error {
+		if len(p) == 0 {
+			return nil
+		}
+		if n, err = r.buffer.ReadAt(p, r.pos); n > 0 && errors.Is(err, io.EOF) {
+			err = nil // the next Read's
+		}
+		r.pos += int64(n)
+		return err
+	})
+	return n, err
+}
+
+// ReadAt copies from the device as io.ReaderAt says. It neither uses nor moves
+// the position.
+func (r *BufferReader) ReadAt(p []byte, off int64) (int, error) {
+	if err := r.enter(); err != nil {
+		return 0, err
+	}
+	defer r.buffer.Release()
+	return r.buffer.ReadAt(p, off)
+}
+
+// ReadBuffer returns the next n bytes as a slice of the same device memory, and
+// moves on behind them. Where there are fewer it returns those; at the end that
+// is a buffer of length 0, and no error. The caller owns one reference to it,
+// which outlives the reader.
+func (r *BufferReader) ReadBuffer(n int64) (part *Buffer, err error) {
+	err = r.do(func() (err error) {
+		if part, err = r.buffer.SliceClamped(r.pos, n); err == nil {
+			r.pos += part.length
+		}
+		return err
+	})
+	return part, err
+}
+
+// NextBuffer is ReadBuffer for who knows no CUDA.
+func (r *BufferReader) NextBuffer(n int64) (arrowbuf.Buffer, error) {
+	part, err := r.ReadBuffer(n)
+	if err != nil {
+		return nil, err
+	}
+	return part, nil
+}
+
+// Seek moves to a position between the start and the very end, and no further:
+// beyond it there is nothing to read, as pyarrow says too.
+func (r *BufferReader) Seek(offset int64, whence int) (pos int64, err error) {
+	err = r.do(func() (err error) {
+		if pos, err = seek(offset, whence, r.pos, r.buffer.length); err == nil {
+			r.pos = pos
+		}
+		return err
+	})
+	return pos, err
+}
+
+// WriteTo writes all that comes next, in pieces of some megabytes that pass
+// through pinned memory. io.Copy calls it.
+func (r *BufferReader) WriteTo(w io.Writer) (written int64, err error) {
+	err = r.do(func() error {
+		rest := r.buffer.length - r.pos
+		if rest == 0 {
+			return nil
+		}
+		host, free, err := r.buffer.dev.pinned.take(min(piece, rest))
+		if err != nil {
+			return err
+		}
+		defer free()
+		for r.pos < r.buffer.length {
+			part := host[:min(int64(len(host)), r.buffer.length-r.pos)]
+			if _, err := r.buffer.CopyToHost(part, r.pos); err != nil {
+				return err
+			}
+			n, err := w.Write(part)
+			if err == nil && n != len(part) {
+				err = io.ErrShortWrite
+			}
+			n = min(max(n, 0), len(part))
+			r.pos += int64(n)
+			written += int64(n)
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	return written, err
+}
+
+// Close gives the buffer back. A second Close does nothing.
+func (r *BufferReader) Close() error {
+	if !r.closed.Swap(true) {
+		r.buffer.Release()
+	}
+	return nil
+}
+
+// do runs what uses the position.
+func (r *BufferReader) do(step func() error) error {
+	if err := r.enter(); err != nil {
+		return err
+	}
+	defer r.buffer.Release()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return step()
+}
+
+// enter holds the buffer for an operation, so that a Close meanwhile does not
+// take it away.
+func (r *BufferReader) enter() error {
+	if r.closed.Load() || r.buffer.hold() != nil {
+		return fmt.Errorf("reader of %v: %w", r.buffer.dev, fs.ErrClosed)
+	}
+	return nil
+}
+
+// seek is the position that io.Seeker's arguments mean, within [0, size].
+func seek(offset int64, whence int, pos, size int64) (int64, error) {
+	switch whence {
+	case io.SeekStart:
+		pos = 0
+	case io.SeekCurrent:
+	case io.SeekEnd:
+		pos = size
+	default:
+		return 0, fmt.Errorf("seek: whence %d is not one of io's: %w", whence, fs.ErrInvalid)
+	}
+	if offset < -pos || offset > size-pos {
+		return 0, fmt.Errorf("seek by %d from %d in %d bytes: %w", offset, pos, size, arrowbuf.ErrOutOfRange)
+	}
+	return pos + offset, nil
+}
 
 // BufferWriter writes to a Buffer from a position that moves on. What does not
 // fit whole before the buffer's end is not written at all, and is

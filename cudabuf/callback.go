@@ -11,39 +11,6 @@ import (
 // What arrowbuf.Stream asks for.
 var _ arrowbuf.Stream = (*Stream)(nil)
 
-// Alloc is Pool.AllocOn of the device's Pool.
-func (s *Stream) Alloc(n int64) (arrowbuf.Buffer, error) {
-	b, err := s.dev.Pool().AllocOn(n, s)
-	if err != nil {
-		return nil, err
-	}
-	return b, nil
-}
-
-// Copy copies all of src to the bytes of dst that start at pos: it is dst's
-// CopyFromHostAsync where the host reaches src, else its CopyFromDeviceAsync. A
-// dst that is not a *Buffer of the stream's device is arrowbuf.ErrDevice, a stream
-// that captures a graph errors.ErrUnsupported: its copies run when the graph does,
-// and then find the memory gone.
-func (s *Stream) Copy(dst arrowbuf.Buffer, pos int64, src arrowbuf.Buffer) error {
-	to, ok := dst.(*Buffer)
-	if !ok {
-		return fmt.Errorf("a stream of %v for memory of %v: %w", s.dev, dst.Device(), arrowbuf.ErrDevice)
-	}
-	if s.capture != nil {
-		return fmt.Errorf("%v: copying buffers in a graph: %w", s.dev, errors.ErrUnsupported)
-	}
-	var err error
-	if from, ok := src.(*HostBuffer); ok {
-		_, err = to.copyFromHostBuffer(from, pos, s)
-	} else if host, ok := arrowbuf.HostBytes(src); ok {
-		_, err = to.CopyFromHostAsync(host, pos, s)
-	} else {
-		_, err = to.CopyFromDeviceAsync(src, pos, s)
-	}
-	return err
-}
-
 // After runs f, in a goroutine, when all work given to the stream so far is done.
 // Unlike that of Do, f may use devices, and later work of the stream does not wait
 // for it. Where the driver cannot tell (a stream that is closed, or a device that
@@ -109,4 +76,14 @@ func (x *afters) finish(d *Device) {
 	for _, a := range left {
 		x.run(a)
 	}
+}
+
+// Do runs f on the host when all earlier work of the stream is done, and lets
+// later work wait for its return (cuLaunchHostFunc). f must not use a device:
+// CUDA would lock up. It does not run where earlier work of the stream failed.
+func (s *Stream) Do(f func()) error {
+	if s.capture != nil {
+		return fmt.Errorf("%v: a host function in a graph: %w", s.dev, errors.ErrUnsupported)
+	}
+	return s.do(func() error { return s.dev.api.LaunchHostFunc(s.handle, f) })
 }

@@ -73,17 +73,6 @@ func (d *Device) upstream(alloc func(int64) (uintptr, error), free func(uintptr)
 	return pool.Upstream[*queue]{Alloc: alloc, Free: free, Done: (*queue).done, Order: order, Wait: (*queue).synchronize}
 }
 
-// done tells whether all work of the queue is done. That of a lost device never
-// is.
-func (q *queue) done() bool {
-	if q.gone.Load() {
-		return true
-	}
-	done := false
-	err := q.dev.do(func() (err error) { done, err = q.dev.api.StreamQuery(q.handle); return err })
-	return err == nil && done
-}
-
 // order lets what after is given from now on wait for what before has been given
 // till now.
 func order(before, after *queue) error {

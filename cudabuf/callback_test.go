@@ -1,17 +1,14 @@
 package cudabuf_test
 
 import (
-	"errors"
 	"sync/atomic"
 	"testing"
 	"time"
 
-	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
-
-	"github.com/quiver-gpu/quiver/arrowbuf"
 	"github.com/quiver-gpu/quiver/cudabuf"
 	"github.com/quiver-gpu/quiver/cudabuf/cudatest"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 func TestAfterRunsWhenTheWorkIsDoneAndMayUseTheDevice(t *testing.T) {
@@ -91,42 +88,4 @@ func TestClosingTheDriverRunsWhatIsLeft(t *testing.T) {
 	}
 	require.NoError(t, machine.Close())
 	assert.EqualValues(t, 20, ran.Load(), "each once")
-}
-
-func TestCopyOnAStreamTakesBuffersOfEveryKind(t *testing.T) {
-	cudatest.ForEachDevice(t, func(t *testing.T, dev *cudabuf.Device) {
-		s, data := stream(t, dev), pattern(1000)
-		cpu, err := arrowbuf.CPU().Alloc(1000)
-		require.NoError(t, err)
-		defer cpu.Release()
-		pinned, err := dev.Host().Alloc(1000)
-		require.NoError(t, err)
-		defer pinned.Release()
-		for name, src := range map[string]arrowbuf.Buffer{"cpu": cpu, "pinned": pinned, "gpu": newBuffer(t, dev, 1000)} {
-			_, err := src.CopyFromHost(data, 0)
-			require.NoError(t, err)
-			dst, err := s.Alloc(1010)
-			require.NoError(t, err)
-			require.NoError(t, s.Copy(dst, 10, src), name)
-			got := make([]byte, 1000)
-			_, err = dst.CopyToHost(got, 10)
-			require.NoError(t, err)
-			assertBytes(t, data, got)
-			assert.ErrorIs(t, s.Copy(dst, 11, src), arrowbuf.ErrOutOfRange, name)
-			dst.Release()
-		}
-		assert.ErrorIs(t, s.Copy(cpu, 0, pinned), arrowbuf.ErrDevice)
-		g, err := dev.Capture(func(s *cudabuf.Stream) error {
-			there := newBuffer(t, dev, 1000)
-			assert.ErrorIs(t, s.Copy(there, 0, pinned), errors.ErrUnsupported)
-			_, err := s.Alloc(8)
-			assert.ErrorIs(t, err, errors.ErrUnsupported)
-			ran := false
-			s.After(func() { ran = true })
-			assert.True(t, ran)
-			return there.FillAsync(1, s)
-		})
-		require.NoError(t, err)
-		require.NoError(t, g.Close())
-	})
 }

@@ -185,3 +185,205 @@ func (p *crossPool) Close() error {
 	p.dev.shares.end(nil)
 	return err
 }
+
+// PeerPool is a SharedPool of another process. Nothing is allocated from it. It
+// may be used from any goroutine.
+type PeerPool struct {
+	crossPool
+	pool *importedPool
+}
+
+// OpenPoolFD opens the pool that a file of another process's SharedPool.ExportFD
+// names (cuMemPoolImportFromShareableHandle, cuMemPoolSetAccess). The file stays
+// the caller's and may be closed afterwards. The caller closes the pool. It may be
+// open several times, but through one Driver: CUDA knows it once a process.
+func (d *Device) OpenPoolFD(file *os.File) (*PeerPool, error) {
+	p := &PeerPool{}
+	err := d.withFD(file, func(fd int) (err error) {
+		p.pool, err = d.driver.imported.open(d, fd)
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("opening a pool of another process on %v: %w", d, err)
+	}
+	p.crossPool = crossPool{dev: d, handle: p.pool.handle, destroy: func() error { return p.pool.leave(d) }}
+	d.shares.begin()
+	return p, nil
+}
+
+// Open returns the buffer that a handle names (cuMemPoolImportPointer): exactly
+// its region, which must lie within the allocation. An allocation is opened
+// once, however many handles name it. One of more than 1 GiB is
+// arrowbuf.ErrOutOfRange.
+func (p *PeerPool) Open(h PoolHandle) (*Buffer, error) {
+	if err := h.check(); err != nil {
+		return nil, err
+	}
+	if h.AllocationSize > maxPooled {
+		return nil, fmt.Errorf("opening %d bytes of another process's pool, at most %d are: %w", h.AllocationSize, maxPooled, arrowbuf.ErrOutOfRange)
+	}
+	if h.Length == 0 {
+		return newBuffer(p.dev, nil, 0, 0), nil
+	}
+	var memory *allocation
+	err := p.use(func() (err error) {
+		memory, err = p.pool.opened.get(h.Pointer, func(closed func()) (*allocation, error) {
+			return p.openPointer(h.Pointer, closed)
+		})
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("opening memory of another process's pool: %w", err)
+	}
+	return p.dev.part(memory, h.Region)
+}
+
+func (p *PeerPool) openPointer(pointer driver.PoolPointer, closed func()) (*allocation, error) {
+	d := p.dev
+	s := sharing{way: byPool, imported: true}
+	err := d.do(func() (err error) {
+		if s.base, err = d.api.MemPoolImportPointer(p.handle, pointer); err != nil {
+			return err
+		}
+		_, s.size, err = d.api.MemGetAddressRange(s.base)
+		return err
+	})
+	if err != nil {
+		if s.base != 0 {
+			err = errors.Join(err, d.freeNow(s.base))
+		}
+		return nil, err
+	}
+	if err := p.pool.enter(s.base); err != nil {
+		return nil, err // and freeing it would end the other
+	}
+	return d.newShared(s, func() error {
+		defer closed()
+		return errors.Join(d.freeNow(s.base), p.pool.exit(d, s.base))
+	}), nil
+}
+
+// importedPools are the pools of other processes that a driver has open. CUDA
+// answers the same handle each time that it is given a pool, and the same address
+// each time that it is given a pointer, whose first free ends them all: so what is
+// open several times here shares it. Each import counts, but a pool cannot be
+// destroyed while pointers of it are open, and a process that uses it after the
+// first of several imports is destroyed faults. (Seen on an H200 with driver 580.)
+type importedPools struct {
+	mu  sync.Mutex
+	all map[driver.MemPool]*importedPool
+}
+
+type importedPool struct {
+	in      *importedPools
+	handle  driver.MemPool
+	opened  openings             // by pointer
+	bases   map[uintptr]struct{} // of what is open
+	imports int                  // each of which is destroyed at the end
+	users   int                  // PeerPools and allocations
+}
+
+// open imports a pool, and gives the device access to it. The caller has entered
+// the device, and leaves the pool.
+func (i *importedPools) open(d *Device, fd int) (*importedPool, error) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	handle, err := d.api.MemPoolImportFromShareableHandle(fd)
+	if err != nil {
+		return nil, err
+	}
+	p := i.all[handle]
+	if p == nil {
+		if i.all == nil {
+			i.all = map[driver.MemPool]*importedPool{}
+		}
+		p = &importedPool{in: i, handle: handle}
+		i.all[handle] = p
+	}
+	p.imports++
+	p.users++
+	if err := d.api.MemPoolSetAccess(handle, d.handle); err != nil {
+		_ = p.end(d)
+		return nil, err
+	}
+	return p, nil
+}
+
+// enter notes an allocation that was opened. One at the address of another that is
+// still open is that one's follower in the owner's pool, under another name: the
+// driver would end both with the first.
+func (p *importedPool) enter(base uintptr) error {
+	p.in.mu.Lock()
+	defer p.in.mu.Unlock()
+	if _, open := p.bases[base]; open {
+		return fmt.Errorf("another allocation at its address is still open here: %w", ErrNotShareable)
+	}
+	if p.bases == nil {
+		p.bases = map[uintptr]struct{}{}
+	}
+	p.bases[base] = struct{}{}
+	p.users++
+	return nil
+}
+
+// exit is the end of an allocation that was entered.
+func (p *importedPool) exit(d *Device, base uintptr) error {
+	p.in.mu.Lock()
+	delete(p.bases, base)
+	p.in.mu.Unlock()
+	return p.leave(d)
+}
+
+// leave destroys the pool with its last user. On a device that is lost it only
+// forgets it.
+func (p *importedPool) leave(d *Device) error {
+	entered := false
+	err := d.do(func() error {
+		entered = true
+		p.in.mu.Lock()
+		defer p.in.mu.Unlock()
+		return p.end(d)
+	})
+	if !entered {
+		p.in.mu.Lock()
+		defer p.in.mu.Unlock()
+		if p.users--; p.users == 0 {
+			delete(p.in.all, p.handle)
+		}
+	}
+	return err
+}
+
+// end is leave for who holds the lock and has entered the device.
+func (p *importedPool) end(d *Device) (err error) {
+	if p.users--; p.users > 0 {
+		return nil
+	}
+	delete(p.in.all, p.handle)
+	for ; p.imports > 0; p.imports-- {
+		if failure := d.api.MemPoolDestroy(p.handle); err == nil {
+			err = failure
+		}
+	}
+	return err
+}
+
+// poolDevice is a device that allocates from a pool.
+type poolDevice struct {
+	*Device
+	pool *SharedPool
+}
+
+// AsDevice is the pool's device, but that Alloc takes memory of the pool, at once:
+// for arrowbuf.CopyTo and whatever else allocates by itself. Its buffers are those
+// of the device itself.
+func (p *SharedPool) AsDevice() arrowbuf.Device { return poolDevice{p.dev, p} }
+
+// Alloc is SharedPool.NewBuffer without a stream.
+func (d poolDevice) Alloc(n int64) (arrowbuf.Buffer, error) {
+	b, err := d.pool.NewBuffer(n, nil)
+	if err != nil {
+		return nil, err
+	}
+	return b, nil
+}
