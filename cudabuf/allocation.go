@@ -12,9 +12,9 @@ import (
 // It has a reference from the buffer that owns it, and one from each graph that
 // works on it.
 type allocation struct {
-	id   uint64 // tells allocations apart and orders them
-	refs atomic.Int64
-	uses uses
+	id       uint64 // tells allocations apart and orders them
+	refs     atomic.Int64
+	accesses accessTracker
 	// sharing says how other processes get at the memory, nil where they do
 	// not: memory of the pool, and of other libraries.
 	sharing *sharing
@@ -25,24 +25,24 @@ type allocation struct {
 // owner is who memory comes from. The queues in pending may still be using what
 // it takes back.
 type owner interface {
-	takeBack(a *allocation, pending []*queue)
+	free(a *allocation, pending []*cudaStream)
 }
 
 // ownerFunc is an owner of one allocation.
-type ownerFunc func(pending []*queue)
+type ownerFunc func(pending []*cudaStream)
 
-func (f ownerFunc) takeBack(_ *allocation, pending []*queue) { f(pending) }
+func (f ownerFunc) free(_ *allocation, pending []*cudaStream) { f(pending) }
 
 var allocations atomic.Uint64
 
-func newAllocation(free func(pending []*queue)) *allocation {
+func newAllocation(free func(pending []*cudaStream)) *allocation {
 	a := &allocation{}
-	a.belong(ownerFunc(free))
+	a.init(ownerFunc(free))
 	return a
 }
 
-// belong begins the allocation's life, with one reference.
-func (a *allocation) belong(o owner) {
+// init begins the allocation's life, with one reference.
+func (a *allocation) init(o owner) {
 	a.id, a.owner = allocations.Add(1), o
 	a.refs.Store(1)
 }
@@ -62,45 +62,45 @@ func (a *allocation) tryRetain() bool {
 
 func (a *allocation) release() {
 	if a.refs.Add(-1) == 0 {
-		a.owner.takeBack(a, a.uses.pending())
+		a.owner.free(a, a.accesses.pending())
 	}
 }
 
 // wait returns when no stream uses the memory any more.
 func (a *allocation) wait() error {
-	for _, q := range a.uses.pending() {
-		if err := q.synchronize(); err != nil {
+	for _, cs := range a.accesses.pending() {
+		if err := cs.synchronize(); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// span is what Buffer and HostBuffer have in common: a counted part of an
+// memoryView is what Buffer and HostBuffer have in common: a counted part of an
 // allocation.
-type span struct {
-	dev      *Device
-	memory   *allocation // nil for a span of length 0
-	whole    *span       // what it was cut from and holds, nil for the owner itself
-	address  uintptr
-	length   int64
-	readOnly bool
-	refs     atomic.Int64
+type memoryView struct {
+	dev        *Device
+	memory     *allocation // nil for a span of length 0
+	slicedFrom *memoryView // what it was cut from and holds, nil for the owner itself
+	address    uintptr
+	length     int64
+	readOnly   bool
+	refs       atomic.Int64
 }
 
-// own makes s, which is new, the owner of memory.
-func (s *span) own(dev *Device, memory *allocation, address uintptr, length int64) {
-	s.dev, s.memory, s.address, s.length = dev, memory, address, length
-	s.refs.Store(1)
+// init makes s, which is new, the owner of memory.
+func (v *memoryView) init(dev *Device, memory *allocation, address uintptr, length int64) {
+	v.dev, v.memory, v.address, v.length = dev, memory, address, length
+	v.refs.Store(1)
 }
 
-// cut makes part, which is new, show bytes [offset, offset+length) of s.
-func (s *span) cut(part *span, offset, length int64) error {
-	if err := s.enter(offset, length); err != nil {
+// sliceInto makes part, which is new, show bytes [offset, offset+length) of s.
+func (v *memoryView) sliceInto(part *memoryView, offset, length int64) error {
+	if err := v.retainRange(offset, length); err != nil {
 		return err
 	}
-	part.own(s.dev, s.memory, s.address+uintptr(offset), length)
-	part.whole, part.readOnly = s, s.readOnly // the reference that enter took is the part's
+	part.init(v.dev, v.memory, v.address+uintptr(offset), length)
+	part.slicedFrom, part.readOnly = v, v.readOnly // the reference that enter took is the part's
 	if length == 0 {
 		part.memory, part.address = nil, 0
 	}
@@ -109,111 +109,111 @@ func (s *span) cut(part *span, offset, length int64) error {
 
 // Address is the address of the first byte, 0 for a buffer of length 0. What
 // others do with it is not ordered; see Wait.
-func (s *span) Address() uintptr { return s.address }
+func (v *memoryView) Address() uintptr { return v.address }
 
 // Len is the length in bytes.
-func (s *span) Len() int64 { return s.length }
+func (v *memoryView) Len() int64 { return v.length }
 
 // Mutable tells whether the buffer may be written to: not one that was made
 // read-only, nor its slices.
-func (s *span) Mutable() bool { return !s.readOnly }
+func (v *memoryView) Mutable() bool { return !v.readOnly }
 
 // Wait returns when no stream uses the memory any more (cuStreamSynchronize on
 // those that do), so that what others do with the address comes afterwards.
-func (s *span) Wait() error {
-	if err := s.hold(); err != nil {
+func (v *memoryView) Wait() error {
+	if err := v.retain(); err != nil {
 		return err
 	}
-	defer s.Release()
-	if s.memory == nil {
+	defer v.Release()
+	if v.memory == nil {
 		return nil
 	}
-	return s.memory.wait()
+	return v.memory.wait()
 }
 
 // Retain adds a reference.
-func (s *span) Retain() {
-	if err := s.hold(); err != nil {
+func (v *memoryView) Retain() {
+	if err := v.retain(); err != nil {
 		panic(fmt.Errorf("cudabuf: Retain: %w", err))
 	}
 }
 
 // Release gives one reference back, and with the last one the memory.
-func (s *span) Release() {
-	switch n := s.refs.Add(-1); {
+func (v *memoryView) Release() {
+	switch n := v.refs.Add(-1); {
 	case n < 0:
 		panic(fmt.Errorf("cudabuf: Release: %w", arrowbuf.ErrReleased))
 	case n > 0:
-	case s.whole != nil:
-		s.whole.Release()
-	case s.memory != nil:
-		s.memory.release()
+	case v.slicedFrom != nil:
+		v.slicedFrom.Release()
+	case v.memory != nil:
+		v.memory.release()
 	}
 }
 
-// hold takes a reference for the time of an operation, so that memory which
+// retain takes a reference for the time of an operation, so that memory which
 // another goroutine releases meanwhile is not used again under it.
-func (s *span) hold() error {
+func (v *memoryView) retain() error {
 	for {
-		n := s.refs.Load()
+		n := v.refs.Load()
 		if n <= 0 {
-			return s.released()
+			return v.errReleased()
 		}
-		if s.refs.CompareAndSwap(n, n+1) {
+		if v.refs.CompareAndSwap(n, n+1) {
 			return nil
 		}
 	}
 }
 
-func (s *span) released() error { return fmt.Errorf("%v: %w", s.dev, arrowbuf.ErrReleased) }
+func (v *memoryView) errReleased() error { return fmt.Errorf("%v: %w", v.dev, arrowbuf.ErrReleased) }
 
-// enter checks a range and holds the span; the caller releases it.
-func (s *span) enter(pos, n int64) error {
-	if err := s.hold(); err != nil {
+// retainRange checks a range and holds the span; the caller releases it.
+func (v *memoryView) retainRange(pos, n int64) error {
+	if err := v.retain(); err != nil {
 		return err
 	}
-	if err := arrowbuf.CheckRange(pos, n, s.length); err != nil {
-		s.Release()
+	if err := arrowbuf.CheckRange(pos, n, v.length); err != nil {
+		v.Release()
 		return err
 	}
 	return nil
 }
 
-// enterWriting is enter for what writes.
-func (s *span) enterWriting(pos, n int64) error {
-	if s.readOnly {
-		return fmt.Errorf("%v: writing %d bytes: %w", s.dev, n, ErrReadOnly)
+// retainRangeToWrite is enter for what writes.
+func (v *memoryView) retainRangeToWrite(pos, n int64) error {
+	if v.readOnly {
+		return fmt.Errorf("%v: writing %d bytes: %w", v.dev, n, ErrReadOnly)
 	}
-	return s.enter(pos, n)
+	return v.retainRange(pos, n)
 }
 
-// reaches returns an error unless the byte at an offset, which is not 0, lies in
+// checkOffset returns an error unless the byte at an offset, which is not 0, lies in
 // the memory that the span is part of, or right behind it.
-func (s *span) reaches(offset int64) error {
-	owner := s
-	for owner.whole != nil && s.length > 0 {
-		owner = owner.whole
+func (v *memoryView) checkOffset(offset int64) error {
+	owner := v
+	for owner.slicedFrom != nil && v.length > 0 {
+		owner = owner.slicedFrom
 	}
-	at := int64(s.address-owner.address) + offset
+	at := int64(v.address-owner.address) + offset
 	if at < 0 || at > owner.length {
-		return fmt.Errorf("a pointer %d bytes from a buffer of %d bytes: %w", offset, s.length, arrowbuf.ErrOutOfRange)
+		return fmt.Errorf("a pointer %d bytes from a buffer of %d bytes: %w", offset, v.length, arrowbuf.ErrOutOfRange)
 	}
 	return nil
 }
 
 // readAt reads as io.ReaderAt says, with what copies all of a range.
-func (s *span) readAt(p []byte, off int64, copyToHost func(dst []byte, pos int64) (int64, error)) (int, error) {
+func (v *memoryView) readAt(p []byte, off int64, copyToHost func(dst []byte, pos int64) (int64, error)) (int, error) {
 	if off < 0 {
 		return 0, fmt.Errorf("reading at %d: %w", off, arrowbuf.ErrOutOfRange)
 	}
-	if off >= s.length {
-		if err := s.hold(); err != nil {
+	if off >= v.length {
+		if err := v.retain(); err != nil {
 			return 0, err
 		}
-		s.Release()
+		v.Release()
 		return 0, io.EOF
 	}
-	want := min(int64(len(p)), s.length-off)
+	want := min(int64(len(p)), v.length-off)
 	n, err := copyToHost(p[:want], off)
 	if err == nil && n < int64(len(p)) {
 		err = io.EOF

@@ -20,7 +20,7 @@ import (
 // goes to its next user when the streams that use it are done with it, so a
 // buffer may be released right after an Async operation.
 type Buffer struct {
-	span
+	memoryView
 	parent *Buffer // what a slice was cut from, nil for the owner itself
 }
 
@@ -29,7 +29,7 @@ var _ arrowbuf.Buffer = (*Buffer)(nil)
 // newBuffer takes over the memory.
 func newBuffer(dev *Device, memory *allocation, address uintptr, length int64) *Buffer {
 	b := &Buffer{}
-	b.own(dev, memory, address, length)
+	b.init(dev, memory, address, length)
 	return b
 }
 
@@ -86,7 +86,7 @@ func (b *Buffer) SliceClamped(offset, length int64) (*Buffer, error) {
 
 func (b *Buffer) slice(offset, length int64) (*Buffer, error) {
 	s := &Buffer{parent: b}
-	if err := b.cut(&s.span, offset, length); err != nil {
+	if err := b.sliceInto(&s.memoryView, offset, length); err != nil {
 		return nil, err
 	}
 	return s, nil

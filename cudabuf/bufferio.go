@@ -32,7 +32,7 @@ var (
 // NewBufferReader returns a reader at the buffer's start. A buffer without
 // references is arrowbuf.ErrReleased.
 func NewBufferReader(b *Buffer) (*BufferReader, error) {
-	if err := b.hold(); err != nil {
+	if err := b.retain(); err != nil {
 		return nil, err
 	}
 	return &BufferReader{buffer: b}, nil
@@ -44,7 +44,7 @@ func (r *BufferReader) Size() int64 { return r.buffer.length }
 // Read copies what comes next to the host, fewer than len(p) bytes only before
 // the end.
 func (r *BufferReader) Read(p []byte) (n int, err error) {
-	err = r.do(func() error {
+	err = r.withPosition(func() error {
 		if len(p) == 0 {
 			return nil
 		}
@@ -60,7 +60,7 @@ func (r *BufferReader) Read(p []byte) (n int, err error) {
 // ReadAt copies from the device as io.ReaderAt says. It neither uses nor moves
 // the position.
 func (r *BufferReader) ReadAt(p []byte, off int64) (int, error) {
-	if err := r.enter(); err != nil {
+	if err := r.retain(); err != nil {
 		return 0, err
 	}
 	defer r.buffer.Release()
@@ -72,7 +72,7 @@ func (r *BufferReader) ReadAt(p []byte, off int64) (int, error) {
 // is a buffer of length 0, and no error. The caller owns one reference to it,
 // which outlives the reader.
 func (r *BufferReader) ReadBuffer(n int64) (part *Buffer, err error) {
-	err = r.do(func() (err error) {
+	err = r.withPosition(func() (err error) {
 		if part, err = r.buffer.SliceClamped(r.pos, n); err == nil {
 			r.pos += part.length
 		}
@@ -93,8 +93,8 @@ func (r *BufferReader) NextBuffer(n int64) (arrowbuf.Buffer, error) {
 // Seek moves to a position between the start and the very end, and no further:
 // beyond it there is nothing to read, as pyarrow says too.
 func (r *BufferReader) Seek(offset int64, whence int) (pos int64, err error) {
-	err = r.do(func() (err error) {
-		if pos, err = seek(offset, whence, r.pos, r.buffer.length); err == nil {
+	err = r.withPosition(func() (err error) {
+		if pos, err = resolveSeek(offset, whence, r.pos, r.buffer.length); err == nil {
 			r.pos = pos
 		}
 		return err
@@ -105,12 +105,12 @@ func (r *BufferReader) Seek(offset int64, whence int) (pos int64, err error) {
 // WriteTo writes all that comes next, in pieces of some megabytes that pass
 // through pinned memory. io.Copy calls it.
 func (r *BufferReader) WriteTo(w io.Writer) (written int64, err error) {
-	err = r.do(func() error {
+	err = r.withPosition(func() error {
 		rest := r.buffer.length - r.pos
 		if rest == 0 {
 			return nil
 		}
-		host, free, err := r.buffer.dev.pinned.take(min(piece, rest))
+		host, free, err := r.buffer.dev.pinned.getBytes(min(hostChunkSize, rest))
 		if err != nil {
 			return err
 		}
@@ -144,9 +144,9 @@ func (r *BufferReader) Close() error {
 	return nil
 }
 
-// do runs what uses the position.
-func (r *BufferReader) do(step func() error) error {
-	if err := r.enter(); err != nil {
+// withPosition runs what uses the position.
+func (r *BufferReader) withPosition(step func() error) error {
+	if err := r.retain(); err != nil {
 		return err
 	}
 	defer r.buffer.Release()
@@ -155,17 +155,17 @@ func (r *BufferReader) do(step func() error) error {
 	return step()
 }
 
-// enter holds the buffer for an operation, so that a Close meanwhile does not
+// retain holds the buffer for an operation, so that a Close meanwhile does not
 // take it away.
-func (r *BufferReader) enter() error {
-	if r.closed.Load() || r.buffer.hold() != nil {
+func (r *BufferReader) retain() error {
+	if r.closed.Load() || r.buffer.retain() != nil {
 		return fmt.Errorf("reader of %v: %w", r.buffer.dev, fs.ErrClosed)
 	}
 	return nil
 }
 
-// seek is the position that io.Seeker's arguments mean, within [0, size].
-func seek(offset int64, whence int, pos, size int64) (int64, error) {
+// resolveSeek is the position that io.Seeker's arguments mean, within [0, size].
+func resolveSeek(offset int64, whence int, pos, size int64) (int64, error) {
 	switch whence {
 	case io.SeekStart:
 		pos = 0
@@ -194,12 +194,12 @@ func seek(offset int64, whence int, pos, size int64) (int64, error) {
 type BufferWriter struct {
 	buffer *Buffer
 
-	mu      sync.Mutex
-	closed  bool
-	pos     int64  // of the next Write
-	pinned  []byte // what is collected, of which
-	pending int    // so many bytes belong before pos
-	free    func() // gives pinned back
+	mu       sync.Mutex
+	closed   bool
+	pos      int64  // of the next Write
+	pinned   []byte // what is collected, of which
+	buffered int    // so many bytes belong before pos
+	free     func() // gives pinned back
 }
 
 var (
@@ -211,7 +211,7 @@ var (
 // NewBufferWriter returns a writer at the buffer's start. A buffer that is
 // read-only is ErrReadOnly, one without references arrowbuf.ErrReleased.
 func NewBufferWriter(b *Buffer) (*BufferWriter, error) {
-	if err := b.enterWriting(0, 0); err != nil {
+	if err := b.retainRangeToWrite(0, 0); err != nil {
 		return nil, err
 	}
 	return &BufferWriter{buffer: b, free: func() {}}, nil
@@ -222,14 +222,14 @@ func NewBufferWriter(b *Buffer) (*BufferWriter, error) {
 func (w *BufferWriter) Write(p []byte) (int, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if err := w.check(); err != nil {
+	if err := w.checkOpen(); err != nil {
 		return 0, err
 	}
 	if err := arrowbuf.CheckRange(w.pos, int64(len(p)), w.buffer.length); err != nil {
 		return 0, err
 	}
-	if len(p) < len(w.pinned)-w.pending {
-		w.pending += copy(w.pinned[w.pending:], p)
+	if len(p) < len(w.pinned)-w.buffered {
+		w.buffered += copy(w.pinned[w.buffered:], p)
 	} else {
 		if err := w.flush(); err != nil {
 			return 0, err
@@ -246,25 +246,25 @@ func (w *BufferWriter) Write(p []byte) (int, error) {
 // moves the position, as io.WriterAt has it; pyarrow's writeat leaves it behind
 // the data, and what is collected goes astray.
 func (w *BufferWriter) WriteAt(p []byte, off int64) (int, error) {
-	if err := w.enter(); err != nil {
+	if err := w.flushAndRetain(); err != nil {
 		return 0, err
 	}
 	defer w.buffer.Release()
 	return w.buffer.WriteAt(p, off)
 }
 
-// enter flushes, and holds the buffer so that a Close meanwhile does not take
+// flushAndRetain flushes, and holds the buffer so that a Close meanwhile does not take
 // it away.
-func (w *BufferWriter) enter() error {
+func (w *BufferWriter) flushAndRetain() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if err := w.check(); err != nil {
+	if err := w.checkOpen(); err != nil {
 		return err
 	}
 	if err := w.flush(); err != nil {
 		return err
 	}
-	return w.buffer.hold()
+	return w.buffer.retain()
 }
 
 // Seek moves to a position between the start and the very end, where a Write of
@@ -274,10 +274,10 @@ func (w *BufferWriter) enter() error {
 func (w *BufferWriter) Seek(offset int64, whence int) (int64, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if err := w.check(); err != nil {
+	if err := w.checkOpen(); err != nil {
 		return 0, err
 	}
-	pos, err := seek(offset, whence, w.pos, w.buffer.length)
+	pos, err := resolveSeek(offset, whence, w.pos, w.buffer.length)
 	if err != nil || pos == w.pos {
 		return pos, err
 	}
@@ -293,7 +293,7 @@ func (w *BufferWriter) Seek(offset int64, whence int) (int64, error) {
 func (w *BufferWriter) Flush() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if err := w.check(); err != nil {
+	if err := w.checkOpen(); err != nil {
 		return err
 	}
 	return w.flush()
@@ -304,7 +304,7 @@ func (w *BufferWriter) Flush() error {
 func (w *BufferWriter) SetBufferSize(n int) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if err := w.check(); err != nil {
+	if err := w.checkOpen(); err != nil {
 		return err
 	}
 	if n < 0 {
@@ -320,7 +320,7 @@ func (w *BufferWriter) SetBufferSize(n int) error {
 	free := func() {}
 	if n > 0 {
 		var err error
-		if pinned, free, err = w.buffer.dev.pinned.take(int64(n)); err != nil {
+		if pinned, free, err = w.buffer.dev.pinned.getBytes(int64(n)); err != nil {
 			return err
 		}
 	}
@@ -340,7 +340,7 @@ func (w *BufferWriter) BufferSize() int {
 func (w *BufferWriter) Buffered() int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.pending
+	return w.buffered
 }
 
 // Close flushes, and gives the buffer and the pinned memory back, even where
@@ -353,12 +353,12 @@ func (w *BufferWriter) Close() error {
 	}
 	err := w.flush()
 	w.free()
-	w.closed, w.pinned, w.pending = true, nil, 0
+	w.closed, w.pinned, w.buffered = true, nil, 0
 	w.buffer.Release()
 	return err
 }
 
-func (w *BufferWriter) check() error {
+func (w *BufferWriter) checkOpen() error {
 	if w.closed {
 		return fmt.Errorf("writer to %v: %w", w.buffer.dev, fs.ErrClosed)
 	}
@@ -366,12 +366,12 @@ func (w *BufferWriter) check() error {
 }
 
 func (w *BufferWriter) flush() error {
-	if w.pending == 0 {
+	if w.buffered == 0 {
 		return nil
 	}
-	if _, err := w.buffer.CopyFromHost(w.pinned[:w.pending], w.pos-int64(w.pending)); err != nil {
+	if _, err := w.buffer.CopyFromHost(w.pinned[:w.buffered], w.pos-int64(w.buffered)); err != nil {
 		return err
 	}
-	w.pending = 0
+	w.buffered = 0
 	return nil
 }

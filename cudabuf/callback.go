@@ -18,11 +18,11 @@ var _ arrowbuf.Stream = (*Stream)(nil)
 // closed runs then. Of a graph's work nothing is known to be done ever: f of a
 // stream that captures one runs at once.
 func (s *Stream) After(f func()) {
-	all := &s.dev.afters
+	all := &s.dev.callbacks
 	a := all.add(f)
 	err := errors.ErrUnsupported
 	if s.capture == nil {
-		if err = s.do(func() error { return s.dev.api.LaunchHostFunc(s.handle, func() { go all.run(a) }) }); err != nil {
+		if err = s.withContext(func() error { return s.dev.api.LaunchHostFunc(s.handle, func() { go all.run(a) }) }); err != nil {
 			_ = s.synchronize() // what it reports was reported, or the device is lost
 		}
 	}
@@ -31,40 +31,40 @@ func (s *Stream) After(f func()) {
 	}
 }
 
-// afters are the functions that a device's streams have yet to run.
-type afters struct {
+// callbackSet are the functions that a device's streams have yet to run.
+type callbackSet struct {
 	mu  sync.Mutex
-	all map[*after]struct{}
+	all map[*callback]struct{}
 }
 
-type after struct {
+type callback struct {
 	once sync.Once
 	f    func()
 }
 
-func (x *afters) add(f func()) *after {
-	a := &after{f: f}
+func (x *callbackSet) add(f func()) *callback {
+	a := &callback{f: f}
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if x.all == nil {
-		x.all = map[*after]struct{}{}
+		x.all = map[*callback]struct{}{}
 	}
 	x.all[a] = struct{}{}
 	return a
 }
 
 // run runs the function, or waits for who does, so that it has run once.
-func (x *afters) run(a *after) {
+func (x *callbackSet) run(a *callback) {
 	a.once.Do(a.f)
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	delete(x.all, a)
 }
 
-// finish waits for the device, and leaves none to run.
-func (x *afters) finish(d *Device) {
+// runAll waits for the device, and leaves none to run.
+func (x *callbackSet) runAll(d *Device) {
 	x.mu.Lock()
-	var left []*after
+	var left []*callback
 	for a := range x.all {
 		left = append(left, a)
 	}
@@ -85,5 +85,5 @@ func (s *Stream) Do(f func()) error {
 	if s.capture != nil {
 		return fmt.Errorf("%v: a host function in a graph: %w", s.dev, errors.ErrUnsupported)
 	}
-	return s.do(func() error { return s.dev.api.LaunchHostFunc(s.handle, f) })
+	return s.withContext(func() error { return s.dev.api.LaunchHostFunc(s.handle, f) })
 }

@@ -32,23 +32,23 @@ func (b *Buffer) CopyFromHostAsync(src []byte, pos int64, s *Stream) (int64, err
 
 func (b *Buffer) copyFromHost(src []byte, pos int64, s *Stream) (int64, error) {
 	n := int64(len(src))
-	if err := b.enterWriting(pos, n); err != nil {
+	if err := b.retainRangeToWrite(pos, n); err != nil {
 		return 0, err
 	}
 	defer b.Release()
 	if n == 0 {
 		return 0, nil
 	}
-	if err := b.dev.capturable(src, s); err != nil {
+	if err := b.dev.checkCapturable(src, s); err != nil {
 		return 0, err
 	}
 	to := b.address + uintptr(pos)
-	if b.dev.stages(src, s) {
-		return copied(n, b.dev.stage([]segment{{to, src}}, use{b.memory, writes}, s))
+	if b.dev.usesStaging(src, s) {
+		return countUnlessError(n, b.dev.copyStaged([]segment{{to, src}}, access{b.memory, writes}, s))
 	}
-	err := b.dev.give(s, b.with(writes, src), func(h driver.Stream) error { return b.dev.api.MemcpyHtoDAsync(to, src, h) })
+	err := b.dev.submit(s, b.copyAccesses(writes, src), func(h driver.Stream) error { return b.dev.api.MemcpyHtoDAsync(to, src, h) })
 	runtime.KeepAlive(src)
-	return copied(n, err)
+	return countUnlessError(n, err)
 }
 
 // CopyToHost fills dst from the bytes that start at pos (cuMemcpyDtoHAsync), as
@@ -66,33 +66,33 @@ func (b *Buffer) CopyToHostAsync(dst []byte, pos int64, s *Stream) (int64, error
 
 func (b *Buffer) copyToHost(dst []byte, pos int64, s *Stream) (int64, error) {
 	n := int64(len(dst))
-	if err := b.enter(pos, n); err != nil {
+	if err := b.retainRange(pos, n); err != nil {
 		return 0, err
 	}
 	defer b.Release()
 	if n == 0 {
 		return 0, nil
 	}
-	if err := b.dev.capturable(dst, s); err != nil {
+	if err := b.dev.checkCapturable(dst, s); err != nil {
 		return 0, err
 	}
 	from := b.address + uintptr(pos)
-	if b.dev.stages(dst, s) {
-		return copied(n, b.dev.stage([]segment{{from, dst}}, use{b.memory, reads}, s))
+	if b.dev.usesStaging(dst, s) {
+		return countUnlessError(n, b.dev.copyStaged([]segment{{from, dst}}, access{b.memory, reads}, s))
 	}
-	err := b.dev.give(s, b.with(reads, dst), func(h driver.Stream) error { return b.dev.api.MemcpyDtoHAsync(dst, from, h) })
+	err := b.dev.submit(s, b.copyAccesses(reads, dst), func(h driver.Stream) error { return b.dev.api.MemcpyDtoHAsync(dst, from, h) })
 	runtime.KeepAlive(dst)
-	return copied(n, err)
+	return countUnlessError(n, err)
 }
 
-// with is what a copy between the buffer and the host uses: the buffer, and the
+// copyAccesses is what a copy between the buffer and the host uses: the buffer, and the
 // HostBuffer that the bytes of the host belong to, if they do.
-func (b *Buffer) with(how access, host []byte) []use {
-	uses := []use{{b.memory, how}}
-	if found, ok := b.dev.driver.hosted.find(host); ok {
-		uses = append(uses, use{found.memory, !how})
+func (b *Buffer) copyAccesses(mode accessMode, host []byte) []access {
+	accesses := []access{{b.memory, mode}}
+	if found, ok := b.dev.driver.hostBuffers.find(host); ok {
+		accesses = append(accesses, access{found.memory, !mode})
 	}
-	return uses
+	return accesses
 }
 
 // CopyFromDevice copies all of src to the bytes that start at pos. Within a GPU
@@ -102,7 +102,7 @@ func (b *Buffer) with(how access, host []byte) []use {
 // pinned host memory, piece by piece.
 func (b *Buffer) CopyFromDevice(src arrowbuf.Buffer, pos int64) (int64, error) {
 	if src == nil {
-		return 0, errNoBuffer
+		return 0, errNilBuffer
 	}
 	if h, ok := src.(*HostBuffer); ok {
 		return b.copyFromHostBuffer(h, pos, nil)
@@ -115,7 +115,7 @@ func (b *Buffer) CopyFromDevice(src arrowbuf.Buffer, pos int64) (int64, error) {
 		return b.copyThroughHost(src, pos)
 	}
 	n, err := b.copyFromDevice(from, pos, nil)
-	if err != nil && from.dev != b.dev && optional(err) == nil {
+	if err != nil && from.dev != b.dev && ignoreNotSupported(err) == nil {
 		return b.copyThroughHost(src, pos)
 	}
 	return n, err
@@ -139,7 +139,7 @@ func (b *Buffer) CopyFromDeviceAsync(src arrowbuf.Buffer, pos int64, s *Stream) 
 }
 
 func (b *Buffer) copyFromHostBuffer(src *HostBuffer, pos int64, s *Stream) (int64, error) {
-	if err := src.hold(); err != nil {
+	if err := src.retain(); err != nil {
 		return 0, err
 	}
 	defer src.Release()
@@ -152,11 +152,11 @@ func (b *Buffer) copyFromHostBuffer(src *HostBuffer, pos int64, s *Stream) (int6
 }
 
 func (b *Buffer) copyFromDevice(src *Buffer, pos int64, s *Stream) (int64, error) {
-	if err := b.enterWriting(pos, src.length); err != nil {
+	if err := b.retainRangeToWrite(pos, src.length); err != nil {
 		return 0, err
 	}
 	defer b.Release()
-	if err := src.hold(); err != nil {
+	if err := src.retain(); err != nil {
 		return 0, err
 	}
 	defer src.Release()
@@ -164,29 +164,29 @@ func (b *Buffer) copyFromDevice(src *Buffer, pos int64, s *Stream) (int64, error
 	if n == 0 || to == src.address {
 		return n, nil
 	}
-	uses := []use{{b.memory, writes}, {src.memory, reads}}
+	accesses := []access{{b.memory, writes}, {src.memory, reads}}
 	api := b.dev.api
 	switch {
 	case src.dev.context != b.dev.context:
-		return copied(n, b.dev.give(s, uses, func(h driver.Stream) error {
+		return countUnlessError(n, b.dev.submit(s, accesses, func(h driver.Stream) error {
 			return api.MemcpyPeerAsync(to, b.dev.context, src.address, src.dev.context, n, h)
 		}))
 	case to < src.address+uintptr(n) && src.address < to+uintptr(n):
-		return copied(n, b.copyOverlapping(to, src.address, n, uses, s))
+		return countUnlessError(n, b.copyOverlapping(to, src.address, n, accesses, s))
 	}
-	return copied(n, b.dev.give(s, uses, func(h driver.Stream) error { return api.MemcpyDtoDAsync(to, src.address, n, h) }))
+	return countUnlessError(n, b.dev.submit(s, accesses, func(h driver.Stream) error { return api.MemcpyDtoDAsync(to, src.address, n, h) }))
 }
 
 // copyOverlapping goes through a second place on the device, since cuMemcpyDtoD
 // leaves overlapping ranges undefined.
-func (b *Buffer) copyOverlapping(to, from uintptr, n int64, uses []use, s *Stream) error {
+func (b *Buffer) copyOverlapping(to, from uintptr, n int64, accesses []access, s *Stream) error {
 	between, err := b.dev.NewBuffer(n)
 	if err != nil {
 		return fmt.Errorf("copying between overlapping ranges: %w", err)
 	}
 	defer between.Release()
 	api := b.dev.api
-	return b.dev.give(s, append(uses, use{between.memory, writes}), func(h driver.Stream) error {
+	return b.dev.submit(s, append(accesses, access{between.memory, writes}), func(h driver.Stream) error {
 		if err := api.MemcpyDtoDAsync(between.address, from, n, h); err != nil {
 			return err
 		}
@@ -201,19 +201,19 @@ func (b *Buffer) Fill(value byte) error { return b.fill(value, nil) }
 func (b *Buffer) FillAsync(value byte, s *Stream) error { return b.fill(value, s) }
 
 func (b *Buffer) fill(value byte, s *Stream) error {
-	if err := b.enterWriting(0, b.length); err != nil {
+	if err := b.retainRangeToWrite(0, b.length); err != nil {
 		return err
 	}
 	defer b.Release()
 	if b.length == 0 {
 		return nil
 	}
-	return b.dev.give(s, []use{{b.memory, writes}}, func(h driver.Stream) error {
+	return b.dev.submit(s, []access{{b.memory, writes}}, func(h driver.Stream) error {
 		return b.dev.api.MemsetD8Async(b.address, value, b.length, h)
 	})
 }
 
-func copied(n int64, err error) (int64, error) {
+func countUnlessError(n int64, err error) (int64, error) {
 	if err != nil {
 		return 0, err
 	}
@@ -226,12 +226,12 @@ func copied(n int64, err error) (int64, error) {
 // in many ranges is as fast as in one. Nothing is copied when a range does not lie
 // in the buffer. Ranges that overlap there are the caller's to order.
 func (b *Buffer) CopyRangesFromHost(ranges []arrowbuf.HostRange) error {
-	if err := b.enterWriting(0, 0); err != nil {
+	if err := b.retainRangeToWrite(0, 0); err != nil {
 		return err
 	}
 	defer b.Release()
 	var pinned, ordinary []segment
-	var uses []use
+	var accesses []access
 	var size int64
 	for i, r := range ranges {
 		if err := arrowbuf.CheckRange(r.Pos, int64(len(r.Bytes)), b.length); err != nil {
@@ -241,11 +241,11 @@ func (b *Buffer) CopyRangesFromHost(ranges []arrowbuf.HostRange) error {
 			continue
 		}
 		one := segment{b.address + uintptr(r.Pos), r.Bytes}
-		if uses == nil {
-			uses = []use{{b.memory, writes}}
+		if accesses == nil {
+			accesses = []access{{b.memory, writes}}
 		}
-		if found, ok := b.dev.driver.hosted.find(r.Bytes); ok {
-			uses = append(uses, use{found.memory, reads})
+		if found, ok := b.dev.driver.hostBuffers.find(r.Bytes); ok {
+			accesses = append(accesses, access{found.memory, reads})
 			pinned = append(pinned, one)
 		} else if b.dev.isPinned(r.Bytes) {
 			pinned = append(pinned, one)
@@ -259,7 +259,7 @@ func (b *Buffer) CopyRangesFromHost(ranges []arrowbuf.HostRange) error {
 	}
 	defer runtime.KeepAlive(ranges)
 	if len(pinned) > 0 {
-		err := b.dev.run(uses, func(h driver.Stream) error {
+		err := b.dev.submitAndWait(accesses, func(h driver.Stream) error {
 			for _, one := range pinned {
 				if err := b.dev.api.MemcpyHtoDAsync(one.device, one.host, h); err != nil {
 					return err
@@ -272,23 +272,23 @@ func (b *Buffer) CopyRangesFromHost(ranges []arrowbuf.HostRange) error {
 		}
 	}
 	if len(ordinary) > 0 {
-		return b.dev.stage(ordinary, use{b.memory, writes}, nil)
+		return b.dev.copyStaged(ordinary, access{b.memory, writes}, nil)
 	}
 	return nil
 }
 
-// piece is how much of a buffer lies in host memory at once when bytes have to
+// hostChunkSize is how much of a buffer lies in host memory at once when bytes have to
 // come there: large enough for the link's speed, small enough to be had.
-const piece = 4 << 20
+const hostChunkSize = 4 << 20
 
 // copyThroughHost copies src, on whatever device, to the bytes at pos.
 func (b *Buffer) copyThroughHost(src arrowbuf.Buffer, pos int64) (int64, error) {
-	if err := b.enterWriting(pos, src.Len()); err != nil {
+	if err := b.retainRangeToWrite(pos, src.Len()); err != nil {
 		return 0, err
 	}
 	defer b.Release()
 	var done int64
-	for part, err := range b.dev.contents(src) {
+	for part, err := range b.dev.hostChunks(src) {
 		if err != nil {
 			return done, err
 		}
@@ -301,15 +301,15 @@ func (b *Buffer) copyThroughHost(src arrowbuf.Buffer, pos int64) (int64, error) 
 	return done, nil
 }
 
-// contents yields the bytes of a buffer on whatever device, a piece at a time,
+// hostChunks yields the bytes of a buffer on whatever device, a piece at a time,
 // each good until the next: the last is shorter. Those that the host does not
 // reach come to pinned memory in which there is room for two, so that one is on
 // its way while the other is used. After an error there is nothing more.
-func (d *Device) contents(src arrowbuf.Buffer) iter.Seq2[[]byte, error] {
+func (d *Device) hostChunks(src arrowbuf.Buffer) iter.Seq2[[]byte, error] {
 	return func(yield func([]byte, error) bool) {
 		host, ok := arrowbuf.HostBytes(src)
 		if !ok {
-			d.fetch(src, yield)
+			d.fetchChunks(src, yield)
 			return
 		}
 		if h, ok := src.(*HostBuffer); ok {
@@ -318,7 +318,7 @@ func (d *Device) contents(src arrowbuf.Buffer) iter.Seq2[[]byte, error] {
 				return
 			}
 		}
-		for part := range slices.Chunk(host, piece) {
+		for part := range slices.Chunk(host, hostChunkSize) {
 			if !yield(part, nil) {
 				return
 			}
@@ -326,11 +326,11 @@ func (d *Device) contents(src arrowbuf.Buffer) iter.Seq2[[]byte, error] {
 	}
 }
 
-// fetch is contents for what the host does not reach.
-func (d *Device) fetch(src arrowbuf.Buffer, yield func([]byte, error) bool) {
+// fetchChunks is contents for what the host does not reach.
+func (d *Device) fetchChunks(src arrowbuf.Buffer, yield func([]byte, error) bool) {
 	empty := make(chan []byte, 2)
-	for range min(2, (src.Len()+piece-1)/piece) {
-		b, free, err := d.pinned.take(min(piece, src.Len()))
+	for range min(2, (src.Len()+hostChunkSize-1)/hostChunkSize) {
+		b, free, err := d.pinned.getBytes(min(hostChunkSize, src.Len()))
 		if err != nil {
 			yield(nil, err)
 			return
@@ -347,10 +347,10 @@ func (d *Device) fetch(src arrowbuf.Buffer, yield func([]byte, error) bool) {
 	var fetcher sync.WaitGroup
 	fetcher.Go(func() {
 		defer close(full)
-		for pos := int64(0); pos < src.Len(); pos += piece {
+		for pos := int64(0); pos < src.Len(); pos += hostChunkSize {
 			select {
 			case b := <-empty:
-				part := b[:min(piece, src.Len()-pos)]
+				part := b[:min(hostChunkSize, src.Len()-pos)]
 				_, err := src.CopyToHost(part, pos)
 				full <- filled{part, err}
 				if err != nil {
@@ -376,14 +376,14 @@ func (d *Device) fetch(src arrowbuf.Buffer, yield func([]byte, error) bool) {
 // that differs.
 func (b *Buffer) Equal(other arrowbuf.Buffer) (bool, error) {
 	if other == nil {
-		return false, errNoBuffer
+		return false, errNilBuffer
 	}
-	if err := b.hold(); err != nil {
+	if err := b.retain(); err != nil {
 		return false, err
 	}
 	defer b.Release()
-	if o, ok := other.(interface{ hold() error }); ok {
-		if err := o.hold(); err != nil {
+	if o, ok := other.(interface{ retain() error }); ok {
+		if err := o.retain(); err != nil {
 			return false, err
 		}
 		defer other.Release()
@@ -394,9 +394,9 @@ func (b *Buffer) Equal(other arrowbuf.Buffer) (bool, error) {
 	if b.length == 0 || other.Device() == arrowbuf.Device(b.dev) && other.Address() == b.address {
 		return true, nil
 	}
-	next, stop := iter.Pull2(b.dev.contents(other))
+	next, stop := iter.Pull2(b.dev.hostChunks(other))
 	defer stop()
-	for ours, err := range b.dev.contents(b) {
+	for ours, err := range b.dev.hostChunks(b) {
 		if err != nil {
 			return false, err
 		}

@@ -14,17 +14,17 @@ import (
 // Device is a GPU, seen through one CUDA context. It is an arrowbuf.Device and
 // may be used from any goroutine.
 type Device struct {
-	driver  *Driver
-	api     driver.API
-	ordinal int
-	handle  driver.Device
-	context driver.Context
-	foreign bool // the context is a caller's own
-	closed  atomic.Bool
-	lost    atomic.Pointer[Error]
-	// contextless: work for a stream needs no current context, as far as it has
+	driver   *Driver
+	api      driver.API
+	ordinal  int
+	handle   driver.Device
+	context  driver.Context
+	external bool // the context is a caller's own
+	closed   atomic.Bool
+	lost     atomic.Pointer[Error]
+	// submitsWithoutContext: work for a stream needs no current context, as far as it has
 	// been seen.
-	contextless atomic.Bool
+	submitsWithoutContext atomic.Bool
 
 	name         string
 	uuid         UUID
@@ -33,16 +33,16 @@ type Device struct {
 	limits       Limits
 	idleLimit    int64 // of a new pool, in bytes
 
-	null     *Stream
-	shared   atomic.Pointer[Stream] // DefaultStream
-	queues   *queues
-	programs programs
-	pools    pools
-	pinned   *PinnedAllocator
-	locked   pageLocked
-	staging  *staging
-	shares   shares
-	afters   afters
+	nullStream     *Stream
+	defaultStream  atomic.Pointer[Stream] // DefaultStream
+	streams        *streamPool
+	programs       programCache
+	pools          poolSet
+	pinned         *PinnedAllocator
+	unpooledPinned pinnedAccount
+	staging        *stagingPool
+	sharedObjects  sharedAccount
+	callbacks      callbackSet
 }
 
 var _ arrowbuf.Device = (*Device)(nil)
@@ -53,30 +53,30 @@ type UUID = driver.UUID
 // openDevice makes the device of an ordinal. It retains the primary context
 // where context is 0, and else borrows the caller's.
 func openDevice(d *Driver, ordinal int, context driver.Context) (*Device, error) {
-	dev := &Device{driver: d, api: d.api, ordinal: ordinal, context: context, foreign: context != 0}
+	dev := &Device{driver: d, api: d.api, ordinal: ordinal, context: context, external: context != 0}
 	var total int64
 	var err error
 	for _, step := range []func() error{
 		func() error { dev.handle, err = d.api.DeviceGet(ordinal); return err },
 		func() error { dev.name, err = d.api.DeviceGetName(dev.handle); return err },
-		func() error { dev.uuid, err = d.api.DeviceGetUUID(dev.handle); return optional(err) },
-		func() error { dev.pciBusID, err = d.api.DeviceGetPCIBusID(dev.handle); return optional(err) },
+		func() error { dev.uuid, err = d.api.DeviceGetUUID(dev.handle); return ignoreNotSupported(err) },
+		func() error { dev.pciBusID, err = d.api.DeviceGetPCIBusID(dev.handle); return ignoreNotSupported(err) },
 		func() error { total, err = d.api.DeviceTotalMem(dev.handle); return err },
-		dev.attribute(&dev.major, driver.ComputeCapabilityMajor),
-		dev.attribute(&dev.minor, driver.ComputeCapabilityMinor),
+		dev.readAttribute(&dev.major, driver.ComputeCapabilityMajor),
+		dev.readAttribute(&dev.minor, driver.ComputeCapabilityMinor),
 		dev.readLimits,
-		dev.retain,
+		dev.retainContext,
 	} {
 		if err := step(); err != nil {
 			return nil, err
 		}
 	}
-	dev.contextless.Store(d.version > newestWithContext)
-	dev.null = &Stream{queue: &queue{dev: dev}}
-	dev.queues = newQueues(dev)
+	dev.submitsWithoutContext.Store(d.version > newestNeedingContext)
+	dev.nullStream = &Stream{cudaStream: &cudaStream{dev: dev}}
+	dev.streams = newStreamPool(dev)
 	dev.idleLimit = total / 4
-	dev.staging = newStaging(dev, defaultStaging)
-	if err := dev.pools.open(dev); err != nil {
+	dev.staging = newStagingPool(dev, defaultStaging)
+	if err := dev.pools.init(dev); err != nil {
 		return nil, err
 	}
 	if dev.pinned, err = newPinned(dev); err != nil {
@@ -85,8 +85,8 @@ func openDevice(d *Driver, ordinal int, context driver.Context) (*Device, error)
 	return dev, nil
 }
 
-func (d *Device) retain() (err error) {
-	if !d.foreign {
+func (d *Device) retainContext() (err error) {
+	if !d.external {
 		d.context, err = d.api.DevicePrimaryCtxRetain(d.handle)
 	}
 	return err
@@ -127,36 +127,36 @@ func (d *Device) HostAllocator() memory.Allocator { return d.pinned }
 
 // Synchronize returns when all work given to the device's context is done, on
 // whatever stream and by whomever (cuCtxSynchronize).
-func (d *Device) Synchronize() error { return d.do(d.api.CtxSynchronize) }
+func (d *Device) Synchronize() error { return d.withContext(d.api.CtxSynchronize) }
 
-// do runs driver calls in the device's context.
-func (d *Device) do(calls func() error) error {
-	if err := d.enter(); err != nil {
+// withContext runs driver calls in the device's context.
+func (d *Device) withContext(calls func() error) error {
+	if err := d.bindContext(); err != nil {
 		return err
 	}
-	return d.leave(calls())
+	return d.unbindContext(calls())
 }
 
-// enter readies the thread for calls in the device's context; every enter that
+// bindContext readies the thread for calls in the device's context; every enter that
 // succeeds ends with leave.
 //
 // CUDA keeps the current context in the thread, and a goroutine has no thread
 // of its own: between two calls it may move to one with no context, or another
 // device's. So each group of calls locks its thread and sets the context. What
 // was set stays on the thread and is never relied upon.
-func (d *Device) enter() error {
-	if err := d.usable(); err != nil {
+func (d *Device) bindContext() error {
+	if err := d.checkUsable(); err != nil {
 		return err
 	}
 	runtime.LockOSThread()
 	if err := d.api.CtxSetCurrent(d.context); err != nil {
-		return d.leave(err)
+		return d.unbindContext(err)
 	}
 	return nil
 }
 
-// usable fails on a device that is closed or lost.
-func (d *Device) usable() error {
+// checkUsable fails on a device that is closed or lost.
+func (d *Device) checkUsable() error {
 	if d.closed.Load() {
 		return fmt.Errorf("%v: %w", d, ErrClosed)
 	}
@@ -166,15 +166,15 @@ func (d *Device) usable() error {
 	return nil
 }
 
-// leave gives the thread back, and names the device in the calls' error.
-func (d *Device) leave(err error) error {
+// unbindContext gives the thread back, and names the device in the calls' error.
+func (d *Device) unbindContext(err error) error {
 	runtime.UnlockOSThread()
-	return d.named(err)
+	return d.annotate(err)
 }
 
-// named adds the device to an error. One that loses the context is remembered:
+// annotate adds the device to an error. One that loses the context is remembered:
 // CUDA would answer it to every later call, if it answers at all.
-func (d *Device) named(err error) error {
+func (d *Device) annotate(err error) error {
 	if err == nil {
 		return nil
 	}
@@ -187,12 +187,12 @@ func (d *Device) named(err error) error {
 	return fmt.Errorf("%v: %w", d, err)
 }
 
-// idle returns an error that says what is in use.
-func (d *Device) idle() error {
+// checkIdle returns an error that says what is in use.
+func (d *Device) checkIdle() error {
 	device, host := d.MemoryStats().InUse, d.pinned.Stats().InUse
-	locked, _ := d.locked.read()
+	locked, _ := d.unpooledPinned.state()
 	host += locked
-	shared, _ := d.shares.read()
+	shared, _ := d.sharedObjects.state()
 	if device == 0 && host == 0 && shared == 0 {
 		return nil
 	}
@@ -201,11 +201,11 @@ func (d *Device) idle() error {
 
 // close gives everything back. On a lost device there is nothing left to give.
 func (d *Device) close() error {
-	_, failure := d.shares.read()
-	_, unlocking := d.locked.read()
-	failure = errors.Join(failure, unlocking, d.staging.trim(), d.programs.close(), d.pools.close(), d.pinned.close(), d.queues.close())
+	_, failure := d.sharedObjects.state()
+	_, unlocking := d.unpooledPinned.state()
+	failure = errors.Join(failure, unlocking, d.staging.trim(), d.programs.close(), d.pools.close(), d.pinned.close(), d.streams.close())
 	d.closed.Store(true)
-	if !d.foreign {
+	if !d.external {
 		failure = errors.Join(failure, d.api.DevicePrimaryCtxRelease(d.handle))
 	}
 	if errors.Is(failure, ErrDeviceLost) {
@@ -214,8 +214,8 @@ func (d *Device) close() error {
 	return failure
 }
 
-// optional forgives a call that this driver does not have.
-func optional(err error) error {
+// ignoreNotSupported forgives a call that this driver does not have.
+func ignoreNotSupported(err error) error {
 	var e *Error
 	if errors.As(err, &e) && e.Code == driver.NotSupported {
 		return nil
@@ -249,7 +249,7 @@ func (d *Device) Arch() string { return fmt.Sprintf("sm_%d%d", d.major, d.minor)
 // an estimate, since free memory may be in pieces.
 func (d *Device) LargestBlock() (int64, error) {
 	free, _, err := d.MemInfo()
-	if largest := d.Pool().kind.largest; err == nil && largest != nil {
+	if largest := d.Pool().backend.largestIdle; err == nil && largest != nil {
 		free = max(free, largest())
 	}
 	return free, err
@@ -260,20 +260,20 @@ func (d *Device) readLimits() error {
 	l := &d.limits
 	var shared, optin, l2 int
 	for _, ask := range []func() error{
-		d.attribute(&l.Multiprocessors, driver.MultiprocessorCount),
-		d.attribute(&l.WarpSize, driver.WarpSize),
-		d.attribute(&l.MaxThreadsPerBlock, driver.MaxThreadsPerBlock),
-		d.attribute(&l.MaxThreadsPerMultiprocessor, driver.MaxThreadsPerMultiprocessor),
-		d.attribute(&l.MaxBlock[0], driver.MaxBlockDimX),
-		d.attribute(&l.MaxBlock[1], driver.MaxBlockDimY),
-		d.attribute(&l.MaxBlock[2], driver.MaxBlockDimZ),
-		d.attribute(&l.MaxGrid[0], driver.MaxGridDimX),
-		d.attribute(&l.MaxGrid[1], driver.MaxGridDimY),
-		d.attribute(&l.MaxGrid[2], driver.MaxGridDimZ),
-		d.attribute(&shared, driver.MaxSharedMemoryPerBlock),
-		d.attribute(&optin, driver.MaxSharedMemoryPerBlockOptin),
-		d.attribute(&l2, driver.L2CacheSize),
-		d.attribute(&l.CopyEngines, driver.AsyncEngineCount),
+		d.readAttribute(&l.Multiprocessors, driver.MultiprocessorCount),
+		d.readAttribute(&l.WarpSize, driver.WarpSize),
+		d.readAttribute(&l.MaxThreadsPerBlock, driver.MaxThreadsPerBlock),
+		d.readAttribute(&l.MaxThreadsPerMultiprocessor, driver.MaxThreadsPerMultiprocessor),
+		d.readAttribute(&l.MaxBlock[0], driver.MaxBlockDimX),
+		d.readAttribute(&l.MaxBlock[1], driver.MaxBlockDimY),
+		d.readAttribute(&l.MaxBlock[2], driver.MaxBlockDimZ),
+		d.readAttribute(&l.MaxGrid[0], driver.MaxGridDimX),
+		d.readAttribute(&l.MaxGrid[1], driver.MaxGridDimY),
+		d.readAttribute(&l.MaxGrid[2], driver.MaxGridDimZ),
+		d.readAttribute(&shared, driver.MaxSharedMemoryPerBlock),
+		d.readAttribute(&optin, driver.MaxSharedMemoryPerBlockOptin),
+		d.readAttribute(&l2, driver.L2CacheSize),
+		d.readAttribute(&l.CopyEngines, driver.AsyncEngineCount),
 	} {
 		if err := ask(); err != nil {
 			return err
@@ -283,7 +283,7 @@ func (d *Device) readLimits() error {
 	return nil
 }
 
-func (d *Device) attribute(v *int, a driver.Attribute) func() error {
+func (d *Device) readAttribute(v *int, a driver.Attribute) func() error {
 	return func() (err error) { *v, err = d.api.DeviceGetAttribute(a, d.handle); return err }
 }
 
@@ -332,7 +332,7 @@ func (d *Device) CopyOf(src arrowbuf.Buffer) (*Buffer, error) {
 // MemInfo is the memory of the GPU in bytes, free for all its users and in all
 // (cuMemGetInfo). Idle memory of this device counts as used.
 func (d *Device) MemInfo() (free, total int64, err error) {
-	err = d.do(func() (err error) { free, total, err = d.api.MemGetInfo(); return err })
+	err = d.withContext(func() (err error) { free, total, err = d.api.MemGetInfo(); return err })
 	return free, total, err
 }
 
@@ -372,10 +372,10 @@ func (d *Device) Trim() error {
 }
 
 func (d *Device) memAlloc(n int64) (address uintptr, err error) {
-	err = d.do(func() (err error) { address, err = d.api.MemAlloc(n); return err })
+	err = d.withContext(func() (err error) { address, err = d.api.MemAlloc(n); return err })
 	return address, err
 }
 
 func (d *Device) memFree(address uintptr) error {
-	return d.do(func() error { return d.api.MemFree(address) })
+	return d.withContext(func() error { return d.api.MemFree(address) })
 }

@@ -14,12 +14,12 @@ import (
 
 // Driver is a CUDA driver and its devices. It may be used from any goroutine.
 type Driver struct {
-	api     driver.API
-	version int
-	count   int
-	stacks  bool       // PoolOptions.Stacks of the devices' own pools
-	pinned  hostRanges // memory of PinnedAllocators
-	hosted  hostRanges // memory of HostBuffers
+	api          driver.API
+	version      int
+	count        int
+	recordStacks bool       // PoolOptions.Stacks of the devices' own pools
+	pinnedBlocks hostRanges // memory of PinnedAllocators
+	hostBuffers  hostRanges // memory of HostBuffers
 
 	imported importedPools
 
@@ -48,7 +48,7 @@ func Open() (*Driver, error) {
 // tests cudatest.New. With stacks, the pools that devices have of their own
 // remember who allocates, and Close says so of what is in use.
 func New(api driver.API, stacks bool) (*Driver, error) {
-	d := &Driver{api: api, stacks: stacks, devices: map[int]*Device{}}
+	d := &Driver{api: api, recordStacks: stacks, devices: map[int]*Device{}}
 	err := api.Init()
 	if err == nil {
 		d.version, err = api.DriverGetVersion()
@@ -125,10 +125,10 @@ func (d *Driver) Close() error {
 	devices = append(slices.Clone(d.wrapped), devices...)
 	var failure error
 	for _, dev := range devices {
-		dev.afters.finish(dev)
+		dev.callbacks.runAll(dev)
 	}
 	for _, dev := range devices {
-		failure = errors.Join(failure, dev.idle())
+		failure = errors.Join(failure, dev.checkIdle())
 	}
 	if failure != nil {
 		return failure
@@ -183,7 +183,7 @@ func (d *Driver) ordinalOf(context driver.Context) (int, error) {
 	// A Device that is good for nothing but entering the context.
 	scratch := &Device{driver: d, api: d.api, context: context}
 	var handle driver.Device
-	err := scratch.do(func() (err error) { handle, err = d.api.CtxGetDevice(); return err })
+	err := scratch.withContext(func() (err error) { handle, err = d.api.CtxGetDevice(); return err })
 	if err != nil {
 		return 0, err
 	}
@@ -250,5 +250,5 @@ type Error = driver.Error
 // driver is absent.
 type Result = driver.Result
 
-// errNoBuffer is of a buffer that is nil, beside one that is not.
-var errNoBuffer = fmt.Errorf("cuda: there is no other buffer: %w", arrowbuf.ErrDevice)
+// errNilBuffer is of a buffer that is nil, beside one that is not.
+var errNilBuffer = fmt.Errorf("cuda: there is no other buffer: %w", arrowbuf.ErrDevice)

@@ -12,10 +12,10 @@ import (
 // Event is a mark in a stream that others wait for and that tells the time. It
 // may be used from any goroutine.
 type Event struct {
-	dev     *Device
-	handle  driver.Event
-	foreign bool
-	closed  atomic.Bool
+	dev      *Device
+	handle   driver.Event
+	external bool
+	closed   atomic.Bool
 }
 
 // EventOptions says what event to make. The zero value keeps no time.
@@ -42,7 +42,7 @@ func (d *Device) NewEvent(o EventOptions) (*Event, error) {
 		flags |= driver.EventInterprocess
 	}
 	e := &Event{dev: d}
-	if err := d.do(func() (err error) { e.handle, err = d.api.EventCreate(flags); return err }); err != nil {
+	if err := d.withContext(func() (err error) { e.handle, err = d.api.EventCreate(flags); return err }); err != nil {
 		return nil, err
 	}
 	return e, nil
@@ -54,7 +54,7 @@ func (d *Device) WrapEvent(handle uintptr) (*Event, error) {
 	if handle == 0 {
 		return nil, &Error{Call: "cuEventQuery", Code: driver.InvalidHandle, Detail: "the event is 0"}
 	}
-	return &Event{dev: d, handle: driver.Event(handle), foreign: true}, nil
+	return &Event{dev: d, handle: driver.Event(handle), external: true}, nil
 }
 
 // Handle is the CUevent, for other libraries in the process.
@@ -67,7 +67,7 @@ func (s *Stream) Record(e *Event) error {
 	if e.dev != s.dev {
 		return fmt.Errorf("an event of %v on a stream of %v: %w", e.dev, s.dev, arrowbuf.ErrDevice)
 	}
-	return e.do(func() error {
+	return e.withContext(func() error {
 		return s.dev.api.EventRecord(e.handle, s.handle)
 	})
 }
@@ -79,20 +79,20 @@ func (s *Stream) WaitEvent(e *Event) error {
 	if e.closed.Load() {
 		return fmt.Errorf("%v: event: %w", e.dev, ErrClosed)
 	}
-	return s.do(func() error { return s.dev.api.StreamWaitEvent(s.handle, e.handle) })
+	return s.withContext(func() error { return s.dev.api.StreamWaitEvent(s.handle, e.handle) })
 }
 
 // Done tells whether the work before the last record is done, without waiting
 // (cuEventQuery). It is for an event that was never recorded.
 func (e *Event) Done() (done bool, err error) {
-	err = e.do(func() (err error) { done, err = e.dev.api.EventQuery(e.handle); return err })
+	err = e.withContext(func() (err error) { done, err = e.dev.api.EventQuery(e.handle); return err })
 	return done, err
 }
 
 // Synchronize returns when the work before the last record is done
 // (cuEventSynchronize).
 func (e *Event) Synchronize() error {
-	return e.do(func() error { return e.dev.api.EventSynchronize(e.handle) })
+	return e.withContext(func() error { return e.dev.api.EventSynchronize(e.handle) })
 }
 
 // Since is the time from another event to this one on the device
@@ -100,22 +100,22 @@ func (e *Event) Synchronize() error {
 // are recorded and done.
 func (e *Event) Since(start *Event) (time.Duration, error) {
 	var ms float32
-	err := e.do(func() (err error) { ms, err = e.dev.api.EventElapsedTime(start.handle, e.handle); return err })
+	err := e.withContext(func() (err error) { ms, err = e.dev.api.EventElapsedTime(start.handle, e.handle); return err })
 	return time.Duration(float64(ms) * float64(time.Millisecond)), err
 }
 
 // Close gives the event back (cuEventDestroy). Waits for it that are under way
 // go on. A second Close does nothing.
 func (e *Event) Close() error {
-	if !e.closed.CompareAndSwap(false, true) || e.foreign {
+	if !e.closed.CompareAndSwap(false, true) || e.external {
 		return nil
 	}
-	return e.dev.do(func() error { return e.dev.api.EventDestroy(e.handle) })
+	return e.dev.withContext(func() error { return e.dev.api.EventDestroy(e.handle) })
 }
 
-func (e *Event) do(calls func() error) error {
+func (e *Event) withContext(calls func() error) error {
 	if e.closed.Load() {
 		return fmt.Errorf("%v: event: %w", e.dev, ErrClosed)
 	}
-	return e.dev.do(calls)
+	return e.dev.withContext(calls)
 }

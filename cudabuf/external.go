@@ -25,10 +25,8 @@ func (d *Device) WrapExternal(address uintptr, n int64, release func()) (*Buffer
 	} else {
 		address = 0
 	}
-	memory := newAllocation(func(pending []*queue) {
-		for _, q := range pending {
-			_ = q.synchronize() // on a lost device nothing runs any more
-		}
+	memory := newAllocation(func(pending []*cudaStream) {
+		synchronizeAll(pending)
 		if release != nil {
 			release()
 		}
@@ -42,7 +40,7 @@ func (d *Device) WrapExternal(address uintptr, n int64, release func()) (*Buffer
 // address that CUDA does not know is arrowbuf.ErrDevice.
 func (d *Device) DeviceAddress(address uintptr) (uintptr, error) {
 	var at uint64
-	err := d.do(func() (err error) {
+	err := d.withContext(func() (err error) {
 		at, err = d.api.PointerGetAttribute(driver.PointerDevicePointer, address)
 		return err
 	})
@@ -58,14 +56,14 @@ func (d *Device) DeviceAddress(address uintptr) (uintptr, error) {
 // it later comes after all that the stream has been given by then, as does the
 // memory's next use once the buffer is released.
 func (b *Buffer) RecordStream(s *Stream) error {
-	if err := b.hold(); err != nil {
+	if err := b.retain(); err != nil {
 		return err
 	}
 	defer b.Release()
 	if b.memory == nil {
 		return nil
 	}
-	return b.dev.give(s, []use{{b.memory, writes}}, func(driver.Stream) error { return nil })
+	return b.dev.submit(s, []access{{b.memory, writes}}, func(driver.Stream) error { return nil })
 }
 
 // What arrowbuf/cdevice asks of a device: memory that crosses to or from other
@@ -76,18 +74,18 @@ func (b *Buffer) RecordStream(s *Stream) error {
 // too. They are buffers of this device, or of its Host, else the error is
 // arrowbuf.ErrDevice. The CUevent lives until done is called.
 func (d *Device) EventAfter(buffers ...arrowbuf.Buffer) (handle uintptr, done func(), err error) {
-	var uses []use
+	var accesses []access
 	for _, b := range buffers {
-		s, err := d.spanOf(b)
+		s, err := d.viewOf(b)
 		if err != nil {
 			return 0, nil, err
 		}
-		if err := s.hold(); err != nil {
+		if err := s.retain(); err != nil {
 			return 0, nil, err
 		}
 		defer s.Release()
 		if s.memory != nil {
-			uses = append(uses, use{s.memory, reads})
+			accesses = append(accesses, access{s.memory, reads})
 		}
 	}
 	s, err := d.DefaultStream()
@@ -98,7 +96,7 @@ func (d *Device) EventAfter(buffers ...arrowbuf.Buffer) (handle uintptr, done fu
 	if err != nil {
 		return 0, nil, err
 	}
-	err = d.give(s, uses, func(h driver.Stream) error { return d.api.EventRecord(e.handle, h) })
+	err = d.submit(s, accesses, func(h driver.Stream) error { return d.api.EventRecord(e.handle, h) })
 	if err != nil {
 		_ = e.Close() // which nobody waits for
 		return 0, nil, err
@@ -106,17 +104,17 @@ func (d *Device) EventAfter(buffers ...arrowbuf.Buffer) (handle uintptr, done fu
 	return e.Handle(), func() { _ = e.Close() }, nil // on a lost device it is gone anyway
 }
 
-// spanOf is the part of an allocation that a buffer of this device or of its
+// viewOf is the part of an allocation that a buffer of this device or of its
 // Host shows.
-func (d *Device) spanOf(b arrowbuf.Buffer) (*span, error) {
+func (d *Device) viewOf(b arrowbuf.Buffer) (*memoryView, error) {
 	switch b := b.(type) {
 	case *Buffer:
 		if b.dev == d {
-			return &b.span, nil
+			return &b.memoryView, nil
 		}
 	case *HostBuffer:
 		if b.dev == d {
-			return &b.span, nil
+			return &b.memoryView, nil
 		}
 	}
 	return nil, fmt.Errorf("a buffer on %v for an event of %v: %w", b.Device(), d, arrowbuf.ErrDevice)
@@ -161,13 +159,13 @@ func (d *Device) WrapExternalAfter(event, address uintptr, n int64, release func
 }
 
 // EventAfter is that of the device: pinned memory is written by its streams.
-func (h host) EventAfter(buffers ...arrowbuf.Buffer) (handle uintptr, done func(), err error) {
+func (h hostDevice) EventAfter(buffers ...arrowbuf.Buffer) (handle uintptr, done func(), err error) {
 	return h.dev.EventAfter(buffers...)
 }
 
 // WrapExternalAfter returns a HostBuffer over pinned memory of another library, as
 // the device's does. Since the host may read it in place, it waits for the event.
-func (h host) WrapExternalAfter(event, address uintptr, n int64, release func()) (arrowbuf.Buffer, error) {
+func (h hostDevice) WrapExternalAfter(event, address uintptr, n int64, release func()) (arrowbuf.Buffer, error) {
 	if n < 0 {
 		return nil, fmt.Errorf("%v: %d bytes at %#x: %w", h, n, address, arrowbuf.ErrOutOfRange)
 	}
@@ -189,10 +187,8 @@ func (h host) WrapExternalAfter(event, address uintptr, n int64, release func())
 	if n > 0 {
 		b.bytes = hostSlice(address, n)
 	}
-	b.own(h.dev, newAllocation(func(pending []*queue) {
-		for _, q := range pending {
-			_ = q.synchronize() // on a lost device nothing runs any more
-		}
+	b.init(h.dev, newAllocation(func(pending []*cudaStream) {
+		synchronizeAll(pending)
 		if release != nil {
 			release()
 		}

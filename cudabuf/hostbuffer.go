@@ -22,7 +22,7 @@ import (
 // the program's own reads and writes of [HostBuffer.HostBytes] are not ordered:
 // call Wait before them. The other methods do so by themselves.
 type HostBuffer struct {
-	span
+	memoryView
 	bytes []byte
 }
 
@@ -47,18 +47,18 @@ func (h *HostBuffer) DeviceAddress() (uintptr, error) { return h.addressOn(h.dev
 
 // addressOn is DeviceAddress for another GPU of the same driver.
 func (h *HostBuffer) addressOn(d *Device) (address uintptr, err error) {
-	if err := h.hold(); err != nil {
+	if err := h.retain(); err != nil {
 		return 0, err
 	}
 	defer h.Release()
 	if h.length == 0 {
 		return 0, nil
 	}
-	owner := &h.span
-	for owner.whole != nil {
-		owner = owner.whole
+	owner := &h.memoryView
+	for owner.slicedFrom != nil {
+		owner = owner.slicedFrom
 	}
-	err = d.do(func() (err error) { address, err = d.api.MemHostGetDevicePointer(owner.address); return err })
+	err = d.withContext(func() (err error) { address, err = d.api.MemHostGetDevicePointer(owner.address); return err })
 	if err != nil {
 		return 0, fmt.Errorf("pinned memory that kernels of %v do not reach: %w: %w", d, arrowbuf.ErrDevice, err)
 	}
@@ -69,7 +69,7 @@ func (h *HostBuffer) addressOn(d *Device) (address uintptr, err error) {
 // released too. The result is a *HostBuffer.
 func (h *HostBuffer) Slice(offset, length int64) (arrowbuf.Buffer, error) {
 	s := &HostBuffer{}
-	if err := h.cut(&s.span, offset, length); err != nil {
+	if err := h.sliceInto(&s.memoryView, offset, length); err != nil {
 		return nil, err
 	}
 	s.bytes = h.bytes[offset : offset+length : offset+length]
@@ -78,7 +78,7 @@ func (h *HostBuffer) Slice(offset, length int64) (arrowbuf.Buffer, error) {
 
 // CopyFromHost copies all of src to the bytes that start at pos.
 func (h *HostBuffer) CopyFromHost(src []byte, pos int64) (int64, error) {
-	dst, err := h.take(pos, int64(len(src)), writes)
+	dst, err := h.retainIdleBytes(pos, int64(len(src)), writes)
 	if err != nil {
 		return 0, err
 	}
@@ -88,7 +88,7 @@ func (h *HostBuffer) CopyFromHost(src []byte, pos int64) (int64, error) {
 
 // CopyToHost fills dst from the bytes that start at pos.
 func (h *HostBuffer) CopyToHost(dst []byte, pos int64) (int64, error) {
-	src, err := h.take(pos, int64(len(dst)), reads)
+	src, err := h.retainIdleBytes(pos, int64(len(dst)), reads)
 	if err != nil {
 		return 0, err
 	}
@@ -100,9 +100,9 @@ func (h *HostBuffer) CopyToHost(dst []byte, pos int64) (int64, error) {
 // that start at pos.
 func (h *HostBuffer) CopyFromDevice(src arrowbuf.Buffer, pos int64) (int64, error) {
 	if src == nil {
-		return 0, errNoBuffer
+		return 0, errNilBuffer
 	}
-	dst, err := h.take(pos, src.Len(), writes)
+	dst, err := h.retainIdleBytes(pos, src.Len(), writes)
 	if err != nil {
 		return 0, err
 	}
@@ -116,19 +116,19 @@ func (h *HostBuffer) CopyFromDeviceAsync(src *Buffer, pos int64, s *Stream) (int
 	if src.dev.driver != h.dev.driver {
 		return 0, fmt.Errorf("from another driver's %v to %v: %w", src.dev, h.Device(), arrowbuf.ErrDevice)
 	}
-	if err := h.enterWriting(pos, src.length); err != nil {
+	if err := h.retainRangeToWrite(pos, src.length); err != nil {
 		return 0, err
 	}
 	defer h.Release()
 	return src.CopyToHostAsync(h.bytes[pos:pos+src.length], 0, s)
 }
 
-// take holds the buffer and returns a range of its bytes when no stream uses
+// retainIdleBytes holds the buffer and returns a range of its bytes when no stream uses
 // them any more. The caller releases it.
-func (h *HostBuffer) take(pos, n int64, how access) ([]byte, error) {
-	enter := h.enter
-	if how == writes {
-		enter = h.enterWriting
+func (h *HostBuffer) retainIdleBytes(pos, n int64, mode accessMode) ([]byte, error) {
+	enter := h.retainRange
+	if mode == writes {
+		enter = h.retainRangeToWrite
 	}
 	if err := enter(pos, n); err != nil {
 		return nil, err
@@ -143,9 +143,9 @@ func (h *HostBuffer) take(pos, n int64, how access) ([]byte, error) {
 // Equal tells whether the other buffer, on any device, holds the same bytes.
 func (h *HostBuffer) Equal(other arrowbuf.Buffer) (bool, error) {
 	if other == nil {
-		return false, errNoBuffer
+		return false, errNilBuffer
 	}
-	ours, err := h.take(0, h.length, reads)
+	ours, err := h.retainIdleBytes(0, h.length, reads)
 	if err != nil {
 		return false, err
 	}
@@ -181,18 +181,18 @@ func (h *HostBuffer) Arrow() *memory.Buffer { return arrowbuf.WrapArrow(h) }
 // "cuda_host:" and the ordinal. All results for one device are equal.
 //
 // arrowbuf.CopyTo(batch, dev.Host()) puts a batch into pinned memory.
-func (d *Device) Host() arrowbuf.Device { return host{d} }
+func (d *Device) Host() arrowbuf.Device { return hostDevice{d} }
 
-// host is comparable, so that all that are made for one device are one.
-type host struct{ dev *Device }
+// hostDevice is comparable, so that all that are made for one device are one.
+type hostDevice struct{ dev *Device }
 
-func (host) Type() arrowbuf.DeviceType         { return arrowbuf.DeviceCUDAHost }
-func (h host) ID() int64                       { return h.dev.ID() }
-func (h host) String() string                  { return fmt.Sprintf("%v:%d", h.Type(), h.dev.ordinal) }
-func (h host) Synchronize() error              { return h.dev.Synchronize() }
-func (h host) HostAllocator() memory.Allocator { return h.dev.HostAllocator() }
+func (hostDevice) Type() arrowbuf.DeviceType         { return arrowbuf.DeviceCUDAHost }
+func (h hostDevice) ID() int64                       { return h.dev.ID() }
+func (h hostDevice) String() string                  { return fmt.Sprintf("%v:%d", h.Type(), h.dev.ordinal) }
+func (h hostDevice) Synchronize() error              { return h.dev.Synchronize() }
+func (h hostDevice) HostAllocator() memory.Allocator { return h.dev.HostAllocator() }
 
-func (h host) Alloc(n int64) (arrowbuf.Buffer, error) {
+func (h hostDevice) Alloc(n int64) (arrowbuf.Buffer, error) {
 	b, err := h.dev.NewHostBuffer(n, HostOptions{})
 	if err != nil {
 		return nil, err
@@ -227,7 +227,7 @@ func (d *Device) NewHostBuffer(n int64, o HostOptions) (*HostBuffer, error) {
 		if err != nil {
 			return nil, err
 		}
-		return d.newHostBuffer(hostSlice(block.Address, n), func(pending []*queue) { d.pinned.put(block, pending) }), nil
+		return d.newHostBuffer(hostSlice(block.Address, n), func(pending []*cudaStream) { d.pinned.put(block, pending) }), nil
 	}
 	flags := driver.HostAllocPortable
 	if o.WriteCombined {
@@ -236,11 +236,11 @@ func (d *Device) NewHostBuffer(n int64, o HostOptions) (*HostBuffer, error) {
 	if o.Mapped {
 		flags |= driver.HostAllocDeviceMap
 	}
-	address, err := d.lockHost(n, flags)
+	address, err := d.allocPinned(n, flags)
 	if err != nil {
 		return nil, err
 	}
-	return d.newHostBuffer(hostSlice(address, n), d.locked.begin(n, func() error { return d.hostFree(address) })), nil
+	return d.newHostBuffer(hostSlice(address, n), d.unpooledPinned.add(n, func() error { return d.freePinned(address) })), nil
 }
 
 // RegisterOptions says how to page-lock memory that exists.
@@ -274,12 +274,12 @@ func (d *Device) RegisterHost(b []byte, o RegisterOptions) (*HostBuffer, error) 
 	if o.ReadOnly {
 		flags |= driver.HostRegisterReadOnly
 	}
-	if err := d.withRoom(func() error { return d.api.MemHostRegister(b, flags) }); err != nil {
+	if err := d.retryAfterTrim(func() error { return d.api.MemHostRegister(b, flags) }); err != nil {
 		return nil, fmt.Errorf("page-locking %d bytes: %w", n, err)
 	}
-	h := d.newHostBuffer(b[:n:n], d.locked.begin(n, func() error {
+	h := d.newHostBuffer(b[:n:n], d.unpooledPinned.add(n, func() error {
 		// It names b, and so keeps it alive till here.
-		return d.do(func() error { return d.api.MemHostUnregister(addressOf(b)) })
+		return d.withContext(func() error { return d.api.MemHostUnregister(addressOf(b)) })
 	}))
 	h.readOnly = o.ReadOnly
 	return h, nil
@@ -295,9 +295,9 @@ func (d *Device) RegisterReadOnly(b []byte) (arrowbuf.Buffer, error) {
 	return h, nil
 }
 
-// lockHost takes memory that hostFree gives back.
-func (d *Device) lockHost(n int64, flags uint32) (address uintptr, err error) {
-	err = d.withRoom(func() (err error) { address, err = d.api.MemHostAlloc(n, flags); return err })
+// allocPinned takes memory that hostFree gives back.
+func (d *Device) allocPinned(n int64, flags uint32) (address uintptr, err error) {
+	err = d.retryAfterTrim(func() (err error) { address, err = d.api.MemHostAlloc(n, flags); return err })
 	if err != nil {
 		return 0, fmt.Errorf("pinning %d bytes: %w", n, err)
 	}
@@ -306,39 +306,37 @@ func (d *Device) lockHost(n int64, flags uint32) (address uintptr, err error) {
 
 // newHostBuffer takes over pinned memory. giveBack gets the queues that may
 // still be using it.
-func (d *Device) newHostBuffer(b []byte, giveBack func(pending []*queue)) *HostBuffer {
+func (d *Device) newHostBuffer(b []byte, free func(pending []*cudaStream)) *HostBuffer {
 	h := &HostBuffer{bytes: b}
 	if len(b) == 0 {
-		h.own(d, nil, 0, 0)
+		h.init(d, nil, 0, 0)
 		return h
 	}
 	address := addressOf(b)
-	a := newAllocation(func(pending []*queue) {
-		d.driver.hosted.remove(address)
-		giveBack(pending)
+	a := newAllocation(func(pending []*cudaStream) {
+		d.driver.hostBuffers.remove(address)
+		free(pending)
 	})
-	d.driver.hosted.add(address, int64(len(b)), a)
-	h.own(d, a, address, int64(len(b)))
+	d.driver.hostBuffers.add(address, int64(len(b)), a)
+	h.init(d, a, address, int64(len(b)))
 	return h
 }
 
-// pageLocked counts the memory that a device has page-locked beside its pool.
-type pageLocked struct {
+// pinnedAccount counts the memory that a device has page-locked beside its pool.
+type pinnedAccount struct {
 	mu      sync.Mutex
 	bytes   int64
 	failure error // the first of giving back; Release can tell nobody
 }
 
-// begin counts memory until it is given back, when no stream uses it any more.
-func (p *pageLocked) begin(n int64, giveBack func() error) func(pending []*queue) {
+// add counts memory until it is given back, when no stream uses it any more.
+func (p *pinnedAccount) add(n int64, free func() error) func(pending []*cudaStream) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.bytes += n
-	return func(pending []*queue) {
-		for _, q := range pending {
-			_ = q.synchronize() // on a lost device nothing runs any more
-		}
-		err := giveBack()
+	return func(pending []*cudaStream) {
+		synchronizeAll(pending)
+		err := free()
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		p.bytes -= n
@@ -346,8 +344,8 @@ func (p *pageLocked) begin(n int64, giveBack func() error) func(pending []*queue
 	}
 }
 
-// read returns how much there is, and what failed.
-func (p *pageLocked) read() (bytes int64, failure error) {
+// state returns how much there is, and what failed.
+func (p *pinnedAccount) state() (bytes int64, failure error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.bytes, p.failure

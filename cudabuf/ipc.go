@@ -20,9 +20,9 @@ type MemHandle struct {
 	Region
 }
 
-// ipcGranule is the size of the blocks that cuMemAlloc cuts. A handle opens
+// ipcBlockSize is the size of the blocks that cuMemAlloc cuts. A handle opens
 // whole blocks to the peer: an allocation that fills its own shows no other.
-const ipcGranule = 2 << 20
+const ipcBlockSize = 2 << 20
 
 // NewIPCBuffer returns a buffer of n bytes with undefined contents, for
 // ExportIPC: an allocation of its own of a multiple of 2 MiB (cuMemAlloc), which
@@ -34,16 +34,16 @@ func (d *Device) NewIPCBuffer(n int64) (*Buffer, error) {
 	if n == 0 {
 		return newBuffer(d, nil, 0, 0), nil
 	}
-	size, err := roundUp(n, ipcGranule)
+	size, err := roundUp(n, ipcBlockSize)
 	if err != nil {
 		return nil, err
 	}
 	var address uintptr
-	err = d.withRoom(func() (err error) { address, err = d.api.MemAlloc(size); return err })
+	err = d.retryAfterTrim(func() (err error) { address, err = d.api.MemAlloc(size); return err })
 	if err != nil {
 		return nil, fmt.Errorf("allocating %d bytes to share: %w", size, err)
 	}
-	memory := d.newShared(sharing{way: byHandle, base: address, size: size}, func() error { return d.memFree(address) })
+	memory := d.newSharedAllocation(sharing{method: byHandle, base: address, size: size}, func() error { return d.memFree(address) })
 	return newBuffer(d, memory, address, n), nil
 }
 
@@ -57,7 +57,7 @@ func (d *Device) NewIPCBuffer(n int64) (*Buffer, error) {
 // undefined. Work on streams is not waited for; see Wait and Event.ExportIPC.
 func (b *Buffer) ExportIPC() (MemHandle, error) {
 	return b.exportIPC(func() error {
-		_, err := b.shareable(byHandle)
+		_, err := b.checkShareable(byHandle)
 		return err
 	})
 }
@@ -70,13 +70,13 @@ func (b *Buffer) ExportIPCWhole() (MemHandle, error) {
 		if b.memory.sharing == nil {
 			return nil
 		}
-		_, err := b.shareable(byHandle)
+		_, err := b.checkShareable(byHandle)
 		return err
 	})
 }
 
 func (b *Buffer) exportIPC(allowed func() error) (MemHandle, error) {
-	if err := b.hold(); err != nil {
+	if err := b.retain(); err != nil {
 		return MemHandle{}, err
 	}
 	defer b.Release()
@@ -87,13 +87,13 @@ func (b *Buffer) exportIPC(allowed func() error) (MemHandle, error) {
 		return MemHandle{}, err
 	}
 	var h MemHandle
-	err := b.dev.do(func() error {
+	err := b.dev.withContext(func() error {
 		base, size, err := b.dev.api.MemGetAddressRange(b.address)
 		if err != nil {
 			return err
 		}
 		h.Region = b.region(base, size)
-		if err := h.check(); err != nil {
+		if err := h.validate(); err != nil {
 			return err // foreign memory that reaches beyond its allocation
 		}
 		h.Handle, err = b.dev.api.IpcGetMemHandle(base)
@@ -114,7 +114,7 @@ func (b *Buffer) exportIPC(allowed func() error) (MemHandle, error) {
 // The process that exported a handle cannot open it: CUDA answers
 // CUDA_ERROR_INVALID_CONTEXT (201).
 func (d *Device) OpenIPC(h MemHandle) (*Buffer, error) {
-	if err := h.check(); err != nil {
+	if err := h.validate(); err != nil {
 		return nil, err
 	}
 	if h.Device != (UUID{}) && h.Device != d.uuid {
@@ -123,19 +123,19 @@ func (d *Device) OpenIPC(h MemHandle) (*Buffer, error) {
 	if h.Length == 0 {
 		return newBuffer(d, nil, 0, 0), nil
 	}
-	memory, err := d.shares.opened.get(h.Handle, func(closed func()) (*allocation, error) {
+	memory, err := d.sharedObjects.imports.get(h.Handle, func(closed func()) (*allocation, error) {
 		return d.openHandle(h.Handle, closed)
 	})
 	if err != nil {
-		return nil, fmt.Errorf("opening memory of another process: %w", ownHandle(err))
+		return nil, fmt.Errorf("opening memory of another process: %w", explainOwnHandle(err))
 	}
-	return d.part(memory, h.Region)
+	return d.newRegionBuffer(memory, h.Region)
 }
 
 // openHandle opens an allocation of another process.
 func (d *Device) openHandle(h driver.IPCMemHandle, closed func()) (*allocation, error) {
-	s := sharing{way: byHandle, imported: true}
-	err := d.do(func() (err error) {
+	s := sharing{method: byHandle, imported: true}
+	err := d.withContext(func() (err error) {
 		if s.base, err = d.api.IpcOpenMemHandle(h); err != nil {
 			return err
 		}
@@ -149,15 +149,15 @@ func (d *Device) openHandle(h driver.IPCMemHandle, closed func()) (*allocation, 
 	if err != nil {
 		return nil, err
 	}
-	return d.newShared(s, func() error {
+	return d.newSharedAllocation(s, func() error {
 		defer closed()
-		return d.do(func() error { return d.api.IpcCloseMemHandle(s.base) })
+		return d.withContext(func() error { return d.api.IpcCloseMemHandle(s.base) })
 	}), nil
 }
 
-// ownHandle says what CUDA means by its answer to a handle of the process
+// explainOwnHandle says what CUDA means by its answer to a handle of the process
 // itself.
-func ownHandle(err error) error {
+func explainOwnHandle(err error) error {
 	var call *Error
 	if errors.As(err, &call) && call.Code == driver.InvalidContext {
 		return fmt.Errorf("%w; CUDA answers so to the process that exported the handle, and to one of the same id in another PID namespace", err)
@@ -177,8 +177,8 @@ type Region struct {
 	Offset, Length int64
 }
 
-// check returns an error for a region that no buffer can be.
-func (r Region) check() error {
+// validate returns an error for a region that no buffer can be.
+func (r Region) validate() error {
 	size := r.AllocationSize
 	if size == 0 {
 		size = math.MaxInt64
@@ -189,21 +189,21 @@ func (r Region) check() error {
 	return nil
 }
 
-// sharingWay is how memory crosses to other processes.
-type sharingWay string
+// sharingMethod is how memory crosses to other processes.
+type sharingMethod string
 
 // The ways, named by the method that exports the memory, and the one that
 // allocates it.
 const (
-	byHandle     sharingWay = "ExportIPC, for memory of NewIPCBuffer"
-	byDescriptor sharingWay = "ExportFD, for memory of NewFDBuffer"
-	byPool       sharingWay = "ExportPool, for memory of a SharedPool"
+	byHandle     sharingMethod = "ExportIPC, for memory of NewIPCBuffer"
+	byDescriptor sharingMethod = "ExportFD, for memory of NewFDBuffer"
+	byPool       sharingMethod = "ExportPool, for memory of a SharedPool"
 )
 
 // sharing is what is known of memory that was made to be shared, or comes from
 // another process.
 type sharing struct {
-	way      sharingWay
+	method   sharingMethod
 	base     uintptr
 	size     int64
 	imported bool
@@ -211,18 +211,18 @@ type sharing struct {
 	pool     *SharedPool     // byPool, of this process
 }
 
-// shareable returns how the buffer's memory is shared. It is an error unless
+// checkShareable returns how the buffer's memory is shared. It is an error unless
 // the memory is of this process and made to be shared that way. The caller
 // holds the buffer, which is not empty.
-func (b *Buffer) shareable(way sharingWay) (*sharing, error) {
+func (b *Buffer) checkShareable(way sharingMethod) (*sharing, error) {
 	s := b.memory.sharing
 	switch {
 	case s == nil:
 		return nil, fmt.Errorf("%v: %s: %w: other memory may lie in the same allocation", b.dev, way, ErrNotShareable)
 	case s.imported:
 		return nil, fmt.Errorf("%v: %w: only the process that it comes from can export it", b.dev, ErrNotShareable)
-	case s.way != way:
-		return nil, fmt.Errorf("%v: %s: %w: this is exported by %s", b.dev, way, ErrNotShareable, s.way)
+	case s.method != way:
+		return nil, fmt.Errorf("%v: %s: %w: this is exported by %s", b.dev, way, ErrNotShareable, s.method)
 	}
 	return s, nil
 }
@@ -232,23 +232,21 @@ func (b *Buffer) region(base uintptr, size int64) Region {
 	return Region{Device: b.dev.uuid, AllocationSize: size, Offset: int64(b.address - base), Length: b.length}
 }
 
-// newShared makes an allocation of memory that crosses processes. It is given
+// newSharedAllocation makes an allocation of memory that crosses processes. It is given
 // back, with the last reference, when no stream uses it any more.
-func (d *Device) newShared(s sharing, giveBack func() error) *allocation {
-	d.shares.begin()
-	a := newAllocation(func(pending []*queue) {
-		for _, q := range pending {
-			_ = q.synchronize() // on a lost device nothing runs any more
-		}
-		d.shares.end(giveBack())
+func (d *Device) newSharedAllocation(s sharing, free func() error) *allocation {
+	d.sharedObjects.add()
+	a := newAllocation(func(pending []*cudaStream) {
+		synchronizeAll(pending)
+		d.sharedObjects.remove(free())
 	})
 	a.sharing = &s
 	return a
 }
 
-// part returns the buffer that a region of another process's memory is. It
+// newRegionBuffer returns the buffer that a region of another process's memory is. It
 // takes over the memory.
-func (d *Device) part(a *allocation, r Region) (*Buffer, error) {
+func (d *Device) newRegionBuffer(a *allocation, r Region) (*Buffer, error) {
 	if err := arrowbuf.CheckRange(r.Offset, r.Length, a.sharing.size); err != nil {
 		a.release()
 		return nil, fmt.Errorf("%v: opening memory of another process: %w", d, err)
@@ -256,13 +254,13 @@ func (d *Device) part(a *allocation, r Region) (*Buffer, error) {
 	return newBuffer(d, a, a.sharing.base+uintptr(r.Offset), r.Length), nil
 }
 
-// withRoom runs driver calls that allocate. When the GPU is full, it gives the
+// retryAfterTrim runs driver calls that allocate. When the GPU is full, it gives the
 // memory that is kept back to the driver and tries once more.
-func (d *Device) withRoom(calls func() error) error {
-	err := d.do(calls)
+func (d *Device) retryAfterTrim(calls func() error) error {
+	err := d.withContext(calls)
 	if errors.Is(err, arrowbuf.ErrOutOfMemory) {
 		if trimmed := d.Trim(); trimmed == nil {
-			err = d.do(calls)
+			err = d.withContext(calls)
 		}
 	}
 	return err
@@ -276,22 +274,22 @@ func roundUp(n, granule int64) (int64, error) {
 	return (n + granule - 1) / granule * granule, nil
 }
 
-// shares are a device's memory and pools that cross processes.
-type shares struct {
-	opened openings // by handle
+// sharedAccount are a device's memory and pools that cross processes.
+type sharedAccount struct {
+	imports importCache // by handle
 
 	mu      sync.Mutex
 	count   int
 	failure error // the first of giving back; Release can tell nobody
 }
 
-func (s *shares) begin() {
+func (s *sharedAccount) add() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.count++
 }
 
-func (s *shares) end(err error) {
+func (s *sharedAccount) remove(err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.count--
@@ -300,24 +298,24 @@ func (s *shares) end(err error) {
 	}
 }
 
-// read returns how many there are, and the first failure.
-func (s *shares) read() (count int, failure error) {
+// state returns how many there are, and the first failure.
+func (s *sharedAccount) state() (count int, failure error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.count, s.failure
 }
 
-// openings are allocations of other processes that are open here, by the 64
+// importCache are allocations of other processes that are open here, by the 64
 // bytes that name them. Each is opened once, however often it is asked for, and
 // closed with the last reference: a second mapping would cost the driver as much
 // as the first, and old drivers refuse it. Buffers of one allocation share its
 // order of streams.
-type openings struct {
-	mu   sync.Mutex
-	open map[[64]byte]*opening
+type importCache struct {
+	mu      sync.Mutex
+	entries map[[64]byte]*importEntry
 }
 
-type opening struct {
+type importEntry struct {
 	memory *allocation
 	closed chan struct{} // when the driver has closed it
 }
@@ -325,13 +323,13 @@ type opening struct {
 // get returns an allocation with a reference for the caller. It calls open for
 // one that is not open yet, and not before a former opening is closed. open
 // gets what giving the allocation back ends with.
-func (o *openings) get(name [64]byte, open func(closed func()) (*allocation, error)) (*allocation, error) {
+func (o *importCache) get(name [64]byte, open func(closed func()) (*allocation, error)) (*allocation, error) {
 	for {
 		o.mu.Lock()
-		found, ok := o.open[name]
+		found, ok := o.entries[name]
 		if !ok {
 			defer o.mu.Unlock()
-			return o.add(name, open)
+			return o.insert(name, open)
 		}
 		if found.memory.tryRetain() {
 			o.mu.Unlock()
@@ -342,23 +340,23 @@ func (o *openings) get(name [64]byte, open func(closed func()) (*allocation, err
 	}
 }
 
-// add opens an allocation. The caller holds mu.
-func (o *openings) add(name [64]byte, open func(closed func()) (*allocation, error)) (*allocation, error) {
-	added := &opening{closed: make(chan struct{})}
+// insert opens an allocation. The caller holds mu.
+func (o *importCache) insert(name [64]byte, open func(closed func()) (*allocation, error)) (*allocation, error) {
+	added := &importEntry{closed: make(chan struct{})}
 	memory, err := open(func() {
 		o.mu.Lock()
-		delete(o.open, name)
+		delete(o.entries, name)
 		o.mu.Unlock()
 		close(added.closed)
 	})
 	if err != nil {
 		return nil, err
 	}
-	if o.open == nil {
-		o.open = map[[64]byte]*opening{}
+	if o.entries == nil {
+		o.entries = map[[64]byte]*importEntry{}
 	}
 	added.memory = memory
-	o.open[name] = added
+	o.entries[name] = added
 	return memory, nil
 }
 
@@ -372,7 +370,7 @@ type EventHandle [64]byte
 // undefined.
 func (e *Event) ExportIPC() (EventHandle, error) {
 	var h driver.IPCEventHandle
-	err := e.do(func() (err error) { h, err = e.dev.api.IpcGetEventHandle(e.handle); return err })
+	err := e.withContext(func() (err error) { h, err = e.dev.api.IpcGetEventHandle(e.handle); return err })
 	if err != nil {
 		return EventHandle{}, fmt.Errorf("exporting an event: %w", err)
 	}
@@ -383,9 +381,9 @@ func (e *Event) ExportIPC() (EventHandle, error) {
 // (cuIpcOpenEventHandle). It has no Timing. The caller closes it.
 func (d *Device) OpenIPCEvent(h EventHandle) (*Event, error) {
 	e := &Event{dev: d}
-	err := d.do(func() (err error) { e.handle, err = d.api.IpcOpenEventHandle(driver.IPCEventHandle(h)); return err })
+	err := d.withContext(func() (err error) { e.handle, err = d.api.IpcOpenEventHandle(driver.IPCEventHandle(h)); return err })
 	if err != nil {
-		return nil, fmt.Errorf("opening an event of another process: %w", ownHandle(err))
+		return nil, fmt.Errorf("opening an event of another process: %w", explainOwnHandle(err))
 	}
 	return e, nil
 }

@@ -13,8 +13,8 @@ var ErrHandleForm = errors.New("malformed memory handle")
 // The sizes of pyarrow's form: an int64 in the byte order of the machine, and,
 // unless that is 0, the 64 bytes of CUDA.
 const (
-	pyArrowEmpty = 8
-	pyArrowFull  = pyArrowEmpty + 64
+	pyArrowEmptySize = 8
+	pyArrowSize      = pyArrowEmptySize + 64
 )
 
 // MarshalPyArrow writes the handle as pyarrow.cuda.IpcMemHandle.serialize does:
@@ -22,13 +22,13 @@ const (
 // ErrNotShareable; nor has it a device. pyarrow opens the whole allocation,
 // whose first Length bytes are the buffer.
 func (h MemHandle) MarshalPyArrow() ([]byte, error) {
-	if err := h.check(); err != nil {
+	if err := h.validate(); err != nil {
 		return nil, err
 	}
 	if h.Offset != 0 {
 		return nil, fmt.Errorf("a slice at offset %d in pyarrow's form, which has no offset: %w", h.Offset, ErrNotShareable)
 	}
-	b := binary.NativeEndian.AppendUint64(make([]byte, 0, pyArrowFull), uint64(h.Length))
+	b := binary.NativeEndian.AppendUint64(make([]byte, 0, pyArrowSize), uint64(h.Length))
 	if h.Length > 0 {
 		b = append(b, h.Handle[:]...)
 	}
@@ -40,23 +40,23 @@ func (h MemHandle) MarshalPyArrow() ([]byte, error) {
 // any other. Opened, it is as long as the buffer that was exported, while
 // pyarrow opens the whole allocation. Anything else is ErrHandleForm.
 func ParsePyArrow(b []byte) (MemHandle, error) {
-	if len(b) != pyArrowEmpty && len(b) != pyArrowFull {
-		return MemHandle{}, fmt.Errorf("%w: %d bytes, pyarrow writes %d, or %d for size 0", ErrHandleForm, len(b), pyArrowFull, pyArrowEmpty)
+	if len(b) != pyArrowEmptySize && len(b) != pyArrowSize {
+		return MemHandle{}, fmt.Errorf("%w: %d bytes, pyarrow writes %d, or %d for size 0", ErrHandleForm, len(b), pyArrowSize, pyArrowEmptySize)
 	}
 	h := MemHandle{Region: Region{Length: int64(binary.NativeEndian.Uint64(b))}}
-	if h.Length < 0 || (h.Length == 0) != (len(b) == pyArrowEmpty) {
+	if h.Length < 0 || (h.Length == 0) != (len(b) == pyArrowEmptySize) {
 		return MemHandle{}, fmt.Errorf("%w: size %d in pyarrow's form of %d bytes", ErrHandleForm, h.Length, len(b))
 	}
-	copy(h.Handle[:], b[pyArrowEmpty:])
+	copy(h.Handle[:], b[pyArrowEmptySize:])
 	return h, nil
 }
 
-// memHandleForm is version 1 of MemHandle in binary: a byte 1, the device's
+// memHandleSize is version 1 of MemHandle in binary: a byte 1, the device's
 // UUID, size of the allocation, offset and length as little-endian int64, and
 // the 64 bytes of CUDA.
 const (
 	memHandleVersion = 1
-	memHandleForm    = 1 + 16 + 3*8 + 64
+	memHandleSize    = 1 + 16 + 3*8 + 64
 )
 
 var (
@@ -66,10 +66,10 @@ var (
 
 // MarshalBinary writes the handle in 105 bytes.
 func (h MemHandle) MarshalBinary() ([]byte, error) {
-	if err := h.check(); err != nil {
+	if err := h.validate(); err != nil {
 		return nil, err
 	}
-	b := append(make([]byte, 0, memHandleForm), memHandleVersion)
+	b := append(make([]byte, 0, memHandleSize), memHandleVersion)
 	b = append(b, h.Device[:]...)
 	for _, n := range []int64{h.AllocationSize, h.Offset, h.Length} {
 		b = binary.LittleEndian.AppendUint64(b, uint64(n))
@@ -80,8 +80,8 @@ func (h MemHandle) MarshalBinary() ([]byte, error) {
 // UnmarshalBinary reads what MarshalBinary wrote; anything else is
 // ErrHandleForm.
 func (h *MemHandle) UnmarshalBinary(b []byte) error {
-	if len(b) != memHandleForm {
-		return fmt.Errorf("%w: %d bytes, not %d", ErrHandleForm, len(b), memHandleForm)
+	if len(b) != memHandleSize {
+		return fmt.Errorf("%w: %d bytes, not %d", ErrHandleForm, len(b), memHandleSize)
 	}
 	if b[0] != memHandleVersion {
 		return fmt.Errorf("%w: version %d, not %d", ErrHandleForm, b[0], memHandleVersion)
@@ -94,7 +94,7 @@ func (h *MemHandle) UnmarshalBinary(b []byte) error {
 		b = b[8:]
 	}
 	copy(read.Handle[:], b)
-	if err := read.check(); err != nil {
+	if err := read.validate(); err != nil {
 		return fmt.Errorf("%w: %w", ErrHandleForm, err)
 	}
 	*h = read

@@ -21,8 +21,8 @@ func (d *Device) NewFDBuffer(n int64) (*Buffer, error) {
 	if n == 0 {
 		return newBuffer(d, nil, 0, 0), nil
 	}
-	s := sharing{way: byDescriptor}
-	err := d.withRoom(func() error {
+	s := sharing{method: byDescriptor}
+	err := d.retryAfterTrim(func() error {
 		granularity, err := d.api.MemGetAllocationGranularity(d.handle, true)
 		if err != nil {
 			return err
@@ -33,13 +33,13 @@ func (d *Device) NewFDBuffer(n int64) (*Buffer, error) {
 		if s.physical, err = d.api.MemCreate(s.size, d.handle, true); err != nil {
 			return err
 		}
-		s.base, err = d.mapHere(s.physical, s.size)
+		s.base, err = d.mapPhysical(s.physical, s.size)
 		return err
 	})
 	if err != nil {
 		return nil, fmt.Errorf("allocating %d bytes to share: %w", n, err)
 	}
-	return newBuffer(d, d.newMapped(s), s.base, n), nil
+	return newBuffer(d, d.newMappedAllocation(s), s.base, n), nil
 }
 
 // ExportFD returns a file that another process opens the buffer by, together
@@ -51,14 +51,14 @@ func (d *Device) NewFDBuffer(n int64) (*Buffer, error) {
 // The memory stays as long as anybody has it open, a file or a buffer, in
 // whatever process. A buffer of length 0 has no file: it is nil.
 func (b *Buffer) ExportFD() (*os.File, Region, error) {
-	if err := b.hold(); err != nil {
+	if err := b.retain(); err != nil {
 		return nil, Region{}, err
 	}
 	defer b.Release()
 	if b.length == 0 {
 		return nil, Region{Device: b.dev.uuid}, nil
 	}
-	s, err := b.shareable(byDescriptor)
+	s, err := b.checkShareable(byDescriptor)
 	if err != nil {
 		return nil, Region{}, err
 	}
@@ -75,39 +75,39 @@ func (b *Buffer) ExportFD() (*os.File, Region, error) {
 // device reaches that one. Each call maps the memory anew, and work on one
 // mapping is not ordered against that on another.
 func (d *Device) OpenFD(file *os.File, r Region) (*Buffer, error) {
-	if err := r.check(); err != nil {
+	if err := r.validate(); err != nil {
 		return nil, err
 	}
 	if r.Length == 0 {
 		return newBuffer(d, nil, 0, 0), nil
 	}
-	s := sharing{way: byDescriptor, imported: true, size: r.AllocationSize}
+	s := sharing{method: byDescriptor, imported: true, size: r.AllocationSize}
 	err := d.withFD(file, func(fd int) (err error) {
 		if s.physical, err = d.api.MemImportFromShareableHandle(fd); err != nil {
 			return err
 		}
-		s.base, err = d.mapHere(s.physical, s.size)
+		s.base, err = d.mapPhysical(s.physical, s.size)
 		return err
 	})
 	if err != nil {
 		return nil, fmt.Errorf("opening memory of GPU-%v on %v, which is GPU-%v: %w", r.Device, d, d.uuid, err)
 	}
-	return d.part(d.newMapped(s), r)
+	return d.newRegionBuffer(d.newMappedAllocation(s), r)
 }
 
-// newMapped makes an allocation of physical memory that is mapped.
-func (d *Device) newMapped(s sharing) *allocation {
-	return d.newShared(s, func() error {
-		return d.do(func() error {
+// newMappedAllocation makes an allocation of physical memory that is mapped.
+func (d *Device) newMappedAllocation(s sharing) *allocation {
+	return d.newSharedAllocation(s, func() error {
+		return d.withContext(func() error {
 			return errors.Join(d.api.MemUnmap(s.base, s.size), d.api.MemAddressFree(s.base, s.size), d.api.MemRelease(s.physical))
 		})
 	})
 }
 
-// mapHere gives physical memory, of whatever GPU, an address that this device
+// mapPhysical gives physical memory, of whatever GPU, an address that this device
 // reads and writes. It takes the memory over: a failure releases it. The caller
 // has entered the device.
-func (d *Device) mapHere(physical driver.Physical, size int64) (address uintptr, err error) {
+func (d *Device) mapPhysical(physical driver.Physical, size int64) (address uintptr, err error) {
 	undo := []func() error{func() error { return d.api.MemRelease(physical) }}
 	defer func() {
 		if err != nil {
@@ -132,7 +132,7 @@ func (d *Device) mapHere(physical driver.Physical, size int64) (address uintptr,
 // that this one starts do not get it by accident, which would keep the memory.
 func (d *Device) exportFD(call func() (int, error)) (*os.File, error) {
 	var fd int
-	err := d.do(func() (err error) {
+	err := d.withContext(func() (err error) {
 		syscall.ForkLock.RLock()
 		defer syscall.ForkLock.RUnlock()
 		if fd, err = call(); err == nil {
@@ -154,7 +154,7 @@ func (d *Device) withFD(file *os.File, calls func(fd int) error) error {
 	}
 	var failure error
 	err = conn.Control(func(fd uintptr) {
-		failure = d.do(func() error { return calls(int(fd)) })
+		failure = d.withContext(func() error { return calls(int(fd)) })
 	})
 	if err != nil { // the one that there is; its own error is hidden
 		return fmt.Errorf("%s: %w", file.Name(), os.ErrClosed)

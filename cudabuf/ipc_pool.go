@@ -14,7 +14,7 @@ import (
 // SharedPool is a pool of stream-ordered memory that another process opens once,
 // by a file, and then receives buffers of, each by a few bytes. It may be used
 // from any goroutine.
-type SharedPool struct{ crossPool }
+type SharedPool struct{ ipcPool }
 
 // PoolHandle names memory in a SharedPool for a process that has the pool open.
 type PoolHandle struct {
@@ -22,18 +22,18 @@ type PoolHandle struct {
 	Region
 }
 
-// maxPooled is the largest allocation of a pool that goes to another process. The
+// maxPoolExport is the largest allocation of a pool that goes to another process. The
 // driver takes 1.3 ms a GiB to open it, and ends the process at 8 GiB, though not at
 // 5. (cuMemPoolImportPointer on an H200 with driver 580.)
-const maxPooled = 1 << 30
+const maxPoolExport = 1 << 30
 
 // NewSharedPool makes a pool (cuMemPoolCreate with
 // CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR). What is freed stays in it until
 // Trim or Close. The caller closes it.
 func (d *Device) NewSharedPool() (*SharedPool, error) {
-	p := &SharedPool{crossPool{dev: d}}
-	p.destroy = func() error { return d.do(func() error { return d.api.MemPoolDestroy(p.handle) }) }
-	err := d.do(func() (err error) {
+	p := &SharedPool{ipcPool{dev: d}}
+	p.destroy = func() error { return d.withContext(func() error { return d.api.MemPoolDestroy(p.handle) }) }
+	err := d.withContext(func() (err error) {
 		if p.handle, err = d.api.MemPoolCreate(d.handle, true); err != nil {
 			return err
 		}
@@ -45,7 +45,7 @@ func (d *Device) NewSharedPool() (*SharedPool, error) {
 	if err != nil {
 		return nil, fmt.Errorf("making a pool to share: %w", err)
 	}
-	d.shares.begin()
+	d.sharedObjects.add()
 	return p, nil
 }
 
@@ -63,9 +63,9 @@ func (p *SharedPool) NewBuffer(n int64, s *Stream) (*Buffer, error) {
 	if s != nil && s.capture != nil {
 		return nil, fmt.Errorf("%v: allocating %d bytes while a graph is captured: %w", p.dev, n, errors.ErrUnsupported)
 	}
-	at := sharing{way: byPool, size: n, pool: p}
-	err := p.use(func() error {
-		return p.dev.give(s, nil, func(h driver.Stream) (err error) {
+	at := sharing{method: byPool, size: n, pool: p}
+	err := p.withOpen(func() error {
+		return p.dev.submit(s, nil, func(h driver.Stream) (err error) {
 			at.base, err = p.dev.api.MemAllocFromPoolAsync(n, p.handle, h)
 			return err
 		})
@@ -73,9 +73,9 @@ func (p *SharedPool) NewBuffer(n int64, s *Stream) (*Buffer, error) {
 	if err != nil {
 		return nil, fmt.Errorf("allocating %d bytes to share: %w", n, err)
 	}
-	memory := p.dev.newShared(at, func() error { return p.dev.freeNow(at.base) })
+	memory := p.dev.newSharedAllocation(at, func() error { return p.dev.freeAndWait(at.base) })
 	if s != nil {
-		memory.uses.writer = s.queue // other streams wait for the allocation
+		memory.accesses.writer = s.cudaStream // other streams wait for the allocation
 	}
 	return newBuffer(p.dev, memory, at.base, n), nil
 }
@@ -84,7 +84,7 @@ func (p *SharedPool) NewBuffer(n int64, s *Stream) (*Buffer, error) {
 // (cuMemPoolExportToShareableHandle). The caller closes the file, and sends its
 // descriptor first.
 func (p *SharedPool) ExportFD() (file *os.File, err error) {
-	err = p.use(func() (err error) {
+	err = p.withOpen(func() (err error) {
 		file, err = p.dev.exportFD(func() (int, error) { return p.dev.api.MemPoolExportToShareableHandle(p.handle) })
 		return err
 	})
@@ -100,8 +100,8 @@ func (p *SharedPool) Trim(keep int64) error {
 	if keep < 0 {
 		return fmt.Errorf("%v: keeping %d bytes: %w", p.dev, keep, arrowbuf.ErrOutOfRange)
 	}
-	return p.use(func() error {
-		return p.dev.do(func() error { return p.dev.api.MemPoolTrimTo(p.handle, keep) })
+	return p.withOpen(func() error {
+		return p.dev.withContext(func() error { return p.dev.api.MemPoolTrimTo(p.handle, keep) })
 	})
 }
 
@@ -112,22 +112,22 @@ func (p *SharedPool) Trim(keep int64) error {
 // the driver does not open reliably. Work on streams is not waited for, the
 // allocation included; see Wait and Event.ExportIPC.
 func (b *Buffer) ExportPool() (PoolHandle, error) {
-	if err := b.hold(); err != nil {
+	if err := b.retain(); err != nil {
 		return PoolHandle{}, err
 	}
 	defer b.Release()
 	if b.length == 0 {
 		return PoolHandle{Region: Region{Device: b.dev.uuid}}, nil
 	}
-	s, err := b.shareable(byPool)
+	s, err := b.checkShareable(byPool)
 	if err != nil {
 		return PoolHandle{}, err
 	}
-	if s.size > maxPooled {
-		return PoolHandle{}, fmt.Errorf("%v: %d bytes of a pool, at most %d are opened elsewhere: %w", b.dev, s.size, maxPooled, ErrNotShareable)
+	if s.size > maxPoolExport {
+		return PoolHandle{}, fmt.Errorf("%v: %d bytes of a pool, at most %d are opened elsewhere: %w", b.dev, s.size, maxPoolExport, ErrNotShareable)
 	}
 	h := PoolHandle{Region: b.region(s.base, s.size)}
-	err = b.dev.do(func() error {
+	err = b.dev.withContext(func() error {
 		pointer, err := b.dev.api.MemPoolExportPointer(s.base)
 		h.Pointer = pointer
 		return err
@@ -141,20 +141,20 @@ func (b *Buffer) ExportPool() (PoolHandle, error) {
 // SharedPool is the pool by which another process opens the buffer's memory; nil
 // for memory that ExportPool refuses, and where there is none.
 func (b *Buffer) SharedPool() *SharedPool {
-	if b.memory == nil || b.memory.sharing == nil || b.memory.sharing.size > maxPooled {
+	if b.memory == nil || b.memory.sharing == nil || b.memory.sharing.size > maxPoolExport {
 		return nil
 	}
 	return b.memory.sharing.pool
 }
 
-// freeNow frees memory of a pool that no stream uses any more. It is free when
+// freeAndWait frees memory of a pool that no stream uses any more. It is free when
 // freeNow returns, in every process's eyes.
-func (d *Device) freeNow(address uintptr) error {
-	return d.run(nil, func(h driver.Stream) error { return d.api.MemFreeAsync(address, h) })
+func (d *Device) freeAndWait(address uintptr) error {
+	return d.submitAndWait(nil, func(h driver.Stream) error { return d.api.MemFreeAsync(address, h) })
 }
 
-// crossPool is what a pool here and one of a peer have in common.
-type crossPool struct {
+// ipcPool is what a pool here and one of a peer have in common.
+type ipcPool struct {
 	dev     *Device
 	handle  driver.MemPool
 	destroy func() error
@@ -163,7 +163,7 @@ type crossPool struct {
 	closed bool
 }
 
-func (p *crossPool) use(calls func() error) error {
+func (p *ipcPool) withOpen(calls func() error) error {
 	p.mu.RLock()
 	defer p.mu.RUnlock()
 	if p.closed {
@@ -174,7 +174,7 @@ func (p *crossPool) use(calls func() error) error {
 
 // Close gives the pool back (cuMemPoolDestroy). Buffers of it stay good; their
 // memory goes with the last of them. A second Close does nothing.
-func (p *crossPool) Close() error {
+func (p *ipcPool) Close() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.closed {
@@ -182,15 +182,15 @@ func (p *crossPool) Close() error {
 	}
 	p.closed = true
 	err := p.destroy()
-	p.dev.shares.end(nil)
+	p.dev.sharedObjects.remove(nil)
 	return err
 }
 
 // PeerPool is a SharedPool of another process. Nothing is allocated from it. It
 // may be used from any goroutine.
 type PeerPool struct {
-	crossPool
-	pool *importedPool
+	ipcPool
+	imported *importedPool
 }
 
 // OpenPoolFD opens the pool that a file of another process's SharedPool.ExportFD
@@ -200,14 +200,14 @@ type PeerPool struct {
 func (d *Device) OpenPoolFD(file *os.File) (*PeerPool, error) {
 	p := &PeerPool{}
 	err := d.withFD(file, func(fd int) (err error) {
-		p.pool, err = d.driver.imported.open(d, fd)
+		p.imported, err = d.driver.imported.importPool(d, fd)
 		return err
 	})
 	if err != nil {
 		return nil, fmt.Errorf("opening a pool of another process on %v: %w", d, err)
 	}
-	p.crossPool = crossPool{dev: d, handle: p.pool.handle, destroy: func() error { return p.pool.leave(d) }}
-	d.shares.begin()
+	p.ipcPool = ipcPool{dev: d, handle: p.imported.handle, destroy: func() error { return p.imported.release(d) }}
+	d.sharedObjects.add()
 	return p, nil
 }
 
@@ -216,18 +216,18 @@ func (d *Device) OpenPoolFD(file *os.File) (*PeerPool, error) {
 // once, however many handles name it. One of more than 1 GiB is
 // arrowbuf.ErrOutOfRange.
 func (p *PeerPool) Open(h PoolHandle) (*Buffer, error) {
-	if err := h.check(); err != nil {
+	if err := h.validate(); err != nil {
 		return nil, err
 	}
-	if h.AllocationSize > maxPooled {
-		return nil, fmt.Errorf("opening %d bytes of another process's pool, at most %d are: %w", h.AllocationSize, maxPooled, arrowbuf.ErrOutOfRange)
+	if h.AllocationSize > maxPoolExport {
+		return nil, fmt.Errorf("opening %d bytes of another process's pool, at most %d are: %w", h.AllocationSize, maxPoolExport, arrowbuf.ErrOutOfRange)
 	}
 	if h.Length == 0 {
 		return newBuffer(p.dev, nil, 0, 0), nil
 	}
 	var memory *allocation
-	err := p.use(func() (err error) {
-		memory, err = p.pool.opened.get(h.Pointer, func(closed func()) (*allocation, error) {
+	err := p.withOpen(func() (err error) {
+		memory, err = p.imported.imports.get(h.Pointer, func(closed func()) (*allocation, error) {
 			return p.openPointer(h.Pointer, closed)
 		})
 		return err
@@ -235,13 +235,13 @@ func (p *PeerPool) Open(h PoolHandle) (*Buffer, error) {
 	if err != nil {
 		return nil, fmt.Errorf("opening memory of another process's pool: %w", err)
 	}
-	return p.dev.part(memory, h.Region)
+	return p.dev.newRegionBuffer(memory, h.Region)
 }
 
 func (p *PeerPool) openPointer(pointer driver.PoolPointer, closed func()) (*allocation, error) {
 	d := p.dev
-	s := sharing{way: byPool, imported: true}
-	err := d.do(func() (err error) {
+	s := sharing{method: byPool, imported: true}
+	err := d.withContext(func() (err error) {
 		if s.base, err = d.api.MemPoolImportPointer(p.handle, pointer); err != nil {
 			return err
 		}
@@ -250,16 +250,16 @@ func (p *PeerPool) openPointer(pointer driver.PoolPointer, closed func()) (*allo
 	})
 	if err != nil {
 		if s.base != 0 {
-			err = errors.Join(err, d.freeNow(s.base))
+			err = errors.Join(err, d.freeAndWait(s.base))
 		}
 		return nil, err
 	}
-	if err := p.pool.enter(s.base); err != nil {
+	if err := p.imported.addAllocation(s.base); err != nil {
 		return nil, err // and freeing it would end the other
 	}
-	return d.newShared(s, func() error {
+	return d.newSharedAllocation(s, func() error {
 		defer closed()
-		return errors.Join(d.freeNow(s.base), p.pool.exit(d, s.base))
+		return errors.Join(d.freeAndWait(s.base), p.imported.removeAllocation(d, s.base))
 	}), nil
 }
 
@@ -275,17 +275,17 @@ type importedPools struct {
 }
 
 type importedPool struct {
-	in      *importedPools
-	handle  driver.MemPool
-	opened  openings             // by pointer
-	bases   map[uintptr]struct{} // of what is open
-	imports int                  // each of which is destroyed at the end
-	users   int                  // PeerPools and allocations
+	registry    *importedPools
+	handle      driver.MemPool
+	imports     importCache          // by pointer
+	bases       map[uintptr]struct{} // of what is open
+	importCount int                  // each of which is destroyed at the end
+	refs        int                  // PeerPools and allocations
 }
 
-// open imports a pool, and gives the device access to it. The caller has entered
+// importPool imports a pool, and gives the device access to it. The caller has entered
 // the device, and leaves the pool.
-func (i *importedPools) open(d *Device, fd int) (*importedPool, error) {
+func (i *importedPools) importPool(d *Device, fd int) (*importedPool, error) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	handle, err := d.api.MemPoolImportFromShareableHandle(fd)
@@ -297,24 +297,24 @@ func (i *importedPools) open(d *Device, fd int) (*importedPool, error) {
 		if i.all == nil {
 			i.all = map[driver.MemPool]*importedPool{}
 		}
-		p = &importedPool{in: i, handle: handle}
+		p = &importedPool{registry: i, handle: handle}
 		i.all[handle] = p
 	}
-	p.imports++
-	p.users++
+	p.importCount++
+	p.refs++
 	if err := d.api.MemPoolSetAccess(handle, d.handle); err != nil {
-		_ = p.end(d)
+		_ = p.releaseLocked(d)
 		return nil, err
 	}
 	return p, nil
 }
 
-// enter notes an allocation that was opened. One at the address of another that is
+// addAllocation notes an allocation that was opened. One at the address of another that is
 // still open is that one's follower in the owner's pool, under another name: the
 // driver would end both with the first.
-func (p *importedPool) enter(base uintptr) error {
-	p.in.mu.Lock()
-	defer p.in.mu.Unlock()
+func (p *importedPool) addAllocation(base uintptr) error {
+	p.registry.mu.Lock()
+	defer p.registry.mu.Unlock()
 	if _, open := p.bases[base]; open {
 		return fmt.Errorf("another allocation at its address is still open here: %w", ErrNotShareable)
 	}
@@ -322,45 +322,45 @@ func (p *importedPool) enter(base uintptr) error {
 		p.bases = map[uintptr]struct{}{}
 	}
 	p.bases[base] = struct{}{}
-	p.users++
+	p.refs++
 	return nil
 }
 
-// exit is the end of an allocation that was entered.
-func (p *importedPool) exit(d *Device, base uintptr) error {
-	p.in.mu.Lock()
+// removeAllocation is the end of an allocation that was entered.
+func (p *importedPool) removeAllocation(d *Device, base uintptr) error {
+	p.registry.mu.Lock()
 	delete(p.bases, base)
-	p.in.mu.Unlock()
-	return p.leave(d)
+	p.registry.mu.Unlock()
+	return p.release(d)
 }
 
-// leave destroys the pool with its last user. On a device that is lost it only
+// release destroys the pool with its last user. On a device that is lost it only
 // forgets it.
-func (p *importedPool) leave(d *Device) error {
+func (p *importedPool) release(d *Device) error {
 	entered := false
-	err := d.do(func() error {
+	err := d.withContext(func() error {
 		entered = true
-		p.in.mu.Lock()
-		defer p.in.mu.Unlock()
-		return p.end(d)
+		p.registry.mu.Lock()
+		defer p.registry.mu.Unlock()
+		return p.releaseLocked(d)
 	})
 	if !entered {
-		p.in.mu.Lock()
-		defer p.in.mu.Unlock()
-		if p.users--; p.users == 0 {
-			delete(p.in.all, p.handle)
+		p.registry.mu.Lock()
+		defer p.registry.mu.Unlock()
+		if p.refs--; p.refs == 0 {
+			delete(p.registry.all, p.handle)
 		}
 	}
 	return err
 }
 
-// end is leave for who holds the lock and has entered the device.
-func (p *importedPool) end(d *Device) (err error) {
-	if p.users--; p.users > 0 {
+// releaseLocked is leave for who holds the lock and has entered the device.
+func (p *importedPool) releaseLocked(d *Device) (err error) {
+	if p.refs--; p.refs > 0 {
 		return nil
 	}
-	delete(p.in.all, p.handle)
-	for ; p.imports > 0; p.imports-- {
+	delete(p.registry.all, p.handle)
+	for ; p.importCount > 0; p.importCount-- {
 		if failure := d.api.MemPoolDestroy(p.handle); err == nil {
 			err = failure
 		}

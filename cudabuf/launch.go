@@ -47,60 +47,60 @@ func InOut(b *Buffer, offset int64) Pointer { return Pointer{b, offset, writes} 
 type Pointer struct {
 	buffer *Buffer
 	offset int64
-	how    access
+	mode   accessMode
 }
 
-// launch is what a launch needs while it is issued. They are used again, so
+// launchState is what a launch needs while it is issued. They are used again, so
 // that launching allocates nothing.
-type launch struct {
+type launchState struct {
 	driver.Launch
-	uses []use
+	accesses []access
 }
 
-// maxStructs is what CUDA takes as parameters of every GPU.
-const maxStructs = 4 << 10
+// maxStructBytes is what CUDA takes as parameters of every GPU.
+const maxStructBytes = 4 << 10
 
-var launches = sync.Pool{New: func() any {
-	l := &launch{uses: make([]use, 0, 16)}
-	l.Args, l.Structs = make([]driver.Arg, 0, 16), make([]byte, 0, maxStructs)
+var launchStates = sync.Pool{New: func() any {
+	l := &launchState{accesses: make([]access, 0, 16)}
+	l.Args, l.Structs = make([]driver.Arg, 0, 16), make([]byte, 0, maxStructBytes)
 	return l
 }}
 
 func (k *Kernel) launch(s *Stream, grid, block Dim3, sharedBytes uint32, args []any) error {
-	l := launches.Get().(*launch)
-	l.Function, l.Grid, l.Block, l.SharedBytes = k.handle, flat(grid), flat(block), sharedBytes
-	err := l.addAll(k.dev, args)
+	l := launchStates.Get().(*launchState)
+	l.Function, l.Grid, l.Block, l.SharedBytes = k.handle, defaultAxes(grid), defaultAxes(block), sharedBytes
+	err := l.addArgs(k.dev, args)
 	if err == nil {
-		err = k.dev.give(s, l.uses, func(h driver.Stream) error {
+		err = k.dev.submit(s, l.accesses, func(h driver.Stream) error {
 			l.Stream = h
 			return k.dev.api.LaunchKernel(&l.Launch)
 		})
 	}
-	l.end()
-	return k.named(err)
+	l.recycle()
+	return k.annotate(err)
 }
 
-// end makes the launch ready for the next one.
-func (l *launch) end() {
-	for i := range l.uses {
-		l.uses[i].memory = nil
+// recycle makes the launch ready for the next one.
+func (l *launchState) recycle() {
+	for i := range l.accesses {
+		l.accesses[i].memory = nil
 	}
-	l.Args, l.Structs, l.uses = l.Args[:0], l.Structs[:0], l.uses[:0]
-	launches.Put(l)
+	l.Args, l.Structs, l.accesses = l.Args[:0], l.Structs[:0], l.accesses[:0]
+	launchStates.Put(l)
 }
 
-func (l *launch) addAll(d *Device, args []any) error {
+func (l *launchState) addArgs(d *Device, args []any) error {
 	for i, arg := range args {
-		if err := l.add(d, arg); err != nil {
+		if err := l.addArg(d, arg); err != nil {
 			return fmt.Errorf("argument %d: %w", i, err)
 		}
 	}
 	return nil
 }
 
-// add appends an argument. What arg points to must not escape from here: a
+// addArg appends an argument. What arg points to must not escape from here: a
 // call's numbers then stay on the caller's stack.
-func (l *launch) add(d *Device, arg any) error {
+func (l *launchState) addArg(d *Device, arg any) error {
 	var a driver.Arg
 	switch v := arg.(type) {
 	case int32:
@@ -120,11 +120,11 @@ func (l *launch) add(d *Device, arg any) error {
 	case []byte:
 		return l.addStruct(v)
 	case *Buffer:
-		return l.addPointer(d, Pointer{onHeap(v), 0, access(!v.readOnly)})
+		return l.addPointer(d, Pointer{noescape(v), 0, accessMode(!v.readOnly)})
 	case *HostBuffer:
-		return l.addHost(d, onHeap(v))
+		return l.addHost(d, noescape(v))
 	case Pointer:
-		return l.addPointer(d, Pointer{onHeap(v.buffer), v.offset, v.how})
+		return l.addPointer(d, Pointer{noescape(v.buffer), v.offset, v.mode})
 	case arrowbuf.Buffer:
 		return fmt.Errorf("%s, memory of another device, for a kernel on %v: %w", reflect.TypeOf(arg).String(), d, arrowbuf.ErrDevice)
 	default:
@@ -135,11 +135,11 @@ func (l *launch) add(d *Device, arg any) error {
 }
 
 // addStruct copies the bytes, so that they may lie on the caller's stack.
-func (l *launch) addStruct(b []byte) error {
+func (l *launchState) addStruct(b []byte) error {
 	at := len(l.Structs)
 	end := at + len(b)
-	if len(b) == 0 || end > maxStructs {
-		return fmt.Errorf("structs of %d bytes, of which a kernel takes 1 to %d", end, maxStructs)
+	if len(b) == 0 || end > maxStructBytes {
+		return fmt.Errorf("structs of %d bytes, of which a kernel takes 1 to %d", end, maxStructBytes)
 	}
 	l.Structs = l.Structs[:(end+7)&^7] // C may copy a struct in words
 	copy(l.Structs[at:], b)
@@ -147,59 +147,59 @@ func (l *launch) addStruct(b []byte) error {
 	return nil
 }
 
-// onHeap returns b, and hides from the compiler that a launch keeps it: else all
+// noescape returns b, and hides from the compiler that a launch keeps it: else all
 // that is passed beside it would have to be on the heap too. Buffers are, since
 // no one else can make one.
-func onHeap[T Buffer | HostBuffer](b *T) *T {
+func noescape[T Buffer | HostBuffer](b *T) *T {
 	address := uintptr(unsafe.Pointer(b))
 	return *(**T)(unsafe.Pointer(&address))
 }
 
-func (l *launch) addPointer(d *Device, p Pointer) error {
+func (l *launchState) addPointer(d *Device, p Pointer) error {
 	b := p.buffer
 	switch {
 	case b.dev != d:
 		return fmt.Errorf("a buffer on %v for a kernel on %v: %w", b.dev, d, arrowbuf.ErrDevice)
-	case b.readOnly && p.how == writes:
+	case b.readOnly && p.mode == writes:
 		return fmt.Errorf("for a kernel to write: %w", ErrReadOnly)
 	}
 	if p.offset != 0 {
-		if err := b.reaches(p.offset); err != nil {
+		if err := b.checkOffset(p.offset); err != nil {
 			return err
 		}
 	}
-	return l.addAddress(&b.span, b.address+uintptr(p.offset), p.how)
+	return l.addAddress(&b.memoryView, b.address+uintptr(p.offset), p.mode)
 }
 
 // addHost appends a pointer to mapped memory of the host.
-func (l *launch) addHost(d *Device, h *HostBuffer) error {
+func (l *launchState) addHost(d *Device, h *HostBuffer) error {
 	address, err := h.addressOn(d)
 	if err != nil {
 		return err
 	}
-	return l.addAddress(&h.span, address, access(!h.readOnly))
+	return l.addAddress(&h.memoryView, address, accessMode(!h.readOnly))
 }
 
 // addAddress appends a pointer to memory that a span is part of. The span is not
 // held: should it go meanwhile, issuing the launch finds the memory gone, or makes
 // it wait.
-func (l *launch) addAddress(s *span, address uintptr, how access) error {
+func (l *launchState) addAddress(s *memoryView, address uintptr, mode accessMode) error {
 	if s.refs.Load() <= 0 {
-		return s.released()
+		return s.errReleased()
 	}
 	if s.memory != nil {
-		l.uses = append(l.uses, use{s.memory, how})
+		l.accesses = append(l.accesses, access{s.memory, mode})
 	}
 	l.Args = append(l.Args, driver.Arg{Kind: driver.Pointer, Bits: uint64(address)})
 	return nil
 }
 
-// named adds the kernel's name to an error.
-func (k *Kernel) named(err error) error {
+// annotate adds the kernel's name to an error.
+func (k *Kernel) annotate(err error) error {
 	if err != nil {
 		return fmt.Errorf("kernel %s: %w", k.name, err)
 	}
 	return nil
 }
 
-func flat(d Dim3) Dim3 { return Dim3{X: d.X, Y: max(d.Y, 1), Z: max(d.Z, 1)} }
+func defaultAxes(d Dim3) Dim3 { return Dim3{X: d.X, Y: max(d.Y, 1), Z: max(d.Z, 1)} }

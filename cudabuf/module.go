@@ -40,7 +40,7 @@ func (d *Device) LoadModule(image []byte, twins map[string]HostKernel) (*Module,
 		return nil, &Error{Call: "cuModuleLoadData", Code: driver.InvalidImage, Detail: "it is empty"}
 	}
 	m := &Module{dev: d}
-	err := d.do(func() (err error) { m.handle, err = d.api.ModuleLoadData(image, twins); return err })
+	err := d.withContext(func() (err error) { m.handle, err = d.api.ModuleLoadData(image, twins); return err })
 	if err != nil {
 		return nil, err
 	}
@@ -49,7 +49,7 @@ func (d *Device) LoadModule(image []byte, twins map[string]HostKernel) (*Module,
 
 // Close unloads the module. Its kernels must not be launched afterwards.
 func (m *Module) Close() error {
-	return m.dev.do(func() error { return m.dev.api.ModuleUnload(m.handle) })
+	return m.dev.withContext(func() error { return m.dev.api.ModuleUnload(m.handle) })
 }
 
 // Kernel finds a kernel by the name that the image exports
@@ -57,7 +57,7 @@ func (m *Module) Close() error {
 // rather than looking it up again.
 func (m *Module) Kernel(name string) (*Kernel, error) {
 	k := &Kernel{dev: m.dev, name: name}
-	err := m.dev.do(func() (err error) { k.handle, err = m.dev.api.ModuleGetFunction(m.handle, name); return err })
+	err := m.dev.withContext(func() (err error) { k.handle, err = m.dev.api.ModuleGetFunction(m.handle, name); return err })
 	if err != nil {
 		return nil, fmt.Errorf("kernel %s: %w", name, err)
 	}
@@ -77,8 +77,8 @@ type Program struct {
 	Twins map[string]HostKernel
 }
 
-// programs are what a device has loaded.
-type programs struct {
+// programCache are what a device has loaded.
+type programCache struct {
 	mu      sync.Mutex
 	modules map[*Program]*Module
 	kernels map[programKernel]*Kernel
@@ -102,7 +102,7 @@ func (d *Device) Kernel(p *Program, name string) (*Kernel, error) {
 	m, ok := l.modules[p]
 	if !ok {
 		var err error
-		if m, err = d.load(p); err != nil {
+		if m, err = d.loadProgram(p); err != nil {
 			return nil, err
 		}
 		if l.modules == nil {
@@ -118,7 +118,7 @@ func (d *Device) Kernel(p *Program, name string) (*Kernel, error) {
 	return k, nil
 }
 
-func (d *Device) load(p *Program) (*Module, error) {
+func (d *Device) loadProgram(p *Program) (*Module, error) {
 	image := p.Image
 	if image == nil && p.ImageFor != nil {
 		var err error
@@ -130,7 +130,7 @@ func (d *Device) load(p *Program) (*Module, error) {
 }
 
 // close unloads everything.
-func (l *programs) close() error {
+func (l *programCache) close() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	var failure error
@@ -167,7 +167,7 @@ type KernelAttributes struct {
 func (k *Kernel) Attributes() (KernelAttributes, error) {
 	var a KernelAttributes
 	var shared, local int
-	err := k.dev.do(func() (err error) {
+	err := k.dev.withContext(func() (err error) {
 		for _, ask := range []struct {
 			v *int
 			a driver.FunctionAttribute
@@ -184,13 +184,13 @@ func (k *Kernel) Attributes() (KernelAttributes, error) {
 		return nil
 	})
 	a.SharedBytes, a.LocalBytes = int64(shared), int64(local)
-	return a, k.named(err)
+	return a, k.annotate(err)
 }
 
 // SetMaxDynamicShared lets launches use so many bytes of dynamic shared memory
 // a block, where that is more than Limits.SharedPerBlock (cuFuncSetAttribute).
 func (k *Kernel) SetMaxDynamicShared(bytes int) error {
-	return k.named(k.dev.do(func() error {
+	return k.annotate(k.dev.withContext(func() error {
 		return k.dev.api.FuncSetAttribute(k.handle, driver.FuncMaxDynamicSharedBytes, bytes)
 	}))
 }
@@ -199,20 +199,20 @@ func (k *Kernel) SetMaxDynamicShared(bytes int) error {
 // shared memory run on one multiprocessor at once
 // (cuOccupancyMaxActiveBlocksPerMultiprocessor).
 func (k *Kernel) ActiveBlocks(threads int, sharedBytes int64) (blocks int, err error) {
-	err = k.dev.do(func() (err error) {
+	err = k.dev.withContext(func() (err error) {
 		blocks, err = k.dev.api.OccupancyMaxActiveBlocksPerMultiprocessor(k.handle, threads, sharedBytes)
 		return err
 	})
-	return blocks, k.named(err)
+	return blocks, k.annotate(err)
 }
 
 // BestBlock is the size of a block that fills the device best, in threads, and
 // the fewest blocks that do (cuOccupancyMaxPotentialBlockSize). Where limit is
 // not 0, blocks have at most so many threads.
 func (k *Kernel) BestBlock(sharedBytes int64, limit int) (blocks, threads int, err error) {
-	err = k.dev.do(func() (err error) {
+	err = k.dev.withContext(func() (err error) {
 		blocks, threads, err = k.dev.api.OccupancyMaxPotentialBlockSize(k.handle, sharedBytes, limit)
 		return err
 	})
-	return blocks, threads, k.named(err)
+	return blocks, threads, k.annotate(err)
 }

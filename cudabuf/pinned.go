@@ -29,10 +29,10 @@ import (
 // not the allocator's, or twice, panics with arrowbuf.ErrReleased.
 type PinnedAllocator struct {
 	dev  *Device
-	pool *pool.Caching[*queue]
+	pool *pool.Caching[*cudaStream]
 
 	mu     sync.Mutex
-	blocks map[uintptr]*pool.Block[*queue] // that Allocate gave out
+	blocks map[uintptr]*pool.Block[*cudaStream] // that Allocate gave out
 }
 
 var _ memory.Allocator = (*PinnedAllocator)(nil)
@@ -46,8 +46,8 @@ const (
 )
 
 func newPinned(d *Device) (*PinnedAllocator, error) {
-	p := pool.NewCaching(d.upstream(d.hostAlloc, d.hostFree), pool.Config{Granule: pinnedGranule, Slack: -1})
-	return &PinnedAllocator{dev: d, pool: p, blocks: map[uintptr]*pool.Block[*queue]{}}, p.SetIdleLimit(defaultPinnedIdle)
+	p := pool.NewCaching(d.upstream(d.allocPooledPinned, d.freePinned), pool.Config{Granule: pinnedGranule, Slack: -1})
+	return &PinnedAllocator{dev: d, pool: p, blocks: map[uintptr]*pool.Block[*cudaStream]{}}, p.SetIdleLimit(defaultPinnedIdle)
 }
 
 // Allocate returns size bytes, which hold anything.
@@ -78,7 +78,7 @@ func (a *PinnedAllocator) Reallocate(size int, b []byte) []byte {
 		a.Free(b)
 		return []byte{}
 	}
-	if room := a.room(b); int64(size) <= room {
+	if room := a.blockSize(b); int64(size) <= room {
 		// cap(b) hides what the block has beyond the first size.
 		whole := unsafe.Slice(unsafe.SliceData(b), room)
 		return whole[:size:size]
@@ -89,8 +89,8 @@ func (a *PinnedAllocator) Reallocate(size int, b []byte) []byte {
 	return moved
 }
 
-// room is what the block of b has, 0 for other memory.
-func (a *PinnedAllocator) room(b []byte) int64 {
+// blockSize is what the block of b has, 0 for other memory.
+func (a *PinnedAllocator) blockSize(b []byte) int64 {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if block := a.blocks[addressOf(b)]; cap(b) > 0 && block != nil {
@@ -125,7 +125,7 @@ func (a *PinnedAllocator) SetIdleLimit(n int64) error { return a.pool.SetIdleLim
 func (a *PinnedAllocator) Trim() error { return a.pool.Trim() }
 
 // get lends n > 0 bytes of undefined contents until put.
-func (a *PinnedAllocator) get(n int64) (*pool.Block[*queue], error) {
+func (a *PinnedAllocator) get(n int64) (*pool.Block[*cudaStream], error) {
 	block, err := a.pool.Get(n, nil)
 	if err != nil {
 		return nil, fmt.Errorf("pinning %d bytes: %w", n, err)
@@ -135,12 +135,12 @@ func (a *PinnedAllocator) get(n int64) (*pool.Block[*queue], error) {
 
 // put takes a block back, which the queues in pending may still be using. The
 // pool keeps what fails for its close.
-func (a *PinnedAllocator) put(block *pool.Block[*queue], pending []*queue) {
+func (a *PinnedAllocator) put(block *pool.Block[*cudaStream], pending []*cudaStream) {
 	_ = a.pool.Put(block, pending)
 }
 
-// take lends n > 0 bytes of undefined contents until free is called.
-func (a *PinnedAllocator) take(n int64) (b []byte, free func(), err error) {
+// getBytes lends n > 0 bytes of undefined contents until free is called.
+func (a *PinnedAllocator) getBytes(n int64) (b []byte, free func(), err error) {
 	block, err := a.get(n)
 	if err != nil {
 		return nil, nil, err
@@ -150,20 +150,20 @@ func (a *PinnedAllocator) take(n int64) (b []byte, free func(), err error) {
 
 func (a *PinnedAllocator) close() error { return a.pool.Close() }
 
-func (d *Device) hostAlloc(n int64) (address uintptr, err error) {
-	err = d.do(func() (err error) {
+func (d *Device) allocPooledPinned(n int64) (address uintptr, err error) {
+	err = d.withContext(func() (err error) {
 		address, err = d.api.MemHostAlloc(n, driver.HostAllocPortable)
 		return err
 	})
 	if err == nil {
-		d.driver.pinned.add(address, n, nil)
+		d.driver.pinnedBlocks.add(address, n, nil)
 	}
 	return address, err
 }
 
-func (d *Device) hostFree(address uintptr) error {
-	d.driver.pinned.remove(address)
-	return d.do(func() error { return d.api.MemFreeHost(address) })
+func (d *Device) freePinned(address uintptr) error {
+	d.driver.pinnedBlocks.remove(address)
+	return d.withContext(func() error { return d.api.MemFreeHost(address) })
 }
 
 // hostSlice makes a slice of memory that the driver allocated. Go's garbage

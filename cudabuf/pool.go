@@ -22,9 +22,9 @@ import (
 // to the same stream at once, to another when the first is done or behind it.
 type Pool struct {
 	dev     *Device
-	kind    poolKind
-	books   pool.Pool[*queue] // the kind, and what the options lay over it
-	tracker *pool.Tracker[*queue]
+	backend poolBackend
+	blocks  pool.Pool[*cudaStream] // the kind, and what the options lay over it
+	tracker *pool.Tracker[*cudaStream]
 	closed  atomic.Bool
 
 	mu      sync.Mutex
@@ -60,30 +60,30 @@ type PoolOptions struct {
 func (d *Device) NewPool(o PoolOptions) (*Pool, error) {
 	p := &Pool{dev: d}
 	var err error
-	if p.kind, err = d.openKind(o); err != nil {
+	if p.backend, err = d.newPoolBackend(o); err != nil {
 		return nil, fmt.Errorf("making a pool: %w", err)
 	}
 	p.SetLimit(o.Limit)
-	p.books = p.kind.books
+	p.blocks = p.backend.blocks
 	if o.OutOfMemory != nil {
-		p.books = pool.WithRetry(p.books, o.OutOfMemory)
+		p.blocks = pool.WithRetry(p.blocks, o.OutOfMemory)
 	}
 	if o.Log != nil {
-		p.books = pool.WithLog(p.books, o.Log, time.Now, nameOf)
+		p.blocks = pool.WithLog(p.blocks, o.Log, time.Now, streamName)
 	}
 	if o.Stacks {
-		p.tracker = pool.Track(p.books)
-		p.books = p.tracker
+		p.tracker = pool.Track(p.blocks)
+		p.blocks = p.tracker
 	}
 	d.pools.add(p)
 	return p, nil
 }
 
-func nameOf(q *queue) string {
-	if q == nil {
+func streamName(cs *cudaStream) string {
+	if cs == nil {
 		return "-"
 	}
-	return fmt.Sprintf("%#x", uintptr(q.handle))
+	return fmt.Sprintf("%#x", uintptr(cs.handle))
 }
 
 // Device is the device whose memory it is.
@@ -98,7 +98,7 @@ func (p *Pool) Alloc(n int64) (*Buffer, error) { return p.alloc(n, nil) }
 // of the stream still uses is good enough then. Another stream's first use waits
 // for what s has been given till now.
 func (p *Pool) AllocOn(n int64, s *Stream) (*Buffer, error) {
-	if err := s.on(p.dev); err != nil {
+	if err := s.checkDevice(p.dev); err != nil {
 		return nil, err
 	}
 	if s.closed.Load() {
@@ -107,14 +107,14 @@ func (p *Pool) AllocOn(n int64, s *Stream) (*Buffer, error) {
 	if s.capture != nil {
 		return nil, fmt.Errorf("%v: allocating %d bytes while a graph is captured: %w", p.dev, n, errors.ErrUnsupported)
 	}
-	return p.alloc(n, s.queue)
+	return p.alloc(n, s.cudaStream)
 }
 
-func (p *Pool) alloc(n int64, q *queue) (*Buffer, error) {
+func (p *Pool) alloc(n int64, cs *cudaStream) (*Buffer, error) {
 	if p.closed.Load() {
 		return nil, fmt.Errorf("%v: pool: %w", p.dev, ErrClosed)
 	}
-	if err := p.dev.usable(); err != nil {
+	if err := p.dev.checkUsable(); err != nil {
 		return nil, err
 	}
 	if n < 0 {
@@ -123,32 +123,32 @@ func (p *Pool) alloc(n int64, q *queue) (*Buffer, error) {
 	if n == 0 {
 		return newBuffer(p.dev, nil, 0, 0), nil
 	}
-	block, err := p.books.Get(n, q)
+	block, err := p.blocks.Get(n, cs)
 	if err != nil {
 		return nil, fmt.Errorf("%v: allocating %d bytes: %w", p.dev, n, err)
 	}
-	b := &pooled{pool: p, block: block}
-	b.allocation.belong(b)
-	b.allocation.uses.writer = q
-	b.buffer.own(p.dev, &b.allocation, block.Address, n)
+	b := &pooledBuffer{pool: p, block: block}
+	b.allocation.init(b)
+	b.allocation.accesses.writer = cs
+	b.buffer.init(p.dev, &b.allocation, block.Address, n)
 	return &b.buffer, nil
 }
 
-// pooled is all that a buffer of a pool needs, in one piece: allocating many is
+// pooledBuffer is all that a buffer of a pool needs, in one piece: allocating many is
 // then half as dear.
-type pooled struct {
+type pooledBuffer struct {
 	buffer     Buffer
 	allocation allocation
 	pool       *Pool
-	block      *pool.Block[*queue]
+	block      *pool.Block[*cudaStream]
 }
 
-func (b *pooled) takeBack(_ *allocation, pending []*queue) {
-	b.pool.fail(b.pool.books.Put(b.block, pending))
+func (b *pooledBuffer) free(_ *allocation, pending []*cudaStream) {
+	b.pool.recordFailure(b.pool.blocks.Put(b.block, pending))
 }
 
-// fail keeps the first error for Close.
-func (p *Pool) fail(err error) {
+// recordFailure keeps the first error for Close.
+func (p *Pool) recordFailure(err error) {
 	if err == nil {
 		return
 	}
@@ -161,7 +161,7 @@ func (p *Pool) fail(err error) {
 
 // Trim gives idle memory back to the driver, as far as no stream uses it and the
 // driver's allocations are idle as a whole.
-func (p *Pool) Trim() error { return p.books.Trim() }
+func (p *Pool) Trim() error { return p.blocks.Trim() }
 
 // Close gives all memory back, after waiting for the streams that use it, and
 // reports the first failure to do so in the pool's life. It refuses, and does
@@ -169,7 +169,7 @@ func (p *Pool) Trim() error { return p.books.Trim() }
 // device that uses the pool goes back to its own; closing that one does nothing.
 // A second Close does nothing.
 func (p *Pool) Close() error {
-	if p == p.dev.pools.own {
+	if p == p.dev.pools.builtin {
 		return nil
 	}
 	return p.close()
@@ -179,21 +179,21 @@ func (p *Pool) close() error {
 	if p.closed.Load() {
 		return nil
 	}
-	if err := p.unused(); err != nil {
+	if err := p.checkUnused(); err != nil {
 		return err
 	}
 	p.closed.Store(true)
 	p.dev.pools.remove(p)
-	p.fail(p.books.Close())
-	p.fail(p.kind.close())
+	p.recordFailure(p.blocks.Close())
+	p.recordFailure(p.backend.close())
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.failure
 }
 
-// unused fails while a buffer is in use.
-func (p *Pool) unused() error {
-	n := p.kind.account.Stats().InUse
+// checkUnused fails while a buffer is in use.
+func (p *Pool) checkUnused() error {
+	n := p.backend.account.Stats().InUse
 	if n == 0 {
 		return nil
 	}
@@ -208,43 +208,43 @@ func (p *Pool) withLeaks(err error) error {
 	return err
 }
 
-// pools are those of a device that are not closed.
-type pools struct {
-	own *Pool // what the device has from the start
-	use atomic.Pointer[Pool]
+// poolSet are those of a device that are not closed.
+type poolSet struct {
+	builtin *Pool // what the device has from the start
+	current atomic.Pointer[Pool]
 
 	mu  sync.Mutex
 	all []*Pool
 }
 
-// open makes the device's own pool.
-func (x *pools) open(d *Device) (err error) {
-	if x.own, err = d.NewPool(PoolOptions{Stacks: d.driver.stacks}); err == nil {
-		x.use.Store(x.own)
+// init makes the device's own pool.
+func (x *poolSet) init(d *Device) (err error) {
+	if x.builtin, err = d.NewPool(PoolOptions{Stacks: d.driver.recordStacks}); err == nil {
+		x.current.Store(x.builtin)
 	}
 	return err
 }
 
-func (x *pools) add(p *Pool) {
+func (x *poolSet) add(p *Pool) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.all = append(x.all, p)
 }
 
-func (x *pools) remove(p *Pool) {
-	x.use.CompareAndSwap(p, x.own)
+func (x *poolSet) remove(p *Pool) {
+	x.current.CompareAndSwap(p, x.builtin)
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	x.all = slices.DeleteFunc(x.all, func(q *Pool) bool { return q == p })
+	x.all = slices.DeleteFunc(x.all, func(other *Pool) bool { return other == p })
 }
 
-func (x *pools) list() []*Pool {
+func (x *poolSet) list() []*Pool {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	return slices.Clone(x.all)
 }
 
-func (x *pools) close() error {
+func (x *poolSet) close() error {
 	var failure error
 	for _, p := range x.list() {
 		failure = errors.Join(failure, p.close())
@@ -253,7 +253,7 @@ func (x *pools) close() error {
 }
 
 // withLeaks lists the buffers in use behind an error, as far as pools know them.
-func (x *pools) withLeaks(err error) error {
+func (x *poolSet) withLeaks(err error) error {
 	for _, p := range x.list() {
 		err = p.withLeaks(err)
 	}
@@ -261,20 +261,20 @@ func (x *pools) withLeaks(err error) error {
 }
 
 // Pool is the pool that NewBuffer and Alloc take memory from.
-func (d *Device) Pool() *Pool { return d.pools.use.Load() }
+func (d *Device) Pool() *Pool { return d.pools.current.Load() }
 
 // SetPool makes NewBuffer and Alloc take memory from a pool of this device, or
 // for nil from the device's own again. Buffers that there are keep theirs.
 func (d *Device) SetPool(p *Pool) error {
 	switch {
 	case p == nil:
-		p = d.pools.own
+		p = d.pools.builtin
 	case p.dev != d:
 		return fmt.Errorf("a pool of %v for %v: %w", p.dev, d, arrowbuf.ErrDevice)
 	case p.closed.Load():
 		return fmt.Errorf("%v: pool: %w", d, ErrClosed)
 	}
-	d.pools.use.Store(p)
+	d.pools.current.Store(p)
 	return nil
 }
 
@@ -291,9 +291,9 @@ type Leak = pool.Leak
 // Stats say what the pool lends and holds. They are read one by one: while
 // others allocate, they need not fit together.
 func (p *Pool) Stats() PoolStats {
-	s := p.kind.account.Stats()
-	if p.kind.held != nil && !p.closed.Load() {
-		if now, peak, err := p.kind.held(); err == nil {
+	s := p.backend.account.Stats()
+	if p.backend.reserved != nil && !p.closed.Load() {
+		if now, peak, err := p.backend.reserved(); err == nil {
 			s.Held, s.PeakHeld = now, peak
 		}
 	}
@@ -302,15 +302,15 @@ func (p *Pool) Stats() PoolStats {
 
 // ResetPeak makes what counts now the peaks, of the innermost scope if one is
 // open.
-func (p *Pool) ResetPeak() { p.kind.account.ResetPeak() }
+func (p *Pool) ResetPeak() { p.backend.account.ResetPeak() }
 
 // PushScope begins a scope of statistics; scopes nest.
-func (p *Pool) PushScope() { p.kind.account.Push() }
+func (p *Pool) PushScope() { p.backend.account.Push() }
 
 // PopScope ends the innermost scope, and says what was allocated since it began.
 // InUse and Count are negative where more was released. It answers false where
 // no scope has begun. A StreamOrderedPool does not count Held.
-func (p *Pool) PopScope() (PoolStats, bool) { return p.kind.account.Pop() }
+func (p *Pool) PopScope() (PoolStats, bool) { return p.backend.account.Pop() }
 
 // SetLimit bounds what the pool takes from the driver, in bytes; 0 is no bound.
 // What it holds already may be more. Beyond it, allocating is
@@ -319,7 +319,7 @@ func (p *Pool) SetLimit(bytes int64) {
 	if bytes <= 0 {
 		bytes = math.MaxInt64
 	}
-	p.kind.account.SetLimit(bytes)
+	p.backend.account.SetLimit(bytes)
 }
 
 // SetLimitPercent is SetLimit by a share of the GPU's memory, of 0 to 100.
@@ -336,7 +336,7 @@ func (p *Pool) SetLimitPercent(percent float64) error {
 
 // Limit is what SetLimit bounds, 0 where it does not.
 func (p *Pool) Limit() int64 {
-	if n := p.kind.account.Limit(); n != math.MaxInt64 {
+	if n := p.backend.account.Limit(); n != math.MaxInt64 {
 		return n
 	}
 	return 0
@@ -346,7 +346,7 @@ func (p *Pool) Limit() int64 {
 // bytes; at first that is a quarter of the GPU's memory. Zero keeps none, as far
 // as the driver's allocations are idle as a whole. A DirectPool keeps none
 // anyway.
-func (p *Pool) SetIdleLimit(n int64) error { return p.kind.setIdleLimit(n) }
+func (p *Pool) SetIdleLimit(n int64) error { return p.backend.setIdleLimit(n) }
 
 // Leaks are the buffers in use, in the order of their addresses, if the pool was
 // made with Stacks.

@@ -37,89 +37,89 @@ func (k PoolKind) String() string {
 	return fmt.Sprintf("PoolKind(%d)", int(k))
 }
 
-// poolKind is what differs between the kinds.
-type poolKind struct {
-	books   pool.Pool[*queue]
+// poolBackend is what differs between the kinds.
+type poolBackend struct {
+	blocks  pool.Pool[*cudaStream]
 	account *pool.Account
 	// setIdleLimit bounds what is kept.
 	setIdleLimit func(n int64) error
-	// largest is the largest idle block; nil where there is none.
-	largest func() int64
-	// held is what the driver's pool holds, now and at most; nil where the
+	// largestIdle is the largest idle block; nil where there is none.
+	largestIdle func() int64
+	// reserved is what the driver's pool holds, now and at most; nil where the
 	// account knows.
-	held func() (now, peak int64, err error)
+	reserved func() (now, peak int64, err error)
 	// close comes after that of books.
 	close func() error
 }
 
-func (d *Device) openKind(o PoolOptions) (poolKind, error) {
+func (d *Device) newPoolBackend(o PoolOptions) (poolBackend, error) {
 	nothing := func() error { return nil }
 	switch o.Kind {
 	case CachingPool:
 		c := pool.NewCaching(d.upstream(d.memAlloc, d.memFree), pool.Config{Slack: o.Slack})
-		return poolKind{books: c, account: c.Account(), setIdleLimit: c.SetIdleLimit, largest: c.Largest, close: nothing}, c.SetIdleLimit(d.idleLimit)
+		return poolBackend{blocks: c, account: c.Account(), setIdleLimit: c.SetIdleLimit, largestIdle: c.Largest, close: nothing}, c.SetIdleLimit(d.idleLimit)
 	case DirectPool:
 		p := pool.NewDirect(d.upstream(d.memAlloc, d.memFree))
-		return poolKind{books: p, account: p.Account(), setIdleLimit: func(int64) error { return nil }, close: nothing}, nil
+		return poolBackend{blocks: p, account: p.Account(), setIdleLimit: func(int64) error { return nil }, close: nothing}, nil
 	case StreamOrderedPool:
-		return d.openOrdered()
+		return d.newStreamOrderedBackend()
 	}
-	return poolKind{}, fmt.Errorf("%v: %w", o.Kind, errors.ErrUnsupported)
+	return poolBackend{}, fmt.Errorf("%v: %w", o.Kind, errors.ErrUnsupported)
 }
 
 // upstream is memory of the driver, and the queues of this device and others,
 // as a pool asks for them.
-func (d *Device) upstream(alloc func(int64) (uintptr, error), free func(uintptr) error) pool.Upstream[*queue] {
-	return pool.Upstream[*queue]{Alloc: alloc, Free: free, Done: (*queue).done, Order: order, Wait: (*queue).synchronize}
+func (d *Device) upstream(alloc func(int64) (uintptr, error), free func(uintptr) error) pool.Upstream[*cudaStream] {
+	return pool.Upstream[*cudaStream]{Alloc: alloc, Free: free, Done: (*cudaStream).isDone, Order: waitOnDevice, Wait: (*cudaStream).synchronize}
 }
 
-// order lets what after is given from now on wait for what before has been given
+// waitOnDevice lets what after is given from now on wait for what before has been given
 // till now.
-func order(before, after *queue) error {
-	return after.dev.do(func() error { return after.waitFor(before) })
+func waitOnDevice(before, after *cudaStream) error {
+	return after.dev.withContext(func() error { return after.waitFor(before) })
 }
 
-// openOrdered makes a pool of the driver's.
-func (d *Device) openOrdered() (poolKind, error) {
-	home, err := d.queues.open(queueKind{flags: driver.StreamNonBlocking})
+// newStreamOrderedBackend makes a pool of the driver's.
+func (d *Device) newStreamOrderedBackend() (poolBackend, error) {
+	freeStream, err := d.streams.get(streamKind{flags: driver.StreamNonBlocking})
 	if err != nil {
-		return poolKind{}, err
+		return poolBackend{}, err
 	}
 	var handle driver.MemPool
-	err = d.do(func() (err error) { handle, err = d.api.MemPoolCreate(d.handle, false); return err })
+	err = d.withContext(func() (err error) { handle, err = d.api.MemPoolCreate(d.handle, false); return err })
 	if err != nil {
-		d.queues.put(home)
-		return poolKind{}, err
+		d.streams.put(freeStream)
+		return poolBackend{}, err
 	}
-	ordered := pool.NewOrdered(pool.StreamOrdered[*queue]{
-		Alloc: func(n int64, q *queue) (address uintptr, err error) {
-			err = d.do(func() error { address, err = d.api.MemAllocFromPoolAsync(n, handle, q.handle); return err })
+	ordered := pool.NewOrdered(pool.StreamOrdered[*cudaStream]{
+		Alloc: func(n int64, cs *cudaStream) (address uintptr, err error) {
+			err = d.withContext(func() error { address, err = d.api.MemAllocFromPoolAsync(n, handle, cs.handle); return err })
 			return address, err
 		},
-		Free: func(address uintptr, q *queue) error {
-			on := q
-			if q.dev != d || q.gone.Load() { // not a stream that this device's memory can be freed on
-				if on = home; q != home {
-					if err := order(q, home); err != nil {
+		Free: func(address uintptr, cs *cudaStream) error {
+			target := cs
+			if cs.dev != d || cs.retired.Load() { // not a stream that this device's memory can be freed on
+				if target = freeStream; cs != freeStream {
+					if err := waitOnDevice(cs, freeStream); err != nil {
 						return err
 					}
 				}
 			}
-			return d.do(func() error { return d.api.MemFreeAsync(address, on.handle) })
+			return d.withContext(func() error { return d.api.MemFreeAsync(address, target.handle) })
 		},
-		Trim:  func() error { return d.do(func() error { return d.api.MemPoolTrimTo(handle, 0) }) },
-		Order: order,
-		Wait:  (*queue).synchronize,
-	}, home)
-	k := poolKind{
-		books:   ordered,
+		Trim:  func() error { return d.withContext(func() error { return d.api.MemPoolTrimTo(handle, 0) }) },
+		Order: waitOnDevice,
+		Wait:  (*cudaStream).synchronize,
+	}, freeStream)
+	k := poolBackend{
+		blocks:  ordered,
 		account: ordered.Account(),
 		setIdleLimit: func(n int64) error {
-			return d.do(func() error { return d.api.MemPoolSetAttribute(handle, driver.PoolReleaseThreshold, uint64(max(n, 0))) })
+			return d.withContext(func() error { return d.api.MemPoolSetAttribute(handle, driver.PoolReleaseThreshold, uint64(max(n, 0))) })
 		},
-		held: func() (int64, int64, error) {
+		reserved: func() (int64, int64, error) {
 			var now, peak uint64
-			err := d.do(func() (err error) {
+			err := d.withContext(func() (err error) {
 				if now, err = d.api.MemPoolGetAttribute(handle, driver.PoolReservedCurrent); err == nil {
 					peak, err = d.api.MemPoolGetAttribute(handle, driver.PoolReservedHigh)
 				}
@@ -128,12 +128,12 @@ func (d *Device) openOrdered() (poolKind, error) {
 			return int64(now), int64(peak), err
 		},
 		close: func() error {
-			defer d.queues.put(home)
-			return d.do(func() error { return d.api.MemPoolDestroy(handle) })
+			defer d.streams.put(freeStream)
+			return d.withContext(func() error { return d.api.MemPoolDestroy(handle) })
 		},
 	}
 	if err := k.setIdleLimit(d.idleLimit); err != nil {
-		return poolKind{}, errors.Join(err, k.close())
+		return poolBackend{}, errors.Join(err, k.close())
 	}
 	return k, nil
 }

@@ -20,7 +20,7 @@ import (
 // to other libraries, ordinary Go memory) is the caller's to order, with
 // [Stream.Synchronize], [Event] or [Buffer.Wait].
 type Stream struct {
-	*queue
+	*cudaStream
 	capture *capture // of what is given to the stream, nil elsewhere
 	closed  atomic.Bool
 }
@@ -38,38 +38,38 @@ type StreamOptions struct {
 
 // NewStream makes a stream (cuStreamCreateWithPriority). The caller closes it.
 func (d *Device) NewStream(o StreamOptions) (*Stream, error) {
-	kind := queueKind{priority: o.Priority}
+	kind := streamKind{priority: o.Priority}
 	if !o.Blocking {
 		kind.flags = driver.StreamNonBlocking
 	}
-	q, err := d.queues.open(kind)
+	cs, err := d.streams.get(kind)
 	if err != nil {
 		return nil, err
 	}
-	return &Stream{queue: q}, nil
+	return &Stream{cudaStream: cs}, nil
 }
 
 // NullStream is the stream that CUDA calls the default or legacy stream (handle
 // 0): it waits for all blocking streams of the context, and they for it. It is
 // one object a device, and Close does nothing to it.
-func (d *Device) NullStream() *Stream { return d.null }
+func (d *Device) NullStream() *Stream { return d.nullStream }
 
 // DefaultStream is the stream for work that nobody gave another: one object a
 // device, made when it is first asked for, which packages above share, so that
 // their work is in order without waiting for it. It does not wait for the null
 // stream. Close does nothing to it.
 func (d *Device) DefaultStream() (*Stream, error) {
-	if s := d.shared.Load(); s != nil {
+	if s := d.defaultStream.Load(); s != nil {
 		return s, nil
 	}
 	s, err := d.NewStream(StreamOptions{})
 	if err != nil {
 		return nil, err
 	}
-	if !d.shared.CompareAndSwap(nil, s) { // another goroutine was faster
-		d.queues.put(s.queue)
+	if !d.defaultStream.CompareAndSwap(nil, s) { // another goroutine was faster
+		d.streams.put(s.cudaStream)
 	}
-	return d.shared.Load(), nil
+	return d.defaultStream.Load(), nil
 }
 
 // WrapStream makes a Stream of another library's CUstream in this device's
@@ -80,15 +80,15 @@ func (d *Device) DefaultStream() (*Stream, error) {
 // arrowbuf.ErrDevice.
 func (d *Device) WrapStream(handle uintptr) (*Stream, error) {
 	if handle == 0 {
-		return d.null, nil
+		return d.nullStream, nil
 	}
-	s := &Stream{queue: &queue{dev: d, handle: driver.Stream(handle), foreign: true}}
-	err := d.do(func() error {
+	s := &Stream{cudaStream: &cudaStream{dev: d, handle: driver.Stream(handle), external: true}}
+	err := d.withContext(func() error {
 		context, err := d.api.StreamGetCtx(s.handle)
 		if err == nil && context != d.context {
 			err = fmt.Errorf("stream %#x belongs to another context: %w", handle, arrowbuf.ErrDevice)
 		}
-		return optional(err)
+		return ignoreNotSupported(err)
 	})
 	if err != nil {
 		return nil, err
@@ -99,7 +99,7 @@ func (d *Device) WrapStream(handle uintptr) (*Stream, error) {
 // StreamPriorities are the lowest and the highest priority of a stream; higher
 // ones are smaller numbers (cuCtxGetStreamPriorityRange).
 func (d *Device) StreamPriorities() (lowest, highest int, err error) {
-	err = d.do(func() (err error) { lowest, highest, err = d.api.CtxGetStreamPriorityRange(); return err })
+	err = d.withContext(func() (err error) { lowest, highest, err = d.api.CtxGetStreamPriorityRange(); return err })
 	return lowest, highest, err
 }
 
@@ -111,110 +111,110 @@ func (s *Stream) Handle() uintptr { return uintptr(s.handle) }
 
 // Priority is the one that CUDA gave the stream (cuStreamGetPriority).
 func (s *Stream) Priority() (priority int, err error) {
-	err = s.do(func() (err error) { priority, err = s.dev.api.StreamGetPriority(s.handle); return err })
+	err = s.withContext(func() (err error) { priority, err = s.dev.api.StreamGetPriority(s.handle); return err })
 	return priority, err
 }
 
 // Synchronize returns when all work given to the stream so far is done, and
 // reports what failed in it (cuStreamSynchronize).
 func (s *Stream) Synchronize() error {
-	return s.do(func() error { return s.dev.api.StreamSynchronize(s.handle) })
+	return s.withContext(func() error { return s.dev.api.StreamSynchronize(s.handle) })
 }
 
 // Done tells whether all work given to the stream so far is done, without
 // waiting (cuStreamQuery).
 func (s *Stream) Done() (done bool, err error) {
-	err = s.do(func() (err error) { done, err = s.dev.api.StreamQuery(s.handle); return err })
+	err = s.withContext(func() (err error) { done, err = s.dev.api.StreamQuery(s.handle); return err })
 	return done, err
 }
 
 // Wait lets work that is given to the stream from now on wait for all that has
 // been given to the other, on this device or another. The host does not wait.
 func (s *Stream) Wait(other *Stream) error {
-	return s.do(func() error { return s.waitFor(other.queue) })
+	return s.withContext(func() error { return s.waitFor(other.cudaStream) })
 }
 
 // Close waits for the stream's work, reports what failed in it, and gives the
 // stream back. A second Close does nothing, nor does that of a stream that is
 // the device's: the null stream and the default one.
 func (s *Stream) Close() error {
-	if s == s.dev.null || s == s.dev.shared.Load() || s.closed.Load() {
+	if s == s.dev.nullStream || s == s.dev.defaultStream.Load() || s.closed.Load() {
 		return nil
 	}
 	err := s.Synchronize()
 	if !s.closed.CompareAndSwap(false, true) {
 		return nil
 	}
-	if s.foreign {
-		return errors.Join(err, s.forsake())
+	if s.external {
+		return errors.Join(err, s.retire())
 	}
-	s.dev.queues.put(s.queue)
+	s.dev.streams.put(s.cudaStream)
 	return err
 }
 
-// do runs driver calls about the stream.
-func (s *Stream) do(calls func() error) error {
+// withContext runs driver calls about the stream.
+func (s *Stream) withContext(calls func() error) error {
 	if s.closed.Load() {
 		return fmt.Errorf("%v: stream: %w", s.dev, ErrClosed)
 	}
-	return s.dev.do(calls)
+	return s.dev.withContext(calls)
 }
 
-// queue is a CUDA stream as the package knows it: what a [Stream] works on, and
+// cudaStream is a CUDA stream as the package knows it: what a [Stream] works on, and
 // what memory remembers. A Stream that is closed gives its queue back to the
 // device, whose handle is destroyed with the device and not before: so whoever
 // remembers it can still wait for it.
-type queue struct {
-	dev     *Device
-	handle  driver.Stream
-	kind    queueKind
-	foreign bool        // the handle is another library's
-	gone    atomic.Bool // foreign, waited for and forgotten
+type cudaStream struct {
+	dev      *Device
+	handle   driver.Stream
+	kind     streamKind
+	external bool        // the handle is another library's
+	retired  atomic.Bool // foreign, waited for and forgotten
 
-	mu   sync.Mutex
-	mark driver.Event // recorded when another queue must wait, guarded by mu
+	mu    sync.Mutex
+	event driver.Event // recorded when another queue must wait, guarded by mu
 }
 
-// queueKind is what makes one queue as good as another.
-type queueKind struct {
-	flags    uint32
-	priority int
-	captures bool // of graphs: memory must never remember one, nor record a mark in it
+// streamKind is what makes one queue as good as another.
+type streamKind struct {
+	flags     uint32
+	priority  int
+	capturing bool // of graphs: memory must never remember one, nor record a mark in it
 }
 
-// ended tells whether the queue is known to be done for ever.
-func (q *queue) ended() bool { return q.gone.Load() || q.dev.closed.Load() }
+// isRetired tells whether the queue is known to be done for ever.
+func (cs *cudaStream) isRetired() bool { return cs.retired.Load() || cs.dev.closed.Load() }
 
-// forsake ends with a foreign stream whose work is done.
-func (q *queue) forsake() error {
-	q.gone.Store(true)
-	return q.dropMark()
+// retire ends with a foreign stream whose work is done.
+func (cs *cudaStream) retire() error {
+	cs.retired.Store(true)
+	return cs.destroyEvent()
 }
 
-func (q *queue) dropMark() error {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	if q.mark == 0 {
+func (cs *cudaStream) destroyEvent() error {
+	cs.mu.Lock()
+	defer cs.mu.Unlock()
+	if cs.event == 0 {
 		return nil
 	}
-	err := q.dev.do(func() error { return q.dev.api.EventDestroy(q.mark) })
-	q.mark = 0
+	err := cs.dev.withContext(func() error { return cs.dev.api.EventDestroy(cs.event) })
+	cs.event = 0
 	return err
 }
 
 // synchronize returns when all work of the queue is done.
-func (q *queue) synchronize() error {
-	if q.ended() {
+func (cs *cudaStream) synchronize() error {
+	if cs.isRetired() {
 		return nil
 	}
-	return q.dev.do(func() error { return q.dev.api.StreamSynchronize(q.handle) })
+	return cs.dev.withContext(func() error { return cs.dev.api.StreamSynchronize(cs.handle) })
 }
 
-// maxLent bounds how many operations that name no stream run at once. A GPU has
+// maxInternalStreams bounds how many operations that name no stream run at once. A GPU has
 // a handful of copy engines; more queues would only wait for them.
-const maxLent = 8
+const maxInternalStreams = 8
 
-// queues are those of a device that no Stream has, and those of operations that
+// streamPool are those of a device that no Stream has, and those of operations that
 // name no stream.
 //
 // CUDA's own stream for the latter, the null stream, would put the copies of
@@ -222,76 +222,76 @@ const maxLent = 8
 // each operation takes a non-blocking queue for itself, waits for its own work
 // alone, and gives the queue back: copies of several goroutines overlap, and
 // each caller still finds its operation complete.
-type queues struct {
-	dev  *Device
-	lent chan *queue // nil for one that nobody has needed yet
+type streamPool struct {
+	dev      *Device
+	internal chan *cudaStream // nil for one that nobody has needed yet
 
 	mu   sync.Mutex
-	idle map[queueKind][]*queue
+	idle map[streamKind][]*cudaStream
 }
 
-func newQueues(d *Device) *queues {
-	p := &queues{dev: d, lent: make(chan *queue, maxLent), idle: map[queueKind][]*queue{}}
-	for range maxLent {
-		p.lent <- nil
+func newStreamPool(d *Device) *streamPool {
+	p := &streamPool{dev: d, internal: make(chan *cudaStream, maxInternalStreams), idle: map[streamKind][]*cudaStream{}}
+	for range maxInternalStreams {
+		p.internal <- nil
 	}
 	return p
 }
 
-// open returns a queue of a kind, a used one where there is one.
-func (p *queues) open(kind queueKind) (*queue, error) {
+// get returns a queue of a kind, a used one where there is one.
+func (p *streamPool) get(kind streamKind) (*cudaStream, error) {
 	p.mu.Lock()
 	if list := p.idle[kind]; len(list) > 0 {
-		q := list[len(list)-1]
+		cs := list[len(list)-1]
 		p.idle[kind] = list[:len(list)-1]
 		p.mu.Unlock()
-		return q, nil
+		return cs, nil
 	}
 	p.mu.Unlock()
-	q := &queue{dev: p.dev, kind: kind}
-	err := p.dev.do(func() (err error) {
-		q.handle, err = p.dev.api.StreamCreateWithPriority(kind.flags, kind.priority)
+	cs := &cudaStream{dev: p.dev, kind: kind}
+	err := p.dev.withContext(func() (err error) {
+		cs.handle, err = p.dev.api.StreamCreateWithPriority(kind.flags, kind.priority)
 		return err
 	})
 	if err != nil {
 		return nil, err
 	}
-	return q, nil
+	return cs, nil
 }
 
 // put takes a queue back.
-func (p *queues) put(q *queue) {
+func (p *streamPool) put(cs *cudaStream) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.idle[q.kind] = append(p.idle[q.kind], q)
+	p.idle[cs.kind] = append(p.idle[cs.kind], cs)
 }
 
-// lend waits for a queue for one operation.
-func (p *queues) lend() (*queue, error) {
-	if q := <-p.lent; q != nil {
-		return q, nil
+// getInternal waits for a queue for one operation.
+func (p *streamPool) getInternal() (*cudaStream, error) {
+	if cs := <-p.internal; cs != nil {
+		return cs, nil
 	}
-	q, err := p.open(queueKind{flags: driver.StreamNonBlocking})
+	cs, err := p.get(streamKind{flags: driver.StreamNonBlocking})
 	if err != nil {
-		p.lent <- nil
+		p.internal <- nil
 	}
-	return q, err
+	return cs, err
 }
 
-func (p *queues) giveBack(q *queue) { p.lent <- q }
+func (p *streamPool) putInternal(cs *cudaStream) { p.internal <- cs }
 
 // close destroys the queues. What Streams have that nobody closed goes with the
 // context.
-func (p *queues) close() error {
-	var all []*queue
-	if s := p.dev.shared.Load(); s != nil {
-		all = append(all, s.queue)
+func (p *streamPool) close() error {
+	var all []*cudaStream
+	if s := p.dev.defaultStream.Load(); s != nil {
+		all = append(all, s.cudaStream)
 	}
-	for range maxLent {
-		if q := <-p.lent; q != nil {
-			all = append(all, q)
+	for range maxInternalStreams {
+		if cs := <-p.internal; cs != nil {
+			all = append(all, cs)
 		}
-		p.lent <- nil
+		p.internal <- nil
 	}
 	p.mu.Lock()
 	for _, list := range p.idle {
@@ -299,9 +299,9 @@ func (p *queues) close() error {
 	}
 	clear(p.idle)
 	p.mu.Unlock()
-	failure := p.dev.null.dropMark()
-	for _, q := range all {
-		failure = errors.Join(failure, q.dropMark(), p.dev.do(func() error { return p.dev.api.StreamDestroy(q.handle) }))
+	failure := p.dev.nullStream.destroyEvent()
+	for _, cs := range all {
+		failure = errors.Join(failure, cs.destroyEvent(), p.dev.withContext(func() error { return p.dev.api.StreamDestroy(cs.handle) }))
 	}
 	return failure
 }
@@ -315,13 +315,21 @@ func (s *Stream) Alloc(n int64) (arrowbuf.Buffer, error) {
 	return b, nil
 }
 
-// done tells whether all work of the queue is done. That of a lost device never
+// isDone tells whether all work of the queue is done. That of a lost device never
 // is.
-func (q *queue) done() bool {
-	if q.gone.Load() {
+func (cs *cudaStream) isDone() bool {
+	if cs.retired.Load() {
 		return true
 	}
 	done := false
-	err := q.dev.do(func() (err error) { done, err = q.dev.api.StreamQuery(q.handle); return err })
+	err := cs.dev.withContext(func() (err error) { done, err = cs.dev.api.StreamQuery(cs.handle); return err })
 	return err == nil && done
+}
+
+// synchronizeAll waits for the streams. It ignores errors: on a lost device no
+// work runs any more.
+func synchronizeAll(streams []*cudaStream) {
+	for _, cs := range streams {
+		_ = cs.synchronize()
+	}
 }

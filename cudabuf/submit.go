@@ -11,292 +11,308 @@ import (
 	"github.com/quiver-gpu/quiver/cudabuf/internal/driver"
 )
 
-// use is one allocation that an operation reads or writes.
-type use struct {
+// All work for a GPU is enqueued here. A copy or a launch lists the allocations
+// that it accesses and passes a function that makes the driver calls:
+//
+//  1. Device.submit enqueues on the caller's stream, or on an internal one.
+//  2. Stream.submit sets the context of the thread.
+//  3. cudaStream.submit locks the allocations and lets the stream wait for other
+//     streams that access them. Then it makes the driver calls and unlocks.
+//  4. Each allocation's accessTracker decides which streams to wait for.
+//  5. cudaStream.waitFor makes one stream wait for another by an event.
+
+// accessMode says whether an operation writes memory or only reads it.
+type accessMode bool
+
+const (
+	reads  accessMode = false
+	writes accessMode = true
+)
+
+// access is one allocation that an operation reads or writes.
+type access struct {
 	memory *allocation
-	how    access
+	mode   accessMode
 }
 
-// issue gives work to the stream, after what it must wait for: the uses are
-// ordered against those of other streams. It does not wait for the work.
-//
-// While the uses are locked no memory goes that is still there: who releases it
-// asks for its streams, and so waits for the lock and finds this one among them.
-// Memory that is gone is arrowbuf.ErrReleased.
-func (s *Stream) issue(uses []use, work func(driver.Stream) error) error {
+// submit enqueues work on a stream of the device. If s is nil, it enqueues on an
+// internal stream and waits until the work is done. enqueue makes the driver
+// calls; it may run more than once if the first run fails.
+func (d *Device) submit(s *Stream, accesses []access, enqueue func(driver.Stream) error) error {
+	if s == nil {
+		return d.submitAndWait(accesses, enqueue)
+	}
+	if err := s.checkDevice(d); err != nil {
+		return err
+	}
+	return s.submit(accesses, enqueue)
+}
+
+// checkDevice returns arrowbuf.ErrDevice unless the stream belongs to the device.
+func (s *Stream) checkDevice(d *Device) error {
+	if s.dev != d {
+		return fmt.Errorf("stream on the wrong device: got %v, want %v: %w", s.dev, d, arrowbuf.ErrDevice)
+	}
+	return nil
+}
+
+// submitAndWait enqueues work on an internal stream and waits until it is done.
+// It also waits if enqueueing fails halfway, since the first half still runs.
+func (d *Device) submitAndWait(accesses []access, enqueue func(driver.Stream) error) error {
+	cs, err := d.streams.getInternal()
+	if err != nil {
+		return err
+	}
+	defer d.streams.putInternal(cs)
+	if err := d.bindContext(); err != nil {
+		return err
+	}
+	err = cs.submit(accesses, enqueue)
+	if done := d.api.StreamSynchronize(cs.handle); err == nil {
+		err = done
+	}
+	for _, a := range accesses {
+		a.memory.accesses.forget(cs)
+	}
+	return d.unbindContext(err)
+}
+
+// submit enqueues work on the stream, ordered against the other streams that
+// access the same memory. It does not wait for the work. It returns
+// arrowbuf.ErrReleased if an allocation has been freed.
+func (s *Stream) submit(accesses []access, enqueue func(driver.Stream) error) error {
 	if s.closed.Load() {
 		return fmt.Errorf("%v: stream: %w", s.dev, ErrClosed)
 	}
 	if s.capture != nil {
-		return s.capture.issue(s, uses, work)
+		return s.capture.record(s, accesses, enqueue)
 	}
-	if s.dev.contextless.Load() && s.handle > driver.PerThreadStream {
-		if done, err := s.issueAtOnce(uses, work); done {
+	if s.dev.submitsWithoutContext.Load() && s.handle > driver.PerThreadStream {
+		if done, err := s.trySubmitWithoutContext(accesses, enqueue); done {
 			return err
 		}
 	}
-	if err := s.dev.enter(); err != nil {
+	if err := s.dev.bindContext(); err != nil {
 		return err
 	}
-	return s.dev.leave(s.queue.issue(uses, work))
+	return s.dev.unbindContext(s.cudaStream.submit(accesses, enqueue))
 }
 
-// newestWithContext is the last CUDA version of which it is not known that work
-// for a stream needs no current context: the driver finds the stream's own.
-// Drivers of 13.0 were seen to do so.
-const newestWithContext = 12090
+// newestNeedingContext is the newest CUDA version for which work on a stream may
+// need a current context. Newer drivers find the stream's own context; this was
+// observed with driver 13.0.
+const newestNeedingContext = 12090
 
-// issueAtOnce is issue where there is nothing to wait for, by a driver that
-// needs no current context: the thread is left as it is. Where that does not
-// do, it does nothing, and answers false.
-func (q *queue) issueAtOnce(uses []use, work func(driver.Stream) error) (done bool, err error) {
-	d := q.dev
-	if err := d.usable(); err != nil {
+// trySubmitWithoutContext is the fast path of submit: no other stream accesses
+// the memory, and the driver needs no current context. It leaves the thread as it
+// is. It returns false, and has enqueued nothing, if the fast path does not apply.
+func (cs *cudaStream) trySubmitWithoutContext(accesses []access, enqueue func(driver.Stream) error) (done bool, err error) {
+	d := cs.dev
+	if err := d.checkUsable(); err != nil {
 		return true, err
 	}
-	uses = inOrder(uses)
-	settled := true
-	for _, u := range uses {
-		u.memory.uses.mu.Lock()
-		settled = settled && u.memory.uses.settled(q, u.how) && u.memory.refs.Load() > 0
+	accesses = sortAndMerge(accesses)
+	applies := true
+	for _, a := range accesses {
+		a.memory.accesses.mu.Lock()
+		applies = applies && a.memory.accesses.needsNoWait(cs, a.mode) && a.memory.refs.Load() > 0
 	}
-	if settled {
-		err = work(q.handle)
+	if applies {
+		err = enqueue(cs.handle)
 	}
-	for _, u := range uses {
-		u.memory.uses.mu.Unlock()
+	for _, a := range accesses {
+		a.memory.accesses.mu.Unlock()
 	}
 	if err == nil {
-		return settled, nil
+		return applies, nil
 	}
-	if wantsContext(err) {
-		d.contextless.Store(false)
+	if mayLackContext(err) {
+		d.submitsWithoutContext.Store(false)
 		return false, nil
 	}
-	return true, d.named(err)
+	return true, d.annotate(err)
 }
 
-// wantsContext tells whether a call may have failed for want of its context.
-func wantsContext(err error) bool {
+// mayLackContext reports whether a call may have failed because no context was
+// current.
+func mayLackContext(err error) bool {
 	var call *Error
 	return errors.As(err, &call) && (call.Code == driver.InvalidContext || call.Code == driver.InvalidHandle)
 }
 
-// run does work on a queue of its own and waits until it is done. It waits too
-// when issuing fails half-way, since what was issued still runs.
-func (d *Device) run(uses []use, work func(driver.Stream) error) error {
-	q, err := d.queues.lend()
-	if err != nil {
-		return err
-	}
-	defer d.queues.giveBack(q)
-	if err := d.enter(); err != nil {
-		return err
-	}
-	err = q.issue(uses, work)
-	if done := d.api.StreamSynchronize(q.handle); err == nil {
-		err = done
-	}
-	for _, u := range uses {
-		u.memory.uses.end(q)
-	}
-	return d.leave(err)
-}
-
-// issue orders the uses, does the work and holds all of them until it is
-// issued. The caller has entered the device.
-func (q *queue) issue(uses []use, work func(driver.Stream) error) error {
-	uses = inOrder(uses)
-	for _, u := range uses {
-		u.memory.uses.mu.Lock()
+// submit orders the accesses and enqueues the work. The caller has bound the
+// device's context.
+//
+// The allocations stay locked until the work is enqueued. Another stream that
+// waits for this one then records its event after the work. A goroutine that
+// releases the memory meanwhile waits for the lock and finds this stream pending.
+func (cs *cudaStream) submit(accesses []access, enqueue func(driver.Stream) error) error {
+	accesses = sortAndMerge(accesses)
+	for _, a := range accesses {
+		a.memory.accesses.mu.Lock()
 	}
 	var err error
-	for _, u := range uses {
-		if err == nil && u.memory.refs.Load() == 0 {
+	for _, a := range accesses {
+		if err == nil && a.memory.refs.Load() == 0 {
 			err = arrowbuf.ErrReleased
 		}
 		if err == nil {
-			err = u.memory.uses.begin(q, u.how)
+			err = a.memory.accesses.waitAndRecord(cs, a.mode)
 		}
 	}
 	if err == nil {
-		err = work(q.handle)
+		err = enqueue(cs.handle)
 	}
-	for _, u := range uses {
-		u.memory.uses.mu.Unlock()
+	for _, a := range accesses {
+		a.memory.accesses.mu.Unlock()
 	}
 	return err
 }
 
-// inOrder sorts uses, so that two operations lock the allocations that they
-// share in the same order, and leaves one of each, a write where one writes.
-func inOrder(uses []use) []use {
-	if len(uses) > few {
-		slices.SortFunc(uses, func(a, b use) int { return cmp.Compare(a.memory.id, b.memory.id) })
+// insertionSortMax: up to this length, insertion sort beats slices.SortFunc.
+const insertionSortMax = 16
+
+// sortAndMerge sorts accesses by allocation and merges those of one allocation,
+// in place. A merged access writes if any of them writes. All operations thereby
+// lock the allocations that they share in the same order.
+func sortAndMerge(accesses []access) []access {
+	if len(accesses) > insertionSortMax {
+		slices.SortFunc(accesses, func(a, b access) int { return cmp.Compare(a.memory.id, b.memory.id) })
 	}
 	last := 0
-	for i := 1; i < len(uses); i++ {
-		at, u := last+1, uses[i]
-		for at > 0 && uses[at-1].memory.id > u.memory.id {
+	for i := 1; i < len(accesses); i++ {
+		at, a := last+1, accesses[i]
+		for at > 0 && accesses[at-1].memory.id > a.memory.id {
 			at--
 		}
-		if at > 0 && uses[at-1].memory == u.memory {
-			uses[at-1].how = uses[at-1].how || u.how
+		if at > 0 && accesses[at-1].memory == a.memory {
+			accesses[at-1].mode = accesses[at-1].mode || a.mode
 			continue
 		}
 		last++
 		for j := last; j > at; j-- {
-			uses[j] = uses[j-1]
+			accesses[j] = accesses[j-1]
 		}
-		uses[at] = u
+		accesses[at] = a
 	}
-	return uses[:min(last+1, len(uses))]
+	return accesses[:min(last+1, len(accesses))]
 }
 
-// few are so many that putting each in its place takes less than sorting them.
-const few = 16
-
-// give runs work on the stream, or where that is nil now.
-func (d *Device) give(s *Stream, uses []use, work func(driver.Stream) error) error {
-	if s == nil {
-		return d.run(uses, work)
-	}
-	if err := s.on(d); err != nil {
-		return err
-	}
-	return s.issue(uses, work)
-}
-
-// on returns an error unless the stream is one of the device's.
-func (s *Stream) on(d *Device) error {
-	if s.dev != d {
-		return fmt.Errorf("a stream of %v for memory of %v: %w", s.dev, d, arrowbuf.ErrDevice)
-	}
-	return nil
-}
-
-// access is what an operation does with memory.
-type access bool
-
-const (
-	reads  access = false
-	writes access = true
-)
-
-// uses remembers which streams have used an allocation, so that work on another
-// stream can wait for theirs. Nothing is paid while one stream uses it: events
-// are recorded only when a second one comes, and then, so they cover all that
-// the first was given until that moment.
+// accessTracker remembers which streams have accessed an allocation, so that
+// work on another stream can wait for theirs.
 //
-// Reads wait for the last write; a write waits for the last write and for every
-// read since. A stream among the readers has waited for the writer already.
-type uses struct {
+// A read waits for the last write. A write waits for the last write and for all
+// reads since. Each stream among the readers has already waited for the writer.
+//
+// Memory that one stream alone uses costs nothing. An event is recorded only when
+// a second stream has to wait. It then covers all earlier work of the first stream.
+type accessTracker struct {
 	mu      sync.Mutex
-	writer  *queue
-	readers []*queue
+	writer  *cudaStream
+	readers []*cudaStream
 }
 
-// begin lets s wait for whom it must, and notes its use. The caller holds mu
-// from here until the work is issued: who comes next then records its event
-// behind that work.
-func (u *uses) begin(s *queue, a access) error {
-	if u.writer == s && len(u.readers) == 0 {
+// waitAndRecord lets cs wait for the streams that its access depends on, and
+// records the access. The caller holds mu until the work is enqueued.
+func (t *accessTracker) waitAndRecord(cs *cudaStream, mode accessMode) error {
+	if t.writer == cs && len(t.readers) == 0 {
 		return nil
 	}
 	waited := false
-	for _, r := range u.readers {
-		if r == s {
+	for _, reader := range t.readers {
+		if reader == cs {
 			waited = true
-		} else if a == writes {
-			if err := s.waitFor(r); err != nil {
+		} else if mode == writes {
+			if err := cs.waitFor(reader); err != nil {
 				return err
 			}
 		}
 	}
-	if w := u.writer; w != nil && w != s && !waited {
-		if err := s.waitFor(w); err != nil {
+	if w := t.writer; w != nil && w != cs && !waited {
+		if err := cs.waitFor(w); err != nil {
 			return err
 		}
 	}
 	switch {
-	case a == writes:
-		u.writer, u.readers = s, u.readers[:0]
-	case !waited && u.writer != s:
-		u.readers = append(u.readers, s)
+	case mode == writes:
+		t.writer, t.readers = cs, t.readers[:0]
+	case !waited && t.writer != cs:
+		t.readers = append(t.readers, cs)
 	}
 	return nil
 }
 
-// settled tells whether begin would do nothing.
-func (u *uses) settled(q *queue, a access) bool {
-	if u.writer == q {
-		return a == reads || len(u.readers) == 0
+// needsNoWait reports whether waitAndRecord would do nothing. The caller holds mu.
+func (t *accessTracker) needsNoWait(cs *cudaStream, mode accessMode) bool {
+	if t.writer == cs {
+		return mode == reads || len(t.readers) == 0
 	}
-	return a == reads && slices.Contains(u.readers, q)
+	return mode == reads && slices.Contains(t.readers, cs)
 }
 
-// end forgets a stream whose work is known to be done.
-func (u *uses) end(s *queue) {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	if u.writer == s {
-		u.writer = nil
+// forget removes a stream whose work is known to be done.
+func (t *accessTracker) forget(cs *cudaStream) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.writer == cs {
+		t.writer = nil
 	}
-	for i, r := range u.readers {
-		if r == s {
-			u.readers = append(u.readers[:i], u.readers[i+1:]...)
+	for i, reader := range t.readers {
+		if reader == cs {
+			t.readers = append(t.readers[:i], t.readers[i+1:]...)
 			break
 		}
 	}
 }
 
-// pending are the streams that may still be using the memory.
-func (u *uses) pending() []*queue {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	if u.writer == nil && len(u.readers) == 0 {
+// pending returns the streams that may still use the memory.
+func (t *accessTracker) pending() []*cudaStream {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.writer == nil && len(t.readers) == 0 {
 		return nil
 	}
-	var streams []*queue
-	if u.writer != nil {
-		streams = append(streams, u.writer)
+	var streams []*cudaStream
+	if t.writer != nil {
+		streams = append(streams, t.writer)
 	}
-	return append(streams, u.readers...)
+	return append(streams, t.readers...)
 }
 
-// waitFor lets q wait on the device for what other has been given until now.
-// The caller has entered q's device.
-func (q *queue) waitFor(other *queue) error {
-	if other == q || other.ended() {
+// waitFor lets later work of cs wait on the device for all earlier work of other.
+// The caller has bound the context of cs's device.
+func (cs *cudaStream) waitFor(other *cudaStream) error {
+	if other == cs || other.isRetired() {
 		return nil
 	}
-	api := q.dev.api
+	api := cs.dev.api
 	other.mu.Lock()
 	defer other.mu.Unlock()
-	if other.dev.context != q.dev.context {
+	if other.dev.context != cs.dev.context {
 		if err := api.CtxSetCurrent(other.dev.context); err != nil {
 			return err
 		}
 	}
-	err := other.recordMark()
-	if other.dev.context != q.dev.context {
-		if back := api.CtxSetCurrent(q.dev.context); err == nil {
-			err = back
+	err := other.recordEvent()
+	if other.dev.context != cs.dev.context {
+		if restored := api.CtxSetCurrent(cs.dev.context); err == nil {
+			err = restored
 		}
 	}
 	if err != nil {
 		return err
 	}
-	// The wait is for this record, whatever is recorded in the mark later.
-	return api.StreamWaitEvent(q.handle, other.mark)
+	// The wait is for this record, even if the event is recorded again later.
+	return api.StreamWaitEvent(cs.handle, other.event)
 }
 
-// recordMark records the queue's mark in its own context. The caller holds mu.
-func (q *queue) recordMark() (err error) {
-	if q.mark == 0 {
-		if q.mark, err = q.dev.api.EventCreate(driver.EventDisableTiming); err != nil {
+// recordEvent records the stream's event in the stream's own context. The caller
+// holds mu.
+func (cs *cudaStream) recordEvent() (err error) {
+	if cs.event == 0 {
+		if cs.event, err = cs.dev.api.EventCreate(driver.EventDisableTiming); err != nil {
 			return err
 		}
 	}
-	return q.dev.api.EventRecord(q.mark, q.handle)
+	return cs.dev.api.EventRecord(cs.event, cs.handle)
 }

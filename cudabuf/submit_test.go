@@ -259,7 +259,7 @@ func TestAStreamOfAnotherDeviceIsRefused(t *testing.T) {
 			"copy out": func() error { _, err := b.CopyToHostAsync(make([]byte, 8), 0, s); return err },
 			"fill":     func() error { return b.FillAsync(0, s) },
 		} {
-			assert.ErrorContains(t, do(), fmt.Sprintf("a stream of %v for memory of %v", devs[1], devs[0]), name)
+			assert.ErrorContains(t, do(), fmt.Sprintf("stream on the wrong device: got %v, want %v", devs[1], devs[0]), name)
 		}
 	})
 }
