@@ -19,7 +19,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestBuffersKeepWhatIsCopiedAtAPosition(t *testing.T) {
+func TestBufferCopiesAtPosition(t *testing.T) {
 	cudatest.ForEachDevice(t, func(t *testing.T, dev *cudabuf.Device) {
 		for _, size := range []int{1, 3, 511, 512, 513, 4096, 1 << 20} {
 			data := pattern(size)
@@ -43,7 +43,7 @@ func TestBuffersKeepWhatIsCopiedAtAPosition(t *testing.T) {
 	})
 }
 
-func TestBuffersRefuseWhatIsOutOfRange(t *testing.T) {
+func TestBufferRefusesOutOfRange(t *testing.T) {
 	cudatest.ForEachDevice(t, func(t *testing.T, dev *cudabuf.Device) {
 		_, err := dev.Alloc(-1)
 		assert.ErrorIs(t, err, arrowbuf.ErrOutOfRange)
@@ -73,7 +73,7 @@ func TestBuffersRefuseWhatIsOutOfRange(t *testing.T) {
 	})
 }
 
-func TestEmptyBuffersHaveNoAddress(t *testing.T) {
+func TestEmptyBufferHasNoAddress(t *testing.T) {
 	cudatest.ForEachDevice(t, func(t *testing.T, dev *cudabuf.Device) {
 		b := upload(t, dev, nil)
 		defer b.Release()
@@ -98,8 +98,8 @@ func TestEmptyBuffersHaveNoAddress(t *testing.T) {
 	})
 }
 
-func TestEmptyBuffersMakeNoDriverCall(t *testing.T) {
-	dev, calls := counted(t)
+func TestEmptyBufferMakesNoDriverCall(t *testing.T) {
+	dev, calls := countAllCalls(t)
 	before := calls()
 	b := upload(t, dev, nil)
 	_ = download(t, b)
@@ -108,7 +108,7 @@ func TestEmptyBuffersMakeNoDriverCall(t *testing.T) {
 	assert.Equal(t, before, calls())
 }
 
-func TestReadAtAndWriteAtKeepIosContracts(t *testing.T) {
+func TestBufferImplementsReaderAtAndWriterAt(t *testing.T) {
 	cudatest.ForEachDevice(t, func(t *testing.T, dev *cudabuf.Device) {
 		data := pattern(1000)
 		b := upload(t, dev, data)
@@ -144,7 +144,7 @@ func TestReadAtAndWriteAtKeepIosContracts(t *testing.T) {
 	})
 }
 
-func TestSlicesOfSlicesShareTheMemoryAndOutliveTheWhole(t *testing.T) {
+func TestSlicesShareMemoryAndOutliveParent(t *testing.T) {
 	cudatest.ForEachDevice(t, func(t *testing.T, dev *cudabuf.Device) {
 		data := pattern(1000)
 		whole := upload(t, dev, data)
@@ -166,7 +166,7 @@ func TestSlicesOfSlicesShareTheMemoryAndOutliveTheWhole(t *testing.T) {
 	})
 }
 
-func TestReleasedBuffersAnswerErrReleased(t *testing.T) {
+func TestReleasedBufferReturnsErrReleased(t *testing.T) {
 	cudatest.ForEachDevice(t, func(t *testing.T, dev *cudabuf.Device) {
 		other := upload(t, dev, pattern(4))
 		defer other.Release()
@@ -197,7 +197,7 @@ func TestReleasedBuffersAnswerErrReleased(t *testing.T) {
 	})
 }
 
-func TestReferencesCountAcrossGoroutines(t *testing.T) {
+func TestReferencesAreCountedAcrossGoroutines(t *testing.T) {
 	cudatest.ForEachDevice(t, func(t *testing.T, dev *cudabuf.Device) {
 		data := pattern(1 << 12)
 		b := upload(t, dev, data)
@@ -219,9 +219,9 @@ func TestReferencesCountAcrossGoroutines(t *testing.T) {
 	})
 }
 
-func TestUseThatRacesWithTheLastReleaseIsSafe(t *testing.T) {
+func TestUseDuringLastReleaseIsSafe(t *testing.T) {
 	dev := cudatest.NewDevice(t)
-	require.NoError(t, dev.SetIdleLimit(0)) // a late copy would meet freed memory
+	require.NoError(t, dev.SetIdleLimit(0)) // a late copy would access freed memory
 	for range 50 {
 		b := upload(t, dev, pattern(64))
 		var wg sync.WaitGroup
@@ -238,7 +238,7 @@ func TestUseThatRacesWithTheLastReleaseIsSafe(t *testing.T) {
 	assert.Zero(t, dev.MemoryStats())
 }
 
-func TestHostCannotTouchDeviceMemory(t *testing.T) {
+func TestHostAccessToDeviceMemoryFaults(t *testing.T) {
 	cudatest.ForEachDevice(t, func(t *testing.T, dev *cudabuf.Device) {
 		b := upload(t, dev, pattern(100))
 		defer b.Release()
@@ -264,7 +264,7 @@ func TestHostCannotTouchDeviceMemory(t *testing.T) {
 	})
 }
 
-func TestArrowBuffersLeadBackToTheDevice(t *testing.T) {
+func TestFromArrowFindsDeviceBuffer(t *testing.T) {
 	cudatest.ForEachDevice(t, func(t *testing.T, dev *cudabuf.Device) {
 		data := pattern(300)
 		b := upload(t, dev, data)
@@ -277,14 +277,14 @@ func TestArrowBuffersLeadBackToTheDevice(t *testing.T) {
 		assert.Same(t, dev, found.Device())
 		assertBytes(t, data[120:150], download(t, found))
 		part.Release()
-		assert.Equal(t, data[120:150], download(t, found), "it holds the memory by itself")
+		assert.Equal(t, data[120:150], download(t, found), "it has its own reference")
 		found.Release()
 		whole.Release()
 		assert.Zero(t, dev.MemoryStats().InUse)
 	})
 }
 
-func TestFillSetsAPartAndNothingElse(t *testing.T) {
+func TestFillSetsOnlyTheSlice(t *testing.T) {
 	cudatest.ForEachDevice(t, func(t *testing.T, dev *cudabuf.Device) {
 		data := pattern(600)
 		b := upload(t, dev, data)
@@ -298,7 +298,7 @@ func TestFillSetsAPartAndNothingElse(t *testing.T) {
 	})
 }
 
-func TestViewsOfABuffer(t *testing.T) {
+func TestBufferViewsAndCopies(t *testing.T) {
 	cudatest.ForEachDevice(t, func(t *testing.T, dev *cudabuf.Device) {
 		b := upload(t, dev, []byte("hello, world")).(*cudabuf.Buffer)
 		defer b.Release()
@@ -352,7 +352,7 @@ func TestViewsOfABuffer(t *testing.T) {
 	})
 }
 
-func TestBuffersAreMadeOfDataOfEveryKind(t *testing.T) {
+func TestBufferCopiesDataOfEveryKind(t *testing.T) {
 	cudatest.ForEachDevice(t, func(t *testing.T, dev *cudabuf.Device) {
 		data := pattern(100)
 		device := upload(t, dev, data).(*cudabuf.Buffer)
@@ -388,7 +388,7 @@ func TestBuffersAreMadeOfDataOfEveryKind(t *testing.T) {
 				defer b.Release()
 				return ofDevice(b)()
 			},
-			"foreign": func() (*cudabuf.Buffer, error) {
+			"external": func() (*cudabuf.Buffer, error) {
 				b, err := dev.WrapExternal(device.Address(), 100, nil)
 				if err != nil {
 					return nil, err
@@ -409,7 +409,7 @@ func TestBuffersAreMadeOfDataOfEveryKind(t *testing.T) {
 	})
 }
 
-func TestReadOnlyBuffersStaySoThroughArrow(t *testing.T) {
+func TestReadOnlySurvivesArrow(t *testing.T) {
 	cudatest.ForEachDevice(t, func(t *testing.T, dev *cudabuf.Device) {
 		b := upload(t, dev, pattern(100)).(*cudabuf.Buffer)
 		defer b.Release()

@@ -11,10 +11,10 @@ import (
 	"github.com/quiver-gpu/quiver/arrowbuf"
 )
 
-// BufferReader reads a Buffer from a position that moves on, as bytes.Reader
-// reads a slice. It may be used from any goroutine; Read, Seek, ReadBuffer and
-// WriteTo take turns, ReadAt waits for nobody. It holds a reference to the
-// buffer until Close; afterwards all but Size answer fs.ErrClosed.
+// BufferReader reads a Buffer sequentially, as bytes.Reader reads a slice. It may
+// be used from any goroutine. Read, Seek, ReadBuffer and WriteTo exclude each
+// other; ReadAt runs concurrently. The reader holds a reference to the buffer until
+// Close. After Close, all methods but Size return fs.ErrClosed.
 type BufferReader struct {
 	buffer *Buffer
 	closed atomic.Bool
@@ -29,8 +29,8 @@ var (
 	_ io.WriterTo       = (*BufferReader)(nil)
 )
 
-// NewBufferReader returns a reader at the buffer's start. A buffer without
-// references is arrowbuf.ErrReleased.
+// NewBufferReader returns a reader at the start of the buffer. The error is
+// arrowbuf.ErrReleased if the buffer has been released.
 func NewBufferReader(b *Buffer) (*BufferReader, error) {
 	if err := b.retain(); err != nil {
 		return nil, err
@@ -38,18 +38,18 @@ func NewBufferReader(b *Buffer) (*BufferReader, error) {
 	return &BufferReader{buffer: b}, nil
 }
 
-// Size is the buffer's length in bytes.
+// Size returns the length of the buffer in bytes.
 func (r *BufferReader) Size() int64 { return r.buffer.length }
 
-// Read copies what comes next to the host, fewer than len(p) bytes only before
-// the end.
+// Read copies the next bytes to the host. It reads fewer than len(p) bytes only
+// at the end.
 func (r *BufferReader) Read(p []byte) (n int, err error) {
 	err = r.withPosition(func() error {
 		if len(p) == 0 {
 			return nil
 		}
 		if n, err = r.buffer.ReadAt(p, r.pos); n > 0 && errors.Is(err, io.EOF) {
-			err = nil // the next Read's
+			err = nil // the next Read returns it
 		}
 		r.pos += int64(n)
 		return err
@@ -57,8 +57,8 @@ func (r *BufferReader) Read(p []byte) (n int, err error) {
 	return n, err
 }
 
-// ReadAt copies from the device as io.ReaderAt says. It neither uses nor moves
-// the position.
+// ReadAt copies from the device. It implements io.ReaderAt and does not use the
+// position.
 func (r *BufferReader) ReadAt(p []byte, off int64) (int, error) {
 	if err := r.retain(); err != nil {
 		return 0, err
@@ -67,31 +67,31 @@ func (r *BufferReader) ReadAt(p []byte, off int64) (int, error) {
 	return r.buffer.ReadAt(p, off)
 }
 
-// ReadBuffer returns the next n bytes as a slice of the same device memory, and
-// moves on behind them. Where there are fewer it returns those; at the end that
-// is a buffer of length 0, and no error. The caller owns one reference to it,
-// which outlives the reader.
-func (r *BufferReader) ReadBuffer(n int64) (part *Buffer, err error) {
+// ReadBuffer returns the next n bytes as a slice of the same device memory and
+// advances the position. It returns fewer bytes at the end, and a buffer of length 0
+// and no error at the very end. The caller owns one reference to the result, which
+// may outlive the reader.
+func (r *BufferReader) ReadBuffer(n int64) (slice *Buffer, err error) {
 	err = r.withPosition(func() (err error) {
-		if part, err = r.buffer.SliceClamped(r.pos, n); err == nil {
-			r.pos += part.length
+		if slice, err = r.buffer.SliceClamped(r.pos, n); err == nil {
+			r.pos += slice.length
 		}
 		return err
 	})
-	return part, err
+	return slice, err
 }
 
-// NextBuffer is ReadBuffer for who knows no CUDA.
+// NextBuffer is ReadBuffer for callers that do not depend on CUDA.
 func (r *BufferReader) NextBuffer(n int64) (arrowbuf.Buffer, error) {
-	part, err := r.ReadBuffer(n)
+	slice, err := r.ReadBuffer(n)
 	if err != nil {
 		return nil, err
 	}
-	return part, nil
+	return slice, nil
 }
 
-// Seek moves to a position between the start and the very end, and no further:
-// beyond it there is nothing to read, as pyarrow says too.
+// Seek sets the position, which must lie within the buffer or at its end. The
+// error is arrowbuf.ErrOutOfRange otherwise, as in pyarrow.
 func (r *BufferReader) Seek(offset int64, whence int) (pos int64, err error) {
 	err = r.withPosition(func() (err error) {
 		if pos, err = resolveSeek(offset, whence, r.pos, r.buffer.length); err == nil {
@@ -102,8 +102,8 @@ func (r *BufferReader) Seek(offset int64, whence int) (pos int64, err error) {
 	return pos, err
 }
 
-// WriteTo writes all that comes next, in pieces of some megabytes that pass
-// through pinned memory. io.Copy calls it.
+// WriteTo writes the remaining bytes in chunks of some megabytes, which pass
+// through pinned memory. It implements io.WriterTo for io.Copy.
 func (r *BufferReader) WriteTo(w io.Writer) (written int64, err error) {
 	err = r.withPosition(func() error {
 		rest := r.buffer.length - r.pos
@@ -116,15 +116,15 @@ func (r *BufferReader) WriteTo(w io.Writer) (written int64, err error) {
 		}
 		defer free()
 		for r.pos < r.buffer.length {
-			part := host[:min(int64(len(host)), r.buffer.length-r.pos)]
-			if _, err := r.buffer.CopyToHost(part, r.pos); err != nil {
+			chunk := host[:min(int64(len(host)), r.buffer.length-r.pos)]
+			if _, err := r.buffer.CopyToHost(chunk, r.pos); err != nil {
 				return err
 			}
-			n, err := w.Write(part)
-			if err == nil && n != len(part) {
+			n, err := w.Write(chunk)
+			if err == nil && n != len(chunk) {
 				err = io.ErrShortWrite
 			}
-			n = min(max(n, 0), len(part))
+			n = min(max(n, 0), len(chunk))
 			r.pos += int64(n)
 			written += int64(n)
 			if err != nil {
@@ -136,7 +136,7 @@ func (r *BufferReader) WriteTo(w io.Writer) (written int64, err error) {
 	return written, err
 }
 
-// Close gives the buffer back. A second Close does nothing.
+// Close releases the buffer. A second Close does nothing.
 func (r *BufferReader) Close() error {
 	if !r.closed.Swap(true) {
 		r.buffer.Release()
@@ -144,7 +144,7 @@ func (r *BufferReader) Close() error {
 	return nil
 }
 
-// withPosition runs what uses the position.
+// withPosition runs step while no other goroutine uses the position.
 func (r *BufferReader) withPosition(step func() error) error {
 	if err := r.retain(); err != nil {
 		return err
@@ -155,8 +155,8 @@ func (r *BufferReader) withPosition(step func() error) error {
 	return step()
 }
 
-// retain holds the buffer for an operation, so that a Close meanwhile does not
-// take it away.
+// retain adds a reference to the buffer, so that a concurrent Close does not free
+// it.
 func (r *BufferReader) retain() error {
 	if r.closed.Load() || r.buffer.retain() != nil {
 		return fmt.Errorf("reader of %v: %w", r.buffer.dev, fs.ErrClosed)
@@ -164,7 +164,8 @@ func (r *BufferReader) retain() error {
 	return nil
 }
 
-// resolveSeek is the position that io.Seeker's arguments mean, within [0, size].
+// resolveSeek returns the position that the arguments of io.Seeker mean. It must
+// lie within [0, size].
 func resolveSeek(offset int64, whence int, pos, size int64) (int64, error) {
 	switch whence {
 	case io.SeekStart:
@@ -173,33 +174,32 @@ func resolveSeek(offset int64, whence int, pos, size int64) (int64, error) {
 	case io.SeekEnd:
 		pos = size
 	default:
-		return 0, fmt.Errorf("seek: whence %d is not one of io's: %w", whence, fs.ErrInvalid)
+		return 0, fmt.Errorf("cudabuf.Seek: whence: got %d, want io.SeekStart, io.SeekCurrent or io.SeekEnd: %w", whence, fs.ErrInvalid)
 	}
 	if offset < -pos || offset > size-pos {
-		return 0, fmt.Errorf("seek by %d from %d in %d bytes: %w", offset, pos, size, arrowbuf.ErrOutOfRange)
+		return 0, fmt.Errorf("cudabuf.Seek: offset %d from %d in %d bytes: %w", offset, pos, size, arrowbuf.ErrOutOfRange)
 	}
 	return pos + offset, nil
 }
 
-// BufferWriter writes to a Buffer from a position that moves on. What does not
-// fit whole before the buffer's end is not written at all, and is
-// arrowbuf.ErrOutOfRange.
+// BufferWriter writes to a Buffer sequentially. A write that does not fit whole
+// before the end of the buffer writes nothing and returns arrowbuf.ErrOutOfRange.
 //
-// At first each Write is a copy to the device. SetBufferSize has small ones
-// collected in pinned memory: they are on the device after Flush, Close, or
-// whatever comes before them, WriteAt and Seek among it.
+// By default each Write is a copy to the device. After SetBufferSize, small writes
+// are collected in pinned memory. Flush, Close, Seek, WriteAt and a large Write
+// copy them to the device.
 //
 // It may be used from any goroutine. It holds a reference to the buffer until
-// Close; afterwards everything answers fs.ErrClosed.
+// Close. After Close, all methods return fs.ErrClosed.
 type BufferWriter struct {
 	buffer *Buffer
 
 	mu       sync.Mutex
 	closed   bool
 	pos      int64  // of the next Write
-	pinned   []byte // what is collected, of which
-	buffered int    // so many bytes belong before pos
-	free     func() // gives pinned back
+	pinned   []byte // collects small writes
+	buffered int    // collected bytes, which belong just before pos
+	free     func() // frees pinned
 }
 
 var (
@@ -208,8 +208,8 @@ var (
 	_ io.Closer      = (*BufferWriter)(nil)
 )
 
-// NewBufferWriter returns a writer at the buffer's start. A buffer that is
-// read-only is ErrReadOnly, one without references arrowbuf.ErrReleased.
+// NewBufferWriter returns a writer at the start of the buffer. The error is
+// ErrReadOnly if the buffer is read-only, or arrowbuf.ErrReleased.
 func NewBufferWriter(b *Buffer) (*BufferWriter, error) {
 	if err := b.retainRangeToWrite(0, 0); err != nil {
 		return nil, err
@@ -217,8 +217,8 @@ func NewBufferWriter(b *Buffer) (*BufferWriter, error) {
 	return &BufferWriter{buffer: b, free: func() {}}, nil
 }
 
-// Write writes what comes next. Where the collected bytes leave room for p and
-// more, p is collected too; else they and p are copied to the device.
+// Write writes at the position. If the collected bytes leave room for p and more,
+// p is collected too. Otherwise both are copied to the device.
 func (w *BufferWriter) Write(p []byte) (int, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -242,9 +242,9 @@ func (w *BufferWriter) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// WriteAt writes at an offset, after what is collected. It neither uses nor
-// moves the position, as io.WriterAt has it; pyarrow's writeat leaves it behind
-// the data, and what is collected goes astray.
+// WriteAt flushes and writes at an offset. It does not use the position, as
+// io.WriterAt requires. (pyarrow's writeat moves the position, and loses the
+// collected bytes.)
 func (w *BufferWriter) WriteAt(p []byte, off int64) (int, error) {
 	if err := w.flushAndRetain(); err != nil {
 		return 0, err
@@ -253,8 +253,8 @@ func (w *BufferWriter) WriteAt(p []byte, off int64) (int, error) {
 	return w.buffer.WriteAt(p, off)
 }
 
-// flushAndRetain flushes, and holds the buffer so that a Close meanwhile does not take
-// it away.
+// flushAndRetain flushes and adds a reference to the buffer, so that a concurrent
+// Close does not free it.
 func (w *BufferWriter) flushAndRetain() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -267,10 +267,9 @@ func (w *BufferWriter) flushAndRetain() error {
 	return w.buffer.retain()
 }
 
-// Seek moves to a position between the start and the very end, where a Write of
-// nothing is all that fits. io.SeekEnd counts from the buffer's end. pyarrow
-// refuses both, though its writes leave the position at the end as well. It
-// flushes if it moves.
+// Seek sets the position, which must lie within the buffer or at its end. It
+// flushes if the position changes. io.SeekEnd counts from the end of the buffer.
+// (pyarrow refuses both io.SeekEnd and the end itself.)
 func (w *BufferWriter) Seek(offset int64, whence int) (int64, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -288,8 +287,8 @@ func (w *BufferWriter) Seek(offset int64, whence int) (int64, error) {
 	return pos, nil
 }
 
-// Flush copies what is collected to the device. If that fails it stays
-// collected.
+// Flush copies the collected bytes to the device. They stay collected if the copy
+// fails.
 func (w *BufferWriter) Flush() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -299,8 +298,8 @@ func (w *BufferWriter) Flush() error {
 	return w.flush()
 }
 
-// SetBufferSize flushes, and has up to n bytes of pinned memory collect small
-// writes from now on; 0 is none.
+// SetBufferSize flushes, and then collects small writes in n bytes of pinned
+// memory. Zero turns collecting off.
 func (w *BufferWriter) SetBufferSize(n int) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -308,7 +307,7 @@ func (w *BufferWriter) SetBufferSize(n int) error {
 		return err
 	}
 	if n < 0 {
-		return fmt.Errorf("collecting writes in %d bytes: %w", n, arrowbuf.ErrOutOfRange)
+		return fmt.Errorf("cudabuf.SetBufferSize: negative size %d: %w", n, arrowbuf.ErrOutOfRange)
 	}
 	if err := w.flush(); err != nil {
 		return err
@@ -329,22 +328,22 @@ func (w *BufferWriter) SetBufferSize(n int) error {
 	return nil
 }
 
-// BufferSize is what SetBufferSize set, in bytes, and 0 after Close.
+// BufferSize returns the size of SetBufferSize in bytes, or 0 after Close.
 func (w *BufferWriter) BufferSize() int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return len(w.pinned)
 }
 
-// Buffered is how many bytes are collected and not yet on the device.
+// Buffered returns the number of collected bytes.
 func (w *BufferWriter) Buffered() int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.buffered
 }
 
-// Close flushes, and gives the buffer and the pinned memory back, even where
-// flushing fails. A second Close does nothing.
+// Close flushes, and releases the buffer and the pinned memory even if flushing
+// fails. A second Close does nothing.
 func (w *BufferWriter) Close() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()

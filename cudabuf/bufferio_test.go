@@ -19,8 +19,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// reader returns a reader of a buffer that holds the bytes, and that only the
-// reader keeps.
+// reader returns a reader of a new buffer, to which it holds the only reference.
 func reader(t *testing.T, dev *cudabuf.Device, data []byte) *cudabuf.BufferReader {
 	t.Helper()
 	b, err := dev.FromHost(data)
@@ -32,7 +31,7 @@ func reader(t *testing.T, dev *cudabuf.Device, data []byte) *cudabuf.BufferReade
 	return r
 }
 
-func TestBufferReaderKeepsIosContracts(t *testing.T) {
+func TestBufferReaderImplementsReader(t *testing.T) {
 	cudatest.ForEachDevice(t, func(t *testing.T, dev *cudabuf.Device) {
 		for _, size := range []int{0, 1, 2, 100, 1000} {
 			data := pattern(size)
@@ -43,7 +42,7 @@ func TestBufferReaderKeepsIosContracts(t *testing.T) {
 	})
 }
 
-func TestBufferReaderReadsShortOnlyAtTheEnd(t *testing.T) {
+func TestBufferReaderReadsShortOnlyAtEnd(t *testing.T) {
 	cudatest.ForEachDevice(t, func(t *testing.T, dev *cudabuf.Device) {
 		data := pattern(1000)
 		r := reader(t, dev, data)
@@ -64,7 +63,7 @@ func TestBufferReaderReadsShortOnlyAtTheEnd(t *testing.T) {
 		}
 		n, err := r.Read(nil)
 		assert.Zero(t, n)
-		assert.NoError(t, err, "nothing is wanted at the end")
+		assert.NoError(t, err, "an empty read at the end")
 	})
 }
 
@@ -75,7 +74,7 @@ func tell(t testing.TB, s io.Seeker) int64 {
 	return pos
 }
 
-func TestSeekStaysWithinTheBuffer(t *testing.T) {
+func TestSeekStaysWithinBuffer(t *testing.T) {
 	cudatest.ForEachDevice(t, func(t *testing.T, dev *cudabuf.Device) {
 		r := reader(t, dev, pattern(100))
 		b, err := dev.NewBuffer(100)
@@ -88,7 +87,7 @@ func TestSeekStaysWithinTheBuffer(t *testing.T) {
 			for _, tt := range []struct {
 				offset int64
 				whence int
-				want   int64 // -1 is out of range
+				want   int64 // -1 if out of range
 			}{
 				{0, io.SeekStart, 0}, {60, io.SeekStart, 60}, {100, io.SeekStart, 100},
 				{0, io.SeekCurrent, 40}, {-40, io.SeekCurrent, 0}, {60, io.SeekCurrent, 100},
@@ -115,7 +114,7 @@ func TestSeekStaysWithinTheBuffer(t *testing.T) {
 	})
 }
 
-func TestReadBufferIsASliceOfTheSameMemory(t *testing.T) {
+func TestReadBufferReturnsSlice(t *testing.T) {
 	cudatest.ForEachDevice(t, func(t *testing.T, dev *cudabuf.Device) {
 		data := pattern(1000)
 		r := reader(t, dev, data)
@@ -149,7 +148,7 @@ func TestReadBufferIsASliceOfTheSameMemory(t *testing.T) {
 	})
 }
 
-func TestBufferReaderOfNothing(t *testing.T) {
+func TestBufferReaderOfEmptyBuffer(t *testing.T) {
 	cudatest.ForEachDevice(t, func(t *testing.T, dev *cudabuf.Device) {
 		r := reader(t, dev, nil)
 		_, err := r.Seek(0, io.SeekStart)
@@ -167,16 +166,17 @@ func TestBufferReaderOfNothing(t *testing.T) {
 	})
 }
 
-// failingWriter takes so many bytes and then fails, or lies about it.
+// failingWriter writes up to limit bytes and then fails with err, or returns a short
+// count if err is nil.
 type failingWriter struct {
 	bytes.Buffer
-	room int
-	err  error
+	limit int
+	err   error
 }
 
 func (w *failingWriter) Write(p []byte) (int, error) {
-	n := min(len(p), w.room)
-	w.room -= n
+	n := min(len(p), w.limit)
+	w.limit -= n
 	w.Buffer.Write(p[:n])
 	if n < len(p) {
 		return n, w.err
@@ -184,9 +184,9 @@ func (w *failingWriter) Write(p []byte) (int, error) {
 	return n, nil
 }
 
-func TestWriteToWritesTheRest(t *testing.T) {
+func TestWriteToWritesRemainingBytes(t *testing.T) {
 	cudatest.ForEachDevice(t, func(t *testing.T, dev *cudabuf.Device) {
-		data := pattern(9 << 20) // several pieces
+		data := pattern(9 << 20) // several chunks
 		r := reader(t, dev, data)
 		_, err := r.Seek(1000, io.SeekStart)
 		require.NoError(t, err)
@@ -201,17 +201,17 @@ func TestWriteToWritesTheRest(t *testing.T) {
 		for _, tt := range []struct{ say, want error }{{full, full}, {nil, io.ErrShortWrite}} {
 			_, err = r.Seek(7, io.SeekStart)
 			require.NoError(t, err)
-			w := &failingWriter{room: 5 << 20, err: tt.say}
+			w := &failingWriter{limit: 5 << 20, err: tt.say}
 			n, err = r.WriteTo(w)
 			assert.ErrorIs(t, err, tt.want)
 			assert.EqualValues(t, 5<<20, n)
 			assertBytes(t, data[7:7+5<<20], w.Bytes())
-			assert.EqualValues(t, 7+5<<20, tell(t, r), "it goes on where it failed")
+			assert.EqualValues(t, 7+5<<20, tell(t, r), "the position is where it failed")
 		}
 	})
 }
 
-func TestReadersInManyGoroutines(t *testing.T) {
+func TestBufferReaderIsSafeForGoroutines(t *testing.T) {
 	cudatest.ForEachDevice(t, func(t *testing.T, dev *cudabuf.Device) {
 		data := pattern(1 << 12)
 		r := reader(t, dev, data)
@@ -236,12 +236,12 @@ func TestReadersInManyGoroutines(t *testing.T) {
 			})
 		}
 		wg.Wait()
-		assert.Len(t, taken, 8, "each gets a part of its own")
+		assert.Len(t, taken, 8, "each goroutine reads a different slice")
 		assert.EqualValues(t, len(data), tell(t, r))
 	})
 }
 
-func TestAClosedReaderAnswersErrClosed(t *testing.T) {
+func TestClosedReaderReturnsErrClosed(t *testing.T) {
 	cudatest.ForEachDevice(t, func(t *testing.T, dev *cudabuf.Device) {
 		b, err := dev.FromHost(pattern(10))
 		require.NoError(t, err)
@@ -268,7 +268,7 @@ func TestAClosedReaderAnswersErrClosed(t *testing.T) {
 			assert.ErrorIs(t, use(), fs.ErrClosed, name)
 		}
 		assert.EqualValues(t, 10, r.Size())
-		assertBytes(t, pattern(10), download(t, b)) // the buffer is the caller's still
+		assertBytes(t, pattern(10), download(t, b)) // the caller still owns the buffer
 		b.Release()
 		assert.Zero(t, dev.MemoryStats().InUse)
 		_, err = cudabuf.NewBufferReader(b)
@@ -276,7 +276,7 @@ func TestAClosedReaderAnswersErrClosed(t *testing.T) {
 	})
 }
 
-func TestReadingPassesOnWhatTheDriverSays(t *testing.T) {
+func TestReaderReturnsDriverErrors(t *testing.T) {
 	dev, fail := failing(t)
 	r := reader(t, dev, pattern(100))
 	fail("cuMemcpyDtoHAsync", 2)
@@ -292,8 +292,7 @@ func TestReadingPassesOnWhatTheDriverSays(t *testing.T) {
 	assertBytes(t, pattern(100), data)
 }
 
-// writer returns a writer to a buffer of zeros, which is released, and the
-// writer closed, when the test ends.
+// writer returns a writer to a buffer of zeros. Both are released at the end of the test.
 func writer(t *testing.T, dev *cudabuf.Device, size int) (*cudabuf.Buffer, *cudabuf.BufferWriter) {
 	t.Helper()
 	b, err := dev.FromHost(make([]byte, size))
@@ -314,7 +313,7 @@ func write(t *testing.T, w io.Writer, p []byte) {
 	require.Equal(t, len(p), n)
 }
 
-func TestWritesOfAnySizeArrive(t *testing.T) {
+func TestWriterWritesAnySize(t *testing.T) {
 	cudatest.ForEachDevice(t, func(t *testing.T, dev *cudabuf.Device) {
 		data := pattern(1 << 16)
 		for _, collect := range []int{0, 1, 999, 1000, 1001, 4096, 1 << 17} {
@@ -334,9 +333,9 @@ func TestWritesOfAnySizeArrive(t *testing.T) {
 	})
 }
 
-func TestWhatIsBufferedAtTheEdges(t *testing.T) {
+func TestWriterBuffersUpToItsSize(t *testing.T) {
 	type step struct {
-		resize   int // before writing, 0 for not
+		resize   int // buffer size to set before writing, if not 0
 		write    int
 		buffered int
 		arrived  int // bytes on the device afterwards
@@ -378,7 +377,7 @@ func TestWhatIsBufferedAtTheEdges(t *testing.T) {
 				write(t, w, data[pos:pos+step.write])
 				pos += step.write
 				assert.EqualValues(t, pos, tell(t, w), name)
-				assert.Equal(t, step.buffered, w.Buffered(), "%s: asking for the position does not flush", name)
+				assert.Equal(t, step.buffered, w.Buffered(), "%s: querying the position does not flush", name)
 				want := make([]byte, len(data))
 				copy(want, data[:step.arrived])
 				assertBytes(t, want, download(t, b))
@@ -389,7 +388,7 @@ func TestWhatIsBufferedAtTheEdges(t *testing.T) {
 	})
 }
 
-func TestNothingIsWrittenBeyondTheEnd(t *testing.T) {
+func TestWriterWritesNothingBeyondEnd(t *testing.T) {
 	cudatest.ForEachDevice(t, func(t *testing.T, dev *cudabuf.Device) {
 		whole := upload(t, dev, make([]byte, 300)).(*cudabuf.Buffer)
 		defer whole.Release()
@@ -422,73 +421,73 @@ func TestNothingIsWrittenBeyondTheEnd(t *testing.T) {
 			_, err = w.WriteAt(make([]byte, 2), 99)
 			assert.ErrorIs(t, err, arrowbuf.ErrOutOfRange)
 			require.NoError(t, w.Close())
-			want := runs(100, 0, 90, 1, 10, 2, 100, 0)
+			want := byteRuns(100, 0, 90, 1, 10, 2, 100, 0)
 			assertBytes(t, want, download(t, whole))
 		}
 	})
 }
 
-// runs makes runs of bytes, each given by its length and value.
-func runs(lengthsAndValues ...int) (b []byte) {
+// byteRuns returns runs of equal bytes, each given by its length and value.
+func byteRuns(lengthsAndValues ...int) (b []byte) {
 	for run := range slices.Chunk(lengthsAndValues, 2) {
 		b = append(b, bytes.Repeat([]byte{byte(run[1])}, run[0])...)
 	}
 	return b
 }
 
-func TestWriteAtComesAfterWhatIsCollected(t *testing.T) {
+func TestWriteAtFlushesFirst(t *testing.T) {
 	cudatest.ForEachDevice(t, func(t *testing.T, dev *cudabuf.Device) {
 		for _, collect := range []int{0, 64, 1000} {
 			b, w := writer(t, dev, 100)
 			require.NoError(t, w.SetBufferSize(collect))
-			write(t, w, runs(60, 1))
-			n, err := w.WriteAt(runs(25, 2), 10)
+			write(t, w, byteRuns(60, 1))
+			n, err := w.WriteAt(byteRuns(25, 2), 10)
 			require.NoError(t, err)
 			assert.Equal(t, 25, n)
 			assert.Zero(t, w.Buffered())
-			assert.EqualValues(t, 60, tell(t, w), "the position is not WriteAt's")
-			write(t, w, runs(40, 3))
+			assert.EqualValues(t, 60, tell(t, w), "WriteAt does not move the position")
+			write(t, w, byteRuns(40, 3))
 			_, err = w.WriteAt([]byte{4}, 99)
 			require.NoError(t, err)
 			require.NoError(t, w.Flush())
-			assertBytes(t, runs(10, 1, 25, 2, 25, 1, 39, 3, 1, 4), download(t, b))
+			assertBytes(t, byteRuns(10, 1, 25, 2, 25, 1, 39, 3, 1, 4), download(t, b))
 		}
 	})
 }
 
-func TestSeekPutsWhatIsCollectedInItsPlace(t *testing.T) {
+func TestSeekFlushesCollectedBytes(t *testing.T) {
 	cudatest.ForEachDevice(t, func(t *testing.T, dev *cudabuf.Device) {
 		b, w := writer(t, dev, 100)
 		require.NoError(t, w.SetBufferSize(64))
-		write(t, w, runs(20, 1))
+		write(t, w, byteRuns(20, 1))
 		_, err := w.Seek(101, io.SeekStart)
 		require.ErrorIs(t, err, arrowbuf.ErrOutOfRange)
-		assert.Equal(t, 20, w.Buffered(), "a seek that fails does not flush")
+		assert.Equal(t, 20, w.Buffered(), "a failed seek does not flush")
 		_, err = w.Seek(-30, io.SeekEnd)
 		require.NoError(t, err)
 		assert.Zero(t, w.Buffered())
-		write(t, w, runs(30, 2))
+		write(t, w, byteRuns(30, 2))
 		_, err = w.Seek(10, io.SeekStart)
 		require.NoError(t, err)
-		write(t, w, runs(5, 3))
+		write(t, w, byteRuns(5, 3))
 		require.NoError(t, w.SetBufferSize(0))
 		assert.Zero(t, w.Buffered())
-		assertBytes(t, runs(10, 1, 5, 3, 5, 1, 50, 0, 30, 2), download(t, b))
+		assertBytes(t, byteRuns(10, 1, 5, 3, 5, 1, 50, 0, 30, 2), download(t, b))
 	})
 }
 
-func TestWritersInManyGoroutines(t *testing.T) {
+func TestBufferWriterIsSafeForGoroutines(t *testing.T) {
 	cudatest.ForEachDevice(t, func(t *testing.T, dev *cudabuf.Device) {
 		b, w := writer(t, dev, 8*64+8*64)
 		require.NoError(t, w.SetBufferSize(100))
 		var wg sync.WaitGroup
 		for i := range 8 {
 			wg.Go(func() {
-				_, err := w.Write(runs(64, i+1))
+				_, err := w.Write(byteRuns(64, i+1))
 				assert.NoError(t, err)
 			})
 			wg.Go(func() {
-				_, err := w.WriteAt(runs(64, i+1), int64(512+64*i))
+				_, err := w.WriteAt(byteRuns(64, i+1), int64(512+64*i))
 				assert.NoError(t, err)
 			})
 		}
@@ -498,25 +497,25 @@ func TestWritersInManyGoroutines(t *testing.T) {
 		seen := map[byte]bool{}
 		for part := range slices.Chunk(got[:512], 64) {
 			seen[part[0]] = true
-			assertBytes(t, runs(64, int(part[0])), part)
+			assertBytes(t, byteRuns(64, int(part[0])), part)
 		}
-		assert.Len(t, seen, 8, "each Write is in one piece")
+		assert.Len(t, seen, 8, "each Write is contiguous")
 		for i := range 8 {
-			assertBytes(t, runs(64, i+1), got[512+64*i:512+64*(i+1)])
+			assertBytes(t, byteRuns(64, i+1), got[512+64*i:512+64*(i+1)])
 		}
 	})
 }
 
-func TestCloseFlushesAndEverythingAnswersErrClosed(t *testing.T) {
+func TestWriterCloseFlushes(t *testing.T) {
 	cudatest.ForEachDevice(t, func(t *testing.T, dev *cudabuf.Device) {
 		b := upload(t, dev, make([]byte, 100)).(*cudabuf.Buffer)
 		w, err := cudabuf.NewBufferWriter(b)
 		require.NoError(t, err)
 		require.NoError(t, w.SetBufferSize(64))
-		write(t, w, runs(20, 1))
+		write(t, w, byteRuns(20, 1))
 		require.NoError(t, w.Close())
 		require.NoError(t, w.Close())
-		assertBytes(t, runs(20, 1, 80, 0), download(t, b))
+		assertBytes(t, byteRuns(20, 1, 80, 0), download(t, b))
 		for name, use := range map[string]func() error{
 			"Write":         func() error { _, err := w.Write([]byte{1}); return err },
 			"WriteAt":       func() error { _, err := w.WriteAt([]byte{1}, 0); return err },
@@ -541,7 +540,7 @@ func TestCloseFlushesAndEverythingAnswersErrClosed(t *testing.T) {
 	})
 }
 
-func TestWritingPassesOnWhatTheDriverSays(t *testing.T) {
+func TestWriterReturnsDriverErrors(t *testing.T) {
 	dev, fail := failing(t)
 	b, w := writer(t, dev, 100)
 	assert.ErrorIs(t, w.SetBufferSize(-1), arrowbuf.ErrOutOfRange)
@@ -550,23 +549,23 @@ func TestWritingPassesOnWhatTheDriverSays(t *testing.T) {
 	assert.Zero(t, w.BufferSize())
 	require.NoError(t, w.SetBufferSize(50))
 
-	write(t, w, runs(20, 1))
+	write(t, w, byteRuns(20, 1))
 	for name, use := range map[string]func() error{
 		"Flush":         w.Flush,
-		"Write":         func() error { _, err := w.Write(runs(40, 2)); return err },
+		"Write":         func() error { _, err := w.Write(byteRuns(40, 2)); return err },
 		"WriteAt":       func() error { _, err := w.WriteAt([]byte{2}, 0); return err },
 		"Seek":          func() error { _, err := w.Seek(0, io.SeekStart); return err },
 		"SetBufferSize": func() error { return w.SetBufferSize(10) },
 	} {
 		fail("cuMemcpyHtoDAsync", 2)
 		assert.ErrorIs(t, use(), arrowbuf.ErrOutOfMemory, name)
-		assert.Equal(t, 20, w.Buffered(), "%s: it stays collected", name)
+		assert.Equal(t, 20, w.Buffered(), "%s: the bytes stay collected", name)
 		assert.EqualValues(t, 20, tell(t, w), name)
 	}
 	require.NoError(t, w.Flush())
-	assertBytes(t, runs(20, 1, 80, 0), download(t, b))
+	assertBytes(t, byteRuns(20, 1, 80, 0), download(t, b))
 
-	write(t, w, runs(20, 1))
+	write(t, w, byteRuns(20, 1))
 	fail("cuMemcpyHtoDAsync", 2)
 	assert.ErrorIs(t, w.Close(), arrowbuf.ErrOutOfMemory)
 	_, err := w.Write(nil)

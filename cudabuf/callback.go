@@ -4,26 +4,21 @@ import (
 	"errors"
 	"fmt"
 	"sync"
-
-	"github.com/quiver-gpu/quiver/arrowbuf"
 )
 
-// What arrowbuf.Stream asks for.
-var _ arrowbuf.Stream = (*Stream)(nil)
-
-// After runs f, in a goroutine, when all work given to the stream so far is done.
-// Unlike that of Do, f may use devices, and later work of the stream does not wait
-// for it. Where the driver cannot tell (a stream that is closed, or a device that
-// was lost), f runs before After returns; what has not run when the Driver is
-// closed runs then. Of a graph's work nothing is known to be done ever: f of a
-// stream that captures one runs at once.
+// After runs f in a goroutine when all earlier work of the stream is done. f may
+// use devices, and later work of the stream does not wait for it. (Compare Do.)
+//
+// If the driver cannot notify (the stream is closed or the device is lost), f runs
+// before After returns. The same holds for a stream that captures a graph, whose
+// work has no known end. Driver.Close runs all functions that have not run yet.
 func (s *Stream) After(f func()) {
 	all := &s.dev.callbacks
 	a := all.add(f)
 	err := errors.ErrUnsupported
 	if s.capture == nil {
 		if err = s.withContext(func() error { return s.dev.api.LaunchHostFunc(s.handle, func() { go all.run(a) }) }); err != nil {
-			_ = s.synchronize() // what it reports was reported, or the device is lost
+			_ = s.synchronize() // the error is known already, or the device is lost
 		}
 	}
 	if err != nil {
@@ -31,7 +26,7 @@ func (s *Stream) After(f func()) {
 	}
 }
 
-// callbackSet are the functions that a device's streams have yet to run.
+// callbackSet holds the functions of Stream.After that have not run yet.
 type callbackSet struct {
 	mu  sync.Mutex
 	all map[*callback]struct{}
@@ -53,7 +48,7 @@ func (x *callbackSet) add(f func()) *callback {
 	return a
 }
 
-// run runs the function, or waits for who does, so that it has run once.
+// run runs the function once. It waits if another goroutine is running it.
 func (x *callbackSet) run(a *callback) {
 	a.once.Do(a.f)
 	x.mu.Lock()
@@ -61,7 +56,7 @@ func (x *callbackSet) run(a *callback) {
 	delete(x.all, a)
 }
 
-// runAll waits for the device, and leaves none to run.
+// runAll waits for the device, and then runs all functions that are left.
 func (x *callbackSet) runAll(d *Device) {
 	x.mu.Lock()
 	var left []*callback
@@ -72,18 +67,19 @@ func (x *callbackSet) runAll(d *Device) {
 	if len(left) == 0 {
 		return
 	}
-	_ = d.Synchronize() // on a lost device nothing goes on
+	_ = d.Synchronize() // on a lost device no work runs any more
 	for _, a := range left {
 		x.run(a)
 	}
 }
 
-// Do runs f on the host when all earlier work of the stream is done, and lets
-// later work wait for its return (cuLaunchHostFunc). f must not use a device:
-// CUDA would lock up. It does not run where earlier work of the stream failed.
+// Do runs f on the host when all earlier work of the stream is done
+// (cuLaunchHostFunc). Later work of the stream waits until f returns. f must not
+// use a device, or CUDA deadlocks. f does not run if earlier work of the stream
+// failed.
 func (s *Stream) Do(f func()) error {
 	if s.capture != nil {
-		return fmt.Errorf("%v: a host function in a graph: %w", s.dev, errors.ErrUnsupported)
+		return fmt.Errorf("%v: host function while capturing a graph: %w", s.dev, errors.ErrUnsupported)
 	}
 	return s.withContext(func() error { return s.dev.api.LaunchHostFunc(s.handle, f) })
 }

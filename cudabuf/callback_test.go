@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestAfterRunsWhenTheWorkIsDoneAndMayUseTheDevice(t *testing.T) {
+func TestAfterRunsAfterEarlierWork(t *testing.T) {
 	cudatest.ForEachDevice(t, func(t *testing.T, dev *cudabuf.Device) {
 		s, b := stream(t, dev), newBuffer(t, dev, 8)
 		gate, ran := make(chan struct{}), make(chan []byte, 1)
@@ -24,7 +24,7 @@ func TestAfterRunsWhenTheWorkIsDoneAndMayUseTheDevice(t *testing.T) {
 		})
 		select {
 		case <-ran:
-			t.Error("it ran before the work before it")
+			t.Error("it ran before the earlier work")
 		case <-time.After(10 * time.Millisecond):
 		}
 		close(gate)
@@ -32,7 +32,7 @@ func TestAfterRunsWhenTheWorkIsDoneAndMayUseTheDevice(t *testing.T) {
 	})
 }
 
-func TestAfterRunsAtOnceWhereTheDriverCannotTell(t *testing.T) {
+func TestAfterRunsAtOnceWithoutNotification(t *testing.T) {
 	t.Run("a closed stream", func(t *testing.T) {
 		s, err := cudatest.NewDevice(t).NewStream(cudabuf.StreamOptions{})
 		require.NoError(t, err)
@@ -70,7 +70,7 @@ func TestAfterRunsAtOnceWhereTheDriverCannotTell(t *testing.T) {
 	})
 }
 
-func TestClosingTheDriverRunsWhatIsLeft(t *testing.T) {
+func TestDriverCloseRunsPendingCallbacks(t *testing.T) {
 	machine := cudatest.New(cudatest.Config{})
 	dev, err := machine.Device(0)
 	require.NoError(t, err)

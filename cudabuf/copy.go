@@ -13,19 +13,18 @@ import (
 	"github.com/quiver-gpu/quiver/cudabuf/internal/driver"
 )
 
-// CopyFromHost copies all of src to the bytes that start at pos
-// (cuMemcpyHtoDAsync). From pinned memory, such as HostAllocator's, it runs at
-// the speed of the link: pinned memory is known by its address. Much ordinary
-// memory goes nearly as fast, through pinned memory that several goroutines
-// fill.
+// CopyFromHost copies src to the bytes from pos on (cuMemcpyHtoDAsync). From pinned
+// memory, which is known by its address, it runs at the speed of the link. Large
+// copies of ordinary memory are nearly as fast: several goroutines copy it through
+// staging buffers.
 func (b *Buffer) CopyFromHost(src []byte, pos int64) (int64, error) {
 	return b.copyFromHost(src, pos, nil)
 }
 
-// CopyFromHostAsync is CopyFromHost in the order of a stream. Pinned memory is
-// read when the copy runs: until then nobody may change or free it, but a
-// HostBuffer may be released. Ordinary memory has been read when the call
-// returns; for much of it the call waits for the stream's earlier work first.
+// CopyFromHostAsync is CopyFromHost in the order of a stream. Pinned memory is read
+// when the copy runs: until then the caller must not change or free it. (A
+// HostBuffer may be released.) Ordinary memory has been read when the call returns.
+// A large copy of it first waits for the earlier work of the stream.
 func (b *Buffer) CopyFromHostAsync(src []byte, pos int64, s *Stream) (int64, error) {
 	return b.copyFromHost(src, pos, s)
 }
@@ -51,15 +50,15 @@ func (b *Buffer) copyFromHost(src []byte, pos int64, s *Stream) (int64, error) {
 	return countUnlessError(n, err)
 }
 
-// CopyToHost fills dst from the bytes that start at pos (cuMemcpyDtoHAsync), as
-// fast as CopyFromHost reads.
+// CopyToHost fills dst from the bytes from pos on (cuMemcpyDtoHAsync). It is as fast
+// as CopyFromHost.
 func (b *Buffer) CopyToHost(dst []byte, pos int64) (int64, error) {
 	return b.copyToHost(dst, pos, nil)
 }
 
-// CopyToHostAsync is CopyToHost in the order of a stream. Pinned memory is
-// filled when the copy runs: until then nobody may use or free it, but a
-// HostBuffer may be released. Ordinary memory is filled when the call returns.
+// CopyToHostAsync is CopyToHost in the order of a stream. Pinned memory is filled
+// when the copy runs: until then the caller must not use or free it. (A HostBuffer
+// may be released.) Ordinary memory is filled when the call returns.
 func (b *Buffer) CopyToHostAsync(dst []byte, pos int64, s *Stream) (int64, error) {
 	return b.copyToHost(dst, pos, s)
 }
@@ -85,8 +84,8 @@ func (b *Buffer) copyToHost(dst []byte, pos int64, s *Stream) (int64, error) {
 	return countUnlessError(n, err)
 }
 
-// copyAccesses is what a copy between the buffer and the host uses: the buffer, and the
-// HostBuffer that the bytes of the host belong to, if they do.
+// copyAccesses returns what a copy temporary the buffer and the host accesses: the
+// buffer, and the HostBuffer that contains the host's bytes, if any.
 func (b *Buffer) copyAccesses(mode accessMode, host []byte) []access {
 	accesses := []access{{b.memory, mode}}
 	if found, ok := b.dev.driver.hostBuffers.find(host); ok {
@@ -95,11 +94,10 @@ func (b *Buffer) copyAccesses(mode accessMode, host []byte) []access {
 	return accesses
 }
 
-// CopyFromDevice copies all of src to the bytes that start at pos. Within a GPU
-// the bytes stay there, also where the ranges overlap; from another GPU of the
-// same Driver they go the way that the driver knows (cuMemcpyPeerAsync), which
-// is the link between the two where there is one; from any other device through
-// pinned host memory, piece by piece.
+// CopyFromDevice copies src to the bytes from pos on. Within a GPU the ranges may
+// overlap. From another GPU of the same Driver the driver copies directly if there
+// is a link (cuMemcpyPeerAsync). From any other device the bytes pass through pinned
+// memory, chunk by chunk.
 func (b *Buffer) CopyFromDevice(src arrowbuf.Buffer, pos int64) (int64, error) {
 	if src == nil {
 		return 0, errNilBuffer
@@ -121,9 +119,9 @@ func (b *Buffer) CopyFromDevice(src arrowbuf.Buffer, pos int64) (int64, error) {
 	return n, err
 }
 
-// CopyFromDeviceAsync is CopyFromDevice in the order of a stream, which is one
-// of this buffer's device. The source is a *Buffer or a *HostBuffer of the same
-// Driver. A driver that cannot copy between GPUs answers an error.
+// CopyFromDeviceAsync is CopyFromDevice in the order of a stream of this buffer's
+// device. The source is a *Buffer or a *HostBuffer of the same Driver. It returns an
+// error if the driver cannot copy temporary GPUs.
 func (b *Buffer) CopyFromDeviceAsync(src arrowbuf.Buffer, pos int64, s *Stream) (int64, error) {
 	switch from := src.(type) {
 	case *Buffer:
@@ -135,7 +133,7 @@ func (b *Buffer) CopyFromDeviceAsync(src arrowbuf.Buffer, pos int64, s *Stream) 
 			return b.copyFromHostBuffer(from, pos, s)
 		}
 	}
-	return 0, fmt.Errorf("from %v of another driver to %v, in the order of a stream: %w", src.Device(), b.dev, arrowbuf.ErrDevice)
+	return 0, fmt.Errorf("cudabuf.CopyFromDeviceAsync: source of another driver: got %v, want the driver of %v: %w", src.Device(), b.dev, arrowbuf.ErrDevice)
 }
 
 func (b *Buffer) copyFromHostBuffer(src *HostBuffer, pos int64, s *Stream) (int64, error) {
@@ -143,7 +141,7 @@ func (b *Buffer) copyFromHostBuffer(src *HostBuffer, pos int64, s *Stream) (int6
 		return 0, err
 	}
 	defer src.Release()
-	if src.dev.driver != b.dev.driver { // whose streams are not known here
+	if src.dev.driver != b.dev.driver { // its streams are unknown here
 		if err := src.Wait(); err != nil {
 			return 0, err
 		}
@@ -177,24 +175,24 @@ func (b *Buffer) copyFromDevice(src *Buffer, pos int64, s *Stream) (int64, error
 	return countUnlessError(n, b.dev.submit(s, accesses, func(h driver.Stream) error { return api.MemcpyDtoDAsync(to, src.address, n, h) }))
 }
 
-// copyOverlapping goes through a second place on the device, since cuMemcpyDtoD
-// leaves overlapping ranges undefined.
+// copyOverlapping copies through a temporary buffer, since cuMemcpyDtoD leaves the
+// result of overlapping ranges undefined.
 func (b *Buffer) copyOverlapping(to, from uintptr, n int64, accesses []access, s *Stream) error {
-	between, err := b.dev.NewBuffer(n)
+	temporary, err := b.dev.NewBuffer(n)
 	if err != nil {
-		return fmt.Errorf("copying between overlapping ranges: %w", err)
+		return fmt.Errorf("copying overlapping ranges: %w", err)
 	}
-	defer between.Release()
+	defer temporary.Release()
 	api := b.dev.api
-	return b.dev.submit(s, append(accesses, access{between.memory, writes}), func(h driver.Stream) error {
-		if err := api.MemcpyDtoDAsync(between.address, from, n, h); err != nil {
+	return b.dev.submit(s, append(accesses, access{temporary.memory, writes}), func(h driver.Stream) error {
+		if err := api.MemcpyDtoDAsync(temporary.address, from, n, h); err != nil {
 			return err
 		}
-		return api.MemcpyDtoDAsync(to, between.address, n, h)
+		return api.MemcpyDtoDAsync(to, temporary.address, n, h)
 	})
 }
 
-// Fill sets every byte (cuMemsetD8Async).
+// Fill sets every byte to a value (cuMemsetD8Async).
 func (b *Buffer) Fill(value byte) error { return b.fill(value, nil) }
 
 // FillAsync is Fill in the order of a stream.
@@ -220,11 +218,12 @@ func countUnlessError(n int64, err error) (int64, error) {
 	return n, nil
 }
 
-// CopyRangesFromHost copies ranges of the host's memory to where they say, as
-// CopyFromHost does one by one, but waits once: what is pinned goes in one train of
-// copies, and ordinary memory is taken as one copy of all of it, so that much of it
-// in many ranges is as fast as in one. Nothing is copied when a range does not lie
-// in the buffer. Ranges that overlap there are the caller's to order.
+// CopyRangesFromHost copies each range to its position, as CopyFromHost does, but
+// waits only once. Pinned ranges are enqueued together. Ordinary ranges pass through
+// staging buffers as one copy, which makes small ranges as fast as one large copy.
+//
+// Nothing is copied if a range does not lie in the buffer. The result is undefined
+// where ranges overlap in the buffer.
 func (b *Buffer) CopyRangesFromHost(ranges []arrowbuf.HostRange) error {
 	if err := b.retainRangeToWrite(0, 0); err != nil {
 		return err
@@ -254,7 +253,7 @@ func (b *Buffer) CopyRangesFromHost(ranges []arrowbuf.HostRange) error {
 			size += int64(len(r.Bytes))
 		}
 	}
-	if size < b.dev.staging.threshold { // then the driver does as well
+	if size < b.dev.staging.threshold { // the driver is as fast
 		pinned, ordinary = append(pinned, ordinary...), nil
 	}
 	defer runtime.KeepAlive(ranges)
@@ -277,11 +276,11 @@ func (b *Buffer) CopyRangesFromHost(ranges []arrowbuf.HostRange) error {
 	return nil
 }
 
-// hostChunkSize is how much of a buffer lies in host memory at once when bytes have to
-// come there: large enough for the link's speed, small enough to be had.
+// hostChunkSize is the number of bytes that pass through host memory at a time. It
+// is large enough for the speed of the link.
 const hostChunkSize = 4 << 20
 
-// copyThroughHost copies src, on whatever device, to the bytes at pos.
+// copyThroughHost copies src, on any device, to the bytes from pos on.
 func (b *Buffer) copyThroughHost(src arrowbuf.Buffer, pos int64) (int64, error) {
 	if err := b.retainRangeToWrite(pos, src.Len()); err != nil {
 		return 0, err
@@ -301,10 +300,10 @@ func (b *Buffer) copyThroughHost(src arrowbuf.Buffer, pos int64) (int64, error) 
 	return done, nil
 }
 
-// hostChunks yields the bytes of a buffer on whatever device, a piece at a time,
-// each good until the next: the last is shorter. Those that the host does not
-// reach come to pinned memory in which there is room for two, so that one is on
-// its way while the other is used. After an error there is nothing more.
+// hostChunks yields the bytes of a buffer on any device, in chunks of hostChunkSize.
+// A chunk is valid until the next one. Bytes that the host cannot access pass
+// through two pinned chunks: one is copied while the other is used. An error ends
+// the sequence.
 func (d *Device) hostChunks(src arrowbuf.Buffer) iter.Seq2[[]byte, error] {
 	return func(yield func([]byte, error) bool) {
 		host, ok := arrowbuf.HostBytes(src)
@@ -326,7 +325,7 @@ func (d *Device) hostChunks(src arrowbuf.Buffer) iter.Seq2[[]byte, error] {
 	}
 }
 
-// fetchChunks is contents for what the host does not reach.
+// fetchChunks is hostChunks for a buffer that the host cannot access.
 func (d *Device) fetchChunks(src arrowbuf.Buffer, yield func([]byte, error) bool) {
 	empty := make(chan []byte, 2)
 	for range min(2, (src.Len()+hostChunkSize-1)/hostChunkSize) {
@@ -371,9 +370,8 @@ func (d *Device) fetchChunks(src arrowbuf.Buffer, yield func([]byte, error) bool
 	}
 }
 
-// Equal tells whether the other buffer, on any device, holds the same bytes.
-// Both come to the host to be compared, piece by piece, up to the first piece
-// that differs.
+// Equal reports whether the other buffer, on any device, holds the same bytes. Both
+// are compared on the host, chunk by chunk, until a chunk differs.
 func (b *Buffer) Equal(other arrowbuf.Buffer) (bool, error) {
 	if other == nil {
 		return false, errNilBuffer
@@ -411,18 +409,18 @@ func (b *Buffer) Equal(other arrowbuf.Buffer) (bool, error) {
 	return true, nil
 }
 
-// Copy copies all of src to the bytes of dst that start at pos: it is dst's
-// CopyFromHostAsync where the host reaches src, else its CopyFromDeviceAsync. A
-// dst that is not a *Buffer of the stream's device is arrowbuf.ErrDevice, a stream
-// that captures a graph errors.ErrUnsupported: its copies run when the graph does,
-// and then find the memory gone.
+// Copy copies src to the bytes of dst from pos on, by CopyFromHostAsync if the host
+// can access src, and by CopyFromDeviceAsync otherwise. The error is
+// arrowbuf.ErrDevice unless dst is a *Buffer of the stream's device. It is
+// errors.ErrUnsupported while the stream captures a graph: the graph would run after
+// the caller has released the memory.
 func (s *Stream) Copy(dst arrowbuf.Buffer, pos int64, src arrowbuf.Buffer) error {
 	to, ok := dst.(*Buffer)
 	if !ok {
-		return fmt.Errorf("a stream of %v for memory of %v: %w", s.dev, dst.Device(), arrowbuf.ErrDevice)
+		return fmt.Errorf("destination on the wrong device: got %v, want %v: %w", dst.Device(), s.dev, arrowbuf.ErrDevice)
 	}
 	if s.capture != nil {
-		return fmt.Errorf("%v: copying buffers in a graph: %w", s.dev, errors.ErrUnsupported)
+		return fmt.Errorf("%v: copying buffers while capturing a graph: %w", s.dev, errors.ErrUnsupported)
 	}
 	var err error
 	if from, ok := src.(*HostBuffer); ok {

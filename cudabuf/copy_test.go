@@ -16,8 +16,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestCopyFromDeviceTakesBuffersOfEveryDevice(t *testing.T) {
-	const size = 5<<20 + 17 // more than one piece of the way through the host
+func TestCopyFromDeviceAcceptsEveryDevice(t *testing.T) {
+	const size = 5<<20 + 17 // more than one chunk through the host
 	data := pattern(size)
 	sources := map[string]func(t *testing.T, d *cudabuf.Driver) arrowbuf.Device{
 		"the same": func(t *testing.T, d *cudabuf.Driver) arrowbuf.Device { return device(t, d, 0) },
@@ -25,7 +25,7 @@ func TestCopyFromDeviceTakesBuffersOfEveryDevice(t *testing.T) {
 		"another driver's": func(t *testing.T, _ *cudabuf.Driver) arrowbuf.Device {
 			return cudatest.NewDevice(t)
 		},
-		"a stranger": func(t *testing.T, _ *cudabuf.Driver) arrowbuf.Device { return stranger{arrowbuf.CPU()} },
+		"another package": func(t *testing.T, _ *cudabuf.Driver) arrowbuf.Device { return otherDevice{arrowbuf.CPU()} },
 	}
 	for name, open := range sources {
 		t.Run(name, func(t *testing.T) {
@@ -78,7 +78,7 @@ func copyAcross(t *testing.T, from, to arrowbuf.Device, data []byte) {
 	}
 }
 
-func TestCopyWithinABufferMovesOverlappingBytes(t *testing.T) {
+func TestCopyHandlesOverlappingRanges(t *testing.T) {
 	cudatest.ForEachDevice(t, func(t *testing.T, dev *cudabuf.Device) {
 		for _, move := range []struct{ from, to, n int64 }{
 			{0, 1, 999}, {1, 0, 999}, {0, 500, 500}, {300, 350, 400}, {350, 300, 400}, {7, 7, 100},
@@ -97,10 +97,10 @@ func TestCopyWithinABufferMovesOverlappingBytes(t *testing.T) {
 	})
 }
 
-func TestCopiesOfManyGoroutinesKeepApart(t *testing.T) {
+func TestConcurrentCopiesDoNotInterfere(t *testing.T) {
 	cudatest.ForEachDevice(t, func(t *testing.T, dev *cudabuf.Device) {
 		var wg sync.WaitGroup
-		for g := range 2 * 8 { // more than there are streams
+		for g := range 2 * 8 { // more than the number of internal streams
 			wg.Go(func() {
 				for i := range 20 {
 					data := pattern(1000*(i%3+1) + g)
@@ -136,7 +136,7 @@ func TestOperationsAreCompleteWhenTheyReturn(t *testing.T) {
 	defer b.Release()
 	_, err = b.CopyFromHost(pinned, 0)
 	require.NoError(t, err)
-	copy(pinned, "later") // a copy still to run would read this
+	copy(pinned, "later") // a pending copy would read this
 	got := dev.HostAllocator().Allocate(64)
 	defer dev.HostAllocator().Free(got)
 	_, err = b.CopyToHost(got, 0)
@@ -144,7 +144,7 @@ func TestOperationsAreCompleteWhenTheyReturn(t *testing.T) {
 	assert.Equal(t, "first", string(got[:5]))
 }
 
-func TestFailedCallsNameTheCallAndLeaveTheDeviceUsable(t *testing.T) {
+func TestFailedCallIsNamedAndDeviceStaysUsable(t *testing.T) {
 	for _, call := range []string{"cuMemcpyHtoDAsync", "cuMemcpyDtoHAsync", "cuMemcpyDtoDAsync", "cuMemsetD8Async", "cuStreamCreateWithPriority", "cuStreamSynchronize", "cuCtxSetCurrent", "cuMemAlloc"} {
 		t.Run(call, func(t *testing.T) {
 			dev, fail := failing(t)
@@ -187,31 +187,24 @@ func TestFailedCallsNameTheCallAndLeaveTheDeviceUsable(t *testing.T) {
 	}
 }
 
-// stranger is a device of another package: nothing but arrowbuf's interfaces.
-type stranger struct{ arrowbuf.Device }
+// otherDevice is a device of another package, known only by the interfaces of arrowbuf.
+type otherDevice struct{ arrowbuf.Device }
 
-type strangeBuffer struct {
+type otherBuffer struct {
 	arrowbuf.Buffer
 	dev arrowbuf.Device
 }
 
-func (d stranger) Type() arrowbuf.DeviceType { return 99 }
+func (d otherDevice) Type() arrowbuf.DeviceType { return 99 }
 
-func (d stranger) Alloc(n int64) (arrowbuf.Buffer, error) {
+func (d otherDevice) Alloc(n int64) (arrowbuf.Buffer, error) {
 	b, err := d.Device.Alloc(n)
-	return strangeBuffer{b, d}, err
+	return otherBuffer{b, d}, err
 }
 
-func (b strangeBuffer) Device() arrowbuf.Device { return b.dev }
+func (b otherBuffer) Device() arrowbuf.Device { return b.dev }
 
-func device(t testing.TB, d *cudabuf.Driver, ordinal int) *cudabuf.Device {
-	t.Helper()
-	dev, err := d.Device(ordinal)
-	require.NoError(t, err)
-	return dev
-}
-
-func TestCopyOnAStreamTakesBuffersOfEveryKind(t *testing.T) {
+func TestStreamCopyAcceptsEveryKindOfBuffer(t *testing.T) {
 	cudatest.ForEachDevice(t, func(t *testing.T, dev *cudabuf.Device) {
 		s, data := stream(t, dev), pattern(1000)
 		cpu, err := arrowbuf.CPU().Alloc(1000)
@@ -249,11 +242,11 @@ func TestCopyOnAStreamTakesBuffersOfEveryKind(t *testing.T) {
 	})
 }
 
-// Ranges of ordinary and of pinned memory, of any length, fill parts of a buffer and
-// nothing else.
-func TestRangesArriveWhereTheySay(t *testing.T) {
+// Ranges of ordinary and of pinned memory, of any length, set their parts of a buffer and
+// no other bytes.
+func TestCopyRangesWritesEachRange(t *testing.T) {
 	cudatest.ForEachDevice(t, func(t *testing.T, dev *cudabuf.Device) {
-		manyParts(t, dev)
+		useSmallParts(t, dev)
 		rng := rand.New(rand.NewPCG(1, 2))
 		for _, most := range []int{10, 500, 5000, 40_000} {
 			for name, kinds := range map[string]int{"ordinary": 1, "mixed": 3} {
@@ -286,7 +279,7 @@ func TestRangesArriveWhereTheySay(t *testing.T) {
 	})
 }
 
-func TestRangesThatDoNotFitCopyNothing(t *testing.T) {
+func TestCopyRangesOutOfRangeCopiesNothing(t *testing.T) {
 	cudatest.ForEachDevice(t, func(t *testing.T, dev *cudabuf.Device) {
 		b := newBuffer(t, dev, 10)
 		require.NoError(t, b.Fill(0xee))
@@ -307,9 +300,9 @@ func TestRangesThatDoNotFitCopyNothing(t *testing.T) {
 	})
 }
 
-func TestRangesWaitForOtherStreams(t *testing.T) {
+func TestCopyRangesWaitsForOtherStreams(t *testing.T) {
 	cudatest.ForEachDevice(t, func(t *testing.T, dev *cudabuf.Device) {
-		manyParts(t, dev)
+		useSmallParts(t, dev)
 		for name, host := range map[string][]byte{"ordinary": pattern(50_000), "pinned": pinnedBuffer(t, dev, 50_000).HostBytes()} {
 			copy(host, pattern(50_000))
 			s, b := stream(t, dev), newBuffer(t, dev, 50_000)
@@ -322,10 +315,10 @@ func TestRangesWaitForOtherStreams(t *testing.T) {
 	})
 }
 
-// Pinned memory goes in one train, ordinary memory as if it were one piece.
-func TestManyRangesWaitOnce(t *testing.T) {
-	dev, calls := tally(t)
-	manyParts(t, dev)
+// Pinned ranges are enqueued together, and ordinary ranges are staged as one copy.
+func TestCopyRangesWaitsOnce(t *testing.T) {
+	dev, calls := countCalls(t)
+	useSmallParts(t, dev)
 	const each, n = 1024, 64
 	b := newBuffer(t, dev, each*n)
 	for name, host := range map[string][]byte{"ordinary": make([]byte, each*n), "pinned": pinnedBuffer(t, dev, each*n).HostBytes()} {
@@ -340,12 +333,12 @@ func TestManyRangesWaitOnce(t *testing.T) {
 		assert.Equal(t, n, calls("cuMemcpyHtoDAsync"), name)
 		assert.LessOrEqual(t, calls("cuStreamSynchronize"), 2, name)
 		if name == "ordinary" {
-			assert.Equal(t, each*n/8192, calls("cuEventRecord"), "pieces")
+			assert.Equal(t, each*n/8192, calls("cuEventRecord"), "one event per staging buffer")
 		}
 	}
 }
 
-func TestABufferBesideNoneIsErrDevice(t *testing.T) {
+func TestNilBufferReturnsErrDevice(t *testing.T) {
 	cudatest.ForEachDevice(t, func(t *testing.T, dev *cudabuf.Device) {
 		onDevice, err := dev.Alloc(8)
 		require.NoError(t, err)
@@ -362,42 +355,42 @@ func TestABufferBesideNoneIsErrDevice(t *testing.T) {
 	})
 }
 
-// dying is a buffer that fails to be read behind a position.
-type dying struct {
+// failingBuffer is a buffer that cannot be read from a position on.
+type failingBuffer struct {
 	arrowbuf.Buffer
 	at int64
 }
 
-var errDying = errors.New("no more bytes")
+var errFailing = errors.New("no more bytes")
 
-func (d dying) CopyToHost(dst []byte, pos int64) (int64, error) {
+func (d failingBuffer) CopyToHost(dst []byte, pos int64) (int64, error) {
 	if pos >= d.at {
-		return 0, errDying
+		return 0, errFailing
 	}
 	return d.Buffer.CopyToHost(dst, pos)
 }
 
-func TestWayThroughTheHostEndsAtTheFirstError(t *testing.T) {
+func TestCopyThroughHostStopsAtFirstError(t *testing.T) {
 	dev, fail := failing(t)
 	const size = 13 << 20
-	src := dying{upload(t, arrowbuf.CPU(), make([]byte, size)), 8 << 20}
+	src := failingBuffer{upload(t, arrowbuf.CPU(), make([]byte, size)), 8 << 20}
 	defer src.Release()
 	b := newBuffer(t, dev, size)
 	n, err := b.CopyFromDevice(src, 0)
-	assert.ErrorIs(t, err, errDying)
+	assert.ErrorIs(t, err, errFailing)
 	assert.EqualValues(t, 8<<20, n)
 	require.NoError(t, b.Fill(0))
 	_, err = b.Equal(src)
-	assert.ErrorIs(t, err, errDying)
+	assert.ErrorIs(t, err, errFailing)
 	_, err = src.CopyFromHost([]byte{1}, 0)
 	require.NoError(t, err)
 	same, err := b.Equal(src)
-	assert.NoError(t, err, "it is not read beyond the first difference")
+	assert.NoError(t, err, "it stops reading at the first difference")
 	assert.False(t, same)
 
 	fail("cuMemcpyHtoDAsync", 1)
-	_, err = b.CopyFromDevice(dying{src.Buffer, size}, 0)
+	_, err = b.CopyFromDevice(failingBuffer{src.Buffer, size}, 0)
 	assert.True(t, err != nil && strings.Contains(err.Error(), "cuMemcpyHtoDAsync"), "%v", err)
-	_, err = b.CopyFromDevice(dying{src.Buffer, size}, 0)
+	_, err = b.CopyFromDevice(failingBuffer{src.Buffer, size}, 0)
 	assert.NoError(t, err)
 }

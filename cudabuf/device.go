@@ -11,19 +11,19 @@ import (
 	"github.com/quiver-gpu/quiver/cudabuf/internal/driver"
 )
 
-// Device is a GPU, seen through one CUDA context. It is an arrowbuf.Device and
-// may be used from any goroutine.
+// Device is a GPU, used through one CUDA context. It implements arrowbuf.Device
+// and may be used from any goroutine.
 type Device struct {
 	driver   *Driver
 	api      driver.API
 	ordinal  int
 	handle   driver.Device
 	context  driver.Context
-	external bool // the context is a caller's own
+	external bool // the context belongs to another library
 	closed   atomic.Bool
 	lost     atomic.Pointer[Error]
-	// submitsWithoutContext: work for a stream needs no current context, as far as it has
-	// been seen.
+	// submitsWithoutContext is set until a call on a stream fails because no
+	// context is current.
 	submitsWithoutContext atomic.Bool
 
 	name         string
@@ -31,7 +31,7 @@ type Device struct {
 	pciBusID     string
 	major, minor int
 	limits       Limits
-	idleLimit    int64 // of a new pool, in bytes
+	idleLimit    int64 // idle limit of a new pool, in bytes
 
 	nullStream     *Stream
 	defaultStream  atomic.Pointer[Stream] // DefaultStream
@@ -47,11 +47,11 @@ type Device struct {
 
 var _ arrowbuf.Device = (*Device)(nil)
 
-// UUID tells a GPU apart from every other one.
+// UUID identifies a GPU, or a part of one (MIG).
 type UUID = driver.UUID
 
-// openDevice makes the device of an ordinal. It retains the primary context
-// where context is 0, and else borrows the caller's.
+// openDevice opens the device of an ordinal. If context is 0, it retains the primary
+// context. Otherwise it uses the given context, which remains the caller's.
 func openDevice(d *Driver, ordinal int, context driver.Context) (*Device, error) {
 	dev := &Device{driver: d, api: d.api, ordinal: ordinal, context: context, external: context != 0}
 	var total int64
@@ -92,44 +92,44 @@ func (d *Device) retainContext() (err error) {
 	return err
 }
 
-// Type is arrowbuf.DeviceCUDA.
+// Type returns arrowbuf.DeviceCUDA.
 func (d *Device) Type() arrowbuf.DeviceType { return arrowbuf.DeviceCUDA }
 
-// ID is the device's ordinal.
+// ID returns the ordinal of the device.
 func (d *Device) ID() int64 { return int64(d.ordinal) }
 
-// String is "cuda:" and the ordinal.
+// String returns "cuda:" and the ordinal.
 func (d *Device) String() string { return fmt.Sprintf("cuda:%d", d.ordinal) }
 
-// Name is the product's name, "NVIDIA H200" for instance (cuDeviceGetName).
+// Name returns the product name, such as "NVIDIA H200" (cuDeviceGetName).
 func (d *Device) Name() string { return d.name }
 
-// UUID is the GPU's own, whatever ordinal it has here (cuDeviceGetUuid). A part
-// of a GPU (MIG) has one of its own.
+// UUID returns the identity of the GPU, which does not depend on the ordinal
+// (cuDeviceGetUuid). A part of a GPU (MIG) has its own.
 func (d *Device) UUID() UUID { return d.uuid }
 
-// PCIBusID is where the GPU is plugged in, "0000:3b:00.0" for instance, in
-// lower case as Linux writes it (cuDeviceGetPCIBusId).
+// PCIBusID returns the PCI address in lower case, as Linux writes it, such as
+// "0000:3b:00.0" (cuDeviceGetPCIBusId).
 func (d *Device) PCIBusID() string { return d.pciBusID }
 
-// ComputeCapability is the architecture's version, 9.0 for instance.
+// ComputeCapability returns the version of the architecture, such as 9.0.
 func (d *Device) ComputeCapability() (major, minor int) { return d.major, d.minor }
 
-// Multiprocessors is the number of streaming multiprocessors.
+// Multiprocessors returns the number of streaming multiprocessors.
 func (d *Device) Multiprocessors() int { return d.limits.Multiprocessors }
 
-// Handle is the context (CUcontext), for other libraries in the process. It is
-// good until the Driver is closed.
+// Handle returns the context (CUcontext) for other libraries in the process. It is
+// valid until the Driver is closed.
 func (d *Device) Handle() uintptr { return uintptr(d.context) }
 
-// HostAllocator returns the allocator of pinned memory, a *PinnedAllocator.
+// HostAllocator returns the *PinnedAllocator of the device.
 func (d *Device) HostAllocator() memory.Allocator { return d.pinned }
 
-// Synchronize returns when all work given to the device's context is done, on
-// whatever stream and by whomever (cuCtxSynchronize).
+// Synchronize returns when all work of the device's context is done, on all streams
+// and of all libraries (cuCtxSynchronize).
 func (d *Device) Synchronize() error { return d.withContext(d.api.CtxSynchronize) }
 
-// withContext runs driver calls in the device's context.
+// withContext makes driver calls in the device's context.
 func (d *Device) withContext(calls func() error) error {
 	if err := d.bindContext(); err != nil {
 		return err
@@ -137,13 +137,12 @@ func (d *Device) withContext(calls func() error) error {
 	return d.unbindContext(calls())
 }
 
-// bindContext readies the thread for calls in the device's context; every enter that
-// succeeds ends with leave.
+// bindContext locks the goroutine to its thread and makes the device's context
+// current. If it succeeds, the caller must call unbindContext.
 //
-// CUDA keeps the current context in the thread, and a goroutine has no thread
-// of its own: between two calls it may move to one with no context, or another
-// device's. So each group of calls locks its thread and sets the context. What
-// was set stays on the thread and is never relied upon.
+// CUDA keeps the current context in the thread, but a goroutine may move between
+// threads. Each group of calls therefore locks its thread and sets the context. The
+// context stays set on the thread, but no code relies on it.
 func (d *Device) bindContext() error {
 	if err := d.checkUsable(); err != nil {
 		return err
@@ -155,7 +154,7 @@ func (d *Device) bindContext() error {
 	return nil
 }
 
-// checkUsable fails on a device that is closed or lost.
+// checkUsable returns an error if the device is closed or lost.
 func (d *Device) checkUsable() error {
 	if d.closed.Load() {
 		return fmt.Errorf("%v: %w", d, ErrClosed)
@@ -166,14 +165,14 @@ func (d *Device) checkUsable() error {
 	return nil
 }
 
-// unbindContext gives the thread back, and names the device in the calls' error.
+// unbindContext unlocks the thread. It returns the calls' error, annotated.
 func (d *Device) unbindContext(err error) error {
 	runtime.UnlockOSThread()
 	return d.annotate(err)
 }
 
-// annotate adds the device to an error. One that loses the context is remembered:
-// CUDA would answer it to every later call, if it answers at all.
+// annotate adds the device to an error. It also remembers an error that loses the
+// context, since later calls return the same error or hang.
 func (d *Device) annotate(err error) error {
 	if err == nil {
 		return nil
@@ -187,7 +186,7 @@ func (d *Device) annotate(err error) error {
 	return fmt.Errorf("%v: %w", d, err)
 }
 
-// checkIdle returns an error that says what is in use.
+// checkIdle returns an error that lists what is in use, or nil.
 func (d *Device) checkIdle() error {
 	device, host := d.MemoryStats().InUse, d.pinned.Stats().InUse
 	locked, _ := d.unpooledPinned.state()
@@ -199,7 +198,8 @@ func (d *Device) checkIdle() error {
 	return d.pools.withLeaks(fmt.Errorf("%v: still in use: %d bytes of device memory, %d bytes of pinned memory, %d shared allocations and pools", d, device, host, shared))
 }
 
-// close gives everything back. On a lost device there is nothing left to give.
+// close frees all that the device holds. On a lost device it reports no error,
+// since the driver has freed everything.
 func (d *Device) close() error {
 	_, failure := d.sharedObjects.state()
 	_, unlocking := d.unpooledPinned.state()
@@ -214,7 +214,8 @@ func (d *Device) close() error {
 	return failure
 }
 
-// ignoreNotSupported forgives a call that this driver does not have.
+// ignoreNotSupported returns nil for a call that the driver lacks, and err
+// otherwise.
 func ignoreNotSupported(err error) error {
 	var e *Error
 	if errors.As(err, &e) && e.Code == driver.NotSupported {
@@ -223,7 +224,8 @@ func ignoreNotSupported(err error) error {
 	return err
 }
 
-// Limits are a GPU's, in bytes, threads and blocks (cuDeviceGetAttribute).
+// Limits are properties of a GPU, in bytes, threads and blocks
+// (cuDeviceGetAttribute).
 type Limits struct {
 	Multiprocessors             int
 	WarpSize                    int    // threads
@@ -231,22 +233,21 @@ type Limits struct {
 	MaxThreadsPerMultiprocessor int    // threads
 	MaxBlock                    [3]int // threads in X, Y, Z
 	MaxGrid                     [3]int // blocks in X, Y, Z
-	SharedPerBlock              int64  // bytes, without opting in
-	SharedPerBlockOptin         int64  // bytes, what Kernel.SetMaxDynamicShared may reach
+	SharedPerBlock              int64  // bytes, without opt-in
+	SharedPerBlockOptin         int64  // bytes, the maximum of Kernel.SetMaxDynamicShared
 	L2Bytes                     int64
 	CopyEngines                 int
 }
 
-// Limits are the GPU's.
+// Limits returns the limits of the GPU.
 func (d *Device) Limits() Limits { return d.limits }
 
-// Arch is the architecture as compilers name it: "sm_90" for 9.0, "sm_100" for
-// 10.0.
+// Arch returns the architecture as compilers name it, such as "sm_90" for 9.0.
 func (d *Device) Arch() string { return fmt.Sprintf("sm_%d%d", d.major, d.minor) }
 
-// LargestBlock is the most that one allocation can get now, in bytes: what is
-// free on the GPU, or one idle block of the device's own that is larger. It is
-// an estimate, since free memory may be in pieces.
+// LargestBlock estimates the largest allocation that can succeed now, in bytes. It
+// is the larger of the free memory of the GPU and the largest idle block of the
+// device's pool. Fragmentation of the free memory may make an allocation fail.
 func (d *Device) LargestBlock() (int64, error) {
 	free, _, err := d.MemInfo()
 	if largest := d.Pool().backend.largestIdle; err == nil && largest != nil {
@@ -255,7 +256,7 @@ func (d *Device) LargestBlock() (int64, error) {
 	return free, err
 }
 
-// readLimits asks for what every driver knows.
+// readLimits reads the attributes that every driver has.
 func (d *Device) readLimits() error {
 	l := &d.limits
 	var shared, optin, l2 int
@@ -287,7 +288,7 @@ func (d *Device) readAttribute(v *int, a driver.Attribute) func() error {
 	return func() (err error) { *v, err = d.api.DeviceGetAttribute(a, d.handle); return err }
 }
 
-// Alloc is NewBuffer, as arrowbuf.Device has it.
+// Alloc is NewBuffer. It implements arrowbuf.Device.
 func (d *Device) Alloc(n int64) (arrowbuf.Buffer, error) {
 	b, err := d.NewBuffer(n)
 	if err != nil {
@@ -296,13 +297,12 @@ func (d *Device) Alloc(n int64) (arrowbuf.Buffer, error) {
 	return b, nil
 }
 
-// NewBuffer returns a buffer of n bytes with undefined contents, of the device's
-// Pool. Released memory is kept and used again, see SetIdleLimit. When the GPU
-// is full, what is kept goes back to the driver before the allocation fails with
-// arrowbuf.ErrOutOfMemory.
+// NewBuffer returns a buffer of n bytes with undefined contents from the device's
+// Pool. The pool keeps released memory for reuse; see SetIdleLimit. If the GPU is
+// full, the pool frees its idle memory before it returns arrowbuf.ErrOutOfMemory.
 func (d *Device) NewBuffer(n int64) (*Buffer, error) { return d.Pool().Alloc(n) }
 
-// FromHost returns a buffer that holds a copy of data.
+// FromHost returns a buffer that holds a copy of data. The caller owns one reference.
 func (d *Device) FromHost(data []byte) (*Buffer, error) {
 	b, err := d.NewBuffer(int64(len(data)))
 	if err != nil {
@@ -315,8 +315,8 @@ func (d *Device) FromHost(data []byte) (*Buffer, error) {
 	return b, nil
 }
 
-// CopyOf returns a buffer that holds a copy of another, on whatever device that
-// is.
+// CopyOf returns a buffer that holds a copy of src, which may be on any device. The
+// caller owns one reference.
 func (d *Device) CopyOf(src arrowbuf.Buffer) (*Buffer, error) {
 	b, err := d.NewBuffer(src.Len())
 	if err != nil {
@@ -329,25 +329,24 @@ func (d *Device) CopyOf(src arrowbuf.Buffer) (*Buffer, error) {
 	return b, nil
 }
 
-// MemInfo is the memory of the GPU in bytes, free for all its users and in all
-// (cuMemGetInfo). Idle memory of this device counts as used.
+// MemInfo returns the free and the total memory of the GPU in bytes (cuMemGetInfo).
+// Free memory is shared by all processes. Idle memory of this device's pools counts
+// as used.
 func (d *Device) MemInfo() (free, total int64, err error) {
 	err = d.withContext(func() (err error) { free, total, err = d.api.MemGetInfo(); return err })
 	return free, total, err
 }
 
-// MemoryStats says what a device, or its allocator of pinned memory, has taken
-// from the driver, in bytes. What is in use counts as rounded up to a multiple of
-// 512.
+// MemoryStats are the bytes that a device or its PinnedAllocator has allocated from
+// the driver. Sizes in use are rounded up to a multiple of 512.
 type MemoryStats struct {
-	InUse int64 // held by callers
-	Idle  int64 // kept for later ones
+	InUse int64 // used by callers
+	Idle  int64 // kept for reuse
 }
 
 func memoryStats(s PoolStats) MemoryStats { return MemoryStats{InUse: s.InUse, Idle: s.Held - s.InUse} }
 
-// MemoryStats says what buffers hold and what is kept for later ones, in all
-// pools of the device.
+// MemoryStats returns the memory of all pools of the device.
 func (d *Device) MemoryStats() MemoryStats {
 	var sum MemoryStats
 	for _, p := range d.pools.list() {
@@ -358,11 +357,11 @@ func (d *Device) MemoryStats() MemoryStats {
 	return sum
 }
 
-// SetIdleLimit is that of the device's Pool.
+// SetIdleLimit is Pool.SetIdleLimit of the device's Pool.
 func (d *Device) SetIdleLimit(n int64) error { return d.Pool().SetIdleLimit(n) }
 
-// Trim gives the released memory that is kept, device and pinned, back to the
-// driver, and that which copies of ordinary memory go through.
+// Trim frees the idle memory of all pools, the idle pinned memory and the staging
+// buffers.
 func (d *Device) Trim() error {
 	failure := d.staging.trim()
 	for _, p := range d.pools.list() {

@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestDeviceSaysWhatItIs(t *testing.T) {
+func TestDeviceProperties(t *testing.T) {
 	cudatest.ForEachDriver(t, 1, func(t *testing.T, d *cudabuf.Driver) {
 		major, minor := d.Version()
 		assert.GreaterOrEqual(t, major, 11)
@@ -49,7 +49,7 @@ func TestDevicesOfOneMachineDiffer(t *testing.T) {
 	})
 }
 
-func TestDeviceDescribesItself(t *testing.T) {
+func TestDeviceLimits(t *testing.T) {
 	cudatest.ForEachDriver(t, 1, func(t *testing.T, d *cudabuf.Driver) {
 		dev, err := d.Device(0)
 		require.NoError(t, err)

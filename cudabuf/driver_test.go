@@ -15,7 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestACallersContextIsADevice(t *testing.T) {
+func TestWrapContextReturnsDevice(t *testing.T) {
 	cudatest.ForEachDriver(t, 1, func(t *testing.T, d *cudabuf.Driver) {
 		handle, _, err := d.NewContext(0)
 		require.NoError(t, err)
@@ -36,18 +36,18 @@ func TestACallersContextIsADevice(t *testing.T) {
 		require.NoError(t, k.LaunchAsync(stream(t, dev), cudabuf.Dim3{X: 1}, cudabuf.Dim3{X: 32}, 0, b, int64(4), int32(9)))
 		_, err = other.CopyFromDeviceAsync(b, 0, stream(t, primary))
 		require.NoError(t, err)
-		assert.Equal(t, int32s(9, 9, 9, 9), download(t, other), "contexts order their work too")
+		assert.Equal(t, int32s(9, 9, 9, 9), download(t, other), "work is ordered between contexts")
 	})
 }
 
-func TestWrapContextRefusesWhatIsNone(t *testing.T) {
+func TestWrapContextRefusesZero(t *testing.T) {
 	cudatest.ForEachDriver(t, 1, func(t *testing.T, d *cudabuf.Driver) {
 		_, err := d.WrapContext(0)
 		assert.ErrorContains(t, err, "CUDA_ERROR_INVALID_CONTEXT")
 	})
 }
 
-func TestScheduleOfThePrimaryContext(t *testing.T) {
+func TestSetSchedule(t *testing.T) {
 	cudatest.ForEachDriver(t, 1, func(t *testing.T, d *cudabuf.Driver) {
 		for _, s := range []cudabuf.Schedule{cudabuf.ScheduleSpin, cudabuf.ScheduleYield, cudabuf.ScheduleBlockingSync, cudabuf.ScheduleAuto} {
 			require.NoError(t, d.SetSchedule(0, s))
@@ -85,11 +85,11 @@ func TestErrorsHaveNamesAndSentinels(t *testing.T) {
 	assert.EqualError(t, &cudabuf.Error{Call: "cuInit", Code: 3, Detail: "why"}, "cuInit: CUDA_ERROR_NOT_INITIALIZED (3): driver not initialized (why)")
 }
 
-// tellDevices makes a run of the test binary print what the driver shows it.
-const tellDevices = "QUIVER_TEST_TELL_DEVICES"
+// printDevices makes a run of the test binary print the visible devices.
+const printDevices = "QUIVER_TEST_PRINT_DEVICES"
 
 func TestVisibleDevicesAreRespected(t *testing.T) {
-	if os.Getenv(tellDevices) != "" {
+	if os.Getenv(printDevices) != "" {
 		d, err := cudabuf.Open()
 		switch {
 		case errors.Is(err, cudabuf.ErrNoDevice):
@@ -103,14 +103,14 @@ func TestVisibleDevicesAreRespected(t *testing.T) {
 		return
 	}
 	if !cudatest.OnGPU() {
-		t.Skip("the variable is the driver's to read; this needs a GPU")
+		t.Skip("the driver reads the variable; this needs a GPU")
 	}
 	for visible, want := range map[string]string{"0": "sees 1", "": "sees none", "-1": "sees none"} {
 		if cudabuf.Gorgonia && want == "sees none" {
-			continue // gorgonia.org/cu ends a program that sees no GPU
+			continue // gorgonia.org/cu terminates a program without a GPU
 		}
 		run := exec.Command(os.Args[0], "-test.run=^TestVisibleDevicesAreRespected$")
-		run.Env = append(os.Environ(), tellDevices+"=1", "CUDA_VISIBLE_DEVICES="+visible)
+		run.Env = append(os.Environ(), printDevices+"=1", "CUDA_VISIBLE_DEVICES="+visible)
 		out, err := run.CombinedOutput()
 		require.NoError(t, err, "%s", out)
 		assert.Contains(t, strings.Split(string(out), "\n"), want, "CUDA_VISIBLE_DEVICES=%q", visible)
@@ -131,10 +131,10 @@ func TestCloseRefusesWhileMemoryIsInUse(t *testing.T) {
 	assert.NoError(t, d.Close())
 }
 
-func TestClosedDriverAnswersErrClosed(t *testing.T) {
+func TestClosedDriverReturnsErrClosed(t *testing.T) {
 	cudatest.ForEachDriver(t, 1, func(t *testing.T, d *cudabuf.Driver) {
 		dev := device(t, d, 0)
-		m, err := dev.LoadModule(addPTX, addTwins)
+		m, err := dev.LoadModule(addPTX, addHostKernels)
 		require.NoError(t, err)
 		require.NoError(t, m.Close())
 		upload(t, dev, pattern(10)).Release()
@@ -144,12 +144,12 @@ func TestClosedDriverAnswersErrClosed(t *testing.T) {
 		_, err = dev.Alloc(10)
 		assert.ErrorIs(t, err, cudabuf.ErrClosed)
 		assert.ErrorIs(t, dev.Synchronize(), cudabuf.ErrClosed)
-		_, err = dev.LoadModule(addPTX, addTwins)
+		_, err = dev.LoadModule(addPTX, addHostKernels)
 		assert.ErrorIs(t, err, cudabuf.ErrClosed)
 	})
 }
 
-func TestCloseReportsAFreeThatFailed(t *testing.T) {
+func TestCloseReportsFailedFree(t *testing.T) {
 	var broken bool
 	d := cudatest.New(cudatest.Config{Fail: func(call string, _ int) cudabuf.Result {
 		if call == "cuMemFree" && broken {

@@ -2,7 +2,7 @@ package cudabuf
 
 import "github.com/quiver-gpu/quiver/cudabuf/internal/driver"
 
-// NewContext makes a context as another library in the process would, and what
+// NewContext creates a context as another library would, and returns a function that
 // destroys it.
 func (d *Driver) NewContext(ordinal int) (handle uintptr, destroy func() error, err error) {
 	dev, err := d.Device(ordinal)
@@ -14,14 +14,14 @@ func (d *Driver) NewContext(ordinal int) (handle uintptr, destroy func() error, 
 	return uintptr(context), func() error { return dev.withContext(func() error { return d.api.CtxDestroy(context) }) }, err
 }
 
-// Contextless tells whether work for streams is issued without a current
-// context; SetContextless says so.
-func (d *Device) Contextless() bool        { return d.submitsWithoutContext.Load() }
-func (d *Device) SetContextless(free bool) { d.submitsWithoutContext.Store(free) }
+// SubmitsWithoutContext reports whether work on streams is enqueued without a current
+// context. SetSubmitsWithoutContext sets it.
+func (d *Device) SubmitsWithoutContext() bool     { return d.submitsWithoutContext.Load() }
+func (d *Device) SetSubmitsWithoutContext(v bool) { d.submitsWithoutContext.Store(v) }
 
-// InOrder is inOrder of uses of allocations with such ids: which are left, and
-// which of them write.
-func InOrder(ids []uint64, write []bool) (left []uint64, writing []bool) {
+// SortAndMerge is sortAndMerge for accesses to allocations with the given ids. It returns
+// the remaining ids and which of them are written.
+func SortAndMerge(ids []uint64, write []bool) (left []uint64, writing []bool) {
 	memory := map[uint64]*allocation{}
 	var list []access
 	for i, id := range ids {
@@ -36,29 +36,27 @@ func InOrder(ids []uint64, write []bool) (left []uint64, writing []bool) {
 	return left, writing
 }
 
-// DriverCall makes the cheapest call that needs no context, for benchmarks of
-// what a call costs by itself.
+// DriverCall makes the cheapest driver call that needs no context.
 func (d *Device) DriverCall() error {
 	_, err := d.api.DriverGetVersion()
 	return err
 }
 
-// SetStaging chooses how a device copies ordinary memory: from threshold bytes
-// on, in parts of least to piece bytes, by so many workers. No copy may be under
-// way.
-func (d *Device) SetStaging(threshold, least, piece int64, workers int) error {
+// SetStaging sets the parameters of staged copies: the threshold, the minimum part, the
+// buffer size, all in bytes, and the number of workers. No copy may be running.
+func (d *Device) SetStaging(threshold, minPart, bufferSize int64, workers int) error {
 	err := d.staging.trim()
-	d.staging = newStagingPool(d, stagingConfig{threshold: threshold, workers: workers, bufferSize: piece, minPart: least})
+	d.staging = newStagingPool(d, stagingConfig{threshold: threshold, workers: workers, bufferSize: bufferSize, minPart: minPart})
 	return err
 }
 
-// HostRanges is how many ranges of pinned memory the device's driver knows, of
-// allocators and of HostBuffers.
-func (d *Device) HostRanges() (pinned, hosted int) {
+// HostRanges returns the number of known ranges of pinned memory, those of allocators and
+// those of HostBuffers.
+func (d *Device) HostRanges() (allocators, hostBuffers int) {
 	return len(d.driver.pinnedBlocks.ranges), len(d.driver.hostBuffers.ranges)
 }
 
-// PinElsewhere takes pinned memory of the driver as another library would.
+// PinElsewhere allocates pinned memory as another library would.
 func (d *Device) PinElsewhere(n int64) (memory []byte, free func(), err error) {
 	address, err := d.allocPinned(n, driver.HostAllocPortable)
 	if err != nil {

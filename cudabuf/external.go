@@ -7,14 +7,14 @@ import (
 	"github.com/quiver-gpu/quiver/cudabuf/internal/driver"
 )
 
-// WrapExternal returns a buffer over memory that another library has on this device.
-// It is not checked how much there is. When the last reference goes, and the
-// streams that use the memory are done with it, release is called, where it is
-// not nil: until then the owner must keep the memory. An address that is not of
-// the device's memory is arrowbuf.ErrDevice.
+// WrapExternal returns a buffer over n bytes of device memory of another library.
+// The size is not checked. The owner must keep the memory until release is called.
+// That happens after the last Release, when the streams that use the memory are
+// done. release may be nil. The error is arrowbuf.ErrDevice if the address is not
+// memory of the device.
 func (d *Device) WrapExternal(address uintptr, n int64, release func()) (*Buffer, error) {
 	if n < 0 {
-		return nil, fmt.Errorf("%v: %d bytes at %#x: %w", d, n, address, arrowbuf.ErrOutOfRange)
+		return nil, fmt.Errorf("cudabuf.WrapExternal: %v: negative size: got %d bytes at %#x: %w", d, n, address, arrowbuf.ErrOutOfRange)
 	}
 	if n > 0 {
 		at, err := d.DeviceAddress(address)
@@ -34,10 +34,10 @@ func (d *Device) WrapExternal(address uintptr, n int64, release func()) (*Buffer
 	return newBuffer(d, memory, address, n), nil
 }
 
-// DeviceAddress is the address by which kernels of this device reach what lies
-// at an address: that of device memory itself, another one for mapped memory of
-// the host (cuPointerGetAttribute with CU_POINTER_ATTRIBUTE_DEVICE_POINTER). An
-// address that CUDA does not know is arrowbuf.ErrDevice.
+// DeviceAddress returns the address by which kernels of this device access memory
+// (cuPointerGetAttribute with CU_POINTER_ATTRIBUTE_DEVICE_POINTER). It is the address
+// itself for device memory, and may differ for mapped host memory. The error is
+// arrowbuf.ErrDevice if CUDA does not know the address.
 func (d *Device) DeviceAddress(address uintptr) (uintptr, error) {
 	var at uint64
 	err := d.withContext(func() (err error) {
@@ -45,16 +45,15 @@ func (d *Device) DeviceAddress(address uintptr) (uintptr, error) {
 		return err
 	})
 	if err != nil {
-		return 0, fmt.Errorf("%#x is not memory of %v: %w: %w", address, d, arrowbuf.ErrDevice, err)
+		return 0, fmt.Errorf("cudabuf.DeviceAddress: %#x is not memory of %v: %w: %w", address, d, arrowbuf.ErrDevice, err)
 	}
 	return uintptr(at), nil
 }
 
-// RecordStream lets another library use the buffer's memory on a stream, whose work
-// this package does not see. What is given to the stream from now on comes after
-// all that this package was given for the memory; what this package is given for
-// it later comes after all that the stream has been given by then, as does the
-// memory's next use once the buffer is released.
+// RecordStream declares that another library uses the buffer's memory on a stream.
+// Later work on the stream waits for all earlier work of this package on the memory.
+// Later work of this package on the memory waits for all earlier work on the stream,
+// and so does the reuse of the memory after its release.
 func (b *Buffer) RecordStream(s *Stream) error {
 	if err := b.retain(); err != nil {
 		return err
@@ -69,10 +68,11 @@ func (b *Buffer) RecordStream(s *Stream) error {
 // What arrowbuf/cdevice asks of a device: memory that crosses to or from other
 // libraries comes with an event, after which it may be used.
 
-// EventAfter returns a new event that comes after all that was given for buffers
-// to write them, on any stream; the device's default stream then comes after it
-// too. They are buffers of this device, or of its Host, else the error is
-// arrowbuf.ErrDevice. The CUevent lives until done is called.
+// EventAfter implements an interface of arrowbuf/cdevice. It returns a new event
+// (CUevent) that follows all earlier writes to the buffers, on any stream. The device's
+// default stream waits for these writes too. The error is arrowbuf.ErrDevice unless
+// the buffers belong to this device or to its Host. The event lives until done is
+// called.
 func (d *Device) EventAfter(buffers ...arrowbuf.Buffer) (handle uintptr, done func(), err error) {
 	var accesses []access
 	for _, b := range buffers {
@@ -98,14 +98,13 @@ func (d *Device) EventAfter(buffers ...arrowbuf.Buffer) (handle uintptr, done fu
 	}
 	err = d.submit(s, accesses, func(h driver.Stream) error { return d.api.EventRecord(e.handle, h) })
 	if err != nil {
-		_ = e.Close() // which nobody waits for
+		_ = e.Close() // no stream waits for it
 		return 0, nil, err
 	}
-	return e.Handle(), func() { _ = e.Close() }, nil // on a lost device it is gone anyway
+	return e.Handle(), func() { _ = e.Close() }, nil // fails only on a lost device
 }
 
-// viewOf is the part of an allocation that a buffer of this device or of its
-// Host shows.
+// viewOf returns the memoryView of a buffer of this device or of its Host.
 func (d *Device) viewOf(b arrowbuf.Buffer) (*memoryView, error) {
 	switch b := b.(type) {
 	case *Buffer:
@@ -117,12 +116,13 @@ func (d *Device) viewOf(b arrowbuf.Buffer) (*memoryView, error) {
 			return &b.memoryView, nil
 		}
 	}
-	return nil, fmt.Errorf("a buffer on %v for an event of %v: %w", b.Device(), d, arrowbuf.ErrDevice)
+	return nil, fmt.Errorf("buffer on the wrong device: got %v, want %v: %w", b.Device(), d, arrowbuf.ErrDevice)
 }
 
-// WrapExternalAfter is Foreign for memory that may be used after an event of the
-// other library: a CUevent, or 0 where it may be used now. The device's default
-// stream waits for it, and with it whatever uses the buffer; the host does not.
+// WrapExternalAfter implements an interface of arrowbuf/cdevice. It is WrapExternal
+// for memory that is valid only after an event (CUevent) of the other library, or now
+// if event is 0. The device's default stream waits for the event, and work that uses
+// the buffer waits for that stream. The host does not wait.
 func (d *Device) WrapExternalAfter(event, address uintptr, n int64, release func()) (arrowbuf.Buffer, error) {
 	if event == 0 {
 		b, err := d.WrapExternal(address, n, release)
@@ -139,7 +139,7 @@ func (d *Device) WrapExternalAfter(event, address uintptr, n int64, release func
 	if err != nil {
 		return nil, err
 	}
-	// Before there is a buffer, whose release an error would call.
+	// Wait before the buffer exists: an error must not call release.
 	if err := s.WaitEvent(e); err != nil {
 		return nil, err
 	}
@@ -158,16 +158,16 @@ func (d *Device) WrapExternalAfter(event, address uintptr, n int64, release func
 	return b, nil
 }
 
-// EventAfter is that of the device: pinned memory is written by its streams.
+// EventAfter is Device.EventAfter, since streams of the device write pinned memory.
 func (h hostDevice) EventAfter(buffers ...arrowbuf.Buffer) (handle uintptr, done func(), err error) {
 	return h.dev.EventAfter(buffers...)
 }
 
-// WrapExternalAfter returns a HostBuffer over pinned memory of another library, as
-// the device's does. Since the host may read it in place, it waits for the event.
+// WrapExternalAfter returns a HostBuffer over pinned memory of another library. It
+// waits for the event, since the host may read the memory directly.
 func (h hostDevice) WrapExternalAfter(event, address uintptr, n int64, release func()) (arrowbuf.Buffer, error) {
 	if n < 0 {
-		return nil, fmt.Errorf("%v: %d bytes at %#x: %w", h, n, address, arrowbuf.ErrOutOfRange)
+		return nil, fmt.Errorf("cudabuf.WrapExternalAfter: %v: negative size: got %d bytes at %#x: %w", h, n, address, arrowbuf.ErrOutOfRange)
 	}
 	if event != 0 {
 		e, err := h.dev.WrapEvent(event)

@@ -14,14 +14,14 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// exchanger is what a device and its Host exchange memory by.
+// exchanger lists the methods by which a device or its Host exchanges memory.
 type exchanger interface {
 	arrowbuf.Device
 	EventAfter(buffers ...arrowbuf.Buffer) (handle uintptr, done func(), err error)
 	WrapExternalAfter(event, address uintptr, n int64, release func()) (arrowbuf.Buffer, error)
 }
 
-func TestAnEventComesAfterTheWritesOfItsBuffers(t *testing.T) {
+func TestEventAfterFollowsWritesToBuffers(t *testing.T) {
 	cudatest.ForEachDevice(t, func(t *testing.T, dev *cudabuf.Device) {
 		s, err := dev.NewStream(cudabuf.StreamOptions{})
 		require.NoError(t, err)
@@ -52,7 +52,7 @@ func TestAnEventComesAfterTheWritesOfItsBuffers(t *testing.T) {
 	})
 }
 
-func TestWhatCannotBeExchangedReleasesNothing(t *testing.T) {
+func TestFailedWrapExternalAfterDoesNotRelease(t *testing.T) {
 	cudatest.ForEachDevice(t, func(t *testing.T, dev *cudabuf.Device) {
 		cpu, err := arrowbuf.CPU().Alloc(64)
 		require.NoError(t, err)
@@ -87,7 +87,7 @@ func TestWhatCannotBeExchangedReleasesNothing(t *testing.T) {
 	})
 }
 
-func TestForeignMemoryStaysItsOwners(t *testing.T) {
+func TestWrapExternalReleasesMemoryOnce(t *testing.T) {
 	cudatest.ForEachDevice(t, func(t *testing.T, dev *cudabuf.Device) {
 		owner := upload(t, dev, pattern(256)).(*cudabuf.Buffer)
 		released := 0
@@ -96,7 +96,7 @@ func TestForeignMemoryStaysItsOwners(t *testing.T) {
 		part, err := b.SliceClamped(4, 1000)
 		require.NoError(t, err)
 		b.Release()
-		assert.Zero(t, released, "a slice keeps it")
+		assert.Zero(t, released, "a slice keeps the memory")
 		assertBytes(t, pattern(256)[20:116], download(t, part))
 		part.Release()
 		assert.Equal(t, 1, released)
@@ -127,7 +127,7 @@ func TestDeviceAddressOfDeviceMemoryIsItself(t *testing.T) {
 	})
 }
 
-func TestReleasedMemoryStaysWithItsForeignOwnerUntilItsStreamsAreDone(t *testing.T) {
+func TestExternalMemoryIsReleasedAfterItsStreams(t *testing.T) {
 	cudatest.ForEachDevice(t, func(t *testing.T, dev *cudabuf.Device) {
 		s, err := dev.NewStream(cudabuf.StreamOptions{})
 		require.NoError(t, err)
@@ -135,7 +135,7 @@ func TestReleasedMemoryStaysWithItsForeignOwnerUntilItsStreamsAreDone(t *testing
 		owner := upload(t, dev, pattern(64))
 		var passed atomic.Bool
 		b, err := dev.WrapExternal(owner.Address(), 64, func() {
-			assert.True(t, passed.Load(), "the owner gets it back when the work on it is done")
+			assert.True(t, passed.Load(), "release is called after the work is done")
 			owner.Release()
 		})
 		require.NoError(t, err)
@@ -148,13 +148,13 @@ func TestReleasedMemoryStaysWithItsForeignOwnerUntilItsStreamsAreDone(t *testing
 	})
 }
 
-func TestMemoryIsLentToWorkThatNobodySees(t *testing.T) {
+func TestRecordStreamOrdersExternalWork(t *testing.T) {
 	cudatest.ForEachDevice(t, func(t *testing.T, dev *cudabuf.Device) {
 		owner, before := stream(t, dev), stream(t, dev)
 		theirs, err := dev.WrapStream(owner.Handle())
 		require.NoError(t, err)
 		b := newBuffer(t, dev, 8)
-		unseen, err := dev.WrapExternal(b.Address(), 8, nil) // as another library knows it
+		unseen, err := dev.WrapExternal(b.Address(), 8, nil) // another library's view of the memory
 		require.NoError(t, err)
 		defer unseen.Release()
 
@@ -164,7 +164,7 @@ func TestMemoryIsLentToWorkThatNobodySees(t *testing.T) {
 		require.NoError(t, b.RecordStream(theirs))
 		require.NoError(t, unseen.FillAsync(2, owner))
 		close(gate)
-		assert.Equal(t, bytes.Repeat([]byte{2}, 8), download(t, b), "after what was given before, and before what is given now")
+		assert.Equal(t, bytes.Repeat([]byte{2}, 8), download(t, b), "after the earlier work and before the later work")
 
 		gate = make(chan struct{})
 		require.NoError(t, owner.Do(func() { <-gate }))
@@ -172,7 +172,7 @@ func TestMemoryIsLentToWorkThatNobodySees(t *testing.T) {
 		require.NoError(t, b.FillAsync(4, before))
 		close(gate)
 		require.NoError(t, b.Wait())
-		assert.Equal(t, bytes.Repeat([]byte{4}, 8), download(t, b), "what the stream was given later counts too")
+		assert.Equal(t, bytes.Repeat([]byte{4}, 8), download(t, b), "later work of the stream counts too")
 		require.NoError(t, theirs.Close())
 
 		none := newBuffer(t, dev, 0)

@@ -9,8 +9,8 @@ import (
 	"github.com/quiver-gpu/quiver/cudabuf/internal/driver"
 )
 
-// Graph is work that was recorded once and is launched often, at the cost of
-// one launch.
+// Graph is work that was captured once and can be launched many times. A launch
+// costs as much as that of one kernel.
 type Graph struct {
 	dev      *Device
 	exec     driver.GraphExec
@@ -18,17 +18,16 @@ type Graph struct {
 	mu       sync.Mutex // guards exec
 }
 
-// capture is what the stream of a graph was given: the memory that it uses.
-type capture struct{ accesses []access } // each with a reference to its memory
+// capture lists the allocations that a graph accesses, with one reference to each.
+type capture struct{ accesses []access }
 
-// Capture records what f gives to the stream that it gets, and runs none of it
-// (cuStreamBeginCapture, cuStreamEndCapture, cuGraphInstantiate). The stream is
-// for f alone and ends with it; its work waits for nothing but itself.
+// Capture records the work that f submits to its stream, without running it
+// (cuStreamBeginCapture, cuStreamEndCapture, cuGraphInstantiate). Only f may use the
+// stream, which is closed when f returns. The captured work waits for no other stream.
 //
-// The graph works on the same memory at each launch. It holds the buffers, of
-// the device and of the host; other pinned memory must stay as long as the
-// graph. f cannot wait for the device, allocate on the stream, copy from or to
-// ordinary memory, or run host functions.
+// Each launch uses the same memory. The graph holds a reference to each device buffer
+// and HostBuffer; other pinned memory must outlive the graph. f cannot wait for the
+// device, allocate on the stream, copy ordinary memory, or run host functions.
 func (d *Device) Capture(f func(s *Stream) error) (*Graph, error) {
 	cs, err := d.streams.get(streamKind{flags: driver.StreamNonBlocking, capturing: true})
 	if err != nil {
@@ -63,8 +62,8 @@ func (d *Device) Capture(f func(s *Stream) error) (*Graph, error) {
 	return g, nil
 }
 
-// Launch runs the graph's work in the order of a stream (cuGraphLaunch). It is
-// ordered against other streams by all memory that the graph uses.
+// Launch runs the graph's work in the order of a stream (cuGraphLaunch). It is ordered
+// against other streams by all memory that the graph accesses.
 func (g *Graph) Launch(s *Stream) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -77,8 +76,8 @@ func (g *Graph) Launch(s *Stream) error {
 	return s.submit(g.recorded.accesses, func(h driver.Stream) error { return g.dev.api.GraphLaunch(g.exec, h) })
 }
 
-// Close gives the graph back, and the buffers that it holds. Launches that are
-// under way go on. A second Close does nothing.
+// Close destroys the graph and releases its buffers. Launches that are running
+// complete. A second Close does nothing.
 func (g *Graph) Close() error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -94,8 +93,8 @@ func (g *Graph) Close() error {
 	return err
 }
 
-// record records work, with what it uses. Nothing is waited for: that is the
-// business of each launch.
+// record captures work and the memory that it accesses. It waits for no stream; each
+// launch does.
 func (c *capture) record(s *Stream, accesses []access, enqueue func(driver.Stream) error) error {
 	for _, u := range accesses {
 		if err := c.addAccess(u); err != nil {
@@ -105,8 +104,8 @@ func (c *capture) record(s *Stream, accesses []access, enqueue func(driver.Strea
 	return s.dev.withContext(func() error { return enqueue(s.handle) })
 }
 
-// addAccess takes a reference to memory that the graph uses, also where recording the
-// use fails then.
+// addAccess adds a reference to memory that the graph accesses. The graph keeps it
+// even if capturing the work fails.
 func (c *capture) addAccess(u access) error {
 	for i := range c.accesses {
 		if c.accesses[i].memory == u.memory {

@@ -14,16 +14,15 @@ import (
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
 	"github.com/apache/arrow-go/v18/arrow/memory"
-	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
-	"golang.org/x/sys/unix"
-
 	"github.com/quiver-gpu/quiver/arrowbuf"
 	"github.com/quiver-gpu/quiver/cudabuf"
 	"github.com/quiver-gpu/quiver/cudabuf/cudatest"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 )
 
-// hostBuffers are the ways to have one of n bytes.
+// hostBuffers are the ways to create a HostBuffer of n bytes.
 var hostBuffers = map[string]func(dev *cudabuf.Device, n int) (*cudabuf.HostBuffer, error){
 	"pooled": func(dev *cudabuf.Device, n int) (*cudabuf.HostBuffer, error) {
 		return dev.NewHostBuffer(int64(n), cudabuf.HostOptions{})
@@ -60,7 +59,7 @@ func forEachHostBuffer(t *testing.T, test func(t *testing.T, dev *cudabuf.Device
 	})
 }
 
-// pinnedBuffer is released with the test.
+// pinnedBuffer returns a buffer that is released at the end of the test.
 func pinnedBuffer(t testing.TB, dev *cudabuf.Device, n int64) *cudabuf.HostBuffer {
 	t.Helper()
 	h, err := dev.NewHostBuffer(n, cudabuf.HostOptions{})
@@ -69,7 +68,7 @@ func pinnedBuffer(t testing.TB, dev *cudabuf.Device, n int64) *cudabuf.HostBuffe
 	return h
 }
 
-func TestHostBuffersAreMemoryOfTheProgram(t *testing.T) {
+func TestHostBufferBytesAreProgramMemory(t *testing.T) {
 	forEachHostBuffer(t, func(t *testing.T, dev *cudabuf.Device, open func(int) *cudabuf.HostBuffer) {
 		for _, n := range []int{1, 100, 4096, 70_000} {
 			h, data := open(n), pattern(n)
@@ -89,7 +88,7 @@ func TestHostBuffersAreMemoryOfTheProgram(t *testing.T) {
 			assertBytes(t, data, h.HostBytes())
 			there.Release()
 			h.Release()
-			assert.Nil(t, h.HostBytes(), "memory that is gone")
+			assert.Nil(t, h.HostBytes(), "released memory")
 		}
 	})
 }
@@ -103,7 +102,7 @@ func TestHostIsADevice(t *testing.T) {
 		assert.Equal(t, "cuda_host:1", host.String())
 		assert.Same(t, dev.HostAllocator(), host.HostAllocator())
 		assert.NoError(t, host.Synchronize())
-		assert.True(t, dev.Host() == host, "the same at every call")
+		assert.True(t, dev.Host() == host, "each call returns an equal device")
 		assert.False(t, device(t, d, 0).Host() == host)
 		b := upload(t, host, pattern(10))
 		defer b.Release()
@@ -114,7 +113,7 @@ func TestHostIsADevice(t *testing.T) {
 	})
 }
 
-func TestRecordBatchesGoToPinnedMemoryAndOn(t *testing.T) {
+func TestRecordBatchCopiesThroughPinnedMemory(t *testing.T) {
 	cudatest.ForEachDevice(t, func(t *testing.T, dev *cudabuf.Device) {
 		schema := arrow.NewSchema([]arrow.Field{{Name: "n", Type: arrow.PrimitiveTypes.Int64, Nullable: true}, {Name: "s", Type: arrow.BinaryTypes.String}}, nil)
 		batch, _, err := array.RecordFromJSON(memory.DefaultAllocator, schema,
@@ -129,7 +128,7 @@ func TestRecordBatchesGoToPinnedMemoryAndOn(t *testing.T) {
 		}
 		values := pinned.Column(0).Data().Buffers()[1]
 		assert.True(t, arrowbuf.OnHost(values))
-		assert.EqualValues(t, 7, values.Bytes()[0], "the program reads them in place")
+		assert.EqualValues(t, 7, values.Bytes()[0], "the program reads the values in place")
 		there, err := arrowbuf.CopyTo(pinned, dev)
 		require.NoError(t, err)
 		defer there.Release()
@@ -140,7 +139,7 @@ func TestRecordBatchesGoToPinnedMemoryAndOn(t *testing.T) {
 	})
 }
 
-func TestHostBuffersKeepTheContractsOfBuffers(t *testing.T) {
+func TestHostBufferImplementsBuffer(t *testing.T) {
 	forEachHostBuffer(t, func(t *testing.T, dev *cudabuf.Device, open func(int) *cudabuf.HostBuffer) {
 		data := pattern(1000)
 		h := open(1000)
@@ -167,7 +166,7 @@ func TestHostBuffersKeepTheContractsOfBuffers(t *testing.T) {
 		assert.Equal(t, h.Address()+150, inner.Address())
 		shown, ok := arrowbuf.HostBytes(inner)
 		require.True(t, ok)
-		assert.Equal(t, 500, cap(shown), "nothing behind the slice can be reached")
+		assert.Equal(t, 500, cap(shown), "the capacity ends with the slice")
 		h.Release()
 		part.Release()
 		assertBytes(t, data[150:650], download(t, inner))
@@ -202,8 +201,8 @@ func TestHostBuffersKeepTheContractsOfBuffers(t *testing.T) {
 	})
 }
 
-func TestEmptyHostBuffersCostNothing(t *testing.T) {
-	dev, calls := counted(t)
+func TestEmptyHostBufferMakesNoDriverCall(t *testing.T) {
+	dev, calls := countAllCalls(t)
 	before := calls()
 	for _, open := range hostBuffers {
 		h, err := open(dev, 0)
@@ -228,7 +227,7 @@ func TestEmptyHostBuffersCostNothing(t *testing.T) {
 	assert.ErrorIs(t, err, arrowbuf.ErrOutOfRange)
 }
 
-func TestReleasedHostBuffersAnswerErrReleased(t *testing.T) {
+func TestReleasedHostBufferReturnsErrReleased(t *testing.T) {
 	cudatest.ForEachDevice(t, func(t *testing.T, dev *cudabuf.Device) {
 		b, s := newBuffer(t, dev, 4), stream(t, dev)
 		for _, n := range []int64{0, 4} {
@@ -260,7 +259,7 @@ func TestReleasedHostBuffersAnswerErrReleased(t *testing.T) {
 	})
 }
 
-func TestRegisteredMemoryStaysWhereItIs(t *testing.T) {
+func TestRegisterHostKeepsAddress(t *testing.T) {
 	cudatest.ForEachDevice(t, func(t *testing.T, dev *cudabuf.Device) {
 		data := pattern(3 << 20)
 		_, err := dev.DeviceAddress(addressOf(data))
@@ -287,7 +286,7 @@ func TestRegisteredMemoryStaysWhereItIs(t *testing.T) {
 	})
 }
 
-func TestMappedFilesAreReadInPlace(t *testing.T) {
+func TestRegisterHostOfMappedFile(t *testing.T) {
 	cudatest.ForEachDevice(t, func(t *testing.T, dev *cudabuf.Device) {
 		data := pattern(2 << 20)
 		path := filepath.Join(t.TempDir(), "data")
@@ -322,7 +321,7 @@ func TestMappedFilesAreReadInPlace(t *testing.T) {
 	})
 }
 
-func TestKernelsReachMappedMemory(t *testing.T) {
+func TestKernelAccessesMappedMemory(t *testing.T) {
 	forEachHostBuffer(t, func(t *testing.T, dev *cudabuf.Device, open func(int) *cudabuf.HostBuffer) {
 		h := open(64)
 		defer h.Release()
@@ -344,9 +343,9 @@ func TestKernelsReachMappedMemory(t *testing.T) {
 	})
 }
 
-// What a HostBuffer costs and waits for is as in the table of Buffers.
-func TestStreamsWaitForEachOtherAtHostBuffers(t *testing.T) {
-	dev, calls := recorded(t)
+// A HostBuffer waits for the same hazards as a Buffer; see TestStreamsWaitOnlyForHazards.
+func TestHostBufferOrdersStreams(t *testing.T) {
+	dev, calls := recordCalls(t)
 	a, b, h := newBuffer(t, dev, 64), newBuffer(t, dev, 64), pinnedBuffer(t, dev, 64)
 	s, u, k := stream(t, dev), stream(t, dev), kernel(t, dev, "add_int32")
 	steps := []struct {
@@ -374,17 +373,7 @@ func TestStreamsWaitForEachOtherAtHostBuffers(t *testing.T) {
 	}
 }
 
-// gate blocks a stream until it is opened, at the latest at the test's end.
-func gate(t *testing.T, s *cudabuf.Stream) (open func()) {
-	t.Helper()
-	closed := make(chan struct{})
-	open = sync.OnceFunc(func() { close(closed) })
-	t.Cleanup(open)
-	require.NoError(t, s.Do(func() { <-closed }))
-	return open
-}
-
-func TestHostBufferReleasedAfterAnAsyncCopyIsNotUsedBeforeItIsDone(t *testing.T) {
+func TestReleasedHostBufferIsReusedAfterItsCopy(t *testing.T) {
 	cudatest.ForEachDevice(t, func(t *testing.T, dev *cudabuf.Device) {
 		const size = 1 << 16
 		b, s := newBuffer(t, dev, size), stream(t, dev)
@@ -404,7 +393,7 @@ func TestHostBufferReleasedAfterAnAsyncCopyIsNotUsedBeforeItIsDone(t *testing.T)
 	})
 }
 
-func TestWaitIsForWhatTheProgramReadsItself(t *testing.T) {
+func TestWaitCompletesHostBufferWrites(t *testing.T) {
 	cudatest.ForEachDevice(t, func(t *testing.T, dev *cudabuf.Device) {
 		b, h, s := newBuffer(t, dev, 1000), pinnedBuffer(t, dev, 1000), stream(t, dev)
 		clear(h.HostBytes())
@@ -419,7 +408,7 @@ func TestWaitIsForWhatTheProgramReadsItself(t *testing.T) {
 	})
 }
 
-func TestRegisteredMemoryIsTheProgramsAgainAfterItsRelease(t *testing.T) {
+func TestReleaseOfRegisteredMemoryWaitsForCopies(t *testing.T) {
 	cudatest.ForEachDevice(t, func(t *testing.T, dev *cudabuf.Device) {
 		const size = 1 << 20
 		b, s, data := newBuffer(t, dev, size), stream(t, dev), pattern(size)
@@ -435,7 +424,7 @@ func TestRegisteredMemoryIsTheProgramsAgainAfterItsRelease(t *testing.T) {
 	})
 }
 
-func TestWhateverReadsAHostBufferWaitsForWhatWritesIt(t *testing.T) {
+func TestHostBufferReadsWaitForWrites(t *testing.T) {
 	dev := device(t, cudatest.Start(t, cudatest.Config{CopyLatency: time.Millisecond}), 0)
 	other := cudatest.NewDevice(t)
 	const size = 1000
@@ -477,7 +466,7 @@ func TestWhateverReadsAHostBufferWaitsForWhatWritesIt(t *testing.T) {
 	}
 }
 
-func TestAsyncCopiesOfOtherDevicesAreRefused(t *testing.T) {
+func TestAsyncCopyRefusesOtherDrivers(t *testing.T) {
 	dev, other := cudatest.NewDevice(t), cudatest.NewDevice(t)
 	s, h, b := stream(t, dev), pinnedBuffer(t, dev, 4), newBuffer(t, dev, 4)
 	_, err := h.CopyFromDeviceAsync(newBuffer(t, other, 4), 0, s)
@@ -489,10 +478,10 @@ func TestAsyncCopiesOfOtherDevicesAreRefused(t *testing.T) {
 	_, err = b.CopyFromDeviceAsync(cpu, 0, s)
 	assert.ErrorIs(t, err, arrowbuf.ErrDevice)
 	_, err = b.CopyFromDevice(pinnedBuffer(t, other, 4), 0)
-	assert.NoError(t, err, "what names no stream goes through")
+	assert.NoError(t, err, "a copy without a stream is allowed")
 }
 
-func TestFailuresToPinAreErrors(t *testing.T) {
+func TestFailedPinningReturnsError(t *testing.T) {
 	full := device(t, cudatest.Start(t, cudatest.Config{Fail: func(call string, _ int) cudabuf.Result {
 		if call == "cuMemHostAlloc" {
 			return 2
@@ -506,13 +495,13 @@ func TestFailuresToPinAreErrors(t *testing.T) {
 	}
 	_, err := newBuffer(t, full, 8<<20).CopyFromHost(make([]byte, 8<<20), 0)
 	assert.ErrorIs(t, err, arrowbuf.ErrOutOfMemory)
-	assert.ErrorContains(t, err, "for copies of ordinary memory: pinning")
+	assert.ErrorContains(t, err, "allocating staging buffers: pinning")
 
 	dev, fail := failing(t)
 	dev.HostAllocator().Free(dev.HostAllocator().Allocate(1 << 20))
 	fail("cuMemHostAlloc", 2)
 	h, err := dev.NewHostBuffer(1<<20, cudabuf.HostOptions{Mapped: true})
-	require.NoError(t, err, "what is kept goes back first")
+	require.NoError(t, err, "idle memory is freed first")
 	h.Release()
 	assert.Zero(t, dev.HostAllocator().(*cudabuf.PinnedAllocator).Stats())
 	fail("cuMemHostRegister", 712)
@@ -520,7 +509,7 @@ func TestFailuresToPinAreErrors(t *testing.T) {
 	assert.ErrorContains(t, err, "page-locking 10 bytes: cuda:0: cuMemHostRegister: CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED")
 }
 
-func TestCloseReportsWhatCouldNotBeUnlockedAndWhatIsInUse(t *testing.T) {
+func TestCloseReportsPinnedMemoryAndFailedUnregister(t *testing.T) {
 	var refuse sync.Map
 	d := cudatest.New(cudatest.Config{Fail: func(call string, _ int) cudabuf.Result {
 		if _, ok := refuse.LoadAndDelete(call); ok {

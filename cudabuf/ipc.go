@@ -10,26 +10,25 @@ import (
 	"github.com/quiver-gpu/quiver/cudabuf/internal/driver"
 )
 
-// MemHandle names memory of this process for another one on the same machine.
-// It is plain data, to be sent as MarshalBinary writes it, or MarshalPyArrow.
+// MemHandle identifies memory of this process for another process on the same
+// machine. It is plain data; send it encoded by MarshalBinary or MarshalPyArrow.
 //
-// CUDA's own handle names an allocation, whatever address in it was exported,
-// so the region goes with it.
+// CUDA's handle identifies a whole allocation, so MemHandle adds the region.
 type MemHandle struct {
 	Handle [64]byte // CUipcMemHandle
 	Region
 }
 
-// ipcBlockSize is the size of the blocks that cuMemAlloc cuts. A handle opens
-// whole blocks to the peer: an allocation that fills its own shows no other.
+// ipcBlockSize is the size in bytes of the blocks that cuMemAlloc divides. A handle
+// opens whole blocks to the peer. An allocation of whole blocks shares no other memory.
 const ipcBlockSize = 2 << 20
 
-// NewIPCBuffer returns a buffer of n bytes with undefined contents, for
-// ExportIPC: an allocation of its own of a multiple of 2 MiB (cuMemAlloc), which
-// the device's pool neither gives nor keeps.
+// NewIPCBuffer returns a buffer of n bytes with undefined contents for ExportIPC. It is
+// an allocation of its own, of a multiple of 2 MiB (cuMemAlloc), and does not come from
+// a Pool.
 func (d *Device) NewIPCBuffer(n int64) (*Buffer, error) {
 	if n < 0 {
-		return nil, fmt.Errorf("%v: allocating %d bytes: %w", d, n, arrowbuf.ErrOutOfRange)
+		return nil, fmt.Errorf("cudabuf.NewIPCBuffer: %v: negative size %d: %w", d, n, arrowbuf.ErrOutOfRange)
 	}
 	if n == 0 {
 		return newBuffer(d, nil, 0, 0), nil
@@ -47,14 +46,14 @@ func (d *Device) NewIPCBuffer(n int64) (*Buffer, error) {
 	return newBuffer(d, memory, address, n), nil
 }
 
-// ExportIPC returns a handle by which another process opens the buffer, which
-// is one of NewIPCBuffer or a slice of it (cuIpcGetMemHandle). Any other memory
-// is ErrNotShareable, as is what was itself opened by a handle. A buffer of
-// length 0 costs no driver call.
+// ExportIPC returns a handle by which another process opens the buffer
+// (cuIpcGetMemHandle). The buffer comes from NewIPCBuffer or is a slice of one. The
+// error is ErrNotShareable for other memory, including memory that was opened by a
+// handle. A buffer of length 0 costs no driver call.
 //
-// The handle is good while the memory is there, and does not keep it: the last
-// Release frees it here, and what CUDA does with those who still have it open is
-// undefined. Work on streams is not waited for; see Wait and Event.ExportIPC.
+// The handle does not keep the memory: the last Release frees it. CUDA leaves the
+// behaviour of peers that still have it open undefined. ExportIPC does not wait for
+// streams; see Wait and Event.ExportIPC.
 func (b *Buffer) ExportIPC() (MemHandle, error) {
 	return b.exportIPC(func() error {
 		_, err := b.checkShareable(byHandle)
@@ -62,9 +61,9 @@ func (b *Buffer) ExportIPC() (MemHandle, error) {
 	})
 }
 
-// ExportIPCWhole is ExportIPC for any memory of cuMemAlloc, that of NewBuffer
-// and other libraries' included. The handle opens the whole allocation to the
-// peer, with all other buffers that lie in it, now and later.
+// ExportIPCWhole is ExportIPC for any memory of cuMemAlloc, including that of NewBuffer
+// and of other libraries. The handle opens the whole allocation to the peer, with all
+// present and future buffers in it.
 func (b *Buffer) ExportIPCWhole() (MemHandle, error) {
 	return b.exportIPC(func() error {
 		if b.memory.sharing == nil {
@@ -94,7 +93,7 @@ func (b *Buffer) exportIPC(allowed func() error) (MemHandle, error) {
 		}
 		h.Region = b.region(base, size)
 		if err := h.validate(); err != nil {
-			return err // foreign memory that reaches beyond its allocation
+			return err // external memory that extends beyond its allocation
 		}
 		h.Handle, err = b.dev.api.IpcGetMemHandle(base)
 		return err
@@ -105,20 +104,20 @@ func (b *Buffer) exportIPC(allowed func() error) (MemHandle, error) {
 	return h, nil
 }
 
-// OpenIPC returns the buffer that a handle of another process names
-// (cuIpcOpenMemHandle): exactly its region, which must lie within the
-// allocation. An allocation is opened once, however many handles name it, and
-// closed when the last buffer of it is released (cuIpcCloseMemHandle). A handle
-// of another GPU is arrowbuf.ErrDevice; length 0 costs no driver call.
+// OpenIPC returns the buffer that a handle of another process identifies
+// (cuIpcOpenMemHandle). It is exactly the handle's region, which must lie within the
+// allocation. An allocation is opened once for all handles that identify it. It is
+// closed when its last buffer is released (cuIpcCloseMemHandle). The error is
+// arrowbuf.ErrDevice for a handle of another GPU. Length 0 costs no driver call.
 //
-// The process that exported a handle cannot open it: CUDA answers
+// The process that exported a handle cannot open it: CUDA returns
 // CUDA_ERROR_INVALID_CONTEXT (201).
 func (d *Device) OpenIPC(h MemHandle) (*Buffer, error) {
 	if err := h.validate(); err != nil {
 		return nil, err
 	}
 	if h.Device != (UUID{}) && h.Device != d.uuid {
-		return nil, fmt.Errorf("memory of GPU-%v opened on %v, which is GPU-%v: %w", h.Device, d, d.uuid, arrowbuf.ErrDevice)
+		return nil, fmt.Errorf("cudabuf.OpenIPC: %v: handle of another GPU: got GPU-%v, want GPU-%v: %w", d, h.Device, d.uuid, arrowbuf.ErrDevice)
 	}
 	if h.Length == 0 {
 		return newBuffer(d, nil, 0, 0), nil
@@ -143,7 +142,7 @@ func (d *Device) openHandle(h driver.IPCMemHandle, closed func()) (*allocation, 
 		if err != nil {
 			return errors.Join(err, d.api.IpcCloseMemHandle(s.base))
 		}
-		s.size = int64(base-s.base) + size // from where the handle begins
+		s.size = int64(base-s.base) + size // counted from the address that the handle maps
 		return nil
 	})
 	if err != nil {
@@ -155,52 +154,50 @@ func (d *Device) openHandle(h driver.IPCMemHandle, closed func()) (*allocation, 
 	}), nil
 }
 
-// explainOwnHandle says what CUDA means by its answer to a handle of the process
-// itself.
+// explainOwnHandle adds to an error what CUDA means by INVALID_CONTEXT here.
 func explainOwnHandle(err error) error {
 	var call *Error
 	if errors.As(err, &call) && call.Code == driver.InvalidContext {
-		return fmt.Errorf("%w; CUDA answers so to the process that exported the handle, and to one of the same id in another PID namespace", err)
+		return fmt.Errorf("%w; CUDA returns this error in the process that exported the handle, and in one of the same id in another PID namespace", err)
 	}
 	return err
 }
 
-// ErrNotShareable: the memory cannot be exported this way. The text says which
-// way there is, or how to allocate.
+// ErrNotShareable means that memory cannot be exported by this method. The text says
+// which method works or how to allocate.
 var ErrNotShareable = errors.New("memory is not shareable this way")
 
-// Region is the part of a shared allocation that a buffer is: bytes
+// Region is the part of a shared allocation that a buffer views: bytes
 // [Offset, Offset+Length) of AllocationSize, in the memory of one GPU.
 type Region struct {
-	Device         UUID  // zero where the sender did not say
-	AllocationSize int64 // zero where the sender did not say
-	Offset, Length int64
+	Device         UUID  // zero if unknown
+	AllocationSize int64 // bytes; zero if unknown
+	Offset, Length int64 // bytes
 }
 
-// validate returns an error for a region that no buffer can be.
+// validate returns an error if no buffer can have this region.
 func (r Region) validate() error {
 	size := r.AllocationSize
 	if size == 0 {
 		size = math.MaxInt64
 	}
 	if err := arrowbuf.CheckRange(r.Offset, r.Length, size); err != nil {
-		return fmt.Errorf("a shared region: %w", err)
+		return fmt.Errorf("invalid region: %w", err)
 	}
 	return nil
 }
 
-// sharingMethod is how memory crosses to other processes.
+// sharingMethod is how memory is shared with other processes.
 type sharingMethod string
 
-// The ways, named by the method that exports the memory, and the one that
-// allocates it.
+// The sharing methods. The text names the functions that export and allocate.
 const (
 	byHandle     sharingMethod = "ExportIPC, for memory of NewIPCBuffer"
 	byDescriptor sharingMethod = "ExportFD, for memory of NewFDBuffer"
 	byPool       sharingMethod = "ExportPool, for memory of a SharedPool"
 )
 
-// sharing is what is known of memory that was made to be shared, or comes from
+// sharing describes an allocation that was made to be shared or that comes from
 // another process.
 type sharing struct {
 	method   sharingMethod
@@ -211,29 +208,29 @@ type sharing struct {
 	pool     *SharedPool     // byPool, of this process
 }
 
-// checkShareable returns how the buffer's memory is shared. It is an error unless
-// the memory is of this process and made to be shared that way. The caller
-// holds the buffer, which is not empty.
+// checkShareable returns how the buffer's memory is shared. The error is
+// ErrNotShareable unless this process allocated the memory for this method. The caller
+// holds a reference to the buffer, which is not empty.
 func (b *Buffer) checkShareable(way sharingMethod) (*sharing, error) {
 	s := b.memory.sharing
 	switch {
 	case s == nil:
-		return nil, fmt.Errorf("%v: %s: %w: other memory may lie in the same allocation", b.dev, way, ErrNotShareable)
+		return nil, fmt.Errorf("%v: %s: %w: the allocation may contain other buffers", b.dev, way, ErrNotShareable)
 	case s.imported:
-		return nil, fmt.Errorf("%v: %w: only the process that it comes from can export it", b.dev, ErrNotShareable)
+		return nil, fmt.Errorf("%v: %w: only the process that allocated the memory can export it", b.dev, ErrNotShareable)
 	case s.method != way:
 		return nil, fmt.Errorf("%v: %s: %w: this is exported by %s", b.dev, way, ErrNotShareable, s.method)
 	}
 	return s, nil
 }
 
-// region is the buffer's part of an allocation.
+// region returns the buffer's part of an allocation.
 func (b *Buffer) region(base uintptr, size int64) Region {
 	return Region{Device: b.dev.uuid, AllocationSize: size, Offset: int64(b.address - base), Length: b.length}
 }
 
-// newSharedAllocation makes an allocation of memory that crosses processes. It is given
-// back, with the last reference, when no stream uses it any more.
+// newSharedAllocation returns an allocation that is shared between processes. After the
+// last release it waits for the streams that use the memory and calls free.
 func (d *Device) newSharedAllocation(s sharing, free func() error) *allocation {
 	d.sharedObjects.add()
 	a := newAllocation(func(pending []*cudaStream) {
@@ -244,8 +241,8 @@ func (d *Device) newSharedAllocation(s sharing, free func() error) *allocation {
 	return a
 }
 
-// newRegionBuffer returns the buffer that a region of another process's memory is. It
-// takes over the memory.
+// newRegionBuffer returns the buffer of a region of another process's memory. It takes
+// over the reference to the allocation.
 func (d *Device) newRegionBuffer(a *allocation, r Region) (*Buffer, error) {
 	if err := arrowbuf.CheckRange(r.Offset, r.Length, a.sharing.size); err != nil {
 		a.release()
@@ -254,8 +251,8 @@ func (d *Device) newRegionBuffer(a *allocation, r Region) (*Buffer, error) {
 	return newBuffer(d, a, a.sharing.base+uintptr(r.Offset), r.Length), nil
 }
 
-// retryAfterTrim runs driver calls that allocate. When the GPU is full, it gives the
-// memory that is kept back to the driver and tries once more.
+// retryAfterTrim makes driver calls that allocate. If the GPU is full, it frees idle
+// memory and makes the calls once more.
 func (d *Device) retryAfterTrim(calls func() error) error {
 	err := d.withContext(calls)
 	if errors.Is(err, arrowbuf.ErrOutOfMemory) {
@@ -266,7 +263,7 @@ func (d *Device) retryAfterTrim(calls func() error) error {
 	return err
 }
 
-// roundUp returns the least multiple of a granule that holds n > 0 bytes.
+// roundUp returns n > 0 rounded up to a multiple of granule.
 func roundUp(n, granule int64) (int64, error) {
 	if n > math.MaxInt64-granule {
 		return 0, fmt.Errorf("%d bytes: %w", n, arrowbuf.ErrOutOfMemory)
@@ -274,13 +271,14 @@ func roundUp(n, granule int64) (int64, error) {
 	return (n + granule - 1) / granule * granule, nil
 }
 
-// sharedAccount are a device's memory and pools that cross processes.
+// sharedAccount counts a device's allocations and pools that are shared between
+// processes.
 type sharedAccount struct {
 	imports importCache // by handle
 
 	mu      sync.Mutex
 	count   int
-	failure error // the first of giving back; Release can tell nobody
+	failure error // the first of freeing, since Release returns no error
 }
 
 func (s *sharedAccount) add() {
@@ -298,18 +296,17 @@ func (s *sharedAccount) remove(err error) {
 	}
 }
 
-// state returns how many there are, and the first failure.
+// state returns the count and the first error.
 func (s *sharedAccount) state() (count int, failure error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.count, s.failure
 }
 
-// importCache are allocations of other processes that are open here, by the 64
-// bytes that name them. Each is opened once, however often it is asked for, and
-// closed with the last reference: a second mapping would cost the driver as much
-// as the first, and old drivers refuse it. Buffers of one allocation share its
-// order of streams.
+// importCache holds the open allocations of other processes, by CUDA's 64-byte name.
+// Each is opened once and closed after the last reference. A second mapping would cost
+// the driver as much as the first, and old drivers refuse it. All buffers of one
+// allocation share its accessTracker.
 type importCache struct {
 	mu      sync.Mutex
 	entries map[[64]byte]*importEntry
@@ -317,12 +314,12 @@ type importCache struct {
 
 type importEntry struct {
 	memory *allocation
-	closed chan struct{} // when the driver has closed it
+	closed chan struct{} // closed when the driver has closed the allocation
 }
 
-// get returns an allocation with a reference for the caller. It calls open for
-// one that is not open yet, and not before a former opening is closed. open
-// gets what giving the allocation back ends with.
+// get returns an allocation with a reference for the caller. If it is not open, get
+// calls open, which must arrange that closed is called after the allocation is closed.
+// get waits if the allocation is being closed.
 func (o *importCache) get(name [64]byte, open func(closed func()) (*allocation, error)) (*allocation, error) {
 	for {
 		o.mu.Lock()
@@ -340,7 +337,7 @@ func (o *importCache) get(name [64]byte, open func(closed func()) (*allocation, 
 	}
 }
 
-// insert opens an allocation. The caller holds mu.
+// insert opens an allocation and adds it. The caller holds mu.
 func (o *importCache) insert(name [64]byte, open func(closed func()) (*allocation, error)) (*allocation, error) {
 	added := &importEntry{closed: make(chan struct{})}
 	memory, err := open(func() {
@@ -360,14 +357,14 @@ func (o *importCache) insert(name [64]byte, open func(closed func()) (*allocatio
 	return memory, nil
 }
 
-// EventHandle names an event of this process for another one on the same
+// EventHandle identifies an event of this process for another process on the same
 // machine (CUipcEventHandle).
 type EventHandle [64]byte
 
-// ExportIPC returns a handle by which another process opens the event, which
-// has EventOptions.Interprocess (cuIpcGetEventHandle). Both then record it and
-// wait for it. What CUDA does with those who have it open after Close here is
-// undefined.
+// ExportIPC returns a handle by which another process opens the event, which must have
+// EventOptions.Interprocess (cuIpcGetEventHandle). Both processes can record it and
+// wait for it. CUDA leaves the behaviour undefined if this process closes the event
+// while another has it open.
 func (e *Event) ExportIPC() (EventHandle, error) {
 	var h driver.IPCEventHandle
 	err := e.withContext(func() (err error) { h, err = e.dev.api.IpcGetEventHandle(e.handle); return err })
@@ -377,8 +374,8 @@ func (e *Event) ExportIPC() (EventHandle, error) {
 	return EventHandle(h), nil
 }
 
-// OpenIPCEvent returns the event that a handle of another process names
-// (cuIpcOpenEventHandle). It has no Timing. The caller closes it.
+// OpenIPCEvent returns the event that a handle of another process identifies
+// (cuIpcOpenEventHandle). It has no Timing. The caller must close it.
 func (d *Device) OpenIPCEvent(h EventHandle) (*Event, error) {
 	e := &Event{dev: d}
 	err := d.withContext(func() (err error) { e.handle, err = d.api.IpcOpenEventHandle(driver.IPCEventHandle(h)); return err })

@@ -12,31 +12,31 @@ import (
 	"github.com/quiver-gpu/quiver/cudabuf"
 )
 
-func someHandle() cudabuf.MemHandle {
+func exampleHandle() cudabuf.MemHandle {
 	h := cudabuf.MemHandle{Region: cudabuf.Region{Device: cudabuf.UUID{1, 2, 15: 3}, AllocationSize: 2 << 20, Length: 1000}}
 	copy(h.Handle[:], pattern(64))
 	return h
 }
 
-func TestPyArrowsFormIsSizeAndHandle(t *testing.T) {
-	h := someHandle()
-	form, err := h.MarshalPyArrow()
+func TestMarshalPyArrowWritesSizeAndHandle(t *testing.T) {
+	h := exampleHandle()
+	encoded, err := h.MarshalPyArrow()
 	require.NoError(t, err)
-	assert.Equal(t, append(binary.NativeEndian.AppendUint64(nil, 1000), h.Handle[:]...), form)
-	back, err := cudabuf.ParsePyArrow(form)
+	assert.Equal(t, append(binary.NativeEndian.AppendUint64(nil, 1000), h.Handle[:]...), encoded)
+	back, err := cudabuf.ParsePyArrow(encoded)
 	require.NoError(t, err)
 	assert.Equal(t, cudabuf.MemHandle{Handle: h.Handle, Region: cudabuf.Region{Length: 1000}}, back)
 
-	form, err = cudabuf.MemHandle{}.MarshalPyArrow()
+	encoded, err = cudabuf.MemHandle{}.MarshalPyArrow()
 	require.NoError(t, err)
-	assert.Equal(t, make([]byte, 8), form)
-	back, err = cudabuf.ParsePyArrow(form)
+	assert.Equal(t, make([]byte, 8), encoded)
+	back, err = cudabuf.ParsePyArrow(encoded)
 	require.NoError(t, err)
 	assert.Equal(t, cudabuf.MemHandle{}, back)
 }
 
-func TestPyArrowsFormHasNoOffset(t *testing.T) {
-	h := someHandle()
+func TestMarshalPyArrowRefusesOffset(t *testing.T) {
+	h := exampleHandle()
 	h.Offset = 8
 	_, err := h.MarshalPyArrow()
 	assert.ErrorIs(t, err, cudabuf.ErrNotShareable)
@@ -62,24 +62,24 @@ func TestParsePyArrowRefusesOtherBytes(t *testing.T) {
 	}
 }
 
-func TestBinaryFormOfAHandle(t *testing.T) {
-	h := someHandle()
+func TestMemHandleBinaryRoundTrip(t *testing.T) {
+	h := exampleHandle()
 	h.Offset = 512
-	form, err := h.MarshalBinary()
+	encoded, err := h.MarshalBinary()
 	require.NoError(t, err)
-	assert.Len(t, form, 105)
+	assert.Len(t, encoded, 105)
 	var back cudabuf.MemHandle
-	require.NoError(t, back.UnmarshalBinary(form))
+	require.NoError(t, back.UnmarshalBinary(encoded))
 	assert.Equal(t, h, back)
 
 	h.Length = -1
 	_, err = h.MarshalBinary()
 	assert.Error(t, err)
-	at := func(i int, v byte) []byte { b := bytes.Clone(form); b[i] = v; return b }
+	at := func(i int, v byte) []byte { b := bytes.Clone(encoded); b[i] = v; return b }
 	for name, b := range map[string][]byte{
 		"nothing":                nil,
-		"short":                  form[:104],
-		"long":                   append(bytes.Clone(form), 0),
+		"short":                  encoded[:104],
+		"long":                   append(bytes.Clone(encoded), 0),
 		"another version":        at(0, 2),
 		"negative size":          at(17+7, 0x80),
 		"negative offset":        at(25+7, 0x80),
@@ -89,15 +89,15 @@ func TestBinaryFormOfAHandle(t *testing.T) {
 		assert.ErrorIs(t, back.UnmarshalBinary(b), cudabuf.ErrHandleForm, name)
 	}
 	h.Length = 1000
-	assert.Equal(t, h, back, "a failure leaves the handle")
+	assert.Equal(t, h, back, "a failure does not change the handle")
 }
 
 func FuzzHandleForms(f *testing.F) {
-	h := someHandle()
-	form, _ := h.MarshalBinary()
-	f.Add(form)
-	form, _ = h.MarshalPyArrow()
-	f.Add(form)
+	h := exampleHandle()
+	encoded, _ := h.MarshalBinary()
+	f.Add(encoded)
+	encoded, _ = h.MarshalPyArrow()
+	f.Add(encoded)
 	f.Add(make([]byte, 8))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		var h cudabuf.MemHandle

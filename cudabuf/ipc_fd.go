@@ -10,13 +10,12 @@ import (
 	"github.com/quiver-gpu/quiver/cudabuf/internal/driver"
 )
 
-// NewFDBuffer returns a buffer of n bytes with undefined contents, for ExportFD
-// (cuMemCreate with CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, cuMemMap). It
-// takes a multiple of the GPU's granularity, 2 MiB today, which the device's
-// pool neither gives nor keeps.
+// NewFDBuffer returns a buffer of n bytes with undefined contents for ExportFD
+// (cuMemCreate with CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, cuMemMap). Its size is
+// rounded up to the GPU's granularity, 2 MiB today. It does not come from a Pool.
 func (d *Device) NewFDBuffer(n int64) (*Buffer, error) {
 	if n < 0 {
-		return nil, fmt.Errorf("%v: allocating %d bytes: %w", d, n, arrowbuf.ErrOutOfRange)
+		return nil, fmt.Errorf("cudabuf.NewFDBuffer: %v: negative size %d: %w", d, n, arrowbuf.ErrOutOfRange)
 	}
 	if n == 0 {
 		return newBuffer(d, nil, 0, 0), nil
@@ -42,14 +41,14 @@ func (d *Device) NewFDBuffer(n int64) (*Buffer, error) {
 	return newBuffer(d, d.newMappedAllocation(s), s.base, n), nil
 }
 
-// ExportFD returns a file that another process opens the buffer by, together
-// with the region, which is one of NewFDBuffer or a slice of it
-// (cuMemExportToShareableHandle). Any other memory is ErrNotShareable. The
-// caller closes the file, and sends its descriptor first: over a Unix socket, or
-// to a child process.
+// ExportFD returns a file by which another process opens the buffer, and the region
+// of the file that the buffer occupies (cuMemExportToShareableHandle). The buffer comes
+// from NewFDBuffer or is a slice of one. The error is ErrNotShareable for other memory.
+// The caller sends the file's descriptor over a Unix socket or to a child process, and
+// then closes the file.
 //
-// The memory stays as long as anybody has it open, a file or a buffer, in
-// whatever process. A buffer of length 0 has no file: it is nil.
+// The memory stays as long as any process has a file or a buffer of it. The file is
+// nil for a buffer of length 0.
 func (b *Buffer) ExportFD() (*os.File, Region, error) {
 	if err := b.retain(); err != nil {
 		return nil, Region{}, err
@@ -69,11 +68,12 @@ func (b *Buffer) ExportFD() (*os.File, Region, error) {
 	return file, b.region(s.base, s.size), nil
 }
 
-// OpenFD returns the buffer that a file and region of another process's ExportFD
-// name (cuMemImportFromShareableHandle, cuMemMap). The file stays the caller's
-// and may be closed afterwards. The memory may be another GPU's, where this
-// device reaches that one. Each call maps the memory anew, and work on one
-// mapping is not ordered against that on another.
+// OpenFD returns the buffer that a file and a region of another process's ExportFD
+// denote (cuMemImportFromShareableHandle, cuMemMap). The caller keeps the file and may
+// close it afterwards. The memory may be on another GPU that this device can access.
+//
+// Each call maps the memory again. Work on one mapping is not ordered against work on
+// another.
 func (d *Device) OpenFD(file *os.File, r Region) (*Buffer, error) {
 	if err := r.validate(); err != nil {
 		return nil, err
@@ -95,7 +95,7 @@ func (d *Device) OpenFD(file *os.File, r Region) (*Buffer, error) {
 	return d.newRegionBuffer(d.newMappedAllocation(s), r)
 }
 
-// newMappedAllocation makes an allocation of physical memory that is mapped.
+// newMappedAllocation returns an allocation that owns mapped physical memory.
 func (d *Device) newMappedAllocation(s sharing) *allocation {
 	return d.newSharedAllocation(s, func() error {
 		return d.withContext(func() error {
@@ -104,9 +104,8 @@ func (d *Device) newMappedAllocation(s sharing) *allocation {
 	})
 }
 
-// mapPhysical gives physical memory, of whatever GPU, an address that this device
-// reads and writes. It takes the memory over: a failure releases it. The caller
-// has entered the device.
+// mapPhysical maps physical memory of any GPU to an address that this device can
+// access. It releases the memory if it fails. The caller has bound the context.
 func (d *Device) mapPhysical(physical driver.Physical, size int64) (address uintptr, err error) {
 	undo := []func() error{func() error { return d.api.MemRelease(physical) }}
 	defer func() {
@@ -128,8 +127,8 @@ func (d *Device) mapPhysical(physical driver.Physical, size int64) (address uint
 	return at, d.api.MemSetAccess(at, size, d.handle)
 }
 
-// exportFD makes a file of the descriptor that a driver call answers. Programs
-// that this one starts do not get it by accident, which would keep the memory.
+// exportFD returns a file of the descriptor that a driver call returns. Child
+// processes must not inherit it by accident, since that would keep the memory.
 func (d *Device) exportFD(call func() (int, error)) (*os.File, error) {
 	var fd int
 	err := d.withContext(func() (err error) {
@@ -146,7 +145,7 @@ func (d *Device) exportFD(call func() (int, error)) (*os.File, error) {
 	return os.NewFile(uintptr(fd), "memory of "+d.String()), nil
 }
 
-// withFD runs driver calls on a file's descriptor.
+// withFD makes driver calls with the descriptor of a file.
 func (d *Device) withFD(file *os.File, calls func(fd int) error) error {
 	conn, err := file.SyscallConn()
 	if err != nil {
@@ -156,7 +155,7 @@ func (d *Device) withFD(file *os.File, calls func(fd int) error) error {
 	err = conn.Control(func(fd uintptr) {
 		failure = d.withContext(func() error { return calls(int(fd)) })
 	})
-	if err != nil { // the one that there is; its own error is hidden
+	if err != nil { // the file is closed; os hides that error
 		return fmt.Errorf("%s: %w", file.Name(), os.ErrClosed)
 	}
 	return failure

@@ -2,5 +2,5 @@
 
 package cudabuf
 
-// closeOnExec has nothing to do where drivers answer no file descriptors.
+// closeOnExec does nothing: drivers return no file descriptors on this system.
 func closeOnExec(int) {}

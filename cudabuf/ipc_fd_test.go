@@ -24,12 +24,12 @@ func sharedFD(t testing.TB, dev *cudabuf.Device, data []byte) *cudabuf.Buffer {
 	return b
 }
 
-func TestFileCarriesMemoryToAnotherProcess(t *testing.T) {
+func TestOpenFDInAnotherProcess(t *testing.T) {
 	forEachMachine(t, func(t *testing.T, d *cudabuf.Driver, dev *cudabuf.Device) {
 		b := sharedFD(t, dev, pattern(3<<20+5))
 		whole, region, err := b.ExportFD()
 		require.NoError(t, err)
-		part, inner, err := clip(t, b, 1000, 100).ExportFD()
+		part, inner, err := sliceBuffer(t, b, 1000, 100).ExportFD()
 		require.NoError(t, err)
 		assert.Equal(t, cudabuf.Region{Device: dev.UUID(), AllocationSize: 4 << 20, Length: 3<<20 + 5}, region)
 		assert.Equal(t, cudabuf.Region{Device: dev.UUID(), AllocationSize: 4 << 20, Offset: 1000, Length: 100}, inner)
@@ -41,14 +41,14 @@ func TestFileCarriesMemoryToAnotherProcess(t *testing.T) {
 		assertBytes(t, pattern(3<<20+5), p.read(first))
 		assertBytes(t, pattern(1100)[1000:], p.read(second))
 		ask[int](p, "Write", Write{second, bytes.Repeat([]byte{1}, 100)})
-		assertBytes(t, bytes.Repeat([]byte{1}, 100), download(t, clip(t, b, 1000, 100)))
+		assertBytes(t, bytes.Repeat([]byte{1}, 100), download(t, sliceBuffer(t, b, 1000, 100)))
 
 		t.Cleanup(func() { p.release(first); p.release(second) })
 		t.Cleanup(b.Release)
 	})
 }
 
-func TestMemoryOfAFileOutlivesItsMaker(t *testing.T) {
+func TestFDMemoryOutlivesExporter(t *testing.T) {
 	forEachMachine(t, func(t *testing.T, d *cudabuf.Driver, dev *cudabuf.Device) {
 		b := sharedFD(t, dev, pattern(1000))
 		file, region, err := b.ExportFD()
@@ -62,7 +62,7 @@ func TestMemoryOfAFileOutlivesItsMaker(t *testing.T) {
 	})
 }
 
-func TestFileIsOpenedInTheSameProcessToo(t *testing.T) {
+func TestOpenFDInSameProcess(t *testing.T) {
 	cudatest.ForEachDevice(t, func(t *testing.T, dev *cudabuf.Device) {
 		b := sharedFD(t, dev, pattern(1000))
 		file, region, err := b.ExportFD()
@@ -79,7 +79,7 @@ func TestFileIsOpenedInTheSameProcessToo(t *testing.T) {
 	})
 }
 
-func TestOpenFDRefusesWhatIsNoMemory(t *testing.T) {
+func TestOpenFDRefusesOtherFiles(t *testing.T) {
 	cudatest.ForEachDevice(t, func(t *testing.T, dev *cudabuf.Device) {
 		b := sharedFD(t, dev, pattern(10))
 		t.Cleanup(b.Release)
@@ -95,7 +95,7 @@ func TestOpenFDRefusesWhatIsNoMemory(t *testing.T) {
 		larger := region
 		larger.AllocationSize *= 2
 		_, err = dev.OpenFD(file, larger)
-		assert.ErrorContains(t, err, "cuMemMap", "the memory's own size counts")
+		assert.ErrorContains(t, err, "cuMemMap", "the actual size of the memory counts")
 		_, err = dev.OpenFD(file, cudabuf.Region{AllocationSize: region.AllocationSize, Offset: region.AllocationSize, Length: 1})
 		assert.ErrorIs(t, err, arrowbuf.ErrOutOfRange)
 		require.NoError(t, file.Close())
@@ -108,7 +108,7 @@ func TestOpenFDRefusesWhatIsNoMemory(t *testing.T) {
 	})
 }
 
-func TestFileOfOneDeviceIsOpenedOnAnother(t *testing.T) {
+func TestOpenFDOnAnotherDevice(t *testing.T) {
 	cudatest.ForEachDriver(t, 2, func(t *testing.T, d *cudabuf.Driver) {
 		devs := twoDevices(t, d)
 		b := sharedFD(t, devs[0], pattern(1000))
@@ -125,7 +125,7 @@ func TestFileOfOneDeviceIsOpenedOnAnother(t *testing.T) {
 	})
 }
 
-func TestAFailedMappingGivesEverythingBack(t *testing.T) {
+func TestFailedMappingFreesEverything(t *testing.T) {
 	for _, call := range []string{"cuMemCreate", "cuMemAddressReserve", "cuMemMap", "cuMemSetAccess"} {
 		t.Run(call, func(t *testing.T) {
 			dev, fail := failing(t)

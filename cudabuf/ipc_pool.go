@@ -11,25 +11,25 @@ import (
 	"github.com/quiver-gpu/quiver/cudabuf/internal/driver"
 )
 
-// SharedPool is a pool of stream-ordered memory that another process opens once,
-// by a file, and then receives buffers of, each by a few bytes. It may be used
-// from any goroutine.
+// SharedPool is a pool of stream-ordered memory that other processes open once by a
+// file. They then receive buffers of it by small handles. It may be used from any
+// goroutine.
 type SharedPool struct{ ipcPool }
 
-// PoolHandle names memory in a SharedPool for a process that has the pool open.
+// PoolHandle identifies memory of a SharedPool for a process that has opened the pool.
 type PoolHandle struct {
 	Pointer [64]byte // CUmemPoolPtrExportData
 	Region
 }
 
-// maxPoolExport is the largest allocation of a pool that goes to another process. The
-// driver takes 1.3 ms a GiB to open it, and ends the process at 8 GiB, though not at
-// 5. (cuMemPoolImportPointer on an H200 with driver 580.)
+// maxPoolExport is the largest allocation, in bytes, that another process may open.
+// Opening takes the driver 1.3 ms per GiB. At 8 GiB, though not at 5, it terminates the
+// process. (cuMemPoolImportPointer on an H200 with driver 580.)
 const maxPoolExport = 1 << 30
 
-// NewSharedPool makes a pool (cuMemPoolCreate with
-// CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR). What is freed stays in it until
-// Trim or Close. The caller closes it.
+// NewSharedPool creates a pool (cuMemPoolCreate with
+// CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR). Freed memory stays in it until Trim or
+// Close. The caller must close it.
 func (d *Device) NewSharedPool() (*SharedPool, error) {
 	p := &SharedPool{ipcPool{dev: d}}
 	p.destroy = func() error { return d.withContext(func() error { return d.api.MemPoolDestroy(p.handle) }) }
@@ -43,46 +43,46 @@ func (d *Device) NewSharedPool() (*SharedPool, error) {
 		return nil
 	})
 	if err != nil {
-		return nil, fmt.Errorf("making a pool to share: %w", err)
+		return nil, fmt.Errorf("creating a shared pool: %w", err)
 	}
 	d.sharedObjects.add()
 	return p, nil
 }
 
-// NewBuffer returns a buffer of n bytes with undefined contents, for ExportPool,
-// that is there in the order of a stream, or at once where that is nil
-// (cuMemAllocFromPoolAsync). Its last Release waits for the streams that use it
-// (cuMemFreeAsync); other processes must have released it before.
+// NewBuffer returns a buffer of n bytes with undefined contents for ExportPool
+// (cuMemAllocFromPoolAsync). It is allocated in the order of a stream, or at once if s
+// is nil. The last Release waits for the streams that use the memory
+// (cuMemFreeAsync). Other processes must have released it before.
 func (p *SharedPool) NewBuffer(n int64, s *Stream) (*Buffer, error) {
 	if n < 0 {
-		return nil, fmt.Errorf("%v: allocating %d bytes: %w", p.dev, n, arrowbuf.ErrOutOfRange)
+		return nil, fmt.Errorf("cudabuf.SharedPool.NewBuffer: %v: negative size %d: %w", p.dev, n, arrowbuf.ErrOutOfRange)
 	}
 	if n == 0 {
 		return newBuffer(p.dev, nil, 0, 0), nil
 	}
 	if s != nil && s.capture != nil {
-		return nil, fmt.Errorf("%v: allocating %d bytes while a graph is captured: %w", p.dev, n, errors.ErrUnsupported)
+		return nil, fmt.Errorf("cudabuf.SharedPool.NewBuffer: %v: allocating %d bytes while capturing a graph: %w", p.dev, n, errors.ErrUnsupported)
 	}
-	at := sharing{method: byPool, size: n, pool: p}
+	sh := sharing{method: byPool, size: n, pool: p}
 	err := p.withOpen(func() error {
 		return p.dev.submit(s, nil, func(h driver.Stream) (err error) {
-			at.base, err = p.dev.api.MemAllocFromPoolAsync(n, p.handle, h)
+			sh.base, err = p.dev.api.MemAllocFromPoolAsync(n, p.handle, h)
 			return err
 		})
 	})
 	if err != nil {
 		return nil, fmt.Errorf("allocating %d bytes to share: %w", n, err)
 	}
-	memory := p.dev.newSharedAllocation(at, func() error { return p.dev.freeAndWait(at.base) })
+	memory := p.dev.newSharedAllocation(sh, func() error { return p.dev.freeAndWait(sh.base) })
 	if s != nil {
 		memory.accesses.writer = s.cudaStream // other streams wait for the allocation
 	}
-	return newBuffer(p.dev, memory, at.base, n), nil
+	return newBuffer(p.dev, memory, sh.base, n), nil
 }
 
 // ExportFD returns a file by which another process opens the pool
-// (cuMemPoolExportToShareableHandle). The caller closes the file, and sends its
-// descriptor first.
+// (cuMemPoolExportToShareableHandle). The caller sends the file's descriptor and then
+// closes the file.
 func (p *SharedPool) ExportFD() (file *os.File, err error) {
 	err = p.withOpen(func() (err error) {
 		file, err = p.dev.exportFD(func() (int, error) { return p.dev.api.MemPoolExportToShareableHandle(p.handle) })
@@ -94,23 +94,22 @@ func (p *SharedPool) ExportFD() (file *os.File, err error) {
 	return file, nil
 }
 
-// Trim gives freed memory back to the driver until the pool has no more than
-// keep bytes (cuMemPoolTrimTo).
+// Trim frees idle memory until the pool has at most keep bytes (cuMemPoolTrimTo).
 func (p *SharedPool) Trim(keep int64) error {
 	if keep < 0 {
-		return fmt.Errorf("%v: keeping %d bytes: %w", p.dev, keep, arrowbuf.ErrOutOfRange)
+		return fmt.Errorf("cudabuf.SharedPool.Trim: %v: negative size %d: %w", p.dev, keep, arrowbuf.ErrOutOfRange)
 	}
 	return p.withOpen(func() error {
 		return p.dev.withContext(func() error { return p.dev.api.MemPoolTrimTo(p.handle, keep) })
 	})
 }
 
-// ExportPool returns a handle by which a process that has the pool open opens
-// the buffer, which is one of SharedPool.NewBuffer or a slice of it
-// (cuMemPoolExportPointer). The pool has been exported before, by ExportFD. Any
-// other memory is ErrNotShareable, as is an allocation of more than 1 GiB, which
-// the driver does not open reliably. Work on streams is not waited for, the
-// allocation included; see Wait and Event.ExportIPC.
+// ExportPool returns a handle by which a process that has opened the pool opens the
+// buffer (cuMemPoolExportPointer). The buffer comes from SharedPool.NewBuffer or is a
+// slice of one. The pool must have been exported by ExportFD before. The error is
+// ErrNotShareable for other memory and for allocations of more than 1 GiB, which the
+// driver does not open reliably. ExportPool does not wait for streams, not even for the
+// allocation; see Wait and Event.ExportIPC.
 func (b *Buffer) ExportPool() (PoolHandle, error) {
 	if err := b.retain(); err != nil {
 		return PoolHandle{}, err
@@ -124,7 +123,7 @@ func (b *Buffer) ExportPool() (PoolHandle, error) {
 		return PoolHandle{}, err
 	}
 	if s.size > maxPoolExport {
-		return PoolHandle{}, fmt.Errorf("%v: %d bytes of a pool, at most %d are opened elsewhere: %w", b.dev, s.size, maxPoolExport, ErrNotShareable)
+		return PoolHandle{}, fmt.Errorf("%v: allocation too large to export: got %d bytes, want at most %d: %w", b.dev, s.size, maxPoolExport, ErrNotShareable)
 	}
 	h := PoolHandle{Region: b.region(s.base, s.size)}
 	err = b.dev.withContext(func() error {
@@ -138,8 +137,8 @@ func (b *Buffer) ExportPool() (PoolHandle, error) {
 	return h, nil
 }
 
-// SharedPool is the pool by which another process opens the buffer's memory; nil
-// for memory that ExportPool refuses, and where there is none.
+// SharedPool returns the pool by which another process opens the buffer's memory, or
+// nil if ExportPool refuses the buffer.
 func (b *Buffer) SharedPool() *SharedPool {
 	if b.memory == nil || b.memory.sharing == nil || b.memory.sharing.size > maxPoolExport {
 		return nil
@@ -147,22 +146,23 @@ func (b *Buffer) SharedPool() *SharedPool {
 	return b.memory.sharing.pool
 }
 
-// freeAndWait frees memory of a pool that no stream uses any more. It is free when
-// freeNow returns, in every process's eyes.
+// freeAndWait frees memory of a pool that no stream uses. All processes see it freed
+// when freeAndWait returns.
 func (d *Device) freeAndWait(address uintptr) error {
 	return d.submitAndWait(nil, func(h driver.Stream) error { return d.api.MemFreeAsync(address, h) })
 }
 
-// ipcPool is what a pool here and one of a peer have in common.
+// ipcPool is the common part of SharedPool and PeerPool.
 type ipcPool struct {
 	dev     *Device
 	handle  driver.MemPool
 	destroy func() error
 
-	mu     sync.RWMutex // held by users, and by Close alone
+	mu     sync.RWMutex // read-locked by users, locked by Close
 	closed bool
 }
 
+// withOpen runs calls while the pool is open.
 func (p *ipcPool) withOpen(calls func() error) error {
 	p.mu.RLock()
 	defer p.mu.RUnlock()
@@ -172,8 +172,8 @@ func (p *ipcPool) withOpen(calls func() error) error {
 	return calls()
 }
 
-// Close gives the pool back (cuMemPoolDestroy). Buffers of it stay good; their
-// memory goes with the last of them. A second Close does nothing.
+// Close destroys the pool (cuMemPoolDestroy). Its buffers remain valid; the memory is
+// freed with the last of them. A second Close does nothing.
 func (p *ipcPool) Close() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -186,17 +186,17 @@ func (p *ipcPool) Close() error {
 	return err
 }
 
-// PeerPool is a SharedPool of another process. Nothing is allocated from it. It
-// may be used from any goroutine.
+// PeerPool is a SharedPool of another process. It cannot allocate. It may be used from
+// any goroutine.
 type PeerPool struct {
 	ipcPool
 	imported *importedPool
 }
 
-// OpenPoolFD opens the pool that a file of another process's SharedPool.ExportFD
-// names (cuMemPoolImportFromShareableHandle, cuMemPoolSetAccess). The file stays
-// the caller's and may be closed afterwards. The caller closes the pool. It may be
-// open several times, but through one Driver: CUDA knows it once a process.
+// OpenPoolFD opens the pool of a file of another process's SharedPool.ExportFD
+// (cuMemPoolImportFromShareableHandle, cuMemPoolSetAccess). The caller keeps the file
+// and may close it afterwards, and must close the pool. A pool may be opened several
+// times, but through one Driver only, since CUDA imports it once per process.
 func (d *Device) OpenPoolFD(file *os.File) (*PeerPool, error) {
 	p := &PeerPool{}
 	err := d.withFD(file, func(fd int) (err error) {
@@ -211,16 +211,16 @@ func (d *Device) OpenPoolFD(file *os.File) (*PeerPool, error) {
 	return p, nil
 }
 
-// Open returns the buffer that a handle names (cuMemPoolImportPointer): exactly
-// its region, which must lie within the allocation. An allocation is opened
-// once, however many handles name it. One of more than 1 GiB is
-// arrowbuf.ErrOutOfRange.
+// Open returns the buffer that a handle identifies (cuMemPoolImportPointer). It is
+// exactly the handle's region, which must lie within the allocation. An allocation is
+// opened once for all handles that identify it. The error is arrowbuf.ErrOutOfRange for
+// an allocation of more than 1 GiB.
 func (p *PeerPool) Open(h PoolHandle) (*Buffer, error) {
 	if err := h.validate(); err != nil {
 		return nil, err
 	}
 	if h.AllocationSize > maxPoolExport {
-		return nil, fmt.Errorf("opening %d bytes of another process's pool, at most %d are: %w", h.AllocationSize, maxPoolExport, arrowbuf.ErrOutOfRange)
+		return nil, fmt.Errorf("cudabuf.PeerPool.Open: allocation too large: got %d bytes, want at most %d: %w", h.AllocationSize, maxPoolExport, arrowbuf.ErrOutOfRange)
 	}
 	if h.Length == 0 {
 		return newBuffer(p.dev, nil, 0, 0), nil
@@ -255,7 +255,7 @@ func (p *PeerPool) openPointer(pointer driver.PoolPointer, closed func()) (*allo
 		return nil, err
 	}
 	if err := p.imported.addAllocation(s.base); err != nil {
-		return nil, err // and freeing it would end the other
+		return nil, err // freeing it would end the other allocation
 	}
 	return d.newSharedAllocation(s, func() error {
 		defer closed()
@@ -263,12 +263,14 @@ func (p *PeerPool) openPointer(pointer driver.PoolPointer, closed func()) (*allo
 	}), nil
 }
 
-// importedPools are the pools of other processes that a driver has open. CUDA
-// answers the same handle each time that it is given a pool, and the same address
-// each time that it is given a pointer, whose first free ends them all: so what is
-// open several times here shares it. Each import counts, but a pool cannot be
-// destroyed while pointers of it are open, and a process that uses it after the
-// first of several imports is destroyed faults. (Seen on an H200 with driver 580.)
+// importedPools holds the pools of other processes that a driver has open, by handle.
+// CUDA returns the same handle for each import of a pool, and the same address for each
+// import of a pointer. The first free of that address ends all imports. Imports are
+// therefore shared and counted here.
+//
+// A pool cannot be destroyed while pointers of it are open. A process faults if it uses
+// the pool after it has destroyed the first of several imports. (Observed on an H200
+// with driver 580.)
 type importedPools struct {
 	mu  sync.Mutex
 	all map[driver.MemPool]*importedPool
@@ -277,14 +279,14 @@ type importedPools struct {
 type importedPool struct {
 	registry    *importedPools
 	handle      driver.MemPool
-	imports     importCache          // by pointer
-	bases       map[uintptr]struct{} // of what is open
-	importCount int                  // each of which is destroyed at the end
-	refs        int                  // PeerPools and allocations
+	imports     importCache          // by exported pointer
+	bases       map[uintptr]struct{} // of open allocations
+	importCount int                  // each import is destroyed at the end
+	refs        int                  // PeerPools and open allocations
 }
 
-// importPool imports a pool, and gives the device access to it. The caller has entered
-// the device, and leaves the pool.
+// importPool imports a pool and gives the device access to it. The caller has bound the
+// device's context, and must release the pool.
 func (i *importedPools) importPool(d *Device, fd int) (*importedPool, error) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -309,9 +311,9 @@ func (i *importedPools) importPool(d *Device, fd int) (*importedPool, error) {
 	return p, nil
 }
 
-// addAllocation notes an allocation that was opened. One at the address of another that is
-// still open is that one's follower in the owner's pool, under another name: the
-// driver would end both with the first.
+// addAllocation adds a reference for an allocation that was opened. It refuses an
+// allocation at the address of another one that is still open. In the owner's pool,
+// the new one has replaced the other; freeing one would end both.
 func (p *importedPool) addAllocation(base uintptr) error {
 	p.registry.mu.Lock()
 	defer p.registry.mu.Unlock()
@@ -326,7 +328,7 @@ func (p *importedPool) addAllocation(base uintptr) error {
 	return nil
 }
 
-// removeAllocation is the end of an allocation that was entered.
+// removeAllocation removes an allocation and releases its reference.
 func (p *importedPool) removeAllocation(d *Device, base uintptr) error {
 	p.registry.mu.Lock()
 	delete(p.bases, base)
@@ -334,8 +336,8 @@ func (p *importedPool) removeAllocation(d *Device, base uintptr) error {
 	return p.release(d)
 }
 
-// release destroys the pool with its last user. On a device that is lost it only
-// forgets it.
+// release releases one reference. The last one destroys the pool. On a lost device it
+// only forgets the pool.
 func (p *importedPool) release(d *Device) error {
 	entered := false
 	err := d.withContext(func() error {
@@ -354,7 +356,7 @@ func (p *importedPool) release(d *Device) error {
 	return err
 }
 
-// releaseLocked is leave for who holds the lock and has entered the device.
+// releaseLocked is release for a caller that holds the lock and has bound the context.
 func (p *importedPool) releaseLocked(d *Device) (err error) {
 	if p.refs--; p.refs > 0 {
 		return nil
@@ -368,15 +370,15 @@ func (p *importedPool) releaseLocked(d *Device) (err error) {
 	return err
 }
 
-// poolDevice is a device that allocates from a pool.
+// poolDevice is a device whose Alloc allocates from a SharedPool.
 type poolDevice struct {
 	*Device
 	pool *SharedPool
 }
 
-// AsDevice is the pool's device, but that Alloc takes memory of the pool, at once:
-// for arrowbuf.CopyTo and whatever else allocates by itself. Its buffers are those
-// of the device itself.
+// AsDevice returns the pool's device with an Alloc that allocates from the pool, without
+// a stream. Use it with arrowbuf.CopyTo and other functions that allocate. The buffers
+// belong to the original device.
 func (p *SharedPool) AsDevice() arrowbuf.Device { return poolDevice{p.dev, p} }
 
 // Alloc is SharedPool.NewBuffer without a stream.

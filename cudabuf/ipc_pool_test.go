@@ -21,7 +21,7 @@ func sharedPool(t testing.TB, dev *cudabuf.Device) *cudabuf.SharedPool {
 	return pool
 }
 
-func TestPoolIsOpenedOnceAndItsBuffersByHandle(t *testing.T) {
+func TestPeerOpensPoolOnceAndBuffersByHandle(t *testing.T) {
 	forEachMachine(t, func(t *testing.T, d *cudabuf.Driver, dev *cudabuf.Device) {
 		pool, s := sharedPool(t, dev), stream(t, dev)
 		file, err := pool.ExportFD()
@@ -49,7 +49,8 @@ func TestPoolIsOpenedOnceAndItsBuffersByHandle(t *testing.T) {
 	})
 }
 
-// patternInPool makes a pool, its file, and 4,096 bytes of a pattern in it.
+// patternInPool returns a pool, its file, and a buffer of the pool with a pattern of 4,096
+// bytes.
 func patternInPool(t *testing.T, dev *cudabuf.Device) (*cudabuf.SharedPool, *os.File, *cudabuf.Buffer) {
 	t.Helper()
 	pool := sharedPool(t, dev)
@@ -62,7 +63,7 @@ func patternInPool(t *testing.T, dev *cudabuf.Device) (*cudabuf.SharedPool, *os.
 	return pool, file, b
 }
 
-func TestSliceKeepsItsOffsetInAPool(t *testing.T) {
+func TestPoolHandleKeepsSliceOffset(t *testing.T) {
 	forEachMachine(t, func(t *testing.T, d *cudabuf.Driver, dev *cudabuf.Device) {
 		pool, file, b := patternInPool(t, dev)
 		part, err := b.SliceClamped(1000, 24)
@@ -84,7 +85,7 @@ func TestSliceKeepsItsOffsetInAPool(t *testing.T) {
 		long := h
 		long.AllocationSize, long.Length = 0, 1<<40
 		_, err = peerCall[int](p, "OpenPooled", long)
-		assert.ErrorContains(t, err, "out of range", "the allocation's own size counts")
+		assert.ErrorContains(t, err, "out of range", "the actual size of the allocation counts")
 		_, err = peerCall[int](p, "OpenPooled", cudabuf.PoolHandle{Region: h.Region})
 		assert.ErrorContains(t, err, "cuMemPoolImportPointer")
 		assertBytes(t, pattern(1024)[1000:], p.read(theirs))
@@ -95,9 +96,9 @@ func TestSliceKeepsItsOffsetInAPool(t *testing.T) {
 	})
 }
 
-func TestLargeAllocationsOfAPoolStayAtHome(t *testing.T) {
+func TestExportPoolRefusesLargeAllocations(t *testing.T) {
 	forEachMachine(t, func(t *testing.T, d *cudabuf.Driver, dev *cudabuf.Device) {
-		if onSoft(t) {
+		if onSimulated(t) {
 			d = cudatest.New(cudatest.Config{MemoryBytes: 2 << 30})
 			t.Cleanup(func() { assert.NoError(t, d.Close()) })
 			dev = device(t, d, 0)
@@ -123,7 +124,7 @@ func TestLargeAllocationsOfAPoolStayAtHome(t *testing.T) {
 	})
 }
 
-func TestAPoolMayBeOpenTwice(t *testing.T) {
+func TestPoolMayBeOpenedTwice(t *testing.T) {
 	forEachMachine(t, func(t *testing.T, d *cudabuf.Driver, dev *cudabuf.Device) {
 		_, file, b := patternInPool(t, dev)
 		h, err := b.ExportPool()
@@ -135,7 +136,7 @@ func TestAPoolMayBeOpenTwice(t *testing.T) {
 	})
 }
 
-func TestPoolMemoryIsThereInTheOrderOfItsStream(t *testing.T) {
+func TestPoolAllocationIsStreamOrdered(t *testing.T) {
 	cudatest.ForEachDevice(t, func(t *testing.T, dev *cudabuf.Device) {
 		pool, s := sharedPool(t, dev), stream(t, dev)
 		gate := make(chan struct{})
@@ -153,23 +154,23 @@ func TestPoolMemoryIsThereInTheOrderOfItsStream(t *testing.T) {
 	})
 }
 
-func TestAPoolIsADeviceToAllocateFrom(t *testing.T) {
+func TestPoolAsDeviceAllocates(t *testing.T) {
 	cudatest.ForEachDevice(t, func(t *testing.T, dev *cudabuf.Device) {
 		pool := sharedPool(t, dev)
-		place := pool.AsDevice()
-		assert.Equal(t, dev.String(), place.String())
-		b, err := place.Alloc(100)
+		asDevice := pool.AsDevice()
+		assert.Equal(t, dev.String(), asDevice.String())
+		b, err := asDevice.Alloc(100)
 		require.NoError(t, err)
 		assert.Equal(t, arrowbuf.Device(dev), b.Device())
 		assert.Same(t, pool, b.(*cudabuf.Buffer).SharedPool())
 		b.Release()
-		b, err = place.Alloc(-1)
+		b, err = asDevice.Alloc(-1)
 		assert.ErrorIs(t, err, arrowbuf.ErrOutOfRange)
 		assert.Nil(t, b)
 	})
 }
 
-func TestPoolRefusesWhatItCannotDo(t *testing.T) {
+func TestSharedPoolRefusesBadArguments(t *testing.T) {
 	cudatest.ForEachDevice(t, func(t *testing.T, dev *cudabuf.Device) {
 		pool := sharedPool(t, dev)
 		_, err := pool.NewBuffer(-1, nil)
@@ -182,7 +183,7 @@ func TestPoolRefusesWhatItCannotDo(t *testing.T) {
 			_, err := pool.NewBuffer(10, s)
 			return err
 		})
-		assert.ErrorContains(t, err, "while a graph is captured")
+		assert.ErrorContains(t, err, "while capturing a graph")
 		b, err := pool.NewBuffer(100, nil)
 		require.NoError(t, err)
 		require.NoError(t, pool.Close())

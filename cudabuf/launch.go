@@ -12,35 +12,36 @@ import (
 	"github.com/quiver-gpu/quiver/cudabuf/internal/driver"
 )
 
-// Launch runs the kernel and returns when it is done (cuLaunchKernel).
-// sharedBytes is dynamic shared memory a block.
+// Launch runs the kernel and returns when it is done (cuLaunchKernel). sharedBytes is
+// the dynamic shared memory per block.
 //
-// Each argument has the Go type of the kernel's parameter: int32, uint32,
-// int64, uint64, float32, float64; for a pointer a uintptr, a *Buffer of this
-// device, or a *HostBuffer that kernels reach; for a struct that is passed by
-// value the []byte of it in C's layout, up to 4 KiB. A buffer's memory stays until
-// the kernel is done, and is ordered as memory that the kernel writes, unless the
-// buffer is of [Buffer.ReadOnly] or passed as [In]; a uintptr is not ordered at all.
-// CUDA checks neither number nor types; the soft device checks them where the
-// twin reads them.
+// Each argument has the Go type of the kernel's parameter:
+//   - int32, uint32, int64, uint64, float32 or float64;
+//   - for a pointer a uintptr, a *Buffer of this device, or a *HostBuffer that kernels
+//     can access;
+//   - for a struct passed by value the []byte of it in C's layout, up to 4 KiB.
+//
+// A buffer's memory stays until the kernel is done. The launch is ordered as a write to
+// it, unless the buffer is of [Buffer.ReadOnly] or passed as [In]. A uintptr is not
+// ordered. CUDA does not check the number and types of the arguments. The simulated
+// device checks those that the host kernel reads.
 func (k *Kernel) Launch(grid, block Dim3, sharedBytes uint32, args ...any) error {
 	return k.launch(nil, grid, block, sharedBytes, args)
 }
 
-// LaunchAsync is Launch in the order of a stream: it returns when the kernel is
-// queued. What fails in the kernel is reported by the stream.
+// LaunchAsync is Launch in the order of a stream. It returns when the kernel is
+// enqueued. The stream reports errors of the kernel.
 func (k *Kernel) LaunchAsync(s *Stream, grid, block Dim3, sharedBytes uint32, args ...any) error {
 	return k.launch(s, grid, block, sharedBytes, args)
 }
 
-// In is an argument of a launch: a pointer into a buffer, offset bytes from its
-// start, through which the kernel only reads the buffer. In a slice the offset
-// may be negative, or beyond the end, as far as the buffer reaches that it was
-// cut from.
+// In is a launch argument: a pointer offset bytes into a buffer, which the kernel only
+// reads. If the buffer is a slice, the offset may be negative or beyond its end, but
+// must lie within the buffer that owns the memory.
 func In(b *Buffer, offset int64) Pointer { return Pointer{b, offset, reads} }
 
-// InOut is In for a buffer that the kernel reads and writes, as it does a
-// *Buffer that is passed without.
+// InOut is In for a buffer that the kernel reads and writes. A *Buffer that is passed
+// directly is also read and written.
 func InOut(b *Buffer, offset int64) Pointer { return Pointer{b, offset, writes} }
 
 // Pointer is the result of In and InOut.
@@ -50,14 +51,14 @@ type Pointer struct {
 	mode   accessMode
 }
 
-// launchState is what a launch needs while it is issued. They are used again, so
+// launchState holds the arguments of a launch while it is enqueued. It is reused, so
 // that launching allocates nothing.
 type launchState struct {
 	driver.Launch
 	accesses []access
 }
 
-// maxStructBytes is what CUDA takes as parameters of every GPU.
+// maxStructBytes is the size of the parameters that every GPU accepts.
 const maxStructBytes = 4 << 10
 
 var launchStates = sync.Pool{New: func() any {
@@ -80,7 +81,7 @@ func (k *Kernel) launch(s *Stream, grid, block Dim3, sharedBytes uint32, args []
 	return k.annotate(err)
 }
 
-// recycle makes the launch ready for the next one.
+// recycle returns the state to launchStates.
 func (l *launchState) recycle() {
 	for i := range l.accesses {
 		l.accesses[i].memory = nil
@@ -98,8 +99,8 @@ func (l *launchState) addArgs(d *Device, args []any) error {
 	return nil
 }
 
-// addArg appends an argument. What arg points to must not escape from here: a
-// call's numbers then stay on the caller's stack.
+// addArg appends an argument. arg must not escape, so that the numbers of a call stay
+// on the caller's stack.
 func (l *launchState) addArg(d *Device, arg any) error {
 	var a driver.Arg
 	switch v := arg.(type) {
@@ -126,30 +127,30 @@ func (l *launchState) addArg(d *Device, arg any) error {
 	case Pointer:
 		return l.addPointer(d, Pointer{noescape(v.buffer), v.offset, v.mode})
 	case arrowbuf.Buffer:
-		return fmt.Errorf("%s, memory of another device, for a kernel on %v: %w", reflect.TypeOf(arg).String(), d, arrowbuf.ErrDevice)
+		return fmt.Errorf("buffer on the wrong device: got a %s, want memory of %v: %w", reflect.TypeOf(arg).String(), d, arrowbuf.ErrDevice)
 	default:
-		return errors.New(reflect.TypeOf(arg).String() + " is no kernel argument: pass int32, uint32, int64, uint64, float32, float64, uintptr, []byte or a Buffer")
+		return errors.New(reflect.TypeOf(arg).String() + " is not a kernel argument: want int32, uint32, int64, uint64, float32, float64, uintptr, []byte or a Buffer")
 	}
 	l.Args = append(l.Args, a)
 	return nil
 }
 
-// addStruct copies the bytes, so that they may lie on the caller's stack.
+// addStruct copies the bytes, which may lie on the caller's stack.
 func (l *launchState) addStruct(b []byte) error {
 	at := len(l.Structs)
 	end := at + len(b)
 	if len(b) == 0 || end > maxStructBytes {
-		return fmt.Errorf("structs of %d bytes, of which a kernel takes 1 to %d", end, maxStructBytes)
+		return fmt.Errorf("size of struct arguments: got %d bytes, want 1 to %d", end, maxStructBytes)
 	}
-	l.Structs = l.Structs[:(end+7)&^7] // C may copy a struct in words
+	l.Structs = l.Structs[:(end+7)&^7] // C may copy a struct by words
 	copy(l.Structs[at:], b)
 	l.Args = append(l.Args, driver.Arg{Kind: driver.Struct, Size: uint32(len(b)), Bits: uint64(at)})
 	return nil
 }
 
-// noescape returns b, and hides from the compiler that a launch keeps it: else all
-// that is passed beside it would have to be on the heap too. Buffers are, since
-// no one else can make one.
+// noescape returns b and hides from the compiler that a launch keeps it. Otherwise all
+// arguments of the call would be allocated on the heap. Buffers are always on the heap,
+// since only this package creates them.
 func noescape[T Buffer | HostBuffer](b *T) *T {
 	address := uintptr(unsafe.Pointer(b))
 	return *(**T)(unsafe.Pointer(&address))
@@ -159,9 +160,9 @@ func (l *launchState) addPointer(d *Device, p Pointer) error {
 	b := p.buffer
 	switch {
 	case b.dev != d:
-		return fmt.Errorf("a buffer on %v for a kernel on %v: %w", b.dev, d, arrowbuf.ErrDevice)
+		return fmt.Errorf("buffer on the wrong device: got %v, want %v: %w", b.dev, d, arrowbuf.ErrDevice)
 	case b.readOnly && p.mode == writes:
-		return fmt.Errorf("for a kernel to write: %w", ErrReadOnly)
+		return fmt.Errorf("written by the kernel: %w", ErrReadOnly)
 	}
 	if p.offset != 0 {
 		if err := b.checkOffset(p.offset); err != nil {
@@ -171,7 +172,7 @@ func (l *launchState) addPointer(d *Device, p Pointer) error {
 	return l.addAddress(&b.memoryView, b.address+uintptr(p.offset), p.mode)
 }
 
-// addHost appends a pointer to mapped memory of the host.
+// addHost appends a pointer to mapped host memory.
 func (l *launchState) addHost(d *Device, h *HostBuffer) error {
 	address, err := h.addressOn(d)
 	if err != nil {
@@ -180,9 +181,9 @@ func (l *launchState) addHost(d *Device, h *HostBuffer) error {
 	return l.addAddress(&h.memoryView, address, accessMode(!h.readOnly))
 }
 
-// addAddress appends a pointer to memory that a span is part of. The span is not
-// held: should it go meanwhile, issuing the launch finds the memory gone, or makes
-// it wait.
+// addAddress appends a pointer into memory of a view. It adds no reference. If the
+// memory is released meanwhile, submit returns arrowbuf.ErrReleased, or the memory stays
+// until the launch is done.
 func (l *launchState) addAddress(s *memoryView, address uintptr, mode accessMode) error {
 	if s.refs.Load() <= 0 {
 		return s.errReleased()
@@ -202,4 +203,5 @@ func (k *Kernel) annotate(err error) error {
 	return nil
 }
 
+// defaultAxes returns d with 1 for a zero in Y or Z.
 func defaultAxes(d Dim3) Dim3 { return Dim3{X: d.X, Y: max(d.Y, 1), Z: max(d.Z, 1)} }

@@ -16,7 +16,7 @@ import (
 //go:embed testdata/add.ptx
 var addPTX []byte
 
-var addTwins = map[string]cudabuf.HostKernel{
+var addHostKernels = map[string]cudabuf.HostKernel{
 	"add_int32": func(l *cudabuf.HostLaunch) {
 		count, addend := l.Int64(1), l.Int32(2)
 		count = min(count, int64(l.Grid.X)*int64(l.Block.X))
@@ -41,7 +41,7 @@ var addTwins = map[string]cudabuf.HostKernel{
 
 func kernel(t *testing.T, dev *cudabuf.Device, name string) *cudabuf.Kernel {
 	t.Helper()
-	m, err := dev.LoadModule(addPTX, addTwins)
+	m, err := dev.LoadModule(addPTX, addHostKernels)
 	require.NoError(t, err)
 	t.Cleanup(func() { assert.NoError(t, m.Close()) })
 	k, err := m.Kernel(name)
@@ -57,12 +57,12 @@ func int32s(values ...int32) []byte {
 	return b
 }
 
-func TestModuleErrorsSayWhatWasWrong(t *testing.T) {
+func TestModuleErrors(t *testing.T) {
 	cudatest.ForEachDevice(t, func(t *testing.T, dev *cudabuf.Device) {
-		_, err := dev.LoadModule(nil, addTwins)
+		_, err := dev.LoadModule(nil, addHostKernels)
 		assert.ErrorContains(t, err, "CUDA_ERROR_INVALID_IMAGE")
 
-		m, err := dev.LoadModule(addPTX, addTwins)
+		m, err := dev.LoadModule(addPTX, addHostKernels)
 		require.NoError(t, err)
 		defer func() { assert.NoError(t, m.Close()) }()
 		_, err = m.Kernel("subtract")
@@ -73,7 +73,7 @@ func TestModuleErrorsSayWhatWasWrong(t *testing.T) {
 		require.NoError(t, err)
 		one := cudabuf.Dim3{X: 1}
 		assert.ErrorContains(t, k.Launch(cudabuf.Dim3{}, one, 0, uintptr(0), int64(0), int32(0)), "CUDA_ERROR_INVALID_VALUE")
-		assert.ErrorContains(t, k.Launch(one, one, 0, uintptr(0), 5, int32(0)), "argument 1: int is no kernel argument")
+		assert.ErrorContains(t, k.Launch(one, one, 0, uintptr(0), 5, int32(0)), "argument 1: int is not a kernel argument")
 
 		host, err := arrowbuf.CPU().Alloc(64)
 		require.NoError(t, err)
@@ -86,7 +86,7 @@ func TestModuleErrorsSayWhatWasWrong(t *testing.T) {
 	})
 }
 
-func TestKernelTellsWhatItNeeds(t *testing.T) {
+func TestKernelAttributes(t *testing.T) {
 	cudatest.ForEachDevice(t, func(t *testing.T, dev *cudabuf.Device) {
 		k := kernel(t, dev, "add_int32")
 		assert.Equal(t, "add_int32", k.Name())
@@ -101,7 +101,7 @@ func TestKernelTellsWhatItNeeds(t *testing.T) {
 		assert.Positive(t, active)
 		one, err := k.ActiveBlocks(256, dev.Limits().SharedPerBlock)
 		require.NoError(t, err)
-		assert.Less(t, one, active, "shared memory bounds it")
+		assert.Less(t, one, active, "shared memory limits the number of blocks")
 		blocks, threads, err := k.BestBlock(0, 0)
 		require.NoError(t, err)
 		assert.GreaterOrEqual(t, blocks, dev.Multiprocessors())
@@ -112,7 +112,7 @@ func TestKernelTellsWhatItNeeds(t *testing.T) {
 	})
 }
 
-func TestMuchSharedMemoryIsOptedInto(t *testing.T) {
+func TestSetMaxDynamicSharedRaisesLimit(t *testing.T) {
 	cudatest.ForEachDevice(t, func(t *testing.T, dev *cudabuf.Device) {
 		k, b := kernel(t, dev, "add_int32"), newBuffer(t, dev, 4)
 		require.NoError(t, b.Fill(0))
@@ -128,18 +128,18 @@ func TestMuchSharedMemoryIsOptedInto(t *testing.T) {
 	})
 }
 
-func TestAProgramIsLoadedOnceADevice(t *testing.T) {
+func TestProgramIsLoadedOncePerDevice(t *testing.T) {
 	cudatest.ForEachDriver(t, 1, func(t *testing.T, d *cudabuf.Driver) {
 		dev, err := d.Device(0)
 		require.NoError(t, err)
-		program := &cudabuf.Program{Image: addPTX, Twins: addTwins}
+		program := &cudabuf.Program{Image: addPTX, Twins: addHostKernels}
 		a, err := dev.Kernel(program, "add_int32")
 		require.NoError(t, err)
 		b, err := dev.Kernel(program, "add_int32")
 		require.NoError(t, err)
 		assert.Same(t, a, b)
 		asked := 0
-		late := &cudabuf.Program{Twins: addTwins, ImageFor: func(major, minor int) ([]byte, error) {
+		late := &cudabuf.Program{Twins: addHostKernels, ImageFor: func(major, minor int) ([]byte, error) {
 			asked++
 			wantMajor, wantMinor := dev.ComputeCapability()
 			assert.Equal(t, [2]int{wantMajor, wantMinor}, [2]int{major, minor})

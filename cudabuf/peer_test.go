@@ -21,8 +21,8 @@ import (
 	"github.com/quiver-gpu/quiver/cudabuf/cudatest"
 )
 
-// peerVariable makes a run of the test binary serve as another process: "cuda",
-// or the number of its soft devices.
+// peerVariable makes a run of the test binary serve as another process. It is "cuda" or
+// the number of simulated devices.
 const peerVariable = "QUIVER_TEST_PEER"
 
 func TestMain(m *testing.M) {
@@ -33,15 +33,14 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// peer is another process, which does what the test calls for.
+// peer is a client of another process, which the test controls.
 type peer struct {
 	t      testing.TB
 	client *rpc.Client
 }
 
-// startPeer starts a process with a machine like the driver's, which gets the
-// files as descriptors from 3. It is closed, and checked for leaks, with the
-// test.
+// startPeer starts a process with devices like the driver's. The process inherits the files
+// as descriptors from 3 on. At the end of the test it is closed and checked for leaks.
 func startPeer(t *testing.T, d *cudabuf.Driver, files ...*os.File) *peer {
 	t.Helper()
 	kind := "cuda"
@@ -74,7 +73,7 @@ func peerCall[R any](p *peer, method string, argument any) (R, error) {
 	return reply, p.client.Call("Peer."+method, argument, &reply)
 }
 
-// ask is a peerCall that must not fail.
+// ask is peerCall for a call that must not fail.
 func ask[R any](p *peer, method string, argument any) R {
 	p.t.Helper()
 	reply, err := peerCall[R](p, method, argument)
@@ -111,7 +110,7 @@ func servePeer(kind string) {
 	server.ServeConn(pipes{os.Stdin, os.Stdout})
 }
 
-// Peer is what the other process does. Buffers are known by numbers.
+// Peer is the service of the other process. Buffers are identified by numbers.
 type Peer struct {
 	d *cudabuf.Driver
 
@@ -133,7 +132,7 @@ func (p *Peer) count(call string, n int) cudabuf.Result {
 	return 0
 }
 
-// Calls tells how often a call of the soft driver was made.
+// Calls returns how often a call of the simulated driver was made.
 func (p *Peer) Calls(call string, n *int) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -159,13 +158,13 @@ func (p *Peer) Read(id int, data *[]byte) (err error) {
 	return err
 }
 
-// Address answers a string, since gob leaves addresses out.
+// Address returns a string, since gob does not encode a uintptr of a handle.
 func (p *Peer) Address(id int, address *string) error {
 	*address = fmt.Sprintf("%#x", p.buffer(id).Address())
 	return nil
 }
 
-// Write is what to write into all of a buffer.
+// Write is the argument of Peer.Write: the new contents of a buffer.
 type Write struct {
 	Buffer int
 	Data   []byte
@@ -181,7 +180,7 @@ func (p *Peer) Release(id int, _ *int) error {
 	return nil
 }
 
-// New makes a buffer for ExportIPC on device 0.
+// New allocates a buffer for ExportIPC on device 0.
 func (p *Peer) New(data []byte, id *int) error {
 	dev, err := p.d.Device(0)
 	if err != nil {
@@ -201,7 +200,7 @@ func (p *Peer) Export(id int, h *cudabuf.MemHandle) (err error) {
 	return err
 }
 
-// ExportAgain exports what is open here.
+// ExportAgain exports a buffer that was opened here.
 func (p *Peer) ExportAgain(id int, _ *int) error {
 	if _, err := p.buffer(id).ExportIPCWhole(); err != nil {
 		return err
@@ -209,7 +208,7 @@ func (p *Peer) ExportAgain(id int, _ *int) error {
 	return nil
 }
 
-// OnDevice is a handle, and the ordinal of the device to open it on.
+// OnDevice is a handle and the ordinal of the device to open it on.
 type OnDevice struct {
 	Ordinal int
 	Handle  cudabuf.MemHandle
@@ -229,9 +228,8 @@ func (p *Peer) OpenOn(o OnDevice, id *int) error {
 
 func (p *Peer) Open(h cudabuf.MemHandle, id *int) error { return p.OpenOn(OnDevice{0, h}, id) }
 
-// OpenOften opens a handle and releases it, 200 times in each of 8 goroutines,
-// and answers how many addresses it saw.
-func (p *Peer) OpenOften(h cudabuf.MemHandle, addresses *int) error {
+// OpenOften opens and releases a handle 200 times in each of 8 goroutines.
+func (p *Peer) OpenOften(h cudabuf.MemHandle, _ *int) error {
 	dev, err := p.d.Device(0)
 	if err != nil {
 		return err
@@ -258,7 +256,7 @@ func (p *Peer) OpenOften(h cudabuf.MemHandle, addresses *int) error {
 	return <-failures
 }
 
-// File is a descriptor that the process was started with, and what it holds.
+// File is an inherited descriptor and the region of its memory.
 type File struct {
 	Ordinal, FD int
 	Region      cudabuf.Region
@@ -297,15 +295,15 @@ func (p *Peer) OpenPooled(h cudabuf.PoolHandle, id *int) error {
 	return err
 }
 
-// PooledTwice is a pool's descriptor, and memory of it with what it holds.
+// PooledTwice is a pool's descriptor, and a handle of the pool with its contents.
 type PooledTwice struct {
 	FD     int
 	Handle cudabuf.PoolHandle
 	Data   []byte
 }
 
-// OpenPoolTwice opens a pool twice and the memory through both, and closes each
-// pool before its buffer.
+// OpenPoolTwice opens a pool twice and a buffer through each. It closes each pool before
+// its buffer.
 func (p *Peer) OpenPoolTwice(o PooledTwice, _ *int) error {
 	dev, err := p.d.Device(0)
 	if err != nil {
@@ -353,8 +351,8 @@ func (p *Peer) OpenPoolTwice(o PooledTwice, _ *int) error {
 
 func (p *Peer) ClosePool(_ int, _ *int) error { return p.pool.Close() }
 
-// CopyBehind copies a buffer on a stream that waits for an event first.
-func (p *Peer) CopyBehind(c CopyBehind, _ *int) error {
+// CopyAfter copies a buffer on a stream that first waits for an event.
+func (p *Peer) CopyAfter(c CopyAfter, _ *int) error {
 	dev, err := p.d.Device(0)
 	if err != nil {
 		return err
@@ -376,19 +374,19 @@ func (p *Peer) CopyBehind(c CopyBehind, _ *int) error {
 	return err
 }
 
-// CopyBehind is an event to wait for, and a buffer to copy then.
-type CopyBehind struct {
+// CopyAfter is an event to wait for and a buffer to copy afterwards.
+type CopyAfter struct {
 	Event  cudabuf.EventHandle
 	Buffer int
 }
 
-// Copied tells whether the copy of CopyBehind is done.
+// Copied reports whether the copy of CopyAfter is done.
 func (p *Peer) Copied(_ int, done *bool) (err error) {
 	*done, err = p.stream.Done()
 	return err
 }
 
-// FinishCopy waits for the copy of CopyBehind and answers what it copied.
+// FinishCopy waits for the copy of CopyAfter and returns the copied bytes.
 func (p *Peer) FinishCopy(_ int, data *[]byte) (err error) {
 	if err = p.stream.Close(); err != nil {
 		return err
@@ -401,9 +399,9 @@ func (p *Peer) FinishCopy(_ int, data *[]byte) (err error) {
 	return err
 }
 
-// FillBehindGate fills a buffer with 7 on a stream that waits for OpenGate, and
-// answers an event recorded behind.
-func (p *Peer) FillBehindGate(id int, h *cudabuf.EventHandle) error {
+// FillAfterGate fills a buffer with 7 on a stream that waits for OpenGate. It returns an
+// event that is recorded afterwards.
+func (p *Peer) FillAfterGate(id int, h *cudabuf.EventHandle) error {
 	dev, err := p.d.Device(0)
 	if err != nil {
 		return err
@@ -440,14 +438,14 @@ func (p *Peer) EndFill(_ int, _ *int) error {
 	return p.event.Close()
 }
 
-// Die ends the process as a crash does: nothing is given back.
+// Die exits without releasing anything, as a crash does.
 func (p *Peer) Die(_ int, _ *int) error {
 	os.Exit(3)
 	return nil
 }
 
-// Close ends the driver, and reports what was not given back.
+// Close closes the driver and reports leaks.
 func (p *Peer) Close(_ int, _ *int) error { return p.d.Close() }
 
-// onSoft tells whether a test of forEachMachine runs on a soft machine.
-func onSoft(t *testing.T) bool { return strings.Contains(t.Name(), "/soft") }
+// onSimulated reports whether a subtest of forEachMachine uses simulated devices.
+func onSimulated(t *testing.T) bool { return strings.Contains(t.Name(), "/soft") }

@@ -14,54 +14,52 @@ import (
 	"github.com/quiver-gpu/quiver/cudabuf/internal/pool"
 )
 
-// Pool is where buffers of a device get their memory from. It may be used from
-// any goroutine. A device has one of its own, a caching one, and uses the pool
-// of SetPool instead.
+// Pool allocates buffers of a device. It may be used from any goroutine. A device has a
+// built-in caching pool and uses the pool of SetPool instead, if any.
 //
-// Released memory goes to its next user without the host waiting for a stream:
-// to the same stream at once, to another when the first is done or behind it.
+// Released memory is reused without a wait of the host. The same stream can reuse it at
+// once. Another stream can reuse it after the first is done, or waits on the device.
 type Pool struct {
 	dev     *Device
 	backend poolBackend
-	blocks  pool.Pool[*cudaStream] // the kind, and what the options lay over it
+	blocks  pool.Pool[*cudaStream] // the backend, wrapped according to the options
 	tracker *pool.Tracker[*cudaStream]
 	closed  atomic.Bool
 
 	mu      sync.Mutex
-	failure error // the first of giving memory back; Release can tell nobody
+	failure error // the first of freeing, since Release returns no error
 }
 
-// PoolOptions says what pool to make. The zero value is a caching one.
+// PoolOptions are the options of NewPool. The zero value makes a caching pool.
 type PoolOptions struct {
 	Kind PoolKind
-	// Slack bounds what a caching pool keeps: before it takes more from the
-	// driver it gives idle memory back, until it holds at most this share more
-	// than was ever in use. 0 is 1/12, negative no bound. A pool for work whose
-	// large sizes alternate is faster with more.
+	// Slack bounds the idle memory of a caching pool. Before it allocates from the
+	// driver, it frees idle memory until it holds at most this share more than the peak in
+	// use. 0 means 1/12, and a negative value no bound. More slack is faster if large
+	// sizes alternate.
 	Slack float64
-	// Limit is that of SetLimit.
+	// Limit is the limit of SetLimit in bytes.
 	Limit int64
-	// Stacks remembers for each buffer where it was allocated, for Leaks. It
-	// costs a microsecond each.
+	// Stacks records where each buffer was allocated, for Leaks. It costs a microsecond
+	// per buffer.
 	Stacks bool
-	// Log gets a line of CSV for each buffer that is allocated, asked for in
-	// vain or released: Time, Action (allocate, allocate failure, free),
-	// Address, Size and Stream (its handle, or - for none). It is written to by
-	// one goroutine at a time.
+	// Log receives a line of CSV for each allocation, failed allocation and release:
+	// Time, Action (allocate, allocate failure, free), Address, Size and Stream (its
+	// handle, or - for none). One goroutine writes to it at a time.
 	Log io.Writer
-	// OutOfMemory is called when there is no memory for a buffer of so many
-	// bytes. It may release buffers; while it answers true the pool tries
-	// again. It is called by many goroutines at once if many allocate.
+	// OutOfMemory is called if there is no memory for a buffer of want bytes. It may
+	// release buffers. The pool tries again if it returns true. Several goroutines may
+	// call it at the same time.
 	OutOfMemory func(want int64) (retry bool)
 }
 
-// NewPool makes a pool. The caller closes it, or leaves that to Driver.Close.
-// Where the driver has no StreamOrderedPool, the error is a *Error.
+// NewPool creates a pool. The caller may close it; otherwise Driver.Close does. The error
+// is a *Error if the driver lacks the calls of a StreamOrderedPool.
 func (d *Device) NewPool(o PoolOptions) (*Pool, error) {
 	p := &Pool{dev: d}
 	var err error
 	if p.backend, err = d.newPoolBackend(o); err != nil {
-		return nil, fmt.Errorf("making a pool: %w", err)
+		return nil, fmt.Errorf("cudabuf.NewPool: %w", err)
 	}
 	p.SetLimit(o.Limit)
 	p.blocks = p.backend.blocks
@@ -86,17 +84,17 @@ func streamName(cs *cudaStream) string {
 	return fmt.Sprintf("%#x", uintptr(cs.handle))
 }
 
-// Device is the device whose memory it is.
+// Device returns the device whose memory the pool allocates.
 func (p *Pool) Device() *Device { return p.dev }
 
-// Alloc returns a buffer of n bytes with undefined contents, which every stream
-// may use at once. Without memory the error is arrowbuf.ErrOutOfMemory, and says
-// what was in use.
+// Alloc returns a buffer of n bytes with undefined contents, which all streams may use at
+// once. If there is no memory left, the error is arrowbuf.ErrOutOfMemory and says how
+// much is in use.
 func (p *Pool) Alloc(n int64) (*Buffer, error) { return p.alloc(n, nil) }
 
-// AllocOn is Alloc for a buffer that a stream uses first: memory that other work
-// of the stream still uses is good enough then. Another stream's first use waits
-// for what s has been given till now.
+// AllocOn is Alloc for a buffer that stream s uses first. It may return memory that
+// earlier work of s still uses. The first use on another stream waits for all earlier
+// work of s.
 func (p *Pool) AllocOn(n int64, s *Stream) (*Buffer, error) {
 	if err := s.checkDevice(p.dev); err != nil {
 		return nil, err
@@ -105,7 +103,7 @@ func (p *Pool) AllocOn(n int64, s *Stream) (*Buffer, error) {
 		return nil, fmt.Errorf("%v: stream: %w", p.dev, ErrClosed)
 	}
 	if s.capture != nil {
-		return nil, fmt.Errorf("%v: allocating %d bytes while a graph is captured: %w", p.dev, n, errors.ErrUnsupported)
+		return nil, fmt.Errorf("%v: allocating %d bytes while capturing a graph: %w", p.dev, n, errors.ErrUnsupported)
 	}
 	return p.alloc(n, s.cudaStream)
 }
@@ -134,8 +132,8 @@ func (p *Pool) alloc(n int64, cs *cudaStream) (*Buffer, error) {
 	return &b.buffer, nil
 }
 
-// pooledBuffer is all that a buffer of a pool needs, in one piece: allocating many is
-// then half as dear.
+// pooledBuffer is a buffer of a pool with its allocation, in one piece of Go memory.
+// That halves the cost of allocating many small buffers.
 type pooledBuffer struct {
 	buffer     Buffer
 	allocation allocation
@@ -159,15 +157,14 @@ func (p *Pool) recordFailure(err error) {
 	}
 }
 
-// Trim gives idle memory back to the driver, as far as no stream uses it and the
-// driver's allocations are idle as a whole.
+// Trim frees idle memory that no stream uses, as far as whole allocations of the driver
+// are idle.
 func (p *Pool) Trim() error { return p.blocks.Trim() }
 
-// Close gives all memory back, after waiting for the streams that use it, and
-// reports the first failure to do so in the pool's life. It refuses, and does
-// nothing, while a buffer of the pool is in use: the error says how much. A
-// device that uses the pool goes back to its own; closing that one does nothing.
-// A second Close does nothing.
+// Close waits for the streams that use the pool's memory and frees it. It returns the
+// first error of freeing in the pool's life. While a buffer is in use, it does nothing and
+// returns an error that says how much. A device that uses the pool reverts to its
+// built-in pool. Close has no effect on a built-in pool or when called again.
 func (p *Pool) Close() error {
 	if p == p.dev.pools.builtin {
 		return nil
@@ -191,7 +188,7 @@ func (p *Pool) close() error {
 	return p.failure
 }
 
-// checkUnused fails while a buffer is in use.
+// checkUnused returns an error if a buffer is in use.
 func (p *Pool) checkUnused() error {
 	n := p.backend.account.Stats().InUse
 	if n == 0 {
@@ -200,7 +197,7 @@ func (p *Pool) checkUnused() error {
 	return p.withLeaks(fmt.Errorf("%v: still in use: %d bytes of device memory", p.dev, n))
 }
 
-// withLeaks lists the buffers in use behind an error, if the pool knows them.
+// withLeaks adds the buffers in use to an error, if the pool records them.
 func (p *Pool) withLeaks(err error) error {
 	for _, leak := range p.Leaks() {
 		err = fmt.Errorf("%w\n%v", err, leak)
@@ -208,16 +205,16 @@ func (p *Pool) withLeaks(err error) error {
 	return err
 }
 
-// poolSet are those of a device that are not closed.
+// poolSet holds the open pools of a device.
 type poolSet struct {
-	builtin *Pool // what the device has from the start
+	builtin *Pool // created with the device
 	current atomic.Pointer[Pool]
 
 	mu  sync.Mutex
 	all []*Pool
 }
 
-// init makes the device's own pool.
+// init creates the device's built-in pool.
 func (x *poolSet) init(d *Device) (err error) {
 	if x.builtin, err = d.NewPool(PoolOptions{Stacks: d.driver.recordStacks}); err == nil {
 		x.current.Store(x.builtin)
@@ -252,7 +249,7 @@ func (x *poolSet) close() error {
 	return failure
 }
 
-// withLeaks lists the buffers in use behind an error, as far as pools know them.
+// withLeaks adds the buffers in use to an error, if their pools record them.
 func (x *poolSet) withLeaks(err error) error {
 	for _, p := range x.list() {
 		err = p.withLeaks(err)
@@ -260,17 +257,17 @@ func (x *poolSet) withLeaks(err error) error {
 	return err
 }
 
-// Pool is the pool that NewBuffer and Alloc take memory from.
+// Pool returns the pool that NewBuffer and Alloc use.
 func (d *Device) Pool() *Pool { return d.pools.current.Load() }
 
-// SetPool makes NewBuffer and Alloc take memory from a pool of this device, or
-// for nil from the device's own again. Buffers that there are keep theirs.
+// SetPool sets the pool that NewBuffer and Alloc use, which must be a pool of this
+// device. nil selects the built-in pool. Existing buffers are not affected.
 func (d *Device) SetPool(p *Pool) error {
 	switch {
 	case p == nil:
 		p = d.pools.builtin
 	case p.dev != d:
-		return fmt.Errorf("a pool of %v for %v: %w", p.dev, d, arrowbuf.ErrDevice)
+		return fmt.Errorf("cudabuf.SetPool: pool on the wrong device: got %v, want %v: %w", p.dev, d, arrowbuf.ErrDevice)
 	case p.closed.Load():
 		return fmt.Errorf("%v: pool: %w", d, ErrClosed)
 	}
@@ -278,18 +275,18 @@ func (d *Device) SetPool(p *Pool) error {
 	return nil
 }
 
-// PoolStats are sizes in bytes and numbers of buffers: InUse and Held now, Peak
-// and PeakHeld at most, Total over time, and Count, PeakCount and TotalCount of
-// buffers. Held is what was taken from the driver. Sizes count as rounded up to
-// a multiple of 512.
+// PoolStats are sizes in bytes and numbers of buffers. InUse and Held are current values,
+// Peak and PeakHeld maxima, and Total the sum over time. Count, PeakCount and TotalCount
+// are the same for the number of buffers. Held is the memory taken from the driver. Sizes
+// are rounded up to a multiple of 512.
 type PoolStats = pool.Stats
 
-// Leak is a buffer that was not released: its Address, its Size, and the Stack
-// of who allocated it.
+// Leak is a buffer that was not released: its Address, its Size, and the Stack of its
+// allocation.
 type Leak = pool.Leak
 
-// Stats say what the pool lends and holds. They are read one by one: while
-// others allocate, they need not fit together.
+// Stats returns the statistics of the pool. The values are read one after the other and
+// may be inconsistent while other goroutines allocate.
 func (p *Pool) Stats() PoolStats {
 	s := p.backend.account.Stats()
 	if p.backend.reserved != nil && !p.closed.Load() {
@@ -300,21 +297,20 @@ func (p *Pool) Stats() PoolStats {
 	return s
 }
 
-// ResetPeak makes what counts now the peaks, of the innermost scope if one is
-// open.
+// ResetPeak sets the peaks to the current values, in the innermost scope if one is open.
 func (p *Pool) ResetPeak() { p.backend.account.ResetPeak() }
 
-// PushScope begins a scope of statistics; scopes nest.
+// PushScope opens a scope of statistics. Scopes nest.
 func (p *Pool) PushScope() { p.backend.account.Push() }
 
-// PopScope ends the innermost scope, and says what was allocated since it began.
-// InUse and Count are negative where more was released. It answers false where
-// no scope has begun. A StreamOrderedPool does not count Held.
+// PopScope closes the innermost scope and returns the statistics since it was opened.
+// InUse and Count are negative if more was released than allocated. It returns false if
+// no scope is open. Held is 0 for a StreamOrderedPool.
 func (p *Pool) PopScope() (PoolStats, bool) { return p.backend.account.Pop() }
 
-// SetLimit bounds what the pool takes from the driver, in bytes; 0 is no bound.
-// What it holds already may be more. Beyond it, allocating is
-// arrowbuf.ErrOutOfMemory.
+// SetLimit bounds the memory that the pool takes from the driver, in bytes. 0 means no
+// bound. Beyond the limit, allocating returns arrowbuf.ErrOutOfMemory. Memory that the
+// pool already holds may exceed the limit.
 func (p *Pool) SetLimit(bytes int64) {
 	if bytes <= 0 {
 		bytes = math.MaxInt64
@@ -322,10 +318,10 @@ func (p *Pool) SetLimit(bytes int64) {
 	p.backend.account.SetLimit(bytes)
 }
 
-// SetLimitPercent is SetLimit by a share of the GPU's memory, of 0 to 100.
+// SetLimitPercent is SetLimit with a percentage of the GPU's memory, above 0 and up to 100.
 func (p *Pool) SetLimitPercent(percent float64) error {
 	if !(percent > 0 && percent <= 100) {
-		return fmt.Errorf("%v: a limit of %v percent, not of 0 to 100: %w", p.dev, percent, arrowbuf.ErrOutOfRange)
+		return fmt.Errorf("cudabuf.SetLimitPercent: %v: got %v percent, want more than 0 and at most 100: %w", p.dev, percent, arrowbuf.ErrOutOfRange)
 	}
 	_, total, err := p.dev.MemInfo()
 	if err == nil {
@@ -334,7 +330,7 @@ func (p *Pool) SetLimitPercent(percent float64) error {
 	return err
 }
 
-// Limit is what SetLimit bounds, 0 where it does not.
+// Limit returns the limit of SetLimit in bytes, or 0 if there is no limit.
 func (p *Pool) Limit() int64 {
 	if n := p.backend.account.Limit(); n != math.MaxInt64 {
 		return n
@@ -342,14 +338,12 @@ func (p *Pool) Limit() int64 {
 	return 0
 }
 
-// SetIdleLimit bounds the released memory that is kept for later buffers, in
-// bytes; at first that is a quarter of the GPU's memory. Zero keeps none, as far
-// as the driver's allocations are idle as a whole. A DirectPool keeps none
-// anyway.
+// SetIdleLimit bounds the released memory that is kept for reuse, in bytes. The default
+// is a quarter of the GPU's memory. The pool frees only whole allocations of the driver.
+// A DirectPool keeps no idle memory.
 func (p *Pool) SetIdleLimit(n int64) error { return p.backend.setIdleLimit(n) }
 
-// Leaks are the buffers in use, in the order of their addresses, if the pool was
-// made with Stacks.
+// Leaks returns the buffers in use, sorted by address, if the pool has the option Stacks.
 func (p *Pool) Leaks() []Leak {
 	if p.tracker == nil {
 		return nil

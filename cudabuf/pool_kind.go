@@ -8,23 +8,23 @@ import (
 	"github.com/quiver-gpu/quiver/cudabuf/internal/pool"
 )
 
-// PoolKind says how a Pool gets memory.
+// PoolKind is how a Pool allocates memory.
 type PoolKind int
 
 const (
-	// CachingPool keeps what it took from the driver (cuMemAlloc), and cuts
-	// small buffers from shared allocations. It calls the driver least.
+	// CachingPool keeps memory of the driver (cuMemAlloc) for reuse, and divides shared
+	// allocations into small buffers. It makes the fewest driver calls.
 	CachingPool PoolKind = iota
-	// StreamOrderedPool is a pool of the driver's (cuMemAllocFromPoolAsync,
+	// StreamOrderedPool uses a memory pool of the driver (cuMemAllocFromPoolAsync,
 	// cuMemFreeAsync).
 	StreamOrderedPool
-	// DirectPool takes every buffer from the driver (cuMemAlloc) and gives it
-	// back when it is released (cuMemFree), after waiting for the streams that
-	// use it. With it, compute-sanitizer sees each buffer's bounds.
+	// DirectPool allocates each buffer from the driver (cuMemAlloc). On release it
+	// waits for the streams that use the buffer and frees it (cuMemFree). It lets
+	// compute-sanitizer check the bounds of each buffer.
 	DirectPool
 )
 
-// String is the name in lower case.
+// String returns the name in lower case.
 func (k PoolKind) String() string {
 	switch k {
 	case CachingPool:
@@ -37,18 +37,18 @@ func (k PoolKind) String() string {
 	return fmt.Sprintf("PoolKind(%d)", int(k))
 }
 
-// poolBackend is what differs between the kinds.
+// poolBackend is the part of a Pool that differs between the kinds.
 type poolBackend struct {
 	blocks  pool.Pool[*cudaStream]
 	account *pool.Account
-	// setIdleLimit bounds what is kept.
+	// setIdleLimit bounds the idle memory in bytes.
 	setIdleLimit func(n int64) error
-	// largestIdle is the largest idle block; nil where there is none.
+	// largestIdle returns the size of the largest idle block in bytes. It may be nil.
 	largestIdle func() int64
-	// reserved is what the driver's pool holds, now and at most; nil where the
-	// account knows.
+	// reserved returns the bytes that the driver's pool holds, now and at the peak.
+	// It is nil if account counts them.
 	reserved func() (now, peak int64, err error)
-	// close comes after that of books.
+	// close is called after blocks.Close.
 	close func() error
 }
 
@@ -67,19 +67,17 @@ func (d *Device) newPoolBackend(o PoolOptions) (poolBackend, error) {
 	return poolBackend{}, fmt.Errorf("%v: %w", o.Kind, errors.ErrUnsupported)
 }
 
-// upstream is memory of the driver, and the queues of this device and others,
-// as a pool asks for them.
+// upstream returns the driver calls and stream operations that a pool needs.
 func (d *Device) upstream(alloc func(int64) (uintptr, error), free func(uintptr) error) pool.Upstream[*cudaStream] {
 	return pool.Upstream[*cudaStream]{Alloc: alloc, Free: free, Done: (*cudaStream).isDone, Order: waitOnDevice, Wait: (*cudaStream).synchronize}
 }
 
-// waitOnDevice lets what after is given from now on wait for what before has been given
-// till now.
+// waitOnDevice lets later work of after wait for all earlier work of before.
 func waitOnDevice(before, after *cudaStream) error {
 	return after.dev.withContext(func() error { return after.waitFor(before) })
 }
 
-// newStreamOrderedBackend makes a pool of the driver's.
+// newStreamOrderedBackend creates a memory pool of the driver.
 func (d *Device) newStreamOrderedBackend() (poolBackend, error) {
 	freeStream, err := d.streams.get(streamKind{flags: driver.StreamNonBlocking})
 	if err != nil {
@@ -98,7 +96,7 @@ func (d *Device) newStreamOrderedBackend() (poolBackend, error) {
 		},
 		Free: func(address uintptr, cs *cudaStream) error {
 			target := cs
-			if cs.dev != d || cs.retired.Load() { // not a stream that this device's memory can be freed on
+			if cs.dev != d || cs.retired.Load() { // this device's memory cannot be freed on cs
 				if target = freeStream; cs != freeStream {
 					if err := waitOnDevice(cs, freeStream); err != nil {
 						return err

@@ -12,46 +12,45 @@ import (
 	"github.com/quiver-gpu/quiver/cudabuf/internal/driver"
 )
 
-// stagingPool is the page-locked memory through which large copies between a device
-// and ordinary memory go. The driver does such a copy on one thread, which moves
-// a fraction of what the link does; here several goroutines fill or drain the
-// pieces while the device copies others.
+// stagingPool holds the page-locked buffers through which large copies between a
+// device and ordinary memory pass. The driver does such a copy on one thread, at a
+// fraction of the link's speed. Here several goroutines fill or empty some buffers
+// while the device copies others.
 //
-// A piece goes back to the end of the line as soon as its copy is issued, and
-// whoever gets it next waits for that copy: so concurrent copies share the
-// pieces by turns.
+// A buffer returns to the queue as soon as its copy is enqueued. The goroutine that
+// gets it next waits for that copy. Concurrent copies thereby take turns.
 type stagingPool struct {
 	dev *Device
 	stagingConfig
 
-	users     sync.RWMutex // read by copies under way, written by who frees the pieces
+	users     sync.RWMutex // read-locked by running copies, locked by trim
 	mu        sync.Mutex
 	allocated int
-	idle      chan *stagingBuffer // all that no goroutine works on
+	idle      chan *stagingBuffer // buffers that no goroutine is using
 }
 
-// stagingConfig are chosen by measurement, see BenchmarkStaging.
+// stagingConfig is chosen by measurement; see BenchmarkStaging.
 type stagingConfig struct {
-	threshold  int64 // copies below are left to the driver
-	workers    int   // goroutines a copy, at most
-	bufferSize int64 // bytes; each worker can have two
-	minPart    int64 // bytes of a piece that are worth a copy of their own
+	threshold  int64 // bytes; the driver does smaller copies
+	workers    int   // maximum number of goroutines per copy
+	bufferSize int64 // bytes; there are two buffers per worker
+	minPart    int64 // bytes; the minimum size of a part of a copy
 }
 
 var defaultStaging = stagingConfig{threshold: 8 << 20, workers: 8, bufferSize: 4 << 20, minPart: 512 << 10}
 
-// stagingBuffer is a part of the ring.
+// stagingBuffer is one buffer of the pool.
 type stagingBuffer struct {
 	memory []byte
 	event  driver.Event
-	busy   bool // a copy is under way, which ends before the event
+	busy   bool // a copy is running, which ends before the event
 }
 
 func newStagingPool(d *Device, p stagingConfig) *stagingPool {
 	return &stagingPool{dev: d, stagingConfig: p, idle: make(chan *stagingBuffer, 2*p.workers)}
 }
 
-// acquire readies n pieces for a copy, which ends with close.
+// acquire allocates up to n buffers for a copy, which must call release.
 func (sp *stagingPool) acquire(n int) error {
 	sp.users.RLock()
 	sp.mu.Lock()
@@ -60,7 +59,7 @@ func (sp *stagingPool) acquire(n int) error {
 		b, err := sp.newBuffer()
 		if err != nil {
 			sp.users.RUnlock()
-			return fmt.Errorf("for copies of ordinary memory: %w", err)
+			return fmt.Errorf("allocating staging buffers: %w", err)
 		}
 		sp.allocated++
 		sp.idle <- b
@@ -82,15 +81,16 @@ func (sp *stagingPool) newBuffer() (*stagingBuffer, error) {
 	}
 	b.memory = hostSlice(address, sp.bufferSize)
 	for i := int64(0); i < sp.bufferSize; i += 4096 {
-		b.memory[i] = 0 // or copies would wait for its pages to be mapped
+		b.memory[i] = 0 // map the pages now, not during a copy
 	}
 	return b, nil
 }
 
-// get waits for a piece that nobody uses. Who has one must not: all might wait.
+// get waits for a buffer that no goroutine is using. Callers must not hold a
+// staging buffer already, or they may deadlock.
 func (sp *stagingPool) get() (*stagingBuffer, error) { return sp.waitReady(<-sp.idle) }
 
-// tryGet is take where no goroutine need be waited for, and nil elsewhere.
+// tryGet is get, but returns nil if it would have to wait for another goroutine.
 func (sp *stagingPool) tryGet() (*stagingBuffer, error) {
 	select {
 	case b := <-sp.idle:
@@ -100,7 +100,7 @@ func (sp *stagingPool) tryGet() (*stagingBuffer, error) {
 	}
 }
 
-// waitReady waits for the last copy of a piece.
+// waitReady waits for the last copy of a buffer that was taken from the pool.
 func (sp *stagingPool) waitReady(b *stagingBuffer) (*stagingBuffer, error) {
 	if err := sp.wait(b); err != nil {
 		sp.put(b)
@@ -120,7 +120,7 @@ func (sp *stagingPool) wait(b *stagingBuffer) error {
 
 func (sp *stagingPool) put(b *stagingBuffer) { sp.idle <- b }
 
-// trim gives the pieces back to the driver, unless a copy is under way.
+// trim frees the buffers, unless a copy is running.
 func (sp *stagingPool) trim() error {
 	if !sp.users.TryLock() {
 		return nil
@@ -137,22 +137,22 @@ func (sp *stagingPool) trim() error {
 	return failure
 }
 
-// usesStaging tells whether a copy from or to memory of the host goes through pieces:
-// a large one of ordinary memory. A capture records none.
+// usesStaging reports whether a copy passes through staging buffers: a large copy of
+// ordinary memory, outside a capture.
 func (d *Device) usesStaging(host []byte, s *Stream) bool {
 	return int64(len(host)) >= d.staging.threshold && (s == nil || s.capture == nil) && !d.isPinned(host)
 }
 
-// checkCapturable fails for a copy that a graph would record, of memory that may be
-// gone when the graph runs: only pinned memory is known to stay.
+// checkCapturable returns an error if a graph would capture a copy of ordinary
+// memory, which may be freed before the graph runs.
 func (d *Device) checkCapturable(host []byte, s *Stream) error {
 	if s == nil || s.capture == nil || d.isPinned(host) {
 		return nil
 	}
-	return fmt.Errorf("%v: a copy of ordinary memory in a graph: %w", d, errors.ErrUnsupported)
+	return fmt.Errorf("%v: copying ordinary memory while capturing a graph: %w", d, errors.ErrUnsupported)
 }
 
-// isPinned tells whether memory of the host is page-locked.
+// isPinned reports whether host memory is page-locked.
 func (d *Device) isPinned(host []byte) bool {
 	if _, ok := d.driver.pinnedBlocks.find(host); ok {
 		return true
@@ -160,8 +160,8 @@ func (d *Device) isPinned(host []byte) bool {
 	if _, ok := d.driver.hostBuffers.find(host); ok {
 		return true
 	}
-	// Another library's: ordinary memory is what CUDA has no attributes of. One
-	// end may lie in it, and what is pinned there goes through pieces as well.
+	// Another library may have pinned it. CUDA has attributes only of memory that
+	// it knows. Memory that is pinned in part counts as ordinary.
 	err := d.withContext(func() error {
 		for _, end := range []uintptr{addressOf(host), addressOf(host[len(host)-1:])} {
 			if _, err := d.api.PointerGetAttribute(driver.PointerMemoryType, end); err != nil {
@@ -173,38 +173,38 @@ func (d *Device) isPinned(host []byte) bool {
 	return err == nil
 }
 
-// segment is memory of the host, and the address on the device that it is copied to
-// or from.
+// segment is host memory and the device address that it is copied to or from.
 type segment struct {
 	device uintptr
 	host   []byte
 }
 
-// stagedCopy is a copy of ordinary memory in parts, each through a piece.
+// stagedCopy is a copy of ordinary memory. It is divided into parts, each of which
+// passes through a staging buffer.
 type stagedCopy struct {
-	*stagingPool
+	pool     *stagingPool
 	stream   *cudaStream
 	segments []segment
-	ends     []int64 // of the segments, where all are counted as one, each from a multiple of lane on
+	ends     []int64 // of the segments, concatenated at multiples of segmentAlign
 	total    int64   // bytes
 
 	partSize   int64 // bytes
 	nextOffset atomic.Int64
-	failed     atomic.Bool
-	workerGroup
+	group      workerGroup
 }
 
-// segmentAlign is what segments begin at multiples of in the pieces, as most do in memory: the
-// processor moves a fifth less where the two differ.
+// segmentAlign is the alignment in bytes of segments in the staging buffers. Most
+// segments have the same alignment in memory. Copying between different alignments is
+// a fifth slower.
 const segmentAlign = 64
 
-// alignedLen is the length of a segment, rounded up.
+// alignedLen returns the length of a segment, rounded up to segmentAlign.
 func alignedLen(seg segment) int64 {
 	return (int64(len(seg.host)) + segmentAlign - 1) &^ (segmentAlign - 1)
 }
 
-func newStagedCopy(sp *stagingPool, cs *cudaStream, segments []segment) *stagedCopy {
-	c := &stagedCopy{stagingPool: sp, stream: cs, segments: segments}
+func newStagedCopy(pool *stagingPool, cs *cudaStream, segments []segment) *stagedCopy {
+	c := &stagedCopy{pool: pool, stream: cs, segments: segments}
 	for _, seg := range segments {
 		c.total += alignedLen(seg)
 		c.ends = append(c.ends, c.total)
@@ -212,19 +212,19 @@ func newStagedCopy(sp *stagingPool, cs *cudaStream, segments []segment) *stagedC
 	return c
 }
 
-// copyStaged copies segments to or from the memory of a device that is used, in the order
-// of the stream, or of none, and is done with the host's when it returns. When it
-// fails, no copy is under way.
-func (d *Device) copyStaged(segments []segment, u access, s *Stream) error {
+// copyStaged copies segments to or from device memory in the order of the stream. If s
+// is nil, it uses an internal stream and waits for the copy. When it returns, it no
+// longer uses the host memory. If it returns an error, no copy is running.
+func (d *Device) copyStaged(segments []segment, a access, s *Stream) error {
 	if s == nil {
 		cs, err := d.streams.getInternal()
 		if err != nil {
 			return err
 		}
 		defer d.streams.putInternal(cs)
-		defer u.memory.accesses.forget(cs)
+		defer a.memory.accesses.forget(cs)
 		s = &Stream{cudaStream: cs}
-		if err := d.copyStaged(segments, u, s); err != nil {
+		if err := d.copyStaged(segments, a, s); err != nil {
 			return err
 		}
 		return s.Synchronize()
@@ -232,57 +232,57 @@ func (d *Device) copyStaged(segments []segment, u access, s *Stream) error {
 	if err := s.checkDevice(d); err != nil {
 		return err
 	}
-	// Pieces must not wait behind the stream's earlier work: that may take
-	// long, and copies on other streams need them too.
-	if err := s.submit([]access{u}, func(driver.Stream) error { return nil }); err != nil {
+	// Staging buffers must not wait for the earlier work of the stream. That may take
+	// long, and copies on other streams need the buffers too.
+	if err := s.submit([]access{a}, func(driver.Stream) error { return nil }); err != nil {
 		return err
 	}
 	if err := s.Synchronize(); err != nil {
 		return err
 	}
 	c := newStagedCopy(d.staging, s.cudaStream, segments)
-	// Who wants the memory on another stream waits here until all parts are
-	// issued, once for all of them.
-	u.memory.accesses.mu.Lock()
-	defer u.memory.accesses.mu.Unlock()
-	err := d.withContext(func() error { return u.memory.accesses.waitAndRecord(s.cudaStream, u.mode) })
+	// Work on other streams that accesses the memory waits here until all parts are
+	// enqueued, and then waits once for all of them.
+	a.memory.accesses.mu.Lock()
+	defer a.memory.accesses.mu.Unlock()
+	err := d.withContext(func() error { return a.memory.accesses.waitAndRecord(s.cudaStream, a.mode) })
 	if err == nil {
-		err = c.run(u.mode)
+		err = c.run(a.mode)
 	}
 	if err != nil {
-		_ = s.Synchronize() // what it reports was reported, or the device is lost
+		_ = s.Synchronize() // the error is known already, or the device is lost
 	}
 	return err
 }
 
-// run does the parts, with the help of other goroutines as they come: it does
-// not wait for one that has not begun when all parts are taken, since waking a
-// thread may take longer than a part.
+// run copies all parts, with the help of other goroutines. It does not wait for a
+// goroutine that starts after all parts are claimed: waking a thread may take longer
+// than copying a part.
 func (c *stagedCopy) run(mode accessMode) error {
-	workers := int64(min(c.workers, runtime.GOMAXPROCS(0)))
-	c.partSize = min(max((c.total/(2*workers)+4095)&^4095, c.minPart), c.bufferSize) // whole pages
+	workers := int64(min(c.pool.workers, runtime.GOMAXPROCS(0)))
+	c.partSize = min(max((c.total/(2*workers)+4095)&^4095, c.pool.minPart), c.pool.bufferSize) // whole pages
 	parts := (c.total + c.partSize - 1) / c.partSize
-	if err := c.acquire(int(min(2*workers, parts))); err != nil {
+	if err := c.pool.acquire(int(min(2*workers, parts))); err != nil {
 		return err
 	}
-	defer c.release()
+	defer c.pool.release()
 	worker := c.uploadParts
 	if mode == reads {
 		worker = c.downloadParts
 	}
 	for range min(workers, parts) - 1 {
-		go c.join(worker)
+		go c.group.join(worker)
 	}
-	return c.runAndWait(worker)
+	return c.group.runAndWait(worker)
 }
 
-// copyPart is a part: bytes [from, to) of all segments.
+// copyPart is bytes [from, to) of the concatenated segments.
 type copyPart struct{ from, to int64 }
 
-// claimParts yields parts that no other worker has, until one of them fails.
+// claimParts yields parts that no other worker has claimed, until a worker fails.
 func (c *stagedCopy) claimParts() iter.Seq[copyPart] {
 	return func(yield func(copyPart) bool) {
-		for !c.failed.Load() {
+		for !c.group.failed.Load() {
 			from := c.nextOffset.Add(c.partSize) - c.partSize
 			if from >= c.total || !yield(copyPart{from, min(from+c.partSize, c.total)}) {
 				return
@@ -291,16 +291,16 @@ func (c *stagedCopy) claimParts() iter.Seq[copyPart] {
 	}
 }
 
-// segmentsIn yields what of the segments a part is, with its place in a piece.
-func (c *stagedCopy) segmentsIn(b *stagingBuffer, s copyPart) iter.Seq2[segment, []byte] {
+// segmentsIn yields the segments of a part, each with its bytes in the staging buffer.
+func (c *stagedCopy) segmentsIn(b *stagingBuffer, part copyPart) iter.Seq2[segment, []byte] {
 	return func(yield func(segment, []byte) bool) {
-		i, _ := slices.BinarySearch(c.ends, s.from+1)
-		for at := s.from; at < s.to; i++ {
+		i, _ := slices.BinarySearch(c.ends, part.from+1)
+		for at := part.from; at < part.to; i++ {
 			seg := c.segments[i]
 			skip := at - (c.ends[i] - alignedLen(seg))
-			end := min(c.ends[i], s.to)
+			end := min(c.ends[i], part.to)
 			if n := min(end-at, int64(len(seg.host))-skip); n > 0 {
-				if !yield(segment{seg.device + uintptr(skip), seg.host[skip : skip+n]}, b.memory[at-s.from:][:n]) {
+				if !yield(segment{seg.device + uintptr(skip), seg.host[skip : skip+n]}, b.memory[at-part.from:][:n]) {
 					return
 				}
 			}
@@ -312,7 +312,7 @@ func (c *stagedCopy) segmentsIn(b *stagingBuffer, s copyPart) iter.Seq2[segment,
 // uploadParts is a worker of a copy to the device.
 func (c *stagedCopy) uploadParts() error {
 	for part := range c.claimParts() {
-		b, err := c.get()
+		b, err := c.pool.get()
 		if err != nil {
 			return err
 		}
@@ -320,29 +320,29 @@ func (c *stagedCopy) uploadParts() error {
 			copy(chunk, seg.host)
 		}
 		if err := c.enqueue(b, part, func(seg segment, chunk []byte, h driver.Stream) error {
-			return c.dev.api.MemcpyHtoDAsync(seg.device, chunk, h)
+			return c.pool.dev.api.MemcpyHtoDAsync(seg.device, chunk, h)
 		}); err != nil {
 			return err
 		}
-		c.put(b)
+		c.pool.put(b)
 	}
 	return nil
 }
 
-// downloadParts is a worker of a copy from the device. While one piece is emptied, the
-// next is on its way.
+// downloadParts is a worker of a copy from the device. It empties one buffer while the
+// device fills the next.
 func (c *stagedCopy) downloadParts() error {
 	var last pendingDownload
 	for part := range c.claimParts() {
-		b, err := c.tryGet()
+		b, err := c.pool.tryGet()
 		if b == nil && err == nil {
 			if err = c.finish(&last); err == nil {
-				b, err = c.get()
+				b, err = c.pool.get()
 			}
 		}
 		if err == nil {
 			err = c.enqueue(b, part, func(seg segment, chunk []byte, h driver.Stream) error {
-				return c.dev.api.MemcpyDtoHAsync(chunk, seg.device, h)
+				return c.pool.dev.api.MemcpyDtoHAsync(chunk, seg.device, h)
 			})
 		}
 		if err == nil {
@@ -350,45 +350,46 @@ func (c *stagedCopy) downloadParts() error {
 			last = pendingDownload{b, part}
 		}
 		if err != nil {
-			_ = c.finish(&last) // err is the first
+			_ = c.finish(&last) // return the first error
 			return err
 		}
 	}
 	return c.finish(&last)
 }
 
-// pendingDownload is a copy under way to a piece, and the part that it is.
+// pendingDownload is a running copy to a staging buffer.
 type pendingDownload struct {
 	buffer *stagingBuffer
 	part   copyPart
 }
 
-// finish brings a flight to its end, and leaves none.
+// finish waits for a pending download, copies the bytes to the host and puts the
+// buffer.
 func (c *stagedCopy) finish(f *pendingDownload) error {
 	b, part := f.buffer, f.part
 	if b == nil {
 		return nil
 	}
 	*f = pendingDownload{}
-	if err := c.wait(b); err != nil {
+	if err := c.pool.wait(b); err != nil {
 		return c.putAfterFailure(b, err)
 	}
 	for seg, chunk := range c.segmentsIn(b, part) {
 		copy(seg.host, chunk)
 	}
-	c.put(b)
+	c.pool.put(b)
 	return nil
 }
 
-// enqueue issues the copies of a piece. When it fails, the piece is put back.
-func (c *stagedCopy) enqueue(b *stagingBuffer, part copyPart, move func(seg segment, chunk []byte, h driver.Stream) error) error {
-	err := c.dev.withContext(func() error {
+// enqueue enqueues the copies of a part. It puts the buffer if that fails.
+func (c *stagedCopy) enqueue(b *stagingBuffer, part copyPart, copySegment func(seg segment, chunk []byte, h driver.Stream) error) error {
+	err := c.pool.dev.withContext(func() error {
 		for seg, chunk := range c.segmentsIn(b, part) {
-			if err := move(seg, chunk, c.stream.handle); err != nil {
+			if err := copySegment(seg, chunk, c.stream.handle); err != nil {
 				return err
 			}
 		}
-		return c.dev.api.EventRecord(b.event, c.stream.handle)
+		return c.pool.dev.api.EventRecord(b.event, c.stream.handle)
 	})
 	if err != nil {
 		return c.putAfterFailure(b, err)
@@ -397,54 +398,55 @@ func (c *stagedCopy) enqueue(b *stagingBuffer, part copyPart, move func(seg segm
 	return nil
 }
 
-// putAfterFailure puts back a piece whose event may not tell when its copy ends.
+// putAfterFailure puts a buffer whose event may not mark the end of its copy.
 func (c *stagedCopy) putAfterFailure(b *stagingBuffer, err error) error {
-	_ = c.stream.synchronize() // err says it all, or the device is lost
+	_ = c.stream.synchronize() // err is already known, or the device is lost
 	b.busy = false
-	c.put(b)
+	c.pool.put(b)
 	return err
 }
 
-// workerGroup are the goroutines that do one copy.
+// workerGroup runs the goroutines of one copy and keeps their first error.
 type workerGroup struct {
+	failed  atomic.Bool
 	mu      sync.Mutex
-	closed  bool // no more may join
+	closed  bool // no more goroutines may join
 	active  sync.WaitGroup
 	failure error // the first
 }
 
-// runAndWait works, and returns when nobody does any more.
-func (c *stagedCopy) runAndWait(worker func() error) error {
-	c.recordError(worker())
-	c.workerGroup.mu.Lock()
-	c.closed = true
-	c.workerGroup.mu.Unlock()
-	c.active.Wait()
-	return c.failure
+// runAndWait runs the worker, and returns when all workers have returned.
+func (g *workerGroup) runAndWait(worker func() error) error {
+	g.recordError(worker())
+	g.mu.Lock()
+	g.closed = true
+	g.mu.Unlock()
+	g.active.Wait()
+	return g.failure
 }
 
-// join works, unless it comes too late.
-func (c *stagedCopy) join(worker func() error) {
-	c.workerGroup.mu.Lock()
-	late := c.closed
+// join runs the worker, unless the group is closed.
+func (g *workerGroup) join(worker func() error) {
+	g.mu.Lock()
+	late := g.closed
 	if !late {
-		c.active.Add(1)
+		g.active.Add(1)
 	}
-	c.workerGroup.mu.Unlock()
+	g.mu.Unlock()
 	if !late {
-		defer c.active.Done()
-		c.recordError(worker())
+		defer g.active.Done()
+		g.recordError(worker())
 	}
 }
 
-func (c *stagedCopy) recordError(err error) {
+func (g *workerGroup) recordError(err error) {
 	if err == nil {
 		return
 	}
-	c.failed.Store(true)
-	c.workerGroup.mu.Lock()
-	defer c.workerGroup.mu.Unlock()
-	if c.failure == nil {
-		c.failure = err
+	g.failed.Store(true)
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.failure == nil {
+		g.failure = err
 	}
 }

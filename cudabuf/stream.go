@@ -10,33 +10,32 @@ import (
 	"github.com/quiver-gpu/quiver/cudabuf/internal/driver"
 )
 
-// Stream is a queue of work on a device: what is given to one stream runs in
-// that order, work of different streams at the same time. It may be used from
-// any goroutine.
+// Stream is a CUDA stream. Work on one stream runs in the order of submission; work on
+// different streams runs concurrently. It may be used from any goroutine.
 //
-// Operations order themselves: when one uses a [Buffer] that earlier work on
-// another stream uses, and one of the two writes, it waits for that work on the
-// device; the host does not wait. What the package cannot see (addresses given
-// to other libraries, ordinary Go memory) is the caller's to order, with
+// Operations are ordered automatically. If an operation uses a [Buffer] that earlier
+// work on another stream uses, and one of them writes, it waits for that work on the
+// device. The host does not wait. The caller must order what the package cannot see:
+// addresses passed to other libraries, and ordinary Go memory. Use
 // [Stream.Synchronize], [Event] or [Buffer.Wait].
 type Stream struct {
 	*cudaStream
-	capture *capture // of what is given to the stream, nil elsewhere
+	capture *capture // set while the stream captures a graph
 	closed  atomic.Bool
 }
 
-// StreamOptions says what stream to make. The zero value is a non-blocking
-// stream of ordinary priority.
+var _ arrowbuf.Stream = (*Stream)(nil)
+
+// StreamOptions are the options of NewStream. The zero value makes a non-blocking stream
+// of default priority.
 type StreamOptions struct {
-	// Blocking makes a stream that waits for work in the null stream, and the
-	// null stream for it.
+	// Blocking makes the stream and the null stream wait for each other.
 	Blocking bool
-	// Priority within Device.StreamPriorities; smaller numbers go first. What
-	// lies outside counts as the nearest within.
+	// Priority is clamped to Device.StreamPriorities. Smaller numbers run first.
 	Priority int
 }
 
-// NewStream makes a stream (cuStreamCreateWithPriority). The caller closes it.
+// NewStream creates a stream (cuStreamCreateWithPriority). The caller must close it.
 func (d *Device) NewStream(o StreamOptions) (*Stream, error) {
 	kind := streamKind{priority: o.Priority}
 	if !o.Blocking {
@@ -49,15 +48,13 @@ func (d *Device) NewStream(o StreamOptions) (*Stream, error) {
 	return &Stream{cudaStream: cs}, nil
 }
 
-// NullStream is the stream that CUDA calls the default or legacy stream (handle
-// 0): it waits for all blocking streams of the context, and they for it. It is
-// one object a device, and Close does nothing to it.
+// NullStream returns the legacy default stream of CUDA (handle 0). It and all blocking
+// streams of the context wait for each other. Close does nothing to it.
 func (d *Device) NullStream() *Stream { return d.nullStream }
 
-// DefaultStream is the stream for work that nobody gave another: one object a
-// device, made when it is first asked for, which packages above share, so that
-// their work is in order without waiting for it. It does not wait for the null
-// stream. Close does nothing to it.
+// DefaultStream returns the stream for work without a stream of its own. It is created on
+// first use and shared by all packages of a device, which keeps their work in order
+// without waiting. It does not wait for the null stream. Close does nothing to it.
 func (d *Device) DefaultStream() (*Stream, error) {
 	if s := d.defaultStream.Load(); s != nil {
 		return s, nil
@@ -66,18 +63,17 @@ func (d *Device) DefaultStream() (*Stream, error) {
 	if err != nil {
 		return nil, err
 	}
-	if !d.defaultStream.CompareAndSwap(nil, s) { // another goroutine was faster
+	if !d.defaultStream.CompareAndSwap(nil, s) { // another goroutine created it first
 		d.streams.put(s.cudaStream)
 	}
 	return d.defaultStream.Load(), nil
 }
 
-// WrapStream makes a Stream of another library's CUstream in this device's
-// context, 1 and 2 (CU_STREAM_LEGACY, CU_STREAM_PER_THREAD) included. The
-// handle stays the other's: it must outlive the result's Close, which waits for
-// the stream but does not destroy it. Wrap a handle once, since two Streams of
-// one handle wait for each other needlessly. A handle of another context is
-// arrowbuf.ErrDevice.
+// WrapStream returns a Stream on another library's CUstream in this device's context.
+// The handles 1 and 2 (CU_STREAM_LEGACY, CU_STREAM_PER_THREAD) are allowed. The handle
+// must outlive the Close of the result, which waits for the stream but does not destroy
+// it. Wrap a handle only once: two Streams of one handle wait for each other needlessly.
+// The error is arrowbuf.ErrDevice for a handle of another context.
 func (d *Device) WrapStream(handle uintptr) (*Stream, error) {
 	if handle == 0 {
 		return d.nullStream, nil
@@ -86,7 +82,7 @@ func (d *Device) WrapStream(handle uintptr) (*Stream, error) {
 	err := d.withContext(func() error {
 		context, err := d.api.StreamGetCtx(s.handle)
 		if err == nil && context != d.context {
-			err = fmt.Errorf("stream %#x belongs to another context: %w", handle, arrowbuf.ErrDevice)
+			err = fmt.Errorf("cudabuf.WrapStream: stream %#x belongs to another context: %w", handle, arrowbuf.ErrDevice)
 		}
 		return ignoreNotSupported(err)
 	})
@@ -96,47 +92,46 @@ func (d *Device) WrapStream(handle uintptr) (*Stream, error) {
 	return s, nil
 }
 
-// StreamPriorities are the lowest and the highest priority of a stream; higher
-// ones are smaller numbers (cuCtxGetStreamPriorityRange).
+// StreamPriorities returns the lowest and the highest priority of a stream. Higher
+// priorities are smaller numbers (cuCtxGetStreamPriorityRange).
 func (d *Device) StreamPriorities() (lowest, highest int, err error) {
 	err = d.withContext(func() (err error) { lowest, highest, err = d.api.CtxGetStreamPriorityRange(); return err })
 	return lowest, highest, err
 }
 
-// Device is the device that the stream's work runs on.
+// Device returns the device that runs the stream's work.
 func (s *Stream) Device() *Device { return s.dev }
 
-// Handle is the CUstream, for other libraries in the process.
+// Handle returns the CUstream for other libraries in the process.
 func (s *Stream) Handle() uintptr { return uintptr(s.handle) }
 
-// Priority is the one that CUDA gave the stream (cuStreamGetPriority).
+// Priority returns the priority that CUDA chose (cuStreamGetPriority).
 func (s *Stream) Priority() (priority int, err error) {
 	err = s.withContext(func() (err error) { priority, err = s.dev.api.StreamGetPriority(s.handle); return err })
 	return priority, err
 }
 
-// Synchronize returns when all work given to the stream so far is done, and
-// reports what failed in it (cuStreamSynchronize).
+// Synchronize returns when all earlier work of the stream is done, and reports its errors
+// (cuStreamSynchronize).
 func (s *Stream) Synchronize() error {
 	return s.withContext(func() error { return s.dev.api.StreamSynchronize(s.handle) })
 }
 
-// Done tells whether all work given to the stream so far is done, without
-// waiting (cuStreamQuery).
+// Done reports, without waiting, whether all earlier work of the stream is done
+// (cuStreamQuery).
 func (s *Stream) Done() (done bool, err error) {
 	err = s.withContext(func() (err error) { done, err = s.dev.api.StreamQuery(s.handle); return err })
 	return done, err
 }
 
-// Wait lets work that is given to the stream from now on wait for all that has
-// been given to the other, on this device or another. The host does not wait.
+// Wait makes later work of the stream wait for all earlier work of the other, which may
+// be on another device. The host does not wait.
 func (s *Stream) Wait(other *Stream) error {
 	return s.withContext(func() error { return s.waitFor(other.cudaStream) })
 }
 
-// Close waits for the stream's work, reports what failed in it, and gives the
-// stream back. A second Close does nothing, nor does that of a stream that is
-// the device's: the null stream and the default one.
+// Close waits for the stream's work, reports its errors, and frees the stream. A second
+// Close does nothing. Close has no effect on the null stream and the default stream.
 func (s *Stream) Close() error {
 	if s == s.dev.nullStream || s == s.dev.defaultStream.Load() || s.closed.Load() {
 		return nil
@@ -152,7 +147,7 @@ func (s *Stream) Close() error {
 	return err
 }
 
-// withContext runs driver calls about the stream.
+// withContext makes driver calls for the stream in the device's context.
 func (s *Stream) withContext(calls func() error) error {
 	if s.closed.Load() {
 		return fmt.Errorf("%v: stream: %w", s.dev, ErrClosed)
@@ -160,32 +155,32 @@ func (s *Stream) withContext(calls func() error) error {
 	return s.dev.withContext(calls)
 }
 
-// cudaStream is a CUDA stream as the package knows it: what a [Stream] works on, and
-// what memory remembers. A Stream that is closed gives its queue back to the
-// device, whose handle is destroyed with the device and not before: so whoever
-// remembers it can still wait for it.
+// cudaStream is a CUDA stream and the event by which other streams wait for it. A Stream
+// uses one, and an accessTracker refers to those that accessed its memory. A closed Stream
+// returns its cudaStream to the streamPool, which destroys the handle with the device. A
+// tracker can therefore always wait for it.
 type cudaStream struct {
 	dev      *Device
 	handle   driver.Stream
 	kind     streamKind
-	external bool        // the handle is another library's
-	retired  atomic.Bool // foreign, waited for and forgotten
+	external bool        // the handle belongs to another library
+	retired  atomic.Bool // external and closed; all its work is done
 
 	mu    sync.Mutex
-	event driver.Event // recorded when another queue must wait, guarded by mu
+	event driver.Event // recorded when another stream must wait; guarded by mu
 }
 
-// streamKind is what makes one queue as good as another.
+// streamKind lists the properties that a reused cudaStream must match.
 type streamKind struct {
 	flags     uint32
 	priority  int
-	capturing bool // of graphs: memory must never remember one, nor record a mark in it
+	capturing bool // for captures: no accessTracker may refer to it
 }
 
-// isRetired tells whether the queue is known to be done for ever.
+// isRetired reports whether all work of the stream is known to be done for good.
 func (cs *cudaStream) isRetired() bool { return cs.retired.Load() || cs.dev.closed.Load() }
 
-// retire ends with a foreign stream whose work is done.
+// retire marks an external stream whose work is done.
 func (cs *cudaStream) retire() error {
 	cs.retired.Store(true)
 	return cs.destroyEvent()
@@ -202,7 +197,7 @@ func (cs *cudaStream) destroyEvent() error {
 	return err
 }
 
-// synchronize returns when all work of the queue is done.
+// synchronize returns when all work of the stream is done.
 func (cs *cudaStream) synchronize() error {
 	if cs.isRetired() {
 		return nil
@@ -210,21 +205,20 @@ func (cs *cudaStream) synchronize() error {
 	return cs.dev.withContext(func() error { return cs.dev.api.StreamSynchronize(cs.handle) })
 }
 
-// maxInternalStreams bounds how many operations that name no stream run at once. A GPU has
-// a handful of copy engines; more queues would only wait for them.
+// maxInternalStreams bounds how many operations without a stream run concurrently. A GPU
+// has few copy engines, so more streams would not help.
 const maxInternalStreams = 8
 
-// streamPool are those of a device that no Stream has, and those of operations that
-// name no stream.
+// streamPool holds the streams of a device that no Stream uses, and the internal streams
+// of operations that name no stream.
 //
-// CUDA's own stream for the latter, the null stream, would put the copies of
-// all goroutines, and of other libraries in the process, into one line. Here
-// each operation takes a non-blocking queue for itself, waits for its own work
-// alone, and gives the queue back: copies of several goroutines overlap, and
-// each caller still finds its operation complete.
+// Such operations do not use the null stream, which would serialize the copies of all
+// goroutines and of other libraries. Each gets a non-blocking internal stream, waits for
+// its own work, and puts the stream back. Copies of several goroutines thereby overlap,
+// and each operation is complete when it returns.
 type streamPool struct {
 	dev      *Device
-	internal chan *cudaStream // nil for one that nobody has needed yet
+	internal chan *cudaStream // nil for a stream that is not created yet
 
 	mu   sync.Mutex
 	idle map[streamKind][]*cudaStream
@@ -238,7 +232,7 @@ func newStreamPool(d *Device) *streamPool {
 	return p
 }
 
-// get returns a queue of a kind, a used one where there is one.
+// get returns an idle stream of a kind, or creates one.
 func (p *streamPool) get(kind streamKind) (*cudaStream, error) {
 	p.mu.Lock()
 	if list := p.idle[kind]; len(list) > 0 {
@@ -259,14 +253,14 @@ func (p *streamPool) get(kind streamKind) (*cudaStream, error) {
 	return cs, nil
 }
 
-// put takes a queue back.
+// put makes a stream idle.
 func (p *streamPool) put(cs *cudaStream) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.idle[cs.kind] = append(p.idle[cs.kind], cs)
 }
 
-// getInternal waits for a queue for one operation.
+// getInternal waits for an internal stream for one operation.
 func (p *streamPool) getInternal() (*cudaStream, error) {
 	if cs := <-p.internal; cs != nil {
 		return cs, nil
@@ -280,7 +274,7 @@ func (p *streamPool) getInternal() (*cudaStream, error) {
 
 func (p *streamPool) putInternal(cs *cudaStream) { p.internal <- cs }
 
-// close destroys the queues. What Streams have that nobody closed goes with the
+// close destroys the streams. Those of Streams that are still open are destroyed with the
 // context.
 func (p *streamPool) close() error {
 	var all []*cudaStream
@@ -315,8 +309,8 @@ func (s *Stream) Alloc(n int64) (arrowbuf.Buffer, error) {
 	return b, nil
 }
 
-// isDone tells whether all work of the queue is done. That of a lost device never
-// is.
+// isDone reports whether all work of the stream is done. It returns false on a lost
+// device.
 func (cs *cudaStream) isDone() bool {
 	if cs.retired.Load() {
 		return true
