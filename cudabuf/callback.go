@@ -6,8 +6,19 @@ import (
 	"sync"
 )
 
-// After runs f in a goroutine when all earlier work of the stream is done. f may
-// use devices, and later work of the stream does not wait for it. (Compare Do.)
+// Do runs f on the host when all earlier work of the stream is done
+// (cuLaunchHostFunc). Later work of the stream waits until f returns. f must not
+// use a device, or CUDA deadlocks. f does not run if earlier work of the stream
+// failed.
+func (s *Stream) Do(f func()) error {
+	if s.capture != nil {
+		return fmt.Errorf("%v: host function while capturing a graph: %w", s.dev, errors.ErrUnsupported)
+	}
+	return s.withContext(func() error { return s.dev.api.LaunchHostFunc(s.handle, f) })
+}
+
+// After runs f in a goroutine when all earlier work of the stream is done. Unlike a
+// host function of the stream, f may use devices, and later work does not wait for it.
 //
 // If the driver cannot notify (the stream is closed or the device is lost), f runs
 // before After returns. The same holds for a stream that captures a graph, whose
@@ -71,15 +82,4 @@ func (x *callbackSet) runAll(d *Device) {
 	for _, a := range left {
 		x.run(a)
 	}
-}
-
-// Do runs f on the host when all earlier work of the stream is done
-// (cuLaunchHostFunc). Later work of the stream waits until f returns. f must not
-// use a device, or CUDA deadlocks. f does not run if earlier work of the stream
-// failed.
-func (s *Stream) Do(f func()) error {
-	if s.capture != nil {
-		return fmt.Errorf("%v: host function while capturing a graph: %w", s.dev, errors.ErrUnsupported)
-	}
-	return s.withContext(func() error { return s.dev.api.LaunchHostFunc(s.handle, f) })
 }

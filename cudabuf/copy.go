@@ -192,30 +192,28 @@ func (b *Buffer) copyOverlapping(to, from uintptr, n int64, accesses []access, s
 	})
 }
 
-// Fill sets every byte to a value (cuMemsetD8Async).
-func (b *Buffer) Fill(value byte) error { return b.fill(value, nil) }
-
-// FillAsync is Fill in the order of a stream.
-func (b *Buffer) FillAsync(value byte, s *Stream) error { return b.fill(value, s) }
-
-func (b *Buffer) fill(value byte, s *Stream) error {
-	if err := b.retainRangeToWrite(0, b.length); err != nil {
-		return err
+// Copy copies src to the bytes of dst from pos on, by CopyFromHostAsync if the host
+// can access src, and by CopyFromDeviceAsync otherwise. The error is
+// arrowbuf.ErrDevice unless dst is a *Buffer of the stream's device. It is
+// errors.ErrUnsupported while the stream captures a graph: the graph would run after
+// the caller has released the memory.
+func (s *Stream) Copy(dst arrowbuf.Buffer, pos int64, src arrowbuf.Buffer) error {
+	to, ok := dst.(*Buffer)
+	if !ok {
+		return fmt.Errorf("destination on the wrong device: got %v, want %v: %w", dst.Device(), s.dev, arrowbuf.ErrDevice)
 	}
-	defer b.Release()
-	if b.length == 0 {
-		return nil
+	if s.capture != nil {
+		return fmt.Errorf("%v: copying buffers while capturing a graph: %w", s.dev, errors.ErrUnsupported)
 	}
-	return b.dev.submit(s, []access{{b.memory, writes}}, func(h driver.Stream) error {
-		return b.dev.api.MemsetD8Async(b.address, value, b.length, h)
-	})
-}
-
-func countUnlessError(n int64, err error) (int64, error) {
-	if err != nil {
-		return 0, err
+	var err error
+	if from, ok := src.(*HostBuffer); ok {
+		_, err = to.copyFromHostBuffer(from, pos, s)
+	} else if host, ok := arrowbuf.HostBytes(src); ok {
+		_, err = to.CopyFromHostAsync(host, pos, s)
+	} else {
+		_, err = to.CopyFromDeviceAsync(src, pos, s)
 	}
-	return n, nil
+	return err
 }
 
 // CopyRangesFromHost copies each range to its position, as CopyFromHost does, but
@@ -274,6 +272,71 @@ func (b *Buffer) CopyRangesFromHost(ranges []arrowbuf.HostRange) error {
 		return b.dev.copyStaged(ordinary, access{b.memory, writes}, nil)
 	}
 	return nil
+}
+
+// Fill sets every byte to a value (cuMemsetD8Async).
+func (b *Buffer) Fill(value byte) error { return b.fill(value, nil) }
+
+// FillAsync is Fill in the order of a stream.
+func (b *Buffer) FillAsync(value byte, s *Stream) error { return b.fill(value, s) }
+
+func (b *Buffer) fill(value byte, s *Stream) error {
+	if err := b.retainRangeToWrite(0, b.length); err != nil {
+		return err
+	}
+	defer b.Release()
+	if b.length == 0 {
+		return nil
+	}
+	return b.dev.submit(s, []access{{b.memory, writes}}, func(h driver.Stream) error {
+		return b.dev.api.MemsetD8Async(b.address, value, b.length, h)
+	})
+}
+
+// Equal reports whether the other buffer, on any device, holds the same bytes. Both
+// are compared on the host, chunk by chunk, until a chunk differs.
+func (b *Buffer) Equal(other arrowbuf.Buffer) (bool, error) {
+	if other == nil {
+		return false, errNilBuffer
+	}
+	if err := b.retain(); err != nil {
+		return false, err
+	}
+	defer b.Release()
+	if o, ok := other.(interface{ retain() error }); ok {
+		if err := o.retain(); err != nil {
+			return false, err
+		}
+		defer other.Release()
+	}
+	if b.length != other.Len() {
+		return false, nil
+	}
+	if b.length == 0 || other.Device() == arrowbuf.Device(b.dev) && other.Address() == b.address {
+		return true, nil
+	}
+	next, stop := iter.Pull2(b.dev.hostChunks(other))
+	defer stop()
+	for ours, err := range b.dev.hostChunks(b) {
+		if err != nil {
+			return false, err
+		}
+		theirs, err, _ := next()
+		if err != nil {
+			return false, err
+		}
+		if !bytes.Equal(ours, theirs) {
+			return false, nil
+		}
+	}
+	return true, nil
+}
+
+func countUnlessError(n int64, err error) (int64, error) {
+	if err != nil {
+		return 0, err
+	}
+	return n, nil
 }
 
 // hostChunkSize is the number of bytes that pass through host memory at a time. It
@@ -368,67 +431,4 @@ func (d *Device) fetchChunks(src arrowbuf.Buffer, yield func([]byte, error) bool
 		}
 		empty <- f.part
 	}
-}
-
-// Equal reports whether the other buffer, on any device, holds the same bytes. Both
-// are compared on the host, chunk by chunk, until a chunk differs.
-func (b *Buffer) Equal(other arrowbuf.Buffer) (bool, error) {
-	if other == nil {
-		return false, errNilBuffer
-	}
-	if err := b.retain(); err != nil {
-		return false, err
-	}
-	defer b.Release()
-	if o, ok := other.(interface{ retain() error }); ok {
-		if err := o.retain(); err != nil {
-			return false, err
-		}
-		defer other.Release()
-	}
-	if b.length != other.Len() {
-		return false, nil
-	}
-	if b.length == 0 || other.Device() == arrowbuf.Device(b.dev) && other.Address() == b.address {
-		return true, nil
-	}
-	next, stop := iter.Pull2(b.dev.hostChunks(other))
-	defer stop()
-	for ours, err := range b.dev.hostChunks(b) {
-		if err != nil {
-			return false, err
-		}
-		theirs, err, _ := next()
-		if err != nil {
-			return false, err
-		}
-		if !bytes.Equal(ours, theirs) {
-			return false, nil
-		}
-	}
-	return true, nil
-}
-
-// Copy copies src to the bytes of dst from pos on, by CopyFromHostAsync if the host
-// can access src, and by CopyFromDeviceAsync otherwise. The error is
-// arrowbuf.ErrDevice unless dst is a *Buffer of the stream's device. It is
-// errors.ErrUnsupported while the stream captures a graph: the graph would run after
-// the caller has released the memory.
-func (s *Stream) Copy(dst arrowbuf.Buffer, pos int64, src arrowbuf.Buffer) error {
-	to, ok := dst.(*Buffer)
-	if !ok {
-		return fmt.Errorf("destination on the wrong device: got %v, want %v: %w", dst.Device(), s.dev, arrowbuf.ErrDevice)
-	}
-	if s.capture != nil {
-		return fmt.Errorf("%v: copying buffers while capturing a graph: %w", s.dev, errors.ErrUnsupported)
-	}
-	var err error
-	if from, ok := src.(*HostBuffer); ok {
-		_, err = to.copyFromHostBuffer(from, pos, s)
-	} else if host, ok := arrowbuf.HostBytes(src); ok {
-		_, err = to.CopyFromHostAsync(host, pos, s)
-	} else {
-		_, err = to.CopyFromDeviceAsync(src, pos, s)
-	}
-	return err
 }

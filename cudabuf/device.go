@@ -370,6 +370,18 @@ func (d *Device) Trim() error {
 	return errors.Join(failure, d.pinned.Trim())
 }
 
+// retryAfterTrim makes driver calls that allocate. If the GPU is full, it frees idle
+// memory and makes the calls once more.
+func (d *Device) retryAfterTrim(calls func() error) error {
+	err := d.withContext(calls)
+	if errors.Is(err, arrowbuf.ErrOutOfMemory) {
+		if trimmed := d.Trim(); trimmed == nil {
+			err = d.withContext(calls)
+		}
+	}
+	return err
+}
+
 func (d *Device) memAlloc(n int64) (address uintptr, err error) {
 	err = d.withContext(func() (err error) { address, err = d.api.MemAlloc(n); return err })
 	return address, err

@@ -45,7 +45,7 @@ func (d *Device) DeviceAddress(address uintptr) (uintptr, error) {
 		return err
 	})
 	if err != nil {
-		return 0, fmt.Errorf("cudabuf.DeviceAddress: %#x is not memory of %v: %w: %w", address, d, arrowbuf.ErrDevice, err)
+		return 0, fmt.Errorf("%#x is not memory of %v: %w: %w", address, d, arrowbuf.ErrDevice, err)
 	}
 	return uintptr(at), nil
 }
@@ -65,9 +65,6 @@ func (b *Buffer) RecordStream(s *Stream) error {
 	return b.dev.submit(s, []access{{b.memory, writes}}, func(driver.Stream) error { return nil })
 }
 
-// What arrowbuf/cdevice asks of a device: memory that crosses to or from other
-// libraries comes with an event, after which it may be used.
-
 // EventAfter implements an interface of arrowbuf/cdevice. It returns a new event
 // (CUevent) that follows all earlier writes to the buffers, on any stream. The device's
 // default stream waits for these writes too. The error is arrowbuf.ErrDevice unless
@@ -76,16 +73,16 @@ func (b *Buffer) RecordStream(s *Stream) error {
 func (d *Device) EventAfter(buffers ...arrowbuf.Buffer) (handle uintptr, done func(), err error) {
 	var accesses []access
 	for _, b := range buffers {
-		s, err := d.viewOf(b)
+		v, err := d.viewOf(b)
 		if err != nil {
 			return 0, nil, err
 		}
-		if err := s.retain(); err != nil {
+		if err := v.retain(); err != nil {
 			return 0, nil, err
 		}
-		defer s.Release()
-		if s.memory != nil {
-			accesses = append(accesses, access{s.memory, reads})
+		defer v.Release()
+		if v.memory != nil {
+			accesses = append(accesses, access{v.memory, reads})
 		}
 	}
 	s, err := d.DefaultStream()

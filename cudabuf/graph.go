@@ -81,8 +81,8 @@ func (g *Graph) Launch(s *Stream) error {
 func (g *Graph) Close() error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	for _, u := range g.recorded.accesses {
-		u.memory.release()
+	for _, a := range g.recorded.accesses {
+		a.memory.release()
 	}
 	g.recorded.accesses = nil
 	if g.exec == 0 {
@@ -96,8 +96,8 @@ func (g *Graph) Close() error {
 // record captures work and the memory that it accesses. It waits for no stream; each
 // launch does.
 func (c *capture) record(s *Stream, accesses []access, enqueue func(driver.Stream) error) error {
-	for _, u := range accesses {
-		if err := c.addAccess(u); err != nil {
+	for _, a := range accesses {
+		if err := c.addAccess(a); err != nil {
 			return s.dev.annotate(err)
 		}
 	}
@@ -106,16 +106,16 @@ func (c *capture) record(s *Stream, accesses []access, enqueue func(driver.Strea
 
 // addAccess adds a reference to memory that the graph accesses. The graph keeps it
 // even if capturing the work fails.
-func (c *capture) addAccess(u access) error {
+func (c *capture) addAccess(a access) error {
 	for i := range c.accesses {
-		if c.accesses[i].memory == u.memory {
-			c.accesses[i].mode = c.accesses[i].mode || u.mode
+		if c.accesses[i].memory == a.memory {
+			c.accesses[i].mode = c.accesses[i].mode || a.mode
 			return nil
 		}
 	}
-	if !u.memory.tryRetain() {
+	if !a.memory.tryRetain() {
 		return arrowbuf.ErrReleased
 	}
-	c.accesses = append(c.accesses, u)
+	c.accesses = append(c.accesses, a)
 	return nil
 }

@@ -61,7 +61,7 @@ func (h *HostBuffer) addressOn(d *Device) (address uintptr, err error) {
 	}
 	err = d.withContext(func() (err error) { address, err = d.api.MemHostGetDevicePointer(owner.address); return err })
 	if err != nil {
-		return 0, fmt.Errorf("cudabuf.DeviceAddress: kernels of %v cannot access this pinned memory: %w: %w", d, arrowbuf.ErrDevice, err)
+		return 0, fmt.Errorf("pinned memory that kernels of %v cannot access: %w: %w", d, arrowbuf.ErrDevice, err)
 	}
 	return address + (h.address - owner.address), nil
 }
@@ -126,11 +126,11 @@ func (h *HostBuffer) CopyFromDeviceAsync(src *Buffer, pos int64, s *Stream) (int
 // retainIdleBytes adds a reference and returns a range of the bytes when no stream
 // uses the memory. The caller releases the reference.
 func (h *HostBuffer) retainIdleBytes(pos, n int64, mode accessMode) ([]byte, error) {
-	enter := h.retainRange
+	retainRange := h.retainRange
 	if mode == writes {
-		enter = h.retainRangeToWrite
+		retainRange = h.retainRangeToWrite
 	}
-	if err := enter(pos, n); err != nil {
+	if err := retainRange(pos, n); err != nil {
 		return nil, err
 	}
 	if err := h.Wait(); err != nil {

@@ -10,6 +10,30 @@ import (
 	"github.com/quiver-gpu/quiver/cudabuf/internal/driver"
 )
 
+// ErrNotShareable means that memory cannot be exported by this method. The text says
+// which method works or how to allocate.
+var ErrNotShareable = errors.New("memory is not shareable this way")
+
+// Region is the part of a shared allocation that a buffer views: bytes
+// [Offset, Offset+Length) of AllocationSize, in the memory of one GPU.
+type Region struct {
+	Device         UUID  // zero if unknown
+	AllocationSize int64 // bytes; zero if unknown
+	Offset, Length int64 // bytes
+}
+
+// validate returns an error if no buffer can have this region.
+func (r Region) validate() error {
+	size := r.AllocationSize
+	if size == 0 {
+		size = math.MaxInt64
+	}
+	if err := arrowbuf.CheckRange(r.Offset, r.Length, size); err != nil {
+		return fmt.Errorf("invalid region: %w", err)
+	}
+	return nil
+}
+
 // MemHandle identifies memory of this process for another process on the same
 // machine. It is plain data; send it encoded by MarshalBinary or MarshalPyArrow.
 //
@@ -163,30 +187,6 @@ func explainOwnHandle(err error) error {
 	return err
 }
 
-// ErrNotShareable means that memory cannot be exported by this method. The text says
-// which method works or how to allocate.
-var ErrNotShareable = errors.New("memory is not shareable this way")
-
-// Region is the part of a shared allocation that a buffer views: bytes
-// [Offset, Offset+Length) of AllocationSize, in the memory of one GPU.
-type Region struct {
-	Device         UUID  // zero if unknown
-	AllocationSize int64 // bytes; zero if unknown
-	Offset, Length int64 // bytes
-}
-
-// validate returns an error if no buffer can have this region.
-func (r Region) validate() error {
-	size := r.AllocationSize
-	if size == 0 {
-		size = math.MaxInt64
-	}
-	if err := arrowbuf.CheckRange(r.Offset, r.Length, size); err != nil {
-		return fmt.Errorf("invalid region: %w", err)
-	}
-	return nil
-}
-
 // sharingMethod is how memory is shared with other processes.
 type sharingMethod string
 
@@ -211,15 +211,15 @@ type sharing struct {
 // checkShareable returns how the buffer's memory is shared. The error is
 // ErrNotShareable unless this process allocated the memory for this method. The caller
 // holds a reference to the buffer, which is not empty.
-func (b *Buffer) checkShareable(way sharingMethod) (*sharing, error) {
+func (b *Buffer) checkShareable(method sharingMethod) (*sharing, error) {
 	s := b.memory.sharing
 	switch {
 	case s == nil:
-		return nil, fmt.Errorf("%v: %s: %w: the allocation may contain other buffers", b.dev, way, ErrNotShareable)
+		return nil, fmt.Errorf("%v: %s: %w: the allocation may contain other buffers", b.dev, method, ErrNotShareable)
 	case s.imported:
 		return nil, fmt.Errorf("%v: %w: only the process that allocated the memory can export it", b.dev, ErrNotShareable)
-	case s.method != way:
-		return nil, fmt.Errorf("%v: %s: %w: this is exported by %s", b.dev, way, ErrNotShareable, s.method)
+	case s.method != method:
+		return nil, fmt.Errorf("%v: %s: %w: this is exported by %s", b.dev, method, ErrNotShareable, s.method)
 	}
 	return s, nil
 }
@@ -249,18 +249,6 @@ func (d *Device) newRegionBuffer(a *allocation, r Region) (*Buffer, error) {
 		return nil, fmt.Errorf("%v: opening memory of another process: %w", d, err)
 	}
 	return newBuffer(d, a, a.sharing.base+uintptr(r.Offset), r.Length), nil
-}
-
-// retryAfterTrim makes driver calls that allocate. If the GPU is full, it frees idle
-// memory and makes the calls once more.
-func (d *Device) retryAfterTrim(calls func() error) error {
-	err := d.withContext(calls)
-	if errors.Is(err, arrowbuf.ErrOutOfMemory) {
-		if trimmed := d.Trim(); trimmed == nil {
-			err = d.withContext(calls)
-		}
-	}
-	return err
 }
 
 // roundUp returns n > 0 rounded up to a multiple of granule.
@@ -320,40 +308,40 @@ type importEntry struct {
 // get returns an allocation with a reference for the caller. If it is not open, get
 // calls open, which must arrange that closed is called after the allocation is closed.
 // get waits if the allocation is being closed.
-func (o *importCache) get(name [64]byte, open func(closed func()) (*allocation, error)) (*allocation, error) {
+func (c *importCache) get(name [64]byte, open func(closed func()) (*allocation, error)) (*allocation, error) {
 	for {
-		o.mu.Lock()
-		found, ok := o.entries[name]
+		c.mu.Lock()
+		found, ok := c.entries[name]
 		if !ok {
-			defer o.mu.Unlock()
-			return o.insert(name, open)
+			defer c.mu.Unlock()
+			return c.insert(name, open)
 		}
 		if found.memory.tryRetain() {
-			o.mu.Unlock()
+			c.mu.Unlock()
 			return found.memory, nil
 		}
-		o.mu.Unlock()
+		c.mu.Unlock()
 		<-found.closed
 	}
 }
 
 // insert opens an allocation and adds it. The caller holds mu.
-func (o *importCache) insert(name [64]byte, open func(closed func()) (*allocation, error)) (*allocation, error) {
+func (c *importCache) insert(name [64]byte, open func(closed func()) (*allocation, error)) (*allocation, error) {
 	added := &importEntry{closed: make(chan struct{})}
 	memory, err := open(func() {
-		o.mu.Lock()
-		delete(o.entries, name)
-		o.mu.Unlock()
+		c.mu.Lock()
+		delete(c.entries, name)
+		c.mu.Unlock()
 		close(added.closed)
 	})
 	if err != nil {
 		return nil, err
 	}
-	if o.entries == nil {
-		o.entries = map[[64]byte]*importEntry{}
+	if c.entries == nil {
+		c.entries = map[[64]byte]*importEntry{}
 	}
 	added.memory = memory
-	o.entries[name] = added
+	c.entries[name] = added
 	return memory, nil
 }
 

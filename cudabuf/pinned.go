@@ -38,13 +38,13 @@ var _ memory.Allocator = (*PinnedAllocator)(nil)
 const (
 	// defaultPinnedIdle is the initial idle limit in bytes.
 	defaultPinnedIdle = 512 << 20
-	// pinnedGranule is the size in bytes from which an allocation has pages of its
+	// pinnedGranularity is the size in bytes from which an allocation has pages of its
 	// own. A pinning call costs as much as pinning some hundred KiB.
-	pinnedGranule = 256 << 10
+	pinnedGranularity = 256 << 10
 )
 
 func newPinned(d *Device) (*PinnedAllocator, error) {
-	p := pool.NewCaching(d.upstream(d.allocPooledPinned, d.freePinned), pool.Config{Granule: pinnedGranule, Slack: -1})
+	p := pool.NewCaching(d.upstream(d.allocPooledPinned, d.freePinned), pool.Config{Granule: pinnedGranularity, Slack: -1})
 	return &PinnedAllocator{dev: d, pool: p, blocks: map[uintptr]*pool.Block[*cudaStream]{}}, p.SetIdleLimit(defaultPinnedIdle)
 }
 

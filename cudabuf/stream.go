@@ -130,6 +130,15 @@ func (s *Stream) Wait(other *Stream) error {
 	return s.withContext(func() error { return s.waitFor(other.cudaStream) })
 }
 
+// Alloc is Pool.AllocOn of the device's Pool.
+func (s *Stream) Alloc(n int64) (arrowbuf.Buffer, error) {
+	b, err := s.dev.Pool().AllocOn(n, s)
+	if err != nil {
+		return nil, err
+	}
+	return b, nil
+}
+
 // Close waits for the stream's work, reports its errors, and frees the stream. A second
 // Close does nothing. Close has no effect on the null stream and the default stream.
 func (s *Stream) Close() error {
@@ -180,6 +189,17 @@ type streamKind struct {
 // isRetired reports whether all work of the stream is known to be done for good.
 func (cs *cudaStream) isRetired() bool { return cs.retired.Load() || cs.dev.closed.Load() }
 
+// isDone reports whether all work of the stream is done. It returns false on a lost
+// device.
+func (cs *cudaStream) isDone() bool {
+	if cs.retired.Load() {
+		return true
+	}
+	done := false
+	err := cs.dev.withContext(func() (err error) { done, err = cs.dev.api.StreamQuery(cs.handle); return err })
+	return err == nil && done
+}
+
 // retire marks an external stream whose work is done.
 func (cs *cudaStream) retire() error {
 	cs.retired.Store(true)
@@ -203,6 +223,14 @@ func (cs *cudaStream) synchronize() error {
 		return nil
 	}
 	return cs.dev.withContext(func() error { return cs.dev.api.StreamSynchronize(cs.handle) })
+}
+
+// synchronizeAll waits for the streams. It ignores errors: on a lost device no
+// work runs any more.
+func synchronizeAll(streams []*cudaStream) {
+	for _, cs := range streams {
+		_ = cs.synchronize()
+	}
 }
 
 // maxInternalStreams bounds how many operations without a stream run concurrently. A GPU
@@ -298,32 +326,4 @@ func (p *streamPool) close() error {
 		failure = errors.Join(failure, cs.destroyEvent(), p.dev.withContext(func() error { return p.dev.api.StreamDestroy(cs.handle) }))
 	}
 	return failure
-}
-
-// Alloc is Pool.AllocOn of the device's Pool.
-func (s *Stream) Alloc(n int64) (arrowbuf.Buffer, error) {
-	b, err := s.dev.Pool().AllocOn(n, s)
-	if err != nil {
-		return nil, err
-	}
-	return b, nil
-}
-
-// isDone reports whether all work of the stream is done. It returns false on a lost
-// device.
-func (cs *cudaStream) isDone() bool {
-	if cs.retired.Load() {
-		return true
-	}
-	done := false
-	err := cs.dev.withContext(func() (err error) { done, err = cs.dev.api.StreamQuery(cs.handle); return err })
-	return err == nil && done
-}
-
-// synchronizeAll waits for the streams. It ignores errors: on a lost device no
-// work runs any more.
-func synchronizeAll(streams []*cudaStream) {
-	for _, cs := range streams {
-		_ = cs.synchronize()
-	}
 }
