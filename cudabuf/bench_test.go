@@ -107,7 +107,7 @@ func BenchmarkStaging(b *testing.B) {
 }
 
 // BenchmarkCopyRanges copies ordinary memory in one range, and in the 96 ranges of a batch
-// of 64 columns, whose lengths are multiples of 64 bytes or odd.
+// of 64 columns. The lengths of the ranges are multiples of 64 bytes, or odd.
 func BenchmarkCopyRanges(b *testing.B) {
 	for _, c := range []struct {
 		name  string

@@ -22,8 +22,8 @@ type Device struct {
 	external bool // the context belongs to another library
 	closed   atomic.Bool
 	lost     atomic.Pointer[Error]
-	// submitsWithoutContext is set until a call on a stream fails because no
-	// context is current.
+	// submitsWithoutContext is set if work on streams needs no current context. It is
+	// cleared when a call fails for lack of one.
 	submitsWithoutContext atomic.Bool
 
 	name         string
@@ -260,7 +260,7 @@ func (d *Device) LargestBlock() (int64, error) {
 func (d *Device) readLimits() error {
 	l := &d.limits
 	var shared, optin, l2 int
-	for _, ask := range []func() error{
+	for _, read := range []func() error{
 		d.readAttribute(&l.Multiprocessors, driver.MultiprocessorCount),
 		d.readAttribute(&l.WarpSize, driver.WarpSize),
 		d.readAttribute(&l.MaxThreadsPerBlock, driver.MaxThreadsPerBlock),
@@ -276,7 +276,7 @@ func (d *Device) readLimits() error {
 		d.readAttribute(&l2, driver.L2CacheSize),
 		d.readAttribute(&l.CopyEngines, driver.AsyncEngineCount),
 	} {
-		if err := ask(); err != nil {
+		if err := read(); err != nil {
 			return err
 		}
 	}

@@ -52,8 +52,8 @@ func (d *Device) DeviceAddress(address uintptr) (uintptr, error) {
 
 // RecordStream declares that another library uses the buffer's memory on a stream.
 // Later work on the stream waits for all earlier work of this package on the memory.
-// Later work of this package on the memory waits for all earlier work on the stream,
-// and so does the reuse of the memory after its release.
+// Later work of this package on the memory waits for all earlier work on the stream.
+// So does the reuse of the memory after its release.
 func (b *Buffer) RecordStream(s *Stream) error {
 	if err := b.retain(); err != nil {
 		return err

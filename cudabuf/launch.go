@@ -36,8 +36,8 @@ func (k *Kernel) LaunchAsync(s *Stream, grid, block Dim3, sharedBytes uint32, ar
 }
 
 // In is a launch argument: a pointer offset bytes into a buffer, which the kernel only
-// reads. If the buffer is a slice, the offset may be negative or beyond its end, but
-// must lie within the buffer that owns the memory.
+// reads. If the buffer is a slice, the offset may be negative or beyond the slice. It
+// must not leave the buffer that owns the memory.
 func In(b *Buffer, offset int64) Pointer { return Pointer{b, offset, reads} }
 
 // InOut is In for a buffer that the kernel reads and writes. A *Buffer that is passed
@@ -184,12 +184,12 @@ func (l *launchState) addHost(d *Device, h *HostBuffer) error {
 // addAddress appends a pointer into memory of a view. It adds no reference. If the
 // memory is released meanwhile, submit returns arrowbuf.ErrReleased, or the memory stays
 // until the launch is done.
-func (l *launchState) addAddress(s *memoryView, address uintptr, mode accessMode) error {
-	if s.refs.Load() <= 0 {
-		return s.errReleased()
+func (l *launchState) addAddress(v *memoryView, address uintptr, mode accessMode) error {
+	if v.refs.Load() <= 0 {
+		return v.errReleased()
 	}
-	if s.memory != nil {
-		l.accesses = append(l.accesses, access{s.memory, mode})
+	if v.memory != nil {
+		l.accesses = append(l.accesses, access{v.memory, mode})
 	}
 	l.Args = append(l.Args, driver.Arg{Kind: driver.Pointer, Bits: uint64(address)})
 	return nil

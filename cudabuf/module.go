@@ -165,7 +165,7 @@ func (k *Kernel) Attributes() (KernelAttributes, error) {
 	var a KernelAttributes
 	var shared, local int
 	err := k.dev.withContext(func() (err error) {
-		for _, ask := range []struct {
+		for _, read := range []struct {
 			v *int
 			a driver.FunctionAttribute
 		}{
@@ -174,7 +174,7 @@ func (k *Kernel) Attributes() (KernelAttributes, error) {
 			{&shared, driver.FuncSharedBytes},
 			{&local, driver.FuncLocalBytes},
 		} {
-			if *ask.v, err = k.dev.api.FuncGetAttribute(ask.a, k.handle); err != nil {
+			if *read.v, err = k.dev.api.FuncGetAttribute(read.a, k.handle); err != nil {
 				return err
 			}
 		}
@@ -192,9 +192,9 @@ func (k *Kernel) SetMaxDynamicShared(bytes int) error {
 	}))
 }
 
-// ActiveBlocks returns how many blocks run on one multiprocessor at the same time, for a
-// block size in threads and dynamic shared memory in bytes
-// (cuOccupancyMaxActiveBlocksPerMultiprocessor).
+// ActiveBlocks returns how many blocks run on one multiprocessor at the same time
+// (cuOccupancyMaxActiveBlocksPerMultiprocessor). threads is the size of a block,
+// sharedBytes its dynamic shared memory.
 func (k *Kernel) ActiveBlocks(threads int, sharedBytes int64) (blocks int, err error) {
 	err = k.dev.withContext(func() (err error) {
 		blocks, err = k.dev.api.OccupancyMaxActiveBlocksPerMultiprocessor(k.handle, threads, sharedBytes)

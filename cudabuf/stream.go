@@ -13,9 +13,9 @@ import (
 // Stream is a CUDA stream. Work on one stream runs in the order of submission; work on
 // different streams runs concurrently. It may be used from any goroutine.
 //
-// Operations are ordered automatically. If an operation uses a [Buffer] that earlier
-// work on another stream uses, and one of them writes, it waits for that work on the
-// device. The host does not wait. The caller must order what the package cannot see:
+// Operations are ordered automatically. An operation that uses a [Buffer] waits on the
+// device for earlier work on other streams that uses the same memory. Two reads do not
+// wait. The host does not wait either. The caller must order what the package cannot see:
 // addresses passed to other libraries, and ordinary Go memory. Use
 // [Stream.Synchronize], [Event] or [Buffer.Wait].
 type Stream struct {
