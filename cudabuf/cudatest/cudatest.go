@@ -2,11 +2,15 @@ package cudatest
 
 import (
 	"fmt"
+	"os"
+	"runtime"
+	"runtime/debug"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/quiver-gpu/quiver/cudabuf"
-	"github.com/quiver-gpu/quiver/cudabuf/internal/soft"
+	"github.com/quiver-gpu/quiver/cudabuf/internal/simulated"
 )
 
 // Config says what the machine has. The zero Config is one device of 1 GiB.
@@ -45,7 +49,7 @@ func New(c Config) *cudabuf.Driver {
 	if c.MemoryBytes == 0 {
 		c.MemoryBytes = 1 << 30
 	}
-	api, err := soft.Open(soft.Config(c))
+	api, err := simulated.Open(simulated.Config(c))
 	if err != nil {
 		panic(fmt.Errorf("cudatest: %w", err))
 	}
@@ -88,4 +92,94 @@ func first(t testing.TB, d *cudabuf.Driver) *cudabuf.Device {
 		t.Fatal(err)
 	}
 	return dev
+}
+
+// Environment is the variable that, when it is "cuda", runs tests on the GPU
+// of the machine too. A GPU that is missing then fails them.
+const Environment = "QUIVER_TEST_DEVICE"
+
+// ForEachDevice runs a test on each kind of device: subtest "soft" always,
+// subtest "cuda" where the environment asks for it. Each run gets a device of
+// its own, and fails when it leaks.
+func ForEachDevice(t *testing.T, test func(t *testing.T, dev *cudabuf.Device)) {
+	t.Helper()
+	ForEachDriver(t, 1, func(t *testing.T, d *cudabuf.Driver) { test(t, first(t, d)) })
+}
+
+// ForEachDriver is ForEachDevice for tests that need several devices. A machine
+// with too few GPUs skips "cuda".
+func ForEachDriver(t *testing.T, devices int, test func(t *testing.T, d *cudabuf.Driver)) {
+	t.Helper()
+	t.Run("soft", func(t *testing.T) {
+		err := CatchTouch(func() { test(t, Start(t, Config{Devices: devices})) })
+		if err != nil {
+			t.Error(err)
+		}
+	})
+	if !OnGPU() {
+		return
+	}
+	t.Run("cuda", func(t *testing.T) {
+		d := openGPU(t)
+		if d.Count() < devices {
+			t.Skipf("the test needs %d GPUs, this machine has %d", devices, d.Count())
+		}
+		test(t, d)
+	})
+}
+
+// OnGPU tells whether tests run on the GPU of the machine too.
+func OnGPU() bool { return os.Getenv(Environment) == "cuda" }
+
+// warm keeps the first GPU's context alive between tests: making it anew takes
+// longer than most of them.
+var warm = sync.OnceValue(func() error {
+	d, err := cudabuf.Open()
+	if err == nil {
+		_, err = d.Device(0)
+	}
+	return err
+})
+
+func openGPU(t testing.TB) *cudabuf.Driver {
+	t.Helper()
+	if err := warm(); err != nil {
+		t.Fatalf("%s=cuda: %v", Environment, err)
+	}
+	d, err := cudabuf.Open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	checkLeaks(t, d)
+	return d
+}
+
+// CatchTouch runs f and tells where it, on this goroutine, touched memory of a
+// soft device: the error names device, allocation and offset, and ends with the
+// stack. It is nil where f touched none; other panics go on.
+//
+// A touch that nobody catches ends the process: it is a fault ("unexpected
+// fault address"), and Go prints the stack of the goroutine. A GPU's memory
+// faults at the host just so.
+func CatchTouch(f func()) (err error) {
+	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
+	defer func() {
+		p := recover()
+		if p == nil {
+			return
+		}
+		fault, ok := p.(interface {
+			runtime.Error
+			Addr() uintptr
+		})
+		if ok {
+			if where, known := simulated.Describe(fault.Addr()); known {
+				err = fmt.Errorf("the host touches device memory: %s\n%s", where, debug.Stack())
+				return
+			}
+		}
+		panic(p)
+	}()
+	f()
+	return nil
 }

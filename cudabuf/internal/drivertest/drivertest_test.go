@@ -9,7 +9,7 @@ import (
 
 	"github.com/quiver-gpu/quiver/cudabuf/internal/driver"
 	"github.com/quiver-gpu/quiver/cudabuf/internal/drivertest"
-	"github.com/quiver-gpu/quiver/cudabuf/internal/soft"
+	"github.com/quiver-gpu/quiver/cudabuf/internal/simulated"
 )
 
 //go:embed testdata/add.ptx
@@ -23,7 +23,7 @@ var twins = map[string]driver.HostKernel{"add_int32": func(l *driver.HostLaunch)
 }}
 
 func openSoft() (driver.API, error) {
-	return soft.Open(soft.Config{Devices: 2, MemoryBytes: 1 << 28})
+	return simulated.Open(simulated.Config{Devices: 2, MemoryBytes: 1 << 28})
 }
 
 var drivers = map[string]func() (driver.API, error){"soft": openSoft, "gpu": openGPU}

@@ -1,0 +1,413 @@
+//go:build linux
+
+package simulated
+
+import (
+	"fmt"
+
+	"github.com/quiver-gpu/quiver/cudabuf/internal/driver"
+	"golang.org/x/sys/unix"
+)
+
+// context is what streams, events and modules belong to. Memory belongs to the
+// device: every context of it reaches it.
+type context struct {
+	driver *Driver
+	dev    *device
+	handle driver.Context
+
+	// Guarded by Driver.mu.
+	flags uint32
+	alive bool
+	peers map[*context]bool // whose memory kernels reach
+
+	// null and blocking are the streams that order themselves against each
+	// other; guarded by Driver.order, but for null itself, as those below.
+	null     *stream
+	blocking map[*stream]bool
+	threads  map[int]*stream // CU_STREAM_PER_THREAD, by thread id
+	ended    []*stream       // destroyed, and not known to be done
+}
+
+// begin makes a context live, with nothing in it.
+func (c *context) begin() {
+	c.alive = true
+	c.peers = map[*context]bool{}
+	c.blocking = map[*stream]bool{}
+	c.threads = map[int]*stream{}
+	c.ended = nil
+	c.null = newStream(c, false, leastPriority)
+}
+
+// ofThread returns the stream that a thread has of its own.
+func (c *context) ofThread(id int) *stream {
+	c.driver.order.Lock()
+	defer c.driver.order.Unlock()
+	s, ok := c.threads[id]
+	if !ok {
+		s = newStream(c, true, leastPriority)
+		c.threads[id], c.blocking[s] = s, true
+	}
+	return s
+}
+
+// end ends a context and all that is in it, and returns the streams whose work
+// is to be waited for. The caller holds Driver.mu.
+func (d *Driver) end(c *context) []*stream {
+	c.alive = false
+	streams := []*stream{c.null}
+	for h, s := range d.streams {
+		if s.context == c {
+			streams = append(streams, s)
+			delete(d.streams, h)
+		}
+	}
+	for h, e := range d.events {
+		if e.context == c {
+			delete(d.events, h)
+		}
+	}
+	for h, m := range d.modules {
+		if m.context == c {
+			d.unload(h, m)
+		}
+	}
+	for _, other := range d.contexts {
+		delete(other.peers, c)
+		d.link(other.dev)
+	}
+	d.link(c.dev)
+	d.order.Lock()
+	defer d.order.Unlock()
+	for _, s := range c.threads {
+		streams = append(streams, s)
+	}
+	for _, s := range streams {
+		s.end()
+	}
+	return append(streams, c.ended...)
+}
+
+// endAll ends the contexts of a device that nobody destroyed.
+func (d *Driver) endAll(dev *device) {
+	d.mu.Lock()
+	var streams []*stream
+	for _, c := range d.contexts {
+		if c.dev == dev && c.alive {
+			streams = append(streams, d.end(c)...)
+		}
+	}
+	d.mu.Unlock()
+	drain(streams)
+}
+
+func drain(streams []*stream) {
+	for _, s := range streams {
+		s.tail().wait()
+	}
+}
+
+// abandon frees what ends with a context, as MemFree does: other contexts of the
+// device may be using it.
+func (d *Driver) abandon(dev *device, left []*block) {
+	if len(left) > 0 {
+		d.synchronize(dev)
+		dev.arena.abandon(left)
+	}
+}
+
+// find finds a context that lives. The caller holds mu.
+func (d *Driver) find(call string, h driver.Context) (*context, error) {
+	c, ok := d.contexts[h]
+	if !ok || !c.alive {
+		return nil, driver.Check(call, driver.InvalidContext)
+	}
+	return c, nil
+}
+
+func (d *Driver) CtxCreate(flags uint32, h driver.Device) (driver.Context, error) {
+	const call = "cuCtxCreate"
+	dev, err := d.query(call, h)
+	if err != nil {
+		return 0, err
+	}
+	if !schedules(flags) {
+		return 0, driver.Check(call, driver.InvalidValue)
+	}
+	if err := dev.alive(call); err != nil {
+		return 0, err
+	}
+	c := &context{driver: d, dev: dev, handle: driver.Context(d.handle()), flags: flags}
+	c.begin()
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.contexts[c.handle] = c
+	d.push(c)
+	return c.handle, nil
+}
+
+// CtxDestroy waits for what runs in the context. The thread has afterwards the
+// context current that it had before CtxCreate.
+func (d *Driver) CtxDestroy(h driver.Context) error {
+	const call = "cuCtxDestroy"
+	if err := d.enter(call); err != nil {
+		return err
+	}
+	d.mu.Lock()
+	c, err := d.find(call, h)
+	if err == nil && c == c.dev.primary {
+		err = &driver.Error{Call: call, Code: driver.InvalidContext, Detail: "a primary context is released, not destroyed"}
+	}
+	if err != nil {
+		d.mu.Unlock()
+		return err
+	}
+	streams, left := d.end(c), c.dev.arena.owned(c)
+	delete(d.contexts, h)
+	if d.top() == c {
+		d.pop()
+	}
+	d.mu.Unlock()
+	drain(streams)
+	d.abandon(c.dev, left)
+	return nil
+}
+
+func (d *Driver) CtxGetDevice() (driver.Device, error) {
+	dev, err := d.current("cuCtxGetDevice")
+	if err != nil {
+		return 0, err
+	}
+	return driver.Device(dev.ordinal), nil
+}
+
+func (d *Driver) CtxGetStreamPriorityRange() (least, greatest int, err error) {
+	_, err = d.context("cuCtxGetStreamPriorityRange")
+	return leastPriority, greatestPriority, err
+}
+
+// context begins every call that works in the context of its thread.
+func (d *Driver) context(call string) (*context, error) {
+	failure := d.enter(call)
+	d.mu.Lock()
+	c := d.top()
+	alive := c != nil && c.alive
+	d.mu.Unlock()
+	switch {
+	case failure != nil:
+		if c != nil {
+			c.dev.lose(failure)
+		}
+		return nil, failure
+	case c == nil:
+		return nil, &driver.Error{Call: call, Code: driver.InvalidContext, Detail: fmt.Sprintf("none is set on thread %d", unix.Gettid())}
+	case !alive:
+		return nil, driver.Check(call, contextDestroyed)
+	}
+	if err := c.dev.alive(call); err != nil {
+		return nil, err
+	}
+	return c, d.permit(call)
+}
+
+// current is context for calls that need no more than the device.
+func (d *Driver) current(call string) (*device, error) {
+	c, err := d.context(call)
+	if err != nil {
+		return nil, err
+	}
+	return c.dev, nil
+}
+
+// top is the current context of the thread. The caller holds mu.
+func (d *Driver) top() *context {
+	stack := d.threads[unix.Gettid()]
+	if len(stack) == 0 {
+		return nil
+	}
+	return stack[len(stack)-1]
+}
+
+func (d *Driver) CtxSetCurrent(h driver.Context) error {
+	const call = "cuCtxSetCurrent"
+	if err := d.enter(call); err != nil {
+		return err
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if h == 0 {
+		d.pop()
+		return nil
+	}
+	c, err := d.find(call, h)
+	if err != nil {
+		return err
+	}
+	if stack := d.threads[unix.Gettid()]; len(stack) > 0 {
+		stack[len(stack)-1] = c
+	} else {
+		d.push(c)
+	}
+	return nil
+}
+
+func (d *Driver) push(c *context) {
+	id := unix.Gettid()
+	d.threads[id] = append(d.threads[id], c)
+}
+
+func (d *Driver) pop() {
+	id := unix.Gettid()
+	if stack := d.threads[id]; len(stack) > 1 {
+		d.threads[id] = stack[:len(stack)-1]
+	} else {
+		delete(d.threads, id)
+	}
+}
+
+// CtxGetCurrent answers 0 where there is none.
+func (d *Driver) CtxGetCurrent() (driver.Context, error) {
+	if err := d.enter("cuCtxGetCurrent"); err != nil {
+		return 0, err
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if c := d.top(); c != nil {
+		return c.handle, nil
+	}
+	return 0, nil
+}
+
+func (d *Driver) DevicePrimaryCtxRetain(h driver.Device) (driver.Context, error) {
+	dev, err := d.query("cuDevicePrimaryCtxRetain", h)
+	if err != nil {
+		return 0, err
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if dev.retained++; dev.retained == 1 {
+		dev.primary.begin()
+	}
+	return dev.context, nil
+}
+
+// DevicePrimaryCtxRelease ends the context with the last reference, and with
+// it everything in it.
+func (d *Driver) DevicePrimaryCtxRelease(h driver.Device) error {
+	const call = "cuDevicePrimaryCtxRelease"
+	dev, err := d.query(call, h)
+	if err != nil {
+		return err
+	}
+	d.mu.Lock()
+	if dev.retained == 0 {
+		d.mu.Unlock()
+		return driver.Check(call, driver.InvalidContext)
+	}
+	var streams []*stream
+	var left []*block
+	if dev.retained--; dev.retained == 0 {
+		streams, left = d.end(dev.primary), dev.arena.owned(dev.primary)
+	}
+	d.mu.Unlock()
+	drain(streams)
+	d.abandon(dev, left)
+	return nil
+}
+
+func (d *Driver) retained(dev *device) int {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return dev.retained
+}
+
+func (d *Driver) DevicePrimaryCtxGetState(h driver.Device) (flags uint32, active bool, err error) {
+	dev, err := d.query("cuDevicePrimaryCtxGetState", h)
+	if err != nil {
+		return 0, false, err
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return dev.primary.flags, dev.retained > 0, nil
+}
+
+// DevicePrimaryCtxSetFlags works on a live context too, as from CUDA 11 on.
+func (d *Driver) DevicePrimaryCtxSetFlags(h driver.Device, flags uint32) error {
+	const call = "cuDevicePrimaryCtxSetFlags"
+	dev, err := d.query(call, h)
+	if err != nil {
+		return err
+	}
+	if !schedules(flags) {
+		return driver.Check(call, driver.InvalidValue)
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	dev.primary.flags = flags
+	return nil
+}
+
+// schedules tells whether flags are one of CU_CTX_SCHED_, the only flags of a
+// context that the soft driver knows. None of them changes what it does.
+func schedules(flags uint32) bool {
+	switch flags {
+	case driver.CtxSchedAuto, driver.CtxSchedSpin, driver.CtxSchedYield, driver.CtxSchedBlockingSync:
+		return true
+	}
+	return false
+}
+
+// CtxEnablePeerAccess lets kernels of the current context reach the memory of
+// another device's.
+func (d *Driver) CtxEnablePeerAccess(h driver.Context) error {
+	const call = "cuCtxEnablePeerAccess"
+	c, err := d.context(call)
+	if err != nil {
+		return err
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	peer, err := d.find(call, h)
+	switch {
+	case err != nil:
+		return err
+	case peer == c:
+		return &driver.Error{Call: call, Code: driver.InvalidContext, Detail: "it is the current context"}
+	case !d.reaches(c.dev, peer.dev):
+		return driver.Check(call, peerUnsupported)
+	case c.peers[peer]:
+		return driver.Check(call, peerEnabled)
+	}
+	c.peers[peer] = true
+	d.link(c.dev)
+	return nil
+}
+
+// link tells memory which devices a device reaches: those that any of its
+// contexts may. The caller holds mu.
+func (d *Driver) link(dev *device) {
+	reached := deviceSet{}
+	for _, c := range d.contexts {
+		if c.dev == dev && c.alive {
+			for peer := range c.peers {
+				reached[peer.dev.ordinal] = true
+			}
+		}
+	}
+	d.space.mu.Lock()
+	defer d.space.mu.Unlock()
+	dev.peers = reached
+}
+
+// mayShare fails where a device cannot be given access to another's memory.
+func (d *Driver) mayShare(call string, dev, owner *device) error {
+	if dev == owner || d.reaches(dev, owner) {
+		return nil
+	}
+	return &driver.Error{Call: call, Code: driver.InvalidDevice, Detail: fmt.Sprintf("cuda:%d does not reach cuda:%d", dev.ordinal, owner.ordinal)}
+}
+
+// reaches tells whether the hardware lets a device reach another's memory.
+func (d *Driver) reaches(dev, peer *device) bool {
+	return dev != peer && (d.config.PeerAccess == nil || d.config.PeerAccess(dev.ordinal, peer.ordinal))
+}

@@ -1,0 +1,174 @@
+//go:build linux
+
+package simulated
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"sync/atomic"
+
+	"github.com/quiver-gpu/quiver/cudabuf/internal/driver"
+)
+
+// device is a GPU.
+type device struct {
+	ordinal int
+	context driver.Context // the primary one's
+	primary *context
+	deviceMemory
+
+	retained int // how often the primary context is; guarded by Driver.mu
+	lost     atomic.Pointer[driver.Error]
+}
+
+// lose marks the device as lost where an error says so.
+func (dev *device) lose(err error) {
+	var e *driver.Error
+	if errors.As(err, &e) && e.Code.Sticky() {
+		dev.lost.CompareAndSwap(nil, e)
+	}
+}
+
+// alive fails on a lost device, with the error that lost it.
+func (dev *device) alive(call string) error {
+	if lost := dev.lost.Load(); lost != nil {
+		return &driver.Error{Call: call, Code: lost.Code, Detail: "lost: " + lost.Error()}
+	}
+	return nil
+}
+
+func (d *Driver) DeviceGetCount() (int, error) {
+	return len(d.devices), d.enter("cuDeviceGetCount")
+}
+
+func (d *Driver) DeviceGet(ordinal int) (driver.Device, error) {
+	_, err := d.query("cuDeviceGet", driver.Device(ordinal))
+	return driver.Device(ordinal), err
+}
+
+func (d *Driver) DeviceGetName(h driver.Device) (string, error) {
+	_, err := d.query("cuDeviceGetName", h)
+	return "Soft CUDA device", err
+}
+
+// DeviceGetUUID is the same in every process, for the devices are: memory of
+// one is opened in another.
+func (d *Driver) DeviceGetUUID(h driver.Device) (id driver.UUID, err error) {
+	dev, err := d.query("cuDeviceGetUuid", h)
+	if err == nil {
+		copy(id[:], "quiver-soft-")
+		binary.BigEndian.PutUint32(id[12:], uint32(dev.ordinal))
+	}
+	return id, err
+}
+
+// DeviceGetPCIBusID puts each device on a bus of its own.
+func (d *Driver) DeviceGetPCIBusID(h driver.Device) (string, error) {
+	dev, err := d.query("cuDeviceGetPCIBusId", h)
+	if err != nil {
+		return "", err
+	}
+	return fmt.Sprintf("%04x:%02x:00.0", dev.ordinal>>8, dev.ordinal&0xff), nil
+}
+
+func (d *Driver) DeviceGetAttribute(a driver.Attribute, h driver.Device) (int, error) {
+	const call = "cuDeviceGetAttribute"
+	if _, err := d.query(call, h); err != nil {
+		return 0, err
+	}
+	if v := d.config.ComputeCapability; v != [2]int{} {
+		switch a {
+		case driver.ComputeCapabilityMajor:
+			return v[0], nil
+		case driver.ComputeCapabilityMinor:
+			return v[1], nil
+		}
+	}
+	v, ok := attributes[a]
+	if !ok {
+		return 0, &driver.Error{Call: call, Code: driver.InvalidValue, Detail: fmt.Sprintf("the soft driver has no attribute %d", a)}
+	}
+	return v, nil
+}
+
+func (d *Driver) DeviceTotalMem(h driver.Device) (int64, error) {
+	dev, err := d.query("cuDeviceTotalMem", h)
+	if err != nil {
+		return 0, err
+	}
+	return dev.arena.size, nil
+}
+
+func (d *Driver) DeviceCanAccessPeer(h, peer driver.Device) (bool, error) {
+	const call = "cuDeviceCanAccessPeer"
+	dev, err := d.query(call, h)
+	if err != nil {
+		return false, err
+	}
+	other, err := d.device(call, peer)
+	return err == nil && d.reaches(dev, other), err
+}
+
+// query is for calls that need no context.
+func (d *Driver) query(call string, h driver.Device) (*device, error) {
+	if err := d.enter(call); err != nil {
+		return nil, err
+	}
+	return d.device(call, h)
+}
+
+func (d *Driver) device(call string, h driver.Device) (*device, error) {
+	if h < 0 || int(h) >= len(d.devices) {
+		return nil, driver.Check(call, driver.InvalidDevice)
+	}
+	return d.devices[h], nil
+}
+
+// Limits of a multiprocessor of compute capability 9.0, from the table of
+// technical specifications in NVIDIA's programming guide.
+const (
+	multiprocessors  = 2
+	warp             = 32
+	maxThreads       = 1024 // a block
+	maxResident      = 2048 // threads a multiprocessor
+	maxBlocks        = 32   // a multiprocessor
+	registerFile     = 64 << 10
+	registerUnit     = 256 // what a warp's registers are rounded up to
+	sharedBlock      = 48 << 10
+	sharedBlockOptin = 227 << 10
+	sharedTotal      = 228 << 10 // a multiprocessor
+	sharedReserved   = 1 << 10   // a block, by the system
+)
+
+var (
+	maxBlock = driver.Dim3{X: 1024, Y: 1024, Z: 64}
+	maxGrid  = driver.Dim3{X: 1<<31 - 1, Y: 65535, Z: 65535}
+)
+
+var attributes = map[driver.Attribute]int{
+	driver.MaxThreadsPerBlock:           maxThreads,
+	driver.MaxBlockDimX:                 int(maxBlock.X),
+	driver.MaxBlockDimY:                 int(maxBlock.Y),
+	driver.MaxBlockDimZ:                 int(maxBlock.Z),
+	driver.MaxGridDimX:                  int(maxGrid.X),
+	driver.MaxGridDimY:                  int(maxGrid.Y),
+	driver.MaxGridDimZ:                  int(maxGrid.Z),
+	driver.MaxSharedMemoryPerBlock:      sharedBlock,
+	driver.WarpSize:                     warp,
+	driver.ClockRate:                    1_000_000,
+	driver.MultiprocessorCount:          multiprocessors,
+	driver.CanMapHostMemory:             1,
+	driver.L2CacheSize:                  4 << 20,
+	driver.MaxThreadsPerMultiprocessor:  maxResident,
+	driver.AsyncEngineCount:             2,
+	driver.UnifiedAddressing:            1,
+	driver.ComputeCapabilityMajor:       9,
+	driver.ComputeCapabilityMinor:       0,
+	driver.MaxSharedMemoryPerBlockOptin: sharedBlockOptin,
+	driver.VirtualMemoryManagement:      1,
+	driver.PosixFileDescriptorHandles:   1,
+	driver.MemoryPoolsSupported:         1,
+	driver.MemPoolHandleTypes:           1, // CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR
+	driver.IPCEventSupported:            1,
+}

@@ -1,0 +1,311 @@
+//go:build linux
+
+package simulated
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+	"unsafe"
+
+	"github.com/quiver-gpu/quiver/cudabuf/internal/driver"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+)
+
+func TestCallsNeedInit(t *testing.T) {
+	api, err := Open(Config{Devices: 1, MemoryBytes: 4096})
+	require.NoError(t, err)
+	_, err = api.DeviceGetCount()
+	code(t, driver.NotInitialized, err)
+}
+
+func TestCallsNeedACurrentContextOnTheirThread(t *testing.T) {
+	d, contexts := machine(t, Config{})
+	address := must[uintptr](t)(d.MemAlloc(512))
+	calls := map[string]func() error{
+		"CtxSynchronize":    d.CtxSynchronize,
+		"MemGetInfo":        func() error { _, _, err := d.MemGetInfo(); return err },
+		"MemAlloc":          func() error { _, err := d.MemAlloc(1); return err },
+		"MemFree":           func() error { return d.MemFree(address) },
+		"MemHostAlloc":      func() error { _, err := d.MemHostAlloc(1, 1); return err },
+		"StreamCreate":      func() error { _, err := d.StreamCreateWithPriority(1, 0); return err },
+		"StreamSynchronize": func() error { return d.StreamSynchronize(0) },
+		"MemcpyHtoDAsync":   func() error { return d.MemcpyHtoDAsync(address, make([]byte, 1), 0) },
+		"ModuleLoadData":    func() error { _, err := d.ModuleLoadData([]byte("x"), nil); return err },
+		"LaunchKernel": func() error {
+			return d.LaunchKernel(&driver.Launch{Function: 1})
+		},
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		runtime.LockOSThread() // and let the thread end with its goroutine
+		for name, call := range calls {
+			err := call()
+			code(t, driver.InvalidContext, err)
+			assert.ErrorContains(t, err, "none is set on thread", name)
+		}
+		assert.NoError(t, d.CtxSetCurrent(contexts[0]))
+		assert.NoError(t, d.CtxSynchronize())
+		assert.NoError(t, d.CtxSetCurrent(0))
+		code(t, driver.InvalidContext, d.CtxSynchronize())
+		code(t, driver.InvalidContext, d.CtxSetCurrent(1<<40))
+	}()
+	<-done
+	require.NoError(t, d.MemFree(address))
+}
+
+func TestCopiesOfPinnedMemoryReadItWhenTheyRun(t *testing.T) {
+	d, _ := machine(t, Config{})
+	s := must[driver.Stream](t)(d.StreamCreateWithPriority(driver.StreamNonBlocking, 0))
+	address := must[uintptr](t)(d.MemAlloc(512))
+	for _, tt := range []struct {
+		name string
+		src  []byte
+		want string
+	}{{"pinned", pinned(t, d, 8), "after"}, {"pageable", make([]byte, 8), "befor"}} {
+		gate := make(chan struct{})
+		require.NoError(t, d.streams[s].issue("", func() error { <-gate; return nil }))
+		copy(tt.src, "befor")
+		require.NoError(t, d.MemcpyHtoDAsync(address, tt.src, s))
+		copy(tt.src, "after")
+		close(gate)
+		got := make([]byte, 5)
+		require.NoError(t, d.MemcpyDtoHAsync(got, address, s))
+		assert.Equal(t, tt.want, string(got), tt.name)
+	}
+}
+
+func TestCopiesToPinnedMemoryArriveWhenTheStreamIsDone(t *testing.T) {
+	d, _ := machine(t, Config{})
+	s := must[driver.Stream](t)(d.StreamCreateWithPriority(driver.StreamNonBlocking, 0))
+	address := must[uintptr](t)(d.MemAlloc(512))
+	require.NoError(t, d.MemsetD8Async(address, 'x', 512, s))
+	require.NoError(t, d.StreamSynchronize(s))
+	dst := pinned(t, d, 8)
+	gate := make(chan struct{})
+	require.NoError(t, d.streams[s].issue("", func() error { <-gate; return nil }))
+	require.NoError(t, d.MemcpyDtoHAsync(dst, address, s))
+	assert.Zero(t, dst[0])
+	close(gate)
+	require.NoError(t, d.StreamSynchronize(s))
+	assert.Equal(t, "xxxxxxxx", string(dst))
+}
+
+func TestStreamsRunBesideEachOther(t *testing.T) {
+	d, _ := machine(t, Config{})
+	a := must[driver.Stream](t)(d.StreamCreateWithPriority(driver.StreamNonBlocking, 0))
+	b := must[driver.Stream](t)(d.StreamCreateWithPriority(driver.StreamNonBlocking, 0))
+	gate := make(chan struct{})
+	require.NoError(t, d.streams[a].issue("", func() error { <-gate; return nil }))
+	require.NoError(t, d.streams[b].issue("", func() error { close(gate); return nil }))
+	require.NoError(t, d.StreamSynchronize(a))
+	require.NoError(t, d.StreamDestroy(a))
+	code(t, driver.InvalidHandle, d.StreamSynchronize(a))
+	code(t, driver.InvalidHandle, d.StreamDestroy(a))
+}
+
+func TestBadPointersAreErrors(t *testing.T) {
+	d, contexts := machine(t, Config{Devices: 2})
+	address := must[uintptr](t)(d.MemAlloc(512))
+	require.NoError(t, d.CtxSetCurrent(contexts[1]))
+	other := must[uintptr](t)(d.MemAlloc(512))
+	require.NoError(t, d.CtxSetCurrent(contexts[0]))
+	host := make([]byte, 16)
+	device := unsafe.Slice(*(**byte)(unsafe.Pointer(&address)), 16)
+	for name, err := range map[string]error{
+		"beyond the end":             d.MemcpyHtoDAsync(address+500, host, 0),
+		"before the start":           d.MemcpyHtoDAsync(address-1, host, 0),
+		"of nothing":                 d.MemcpyHtoDAsync(0, host, 0),
+		"host where a device is due": d.MemcpyDtoHAsync(host, uintptr(unsafe.Pointer(&host[0])), 0),
+		"device where a host is due": d.MemcpyHtoDAsync(address, device, 0),
+		"device as destination":      d.MemcpyDtoHAsync(device, address, 0),
+		"another device's":           d.MemcpyHtoDAsync(other, host, 0),
+		"overlap":                    d.MemcpyDtoDAsync(address, address+8, 16, 0),
+		"set beyond the end":         d.MemsetD8Async(address, 0, 513, 0),
+		"set a negative length":      d.MemsetD8Async(address, 0, -1, 0),
+		"peer with contexts swapped": d.MemcpyPeerAsync(address, contexts[1], other, contexts[0], 16, 0),
+		"free inside":                d.MemFree(address + 256),
+		"free of nothing":            d.MemFree(0),
+		"free pinned":                d.MemFreeHost(address),
+		"nothing to allocate":        func() error { _, err := d.MemAlloc(0); return err }(),
+	} {
+		t.Run(name, func(t *testing.T) { code(t, driver.InvalidValue, err) })
+	}
+	require.NoError(t, d.MemcpyPeerAsync(address, contexts[0], other, contexts[1], 16, 0))
+	require.NoError(t, d.MemFree(address))
+	code(t, driver.InvalidValue, d.MemFree(address)) // twice
+}
+
+func TestMemoryEndsAndComesBack(t *testing.T) {
+	d, _ := machine(t, Config{MemoryBytes: 4 * granule})
+	var all []uintptr
+	for range 4 {
+		all = append(all, must[uintptr](t)(d.MemAlloc(1)))
+	}
+	_, err := d.MemAlloc(1)
+	code(t, driver.OutOfMemory, err)
+	require.NoError(t, d.MemFree(all[1]))
+	require.NoError(t, d.MemFree(all[2]))
+	_, err = d.MemAlloc(3 * granule)
+	code(t, driver.OutOfMemory, err)
+	hole := must[uintptr](t)(d.MemAlloc(2 * granule))
+	assert.Equal(t, all[1], hole)
+	free, total, err := d.MemGetInfo()
+	require.NoError(t, err)
+	assert.EqualValues(t, 0, free)
+	assert.EqualValues(t, 4*granule, total)
+}
+
+func TestNewMemoryIsNotZero(t *testing.T) {
+	d, _ := machine(t, Config{})
+	address := must[uintptr](t)(d.MemAlloc(512))
+	got := make([]byte, 512)
+	require.NoError(t, d.MemcpyDtoHAsync(got, address, 0))
+	assert.NotContains(t, got, byte(0))
+}
+
+func TestFreeWaitsForTheDevice(t *testing.T) {
+	d, _ := machine(t, Config{})
+	s := must[driver.Stream](t)(d.StreamCreateWithPriority(driver.StreamNonBlocking, 0))
+	address := must[uintptr](t)(d.MemAlloc(512))
+	var ran atomic.Bool
+	require.NoError(t, d.streams[s].issue("", func() error {
+		time.Sleep(time.Millisecond)
+		ran.Store(true)
+		return nil
+	}))
+	require.NoError(t, d.MemFree(address))
+	assert.True(t, ran.Load())
+}
+
+func TestCloseReportsWhatWasNeverFreed(t *testing.T) {
+	d, _ := machine(t, Config{})
+	address := must[uintptr](t)(d.MemAlloc(512))
+	pinned(t, d, 10)
+	require.NoError(t, d.DevicePrimaryCtxRelease(0))
+	code(t, 709, d.MemFree(address)) // the context is gone
+	err := d.Close()
+	assert.ErrorContains(t, err, fmt.Sprintf("cuda:0: 1 allocations never freed: 512 bytes at %#x", address))
+	assert.ErrorContains(t, err, "1 allocations of pinned memory never freed")
+}
+
+func TestCloseNamesAllThatIsLeft(t *testing.T) {
+	for name, tt := range map[string]struct {
+		take func(t *testing.T, d *Driver) (give func() error)
+		want string
+	}{
+		"a pool": {func(t *testing.T, d *Driver) func() error {
+			p := must[driver.MemPool](t)(d.MemPoolCreate(0, false))
+			return func() error { return d.MemPoolDestroy(p) }
+		}, "cuda:0: 1 allocations never freed: a memory pool"},
+		"the default pool": {func(t *testing.T, d *Driver) func() error {
+			must[driver.MemPool](t)(d.DeviceGetDefaultMemPool(0))
+			return nil
+		}, ""},
+		"physical memory": {func(t *testing.T, d *Driver) func() error {
+			p := must[driver.Physical](t)(d.MemCreate(granularity, 0, false))
+			return func() error { return d.MemRelease(p) }
+		}, fmt.Sprintf("%d bytes of MemCreate", granularity)},
+		"addresses": {func(t *testing.T, d *Driver) func() error {
+			a := must[uintptr](t)(d.MemAddressReserve(granularity))
+			return func() error { return d.MemAddressFree(a, granularity) }
+		}, fmt.Sprintf("%d reserved addresses", granularity)},
+		"registered memory": {func(t *testing.T, d *Driver) func() error {
+			b := make([]byte, 10)
+			require.NoError(t, d.MemHostRegister(b, 0))
+			return func() error { return d.MemHostUnregister(addressOf(b)) }
+		}, "1 ranges of host memory never unregistered"},
+		"a graph": {func(t *testing.T, d *Driver) func() error {
+			g := must[driver.Graph](t)(d.StreamEndCapture(capturing(t, d, driver.CaptureRelaxed)))
+			return func() error { return d.GraphDestroy(g) }
+		}, "1 graphs never destroyed"},
+		"an executable graph": {func(t *testing.T, d *Driver) func() error {
+			e := launchable(t, d, capturing(t, d, driver.CaptureRelaxed))
+			return func() error { return d.GraphExecDestroy(e) }
+		}, "1 graphs never destroyed"},
+	} {
+		for _, gives := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, given back: %v", name, gives), func(t *testing.T) {
+				d, _ := machine(t, Config{MemoryBytes: 4 * granularity})
+				give := tt.take(t, d)
+				if gives && give != nil {
+					require.NoError(t, give())
+				}
+				require.NoError(t, d.DevicePrimaryCtxRelease(0))
+				if err := d.Close(); gives || tt.want == "" {
+					assert.NoError(t, err)
+				} else {
+					assert.ErrorContains(t, err, tt.want)
+				}
+			})
+		}
+	}
+}
+
+func TestFailIsAskedForEachCall(t *testing.T) {
+	d, _ := machine(t, Config{Fail: func(call string, n int) driver.Result {
+		if call == "cuMemAlloc" && n == 2 {
+			return driver.OutOfMemory
+		}
+		return 0
+	}})
+	must[uintptr](t)(d.MemAlloc(1))
+	_, err := d.MemAlloc(1)
+	code(t, driver.OutOfMemory, err)
+	assert.ErrorContains(t, err, "injected at call 2")
+	must[uintptr](t)(d.MemAlloc(1))
+}
+
+// held returns the descriptors and mappings of soft devices in this process.
+func held(t *testing.T) map[string]bool {
+	t.Helper()
+	all := map[string]bool{}
+	links, err := filepath.Glob("/proc/self/fd/*")
+	require.NoError(t, err)
+	for _, link := range links {
+		if name, err := os.Readlink(link); err == nil && strings.Contains(name, filePrefix) {
+			all[link] = true
+		}
+	}
+	maps, err := os.ReadFile("/proc/self/maps")
+	require.NoError(t, err)
+	for line := range strings.Lines(string(maps)) {
+		if strings.Contains(line, filePrefix) {
+			all[line] = true
+		}
+	}
+	return all
+}
+
+func TestCloseGivesEverythingBack(t *testing.T) {
+	before := held(t)
+	d, _ := machine(t, Config{Devices: 2, MemoryBytes: 8 * page})
+	filled(t, d, 1000, 1)
+	p := must[driver.Physical](t)(d.MemCreate(page, 1, true))
+	mapped(t, d, p, page)
+	fd := must[int](t)(d.MemExportToShareableHandle(p))
+	must[driver.Physical](t)(d.MemImportFromShareableHandle(fd))
+	require.NoError(t, unix.Close(fd))
+	pool := must[driver.MemPool](t)(d.MemPoolCreate(0, true))
+	must[uintptr](t)(d.MemAllocFromPoolAsync(100, pool, 0))
+	must[uintptr](t)(d.MemAllocAsync(100, 0))
+	require.NoError(t, d.MemPoolDestroy(must[driver.MemPool](t)(d.MemPoolCreate(1, false))))
+	fd = must[int](t)(d.MemPoolExportToShareableHandle(pool))
+	must[driver.MemPool](t)(d.MemPoolImportFromShareableHandle(fd))
+	require.NoError(t, unix.Close(fd))
+	for i := range driver.Device(2) {
+		require.NoError(t, d.DevicePrimaryCtxRelease(i))
+	}
+	assert.ErrorContains(t, d.Close(), "never freed")
+	for what := range held(t) {
+		assert.Contains(t, before, what)
+	}
+}

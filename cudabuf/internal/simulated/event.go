@@ -1,0 +1,241 @@
+//go:build linux
+
+package simulated
+
+import (
+	"slices"
+	"time"
+
+	"github.com/quiver-gpu/quiver/cudabuf/internal/driver"
+)
+
+// event is a mark in a stream.
+type event struct {
+	context *context
+	flags   uint32
+	record  *record     // the last, nil where there is none; guarded by Driver.order
+	shared  sharedEvent // what other processes see, nil where they see nothing
+}
+
+// sharedEvent is an event that several processes record and wait for. It is
+// called with Driver.order held.
+type sharedEvent interface {
+	// begin notes a record; finish is called when the work before it is done.
+	begin() (finish func())
+	// last is the last record of any process.
+	last() place
+}
+
+// record is one EventRecord. What waits for an event waits for the record that
+// it had at that moment.
+type record struct {
+	at   place
+	when time.Time // set before at is reached
+
+	capture *capture // where it was recorded in one
+	tips    []*node
+}
+
+func (d *Driver) EventCreate(flags uint32) (driver.Event, error) {
+	const call = "cuEventCreate"
+	c, err := d.context(call)
+	if err != nil {
+		return 0, err
+	}
+	const all = driver.EventBlockingSync | driver.EventDisableTiming | driver.EventInterprocess
+	if flags&^all != 0 {
+		return 0, driver.Check(call, driver.InvalidValue)
+	}
+	if flags&driver.EventInterprocess != 0 && flags&driver.EventDisableTiming == 0 {
+		return 0, &driver.Error{Call: call, Code: driver.InvalidValue, Detail: "an event of several processes keeps no time"}
+	}
+	return d.addEvent(&event{context: c, flags: flags}), nil
+}
+
+func (d *Driver) addEvent(e *event) driver.Event {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	h := driver.Event(d.handle())
+	d.events[h] = e
+	return h
+}
+
+// EventDestroy leaves waits for the event as they are.
+func (d *Driver) EventDestroy(h driver.Event) error {
+	const call = "cuEventDestroy"
+	if _, err := d.event(call, h); err != nil {
+		return err
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	delete(d.events, h)
+	return nil
+}
+
+func (d *Driver) EventRecord(h driver.Event, sh driver.Stream) error {
+	const call = "cuEventRecord"
+	_, s, err := d.stream(call, sh)
+	if err != nil {
+		return err
+	}
+	e, err := d.findEvent(call, h)
+	if err != nil {
+		return err
+	}
+	if e.context != s.context {
+		return &driver.Error{Call: call, Code: driver.InvalidHandle, Detail: "event and stream are of different contexts"}
+	}
+	s.waitForRoom()
+	d.order.Lock()
+	defer d.order.Unlock()
+	if s.capture != nil {
+		if s.capture.invalid {
+			return driver.Check(call, captureInvalidated)
+		}
+		e.record = &record{capture: s.capture, tips: slices.Clone(s.tips)}
+		return nil
+	}
+	r, finish := &record{}, func() {}
+	if e.shared != nil {
+		finish = e.shared.begin()
+	}
+	r.at, err = s.add(call, work{over: func() {
+		r.when = time.Now()
+		finish()
+	}})
+	if err != nil {
+		finish() // nobody waits for a record that is not there
+		return err
+	}
+	e.record = r
+	return nil
+}
+
+// last returns the record that an event stands for now, nil where there is
+// none. The caller holds Driver.order.
+func (e *event) last() *record {
+	if e.shared == nil || e.record != nil && e.record.capture != nil {
+		return e.record
+	}
+	if at := e.shared.last(); at != nil {
+		return &record{at: at}
+	}
+	return nil
+}
+
+func (d *Driver) EventQuery(h driver.Event) (done bool, err error) {
+	const call = "cuEventQuery"
+	e, err := d.event(call, h)
+	if err != nil {
+		return false, err
+	}
+	r, err := d.readable(call, e)
+	if err != nil {
+		return false, err
+	}
+	return r == nil || r.at.reached(), nil
+}
+
+func (d *Driver) EventSynchronize(h driver.Event) error {
+	const call = "cuEventSynchronize"
+	e, err := d.event(call, h)
+	if err != nil {
+		return err
+	}
+	r, err := d.readable(call, e)
+	if err != nil || r == nil {
+		return err
+	}
+	r.at.wait()
+	return e.context.dev.alive(call)
+}
+
+func (d *Driver) EventElapsedTime(start, end driver.Event) (float32, error) {
+	const call = "cuEventElapsedTime"
+	if _, err := d.context(call); err != nil {
+		return 0, err
+	}
+	var records [2]*record
+	for i, h := range [...]driver.Event{start, end} {
+		e, err := d.findEvent(call, h)
+		if err != nil {
+			return 0, err
+		}
+		if e.flags&driver.EventDisableTiming != 0 {
+			return 0, &driver.Error{Call: call, Code: driver.InvalidHandle, Detail: "the event keeps no time"}
+		}
+		if records[i], err = d.readable(call, e); err != nil {
+			return 0, err
+		}
+		if records[i] == nil {
+			return 0, &driver.Error{Call: call, Code: driver.InvalidHandle, Detail: "the event was never recorded"}
+		}
+	}
+	for _, r := range records {
+		if !r.at.reached() {
+			return 0, driver.Check(call, driver.NotReady)
+		}
+	}
+	return float32(records[1].when.Sub(records[0].when).Seconds() * 1000), nil
+}
+
+// readable returns the last record of an event that the host may ask about: one
+// of a capture stands for no work, and asking spoils the capture.
+func (d *Driver) readable(call string, e *event) (*record, error) {
+	d.order.Lock()
+	defer d.order.Unlock()
+	r := e.last()
+	if r != nil && r.capture != nil {
+		r.capture.invalid = true
+		return nil, driver.Check(call, capturedEvent)
+	}
+	return r, nil
+}
+
+// StreamWaitEvent lets a stream wait for the event's last record, if there is
+// one. Waiting for one of a capture joins the capture.
+func (d *Driver) StreamWaitEvent(sh driver.Stream, h driver.Event) error {
+	const call = "cuStreamWaitEvent"
+	_, s, err := d.stream(call, sh)
+	if err != nil {
+		return err
+	}
+	e, err := d.findEvent(call, h)
+	if err != nil {
+		return err
+	}
+	s.waitForRoom()
+	d.order.Lock()
+	defer d.order.Unlock()
+	r := e.last()
+	switch {
+	case r == nil:
+		return nil
+	case r.capture != nil:
+		return r.capture.join(call, s, r.tips)
+	case s.capture != nil:
+		s.capture.invalid = true
+		return &driver.Error{Call: call, Code: captureIsolation, Detail: "the event was recorded outside the capture"}
+	}
+	_, err = s.add(call, work{after: []place{r.at}})
+	return err
+}
+
+// event begins a call about an event.
+func (d *Driver) event(call string, h driver.Event) (*event, error) {
+	if _, err := d.context(call); err != nil {
+		return nil, err
+	}
+	return d.findEvent(call, h)
+}
+
+// findEvent finds an event, of whatever context.
+func (d *Driver) findEvent(call string, h driver.Event) (*event, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	e, ok := d.events[h]
+	if !ok {
+		return nil, &driver.Error{Call: call, Code: driver.InvalidHandle, Detail: "no such event"}
+	}
+	return e, nil
+}

@@ -1,0 +1,251 @@
+//go:build linux
+
+package simulated
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"slices"
+	"sort"
+	"sync"
+	"unsafe"
+
+	"github.com/quiver-gpu/quiver/cudabuf/internal/driver"
+	"golang.org/x/sys/unix"
+)
+
+const (
+	alreadyRegistered driver.Result = 712
+	notRegistered     driver.Result = 713
+)
+
+// hostRange is memory of the host that is page-locked. Devices reach it at its
+// own address, as they do where addressing is unified.
+type hostRange struct {
+	memory     []byte
+	registered bool
+	readOnly   bool
+}
+
+func (h *hostRange) base() uintptr { return addressOf(h.memory) }
+
+func (h *hostRange) bytes(address uintptr, n int64) ([]byte, bool) {
+	offset := int64(address - h.base())
+	if n < 0 || n > int64(len(h.memory))-offset {
+		return nil, false
+	}
+	return h.memory[offset : offset+n : offset+n], true
+}
+
+func (h *hostRange) attribute(call string, a driver.PointerAttribute, address uintptr) (uint64, error) {
+	switch a {
+	case driver.PointerMemoryType:
+		return driver.MemoryTypeHost, nil
+	case driver.PointerDevicePointer, driver.PointerHostPointer:
+		return uint64(address), nil
+	case driver.PointerContext, driver.PointerDeviceOrdinal, driver.PointerIsLegacyIPC:
+		return 0, nil
+	case driver.PointerIsMapped:
+		return 1, nil
+	}
+	return 0, invalid(call, "attribute %d of host memory", a)
+}
+
+// hostBehind returns the index of the first range that starts behind an
+// address. The caller holds mu.
+func (sp *space) hostBehind(address uintptr) int {
+	return sort.Search(len(sp.host), func(i int) bool { return sp.host[i].base() > address })
+}
+
+// hostRange returns the range that an address lies in, nil where there is none.
+func (sp *space) hostRange(address uintptr) *hostRange {
+	if i := sp.hostBehind(address) - 1; i >= 0 && address-sp.host[i].base() < uintptr(len(sp.host[i].memory)) {
+		return sp.host[i]
+	}
+	return nil
+}
+
+// addHost answers false where a range overlaps another one.
+func (sp *space) addHost(h *hostRange) bool {
+	i := sp.hostBehind(h.base())
+	if i < len(sp.host) && sp.host[i].base() < h.base()+uintptr(len(h.memory)) || sp.hostRange(h.base()) != nil {
+		return false
+	}
+	sp.host = slices.Insert(sp.host, i, h)
+	return true
+}
+
+// takeHost forgets the range that starts at an address, nil where there is none
+// of this origin.
+func (sp *space) takeHost(address uintptr, registered bool) *hostRange {
+	h := sp.hostRange(address)
+	if h == nil || h.base() != address || h.registered != registered {
+		return nil
+	}
+	sp.host = slices.DeleteFunc(sp.host, func(x *hostRange) bool { return x == h })
+	return h
+}
+
+// hostLeaks is an error where page-locked memory was never given back.
+func (d *Driver) hostLeaks() error {
+	d.space.mu.Lock()
+	defer d.space.mu.Unlock()
+	registered := 0
+	for _, h := range d.space.host {
+		if h.registered {
+			registered++
+		}
+	}
+	var err error
+	if n := len(d.space.host) - registered; n > 0 {
+		err = fmt.Errorf("%d allocations of pinned memory never freed", n)
+	}
+	if registered > 0 {
+		err = errors.Join(err, fmt.Errorf("%d ranges of host memory never unregistered", registered))
+	}
+	return err
+}
+
+// pinned returns the page-locked memory that holds all of b, nil where there is
+// none.
+func (d *Driver) pinned(b []byte) *hostRange {
+	d.space.mu.Lock()
+	defer d.space.mu.Unlock()
+	at := addressOf(b)
+	h := d.space.hostRange(at)
+	if h != nil {
+		if _, ok := h.bytes(at, int64(len(b))); ok {
+			return h
+		}
+	}
+	return nil
+}
+
+// readOnly tells whether devices may only read what is at an address. It takes
+// the lock itself.
+func (sp *space) readOnly(address uintptr) bool {
+	sp.mu.Lock()
+	defer sp.mu.Unlock()
+	h := sp.hostRange(address)
+	return h != nil && h.readOnly
+}
+
+func (d *Driver) MemHostAlloc(n int64, flags uint32) (uintptr, error) {
+	const call = "cuMemHostAlloc"
+	if _, err := d.current(call); err != nil {
+		return 0, err
+	}
+	if n <= 0 || flags&^(driver.HostAllocPortable|driver.HostAllocDeviceMap|driver.HostAllocWriteCombined) != 0 {
+		return 0, invalid(call, "%d bytes, flags %#x", n, flags)
+	}
+	p, err := unix.MmapPtr(-1, 0, nil, uintptr(pages(n)), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE)
+	if err != nil {
+		return 0, &driver.Error{Call: call, Code: driver.OutOfMemory, Detail: err.Error()}
+	}
+	d.space.mu.Lock()
+	defer d.space.mu.Unlock()
+	d.space.addHost(&hostRange{memory: unsafe.Slice((*byte)(p), n)})
+	return uintptr(p), nil
+}
+
+// MemFreeHost waits for every device: addressing is unified, so memory is
+// pinned for all.
+func (d *Driver) MemFreeHost(address uintptr) error {
+	const call = "cuMemFreeHost"
+	if _, err := d.current(call); err != nil {
+		return err
+	}
+	d.quiet()
+	d.space.mu.Lock()
+	defer d.space.mu.Unlock()
+	h := d.space.takeHost(address, false)
+	if h == nil {
+		return invalid(call, "%#x is no pinned allocation", address)
+	}
+	return system(call, unmap(unsafe.Slice(unsafe.SliceData(h.memory), pages(int64(len(h.memory))))))
+}
+
+// MemHostRegister refuses what the host itself cannot write, unless the devices
+// shall not write it either.
+func (d *Driver) MemHostRegister(memory []byte, flags uint32) error {
+	const call = "cuMemHostRegister"
+	if _, err := d.current(call); err != nil {
+		return err
+	}
+	if len(memory) == 0 || flags&^(driver.HostRegisterPortable|driver.HostRegisterDeviceMap|driver.HostRegisterReadOnly) != 0 {
+		return invalid(call, "%d bytes, flags %#x", len(memory), flags)
+	}
+	h := &hostRange{memory: memory, registered: true, readOnly: flags&driver.HostRegisterReadOnly != 0}
+	if err := accessible(memory, !h.readOnly); err != nil {
+		return invalid(call, "%v", err)
+	}
+	d.space.mu.Lock()
+	defer d.space.mu.Unlock()
+	if !d.space.addHost(h) {
+		return &driver.Error{Call: call, Code: alreadyRegistered, Detail: fmt.Sprintf("a part of %d bytes at %#x", len(memory), h.base())}
+	}
+	return nil
+}
+
+// populates tells whether the kernel brings pages in when it is asked, which
+// Linux does from 5.14 on.
+var populates = sync.OnceValue(func() bool {
+	page, err := reserve(1)
+	if err != nil {
+		return false
+	}
+	defer func() { _ = unmap(page) }()
+	return unix.Mprotect(page, usable) == nil && unix.Madvise(page, unix.MADV_POPULATE_WRITE) == nil
+})
+
+// accessible tells whether all pages can be read, and written where that is
+// asked. It changes nothing: the kernel is asked to bring them in. An old kernel
+// cannot tell whether they can be written.
+func accessible(memory []byte, write bool) error {
+	if !populates() {
+		if !touch(func() { bytes.Clone(memory) }) {
+			return fmt.Errorf("%d bytes that cannot be read", len(memory))
+		}
+		return nil
+	}
+	start := uintptr(unsafe.Pointer(unsafe.SliceData(memory)))
+	page := uintptr(unix.Getpagesize())
+	first := start &^ (page - 1)
+	n := (start + uintptr(len(memory)) - first + page - 1) &^ (page - 1)
+	advice := uintptr(unix.MADV_POPULATE_READ)
+	if write {
+		advice = unix.MADV_POPULATE_WRITE
+	}
+	if _, _, errno := unix.Syscall(unix.SYS_MADVISE, first, n, advice); errno != 0 {
+		return fmt.Errorf("%d bytes at %#x: %w", len(memory), start, errno)
+	}
+	return nil
+}
+
+func (d *Driver) MemHostUnregister(address uintptr) error {
+	const call = "cuMemHostUnregister"
+	if _, err := d.current(call); err != nil {
+		return err
+	}
+	d.quiet()
+	d.space.mu.Lock()
+	defer d.space.mu.Unlock()
+	if d.space.takeHost(address, true) == nil {
+		return &driver.Error{Call: call, Code: notRegistered, Detail: fmt.Sprintf("%#x starts no registered memory", address)}
+	}
+	return nil
+}
+
+func (d *Driver) MemHostGetDevicePointer(address uintptr) (uintptr, error) {
+	const call = "cuMemHostGetDevicePointer"
+	if _, err := d.current(call); err != nil {
+		return 0, err
+	}
+	d.space.mu.Lock()
+	defer d.space.mu.Unlock()
+	if d.space.hostRange(address) == nil {
+		return 0, invalid(call, "%#x is no pinned memory", address)
+	}
+	return address, nil
+}

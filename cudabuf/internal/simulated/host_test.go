@@ -1,0 +1,168 @@
+//go:build linux
+
+package simulated
+
+import (
+	"testing"
+	"unsafe"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+
+	"github.com/quiver-gpu/quiver/cudabuf/internal/driver"
+)
+
+func TestHostAllocTakesItsFlags(t *testing.T) {
+	d, _ := machine(t, Config{})
+	for flags := range uint32(8) {
+		a := must[uintptr](t)(d.MemHostAlloc(10, flags))
+		require.NoError(t, d.MemFreeHost(a))
+	}
+	_, err := d.MemHostAlloc(10, 8)
+	code(t, driver.InvalidValue, err)
+	_, err = d.MemHostAlloc(0, 0)
+	code(t, driver.InvalidValue, err)
+}
+
+func TestDevicesReachPinnedMemoryAtItsAddress(t *testing.T) {
+	d, _ := machine(t, Config{})
+	host, registered := pinned(t, d, 100), make([]byte, 100)
+	require.NoError(t, d.MemHostRegister(registered, driver.HostRegisterDeviceMap))
+	for _, b := range [][]byte{host, registered} {
+		at := must[uintptr](t)(d.MemHostGetDevicePointer(addressOf(b) + 10))
+		assert.Equal(t, addressOf(b)+10, at)
+		require.NoError(t, d.MemsetD8Async(at, 5, 90, 0))
+		require.NoError(t, d.StreamSynchronize(0))
+		assert.Equal(t, byte(5), b[10])
+		assert.Equal(t, byte(5), b[99])
+		code(t, driver.InvalidValue, d.MemsetD8Async(at, 5, 91, 0))
+		twin := func(l *driver.HostLaunch) { l.Memory(l.Pointer(0), 90)[1] = 6 }
+		m := must[driver.Module](t)(d.ModuleLoadData([]byte("image"), map[string]driver.HostKernel{"twin": twin}))
+		f := must[driver.Function](t)(d.ModuleGetFunction(m, "twin"))
+		one := driver.Dim3{X: 1, Y: 1, Z: 1}
+		require.NoError(t, d.LaunchKernel(&driver.Launch{Function: f, Grid: one, Block: one, Args: []driver.Arg{{Kind: driver.Pointer, Bits: uint64(at)}}}))
+		require.NoError(t, d.StreamSynchronize(0))
+		assert.Equal(t, byte(6), b[11])
+	}
+	require.NoError(t, d.MemHostUnregister(addressOf(registered)))
+	_, err := d.MemHostGetDevicePointer(addressOf(registered))
+	code(t, driver.InvalidValue, err)
+	code(t, driver.InvalidValue, d.MemsetD8Async(addressOf(registered), 5, 1, 0))
+}
+
+func TestRegisteredMemoryIsReadWhenTheCopyRuns(t *testing.T) {
+	d, _ := machine(t, Config{})
+	s := streams(t, d, 1)[0]
+	a := must[uintptr](t)(d.MemAlloc(16))
+	src := make([]byte, 16)
+	require.NoError(t, d.MemHostRegister(src, driver.HostRegisterPortable))
+	open := gated(t, d, s)
+	require.NoError(t, d.MemcpyHtoDAsync(a, src[4:12], s))
+	src[4] = 9
+	open()
+	got := make([]byte, 1)
+	require.NoError(t, d.MemcpyDtoHAsync(got, a, s))
+	assert.Equal(t, byte(9), got[0])
+}
+
+func TestRegistrationsDoNotOverlap(t *testing.T) {
+	d, _ := machine(t, Config{})
+	b := make([]byte, 100)
+	require.NoError(t, d.MemHostRegister(b[20:40], 0))
+	require.NoError(t, d.MemHostRegister(b[40:60], 0))
+	for _, part := range [][]byte{b, b[:21], b[39:40], b[25:30], b[20:40], b[59:]} {
+		code(t, 712, d.MemHostRegister(part, 0))
+	}
+	code(t, 712, d.MemHostRegister(pinned(t, d, 10)[2:4], 0))
+	for _, at := range []uintptr{addressOf(b), addressOf(b) + 21, addressOf(b) + 60, 0} {
+		code(t, 713, d.MemHostUnregister(at))
+	}
+	code(t, driver.InvalidValue, d.MemFreeHost(addressOf(b)+20))
+	require.NoError(t, d.MemHostUnregister(addressOf(b)+20))
+	code(t, 713, d.MemHostUnregister(addressOf(b)+20))
+	require.NoError(t, d.MemHostRegister(b[:40], 0))
+	require.NoError(t, d.DevicePrimaryCtxRelease(0))
+	assert.ErrorContains(t, d.Close(), "2 ranges of host memory never unregistered")
+}
+
+func TestReadOnlyMemoryIsRegisteredAsSuch(t *testing.T) {
+	d, _ := machine(t, Config{})
+	p, err := unix.Mmap(-1, 0, 4096, unix.PROT_READ, unix.MAP_ANON|unix.MAP_PRIVATE)
+	require.NoError(t, err)
+	defer func() { assert.NoError(t, unix.Munmap(p)) }()
+	a := must[uintptr](t)(d.MemAlloc(4096))
+	code(t, driver.InvalidValue, d.MemHostRegister(p, 0))
+	require.NoError(t, d.MemHostRegister(p, driver.HostRegisterReadOnly))
+	require.NoError(t, d.MemcpyHtoDAsync(a, p, 0))
+	require.NoError(t, d.StreamSynchronize(0))
+	code(t, driver.InvalidValue, d.MemcpyDtoHAsync(p, a, 0))
+	code(t, driver.InvalidValue, d.MemsetD8Async(addressOf(p), 1, 1, 0))
+	code(t, driver.InvalidValue, d.MemcpyDtoDAsync(addressOf(p), a, 1, 0))
+	require.NoError(t, d.MemcpyDtoDAsync(a, addressOf(p), 1, 0))
+	require.NoError(t, d.StreamSynchronize(0))
+	require.NoError(t, d.MemHostUnregister(addressOf(p)))
+}
+
+func TestOnlyMemoryOfTheHostIsRegistered(t *testing.T) {
+	d, _ := machine(t, Config{})
+	a := must[uintptr](t)(d.MemAlloc(4096))
+	code(t, driver.InvalidValue, d.MemHostRegister(unsafe.Slice(*(**byte)(unsafe.Pointer(&a)), 10), 0))
+	code(t, driver.InvalidValue, d.MemHostRegister(nil, 0))
+	code(t, driver.InvalidValue, d.MemHostRegister(make([]byte, 1), 4))
+	p, err := unix.Mmap(-1, 0, 8192, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE)
+	require.NoError(t, err)
+	require.NoError(t, unix.Mprotect(p[4096:], unix.PROT_NONE))
+	defer func() { assert.NoError(t, unix.Munmap(p)) }()
+	code(t, driver.InvalidValue, d.MemHostRegister(p[:4097], 0))
+	require.NoError(t, d.MemHostRegister(p[:4096], 0))
+}
+
+func TestAddressesAreKnownByTheirAttributes(t *testing.T) {
+	d, contexts := machine(t, Config{Devices: 2})
+	host := addressOf(pinned(t, d, 10))
+	p := must[driver.MemPool](t)(d.MemPoolCreate(1, false))
+	pooled := must[uintptr](t)(d.MemAllocFromPoolAsync(10, p, 0))
+	require.NoError(t, d.CtxSetCurrent(contexts[1]))
+	a := must[uintptr](t)(d.MemAlloc(1000)) + 999
+	for _, tt := range []struct {
+		name    string
+		address uintptr
+		want    map[driver.PointerAttribute]uint64
+		refused []driver.PointerAttribute
+	}{
+		{"ordinary", a, map[driver.PointerAttribute]uint64{
+			driver.PointerContext: uint64(contexts[1]), driver.PointerMemoryType: driver.MemoryTypeDevice,
+			driver.PointerDevicePointer: uint64(a), driver.PointerDeviceOrdinal: 1,
+			driver.PointerIsLegacyIPC: 1, driver.PointerIsMapped: 1,
+		}, []driver.PointerAttribute{driver.PointerHostPointer, 99}},
+		{"pooled", pooled, map[driver.PointerAttribute]uint64{
+			driver.PointerMemoryType: driver.MemoryTypeDevice, driver.PointerDevicePointer: uint64(pooled),
+			driver.PointerDeviceOrdinal: 1, driver.PointerIsLegacyIPC: 0, driver.PointerIsMapped: 1,
+		}, []driver.PointerAttribute{driver.PointerHostPointer}},
+		{"pinned", host + 9, map[driver.PointerAttribute]uint64{
+			driver.PointerMemoryType: driver.MemoryTypeHost, driver.PointerDevicePointer: uint64(host + 9),
+			driver.PointerHostPointer: uint64(host + 9), driver.PointerIsLegacyIPC: 0, driver.PointerIsMapped: 1,
+		}, []driver.PointerAttribute{99}},
+		{"beyond", a + 1, nil, []driver.PointerAttribute{driver.PointerContext, driver.PointerMemoryType, driver.PointerIsMapped}},
+		{"Go's", addressOf(make([]byte, 8)), nil, []driver.PointerAttribute{driver.PointerMemoryType, driver.PointerHostPointer}},
+	} {
+		for attribute, v := range tt.want {
+			assert.Equal(t, v, must[uint64](t)(d.PointerGetAttribute(attribute, tt.address)), "%s, attribute %d", tt.name, attribute)
+		}
+		for _, attribute := range tt.refused {
+			_, err := d.PointerGetAttribute(attribute, tt.address)
+			code(t, driver.InvalidValue, err)
+		}
+	}
+	require.NoError(t, d.CtxSetCurrent(contexts[0]))
+	_, err := d.PointerGetAttribute(driver.PointerDevicePointer, a)
+	code(t, driver.InvalidValue, err)
+
+	base, size, err := d.MemGetAddressRange(a)
+	require.NoError(t, err)
+	assert.Equal(t, a-999, base)
+	assert.EqualValues(t, 1000, size)
+	_, _, err = d.MemGetAddressRange(a + 1)
+	code(t, driver.NotFound, err)
+}

@@ -1,0 +1,476 @@
+//go:build linux
+
+package simulated
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"os"
+	"runtime"
+	"sync/atomic"
+	"time"
+	"unsafe"
+
+	"github.com/quiver-gpu/quiver/cudabuf/internal/driver"
+	"golang.org/x/sys/unix"
+)
+
+// handle is what an IPCMemHandle says. The exporter keeps the lease, an empty
+// file, as long as the allocation: a lease that is gone means that the memory
+// may be somebody else's now.
+type handle struct {
+	pid          int32
+	fd, lease    int32
+	inode        uint64
+	leaseInode   uint64
+	offset, size int64
+}
+
+const ipcMagic = "qvih"
+
+func (h handle) bytes() (b driver.IPCMemHandle) {
+	p := append(b[:0], ipcMagic...)
+	for _, v := range []int32{h.pid, h.fd, h.lease} {
+		p = binary.NativeEndian.AppendUint32(p, uint32(v))
+	}
+	for _, v := range []uint64{h.inode, h.leaseInode, uint64(h.offset), uint64(h.size)} {
+		p = binary.NativeEndian.AppendUint64(p, v)
+	}
+	return b
+}
+
+func parseHandle(b driver.IPCMemHandle) (h handle, ok bool) {
+	p := b[len(ipcMagic):]
+	for _, v := range []*int32{&h.pid, &h.fd, &h.lease} {
+		*v = int32(binary.NativeEndian.Uint32(p))
+		p = p[4:]
+	}
+	for _, v := range []*uint64{&h.inode, &h.leaseInode} {
+		*v = binary.NativeEndian.Uint64(p)
+		p = p[8:]
+	}
+	h.offset, h.size = int64(binary.NativeEndian.Uint64(p)), int64(binary.NativeEndian.Uint64(p[8:]))
+	return h, string(b[:len(ipcMagic)]) == ipcMagic && h.offset >= 0 && h.size > 0 && h.pid > 0
+}
+
+// openedHandle is memory of another process.
+type openedHandle struct {
+	handle  driver.IPCMemHandle
+	segment *segment
+	uses    int
+}
+
+// IpcGetMemHandle answers the handle of the allocation that the address lies in.
+func (d *Driver) IpcGetMemHandle(address uintptr) (driver.IPCMemHandle, error) {
+	const call = "cuIpcGetMemHandle"
+	if _, err := d.current(call); err != nil {
+		return driver.IPCMemHandle{}, err
+	}
+	d.space.mu.Lock()
+	defer d.space.mu.Unlock()
+	s, b := d.space.block(address)
+	if s == nil || s.kind != ordinary {
+		return driver.IPCMemHandle{}, invalid(call, "%#x is no memory of cuMemAlloc in this process", address)
+	}
+	if b.lease == nil {
+		f, err := newFile(leaseFile, s.dev.ordinal, 0)
+		if err != nil {
+			return driver.IPCMemHandle{}, system(call, err)
+		}
+		b.lease = f
+	}
+	h := handle{int32(os.Getpid()), int32(s.file.fd), int32(b.lease.fd), s.file.inode, b.lease.inode, b.offset, b.size}
+	return h.bytes(), nil
+}
+
+// revoke ends the handles of a block.
+func (b *block) revoke() {
+	if b.lease != nil {
+		_ = b.lease.close()
+		b.lease = nil
+	}
+}
+
+// IpcOpenMemHandle opens a handle once, however often it is called.
+func (d *Driver) IpcOpenMemHandle(name driver.IPCMemHandle) (uintptr, error) {
+	const call = "cuIpcOpenMemHandle"
+	dev, err := d.current(call)
+	if err != nil {
+		return 0, err
+	}
+	h, ok := parseHandle(name)
+	if !ok {
+		return 0, invalid(call, "the bytes are no handle that a soft driver made")
+	}
+	if int(h.pid) == os.Getpid() {
+		return 0, &driver.Error{Call: call, Code: driver.InvalidContext, Detail: "the handle is this process's own"}
+	}
+	d.space.mu.Lock()
+	defer d.space.mu.Unlock()
+	o := d.space.opened[name]
+	if o == nil {
+		s, err := d.openSegment(h)
+		if err != nil {
+			return 0, invalid(call, "%v", err)
+		}
+		o = &openedHandle{handle: name, segment: s}
+	}
+	s := o.segment
+	if dev != s.dev && !d.reaches(dev, s.dev) {
+		if o.uses == 0 {
+			_ = errors.Join(s.unmap(), s.file.close()) // at worst it keeps the addresses
+		}
+		return 0, &driver.Error{Call: call, Code: peerUnsupported, Detail: fmt.Sprintf("cuda:%d does not reach memory of cuda:%d", dev.ordinal, s.dev.ordinal)}
+	}
+	if o.uses++; o.uses == 1 {
+		s.opened, s.access = o, deviceSet{}
+		d.space.opened[name] = o
+		d.space.add(s)
+	}
+	s.access[dev.ordinal] = true
+	return s.address(s.blocks[0]), nil
+}
+
+// openSegment maps what a handle names.
+func (d *Driver) openSegment(h handle) (*segment, error) {
+	f, ordinal, err := h.open(h.fd, deviceFile, h.inode)
+	if err != nil {
+		return nil, err
+	}
+	s, err := d.mapHandle(h, f, ordinal)
+	if err != nil {
+		return nil, errors.Join(err, f.close())
+	}
+	return s, nil
+}
+
+func (d *Driver) mapHandle(h handle, f *file, ordinal int) (*segment, error) {
+	lease, _, err := h.open(h.lease, leaseFile, h.leaseInode)
+	if err != nil {
+		return nil, fmt.Errorf("the memory is freed: %w", err)
+	}
+	if err := lease.close(); err != nil {
+		return nil, err
+	}
+	if ordinal >= len(d.devices) {
+		return nil, fmt.Errorf("memory of cuda:%d, and there are %d devices", ordinal, len(d.devices))
+	}
+	if h.offset > f.size-h.size {
+		return nil, fmt.Errorf("%d bytes at %d of a file of %d", h.size, h.offset, f.size)
+	}
+	before := h.offset % int64(os.Getpagesize()) // a mapping begins at a page
+	s, err := newSegment(d.devices[ordinal], imported, before+h.size, f, h.offset-before)
+	if err == nil {
+		s.insert(&block{offset: before, length: h.size, size: h.size})
+	}
+	return s, err
+}
+
+// open opens a file of the exporter, if it is still the one that was exported.
+func (h handle) open(fd int32, use string, inode uint64) (*file, int, error) {
+	f, ordinal, err := openFile(fmt.Sprintf("/proc/%d/fd/%d", h.pid, fd), use)
+	if err != nil {
+		return nil, 0, err
+	}
+	if f.inode != inode {
+		return nil, 0, errors.Join(errors.New("the exporter has another file in its place"), f.close())
+	}
+	return f, ordinal, nil
+}
+
+// IpcCloseMemHandle ends one opening. It waits for the devices.
+func (d *Driver) IpcCloseMemHandle(address uintptr) error {
+	const call = "cuIpcCloseMemHandle"
+	if _, err := d.current(call); err != nil {
+		return err
+	}
+	d.quiet()
+	d.space.mu.Lock()
+	defer d.space.mu.Unlock()
+	s := d.space.segment(address)
+	if s == nil || s.kind != imported || s.address(s.blocks[0]) != address {
+		return invalid(call, "%#x is no memory of cuIpcOpenMemHandle", address)
+	}
+	if s.opened.uses--; s.opened.uses > 0 {
+		return nil
+	}
+	delete(d.space.opened, s.opened.handle)
+	f := s.file
+	return system(call, errors.Join(d.space.drop(s), f.close()))
+}
+
+// crossEvent is an event of several processes: two counters in memory that they
+// share. It is given back when nobody knows it any more.
+type crossEvent struct {
+	*counters
+	file   *file
+	opened bool // it is another process's
+}
+
+type counters struct {
+	recorded  atomic.Uint64
+	completed atomic.Uint64
+	recorder  atomic.Int64 // the process of the last record
+}
+
+func newCrossEvent(f *file, opened bool) (*crossEvent, error) {
+	memory, err := f.mapped(0, f.size, usable)
+	if err != nil {
+		return nil, errors.Join(err, f.close())
+	}
+	e := &crossEvent{(*counters)(unsafe.Pointer(unsafe.SliceData(memory))), f, opened}
+	runtime.AddCleanup(e, func(f *file) { _ = errors.Join(unmap(memory), f.close()) }, f)
+	return e, nil
+}
+
+func (e *crossEvent) begin() (finish func()) {
+	e.recorder.Store(int64(os.Getpid()))
+	n := e.recorded.Add(1)
+	return func() {
+		for done := e.completed.Load(); done < n && !e.completed.CompareAndSwap(done, n); {
+			done = e.completed.Load()
+		}
+		_, _, _ = unix.Syscall6(unix.SYS_FUTEX, e.futex(), futexWake, 1<<30, 0, 0, 0)
+	}
+}
+
+func (e *crossEvent) last() place {
+	if n := e.recorded.Load(); n > 0 {
+		return crossPlace{e, n}
+	}
+	return nil
+}
+
+const (
+	futexWait = 0
+	futexWake = 1
+)
+
+// futex is the low half of completed, which comes first.
+func (e *crossEvent) futex() uintptr { return uintptr(unsafe.Pointer(&e.completed)) }
+
+// crossPlace is a record of some process.
+type crossPlace struct {
+	event *crossEvent
+	n     uint64
+}
+
+func (p crossPlace) reached() bool { return p.event.completed.Load() >= p.n }
+
+// wait ends also when the process that recorded last has died: what it had on
+// its streams is gone.
+func (p crossPlace) wait() {
+	for {
+		done := p.event.completed.Load()
+		if done >= p.n {
+			return
+		}
+		timeout := unix.NsecToTimespec(int64(100 * time.Millisecond))
+		_, _, errno := unix.Syscall6(unix.SYS_FUTEX, p.event.futex(), futexWait, uintptr(uint32(done)), uintptr(unsafe.Pointer(&timeout)), 0, 0)
+		if errno == unix.ETIMEDOUT && unix.Kill(int(p.event.recorder.Load()), 0) == unix.ESRCH {
+			return
+		}
+	}
+}
+
+// eventMagic begins an IPCEventHandle: process and descriptor, as int32, and
+// inode follow.
+const eventMagic = "qvie"
+
+// IpcGetEventHandle shares the event from its first handle on.
+func (d *Driver) IpcGetEventHandle(h driver.Event) (name driver.IPCEventHandle, err error) {
+	const call = "cuIpcGetEventHandle"
+	e, err := d.event(call, h)
+	if err != nil {
+		return name, err
+	}
+	d.order.Lock()
+	defer d.order.Unlock()
+	if e.flags&driver.EventInterprocess == 0 {
+		return name, &driver.Error{Call: call, Code: driver.InvalidHandle, Detail: "the event was not made for several processes"}
+	}
+	if e.shared == nil {
+		if e.shared, err = e.cross(); err != nil {
+			return name, system(call, err)
+		}
+	}
+	cross := e.shared.(*crossEvent)
+	if cross.opened {
+		return name, &driver.Error{Call: call, Code: driver.InvalidHandle, Detail: "the event is another process's"}
+	}
+	p := append(name[:0], eventMagic...)
+	p = binary.NativeEndian.AppendUint32(p, uint32(os.Getpid()))
+	p = binary.NativeEndian.AppendUint32(p, uint32(cross.file.fd))
+	binary.NativeEndian.AppendUint64(p, cross.file.inode)
+	return name, nil
+}
+
+// cross shares an event, with the record that it has.
+func (e *event) cross() (sharedEvent, error) {
+	f, err := newFile(eventFile, e.context.dev.ordinal, pages(1))
+	if err != nil {
+		return nil, err
+	}
+	cross, err := newCrossEvent(f, false)
+	if err != nil {
+		return nil, err
+	}
+	if r := e.record; r != nil && r.capture == nil {
+		finish := cross.begin()
+		go func() {
+			r.at.wait()
+			finish()
+		}()
+	}
+	return cross, nil
+}
+
+func (d *Driver) IpcOpenEventHandle(name driver.IPCEventHandle) (driver.Event, error) {
+	const call = "cuIpcOpenEventHandle"
+	c, err := d.context(call)
+	if err != nil {
+		return 0, err
+	}
+	if string(name[:len(eventMagic)]) != eventMagic {
+		return 0, invalid(call, "the bytes are no handle that a soft driver made")
+	}
+	h := handle{
+		pid: int32(binary.NativeEndian.Uint32(name[4:])),
+		fd:  int32(binary.NativeEndian.Uint32(name[8:])),
+	}
+	if int(h.pid) == os.Getpid() {
+		return 0, &driver.Error{Call: call, Code: driver.InvalidContext, Detail: "the handle is this process's own"}
+	}
+	f, _, err := h.open(h.fd, eventFile, binary.NativeEndian.Uint64(name[12:]))
+	if err != nil {
+		return 0, invalid(call, "%v", err)
+	}
+	if f.size < int64(unsafe.Sizeof(counters{})) {
+		return 0, errors.Join(invalid(call, "an event of %d bytes", f.size), f.close())
+	}
+	cross, err := newCrossEvent(f, true)
+	if err != nil {
+		return 0, system(call, err)
+	}
+	return d.addEvent(&event{context: c, flags: driver.EventInterprocess | driver.EventDisableTiming, shared: cross}), nil
+}
+
+func (d *Driver) MemPoolExportToShareableHandle(h driver.MemPool) (int, error) {
+	const call = "cuMemPoolExportToShareableHandle"
+	p, err := d.lockPool(call, h)
+	if err != nil {
+		return 0, err
+	}
+	defer d.space.mu.Unlock()
+	if !p.shareable {
+		return 0, invalid(call, "the pool was not made to be shared")
+	}
+	fd, err := p.segment.file.export()
+	return fd, system(call, err)
+}
+
+// MemPoolImportFromShareableHandle answers the same handle each time; each is to be
+// destroyed, as CUDA has it. What uses the pool after the first of these faults in
+// CUDA, and is an error here.
+func (d *Driver) MemPoolImportFromShareableHandle(fd int) (driver.MemPool, error) {
+	const call = "cuMemPoolImportFromShareableHandle"
+	f, dev, err := d.importFile(call, fd, poolFile)
+	if err != nil {
+		return 0, err
+	}
+	d.space.mu.Lock()
+	defer d.space.mu.Unlock()
+	for h, p := range d.space.pools {
+		if p.imported && !p.destroyed && p.segment.file.inode == f.inode {
+			if p.ending {
+				return 0, errors.Join(invalid(call, "an import of the pool was destroyed"), f.close())
+			}
+			p.imports++
+			return h, system(call, f.close())
+		}
+	}
+	p := &pool{dev: dev, imported: true, imports: 1, access: deviceSet{}}
+	if err := p.mapFile(f); err != nil {
+		return 0, system(call, err)
+	}
+	return d.addPool(p), nil
+}
+
+// poolMagic begins a PoolPointer: the pool's inode, offset and size follow.
+const poolMagic = "qvpp"
+
+func (d *Driver) MemPoolExportPointer(address uintptr) (at driver.PoolPointer, err error) {
+	const call = "cuMemPoolExportPointer"
+	if _, err := d.current(call); err != nil {
+		return at, err
+	}
+	d.space.mu.Lock()
+	defer d.space.mu.Unlock()
+	s, b := d.space.block(address)
+	if s == nil || s.kind != pooled || !s.pool.shareable || s.address(b) != address {
+		return at, invalid(call, "%#x is no allocation of a pool to share", address)
+	}
+	copy(at[:], poolMagic)
+	binary.NativeEndian.PutUint64(at[8:], s.file.inode)
+	binary.NativeEndian.PutUint64(at[16:], uint64(b.offset))
+	binary.NativeEndian.PutUint64(at[24:], uint64(b.size))
+	return at, nil
+}
+
+// MemPoolImportPointer answers the same address each time; the first free ends
+// them all, as CUDA has it.
+func (d *Driver) MemPoolImportPointer(h driver.MemPool, at driver.PoolPointer) (uintptr, error) {
+	const call = "cuMemPoolImportPointer"
+	p, err := d.lockPool(call, h)
+	if err != nil {
+		return 0, err
+	}
+	defer d.space.mu.Unlock()
+	if !p.imported {
+		return 0, invalid(call, "the pool is not another process's")
+	}
+	if p.ending {
+		return 0, invalid(call, "an import of the pool was destroyed")
+	}
+	s := p.segment
+	inode, offset, size := binary.NativeEndian.Uint64(at[8:]), int64(binary.NativeEndian.Uint64(at[16:])), int64(binary.NativeEndian.Uint64(at[24:]))
+	switch {
+	case string(at[:len(poolMagic)]) != poolMagic:
+		return 0, invalid(call, "the bytes are no pointer that a soft driver exported")
+	case inode != s.file.inode:
+		return 0, invalid(call, "the pointer is one of another pool")
+	case offset < 0 || size <= 0 || offset > int64(len(s.hidden))-size || offset%pages(1) != 0:
+		return 0, invalid(call, "%d bytes at %d of a pool of %d", size, offset, len(s.hidden))
+	}
+	b := &block{offset: offset, length: pages(size), size: size}
+	if i := s.at(offset); i < len(s.blocks) && s.blocks[i].offset < offset+b.length {
+		found := s.blocks[i]
+		if found.offset == offset && found.size == size && found.freeing == nil {
+			return s.address(found), nil
+		}
+		return 0, invalid(call, "the pointer overlaps one that is imported")
+	}
+	if err := unix.Mprotect(s.memory(b), usable); err != nil {
+		return 0, system(call, err)
+	}
+	s.insert(b)
+	p.live += b.length
+	return s.address(b), nil
+}
+
+// importFile opens the file of a descriptor that a soft driver exported.
+func (d *Driver) importFile(call string, fd int, use string) (*file, *device, error) {
+	if _, err := d.current(call); err != nil {
+		return nil, nil, err
+	}
+	f, ordinal, err := openFile(fmt.Sprintf("/proc/self/fd/%d", fd), use)
+	if err != nil {
+		return nil, nil, invalid(call, "descriptor %d: %v", fd, err)
+	}
+	if ordinal >= len(d.devices) {
+		_ = f.close()
+		return nil, nil, invalid(call, "memory of cuda:%d, and there are %d devices", ordinal, len(d.devices))
+	}
+	return f, d.devices[ordinal], nil
+}

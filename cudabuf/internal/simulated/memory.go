@@ -1,0 +1,353 @@
+//go:build linux
+
+package simulated
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/quiver-gpu/quiver/cudabuf/internal/driver"
+)
+
+func (d *Driver) MemGetInfo() (free, total int64, err error) {
+	dev, err := d.current("cuMemGetInfo")
+	if err != nil {
+		return 0, 0, err
+	}
+	return dev.arena.size - dev.arena.inUse(), dev.arena.size, nil
+}
+
+func (d *Driver) MemAlloc(n int64) (uintptr, error) {
+	const call = "cuMemAlloc"
+	c, err := d.context(call)
+	if err != nil {
+		return 0, err
+	}
+	if n <= 0 {
+		return 0, invalid(call, "%d bytes", n)
+	}
+	address, ok := c.dev.arena.alloc(n, c)
+	if !ok {
+		d.space.mu.Lock()
+		defer d.space.mu.Unlock()
+		return 0, c.dev.arena.full(call, n)
+	}
+	return address, nil
+}
+
+// MemFree waits for the device, as CUDA's does.
+func (d *Driver) MemFree(address uintptr) error {
+	const call = "cuMemFree"
+	dev, err := d.current(call)
+	if err != nil {
+		return err
+	}
+	d.synchronize(dev)
+	d.space.mu.Lock()
+	defer d.space.mu.Unlock()
+	s, b := d.space.block(address)
+	switch {
+	case s == nil || s.address(b) != address || s.dev != dev:
+	case s.kind == ordinary:
+		dev.arena.release(b)
+		return nil
+	case s.kind == pooled:
+		return system(call, d.giveBack(s.pool, b))
+	}
+	return invalid(call, "%#x is no allocation of cuda:%d", address, dev.ordinal)
+}
+
+// MemGetAddressRange answers the mapping, of virtual memory.
+func (d *Driver) MemGetAddressRange(address uintptr) (uintptr, int64, error) {
+	const call = "cuMemGetAddressRange"
+	if _, err := d.current(call); err != nil {
+		return 0, 0, err
+	}
+	d.space.mu.Lock()
+	defer d.space.mu.Unlock()
+	if s, b := d.space.block(address); s != nil {
+		return s.address(b), b.size, nil
+	}
+	if h := d.space.hostRange(address); h != nil {
+		return h.base(), int64(len(h.memory)), nil
+	}
+	return 0, 0, &driver.Error{Call: call, Code: driver.NotFound, Detail: fmt.Sprintf("%#x lies in no allocation", address)}
+}
+
+func (d *Driver) PointerGetAttribute(a driver.PointerAttribute, address uintptr) (uint64, error) {
+	const call = "cuPointerGetAttribute"
+	dev, err := d.current(call)
+	if err != nil {
+		return 0, err
+	}
+	d.space.mu.Lock()
+	defer d.space.mu.Unlock()
+	if h := d.space.hostRange(address); h != nil {
+		return h.attribute(call, a, address)
+	}
+	s := d.space.segment(address)
+	if s != nil {
+		if b := s.find(address); b != nil && b.freeing == nil {
+			return s.attribute(call, a, address, b, dev)
+		}
+		if s.kind == virtual && a == driver.PointerIsMapped {
+			return 0, nil
+		}
+	}
+	return 0, invalid(call, "%#x is no memory that CUDA knows", address)
+}
+
+func (s *segment) attribute(call string, a driver.PointerAttribute, address uintptr, b *block, from *device) (uint64, error) {
+	switch a {
+	case driver.PointerContext:
+		if b.owner == nil {
+			return 0, nil
+		}
+		return uint64(b.owner.handle), nil
+	case driver.PointerMemoryType:
+		return driver.MemoryTypeDevice, nil
+	case driver.PointerDevicePointer:
+		if !s.reachable(b, from) {
+			return 0, invalid(call, "cuda:%d does not reach %#x", from.ordinal, address)
+		}
+		return uint64(address), nil
+	case driver.PointerDeviceOrdinal:
+		return uint64(s.home(b).ordinal), nil
+	case driver.PointerIsLegacyIPC:
+		if s.kind == ordinary {
+			return 1, nil
+		}
+		return 0, nil
+	case driver.PointerIsMapped:
+		return 1, nil
+	}
+	return 0, invalid(call, "attribute %d of device memory", a)
+}
+
+// full is the error of a device whose memory is used up.
+func (a *arena) full(call string, n int64) error {
+	return &driver.Error{Call: call, Code: driver.OutOfMemory, Detail: fmt.Sprintf("%d bytes wanted, %d of %d in use", n, a.used, a.size)}
+}
+
+// granule is what allocations are rounded up to, as alignment and in size;
+// granularity is the unit of virtual memory.
+const (
+	granule     = 512
+	granularity = 2 << 20
+)
+
+// deviceMemory is what a device knows of memory.
+type deviceMemory struct {
+	arena *arena
+	peers deviceSet // whose memory it reaches; guarded by space.mu
+}
+
+// arena is the memory of one device.
+type arena struct {
+	*space
+	dev      *device
+	size     int64
+	used     int64    // guarded by space.mu, with pools and virtual memory
+	leaked   []string // allocations that ended with their context
+	ordinary *segment
+	pool     *pool // the default pool
+}
+
+func newArena(sp *space, dev *device, size int64) (*arena, error) {
+	f, err := newFile(deviceFile, dev.ordinal, pages(size))
+	if err != nil {
+		return nil, fmt.Errorf("memory of a soft device: %w", err)
+	}
+	s, err := newSegment(dev, ordinary, f.size, f, 0)
+	if err != nil {
+		_ = f.close()
+		return nil, fmt.Errorf("mapping %d bytes of a soft device: %w", size, err)
+	}
+	sp.mu.Lock()
+	defer sp.mu.Unlock()
+	sp.add(s)
+	return &arena{space: sp, dev: dev, size: size, ordinary: s}, nil
+}
+
+// take counts memory of the device as used, if there is so much.
+func (a *arena) take(n int64) bool {
+	if n > a.size-a.used {
+		return false
+	}
+	a.used += n
+	return true
+}
+
+// alloc answers false where the memory is used up.
+func (a *arena) alloc(n int64, owner *context) (uintptr, bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if n > a.size {
+		return 0, false
+	}
+	b := a.ordinary.place(n, granule)
+	if b == nil {
+		return 0, false
+	}
+	if b.offset+b.length > a.size || !a.take(b.length) {
+		a.ordinary.remove(b)
+		return 0, false
+	}
+	b.owner = owner
+	poison(a.ordinary.memory(b))
+	return a.ordinary.address(b), true
+}
+
+// release gives a block of ordinary memory back, and its pages to the system.
+func (a *arena) release(b *block) {
+	a.ordinary.remove(b)
+	a.ordinary.discard(b.offset, b.length)
+	a.used -= b.length
+	b.revoke()
+}
+
+// owned returns the memory that ends with a context. It takes the lock itself.
+func (a *arena) owned(c *context) (blocks []*block) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, b := range a.ordinary.blocks {
+		if b.owner == c {
+			blocks = append(blocks, b)
+		}
+	}
+	return blocks
+}
+
+// abandon gives memory back that nobody freed, and remembers it. It takes the lock
+// itself.
+func (a *arena) abandon(blocks []*block) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, b := range blocks {
+		if slices.Contains(a.ordinary.blocks, b) {
+			a.leaked = append(a.leaked, a.ordinary.name(b))
+			a.release(b)
+		}
+	}
+}
+
+// bytes returns the memory behind n bytes at an address that the device
+// reaches, which must lie within one allocation, for work that is issued now. It
+// takes the lock itself.
+func (a *arena) bytes(address uintptr, n int64) ([]byte, bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.look(address, n)
+}
+
+// running is bytes for work that runs now, and may have been issued long ago.
+func (a *arena) running(address uintptr, n int64) ([]byte, bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	b, ok := a.look(address, n)
+	if !ok && n >= 0 {
+		if s := a.segment(address); s != nil && s.pool != nil {
+			return s.pool.freed(a.dev, int64(address-s.base()), n)
+		}
+	}
+	return b, ok
+}
+
+func (a *arena) look(address uintptr, n int64) ([]byte, bool) {
+	if s := a.segment(address); s != nil {
+		return s.bytes(a.dev, address, n)
+	}
+	if h := a.hostRange(address); h != nil {
+		return h.bytes(address, n)
+	}
+	return nil, false
+}
+
+// inUse takes the lock itself.
+func (a *arena) inUse() int64 {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.used
+}
+
+// close gives everything of the device back. It takes the lock itself.
+func (a *arena) close() error {
+	a.retiring.Wait()
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	var err error
+	for _, s := range slices.Clone(a.segments) {
+		if s.dev == a.dev {
+			for _, b := range s.blocks {
+				b.revoke()
+				if b.physical != nil {
+					err = errors.Join(err, b.physical.drop())
+				}
+			}
+			f := s.file
+			err = errors.Join(err, a.drop(s))
+			if f != nil {
+				err = errors.Join(err, f.close())
+			}
+		}
+	}
+	for h, p := range a.physical {
+		if p.dev == a.dev {
+			delete(a.physical, h)
+			err = errors.Join(err, p.drop())
+		}
+	}
+	if len(a.segments) == 0 {
+		a.unregister()
+	}
+	return err
+}
+
+// leaks is an error that names what of the device was never given back.
+func (dev *device) leaks() error {
+	if left := dev.arena.left(); len(left) > 0 {
+		return fmt.Errorf("cuda:%d: %d allocations never freed: %s", dev.ordinal, len(left), strings.Join(left, ", "))
+	}
+	return nil
+}
+
+// left names what of the device was never given back. It takes the lock itself.
+func (a *arena) left() []string {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	all := slices.Clone(a.leaked)
+	for _, s := range a.segments {
+		if s.dev != a.dev {
+			continue
+		}
+		switch s.kind {
+		case ordinary, pooled:
+			for _, b := range s.blocks {
+				if b.freeing == nil {
+					all = append(all, s.name(b))
+				}
+			}
+		case virtual:
+			all = append(all, fmt.Sprintf("%d reserved addresses from %#x on", len(s.device), s.base()))
+		case imported:
+			all = append(all, fmt.Sprintf("memory of another process at %#x", s.base()))
+		}
+	}
+	for _, p := range a.pools {
+		if p.dev == a.dev && p != a.pool && !p.destroyed {
+			all = append(all, "a memory pool")
+		}
+	}
+	for _, p := range a.physical {
+		if p.dev == a.dev {
+			all = append(all, fmt.Sprintf("%d bytes of MemCreate", p.file.size))
+		}
+	}
+	return all
+}
+
+func (s *segment) name(b *block) string {
+	return fmt.Sprintf("%d bytes at %#x", b.size, s.address(b))
+}

@@ -1,0 +1,481 @@
+//go:build linux
+
+package simulated
+
+import (
+	"errors"
+	"math"
+	"slices"
+
+	"github.com/quiver-gpu/quiver/cudabuf/internal/driver"
+	"golang.org/x/sys/unix"
+)
+
+// pool is memory that streams allocate and free in their order. The books
+// change when a call is made, not when its stream comes to it: a block is free
+// for its own stream at once, for the others when the free has run. The memory
+// itself is usable from where the allocation runs to where the free runs.
+type pool struct {
+	dev       *device
+	segment   *segment // nil until there is a first allocation
+	shareable bool
+	imported  bool
+	imports   int  // of an imported one, that were not destroyed
+	ending    bool // an import of it was destroyed
+	destroyed bool
+	access    deviceSet
+	frees     []*freeing // that have not run
+
+	threshold uint64 // bytes to keep when nobody uses them
+	live      int64  // of allocations
+	pending   int64  // of frees that have not run
+	cached    int64  // kept
+	usedHigh  int64
+	heldHigh  int64
+}
+
+// freeing is a block that a stream frees: the bytes that it had, which work
+// that comes before still uses.
+type freeing struct {
+	offset, size int64
+	stream       *stream
+	at           mark // behind the free
+}
+
+func (p *pool) held() int64 { return p.live + p.pending + p.cached }
+
+// open makes the pool's memory: addresses of it do not run out before the
+// device's memory does.
+func (p *pool) open() error {
+	if p.segment != nil {
+		return nil
+	}
+	size := pages(p.dev.arena.size)
+	size = max(size, min(size*4, 1<<40))
+	f, err := newFile(poolFile, p.dev.ordinal, size)
+	if err != nil {
+		return err
+	}
+	return p.mapFile(f)
+}
+
+func (p *pool) mapFile(f *file) error {
+	s, err := newSegment(p.dev, pooled, f.size, f, 0)
+	if err != nil {
+		_ = f.close()
+		return err
+	}
+	s.pool, s.access, p.segment = p, p.access, s
+	p.dev.arena.add(s)
+	return nil
+}
+
+// alloc returns a block for a stream, and what the stream has to wait for
+// first. It is nil where memory ends.
+func (p *pool) alloc(n int64, s *stream) (*block, mark) {
+	length := pages(n)
+	if b := p.reuse(n, length, func(f *freeing) bool { return f.stream == s }); b != nil {
+		return b, mark{}
+	}
+	if b := p.segment.place(n, pages(1)); b != nil {
+		grown := max(0, length-p.cached)
+		if p.dev.arena.take(grown) {
+			p.cached -= length - grown
+			p.use(b)
+			return b, mark{}
+		}
+		p.segment.remove(b)
+	}
+	var freed mark
+	b := p.reuse(n, length, func(f *freeing) bool { freed = f.at; return true })
+	return b, freed
+}
+
+// reuse takes a part of a block whose free has not run yet.
+func (p *pool) reuse(n, length int64, suits func(*freeing) bool) *block {
+	for _, b := range p.segment.blocks {
+		if b.freeing == nil || b.length < length || !suits(b.freeing) {
+			continue
+		}
+		taken := &block{offset: b.offset, length: length, size: n}
+		p.segment.remove(b)
+		b.offset, b.length, b.size = b.offset+length, b.length-length, b.length-length
+		if b.length > 0 {
+			p.segment.insert(b)
+		}
+		p.segment.insert(taken)
+		p.pending -= length
+		p.use(taken)
+		return taken
+	}
+	return nil
+}
+
+func (p *pool) use(b *block) {
+	p.live += b.length
+	p.usedHigh = max(p.usedHigh, p.live)
+	p.heldHigh = max(p.heldHigh, p.held())
+}
+
+// free lets a stream free a block when it comes to the mark.
+func (p *pool) free(b *block, f *freeing) {
+	b.freeing = f
+	p.frees = append(p.frees, f)
+	p.live -= b.length
+	p.pending += b.length
+}
+
+// freed returns what a device sees at bytes that are free only for work that is
+// issued from now on.
+func (p *pool) freed(dev *device, offset, n int64) ([]byte, bool) {
+	if p.dev != dev && !p.access[dev.ordinal] {
+		return nil, false
+	}
+	for _, f := range p.frees {
+		if offset >= f.offset && n <= f.size-(offset-f.offset) {
+			return p.segment.hidden[offset : offset+n : offset+n], true
+		}
+	}
+	return nil, false
+}
+
+// settle is what a free does when it runs, to what nobody took of the block in
+// the meantime. It gives back what the pool does not keep.
+func (p *pool) settle(b *block) error {
+	p.frees = slices.DeleteFunc(p.frees, func(f *freeing) bool { return f == b.freeing })
+	p.pending -= b.length
+	if b.length == 0 {
+		return nil
+	}
+	err := unix.Mprotect(p.segment.memory(b), unusable)
+	p.segment.remove(b)
+	if p.imported {
+		return err // the exporter counts it
+	}
+	p.segment.discard(b.offset, b.length)
+	p.cached += b.length
+	keep := p.threshold
+	if p.destroyed {
+		keep = 0
+	}
+	p.trim(keep)
+	return err
+}
+
+// trim gives kept memory back until the pool holds no more than keep bytes.
+func (p *pool) trim(keep uint64) {
+	over := p.held() - int64(min(keep, math.MaxInt64))
+	if give := min(max(over, 0), p.cached); give > 0 {
+		p.cached -= give
+		p.dev.arena.used -= give
+	}
+}
+
+// retire gives a destroyed pool's addresses back when nothing of it is left,
+// after the work that other streams, by mistake, still have on it.
+func (d *Driver) retire(p *pool) {
+	s := p.segment
+	if !p.destroyed || s == nil || len(s.blocks) > 0 {
+		return
+	}
+	p.segment = nil
+	for h, other := range d.space.pools {
+		if other == p {
+			delete(d.space.pools, h)
+		}
+	}
+	d.space.forget(s)
+	d.space.retiring.Go(func() {
+		d.quiet()
+		_ = errors.Join(s.unmap(), s.file.close()) // at worst it keeps the addresses
+	})
+}
+
+// giveBack is a free that has run.
+func (d *Driver) giveBack(p *pool, b *block) error {
+	p.live -= b.length
+	p.pending += b.length
+	err := p.settle(b)
+	d.retire(p)
+	return err
+}
+
+func (d *Driver) MemAllocAsync(n int64, h driver.Stream) (uintptr, error) {
+	return d.allocAsync("cuMemAllocAsync", n, 0, h)
+}
+
+func (d *Driver) MemAllocFromPoolAsync(n int64, pool driver.MemPool, h driver.Stream) (uintptr, error) {
+	const call = "cuMemAllocFromPoolAsync"
+	if pool == 0 {
+		return 0, invalid(call, "no pool")
+	}
+	return d.allocAsync(call, n, pool, h)
+}
+
+// allocAsync takes the default pool for 0.
+func (d *Driver) allocAsync(call string, n int64, h driver.MemPool, sh driver.Stream) (uintptr, error) {
+	dev, s, err := d.stream(call, sh)
+	if err != nil {
+		return 0, err
+	}
+	s.waitForRoom()
+	d.order.Lock()
+	defer d.order.Unlock()
+	if err := s.orders(call); err != nil {
+		return 0, err
+	}
+	d.space.mu.Lock()
+	defer d.space.mu.Unlock()
+	b, p, freed, err := d.allocLocked(call, n, h, dev, s)
+	if err != nil {
+		return 0, err
+	}
+	address, memory := p.segment.address(b), p.segment.memory(b)
+	_, err = s.add(call, work{after: []place{freed}, run: func() error {
+		// Work that comes before, and what another stream does too early,
+		// finds the memory unusable.
+		if err := unix.Mprotect(memory, usable); err != nil {
+			return system(call, err)
+		}
+		poison(memory)
+		return nil
+	}})
+	if err != nil {
+		return 0, errors.Join(err, d.giveBack(p, b))
+	}
+	return address, nil
+}
+
+func (d *Driver) allocLocked(call string, n int64, h driver.MemPool, dev *device, s *stream) (*block, *pool, mark, error) {
+	p := d.space.pools[h]
+	if h == 0 {
+		p = dev.arena.defaultPool()
+	}
+	switch {
+	case n <= 0:
+		return nil, nil, mark{}, invalid(call, "%d bytes", n)
+	case p == nil || p.destroyed:
+		return nil, nil, mark{}, invalid(call, "%#x is no pool", h)
+	case p.imported:
+		return nil, nil, mark{}, invalid(call, "the pool is another process's")
+	}
+	if n > p.dev.arena.size {
+		return nil, nil, mark{}, p.dev.arena.full(call, n)
+	}
+	if err := p.open(); err != nil {
+		return nil, nil, mark{}, system(call, err)
+	}
+	b, freed := p.alloc(n, s)
+	if b == nil {
+		return nil, nil, mark{}, p.dev.arena.full(call, n)
+	}
+	return b, p, freed, nil
+}
+
+// orders fails where the stream captures: memory of a graph's own is what the
+// soft driver lacks. The caller holds Driver.order.
+func (s *stream) orders(call string) error {
+	if s.capture != nil {
+		return &driver.Error{Call: call, Code: driver.NotSupported, Detail: "the stream captures, and graphs of the soft driver hold no allocations"}
+	}
+	return nil
+}
+
+// MemFreeAsync takes the memory from everybody at once, since whatever is issued
+// from now on cannot come before it. What was issued before finds it still.
+func (d *Driver) MemFreeAsync(address uintptr, sh driver.Stream) error {
+	const call = "cuMemFreeAsync"
+	_, s, err := d.stream(call, sh)
+	if err != nil {
+		return err
+	}
+	s.waitForRoom()
+	d.order.Lock()
+	defer d.order.Unlock()
+	if err := s.orders(call); err != nil {
+		return err
+	}
+	d.space.mu.Lock()
+	defer d.space.mu.Unlock()
+	segment, b := d.space.block(address)
+	if segment == nil || segment.kind != pooled || segment.address(b) != address {
+		return invalid(call, "%#x is no allocation of a pool", address)
+	}
+	p := segment.pool
+	f := &freeing{offset: b.offset, size: b.size, stream: s}
+	f.at, err = s.add(call, work{run: func() error {
+		d.space.mu.Lock()
+		defer d.space.mu.Unlock()
+		err := p.settle(b)
+		d.retire(p)
+		return system(call, err)
+	}})
+	if err == nil {
+		p.free(b, f)
+	}
+	return err
+}
+
+// defaultPool makes the pool at its first use. The caller holds mu.
+func (a *arena) defaultPool() *pool {
+	if a.pool == nil {
+		a.pool = &pool{dev: a.dev, access: deviceSet{}}
+	}
+	return a.pool
+}
+
+func (d *Driver) DeviceGetDefaultMemPool(h driver.Device) (driver.MemPool, error) {
+	dev, err := d.named("cuDeviceGetDefaultMemPool", h)
+	if err != nil {
+		return 0, err
+	}
+	d.space.mu.Lock()
+	defer d.space.mu.Unlock()
+	p := dev.arena.defaultPool()
+	for h, other := range d.space.pools {
+		if other == p {
+			return h, nil
+		}
+	}
+	return d.addPool(p), nil
+}
+
+func (d *Driver) addPool(p *pool) driver.MemPool {
+	h := driver.MemPool(d.handle())
+	d.space.pools[h] = p
+	return h
+}
+
+func (d *Driver) MemPoolCreate(h driver.Device, shareable bool) (driver.MemPool, error) {
+	const call = "cuMemPoolCreate"
+	dev, err := d.named(call, h)
+	if err != nil {
+		return 0, err
+	}
+	d.space.mu.Lock()
+	defer d.space.mu.Unlock()
+	p := &pool{dev: dev, shareable: shareable, access: deviceSet{}}
+	if err := p.open(); err != nil {
+		return 0, system(call, err)
+	}
+	return d.addPool(p), nil
+}
+
+// MemPoolDestroy leaves the allocations; their memory goes with the last one. A
+// pool of another process is refused while pointers of it are open, as CUDA does.
+func (d *Driver) MemPoolDestroy(h driver.MemPool) error {
+	const call = "cuMemPoolDestroy"
+	p, err := d.lockPool(call, h)
+	if err != nil {
+		return err
+	}
+	defer d.space.mu.Unlock()
+	if p == p.dev.arena.pool {
+		return invalid(call, "it is the default pool of cuda:%d", p.dev.ordinal)
+	}
+	if p.imported {
+		if p.live > 0 {
+			return invalid(call, "%d bytes of the pool, which is another process's, are open", p.live)
+		}
+		p.ending = true
+		if p.imports--; p.imports > 0 {
+			return nil
+		}
+	}
+	p.destroyed = true
+	p.trim(0)
+	d.retire(p)
+	return nil
+}
+
+// MemPoolTrimTo gives back what no stream uses.
+func (d *Driver) MemPoolTrimTo(h driver.MemPool, keep int64) error {
+	const call = "cuMemPoolTrimTo"
+	p, err := d.lockPool(call, h)
+	if err != nil {
+		return err
+	}
+	defer d.space.mu.Unlock()
+	if keep < 0 {
+		return invalid(call, "%d bytes", keep)
+	}
+	p.trim(uint64(keep))
+	return nil
+}
+
+// MemPoolSetAttribute sets the high marks to 0 alone, as CUDA does.
+func (d *Driver) MemPoolSetAttribute(h driver.MemPool, a driver.MemPoolAttribute, value uint64) error {
+	const call = "cuMemPoolSetAttribute"
+	p, err := d.lockPool(call, h)
+	if err != nil {
+		return err
+	}
+	defer d.space.mu.Unlock()
+	switch {
+	case p.imported:
+		return invalid(call, "the pool is another process's")
+	case a == driver.PoolReleaseThreshold:
+		p.threshold = value
+	case a == driver.PoolReservedHigh && value == 0:
+		p.heldHigh = p.held()
+	case a == driver.PoolUsedHigh && value == 0:
+		p.usedHigh = p.live
+	default:
+		return invalid(call, "%d for attribute %d", value, a)
+	}
+	return nil
+}
+
+func (d *Driver) MemPoolGetAttribute(h driver.MemPool, a driver.MemPoolAttribute) (uint64, error) {
+	const call = "cuMemPoolGetAttribute"
+	p, err := d.lockPool(call, h)
+	if err != nil {
+		return 0, err
+	}
+	defer d.space.mu.Unlock()
+	switch a {
+	case driver.PoolReleaseThreshold:
+		return p.threshold, nil
+	case driver.PoolReservedCurrent:
+		return uint64(p.held()), nil
+	case driver.PoolReservedHigh:
+		return uint64(p.heldHigh), nil
+	case driver.PoolUsedCurrent:
+		return uint64(p.live), nil
+	case driver.PoolUsedHigh:
+		return uint64(p.usedHigh), nil
+	}
+	return 0, invalid(call, "attribute %d", a)
+}
+
+// MemPoolSetAccess lets another device use the pool's memory, now and later.
+func (d *Driver) MemPoolSetAccess(h driver.MemPool, from driver.Device) error {
+	const call = "cuMemPoolSetAccess"
+	p, err := d.lockPool(call, h)
+	if err != nil {
+		return err
+	}
+	defer d.space.mu.Unlock()
+	dev, err := d.device(call, from)
+	if err == nil {
+		err = d.mayShare(call, dev, p.dev)
+	}
+	if err != nil {
+		return err
+	}
+	p.access[dev.ordinal] = true
+	return nil
+}
+
+// lockPool finds a pool by its handle, and leaves the space locked.
+func (d *Driver) lockPool(call string, h driver.MemPool) (*pool, error) {
+	if _, err := d.current(call); err != nil {
+		return nil, err
+	}
+	d.space.mu.Lock()
+	if p, ok := d.space.pools[h]; ok && !p.destroyed {
+		return p, nil
+	}
+	d.space.mu.Unlock()
+	return nil, invalid(call, "%#x is no pool", h)
+}
