@@ -55,3 +55,235 @@ func because(path string, err error) string {
 	}
 	return fmt.Sprintf("%s (%v)", path, err)
 }
+
+// find looks all functions up in the open library at path.
+func find(path string, library uintptr) (*Driver, error) {
+	d := &Driver{path: path}
+	for s := range symbolCount {
+		for _, name := range s.exports() {
+			if d.entry[s] = lookup(library, name); d.entry[s] != 0 {
+				break
+			}
+		}
+		if d.entry[s] == 0 && !symbols[s].optional {
+			return nil, fmt.Errorf("%s lacks %s: it is no CUDA driver, or one too old", path, strings.Join(s.exports(), " and "))
+		}
+	}
+	return d, nil
+}
+
+// symbol is one function of libcuda, an index into Driver.entry.
+type symbol int
+
+const (
+	cuInit symbol = iota
+	cuDriverGetVersion
+	cuDeviceGetCount
+	cuDeviceGet
+	cuDeviceGetName
+	cuDeviceGetUuid
+	cuDeviceGetPCIBusId
+	cuDeviceGetAttribute
+	cuDeviceTotalMem
+	cuDeviceCanAccessPeer
+	cuDevicePrimaryCtxRetain
+	cuDevicePrimaryCtxRelease
+	cuDevicePrimaryCtxGetState
+	cuDevicePrimaryCtxSetFlags
+	cuCtxCreate
+	cuCtxDestroy
+	cuCtxSetCurrent
+	cuCtxGetCurrent
+	cuCtxGetDevice
+	cuCtxSynchronize
+	cuCtxGetStreamPriorityRange
+	cuCtxEnablePeerAccess
+	cuMemGetInfo
+	cuMemAlloc
+	cuMemFree
+	cuMemGetAddressRange
+	cuPointerGetAttribute
+	cuMemHostAlloc
+	cuMemFreeHost
+	cuMemHostRegister
+	cuMemHostUnregister
+	cuMemHostGetDevicePointer
+	cuMemAllocAsync
+	cuMemFreeAsync
+	cuDeviceGetDefaultMemPool
+	cuMemPoolCreate
+	cuMemPoolDestroy
+	cuMemPoolTrimTo
+	cuMemPoolSetAttribute
+	cuMemPoolGetAttribute
+	cuMemPoolSetAccess
+	cuMemAllocFromPoolAsync
+	cuMemPoolExportToShareableHandle
+	cuMemPoolImportFromShareableHandle
+	cuMemPoolExportPointer
+	cuMemPoolImportPointer
+	cuMemGetAllocationGranularity
+	cuMemCreate
+	cuMemRelease
+	cuMemAddressReserve
+	cuMemAddressFree
+	cuMemMap
+	cuMemUnmap
+	cuMemSetAccess
+	cuMemExportToShareableHandle
+	cuMemImportFromShareableHandle
+	cuIpcGetMemHandle
+	cuIpcOpenMemHandle
+	cuIpcCloseMemHandle
+	cuIpcGetEventHandle
+	cuIpcOpenEventHandle
+	cuMemcpyHtoDAsync
+	cuMemcpyDtoHAsync
+	cuMemcpyDtoDAsync
+	cuMemcpyPeerAsync
+	cuMemsetD8Async
+	cuStreamCreateWithPriority
+	cuStreamDestroy
+	cuStreamSynchronize
+	cuStreamQuery
+	cuStreamWaitEvent
+	cuStreamGetPriority
+	cuStreamGetCtx
+	cuLaunchHostFunc
+	cuEventCreate
+	cuEventDestroy
+	cuEventRecord
+	cuEventQuery
+	cuEventSynchronize
+	cuEventElapsedTime
+	cuStreamBeginCapture
+	cuStreamEndCapture
+	cuGraphInstantiate
+	cuGraphLaunch
+	cuGraphExecDestroy
+	cuGraphDestroy
+	cuModuleLoadDataEx
+	cuModuleUnload
+	cuModuleGetFunction
+	cuFuncGetAttribute
+	cuFuncSetAttribute
+	cuOccupancyMaxActiveBlocksPerMultiprocessor
+	cuOccupancyMaxPotentialBlockSize
+	cuLaunchKernel
+	symbolCount
+)
+
+// symbols names what libcuda exports for each call. cuda.h maps the plain name
+// of a call to its newest form by macro (cuMemAlloc to cuMemAlloc_v2), and with
+// CUDA 13 to forms with other parameters; the form with the parameters that this
+// package passes is named here. Of several names the first that is there serves.
+//
+// What is not needed to open a device, copy, and run kernels is optional.
+var symbols = [symbolCount]struct {
+	call     string
+	names    []string
+	optional bool
+}{
+	cuInit:                             {call: "cuInit"},
+	cuDriverGetVersion:                 {call: "cuDriverGetVersion"},
+	cuDeviceGetCount:                   {call: "cuDeviceGetCount"},
+	cuDeviceGet:                        {call: "cuDeviceGet"},
+	cuDeviceGetName:                    {call: "cuDeviceGetName"},
+	cuDeviceGetUuid:                    {call: "cuDeviceGetUuid", names: []string{"cuDeviceGetUuid_v2", "cuDeviceGetUuid"}, optional: true},
+	cuDeviceGetPCIBusId:                {call: "cuDeviceGetPCIBusId", optional: true},
+	cuDeviceGetAttribute:               {call: "cuDeviceGetAttribute"},
+	cuDeviceTotalMem:                   {call: "cuDeviceTotalMem", names: []string{"cuDeviceTotalMem_v2"}},
+	cuDeviceCanAccessPeer:              {call: "cuDeviceCanAccessPeer", optional: true},
+	cuDevicePrimaryCtxRetain:           {call: "cuDevicePrimaryCtxRetain"},
+	cuDevicePrimaryCtxRelease:          {call: "cuDevicePrimaryCtxRelease", names: []string{"cuDevicePrimaryCtxRelease_v2", "cuDevicePrimaryCtxRelease"}},
+	cuDevicePrimaryCtxGetState:         {call: "cuDevicePrimaryCtxGetState", optional: true},
+	cuDevicePrimaryCtxSetFlags:         {call: "cuDevicePrimaryCtxSetFlags", names: []string{"cuDevicePrimaryCtxSetFlags_v2", "cuDevicePrimaryCtxSetFlags"}, optional: true},
+	cuCtxCreate:                        {call: "cuCtxCreate", names: []string{"cuCtxCreate_v2"}, optional: true},
+	cuCtxDestroy:                       {call: "cuCtxDestroy", names: []string{"cuCtxDestroy_v2"}, optional: true},
+	cuCtxSetCurrent:                    {call: "cuCtxSetCurrent"},
+	cuCtxGetCurrent:                    {call: "cuCtxGetCurrent", optional: true},
+	cuCtxGetDevice:                     {call: "cuCtxGetDevice", optional: true},
+	cuCtxSynchronize:                   {call: "cuCtxSynchronize"},
+	cuCtxGetStreamPriorityRange:        {call: "cuCtxGetStreamPriorityRange", optional: true},
+	cuCtxEnablePeerAccess:              {call: "cuCtxEnablePeerAccess", optional: true},
+	cuMemGetInfo:                       {call: "cuMemGetInfo", names: []string{"cuMemGetInfo_v2"}},
+	cuMemAlloc:                         {call: "cuMemAlloc", names: []string{"cuMemAlloc_v2"}},
+	cuMemFree:                          {call: "cuMemFree", names: []string{"cuMemFree_v2"}},
+	cuMemGetAddressRange:               {call: "cuMemGetAddressRange", names: []string{"cuMemGetAddressRange_v2"}, optional: true},
+	cuPointerGetAttribute:              {call: "cuPointerGetAttribute", optional: true},
+	cuMemHostAlloc:                     {call: "cuMemHostAlloc"},
+	cuMemFreeHost:                      {call: "cuMemFreeHost"},
+	cuMemHostRegister:                  {call: "cuMemHostRegister", names: []string{"cuMemHostRegister_v2"}, optional: true},
+	cuMemHostUnregister:                {call: "cuMemHostUnregister", optional: true},
+	cuMemHostGetDevicePointer:          {call: "cuMemHostGetDevicePointer", names: []string{"cuMemHostGetDevicePointer_v2"}, optional: true},
+	cuMemAllocAsync:                    {call: "cuMemAllocAsync", optional: true},
+	cuMemFreeAsync:                     {call: "cuMemFreeAsync", optional: true},
+	cuDeviceGetDefaultMemPool:          {call: "cuDeviceGetDefaultMemPool", optional: true},
+	cuMemPoolCreate:                    {call: "cuMemPoolCreate", optional: true},
+	cuMemPoolDestroy:                   {call: "cuMemPoolDestroy", optional: true},
+	cuMemPoolTrimTo:                    {call: "cuMemPoolTrimTo", optional: true},
+	cuMemPoolSetAttribute:              {call: "cuMemPoolSetAttribute", optional: true},
+	cuMemPoolGetAttribute:              {call: "cuMemPoolGetAttribute", optional: true},
+	cuMemPoolSetAccess:                 {call: "cuMemPoolSetAccess", optional: true},
+	cuMemAllocFromPoolAsync:            {call: "cuMemAllocFromPoolAsync", optional: true},
+	cuMemPoolExportToShareableHandle:   {call: "cuMemPoolExportToShareableHandle", optional: true},
+	cuMemPoolImportFromShareableHandle: {call: "cuMemPoolImportFromShareableHandle", optional: true},
+	cuMemPoolExportPointer:             {call: "cuMemPoolExportPointer", optional: true},
+	cuMemPoolImportPointer:             {call: "cuMemPoolImportPointer", optional: true},
+	cuMemGetAllocationGranularity:      {call: "cuMemGetAllocationGranularity", optional: true},
+	cuMemCreate:                        {call: "cuMemCreate", optional: true},
+	cuMemRelease:                       {call: "cuMemRelease", optional: true},
+	cuMemAddressReserve:                {call: "cuMemAddressReserve", optional: true},
+	cuMemAddressFree:                   {call: "cuMemAddressFree", optional: true},
+	cuMemMap:                           {call: "cuMemMap", optional: true},
+	cuMemUnmap:                         {call: "cuMemUnmap", optional: true},
+	cuMemSetAccess:                     {call: "cuMemSetAccess", optional: true},
+	cuMemExportToShareableHandle:       {call: "cuMemExportToShareableHandle", optional: true},
+	cuMemImportFromShareableHandle:     {call: "cuMemImportFromShareableHandle", optional: true},
+	cuIpcGetMemHandle:                  {call: "cuIpcGetMemHandle", optional: true},
+	cuIpcOpenMemHandle:                 {call: "cuIpcOpenMemHandle", names: []string{"cuIpcOpenMemHandle_v2"}, optional: true},
+	cuIpcCloseMemHandle:                {call: "cuIpcCloseMemHandle", optional: true},
+	cuIpcGetEventHandle:                {call: "cuIpcGetEventHandle", optional: true},
+	cuIpcOpenEventHandle:               {call: "cuIpcOpenEventHandle", optional: true},
+	cuMemcpyHtoDAsync:                  {call: "cuMemcpyHtoDAsync", names: []string{"cuMemcpyHtoDAsync_v2"}},
+	cuMemcpyDtoHAsync:                  {call: "cuMemcpyDtoHAsync", names: []string{"cuMemcpyDtoHAsync_v2"}},
+	cuMemcpyDtoDAsync:                  {call: "cuMemcpyDtoDAsync", names: []string{"cuMemcpyDtoDAsync_v2"}},
+	cuMemcpyPeerAsync:                  {call: "cuMemcpyPeerAsync", optional: true},
+	cuMemsetD8Async:                    {call: "cuMemsetD8Async"},
+	cuStreamCreateWithPriority:         {call: "cuStreamCreateWithPriority"},
+	cuStreamDestroy:                    {call: "cuStreamDestroy", names: []string{"cuStreamDestroy_v2"}},
+	cuStreamSynchronize:                {call: "cuStreamSynchronize"},
+	cuStreamQuery:                      {call: "cuStreamQuery"},
+	cuStreamWaitEvent:                  {call: "cuStreamWaitEvent"},
+	cuStreamGetPriority:                {call: "cuStreamGetPriority", optional: true},
+	cuStreamGetCtx:                     {call: "cuStreamGetCtx", optional: true},
+	cuLaunchHostFunc:                   {call: "cuLaunchHostFunc", optional: true},
+	cuEventCreate:                      {call: "cuEventCreate"},
+	cuEventDestroy:                     {call: "cuEventDestroy", names: []string{"cuEventDestroy_v2"}},
+	cuEventRecord:                      {call: "cuEventRecord"},
+	cuEventQuery:                       {call: "cuEventQuery"},
+	cuEventSynchronize:                 {call: "cuEventSynchronize"},
+	cuEventElapsedTime:                 {call: "cuEventElapsedTime"},
+	cuStreamBeginCapture:               {call: "cuStreamBeginCapture", names: []string{"cuStreamBeginCapture_v2"}, optional: true},
+	cuStreamEndCapture:                 {call: "cuStreamEndCapture", optional: true},
+	cuGraphInstantiate:                 {call: "cuGraphInstantiate", names: []string{"cuGraphInstantiateWithFlags"}, optional: true},
+	cuGraphLaunch:                      {call: "cuGraphLaunch", optional: true},
+	cuGraphExecDestroy:                 {call: "cuGraphExecDestroy", optional: true},
+	cuGraphDestroy:                     {call: "cuGraphDestroy", optional: true},
+	cuModuleLoadDataEx:                 {call: "cuModuleLoadDataEx"},
+	cuModuleUnload:                     {call: "cuModuleUnload"},
+	cuModuleGetFunction:                {call: "cuModuleGetFunction"},
+	cuFuncGetAttribute:                 {call: "cuFuncGetAttribute", optional: true},
+	cuFuncSetAttribute:                 {call: "cuFuncSetAttribute", optional: true},
+	cuOccupancyMaxActiveBlocksPerMultiprocessor: {call: "cuOccupancyMaxActiveBlocksPerMultiprocessor", optional: true},
+	cuOccupancyMaxPotentialBlockSize:            {call: "cuOccupancyMaxPotentialBlockSize", optional: true},
+	cuLaunchKernel:                              {call: "cuLaunchKernel"},
+}
+
+// exports lists the names to look a symbol up by.
+func (s symbol) exports() []string {
+	if names := symbols[s].names; len(names) > 0 {
+		return names
+	}
+	return []string{symbols[s].call}
+}

@@ -3,6 +3,8 @@
 package libcuda
 
 import (
+	"sync"
+	"sync/atomic"
 	"unsafe"
 
 	"github.com/quiver-gpu/quiver/cudabuf/internal/driver"
@@ -65,3 +67,54 @@ func (d *Driver) EventElapsedTime(start, end driver.Event) (float32, error) {
 	err := d.call(cuEventElapsedTime, uintptr(unsafe.Pointer(&ms)), uintptr(start), uintptr(end))
 	return ms, err
 }
+
+// Functions that streams have yet to run, by the number that the driver hands
+// back. C cannot hold a Go function, and callbacks are never freed, so all go
+// through one.
+var (
+	pending     sync.Map // uintptr -> func()
+	lastPending atomic.Uintptr
+)
+
+func (d *Driver) LaunchHostFunc(s driver.Stream, f func()) error {
+	number := lastPending.Add(1)
+	pending.Store(number, f)
+	err := d.call(cuLaunchHostFunc, uintptr(s), hostFuncEntry(), number)
+	if err != nil {
+		pending.Delete(number)
+	}
+	return err
+}
+
+// runPending runs one of them, on a thread of the driver.
+func runPending(number uintptr) {
+	if f, ok := pending.LoadAndDelete(number); ok {
+		f.(func())()
+	}
+}
+
+func (d *Driver) StreamBeginCapture(s driver.Stream, mode driver.CaptureMode) error {
+	return d.call(cuStreamBeginCapture, uintptr(s), uintptr(mode))
+}
+
+func (d *Driver) StreamEndCapture(s driver.Stream) (driver.Graph, error) {
+	var g driver.Graph
+	err := d.call(cuStreamEndCapture, uintptr(s), uintptr(unsafe.Pointer(&g)))
+	return g, err
+}
+
+func (d *Driver) GraphInstantiate(g driver.Graph) (driver.GraphExec, error) {
+	var x driver.GraphExec
+	err := d.call(cuGraphInstantiate, uintptr(unsafe.Pointer(&x)), uintptr(g), 0)
+	return x, err
+}
+
+func (d *Driver) GraphLaunch(x driver.GraphExec, s driver.Stream) error {
+	return d.plain(cuGraphLaunch, uintptr(x), uintptr(s))
+}
+
+func (d *Driver) GraphExecDestroy(x driver.GraphExec) error {
+	return d.call(cuGraphExecDestroy, uintptr(x))
+}
+
+func (d *Driver) GraphDestroy(g driver.Graph) error { return d.call(cuGraphDestroy, uintptr(g)) }
