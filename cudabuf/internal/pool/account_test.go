@@ -3,9 +3,8 @@ package pool_test
 import (
 	"testing"
 
-	"github.com/stretchr/testify/assert"
-
 	"github.com/quiver-gpu/quiver/cudabuf/internal/pool"
+	"github.com/stretchr/testify/assert"
 )
 
 func TestScopesCountWhatHappensInThem(t *testing.T) {
