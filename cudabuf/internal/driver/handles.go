@@ -1,5 +1,7 @@
 package driver
 
+import "fmt"
+
 // Handles of the driver's objects. Zero is none: no context, the null stream.
 type (
 	Device    int32
@@ -142,3 +144,9 @@ const (
 	EventDisableTiming uint32 = 2
 	EventInterprocess  uint32 = 4
 )
+
+// String writes the UUID as nvidia-smi does behind "GPU-": in hexadecimal, in
+// five groups.
+func (u UUID) String() string {
+	return fmt.Sprintf("%x-%x-%x-%x-%x", u[:4], u[4:6], u[6:8], u[8:10], u[10:])
+}

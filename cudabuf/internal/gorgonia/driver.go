@@ -7,10 +7,9 @@ import (
 	"reflect"
 	"unsafe"
 
-	"gorgonia.org/cu"
-
 	"github.com/quiver-gpu/quiver/cudabuf/internal/driver"
 	"github.com/quiver-gpu/quiver/cudabuf/internal/libcuda"
+	"gorgonia.org/cu"
 )
 
 // Driver is libcuda's, with the calls of gorgonia.org/cu on top.
@@ -131,4 +130,134 @@ func (d *Driver) CtxGetStreamPriorityRange() (int, int, error) {
 
 func (d *Driver) CtxEnablePeerAccess(peer driver.Context) error {
 	return check("cuCtxEnablePeerAccess", context(peer).EnablePeerAccess(0))
+}
+
+func (d *Driver) MemGetInfo() (int64, int64, error) {
+	free, total, err := cu.MemInfo()
+	return free, total, check("cuMemGetInfo", err)
+}
+
+func (d *Driver) MemAlloc(n int64) (uintptr, error) {
+	p, err := cu.MemAlloc(n)
+	return p.Uintptr(), check("cuMemAlloc", err)
+}
+
+func (d *Driver) MemFree(address uintptr) error {
+	return check("cuMemFree", cu.MemFree(cu.DevicePtr(address)))
+}
+
+func (d *Driver) MemGetAddressRange(address uintptr) (uintptr, int64, error) {
+	size, base, err := cu.DevicePtr(address).AddressRange()
+	return base.Uintptr(), size, check("cuMemGetAddressRange", err)
+}
+
+func (d *Driver) MemcpyHtoDAsync(dst uintptr, src []byte, s driver.Stream) error {
+	return check("cuMemcpyHtoDAsync", cu.MemcpyHtoDAsync(cu.DevicePtr(dst), unsafe.Pointer(unsafe.SliceData(src)), int64(len(src)), stream(s)))
+}
+
+func (d *Driver) MemcpyDtoHAsync(dst []byte, src uintptr, s driver.Stream) error {
+	return check("cuMemcpyDtoHAsync", cu.MemcpyDtoHAsync(unsafe.Pointer(unsafe.SliceData(dst)), cu.DevicePtr(src), int64(len(dst)), stream(s)))
+}
+
+func (d *Driver) MemcpyDtoDAsync(dst, src uintptr, n int64, s driver.Stream) error {
+	return check("cuMemcpyDtoDAsync", cu.MemcpyDtoDAsync(cu.DevicePtr(dst), cu.DevicePtr(src), n, stream(s)))
+}
+
+func (d *Driver) MemcpyPeerAsync(dst uintptr, dstContext driver.Context, src uintptr, srcContext driver.Context, n int64, s driver.Stream) error {
+	return check("cuMemcpyPeerAsync", cu.MemcpyPeerAsync(cu.DevicePtr(dst), context(dstContext), cu.DevicePtr(src), context(srcContext), n, stream(s)))
+}
+
+func (d *Driver) MemsetD8Async(dst uintptr, value byte, n int64, s driver.Stream) error {
+	return check("cuMemsetD8Async", cu.MemsetD8Async(cu.DevicePtr(dst), value, n, stream(s)))
+}
+
+func (d *Driver) StreamCreateWithPriority(flags uint32, priority int) (driver.Stream, error) {
+	s, err := cu.MakeStreamWithPriority(priority, cu.StreamFlags(flags))
+	return driver.Stream(handle(s)), check("cuStreamCreateWithPriority", err)
+}
+
+func (d *Driver) StreamDestroy(s driver.Stream) error {
+	theirs := stream(s)
+	return check("cuStreamDestroy", theirs.Destroy())
+}
+
+func (d *Driver) StreamSynchronize(s driver.Stream) error {
+	return check("cuStreamSynchronize", stream(s).Synchronize())
+}
+
+func (d *Driver) StreamQuery(s driver.Stream) (bool, error) {
+	return done("cuStreamQuery", stream(s).Query())
+}
+
+func (d *Driver) StreamWaitEvent(s driver.Stream, e driver.Event) error {
+	return check("cuStreamWaitEvent", stream(s).Wait(event(e), 0))
+}
+
+func (d *Driver) StreamGetPriority(s driver.Stream) (int, error) {
+	p, err := stream(s).Priority()
+	return p, check("cuStreamGetPriority", err)
+}
+
+func (d *Driver) EventCreate(flags uint32) (driver.Event, error) {
+	e, err := cu.MakeEvent(cu.EventFlags(flags))
+	return driver.Event(handle(e)), check("cuEventCreate", err)
+}
+
+func (d *Driver) EventDestroy(e driver.Event) error {
+	theirs := event(e)
+	return check("cuEventDestroy", cu.DestroyEvent(&theirs))
+}
+
+func (d *Driver) EventRecord(e driver.Event, s driver.Stream) error {
+	return check("cuEventRecord", event(e).Record(stream(s)))
+}
+
+func (d *Driver) EventQuery(e driver.Event) (bool, error) {
+	return done("cuEventQuery", event(e).Query())
+}
+
+func (d *Driver) EventSynchronize(e driver.Event) error {
+	return check("cuEventSynchronize", event(e).Synchronize())
+}
+
+func (d *Driver) EventElapsedTime(start, end driver.Event) (float32, error) {
+	ms, err := event(start).Elapsed(event(end))
+	return float32(ms), check("cuEventElapsedTime", err)
+}
+
+// done makes an answer of a query's error.
+func done(call string, err error) (bool, error) {
+	err = check(call, err)
+	var e *driver.Error
+	if errors.As(err, &e) && e.Code == driver.NotReady {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+func (d *Driver) GraphDestroy(g driver.Graph) error {
+	return check("cuGraphDestroy", (*cu.Graph)(unsafe.Pointer(&g)).Destroy())
+}
+
+func (d *Driver) GraphExecDestroy(x driver.GraphExec) error {
+	return check("cuGraphExecDestroy", (*cu.ExecGraph)(unsafe.Pointer(&x)).Destroy())
+}
+
+func (d *Driver) ModuleUnload(m driver.Module) error {
+	return check("cuModuleUnload", module(m).Unload())
+}
+
+func (d *Driver) ModuleGetFunction(m driver.Module, name string) (driver.Function, error) {
+	f, err := module(m).Function(name)
+	return driver.Function(handle(f)), check("cuModuleGetFunction", err)
+}
+
+func (d *Driver) FuncGetAttribute(a driver.FunctionAttribute, f driver.Function) (int, error) {
+	v, err := function(f).Attribute(cu.FunctionAttribute(a))
+	return v, check("cuFuncGetAttribute", err)
+}
+
+func (d *Driver) OccupancyMaxActiveBlocksPerMultiprocessor(f driver.Function, threads int, sharedBytes int64) (int, error) {
+	n, err := function(f).MaxActiveBlocksPerMultiProcessor(threads, sharedBytes)
+	return n, check("cuOccupancyMaxActiveBlocksPerMultiprocessor", err)
 }
