@@ -23,37 +23,37 @@ type context struct {
 
 	// null and blocking are the streams that order themselves against each
 	// other; guarded by Driver.order, but for null itself, as those below.
-	null     *stream
-	blocking map[*stream]bool
-	threads  map[int]*stream // CU_STREAM_PER_THREAD, by thread id
-	ended    []*stream       // destroyed, and not known to be done
+	null             *stream
+	blocking         map[*stream]bool
+	perThread        map[int]*stream // CU_STREAM_PER_THREAD, by thread id
+	destroyedStreams []*stream       // destroyed, and not known to be done
 }
 
-// begin makes a context live, with nothing in it.
-func (c *context) begin() {
+// start makes a context live, with nothing in it.
+func (c *context) start() {
 	c.alive = true
 	c.peers = map[*context]bool{}
 	c.blocking = map[*stream]bool{}
-	c.threads = map[int]*stream{}
-	c.ended = nil
+	c.perThread = map[int]*stream{}
+	c.destroyedStreams = nil
 	c.null = newStream(c, false, leastPriority)
 }
 
-// ofThread returns the stream that a thread has of its own.
-func (c *context) ofThread(id int) *stream {
+// perThreadStream returns the stream that a thread has of its own.
+func (c *context) perThreadStream(id int) *stream {
 	c.driver.order.Lock()
 	defer c.driver.order.Unlock()
-	s, ok := c.threads[id]
+	s, ok := c.perThread[id]
 	if !ok {
 		s = newStream(c, true, leastPriority)
-		c.threads[id], c.blocking[s] = s, true
+		c.perThread[id], c.blocking[s] = s, true
 	}
 	return s
 }
 
-// end ends a context and all that is in it, and returns the streams whose work
+// destroyContext ends a context and all that is in it, and returns the streams whose work
 // is to be waited for. The caller holds Driver.mu.
-func (d *Driver) end(c *context) []*stream {
+func (d *Driver) destroyContext(c *context) []*stream {
 	c.alive = false
 	streams := []*stream{c.null}
 	for h, s := range d.streams {
@@ -72,29 +72,29 @@ func (d *Driver) end(c *context) []*stream {
 			d.unload(h, m)
 		}
 	}
-	for _, other := range d.contexts {
-		delete(other.peers, c)
-		d.link(other.dev)
+	for _, peer := range d.contexts {
+		delete(peer.peers, c)
+		d.updatePeers(peer.dev)
 	}
-	d.link(c.dev)
+	d.updatePeers(c.dev)
 	d.order.Lock()
 	defer d.order.Unlock()
-	for _, s := range c.threads {
+	for _, s := range c.perThread {
 		streams = append(streams, s)
 	}
 	for _, s := range streams {
-		s.end()
+		s.close()
 	}
-	return append(streams, c.ended...)
+	return append(streams, c.destroyedStreams...)
 }
 
-// endAll ends the contexts of a device that nobody destroyed.
-func (d *Driver) endAll(dev *device) {
+// destroyContexts ends the contexts of a device that nobody destroyed.
+func (d *Driver) destroyContexts(dev *device) {
 	d.mu.Lock()
 	var streams []*stream
 	for _, c := range d.contexts {
 		if c.dev == dev && c.alive {
-			streams = append(streams, d.end(c)...)
+			streams = append(streams, d.destroyContext(c)...)
 		}
 	}
 	d.mu.Unlock()
@@ -107,17 +107,17 @@ func drain(streams []*stream) {
 	}
 }
 
-// abandon frees what ends with a context, as MemFree does: other contexts of the
+// freeOwned frees what ends with a context, as MemFree does: other contexts of the
 // device may be using it.
-func (d *Driver) abandon(dev *device, left []*block) {
-	if len(left) > 0 {
-		d.synchronize(dev)
-		dev.arena.abandon(left)
+func (d *Driver) freeOwned(dev *device, owned []*allocation) {
+	if len(owned) > 0 {
+		d.synchronizeDevice(dev)
+		dev.arena.freeLeaked(owned)
 	}
 }
 
-// find finds a context that lives. The caller holds mu.
-func (d *Driver) find(call string, h driver.Context) (*context, error) {
+// lookupContext finds a context that lives. The caller holds mu.
+func (d *Driver) lookupContext(call string, h driver.Context) (*context, error) {
 	c, ok := d.contexts[h]
 	if !ok || !c.alive {
 		return nil, driver.Check(call, driver.InvalidContext)
@@ -127,22 +127,22 @@ func (d *Driver) find(call string, h driver.Context) (*context, error) {
 
 func (d *Driver) CtxCreate(flags uint32, h driver.Device) (driver.Context, error) {
 	const call = "cuCtxCreate"
-	dev, err := d.query(call, h)
+	dev, err := d.enterDevice(call, h)
 	if err != nil {
 		return 0, err
 	}
-	if !schedules(flags) {
+	if !isScheduleFlag(flags) {
 		return 0, driver.Check(call, driver.InvalidValue)
 	}
 	if err := dev.alive(call); err != nil {
 		return 0, err
 	}
-	c := &context{driver: d, dev: dev, handle: driver.Context(d.handle()), flags: flags}
-	c.begin()
+	c := &context{driver: d, dev: dev, handle: driver.Context(d.newHandle()), flags: flags}
+	c.start()
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.contexts[c.handle] = c
-	d.push(c)
+	d.pushContext(c)
 	return c.handle, nil
 }
 
@@ -154,7 +154,7 @@ func (d *Driver) CtxDestroy(h driver.Context) error {
 		return err
 	}
 	d.mu.Lock()
-	c, err := d.find(call, h)
+	c, err := d.lookupContext(call, h)
 	if err == nil && c == c.dev.primary {
 		err = &driver.Error{Call: call, Code: driver.InvalidContext, Detail: "a primary context is released, not destroyed"}
 	}
@@ -162,19 +162,19 @@ func (d *Driver) CtxDestroy(h driver.Context) error {
 		d.mu.Unlock()
 		return err
 	}
-	streams, left := d.end(c), c.dev.arena.owned(c)
+	streams, owned := d.destroyContext(c), c.dev.arena.ownedBy(c)
 	delete(d.contexts, h)
-	if d.top() == c {
-		d.pop()
+	if d.currentContext() == c {
+		d.popContext()
 	}
 	d.mu.Unlock()
 	drain(streams)
-	d.abandon(c.dev, left)
+	d.freeOwned(c.dev, owned)
 	return nil
 }
 
 func (d *Driver) CtxGetDevice() (driver.Device, error) {
-	dev, err := d.current("cuCtxGetDevice")
+	dev, err := d.enterCurrentDevice("cuCtxGetDevice")
 	if err != nil {
 		return 0, err
 	}
@@ -182,15 +182,15 @@ func (d *Driver) CtxGetDevice() (driver.Device, error) {
 }
 
 func (d *Driver) CtxGetStreamPriorityRange() (least, greatest int, err error) {
-	_, err = d.context("cuCtxGetStreamPriorityRange")
+	_, err = d.enterContext("cuCtxGetStreamPriorityRange")
 	return leastPriority, greatestPriority, err
 }
 
-// context begins every call that works in the context of its thread.
-func (d *Driver) context(call string) (*context, error) {
+// enterContext begins every call that works in the context of its thread.
+func (d *Driver) enterContext(call string) (*context, error) {
 	failure := d.enter(call)
 	d.mu.Lock()
-	c := d.top()
+	c := d.currentContext()
 	alive := c != nil && c.alive
 	d.mu.Unlock()
 	switch {
@@ -207,20 +207,20 @@ func (d *Driver) context(call string) (*context, error) {
 	if err := c.dev.alive(call); err != nil {
 		return nil, err
 	}
-	return c, d.permit(call)
+	return c, d.permitDuringCapture(call)
 }
 
-// current is context for calls that need no more than the device.
-func (d *Driver) current(call string) (*device, error) {
-	c, err := d.context(call)
+// enterCurrentDevice is context for calls that need no more than the device.
+func (d *Driver) enterCurrentDevice(call string) (*device, error) {
+	c, err := d.enterContext(call)
 	if err != nil {
 		return nil, err
 	}
 	return c.dev, nil
 }
 
-// top is the current context of the thread. The caller holds mu.
-func (d *Driver) top() *context {
+// currentContext is the current context of the thread. The caller holds mu.
+func (d *Driver) currentContext() *context {
 	stack := d.threads[unix.Gettid()]
 	if len(stack) == 0 {
 		return nil
@@ -236,27 +236,27 @@ func (d *Driver) CtxSetCurrent(h driver.Context) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if h == 0 {
-		d.pop()
+		d.popContext()
 		return nil
 	}
-	c, err := d.find(call, h)
+	c, err := d.lookupContext(call, h)
 	if err != nil {
 		return err
 	}
 	if stack := d.threads[unix.Gettid()]; len(stack) > 0 {
 		stack[len(stack)-1] = c
 	} else {
-		d.push(c)
+		d.pushContext(c)
 	}
 	return nil
 }
 
-func (d *Driver) push(c *context) {
+func (d *Driver) pushContext(c *context) {
 	id := unix.Gettid()
 	d.threads[id] = append(d.threads[id], c)
 }
 
-func (d *Driver) pop() {
+func (d *Driver) popContext() {
 	id := unix.Gettid()
 	if stack := d.threads[id]; len(stack) > 1 {
 		d.threads[id] = stack[:len(stack)-1]
@@ -272,21 +272,21 @@ func (d *Driver) CtxGetCurrent() (driver.Context, error) {
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if c := d.top(); c != nil {
+	if c := d.currentContext(); c != nil {
 		return c.handle, nil
 	}
 	return 0, nil
 }
 
 func (d *Driver) DevicePrimaryCtxRetain(h driver.Device) (driver.Context, error) {
-	dev, err := d.query("cuDevicePrimaryCtxRetain", h)
+	dev, err := d.enterDevice("cuDevicePrimaryCtxRetain", h)
 	if err != nil {
 		return 0, err
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if dev.retained++; dev.retained == 1 {
-		dev.primary.begin()
+		dev.primary.start()
 	}
 	return dev.context, nil
 }
@@ -295,7 +295,7 @@ func (d *Driver) DevicePrimaryCtxRetain(h driver.Device) (driver.Context, error)
 // it everything in it.
 func (d *Driver) DevicePrimaryCtxRelease(h driver.Device) error {
 	const call = "cuDevicePrimaryCtxRelease"
-	dev, err := d.query(call, h)
+	dev, err := d.enterDevice(call, h)
 	if err != nil {
 		return err
 	}
@@ -305,13 +305,13 @@ func (d *Driver) DevicePrimaryCtxRelease(h driver.Device) error {
 		return driver.Check(call, driver.InvalidContext)
 	}
 	var streams []*stream
-	var left []*block
+	var owned []*allocation
 	if dev.retained--; dev.retained == 0 {
-		streams, left = d.end(dev.primary), dev.arena.owned(dev.primary)
+		streams, owned = d.destroyContext(dev.primary), dev.arena.ownedBy(dev.primary)
 	}
 	d.mu.Unlock()
 	drain(streams)
-	d.abandon(dev, left)
+	d.freeOwned(dev, owned)
 	return nil
 }
 
@@ -322,7 +322,7 @@ func (d *Driver) retained(dev *device) int {
 }
 
 func (d *Driver) DevicePrimaryCtxGetState(h driver.Device) (flags uint32, active bool, err error) {
-	dev, err := d.query("cuDevicePrimaryCtxGetState", h)
+	dev, err := d.enterDevice("cuDevicePrimaryCtxGetState", h)
 	if err != nil {
 		return 0, false, err
 	}
@@ -334,11 +334,11 @@ func (d *Driver) DevicePrimaryCtxGetState(h driver.Device) (flags uint32, active
 // DevicePrimaryCtxSetFlags works on a live context too, as from CUDA 11 on.
 func (d *Driver) DevicePrimaryCtxSetFlags(h driver.Device, flags uint32) error {
 	const call = "cuDevicePrimaryCtxSetFlags"
-	dev, err := d.query(call, h)
+	dev, err := d.enterDevice(call, h)
 	if err != nil {
 		return err
 	}
-	if !schedules(flags) {
+	if !isScheduleFlag(flags) {
 		return driver.Check(call, driver.InvalidValue)
 	}
 	d.mu.Lock()
@@ -347,9 +347,9 @@ func (d *Driver) DevicePrimaryCtxSetFlags(h driver.Device, flags uint32) error {
 	return nil
 }
 
-// schedules tells whether flags are one of CU_CTX_SCHED_, the only flags of a
+// isScheduleFlag tells whether flags are one of CU_CTX_SCHED_, the only flags of a
 // context that the soft driver knows. None of them changes what it does.
-func schedules(flags uint32) bool {
+func isScheduleFlag(flags uint32) bool {
 	switch flags {
 	case driver.CtxSchedAuto, driver.CtxSchedSpin, driver.CtxSchedYield, driver.CtxSchedBlockingSync:
 		return true
@@ -361,31 +361,31 @@ func schedules(flags uint32) bool {
 // another device's.
 func (d *Driver) CtxEnablePeerAccess(h driver.Context) error {
 	const call = "cuCtxEnablePeerAccess"
-	c, err := d.context(call)
+	c, err := d.enterContext(call)
 	if err != nil {
 		return err
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	peer, err := d.find(call, h)
+	peer, err := d.lookupContext(call, h)
 	switch {
 	case err != nil:
 		return err
 	case peer == c:
 		return &driver.Error{Call: call, Code: driver.InvalidContext, Detail: "it is the current context"}
-	case !d.reaches(c.dev, peer.dev):
+	case !d.canReach(c.dev, peer.dev):
 		return driver.Check(call, peerUnsupported)
 	case c.peers[peer]:
 		return driver.Check(call, peerEnabled)
 	}
 	c.peers[peer] = true
-	d.link(c.dev)
+	d.updatePeers(c.dev)
 	return nil
 }
 
-// link tells memory which devices a device reaches: those that any of its
+// updatePeers tells memory which devices a device reaches: those that any of its
 // contexts may. The caller holds mu.
-func (d *Driver) link(dev *device) {
+func (d *Driver) updatePeers(dev *device) {
 	reached := deviceSet{}
 	for _, c := range d.contexts {
 		if c.dev == dev && c.alive {
@@ -399,15 +399,15 @@ func (d *Driver) link(dev *device) {
 	dev.peers = reached
 }
 
-// mayShare fails where a device cannot be given access to another's memory.
-func (d *Driver) mayShare(call string, dev, owner *device) error {
-	if dev == owner || d.reaches(dev, owner) {
+// requireReach fails where a device cannot be given access to another's memory.
+func (d *Driver) requireReach(call string, dev, owner *device) error {
+	if dev == owner || d.canReach(dev, owner) {
 		return nil
 	}
 	return &driver.Error{Call: call, Code: driver.InvalidDevice, Detail: fmt.Sprintf("cuda:%d does not reach cuda:%d", dev.ordinal, owner.ordinal)}
 }
 
-// reaches tells whether the hardware lets a device reach another's memory.
-func (d *Driver) reaches(dev, peer *device) bool {
+// canReach tells whether the hardware lets a device reach another's memory.
+func (d *Driver) canReach(dev, peer *device) bool {
 	return dev != peer && (d.config.PeerAccess == nil || d.config.PeerAccess(dev.ordinal, peer.ordinal))
 }

@@ -43,19 +43,19 @@ func (d *Driver) DeviceGetCount() (int, error) {
 }
 
 func (d *Driver) DeviceGet(ordinal int) (driver.Device, error) {
-	_, err := d.query("cuDeviceGet", driver.Device(ordinal))
+	_, err := d.enterDevice("cuDeviceGet", driver.Device(ordinal))
 	return driver.Device(ordinal), err
 }
 
 func (d *Driver) DeviceGetName(h driver.Device) (string, error) {
-	_, err := d.query("cuDeviceGetName", h)
+	_, err := d.enterDevice("cuDeviceGetName", h)
 	return "Soft CUDA device", err
 }
 
 // DeviceGetUUID is the same in every process, for the devices are: memory of
 // one is opened in another.
 func (d *Driver) DeviceGetUUID(h driver.Device) (id driver.UUID, err error) {
-	dev, err := d.query("cuDeviceGetUuid", h)
+	dev, err := d.enterDevice("cuDeviceGetUuid", h)
 	if err == nil {
 		copy(id[:], "quiver-soft-")
 		binary.BigEndian.PutUint32(id[12:], uint32(dev.ordinal))
@@ -65,7 +65,7 @@ func (d *Driver) DeviceGetUUID(h driver.Device) (id driver.UUID, err error) {
 
 // DeviceGetPCIBusID puts each device on a bus of its own.
 func (d *Driver) DeviceGetPCIBusID(h driver.Device) (string, error) {
-	dev, err := d.query("cuDeviceGetPCIBusId", h)
+	dev, err := d.enterDevice("cuDeviceGetPCIBusId", h)
 	if err != nil {
 		return "", err
 	}
@@ -74,7 +74,7 @@ func (d *Driver) DeviceGetPCIBusID(h driver.Device) (string, error) {
 
 func (d *Driver) DeviceGetAttribute(a driver.Attribute, h driver.Device) (int, error) {
 	const call = "cuDeviceGetAttribute"
-	if _, err := d.query(call, h); err != nil {
+	if _, err := d.enterDevice(call, h); err != nil {
 		return 0, err
 	}
 	if v := d.config.ComputeCapability; v != [2]int{} {
@@ -93,7 +93,7 @@ func (d *Driver) DeviceGetAttribute(a driver.Attribute, h driver.Device) (int, e
 }
 
 func (d *Driver) DeviceTotalMem(h driver.Device) (int64, error) {
-	dev, err := d.query("cuDeviceTotalMem", h)
+	dev, err := d.enterDevice("cuDeviceTotalMem", h)
 	if err != nil {
 		return 0, err
 	}
@@ -102,23 +102,23 @@ func (d *Driver) DeviceTotalMem(h driver.Device) (int64, error) {
 
 func (d *Driver) DeviceCanAccessPeer(h, peer driver.Device) (bool, error) {
 	const call = "cuDeviceCanAccessPeer"
-	dev, err := d.query(call, h)
+	dev, err := d.enterDevice(call, h)
 	if err != nil {
 		return false, err
 	}
-	other, err := d.device(call, peer)
-	return err == nil && d.reaches(dev, other), err
+	other, err := d.lookupDevice(call, peer)
+	return err == nil && d.canReach(dev, other), err
 }
 
-// query is for calls that need no context.
-func (d *Driver) query(call string, h driver.Device) (*device, error) {
+// enterDevice is for calls that need no context.
+func (d *Driver) enterDevice(call string, h driver.Device) (*device, error) {
 	if err := d.enter(call); err != nil {
 		return nil, err
 	}
-	return d.device(call, h)
+	return d.lookupDevice(call, h)
 }
 
-func (d *Driver) device(call string, h driver.Device) (*device, error) {
+func (d *Driver) lookupDevice(call string, h driver.Device) (*device, error) {
 	if h < 0 || int(h) >= len(d.devices) {
 		return nil, driver.Check(call, driver.InvalidDevice)
 	}
@@ -128,44 +128,44 @@ func (d *Driver) device(call string, h driver.Device) (*device, error) {
 // Limits of a multiprocessor of compute capability 9.0, from the table of
 // technical specifications in NVIDIA's programming guide.
 const (
-	multiprocessors  = 2
-	warp             = 32
-	maxThreads       = 1024 // a block
-	maxResident      = 2048 // threads a multiprocessor
-	maxBlocks        = 32   // a multiprocessor
-	registerFile     = 64 << 10
-	registerUnit     = 256 // what a warp's registers are rounded up to
-	sharedBlock      = 48 << 10
-	sharedBlockOptin = 227 << 10
-	sharedTotal      = 228 << 10 // a multiprocessor
-	sharedReserved   = 1 << 10   // a block, by the system
+	multiprocessors        = 2
+	warpSize               = 32
+	maxThreadsPerBlock     = 1024 // a block
+	maxThreadsPerSM        = 2048 // threads a multiprocessor
+	maxBlocksPerSM         = 32   // a multiprocessor
+	registersPerSM         = 64 << 10
+	registerUnit           = 256 // what a warp's registers are rounded up to
+	sharedPerBlock         = 48 << 10
+	sharedPerBlockOptin    = 227 << 10
+	sharedPerSM            = 228 << 10 // a multiprocessor
+	sharedReservedPerBlock = 1 << 10   // a block, by the system
 )
 
 var (
-	maxBlock = driver.Dim3{X: 1024, Y: 1024, Z: 64}
-	maxGrid  = driver.Dim3{X: 1<<31 - 1, Y: 65535, Z: 65535}
+	maxBlockDim = driver.Dim3{X: 1024, Y: 1024, Z: 64}
+	maxGridDim  = driver.Dim3{X: 1<<31 - 1, Y: 65535, Z: 65535}
 )
 
 var attributes = map[driver.Attribute]int{
-	driver.MaxThreadsPerBlock:           maxThreads,
-	driver.MaxBlockDimX:                 int(maxBlock.X),
-	driver.MaxBlockDimY:                 int(maxBlock.Y),
-	driver.MaxBlockDimZ:                 int(maxBlock.Z),
-	driver.MaxGridDimX:                  int(maxGrid.X),
-	driver.MaxGridDimY:                  int(maxGrid.Y),
-	driver.MaxGridDimZ:                  int(maxGrid.Z),
-	driver.MaxSharedMemoryPerBlock:      sharedBlock,
-	driver.WarpSize:                     warp,
+	driver.MaxThreadsPerBlock:           maxThreadsPerBlock,
+	driver.MaxBlockDimX:                 int(maxBlockDim.X),
+	driver.MaxBlockDimY:                 int(maxBlockDim.Y),
+	driver.MaxBlockDimZ:                 int(maxBlockDim.Z),
+	driver.MaxGridDimX:                  int(maxGridDim.X),
+	driver.MaxGridDimY:                  int(maxGridDim.Y),
+	driver.MaxGridDimZ:                  int(maxGridDim.Z),
+	driver.MaxSharedMemoryPerBlock:      sharedPerBlock,
+	driver.WarpSize:                     warpSize,
 	driver.ClockRate:                    1_000_000,
 	driver.MultiprocessorCount:          multiprocessors,
 	driver.CanMapHostMemory:             1,
 	driver.L2CacheSize:                  4 << 20,
-	driver.MaxThreadsPerMultiprocessor:  maxResident,
+	driver.MaxThreadsPerMultiprocessor:  maxThreadsPerSM,
 	driver.AsyncEngineCount:             2,
 	driver.UnifiedAddressing:            1,
 	driver.ComputeCapabilityMajor:       9,
 	driver.ComputeCapabilityMinor:       0,
-	driver.MaxSharedMemoryPerBlockOptin: sharedBlockOptin,
+	driver.MaxSharedMemoryPerBlockOptin: sharedPerBlockOptin,
 	driver.VirtualMemoryManagement:      1,
 	driver.PosixFileDescriptorHandles:   1,
 	driver.MemoryPoolsSupported:         1,

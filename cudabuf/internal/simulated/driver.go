@@ -12,9 +12,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// handles counts through the process: a handle of one driver is none of
+// lastHandle counts through the process: a handle of one driver is none of
 // another's.
-var handles atomic.Uintptr
+var lastHandle atomic.Uintptr
 
 // Driver is a machine with soft devices.
 type Driver struct {
@@ -39,7 +39,7 @@ func Open(c Config) (driver.API, error) {
 		calls:       map[string]int{},
 	}
 	for i := range c.Devices {
-		dev := &device{ordinal: i, context: driver.Context(d.handle())}
+		dev := &device{ordinal: i, context: driver.Context(d.newHandle())}
 		var err error
 		if dev.arena, err = newArena(d.space, dev, c.MemoryBytes); err != nil {
 			return nil, errors.Join(err, d.Close())
@@ -52,7 +52,7 @@ func Open(c Config) (driver.API, error) {
 }
 
 // Small numbers are streams of their own in CUDA (CU_STREAM_LEGACY).
-func (d *Driver) handle() uintptr { return 1<<16 + handles.Add(1) }
+func (d *Driver) newHandle() uintptr { return 1<<16 + lastHandle.Add(1) }
 
 func (d *Driver) Init() error {
 	d.mu.Lock()
@@ -65,7 +65,7 @@ func (d *Driver) DriverGetVersion() (int, error) { return 12080, d.enter("cuDriv
 
 // enter begins every call: it counts it and lets the test fail it.
 func (d *Driver) enter(call string) error {
-	if d.hosting.has(unix.Gettid()) {
+	if d.hostThreads.contains(unix.Gettid()) {
 		return &driver.Error{Call: call, Code: notPermitted, Detail: "called from a host function"}
 	}
 	d.mu.Lock()
@@ -93,7 +93,7 @@ func (d *Driver) Close() error {
 			leaks = errors.Join(leaks, fmt.Errorf("cuda:%d: primary context retained %d times more than released", dev.ordinal, dev.retained))
 			continue // its streams may still run
 		}
-		d.endAll(dev)
+		d.destroyContexts(dev)
 		if dev.lost.Load() != nil {
 			lost = true
 		} else {
@@ -110,13 +110,13 @@ func (d *Driver) Close() error {
 // streamState is what a machine has beside memory. Driver.mu guards the maps of
 // contexts and what belongs to them; it is not taken with order held.
 type streamState struct {
-	hosting   hostThreads
-	contexts  map[driver.Context]*context
-	threads   map[int][]*context // by thread id; the last is current
-	streams   map[driver.Stream]*stream
-	events    map[driver.Event]*event
-	modules   map[driver.Module]*module
-	functions map[driver.Function]*function
+	hostThreads hostThreads
+	contexts    map[driver.Context]*context
+	threads     map[int][]*context // by thread id; the last is current
+	streams     map[driver.Stream]*stream
+	events      map[driver.Event]*event
+	modules     map[driver.Module]*module
+	functions   map[driver.Function]*function
 
 	// order is held while work is issued, so that what one call issues to
 	// several streams is issued at once. It guards captures and graphs too.
@@ -180,10 +180,10 @@ func system(call string, err error) error {
 	return &driver.Error{Call: call, Code: driver.OperatingSystem, Detail: err.Error()}
 }
 
-// named begins a call that names a device, and wants a current context too.
-func (d *Driver) named(call string, h driver.Device) (*device, error) {
-	if _, err := d.current(call); err != nil {
+// enterNamedDevice begins a call that names a device, and wants a current context too.
+func (d *Driver) enterNamedDevice(call string, h driver.Device) (*device, error) {
+	if _, err := d.enterCurrentDevice(call); err != nil {
 		return nil, err
 	}
-	return d.device(call, h)
+	return d.lookupDevice(call, h)
 }

@@ -23,11 +23,11 @@ func TestCallsNeedInit(t *testing.T) {
 	api, err := Open(Config{Devices: 1, MemoryBytes: 4096})
 	require.NoError(t, err)
 	_, err = api.DeviceGetCount()
-	code(t, driver.NotInitialized, err)
+	wantCode(t, driver.NotInitialized, err)
 }
 
 func TestCallsNeedACurrentContextOnTheirThread(t *testing.T) {
-	d, contexts := machine(t, Config{})
+	d, contexts := openMachine(t, Config{})
 	address := must[uintptr](t)(d.MemAlloc(512))
 	calls := map[string]func() error{
 		"CtxSynchronize":    d.CtxSynchronize,
@@ -49,21 +49,21 @@ func TestCallsNeedACurrentContextOnTheirThread(t *testing.T) {
 		runtime.LockOSThread() // and let the thread end with its goroutine
 		for name, call := range calls {
 			err := call()
-			code(t, driver.InvalidContext, err)
+			wantCode(t, driver.InvalidContext, err)
 			assert.ErrorContains(t, err, "none is set on thread", name)
 		}
 		assert.NoError(t, d.CtxSetCurrent(contexts[0]))
 		assert.NoError(t, d.CtxSynchronize())
 		assert.NoError(t, d.CtxSetCurrent(0))
-		code(t, driver.InvalidContext, d.CtxSynchronize())
-		code(t, driver.InvalidContext, d.CtxSetCurrent(1<<40))
+		wantCode(t, driver.InvalidContext, d.CtxSynchronize())
+		wantCode(t, driver.InvalidContext, d.CtxSetCurrent(1<<40))
 	}()
 	<-done
 	require.NoError(t, d.MemFree(address))
 }
 
 func TestCopiesOfPinnedMemoryReadItWhenTheyRun(t *testing.T) {
-	d, _ := machine(t, Config{})
+	d, _ := openMachine(t, Config{})
 	s := must[driver.Stream](t)(d.StreamCreateWithPriority(driver.StreamNonBlocking, 0))
 	address := must[uintptr](t)(d.MemAlloc(512))
 	for _, tt := range []struct {
@@ -72,7 +72,7 @@ func TestCopiesOfPinnedMemoryReadItWhenTheyRun(t *testing.T) {
 		want string
 	}{{"pinned", pinned(t, d, 8), "after"}, {"pageable", make([]byte, 8), "befor"}} {
 		gate := make(chan struct{})
-		require.NoError(t, d.streams[s].issue("", func() error { <-gate; return nil }))
+		require.NoError(t, d.streams[s].submit("", func() error { <-gate; return nil }))
 		copy(tt.src, "befor")
 		require.NoError(t, d.MemcpyHtoDAsync(address, tt.src, s))
 		copy(tt.src, "after")
@@ -84,14 +84,14 @@ func TestCopiesOfPinnedMemoryReadItWhenTheyRun(t *testing.T) {
 }
 
 func TestCopiesToPinnedMemoryArriveWhenTheStreamIsDone(t *testing.T) {
-	d, _ := machine(t, Config{})
+	d, _ := openMachine(t, Config{})
 	s := must[driver.Stream](t)(d.StreamCreateWithPriority(driver.StreamNonBlocking, 0))
 	address := must[uintptr](t)(d.MemAlloc(512))
 	require.NoError(t, d.MemsetD8Async(address, 'x', 512, s))
 	require.NoError(t, d.StreamSynchronize(s))
 	dst := pinned(t, d, 8)
 	gate := make(chan struct{})
-	require.NoError(t, d.streams[s].issue("", func() error { <-gate; return nil }))
+	require.NoError(t, d.streams[s].submit("", func() error { <-gate; return nil }))
 	require.NoError(t, d.MemcpyDtoHAsync(dst, address, s))
 	assert.Zero(t, dst[0])
 	close(gate)
@@ -100,20 +100,20 @@ func TestCopiesToPinnedMemoryArriveWhenTheStreamIsDone(t *testing.T) {
 }
 
 func TestStreamsRunBesideEachOther(t *testing.T) {
-	d, _ := machine(t, Config{})
+	d, _ := openMachine(t, Config{})
 	a := must[driver.Stream](t)(d.StreamCreateWithPriority(driver.StreamNonBlocking, 0))
 	b := must[driver.Stream](t)(d.StreamCreateWithPriority(driver.StreamNonBlocking, 0))
 	gate := make(chan struct{})
-	require.NoError(t, d.streams[a].issue("", func() error { <-gate; return nil }))
-	require.NoError(t, d.streams[b].issue("", func() error { close(gate); return nil }))
+	require.NoError(t, d.streams[a].submit("", func() error { <-gate; return nil }))
+	require.NoError(t, d.streams[b].submit("", func() error { close(gate); return nil }))
 	require.NoError(t, d.StreamSynchronize(a))
 	require.NoError(t, d.StreamDestroy(a))
-	code(t, driver.InvalidHandle, d.StreamSynchronize(a))
-	code(t, driver.InvalidHandle, d.StreamDestroy(a))
+	wantCode(t, driver.InvalidHandle, d.StreamSynchronize(a))
+	wantCode(t, driver.InvalidHandle, d.StreamDestroy(a))
 }
 
 func TestBadPointersAreErrors(t *testing.T) {
-	d, contexts := machine(t, Config{Devices: 2})
+	d, contexts := openMachine(t, Config{Devices: 2})
 	address := must[uintptr](t)(d.MemAlloc(512))
 	require.NoError(t, d.CtxSetCurrent(contexts[1]))
 	other := must[uintptr](t)(d.MemAlloc(512))
@@ -137,35 +137,35 @@ func TestBadPointersAreErrors(t *testing.T) {
 		"free pinned":                d.MemFreeHost(address),
 		"nothing to allocate":        func() error { _, err := d.MemAlloc(0); return err }(),
 	} {
-		t.Run(name, func(t *testing.T) { code(t, driver.InvalidValue, err) })
+		t.Run(name, func(t *testing.T) { wantCode(t, driver.InvalidValue, err) })
 	}
 	require.NoError(t, d.MemcpyPeerAsync(address, contexts[0], other, contexts[1], 16, 0))
 	require.NoError(t, d.MemFree(address))
-	code(t, driver.InvalidValue, d.MemFree(address)) // twice
+	wantCode(t, driver.InvalidValue, d.MemFree(address)) // twice
 }
 
 func TestMemoryEndsAndComesBack(t *testing.T) {
-	d, _ := machine(t, Config{MemoryBytes: 4 * granule})
+	d, _ := openMachine(t, Config{MemoryBytes: 4 * allocAlign})
 	var all []uintptr
 	for range 4 {
 		all = append(all, must[uintptr](t)(d.MemAlloc(1)))
 	}
 	_, err := d.MemAlloc(1)
-	code(t, driver.OutOfMemory, err)
+	wantCode(t, driver.OutOfMemory, err)
 	require.NoError(t, d.MemFree(all[1]))
 	require.NoError(t, d.MemFree(all[2]))
-	_, err = d.MemAlloc(3 * granule)
-	code(t, driver.OutOfMemory, err)
-	hole := must[uintptr](t)(d.MemAlloc(2 * granule))
+	_, err = d.MemAlloc(3 * allocAlign)
+	wantCode(t, driver.OutOfMemory, err)
+	hole := must[uintptr](t)(d.MemAlloc(2 * allocAlign))
 	assert.Equal(t, all[1], hole)
 	free, total, err := d.MemGetInfo()
 	require.NoError(t, err)
 	assert.EqualValues(t, 0, free)
-	assert.EqualValues(t, 4*granule, total)
+	assert.EqualValues(t, 4*allocAlign, total)
 }
 
 func TestNewMemoryIsNotZero(t *testing.T) {
-	d, _ := machine(t, Config{})
+	d, _ := openMachine(t, Config{})
 	address := must[uintptr](t)(d.MemAlloc(512))
 	got := make([]byte, 512)
 	require.NoError(t, d.MemcpyDtoHAsync(got, address, 0))
@@ -173,11 +173,11 @@ func TestNewMemoryIsNotZero(t *testing.T) {
 }
 
 func TestFreeWaitsForTheDevice(t *testing.T) {
-	d, _ := machine(t, Config{})
+	d, _ := openMachine(t, Config{})
 	s := must[driver.Stream](t)(d.StreamCreateWithPriority(driver.StreamNonBlocking, 0))
 	address := must[uintptr](t)(d.MemAlloc(512))
 	var ran atomic.Bool
-	require.NoError(t, d.streams[s].issue("", func() error {
+	require.NoError(t, d.streams[s].submit("", func() error {
 		time.Sleep(time.Millisecond)
 		ran.Store(true)
 		return nil
@@ -187,11 +187,11 @@ func TestFreeWaitsForTheDevice(t *testing.T) {
 }
 
 func TestCloseReportsWhatWasNeverFreed(t *testing.T) {
-	d, _ := machine(t, Config{})
+	d, _ := openMachine(t, Config{})
 	address := must[uintptr](t)(d.MemAlloc(512))
 	pinned(t, d, 10)
 	require.NoError(t, d.DevicePrimaryCtxRelease(0))
-	code(t, 709, d.MemFree(address)) // the context is gone
+	wantCode(t, 709, d.MemFree(address)) // the context is gone
 	err := d.Close()
 	assert.ErrorContains(t, err, fmt.Sprintf("cuda:0: 1 allocations never freed: 512 bytes at %#x", address))
 	assert.ErrorContains(t, err, "1 allocations of pinned memory never freed")
@@ -199,7 +199,7 @@ func TestCloseReportsWhatWasNeverFreed(t *testing.T) {
 
 func TestCloseNamesAllThatIsLeft(t *testing.T) {
 	for name, tt := range map[string]struct {
-		take func(t *testing.T, d *Driver) (give func() error)
+		take func(t *testing.T, d *Driver) (release func() error)
 		want string
 	}{
 		"a pool": {func(t *testing.T, d *Driver) func() error {
@@ -224,23 +224,23 @@ func TestCloseNamesAllThatIsLeft(t *testing.T) {
 			return func() error { return d.MemHostUnregister(addressOf(b)) }
 		}, "1 ranges of host memory never unregistered"},
 		"a graph": {func(t *testing.T, d *Driver) func() error {
-			g := must[driver.Graph](t)(d.StreamEndCapture(capturing(t, d, driver.CaptureRelaxed)))
+			g := must[driver.Graph](t)(d.StreamEndCapture(beginCapture(t, d, driver.CaptureRelaxed)))
 			return func() error { return d.GraphDestroy(g) }
 		}, "1 graphs never destroyed"},
 		"an executable graph": {func(t *testing.T, d *Driver) func() error {
-			e := launchable(t, d, capturing(t, d, driver.CaptureRelaxed))
+			e := instantiate(t, d, beginCapture(t, d, driver.CaptureRelaxed))
 			return func() error { return d.GraphExecDestroy(e) }
 		}, "1 graphs never destroyed"},
 	} {
-		for _, gives := range []bool{false, true} {
-			t.Run(fmt.Sprintf("%s, given back: %v", name, gives), func(t *testing.T) {
-				d, _ := machine(t, Config{MemoryBytes: 4 * granularity})
-				give := tt.take(t, d)
-				if gives && give != nil {
-					require.NoError(t, give())
+		for _, released := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, given back: %v", name, released), func(t *testing.T) {
+				d, _ := openMachine(t, Config{MemoryBytes: 4 * granularity})
+				release := tt.take(t, d)
+				if released && release != nil {
+					require.NoError(t, release())
 				}
 				require.NoError(t, d.DevicePrimaryCtxRelease(0))
-				if err := d.Close(); gives || tt.want == "" {
+				if err := d.Close(); released || tt.want == "" {
 					assert.NoError(t, err)
 				} else {
 					assert.ErrorContains(t, err, tt.want)
@@ -251,7 +251,7 @@ func TestCloseNamesAllThatIsLeft(t *testing.T) {
 }
 
 func TestFailIsAskedForEachCall(t *testing.T) {
-	d, _ := machine(t, Config{Fail: func(call string, n int) driver.Result {
+	d, _ := openMachine(t, Config{Fail: func(call string, n int) driver.Result {
 		if call == "cuMemAlloc" && n == 2 {
 			return driver.OutOfMemory
 		}
@@ -259,13 +259,13 @@ func TestFailIsAskedForEachCall(t *testing.T) {
 	}})
 	must[uintptr](t)(d.MemAlloc(1))
 	_, err := d.MemAlloc(1)
-	code(t, driver.OutOfMemory, err)
+	wantCode(t, driver.OutOfMemory, err)
 	assert.ErrorContains(t, err, "injected at call 2")
 	must[uintptr](t)(d.MemAlloc(1))
 }
 
-// held returns the descriptors and mappings of soft devices in this process.
-func held(t *testing.T) map[string]bool {
+// openResources returns the descriptors and mappings of soft devices in this process.
+func openResources(t *testing.T) map[string]bool {
 	t.Helper()
 	all := map[string]bool{}
 	links, err := filepath.Glob("/proc/self/fd/*")
@@ -286,11 +286,11 @@ func held(t *testing.T) map[string]bool {
 }
 
 func TestCloseGivesEverythingBack(t *testing.T) {
-	before := held(t)
-	d, _ := machine(t, Config{Devices: 2, MemoryBytes: 8 * page})
-	filled(t, d, 1000, 1)
+	before := openResources(t)
+	d, _ := openMachine(t, Config{Devices: 2, MemoryBytes: 8 * page})
+	newExported(t, d, 1000, 1)
 	p := must[driver.Physical](t)(d.MemCreate(page, 1, true))
-	mapped(t, d, p, page)
+	newMapping(t, d, p, page)
 	fd := must[int](t)(d.MemExportToShareableHandle(p))
 	must[driver.Physical](t)(d.MemImportFromShareableHandle(fd))
 	require.NoError(t, unix.Close(fd))
@@ -305,7 +305,7 @@ func TestCloseGivesEverythingBack(t *testing.T) {
 		require.NoError(t, d.DevicePrimaryCtxRelease(i))
 	}
 	assert.ErrorContains(t, d.Close(), "never freed")
-	for what := range held(t) {
+	for what := range openResources(t) {
 		assert.Contains(t, before, what)
 	}
 }

@@ -13,32 +13,32 @@ import (
 type event struct {
 	context *context
 	flags   uint32
-	record  *record     // the last, nil where there is none; guarded by Driver.order
-	shared  sharedEvent // what other processes see, nil where they see nothing
+	last    *record           // the last, nil where there is none; guarded by Driver.order
+	shared  interprocessEvent // what other processes see, nil where they see nothing
 }
 
-// sharedEvent is an event that several processes record and wait for. It is
+// interprocessEvent is an event that several processes record and wait for. It is
 // called with Driver.order held.
-type sharedEvent interface {
-	// begin notes a record; finish is called when the work before it is done.
-	begin() (finish func())
-	// last is the last record of any process.
-	last() place
+type interprocessEvent interface {
+	// beginRecord notes a record; finish is called when the work before it is done.
+	beginRecord() (finish func())
+	// lastRecord is the last record of any process.
+	lastRecord() dependency
 }
 
 // record is one EventRecord. What waits for an event waits for the record that
 // it had at that moment.
 type record struct {
-	at   place
-	when time.Time // set before at is reached
+	position dependency
+	when     time.Time // set before at is reached
 
-	capture *capture // where it was recorded in one
-	tips    []*node
+	capture     *capture // where it was recorded in one
+	captureTips []*node
 }
 
 func (d *Driver) EventCreate(flags uint32) (driver.Event, error) {
 	const call = "cuEventCreate"
-	c, err := d.context(call)
+	c, err := d.enterContext(call)
 	if err != nil {
 		return 0, err
 	}
@@ -55,7 +55,7 @@ func (d *Driver) EventCreate(flags uint32) (driver.Event, error) {
 func (d *Driver) addEvent(e *event) driver.Event {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	h := driver.Event(d.handle())
+	h := driver.Event(d.newHandle())
 	d.events[h] = e
 	return h
 }
@@ -63,7 +63,7 @@ func (d *Driver) addEvent(e *event) driver.Event {
 // EventDestroy leaves waits for the event as they are.
 func (d *Driver) EventDestroy(h driver.Event) error {
 	const call = "cuEventDestroy"
-	if _, err := d.event(call, h); err != nil {
+	if _, err := d.enterEvent(call, h); err != nil {
 		return err
 	}
 	d.mu.Lock()
@@ -74,32 +74,32 @@ func (d *Driver) EventDestroy(h driver.Event) error {
 
 func (d *Driver) EventRecord(h driver.Event, sh driver.Stream) error {
 	const call = "cuEventRecord"
-	_, s, err := d.stream(call, sh)
+	_, s, err := d.enterStream(call, sh)
 	if err != nil {
 		return err
 	}
-	e, err := d.findEvent(call, h)
+	e, err := d.lookupEvent(call, h)
 	if err != nil {
 		return err
 	}
 	if e.context != s.context {
 		return &driver.Error{Call: call, Code: driver.InvalidHandle, Detail: "event and stream are of different contexts"}
 	}
-	s.waitForRoom()
+	s.waitForCapacity()
 	d.order.Lock()
 	defer d.order.Unlock()
 	if s.capture != nil {
 		if s.capture.invalid {
 			return driver.Check(call, captureInvalidated)
 		}
-		e.record = &record{capture: s.capture, tips: slices.Clone(s.tips)}
+		e.last = &record{capture: s.capture, captureTips: slices.Clone(s.captureTips)}
 		return nil
 	}
 	r, finish := &record{}, func() {}
 	if e.shared != nil {
-		finish = e.shared.begin()
+		finish = e.shared.beginRecord()
 	}
-	r.at, err = s.add(call, work{over: func() {
+	r.position, err = s.submitLocked(call, operation{onDone: func() {
 		r.when = time.Now()
 		finish()
 	}})
@@ -107,64 +107,64 @@ func (d *Driver) EventRecord(h driver.Event, sh driver.Stream) error {
 		finish() // nobody waits for a record that is not there
 		return err
 	}
-	e.record = r
+	e.last = r
 	return nil
 }
 
-// last returns the record that an event stands for now, nil where there is
+// lastRecord returns the record that an event stands for now, nil where there is
 // none. The caller holds Driver.order.
-func (e *event) last() *record {
-	if e.shared == nil || e.record != nil && e.record.capture != nil {
-		return e.record
+func (e *event) lastRecord() *record {
+	if e.shared == nil || e.last != nil && e.last.capture != nil {
+		return e.last
 	}
-	if at := e.shared.last(); at != nil {
-		return &record{at: at}
+	if at := e.shared.lastRecord(); at != nil {
+		return &record{position: at}
 	}
 	return nil
 }
 
 func (d *Driver) EventQuery(h driver.Event) (done bool, err error) {
 	const call = "cuEventQuery"
-	e, err := d.event(call, h)
+	e, err := d.enterEvent(call, h)
 	if err != nil {
 		return false, err
 	}
-	r, err := d.readable(call, e)
+	r, err := d.queryableRecord(call, e)
 	if err != nil {
 		return false, err
 	}
-	return r == nil || r.at.reached(), nil
+	return r == nil || r.position.done(), nil
 }
 
 func (d *Driver) EventSynchronize(h driver.Event) error {
 	const call = "cuEventSynchronize"
-	e, err := d.event(call, h)
+	e, err := d.enterEvent(call, h)
 	if err != nil {
 		return err
 	}
-	r, err := d.readable(call, e)
+	r, err := d.queryableRecord(call, e)
 	if err != nil || r == nil {
 		return err
 	}
-	r.at.wait()
+	r.position.wait()
 	return e.context.dev.alive(call)
 }
 
 func (d *Driver) EventElapsedTime(start, end driver.Event) (float32, error) {
 	const call = "cuEventElapsedTime"
-	if _, err := d.context(call); err != nil {
+	if _, err := d.enterContext(call); err != nil {
 		return 0, err
 	}
 	var records [2]*record
 	for i, h := range [...]driver.Event{start, end} {
-		e, err := d.findEvent(call, h)
+		e, err := d.lookupEvent(call, h)
 		if err != nil {
 			return 0, err
 		}
 		if e.flags&driver.EventDisableTiming != 0 {
 			return 0, &driver.Error{Call: call, Code: driver.InvalidHandle, Detail: "the event keeps no time"}
 		}
-		if records[i], err = d.readable(call, e); err != nil {
+		if records[i], err = d.queryableRecord(call, e); err != nil {
 			return 0, err
 		}
 		if records[i] == nil {
@@ -172,19 +172,19 @@ func (d *Driver) EventElapsedTime(start, end driver.Event) (float32, error) {
 		}
 	}
 	for _, r := range records {
-		if !r.at.reached() {
+		if !r.position.done() {
 			return 0, driver.Check(call, driver.NotReady)
 		}
 	}
 	return float32(records[1].when.Sub(records[0].when).Seconds() * 1000), nil
 }
 
-// readable returns the last record of an event that the host may ask about: one
+// queryableRecord returns the last record of an event that the host may ask about: one
 // of a capture stands for no work, and asking spoils the capture.
-func (d *Driver) readable(call string, e *event) (*record, error) {
+func (d *Driver) queryableRecord(call string, e *event) (*record, error) {
 	d.order.Lock()
 	defer d.order.Unlock()
-	r := e.last()
+	r := e.lastRecord()
 	if r != nil && r.capture != nil {
 		r.capture.invalid = true
 		return nil, driver.Check(call, capturedEvent)
@@ -196,41 +196,41 @@ func (d *Driver) readable(call string, e *event) (*record, error) {
 // one. Waiting for one of a capture joins the capture.
 func (d *Driver) StreamWaitEvent(sh driver.Stream, h driver.Event) error {
 	const call = "cuStreamWaitEvent"
-	_, s, err := d.stream(call, sh)
+	_, s, err := d.enterStream(call, sh)
 	if err != nil {
 		return err
 	}
-	e, err := d.findEvent(call, h)
+	e, err := d.lookupEvent(call, h)
 	if err != nil {
 		return err
 	}
-	s.waitForRoom()
+	s.waitForCapacity()
 	d.order.Lock()
 	defer d.order.Unlock()
-	r := e.last()
+	r := e.lastRecord()
 	switch {
 	case r == nil:
 		return nil
 	case r.capture != nil:
-		return r.capture.join(call, s, r.tips)
+		return r.capture.join(call, s, r.captureTips)
 	case s.capture != nil:
 		s.capture.invalid = true
 		return &driver.Error{Call: call, Code: captureIsolation, Detail: "the event was recorded outside the capture"}
 	}
-	_, err = s.add(call, work{after: []place{r.at}})
+	_, err = s.submitLocked(call, operation{dependencies: []dependency{r.position}})
 	return err
 }
 
-// event begins a call about an event.
-func (d *Driver) event(call string, h driver.Event) (*event, error) {
-	if _, err := d.context(call); err != nil {
+// enterEvent begins a call about an event.
+func (d *Driver) enterEvent(call string, h driver.Event) (*event, error) {
+	if _, err := d.enterContext(call); err != nil {
 		return nil, err
 	}
-	return d.findEvent(call, h)
+	return d.lookupEvent(call, h)
 }
 
-// findEvent finds an event, of whatever context.
-func (d *Driver) findEvent(call string, h driver.Event) (*event, error) {
+// lookupEvent finds an event, of whatever context.
+func (d *Driver) lookupEvent(call string, h driver.Event) (*event, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	e, ok := d.events[h]

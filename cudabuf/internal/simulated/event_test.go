@@ -13,7 +13,7 @@ import (
 )
 
 func TestEventFlags(t *testing.T) {
-	d, _ := machine(t, Config{})
+	d, _ := openMachine(t, Config{})
 	for flags, ok := range map[uint32]bool{
 		0:                         true,
 		driver.EventBlockingSync:  true,
@@ -26,14 +26,14 @@ func TestEventFlags(t *testing.T) {
 		if ok {
 			assert.NoError(t, err, "flags %d", flags)
 		} else {
-			code(t, driver.InvalidValue, err)
+			wantCode(t, driver.InvalidValue, err)
 		}
 	}
 }
 
 func TestAnEventThatWasNeverRecordedIsDone(t *testing.T) {
-	d, _ := machine(t, Config{})
-	s, e := newQueue(t, d, driver.StreamNonBlocking), newMark(t, d, 0)
+	d, _ := openMachine(t, Config{})
+	s, e := newStreamOf(t, d, driver.StreamNonBlocking), newEvent(t, d, 0)
 	assert.True(t, must[bool](t)(d.EventQuery(e)))
 	require.NoError(t, d.EventSynchronize(e))
 	require.NoError(t, d.StreamWaitEvent(s, e))
@@ -41,13 +41,13 @@ func TestAnEventThatWasNeverRecordedIsDone(t *testing.T) {
 }
 
 func TestAWaitIsForTheRecordAtThatTime(t *testing.T) {
-	d, _ := machine(t, Config{})
-	a, b := newQueue(t, d, driver.StreamNonBlocking), newQueue(t, d, driver.StreamNonBlocking)
-	e := newMark(t, d, driver.EventDisableTiming)
-	first := blocked(t, d, a)
+	d, _ := openMachine(t, Config{})
+	a, b := newStreamOf(t, d, driver.StreamNonBlocking), newStreamOf(t, d, driver.StreamNonBlocking)
+	e := newEvent(t, d, driver.EventDisableTiming)
+	first := blockStream(t, d, a)
 	require.NoError(t, d.EventRecord(e, a))
 	require.NoError(t, d.StreamWaitEvent(b, e))
-	second := blocked(t, d, a)
+	second := blockStream(t, d, a)
 	require.NoError(t, d.EventRecord(e, a))
 	var passed atomic.Bool
 	require.NoError(t, d.LaunchHostFunc(b, func() { passed.Store(true) }))
@@ -57,30 +57,30 @@ func TestAWaitIsForTheRecordAtThatTime(t *testing.T) {
 	assert.True(t, passed.Load())
 	assert.False(t, must[bool](t)(d.EventQuery(e)))
 	require.NoError(t, d.EventDestroy(e), "while it is pending")
-	code(t, driver.InvalidHandle, d.EventSynchronize(e))
+	wantCode(t, driver.InvalidHandle, d.EventSynchronize(e))
 	second()
 	require.NoError(t, d.StreamSynchronize(a))
 }
 
 func TestEventsTellTime(t *testing.T) {
-	d, _ := machine(t, Config{})
-	s := newQueue(t, d, driver.StreamNonBlocking)
-	start, end, silent := newMark(t, d, 0), newMark(t, d, 0), newMark(t, d, driver.EventDisableTiming)
+	d, _ := openMachine(t, Config{})
+	s := newStreamOf(t, d, driver.StreamNonBlocking)
+	start, end, silent := newEvent(t, d, 0), newEvent(t, d, 0), newEvent(t, d, driver.EventDisableTiming)
 	elapsed := func(from, to driver.Event) (float32, error) { return d.EventElapsedTime(from, to) }
 
 	_, err := elapsed(start, end)
-	code(t, driver.InvalidHandle, err) // never recorded
+	wantCode(t, driver.InvalidHandle, err) // never recorded
 	require.NoError(t, d.EventRecord(start, s))
 	require.NoError(t, d.EventRecord(silent, s))
 	_, err = elapsed(start, end)
-	code(t, driver.InvalidHandle, err) // the end never recorded
+	wantCode(t, driver.InvalidHandle, err) // the end never recorded
 	require.NoError(t, d.LaunchHostFunc(s, func() { time.Sleep(2 * time.Millisecond) }))
-	open := blocked(t, d, s)
+	open := blockStream(t, d, s)
 	require.NoError(t, d.EventRecord(end, s))
 	_, err = elapsed(start, end)
-	code(t, driver.NotReady, err)
+	wantCode(t, driver.NotReady, err)
 	_, err = elapsed(silent, end)
-	code(t, driver.InvalidHandle, err) // no time is kept
+	wantCode(t, driver.InvalidHandle, err) // no time is kept
 	open()
 	require.NoError(t, d.EventSynchronize(end))
 	assert.GreaterOrEqual(t, must[float32](t)(elapsed(start, end)), float32(2))
@@ -89,9 +89,9 @@ func TestEventsTellTime(t *testing.T) {
 }
 
 func TestAnEventOnTheNullStreamStandsForBlockingStreams(t *testing.T) {
-	d, _ := machine(t, Config{})
-	s, e := newQueue(t, d, driver.StreamDefault), newMark(t, d, 0)
-	open := blocked(t, d, s)
+	d, _ := openMachine(t, Config{})
+	s, e := newStreamOf(t, d, driver.StreamDefault), newEvent(t, d, 0)
+	open := blockStream(t, d, s)
 	require.NoError(t, d.EventRecord(e, 0))
 	assert.False(t, must[bool](t)(d.EventQuery(e)))
 	open()

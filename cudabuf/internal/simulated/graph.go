@@ -14,13 +14,13 @@ type graph struct{ nodes []*node }
 
 // graphExec runs one launch at a time, as CUDA's do.
 type graphExec struct {
-	graph *graph
-	last  mark // guarded by Driver.order
+	graph      *graph
+	lastLaunch streamPosition // guarded by Driver.order
 }
 
 func (d *Driver) GraphInstantiate(h driver.Graph) (driver.GraphExec, error) {
 	const call = "cuGraphInstantiate"
-	if _, err := d.context(call); err != nil {
+	if _, err := d.enterContext(call); err != nil {
 		return 0, err
 	}
 	d.order.Lock()
@@ -29,7 +29,7 @@ func (d *Driver) GraphInstantiate(h driver.Graph) (driver.GraphExec, error) {
 	if !ok {
 		return 0, driver.Check(call, driver.InvalidValue)
 	}
-	e := driver.GraphExec(d.handle())
+	e := driver.GraphExec(d.newHandle())
 	d.execs[e] = &graphExec{graph: g}
 	return e, nil
 }
@@ -38,11 +38,11 @@ func (d *Driver) GraphInstantiate(h driver.Graph) (driver.GraphExec, error) {
 // recording, which is one that the graph allows.
 func (d *Driver) GraphLaunch(h driver.GraphExec, sh driver.Stream) error {
 	const call = "cuGraphLaunch"
-	_, s, err := d.stream(call, sh)
+	_, s, err := d.enterStream(call, sh)
 	if err != nil {
 		return err
 	}
-	s.waitForRoom()
+	s.waitForCapacity()
 	d.order.Lock()
 	defer d.order.Unlock()
 	e, ok := d.execs[h]
@@ -50,7 +50,7 @@ func (d *Driver) GraphLaunch(h driver.GraphExec, sh driver.Stream) error {
 		return driver.Check(call, driver.InvalidValue)
 	}
 	nodes := e.graph.nodes
-	at, err := s.add(call, work{after: []place{e.last}, run: func() error {
+	at, err := s.submitLocked(call, operation{dependencies: []dependency{e.lastLaunch}, run: func() error {
 		for _, n := range nodes {
 			if err := n.run(); err != nil {
 				return err
@@ -59,21 +59,21 @@ func (d *Driver) GraphLaunch(h driver.GraphExec, sh driver.Stream) error {
 		return nil
 	}})
 	if err == nil && s.capture == nil {
-		e.last = at
+		e.lastLaunch = at
 	}
 	return err
 }
 
 func (d *Driver) GraphExecDestroy(h driver.GraphExec) error {
-	return destroy(d, "cuGraphExecDestroy", h, d.execs)
+	return destroyGraph(d, "cuGraphExecDestroy", h, d.execs)
 }
 
 func (d *Driver) GraphDestroy(h driver.Graph) error {
-	return destroy(d, "cuGraphDestroy", h, d.graphs)
+	return destroyGraph(d, "cuGraphDestroy", h, d.graphs)
 }
 
-func destroy[H comparable, T any](d *Driver, call string, h H, all map[H]T) error {
-	if _, err := d.context(call); err != nil {
+func destroyGraph[H comparable, T any](d *Driver, call string, h H, all map[H]T) error {
+	if _, err := d.enterContext(call); err != nil {
 		return err
 	}
 	d.order.Lock()
@@ -94,49 +94,49 @@ type capture struct {
 	streams []*stream // that capture into it, the origin first
 	nodes   []*node   // each behind what it comes after
 	invalid bool
-	ended   bool
+	done    bool
 }
 
 // node is one piece of work.
 type node struct {
-	after []*node
-	run   func() error
+	dependencies []*node
+	run          func() error
 }
 
-func (c *capture) check(call string) error {
+func (c *capture) validate(call string) error {
 	if c.invalid {
 		return driver.Check(call, captureInvalidated)
 	}
 	return nil
 }
 
-// forbid spoils the capture and says so.
-func (c *capture) forbid(call string) error {
-	if err := c.check(call); err != nil {
+// invalidate spoils the capture and says so.
+func (c *capture) invalidate(call string) error {
+	if err := c.validate(call); err != nil {
 		return err
 	}
 	c.invalid = true
 	return &driver.Error{Call: call, Code: captureUnsupported, Detail: "the capture is spoilt"}
 }
 
-// add records work of a stream.
-func (c *capture) add(call string, s *stream, run func() error) error {
-	if err := c.check(call); err != nil {
+// record records work of a stream.
+func (c *capture) record(call string, s *stream, run func() error) error {
+	if err := c.validate(call); err != nil {
 		return err
 	}
-	n := &node{after: s.tips, run: run}
+	n := &node{dependencies: s.captureTips, run: run}
 	c.nodes = append(c.nodes, n)
-	s.tips = []*node{n}
+	s.captureTips = []*node{n}
 	return nil
 }
 
 // join lets a stream go on after nodes of the capture.
 func (c *capture) join(call string, s *stream, tips []*node) error {
 	switch {
-	case c.ended:
+	case c.done:
 		return &driver.Error{Call: call, Code: capturedEvent, Detail: "the capture has ended"}
 	case c.invalid:
-		return c.check(call)
+		return c.validate(call)
 	case s.closed:
 		return driver.Check(call, driver.InvalidHandle)
 	case s == s.context.null:
@@ -150,27 +150,27 @@ func (c *capture) join(call string, s *stream, tips []*node) error {
 		return driver.Check(call, captureMerge)
 	}
 	for _, n := range tips {
-		if !slices.Contains(s.tips, n) {
-			s.tips = append(slices.Clone(s.tips), n)
+		if !slices.Contains(s.captureTips, n) {
+			s.captureTips = append(slices.Clone(s.captureTips), n)
 		}
 	}
 	return nil
 }
 
-// joined tells whether all that was recorded comes before the origin's end.
-func (c *capture) joined() bool {
+// allJoined tells whether all that was recorded comes before the origin's end.
+func (c *capture) allJoined() bool {
 	seen := map[*node]bool{}
-	open := slices.Clone(c.origin.tips)
+	open := slices.Clone(c.origin.captureTips)
 	for len(open) > 0 {
 		n := open[len(open)-1]
 		open = open[:len(open)-1]
 		if !seen[n] {
 			seen[n] = true
-			open = append(open, n.after...)
+			open = append(open, n.dependencies...)
 		}
 	}
 	for _, s := range c.streams {
-		for _, n := range s.tips {
+		for _, n := range s.captureTips {
 			if !seen[n] {
 				return false
 			}
@@ -181,7 +181,7 @@ func (c *capture) joined() bool {
 
 func (d *Driver) StreamBeginCapture(h driver.Stream, mode driver.CaptureMode) error {
 	const call = "cuStreamBeginCapture"
-	_, s, err := d.stream(call, h)
+	_, s, err := d.enterStream(call, h)
 	if err != nil {
 		return err
 	}
@@ -206,7 +206,7 @@ func (d *Driver) StreamBeginCapture(h driver.Stream, mode driver.CaptureMode) er
 // StreamEndCapture takes all streams out of the capture, whatever it answers.
 func (d *Driver) StreamEndCapture(h driver.Stream) (driver.Graph, error) {
 	const call = "cuStreamEndCapture"
-	_, s, err := d.stream(call, h)
+	_, s, err := d.enterStream(call, h)
 	if err != nil {
 		return 0, err
 	}
@@ -222,7 +222,7 @@ func (d *Driver) StreamEndCapture(h driver.Stream) (driver.Graph, error) {
 	case c.mode != driver.CaptureRelaxed && c.thread != unix.Gettid():
 		return 0, driver.Check(call, captureWrongThread)
 	}
-	joined := c.joined()
+	joined := c.allJoined()
 	d.endCapture(c)
 	switch {
 	case c.invalid:
@@ -230,7 +230,7 @@ func (d *Driver) StreamEndCapture(h driver.Stream) (driver.Graph, error) {
 	case !joined:
 		return 0, &driver.Error{Call: call, Code: captureUnjoined, Detail: "a stream that joined the capture was not waited for"}
 	}
-	g := driver.Graph(d.handle())
+	g := driver.Graph(d.newHandle())
 	d.graphs[g] = &graph{c.nodes}
 	return g, nil
 }
@@ -238,45 +238,45 @@ func (d *Driver) StreamEndCapture(h driver.Stream) (driver.Graph, error) {
 // endCapture takes the streams out of it. The caller holds order.
 func (d *Driver) endCapture(c *capture) {
 	for _, s := range c.streams {
-		s.capture, s.tips = nil, nil
+		s.capture, s.captureTips = nil, nil
 	}
-	c.ended = true
+	c.done = true
 	d.captures = slices.DeleteFunc(d.captures, func(x *capture) bool { return x == c })
 }
 
-// mayWait are calls that may wait for the device behind the caller's back. A
+// implicitSyncCalls are calls that may wait for the device behind the caller's back. A
 // capture that is not relaxed forbids them to its thread, a global one to all.
-var mayWait = map[string]bool{
+var implicitSyncCalls = map[string]bool{
 	"cuMemAlloc": true, "cuMemFree": true,
 	"cuMemHostAlloc": true, "cuMemFreeHost": true, "cuMemHostRegister": true, "cuMemHostUnregister": true,
 	"cuModuleLoadData": true, "cuModuleUnload": true,
 	"cuEventQuery": true, "cuEventSynchronize": true,
 }
 
-// permit fails for such calls, and spoils the captures that forbid them.
-func (d *Driver) permit(call string) error {
-	if !mayWait[call] {
+// permitDuringCapture fails for such calls, and spoils the captures that forbid them.
+func (d *Driver) permitDuringCapture(call string) error {
+	if !implicitSyncCalls[call] {
 		return nil
 	}
-	return d.spoil(call, func(c *capture) bool {
+	return d.invalidateCaptures(call, func(c *capture) bool {
 		return c.mode == driver.CaptureGlobal || c.mode == driver.CaptureThreadLocal && c.thread == unix.Gettid()
 	})
 }
 
-// captured fails where streams of a context capture, and spoils their captures.
-func (d *Driver) captured(call string, c *context) error {
-	return d.spoil(call, func(x *capture) bool {
+// rejectCapturing fails where streams of a context capture, and spoils their captures.
+func (d *Driver) rejectCapturing(call string, c *context) error {
+	return d.invalidateCaptures(call, func(x *capture) bool {
 		return slices.ContainsFunc(x.streams, func(s *stream) bool { return s.context == c })
 	})
 }
 
-func (d *Driver) spoil(call string, which func(*capture) bool) error {
+func (d *Driver) invalidateCaptures(call string, affected func(*capture) bool) error {
 	d.order.Lock()
 	defer d.order.Unlock()
 	var failure error
 	for _, c := range d.captures {
-		if which(c) {
-			if err := c.forbid(call); failure == nil {
+		if affected(c) {
+			if err := c.invalidate(call); failure == nil {
 				failure = err
 			}
 		}

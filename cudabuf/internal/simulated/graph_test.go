@@ -12,23 +12,23 @@ import (
 	"github.com/quiver-gpu/quiver/cudabuf/internal/driver"
 )
 
-// capturing begins a capture on a new stream.
-func capturing(t *testing.T, d *Driver, mode driver.CaptureMode) driver.Stream {
+// beginCapture begins a capture on a new stream.
+func beginCapture(t *testing.T, d *Driver, mode driver.CaptureMode) driver.Stream {
 	t.Helper()
-	s := newQueue(t, d, driver.StreamNonBlocking)
+	s := newStreamOf(t, d, driver.StreamNonBlocking)
 	require.NoError(t, d.StreamBeginCapture(s, mode))
 	return s
 }
 
-// do captures and runs work that adds its name to a list.
-func (l *list) do(t *testing.T, d *Driver, s driver.Stream, name string) {
+// add captures and runs work that adds its name to a list.
+func (l *callLog) add(t *testing.T, d *Driver, s driver.Stream, name string) {
 	t.Helper()
 	require.NoError(t, d.LaunchHostFunc(s, func() { *l = append(*l, name) }))
 }
 
-type list []string
+type callLog []string
 
-func launchable(t *testing.T, d *Driver, s driver.Stream) driver.GraphExec {
+func instantiate(t *testing.T, d *Driver, s driver.Stream) driver.GraphExec {
 	t.Helper()
 	g := must[driver.Graph](t)(d.StreamEndCapture(s))
 	e := must[driver.GraphExec](t)(d.GraphInstantiate(g))
@@ -37,57 +37,57 @@ func launchable(t *testing.T, d *Driver, s driver.Stream) driver.GraphExec {
 }
 
 func TestAGraphRunsAtEachLaunchAndNotBefore(t *testing.T) {
-	d, _ := machine(t, Config{})
-	var done list
-	s := capturing(t, d, driver.CaptureRelaxed)
-	done.do(t, d, s, "a")
-	done.do(t, d, s, "b")
-	e := launchable(t, d, s)
+	d, _ := openMachine(t, Config{})
+	var done callLog
+	s := beginCapture(t, d, driver.CaptureRelaxed)
+	done.add(t, d, s, "a")
+	done.add(t, d, s, "b")
+	e := instantiate(t, d, s)
 	require.NoError(t, d.StreamSynchronize(s))
 	assert.Empty(t, done)
 	require.NoError(t, d.GraphLaunch(e, s))
-	require.NoError(t, d.GraphLaunch(e, newQueue(t, d, driver.StreamNonBlocking)))
+	require.NoError(t, d.GraphLaunch(e, newStreamOf(t, d, driver.StreamNonBlocking)))
 	require.NoError(t, d.GraphExecDestroy(e), "launches go on")
 	require.NoError(t, d.CtxSynchronize())
-	assert.Equal(t, list{"a", "b", "a", "b"}, done)
-	code(t, driver.InvalidValue, d.GraphLaunch(e, s))
-	code(t, driver.InvalidValue, d.GraphExecDestroy(e))
+	assert.Equal(t, callLog{"a", "b", "a", "b"}, done)
+	wantCode(t, driver.InvalidValue, d.GraphLaunch(e, s))
+	wantCode(t, driver.InvalidValue, d.GraphExecDestroy(e))
 }
 
 func TestAGraphMayBeEmptyOrHoldAnother(t *testing.T) {
-	d, _ := machine(t, Config{})
-	var done list
-	empty := launchable(t, d, capturing(t, d, driver.CaptureGlobal))
-	s := capturing(t, d, driver.CaptureThreadLocal)
-	done.do(t, d, s, "inner")
-	inner := launchable(t, d, s)
+	d, _ := openMachine(t, Config{})
+	var done callLog
+	empty := instantiate(t, d, beginCapture(t, d, driver.CaptureGlobal))
+	s := beginCapture(t, d, driver.CaptureThreadLocal)
+	done.add(t, d, s, "inner")
+	inner := instantiate(t, d, s)
 	require.NoError(t, d.StreamBeginCapture(s, driver.CaptureGlobal))
 	require.NoError(t, d.GraphLaunch(empty, s))
 	require.NoError(t, d.GraphLaunch(inner, s))
-	done.do(t, d, s, "outer")
-	require.NoError(t, d.GraphLaunch(launchable(t, d, s), s))
+	done.add(t, d, s, "outer")
+	require.NoError(t, d.GraphLaunch(instantiate(t, d, s), s))
 	require.NoError(t, d.StreamSynchronize(s))
-	assert.Equal(t, list{"inner", "outer"}, done)
+	assert.Equal(t, callLog{"inner", "outer"}, done)
 }
 
 func TestStreamsJoinACapture(t *testing.T) {
-	d, _ := machine(t, Config{})
-	var done list
-	s, other := capturing(t, d, driver.CaptureRelaxed), newQueue(t, d, driver.StreamNonBlocking)
-	fork, join := newMark(t, d, 0), newMark(t, d, 0)
-	done.do(t, d, s, "a")
+	d, _ := openMachine(t, Config{})
+	var done callLog
+	s, other := beginCapture(t, d, driver.CaptureRelaxed), newStreamOf(t, d, driver.StreamNonBlocking)
+	fork, join := newEvent(t, d, 0), newEvent(t, d, 0)
+	done.add(t, d, s, "a")
 	require.NoError(t, d.EventRecord(fork, s))
 	require.NoError(t, d.StreamWaitEvent(other, fork))
-	done.do(t, d, other, "b")
+	done.add(t, d, other, "b")
 	require.NoError(t, d.EventRecord(join, other))
 	require.NoError(t, d.StreamWaitEvent(s, join))
-	done.do(t, d, s, "c")
-	e := launchable(t, d, s)
+	done.add(t, d, s, "c")
+	e := instantiate(t, d, s)
 	require.NoError(t, d.StreamSynchronize(other), "it is out of the capture")
 	require.NoError(t, d.GraphLaunch(e, other))
 	require.NoError(t, d.StreamSynchronize(other))
-	assert.Equal(t, list{"a", "b", "c"}, done)
-	code(t, capturedEvent, d.StreamWaitEvent(s, join)) // of a capture that has ended
+	assert.Equal(t, callLog{"a", "b", "c"}, done)
+	wantCode(t, capturedEvent, d.StreamWaitEvent(s, join)) // of a capture that has ended
 }
 
 func TestWhatACaptureRefuses(t *testing.T) {
@@ -134,42 +134,42 @@ func TestWhatACaptureRefuses(t *testing.T) {
 		"nothing of memory when relaxed":      {func(f fixture) error { p, err := f.MemAlloc(8); must[any](f.t)(nil, f.MemFree(p)); return err }, driver.Success, driver.Success},
 	} {
 		t.Run(name, func(t *testing.T) {
-			d, _ := machine(t, Config{})
-			f := fixture{d, t, 0, newQueue(t, d, driver.StreamNonBlocking), newMark(t, d, 0), newMark(t, d, 0)}
+			d, _ := openMachine(t, Config{})
+			f := fixture{d, t, 0, newStreamOf(t, d, driver.StreamNonBlocking), newEvent(t, d, 0), newEvent(t, d, 0)}
 			require.NoError(t, d.EventRecord(f.outside, f.other))
-			f.captured = capturing(t, d, driver.CaptureRelaxed)
+			f.captured = beginCapture(t, d, driver.CaptureRelaxed)
 			require.NoError(t, d.LaunchHostFunc(f.captured, func() {}))
 			require.NoError(t, d.EventRecord(f.inside, f.captured))
-			result(t, tt.want, tt.do(f))
+			wantResult(t, tt.want, tt.do(f))
 			_, err := d.StreamEndCapture(f.captured)
-			result(t, tt.end, err)
+			wantResult(t, tt.end, err)
 			require.NoError(t, d.StreamSynchronize(f.captured), "the stream works on")
 		})
 	}
 }
 
-// result is code for calls that may succeed.
-func result(t *testing.T, want driver.Result, err error) {
+// wantResult is code for calls that may succeed.
+func wantResult(t *testing.T, want driver.Result, err error) {
 	t.Helper()
 	if want == driver.Success {
 		assert.NoError(t, err)
 	} else {
-		code(t, want, err)
+		wantCode(t, want, err)
 	}
 }
 
 func TestABlockingStreamThatCapturesKeepsTheNullStreamAway(t *testing.T) {
-	d, _ := machine(t, Config{})
-	s := newQueue(t, d, driver.StreamDefault)
+	d, _ := openMachine(t, Config{})
+	s := newStreamOf(t, d, driver.StreamDefault)
 	for name, use := range map[string]func() error{
 		"work":  func() error { return d.LaunchHostFunc(0, func() {}) },
 		"wait":  func() error { return d.StreamSynchronize(0) },
 		"query": func() error { _, err := d.StreamQuery(0); return err },
 	} {
 		require.NoError(t, d.StreamBeginCapture(s, driver.CaptureRelaxed))
-		code(t, captureImplicit, use())
+		wantCode(t, captureImplicit, use())
 		_, err := d.StreamEndCapture(s)
-		code(t, captureInvalidated, err)
+		wantCode(t, captureInvalidated, err)
 		assert.NoError(t, use(), name)
 	}
 }
@@ -184,9 +184,9 @@ func TestModesForbidCallsThatMayWait(t *testing.T) {
 		"relaxed": {driver.CaptureRelaxed, driver.Success, driver.Success},
 	} {
 		t.Run(name, func(t *testing.T) {
-			d, contexts := machine(t, Config{})
+			d, contexts := openMachine(t, Config{})
 			alloc := func() error { _, err := d.MemAlloc(8); return err }
-			s := capturing(t, d, tt.mode)
+			s := beginCapture(t, d, tt.mode)
 			done := make(chan error)
 			go func() {
 				runtime.LockOSThread()
@@ -196,13 +196,13 @@ func TestModesForbidCallsThatMayWait(t *testing.T) {
 				}
 				done <- err
 			}()
-			result(t, tt.there, <-done)
+			wantResult(t, tt.there, <-done)
 			_, err := d.StreamEndCapture(s)
-			result(t, map[bool]driver.Result{true: captureInvalidated}[tt.there != driver.Success], err)
-			s = capturing(t, d, tt.mode)
-			result(t, tt.here, alloc())
+			wantResult(t, map[bool]driver.Result{true: captureInvalidated}[tt.there != driver.Success], err)
+			s = beginCapture(t, d, tt.mode)
+			wantResult(t, tt.here, alloc())
 			_, err = d.StreamEndCapture(s)
-			result(t, map[bool]driver.Result{true: captureInvalidated}[tt.here != driver.Success], err)
+			wantResult(t, map[bool]driver.Result{true: captureInvalidated}[tt.here != driver.Success], err)
 		})
 	}
 }
@@ -211,8 +211,8 @@ func TestACaptureEndsOnItsThreadUnlessRelaxed(t *testing.T) {
 	for mode, want := range map[driver.CaptureMode]driver.Result{
 		driver.CaptureGlobal: captureWrongThread, driver.CaptureThreadLocal: captureWrongThread, driver.CaptureRelaxed: driver.Success,
 	} {
-		d, contexts := machine(t, Config{})
-		s := capturing(t, d, mode)
+		d, contexts := openMachine(t, Config{})
+		s := beginCapture(t, d, mode)
 		done := make(chan error)
 		go func() {
 			runtime.LockOSThread()
@@ -222,25 +222,25 @@ func TestACaptureEndsOnItsThreadUnlessRelaxed(t *testing.T) {
 			}
 			done <- err
 		}()
-		result(t, want, <-done)
+		wantResult(t, want, <-done)
 	}
 }
 
 func TestACaptureEndsWithItsStream(t *testing.T) {
-	d, _ := machine(t, Config{})
-	s, other, e := capturing(t, d, driver.CaptureGlobal), newQueue(t, d, driver.StreamNonBlocking), newMark(t, d, 0)
+	d, _ := openMachine(t, Config{})
+	s, other, e := beginCapture(t, d, driver.CaptureGlobal), newStreamOf(t, d, driver.StreamNonBlocking), newEvent(t, d, 0)
 	require.NoError(t, d.EventRecord(e, s))
 	require.NoError(t, d.StreamWaitEvent(other, e))
 	require.NoError(t, d.StreamDestroy(s))
 	require.NoError(t, d.StreamSynchronize(other), "it captures no longer")
 	must[uintptr](t)(d.MemAlloc(8))
 
-	s, other = capturing(t, d, driver.CaptureRelaxed), newQueue(t, d, driver.StreamNonBlocking)
+	s, other = beginCapture(t, d, driver.CaptureRelaxed), newStreamOf(t, d, driver.StreamNonBlocking)
 	require.NoError(t, d.EventRecord(e, s))
 	require.NoError(t, d.StreamWaitEvent(other, e))
 	require.NoError(t, d.StreamDestroy(other))
 	_, err := d.StreamEndCapture(s)
-	code(t, captureInvalidated, err)
+	wantCode(t, captureInvalidated, err)
 }
 
 func TestAGraphFailsWhereItsMemoryIsGone(t *testing.T) {
@@ -269,39 +269,39 @@ func TestAGraphFailsWhereItsMemoryIsGone(t *testing.T) {
 			return func() error { return d.MemHostUnregister(addressOf(h)) }
 		}},
 		"a mapping": {func(t *testing.T, d *Driver, s driver.Stream) func() error {
-			a := mapped(t, d, must[driver.Physical](t)(d.MemCreate(page, 0, false)), page)
+			a := newMapping(t, d, must[driver.Physical](t)(d.MemCreate(page, 0, false)), page)
 			require.NoError(t, d.MemsetD8Async(a, 1, page, s))
 			return func() error { return d.MemUnmap(a, page) }
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			d, _ := machine(t, Config{MemoryBytes: 8 * page})
-			s := newQueue(t, d, driver.StreamNonBlocking)
+			d, _ := openMachine(t, Config{MemoryBytes: 8 * page})
+			s := newStreamOf(t, d, driver.StreamNonBlocking)
 			require.NoError(t, d.StreamBeginCapture(s, driver.CaptureRelaxed))
 			free := tt.capture(t, d, s)
-			e := launchable(t, d, s)
+			e := instantiate(t, d, s)
 			require.NoError(t, d.GraphLaunch(e, s))
 			require.NoError(t, d.StreamSynchronize(s))
 			require.NoError(t, free())
 			require.NoError(t, d.GraphLaunch(e, s))
 			err := d.StreamSynchronize(s)
-			code(t, driver.IllegalAddress, err)
+			wantCode(t, driver.IllegalAddress, err)
 			assert.ErrorContains(t, err, "gone when the copy runs")
 		})
 	}
 }
 
 func TestCapturingALaunchKeepsTheOrderOfLaunches(t *testing.T) {
-	d, _ := machine(t, Config{})
-	s := capturing(t, d, driver.CaptureRelaxed)
+	d, _ := openMachine(t, Config{})
+	s := beginCapture(t, d, driver.CaptureRelaxed)
 	gate := make(chan struct{})
 	require.NoError(t, d.LaunchHostFunc(s, func() { <-gate }))
-	e := launchable(t, d, s)
+	e := instantiate(t, d, s)
 	require.NoError(t, d.GraphLaunch(e, s))
-	c := capturing(t, d, driver.CaptureRelaxed)
+	c := beginCapture(t, d, driver.CaptureRelaxed)
 	require.NoError(t, d.GraphLaunch(e, c))
-	launchable(t, d, c)
-	assert.False(t, d.execs[e].last.reached(), "the next launch comes after the one that runs")
+	instantiate(t, d, c)
+	assert.False(t, d.execs[e].lastLaunch.done(), "the next launch comes after the one that runs")
 	close(gate)
 	require.NoError(t, d.CtxSynchronize())
 }
@@ -312,12 +312,12 @@ func TestACaptureRefusesOrdinaryMemory(t *testing.T) {
 		"written": func(d *Driver, a uintptr, s driver.Stream) error { return d.MemcpyDtoHAsync(make([]byte, 8), a, s) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			d, _ := machine(t, Config{})
+			d, _ := openMachine(t, Config{})
 			a := must[uintptr](t)(d.MemAlloc(8))
-			s := capturing(t, d, driver.CaptureRelaxed)
-			code(t, captureUnsupported, use(d, a, s))
+			s := beginCapture(t, d, driver.CaptureRelaxed)
+			wantCode(t, captureUnsupported, use(d, a, s))
 			_, err := d.StreamEndCapture(s)
-			code(t, captureInvalidated, err)
+			wantCode(t, captureInvalidated, err)
 		})
 	}
 }

@@ -32,16 +32,16 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// order is what the other process shall do, and reply what came of it.
+// request is what the other process shall do, and reply what came of it.
 type (
-	order struct {
+	request struct {
 		Do      string
 		Address uint64
 		Data    []byte
 		N       int
 		Stream  int
 	}
-	reply struct {
+	response struct {
 		Address uint64
 		Data    []byte
 		Size    int64
@@ -83,21 +83,21 @@ func startPeer(t *testing.T, files ...int) *peer {
 	return &peer{t, c, gob.NewEncoder(stdin), gob.NewDecoder(stdout)}
 }
 
-func (p *peer) try(o order) (r reply) {
+func (p *peer) try(o request) (r response) {
 	p.t.Helper()
 	require.NoError(p.t, p.in.Encode(o))
 	require.NoError(p.t, p.out.Decode(&r))
 	return r
 }
 
-func (p *peer) ask(o order) reply {
+func (p *peer) ask(o request) response {
 	p.t.Helper()
 	r := p.try(o)
 	require.Empty(p.t, r.Failure, o.Do)
 	return r
 }
 
-func (p *peer) refuses(want driver.Result, o order) {
+func (p *peer) wantRefusal(want driver.Result, o request) {
 	p.t.Helper()
 	r := p.try(o)
 	assert.Equal(p.t, want, r.Code, "%s: %s", o.Do, r.Failure)
@@ -105,7 +105,7 @@ func (p *peer) refuses(want driver.Result, o order) {
 
 func (p *peer) read(address uint64, n int) []byte {
 	p.t.Helper()
-	return p.ask(order{Do: "read", Address: address, N: n}).Data
+	return p.ask(request{Do: "read", Address: address, N: n}).Data
 }
 
 // kill ends the process as a crash does.
@@ -138,13 +138,13 @@ func servePeer() error {
 	p := &served{API: api, stream: s}
 	in, out := gob.NewDecoder(os.Stdin), gob.NewEncoder(os.Stdout)
 	for {
-		var o order
+		var o request
 		if err := in.Decode(&o); errors.Is(err, io.EOF) {
 			return nil // the test is over
 		} else if err != nil {
 			return err
 		}
-		r, err := p.do(o)
+		r, err := p.handle(o)
 		if err != nil {
 			r.Failure = err.Error()
 			var e *driver.Error
@@ -167,17 +167,17 @@ type served struct {
 	gate   chan struct{}
 }
 
-func (p *served) do(o order) (r reply, err error) {
+func (p *served) handle(o request) (r response, err error) {
 	at := uintptr(o.Address)
-	take := func(a uintptr, err error) (reply, error) { return reply{Address: uint64(a)}, err }
+	withAddress := func(a uintptr, err error) (response, error) { return response{Address: uint64(a)}, err }
 	switch o.Do {
 	case "open":
-		return take(p.IpcOpenMemHandle(driver.IPCMemHandle(o.Data)))
+		return withAddress(p.IpcOpenMemHandle(driver.IPCMemHandle(o.Data)))
 	case "close":
 		return r, p.IpcCloseMemHandle(at)
 	case "range":
 		base, size, err := p.MemGetAddressRange(at)
-		return reply{Address: uint64(base), Size: size}, err
+		return response{Address: uint64(base), Size: size}, err
 	case "read":
 		r.Data = make([]byte, o.N)
 		return r, p.MemcpyDtoHAsync(r.Data, at, 0)
@@ -188,9 +188,9 @@ func (p *served) do(o order) (r reply, err error) {
 		return r, err
 	case "export":
 		h, err := p.IpcGetMemHandle(at)
-		return reply{Data: h[:]}, err
+		return response{Data: h[:]}, err
 	case "alloc":
-		return take(p.MemAlloc(int64(o.N)))
+		return withAddress(p.MemAlloc(int64(o.N)))
 	case "free":
 		return r, p.MemFree(at)
 	case "free async":
@@ -210,31 +210,31 @@ func (p *served) do(o order) (r reply, err error) {
 		if err == nil {
 			err = p.MemSetAccess(a, int64(o.Address), 0)
 		}
-		return take(a, err)
+		return withAddress(a, err)
 	case "import pool":
 		p.pool, err = p.MemPoolImportFromShareableHandle(o.N)
 		return r, err
 	case "import pointer":
-		return take(p.MemPoolImportPointer(p.pool, driver.PoolPointer(o.Data)))
+		return withAddress(p.MemPoolImportPointer(p.pool, driver.PoolPointer(o.Data)))
 	case "export pointer":
 		_, err := p.MemPoolExportPointer(at)
 		return r, err
 	case "alloc from pool":
-		return take(p.MemAllocFromPoolAsync(1, p.pool, 0))
+		return withAddress(p.MemAllocFromPoolAsync(1, p.pool, 0))
 	case "destroy pool":
 		return r, p.MemPoolDestroy(p.pool)
 	}
-	return p.doEvent(o)
+	return p.handleEvent(o)
 }
 
-func (p *served) doEvent(o order) (r reply, err error) {
+func (p *served) handleEvent(o request) (r response, err error) {
 	switch o.Do {
 	case "make event":
 		if p.event, err = p.EventCreate(driver.EventInterprocess | driver.EventDisableTiming); err != nil {
 			return r, err
 		}
 		h, err := p.IpcGetEventHandle(p.event)
-		return reply{Data: h[:]}, err
+		return response{Data: h[:]}, err
 	case "open event":
 		p.event, err = p.IpcOpenEventHandle(driver.IPCEventHandle(o.Data))
 		return r, err
@@ -264,8 +264,8 @@ func (p *served) doEvent(o order) (r reply, err error) {
 	return r, fmt.Errorf("no order %q", o.Do)
 }
 
-// machine opens a machine with a current context of device 0 on this thread.
-func machine(t *testing.T, c Config) (*Driver, []driver.Context) {
+// openMachine opens a machine with a current context of device 0 on this thread.
+func openMachine(t *testing.T, c Config) (*Driver, []driver.Context) {
 	t.Helper()
 	runtime.LockOSThread()
 	t.Cleanup(runtime.UnlockOSThread)
@@ -294,7 +294,7 @@ func must[T any](t *testing.T) func(v T, err error) T {
 	}
 }
 
-func code(t *testing.T, want driver.Result, err error) {
+func wantCode(t *testing.T, want driver.Result, err error) {
 	t.Helper()
 	var e *driver.Error
 	if assert.ErrorAs(t, err, &e) {
@@ -308,13 +308,13 @@ func pinned(t *testing.T, d *Driver, n int) []byte {
 	return unsafe.Slice(*(**byte)(unsafe.Pointer(&address)), n)
 }
 
-func newMark(t *testing.T, d *Driver, flags uint32) driver.Event {
+func newEvent(t *testing.T, d *Driver, flags uint32) driver.Event {
 	t.Helper()
 	return must[driver.Event](t)(d.EventCreate(flags))
 }
 
-// filled returns an allocation of bytes of one value, exported.
-func filled(t *testing.T, d *Driver, n int64, value byte) (address uintptr, handle []byte) {
+// newExported returns an allocation of bytes of one value, exported.
+func newExported(t *testing.T, d *Driver, n int64, value byte) (address uintptr, handle []byte) {
 	t.Helper()
 	a := must[uintptr](t)(d.MemAlloc(n))
 	require.NoError(t, d.MemsetD8Async(a, value, n, 0))
@@ -330,14 +330,14 @@ func download(t *testing.T, d *Driver, address uintptr, n int) []byte {
 	return got
 }
 
-// newQueue makes a stream of the current context.
-func newQueue(t *testing.T, d *Driver, flags uint32) driver.Stream {
+// newStreamOf makes a stream of the current context.
+func newStreamOf(t *testing.T, d *Driver, flags uint32) driver.Stream {
 	t.Helper()
 	return must[driver.Stream](t)(d.StreamCreateWithPriority(flags, 0))
 }
 
-// blocked gives a stream work that ends when the result is called.
-func blocked(t *testing.T, d *Driver, s driver.Stream) (open func()) {
+// blockStream gives a stream work that ends when the result is called.
+func blockStream(t *testing.T, d *Driver, s driver.Stream) (open func()) {
 	t.Helper()
 	gate := make(chan struct{})
 	require.NoError(t, d.LaunchHostFunc(s, func() { <-gate }))

@@ -52,34 +52,34 @@ func (h *hostRange) attribute(call string, a driver.PointerAttribute, address ui
 	return 0, invalid(call, "attribute %d of host memory", a)
 }
 
-// hostBehind returns the index of the first range that starts behind an
+// hostRangeAfter returns the index of the first range that starts behind an
 // address. The caller holds mu.
-func (sp *space) hostBehind(address uintptr) int {
+func (sp *addressSpace) hostRangeAfter(address uintptr) int {
 	return sort.Search(len(sp.host), func(i int) bool { return sp.host[i].base() > address })
 }
 
-// hostRange returns the range that an address lies in, nil where there is none.
-func (sp *space) hostRange(address uintptr) *hostRange {
-	if i := sp.hostBehind(address) - 1; i >= 0 && address-sp.host[i].base() < uintptr(len(sp.host[i].memory)) {
+// hostRangeAt returns the range that an address lies in, nil where there is none.
+func (sp *addressSpace) hostRangeAt(address uintptr) *hostRange {
+	if i := sp.hostRangeAfter(address) - 1; i >= 0 && address-sp.host[i].base() < uintptr(len(sp.host[i].memory)) {
 		return sp.host[i]
 	}
 	return nil
 }
 
-// addHost answers false where a range overlaps another one.
-func (sp *space) addHost(h *hostRange) bool {
-	i := sp.hostBehind(h.base())
-	if i < len(sp.host) && sp.host[i].base() < h.base()+uintptr(len(h.memory)) || sp.hostRange(h.base()) != nil {
+// addHostRange answers false where a range overlaps another one.
+func (sp *addressSpace) addHostRange(h *hostRange) bool {
+	i := sp.hostRangeAfter(h.base())
+	if i < len(sp.host) && sp.host[i].base() < h.base()+uintptr(len(h.memory)) || sp.hostRangeAt(h.base()) != nil {
 		return false
 	}
 	sp.host = slices.Insert(sp.host, i, h)
 	return true
 }
 
-// takeHost forgets the range that starts at an address, nil where there is none
+// removeHostRange forgets the range that starts at an address, nil where there is none
 // of this origin.
-func (sp *space) takeHost(address uintptr, registered bool) *hostRange {
-	h := sp.hostRange(address)
+func (sp *addressSpace) removeHostRange(address uintptr, registered bool) *hostRange {
+	h := sp.hostRangeAt(address)
 	if h == nil || h.base() != address || h.registered != registered {
 		return nil
 	}
@@ -113,7 +113,7 @@ func (d *Driver) pinned(b []byte) *hostRange {
 	d.space.mu.Lock()
 	defer d.space.mu.Unlock()
 	at := addressOf(b)
-	h := d.space.hostRange(at)
+	h := d.space.hostRangeAt(at)
 	if h != nil {
 		if _, ok := h.bytes(at, int64(len(b))); ok {
 			return h
@@ -124,16 +124,16 @@ func (d *Driver) pinned(b []byte) *hostRange {
 
 // readOnly tells whether devices may only read what is at an address. It takes
 // the lock itself.
-func (sp *space) readOnly(address uintptr) bool {
+func (sp *addressSpace) readOnly(address uintptr) bool {
 	sp.mu.Lock()
 	defer sp.mu.Unlock()
-	h := sp.hostRange(address)
+	h := sp.hostRangeAt(address)
 	return h != nil && h.readOnly
 }
 
 func (d *Driver) MemHostAlloc(n int64, flags uint32) (uintptr, error) {
 	const call = "cuMemHostAlloc"
-	if _, err := d.current(call); err != nil {
+	if _, err := d.enterCurrentDevice(call); err != nil {
 		return 0, err
 	}
 	if n <= 0 || flags&^(driver.HostAllocPortable|driver.HostAllocDeviceMap|driver.HostAllocWriteCombined) != 0 {
@@ -145,7 +145,7 @@ func (d *Driver) MemHostAlloc(n int64, flags uint32) (uintptr, error) {
 	}
 	d.space.mu.Lock()
 	defer d.space.mu.Unlock()
-	d.space.addHost(&hostRange{memory: unsafe.Slice((*byte)(p), n)})
+	d.space.addHostRange(&hostRange{memory: unsafe.Slice((*byte)(p), n)})
 	return uintptr(p), nil
 }
 
@@ -153,13 +153,13 @@ func (d *Driver) MemHostAlloc(n int64, flags uint32) (uintptr, error) {
 // pinned for all.
 func (d *Driver) MemFreeHost(address uintptr) error {
 	const call = "cuMemFreeHost"
-	if _, err := d.current(call); err != nil {
+	if _, err := d.enterCurrentDevice(call); err != nil {
 		return err
 	}
-	d.quiet()
+	d.synchronizeAll()
 	d.space.mu.Lock()
 	defer d.space.mu.Unlock()
-	h := d.space.takeHost(address, false)
+	h := d.space.removeHostRange(address, false)
 	if h == nil {
 		return invalid(call, "%#x is no pinned allocation", address)
 	}
@@ -170,41 +170,41 @@ func (d *Driver) MemFreeHost(address uintptr) error {
 // shall not write it either.
 func (d *Driver) MemHostRegister(memory []byte, flags uint32) error {
 	const call = "cuMemHostRegister"
-	if _, err := d.current(call); err != nil {
+	if _, err := d.enterCurrentDevice(call); err != nil {
 		return err
 	}
 	if len(memory) == 0 || flags&^(driver.HostRegisterPortable|driver.HostRegisterDeviceMap|driver.HostRegisterReadOnly) != 0 {
 		return invalid(call, "%d bytes, flags %#x", len(memory), flags)
 	}
 	h := &hostRange{memory: memory, registered: true, readOnly: flags&driver.HostRegisterReadOnly != 0}
-	if err := accessible(memory, !h.readOnly); err != nil {
+	if err := checkAccess(memory, !h.readOnly); err != nil {
 		return invalid(call, "%v", err)
 	}
 	d.space.mu.Lock()
 	defer d.space.mu.Unlock()
-	if !d.space.addHost(h) {
+	if !d.space.addHostRange(h) {
 		return &driver.Error{Call: call, Code: alreadyRegistered, Detail: fmt.Sprintf("a part of %d bytes at %#x", len(memory), h.base())}
 	}
 	return nil
 }
 
-// populates tells whether the kernel brings pages in when it is asked, which
+// populateSupported tells whether the kernel brings pages in when it is asked, which
 // Linux does from 5.14 on.
-var populates = sync.OnceValue(func() bool {
+var populateSupported = sync.OnceValue(func() bool {
 	page, err := reserve(1)
 	if err != nil {
 		return false
 	}
 	defer func() { _ = unmap(page) }()
-	return unix.Mprotect(page, usable) == nil && unix.Madvise(page, unix.MADV_POPULATE_WRITE) == nil
+	return unix.Mprotect(page, protReadWrite) == nil && unix.Madvise(page, unix.MADV_POPULATE_WRITE) == nil
 })
 
-// accessible tells whether all pages can be read, and written where that is
+// checkAccess tells whether all pages can be read, and written where that is
 // asked. It changes nothing: the kernel is asked to bring them in. An old kernel
 // cannot tell whether they can be written.
-func accessible(memory []byte, write bool) error {
-	if !populates() {
-		if !touch(func() { bytes.Clone(memory) }) {
+func checkAccess(memory []byte, write bool) error {
+	if !populateSupported() {
+		if !tryAccess(func() { bytes.Clone(memory) }) {
 			return fmt.Errorf("%d bytes that cannot be read", len(memory))
 		}
 		return nil
@@ -225,13 +225,13 @@ func accessible(memory []byte, write bool) error {
 
 func (d *Driver) MemHostUnregister(address uintptr) error {
 	const call = "cuMemHostUnregister"
-	if _, err := d.current(call); err != nil {
+	if _, err := d.enterCurrentDevice(call); err != nil {
 		return err
 	}
-	d.quiet()
+	d.synchronizeAll()
 	d.space.mu.Lock()
 	defer d.space.mu.Unlock()
-	if d.space.takeHost(address, true) == nil {
+	if d.space.removeHostRange(address, true) == nil {
 		return &driver.Error{Call: call, Code: notRegistered, Detail: fmt.Sprintf("%#x starts no registered memory", address)}
 	}
 	return nil
@@ -239,12 +239,12 @@ func (d *Driver) MemHostUnregister(address uintptr) error {
 
 func (d *Driver) MemHostGetDevicePointer(address uintptr) (uintptr, error) {
 	const call = "cuMemHostGetDevicePointer"
-	if _, err := d.current(call); err != nil {
+	if _, err := d.enterCurrentDevice(call); err != nil {
 		return 0, err
 	}
 	d.space.mu.Lock()
 	defer d.space.mu.Unlock()
-	if d.space.hostRange(address) == nil {
+	if d.space.hostRangeAt(address) == nil {
 		return 0, invalid(call, "%#x is no pinned memory", address)
 	}
 	return address, nil

@@ -16,10 +16,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// handle is what an IPCMemHandle says. The exporter keeps the lease, an empty
+// memHandle is what an IPCMemHandle says. The exporter keeps the lease, an empty
 // file, as long as the allocation: a lease that is gone means that the memory
 // may be somebody else's now.
-type handle struct {
+type memHandle struct {
 	pid          int32
 	fd, lease    int32
 	inode        uint64
@@ -29,7 +29,7 @@ type handle struct {
 
 const ipcMagic = "qvih"
 
-func (h handle) bytes() (b driver.IPCMemHandle) {
+func (h memHandle) encode() (b driver.IPCMemHandle) {
 	p := append(b[:0], ipcMagic...)
 	for _, v := range []int32{h.pid, h.fd, h.lease} {
 		p = binary.NativeEndian.AppendUint32(p, uint32(v))
@@ -40,7 +40,7 @@ func (h handle) bytes() (b driver.IPCMemHandle) {
 	return b
 }
 
-func parseHandle(b driver.IPCMemHandle) (h handle, ok bool) {
+func decodeMemHandle(b driver.IPCMemHandle) (h memHandle, ok bool) {
 	p := b[len(ipcMagic):]
 	for _, v := range []*int32{&h.pid, &h.fd, &h.lease} {
 		*v = int32(binary.NativeEndian.Uint32(p))
@@ -54,52 +54,52 @@ func parseHandle(b driver.IPCMemHandle) (h handle, ok bool) {
 	return h, string(b[:len(ipcMagic)]) == ipcMagic && h.offset >= 0 && h.size > 0 && h.pid > 0
 }
 
-// openedHandle is memory of another process.
-type openedHandle struct {
-	handle  driver.IPCMemHandle
-	segment *segment
-	uses    int
+// openedMemory is memory of another process.
+type openedMemory struct {
+	handle     driver.IPCMemHandle
+	segment    *segment
+	references int
 }
 
 // IpcGetMemHandle answers the handle of the allocation that the address lies in.
 func (d *Driver) IpcGetMemHandle(address uintptr) (driver.IPCMemHandle, error) {
 	const call = "cuIpcGetMemHandle"
-	if _, err := d.current(call); err != nil {
+	if _, err := d.enterCurrentDevice(call); err != nil {
 		return driver.IPCMemHandle{}, err
 	}
 	d.space.mu.Lock()
 	defer d.space.mu.Unlock()
-	s, b := d.space.block(address)
+	s, alloc := d.space.allocationAt(address)
 	if s == nil || s.kind != ordinary {
 		return driver.IPCMemHandle{}, invalid(call, "%#x is no memory of cuMemAlloc in this process", address)
 	}
-	if b.lease == nil {
+	if alloc.lease == nil {
 		f, err := newFile(leaseFile, s.dev.ordinal, 0)
 		if err != nil {
 			return driver.IPCMemHandle{}, system(call, err)
 		}
-		b.lease = f
+		alloc.lease = f
 	}
-	h := handle{int32(os.Getpid()), int32(s.file.fd), int32(b.lease.fd), s.file.inode, b.lease.inode, b.offset, b.size}
-	return h.bytes(), nil
+	h := memHandle{int32(os.Getpid()), int32(s.file.fd), int32(alloc.lease.fd), s.file.inode, alloc.lease.inode, alloc.offset, alloc.size}
+	return h.encode(), nil
 }
 
-// revoke ends the handles of a block.
-func (b *block) revoke() {
-	if b.lease != nil {
-		_ = b.lease.close()
-		b.lease = nil
+// revokeHandles ends the handles of a block.
+func (alloc *allocation) revokeHandles() {
+	if alloc.lease != nil {
+		_ = alloc.lease.close()
+		alloc.lease = nil
 	}
 }
 
 // IpcOpenMemHandle opens a handle once, however often it is called.
 func (d *Driver) IpcOpenMemHandle(name driver.IPCMemHandle) (uintptr, error) {
 	const call = "cuIpcOpenMemHandle"
-	dev, err := d.current(call)
+	dev, err := d.enterCurrentDevice(call)
 	if err != nil {
 		return 0, err
 	}
-	h, ok := parseHandle(name)
+	h, ok := decodeMemHandle(name)
 	if !ok {
 		return 0, invalid(call, "the bytes are no handle that a soft driver made")
 	}
@@ -110,43 +110,43 @@ func (d *Driver) IpcOpenMemHandle(name driver.IPCMemHandle) (uintptr, error) {
 	defer d.space.mu.Unlock()
 	o := d.space.opened[name]
 	if o == nil {
-		s, err := d.openSegment(h)
+		s, err := d.importSegment(h)
 		if err != nil {
 			return 0, invalid(call, "%v", err)
 		}
-		o = &openedHandle{handle: name, segment: s}
+		o = &openedMemory{handle: name, segment: s}
 	}
 	s := o.segment
-	if dev != s.dev && !d.reaches(dev, s.dev) {
-		if o.uses == 0 {
+	if dev != s.dev && !d.canReach(dev, s.dev) {
+		if o.references == 0 {
 			_ = errors.Join(s.unmap(), s.file.close()) // at worst it keeps the addresses
 		}
 		return 0, &driver.Error{Call: call, Code: peerUnsupported, Detail: fmt.Sprintf("cuda:%d does not reach memory of cuda:%d", dev.ordinal, s.dev.ordinal)}
 	}
-	if o.uses++; o.uses == 1 {
+	if o.references++; o.references == 1 {
 		s.opened, s.access = o, deviceSet{}
 		d.space.opened[name] = o
 		d.space.add(s)
 	}
 	s.access[dev.ordinal] = true
-	return s.address(s.blocks[0]), nil
+	return s.address(s.allocations[0]), nil
 }
 
-// openSegment maps what a handle names.
-func (d *Driver) openSegment(h handle) (*segment, error) {
-	f, ordinal, err := h.open(h.fd, deviceFile, h.inode)
+// importSegment maps what a handle names.
+func (d *Driver) importSegment(h memHandle) (*segment, error) {
+	f, ordinal, err := h.openFile(h.fd, deviceFile, h.inode)
 	if err != nil {
 		return nil, err
 	}
-	s, err := d.mapHandle(h, f, ordinal)
+	s, err := d.mapImported(h, f, ordinal)
 	if err != nil {
 		return nil, errors.Join(err, f.close())
 	}
 	return s, nil
 }
 
-func (d *Driver) mapHandle(h handle, f *file, ordinal int) (*segment, error) {
-	lease, _, err := h.open(h.lease, leaseFile, h.leaseInode)
+func (d *Driver) mapImported(h memHandle, f *file, ordinal int) (*segment, error) {
+	lease, _, err := h.openFile(h.lease, leaseFile, h.leaseInode)
 	if err != nil {
 		return nil, fmt.Errorf("the memory is freed: %w", err)
 	}
@@ -162,13 +162,13 @@ func (d *Driver) mapHandle(h handle, f *file, ordinal int) (*segment, error) {
 	before := h.offset % int64(os.Getpagesize()) // a mapping begins at a page
 	s, err := newSegment(d.devices[ordinal], imported, before+h.size, f, h.offset-before)
 	if err == nil {
-		s.insert(&block{offset: before, length: h.size, size: h.size})
+		s.insert(&allocation{offset: before, length: h.size, size: h.size})
 	}
 	return s, err
 }
 
-// open opens a file of the exporter, if it is still the one that was exported.
-func (h handle) open(fd int32, use string, inode uint64) (*file, int, error) {
+// openFile opens a file of the exporter, if it is still the one that was exported.
+func (h memHandle) openFile(fd int32, use string, inode uint64) (*file, int, error) {
 	f, ordinal, err := openFile(fmt.Sprintf("/proc/%d/fd/%d", h.pid, fd), use)
 	if err != nil {
 		return nil, 0, err
@@ -182,50 +182,50 @@ func (h handle) open(fd int32, use string, inode uint64) (*file, int, error) {
 // IpcCloseMemHandle ends one opening. It waits for the devices.
 func (d *Driver) IpcCloseMemHandle(address uintptr) error {
 	const call = "cuIpcCloseMemHandle"
-	if _, err := d.current(call); err != nil {
+	if _, err := d.enterCurrentDevice(call); err != nil {
 		return err
 	}
-	d.quiet()
+	d.synchronizeAll()
 	d.space.mu.Lock()
 	defer d.space.mu.Unlock()
-	s := d.space.segment(address)
-	if s == nil || s.kind != imported || s.address(s.blocks[0]) != address {
+	s := d.space.segmentAt(address)
+	if s == nil || s.kind != imported || s.address(s.allocations[0]) != address {
 		return invalid(call, "%#x is no memory of cuIpcOpenMemHandle", address)
 	}
-	if s.opened.uses--; s.opened.uses > 0 {
+	if s.opened.references--; s.opened.references > 0 {
 		return nil
 	}
 	delete(d.space.opened, s.opened.handle)
 	f := s.file
-	return system(call, errors.Join(d.space.drop(s), f.close()))
+	return system(call, errors.Join(d.space.unmapSegment(s), f.close()))
 }
 
-// crossEvent is an event of several processes: two counters in memory that they
+// ipcEvent is an event of several processes: two counters in memory that they
 // share. It is given back when nobody knows it any more.
-type crossEvent struct {
-	*counters
+type ipcEvent struct {
+	*eventCounters
 	file   *file
 	opened bool // it is another process's
 }
 
-type counters struct {
-	recorded  atomic.Uint64
-	completed atomic.Uint64
-	recorder  atomic.Int64 // the process of the last record
+type eventCounters struct {
+	recorded    atomic.Uint64
+	completed   atomic.Uint64
+	recorderPID atomic.Int64 // the process of the last record
 }
 
-func newCrossEvent(f *file, opened bool) (*crossEvent, error) {
-	memory, err := f.mapped(0, f.size, usable)
+func newIPCEvent(f *file, opened bool) (*ipcEvent, error) {
+	memory, err := f.mmap(0, f.size, protReadWrite)
 	if err != nil {
 		return nil, errors.Join(err, f.close())
 	}
-	e := &crossEvent{(*counters)(unsafe.Pointer(unsafe.SliceData(memory))), f, opened}
+	e := &ipcEvent{(*eventCounters)(unsafe.Pointer(unsafe.SliceData(memory))), f, opened}
 	runtime.AddCleanup(e, func(f *file) { _ = errors.Join(unmap(memory), f.close()) }, f)
 	return e, nil
 }
 
-func (e *crossEvent) begin() (finish func()) {
-	e.recorder.Store(int64(os.Getpid()))
+func (e *ipcEvent) beginRecord() (finish func()) {
+	e.recorderPID.Store(int64(os.Getpid()))
 	n := e.recorded.Add(1)
 	return func() {
 		for done := e.completed.Load(); done < n && !e.completed.CompareAndSwap(done, n); {
@@ -235,9 +235,9 @@ func (e *crossEvent) begin() (finish func()) {
 	}
 }
 
-func (e *crossEvent) last() place {
+func (e *ipcEvent) lastRecord() dependency {
 	if n := e.recorded.Load(); n > 0 {
-		return crossPlace{e, n}
+		return ipcEventRecord{e, n}
 	}
 	return nil
 }
@@ -248,19 +248,19 @@ const (
 )
 
 // futex is the low half of completed, which comes first.
-func (e *crossEvent) futex() uintptr { return uintptr(unsafe.Pointer(&e.completed)) }
+func (e *ipcEvent) futex() uintptr { return uintptr(unsafe.Pointer(&e.completed)) }
 
-// crossPlace is a record of some process.
-type crossPlace struct {
-	event *crossEvent
+// ipcEventRecord is a record of some process.
+type ipcEventRecord struct {
+	event *ipcEvent
 	n     uint64
 }
 
-func (p crossPlace) reached() bool { return p.event.completed.Load() >= p.n }
+func (p ipcEventRecord) done() bool { return p.event.completed.Load() >= p.n }
 
 // wait ends also when the process that recorded last has died: what it had on
 // its streams is gone.
-func (p crossPlace) wait() {
+func (p ipcEventRecord) wait() {
 	for {
 		done := p.event.completed.Load()
 		if done >= p.n {
@@ -268,7 +268,7 @@ func (p crossPlace) wait() {
 		}
 		timeout := unix.NsecToTimespec(int64(100 * time.Millisecond))
 		_, _, errno := unix.Syscall6(unix.SYS_FUTEX, p.event.futex(), futexWait, uintptr(uint32(done)), uintptr(unsafe.Pointer(&timeout)), 0, 0)
-		if errno == unix.ETIMEDOUT && unix.Kill(int(p.event.recorder.Load()), 0) == unix.ESRCH {
+		if errno == unix.ETIMEDOUT && unix.Kill(int(p.event.recorderPID.Load()), 0) == unix.ESRCH {
 			return
 		}
 	}
@@ -281,7 +281,7 @@ const eventMagic = "qvie"
 // IpcGetEventHandle shares the event from its first handle on.
 func (d *Driver) IpcGetEventHandle(h driver.Event) (name driver.IPCEventHandle, err error) {
 	const call = "cuIpcGetEventHandle"
-	e, err := d.event(call, h)
+	e, err := d.enterEvent(call, h)
 	if err != nil {
 		return name, err
 	}
@@ -291,11 +291,11 @@ func (d *Driver) IpcGetEventHandle(h driver.Event) (name driver.IPCEventHandle, 
 		return name, &driver.Error{Call: call, Code: driver.InvalidHandle, Detail: "the event was not made for several processes"}
 	}
 	if e.shared == nil {
-		if e.shared, err = e.cross(); err != nil {
+		if e.shared, err = e.share(); err != nil {
 			return name, system(call, err)
 		}
 	}
-	cross := e.shared.(*crossEvent)
+	cross := e.shared.(*ipcEvent)
 	if cross.opened {
 		return name, &driver.Error{Call: call, Code: driver.InvalidHandle, Detail: "the event is another process's"}
 	}
@@ -306,20 +306,20 @@ func (d *Driver) IpcGetEventHandle(h driver.Event) (name driver.IPCEventHandle, 
 	return name, nil
 }
 
-// cross shares an event, with the record that it has.
-func (e *event) cross() (sharedEvent, error) {
+// share shares an event, with the record that it has.
+func (e *event) share() (interprocessEvent, error) {
 	f, err := newFile(eventFile, e.context.dev.ordinal, pages(1))
 	if err != nil {
 		return nil, err
 	}
-	cross, err := newCrossEvent(f, false)
+	cross, err := newIPCEvent(f, false)
 	if err != nil {
 		return nil, err
 	}
-	if r := e.record; r != nil && r.capture == nil {
-		finish := cross.begin()
+	if r := e.last; r != nil && r.capture == nil {
+		finish := cross.beginRecord()
 		go func() {
-			r.at.wait()
+			r.position.wait()
 			finish()
 		}()
 	}
@@ -328,28 +328,28 @@ func (e *event) cross() (sharedEvent, error) {
 
 func (d *Driver) IpcOpenEventHandle(name driver.IPCEventHandle) (driver.Event, error) {
 	const call = "cuIpcOpenEventHandle"
-	c, err := d.context(call)
+	c, err := d.enterContext(call)
 	if err != nil {
 		return 0, err
 	}
 	if string(name[:len(eventMagic)]) != eventMagic {
 		return 0, invalid(call, "the bytes are no handle that a soft driver made")
 	}
-	h := handle{
+	h := memHandle{
 		pid: int32(binary.NativeEndian.Uint32(name[4:])),
 		fd:  int32(binary.NativeEndian.Uint32(name[8:])),
 	}
 	if int(h.pid) == os.Getpid() {
 		return 0, &driver.Error{Call: call, Code: driver.InvalidContext, Detail: "the handle is this process's own"}
 	}
-	f, _, err := h.open(h.fd, eventFile, binary.NativeEndian.Uint64(name[12:]))
+	f, _, err := h.openFile(h.fd, eventFile, binary.NativeEndian.Uint64(name[12:]))
 	if err != nil {
 		return 0, invalid(call, "%v", err)
 	}
-	if f.size < int64(unsafe.Sizeof(counters{})) {
+	if f.size < int64(unsafe.Sizeof(eventCounters{})) {
 		return 0, errors.Join(invalid(call, "an event of %d bytes", f.size), f.close())
 	}
-	cross, err := newCrossEvent(f, true)
+	cross, err := newIPCEvent(f, true)
 	if err != nil {
 		return 0, system(call, err)
 	}
@@ -366,7 +366,7 @@ func (d *Driver) MemPoolExportToShareableHandle(h driver.MemPool) (int, error) {
 	if !p.shareable {
 		return 0, invalid(call, "the pool was not made to be shared")
 	}
-	fd, err := p.segment.file.export()
+	fd, err := p.segment.file.dup()
 	return fd, system(call, err)
 }
 
@@ -383,7 +383,7 @@ func (d *Driver) MemPoolImportFromShareableHandle(fd int) (driver.MemPool, error
 	defer d.space.mu.Unlock()
 	for h, p := range d.space.pools {
 		if p.imported && !p.destroyed && p.segment.file.inode == f.inode {
-			if p.ending {
+			if p.importDestroyed {
 				return 0, errors.Join(invalid(call, "an import of the pool was destroyed"), f.close())
 			}
 			p.imports++
@@ -402,19 +402,19 @@ const poolMagic = "qvpp"
 
 func (d *Driver) MemPoolExportPointer(address uintptr) (at driver.PoolPointer, err error) {
 	const call = "cuMemPoolExportPointer"
-	if _, err := d.current(call); err != nil {
+	if _, err := d.enterCurrentDevice(call); err != nil {
 		return at, err
 	}
 	d.space.mu.Lock()
 	defer d.space.mu.Unlock()
-	s, b := d.space.block(address)
-	if s == nil || s.kind != pooled || !s.pool.shareable || s.address(b) != address {
+	s, alloc := d.space.allocationAt(address)
+	if s == nil || s.kind != pooled || !s.pool.shareable || s.address(alloc) != address {
 		return at, invalid(call, "%#x is no allocation of a pool to share", address)
 	}
 	copy(at[:], poolMagic)
 	binary.NativeEndian.PutUint64(at[8:], s.file.inode)
-	binary.NativeEndian.PutUint64(at[16:], uint64(b.offset))
-	binary.NativeEndian.PutUint64(at[24:], uint64(b.size))
+	binary.NativeEndian.PutUint64(at[16:], uint64(alloc.offset))
+	binary.NativeEndian.PutUint64(at[24:], uint64(alloc.size))
 	return at, nil
 }
 
@@ -430,7 +430,7 @@ func (d *Driver) MemPoolImportPointer(h driver.MemPool, at driver.PoolPointer) (
 	if !p.imported {
 		return 0, invalid(call, "the pool is not another process's")
 	}
-	if p.ending {
+	if p.importDestroyed {
 		return 0, invalid(call, "an import of the pool was destroyed")
 	}
 	s := p.segment
@@ -440,28 +440,28 @@ func (d *Driver) MemPoolImportPointer(h driver.MemPool, at driver.PoolPointer) (
 		return 0, invalid(call, "the bytes are no pointer that a soft driver exported")
 	case inode != s.file.inode:
 		return 0, invalid(call, "the pointer is one of another pool")
-	case offset < 0 || size <= 0 || offset > int64(len(s.hidden))-size || offset%pages(1) != 0:
-		return 0, invalid(call, "%d bytes at %d of a pool of %d", size, offset, len(s.hidden))
+	case offset < 0 || size <= 0 || offset > int64(len(s.backing))-size || offset%pages(1) != 0:
+		return 0, invalid(call, "%d bytes at %d of a pool of %d", size, offset, len(s.backing))
 	}
-	b := &block{offset: offset, length: pages(size), size: size}
-	if i := s.at(offset); i < len(s.blocks) && s.blocks[i].offset < offset+b.length {
-		found := s.blocks[i]
-		if found.offset == offset && found.size == size && found.freeing == nil {
+	alloc := &allocation{offset: offset, length: pages(size), size: size}
+	if i := s.indexEndingAfter(offset); i < len(s.allocations) && s.allocations[i].offset < offset+alloc.length {
+		found := s.allocations[i]
+		if found.offset == offset && found.size == size && found.pendingFree == nil {
 			return s.address(found), nil
 		}
 		return 0, invalid(call, "the pointer overlaps one that is imported")
 	}
-	if err := unix.Mprotect(s.memory(b), usable); err != nil {
+	if err := unix.Mprotect(s.memory(alloc), protReadWrite); err != nil {
 		return 0, system(call, err)
 	}
-	s.insert(b)
-	p.live += b.length
-	return s.address(b), nil
+	s.insert(alloc)
+	p.used += alloc.length
+	return s.address(alloc), nil
 }
 
 // importFile opens the file of a descriptor that a soft driver exported.
 func (d *Driver) importFile(call string, fd int, use string) (*file, *device, error) {
-	if _, err := d.current(call); err != nil {
+	if _, err := d.enterCurrentDevice(call); err != nil {
 		return nil, nil, err
 	}
 	f, ordinal, err := openFile(fmt.Sprintf("/proc/self/fd/%d", fd), use)

@@ -12,53 +12,53 @@ import (
 )
 
 func TestProcessesShareAnAllocation(t *testing.T) {
-	d, _ := machine(t, Config{})
-	filled(t, d, 600, 1) // so that the other does not begin a page
-	a, h := filled(t, d, 1000, 2)
+	d, _ := openMachine(t, Config{})
+	newExported(t, d, 600, 1) // so that the other does not begin a page
+	a, h := newExported(t, d, 1000, 2)
 	inside := must[driver.IPCMemHandle](t)(d.IpcGetMemHandle(a + 999))
 	assert.Equal(t, h, inside[:], "a handle names the allocation")
 	p := startPeer(t)
-	theirs := p.ask(order{Do: "open", Data: h}).Address
-	assert.Equal(t, theirs, p.ask(order{Do: "open", Data: h}).Address)
+	theirs := p.ask(request{Do: "open", Data: h}).Address
+	assert.Equal(t, theirs, p.ask(request{Do: "open", Data: h}).Address)
 	assert.Equal(t, bytes.Repeat([]byte{2}, 1000), p.read(theirs, 1000))
-	p.refuses(driver.InvalidValue, order{Do: "read", Address: theirs, N: 1001})
-	p.refuses(driver.InvalidValue, order{Do: "read", Address: theirs - 1, N: 1})
-	whole := p.ask(order{Do: "range", Address: theirs + 10})
+	p.wantRefusal(driver.InvalidValue, request{Do: "read", Address: theirs, N: 1001})
+	p.wantRefusal(driver.InvalidValue, request{Do: "read", Address: theirs - 1, N: 1})
+	whole := p.ask(request{Do: "range", Address: theirs + 10})
 	assert.Equal(t, theirs, whole.Address)
 	assert.EqualValues(t, 1000, whole.Size)
-	p.ask(order{Do: "write", Address: theirs + 999, Data: []byte{7}})
+	p.ask(request{Do: "write", Address: theirs + 999, Data: []byte{7}})
 	assert.Equal(t, []byte{2, 7}, download(t, d, a+998, 2))
 
-	p.refuses(driver.InvalidValue, order{Do: "export", Address: theirs})
-	p.refuses(driver.InvalidValue, order{Do: "free", Address: theirs})
-	p.refuses(driver.InvalidValue, order{Do: "close", Address: theirs + 1})
-	p.ask(order{Do: "close", Address: theirs})
+	p.wantRefusal(driver.InvalidValue, request{Do: "export", Address: theirs})
+	p.wantRefusal(driver.InvalidValue, request{Do: "free", Address: theirs})
+	p.wantRefusal(driver.InvalidValue, request{Do: "close", Address: theirs + 1})
+	p.ask(request{Do: "close", Address: theirs})
 	p.read(theirs, 1)
-	p.ask(order{Do: "close", Address: theirs})
-	p.refuses(driver.InvalidValue, order{Do: "read", Address: theirs, N: 1})
-	p.refuses(driver.InvalidValue, order{Do: "close", Address: theirs})
+	p.ask(request{Do: "close", Address: theirs})
+	p.wantRefusal(driver.InvalidValue, request{Do: "read", Address: theirs, N: 1})
+	p.wantRefusal(driver.InvalidValue, request{Do: "close", Address: theirs})
 }
 
 func TestHandlesEndWithTheirMemory(t *testing.T) {
-	d, _ := machine(t, Config{})
-	a, h := filled(t, d, 1000, 2)
+	d, _ := openMachine(t, Config{})
+	a, h := newExported(t, d, 1000, 2)
 	p := startPeer(t)
 	require.NoError(t, d.MemFree(a))
-	p.refuses(driver.InvalidValue, order{Do: "open", Data: h})
-	again, second := filled(t, d, 1000, 3)
+	p.wantRefusal(driver.InvalidValue, request{Do: "open", Data: h})
+	again, second := newExported(t, d, 1000, 3)
 	assert.Equal(t, a, again)
 	assert.NotEqual(t, h, second)
-	p.refuses(driver.InvalidValue, order{Do: "open", Data: h})
-	assert.Equal(t, []byte{3}, p.read(p.ask(order{Do: "open", Data: second}).Address, 1))
+	p.wantRefusal(driver.InvalidValue, request{Do: "open", Data: h})
+	assert.Equal(t, []byte{3}, p.read(p.ask(request{Do: "open", Data: second}).Address, 1))
 }
 
 func TestOpenedMemoryOutlivesItsProcess(t *testing.T) {
-	d, _ := machine(t, Config{})
+	d, _ := openMachine(t, Config{})
 	p := startPeer(t)
-	theirs := p.ask(order{Do: "alloc", N: 100}).Address
-	p.ask(order{Do: "write", Address: theirs, Data: []byte("here")})
+	theirs := p.ask(request{Do: "alloc", N: 100}).Address
+	p.ask(request{Do: "write", Address: theirs, Data: []byte("here")})
 	var h driver.IPCMemHandle
-	copy(h[:], p.ask(order{Do: "export", Address: theirs}).Data)
+	copy(h[:], p.ask(request{Do: "export", Address: theirs}).Data)
 	a := must[uintptr](t)(d.IpcOpenMemHandle(h))
 	assert.Zero(t, must[uint64](t)(d.PointerGetAttribute(driver.PointerIsLegacyIPC, a)))
 	assert.Zero(t, inUse(t, d), "the exporter counts it")
@@ -66,40 +66,40 @@ func TestOpenedMemoryOutlivesItsProcess(t *testing.T) {
 	assert.Equal(t, []byte("here"), download(t, d, a, 4))
 	require.NoError(t, d.IpcCloseMemHandle(a))
 	_, err := d.IpcOpenMemHandle(h)
-	code(t, driver.InvalidValue, err)
+	wantCode(t, driver.InvalidValue, err)
 }
 
 func TestWhatCannotBeSharedByHandle(t *testing.T) {
-	d, _ := machine(t, Config{MemoryBytes: 8 * page})
+	d, _ := openMachine(t, Config{MemoryBytes: 8 * page})
 	pool := must[driver.MemPool](t)(d.MemPoolCreate(0, true))
 	for name, a := range map[string]uintptr{
 		"pooled":     must[uintptr](t)(d.MemAllocFromPoolAsync(10, pool, 0)),
-		"virtual":    mapped(t, d, must[driver.Physical](t)(d.MemCreate(page, 0, true)), page),
+		"virtual":    newMapping(t, d, must[driver.Physical](t)(d.MemCreate(page, 0, true)), page),
 		"the host's": addressOf(pinned(t, d, 10)),
 		"nothing":    0,
 	} {
 		_, err := d.IpcGetMemHandle(a)
-		code(t, driver.InvalidValue, err)
+		wantCode(t, driver.InvalidValue, err)
 		assert.Error(t, err, name)
 	}
-	_, h := filled(t, d, 10, 1)
+	_, h := newExported(t, d, 10, 1)
 	_, err := d.IpcOpenMemHandle(driver.IPCMemHandle(h))
-	code(t, driver.InvalidContext, err)
+	wantCode(t, driver.InvalidContext, err)
 	_, err = d.IpcOpenMemHandle(driver.IPCMemHandle{})
-	code(t, driver.InvalidValue, err)
+	wantCode(t, driver.InvalidValue, err)
 }
 
 func TestDescriptorsCarryMemoryToOtherProcesses(t *testing.T) {
-	d, _ := machine(t, Config{MemoryBytes: 8 * page})
+	d, _ := openMachine(t, Config{MemoryBytes: 8 * page})
 	h := must[driver.Physical](t)(d.MemCreate(2*page, 0, true))
-	a := mapped(t, d, h, 2*page)
+	a := newMapping(t, d, h, 2*page)
 	require.NoError(t, d.MemsetD8Async(a, 8, 2*page, 0))
 	require.NoError(t, d.StreamSynchronize(0))
 	p := startPeer(t, must[int](t)(d.MemExportToShareableHandle(h)))
-	p.refuses(driver.InvalidValue, order{Do: "import", N: 3, Address: 4 * page})
-	theirs := p.ask(order{Do: "import", N: 3, Address: 2 * page}).Address
+	p.wantRefusal(driver.InvalidValue, request{Do: "import", N: 3, Address: 4 * page})
+	theirs := p.ask(request{Do: "import", N: 3, Address: 2 * page}).Address
 	assert.Equal(t, []byte{8}, p.read(theirs+2*page-1, 1))
-	p.ask(order{Do: "write", Address: theirs, Data: []byte{1}})
+	p.ask(request{Do: "write", Address: theirs, Data: []byte{1}})
 	assert.Equal(t, []byte{1, 8}, download(t, d, a, 2))
 	require.NoError(t, d.MemUnmap(a, 2*page))
 	require.NoError(t, d.MemRelease(h))
@@ -107,46 +107,46 @@ func TestDescriptorsCarryMemoryToOtherProcesses(t *testing.T) {
 }
 
 func TestPoolsAreOpenedOnceAndTheirPointersOften(t *testing.T) {
-	d, _ := machine(t, Config{})
+	d, _ := openMachine(t, Config{})
 	pool := must[driver.MemPool](t)(d.MemPoolCreate(0, true))
 	p := startPeer(t, must[int](t)(d.MemPoolExportToShareableHandle(pool)))
-	p.ask(order{Do: "import pool", N: 3})
+	p.ask(request{Do: "import pool", N: 3})
 	for range 2 { // memory of after the import, too, and freed memory again
 		a := must[uintptr](t)(d.MemAllocFromPoolAsync(5000, pool, 0))
 		require.NoError(t, d.MemsetD8Async(a, 4, 5000, 0))
 		require.NoError(t, d.StreamSynchronize(0))
 		pointer := must[driver.PoolPointer](t)(d.MemPoolExportPointer(a))
-		theirs := p.ask(order{Do: "import pointer", Data: pointer[:]}).Address
+		theirs := p.ask(request{Do: "import pointer", Data: pointer[:]}).Address
 		assert.Equal(t, bytes.Repeat([]byte{4}, 5000), p.read(theirs, 5000))
-		assert.Equal(t, theirs, p.ask(order{Do: "import pointer", Data: pointer[:]}).Address)
-		assert.EqualValues(t, 5000, p.ask(order{Do: "range", Address: theirs}).Size)
-		p.ask(order{Do: "write", Address: theirs, Data: []byte{5}})
+		assert.Equal(t, theirs, p.ask(request{Do: "import pointer", Data: pointer[:]}).Address)
+		assert.EqualValues(t, 5000, p.ask(request{Do: "range", Address: theirs}).Size)
+		p.ask(request{Do: "write", Address: theirs, Data: []byte{5}})
 		assert.Equal(t, []byte{5, 4}, download(t, d, a, 2))
-		p.refuses(driver.InvalidValue, order{Do: "read", Address: theirs, N: 5001})
-		p.refuses(driver.InvalidValue, order{Do: "export pointer", Address: theirs})
-		p.ask(order{Do: "free async", Address: theirs})
-		p.refuses(driver.InvalidValue, order{Do: "read", Address: theirs, N: 1})
+		p.wantRefusal(driver.InvalidValue, request{Do: "read", Address: theirs, N: 5001})
+		p.wantRefusal(driver.InvalidValue, request{Do: "export pointer", Address: theirs})
+		p.ask(request{Do: "free async", Address: theirs})
+		p.wantRefusal(driver.InvalidValue, request{Do: "read", Address: theirs, N: 1})
 		assert.Equal(t, []byte{5, 4}, download(t, d, a, 2), "the importer's free is its own")
 		require.NoError(t, d.MemFreeAsync(a, 0))
 	}
-	p.refuses(driver.InvalidValue, order{Do: "alloc from pool"})
-	p.ask(order{Do: "destroy pool"})
+	p.wantRefusal(driver.InvalidValue, request{Do: "alloc from pool"})
+	p.ask(request{Do: "destroy pool"})
 }
 
 func TestPoolPointersAreChecked(t *testing.T) {
-	d, _ := machine(t, Config{})
+	d, _ := openMachine(t, Config{})
 	pool, other := must[driver.MemPool](t)(d.MemPoolCreate(0, true)), must[driver.MemPool](t)(d.MemPoolCreate(0, true))
 	private := must[driver.MemPool](t)(d.MemPoolCreate(0, false))
 	_, err := d.MemPoolExportToShareableHandle(private)
-	code(t, driver.InvalidValue, err)
+	wantCode(t, driver.InvalidValue, err)
 	_, err = d.MemPoolExportPointer(must[uintptr](t)(d.MemAllocFromPoolAsync(10, private, 0)))
-	code(t, driver.InvalidValue, err)
+	wantCode(t, driver.InvalidValue, err)
 	a := must[uintptr](t)(d.MemAllocFromPoolAsync(1024, pool, 0))
 	_, err = d.MemPoolExportPointer(a + 512)
-	code(t, driver.InvalidValue, err)
+	wantCode(t, driver.InvalidValue, err)
 	pointer := must[driver.PoolPointer](t)(d.MemPoolExportPointer(a))
 	_, err = d.MemPoolImportPointer(pool, pointer)
-	code(t, driver.InvalidValue, err) // it is its own pool
+	wantCode(t, driver.InvalidValue, err) // it is its own pool
 	foreign := must[driver.PoolPointer](t)(d.MemPoolExportPointer(must[uintptr](t)(d.MemAllocFromPoolAsync(10, other, 0))))
 	imported := must[driver.MemPool](t)(d.MemPoolImportFromShareableHandle(must[int](t)(d.MemPoolExportToShareableHandle(pool))))
 	overlapping := pointer
@@ -154,76 +154,76 @@ func TestPoolPointersAreChecked(t *testing.T) {
 	must[uintptr](t)(d.MemPoolImportPointer(imported, pointer))
 	for name, bad := range map[string]driver.PoolPointer{"zero": {}, "another pool's": foreign, "overlapping": overlapping} {
 		_, err := d.MemPoolImportPointer(imported, bad)
-		code(t, driver.InvalidValue, err)
+		wantCode(t, driver.InvalidValue, err)
 		assert.Error(t, err, name)
 	}
 }
 
 func TestEventsAreWaitedForAcrossProcesses(t *testing.T) {
-	d, _ := machine(t, Config{})
+	d, _ := openMachine(t, Config{})
 	p := startPeer(t)
-	h := driver.IPCEventHandle(p.ask(order{Do: "make event"}).Data)
+	h := driver.IPCEventHandle(p.ask(request{Do: "make event"}).Data)
 	e := must[driver.Event](t)(d.IpcOpenEventHandle(h))
 	assert.True(t, must[bool](t)(d.EventQuery(e)), "never recorded")
-	p.ask(order{Do: "record behind a gate"})
+	p.ask(request{Do: "record behind a gate"})
 	assert.False(t, must[bool](t)(d.EventQuery(e)))
-	s := streams(t, d, 2)
+	s := newStreams(t, d, 2)
 	require.NoError(t, d.StreamWaitEvent(s[0], e))
 	assert.False(t, must[bool](t)(d.StreamQuery(s[0])))
-	p.ask(order{Do: "open gate"})
+	p.ask(request{Do: "open gate"})
 	require.NoError(t, d.StreamSynchronize(s[0]))
 	assert.True(t, must[bool](t)(d.EventQuery(e)))
 
 	// The other way: we record what the other process made.
-	open := gated(t, d, s[1])
+	open := gateStream(t, d, s[1])
 	require.NoError(t, d.EventRecord(e, s[1]))
-	assert.False(t, p.ask(order{Do: "query event"}).Done)
-	p.ask(order{Do: "wait for event"})
-	assert.False(t, p.ask(order{Do: "done"}).Done)
+	assert.False(t, p.ask(request{Do: "query event"}).Done)
+	p.ask(request{Do: "wait for event"})
+	assert.False(t, p.ask(request{Do: "done"}).Done)
 	open()
-	p.ask(order{Do: "finish"})
+	p.ask(request{Do: "finish"})
 	require.NoError(t, d.EventDestroy(e))
 }
 
 func TestWaitForAnEventEndsWithItsProcess(t *testing.T) {
-	d, _ := machine(t, Config{})
+	d, _ := openMachine(t, Config{})
 	p := startPeer(t)
-	e := must[driver.Event](t)(d.IpcOpenEventHandle(driver.IPCEventHandle(p.ask(order{Do: "make event"}).Data)))
-	p.ask(order{Do: "record behind a gate"})
+	e := must[driver.Event](t)(d.IpcOpenEventHandle(driver.IPCEventHandle(p.ask(request{Do: "make event"}).Data)))
+	p.ask(request{Do: "record behind a gate"})
 	require.NoError(t, d.StreamWaitEvent(0, e))
 	p.kill()
 	require.NoError(t, d.StreamSynchronize(0))
 }
 
 func TestEventHandlesAreChecked(t *testing.T) {
-	d, _ := machine(t, Config{})
-	s := streams(t, d, 1)[0]
+	d, _ := openMachine(t, Config{})
+	s := newStreams(t, d, 1)[0]
 	e := must[driver.Event](t)(d.EventCreate(driver.EventDisableTiming))
 	_, err := d.IpcGetEventHandle(e)
-	code(t, driver.InvalidHandle, err)
+	wantCode(t, driver.InvalidHandle, err)
 	e = must[driver.Event](t)(d.EventCreate(driver.EventDisableTiming | driver.EventInterprocess))
-	open := gated(t, d, s)
+	open := gateStream(t, d, s)
 	require.NoError(t, d.EventRecord(e, s))
 	h := must[driver.IPCEventHandle](t)(d.IpcGetEventHandle(e))
 	assert.Equal(t, h, must[driver.IPCEventHandle](t)(d.IpcGetEventHandle(e)))
 	_, err = d.IpcOpenEventHandle(h)
-	code(t, driver.InvalidContext, err)
+	wantCode(t, driver.InvalidContext, err)
 	_, err = d.IpcOpenEventHandle(driver.IPCEventHandle{})
-	code(t, driver.InvalidValue, err)
+	wantCode(t, driver.InvalidValue, err)
 	p := startPeer(t)
-	p.ask(order{Do: "open event", Data: h[:]})
-	assert.False(t, p.ask(order{Do: "query event"}).Done, "recorded before it was exported")
-	p.refuses(driver.InvalidHandle, order{Do: "export event"})
-	p.ask(order{Do: "wait for event"})
+	p.ask(request{Do: "open event", Data: h[:]})
+	assert.False(t, p.ask(request{Do: "query event"}).Done, "recorded before it was exported")
+	p.wantRefusal(driver.InvalidHandle, request{Do: "export event"})
+	p.ask(request{Do: "wait for event"})
 	open()
-	p.ask(order{Do: "finish"})
+	p.ask(request{Do: "finish"})
 	h[12] ^= 1
-	p.refuses(driver.InvalidValue, order{Do: "open event", Data: h[:]})
+	p.wantRefusal(driver.InvalidValue, request{Do: "open event", Data: h[:]})
 }
 
 func FuzzHandlesOfOthers(f *testing.F) {
 	f.Add(bytes.Repeat([]byte{0xff}, 64))
-	own := handle{pid: 1, fd: 3, lease: 4, size: 1}.bytes()
+	own := memHandle{pid: 1, fd: 3, lease: 4, size: 1}.encode()
 	f.Add(own[:])
 	f.Add(append([]byte(poolMagic), make([]byte, 60)...))
 	f.Add(append([]byte(eventMagic), make([]byte, 60)...))
@@ -231,7 +231,7 @@ func FuzzHandlesOfOthers(f *testing.F) {
 		if len(b) != 64 {
 			return
 		}
-		d, _ := machine(t, Config{})
+		d, _ := openMachine(t, Config{})
 		_, err := d.IpcOpenMemHandle(driver.IPCMemHandle(b))
 		assert.Error(t, err)
 		_, err = d.IpcOpenEventHandle(driver.IPCEventHandle(b))
@@ -251,37 +251,37 @@ func FuzzHandlesOfOthers(f *testing.F) {
 
 func TestHandlesOpenOnDevicesThatReachTheMemory(t *testing.T) {
 	p := startPeer(t)
-	h := driver.IPCMemHandle(p.ask(order{Do: "export", Address: p.ask(order{Do: "alloc", N: 100}).Address}).Data)
+	h := driver.IPCMemHandle(p.ask(request{Do: "export", Address: p.ask(request{Do: "alloc", N: 100}).Address}).Data)
 	for name, tt := range map[string]struct {
 		reaches bool
 		want    driver.Result
 	}{"peers": {true, driver.Success}, "strangers": {false, peerUnsupported}} {
 		t.Run(name, func(t *testing.T) {
-			before := held(t)
-			d, contexts := machine(t, Config{Devices: 2, PeerAccess: func(int, int) bool { return tt.reaches }})
+			before := openResources(t)
+			d, contexts := openMachine(t, Config{Devices: 2, PeerAccess: func(int, int) bool { return tt.reaches }})
 			require.NoError(t, d.CtxSetCurrent(contexts[1]))
 			_, err := d.IpcOpenMemHandle(h)
-			result(t, tt.want, err)
+			wantResult(t, tt.want, err)
 			require.NoError(t, d.CtxSetCurrent(contexts[0]))
 			a := must[uintptr](t)(d.IpcOpenMemHandle(h))
 			require.NoError(t, d.CtxSetCurrent(contexts[1]))
 			_, err = d.IpcOpenMemHandle(h)
-			result(t, tt.want, err)
+			wantResult(t, tt.want, err)
 			err = d.MemsetD8Async(a, 1, 100, 0)
 			if tt.reaches {
 				require.NoError(t, err)
 				require.NoError(t, d.IpcCloseMemHandle(a))
 				require.NoError(t, d.IpcCloseMemHandle(a))
 			} else {
-				code(t, driver.InvalidValue, err)
+				wantCode(t, driver.InvalidValue, err)
 			}
 			require.NoError(t, d.IpcCloseMemHandle(a))
-			code(t, driver.InvalidValue, d.IpcCloseMemHandle(a))
+			wantCode(t, driver.InvalidValue, d.IpcCloseMemHandle(a))
 			for i := range driver.Device(2) {
 				require.NoError(t, d.DevicePrimaryCtxRelease(i))
 			}
 			require.NoError(t, d.Close())
-			for what := range held(t) {
+			for what := range openResources(t) {
 				assert.Contains(t, before, what)
 			}
 		})

@@ -12,7 +12,7 @@ import (
 )
 
 func (d *Driver) MemGetInfo() (free, total int64, err error) {
-	dev, err := d.current("cuMemGetInfo")
+	dev, err := d.enterCurrentDevice("cuMemGetInfo")
 	if err != nil {
 		return 0, 0, err
 	}
@@ -21,7 +21,7 @@ func (d *Driver) MemGetInfo() (free, total int64, err error) {
 
 func (d *Driver) MemAlloc(n int64) (uintptr, error) {
 	const call = "cuMemAlloc"
-	c, err := d.context(call)
+	c, err := d.enterContext(call)
 	if err != nil {
 		return 0, err
 	}
@@ -32,7 +32,7 @@ func (d *Driver) MemAlloc(n int64) (uintptr, error) {
 	if !ok {
 		d.space.mu.Lock()
 		defer d.space.mu.Unlock()
-		return 0, c.dev.arena.full(call, n)
+		return 0, c.dev.arena.outOfMemory(call, n)
 	}
 	return address, nil
 }
@@ -40,21 +40,21 @@ func (d *Driver) MemAlloc(n int64) (uintptr, error) {
 // MemFree waits for the device, as CUDA's does.
 func (d *Driver) MemFree(address uintptr) error {
 	const call = "cuMemFree"
-	dev, err := d.current(call)
+	dev, err := d.enterCurrentDevice(call)
 	if err != nil {
 		return err
 	}
-	d.synchronize(dev)
+	d.synchronizeDevice(dev)
 	d.space.mu.Lock()
 	defer d.space.mu.Unlock()
-	s, b := d.space.block(address)
+	s, alloc := d.space.allocationAt(address)
 	switch {
-	case s == nil || s.address(b) != address || s.dev != dev:
+	case s == nil || s.address(alloc) != address || s.dev != dev:
 	case s.kind == ordinary:
-		dev.arena.release(b)
+		dev.arena.release(alloc)
 		return nil
 	case s.kind == pooled:
-		return system(call, d.giveBack(s.pool, b))
+		return system(call, d.freeNow(s.pool, alloc))
 	}
 	return invalid(call, "%#x is no allocation of cuda:%d", address, dev.ordinal)
 }
@@ -62,15 +62,15 @@ func (d *Driver) MemFree(address uintptr) error {
 // MemGetAddressRange answers the mapping, of virtual memory.
 func (d *Driver) MemGetAddressRange(address uintptr) (uintptr, int64, error) {
 	const call = "cuMemGetAddressRange"
-	if _, err := d.current(call); err != nil {
+	if _, err := d.enterCurrentDevice(call); err != nil {
 		return 0, 0, err
 	}
 	d.space.mu.Lock()
 	defer d.space.mu.Unlock()
-	if s, b := d.space.block(address); s != nil {
-		return s.address(b), b.size, nil
+	if s, alloc := d.space.allocationAt(address); s != nil {
+		return s.address(alloc), alloc.size, nil
 	}
-	if h := d.space.hostRange(address); h != nil {
+	if h := d.space.hostRangeAt(address); h != nil {
 		return h.base(), int64(len(h.memory)), nil
 	}
 	return 0, 0, &driver.Error{Call: call, Code: driver.NotFound, Detail: fmt.Sprintf("%#x lies in no allocation", address)}
@@ -78,19 +78,19 @@ func (d *Driver) MemGetAddressRange(address uintptr) (uintptr, int64, error) {
 
 func (d *Driver) PointerGetAttribute(a driver.PointerAttribute, address uintptr) (uint64, error) {
 	const call = "cuPointerGetAttribute"
-	dev, err := d.current(call)
+	dev, err := d.enterCurrentDevice(call)
 	if err != nil {
 		return 0, err
 	}
 	d.space.mu.Lock()
 	defer d.space.mu.Unlock()
-	if h := d.space.hostRange(address); h != nil {
+	if h := d.space.hostRangeAt(address); h != nil {
 		return h.attribute(call, a, address)
 	}
-	s := d.space.segment(address)
+	s := d.space.segmentAt(address)
 	if s != nil {
-		if b := s.find(address); b != nil && b.freeing == nil {
-			return s.attribute(call, a, address, b, dev)
+		if alloc := s.allocationAt(address); alloc != nil && alloc.pendingFree == nil {
+			return s.attribute(call, a, address, alloc, dev)
 		}
 		if s.kind == virtual && a == driver.PointerIsMapped {
 			return 0, nil
@@ -99,22 +99,22 @@ func (d *Driver) PointerGetAttribute(a driver.PointerAttribute, address uintptr)
 	return 0, invalid(call, "%#x is no memory that CUDA knows", address)
 }
 
-func (s *segment) attribute(call string, a driver.PointerAttribute, address uintptr, b *block, from *device) (uint64, error) {
+func (s *segment) attribute(call string, a driver.PointerAttribute, address uintptr, alloc *allocation, from *device) (uint64, error) {
 	switch a {
 	case driver.PointerContext:
-		if b.owner == nil {
+		if alloc.owner == nil {
 			return 0, nil
 		}
-		return uint64(b.owner.handle), nil
+		return uint64(alloc.owner.handle), nil
 	case driver.PointerMemoryType:
 		return driver.MemoryTypeDevice, nil
 	case driver.PointerDevicePointer:
-		if !s.reachable(b, from) {
+		if !s.accessibleFrom(alloc, from) {
 			return 0, invalid(call, "cuda:%d does not reach %#x", from.ordinal, address)
 		}
 		return uint64(address), nil
 	case driver.PointerDeviceOrdinal:
-		return uint64(s.home(b).ordinal), nil
+		return uint64(s.ownerDevice(alloc).ordinal), nil
 	case driver.PointerIsLegacyIPC:
 		if s.kind == ordinary {
 			return 1, nil
@@ -126,15 +126,15 @@ func (s *segment) attribute(call string, a driver.PointerAttribute, address uint
 	return 0, invalid(call, "attribute %d of device memory", a)
 }
 
-// full is the error of a device whose memory is used up.
-func (a *arena) full(call string, n int64) error {
+// outOfMemory is the error of a device whose memory is used up.
+func (a *arena) outOfMemory(call string, n int64) error {
 	return &driver.Error{Call: call, Code: driver.OutOfMemory, Detail: fmt.Sprintf("%d bytes wanted, %d of %d in use", n, a.used, a.size)}
 }
 
-// granule is what allocations are rounded up to, as alignment and in size;
+// allocAlign is what allocations are rounded up to, as alignment and in size;
 // granularity is the unit of virtual memory.
 const (
-	granule     = 512
+	allocAlign  = 512
 	granularity = 2 << 20
 )
 
@@ -146,7 +146,7 @@ type deviceMemory struct {
 
 // arena is the memory of one device.
 type arena struct {
-	*space
+	*addressSpace
 	dev      *device
 	size     int64
 	used     int64    // guarded by space.mu, with pools and virtual memory
@@ -155,7 +155,7 @@ type arena struct {
 	pool     *pool // the default pool
 }
 
-func newArena(sp *space, dev *device, size int64) (*arena, error) {
+func newArena(sp *addressSpace, dev *device, size int64) (*arena, error) {
 	f, err := newFile(deviceFile, dev.ordinal, pages(size))
 	if err != nil {
 		return nil, fmt.Errorf("memory of a soft device: %w", err)
@@ -168,11 +168,11 @@ func newArena(sp *space, dev *device, size int64) (*arena, error) {
 	sp.mu.Lock()
 	defer sp.mu.Unlock()
 	sp.add(s)
-	return &arena{space: sp, dev: dev, size: size, ordinary: s}, nil
+	return &arena{addressSpace: sp, dev: dev, size: size, ordinary: s}, nil
 }
 
-// take counts memory of the device as used, if there is so much.
-func (a *arena) take(n int64) bool {
+// charge counts memory of the device as used, if there is so much.
+func (a *arena) charge(n int64) bool {
 	if n > a.size-a.used {
 		return false
 	}
@@ -187,48 +187,48 @@ func (a *arena) alloc(n int64, owner *context) (uintptr, bool) {
 	if n > a.size {
 		return 0, false
 	}
-	b := a.ordinary.place(n, granule)
-	if b == nil {
+	alloc := a.ordinary.allocate(n, allocAlign)
+	if alloc == nil {
 		return 0, false
 	}
-	if b.offset+b.length > a.size || !a.take(b.length) {
-		a.ordinary.remove(b)
+	if alloc.offset+alloc.length > a.size || !a.charge(alloc.length) {
+		a.ordinary.remove(alloc)
 		return 0, false
 	}
-	b.owner = owner
-	poison(a.ordinary.memory(b))
-	return a.ordinary.address(b), true
+	alloc.owner = owner
+	poison(a.ordinary.memory(alloc))
+	return a.ordinary.address(alloc), true
 }
 
 // release gives a block of ordinary memory back, and its pages to the system.
-func (a *arena) release(b *block) {
-	a.ordinary.remove(b)
-	a.ordinary.discard(b.offset, b.length)
-	a.used -= b.length
-	b.revoke()
+func (a *arena) release(alloc *allocation) {
+	a.ordinary.remove(alloc)
+	a.ordinary.discard(alloc.offset, alloc.length)
+	a.used -= alloc.length
+	alloc.revokeHandles()
 }
 
-// owned returns the memory that ends with a context. It takes the lock itself.
-func (a *arena) owned(c *context) (blocks []*block) {
+// ownedBy returns the memory that ends with a context. It takes the lock itself.
+func (a *arena) ownedBy(c *context) (owned []*allocation) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	for _, b := range a.ordinary.blocks {
-		if b.owner == c {
-			blocks = append(blocks, b)
+	for _, alloc := range a.ordinary.allocations {
+		if alloc.owner == c {
+			owned = append(owned, alloc)
 		}
 	}
-	return blocks
+	return owned
 }
 
-// abandon gives memory back that nobody freed, and remembers it. It takes the lock
+// freeLeaked gives memory back that nobody freed, and remembers it. It takes the lock
 // itself.
-func (a *arena) abandon(blocks []*block) {
+func (a *arena) freeLeaked(leaked []*allocation) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	for _, b := range blocks {
-		if slices.Contains(a.ordinary.blocks, b) {
-			a.leaked = append(a.leaked, a.ordinary.name(b))
-			a.release(b)
+	for _, alloc := range leaked {
+		if slices.Contains(a.ordinary.allocations, alloc) {
+			a.leaked = append(a.leaked, a.ordinary.name(alloc))
+			a.release(alloc)
 		}
 	}
 }
@@ -239,27 +239,27 @@ func (a *arena) abandon(blocks []*block) {
 func (a *arena) bytes(address uintptr, n int64) ([]byte, bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return a.look(address, n)
+	return a.lookup(address, n)
 }
 
-// running is bytes for work that runs now, and may have been issued long ago.
-func (a *arena) running(address uintptr, n int64) ([]byte, bool) {
+// bytesAtRun is bytes for work that runs now, and may have been issued long ago.
+func (a *arena) bytesAtRun(address uintptr, n int64) ([]byte, bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	b, ok := a.look(address, n)
+	b, ok := a.lookup(address, n)
 	if !ok && n >= 0 {
-		if s := a.segment(address); s != nil && s.pool != nil {
-			return s.pool.freed(a.dev, int64(address-s.base()), n)
+		if s := a.segmentAt(address); s != nil && s.pool != nil {
+			return s.pool.bytesBeforeFree(a.dev, int64(address-s.base()), n)
 		}
 	}
 	return b, ok
 }
 
-func (a *arena) look(address uintptr, n int64) ([]byte, bool) {
-	if s := a.segment(address); s != nil {
+func (a *arena) lookup(address uintptr, n int64) ([]byte, bool) {
+	if s := a.segmentAt(address); s != nil {
 		return s.bytes(a.dev, address, n)
 	}
-	if h := a.hostRange(address); h != nil {
+	if h := a.hostRangeAt(address); h != nil {
 		return h.bytes(address, n)
 	}
 	return nil, false
@@ -280,14 +280,14 @@ func (a *arena) close() error {
 	var err error
 	for _, s := range slices.Clone(a.segments) {
 		if s.dev == a.dev {
-			for _, b := range s.blocks {
-				b.revoke()
-				if b.physical != nil {
-					err = errors.Join(err, b.physical.drop())
+			for _, alloc := range s.allocations {
+				alloc.revokeHandles()
+				if alloc.physical != nil {
+					err = errors.Join(err, alloc.physical.release())
 				}
 			}
 			f := s.file
-			err = errors.Join(err, a.drop(s))
+			err = errors.Join(err, a.unmapSegment(s))
 			if f != nil {
 				err = errors.Join(err, f.close())
 			}
@@ -296,7 +296,7 @@ func (a *arena) close() error {
 	for h, p := range a.physical {
 		if p.dev == a.dev {
 			delete(a.physical, h)
-			err = errors.Join(err, p.drop())
+			err = errors.Join(err, p.release())
 		}
 	}
 	if len(a.segments) == 0 {
@@ -307,47 +307,47 @@ func (a *arena) close() error {
 
 // leaks is an error that names what of the device was never given back.
 func (dev *device) leaks() error {
-	if left := dev.arena.left(); len(left) > 0 {
-		return fmt.Errorf("cuda:%d: %d allocations never freed: %s", dev.ordinal, len(left), strings.Join(left, ", "))
+	if names := dev.arena.leakNames(); len(names) > 0 {
+		return fmt.Errorf("cuda:%d: %d allocations never freed: %s", dev.ordinal, len(names), strings.Join(names, ", "))
 	}
 	return nil
 }
 
-// left names what of the device was never given back. It takes the lock itself.
-func (a *arena) left() []string {
+// leakNames names what of the device was never given back. It takes the lock itself.
+func (a *arena) leakNames() []string {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	all := slices.Clone(a.leaked)
+	names := slices.Clone(a.leaked)
 	for _, s := range a.segments {
 		if s.dev != a.dev {
 			continue
 		}
 		switch s.kind {
 		case ordinary, pooled:
-			for _, b := range s.blocks {
-				if b.freeing == nil {
-					all = append(all, s.name(b))
+			for _, alloc := range s.allocations {
+				if alloc.pendingFree == nil {
+					names = append(names, s.name(alloc))
 				}
 			}
 		case virtual:
-			all = append(all, fmt.Sprintf("%d reserved addresses from %#x on", len(s.device), s.base()))
+			names = append(names, fmt.Sprintf("%d reserved addresses from %#x on", len(s.addresses), s.base()))
 		case imported:
-			all = append(all, fmt.Sprintf("memory of another process at %#x", s.base()))
+			names = append(names, fmt.Sprintf("memory of another process at %#x", s.base()))
 		}
 	}
 	for _, p := range a.pools {
 		if p.dev == a.dev && p != a.pool && !p.destroyed {
-			all = append(all, "a memory pool")
+			names = append(names, "a memory pool")
 		}
 	}
 	for _, p := range a.physical {
 		if p.dev == a.dev {
-			all = append(all, fmt.Sprintf("%d bytes of MemCreate", p.file.size))
+			names = append(names, fmt.Sprintf("%d bytes of MemCreate", p.file.size))
 		}
 	}
-	return all
+	return names
 }
 
-func (s *segment) name(b *block) string {
-	return fmt.Sprintf("%d bytes at %#x", b.size, s.address(b))
+func (s *segment) name(alloc *allocation) string {
+	return fmt.Sprintf("%d bytes at %#x", alloc.size, s.address(alloc))
 }

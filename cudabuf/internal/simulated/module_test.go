@@ -11,16 +11,16 @@ import (
 	"github.com/quiver-gpu/quiver/cudabuf/internal/driver"
 )
 
-// kernelOf loads a module with one kernel.
-func kernelOf(t *testing.T, d *Driver, name string, twin driver.HostKernel) driver.Function {
+// loadKernel loads a module with one kernel.
+func loadKernel(t *testing.T, d *Driver, name string, kernel driver.HostKernel) driver.Function {
 	t.Helper()
-	m := must[driver.Module](t)(d.ModuleLoadData([]byte("image"), map[string]driver.HostKernel{name: twin}))
+	m := must[driver.Module](t)(d.ModuleLoadData([]byte("image"), map[string]driver.HostKernel{name: kernel}))
 	return must[driver.Function](t)(d.ModuleGetFunction(m, name))
 }
 
 func TestLaunchesHaveLimits(t *testing.T) {
-	d, _ := machine(t, Config{})
-	f := kernelOf(t, d, "nothing", func(*driver.HostLaunch) {})
+	d, _ := openMachine(t, Config{})
+	f := loadKernel(t, d, "nothing", func(*driver.HostLaunch) {})
 	one := driver.Dim3{X: 1, Y: 1, Z: 1}
 	for name, tt := range map[string]struct {
 		grid, block driver.Dim3
@@ -40,34 +40,34 @@ func TestLaunchesHaveLimits(t *testing.T) {
 		"a product of 2 to 32": {one, driver.Dim3{X: 1 << 16, Y: 1 << 16, Z: 1}, 0, driver.InvalidValue},
 	} {
 		t.Log(name)
-		result(t, tt.want, d.LaunchKernel(&driver.Launch{Function: f, Grid: tt.grid, Block: tt.block, SharedBytes: tt.shared}))
+		wantResult(t, tt.want, d.LaunchKernel(&driver.Launch{Function: f, Grid: tt.grid, Block: tt.block, SharedBytes: tt.shared}))
 	}
 	require.NoError(t, d.StreamSynchronize(0))
-	code(t, driver.InvalidHandle, d.LaunchKernel(&driver.Launch{Function: f + 1000, Grid: one, Block: one}))
+	wantCode(t, driver.InvalidHandle, d.LaunchKernel(&driver.Launch{Function: f + 1000, Grid: one, Block: one}))
 }
 
 func TestSharedMemoryIsOptedInto(t *testing.T) {
-	d, _ := machine(t, Config{})
-	f := kernelOf(t, d, "nothing", func(*driver.HostLaunch) {})
+	d, _ := openMachine(t, Config{})
+	f := loadKernel(t, d, "nothing", func(*driver.HostLaunch) {})
 	one := driver.Dim3{X: 1, Y: 1, Z: 1}
-	require.NoError(t, d.FuncSetAttribute(f, driver.FuncMaxDynamicSharedBytes, sharedBlockOptin))
-	assert.Equal(t, sharedBlockOptin, must[int](t)(d.FuncGetAttribute(driver.FuncMaxDynamicSharedBytes, f)))
-	require.NoError(t, d.LaunchKernel(&driver.Launch{Function: f, Grid: one, Block: one, SharedBytes: sharedBlockOptin}))
-	code(t, driver.InvalidValue, d.FuncSetAttribute(f, driver.FuncMaxDynamicSharedBytes, sharedBlockOptin+1))
-	code(t, driver.InvalidValue, d.FuncSetAttribute(f, driver.FuncMaxDynamicSharedBytes, -1))
-	code(t, driver.InvalidValue, d.FuncSetAttribute(f, driver.FuncRegisters, 1))
+	require.NoError(t, d.FuncSetAttribute(f, driver.FuncMaxDynamicSharedBytes, sharedPerBlockOptin))
+	assert.Equal(t, sharedPerBlockOptin, must[int](t)(d.FuncGetAttribute(driver.FuncMaxDynamicSharedBytes, f)))
+	require.NoError(t, d.LaunchKernel(&driver.Launch{Function: f, Grid: one, Block: one, SharedBytes: sharedPerBlockOptin}))
+	wantCode(t, driver.InvalidValue, d.FuncSetAttribute(f, driver.FuncMaxDynamicSharedBytes, sharedPerBlockOptin+1))
+	wantCode(t, driver.InvalidValue, d.FuncSetAttribute(f, driver.FuncMaxDynamicSharedBytes, -1))
+	wantCode(t, driver.InvalidValue, d.FuncSetAttribute(f, driver.FuncRegisters, 1))
 	_, err := d.FuncGetAttribute(99, f)
-	code(t, driver.InvalidValue, err)
+	wantCode(t, driver.InvalidValue, err)
 	require.NoError(t, d.FuncSetAttribute(f, driver.FuncMaxDynamicSharedBytes, 100))
-	code(t, driver.InvalidValue, d.LaunchKernel(&driver.Launch{Function: f, Grid: one, Block: one, SharedBytes: 101}))
+	wantCode(t, driver.InvalidValue, d.LaunchKernel(&driver.Launch{Function: f, Grid: one, Block: one, SharedBytes: 101}))
 }
 
 // The figures are those of NVIDIA's occupancy calculator for compute capability
 // 9.0 and 32 registers a thread.
 func TestOccupancy(t *testing.T) {
-	d, _ := machine(t, Config{})
-	f := kernelOf(t, d, "nothing", func(*driver.HostLaunch) {})
-	require.NoError(t, d.FuncSetAttribute(f, driver.FuncMaxDynamicSharedBytes, sharedBlockOptin))
+	d, _ := openMachine(t, Config{})
+	f := loadKernel(t, d, "nothing", func(*driver.HostLaunch) {})
+	require.NoError(t, d.FuncSetAttribute(f, driver.FuncMaxDynamicSharedBytes, sharedPerBlockOptin))
 	for _, tt := range []struct {
 		threads int
 		shared  int64
@@ -79,7 +79,7 @@ func TestOccupancy(t *testing.T) {
 		assert.Equal(t, tt.want, must[int](t)(d.OccupancyMaxActiveBlocksPerMultiprocessor(f, tt.threads, tt.shared)), "%+v", tt)
 	}
 	_, err := d.OccupancyMaxActiveBlocksPerMultiprocessor(f, 0, 0)
-	code(t, driver.InvalidValue, err)
+	wantCode(t, driver.InvalidValue, err)
 
 	for _, tt := range []struct {
 		limit           int

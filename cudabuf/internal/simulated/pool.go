@@ -16,37 +16,37 @@ import (
 // for its own stream at once, for the others when the free has run. The memory
 // itself is usable from where the allocation runs to where the free runs.
 type pool struct {
-	dev       *device
-	segment   *segment // nil until there is a first allocation
-	shareable bool
-	imported  bool
-	imports   int  // of an imported one, that were not destroyed
-	ending    bool // an import of it was destroyed
-	destroyed bool
-	access    deviceSet
-	frees     []*freeing // that have not run
+	dev             *device
+	segment         *segment // nil until there is a first allocation
+	shareable       bool
+	imported        bool
+	imports         int  // of an imported one, that were not destroyed
+	importDestroyed bool // an import of it was destroyed
+	destroyed       bool
+	access          deviceSet
+	pendingFrees    []*pendingFree // that have not run
 
-	threshold uint64 // bytes to keep when nobody uses them
-	live      int64  // of allocations
-	pending   int64  // of frees that have not run
-	cached    int64  // kept
-	usedHigh  int64
-	heldHigh  int64
+	threshold    uint64 // bytes to keep when nobody uses them
+	used         int64  // of allocations
+	pending      int64  // of frees that have not run
+	cached       int64  // kept
+	usedHigh     int64
+	reservedHigh int64
 }
 
-// freeing is a block that a stream frees: the bytes that it had, which work
+// pendingFree is a block that a stream frees: the bytes that it had, which work
 // that comes before still uses.
-type freeing struct {
+type pendingFree struct {
 	offset, size int64
 	stream       *stream
-	at           mark // behind the free
+	position     streamPosition // behind the free
 }
 
-func (p *pool) held() int64 { return p.live + p.pending + p.cached }
+func (p *pool) reserved() int64 { return p.used + p.pending + p.cached }
 
-// open makes the pool's memory: addresses of it do not run out before the
+// ensureSegment makes the pool's memory: addresses of it do not run out before the
 // device's memory does.
-func (p *pool) open() error {
+func (p *pool) ensureSegment() error {
 	if p.segment != nil {
 		return nil
 	}
@@ -70,90 +70,90 @@ func (p *pool) mapFile(f *file) error {
 	return nil
 }
 
-// alloc returns a block for a stream, and what the stream has to wait for
+// allocate returns a block for a stream, and what the stream has to wait for
 // first. It is nil where memory ends.
-func (p *pool) alloc(n int64, s *stream) (*block, mark) {
+func (p *pool) allocate(n int64, s *stream) (*allocation, streamPosition) {
 	length := pages(n)
-	if b := p.reuse(n, length, func(f *freeing) bool { return f.stream == s }); b != nil {
-		return b, mark{}
+	if alloc := p.reuse(n, length, func(f *pendingFree) bool { return f.stream == s }); alloc != nil {
+		return alloc, streamPosition{}
 	}
-	if b := p.segment.place(n, pages(1)); b != nil {
-		grown := max(0, length-p.cached)
-		if p.dev.arena.take(grown) {
-			p.cached -= length - grown
-			p.use(b)
-			return b, mark{}
+	if alloc := p.segment.allocate(n, pages(1)); alloc != nil {
+		growth := max(0, length-p.cached)
+		if p.dev.arena.charge(growth) {
+			p.cached -= length - growth
+			p.countUse(alloc)
+			return alloc, streamPosition{}
 		}
-		p.segment.remove(b)
+		p.segment.remove(alloc)
 	}
-	var freed mark
-	b := p.reuse(n, length, func(f *freeing) bool { freed = f.at; return true })
-	return b, freed
+	var freed streamPosition
+	alloc := p.reuse(n, length, func(f *pendingFree) bool { freed = f.position; return true })
+	return alloc, freed
 }
 
 // reuse takes a part of a block whose free has not run yet.
-func (p *pool) reuse(n, length int64, suits func(*freeing) bool) *block {
-	for _, b := range p.segment.blocks {
-		if b.freeing == nil || b.length < length || !suits(b.freeing) {
+func (p *pool) reuse(n, length int64, eligible func(*pendingFree) bool) *allocation {
+	for _, alloc := range p.segment.allocations {
+		if alloc.pendingFree == nil || alloc.length < length || !eligible(alloc.pendingFree) {
 			continue
 		}
-		taken := &block{offset: b.offset, length: length, size: n}
-		p.segment.remove(b)
-		b.offset, b.length, b.size = b.offset+length, b.length-length, b.length-length
-		if b.length > 0 {
-			p.segment.insert(b)
+		reused := &allocation{offset: alloc.offset, length: length, size: n}
+		p.segment.remove(alloc)
+		alloc.offset, alloc.length, alloc.size = alloc.offset+length, alloc.length-length, alloc.length-length
+		if alloc.length > 0 {
+			p.segment.insert(alloc)
 		}
-		p.segment.insert(taken)
+		p.segment.insert(reused)
 		p.pending -= length
-		p.use(taken)
-		return taken
+		p.countUse(reused)
+		return reused
 	}
 	return nil
 }
 
-func (p *pool) use(b *block) {
-	p.live += b.length
-	p.usedHigh = max(p.usedHigh, p.live)
-	p.heldHigh = max(p.heldHigh, p.held())
+func (p *pool) countUse(alloc *allocation) {
+	p.used += alloc.length
+	p.usedHigh = max(p.usedHigh, p.used)
+	p.reservedHigh = max(p.reservedHigh, p.reserved())
 }
 
 // free lets a stream free a block when it comes to the mark.
-func (p *pool) free(b *block, f *freeing) {
-	b.freeing = f
-	p.frees = append(p.frees, f)
-	p.live -= b.length
-	p.pending += b.length
+func (p *pool) free(alloc *allocation, f *pendingFree) {
+	alloc.pendingFree = f
+	p.pendingFrees = append(p.pendingFrees, f)
+	p.used -= alloc.length
+	p.pending += alloc.length
 }
 
-// freed returns what a device sees at bytes that are free only for work that is
+// bytesBeforeFree returns what a device sees at bytes that are free only for work that is
 // issued from now on.
-func (p *pool) freed(dev *device, offset, n int64) ([]byte, bool) {
+func (p *pool) bytesBeforeFree(dev *device, offset, n int64) ([]byte, bool) {
 	if p.dev != dev && !p.access[dev.ordinal] {
 		return nil, false
 	}
-	for _, f := range p.frees {
+	for _, f := range p.pendingFrees {
 		if offset >= f.offset && n <= f.size-(offset-f.offset) {
-			return p.segment.hidden[offset : offset+n : offset+n], true
+			return p.segment.backing[offset : offset+n : offset+n], true
 		}
 	}
 	return nil, false
 }
 
-// settle is what a free does when it runs, to what nobody took of the block in
+// completeFree is what a free does when it runs, to what nobody took of the block in
 // the meantime. It gives back what the pool does not keep.
-func (p *pool) settle(b *block) error {
-	p.frees = slices.DeleteFunc(p.frees, func(f *freeing) bool { return f == b.freeing })
-	p.pending -= b.length
-	if b.length == 0 {
+func (p *pool) completeFree(alloc *allocation) error {
+	p.pendingFrees = slices.DeleteFunc(p.pendingFrees, func(f *pendingFree) bool { return f == alloc.pendingFree })
+	p.pending -= alloc.length
+	if alloc.length == 0 {
 		return nil
 	}
-	err := unix.Mprotect(p.segment.memory(b), unusable)
-	p.segment.remove(b)
+	err := unix.Mprotect(p.segment.memory(alloc), protNone)
+	p.segment.remove(alloc)
 	if p.imported {
 		return err // the exporter counts it
 	}
-	p.segment.discard(b.offset, b.length)
-	p.cached += b.length
+	p.segment.discard(alloc.offset, alloc.length)
+	p.cached += alloc.length
 	keep := p.threshold
 	if p.destroyed {
 		keep = 0
@@ -164,18 +164,18 @@ func (p *pool) settle(b *block) error {
 
 // trim gives kept memory back until the pool holds no more than keep bytes.
 func (p *pool) trim(keep uint64) {
-	over := p.held() - int64(min(keep, math.MaxInt64))
-	if give := min(max(over, 0), p.cached); give > 0 {
-		p.cached -= give
-		p.dev.arena.used -= give
+	over := p.reserved() - int64(min(keep, math.MaxInt64))
+	if excess := min(max(over, 0), p.cached); excess > 0 {
+		p.cached -= excess
+		p.dev.arena.used -= excess
 	}
 }
 
-// retire gives a destroyed pool's addresses back when nothing of it is left,
+// unmapIfEmpty gives a destroyed pool's addresses back when nothing of it is left,
 // after the work that other streams, by mistake, still have on it.
-func (d *Driver) retire(p *pool) {
+func (d *Driver) unmapIfEmpty(p *pool) {
 	s := p.segment
-	if !p.destroyed || s == nil || len(s.blocks) > 0 {
+	if !p.destroyed || s == nil || len(s.allocations) > 0 {
 		return
 	}
 	p.segment = nil
@@ -184,19 +184,19 @@ func (d *Driver) retire(p *pool) {
 			delete(d.space.pools, h)
 		}
 	}
-	d.space.forget(s)
+	d.space.remove(s)
 	d.space.retiring.Go(func() {
-		d.quiet()
+		d.synchronizeAll()
 		_ = errors.Join(s.unmap(), s.file.close()) // at worst it keeps the addresses
 	})
 }
 
-// giveBack is a free that has run.
-func (d *Driver) giveBack(p *pool, b *block) error {
-	p.live -= b.length
-	p.pending += b.length
-	err := p.settle(b)
-	d.retire(p)
+// freeNow is a free that has run.
+func (d *Driver) freeNow(p *pool, alloc *allocation) error {
+	p.used -= alloc.length
+	p.pending += alloc.length
+	err := p.completeFree(alloc)
+	d.unmapIfEmpty(p)
 	return err
 }
 
@@ -214,67 +214,67 @@ func (d *Driver) MemAllocFromPoolAsync(n int64, pool driver.MemPool, h driver.St
 
 // allocAsync takes the default pool for 0.
 func (d *Driver) allocAsync(call string, n int64, h driver.MemPool, sh driver.Stream) (uintptr, error) {
-	dev, s, err := d.stream(call, sh)
+	dev, s, err := d.enterStream(call, sh)
 	if err != nil {
 		return 0, err
 	}
-	s.waitForRoom()
+	s.waitForCapacity()
 	d.order.Lock()
 	defer d.order.Unlock()
-	if err := s.orders(call); err != nil {
+	if err := s.rejectCapture(call); err != nil {
 		return 0, err
 	}
 	d.space.mu.Lock()
 	defer d.space.mu.Unlock()
-	b, p, freed, err := d.allocLocked(call, n, h, dev, s)
+	alloc, p, freed, err := d.allocFromPool(call, n, h, dev, s)
 	if err != nil {
 		return 0, err
 	}
-	address, memory := p.segment.address(b), p.segment.memory(b)
-	_, err = s.add(call, work{after: []place{freed}, run: func() error {
+	address, memory := p.segment.address(alloc), p.segment.memory(alloc)
+	_, err = s.submitLocked(call, operation{dependencies: []dependency{freed}, run: func() error {
 		// Work that comes before, and what another stream does too early,
 		// finds the memory unusable.
-		if err := unix.Mprotect(memory, usable); err != nil {
+		if err := unix.Mprotect(memory, protReadWrite); err != nil {
 			return system(call, err)
 		}
 		poison(memory)
 		return nil
 	}})
 	if err != nil {
-		return 0, errors.Join(err, d.giveBack(p, b))
+		return 0, errors.Join(err, d.freeNow(p, alloc))
 	}
 	return address, nil
 }
 
-func (d *Driver) allocLocked(call string, n int64, h driver.MemPool, dev *device, s *stream) (*block, *pool, mark, error) {
+func (d *Driver) allocFromPool(call string, n int64, h driver.MemPool, dev *device, s *stream) (*allocation, *pool, streamPosition, error) {
 	p := d.space.pools[h]
 	if h == 0 {
 		p = dev.arena.defaultPool()
 	}
 	switch {
 	case n <= 0:
-		return nil, nil, mark{}, invalid(call, "%d bytes", n)
+		return nil, nil, streamPosition{}, invalid(call, "%d bytes", n)
 	case p == nil || p.destroyed:
-		return nil, nil, mark{}, invalid(call, "%#x is no pool", h)
+		return nil, nil, streamPosition{}, invalid(call, "%#x is no pool", h)
 	case p.imported:
-		return nil, nil, mark{}, invalid(call, "the pool is another process's")
+		return nil, nil, streamPosition{}, invalid(call, "the pool is another process's")
 	}
 	if n > p.dev.arena.size {
-		return nil, nil, mark{}, p.dev.arena.full(call, n)
+		return nil, nil, streamPosition{}, p.dev.arena.outOfMemory(call, n)
 	}
-	if err := p.open(); err != nil {
-		return nil, nil, mark{}, system(call, err)
+	if err := p.ensureSegment(); err != nil {
+		return nil, nil, streamPosition{}, system(call, err)
 	}
-	b, freed := p.alloc(n, s)
-	if b == nil {
-		return nil, nil, mark{}, p.dev.arena.full(call, n)
+	alloc, freed := p.allocate(n, s)
+	if alloc == nil {
+		return nil, nil, streamPosition{}, p.dev.arena.outOfMemory(call, n)
 	}
-	return b, p, freed, nil
+	return alloc, p, freed, nil
 }
 
-// orders fails where the stream captures: memory of a graph's own is what the
+// rejectCapture fails where the stream captures: memory of a graph's own is what the
 // soft driver lacks. The caller holds Driver.order.
-func (s *stream) orders(call string) error {
+func (s *stream) rejectCapture(call string) error {
 	if s.capture != nil {
 		return &driver.Error{Call: call, Code: driver.NotSupported, Detail: "the stream captures, and graphs of the soft driver hold no allocations"}
 	}
@@ -285,33 +285,33 @@ func (s *stream) orders(call string) error {
 // from now on cannot come before it. What was issued before finds it still.
 func (d *Driver) MemFreeAsync(address uintptr, sh driver.Stream) error {
 	const call = "cuMemFreeAsync"
-	_, s, err := d.stream(call, sh)
+	_, s, err := d.enterStream(call, sh)
 	if err != nil {
 		return err
 	}
-	s.waitForRoom()
+	s.waitForCapacity()
 	d.order.Lock()
 	defer d.order.Unlock()
-	if err := s.orders(call); err != nil {
+	if err := s.rejectCapture(call); err != nil {
 		return err
 	}
 	d.space.mu.Lock()
 	defer d.space.mu.Unlock()
-	segment, b := d.space.block(address)
-	if segment == nil || segment.kind != pooled || segment.address(b) != address {
+	segment, alloc := d.space.allocationAt(address)
+	if segment == nil || segment.kind != pooled || segment.address(alloc) != address {
 		return invalid(call, "%#x is no allocation of a pool", address)
 	}
 	p := segment.pool
-	f := &freeing{offset: b.offset, size: b.size, stream: s}
-	f.at, err = s.add(call, work{run: func() error {
+	f := &pendingFree{offset: alloc.offset, size: alloc.size, stream: s}
+	f.position, err = s.submitLocked(call, operation{run: func() error {
 		d.space.mu.Lock()
 		defer d.space.mu.Unlock()
-		err := p.settle(b)
-		d.retire(p)
+		err := p.completeFree(alloc)
+		d.unmapIfEmpty(p)
 		return system(call, err)
 	}})
 	if err == nil {
-		p.free(b, f)
+		p.free(alloc, f)
 	}
 	return err
 }
@@ -325,7 +325,7 @@ func (a *arena) defaultPool() *pool {
 }
 
 func (d *Driver) DeviceGetDefaultMemPool(h driver.Device) (driver.MemPool, error) {
-	dev, err := d.named("cuDeviceGetDefaultMemPool", h)
+	dev, err := d.enterNamedDevice("cuDeviceGetDefaultMemPool", h)
 	if err != nil {
 		return 0, err
 	}
@@ -341,21 +341,21 @@ func (d *Driver) DeviceGetDefaultMemPool(h driver.Device) (driver.MemPool, error
 }
 
 func (d *Driver) addPool(p *pool) driver.MemPool {
-	h := driver.MemPool(d.handle())
+	h := driver.MemPool(d.newHandle())
 	d.space.pools[h] = p
 	return h
 }
 
 func (d *Driver) MemPoolCreate(h driver.Device, shareable bool) (driver.MemPool, error) {
 	const call = "cuMemPoolCreate"
-	dev, err := d.named(call, h)
+	dev, err := d.enterNamedDevice(call, h)
 	if err != nil {
 		return 0, err
 	}
 	d.space.mu.Lock()
 	defer d.space.mu.Unlock()
 	p := &pool{dev: dev, shareable: shareable, access: deviceSet{}}
-	if err := p.open(); err != nil {
+	if err := p.ensureSegment(); err != nil {
 		return 0, system(call, err)
 	}
 	return d.addPool(p), nil
@@ -374,17 +374,17 @@ func (d *Driver) MemPoolDestroy(h driver.MemPool) error {
 		return invalid(call, "it is the default pool of cuda:%d", p.dev.ordinal)
 	}
 	if p.imported {
-		if p.live > 0 {
-			return invalid(call, "%d bytes of the pool, which is another process's, are open", p.live)
+		if p.used > 0 {
+			return invalid(call, "%d bytes of the pool, which is another process's, are open", p.used)
 		}
-		p.ending = true
+		p.importDestroyed = true
 		if p.imports--; p.imports > 0 {
 			return nil
 		}
 	}
 	p.destroyed = true
 	p.trim(0)
-	d.retire(p)
+	d.unmapIfEmpty(p)
 	return nil
 }
 
@@ -417,9 +417,9 @@ func (d *Driver) MemPoolSetAttribute(h driver.MemPool, a driver.MemPoolAttribute
 	case a == driver.PoolReleaseThreshold:
 		p.threshold = value
 	case a == driver.PoolReservedHigh && value == 0:
-		p.heldHigh = p.held()
+		p.reservedHigh = p.reserved()
 	case a == driver.PoolUsedHigh && value == 0:
-		p.usedHigh = p.live
+		p.usedHigh = p.used
 	default:
 		return invalid(call, "%d for attribute %d", value, a)
 	}
@@ -437,11 +437,11 @@ func (d *Driver) MemPoolGetAttribute(h driver.MemPool, a driver.MemPoolAttribute
 	case driver.PoolReleaseThreshold:
 		return p.threshold, nil
 	case driver.PoolReservedCurrent:
-		return uint64(p.held()), nil
+		return uint64(p.reserved()), nil
 	case driver.PoolReservedHigh:
-		return uint64(p.heldHigh), nil
+		return uint64(p.reservedHigh), nil
 	case driver.PoolUsedCurrent:
-		return uint64(p.live), nil
+		return uint64(p.used), nil
 	case driver.PoolUsedHigh:
 		return uint64(p.usedHigh), nil
 	}
@@ -456,9 +456,9 @@ func (d *Driver) MemPoolSetAccess(h driver.MemPool, from driver.Device) error {
 		return err
 	}
 	defer d.space.mu.Unlock()
-	dev, err := d.device(call, from)
+	dev, err := d.lookupDevice(call, from)
 	if err == nil {
-		err = d.mayShare(call, dev, p.dev)
+		err = d.requireReach(call, dev, p.dev)
 	}
 	if err != nil {
 		return err
@@ -469,7 +469,7 @@ func (d *Driver) MemPoolSetAccess(h driver.MemPool, from driver.Device) error {
 
 // lockPool finds a pool by its handle, and leaves the space locked.
 func (d *Driver) lockPool(call string, h driver.MemPool) (*pool, error) {
-	if _, err := d.current(call); err != nil {
+	if _, err := d.enterCurrentDevice(call); err != nil {
 		return nil, err
 	}
 	d.space.mu.Lock()

@@ -15,7 +15,7 @@ import (
 // unit is what pools give: pages.
 const unit = 4096
 
-func streams(t *testing.T, d *Driver, n int) (all []driver.Stream) {
+func newStreams(t *testing.T, d *Driver, n int) (all []driver.Stream) {
 	t.Helper()
 	for range n {
 		all = append(all, must[driver.Stream](t)(d.StreamCreateWithPriority(driver.StreamNonBlocking, 0)))
@@ -23,11 +23,11 @@ func streams(t *testing.T, d *Driver, n int) (all []driver.Stream) {
 	return all
 }
 
-// gated holds a stream until open is called.
-func gated(t *testing.T, d *Driver, s driver.Stream) (open func()) {
+// gateStream holds a stream until open is called.
+func gateStream(t *testing.T, d *Driver, s driver.Stream) (open func()) {
 	t.Helper()
 	gate := make(chan struct{})
-	require.NoError(t, d.streams[s].issue("", func() error { <-gate; return nil }))
+	require.NoError(t, d.streams[s].submit("", func() error { <-gate; return nil }))
 	return func() { close(gate) }
 }
 
@@ -38,7 +38,7 @@ func inUse(t *testing.T, d *Driver) int64 {
 	return total - free
 }
 
-func poolIs(t *testing.T, d *Driver, p driver.MemPool, want map[driver.MemPoolAttribute]uint64) {
+func wantPool(t *testing.T, d *Driver, p driver.MemPool, want map[driver.MemPoolAttribute]uint64) {
 	t.Helper()
 	for a, v := range want {
 		assert.Equal(t, v, must[uint64](t)(d.MemPoolGetAttribute(p, a)), "attribute %d", a)
@@ -46,10 +46,10 @@ func poolIs(t *testing.T, d *Driver, p driver.MemPool, want map[driver.MemPoolAt
 }
 
 func TestStreamReusesAtOnceWhatItFreesAndOthersLater(t *testing.T) {
-	d, _ := machine(t, Config{})
-	s := streams(t, d, 2)
+	d, _ := openMachine(t, Config{})
+	s := newStreams(t, d, 2)
 	a := must[uintptr](t)(d.MemAllocAsync(5000, s[0]))
-	open := gated(t, d, s[0])
+	open := gateStream(t, d, s[0])
 	require.NoError(t, d.MemFreeAsync(a, s[0]))
 	other := must[uintptr](t)(d.MemAllocAsync(1000, s[1]))
 	assert.NotEqual(t, a, other, "the free has not run")
@@ -68,11 +68,11 @@ func TestStreamReusesAtOnceWhatItFreesAndOthersLater(t *testing.T) {
 }
 
 func TestReuseAfterAnUnfinishedFreeWaitsForIt(t *testing.T) {
-	d, _ := machine(t, Config{MemoryBytes: 2 * unit})
-	s := streams(t, d, 2)
+	d, _ := openMachine(t, Config{MemoryBytes: 2 * unit})
+	s := newStreams(t, d, 2)
 	a := must[uintptr](t)(d.MemAllocAsync(2*unit, s[0]))
 	require.NoError(t, d.StreamSynchronize(s[0]))
-	open := gated(t, d, s[0])
+	open := gateStream(t, d, s[0])
 	require.NoError(t, d.MemsetD8Async(a, 7, unit, s[0]))
 	kept := make([]byte, unit)
 	require.NoError(t, d.MemcpyDtoDAsync(a+unit, a, unit, s[0]))
@@ -88,103 +88,103 @@ func TestReuseAfterAnUnfinishedFreeWaitsForIt(t *testing.T) {
 	require.NoError(t, d.MemcpyDtoHAsync(kept, b, s[1]))
 	assert.Equal(t, byte(1), kept[0], "work of the stream that freed it comes before")
 	_, err := d.MemAllocAsync(unit+1, s[1])
-	code(t, driver.OutOfMemory, err)
+	wantCode(t, driver.OutOfMemory, err)
 }
 
 func TestFreedMemoryIsNobodysFromTheCallOn(t *testing.T) {
-	d, _ := machine(t, Config{})
-	s := streams(t, d, 1)[0]
+	d, _ := openMachine(t, Config{})
+	s := newStreams(t, d, 1)[0]
 	a := must[uintptr](t)(d.MemAllocAsync(100, s))
-	open := gated(t, d, s)
+	open := gateStream(t, d, s)
 	require.NoError(t, d.MemFreeAsync(a, s))
-	code(t, driver.InvalidValue, d.MemsetD8Async(a, 0, 1, s))
-	code(t, driver.InvalidValue, d.MemFreeAsync(a, s))
+	wantCode(t, driver.InvalidValue, d.MemsetD8Async(a, 0, 1, s))
+	wantCode(t, driver.InvalidValue, d.MemFreeAsync(a, s))
 	_, err := d.PointerGetAttribute(driver.PointerMemoryType, a)
-	code(t, driver.InvalidValue, err)
+	wantCode(t, driver.InvalidValue, err)
 	open()
 }
 
 func TestMemFreeOfPooledMemoryWaits(t *testing.T) {
-	d, _ := machine(t, Config{})
-	s := streams(t, d, 1)[0]
+	d, _ := openMachine(t, Config{})
+	s := newStreams(t, d, 1)[0]
 	a := must[uintptr](t)(d.MemAllocAsync(100, s))
 	ran := false
-	require.NoError(t, d.streams[s].issue("", func() error { ran = true; return nil }))
+	require.NoError(t, d.streams[s].submit("", func() error { ran = true; return nil }))
 	require.NoError(t, d.MemFree(a))
 	assert.True(t, ran)
 	assert.Zero(t, inUse(t, d))
 	b := must[uintptr](t)(d.MemAlloc(100))
-	code(t, driver.InvalidValue, d.MemFreeAsync(b, s))
-	code(t, driver.InvalidValue, d.MemFreeAsync(b+1, s))
+	wantCode(t, driver.InvalidValue, d.MemFreeAsync(b, s))
+	wantCode(t, driver.InvalidValue, d.MemFreeAsync(b+1, s))
 	require.NoError(t, d.MemFree(b))
 }
 
 func TestPoolKeepsWhatItsThresholdSays(t *testing.T) {
-	d, _ := machine(t, Config{})
+	d, _ := openMachine(t, Config{})
 	p := must[driver.MemPool](t)(d.DeviceGetDefaultMemPool(0))
 	assert.Equal(t, p, must[driver.MemPool](t)(d.DeviceGetDefaultMemPool(0)))
-	take := func() (all []uintptr) {
+	allocate := func() (all []uintptr) {
 		for range 2 {
 			all = append(all, must[uintptr](t)(d.MemAllocAsync(unit, 0)))
 		}
 		return all
 	}
-	give := func(all []uintptr) {
+	free := func(all []uintptr) {
 		for _, a := range all {
 			require.NoError(t, d.MemFreeAsync(a, 0))
 		}
 		require.NoError(t, d.StreamSynchronize(0))
 	}
-	all := take()
+	all := allocate()
 	assert.EqualValues(t, 2*unit, inUse(t, d))
-	poolIs(t, d, p, map[driver.MemPoolAttribute]uint64{driver.PoolUsedCurrent: 2 * unit, driver.PoolReservedCurrent: 2 * unit, driver.PoolReleaseThreshold: 0})
-	give(all)
+	wantPool(t, d, p, map[driver.MemPoolAttribute]uint64{driver.PoolUsedCurrent: 2 * unit, driver.PoolReservedCurrent: 2 * unit, driver.PoolReleaseThreshold: 0})
+	free(all)
 	assert.Zero(t, inUse(t, d))
 	require.NoError(t, d.MemPoolSetAttribute(p, driver.PoolReleaseThreshold, unit))
-	give(take())
+	free(allocate())
 	assert.EqualValues(t, unit, inUse(t, d))
-	poolIs(t, d, p, map[driver.MemPoolAttribute]uint64{
+	wantPool(t, d, p, map[driver.MemPoolAttribute]uint64{
 		driver.PoolUsedCurrent: 0, driver.PoolReservedCurrent: unit,
 		driver.PoolUsedHigh: 2 * unit, driver.PoolReservedHigh: 2 * unit, driver.PoolReleaseThreshold: unit,
 	})
 	require.NoError(t, d.MemPoolSetAttribute(p, driver.PoolUsedHigh, 0))
 	require.NoError(t, d.MemPoolSetAttribute(p, driver.PoolReservedHigh, 0))
-	poolIs(t, d, p, map[driver.MemPoolAttribute]uint64{driver.PoolUsedHigh: 0, driver.PoolReservedHigh: unit})
-	give(take())
+	wantPool(t, d, p, map[driver.MemPoolAttribute]uint64{driver.PoolUsedHigh: 0, driver.PoolReservedHigh: unit})
+	free(allocate())
 	require.NoError(t, d.MemPoolTrimTo(p, unit))
 	assert.EqualValues(t, unit, inUse(t, d))
 	require.NoError(t, d.MemPoolTrimTo(p, 0))
 	assert.Zero(t, inUse(t, d))
 
-	code(t, driver.InvalidValue, d.MemPoolSetAttribute(p, driver.PoolUsedHigh, 1))
-	code(t, driver.InvalidValue, d.MemPoolSetAttribute(p, driver.PoolUsedCurrent, 0))
-	code(t, driver.InvalidValue, d.MemPoolTrimTo(p, -1))
-	code(t, driver.InvalidValue, d.MemPoolDestroy(p))
+	wantCode(t, driver.InvalidValue, d.MemPoolSetAttribute(p, driver.PoolUsedHigh, 1))
+	wantCode(t, driver.InvalidValue, d.MemPoolSetAttribute(p, driver.PoolUsedCurrent, 0))
+	wantCode(t, driver.InvalidValue, d.MemPoolTrimTo(p, -1))
+	wantCode(t, driver.InvalidValue, d.MemPoolDestroy(p))
 	_, err := d.MemPoolGetAttribute(p, 99)
-	code(t, driver.InvalidValue, err)
+	wantCode(t, driver.InvalidValue, err)
 }
 
 func TestPoolsAndOrdinaryMemoryShareTheDevice(t *testing.T) {
-	d, _ := machine(t, Config{MemoryBytes: 4 * unit})
+	d, _ := openMachine(t, Config{MemoryBytes: 4 * unit})
 	must[uintptr](t)(d.MemAlloc(2 * unit))
 	a := must[uintptr](t)(d.MemAllocAsync(unit, 0))
 	_, err := d.MemAllocAsync(2*unit, 0)
-	code(t, driver.OutOfMemory, err)
+	wantCode(t, driver.OutOfMemory, err)
 	_, err = d.MemAlloc(2 * unit)
-	code(t, driver.OutOfMemory, err)
+	wantCode(t, driver.OutOfMemory, err)
 	require.NoError(t, d.MemFreeAsync(a, 0))
 	require.NoError(t, d.StreamSynchronize(0))
 	must[uintptr](t)(d.MemAlloc(2 * unit))
 	for _, n := range []int64{0, -1} {
 		_, err = d.MemAllocAsync(n, 0)
-		code(t, driver.InvalidValue, err)
+		wantCode(t, driver.InvalidValue, err)
 	}
 	_, err = d.MemAllocAsync(1<<62, 0)
-	code(t, driver.OutOfMemory, err)
+	wantCode(t, driver.OutOfMemory, err)
 }
 
 func TestDestroyedPoolLivesAsLongAsItsMemory(t *testing.T) {
-	d, _ := machine(t, Config{})
+	d, _ := openMachine(t, Config{})
 	p := must[driver.MemPool](t)(d.MemPoolCreate(0, false))
 	require.NoError(t, d.MemPoolSetAttribute(p, driver.PoolReleaseThreshold, 1<<63))
 	a := must[uintptr](t)(d.MemAllocFromPoolAsync(600, p, 0))
@@ -194,8 +194,8 @@ func TestDestroyedPoolLivesAsLongAsItsMemory(t *testing.T) {
 	require.NoError(t, d.MemPoolDestroy(p))
 	assert.EqualValues(t, unit, inUse(t, d))
 	_, err := d.MemAllocFromPoolAsync(1, p, 0)
-	code(t, driver.InvalidValue, err)
-	code(t, driver.InvalidValue, d.MemPoolDestroy(p))
+	wantCode(t, driver.InvalidValue, err)
+	wantCode(t, driver.InvalidValue, d.MemPoolDestroy(p))
 	require.NoError(t, d.MemcpyHtoDAsync(a, make([]byte, 600), 0))
 	require.NoError(t, d.MemFreeAsync(a, 0))
 	require.NoError(t, d.StreamSynchronize(0))
@@ -207,19 +207,19 @@ func TestDestroyedPoolLivesAsLongAsItsMemory(t *testing.T) {
 }
 
 func TestAnotherDeviceNeedsAccessToAPool(t *testing.T) {
-	d, contexts := machine(t, Config{Devices: 2})
+	d, contexts := openMachine(t, Config{Devices: 2})
 	p := must[driver.MemPool](t)(d.MemPoolCreate(1, false))
 	_, err := d.MemAllocFromPoolAsync(1, 0, 0)
-	code(t, driver.InvalidValue, err)
+	wantCode(t, driver.InvalidValue, err)
 	a := must[uintptr](t)(d.MemAllocFromPoolAsync(512, p, 0))
 	require.NoError(t, d.StreamSynchronize(0))
 	assert.EqualValues(t, 1, must[uint64](t)(d.PointerGetAttribute(driver.PointerDeviceOrdinal, a)))
 	_, err = d.PointerGetAttribute(driver.PointerDevicePointer, a)
-	code(t, driver.InvalidValue, err)
-	code(t, driver.InvalidValue, d.MemsetD8Async(a, 0, 512, 0))
+	wantCode(t, driver.InvalidValue, err)
+	wantCode(t, driver.InvalidValue, d.MemsetD8Async(a, 0, 512, 0))
 	require.NoError(t, d.MemPoolSetAccess(p, 0))
 	require.NoError(t, d.MemsetD8Async(a, 0, 512, 0))
-	code(t, driver.InvalidDevice, d.MemPoolSetAccess(p, 2))
+	wantCode(t, driver.InvalidDevice, d.MemPoolSetAccess(p, 2))
 	require.NoError(t, d.StreamSynchronize(0))
 	assert.Zero(t, inUse(t, d))
 	require.NoError(t, d.CtxSetCurrent(contexts[1]))
@@ -227,34 +227,34 @@ func TestAnotherDeviceNeedsAccessToAPool(t *testing.T) {
 }
 
 func TestWorkBeforeAnAllocationFails(t *testing.T) {
-	d, _ := machine(t, Config{})
-	s := streams(t, d, 2)
-	open := gated(t, d, s[0])
+	d, _ := openMachine(t, Config{})
+	s := newStreams(t, d, 2)
+	open := gateStream(t, d, s[0])
 	a := must[uintptr](t)(d.MemAllocAsync(100, s[0]))
 	require.NoError(t, d.MemsetD8Async(a, 1, 10, s[1]))
 	err := d.StreamSynchronize(s[1])
-	code(t, driver.IllegalAddress, err)
+	wantCode(t, driver.IllegalAddress, err)
 	assert.ErrorContains(t, err, "byte 0 of 100 bytes allocated at")
 	open()
 }
 
 func TestWorkAfterAFreeFails(t *testing.T) {
-	d, _ := machine(t, Config{})
-	s := streams(t, d, 2)
+	d, _ := openMachine(t, Config{})
+	s := newStreams(t, d, 2)
 	a := must[uintptr](t)(d.MemAllocAsync(100, s[0]))
 	require.NoError(t, d.StreamSynchronize(s[0]))
-	open := gated(t, d, s[1])
+	open := gateStream(t, d, s[1])
 	require.NoError(t, d.MemsetD8Async(a, 1, 10, s[1]))
 	require.NoError(t, d.MemFreeAsync(a, s[0]))
 	require.NoError(t, d.StreamSynchronize(s[0]))
 	open()
 	err := d.StreamSynchronize(s[1])
-	code(t, driver.IllegalAddress, err)
+	wantCode(t, driver.IllegalAddress, err)
 	assert.ErrorContains(t, err, "where no memory is allocated")
 }
 
 func TestMemoryEndsWithItsContext(t *testing.T) {
-	d, contexts := machine(t, Config{})
+	d, contexts := openMachine(t, Config{})
 	c := must[driver.Context](t)(d.CtxCreate(0, 0))
 	a := must[uintptr](t)(d.MemAlloc(100))
 	assert.EqualValues(t, c, must[uint64](t)(d.PointerGetAttribute(driver.PointerContext, a)))
@@ -262,22 +262,22 @@ func TestMemoryEndsWithItsContext(t *testing.T) {
 	b := must[uintptr](t)(d.MemAlloc(100))
 	require.NoError(t, d.MemcpyDtoDAsync(b, a, 100, 0), "contexts of a device reach each other's memory")
 	require.NoError(t, d.CtxDestroy(c))
-	code(t, driver.InvalidValue, d.MemcpyDtoDAsync(b, a, 100, 0))
-	assert.EqualValues(t, granule, inUse(t, d))
+	wantCode(t, driver.InvalidValue, d.MemcpyDtoDAsync(b, a, 100, 0))
+	assert.EqualValues(t, allocAlign, inUse(t, d))
 	require.NoError(t, d.MemFree(b))
 	require.NoError(t, d.DevicePrimaryCtxRelease(0))
 	assert.ErrorContains(t, d.Close(), "cuda:0: 1 allocations never freed")
 }
 
 func TestKernelsKeepMemoryThatIsFreedBehindThem(t *testing.T) {
-	d, _ := machine(t, Config{})
-	s := streams(t, d, 1)[0]
+	d, _ := openMachine(t, Config{})
+	s := newStreams(t, d, 1)[0]
 	var a uintptr
 	var offset, n int64
-	touch := kernelOf(t, d, "touch", func(l *driver.HostLaunch) { l.Memory(a+uintptr(offset), n)[0] = 7 })
+	touch := loadKernel(t, d, "touch", func(l *driver.HostLaunch) { l.Memory(a+uintptr(offset), n)[0] = 7 })
 	launch := func(at, bytes int64) error {
 		a, offset, n = must[uintptr](t)(d.MemAllocAsync(2*unit, s)), at, bytes
-		open := gated(t, d, s)
+		open := gateStream(t, d, s)
 		require.NoError(t, d.LaunchKernel(&driver.Launch{Function: touch, Grid: single, Block: single, Stream: s}))
 		require.NoError(t, d.MemFreeAsync(a, s))
 		next := must[uintptr](t)(d.MemAllocAsync(100, s))
@@ -288,7 +288,7 @@ func TestKernelsKeepMemoryThatIsFreedBehindThem(t *testing.T) {
 	}
 	require.NoError(t, launch(0, 2*unit))
 	require.NoError(t, launch(unit+1, unit-1))
-	code(t, driver.IllegalAddress, launch(1, 2*unit))
+	wantCode(t, driver.IllegalAddress, launch(1, 2*unit))
 }
 
 func TestFreedMemoryIsKeptForWorkBeforeAlone(t *testing.T) {
@@ -300,15 +300,15 @@ func TestFreedMemoryIsKeptForWorkBeforeAlone(t *testing.T) {
 		"the device was not given access": {1, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			d, _ := machine(t, Config{Devices: 2})
-			s := streams(t, d, 2)
+			d, _ := openMachine(t, Config{Devices: 2})
+			s := newStreams(t, d, 2)
 			pool := must[driver.MemPool](t)(d.MemPoolCreate(tt.device, false))
 			a := must[uintptr](t)(d.MemAllocFromPoolAsync(2*unit, pool, s[0]))
 			require.NoError(t, d.StreamSynchronize(s[0]))
-			touch := kernelOf(t, d, "touch", func(l *driver.HostLaunch) { l.Memory(a, 2*unit)[0] = 7 })
-			work := gated(t, d, s[1])
+			touch := loadKernel(t, d, "touch", func(l *driver.HostLaunch) { l.Memory(a, 2*unit)[0] = 7 })
+			work := gateStream(t, d, s[1])
 			require.NoError(t, d.LaunchKernel(&driver.Launch{Function: touch, Grid: single, Block: single, Stream: s[1]}))
-			free := gated(t, d, s[0])
+			free := gateStream(t, d, s[0])
 			require.NoError(t, d.MemFreeAsync(a, s[0]))
 			if tt.runs {
 				free()
@@ -318,7 +318,7 @@ func TestFreedMemoryIsKeptForWorkBeforeAlone(t *testing.T) {
 				defer free()
 			}
 			work()
-			code(t, driver.IllegalAddress, d.StreamSynchronize(s[1]))
+			wantCode(t, driver.IllegalAddress, d.StreamSynchronize(s[1]))
 		})
 	}
 }

@@ -15,27 +15,27 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// space is all memory that the devices of a machine, and pinned memory of the
+// addressSpace is all memory that the devices of a machine, and pinned memory of the
 // host, have addresses for. An address means the same on every device.
-type space struct {
+type addressSpace struct {
 	mu       sync.Mutex
 	segments []*segment // by address
 	host     []*hostRange
 	physical map[driver.Physical]*physical
 	pools    map[driver.MemPool]*pool
-	opened   map[driver.IPCMemHandle]*openedHandle
+	opened   map[driver.IPCMemHandle]*openedMemory
 
 	retiring sync.WaitGroup // pools whose addresses are being given back
 }
 
 // memoryState is what a Driver knows of memory.
-type memoryState struct{ space *space }
+type memoryState struct{ space *addressSpace }
 
 func newMemoryState() memoryState {
-	sp := &space{
+	sp := &addressSpace{
 		physical: map[driver.Physical]*physical{},
 		pools:    map[driver.MemPool]*pool{},
-		opened:   map[driver.IPCMemHandle]*openedHandle{},
+		opened:   map[driver.IPCMemHandle]*openedMemory{},
 	}
 	sp.register()
 	return memoryState{sp}
@@ -43,39 +43,39 @@ func newMemoryState() memoryState {
 
 // add makes a segment known. The caller holds mu, as for all that follow here
 // but where it is said.
-func (sp *space) add(s *segment) {
-	sp.segments = slices.Insert(sp.segments, sp.behind(s.base()), s)
+func (sp *addressSpace) add(s *segment) {
+	sp.segments = slices.Insert(sp.segments, sp.segmentAfter(s.base()), s)
 }
 
-// behind returns the index of the first segment that starts behind an address.
-func (sp *space) behind(address uintptr) int {
+// segmentAfter returns the index of the first segment that starts behind an address.
+func (sp *addressSpace) segmentAfter(address uintptr) int {
 	return sort.Search(len(sp.segments), func(i int) bool { return sp.segments[i].base() > address })
 }
 
-// segment returns the segment that an address lies in, nil where there is none.
-func (sp *space) segment(address uintptr) *segment {
-	if i := sp.behind(address) - 1; i >= 0 && sp.segments[i].holds(address) {
+// segmentAt returns the segment that an address lies in, nil where there is none.
+func (sp *addressSpace) segmentAt(address uintptr) *segment {
+	if i := sp.segmentAfter(address) - 1; i >= 0 && sp.segments[i].contains(address) {
 		return sp.segments[i]
 	}
 	return nil
 }
 
-// drop forgets a segment and gives its addresses back. No work may be left that
+// unmapSegment forgets a segment and gives its addresses back. No work may be left that
 // uses them.
-func (sp *space) drop(s *segment) error {
-	sp.forget(s)
+func (sp *addressSpace) unmapSegment(s *segment) error {
+	sp.remove(s)
 	return s.unmap()
 }
 
-func (sp *space) forget(s *segment) {
+func (sp *addressSpace) remove(s *segment) {
 	sp.segments = slices.DeleteFunc(sp.segments, func(x *segment) bool { return x == s })
 }
 
-// block returns the allocation that an address lies in.
-func (sp *space) block(address uintptr) (*segment, *block) {
-	if s := sp.segment(address); s != nil {
-		if b := s.find(address); b != nil && b.freeing == nil {
-			return s, b
+// allocationAt returns the allocation that an address lies in.
+func (sp *addressSpace) allocationAt(address uintptr) (*segment, *allocation) {
+	if s := sp.segmentAt(address); s != nil {
+		if alloc := s.allocationAt(address); alloc != nil && alloc.pendingFree == nil {
+			return s, alloc
 		}
 	}
 	return nil, nil
@@ -85,16 +85,16 @@ func (sp *space) block(address uintptr) (*segment, *block) {
 // are, nobody may touch it; copies and twins work on the other mapping. All
 // memory that a device reaches lies in one, in blocks.
 type segment struct {
-	device []byte // PROT_NONE
-	hidden []byte // as long
-	dev    *device
-	kind   kind
-	file   *file // what hidden maps, nil where blocks have a file of their own
-	blocks []*block
-	access deviceSet // beside the peers of dev
+	addresses   []byte // PROT_NONE
+	backing     []byte // as long
+	dev         *device
+	kind        kind
+	file        *file // what hidden maps, nil where blocks have a file of their own
+	allocations []*allocation
+	access      deviceSet // beside the peers of dev
 
 	pool   *pool         // of pooled memory
-	opened *openedHandle // of memory of another process
+	opened *openedMemory // of memory of another process
 }
 
 // kind is how memory came to be.
@@ -107,86 +107,90 @@ const (
 	imported             // IpcOpenMemHandle
 )
 
-// block is an allocation: size bytes, in a segment from offset on, of which
+// allocation is an allocation: size bytes, in a segment from offset on, of which
 // length are taken.
-type block struct {
+type allocation struct {
 	offset, length, size int64
 
-	owner    *context  // that it ends with, nil where it outlives contexts
-	lease    *file     // of what IpcGetMemHandle exported
-	physical *physical // of virtual memory
-	access   deviceSet // of virtual memory
-	freeing  *freeing  // set when MemFreeAsync has been called
+	owner       *context     // that it ends with, nil where it outlives contexts
+	lease       *file        // of what IpcGetMemHandle exported
+	physical    *physical    // of virtual memory
+	access      deviceSet    // of virtual memory
+	pendingFree *pendingFree // set when MemFreeAsync has been called
 }
 
 // Protections of memory that work runs on.
 const (
-	usable   = unix.PROT_READ | unix.PROT_WRITE
-	unusable = unix.PROT_NONE
+	protReadWrite = unix.PROT_READ | unix.PROT_WRITE
+	protNone      = unix.PROT_NONE
 )
 
 // deviceSet are devices by ordinal.
 type deviceSet map[int]bool
 
-func (s *segment) base() uintptr { return addressOf(s.device) }
+func (s *segment) base() uintptr { return addressOf(s.addresses) }
 
-// holds tells whether an address is the segment's, allocated or not.
-func (s *segment) holds(address uintptr) bool {
-	return address >= s.base() && address-s.base() < uintptr(len(s.device))
+// contains tells whether an address is the segment's, allocated or not.
+func (s *segment) contains(address uintptr) bool {
+	return address >= s.base() && address-s.base() < uintptr(len(s.addresses))
 }
 
-func (s *segment) address(b *block) uintptr { return s.base() + uintptr(b.offset) }
+func (s *segment) address(alloc *allocation) uintptr { return s.base() + uintptr(alloc.offset) }
 
-// at returns the index of the first block that ends behind offset.
-func (s *segment) at(offset int64) int {
-	return sort.Search(len(s.blocks), func(i int) bool { return s.blocks[i].offset+s.blocks[i].length > offset })
+// indexEndingAfter returns the index of the first block that ends behind offset.
+func (s *segment) indexEndingAfter(offset int64) int {
+	return sort.Search(len(s.allocations), func(i int) bool { return s.allocations[i].offset+s.allocations[i].length > offset })
 }
 
-// home is the device whose memory a block is: reservations take any's.
-func (s *segment) home(b *block) *device {
-	if b.physical != nil {
-		return b.physical.dev
+// ownerDevice is the device whose memory a block is: reservations take any's.
+func (s *segment) ownerDevice(alloc *allocation) *device {
+	if alloc.physical != nil {
+		return alloc.physical.dev
 	}
 	return s.dev
 }
 
-// find returns the block that an address lies in, nil where there is none.
-func (s *segment) find(address uintptr) *block {
+// allocationAt returns the block that an address lies in, nil where there is none.
+func (s *segment) allocationAt(address uintptr) *allocation {
 	offset := int64(address - s.base())
-	if i := s.at(offset); i < len(s.blocks) && s.blocks[i].offset <= offset && offset < s.blocks[i].offset+s.blocks[i].size {
-		return s.blocks[i]
+	if i := s.indexEndingAfter(offset); i < len(s.allocations) && s.allocations[i].offset <= offset && offset < s.allocations[i].offset+s.allocations[i].size {
+		return s.allocations[i]
 	}
 	return nil
 }
 
 // insert adds a block where there is none.
-func (s *segment) insert(b *block) { s.blocks = slices.Insert(s.blocks, s.at(b.offset), b) }
+func (s *segment) insert(alloc *allocation) {
+	s.allocations = slices.Insert(s.allocations, s.indexEndingAfter(alloc.offset), alloc)
+}
 
-func (s *segment) remove(b *block) {
-	if i := slices.Index(s.blocks, b); i >= 0 {
-		s.blocks = slices.Delete(s.blocks, i, i+1)
+func (s *segment) remove(alloc *allocation) {
+	if i := slices.Index(s.allocations, alloc); i >= 0 {
+		s.allocations = slices.Delete(s.allocations, i, i+1)
 	}
 }
 
-// place adds a block in the first gap that is large enough, of whole units. It
+// allocate adds a block in the first gap that is large enough, of whole units. It
 // answers nil where none is.
-func (s *segment) place(n, unit int64) *block {
+func (s *segment) allocate(n, unit int64) *allocation {
 	length := (n + unit - 1) / unit * unit
 	var offset int64
 	i := 0
-	for ; i < len(s.blocks) && s.blocks[i].offset-offset < length; i++ {
-		offset = s.blocks[i].offset + s.blocks[i].length
+	for ; i < len(s.allocations) && s.allocations[i].offset-offset < length; i++ {
+		offset = s.allocations[i].offset + s.allocations[i].length
 	}
-	if length > int64(len(s.device))-offset {
+	if length > int64(len(s.addresses))-offset {
 		return nil
 	}
-	b := &block{offset: offset, length: length, size: n}
-	s.blocks = slices.Insert(s.blocks, i, b)
-	return b
+	alloc := &allocation{offset: offset, length: length, size: n}
+	s.allocations = slices.Insert(s.allocations, i, alloc)
+	return alloc
 }
 
 // memory is a block's, with what it has beyond its size.
-func (s *segment) memory(b *block) []byte { return s.hidden[b.offset : b.offset+b.length] }
+func (s *segment) memory(alloc *allocation) []byte {
+	return s.backing[alloc.offset : alloc.offset+alloc.length]
+}
 
 // poison fills the start of memory with what nobody expects: that of a device is
 // not zeroed.
@@ -207,17 +211,17 @@ func (s *segment) discard(offset, n int64) {
 // block, or, of virtual memory, in neighbours.
 func (s *segment) bytes(dev *device, address uintptr, n int64) ([]byte, bool) {
 	offset := int64(address - s.base())
-	if n < 0 || n > int64(len(s.device))-offset {
+	if n < 0 || n > int64(len(s.addresses))-offset {
 		return nil, false
 	}
 	end := offset + n
-	for i, from := s.at(offset), offset; ; i++ {
-		if i == len(s.blocks) || s.blocks[i].offset > from || !s.reachable(s.blocks[i], dev) {
+	for i, from := s.indexEndingAfter(offset), offset; ; i++ {
+		if i == len(s.allocations) || s.allocations[i].offset > from || !s.accessibleFrom(s.allocations[i], dev) {
 			return nil, false
 		}
-		from = s.blocks[i].offset + s.blocks[i].size
+		from = s.allocations[i].offset + s.allocations[i].size
 		if from >= end {
-			return s.hidden[offset:end:end], true
+			return s.backing[offset:end:end], true
 		}
 		if s.kind != virtual {
 			return nil, false
@@ -225,13 +229,13 @@ func (s *segment) bytes(dev *device, address uintptr, n int64) ([]byte, bool) {
 	}
 }
 
-// reachable tells whether a device may use a block.
-func (s *segment) reachable(b *block, dev *device) bool {
+// accessibleFrom tells whether a device may use a block.
+func (s *segment) accessibleFrom(alloc *allocation, dev *device) bool {
 	switch {
-	case b.freeing != nil:
+	case alloc.pendingFree != nil:
 		return false
 	case s.kind == virtual:
-		return b.access[dev.ordinal]
+		return alloc.access[dev.ordinal]
 	case s.access[dev.ordinal] || s.dev == dev:
 		return true
 	}
@@ -243,20 +247,20 @@ func (s *segment) reachable(b *block, dev *device) bool {
 func newSegment(dev *device, k kind, n int64, f *file, offset int64) (*segment, error) {
 	s := &segment{dev: dev, kind: k, file: f}
 	var err error
-	if s.device, err = reserve(n); err != nil {
+	if s.addresses, err = reserve(n); err != nil {
 		return nil, err
 	}
 	if f == nil {
-		s.hidden, err = reserve(n)
+		s.backing, err = reserve(n)
 	} else {
-		protection := usable
+		protection := protReadWrite
 		if k == pooled {
-			protection = unusable // until a stream comes to an allocation
+			protection = protNone // until a stream comes to an allocation
 		}
-		s.hidden, err = f.mapped(offset, n, protection)
+		s.backing, err = f.mmap(offset, n, protection)
 	}
 	if err != nil {
-		_ = unmap(s.device)
+		_ = unmap(s.addresses)
 		return nil, err
 	}
 	return s, nil
@@ -264,52 +268,52 @@ func newSegment(dev *device, k kind, n int64, f *file, offset int64) (*segment, 
 
 // unmap gives the addresses back. Nothing may run that uses them.
 func (s *segment) unmap() error {
-	err := unmap(s.device)
-	if e := unmap(s.hidden); err == nil {
+	err := unmap(s.addresses)
+	if e := unmap(s.backing); err == nil {
 		err = e
 	}
-	s.device, s.hidden, s.blocks = nil, nil, nil
+	s.addresses, s.backing, s.allocations = nil, nil, nil
 	return err
 }
 
-// spaces are those of all machines of the process, so that a fault is told
+// registeredSpaces are those of all machines of the process, so that a fault is told
 // apart from others by its address alone.
-var spaces struct {
+var registeredSpaces struct {
 	sync.Mutex
-	all []*space
+	all []*addressSpace
 }
 
-func (sp *space) register() {
-	spaces.Lock()
-	defer spaces.Unlock()
-	spaces.all = append(spaces.all, sp)
+func (sp *addressSpace) register() {
+	registeredSpaces.Lock()
+	defer registeredSpaces.Unlock()
+	registeredSpaces.all = append(registeredSpaces.all, sp)
 }
 
-func (sp *space) unregister() {
-	spaces.Lock()
-	defer spaces.Unlock()
-	spaces.all = slices.DeleteFunc(spaces.all, func(x *space) bool { return x == sp })
+func (sp *addressSpace) unregister() {
+	registeredSpaces.Lock()
+	defer registeredSpaces.Unlock()
+	registeredSpaces.all = slices.DeleteFunc(registeredSpaces.all, func(x *addressSpace) bool { return x == sp })
 }
 
 // Describe says what lies at a device address: whose memory, which allocation,
 // where in it. It answers false for addresses of no soft device.
 func Describe(address uintptr) (string, bool) {
-	return describe(func(s *segment) (uintptr, bool) { return address, s.holds(address) })
+	return describe(func(s *segment) (uintptr, bool) { return address, s.contains(address) })
 }
 
-// where is Describe for addresses that may be anybody's.
-func where(address uintptr) string {
+// describeAny is Describe for addresses that may be anybody's.
+func describeAny(address uintptr) string {
 	if what, ok := Describe(address); ok {
 		return what
 	}
 	return fmt.Sprintf("%#x", address)
 }
 
-// fault says what work touched where it faults, at an address that work sees.
-func fault(address uintptr) string {
+// describeFault says what work touched where it faults, at an address that work sees.
+func describeFault(address uintptr) string {
 	what, ok := describe(func(s *segment) (uintptr, bool) {
-		offset := address - addressOf(s.hidden)
-		return s.base() + offset, offset < uintptr(len(s.hidden))
+		offset := address - addressOf(s.backing)
+		return s.base() + offset, offset < uintptr(len(s.backing))
 	})
 	if !ok {
 		return fmt.Sprintf("fault at %#x", address)
@@ -318,32 +322,32 @@ func fault(address uintptr) string {
 }
 
 // describe asks each segment for the device address that it is about.
-func describe(at func(*segment) (uintptr, bool)) (string, bool) {
-	spaces.Lock()
-	all := slices.Clone(spaces.all)
-	spaces.Unlock()
+func describe(addressIn func(*segment) (uintptr, bool)) (string, bool) {
+	registeredSpaces.Lock()
+	all := slices.Clone(registeredSpaces.all)
+	registeredSpaces.Unlock()
 	for _, sp := range all {
-		if s, ok := sp.describe(at); ok {
+		if s, ok := sp.describe(addressIn); ok {
 			return s, true
 		}
 	}
 	return "", false
 }
 
-func (sp *space) describe(at func(*segment) (uintptr, bool)) (string, bool) {
+func (sp *addressSpace) describe(addressIn func(*segment) (uintptr, bool)) (string, bool) {
 	sp.mu.Lock()
 	defer sp.mu.Unlock()
 	for _, s := range sp.segments {
-		address, ok := at(s)
+		address, ok := addressIn(s)
 		if !ok {
 			continue
 		}
-		b := s.find(address)
-		if b == nil {
+		alloc := s.allocationAt(address)
+		if alloc == nil {
 			return fmt.Sprintf("%#x of cuda:%d, where no memory is allocated", address, s.dev.ordinal), true
 		}
-		start := s.address(b)
-		return fmt.Sprintf("%#x of cuda:%d, byte %d of %d bytes allocated at %#x", address, s.home(b).ordinal, address-start, b.size, start), true
+		start := s.address(alloc)
+		return fmt.Sprintf("%#x of cuda:%d, byte %d of %d bytes allocated at %#x", address, s.ownerDevice(alloc).ordinal, address-start, alloc.size, start), true
 	}
 	return "", false
 }
@@ -420,8 +424,8 @@ func (f *file) stat() error {
 	return err
 }
 
-// mapped maps n bytes from offset on.
-func (f *file) mapped(offset, n int64, protection int) ([]byte, error) {
+// mmap maps n bytes from offset on.
+func (f *file) mmap(offset, n int64, protection int) ([]byte, error) {
 	n = pages(n)
 	p, err := unix.MmapPtr(f.fd, offset, nil, uintptr(n), protection, unix.MAP_SHARED|unix.MAP_NORESERVE)
 	if err != nil {
@@ -430,20 +434,20 @@ func (f *file) mapped(offset, n int64, protection int) ([]byte, error) {
 	return unsafe.Slice((*byte)(p), n), nil
 }
 
-// mapInto maps the file's start over addresses that are reserved.
-func (f *file) mapInto(b []byte) error {
-	_, err := unix.MmapPtr(f.fd, 0, unsafe.Pointer(unsafe.SliceData(b)), uintptr(len(b)), usable, unix.MAP_SHARED|unix.MAP_NORESERVE|unix.MAP_FIXED)
+// mmapOver maps the file's start over addresses that are reserved.
+func (f *file) mmapOver(b []byte) error {
+	_, err := unix.MmapPtr(f.fd, 0, unsafe.Pointer(unsafe.SliceData(b)), uintptr(len(b)), protReadWrite, unix.MAP_SHARED|unix.MAP_NORESERVE|unix.MAP_FIXED)
 	return err
 }
 
-// mapOut leaves addresses reserved that a file was mapped to.
-func mapOut(b []byte) error {
-	_, err := unix.MmapPtr(-1, 0, unsafe.Pointer(unsafe.SliceData(b)), uintptr(len(b)), unusable, unix.MAP_ANON|unix.MAP_PRIVATE|unix.MAP_NORESERVE|unix.MAP_FIXED)
+// unmapToReserved leaves addresses reserved that a file was mapped to.
+func unmapToReserved(b []byte) error {
+	_, err := unix.MmapPtr(-1, 0, unsafe.Pointer(unsafe.SliceData(b)), uintptr(len(b)), protNone, unix.MAP_ANON|unix.MAP_PRIVATE|unix.MAP_NORESERVE|unix.MAP_FIXED)
 	return err
 }
 
-// export returns another descriptor of the file.
-func (f *file) export() (int, error) { return unix.FcntlInt(uintptr(f.fd), unix.F_DUPFD_CLOEXEC, 0) }
+// dup returns another descriptor of the file.
+func (f *file) dup() (int, error) { return unix.FcntlInt(uintptr(f.fd), unix.F_DUPFD_CLOEXEC, 0) }
 
 func (f *file) close() error { return unix.Close(f.fd) }
 

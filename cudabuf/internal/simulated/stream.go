@@ -19,8 +19,8 @@ const (
 	greatestPriority = -5
 )
 
-// depth is how much work a stream takes before the caller waits, as CUDA's too.
-const depth = 1024
+// maxQueued is how much work a stream takes before the caller waits, as CUDA's too.
+const maxQueued = 1024
 
 // stream runs work in order, later, on a goroutine of its own.
 type stream struct {
@@ -31,39 +31,39 @@ type stream struct {
 	priority int
 
 	// Guarded by Driver.order.
-	closed  bool
-	capture *capture // what is given to the stream goes there
-	tips    []*node  // what the next work of the capture comes after
+	closed      bool
+	capture     *capture // what is given to the stream goes there
+	captureTips []*node  // what the next work of the capture comes after
 
-	mu           sync.Mutex
-	changed      sync.Cond
-	queue        []work
-	issued, done uint64
-	ended        bool
-	failure      error // the first that nobody was told yet
+	mu                   sync.Mutex
+	changed              sync.Cond
+	queue                []operation
+	submitted, completed uint64
+	draining             bool
+	failure              error // the first that nobody was told yet
 }
 
-// work runs when its stream comes to it and the places are reached.
-type work struct {
-	after []place
-	run   func() error
-	over  func() // called when the work is over, on a lost device too
+// operation runs when its stream comes to it and the places are reached.
+type operation struct {
+	dependencies []dependency
+	run          func() error
+	onDone       func() // called when the work is over, on a lost device too
 }
 
 // newStream starts a stream; the caller makes it known.
 func newStream(c *context, blocking bool, priority int) *stream {
 	s := &stream{context: c, dev: c.dev, blocking: blocking, priority: priority}
 	s.changed.L = &s.mu
-	go s.loop()
+	go s.run()
 	return s
 }
 
-func (s *stream) loop() {
+func (s *stream) run() {
 	// A fault in a copy or a twin fails that work, not the process.
 	debug.SetPanicOnFault(true)
 	for {
 		s.mu.Lock()
-		for len(s.queue) == 0 && !s.ended {
+		for len(s.queue) == 0 && !s.draining {
 			s.changed.Wait()
 		}
 		if len(s.queue) == 0 {
@@ -71,38 +71,38 @@ func (s *stream) loop() {
 			return
 		}
 		w := s.queue[0]
-		s.queue[0] = work{} // an idle stream keeps nothing of it
+		s.queue[0] = operation{} // an idle stream keeps nothing of it
 		s.queue = s.queue[1:]
 		s.mu.Unlock()
 
-		for _, m := range w.after {
+		for _, m := range w.dependencies {
 			m.wait()
 		}
 		// On a lost device nothing runs any more.
 		if w.run != nil && s.dev.lost.Load() == nil {
-			if err := guard(w.run); err != nil {
+			if err := recoverFault(w.run); err != nil {
 				s.fail(err)
 			}
 		}
-		if w.over != nil {
-			w.over()
+		if w.onDone != nil {
+			w.onDone()
 		}
 		s.mu.Lock()
-		s.done++
+		s.completed++
 		s.changed.Broadcast()
 		s.mu.Unlock()
 	}
 }
 
-// guard turns a panic of a twin into the error that a GPU would give.
-func guard(run func() error) (err error) {
+// recoverFault turns a panic of a twin into the error that a GPU would give.
+func recoverFault(run func() error) (err error) {
 	defer func() {
 		switch p := recover().(type) {
 		case nil:
 		case *driver.Error:
 			err = p
 		case interface{ Addr() uintptr }:
-			err = &driver.Error{Call: "cuLaunchKernel", Code: driver.IllegalAddress, Detail: fault(p.Addr())}
+			err = &driver.Error{Call: "cuLaunchKernel", Code: driver.IllegalAddress, Detail: describeFault(p.Addr())}
 		default:
 			err = &driver.Error{Call: "cuLaunchKernel", Code: driver.LaunchFailed, Detail: fmt.Sprint("the twin panics: ", p)}
 		}
@@ -119,8 +119,8 @@ func (s *stream) fail(err error) {
 	s.dev.lose(err)
 }
 
-// takeFailure reports the first failure, once.
-func (s *stream) takeFailure() error {
+// popFailure reports the first failure, once.
+func (s *stream) popFailure() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	err := s.failure
@@ -128,44 +128,44 @@ func (s *stream) takeFailure() error {
 	return err
 }
 
-// issue queues work, or records it where the stream captures.
-func (s *stream) issue(call string, run func() error) error {
-	s.waitForRoom()
+// submit queues work, or records it where the stream captures.
+func (s *stream) submit(call string, run func() error) error {
+	s.waitForCapacity()
 	d := s.context.driver
 	d.order.Lock()
 	defer d.order.Unlock()
-	_, err := s.add(call, work{run: run})
+	_, err := s.submitLocked(call, operation{run: run})
 	return err
 }
 
-func (s *stream) waitForRoom() {
+func (s *stream) waitForCapacity() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for s.issued-s.done >= depth {
+	for s.submitted-s.completed >= maxQueued {
 		s.changed.Wait()
 	}
 }
 
-// add is issue with Driver.order held. The mark that it returns stands for the
+// submitLocked is issue with Driver.order held. The mark that it returns stands for the
 // work; that of captured work is reached from the start.
-func (s *stream) add(call string, w work) (mark, error) {
+func (s *stream) submitLocked(call string, w operation) (streamPosition, error) {
 	if s.closed {
-		return mark{}, &driver.Error{Call: call, Code: driver.InvalidHandle, Detail: "the stream is destroyed"}
+		return streamPosition{}, &driver.Error{Call: call, Code: driver.InvalidHandle, Detail: "the stream is destroyed"}
 	}
 	if s.capture != nil {
-		return mark{}, s.capture.add(call, s, w.run)
+		return streamPosition{}, s.capture.record(call, s, w.run)
 	}
-	legacy, err := s.legacy(call)
+	legacy, err := s.legacyDependencies(call)
 	if err != nil {
-		return mark{}, err
+		return streamPosition{}, err
 	}
-	w.after = append(legacy, w.after...)
-	return s.push(w), nil
+	w.dependencies = append(legacy, w.dependencies...)
+	return s.enqueue(w), nil
 }
 
-// legacy returns what work of this stream waits for because of the null stream:
+// legacyDependencies returns what work of this stream waits for because of the null stream:
 // that of the null stream for all blocking streams, theirs for it.
-func (s *stream) legacy(call string) (after []place, err error) {
+func (s *stream) legacyDependencies(call string) (after []dependency, err error) {
 	null := s.context.null
 	switch {
 	case s == null:
@@ -174,45 +174,45 @@ func (s *stream) legacy(call string) (after []place, err error) {
 				b.capture.invalid = true
 				return nil, &driver.Error{Call: call, Code: captureImplicit, Detail: "a blocking stream captures"}
 			}
-			if tail := b.tail(); !tail.reached() {
+			if tail := b.tail(); !tail.done() {
 				after = append(after, tail)
 			} else if b.closed {
 				delete(s.context.blocking, b)
 			}
 		}
 	case s.blocking:
-		if tail := null.tail(); !tail.reached() {
+		if tail := null.tail(); !tail.done() {
 			after = append(after, tail)
 		}
 	}
 	return after, nil
 }
 
-func (s *stream) push(w work) mark {
+func (s *stream) enqueue(w operation) streamPosition {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.queue = append(s.queue, w)
-	s.issued++
+	s.submitted++
 	s.changed.Broadcast()
-	return mark{s, s.issued}
+	return streamPosition{s, s.submitted}
 }
 
 // synchronize waits for all work issued so far and reports its first failure,
 // once.
 func (s *stream) synchronize(call string) error {
-	marks, err := s.pending(call)
+	marks, err := s.tails(call)
 	if err != nil {
 		return err
 	}
 	for _, m := range marks {
 		m.wait()
 	}
-	return s.takeFailure()
+	return s.popFailure()
 }
 
-// pending returns what stands for all work issued so far. A stream that
+// tails returns what stands for all work issued so far. A stream that
 // captures has none to ask for, and the question spoils the capture.
-func (s *stream) pending(call string) ([]place, error) {
+func (s *stream) tails(call string) ([]dependency, error) {
 	d := s.context.driver
 	d.order.Lock()
 	defer d.order.Unlock()
@@ -220,17 +220,17 @@ func (s *stream) pending(call string) ([]place, error) {
 		return nil, &driver.Error{Call: call, Code: driver.InvalidHandle, Detail: "the stream is destroyed"}
 	}
 	if s.capture != nil {
-		return nil, s.capture.forbid(call)
+		return nil, s.capture.invalidate(call)
 	}
 	if s != s.context.null {
-		return []place{s.tail()}, nil
+		return []dependency{s.tail()}, nil
 	}
-	after, err := s.legacy(call)
+	after, err := s.legacyDependencies(call)
 	return append(after, s.tail()), err
 }
 
-// end lets the work that is queued end. The caller holds Driver.order.
-func (s *stream) end() {
+// close lets the work that is queued end. The caller holds Driver.order.
+func (s *stream) close() {
 	if c := s.capture; c != nil {
 		c.invalid = true
 		if c.origin == s {
@@ -240,45 +240,45 @@ func (s *stream) end() {
 	s.closed = true
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.ended = true
+	s.draining = true
 	s.changed.Broadcast()
 }
 
-// place is one that work comes after.
-type place interface {
-	reached() bool
+// dependency is one that work comes after.
+type dependency interface {
+	done() bool
 	wait()
 }
 
-// mark is a place in a stream, behind some work. The zero mark is reached.
-type mark struct {
+// streamPosition is a place in a stream, behind some work. The zero mark is reached.
+type streamPosition struct {
 	stream *stream
 	n      uint64
 }
 
 // tail is the place behind all work issued so far.
-func (s *stream) tail() mark {
+func (s *stream) tail() streamPosition {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return mark{s, s.issued}
+	return streamPosition{s, s.submitted}
 }
 
-func (m mark) reached() bool {
+func (m streamPosition) done() bool {
 	if m.stream == nil {
 		return true
 	}
 	m.stream.mu.Lock()
 	defer m.stream.mu.Unlock()
-	return m.stream.done >= m.n
+	return m.stream.completed >= m.n
 }
 
-func (m mark) wait() {
+func (m streamPosition) wait() {
 	if m.stream == nil {
 		return
 	}
 	m.stream.mu.Lock()
 	defer m.stream.mu.Unlock()
-	for m.stream.done < m.n {
+	for m.stream.completed < m.n {
 		m.stream.changed.Wait()
 	}
 }
@@ -286,7 +286,7 @@ func (m mark) wait() {
 // StreamCreateWithPriority clamps the priority, as CUDA does.
 func (d *Driver) StreamCreateWithPriority(flags uint32, priority int) (driver.Stream, error) {
 	const call = "cuStreamCreateWithPriority"
-	c, err := d.context(call)
+	c, err := d.enterContext(call)
 	if err != nil {
 		return 0, err
 	}
@@ -294,7 +294,7 @@ func (d *Driver) StreamCreateWithPriority(flags uint32, priority int) (driver.St
 		return 0, driver.Check(call, driver.InvalidValue)
 	}
 	s := newStream(c, flags == driver.StreamDefault, min(max(priority, greatestPriority), leastPriority))
-	s.handle = driver.Stream(d.handle())
+	s.handle = driver.Stream(d.newHandle())
 	d.mu.Lock()
 	d.streams[s.handle] = s
 	d.mu.Unlock()
@@ -309,7 +309,7 @@ func (d *Driver) StreamCreateWithPriority(flags uint32, priority int) (driver.St
 // StreamDestroy returns at once: what the stream was given still runs.
 func (d *Driver) StreamDestroy(h driver.Stream) error {
 	const call = "cuStreamDestroy"
-	_, s, err := d.stream(call, h)
+	_, s, err := d.enterStream(call, h)
 	if err != nil {
 		return err
 	}
@@ -321,15 +321,15 @@ func (d *Driver) StreamDestroy(h driver.Stream) error {
 	d.mu.Unlock()
 	d.order.Lock()
 	defer d.order.Unlock()
-	s.end()
+	s.close()
 	c := s.context
-	c.ended = slices.DeleteFunc(append(c.ended, s), func(s *stream) bool { return s.tail().reached() })
+	c.destroyedStreams = slices.DeleteFunc(append(c.destroyedStreams, s), func(s *stream) bool { return s.tail().done() })
 	return nil
 }
 
 func (d *Driver) StreamSynchronize(h driver.Stream) error {
 	const call = "cuStreamSynchronize"
-	_, s, err := d.stream(call, h)
+	_, s, err := d.enterStream(call, h)
 	if err != nil {
 		return err
 	}
@@ -338,25 +338,25 @@ func (d *Driver) StreamSynchronize(h driver.Stream) error {
 
 func (d *Driver) StreamQuery(h driver.Stream) (done bool, err error) {
 	const call = "cuStreamQuery"
-	_, s, err := d.stream(call, h)
+	_, s, err := d.enterStream(call, h)
 	if err != nil {
 		return false, err
 	}
-	marks, err := s.pending(call)
+	marks, err := s.tails(call)
 	if err != nil {
 		return false, err
 	}
 	for _, m := range marks {
-		if !m.reached() {
+		if !m.done() {
 			return false, nil
 		}
 	}
-	err = s.takeFailure()
+	err = s.popFailure()
 	return err == nil, err
 }
 
 func (d *Driver) StreamGetPriority(h driver.Stream) (int, error) {
-	_, s, err := d.stream("cuStreamGetPriority", h)
+	_, s, err := d.enterStream("cuStreamGetPriority", h)
 	if err != nil {
 		return 0, err
 	}
@@ -364,17 +364,17 @@ func (d *Driver) StreamGetPriority(h driver.Stream) (int, error) {
 }
 
 func (d *Driver) StreamGetCtx(h driver.Stream) (driver.Context, error) {
-	_, s, err := d.stream("cuStreamGetCtx", h)
+	_, s, err := d.enterStream("cuStreamGetCtx", h)
 	if err != nil {
 		return 0, err
 	}
 	return s.context.handle, nil
 }
 
-// stream finds a stream, of whatever context: copies may be given to another
+// enterStream finds a stream, of whatever context: copies may be given to another
 // one's. The null stream is that of the current context.
-func (d *Driver) stream(call string, h driver.Stream) (*device, *stream, error) {
-	c, err := d.context(call)
+func (d *Driver) enterStream(call string, h driver.Stream) (*device, *stream, error) {
+	c, err := d.enterContext(call)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -382,7 +382,7 @@ func (d *Driver) stream(call string, h driver.Stream) (*device, *stream, error) 
 	case 0, driver.LegacyStream:
 		return c.dev, c.null, nil
 	case driver.PerThreadStream:
-		return c.dev, c.ofThread(unix.Gettid()), nil
+		return c.dev, c.perThreadStream(unix.Gettid()), nil
 	}
 	d.mu.Lock()
 	s, ok := d.streams[h]
@@ -411,59 +411,59 @@ func (h *hostThreads) run(f func()) {
 	<-done
 }
 
-func (h *hostThreads) has(id int) bool {
+func (h *hostThreads) contains(id int) bool {
 	_, ok := h.ids.Load(id)
 	return ok
 }
 
 func (d *Driver) LaunchHostFunc(h driver.Stream, f func()) error {
 	const call = "cuLaunchHostFunc"
-	_, s, err := d.stream(call, h)
+	_, s, err := d.enterStream(call, h)
 	if err != nil {
 		return err
 	}
 	if f == nil {
 		return driver.Check(call, driver.InvalidValue)
 	}
-	return s.issue(call, func() error { d.hosting.run(f); return nil })
+	return s.submit(call, func() error { d.hostThreads.run(f); return nil })
 }
 
 // CtxSynchronize waits for every stream of the context. What they report stays
 // for their own StreamSynchronize.
 func (d *Driver) CtxSynchronize() error {
 	const call = "cuCtxSynchronize"
-	c, err := d.context(call)
+	c, err := d.enterContext(call)
 	if err != nil {
 		return err
 	}
-	if err := d.captured(call, c); err != nil {
+	if err := d.rejectCapturing(call, c); err != nil {
 		return err
 	}
-	d.wait(func(s *stream) bool { return s.context == c })
+	d.synchronizeStreams(func(s *stream) bool { return s.context == c })
 	return c.dev.alive(call)
 }
 
-// synchronize waits for every stream of a device.
-func (d *Driver) synchronize(dev *device) {
-	d.wait(func(s *stream) bool { return s.dev == dev })
+// synchronizeDevice waits for every stream of a device.
+func (d *Driver) synchronizeDevice(dev *device) {
+	d.synchronizeStreams(func(s *stream) bool { return s.dev == dev })
 }
 
-func (d *Driver) wait(which func(*stream) bool) {
+func (d *Driver) synchronizeStreams(included func(*stream) bool) {
 	d.mu.Lock()
 	var streams []*stream
 	for _, c := range d.contexts {
-		if c.alive && which(c.null) {
+		if c.alive && included(c.null) {
 			d.order.Lock()
 			streams = append(streams, c.null)
 			for s := range c.blocking { // those of threads, too
 				streams = append(streams, s)
 			}
-			streams = append(streams, c.ended...)
+			streams = append(streams, c.destroyedStreams...)
 			d.order.Unlock()
 		}
 	}
 	for _, s := range d.streams {
-		if which(s) {
+		if included(s) {
 			streams = append(streams, s)
 		}
 	}
@@ -471,5 +471,5 @@ func (d *Driver) wait(which func(*stream) bool) {
 	drain(streams)
 }
 
-// quiet waits for all devices.
-func (d *Driver) quiet() { d.wait(func(*stream) bool { return true }) }
+// synchronizeAll waits for all devices.
+func (d *Driver) synchronizeAll() { d.synchronizeStreams(func(*stream) bool { return true }) }

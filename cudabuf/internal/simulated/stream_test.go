@@ -27,16 +27,16 @@ func TestTheNullStreamAndBlockingStreamsWaitForEachOther(t *testing.T) {
 		"legacy is another name of 0": {driver.StreamDefault, legacy, true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			d, _ := machine(t, Config{})
+			d, _ := openMachine(t, Config{})
 			open := map[uint32]driver.Stream{null: 0, legacy: driver.LegacyStream, perThread: driver.PerThreadStream}
 			stream := func(kind uint32) driver.Stream {
 				if h, ok := open[kind]; ok {
 					return h
 				}
-				return newQueue(t, d, kind)
+				return newStreamOf(t, d, kind)
 			}
 			first, second := stream(tt.first), stream(tt.second)
-			release := blocked(t, d, first)
+			release := blockStream(t, d, first)
 			var ran atomic.Bool
 			require.NoError(t, d.LaunchHostFunc(second, func() { ran.Store(true) }))
 			if tt.waits {
@@ -61,9 +61,9 @@ const (
 )
 
 func TestTheNullStreamWaitsForADestroyedBlockingStream(t *testing.T) {
-	d, _ := machine(t, Config{})
-	s := newQueue(t, d, driver.StreamDefault)
-	open := blocked(t, d, s)
+	d, _ := openMachine(t, Config{})
+	s := newStreamOf(t, d, driver.StreamDefault)
+	open := blockStream(t, d, s)
 	require.NoError(t, d.StreamDestroy(s))
 	assert.False(t, must[bool](t)(d.StreamQuery(0)))
 	open()
@@ -72,9 +72,9 @@ func TestTheNullStreamWaitsForADestroyedBlockingStream(t *testing.T) {
 }
 
 func TestADestroyedStreamEndsItsWork(t *testing.T) {
-	d, _ := machine(t, Config{})
-	s, e := newQueue(t, d, driver.StreamNonBlocking), must[driver.Event](t)(d.EventCreate(0))
-	open := blocked(t, d, s)
+	d, _ := openMachine(t, Config{})
+	s, e := newStreamOf(t, d, driver.StreamNonBlocking), must[driver.Event](t)(d.EventCreate(0))
+	open := blockStream(t, d, s)
 	var ran atomic.Bool
 	require.NoError(t, d.LaunchHostFunc(s, func() { ran.Store(true) }))
 	require.NoError(t, d.EventRecord(e, s))
@@ -82,11 +82,11 @@ func TestADestroyedStreamEndsItsWork(t *testing.T) {
 	open()
 	require.NoError(t, d.EventSynchronize(e))
 	assert.True(t, ran.Load())
-	code(t, driver.InvalidHandle, d.EventRecord(e, s))
+	wantCode(t, driver.InvalidHandle, d.EventRecord(e, s))
 }
 
 func TestPrioritiesAreClamped(t *testing.T) {
-	d, _ := machine(t, Config{})
+	d, _ := openMachine(t, Config{})
 	least, greatest, err := d.CtxGetStreamPriorityRange()
 	require.NoError(t, err)
 	assert.Equal(t, []int{0, -5}, []int{least, greatest})
@@ -95,13 +95,13 @@ func TestPrioritiesAreClamped(t *testing.T) {
 		assert.Equal(t, want, must[int](t)(d.StreamGetPriority(s)))
 	}
 	_, err = d.StreamCreateWithPriority(2, 0)
-	code(t, driver.InvalidValue, err)
-	code(t, driver.InvalidHandle, d.StreamDestroy(0))
+	wantCode(t, driver.InvalidValue, err)
+	wantCode(t, driver.InvalidHandle, d.StreamDestroy(0))
 }
 
 func TestHostFunctionsMayNotCallTheDriver(t *testing.T) {
-	d, contexts := machine(t, Config{})
-	s := newQueue(t, d, driver.StreamNonBlocking)
+	d, contexts := openMachine(t, Config{})
+	s := newStreamOf(t, d, driver.StreamNonBlocking)
 	var inside []error
 	require.NoError(t, d.LaunchHostFunc(s, func() {
 		_, err := d.DeviceGetCount()
@@ -110,26 +110,26 @@ func TestHostFunctionsMayNotCallTheDriver(t *testing.T) {
 	require.NoError(t, d.StreamSynchronize(s))
 	require.Len(t, inside, 3)
 	for _, err := range inside {
-		code(t, notPermitted, err)
+		wantCode(t, notPermitted, err)
 	}
-	code(t, driver.InvalidValue, d.LaunchHostFunc(s, nil))
+	wantCode(t, driver.InvalidValue, d.LaunchHostFunc(s, nil))
 
 	require.NoError(t, d.LaunchHostFunc(s, func() { runtime.Goexit() }))
 	require.NoError(t, d.StreamSynchronize(s), "it ends its own goroutine, not the stream's")
 }
 
 func TestCopiesMayGoToAStreamOfAnotherContextKernelsMayNot(t *testing.T) {
-	d, contexts := machine(t, Config{Devices: 2})
-	s := newQueue(t, d, driver.StreamNonBlocking)
+	d, contexts := openMachine(t, Config{Devices: 2})
+	s := newStreamOf(t, d, driver.StreamNonBlocking)
 	require.NoError(t, d.CtxSetCurrent(contexts[1]))
 	address := must[uintptr](t)(d.MemAlloc(8))
-	f := kernelOf(t, d, "nothing", func(*driver.HostLaunch) {})
+	f := loadKernel(t, d, "nothing", func(*driver.HostLaunch) {})
 	e := must[driver.Event](t)(d.EventCreate(0))
 	require.NoError(t, d.StreamSynchronize(s))
 	require.NoError(t, d.StreamWaitEvent(s, e))
-	code(t, driver.InvalidHandle, d.EventRecord(e, s))
+	wantCode(t, driver.InvalidHandle, d.EventRecord(e, s))
 	one := driver.Dim3{X: 1, Y: 1, Z: 1}
-	code(t, driver.InvalidHandle, d.LaunchKernel(&driver.Launch{Function: f, Grid: one, Block: one, Stream: s}))
+	wantCode(t, driver.InvalidHandle, d.LaunchKernel(&driver.Launch{Function: f, Grid: one, Block: one, Stream: s}))
 	require.NoError(t, d.LaunchKernel(&driver.Launch{Function: f, Grid: one, Block: one}))
 	assert.Equal(t, contexts[0], must[driver.Context](t)(d.StreamGetCtx(s)))
 	assert.Equal(t, contexts[1], must[driver.Context](t)(d.StreamGetCtx(0)))
@@ -137,20 +137,20 @@ func TestCopiesMayGoToAStreamOfAnotherContextKernelsMayNot(t *testing.T) {
 }
 
 func TestALostDeviceRunsNothingMore(t *testing.T) {
-	d, _ := machine(t, Config{})
-	s := newQueue(t, d, driver.StreamNonBlocking)
-	f := kernelOf(t, d, "wild", func(l *driver.HostLaunch) { l.Memory(1, 1) })
-	open := blocked(t, d, s)
+	d, _ := openMachine(t, Config{})
+	s := newStreamOf(t, d, driver.StreamNonBlocking)
+	f := loadKernel(t, d, "wild", func(l *driver.HostLaunch) { l.Memory(1, 1) })
+	open := blockStream(t, d, s)
 	one := driver.Dim3{X: 1, Y: 1, Z: 1}
 	require.NoError(t, d.LaunchKernel(&driver.Launch{Function: f, Grid: one, Block: one, Stream: s}))
 	ran := false
 	require.NoError(t, d.LaunchHostFunc(s, func() { ran = true }))
 	open()
 	err := d.StreamSynchronize(s)
-	code(t, driver.IllegalAddress, err)
+	wantCode(t, driver.IllegalAddress, err)
 	assert.False(t, ran)
 	_, err = d.EventCreate(0)
-	code(t, driver.IllegalAddress, err)
+	wantCode(t, driver.IllegalAddress, err)
 	assert.ErrorContains(t, err, "lost: cuLaunchKernel")
 	require.NoError(t, d.DevicePrimaryCtxRelease(0))
 	require.NoError(t, d.Close(), "a lost device has nothing to give back")
@@ -178,11 +178,11 @@ func TestWaitsEndWhenTheDeviceIsLost(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			d, _ := machine(t, Config{MemoryBytes: 2 * unit})
-			s := streams(t, d, 2)
+			d, _ := openMachine(t, Config{MemoryBytes: 2 * unit})
+			s := newStreams(t, d, 2)
 			memory := must[uintptr](t)(d.MemAllocAsync(2*unit, s[0]))
-			wild := kernelOf(t, d, "wild", func(l *driver.HostLaunch) { l.Memory(1, 1) })
-			open := gated(t, d, s[0])
+			wild := loadKernel(t, d, "wild", func(l *driver.HostLaunch) { l.Memory(1, 1) })
+			open := gateStream(t, d, s[0])
 			require.NoError(t, d.LaunchKernel(&driver.Launch{Function: wild, Grid: single, Block: single, Stream: s[0]}))
 			wait(t, d, s[0], s[1], memory)
 			open()
@@ -197,17 +197,17 @@ func TestADestroyedStreamIsWaitedFor(t *testing.T) {
 		"by its context":       (*Driver).CtxSynchronize,
 		"by memory that ends":  func(d *Driver) error { return d.MemFreeHost(0) },
 		"by the context's end": func(d *Driver) error { return d.DevicePrimaryCtxRelease(0) },
-		"by the machine's end": func(d *Driver) error { d.endAll(d.devices[0]); return nil },
-		"by another one's end": func(d *Driver) error { d.abandon(d.devices[0], []*block{{}}); return nil },
+		"by the machine's end": func(d *Driver) error { d.destroyContexts(d.devices[0]); return nil },
+		"by another one's end": func(d *Driver) error { d.freeOwned(d.devices[0], []*allocation{{}}); return nil },
 	} {
 		t.Run(name, func(t *testing.T) {
-			d, _ := machine(t, Config{})
+			d, _ := openMachine(t, Config{})
 			for _, flags := range []uint32{driver.StreamDefault, driver.StreamNonBlocking} {
-				s, gate := newQueue(t, d, flags), make(chan struct{})
+				s, gate := newStreamOf(t, d, flags), make(chan struct{})
 				var ran atomic.Bool
 				require.NoError(t, d.LaunchHostFunc(s, func() { <-gate; ran.Store(true) }))
 				require.NoError(t, d.StreamDestroy(s))
-				require.NoError(t, d.StreamDestroy(newQueue(t, d, flags)), "it forgets only what is done")
+				require.NoError(t, d.StreamDestroy(newStreamOf(t, d, flags)), "it forgets only what is done")
 				go close(gate)
 				_ = wait(d)
 				assert.True(t, ran.Load())

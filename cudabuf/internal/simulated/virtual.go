@@ -8,11 +8,11 @@ import "github.com/quiver-gpu/quiver/cudabuf/internal/driver"
 // is mapped side by side is copied as one.
 func (d *Driver) MemAddressReserve(n int64) (uintptr, error) {
 	const call = "cuMemAddressReserve"
-	dev, err := d.current(call)
+	dev, err := d.enterCurrentDevice(call)
 	if err != nil {
 		return 0, err
 	}
-	if err := granular(call, n); err != nil {
+	if err := requireGranular(call, n); err != nil {
 		return 0, err
 	}
 	s, err := newSegment(dev, virtual, n, nil, 0)
@@ -28,20 +28,20 @@ func (d *Driver) MemAddressReserve(n int64) (uintptr, error) {
 // MemAddressFree takes a whole reservation, in which nothing is mapped.
 func (d *Driver) MemAddressFree(address uintptr, n int64) error {
 	const call = "cuMemAddressFree"
-	if _, err := d.current(call); err != nil {
+	if _, err := d.enterCurrentDevice(call); err != nil {
 		return err
 	}
-	d.quiet()
+	d.synchronizeAll()
 	d.space.mu.Lock()
 	defer d.space.mu.Unlock()
-	s := d.space.segment(address)
-	if s == nil || s.kind != virtual || s.base() != address || int64(len(s.device)) != n {
+	s := d.space.segmentAt(address)
+	if s == nil || s.kind != virtual || s.base() != address || int64(len(s.addresses)) != n {
 		return invalid(call, "%d bytes at %#x are no reservation", n, address)
 	}
-	if len(s.blocks) > 0 {
+	if len(s.allocations) > 0 {
 		return invalid(call, "memory is mapped in the reservation at %#x", address)
 	}
-	return system(call, d.space.drop(s))
+	return system(call, d.space.unmapSegment(s))
 }
 
 // MemMap maps all of the memory.
@@ -59,40 +59,40 @@ func (d *Driver) MemMap(address uintptr, n int64, h driver.Physical) error {
 	if err != nil {
 		return err
 	}
-	if i := s.at(offset); i < len(s.blocks) && s.blocks[i].offset < offset+n {
-		return invalid(call, "memory is mapped at %#x", s.address(s.blocks[i]))
+	if i := s.indexEndingAfter(offset); i < len(s.allocations) && s.allocations[i].offset < offset+n {
+		return invalid(call, "memory is mapped at %#x", s.address(s.allocations[i]))
 	}
-	if err := p.file.mapInto(s.hidden[offset : offset+n]); err != nil {
+	if err := p.file.mmapOver(s.backing[offset : offset+n]); err != nil {
 		return system(call, err)
 	}
-	p.uses++
-	s.insert(&block{offset: offset, length: n, size: n, physical: p, access: deviceSet{}})
+	p.references++
+	s.insert(&allocation{offset: offset, length: n, size: n, physical: p, access: deviceSet{}})
 	return nil
 }
 
 // MemUnmap takes whole mappings. It waits for the devices.
 func (d *Driver) MemUnmap(address uintptr, n int64) error {
 	const call = "cuMemUnmap"
-	if _, err := d.current(call); err != nil {
+	if _, err := d.enterCurrentDevice(call); err != nil {
 		return err
 	}
-	d.quiet()
+	d.synchronizeAll()
 	d.space.mu.Lock()
 	defer d.space.mu.Unlock()
 	s, offset, err := d.reserved(call, address, n)
 	if err != nil {
 		return err
 	}
-	maps, err := s.mappings(call, offset, n)
+	mappings, err := s.mappingsIn(call, offset, n)
 	if err != nil {
 		return err
 	}
-	if err := mapOut(s.hidden[offset : offset+n]); err != nil {
+	if err := unmapToReserved(s.backing[offset : offset+n]); err != nil {
 		return system(call, err)
 	}
-	for _, b := range maps {
-		s.remove(b)
-		if e := b.physical.drop(); e != nil {
+	for _, alloc := range mappings {
+		s.remove(alloc)
+		if e := alloc.physical.release(); e != nil {
 			err = system(call, e)
 		}
 	}
@@ -102,7 +102,7 @@ func (d *Driver) MemUnmap(address uintptr, n int64) error {
 // MemSetAccess takes whole mappings, of memory that the device reaches.
 func (d *Driver) MemSetAccess(address uintptr, n int64, from driver.Device) error {
 	const call = "cuMemSetAccess"
-	dev, err := d.named(call, from)
+	dev, err := d.enterNamedDevice(call, from)
 	if err != nil {
 		return err
 	}
@@ -112,28 +112,28 @@ func (d *Driver) MemSetAccess(address uintptr, n int64, from driver.Device) erro
 	if err != nil {
 		return err
 	}
-	maps, err := s.mappings(call, offset, n)
+	mappings, err := s.mappingsIn(call, offset, n)
 	if err != nil {
 		return err
 	}
-	for _, b := range maps {
-		if err := d.mayShare(call, dev, s.home(b)); err != nil {
+	for _, alloc := range mappings {
+		if err := d.requireReach(call, dev, s.ownerDevice(alloc)); err != nil {
 			return err
 		}
 	}
-	for _, b := range maps {
-		b.access[dev.ordinal] = true
+	for _, alloc := range mappings {
+		alloc.access[dev.ordinal] = true
 	}
 	return nil
 }
 
 // reserved finds n bytes in a reservation.
 func (d *Driver) reserved(call string, address uintptr, n int64) (*segment, int64, error) {
-	if err := granular(call, n); err != nil {
+	if err := requireGranular(call, n); err != nil {
 		return nil, 0, err
 	}
-	s := d.space.segment(address)
-	if s == nil || s.kind != virtual || n > int64(len(s.device))-int64(address-s.base()) {
+	s := d.space.segmentAt(address)
+	if s == nil || s.kind != virtual || n > int64(len(s.addresses))-int64(address-s.base()) {
 		return nil, 0, invalid(call, "%d bytes at %#x do not lie in one reservation", n, address)
 	}
 	if address%granularity != 0 {
@@ -142,33 +142,33 @@ func (d *Driver) reserved(call string, address uintptr, n int64) (*segment, int6
 	return s, int64(address - s.base()), nil
 }
 
-// mappings returns the blocks that fill n bytes from offset on.
-func (s *segment) mappings(call string, offset, n int64) ([]*block, error) {
-	first := s.at(offset)
+// mappingsIn returns the blocks that fill n bytes from offset on.
+func (s *segment) mappingsIn(call string, offset, n int64) ([]*allocation, error) {
+	first := s.indexEndingAfter(offset)
 	i, end := first, offset
-	for i < len(s.blocks) && s.blocks[i].offset == end && end < offset+n {
-		end += s.blocks[i].length
+	for i < len(s.allocations) && s.allocations[i].offset == end && end < offset+n {
+		end += s.allocations[i].length
 		i++
 	}
 	if end != offset+n {
 		return nil, invalid(call, "%d bytes at %#x are not filled by whole mappings", n, s.base()+uintptr(offset))
 	}
-	return append([]*block(nil), s.blocks[first:i]...), nil
+	return append([]*allocation(nil), s.allocations[first:i]...), nil
 }
 
 // physical is memory without an address: a file of its own, which other
 // processes open by a descriptor.
 type physical struct {
-	dev       *device
-	file      *file
-	uses      int // the handle, and each mapping
-	shareable bool
-	counted   bool // in what the device has in use; the maker of imported memory counts it
+	dev        *device
+	file       *file
+	references int // the handle, and each mapping
+	shareable  bool
+	counted    bool // in what the device has in use; the maker of imported memory counts it
 }
 
-// drop ends a use. The last one gives the memory back.
-func (p *physical) drop() error {
-	if p.uses--; p.uses > 0 {
+// release ends a use. The last one gives the memory back.
+func (p *physical) release() error {
+	if p.references--; p.references > 0 {
 		return nil
 	}
 	if p.counted {
@@ -178,34 +178,34 @@ func (p *physical) drop() error {
 }
 
 func (d *Driver) MemGetAllocationGranularity(h driver.Device, _ bool) (int64, error) {
-	_, err := d.named("cuMemGetAllocationGranularity", h)
+	_, err := d.enterNamedDevice("cuMemGetAllocationGranularity", h)
 	return granularity, err
 }
 
 func (d *Driver) MemCreate(n int64, h driver.Device, shareable bool) (driver.Physical, error) {
 	const call = "cuMemCreate"
-	dev, err := d.named(call, h)
+	dev, err := d.enterNamedDevice(call, h)
 	if err != nil {
 		return 0, err
 	}
-	if err := granular(call, n); err != nil {
+	if err := requireGranular(call, n); err != nil {
 		return 0, err
 	}
 	d.space.mu.Lock()
 	defer d.space.mu.Unlock()
-	if !dev.arena.take(n) {
-		return 0, dev.arena.full(call, n)
+	if !dev.arena.charge(n) {
+		return 0, dev.arena.outOfMemory(call, n)
 	}
 	f, err := newFile(physicalFile, dev.ordinal, n)
 	if err != nil {
 		dev.arena.used -= n
 		return 0, system(call, err)
 	}
-	return d.addPhysical(&physical{dev: dev, file: f, uses: 1, shareable: shareable, counted: true}), nil
+	return d.addPhysical(&physical{dev: dev, file: f, references: 1, shareable: shareable, counted: true}), nil
 }
 
 func (d *Driver) addPhysical(p *physical) driver.Physical {
-	h := driver.Physical(d.handle())
+	h := driver.Physical(d.newHandle())
 	d.space.physical[h] = p
 	return h
 }
@@ -219,7 +219,7 @@ func (d *Driver) MemRelease(h driver.Physical) error {
 	}
 	defer d.space.mu.Unlock()
 	delete(d.space.physical, h)
-	return system(call, p.drop())
+	return system(call, p.release())
 }
 
 func (d *Driver) MemExportToShareableHandle(h driver.Physical) (int, error) {
@@ -232,7 +232,7 @@ func (d *Driver) MemExportToShareableHandle(h driver.Physical) (int, error) {
 	if !p.shareable {
 		return 0, invalid(call, "the memory was not made to be shared")
 	}
-	fd, err := p.file.export()
+	fd, err := p.file.dup()
 	return fd, system(call, err)
 }
 
@@ -244,12 +244,12 @@ func (d *Driver) MemImportFromShareableHandle(fd int) (driver.Physical, error) {
 	}
 	d.space.mu.Lock()
 	defer d.space.mu.Unlock()
-	return d.addPhysical(&physical{dev: dev, file: f, uses: 1, shareable: true}), nil
+	return d.addPhysical(&physical{dev: dev, file: f, references: 1, shareable: true}), nil
 }
 
 // lockPhysical finds memory by its handle, and leaves the space locked.
 func (d *Driver) lockPhysical(call string, h driver.Physical) (*physical, error) {
-	if _, err := d.current(call); err != nil {
+	if _, err := d.enterCurrentDevice(call); err != nil {
 		return nil, err
 	}
 	d.space.mu.Lock()
@@ -260,7 +260,7 @@ func (d *Driver) lockPhysical(call string, h driver.Physical) (*physical, error)
 	return nil, invalid(call, "%#x is no memory", h)
 }
 
-func granular(call string, n int64) error {
+func requireGranular(call string, n int64) error {
 	if n <= 0 || n%granularity != 0 {
 		return invalid(call, "%d bytes are no multiple of %d", n, granularity)
 	}

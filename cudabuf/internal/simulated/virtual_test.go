@@ -17,14 +17,14 @@ import (
 const page = granularity
 
 func TestMappedMemoryIsUsedWhereAccessIsGiven(t *testing.T) {
-	d, contexts := machine(t, Config{Devices: 2, MemoryBytes: 8 * page})
+	d, contexts := openMachine(t, Config{Devices: 2, MemoryBytes: 8 * page})
 	p := must[driver.Physical](t)(d.MemCreate(2*page, 0, false))
 	a := must[uintptr](t)(d.MemAddressReserve(2 * page))
 	assert.Zero(t, a%page)
 	assert.Zero(t, must[uint64](t)(d.PointerGetAttribute(driver.PointerIsMapped, a)))
-	code(t, driver.InvalidValue, d.MemsetD8Async(a, 0, 1, 0))
+	wantCode(t, driver.InvalidValue, d.MemsetD8Async(a, 0, 1, 0))
 	require.NoError(t, d.MemMap(a, 2*page, p))
-	code(t, driver.InvalidValue, d.MemsetD8Async(a, 0, 1, 0))
+	wantCode(t, driver.InvalidValue, d.MemsetD8Async(a, 0, 1, 0))
 	require.NoError(t, d.MemSetAccess(a, 2*page, 0))
 	require.NoError(t, d.MemsetD8Async(a+5, 3, 2*page-5, 0))
 	got := make([]byte, 3)
@@ -36,28 +36,28 @@ func TestMappedMemoryIsUsedWhereAccessIsGiven(t *testing.T) {
 	assert.EqualValues(t, 2*page, size)
 
 	require.NoError(t, d.CtxSetCurrent(contexts[1]))
-	code(t, driver.InvalidValue, d.MemsetD8Async(a, 0, 1, 0))
+	wantCode(t, driver.InvalidValue, d.MemsetD8Async(a, 0, 1, 0))
 	require.NoError(t, d.MemSetAccess(a, 2*page, 1))
 	require.NoError(t, d.MemsetD8Async(a, 0, 1, 0))
 
 	require.NoError(t, d.CtxSetCurrent(contexts[0]))
 	require.NoError(t, d.MemRelease(p))
-	code(t, driver.InvalidValue, d.MemRelease(p))
+	wantCode(t, driver.InvalidValue, d.MemRelease(p))
 	require.NoError(t, d.MemsetD8Async(a, 9, 1, 0), "what is mapped stays")
 	assert.EqualValues(t, 2*page, inUse(t, d))
-	code(t, driver.InvalidValue, d.MemAddressFree(a, 2*page))
+	wantCode(t, driver.InvalidValue, d.MemAddressFree(a, 2*page))
 	require.NoError(t, d.MemUnmap(a, 2*page))
 	assert.Zero(t, inUse(t, d))
-	code(t, driver.InvalidValue, d.MemsetD8Async(a, 0, 1, 0))
+	wantCode(t, driver.InvalidValue, d.MemsetD8Async(a, 0, 1, 0))
 	require.NoError(t, d.MemAddressFree(a, 2*page))
-	code(t, driver.InvalidValue, d.MemAddressFree(a, 2*page))
+	wantCode(t, driver.InvalidValue, d.MemAddressFree(a, 2*page))
 	require.NoError(t, d.DevicePrimaryCtxRelease(0))
 	require.NoError(t, d.DevicePrimaryCtxRelease(1))
 	require.NoError(t, d.Close())
 }
 
 func TestMappingsSideBySideAreCopiedAsOne(t *testing.T) {
-	d, _ := machine(t, Config{MemoryBytes: 8 * page})
+	d, _ := openMachine(t, Config{MemoryBytes: 8 * page})
 	a := must[uintptr](t)(d.MemAddressReserve(4 * page))
 	parts := make([]driver.Physical, 3)
 	for i := range parts {
@@ -73,19 +73,19 @@ func TestMappingsSideBySideAreCopiedAsOne(t *testing.T) {
 	got := make([]byte, 20)
 	require.NoError(t, d.MemcpyDtoHAsync(got, again, 0))
 	assert.Equal(t, want[20:], got, "both addresses are of one memory")
-	code(t, driver.InvalidValue, d.MemsetD8Async(a, 0, 2*page+1, 0)) // the third has no access
-	code(t, driver.InvalidValue, d.MemSetAccess(a, 4*page, 0))       // nothing there
-	code(t, driver.InvalidValue, d.MemUnmap(a, 4*page))
+	wantCode(t, driver.InvalidValue, d.MemsetD8Async(a, 0, 2*page+1, 0)) // the third has no access
+	wantCode(t, driver.InvalidValue, d.MemSetAccess(a, 4*page, 0))       // nothing there
+	wantCode(t, driver.InvalidValue, d.MemUnmap(a, 4*page))
 	require.NoError(t, d.MemUnmap(a+page, 2*page))
-	code(t, driver.InvalidValue, d.MemsetD8Async(a, 0, page+1, 0))
+	wantCode(t, driver.InvalidValue, d.MemsetD8Async(a, 0, page+1, 0))
 	require.NoError(t, d.MemMap(a+2*page, page, parts[0]))
 	assert.EqualValues(t, 3*page, inUse(t, d))
 }
 
 func TestKernelFaultsWithoutAccess(t *testing.T) {
-	d, _ := machine(t, Config{MemoryBytes: 8 * page})
-	twin := func(l *driver.HostLaunch) { l.Memory(l.Pointer(0), 2*page)[page] = 1 }
-	m := must[driver.Module](t)(d.ModuleLoadData([]byte("image"), map[string]driver.HostKernel{"twin": twin}))
+	d, _ := openMachine(t, Config{MemoryBytes: 8 * page})
+	kernel := func(l *driver.HostLaunch) { l.Memory(l.Pointer(0), 2*page)[page] = 1 }
+	m := must[driver.Module](t)(d.ModuleLoadData([]byte("image"), map[string]driver.HostKernel{"twin": kernel}))
 	f := must[driver.Function](t)(d.ModuleGetFunction(m, "twin"))
 	a := must[uintptr](t)(d.MemAddressReserve(2 * page))
 	run := func() error {
@@ -100,11 +100,11 @@ func TestKernelFaultsWithoutAccess(t *testing.T) {
 	require.NoError(t, run())
 	require.NoError(t, d.MemUnmap(a+page, page))
 	require.NoError(t, d.MemMap(a+page, page, must[driver.Physical](t)(d.MemCreate(page, 0, false))))
-	code(t, driver.IllegalAddress, run())
+	wantCode(t, driver.IllegalAddress, run())
 }
 
 func TestVirtualMemoryComesInWholeUnits(t *testing.T) {
-	d, _ := machine(t, Config{MemoryBytes: 3 * page})
+	d, _ := openMachine(t, Config{MemoryBytes: 3 * page})
 	assert.EqualValues(t, page, must[int64](t)(d.MemGetAllocationGranularity(0, true)))
 	p := must[driver.Physical](t)(d.MemCreate(2*page, 0, false))
 	a := must[uintptr](t)(d.MemAddressReserve(4 * page))
@@ -127,18 +127,18 @@ func TestVirtualMemoryComesInWholeUnits(t *testing.T) {
 		"free as ordinary":  d.MemFree(a),
 		"export what isn't": func() error { _, err := d.MemExportToShareableHandle(p); return err }(),
 	} {
-		t.Run(name, func(t *testing.T) { code(t, driver.InvalidValue, err) })
+		t.Run(name, func(t *testing.T) { wantCode(t, driver.InvalidValue, err) })
 	}
 	_, err := d.MemCreate(2*page, 0, false)
-	code(t, driver.OutOfMemory, err)
+	wantCode(t, driver.OutOfMemory, err)
 	_, err = d.MemCreate(page, 1, false)
-	code(t, driver.InvalidDevice, err)
+	wantCode(t, driver.InvalidDevice, err)
 }
 
 func TestDescriptorsKeepMemory(t *testing.T) {
-	d, _ := machine(t, Config{MemoryBytes: 8 * page})
+	d, _ := openMachine(t, Config{MemoryBytes: 8 * page})
 	p := must[driver.Physical](t)(d.MemCreate(page, 0, true))
-	a := mapped(t, d, p, page)
+	a := newMapping(t, d, p, page)
 	require.NoError(t, d.MemsetD8Async(a, 6, page, 0))
 	require.NoError(t, d.StreamSynchronize(0))
 	fd := must[int](t)(d.MemExportToShareableHandle(p))
@@ -148,24 +148,24 @@ func TestDescriptorsKeepMemory(t *testing.T) {
 	assert.Zero(t, inUse(t, d))
 
 	again := must[driver.Physical](t)(d.MemImportFromShareableHandle(fd))
-	b := mapped(t, d, again, page)
+	b := newMapping(t, d, again, page)
 	got := make([]byte, 2)
 	require.NoError(t, d.MemcpyDtoHAsync(got, b+page-2, 0))
 	assert.Equal(t, []byte{6, 6}, got)
-	code(t, driver.InvalidValue, d.MemMap(b, 2*page, again))
+	wantCode(t, driver.InvalidValue, d.MemMap(b, 2*page, again))
 
 	_, err := d.MemPoolImportFromShareableHandle(fd)
-	code(t, driver.InvalidValue, err)
+	wantCode(t, driver.InvalidValue, err)
 	null, err := os.Open(os.DevNull)
 	require.NoError(t, err)
 	defer null.Close()
 	for _, fd := range []int{-1, 1 << 20, int(null.Fd())} {
 		_, err := d.MemImportFromShareableHandle(fd)
-		code(t, driver.InvalidValue, err)
+		wantCode(t, driver.InvalidValue, err)
 	}
 }
 
-func mapped(t *testing.T, d *Driver, p driver.Physical, n int64) uintptr {
+func newMapping(t *testing.T, d *Driver, p driver.Physical, n int64) uintptr {
 	t.Helper()
 	a := must[uintptr](t)(d.MemAddressReserve(n))
 	require.NoError(t, d.MemMap(a, n, p))
@@ -174,15 +174,15 @@ func mapped(t *testing.T, d *Driver, p driver.Physical, n int64) uintptr {
 }
 
 func TestMemoryIsSharedWithDevicesThatReachIt(t *testing.T) {
-	d, _ := machine(t, Config{Devices: 2, MemoryBytes: 8 * page, PeerAccess: func(int, int) bool { return false }})
+	d, _ := openMachine(t, Config{Devices: 2, MemoryBytes: 8 * page, PeerAccess: func(int, int) bool { return false }})
 	pool := must[driver.MemPool](t)(d.MemPoolCreate(1, false))
-	code(t, driver.InvalidDevice, d.MemPoolSetAccess(pool, 0))
+	wantCode(t, driver.InvalidDevice, d.MemPoolSetAccess(pool, 0))
 	require.NoError(t, d.MemPoolSetAccess(pool, 1))
 	a := must[uintptr](t)(d.MemAddressReserve(2 * page))
 	require.NoError(t, d.MemMap(a, page, must[driver.Physical](t)(d.MemCreate(page, 1, false))))
 	require.NoError(t, d.MemMap(a+page, page, must[driver.Physical](t)(d.MemCreate(page, 0, false))))
-	code(t, driver.InvalidDevice, d.MemSetAccess(a, 2*page, 0))
-	code(t, driver.InvalidValue, d.MemsetD8Async(a+page, 1, 1, 0)) // all or nothing
+	wantCode(t, driver.InvalidDevice, d.MemSetAccess(a, 2*page, 0))
+	wantCode(t, driver.InvalidValue, d.MemsetD8Async(a+page, 1, 1, 0)) // all or nothing
 	require.NoError(t, d.MemSetAccess(a+page, page, 0))
 	require.NoError(t, d.MemSetAccess(a, page, 1))
 	assert.EqualValues(t, 1, must[uint64](t)(d.PointerGetAttribute(driver.PointerDeviceOrdinal, a)), "the memory's, not the addresses'")
