@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// context is what streams, events and modules belong to. Memory belongs to the
-// device: every context of it reaches it.
+// context owns streams, events and modules. Memory belongs to the device, and
+// every context of the device can use it.
 type context struct {
 	driver *Driver
 	dev    *device
@@ -19,17 +19,18 @@ type context struct {
 	// Guarded by Driver.mu.
 	flags uint32
 	alive bool
-	peers map[*context]bool // whose memory kernels reach
+	peers map[*context]bool // contexts whose memory kernels can access
 
-	// null and blocking are the streams that order themselves against each
-	// other; guarded by Driver.order, but for null itself, as those below.
+	// null and blocking are streams that wait for each other. Driver.order
+	// guards the fields below, except null, which never changes while the
+	// context is alive.
 	null             *stream
 	blocking         map[*stream]bool
 	perThread        map[int]*stream // CU_STREAM_PER_THREAD, by thread id
-	destroyedStreams []*stream       // destroyed, and not known to be done
+	destroyedStreams []*stream       // destroyed streams that may still run operations
 }
 
-// start makes a context live, with nothing in it.
+// start makes a context live and empty.
 func (c *context) start() {
 	c.alive = true
 	c.peers = map[*context]bool{}
@@ -39,7 +40,7 @@ func (c *context) start() {
 	c.null = newStream(c, false, leastPriority)
 }
 
-// perThreadStream returns the stream that a thread has of its own.
+// perThreadStream returns the stream for CU_STREAM_PER_THREAD of a thread.
 func (c *context) perThreadStream(id int) *stream {
 	c.driver.order.Lock()
 	defer c.driver.order.Unlock()
@@ -51,8 +52,8 @@ func (c *context) perThreadStream(id int) *stream {
 	return s
 }
 
-// destroyContext ends a context and all that is in it, and returns the streams whose work
-// is to be waited for. The caller holds Driver.mu.
+// destroyContext destroys a context and the objects in it. It returns the
+// streams that the caller must wait for. The caller holds Driver.mu.
 func (d *Driver) destroyContext(c *context) []*stream {
 	c.alive = false
 	streams := []*stream{c.null}
@@ -88,7 +89,8 @@ func (d *Driver) destroyContext(c *context) []*stream {
 	return append(streams, c.destroyedStreams...)
 }
 
-// destroyContexts ends the contexts of a device that nobody destroyed.
+// destroyContexts destroys the live contexts of a device and waits for their
+// streams.
 func (d *Driver) destroyContexts(dev *device) {
 	d.mu.Lock()
 	var streams []*stream
@@ -101,14 +103,15 @@ func (d *Driver) destroyContexts(dev *device) {
 	drain(streams)
 }
 
+// drain waits for all operations of the streams.
 func drain(streams []*stream) {
 	for _, s := range streams {
 		s.tail().wait()
 	}
 }
 
-// freeOwned frees what ends with a context, as MemFree does: other contexts of the
-// device may be using it.
+// freeOwned frees the memory of a destroyed context. It synchronizes the device
+// first, as MemFree does, because other contexts may use the memory.
 func (d *Driver) freeOwned(dev *device, owned []*allocation) {
 	if len(owned) > 0 {
 		d.synchronizeDevice(dev)
@@ -116,7 +119,7 @@ func (d *Driver) freeOwned(dev *device, owned []*allocation) {
 	}
 }
 
-// lookupContext finds a context that lives. The caller holds mu.
+// lookupContext returns a live context. The caller holds mu.
 func (d *Driver) lookupContext(call string, h driver.Context) (*context, error) {
 	c, ok := d.contexts[h]
 	if !ok || !c.alive {
@@ -146,8 +149,8 @@ func (d *Driver) CtxCreate(flags uint32, h driver.Device) (driver.Context, error
 	return c.handle, nil
 }
 
-// CtxDestroy waits for what runs in the context. The thread has afterwards the
-// context current that it had before CtxCreate.
+// CtxDestroy waits for the streams of the context. If the context is current,
+// the context below it on the thread's stack becomes current.
 func (d *Driver) CtxDestroy(h driver.Context) error {
 	const call = "cuCtxDestroy"
 	if err := d.enter(call); err != nil {
@@ -186,7 +189,8 @@ func (d *Driver) CtxGetStreamPriorityRange() (least, greatest int, err error) {
 	return leastPriority, greatestPriority, err
 }
 
-// enterContext begins every call that works in the context of its thread.
+// enterContext begins a call that needs a current context. It returns the
+// context of the calling thread.
 func (d *Driver) enterContext(call string) (*context, error) {
 	failure := d.enter(call)
 	d.mu.Lock()
@@ -210,7 +214,8 @@ func (d *Driver) enterContext(call string) (*context, error) {
 	return c, d.permitDuringCapture(call)
 }
 
-// enterCurrentDevice is context for calls that need no more than the device.
+// enterCurrentDevice begins a call that needs a current context. It returns the
+// device of the context.
 func (d *Driver) enterCurrentDevice(call string) (*device, error) {
 	c, err := d.enterContext(call)
 	if err != nil {
@@ -219,7 +224,8 @@ func (d *Driver) enterCurrentDevice(call string) (*device, error) {
 	return c.dev, nil
 }
 
-// currentContext is the current context of the thread. The caller holds mu.
+// currentContext returns the current context of the thread, or nil. The caller
+// holds mu.
 func (d *Driver) currentContext() *context {
 	stack := d.threads[unix.Gettid()]
 	if len(stack) == 0 {
@@ -265,7 +271,7 @@ func (d *Driver) popContext() {
 	}
 }
 
-// CtxGetCurrent answers 0 where there is none.
+// CtxGetCurrent returns 0 if the thread has no current context.
 func (d *Driver) CtxGetCurrent() (driver.Context, error) {
 	if err := d.enter("cuCtxGetCurrent"); err != nil {
 		return 0, err
@@ -291,8 +297,8 @@ func (d *Driver) DevicePrimaryCtxRetain(h driver.Device) (driver.Context, error)
 	return dev.context, nil
 }
 
-// DevicePrimaryCtxRelease ends the context with the last reference, and with
-// it everything in it.
+// DevicePrimaryCtxRelease destroys the context and the objects in it when the
+// last reference is released.
 func (d *Driver) DevicePrimaryCtxRelease(h driver.Device) error {
 	const call = "cuDevicePrimaryCtxRelease"
 	dev, err := d.enterDevice(call, h)
@@ -331,7 +337,8 @@ func (d *Driver) DevicePrimaryCtxGetState(h driver.Device) (flags uint32, active
 	return dev.primary.flags, dev.retained > 0, nil
 }
 
-// DevicePrimaryCtxSetFlags works on a live context too, as from CUDA 11 on.
+// DevicePrimaryCtxSetFlags also accepts a live context, as CUDA does since
+// version 11.
 func (d *Driver) DevicePrimaryCtxSetFlags(h driver.Device, flags uint32) error {
 	const call = "cuDevicePrimaryCtxSetFlags"
 	dev, err := d.enterDevice(call, h)
@@ -347,8 +354,9 @@ func (d *Driver) DevicePrimaryCtxSetFlags(h driver.Device, flags uint32) error {
 	return nil
 }
 
-// isScheduleFlag tells whether flags are one of CU_CTX_SCHED_, the only flags of a
-// context that the soft driver knows. None of them changes what it does.
+// isScheduleFlag reports whether flags is one of the CU_CTX_SCHED_ flags. The
+// simulated driver knows no other context flags, and these do not change its
+// behaviour.
 func isScheduleFlag(flags uint32) bool {
 	switch flags {
 	case driver.CtxSchedAuto, driver.CtxSchedSpin, driver.CtxSchedYield, driver.CtxSchedBlockingSync:
@@ -357,8 +365,8 @@ func isScheduleFlag(flags uint32) bool {
 	return false
 }
 
-// CtxEnablePeerAccess lets kernels of the current context reach the memory of
-// another device's.
+// CtxEnablePeerAccess gives kernels of the current context access to the memory
+// of the peer context's device.
 func (d *Driver) CtxEnablePeerAccess(h driver.Context) error {
 	const call = "cuCtxEnablePeerAccess"
 	c, err := d.enterContext(call)
@@ -383,8 +391,8 @@ func (d *Driver) CtxEnablePeerAccess(h driver.Context) error {
 	return nil
 }
 
-// updatePeers tells memory which devices a device reaches: those that any of its
-// contexts may. The caller holds mu.
+// updatePeers records which devices dev can access: the peers of any of its
+// contexts. The caller holds mu.
 func (d *Driver) updatePeers(dev *device) {
 	reached := deviceSet{}
 	for _, c := range d.contexts {
@@ -399,7 +407,7 @@ func (d *Driver) updatePeers(dev *device) {
 	dev.peers = reached
 }
 
-// requireReach fails where a device cannot be given access to another's memory.
+// requireReach returns an error if dev cannot get access to memory of owner.
 func (d *Driver) requireReach(call string, dev, owner *device) error {
 	if dev == owner || d.canReach(dev, owner) {
 		return nil
@@ -407,7 +415,7 @@ func (d *Driver) requireReach(call string, dev, owner *device) error {
 	return &driver.Error{Call: call, Code: driver.InvalidDevice, Detail: fmt.Sprintf("cuda:%d does not reach cuda:%d", dev.ordinal, owner.ordinal)}
 }
 
-// canReach tells whether the hardware lets a device reach another's memory.
+// canReach reports whether the hardware lets dev access memory of peer.
 func (d *Driver) canReach(dev, peer *device) bool {
 	return dev != peer && (d.config.PeerAccess == nil || d.config.PeerAccess(dev.ordinal, peer.ordinal))
 }

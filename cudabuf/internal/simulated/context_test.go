@@ -12,7 +12,7 @@ import (
 	"github.com/quiver-gpu/quiver/cudabuf/internal/driver"
 )
 
-func TestANewContextIsCurrentUntilItIsDestroyed(t *testing.T) {
+func TestNewContextIsCurrentUntilDestroyed(t *testing.T) {
 	d, contexts := openMachine(t, Config{Devices: 2})
 	c := must[driver.Context](t)(d.CtxCreate(driver.CtxSchedYield, 1))
 	assert.NotContains(t, contexts, c)
@@ -31,7 +31,7 @@ func TestANewContextIsCurrentUntilItIsDestroyed(t *testing.T) {
 	assert.Zero(t, must[driver.Context](t)(d.CtxGetCurrent()))
 }
 
-func TestContextsShareMemoryAndNothingElse(t *testing.T) {
+func TestContextsShareOnlyMemory(t *testing.T) {
 	d, contexts := openMachine(t, Config{})
 	address := must[uintptr](t)(d.MemAlloc(8))
 	s, e := newStreamOf(t, d, driver.StreamDefault), newEvent(t, d, 0)
@@ -53,7 +53,7 @@ func TestContextsShareMemoryAndNothingElse(t *testing.T) {
 	require.NoError(t, d.MemFree(address))
 }
 
-func TestAContextEndsWithAllThatIsInIt(t *testing.T) {
+func TestCtxDestroyDestroysObjectsOfContext(t *testing.T) {
 	d, _ := openMachine(t, Config{})
 	c := must[driver.Context](t)(d.CtxCreate(0, 0))
 	s, e := newStreamOf(t, d, driver.StreamNonBlocking), newEvent(t, d, 0)
@@ -70,7 +70,7 @@ func TestAContextEndsWithAllThatIsInIt(t *testing.T) {
 	wantCode(t, driver.InvalidHandle, err)
 }
 
-func TestAThreadWithADestroyedContextIsToldSo(t *testing.T) {
+func TestDestroyedCurrentContextIsReported(t *testing.T) {
 	d, _ := openMachine(t, Config{})
 	require.NoError(t, d.DevicePrimaryCtxRelease(0))
 	wantCode(t, contextDestroyed, d.CtxSynchronize())
@@ -78,7 +78,7 @@ func TestAThreadWithADestroyedContextIsToldSo(t *testing.T) {
 	require.NoError(t, d.CtxSynchronize(), "the primary context is the same again")
 }
 
-func TestPrimaryContextsHaveAState(t *testing.T) {
+func TestPrimaryContextState(t *testing.T) {
 	d, _ := openMachine(t, Config{})
 	require.NoError(t, d.DevicePrimaryCtxSetFlags(0, driver.CtxSchedSpin))
 	flags, active, err := d.DevicePrimaryCtxGetState(0)
@@ -94,7 +94,7 @@ func TestPrimaryContextsHaveAState(t *testing.T) {
 	wantCode(t, driver.InvalidContext, d.DevicePrimaryCtxRelease(0))
 }
 
-func TestKernelsReachPeersWhenTheyAreLetTo(t *testing.T) {
+func TestKernelsAccessEnabledPeers(t *testing.T) {
 	d, contexts := openMachine(t, Config{Devices: 2})
 	require.NoError(t, d.CtxSetCurrent(contexts[1]))
 	address := must[uintptr](t)(d.MemAlloc(4))
@@ -117,7 +117,7 @@ func TestKernelsReachPeersWhenTheyAreLetTo(t *testing.T) {
 	require.NoError(t, d.CtxDestroy(own))
 }
 
-func TestDevicesDescribeThemselves(t *testing.T) {
+func TestDeviceAttributes(t *testing.T) {
 	d, _ := openMachine(t, Config{Devices: 2})
 	assert.Equal(t, "0000:00:00.0", must[string](t)(d.DeviceGetPCIBusID(0)))
 	assert.Equal(t, "0000:01:00.0", must[string](t)(d.DeviceGetPCIBusID(1)))
@@ -131,7 +131,7 @@ func TestDevicesDescribeThemselves(t *testing.T) {
 	wantCode(t, driver.InvalidDevice, err)
 }
 
-func TestConfigSaysWhoReachesWhom(t *testing.T) {
+func TestConfigPeerAccess(t *testing.T) {
 	d, contexts := openMachine(t, Config{Devices: 2, PeerAccess: func(dev, peer int) bool { return dev == 1 && peer == 0 }})
 	assert.False(t, must[bool](t)(d.DeviceCanAccessPeer(0, 1)))
 	assert.True(t, must[bool](t)(d.DeviceCanAccessPeer(1, 0)))

@@ -11,7 +11,8 @@ import (
 	"github.com/quiver-gpu/quiver/cudabuf/internal/driver"
 )
 
-// MemcpyHtoDAsync reads pinned memory when the copy runs, other memory now.
+// MemcpyHtoDAsync reads pinned memory when the copy runs, and pageable memory
+// before it returns.
 func (d *Driver) MemcpyHtoDAsync(dst uintptr, src []byte, h driver.Stream) error {
 	const call = "cuMemcpyHtoDAsync"
 	dev, s, err := d.enterStream(call, h)
@@ -29,12 +30,12 @@ func (d *Driver) MemcpyHtoDAsync(dst uintptr, src []byte, h driver.Stream) error
 		return err
 	}
 	if !tryAccess(func() { src = bytes.Clone(src) }) {
-		return invalid(call, "the source is not memory of the host")
+		return invalid(call, "the source is not host memory")
 	}
 	return s.submit(call, d.copy(to, fixedOperand(src)))
 }
 
-// MemcpyDtoHAsync to memory that is not pinned returns when the copy is done.
+// MemcpyDtoHAsync to pageable memory returns when the copy is done.
 func (d *Driver) MemcpyDtoHAsync(dst []byte, src uintptr, h driver.Stream) error {
 	const call = "cuMemcpyDtoHAsync"
 	dev, s, err := d.enterStream(call, h)
@@ -47,7 +48,7 @@ func (d *Driver) MemcpyDtoHAsync(dst []byte, src uintptr, h driver.Stream) error
 	}
 	switch h := d.pinned(dst); {
 	case h != nil && h.readOnly:
-		return invalid(call, "the destination is registered for reading alone")
+		return invalid(call, "the destination is registered read-only")
 	case h != nil:
 		return s.submit(call, d.copy(dev.hostOperand(call, dst), from))
 	}
@@ -62,13 +63,13 @@ func (d *Driver) MemcpyDtoHAsync(dst []byte, src uintptr, h driver.Stream) error
 		return err
 	}
 	if !tryAccess(func() { copy(dst, staged) }) {
-		return invalid(call, "the destination is not memory of the host")
+		return invalid(call, "the destination is not host memory")
 	}
 	return nil
 }
 
-// pageable fails where the stream captures: each launch of the graph would use
-// the memory, and nothing keeps it until then.
+// pageable returns an error if the stream captures, because pageable memory may
+// not exist when the graph runs.
 func (s *stream) pageable(call string) error {
 	d := s.context.driver
 	d.order.Lock()
@@ -79,8 +80,8 @@ func (s *stream) pageable(call string) error {
 	return nil
 }
 
-// MemcpyDtoDAsync refuses overlapping ranges, whose result CUDA leaves
-// undefined.
+// MemcpyDtoDAsync returns an error if the ranges overlap. CUDA leaves that
+// result undefined.
 func (d *Driver) MemcpyDtoDAsync(dst, src uintptr, n int64, h driver.Stream) error {
 	const call = "cuMemcpyDtoDAsync"
 	dev, s, err := d.enterStream(call, h)
@@ -145,7 +146,7 @@ func (d *Driver) MemsetD8Async(dst uintptr, value byte, n int64, h driver.Stream
 	})
 }
 
-// copy is the work of every copy.
+// copy returns the operation of a copy.
 func (d *Driver) copy(dst, src operand) func() error {
 	return func() error {
 		time.Sleep(d.config.CopyLatency)
@@ -169,7 +170,7 @@ func (d *Driver) contextDevice(call string, c driver.Context) (*device, error) {
 	return found.dev, nil
 }
 
-// tryAccess tells whether f ran without a fault.
+// tryAccess reports whether f ran without a memory fault.
 func tryAccess(f func()) (ok bool) {
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() {
@@ -181,41 +182,44 @@ func tryAccess(f func()) (ok bool) {
 	return true
 }
 
-// operand is one end of a copy. It is looked up when the copy is issued, where a
-// mistake is an error of the call, and again when the copy runs: a graph runs
-// long after, and memory may be gone.
+// operand returns the bytes of a source or destination of a copy. It is looked
+// up when the copy is submitted, to report errors of the call, and again when
+// the copy runs. A graph may run after its memory has been freed.
 type operand func() ([]byte, error)
 
-// fixedOperand is memory that the copy itself keeps.
+// fixedOperand returns an operand for memory that the copy itself owns.
 func fixedOperand(b []byte) operand { return func() ([]byte, error) { return b, nil } }
 
-// sourceOperand is an end of device memory.
+// sourceOperand returns an operand for device memory that the copy reads.
 func (dev *device) sourceOperand(call string, address uintptr, n int64) (operand, error) {
 	if _, ok := dev.arena.bytes(address, n); !ok {
-		return nil, invalid(call, "%d bytes at %#x are not one allocation of cuda:%d", n, address, dev.ordinal)
+		return nil, invalid(call, "%d bytes at %#x are not in one allocation of cuda:%d", n, address, dev.ordinal)
 	}
 	return dev.operandAt(call, address, n), nil
 }
 
-// destinationOperand is readable without memory that devices may only read.
+// destinationOperand is sourceOperand for memory that the copy writes. It
+// returns an error for read-only registered memory.
 func (dev *device) destinationOperand(call string, address uintptr, n int64) (operand, error) {
 	to, err := dev.sourceOperand(call, address, n)
 	if err == nil && dev.arena.readOnly(address) {
-		return nil, invalid(call, "%#x is registered for reading alone", address)
+		return nil, invalid(call, "%#x is registered read-only", address)
 	}
 	return to, err
 }
 
-// hostOperand is an end of pinned memory of the host.
+// hostOperand returns an operand for pinned host memory.
 func (dev *device) hostOperand(call string, host []byte) operand {
 	return dev.operandAt(call, addressOf(host), int64(len(host)))
 }
 
+// operandAt returns an operand for n bytes at an address. It is looked up when
+// the copy runs.
 func (dev *device) operandAt(call string, address uintptr, n int64) operand {
 	return func() ([]byte, error) {
 		b, ok := dev.arena.bytesAtRun(address, n)
 		if !ok {
-			return nil, &driver.Error{Call: call, Code: driver.IllegalAddress, Detail: fmt.Sprintf("%d bytes from %s on, gone when the copy runs", n, describeAny(address))}
+			return nil, &driver.Error{Call: call, Code: driver.IllegalAddress, Detail: fmt.Sprintf("the memory was freed before the operation ran: %d bytes at %s", n, describeAny(address))}
 		}
 		return b, nil
 	}

@@ -11,18 +11,18 @@ import (
 	"github.com/quiver-gpu/quiver/cudabuf/internal/driver"
 )
 
-// device is a GPU.
+// device is one simulated GPU.
 type device struct {
 	ordinal int
-	context driver.Context // the primary one's
+	context driver.Context // handle of the primary context
 	primary *context
 	deviceMemory
 
-	retained int // how often the primary context is; guarded by Driver.mu
+	retained int // references to the primary context; guarded by Driver.mu
 	lost     atomic.Pointer[driver.Error]
 }
 
-// lose marks the device as lost where an error says so.
+// lose marks the device as lost if err contains a sticky result.
 func (dev *device) lose(err error) {
 	var e *driver.Error
 	if errors.As(err, &e) && e.Code.Sticky() {
@@ -30,7 +30,8 @@ func (dev *device) lose(err error) {
 	}
 }
 
-// alive fails on a lost device, with the error that lost it.
+// alive returns an error if the device is lost. The error holds the result that
+// lost it.
 func (dev *device) alive(call string) error {
 	if lost := dev.lost.Load(); lost != nil {
 		return &driver.Error{Call: call, Code: lost.Code, Detail: "lost: " + lost.Error()}
@@ -49,21 +50,21 @@ func (d *Driver) DeviceGet(ordinal int) (driver.Device, error) {
 
 func (d *Driver) DeviceGetName(h driver.Device) (string, error) {
 	_, err := d.enterDevice("cuDeviceGetName", h)
-	return "Soft CUDA device", err
+	return "Simulated CUDA device", err
 }
 
-// DeviceGetUUID is the same in every process, for the devices are: memory of
-// one is opened in another.
+// DeviceGetUUID returns the same UUID in every process, because another process
+// can open memory of the device.
 func (d *Driver) DeviceGetUUID(h driver.Device) (id driver.UUID, err error) {
 	dev, err := d.enterDevice("cuDeviceGetUuid", h)
 	if err == nil {
-		copy(id[:], "quiver-soft-")
+		copy(id[:], "quiver-sim--")
 		binary.BigEndian.PutUint32(id[12:], uint32(dev.ordinal))
 	}
 	return id, err
 }
 
-// DeviceGetPCIBusID puts each device on a bus of its own.
+// DeviceGetPCIBusID returns a different bus for each device.
 func (d *Driver) DeviceGetPCIBusID(h driver.Device) (string, error) {
 	dev, err := d.enterDevice("cuDeviceGetPCIBusId", h)
 	if err != nil {
@@ -87,7 +88,7 @@ func (d *Driver) DeviceGetAttribute(a driver.Attribute, h driver.Device) (int, e
 	}
 	v, ok := attributes[a]
 	if !ok {
-		return 0, &driver.Error{Call: call, Code: driver.InvalidValue, Detail: fmt.Sprintf("the soft driver has no attribute %d", a)}
+		return 0, &driver.Error{Call: call, Code: driver.InvalidValue, Detail: fmt.Sprintf("the simulated driver has no attribute %d", a)}
 	}
 	return v, nil
 }
@@ -110,7 +111,7 @@ func (d *Driver) DeviceCanAccessPeer(h, peer driver.Device) (bool, error) {
 	return err == nil && d.canReach(dev, other), err
 }
 
-// enterDevice is for calls that need no context.
+// enterDevice begins a call that needs a device but no context.
 func (d *Driver) enterDevice(call string, h driver.Device) (*device, error) {
 	if err := d.enter(call); err != nil {
 		return nil, err
@@ -125,20 +126,20 @@ func (d *Driver) lookupDevice(call string, h driver.Device) (*device, error) {
 	return d.devices[h], nil
 }
 
-// Limits of a multiprocessor of compute capability 9.0, from the table of
-// technical specifications in NVIDIA's programming guide.
+// Limits of compute capability 9.0, from the table of technical specifications
+// in NVIDIA's CUDA C++ Programming Guide. SM is a multiprocessor.
 const (
 	multiprocessors        = 2
 	warpSize               = 32
-	maxThreadsPerBlock     = 1024 // a block
-	maxThreadsPerSM        = 2048 // threads a multiprocessor
-	maxBlocksPerSM         = 32   // a multiprocessor
+	maxThreadsPerBlock     = 1024
+	maxThreadsPerSM        = 2048
+	maxBlocksPerSM         = 32
 	registersPerSM         = 64 << 10
-	registerUnit           = 256 // what a warp's registers are rounded up to
+	registerUnit           = 256 // the registers of a warp are rounded up to a multiple
 	sharedPerBlock         = 48 << 10
 	sharedPerBlockOptin    = 227 << 10
-	sharedPerSM            = 228 << 10 // a multiprocessor
-	sharedReservedPerBlock = 1 << 10   // a block, by the system
+	sharedPerSM            = 228 << 10
+	sharedReservedPerBlock = 1 << 10
 )
 
 var (

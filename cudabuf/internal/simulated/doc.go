@@ -1,10 +1,14 @@
-// Package simulated is a CUDA device in software. It enforces what CUDA enforces,
-// so that code which passes on it has a chance on a GPU: a call needs a current
-// context on its thread, the host cannot touch device memory, asynchronous work
-// runs later on its stream, memory ends.
+// Package simulated implements driver.API with CUDA devices simulated in Go. It
+// enforces the rules that CUDA enforces, so code that passes its tests can also
+// run on a GPU:
 //
-// Where CUDA leaves something undefined that is always a mistake, such as an
-// overlapping copy, it answers an error.
+//   - a call needs a current context on its thread;
+//   - the host cannot touch device memory;
+//   - asynchronous operations run later, in the order of their stream;
+//   - device memory is limited.
+//
+// Where CUDA leaves the result of a mistake undefined, such as an overlapping
+// copy, the call returns an error. The package needs Linux.
 package simulated
 
 import (
@@ -13,7 +17,8 @@ import (
 	"github.com/quiver-gpu/quiver/cudabuf/internal/driver"
 )
 
-// Config says what machine to play. Package cudatest documents the fields.
+// Config describes the simulated devices. Package cudatest documents the
+// fields.
 type Config struct {
 	Devices           int
 	MemoryBytes       int64

@@ -12,11 +12,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// lastHandle counts through the process: a handle of one driver is none of
-// another's.
+// lastHandle counts through the process, so no two drivers issue the same
+// handle.
 var lastHandle atomic.Uintptr
 
-// Driver is a machine with soft devices.
+// Driver implements driver.API for a set of simulated devices.
 type Driver struct {
 	streamState
 	memoryState
@@ -30,7 +30,7 @@ type Driver struct {
 
 var _ driver.API = (*Driver)(nil)
 
-// Open makes a machine.
+// Open creates the devices of c. The caller must close the result.
 func Open(c Config) (driver.API, error) {
 	d := &Driver{
 		streamState: newStreamState(),
@@ -51,7 +51,8 @@ func Open(c Config) (driver.API, error) {
 	return d, nil
 }
 
-// Small numbers are streams of their own in CUDA (CU_STREAM_LEGACY).
+// newHandle returns an unused handle. CUDA reserves small stream handles, such
+// as CU_STREAM_LEGACY.
 func (d *Driver) newHandle() uintptr { return 1<<16 + lastHandle.Add(1) }
 
 func (d *Driver) Init() error {
@@ -63,7 +64,8 @@ func (d *Driver) Init() error {
 
 func (d *Driver) DriverGetVersion() (int, error) { return 12080, d.enter("cuDriverGetVersion") }
 
-// enter begins every call: it counts it and lets the test fail it.
+// enter begins every call: it counts the call, and returns the error that the
+// call must fail with.
 func (d *Driver) enter(call string) error {
 	if d.hostThreads.contains(unix.Gettid()) {
 		return &driver.Error{Call: call, Code: notPermitted, Detail: "called from a host function"}
@@ -83,15 +85,15 @@ func (d *Driver) enter(call string) error {
 	return nil
 }
 
-// Close gives the memory of the machine back. What was never freed is an
-// error; on a lost device there is nothing left to free.
+// Close releases the memory of the devices. It returns an error that names each
+// object that was never freed. On a lost device nothing needs to be freed.
 func (d *Driver) Close() error {
 	var leaks error
 	lost := false
 	for _, dev := range d.devices {
 		if d.retained(dev) > 0 {
 			leaks = errors.Join(leaks, fmt.Errorf("cuda:%d: primary context retained %d times more than released", dev.ordinal, dev.retained))
-			continue // its streams may still run
+			continue // the context is in use, so its streams may still run
 		}
 		d.destroyContexts(dev)
 		if dev.lost.Load() != nil {
@@ -107,22 +109,25 @@ func (d *Driver) Close() error {
 	return leaks
 }
 
-// streamState is what a machine has beside memory. Driver.mu guards the maps of
-// contexts and what belongs to them; it is not taken with order held.
+// streamState is the state of a Driver except memory. Driver.mu guards the maps
+// of contexts and of the objects in them. It is never locked while order is
+// locked.
 type streamState struct {
 	hostThreads hostThreads
 	contexts    map[driver.Context]*context
-	threads     map[int][]*context // by thread id; the last is current
-	streams     map[driver.Stream]*stream
-	events      map[driver.Event]*event
-	modules     map[driver.Module]*module
-	functions   map[driver.Function]*function
+	// threads holds the context stack of each thread, by thread id. The last
+	// context is current.
+	threads   map[int][]*context
+	streams   map[driver.Stream]*stream
+	events    map[driver.Event]*event
+	modules   map[driver.Module]*module
+	functions map[driver.Function]*function
 
-	// order is held while work is issued, so that what one call issues to
-	// several streams is issued at once. It guards captures and graphs too.
-	// space.mu may be taken with it held, not the other way round.
+	// order is locked while operations are submitted, so that a call submits to
+	// several streams at once. It also guards captures and graphs. space.mu may
+	// be locked while order is locked, never the other way round.
 	order    sync.Mutex
-	captures []*capture // that have not ended
+	captures []*capture // not ended
 	graphs   map[driver.Graph]*graph
 	execs    map[driver.GraphExec]*graphExec
 }
@@ -140,7 +145,7 @@ func newStreamState() streamState {
 	}
 }
 
-// graphLeaks is an error where graphs were never destroyed.
+// graphLeaks returns an error if graphs were never destroyed.
 func (d *Driver) graphLeaks() error {
 	d.order.Lock()
 	defer d.order.Unlock()
@@ -150,7 +155,7 @@ func (d *Driver) graphLeaks() error {
 	return nil
 }
 
-// Results that nothing but this driver gives by name.
+// Results that no other package of this module refers to.
 const (
 	peerUnsupported    driver.Result = 217
 	illegalState       driver.Result = 401
@@ -172,7 +177,7 @@ func invalid(call, format string, args ...any) error {
 	return &driver.Error{Call: call, Code: driver.InvalidValue, Detail: fmt.Sprintf(format, args...)}
 }
 
-// system is what a failure of the machine below is in CUDA, nil for nil.
+// system returns err as CUDA_ERROR_OPERATING_SYSTEM, or nil if err is nil.
 func system(call string, err error) error {
 	if err == nil {
 		return nil
@@ -180,7 +185,8 @@ func system(call string, err error) error {
 	return &driver.Error{Call: call, Code: driver.OperatingSystem, Detail: err.Error()}
 }
 
-// enterNamedDevice begins a call that names a device, and wants a current context too.
+// enterNamedDevice begins a call that names a device and also needs a current
+// context.
 func (d *Driver) enterNamedDevice(call string, h driver.Device) (*device, error) {
 	if _, err := d.enterCurrentDevice(call); err != nil {
 		return nil, err

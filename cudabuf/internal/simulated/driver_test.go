@@ -19,14 +19,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-func TestCallsNeedInit(t *testing.T) {
+func TestCallsRequireInit(t *testing.T) {
 	api, err := Open(Config{Devices: 1, MemoryBytes: 4096})
 	require.NoError(t, err)
 	_, err = api.DeviceGetCount()
 	wantCode(t, driver.NotInitialized, err)
 }
 
-func TestCallsNeedACurrentContextOnTheirThread(t *testing.T) {
+func TestCallsRequireCurrentContextOfThread(t *testing.T) {
 	d, contexts := openMachine(t, Config{})
 	address := must[uintptr](t)(d.MemAlloc(512))
 	calls := map[string]func() error{
@@ -46,7 +46,7 @@ func TestCallsNeedACurrentContextOnTheirThread(t *testing.T) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		runtime.LockOSThread() // and let the thread end with its goroutine
+		runtime.LockOSThread() // never unlocked, so the thread ends with its goroutine
 		for name, call := range calls {
 			err := call()
 			wantCode(t, driver.InvalidContext, err)
@@ -62,7 +62,7 @@ func TestCallsNeedACurrentContextOnTheirThread(t *testing.T) {
 	require.NoError(t, d.MemFree(address))
 }
 
-func TestCopiesOfPinnedMemoryReadItWhenTheyRun(t *testing.T) {
+func TestCopyReadsPinnedMemoryWhenItRuns(t *testing.T) {
 	d, _ := openMachine(t, Config{})
 	s := must[driver.Stream](t)(d.StreamCreateWithPriority(driver.StreamNonBlocking, 0))
 	address := must[uintptr](t)(d.MemAlloc(512))
@@ -83,7 +83,7 @@ func TestCopiesOfPinnedMemoryReadItWhenTheyRun(t *testing.T) {
 	}
 }
 
-func TestCopiesToPinnedMemoryArriveWhenTheStreamIsDone(t *testing.T) {
+func TestCopyToPinnedMemoryIsAsynchronous(t *testing.T) {
 	d, _ := openMachine(t, Config{})
 	s := must[driver.Stream](t)(d.StreamCreateWithPriority(driver.StreamNonBlocking, 0))
 	address := must[uintptr](t)(d.MemAlloc(512))
@@ -99,7 +99,7 @@ func TestCopiesToPinnedMemoryArriveWhenTheStreamIsDone(t *testing.T) {
 	assert.Equal(t, "xxxxxxxx", string(dst))
 }
 
-func TestStreamsRunBesideEachOther(t *testing.T) {
+func TestStreamsRunConcurrently(t *testing.T) {
 	d, _ := openMachine(t, Config{})
 	a := must[driver.Stream](t)(d.StreamCreateWithPriority(driver.StreamNonBlocking, 0))
 	b := must[driver.Stream](t)(d.StreamCreateWithPriority(driver.StreamNonBlocking, 0))
@@ -112,7 +112,7 @@ func TestStreamsRunBesideEachOther(t *testing.T) {
 	wantCode(t, driver.InvalidHandle, d.StreamDestroy(a))
 }
 
-func TestBadPointersAreErrors(t *testing.T) {
+func TestInvalidPointersAreErrors(t *testing.T) {
 	d, contexts := openMachine(t, Config{Devices: 2})
 	address := must[uintptr](t)(d.MemAlloc(512))
 	require.NoError(t, d.CtxSetCurrent(contexts[1]))
@@ -121,21 +121,21 @@ func TestBadPointersAreErrors(t *testing.T) {
 	host := make([]byte, 16)
 	device := unsafe.Slice(*(**byte)(unsafe.Pointer(&address)), 16)
 	for name, err := range map[string]error{
-		"beyond the end":             d.MemcpyHtoDAsync(address+500, host, 0),
-		"before the start":           d.MemcpyHtoDAsync(address-1, host, 0),
-		"of nothing":                 d.MemcpyHtoDAsync(0, host, 0),
-		"host where a device is due": d.MemcpyDtoHAsync(host, uintptr(unsafe.Pointer(&host[0])), 0),
-		"device where a host is due": d.MemcpyHtoDAsync(address, device, 0),
-		"device as destination":      d.MemcpyDtoHAsync(device, address, 0),
-		"another device's":           d.MemcpyHtoDAsync(other, host, 0),
-		"overlap":                    d.MemcpyDtoDAsync(address, address+8, 16, 0),
-		"set beyond the end":         d.MemsetD8Async(address, 0, 513, 0),
-		"set a negative length":      d.MemsetD8Async(address, 0, -1, 0),
-		"peer with contexts swapped": d.MemcpyPeerAsync(address, contexts[1], other, contexts[0], 16, 0),
-		"free inside":                d.MemFree(address + 256),
-		"free of nothing":            d.MemFree(0),
-		"free pinned":                d.MemFreeHost(address),
-		"nothing to allocate":        func() error { _, err := d.MemAlloc(0); return err }(),
+		"beyond the end":                 d.MemcpyHtoDAsync(address+500, host, 0),
+		"before the start":               d.MemcpyHtoDAsync(address-1, host, 0),
+		"null address":                   d.MemcpyHtoDAsync(0, host, 0),
+		"host address instead of device": d.MemcpyDtoHAsync(host, uintptr(unsafe.Pointer(&host[0])), 0),
+		"device memory instead of host":  d.MemcpyHtoDAsync(address, device, 0),
+		"device as destination":          d.MemcpyDtoHAsync(device, address, 0),
+		"another device's":               d.MemcpyHtoDAsync(other, host, 0),
+		"overlap":                        d.MemcpyDtoDAsync(address, address+8, 16, 0),
+		"set beyond the end":             d.MemsetD8Async(address, 0, 513, 0),
+		"set a negative length":          d.MemsetD8Async(address, 0, -1, 0),
+		"peer with contexts swapped":     d.MemcpyPeerAsync(address, contexts[1], other, contexts[0], 16, 0),
+		"free inside":                    d.MemFree(address + 256),
+		"free null address":              d.MemFree(0),
+		"free pinned":                    d.MemFreeHost(address),
+		"allocate zero bytes":            func() error { _, err := d.MemAlloc(0); return err }(),
 	} {
 		t.Run(name, func(t *testing.T) { wantCode(t, driver.InvalidValue, err) })
 	}
@@ -144,7 +144,7 @@ func TestBadPointersAreErrors(t *testing.T) {
 	wantCode(t, driver.InvalidValue, d.MemFree(address)) // twice
 }
 
-func TestMemoryEndsAndComesBack(t *testing.T) {
+func TestMemoryIsLimitedAndReusable(t *testing.T) {
 	d, _ := openMachine(t, Config{MemoryBytes: 4 * allocAlign})
 	var all []uintptr
 	for range 4 {
@@ -164,7 +164,7 @@ func TestMemoryEndsAndComesBack(t *testing.T) {
 	assert.EqualValues(t, 4*allocAlign, total)
 }
 
-func TestNewMemoryIsNotZero(t *testing.T) {
+func TestNewMemoryIsNotZeroed(t *testing.T) {
 	d, _ := openMachine(t, Config{})
 	address := must[uintptr](t)(d.MemAlloc(512))
 	got := make([]byte, 512)
@@ -172,7 +172,7 @@ func TestNewMemoryIsNotZero(t *testing.T) {
 	assert.NotContains(t, got, byte(0))
 }
 
-func TestFreeWaitsForTheDevice(t *testing.T) {
+func TestMemFreeSynchronizesDevice(t *testing.T) {
 	d, _ := openMachine(t, Config{})
 	s := must[driver.Stream](t)(d.StreamCreateWithPriority(driver.StreamNonBlocking, 0))
 	address := must[uintptr](t)(d.MemAlloc(512))
@@ -186,7 +186,7 @@ func TestFreeWaitsForTheDevice(t *testing.T) {
 	assert.True(t, ran.Load())
 }
 
-func TestCloseReportsWhatWasNeverFreed(t *testing.T) {
+func TestCloseReportsLeaks(t *testing.T) {
 	d, _ := openMachine(t, Config{})
 	address := must[uintptr](t)(d.MemAlloc(512))
 	pinned(t, d, 10)
@@ -197,7 +197,7 @@ func TestCloseReportsWhatWasNeverFreed(t *testing.T) {
 	assert.ErrorContains(t, err, "1 allocations of pinned memory never freed")
 }
 
-func TestCloseNamesAllThatIsLeft(t *testing.T) {
+func TestCloseNamesEachKindOfLeak(t *testing.T) {
 	for name, tt := range map[string]struct {
 		take func(t *testing.T, d *Driver) (release func() error)
 		want string
@@ -233,7 +233,7 @@ func TestCloseNamesAllThatIsLeft(t *testing.T) {
 		}, "1 graphs never destroyed"},
 	} {
 		for _, released := range []bool{false, true} {
-			t.Run(fmt.Sprintf("%s, given back: %v", name, released), func(t *testing.T) {
+			t.Run(fmt.Sprintf("%s, released: %v", name, released), func(t *testing.T) {
 				d, _ := openMachine(t, Config{MemoryBytes: 4 * granularity})
 				release := tt.take(t, d)
 				if released && release != nil {
@@ -250,7 +250,7 @@ func TestCloseNamesAllThatIsLeft(t *testing.T) {
 	}
 }
 
-func TestFailIsAskedForEachCall(t *testing.T) {
+func TestFailIsCalledForEachCall(t *testing.T) {
 	d, _ := openMachine(t, Config{Fail: func(call string, n int) driver.Result {
 		if call == "cuMemAlloc" && n == 2 {
 			return driver.OutOfMemory
@@ -264,7 +264,8 @@ func TestFailIsAskedForEachCall(t *testing.T) {
 	must[uintptr](t)(d.MemAlloc(1))
 }
 
-// openResources returns the descriptors and mappings of soft devices in this process.
+// openResources returns the descriptors and mappings of simulated devices in
+// this process.
 func openResources(t *testing.T) map[string]bool {
 	t.Helper()
 	all := map[string]bool{}
@@ -285,7 +286,7 @@ func openResources(t *testing.T) map[string]bool {
 	return all
 }
 
-func TestCloseGivesEverythingBack(t *testing.T) {
+func TestCloseReleasesDescriptorsAndMappings(t *testing.T) {
 	before := openResources(t)
 	d, _ := openMachine(t, Config{Devices: 2, MemoryBytes: 8 * page})
 	newExported(t, d, 1000, 1)

@@ -9,30 +9,31 @@ import (
 	"github.com/quiver-gpu/quiver/cudabuf/internal/driver"
 )
 
-// event is a mark in a stream.
+// event is a CUevent.
 type event struct {
 	context *context
 	flags   uint32
-	last    *record           // the last, nil where there is none; guarded by Driver.order
-	shared  interprocessEvent // what other processes see, nil where they see nothing
+	last    *record           // the last record or nil; guarded by Driver.order
+	shared  interprocessEvent // nil if no other process knows the event
 }
 
-// interprocessEvent is an event that several processes record and wait for. It is
-// called with Driver.order held.
+// interprocessEvent is an event that several processes record and wait for. The
+// caller holds Driver.order.
 type interprocessEvent interface {
-	// beginRecord notes a record; finish is called when the work before it is done.
+	// beginRecord starts a record. The caller must call finish when the
+	// preceding operations are done.
 	beginRecord() (finish func())
-	// lastRecord is the last record of any process.
+	// lastRecord returns the last record of any process, or nil.
 	lastRecord() dependency
 }
 
-// record is one EventRecord. What waits for an event waits for the record that
-// it had at that moment.
+// record is the result of one EventRecord. A waiter waits for the record that
+// was the last one at the time of its call.
 type record struct {
 	position dependency
-	when     time.Time // set before at is reached
+	when     time.Time // set before position is reached
 
-	capture     *capture // where it was recorded in one
+	capture     *capture // set if recorded in a capture
 	captureTips []*node
 }
 
@@ -47,7 +48,7 @@ func (d *Driver) EventCreate(flags uint32) (driver.Event, error) {
 		return 0, driver.Check(call, driver.InvalidValue)
 	}
 	if flags&driver.EventInterprocess != 0 && flags&driver.EventDisableTiming == 0 {
-		return 0, &driver.Error{Call: call, Code: driver.InvalidValue, Detail: "an event of several processes keeps no time"}
+		return 0, &driver.Error{Call: call, Code: driver.InvalidValue, Detail: "an interprocess event must disable timing"}
 	}
 	return d.addEvent(&event{context: c, flags: flags}), nil
 }
@@ -60,7 +61,7 @@ func (d *Driver) addEvent(e *event) driver.Event {
 	return h
 }
 
-// EventDestroy leaves waits for the event as they are.
+// EventDestroy does not affect operations that already wait for the event.
 func (d *Driver) EventDestroy(h driver.Event) error {
 	const call = "cuEventDestroy"
 	if _, err := d.enterEvent(call, h); err != nil {
@@ -104,15 +105,15 @@ func (d *Driver) EventRecord(h driver.Event, sh driver.Stream) error {
 		finish()
 	}})
 	if err != nil {
-		finish() // nobody waits for a record that is not there
+		finish() // other processes must not wait for this record
 		return err
 	}
 	e.last = r
 	return nil
 }
 
-// lastRecord returns the record that an event stands for now, nil where there is
-// none. The caller holds Driver.order.
+// lastRecord returns the last record of the event, or nil. The caller holds
+// Driver.order.
 func (e *event) lastRecord() *record {
 	if e.shared == nil || e.last != nil && e.last.capture != nil {
 		return e.last
@@ -162,7 +163,7 @@ func (d *Driver) EventElapsedTime(start, end driver.Event) (float32, error) {
 			return 0, err
 		}
 		if e.flags&driver.EventDisableTiming != 0 {
-			return 0, &driver.Error{Call: call, Code: driver.InvalidHandle, Detail: "the event keeps no time"}
+			return 0, &driver.Error{Call: call, Code: driver.InvalidHandle, Detail: "the event has timing disabled"}
 		}
 		if records[i], err = d.queryableRecord(call, e); err != nil {
 			return 0, err
@@ -179,8 +180,8 @@ func (d *Driver) EventElapsedTime(start, end driver.Event) (float32, error) {
 	return float32(records[1].when.Sub(records[0].when).Seconds() * 1000), nil
 }
 
-// queryableRecord returns the last record of an event that the host may ask about: one
-// of a capture stands for no work, and asking spoils the capture.
+// queryableRecord returns the last record of an event for a query by the host.
+// A captured record cannot be queried, and the attempt invalidates the capture.
 func (d *Driver) queryableRecord(call string, e *event) (*record, error) {
 	d.order.Lock()
 	defer d.order.Unlock()
@@ -192,8 +193,8 @@ func (d *Driver) queryableRecord(call string, e *event) (*record, error) {
 	return r, nil
 }
 
-// StreamWaitEvent lets a stream wait for the event's last record, if there is
-// one. Waiting for one of a capture joins the capture.
+// StreamWaitEvent makes a stream wait for the last record of the event, if the
+// event has one. If the record is captured, the stream joins the capture.
 func (d *Driver) StreamWaitEvent(sh driver.Stream, h driver.Event) error {
 	const call = "cuStreamWaitEvent"
 	_, s, err := d.enterStream(call, sh)
@@ -221,7 +222,7 @@ func (d *Driver) StreamWaitEvent(sh driver.Stream, h driver.Event) error {
 	return err
 }
 
-// enterEvent begins a call about an event.
+// enterEvent begins a call that uses an event.
 func (d *Driver) enterEvent(call string, h driver.Event) (*event, error) {
 	if _, err := d.enterContext(call); err != nil {
 		return nil, err
@@ -229,7 +230,7 @@ func (d *Driver) enterEvent(call string, h driver.Event) (*event, error) {
 	return d.lookupEvent(call, h)
 }
 
-// lookupEvent finds an event, of whatever context.
+// lookupEvent returns an event of any context.
 func (d *Driver) lookupEvent(call string, h driver.Event) (*event, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

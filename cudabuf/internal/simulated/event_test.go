@@ -31,7 +31,7 @@ func TestEventFlags(t *testing.T) {
 	}
 }
 
-func TestAnEventThatWasNeverRecordedIsDone(t *testing.T) {
+func TestUnrecordedEventIsDone(t *testing.T) {
 	d, _ := openMachine(t, Config{})
 	s, e := newStreamOf(t, d, driver.StreamNonBlocking), newEvent(t, d, 0)
 	assert.True(t, must[bool](t)(d.EventQuery(e)))
@@ -40,7 +40,7 @@ func TestAnEventThatWasNeverRecordedIsDone(t *testing.T) {
 	require.NoError(t, d.StreamSynchronize(s))
 }
 
-func TestAWaitIsForTheRecordAtThatTime(t *testing.T) {
+func TestWaitIsForLastRecordAtTimeOfCall(t *testing.T) {
 	d, _ := openMachine(t, Config{})
 	a, b := newStreamOf(t, d, driver.StreamNonBlocking), newStreamOf(t, d, driver.StreamNonBlocking)
 	e := newEvent(t, d, driver.EventDisableTiming)
@@ -62,7 +62,7 @@ func TestAWaitIsForTheRecordAtThatTime(t *testing.T) {
 	require.NoError(t, d.StreamSynchronize(a))
 }
 
-func TestEventsTellTime(t *testing.T) {
+func TestEventElapsedTime(t *testing.T) {
 	d, _ := openMachine(t, Config{})
 	s := newStreamOf(t, d, driver.StreamNonBlocking)
 	start, end, silent := newEvent(t, d, 0), newEvent(t, d, 0), newEvent(t, d, driver.EventDisableTiming)
@@ -88,7 +88,7 @@ func TestEventsTellTime(t *testing.T) {
 	assert.Zero(t, must[float32](t)(elapsed(end, end)))
 }
 
-func TestAnEventOnTheNullStreamStandsForBlockingStreams(t *testing.T) {
+func TestEventOnNullStreamWaitsForBlockingStreams(t *testing.T) {
 	d, _ := openMachine(t, Config{})
 	s, e := newStreamOf(t, d, driver.StreamDefault), newEvent(t, d, 0)
 	open := blockStream(t, d, s)

@@ -9,10 +9,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// graph is what a capture made, ready to run.
+// graph is the result of a capture.
 type graph struct{ nodes []*node }
 
-// graphExec runs one launch at a time, as CUDA's do.
+// graphExec is an executable graph. Its launches run one at a time, as in CUDA.
 type graphExec struct {
 	graph      *graph
 	lastLaunch streamPosition // guarded by Driver.order
@@ -34,8 +34,8 @@ func (d *Driver) GraphInstantiate(h driver.Graph) (driver.GraphExec, error) {
 	return e, nil
 }
 
-// GraphLaunch runs the nodes one after the other, in the order of their
-// recording, which is one that the graph allows.
+// GraphLaunch runs the nodes in the order in which they were recorded, which
+// satisfies their dependencies.
 func (d *Driver) GraphLaunch(h driver.GraphExec, sh driver.Stream) error {
 	const call = "cuGraphLaunch"
 	_, s, err := d.enterStream(call, sh)
@@ -85,24 +85,24 @@ func destroyGraph[H comparable, T any](d *Driver, call string, h H, all map[H]T)
 	return nil
 }
 
-// capture is work that is recorded in place of being run. Driver.order guards
-// it.
+// capture records operations instead of running them. Driver.order guards it.
 type capture struct {
 	mode    driver.CaptureMode
 	thread  int
 	origin  *stream
-	streams []*stream // that capture into it, the origin first
-	nodes   []*node   // each behind what it comes after
+	streams []*stream // all capturing streams, the origin first
+	nodes   []*node   // each after its dependencies
 	invalid bool
 	done    bool
 }
 
-// node is one piece of work.
+// node is one captured operation.
 type node struct {
 	dependencies []*node
 	run          func() error
 }
 
+// validate returns an error if the capture is invalid.
 func (c *capture) validate(call string) error {
 	if c.invalid {
 		return driver.Check(call, captureInvalidated)
@@ -110,16 +110,17 @@ func (c *capture) validate(call string) error {
 	return nil
 }
 
-// invalidate spoils the capture and says so.
+// invalidate invalidates the capture and returns the error of the call that did
+// so.
 func (c *capture) invalidate(call string) error {
 	if err := c.validate(call); err != nil {
 		return err
 	}
 	c.invalid = true
-	return &driver.Error{Call: call, Code: captureUnsupported, Detail: "the capture is spoilt"}
+	return &driver.Error{Call: call, Code: captureUnsupported, Detail: "the call invalidates the capture"}
 }
 
-// record records work of a stream.
+// record adds an operation of a stream.
 func (c *capture) record(call string, s *stream, run func() error) error {
 	if err := c.validate(call); err != nil {
 		return err
@@ -130,7 +131,7 @@ func (c *capture) record(call string, s *stream, run func() error) error {
 	return nil
 }
 
-// join lets a stream go on after nodes of the capture.
+// join makes the next operation of a stream depend on nodes of the capture.
 func (c *capture) join(call string, s *stream, tips []*node) error {
 	switch {
 	case c.done:
@@ -157,7 +158,7 @@ func (c *capture) join(call string, s *stream, tips []*node) error {
 	return nil
 }
 
-// allJoined tells whether all that was recorded comes before the origin's end.
+// allJoined reports whether the end of the origin depends on all nodes.
 func (c *capture) allJoined() bool {
 	seen := map[*node]bool{}
 	open := slices.Clone(c.origin.captureTips)
@@ -196,14 +197,15 @@ func (d *Driver) StreamBeginCapture(h driver.Stream, mode driver.CaptureMode) er
 	case s == s.context.null:
 		return &driver.Error{Call: call, Code: captureUnsupported, Detail: "the null stream cannot capture"}
 	case s.capture != nil:
-		return &driver.Error{Call: call, Code: illegalState, Detail: "the stream captures already"}
+		return &driver.Error{Call: call, Code: illegalState, Detail: "the stream already captures"}
 	}
 	s.capture = &capture{mode: mode, thread: unix.Gettid(), origin: s, streams: []*stream{s}}
 	d.captures = append(d.captures, s.capture)
 	return nil
 }
 
-// StreamEndCapture takes all streams out of the capture, whatever it answers.
+// StreamEndCapture ends the capture of all its streams, even if it returns an
+// error.
 func (d *Driver) StreamEndCapture(h driver.Stream) (driver.Graph, error) {
 	const call = "cuStreamEndCapture"
 	_, s, err := d.enterStream(call, h)
@@ -228,14 +230,14 @@ func (d *Driver) StreamEndCapture(h driver.Stream) (driver.Graph, error) {
 	case c.invalid:
 		return 0, driver.Check(call, captureInvalidated)
 	case !joined:
-		return 0, &driver.Error{Call: call, Code: captureUnjoined, Detail: "a stream that joined the capture was not waited for"}
+		return 0, &driver.Error{Call: call, Code: captureUnjoined, Detail: "the origin does not wait for a stream that joined the capture"}
 	}
 	g := driver.Graph(d.newHandle())
 	d.graphs[g] = &graph{c.nodes}
 	return g, nil
 }
 
-// endCapture takes the streams out of it. The caller holds order.
+// endCapture ends the capture of all its streams. The caller holds order.
 func (d *Driver) endCapture(c *capture) {
 	for _, s := range c.streams {
 		s.capture, s.captureTips = nil, nil
@@ -244,8 +246,9 @@ func (d *Driver) endCapture(c *capture) {
 	d.captures = slices.DeleteFunc(d.captures, func(x *capture) bool { return x == c })
 }
 
-// implicitSyncCalls are calls that may wait for the device behind the caller's back. A
-// capture that is not relaxed forbids them to its thread, a global one to all.
+// implicitSyncCalls are the calls that may synchronize implicitly. A global
+// capture forbids them to all threads, a thread-local capture to its own
+// thread.
 var implicitSyncCalls = map[string]bool{
 	"cuMemAlloc": true, "cuMemFree": true,
 	"cuMemHostAlloc": true, "cuMemFreeHost": true, "cuMemHostRegister": true, "cuMemHostUnregister": true,
@@ -253,7 +256,8 @@ var implicitSyncCalls = map[string]bool{
 	"cuEventQuery": true, "cuEventSynchronize": true,
 }
 
-// permitDuringCapture fails for such calls, and spoils the captures that forbid them.
+// permitDuringCapture returns an error if a capture forbids the call, and
+// invalidates the capture.
 func (d *Driver) permitDuringCapture(call string) error {
 	if !implicitSyncCalls[call] {
 		return nil
@@ -263,13 +267,16 @@ func (d *Driver) permitDuringCapture(call string) error {
 	})
 }
 
-// rejectCapturing fails where streams of a context capture, and spoils their captures.
+// rejectCapturing returns an error if streams of a context capture, and
+// invalidates their captures.
 func (d *Driver) rejectCapturing(call string, c *context) error {
 	return d.invalidateCaptures(call, func(x *capture) bool {
 		return slices.ContainsFunc(x.streams, func(s *stream) bool { return s.context == c })
 	})
 }
 
+// invalidateCaptures invalidates the affected captures and returns the first
+// error.
 func (d *Driver) invalidateCaptures(call string, affected func(*capture) bool) error {
 	d.order.Lock()
 	defer d.order.Unlock()

@@ -20,7 +20,7 @@ func beginCapture(t *testing.T, d *Driver, mode driver.CaptureMode) driver.Strea
 	return s
 }
 
-// add captures and runs work that adds its name to a list.
+// add launches a host function that appends name to the log.
 func (l *callLog) add(t *testing.T, d *Driver, s driver.Stream, name string) {
 	t.Helper()
 	require.NoError(t, d.LaunchHostFunc(s, func() { *l = append(*l, name) }))
@@ -36,7 +36,7 @@ func instantiate(t *testing.T, d *Driver, s driver.Stream) driver.GraphExec {
 	return e
 }
 
-func TestAGraphRunsAtEachLaunchAndNotBefore(t *testing.T) {
+func TestGraphRunsOnlyWhenLaunched(t *testing.T) {
 	d, _ := openMachine(t, Config{})
 	var done callLog
 	s := beginCapture(t, d, driver.CaptureRelaxed)
@@ -54,7 +54,7 @@ func TestAGraphRunsAtEachLaunchAndNotBefore(t *testing.T) {
 	wantCode(t, driver.InvalidValue, d.GraphExecDestroy(e))
 }
 
-func TestAGraphMayBeEmptyOrHoldAnother(t *testing.T) {
+func TestGraphMayBeEmptyOrNested(t *testing.T) {
 	d, _ := openMachine(t, Config{})
 	var done callLog
 	empty := instantiate(t, d, beginCapture(t, d, driver.CaptureGlobal))
@@ -70,7 +70,7 @@ func TestAGraphMayBeEmptyOrHoldAnother(t *testing.T) {
 	assert.Equal(t, callLog{"inner", "outer"}, done)
 }
 
-func TestStreamsJoinACapture(t *testing.T) {
+func TestStreamsJoinCapture(t *testing.T) {
 	d, _ := openMachine(t, Config{})
 	var done callLog
 	s, other := beginCapture(t, d, driver.CaptureRelaxed), newStreamOf(t, d, driver.StreamNonBlocking)
@@ -90,7 +90,7 @@ func TestStreamsJoinACapture(t *testing.T) {
 	wantCode(t, capturedEvent, d.StreamWaitEvent(s, join)) // of a capture that has ended
 }
 
-func TestWhatACaptureRefuses(t *testing.T) {
+func TestCaptureRejectsInvalidCalls(t *testing.T) {
 	type fixture struct {
 		*Driver
 		t        *testing.T
@@ -104,15 +104,15 @@ func TestWhatACaptureRefuses(t *testing.T) {
 		want driver.Result
 		end  driver.Result // of EndCapture
 	}{
-		"waiting for the stream":     {func(f fixture) error { return f.StreamSynchronize(f.captured) }, captureUnsupported, captureInvalidated},
-		"asking the stream":          {func(f fixture) error { _, err := f.StreamQuery(f.captured); return err }, captureUnsupported, captureInvalidated},
-		"waiting for the context":    {func(f fixture) error { return f.CtxSynchronize() }, captureUnsupported, captureInvalidated},
-		"waiting for an event of it": {func(f fixture) error { return f.EventSynchronize(f.inside) }, capturedEvent, captureInvalidated},
-		"asking an event of it":      {func(f fixture) error { _, err := f.EventQuery(f.inside); return err }, capturedEvent, captureInvalidated},
-		"time between events of it":  {func(f fixture) error { _, err := f.EventElapsedTime(f.inside, f.inside); return err }, capturedEvent, captureInvalidated},
-		"an event from outside":      {func(f fixture) error { return f.StreamWaitEvent(f.captured, f.outside) }, captureIsolation, captureInvalidated},
-		"work on a spoilt capture":   {func(f fixture) error { _ = f.CtxSynchronize(); return f.LaunchHostFunc(f.captured, func() {}) }, captureInvalidated, captureInvalidated},
-		"the null stream joining":    {func(f fixture) error { return f.StreamWaitEvent(0, f.inside) }, captureImplicit, captureInvalidated},
+		"waiting for the stream":         {func(f fixture) error { return f.StreamSynchronize(f.captured) }, captureUnsupported, captureInvalidated},
+		"asking the stream":              {func(f fixture) error { _, err := f.StreamQuery(f.captured); return err }, captureUnsupported, captureInvalidated},
+		"waiting for the context":        {func(f fixture) error { return f.CtxSynchronize() }, captureUnsupported, captureInvalidated},
+		"waiting for an event of it":     {func(f fixture) error { return f.EventSynchronize(f.inside) }, capturedEvent, captureInvalidated},
+		"asking an event of it":          {func(f fixture) error { _, err := f.EventQuery(f.inside); return err }, capturedEvent, captureInvalidated},
+		"time between events of it":      {func(f fixture) error { _, err := f.EventElapsedTime(f.inside, f.inside); return err }, capturedEvent, captureInvalidated},
+		"an event from outside":          {func(f fixture) error { return f.StreamWaitEvent(f.captured, f.outside) }, captureIsolation, captureInvalidated},
+		"work on an invalidated capture": {func(f fixture) error { _ = f.CtxSynchronize(); return f.LaunchHostFunc(f.captured, func() {}) }, captureInvalidated, captureInvalidated},
+		"the null stream joining":        {func(f fixture) error { return f.StreamWaitEvent(0, f.inside) }, captureImplicit, captureInvalidated},
 		"another capture joining": {func(f fixture) error {
 			must[any](f.t)(nil, f.StreamBeginCapture(f.other, driver.CaptureRelaxed))
 			return f.StreamWaitEvent(f.other, f.inside)
@@ -148,7 +148,7 @@ func TestWhatACaptureRefuses(t *testing.T) {
 	}
 }
 
-// wantResult is code for calls that may succeed.
+// wantResult is wantCode for calls that may succeed.
 func wantResult(t *testing.T, want driver.Result, err error) {
 	t.Helper()
 	if want == driver.Success {
@@ -158,7 +158,7 @@ func wantResult(t *testing.T, want driver.Result, err error) {
 	}
 }
 
-func TestABlockingStreamThatCapturesKeepsTheNullStreamAway(t *testing.T) {
+func TestNullStreamRejectsWorkWhileBlockingStreamCaptures(t *testing.T) {
 	d, _ := openMachine(t, Config{})
 	s := newStreamOf(t, d, driver.StreamDefault)
 	for name, use := range map[string]func() error{
@@ -174,7 +174,7 @@ func TestABlockingStreamThatCapturesKeepsTheNullStreamAway(t *testing.T) {
 	}
 }
 
-func TestModesForbidCallsThatMayWait(t *testing.T) {
+func TestCaptureModesForbidImplicitSynchronization(t *testing.T) {
 	for name, tt := range map[string]struct {
 		mode        driver.CaptureMode
 		here, there driver.Result // on the thread of the capture, and on another
@@ -207,7 +207,7 @@ func TestModesForbidCallsThatMayWait(t *testing.T) {
 	}
 }
 
-func TestACaptureEndsOnItsThreadUnlessRelaxed(t *testing.T) {
+func TestCaptureEndsOnItsThreadUnlessRelaxed(t *testing.T) {
 	for mode, want := range map[driver.CaptureMode]driver.Result{
 		driver.CaptureGlobal: captureWrongThread, driver.CaptureThreadLocal: captureWrongThread, driver.CaptureRelaxed: driver.Success,
 	} {
@@ -226,7 +226,7 @@ func TestACaptureEndsOnItsThreadUnlessRelaxed(t *testing.T) {
 	}
 }
 
-func TestACaptureEndsWithItsStream(t *testing.T) {
+func TestCaptureEndsWithItsStream(t *testing.T) {
 	d, _ := openMachine(t, Config{})
 	s, other, e := beginCapture(t, d, driver.CaptureGlobal), newStreamOf(t, d, driver.StreamNonBlocking), newEvent(t, d, 0)
 	require.NoError(t, d.EventRecord(e, s))
@@ -243,7 +243,7 @@ func TestACaptureEndsWithItsStream(t *testing.T) {
 	wantCode(t, captureInvalidated, err)
 }
 
-func TestAGraphFailsWhereItsMemoryIsGone(t *testing.T) {
+func TestGraphFailsIfItsMemoryIsFreed(t *testing.T) {
 	for name, tt := range map[string]struct {
 		capture func(t *testing.T, d *Driver, s driver.Stream) (free func() error)
 	}{
@@ -286,12 +286,12 @@ func TestAGraphFailsWhereItsMemoryIsGone(t *testing.T) {
 			require.NoError(t, d.GraphLaunch(e, s))
 			err := d.StreamSynchronize(s)
 			wantCode(t, driver.IllegalAddress, err)
-			assert.ErrorContains(t, err, "gone when the copy runs")
+			assert.ErrorContains(t, err, "freed before the operation ran")
 		})
 	}
 }
 
-func TestCapturingALaunchKeepsTheOrderOfLaunches(t *testing.T) {
+func TestCapturedLaunchKeepsOrderOfLaunches(t *testing.T) {
 	d, _ := openMachine(t, Config{})
 	s := beginCapture(t, d, driver.CaptureRelaxed)
 	gate := make(chan struct{})
@@ -306,7 +306,7 @@ func TestCapturingALaunchKeepsTheOrderOfLaunches(t *testing.T) {
 	require.NoError(t, d.CtxSynchronize())
 }
 
-func TestACaptureRefusesOrdinaryMemory(t *testing.T) {
+func TestCaptureRejectsPageableMemory(t *testing.T) {
 	for name, use := range map[string]func(d *Driver, a uintptr, s driver.Stream) error{
 		"read":    func(d *Driver, a uintptr, s driver.Stream) error { return d.MemcpyHtoDAsync(a, make([]byte, 8), s) },
 		"written": func(d *Driver, a uintptr, s driver.Stream) error { return d.MemcpyDtoHAsync(make([]byte, 8), a, s) },

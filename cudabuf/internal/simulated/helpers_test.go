@@ -18,8 +18,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// peerVariable makes a run of the test binary the other process of a test.
-const peerVariable = "QUIVER_SOFT_PEER"
+// peerVariable is set in the peer process of a test, which runs the same test
+// binary.
+const peerVariable = "QUIVER_SIMULATED_PEER"
 
 func TestMain(m *testing.M) {
 	if os.Getenv(peerVariable) != "" {
@@ -32,7 +33,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// request is what the other process shall do, and reply what came of it.
+// request is sent to the peer process, which replies with a response.
 type (
 	request struct {
 		Do      string
@@ -51,8 +52,8 @@ type (
 	}
 )
 
-// peer is another process with a machine of two devices. It gets files as
-// descriptors from 3.
+// peer is another process with two simulated devices. It inherits files as
+// descriptors from 3 on.
 type peer struct {
 	t       *testing.T
 	process *exec.Cmd
@@ -108,7 +109,7 @@ func (p *peer) read(address uint64, n int) []byte {
 	return p.ask(request{Do: "read", Address: address, N: n}).Data
 }
 
-// kill ends the process as a crash does.
+// kill ends the process like a crash.
 func (p *peer) kill() {
 	p.t.Helper()
 	require.NoError(p.t, p.process.Process.Kill())
@@ -158,7 +159,7 @@ func servePeer() error {
 	}
 }
 
-// served is what the other process has.
+// served is the state of the peer process.
 type served struct {
 	driver.API
 	stream driver.Stream
@@ -241,7 +242,7 @@ func (p *served) handleEvent(o request) (r response, err error) {
 	case "export event":
 		_, err := p.IpcGetEventHandle(p.event)
 		return r, err
-	case "record behind a gate":
+	case "record after a gate":
 		p.gate = make(chan struct{})
 		if err = p.LaunchHostFunc(p.stream, func() { <-p.gate }); err == nil {
 			err = p.EventRecord(p.event, p.stream)
@@ -261,10 +262,11 @@ func (p *served) handleEvent(o request) (r response, err error) {
 		r.Done, err = p.EventQuery(p.event)
 		return r, err
 	}
-	return r, fmt.Errorf("no order %q", o.Do)
+	return r, fmt.Errorf("unknown request %q", o.Do)
 }
 
-// openMachine opens a machine with a current context of device 0 on this thread.
+// openMachine opens simulated devices and makes the primary context of device 0
+// current on this thread.
 func openMachine(t *testing.T, c Config) (*Driver, []driver.Context) {
 	t.Helper()
 	runtime.LockOSThread()
@@ -313,7 +315,7 @@ func newEvent(t *testing.T, d *Driver, flags uint32) driver.Event {
 	return must[driver.Event](t)(d.EventCreate(flags))
 }
 
-// newExported returns an allocation of bytes of one value, exported.
+// newExported returns an allocation filled with one value, and its handle.
 func newExported(t *testing.T, d *Driver, n int64, value byte) (address uintptr, handle []byte) {
 	t.Helper()
 	a := must[uintptr](t)(d.MemAlloc(n))
@@ -330,13 +332,13 @@ func download(t *testing.T, d *Driver, address uintptr, n int) []byte {
 	return got
 }
 
-// newStreamOf makes a stream of the current context.
+// newStreamOf creates a stream of the current context with flags.
 func newStreamOf(t *testing.T, d *Driver, flags uint32) driver.Stream {
 	t.Helper()
 	return must[driver.Stream](t)(d.StreamCreateWithPriority(flags, 0))
 }
 
-// blockStream gives a stream work that ends when the result is called.
+// blockStream makes a stream wait until open is called.
 func blockStream(t *testing.T, d *Driver, s driver.Stream) (open func()) {
 	t.Helper()
 	gate := make(chan struct{})

@@ -20,8 +20,8 @@ const (
 	notRegistered     driver.Result = 713
 )
 
-// hostRange is memory of the host that is page-locked. Devices reach it at its
-// own address, as they do where addressing is unified.
+// hostRange is page-locked host memory. Devices access it at its host address,
+// because addressing is unified.
 type hostRange struct {
 	memory     []byte
 	registered bool
@@ -52,13 +52,13 @@ func (h *hostRange) attribute(call string, a driver.PointerAttribute, address ui
 	return 0, invalid(call, "attribute %d of host memory", a)
 }
 
-// hostRangeAfter returns the index of the first range that starts behind an
+// hostRangeAfter returns the index of the first range that starts after an
 // address. The caller holds mu.
 func (sp *addressSpace) hostRangeAfter(address uintptr) int {
 	return sort.Search(len(sp.host), func(i int) bool { return sp.host[i].base() > address })
 }
 
-// hostRangeAt returns the range that an address lies in, nil where there is none.
+// hostRangeAt returns the range that contains an address, or nil.
 func (sp *addressSpace) hostRangeAt(address uintptr) *hostRange {
 	if i := sp.hostRangeAfter(address) - 1; i >= 0 && address-sp.host[i].base() < uintptr(len(sp.host[i].memory)) {
 		return sp.host[i]
@@ -66,7 +66,7 @@ func (sp *addressSpace) hostRangeAt(address uintptr) *hostRange {
 	return nil
 }
 
-// addHostRange answers false where a range overlaps another one.
+// addHostRange reports false if the range overlaps another one.
 func (sp *addressSpace) addHostRange(h *hostRange) bool {
 	i := sp.hostRangeAfter(h.base())
 	if i < len(sp.host) && sp.host[i].base() < h.base()+uintptr(len(h.memory)) || sp.hostRangeAt(h.base()) != nil {
@@ -76,8 +76,8 @@ func (sp *addressSpace) addHostRange(h *hostRange) bool {
 	return true
 }
 
-// removeHostRange forgets the range that starts at an address, nil where there is none
-// of this origin.
+// removeHostRange removes and returns the range that starts at an address. It
+// returns nil if no such range exists or if its origin differs.
 func (sp *addressSpace) removeHostRange(address uintptr, registered bool) *hostRange {
 	h := sp.hostRangeAt(address)
 	if h == nil || h.base() != address || h.registered != registered {
@@ -87,7 +87,8 @@ func (sp *addressSpace) removeHostRange(address uintptr, registered bool) *hostR
 	return h
 }
 
-// hostLeaks is an error where page-locked memory was never given back.
+// hostLeaks returns an error if page-locked memory was never freed or
+// unregistered.
 func (d *Driver) hostLeaks() error {
 	d.space.mu.Lock()
 	defer d.space.mu.Unlock()
@@ -107,8 +108,7 @@ func (d *Driver) hostLeaks() error {
 	return err
 }
 
-// pinned returns the page-locked memory that holds all of b, nil where there is
-// none.
+// pinned returns the page-locked range that contains all of b, or nil.
 func (d *Driver) pinned(b []byte) *hostRange {
 	d.space.mu.Lock()
 	defer d.space.mu.Unlock()
@@ -122,8 +122,8 @@ func (d *Driver) pinned(b []byte) *hostRange {
 	return nil
 }
 
-// readOnly tells whether devices may only read what is at an address. It takes
-// the lock itself.
+// readOnly reports whether devices may only read the memory at an address. It
+// locks mu.
 func (sp *addressSpace) readOnly(address uintptr) bool {
 	sp.mu.Lock()
 	defer sp.mu.Unlock()
@@ -149,8 +149,8 @@ func (d *Driver) MemHostAlloc(n int64, flags uint32) (uintptr, error) {
 	return uintptr(p), nil
 }
 
-// MemFreeHost waits for every device: addressing is unified, so memory is
-// pinned for all.
+// MemFreeHost synchronizes all devices, because every device can access pinned
+// memory.
 func (d *Driver) MemFreeHost(address uintptr) error {
 	const call = "cuMemFreeHost"
 	if _, err := d.enterCurrentDevice(call); err != nil {
@@ -161,13 +161,13 @@ func (d *Driver) MemFreeHost(address uintptr) error {
 	defer d.space.mu.Unlock()
 	h := d.space.removeHostRange(address, false)
 	if h == nil {
-		return invalid(call, "%#x is no pinned allocation", address)
+		return invalid(call, "%#x is not a pinned allocation", address)
 	}
 	return system(call, unmap(unsafe.Slice(unsafe.SliceData(h.memory), pages(int64(len(h.memory))))))
 }
 
-// MemHostRegister refuses what the host itself cannot write, unless the devices
-// shall not write it either.
+// MemHostRegister returns an error for memory that the host cannot write,
+// unless the flags make it read-only for devices.
 func (d *Driver) MemHostRegister(memory []byte, flags uint32) error {
 	const call = "cuMemHostRegister"
 	if _, err := d.enterCurrentDevice(call); err != nil {
@@ -183,13 +183,13 @@ func (d *Driver) MemHostRegister(memory []byte, flags uint32) error {
 	d.space.mu.Lock()
 	defer d.space.mu.Unlock()
 	if !d.space.addHostRange(h) {
-		return &driver.Error{Call: call, Code: alreadyRegistered, Detail: fmt.Sprintf("a part of %d bytes at %#x", len(memory), h.base())}
+		return &driver.Error{Call: call, Code: alreadyRegistered, Detail: fmt.Sprintf("it overlaps %d bytes at %#x", len(memory), h.base())}
 	}
 	return nil
 }
 
-// populateSupported tells whether the kernel brings pages in when it is asked, which
-// Linux does from 5.14 on.
+// populateSupported reports whether the kernel supports MADV_POPULATE_WRITE,
+// which Linux does since 5.14.
 var populateSupported = sync.OnceValue(func() bool {
 	page, err := reserve(1)
 	if err != nil {
@@ -199,13 +199,13 @@ var populateSupported = sync.OnceValue(func() bool {
 	return unix.Mprotect(page, protReadWrite) == nil && unix.Madvise(page, unix.MADV_POPULATE_WRITE) == nil
 })
 
-// checkAccess tells whether all pages can be read, and written where that is
-// asked. It changes nothing: the kernel is asked to bring them in. An old kernel
-// cannot tell whether they can be written.
+// checkAccess returns an error unless all pages can be read and, if write is
+// set, written. It asks the kernel to populate the pages, which does not change
+// them. An old kernel cannot check writing.
 func checkAccess(memory []byte, write bool) error {
 	if !populateSupported() {
 		if !tryAccess(func() { bytes.Clone(memory) }) {
-			return fmt.Errorf("%d bytes that cannot be read", len(memory))
+			return fmt.Errorf("%d bytes are not readable", len(memory))
 		}
 		return nil
 	}
@@ -232,7 +232,7 @@ func (d *Driver) MemHostUnregister(address uintptr) error {
 	d.space.mu.Lock()
 	defer d.space.mu.Unlock()
 	if d.space.removeHostRange(address, true) == nil {
-		return &driver.Error{Call: call, Code: notRegistered, Detail: fmt.Sprintf("%#x starts no registered memory", address)}
+		return &driver.Error{Call: call, Code: notRegistered, Detail: fmt.Sprintf("%#x is not the start of registered memory", address)}
 	}
 	return nil
 }
@@ -245,7 +245,7 @@ func (d *Driver) MemHostGetDevicePointer(address uintptr) (uintptr, error) {
 	d.space.mu.Lock()
 	defer d.space.mu.Unlock()
 	if d.space.hostRangeAt(address) == nil {
-		return 0, invalid(call, "%#x is no pinned memory", address)
+		return 0, invalid(call, "%#x is not in pinned memory", address)
 	}
 	return address, nil
 }

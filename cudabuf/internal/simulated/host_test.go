@@ -13,7 +13,7 @@ import (
 	"github.com/quiver-gpu/quiver/cudabuf/internal/driver"
 )
 
-func TestHostAllocTakesItsFlags(t *testing.T) {
+func TestMemHostAllocFlags(t *testing.T) {
 	d, _ := openMachine(t, Config{})
 	for flags := range uint32(8) {
 		a := must[uintptr](t)(d.MemHostAlloc(10, flags))
@@ -25,7 +25,7 @@ func TestHostAllocTakesItsFlags(t *testing.T) {
 	wantCode(t, driver.InvalidValue, err)
 }
 
-func TestDevicesReachPinnedMemoryAtItsAddress(t *testing.T) {
+func TestDevicesAccessPinnedMemoryAtHostAddress(t *testing.T) {
 	d, _ := openMachine(t, Config{})
 	host, registered := pinned(t, d, 100), make([]byte, 100)
 	require.NoError(t, d.MemHostRegister(registered, driver.HostRegisterDeviceMap))
@@ -38,8 +38,8 @@ func TestDevicesReachPinnedMemoryAtItsAddress(t *testing.T) {
 		assert.Equal(t, byte(5), b[99])
 		wantCode(t, driver.InvalidValue, d.MemsetD8Async(at, 5, 91, 0))
 		kernel := func(l *driver.HostLaunch) { l.Memory(l.Pointer(0), 90)[1] = 6 }
-		m := must[driver.Module](t)(d.ModuleLoadData([]byte("image"), map[string]driver.HostKernel{"twin": kernel}))
-		f := must[driver.Function](t)(d.ModuleGetFunction(m, "twin"))
+		m := must[driver.Module](t)(d.ModuleLoadData([]byte("image"), map[string]driver.HostKernel{"kernel": kernel}))
+		f := must[driver.Function](t)(d.ModuleGetFunction(m, "kernel"))
 		one := driver.Dim3{X: 1, Y: 1, Z: 1}
 		require.NoError(t, d.LaunchKernel(&driver.Launch{Function: f, Grid: one, Block: one, Args: []driver.Arg{{Kind: driver.Pointer, Bits: uint64(at)}}}))
 		require.NoError(t, d.StreamSynchronize(0))
@@ -51,7 +51,7 @@ func TestDevicesReachPinnedMemoryAtItsAddress(t *testing.T) {
 	wantCode(t, driver.InvalidValue, d.MemsetD8Async(addressOf(registered), 5, 1, 0))
 }
 
-func TestRegisteredMemoryIsReadWhenTheCopyRuns(t *testing.T) {
+func TestCopyReadsRegisteredMemoryWhenItRuns(t *testing.T) {
 	d, _ := openMachine(t, Config{})
 	s := newStreams(t, d, 1)[0]
 	a := must[uintptr](t)(d.MemAlloc(16))
@@ -66,7 +66,7 @@ func TestRegisteredMemoryIsReadWhenTheCopyRuns(t *testing.T) {
 	assert.Equal(t, byte(9), got[0])
 }
 
-func TestRegistrationsDoNotOverlap(t *testing.T) {
+func TestRegistrationsMustNotOverlap(t *testing.T) {
 	d, _ := openMachine(t, Config{})
 	b := make([]byte, 100)
 	require.NoError(t, d.MemHostRegister(b[20:40], 0))
@@ -86,7 +86,7 @@ func TestRegistrationsDoNotOverlap(t *testing.T) {
 	assert.ErrorContains(t, d.Close(), "2 ranges of host memory never unregistered")
 }
 
-func TestReadOnlyMemoryIsRegisteredAsSuch(t *testing.T) {
+func TestReadOnlyMemoryRequiresReadOnlyFlag(t *testing.T) {
 	d, _ := openMachine(t, Config{})
 	p, err := unix.Mmap(-1, 0, 4096, unix.PROT_READ, unix.MAP_ANON|unix.MAP_PRIVATE)
 	require.NoError(t, err)
@@ -104,7 +104,7 @@ func TestReadOnlyMemoryIsRegisteredAsSuch(t *testing.T) {
 	require.NoError(t, d.MemHostUnregister(addressOf(p)))
 }
 
-func TestOnlyMemoryOfTheHostIsRegistered(t *testing.T) {
+func TestOnlyHostMemoryCanBeRegistered(t *testing.T) {
 	d, _ := openMachine(t, Config{})
 	a := must[uintptr](t)(d.MemAlloc(4096))
 	wantCode(t, driver.InvalidValue, d.MemHostRegister(unsafe.Slice(*(**byte)(unsafe.Pointer(&a)), 10), 0))
@@ -118,7 +118,7 @@ func TestOnlyMemoryOfTheHostIsRegistered(t *testing.T) {
 	require.NoError(t, d.MemHostRegister(p[:4096], 0))
 }
 
-func TestAddressesAreKnownByTheirAttributes(t *testing.T) {
+func TestPointerAttributes(t *testing.T) {
 	d, contexts := openMachine(t, Config{Devices: 2})
 	host := addressOf(pinned(t, d, 10))
 	p := must[driver.MemPool](t)(d.MemPoolCreate(1, false))

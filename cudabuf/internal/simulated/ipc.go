@@ -16,9 +16,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// memHandle is what an IPCMemHandle says. The exporter keeps the lease, an empty
-// file, as long as the allocation: a lease that is gone means that the memory
-// may be somebody else's now.
+// memHandle is the content of an IPCMemHandle. The lease is an empty file that
+// the exporter keeps while the allocation exists. Without the lease, the memory
+// may belong to another allocation.
 type memHandle struct {
 	pid          int32
 	fd, lease    int32
@@ -61,7 +61,8 @@ type openedMemory struct {
 	references int
 }
 
-// IpcGetMemHandle answers the handle of the allocation that the address lies in.
+// IpcGetMemHandle returns the handle of the whole allocation that contains the
+// address.
 func (d *Driver) IpcGetMemHandle(address uintptr) (driver.IPCMemHandle, error) {
 	const call = "cuIpcGetMemHandle"
 	if _, err := d.enterCurrentDevice(call); err != nil {
@@ -71,7 +72,7 @@ func (d *Driver) IpcGetMemHandle(address uintptr) (driver.IPCMemHandle, error) {
 	defer d.space.mu.Unlock()
 	s, alloc := d.space.allocationAt(address)
 	if s == nil || s.kind != ordinary {
-		return driver.IPCMemHandle{}, invalid(call, "%#x is no memory of cuMemAlloc in this process", address)
+		return driver.IPCMemHandle{}, invalid(call, "%#x is not in memory of cuMemAlloc in this process", address)
 	}
 	if alloc.lease == nil {
 		f, err := newFile(leaseFile, s.dev.ordinal, 0)
@@ -84,7 +85,7 @@ func (d *Driver) IpcGetMemHandle(address uintptr) (driver.IPCMemHandle, error) {
 	return h.encode(), nil
 }
 
-// revokeHandles ends the handles of a block.
+// revokeHandles makes the exported handles of an allocation invalid.
 func (alloc *allocation) revokeHandles() {
 	if alloc.lease != nil {
 		_ = alloc.lease.close()
@@ -92,7 +93,7 @@ func (alloc *allocation) revokeHandles() {
 	}
 }
 
-// IpcOpenMemHandle opens a handle once, however often it is called.
+// IpcOpenMemHandle maps a handle once and counts how often it is opened.
 func (d *Driver) IpcOpenMemHandle(name driver.IPCMemHandle) (uintptr, error) {
 	const call = "cuIpcOpenMemHandle"
 	dev, err := d.enterCurrentDevice(call)
@@ -101,10 +102,10 @@ func (d *Driver) IpcOpenMemHandle(name driver.IPCMemHandle) (uintptr, error) {
 	}
 	h, ok := decodeMemHandle(name)
 	if !ok {
-		return 0, invalid(call, "the bytes are no handle that a soft driver made")
+		return 0, invalid(call, "the bytes are not a handle of a simulated device")
 	}
 	if int(h.pid) == os.Getpid() {
-		return 0, &driver.Error{Call: call, Code: driver.InvalidContext, Detail: "the handle is this process's own"}
+		return 0, &driver.Error{Call: call, Code: driver.InvalidContext, Detail: "this process exported the handle"}
 	}
 	d.space.mu.Lock()
 	defer d.space.mu.Unlock()
@@ -119,7 +120,7 @@ func (d *Driver) IpcOpenMemHandle(name driver.IPCMemHandle) (uintptr, error) {
 	s := o.segment
 	if dev != s.dev && !d.canReach(dev, s.dev) {
 		if o.references == 0 {
-			_ = errors.Join(s.unmap(), s.file.close()) // at worst it keeps the addresses
+			_ = errors.Join(s.unmap(), s.file.close()) // a failure only keeps the addresses
 		}
 		return 0, &driver.Error{Call: call, Code: peerUnsupported, Detail: fmt.Sprintf("cuda:%d does not reach memory of cuda:%d", dev.ordinal, s.dev.ordinal)}
 	}
@@ -132,7 +133,7 @@ func (d *Driver) IpcOpenMemHandle(name driver.IPCMemHandle) (uintptr, error) {
 	return s.address(s.allocations[0]), nil
 }
 
-// importSegment maps what a handle names.
+// importSegment maps the memory of a handle.
 func (d *Driver) importSegment(h memHandle) (*segment, error) {
 	f, ordinal, err := h.openFile(h.fd, deviceFile, h.inode)
 	if err != nil {
@@ -154,10 +155,10 @@ func (d *Driver) mapImported(h memHandle, f *file, ordinal int) (*segment, error
 		return nil, err
 	}
 	if ordinal >= len(d.devices) {
-		return nil, fmt.Errorf("memory of cuda:%d, and there are %d devices", ordinal, len(d.devices))
+		return nil, fmt.Errorf("memory of cuda:%d: this driver has %d devices", ordinal, len(d.devices))
 	}
 	if h.offset > f.size-h.size {
-		return nil, fmt.Errorf("%d bytes at %d of a file of %d", h.size, h.offset, f.size)
+		return nil, fmt.Errorf("%d bytes at offset %d of a file of %d bytes", h.size, h.offset, f.size)
 	}
 	before := h.offset % int64(os.Getpagesize()) // a mapping begins at a page
 	s, err := newSegment(d.devices[ordinal], imported, before+h.size, f, h.offset-before)
@@ -167,19 +168,20 @@ func (d *Driver) mapImported(h memHandle, f *file, ordinal int) (*segment, error
 	return s, err
 }
 
-// openFile opens a file of the exporter, if it is still the one that was exported.
+// openFile opens a file of the exporter. It returns an error if the descriptor
+// now refers to another file.
 func (h memHandle) openFile(fd int32, use string, inode uint64) (*file, int, error) {
 	f, ordinal, err := openFile(fmt.Sprintf("/proc/%d/fd/%d", h.pid, fd), use)
 	if err != nil {
 		return nil, 0, err
 	}
 	if f.inode != inode {
-		return nil, 0, errors.Join(errors.New("the exporter has another file in its place"), f.close())
+		return nil, 0, errors.Join(errors.New("the exporter has replaced the file"), f.close())
 	}
 	return f, ordinal, nil
 }
 
-// IpcCloseMemHandle ends one opening. It waits for the devices.
+// IpcCloseMemHandle ends one opening of a handle. It synchronizes all devices.
 func (d *Driver) IpcCloseMemHandle(address uintptr) error {
 	const call = "cuIpcCloseMemHandle"
 	if _, err := d.enterCurrentDevice(call); err != nil {
@@ -190,7 +192,7 @@ func (d *Driver) IpcCloseMemHandle(address uintptr) error {
 	defer d.space.mu.Unlock()
 	s := d.space.segmentAt(address)
 	if s == nil || s.kind != imported || s.address(s.allocations[0]) != address {
-		return invalid(call, "%#x is no memory of cuIpcOpenMemHandle", address)
+		return invalid(call, "%#x is not memory of cuIpcOpenMemHandle", address)
 	}
 	if s.opened.references--; s.opened.references > 0 {
 		return nil
@@ -200,12 +202,12 @@ func (d *Driver) IpcCloseMemHandle(address uintptr) error {
 	return system(call, errors.Join(d.space.unmapSegment(s), f.close()))
 }
 
-// ipcEvent is an event of several processes: two counters in memory that they
-// share. It is given back when nobody knows it any more.
+// ipcEvent is an event of several processes. Its counters lie in shared memory,
+// which is unmapped when the ipcEvent is unreachable.
 type ipcEvent struct {
 	*eventCounters
 	file   *file
-	opened bool // it is another process's
+	opened bool // created by another process
 }
 
 type eventCounters struct {
@@ -247,10 +249,10 @@ const (
 	futexWake = 1
 )
 
-// futex is the low half of completed, which comes first.
+// futex returns the address of the low half of completed.
 func (e *ipcEvent) futex() uintptr { return uintptr(unsafe.Pointer(&e.completed)) }
 
-// ipcEventRecord is a record of some process.
+// ipcEventRecord is the n-th record of an event, by any process.
 type ipcEventRecord struct {
 	event *ipcEvent
 	n     uint64
@@ -258,8 +260,8 @@ type ipcEventRecord struct {
 
 func (p ipcEventRecord) done() bool { return p.event.completed.Load() >= p.n }
 
-// wait ends also when the process that recorded last has died: what it had on
-// its streams is gone.
+// wait also returns when the process of the last record has died, because its
+// streams no longer exist.
 func (p ipcEventRecord) wait() {
 	for {
 		done := p.event.completed.Load()
@@ -274,11 +276,11 @@ func (p ipcEventRecord) wait() {
 	}
 }
 
-// eventMagic begins an IPCEventHandle: process and descriptor, as int32, and
-// inode follow.
+// eventMagic is the start of an IPCEventHandle. The process and the descriptor
+// follow as int32, then the inode as uint64.
 const eventMagic = "qvie"
 
-// IpcGetEventHandle shares the event from its first handle on.
+// IpcGetEventHandle creates the shared state when it is called first.
 func (d *Driver) IpcGetEventHandle(h driver.Event) (name driver.IPCEventHandle, err error) {
 	const call = "cuIpcGetEventHandle"
 	e, err := d.enterEvent(call, h)
@@ -288,7 +290,7 @@ func (d *Driver) IpcGetEventHandle(h driver.Event) (name driver.IPCEventHandle, 
 	d.order.Lock()
 	defer d.order.Unlock()
 	if e.flags&driver.EventInterprocess == 0 {
-		return name, &driver.Error{Call: call, Code: driver.InvalidHandle, Detail: "the event was not made for several processes"}
+		return name, &driver.Error{Call: call, Code: driver.InvalidHandle, Detail: "the event was not created with the interprocess flag"}
 	}
 	if e.shared == nil {
 		if e.shared, err = e.share(); err != nil {
@@ -297,7 +299,7 @@ func (d *Driver) IpcGetEventHandle(h driver.Event) (name driver.IPCEventHandle, 
 	}
 	cross := e.shared.(*ipcEvent)
 	if cross.opened {
-		return name, &driver.Error{Call: call, Code: driver.InvalidHandle, Detail: "the event is another process's"}
+		return name, &driver.Error{Call: call, Code: driver.InvalidHandle, Detail: "the event belongs to another process"}
 	}
 	p := append(name[:0], eventMagic...)
 	p = binary.NativeEndian.AppendUint32(p, uint32(os.Getpid()))
@@ -306,7 +308,7 @@ func (d *Driver) IpcGetEventHandle(h driver.Event) (name driver.IPCEventHandle, 
 	return name, nil
 }
 
-// share shares an event, with the record that it has.
+// share creates the shared state of an event, including its last record.
 func (e *event) share() (interprocessEvent, error) {
 	f, err := newFile(eventFile, e.context.dev.ordinal, pages(1))
 	if err != nil {
@@ -333,14 +335,14 @@ func (d *Driver) IpcOpenEventHandle(name driver.IPCEventHandle) (driver.Event, e
 		return 0, err
 	}
 	if string(name[:len(eventMagic)]) != eventMagic {
-		return 0, invalid(call, "the bytes are no handle that a soft driver made")
+		return 0, invalid(call, "the bytes are not a handle of a simulated device")
 	}
 	h := memHandle{
 		pid: int32(binary.NativeEndian.Uint32(name[4:])),
 		fd:  int32(binary.NativeEndian.Uint32(name[8:])),
 	}
 	if int(h.pid) == os.Getpid() {
-		return 0, &driver.Error{Call: call, Code: driver.InvalidContext, Detail: "the handle is this process's own"}
+		return 0, &driver.Error{Call: call, Code: driver.InvalidContext, Detail: "this process exported the handle"}
 	}
 	f, _, err := h.openFile(h.fd, eventFile, binary.NativeEndian.Uint64(name[12:]))
 	if err != nil {
@@ -364,15 +366,15 @@ func (d *Driver) MemPoolExportToShareableHandle(h driver.MemPool) (int, error) {
 	}
 	defer d.space.mu.Unlock()
 	if !p.shareable {
-		return 0, invalid(call, "the pool was not made to be shared")
+		return 0, invalid(call, "the pool was not created shareable")
 	}
 	fd, err := p.segment.file.dup()
 	return fd, system(call, err)
 }
 
-// MemPoolImportFromShareableHandle answers the same handle each time; each is to be
-// destroyed, as CUDA has it. What uses the pool after the first of these faults in
-// CUDA, and is an error here.
+// MemPoolImportFromShareableHandle returns the same handle for each import of a
+// pool. As in CUDA, each import must be destroyed. After the first of these,
+// using the pool faults in CUDA and is an error here.
 func (d *Driver) MemPoolImportFromShareableHandle(fd int) (driver.MemPool, error) {
 	const call = "cuMemPoolImportFromShareableHandle"
 	f, dev, err := d.importFile(call, fd, poolFile)
@@ -397,7 +399,8 @@ func (d *Driver) MemPoolImportFromShareableHandle(fd int) (driver.MemPool, error
 	return d.addPool(p), nil
 }
 
-// poolMagic begins a PoolPointer: the pool's inode, offset and size follow.
+// poolMagic is the start of a PoolPointer. The inode of the pool, the offset
+// and the size follow, each 64 bits.
 const poolMagic = "qvpp"
 
 func (d *Driver) MemPoolExportPointer(address uintptr) (at driver.PoolPointer, err error) {
@@ -409,7 +412,7 @@ func (d *Driver) MemPoolExportPointer(address uintptr) (at driver.PoolPointer, e
 	defer d.space.mu.Unlock()
 	s, alloc := d.space.allocationAt(address)
 	if s == nil || s.kind != pooled || !s.pool.shareable || s.address(alloc) != address {
-		return at, invalid(call, "%#x is no allocation of a pool to share", address)
+		return at, invalid(call, "%#x is not an allocation of a shareable pool", address)
 	}
 	copy(at[:], poolMagic)
 	binary.NativeEndian.PutUint64(at[8:], s.file.inode)
@@ -418,8 +421,8 @@ func (d *Driver) MemPoolExportPointer(address uintptr) (at driver.PoolPointer, e
 	return at, nil
 }
 
-// MemPoolImportPointer answers the same address each time; the first free ends
-// them all, as CUDA has it.
+// MemPoolImportPointer returns the same address for each import of a pointer.
+// As in CUDA, the first free ends all of them.
 func (d *Driver) MemPoolImportPointer(h driver.MemPool, at driver.PoolPointer) (uintptr, error) {
 	const call = "cuMemPoolImportPointer"
 	p, err := d.lockPool(call, h)
@@ -428,7 +431,7 @@ func (d *Driver) MemPoolImportPointer(h driver.MemPool, at driver.PoolPointer) (
 	}
 	defer d.space.mu.Unlock()
 	if !p.imported {
-		return 0, invalid(call, "the pool is not another process's")
+		return 0, invalid(call, "the pool does not belong to another process")
 	}
 	if p.importDestroyed {
 		return 0, invalid(call, "an import of the pool was destroyed")
@@ -437,11 +440,11 @@ func (d *Driver) MemPoolImportPointer(h driver.MemPool, at driver.PoolPointer) (
 	inode, offset, size := binary.NativeEndian.Uint64(at[8:]), int64(binary.NativeEndian.Uint64(at[16:])), int64(binary.NativeEndian.Uint64(at[24:]))
 	switch {
 	case string(at[:len(poolMagic)]) != poolMagic:
-		return 0, invalid(call, "the bytes are no pointer that a soft driver exported")
+		return 0, invalid(call, "the bytes are not a pointer of a simulated device")
 	case inode != s.file.inode:
-		return 0, invalid(call, "the pointer is one of another pool")
+		return 0, invalid(call, "the pointer belongs to another pool")
 	case offset < 0 || size <= 0 || offset > int64(len(s.backing))-size || offset%pages(1) != 0:
-		return 0, invalid(call, "%d bytes at %d of a pool of %d", size, offset, len(s.backing))
+		return 0, invalid(call, "%d bytes at offset %d of a pool of %d bytes", size, offset, len(s.backing))
 	}
 	alloc := &allocation{offset: offset, length: pages(size), size: size}
 	if i := s.indexEndingAfter(offset); i < len(s.allocations) && s.allocations[i].offset < offset+alloc.length {
@@ -449,7 +452,7 @@ func (d *Driver) MemPoolImportPointer(h driver.MemPool, at driver.PoolPointer) (
 		if found.offset == offset && found.size == size && found.pendingFree == nil {
 			return s.address(found), nil
 		}
-		return 0, invalid(call, "the pointer overlaps one that is imported")
+		return 0, invalid(call, "the pointer overlaps an imported one")
 	}
 	if err := unix.Mprotect(s.memory(alloc), protReadWrite); err != nil {
 		return 0, system(call, err)
@@ -459,7 +462,7 @@ func (d *Driver) MemPoolImportPointer(h driver.MemPool, at driver.PoolPointer) (
 	return s.address(alloc), nil
 }
 
-// importFile opens the file of a descriptor that a soft driver exported.
+// importFile opens the file of a descriptor that a simulated driver exported.
 func (d *Driver) importFile(call string, fd int, use string) (*file, *device, error) {
 	if _, err := d.enterCurrentDevice(call); err != nil {
 		return nil, nil, err
@@ -470,7 +473,7 @@ func (d *Driver) importFile(call string, fd int, use string) (*file, *device, er
 	}
 	if ordinal >= len(d.devices) {
 		_ = f.close()
-		return nil, nil, invalid(call, "memory of cuda:%d, and there are %d devices", ordinal, len(d.devices))
+		return nil, nil, invalid(call, "memory of cuda:%d: this driver has %d devices", ordinal, len(d.devices))
 	}
 	return f, d.devices[ordinal], nil
 }

@@ -11,9 +11,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestProcessesShareAnAllocation(t *testing.T) {
+func TestIPCMemHandleSharesAllocation(t *testing.T) {
 	d, _ := openMachine(t, Config{})
-	newExported(t, d, 600, 1) // so that the other does not begin a page
+	newExported(t, d, 600, 1) // so that the next allocation does not start on a page
 	a, h := newExported(t, d, 1000, 2)
 	inside := must[driver.IPCMemHandle](t)(d.IpcGetMemHandle(a + 999))
 	assert.Equal(t, h, inside[:], "a handle names the allocation")
@@ -39,7 +39,7 @@ func TestProcessesShareAnAllocation(t *testing.T) {
 	p.wantRefusal(driver.InvalidValue, request{Do: "close", Address: theirs})
 }
 
-func TestHandlesEndWithTheirMemory(t *testing.T) {
+func TestIPCMemHandleIsInvalidAfterFree(t *testing.T) {
 	d, _ := openMachine(t, Config{})
 	a, h := newExported(t, d, 1000, 2)
 	p := startPeer(t)
@@ -52,7 +52,7 @@ func TestHandlesEndWithTheirMemory(t *testing.T) {
 	assert.Equal(t, []byte{3}, p.read(p.ask(request{Do: "open", Data: second}).Address, 1))
 }
 
-func TestOpenedMemoryOutlivesItsProcess(t *testing.T) {
+func TestOpenedMemoryOutlivesExporter(t *testing.T) {
 	d, _ := openMachine(t, Config{})
 	p := startPeer(t)
 	theirs := p.ask(request{Do: "alloc", N: 100}).Address
@@ -69,7 +69,7 @@ func TestOpenedMemoryOutlivesItsProcess(t *testing.T) {
 	wantCode(t, driver.InvalidValue, err)
 }
 
-func TestWhatCannotBeSharedByHandle(t *testing.T) {
+func TestIPCMemHandleRejectsOtherMemory(t *testing.T) {
 	d, _ := openMachine(t, Config{MemoryBytes: 8 * page})
 	pool := must[driver.MemPool](t)(d.MemPoolCreate(0, true))
 	for name, a := range map[string]uintptr{
@@ -89,7 +89,7 @@ func TestWhatCannotBeSharedByHandle(t *testing.T) {
 	wantCode(t, driver.InvalidValue, err)
 }
 
-func TestDescriptorsCarryMemoryToOtherProcesses(t *testing.T) {
+func TestDescriptorSharesPhysicalMemory(t *testing.T) {
 	d, _ := openMachine(t, Config{MemoryBytes: 8 * page})
 	h := must[driver.Physical](t)(d.MemCreate(2*page, 0, true))
 	a := newMapping(t, d, h, 2*page)
@@ -106,12 +106,12 @@ func TestDescriptorsCarryMemoryToOtherProcesses(t *testing.T) {
 	assert.Equal(t, []byte{1, 8}, p.read(theirs, 2))
 }
 
-func TestPoolsAreOpenedOnceAndTheirPointersOften(t *testing.T) {
+func TestSharedPoolAndPointers(t *testing.T) {
 	d, _ := openMachine(t, Config{})
 	pool := must[driver.MemPool](t)(d.MemPoolCreate(0, true))
 	p := startPeer(t, must[int](t)(d.MemPoolExportToShareableHandle(pool)))
 	p.ask(request{Do: "import pool", N: 3})
-	for range 2 { // memory of after the import, too, and freed memory again
+	for range 2 { // memory allocated after the import, then reused memory
 		a := must[uintptr](t)(d.MemAllocFromPoolAsync(5000, pool, 0))
 		require.NoError(t, d.MemsetD8Async(a, 4, 5000, 0))
 		require.NoError(t, d.StreamSynchronize(0))
@@ -133,7 +133,7 @@ func TestPoolsAreOpenedOnceAndTheirPointersOften(t *testing.T) {
 	p.ask(request{Do: "destroy pool"})
 }
 
-func TestPoolPointersAreChecked(t *testing.T) {
+func TestPoolPointersAreValidated(t *testing.T) {
 	d, _ := openMachine(t, Config{})
 	pool, other := must[driver.MemPool](t)(d.MemPoolCreate(0, true)), must[driver.MemPool](t)(d.MemPoolCreate(0, true))
 	private := must[driver.MemPool](t)(d.MemPoolCreate(0, false))
@@ -146,7 +146,7 @@ func TestPoolPointersAreChecked(t *testing.T) {
 	wantCode(t, driver.InvalidValue, err)
 	pointer := must[driver.PoolPointer](t)(d.MemPoolExportPointer(a))
 	_, err = d.MemPoolImportPointer(pool, pointer)
-	wantCode(t, driver.InvalidValue, err) // it is its own pool
+	wantCode(t, driver.InvalidValue, err) // the pool was not imported
 	foreign := must[driver.PoolPointer](t)(d.MemPoolExportPointer(must[uintptr](t)(d.MemAllocFromPoolAsync(10, other, 0))))
 	imported := must[driver.MemPool](t)(d.MemPoolImportFromShareableHandle(must[int](t)(d.MemPoolExportToShareableHandle(pool))))
 	overlapping := pointer
@@ -159,13 +159,13 @@ func TestPoolPointersAreChecked(t *testing.T) {
 	}
 }
 
-func TestEventsAreWaitedForAcrossProcesses(t *testing.T) {
+func TestProcessesWaitForSharedEvents(t *testing.T) {
 	d, _ := openMachine(t, Config{})
 	p := startPeer(t)
 	h := driver.IPCEventHandle(p.ask(request{Do: "make event"}).Data)
 	e := must[driver.Event](t)(d.IpcOpenEventHandle(h))
 	assert.True(t, must[bool](t)(d.EventQuery(e)), "never recorded")
-	p.ask(request{Do: "record behind a gate"})
+	p.ask(request{Do: "record after a gate"})
 	assert.False(t, must[bool](t)(d.EventQuery(e)))
 	s := newStreams(t, d, 2)
 	require.NoError(t, d.StreamWaitEvent(s[0], e))
@@ -174,7 +174,7 @@ func TestEventsAreWaitedForAcrossProcesses(t *testing.T) {
 	require.NoError(t, d.StreamSynchronize(s[0]))
 	assert.True(t, must[bool](t)(d.EventQuery(e)))
 
-	// The other way: we record what the other process made.
+	// The other direction: this process records an event of the peer.
 	open := gateStream(t, d, s[1])
 	require.NoError(t, d.EventRecord(e, s[1]))
 	assert.False(t, p.ask(request{Do: "query event"}).Done)
@@ -185,17 +185,17 @@ func TestEventsAreWaitedForAcrossProcesses(t *testing.T) {
 	require.NoError(t, d.EventDestroy(e))
 }
 
-func TestWaitForAnEventEndsWithItsProcess(t *testing.T) {
+func TestWaitForEventEndsWithRecordingProcess(t *testing.T) {
 	d, _ := openMachine(t, Config{})
 	p := startPeer(t)
 	e := must[driver.Event](t)(d.IpcOpenEventHandle(driver.IPCEventHandle(p.ask(request{Do: "make event"}).Data)))
-	p.ask(request{Do: "record behind a gate"})
+	p.ask(request{Do: "record after a gate"})
 	require.NoError(t, d.StreamWaitEvent(0, e))
 	p.kill()
 	require.NoError(t, d.StreamSynchronize(0))
 }
 
-func TestEventHandlesAreChecked(t *testing.T) {
+func TestIPCEventHandlesAreValidated(t *testing.T) {
 	d, _ := openMachine(t, Config{})
 	s := newStreams(t, d, 1)[0]
 	e := must[driver.Event](t)(d.EventCreate(driver.EventDisableTiming))
@@ -221,7 +221,7 @@ func TestEventHandlesAreChecked(t *testing.T) {
 	p.wantRefusal(driver.InvalidValue, request{Do: "open event", Data: h[:]})
 }
 
-func FuzzHandlesOfOthers(f *testing.F) {
+func FuzzHandles(f *testing.F) {
 	f.Add(bytes.Repeat([]byte{0xff}, 64))
 	own := memHandle{pid: 1, fd: 3, lease: 4, size: 1}.encode()
 	f.Add(own[:])
@@ -245,11 +245,11 @@ func FuzzHandlesOfOthers(f *testing.F) {
 		}
 		require.NoError(t, d.StreamSynchronize(0))
 		require.NoError(t, d.DevicePrimaryCtxRelease(0))
-		_ = d.Close() // what was imported
+		_ = d.Close() // imported pointers may be left
 	})
 }
 
-func TestHandlesOpenOnDevicesThatReachTheMemory(t *testing.T) {
+func TestIPCMemHandleRequiresPeerAccess(t *testing.T) {
 	p := startPeer(t)
 	h := driver.IPCMemHandle(p.ask(request{Do: "export", Address: p.ask(request{Do: "alloc", N: 100}).Address}).Data)
 	for name, tt := range map[string]struct {

@@ -37,7 +37,7 @@ func (d *Driver) MemAlloc(n int64) (uintptr, error) {
 	return address, nil
 }
 
-// MemFree waits for the device, as CUDA's does.
+// MemFree synchronizes the device first, as CUDA does.
 func (d *Driver) MemFree(address uintptr) error {
 	const call = "cuMemFree"
 	dev, err := d.enterCurrentDevice(call)
@@ -56,10 +56,11 @@ func (d *Driver) MemFree(address uintptr) error {
 	case s.kind == pooled:
 		return system(call, d.freeNow(s.pool, alloc))
 	}
-	return invalid(call, "%#x is no allocation of cuda:%d", address, dev.ordinal)
+	return invalid(call, "%#x is not an allocation of cuda:%d", address, dev.ordinal)
 }
 
-// MemGetAddressRange answers the mapping, of virtual memory.
+// MemGetAddressRange returns the range of the mapping if the address is virtual
+// memory.
 func (d *Driver) MemGetAddressRange(address uintptr) (uintptr, int64, error) {
 	const call = "cuMemGetAddressRange"
 	if _, err := d.enterCurrentDevice(call); err != nil {
@@ -96,7 +97,7 @@ func (d *Driver) PointerGetAttribute(a driver.PointerAttribute, address uintptr)
 			return 0, nil
 		}
 	}
-	return 0, invalid(call, "%#x is no memory that CUDA knows", address)
+	return 0, invalid(call, "%#x is not in memory that CUDA knows", address)
 }
 
 func (s *segment) attribute(call string, a driver.PointerAttribute, address uintptr, alloc *allocation, from *device) (uint64, error) {
@@ -126,31 +127,33 @@ func (s *segment) attribute(call string, a driver.PointerAttribute, address uint
 	return 0, invalid(call, "attribute %d of device memory", a)
 }
 
-// outOfMemory is the error of a device whose memory is used up.
+// outOfMemory returns the error for n bytes that the device does not have.
 func (a *arena) outOfMemory(call string, n int64) error {
 	return &driver.Error{Call: call, Code: driver.OutOfMemory, Detail: fmt.Sprintf("%d bytes wanted, %d of %d in use", n, a.used, a.size)}
 }
 
-// allocAlign is what allocations are rounded up to, as alignment and in size;
-// granularity is the unit of virtual memory.
+// allocAlign is the alignment of allocations and the multiple that their sizes
+// are rounded up to. granularity is the unit of virtual memory, which
+// MemGetAllocationGranularity returns.
 const (
 	allocAlign  = 512
 	granularity = 2 << 20
 )
 
-// deviceMemory is what a device knows of memory.
+// deviceMemory is the part of a device that describes memory.
 type deviceMemory struct {
 	arena *arena
-	peers deviceSet // whose memory it reaches; guarded by space.mu
+	peers deviceSet // devices whose memory it can access; guarded by space.mu
 }
 
-// arena is the memory of one device.
+// arena is the memory of one device. Its methods lock space.mu if their comment
+// says so; otherwise the caller holds it.
 type arena struct {
 	*addressSpace
 	dev      *device
 	size     int64
-	used     int64    // guarded by space.mu, with pools and virtual memory
-	leaked   []string // allocations that ended with their context
+	used     int64    // guarded by space.mu; includes pools and virtual memory
+	leaked   []string // allocations that were freed with their context
 	ordinary *segment
 	pool     *pool // the default pool
 }
@@ -158,12 +161,12 @@ type arena struct {
 func newArena(sp *addressSpace, dev *device, size int64) (*arena, error) {
 	f, err := newFile(deviceFile, dev.ordinal, pages(size))
 	if err != nil {
-		return nil, fmt.Errorf("memory of a soft device: %w", err)
+		return nil, fmt.Errorf("memory of a simulated device: %w", err)
 	}
 	s, err := newSegment(dev, ordinary, f.size, f, 0)
 	if err != nil {
 		_ = f.close()
-		return nil, fmt.Errorf("mapping %d bytes of a soft device: %w", size, err)
+		return nil, fmt.Errorf("mapping %d bytes of a simulated device: %w", size, err)
 	}
 	sp.mu.Lock()
 	defer sp.mu.Unlock()
@@ -171,7 +174,8 @@ func newArena(sp *addressSpace, dev *device, size int64) (*arena, error) {
 	return &arena{addressSpace: sp, dev: dev, size: size, ordinary: s}, nil
 }
 
-// charge counts memory of the device as used, if there is so much.
+// charge counts n bytes of the device as used. It reports false if the device
+// has less than that free.
 func (a *arena) charge(n int64) bool {
 	if n > a.size-a.used {
 		return false
@@ -180,7 +184,8 @@ func (a *arena) charge(n int64) bool {
 	return true
 }
 
-// alloc answers false where the memory is used up.
+// alloc returns n bytes that are freed with owner. It reports false if the
+// device does not have them. It locks mu.
 func (a *arena) alloc(n int64, owner *context) (uintptr, bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -200,7 +205,8 @@ func (a *arena) alloc(n int64, owner *context) (uintptr, bool) {
 	return a.ordinary.address(alloc), true
 }
 
-// release gives a block of ordinary memory back, and its pages to the system.
+// release frees an allocation of cuMemAlloc and returns its pages to the
+// system.
 func (a *arena) release(alloc *allocation) {
 	a.ordinary.remove(alloc)
 	a.ordinary.discard(alloc.offset, alloc.length)
@@ -208,7 +214,7 @@ func (a *arena) release(alloc *allocation) {
 	alloc.revokeHandles()
 }
 
-// ownedBy returns the memory that ends with a context. It takes the lock itself.
+// ownedBy returns the memory that is freed with a context. It locks mu.
 func (a *arena) ownedBy(c *context) (owned []*allocation) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -220,8 +226,8 @@ func (a *arena) ownedBy(c *context) (owned []*allocation) {
 	return owned
 }
 
-// freeLeaked gives memory back that nobody freed, and remembers it. It takes the lock
-// itself.
+// freeLeaked frees allocations that the program did not free, and records their
+// names. It locks mu.
 func (a *arena) freeLeaked(leaked []*allocation) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -233,16 +239,16 @@ func (a *arena) freeLeaked(leaked []*allocation) {
 	}
 }
 
-// bytes returns the memory behind n bytes at an address that the device
-// reaches, which must lie within one allocation, for work that is issued now. It
-// takes the lock itself.
+// bytes returns n bytes at an address for an operation that is submitted now.
+// They must lie in one allocation that the device can access. It locks mu.
 func (a *arena) bytes(address uintptr, n int64) ([]byte, bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.lookup(address, n)
 }
 
-// bytesAtRun is bytes for work that runs now, and may have been issued long ago.
+// bytesAtRun is like bytes for an operation that runs now. Memory may have been
+// freed by a later operation since its submission. It locks mu.
 func (a *arena) bytesAtRun(address uintptr, n int64) ([]byte, bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -265,14 +271,14 @@ func (a *arena) lookup(address uintptr, n int64) ([]byte, bool) {
 	return nil, false
 }
 
-// inUse takes the lock itself.
+// inUse returns the number of used bytes. It locks mu.
 func (a *arena) inUse() int64 {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.used
 }
 
-// close gives everything of the device back. It takes the lock itself.
+// close releases all memory of the device. It locks mu.
 func (a *arena) close() error {
 	a.retiring.Wait()
 	a.mu.Lock()
@@ -305,7 +311,8 @@ func (a *arena) close() error {
 	return err
 }
 
-// leaks is an error that names what of the device was never given back.
+// leaks returns an error that names the memory of the device that was never
+// freed.
 func (dev *device) leaks() error {
 	if names := dev.arena.leakNames(); len(names) > 0 {
 		return fmt.Errorf("cuda:%d: %d allocations never freed: %s", dev.ordinal, len(names), strings.Join(names, ", "))
@@ -313,7 +320,7 @@ func (dev *device) leaks() error {
 	return nil
 }
 
-// leakNames names what of the device was never given back. It takes the lock itself.
+// leakNames names all memory of the device that was never freed. It locks mu.
 func (a *arena) leakNames() []string {
 	a.mu.Lock()
 	defer a.mu.Unlock()

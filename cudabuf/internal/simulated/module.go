@@ -17,7 +17,7 @@ type module struct {
 type function struct {
 	module     *module
 	hostKernel driver.HostKernel
-	shared     int // dynamic, that a launch may ask for; guarded by Driver.mu
+	shared     int // maximum of dynamic shared memory; guarded by Driver.mu
 }
 
 func (d *Driver) ModuleLoadData(image []byte, hostKernels map[string]driver.HostKernel) (driver.Module, error) {
@@ -27,7 +27,7 @@ func (d *Driver) ModuleLoadData(image []byte, hostKernels map[string]driver.Host
 		return 0, err
 	}
 	if len(image) == 0 {
-		return 0, &driver.Error{Call: call, Code: driver.InvalidImage, Detail: "it is empty"}
+		return 0, &driver.Error{Call: call, Code: driver.InvalidImage, Detail: "the image is empty"}
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -47,7 +47,7 @@ func (d *Driver) ModuleUnload(h driver.Module) error {
 	return nil
 }
 
-// unload forgets a module and its functions. The caller holds mu.
+// unload removes a module and its functions. The caller holds mu.
 func (d *Driver) unload(h driver.Module, m *module) {
 	delete(d.modules, h)
 	maps.DeleteFunc(d.functions, func(_ driver.Function, f *function) bool { return f.module == m })
@@ -61,7 +61,7 @@ func (d *Driver) ModuleGetFunction(h driver.Module, name string) (driver.Functio
 	}
 	kernel, ok := m.hostKernels[name]
 	if !ok {
-		return 0, &driver.Error{Call: call, Code: driver.NotFound, Detail: fmt.Sprintf("no twin %q", name)}
+		return 0, &driver.Error{Call: call, Code: driver.NotFound, Detail: fmt.Sprintf("no host kernel %q", name)}
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -70,6 +70,7 @@ func (d *Driver) ModuleGetFunction(h driver.Module, name string) (driver.Functio
 	return f, nil
 }
 
+// enterModule begins a call that uses a module.
 func (d *Driver) enterModule(call string, h driver.Module) (*module, error) {
 	c, err := d.enterContext(call)
 	if err != nil {
@@ -79,7 +80,7 @@ func (d *Driver) enterModule(call string, h driver.Module) (*module, error) {
 	defer d.mu.Unlock()
 	m, ok := d.modules[h]
 	if !ok || m.context != c {
-		return nil, &driver.Error{Call: call, Code: driver.InvalidHandle, Detail: "no module of the current context"}
+		return nil, &driver.Error{Call: call, Code: driver.InvalidHandle, Detail: "not a module of the current context"}
 	}
 	return m, nil
 }
@@ -95,11 +96,11 @@ func (d *Driver) LaunchKernel(l *driver.Launch) error {
 		return err
 	}
 	if f.module.context != s.context {
-		return &driver.Error{Call: call, Code: driver.InvalidHandle, Detail: "function and stream are of different contexts"}
+		return &driver.Error{Call: call, Code: driver.InvalidHandle, Detail: "function and stream belong to different contexts"}
 	}
 	threads := uint64(l.Block.X) * uint64(l.Block.Y) * uint64(l.Block.Z)
 	if !fitsIn(l.Grid, maxGridDim) || !fitsIn(l.Block, maxBlockDim) || threads > maxThreadsPerBlock || int(l.SharedBytes) > shared {
-		return &driver.Error{Call: call, Code: driver.InvalidValue, Detail: fmt.Sprintf("grid %v, block %v, %d bytes of shared memory of at most %d", l.Grid, l.Block, l.SharedBytes, shared)}
+		return &driver.Error{Call: call, Code: driver.InvalidValue, Detail: fmt.Sprintf("grid %v, block %v, %d bytes of shared memory: want at most %d", l.Grid, l.Block, l.SharedBytes, shared)}
 	}
 	launch := driver.NewHostLaunch(l, s.dev.arena.bytesAtRun)
 	return s.submit(call, func() error {
@@ -112,11 +113,11 @@ func fitsIn(size, limit driver.Dim3) bool {
 	return size.X >= 1 && size.Y >= 1 && size.Z >= 1 && size.X <= limit.X && size.Y <= limit.Y && size.Z <= limit.Z
 }
 
-// registersPerThread are what a twin is said to use a thread, since a compiler would
-// have to say.
+// registersPerThread is the assumed register usage of a host kernel, which no
+// compiler reports.
 const registersPerThread = 32
 
-// FuncGetAttribute answers what a small kernel of this device would have.
+// FuncGetAttribute returns the attributes of a small kernel.
 func (d *Driver) FuncGetAttribute(a driver.FunctionAttribute, h driver.Function) (int, error) {
 	const call = "cuFuncGetAttribute"
 	if _, err := d.enterContext(call); err != nil {
@@ -136,7 +137,7 @@ func (d *Driver) FuncGetAttribute(a driver.FunctionAttribute, h driver.Function)
 	case driver.FuncMaxDynamicSharedBytes:
 		return shared, nil
 	}
-	return 0, &driver.Error{Call: call, Code: driver.InvalidValue, Detail: fmt.Sprintf("the soft driver has no attribute %d of a kernel", a)}
+	return 0, &driver.Error{Call: call, Code: driver.InvalidValue, Detail: fmt.Sprintf("the simulated driver has no function attribute %d", a)}
 }
 
 func (d *Driver) FuncSetAttribute(h driver.Function, a driver.FunctionAttribute, v int) error {
@@ -149,10 +150,10 @@ func (d *Driver) FuncSetAttribute(h driver.Function, a driver.FunctionAttribute,
 		return err
 	}
 	if a != driver.FuncMaxDynamicSharedBytes {
-		return &driver.Error{Call: call, Code: driver.InvalidValue, Detail: fmt.Sprintf("attribute %d cannot be set", a)}
+		return &driver.Error{Call: call, Code: driver.InvalidValue, Detail: fmt.Sprintf("function attribute %d cannot be set", a)}
 	}
 	if v < 0 || v > sharedPerBlockOptin {
-		return &driver.Error{Call: call, Code: driver.InvalidValue, Detail: fmt.Sprintf("%d bytes of shared memory of at most %d", v, sharedPerBlockOptin)}
+		return &driver.Error{Call: call, Code: driver.InvalidValue, Detail: fmt.Sprintf("%d bytes of shared memory: want at most %d", v, sharedPerBlockOptin)}
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -191,7 +192,7 @@ func (d *Driver) OccupancyMaxPotentialBlockSize(h driver.Function, sharedBytes i
 		limit = maxThreadsPerBlock
 	}
 	best := 0
-	for n := limit; n > 0; n = (n - 1) / warpSize * warpSize { // the limit itself, then whole warps
+	for n := limit; n > 0; n = (n - 1) / warpSize * warpSize { // the limit itself, then multiples of a warp
 		if a := activeBlocks(n, sharedBytes, shared); a*n > best {
 			best, blocks, threads = a*n, a*multiprocessors, n
 		}
@@ -199,8 +200,8 @@ func (d *Driver) OccupancyMaxPotentialBlockSize(h driver.Function, sharedBytes i
 	return blocks, threads, nil
 }
 
-// activeBlocks is how many blocks a multiprocessor has room for, none for a block
-// that cannot be launched.
+// activeBlocks returns the number of blocks that fit on a multiprocessor. It is
+// 0 for a block that cannot be launched.
 func activeBlocks(threads int, sharedBytes int64, shared int) int {
 	if threads > maxThreadsPerBlock || sharedBytes > int64(shared) {
 		return 0
@@ -214,7 +215,8 @@ func activeBlocks(threads int, sharedBytes int64, shared int) int {
 
 func roundUp(n, unit int) int { return (n + unit - 1) / unit * unit }
 
-// lookupFunction finds a function, and how much dynamic shared memory it may use.
+// lookupFunction returns a function, and the maximum of its dynamic shared
+// memory.
 func (d *Driver) lookupFunction(call string, h driver.Function) (f *function, shared int, err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

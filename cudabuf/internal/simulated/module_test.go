@@ -11,14 +11,14 @@ import (
 	"github.com/quiver-gpu/quiver/cudabuf/internal/driver"
 )
 
-// loadKernel loads a module with one kernel.
+// loadKernel loads a module with one host kernel.
 func loadKernel(t *testing.T, d *Driver, name string, kernel driver.HostKernel) driver.Function {
 	t.Helper()
 	m := must[driver.Module](t)(d.ModuleLoadData([]byte("image"), map[string]driver.HostKernel{name: kernel}))
 	return must[driver.Function](t)(d.ModuleGetFunction(m, name))
 }
 
-func TestLaunchesHaveLimits(t *testing.T) {
+func TestLaunchLimits(t *testing.T) {
 	d, _ := openMachine(t, Config{})
 	f := loadKernel(t, d, "nothing", func(*driver.HostLaunch) {})
 	one := driver.Dim3{X: 1, Y: 1, Z: 1}
@@ -46,7 +46,7 @@ func TestLaunchesHaveLimits(t *testing.T) {
 	wantCode(t, driver.InvalidHandle, d.LaunchKernel(&driver.Launch{Function: f + 1000, Grid: one, Block: one}))
 }
 
-func TestSharedMemoryIsOptedInto(t *testing.T) {
+func TestDynamicSharedMemoryRequiresOptIn(t *testing.T) {
 	d, _ := openMachine(t, Config{})
 	f := loadKernel(t, d, "nothing", func(*driver.HostLaunch) {})
 	one := driver.Dim3{X: 1, Y: 1, Z: 1}
@@ -62,8 +62,8 @@ func TestSharedMemoryIsOptedInto(t *testing.T) {
 	wantCode(t, driver.InvalidValue, d.LaunchKernel(&driver.Launch{Function: f, Grid: one, Block: one, SharedBytes: 101}))
 }
 
-// The figures are those of NVIDIA's occupancy calculator for compute capability
-// 9.0 and 32 registers a thread.
+// The values are those of NVIDIA's occupancy calculator for compute capability
+// 9.0 and 32 registers per thread.
 func TestOccupancy(t *testing.T) {
 	d, _ := openMachine(t, Config{})
 	f := loadKernel(t, d, "nothing", func(*driver.HostLaunch) {})

@@ -11,41 +11,41 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// pool is memory that streams allocate and free in their order. The books
-// change when a call is made, not when its stream comes to it: a block is free
-// for its own stream at once, for the others when the free has run. The memory
-// itself is usable from where the allocation runs to where the free runs.
+// pool is a memory pool (CUmemoryPool). The accounting changes when a call is
+// made, not when its operation runs. A freed allocation is available to its own
+// stream at once, and to other streams when the free has run. The memory itself
+// is accessible from the run of the allocation to the run of the free.
 type pool struct {
 	dev             *device
-	segment         *segment // nil until there is a first allocation
+	segment         *segment // nil before the first allocation
 	shareable       bool
 	imported        bool
-	imports         int  // of an imported one, that were not destroyed
-	importDestroyed bool // an import of it was destroyed
+	imports         int  // if imported, the imports that were not destroyed
+	importDestroyed bool // set by the first MemPoolDestroy of an import
 	destroyed       bool
 	access          deviceSet
-	pendingFrees    []*pendingFree // that have not run
+	pendingFrees    []*pendingFree
 
-	threshold    uint64 // bytes to keep when nobody uses them
-	used         int64  // of allocations
-	pending      int64  // of frees that have not run
-	cached       int64  // kept
+	threshold    uint64 // unused bytes that the pool may keep
+	used         int64  // bytes of allocations
+	pending      int64  // bytes of frees that have not run
+	cached       int64  // unused bytes that the pool keeps
 	usedHigh     int64
 	reservedHigh int64
 }
 
-// pendingFree is a block that a stream frees: the bytes that it had, which work
-// that comes before still uses.
+// pendingFree is a free that has not run. Operations submitted earlier may
+// still use its bytes.
 type pendingFree struct {
 	offset, size int64
 	stream       *stream
-	position     streamPosition // behind the free
+	position     streamPosition // of the free
 }
 
 func (p *pool) reserved() int64 { return p.used + p.pending + p.cached }
 
-// ensureSegment makes the pool's memory: addresses of it do not run out before the
-// device's memory does.
+// ensureSegment reserves the addresses of the pool, which do not run out before
+// the device memory does.
 func (p *pool) ensureSegment() error {
 	if p.segment != nil {
 		return nil
@@ -70,8 +70,8 @@ func (p *pool) mapFile(f *file) error {
 	return nil
 }
 
-// allocate returns a block for a stream, and what the stream has to wait for
-// first. It is nil where memory ends.
+// allocate returns an allocation for a stream, and the position that the stream
+// must wait for first. The allocation is nil if the device has no memory left.
 func (p *pool) allocate(n int64, s *stream) (*allocation, streamPosition) {
 	length := pages(n)
 	if alloc := p.reuse(n, length, func(f *pendingFree) bool { return f.stream == s }); alloc != nil {
@@ -91,7 +91,7 @@ func (p *pool) allocate(n int64, s *stream) (*allocation, streamPosition) {
 	return alloc, freed
 }
 
-// reuse takes a part of a block whose free has not run yet.
+// reuse allocates from memory whose free is pending, if the free is eligible.
 func (p *pool) reuse(n, length int64, eligible func(*pendingFree) bool) *allocation {
 	for _, alloc := range p.segment.allocations {
 		if alloc.pendingFree == nil || alloc.length < length || !eligible(alloc.pendingFree) {
@@ -117,7 +117,7 @@ func (p *pool) countUse(alloc *allocation) {
 	p.reservedHigh = max(p.reservedHigh, p.reserved())
 }
 
-// free lets a stream free a block when it comes to the mark.
+// free marks an allocation as freed when the stream reaches the position of f.
 func (p *pool) free(alloc *allocation, f *pendingFree) {
 	alloc.pendingFree = f
 	p.pendingFrees = append(p.pendingFrees, f)
@@ -125,8 +125,8 @@ func (p *pool) free(alloc *allocation, f *pendingFree) {
 	p.pending += alloc.length
 }
 
-// bytesBeforeFree returns what a device sees at bytes that are free only for work that is
-// issued from now on.
+// bytesBeforeFree returns bytes whose free is pending, for an operation that
+// was submitted before the free.
 func (p *pool) bytesBeforeFree(dev *device, offset, n int64) ([]byte, bool) {
 	if p.dev != dev && !p.access[dev.ordinal] {
 		return nil, false
@@ -139,8 +139,8 @@ func (p *pool) bytesBeforeFree(dev *device, offset, n int64) ([]byte, bool) {
 	return nil, false
 }
 
-// completeFree is what a free does when it runs, to what nobody took of the block in
-// the meantime. It gives back what the pool does not keep.
+// completeFree runs a free for the part of the allocation that was not reused.
+// It trims the pool to its threshold.
 func (p *pool) completeFree(alloc *allocation) error {
 	p.pendingFrees = slices.DeleteFunc(p.pendingFrees, func(f *pendingFree) bool { return f == alloc.pendingFree })
 	p.pending -= alloc.length
@@ -150,7 +150,7 @@ func (p *pool) completeFree(alloc *allocation) error {
 	err := unix.Mprotect(p.segment.memory(alloc), protNone)
 	p.segment.remove(alloc)
 	if p.imported {
-		return err // the exporter counts it
+		return err // the exporter counts the memory
 	}
 	p.segment.discard(alloc.offset, alloc.length)
 	p.cached += alloc.length
@@ -162,7 +162,7 @@ func (p *pool) completeFree(alloc *allocation) error {
 	return err
 }
 
-// trim gives kept memory back until the pool holds no more than keep bytes.
+// trim releases cached memory until at most keep bytes are reserved.
 func (p *pool) trim(keep uint64) {
 	over := p.reserved() - int64(min(keep, math.MaxInt64))
 	if excess := min(max(over, 0), p.cached); excess > 0 {
@@ -171,8 +171,8 @@ func (p *pool) trim(keep uint64) {
 	}
 }
 
-// unmapIfEmpty gives a destroyed pool's addresses back when nothing of it is left,
-// after the work that other streams, by mistake, still have on it.
+// unmapIfEmpty unmaps a destroyed pool without allocations. It first waits for
+// operations that other streams incorrectly run on it.
 func (d *Driver) unmapIfEmpty(p *pool) {
 	s := p.segment
 	if !p.destroyed || s == nil || len(s.allocations) > 0 {
@@ -187,11 +187,11 @@ func (d *Driver) unmapIfEmpty(p *pool) {
 	d.space.remove(s)
 	d.space.retiring.Go(func() {
 		d.synchronizeAll()
-		_ = errors.Join(s.unmap(), s.file.close()) // at worst it keeps the addresses
+		_ = errors.Join(s.unmap(), s.file.close()) // a failure only keeps the addresses
 	})
 }
 
-// freeNow is a free that has run.
+// freeNow frees an allocation whose device is synchronized.
 func (d *Driver) freeNow(p *pool, alloc *allocation) error {
 	p.used -= alloc.length
 	p.pending += alloc.length
@@ -207,12 +207,12 @@ func (d *Driver) MemAllocAsync(n int64, h driver.Stream) (uintptr, error) {
 func (d *Driver) MemAllocFromPoolAsync(n int64, pool driver.MemPool, h driver.Stream) (uintptr, error) {
 	const call = "cuMemAllocFromPoolAsync"
 	if pool == 0 {
-		return 0, invalid(call, "no pool")
+		return 0, invalid(call, "the pool handle is 0")
 	}
 	return d.allocAsync(call, n, pool, h)
 }
 
-// allocAsync takes the default pool for 0.
+// allocAsync allocates from the default pool if h is 0.
 func (d *Driver) allocAsync(call string, n int64, h driver.MemPool, sh driver.Stream) (uintptr, error) {
 	dev, s, err := d.enterStream(call, sh)
 	if err != nil {
@@ -232,8 +232,8 @@ func (d *Driver) allocAsync(call string, n int64, h driver.MemPool, sh driver.St
 	}
 	address, memory := p.segment.address(alloc), p.segment.memory(alloc)
 	_, err = s.submitLocked(call, operation{dependencies: []dependency{freed}, run: func() error {
-		// Work that comes before, and what another stream does too early,
-		// finds the memory unusable.
+		// Earlier operations of this stream, and unordered operations of other
+		// streams, fault until now.
 		if err := unix.Mprotect(memory, protReadWrite); err != nil {
 			return system(call, err)
 		}
@@ -246,6 +246,8 @@ func (d *Driver) allocAsync(call string, n int64, h driver.MemPool, sh driver.St
 	return address, nil
 }
 
+// allocFromPool reserves the memory of an allocation. The caller holds order
+// and space.mu.
 func (d *Driver) allocFromPool(call string, n int64, h driver.MemPool, dev *device, s *stream) (*allocation, *pool, streamPosition, error) {
 	p := d.space.pools[h]
 	if h == 0 {
@@ -255,9 +257,9 @@ func (d *Driver) allocFromPool(call string, n int64, h driver.MemPool, dev *devi
 	case n <= 0:
 		return nil, nil, streamPosition{}, invalid(call, "%d bytes", n)
 	case p == nil || p.destroyed:
-		return nil, nil, streamPosition{}, invalid(call, "%#x is no pool", h)
+		return nil, nil, streamPosition{}, invalid(call, "%#x is not a pool", h)
 	case p.imported:
-		return nil, nil, streamPosition{}, invalid(call, "the pool is another process's")
+		return nil, nil, streamPosition{}, invalid(call, "the pool belongs to another process")
 	}
 	if n > p.dev.arena.size {
 		return nil, nil, streamPosition{}, p.dev.arena.outOfMemory(call, n)
@@ -272,17 +274,17 @@ func (d *Driver) allocFromPool(call string, n int64, h driver.MemPool, dev *devi
 	return alloc, p, freed, nil
 }
 
-// rejectCapture fails where the stream captures: memory of a graph's own is what the
-// soft driver lacks. The caller holds Driver.order.
+// rejectCapture returns an error if the stream captures, because simulated
+// graphs cannot hold allocations. The caller holds Driver.order.
 func (s *stream) rejectCapture(call string) error {
 	if s.capture != nil {
-		return &driver.Error{Call: call, Code: driver.NotSupported, Detail: "the stream captures, and graphs of the soft driver hold no allocations"}
+		return &driver.Error{Call: call, Code: driver.NotSupported, Detail: "the stream captures, and simulated graphs cannot hold allocations"}
 	}
 	return nil
 }
 
-// MemFreeAsync takes the memory from everybody at once, since whatever is issued
-// from now on cannot come before it. What was issued before finds it still.
+// MemFreeAsync makes the memory invalid for all operations that are submitted
+// later. Operations that were submitted before can still use it.
 func (d *Driver) MemFreeAsync(address uintptr, sh driver.Stream) error {
 	const call = "cuMemFreeAsync"
 	_, s, err := d.enterStream(call, sh)
@@ -299,7 +301,7 @@ func (d *Driver) MemFreeAsync(address uintptr, sh driver.Stream) error {
 	defer d.space.mu.Unlock()
 	segment, alloc := d.space.allocationAt(address)
 	if segment == nil || segment.kind != pooled || segment.address(alloc) != address {
-		return invalid(call, "%#x is no allocation of a pool", address)
+		return invalid(call, "%#x is not an allocation of a pool", address)
 	}
 	p := segment.pool
 	f := &pendingFree{offset: alloc.offset, size: alloc.size, stream: s}
@@ -316,7 +318,8 @@ func (d *Driver) MemFreeAsync(address uintptr, sh driver.Stream) error {
 	return err
 }
 
-// defaultPool makes the pool at its first use. The caller holds mu.
+// defaultPool creates the default pool when it is first used. The caller holds
+// mu.
 func (a *arena) defaultPool() *pool {
 	if a.pool == nil {
 		a.pool = &pool{dev: a.dev, access: deviceSet{}}
@@ -361,8 +364,9 @@ func (d *Driver) MemPoolCreate(h driver.Device, shareable bool) (driver.MemPool,
 	return d.addPool(p), nil
 }
 
-// MemPoolDestroy leaves the allocations; their memory goes with the last one. A
-// pool of another process is refused while pointers of it are open, as CUDA does.
+// MemPoolDestroy keeps the allocations of the pool valid; the last free
+// releases the pool's memory. As in CUDA, a pool of another process cannot be
+// destroyed while its pointers are imported.
 func (d *Driver) MemPoolDestroy(h driver.MemPool) error {
 	const call = "cuMemPoolDestroy"
 	p, err := d.lockPool(call, h)
@@ -375,7 +379,7 @@ func (d *Driver) MemPoolDestroy(h driver.MemPool) error {
 	}
 	if p.imported {
 		if p.used > 0 {
-			return invalid(call, "%d bytes of the pool, which is another process's, are open", p.used)
+			return invalid(call, "%d bytes of the pool, which belongs to another process, are imported", p.used)
 		}
 		p.importDestroyed = true
 		if p.imports--; p.imports > 0 {
@@ -388,7 +392,7 @@ func (d *Driver) MemPoolDestroy(h driver.MemPool) error {
 	return nil
 }
 
-// MemPoolTrimTo gives back what no stream uses.
+// MemPoolTrimTo releases memory that no stream uses.
 func (d *Driver) MemPoolTrimTo(h driver.MemPool, keep int64) error {
 	const call = "cuMemPoolTrimTo"
 	p, err := d.lockPool(call, h)
@@ -403,7 +407,7 @@ func (d *Driver) MemPoolTrimTo(h driver.MemPool, keep int64) error {
 	return nil
 }
 
-// MemPoolSetAttribute sets the high marks to 0 alone, as CUDA does.
+// MemPoolSetAttribute accepts only 0 for the high watermarks, as CUDA does.
 func (d *Driver) MemPoolSetAttribute(h driver.MemPool, a driver.MemPoolAttribute, value uint64) error {
 	const call = "cuMemPoolSetAttribute"
 	p, err := d.lockPool(call, h)
@@ -413,7 +417,7 @@ func (d *Driver) MemPoolSetAttribute(h driver.MemPool, a driver.MemPoolAttribute
 	defer d.space.mu.Unlock()
 	switch {
 	case p.imported:
-		return invalid(call, "the pool is another process's")
+		return invalid(call, "the pool belongs to another process")
 	case a == driver.PoolReleaseThreshold:
 		p.threshold = value
 	case a == driver.PoolReservedHigh && value == 0:
@@ -448,7 +452,8 @@ func (d *Driver) MemPoolGetAttribute(h driver.MemPool, a driver.MemPoolAttribute
 	return 0, invalid(call, "attribute %d", a)
 }
 
-// MemPoolSetAccess lets another device use the pool's memory, now and later.
+// MemPoolSetAccess gives another device access to the present and future memory
+// of the pool.
 func (d *Driver) MemPoolSetAccess(h driver.MemPool, from driver.Device) error {
 	const call = "cuMemPoolSetAccess"
 	p, err := d.lockPool(call, h)
@@ -467,7 +472,7 @@ func (d *Driver) MemPoolSetAccess(h driver.MemPool, from driver.Device) error {
 	return nil
 }
 
-// lockPool finds a pool by its handle, and leaves the space locked.
+// lockPool returns the pool of a handle and leaves space.mu locked.
 func (d *Driver) lockPool(call string, h driver.MemPool) (*pool, error) {
 	if _, err := d.enterCurrentDevice(call); err != nil {
 		return nil, err
@@ -477,5 +482,5 @@ func (d *Driver) lockPool(call string, h driver.MemPool) (*pool, error) {
 		return p, nil
 	}
 	d.space.mu.Unlock()
-	return nil, invalid(call, "%#x is no pool", h)
+	return nil, invalid(call, "%#x is not a pool", h)
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/quiver-gpu/quiver/cudabuf/internal/driver"
 )
 
-// unit is what pools give: pages.
+// unit is the multiple in which pools allocate, a page.
 const unit = 4096
 
 func newStreams(t *testing.T, d *Driver, n int) (all []driver.Stream) {
@@ -23,7 +23,7 @@ func newStreams(t *testing.T, d *Driver, n int) (all []driver.Stream) {
 	return all
 }
 
-// gateStream holds a stream until open is called.
+// gateStream makes a stream wait until open is called.
 func gateStream(t *testing.T, d *Driver, s driver.Stream) (open func()) {
 	t.Helper()
 	gate := make(chan struct{})
@@ -45,7 +45,7 @@ func wantPool(t *testing.T, d *Driver, p driver.MemPool, want map[driver.MemPool
 	}
 }
 
-func TestStreamReusesAtOnceWhatItFreesAndOthersLater(t *testing.T) {
+func TestStreamReusesOwnFreesAtOnce(t *testing.T) {
 	d, _ := openMachine(t, Config{})
 	s := newStreams(t, d, 2)
 	a := must[uintptr](t)(d.MemAllocAsync(5000, s[0]))
@@ -67,7 +67,7 @@ func TestStreamReusesAtOnceWhatItFreesAndOthersLater(t *testing.T) {
 	assert.Equal(t, a, must[uintptr](t)(d.MemAllocAsync(1000, s[1])), "the free has run")
 }
 
-func TestReuseAfterAnUnfinishedFreeWaitsForIt(t *testing.T) {
+func TestReuseWaitsForPendingFree(t *testing.T) {
 	d, _ := openMachine(t, Config{MemoryBytes: 2 * unit})
 	s := newStreams(t, d, 2)
 	a := must[uintptr](t)(d.MemAllocAsync(2*unit, s[0]))
@@ -80,7 +80,7 @@ func TestReuseAfterAnUnfinishedFreeWaitsForIt(t *testing.T) {
 	b := must[uintptr](t)(d.MemAllocAsync(unit, s[1]))
 	assert.Equal(t, a, b)
 	require.NoError(t, d.MemsetD8Async(b, 1, unit, s[1]))
-	for range 1000 { // the chance to be too early
+	for range 1000 { // time in which a wrong implementation runs too early
 		runtime.Gosched()
 	}
 	open()
@@ -91,7 +91,7 @@ func TestReuseAfterAnUnfinishedFreeWaitsForIt(t *testing.T) {
 	wantCode(t, driver.OutOfMemory, err)
 }
 
-func TestFreedMemoryIsNobodysFromTheCallOn(t *testing.T) {
+func TestFreedMemoryIsInvalidAtOnce(t *testing.T) {
 	d, _ := openMachine(t, Config{})
 	s := newStreams(t, d, 1)[0]
 	a := must[uintptr](t)(d.MemAllocAsync(100, s))
@@ -104,7 +104,7 @@ func TestFreedMemoryIsNobodysFromTheCallOn(t *testing.T) {
 	open()
 }
 
-func TestMemFreeOfPooledMemoryWaits(t *testing.T) {
+func TestMemFreeOfPooledMemorySynchronizes(t *testing.T) {
 	d, _ := openMachine(t, Config{})
 	s := newStreams(t, d, 1)[0]
 	a := must[uintptr](t)(d.MemAllocAsync(100, s))
@@ -119,7 +119,7 @@ func TestMemFreeOfPooledMemoryWaits(t *testing.T) {
 	require.NoError(t, d.MemFree(b))
 }
 
-func TestPoolKeepsWhatItsThresholdSays(t *testing.T) {
+func TestPoolReleaseThreshold(t *testing.T) {
 	d, _ := openMachine(t, Config{})
 	p := must[driver.MemPool](t)(d.DeviceGetDefaultMemPool(0))
 	assert.Equal(t, p, must[driver.MemPool](t)(d.DeviceGetDefaultMemPool(0)))
@@ -164,7 +164,7 @@ func TestPoolKeepsWhatItsThresholdSays(t *testing.T) {
 	wantCode(t, driver.InvalidValue, err)
 }
 
-func TestPoolsAndOrdinaryMemoryShareTheDevice(t *testing.T) {
+func TestPoolsAndMemAllocShareDeviceMemory(t *testing.T) {
 	d, _ := openMachine(t, Config{MemoryBytes: 4 * unit})
 	must[uintptr](t)(d.MemAlloc(2 * unit))
 	a := must[uintptr](t)(d.MemAllocAsync(unit, 0))
@@ -183,7 +183,7 @@ func TestPoolsAndOrdinaryMemoryShareTheDevice(t *testing.T) {
 	wantCode(t, driver.OutOfMemory, err)
 }
 
-func TestDestroyedPoolLivesAsLongAsItsMemory(t *testing.T) {
+func TestDestroyedPoolLivesUntilLastFree(t *testing.T) {
 	d, _ := openMachine(t, Config{})
 	p := must[driver.MemPool](t)(d.MemPoolCreate(0, false))
 	require.NoError(t, d.MemPoolSetAttribute(p, driver.PoolReleaseThreshold, 1<<63))
@@ -201,12 +201,12 @@ func TestDestroyedPoolLivesAsLongAsItsMemory(t *testing.T) {
 	require.NoError(t, d.StreamSynchronize(0))
 	assert.Zero(t, inUse(t, d))
 	_, ok := Describe(a)
-	assert.False(t, ok, "its addresses are given back")
+	assert.False(t, ok, "its addresses are unmapped")
 	require.NoError(t, d.DevicePrimaryCtxRelease(0))
 	require.NoError(t, d.Close())
 }
 
-func TestAnotherDeviceNeedsAccessToAPool(t *testing.T) {
+func TestOtherDeviceNeedsAccessToPool(t *testing.T) {
 	d, contexts := openMachine(t, Config{Devices: 2})
 	p := must[driver.MemPool](t)(d.MemPoolCreate(1, false))
 	_, err := d.MemAllocFromPoolAsync(1, 0, 0)
@@ -226,7 +226,7 @@ func TestAnotherDeviceNeedsAccessToAPool(t *testing.T) {
 	assert.EqualValues(t, unit, inUse(t, d))
 }
 
-func TestWorkBeforeAnAllocationFails(t *testing.T) {
+func TestOperationBeforeAllocationFails(t *testing.T) {
 	d, _ := openMachine(t, Config{})
 	s := newStreams(t, d, 2)
 	open := gateStream(t, d, s[0])
@@ -238,7 +238,7 @@ func TestWorkBeforeAnAllocationFails(t *testing.T) {
 	open()
 }
 
-func TestWorkAfterAFreeFails(t *testing.T) {
+func TestOperationAfterFreeFails(t *testing.T) {
 	d, _ := openMachine(t, Config{})
 	s := newStreams(t, d, 2)
 	a := must[uintptr](t)(d.MemAllocAsync(100, s[0]))
@@ -253,7 +253,7 @@ func TestWorkAfterAFreeFails(t *testing.T) {
 	assert.ErrorContains(t, err, "where no memory is allocated")
 }
 
-func TestMemoryEndsWithItsContext(t *testing.T) {
+func TestMemoryIsFreedWithContext(t *testing.T) {
 	d, contexts := openMachine(t, Config{})
 	c := must[driver.Context](t)(d.CtxCreate(0, 0))
 	a := must[uintptr](t)(d.MemAlloc(100))
@@ -269,7 +269,7 @@ func TestMemoryEndsWithItsContext(t *testing.T) {
 	assert.ErrorContains(t, d.Close(), "cuda:0: 1 allocations never freed")
 }
 
-func TestKernelsKeepMemoryThatIsFreedBehindThem(t *testing.T) {
+func TestKernelUsesMemoryFreedAfterIt(t *testing.T) {
 	d, _ := openMachine(t, Config{})
 	s := newStreams(t, d, 1)[0]
 	var a uintptr
@@ -291,7 +291,7 @@ func TestKernelsKeepMemoryThatIsFreedBehindThem(t *testing.T) {
 	wantCode(t, driver.IllegalAddress, launch(1, 2*unit))
 }
 
-func TestFreedMemoryIsKeptForWorkBeforeAlone(t *testing.T) {
+func TestFreedMemoryIsInvalidForUnorderedWork(t *testing.T) {
 	for name, tt := range map[string]struct {
 		device driver.Device // of the pool
 		runs   bool          // the free, before the work

@@ -15,8 +15,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// addressSpace is all memory that the devices of a machine, and pinned memory of the
-// host, have addresses for. An address means the same on every device.
+// addressSpace holds all device memory and all pinned host memory of a Driver.
+// An address means the same on every device.
 type addressSpace struct {
 	mu       sync.Mutex
 	segments []*segment // by address
@@ -25,10 +25,10 @@ type addressSpace struct {
 	pools    map[driver.MemPool]*pool
 	opened   map[driver.IPCMemHandle]*openedMemory
 
-	retiring sync.WaitGroup // pools whose addresses are being given back
+	retiring sync.WaitGroup // destroyed pools whose addresses are being unmapped
 }
 
-// memoryState is what a Driver knows of memory.
+// memoryState is the part of a Driver that describes memory.
 type memoryState struct{ space *addressSpace }
 
 func newMemoryState() memoryState {
@@ -41,18 +41,19 @@ func newMemoryState() memoryState {
 	return memoryState{sp}
 }
 
-// add makes a segment known. The caller holds mu, as for all that follow here
-// but where it is said.
+// add inserts a segment. The caller of this method and of those below holds mu,
+// unless the comment says otherwise.
 func (sp *addressSpace) add(s *segment) {
 	sp.segments = slices.Insert(sp.segments, sp.segmentAfter(s.base()), s)
 }
 
-// segmentAfter returns the index of the first segment that starts behind an address.
+// segmentAfter returns the index of the first segment that starts after an
+// address.
 func (sp *addressSpace) segmentAfter(address uintptr) int {
 	return sort.Search(len(sp.segments), func(i int) bool { return sp.segments[i].base() > address })
 }
 
-// segmentAt returns the segment that an address lies in, nil where there is none.
+// segmentAt returns the segment that contains an address, or nil.
 func (sp *addressSpace) segmentAt(address uintptr) *segment {
 	if i := sp.segmentAfter(address) - 1; i >= 0 && sp.segments[i].contains(address) {
 		return sp.segments[i]
@@ -60,8 +61,8 @@ func (sp *addressSpace) segmentAt(address uintptr) *segment {
 	return nil
 }
 
-// unmapSegment forgets a segment and gives its addresses back. No work may be left that
-// uses them.
+// unmapSegment removes a segment and unmaps its addresses. No operation may
+// still use them.
 func (sp *addressSpace) unmapSegment(s *segment) error {
 	sp.remove(s)
 	return s.unmap()
@@ -71,7 +72,7 @@ func (sp *addressSpace) remove(s *segment) {
 	sp.segments = slices.DeleteFunc(sp.segments, func(x *segment) bool { return x == s })
 }
 
-// allocationAt returns the allocation that an address lies in.
+// allocationAt returns the allocation that contains an address, or nil.
 func (sp *addressSpace) allocationAt(address uintptr) (*segment, *allocation) {
 	if s := sp.segmentAt(address); s != nil {
 		if alloc := s.allocationAt(address); alloc != nil && alloc.pendingFree == nil {
@@ -81,23 +82,23 @@ func (sp *addressSpace) allocationAt(address uintptr) (*segment, *allocation) {
 	return nil, nil
 }
 
-// segment is a range of device addresses, mapped twice: where the addresses
-// are, nobody may touch it; copies and twins work on the other mapping. All
-// memory that a device reaches lies in one, in blocks.
+// segment is a range of device addresses that is mapped twice. The mapping at
+// the device addresses is inaccessible, so that the host faults there. Copies
+// and host kernels use the other mapping.
 type segment struct {
-	addresses   []byte // PROT_NONE
-	backing     []byte // as long
+	addresses   []byte // inaccessible
+	backing     []byte // the same length
 	dev         *device
 	kind        kind
-	file        *file // what hidden maps, nil where blocks have a file of their own
+	file        *file // backing maps it; nil if each allocation has its own file
 	allocations []*allocation
-	access      deviceSet // beside the peers of dev
+	access      deviceSet // devices with access, in addition to the peers of dev
 
-	pool   *pool         // of pooled memory
-	opened *openedMemory // of memory of another process
+	pool   *pool         // set if kind is pooled
+	opened *openedMemory // set if kind is imported
 }
 
-// kind is how memory came to be.
+// kind is the driver call that created a segment.
 type kind int
 
 const (
@@ -107,42 +108,44 @@ const (
 	imported             // IpcOpenMemHandle
 )
 
-// allocation is an allocation: size bytes, in a segment from offset on, of which
-// length are taken.
+// allocation is size bytes at offset in a segment. It occupies length bytes,
+// which is size rounded up.
 type allocation struct {
 	offset, length, size int64
 
-	owner       *context     // that it ends with, nil where it outlives contexts
-	lease       *file        // of what IpcGetMemHandle exported
-	physical    *physical    // of virtual memory
-	access      deviceSet    // of virtual memory
-	pendingFree *pendingFree // set when MemFreeAsync has been called
+	owner       *context     // the allocation is freed with it; nil if it outlives contexts
+	lease       *file        // set if IpcGetMemHandle exported the allocation
+	physical    *physical    // set if the segment is virtual
+	access      deviceSet    // set if the segment is virtual
+	pendingFree *pendingFree // set after MemFreeAsync
 }
 
-// Protections of memory that work runs on.
+// Protections of the mapping that operations use.
 const (
 	protReadWrite = unix.PROT_READ | unix.PROT_WRITE
 	protNone      = unix.PROT_NONE
 )
 
-// deviceSet are devices by ordinal.
+// deviceSet is a set of device ordinals.
 type deviceSet map[int]bool
 
 func (s *segment) base() uintptr { return addressOf(s.addresses) }
 
-// contains tells whether an address is the segment's, allocated or not.
+// contains reports whether an address lies in the segment, allocated or not.
 func (s *segment) contains(address uintptr) bool {
 	return address >= s.base() && address-s.base() < uintptr(len(s.addresses))
 }
 
 func (s *segment) address(alloc *allocation) uintptr { return s.base() + uintptr(alloc.offset) }
 
-// indexEndingAfter returns the index of the first block that ends behind offset.
+// indexEndingAfter returns the index of the first allocation that ends after
+// offset.
 func (s *segment) indexEndingAfter(offset int64) int {
 	return sort.Search(len(s.allocations), func(i int) bool { return s.allocations[i].offset+s.allocations[i].length > offset })
 }
 
-// ownerDevice is the device whose memory a block is: reservations take any's.
+// ownerDevice returns the device whose memory the allocation is. A reservation
+// can map memory of any device.
 func (s *segment) ownerDevice(alloc *allocation) *device {
 	if alloc.physical != nil {
 		return alloc.physical.dev
@@ -150,7 +153,7 @@ func (s *segment) ownerDevice(alloc *allocation) *device {
 	return s.dev
 }
 
-// allocationAt returns the block that an address lies in, nil where there is none.
+// allocationAt returns the allocation that contains an address, or nil.
 func (s *segment) allocationAt(address uintptr) *allocation {
 	offset := int64(address - s.base())
 	if i := s.indexEndingAfter(offset); i < len(s.allocations) && s.allocations[i].offset <= offset && offset < s.allocations[i].offset+s.allocations[i].size {
@@ -159,7 +162,7 @@ func (s *segment) allocationAt(address uintptr) *allocation {
 	return nil
 }
 
-// insert adds a block where there is none.
+// insert adds an allocation to a free range.
 func (s *segment) insert(alloc *allocation) {
 	s.allocations = slices.Insert(s.allocations, s.indexEndingAfter(alloc.offset), alloc)
 }
@@ -170,8 +173,8 @@ func (s *segment) remove(alloc *allocation) {
 	}
 }
 
-// allocate adds a block in the first gap that is large enough, of whole units. It
-// answers nil where none is.
+// allocate adds an allocation in the first gap that holds n bytes rounded up to
+// unit. It returns nil if no gap does.
 func (s *segment) allocate(n, unit int64) *allocation {
 	length := (n + unit - 1) / unit * unit
 	var offset int64
@@ -187,13 +190,13 @@ func (s *segment) allocate(n, unit int64) *allocation {
 	return alloc
 }
 
-// memory is a block's, with what it has beyond its size.
+// memory returns all bytes that the allocation occupies.
 func (s *segment) memory(alloc *allocation) []byte {
 	return s.backing[alloc.offset : alloc.offset+alloc.length]
 }
 
-// poison fills the start of memory with what nobody expects: that of a device is
-// not zeroed.
+// poison fills the start of new memory with a recognizable value, because CUDA
+// does not zero it.
 func poison(memory []byte) {
 	start := memory[:min(len(memory), 1<<16)]
 	for i := range start {
@@ -201,14 +204,13 @@ func poison(memory []byte) {
 	}
 }
 
-// discard gives the pages of a block back to the system. Keeping them is the
-// worst that a failure does.
+// discard returns pages to the system. A failure only keeps the pages.
 func (s *segment) discard(offset, n int64) {
 	_ = unix.Fallocate(s.file.fd, unix.FALLOC_FL_PUNCH_HOLE|unix.FALLOC_FL_KEEP_SIZE, offset, n)
 }
 
-// bytes returns what dev sees at n bytes from an address on. They lie in one
-// block, or, of virtual memory, in neighbours.
+// bytes returns n bytes at address as dev accesses them. They must lie in one
+// allocation, or in adjacent mappings of virtual memory.
 func (s *segment) bytes(dev *device, address uintptr, n int64) ([]byte, bool) {
 	offset := int64(address - s.base())
 	if n < 0 || n > int64(len(s.addresses))-offset {
@@ -229,7 +231,7 @@ func (s *segment) bytes(dev *device, address uintptr, n int64) ([]byte, bool) {
 	}
 }
 
-// accessibleFrom tells whether a device may use a block.
+// accessibleFrom reports whether a device can access an allocation.
 func (s *segment) accessibleFrom(alloc *allocation, dev *device) bool {
 	switch {
 	case alloc.pendingFree != nil:
@@ -242,8 +244,8 @@ func (s *segment) accessibleFrom(alloc *allocation, dev *device) bool {
 	return s.kind == ordinary && dev.peers[s.dev.ordinal]
 }
 
-// newSegment takes addresses for n bytes, with memory of a file from offset on
-// behind them, or with nothing where that is nil.
+// newSegment reserves addresses for n bytes. They are backed by f from offset
+// on, or by nothing if f is nil.
 func newSegment(dev *device, k kind, n int64, f *file, offset int64) (*segment, error) {
 	s := &segment{dev: dev, kind: k, file: f}
 	var err error
@@ -255,7 +257,7 @@ func newSegment(dev *device, k kind, n int64, f *file, offset int64) (*segment, 
 	} else {
 		protection := protReadWrite
 		if k == pooled {
-			protection = protNone // until a stream comes to an allocation
+			protection = protNone // until an allocation runs on its stream
 		}
 		s.backing, err = f.mmap(offset, n, protection)
 	}
@@ -266,7 +268,7 @@ func newSegment(dev *device, k kind, n int64, f *file, offset int64) (*segment, 
 	return s, nil
 }
 
-// unmap gives the addresses back. Nothing may run that uses them.
+// unmap releases the addresses. No operation may still use them.
 func (s *segment) unmap() error {
 	err := unmap(s.addresses)
 	if e := unmap(s.backing); err == nil {
@@ -276,8 +278,8 @@ func (s *segment) unmap() error {
 	return err
 }
 
-// registeredSpaces are those of all machines of the process, so that a fault is told
-// apart from others by its address alone.
+// registeredSpaces holds the address spaces of all drivers of the process, so
+// that a fault handler can look an address up.
 var registeredSpaces struct {
 	sync.Mutex
 	all []*addressSpace
@@ -295,13 +297,14 @@ func (sp *addressSpace) unregister() {
 	registeredSpaces.all = slices.DeleteFunc(registeredSpaces.all, func(x *addressSpace) bool { return x == sp })
 }
 
-// Describe says what lies at a device address: whose memory, which allocation,
-// where in it. It answers false for addresses of no soft device.
+// Describe names the device, the allocation and the offset of a device address.
+// It reports false if the address belongs to no simulated device.
 func Describe(address uintptr) (string, bool) {
 	return describe(func(s *segment) (uintptr, bool) { return address, s.contains(address) })
 }
 
-// describeAny is Describe for addresses that may be anybody's.
+// describeAny returns the description of a device address, or the number of any
+// other address.
 func describeAny(address uintptr) string {
 	if what, ok := Describe(address); ok {
 		return what
@@ -309,7 +312,8 @@ func describeAny(address uintptr) string {
 	return fmt.Sprintf("%#x", address)
 }
 
-// describeFault says what work touched where it faults, at an address that work sees.
+// describeFault describes the address of a fault in the mapping that operations
+// use.
 func describeFault(address uintptr) string {
 	what, ok := describe(func(s *segment) (uintptr, bool) {
 		offset := address - addressOf(s.backing)
@@ -318,10 +322,11 @@ func describeFault(address uintptr) string {
 	if !ok {
 		return fmt.Sprintf("fault at %#x", address)
 	}
-	return "fault at " + what + ", which is not there at this point of the stream's order"
+	return "fault at " + what + ", which is not allocated at this point of the stream's order"
 }
 
-// describe asks each segment for the device address that it is about.
+// describe returns the description of the device address that addressIn finds
+// in some segment.
 func describe(addressIn func(*segment) (uintptr, bool)) (string, bool) {
 	registeredSpaces.Lock()
 	all := slices.Clone(registeredSpaces.all)
@@ -352,14 +357,14 @@ func (sp *addressSpace) describe(addressIn func(*segment) (uintptr, bool)) (stri
 	return "", false
 }
 
-// file is memory that has no address yet, and that other processes may map.
+// file is memory without an address. Other processes can map it.
 type file struct {
 	fd    int
 	size  int64
 	inode uint64
 }
 
-// The uses of files, told by their names.
+// Uses of a file, which are part of its name.
 const (
 	deviceFile   = "memory"
 	physicalFile = "physical"
@@ -368,9 +373,9 @@ const (
 	eventFile    = "event"
 )
 
-const filePrefix = "quiver-soft-"
+const filePrefix = "quiver-simulated-"
 
-// newFile makes memory of a device. Its size never changes.
+// newFile creates device memory of a fixed size.
 func newFile(use string, ordinal int, size int64) (*file, error) {
 	fd, err := unix.MemfdCreate(fmt.Sprintf("%s%s-%d", filePrefix, use, ordinal), unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
 	if err != nil {
@@ -390,9 +395,9 @@ func newFile(use string, ordinal int, size int64) (*file, error) {
 	return f, nil
 }
 
-// openFile duplicates a descriptor of this process's or, by its path in /proc,
-// of another one's file. It is an error unless the file has the use that is
-// asked for.
+// openFile opens a file by its path in /proc, which names a descriptor of this
+// or another process. It returns an error if the file does not have the given
+// use.
 func openFile(path, use string) (f *file, ordinal int, err error) {
 	name, err := os.Readlink(path)
 	if err != nil {
@@ -403,7 +408,7 @@ func openFile(path, use string) (f *file, ordinal int, err error) {
 		_, err = fmt.Sscanf(rest, "%d", &ordinal)
 	}
 	if !ok || err != nil {
-		return nil, 0, fmt.Errorf("%s is %s, which is no %s of a soft device", path, name, use)
+		return nil, 0, fmt.Errorf("%s is %s: want a %s file of a simulated device", path, name, use)
 	}
 	fd, err := unix.Open(path, unix.O_RDWR|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -434,25 +439,25 @@ func (f *file) mmap(offset, n int64, protection int) ([]byte, error) {
 	return unsafe.Slice((*byte)(p), n), nil
 }
 
-// mmapOver maps the file's start over addresses that are reserved.
+// mmapOver maps the start of the file over reserved addresses.
 func (f *file) mmapOver(b []byte) error {
 	_, err := unix.MmapPtr(f.fd, 0, unsafe.Pointer(unsafe.SliceData(b)), uintptr(len(b)), protReadWrite, unix.MAP_SHARED|unix.MAP_NORESERVE|unix.MAP_FIXED)
 	return err
 }
 
-// unmapToReserved leaves addresses reserved that a file was mapped to.
+// unmapToReserved unmaps a file and keeps its addresses reserved.
 func unmapToReserved(b []byte) error {
 	_, err := unix.MmapPtr(-1, 0, unsafe.Pointer(unsafe.SliceData(b)), uintptr(len(b)), protNone, unix.MAP_ANON|unix.MAP_PRIVATE|unix.MAP_NORESERVE|unix.MAP_FIXED)
 	return err
 }
 
-// dup returns another descriptor of the file.
+// dup returns another descriptor of the file. The caller must close it.
 func (f *file) dup() (int, error) { return unix.FcntlInt(uintptr(f.fd), unix.F_DUPFD_CLOEXEC, 0) }
 
 func (f *file) close() error { return unix.Close(f.fd) }
 
-// reserve returns addresses that nobody may touch, from a multiple of the
-// granularity on.
+// reserve returns n inaccessible bytes of addresses, aligned to the
+// granularity.
 func reserve(n int64) ([]byte, error) {
 	n = pages(n)
 	p, err := unix.MmapPtr(-1, 0, nil, uintptr(n+granularity), unix.PROT_NONE, unix.MAP_ANON|unix.MAP_PRIVATE|unix.MAP_NORESERVE)
@@ -476,7 +481,7 @@ func unmap(b []byte) error {
 	return unix.MunmapPtr(unsafe.Pointer(unsafe.SliceData(b)), uintptr(len(b)))
 }
 
-// pages rounds up to whole pages.
+// pages rounds n up to whole pages.
 func pages(n int64) int64 {
 	page := int64(unix.Getpagesize())
 	return (n + page - 1) / page * page

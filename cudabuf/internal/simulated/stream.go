@@ -13,44 +13,46 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Priorities of streams, as every GPU of today has them.
+// Priorities of streams, equal to those of present GPUs.
 const (
 	leastPriority    = 0
 	greatestPriority = -5
 )
 
-// maxQueued is how much work a stream takes before the caller waits, as CUDA's too.
+// maxQueued is the number of operations that a stream queues before the caller
+// waits. CUDA has the same limit.
 const maxQueued = 1024
 
-// stream runs work in order, later, on a goroutine of its own.
+// stream runs operations in order on its own goroutine.
 type stream struct {
 	context  *context
 	dev      *device
 	handle   driver.Stream
-	blocking bool // orders itself against the null stream
+	blocking bool // synchronizes with the null stream
 	priority int
 
 	// Guarded by Driver.order.
 	closed      bool
-	capture     *capture // what is given to the stream goes there
-	captureTips []*node  // what the next work of the capture comes after
+	capture     *capture // operations are recorded here if not nil
+	captureTips []*node  // dependencies of the next captured operation
 
 	mu                   sync.Mutex
 	changed              sync.Cond
 	queue                []operation
 	submitted, completed uint64
 	draining             bool
-	failure              error // the first that nobody was told yet
+	failure              error // the first error that was not yet reported
 }
 
-// operation runs when its stream comes to it and the places are reached.
+// operation runs when it is first in the queue of its stream and its
+// dependencies are done.
 type operation struct {
 	dependencies []dependency
 	run          func() error
-	onDone       func() // called when the work is over, on a lost device too
+	onDone       func() // called after run, also on a lost device
 }
 
-// newStream starts a stream; the caller makes it known.
+// newStream starts a stream. The caller registers it with the driver.
 func newStream(c *context, blocking bool, priority int) *stream {
 	s := &stream{context: c, dev: c.dev, blocking: blocking, priority: priority}
 	s.changed.L = &s.mu
@@ -59,7 +61,7 @@ func newStream(c *context, blocking bool, priority int) *stream {
 }
 
 func (s *stream) run() {
-	// A fault in a copy or a twin fails that work, not the process.
+	// A fault in a copy or a host kernel fails the operation, not the process.
 	debug.SetPanicOnFault(true)
 	for {
 		s.mu.Lock()
@@ -71,14 +73,14 @@ func (s *stream) run() {
 			return
 		}
 		w := s.queue[0]
-		s.queue[0] = operation{} // an idle stream keeps nothing of it
+		s.queue[0] = operation{} // an idle stream must not keep memory alive
 		s.queue = s.queue[1:]
 		s.mu.Unlock()
 
 		for _, m := range w.dependencies {
 			m.wait()
 		}
-		// On a lost device nothing runs any more.
+		// A lost device runs nothing.
 		if w.run != nil && s.dev.lost.Load() == nil {
 			if err := recoverFault(w.run); err != nil {
 				s.fail(err)
@@ -94,7 +96,8 @@ func (s *stream) run() {
 	}
 }
 
-// recoverFault turns a panic of a twin into the error that a GPU would give.
+// recoverFault turns a panic of a host kernel into the error that a GPU would
+// report.
 func recoverFault(run func() error) (err error) {
 	defer func() {
 		switch p := recover().(type) {
@@ -104,7 +107,7 @@ func recoverFault(run func() error) (err error) {
 		case interface{ Addr() uintptr }:
 			err = &driver.Error{Call: "cuLaunchKernel", Code: driver.IllegalAddress, Detail: describeFault(p.Addr())}
 		default:
-			err = &driver.Error{Call: "cuLaunchKernel", Code: driver.LaunchFailed, Detail: fmt.Sprint("the twin panics: ", p)}
+			err = &driver.Error{Call: "cuLaunchKernel", Code: driver.LaunchFailed, Detail: fmt.Sprint("the host kernel panicked: ", p)}
 		}
 	}()
 	return run()
@@ -119,7 +122,7 @@ func (s *stream) fail(err error) {
 	s.dev.lose(err)
 }
 
-// popFailure reports the first failure, once.
+// popFailure returns the first failure and forgets it.
 func (s *stream) popFailure() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -128,7 +131,7 @@ func (s *stream) popFailure() error {
 	return err
 }
 
-// submit queues work, or records it where the stream captures.
+// submit enqueues an operation, or records it if the stream captures.
 func (s *stream) submit(call string, run func() error) error {
 	s.waitForCapacity()
 	d := s.context.driver
@@ -146,8 +149,8 @@ func (s *stream) waitForCapacity() {
 	}
 }
 
-// submitLocked is issue with Driver.order held. The mark that it returns stands for the
-// work; that of captured work is reached from the start.
+// submitLocked is submit with Driver.order held. It returns the position of the
+// operation. The position of a captured operation is already reached.
 func (s *stream) submitLocked(call string, w operation) (streamPosition, error) {
 	if s.closed {
 		return streamPosition{}, &driver.Error{Call: call, Code: driver.InvalidHandle, Detail: "the stream is destroyed"}
@@ -163,8 +166,9 @@ func (s *stream) submitLocked(call string, w operation) (streamPosition, error) 
 	return s.enqueue(w), nil
 }
 
-// legacyDependencies returns what work of this stream waits for because of the null stream:
-// that of the null stream for all blocking streams, theirs for it.
+// legacyDependencies returns the positions that the next operation must wait
+// for because of the null stream. The null stream waits for all blocking
+// streams, and a blocking stream waits for the null stream.
 func (s *stream) legacyDependencies(call string) (after []dependency, err error) {
 	null := s.context.null
 	switch {
@@ -197,8 +201,8 @@ func (s *stream) enqueue(w operation) streamPosition {
 	return streamPosition{s, s.submitted}
 }
 
-// synchronize waits for all work issued so far and reports its first failure,
-// once.
+// synchronize waits for all submitted operations and returns their first
+// failure once.
 func (s *stream) synchronize(call string) error {
 	marks, err := s.tails(call)
 	if err != nil {
@@ -210,8 +214,8 @@ func (s *stream) synchronize(call string) error {
 	return s.popFailure()
 }
 
-// tails returns what stands for all work issued so far. A stream that
-// captures has none to ask for, and the question spoils the capture.
+// tails returns the positions that are reached when all submitted operations
+// are done. Calling it on a stream that captures invalidates the capture.
 func (s *stream) tails(call string) ([]dependency, error) {
 	d := s.context.driver
 	d.order.Lock()
@@ -229,12 +233,13 @@ func (s *stream) tails(call string) ([]dependency, error) {
 	return append(after, s.tail()), err
 }
 
-// close lets the work that is queued end. The caller holds Driver.order.
+// close ends the stream after its queued operations. The caller holds
+// Driver.order.
 func (s *stream) close() {
 	if c := s.capture; c != nil {
 		c.invalid = true
 		if c.origin == s {
-			s.context.driver.endCapture(c) // nobody else can
+			s.context.driver.endCapture(c) // no other stream can end it
 		}
 	}
 	s.closed = true
@@ -244,19 +249,20 @@ func (s *stream) close() {
 	s.changed.Broadcast()
 }
 
-// dependency is one that work comes after.
+// dependency is a condition that an operation waits for.
 type dependency interface {
 	done() bool
 	wait()
 }
 
-// streamPosition is a place in a stream, behind some work. The zero mark is reached.
+// streamPosition is the end of the n-th operation of a stream. The zero
+// position is reached.
 type streamPosition struct {
 	stream *stream
 	n      uint64
 }
 
-// tail is the place behind all work issued so far.
+// tail returns the position after all submitted operations.
 func (s *stream) tail() streamPosition {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -306,7 +312,7 @@ func (d *Driver) StreamCreateWithPriority(flags uint32, priority int) (driver.St
 	return s.handle, nil
 }
 
-// StreamDestroy returns at once: what the stream was given still runs.
+// StreamDestroy returns at once. Submitted operations still run.
 func (d *Driver) StreamDestroy(h driver.Stream) error {
 	const call = "cuStreamDestroy"
 	_, s, err := d.enterStream(call, h)
@@ -371,8 +377,8 @@ func (d *Driver) StreamGetCtx(h driver.Stream) (driver.Context, error) {
 	return s.context.handle, nil
 }
 
-// enterStream finds a stream, of whatever context: copies may be given to another
-// one's. The null stream is that of the current context.
+// enterStream begins a call that uses a stream, which may belong to any
+// context. Handle 0 is the null stream of the current context.
 func (d *Driver) enterStream(call string, h driver.Stream) (*device, *stream, error) {
 	c, err := d.enterContext(call)
 	if err != nil {
@@ -388,18 +394,18 @@ func (d *Driver) enterStream(call string, h driver.Stream) (*device, *stream, er
 	s, ok := d.streams[h]
 	d.mu.Unlock()
 	if !ok {
-		return nil, nil, &driver.Error{Call: call, Code: driver.InvalidHandle, Detail: "no stream"}
+		return nil, nil, &driver.Error{Call: call, Code: driver.InvalidHandle, Detail: "no such stream"}
 	}
 	return s.dev, s, nil
 }
 
-// hostThreads are the threads that run host functions now; they may not call
-// the driver.
+// hostThreads holds the ids of the threads that currently run host functions.
+// These must not call the driver.
 type hostThreads struct{ ids sync.Map }
 
 func (h *hostThreads) run(f func()) {
 	done := make(chan struct{})
-	go func() { // a goroutine of its own, so that f may end it
+	go func() { // on a separate goroutine, which f may end by runtime.Goexit
 		defer close(done)
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()
@@ -428,8 +434,8 @@ func (d *Driver) LaunchHostFunc(h driver.Stream, f func()) error {
 	return s.submit(call, func() error { d.hostThreads.run(f); return nil })
 }
 
-// CtxSynchronize waits for every stream of the context. What they report stays
-// for their own StreamSynchronize.
+// CtxSynchronize waits for every stream of the context. Failures are reported
+// by the synchronization of their own stream.
 func (d *Driver) CtxSynchronize() error {
 	const call = "cuCtxSynchronize"
 	c, err := d.enterContext(call)
@@ -448,6 +454,7 @@ func (d *Driver) synchronizeDevice(dev *device) {
 	d.synchronizeStreams(func(s *stream) bool { return s.dev == dev })
 }
 
+// synchronizeStreams waits for the streams that included reports.
 func (d *Driver) synchronizeStreams(included func(*stream) bool) {
 	d.mu.Lock()
 	var streams []*stream
@@ -455,7 +462,7 @@ func (d *Driver) synchronizeStreams(included func(*stream) bool) {
 		if c.alive && included(c.null) {
 			d.order.Lock()
 			streams = append(streams, c.null)
-			for s := range c.blocking { // those of threads, too
+			for s := range c.blocking { // includes per-thread streams
 				streams = append(streams, s)
 			}
 			streams = append(streams, c.destroyedStreams...)
@@ -471,5 +478,5 @@ func (d *Driver) synchronizeStreams(included func(*stream) bool) {
 	drain(streams)
 }
 
-// synchronizeAll waits for all devices.
+// synchronizeAll waits for every stream of every device.
 func (d *Driver) synchronizeAll() { d.synchronizeStreams(func(*stream) bool { return true }) }

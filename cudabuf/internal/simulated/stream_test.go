@@ -12,19 +12,19 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestTheNullStreamAndBlockingStreamsWaitForEachOther(t *testing.T) {
+func TestNullStreamAndBlockingStreamsSynchronize(t *testing.T) {
 	for name, tt := range map[string]struct {
-		first, second uint32 // flags of a stream, or null
+		first, second uint32 // flags of a stream, or null, legacy or perThread
 		waits         bool
 	}{
-		"null after blocking":         {driver.StreamDefault, null, true},
-		"blocking after null":         {null, driver.StreamDefault, true},
-		"null after non-blocking":     {driver.StreamNonBlocking, null, false},
-		"non-blocking after null":     {null, driver.StreamNonBlocking, false},
-		"blocking after blocking":     {driver.StreamDefault, driver.StreamDefault, false},
-		"null after this thread's":    {perThread, null, true},
-		"this thread's after null":    {null, perThread, true},
-		"legacy is another name of 0": {driver.StreamDefault, legacy, true},
+		"null after blocking":      {driver.StreamDefault, null, true},
+		"blocking after null":      {null, driver.StreamDefault, true},
+		"null after non-blocking":  {driver.StreamNonBlocking, null, false},
+		"non-blocking after null":  {null, driver.StreamNonBlocking, false},
+		"blocking after blocking":  {driver.StreamDefault, driver.StreamDefault, false},
+		"null after this thread's": {perThread, null, true},
+		"this thread's after null": {null, perThread, true},
+		"legacy is the same as 0":  {driver.StreamDefault, legacy, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d, _ := openMachine(t, Config{})
@@ -60,7 +60,7 @@ const (
 	perThread
 )
 
-func TestTheNullStreamWaitsForADestroyedBlockingStream(t *testing.T) {
+func TestNullStreamWaitsForDestroyedBlockingStream(t *testing.T) {
 	d, _ := openMachine(t, Config{})
 	s := newStreamOf(t, d, driver.StreamDefault)
 	open := blockStream(t, d, s)
@@ -71,7 +71,7 @@ func TestTheNullStreamWaitsForADestroyedBlockingStream(t *testing.T) {
 	assert.True(t, must[bool](t)(d.StreamQuery(0)))
 }
 
-func TestADestroyedStreamEndsItsWork(t *testing.T) {
+func TestDestroyedStreamFinishesItsOperations(t *testing.T) {
 	d, _ := openMachine(t, Config{})
 	s, e := newStreamOf(t, d, driver.StreamNonBlocking), must[driver.Event](t)(d.EventCreate(0))
 	open := blockStream(t, d, s)
@@ -99,7 +99,7 @@ func TestPrioritiesAreClamped(t *testing.T) {
 	wantCode(t, driver.InvalidHandle, d.StreamDestroy(0))
 }
 
-func TestHostFunctionsMayNotCallTheDriver(t *testing.T) {
+func TestHostFunctionsMustNotCallDriver(t *testing.T) {
 	d, contexts := openMachine(t, Config{})
 	s := newStreamOf(t, d, driver.StreamNonBlocking)
 	var inside []error
@@ -118,7 +118,7 @@ func TestHostFunctionsMayNotCallTheDriver(t *testing.T) {
 	require.NoError(t, d.StreamSynchronize(s), "it ends its own goroutine, not the stream's")
 }
 
-func TestCopiesMayGoToAStreamOfAnotherContextKernelsMayNot(t *testing.T) {
+func TestCopiesButNotKernelsRunOnStreamsOfOtherContexts(t *testing.T) {
 	d, contexts := openMachine(t, Config{Devices: 2})
 	s := newStreamOf(t, d, driver.StreamNonBlocking)
 	require.NoError(t, d.CtxSetCurrent(contexts[1]))
@@ -136,7 +136,7 @@ func TestCopiesMayGoToAStreamOfAnotherContextKernelsMayNot(t *testing.T) {
 	require.NoError(t, d.MemFree(address))
 }
 
-func TestALostDeviceRunsNothingMore(t *testing.T) {
+func TestLostDeviceRunsNothing(t *testing.T) {
 	d, _ := openMachine(t, Config{})
 	s := newStreamOf(t, d, driver.StreamNonBlocking)
 	f := loadKernel(t, d, "wild", func(l *driver.HostLaunch) { l.Memory(1, 1) })
@@ -153,12 +153,12 @@ func TestALostDeviceRunsNothingMore(t *testing.T) {
 	wantCode(t, driver.IllegalAddress, err)
 	assert.ErrorContains(t, err, "lost: cuLaunchKernel")
 	require.NoError(t, d.DevicePrimaryCtxRelease(0))
-	require.NoError(t, d.Close(), "a lost device has nothing to give back")
+	require.NoError(t, d.Close(), "a lost device reports no leaks")
 }
 
 var single = driver.Dim3{X: 1, Y: 1, Z: 1}
 
-// Nothing runs any more on a lost device, and so nobody may wait for it.
+// A lost device runs nothing, so waits for its operations must end.
 func TestWaitsEndWhenTheDeviceIsLost(t *testing.T) {
 	for name, wait := range map[string]func(t *testing.T, d *Driver, lost, s driver.Stream, memory uintptr){
 		"for memory that is freed": func(t *testing.T, d *Driver, lost, s driver.Stream, memory uintptr) {
@@ -192,7 +192,7 @@ func TestWaitsEndWhenTheDeviceIsLost(t *testing.T) {
 	}
 }
 
-func TestADestroyedStreamIsWaitedFor(t *testing.T) {
+func TestSynchronizationIncludesDestroyedStreams(t *testing.T) {
 	for name, wait := range map[string]func(d *Driver) error{
 		"by its context":       (*Driver).CtxSynchronize,
 		"by memory that ends":  func(d *Driver) error { return d.MemFreeHost(0) },

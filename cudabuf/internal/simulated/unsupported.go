@@ -9,11 +9,11 @@ import (
 	"github.com/quiver-gpu/quiver/cudabuf/internal/driver"
 )
 
-// Open answers an error: device memory that faults when the host touches it
-// needs Linux's memfd.
+// Open returns an error. Device memory that faults when the host touches it
+// needs memfd, which only Linux has.
 func Open(Config) (driver.API, error) {
-	return nil, fmt.Errorf("the soft CUDA driver needs linux, not %s", runtime.GOOS)
+	return nil, fmt.Errorf("simulated.Open: simulated CUDA devices need linux, not %s", runtime.GOOS)
 }
 
-// Describe knows no addresses where there are no devices.
+// Describe reports false: this system has no simulated devices.
 func Describe(uintptr) (string, bool) { return "", false }

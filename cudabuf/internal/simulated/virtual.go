@@ -4,8 +4,8 @@ package simulated
 
 import "github.com/quiver-gpu/quiver/cudabuf/internal/driver"
 
-// MemAddressReserve takes as many addresses for the memory itself, so that what
-// is mapped side by side is copied as one.
+// MemAddressReserve also reserves adjacent addresses for the backing memory, so
+// that adjacent mappings can be copied as one range.
 func (d *Driver) MemAddressReserve(n int64) (uintptr, error) {
 	const call = "cuMemAddressReserve"
 	dev, err := d.enterCurrentDevice(call)
@@ -25,7 +25,7 @@ func (d *Driver) MemAddressReserve(n int64) (uintptr, error) {
 	return s.base(), nil
 }
 
-// MemAddressFree takes a whole reservation, in which nothing is mapped.
+// MemAddressFree frees a whole reservation without mappings.
 func (d *Driver) MemAddressFree(address uintptr, n int64) error {
 	const call = "cuMemAddressFree"
 	if _, err := d.enterCurrentDevice(call); err != nil {
@@ -36,7 +36,7 @@ func (d *Driver) MemAddressFree(address uintptr, n int64) error {
 	defer d.space.mu.Unlock()
 	s := d.space.segmentAt(address)
 	if s == nil || s.kind != virtual || s.base() != address || int64(len(s.addresses)) != n {
-		return invalid(call, "%d bytes at %#x are no reservation", n, address)
+		return invalid(call, "%d bytes at %#x are not a reservation", n, address)
 	}
 	if len(s.allocations) > 0 {
 		return invalid(call, "memory is mapped in the reservation at %#x", address)
@@ -44,7 +44,7 @@ func (d *Driver) MemAddressFree(address uintptr, n int64) error {
 	return system(call, d.space.unmapSegment(s))
 }
 
-// MemMap maps all of the memory.
+// MemMap requires n to be the size of the physical memory.
 func (d *Driver) MemMap(address uintptr, n int64, h driver.Physical) error {
 	const call = "cuMemMap"
 	p, err := d.lockPhysical(call, h)
@@ -53,7 +53,7 @@ func (d *Driver) MemMap(address uintptr, n int64, h driver.Physical) error {
 	}
 	defer d.space.mu.Unlock()
 	if n != p.file.size {
-		return invalid(call, "%d bytes of memory of %d", n, p.file.size)
+		return invalid(call, "%d bytes: want the whole physical memory of %d", n, p.file.size)
 	}
 	s, offset, err := d.reserved(call, address, n)
 	if err != nil {
@@ -70,7 +70,7 @@ func (d *Driver) MemMap(address uintptr, n int64, h driver.Physical) error {
 	return nil
 }
 
-// MemUnmap takes whole mappings. It waits for the devices.
+// MemUnmap requires whole mappings. It synchronizes all devices.
 func (d *Driver) MemUnmap(address uintptr, n int64) error {
 	const call = "cuMemUnmap"
 	if _, err := d.enterCurrentDevice(call); err != nil {
@@ -99,7 +99,7 @@ func (d *Driver) MemUnmap(address uintptr, n int64) error {
 	return err
 }
 
-// MemSetAccess takes whole mappings, of memory that the device reaches.
+// MemSetAccess requires whole mappings of memory that the device can reach.
 func (d *Driver) MemSetAccess(address uintptr, n int64, from driver.Device) error {
 	const call = "cuMemSetAccess"
 	dev, err := d.enterNamedDevice(call, from)
@@ -127,7 +127,8 @@ func (d *Driver) MemSetAccess(address uintptr, n int64, from driver.Device) erro
 	return nil
 }
 
-// reserved finds n bytes in a reservation.
+// reserved returns the segment of a reservation that contains n bytes at an
+// address, and their offset.
 func (d *Driver) reserved(call string, address uintptr, n int64) (*segment, int64, error) {
 	if err := requireGranular(call, n); err != nil {
 		return nil, 0, err
@@ -137,12 +138,12 @@ func (d *Driver) reserved(call string, address uintptr, n int64) (*segment, int6
 		return nil, 0, invalid(call, "%d bytes at %#x do not lie in one reservation", n, address)
 	}
 	if address%granularity != 0 {
-		return nil, 0, invalid(call, "%#x is no multiple of %d", address, granularity)
+		return nil, 0, invalid(call, "%#x is not a multiple of %d", address, granularity)
 	}
 	return s, int64(address - s.base()), nil
 }
 
-// mappingsIn returns the blocks that fill n bytes from offset on.
+// mappingsIn returns the mappings that fill exactly n bytes from offset on.
 func (s *segment) mappingsIn(call string, offset, n int64) ([]*allocation, error) {
 	first := s.indexEndingAfter(offset)
 	i, end := first, offset
@@ -156,17 +157,17 @@ func (s *segment) mappingsIn(call string, offset, n int64) ([]*allocation, error
 	return append([]*allocation(nil), s.allocations[first:i]...), nil
 }
 
-// physical is memory without an address: a file of its own, which other
-// processes open by a descriptor.
+// physical is a physical allocation (CUmemGenericAllocationHandle). It has its
+// own file, which other processes can open by a descriptor.
 type physical struct {
 	dev        *device
 	file       *file
-	references int // the handle, and each mapping
+	references int // one of the handle and one of each mapping
 	shareable  bool
-	counted    bool // in what the device has in use; the maker of imported memory counts it
+	counted    bool // its bytes count as used; false if imported, because the exporter counts them
 }
 
-// release ends a use. The last one gives the memory back.
+// release releases one reference. The last one frees the memory.
 func (p *physical) release() error {
 	if p.references--; p.references > 0 {
 		return nil
@@ -210,7 +211,7 @@ func (d *Driver) addPhysical(p *physical) driver.Physical {
 	return h
 }
 
-// MemRelease ends the handle. Where the memory is mapped, it stays.
+// MemRelease releases the handle. Mapped memory stays until it is unmapped.
 func (d *Driver) MemRelease(h driver.Physical) error {
 	const call = "cuMemRelease"
 	p, err := d.lockPhysical(call, h)
@@ -230,7 +231,7 @@ func (d *Driver) MemExportToShareableHandle(h driver.Physical) (int, error) {
 	}
 	defer d.space.mu.Unlock()
 	if !p.shareable {
-		return 0, invalid(call, "the memory was not made to be shared")
+		return 0, invalid(call, "the memory was not created shareable")
 	}
 	fd, err := p.file.dup()
 	return fd, system(call, err)
@@ -247,7 +248,8 @@ func (d *Driver) MemImportFromShareableHandle(fd int) (driver.Physical, error) {
 	return d.addPhysical(&physical{dev: dev, file: f, references: 1, shareable: true}), nil
 }
 
-// lockPhysical finds memory by its handle, and leaves the space locked.
+// lockPhysical returns the physical memory of a handle and leaves space.mu
+// locked.
 func (d *Driver) lockPhysical(call string, h driver.Physical) (*physical, error) {
 	if _, err := d.enterCurrentDevice(call); err != nil {
 		return nil, err
@@ -257,12 +259,14 @@ func (d *Driver) lockPhysical(call string, h driver.Physical) (*physical, error)
 		return p, nil
 	}
 	d.space.mu.Unlock()
-	return nil, invalid(call, "%#x is no memory", h)
+	return nil, invalid(call, "%#x is not a handle of physical memory", h)
 }
 
+// requireGranular returns an error unless n is a positive multiple of the
+// granularity.
 func requireGranular(call string, n int64) error {
 	if n <= 0 || n%granularity != 0 {
-		return invalid(call, "%d bytes are no multiple of %d", n, granularity)
+		return invalid(call, "%d bytes are not a multiple of %d", n, granularity)
 	}
 	return nil
 }

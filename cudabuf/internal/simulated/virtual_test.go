@@ -16,7 +16,7 @@ import (
 
 const page = granularity
 
-func TestMappedMemoryIsUsedWhereAccessIsGiven(t *testing.T) {
+func TestMappedMemoryRequiresAccess(t *testing.T) {
 	d, contexts := openMachine(t, Config{Devices: 2, MemoryBytes: 8 * page})
 	p := must[driver.Physical](t)(d.MemCreate(2*page, 0, false))
 	a := must[uintptr](t)(d.MemAddressReserve(2 * page))
@@ -56,7 +56,7 @@ func TestMappedMemoryIsUsedWhereAccessIsGiven(t *testing.T) {
 	require.NoError(t, d.Close())
 }
 
-func TestMappingsSideBySideAreCopiedAsOne(t *testing.T) {
+func TestAdjacentMappingsAreCopiedAsOneRange(t *testing.T) {
 	d, _ := openMachine(t, Config{MemoryBytes: 8 * page})
 	a := must[uintptr](t)(d.MemAddressReserve(4 * page))
 	parts := make([]driver.Physical, 3)
@@ -85,8 +85,8 @@ func TestMappingsSideBySideAreCopiedAsOne(t *testing.T) {
 func TestKernelFaultsWithoutAccess(t *testing.T) {
 	d, _ := openMachine(t, Config{MemoryBytes: 8 * page})
 	kernel := func(l *driver.HostLaunch) { l.Memory(l.Pointer(0), 2*page)[page] = 1 }
-	m := must[driver.Module](t)(d.ModuleLoadData([]byte("image"), map[string]driver.HostKernel{"twin": kernel}))
-	f := must[driver.Function](t)(d.ModuleGetFunction(m, "twin"))
+	m := must[driver.Module](t)(d.ModuleLoadData([]byte("image"), map[string]driver.HostKernel{"kernel": kernel}))
+	f := must[driver.Function](t)(d.ModuleGetFunction(m, "kernel"))
 	a := must[uintptr](t)(d.MemAddressReserve(2 * page))
 	run := func() error {
 		one := driver.Dim3{X: 1, Y: 1, Z: 1}
@@ -103,7 +103,7 @@ func TestKernelFaultsWithoutAccess(t *testing.T) {
 	wantCode(t, driver.IllegalAddress, run())
 }
 
-func TestVirtualMemoryComesInWholeUnits(t *testing.T) {
+func TestVirtualMemorySizesAreMultiplesOfGranularity(t *testing.T) {
 	d, _ := openMachine(t, Config{MemoryBytes: 3 * page})
 	assert.EqualValues(t, page, must[int64](t)(d.MemGetAllocationGranularity(0, true)))
 	p := must[driver.Physical](t)(d.MemCreate(2*page, 0, false))
@@ -135,7 +135,7 @@ func TestVirtualMemoryComesInWholeUnits(t *testing.T) {
 	wantCode(t, driver.InvalidDevice, err)
 }
 
-func TestDescriptorsKeepMemory(t *testing.T) {
+func TestDescriptorKeepsPhysicalMemory(t *testing.T) {
 	d, _ := openMachine(t, Config{MemoryBytes: 8 * page})
 	p := must[driver.Physical](t)(d.MemCreate(page, 0, true))
 	a := newMapping(t, d, p, page)
@@ -173,7 +173,7 @@ func newMapping(t *testing.T, d *Driver, p driver.Physical, n int64) uintptr {
 	return a
 }
 
-func TestMemoryIsSharedWithDevicesThatReachIt(t *testing.T) {
+func TestMemoryAccessRequiresPeerAccess(t *testing.T) {
 	d, _ := openMachine(t, Config{Devices: 2, MemoryBytes: 8 * page, PeerAccess: func(int, int) bool { return false }})
 	pool := must[driver.MemPool](t)(d.MemPoolCreate(1, false))
 	wantCode(t, driver.InvalidDevice, d.MemPoolSetAccess(pool, 0))
