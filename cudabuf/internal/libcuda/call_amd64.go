@@ -8,11 +8,11 @@ import "unsafe"
 // where they lie.
 type frame struct {
 	function uintptr
-	words    [maxWords]uintptr
+	words    [maxArguments]uintptr
 }
 
-// entered is the address of the function in call_amd64.s that does a frame's call.
-var entered uintptr
+// enterAddress is the address of the function in call_amd64.s that does a frame's call.
+var enterAddress uintptr
 
 // cgocall calls a C function on the thread's own stack, as calls of cgo do. The
 // runtime keeps this name for purego, which does without cgo in the same way; a
@@ -28,5 +28,5 @@ func cgocall(function uintptr, argument unsafe.Pointer) int32
 func invoke(function uintptr, words ...uintptr) int32 {
 	f := frame{function: function}
 	copy(f.words[:len(words)], words) // or it panics
-	return cgocall(entered, unsafe.Pointer(&f))
+	return cgocall(enterAddress, unsafe.Pointer(&f))
 }

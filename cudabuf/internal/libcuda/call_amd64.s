@@ -34,6 +34,6 @@ TEXT enter<>(SB), NOSPLIT, $64
 	CALL R11
 	RET
 
-// entered is the address of enter.
-GLOBL ·entered(SB), NOPTR|RODATA, $8
-DATA ·entered(SB)/8, $enter<>(SB)
+// enterAddress is the address of enter.
+GLOBL ·enterAddress(SB), NOPTR|RODATA, $8
+DATA ·enterAddress(SB)/8, $enter<>(SB)

@@ -23,8 +23,8 @@ static int call(word function, word *given, int n) {
 static word open_library(char *path) { return (word)dlopen(path, RTLD_NOW | RTLD_LOCAL); }
 static word find_function(word library, char *name) { return (word)dlsym((void *)library, name); }
 
-extern void quiverRunPending(word number);
-static word run_pending(void) { return (word)quiverRunPending; }
+extern void quiverRunHostFunc(word number);
+static word run_host_func(void) { return (word)quiverRunHostFunc; }
 */
 import "C"
 
@@ -34,7 +34,7 @@ import (
 )
 
 // load opens a library.
-func load(path string) (uintptr, error) {
+func openLibrary(path string) (uintptr, error) {
 	text := C.CString(path)
 	defer C.free(unsafe.Pointer(text))
 	library := C.open_library(text)
@@ -45,13 +45,13 @@ func load(path string) (uintptr, error) {
 }
 
 // lookup finds a function in a library, 0 where there is none.
-func lookup(library uintptr, name string) uintptr {
+func lookupSymbol(library uintptr, name string) uintptr {
 	text := C.CString(name)
 	defer C.free(unsafe.Pointer(text))
 	return uintptr(C.find_function(C.word(library), text))
 }
 
-func invokeBlock(function uintptr, words []uintptr) int32 {
+func invokeBuffer(function uintptr, words []uintptr) int32 {
 	var first *C.word
 	if len(words) > 0 {
 		first = (*C.word)(unsafe.Pointer(&words[0]))
@@ -59,5 +59,5 @@ func invokeBlock(function uintptr, words []uintptr) int32 {
 	return int32(C.call(C.word(function), first, C.int(len(words))))
 }
 
-// hostFuncEntry is runPending as C calls it.
-func hostFuncEntry() uintptr { return uintptr(C.run_pending()) }
+// hostFuncEntry is runHostFunc as C calls it.
+func hostFuncEntry() uintptr { return uintptr(C.run_host_func()) }

@@ -5,5 +5,5 @@ package libcuda
 // #include <stdint.h>
 import "C"
 
-//export quiverRunPending
-func quiverRunPending(number C.uintptr_t) { runPending(uintptr(number)) }
+//export quiverRunHostFunc
+func quiverRunHostFunc(number C.uintptr_t) { runHostFunc(uintptr(number)) }

@@ -18,8 +18,8 @@ import (
 
 // Driver is an open libcuda.
 type Driver struct {
-	path  string
-	entry [symbolCount]uintptr
+	path    string
+	entries [symbolCount]uintptr
 }
 
 var _ driver.API = (*Driver)(nil)
@@ -29,44 +29,46 @@ var _ driver.API = (*Driver)(nil)
 // itself.
 //
 //go:uintptrescapes
-func (d *Driver) call(s symbol, args ...uintptr) error { return d.plain(s, args...) }
+func (d *Driver) call(s symbol, args ...uintptr) error { return d.callValues(s, args...) }
 
 // plain is call without the directive, which would put args on the heap: it
 // allocates nothing. No argument is a pointer into Go's memory.
-func (d *Driver) plain(s symbol, args ...uintptr) error { return d.check(s, d.result(s, args...)) }
+func (d *Driver) callValues(s symbol, args ...uintptr) error {
+	return d.resultError(s, d.callResult(s, args...))
+}
 
 // copying is call for the copies between the host and a device: it keeps the
 // directive's promise for the host's memory, and allocates nothing either.
 //
 //go:uintptrescapes
-func (d *Driver) copying(s symbol, dst, src, n, stream uintptr) error {
-	return d.plain(s, dst, src, n, stream)
+func (d *Driver) callCopy(s symbol, dst, src, n, stream uintptr) error {
+	return d.callValues(s, dst, src, n, stream)
 }
 
 // check makes an error of a result.
-func (d *Driver) check(s symbol, r driver.Result) error {
+func (d *Driver) resultError(s symbol, r driver.Result) error {
 	if r == driver.Success {
 		return nil
 	}
-	if r == driver.NotSupported && d.entry[s] == 0 {
+	if r == driver.NotSupported && d.entries[s] == 0 {
 		return &driver.Error{Call: symbols[s].call, Code: r, Detail: d.path + " does not have it"}
 	}
 	return driver.Check(symbols[s].call, r)
 }
 
-// maxWords is how many arguments the longest call may have.
-const maxWords = 14
+// maxArguments is how many arguments the longest call may have.
+const maxArguments = 14
 
 // result is plain for those that look at the code themselves.
-func (d *Driver) result(s symbol, args ...uintptr) driver.Result {
-	if d.entry[s] == 0 {
+func (d *Driver) callResult(s symbol, args ...uintptr) driver.Result {
+	if d.entries[s] == 0 {
 		return driver.NotSupported
 	}
-	return driver.Result(invoke(d.entry[s], args...))
+	return driver.Result(invoke(d.entries[s], args...))
 }
 
 // done makes an answer of a query's result.
-func done(call string, r driver.Result) (bool, error) {
+func queryResult(call string, r driver.Result) (bool, error) {
 	if r == driver.NotReady {
 		return false, nil
 	}
@@ -182,8 +184,10 @@ func (d *Driver) CtxEnablePeerAccess(peer driver.Context) error {
 	return d.call(cuCtxEnablePeerAccess, uintptr(peer), 0)
 }
 
-func (d *Driver) CtxSetCurrent(c driver.Context) error { return d.plain(cuCtxSetCurrent, uintptr(c)) }
-func (d *Driver) CtxSynchronize() error                { return d.call(cuCtxSynchronize) }
+func (d *Driver) CtxSetCurrent(c driver.Context) error {
+	return d.callValues(cuCtxSetCurrent, uintptr(c))
+}
+func (d *Driver) CtxSynchronize() error { return d.call(cuCtxSynchronize) }
 
 // Close leaves the library open: CUDA does not survive being unloaded.
 func (d *Driver) Close() error { return nil }

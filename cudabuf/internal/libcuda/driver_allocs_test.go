@@ -12,7 +12,7 @@ import (
 
 // Under the race detector a sync.Pool forgets at random.
 func TestWhatIsCalledOftenAllocatesNothing(t *testing.T) {
-	f := open(t)
+	f := openFake(t)
 	args := []driver.Arg{{Kind: driver.Pointer, Bits: 1}, {Kind: driver.Int32, Bits: 2}}
 	one, host := driver.Dim3{X: 1, Y: 1, Z: 1}, make([]byte, 16)
 	launch := &driver.Launch{Function: 8, Grid: one, Block: one, Stream: 9, Args: args}

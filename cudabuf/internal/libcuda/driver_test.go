@@ -30,7 +30,7 @@ type fake struct {
 }
 
 // build compiles the fake library and names it in the environment.
-func build(t *testing.T, flags ...string) string {
+func buildFake(t *testing.T, flags ...string) string {
 	t.Helper()
 	cc, err := exec.LookPath("cc")
 	if err != nil {
@@ -43,25 +43,25 @@ func build(t *testing.T, flags ...string) string {
 	return path
 }
 
-func open(t *testing.T, flags ...string) fake {
+func openFake(t *testing.T, flags ...string) fake {
 	t.Helper()
-	path := build(t, flags...)
+	path := buildFake(t, flags...)
 	api, err := Open()
 	require.NoError(t, err)
 	library, err := purego.Dlopen(path, purego.RTLD_NOW)
 	require.NoError(t, err)
 	return fake{
 		API:        api,
-		result:     variable[int32](t, library, "fake_result"),
-		call:       variable[*byte](t, library, "fake_call"),
-		args:       variable[[14]uintptr](t, library, "fake_args"),
-		text:       variable[[256]byte](t, library, "fake_text"),
-		parameters: variable[[2]uint64](t, library, "fake_parameters"),
-		structure:  variable[[96]byte](t, library, "fake_struct"),
+		result:     cVariable[int32](t, library, "fake_result"),
+		call:       cVariable[*byte](t, library, "fake_call"),
+		args:       cVariable[[14]uintptr](t, library, "fake_args"),
+		text:       cVariable[[256]byte](t, library, "fake_text"),
+		parameters: cVariable[[2]uint64](t, library, "fake_parameters"),
+		structure:  cVariable[[96]byte](t, library, "fake_struct"),
 	}
 }
 
-func variable[T any](t *testing.T, library uintptr, name string) *T {
+func cVariable[T any](t *testing.T, library uintptr, name string) *T {
 	t.Helper()
 	address, err := purego.Dlsym(library, name)
 	require.NoError(t, err)
@@ -77,7 +77,7 @@ func text(p *byte) string {
 }
 
 func TestCallsPassTheirArguments(t *testing.T) {
-	f := open(t)
+	f := openFake(t)
 	host := make([]byte, 100)
 	at := uintptr(unsafe.Pointer(&host[0]))
 	const out = ^uintptr(0) // an address that the call passes for a result
@@ -278,25 +278,25 @@ func TestCallsPassTheirArguments(t *testing.T) {
 }
 
 func TestACallHasAllItsWordsInOrder(t *testing.T) {
-	f := open(t)
-	words := make([]uintptr, maxWords)
+	f := openFake(t)
+	words := make([]uintptr, maxArguments)
 	for i := range words {
 		words[i] = 1<<63 + uintptr(i)
 	}
 	*f.result = -7
-	assert.EqualValues(t, -7, invoke(f.API.(*Driver).entry[cuCtxSetCurrent], words...))
+	assert.EqualValues(t, -7, invoke(f.API.(*Driver).entries[cuCtxSetCurrent], words...))
 	assert.Equal(t, words, f.args[:])
 }
 
 func TestOpenNamesAMissingFunction(t *testing.T) {
-	path := build(t, "-DBROKEN")
+	path := buildFake(t, "-DBROKEN")
 	_, err := Open()
 	assert.ErrorContains(t, err, path+" lacks cuMemAlloc_v2")
 	assert.NotErrorIs(t, err, driver.ErrNoDriver)
 }
 
 func TestMissingOptionalFunctionsDisableOneFeature(t *testing.T) {
-	f := open(t, "-DOLD")
+	f := openFake(t, "-DOLD")
 	_, err := f.DeviceGetUUID(0)
 	assert.ErrorContains(t, err, "cuDeviceGetUuid: CUDA_ERROR_NOT_SUPPORTED (801)")
 	err = f.MemcpyPeerAsync(1, 2, 3, 4, 5, 6)
@@ -347,7 +347,7 @@ func TestStructuresLieAsInC(t *testing.T) {
 	assert.EqualValues(t, 88, unsafe.Sizeof(poolProps{}))
 	assert.EqualValues(t, 24, unsafe.Offsetof(poolProps{}.maxSize))
 
-	f := open(t)
+	f := openFake(t)
 	number := func(at int) int32 { return int32(binary.LittleEndian.Uint32(f.structure[at:])) }
 	_, err := f.MemCreate(1<<21, 3, true)
 	require.NoError(t, err)
@@ -362,7 +362,7 @@ func TestStructuresLieAsInC(t *testing.T) {
 }
 
 func TestHandlesArePassedByValue(t *testing.T) {
-	f := open(t)
+	f := openFake(t)
 	var h [64]byte
 	for i := range h {
 		h[i] = byte(200 - i)
@@ -377,7 +377,7 @@ func TestHandlesArePassedByValue(t *testing.T) {
 }
 
 func TestQueriesTellNotReadyFromFailure(t *testing.T) {
-	f := open(t)
+	f := openFake(t)
 	for name, ask := range map[string]func() (bool, error){
 		"stream": func() (bool, error) { return f.StreamQuery(9) },
 		"event":  func() (bool, error) { return f.EventQuery(9) },
@@ -393,7 +393,7 @@ func TestQueriesTellNotReadyFromFailure(t *testing.T) {
 }
 
 func TestTheCompilersWordsAreInTheError(t *testing.T) {
-	f := open(t)
+	f := openFake(t)
 	*f.result = 218
 	_, err := f.ModuleLoadData([]byte("ptx"), nil)
 	assert.ErrorContains(t, err, "CUDA_ERROR_INVALID_PTX (218)")

@@ -59,23 +59,23 @@ func (d *Driver) MemHostGetDevicePointer(address uintptr) (uintptr, error) {
 }
 
 func (d *Driver) MemcpyHtoDAsync(dst uintptr, src []byte, s driver.Stream) error {
-	return d.copying(cuMemcpyHtoDAsync, dst, uintptr(unsafe.Pointer(unsafe.SliceData(src))), uintptr(len(src)), uintptr(s))
+	return d.callCopy(cuMemcpyHtoDAsync, dst, uintptr(unsafe.Pointer(unsafe.SliceData(src))), uintptr(len(src)), uintptr(s))
 }
 
 func (d *Driver) MemcpyDtoHAsync(dst []byte, src uintptr, s driver.Stream) error {
-	return d.copying(cuMemcpyDtoHAsync, uintptr(unsafe.Pointer(unsafe.SliceData(dst))), src, uintptr(len(dst)), uintptr(s))
+	return d.callCopy(cuMemcpyDtoHAsync, uintptr(unsafe.Pointer(unsafe.SliceData(dst))), src, uintptr(len(dst)), uintptr(s))
 }
 
 func (d *Driver) MemcpyDtoDAsync(dst, src uintptr, n int64, s driver.Stream) error {
-	return d.plain(cuMemcpyDtoDAsync, dst, src, uintptr(n), uintptr(s))
+	return d.callValues(cuMemcpyDtoDAsync, dst, src, uintptr(n), uintptr(s))
 }
 
 func (d *Driver) MemcpyPeerAsync(dst uintptr, dstContext driver.Context, src uintptr, srcContext driver.Context, n int64, s driver.Stream) error {
-	return d.plain(cuMemcpyPeerAsync, dst, uintptr(dstContext), src, uintptr(srcContext), uintptr(n), uintptr(s))
+	return d.callValues(cuMemcpyPeerAsync, dst, uintptr(dstContext), src, uintptr(srcContext), uintptr(n), uintptr(s))
 }
 
 func (d *Driver) MemsetD8Async(dst uintptr, value byte, n int64, s driver.Stream) error {
-	return d.plain(cuMemsetD8Async, dst, uintptr(value), uintptr(n), uintptr(s))
+	return d.callValues(cuMemsetD8Async, dst, uintptr(value), uintptr(n), uintptr(s))
 }
 
 func (d *Driver) MemAllocAsync(n int64, s driver.Stream) (uintptr, error) {
@@ -85,7 +85,7 @@ func (d *Driver) MemAllocAsync(n int64, s driver.Stream) (uintptr, error) {
 }
 
 func (d *Driver) MemFreeAsync(address uintptr, s driver.Stream) error {
-	return d.plain(cuMemFreeAsync, address, uintptr(s))
+	return d.callValues(cuMemFreeAsync, address, uintptr(s))
 }
 
 func (d *Driver) DeviceGetDefaultMemPool(dev driver.Device) (driver.MemPool, error) {
@@ -96,7 +96,7 @@ func (d *Driver) DeviceGetDefaultMemPool(dev driver.Device) (driver.MemPool, err
 
 func (d *Driver) MemPoolCreate(dev driver.Device, shareable bool) (driver.MemPool, error) {
 	var p driver.MemPool
-	props := poolProps{kind: allocationPinned, handleTypes: handleType(shareable), location: on(int32(dev))}
+	props := poolProps{kind: allocationPinned, handleTypes: handleType(shareable), location: deviceLocation(int32(dev))}
 	err := d.call(cuMemPoolCreate, uintptr(unsafe.Pointer(&p)), uintptr(unsafe.Pointer(&props)))
 	return p, err
 }
@@ -118,7 +118,7 @@ func (d *Driver) MemPoolGetAttribute(p driver.MemPool, a driver.MemPoolAttribute
 }
 
 func (d *Driver) MemPoolSetAccess(p driver.MemPool, from driver.Device) error {
-	access := accessDesc{on(int32(from)), accessReadWrite}
+	access := accessDesc{deviceLocation(int32(from)), accessReadWrite}
 	return d.call(cuMemPoolSetAccess, uintptr(p), uintptr(unsafe.Pointer(&access)), 1)
 }
 
@@ -154,20 +154,20 @@ func (d *Driver) MemPoolImportPointer(pool driver.MemPool, p driver.PoolPointer)
 	return address, err
 }
 
-func prop(dev driver.Device, shareable bool) allocationProp {
-	return allocationProp{kind: allocationPinned, handleTypes: handleType(shareable), location: on(int32(dev))}
+func newAllocationProp(dev driver.Device, shareable bool) allocationProp {
+	return allocationProp{kind: allocationPinned, handleTypes: handleType(shareable), location: deviceLocation(int32(dev))}
 }
 
 func (d *Driver) MemGetAllocationGranularity(dev driver.Device, shareable bool) (int64, error) {
 	var n int64
-	p := prop(dev, shareable)
+	p := newAllocationProp(dev, shareable)
 	err := d.call(cuMemGetAllocationGranularity, uintptr(unsafe.Pointer(&n)), uintptr(unsafe.Pointer(&p)), granularityMinimum)
 	return n, err
 }
 
 func (d *Driver) MemCreate(n int64, dev driver.Device, shareable bool) (driver.Physical, error) {
 	var h driver.Physical
-	p := prop(dev, shareable)
+	p := newAllocationProp(dev, shareable)
 	err := d.call(cuMemCreate, uintptr(unsafe.Pointer(&h)), uintptr(n), uintptr(unsafe.Pointer(&p)), 0)
 	return h, err
 }
@@ -193,7 +193,7 @@ func (d *Driver) MemUnmap(address uintptr, n int64) error {
 }
 
 func (d *Driver) MemSetAccess(address uintptr, n int64, from driver.Device) error {
-	access := accessDesc{on(int32(from)), accessReadWrite}
+	access := accessDesc{deviceLocation(int32(from)), accessReadWrite}
 	return d.call(cuMemSetAccess, address, uintptr(n), uintptr(unsafe.Pointer(&access)), 1)
 }
 
@@ -225,7 +225,7 @@ func (d *Driver) IpcOpenMemHandle(h driver.IPCMemHandle) (uintptr, error) {
 		err := d.call(cuIpcOpenMemHandle, uintptr(unsafe.Pointer(&p)), uintptr(unsafe.Pointer(&h)), lazyPeerAccess)
 		return p, err
 	}
-	w := words((*[64]byte)(&h))
+	w := handleWords((*[64]byte)(&h))
 	err := d.call(cuIpcOpenMemHandle, uintptr(unsafe.Pointer(&p)), lazyPeerAccess, 0, 0, 0, 0,
 		w[0], w[1], w[2], w[3], w[4], w[5], w[6], w[7])
 	return p, err
@@ -248,7 +248,7 @@ func (d *Driver) IpcOpenEventHandle(h driver.IPCEventHandle) (driver.Event, erro
 		err := d.call(cuIpcOpenEventHandle, uintptr(unsafe.Pointer(&e)), uintptr(unsafe.Pointer(&h)))
 		return e, err
 	}
-	w := words((*[64]byte)(&h))
+	w := handleWords((*[64]byte)(&h))
 	err := d.call(cuIpcOpenEventHandle, uintptr(unsafe.Pointer(&e)), 0, 0, 0, 0, 0,
 		w[0], w[1], w[2], w[3], w[4], w[5], w[6], w[7])
 	return e, err
@@ -295,7 +295,7 @@ const (
 	granularityMinimum = 0 // CU_MEM_ALLOC_GRANULARITY_MINIMUM
 )
 
-func on(dev int32) location { return location{locationDevice, dev} }
+func deviceLocation(dev int32) location { return location{locationDevice, dev} }
 
 func handleType(shareable bool) int32 {
 	if shareable {
@@ -305,4 +305,4 @@ func handleType(shareable bool) int32 {
 }
 
 // words are the eight words of a handle, in the order of memory.
-func words(handle *[64]byte) *[8]uintptr { return (*[8]uintptr)(unsafe.Pointer(handle)) }
+func handleWords(handle *[64]byte) *[8]uintptr { return (*[8]uintptr)(unsafe.Pointer(handle)) }

@@ -69,7 +69,7 @@ func (d *Driver) OccupancyMaxPotentialBlockSize(f driver.Function, sharedBytes i
 // LaunchKernel passes pointers to the arguments' values, which the driver copies
 // before it returns.
 func (d *Driver) LaunchKernel(l *driver.Launch) error {
-	err := d.plain(cuLaunchKernel, uintptr(l.Function),
+	err := d.callValues(cuLaunchKernel, uintptr(l.Function),
 		uintptr(l.Grid.X), uintptr(l.Grid.Y), uintptr(l.Grid.Z),
 		uintptr(l.Block.X), uintptr(l.Block.Y), uintptr(l.Block.Z),
 		uintptr(l.SharedBytes), uintptr(l.Stream), uintptr(unsafe.Pointer(l.Values())), 0)

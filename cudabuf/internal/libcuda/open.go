@@ -16,9 +16,9 @@ import (
 // of the search.
 const Override = "QUIVER_LIBCUDA"
 
-// places are where the driver lies that the dynamic loader does not search by
+// searchPaths are where the driver lies that the dynamic loader does not search by
 // itself: WSL, NixOS, and the mounts of container platforms.
-var places = []string{
+var searchPaths = []string{
 	"/usr/lib/wsl/lib/libcuda.so.1",
 	"/run/opengl-driver/lib/libcuda.so.1",
 	"/usr/local/nvidia/lib64/libcuda.so.1",
@@ -28,17 +28,17 @@ var places = []string{
 // the error is driver.ErrNoDriver and tells what was looked for and where; a
 // library that lacks a function that is needed is an error that names it.
 func Open() (driver.API, error) {
-	candidates := append([]string{"libcuda.so.1"}, places...)
+	candidates := append([]string{"libcuda.so.1"}, searchPaths...)
 	if path := os.Getenv(Override); path != "" {
 		candidates = []string{path}
 	}
 	var tried []string
 	for _, path := range candidates {
-		library, err := load(path)
+		library, err := openLibrary(path)
 		if err == nil {
-			return find(path, library)
+			return newDriver(path, library)
 		}
-		tried = append(tried, because(path, err))
+		tried = append(tried, describeOpenError(path, err))
 	}
 	return nil, fmt.Errorf("%w: looked for %s; LD_LIBRARY_PATH is %q. Install the NVIDIA driver, or set %s to its libcuda.so.1",
 		driver.ErrNoDriver, strings.Join(tried, ", "), os.Getenv("LD_LIBRARY_PATH"), Override)
@@ -46,7 +46,7 @@ func Open() (driver.API, error) {
 
 // because says why a library was not opened: the loader's words where there is
 // a file (a wrong architecture, a missing dependency), less where there is none.
-func because(path string, err error) string {
+func describeOpenError(path string, err error) string {
 	if !strings.Contains(path, "/") {
 		return fmt.Sprintf("%s in the dynamic loader's path (%v)", path, err)
 	}
@@ -57,22 +57,22 @@ func because(path string, err error) string {
 }
 
 // find looks all functions up in the open library at path.
-func find(path string, library uintptr) (*Driver, error) {
+func newDriver(path string, library uintptr) (*Driver, error) {
 	d := &Driver{path: path}
 	for s := range symbolCount {
-		for _, name := range s.exports() {
-			if d.entry[s] = lookup(library, name); d.entry[s] != 0 {
+		for _, name := range s.exportNames() {
+			if d.entries[s] = lookupSymbol(library, name); d.entries[s] != 0 {
 				break
 			}
 		}
-		if d.entry[s] == 0 && !symbols[s].optional {
-			return nil, fmt.Errorf("%s lacks %s: it is no CUDA driver, or one too old", path, strings.Join(s.exports(), " and "))
+		if d.entries[s] == 0 && !symbols[s].optional {
+			return nil, fmt.Errorf("%s lacks %s: it is no CUDA driver, or one too old", path, strings.Join(s.exportNames(), " and "))
 		}
 	}
 	return d, nil
 }
 
-// symbol is one function of libcuda, an index into Driver.entry.
+// symbol is one function of libcuda, an index into Driver.entries.
 type symbol int
 
 const (
@@ -281,7 +281,7 @@ var symbols = [symbolCount]struct {
 }
 
 // exports lists the names to look a symbol up by.
-func (s symbol) exports() []string {
+func (s symbol) exportNames() []string {
 	if names := symbols[s].names; len(names) > 0 {
 		return names
 	}

@@ -19,15 +19,15 @@ func (d *Driver) StreamCreateWithPriority(flags uint32, priority int) (driver.St
 func (d *Driver) StreamDestroy(s driver.Stream) error { return d.call(cuStreamDestroy, uintptr(s)) }
 
 func (d *Driver) StreamSynchronize(s driver.Stream) error {
-	return d.plain(cuStreamSynchronize, uintptr(s))
+	return d.callValues(cuStreamSynchronize, uintptr(s))
 }
 
 func (d *Driver) StreamQuery(s driver.Stream) (bool, error) {
-	return done("cuStreamQuery", d.result(cuStreamQuery, uintptr(s)))
+	return queryResult("cuStreamQuery", d.callResult(cuStreamQuery, uintptr(s)))
 }
 
 func (d *Driver) StreamWaitEvent(s driver.Stream, e driver.Event) error {
-	return d.plain(cuStreamWaitEvent, uintptr(s), uintptr(e), 0)
+	return d.callValues(cuStreamWaitEvent, uintptr(s), uintptr(e), 0)
 }
 
 func (d *Driver) StreamGetPriority(s driver.Stream) (int, error) {
@@ -51,15 +51,15 @@ func (d *Driver) EventCreate(flags uint32) (driver.Event, error) {
 func (d *Driver) EventDestroy(e driver.Event) error { return d.call(cuEventDestroy, uintptr(e)) }
 
 func (d *Driver) EventRecord(e driver.Event, s driver.Stream) error {
-	return d.plain(cuEventRecord, uintptr(e), uintptr(s))
+	return d.callValues(cuEventRecord, uintptr(e), uintptr(s))
 }
 
 func (d *Driver) EventQuery(e driver.Event) (bool, error) {
-	return done("cuEventQuery", d.result(cuEventQuery, uintptr(e)))
+	return queryResult("cuEventQuery", d.callResult(cuEventQuery, uintptr(e)))
 }
 
 func (d *Driver) EventSynchronize(e driver.Event) error {
-	return d.plain(cuEventSynchronize, uintptr(e))
+	return d.callValues(cuEventSynchronize, uintptr(e))
 }
 
 func (d *Driver) EventElapsedTime(start, end driver.Event) (float32, error) {
@@ -72,23 +72,23 @@ func (d *Driver) EventElapsedTime(start, end driver.Event) (float32, error) {
 // back. C cannot hold a Go function, and callbacks are never freed, so all go
 // through one.
 var (
-	pending     sync.Map // uintptr -> func()
-	lastPending atomic.Uintptr
+	hostFuncs    sync.Map // uintptr -> func()
+	lastHostFunc atomic.Uintptr
 )
 
 func (d *Driver) LaunchHostFunc(s driver.Stream, f func()) error {
-	number := lastPending.Add(1)
-	pending.Store(number, f)
+	number := lastHostFunc.Add(1)
+	hostFuncs.Store(number, f)
 	err := d.call(cuLaunchHostFunc, uintptr(s), hostFuncEntry(), number)
 	if err != nil {
-		pending.Delete(number)
+		hostFuncs.Delete(number)
 	}
 	return err
 }
 
-// runPending runs one of them, on a thread of the driver.
-func runPending(number uintptr) {
-	if f, ok := pending.LoadAndDelete(number); ok {
+// runHostFunc runs one of them, on a thread of the driver.
+func runHostFunc(number uintptr) {
+	if f, ok := hostFuncs.LoadAndDelete(number); ok {
 		f.(func())()
 	}
 }
@@ -110,7 +110,7 @@ func (d *Driver) GraphInstantiate(g driver.Graph) (driver.GraphExec, error) {
 }
 
 func (d *Driver) GraphLaunch(x driver.GraphExec, s driver.Stream) error {
-	return d.plain(cuGraphLaunch, uintptr(x), uintptr(s))
+	return d.callValues(cuGraphLaunch, uintptr(x), uintptr(s))
 }
 
 func (d *Driver) GraphExecDestroy(x driver.GraphExec) error {

@@ -4,7 +4,7 @@ package libcuda
 
 import "github.com/ebitengine/purego"
 
-func invokeBlock(function uintptr, words []uintptr) int32 {
+func invokeBuffer(function uintptr, words []uintptr) int32 {
 	r, _, _ := purego.SyscallN(function, words...)
 	return int32(r)
 }
