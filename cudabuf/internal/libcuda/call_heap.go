@@ -4,16 +4,16 @@ package libcuda
 
 import "sync"
 
-// argumentBuffers hold the words of calls while they run: purego and cgo want them on the
-// heap.
+// argumentBuffers hold the arguments of running calls, because purego and cgo
+// need them on the heap.
 var argumentBuffers = sync.Pool{New: func() any { return new([maxArguments]uintptr) }}
 
-// invoke calls a function with integers and pointers, and answers the low half of
-// its result, the one that a CUresult has.
-func invoke(function uintptr, words ...uintptr) int32 {
+// invoke calls a C function with integer and pointer arguments. It returns the
+// low 32 bits of the result, which hold a CUresult.
+func invoke(function uintptr, args ...uintptr) int32 {
 	b := argumentBuffers.Get().(*[maxArguments]uintptr)
-	copy(b[:len(words)], words) // or it panics
-	r := invokeBuffer(function, b[:len(words)])
+	copy(b[:len(args)], args) // panics if there are too many
+	r := invokeBuffer(function, b[:len(args)])
 	argumentBuffers.Put(b)
 	return r
 }

@@ -4,7 +4,8 @@ package libcuda
 
 import "github.com/ebitengine/purego"
 
-func invokeBuffer(function uintptr, words []uintptr) int32 {
-	r, _, _ := purego.SyscallN(function, words...)
+// invokeBuffer calls a C function with arguments on the heap.
+func invokeBuffer(function uintptr, args []uintptr) int32 {
+	r, _, _ := purego.SyscallN(function, args...)
 	return int32(r)
 }

@@ -10,8 +10,9 @@ import (
 	"github.com/quiver-gpu/quiver/cudabuf/internal/driver"
 )
 
-// Under the race detector a sync.Pool forgets at random.
-func TestWhatIsCalledOftenAllocatesNothing(t *testing.T) {
+// This does not run under the race detector, in which a sync.Pool drops items
+// at random.
+func TestFrequentCallsDoNotAllocate(t *testing.T) {
 	f := openFake(t)
 	args := []driver.Arg{{Kind: driver.Pointer, Bits: 1}, {Kind: driver.Int32, Bits: 2}}
 	one, host := driver.Dim3{X: 1, Y: 1, Z: 1}, make([]byte, 16)
@@ -31,7 +32,7 @@ func TestWhatIsCalledOftenAllocatesNothing(t *testing.T) {
 		"wait for a stream": func() error { return f.StreamSynchronize(9) },
 		"free on a stream":  func() error { return f.MemFreeAsync(7, 9) },
 	} {
-		// The collector may empty the pool once.
+		// The garbage collector may empty the pool once.
 		assert.Less(t, testing.AllocsPerRun(100, func() {
 			if err := call(); err != nil {
 				t.Error(err)

@@ -18,7 +18,8 @@ import (
 	"github.com/quiver-gpu/quiver/cudabuf/internal/driver"
 )
 
-// fake is libcuda as testdata/fake.c plays it.
+// fake is a Driver of the library testdata/fake.c, and the variables of that
+// library.
 type fake struct {
 	driver.API
 	result     *int32
@@ -29,7 +30,7 @@ type fake struct {
 	structure  *[96]byte
 }
 
-// build compiles the fake library and names it in the environment.
+// buildFake compiles the fake library and sets Override to its path.
 func buildFake(t *testing.T, flags ...string) string {
 	t.Helper()
 	cc, err := exec.LookPath("cc")
@@ -76,11 +77,11 @@ func text(p *byte) string {
 	return string(unsafe.Slice(p, n))
 }
 
-func TestCallsPassTheirArguments(t *testing.T) {
+func TestCallsPassArguments(t *testing.T) {
 	f := openFake(t)
 	host := make([]byte, 100)
 	at := uintptr(unsafe.Pointer(&host[0]))
-	const out = ^uintptr(0) // an address that the call passes for a result
+	const out = ^uintptr(0) // stands for any nonzero address of a result
 	const handle = 0x7700000012345678
 	var counted [64]byte
 	for i := range counted {
@@ -266,10 +267,10 @@ func TestCallsPassTheirArguments(t *testing.T) {
 			*f.result = 2
 			err := tt.run()
 			*f.result = 0
-			assert.ErrorIs(t, err, arrowbuf.ErrOutOfMemory, "the code that the call returns")
+			assert.ErrorIs(t, err, arrowbuf.ErrOutOfMemory, "the result of the call becomes an error")
 		})
 	}
-	assert.Len(t, covered, int(symbolCount), "every call is here")
+	assert.Len(t, covered, int(symbolCount), "every call is tested")
 	assert.Equal(t, [2]uint64{handle, 0xfffffff9}, *f.parameters)
 	require.NoError(t, func() error { _, err := f.ModuleLoadData([]byte("ptx"), nil); return err }())
 	assert.Equal(t, "ptx", text(&f.text[0]), "an image ends in a zero byte")
@@ -277,7 +278,7 @@ func TestCallsPassTheirArguments(t *testing.T) {
 	assert.Equal(t, "add", text(&f.text[0]))
 }
 
-func TestACallHasAllItsWordsInOrder(t *testing.T) {
+func TestInvokePassesAllArgumentsInOrder(t *testing.T) {
 	f := openFake(t)
 	words := make([]uintptr, maxArguments)
 	for i := range words {
@@ -288,7 +289,7 @@ func TestACallHasAllItsWordsInOrder(t *testing.T) {
 	assert.Equal(t, words, f.args[:])
 }
 
-func TestOpenNamesAMissingFunction(t *testing.T) {
+func TestOpenNamesMissingFunction(t *testing.T) {
 	path := buildFake(t, "-DBROKEN")
 	_, err := Open()
 	assert.ErrorContains(t, err, path+" lacks cuMemAlloc_v2")
@@ -301,11 +302,11 @@ func TestMissingOptionalFunctionsDisableOneFeature(t *testing.T) {
 	assert.ErrorContains(t, err, "cuDeviceGetUuid: CUDA_ERROR_NOT_SUPPORTED (801)")
 	err = f.MemcpyPeerAsync(1, 2, 3, 4, 5, 6)
 	assert.ErrorContains(t, err, "cuMemcpyPeerAsync: CUDA_ERROR_NOT_SUPPORTED (801)")
-	assert.ErrorContains(t, err, "libcuda.so.1 does not have it")
+	assert.ErrorContains(t, err, "libcuda.so.1 lacks the function")
 	assert.NoError(t, f.Init())
 }
 
-func TestOpenWithoutADriverSaysWhatWasLookedForAndWhere(t *testing.T) {
+func TestOpenErrorNamesPathsTried(t *testing.T) {
 	t.Setenv(Override, "/nowhere/libcuda.so.1")
 	t.Setenv("LD_LIBRARY_PATH", "/opt/mine")
 	_, err := Open()
@@ -317,10 +318,10 @@ func TestOpenWithoutADriverSaysWhatWasLookedForAndWhere(t *testing.T) {
 	t.Setenv(Override, "testdata/fake.c")
 	_, err = Open()
 	assert.ErrorIs(t, err, driver.ErrNoDriver)
-	assert.ErrorContains(t, err, "testdata/fake.c (", "a file that is no library: the loader's words")
+	assert.ErrorContains(t, err, "testdata/fake.c (", "for a file that is not a library, the loader's message")
 }
 
-func TestResultNamesAreTheDriversOwn(t *testing.T) {
+func TestResultNamesMatchDriver(t *testing.T) {
 	if os.Getenv("QUIVER_TEST_DEVICE") != "cuda" {
 		t.Skip("asks the driver of a GPU; set QUIVER_TEST_DEVICE=cuda")
 	}
@@ -336,8 +337,8 @@ func TestResultNamesAreTheDriversOwn(t *testing.T) {
 	}
 }
 
-func TestStructuresLieAsInC(t *testing.T) {
-	// sizeof and offsetof as gcc prints them for cuda.h of CUDA 12.9 and 13.0.
+func TestStructuresHaveCLayout(t *testing.T) {
+	// The values of sizeof and offsetof by gcc, with cuda.h of CUDA 12.9 and 13.0.
 	assert.EqualValues(t, 8, unsafe.Sizeof(location{}))
 	assert.EqualValues(t, 32, unsafe.Sizeof(allocationProp{}))
 	assert.EqualValues(t, 8, unsafe.Offsetof(allocationProp{}.location))
@@ -376,7 +377,7 @@ func TestHandlesArePassedByValue(t *testing.T) {
 	assert.Equal(t, h[:], f.structure[:64])
 }
 
-func TestQueriesTellNotReadyFromFailure(t *testing.T) {
+func TestQueriesDistinguishNotReadyFromFailure(t *testing.T) {
 	f := openFake(t)
 	for name, ask := range map[string]func() (bool, error){
 		"stream": func() (bool, error) { return f.StreamQuery(9) },
@@ -392,7 +393,7 @@ func TestQueriesTellNotReadyFromFailure(t *testing.T) {
 	}
 }
 
-func TestTheCompilersWordsAreInTheError(t *testing.T) {
+func TestModuleLoadErrorHoldsCompilerLog(t *testing.T) {
 	f := openFake(t)
 	*f.result = 218
 	_, err := f.ModuleLoadData([]byte("ptx"), nil)

@@ -36,8 +36,8 @@ func (d *Driver) MemGetAddressRange(address uintptr) (base uintptr, size int64, 
 	return base, size, err
 }
 
-// PointerGetAttribute makes room for the widest value; the driver writes as many
-// bytes of it as the attribute has.
+// PointerGetAttribute passes space for the widest value. The driver writes only
+// the bytes of the attribute.
 func (d *Driver) PointerGetAttribute(a driver.PointerAttribute, address uintptr) (uint64, error) {
 	var v uint64
 	err := d.call(cuPointerGetAttribute, uintptr(unsafe.Pointer(&v)), uintptr(a), address)
@@ -134,8 +134,8 @@ func (d *Driver) MemPoolExportToShareableHandle(p driver.MemPool) (int, error) {
 	return int(fd), err
 }
 
-// MemPoolImportFromShareableHandle passes the descriptor itself where the call
-// takes a pointer.
+// MemPoolImportFromShareableHandle passes the descriptor in the pointer argument,
+// as the driver requires.
 func (d *Driver) MemPoolImportFromShareableHandle(fd int) (driver.MemPool, error) {
 	var p driver.MemPool
 	err := d.call(cuMemPoolImportFromShareableHandle, uintptr(unsafe.Pointer(&p)), uintptr(fd), handlePosixFD, 0)
@@ -203,8 +203,8 @@ func (d *Driver) MemExportToShareableHandle(h driver.Physical) (int, error) {
 	return int(fd), err
 }
 
-// MemImportFromShareableHandle passes the descriptor itself where the call takes
-// a pointer.
+// MemImportFromShareableHandle passes the descriptor in the pointer argument, as
+// the driver requires.
 func (d *Driver) MemImportFromShareableHandle(fd int) (driver.Physical, error) {
 	var h driver.Physical
 	err := d.call(cuMemImportFromShareableHandle, uintptr(unsafe.Pointer(&h)), uintptr(fd), handlePosixFD)
@@ -217,8 +217,8 @@ func (d *Driver) IpcGetMemHandle(address uintptr) (driver.IPCMemHandle, error) {
 	return h, err
 }
 
-// IpcOpenMemHandle passes 64 bytes by value, which C passes on x86-64 in memory,
-// behind all that goes in its six integer registers, and on arm64 by address.
+// IpcOpenMemHandle passes 64 bytes by value. C passes these on x86-64 on the
+// stack, after the six integer registers, and on arm64 by address.
 func (d *Driver) IpcOpenMemHandle(h driver.IPCMemHandle) (uintptr, error) {
 	var p uintptr
 	if runtime.GOARCH == "arm64" {
@@ -241,7 +241,7 @@ func (d *Driver) IpcGetEventHandle(e driver.Event) (driver.IPCEventHandle, error
 	return h, err
 }
 
-// IpcOpenEventHandle passes the handle as IpcOpenMemHandle does.
+// IpcOpenEventHandle passes the handle like IpcOpenMemHandle.
 func (d *Driver) IpcOpenEventHandle(h driver.IPCEventHandle) (driver.Event, error) {
 	var e driver.Event
 	if runtime.GOARCH == "arm64" {
@@ -254,8 +254,8 @@ func (d *Driver) IpcOpenEventHandle(h driver.IPCEventHandle) (driver.Event, erro
 	return e, err
 }
 
-// Structures of cuda.h that calls take by pointer, laid out as C lays them out
-// on every 64-bit machine.
+// Structures of cuda.h that calls take by pointer, in the layout of C on every
+// 64-bit machine.
 
 // location is CUmemLocation.
 type location struct{ kind, id int32 }
@@ -283,7 +283,7 @@ type poolProps struct {
 	reserved          [56]byte
 }
 
-// Values of their enumerations.
+// Values of the fields of these structures, and of arguments.
 const (
 	allocationPinned   = 1 // CU_MEM_ALLOCATION_TYPE_PINNED
 	handlePosixFD      = 1 // CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR
@@ -304,5 +304,5 @@ func handleType(shareable bool) int32 {
 	return 0
 }
 
-// words are the eight words of a handle, in the order of memory.
+// handleWords returns the eight 64-bit words of a handle.
 func handleWords(handle *[64]byte) *[8]uintptr { return (*[8]uintptr)(unsafe.Pointer(handle)) }

@@ -12,21 +12,21 @@ import (
 	"github.com/quiver-gpu/quiver/cudabuf/internal/driver"
 )
 
-// Override is the environment variable that names the library to open in place
-// of the search.
+// Override is the environment variable with the path of the library. If it is
+// set, no other path is tried.
 const Override = "QUIVER_LIBCUDA"
 
-// searchPaths are where the driver lies that the dynamic loader does not search by
-// itself: WSL, NixOS, and the mounts of container platforms.
+// searchPaths are locations that the dynamic loader does not search: those of
+// WSL, NixOS and container platforms.
 var searchPaths = []string{
 	"/usr/lib/wsl/lib/libcuda.so.1",
 	"/run/opengl-driver/lib/libcuda.so.1",
 	"/usr/local/nvidia/lib64/libcuda.so.1",
 }
 
-// Open opens the driver's library and finds its functions. Without a library
-// the error is driver.ErrNoDriver and tells what was looked for and where; a
-// library that lacks a function that is needed is an error that names it.
+// Open opens libcuda and looks its functions up. Without a library it returns
+// an error wrapping driver.ErrNoDriver that names the paths tried. If a
+// required function is missing, the error names it.
 func Open() (driver.API, error) {
 	candidates := append([]string{"libcuda.so.1"}, searchPaths...)
 	if path := os.Getenv(Override); path != "" {
@@ -40,12 +40,13 @@ func Open() (driver.API, error) {
 		}
 		tried = append(tried, describeOpenError(path, err))
 	}
-	return nil, fmt.Errorf("%w: looked for %s; LD_LIBRARY_PATH is %q. Install the NVIDIA driver, or set %s to its libcuda.so.1",
+	return nil, fmt.Errorf("%w: tried %s; LD_LIBRARY_PATH is %q. Install the NVIDIA driver, or set %s to the path of libcuda.so.1",
 		driver.ErrNoDriver, strings.Join(tried, ", "), os.Getenv("LD_LIBRARY_PATH"), Override)
 }
 
-// because says why a library was not opened: the loader's words where there is
-// a file (a wrong architecture, a missing dependency), less where there is none.
+// describeOpenError returns the path with the reason why it was not opened. If
+// the file exists, the reason is the loader's message, such as a wrong
+// architecture or a missing dependency.
 func describeOpenError(path string, err error) string {
 	if !strings.Contains(path, "/") {
 		return fmt.Sprintf("%s in the dynamic loader's path (%v)", path, err)
@@ -56,7 +57,7 @@ func describeOpenError(path string, err error) string {
 	return fmt.Sprintf("%s (%v)", path, err)
 }
 
-// find looks all functions up in the open library at path.
+// newDriver looks up all functions in the open library at path.
 func newDriver(path string, library uintptr) (*Driver, error) {
 	d := &Driver{path: path}
 	for s := range symbolCount {
@@ -66,13 +67,13 @@ func newDriver(path string, library uintptr) (*Driver, error) {
 			}
 		}
 		if d.entries[s] == 0 && !symbols[s].optional {
-			return nil, fmt.Errorf("%s lacks %s: it is no CUDA driver, or one too old", path, strings.Join(s.exportNames(), " and "))
+			return nil, fmt.Errorf("%s lacks %s: not a CUDA driver, or too old", path, strings.Join(s.exportNames(), " and "))
 		}
 	}
 	return d, nil
 }
 
-// symbol is one function of libcuda, an index into Driver.entries.
+// symbol is a function of libcuda, and its index in Driver.entries.
 type symbol int
 
 const (
@@ -173,12 +174,13 @@ const (
 	symbolCount
 )
 
-// symbols names what libcuda exports for each call. cuda.h maps the plain name
-// of a call to its newest form by macro (cuMemAlloc to cuMemAlloc_v2), and with
-// CUDA 13 to forms with other parameters; the form with the parameters that this
-// package passes is named here. Of several names the first that is there serves.
+// symbols holds the exported names of each call. cuda.h maps the name of a call
+// to its newest version by macro, such as cuMemAlloc to cuMemAlloc_v2, and CUDA
+// 13 maps some to versions with other parameters. This table names the version
+// whose parameters this package passes. The first exported name is used.
 //
-// What is not needed to open a device, copy, and run kernels is optional.
+// Calls are optional unless opening a device, copying and running kernels need
+// them.
 var symbols = [symbolCount]struct {
 	call     string
 	names    []string
@@ -280,7 +282,7 @@ var symbols = [symbolCount]struct {
 	cuLaunchKernel:                              {call: "cuLaunchKernel"},
 }
 
-// exports lists the names to look a symbol up by.
+// exportNames returns the names to look a symbol up by.
 func (s symbol) exportNames() []string {
 	if names := symbols[s].names; len(names) > 0 {
 		return names

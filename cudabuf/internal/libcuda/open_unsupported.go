@@ -9,7 +9,8 @@ import (
 	"github.com/quiver-gpu/quiver/cudabuf/internal/driver"
 )
 
-// Open answers driver.ErrNoDriver: CUDA devices are supported on Linux.
+// Open returns an error wrapping driver.ErrNoDriver: CUDA devices are supported
+// only on Linux.
 func Open() (driver.API, error) {
-	return nil, fmt.Errorf("%w: not supported on %s, only on linux", driver.ErrNoDriver, runtime.GOOS)
+	return nil, fmt.Errorf("%w: CUDA is not supported on %s: want linux", driver.ErrNoDriver, runtime.GOOS)
 }

@@ -68,27 +68,27 @@ func (d *Driver) EventElapsedTime(start, end driver.Event) (float32, error) {
 	return ms, err
 }
 
-// Functions that streams have yet to run, by the number that the driver hands
-// back. C cannot hold a Go function, and callbacks are never freed, so all go
-// through one.
+// hostFuncs holds the host functions that have not run, by the id that the
+// driver passes to the callback. All of them share one callback, because
+// callbacks are never freed.
 var (
 	hostFuncs    sync.Map // uintptr -> func()
 	lastHostFunc atomic.Uintptr
 )
 
 func (d *Driver) LaunchHostFunc(s driver.Stream, f func()) error {
-	number := lastHostFunc.Add(1)
-	hostFuncs.Store(number, f)
-	err := d.call(cuLaunchHostFunc, uintptr(s), hostFuncEntry(), number)
+	id := lastHostFunc.Add(1)
+	hostFuncs.Store(id, f)
+	err := d.call(cuLaunchHostFunc, uintptr(s), hostFuncEntry(), id)
 	if err != nil {
-		hostFuncs.Delete(number)
+		hostFuncs.Delete(id)
 	}
 	return err
 }
 
-// runHostFunc runs one of them, on a thread of the driver.
-func runHostFunc(number uintptr) {
-	if f, ok := hostFuncs.LoadAndDelete(number); ok {
+// runHostFunc runs a host function on a thread of the driver.
+func runHostFunc(id uintptr) {
+	if f, ok := hostFuncs.LoadAndDelete(id); ok {
 		f.(func())()
 	}
 }

@@ -12,7 +12,7 @@ import (
 // Open returns an error. Device memory that faults when the host touches it
 // needs memfd, which only Linux has.
 func Open(Config) (driver.API, error) {
-	return nil, fmt.Errorf("simulated.Open: simulated CUDA devices need linux, not %s", runtime.GOOS)
+	return nil, fmt.Errorf("simulated CUDA devices need linux, not %s", runtime.GOOS)
 }
 
 // Describe reports false: this system has no simulated devices.
