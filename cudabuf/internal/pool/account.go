@@ -49,26 +49,26 @@ func (a *Account) Limit() int64 { return a.limit.Load() }
 // SetLimit bounds what the pool takes from the driver from now on.
 func (a *Account) SetLimit(n int64) { a.limit.Store(max(n, 0)) }
 
-// lend counts a block as in use.
-func (a *Account) lend(n int64) {
-	raise(&a.peak, a.inUse.Add(n))
-	raise(&a.peakCount, a.count.Add(1))
+// countAlloc counts a block as in use.
+func (a *Account) countAlloc(n int64) {
+	raiseTo(&a.peak, a.inUse.Add(n))
+	raiseTo(&a.peakCount, a.count.Add(1))
 	a.total.Add(n)
 	a.totalCount.Add(1)
 }
 
-// takeBack counts a block as in use no more. It comes before the block is lent
+// countFree counts a block as in use no more. It comes before the block is lent
 // again, so that no byte is ever counted twice.
-func (a *Account) takeBack(n int64) {
+func (a *Account) countFree(n int64) {
 	a.inUse.Add(-n)
 	a.count.Add(-1)
 }
 
-// excess is what is held and not lent, beyond the idle limit.
-func (a *Account) excess() int64 { return a.held.Load() - a.inUse.Load() - a.idleLimit.Load() }
+// excessIdle is what is held and not lent, beyond the idle limit.
+func (a *Account) excessIdle() int64 { return a.held.Load() - a.inUse.Load() - a.idleLimit.Load() }
 
-// hold counts n bytes more as held and gets them by alloc, within the limit.
-func (a *Account) hold(n int64, alloc func(n int64) (uintptr, error)) (uintptr, error) {
+// reserve counts n bytes more as held and gets them by alloc, within the limit.
+func (a *Account) reserve(n int64, alloc func(n int64) (uintptr, error)) (uintptr, error) {
 	held := a.held.Add(n)
 	if limit := a.limit.Load(); held > limit {
 		a.held.Add(-n)
@@ -79,23 +79,23 @@ func (a *Account) hold(n int64, alloc func(n int64) (uintptr, error)) (uintptr, 
 		a.held.Add(-n)
 		return 0, err
 	}
-	raise(&a.peakHeld, held)
+	raiseTo(&a.peakHeld, held)
 	return address, nil
 }
 
-// drop counts n bytes as held no more.
-func (a *Account) drop(n int64) { a.held.Add(-n) }
+// unreserve counts n bytes as held no more.
+func (a *Account) unreserve(n int64) { a.held.Add(-n) }
 
-// unused fails while a block is lent.
-func (a *Account) unused() error {
+// requireUnused fails while a block is lent.
+func (a *Account) requireUnused() error {
 	if n := a.inUse.Load(); n > 0 {
 		return fmt.Errorf("%d bytes still in use", n)
 	}
 	return nil
 }
 
-// explain says how things stood when there was no memory.
-func (a *Account) explain(want int64, err error) error {
+// describeFailure says how things stood when there was no memory.
+func (a *Account) describeFailure(want int64, err error) error {
 	if !outOfMemory(err) {
 		return err
 	}
@@ -106,7 +106,7 @@ func (a *Account) explain(want int64, err error) error {
 	return fmt.Errorf("%d bytes wanted, %d in use, %d held%s: %w", want, a.inUse.Load(), a.held.Load(), limit, err)
 }
 
-func raise(peak *atomic.Int64, n int64) {
+func raiseTo(peak *atomic.Int64, n int64) {
 	for old := peak.Load(); n > old; old = peak.Load() {
 		if peak.CompareAndSwap(old, n) {
 			return
@@ -137,9 +137,9 @@ func (a *Account) resetPeak() {
 	a.peak.Store(a.inUse.Load())
 	a.peakCount.Store(a.count.Load())
 	a.peakHeld.Store(a.held.Load())
-	raise(&a.peak, a.inUse.Load())
-	raise(&a.peakCount, a.count.Load())
-	raise(&a.peakHeld, a.held.Load())
+	raiseTo(&a.peak, a.inUse.Load())
+	raiseTo(&a.peakCount, a.count.Load())
+	raiseTo(&a.peakHeld, a.held.Load())
 }
 
 // Push begins a scope, inside of those that have begun.
@@ -161,9 +161,9 @@ func (a *Account) Pop() (Stats, bool) {
 	}
 	now, then := a.Stats(), a.scopes[len(a.scopes)-1]
 	a.scopes = a.scopes[:len(a.scopes)-1]
-	raise(&a.peak, then.Peak)
-	raise(&a.peakCount, then.PeakCount)
-	raise(&a.peakHeld, then.PeakHeld)
+	raiseTo(&a.peak, then.Peak)
+	raiseTo(&a.peakCount, then.PeakCount)
+	raiseTo(&a.peakHeld, then.PeakHeld)
 	return Stats{
 		InUse: now.InUse - then.InUse, Peak: now.Peak - then.InUse, Total: now.Total - then.Total,
 		Count: now.Count - then.Count, PeakCount: now.PeakCount - then.Count, TotalCount: now.TotalCount - then.TotalCount,

@@ -10,17 +10,17 @@ import (
 func TestScopesCountWhatHappensInThem(t *testing.T) {
 	forEachKind(t, func(t *testing.T, g *gpu, p accounted) {
 		a := p.Account()
-		x := []*block{get(t, g, p, 1024, 0), get(t, g, p, 1024, 0)}
+		x := []*block{getBlock(t, g, p, 1024, 0), getBlock(t, g, p, 1024, 0)}
 		a.Push()
-		x = append(x, get(t, g, p, 2048, 0))
+		x = append(x, getBlock(t, g, p, 2048, 0))
 		a.Push() // inside: less than nothing
-		put(t, g, p, x[0])
-		put(t, g, p, x[2])
+		putBlock(t, g, p, x[0])
+		putBlock(t, g, p, x[2])
 		inner, ok := a.Pop()
 		assert.True(t, ok)
 		assert.Equal(t, []int64{-3072, 0, 0, -2, 0, 0},
 			[]int64{inner.InUse, inner.Peak, inner.Total, inner.Count, inner.PeakCount, inner.TotalCount})
-		y := get(t, g, p, 512, 0)
+		y := getBlock(t, g, p, 512, 0)
 		outer, ok := a.Pop()
 		assert.True(t, ok)
 		assert.Equal(t, []int64{-512, 2048, 2560, 0, 1, 2},
@@ -30,19 +30,19 @@ func TestScopesCountWhatHappensInThem(t *testing.T) {
 			[]int64{all.InUse, all.Peak, all.Total, all.Count, all.PeakCount, all.TotalCount})
 		_, ok = a.Pop()
 		assert.False(t, ok)
-		put(t, g, p, x[1])
-		put(t, g, p, y)
+		putBlock(t, g, p, x[1])
+		putBlock(t, g, p, y)
 	})
 }
 
 func TestAnInnerPeakIsTheOutersToo(t *testing.T) {
-	c, g := caching(t, pool.Config{})
+	c, g := newCaching(t, pool.Config{})
 	a := c.Account()
 	a.Push()
 	a.Push()
-	put(t, g, c, get(t, g, c, 4096, 0))
+	putBlock(t, g, c, getBlock(t, g, c, 4096, 0))
 	_, _ = a.Pop()
-	put(t, g, c, get(t, g, c, 512, 0))
+	putBlock(t, g, c, getBlock(t, g, c, 512, 0))
 	outer, _ := a.Pop()
 	assert.EqualValues(t, []int64{4096, 4 * granule}, []int64{outer.Peak, outer.PeakHeld})
 	assert.EqualValues(t, 4096, a.Stats().Peak)

@@ -31,23 +31,23 @@ type Config struct {
 // stream; to anybody once the stream is done; to another stream that is made to
 // wait for it. Only then more is taken from the driver.
 type Caching[S comparable] struct {
-	account *Account
-	up      Upstream[S]
-	config  Config
-	shards  shards[S]
+	account  *Account
+	upstream Upstream[S]
+	config   Config
+	shards   shards[S]
 
-	mu      sync.Mutex // of all below; put never waits for it
-	free    map[S]*heap[S]
-	shared  heap[S] // pending on several streams
-	most    int64   // ever in use when something was taken from the driver
-	failure error   // the first of Upstream.Free
+	mu        sync.Mutex // of all below; put never waits for it
+	freeLists map[S]*freeList[S]
+	shared    freeList[S] // pending on several streams
+	peakUse   int64       // ever in use when something was taken from the driver
+	failure   error       // the first of Upstream.Free
 }
 
 // NewCaching makes a pool that holds nothing yet.
 func NewCaching[S comparable](up Upstream[S], config Config) *Caching[S] {
 	config.Granule = cmp.Or(config.Granule, 2<<20)
 	config.Slack = cmp.Or(config.Slack, 1./12)
-	return &Caching[S]{account: newAccount(), up: up, config: config, shards: newShards[S](), free: map[S]*heap[S]{}}
+	return &Caching[S]{account: newAccount(), upstream: up, config: config, shards: newShards[S](), freeLists: map[S]*freeList[S]{}}
 }
 
 // Account is what the pool lends and holds.
@@ -58,19 +58,19 @@ func (c *Caching[S]) Get(n int64, s S) (*Block[S], error) {
 	if n == 0 {
 		return &Block[S]{}, nil
 	}
-	n, err := round(n)
+	n, err := roundSize(n)
 	if err != nil {
 		return nil, err
 	}
-	shard := c.shards.mine()
-	b := shard.take(n, s)
+	shard := c.shards.acquire()
+	b := shard.get(n, s)
 	if b == nil {
-		if b, err = c.search(n, s, shard); err != nil {
-			return nil, c.account.explain(n, err)
+		if b, err = c.allocate(n, s, shard); err != nil {
+			return nil, c.account.describeFailure(n, err)
 		}
 	}
-	c.shards.leave(shard)
-	c.account.lend(b.charge)
+	c.shards.release(shard)
+	c.account.countAlloc(b.accounted)
 	return b, nil
 }
 
@@ -79,36 +79,36 @@ func (c *Caching[S]) Put(b *Block[S], pending []S) error {
 	if b.Address == 0 {
 		return nil
 	}
-	if err := b.giveBack(pending); err != nil {
+	if err := b.markReturned(pending); err != nil {
 		return err
 	}
-	c.account.takeBack(b.charge)
-	shard := c.shards.mine()
+	c.account.countFree(b.accounted)
+	shard := c.shards.acquire()
 	shard.put(b)
-	c.shards.leave(shard)
-	if c.account.excess() > 0 && c.mu.TryLock() {
+	c.shards.release(shard)
+	if c.account.excessIdle() > 0 && c.mu.TryLock() {
 		defer c.mu.Unlock()
 		return c.shrink()
 	}
 	return nil
 }
 
-// search finds or makes a block where the shard at hand has none.
-func (c *Caching[S]) search(n int64, s S, shard *shard[S]) (*Block[S], error) {
+// allocate finds or makes a block where the shard at hand has none.
+func (c *Caching[S]) allocate(n int64, s S, shard *shard[S]) (*Block[S], error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.collect(shard)
-	b := c.find(n, s)
+	c.drainShards(shard)
+	b := c.takeBestFit(n, s)
 	if b == nil {
-		c.collect(c.shards.all...)
-		b = c.find(n, s)
+		c.drainShards(c.shards.all...)
+		b = c.takeBestFit(n, s)
 	}
-	if b == nil && c.settle() {
-		b = c.find(n, s)
+	if b == nil && c.pollStreams() {
+		b = c.takeBestFit(n, s)
 	}
 	var err error
 	if b == nil {
-		b, err = c.steal(n, s)
+		b, err = c.reusePending(n, s)
 	}
 	if b == nil && err == nil {
 		b, err = c.grow(n, s)
@@ -116,10 +116,10 @@ func (c *Caching[S]) search(n int64, s S, shard *shard[S]) (*Block[S], error) {
 	if err != nil {
 		return nil, err
 	}
-	if !b.whole && b.Size > n {
-		c.insert(b.cut(n))
+	if !b.dedicated && b.Size > n {
+		c.insert(b.split(n))
 	}
-	b.lend(n)
+	b.markAllocated(n)
 	return b, nil
 }
 
@@ -127,9 +127,9 @@ func (c *Caching[S]) search(n int64, s S, shard *shard[S]) (*Block[S], error) {
 func (c *Caching[S]) Trim() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.collect(c.shards.all...)
-	c.settle()
-	return c.release(0)
+	c.drainShards(c.shards.all...)
+	c.pollStreams()
+	return c.releaseIdle(0)
 }
 
 // SetIdleLimit bounds what is held and not lent, as far as whole allocations of
@@ -143,44 +143,44 @@ func (c *Caching[S]) SetIdleLimit(n int64) error {
 
 // shrink keeps the idle limit.
 func (c *Caching[S]) shrink() error {
-	if c.account.excess() <= 0 {
+	if c.account.excessIdle() <= 0 {
 		return nil
 	}
-	c.collect(c.shards.all...)
-	c.settle()
-	return c.release(c.account.held.Load() - c.account.excess())
+	c.drainShards(c.shards.all...)
+	c.pollStreams()
+	return c.releaseIdle(c.account.held.Load() - c.account.excessIdle())
 }
 
 // Forget is Pool's.
 func (c *Caching[S]) Forget(s S) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.collect(c.shards.all...)
-	c.forget(s)
+	c.drainShards(c.shards.all...)
+	c.streamDone(s)
 }
 
 // Close is Pool's.
 func (c *Caching[S]) Close() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.collect(c.shards.all...)
-	if err := c.account.unused(); err != nil {
+	c.drainShards(c.shards.all...)
+	if err := c.account.requireUnused(); err != nil {
 		return err
 	}
-	err := c.wait()
-	_ = c.release(0) // kept in failure
+	err := c.waitStreams()
+	_ = c.releaseIdle(0) // kept in failure
 	return errors.Join(err, c.failure)
 }
 
-// collect moves what was put into shards to the lists of free blocks.
-func (c *Caching[S]) collect(shards ...*shard[S]) {
+// drainShards moves what was put into shards to the lists of free blocks.
+func (c *Caching[S]) drainShards(shards ...*shard[S]) {
 	for _, shard := range shards {
-		shard.empty(c.insert)
+		shard.drain(c.insert)
 	}
 }
 
-// heapOf is where a free block belongs.
-func (c *Caching[S]) heapOf(pending []S) *heap[S] {
+// freeListOf is where a free block belongs.
+func (c *Caching[S]) freeListOf(pending []S) *freeList[S] {
 	var s S
 	switch len(pending) {
 	case 0:
@@ -189,10 +189,10 @@ func (c *Caching[S]) heapOf(pending []S) *heap[S] {
 	default:
 		return &c.shared
 	}
-	h := c.free[s]
+	h := c.freeLists[s]
 	if h == nil {
-		h = new(heap[S])
-		c.free[s] = h
+		h = new(freeList[S])
+		c.freeLists[s] = h
 	}
 	return h
 }
@@ -200,18 +200,18 @@ func (c *Caching[S]) heapOf(pending []S) *heap[S] {
 // insert makes a block a free one, and one with its free neighbours that are
 // pending alike.
 func (c *Caching[S]) insert(b *Block[S]) {
-	h := c.heapOf(b.pending)
+	h := c.freeListOf(b.pending)
 	merges := func(x *Block[S]) bool {
-		return x != nil && x.state.Load() == free && len(b.pending) < 2 && c.heapOf(x.pending) == h
+		return x != nil && x.state.Load() == free && len(b.pending) < 2 && c.freeListOf(x.pending) == h
 	}
 	if prev := b.prev; merges(prev) {
 		h.remove(prev)
-		prev.swallow()
+		prev.mergeNext()
 		b = prev
 	}
 	if next := b.next; merges(next) {
 		h.remove(next)
-		b.swallow()
+		b.mergeNext()
 	}
 	b.state.Store(free)
 	h.add(b)
@@ -219,18 +219,18 @@ func (c *Caching[S]) insert(b *Block[S]) {
 
 // remove makes a free block one that belongs to the caller.
 func (c *Caching[S]) remove(b *Block[S]) *Block[S] {
-	c.heapOf(b.pending).remove(b)
+	c.freeListOf(b.pending).remove(b)
 	b.state.Store(returned)
 	return b
 }
 
-// find takes the best free block that s may use at once, its own rather than
+// takeBestFit takes the best free block that s may use at once, its own rather than
 // one that everybody may use.
-func (c *Caching[S]) find(n int64, s S) *Block[S] {
+func (c *Caching[S]) takeBestFit(n int64, s S) *Block[S] {
 	var none S
-	best := c.fit(c.free[s], n)
+	best := c.bestFit(c.freeLists[s], n)
 	if s != none {
-		best = smaller(best, c.fit(c.free[none], n))
+		best = smaller(best, c.bestFit(c.freeLists[none], n))
 	}
 	if best == nil {
 		return nil
@@ -238,16 +238,16 @@ func (c *Caching[S]) find(n int64, s S) *Block[S] {
 	return c.remove(best)
 }
 
-// fit is the best block of a heap, if it has one that serves.
-func (c *Caching[S]) fit(h *heap[S], n int64) *Block[S] {
+// bestFit is the best block of a heap, if it has one that serves.
+func (c *Caching[S]) bestFit(h *freeList[S], n int64) *Block[S] {
 	if h == nil {
 		return nil
 	}
 	if n < c.config.Granule {
 		return h.small.best(n)
 	}
-	b := h.whole.best(n)
-	if b == nil || b.Size-n > b.Size/8 && b.Size > up(n, c.config.Granule) {
+	b := h.dedicated.best(n)
+	if b == nil || b.Size-n > b.Size/8 && b.Size > roundUp(n, c.config.Granule) {
 		return nil
 	}
 	return b
@@ -266,11 +266,11 @@ func smaller[S comparable](a, b *Block[S]) *Block[S] {
 func (c *Caching[S]) Largest() int64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.collect(c.shards.all...)
-	c.settle()
+	c.drainShards(c.shards.all...)
+	c.pollStreams()
 	var none S
 	var largest int64
-	if idle := c.free[none]; idle != nil {
+	if idle := c.freeLists[none]; idle != nil {
 		for _, b := range idle.blocks() {
 			largest = max(largest, b.Size)
 		}
@@ -282,53 +282,53 @@ func (c *Caching[S]) Largest() int64 {
 // what is held would grow beyond measure, or where there is no more. What streams
 // may still use is no less in use than what is lent.
 func (c *Caching[S]) grow(n int64, s S) (*Block[S], error) {
-	c.most = max(c.most, c.account.inUse.Load()+c.pendingBytes()+n)
+	c.peakUse = max(c.peakUse, c.account.inUse.Load()+c.pendingBytes()+n)
 	room := c.account.limit.Load()
 	if c.config.Slack >= 0 {
-		slack := max(int64(float64(c.most)*c.config.Slack), 64*c.config.Granule)
-		room = min(room, c.most+slack)
+		slack := max(int64(float64(c.peakUse)*c.config.Slack), 64*c.config.Granule)
+		room = min(room, c.peakUse+slack)
 	}
-	_ = c.release(room - c.sizes(n)[0]) // kept in failure
-	b, err := c.take(n)
-	if outOfMemory(err) && c.releaseAll() {
-		b, err = c.take(n)
+	_ = c.releaseIdle(room - c.upstreamSizes(n)[0]) // kept in failure
+	b, err := c.allocUpstream(n)
+	if outOfMemory(err) && c.releaseAllIdle() {
+		b, err = c.allocUpstream(n)
 	}
 	if outOfMemory(err) && c.pendingBytes() > 0 {
-		if failure := c.wait(); failure != nil {
+		if failure := c.waitStreams(); failure != nil {
 			return nil, failure
 		}
-		if b := c.find(n, s); b != nil {
+		if b := c.takeBestFit(n, s); b != nil {
 			return b, nil
 		}
-		c.releaseAll()
-		b, err = c.take(n)
+		c.releaseAllIdle()
+		b, err = c.allocUpstream(n)
 	}
 	return b, err
 }
 
-// releaseAll gives all whole idle allocations back, and tells whether there were
+// releaseAllIdle gives all whole idle allocations back, and tells whether there were
 // any.
-func (c *Caching[S]) releaseAll() bool {
+func (c *Caching[S]) releaseAllIdle() bool {
 	held := c.account.held.Load()
-	_ = c.release(0)
+	_ = c.releaseIdle(0)
 	return c.account.held.Load() < held
 }
 
-// sizes are what to ask the driver for, the best first.
-func (c *Caching[S]) sizes(n int64) []int64 {
+// upstreamSizes are what to ask the driver for, the best first.
+func (c *Caching[S]) upstreamSizes(n int64) []int64 {
 	if n < c.config.Granule {
 		return []int64{4 * c.config.Granule, c.config.Granule, n}
 	}
-	return []int64{up(n, c.config.Granule), n}
+	return []int64{roundUp(n, c.config.Granule), n}
 }
 
-// take gets an allocation for n bytes.
-func (c *Caching[S]) take(n int64) (*Block[S], error) {
+// allocUpstream gets an allocation for n bytes.
+func (c *Caching[S]) allocUpstream(n int64) (*Block[S], error) {
 	var address uintptr
 	var err error
-	for _, size := range c.sizes(n) {
-		if address, err = c.account.hold(size, c.up.Alloc); err == nil {
-			return &Block[S]{Address: address, Size: size, whole: n >= c.config.Granule}, nil
+	for _, size := range c.upstreamSizes(n) {
+		if address, err = c.account.reserve(size, c.upstream.Alloc); err == nil {
+			return &Block[S]{Address: address, Size: size, dedicated: n >= c.config.Granule}, nil
 		}
 		if !outOfMemory(err) {
 			break
@@ -337,11 +337,11 @@ func (c *Caching[S]) take(n int64) (*Block[S], error) {
 	return nil, err
 }
 
-// release gives whole idle allocations back, large ones first, until no more
+// releaseIdle gives whole idle allocations back, large ones first, until no more
 // than keep bytes are held.
-func (c *Caching[S]) release(keep int64) error {
+func (c *Caching[S]) releaseIdle(keep int64) error {
 	var none S
-	idle := c.free[none]
+	idle := c.freeLists[none]
 	if idle == nil || c.account.held.Load() <= keep {
 		return nil
 	}
@@ -350,12 +350,12 @@ func (c *Caching[S]) release(keep int64) error {
 		if c.account.held.Load() <= keep {
 			break
 		}
-		if !b.alone() {
+		if !b.isWholeAllocation() {
 			continue
 		}
 		c.remove(b)
-		err := c.up.Free(b.Address)
-		c.account.drop(b.Size)
+		err := c.upstream.Free(b.Address)
+		c.account.unreserve(b.Size)
 		if failure == nil {
 			failure = err
 		}
@@ -370,7 +370,7 @@ func (c *Caching[S]) release(keep int64) error {
 func (c *Caching[S]) pendingStreams() []S {
 	var none S
 	var all []S
-	for s := range c.free {
+	for s := range c.freeLists {
 		if s != none {
 			all = append(all, s)
 		}
@@ -389,7 +389,7 @@ func (c *Caching[S]) pendingStreams() []S {
 func (c *Caching[S]) pendingBytes() int64 {
 	var none S
 	sum := c.shared.bytes
-	for s, h := range c.free {
+	for s, h := range c.freeLists {
 		if s != none {
 			sum += h.bytes
 		}
@@ -397,33 +397,33 @@ func (c *Caching[S]) pendingBytes() int64 {
 	return sum
 }
 
-// settle asks which streams are done, and tells whether one was.
-func (c *Caching[S]) settle() bool {
+// pollStreams asks which streams are done, and tells whether one was.
+func (c *Caching[S]) pollStreams() bool {
 	settled := false
 	for _, s := range c.pendingStreams() {
-		if c.up.Done(s) {
-			c.forget(s)
+		if c.upstream.Done(s) {
+			c.streamDone(s)
 			settled = true
 		}
 	}
 	return settled
 }
 
-// wait waits for all streams.
-func (c *Caching[S]) wait() error {
+// waitStreams waits for all streams.
+func (c *Caching[S]) waitStreams() error {
 	for _, s := range c.pendingStreams() {
-		if err := c.up.Wait(s); err != nil {
+		if err := c.upstream.Wait(s); err != nil {
 			return err
 		}
-		c.forget(s)
+		c.streamDone(s)
 	}
 	return nil
 }
 
-// forget makes what was pending on s no longer so.
-func (c *Caching[S]) forget(s S) {
-	if h := c.free[s]; h != nil {
-		delete(c.free, s)
+// streamDone makes what was pending on s no longer so.
+func (c *Caching[S]) streamDone(s S) {
+	if h := c.freeLists[s]; h != nil {
+		delete(c.freeLists, s)
 		blocks := h.blocks()
 		for _, b := range blocks {
 			b.state.Store(returned)
@@ -442,16 +442,16 @@ func (c *Caching[S]) forget(s S) {
 	}
 }
 
-// steal takes the best block that other streams may still use, and makes s wait
+// reusePending takes the best block that other streams may still use, and makes s wait
 // for them. Without a stream there is nothing that could wait.
-func (c *Caching[S]) steal(n int64, s S) (*Block[S], error) {
+func (c *Caching[S]) reusePending(n int64, s S) (*Block[S], error) {
 	var none S
 	if s == none {
 		return nil, nil
 	}
-	best := c.fit(&c.shared, n)
-	for _, h := range c.free {
-		b := c.fit(h, n)
+	best := c.bestFit(&c.shared, n)
+	for _, h := range c.freeLists {
+		b := c.bestFit(h, n)
 		if best == nil || b != nil && (b.Size < best.Size || b.Size == best.Size && b.Address < best.Address) {
 			best = b
 		}
@@ -463,7 +463,7 @@ func (c *Caching[S]) steal(n int64, s S) (*Block[S], error) {
 		if before == s {
 			continue
 		}
-		if err := c.up.Order(before, s); err != nil {
+		if err := c.upstream.Order(before, s); err != nil {
 			return nil, err
 		}
 	}

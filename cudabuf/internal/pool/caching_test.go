@@ -12,9 +12,9 @@ import (
 
 const granule = 1 << 13
 
-// caching is a caching pool over 1 MiB whose every step is known: with one
+// newCaching is a caching pool over 1 MiB whose every step is known: with one
 // processor there is one shard. The end of the test looks for leaks.
-func caching(t testing.TB, config pool.Config) (*pool.Caching[int], *gpu) {
+func newCaching(t testing.TB, config pool.Config) (*pool.Caching[int], *gpu) {
 	t.Helper()
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	g := newGPU(t, 1<<20)
@@ -27,101 +27,101 @@ func caching(t testing.TB, config pool.Config) (*pool.Caching[int], *gpu) {
 	return c, g
 }
 
-func held(c *pool.Caching[int]) int64 { return c.Account().Stats().Held }
+func heldBytes(c *pool.Caching[int]) int64 { return c.Account().Stats().Held }
 
 func TestSmallRequestsShareAnAllocation(t *testing.T) {
-	c, g := caching(t, pool.Config{})
-	a := get(t, g, c, 100, 0)
-	b := get(t, g, c, 1000, 1)
-	d := get(t, g, c, granule-512, 0)
+	c, g := newCaching(t, pool.Config{})
+	a := getBlock(t, g, c, 100, 0)
+	b := getBlock(t, g, c, 1000, 1)
+	d := getBlock(t, g, c, granule-512, 0)
 	assert.Equal(t, a.Address+512, b.Address)
 	assert.Equal(t, b.Address+1024, d.Address)
 	assert.EqualValues(t, 1, g.allocs)
-	assert.EqualValues(t, 4*granule, held(c))
+	assert.EqualValues(t, 4*granule, heldBytes(c))
 	for _, x := range []*block{a, b, d} {
-		put(t, g, c, x)
+		putBlock(t, g, c, x)
 	}
 	assert.NoError(t, c.Trim(), "merged to one piece")
-	assert.Zero(t, held(c))
+	assert.Zero(t, heldBytes(c))
 }
 
 func TestFreeNeighboursMerge(t *testing.T) {
 	for name, order := range map[string][3]int{"upwards": {0, 1, 2}, "downwards": {2, 1, 0}, "the middle last": {0, 2, 1}, "the middle first": {1, 0, 2}} {
 		t.Run(name, func(t *testing.T) {
-			c, g := caching(t, pool.Config{})
+			c, g := newCaching(t, pool.Config{})
 			var x [3]*block
 			for i := range x {
-				x[i] = get(t, g, c, 2048, 0)
+				x[i] = getBlock(t, g, c, 2048, 0)
 			}
 			first := x[0].Address
-			rest := get(t, g, c, granule-512, 0) // keeps the allocation from going
+			rest := getBlock(t, g, c, granule-512, 0) // keeps the allocation from going
 			for _, i := range order {
-				put(t, g, c, x[i])
+				putBlock(t, g, c, x[i])
 			}
-			all := get(t, g, c, 3*2048, 0)
+			all := getBlock(t, g, c, 3*2048, 0)
 			assert.Equal(t, first, all.Address)
-			put(t, g, c, all)
-			put(t, g, c, rest)
+			putBlock(t, g, c, all)
+			putBlock(t, g, c, rest)
 		})
 	}
 }
 
 func TestBestFitTakesTheSmallestThenTheLowest(t *testing.T) {
-	c, g := caching(t, pool.Config{})
+	c, g := newCaching(t, pool.Config{})
 	sizes := []int64{4096, 512, 1024, 512, 2048, 512, 1024, 512}
 	var x []*block
 	for _, n := range sizes {
-		x = append(x, get(t, g, c, n, 0))
+		x = append(x, getBlock(t, g, c, n, 0))
 	}
 	for _, i := range []int{6, 0, 4, 2} { // holes of 1024, 4096, 2048, 1024
-		put(t, g, c, x[i])
+		putBlock(t, g, c, x[i])
 	}
 	assert.NoError(t, c.Trim()) // merges; there is nothing to give back
 	want := []*block{x[2], x[6], x[4], x[0]}
 	for i, n := range []int64{1024, 513, 1025, 4096} {
-		assert.Equal(t, want[i].Address, got(t, g, c, n))
+		assert.Equal(t, want[i].Address, getAddress(t, g, c, n))
 	}
 	assert.EqualValues(t, 1, g.allocs)
 	for i, n := range sizes {
 		if n == 512 {
-			put(t, g, c, x[i])
+			putBlock(t, g, c, x[i])
 		}
 	}
 }
 
 func TestLargeRequestsHaveAllocationsOfTheirOwn(t *testing.T) {
-	c, g := caching(t, pool.Config{})
-	b := get(t, g, c, 10*granule-100, 0)
+	c, g := newCaching(t, pool.Config{})
+	b := getBlock(t, g, c, 10*granule-100, 0)
 	address := b.Address
 	assert.EqualValues(t, 10*granule, b.Size)
-	assert.EqualValues(t, 10*granule, held(c))
-	put(t, g, c, b)
+	assert.EqualValues(t, 10*granule, heldBytes(c))
+	putBlock(t, g, c, b)
 
-	small := get(t, g, c, 512, 0)
+	small := getBlock(t, g, c, 512, 0)
 	assert.NotEqual(t, address, small.Address, "small ones do not pin it")
-	b = get(t, g, c, 9*granule, 0)
+	b = getBlock(t, g, c, 9*granule, 0)
 	assert.Equal(t, address, b.Address, "a tenth unused")
 	assert.EqualValues(t, 10*granule, b.Size, "all of it is usable")
-	put(t, g, c, b)
-	b = get(t, g, c, 8*granule, 0)
+	putBlock(t, g, c, b)
+	b = getBlock(t, g, c, 8*granule, 0)
 	assert.NotEqual(t, address, b.Address, "a fifth unused")
-	put(t, g, c, b)
-	b = get(t, g, c, granule, 0)
-	put(t, g, c, b)
-	again := get(t, g, c, granule+1-512, 0)
+	putBlock(t, g, c, b)
+	b = getBlock(t, g, c, granule, 0)
+	putBlock(t, g, c, b)
+	again := getBlock(t, g, c, granule+1-512, 0)
 	assert.Equal(t, b.Address, again.Address, "one granule serves any request that needs one")
-	put(t, g, c, again)
-	put(t, g, c, small)
+	putBlock(t, g, c, again)
+	putBlock(t, g, c, small)
 }
 
 func TestOddSizesAreRoundedUp(t *testing.T) {
-	c, g := caching(t, pool.Config{})
+	c, g := newCaching(t, pool.Config{})
 	for n := int64(1); n < 4*granule; n += 97 {
-		b := get(t, g, c, n, 0)
+		b := getBlock(t, g, c, n, 0)
 		assert.Zero(t, b.Address%pool.Align)
 		assert.Zero(t, b.Size%pool.Align)
 		assert.EqualValues(t, (n+511)/512*512, c.Account().Stats().InUse)
-		put(t, g, c, b)
+		putBlock(t, g, c, b)
 	}
 }
 
@@ -133,54 +133,54 @@ func TestBlocksInOtherShardsAreFound(t *testing.T) {
 	c := pool.NewCaching(g.upstream(), pool.Config{Granule: granule})
 	var x []*block
 	for range 4 {
-		x = append(x, get(t, g, c, 3*granule, 0))
+		x = append(x, getBlock(t, g, c, 3*granule, 0))
 	}
 	for _, b := range x {
 		runtime.GC() // a second time empties a sync.Pool: the next shard's turn
 		runtime.GC()
-		put(t, g, c, b)
+		putBlock(t, g, c, b)
 	}
-	b := get(t, g, c, 12*granule, 0)
+	b := getBlock(t, g, c, 12*granule, 0)
 	assert.Equal(t, 4, g.frees)
-	put(t, g, c, b)
+	putBlock(t, g, c, b)
 	assert.NoError(t, c.Close())
 }
 
 func TestGrowthTakesSmallerStepsWhenTheDeviceIsNearlyFull(t *testing.T) {
-	c, g := caching(t, pool.Config{})
+	c, g := newCaching(t, pool.Config{})
 	g.capacity = 4*granule + granule + 1024
-	a := get(t, g, c, granule-512, 0)
+	a := getBlock(t, g, c, granule-512, 0)
 	full := []*block{a}
 	for range 3 {
-		full = append(full, get(t, g, c, granule-512, 0))
+		full = append(full, getBlock(t, g, c, granule-512, 0))
 	}
-	assert.EqualValues(t, 4*granule, held(c))
-	full = append(full, get(t, g, c, granule-512, 0))
-	assert.EqualValues(t, 5*granule, held(c), "a granule where four do not fit")
-	full = append(full, get(t, g, c, 3*512, 0), get(t, g, c, 512, 0), get(t, g, c, 512, 0), get(t, g, c, 1024, 0))
-	assert.EqualValues(t, 5*granule+1024, held(c), "just the request where no granule fits")
+	assert.EqualValues(t, 4*granule, heldBytes(c))
+	full = append(full, getBlock(t, g, c, granule-512, 0))
+	assert.EqualValues(t, 5*granule, heldBytes(c), "a granule where four do not fit")
+	full = append(full, getBlock(t, g, c, 3*512, 0), getBlock(t, g, c, 512, 0), getBlock(t, g, c, 512, 0), getBlock(t, g, c, 1024, 0))
+	assert.EqualValues(t, 5*granule+1024, heldBytes(c), "just the request where no granule fits")
 	for _, b := range full {
-		put(t, g, c, b)
+		putBlock(t, g, c, b)
 	}
 }
 
 func TestIdleAllocationsGoBackBeforeMoreIsTaken(t *testing.T) {
-	c, g := caching(t, pool.Config{Slack: 0.25})
+	c, g := newCaching(t, pool.Config{Slack: 0.25})
 	g.capacity = 1 << 30
-	used := get(t, g, c, 2000*granule, 0)
+	used := getBlock(t, g, c, 2000*granule, 0)
 	for n := int64(100); n < 800; n += 130 { // none serves for the next
-		put(t, g, c, get(t, g, c, n*granule, 0))
+		putBlock(t, g, c, getBlock(t, g, c, n*granule, 0))
 		s := c.Account().Stats()
 		assert.LessOrEqual(t, s.Held, s.Peak*5/4)
 	}
 	assert.NotZero(t, g.frees)
-	assert.Greater(t, held(c), int64(2100*granule), "the slack is used")
-	put(t, g, c, used)
+	assert.Greater(t, heldBytes(c), int64(2100*granule), "the slack is used")
+	putBlock(t, g, c, used)
 
-	kept, free := caching(t, pool.Config{Slack: -1})
+	kept, free := newCaching(t, pool.Config{Slack: -1})
 	free.capacity = 1 << 30
 	for n := int64(100); n < 800; n += 130 {
-		put(t, free, kept, get(t, free, kept, n*granule, 0))
+		putBlock(t, free, kept, getBlock(t, free, kept, n*granule, 0))
 	}
 	assert.Zero(t, free.frees, "without a bound")
 }
@@ -195,31 +195,31 @@ func TestPygpusGoldenTrace(t *testing.T) {
 	g := newGPU(t, 64<<20)
 	c := pool.NewCaching(g.upstream(), pool.Config{})
 	base := uintptr(2 << 20)
-	place := func(b *block) int { return int(b.Address - base) }
+	offset := func(b *block) int { return int(b.Address - base) }
 
-	a := get(t, g, c, 100, 0)
-	b := get(t, g, c, 200, 0)
-	d := get(t, g, c, 1, 0)
-	assert.Equal(t, []int{0, 512, 1024}, []int{place(a), place(b), place(d)}) // 0, 128, 384
-	put(t, g, c, a)                                                           // [0 H][...]
-	put(t, g, c, d)                                                           // merges with the rest
-	e := get(t, g, c, 64, 0)
-	assert.Contains(t, []int{0, 1024}, place(e)) // 0 there; here what was put last, if it has that size
-	put(t, g, c, b)
-	put(t, g, c, e) // one block, 0 H
-	big := get(t, g, c, 5<<20, 0)
+	a := getBlock(t, g, c, 100, 0)
+	b := getBlock(t, g, c, 200, 0)
+	d := getBlock(t, g, c, 1, 0)
+	assert.Equal(t, []int{0, 512, 1024}, []int{offset(a), offset(b), offset(d)}) // 0, 128, 384
+	putBlock(t, g, c, a)                                                         // [0 H][...]
+	putBlock(t, g, c, d)                                                         // merges with the rest
+	e := getBlock(t, g, c, 64, 0)
+	assert.Contains(t, []int{0, 1024}, offset(e)) // 0 there; here what was put last, if it has that size
+	putBlock(t, g, c, b)
+	putBlock(t, g, c, e) // one block, 0 H
+	big := getBlock(t, g, c, 5<<20, 0)
 	s := c.Account().Stats()
 	assert.EqualValues(t, 8<<20+6<<20, s.Held) // 4 + 5 MiB there
-	put(t, g, c, big)
+	putBlock(t, g, c, big)
 	assert.NoError(t, c.Trim()) // pygpu never gives memory back
-	assert.Zero(t, held(c))
+	assert.Zero(t, heldBytes(c))
 	assert.Equal(t, 2, g.frees, "allocations never merge with each other")
 
 	c.Account().SetLimit(5 << 20)
-	keep := get(t, g, c, 100, 0)
+	keep := getBlock(t, g, c, 100, 0)
 	_, err := c.Get(5<<20, 0)
 	assert.ErrorContains(t, err, "5242880 bytes wanted, 512 in use, 2097152 held, limit 5242880: limit reached") // GA_VALUE_ERROR
-	put(t, g, c, keep)
+	putBlock(t, g, c, keep)
 	assert.NoError(t, c.Close())
 }
 
@@ -240,24 +240,24 @@ func TestPendingMemoryIsLentAgain(t *testing.T) {
 			"to the same stream also when it is done": {done: true, on: 1, same: true},
 		} {
 			t.Run(name, func(t *testing.T) {
-				c, g := caching(t, pool.Config{})
-				b := get(t, g, c, size, 1)
+				c, g := newCaching(t, pool.Config{})
+				b := getBlock(t, g, c, size, 1)
 				g.use(b, 1)
 				var rest []*block // of the allocation that small blocks share
 				for size < granule && c.Account().Stats().InUse < 4*granule {
-					rest = append(rest, get(t, g, c, min(granule-512, 4*granule-c.Account().Stats().InUse), 0))
+					rest = append(rest, getBlock(t, g, c, min(granule-512, 4*granule-c.Account().Stats().InUse), 0))
 				}
 				address := b.Address
-				put(t, g, c, b)
+				putBlock(t, g, c, b)
 				if test.done {
 					g.progress(1)
 				}
-				again := get(t, g, c, size, test.on)
+				again := getBlock(t, g, c, size, test.on)
 				assert.Equal(t, test.same, again.Address == address)
 				assert.Equal(t, test.orders, g.orders)
 				assert.Zero(t, g.waits, "the host never waits while the driver has more")
 				for _, b := range append(rest, again) {
-					put(t, g, c, b)
+					putBlock(t, g, c, b)
 				}
 			})
 		}
@@ -265,181 +265,181 @@ func TestPendingMemoryIsLentAgain(t *testing.T) {
 }
 
 func TestTheOwnStreamsMemoryComesFirst(t *testing.T) {
-	c, g := caching(t, pool.Config{})
+	c, g := newCaching(t, pool.Config{})
 	var x []*block
 	for s := range 3 { // idle, pending on 1, pending on 2
-		x = append(x, get(t, g, c, 3*granule, s))
+		x = append(x, getBlock(t, g, c, 3*granule, s))
 		if s > 0 {
 			g.use(x[s], s)
 		}
 	}
 	addresses := []uintptr{x[0].Address, x[1].Address, x[2].Address}
 	for _, i := range []int{1, 0, 2} {
-		put(t, g, c, x[i])
+		putBlock(t, g, c, x[i])
 	}
 	for i := range x {
-		x[i] = get(t, g, c, 3*granule-512, 1) // what the shards do not have
+		x[i] = getBlock(t, g, c, 3*granule-512, 1) // what the shards do not have
 	}
 	assert.Equal(t, []uintptr{addresses[1], addresses[0], addresses[2]}, []uintptr{x[0].Address, x[1].Address, x[2].Address})
 	assert.Equal(t, 1, g.orders)
 	for _, b := range x {
-		put(t, g, c, b)
+		putBlock(t, g, c, b)
 	}
 }
 
 func TestTheBetterFitBeatsTheOwnStream(t *testing.T) {
-	c, g := caching(t, pool.Config{})
-	own, idle := get(t, g, c, 9*granule, 1), get(t, g, c, 8*granule, 0)
+	c, g := newCaching(t, pool.Config{})
+	own, idle := getBlock(t, g, c, 9*granule, 1), getBlock(t, g, c, 8*granule, 0)
 	g.use(own, 1)
-	put(t, g, c, own)
-	put(t, g, c, idle)
-	b := get(t, g, c, 8*granule-512, 1)
+	putBlock(t, g, c, own)
+	putBlock(t, g, c, idle)
+	b := getBlock(t, g, c, 8*granule-512, 1)
 	assert.Equal(t, idle.Address, b.Address)
-	put(t, g, c, b)
+	putBlock(t, g, c, b)
 }
 
 func TestMemoryOfSeveralStreamsIsOrderedBehindAll(t *testing.T) {
 	for name, test := range map[string]struct{ on, orders int }{"one of them": {1, 2}, "another": {4, 3}} {
 		t.Run(name, func(t *testing.T) {
-			c, g := caching(t, pool.Config{})
-			b := get(t, g, c, 3*granule, 0)
+			c, g := newCaching(t, pool.Config{})
+			b := getBlock(t, g, c, 3*granule, 0)
 			for s := 1; s <= 3; s++ {
 				g.use(b, s)
 			}
-			put(t, g, c, b)
-			again := get(t, g, c, 3*granule, test.on)
+			putBlock(t, g, c, b)
+			again := getBlock(t, g, c, 3*granule, test.on)
 			assert.Equal(t, b.Address, again.Address)
 			assert.Equal(t, test.orders, g.orders)
-			put(t, g, c, again)
+			putBlock(t, g, c, again)
 		})
 	}
 	t.Run("one by one done", func(t *testing.T) {
-		c, g := caching(t, pool.Config{})
-		b := get(t, g, c, 3*granule, 0)
+		c, g := newCaching(t, pool.Config{})
+		b := getBlock(t, g, c, 3*granule, 0)
 		for s := 1; s <= 3; s++ {
 			g.use(b, s)
 		}
-		put(t, g, c, b)
+		putBlock(t, g, c, b)
 		g.progress(1)
 		g.progress(3)
-		other := get(t, g, c, 3*granule, 0)
+		other := getBlock(t, g, c, 3*granule, 0)
 		assert.NotEqual(t, b.Address, other.Address, "stream 2 is not done")
-		again := get(t, g, c, 3*granule, 2)
+		again := getBlock(t, g, c, 3*granule, 2)
 		assert.Equal(t, b.Address, again.Address)
 		assert.Zero(t, g.orders)
-		put(t, g, c, other)
-		put(t, g, c, again)
+		putBlock(t, g, c, other)
+		putBlock(t, g, c, again)
 	})
 }
 
 func TestNeighboursMergeWhenTheirStreamsAreDone(t *testing.T) {
-	c, g := caching(t, pool.Config{})
+	c, g := newCaching(t, pool.Config{})
 	var x []*block
 	for i := range 8 { // all of an allocation
-		x = append(x, get(t, g, c, granule/2, 1+i%2))
+		x = append(x, getBlock(t, g, c, granule/2, 1+i%2))
 		g.use(x[i], 1+i%2)
 	}
 	for _, b := range x {
-		put(t, g, c, b)
+		putBlock(t, g, c, b)
 	}
-	b := get(t, g, c, granule-512, 1)
+	b := getBlock(t, g, c, granule-512, 1)
 	assert.EqualValues(t, 2, g.allocs, "no two neighbours are pending on one stream")
-	put(t, g, c, b)
+	putBlock(t, g, c, b)
 	for range 4 {
 		g.progress(1)
 		g.progress(2)
 	}
 	assert.NoError(t, c.Trim())
-	assert.Zero(t, held(c))
+	assert.Zero(t, heldBytes(c))
 }
 
 func TestOutOfMemoryWaitsForStreamsAndMerges(t *testing.T) {
-	c, g := caching(t, pool.Config{})
+	c, g := newCaching(t, pool.Config{})
 	g.capacity = 4 * granule
 	var x []*block
 	for i := range 8 {
-		x = append(x, get(t, g, c, granule/2, 1+i%2))
+		x = append(x, getBlock(t, g, c, granule/2, 1+i%2))
 		g.use(x[i], 1+i%2)
 	}
 	for _, b := range x {
-		put(t, g, c, b)
+		putBlock(t, g, c, b)
 	}
-	b := get(t, g, c, granule-512, 0)
+	b := getBlock(t, g, c, granule-512, 0)
 	assert.Equal(t, 2, g.waits)
 	assert.EqualValues(t, 1, g.allocs, "merged, not taken")
-	put(t, g, c, b)
-	large := get(t, g, c, 4*granule, 0)
+	putBlock(t, g, c, b)
+	large := getBlock(t, g, c, 4*granule, 0)
 	assert.Equal(t, 1, g.frees, "given back for what does not fit into it")
-	put(t, g, c, large)
+	putBlock(t, g, c, large)
 }
 
 func TestIdleMemoryGoesBackBeforeAStreamIsWaitedFor(t *testing.T) {
-	c, g := caching(t, pool.Config{})
+	c, g := newCaching(t, pool.Config{})
 	g.capacity = 7 * granule
-	pending, idle := get(t, g, c, 3*granule, 1), get(t, g, c, 3*granule, 0)
+	pending, idle := getBlock(t, g, c, 3*granule, 1), getBlock(t, g, c, 3*granule, 0)
 	g.use(pending, 1)
-	put(t, g, c, pending)
-	put(t, g, c, idle)
-	b := get(t, g, c, 4*granule, 0)
+	putBlock(t, g, c, pending)
+	putBlock(t, g, c, idle)
+	b := getBlock(t, g, c, 4*granule, 0)
 	assert.Equal(t, []int{1, 0}, []int{g.frees, g.waits})
-	put(t, g, c, b)
+	putBlock(t, g, c, b)
 }
 
 func TestPendingMemoryCountsAsInUseWhereIdleMemoryGoesBack(t *testing.T) {
-	c, g := caching(t, pool.Config{Slack: 0.25})
+	c, g := newCaching(t, pool.Config{Slack: 0.25})
 	g.capacity = 1 << 30
-	pending := get(t, g, c, 1000*granule, 1)
+	pending := getBlock(t, g, c, 1000*granule, 1)
 	g.use(pending, 1)
-	put(t, g, c, pending)
-	put(t, g, c, get(t, g, c, 200*granule, 0))
-	put(t, g, c, get(t, g, c, 400*granule, 0))
+	putBlock(t, g, c, pending)
+	putBlock(t, g, c, getBlock(t, g, c, 200*granule, 0))
+	putBlock(t, g, c, getBlock(t, g, c, 400*granule, 0))
 	assert.Zero(t, g.frees)
 	g.progress(1)
-	put(t, g, c, get(t, g, c, 600*granule, 0))
+	putBlock(t, g, c, getBlock(t, g, c, 600*granule, 0))
 	assert.NotZero(t, g.frees)
 }
 
 func TestAForgottenStreamIsDone(t *testing.T) {
-	c, g := caching(t, pool.Config{})
-	a, b := get(t, g, c, 3*granule, 1), get(t, g, c, 5*granule, 1)
+	c, g := newCaching(t, pool.Config{})
+	a, b := getBlock(t, g, c, 3*granule, 1), getBlock(t, g, c, 5*granule, 1)
 	g.use(a, 1)
 	g.use(b, 1)
 	g.use(b, 2)
-	put(t, g, c, a)
-	put(t, g, c, b)
+	putBlock(t, g, c, a)
+	putBlock(t, g, c, b)
 	assert.NoError(t, g.Wait(1)) // as who destroys a stream does
-	g.streams[1].gone = true
+	g.streams[1].destroyed = true
 	c.Forget(1)
-	again := get(t, g, c, 3*granule, 0)
+	again := getBlock(t, g, c, 3*granule, 0)
 	assert.Equal(t, a.Address, again.Address)
-	put(t, g, c, again)
-	again = get(t, g, c, 5*granule, 2)
+	putBlock(t, g, c, again)
+	again = getBlock(t, g, c, 5*granule, 2)
 	assert.Equal(t, b.Address, again.Address)
 	assert.Zero(t, g.orders)
-	put(t, g, c, again)
+	putBlock(t, g, c, again)
 }
 
 func TestTrimWaitsForNoStream(t *testing.T) {
-	c, g := caching(t, pool.Config{})
-	a, b := get(t, g, c, 3*granule, 1), get(t, g, c, 3*granule, 2)
+	c, g := newCaching(t, pool.Config{})
+	a, b := getBlock(t, g, c, 3*granule, 1), getBlock(t, g, c, 3*granule, 2)
 	g.use(a, 1)
 	g.use(b, 2)
-	put(t, g, c, a)
-	put(t, g, c, b)
+	putBlock(t, g, c, a)
+	putBlock(t, g, c, b)
 	g.progress(1)
 	assert.NoError(t, c.Trim())
-	assert.EqualValues(t, 3*granule, held(c))
+	assert.EqualValues(t, 3*granule, heldBytes(c))
 	assert.Zero(t, g.waits)
 	g.progress(2)
 	assert.NoError(t, c.Trim())
-	assert.Zero(t, held(c))
+	assert.Zero(t, heldBytes(c))
 }
 
 func TestErrorsOfStreamsComeBack(t *testing.T) {
-	c, g := caching(t, pool.Config{})
-	b := get(t, g, c, 3*granule, 1)
+	c, g := newCaching(t, pool.Config{})
+	b := getBlock(t, g, c, 3*granule, 1)
 	g.use(b, 1)
-	put(t, g, c, b)
+	putBlock(t, g, c, b)
 	g.failing = func(call string) error {
 		if call == "order" || call == "wait" {
 			return assert.AnError
@@ -455,8 +455,8 @@ func TestErrorsOfStreamsComeBack(t *testing.T) {
 	g.failing = nil
 }
 
-// fast is an upstream that costs nothing.
-func fast() pool.Upstream[int] {
+// newFreeUpstream is an upstream that costs nothing.
+func newFreeUpstream() pool.Upstream[int] {
 	next := uintptr(1 << 21)
 	return pool.Upstream[int]{
 		Alloc: func(n int64) (uintptr, error) { a := next; next += uintptr(n+1<<21) &^ (1<<21 - 1); return a, nil },
@@ -467,7 +467,7 @@ func fast() pool.Upstream[int] {
 // BenchmarkGetPut is pool-alloc-free without what a device adds; run it with
 // -cpu 1,16.
 func BenchmarkGetPut(b *testing.B) {
-	c := pool.NewCaching(fast(), pool.Config{})
+	c := pool.NewCaching(newFreeUpstream(), pool.Config{})
 	b.RunParallel(func(pb *testing.PB) {
 		for pb.Next() {
 			block, err := c.Get(1<<20, 0)
@@ -480,10 +480,10 @@ func BenchmarkGetPut(b *testing.B) {
 	})
 }
 
-// play runs a trace of 4 GiB on a caching pool, and answers what the pool held
+// runTrace runs a trace of 4 GiB on a caching pool, and answers what the pool held
 // at most over what was in use at most, and how often it asked the driver.
-func play(t testing.TB, sizes trace.Sizes, allocations int) (ratio float64, calls int) {
-	up := fast()
+func runTrace(t testing.TB, sizes trace.Sizes, allocations int) (ratio float64, calls int) {
+	up := newFreeUpstream()
 	alloc := up.Alloc
 	up.Alloc = func(n int64) (uintptr, error) { calls++; return alloc(n) }
 	c := pool.NewCaching(up, pool.Config{})
@@ -503,7 +503,7 @@ func play(t testing.TB, sizes trace.Sizes, allocations int) (ratio float64, call
 func BenchmarkTrace(b *testing.B) {
 	for _, sizes := range []trace.Sizes{trace.Uniform, trace.Mixed} {
 		b.Run(sizes.String(), func(b *testing.B) {
-			ratio, calls := play(b, sizes, b.N)
+			ratio, calls := runTrace(b, sizes, b.N)
 			b.ReportMetric(ratio, "held/used")
 			b.ReportMetric(float64(calls)/float64(b.N), "calls/op")
 		})
@@ -512,7 +512,7 @@ func BenchmarkTrace(b *testing.B) {
 
 func TestARandomTraceHoldsATenthMoreThanItUsesAtMost(t *testing.T) {
 	for _, sizes := range []trace.Sizes{trace.Uniform, trace.Mixed} {
-		ratio, calls := play(t, sizes, 200_000)
+		ratio, calls := runTrace(t, sizes, 200_000)
 		assert.LessOrEqual(t, ratio, 1.1, "%v", sizes)
 		assert.Less(t, calls, 200_000/5, "%v", sizes)
 	}

@@ -9,13 +9,13 @@ import (
 	"sync/atomic"
 )
 
-// bins are blocks in the order of their sizes, and of their addresses among
+// sizeBins are blocks in the order of their sizes, and of their addresses among
 // equal ones. Bin i has those of [2^(i-1), 2^i) times Align, so that putting one
 // in moves only pointers of blocks of about its size.
-type bins[S comparable] [64][]*Block[S]
+type sizeBins[S comparable] [64][]*Block[S]
 
 // find is the place of the first block that is not less.
-func (b *bins[S]) find(size int64, address uintptr) (bin, i int) {
+func (b *sizeBins[S]) find(size int64, address uintptr) (bin, i int) {
 	bin = bits.Len64(uint64(size / Align))
 	i, _ = slices.BinarySearchFunc(b[bin], size, func(x *Block[S], size int64) int {
 		return cmp.Or(cmp.Compare(x.Size, size), cmp.Compare(x.Address, address))
@@ -23,18 +23,18 @@ func (b *bins[S]) find(size int64, address uintptr) (bin, i int) {
 	return bin, i
 }
 
-func (b *bins[S]) add(x *Block[S]) {
+func (b *sizeBins[S]) add(x *Block[S]) {
 	bin, i := b.find(x.Size, x.Address)
 	b[bin] = slices.Insert(b[bin], i, x)
 }
 
-func (b *bins[S]) remove(x *Block[S]) {
+func (b *sizeBins[S]) remove(x *Block[S]) {
 	bin, i := b.find(x.Size, x.Address)
 	b[bin] = slices.Delete(b[bin], i, i+1)
 }
 
 // best is the smallest block of at least n bytes, nil if there is none.
-func (b *bins[S]) best(n int64) *Block[S] {
+func (b *sizeBins[S]) best(n int64) *Block[S] {
 	bin, i := b.find(n, 0)
 	if i < len(b[bin]) {
 		return b[bin][i]
@@ -47,34 +47,34 @@ func (b *bins[S]) best(n int64) *Block[S] {
 	return nil
 }
 
-// heap are free blocks that are pending on the same streams.
-type heap[S comparable] struct {
-	small, whole bins[S]
-	bytes        int64 // of all
+// freeList are free blocks that are pending on the same streams.
+type freeList[S comparable] struct {
+	small, dedicated sizeBins[S]
+	bytes            int64 // of all
 }
 
-func (h *heap[S]) of(b *Block[S]) *bins[S] {
-	if b.whole {
-		return &h.whole
+func (h *freeList[S]) binsOf(b *Block[S]) *sizeBins[S] {
+	if b.dedicated {
+		return &h.dedicated
 	}
 	return &h.small
 }
 
-func (h *heap[S]) add(b *Block[S]) {
+func (h *freeList[S]) add(b *Block[S]) {
 	h.bytes += b.Size
-	h.of(b).add(b)
+	h.binsOf(b).add(b)
 }
 
-func (h *heap[S]) remove(b *Block[S]) {
+func (h *freeList[S]) remove(b *Block[S]) {
 	h.bytes -= b.Size
-	h.of(b).remove(b)
+	h.binsOf(b).remove(b)
 }
 
 // blocks is a copy of all, largest first, that may be used while blocks come and
 // go.
-func (h *heap[S]) blocks() []*Block[S] {
+func (h *freeList[S]) blocks() []*Block[S] {
 	var all []*Block[S]
-	for _, bins := range []*bins[S]{&h.whole, &h.small} {
+	for _, bins := range []*sizeBins[S]{&h.dedicated, &h.small} {
 		for _, bin := range slices.Backward(bins[:]) {
 			for _, b := range slices.Backward(bin) {
 				all = append(all, b)
@@ -84,8 +84,8 @@ func (h *heap[S]) blocks() []*Block[S] {
 	return all
 }
 
-// recent is how many of the blocks put last a Get looks at.
-const recent = 16
+// maxScanned is how many of the blocks put last a Get looks at.
+const maxScanned = 16
 
 // shard holds blocks that were put and not yet merged. What a goroutine puts it
 // often gets again, so that neither call meets another goroutine's.
@@ -116,8 +116,8 @@ func newShards[S comparable]() shards[S] {
 	return shards[S]{all, &sync.Pool{New: func() any { return all[int(next.Add(1))%len(all)] }}}
 }
 
-func (x shards[S]) mine() *shard[S]   { return x.hint.Get().(*shard[S]) }
-func (x shards[S]) leave(s *shard[S]) { x.hint.Put(s) }
+func (x shards[S]) acquire() *shard[S]  { return x.hint.Get().(*shard[S]) }
+func (x shards[S]) release(s *shard[S]) { x.hint.Put(s) }
 
 func (x *shard[S]) put(b *Block[S]) {
 	x.mu.Lock()
@@ -125,27 +125,27 @@ func (x *shard[S]) put(b *Block[S]) {
 	x.mu.Unlock()
 }
 
-// take lends a block of exactly that size that s may use at once, nil if none
+// get lends a block of exactly that size that s may use at once, nil if none
 // of the recent ones is.
-func (x *shard[S]) take(n int64, s S) *Block[S] {
+func (x *shard[S]) get(n int64, s S) *Block[S] {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	last := len(x.blocks) - 1
-	for i := last; i >= 0 && i > last-recent; i-- {
+	for i := last; i >= 0 && i > last-maxScanned; i-- {
 		b := x.blocks[i]
-		if b.charge == n && b.readyFor(s) {
+		if b.accounted == n && b.availableTo(s) {
 			x.blocks[i] = x.blocks[last]
 			x.blocks[last] = nil
 			x.blocks = x.blocks[:last]
-			b.lend(n)
+			b.markAllocated(n)
 			return b
 		}
 	}
 	return nil
 }
 
-// empty takes all blocks out.
-func (x *shard[S]) empty(to func(*Block[S])) {
+// drain takes all blocks out.
+func (x *shard[S]) drain(to func(*Block[S])) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	for _, b := range x.blocks {

@@ -36,36 +36,36 @@ type gpu struct {
 	failing  func(call string) error // may be nil
 
 	streams map[int]*stream
-	holders map[uintptr]*holder // by each 512 bytes
+	owners  map[uintptr]*owner // by each 512 bytes
 }
 
 type stream struct {
-	given int64         // number of works
-	done  int64         // of them
-	after map[int]int64 // what runs before the next work: so many of each stream's
-	works []map[int]int64
-	gone  bool // destroyed
+	submitted  int64         // number of works
+	done       int64         // of them
+	after      map[int]int64 // what runs before the next work: so many of each stream's
+	operations []map[int]int64
+	destroyed  bool // destroyed
 }
 
-// stream is one that is there.
-func (g *gpu) stream(s int) *stream {
+// liveStream is one that is there.
+func (g *gpu) liveStream(s int) *stream {
 	x := g.streams[s]
-	if x.gone {
+	if x.destroyed {
 		g.t.Errorf("stream %d was destroyed", s)
 	}
 	return x
 }
 
-// holder is the last that a piece of memory was lent to.
-type holder struct {
-	lent bool
-	on   int           // the stream that it got it for
-	uses map[int]int64 // its last work on each stream
-	was  *holder       // the one before, while it may have work to do
+// owner is the last that a piece of memory was lent to.
+type owner struct {
+	allocated bool
+	stream    int           // the stream that it got it for
+	uses      map[int]int64 // its last work on each stream
+	previous  *owner        // the one before, while it may have work to do
 }
 
 func newGPU(t testing.TB, capacity int64) *gpu {
-	g := &gpu{t: t, capacity: capacity, next: 1 << 21, live: map[uintptr]int64{}, streams: map[int]*stream{}, holders: map[uintptr]*holder{}}
+	g := &gpu{t: t, capacity: capacity, next: 1 << 21, live: map[uintptr]int64{}, streams: map[int]*stream{}, owners: map[uintptr]*owner{}}
 	for s := range 9 {
 		g.streams[s] = &stream{after: map[int]int64{}}
 	}
@@ -112,12 +112,12 @@ func (g *gpu) free(a uintptr, s int) error {
 		return nil
 	}
 	for p := a; p < a+uintptr(n); p += pool.Align {
-		if h := g.holders[p]; h != nil {
-			if h.lent {
+		if h := g.owners[p]; h != nil {
+			if h.allocated {
 				g.t.Errorf("%#x is freed while it is lent", p)
 			}
 			g.mustFollow(h, s, "freed")
-			delete(g.holders, p)
+			delete(g.owners, p)
 		}
 	}
 	delete(g.live, a)
@@ -130,8 +130,8 @@ func (g *gpu) free(a uintptr, s int) error {
 func (g *gpu) Done(s int) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	x := g.stream(s)
-	done := x.done == x.given
+	x := g.liveStream(s)
+	done := x.done == x.submitted
 	for t, n := range x.after {
 		done = done && g.streams[t].done >= n
 	}
@@ -145,11 +145,11 @@ func (g *gpu) Order(before, after int) error {
 	if err := g.failure("order"); err != nil {
 		return err
 	}
-	b, a := g.stream(before), g.stream(after)
+	b, a := g.liveStream(before), g.liveStream(after)
 	for s, n := range b.after {
 		a.after[s] = max(a.after[s], n)
 	}
-	a.after[before] = max(a.after[before], b.given)
+	a.after[before] = max(a.after[before], b.submitted)
 	return nil
 }
 
@@ -160,7 +160,7 @@ func (g *gpu) Wait(s int) error {
 	if err := g.failure("wait"); err != nil {
 		return err
 	}
-	g.finish(s, g.stream(s).given)
+	g.finish(s, g.liveStream(s).submitted)
 	for t, n := range g.streams[s].after {
 		g.finish(t, n)
 	}
@@ -172,7 +172,7 @@ func (g *gpu) finish(s int, n int64) {
 	x := g.streams[s]
 	for x.done < n {
 		x.done++
-		for t, m := range x.works[x.done-1] {
+		for t, m := range x.operations[x.done-1] {
 			g.finish(t, m)
 		}
 	}
@@ -182,12 +182,12 @@ func (g *gpu) finish(s int, n int64) {
 func (g *gpu) progress(s int) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.finish(s, min(g.streams[s].done+1, g.streams[s].given))
+	g.finish(s, min(g.streams[s].done+1, g.streams[s].submitted))
 }
 
 // mustFollow fails unless all that h used is done, or before the next of s.
-func (g *gpu) mustFollow(h *holder, s int, what string) {
-	for ; h != nil; h = h.was {
+func (g *gpu) mustFollow(h *owner, s int, what string) {
+	for ; h != nil; h = h.previous {
 		for t, n := range h.uses {
 			if t != s && g.streams[t].done < n && (s == 0 || g.streams[s].after[t] < n) {
 				g.t.Errorf("memory that stream %d still uses is %s on stream %d", t, what, s)
@@ -196,26 +196,26 @@ func (g *gpu) mustFollow(h *holder, s int, what string) {
 	}
 }
 
-// lend marks what a pool lent for s.
-func (g *gpu) lend(b *block, s int) {
+// markAllocated marks what a pool lent for s.
+func (g *gpu) markAllocated(b *block, s int) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if b.Address%pool.Align != 0 {
 		g.t.Errorf("%#x is not aligned", b.Address)
 	}
 	for p := b.Address; p < b.Address+uintptr(b.Size); p += pool.Align {
-		was := g.holders[p]
-		if was != nil && was.lent {
+		was := g.owners[p]
+		if was != nil && was.allocated {
 			g.t.Errorf("%#x is lent twice", p)
 		}
 		g.mustFollow(was, s, "lent")
-		g.holders[p] = &holder{lent: true, on: s, uses: map[int]int64{}, was: g.busy(was)}
+		g.owners[p] = &owner{allocated: true, stream: s, uses: map[int]int64{}, previous: g.ifBusy(was)}
 	}
 }
 
-func (g *gpu) busy(h *holder) *holder {
+func (g *gpu) ifBusy(h *owner) *owner {
 	if h != nil {
-		h.was = nil // it was followed when h was lent
+		h.previous = nil // it was followed when h was lent
 		for t, n := range h.uses {
 			if g.streams[t].done < n {
 				return h
@@ -231,29 +231,29 @@ func (g *gpu) use(b *block, s int) {
 	defer g.mu.Unlock()
 	x := g.streams[s]
 	for p := b.Address; p < b.Address+uintptr(b.Size); p += pool.Align {
-		h := g.holders[p]
-		g.mustFollow(h.was, s, "used")
-		h.uses[s] = x.given + 1
+		h := g.owners[p]
+		g.mustFollow(h.previous, s, "used")
+		h.uses[s] = x.submitted + 1
 	}
-	x.given++
-	x.works = append(x.works, maps.Clone(x.after))
+	x.submitted++
+	x.operations = append(x.operations, maps.Clone(x.after))
 }
 
-// back marks a block as not lent, and answers which streams may still use it.
-func (g *gpu) back(b *block) []int {
+// markFreed marks a block as not lent, and answers which streams may still use it.
+func (g *gpu) markFreed(b *block) []int {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	pending := map[int]bool{}
 	for p := b.Address; p < b.Address+uintptr(b.Size); p += pool.Align {
-		h := g.holders[p]
-		h.lent = false
+		h := g.owners[p]
+		h.allocated = false
 		for s, n := range h.uses {
 			if g.streams[s].done < n {
 				pending[s] = true
 			}
 		}
-		if h.on != 0 && g.busy(h.was) != nil {
-			pending[h.on] = true
+		if h.stream != 0 && g.ifBusy(h.previous) != nil {
+			pending[h.stream] = true
 		}
 	}
 	return slices.Collect(maps.Keys(pending))
@@ -304,29 +304,29 @@ func forEachKind(t *testing.T, test func(t *testing.T, g *gpu, p accounted)) {
 	}
 }
 
-// get gets a block that the driver knows of as lent.
-func get(t testing.TB, g *gpu, p memPool, n int64, s int) *block {
+// getBlock gets a block that the driver knows of as lent.
+func getBlock(t testing.TB, g *gpu, p memPool, n int64, s int) *block {
 	t.Helper()
 	b, err := p.Get(n, s)
 	if !assert.NoError(t, err) {
 		t.FailNow()
 	}
 	assert.GreaterOrEqual(t, b.Size, n)
-	g.lend(b, s)
+	g.markAllocated(b, s)
 	return b
 }
 
-func put(t testing.TB, g *gpu, p memPool, b *block) {
+func putBlock(t testing.TB, g *gpu, p memPool, b *block) {
 	t.Helper()
-	assert.NoError(t, p.Put(b, g.back(b)))
+	assert.NoError(t, p.Put(b, g.markFreed(b)))
 }
 
-func seeded(n uint64) *rand.Rand { return rand.New(rand.NewPCG(n, 7)) }
+func newRand(n uint64) *rand.Rand { return rand.New(rand.NewPCG(n, 7)) }
 
-// got is the address of a block that is put at the end of the test.
-func got(t testing.TB, g *gpu, p memPool, n int64) uintptr {
+// getAddress is the address of a block that is put at the end of the test.
+func getAddress(t testing.TB, g *gpu, p memPool, n int64) uintptr {
 	t.Helper()
-	b := get(t, g, p, n, 0)
-	t.Cleanup(func() { put(t, g, p, b) })
+	b := getBlock(t, g, p, n, 0)
+	t.Cleanup(func() { putBlock(t, g, p, b) })
 	return b.Address
 }

@@ -50,19 +50,19 @@ type Upstream[S comparable] struct {
 // address is one as long as the driver's are.
 const Align = 512
 
-// round rounds a size up to Align.
-func round(n int64) (int64, error) {
+// roundSize rounds a size up to Align.
+func roundSize(n int64) (int64, error) {
 	if n < 0 {
 		return 0, fmt.Errorf("%d bytes of memory: %w", n, arrowbuf.ErrOutOfRange)
 	}
 	if n > math.MaxInt64/2 {
 		return 0, fmt.Errorf("%d bytes of memory: %w", n, arrowbuf.ErrOutOfMemory)
 	}
-	return up(n, Align), nil
+	return roundUp(n, Align), nil
 }
 
-// up rounds n up to a multiple of a power of two.
-func up(n, multiple int64) int64 { return (n + multiple - 1) &^ (multiple - 1) }
+// roundUp rounds n up to a multiple of a power of two.
+func roundUp(n, multiple int64) int64 { return (n + multiple - 1) &^ (multiple - 1) }
 
 func outOfMemory(err error) bool { return errors.Is(err, arrowbuf.ErrOutOfMemory) }
 
@@ -71,46 +71,46 @@ type Block[S comparable] struct {
 	Address uintptr // of the first byte
 	Size    int64   // usable bytes, at least what was asked for
 
-	charge  int64 // what it counts as while it is lent
-	state   atomic.Int32
-	pending []S // streams that may still use it, none while it is lent
+	accounted int64 // what it counts as while it is lent
+	state     atomic.Int32
+	pending   []S // streams that may still use it, none while it is lent
 
 	// Of a Caching pool: the neighbours in the same allocation of the driver,
 	// and whether the block is such an allocation, never to be cut.
 	prev, next *Block[S]
-	whole      bool
+	dedicated  bool
 }
 
 // A block is lent, or it has been put and waits in a shard, or it is in a list
 // of free blocks. One that was merged into its neighbour stays returned.
 const (
-	lent int32 = iota
+	allocated int32 = iota
 	returned
 	free
 )
 
-// lend makes it a lent block that counts as n bytes.
-func (b *Block[S]) lend(n int64) {
-	b.charge, b.pending = n, nil
-	b.state.Store(lent)
+// markAllocated makes it a lent block that counts as n bytes.
+func (b *Block[S]) markAllocated(n int64) {
+	b.accounted, b.pending = n, nil
+	b.state.Store(allocated)
 }
 
-// giveBack makes a lent block a returned one.
-func (b *Block[S]) giveBack(pending []S) error {
-	if !b.state.CompareAndSwap(lent, returned) {
+// markReturned makes a lent block a returned one.
+func (b *Block[S]) markReturned(pending []S) error {
+	if !b.state.CompareAndSwap(allocated, returned) {
 		return fmt.Errorf("memory at %#x: %w", b.Address, arrowbuf.ErrReleased)
 	}
 	b.pending = pending
 	return nil
 }
 
-// readyFor tells whether s may use a block that is not lent.
-func (b *Block[S]) readyFor(s S) bool {
+// availableTo tells whether s may use a block that is not lent.
+func (b *Block[S]) availableTo(s S) bool {
 	return len(b.pending) == 0 || len(b.pending) == 1 && b.pending[0] == s
 }
 
-// cut shortens a block to n bytes and returns the rest, pending alike.
-func (b *Block[S]) cut(n int64) *Block[S] {
+// split shortens a block to n bytes and returns the rest, pending alike.
+func (b *Block[S]) split(n int64) *Block[S] {
 	rest := &Block[S]{Address: b.Address + uintptr(n), Size: b.Size - n, pending: b.pending, prev: b, next: b.next}
 	if rest.next != nil {
 		rest.next.prev = rest
@@ -119,8 +119,8 @@ func (b *Block[S]) cut(n int64) *Block[S] {
 	return rest
 }
 
-// swallow takes the next block in.
-func (b *Block[S]) swallow() {
+// mergeNext takes the next block in.
+func (b *Block[S]) mergeNext() {
 	gone := b.next
 	b.Size += gone.Size
 	if b.next = gone.next; b.next != nil {
@@ -129,5 +129,5 @@ func (b *Block[S]) swallow() {
 	gone.state.Store(returned)
 }
 
-// alone tells whether a block is all of a driver's allocation.
-func (b *Block[S]) alone() bool { return b.prev == nil && b.next == nil }
+// isWholeAllocation tells whether a block is all of a driver's allocation.
+func (b *Block[S]) isWholeAllocation() bool { return b.prev == nil && b.next == nil }

@@ -18,8 +18,8 @@ func TestGetLendsWhatItWasAskedFor(t *testing.T) {
 	forEachKind(t, func(t *testing.T, g *gpu, p accounted) {
 		for _, s := range []int{0, 1} {
 			for _, n := range []int64{1, 511, 512, 513, 8191, 8192, 8193, 100_000, 1 << 20} {
-				b := get(t, g, p, n, s)
-				put(t, g, p, b)
+				b := getBlock(t, g, p, n, s)
+				putBlock(t, g, p, b)
 			}
 		}
 	})
@@ -51,28 +51,28 @@ func TestBadSizesAreErrors(t *testing.T) {
 
 func TestAllOfTheDeviceCanBeHad(t *testing.T) {
 	forEachKind(t, func(t *testing.T, g *gpu, p accounted) {
-		ninety := get(t, g, p, g.capacity/10*9, 0)
-		put(t, g, p, ninety)
-		one := get(t, g, p, g.capacity/2, 0)
-		two := get(t, g, p, g.capacity/2, 1)
+		ninety := getBlock(t, g, p, g.capacity/10*9, 0)
+		putBlock(t, g, p, ninety)
+		one := getBlock(t, g, p, g.capacity/2, 0)
+		two := getBlock(t, g, p, g.capacity/2, 1)
 		_, err := p.Get(1, 0)
 		assert.ErrorIs(t, err, arrowbuf.ErrOutOfMemory)
 		assert.ErrorContains(t, err, "512 bytes wanted, 4194304 in use, 4194304 held: ")
 		g.use(two, 1)
-		put(t, g, p, one)
-		put(t, g, p, two)
-		put(t, g, p, get(t, g, p, g.capacity, 0))
+		putBlock(t, g, p, one)
+		putBlock(t, g, p, two)
+		putBlock(t, g, p, getBlock(t, g, p, g.capacity, 0))
 	})
 }
 
 func TestPuttingTwiceIsAnError(t *testing.T) {
 	forEachKind(t, func(t *testing.T, g *gpu, p accounted) {
-		other := get(t, g, p, 1000, 0)
-		b := get(t, g, p, 1000, 0)
-		put(t, g, p, b)
+		other := getBlock(t, g, p, 1000, 0)
+		b := getBlock(t, g, p, 1000, 0)
+		putBlock(t, g, p, b)
 		before := p.Account().Stats()
 		assert.ErrorIs(t, p.Put(b, nil), arrowbuf.ErrReleased)
-		put(t, g, p, other)
+		putBlock(t, g, p, other)
 		assert.NoError(t, p.Trim())
 		assert.ErrorIs(t, p.Put(b, nil), arrowbuf.ErrReleased, "merged and gone")
 		assert.Equal(t, before.InUse-1024, p.Account().Stats().InUse)
@@ -81,10 +81,10 @@ func TestPuttingTwiceIsAnError(t *testing.T) {
 
 func TestCloseRefusesWhileABlockIsLent(t *testing.T) {
 	forEachKind(t, func(t *testing.T, g *gpu, p accounted) {
-		b := get(t, g, p, 1000, 1)
+		b := getBlock(t, g, p, 1000, 1)
 		assert.EqualError(t, p.Close(), "1024 bytes still in use")
 		g.use(b, 1)
-		put(t, g, p, b)
+		putBlock(t, g, p, b)
 	})
 }
 
@@ -100,7 +100,7 @@ func TestErrorsOfTheDriverComeBack(t *testing.T) {
 		assert.ErrorIs(t, err, assert.AnError)
 		assert.NotErrorIs(t, err, arrowbuf.ErrOutOfMemory)
 		g.failing = nil
-		put(t, g, p, get(t, g, p, 100, 0))
+		putBlock(t, g, p, getBlock(t, g, p, 100, 0))
 	})
 }
 
@@ -108,20 +108,20 @@ func TestPeaksAndTotalsCountWhatWasLent(t *testing.T) {
 	forEachKind(t, func(t *testing.T, g *gpu, p accounted) {
 		var blocks []*block
 		for range 10 {
-			blocks = append(blocks, get(t, g, p, 1024, 0))
+			blocks = append(blocks, getBlock(t, g, p, 1024, 0))
 		}
 		for _, b := range blocks[:5] {
-			put(t, g, p, b)
+			putBlock(t, g, p, b)
 		}
 		s := p.Account().Stats()
 		assert.EqualValues(t, []int64{5 << 10, 10 << 10, 10 << 10}, []int64{s.InUse, s.Peak, s.Total})
 		assert.EqualValues(t, []int64{5, 10, 10}, []int64{s.Count, s.PeakCount, s.TotalCount})
 		p.Account().ResetPeak()
-		put(t, g, p, get(t, g, p, 1, 0))
+		putBlock(t, g, p, getBlock(t, g, p, 1, 0))
 		s = p.Account().Stats()
 		assert.EqualValues(t, []int64{5<<10 + 512, 10<<10 + 512}, []int64{s.Peak, s.Total})
 		for _, b := range blocks[5:] {
-			put(t, g, p, b)
+			putBlock(t, g, p, b)
 		}
 	})
 }
@@ -129,34 +129,34 @@ func TestPeaksAndTotalsCountWhatWasLent(t *testing.T) {
 // churn gets, uses and puts blocks of random sizes, at most 16 at a time. on
 // says for which stream each is.
 func churn(t *testing.T, g *gpu, p memPool, random *rand.Rand, rounds int, on func() int) {
-	type loan struct {
+	type allocation struct {
 		b *block
 		s int
 	}
-	var lent []loan
+	var live []allocation
 	for range rounds {
-		if len(lent) < 16 && random.IntN(2) == 0 {
+		if len(live) < 16 && random.IntN(2) == 0 {
 			s := on()
-			b := get(t, g, p, 1+random.Int64N(1<<(1+random.IntN(16))), s)
-			lent = append(lent, loan{b, s})
+			b := getBlock(t, g, p, 1+random.Int64N(1<<(1+random.IntN(16))), s)
+			live = append(live, allocation{b, s})
 			if s != 0 {
 				g.use(b, s)
 			}
-		} else if len(lent) > 0 {
-			i := random.IntN(len(lent))
-			if s := lent[i].s; s != 0 && random.IntN(3) == 0 { // another stream comes
+		} else if len(live) > 0 {
+			i := random.IntN(len(live))
+			if s := live[i].s; s != 0 && random.IntN(3) == 0 { // another stream comes
 				other := 1 + s%4
 				assert.NoError(t, g.Order(s, other))
-				g.use(lent[i].b, other)
+				g.use(live[i].b, other)
 			}
-			put(t, g, p, lent[i].b)
-			lent[i] = lent[len(lent)-1]
-			lent = lent[:len(lent)-1]
+			putBlock(t, g, p, live[i].b)
+			live[i] = live[len(live)-1]
+			live = live[:len(live)-1]
 		}
 		g.progress(1 + random.IntN(4))
 	}
-	for _, l := range lent {
-		put(t, g, p, l.b)
+	for _, l := range live {
+		putBlock(t, g, p, l.b)
 	}
 }
 
@@ -168,7 +168,7 @@ func TestRandomBlocksNeverOverlap(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			forEachKind(t, func(t *testing.T, g *gpu, p accounted) {
-				random := seeded(1)
+				random := newRand(1)
 				churn(t, g, p, random, 2000, func() int { return on(random) })
 			})
 		})
@@ -177,7 +177,7 @@ func TestRandomBlocksNeverOverlap(t *testing.T) {
 				var wg sync.WaitGroup
 				for i := range 4 {
 					wg.Go(func() {
-						random := seeded(uint64(i))
+						random := newRand(uint64(i))
 						// what is ordered, a goroutine's streams, is its own
 						churn(t, g, p, random, 400, func() int { return on(random) })
 					})
@@ -196,9 +196,9 @@ func TestBlocksGotAndPutByDifferentGoroutines(t *testing.T) {
 				var wg sync.WaitGroup
 				wg.Go(func() {
 					defer close(blocks)
-					random := seeded(3)
+					random := newRand(3)
 					for range 300 {
-						b := get(t, g, p, 1+random.Int64N(20_000), streams[0])
+						b := getBlock(t, g, p, 1+random.Int64N(20_000), streams[0])
 						g.use(b, streams[0])
 						blocks <- b
 					}
@@ -209,7 +209,7 @@ func TestBlocksGotAndPutByDifferentGoroutines(t *testing.T) {
 							assert.NoError(t, g.Order(streams[0], streams[1]))
 						}
 						g.use(b, streams[1])
-						put(t, g, p, b)
+						putBlock(t, g, p, b)
 						g.progress(streams[1])
 					}
 				})
@@ -223,33 +223,33 @@ func TestTheLimitHoldsForEveryKind(t *testing.T) {
 	forEachKind(t, func(t *testing.T, g *gpu, p accounted) {
 		assert.EqualValues(t, math.MaxInt64, p.Account().Limit())
 		p.Account().SetLimit(10 << 10)
-		a := get(t, g, p, 6<<10, 0)
+		a := getBlock(t, g, p, 6<<10, 0)
 		_, err := p.Get(5<<10, 1)
 		assert.ErrorIs(t, err, arrowbuf.ErrOutOfMemory)
 		assert.ErrorContains(t, err, "5120 bytes wanted, 6144 in use,")
 		assert.ErrorContains(t, err, "limit 10240: limit reached")
-		b := get(t, g, p, 2<<10, 0)
+		b := getBlock(t, g, p, 2<<10, 0)
 		p.Account().SetLimit(1)
 		_, err = p.Get(4<<10, 0)
 		assert.ErrorIs(t, err, arrowbuf.ErrOutOfMemory, "below what is held")
-		put(t, g, p, a)
-		put(t, g, p, b)
+		putBlock(t, g, p, a)
+		putBlock(t, g, p, b)
 		p.Account().SetLimit(10 << 10)
-		put(t, g, p, get(t, g, p, 10<<10, 0))
+		putBlock(t, g, p, getBlock(t, g, p, 10<<10, 0))
 		p.Account().SetLimit(-1)
 		assert.Zero(t, p.Account().Limit())
 	})
 }
 
 func TestIdleMemoryMakesRoomUnderALimit(t *testing.T) {
-	c, g := caching(t, pool.Config{})
+	c, g := newCaching(t, pool.Config{})
 	c.Account().SetLimit(8 * granule)
-	keep := get(t, g, c, 4*granule, 0)
+	keep := getBlock(t, g, c, 4*granule, 0)
 	for _, n := range []int64{1, 3, 2, 4} {
-		put(t, g, c, get(t, g, c, n*granule, 0))
-		assert.LessOrEqual(t, held(c), int64(8*granule))
+		putBlock(t, g, c, getBlock(t, g, c, n*granule, 0))
+		assert.LessOrEqual(t, heldBytes(c), int64(8*granule))
 	}
-	put(t, g, c, keep)
+	putBlock(t, g, c, keep)
 }
 
 // Four pieces fill the limit; two that are free and apart do not serve a request
@@ -260,81 +260,81 @@ func TestALimitCountsFragments(t *testing.T) {
 		fits bool
 	}{"apart": {[]int{0, 2}, false}, "neighbours": {[]int{1, 2}, true}} {
 		t.Run(name, func(t *testing.T) {
-			c, g := caching(t, pool.Config{})
+			c, g := newCaching(t, pool.Config{})
 			c.Account().SetLimit(granule)
 			x := map[int]*block{}
 			for i := range 4 {
-				x[i] = get(t, g, c, granule/4, 0)
+				x[i] = getBlock(t, g, c, granule/4, 0)
 			}
 			for _, i := range test.puts {
-				put(t, g, c, x[i])
+				putBlock(t, g, c, x[i])
 				delete(x, i)
 			}
 			b, err := c.Get(granule/2, 0)
 			if test.fits {
 				require.NoError(t, err)
-				g.lend(b, 0)
-				put(t, g, c, b)
+				g.markAllocated(b, 0)
+				putBlock(t, g, c, b)
 			} else {
 				assert.ErrorIs(t, err, arrowbuf.ErrOutOfMemory)
 			}
 			for _, b := range x {
-				put(t, g, c, b)
+				putBlock(t, g, c, b)
 			}
 		})
 	}
 }
 
 func TestTheIdleLimitHolds(t *testing.T) {
-	c, g := caching(t, pool.Config{})
+	c, g := newCaching(t, pool.Config{})
 	require.NoError(t, c.SetIdleLimit(4*granule))
 	for _, n := range []int64{2, 1, 4, 8, 1} {
-		b := get(t, g, c, n*granule, 0)
-		put(t, g, c, b)
-		assert.LessOrEqual(t, held(c), int64(4*granule), "%d", n)
+		b := getBlock(t, g, c, n*granule, 0)
+		putBlock(t, g, c, b)
+		assert.LessOrEqual(t, heldBytes(c), int64(4*granule), "%d", n)
 	}
-	assert.NotZero(t, held(c))
+	assert.NotZero(t, heldBytes(c))
 
-	pending := get(t, g, c, 8*granule, 1)
+	pending := getBlock(t, g, c, 8*granule, 1)
 	g.use(pending, 1)
-	put(t, g, c, pending)
-	assert.GreaterOrEqual(t, held(c), int64(8*granule), "a stream may still use it")
+	putBlock(t, g, c, pending)
+	assert.GreaterOrEqual(t, heldBytes(c), int64(8*granule), "a stream may still use it")
 	g.progress(1)
 	require.NoError(t, c.SetIdleLimit(0))
-	assert.Zero(t, held(c))
+	assert.Zero(t, heldBytes(c))
 
-	small, other := get(t, g, c, 512, 0), get(t, g, c, 512, 0)
-	put(t, g, c, small)
-	assert.EqualValues(t, 4*granule, held(c), "the other's allocation")
-	put(t, g, c, other)
-	assert.Zero(t, held(c))
+	small, other := getBlock(t, g, c, 512, 0), getBlock(t, g, c, 512, 0)
+	putBlock(t, g, c, small)
+	assert.EqualValues(t, 4*granule, heldBytes(c), "the other's allocation")
+	putBlock(t, g, c, other)
+	assert.Zero(t, heldBytes(c))
 }
 
 func TestTrimLeavesWhatIsInUse(t *testing.T) {
-	c, g := caching(t, pool.Config{})
+	c, g := newCaching(t, pool.Config{})
 	var x []*block
 	for range 16 { // two allocations of small blocks
-		x = append(x, get(t, g, c, granule/2, 0))
+		x = append(x, getBlock(t, g, c, granule/2, 0))
 	}
-	large := get(t, g, c, 3*granule, 0)
-	require.EqualValues(t, 11*granule, held(c))
+	large := getBlock(t, g, c, 3*granule, 0)
+	require.EqualValues(t, 11*granule, heldBytes(c))
 	for _, b := range x[:9] {
-		put(t, g, c, b)
+		putBlock(t, g, c, b)
 	}
-	put(t, g, c, large)
+	putBlock(t, g, c, large)
 	require.NoError(t, c.Trim())
-	assert.EqualValues(t, 4*granule, held(c))
+	assert.EqualValues(t, 4*granule, heldBytes(c))
 	for _, b := range x[9:] {
-		put(t, g, c, b)
+		putBlock(t, g, c, b)
 	}
 	require.NoError(t, c.Trim())
-	assert.Zero(t, held(c))
+	assert.Zero(t, heldBytes(c))
 }
 
 func TestFailuresToGiveMemoryBackAreReported(t *testing.T) {
 	g := newGPU(t, 1<<20)
 	c := pool.NewCaching(g.upstream(), pool.Config{Granule: granule})
-	put(t, g, c, get(t, g, c, 3*granule, 0))
+	putBlock(t, g, c, getBlock(t, g, c, 3*granule, 0))
 	g.failing = func(call string) error {
 		if call == "free" {
 			return assert.AnError
@@ -342,19 +342,19 @@ func TestFailuresToGiveMemoryBackAreReported(t *testing.T) {
 		return nil
 	}
 	assert.ErrorIs(t, c.Trim(), assert.AnError)
-	assert.Zero(t, held(c), "and not tried again")
+	assert.Zero(t, heldBytes(c), "and not tried again")
 	g.failing = nil
 	assert.ErrorIs(t, c.Close(), assert.AnError, "also at the end")
 }
 
 func TestLargestIsWhatCanBeHadWithoutTheDriver(t *testing.T) {
-	c, g := caching(t, pool.Config{})
+	c, g := newCaching(t, pool.Config{})
 	assert.Zero(t, c.Largest())
-	put(t, g, c, get(t, g, c, 512, 0))
+	putBlock(t, g, c, getBlock(t, g, c, 512, 0))
 	assert.EqualValues(t, 4*granule, c.Largest())
-	b := get(t, g, c, 9*granule, 1)
+	b := getBlock(t, g, c, 9*granule, 1)
 	g.use(b, 1)
-	put(t, g, c, b)
+	putBlock(t, g, c, b)
 	assert.EqualValues(t, 4*granule, c.Largest(), "a stream may still use it")
 	g.progress(1)
 	assert.EqualValues(t, 9*granule, c.Largest())

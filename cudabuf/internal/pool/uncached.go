@@ -8,8 +8,8 @@ import (
 // Direct asks the driver for every block, and waits for the pending streams
 // before it gives one back.
 type Direct[S comparable] struct {
-	account *Account
-	up      Upstream[S]
+	account  *Account
+	upstream Upstream[S]
 }
 
 // NewDirect needs Alloc, Free and Wait.
@@ -22,16 +22,16 @@ func (d *Direct[S]) Account() *Account { return d.account }
 
 // Get is Pool's.
 func (d *Direct[S]) Get(n int64, _ S) (*Block[S], error) {
-	n, err := round(n)
+	n, err := roundSize(n)
 	if err != nil || n == 0 {
 		return &Block[S]{}, err
 	}
-	address, err := d.account.hold(n, d.up.Alloc)
+	address, err := d.account.reserve(n, d.upstream.Alloc)
 	if err != nil {
-		return nil, d.account.explain(n, err)
+		return nil, d.account.describeFailure(n, err)
 	}
-	d.account.lend(n)
-	return &Block[S]{Address: address, Size: n, charge: n}, nil
+	d.account.countAlloc(n)
+	return &Block[S]{Address: address, Size: n, accounted: n}, nil
 }
 
 // Put is Pool's.
@@ -39,20 +39,20 @@ func (d *Direct[S]) Put(b *Block[S], pending []S) error {
 	if b.Address == 0 {
 		return nil
 	}
-	if err := b.giveBack(nil); err != nil {
+	if err := b.markReturned(nil); err != nil {
 		return err
 	}
-	d.account.takeBack(b.charge)
+	d.account.countFree(b.accounted)
 	var failure error
 	for _, s := range pending {
-		if err := d.up.Wait(s); failure == nil {
+		if err := d.upstream.Wait(s); failure == nil {
 			failure = err
 		}
 	}
-	if err := d.up.Free(b.Address); failure == nil {
+	if err := d.upstream.Free(b.Address); failure == nil {
 		failure = err
 	}
-	d.account.drop(b.charge)
+	d.account.unreserve(b.accounted)
 	return failure
 }
 
@@ -63,7 +63,7 @@ func (d *Direct[S]) Trim() error { return nil }
 func (d *Direct[S]) Forget(S) {}
 
 // Close is Pool's.
-func (d *Direct[S]) Close() error { return d.account.unused() }
+func (d *Direct[S]) Close() error { return d.account.requireUnused() }
 
 // StreamOrdered is a driver's allocation in the order of a stream
 // (cuMemAllocAsync, cuMemFreeAsync), and the Order and Wait of an Upstream.
@@ -81,17 +81,17 @@ type StreamOrdered[S comparable] struct {
 // it back in the order of a stream that may still use it. Memory for no stream
 // is of home, a stream that does nothing else.
 type Ordered[S comparable] struct {
-	account *Account
-	up      StreamOrdered[S]
-	home    S
+	account       *Account
+	upstream      StreamOrdered[S]
+	defaultStream S
 
 	mu    sync.Mutex
 	freed map[S]bool // the streams in whose order something was freed
 }
 
 // NewOrdered makes a pool over a driver's own.
-func NewOrdered[S comparable](up StreamOrdered[S], home S) *Ordered[S] {
-	return &Ordered[S]{account: newAccount(), up: up, home: home, freed: map[S]bool{}}
+func NewOrdered[S comparable](up StreamOrdered[S], defaultStream S) *Ordered[S] {
+	return &Ordered[S]{account: newAccount(), upstream: up, defaultStream: defaultStream, freed: map[S]bool{}}
 }
 
 // Account is what the pool lends. What the driver keeps for it is not in it.
@@ -100,36 +100,36 @@ func (o *Ordered[S]) Account() *Account { return o.account }
 // Get is Pool's. Where the driver has no more, it waits for the streams in whose
 // order memory was freed, and asks once more.
 func (o *Ordered[S]) Get(n int64, s S) (*Block[S], error) {
-	n, err := round(n)
+	n, err := roundSize(n)
 	if err != nil || n == 0 {
 		return &Block[S]{}, err
 	}
-	address, err := o.account.hold(n, func(n int64) (uintptr, error) { return o.alloc(n, s) })
+	address, err := o.account.reserve(n, func(n int64) (uintptr, error) { return o.alloc(n, s) })
 	if err != nil {
-		return nil, o.account.explain(n, err)
+		return nil, o.account.describeFailure(n, err)
 	}
-	o.account.lend(n)
-	return &Block[S]{Address: address, Size: n, charge: n}, nil
+	o.account.countAlloc(n)
+	return &Block[S]{Address: address, Size: n, accounted: n}, nil
 }
 
 func (o *Ordered[S]) alloc(n int64, s S) (uintptr, error) {
 	var none S
 	on := s
 	if s == none {
-		on = o.home
+		on = o.defaultStream
 	}
-	address, err := o.up.Alloc(n, on)
+	address, err := o.upstream.Alloc(n, on)
 	if outOfMemory(err) {
-		if failure := errors.Join(o.wait(), o.up.Trim()); failure != nil {
+		if failure := errors.Join(o.waitFreed(), o.upstream.Trim()); failure != nil {
 			return 0, failure
 		}
-		address, err = o.up.Alloc(n, on)
+		address, err = o.upstream.Alloc(n, on)
 	}
 	if err != nil || s != none {
 		return address, err
 	}
-	if err := o.up.Wait(o.home); err != nil {
-		return 0, errors.Join(err, o.up.Free(address, o.home))
+	if err := o.upstream.Wait(o.defaultStream); err != nil {
+		return 0, errors.Join(err, o.upstream.Free(address, o.defaultStream))
 	}
 	return address, nil
 }
@@ -139,15 +139,15 @@ func (o *Ordered[S]) Put(b *Block[S], pending []S) error {
 	if b.Address == 0 {
 		return nil
 	}
-	if err := b.giveBack(nil); err != nil {
+	if err := b.markReturned(nil); err != nil {
 		return err
 	}
-	o.account.takeBack(b.charge)
-	on := o.home
+	o.account.countFree(b.accounted)
+	on := o.defaultStream
 	if len(pending) > 0 {
 		on = pending[0]
 		for _, s := range pending[1:] {
-			if err := o.up.Order(s, on); err != nil {
+			if err := o.upstream.Order(s, on); err != nil {
 				return err
 			}
 		}
@@ -155,19 +155,19 @@ func (o *Ordered[S]) Put(b *Block[S], pending []S) error {
 	o.mu.Lock()
 	o.freed[on] = true
 	o.mu.Unlock()
-	err := o.up.Free(b.Address, on)
-	o.account.drop(b.charge)
+	err := o.upstream.Free(b.Address, on)
+	o.account.unreserve(b.accounted)
 	return err
 }
 
-// wait returns when all that was freed is.
-func (o *Ordered[S]) wait() error {
+// waitFreed returns when all that was freed is.
+func (o *Ordered[S]) waitFreed() error {
 	o.mu.Lock()
 	streams := o.freed
 	o.freed = map[S]bool{}
 	o.mu.Unlock()
 	for s := range streams {
-		if err := o.up.Wait(s); err != nil {
+		if err := o.upstream.Wait(s); err != nil {
 			return err
 		}
 	}
@@ -175,7 +175,7 @@ func (o *Ordered[S]) wait() error {
 }
 
 // Trim is Pool's.
-func (o *Ordered[S]) Trim() error { return o.up.Trim() }
+func (o *Ordered[S]) Trim() error { return o.upstream.Trim() }
 
 // Forget is Pool's.
 func (o *Ordered[S]) Forget(s S) {
@@ -186,8 +186,8 @@ func (o *Ordered[S]) Forget(s S) {
 
 // Close is Pool's.
 func (o *Ordered[S]) Close() error {
-	if err := o.account.unused(); err != nil {
+	if err := o.account.requireUnused(); err != nil {
 		return err
 	}
-	return errors.Join(o.wait(), o.up.Trim())
+	return errors.Join(o.waitFreed(), o.upstream.Trim())
 }

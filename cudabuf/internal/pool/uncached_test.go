@@ -9,9 +9,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// ordered is an Ordered pool over a driver whose free memory can be had when the
+// newOrdered is an Ordered pool over a driver whose free memory can be had when the
 // stream that it was freed on is done, and Trim was called.
-func ordered(t *testing.T) (*pool.Ordered[int], *gpu, *int) {
+func newOrdered(t *testing.T) (*pool.Ordered[int], *gpu, *int) {
 	g := newGPU(t, 4096)
 	up, trims := g.ordered(), new(int)
 	freed := map[int]int64{}
@@ -44,31 +44,31 @@ func ordered(t *testing.T) (*pool.Ordered[int], *gpu, *int) {
 }
 
 func TestOrderedMemoryWithoutAStreamIsThereAtOnce(t *testing.T) {
-	p, g, _ := ordered(t)
-	a := get(t, g, p, 100, 0)
+	p, g, _ := newOrdered(t)
+	a := getBlock(t, g, p, 100, 0)
 	assert.Equal(t, 1, g.waits, "for home")
-	b := get(t, g, p, 100, 1)
+	b := getBlock(t, g, p, 100, 1)
 	assert.Equal(t, 1, g.waits)
-	put(t, g, p, a)
-	put(t, g, p, b)
+	putBlock(t, g, p, a)
+	putBlock(t, g, p, b)
 }
 
 func TestOrderedMemoryThatStreamsStillUseIsWaitedForWhenThereIsNoOther(t *testing.T) {
-	p, g, trims := ordered(t)
-	b := get(t, g, p, 4096, 1)
+	p, g, trims := newOrdered(t)
+	b := getBlock(t, g, p, 4096, 1)
 	g.use(b, 1)
-	put(t, g, p, b)
+	putBlock(t, g, p, b)
 	assert.Zero(t, g.waits)
-	b = get(t, g, p, 4096, 2)
+	b = getBlock(t, g, p, 4096, 2)
 	assert.Equal(t, []int{1, 1}, []int{g.waits, *trims})
 	_, err := p.Get(1, 2)
 	assert.ErrorIs(t, err, arrowbuf.ErrOutOfMemory)
-	put(t, g, p, b)
+	putBlock(t, g, p, b)
 }
 
 func TestOrderedMemoryIsNotFreedWhereStreamsCannotBeOrdered(t *testing.T) {
-	p, g, _ := ordered(t)
-	b := get(t, g, p, 1000, 1)
+	p, g, _ := newOrdered(t)
+	b := getBlock(t, g, p, 1000, 1)
 	g.use(b, 1)
 	require.NoError(t, g.Order(1, 2))
 	g.use(b, 2)
@@ -78,7 +78,7 @@ func TestOrderedMemoryIsNotFreedWhereStreamsCannotBeOrdered(t *testing.T) {
 		}
 		return nil
 	}
-	assert.ErrorIs(t, p.Put(b, g.back(b)), assert.AnError)
+	assert.ErrorIs(t, p.Put(b, g.markFreed(b)), assert.AnError)
 	s := p.Account().Stats()
 	assert.EqualValues(t, []int64{0, 1024}, []int64{s.InUse, s.Held})
 	g.failing = nil
@@ -87,13 +87,13 @@ func TestOrderedMemoryIsNotFreedWhereStreamsCannotBeOrdered(t *testing.T) {
 }
 
 func TestAnOrderedPoolForgetsStreams(t *testing.T) {
-	p, g, _ := ordered(t)
-	b := get(t, g, p, 4096, 1)
+	p, g, _ := newOrdered(t)
+	b := getBlock(t, g, p, 4096, 1)
 	g.use(b, 1)
-	put(t, g, p, b)
+	putBlock(t, g, p, b)
 	require.NoError(t, g.Wait(1))
 	p.Forget(1)
 	assert.NoError(t, p.Trim())
-	g.streams[1].gone = true
-	put(t, g, p, get(t, g, p, 4096, 2))
+	g.streams[1].destroyed = true
+	putBlock(t, g, p, getBlock(t, g, p, 4096, 2))
 }

@@ -56,10 +56,10 @@ type log[S comparable] struct {
 func (l *log[S]) Get(n int64, s S) (*Block[S], error) {
 	b, err := l.Pool.Get(n, s)
 	if err != nil {
-		l.event("allocate failure", 0, n, s)
+		l.writeEvent("allocate failure", 0, n, s)
 		return nil, err
 	}
-	l.event("allocate", b.Address, n, s)
+	l.writeEvent("allocate", b.Address, n, s)
 	return b, nil
 }
 
@@ -68,11 +68,11 @@ func (l *log[S]) Put(b *Block[S], pending []S) error {
 	if len(pending) > 0 {
 		s = pending[0]
 	}
-	l.event("free", b.Address, b.charge, s) // before somebody else gets it
+	l.writeEvent("free", b.Address, b.accounted, s) // before somebody else gets it
 	return l.Pool.Put(b, pending)
 }
 
-func (l *log[S]) event(action string, address uintptr, size int64, s S) {
+func (l *log[S]) writeEvent(action string, address uintptr, size int64, s S) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.write(l.now().Format(time.RFC3339Nano), action, fmt.Sprintf("%#x", address), fmt.Sprint(size), l.name(s))
@@ -99,7 +99,7 @@ func (l Leak) String() string {
 type Tracker[S comparable] struct {
 	Pool[S]
 	mu   sync.Mutex
-	lent map[*Block[S]]origin
+	live map[*Block[S]]origin
 }
 
 type origin struct {
@@ -109,7 +109,7 @@ type origin struct {
 
 // Track makes a Tracker over a pool. Blocks got before are unknown to it.
 func Track[S comparable](p Pool[S]) *Tracker[S] {
-	return &Tracker[S]{Pool: p, lent: map[*Block[S]]origin{}}
+	return &Tracker[S]{Pool: p, live: map[*Block[S]]origin{}}
 }
 
 // Get is Pool's.
@@ -122,14 +122,14 @@ func (t *Tracker[S]) Get(n int64, s S) (*Block[S], error) {
 	stack = stack[:runtime.Callers(2, stack)]
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.lent[b] = origin{n, stack}
+	t.live[b] = origin{n, stack}
 	return b, nil
 }
 
 // Put is Pool's.
 func (t *Tracker[S]) Put(b *Block[S], pending []S) error {
 	t.mu.Lock()
-	delete(t.lent, b) // before somebody else gets it
+	delete(t.live, b) // before somebody else gets it
 	t.mu.Unlock()
 	return t.Pool.Put(b, pending)
 }
@@ -138,15 +138,15 @@ func (t *Tracker[S]) Put(b *Block[S], pending []S) error {
 func (t *Tracker[S]) Leaks() []Leak {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	leaks := make([]Leak, 0, len(t.lent))
-	for b, o := range t.lent {
-		leaks = append(leaks, Leak{b.Address, o.size, text(o.stack)})
+	leaks := make([]Leak, 0, len(t.live))
+	for b, o := range t.live {
+		leaks = append(leaks, Leak{b.Address, o.size, formatStack(o.stack)})
 	}
 	slices.SortFunc(leaks, func(a, b Leak) int { return cmp.Compare(a.Address, b.Address) })
 	return leaks
 }
 
-func text(stack []uintptr) string {
+func formatStack(stack []uintptr) string {
 	var s strings.Builder
 	frames := runtime.CallersFrames(stack)
 	for {
