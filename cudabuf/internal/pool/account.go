@@ -9,31 +9,30 @@ import (
 	"github.com/quiver-gpu/quiver/arrowbuf"
 )
 
-// Stats are sizes in bytes, and numbers of blocks. Sizes count as rounded up to
-// Align.
+// Stats are sizes in bytes and counts of blocks. Sizes are rounded up to Align.
 type Stats struct {
-	InUse      int64 // lent
-	Held       int64 // taken from the driver: lent, idle, or pending on a stream
-	Peak       int64 // the most that was lent at once
-	PeakHeld   int64 // the most that was held at once
-	Total      int64 // lent over time
-	Count      int64 // of blocks lent
-	PeakCount  int64
-	TotalCount int64
+	InUse      int64 // allocated by Get and not freed by Put
+	Held       int64 // allocated from the driver: in use, idle, or pending on a stream
+	Peak       int64 // maximum of InUse
+	PeakHeld   int64 // maximum of Held
+	Total      int64 // sum of all allocations
+	Count      int64 // blocks in use
+	PeakCount  int64 // maximum of Count
+	TotalCount int64 // number of allocations
 }
 
-// Account is what a pool lends and holds, and how much of it may be. Every kind
-// of pool keeps one.
+// Account counts the memory of a pool and enforces its limits. Each kind of
+// pool has one.
 type Account struct {
-	// These change with every call,
+	// These change with each call.
 	inUse, total, peak           atomic.Int64
 	count, totalCount, peakCount atomic.Int64
 	_                            [64]byte
-	// these seldom: another cache line.
+	// These rarely change, so they have a cache line of their own.
 	held, peakHeld, limit, idleLimit atomic.Int64
 
 	mu     sync.Mutex
-	scopes []Stats // what counted when each began
+	scopes []Stats // the statistics at each Push
 }
 
 func newAccount() *Account {
@@ -43,10 +42,10 @@ func newAccount() *Account {
 	return a
 }
 
-// Limit is the most that the pool may hold, at first math.MaxInt64.
+// Limit returns the maximum of Held, initially math.MaxInt64.
 func (a *Account) Limit() int64 { return a.limit.Load() }
 
-// SetLimit bounds what the pool takes from the driver from now on.
+// SetLimit bounds Held from now on. Memory that is held already stays.
 func (a *Account) SetLimit(n int64) { a.limit.Store(max(n, 0)) }
 
 // countAlloc counts a block as in use.
@@ -57,17 +56,18 @@ func (a *Account) countAlloc(n int64) {
 	a.totalCount.Add(1)
 }
 
-// countFree counts a block as in use no more. It comes before the block is lent
-// again, so that no byte is ever counted twice.
+// countFree counts a block as no longer in use. The pool calls it before the
+// block is allocated again, so that no byte counts twice.
 func (a *Account) countFree(n int64) {
 	a.inUse.Add(-n)
 	a.count.Add(-1)
 }
 
-// excessIdle is what is held and not lent, beyond the idle limit.
+// excessIdle returns the idle bytes beyond the idle limit.
 func (a *Account) excessIdle() int64 { return a.held.Load() - a.inUse.Load() - a.idleLimit.Load() }
 
-// reserve counts n bytes more as held and gets them by alloc, within the limit.
+// reserve counts n more bytes as held, within the limit, and calls alloc for
+// them.
 func (a *Account) reserve(n int64, alloc func(n int64) (uintptr, error)) (uintptr, error) {
 	held := a.held.Add(n)
 	if limit := a.limit.Load(); held > limit {
@@ -83,10 +83,10 @@ func (a *Account) reserve(n int64, alloc func(n int64) (uintptr, error)) (uintpt
 	return address, nil
 }
 
-// unreserve counts n bytes as held no more.
+// unreserve counts n bytes as no longer held.
 func (a *Account) unreserve(n int64) { a.held.Add(-n) }
 
-// requireUnused fails while a block is lent.
+// requireUnused returns an error while a block is in use.
 func (a *Account) requireUnused() error {
 	if n := a.inUse.Load(); n > 0 {
 		return fmt.Errorf("%d bytes still in use", n)
@@ -94,7 +94,7 @@ func (a *Account) requireUnused() error {
 	return nil
 }
 
-// describeFailure says how things stood when there was no memory.
+// describeFailure adds the present sizes to an out-of-memory error.
 func (a *Account) describeFailure(want int64, err error) error {
 	if !outOfMemory(err) {
 		return err
@@ -114,7 +114,7 @@ func raiseTo(peak *atomic.Int64, n int64) {
 	}
 }
 
-// Stats are the sizes and numbers of now.
+// Stats returns the current statistics.
 func (a *Account) Stats() Stats {
 	return Stats{
 		InUse: a.inUse.Load(), Peak: a.peak.Load(), Total: a.total.Load(),
@@ -123,16 +123,15 @@ func (a *Account) Stats() Stats {
 	}
 }
 
-// ResetPeak makes what counts now the peaks, of the innermost scope if there is
-// one.
+// ResetPeak sets the peaks of the innermost scope to the current values.
 func (a *Account) ResetPeak() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.resetPeak()
 }
 
-// resetPeak raises after storing, since a block lent between loading and storing
-// would be missed.
+// resetPeak also raises the peaks after it stores them, because an allocation
+// may change the values between load and store.
 func (a *Account) resetPeak() {
 	a.peak.Store(a.inUse.Load())
 	a.peakCount.Store(a.count.Load())
@@ -142,7 +141,7 @@ func (a *Account) resetPeak() {
 	raiseTo(&a.peakHeld, a.held.Load())
 }
 
-// Push begins a scope, inside of those that have begun.
+// Push begins a scope inside the current ones.
 func (a *Account) Push() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -150,9 +149,9 @@ func (a *Account) Push() {
 	a.resetPeak()
 }
 
-// Pop ends the innermost scope and answers what counted since it began: InUse,
-// Held and Count are negative where more was given back than got. It answers
-// false where no scope has begun.
+// Pop ends the innermost scope and returns the changes since it began. InUse,
+// Held and Count are negative if more was freed than allocated. Pop reports
+// false if no scope has begun.
 func (a *Account) Pop() (Stats, bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -7,13 +7,13 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-func TestScopesCountWhatHappensInThem(t *testing.T) {
+func TestScopesCountChanges(t *testing.T) {
 	forEachKind(t, func(t *testing.T, g *gpu, p accounted) {
 		a := p.Account()
 		x := []*block{getBlock(t, g, p, 1024, 0), getBlock(t, g, p, 1024, 0)}
 		a.Push()
 		x = append(x, getBlock(t, g, p, 2048, 0))
-		a.Push() // inside: less than nothing
+		a.Push() // a nested scope with negative changes
 		putBlock(t, g, p, x[0])
 		putBlock(t, g, p, x[2])
 		inner, ok := a.Pop()
@@ -35,7 +35,7 @@ func TestScopesCountWhatHappensInThem(t *testing.T) {
 	})
 }
 
-func TestAnInnerPeakIsTheOutersToo(t *testing.T) {
+func TestInnerPeakCountsInOuterScope(t *testing.T) {
 	c, g := newCaching(t, pool.Config{})
 	a := c.Account()
 	a.Push()
@@ -48,5 +48,5 @@ func TestAnInnerPeakIsTheOutersToo(t *testing.T) {
 	assert.EqualValues(t, 4096, a.Stats().Peak)
 	a.Push()
 	_, _ = a.Pop()
-	assert.EqualValues(t, 4096, a.Stats().Peak, "what was before a scope stays")
+	assert.EqualValues(t, 4096, a.Stats().Peak, "a peak before the scope stays")
 }

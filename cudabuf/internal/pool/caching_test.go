@@ -12,8 +12,8 @@ import (
 
 const granule = 1 << 13
 
-// newCaching is a caching pool over 1 MiB whose every step is known: with one
-// processor there is one shard. The end of the test looks for leaks.
+// newCaching returns a pool of 1 MiB with one shard, because GOMAXPROCS is 1
+// here. Each of its steps is predictable. The end of the test checks for leaks.
 func newCaching(t testing.TB, config pool.Config) (*pool.Caching[int], *gpu) {
 	t.Helper()
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
@@ -29,7 +29,7 @@ func newCaching(t testing.TB, config pool.Config) (*pool.Caching[int], *gpu) {
 
 func heldBytes(c *pool.Caching[int]) int64 { return c.Account().Stats().Held }
 
-func TestSmallRequestsShareAnAllocation(t *testing.T) {
+func TestSmallRequestsShareAllocation(t *testing.T) {
 	c, g := newCaching(t, pool.Config{})
 	a := getBlock(t, g, c, 100, 0)
 	b := getBlock(t, g, c, 1000, 1)
@@ -41,11 +41,11 @@ func TestSmallRequestsShareAnAllocation(t *testing.T) {
 	for _, x := range []*block{a, b, d} {
 		putBlock(t, g, c, x)
 	}
-	assert.NoError(t, c.Trim(), "merged to one piece")
+	assert.NoError(t, c.Trim(), "merged to one block")
 	assert.Zero(t, heldBytes(c))
 }
 
-func TestFreeNeighboursMerge(t *testing.T) {
+func TestFreeNeighboursAreMerged(t *testing.T) {
 	for name, order := range map[string][3]int{"upwards": {0, 1, 2}, "downwards": {2, 1, 0}, "the middle last": {0, 2, 1}, "the middle first": {1, 0, 2}} {
 		t.Run(name, func(t *testing.T) {
 			c, g := newCaching(t, pool.Config{})
@@ -54,7 +54,7 @@ func TestFreeNeighboursMerge(t *testing.T) {
 				x[i] = getBlock(t, g, c, 2048, 0)
 			}
 			first := x[0].Address
-			rest := getBlock(t, g, c, granule-512, 0) // keeps the allocation from going
+			rest := getBlock(t, g, c, granule-512, 0) // keeps the allocation in use
 			for _, i := range order {
 				putBlock(t, g, c, x[i])
 			}
@@ -66,17 +66,17 @@ func TestFreeNeighboursMerge(t *testing.T) {
 	}
 }
 
-func TestBestFitTakesTheSmallestThenTheLowest(t *testing.T) {
+func TestBestFitPrefersSmallestThenLowestAddress(t *testing.T) {
 	c, g := newCaching(t, pool.Config{})
 	sizes := []int64{4096, 512, 1024, 512, 2048, 512, 1024, 512}
 	var x []*block
 	for _, n := range sizes {
 		x = append(x, getBlock(t, g, c, n, 0))
 	}
-	for _, i := range []int{6, 0, 4, 2} { // holes of 1024, 4096, 2048, 1024
+	for _, i := range []int{6, 0, 4, 2} { // free blocks of 1024, 4096, 2048, 1024
 		putBlock(t, g, c, x[i])
 	}
-	assert.NoError(t, c.Trim()) // merges; there is nothing to give back
+	assert.NoError(t, c.Trim()) // merges, and finds no idle allocation
 	want := []*block{x[2], x[6], x[4], x[0]}
 	for i, n := range []int64{1024, 513, 1025, 4096} {
 		assert.Equal(t, want[i].Address, getAddress(t, g, c, n))
@@ -89,7 +89,7 @@ func TestBestFitTakesTheSmallestThenTheLowest(t *testing.T) {
 	}
 }
 
-func TestLargeRequestsHaveAllocationsOfTheirOwn(t *testing.T) {
+func TestLargeRequestsHaveDedicatedAllocations(t *testing.T) {
 	c, g := newCaching(t, pool.Config{})
 	b := getBlock(t, g, c, 10*granule-100, 0)
 	address := b.Address
@@ -98,7 +98,7 @@ func TestLargeRequestsHaveAllocationsOfTheirOwn(t *testing.T) {
 	putBlock(t, g, c, b)
 
 	small := getBlock(t, g, c, 512, 0)
-	assert.NotEqual(t, address, small.Address, "small ones do not pin it")
+	assert.NotEqual(t, address, small.Address, "small requests do not keep it in use")
 	b = getBlock(t, g, c, 9*granule, 0)
 	assert.Equal(t, address, b.Address, "a tenth unused")
 	assert.EqualValues(t, 10*granule, b.Size, "all of it is usable")
@@ -114,7 +114,7 @@ func TestLargeRequestsHaveAllocationsOfTheirOwn(t *testing.T) {
 	putBlock(t, g, c, small)
 }
 
-func TestOddSizesAreRoundedUp(t *testing.T) {
+func TestSizesAreRoundedUp(t *testing.T) {
 	c, g := newCaching(t, pool.Config{})
 	for n := int64(1); n < 4*granule; n += 97 {
 		b := getBlock(t, g, c, n, 0)
@@ -125,8 +125,8 @@ func TestOddSizesAreRoundedUp(t *testing.T) {
 	}
 }
 
-// Whichever goroutine put a block, every other one finds it before more is taken
-// from the driver.
+// Get finds blocks in the shards of other goroutines before it allocates from
+// the driver.
 func TestBlocksInOtherShardsAreFound(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(4))
 	g := newGPU(t, 12*granule)
@@ -136,7 +136,7 @@ func TestBlocksInOtherShardsAreFound(t *testing.T) {
 		x = append(x, getBlock(t, g, c, 3*granule, 0))
 	}
 	for _, b := range x {
-		runtime.GC() // a second time empties a sync.Pool: the next shard's turn
+		runtime.GC() // the second collection empties a sync.Pool, so that Put uses the next shard
 		runtime.GC()
 		putBlock(t, g, c, b)
 	}
@@ -146,7 +146,7 @@ func TestBlocksInOtherShardsAreFound(t *testing.T) {
 	assert.NoError(t, c.Close())
 }
 
-func TestGrowthTakesSmallerStepsWhenTheDeviceIsNearlyFull(t *testing.T) {
+func TestGrowthUsesSmallerSizesWhenDeviceIsNearlyFull(t *testing.T) {
 	c, g := newCaching(t, pool.Config{})
 	g.capacity = 4*granule + granule + 1024
 	a := getBlock(t, g, c, granule-512, 0)
@@ -156,19 +156,19 @@ func TestGrowthTakesSmallerStepsWhenTheDeviceIsNearlyFull(t *testing.T) {
 	}
 	assert.EqualValues(t, 4*granule, heldBytes(c))
 	full = append(full, getBlock(t, g, c, granule-512, 0))
-	assert.EqualValues(t, 5*granule, heldBytes(c), "a granule where four do not fit")
+	assert.EqualValues(t, 5*granule, heldBytes(c), "one granule if four do not fit")
 	full = append(full, getBlock(t, g, c, 3*512, 0), getBlock(t, g, c, 512, 0), getBlock(t, g, c, 512, 0), getBlock(t, g, c, 1024, 0))
-	assert.EqualValues(t, 5*granule+1024, heldBytes(c), "just the request where no granule fits")
+	assert.EqualValues(t, 5*granule+1024, heldBytes(c), "only the request if no granule fits")
 	for _, b := range full {
 		putBlock(t, g, c, b)
 	}
 }
 
-func TestIdleAllocationsGoBackBeforeMoreIsTaken(t *testing.T) {
+func TestIdleAllocationsBeyondSlackAreFreedBeforeGrowth(t *testing.T) {
 	c, g := newCaching(t, pool.Config{Slack: 0.25})
 	g.capacity = 1 << 30
 	used := getBlock(t, g, c, 2000*granule, 0)
-	for n := int64(100); n < 800; n += 130 { // none serves for the next
+	for n := int64(100); n < 800; n += 130 { // no block fits the next request
 		putBlock(t, g, c, getBlock(t, g, c, n*granule, 0))
 		s := c.Account().Stats()
 		assert.LessOrEqual(t, s.Held, s.Peak*5/4)
@@ -182,15 +182,15 @@ func TestIdleAllocationsGoBackBeforeMoreIsTaken(t *testing.T) {
 	for n := int64(100); n < 800; n += 130 {
 		putBlock(t, free, kept, getBlock(t, free, kept, n*granule, 0))
 	}
-	assert.Zero(t, free.frees, "without a bound")
+	assert.Zero(t, free.frees, "a negative Slack sets no bound")
 }
 
-// What pygpu's allocator does with the same calls (fact M5): offset+size of the
-// free blocks, H where a block begins an allocation. It differs in three ways:
-// it rounds to 64 bytes, where CUDA aligns to 256 and copies like 512; it takes
-// 4 MiB at a time, here 8 MiB; and it merges at once, here when a Get needs it.
-// Places in the allocation, and what merges, are the same.
-func TestPygpusGoldenTrace(t *testing.T) {
+// The calls of a test of pygpu's allocator (fact M5 of pygpu.md). Comments show
+// offset and size of pygpu's free blocks; H marks the start of an allocation.
+// pygpu differs in three ways. It rounds to 64 bytes, while CUDA aligns to 256 and
+// copies are fastest at 512. It allocates 4 MiB at a time, and this pool 8 MiB. It
+// merges at once, and this pool when Get needs it. Offsets and merges are the same.
+func TestPygpuGoldenTrace(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	g := newGPU(t, 64<<20)
 	c := pool.NewCaching(g.upstream(), pool.Config{})
@@ -204,14 +204,14 @@ func TestPygpusGoldenTrace(t *testing.T) {
 	putBlock(t, g, c, a)                                                         // [0 H][...]
 	putBlock(t, g, c, d)                                                         // merges with the rest
 	e := getBlock(t, g, c, 64, 0)
-	assert.Contains(t, []int{0, 1024}, offset(e)) // 0 there; here what was put last, if it has that size
+	assert.Contains(t, []int{0, 1024}, offset(e)) // pygpu: 0; here the last freed block of that size
 	putBlock(t, g, c, b)
 	putBlock(t, g, c, e) // one block, 0 H
 	big := getBlock(t, g, c, 5<<20, 0)
 	s := c.Account().Stats()
-	assert.EqualValues(t, 8<<20+6<<20, s.Held) // 4 + 5 MiB there
+	assert.EqualValues(t, 8<<20+6<<20, s.Held) // pygpu: 4 + 5 MiB
 	putBlock(t, g, c, big)
-	assert.NoError(t, c.Trim()) // pygpu never gives memory back
+	assert.NoError(t, c.Trim()) // pygpu has no Trim
 	assert.Zero(t, heldBytes(c))
 	assert.Equal(t, 2, g.frees, "allocations never merge with each other")
 
@@ -223,19 +223,19 @@ func TestPygpusGoldenTrace(t *testing.T) {
 	assert.NoError(t, c.Close())
 }
 
-// A block of which stream 1 is not yet done, and who gets it.
-func TestPendingMemoryIsLentAgain(t *testing.T) {
+// Stream 1 may still use a block when Get is called.
+func TestPendingMemoryIsReused(t *testing.T) {
 	for _, size := range []int64{1024, 3 * granule} {
 		for name, test := range map[string]struct {
-			done          bool // stream 1 is, before the Get
+			done          bool // stream 1 is done before Get
 			on            int
-			same          bool // the Get answers that block
+			same          bool // Get returns that block
 			orders, waits int
 		}{
 			"to the same stream":                      {on: 1, same: true},
 			"to another, which waits":                 {on: 2, same: true, orders: 1},
 			"not without a stream":                    {on: 0},
-			"to anybody when the stream is done":      {done: true, on: 0, same: true},
+			"to no stream when the stream is done":    {done: true, on: 0, same: true},
 			"to another when the stream is done":      {done: true, on: 2, same: true},
 			"to the same stream also when it is done": {done: true, on: 1, same: true},
 		} {
@@ -243,7 +243,7 @@ func TestPendingMemoryIsLentAgain(t *testing.T) {
 				c, g := newCaching(t, pool.Config{})
 				b := getBlock(t, g, c, size, 1)
 				g.use(b, 1)
-				var rest []*block // of the allocation that small blocks share
+				var rest []*block // the rest of the shared allocation
 				for size < granule && c.Account().Stats().InUse < 4*granule {
 					rest = append(rest, getBlock(t, g, c, min(granule-512, 4*granule-c.Account().Stats().InUse), 0))
 				}
@@ -255,7 +255,7 @@ func TestPendingMemoryIsLentAgain(t *testing.T) {
 				again := getBlock(t, g, c, size, test.on)
 				assert.Equal(t, test.same, again.Address == address)
 				assert.Equal(t, test.orders, g.orders)
-				assert.Zero(t, g.waits, "the host never waits while the driver has more")
+				assert.Zero(t, g.waits, "the host never waits while the driver has memory")
 				for _, b := range append(rest, again) {
 					putBlock(t, g, c, b)
 				}
@@ -264,7 +264,7 @@ func TestPendingMemoryIsLentAgain(t *testing.T) {
 	}
 }
 
-func TestTheOwnStreamsMemoryComesFirst(t *testing.T) {
+func TestAllocPrefersOwnStream(t *testing.T) {
 	c, g := newCaching(t, pool.Config{})
 	var x []*block
 	for s := range 3 { // idle, pending on 1, pending on 2
@@ -278,7 +278,7 @@ func TestTheOwnStreamsMemoryComesFirst(t *testing.T) {
 		putBlock(t, g, c, x[i])
 	}
 	for i := range x {
-		x[i] = getBlock(t, g, c, 3*granule-512, 1) // what the shards do not have
+		x[i] = getBlock(t, g, c, 3*granule-512, 1) // no shard has this size
 	}
 	assert.Equal(t, []uintptr{addresses[1], addresses[0], addresses[2]}, []uintptr{x[0].Address, x[1].Address, x[2].Address})
 	assert.Equal(t, 1, g.orders)
@@ -287,7 +287,7 @@ func TestTheOwnStreamsMemoryComesFirst(t *testing.T) {
 	}
 }
 
-func TestTheBetterFitBeatsTheOwnStream(t *testing.T) {
+func TestBetterFitWinsOverOwnStream(t *testing.T) {
 	c, g := newCaching(t, pool.Config{})
 	own, idle := getBlock(t, g, c, 9*granule, 1), getBlock(t, g, c, 8*granule, 0)
 	g.use(own, 1)
@@ -298,7 +298,7 @@ func TestTheBetterFitBeatsTheOwnStream(t *testing.T) {
 	putBlock(t, g, c, b)
 }
 
-func TestMemoryOfSeveralStreamsIsOrderedBehindAll(t *testing.T) {
+func TestMemoryOfSeveralStreamsIsOrderedAfterAll(t *testing.T) {
 	for name, test := range map[string]struct{ on, orders int }{"one of them": {1, 2}, "another": {4, 3}} {
 		t.Run(name, func(t *testing.T) {
 			c, g := newCaching(t, pool.Config{})
@@ -332,10 +332,10 @@ func TestMemoryOfSeveralStreamsIsOrderedBehindAll(t *testing.T) {
 	})
 }
 
-func TestNeighboursMergeWhenTheirStreamsAreDone(t *testing.T) {
+func TestNeighboursAreMergedWhenStreamsAreDone(t *testing.T) {
 	c, g := newCaching(t, pool.Config{})
 	var x []*block
-	for i := range 8 { // all of an allocation
+	for i := range 8 { // a whole allocation
 		x = append(x, getBlock(t, g, c, granule/2, 1+i%2))
 		g.use(x[i], 1+i%2)
 	}
@@ -353,7 +353,7 @@ func TestNeighboursMergeWhenTheirStreamsAreDone(t *testing.T) {
 	assert.Zero(t, heldBytes(c))
 }
 
-func TestOutOfMemoryWaitsForStreamsAndMerges(t *testing.T) {
+func TestOutOfMemoryWaitsForStreams(t *testing.T) {
 	c, g := newCaching(t, pool.Config{})
 	g.capacity = 4 * granule
 	var x []*block
@@ -366,14 +366,14 @@ func TestOutOfMemoryWaitsForStreamsAndMerges(t *testing.T) {
 	}
 	b := getBlock(t, g, c, granule-512, 0)
 	assert.Equal(t, 2, g.waits)
-	assert.EqualValues(t, 1, g.allocs, "merged, not taken")
+	assert.EqualValues(t, 1, g.allocs, "merged, not allocated")
 	putBlock(t, g, c, b)
 	large := getBlock(t, g, c, 4*granule, 0)
-	assert.Equal(t, 1, g.frees, "given back for what does not fit into it")
+	assert.Equal(t, 1, g.frees, "freed for a request that does not fit")
 	putBlock(t, g, c, large)
 }
 
-func TestIdleMemoryGoesBackBeforeAStreamIsWaitedFor(t *testing.T) {
+func TestIdleMemoryIsFreedBeforeWaitingForStreams(t *testing.T) {
 	c, g := newCaching(t, pool.Config{})
 	g.capacity = 7 * granule
 	pending, idle := getBlock(t, g, c, 3*granule, 1), getBlock(t, g, c, 3*granule, 0)
@@ -385,7 +385,7 @@ func TestIdleMemoryGoesBackBeforeAStreamIsWaitedFor(t *testing.T) {
 	putBlock(t, g, c, b)
 }
 
-func TestPendingMemoryCountsAsInUseWhereIdleMemoryGoesBack(t *testing.T) {
+func TestPendingMemoryCountsAsInUseForSlack(t *testing.T) {
 	c, g := newCaching(t, pool.Config{Slack: 0.25})
 	g.capacity = 1 << 30
 	pending := getBlock(t, g, c, 1000*granule, 1)
@@ -399,7 +399,7 @@ func TestPendingMemoryCountsAsInUseWhereIdleMemoryGoesBack(t *testing.T) {
 	assert.NotZero(t, g.frees)
 }
 
-func TestAForgottenStreamIsDone(t *testing.T) {
+func TestForgottenStreamIsDone(t *testing.T) {
 	c, g := newCaching(t, pool.Config{})
 	a, b := getBlock(t, g, c, 3*granule, 1), getBlock(t, g, c, 5*granule, 1)
 	g.use(a, 1)
@@ -407,7 +407,7 @@ func TestAForgottenStreamIsDone(t *testing.T) {
 	g.use(b, 2)
 	putBlock(t, g, c, a)
 	putBlock(t, g, c, b)
-	assert.NoError(t, g.Wait(1)) // as who destroys a stream does
+	assert.NoError(t, g.Wait(1)) // a caller that destroys a stream waits first
 	g.streams[1].destroyed = true
 	c.Forget(1)
 	again := getBlock(t, g, c, 3*granule, 0)
@@ -435,7 +435,7 @@ func TestTrimWaitsForNoStream(t *testing.T) {
 	assert.Zero(t, heldBytes(c))
 }
 
-func TestErrorsOfStreamsComeBack(t *testing.T) {
+func TestGetReturnsStreamErrors(t *testing.T) {
 	c, g := newCaching(t, pool.Config{})
 	b := getBlock(t, g, c, 3*granule, 1)
 	g.use(b, 1)
@@ -455,7 +455,7 @@ func TestErrorsOfStreamsComeBack(t *testing.T) {
 	g.failing = nil
 }
 
-// newFreeUpstream is an upstream that costs nothing.
+// newFreeUpstream returns an upstream without cost.
 func newFreeUpstream() pool.Upstream[int] {
 	next := uintptr(1 << 21)
 	return pool.Upstream[int]{
@@ -464,7 +464,7 @@ func newFreeUpstream() pool.Upstream[int] {
 	}
 }
 
-// BenchmarkGetPut is pool-alloc-free without what a device adds; run it with
+// BenchmarkGetPut is pool-alloc-free without the cost of a device; run it with
 // -cpu 1,16.
 func BenchmarkGetPut(b *testing.B) {
 	c := pool.NewCaching(newFreeUpstream(), pool.Config{})
@@ -480,8 +480,8 @@ func BenchmarkGetPut(b *testing.B) {
 	})
 }
 
-// runTrace runs a trace of 4 GiB on a caching pool, and answers what the pool held
-// at most over what was in use at most, and how often it asked the driver.
+// runTrace replays a trace of 4 GiB on a caching pool. It returns the ratio of
+// peak held to peak used memory, and the number of driver calls.
 func runTrace(t testing.TB, sizes trace.Sizes, allocations int) (ratio float64, calls int) {
 	up := newFreeUpstream()
 	alloc := up.Alloc
@@ -498,7 +498,7 @@ func runTrace(t testing.TB, sizes trace.Sizes, allocations int) (ratio float64, 
 	return float64(s.PeakHeld) / float64(s.Peak), calls
 }
 
-// BenchmarkTrace is pool-fragmentation without a driver: an operation is an
+// BenchmarkTrace is pool-fragmentation without a driver. An operation is one
 // allocation and its free.
 func BenchmarkTrace(b *testing.B) {
 	for _, sizes := range []trace.Sizes{trace.Uniform, trace.Mixed} {
@@ -510,7 +510,7 @@ func BenchmarkTrace(b *testing.B) {
 	}
 }
 
-func TestARandomTraceHoldsATenthMoreThanItUsesAtMost(t *testing.T) {
+func TestRandomTraceHoldsAtMostTenthMoreThanUsed(t *testing.T) {
 	for _, sizes := range []trace.Sizes{trace.Uniform, trace.Mixed} {
 		ratio, calls := runTrace(t, sizes, 200_000)
 		assert.LessOrEqual(t, ratio, 1.1, "%v", sizes)

@@ -9,12 +9,13 @@ import (
 	"sync/atomic"
 )
 
-// sizeBins are blocks in the order of their sizes, and of their addresses among
-// equal ones. Bin i has those of [2^(i-1), 2^i) times Align, so that putting one
-// in moves only pointers of blocks of about its size.
+// sizeBins holds blocks ordered by size, then by address. Bin i holds sizes of
+// [2^(i-1), 2^i) times Align, so that an insertion moves only pointers to
+// blocks of a similar size.
 type sizeBins[S comparable] [64][]*Block[S]
 
-// find is the place of the first block that is not less.
+// find returns the position of the first block that is not less than size and
+// address.
 func (b *sizeBins[S]) find(size int64, address uintptr) (bin, i int) {
 	bin = bits.Len64(uint64(size / Align))
 	i, _ = slices.BinarySearchFunc(b[bin], size, func(x *Block[S], size int64) int {
@@ -33,7 +34,7 @@ func (b *sizeBins[S]) remove(x *Block[S]) {
 	b[bin] = slices.Delete(b[bin], i, i+1)
 }
 
-// best is the smallest block of at least n bytes, nil if there is none.
+// best returns the smallest block of at least n bytes, or nil.
 func (b *sizeBins[S]) best(n int64) *Block[S] {
 	bin, i := b.find(n, 0)
 	if i < len(b[bin]) {
@@ -47,10 +48,10 @@ func (b *sizeBins[S]) best(n int64) *Block[S] {
 	return nil
 }
 
-// freeList are free blocks that are pending on the same streams.
+// freeList holds free blocks that are pending on the same streams.
 type freeList[S comparable] struct {
 	small, dedicated sizeBins[S]
-	bytes            int64 // of all
+	bytes            int64 // of all blocks blocks
 }
 
 func (h *freeList[S]) binsOf(b *Block[S]) *sizeBins[S] {
@@ -70,8 +71,8 @@ func (h *freeList[S]) remove(b *Block[S]) {
 	h.binsOf(b).remove(b)
 }
 
-// blocks is a copy of all, largest first, that may be used while blocks come and
-// go.
+// blocks returns a copy of all blocks, largest first. The list may change while
+// the caller uses it.
 func (h *freeList[S]) blocks() []*Block[S] {
 	var all []*Block[S]
 	for _, bins := range []*sizeBins[S]{&h.dedicated, &h.small} {
@@ -84,24 +85,24 @@ func (h *freeList[S]) blocks() []*Block[S] {
 	return all
 }
 
-// maxScanned is how many of the blocks put last a Get looks at.
+// maxScanned is the number of recently put blocks that Get looks at.
 const maxScanned = 16
 
-// shard holds blocks that were put and not yet merged. What a goroutine puts it
-// often gets again, so that neither call meets another goroutine's.
+// shard holds blocks that were put and not yet merged. A goroutine often gets
+// the blocks that it put, so neither call contends with other goroutines.
 type shard[S comparable] struct {
 	mu     sync.Mutex
-	blocks []*Block[S] // in the order in which they were put
-	_      [64]byte    // not the next one's cache line
+	blocks []*Block[S] // in the order of Put
+	_      [64]byte    // keeps shards on separate cache lines
 }
 
-// maxShards bounds the shards that a Get looks through before more memory is
-// taken from the driver.
+// maxShards bounds the shards that Get searches before it allocates from the
+// driver.
 const maxShards = 16
 
-// shards are as many as goroutines run at once. A sync.Pool knows which one the
-// processor at hand used last. It is a hint only, which may be lost or be held
-// twice: a shard has its lock.
+// shards has one shard per goroutine that can run at once. The sync.Pool
+// remembers the shard that the processor used last. This is only a hint: a
+// shard may be dropped or be used twice, and it has a lock.
 type shards[S comparable] struct {
 	all  []*shard[S]
 	hint *sync.Pool
@@ -125,8 +126,8 @@ func (x *shard[S]) put(b *Block[S]) {
 	x.mu.Unlock()
 }
 
-// get lends a block of exactly that size that s may use at once, nil if none
-// of the recent ones is.
+// get allocates a block of exactly n bytes that s may use at once. It returns
+// nil if no recent block matches.
 func (x *shard[S]) get(n int64, s S) *Block[S] {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -144,7 +145,7 @@ func (x *shard[S]) get(n int64, s S) *Block[S] {
 	return nil
 }
 
-// drain takes all blocks out.
+// drain removes all blocks and passes them to a function.
 func (x *shard[S]) drain(to func(*Block[S])) {
 	x.mu.Lock()
 	defer x.mu.Unlock()

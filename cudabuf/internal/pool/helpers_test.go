@@ -18,9 +18,9 @@ type (
 	memPool = pool.Pool[int]
 )
 
-// gpu is a driver and its streams, 1 and up. It knows which work has been given
-// to which stream, what that work uses, and after what it runs; so it finds
-// memory that is used again too early, freed too early, or lent twice.
+// gpu is a simulated driver with streams 1 to 8. It records the operations of
+// each stream, the memory that they use, and their order. It reports memory
+// that is reused too early, freed too early, or allocated twice.
 type gpu struct {
 	t testing.TB
 
@@ -36,18 +36,18 @@ type gpu struct {
 	failing  func(call string) error // may be nil
 
 	streams map[int]*stream
-	owners  map[uintptr]*owner // by each 512 bytes
+	owners  map[uintptr]*owner // for each 512 bytes
 }
 
 type stream struct {
-	submitted  int64         // number of works
-	done       int64         // of them
-	after      map[int]int64 // what runs before the next work: so many of each stream's
+	submitted  int64         // number of operations
+	done       int64         // number of finished operations
+	after      map[int]int64 // the next operation waits for this many of each stream
 	operations []map[int]int64
-	destroyed  bool // destroyed
+	destroyed  bool
 }
 
-// liveStream is one that is there.
+// liveStream returns a stream that must not be destroyed.
 func (g *gpu) liveStream(s int) *stream {
 	x := g.streams[s]
 	if x.destroyed {
@@ -56,12 +56,12 @@ func (g *gpu) liveStream(s int) *stream {
 	return x
 }
 
-// owner is the last that a piece of memory was lent to.
+// owner is the last block that contained some memory.
 type owner struct {
 	allocated bool
-	stream    int           // the stream that it got it for
-	uses      map[int]int64 // its last work on each stream
-	previous  *owner        // the one before, while it may have work to do
+	stream    int           // the stream of Get
+	uses      map[int]int64 // its last operation on each stream
+	previous  *owner        // the owner before, while its operations may run
 }
 
 func newGPU(t testing.TB, capacity int64) *gpu {
@@ -86,7 +86,7 @@ func (g *gpu) Alloc(n int64) (uintptr, error) {
 		return 0, err
 	}
 	if n <= 0 || n%pool.Align != 0 {
-		g.t.Errorf("the driver is asked for %d bytes", n)
+		g.t.Errorf("driver allocation of %d bytes", n)
 	}
 	if g.used+n > g.capacity {
 		return 0, fmt.Errorf("mock: %w", arrowbuf.ErrOutOfMemory)
@@ -101,8 +101,8 @@ func (g *gpu) Alloc(n int64) (uintptr, error) {
 
 func (g *gpu) Free(a uintptr) error { return g.free(a, 0) }
 
-// free checks that the work that uses the memory is done, or runs before what s
-// is given next.
+// free fails unless the operations that use the memory are done, or run before
+// the next operation of s.
 func (g *gpu) free(a uintptr, s int) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -114,7 +114,7 @@ func (g *gpu) free(a uintptr, s int) error {
 	for p := a; p < a+uintptr(n); p += pool.Align {
 		if h := g.owners[p]; h != nil {
 			if h.allocated {
-				g.t.Errorf("%#x is freed while it is lent", p)
+				g.t.Errorf("%#x is freed while it is allocated", p)
 			}
 			g.mustFollow(h, s, "freed")
 			delete(g.owners, p)
@@ -126,7 +126,7 @@ func (g *gpu) free(a uintptr, s int) error {
 	return g.failure("free")
 }
 
-// Done counts waits as work, as cuStreamQuery does.
+// Done counts waits as operations, as cuStreamQuery does.
 func (g *gpu) Done(s int) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -167,7 +167,8 @@ func (g *gpu) Wait(s int) error {
 	return nil
 }
 
-// finish lets a stream do its first n works, and what they come after.
+// finish runs the first n operations of a stream, and the operations that they
+// wait for.
 func (g *gpu) finish(s int, n int64) {
 	x := g.streams[s]
 	for x.done < n {
@@ -178,14 +179,15 @@ func (g *gpu) finish(s int, n int64) {
 	}
 }
 
-// progress lets a stream do one work.
+// progress runs one operation of a stream.
 func (g *gpu) progress(s int) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.finish(s, min(g.streams[s].done+1, g.streams[s].submitted))
 }
 
-// mustFollow fails unless all that h used is done, or before the next of s.
+// mustFollow fails unless all uses of h are done, or run before the next
+// operation of s.
 func (g *gpu) mustFollow(h *owner, s int, what string) {
 	for ; h != nil; h = h.previous {
 		for t, n := range h.uses {
@@ -196,7 +198,7 @@ func (g *gpu) mustFollow(h *owner, s int, what string) {
 	}
 }
 
-// markAllocated marks what a pool lent for s.
+// markAllocated records a block that a pool allocated for s.
 func (g *gpu) markAllocated(b *block, s int) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -206,16 +208,17 @@ func (g *gpu) markAllocated(b *block, s int) {
 	for p := b.Address; p < b.Address+uintptr(b.Size); p += pool.Align {
 		was := g.owners[p]
 		if was != nil && was.allocated {
-			g.t.Errorf("%#x is lent twice", p)
+			g.t.Errorf("%#x is allocated twice", p)
 		}
-		g.mustFollow(was, s, "lent")
+		g.mustFollow(was, s, "allocated")
 		g.owners[p] = &owner{allocated: true, stream: s, uses: map[int]int64{}, previous: g.ifBusy(was)}
 	}
 }
 
+// ifBusy returns h if its operations are not done, and nil otherwise.
 func (g *gpu) ifBusy(h *owner) *owner {
 	if h != nil {
-		h.previous = nil // it was followed when h was lent
+		h.previous = nil // mustFollow checked it when h was allocated
 		for t, n := range h.uses {
 			if g.streams[t].done < n {
 				return h
@@ -225,7 +228,7 @@ func (g *gpu) ifBusy(h *owner) *owner {
 	return nil
 }
 
-// use gives s work on a block.
+// use submits an operation on a block to a stream.
 func (g *gpu) use(b *block, s int) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -239,7 +242,8 @@ func (g *gpu) use(b *block, s int) {
 	x.operations = append(x.operations, maps.Clone(x.after))
 }
 
-// markFreed marks a block as not lent, and answers which streams may still use it.
+// markFreed records that a block was freed. It returns the streams that may
+// still use it.
 func (g *gpu) markFreed(b *block) []int {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -270,14 +274,14 @@ func (g *gpu) ordered() pool.StreamOrdered[int] {
 	}
 }
 
-// accounted is a pool of any kind.
+// accounted is the common interface of all pools.
 type accounted interface {
 	memPool
 	Account() *pool.Account
 }
 
-// forEachKind runs a test on a pool of every kind over a driver of its own, and
-// looks for leaks.
+// forEachKind runs a test on each kind of pool with its own driver, and checks
+// for leaks.
 func forEachKind(t *testing.T, test func(t *testing.T, g *gpu, p accounted)) {
 	t.Helper()
 	for name, open := range map[string]func(g *gpu) accounted{
@@ -304,7 +308,7 @@ func forEachKind(t *testing.T, test func(t *testing.T, g *gpu, p accounted)) {
 	}
 }
 
-// getBlock gets a block that the driver knows of as lent.
+// getBlock allocates a block and records it with the driver.
 func getBlock(t testing.TB, g *gpu, p memPool, n int64, s int) *block {
 	t.Helper()
 	b, err := p.Get(n, s)
@@ -323,7 +327,8 @@ func putBlock(t testing.TB, g *gpu, p memPool, b *block) {
 
 func newRand(n uint64) *rand.Rand { return rand.New(rand.NewPCG(n, 7)) }
 
-// getAddress is the address of a block that is put at the end of the test.
+// getAddress returns the address of a block that is freed at the end of the
+// test.
 func getAddress(t testing.TB, g *gpu, p memPool, n int64) uintptr {
 	t.Helper()
 	b := getBlock(t, g, p, n, 0)

@@ -12,9 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The suite that every kind of pool passes, as RMM's resources do theirs.
-
-func TestGetLendsWhatItWasAskedFor(t *testing.T) {
+func TestGetReturnsRequestedSize(t *testing.T) {
 	forEachKind(t, func(t *testing.T, g *gpu, p accounted) {
 		for _, s := range []int{0, 1} {
 			for _, n := range []int64{1, 511, 512, 513, 8191, 8192, 8193, 100_000, 1 << 20} {
@@ -25,7 +23,7 @@ func TestGetLendsWhatItWasAskedFor(t *testing.T) {
 	})
 }
 
-func TestZeroBytesCostNothing(t *testing.T) {
+func TestGetZeroBytesAllocatesNothing(t *testing.T) {
 	forEachKind(t, func(t *testing.T, g *gpu, p accounted) {
 		b, err := p.Get(0, 0)
 		require.NoError(t, err)
@@ -37,7 +35,7 @@ func TestZeroBytesCostNothing(t *testing.T) {
 	})
 }
 
-func TestBadSizesAreErrors(t *testing.T) {
+func TestInvalidSizesAreErrors(t *testing.T) {
 	forEachKind(t, func(t *testing.T, g *gpu, p accounted) {
 		_, err := p.Get(-1, 0)
 		assert.ErrorIs(t, err, arrowbuf.ErrOutOfRange)
@@ -49,7 +47,7 @@ func TestBadSizesAreErrors(t *testing.T) {
 	})
 }
 
-func TestAllOfTheDeviceCanBeHad(t *testing.T) {
+func TestWholeDeviceCanBeAllocated(t *testing.T) {
 	forEachKind(t, func(t *testing.T, g *gpu, p accounted) {
 		ninety := getBlock(t, g, p, g.capacity/10*9, 0)
 		putBlock(t, g, p, ninety)
@@ -65,7 +63,7 @@ func TestAllOfTheDeviceCanBeHad(t *testing.T) {
 	})
 }
 
-func TestPuttingTwiceIsAnError(t *testing.T) {
+func TestPutTwiceIsAnError(t *testing.T) {
 	forEachKind(t, func(t *testing.T, g *gpu, p accounted) {
 		other := getBlock(t, g, p, 1000, 0)
 		b := getBlock(t, g, p, 1000, 0)
@@ -74,12 +72,12 @@ func TestPuttingTwiceIsAnError(t *testing.T) {
 		assert.ErrorIs(t, p.Put(b, nil), arrowbuf.ErrReleased)
 		putBlock(t, g, p, other)
 		assert.NoError(t, p.Trim())
-		assert.ErrorIs(t, p.Put(b, nil), arrowbuf.ErrReleased, "merged and gone")
+		assert.ErrorIs(t, p.Put(b, nil), arrowbuf.ErrReleased, "merged into another block")
 		assert.Equal(t, before.InUse-1024, p.Account().Stats().InUse)
 	})
 }
 
-func TestCloseRefusesWhileABlockIsLent(t *testing.T) {
+func TestCloseFailsWhileBlockIsAllocated(t *testing.T) {
 	forEachKind(t, func(t *testing.T, g *gpu, p accounted) {
 		b := getBlock(t, g, p, 1000, 1)
 		assert.EqualError(t, p.Close(), "1024 bytes still in use")
@@ -88,7 +86,7 @@ func TestCloseRefusesWhileABlockIsLent(t *testing.T) {
 	})
 }
 
-func TestErrorsOfTheDriverComeBack(t *testing.T) {
+func TestGetReturnsDriverErrors(t *testing.T) {
 	forEachKind(t, func(t *testing.T, g *gpu, p accounted) {
 		g.failing = func(call string) error {
 			if call == "alloc" {
@@ -104,7 +102,7 @@ func TestErrorsOfTheDriverComeBack(t *testing.T) {
 	})
 }
 
-func TestPeaksAndTotalsCountWhatWasLent(t *testing.T) {
+func TestStatsCountPeaksAndTotals(t *testing.T) {
 	forEachKind(t, func(t *testing.T, g *gpu, p accounted) {
 		var blocks []*block
 		for range 10 {
@@ -126,8 +124,8 @@ func TestPeaksAndTotalsCountWhatWasLent(t *testing.T) {
 	})
 }
 
-// churn gets, uses and puts blocks of random sizes, at most 16 at a time. on
-// says for which stream each is.
+// churn allocates, uses and frees blocks of random sizes, at most 16 at a time.
+// on returns the stream of each.
 func churn(t *testing.T, g *gpu, p memPool, random *rand.Rand, rounds int, on func() int) {
 	type allocation struct {
 		b *block
@@ -144,7 +142,7 @@ func churn(t *testing.T, g *gpu, p memPool, random *rand.Rand, rounds int, on fu
 			}
 		} else if len(live) > 0 {
 			i := random.IntN(len(live))
-			if s := live[i].s; s != 0 && random.IntN(3) == 0 { // another stream comes
+			if s := live[i].s; s != 0 && random.IntN(3) == 0 { // another stream uses it
 				other := 1 + s%4
 				assert.NoError(t, g.Order(s, other))
 				g.use(live[i].b, other)
@@ -160,7 +158,7 @@ func churn(t *testing.T, g *gpu, p memPool, random *rand.Rand, rounds int, on fu
 	}
 }
 
-func TestRandomBlocksNeverOverlap(t *testing.T) {
+func TestRandomBlocksDoNotOverlap(t *testing.T) {
 	for name, on := range map[string]func(r *rand.Rand) int{
 		"without a stream": func(*rand.Rand) int { return 0 },
 		"on a stream":      func(*rand.Rand) int { return 1 },
@@ -178,7 +176,7 @@ func TestRandomBlocksNeverOverlap(t *testing.T) {
 				for i := range 4 {
 					wg.Go(func() {
 						random := newRand(uint64(i))
-						// what is ordered, a goroutine's streams, is its own
+						// each goroutine orders only streams that use its own blocks
 						churn(t, g, p, random, 400, func() int { return on(random) })
 					})
 				}
@@ -188,7 +186,7 @@ func TestRandomBlocksNeverOverlap(t *testing.T) {
 	}
 }
 
-func TestBlocksGotAndPutByDifferentGoroutines(t *testing.T) {
+func TestBlocksMoveBetweenGoroutines(t *testing.T) {
 	for name, streams := range map[string][2]int{"same stream": {1, 1}, "different streams": {1, 2}} {
 		t.Run(name, func(t *testing.T) {
 			forEachKind(t, func(t *testing.T, g *gpu, p accounted) {
@@ -219,7 +217,7 @@ func TestBlocksGotAndPutByDifferentGoroutines(t *testing.T) {
 	}
 }
 
-func TestTheLimitHoldsForEveryKind(t *testing.T) {
+func TestLimitHoldsForEachKind(t *testing.T) {
 	forEachKind(t, func(t *testing.T, g *gpu, p accounted) {
 		assert.EqualValues(t, math.MaxInt64, p.Account().Limit())
 		p.Account().SetLimit(10 << 10)
@@ -241,7 +239,7 @@ func TestTheLimitHoldsForEveryKind(t *testing.T) {
 	})
 }
 
-func TestIdleMemoryMakesRoomUnderALimit(t *testing.T) {
+func TestIdleMemoryIsFreedToKeepLimit(t *testing.T) {
 	c, g := newCaching(t, pool.Config{})
 	c.Account().SetLimit(8 * granule)
 	keep := getBlock(t, g, c, 4*granule, 0)
@@ -252,9 +250,9 @@ func TestIdleMemoryMakesRoomUnderALimit(t *testing.T) {
 	putBlock(t, g, c, keep)
 }
 
-// Four pieces fill the limit; two that are free and apart do not serve a request
-// for both, two neighbours do.
-func TestALimitCountsFragments(t *testing.T) {
+// Four blocks fill the limit. Two free blocks serve a request for their sum
+// only if they are neighbours.
+func TestLimitIncludesFragments(t *testing.T) {
 	for name, test := range map[string]struct {
 		puts []int
 		fits bool
@@ -285,7 +283,7 @@ func TestALimitCountsFragments(t *testing.T) {
 	}
 }
 
-func TestTheIdleLimitHolds(t *testing.T) {
+func TestIdleLimitHolds(t *testing.T) {
 	c, g := newCaching(t, pool.Config{})
 	require.NoError(t, c.SetIdleLimit(4*granule))
 	for _, n := range []int64{2, 1, 4, 8, 1} {
@@ -310,7 +308,7 @@ func TestTheIdleLimitHolds(t *testing.T) {
 	assert.Zero(t, heldBytes(c))
 }
 
-func TestTrimLeavesWhatIsInUse(t *testing.T) {
+func TestTrimKeepsMemoryInUse(t *testing.T) {
 	c, g := newCaching(t, pool.Config{})
 	var x []*block
 	for range 16 { // two allocations of small blocks
@@ -331,7 +329,7 @@ func TestTrimLeavesWhatIsInUse(t *testing.T) {
 	assert.Zero(t, heldBytes(c))
 }
 
-func TestFailuresToGiveMemoryBackAreReported(t *testing.T) {
+func TestErrorsOfFreeAreReported(t *testing.T) {
 	g := newGPU(t, 1<<20)
 	c := pool.NewCaching(g.upstream(), pool.Config{Granule: granule})
 	putBlock(t, g, c, getBlock(t, g, c, 3*granule, 0))
@@ -347,7 +345,7 @@ func TestFailuresToGiveMemoryBackAreReported(t *testing.T) {
 	assert.ErrorIs(t, c.Close(), assert.AnError, "also at the end")
 }
 
-func TestLargestIsWhatCanBeHadWithoutTheDriver(t *testing.T) {
+func TestLargestIsSizeAvailableWithoutDriver(t *testing.T) {
 	c, g := newCaching(t, pool.Config{})
 	assert.Zero(t, c.Largest())
 	putBlock(t, g, c, getBlock(t, g, c, 512, 0))

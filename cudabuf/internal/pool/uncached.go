@@ -5,22 +5,22 @@ import (
 	"sync"
 )
 
-// Direct asks the driver for every block, and waits for the pending streams
-// before it gives one back.
+// Direct is a pool that allocates each block from the driver. Put waits for the
+// pending streams before it frees the block.
 type Direct[S comparable] struct {
 	account  *Account
 	upstream Upstream[S]
 }
 
-// NewDirect needs Alloc, Free and Wait.
+// NewDirect returns a Direct pool. It needs only Alloc, Free and Wait of up.
 func NewDirect[S comparable](up Upstream[S]) *Direct[S] {
 	return &Direct[S]{newAccount(), up}
 }
 
-// Account is what the pool lends, and so holds.
+// Account returns the statistics and limits of the pool. Held equals InUse.
 func (d *Direct[S]) Account() *Account { return d.account }
 
-// Get is Pool's.
+// Get implements Pool.
 func (d *Direct[S]) Get(n int64, _ S) (*Block[S], error) {
 	n, err := roundSize(n)
 	if err != nil || n == 0 {
@@ -34,7 +34,7 @@ func (d *Direct[S]) Get(n int64, _ S) (*Block[S], error) {
 	return &Block[S]{Address: address, Size: n, accounted: n}, nil
 }
 
-// Put is Pool's.
+// Put implements Pool.
 func (d *Direct[S]) Put(b *Block[S], pending []S) error {
 	if b.Address == 0 {
 		return nil
@@ -56,49 +56,50 @@ func (d *Direct[S]) Put(b *Block[S], pending []S) error {
 	return failure
 }
 
-// Trim has nothing to give back.
+// Trim does nothing, because the pool has no idle memory.
 func (d *Direct[S]) Trim() error { return nil }
 
-// Forget has nothing to forget.
+// Forget does nothing.
 func (d *Direct[S]) Forget(S) {}
 
-// Close is Pool's.
+// Close implements Pool.
 func (d *Direct[S]) Close() error { return d.account.requireUnused() }
 
-// StreamOrdered is a driver's allocation in the order of a stream
-// (cuMemAllocAsync, cuMemFreeAsync), and the Order and Wait of an Upstream.
+// StreamOrdered is stream-ordered allocation of a driver (cuMemAllocAsync,
+// cuMemFreeAsync), with Order and Wait of Upstream.
 type StreamOrdered[S comparable] struct {
 	Alloc func(n int64, s S) (address uintptr, err error)
 	Free  func(address uintptr, s S) error
-	// Trim gives what the driver keeps back to the device.
+	// Trim returns memory that the driver caches to the device.
 	Trim func() error
 
 	Order func(before, after S) error
 	Wait  func(s S) error
 }
 
-// Ordered gets every block in the order of the stream that it is for, and gives
-// it back in the order of a stream that may still use it. Memory for no stream
-// is of home, a stream that does nothing else.
+// Ordered is a pool that allocates and frees each block in the order of a
+// stream that uses it. Memory for no stream belongs to a default stream that
+// has no other operations.
 type Ordered[S comparable] struct {
 	account       *Account
 	upstream      StreamOrdered[S]
 	defaultStream S
 
 	mu    sync.Mutex
-	freed map[S]bool // the streams in whose order something was freed
+	freed map[S]bool // streams with a free since the last waitFreed
 }
 
-// NewOrdered makes a pool over a driver's own.
+// NewOrdered returns a pool that uses the driver's stream-ordered allocation.
 func NewOrdered[S comparable](up StreamOrdered[S], defaultStream S) *Ordered[S] {
 	return &Ordered[S]{account: newAccount(), upstream: up, defaultStream: defaultStream, freed: map[S]bool{}}
 }
 
-// Account is what the pool lends. What the driver keeps for it is not in it.
+// Account returns the statistics and limits of the pool. It does not count
+// memory that the driver caches.
 func (o *Ordered[S]) Account() *Account { return o.account }
 
-// Get is Pool's. Where the driver has no more, it waits for the streams in whose
-// order memory was freed, and asks once more.
+// Get implements Pool. If the driver has no memory, Get waits for the streams
+// with pending frees and tries once more.
 func (o *Ordered[S]) Get(n int64, s S) (*Block[S], error) {
 	n, err := roundSize(n)
 	if err != nil || n == 0 {
@@ -134,7 +135,7 @@ func (o *Ordered[S]) alloc(n int64, s S) (uintptr, error) {
 	return address, nil
 }
 
-// Put is Pool's. Where streams cannot be ordered, the memory stays held.
+// Put implements Pool. If ordering the streams fails, the memory stays held.
 func (o *Ordered[S]) Put(b *Block[S], pending []S) error {
 	if b.Address == 0 {
 		return nil
@@ -160,7 +161,7 @@ func (o *Ordered[S]) Put(b *Block[S], pending []S) error {
 	return err
 }
 
-// waitFreed returns when all that was freed is.
+// waitFreed waits until all frees have run.
 func (o *Ordered[S]) waitFreed() error {
 	o.mu.Lock()
 	streams := o.freed
@@ -174,17 +175,17 @@ func (o *Ordered[S]) waitFreed() error {
 	return nil
 }
 
-// Trim is Pool's.
+// Trim implements Pool.
 func (o *Ordered[S]) Trim() error { return o.upstream.Trim() }
 
-// Forget is Pool's.
+// Forget implements Pool.
 func (o *Ordered[S]) Forget(s S) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	delete(o.freed, s)
 }
 
-// Close is Pool's.
+// Close implements Pool.
 func (o *Ordered[S]) Close() error {
 	if err := o.account.requireUnused(); err != nil {
 		return err

@@ -9,8 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// newOrdered is an Ordered pool over a driver whose free memory can be had when the
-// stream that it was freed on is done, and Trim was called.
+// newOrdered returns an Ordered pool. Its driver reuses freed memory only after
+// Trim, when the stream of the free is done.
 func newOrdered(t *testing.T) (*pool.Ordered[int], *gpu, *int) {
 	g := newGPU(t, 4096)
 	up, trims := g.ordered(), new(int)
@@ -43,17 +43,17 @@ func newOrdered(t *testing.T) (*pool.Ordered[int], *gpu, *int) {
 	return p, g, trims
 }
 
-func TestOrderedMemoryWithoutAStreamIsThereAtOnce(t *testing.T) {
+func TestOrderedMemoryWithoutStreamIsReadyAtOnce(t *testing.T) {
 	p, g, _ := newOrdered(t)
 	a := getBlock(t, g, p, 100, 0)
-	assert.Equal(t, 1, g.waits, "for home")
+	assert.Equal(t, 1, g.waits, "for the default stream")
 	b := getBlock(t, g, p, 100, 1)
 	assert.Equal(t, 1, g.waits)
 	putBlock(t, g, p, a)
 	putBlock(t, g, p, b)
 }
 
-func TestOrderedMemoryThatStreamsStillUseIsWaitedForWhenThereIsNoOther(t *testing.T) {
+func TestOrderedWaitsForPendingFreesWhenOutOfMemory(t *testing.T) {
 	p, g, trims := newOrdered(t)
 	b := getBlock(t, g, p, 4096, 1)
 	g.use(b, 1)
@@ -66,7 +66,7 @@ func TestOrderedMemoryThatStreamsStillUseIsWaitedForWhenThereIsNoOther(t *testin
 	putBlock(t, g, p, b)
 }
 
-func TestOrderedMemoryIsNotFreedWhereStreamsCannotBeOrdered(t *testing.T) {
+func TestOrderedMemoryStaysHeldIfOrderFails(t *testing.T) {
 	p, g, _ := newOrdered(t)
 	b := getBlock(t, g, p, 1000, 1)
 	g.use(b, 1)
@@ -86,7 +86,7 @@ func TestOrderedMemoryIsNotFreedWhereStreamsCannotBeOrdered(t *testing.T) {
 	require.NoError(t, g.Free(b.Address))
 }
 
-func TestAnOrderedPoolForgetsStreams(t *testing.T) {
+func TestOrderedForgetsStreams(t *testing.T) {
 	p, g, _ := newOrdered(t)
 	b := getBlock(t, g, p, 4096, 1)
 	g.use(b, 1)

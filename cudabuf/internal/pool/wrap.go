@@ -12,9 +12,9 @@ import (
 	"time"
 )
 
-// WithRetry calls more when there is no memory for a block of want bytes, and
-// asks again while it answers true. more runs without any lock held: it may put
-// blocks, and trim the pool.
+// WithRetry returns a pool that calls more if p has no memory for want bytes,
+// and tries again while more returns true. No lock is held during the call, so
+// more may put blocks and trim the pool.
 func WithRetry[S comparable](p Pool[S], more func(want int64) bool) Pool[S] {
 	return retry[S]{p, more}
 }
@@ -33,11 +33,11 @@ func (r retry[S]) Get(n int64, s S) (*Block[S], error) {
 	}
 }
 
-// WithLog writes a line of CSV for every block that is got, asked for in vain,
-// or put: Time (RFC 3339, with nanoseconds), Action (allocate, allocate failure,
-// free), Address, Size as asked for, and Stream as name writes it. Played back in
-// the order of its lines, a log never has an address twice at a time. What the
-// writer answers is ignored: a full disk stops no program.
+// WithLog returns a pool that writes a CSV line for each allocation, failed
+// allocation and free. The columns are Time (RFC 3339 with nanoseconds), Action
+// (allocate, allocate failure, free), Address, requested Size, and Stream as
+// formatted by name. Replayed in order, a log never has two allocations at one
+// address. Errors of w are ignored.
 func WithLog[S comparable](p Pool[S], w io.Writer, now func() time.Time, name func(S) string) Pool[S] {
 	l := &log[S]{Pool: p, w: csv.NewWriter(w), now: now, name: name}
 	l.write("Time", "Action", "Address", "Size", "Stream")
@@ -64,11 +64,11 @@ func (l *log[S]) Get(n int64, s S) (*Block[S], error) {
 }
 
 func (l *log[S]) Put(b *Block[S], pending []S) error {
-	var s S // that it was pending on, if one
+	var s S // the first pending stream
 	if len(pending) > 0 {
 		s = pending[0]
 	}
-	l.writeEvent("free", b.Address, b.accounted, s) // before somebody else gets it
+	l.writeEvent("free", b.Address, b.accounted, s) // before another Get can return it
 	return l.Pool.Put(b, pending)
 }
 
@@ -83,19 +83,19 @@ func (l *log[S]) write(fields ...string) {
 	l.w.Flush()
 }
 
-// Leak is a block that is lent, and who got it.
+// Leak is an allocated block, and the place of its allocation.
 type Leak struct {
 	Address uintptr
-	Size    int64  // as asked for
-	Stack   string // of the goroutine that got it, as a panic prints it
+	Size    int64  // requested size
+	Stack   string // of the Get call, in the format of a panic
 }
 
-// String is the size, the address and the stack.
+// String returns the size, the address and the stack.
 func (l Leak) String() string {
 	return fmt.Sprintf("%d bytes at %#x, got by\n%s", l.Size, l.Address, l.Stack)
 }
 
-// Tracker remembers where each block was got.
+// Tracker is a pool that records where each block was allocated.
 type Tracker[S comparable] struct {
 	Pool[S]
 	mu   sync.Mutex
@@ -107,12 +107,13 @@ type origin struct {
 	stack []uintptr
 }
 
-// Track makes a Tracker over a pool. Blocks got before are unknown to it.
+// Track returns a Tracker of p. It does not know blocks that were allocated
+// before.
 func Track[S comparable](p Pool[S]) *Tracker[S] {
 	return &Tracker[S]{Pool: p, live: map[*Block[S]]origin{}}
 }
 
-// Get is Pool's.
+// Get implements Pool.
 func (t *Tracker[S]) Get(n int64, s S) (*Block[S], error) {
 	b, err := t.Pool.Get(n, s)
 	if err != nil || b.Address == 0 {
@@ -126,15 +127,15 @@ func (t *Tracker[S]) Get(n int64, s S) (*Block[S], error) {
 	return b, nil
 }
 
-// Put is Pool's.
+// Put implements Pool.
 func (t *Tracker[S]) Put(b *Block[S], pending []S) error {
 	t.mu.Lock()
-	delete(t.live, b) // before somebody else gets it
+	delete(t.live, b) // before another Get can return it
 	t.mu.Unlock()
 	return t.Pool.Put(b, pending)
 }
 
-// Leaks are the blocks that are lent, in the order of their addresses.
+// Leaks returns the allocated blocks, ordered by address.
 func (t *Tracker[S]) Leaks() []Leak {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestRetryAsksWhetherThereIsMore(t *testing.T) {
+func TestRetryRunsWhileMoreReturnsTrue(t *testing.T) {
 	forEachKind(t, func(t *testing.T, g *gpu, p accounted) {
 		p.Account().SetLimit(1024)
 		full := getBlock(t, g, p, 1024, 0)
@@ -33,7 +33,7 @@ func TestRetryAsksWhetherThereIsMore(t *testing.T) {
 		assert.Equal(t, []int64{600, 600, 2000}, asked)
 		_, err = retry.Get(-1, 0)
 		assert.Error(t, err)
-		assert.Len(t, asked, 3, "other errors are not its business")
+		assert.Len(t, asked, 3, "no retry after other errors")
 	})
 }
 
@@ -43,7 +43,7 @@ func withTestLog(p memPool, w *strings.Builder) memPool {
 	return pool.WithLog(p, w, now, func(s int) string { return fmt.Sprintf("s%d", s) })
 }
 
-func TestTheLogHasALineForEachCall(t *testing.T) {
+func TestLogHasOneLinePerCall(t *testing.T) {
 	c, g := newCaching(t, pool.Config{})
 	var text strings.Builder
 	l := withTestLog(c, &text)
@@ -62,7 +62,7 @@ func TestTheLogHasALineForEachCall(t *testing.T) {
 `, text.String())
 }
 
-func TestALogNeverHasAnAddressTwiceAtATime(t *testing.T) {
+func TestLogNeverHasAddressTwice(t *testing.T) {
 	g := newGPU(t, 1<<22)
 	c := pool.NewCaching(g.upstream(), pool.Config{Granule: granule})
 	var text strings.Builder
@@ -87,7 +87,7 @@ func TestALogNeverHasAnAddressTwiceAtATime(t *testing.T) {
 
 func allocLeak(t *testing.T, g *gpu, p memPool) *block { return getBlock(t, g, p, 1000, 1) }
 
-func TestLeaksSayWhoGotThem(t *testing.T) {
+func TestLeaksHoldStackOfGet(t *testing.T) {
 	c, g := newCaching(t, pool.Config{})
 	tracker := pool.Track[int](c)
 	assert.Empty(t, tracker.Leaks())
@@ -100,7 +100,7 @@ func TestLeaksSayWhoGotThem(t *testing.T) {
 	require.Len(t, leaks, 2)
 	assert.Equal(t, []uintptr{a.Address, b.Address}, []uintptr{leaks[0].Address, leaks[1].Address})
 	assert.EqualValues(t, 1000, leaks[0].Size)
-	assert.Contains(t, leaks[0].Stack, "pool_test.leaky\n\t")
+	assert.Contains(t, leaks[0].Stack, "pool_test.allocLeak\n\t")
 	assert.Contains(t, leaks[0].Stack, "wrap_test.go:")
 	assert.Contains(t, leaks[0].String(), fmt.Sprintf("1000 bytes at %#x, got by\n", a.Address))
 	putBlock(t, g, tracker, a)
