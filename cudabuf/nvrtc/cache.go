@@ -50,13 +50,13 @@ type Cache struct {
 // Compile is the function Compile, with the result kept. When several
 // goroutines ask for the same at once, one compiles and all get its Image.
 func (c *Cache) Compile(s Source) (*Image, error) {
-	if err := s.check(); err != nil {
+	if err := s.validate(); err != nil {
 		return nil, err
 	}
 	if isPTX(s.Text) {
 		return Compile(s)
 	}
-	nvrtc, err := shared()
+	nvrtc, err := sharedCompiler()
 	if err != nil {
 		return nil, err
 	}
@@ -64,24 +64,24 @@ func (c *Cache) Compile(s Source) (*Image, error) {
 }
 
 func (c *Cache) compile(nvrtc compiler, s Source) (*Image, error) {
-	if s.touchesFiles() {
+	if s.usesFiles() {
 		return nvrtc.compile(s)
 	}
-	build, err := nvrtc.identity()
+	build, err := nvrtc.buildID()
 	if err != nil {
 		return nil, err
 	}
 	key := s.key(build)
-	image, err, _ := c.running.Do(string(key), func() (any, error) { return c.load(nvrtc, s, key) })
+	image, err, _ := c.running.Do(string(key), func() (any, error) { return c.loadOrCompile(nvrtc, s, key) })
 	if err != nil {
 		return nil, err
 	}
 	return image.(*Image), nil
 }
 
-// load finds the image of a key, or compiles and keeps it.
-func (c *Cache) load(nvrtc compiler, s Source, key []byte) (*Image, error) {
-	dir, err := c.dir()
+// loadOrCompile finds the image of a key, or compiles and keeps it.
+func (c *Cache) loadOrCompile(nvrtc compiler, s Source, key []byte) (*Image, error) {
+	dir, err := c.ensureDir()
 	if err != nil {
 		c.report(err)
 		return nvrtc.compile(s)
@@ -90,7 +90,7 @@ func (c *Cache) load(nvrtc compiler, s Source, key []byte) (*Image, error) {
 	path := filepath.Join(dir, hex.EncodeToString(hash[:])+entrySuffix)
 	image, err := readEntry(path, key)
 	if err == nil {
-		c.report(used(path))
+		c.report(markUsed(path))
 		return image, nil
 	}
 	if !errors.Is(err, fs.ErrNotExist) {
@@ -99,22 +99,22 @@ func (c *Cache) load(nvrtc compiler, s Source, key []byte) (*Image, error) {
 	if image, err = nvrtc.compile(s); err != nil {
 		return nil, err
 	}
-	c.report(c.store(path, encodeEntry(key, image)))
+	c.report(c.writeEntry(path, encodeEntry(key, image)))
 	return image, nil
 }
 
-// used tells a prune that the file is wanted. Another process may have removed
+// markUsed tells a prune that the file is wanted. Another process may have removed
 // it since.
-func used(path string) error {
+func markUsed(path string) error {
 	if err := os.Chtimes(path, time.Time{}, time.Now()); !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
 	return nil
 }
 
-// store puts a file there as a whole or not at all, whoever else does the same
+// writeEntry puts a file there as a whole or not at all, whoever else does the same
 // or reads it, and even if the machine stops half-way.
-func (c *Cache) store(path string, data []byte) error {
+func (c *Cache) writeEntry(path string, data []byte) error {
 	limit := c.limit()
 	if limit >= 0 && int64(len(data)) > limit {
 		return fmt.Errorf("an image of %d bytes is not kept: the directory may hold %d", len(data), limit)
@@ -142,8 +142,8 @@ func (c *Cache) store(path string, data []byte) error {
 	return prune(filepath.Dir(path), limit)
 }
 
-// dir makes the directory where there is none.
-func (c *Cache) dir() (string, error) {
+// ensureDir makes the directory where there is none.
+func (c *Cache) ensureDir() (string, error) {
 	dir := c.Dir
 	if dir == "" {
 		base, err := os.UserCacheDir()
@@ -178,17 +178,17 @@ var errDamaged = errors.New("damaged")
 // key is all that counts for what NVRTC makes of a source. Each list comes
 // after its length, so that no two sources have the same key.
 func (s *Source) key(build string) []byte {
-	key := appendRuns(nil, build, s.Arch, s.name(), s.Text)
-	key = appendRuns(binary.AppendUvarint(key, uint64(len(s.Options))), s.Options...)
-	key = appendRuns(binary.AppendUvarint(key, uint64(len(s.Names))), s.Names...)
+	key := appendFields(nil, build, s.Arch, s.name(), s.Text)
+	key = appendFields(binary.AppendUvarint(key, uint64(len(s.Options))), s.Options...)
+	key = appendFields(binary.AppendUvarint(key, uint64(len(s.Names))), s.Names...)
 	key = binary.AppendUvarint(key, uint64(len(s.Headers)))
 	for _, name := range slices.Sorted(maps.Keys(s.Headers)) {
-		key = appendRuns(key, name, s.Headers[name])
+		key = appendFields(key, name, s.Headers[name])
 	}
 	return key
 }
 
-func appendRuns(b []byte, runs ...string) []byte {
+func appendFields(b []byte, runs ...string) []byte {
 	for _, run := range runs {
 		b = append(binary.AppendUvarint(b, uint64(len(run))), run...)
 	}
@@ -200,7 +200,7 @@ func encodeEntry(key []byte, image *Image) []byte {
 	for _, expression := range slices.Sorted(maps.Keys(image.Names)) {
 		runs = append(runs, expression, image.Names[expression])
 	}
-	body := appendRuns(nil, runs...)
+	body := appendFields(nil, runs...)
 	sum := sha256.Sum256(body)
 	return slices.Concat([]byte(entryMagic), sum[:], body)
 }

@@ -22,25 +22,25 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// counting is a compiler whose image tells the source and how often it was
+// fakeCompiler is a compiler whose image tells the source and how often it was
 // asked.
-type counting struct {
+type fakeCompiler struct {
 	build string
 	calls atomic.Int64
 	busy  func() // runs while compiling
 }
 
-func (c *counting) version() (major, minor int)   { return 12, 9 }
-func (c *counting) architectures() ([]int, error) { return []int{90}, nil }
+func (c *fakeCompiler) version() (major, minor int)   { return 12, 9 }
+func (c *fakeCompiler) architectures() ([]int, error) { return []int{90}, nil }
 
-func (c *counting) identity() (string, error) {
+func (c *fakeCompiler) buildID() (string, error) {
 	if c.build == "unknown" {
 		return "", errors.New("unknown")
 	}
 	return c.build, nil
 }
 
-func (c *counting) compile(s Source) (*Image, error) {
+func (c *fakeCompiler) compile(s Source) (*Image, error) {
 	c.calls.Add(1)
 	if c.busy != nil {
 		c.busy()
@@ -48,11 +48,11 @@ func (c *counting) compile(s Source) (*Image, error) {
 	if s.Text == "wrong" {
 		return nil, &Error{Call: "nvrtcCompileProgram", Code: Compilation}
 	}
-	return imageOf(s, c.build), nil
+	return fakeImage(s, c.build), nil
 }
 
-// imageOf is what counting makes of a source: bytes that depend on all of it.
-func imageOf(s Source, build string) *Image {
+// fakeImage is what counting makes of a source: bytes that depend on all of it.
+func fakeImage(s Source, build string) *Image {
 	sum := sha256.Sum256(s.key(build))
 	image := &Image{Bytes: []byte(strings.Repeat(string(sum[:]), 100)), Log: "log of " + s.Text}
 	for _, name := range s.Names {
@@ -64,19 +64,19 @@ func imageOf(s Source, build string) *Image {
 	return image
 }
 
-// quiet is a cache in a directory of its own where nothing goes wrong.
-func quiet(t testing.TB) *Cache {
+// newCache is a cache in a directory of its own where nothing goes wrong.
+func newCache(t testing.TB) *Cache {
 	return &Cache{Dir: t.TempDir(), OnError: func(err error) { t.Errorf("cache: %v", err) }}
 }
 
-// noisy is one that collects what goes wrong.
-func noisy(t testing.TB) (*Cache, *[]error) {
+// newFailingCache is one that collects what goes wrong.
+func newFailingCache(t testing.TB) (*Cache, *[]error) {
 	var errs []error
 	return &Cache{Dir: t.TempDir(), OnError: func(err error) { errs = append(errs, err) }}, &errs
 }
 
-// entries lists the files of a cache.
-func entries(t testing.TB, c *Cache) []string {
+// listEntries lists the files of a cache.
+func listEntries(t testing.TB, c *Cache) []string {
 	t.Helper()
 	list, err := filepath.Glob(filepath.Join(c.Dir, "*"+entrySuffix))
 	require.NoError(t, err)
@@ -84,7 +84,7 @@ func entries(t testing.TB, c *Cache) []string {
 }
 
 func TestACacheCompilesOnceAndGivesAllOfTheImageBack(t *testing.T) {
-	c, nvrtc := quiet(t), &counting{}
+	c, nvrtc := newCache(t), &fakeCompiler{}
 	s := Source{Text: "text", Names: []string{"a<int>", "b"}}
 	first, err := c.compile(nvrtc, s)
 	require.NoError(t, err)
@@ -97,7 +97,7 @@ func TestACacheCompilesOnceAndGivesAllOfTheImageBack(t *testing.T) {
 		assert.Equal(t, first, again)
 	}
 	assert.EqualValues(t, 1, nvrtc.calls.Load())
-	info, err := os.Stat(entries(t, c)[0])
+	info, err := os.Stat(listEntries(t, c)[0])
 	require.NoError(t, err)
 	assert.Equal(t, fs.FileMode(0o600), info.Mode())
 }
@@ -136,36 +136,36 @@ func TestAllThatCountsIsInTheKey(t *testing.T) {
 }
 
 func TestAnotherBuildOfNVRTCCompilesAnew(t *testing.T) {
-	c := quiet(t)
+	c := newCache(t)
 	for _, build := range []string{"12.9.41", "12.9.86"} {
-		nvrtc := &counting{build: build}
+		nvrtc := &fakeCompiler{build: build}
 		image, err := c.compile(nvrtc, Source{Text: "x"})
 		require.NoError(t, err)
-		assert.Equal(t, imageOf(Source{Text: "x"}, build), image)
+		assert.Equal(t, fakeImage(Source{Text: "x"}, build), image)
 	}
-	_, err := c.compile(&counting{build: "unknown"}, Source{Text: "x"})
+	_, err := c.compile(&fakeCompiler{build: "unknown"}, Source{Text: "x"})
 	assert.EqualError(t, err, "unknown")
 }
 
 func TestSourcesThatTouchFilesAreCompiledEachTime(t *testing.T) {
-	c, nvrtc := quiet(t), &counting{}
+	c, nvrtc := newCache(t), &fakeCompiler{}
 	for range 2 {
 		_, err := c.compile(nvrtc, Source{Text: "x", Options: []string{"-I/include"}})
 		require.NoError(t, err)
 	}
 	assert.EqualValues(t, 2, nvrtc.calls.Load())
-	assert.Empty(t, entries(t, c))
+	assert.Empty(t, listEntries(t, c))
 }
 
 func TestFailuresToCompileAreNotKept(t *testing.T) {
-	c, nvrtc := quiet(t), &counting{}
+	c, nvrtc := newCache(t), &fakeCompiler{}
 	for range 2 {
 		_, err := c.compile(nvrtc, Source{Text: "wrong"})
 		var failed *Error
 		assert.ErrorAs(t, err, &failed)
 	}
 	assert.EqualValues(t, 2, nvrtc.calls.Load())
-	assert.Empty(t, entries(t, c))
+	assert.Empty(t, listEntries(t, c))
 }
 
 func TestDamagedFilesAreCompiledAgainAndReplaced(t *testing.T) {
@@ -185,18 +185,18 @@ func TestDamagedFilesAreCompiledAgainAndReplaced(t *testing.T) {
 		"the next version": func(good []byte) []byte { good[len(entryMagic)-2]++; return good },
 	} {
 		t.Run(name, func(t *testing.T) {
-			c, errs := noisy(t)
-			nvrtc := &counting{}
+			c, errs := newFailingCache(t)
+			nvrtc := &fakeCompiler{}
 			_, err := c.compile(nvrtc, s)
 			require.NoError(t, err)
-			path := entries(t, c)[0]
+			path := listEntries(t, c)[0]
 			good, err := os.ReadFile(path)
 			require.NoError(t, err)
 			require.NoError(t, os.WriteFile(path, damage(good), 0o600))
 
 			image, err := c.compile(nvrtc, s)
 			require.NoError(t, err)
-			assert.Equal(t, imageOf(s, ""), image)
+			assert.Equal(t, fakeImage(s, ""), image)
 			require.Len(t, *errs, 1)
 			assert.ErrorIs(t, (*errs)[0], errDamaged)
 			assert.ErrorContains(t, (*errs)[0], path)
@@ -219,23 +219,23 @@ func TestADirectoryThatFailsNeverFailsACompilation(t *testing.T) {
 			t.Setenv("XDG_CACHE_HOME", "")
 		},
 		"an entry that is a directory": func(t *testing.T, c *Cache) {
-			_, err := c.compile(&counting{}, Source{Text: "x"})
+			_, err := c.compile(&fakeCompiler{}, Source{Text: "x"})
 			require.NoError(t, err)
-			path := entries(t, c)[0]
+			path := listEntries(t, c)[0]
 			require.NoError(t, os.Remove(path))
 			require.NoError(t, os.MkdirAll(filepath.Join(path, "within"), 0o700))
 		},
 		"no room": func(_ *testing.T, c *Cache) { c.MaxBytes = 100 },
 	} {
 		t.Run(name, func(t *testing.T) {
-			c, errs := noisy(t)
+			c, errs := newFailingCache(t)
 			prepare(t, c)
-			image, err := c.compile(&counting{}, Source{Text: "x"})
+			image, err := c.compile(&fakeCompiler{}, Source{Text: "x"})
 			require.NoError(t, err)
-			assert.Equal(t, imageOf(Source{Text: "x"}, ""), image)
+			assert.Equal(t, fakeImage(Source{Text: "x"}, ""), image)
 			assert.NotEmpty(t, *errs)
 			c.OnError = nil
-			_, err = c.compile(&counting{}, Source{Text: "x"})
+			_, err = c.compile(&fakeCompiler{}, Source{Text: "x"})
 			assert.NoError(t, err)
 			temporary, err := filepath.Glob(filepath.Join(c.Dir, temporaryPrefix+"*"))
 			require.NoError(t, err)
@@ -246,13 +246,13 @@ func TestADirectoryThatFailsNeverFailsACompilation(t *testing.T) {
 
 func TestTheDefaultDirectoryIsTheUsers(t *testing.T) {
 	t.Setenv("XDG_CACHE_HOME", t.TempDir())
-	_, err := new(Cache).compile(&counting{}, Source{Text: "x"})
+	_, err := new(Cache).compile(&fakeCompiler{}, Source{Text: "x"})
 	require.NoError(t, err)
-	assert.Len(t, entries(t, &Cache{Dir: filepath.Join(os.Getenv("XDG_CACHE_HOME"), "quiver", "kernels")}), 1)
+	assert.Len(t, listEntries(t, &Cache{Dir: filepath.Join(os.Getenv("XDG_CACHE_HOME"), "quiver", "kernels")}), 1)
 }
 
 func TestTheLeastRecentlyUsedGoFirst(t *testing.T) {
-	c, nvrtc := quiet(t), &counting{}
+	c, nvrtc := newCache(t), &fakeCompiler{}
 	compile := func(i int) bool {
 		image, err := c.compile(nvrtc, Source{Text: fmt.Sprintf("text %d", i)})
 		require.NoError(t, err)
@@ -274,7 +274,7 @@ func TestTheLeastRecentlyUsedGoFirst(t *testing.T) {
 	var size int64
 	for i := range 5 {
 		require.False(t, compile(i))
-		for _, path := range entries(t, c) {
+		for _, path := range listEntries(t, c) {
 			if !known[path] {
 				known[path] = true
 				when := long.Add(time.Duration(i) * time.Second)
@@ -289,7 +289,7 @@ func TestTheLeastRecentlyUsedGoFirst(t *testing.T) {
 
 	c.MaxBytes = 4*size + 100
 	require.False(t, compile(5))
-	assert.Len(t, entries(t, c), 4)
+	assert.Len(t, listEntries(t, c), 4)
 	assert.FileExists(t, stranger)
 	assert.FileExists(t, fresh)
 	assert.NoFileExists(t, stale)
@@ -297,22 +297,22 @@ func TestTheLeastRecentlyUsedGoFirst(t *testing.T) {
 	for i, want := range []bool{true, false, false, true, true, true} {
 		assert.Equal(t, want, compile(i), "entry %d", i)
 	}
-	assert.Len(t, entries(t, c), 6, "less than 0 is no bound")
+	assert.Len(t, listEntries(t, c), 6, "less than 0 is no bound")
 }
 
 func TestGoroutinesThatWantTheSameCompileItOnce(t *testing.T) {
-	c := quiet(t)
+	c := newCache(t)
 	var wg sync.WaitGroup
 	const goroutines = 16
 	var started sync.WaitGroup
 	started.Add(goroutines)
-	nvrtc := &counting{busy: started.Wait} // until all have begun
+	nvrtc := &fakeCompiler{busy: started.Wait} // until all have begun
 	for range goroutines {
 		wg.Go(func() {
 			started.Done()
 			image, err := c.compile(nvrtc, Source{Text: "x"})
 			if assert.NoError(t, err) {
-				assert.Equal(t, imageOf(Source{Text: "x"}, "").Bytes, image.Bytes)
+				assert.Equal(t, fakeImage(Source{Text: "x"}, "").Bytes, image.Bytes)
 			}
 		})
 	}
@@ -321,11 +321,11 @@ func TestGoroutinesThatWantTheSameCompileItOnce(t *testing.T) {
 }
 
 func TestACacheServesCompilers(t *testing.T) {
-	onEach(t, func(t *testing.T) {
+	forEachLibrary(t, func(t *testing.T) {
 		s := Source{Text: scale, Arch: "sm_90", Options: []string{"-DFACTOR=2"}, Names: []string{"scale<float>"}}
 		want, err := Compile(s)
 		require.NoError(t, err)
-		c := quiet(t)
+		c := newCache(t)
 		for _, cached := range []bool{false, true} {
 			got, err := c.Compile(s)
 			require.NoError(t, err)
@@ -375,10 +375,10 @@ func TestHammer(t *testing.T) {
 	c := &Cache{Dir: dir, MaxBytes: hammerBytes}
 	for i := 0; rounds == 0 || i < rounds; i++ {
 		s := hammerSource(i*7 + os.Getpid())
-		image, err := c.compile(&counting{}, s)
+		image, err := c.compile(&fakeCompiler{}, s)
 		require.NoError(t, err)
-		require.Equal(t, imageOf(s, "").Bytes, image.Bytes)
-		if list := entries(t, c); rounds > 0 && i%10 == 9 && len(list) > 0 {
+		require.Equal(t, fakeImage(s, "").Bytes, image.Bytes)
+		if list := listEntries(t, c); rounds > 0 && i%10 == 9 && len(list) > 0 {
 			// Another process may have removed it, or read it meanwhile.
 			_ = os.Truncate(list[i%len(list)], int64(i))
 		}
@@ -388,19 +388,19 @@ func TestHammer(t *testing.T) {
 	}
 }
 
-func hammer(dir string, rounds int) *exec.Cmd {
+func hammerCommand(dir string, rounds int) *exec.Cmd {
 	cmd := exec.Command(os.Args[0], "-test.run=^TestHammer$", "-test.v")
 	cmd.Env = append(os.Environ(), hammerDir+"="+dir, hammerRounds+"="+strconv.Itoa(rounds))
 	return cmd
 }
 
 func TestProcessesShareADirectory(t *testing.T) {
-	c := quiet(t)
+	c := newCache(t)
 	const processes = 4
 	outputs := make([]bytes.Buffer, processes)
 	cmds := make([]*exec.Cmd, processes)
 	for i := range cmds {
-		cmds[i] = hammer(c.Dir, 100)
+		cmds[i] = hammerCommand(c.Dir, 100)
 		cmds[i].Stdout, cmds[i].Stderr = &outputs[i], &outputs[i]
 		require.NoError(t, cmds[i].Start())
 	}
@@ -413,7 +413,7 @@ func TestProcessesShareADirectory(t *testing.T) {
 
 	require.NoError(t, prune(c.Dir, hammerBytes))
 	var total int64
-	for _, path := range entries(t, c) {
+	for _, path := range listEntries(t, c) {
 		info, err := os.Stat(path)
 		require.NoError(t, err)
 		total += info.Size()
@@ -423,9 +423,9 @@ func TestProcessesShareADirectory(t *testing.T) {
 }
 
 func TestAProcessThatIsKilledLeavesNothingHalfDone(t *testing.T) {
-	c := quiet(t)
+	c := newCache(t)
 	for range 4 {
-		cmd := hammer(c.Dir, 0)
+		cmd := hammerCommand(c.Dir, 0)
 		out, err := cmd.StdoutPipe()
 		require.NoError(t, err)
 		require.NoError(t, cmd.Start())
@@ -436,8 +436,8 @@ func TestAProcessThatIsKilledLeavesNothingHalfDone(t *testing.T) {
 		_ = cmd.Wait() // it was killed
 	}
 	for i := range 16 {
-		image, err := c.compile(&counting{}, hammerSource(i))
+		image, err := c.compile(&fakeCompiler{}, hammerSource(i))
 		require.NoError(t, err)
-		assert.Equal(t, imageOf(hammerSource(i), "").Bytes, image.Bytes)
+		assert.Equal(t, fakeImage(hammerSource(i), "").Bytes, image.Bytes)
 	}
 }

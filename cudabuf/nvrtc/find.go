@@ -17,10 +17,10 @@ const Override = "QUIVER_LIBNVRTC"
 // one of CUDA 11 has been called so since 11.2.
 var sonames = []string{"libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so.11.2", "libnvrtc.so"}
 
-// places are where libraries lie that the dynamic loader does not search by
+// searchPaths are where libraries lie that the dynamic loader does not search by
 // itself: toolkits, the wheels nvidia-cuda-nvrtc and nvidia-cuda-nvrtc-cu12 in
 // an active Python environment, and conda's.
-var places = []string{
+var searchPaths = []string{
 	"$CUDA_HOME/lib64",
 	"$CUDA_PATH/lib64",
 	"$VIRTUAL_ENV/lib/python*/site-packages/nvidia/*/lib",
@@ -29,42 +29,42 @@ var places = []string{
 	"/usr/local/cuda-*/lib64",
 }
 
-var process struct {
+var loaded struct {
 	mu   sync.Mutex
 	open compiler
 }
 
-// shared opens the process's NVRTC when it is first needed. That it is absent
+// sharedCompiler opens the process's NVRTC when it is first needed. That it is absent
 // is not remembered.
-func shared() (compiler, error) {
-	process.mu.Lock()
-	defer process.mu.Unlock()
-	if process.open == nil {
-		c, err := find()
+func sharedCompiler() (compiler, error) {
+	loaded.mu.Lock()
+	defer loaded.mu.Unlock()
+	if loaded.open == nil {
+		c, err := findLibrary()
 		if err != nil {
 			return nil, err
 		}
-		process.open = c
+		loaded.open = c
 	}
-	return process.open, nil
+	return loaded.open, nil
 }
 
-// find opens the first library that there is.
-func find() (compiler, error) {
+// findLibrary opens the first library that there is.
+func findLibrary() (compiler, error) {
 	if path := os.Getenv(Override); path != "" {
-		c, missing, err := open(path)
+		c, missing, err := openLibrary(path)
 		if missing != nil {
 			return nil, fmt.Errorf("%w: %s is %q: %w", ErrNotFound, Override, path, missing)
 		}
 		return c, err
 	}
-	return search(candidates())
+	return openFirst(candidatePaths())
 }
 
-func search(paths []string) (compiler, error) {
+func openFirst(paths []string) (compiler, error) {
 	var refused strings.Builder
 	for _, path := range paths {
-		c, missing, err := open(path)
+		c, missing, err := openLibrary(path)
 		if missing == nil {
 			return c, err
 		}
@@ -75,14 +75,14 @@ func search(paths []string) (compiler, error) {
 	}
 	return nil, fmt.Errorf("%w: looked for %s in the dynamic loader's path (LD_LIBRARY_PATH is %q), %s. "+
 		"Install the CUDA toolkit, or the Python package nvidia-cuda-nvrtc, or set %s to the path of a libnvrtc%s",
-		ErrNotFound, strings.Join(sonames, ", "), os.Getenv("LD_LIBRARY_PATH"), strings.Join(places, ", "),
+		ErrNotFound, strings.Join(sonames, ", "), os.Getenv("LD_LIBRARY_PATH"), strings.Join(searchPaths, ", "),
 		Override, &refused)
 }
 
-// candidates are what to try to open, in order.
-func candidates() []string {
+// candidatePaths are what to try to open, in order.
+func candidatePaths() []string {
 	paths := append([]string{}, sonames...)
-	for _, place := range places {
+	for _, place := range searchPaths {
 		set := true
 		dir := os.Expand(place, func(name string) string {
 			value := os.Getenv(name)

@@ -10,7 +10,7 @@ import (
 )
 
 func TestWithoutTheLibraryTheErrorSaysWhatToDo(t *testing.T) {
-	use(t, "/nowhere/libnvrtc.so.12")
+	useLibrary(t, "/nowhere/libnvrtc.so.12")
 	_, err := Compile(Source{Arch: "sm_90"})
 	assert.ErrorIs(t, err, ErrNotFound)
 	assert.ErrorContains(t, err, Override+` is "/nowhere/libnvrtc.so.12": `)
@@ -23,7 +23,7 @@ func TestWithoutTheLibraryTheErrorSaysWhatToDo(t *testing.T) {
 }
 
 func TestALibraryThatIsFoundLaterServes(t *testing.T) {
-	use(t, "/nowhere/libnvrtc.so.12")
+	useLibrary(t, "/nowhere/libnvrtc.so.12")
 	_, _, err := Version()
 	require.ErrorIs(t, err, ErrNotFound)
 	t.Setenv(Override, buildFake(t))
@@ -59,18 +59,18 @@ func TestTheSearchKnowsToolkitsAndEnvironments(t *testing.T) {
 	t.Setenv("CUDA_PATH", "")
 	t.Setenv("VIRTUAL_ENV", filepath.Join(root, "venv"))
 	t.Setenv("CONDA_PREFIX", filepath.Join(root, "conda"))
-	got := candidates()
+	got := candidatePaths()
 	require.GreaterOrEqual(t, len(got), len(sonames)+len(want))
 	assert.Equal(t, sonames, got[:len(sonames)], "the dynamic loader's path comes first")
 	assert.Equal(t, want, got[len(sonames):len(sonames)+len(want)])
 
-	_, err := search(want)
+	_, err := openFirst(want)
 	assert.ErrorIs(t, err, ErrNotFound)
 	for _, hint := range []string{"libnvrtc.so.12", "LD_LIBRARY_PATH", "/usr/local/cuda/lib64", "Install", Override, want[0] + ": "} {
 		assert.ErrorContains(t, err, hint)
 	}
 	fake := buildFake(t)
-	c, err := search(append(want, fake))
+	c, err := openFirst(append(want, fake))
 	require.NoError(t, err, "what cannot be opened is passed over")
 	assert.NotNil(t, c)
 }

@@ -45,25 +45,25 @@ var functions = [functionCount]string{
 // library is an open libnvrtc. Calls for different programs may run at the same
 // time; what belongs to one program stays in one goroutine.
 type library struct {
-	entry        [functionCount]uintptr
+	entries      [functionCount]uintptr
 	major, minor int
-	build        func() (string, error)
+	cachedBuild  func() (string, error)
 }
 
-// oldest is the first release with all that is used here, the option
+// oldestVersion is the first release with all that is used here, the option
 // --no-source-include the last of it.
-const oldest = 1104
+const oldestVersion = 1104
 
-// open opens one library. What keeps it from being opened at all is missing;
+// openLibrary opens one library. What keeps it from being opened at all is missing;
 // err is what is wrong with one that was.
-func open(path string) (c compiler, missing, err error) {
+func openLibrary(path string) (c compiler, missing, err error) {
 	handle, missing := purego.Dlopen(path, purego.RTLD_NOW|purego.RTLD_LOCAL)
 	if missing != nil {
 		return nil, missing, nil
 	}
 	l := &library{}
 	for f, name := range functions {
-		if l.entry[f], err = purego.Dlsym(handle, name); err != nil {
+		if l.entries[f], err = purego.Dlsym(handle, name); err != nil {
 			return nil, nil, fmt.Errorf("nvrtc: %s lacks %s: it is no NVRTC, or one older than 11.4", path, name)
 		}
 	}
@@ -71,11 +71,11 @@ func open(path string) (c compiler, missing, err error) {
 	if err := l.call(nvrtcVersion, uintptr(unsafe.Pointer(&major)), uintptr(unsafe.Pointer(&minor))); err != nil {
 		return nil, nil, fmt.Errorf("%s: %w", path, err)
 	}
-	if major*100+minor < oldest {
+	if major*100+minor < oldestVersion {
 		return nil, nil, fmt.Errorf("nvrtc: %s is version %d.%d; 11.4 or newer is needed", path, major, minor)
 	}
 	l.major, l.minor = int(major), int(minor)
-	l.build = sync.OnceValues(l.readBuild)
+	l.cachedBuild = sync.OnceValues(l.readBuild)
 	return l, nil, nil
 }
 
@@ -86,7 +86,7 @@ func open(path string) (c compiler, missing, err error) {
 //go:uintptrescapes
 func (l *library) call(f function, args ...uintptr) error {
 	// An nvrtcResult is 32 bits; the upper half of the register is undefined.
-	r, _, _ := purego.SyscallN(l.entry[f], args...)
+	r, _, _ := purego.SyscallN(l.entries[f], args...)
 	if code := Result(int32(r)); code != Success {
 		return &Error{Call: functions[f], Code: code}
 	}
@@ -111,7 +111,7 @@ func (l *library) architectures() ([]int, error) {
 	return archs, nil
 }
 
-func (l *library) identity() (string, error) { return l.build() }
+func (l *library) buildID() (string, error) { return l.cachedBuild() }
 
 // readBuild compiles nothing: the head of the PTX names the build of the
 // compiler, which is more than nvrtcVersion tells.
@@ -152,8 +152,8 @@ func goString(p *byte) string {
 	return string(unsafe.Slice(p, n))
 }
 
-// untilZero is a text that C ended.
-func untilZero(b []byte) []byte {
+// trimNul is a text that C ended.
+func trimNul(b []byte) []byte {
 	b, _, _ = bytes.Cut(b, []byte{0})
 	return b
 }
@@ -166,7 +166,7 @@ type program struct {
 }
 
 func (l *library) compile(s Source) (*Image, error) {
-	p, err := l.create(&s)
+	p, err := l.newProgram(&s)
 	if err != nil {
 		return nil, err
 	}
@@ -176,18 +176,18 @@ func (l *library) compile(s Source) (*Image, error) {
 			return nil, fmt.Errorf("name expression %q: %w", name, err)
 		}
 	}
-	options := s.options()
+	options := s.compilerOptions()
 	array := cStrings(options)
 	failure := p.call(nvrtcCompileProgram, p.handle, uintptr(len(options)), uintptr(unsafe.Pointer(&array[0])))
-	log, err := p.read(nvrtcGetProgramLogSize, nvrtcGetProgramLog)
-	image := &Image{Log: string(untilZero(log))}
+	log, err := p.readOutput(nvrtcGetProgramLogSize, nvrtcGetProgramLog)
+	image := &Image{Log: string(trimNul(log))}
 	var refused *Error
 	if errors.As(failure, &refused) {
 		refused.Log = image.Log
 		return nil, refused
 	}
 	if err == nil {
-		image.Names, err = p.lowered()
+		image.Names, err = p.loweredNames()
 	}
 	if err == nil {
 		image.Bytes, err = p.image()
@@ -198,7 +198,7 @@ func (l *library) compile(s Source) (*Image, error) {
 	return image, nil
 }
 
-func (l *library) create(s *Source) (*program, error) {
+func (l *library) newProgram(s *Source) (*program, error) {
 	p := &program{library: l, source: s}
 	names := slices.Sorted(maps.Keys(s.Headers))
 	texts := make([]string, len(names))
@@ -230,20 +230,20 @@ func (p *program) destroy() { _ = p.call(nvrtcDestroyProgram, uintptr(unsafe.Poi
 
 // image is the PTX without the zero byte that ends it, or the cubin.
 func (p *program) image() (image []byte, err error) {
-	if p.source.ptx() {
-		image, err = p.read(nvrtcGetPTXSize, nvrtcGetPTX)
-		image = untilZero(image)
+	if p.source.targetsPTX() {
+		image, err = p.readOutput(nvrtcGetPTXSize, nvrtcGetPTX)
+		image = trimNul(image)
 	} else {
-		image, err = p.read(nvrtcGetCUBINSize, nvrtcGetCUBIN)
+		image, err = p.readOutput(nvrtcGetCUBINSize, nvrtcGetCUBIN)
 	}
 	if err == nil && len(image) == 0 {
-		return nil, p.source.bad("NVRTC made neither PTX nor a cubin of it: options such as -dlto ask for something else")
+		return nil, p.source.errorf("NVRTC made neither PTX nor a cubin of it: options such as -dlto ask for something else")
 	}
 	return image, err
 }
 
-// lowered maps name expressions to the names in the image.
-func (p *program) lowered() (map[string]string, error) {
+// loweredNames maps name expressions to the names in the image.
+func (p *program) loweredNames() (map[string]string, error) {
 	expressions := p.source.Names
 	if len(expressions) == 0 {
 		return nil, nil
@@ -260,9 +260,9 @@ func (p *program) lowered() (map[string]string, error) {
 	return names, nil
 }
 
-// read gets what the program has of one kind, by a function that tells its
+// readOutput gets what the program has of one kind, by a function that tells its
 // size, with a zero byte's room, and one that copies it.
-func (p *program) read(size, content function) ([]byte, error) {
+func (p *program) readOutput(size, content function) ([]byte, error) {
 	var n uint64
 	if err := p.call(size, p.handle, uintptr(unsafe.Pointer(&n))); err != nil || n == 0 {
 		return nil, err

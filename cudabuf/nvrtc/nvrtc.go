@@ -24,8 +24,8 @@ type Image struct {
 type compiler interface {
 	version() (major, minor int)
 	architectures() ([]int, error)
-	// identity tells builds of NVRTC apart that may compile differently.
-	identity() (string, error)
+	// buildID tells builds of NVRTC apart that may compile differently.
+	buildID() (string, error)
 	// compile compiles a Source that was checked.
 	compile(Source) (*Image, error)
 }
@@ -36,13 +36,13 @@ type compiler interface {
 // It may be called from any goroutine; calls run at the same time, as NVRTC
 // allows for different programs.
 func Compile(s Source) (*Image, error) {
-	if err := s.check(); err != nil {
+	if err := s.validate(); err != nil {
 		return nil, err
 	}
 	if isPTX(s.Text) {
 		return &Image{Bytes: []byte(s.Text)}, nil
 	}
-	c, err := shared()
+	c, err := sharedCompiler()
 	if err != nil {
 		return nil, err
 	}
@@ -51,7 +51,7 @@ func Compile(s Source) (*Image, error) {
 
 // Version is NVRTC's, 12.9 for instance (nvrtcVersion).
 func Version() (major, minor int, err error) {
-	c, err := shared()
+	c, err := sharedCompiler()
 	if err != nil {
 		return 0, 0, err
 	}
@@ -62,7 +62,7 @@ func Version() (major, minor int, err error) {
 // Architectures are those that NVRTC compiles for, ascending: 90 stands for
 // compute capability 9.0 (nvrtcGetSupportedArchs).
 func Architectures() ([]int, error) {
-	c, err := shared()
+	c, err := sharedCompiler()
 	if err != nil {
 		return nil, err
 	}
@@ -123,7 +123,7 @@ const (
 	Cancelled                         Result = 16
 )
 
-var names = [...]string{
+var resultNames = [...]string{
 	Success:                           "NVRTC_SUCCESS",
 	OutOfMemory:                       "NVRTC_ERROR_OUT_OF_MEMORY",
 	ProgramCreationFailure:            "NVRTC_ERROR_PROGRAM_CREATION_FAILURE",
@@ -146,8 +146,8 @@ var names = [...]string{
 // Name is the one in nvrtc.h, known also where NVRTC is absent, or
 // NVRTC_ERROR_ and the number of a code newer than this program.
 func (r Result) Name() string {
-	if r >= 0 && int(r) < len(names) {
-		return names[r]
+	if r >= 0 && int(r) < len(resultNames) {
+		return resultNames[r]
 	}
 	return fmt.Sprintf("NVRTC_ERROR_%d", int32(r))
 }

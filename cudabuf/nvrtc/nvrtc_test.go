@@ -83,7 +83,7 @@ func TestCompileMakesMachineCodeOrPTXByTheArchitecture(t *testing.T) {
 }
 
 func TestFailuresTellTheCodeAndTheWholeLog(t *testing.T) {
-	onEach(t, func(t *testing.T) {
+	forEachLibrary(t, func(t *testing.T) {
 		for _, tt := range []struct {
 			source Source
 			call   string
@@ -144,7 +144,7 @@ func TestHeadersAreFoundByTheNameInTheInclude(t *testing.T) {
 }
 
 func TestCompilingInManyGoroutinesAtOnce(t *testing.T) {
-	onEach(t, func(t *testing.T) {
+	forEachLibrary(t, func(t *testing.T) {
 		var wg sync.WaitGroup
 		for i := range 8 {
 			wg.Go(func() {
@@ -160,7 +160,7 @@ func TestCompilingInManyGoroutinesAtOnce(t *testing.T) {
 }
 
 func TestVersionAndArchitectures(t *testing.T) {
-	onEach(t, func(t *testing.T) {
+	forEachLibrary(t, func(t *testing.T) {
 		major, minor, err := Version()
 		require.NoError(t, err)
 		assert.GreaterOrEqual(t, major*100+minor, 1104)
@@ -175,7 +175,7 @@ func TestVersionAndArchitectures(t *testing.T) {
 	})
 }
 
-func floats(values ...float32) (b []byte) {
+func float32Bytes(values ...float32) (b []byte) {
 	for _, v := range values {
 		b = binary.LittleEndian.AppendUint32(b, math.Float32bits(v))
 	}
@@ -186,7 +186,7 @@ func TestWhatIsCompiledRuns(t *testing.T) {
 	useReal(t)
 	archs, err := Architectures()
 	require.NoError(t, err)
-	cache := quiet(t)
+	cache := newCache(t)
 	cudatest.ForEachDevice(t, func(t *testing.T, dev *cudabuf.Device) {
 		major, minor := dev.ComputeCapability()
 		code, err := Arch(major, minor, archs)
@@ -206,12 +206,12 @@ func TestWhatIsCompiledRuns(t *testing.T) {
 				require.NoError(t, err)
 				k, err := m.Kernel(name)
 				require.NoError(t, err)
-				b, err := dev.FromHost(floats(1, -2, 3.5, 9))
+				b, err := dev.FromHost(float32Bytes(1, -2, 3.5, 9))
 				require.NoError(t, err)
 				require.NoError(t, k.Launch(cudabuf.Dim3{X: 1}, cudabuf.Dim3{X: 32}, 0, b, int32(3)))
 				got, err := b.Bytes()
 				require.NoError(t, err)
-				assert.Equal(t, floats(3, -6, 10.5, 9), got)
+				assert.Equal(t, float32Bytes(3, -6, 10.5, 9), got)
 				b.Release()
 				require.NoError(t, m.Close())
 			}

@@ -42,20 +42,20 @@ var errSource = errors.New("nvrtc: bad source")
 
 var archPattern = regexp.MustCompile(`^(sm|compute)_[1-9][0-9]{1,2}[a-z]?$`)
 
-// check finds what NVRTC would not, or would misunderstand.
-func (s *Source) check() error {
+// validate finds what NVRTC would not, or would misunderstand.
+func (s *Source) validate() error {
 	if isPTX(s.Text) {
 		if len(s.Options)+len(s.Headers)+len(s.Names) > 0 {
-			return s.bad("it is PTX, which takes no options, headers or name expressions")
+			return s.errorf("it is PTX, which takes no options, headers or name expressions")
 		}
 		return nil
 	}
 	if !archPattern.MatchString(s.Arch) {
-		return s.bad("architecture %q: want one such as sm_90 or compute_90", s.Arch)
+		return s.errorf("architecture %q: want one such as sm_90 or compute_90", s.Arch)
 	}
 	for _, option := range s.Options {
 		if name, _, _ := strings.Cut(option, "="); name == "-arch" || name == "--gpu-architecture" {
-			return s.bad("option %q: the architecture belongs in Arch", option)
+			return s.errorf("option %q: the architecture belongs in Arch", option)
 		}
 	}
 	texts := append([]string{s.Name, s.Text}, slices.Concat(s.Options, s.Names)...)
@@ -64,13 +64,13 @@ func (s *Source) check() error {
 	}
 	for _, text := range texts {
 		if at := strings.IndexByte(text, 0); at >= 0 {
-			return s.bad("a zero byte after %q: C would end the text there", text[max(0, at-20):at])
+			return s.errorf("a zero byte after %q: C would end the text there", text[max(0, at-20):at])
 		}
 	}
 	return nil
 }
 
-func (s *Source) bad(format string, args ...any) error {
+func (s *Source) errorf(format string, args ...any) error {
 	return fmt.Errorf("%w %s: %s", errSource, s.name(), fmt.Sprintf(format, args...))
 }
 
@@ -81,14 +81,14 @@ func (s *Source) name() string {
 	return s.Name
 }
 
-// ptx tells whether the image is to be PTX.
-func (s *Source) ptx() bool { return strings.HasPrefix(s.Arch, "compute_") }
+// targetsPTX tells whether the image is to be PTX.
+func (s *Source) targetsPTX() bool { return strings.HasPrefix(s.Arch, "compute_") }
 
-// options are all that NVRTC gets. By itself it would look for a quoted header
+// compilerOptions are all that NVRTC gets. By itself it would look for a quoted header
 // in the directory of Name, which is the process's working directory.
-func (s *Source) options() []string {
+func (s *Source) compilerOptions() []string {
 	options := append(slices.Clone(s.Options), "--gpu-architecture="+s.Arch)
-	if !s.touchesFiles() {
+	if !s.usesFiles() {
 		options = append(options, "--no-source-include")
 	}
 	return options
@@ -101,8 +101,8 @@ var fileOptions = []string{
 	"--time", "--fdevice-time-trace", "--device-time-trace",
 }
 
-// touchesFiles tells whether more than the Source counts for the result.
-func (s *Source) touchesFiles() bool {
+// usesFiles tells whether more than the Source counts for the result.
+func (s *Source) usesFiles() bool {
 	for _, option := range s.Options {
 		for _, file := range fileOptions {
 			if strings.HasPrefix(option, file) || strings.HasPrefix("-"+option, file) {
@@ -122,7 +122,7 @@ func (s *Source) touchesFiles() bool {
 }
 
 func includesAbsolute(text string) bool {
-	return slices.ContainsFunc(inclusions(text), func(i inclusion) bool { return strings.HasPrefix(i.name, "/") })
+	return slices.ContainsFunc(parseIncludes(text), func(i include) bool { return strings.HasPrefix(i.name, "/") })
 }
 
 // isPTX tells whether text is PTX: its first directive is .version, after white
@@ -145,15 +145,15 @@ func isPTX(text string) bool {
 	}
 }
 
-// inclusion is an #include of a text.
-type inclusion struct {
+// include is an #include of a text.
+type include struct {
 	name   string
 	quoted bool
 }
 
-// inclusions finds the #includes that a text has, whether or not the
+// parseIncludes finds the #includes that a text has, whether or not the
 // preprocessor would come to them.
-func inclusions(text string) (list []inclusion) {
+func parseIncludes(text string) (list []include) {
 	const blank = " \t"
 	for line := range strings.Lines(text) {
 		rest, ok := strings.CutPrefix(strings.TrimLeft(line, blank), "#")
@@ -167,7 +167,7 @@ func inclusions(text string) (list []inclusion) {
 		for _, form := range []struct{ open, end string }{{`"`, `"`}, {"<", ">"}} {
 			if name, ok := strings.CutPrefix(rest, form.open); ok {
 				if name, _, ok = strings.Cut(name, form.end); ok {
-					list = append(list, inclusion{name, form.open == `"`})
+					list = append(list, include{name, form.open == `"`})
 				}
 			}
 		}
@@ -201,8 +201,8 @@ func CollectHeaders(text string, from ...fs.FS) (map[string]string, error) {
 		if includer.from >= 0 {
 			text = texts[includer.name]
 		}
-		for _, wanted := range inclusions(text) {
-			h, data, err := lookUp(wanted, includer, from)
+		for _, wanted := range parseIncludes(text) {
+			h, data, err := resolveInclude(wanted, includer, from)
 			if err != nil {
 				return nil, err
 			}
@@ -220,27 +220,27 @@ func CollectHeaders(text string, from ...fs.FS) (map[string]string, error) {
 	return texts, nil
 }
 
-// lookUp finds what an #include means: for a quoted name first the file beside
+// resolveInclude finds what an #include means: for a quoted name first the file beside
 // the includer. Data is nil where there is none.
-func lookUp(wanted inclusion, includer header, from []fs.FS) (header, []byte, error) {
+func resolveInclude(wanted include, includer header, from []fs.FS) (header, []byte, error) {
 	name := wanted.name
 	if wanted.quoted && includer.from >= 0 {
 		h := header{name, includer.from, path.Join(path.Dir(includer.path), name)}
-		if data, err := read(from[h.from], h.path); data != nil || err != nil {
+		if data, err := readHeader(from[h.from], h.path); data != nil || err != nil {
 			return h, data, err
 		}
 	}
 	for i, fsys := range from {
 		h := header{name, i, path.Clean(name)}
-		if data, err := read(fsys, h.path); data != nil || err != nil {
+		if data, err := readHeader(fsys, h.path); data != nil || err != nil {
 			return h, data, err
 		}
 	}
 	return header{name: name}, nil, nil
 }
 
-// read returns nil where there is no such file.
-func read(fsys fs.FS, name string) ([]byte, error) {
+// readHeader returns nil where there is no such file.
+func readHeader(fsys fs.FS, name string) ([]byte, error) {
 	if !fs.ValidPath(name) {
 		return nil, nil
 	}

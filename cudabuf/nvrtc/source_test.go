@@ -35,7 +35,7 @@ func TestSourcesThatNVRTCWouldMisunderstandAreRefused(t *testing.T) {
 }
 
 func TestPTXNeedsNoCompiler(t *testing.T) {
-	use(t, "/nowhere/libnvrtc.so")
+	useLibrary(t, "/nowhere/libnvrtc.so")
 	cache := &Cache{Dir: t.TempDir()}
 	for _, text := range []string{
 		".version 8.0\n.target sm_90",
@@ -92,7 +92,7 @@ func TestWhatTouchesFilesIsKnown(t *testing.T) {
 		{Source{Text: " # include \"/usr/include/a.h\""}, true},
 		{Source{Headers: map[string]string{"a.h": "int a;\n#include </usr/include/a.h>"}}, true},
 	} {
-		assert.Equal(t, tt.want, tt.source.touchesFiles(), "%+v", tt.source)
+		assert.Equal(t, tt.want, tt.source.usesFiles(), "%+v", tt.source)
 	}
 }
 
@@ -102,12 +102,12 @@ func TestResultsHaveTheirNamesWithoutTheLibrary(t *testing.T) {
 	assert.Equal(t, "NVRTC_ERROR_CANCELLED", Cancelled.Name())
 	assert.Equal(t, "NVRTC_ERROR_17", Result(17).Name())
 	assert.Equal(t, "NVRTC_ERROR_-1", Result(-1).Name())
-	for r := range Result(len(names)) {
+	for r := range Result(len(resultNames)) {
 		assert.NotEmpty(t, r.Name())
 	}
 }
 
-func files(texts map[string]string) fs.FS {
+func mapFS(texts map[string]string) fs.FS {
 	fsys := fstest.MapFS{}
 	for name, text := range texts {
 		fsys[name] = &fstest.MapFile{Data: []byte(text)}
@@ -116,7 +116,7 @@ func files(texts map[string]string) fs.FS {
 }
 
 func TestCollectHeadersFollowsIncludes(t *testing.T) {
-	mine := files(map[string]string{
+	mine := mapFS(map[string]string{
 		"mine.h":       "#include \"sub/a.h\"\n#include <shared.h>\n#include \"mine.h\"",
 		"sub/a.h":      "#include \"b.h\"\n#include \"../up.h\"\r\n",
 		"sub/b.h":      "beside",
@@ -124,7 +124,7 @@ func TestCollectHeadersFollowsIncludes(t *testing.T) {
 		"b.h":          "elsewhere",
 		"not/included": "",
 	})
-	toolkit := files(map[string]string{
+	toolkit := mapFS(map[string]string{
 		"shared.h": "#include <not/there.h>\n#  include /* no */ \"x\"\n// #include <c.h>\n#include \"unclosed",
 		"mine.h":   "hidden by the first",
 		"sub":      "a file that the other has as a directory",
@@ -142,7 +142,7 @@ func TestCollectHeadersFollowsIncludes(t *testing.T) {
 }
 
 func TestCollectHeadersRefusesTwoFilesOfOneName(t *testing.T) {
-	_, err := CollectHeaders("#include <a/x.h>\n#include <b/x.h>", files(map[string]string{
+	_, err := CollectHeaders("#include <a/x.h>\n#include <b/x.h>", mapFS(map[string]string{
 		"a/x.h": `#include "y.h"`, "a/y.h": "1",
 		"b/x.h": `#include "y.h"`, "b/y.h": "2",
 	}))
@@ -163,7 +163,7 @@ func (unreadable) Open(name string) (fs.File, error) {
 func TestCollectedHeadersCompile(t *testing.T) {
 	useReal(t)
 	text := "#include <sub/a.h>\n" + `extern "C" __global__ void k(int *p) { *p = VALUE; }`
-	headers, err := CollectHeaders(text, files(map[string]string{
+	headers, err := CollectHeaders(text, mapFS(map[string]string{
 		"sub/a.h": "#include \"../up.h\"\n#include \"b.h\"", "up.h": "#define UP 1000000", "sub/b.h": "#define VALUE UP + 1",
 	}))
 	require.NoError(t, err)
@@ -175,7 +175,7 @@ func TestCollectedHeadersCompile(t *testing.T) {
 func FuzzInclusions(f *testing.F) {
 	f.Add("#include <a>\n # include \"b\"")
 	f.Fuzz(func(t *testing.T, text string) {
-		for _, i := range inclusions(text) {
+		for _, i := range parseIncludes(text) {
 			assert.Contains(t, text, i.name)
 			assert.NotContains(t, i.name, "\n")
 		}
