@@ -19,36 +19,38 @@ import (
 	"golang.org/x/sync/singleflight"
 )
 
-// DefaultCacheBytes bounds a Cache that says nothing else.
+// DefaultCacheBytes is the size limit of a Cache with MaxBytes 0.
 const DefaultCacheBytes = 256 << 20
 
-// Cache compiles, and keeps the images in a directory, which processes may
-// share. The zero Cache is ready to use; it must not be copied afterwards.
+// Cache compiles sources and keeps the images in a directory, which several
+// processes may share. The zero Cache is ready for use. It must not be copied
+// after first use.
 //
-// An image is found again by all that counts for it: the source with its
-// headers, options and name expressions, the architecture, and the build of
-// NVRTC. So a source whose options read files, -I for instance, or which
-// includes an absolute path, is compiled each time: see CollectHeaders. A
-// damaged file is compiled again and replaced. Whoever can write to the
-// directory can choose what the program runs on the GPU.
+// The key of an image contains the source with headers, options and name
+// expressions, the architecture, and the build of NVRTC. A source that depends
+// on other files is compiled each time, for example with option -I or an
+// #include of an absolute path: see CollectHeaders. A damaged file is compiled
+// again and replaced. A user who can write to the directory controls the code
+// that the program runs on the GPU.
 type Cache struct {
-	// Dir is the directory, which is made when it is first needed. Where it
-	// is empty, it is quiver/kernels in os.UserCacheDir.
+	// Dir is the directory, which is created when needed. "" means
+	// quiver/kernels in os.UserCacheDir.
 	Dir string
-	// MaxBytes bounds the files in the directory, DefaultCacheBytes where it
-	// is 0; less than 0 is no bound. What was not used for longest goes
-	// first.
+	// MaxBytes bounds the total size of the files. 0 means DefaultCacheBytes,
+	// and a negative value means no bound. The least recently used images are
+	// removed first.
 	MaxBytes int64
-	// OnError, where it is not nil, is told what goes wrong with the
-	// directory and its files. That never fails a compilation. It may be
-	// called from many goroutines.
+	// OnError, if not nil, is called with errors of the directory and its
+	// files. They do not fail a compilation. It may be called from many
+	// goroutines.
 	OnError func(error)
 
 	running singleflight.Group
 }
 
-// Compile is the function Compile, with the result kept. When several
-// goroutines ask for the same at once, one compiles and all get its Image.
+// Compile is like the function Compile, and keeps the result. If several
+// goroutines compile the same source at once, one compiles it and all receive
+// its Image.
 func (c *Cache) Compile(s Source) (*Image, error) {
 	if err := s.validate(); err != nil {
 		return nil, err
@@ -79,7 +81,7 @@ func (c *Cache) compile(nvrtc compiler, s Source) (*Image, error) {
 	return image.(*Image), nil
 }
 
-// loadOrCompile finds the image of a key, or compiles and keeps it.
+// loadOrCompile returns the image of a key, or compiles and keeps it.
 func (c *Cache) loadOrCompile(nvrtc compiler, s Source, key []byte) (*Image, error) {
 	dir, err := c.ensureDir()
 	if err != nil {
@@ -103,8 +105,8 @@ func (c *Cache) loadOrCompile(nvrtc compiler, s Source, key []byte) (*Image, err
 	return image, nil
 }
 
-// markUsed tells a prune that the file is wanted. Another process may have removed
-// it since.
+// markUsed updates the time of last use. Another process may have removed the
+// file.
 func markUsed(path string) error {
 	if err := os.Chtimes(path, time.Time{}, time.Now()); !errors.Is(err, fs.ErrNotExist) {
 		return err
@@ -112,12 +114,12 @@ func markUsed(path string) error {
 	return nil
 }
 
-// writeEntry puts a file there as a whole or not at all, whoever else does the same
-// or reads it, and even if the machine stops half-way.
+// writeEntry creates a file atomically, also with concurrent processes and
+// crashes.
 func (c *Cache) writeEntry(path string, data []byte) error {
 	limit := c.limit()
 	if limit >= 0 && int64(len(data)) > limit {
-		return fmt.Errorf("an image of %d bytes is not kept: the directory may hold %d", len(data), limit)
+		return fmt.Errorf("the image is not kept: got %d bytes, want at most %d", len(data), limit)
 	}
 	f, err := os.CreateTemp(filepath.Dir(path), temporaryPrefix+"*")
 	if err != nil {
@@ -142,7 +144,7 @@ func (c *Cache) writeEntry(path string, data []byte) error {
 	return prune(filepath.Dir(path), limit)
 }
 
-// ensureDir makes the directory where there is none.
+// ensureDir returns the directory after creating it if necessary.
 func (c *Cache) ensureDir() (string, error) {
 	dir := c.Dir
 	if dir == "" {
@@ -168,15 +170,15 @@ func (c *Cache) report(err error) {
 	}
 }
 
-// An entry is a file of a Cache: a line that tells the format, the SHA-256 of
-// all that follows, and then runs of bytes, each after its length: the key, the
-// image, the log, and the name expressions with their names in turn.
+// entryMagic is the first line of a file of a Cache. The SHA-256 of the rest
+// follows. The rest is a list of fields, each preceded by its length: the key,
+// the image, the log, and pairs of a name expression and its name.
 const entryMagic = "quiver kernel 1\n"
 
 var errDamaged = errors.New("damaged")
 
-// key is all that counts for what NVRTC makes of a source. Each list comes
-// after its length, so that no two sources have the same key.
+// key returns the identity of a compilation. Each list is preceded by its
+// length, so that different sources have different keys.
 func (s *Source) key(build string) []byte {
 	key := appendFields(nil, build, s.Arch, s.name(), s.Text)
 	key = appendFields(binary.AppendUvarint(key, uint64(len(s.Options))), s.Options...)
@@ -188,19 +190,19 @@ func (s *Source) key(build string) []byte {
 	return key
 }
 
-func appendFields(b []byte, runs ...string) []byte {
-	for _, run := range runs {
-		b = append(binary.AppendUvarint(b, uint64(len(run))), run...)
+func appendFields(b []byte, fields ...string) []byte {
+	for _, field := range fields {
+		b = append(binary.AppendUvarint(b, uint64(len(field))), field...)
 	}
 	return b
 }
 
 func encodeEntry(key []byte, image *Image) []byte {
-	runs := []string{string(key), string(image.Bytes), image.Log}
+	fields := []string{string(key), string(image.Bytes), image.Log}
 	for _, expression := range slices.Sorted(maps.Keys(image.Names)) {
-		runs = append(runs, expression, image.Names[expression])
+		fields = append(fields, expression, image.Names[expression])
 	}
-	body := appendFields(nil, runs...)
+	body := appendFields(nil, fields...)
 	sum := sha256.Sum256(body)
 	return slices.Concat([]byte(entryMagic), sum[:], body)
 }
@@ -217,38 +219,38 @@ func readEntry(path string, key []byte) (*Image, error) {
 	return image, nil
 }
 
-// decodeEntry answers errDamaged for anything but what encodeEntry made for the
-// key.
+// decodeEntry returns an error wrapping errDamaged unless encodeEntry produced
+// data for the key.
 func decodeEntry(data, key []byte) (*Image, error) {
 	rest, ok := bytes.CutPrefix(data, []byte(entryMagic))
 	if !ok || len(rest) < sha256.Size {
-		return nil, fmt.Errorf("%w: no entry of %d bytes begins so", errDamaged, len(data))
+		return nil, fmt.Errorf("%w: the %d bytes have no valid header", errDamaged, len(data))
 	}
 	sum, body := rest[:sha256.Size], rest[sha256.Size:]
 	if got := sha256.Sum256(body); !bytes.Equal(sum, got[:]) {
-		return nil, fmt.Errorf("%w: the checksum of its %d bytes is another", errDamaged, len(data))
+		return nil, fmt.Errorf("%w: wrong checksum of %d bytes", errDamaged, len(data))
 	}
 	return decodeBody(body, key)
 }
 
 func decodeBody(body, key []byte) (*Image, error) {
-	var runs [][]byte
+	var fields [][]byte
 	for len(body) > 0 {
 		length, n := binary.Uvarint(body)
 		if n <= 0 || length > uint64(len(body)-n) {
-			return nil, fmt.Errorf("%w: run %d reaches beyond the end", errDamaged, len(runs))
+			return nil, fmt.Errorf("%w: field %d exceeds the data", errDamaged, len(fields))
 		}
 		body = body[n:]
-		runs, body = append(runs, body[:length:length]), body[length:]
+		fields, body = append(fields, body[:length:length]), body[length:]
 	}
-	if len(runs) < 3 || len(runs)%2 == 0 {
-		return nil, fmt.Errorf("%w: it has %d parts", errDamaged, len(runs))
+	if len(fields) < 3 || len(fields)%2 == 0 {
+		return nil, fmt.Errorf("%w: got %d fields", errDamaged, len(fields))
 	}
-	if !bytes.Equal(runs[0], key) {
-		return nil, fmt.Errorf("%w: it is another source's", errDamaged)
+	if !bytes.Equal(fields[0], key) {
+		return nil, fmt.Errorf("%w: the key belongs to another source", errDamaged)
 	}
-	image := &Image{Bytes: runs[1], Log: string(runs[2]), Cached: true}
-	for pair := range slices.Chunk(runs[3:], 2) {
+	image := &Image{Bytes: fields[1], Log: string(fields[2]), Cached: true}
+	for pair := range slices.Chunk(fields[3:], 2) {
 		if image.Names == nil {
 			image.Names = map[string]string{}
 		}
@@ -260,14 +262,14 @@ func decodeBody(body, key []byte) (*Image, error) {
 const (
 	entrySuffix     = ".kernel"
 	temporaryPrefix = ".writing-"
-	// abandoned is when a file that is being written belongs to a process
-	// that has ended.
-	abandoned = time.Hour
+	// abandonedAge is the age at which a temporary file is considered to belong
+	// to a process that has ended.
+	abandonedAge = time.Hour
 )
 
-// prune removes the files that were not used for longest, until the others fit
-// into the limit. Several processes may do so at the same time. Files that are
-// not a Cache's are left alone.
+// prune removes the least recently used files until the others fit into the
+// limit. Several processes may call it concurrently. It removes only files of a
+// Cache.
 func prune(dir string, limit int64) error {
 	listed, err := os.ReadDir(dir)
 	if err != nil {
@@ -288,7 +290,7 @@ func prune(dir string, limit int64) error {
 		case strings.HasSuffix(file.Name(), entrySuffix):
 			entries = append(entries, info)
 			total += info.Size()
-		case strings.HasPrefix(file.Name(), temporaryPrefix) && time.Since(info.ModTime()) > abandoned:
+		case strings.HasPrefix(file.Name(), temporaryPrefix) && time.Since(info.ModTime()) > abandonedAge:
 			remove(file.Name())
 		}
 	}

@@ -22,8 +22,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// fakeCompiler is a compiler whose image tells the source and how often it was
-// asked.
+// fakeCompiler is a compiler whose images depend on the source. It counts
+// compilations.
 type fakeCompiler struct {
 	build string
 	calls atomic.Int64
@@ -51,7 +51,8 @@ func (c *fakeCompiler) compile(s Source) (*Image, error) {
 	return fakeImage(s, c.build), nil
 }
 
-// fakeImage is what counting makes of a source: bytes that depend on all of it.
+// fakeImage returns the image of fakeCompiler, which depends on the whole
+// source.
 func fakeImage(s Source, build string) *Image {
 	sum := sha256.Sum256(s.key(build))
 	image := &Image{Bytes: []byte(strings.Repeat(string(sum[:]), 100)), Log: "log of " + s.Text}
@@ -64,18 +65,19 @@ func fakeImage(s Source, build string) *Image {
 	return image
 }
 
-// newCache is a cache in a directory of its own where nothing goes wrong.
+// newCache returns a cache in a temporary directory. Errors of the directory
+// fail the test.
 func newCache(t testing.TB) *Cache {
 	return &Cache{Dir: t.TempDir(), OnError: func(err error) { t.Errorf("cache: %v", err) }}
 }
 
-// newFailingCache is one that collects what goes wrong.
+// newFailingCache returns a cache that collects errors of its directory.
 func newFailingCache(t testing.TB) (*Cache, *[]error) {
 	var errs []error
 	return &Cache{Dir: t.TempDir(), OnError: func(err error) { errs = append(errs, err) }}, &errs
 }
 
-// listEntries lists the files of a cache.
+// listEntries returns the files of a cache.
 func listEntries(t testing.TB, c *Cache) []string {
 	t.Helper()
 	list, err := filepath.Glob(filepath.Join(c.Dir, "*"+entrySuffix))
@@ -83,7 +85,7 @@ func listEntries(t testing.TB, c *Cache) []string {
 	return list
 }
 
-func TestACacheCompilesOnceAndGivesAllOfTheImageBack(t *testing.T) {
+func TestCacheCompilesOnce(t *testing.T) {
 	c, nvrtc := newCache(t), &fakeCompiler{}
 	s := Source{Text: "text", Names: []string{"a<int>", "b"}}
 	first, err := c.compile(nvrtc, s)
@@ -102,7 +104,7 @@ func TestACacheCompilesOnceAndGivesAllOfTheImageBack(t *testing.T) {
 	assert.Equal(t, fs.FileMode(0o600), info.Mode())
 }
 
-func TestAllThatCountsIsInTheKey(t *testing.T) {
+func TestKeyDependsOnWholeSource(t *testing.T) {
 	seen := map[string]string{}
 	for name, s := range map[string]Source{
 		"nothing":                {},
@@ -131,11 +133,11 @@ func TestAllThatCountsIsInTheKey(t *testing.T) {
 	many := map[string]string{"a": "1", "b": "2", "c": "3", "d": "4", "e": "5"}
 	want := (&Source{Headers: many}).key("")
 	for range 10 {
-		assert.Equal(t, want, (&Source{Headers: maps.Clone(many)}).key(""), "the order of a map does not count")
+		assert.Equal(t, want, (&Source{Headers: maps.Clone(many)}).key(""), "the key does not depend on map order")
 	}
 }
 
-func TestAnotherBuildOfNVRTCCompilesAnew(t *testing.T) {
+func TestOtherNVRTCBuildCompilesAgain(t *testing.T) {
 	c := newCache(t)
 	for _, build := range []string{"12.9.41", "12.9.86"} {
 		nvrtc := &fakeCompiler{build: build}
@@ -147,7 +149,7 @@ func TestAnotherBuildOfNVRTCCompilesAnew(t *testing.T) {
 	assert.EqualError(t, err, "unknown")
 }
 
-func TestSourcesThatTouchFilesAreCompiledEachTime(t *testing.T) {
+func TestSourcesWithFilesAreNotCached(t *testing.T) {
 	c, nvrtc := newCache(t), &fakeCompiler{}
 	for range 2 {
 		_, err := c.compile(nvrtc, Source{Text: "x", Options: []string{"-I/include"}})
@@ -157,7 +159,7 @@ func TestSourcesThatTouchFilesAreCompiledEachTime(t *testing.T) {
 	assert.Empty(t, listEntries(t, c))
 }
 
-func TestFailuresToCompileAreNotKept(t *testing.T) {
+func TestCompileErrorsAreNotCached(t *testing.T) {
 	c, nvrtc := newCache(t), &fakeCompiler{}
 	for range 2 {
 		_, err := c.compile(nvrtc, Source{Text: "wrong"})
@@ -168,7 +170,7 @@ func TestFailuresToCompileAreNotKept(t *testing.T) {
 	assert.Empty(t, listEntries(t, c))
 }
 
-func TestDamagedFilesAreCompiledAgainAndReplaced(t *testing.T) {
+func TestDamagedFilesAreReplaced(t *testing.T) {
 	s := Source{Text: "text", Names: []string{"k"}}
 	other := encodeEntry([]byte("another key"), &Image{Bytes: []byte("another image")})
 	for name, damage := range map[string]func(good []byte) []byte{
@@ -176,8 +178,8 @@ func TestDamagedFilesAreCompiledAgainAndReplaced(t *testing.T) {
 		"half":             func(good []byte) []byte { return good[:len(good)/2] },
 		"one byte short":   func(good []byte) []byte { return good[:len(good)-1] },
 		"one byte long":    func(good []byte) []byte { return append(good, 0) },
-		"no head":          func(good []byte) []byte { return good[1:] },
-		"the head alone":   func(good []byte) []byte { return good[:len(entryMagic)] },
+		"no header":        func(good []byte) []byte { return good[1:] },
+		"only the header":  func(good []byte) []byte { return good[:len(entryMagic)] },
 		"a flipped bit":    func(good []byte) []byte { good[len(good)/2] ^= 4; return good },
 		"zeros":            func(good []byte) []byte { clear(good); return good },
 		"another's":        func([]byte) []byte { return other },
@@ -208,11 +210,11 @@ func TestDamagedFilesAreCompiledAgainAndReplaced(t *testing.T) {
 	}
 }
 
-func TestADirectoryThatFailsNeverFailsACompilation(t *testing.T) {
+func TestDirectoryErrorsDoNotFailCompilation(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file")
 	require.NoError(t, os.WriteFile(file, nil, 0o600))
 	for name, prepare := range map[string]func(t *testing.T, c *Cache){
-		"a file in its place": func(_ *testing.T, c *Cache) { c.Dir = file },
+		"a file instead of a directory": func(_ *testing.T, c *Cache) { c.Dir = file },
 		"no home directory": func(t *testing.T, c *Cache) {
 			c.Dir = ""
 			t.Setenv("HOME", "")
@@ -225,7 +227,7 @@ func TestADirectoryThatFailsNeverFailsACompilation(t *testing.T) {
 			require.NoError(t, os.Remove(path))
 			require.NoError(t, os.MkdirAll(filepath.Join(path, "within"), 0o700))
 		},
-		"no room": func(_ *testing.T, c *Cache) { c.MaxBytes = 100 },
+		"image above MaxBytes": func(_ *testing.T, c *Cache) { c.MaxBytes = 100 },
 	} {
 		t.Run(name, func(t *testing.T) {
 			c, errs := newFailingCache(t)
@@ -244,14 +246,14 @@ func TestADirectoryThatFailsNeverFailsACompilation(t *testing.T) {
 	}
 }
 
-func TestTheDefaultDirectoryIsTheUsers(t *testing.T) {
+func TestDefaultDirectoryIsUserCacheDir(t *testing.T) {
 	t.Setenv("XDG_CACHE_HOME", t.TempDir())
 	_, err := new(Cache).compile(&fakeCompiler{}, Source{Text: "x"})
 	require.NoError(t, err)
 	assert.Len(t, listEntries(t, &Cache{Dir: filepath.Join(os.Getenv("XDG_CACHE_HOME"), "quiver", "kernels")}), 1)
 }
 
-func TestTheLeastRecentlyUsedGoFirst(t *testing.T) {
+func TestLeastRecentlyUsedAreRemovedFirst(t *testing.T) {
 	c, nvrtc := newCache(t), &fakeCompiler{}
 	compile := func(i int) bool {
 		image, err := c.compile(nvrtc, Source{Text: fmt.Sprintf("text %d", i)})
@@ -268,8 +270,7 @@ func TestTheLeastRecentlyUsedGoFirst(t *testing.T) {
 	require.NoError(t, os.Chtimes(stale, long, long))
 	require.NoError(t, os.Chtimes(stranger, long, long))
 
-	// Entry i was last used i seconds later than the first; then the first
-	// is used again.
+	// Entry i was last used i seconds after entry 0. Then entry 0 is used again.
 	known := map[string]bool{}
 	var size int64
 	for i := range 5 {
@@ -297,16 +298,16 @@ func TestTheLeastRecentlyUsedGoFirst(t *testing.T) {
 	for i, want := range []bool{true, false, false, true, true, true} {
 		assert.Equal(t, want, compile(i), "entry %d", i)
 	}
-	assert.Len(t, listEntries(t, c), 6, "less than 0 is no bound")
+	assert.Len(t, listEntries(t, c), 6, "a negative MaxBytes sets no bound")
 }
 
-func TestGoroutinesThatWantTheSameCompileItOnce(t *testing.T) {
+func TestConcurrentCompilationsRunOnce(t *testing.T) {
 	c := newCache(t)
 	var wg sync.WaitGroup
 	const goroutines = 16
 	var started sync.WaitGroup
 	started.Add(goroutines)
-	nvrtc := &fakeCompiler{busy: started.Wait} // until all have begun
+	nvrtc := &fakeCompiler{busy: started.Wait} // waits until all goroutines have started
 	for range goroutines {
 		wg.Go(func() {
 			started.Done()
@@ -320,7 +321,7 @@ func TestGoroutinesThatWantTheSameCompileItOnce(t *testing.T) {
 	assert.EqualValues(t, 1, nvrtc.calls.Load())
 }
 
-func TestACacheServesCompilers(t *testing.T) {
+func TestCacheReturnsCompilerImages(t *testing.T) {
 	forEachLibrary(t, func(t *testing.T) {
 		s := Source{Text: scale, Arch: "sm_90", Options: []string{"-DFACTOR=2"}, Names: []string{"scale<float>"}}
 		want, err := Compile(s)
@@ -353,22 +354,22 @@ func FuzzDecodeBody(f *testing.F) {
 	})
 }
 
-// hammerDir names the directory that a process of the tests below works on;
-// hammerRounds tells how long, 0 for ever and without damage.
+// hammerDir is the variable with the directory for a process of the tests below.
+// hammerRounds is the number of compilations; 0 means forever, without damage.
 const (
 	hammerDir    = "QUIVER_TEST_HAMMER_DIR"
 	hammerRounds = "QUIVER_TEST_HAMMER_ROUNDS"
-	hammerBytes  = 30000 // about half of what the sources make
+	hammerBytes  = 30000 // about half of the size of all images
 )
 
 func hammerSource(i int) Source { return Source{Text: fmt.Sprintf("text %d", i%16)} }
 
-// TestHammer is what each process of the tests below does: compile, prune and
-// now and then damage a file.
+// TestHammer is the body of each process of the tests below. It compiles,
+// prunes and sometimes damages a file.
 func TestHammer(t *testing.T) {
 	dir := os.Getenv(hammerDir)
 	if dir == "" {
-		t.Skip("runs within other tests")
+		t.Skip("other tests run this in a process of their own")
 	}
 	rounds, err := strconv.Atoi(os.Getenv(hammerRounds))
 	require.NoError(t, err)
@@ -379,7 +380,7 @@ func TestHammer(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, fakeImage(s, "").Bytes, image.Bytes)
 		if list := listEntries(t, c); rounds > 0 && i%10 == 9 && len(list) > 0 {
-			// Another process may have removed it, or read it meanwhile.
+			// Another process may have removed the file or may read it.
 			_ = os.Truncate(list[i%len(list)], int64(i))
 		}
 		if i == 20 {
@@ -394,7 +395,7 @@ func hammerCommand(dir string, rounds int) *exec.Cmd {
 	return cmd
 }
 
-func TestProcessesShareADirectory(t *testing.T) {
+func TestProcessesShareDirectory(t *testing.T) {
 	c := newCache(t)
 	const processes = 4
 	outputs := make([]bytes.Buffer, processes)
@@ -422,7 +423,7 @@ func TestProcessesShareADirectory(t *testing.T) {
 	assert.NotZero(t, total)
 }
 
-func TestAProcessThatIsKilledLeavesNothingHalfDone(t *testing.T) {
+func TestKilledProcessLeavesNoPartialFiles(t *testing.T) {
 	c := newCache(t)
 	for range 4 {
 		cmd := hammerCommand(c.Dir, 0)

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestWithoutTheLibraryTheErrorSaysWhatToDo(t *testing.T) {
+func TestMissingLibraryError(t *testing.T) {
 	useLibrary(t, "/nowhere/libnvrtc.so.12")
 	_, err := Compile(Source{Arch: "sm_90"})
 	assert.ErrorIs(t, err, ErrNotFound)
@@ -22,7 +22,7 @@ func TestWithoutTheLibraryTheErrorSaysWhatToDo(t *testing.T) {
 	assert.ErrorIs(t, err, ErrNotFound)
 }
 
-func TestALibraryThatIsFoundLaterServes(t *testing.T) {
+func TestLibraryFoundLaterIsUsed(t *testing.T) {
 	useLibrary(t, "/nowhere/libnvrtc.so.12")
 	_, _, err := Version()
 	require.ErrorIs(t, err, ErrNotFound)
@@ -31,16 +31,16 @@ func TestALibraryThatIsFoundLaterServes(t *testing.T) {
 	assert.NoError(t, err)
 }
 
-func TestLibrariesThatWillNotDoAreNamed(t *testing.T) {
+func TestUnusableLibrariesAreNamed(t *testing.T) {
 	path := useFake(t, "-DBROKEN")
 	_, _, err := Version()
-	assert.EqualError(t, err, "nvrtc: "+path+" lacks nvrtcGetCUBIN: it is no NVRTC, or one older than 11.4")
+	assert.EqualError(t, err, "nvrtc: "+path+" lacks nvrtcGetCUBIN: not NVRTC, or older than 11.4")
 	path = useFake(t, "-DOLD")
 	_, _, err = Version()
-	assert.EqualError(t, err, "nvrtc: "+path+" is version 11.3; 11.4 or newer is needed")
+	assert.EqualError(t, err, "nvrtc: "+path+": got version 11.3, want at least 11.4")
 }
 
-func TestTheSearchKnowsToolkitsAndEnvironments(t *testing.T) {
+func TestSearchFindsToolkitsAndEnvironments(t *testing.T) {
 	root := t.TempDir()
 	place := func(path string) string {
 		path = filepath.Join(root, path)
@@ -71,6 +71,6 @@ func TestTheSearchKnowsToolkitsAndEnvironments(t *testing.T) {
 	}
 	fake := buildFake(t)
 	c, err := openFirst(append(want, fake))
-	require.NoError(t, err, "what cannot be opened is passed over")
+	require.NoError(t, err, "files that cannot be opened are skipped")
 	assert.NotNil(t, c)
 }

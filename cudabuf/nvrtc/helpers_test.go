@@ -22,7 +22,7 @@ func buildFake(t testing.TB, flags ...string) string {
 	return path
 }
 
-// useFake makes the fake library the process's for the time of a test.
+// useFake makes the fake library the NVRTC of the process during a test.
 func useFake(t testing.TB, flags ...string) string {
 	t.Helper()
 	path := buildFake(t, flags...)
@@ -30,9 +30,9 @@ func useFake(t testing.TB, flags ...string) string {
 	return path
 }
 
-// useReal makes NVIDIA's library the process's for the time of a test: the one
-// that the search finds, or the one that `make kernels` installs. Tests on a GPU
-// must find one, others skip.
+// useReal makes NVIDIA's library the NVRTC of the process during a test. It is
+// the one that the search finds, or the one that `make kernels` installs.
+// Without a library, the test is skipped, or fails on a GPU.
 func useReal(t testing.TB) {
 	t.Helper()
 	if _, err := findLibrary(); err == nil {

@@ -14,7 +14,7 @@ import (
 	"github.com/ebitengine/purego"
 )
 
-// function is one of libnvrtc's, an index into library.entry.
+// function is a function of libnvrtc, and its index in library.entries.
 type function int
 
 const (
@@ -42,20 +42,20 @@ var functions = [functionCount]string{
 	"nvrtcGetLoweredName",
 }
 
-// library is an open libnvrtc. Calls for different programs may run at the same
-// time; what belongs to one program stays in one goroutine.
+// library is an open libnvrtc. Calls for different programs may run
+// concurrently. One program must be used by one goroutine at a time.
 type library struct {
 	entries      [functionCount]uintptr
 	major, minor int
 	cachedBuild  func() (string, error)
 }
 
-// oldestVersion is the first release with all that is used here, the option
-// --no-source-include the last of it.
+// oldestVersion is the first release with all functions and options used here;
+// --no-source-include is the newest of them.
 const oldestVersion = 1104
 
-// openLibrary opens one library. What keeps it from being opened at all is missing;
-// err is what is wrong with one that was.
+// openLibrary opens one library. missing is the reason why it cannot be opened;
+// err reports that the opened library is not usable.
 func openLibrary(path string) (c compiler, missing, err error) {
 	handle, missing := purego.Dlopen(path, purego.RTLD_NOW|purego.RTLD_LOCAL)
 	if missing != nil {
@@ -64,7 +64,7 @@ func openLibrary(path string) (c compiler, missing, err error) {
 	l := &library{}
 	for f, name := range functions {
 		if l.entries[f], err = purego.Dlsym(handle, name); err != nil {
-			return nil, nil, fmt.Errorf("nvrtc: %s lacks %s: it is no NVRTC, or one older than 11.4", path, name)
+			return nil, nil, fmt.Errorf("nvrtc: %s lacks %s: not NVRTC, or older than 11.4", path, name)
 		}
 	}
 	var major, minor int32
@@ -72,16 +72,16 @@ func openLibrary(path string) (c compiler, missing, err error) {
 		return nil, nil, fmt.Errorf("%s: %w", path, err)
 	}
 	if major*100+minor < oldestVersion {
-		return nil, nil, fmt.Errorf("nvrtc: %s is version %d.%d; 11.4 or newer is needed", path, major, minor)
+		return nil, nil, fmt.Errorf("nvrtc: %s: got version %d.%d, want at least 11.4", path, major, minor)
 	}
 	l.major, l.minor = int(major), int(minor)
 	l.cachedBuild = sync.OnceValues(l.readBuild)
 	return l, nil, nil
 }
 
-// call runs one function. The directive keeps what pointers in args point to
-// alive and in place until the call returns; they must be converted in the call
-// itself.
+// call calls one function. The directive keeps the memory that pointers in args
+// refer to alive and in place until the call returns. The pointers must be
+// converted to uintptr in the call expression itself.
 //
 //go:uintptrescapes
 func (l *library) call(f function, args ...uintptr) error {
@@ -113,8 +113,8 @@ func (l *library) architectures() ([]int, error) {
 
 func (l *library) buildID() (string, error) { return l.cachedBuild() }
 
-// readBuild compiles nothing: the head of the PTX names the build of the
-// compiler, which is more than nvrtcVersion tells.
+// readBuild compiles an empty source. The head of its PTX names the exact build
+// of the compiler, unlike nvrtcVersion.
 func (l *library) readBuild() (string, error) {
 	archs, err := l.architectures()
 	if err != nil || len(archs) == 0 {
@@ -127,11 +127,11 @@ func (l *library) readBuild() (string, error) {
 	return string(empty.Bytes), nil
 }
 
-// cString ends a text as C does.
+// cString returns s with a terminating zero byte.
 func cString(s string) *byte { return &append([]byte(s), 0)[0] }
 
-// cStrings makes an array of texts, of one element at least so that it has an
-// address.
+// cStrings returns an array of C strings. It has capacity for at least one
+// element, so that it has an address.
 func cStrings(list []string) []*byte {
 	pointers := make([]*byte, len(list), len(list)+1)
 	for i, s := range list {
@@ -140,7 +140,7 @@ func cStrings(list []string) []*byte {
 	return pointers[:cap(pointers)]
 }
 
-// goString reads memory of the library's.
+// goString copies a C string in memory of the library.
 func goString(p *byte) string {
 	if p == nil {
 		return ""
@@ -152,7 +152,7 @@ func goString(p *byte) string {
 	return string(unsafe.Slice(p, n))
 }
 
-// trimNul is a text that C ended.
+// trimNul returns the bytes before the first zero byte.
 func trimNul(b []byte) []byte {
 	b, _, _ = bytes.Cut(b, []byte{0})
 	return b
@@ -212,8 +212,8 @@ func (l *library) newProgram(s *Source) (*program, error) {
 	return p, err
 }
 
-// call names the program in what the library's call answers. The directive is
-// that of library.call.
+// call adds the program to errors of library.call. Its directive serves the
+// same purpose.
 //
 //go:uintptrescapes
 func (p *program) call(f function, args ...uintptr) error {
@@ -225,10 +225,10 @@ func (p *program) call(f function, args ...uintptr) error {
 	return err
 }
 
-// destroy cannot fail but for a handle that is none.
+// destroy ignores the error, which only an invalid handle causes.
 func (p *program) destroy() { _ = p.call(nvrtcDestroyProgram, uintptr(unsafe.Pointer(&p.handle))) }
 
-// image is the PTX without the zero byte that ends it, or the cubin.
+// image returns the cubin, or the PTX without its terminating zero byte.
 func (p *program) image() (image []byte, err error) {
 	if p.source.targetsPTX() {
 		image, err = p.readOutput(nvrtcGetPTXSize, nvrtcGetPTX)
@@ -237,7 +237,7 @@ func (p *program) image() (image []byte, err error) {
 		image, err = p.readOutput(nvrtcGetCUBINSize, nvrtcGetCUBIN)
 	}
 	if err == nil && len(image) == 0 {
-		return nil, p.source.errorf("NVRTC made neither PTX nor a cubin of it: options such as -dlto ask for something else")
+		return nil, p.source.errorf("NVRTC produced neither PTX nor a cubin; options such as -dlto select another output")
 	}
 	return image, err
 }
@@ -260,8 +260,8 @@ func (p *program) loweredNames() (map[string]string, error) {
 	return names, nil
 }
 
-// readOutput gets what the program has of one kind, by a function that tells its
-// size, with a zero byte's room, and one that copies it.
+// readOutput returns one output of the program. size is the function that
+// returns its size with a zero byte, and content the function that copies it.
 func (p *program) readOutput(size, content function) ([]byte, error) {
 	var n uint64
 	if err := p.call(size, p.handle, uintptr(unsafe.Pointer(&n))); err != nil || n == 0 {

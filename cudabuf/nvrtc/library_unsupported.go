@@ -7,7 +7,7 @@ import (
 	"runtime"
 )
 
-// openLibrary answers that there is no NVRTC: it is supported on Linux.
+// openLibrary reports that NVRTC is missing: it is supported only on Linux.
 func openLibrary(string) (c compiler, missing, err error) {
-	return nil, fmt.Errorf("not supported on %s, only on linux", runtime.GOOS), nil
+	return nil, fmt.Errorf("not supported on %s: want linux", runtime.GOOS), nil
 }

@@ -20,7 +20,7 @@ const scale = `template <class T> __global__ void scale(T *x, int n) {
 	for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i += gridDim.x * blockDim.x) x[i] *= FACTOR;
 }`
 
-func TestCompilePassesEverythingOnAndBack(t *testing.T) {
+func TestCompilePassesSourceToNVRTC(t *testing.T) {
 	path := useFake(t)
 	image, err := Compile(Source{
 		Name:    "a.cu",
@@ -64,7 +64,7 @@ option --no-source-include
 	assert.Zero(t, **(**int32)(unsafe.Pointer(&live)), "programs that were not destroyed")
 }
 
-func TestCompileMakesMachineCodeOrPTXByTheArchitecture(t *testing.T) {
+func TestArchSelectsMachineCodeOrPTX(t *testing.T) {
 	useReal(t)
 	s := Source{Text: scale, Options: []string{"-DFACTOR=3"}, Names: []string{"scale<float>", "scale<long long>"}}
 	s.Arch = "compute_90"
@@ -82,7 +82,7 @@ func TestCompileMakesMachineCodeOrPTXByTheArchitecture(t *testing.T) {
 	assert.Contains(t, string(image.Bytes), "_Z5scaleIfEvPT_i")
 }
 
-func TestFailuresTellTheCodeAndTheWholeLog(t *testing.T) {
+func TestErrorHoldsCodeAndLog(t *testing.T) {
 	forEachLibrary(t, func(t *testing.T) {
 		for _, tt := range []struct {
 			source Source
@@ -114,7 +114,7 @@ func TestFailuresTellTheCodeAndTheWholeLog(t *testing.T) {
 	})
 }
 
-func TestACallThatFailsBeforeCompilingIsNamed(t *testing.T) {
+func TestErrorNamesFailedCall(t *testing.T) {
 	useFake(t)
 	for _, tt := range []struct {
 		source Source
@@ -130,7 +130,7 @@ func TestACallThatFailsBeforeCompilingIsNamed(t *testing.T) {
 	}
 }
 
-func TestHeadersAreFoundByTheNameInTheInclude(t *testing.T) {
+func TestHeadersAreFoundByIncludeName(t *testing.T) {
 	useReal(t)
 	image, err := Compile(Source{
 		Text:    "#include <a/b.h>\n" + `extern "C" __global__ void k(int *p) { *p = VALUE; }`,
@@ -143,7 +143,7 @@ func TestHeadersAreFoundByTheNameInTheInclude(t *testing.T) {
 	assert.ErrorContains(t, err, "source.go", "the working directory is not searched")
 }
 
-func TestCompilingInManyGoroutinesAtOnce(t *testing.T) {
+func TestCompileConcurrently(t *testing.T) {
 	forEachLibrary(t, func(t *testing.T) {
 		var wg sync.WaitGroup
 		for i := range 8 {
@@ -182,7 +182,7 @@ func float32Bytes(values ...float32) (b []byte) {
 	return b
 }
 
-func TestWhatIsCompiledRuns(t *testing.T) {
+func TestCompiledKernelRuns(t *testing.T) {
 	useReal(t)
 	archs, err := Architectures()
 	require.NoError(t, err)

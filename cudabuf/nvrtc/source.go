@@ -10,52 +10,51 @@ import (
 	"strings"
 )
 
-// Source is a program in CUDA C++ and how to compile it.
+// Source is a program in CUDA C++, and how to compile it.
 //
-// It may be PTX too, which is text that begins with a .version directive. PTX
-// needs no compiler: the Image is the text itself, and the driver compiles it
-// for whatever GPU it is loaded on. Options, Headers and Names must be empty
-// then.
+// Text may also be PTX, which begins with a .version directive. PTX needs no
+// compiler: the Image is the text, and the driver compiles it for the GPU that
+// loads it. Options, Headers and Names must then be empty.
 type Source struct {
-	// Name is the file's name in messages and line information, "kernel.cu"
-	// where it is empty.
+	// Name is the file name in messages and line information. "" means
+	// "kernel.cu".
 	Name string
 	Text string
-	// Arch is the architecture to compile for: "sm_90" makes machine code
-	// (a cubin) for GPUs of compute capability 9.0, "compute_90" makes PTX
-	// for those and all newer ones. See Arch, the function.
+	// Arch is the target architecture. "sm_90" produces machine code (a cubin)
+	// for GPUs of compute capability 9.0. "compute_90" produces PTX for these
+	// and newer GPUs. See the function Arch.
 	Arch string
-	// Options are NVRTC's, such as "-DN=16", "-std=c++20" or
-	// "--use_fast_math", without the architecture.
+	// Options are options of NVRTC, such as "-DN=16", "-std=c++20" or
+	// "--use_fast_math", except the architecture.
 	Options []string
-	// Headers holds the text of headers by the name that an #include gives
-	// them, whoever includes them. No directory is searched for others but
-	// those that Options name with -I. CollectHeaders gathers them from files.
+	// Headers maps the name in an #include to the text of the header. Names
+	// apply in every file. Only directories that Options name with -I are
+	// searched for other headers. CollectHeaders reads headers from files.
 	Headers map[string]string
-	// Names are expressions such as "scale<float>" of kernels, or of
-	// __device__ and __constant__ variables, whose mangled names
-	// Image.Names tells. An expression of a template makes its instance.
+	// Names are expressions such as "scale<float>" for kernels, or for
+	// __device__ and __constant__ variables. Image.Names holds their mangled
+	// names. An expression of a template instantiates it.
 	Names []string
 }
 
-var errSource = errors.New("nvrtc: bad source")
+var errSource = errors.New("nvrtc: invalid source")
 
 var archPattern = regexp.MustCompile(`^(sm|compute)_[1-9][0-9]{1,2}[a-z]?$`)
 
-// validate finds what NVRTC would not, or would misunderstand.
+// validate returns an error for sources that NVRTC would misinterpret.
 func (s *Source) validate() error {
 	if isPTX(s.Text) {
 		if len(s.Options)+len(s.Headers)+len(s.Names) > 0 {
-			return s.errorf("it is PTX, which takes no options, headers or name expressions")
+			return s.errorf("PTX takes no options, headers or name expressions")
 		}
 		return nil
 	}
 	if !archPattern.MatchString(s.Arch) {
-		return s.errorf("architecture %q: want one such as sm_90 or compute_90", s.Arch)
+		return s.errorf("architecture: got %q, want one such as sm_90 or compute_90", s.Arch)
 	}
 	for _, option := range s.Options {
 		if name, _, _ := strings.Cut(option, "="); name == "-arch" || name == "--gpu-architecture" {
-			return s.errorf("option %q: the architecture belongs in Arch", option)
+			return s.errorf("option %q: set the architecture in Arch", option)
 		}
 	}
 	texts := append([]string{s.Name, s.Text}, slices.Concat(s.Options, s.Names)...)
@@ -64,7 +63,7 @@ func (s *Source) validate() error {
 	}
 	for _, text := range texts {
 		if at := strings.IndexByte(text, 0); at >= 0 {
-			return s.errorf("a zero byte after %q: C would end the text there", text[max(0, at-20):at])
+			return s.errorf("zero byte after %q, which ends a C string", text[max(0, at-20):at])
 		}
 	}
 	return nil
@@ -81,11 +80,11 @@ func (s *Source) name() string {
 	return s.Name
 }
 
-// targetsPTX tells whether the image is to be PTX.
+// targetsPTX reports whether the compiler generates PTX.
 func (s *Source) targetsPTX() bool { return strings.HasPrefix(s.Arch, "compute_") }
 
-// compilerOptions are all that NVRTC gets. By itself it would look for a quoted header
-// in the directory of Name, which is the process's working directory.
+// compilerOptions returns all options for NVRTC. --no-source-include prevents
+// NVRTC from searching the working directory for quoted headers.
 func (s *Source) compilerOptions() []string {
 	options := append(slices.Clone(s.Options), "--gpu-architecture="+s.Arch)
 	if !s.usesFiles() {
@@ -94,14 +93,14 @@ func (s *Source) compilerOptions() []string {
 	return options
 }
 
-// fileOptions are how options begin that make NVRTC read files, or write some
-// beside the image. Each has a form with one dash too.
+// fileOptions are prefixes of options that make NVRTC read files, or write
+// additional ones. Each also has a form with one dash.
 var fileOptions = []string{
 	"-I", "--include", "--pre-include", "--pch", "--create", "--use-pch", "--use_pch", "--use-bundled-headers",
 	"--time", "--fdevice-time-trace", "--device-time-trace",
 }
 
-// usesFiles tells whether more than the Source counts for the result.
+// usesFiles reports whether the result depends on files outside the Source.
 func (s *Source) usesFiles() bool {
 	for _, option := range s.Options {
 		for _, file := range fileOptions {
@@ -125,7 +124,7 @@ func includesAbsolute(text string) bool {
 	return slices.ContainsFunc(parseIncludes(text), func(i include) bool { return strings.HasPrefix(i.name, "/") })
 }
 
-// isPTX tells whether text is PTX: its first directive is .version, after white
+// isPTX reports whether the first directive of text is .version, after white
 // space and comments.
 func isPTX(text string) bool {
 	for {
@@ -145,14 +144,14 @@ func isPTX(text string) bool {
 	}
 }
 
-// include is an #include of a text.
+// include is an #include directive.
 type include struct {
 	name   string
 	quoted bool
 }
 
-// parseIncludes finds the #includes that a text has, whether or not the
-// preprocessor would come to them.
+// parseIncludes returns the #include directives of a text, including those in
+// conditional blocks.
 func parseIncludes(text string) (list []include) {
 	const blank = " \t"
 	for line := range strings.Lines(text) {
@@ -175,22 +174,22 @@ func parseIncludes(text string) (list []include) {
 	return list
 }
 
-// header is a file that a text includes.
+// header is an included file.
 type header struct {
-	name string // as the #include gives it
-	from int    // the file system
+	name string // the name in the #include
+	from int    // index of the file system
 	path string
 }
 
-// CollectHeaders gathers, for Source.Headers, the files that a text includes,
-// and those that they include in turn. It looks in the file systems in order:
-// os.DirFS of a toolkit's include directory for instance, or an embed.FS. Then
-// all that is compiled is in the Source, and a Cache knows it.
+// CollectHeaders returns, for Source.Headers, the files that a text includes
+// directly or indirectly. It searches the file systems in order, for example
+// os.DirFS of a toolkit's include directory, or an embed.FS. A Source with all
+// its headers can be cached.
 //
-// An #include that the preprocessor would skip counts too. One that no file
-// system has is left out; NVRTC tells if it is needed. NVRTC knows a header by
-// the name in the #include alone, so two files that are included by one name are
-// an error.
+// It does not evaluate conditional directives. Files that no file system
+// contains are left out, and NVRTC reports them if it needs them. NVRTC
+// identifies a header by the name in the #include. CollectHeaders returns an
+// error if one name refers to two files.
 func CollectHeaders(text string, from ...fs.FS) (map[string]string, error) {
 	texts := map[string]string{}
 	found := map[string]header{}
@@ -210,7 +209,7 @@ func CollectHeaders(text string, from ...fs.FS) (map[string]string, error) {
 			switch {
 			case data == nil || known && before == h:
 			case known:
-				return nil, fmt.Errorf("nvrtc: #include %q means %s here and %s there: NVRTC can tell them apart by that name only", h.name, before.path, h.path)
+				return nil, fmt.Errorf("nvrtc.CollectHeaders: #include %q refers to both %s and %s, and NVRTC identifies headers by name", h.name, before.path, h.path)
 			default:
 				found[h.name], texts[h.name] = h, string(data)
 				pending = append(pending, h)
@@ -220,8 +219,8 @@ func CollectHeaders(text string, from ...fs.FS) (map[string]string, error) {
 	return texts, nil
 }
 
-// resolveInclude finds what an #include means: for a quoted name first the file beside
-// the includer. Data is nil where there is none.
+// resolveInclude finds the file of an #include. A quoted name is searched
+// beside the includer first. Data is nil if no file system contains it.
 func resolveInclude(wanted include, includer header, from []fs.FS) (header, []byte, error) {
 	name := wanted.name
 	if wanted.quoted && includer.from >= 0 {
@@ -239,7 +238,7 @@ func resolveInclude(wanted include, includer header, from []fs.FS) (header, []by
 	return header{name: name}, nil, nil
 }
 
-// readHeader returns nil where there is no such file.
+// readHeader returns nil if the file does not exist.
 func readHeader(fsys fs.FS, name string) ([]byte, error) {
 	if !fs.ValidPath(name) {
 		return nil, nil
@@ -249,7 +248,7 @@ func readHeader(fsys fs.FS, name string) ([]byte, error) {
 	}
 	data, err := fs.ReadFile(fsys, name)
 	if err != nil {
-		return nil, fmt.Errorf("nvrtc: header: %w", err)
+		return nil, fmt.Errorf("nvrtc.CollectHeaders: %w", err)
 	}
 	if data == nil {
 		data = []byte{}

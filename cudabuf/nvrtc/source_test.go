@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestSourcesThatNVRTCWouldMisunderstandAreRefused(t *testing.T) {
+func TestInvalidSourcesAreRejected(t *testing.T) {
 	for name, s := range map[string]Source{
 		"no architecture":          {Text: "x"},
 		"another word":             {Arch: "90"},
@@ -54,7 +54,7 @@ func TestPTXNeedsNoCompiler(t *testing.T) {
 	}
 }
 
-func TestArchChoosesWhatTheGPURuns(t *testing.T) {
+func TestArch(t *testing.T) {
 	supported := []int{75, 80, 90, 100, 120}
 	for _, tt := range []struct {
 		major, minor int
@@ -68,12 +68,12 @@ func TestArchChoosesWhatTheGPURuns(t *testing.T) {
 		assert.Equal(t, tt.want, got)
 	}
 	_, err := Arch(7, 0, supported)
-	assert.ErrorContains(t, err, "compute capability 7.0 is too old for this NVRTC, whose oldest is 75")
+	assert.ErrorContains(t, err, "the GPU is too old for this NVRTC: got compute capability 7.0, want at least 75")
 	_, err = Arch(7, 0, nil)
 	assert.Error(t, err)
 }
 
-func TestWhatTouchesFilesIsKnown(t *testing.T) {
+func TestUsesFiles(t *testing.T) {
 	for _, tt := range []struct {
 		source Source
 		want   bool
@@ -96,7 +96,7 @@ func TestWhatTouchesFilesIsKnown(t *testing.T) {
 	}
 }
 
-func TestResultsHaveTheirNamesWithoutTheLibrary(t *testing.T) {
+func TestResultNames(t *testing.T) {
 	assert.Equal(t, "NVRTC_SUCCESS", Success.Name())
 	assert.Equal(t, "NVRTC_ERROR_COMPILATION (6)", Compilation.String())
 	assert.Equal(t, "NVRTC_ERROR_CANCELLED", Cancelled.Name())
@@ -141,15 +141,15 @@ func TestCollectHeadersFollowsIncludes(t *testing.T) {
 	}, got)
 }
 
-func TestCollectHeadersRefusesTwoFilesOfOneName(t *testing.T) {
+func TestCollectHeadersRejectsTwoFilesOfOneName(t *testing.T) {
 	_, err := CollectHeaders("#include <a/x.h>\n#include <b/x.h>", mapFS(map[string]string{
 		"a/x.h": `#include "y.h"`, "a/y.h": "1",
 		"b/x.h": `#include "y.h"`, "b/y.h": "2",
 	}))
-	assert.ErrorContains(t, err, `#include "y.h" means a/y.h here and b/y.h there`)
+	assert.ErrorContains(t, err, `#include "y.h" refers to both a/y.h and b/y.h`)
 }
 
-func TestCollectHeadersPassesOnWhatKeepsAFileFromBeingRead(t *testing.T) {
+func TestCollectHeadersReturnsReadErrors(t *testing.T) {
 	_, err := CollectHeaders("#include <a.h>", unreadable{})
 	assert.ErrorIs(t, err, fs.ErrPermission)
 }
@@ -172,7 +172,7 @@ func TestCollectedHeadersCompile(t *testing.T) {
 	assert.Contains(t, string(image.Bytes), "1000001")
 }
 
-func FuzzInclusions(f *testing.F) {
+func FuzzParseIncludes(f *testing.F) {
 	f.Add("#include <a>\n # include \"b\"")
 	f.Fuzz(func(t *testing.T, text string) {
 		for _, i := range parseIncludes(text) {
