@@ -64,7 +64,7 @@ func New(c Config) *cudabuf.Driver {
 // without having released every buffer and all pinned memory, it fails.
 func NewDevice(t testing.TB) *cudabuf.Device {
 	t.Helper()
-	return first(t, Start(t, Config{}))
+	return firstDevice(t, Start(t, Config{}))
 }
 
 // Start makes a machine that is closed, and checked for leaks, when the test
@@ -85,7 +85,7 @@ func checkLeaks(t testing.TB, d *cudabuf.Driver) {
 	})
 }
 
-func first(t testing.TB, d *cudabuf.Driver) *cudabuf.Device {
+func firstDevice(t testing.TB, d *cudabuf.Driver) *cudabuf.Device {
 	t.Helper()
 	dev, err := d.Device(0)
 	if err != nil {
@@ -103,7 +103,7 @@ const Environment = "QUIVER_TEST_DEVICE"
 // its own, and fails when it leaks.
 func ForEachDevice(t *testing.T, test func(t *testing.T, dev *cudabuf.Device)) {
 	t.Helper()
-	ForEachDriver(t, 1, func(t *testing.T, d *cudabuf.Driver) { test(t, first(t, d)) })
+	ForEachDriver(t, 1, func(t *testing.T, d *cudabuf.Driver) { test(t, firstDevice(t, d)) })
 }
 
 // ForEachDriver is ForEachDevice for tests that need several devices. A machine
@@ -111,7 +111,7 @@ func ForEachDevice(t *testing.T, test func(t *testing.T, dev *cudabuf.Device)) {
 func ForEachDriver(t *testing.T, devices int, test func(t *testing.T, d *cudabuf.Driver)) {
 	t.Helper()
 	t.Run("soft", func(t *testing.T) {
-		err := CatchTouch(func() { test(t, Start(t, Config{Devices: devices})) })
+		err := CatchHostAccess(func() { test(t, Start(t, Config{Devices: devices})) })
 		if err != nil {
 			t.Error(err)
 		}
@@ -131,9 +131,9 @@ func ForEachDriver(t *testing.T, devices int, test func(t *testing.T, d *cudabuf
 // OnGPU tells whether tests run on the GPU of the machine too.
 func OnGPU() bool { return os.Getenv(Environment) == "cuda" }
 
-// warm keeps the first GPU's context alive between tests: making it anew takes
+// keepContext keeps the first GPU's context alive between tests: making it anew takes
 // longer than most of them.
-var warm = sync.OnceValue(func() error {
+var keepContext = sync.OnceValue(func() error {
 	d, err := cudabuf.Open()
 	if err == nil {
 		_, err = d.Device(0)
@@ -143,7 +143,7 @@ var warm = sync.OnceValue(func() error {
 
 func openGPU(t testing.TB) *cudabuf.Driver {
 	t.Helper()
-	if err := warm(); err != nil {
+	if err := keepContext(); err != nil {
 		t.Fatalf("%s=cuda: %v", Environment, err)
 	}
 	d, err := cudabuf.Open()
@@ -154,14 +154,14 @@ func openGPU(t testing.TB) *cudabuf.Driver {
 	return d
 }
 
-// CatchTouch runs f and tells where it, on this goroutine, touched memory of a
+// CatchHostAccess runs f and tells where it, on this goroutine, touched memory of a
 // soft device: the error names device, allocation and offset, and ends with the
 // stack. It is nil where f touched none; other panics go on.
 //
 // A touch that nobody catches ends the process: it is a fault ("unexpected
 // fault address"), and Go prints the stack of the goroutine. A GPU's memory
 // faults at the host just so.
-func CatchTouch(f func()) (err error) {
+func CatchHostAccess(f func()) (err error) {
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() {
 		p := recover()

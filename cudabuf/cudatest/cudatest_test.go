@@ -12,21 +12,21 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// recorder is a testing.TB that keeps what a test reports, and runs clean-ups
+// fakeTB is a testing.TB that keeps what a test reports, and runs clean-ups
 // when it is told.
-type recorder struct {
+type fakeTB struct {
 	testing.TB
 	failures []string
 	cleanups []func()
 }
 
-func (r *recorder) Helper()          {}
-func (r *recorder) Cleanup(f func()) { r.cleanups = append(r.cleanups, f) }
-func (r *recorder) Errorf(format string, args ...any) {
+func (r *fakeTB) Helper()          {}
+func (r *fakeTB) Cleanup(f func()) { r.cleanups = append(r.cleanups, f) }
+func (r *fakeTB) Errorf(format string, args ...any) {
 	r.failures = append(r.failures, fmt.Sprintf(format, args...))
 }
 
-func (r *recorder) end() {
+func (r *fakeTB) end() {
 	for i := len(r.cleanups) - 1; i >= 0; i-- {
 		r.cleanups[i]()
 	}
@@ -53,7 +53,7 @@ func TestNewDeviceFailsATestThatLeaks(t *testing.T) {
 		}, "0 bytes of device memory, 512 bytes of pinned memory"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := &recorder{TB: t}
+			r := &fakeTB{TB: t}
 			tt.use(t, cudatest.NewDevice(r))
 			r.end()
 			if tt.want == "" {
@@ -66,7 +66,7 @@ func TestNewDeviceFailsATestThatLeaks(t *testing.T) {
 }
 
 func TestTheReportOfALeakSaysWhoAllocated(t *testing.T) {
-	r := &recorder{TB: t}
+	r := &fakeTB{TB: t}
 	dev := cudatest.NewDevice(r)
 	kept, err := dev.NewBuffer(1000)
 	require.NoError(t, err)
@@ -99,8 +99,8 @@ func TestForEachDeviceRunsOnTheSoftDevice(t *testing.T) {
 	assert.Equal(t, cudatest.OnGPU(), len(ran) == 2)
 }
 
-// deref is a mistake: it reads what an address points to.
-func deref(address uintptr) { _ = **(**byte)(unsafe.Pointer(&address)) }
+// readHost is a mistake: it reads what an address points to.
+func readHost(address uintptr) { _ = **(**byte)(unsafe.Pointer(&address)) }
 
 func TestCatchTouchSaysWhatWasTouchedAndWhere(t *testing.T) {
 	d := cudatest.Start(t, cudatest.Config{Devices: 2})
@@ -113,14 +113,14 @@ func TestCatchTouchSaysWhatWasTouchedAndWhere(t *testing.T) {
 		t.Cleanup(b.Release)
 		addresses = append(addresses, b.Address())
 	}
-	err := cudatest.CatchTouch(func() { deref(addresses[1] + 12) })
+	err := cudatest.CatchHostAccess(func() { readHost(addresses[1] + 12) })
 	require.Error(t, err)
 	assert.ErrorContains(t, err, fmt.Sprintf("%#x of cuda:1, byte 12 of ", addresses[1]+12))
 	assert.ErrorContains(t, err, "cudatest_test.deref")
-	assert.NoError(t, cudatest.CatchTouch(func() {}))
+	assert.NoError(t, cudatest.CatchHostAccess(func() {}))
 }
 
 func TestCatchTouchLeavesOtherPanicsAlone(t *testing.T) {
-	assert.PanicsWithValue(t, "mine", func() { _ = cudatest.CatchTouch(func() { panic("mine") }) })
-	assert.Panics(t, func() { _ = cudatest.CatchTouch(func() { deref(8) }) })
+	assert.PanicsWithValue(t, "mine", func() { _ = cudatest.CatchHostAccess(func() { panic("mine") }) })
+	assert.Panics(t, func() { _ = cudatest.CatchHostAccess(func() { readHost(8) }) })
 }

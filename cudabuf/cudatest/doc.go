@@ -8,7 +8,7 @@
 // fail ([FailNth], [FailAt]).
 //
 // Soft devices enforce what CUDA enforces. Device memory has real addresses at
-// which the host faults ([CatchTouch] tells who did it); work runs later, on
+// which the host faults ([CatchHostAccess] tells who did it); work runs later, on
 // its stream, and in the order of streams, events and graphs alone; a call
 // without a current context on its thread is CUDA_ERROR_INVALID_CONTEXT; memory
 // ends; handles open in other processes only; a wild pointer in a kernel loses

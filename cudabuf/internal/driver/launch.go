@@ -97,29 +97,31 @@ func NewHostLaunch(l *Launch, memory func(uintptr, int64) ([]byte, bool)) *HostL
 }
 
 // Int32 returns argument i.
-func (l *HostLaunch) Int32(i int) int32 { return int32(l.bits(i, Int32)) }
+func (l *HostLaunch) Int32(i int) int32 { return int32(l.argument(i, Int32)) }
 
 // Int64 returns argument i.
-func (l *HostLaunch) Int64(i int) int64 { return int64(l.bits(i, Int64)) }
+func (l *HostLaunch) Int64(i int) int64 { return int64(l.argument(i, Int64)) }
 
 // Uint32 returns argument i.
-func (l *HostLaunch) Uint32(i int) uint32 { return uint32(l.bits(i, Uint32)) }
+func (l *HostLaunch) Uint32(i int) uint32 { return uint32(l.argument(i, Uint32)) }
 
 // Uint64 returns argument i.
-func (l *HostLaunch) Uint64(i int) uint64 { return l.bits(i, Uint64) }
+func (l *HostLaunch) Uint64(i int) uint64 { return l.argument(i, Uint64) }
 
 // Float32 returns argument i.
-func (l *HostLaunch) Float32(i int) float32 { return math.Float32frombits(uint32(l.bits(i, Float32))) }
+func (l *HostLaunch) Float32(i int) float32 {
+	return math.Float32frombits(uint32(l.argument(i, Float32)))
+}
 
 // Float64 returns argument i.
-func (l *HostLaunch) Float64(i int) float64 { return math.Float64frombits(l.bits(i, Float64)) }
+func (l *HostLaunch) Float64(i int) float64 { return math.Float64frombits(l.argument(i, Float64)) }
 
 // Pointer returns argument i, a device address. Memory makes bytes of it.
-func (l *HostLaunch) Pointer(i int) uintptr { return uintptr(l.bits(i, Pointer)) }
+func (l *HostLaunch) Pointer(i int) uintptr { return uintptr(l.argument(i, Pointer)) }
 
 // Struct returns argument i, the bytes of a struct in C's layout, n of them.
 func (l *HostLaunch) Struct(i, n int) []byte {
-	at := l.bits(i, Struct)
+	at := l.argument(i, Struct)
 	if size := int(l.args[i].Size); size != n {
 		panic(&Error{"cuLaunchKernel", InvalidValue, fmt.Sprintf("argument %d is a struct of %d bytes, the twin reads %d", i, size, n)})
 	}
@@ -158,7 +160,7 @@ func Elements[T int8 | uint8 | int16 | uint16 | int32 | uint32 | int64 | uint64 
 	return unsafe.Slice((*T)(unsafe.Pointer(unsafe.SliceData(b))), n)
 }
 
-func (l *HostLaunch) bits(i int, k Kind) uint64 {
+func (l *HostLaunch) argument(i int, k Kind) uint64 {
 	if i < 0 || i >= len(l.args) {
 		panic(&Error{"cuLaunchKernel", InvalidValue, fmt.Sprintf("the twin reads argument %d of %d", i, len(l.args))})
 	}

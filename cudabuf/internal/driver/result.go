@@ -44,7 +44,7 @@ const (
 
 // Name returns the name in cuda.h, such as CUDA_ERROR_OUT_OF_MEMORY.
 func (r Result) Name() string {
-	if n, ok := names[r]; ok {
+	if n, ok := resultNames[r]; ok {
 		return n.name
 	}
 	return fmt.Sprintf("CUDA_ERROR_%d", int32(r))
@@ -53,7 +53,7 @@ func (r Result) Name() string {
 // String returns the name, the code and a short description.
 func (r Result) String() string {
 	text := "a code newer than this program"
-	if n, ok := names[r]; ok {
+	if n, ok := resultNames[r]; ok {
 		text = n.text
 	}
 	return fmt.Sprintf("%s (%d): %s", r.Name(), int32(r), text)
@@ -106,17 +106,17 @@ func (e *Error) Error() string {
 // ErrNoDevice and ErrClosed.
 func (e *Error) Unwrap() error { return e.Code.sentinel() }
 
-// Check returns nil for Success and an *Error for everything else.
-func Check(call string, r Result) error {
+// ResultError returns nil for Success and an *Error for everything else.
+func ResultError(call string, r Result) error {
 	if r == Success {
 		return nil
 	}
 	return &Error{Call: call, Code: r}
 }
 
-// names holds every CUresult of cuda.h as of CUDA 13.5, so that an error has
+// resultNames holds every CUresult of cuda.h as of CUDA 13.5, so that an error has
 // its name where no driver is there to ask.
-var names = map[Result]struct{ name, text string }{
+var resultNames = map[Result]struct{ name, text string }{
 	0:   {"CUDA_SUCCESS", "no error"},
 	1:   {"CUDA_ERROR_INVALID_VALUE", "invalid argument"},
 	2:   {"CUDA_ERROR_OUT_OF_MEMORY", "out of memory"},

@@ -21,8 +21,8 @@ type Suite struct {
 	Open func(t *testing.T) driver.API
 	// Image holds a kernel add_int32(int32 *values, int64 count, int32 addend),
 	// for the driver to load; Twins do its work in Go.
-	Image []byte
-	Twins map[string]driver.HostKernel
+	Image       []byte
+	HostKernels map[string]driver.HostKernel
 	// Child names the driver to a child process, which opens it by the same
 	// name: see Child.
 	Child string
@@ -32,39 +32,39 @@ type Suite struct {
 func (s Suite) Run(t *testing.T) {
 	for _, test := range []struct {
 		name string
-		run  func(*machine)
+		run  func(*fixture)
 	}{
-		{"devices describe themselves", (*machine).devices},
-		{"contexts belong to threads", (*machine).contexts},
-		{"primary contexts count who retains them", (*machine).primaryContexts},
-		{"a context of one's own", (*machine).ownContexts},
-		{"memory is found by its addresses", (*machine).memory},
-		{"memory ends", (*machine).outOfMemory},
-		{"host memory is pinned", (*machine).hostMemory},
-		{"host memory is registered", (*machine).registration},
-		{"copies move bytes", (*machine).copies},
-		{"copies refuse what is not there", (*machine).badCopies},
-		{"streams keep order", (*machine).streams},
-		{"priorities are clamped", (*machine).priorities},
-		{"host functions run in order", (*machine).hostFunctions},
-		{"events mark work", (*machine).events},
-		{"events tell time", (*machine).timing},
-		{"a wait is for the record before it", (*machine).waits},
-		{"graphs replay", (*machine).graphs},
-		{"captures refuse to wait", (*machine).badCaptures},
-		{"kernels run", (*machine).kernels},
-		{"kernels tell what they need", (*machine).occupancy},
-		{"images are checked", (*machine).badImages},
-		{"memory in the order of a stream", (*machine).streamOrdered},
-		{"memory pools", (*machine).memPools},
-		{"addresses and memory are two things", (*machine).virtual},
-		{"handles do not open at home", (*machine).handlesAtHome},
-		{"other processes open handles", (*machine).ipc},
-		{"peers", (*machine).peers},
+		{"devices describe themselves", (*fixture).devices},
+		{"contexts belong to threads", (*fixture).contexts},
+		{"primary contexts count who retains them", (*fixture).primaryContexts},
+		{"a context of one's own", (*fixture).createdContexts},
+		{"memory is found by its addresses", (*fixture).memory},
+		{"memory ends", (*fixture).outOfMemory},
+		{"host memory is pinned", (*fixture).hostMemory},
+		{"host memory is registered", (*fixture).registration},
+		{"copies move bytes", (*fixture).copies},
+		{"copies refuse what is not there", (*fixture).invalidCopies},
+		{"streams keep order", (*fixture).streams},
+		{"priorities are clamped", (*fixture).priorities},
+		{"host functions run in order", (*fixture).hostFunctions},
+		{"events mark work", (*fixture).events},
+		{"events tell time", (*fixture).timing},
+		{"a wait is for the record before it", (*fixture).eventWaits},
+		{"graphs replay", (*fixture).graphs},
+		{"captures refuse to wait", (*fixture).invalidCaptures},
+		{"kernels run", (*fixture).kernels},
+		{"kernels tell what they need", (*fixture).occupancy},
+		{"images are checked", (*fixture).invalidImages},
+		{"memory in the order of a stream", (*fixture).streamOrdered},
+		{"memory pools", (*fixture).memPools},
+		{"addresses and memory are two things", (*fixture).virtual},
+		{"handles do not open at home", (*fixture).ownHandles},
+		{"other processes open handles", (*fixture).ipc},
+		{"peers", (*fixture).peers},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			api := s.Open(t)
-			m := &machine{T: t, Suite: s, api: api}
+			m := &fixture{T: t, Suite: s, api: api}
 			runtime.LockOSThread()
 			defer runtime.UnlockOSThread()
 			require.NoError(t, api.Init())
@@ -76,8 +76,8 @@ func (s Suite) Run(t *testing.T) {
 			require.NoError(t, api.CtxSetCurrent(m.ctx))
 			defer func() {
 				assert.NoError(t, api.CtxSetCurrent(m.ctx))
-				for i := len(m.undo) - 1; i >= 0; i-- {
-					assert.NoError(t, m.undo[i]())
+				for i := len(m.cleanups) - 1; i >= 0; i-- {
+					assert.NoError(t, m.cleanups[i]())
 				}
 				assert.NoError(t, api.CtxSetCurrent(0))
 				assert.NoError(t, api.DevicePrimaryCtxRelease(m.dev))
@@ -88,22 +88,22 @@ func (s Suite) Run(t *testing.T) {
 	}
 }
 
-// machine is what one test works on: a driver with the primary context of its
+// fixture is what one test works on: a driver with the primary context of its
 // first device current on the thread.
-type machine struct {
+type fixture struct {
 	*testing.T
 	Suite
-	api  driver.API
-	dev  driver.Device
-	ctx  driver.Context
-	undo []func() error
+	api      driver.API
+	dev      driver.Device
+	ctx      driver.Context
+	cleanups []func() error
 }
 
-// after is done when the test is, last first.
-func (m *machine) after(f func() error) { m.undo = append(m.undo, f) }
+// cleanup is done when the test is, last first.
+func (m *fixture) cleanup(f func() error) { m.cleanups = append(m.cleanups, f) }
 
 // must ends the test where a call fails.
-func must[T any](m *machine) func(v T, err error) T {
+func must[T any](m *fixture) func(v T, err error) T {
 	return func(v T, err error) T {
 		m.Helper()
 		require.NoError(m, err)
@@ -111,8 +111,8 @@ func must[T any](m *machine) func(v T, err error) T {
 	}
 }
 
-// code is the result of a call that failed, Success where it did not.
-func code(err error) driver.Result {
+// resultOf is the result of a call that failed, Success where it did not.
+func resultOf(err error) driver.Result {
 	var e *driver.Error
 	if errors.As(err, &e) {
 		return e.Code
@@ -123,47 +123,47 @@ func code(err error) driver.Result {
 	return driver.Success
 }
 
-func (m *machine) fails(want driver.Result, err error, what string) {
+func (m *fixture) wantCode(want driver.Result, err error, what string) {
 	m.Helper()
-	assert.Equal(m, want.Name(), code(err).Name(), "%s: %v", what, err)
+	assert.Equal(m, want.Name(), resultOf(err).Name(), "%s: %v", what, err)
 }
 
-func (m *machine) stream() driver.Stream {
+func (m *fixture) newStream() driver.Stream {
 	m.Helper()
 	s := must[driver.Stream](m)(m.api.StreamCreateWithPriority(driver.StreamNonBlocking, 0))
-	m.after(func() error { return m.api.StreamDestroy(s) })
+	m.cleanup(func() error { return m.api.StreamDestroy(s) })
 	return s
 }
 
-func (m *machine) event(flags uint32) driver.Event {
+func (m *fixture) newEvent(flags uint32) driver.Event {
 	m.Helper()
 	e := must[driver.Event](m)(m.api.EventCreate(flags))
-	m.after(func() error { return m.api.EventDestroy(e) })
+	m.cleanup(func() error { return m.api.EventDestroy(e) })
 	return e
 }
 
-func (m *machine) alloc(n int64) uintptr {
+func (m *fixture) alloc(n int64) uintptr {
 	m.Helper()
 	p := must[uintptr](m)(m.api.MemAlloc(n))
-	m.after(func() error { return m.api.MemFree(p) })
+	m.cleanup(func() error { return m.api.MemFree(p) })
 	return p
 }
 
 // pinned is memory of MemHostAlloc.
-func (m *machine) pinned(n int64, flags uint32) []byte {
+func (m *fixture) pinned(n int64, flags uint32) []byte {
 	m.Helper()
 	p := must[uintptr](m)(m.api.MemHostAlloc(n, flags))
-	m.after(func() error { return m.api.MemFreeHost(p) })
+	m.cleanup(func() error { return m.api.MemFreeHost(p) })
 	return hostSlice(p, n)
 }
 
-func (m *machine) write(p uintptr, data []byte) {
+func (m *fixture) write(p uintptr, data []byte) {
 	m.Helper()
 	require.NoError(m, m.api.MemcpyHtoDAsync(p, data, 0))
 	require.NoError(m, m.api.StreamSynchronize(0))
 }
 
-func (m *machine) read(p uintptr, n int64) []byte {
+func (m *fixture) read(p uintptr, n int64) []byte {
 	m.Helper()
 	data := make([]byte, n)
 	require.NoError(m, m.api.MemcpyDtoHAsync(data, p, 0))

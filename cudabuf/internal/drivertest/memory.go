@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func (m *machine) memory() {
+func (m *fixture) memory() {
 	free, total, err := m.api.MemGetInfo()
 	require.NoError(m, err)
 	assert.Positive(m, free)
@@ -33,21 +33,21 @@ func (m *machine) memory() {
 	assert.EqualValues(m, 1, attribute(driver.PointerIsLegacyIPC, p))
 	host := make([]byte, 64)
 	_, err = m.api.PointerGetAttribute(driver.PointerMemoryType, addressOf(host))
-	m.fails(driver.InvalidValue, err, "ordinary memory")
+	m.wantCode(driver.InvalidValue, err, "ordinary memory")
 	_, _, err = m.api.MemGetAddressRange(addressOf(host))
-	assert.NotEqual(m, driver.Success, code(err))
+	assert.NotEqual(m, driver.Success, resultOf(err))
 	_, err = m.api.MemAlloc(0)
-	m.fails(driver.InvalidValue, err, "nothing")
-	m.fails(driver.InvalidValue, m.api.MemFree(p+256), "not the start")
+	m.wantCode(driver.InvalidValue, err, "nothing")
+	m.wantCode(driver.InvalidValue, m.api.MemFree(p+256), "not the start")
 }
 
-func (m *machine) outOfMemory() {
+func (m *fixture) outOfMemory() {
 	_, err := m.api.MemAlloc(math.MaxInt64 / 2)
 	assert.ErrorIs(m, err, arrowbuf.ErrOutOfMemory)
 	m.alloc(1 << 20) // the context works on
 }
 
-func (m *machine) hostMemory() {
+func (m *fixture) hostMemory() {
 	for _, flags := range []uint32{driver.HostAllocPortable, driver.HostAllocPortable | driver.HostAllocDeviceMap, driver.HostAllocPortable | driver.HostAllocDeviceMap | driver.HostAllocWriteCombined} {
 		b := m.pinned(1<<16, flags)
 		for i := range b {
@@ -64,26 +64,26 @@ func (m *machine) hostMemory() {
 		}
 	}
 	host := make([]byte, 64)
-	m.fails(driver.InvalidValue, m.api.MemFreeHost(addressOf(host)), "not pinned here")
+	m.wantCode(driver.InvalidValue, m.api.MemFreeHost(addressOf(host)), "not pinned here")
 }
 
-func (m *machine) registration() {
+func (m *fixture) registration() {
 	b := make([]byte, 1<<20)
 	require.NoError(m, m.api.MemHostRegister(b, driver.HostRegisterPortable|driver.HostRegisterDeviceMap))
-	m.fails(712, m.api.MemHostRegister(b, driver.HostRegisterPortable), "twice")
+	m.wantCode(712, m.api.MemHostRegister(b, driver.HostRegisterPortable), "twice")
 	assert.EqualValues(m, driver.MemoryTypeHost, must[uint64](m)(m.api.PointerGetAttribute(driver.PointerMemoryType, addressOf(b)+7)))
 	p := m.alloc(1 << 20)
 	b[1<<20-1] = 5
 	m.write(p, b)
 	assert.Equal(m, byte(5), m.read(p, 1<<20)[1<<20-1])
 	require.NoError(m, m.api.MemHostUnregister(addressOf(b)))
-	m.fails(713, m.api.MemHostUnregister(addressOf(b)), "twice")
+	m.wantCode(713, m.api.MemHostUnregister(addressOf(b)), "twice")
 	_, err := m.api.PointerGetAttribute(driver.PointerMemoryType, addressOf(b))
-	m.fails(driver.InvalidValue, err, "no longer")
+	m.wantCode(driver.InvalidValue, err, "no longer")
 }
 
-func (m *machine) copies() {
-	s := m.stream()
+func (m *fixture) copies() {
+	s := m.newStream()
 	p, q := m.alloc(1<<16), m.alloc(1<<16)
 	src, dst := m.pinned(1<<16, driver.HostAllocPortable), m.pinned(1<<16, driver.HostAllocPortable)
 	for i := range src {
@@ -105,17 +105,17 @@ func (m *machine) copies() {
 	assert.Equal(m, "ordinary memory", string(back))
 }
 
-func (m *machine) badCopies() {
+func (m *fixture) invalidCopies() {
 	p := m.alloc(1 << 12)
 	host := make([]byte, 8)
-	m.fails(driver.InvalidValue, m.api.MemcpyHtoDAsync(16, host, 0), "to no memory")
-	m.fails(driver.InvalidValue, m.api.MemcpyDtoHAsync(host, 16, 0), "from no memory")
-	m.fails(driver.InvalidValue, m.api.MemcpyDtoDAsync(16, p, 8, 0), "to no memory of the device")
+	m.wantCode(driver.InvalidValue, m.api.MemcpyHtoDAsync(16, host, 0), "to no memory")
+	m.wantCode(driver.InvalidValue, m.api.MemcpyDtoHAsync(host, 16, 0), "from no memory")
+	m.wantCode(driver.InvalidValue, m.api.MemcpyDtoDAsync(16, p, 8, 0), "to no memory of the device")
 	m.write(p, host) // the context works on
 }
 
-func (m *machine) streamOrdered() {
-	s := m.stream()
+func (m *fixture) streamOrdered() {
+	s := m.newStream()
 	p := must[uintptr](m)(m.api.MemAllocAsync(1<<16, s))
 	require.NoError(m, m.api.MemsetD8Async(p, 4, 1<<16, s))
 	dst := m.pinned(1<<16, driver.HostAllocPortable)
@@ -131,11 +131,11 @@ func (m *machine) streamOrdered() {
 	require.NoError(m, m.api.StreamSynchronize(s))
 	require.NoError(m, m.api.MemFree(p), "freed without a stream")
 	_, err := m.api.MemAllocAsync(math.MaxInt64/2, s)
-	m.fails(driver.OutOfMemory, err, "too much")
+	m.wantCode(driver.OutOfMemory, err, "too much")
 }
 
-func (m *machine) memPools() {
-	s := m.stream()
+func (m *fixture) memPools() {
+	s := m.newStream()
 	pool := must[driver.MemPool](m)(m.api.MemPoolCreate(m.dev, false))
 	require.NoError(m, m.api.MemPoolSetAttribute(pool, driver.PoolReleaseThreshold, math.MaxUint64))
 	assert.EqualValues(m, uint64(math.MaxUint64), must[uint64](m)(m.api.MemPoolGetAttribute(pool, driver.PoolReleaseThreshold)))
@@ -145,7 +145,7 @@ func (m *machine) memPools() {
 	assert.Equal(m, byte(6), m.read(p, 1)[0])
 	assert.GreaterOrEqual(m, must[uint64](m)(m.api.MemPoolGetAttribute(pool, driver.PoolUsedCurrent)), uint64(1<<20))
 	_, err := m.api.IpcGetMemHandle(p)
-	m.fails(driver.InvalidValue, err, "memory of a pool has no handle of its own")
+	m.wantCode(driver.InvalidValue, err, "memory of a pool has no handle of its own")
 	assert.Zero(m, must[uint64](m)(m.api.PointerGetAttribute(driver.PointerIsLegacyIPC, p)), "which its attribute says")
 	require.NoError(m, m.api.MemFreeAsync(p, s))
 	require.NoError(m, m.api.StreamSynchronize(s))
@@ -158,11 +158,11 @@ func (m *machine) memPools() {
 	assert.NotZero(m, must[driver.MemPool](m)(m.api.DeviceGetDefaultMemPool(m.dev)))
 }
 
-func (m *machine) virtual() {
+func (m *fixture) virtual() {
 	g := must[int64](m)(m.api.MemGetAllocationGranularity(m.dev, false))
 	require.Positive(m, g)
 	_, err := m.api.MemCreate(g+1, m.dev, false)
-	m.fails(driver.InvalidValue, err, "no multiple of the granularity")
+	m.wantCode(driver.InvalidValue, err, "no multiple of the granularity")
 	at := must[uintptr](m)(m.api.MemAddressReserve(2 * g))
 	h := must[driver.Physical](m)(m.api.MemCreate(g, m.dev, false))
 	require.NoError(m, m.api.MemMap(at+uintptr(g), g, h))
@@ -170,7 +170,7 @@ func (m *machine) virtual() {
 	require.NoError(m, m.api.MemSetAccess(at+uintptr(g), g, m.dev))
 	m.write(at+uintptr(g), []byte("virtual"))
 	assert.Equal(m, "virtual", string(m.read(at+uintptr(g), 7)))
-	m.fails(driver.InvalidValue, m.api.MemcpyHtoDAsync(at, []byte("x"), 0), "addresses without memory")
+	m.wantCode(driver.InvalidValue, m.api.MemcpyHtoDAsync(at, []byte("x"), 0), "addresses without memory")
 	require.NoError(m, m.api.MemUnmap(at+uintptr(g), g))
 	require.NoError(m, m.api.MemAddressFree(at, 2*g))
 }

@@ -54,7 +54,7 @@ func (d *Driver) resultError(s symbol, r driver.Result) error {
 	if r == driver.NotSupported && d.entries[s] == 0 {
 		return &driver.Error{Call: symbols[s].call, Code: r, Detail: d.path + " lacks the function"}
 	}
-	return driver.Check(symbols[s].call, r)
+	return driver.ResultError(symbols[s].call, r)
 }
 
 // maxArguments is the largest number of arguments of a call.
@@ -74,7 +74,7 @@ func queryResult(call string, r driver.Result) (bool, error) {
 	if r == driver.NotReady {
 		return false, nil
 	}
-	return r == driver.Success, driver.Check(call, r)
+	return r == driver.Success, driver.ResultError(call, r)
 }
 
 func (d *Driver) Init() error { return d.call(cuInit, 0) }

@@ -123,7 +123,7 @@ func (d *Driver) freeOwned(dev *device, owned []*allocation) {
 func (d *Driver) lookupContext(call string, h driver.Context) (*context, error) {
 	c, ok := d.contexts[h]
 	if !ok || !c.alive {
-		return nil, driver.Check(call, driver.InvalidContext)
+		return nil, driver.ResultError(call, driver.InvalidContext)
 	}
 	return c, nil
 }
@@ -135,7 +135,7 @@ func (d *Driver) CtxCreate(flags uint32, h driver.Device) (driver.Context, error
 		return 0, err
 	}
 	if !isScheduleFlag(flags) {
-		return 0, driver.Check(call, driver.InvalidValue)
+		return 0, driver.ResultError(call, driver.InvalidValue)
 	}
 	if err := dev.alive(call); err != nil {
 		return 0, err
@@ -206,7 +206,7 @@ func (d *Driver) enterContext(call string) (*context, error) {
 	case c == nil:
 		return nil, &driver.Error{Call: call, Code: driver.InvalidContext, Detail: fmt.Sprintf("none is set on thread %d", unix.Gettid())}
 	case !alive:
-		return nil, driver.Check(call, contextDestroyed)
+		return nil, driver.ResultError(call, contextDestroyed)
 	}
 	if err := c.dev.alive(call); err != nil {
 		return nil, err
@@ -308,7 +308,7 @@ func (d *Driver) DevicePrimaryCtxRelease(h driver.Device) error {
 	d.mu.Lock()
 	if dev.retained == 0 {
 		d.mu.Unlock()
-		return driver.Check(call, driver.InvalidContext)
+		return driver.ResultError(call, driver.InvalidContext)
 	}
 	var streams []*stream
 	var owned []*allocation
@@ -346,7 +346,7 @@ func (d *Driver) DevicePrimaryCtxSetFlags(h driver.Device, flags uint32) error {
 		return err
 	}
 	if !isScheduleFlag(flags) {
-		return driver.Check(call, driver.InvalidValue)
+		return driver.ResultError(call, driver.InvalidValue)
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -382,9 +382,9 @@ func (d *Driver) CtxEnablePeerAccess(h driver.Context) error {
 	case peer == c:
 		return &driver.Error{Call: call, Code: driver.InvalidContext, Detail: "it is the current context"}
 	case !d.canReach(c.dev, peer.dev):
-		return driver.Check(call, peerUnsupported)
+		return driver.ResultError(call, peerUnsupported)
 	case c.peers[peer]:
-		return driver.Check(call, peerEnabled)
+		return driver.ResultError(call, peerEnabled)
 	}
 	c.peers[peer] = true
 	d.updatePeers(c.dev)

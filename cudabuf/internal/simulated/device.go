@@ -121,7 +121,7 @@ func (d *Driver) enterDevice(call string, h driver.Device) (*device, error) {
 
 func (d *Driver) lookupDevice(call string, h driver.Device) (*device, error) {
 	if h < 0 || int(h) >= len(d.devices) {
-		return nil, driver.Check(call, driver.InvalidDevice)
+		return nil, driver.ResultError(call, driver.InvalidDevice)
 	}
 	return d.devices[h], nil
 }

@@ -75,7 +75,7 @@ func (d *Driver) enter(call string) error {
 	n, initialized := d.calls[call], d.initialized
 	d.mu.Unlock()
 	if !initialized {
-		return driver.Check(call, driver.NotInitialized)
+		return driver.ResultError(call, driver.NotInitialized)
 	}
 	if d.config.Fail != nil {
 		if r := d.config.Fail(call, n); r != driver.Success {

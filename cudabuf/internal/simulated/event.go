@@ -45,7 +45,7 @@ func (d *Driver) EventCreate(flags uint32) (driver.Event, error) {
 	}
 	const all = driver.EventBlockingSync | driver.EventDisableTiming | driver.EventInterprocess
 	if flags&^all != 0 {
-		return 0, driver.Check(call, driver.InvalidValue)
+		return 0, driver.ResultError(call, driver.InvalidValue)
 	}
 	if flags&driver.EventInterprocess != 0 && flags&driver.EventDisableTiming == 0 {
 		return 0, &driver.Error{Call: call, Code: driver.InvalidValue, Detail: "an interprocess event must disable timing"}
@@ -91,7 +91,7 @@ func (d *Driver) EventRecord(h driver.Event, sh driver.Stream) error {
 	defer d.order.Unlock()
 	if s.capture != nil {
 		if s.capture.invalid {
-			return driver.Check(call, captureInvalidated)
+			return driver.ResultError(call, captureInvalidated)
 		}
 		e.last = &record{capture: s.capture, captureTips: slices.Clone(s.captureTips)}
 		return nil
@@ -174,7 +174,7 @@ func (d *Driver) EventElapsedTime(start, end driver.Event) (float32, error) {
 	}
 	for _, r := range records {
 		if !r.position.done() {
-			return 0, driver.Check(call, driver.NotReady)
+			return 0, driver.ResultError(call, driver.NotReady)
 		}
 	}
 	return float32(records[1].when.Sub(records[0].when).Seconds() * 1000), nil
@@ -188,7 +188,7 @@ func (d *Driver) queryableRecord(call string, e *event) (*record, error) {
 	r := e.lastRecord()
 	if r != nil && r.capture != nil {
 		r.capture.invalid = true
-		return nil, driver.Check(call, capturedEvent)
+		return nil, driver.ResultError(call, capturedEvent)
 	}
 	return r, nil
 }

@@ -27,7 +27,7 @@ func (d *Driver) GraphInstantiate(h driver.Graph) (driver.GraphExec, error) {
 	defer d.order.Unlock()
 	g, ok := d.graphs[h]
 	if !ok {
-		return 0, driver.Check(call, driver.InvalidValue)
+		return 0, driver.ResultError(call, driver.InvalidValue)
 	}
 	e := driver.GraphExec(d.newHandle())
 	d.execs[e] = &graphExec{graph: g}
@@ -47,7 +47,7 @@ func (d *Driver) GraphLaunch(h driver.GraphExec, sh driver.Stream) error {
 	defer d.order.Unlock()
 	e, ok := d.execs[h]
 	if !ok {
-		return driver.Check(call, driver.InvalidValue)
+		return driver.ResultError(call, driver.InvalidValue)
 	}
 	nodes := e.graph.nodes
 	at, err := s.submitLocked(call, operation{dependencies: []dependency{e.lastLaunch}, run: func() error {
@@ -79,7 +79,7 @@ func destroyGraph[H comparable, T any](d *Driver, call string, h H, all map[H]T)
 	d.order.Lock()
 	defer d.order.Unlock()
 	if _, ok := all[h]; !ok {
-		return driver.Check(call, driver.InvalidValue)
+		return driver.ResultError(call, driver.InvalidValue)
 	}
 	delete(all, h)
 	return nil
@@ -105,7 +105,7 @@ type node struct {
 // validate returns an error if the capture is invalid.
 func (c *capture) validate(call string) error {
 	if c.invalid {
-		return driver.Check(call, captureInvalidated)
+		return driver.ResultError(call, captureInvalidated)
 	}
 	return nil
 }
@@ -139,7 +139,7 @@ func (c *capture) join(call string, s *stream, tips []*node) error {
 	case c.invalid:
 		return c.validate(call)
 	case s.closed:
-		return driver.Check(call, driver.InvalidHandle)
+		return driver.ResultError(call, driver.InvalidHandle)
 	case s == s.context.null:
 		c.invalid = true
 		return &driver.Error{Call: call, Code: captureImplicit, Detail: "the null stream cannot capture"}
@@ -148,7 +148,7 @@ func (c *capture) join(call string, s *stream, tips []*node) error {
 		c.streams = append(c.streams, s)
 	case s.capture != c:
 		c.invalid, s.capture.invalid = true, true
-		return driver.Check(call, captureMerge)
+		return driver.ResultError(call, captureMerge)
 	}
 	for _, n := range tips {
 		if !slices.Contains(s.captureTips, n) {
@@ -187,13 +187,13 @@ func (d *Driver) StreamBeginCapture(h driver.Stream, mode driver.CaptureMode) er
 		return err
 	}
 	if mode < driver.CaptureGlobal || mode > driver.CaptureRelaxed {
-		return driver.Check(call, driver.InvalidValue)
+		return driver.ResultError(call, driver.InvalidValue)
 	}
 	d.order.Lock()
 	defer d.order.Unlock()
 	switch {
 	case s.closed:
-		return driver.Check(call, driver.InvalidHandle)
+		return driver.ResultError(call, driver.InvalidHandle)
 	case s == s.context.null:
 		return &driver.Error{Call: call, Code: captureUnsupported, Detail: "the null stream cannot capture"}
 	case s.capture != nil:
@@ -222,13 +222,13 @@ func (d *Driver) StreamEndCapture(h driver.Stream) (driver.Graph, error) {
 		c.invalid = true
 		return 0, &driver.Error{Call: call, Code: captureUnmatched, Detail: "the capture began on another stream"}
 	case c.mode != driver.CaptureRelaxed && c.thread != unix.Gettid():
-		return 0, driver.Check(call, captureWrongThread)
+		return 0, driver.ResultError(call, captureWrongThread)
 	}
 	joined := c.allJoined()
 	d.endCapture(c)
 	switch {
 	case c.invalid:
-		return 0, driver.Check(call, captureInvalidated)
+		return 0, driver.ResultError(call, captureInvalidated)
 	case !joined:
 		return 0, &driver.Error{Call: call, Code: captureUnjoined, Detail: "the origin does not wait for a stream that joined the capture"}
 	}

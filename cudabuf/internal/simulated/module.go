@@ -171,7 +171,7 @@ func (d *Driver) OccupancyMaxActiveBlocksPerMultiprocessor(h driver.Function, th
 		return 0, err
 	}
 	if threads <= 0 || sharedBytes < 0 {
-		return 0, driver.Check(call, driver.InvalidValue)
+		return 0, driver.ResultError(call, driver.InvalidValue)
 	}
 	return activeBlocks(threads, sharedBytes, shared), nil
 }
@@ -186,7 +186,7 @@ func (d *Driver) OccupancyMaxPotentialBlockSize(h driver.Function, sharedBytes i
 		return 0, 0, err
 	}
 	if sharedBytes < 0 || limit < 0 {
-		return 0, 0, driver.Check(call, driver.InvalidValue)
+		return 0, 0, driver.ResultError(call, driver.InvalidValue)
 	}
 	if limit == 0 || limit > maxThreadsPerBlock {
 		limit = maxThreadsPerBlock

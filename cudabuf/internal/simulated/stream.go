@@ -297,7 +297,7 @@ func (d *Driver) StreamCreateWithPriority(flags uint32, priority int) (driver.St
 		return 0, err
 	}
 	if flags&^driver.StreamNonBlocking != 0 {
-		return 0, driver.Check(call, driver.InvalidValue)
+		return 0, driver.ResultError(call, driver.InvalidValue)
 	}
 	s := newStream(c, flags == driver.StreamDefault, min(max(priority, greatestPriority), leastPriority))
 	s.handle = driver.Stream(d.newHandle())
@@ -320,7 +320,7 @@ func (d *Driver) StreamDestroy(h driver.Stream) error {
 		return err
 	}
 	if s.handle == 0 {
-		return driver.Check(call, driver.InvalidHandle)
+		return driver.ResultError(call, driver.InvalidHandle)
 	}
 	d.mu.Lock()
 	delete(d.streams, h)
@@ -429,7 +429,7 @@ func (d *Driver) LaunchHostFunc(h driver.Stream, f func()) error {
 		return err
 	}
 	if f == nil {
-		return driver.Check(call, driver.InvalidValue)
+		return driver.ResultError(call, driver.InvalidValue)
 	}
 	return s.submit(call, func() error { d.hostThreads.run(f); return nil })
 }
