@@ -7,7 +7,7 @@ import (
 	"github.com/quiver-gpu/quiver/arrowbuf"
 )
 
-// Errors that a caller can act on beside those of arrowbuf.
+// Sentinel errors, in addition to those of arrowbuf.
 var (
 	ErrNoDriver   = errors.New("no CUDA driver")
 	ErrNoDevice   = errors.New("no such CUDA device")
@@ -15,11 +15,10 @@ var (
 	ErrClosed     = errors.New("CUDA driver closed")
 )
 
-// Result is a CUresult, the code that every call of the driver returns.
+// Result is a CUresult, which every call of the driver returns.
 type Result int32
 
-// The results that this module looks for or gives. Every other one has its
-// name too.
+// The results that this module uses. Name knows all others too.
 const (
 	Success           Result = 0
 	InvalidValue      Result = 1
@@ -42,7 +41,8 @@ const (
 	Unknown           Result = 999
 )
 
-// Name returns the name in cuda.h, such as CUDA_ERROR_OUT_OF_MEMORY.
+// Name returns the name in cuda.h, such as CUDA_ERROR_OUT_OF_MEMORY. For an
+// unknown code it returns CUDA_ERROR_ and the number.
 func (r Result) Name() string {
 	if n, ok := resultNames[r]; ok {
 		return n.name
@@ -59,8 +59,8 @@ func (r Result) String() string {
 	return fmt.Sprintf("%s (%d): %s", r.Name(), int32(r), text)
 }
 
-// Sticky tells whether the result means that the context is lost: CUDA answers
-// every later call in the process with the same code.
+// Sticky reports whether the result means that the context is lost. CUDA then
+// returns the same code from every later call of the process.
 func (r Result) Sticky() bool {
 	switch r {
 	case 214, 220, 226, 700, 702, 709, 710, 714, 715, 716, 717, 718, 719, 721, 911:
@@ -69,7 +69,7 @@ func (r Result) Sticky() bool {
 	return false
 }
 
-// sentinel is the error that a caller tests for, nil where there is none.
+// sentinel returns the sentinel error that the result matches, or nil.
 func (r Result) sentinel() error {
 	switch {
 	case r == OutOfMemory:
@@ -84,13 +84,13 @@ func (r Result) sentinel() error {
 	return nil
 }
 
-// Error is a driver call that failed.
+// Error is a failed driver call.
 type Error struct {
 	// Call is the driver function, such as "cuMemAlloc".
 	Call string
 	// Code is what it returned.
 	Code Result
-	// Detail says more where more is known, "" elsewhere.
+	// Detail describes the cause. It may be empty.
 	Detail string
 }
 
@@ -102,11 +102,11 @@ func (e *Error) Error() string {
 	return s
 }
 
-// Unwrap answers errors.Is for arrowbuf.ErrOutOfMemory, ErrDeviceLost,
+// Unwrap makes errors.Is match arrowbuf.ErrOutOfMemory, ErrDeviceLost,
 // ErrNoDevice and ErrClosed.
 func (e *Error) Unwrap() error { return e.Code.sentinel() }
 
-// ResultError returns nil for Success and an *Error for everything else.
+// ResultError returns nil for Success, and an *Error otherwise.
 func ResultError(call string, r Result) error {
 	if r == Success {
 		return nil
@@ -114,8 +114,8 @@ func ResultError(call string, r Result) error {
 	return &Error{Call: call, Code: r}
 }
 
-// resultNames holds every CUresult of cuda.h as of CUDA 13.5, so that an error has
-// its name where no driver is there to ask.
+// resultNames holds every CUresult of cuda.h of CUDA 13.5, because errors must
+// have a name without a driver.
 var resultNames = map[Result]struct{ name, text string }{
 	0:   {"CUDA_SUCCESS", "no error"},
 	1:   {"CUDA_ERROR_INVALID_VALUE", "invalid argument"},

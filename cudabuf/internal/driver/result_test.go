@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-func TestEveryResultHasANameAndATextOfItsOwn(t *testing.T) {
+func TestResultsHaveUniqueNamesAndTexts(t *testing.T) {
 	seen := map[string]Result{}
 	for r, n := range resultNames {
 		if r != Success {
@@ -25,7 +25,7 @@ func TestEveryResultHasANameAndATextOfItsOwn(t *testing.T) {
 	assert.Equal(t, "CUDA_ERROR_UNKNOWN", Result(999).Name())
 }
 
-func TestStickyResultsAreThoseAfterWhichCUDAIsGone(t *testing.T) {
+func TestStickyResults(t *testing.T) {
 	for _, r := range []Result{IllegalAddress, LaunchFailed, ECCUncorrectable, MisalignedAddress} {
 		assert.True(t, r.Sticky(), "%v", r)
 	}

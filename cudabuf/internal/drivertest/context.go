@@ -14,9 +14,9 @@ func (m *fixture) devices() {
 	n := must[int](m)(m.api.DeviceGetCount())
 	require.Positive(m, n)
 	_, err := m.api.DeviceGet(n)
-	m.wantCode(driver.InvalidDevice, err, "a device too many")
+	m.wantCode(driver.InvalidDevice, err, "ordinal too large")
 	_, err = m.api.DeviceGet(-1)
-	m.wantCode(driver.InvalidDevice, err, "a device too few")
+	m.wantCode(driver.InvalidDevice, err, "negative ordinal")
 	assert.GreaterOrEqual(m, must[int](m)(m.api.DriverGetVersion()), 11000)
 	assert.NotEmpty(m, must[string](m)(m.api.DeviceGetName(m.dev)))
 	assert.NotZero(m, must[driver.UUID](m)(m.api.DeviceGetUUID(m.dev)))
@@ -32,15 +32,15 @@ func (m *fixture) devices() {
 		assert.Positive(m, must[int](m)(m.api.DeviceGetAttribute(a, m.dev)), "attribute %d", a)
 	}
 	_, err = m.api.DeviceGetAttribute(1<<20, m.dev)
-	m.wantCode(driver.InvalidValue, err, "no such attribute")
-	assert.False(m, must[bool](m)(m.api.DeviceCanAccessPeer(m.dev, m.dev)), "a device is no peer of its own")
+	m.wantCode(driver.InvalidValue, err, "unknown attribute")
+	assert.False(m, must[bool](m)(m.api.DeviceCanAccessPeer(m.dev, m.dev)), "a device is not its own peer")
 }
 
-// onNewThread runs f on a thread that has no context.
+// onNewThread runs f on a thread without a context.
 func onNewThread(f func()) {
 	var done sync.WaitGroup
 	done.Go(func() {
-		runtime.LockOSThread() // and never unlocked: the thread ends with the goroutine
+		runtime.LockOSThread() // never unlocked, so that the thread ends with the goroutine
 		f()
 	})
 	done.Wait()
@@ -63,7 +63,7 @@ func (m *fixture) contexts() {
 		assert.NoError(m, m.api.CtxSynchronize())
 		assert.NoError(m, m.api.CtxSetCurrent(0))
 	})
-	assert.Equal(m, m.ctx, must[driver.Context](m)(m.api.CtxGetCurrent()), "the other thread's is its own")
+	assert.Equal(m, m.ctx, must[driver.Context](m)(m.api.CtxGetCurrent()), "the other thread has its own context")
 	assert.Equal(m, byte(1), m.read(p, 64)[63])
 }
 

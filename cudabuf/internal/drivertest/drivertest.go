@@ -1,6 +1,6 @@
-// Package drivertest is what every driver of package driver passes: one
-// conformance suite, run against the soft driver everywhere and, with
-// QUIVER_TEST_DEVICE=cuda, against the driver of the machine's GPU.
+// Package drivertest is the conformance suite for implementations of package
+// driver. It runs on the simulated device in every test run, and with
+// QUIVER_TEST_DEVICE=cuda also on the driver of the machine's GPU.
 package drivertest
 
 import (
@@ -15,20 +15,20 @@ import (
 	"github.com/quiver-gpu/quiver/cudabuf/internal/driver"
 )
 
-// Suite is a driver under test. Open answers a new one, which the suite closes.
-// Its first device has memory for a few hundred MiB.
+// Suite tests a driver. Open returns a new driver, which the suite closes. Its
+// first device must have a few hundred MiB of memory.
 type Suite struct {
 	Open func(t *testing.T) driver.API
 	// Image holds a kernel add_int32(int32 *values, int64 count, int32 addend),
-	// for the driver to load; Twins do its work in Go.
+	// for the driver to load. HostKernels implement it in Go.
 	Image       []byte
 	HostKernels map[string]driver.HostKernel
-	// Child names the driver to a child process, which opens it by the same
-	// name: see Child.
+	// Child is the name by which the function Child opens the driver in a child
+	// process. If it is empty, tests with a second process are skipped.
 	Child string
 }
 
-// Run runs all of it, each test on a driver of its own.
+// Run runs all tests, each with its own driver.
 func (s Suite) Run(t *testing.T) {
 	for _, test := range []struct {
 		name string
@@ -36,29 +36,29 @@ func (s Suite) Run(t *testing.T) {
 	}{
 		{"devices describe themselves", (*fixture).devices},
 		{"contexts belong to threads", (*fixture).contexts},
-		{"primary contexts count who retains them", (*fixture).primaryContexts},
-		{"a context of one's own", (*fixture).createdContexts},
+		{"primary contexts count references", (*fixture).primaryContexts},
+		{"contexts are created", (*fixture).createdContexts},
 		{"memory is found by its addresses", (*fixture).memory},
-		{"memory ends", (*fixture).outOfMemory},
+		{"memory is limited", (*fixture).outOfMemory},
 		{"host memory is pinned", (*fixture).hostMemory},
 		{"host memory is registered", (*fixture).registration},
 		{"copies move bytes", (*fixture).copies},
-		{"copies refuse what is not there", (*fixture).invalidCopies},
+		{"copies reject invalid memory", (*fixture).invalidCopies},
 		{"streams keep order", (*fixture).streams},
 		{"priorities are clamped", (*fixture).priorities},
 		{"host functions run in order", (*fixture).hostFunctions},
 		{"events mark work", (*fixture).events},
-		{"events tell time", (*fixture).timing},
-		{"a wait is for the record before it", (*fixture).eventWaits},
+		{"events measure time", (*fixture).timing},
+		{"waits are for the last record", (*fixture).eventWaits},
 		{"graphs replay", (*fixture).graphs},
-		{"captures refuse to wait", (*fixture).invalidCaptures},
+		{"captures reject synchronization", (*fixture).invalidCaptures},
 		{"kernels run", (*fixture).kernels},
-		{"kernels tell what they need", (*fixture).occupancy},
-		{"images are checked", (*fixture).invalidImages},
+		{"kernels have attributes", (*fixture).occupancy},
+		{"missing kernels are errors", (*fixture).invalidImages},
 		{"memory in the order of a stream", (*fixture).streamOrdered},
 		{"memory pools", (*fixture).memPools},
-		{"addresses and memory are two things", (*fixture).virtual},
-		{"handles do not open at home", (*fixture).ownHandles},
+		{"virtual memory is mapped", (*fixture).virtual},
+		{"handles do not open in their own process", (*fixture).ownHandles},
 		{"other processes open handles", (*fixture).ipc},
 		{"peers", (*fixture).peers},
 	} {
@@ -88,7 +88,7 @@ func (s Suite) Run(t *testing.T) {
 	}
 }
 
-// fixture is what one test works on: a driver with the primary context of its
+// fixture is the state of one test: a driver with the primary context of its
 // first device current on the thread.
 type fixture struct {
 	*testing.T
@@ -99,10 +99,10 @@ type fixture struct {
 	cleanups []func() error
 }
 
-// cleanup is done when the test is, last first.
+// cleanup registers a function that runs after the test, last first.
 func (m *fixture) cleanup(f func() error) { m.cleanups = append(m.cleanups, f) }
 
-// must ends the test where a call fails.
+// must fails the test if a call returns an error.
 func must[T any](m *fixture) func(v T, err error) T {
 	return func(v T, err error) T {
 		m.Helper()
@@ -111,7 +111,7 @@ func must[T any](m *fixture) func(v T, err error) T {
 	}
 }
 
-// resultOf is the result of a call that failed, Success where it did not.
+// resultOf returns the result of a failed call, or Success.
 func resultOf(err error) driver.Result {
 	var e *driver.Error
 	if errors.As(err, &e) {
@@ -149,7 +149,7 @@ func (m *fixture) alloc(n int64) uintptr {
 	return p
 }
 
-// pinned is memory of MemHostAlloc.
+// pinned returns memory of MemHostAlloc.
 func (m *fixture) pinned(n int64, flags uint32) []byte {
 	m.Helper()
 	p := must[uintptr](m)(m.api.MemHostAlloc(n, flags))

@@ -26,7 +26,7 @@ func openSimulated() (driver.API, error) {
 	return simulated.Open(simulated.Config{Devices: 2, MemoryBytes: 1 << 28})
 }
 
-var drivers = map[string]func() (driver.API, error){"soft": openSimulated, "gpu": openGPU}
+var drivers = map[string]func() (driver.API, error){"simulated": openSimulated, "gpu": openGPU}
 
 func TestMain(m *testing.M) {
 	drivertest.Child(drivers)
@@ -46,7 +46,7 @@ func runSuite(t *testing.T, name string) {
 	}.Run(t)
 }
 
-func TestSimulated(t *testing.T) { runSuite(t, "soft") }
+func TestSimulated(t *testing.T) { runSuite(t, "simulated") }
 
 func TestGPU(t *testing.T) {
 	if os.Getenv("QUIVER_TEST_DEVICE") != "cuda" {

@@ -19,19 +19,19 @@ import (
 func (m *fixture) ownHandles() {
 	p := m.alloc(1 << 16)
 	h := must[driver.IPCMemHandle](m)(m.api.IpcGetMemHandle(p))
-	assert.Equal(m, h, must[driver.IPCMemHandle](m)(m.api.IpcGetMemHandle(p+100)), "of the whole allocation")
+	assert.Equal(m, h, must[driver.IPCMemHandle](m)(m.api.IpcGetMemHandle(p+100)), "the handle is that of the whole allocation")
 	_, err := m.api.IpcOpenMemHandle(h)
 	m.wantCode(driver.InvalidContext, err, "opening it in its own process")
 	assert.NotEqual(m, driver.Success, resultOf(m.api.IpcCloseMemHandle(p)), "closing what was not opened")
 }
 
-// childEnvironment tells a run of the test binary that it is the other process
-// of a test, and of which driver.
+// childEnvironment is set in the child process of a test. Its value is the name
+// of the driver.
 const childEnvironment = "QUIVER_DRIVERTEST_CHILD"
 
-// Child is the other process of the suite's tests. A package that runs the suite
-// calls it from TestMain with its drivers by name; where the process is no
-// child, it returns.
+// Child is the main function of the child process. A package that runs the
+// suite calls it from TestMain with its drivers by name. In other processes it
+// returns at once.
 func Child(open map[string]func() (driver.API, error)) {
 	name := os.Getenv(childEnvironment)
 	if name == "" {
@@ -44,8 +44,8 @@ func Child(open map[string]func() (driver.API, error)) {
 	os.Exit(0)
 }
 
-// runChild obeys the lines of standard input: a command and a hexadecimal
-// argument each. It answers a line to each.
+// runChild reads commands from standard input, one per line: a name and a
+// hexadecimal argument. It writes one line for each.
 func runChild(open func() (driver.API, error)) error {
 	runtime.LockOSThread()
 	api, err := open()
@@ -86,7 +86,7 @@ type child struct {
 	pool    driver.MemPool
 }
 
-// inheritedFD is the first descriptor that exec.Cmd.ExtraFiles passes on.
+// inheritedFD is the first descriptor of exec.Cmd.ExtraFiles.
 const inheritedFD = 3
 
 func (c *child) run(command string, data []byte) (reply string, err error) {
@@ -106,7 +106,7 @@ func (c *child) run(command string, data []byte) (reply string, err error) {
 		err = c.api.IpcCloseMemHandle(c.address)
 	case "event":
 		c.event, err = c.api.IpcOpenEventHandle(driver.IPCEventHandle(data))
-	case "read": // after the event where there is one
+	case "read": // after the event, if there is one
 		if c.event != 0 {
 			if err := c.api.StreamWaitEvent(0, c.event); err != nil {
 				return "", err
@@ -142,7 +142,7 @@ func (c *child) run(command string, data []byte) (reply string, err error) {
 			err = c.api.StreamSynchronize(0)
 		}
 	default:
-		err = fmt.Errorf("no command %q", command)
+		err = fmt.Errorf("unknown command %q", command)
 	}
 	return reply, err
 }
@@ -165,7 +165,7 @@ func (c *child) mapMemory() error {
 	return c.api.MemSetAccess(c.address, g, 0)
 }
 
-// childProcess is a child as its parent sees it.
+// childProcess is a child process of the test.
 type childProcess struct {
 	m    *fixture
 	in   io.WriteCloser
@@ -173,7 +173,7 @@ type childProcess struct {
 	wait func() error
 }
 
-// startChild runs a child that inherits a file where one is given.
+// startChild runs a child, which inherits file if it is not nil.
 func (m *fixture) startChild(file *os.File) *childProcess {
 	m.Helper()
 	cmd := exec.Command(os.Args[0], "-test.run=^$")
@@ -197,7 +197,7 @@ func (p *childProcess) close() {
 	assert.NoError(p.m, p.wait())
 }
 
-// request gives a command, and returns the answer.
+// request sends a command and returns the child's reply.
 func (p *childProcess) request(command string, data []byte) string {
 	p.m.Helper()
 	_, err := fmt.Fprintf(p.in, "%s %x\n", command, data)
@@ -239,11 +239,11 @@ func (m *fixture) ipc() {
 		require.NoError(m, err)
 		open()
 		require.True(m, c.out.Scan())
-		assert.Equal(m, "later", c.out.Text(), "it waited for the record")
+		assert.Equal(m, "later", c.out.Text(), "the child waited for the record")
 		assert.Empty(m, c.request("close", nil))
 		c.close()
 		_, err = m.api.IpcGetEventHandle(m.newEvent(driver.EventDisableTiming))
-		assert.NotEqual(m, driver.Success, resultOf(err), "no interprocess event")
+		assert.NotEqual(m, driver.Success, resultOf(err), "not an interprocess event")
 	})
 	m.subtest("descriptors of memory", func() {
 		g := must[int64](m)(m.api.MemGetAllocationGranularity(m.dev, true))
@@ -279,11 +279,11 @@ func (m *fixture) ipc() {
 		assert.Empty(m, c.request("pool", nil))
 		assert.Empty(m, c.request("pointer", pointer[:]))
 		assert.Equal(m, "pooled", c.request("read", []byte{6}))
-		assert.Empty(m, c.request("pool-again", nil), "it is the same, and counted")
+		assert.Empty(m, c.request("pool-again", nil), "a second import counts")
 		assert.Contains(m, c.request("destroy", nil), "error", "a pointer is open")
 		assert.Empty(m, c.request("free", nil))
 		assert.Contains(m, c.request("free", nil), "error", "a second time")
-		assert.Empty(m, c.request("destroy", nil), "with nothing between both: the driver may fault then")
+		assert.Empty(m, c.request("destroy", nil), "nothing may use the pool between both calls, or the driver faults")
 		assert.Empty(m, c.request("destroy", nil))
 		c.close()
 		require.NoError(m, m.api.MemFreeAsync(p, s))
@@ -292,8 +292,8 @@ func (m *fixture) ipc() {
 	})
 }
 
-// subtest shadows testing.T's: the parts of a test share its thread, and with it its
-// context.
+// subtest runs a part of a test on the same thread, because the context belongs
+// to the thread.
 func (m *fixture) subtest(name string, part func()) {
 	m.Log(name)
 	part()

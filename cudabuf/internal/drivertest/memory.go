@@ -20,7 +20,7 @@ func (m *fixture) memory() {
 	base, size, err := m.api.MemGetAddressRange(p + 999)
 	require.NoError(m, err)
 	assert.Equal(m, p, base)
-	assert.EqualValues(m, 1000, size, "what was asked for, not what it was rounded up to")
+	assert.EqualValues(m, 1000, size, "the requested size, not rounded up")
 
 	attribute := func(a driver.PointerAttribute, p uintptr) uint64 {
 		m.Helper()
@@ -37,14 +37,14 @@ func (m *fixture) memory() {
 	_, _, err = m.api.MemGetAddressRange(addressOf(host))
 	assert.NotEqual(m, driver.Success, resultOf(err))
 	_, err = m.api.MemAlloc(0)
-	m.wantCode(driver.InvalidValue, err, "nothing")
+	m.wantCode(driver.InvalidValue, err, "zero bytes")
 	m.wantCode(driver.InvalidValue, m.api.MemFree(p+256), "not the start")
 }
 
 func (m *fixture) outOfMemory() {
 	_, err := m.api.MemAlloc(math.MaxInt64 / 2)
 	assert.ErrorIs(m, err, arrowbuf.ErrOutOfMemory)
-	m.alloc(1 << 20) // the context works on
+	m.alloc(1 << 20) // the context still works
 }
 
 func (m *fixture) hostMemory() {
@@ -108,10 +108,10 @@ func (m *fixture) copies() {
 func (m *fixture) invalidCopies() {
 	p := m.alloc(1 << 12)
 	host := make([]byte, 8)
-	m.wantCode(driver.InvalidValue, m.api.MemcpyHtoDAsync(16, host, 0), "to no memory")
-	m.wantCode(driver.InvalidValue, m.api.MemcpyDtoHAsync(host, 16, 0), "from no memory")
-	m.wantCode(driver.InvalidValue, m.api.MemcpyDtoDAsync(16, p, 8, 0), "to no memory of the device")
-	m.write(p, host) // the context works on
+	m.wantCode(driver.InvalidValue, m.api.MemcpyHtoDAsync(16, host, 0), "invalid destination")
+	m.wantCode(driver.InvalidValue, m.api.MemcpyDtoHAsync(host, 16, 0), "invalid source")
+	m.wantCode(driver.InvalidValue, m.api.MemcpyDtoDAsync(16, p, 8, 0), "invalid device destination")
+	m.write(p, host) // the context still works
 }
 
 func (m *fixture) streamOrdered() {
@@ -121,7 +121,7 @@ func (m *fixture) streamOrdered() {
 	dst := m.pinned(1<<16, driver.HostAllocPortable)
 	require.NoError(m, m.api.MemcpyDtoHAsync(dst, p, s))
 	require.NoError(m, m.api.MemFreeAsync(p, s))
-	again := must[uintptr](m)(m.api.MemAllocAsync(1<<16, s)) // may be the same, behind the copy
+	again := must[uintptr](m)(m.api.MemAllocAsync(1<<16, s)) // may reuse the memory after the copy
 	require.NoError(m, m.api.MemsetD8Async(again, 5, 1<<16, s))
 	require.NoError(m, m.api.MemFreeAsync(again, s))
 	require.NoError(m, m.api.StreamSynchronize(s))
@@ -131,7 +131,7 @@ func (m *fixture) streamOrdered() {
 	require.NoError(m, m.api.StreamSynchronize(s))
 	require.NoError(m, m.api.MemFree(p), "freed without a stream")
 	_, err := m.api.MemAllocAsync(math.MaxInt64/2, s)
-	m.wantCode(driver.OutOfMemory, err, "too much")
+	m.wantCode(driver.OutOfMemory, err, "more than the device has")
 }
 
 func (m *fixture) memPools() {
@@ -145,8 +145,8 @@ func (m *fixture) memPools() {
 	assert.Equal(m, byte(6), m.read(p, 1)[0])
 	assert.GreaterOrEqual(m, must[uint64](m)(m.api.MemPoolGetAttribute(pool, driver.PoolUsedCurrent)), uint64(1<<20))
 	_, err := m.api.IpcGetMemHandle(p)
-	m.wantCode(driver.InvalidValue, err, "memory of a pool has no handle of its own")
-	assert.Zero(m, must[uint64](m)(m.api.PointerGetAttribute(driver.PointerIsLegacyIPC, p)), "which its attribute says")
+	m.wantCode(driver.InvalidValue, err, "memory of a pool has no IPC handle")
+	assert.Zero(m, must[uint64](m)(m.api.PointerGetAttribute(driver.PointerIsLegacyIPC, p)), "pool memory is not legacy IPC memory")
 	require.NoError(m, m.api.MemFreeAsync(p, s))
 	require.NoError(m, m.api.StreamSynchronize(s))
 	assert.Zero(m, must[uint64](m)(m.api.MemPoolGetAttribute(pool, driver.PoolUsedCurrent)))
@@ -162,7 +162,7 @@ func (m *fixture) virtual() {
 	g := must[int64](m)(m.api.MemGetAllocationGranularity(m.dev, false))
 	require.Positive(m, g)
 	_, err := m.api.MemCreate(g+1, m.dev, false)
-	m.wantCode(driver.InvalidValue, err, "no multiple of the granularity")
+	m.wantCode(driver.InvalidValue, err, "not a multiple of the granularity")
 	at := must[uintptr](m)(m.api.MemAddressReserve(2 * g))
 	h := must[driver.Physical](m)(m.api.MemCreate(g, m.dev, false))
 	require.NoError(m, m.api.MemMap(at+uintptr(g), g, h))

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// blockStream gives a stream work that ends when the result is called.
+// blockStream makes a stream wait until open is called.
 func (m *fixture) blockStream(s driver.Stream) (open func()) {
 	m.Helper()
 	gate := make(chan struct{})
@@ -105,8 +105,8 @@ func (m *fixture) timing() {
 	m.wantCode(driver.InvalidHandle, err, "an event without timing")
 }
 
-// The streams tell what they have seen by copies: while one host function waits,
-// CUDA may run no other.
+// The streams report their progress by copies, because CUDA may run only one
+// host function at a time.
 func (m *fixture) eventWaits() {
 	a, b, e := m.newStream(), m.newStream(), m.newEvent(driver.EventDisableTiming)
 	require.NoError(m, m.api.StreamWaitEvent(b, e), "never recorded")
@@ -173,10 +173,10 @@ func (m *fixture) invalidCaptures() {
 	require.NoError(m, m.api.StreamBeginCapture(s, driver.CaptureRelaxed))
 	m.wantCode(900, m.api.StreamSynchronize(s), "waiting for a stream that captures")
 	_, err := m.api.StreamEndCapture(s)
-	m.wantCode(901, err, "and the capture is spoilt")
+	m.wantCode(901, err, "and the capture is invalidated")
 
 	_, err = m.api.StreamEndCapture(s)
-	assert.NotEqual(m, driver.Success, resultOf(err), "no capture is under way")
+	assert.NotEqual(m, driver.Success, resultOf(err), "the stream does not capture")
 
 	e := m.newEvent(driver.EventDisableTiming)
 	require.NoError(m, m.api.StreamBeginCapture(s, driver.CaptureRelaxed))
@@ -185,7 +185,7 @@ func (m *fixture) invalidCaptures() {
 	require.NoError(m, m.api.MemsetD8Async(m.alloc(8), 1, 8, other))
 	_, err = m.api.StreamEndCapture(s)
 	m.wantCode(904, err, "a stream that was not joined")
-	require.NoError(m, m.api.MemsetD8Async(m.alloc(8), 1, 8, s), "the stream works on")
+	require.NoError(m, m.api.MemsetD8Async(m.alloc(8), 1, 8, s), "the stream still works")
 	require.NoError(m, m.api.StreamSynchronize(s))
 }
 
@@ -221,7 +221,7 @@ func (m *fixture) kernels() {
 	require.NoError(m, m.launchAdd(f, p, one, one, 64<<10, s), "opted in")
 	require.NoError(m, m.api.StreamSynchronize(s))
 	most := must[int](m)(m.api.DeviceGetAttribute(driver.MaxSharedMemoryPerBlockOptin, m.dev))
-	m.wantCode(driver.InvalidValue, m.api.FuncSetAttribute(f, driver.FuncMaxDynamicSharedBytes, most+1), "more than there is")
+	m.wantCode(driver.InvalidValue, m.api.FuncSetAttribute(f, driver.FuncMaxDynamicSharedBytes, most+1), "more than the device has")
 }
 
 func (m *fixture) occupancy() {

@@ -7,8 +7,8 @@ import "C"
 
 import "github.com/quiver-gpu/quiver/cudabuf/internal/driver"
 
-// equal has one element: it is indexed by how far a number of package driver is
-// from that of cuda.h. One that differs does not compile.
+// equal has one element. It is indexed by the difference between a constant of
+// package driver and that of cuda.h, so that a difference does not compile.
 type equal [1]struct{}
 
 var (

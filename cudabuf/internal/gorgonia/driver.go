@@ -12,10 +12,10 @@ import (
 	"gorgonia.org/cu"
 )
 
-// Driver is libcuda's, with the calls of gorgonia.org/cu on top.
+// Driver is a libcuda driver with the calls of gorgonia.org/cu.
 type Driver struct{ driver.API }
 
-// Open opens the driver, as libcuda.Open does.
+// Open opens the driver, like libcuda.Open.
 func Open() (driver.API, error) {
 	api, err := libcuda.Open()
 	if err != nil {
@@ -24,7 +24,8 @@ func Open() (driver.API, error) {
 	return &Driver{api}, nil
 }
 
-// check makes a driver's error of one of cu's, whose type is a hidden number.
+// resultError converts an error of package cu, whose type is an unexported
+// integer.
 func resultError(call string, err error) error {
 	if err == nil {
 		return nil
@@ -37,7 +38,7 @@ func resultError(call string, err error) error {
 	return &driver.Error{Call: call, Code: driver.Unknown, Detail: err.Error()}
 }
 
-// cu's types for handles are structs of one hidden pointer.
+// The handle types of package cu are structs of one unexported pointer.
 func cuStream(s driver.Stream) cu.Stream      { return *(*cu.Stream)(unsafe.Pointer(&s)) }
 func cuEvent(e driver.Event) cu.Event         { return *(*cu.Event)(unsafe.Pointer(&e)) }
 func cuContext(c driver.Context) cu.CUContext { return *(*cu.CUContext)(unsafe.Pointer(&c)) }
@@ -225,7 +226,7 @@ func (d *Driver) EventElapsedTime(start, end driver.Event) (float32, error) {
 	return float32(ms), resultError("cuEventElapsedTime", err)
 }
 
-// done makes an answer of a query's error.
+// queryResult converts the error of a query: false for NotReady.
 func queryResult(call string, err error) (bool, error) {
 	err = resultError(call, err)
 	var e *driver.Error
