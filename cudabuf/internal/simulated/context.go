@@ -380,7 +380,7 @@ func (d *Driver) CtxEnablePeerAccess(h driver.Context) error {
 	case err != nil:
 		return err
 	case peer == c:
-		return &driver.Error{Call: call, Code: driver.InvalidContext, Detail: "it is the current context"}
+		return &driver.Error{Call: call, Code: driver.InvalidContext, Detail: "the peer is the current context"}
 	case !d.canReach(c.dev, peer.dev):
 		return driver.ResultError(call, peerUnsupported)
 	case c.peers[peer]:

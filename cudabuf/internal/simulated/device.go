@@ -173,3 +173,12 @@ var attributes = map[driver.Attribute]int{
 	driver.MemPoolHandleTypes:           1, // CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR
 	driver.IPCEventSupported:            1,
 }
+
+// enterNamedDevice begins a call that names a device and also needs a current
+// context.
+func (d *Driver) enterNamedDevice(call string, h driver.Device) (*device, error) {
+	if _, err := d.enterCurrentDevice(call); err != nil {
+		return nil, err
+	}
+	return d.lookupDevice(call, h)
+}

@@ -184,12 +184,3 @@ func system(call string, err error) error {
 	}
 	return &driver.Error{Call: call, Code: driver.OperatingSystem, Detail: err.Error()}
 }
-
-// enterNamedDevice begins a call that names a device and also needs a current
-// context.
-func (d *Driver) enterNamedDevice(call string, h driver.Device) (*device, error) {
-	if _, err := d.enterCurrentDevice(call); err != nil {
-		return nil, err
-	}
-	return d.lookupDevice(call, h)
-}

@@ -84,7 +84,7 @@ func (d *Driver) EventRecord(h driver.Event, sh driver.Stream) error {
 		return err
 	}
 	if e.context != s.context {
-		return &driver.Error{Call: call, Code: driver.InvalidHandle, Detail: "event and stream are of different contexts"}
+		return &driver.Error{Call: call, Code: driver.InvalidHandle, Detail: "event and stream belong to different contexts"}
 	}
 	s.waitForCapacity()
 	d.order.Lock()

@@ -345,3 +345,51 @@ func blockStream(t *testing.T, d *Driver, s driver.Stream) (open func()) {
 	require.NoError(t, d.LaunchHostFunc(s, func() { <-gate }))
 	return func() { close(gate) }
 }
+
+// wantResult is wantCode for calls that may succeed.
+func wantResult(t *testing.T, want driver.Result, err error) {
+	t.Helper()
+	if want == driver.Success {
+		assert.NoError(t, err)
+	} else {
+		wantCode(t, want, err)
+	}
+}
+
+// loadKernel loads a module with one host kernel.
+func loadKernel(t *testing.T, d *Driver, name string, kernel driver.HostKernel) driver.Function {
+	t.Helper()
+	m := must[driver.Module](t)(d.ModuleLoadData([]byte("image"), map[string]driver.HostKernel{name: kernel}))
+	return must[driver.Function](t)(d.ModuleGetFunction(m, name))
+}
+
+func newStreams(t *testing.T, d *Driver, n int) (all []driver.Stream) {
+	t.Helper()
+	for range n {
+		all = append(all, must[driver.Stream](t)(d.StreamCreateWithPriority(driver.StreamNonBlocking, 0)))
+	}
+	return all
+}
+
+// gateStream makes a stream wait until open is called.
+func gateStream(t *testing.T, d *Driver, s driver.Stream) (open func()) {
+	t.Helper()
+	gate := make(chan struct{})
+	require.NoError(t, d.streams[s].submit("", func() error { <-gate; return nil }))
+	return func() { close(gate) }
+}
+
+func inUse(t *testing.T, d *Driver) int64 {
+	t.Helper()
+	free, total, err := d.MemGetInfo()
+	require.NoError(t, err)
+	return total - free
+}
+
+func newMapping(t *testing.T, d *Driver, p driver.Physical, n int64) uintptr {
+	t.Helper()
+	a := must[uintptr](t)(d.MemAddressReserve(n))
+	require.NoError(t, d.MemMap(a, n, p))
+	require.NoError(t, d.MemSetAccess(a, n, 0))
+	return a
+}

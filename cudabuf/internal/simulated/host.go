@@ -49,7 +49,7 @@ func (h *hostRange) attribute(call string, a driver.PointerAttribute, address ui
 	case driver.PointerIsMapped:
 		return 1, nil
 	}
-	return 0, invalid(call, "attribute %d of host memory", a)
+	return 0, invalid(call, "unknown attribute %d of host memory", a)
 }
 
 // hostRangeAfter returns the index of the first range that starts after an

@@ -6,11 +6,10 @@ import (
 	"testing"
 	"unsafe"
 
+	"github.com/quiver-gpu/quiver/cudabuf/internal/driver"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
-
-	"github.com/quiver-gpu/quiver/cudabuf/internal/driver"
 )
 
 func TestMemHostAllocFlags(t *testing.T) {
@@ -116,53 +115,4 @@ func TestOnlyHostMemoryCanBeRegistered(t *testing.T) {
 	defer func() { assert.NoError(t, unix.Munmap(p)) }()
 	wantCode(t, driver.InvalidValue, d.MemHostRegister(p[:4097], 0))
 	require.NoError(t, d.MemHostRegister(p[:4096], 0))
-}
-
-func TestPointerAttributes(t *testing.T) {
-	d, contexts := openMachine(t, Config{Devices: 2})
-	host := addressOf(pinned(t, d, 10))
-	p := must[driver.MemPool](t)(d.MemPoolCreate(1, false))
-	pooled := must[uintptr](t)(d.MemAllocFromPoolAsync(10, p, 0))
-	require.NoError(t, d.CtxSetCurrent(contexts[1]))
-	a := must[uintptr](t)(d.MemAlloc(1000)) + 999
-	for _, tt := range []struct {
-		name    string
-		address uintptr
-		want    map[driver.PointerAttribute]uint64
-		refused []driver.PointerAttribute
-	}{
-		{"ordinary", a, map[driver.PointerAttribute]uint64{
-			driver.PointerContext: uint64(contexts[1]), driver.PointerMemoryType: driver.MemoryTypeDevice,
-			driver.PointerDevicePointer: uint64(a), driver.PointerDeviceOrdinal: 1,
-			driver.PointerIsLegacyIPC: 1, driver.PointerIsMapped: 1,
-		}, []driver.PointerAttribute{driver.PointerHostPointer, 99}},
-		{"pooled", pooled, map[driver.PointerAttribute]uint64{
-			driver.PointerMemoryType: driver.MemoryTypeDevice, driver.PointerDevicePointer: uint64(pooled),
-			driver.PointerDeviceOrdinal: 1, driver.PointerIsLegacyIPC: 0, driver.PointerIsMapped: 1,
-		}, []driver.PointerAttribute{driver.PointerHostPointer}},
-		{"pinned", host + 9, map[driver.PointerAttribute]uint64{
-			driver.PointerMemoryType: driver.MemoryTypeHost, driver.PointerDevicePointer: uint64(host + 9),
-			driver.PointerHostPointer: uint64(host + 9), driver.PointerIsLegacyIPC: 0, driver.PointerIsMapped: 1,
-		}, []driver.PointerAttribute{99}},
-		{"beyond", a + 1, nil, []driver.PointerAttribute{driver.PointerContext, driver.PointerMemoryType, driver.PointerIsMapped}},
-		{"Go's", addressOf(make([]byte, 8)), nil, []driver.PointerAttribute{driver.PointerMemoryType, driver.PointerHostPointer}},
-	} {
-		for attribute, v := range tt.want {
-			assert.Equal(t, v, must[uint64](t)(d.PointerGetAttribute(attribute, tt.address)), "%s, attribute %d", tt.name, attribute)
-		}
-		for _, attribute := range tt.refused {
-			_, err := d.PointerGetAttribute(attribute, tt.address)
-			wantCode(t, driver.InvalidValue, err)
-		}
-	}
-	require.NoError(t, d.CtxSetCurrent(contexts[0]))
-	_, err := d.PointerGetAttribute(driver.PointerDevicePointer, a)
-	wantCode(t, driver.InvalidValue, err)
-
-	base, size, err := d.MemGetAddressRange(a)
-	require.NoError(t, err)
-	assert.Equal(t, a-999, base)
-	assert.EqualValues(t, 1000, size)
-	_, _, err = d.MemGetAddressRange(a + 1)
-	wantCode(t, driver.NotFound, err)
 }

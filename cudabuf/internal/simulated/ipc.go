@@ -349,7 +349,7 @@ func (d *Driver) IpcOpenEventHandle(name driver.IPCEventHandle) (driver.Event, e
 		return 0, invalid(call, "%v", err)
 	}
 	if f.size < int64(unsafe.Sizeof(eventCounters{})) {
-		return 0, errors.Join(invalid(call, "an event of %d bytes", f.size), f.close())
+		return 0, errors.Join(invalid(call, "the event has %d bytes", f.size), f.close())
 	}
 	cross, err := newIPCEvent(f, true)
 	if err != nil {

@@ -11,127 +11,6 @@ import (
 	"github.com/quiver-gpu/quiver/cudabuf/internal/driver"
 )
 
-func (d *Driver) MemGetInfo() (free, total int64, err error) {
-	dev, err := d.enterCurrentDevice("cuMemGetInfo")
-	if err != nil {
-		return 0, 0, err
-	}
-	return dev.arena.size - dev.arena.inUse(), dev.arena.size, nil
-}
-
-func (d *Driver) MemAlloc(n int64) (uintptr, error) {
-	const call = "cuMemAlloc"
-	c, err := d.enterContext(call)
-	if err != nil {
-		return 0, err
-	}
-	if n <= 0 {
-		return 0, invalid(call, "%d bytes", n)
-	}
-	address, ok := c.dev.arena.alloc(n, c)
-	if !ok {
-		d.space.mu.Lock()
-		defer d.space.mu.Unlock()
-		return 0, c.dev.arena.outOfMemory(call, n)
-	}
-	return address, nil
-}
-
-// MemFree synchronizes the device first, as CUDA does.
-func (d *Driver) MemFree(address uintptr) error {
-	const call = "cuMemFree"
-	dev, err := d.enterCurrentDevice(call)
-	if err != nil {
-		return err
-	}
-	d.synchronizeDevice(dev)
-	d.space.mu.Lock()
-	defer d.space.mu.Unlock()
-	s, alloc := d.space.allocationAt(address)
-	switch {
-	case s == nil || s.address(alloc) != address || s.dev != dev:
-	case s.kind == ordinary:
-		dev.arena.release(alloc)
-		return nil
-	case s.kind == pooled:
-		return system(call, d.freeNow(s.pool, alloc))
-	}
-	return invalid(call, "%#x is not an allocation of cuda:%d", address, dev.ordinal)
-}
-
-// MemGetAddressRange returns the range of the mapping if the address is virtual
-// memory.
-func (d *Driver) MemGetAddressRange(address uintptr) (uintptr, int64, error) {
-	const call = "cuMemGetAddressRange"
-	if _, err := d.enterCurrentDevice(call); err != nil {
-		return 0, 0, err
-	}
-	d.space.mu.Lock()
-	defer d.space.mu.Unlock()
-	if s, alloc := d.space.allocationAt(address); s != nil {
-		return s.address(alloc), alloc.size, nil
-	}
-	if h := d.space.hostRangeAt(address); h != nil {
-		return h.base(), int64(len(h.memory)), nil
-	}
-	return 0, 0, &driver.Error{Call: call, Code: driver.NotFound, Detail: fmt.Sprintf("%#x lies in no allocation", address)}
-}
-
-func (d *Driver) PointerGetAttribute(a driver.PointerAttribute, address uintptr) (uint64, error) {
-	const call = "cuPointerGetAttribute"
-	dev, err := d.enterCurrentDevice(call)
-	if err != nil {
-		return 0, err
-	}
-	d.space.mu.Lock()
-	defer d.space.mu.Unlock()
-	if h := d.space.hostRangeAt(address); h != nil {
-		return h.attribute(call, a, address)
-	}
-	s := d.space.segmentAt(address)
-	if s != nil {
-		if alloc := s.allocationAt(address); alloc != nil && alloc.pendingFree == nil {
-			return s.attribute(call, a, address, alloc, dev)
-		}
-		if s.kind == virtual && a == driver.PointerIsMapped {
-			return 0, nil
-		}
-	}
-	return 0, invalid(call, "%#x is not in memory that CUDA knows", address)
-}
-
-func (s *segment) attribute(call string, a driver.PointerAttribute, address uintptr, alloc *allocation, from *device) (uint64, error) {
-	switch a {
-	case driver.PointerContext:
-		if alloc.owner == nil {
-			return 0, nil
-		}
-		return uint64(alloc.owner.handle), nil
-	case driver.PointerMemoryType:
-		return driver.MemoryTypeDevice, nil
-	case driver.PointerDevicePointer:
-		if !s.accessibleFrom(alloc, from) {
-			return 0, invalid(call, "cuda:%d does not reach %#x", from.ordinal, address)
-		}
-		return uint64(address), nil
-	case driver.PointerDeviceOrdinal:
-		return uint64(s.ownerDevice(alloc).ordinal), nil
-	case driver.PointerIsLegacyIPC:
-		if s.kind == ordinary {
-			return 1, nil
-		}
-		return 0, nil
-	case driver.PointerIsMapped:
-		return 1, nil
-	}
-	return 0, invalid(call, "attribute %d of device memory", a)
-}
-
-// outOfMemory returns the error for n bytes that the device does not have.
-func (a *arena) outOfMemory(call string, n int64) error {
-	return &driver.Error{Call: call, Code: driver.OutOfMemory, Detail: fmt.Sprintf("%d bytes wanted, %d of %d in use", n, a.used, a.size)}
-}
-
 // allocAlign is the alignment of allocations and the multiple that their sizes
 // are rounded up to. granularity is the unit of virtual memory, which
 // MemGetAllocationGranularity returns.
@@ -182,6 +61,11 @@ func (a *arena) charge(n int64) bool {
 	}
 	a.used += n
 	return true
+}
+
+// outOfMemory returns the error for n bytes that the device does not have.
+func (a *arena) outOfMemory(call string, n int64) error {
+	return &driver.Error{Call: call, Code: driver.OutOfMemory, Detail: fmt.Sprintf("%d bytes wanted, %d of %d in use", n, a.used, a.size)}
 }
 
 // alloc returns n bytes that are freed with owner. It reports false if the
@@ -357,4 +241,120 @@ func (a *arena) leakNames() []string {
 
 func (s *segment) name(alloc *allocation) string {
 	return fmt.Sprintf("%d bytes at %#x", alloc.size, s.address(alloc))
+}
+
+func (d *Driver) MemGetInfo() (free, total int64, err error) {
+	dev, err := d.enterCurrentDevice("cuMemGetInfo")
+	if err != nil {
+		return 0, 0, err
+	}
+	return dev.arena.size - dev.arena.inUse(), dev.arena.size, nil
+}
+
+func (d *Driver) MemAlloc(n int64) (uintptr, error) {
+	const call = "cuMemAlloc"
+	c, err := d.enterContext(call)
+	if err != nil {
+		return 0, err
+	}
+	if n <= 0 {
+		return 0, invalid(call, "size: got %d bytes, want at least 1", n)
+	}
+	address, ok := c.dev.arena.alloc(n, c)
+	if !ok {
+		d.space.mu.Lock()
+		defer d.space.mu.Unlock()
+		return 0, c.dev.arena.outOfMemory(call, n)
+	}
+	return address, nil
+}
+
+// MemFree synchronizes the device first, as CUDA does.
+func (d *Driver) MemFree(address uintptr) error {
+	const call = "cuMemFree"
+	dev, err := d.enterCurrentDevice(call)
+	if err != nil {
+		return err
+	}
+	d.synchronizeDevice(dev)
+	d.space.mu.Lock()
+	defer d.space.mu.Unlock()
+	s, alloc := d.space.allocationAt(address)
+	switch {
+	case s == nil || s.address(alloc) != address || s.dev != dev:
+	case s.kind == ordinary:
+		dev.arena.release(alloc)
+		return nil
+	case s.kind == pooled:
+		return system(call, d.freeNow(s.pool, alloc))
+	}
+	return invalid(call, "%#x is not an allocation of cuda:%d", address, dev.ordinal)
+}
+
+// MemGetAddressRange returns the range of the mapping if the address is virtual
+// memory.
+func (d *Driver) MemGetAddressRange(address uintptr) (uintptr, int64, error) {
+	const call = "cuMemGetAddressRange"
+	if _, err := d.enterCurrentDevice(call); err != nil {
+		return 0, 0, err
+	}
+	d.space.mu.Lock()
+	defer d.space.mu.Unlock()
+	if s, alloc := d.space.allocationAt(address); s != nil {
+		return s.address(alloc), alloc.size, nil
+	}
+	if h := d.space.hostRangeAt(address); h != nil {
+		return h.base(), int64(len(h.memory)), nil
+	}
+	return 0, 0, &driver.Error{Call: call, Code: driver.NotFound, Detail: fmt.Sprintf("%#x lies in no allocation", address)}
+}
+
+func (d *Driver) PointerGetAttribute(a driver.PointerAttribute, address uintptr) (uint64, error) {
+	const call = "cuPointerGetAttribute"
+	dev, err := d.enterCurrentDevice(call)
+	if err != nil {
+		return 0, err
+	}
+	d.space.mu.Lock()
+	defer d.space.mu.Unlock()
+	if h := d.space.hostRangeAt(address); h != nil {
+		return h.attribute(call, a, address)
+	}
+	s := d.space.segmentAt(address)
+	if s != nil {
+		if alloc := s.allocationAt(address); alloc != nil && alloc.pendingFree == nil {
+			return s.attribute(call, a, address, alloc, dev)
+		}
+		if s.kind == virtual && a == driver.PointerIsMapped {
+			return 0, nil
+		}
+	}
+	return 0, invalid(call, "%#x is not in memory that CUDA knows", address)
+}
+
+func (s *segment) attribute(call string, a driver.PointerAttribute, address uintptr, alloc *allocation, from *device) (uint64, error) {
+	switch a {
+	case driver.PointerContext:
+		if alloc.owner == nil {
+			return 0, nil
+		}
+		return uint64(alloc.owner.handle), nil
+	case driver.PointerMemoryType:
+		return driver.MemoryTypeDevice, nil
+	case driver.PointerDevicePointer:
+		if !s.accessibleFrom(alloc, from) {
+			return 0, invalid(call, "cuda:%d does not reach %#x", from.ordinal, address)
+		}
+		return uint64(address), nil
+	case driver.PointerDeviceOrdinal:
+		return uint64(s.ownerDevice(alloc).ordinal), nil
+	case driver.PointerIsLegacyIPC:
+		if s.kind == ordinary {
+			return 1, nil
+		}
+		return 0, nil
+	case driver.PointerIsMapped:
+		return 1, nil
+	}
+	return 0, invalid(call, "unknown attribute %d of device memory", a)
 }

@@ -5,18 +5,10 @@ package simulated
 import (
 	"testing"
 
+	"github.com/quiver-gpu/quiver/cudabuf/internal/driver"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-
-	"github.com/quiver-gpu/quiver/cudabuf/internal/driver"
 )
-
-// loadKernel loads a module with one host kernel.
-func loadKernel(t *testing.T, d *Driver, name string, kernel driver.HostKernel) driver.Function {
-	t.Helper()
-	m := must[driver.Module](t)(d.ModuleLoadData([]byte("image"), map[string]driver.HostKernel{name: kernel}))
-	return must[driver.Function](t)(d.ModuleGetFunction(m, name))
-}
 
 func TestLaunchLimits(t *testing.T) {
 	d, _ := openMachine(t, Config{})

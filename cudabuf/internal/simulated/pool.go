@@ -255,7 +255,7 @@ func (d *Driver) allocFromPool(call string, n int64, h driver.MemPool, dev *devi
 	}
 	switch {
 	case n <= 0:
-		return nil, nil, streamPosition{}, invalid(call, "%d bytes", n)
+		return nil, nil, streamPosition{}, invalid(call, "size: got %d bytes, want at least 1", n)
 	case p == nil || p.destroyed:
 		return nil, nil, streamPosition{}, invalid(call, "%#x is not a pool", h)
 	case p.imported:
@@ -401,7 +401,7 @@ func (d *Driver) MemPoolTrimTo(h driver.MemPool, keep int64) error {
 	}
 	defer d.space.mu.Unlock()
 	if keep < 0 {
-		return invalid(call, "%d bytes", keep)
+		return invalid(call, "keep: got %d bytes, want at least 0", keep)
 	}
 	p.trim(uint64(keep))
 	return nil
@@ -425,7 +425,7 @@ func (d *Driver) MemPoolSetAttribute(h driver.MemPool, a driver.MemPoolAttribute
 	case a == driver.PoolUsedHigh && value == 0:
 		p.usedHigh = p.used
 	default:
-		return invalid(call, "%d for attribute %d", value, a)
+		return invalid(call, "attribute %d cannot be set to %d", a, value)
 	}
 	return nil
 }
@@ -449,7 +449,7 @@ func (d *Driver) MemPoolGetAttribute(h driver.MemPool, a driver.MemPoolAttribute
 	case driver.PoolUsedHigh:
 		return uint64(p.usedHigh), nil
 	}
-	return 0, invalid(call, "attribute %d", a)
+	return 0, invalid(call, "unknown attribute %d", a)
 }
 
 // MemPoolSetAccess gives another device access to the present and future memory

@@ -6,37 +6,13 @@ import (
 	"runtime"
 	"testing"
 
+	"github.com/quiver-gpu/quiver/cudabuf/internal/driver"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-
-	"github.com/quiver-gpu/quiver/cudabuf/internal/driver"
 )
 
 // unit is the multiple in which pools allocate, a page.
 const unit = 4096
-
-func newStreams(t *testing.T, d *Driver, n int) (all []driver.Stream) {
-	t.Helper()
-	for range n {
-		all = append(all, must[driver.Stream](t)(d.StreamCreateWithPriority(driver.StreamNonBlocking, 0)))
-	}
-	return all
-}
-
-// gateStream makes a stream wait until open is called.
-func gateStream(t *testing.T, d *Driver, s driver.Stream) (open func()) {
-	t.Helper()
-	gate := make(chan struct{})
-	require.NoError(t, d.streams[s].submit("", func() error { <-gate; return nil }))
-	return func() { close(gate) }
-}
-
-func inUse(t *testing.T, d *Driver) int64 {
-	t.Helper()
-	free, total, err := d.MemGetInfo()
-	require.NoError(t, err)
-	return total - free
-}
 
 func wantPool(t *testing.T, d *Driver, p driver.MemPool, want map[driver.MemPoolAttribute]uint64) {
 	t.Helper()

@@ -136,6 +136,40 @@ func (s *segment) contains(address uintptr) bool {
 	return address >= s.base() && address-s.base() < uintptr(len(s.addresses))
 }
 
+// newSegment reserves addresses for n bytes. They are backed by f from offset
+// on, or by nothing if f is nil.
+func newSegment(dev *device, k kind, n int64, f *file, offset int64) (*segment, error) {
+	s := &segment{dev: dev, kind: k, file: f}
+	var err error
+	if s.addresses, err = reserve(n); err != nil {
+		return nil, err
+	}
+	if f == nil {
+		s.backing, err = reserve(n)
+	} else {
+		protection := protReadWrite
+		if k == pooled {
+			protection = protNone // until an allocation runs on its stream
+		}
+		s.backing, err = f.mmap(offset, n, protection)
+	}
+	if err != nil {
+		_ = unmap(s.addresses)
+		return nil, err
+	}
+	return s, nil
+}
+
+// unmap releases the addresses. No operation may still use them.
+func (s *segment) unmap() error {
+	err := unmap(s.addresses)
+	if e := unmap(s.backing); err == nil {
+		err = e
+	}
+	s.addresses, s.backing, s.allocations = nil, nil, nil
+	return err
+}
+
 func (s *segment) address(alloc *allocation) uintptr { return s.base() + uintptr(alloc.offset) }
 
 // indexEndingAfter returns the index of the first allocation that ends after
@@ -242,40 +276,6 @@ func (s *segment) accessibleFrom(alloc *allocation, dev *device) bool {
 		return true
 	}
 	return s.kind == ordinary && dev.peers[s.dev.ordinal]
-}
-
-// newSegment reserves addresses for n bytes. They are backed by f from offset
-// on, or by nothing if f is nil.
-func newSegment(dev *device, k kind, n int64, f *file, offset int64) (*segment, error) {
-	s := &segment{dev: dev, kind: k, file: f}
-	var err error
-	if s.addresses, err = reserve(n); err != nil {
-		return nil, err
-	}
-	if f == nil {
-		s.backing, err = reserve(n)
-	} else {
-		protection := protReadWrite
-		if k == pooled {
-			protection = protNone // until an allocation runs on its stream
-		}
-		s.backing, err = f.mmap(offset, n, protection)
-	}
-	if err != nil {
-		_ = unmap(s.addresses)
-		return nil, err
-	}
-	return s, nil
-}
-
-// unmap releases the addresses. No operation may still use them.
-func (s *segment) unmap() error {
-	err := unmap(s.addresses)
-	if e := unmap(s.backing); err == nil {
-		err = e
-	}
-	s.addresses, s.backing, s.allocations = nil, nil, nil
-	return err
 }
 
 // registeredSpaces holds the address spaces of all drivers of the process, so

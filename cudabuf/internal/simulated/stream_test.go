@@ -218,3 +218,16 @@ func TestSynchronizationIncludesDestroyedStreams(t *testing.T) {
 		})
 	}
 }
+
+func TestStreamsRunConcurrently(t *testing.T) {
+	d, _ := openMachine(t, Config{})
+	a := must[driver.Stream](t)(d.StreamCreateWithPriority(driver.StreamNonBlocking, 0))
+	b := must[driver.Stream](t)(d.StreamCreateWithPriority(driver.StreamNonBlocking, 0))
+	gate := make(chan struct{})
+	require.NoError(t, d.streams[a].submit("", func() error { <-gate; return nil }))
+	require.NoError(t, d.streams[b].submit("", func() error { close(gate); return nil }))
+	require.NoError(t, d.StreamSynchronize(a))
+	require.NoError(t, d.StreamDestroy(a))
+	wantCode(t, driver.InvalidHandle, d.StreamSynchronize(a))
+	wantCode(t, driver.InvalidHandle, d.StreamDestroy(a))
+}

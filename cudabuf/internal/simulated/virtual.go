@@ -4,6 +4,120 @@ package simulated
 
 import "github.com/quiver-gpu/quiver/cudabuf/internal/driver"
 
+// physical is a physical allocation (CUmemGenericAllocationHandle). It has its
+// own file, which other processes can open by a descriptor.
+type physical struct {
+	dev        *device
+	file       *file
+	references int // one of the handle and one of each mapping
+	shareable  bool
+	counted    bool // its bytes count as used; false if imported, because the exporter counts them
+}
+
+// release releases one reference. The last one frees the memory.
+func (p *physical) release() error {
+	if p.references--; p.references > 0 {
+		return nil
+	}
+	if p.counted {
+		p.dev.arena.used -= p.file.size
+	}
+	return p.file.close()
+}
+
+func (d *Driver) MemGetAllocationGranularity(h driver.Device, _ bool) (int64, error) {
+	_, err := d.enterNamedDevice("cuMemGetAllocationGranularity", h)
+	return granularity, err
+}
+
+func (d *Driver) MemCreate(n int64, h driver.Device, shareable bool) (driver.Physical, error) {
+	const call = "cuMemCreate"
+	dev, err := d.enterNamedDevice(call, h)
+	if err != nil {
+		return 0, err
+	}
+	if err := requireGranular(call, n); err != nil {
+		return 0, err
+	}
+	d.space.mu.Lock()
+	defer d.space.mu.Unlock()
+	if !dev.arena.charge(n) {
+		return 0, dev.arena.outOfMemory(call, n)
+	}
+	f, err := newFile(physicalFile, dev.ordinal, n)
+	if err != nil {
+		dev.arena.used -= n
+		return 0, system(call, err)
+	}
+	return d.addPhysical(&physical{dev: dev, file: f, references: 1, shareable: shareable, counted: true}), nil
+}
+
+func (d *Driver) addPhysical(p *physical) driver.Physical {
+	h := driver.Physical(d.newHandle())
+	d.space.physical[h] = p
+	return h
+}
+
+// MemRelease releases the handle. Mapped memory stays until it is unmapped.
+func (d *Driver) MemRelease(h driver.Physical) error {
+	const call = "cuMemRelease"
+	p, err := d.lockPhysical(call, h)
+	if err != nil {
+		return err
+	}
+	defer d.space.mu.Unlock()
+	delete(d.space.physical, h)
+	return system(call, p.release())
+}
+
+func (d *Driver) MemExportToShareableHandle(h driver.Physical) (int, error) {
+	const call = "cuMemExportToShareableHandle"
+	p, err := d.lockPhysical(call, h)
+	if err != nil {
+		return 0, err
+	}
+	defer d.space.mu.Unlock()
+	if !p.shareable {
+		return 0, invalid(call, "the memory was not created shareable")
+	}
+	fd, err := p.file.dup()
+	return fd, system(call, err)
+}
+
+func (d *Driver) MemImportFromShareableHandle(fd int) (driver.Physical, error) {
+	const call = "cuMemImportFromShareableHandle"
+	f, dev, err := d.importFile(call, fd, physicalFile)
+	if err != nil {
+		return 0, err
+	}
+	d.space.mu.Lock()
+	defer d.space.mu.Unlock()
+	return d.addPhysical(&physical{dev: dev, file: f, references: 1, shareable: true}), nil
+}
+
+// lockPhysical returns the physical memory of a handle and leaves space.mu
+// locked.
+func (d *Driver) lockPhysical(call string, h driver.Physical) (*physical, error) {
+	if _, err := d.enterCurrentDevice(call); err != nil {
+		return nil, err
+	}
+	d.space.mu.Lock()
+	if p, ok := d.space.physical[h]; ok {
+		return p, nil
+	}
+	d.space.mu.Unlock()
+	return nil, invalid(call, "%#x is not a handle of physical memory", h)
+}
+
+// requireGranular returns an error unless n is a positive multiple of the
+// granularity.
+func requireGranular(call string, n int64) error {
+	if n <= 0 || n%granularity != 0 {
+		return invalid(call, "%d bytes are not a multiple of %d", n, granularity)
+	}
+	return nil
+}
+
 // MemAddressReserve also reserves adjacent addresses for the backing memory, so
 // that adjacent mappings can be copied as one range.
 func (d *Driver) MemAddressReserve(n int64) (uintptr, error) {
@@ -155,118 +269,4 @@ func (s *segment) mappingsIn(call string, offset, n int64) ([]*allocation, error
 		return nil, invalid(call, "%d bytes at %#x are not filled by whole mappings", n, s.base()+uintptr(offset))
 	}
 	return append([]*allocation(nil), s.allocations[first:i]...), nil
-}
-
-// physical is a physical allocation (CUmemGenericAllocationHandle). It has its
-// own file, which other processes can open by a descriptor.
-type physical struct {
-	dev        *device
-	file       *file
-	references int // one of the handle and one of each mapping
-	shareable  bool
-	counted    bool // its bytes count as used; false if imported, because the exporter counts them
-}
-
-// release releases one reference. The last one frees the memory.
-func (p *physical) release() error {
-	if p.references--; p.references > 0 {
-		return nil
-	}
-	if p.counted {
-		p.dev.arena.used -= p.file.size
-	}
-	return p.file.close()
-}
-
-func (d *Driver) MemGetAllocationGranularity(h driver.Device, _ bool) (int64, error) {
-	_, err := d.enterNamedDevice("cuMemGetAllocationGranularity", h)
-	return granularity, err
-}
-
-func (d *Driver) MemCreate(n int64, h driver.Device, shareable bool) (driver.Physical, error) {
-	const call = "cuMemCreate"
-	dev, err := d.enterNamedDevice(call, h)
-	if err != nil {
-		return 0, err
-	}
-	if err := requireGranular(call, n); err != nil {
-		return 0, err
-	}
-	d.space.mu.Lock()
-	defer d.space.mu.Unlock()
-	if !dev.arena.charge(n) {
-		return 0, dev.arena.outOfMemory(call, n)
-	}
-	f, err := newFile(physicalFile, dev.ordinal, n)
-	if err != nil {
-		dev.arena.used -= n
-		return 0, system(call, err)
-	}
-	return d.addPhysical(&physical{dev: dev, file: f, references: 1, shareable: shareable, counted: true}), nil
-}
-
-func (d *Driver) addPhysical(p *physical) driver.Physical {
-	h := driver.Physical(d.newHandle())
-	d.space.physical[h] = p
-	return h
-}
-
-// MemRelease releases the handle. Mapped memory stays until it is unmapped.
-func (d *Driver) MemRelease(h driver.Physical) error {
-	const call = "cuMemRelease"
-	p, err := d.lockPhysical(call, h)
-	if err != nil {
-		return err
-	}
-	defer d.space.mu.Unlock()
-	delete(d.space.physical, h)
-	return system(call, p.release())
-}
-
-func (d *Driver) MemExportToShareableHandle(h driver.Physical) (int, error) {
-	const call = "cuMemExportToShareableHandle"
-	p, err := d.lockPhysical(call, h)
-	if err != nil {
-		return 0, err
-	}
-	defer d.space.mu.Unlock()
-	if !p.shareable {
-		return 0, invalid(call, "the memory was not created shareable")
-	}
-	fd, err := p.file.dup()
-	return fd, system(call, err)
-}
-
-func (d *Driver) MemImportFromShareableHandle(fd int) (driver.Physical, error) {
-	const call = "cuMemImportFromShareableHandle"
-	f, dev, err := d.importFile(call, fd, physicalFile)
-	if err != nil {
-		return 0, err
-	}
-	d.space.mu.Lock()
-	defer d.space.mu.Unlock()
-	return d.addPhysical(&physical{dev: dev, file: f, references: 1, shareable: true}), nil
-}
-
-// lockPhysical returns the physical memory of a handle and leaves space.mu
-// locked.
-func (d *Driver) lockPhysical(call string, h driver.Physical) (*physical, error) {
-	if _, err := d.enterCurrentDevice(call); err != nil {
-		return nil, err
-	}
-	d.space.mu.Lock()
-	if p, ok := d.space.physical[h]; ok {
-		return p, nil
-	}
-	d.space.mu.Unlock()
-	return nil, invalid(call, "%#x is not a handle of physical memory", h)
-}
-
-// requireGranular returns an error unless n is a positive multiple of the
-// granularity.
-func requireGranular(call string, n int64) error {
-	if n <= 0 || n%granularity != 0 {
-		return invalid(call, "%d bytes are not a multiple of %d", n, granularity)
-	}
-	return nil
 }

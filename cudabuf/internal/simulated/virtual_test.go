@@ -7,11 +7,10 @@ import (
 	"os"
 	"testing"
 
+	"github.com/quiver-gpu/quiver/cudabuf/internal/driver"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
-
-	"github.com/quiver-gpu/quiver/cudabuf/internal/driver"
 )
 
 const page = granularity
@@ -163,14 +162,6 @@ func TestDescriptorKeepsPhysicalMemory(t *testing.T) {
 		_, err := d.MemImportFromShareableHandle(fd)
 		wantCode(t, driver.InvalidValue, err)
 	}
-}
-
-func newMapping(t *testing.T, d *Driver, p driver.Physical, n int64) uintptr {
-	t.Helper()
-	a := must[uintptr](t)(d.MemAddressReserve(n))
-	require.NoError(t, d.MemMap(a, n, p))
-	require.NoError(t, d.MemSetAccess(a, n, 0))
-	return a
 }
 
 func TestMemoryAccessRequiresPeerAccess(t *testing.T) {
