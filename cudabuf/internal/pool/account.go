@@ -106,14 +106,6 @@ func (a *Account) describeFailure(want int64, err error) error {
 	return fmt.Errorf("%d bytes wanted, %d in use, %d held%s: %w", want, a.inUse.Load(), a.held.Load(), limit, err)
 }
 
-func raiseTo(peak *atomic.Int64, n int64) {
-	for old := peak.Load(); n > old; old = peak.Load() {
-		if peak.CompareAndSwap(old, n) {
-			return
-		}
-	}
-}
-
 // Stats returns the current statistics.
 func (a *Account) Stats() Stats {
 	return Stats{
@@ -168,4 +160,12 @@ func (a *Account) Pop() (Stats, bool) {
 		Count: now.Count - then.Count, PeakCount: now.PeakCount - then.Count, TotalCount: now.TotalCount - then.TotalCount,
 		Held: now.Held - then.Held, PeakHeld: now.PeakHeld - then.Held,
 	}, true
+}
+
+func raiseTo(peak *atomic.Int64, n int64) {
+	for old := peak.Load(); n > old; old = peak.Load() {
+		if peak.CompareAndSwap(old, n) {
+			return
+		}
+	}
 }

@@ -4,6 +4,7 @@ import (
 	"runtime"
 	"testing"
 
+	"github.com/quiver-gpu/quiver/arrowbuf"
 	"github.com/quiver-gpu/quiver/cudabuf/internal/pool"
 	"github.com/quiver-gpu/quiver/cudabuf/internal/pool/trace"
 	"github.com/stretchr/testify/assert"
@@ -516,4 +517,123 @@ func TestRandomTraceHoldsAtMostTenthMoreThanUsed(t *testing.T) {
 		assert.LessOrEqual(t, ratio, 1.1, "%v", sizes)
 		assert.Less(t, calls, 200_000/5, "%v", sizes)
 	}
+}
+
+func TestIdleMemoryIsFreedToKeepLimit(t *testing.T) {
+	c, g := newCaching(t, pool.Config{})
+	c.Account().SetLimit(8 * granule)
+	keep := getBlock(t, g, c, 4*granule, 0)
+	for _, n := range []int64{1, 3, 2, 4} {
+		putBlock(t, g, c, getBlock(t, g, c, n*granule, 0))
+		assert.LessOrEqual(t, heldBytes(c), int64(8*granule))
+	}
+	putBlock(t, g, c, keep)
+}
+
+// Four blocks fill the limit. Two free blocks serve a request for their sum
+// only if they are neighbours.
+func TestLimitIncludesFragments(t *testing.T) {
+	for name, test := range map[string]struct {
+		puts []int
+		fits bool
+	}{"apart": {[]int{0, 2}, false}, "neighbours": {[]int{1, 2}, true}} {
+		t.Run(name, func(t *testing.T) {
+			c, g := newCaching(t, pool.Config{})
+			c.Account().SetLimit(granule)
+			x := map[int]*block{}
+			for i := range 4 {
+				x[i] = getBlock(t, g, c, granule/4, 0)
+			}
+			for _, i := range test.puts {
+				putBlock(t, g, c, x[i])
+				delete(x, i)
+			}
+			b, err := c.Get(granule/2, 0)
+			if test.fits {
+				require.NoError(t, err)
+				g.markAllocated(b, 0)
+				putBlock(t, g, c, b)
+			} else {
+				assert.ErrorIs(t, err, arrowbuf.ErrOutOfMemory)
+			}
+			for _, b := range x {
+				putBlock(t, g, c, b)
+			}
+		})
+	}
+}
+
+func TestIdleLimitHolds(t *testing.T) {
+	c, g := newCaching(t, pool.Config{})
+	require.NoError(t, c.SetIdleLimit(4*granule))
+	for _, n := range []int64{2, 1, 4, 8, 1} {
+		b := getBlock(t, g, c, n*granule, 0)
+		putBlock(t, g, c, b)
+		assert.LessOrEqual(t, heldBytes(c), int64(4*granule), "%d", n)
+	}
+	assert.NotZero(t, heldBytes(c))
+
+	pending := getBlock(t, g, c, 8*granule, 1)
+	g.use(pending, 1)
+	putBlock(t, g, c, pending)
+	assert.GreaterOrEqual(t, heldBytes(c), int64(8*granule), "a stream may still use it")
+	g.progress(1)
+	require.NoError(t, c.SetIdleLimit(0))
+	assert.Zero(t, heldBytes(c))
+
+	small, other := getBlock(t, g, c, 512, 0), getBlock(t, g, c, 512, 0)
+	putBlock(t, g, c, small)
+	assert.EqualValues(t, 4*granule, heldBytes(c), "the other's allocation")
+	putBlock(t, g, c, other)
+	assert.Zero(t, heldBytes(c))
+}
+
+func TestTrimKeepsMemoryInUse(t *testing.T) {
+	c, g := newCaching(t, pool.Config{})
+	var x []*block
+	for range 16 { // two allocations of small blocks
+		x = append(x, getBlock(t, g, c, granule/2, 0))
+	}
+	large := getBlock(t, g, c, 3*granule, 0)
+	require.EqualValues(t, 11*granule, heldBytes(c))
+	for _, b := range x[:9] {
+		putBlock(t, g, c, b)
+	}
+	putBlock(t, g, c, large)
+	require.NoError(t, c.Trim())
+	assert.EqualValues(t, 4*granule, heldBytes(c))
+	for _, b := range x[9:] {
+		putBlock(t, g, c, b)
+	}
+	require.NoError(t, c.Trim())
+	assert.Zero(t, heldBytes(c))
+}
+
+func TestErrorsOfFreeAreReported(t *testing.T) {
+	g := newGPU(t, 1<<20)
+	c := pool.NewCaching(g.upstream(), pool.Config{Granule: granule})
+	putBlock(t, g, c, getBlock(t, g, c, 3*granule, 0))
+	g.failing = func(call string) error {
+		if call == "free" {
+			return assert.AnError
+		}
+		return nil
+	}
+	assert.ErrorIs(t, c.Trim(), assert.AnError)
+	assert.Zero(t, heldBytes(c), "and not tried again")
+	g.failing = nil
+	assert.ErrorIs(t, c.Close(), assert.AnError, "also at the end")
+}
+
+func TestLargestIsSizeAvailableWithoutDriver(t *testing.T) {
+	c, g := newCaching(t, pool.Config{})
+	assert.Zero(t, c.Largest())
+	putBlock(t, g, c, getBlock(t, g, c, 512, 0))
+	assert.EqualValues(t, 4*granule, c.Largest())
+	b := getBlock(t, g, c, 9*granule, 1)
+	g.use(b, 1)
+	putBlock(t, g, c, b)
+	assert.EqualValues(t, 4*granule, c.Largest(), "a stream may still use it")
+	g.progress(1)
+	assert.EqualValues(t, 9*granule, c.Largest())
 }
