@@ -156,13 +156,12 @@ func openGPU(t testing.TB) *cudabuf.Driver {
 	return d
 }
 
-// CatchHostAccess runs f. If f, on this goroutine, accesses memory of a
-// simulated device, the error names the device, the allocation and the offset,
-// and contains the stack. Otherwise the error is nil. Other panics continue.
+// CatchHostAccess runs f, and returns an error if f accesses memory of a
+// simulated device on this goroutine. The error names the device, the
+// allocation and the offset, and contains the stack. Other panics continue.
 //
-// Without CatchHostAccess, such an access ends the process with the fault
-// "unexpected fault address" and the stack of the goroutine, as an access to
-// GPU memory does.
+// Otherwise such an access ends the process with "unexpected fault address", as
+// an access to GPU memory does.
 func CatchHostAccess(f func()) (err error) {
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() {

@@ -28,10 +28,10 @@ const DefaultCacheBytes = 256 << 20
 //
 // The key of an image contains the source with headers, options and name
 // expressions, the architecture, and the build of NVRTC. A source that depends
-// on other files is compiled each time, for example with option -I or an
-// #include of an absolute path: see CollectHeaders. A damaged file is compiled
-// again and replaced. A user who can write to the directory controls the code
-// that the program runs on the GPU.
+// on other files is compiled each time. Examples are option -I and an #include
+// of an absolute path; see CollectHeaders. A damaged file is compiled again and
+// replaced. A user who can write to the directory controls the code that the
+// program runs on the GPU.
 type Cache struct {
 	// Dir is the directory, which is created when needed. "" means
 	// quiver/kernels in os.UserCacheDir.

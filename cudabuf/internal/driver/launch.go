@@ -76,8 +76,8 @@ func (l *Launch) Values() *unsafe.Pointer {
 type HostKernel func(*HostLaunch)
 
 // HostLaunch is one launch of a HostKernel. Arguments are counted from 0.
-// Reading an argument as a type other than its own, or memory that is not the
-// device's, ends the host kernel and fails the launch.
+// Reading an argument as another type, or memory that the device cannot access,
+// ends the host kernel. The launch then fails.
 type HostLaunch struct {
 	Grid, Block Dim3
 	SharedBytes uint32

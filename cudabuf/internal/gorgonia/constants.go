@@ -7,8 +7,9 @@ import "C"
 
 import "github.com/quiver-gpu/quiver/cudabuf/internal/driver"
 
-// equal has one element. It is indexed by the difference between a constant of
-// package driver and that of cuda.h, so that a difference does not compile.
+// equal has one element. Its index is the difference between a constant of
+// package driver and that of cuda.h. A difference other than 0 does not
+// compile.
 type equal [1]struct{}
 
 var (

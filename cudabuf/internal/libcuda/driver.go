@@ -1,8 +1,8 @@
 //go:build linux
 
 // Package libcuda implements driver.API with the CUDA driver of NVIDIA GPUs. It
-// opens libcuda.so.1 at run time, so it needs neither cgo nor a CUDA toolkit,
-// and a program also starts without the library.
+// opens libcuda.so.1 at run time, so it needs neither cgo nor a CUDA toolkit. A
+// program also starts without the library.
 //
 // Every call passes its arguments as integers to invoke. On amd64, invoke is
 // assembly of this package; on other machines it is purego.SyscallN. With the

@@ -175,9 +175,10 @@ const (
 )
 
 // symbols holds the exported names of each call. cuda.h maps the name of a call
-// to its newest version by macro, such as cuMemAlloc to cuMemAlloc_v2, and CUDA
-// 13 maps some to versions with other parameters. This table names the version
-// whose parameters this package passes. The first exported name is used.
+// to its newest version by macro, such as cuMemAlloc to cuMemAlloc_v2. CUDA 13
+// maps some names to versions with other parameters. This table names the
+// version whose parameters this package passes. The first exported name is
+// used.
 //
 // Calls are optional unless opening a device, copying and running kernels need
 // them.

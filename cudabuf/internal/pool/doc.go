@@ -1,10 +1,10 @@
-// Package pool manages device memory: which allocations of the driver are held,
-// which parts of them are in use, and when freed memory is reused although a
-// stream may still use it. It does not call a driver; [Upstream] is the
-// interface to one.
+// Package pool manages device memory. It knows which allocations of the driver
+// are held and which parts of them are in use. It decides when to reuse freed
+// memory that a stream may still use. It does not call a driver; [Upstream] is
+// the interface to one.
 //
 // Interface [Pool] has three implementations. [Caching] keeps allocations of
-// the driver and splits them, [Direct] calls the driver for each block, and
+// the driver and splits them. [Direct] calls the driver for each block.
 // [Ordered] uses stream-ordered allocation of the driver. [WithRetry],
 // [WithLog] and [Track] wrap any of them.
 //
