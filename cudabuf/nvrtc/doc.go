@@ -3,7 +3,7 @@
 //
 // NVIDIA's run-time compiler, libnvrtc, is opened when it is first used. A
 // program needs neither cgo nor a CUDA toolkit to build, and no GPU to compile.
-// It is searched in the dynamic loader's path, in a CUDA toolkit
+// The library is searched in the dynamic loader's path, in a CUDA toolkit
 // (CUDA_HOME, CUDA_PATH, /usr/local/cuda), and in an active Python or conda
 // environment. The environment variable QUIVER_LIBNVRTC overrides the search.
 // Without the library, errors wrap [ErrNotFound].

@@ -19,12 +19,12 @@ func (d *Driver) MemcpyHtoDAsync(dst uintptr, src []byte, h driver.Stream) error
 	if err != nil || len(src) == 0 {
 		return err
 	}
-	to, err := dev.destinationOperand(call, dst, int64(len(src)))
+	destination, err := dev.destinationOperand(call, dst, int64(len(src)))
 	if err != nil {
 		return err
 	}
 	if d.pinned(src) != nil {
-		return s.submit(call, d.copy(to, dev.hostOperand(call, src)))
+		return s.submit(call, d.copy(destination, dev.hostOperand(call, src)))
 	}
 	if err := s.pageable(call); err != nil {
 		return err
@@ -32,7 +32,7 @@ func (d *Driver) MemcpyHtoDAsync(dst uintptr, src []byte, h driver.Stream) error
 	if !tryAccess(func() { src = bytes.Clone(src) }) {
 		return invalid(call, "the source is not host memory")
 	}
-	return s.submit(call, d.copy(to, fixedOperand(src)))
+	return s.submit(call, d.copy(destination, fixedOperand(src)))
 }
 
 // MemcpyDtoHAsync to pageable memory returns when the copy is done.
@@ -42,7 +42,7 @@ func (d *Driver) MemcpyDtoHAsync(dst []byte, src uintptr, h driver.Stream) error
 	if err != nil || len(dst) == 0 {
 		return err
 	}
-	from, err := dev.sourceOperand(call, src, int64(len(dst)))
+	source, err := dev.sourceOperand(call, src, int64(len(dst)))
 	if err != nil {
 		return err
 	}
@@ -50,13 +50,13 @@ func (d *Driver) MemcpyDtoHAsync(dst []byte, src uintptr, h driver.Stream) error
 	case h != nil && h.readOnly:
 		return invalid(call, "the destination is registered read-only")
 	case h != nil:
-		return s.submit(call, d.copy(dev.hostOperand(call, dst), from))
+		return s.submit(call, d.copy(dev.hostOperand(call, dst), source))
 	}
 	if err := s.pageable(call); err != nil {
 		return err
 	}
 	staged := make([]byte, len(dst))
-	if err := s.submit(call, d.copy(fixedOperand(staged), from)); err != nil {
+	if err := s.submit(call, d.copy(fixedOperand(staged), source)); err != nil {
 		return err
 	}
 	if err := s.synchronize(call); err != nil {
@@ -88,18 +88,18 @@ func (d *Driver) MemcpyDtoDAsync(dst, src uintptr, n int64, h driver.Stream) err
 	if err != nil || n == 0 {
 		return err
 	}
-	to, err := dev.destinationOperand(call, dst, n)
+	destination, err := dev.destinationOperand(call, dst, n)
 	if err != nil {
 		return err
 	}
-	from, err := dev.sourceOperand(call, src, n)
+	source, err := dev.sourceOperand(call, src, n)
 	if err != nil {
 		return err
 	}
 	if dst < src+uintptr(n) && src < dst+uintptr(n) {
 		return invalid(call, "source and destination overlap")
 	}
-	return s.submit(call, d.copy(to, from))
+	return s.submit(call, d.copy(destination, source))
 }
 
 func (d *Driver) MemcpyPeerAsync(dst uintptr, dstContext driver.Context, src uintptr, srcContext driver.Context, n int64, h driver.Stream) error {
@@ -108,23 +108,23 @@ func (d *Driver) MemcpyPeerAsync(dst uintptr, dstContext driver.Context, src uin
 	if err != nil || n == 0 {
 		return err
 	}
-	target, err := d.contextDevice(call, dstContext)
+	destinationDevice, err := d.contextDevice(call, dstContext)
 	if err != nil {
 		return err
 	}
-	source, err := d.contextDevice(call, srcContext)
+	sourceDevice, err := d.contextDevice(call, srcContext)
 	if err != nil {
 		return err
 	}
-	to, err := target.destinationOperand(call, dst, n)
+	destination, err := destinationDevice.destinationOperand(call, dst, n)
 	if err != nil {
 		return err
 	}
-	from, err := source.sourceOperand(call, src, n)
+	source, err := sourceDevice.sourceOperand(call, src, n)
 	if err != nil {
 		return err
 	}
-	return s.submit(call, d.copy(to, from))
+	return s.submit(call, d.copy(destination, source))
 }
 
 func (d *Driver) MemsetD8Async(dst uintptr, value byte, n int64, h driver.Stream) error {
@@ -133,12 +133,12 @@ func (d *Driver) MemsetD8Async(dst uintptr, value byte, n int64, h driver.Stream
 	if err != nil || n == 0 {
 		return err
 	}
-	to, err := dev.destinationOperand(call, dst, n)
+	destination, err := dev.destinationOperand(call, dst, n)
 	if err != nil {
 		return err
 	}
 	return s.submit(call, func() error {
-		b, err := to()
+		b, err := destination()
 		for i := range b {
 			b[i] = value
 		}
@@ -201,11 +201,11 @@ func (dev *device) sourceOperand(call string, address uintptr, n int64) (operand
 // destinationOperand is sourceOperand for memory that the copy writes. It
 // returns an error for read-only registered memory.
 func (dev *device) destinationOperand(call string, address uintptr, n int64) (operand, error) {
-	to, err := dev.sourceOperand(call, address, n)
+	destination, err := dev.sourceOperand(call, address, n)
 	if err == nil && dev.arena.readOnly(address) {
 		return nil, invalid(call, "%#x is registered read-only", address)
 	}
-	return to, err
+	return destination, err
 }
 
 // hostOperand returns an operand for pinned host memory.

@@ -72,22 +72,22 @@ func (s *stream) run() {
 			s.mu.Unlock()
 			return
 		}
-		w := s.queue[0]
+		op := s.queue[0]
 		s.queue[0] = operation{} // an idle stream must not keep memory alive
 		s.queue = s.queue[1:]
 		s.mu.Unlock()
 
-		for _, m := range w.dependencies {
-			m.wait()
+		for _, dependency := range op.dependencies {
+			dependency.wait()
 		}
 		// A lost device runs nothing.
-		if w.run != nil && s.dev.lost.Load() == nil {
-			if err := recoverFault(w.run); err != nil {
+		if op.run != nil && s.dev.lost.Load() == nil {
+			if err := recoverFault(op.run); err != nil {
 				s.fail(err)
 			}
 		}
-		if w.onDone != nil {
-			w.onDone()
+		if op.onDone != nil {
+			op.onDone()
 		}
 		s.mu.Lock()
 		s.completed++
@@ -151,51 +151,51 @@ func (s *stream) waitForCapacity() {
 
 // submitLocked is submit with Driver.order held. It returns the position of the
 // operation. The position of a captured operation is already reached.
-func (s *stream) submitLocked(call string, w operation) (streamPosition, error) {
+func (s *stream) submitLocked(call string, op operation) (streamPosition, error) {
 	if s.closed {
 		return streamPosition{}, &driver.Error{Call: call, Code: driver.InvalidHandle, Detail: "the stream is destroyed"}
 	}
 	if s.capture != nil {
-		return streamPosition{}, s.capture.record(call, s, w.run)
+		return streamPosition{}, s.capture.record(call, s, op.run)
 	}
 	legacy, err := s.legacyDependencies(call)
 	if err != nil {
 		return streamPosition{}, err
 	}
-	w.dependencies = append(legacy, w.dependencies...)
-	return s.enqueue(w), nil
+	op.dependencies = append(legacy, op.dependencies...)
+	return s.enqueue(op), nil
 }
 
 // legacyDependencies returns the positions that the next operation must wait
 // for because of the null stream. The null stream waits for all blocking
 // streams, and a blocking stream waits for the null stream.
-func (s *stream) legacyDependencies(call string) (after []dependency, err error) {
+func (s *stream) legacyDependencies(call string) (dependencies []dependency, err error) {
 	null := s.context.null
 	switch {
 	case s == null:
-		for b := range s.context.blocking {
-			if b.capture != nil {
-				b.capture.invalid = true
+		for other := range s.context.blocking {
+			if other.capture != nil {
+				other.capture.invalid = true
 				return nil, &driver.Error{Call: call, Code: captureImplicit, Detail: "a blocking stream captures"}
 			}
-			if tail := b.tail(); !tail.done() {
-				after = append(after, tail)
-			} else if b.closed {
-				delete(s.context.blocking, b)
+			if tail := other.tail(); !tail.done() {
+				dependencies = append(dependencies, tail)
+			} else if other.closed {
+				delete(s.context.blocking, other)
 			}
 		}
 	case s.blocking:
 		if tail := null.tail(); !tail.done() {
-			after = append(after, tail)
+			dependencies = append(dependencies, tail)
 		}
 	}
-	return after, nil
+	return dependencies, nil
 }
 
-func (s *stream) enqueue(w operation) streamPosition {
+func (s *stream) enqueue(op operation) streamPosition {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.queue = append(s.queue, w)
+	s.queue = append(s.queue, op)
 	s.submitted++
 	s.changed.Broadcast()
 	return streamPosition{s, s.submitted}
@@ -204,12 +204,12 @@ func (s *stream) enqueue(w operation) streamPosition {
 // synchronize waits for all submitted operations and returns their first
 // failure once.
 func (s *stream) synchronize(call string) error {
-	marks, err := s.tails(call)
+	tails, err := s.tails(call)
 	if err != nil {
 		return err
 	}
-	for _, m := range marks {
-		m.wait()
+	for _, tail := range tails {
+		tail.wait()
 	}
 	return s.popFailure()
 }
@@ -229,8 +229,8 @@ func (s *stream) tails(call string) ([]dependency, error) {
 	if s != s.context.null {
 		return []dependency{s.tail()}, nil
 	}
-	after, err := s.legacyDependencies(call)
-	return append(after, s.tail()), err
+	dependencies, err := s.legacyDependencies(call)
+	return append(dependencies, s.tail()), err
 }
 
 // close ends the stream after its queued operations. The caller holds
@@ -269,23 +269,23 @@ func (s *stream) tail() streamPosition {
 	return streamPosition{s, s.submitted}
 }
 
-func (m streamPosition) done() bool {
-	if m.stream == nil {
+func (p streamPosition) done() bool {
+	if p.stream == nil {
 		return true
 	}
-	m.stream.mu.Lock()
-	defer m.stream.mu.Unlock()
-	return m.stream.completed >= m.n
+	p.stream.mu.Lock()
+	defer p.stream.mu.Unlock()
+	return p.stream.completed >= p.n
 }
 
-func (m streamPosition) wait() {
-	if m.stream == nil {
+func (p streamPosition) wait() {
+	if p.stream == nil {
 		return
 	}
-	m.stream.mu.Lock()
-	defer m.stream.mu.Unlock()
-	for m.stream.completed < m.n {
-		m.stream.changed.Wait()
+	p.stream.mu.Lock()
+	defer p.stream.mu.Unlock()
+	for p.stream.completed < p.n {
+		p.stream.changed.Wait()
 	}
 }
 
@@ -348,12 +348,12 @@ func (d *Driver) StreamQuery(h driver.Stream) (done bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	marks, err := s.tails(call)
+	tails, err := s.tails(call)
 	if err != nil {
 		return false, err
 	}
-	for _, m := range marks {
-		if !m.done() {
+	for _, tail := range tails {
+		if !tail.done() {
 			return false, nil
 		}
 	}
