@@ -323,27 +323,6 @@ func (c *choice) finish() error {
 	return nil
 }
 
-// Mode is what becomes of an index that is outside its axis.
-type Mode byte
-
-// The modes of NumPy. ModeRaise counts a negative index from the end, and
-// answers arrowbuf.ErrOutOfRange for any other outside the axis; ModeWrap takes
-// indices modulo the extent; ModeClip takes the first element for a negative
-// index, and the last for one beyond it. Others are ErrShape.
-const (
-	ModeRaise = Mode(cpu.Raise)
-	ModeWrap  = Mode(cpu.Wrap)
-	ModeClip  = Mode(cpu.Clip)
-)
-
-func (m Mode) check() error {
-	switch m {
-	case ModeRaise, ModeWrap, ModeClip:
-		return nil
-	}
-	return fmt.Errorf("mode %d: want ModeRaise, ModeWrap or ModeClip: %w", m, ErrShape)
-}
-
 // selection is what arrays of indices choose of an array's elements. Along axes
 // [at, at+len(varied)) of its shape the indices vary, along the others the array
 // does.
@@ -417,14 +396,100 @@ func (s *selection) copyTo(out *NDBuffer) error {
 	return s.gather(out, where, flags)
 }
 
-// alignment has the address of the first element and all strides: where it is a
-// multiple of a power of two, so are all elements' addresses.
-func (a *NDBuffer) alignment() uint64 {
-	all := a.address()
-	for i, s := range a.strides {
-		if a.shape[i] > 1 {
-			all |= uint64(s)
+// along are strides along the varied shape as strides along the whole.
+func (s *selection) along(strides []int64) []int64 {
+	all := make([]int64, len(s.shape))
+	copy(all[s.at:], strides)
+	return all
+}
+
+// gather copies what is at places to out, flagging the bad ones; neither is
+// empty.
+func (s *selection) gather(out *NDBuffer, where *places, flags *flags) error {
+	align := s.from.address() + uint64(where.offset-s.from.offset)
+	align |= uint64(where.step) | out.address()
+	walk, width, err := cpu.NewUnitWalk(out.dtype.Size(), align, s.shape, s.strides, s.along(where.strides), nil)
+	if err != nil {
+		return fmt.Errorf("gathering from strides %v: %w", s.strides, err)
+	}
+	if len(flags.walks) == 1 {
+		flags.walks[0] = walk
+	}
+	return gatherUnits(out, s.from.buf, where, width, walk, flags)
+}
+
+// set writes values, which broadcast to the selection's shape, to the chosen
+// elements. Where an element is chosen more than once, the last value in C order
+// stays. Nothing is written where an index is bad.
+func (s *selection) set(values *NDBuffer) error {
+	values, err := s.readable(values)
+	if err != nil {
+		return err
+	}
+	defer values.Release()
+	strides, err := stretch(values, s.shape)
+	if err != nil {
+		return err
+	}
+	if product(s.varied) == 0 {
+		return nil
+	}
+	flags, err := newFlags(s)
+	if err != nil {
+		return err
+	}
+	defer flags.array.Release()
+	where, err := s.resolve(flags)
+	if err != nil {
+		return err
+	}
+	defer where.indices.Release()
+	if product(s.shape) == 0 {
+		return nil
+	}
+	apart := s.unique || !slices.ContainsFunc(strides[s.at:s.at+len(s.varied)], func(d int64) bool { return d != 0 })
+	if !apart {
+		if apart, err = where.settle(); err != nil {
+			return err
 		}
 	}
-	return all
+	return s.scatter(values, strides, where, apart)
+}
+
+// readable are the values to write, which the caller releases: a copy of those
+// that lie where they are to be written.
+func (s *selection) readable(values *NDBuffer) (*NDBuffer, error) {
+	if values.dtype != s.from.dtype {
+		return nil, fmt.Errorf("writing %s to elements of %s: %w", values.dtype, s.from.dtype, ErrDType)
+	}
+	if values.Device() != s.from.Device() {
+		return nil, fmt.Errorf("writing values on %s to an array on %s: %w", values.Device(), s.from.Device(), arrowbuf.ErrDevice)
+	}
+	if MayShareMemory(s.from, values) {
+		return values.inCOrder()
+	}
+	values.Retain()
+	return values, nil
+}
+
+// stretch are the strides with which an array is assigned to a shape, to which it
+// broadcasts; its leading axes of extent 1 are dropped if it has more.
+func stretch(a *NDBuffer, shape []int64) ([]int64, error) {
+	from, strides := a.shape, a.strides
+	for len(from) > len(shape) && from[0] == 1 {
+		from, strides = from[1:], strides[1:]
+	}
+	return layout.Stretch(from, strides, shape)
+}
+
+// scatter writes values to places, not all of them if they are not apart.
+func (s *selection) scatter(values *NDBuffer, strides []int64, where *places, apart bool) error {
+	to := s.from
+	align := to.address() + uint64(where.offset-to.offset)
+	align |= uint64(where.step) | values.address()
+	walk, width, err := cpu.NewUnitWalk(to.dtype.Size(), align, s.shape, s.strides, s.along(where.strides), strides)
+	if err != nil {
+		return fmt.Errorf("scattering to strides %v: %w", s.strides, err)
+	}
+	return scatterUnits(to.buf, where, values, width, walk, apart)
 }

@@ -8,7 +8,6 @@ import (
 	"github.com/quiver-gpu/quiver/cudabuf"
 	"github.com/quiver-gpu/quiver/ndview/internal/cpu"
 	"github.com/quiver-gpu/quiver/ndview/internal/launch"
-	"github.com/quiver-gpu/quiver/ndview/internal/layout"
 )
 
 // places are the indices of a selection as one array, of int32 or int64: element
@@ -85,28 +84,6 @@ func gcd(a, b int64) int64 {
 		a, b = b, a%b
 	}
 	return a
-}
-
-// along are strides along the varied shape as strides along the whole.
-func (s *selection) along(strides []int64) []int64 {
-	all := make([]int64, len(s.shape))
-	copy(all[s.at:], strides)
-	return all
-}
-
-// gather copies what is at places to out, flagging the bad ones; neither is
-// empty.
-func (s *selection) gather(out *NDBuffer, where *places, flags *flags) error {
-	align := s.from.address() + uint64(where.offset-s.from.offset)
-	align |= uint64(where.step) | out.address()
-	walk, width, err := cpu.NewUnitWalk(out.dtype.Size(), align, s.shape, s.strides, s.along(where.strides), nil)
-	if err != nil {
-		return fmt.Errorf("gathering from strides %v: %w", s.strides, err)
-	}
-	if len(flags.walks) == 1 {
-		flags.walks[0] = walk
-	}
-	return gatherUnits(out, s.from.buf, where, width, walk, flags)
 }
 
 // flags tell which indices of a selection are bad. There is one word an axis that
@@ -384,51 +361,58 @@ func truePlaces(mask *NDBuffer) (*NDBuffer, error) {
 	return t.positions()
 }
 
-// Compress copies the slices of a along an axis, which counts from the end where
-// it is negative, at which the condition is not 0. The condition has one axis;
-// where it is shorter than that of a the rest is 0, and where it is longer all
-// beyond must be, else the error is arrowbuf.ErrOutOfRange.
-func Compress(condition, a *NDBuffer, axis int) (*NDBuffer, error) {
-	if len(a.shape) == 0 { // NumPy takes it for one of an element
-		row, err := AtLeast1D(a)
-		if err != nil {
-			return nil, err
+// alignment has the address of the first element and all strides: where it is a
+// multiple of a power of two, so are all elements' addresses.
+func (a *NDBuffer) alignment() uint64 {
+	all := a.address()
+	for i, s := range a.strides {
+		if a.shape[i] > 1 {
+			all |= uint64(s)
 		}
-		defer row.Release()
-		a = row
 	}
-	at, err := layout.Axis(axis, len(a.shape))
-	if err != nil {
-		return nil, err
-	}
-	if len(condition.shape) != 1 {
-		return nil, fmt.Errorf("a condition of shape %v: one axis is expected: %w", condition.shape, ErrShape)
-	}
-	if condition.Device() != a.Device() {
-		return nil, fmt.Errorf("a condition on %s for an array on %s: %w", condition.Device(), a.Device(), arrowbuf.ErrDevice)
-	}
-	truths, err := condition.truths()
-	if err != nil {
-		return nil, err
-	}
-	defer truths.Release()
-	if len(a.shape) == 1 && truths.shape[0] == a.shape[0] {
-		return a.Get(Mask(truths))
-	}
-	places, err := truePlaces(truths)
-	if err != nil {
-		return nil, err
-	}
-	defer places.Release()
-	return Take(a, places, at, ModeRaise)
+	return all
 }
 
-// CompressFlat is Compress of the elements of a in C order.
-func CompressFlat(condition, a *NDBuffer) (*NDBuffer, error) {
-	flat, err := a.Ravel(OrderC)
+// cShape is a shape as an argument of a kernel.
+type cShape struct {
+	Axes   int64
+	Extent [32]int64
+}
+
+// unravel makes places in a shape, in C order, to what they are along each axis:
+// an array of shape [axes, places].
+func unravel(places *NDBuffer, shape []int64) (*NDBuffer, error) {
+	out, err := Empty(places.Device(), Int64, int64(len(shape)), places.Size())
+	if err != nil || out.Size() == 0 {
+		return out, err
+	}
+	if _, ok := places.HostBytes(); ok {
+		cpu.Unravel(hostSlice[int64](places), shape, hostSlice[int64](out))
+		return out, nil
+	}
+	c := cShape{Axes: int64(len(shape))}
+	if copy(c.Extent[:], shape) < len(shape) {
+		err = fmt.Errorf("an array of %d axes, of at most %d: %w", len(shape), len(c.Extent), ErrShape)
+	} else {
+		err = launch.Items(places.Device(), compactProgram, "quiver_unravel", places.Size(), 1, places.in(), places.Size(), launch.StructOf(&c), out.inOut())
+	}
 	if err != nil {
+		out.Release()
 		return nil, err
 	}
-	defer flat.Release()
-	return Compress(condition, flat, 0)
+	return out, nil
+}
+
+// fold resolves indices into pos.
+func fold(pos, indices *NDBuffer, walk *cpu.Walk, f *cpu.Folding, flags *flags, flag int) error {
+	if to, ok := pos.hostAt(); ok {
+		from, _ := indices.hostAt()
+		word, _ := hostAt(flags.array.buf, 8*int64(flag))
+		cpu.Fold(to, from, walk, f, cpu.Report{Flag: (*cpu.Flag)(word)})
+		return nil
+	}
+	return walk.Cut(maxItems, func(part *cpu.Walk, first int64, at cpu.Offset) error {
+		return launch.Items(pos.Device(), foldProgram, "quiver_fold", part.Items, perThread,
+			indices.at(at.Index), pos.atOut(8*first), launch.StructOf(part), launch.StructOf(f), first, flags.array.atOut(8*int64(flag)))
+	})
 }

@@ -61,82 +61,6 @@ func TakeFlat(a, indices *NDBuffer, mode Mode) (*NDBuffer, error) {
 	return Take(flat, indices, 0, mode)
 }
 
-// set writes values, which broadcast to the selection's shape, to the chosen
-// elements. Where an element is chosen more than once, the last value in C order
-// stays. Nothing is written where an index is bad.
-func (s *selection) set(values *NDBuffer) error {
-	values, err := s.readable(values)
-	if err != nil {
-		return err
-	}
-	defer values.Release()
-	strides, err := stretch(values, s.shape)
-	if err != nil {
-		return err
-	}
-	if product(s.varied) == 0 {
-		return nil
-	}
-	flags, err := newFlags(s)
-	if err != nil {
-		return err
-	}
-	defer flags.array.Release()
-	where, err := s.resolve(flags)
-	if err != nil {
-		return err
-	}
-	defer where.indices.Release()
-	if product(s.shape) == 0 {
-		return nil
-	}
-	apart := s.unique || !slices.ContainsFunc(strides[s.at:s.at+len(s.varied)], func(d int64) bool { return d != 0 })
-	if !apart {
-		if apart, err = where.settle(); err != nil {
-			return err
-		}
-	}
-	return s.scatter(values, strides, where, apart)
-}
-
-// readable are the values to write, which the caller releases: a copy of those
-// that lie where they are to be written.
-func (s *selection) readable(values *NDBuffer) (*NDBuffer, error) {
-	if values.dtype != s.from.dtype {
-		return nil, fmt.Errorf("writing %s to elements of %s: %w", values.dtype, s.from.dtype, ErrDType)
-	}
-	if values.Device() != s.from.Device() {
-		return nil, fmt.Errorf("writing values on %s to an array on %s: %w", values.Device(), s.from.Device(), arrowbuf.ErrDevice)
-	}
-	if MayShareMemory(s.from, values) {
-		return values.inCOrder()
-	}
-	values.Retain()
-	return values, nil
-}
-
-// stretch are the strides with which an array is assigned to a shape, to which it
-// broadcasts; its leading axes of extent 1 are dropped if it has more.
-func stretch(a *NDBuffer, shape []int64) ([]int64, error) {
-	from, strides := a.shape, a.strides
-	for len(from) > len(shape) && from[0] == 1 {
-		from, strides = from[1:], strides[1:]
-	}
-	return layout.Stretch(from, strides, shape)
-}
-
-// scatter writes values to places, not all of them if they are not apart.
-func (s *selection) scatter(values *NDBuffer, strides []int64, where *places, apart bool) error {
-	to := s.from
-	align := to.address() + uint64(where.offset-to.offset)
-	align |= uint64(where.step) | values.address()
-	walk, width, err := cpu.NewUnitWalk(to.dtype.Size(), align, s.shape, s.strides, s.along(where.strides), strides)
-	if err != nil {
-		return fmt.Errorf("scattering to strides %v: %w", s.strides, err)
-	}
-	return scatterUnits(to.buf, where, values, width, walk, apart)
-}
-
 // Put writes values, in C order and over again where they are fewer, to the
 // elements of a at the indices, which count its elements in C order. Values are
 // what Assign takes, cast as it casts. Where an element is chosen more than once
@@ -193,44 +117,72 @@ func Put(a, indices *NDBuffer, values any, mode Mode) error {
 	return a.CopyFrom(back)
 }
 
-// put writes values, one axis of them, round and round to the chosen elements.
-func (s *selection) put(values *NDBuffer) error {
-	flags, err := newFlags(s)
-	if err != nil {
-		return err
+// Mode is what becomes of an index that is outside its axis.
+type Mode byte
+
+// The modes of NumPy. ModeRaise counts a negative index from the end, and
+// answers arrowbuf.ErrOutOfRange for any other outside the axis; ModeWrap takes
+// indices modulo the extent; ModeClip takes the first element for a negative
+// index, and the last for one beyond it. Others are ErrShape.
+const (
+	ModeRaise = Mode(cpu.Raise)
+	ModeWrap  = Mode(cpu.Wrap)
+	ModeClip  = Mode(cpu.Clip)
+)
+
+func (m Mode) check() error {
+	switch m {
+	case ModeRaise, ModeWrap, ModeClip:
+		return nil
 	}
-	defer flags.array.Release()
-	where, err := s.resolve(flags)
-	if err != nil {
-		return err
-	}
-	defer where.indices.Release()
-	if done, err := s.putByBuckets(values, where); done || err != nil {
-		return err
-	}
-	apart, err := where.settle()
-	if err != nil {
-		return err
-	}
-	n, m := where.indices.Size(), values.Size()
-	rounds := n / m
-	for _, part := range [...]struct{ first, rounds, n int64 }{{0, rounds, m}, {rounds * m, 1, n % m}} {
-		if part.rounds == 0 || part.n == 0 {
-			continue
-		}
-		turn := *s
-		turn.shape, turn.strides, turn.varied = []int64{part.rounds, part.n}, []int64{0, 0}, []int64{part.rounds, part.n}
-		pos, err := where.indices.view(Int64, where.indices.offset+8*part.first, turn.shape, []int64{8 * m, 8})
+	return fmt.Errorf("mode %d: want ModeRaise, ModeWrap or ModeClip: %w", m, ErrShape)
+}
+
+// Compress copies the slices of a along an axis, which counts from the end where
+// it is negative, at which the condition is not 0. The condition has one axis;
+// where it is shorter than that of a the rest is 0, and where it is longer all
+// beyond must be, else the error is arrowbuf.ErrOutOfRange.
+func Compress(condition, a *NDBuffer, axis int) (*NDBuffer, error) {
+	if len(a.shape) == 0 { // NumPy takes it for one of an element
+		row, err := AtLeast1D(a)
 		if err != nil {
-			return err
+			return nil, err
 		}
-		at := *where
-		at.indices, at.strides = pos, pos.strides
-		err = turn.scatter(values, []int64{0, values.strides[0]}, &at, apart)
-		pos.Release()
-		if err != nil {
-			return err
-		}
+		defer row.Release()
+		a = row
 	}
-	return nil
+	at, err := layout.Axis(axis, len(a.shape))
+	if err != nil {
+		return nil, err
+	}
+	if len(condition.shape) != 1 {
+		return nil, fmt.Errorf("a condition of shape %v: one axis is expected: %w", condition.shape, ErrShape)
+	}
+	if condition.Device() != a.Device() {
+		return nil, fmt.Errorf("a condition on %s for an array on %s: %w", condition.Device(), a.Device(), arrowbuf.ErrDevice)
+	}
+	truths, err := condition.truths()
+	if err != nil {
+		return nil, err
+	}
+	defer truths.Release()
+	if len(a.shape) == 1 && truths.shape[0] == a.shape[0] {
+		return a.Get(Mask(truths))
+	}
+	places, err := truePlaces(truths)
+	if err != nil {
+		return nil, err
+	}
+	defer places.Release()
+	return Take(a, places, at, ModeRaise)
+}
+
+// CompressFlat is Compress of the elements of a in C order.
+func CompressFlat(condition, a *NDBuffer) (*NDBuffer, error) {
+	flat, err := a.Ravel(OrderC)
+	if err != nil {
+		return nil, err
+	}
+	defer flat.Release()
+	return Compress(condition, flat, 0)
 }

@@ -5,38 +5,12 @@ import (
 	"fmt"
 	"math"
 	"math/bits"
-	"unsafe"
 
 	"github.com/quiver-gpu/quiver/arrowbuf"
 	"github.com/quiver-gpu/quiver/cudabuf"
 	"github.com/quiver-gpu/quiver/ndview/internal/cpu"
 	"github.com/quiver-gpu/quiver/ndview/internal/launch"
 )
-
-func report(l *cudabuf.HostLaunch, i int) cpu.Report {
-	return cpu.Report{First: l.Int64(i), Flag: (*cpu.Flag)(launch.Reached(l, i+1, 0, 8))}
-}
-
-// fold resolves indices into pos.
-func fold(pos, indices *NDBuffer, walk *cpu.Walk, f *cpu.Folding, flags *flags, flag int) error {
-	if to, ok := pos.hostAt(); ok {
-		from, _ := indices.hostAt()
-		word, _ := hostAt(flags.array.buf, 8*int64(flag))
-		cpu.Fold(to, from, walk, f, cpu.Report{Flag: (*cpu.Flag)(word)})
-		return nil
-	}
-	return walk.Cut(maxItems, func(part *cpu.Walk, first int64, at cpu.Offset) error {
-		return launch.Items(pos.Device(), foldProgram, "quiver_fold", part.Items, perThread,
-			indices.at(at.Index), pos.atOut(8*first), launch.StructOf(part), launch.StructOf(f), first, flags.array.atOut(8*int64(flag)))
-	})
-}
-
-var foldProgram = launch.Program("fold", map[string]cudabuf.HostKernel{"quiver_fold": func(l *cudabuf.HostLaunch) {
-	walk, f := launch.Parameters[cpu.Walk](l, 2), launch.Parameters[cpu.Folding](l, 3)
-	low, high := walk.Reach(&walk.Index, int64(f.Size))
-	launch.MustAlign(l, 1, 8)
-	cpu.Fold(launch.Reached(l, 1, 0, 8*walk.Items), launch.Reached(l, 0, low, high), &walk, &f, report(l, 4))
-}})
 
 // gatherUnits copies units of width bytes from places of a buffer to out.
 func gatherUnits(out *NDBuffer, from arrowbuf.Buffer, where *places, width int64, walk *cpu.Walk, flags *flags) error {
@@ -64,39 +38,6 @@ func gatherUnits(out *NDBuffer, from arrowbuf.Buffer, where *places, width int64
 		return launch.Items(out.Device(), takeProgram, "quiver_gather_"+kernel, part.Items, perThread,
 			src, indices, to, launch.StructOf(part), where.extent, where.step, first, flags.array.inOut())
 	})
-}
-
-var takeProgram = launch.Program("take", takeTwins())
-
-func takeTwins() map[string]cudabuf.HostKernel {
-	twins := map[string]cudabuf.HostKernel{}
-	for _, width := range []int64{1, 2, 4, 8, 16} {
-		for _, size := range []int64{4, 8} {
-			kernel := fmt.Sprintf("%d_i%d", width, 8*size)
-			twins["quiver_take_"+kernel] = func(l *cudabuf.HostLaunch) {
-				n, extent := l.Int64(3), l.Int64(4)
-				walk := cpu.Walk{Items: n, Axes: 1}
-				walk.Extent[0], walk.Index[0] = n, size
-				launch.MustAlign(l, 0, width)
-				launch.MustAlign(l, 1, size)
-				launch.MustAlign(l, 2, width)
-				cpu.Gather(launch.Reached(l, 2, 0, width*n), launch.Reached(l, 0, 0, width*extent), launch.Reached(l, 1, 0, size*n),
-					width, size, &walk, extent, width, report(l, 5))
-			}
-			twins["quiver_gather_"+kernel] = func(l *cudabuf.HostLaunch) {
-				walk, extent, step := launch.Parameters[cpu.Walk](l, 3), l.Int64(4), l.Int64(5)
-				low, high := walk.Reach(&walk.Data, width)
-				indexLow, indexHigh := walk.Reach(&walk.Index, size)
-				reach := (extent - 1) * step
-				launch.MustAlign(l, 0, width, append(walk.Data[:walk.Axes:walk.Axes], step)...)
-				launch.MustAlign(l, 1, size, walk.Index[:walk.Axes]...)
-				launch.MustAlign(l, 2, width)
-				cpu.Gather(launch.Reached(l, 2, 0, width*walk.Items), launch.Reached(l, 0, low+min(reach, 0), high+max(reach, 0)),
-					launch.Reached(l, 1, indexLow, indexHigh), width, size, &walk, extent, step, report(l, 6))
-			}
-		}
-	}
-	return twins
 }
 
 // scatterUnits writes values, units of width bytes, to places of a buffer.
@@ -152,68 +93,6 @@ func (w *places) settle() (apart bool, err error) {
 		}
 	}
 	return true, nil
-}
-
-var putProgram = launch.Program("put", putTwins())
-
-func putTwins() map[string]cudabuf.HostKernel {
-	twins := map[string]cudabuf.HostKernel{}
-	for _, width := range []int64{1, 2, 4, 8, 16} {
-		twins[fmt.Sprintf("quiver_scatter_%d", width)] = func(l *cudabuf.HostLaunch) {
-			walk, extent, step := launch.Parameters[cpu.Walk](l, 3), l.Int64(4), l.Int64(5)
-			valueLow, valueHigh := walk.Reach(&walk.Value, width)
-			indexLow, indexHigh := walk.Reach(&walk.Index, 8)
-			low, high := walk.Reach(&walk.Data, width)
-			launch.MustAlign(l, 0, width, append(walk.Data[:walk.Axes:walk.Axes], step)...)
-			launch.MustAlign(l, 1, 8, walk.Index[:walk.Axes]...)
-			launch.MustAlign(l, 2, width, walk.Value[:walk.Axes]...)
-			cpu.Scatter(launch.Reached(l, 0, low, high+(extent-1)*step), launch.Reached(l, 1, indexLow, indexHigh),
-				launch.Reached(l, 2, valueLow, valueHigh), width, &walk, extent, step, true)
-		}
-	}
-	twins["quiver_claim_32"] = claimTwin[uint32]
-	twins["quiver_claim_64"] = claimTwin[uint64]
-	twins["quiver_settle_32"] = settleTwin[uint32]
-	twins["quiver_settle_64"] = settleTwin[uint64]
-	return twins
-}
-
-// claimsOf are a launch's positions, its claims, and where those to a position
-// are.
-func claimsOf[Claim uint32 | uint64](l *cudabuf.HostLaunch) (pos []int64, claims []Claim, slot func(at int64) int64) {
-	slots := int64(l.Uint64(4))
-	pos = cudabuf.Elements[int64](l, l.Pointer(0), l.Int64(1))
-	claims = cudabuf.Elements[Claim](l, l.Pointer(2), slots)
-	if l.Pointer(3) == 0 {
-		return pos, claims, func(at int64) int64 { return at }
-	}
-	keys := cudabuf.Elements[uint64](l, l.Pointer(3), slots)
-	return pos, claims, func(at int64) int64 {
-		for s := at % slots; ; s = (s + 1) % slots {
-			if keys[s] == 0 {
-				keys[s] = uint64(at) + 1
-			}
-			if keys[s] == uint64(at)+1 {
-				return s
-			}
-		}
-	}
-}
-
-func claimTwin[Claim uint32 | uint64](l *cudabuf.HostLaunch) {
-	pos, claims, slot := claimsOf[Claim](l)
-	for j, at := range pos {
-		claims[slot(at)] = Claim(j) + 1
-	}
-}
-
-func settleTwin[Claim uint32 | uint64](l *cudabuf.HostLaunch) {
-	pos, claims, slot := claimsOf[Claim](l)
-	for j, at := range pos {
-		if claims[slot(at)] != Claim(j)+1 {
-			pos[j] = cpu.StruckOut
-		}
-	}
 }
 
 // bucketing says when indices are followed bucket by bucket of the source, which
@@ -362,51 +241,44 @@ func (s *selection) putByBuckets(values *NDBuffer, where *places) (bool, error) 
 		launch.InOut(s.from.buf, where.offset), keys.in(), origins.in(), sorted.in(), claims.in(), starts.in(), n, int32(tiles), int32(many), int32(blocks))
 }
 
-var putBucketProgram = launch.Program("putbucket", map[string]cudabuf.HostKernel{
-	"quiver_put_sort_4": putSortTwin[uint32], "quiver_put_sort_8": putSortTwin[uint64],
-	"quiver_put_write_4": putWriteTwin[uint32], "quiver_put_write_8": putWriteTwin[uint64],
-	"quiver_put_claim": func(l *cudabuf.HostLaunch) {
-		n := l.Int64(4)
-		keys, origins := cudabuf.Elements[uint32](l, l.Pointer(0), n), cudabuf.Elements[uint16](l, l.Pointer(1), n)
-		for i, key := range keys {
-			claim := cudabuf.Elements[uint32](l, l.Pointer(2)+4*uintptr(key), 1)
-			claim[0] = max(claim[0], uint32(i/putTile*putTile)+uint32(origins[i])+1)
+// put writes values, one axis of them, round and round to the chosen elements.
+func (s *selection) put(values *NDBuffer) error {
+	flags, err := newFlags(s)
+	if err != nil {
+		return err
+	}
+	defer flags.array.Release()
+	where, err := s.resolve(flags)
+	if err != nil {
+		return err
+	}
+	defer where.indices.Release()
+	if done, err := s.putByBuckets(values, where); done || err != nil {
+		return err
+	}
+	apart, err := where.settle()
+	if err != nil {
+		return err
+	}
+	n, m := where.indices.Size(), values.Size()
+	rounds := n / m
+	for _, part := range [...]struct{ first, rounds, n int64 }{{0, rounds, m}, {rounds * m, 1, n % m}} {
+		if part.rounds == 0 || part.n == 0 {
+			continue
 		}
-	},
-})
-
-func putSortTwin[T uint32 | uint64](l *cudabuf.HostLaunch) {
-	n, shift, many := l.Int64(6), l.Int32(7), int64(l.Int32(8))
-	pos, values := cudabuf.Elements[int64](l, l.Pointer(0), n), cudabuf.Elements[T](l, l.Pointer(1), n)
-	keys, origins := cudabuf.Elements[uint32](l, l.Pointer(2), n), cudabuf.Elements[uint16](l, l.Pointer(3), n)
-	sorted := cudabuf.Elements[T](l, l.Pointer(4), n)
-	starts := cudabuf.Elements[uint16](l, l.Pointer(5), ((n-1)/putTile+1)*many)
-	for base := int64(0); base < n; base += putTile {
-		part, next := pos[base:min(base+putTile, n)], make([]int64, many+1)
-		for _, k := range part {
-			next[k>>shift+1]++
+		turn := *s
+		turn.shape, turn.strides, turn.varied = []int64{part.rounds, part.n}, []int64{0, 0}, []int64{part.rounds, part.n}
+		pos, err := where.indices.view(Int64, where.indices.offset+8*part.first, turn.shape, []int64{8 * m, 8})
+		if err != nil {
+			return err
 		}
-		for b := range many {
-			starts[base/putTile*many+b] = uint16(next[b])
-			next[b+1] += next[b]
-		}
-		for i, k := range part {
-			to := base + next[k>>shift]
-			next[k>>shift]++
-			keys[to], origins[to], sorted[to] = uint32(k), uint16(i), values[base+int64(i)]
+		at := *where
+		at.indices, at.strides = pos, pos.strides
+		err = turn.scatter(values, []int64{0, values.strides[0]}, &at, apart)
+		pos.Release()
+		if err != nil {
+			return err
 		}
 	}
-}
-
-func putWriteTwin[T uint32 | uint64](l *cudabuf.HostLaunch) {
-	n := l.Int64(6)
-	keys, origins := cudabuf.Elements[uint32](l, l.Pointer(1), n), cudabuf.Elements[uint16](l, l.Pointer(2), n)
-	sorted := cudabuf.Elements[T](l, l.Pointer(3), n)
-	var one T
-	for i, key := range keys {
-		claim := cudabuf.Elements[uint32](l, l.Pointer(4)+4*uintptr(key), 1)
-		if claim[0] == uint32(i/putTile*putTile)+uint32(origins[i])+1 {
-			cudabuf.Elements[T](l, l.Pointer(0)+uintptr(key)*unsafe.Sizeof(one), 1)[0] = sorted[i]
-		}
-	}
+	return nil
 }

@@ -486,3 +486,28 @@ func TestIndicesReachBeyond32Bits(t *testing.T) {
 		}
 	})
 }
+
+func TestCompressIsNumPys(t *testing.T) {
+	cases := golden2(t, "nonzero")[1]
+	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+		for i, c := range cases {
+			dtype := elementTypes[i%len(elementTypes)]
+			a := goldenView(t, dev, dtype, 0, field[int64](t, c[0]), field[[]int64](t, c[1]), field[[]int64](t, c[2]))
+			values := field[[]int64](t, c[3])
+			condition := maskOf(t, dev, values, i%2, int64(len(values)))
+			var got *ndview.NDBuffer
+			var err error
+			if axis := field[*int](t, c[4]); axis != nil {
+				got, err = ndview.Compress(condition, a, *axis)
+			} else {
+				got, err = ndview.CompressFlat(condition, a)
+			}
+			if len(c) == 5 {
+				require.ErrorIs(t, err, arrowbuf.ErrOutOfRange, "case %d: %s", i, c)
+				continue
+			}
+			own(t, got, err)
+			requireBytes(t, patterns(dtype, field[[]int64](t, c[5])), elements(t, got), "case", i, c)
+		}
+	})
+}
