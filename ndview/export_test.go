@@ -58,7 +58,7 @@ func LimitLaunches(vectors, step int64) (undo func()) {
 // UseBuckets lets indices be followed bucket by bucket where there are that many,
 // into a source of any size, for the time of a test.
 func UseBuckets(t testing.TB, indices, bucket int64) {
-	before := buckets
-	buckets = bucketing{indices: indices, source: 0, bucket: bucket, reads: 1, far: 64}
-	t.Cleanup(func() { buckets = before })
+	before := bucketing
+	bucketing = bucketLimits{minIndices: indices, minSource: 0, bucketSize: bucket, minReads: 1, farApart: 64}
+	t.Cleanup(func() { bucketing = before })
 }

@@ -9,25 +9,25 @@ import (
 	"github.com/quiver-gpu/quiver/ndview/internal/launch"
 )
 
-var bucketProgram = launch.Program("bucket", bucketTwins())
+var takeBucketProgram = launch.Program("bucket", takeBucketHostKernels())
 
-func bucketTwins() map[string]cudabuf.HostKernel {
+func takeBucketHostKernels() map[string]cudabuf.HostKernel {
 	twins := map[string]cudabuf.HostKernel{
-		"quiver_sample_i32":     sampleTwin[int32],
-		"quiver_sample_i64":     sampleTwin[int64],
-		"quiver_bucket_fetch_4": fetchTwin[uint32],
-		"quiver_bucket_fetch_8": fetchTwin[uint64],
-		"quiver_bucket_place_4": placeTwin[uint32],
-		"quiver_bucket_place_8": placeTwin[uint64],
+		"quiver_sample_i32":     countFarNeighbours[int32],
+		"quiver_sample_i64":     countFarNeighbours[int64],
+		"quiver_bucket_fetch_4": fetchElements[uint32],
+		"quiver_bucket_fetch_8": fetchElements[uint64],
+		"quiver_bucket_place_4": reorderTiles[uint32],
+		"quiver_bucket_place_8": reorderTiles[uint64],
 	}
 	for _, width := range []int64{4, 8} {
-		twins[fmt.Sprintf("quiver_bucket_sort_%d_i32", width)] = sortTwin[int32](width)
-		twins[fmt.Sprintf("quiver_bucket_sort_%d_i64", width)] = sortTwin[int64](width)
+		twins[fmt.Sprintf("quiver_bucket_sort_%d_i32", width)] = sortIndicesByBucket[int32](width)
+		twins[fmt.Sprintf("quiver_bucket_sort_%d_i64", width)] = sortIndicesByBucket[int64](width)
 	}
 	return twins
 }
 
-func sampleTwin[I int32 | int64](l *cudabuf.HostLaunch) {
+func countFarNeighbours[I int32 | int64](l *cudabuf.HostLaunch) {
 	n, far := l.Int64(1), l.Int64(2)
 	indices, many := cudabuf.Elements[I](l, l.Pointer(0), n), int32(0)
 	for t := range int64(bucketThreads) {
@@ -39,17 +39,17 @@ func sampleTwin[I int32 | int64](l *cudabuf.HostLaunch) {
 	cudabuf.Elements[int32](l, l.Pointer(3), 1)[0] = many
 }
 
-func sortTwin[I int32 | int64](width int64) cudabuf.HostKernel {
+func sortIndicesByBucket[I int32 | int64](width int64) cudabuf.HostKernel {
 	return func(l *cudabuf.HostLaunch) {
 		n, extent, shift, many := l.Int64(4), l.Int64(5), l.Int32(6), int64(l.Int32(7))
-		r := report(l, 8)
+		r := badIndexReport(l, 8)
 		launch.MustAlign(l, 0, 16)
 		launch.MustAlign(l, 1, width)
 		launch.MustAlign(l, 2, 16)
 		indices := cudabuf.Elements[I](l, l.Pointer(0), n)
 		sorted := l.Memory(l.Pointer(1), n*width)
 		ranks := cudabuf.Elements[uint16](l, l.Pointer(2), (n+3)/4*4)
-		tile := bucketTile / width
+		tile := takeTileBytes / width
 		starts := cudabuf.Elements[uint16](l, l.Pointer(3), (n+tile-1)/tile*many)
 		for base := int64(0); base < n; base += tile {
 			part := indices[base:min(base+tile, n)]
@@ -80,7 +80,7 @@ func sortTwin[I int32 | int64](width int64) cudabuf.HostKernel {
 	}
 }
 
-func fetchTwin[T uint32 | uint64](l *cudabuf.HostLaunch) {
+func fetchElements[T uint32 | uint64](l *cudabuf.HostLaunch) {
 	n := l.Int64(3)
 	sorted := cudabuf.Elements[T](l, l.Pointer(1), n)
 	for j, k := range sorted {
@@ -89,13 +89,13 @@ func fetchTwin[T uint32 | uint64](l *cudabuf.HostLaunch) {
 	}
 }
 
-func placeTwin[T uint32 | uint64](l *cudabuf.HostLaunch) {
+func reorderTiles[T uint32 | uint64](l *cudabuf.HostLaunch) {
 	n := l.Int64(2)
 	launch.MustAlign(l, 0, 16)
 	launch.MustAlign(l, 1, 8)
 	out, ranks := cudabuf.Elements[T](l, l.Pointer(0), n), cudabuf.Elements[uint16](l, l.Pointer(1), n)
 	var one T
-	tile := bucketTile / int64(unsafe.Sizeof(one))
+	tile := takeTileBytes / int64(unsafe.Sizeof(one))
 	for base := int64(0); base < n; base += tile {
 		part := out[base:min(base+tile, n)]
 		before := append([]T(nil), part...)
@@ -105,15 +105,15 @@ func placeTwin[T uint32 | uint64](l *cudabuf.HostLaunch) {
 	}
 }
 
-var compactProgram = launch.Program("compact", compactTwins())
+var compactProgram = launch.Program("compact", compactHostKernels())
 
-// tilesOf are the mask of a launch and the starts of its tiles.
-func tilesOf(l *cudabuf.HostLaunch) (mask []byte, starts []int64) {
+// maskArgs are the mask of a launch and the starts of its tiles.
+func maskArgs(l *cudabuf.HostLaunch) (mask []byte, starts []int64) {
 	n := l.Int64(1)
 	return l.Memory(l.Pointer(0), n), cudabuf.Elements[int64](l, l.Pointer(2), cpu.Tiles(n)+1)
 }
 
-func compactTwins() map[string]cudabuf.HostKernel {
+func compactHostKernels() map[string]cudabuf.HostKernel {
 	twins := map[string]cudabuf.HostKernel{
 		"quiver_mask_count": func(l *cudabuf.HostLaunch) {
 			n := l.Int64(1)
@@ -125,24 +125,24 @@ func compactTwins() map[string]cudabuf.HostKernel {
 			cpu.ScanTiles(cudabuf.Elements[uint32](l, l.Pointer(0), tiles), cudabuf.Elements[int64](l, l.Pointer(2), tiles+1))
 		},
 		"quiver_true_positions": func(l *cudabuf.HostLaunch) {
-			mask, starts := tilesOf(l)
+			mask, starts := maskArgs(l)
 			cpu.TruePositions(mask, starts, cudabuf.Elements[uint64](l, l.Pointer(3), starts[len(starts)-1]))
 		},
 		"quiver_unravel": func(l *cudabuf.HostLaunch) {
-			n, shape := l.Int64(1), launch.Parameters[cShape](l, 2)
+			n, shape := l.Int64(1), launch.Parameters[shapeArg](l, 2)
 			places := cudabuf.Elements[int64](l, l.Pointer(0), n)
 			cpu.Unravel(places, shape.Extent[:shape.Axes], cudabuf.Elements[int64](l, l.Pointer(3), n*shape.Axes))
 		},
 	}
 	for _, width := range []int64{1, 2, 4, 8, 16} {
 		twins[fmt.Sprintf("quiver_compact_%d", width)] = func(l *cudabuf.HostLaunch) {
-			mask, starts := tilesOf(l)
+			mask, starts := maskArgs(l)
 			launch.MustAlign(l, 3, width)
 			launch.MustAlign(l, 4, width)
 			cpu.Compact(mask, starts, launch.Reached(l, 3, 0, width*int64(len(mask))), launch.Reached(l, 4, 0, width*starts[len(starts)-1]), width)
 		}
 		twins[fmt.Sprintf("quiver_expand_%d", width)] = func(l *cudabuf.HostLaunch) {
-			mask, starts := tilesOf(l)
+			mask, starts := maskArgs(l)
 			step := l.Int64(4)
 			launch.MustAlign(l, 3, width)
 			launch.MustAlign(l, 5, width)
@@ -153,20 +153,20 @@ func compactTwins() map[string]cudabuf.HostKernel {
 	return twins
 }
 
-func report(l *cudabuf.HostLaunch, i int) cpu.Report {
+func badIndexReport(l *cudabuf.HostLaunch, i int) cpu.Report {
 	return cpu.Report{First: l.Int64(i), Flag: (*cpu.Flag)(launch.Reached(l, i+1, 0, 8))}
 }
 
-var foldProgram = launch.Program("fold", map[string]cudabuf.HostKernel{"quiver_fold": func(l *cudabuf.HostLaunch) {
+var resolveProgram = launch.Program("fold", map[string]cudabuf.HostKernel{"quiver_fold": func(l *cudabuf.HostLaunch) {
 	walk, f := launch.Parameters[cpu.Walk](l, 2), launch.Parameters[cpu.Folding](l, 3)
 	low, high := walk.Reach(&walk.Index, int64(f.Size))
 	launch.MustAlign(l, 1, 8)
-	cpu.Fold(launch.Reached(l, 1, 0, 8*walk.Items), launch.Reached(l, 0, low, high), &walk, &f, report(l, 4))
+	cpu.Fold(launch.Reached(l, 1, 0, 8*walk.Items), launch.Reached(l, 0, low, high), &walk, &f, badIndexReport(l, 4))
 }})
 
-var takeProgram = launch.Program("take", takeTwins())
+var takeProgram = launch.Program("take", takeHostKernels())
 
-func takeTwins() map[string]cudabuf.HostKernel {
+func takeHostKernels() map[string]cudabuf.HostKernel {
 	twins := map[string]cudabuf.HostKernel{}
 	for _, width := range []int64{1, 2, 4, 8, 16} {
 		for _, size := range []int64{4, 8} {
@@ -179,7 +179,7 @@ func takeTwins() map[string]cudabuf.HostKernel {
 				launch.MustAlign(l, 1, size)
 				launch.MustAlign(l, 2, width)
 				cpu.Gather(launch.Reached(l, 2, 0, width*n), launch.Reached(l, 0, 0, width*extent), launch.Reached(l, 1, 0, size*n),
-					width, size, &walk, extent, width, report(l, 5))
+					width, size, &walk, extent, width, badIndexReport(l, 5))
 			}
 			twins["quiver_gather_"+kernel] = func(l *cudabuf.HostLaunch) {
 				walk, extent, step := launch.Parameters[cpu.Walk](l, 3), l.Int64(4), l.Int64(5)
@@ -190,16 +190,16 @@ func takeTwins() map[string]cudabuf.HostKernel {
 				launch.MustAlign(l, 1, size, walk.Index[:walk.Axes]...)
 				launch.MustAlign(l, 2, width)
 				cpu.Gather(launch.Reached(l, 2, 0, width*walk.Items), launch.Reached(l, 0, low+min(reach, 0), high+max(reach, 0)),
-					launch.Reached(l, 1, indexLow, indexHigh), width, size, &walk, extent, step, report(l, 6))
+					launch.Reached(l, 1, indexLow, indexHigh), width, size, &walk, extent, step, badIndexReport(l, 6))
 			}
 		}
 	}
 	return twins
 }
 
-var putProgram = launch.Program("put", putTwins())
+var putProgram = launch.Program("put", putHostKernels())
 
-func putTwins() map[string]cudabuf.HostKernel {
+func putHostKernels() map[string]cudabuf.HostKernel {
 	twins := map[string]cudabuf.HostKernel{}
 	for _, width := range []int64{1, 2, 4, 8, 16} {
 		twins[fmt.Sprintf("quiver_scatter_%d", width)] = func(l *cudabuf.HostLaunch) {
@@ -214,16 +214,16 @@ func putTwins() map[string]cudabuf.HostKernel {
 				launch.Reached(l, 2, valueLow, valueHigh), width, &walk, extent, step, true)
 		}
 	}
-	twins["quiver_claim_32"] = claimTwin[uint32]
-	twins["quiver_claim_64"] = claimTwin[uint64]
-	twins["quiver_settle_32"] = settleTwin[uint32]
-	twins["quiver_settle_64"] = settleTwin[uint64]
+	twins["quiver_claim_32"] = claimPositions[uint32]
+	twins["quiver_claim_64"] = claimPositions[uint64]
+	twins["quiver_settle_32"] = discardRepeatedPositions[uint32]
+	twins["quiver_settle_64"] = discardRepeatedPositions[uint64]
 	return twins
 }
 
-// claimsOf are a launch's positions, its claims, and where those to a position
+// claimArgs are a launch's positions, its claims, and where those to a position
 // are.
-func claimsOf[Claim uint32 | uint64](l *cudabuf.HostLaunch) (pos []int64, claims []Claim, slot func(at int64) int64) {
+func claimArgs[Claim uint32 | uint64](l *cudabuf.HostLaunch) (pos []int64, claims []Claim, slot func(at int64) int64) {
 	slots := int64(l.Uint64(4))
 	pos = cudabuf.Elements[int64](l, l.Pointer(0), l.Int64(1))
 	claims = cudabuf.Elements[Claim](l, l.Pointer(2), slots)
@@ -243,15 +243,15 @@ func claimsOf[Claim uint32 | uint64](l *cudabuf.HostLaunch) (pos []int64, claims
 	}
 }
 
-func claimTwin[Claim uint32 | uint64](l *cudabuf.HostLaunch) {
-	pos, claims, slot := claimsOf[Claim](l)
+func claimPositions[Claim uint32 | uint64](l *cudabuf.HostLaunch) {
+	pos, claims, slot := claimArgs[Claim](l)
 	for j, at := range pos {
 		claims[slot(at)] = Claim(j) + 1
 	}
 }
 
-func settleTwin[Claim uint32 | uint64](l *cudabuf.HostLaunch) {
-	pos, claims, slot := claimsOf[Claim](l)
+func discardRepeatedPositions[Claim uint32 | uint64](l *cudabuf.HostLaunch) {
+	pos, claims, slot := claimArgs[Claim](l)
 	for j, at := range pos {
 		if claims[slot(at)] != Claim(j)+1 {
 			pos[j] = cpu.StruckOut
@@ -260,31 +260,31 @@ func settleTwin[Claim uint32 | uint64](l *cudabuf.HostLaunch) {
 }
 
 var putBucketProgram = launch.Program("putbucket", map[string]cudabuf.HostKernel{
-	"quiver_put_sort_4": putSortTwin[uint32], "quiver_put_sort_8": putSortTwin[uint64],
-	"quiver_put_write_4": putWriteTwin[uint32], "quiver_put_write_8": putWriteTwin[uint64],
+	"quiver_put_sort_4": sortPutsByBucket[uint32], "quiver_put_sort_8": sortPutsByBucket[uint64],
+	"quiver_put_write_4": writePuts[uint32], "quiver_put_write_8": writePuts[uint64],
 	"quiver_put_claim": func(l *cudabuf.HostLaunch) {
 		n := l.Int64(4)
 		keys, origins := cudabuf.Elements[uint32](l, l.Pointer(0), n), cudabuf.Elements[uint16](l, l.Pointer(1), n)
 		for i, key := range keys {
 			claim := cudabuf.Elements[uint32](l, l.Pointer(2)+4*uintptr(key), 1)
-			claim[0] = max(claim[0], uint32(i/putTile*putTile)+uint32(origins[i])+1)
+			claim[0] = max(claim[0], uint32(i/putTileItems*putTileItems)+uint32(origins[i])+1)
 		}
 	},
 })
 
-func putSortTwin[T uint32 | uint64](l *cudabuf.HostLaunch) {
+func sortPutsByBucket[T uint32 | uint64](l *cudabuf.HostLaunch) {
 	n, shift, many := l.Int64(6), l.Int32(7), int64(l.Int32(8))
 	pos, values := cudabuf.Elements[int64](l, l.Pointer(0), n), cudabuf.Elements[T](l, l.Pointer(1), n)
 	keys, origins := cudabuf.Elements[uint32](l, l.Pointer(2), n), cudabuf.Elements[uint16](l, l.Pointer(3), n)
 	sorted := cudabuf.Elements[T](l, l.Pointer(4), n)
-	starts := cudabuf.Elements[uint16](l, l.Pointer(5), ((n-1)/putTile+1)*many)
-	for base := int64(0); base < n; base += putTile {
-		part, next := pos[base:min(base+putTile, n)], make([]int64, many+1)
+	starts := cudabuf.Elements[uint16](l, l.Pointer(5), ((n-1)/putTileItems+1)*many)
+	for base := int64(0); base < n; base += putTileItems {
+		part, next := pos[base:min(base+putTileItems, n)], make([]int64, many+1)
 		for _, k := range part {
 			next[k>>shift+1]++
 		}
 		for b := range many {
-			starts[base/putTile*many+b] = uint16(next[b])
+			starts[base/putTileItems*many+b] = uint16(next[b])
 			next[b+1] += next[b]
 		}
 		for i, k := range part {
@@ -295,14 +295,14 @@ func putSortTwin[T uint32 | uint64](l *cudabuf.HostLaunch) {
 	}
 }
 
-func putWriteTwin[T uint32 | uint64](l *cudabuf.HostLaunch) {
+func writePuts[T uint32 | uint64](l *cudabuf.HostLaunch) {
 	n := l.Int64(6)
 	keys, origins := cudabuf.Elements[uint32](l, l.Pointer(1), n), cudabuf.Elements[uint16](l, l.Pointer(2), n)
 	sorted := cudabuf.Elements[T](l, l.Pointer(3), n)
 	var one T
 	for i, key := range keys {
 		claim := cudabuf.Elements[uint32](l, l.Pointer(4)+4*uintptr(key), 1)
-		if claim[0] == uint32(i/putTile*putTile)+uint32(origins[i])+1 {
+		if claim[0] == uint32(i/putTileItems*putTileItems)+uint32(origins[i])+1 {
 			cudabuf.Elements[T](l, l.Pointer(0)+uintptr(key)*unsafe.Sizeof(one), 1)[0] = sorted[i]
 		}
 	}

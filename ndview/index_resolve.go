@@ -10,43 +10,43 @@ import (
 	"github.com/quiver-gpu/quiver/ndview/internal/launch"
 )
 
-// places are the indices of a selection as one array, of int32 or int64: element
+// positions are the indices of a selection as one array, of int32 or int64: element
 // k, of extent, is k*step bytes behind the offset.
-type places struct {
+type positions struct {
 	indices      *NDBuffer
 	strides      []int64 // along the varied shape
 	offset       int64
 	extent, step int64
 }
 
-// asTheyAre are places of which the indices need no work but to be checked.
-func (s *selection) asTheyAre() (*places, bool) {
-	p := &s.picked[0]
+// directPositions are places of which the indices need no work but to be checked.
+func (s *selection) directPositions() (*positions, bool) {
+	p := &s.axes[0]
 	dtype := p.indices.dtype
-	ok := len(s.picked) == 1 && s.mode == ModeRaise && (dtype == Int32 || dtype == Int64) &&
+	ok := len(s.axes) == 1 && s.mode == ModeRaise && (dtype == Int32 || dtype == Int64) &&
 		p.indices.alignment()%uint64(dtype.Size()) == 0
-	return &places{p.indices, p.strides, s.offset, p.extent, p.stride}, ok
+	return &positions{p.indices, p.strides, s.offset, p.extent, p.stride}, ok
 }
 
 // resolve checks all indices and combines them to one array of int64, none of
 // them negative, which the caller releases. Equal places are equal numbers.
-func (s *selection) resolve(flags *flags) (*places, error) {
+func (s *selection) resolve(flags *badIndexFlags) (*positions, error) {
 	step := int64(0)
-	for _, p := range s.picked {
+	for _, p := range s.axes {
 		step = gcd(step, max(p.stride, -p.stride))
 	}
-	pos, err := Empty(s.from.Device(), Int64, s.varied...)
+	pos, err := Empty(s.array.Device(), Int64, s.indexShape...)
 	if err != nil {
 		return nil, err
 	}
-	where := &places{pos, pos.strides, s.offset, 1, max(step, 1)}
-	for i := range s.picked {
+	where := &positions{pos, pos.strides, s.offset, 1, max(step, 1)}
+	for i := range s.axes {
 		if err == nil {
-			err = where.add(s, i, flags)
+			err = where.addAxis(s, i, flags)
 		}
 	}
 	if err == nil && s.mode == ModeRaise { // in others no index is bad, and nobody waits
-		err = flags.check()
+		err = flags.firstError()
 	}
 	if err != nil {
 		pos.Release()
@@ -55,11 +55,11 @@ func (s *selection) resolve(flags *flags) (*places, error) {
 	return where, nil
 }
 
-// add adds what the indices along an axis contribute. Those of an axis that runs
+// addAxis adds what the indices along an axis contribute. Those of an axis that runs
 // backwards are counted from its end.
-func (w *places) add(s *selection, i int, flags *flags) error {
-	p := &s.picked[i]
-	walk, err := cpu.NewWalk(s.varied, nil, p.strides, nil)
+func (w *positions) addAxis(s *selection, i int, flags *badIndexFlags) error {
+	p := &s.axes[i]
+	walk, err := cpu.NewWalk(s.indexShape, nil, p.strides, nil)
 	if err != nil {
 		return err
 	}
@@ -76,7 +76,7 @@ func (w *places) add(s *selection, i int, flags *flags) error {
 	}
 	w.extent += max(f.Scale, -f.Scale) * (p.extent - 1)
 	flags.walks[i] = walk
-	return fold(w.indices, p.indices, walk, &f, flags, i)
+	return resolveIndices(w.indices, p.indices, walk, &f, flags, i)
 }
 
 func gcd(a, b int64) int64 {
@@ -86,23 +86,23 @@ func gcd(a, b int64) int64 {
 	return a
 }
 
-// flags tell which indices of a selection are bad. There is one word an axis that
+// badIndexFlags tell which indices of a selection are bad. There is one word an axis that
 // is picked along, in the device's memory: the first item of a walk whose index
 // is bad.
-type flags struct {
+type badIndexFlags struct {
 	array  *NDBuffer
-	picked []picked
+	picked []indexedAxis
 	walks  []*cpu.Walk
 }
 
-// newFlags makes flags for a selection that has indices.
-func newFlags(s *selection) (*flags, error) {
-	for _, p := range s.picked {
+// newBadIndexFlags makes flags for a selection that has indices.
+func newBadIndexFlags(s *selection) (*badIndexFlags, error) {
+	for _, p := range s.axes {
 		if p.extent == 0 {
 			return nil, fmt.Errorf("indices of axis %d, which has no elements: %w", p.axis, arrowbuf.ErrOutOfRange)
 		}
 	}
-	array, err := Empty(s.from.Device(), Uint64, int64(len(s.picked)))
+	array, err := Empty(s.array.Device(), Uint64, int64(len(s.axes)))
 	if err != nil {
 		return nil, err
 	}
@@ -110,26 +110,26 @@ func newFlags(s *selection) (*flags, error) {
 		array.Release()
 		return nil, err
 	}
-	return &flags{array, s.picked, make([]*cpu.Walk, len(s.picked))}, nil
+	return &badIndexFlags{array, s.axes, make([]*cpu.Walk, len(s.axes))}, nil
 }
 
-// check waits for the work that was given the flags, and answers an error that
+// firstError waits for the work that was given the flags, and answers an error that
 // names the first bad index.
-func (f *flags) check() error {
+func (f *badIndexFlags) firstError() error {
 	raw := make([]byte, f.array.NBytes())
 	if err := f.array.CopyToHost(raw); err != nil {
 		return err
 	}
 	for i, p := range f.picked {
 		if item := binary.NativeEndian.Uint64(raw[8*i:]); cpu.Flag(item) != cpu.NoFlag {
-			return p.outside(f.walks[i].At(int64(item)).Index)
+			return p.outOfRange(f.walks[i].At(int64(item)).Index)
 		}
 	}
 	return nil
 }
 
-// outside is the error for the index so many bytes behind the first.
-func (p *picked) outside(behind int64) error {
+// outOfRange is the error for the index so many bytes behind the first.
+func (p *indexedAxis) outOfRange(behind int64) error {
 	one, err := p.indices.view(p.indices.dtype, p.indices.offset+behind, nil, nil)
 	if err != nil {
 		return err
@@ -148,28 +148,28 @@ func (p *picked) outside(behind int64) error {
 	return fmt.Errorf("index %s is outside axis %d of %d elements: %w", text, p.axis, p.extent, arrowbuf.ErrOutOfRange)
 }
 
-// truths are a mask's elements in C order, with the sums that tell where each
+// maskScan are a mask's elements in C order, with the sums that tell where each
 // true one goes.
-type truths struct {
-	mask   *NDBuffer // bool, gapless
-	starts *NDBuffer // how many are true before each tile, and in all
-	n      int64
-	count  int64 // how many are true
+type maskScan struct {
+	mask       *NDBuffer // bool, gapless
+	tileStarts *NDBuffer // how many are true before each tile, and in all
+	n          int64
+	count      int64 // how many are true
 }
 
-// newTruths counts what is true of a mask, whose dtype is bool. The caller
+// scanMask counts what is true of a mask, whose dtype is bool. The caller
 // releases it.
-func newTruths(mask *NDBuffer) (*truths, error) {
+func scanMask(mask *NDBuffer) (*maskScan, error) {
 	flat, err := mask.Ravel(OrderC)
 	if err != nil {
 		return nil, err
 	}
-	t := &truths{mask: flat, n: flat.Size()}
-	if t.starts, err = t.scan(); err != nil {
+	t := &maskScan{mask: flat, n: flat.Size()}
+	if t.tileStarts, err = t.countTiles(); err != nil {
 		flat.Release()
 		return nil, err
 	}
-	last, err := t.starts.Slice(0, cpu.Tiles(t.n), cpu.Tiles(t.n)+1)
+	last, err := t.tileStarts.Slice(0, cpu.Tiles(t.n), cpu.Tiles(t.n)+1)
 	if err == nil {
 		defer last.Release()
 		var total []int64
@@ -182,13 +182,13 @@ func newTruths(mask *NDBuffer) (*truths, error) {
 	return nil, err
 }
 
-func (t *truths) release() {
+func (t *maskScan) release() {
 	t.mask.Release()
-	t.starts.Release()
+	t.tileStarts.Release()
 }
 
-// scan counts the true elements of each tile, and sums the counts.
-func (t *truths) scan() (*NDBuffer, error) {
+// countTiles counts the true elements of each tile, and sums the counts.
+func (t *maskScan) countTiles() (*NDBuffer, error) {
 	dev, tiles := t.mask.Device(), cpu.Tiles(t.n)
 	starts, err := Zeros(dev, Int64, tiles+1)
 	if err != nil || tiles == 0 {
@@ -209,7 +209,7 @@ func (t *truths) scan() (*NDBuffer, error) {
 	block := cudabuf.Dim3{X: tileThreads}
 	err = launch.Queue(dev, compactProgram, "quiver_mask_count", cudabuf.Dim3{X: uint32(tiles)}, block, t.mask.in(), t.n, counts.inOut())
 	if err == nil {
-		err = launch.Queue(dev, compactProgram, "quiver_mask_scan", cudabuf.Dim3{X: uint32(tiles/scanTiles + 1)}, block, counts.in(), tiles, starts.inOut())
+		err = launch.Queue(dev, compactProgram, "quiver_mask_scan", cudabuf.Dim3{X: uint32(tiles/tilesPerScanBlock + 1)}, block, counts.in(), tiles, starts.inOut())
 	}
 	if err != nil {
 		starts.Release()
@@ -220,42 +220,42 @@ func (t *truths) scan() (*NDBuffer, error) {
 
 // The blocks of compact.cu, and how many tiles one of its scan does.
 const (
-	tileThreads = 256
-	scanTiles   = 1024
+	tileThreads       = 256
+	tilesPerScanBlock = 1024
 )
 
-// each launches a kernel that does a tile a block.
-func (t *truths) each(kernel string, args ...any) error {
-	args = append([]any{t.mask.in(), t.n, t.starts.in()}, args...)
+// launchTiles launches a kernel that does a tile a block.
+func (t *maskScan) launchTiles(kernel string, args ...any) error {
+	args = append([]any{t.mask.in(), t.n, t.tileStarts.in()}, args...)
 	return launch.Queue(t.mask.Device(), compactProgram, kernel, cudabuf.Dim3{X: uint32(cpu.Tiles(t.n))}, cudabuf.Dim3{X: tileThreads}, args...)
 }
 
-// positions are the places of the true elements, as int64.
-func (t *truths) positions() (*NDBuffer, error) {
+// truePositions are the places of the true elements, as int64.
+func (t *maskScan) truePositions() (*NDBuffer, error) {
 	out, err := Empty(t.mask.Device(), Int64, t.count)
 	if err != nil || t.count == 0 {
 		return out, err
 	}
 	if mask, ok := t.mask.HostBytes(); ok {
-		cpu.TruePositions(mask, hostSlice[int64](t.starts), hostSlice[uint64](out))
+		cpu.TruePositions(mask, hostSlice[int64](t.tileStarts), hostSlice[uint64](out))
 		return out, nil
 	}
-	if err := t.each("quiver_true_positions", out.inOut()); err != nil {
+	if err := t.launchTiles("quiver_true_positions", out.inOut()); err != nil {
 		out.Release()
 		return nil, err
 	}
 	return out, nil
 }
 
-// oneByOne tells whether compact and expand do an array's elements: they are of a
+// isCompactable tells whether compact and expand do an array's elements: they are of a
 // size that is moved at once, and lie as a mask of the same shape does.
-func (a *NDBuffer) oneByOne() bool {
+func (a *NDBuffer) isCompactable() bool {
 	size := uint64(a.dtype.Size())
 	return size <= 16 && size&(size-1) == 0 && a.IsContiguous() && a.alignment()%size == 0
 }
 
 // compact copies the elements of a at which the mask is true to an array.
-func (t *truths) compact(a *NDBuffer) (*NDBuffer, error) {
+func (t *maskScan) compact(a *NDBuffer) (*NDBuffer, error) {
 	out, err := Empty(a.Device(), a.dtype, t.count)
 	if err != nil || t.count == 0 {
 		return out, err
@@ -263,10 +263,10 @@ func (t *truths) compact(a *NDBuffer) (*NDBuffer, error) {
 	if mask, ok := t.mask.HostBytes(); ok {
 		from, _ := a.hostAt()
 		to, _ := out.hostAt()
-		cpu.Compact(mask, hostSlice[int64](t.starts), from, to, a.dtype.Size())
+		cpu.Compact(mask, hostSlice[int64](t.tileStarts), from, to, a.dtype.Size())
 		return out, nil
 	}
-	if err := t.each(fmt.Sprintf("quiver_compact_%d", a.dtype.Size()), a.in(), out.inOut()); err != nil {
+	if err := t.launchTiles(fmt.Sprintf("quiver_compact_%d", a.dtype.Size()), a.in(), out.inOut()); err != nil {
 		out.Release()
 		return nil, err
 	}
@@ -275,7 +275,7 @@ func (t *truths) compact(a *NDBuffer) (*NDBuffer, error) {
 
 // expand writes values, one an element or one for all of them, to the elements of
 // a at which the mask is true.
-func (t *truths) expand(a, values *NDBuffer) error {
+func (t *maskScan) expand(a, values *NDBuffer) error {
 	if t.count == 0 {
 		return nil
 	}
@@ -283,10 +283,10 @@ func (t *truths) expand(a, values *NDBuffer) error {
 	if mask, ok := t.mask.HostBytes(); ok {
 		from, _ := values.hostAt()
 		to, _ := a.hostAt()
-		cpu.Expand(mask, hostSlice[int64](t.starts), from, step, to, a.dtype.Size())
+		cpu.Expand(mask, hostSlice[int64](t.tileStarts), from, step, to, a.dtype.Size())
 		return nil
 	}
-	return t.each(fmt.Sprintf("quiver_expand_%d", a.dtype.Size()), values.in(), step, a.inOut())
+	return t.launchTiles(fmt.Sprintf("quiver_expand_%d", a.dtype.Size()), values.in(), step, a.inOut())
 }
 
 // NonZero tells where the elements of an array are that are not 0, in C order:
@@ -296,7 +296,7 @@ func NonZero(a *NDBuffer) ([]*NDBuffer, error) {
 	if len(a.shape) == 0 {
 		return nil, fmt.Errorf("NonZero of an array without axes: make it AtLeast1D: %w", ErrShape)
 	}
-	all, err := whereTrue(a)
+	all, err := nonZeroIndices(a)
 	if err != nil {
 		return nil, err
 	}
@@ -314,7 +314,7 @@ func NonZero(a *NDBuffer) ([]*NDBuffer, error) {
 // ArgWhere tells where the elements of an array are that are not 0, in C order:
 // an array of int64 of shape [such elements, axes].
 func ArgWhere(a *NDBuffer) (*NDBuffer, error) {
-	all, err := whereTrue(a)
+	all, err := nonZeroIndices(a)
 	if err != nil {
 		return nil, err
 	}
@@ -322,14 +322,14 @@ func ArgWhere(a *NDBuffer) (*NDBuffer, error) {
 	return all.Transpose()
 }
 
-// whereTrue is ArgWhere with the axes first.
-func whereTrue(a *NDBuffer) (*NDBuffer, error) {
-	truths, err := a.truths()
+// nonZeroIndices is ArgWhere with the axes first.
+func nonZeroIndices(a *NDBuffer) (*NDBuffer, error) {
+	truths, err := a.nonZeroMask()
 	if err != nil {
 		return nil, err
 	}
 	defer truths.Release()
-	places, err := truePlaces(truths)
+	places, err := maskPositions(truths)
 	if err != nil {
 		return nil, err
 	}
@@ -337,28 +337,28 @@ func whereTrue(a *NDBuffer) (*NDBuffer, error) {
 	if len(a.shape) == 1 {
 		return places.Reshape(1, places.Size())
 	}
-	return unravel(places, a.shape)
+	return unravelPositions(places, a.shape)
 }
 
-// truths tells which elements are not 0, as dtype bool.
-func (a *NDBuffer) truths() (*NDBuffer, error) {
+// nonZeroMask tells which elements are not 0, as dtype bool.
+func (a *NDBuffer) nonZeroMask() (*NDBuffer, error) {
 	if a.dtype == Bool {
 		return a.ExpandDims()
 	}
 	return a.AsType(Bool, OrderK, CastUnsafe)
 }
 
-// truePlaces tells which elements of a mask, counted in C order, are true.
-func truePlaces(mask *NDBuffer) (*NDBuffer, error) {
+// maskPositions tells which elements of a mask, counted in C order, are true.
+func maskPositions(mask *NDBuffer) (*NDBuffer, error) {
 	if mask.dtype != Bool {
 		return nil, fmt.Errorf("a mask of dtype %s: bool is expected: %w", mask.dtype, ErrDType)
 	}
-	t, err := newTruths(mask)
+	t, err := scanMask(mask)
 	if err != nil {
 		return nil, err
 	}
 	defer t.release()
-	return t.positions()
+	return t.truePositions()
 }
 
 // alignment has the address of the first element and all strides: where it is a
@@ -373,15 +373,15 @@ func (a *NDBuffer) alignment() uint64 {
 	return all
 }
 
-// cShape is a shape as an argument of a kernel.
-type cShape struct {
+// shapeArg is a shape as an argument of a kernel.
+type shapeArg struct {
 	Axes   int64
 	Extent [32]int64
 }
 
-// unravel makes places in a shape, in C order, to what they are along each axis:
+// unravelPositions makes places in a shape, in C order, to what they are along each axis:
 // an array of shape [axes, places].
-func unravel(places *NDBuffer, shape []int64) (*NDBuffer, error) {
+func unravelPositions(places *NDBuffer, shape []int64) (*NDBuffer, error) {
 	out, err := Empty(places.Device(), Int64, int64(len(shape)), places.Size())
 	if err != nil || out.Size() == 0 {
 		return out, err
@@ -390,7 +390,7 @@ func unravel(places *NDBuffer, shape []int64) (*NDBuffer, error) {
 		cpu.Unravel(hostSlice[int64](places), shape, hostSlice[int64](out))
 		return out, nil
 	}
-	c := cShape{Axes: int64(len(shape))}
+	c := shapeArg{Axes: int64(len(shape))}
 	if copy(c.Extent[:], shape) < len(shape) {
 		err = fmt.Errorf("an array of %d axes, of at most %d: %w", len(shape), len(c.Extent), ErrShape)
 	} else {
@@ -403,8 +403,8 @@ func unravel(places *NDBuffer, shape []int64) (*NDBuffer, error) {
 	return out, nil
 }
 
-// fold resolves indices into pos.
-func fold(pos, indices *NDBuffer, walk *cpu.Walk, f *cpu.Folding, flags *flags, flag int) error {
+// resolveIndices resolves indices into pos.
+func resolveIndices(pos, indices *NDBuffer, walk *cpu.Walk, f *cpu.Folding, flags *badIndexFlags, flag int) error {
 	if to, ok := pos.hostAt(); ok {
 		from, _ := indices.hostAt()
 		word, _ := hostAt(flags.array.buf, 8*int64(flag))
@@ -412,7 +412,7 @@ func fold(pos, indices *NDBuffer, walk *cpu.Walk, f *cpu.Folding, flags *flags, 
 		return nil
 	}
 	return walk.Cut(maxItems, func(part *cpu.Walk, first int64, at cpu.Offset) error {
-		return launch.Items(pos.Device(), foldProgram, "quiver_fold", part.Items, perThread,
+		return launch.Items(pos.Device(), resolveProgram, "quiver_fold", part.Items, perThread,
 			indices.at(at.Index), pos.atOut(8*first), launch.StructOf(part), launch.StructOf(f), first, flags.array.atOut(8*int64(flag)))
 	})
 }

@@ -13,7 +13,7 @@ import (
 // says; times and durations do not join. All other extents are equal, else the
 // error is ErrShape; all are on one device.
 func Concatenate(arrays []*NDBuffer, axis int) (*NDBuffer, error) {
-	return joining(arrays, func() (*NDBuffer, error) {
+	return withArrays(arrays, func() (*NDBuffer, error) {
 		at, err := layout.Axis(axis, len(arrays[0].shape))
 		if err != nil {
 			return nil, err
@@ -25,13 +25,13 @@ func Concatenate(arrays []*NDBuffer, axis int) (*NDBuffer, error) {
 // ConcatenateFlat joins the elements of arrays of any shapes, each in C order,
 // along one axis.
 func ConcatenateFlat(arrays []*NDBuffer) (*NDBuffer, error) {
-	return joinedAs(arrays, func(a *NDBuffer) (*NDBuffer, error) { return a.Ravel(OrderC) }, 0)
+	return concatenateAs(arrays, func(a *NDBuffer) (*NDBuffer, error) { return a.Ravel(OrderC) }, 0)
 }
 
 // Stack joins arrays of one shape along a new axis of the result, which counts
 // from the end where it is negative.
 func Stack(arrays []*NDBuffer, axis int) (*NDBuffer, error) {
-	return joining(arrays, func() (*NDBuffer, error) {
+	return withArrays(arrays, func() (*NDBuffer, error) {
 		shape := arrays[0].shape
 		at, err := layout.Axis(axis, len(shape)+1)
 		if err != nil {
@@ -42,30 +42,30 @@ func Stack(arrays []*NDBuffer, axis int) (*NDBuffer, error) {
 				return nil, fmt.Errorf("stacking arrays of shapes %v and %v: %w", shape, a.shape, ErrShape)
 			}
 		}
-		return joinedAs(arrays, func(a *NDBuffer) (*NDBuffer, error) { return a.ExpandDims(at) }, at)
+		return concatenateAs(arrays, func(a *NDBuffer) (*NDBuffer, error) { return a.ExpandDims(at) }, at)
 	})
 }
 
 // VStack joins arrays of at least two axes, AtLeast2D of others, along axis 0.
-func VStack(arrays []*NDBuffer) (*NDBuffer, error) { return joinedAs(arrays, AtLeast2D, 0) }
+func VStack(arrays []*NDBuffer) (*NDBuffer, error) { return concatenateAs(arrays, AtLeast2D, 0) }
 
 // HStack joins arrays along axis 1, or 0 where the first has one axis or none.
 func HStack(arrays []*NDBuffer) (*NDBuffer, error) {
-	return joining(arrays, func() (*NDBuffer, error) {
+	return withArrays(arrays, func() (*NDBuffer, error) {
 		axis := 1
 		if len(arrays[0].shape) < 2 {
 			axis = 0
 		}
-		return joinedAs(arrays, AtLeast1D, axis)
+		return concatenateAs(arrays, AtLeast1D, axis)
 	})
 }
 
 // DStack joins arrays of at least three axes, AtLeast3D of others, along axis 2.
-func DStack(arrays []*NDBuffer) (*NDBuffer, error) { return joinedAs(arrays, AtLeast3D, 2) }
+func DStack(arrays []*NDBuffer) (*NDBuffer, error) { return concatenateAs(arrays, AtLeast3D, 2) }
 
 // ColumnStack joins arrays along axis 1, those of one axis or none as columns.
 func ColumnStack(arrays []*NDBuffer) (*NDBuffer, error) {
-	return joinedAs(arrays, func(a *NDBuffer) (*NDBuffer, error) {
+	return concatenateAs(arrays, func(a *NDBuffer) (*NDBuffer, error) {
 		if len(a.shape) > 1 {
 			return a.ExpandDims()
 		}
@@ -78,8 +78,8 @@ func ColumnStack(arrays []*NDBuffer) (*NDBuffer, error) {
 	}, 1)
 }
 
-// joining does a join of arrays that it holds, of which there is one at least.
-func joining(arrays []*NDBuffer, join func() (*NDBuffer, error)) (*NDBuffer, error) {
+// withArrays does a join of arrays that it holds, of which there is one at least.
+func withArrays(arrays []*NDBuffer, join func() (*NDBuffer, error)) (*NDBuffer, error) {
 	if len(arrays) == 0 {
 		return nil, fmt.Errorf("joining no arrays: one at least is expected: %w", ErrShape)
 	}
@@ -91,8 +91,8 @@ func joining(arrays []*NDBuffer, join func() (*NDBuffer, error)) (*NDBuffer, err
 	return join()
 }
 
-// joinedAs joins what the arrays are made to along an axis.
-func joinedAs(arrays []*NDBuffer, as func(*NDBuffer) (*NDBuffer, error), axis int) (*NDBuffer, error) {
+// concatenateAs joins what the arrays are made to along an axis.
+func concatenateAs(arrays []*NDBuffer, as func(*NDBuffer) (*NDBuffer, error), axis int) (*NDBuffer, error) {
 	var made []*NDBuffer
 	defer func() { releaseAll(made) }()
 	for _, a := range arrays {
@@ -114,7 +114,7 @@ func concatenate(arrays []*NDBuffer, axis int) (*NDBuffer, error) {
 			return nil, fmt.Errorf("joining arrays on %s and %s: %w", first.Device(), a.Device(), arrowbuf.ErrDevice)
 		}
 		types = append(types, a.dtype)
-		if len(a.shape) != len(shape) || !equalBut(axis, a.shape, shape) {
+		if len(a.shape) != len(shape) || !equalExcept(axis, a.shape, shape) {
 			return nil, fmt.Errorf("joining arrays of shapes %v and %v along axis %d: %w", first.shape, a.shape, axis, ErrShape)
 		}
 		shape[axis] += a.shape[axis]
@@ -134,7 +134,7 @@ func concatenate(arrays []*NDBuffer, axis int) (*NDBuffer, error) {
 	}
 	pos := int64(0)
 	for _, a := range arrays {
-		if err := out.copyPiece(axis, pos, a); err != nil {
+		if err := out.assignPart(axis, pos, a); err != nil {
 			out.Release()
 			return nil, err
 		}
@@ -143,13 +143,13 @@ func concatenate(arrays []*NDBuffer, axis int) (*NDBuffer, error) {
 	return out, nil
 }
 
-// equalBut tells whether shapes are equal but for one axis.
-func equalBut(axis int, a, b []int64) bool {
+// equalExcept tells whether shapes are equal but for one axis.
+func equalExcept(axis int, a, b []int64) bool {
 	return slices.Equal(a[:axis], b[:axis]) && slices.Equal(a[axis+1:], b[axis+1:])
 }
 
-// copyPiece writes src to a, from place pos of an axis on.
-func (a *NDBuffer) copyPiece(axis int, pos int64, src *NDBuffer) error {
+// assignPart writes src to a, from place pos of an axis on.
+func (a *NDBuffer) assignPart(axis int, pos int64, src *NDBuffer) error {
 	piece, err := a.Slice(axis, pos, pos+src.shape[axis])
 	if err != nil {
 		return err
@@ -224,7 +224,7 @@ func Split(a *NDBuffer, n int64, axis int) ([]*NDBuffer, error) {
 
 // HSplit is Split along axis 1, or 0 where there is no other.
 func HSplit(a *NDBuffer, n int64) ([]*NDBuffer, error) {
-	if err := axesAtLeast(a, 1); err != nil {
+	if err := checkMinAxes(a, 1); err != nil {
 		return nil, err
 	}
 	return Split(a, n, min(1, len(a.shape)-1))
@@ -232,7 +232,7 @@ func HSplit(a *NDBuffer, n int64) ([]*NDBuffer, error) {
 
 // VSplit is Split along axis 0 of two axes at least.
 func VSplit(a *NDBuffer, n int64) ([]*NDBuffer, error) {
-	if err := axesAtLeast(a, 2); err != nil {
+	if err := checkMinAxes(a, 2); err != nil {
 		return nil, err
 	}
 	return Split(a, n, 0)
@@ -240,13 +240,13 @@ func VSplit(a *NDBuffer, n int64) ([]*NDBuffer, error) {
 
 // DSplit is Split along axis 2 of three axes at least.
 func DSplit(a *NDBuffer, n int64) ([]*NDBuffer, error) {
-	if err := axesAtLeast(a, 3); err != nil {
+	if err := checkMinAxes(a, 3); err != nil {
 		return nil, err
 	}
 	return Split(a, n, 2)
 }
 
-func axesAtLeast(a *NDBuffer, n int) error {
+func checkMinAxes(a *NDBuffer, n int) error {
 	if len(a.shape) < n {
 		return fmt.Errorf("an array of shape %v: at least %d axes are expected: %w", a.shape, n, ErrShape)
 	}

@@ -38,14 +38,14 @@ func Take(a, indices *NDBuffer, axis int, mode Mode) (*NDBuffer, error) {
 		return nil, err
 	}
 	s := &selection{
-		from:    a,
-		offset:  a.offset,
-		shape:   slices.Concat(a.shape[:at], indices.shape, a.shape[at+1:]),
-		strides: slices.Concat(a.strides[:at], make([]int64, len(indices.shape)), a.strides[at+1:]),
-		at:      at,
-		varied:  indices.shape,
-		picked:  []picked{{at, a.shape[at], a.strides[at], indices, indices.strides}},
-		mode:    mode,
+		array:      a,
+		offset:     a.offset,
+		shape:      slices.Concat(a.shape[:at], indices.shape, a.shape[at+1:]),
+		strides:    slices.Concat(a.strides[:at], make([]int64, len(indices.shape)), a.strides[at+1:]),
+		indexAxis:  at,
+		indexShape: indices.shape,
+		axes:       []indexedAxis{{at, a.shape[at], a.strides[at], indices, indices.strides}},
+		mode:       mode,
 	}
 	return s.get()
 }
@@ -85,15 +85,15 @@ func Put(a, indices *NDBuffer, values any, mode Mode) error {
 	}
 	defer flat.Release()
 	s := &selection{
-		from: flat, offset: flat.offset, varied: indices.shape, mode: mode,
-		picked: []picked{{0, flat.shape[0], flat.strides[0], indices, indices.strides}},
+		array: flat, offset: flat.offset, indexShape: indices.shape, mode: mode,
+		axes: []indexedAxis{{0, flat.shape[0], flat.strides[0], indices, indices.strides}},
 	}
 	cast, err := a.assignable(values)
 	if err != nil {
 		return err
 	}
 	defer cast.Release()
-	readable, err := s.readable(cast)
+	readable, err := s.valuesToWrite(cast)
 	if err != nil {
 		return err
 	}
@@ -106,7 +106,7 @@ func Put(a, indices *NDBuffer, values any, mode Mode) error {
 	if from.Size() == 0 || indices.Size() == 0 {
 		return nil
 	}
-	if err := s.put(from); err != nil || a.IsContiguous() {
+	if err := s.putPositions(from); err != nil || a.IsContiguous() {
 		return err
 	}
 	back, err := flat.Reshape(a.shape...)
@@ -161,7 +161,7 @@ func Compress(condition, a *NDBuffer, axis int) (*NDBuffer, error) {
 	if condition.Device() != a.Device() {
 		return nil, fmt.Errorf("a condition on %s for an array on %s: %w", condition.Device(), a.Device(), arrowbuf.ErrDevice)
 	}
-	truths, err := condition.truths()
+	truths, err := condition.nonZeroMask()
 	if err != nil {
 		return nil, err
 	}
@@ -169,7 +169,7 @@ func Compress(condition, a *NDBuffer, axis int) (*NDBuffer, error) {
 	if len(a.shape) == 1 && truths.shape[0] == a.shape[0] {
 		return a.Get(Mask(truths))
 	}
-	places, err := truePlaces(truths)
+	places, err := maskPositions(truths)
 	if err != nil {
 		return nil, err
 	}

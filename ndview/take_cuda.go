@@ -13,7 +13,7 @@ import (
 )
 
 // gatherUnits copies units of width bytes from places of a buffer to out.
-func gatherUnits(out *NDBuffer, from arrowbuf.Buffer, where *places, width int64, walk *cpu.Walk, flags *flags) error {
+func gatherUnits(out *NDBuffer, from arrowbuf.Buffer, where *positions, width int64, walk *cpu.Walk, flags *badIndexFlags) error {
 	size := where.indices.dtype.Size()
 	if to, ok := out.hostAt(); ok {
 		src, _ := hostAt(from, where.offset)
@@ -25,7 +25,7 @@ func gatherUnits(out *NDBuffer, from arrowbuf.Buffer, where *places, width int64
 	kernel := fmt.Sprintf("%d_i%d", width, 8*size)
 	gapless := walk.Axes == 1 && walk.Data[0] == 0 && walk.Index[0] == size && where.step == width
 	if gapless {
-		if done, err := takeByBuckets(out, from, where, width, walk.Items, flags); done || err != nil {
+		if done, err := takeBucketed(out, from, where, width, walk.Items, flags); done || err != nil {
 			return err
 		}
 	}
@@ -41,7 +41,7 @@ func gatherUnits(out *NDBuffer, from arrowbuf.Buffer, where *places, width int64
 }
 
 // scatterUnits writes values, units of width bytes, to places of a buffer.
-func scatterUnits(to arrowbuf.Buffer, where *places, values *NDBuffer, width int64, walk *cpu.Walk, apart bool) error {
+func scatterUnits(to arrowbuf.Buffer, where *positions, values *NDBuffer, width int64, walk *cpu.Walk, apart bool) error {
 	if dst, ok := hostAt(to, where.offset); ok {
 		pos, _ := where.indices.hostAt()
 		from, _ := values.hostAt()
@@ -54,9 +54,9 @@ func scatterUnits(to arrowbuf.Buffer, where *places, values *NDBuffer, width int
 	})
 }
 
-// settle strikes out all but the last of equal places, where scatterUnits would
+// discardRepeats strikes out all but the last of equal places, where scatterUnits would
 // write in no order. It answers whether places are apart then.
-func (w *places) settle() (apart bool, err error) {
+func (w *positions) discardRepeats() (apart bool, err error) {
 	pos := w.indices
 	n := pos.Size()
 	if _, onHost := pos.hostAt(); onHost || n < 2 {
@@ -95,50 +95,50 @@ func (w *places) settle() (apart bool, err error) {
 	return true, nil
 }
 
-// bucketing says when indices are followed bucket by bucket of the source, which
+// bucketLimits says when indices are followed bucket by bucket of the source, which
 // pays where they are many, at random, and the source is larger than a GPU's
 // cache (bucket.cu).
-type bucketing struct {
-	indices int64 // how many there are at least
-	source  int64 // bytes it has at least
-	bucket  int64 // bytes of one, a power of two that fits the cache a few times
-	reads   int64 // how often a sector of the source is wanted at least, on average
-	far     int64 // bytes between neighbours that are not in the cache together
+type bucketLimits struct {
+	minIndices int64 // how many there are at least
+	minSource  int64 // bytes it has at least
+	bucketSize int64 // bytes of one, a power of two that fits the cache a few times
+	minReads   int64 // how often a sector of the source is wanted at least, on average
+	farApart   int64 // bytes between neighbours that are not in the cache together
 }
 
 // Measured on an H200: 2^28 random indices take 4.2 ms so, and 7.0 ms else. It is
 // even where each sector is read twice.
-var buckets = bucketing{indices: 1 << 22, source: 128 << 20, bucket: 8 << 20, reads: 3, far: 1 << 20}
+var bucketing = bucketLimits{minIndices: 1 << 22, minSource: 128 << 20, bucketSize: 8 << 20, minReads: 3, farApart: 1 << 20}
 
 // What bucket.cu has of threads, of buckets, and of bytes of a tile of a result.
 const (
-	bucketThreads = 512
-	mostBuckets   = 256
-	bucketTile    = 32 << 10
-	sectorBytes   = 32
-	fetchThreads  = 256
-	fetchTiles    = fetchThreads / 32 // a warp does one
+	bucketThreads      = 512
+	maxBuckets         = 256
+	takeTileBytes      = 32 << 10
+	sectorBytes        = 32
+	fetchThreads       = 256
+	tilesPerFetchBlock = fetchThreads / 32 // a warp does one
 )
 
-// takeByBuckets does the work of quiver_take where that pays. It answers whether
+// takeBucketed does the work of quiver_take where that pays. It answers whether
 // it did.
-func takeByBuckets(out *NDBuffer, from arrowbuf.Buffer, where *places, width, n int64, flags *flags) (bool, error) {
-	dev, b := out.Device(), buckets
+func takeBucketed(out *NDBuffer, from arrowbuf.Buffer, where *positions, width, n int64, flags *badIndexFlags) (bool, error) {
+	dev, b := out.Device(), bucketing
 	source := where.extent * width
-	if width != 4 && width != 8 || n < b.indices || n > math.MaxInt32 || where.extent > math.MaxUint32 ||
-		source < b.source || source > 2*mostBuckets*b.bucket || n/b.reads < source/sectorBytes ||
+	if width != 4 && width != 8 || n < b.minIndices || n > math.MaxInt32 || where.extent > math.MaxUint32 ||
+		source < b.minSource || source > 2*maxBuckets*b.bucketSize || n/b.minReads < source/sectorBytes ||
 		(out.address()|where.indices.address())%16 != 0 {
 		return false, nil
 	}
 	kind := fmt.Sprintf("i%d", 8*where.indices.dtype.Size())
-	if scattered, err := scattered(where.indices, kind, n, b.far/width); !scattered || err != nil {
+	if scattered, err := areScattered(where.indices, kind, n, b.farApart/width); !scattered || err != nil {
 		return false, err
 	}
-	if source > mostBuckets*b.bucket {
-		b.bucket *= 2
+	if source > maxBuckets*b.bucketSize {
+		b.bucketSize *= 2
 	}
-	shift := int32(bits.TrailingZeros64(uint64(b.bucket / width)))
-	tiles := (n*width + bucketTile - 1) / bucketTile
+	shift := int32(bits.TrailingZeros64(uint64(b.bucketSize / width)))
+	tiles := (n*width + takeTileBytes - 1) / takeTileBytes
 	many := (where.extent-1)>>shift + 1
 	ranks, err := Empty(dev, Uint16, (n+3)/4*4)
 	if errors.Is(err, arrowbuf.ErrOutOfMemory) {
@@ -153,29 +153,29 @@ func takeByBuckets(out *NDBuffer, from arrowbuf.Buffer, where *places, width, n 
 	}
 	defer starts.Release()
 	eachTile, block := cudabuf.Dim3{X: uint32(tiles)}, cudabuf.Dim3{X: bucketThreads}
-	err = launch.Queue(dev, bucketProgram, fmt.Sprintf("quiver_bucket_sort_%d_%s", width, kind), eachTile, block,
+	err = launch.Queue(dev, takeBucketProgram, fmt.Sprintf("quiver_bucket_sort_%d_%s", width, kind), eachTile, block,
 		where.indices.in(), out.inOut(), ranks.inOut(), starts.inOut(), n, where.extent, shift, int32(many), int64(0), flags.array.inOut())
 	if err != nil {
 		return false, err
 	}
-	blocks := (tiles + fetchTiles - 1) / fetchTiles
-	err = launch.Queue(dev, bucketProgram, fmt.Sprintf("quiver_bucket_fetch_%d", width), cudabuf.Dim3{X: uint32(blocks * many)}, cudabuf.Dim3{X: fetchThreads},
+	blocks := (tiles + tilesPerFetchBlock - 1) / tilesPerFetchBlock
+	err = launch.Queue(dev, takeBucketProgram, fmt.Sprintf("quiver_bucket_fetch_%d", width), cudabuf.Dim3{X: uint32(blocks * many)}, cudabuf.Dim3{X: fetchThreads},
 		launch.In(from, where.offset), out.inOut(), starts.in(), n, int32(tiles), int32(many), int32(blocks))
 	if err != nil {
 		return false, err
 	}
-	return true, launch.Queue(dev, bucketProgram, fmt.Sprintf("quiver_bucket_place_%d", width), eachTile, block, out.inOut(), ranks.in(), n)
+	return true, launch.Queue(dev, takeBucketProgram, fmt.Sprintf("quiver_bucket_place_%d", width), eachTile, block, out.inOut(), ranks.in(), n)
 }
 
-// scattered tells whether most neighbours among indices, of which there are many,
+// areScattered tells whether most neighbours among indices, of which there are many,
 // are further apart than far.
-func scattered(indices *NDBuffer, kind string, n, far int64) (bool, error) {
+func areScattered(indices *NDBuffer, kind string, n, far int64) (bool, error) {
 	count, err := Empty(indices.Device(), Int32, 1)
 	if err != nil {
 		return false, err
 	}
 	defer count.Release()
-	err = launch.Queue(indices.Device(), bucketProgram, "quiver_sample_"+kind, cudabuf.Dim3{X: 1}, cudabuf.Dim3{X: bucketThreads},
+	err = launch.Queue(indices.Device(), takeBucketProgram, "quiver_sample_"+kind, cudabuf.Dim3{X: 1}, cudabuf.Dim3{X: bucketThreads},
 		indices.in(), n, far, count.inOut())
 	if err != nil {
 		return false, err
@@ -185,34 +185,34 @@ func scattered(indices *NDBuffer, kind string, n, far int64) (bool, error) {
 }
 
 // What putbucket.cu has of items in a tile.
-const putTile = 4096
+const putTileItems = 4096
 
-// putByBuckets does the work of settling places and of writing values to them,
+// putBucketed does the work of settling places and of writing values to them,
 // one each, where it pays to do so bucket by bucket (putbucket.cu). It answers
 // whether it did.
-func (s *selection) putByBuckets(values *NDBuffer, where *places) (bool, error) {
-	b, width, n := buckets, s.from.dtype.Size(), where.indices.Size()
+func (s *selection) putBucketed(values *NDBuffer, where *positions) (bool, error) {
+	b, width, n := bucketing, s.array.dtype.Size(), where.indices.Size()
 	to := where.extent * width
-	if _, onHost := where.indices.hostAt(); onHost || width != 4 && width != 8 || where.step != width || values.Size() < n || n < b.indices ||
-		n > math.MaxInt32 || where.extent > math.MaxUint32 || to < b.source || to > 2*mostBuckets*b.bucket || n/b.reads < to/sectorBytes ||
-		n > 1 && values.strides[0] != width || (uint64(s.from.buf.Address())+uint64(where.offset)|values.address())%uint64(width) != 0 {
+	if _, onHost := where.indices.hostAt(); onHost || width != 4 && width != 8 || where.step != width || values.Size() < n || n < b.minIndices ||
+		n > math.MaxInt32 || where.extent > math.MaxUint32 || to < b.minSource || to > 2*maxBuckets*b.bucketSize || n/b.minReads < to/sectorBytes ||
+		n > 1 && values.strides[0] != width || (uint64(s.array.buf.Address())+uint64(where.offset)|values.address())%uint64(width) != 0 {
 		return false, nil
 	}
-	if many, err := scattered(where.indices, "i64", n, b.far/width); !many || err != nil {
+	if many, err := areScattered(where.indices, "i64", n, b.farApart/width); !many || err != nil {
 		return false, err
 	}
-	if to > mostBuckets*b.bucket {
-		b.bucket *= 2
+	if to > maxBuckets*b.bucketSize {
+		b.bucketSize *= 2
 	}
-	shift := int32(bits.TrailingZeros64(uint64(b.bucket / width)))
-	tiles, many := (n-1)/putTile+1, (where.extent-1)>>shift+1
+	shift := int32(bits.TrailingZeros64(uint64(b.bucketSize / width)))
+	tiles, many := (n-1)/putTileItems+1, (where.extent-1)>>shift+1
 	sorting := [...]struct {
 		dtype DType
 		n     int64
-	}{{Uint32, n}, {Uint16, n}, {s.from.dtype, n}, {Uint16, tiles * many}, {Uint32, where.extent}}
+	}{{Uint32, n}, {Uint16, n}, {s.array.dtype, n}, {Uint16, tiles * many}, {Uint32, where.extent}}
 	var parts [len(sorting)]*NDBuffer
 	for i, p := range sorting {
-		part, err := Empty(s.from.Device(), p.dtype, p.n)
+		part, err := Empty(s.array.Device(), p.dtype, p.n)
 		if errors.Is(err, arrowbuf.ErrOutOfMemory) {
 			return false, nil // which the other way needs less of
 		} else if err != nil {
@@ -225,7 +225,7 @@ func (s *selection) putByBuckets(values *NDBuffer, where *places) (bool, error) 
 	if err := claims.Zero(); err != nil {
 		return false, err
 	}
-	dev, blocks := s.from.Device(), (tiles+fetchTiles-1)/fetchTiles
+	dev, blocks := s.array.Device(), (tiles+tilesPerFetchBlock-1)/tilesPerFetchBlock
 	err := launch.Queue(dev, putBucketProgram, fmt.Sprintf("quiver_put_sort_%d", width), cudabuf.Dim3{X: uint32(tiles)}, cudabuf.Dim3{X: bucketThreads},
 		where.indices.in(), values.in(), keys.inOut(), origins.inOut(), sorted.inOut(), starts.inOut(), n, shift, int32(many))
 	if err != nil {
@@ -238,12 +238,12 @@ func (s *selection) putByBuckets(values *NDBuffer, where *places) (bool, error) 
 		return false, err
 	}
 	return true, launch.Queue(dev, putBucketProgram, fmt.Sprintf("quiver_put_write_%d", width), eachPart, block,
-		launch.InOut(s.from.buf, where.offset), keys.in(), origins.in(), sorted.in(), claims.in(), starts.in(), n, int32(tiles), int32(many), int32(blocks))
+		launch.InOut(s.array.buf, where.offset), keys.in(), origins.in(), sorted.in(), claims.in(), starts.in(), n, int32(tiles), int32(many), int32(blocks))
 }
 
-// put writes values, one axis of them, round and round to the chosen elements.
-func (s *selection) put(values *NDBuffer) error {
-	flags, err := newFlags(s)
+// putPositions writes values, one axis of them, round and round to the chosen elements.
+func (s *selection) putPositions(values *NDBuffer) error {
+	flags, err := newBadIndexFlags(s)
 	if err != nil {
 		return err
 	}
@@ -253,10 +253,10 @@ func (s *selection) put(values *NDBuffer) error {
 		return err
 	}
 	defer where.indices.Release()
-	if done, err := s.putByBuckets(values, where); done || err != nil {
+	if done, err := s.putBucketed(values, where); done || err != nil {
 		return err
 	}
-	apart, err := where.settle()
+	apart, err := where.discardRepeats()
 	if err != nil {
 		return err
 	}
@@ -267,7 +267,7 @@ func (s *selection) put(values *NDBuffer) error {
 			continue
 		}
 		turn := *s
-		turn.shape, turn.strides, turn.varied = []int64{part.rounds, part.n}, []int64{0, 0}, []int64{part.rounds, part.n}
+		turn.shape, turn.strides, turn.indexShape = []int64{part.rounds, part.n}, []int64{0, 0}, []int64{part.rounds, part.n}
 		pos, err := where.indices.view(Int64, where.indices.offset+8*part.first, turn.shape, []int64{8 * m, 8})
 		if err != nil {
 			return err
