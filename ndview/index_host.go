@@ -9,10 +9,109 @@ import (
 	"github.com/quiver-gpu/quiver/ndview/internal/launch"
 )
 
+// resolveProgram maps indices to positions; resolveIndices launches it.
+var resolveProgram = launch.Program("fold", map[string]cudabuf.HostKernel{"quiver_fold": func(l *cudabuf.HostLaunch) {
+	walk, f := launch.Parameters[cpu.Walk](l, 2), launch.Parameters[cpu.Folding](l, 3)
+	low, high := walk.Reach(&walk.Index, int64(f.Size))
+	launch.MustAlign(l, 1, 8)
+	cpu.Fold(launch.Reached(l, 1, 0, 8*walk.Items), launch.Reached(l, 0, low, high), &walk, &f, badIndexReport(l, 4))
+}})
+
+// badIndexReport returns the number of a launch's first item and the flag for bad
+// indices, which are arguments i and i+1.
+func badIndexReport(l *cudabuf.HostLaunch, i int) cpu.Report {
+	return cpu.Report{First: l.Int64(i), Flag: (*cpu.Flag)(launch.Reached(l, i+1, 0, 8))}
+}
+
+// compactProgram selects by masks; the methods of maskScan and unravelPositions
+// launch it.
+var compactProgram = launch.Program("compact", compactHostKernels())
+
+func compactHostKernels() map[string]cudabuf.HostKernel {
+	kernels := map[string]cudabuf.HostKernel{
+		"quiver_mask_count": func(l *cudabuf.HostLaunch) {
+			n := l.Int64(1)
+			cpu.CountTiles(l.Memory(l.Pointer(0), n), cudabuf.Elements[uint32](l, l.Pointer(2), cpu.Tiles(n)))
+		},
+		"quiver_mask_scan": func(l *cudabuf.HostLaunch) {
+			tiles := l.Int64(1)
+			launch.MustAlign(l, 0, 16)
+			cpu.ScanTiles(cudabuf.Elements[uint32](l, l.Pointer(0), tiles), cudabuf.Elements[int64](l, l.Pointer(2), tiles+1))
+		},
+		"quiver_true_positions": func(l *cudabuf.HostLaunch) {
+			mask, starts := maskArgs(l)
+			cpu.TruePositions(mask, starts, cudabuf.Elements[uint64](l, l.Pointer(3), starts[len(starts)-1]))
+		},
+		"quiver_unravel": func(l *cudabuf.HostLaunch) {
+			n, shape := l.Int64(1), launch.Parameters[shapeArg](l, 2)
+			pos := cudabuf.Elements[int64](l, l.Pointer(0), n)
+			cpu.Unravel(pos, shape.Extent[:shape.Axes], cudabuf.Elements[int64](l, l.Pointer(3), n*shape.Axes))
+		},
+	}
+	for _, width := range []int64{1, 2, 4, 8, 16} {
+		kernels[fmt.Sprintf("quiver_compact_%d", width)] = func(l *cudabuf.HostLaunch) {
+			mask, starts := maskArgs(l)
+			launch.MustAlign(l, 3, width)
+			launch.MustAlign(l, 4, width)
+			cpu.Compact(mask, starts, launch.Reached(l, 3, 0, width*int64(len(mask))), launch.Reached(l, 4, 0, width*starts[len(starts)-1]), width)
+		}
+		kernels[fmt.Sprintf("quiver_expand_%d", width)] = func(l *cudabuf.HostLaunch) {
+			mask, starts := maskArgs(l)
+			step := l.Int64(4)
+			launch.MustAlign(l, 3, width)
+			launch.MustAlign(l, 5, width)
+			values := (starts[len(starts)-1]-1)*step + 1
+			cpu.Expand(mask, starts, launch.Reached(l, 3, 0, width*values), step, launch.Reached(l, 5, 0, width*int64(len(mask))), width)
+		}
+	}
+	return kernels
+}
+
+// maskArgs returns the mask of a launch by launchTiles, and its tile starts.
+func maskArgs(l *cudabuf.HostLaunch) (mask []byte, starts []int64) {
+	n := l.Int64(1)
+	return l.Memory(l.Pointer(0), n), cudabuf.Elements[int64](l, l.Pointer(2), cpu.Tiles(n)+1)
+}
+
+// takeProgram gathers elements; gatherUnits launches it.
+var takeProgram = launch.Program("take", takeHostKernels())
+
+func takeHostKernels() map[string]cudabuf.HostKernel {
+	kernels := map[string]cudabuf.HostKernel{}
+	for _, width := range []int64{1, 2, 4, 8, 16} {
+		for _, size := range []int64{4, 8} {
+			kernel := fmt.Sprintf("%d_i%d", width, 8*size)
+			kernels["quiver_take_"+kernel] = func(l *cudabuf.HostLaunch) {
+				n, extent := l.Int64(3), l.Int64(4)
+				walk := cpu.Walk{Items: n, Axes: 1}
+				walk.Extent[0], walk.Index[0] = n, size
+				launch.MustAlign(l, 0, width)
+				launch.MustAlign(l, 1, size)
+				launch.MustAlign(l, 2, width)
+				cpu.Gather(launch.Reached(l, 2, 0, width*n), launch.Reached(l, 0, 0, width*extent), launch.Reached(l, 1, 0, size*n),
+					width, size, &walk, extent, width, badIndexReport(l, 5))
+			}
+			kernels["quiver_gather_"+kernel] = func(l *cudabuf.HostLaunch) {
+				walk, extent, step := launch.Parameters[cpu.Walk](l, 3), l.Int64(4), l.Int64(5)
+				low, high := walk.Reach(&walk.Data, width)
+				indexLow, indexHigh := walk.Reach(&walk.Index, size)
+				reach := (extent - 1) * step
+				launch.MustAlign(l, 0, width, append(walk.Data[:walk.Axes:walk.Axes], step)...)
+				launch.MustAlign(l, 1, size, walk.Index[:walk.Axes]...)
+				launch.MustAlign(l, 2, width)
+				cpu.Gather(launch.Reached(l, 2, 0, width*walk.Items), launch.Reached(l, 0, low+min(reach, 0), high+max(reach, 0)),
+					launch.Reached(l, 1, indexLow, indexHigh), width, size, &walk, extent, step, badIndexReport(l, 6))
+			}
+		}
+	}
+	return kernels
+}
+
+// takeBucketProgram gathers elements by buckets; takeBucketed launches it.
 var takeBucketProgram = launch.Program("bucket", takeBucketHostKernels())
 
 func takeBucketHostKernels() map[string]cudabuf.HostKernel {
-	twins := map[string]cudabuf.HostKernel{
+	kernels := map[string]cudabuf.HostKernel{
 		"quiver_sample_i32":     countFarNeighbours[int32],
 		"quiver_sample_i64":     countFarNeighbours[int64],
 		"quiver_bucket_fetch_4": fetchElements[uint32],
@@ -21,27 +120,30 @@ func takeBucketHostKernels() map[string]cudabuf.HostKernel {
 		"quiver_bucket_place_8": reorderTiles[uint64],
 	}
 	for _, width := range []int64{4, 8} {
-		twins[fmt.Sprintf("quiver_bucket_sort_%d_i32", width)] = sortIndicesByBucket[int32](width)
-		twins[fmt.Sprintf("quiver_bucket_sort_%d_i64", width)] = sortIndicesByBucket[int64](width)
+		kernels[fmt.Sprintf("quiver_bucket_sort_%d_i32", width)] = sortIndicesByBucket[int32](width)
+		kernels[fmt.Sprintf("quiver_bucket_sort_%d_i64", width)] = sortIndicesByBucket[int64](width)
 	}
-	return twins
+	return kernels
 }
 
+// countFarNeighbours counts the sampled neighbours that are more than far apart.
 func countFarNeighbours[I int32 | int64](l *cudabuf.HostLaunch) {
 	n, far := l.Int64(1), l.Int64(2)
-	indices, many := cudabuf.Elements[I](l, l.Pointer(0), n), int32(0)
+	indices, farPairs := cudabuf.Elements[I](l, l.Pointer(0), n), int32(0)
 	for t := range int64(bucketThreads) {
 		j := (n - 2) / (bucketThreads - 1) * t
 		if step := int64(indices[j+1]) - int64(indices[j]); max(step, -step) > far {
-			many++
+			farPairs++
 		}
 	}
-	cudabuf.Elements[int32](l, l.Pointer(3), 1)[0] = many
+	cudabuf.Elements[int32](l, l.Pointer(3), 1)[0] = farPairs
 }
 
+// sortIndicesByBucket sorts the indices of each tile by bucket, in the memory of the
+// result.
 func sortIndicesByBucket[I int32 | int64](width int64) cudabuf.HostKernel {
 	return func(l *cudabuf.HostLaunch) {
-		n, extent, shift, many := l.Int64(4), l.Int64(5), l.Int32(6), int64(l.Int32(7))
+		n, extent, shift, buckets := l.Int64(4), l.Int64(5), l.Int32(6), int64(l.Int32(7))
 		r := badIndexReport(l, 8)
 		launch.MustAlign(l, 0, 16)
 		launch.MustAlign(l, 1, width)
@@ -50,10 +152,10 @@ func sortIndicesByBucket[I int32 | int64](width int64) cudabuf.HostKernel {
 		sorted := l.Memory(l.Pointer(1), n*width)
 		ranks := cudabuf.Elements[uint16](l, l.Pointer(2), (n+3)/4*4)
 		tile := takeTileBytes / width
-		starts := cudabuf.Elements[uint16](l, l.Pointer(3), (n+tile-1)/tile*many)
+		starts := cudabuf.Elements[uint16](l, l.Pointer(3), (n+tile-1)/tile*buckets)
 		for base := int64(0); base < n; base += tile {
 			part := indices[base:min(base+tile, n)]
-			keys, next := make([]int64, len(part)), make([]int64, many+1)
+			keys, next := make([]int64, len(part)), make([]int64, buckets+1)
 			for j, i := range part {
 				k := int64(i)
 				if k < 0 {
@@ -66,8 +168,8 @@ func sortIndicesByBucket[I int32 | int64](width int64) cudabuf.HostKernel {
 				keys[j] = k
 				next[k>>shift+1]++
 			}
-			for b := range many {
-				starts[base/tile*many+b] = uint16(next[b])
+			for b := range buckets {
+				starts[base/tile*buckets+b] = uint16(next[b])
 				next[b+1] += next[b]
 			}
 			for j, k := range keys {
@@ -80,6 +182,7 @@ func sortIndicesByBucket[I int32 | int64](width int64) cudabuf.HostKernel {
 	}
 }
 
+// fetchElements replaces each sorted index by its element.
 func fetchElements[T uint32 | uint64](l *cudabuf.HostLaunch) {
 	n := l.Int64(3)
 	sorted := cudabuf.Elements[T](l, l.Pointer(1), n)
@@ -89,6 +192,7 @@ func fetchElements[T uint32 | uint64](l *cudabuf.HostLaunch) {
 	}
 }
 
+// reorderTiles puts the elements of each tile in the order of its indices.
 func reorderTiles[T uint32 | uint64](l *cudabuf.HostLaunch) {
 	n := l.Int64(2)
 	launch.MustAlign(l, 0, 16)
@@ -105,104 +209,13 @@ func reorderTiles[T uint32 | uint64](l *cudabuf.HostLaunch) {
 	}
 }
 
-var compactProgram = launch.Program("compact", compactHostKernels())
-
-// maskArgs are the mask of a launch and the starts of its tiles.
-func maskArgs(l *cudabuf.HostLaunch) (mask []byte, starts []int64) {
-	n := l.Int64(1)
-	return l.Memory(l.Pointer(0), n), cudabuf.Elements[int64](l, l.Pointer(2), cpu.Tiles(n)+1)
-}
-
-func compactHostKernels() map[string]cudabuf.HostKernel {
-	twins := map[string]cudabuf.HostKernel{
-		"quiver_mask_count": func(l *cudabuf.HostLaunch) {
-			n := l.Int64(1)
-			cpu.CountTiles(l.Memory(l.Pointer(0), n), cudabuf.Elements[uint32](l, l.Pointer(2), cpu.Tiles(n)))
-		},
-		"quiver_mask_scan": func(l *cudabuf.HostLaunch) {
-			tiles := l.Int64(1)
-			launch.MustAlign(l, 0, 16)
-			cpu.ScanTiles(cudabuf.Elements[uint32](l, l.Pointer(0), tiles), cudabuf.Elements[int64](l, l.Pointer(2), tiles+1))
-		},
-		"quiver_true_positions": func(l *cudabuf.HostLaunch) {
-			mask, starts := maskArgs(l)
-			cpu.TruePositions(mask, starts, cudabuf.Elements[uint64](l, l.Pointer(3), starts[len(starts)-1]))
-		},
-		"quiver_unravel": func(l *cudabuf.HostLaunch) {
-			n, shape := l.Int64(1), launch.Parameters[shapeArg](l, 2)
-			places := cudabuf.Elements[int64](l, l.Pointer(0), n)
-			cpu.Unravel(places, shape.Extent[:shape.Axes], cudabuf.Elements[int64](l, l.Pointer(3), n*shape.Axes))
-		},
-	}
-	for _, width := range []int64{1, 2, 4, 8, 16} {
-		twins[fmt.Sprintf("quiver_compact_%d", width)] = func(l *cudabuf.HostLaunch) {
-			mask, starts := maskArgs(l)
-			launch.MustAlign(l, 3, width)
-			launch.MustAlign(l, 4, width)
-			cpu.Compact(mask, starts, launch.Reached(l, 3, 0, width*int64(len(mask))), launch.Reached(l, 4, 0, width*starts[len(starts)-1]), width)
-		}
-		twins[fmt.Sprintf("quiver_expand_%d", width)] = func(l *cudabuf.HostLaunch) {
-			mask, starts := maskArgs(l)
-			step := l.Int64(4)
-			launch.MustAlign(l, 3, width)
-			launch.MustAlign(l, 5, width)
-			values := (starts[len(starts)-1]-1)*step + 1
-			cpu.Expand(mask, starts, launch.Reached(l, 3, 0, width*values), step, launch.Reached(l, 5, 0, width*int64(len(mask))), width)
-		}
-	}
-	return twins
-}
-
-func badIndexReport(l *cudabuf.HostLaunch, i int) cpu.Report {
-	return cpu.Report{First: l.Int64(i), Flag: (*cpu.Flag)(launch.Reached(l, i+1, 0, 8))}
-}
-
-var resolveProgram = launch.Program("fold", map[string]cudabuf.HostKernel{"quiver_fold": func(l *cudabuf.HostLaunch) {
-	walk, f := launch.Parameters[cpu.Walk](l, 2), launch.Parameters[cpu.Folding](l, 3)
-	low, high := walk.Reach(&walk.Index, int64(f.Size))
-	launch.MustAlign(l, 1, 8)
-	cpu.Fold(launch.Reached(l, 1, 0, 8*walk.Items), launch.Reached(l, 0, low, high), &walk, &f, badIndexReport(l, 4))
-}})
-
-var takeProgram = launch.Program("take", takeHostKernels())
-
-func takeHostKernels() map[string]cudabuf.HostKernel {
-	twins := map[string]cudabuf.HostKernel{}
-	for _, width := range []int64{1, 2, 4, 8, 16} {
-		for _, size := range []int64{4, 8} {
-			kernel := fmt.Sprintf("%d_i%d", width, 8*size)
-			twins["quiver_take_"+kernel] = func(l *cudabuf.HostLaunch) {
-				n, extent := l.Int64(3), l.Int64(4)
-				walk := cpu.Walk{Items: n, Axes: 1}
-				walk.Extent[0], walk.Index[0] = n, size
-				launch.MustAlign(l, 0, width)
-				launch.MustAlign(l, 1, size)
-				launch.MustAlign(l, 2, width)
-				cpu.Gather(launch.Reached(l, 2, 0, width*n), launch.Reached(l, 0, 0, width*extent), launch.Reached(l, 1, 0, size*n),
-					width, size, &walk, extent, width, badIndexReport(l, 5))
-			}
-			twins["quiver_gather_"+kernel] = func(l *cudabuf.HostLaunch) {
-				walk, extent, step := launch.Parameters[cpu.Walk](l, 3), l.Int64(4), l.Int64(5)
-				low, high := walk.Reach(&walk.Data, width)
-				indexLow, indexHigh := walk.Reach(&walk.Index, size)
-				reach := (extent - 1) * step
-				launch.MustAlign(l, 0, width, append(walk.Data[:walk.Axes:walk.Axes], step)...)
-				launch.MustAlign(l, 1, size, walk.Index[:walk.Axes]...)
-				launch.MustAlign(l, 2, width)
-				cpu.Gather(launch.Reached(l, 2, 0, width*walk.Items), launch.Reached(l, 0, low+min(reach, 0), high+max(reach, 0)),
-					launch.Reached(l, 1, indexLow, indexHigh), width, size, &walk, extent, step, badIndexReport(l, 6))
-			}
-		}
-	}
-	return twins
-}
-
+// putProgram scatters values; scatterUnits and discardRepeats launch it.
 var putProgram = launch.Program("put", putHostKernels())
 
 func putHostKernels() map[string]cudabuf.HostKernel {
-	twins := map[string]cudabuf.HostKernel{}
+	kernels := map[string]cudabuf.HostKernel{}
 	for _, width := range []int64{1, 2, 4, 8, 16} {
-		twins[fmt.Sprintf("quiver_scatter_%d", width)] = func(l *cudabuf.HostLaunch) {
+		kernels[fmt.Sprintf("quiver_scatter_%d", width)] = func(l *cudabuf.HostLaunch) {
 			walk, extent, step := launch.Parameters[cpu.Walk](l, 3), l.Int64(4), l.Int64(5)
 			valueLow, valueHigh := walk.Reach(&walk.Value, width)
 			indexLow, indexHigh := walk.Reach(&walk.Index, 8)
@@ -214,15 +227,15 @@ func putHostKernels() map[string]cudabuf.HostKernel {
 				launch.Reached(l, 2, valueLow, valueHigh), width, &walk, extent, step, true)
 		}
 	}
-	twins["quiver_claim_32"] = claimPositions[uint32]
-	twins["quiver_claim_64"] = claimPositions[uint64]
-	twins["quiver_settle_32"] = discardRepeatedPositions[uint32]
-	twins["quiver_settle_64"] = discardRepeatedPositions[uint64]
-	return twins
+	kernels["quiver_claim_32"] = claimPositions[uint32]
+	kernels["quiver_claim_64"] = claimPositions[uint64]
+	kernels["quiver_settle_32"] = discardRepeatedPositions[uint32]
+	kernels["quiver_settle_64"] = discardRepeatedPositions[uint64]
+	return kernels
 }
 
-// claimArgs are a launch's positions, its claims, and where those to a position
-// are.
+// claimArgs returns the positions of a launch, its claims, and the slot of a position
+// in the claims. The table is a hash table with linear probing if it has keys.
 func claimArgs[Claim uint32 | uint64](l *cudabuf.HostLaunch) (pos []int64, claims []Claim, slot func(at int64) int64) {
 	slots := int64(l.Uint64(4))
 	pos = cudabuf.Elements[int64](l, l.Pointer(0), l.Int64(1))
@@ -243,6 +256,7 @@ func claimArgs[Claim uint32 | uint64](l *cudabuf.HostLaunch) (pos []int64, claim
 	}
 }
 
+// claimPositions writes the number of the last item of each position to its slot.
 func claimPositions[Claim uint32 | uint64](l *cudabuf.HostLaunch) {
 	pos, claims, slot := claimArgs[Claim](l)
 	for j, at := range pos {
@@ -250,6 +264,8 @@ func claimPositions[Claim uint32 | uint64](l *cudabuf.HostLaunch) {
 	}
 }
 
+// discardRepeatedPositions discards the position of each item that is not the last of
+// its position.
 func discardRepeatedPositions[Claim uint32 | uint64](l *cudabuf.HostLaunch) {
 	pos, claims, slot := claimArgs[Claim](l)
 	for j, at := range pos {
@@ -259,6 +275,7 @@ func discardRepeatedPositions[Claim uint32 | uint64](l *cudabuf.HostLaunch) {
 	}
 }
 
+// putBucketProgram scatters values by buckets; putBucketed launches it.
 var putBucketProgram = launch.Program("putbucket", map[string]cudabuf.HostKernel{
 	"quiver_put_sort_4": sortPutsByBucket[uint32], "quiver_put_sort_8": sortPutsByBucket[uint64],
 	"quiver_put_write_4": writePuts[uint32], "quiver_put_write_8": writePuts[uint64],
@@ -272,19 +289,21 @@ var putBucketProgram = launch.Program("putbucket", map[string]cudabuf.HostKernel
 	},
 })
 
+// sortPutsByBucket sorts the positions of each tile by bucket, and their values with
+// them. origins are the places of the values in the tile before.
 func sortPutsByBucket[T uint32 | uint64](l *cudabuf.HostLaunch) {
-	n, shift, many := l.Int64(6), l.Int32(7), int64(l.Int32(8))
+	n, shift, buckets := l.Int64(6), l.Int32(7), int64(l.Int32(8))
 	pos, values := cudabuf.Elements[int64](l, l.Pointer(0), n), cudabuf.Elements[T](l, l.Pointer(1), n)
 	keys, origins := cudabuf.Elements[uint32](l, l.Pointer(2), n), cudabuf.Elements[uint16](l, l.Pointer(3), n)
 	sorted := cudabuf.Elements[T](l, l.Pointer(4), n)
-	starts := cudabuf.Elements[uint16](l, l.Pointer(5), ((n-1)/putTileItems+1)*many)
+	starts := cudabuf.Elements[uint16](l, l.Pointer(5), ((n-1)/putTileItems+1)*buckets)
 	for base := int64(0); base < n; base += putTileItems {
-		part, next := pos[base:min(base+putTileItems, n)], make([]int64, many+1)
+		part, next := pos[base:min(base+putTileItems, n)], make([]int64, buckets+1)
 		for _, k := range part {
 			next[k>>shift+1]++
 		}
-		for b := range many {
-			starts[base/putTileItems*many+b] = uint16(next[b])
+		for b := range buckets {
+			starts[base/putTileItems*buckets+b] = uint16(next[b])
 			next[b+1] += next[b]
 		}
 		for i, k := range part {
@@ -295,6 +314,7 @@ func sortPutsByBucket[T uint32 | uint64](l *cudabuf.HostLaunch) {
 	}
 }
 
+// writePuts writes the value of the last item of each position.
 func writePuts[T uint32 | uint64](l *cudabuf.HostLaunch) {
 	n := l.Int64(6)
 	keys, origins := cudabuf.Elements[uint32](l, l.Pointer(1), n), cudabuf.Elements[uint16](l, l.Pointer(2), n)

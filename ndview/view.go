@@ -169,14 +169,15 @@ func (a *NDBuffer) Index(keys ...Key) (*NDBuffer, error) {
 // Key selects elements along one axis, by the rules of Python and NumPy.
 type Key struct {
 	basic    layout.Key
-	advanced *advancedKey // for a key that is an array
+	advanced *advancedKey // if the key is an array
 }
 
-// advancedKey is a key that is an array, which the caller owns.
+// advancedKey is a key that is an array, NumPy's advanced index. The caller owns the
+// array.
 type advancedKey struct {
-	array *NDBuffer // of indices, or a mask
-	list  []int64   // indices if array is nil
-	mask  bool
+	array  *NDBuffer // of indices, or a mask
+	list   []int64   // indices if array is nil
+	isMask bool
 }
 
 // Open is an absent bound or step.
@@ -219,7 +220,7 @@ func Ints(indices ...int64) Key {
 // Mask selects the elements at which an array of dtype Bool is true. It applies to
 // as many axes as it has, whose extents must be its shape. Only Get and Set accept
 // such keys.
-func Mask(mask *NDBuffer) Key { return Key{advanced: &advancedKey{array: mask, mask: true}} }
+func Mask(mask *NDBuffer) Key { return Key{advanced: &advancedKey{array: mask, isMask: true}} }
 
 // Reshape returns the elements, counted in C order, in another shape. One extent
 // may be -1 and is computed from the others. The result is a view if strides can
