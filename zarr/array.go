@@ -2,7 +2,6 @@ package zarr
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"math"
 	"runtime"
@@ -11,7 +10,6 @@ import (
 
 	"github.com/quiver-gpu/quiver/zarr/codec"
 	"github.com/quiver-gpu/quiver/zarr/element"
-	"github.com/quiver-gpu/quiver/zarr/internal/metajson"
 	"github.com/quiver-gpu/quiver/zarr/store"
 )
 
@@ -77,31 +75,6 @@ func arrayOf(s store.Store, path string, node Node) (*Array, error) {
 		return nil, fmt.Errorf("opening array %q: %w", path, err)
 	}
 	return New(s, path, meta)
-}
-
-// readNode reads the metadata under a path.
-func readNode(ctx context.Context, s store.Store, path string) (Node, error) {
-	if err := checkPath(path); err != nil {
-		return nil, err
-	}
-	raw, err := s.Get(ctx, join(path, metadataKey), store.Range{})
-	if err != nil {
-		return nil, fmt.Errorf("opening %q: %w", path, err)
-	}
-	node, err := parseMember(raw, 0)
-	if err != nil {
-		return nil, fmt.Errorf("opening %q: %w", path, err)
-	}
-	return node, nil
-}
-
-// writeNode writes the metadata under a path.
-func writeNode(ctx context.Context, s store.Store, path string, node json.Marshaler) error {
-	raw, err := metajson.Document(node)
-	if err != nil {
-		return fmt.Errorf("metadata of %q: %w", path, err)
-	}
-	return s.Set(ctx, join(path, metadataKey), raw)
 }
 
 // Path is where the array is in its store.

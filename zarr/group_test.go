@@ -132,3 +132,12 @@ func TestAMemberThatIsNotSupportedDoesNotHideTheOthers(t *testing.T) {
 	_, err = g.Children(ctx)
 	assert.ErrorContains(t, err, "root/broken")
 }
+
+func TestConsolidatedMetadataThatNestsWithoutEndIsAnError(t *testing.T) {
+	doc := `{"zarr_format":3,"node_type":"group","attributes":{}}`
+	for range 40 {
+		doc = `{"zarr_format":3,"node_type":"group","attributes":{},"consolidated_metadata":{"kind":"inline","must_understand":false,"metadata":{"a":` + doc + `}}}`
+	}
+	_, err := zarr.ParseNode([]byte(doc))
+	assert.ErrorContains(t, err, "nests deeper")
+}

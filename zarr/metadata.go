@@ -1,25 +1,20 @@
 package zarr
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
 	"math"
 	"slices"
+	"strconv"
 	"unicode/utf8"
 
 	"github.com/quiver-gpu/quiver/zarr/codec"
 	"github.com/quiver-gpu/quiver/zarr/element"
 	"github.com/quiver-gpu/quiver/zarr/internal/metajson"
 )
-
-// Node is the metadata of a group or of an array: *GroupMetadata,
-// *ArrayMetadata or, among the members of a group, *UnsupportedNode.
-type Node interface {
-	json.Marshaler
-	node()
-}
 
 // ArrayMetadata is the metadata document of an array.
 type ArrayMetadata struct {
@@ -69,12 +64,10 @@ func DefaultCodecs(t element.Type, then ...codec.Codec) codec.List {
 	return append(codec.List{first}, then...)
 }
 
-// fill is the fill value, set or not.
-func (m *ArrayMetadata) fill() []byte {
-	if m.FillValue == nil {
-		return m.DataType.DefaultFill()
-	}
-	return m.FillValue
+// Check answers an error unless the metadata is whole and fits together.
+func (m *ArrayMetadata) Check() error {
+	_, err := m.compile()
+	return err
 }
 
 // compile checks everything and makes the codecs ready.
@@ -107,10 +100,12 @@ func (m *ArrayMetadata) compile() (*codec.Chain, error) {
 	return m.Codecs.Compile(codec.Chunk{Type: m.DataType, Shape: slices.Clone(m.ChunkShape), Fill: slices.Clone(m.fill())})
 }
 
-// Check answers an error unless the metadata is whole and fits together.
-func (m *ArrayMetadata) Check() error {
-	_, err := m.compile()
-	return err
+// fill is the fill value, set or not.
+func (m *ArrayMetadata) fill() []byte {
+	if m.FillValue == nil {
+		return m.DataType.DefaultFill()
+	}
+	return m.FillValue
 }
 
 // MarshalJSON writes the document, keys in the order of the specification.
@@ -143,6 +138,111 @@ func (m *ArrayMetadata) MarshalJSON() ([]byte, error) {
 		doc = append(doc, metajson.Member{Key: "dimension_names", Value: names})
 	}
 	return append(doc, extra(m.Extra)...).MarshalJSON()
+}
+
+// arrayKeys are the keys that an array's document can have.
+var arrayKeys = []string{"zarr_format", "node_type", "shape", "data_type", "chunk_grid", "chunk_key_encoding",
+	"fill_value", "codecs", "attributes", "dimension_names", "storage_transformers"}
+
+func parseArray(o *metajson.Object) (*ArrayMetadata, error) {
+	m := new(ArrayMetadata)
+	var transformers []json.RawMessage
+	if _, err := o.Maybe("storage_transformers", &transformers); err != nil {
+		return nil, err
+	}
+	if len(transformers) > 0 {
+		return nil, fmt.Errorf("storage_transformers: %w", errors.ErrUnsupported)
+	}
+	var chunkGrid, fill json.RawMessage
+	for _, field := range []struct {
+		key string
+		dst any
+	}{
+		{"shape", &m.Shape},
+		{"data_type", &m.DataType},
+		{"chunk_grid", &chunkGrid},
+		{"chunk_key_encoding", &m.ChunkKeys},
+		{"fill_value", &fill},
+		{"codecs", &m.Codecs},
+	} {
+		if err := o.Need(field.key, field.dst); err != nil {
+			return nil, err
+		}
+	}
+	var err error
+	if m.ChunkShape, err = parseGrid(chunkGrid); err != nil {
+		return nil, err
+	}
+	if m.FillValue, err = m.DataType.ParseFill(fill); err != nil {
+		return nil, err
+	}
+	if m.Attributes, err = parseAttributes(o); err != nil {
+		return nil, err
+	}
+	if m.DimensionNames, err = parseNames(o); err != nil {
+		return nil, err
+	}
+	m.Extra = rest(o)
+	return m, m.Check()
+}
+
+func parseGrid(raw json.RawMessage) ([]int64, error) {
+	ext, err := metajson.ParseExtension("chunk_grid", raw)
+	if err != nil {
+		return nil, err
+	}
+	if !ext.MustUnderstand {
+		return nil, fmt.Errorf("chunk_grid %q: must_understand cannot be false", ext.Name)
+	}
+	if ext.Name != "regular" {
+		return nil, fmt.Errorf("chunk_grid %q: %w", ext.Name, errors.ErrUnsupported)
+	}
+	var shape []int64
+	if err := ext.Config.Need("chunk_shape", &shape); err != nil {
+		return nil, err
+	}
+	return shape, ext.Config.Done()
+}
+
+// parseNames takes null, which zarr-python has written, for no names at all.
+func parseNames(o *metajson.Object) ([]string, error) {
+	raw, ok := o.Take("dimension_names")
+	if !ok || string(raw) == "null" {
+		return nil, nil
+	}
+	var given []*string
+	if err := metajson.Decode("dimension_names", raw, &given); err != nil {
+		return nil, err
+	}
+	names := make([]string, len(given))
+	for i, name := range given {
+		if name != nil {
+			names[i] = *name
+		}
+	}
+	return names, nil
+}
+
+// parseAttributes gives a map even where there is none in the document.
+func parseAttributes(o *metajson.Object) (map[string]any, error) {
+	attributes := map[string]any{}
+	_, err := o.Maybe("attributes", &attributes)
+	return attributes, err
+}
+
+// rest is what nobody took, each value on one line.
+func rest(o *metajson.Object) map[string]json.RawMessage {
+	var fields map[string]json.RawMessage
+	for _, key := range o.Keys() {
+		raw, _ := o.Take(key)
+		var line bytes.Buffer
+		_ = json.Compact(&line, raw) // it was parsed before
+		if fields == nil {
+			fields = map[string]json.RawMessage{}
+		}
+		fields[key] = line.Bytes()
+	}
+	return fields
 }
 
 // attributes are written even where there are none: {}, never null.
@@ -183,66 +283,84 @@ func checkExtra(fields map[string]json.RawMessage, known []string) error {
 	return nil
 }
 
-// ParseNode reads a metadata document of a group or of an array.
-func ParseNode(raw []byte) (Node, error) { return parseNode(raw, 0) }
+// ChunkKeys says how the key of a chunk is made of its place in the grid. The
+// zero value is the usual "c/0/1".
+type ChunkKeys struct {
+	// V2 leaves out the "c", as Zarr v2 does: "0.1".
+	V2 bool
+	// Separator is "/" or "."; empty for the default, which is "." with V2 and
+	// "/" without.
+	Separator string
+}
 
-// parseNode reads one that is so deep in consolidated metadata.
-func parseNode(raw []byte, depth int) (Node, error) {
-	if !utf8.Valid(raw) {
-		return nil, errors.New("metadata is not UTF-8")
+// Key is the key of a chunk, below that of the array.
+func (k ChunkKeys) Key(index []int64) string {
+	separator := k.separator()
+	key := make([]byte, 0, 16)
+	if !k.V2 {
+		key = append(key, 'c')
+	} else if len(index) == 0 {
+		return "0"
 	}
-	o, err := metajson.ParseObject("metadata", raw)
-	if err != nil {
-		return nil, err
+	for i, n := range index {
+		if i > 0 || !k.V2 {
+			key = append(key, separator...)
+		}
+		key = strconv.AppendInt(key, n, 10)
 	}
-	var format int
-	if err := o.Need("zarr_format", &format); err != nil {
-		return nil, err
-	}
-	if format != 3 {
-		return nil, fmt.Errorf("zarr_format %d: %w", format, errors.ErrUnsupported)
-	}
-	var kind string
-	if err := o.Need("node_type", &kind); err != nil {
-		return nil, err
-	}
-	switch kind {
-	case "array":
-		return parseArray(o)
-	case "group":
-		return parseGroup(o, depth)
+	return string(key)
+}
+
+func (k ChunkKeys) separator() string {
+	switch {
+	case k.Separator != "":
+		return k.Separator
+	case k.V2:
+		return "."
 	default:
-		return nil, fmt.Errorf(`node_type %q is neither "array" nor "group"`, kind)
+		return "/"
 	}
 }
 
-// ParseArray reads the metadata document of an array.
-func ParseArray(raw []byte) (*ArrayMetadata, error) { return parseAs[*ArrayMetadata](raw) }
-
-// ParseGroup reads the metadata document of a group.
-func ParseGroup(raw []byte) (*GroupMetadata, error) { return parseAs[*GroupMetadata](raw) }
-
-func parseAs[T Node](raw []byte) (T, error) {
-	node, err := ParseNode(raw)
-	if err != nil {
-		var none T
-		return none, err
+func (k ChunkKeys) check() error {
+	if s := k.separator(); s != "/" && s != "." {
+		return fmt.Errorf(`chunk_key_encoding: separator %q is neither "/" nor "."`, s)
 	}
-	return nodeAs[T](node)
+	return nil
 }
 
-// ErrNodeType: an array was expected where a group is, or a group where an
-// array is; test with errors.Is.
-var ErrNodeType = errors.New("node of another type")
-
-func nodeAs[T Node](node Node) (T, error) {
-	var none T
-	switch n := node.(type) {
-	case T:
-		return n, nil
-	case *UnsupportedNode:
-		return none, n.Err
-	default:
-		return none, fmt.Errorf("%T where %T was expected: %w", node, none, ErrNodeType)
+// MarshalJSON writes the chunk_key_encoding of metadata.
+func (k ChunkKeys) MarshalJSON() ([]byte, error) {
+	name := "default"
+	if k.V2 {
+		name = "v2"
 	}
+	return metajson.Named(name, metajson.Members{{Key: "separator", Value: k.separator()}}).MarshalJSON()
+}
+
+// UnmarshalJSON reads the chunk_key_encoding of metadata.
+func (k *ChunkKeys) UnmarshalJSON(raw []byte) error {
+	ext, err := metajson.ParseExtension("chunk_key_encoding", raw)
+	if err != nil {
+		return err
+	}
+	if !ext.MustUnderstand {
+		return fmt.Errorf("chunk_key_encoding %q: must_understand cannot be false", ext.Name)
+	}
+	if ext.Name != "default" && ext.Name != "v2" {
+		return fmt.Errorf("chunk_key_encoding %q: %w", ext.Name, errors.ErrUnsupported)
+	}
+	*k = ChunkKeys{V2: ext.Name == "v2"}
+	given, err := ext.Config.Maybe("separator", &k.Separator)
+	if err != nil {
+		return err
+	}
+	if given && k.Separator == "" {
+		return errors.New(`chunk_key_encoding: separator "" is neither "/" nor "."`)
+	}
+	if err := ext.Config.Done(); err != nil {
+		return err
+	}
+	k.Separator = k.separator()
+	return k.check()
 }

@@ -9,7 +9,6 @@ import (
 	"github.com/quiver-gpu/quiver/zarr/codec"
 	"github.com/quiver-gpu/quiver/zarr/element"
 	"github.com/quiver-gpu/quiver/zarr/store"
-	"golang.org/x/sync/errgroup"
 )
 
 // ShardWriter writes one shard as its chunks come, so that the shard is never
@@ -176,32 +175,4 @@ func (w *ShardWriter) checkIndex(index []int64) error {
 		return fmt.Errorf("shard %q: chunk %v of a grid of %v", w.key, index, counts)
 	}
 	return nil
-}
-
-// writeShard cuts a whole shard into its chunks.
-func (a *Array) writeShard(ctx context.Context, index []int64, v element.Values, jobs int) error {
-	if err := a.chain.CheckValues(v); err != nil {
-		return fmt.Errorf("array %q: shard %v: %w", a.path, index, err)
-	}
-	w, err := a.Shard(ctx, index)
-	if err != nil {
-		return err
-	}
-	group, groupCtx := errgroup.WithContext(ctx)
-	group.SetLimit(jobs)
-	err = w.shards.Cut(v, func(inner []int64, chunk element.Values) error {
-		chunk.Retain()
-		group.Go(func() error {
-			defer chunk.Release()
-			return w.WriteChunk(groupCtx, inner, chunk)
-		})
-		return groupCtx.Err()
-	})
-	if failed := group.Wait(); failed != nil { // why Cut stopped
-		err = failed
-	}
-	if err != nil {
-		return errors.Join(err, w.Abort())
-	}
-	return w.Close(ctx)
 }

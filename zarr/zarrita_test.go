@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -141,4 +142,17 @@ func TestConsolidatedGroupsOfZarritaAreRead(t *testing.T) {
 	named, err := root.OpenGroup(context.Background(), "my group with spaces")
 	require.NoError(t, err)
 	assert.Equal(t, "A group with spaces in the name", named.Metadata().Attributes["description"])
+}
+
+// sharedData is the folder of files that other implementations wrote.
+func sharedData(t *testing.T, path ...string) string {
+	t.Helper()
+	dir := filepath.Join(append([]string{"..", "..", "shared", "data"}, path...)...)
+	if _, err := os.Stat(dir); err != nil {
+		if os.Getenv("CI") != "" {
+			t.Fatal(err)
+		}
+		t.Skip(err)
+	}
+	return dir
 }

@@ -3,7 +3,6 @@ package codec_test
 import (
 	"bytes"
 	"encoding/binary"
-	"fmt"
 	"hash/crc32"
 	"math"
 	"math/rand/v2"
@@ -306,20 +305,4 @@ func FuzzDecodeVLen(f *testing.F) {
 		require.NoError(t, err)
 		require.Equal(t, v.Elements(), back.Elements())
 	})
-}
-
-func Example() {
-	list := codec.List{codec.Bytes{Endian: codec.Little}, codec.CRC32C{}}
-	chain, err := list.Compile(codec.Chunk{Type: element.Of(ndview.Int16), Shape: []int64{4}, Fill: []byte{0, 0}})
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	v, _ := ndview.FromHost(arrowbuf.CPU(), ndview.Int16, []int16{1, 2, 3}, 3) // an edge chunk
-	defer v.Release()
-	s := codec.GetScratch()
-	defer s.Release()
-	enc, _ := chain.Encode(s, v)
-	fmt.Printf("%x", enc)
-	// Output: 010002000300000057e6ba7c
 }

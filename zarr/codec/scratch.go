@@ -1,6 +1,7 @@
 package codec
 
 import (
+	"fmt"
 	"slices"
 	"sync"
 	"time"
@@ -45,7 +46,8 @@ func (s *Scratch) Reset() {
 }
 
 // mark and back bracket work whose buffers may be used again after it.
-func (s *Scratch) mark() int     { return s.used }
+func (s *Scratch) mark() int { return s.used }
+
 func (s *Scratch) back(mark int) { s.used = mark }
 
 // next is a buffer of any size to append to. Append through the pointer, so
@@ -101,3 +103,27 @@ func (s *Scratch) elements(v *ndview.NDBuffer) ([]byte, error) {
 	s.OnHost(v.NBytes(), time.Since(start))
 	return raw, err
 }
+
+// hostMemory is memory of a device's host allocator, which keeps what is freed
+// for the next chunk: pinning memory costs more than copying it.
+type hostMemory struct {
+	data []byte
+	dev  arrowbuf.Device
+}
+
+// allocHost returns n bytes. Allocators tell of failure by a panic with an
+// error, which becomes the result.
+func allocHost(dev arrowbuf.Device, n int) (m hostMemory, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			failure, ok := p.(error)
+			if !ok {
+				panic(p)
+			}
+			err = fmt.Errorf("host memory for %s: %w", dev, failure)
+		}
+	}()
+	return hostMemory{data: dev.HostAllocator().Allocate(n), dev: dev}, nil
+}
+
+func (m hostMemory) free() { m.dev.HostAllocator().Free(m.data) }

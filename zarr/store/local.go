@@ -6,8 +6,10 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -174,4 +176,230 @@ func (l *Local) DeleteAll(ctx context.Context, prefix string) error {
 		return fmt.Errorf("deleting all of %q: %w", prefix, err)
 	}
 	return nil
+}
+
+// Set writes a file.
+func (l *Local) Set(ctx context.Context, key string, value []byte) error {
+	w, err := l.Create(ctx, key)
+	if err != nil {
+		return err
+	}
+	if _, err := w.Write(value); err != nil {
+		return errors.Join(err, w.Abort())
+	}
+	return w.Commit()
+}
+
+// Create begins a file. With InPlace it is under its name at once.
+func (l *Local) Create(ctx context.Context, key string) (Writer, error) {
+	path, err := l.keyPath(ctx, key)
+	if err != nil {
+		return nil, fmt.Errorf("creating %q: %w", key, err)
+	}
+	w := &localWriter{key: key, path: path}
+	err = l.withDir(filepath.Dir(path), func() (err error) {
+		if l.inPlace {
+			w.file, err = os.Create(path)
+		} else {
+			w.file, err = createTemp(filepath.Dir(path))
+		}
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("creating %q: %w", key, err)
+	}
+	return w, nil
+}
+
+// withDir calls open in a directory that it makes if need be. It remembers
+// directories, and looks again when one has gone.
+func (l *Local) withDir(dir string, open func() error) error {
+	if _, known := l.made.Load(dir); known {
+		if err := open(); !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	if err := os.MkdirAll(dir, 0o777); err != nil {
+		return err
+	}
+	l.made.Store(dir, struct{}{})
+	return open()
+}
+
+// createTemp is os.CreateTemp with the permissions that other files get.
+func createTemp(dir string) (*os.File, error) {
+	for {
+		name := filepath.Join(dir, fmt.Sprintf("%s%016x", TempPrefix, rand.Uint64()))
+		f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o666)
+		if !errors.Is(err, fs.ErrExist) {
+			return f, err
+		}
+	}
+}
+
+// localWriter writes a file that has its final name, or gets it at the end.
+type localWriter struct {
+	key, path string
+	file      *os.File // nil at the end
+	written   int64
+}
+
+func (w *localWriter) Write(p []byte) (int, error) {
+	if w.file == nil {
+		return 0, w.wrap("writing", errEnded)
+	}
+	n, err := w.file.Write(p)
+	w.written += int64(n)
+	return n, w.wrap("writing", err)
+}
+
+func (w *localWriter) WriteAt(p []byte, off int64) (int, error) {
+	if w.file == nil {
+		return 0, w.wrap("writing", errEnded)
+	}
+	if err := checkWritten(off, len(p), w.written); err != nil {
+		return 0, w.wrap("writing", err)
+	}
+	n, err := w.file.WriteAt(p, off)
+	return n, w.wrap("writing", err)
+}
+
+func (w *localWriter) Commit() error {
+	if w.file == nil {
+		return w.wrap("committing", errEnded)
+	}
+	name := w.file.Name()
+	err := w.file.Close() // a full disk may show only here
+	w.file = nil
+	if err == nil && name != w.path {
+		err = os.Rename(name, w.path)
+	}
+	if err != nil {
+		err = errors.Join(err, os.Remove(name))
+	}
+	return w.wrap("committing", err)
+}
+
+func (w *localWriter) Abort() error {
+	if w.file == nil {
+		return nil
+	}
+	err := errors.Join(w.file.Close(), os.Remove(w.file.Name()))
+	w.file = nil
+	return w.wrap("aborting", err)
+}
+
+func (w *localWriter) wrap(doing string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%s %q: %w", doing, w.key, err)
+}
+
+// List walks a directory.
+func (l *Local) List(ctx context.Context, prefix string) ([]string, error) {
+	dir, err := l.path(ctx, prefix)
+	if err != nil {
+		return nil, fmt.Errorf("listing %q: %w", prefix, err)
+	}
+	var keys []string
+	err = filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
+		if err := check(ctx, err); err != nil {
+			return err
+		}
+		if path == dir || strings.HasPrefix(entry.Name(), TempPrefix) || isDir(path, entry) {
+			return nil
+		}
+		key, err := filepath.Rel(l.root, path)
+		keys = append(keys, filepath.ToSlash(key))
+		return err
+	})
+	if err = notFound(err); err != nil && !errors.Is(err, ErrNotFound) {
+		return nil, fmt.Errorf("listing %q: %w", prefix, err)
+	}
+	slices.Sort(keys) // "a-b" before "a/b", which a walk finds the other way round
+	return keys, nil
+}
+
+// isDir looks through symbolic links, which Get follows too.
+func isDir(path string, entry fs.DirEntry) bool {
+	if entry.Type()&fs.ModeSymlink == 0 {
+		return entry.IsDir()
+	}
+	info, err := os.Stat(path)
+	return err == nil && info.IsDir()
+}
+
+// ListDir reads a directory. Empty directories below it are no prefixes.
+func (l *Local) ListDir(ctx context.Context, prefix string) (keys, prefixes []string, err error) {
+	dir, err := l.path(ctx, prefix)
+	if err != nil {
+		return nil, nil, fmt.Errorf("listing %q: %w", prefix, err)
+	}
+	entries, err := os.ReadDir(dir)
+	if err = notFound(err); err != nil && !errors.Is(err, ErrNotFound) {
+		return nil, nil, fmt.Errorf("listing %q: %w", prefix, err)
+	}
+	for _, entry := range entries {
+		path := filepath.Join(dir, entry.Name())
+		switch {
+		case strings.HasPrefix(entry.Name(), TempPrefix):
+		case !isDir(path, entry):
+			keys = append(keys, entry.Name())
+		case hasFile(path):
+			prefixes = append(prefixes, entry.Name())
+		}
+	}
+	return keys, prefixes, nil
+}
+
+// hasFile tells whether a directory holds a value, however deep.
+func hasFile(dir string) bool {
+	found := false
+	_ = filepath.WalkDir(dir+string(filepath.Separator), func(_ string, entry fs.DirEntry, err error) error {
+		if err == nil && !entry.IsDir() && !strings.HasPrefix(entry.Name(), TempPrefix) {
+			found = true
+			return fs.SkipAll
+		}
+		return nil // what cannot be read holds nothing to read
+	})
+	return found
+}
+
+// Move renames a directory.
+func (l *Local) Move(ctx context.Context, from, to string) error {
+	if err := l.move(ctx, from, to); err != nil {
+		return fmt.Errorf("moving %q to %q: %w", from, to, err)
+	}
+	return nil
+}
+
+func (l *Local) move(ctx context.Context, from, to string) error {
+	if err := check(ctx, checkMove(from, to)); err != nil {
+		return err
+	}
+	source, err := l.path(ctx, from)
+	if err != nil {
+		return err
+	}
+	target, err := l.path(ctx, to)
+	if err != nil {
+		return err
+	}
+	if info, err := os.Stat(source); err != nil || !info.IsDir() {
+		return errors.Join(ErrNotFound, err)
+	}
+	if info, err := os.Lstat(target); err == nil && (!info.IsDir() || hasFile(target)) {
+		return ErrExists
+	} else if err == nil {
+		// What is left of values that were deleted.
+		if err := os.RemoveAll(target); err != nil {
+			return err
+		}
+	}
+	if err := os.MkdirAll(filepath.Dir(target), 0o777); err != nil {
+		return err
+	}
+	l.made.Clear()
+	return os.Rename(source, target)
 }

@@ -11,7 +11,9 @@ import (
 	"testing"
 
 	"github.com/quiver-gpu/quiver/zarr"
+	"github.com/quiver-gpu/quiver/zarr/codec"
 	"github.com/quiver-gpu/quiver/zarr/element"
+	"github.com/quiver-gpu/quiver/zarr/store"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
@@ -298,5 +300,101 @@ func TestCheckName(t *testing.T) {
 	}
 	for _, name := range []string{"", "a/b", "/", ".", "..", "...", "__x", "__", "zarr.json", "a\x00"} {
 		assert.ErrorIs(t, zarr.CheckName(name), zarr.ErrInvalidName, name)
+	}
+}
+
+func FuzzParseNode(f *testing.F) {
+	for _, pattern := range []string{"array/*.json", "group/*.json"} {
+		files, err := filepath.Glob(filepath.Join("..", "..", "shared", "data", "zarr-metadata", "v3", pattern))
+		require.NoError(f, err)
+		for _, file := range files {
+			raw, err := os.ReadFile(file)
+			require.NoError(f, err)
+			f.Add(raw)
+		}
+	}
+	f.Add(parts{shape: "[1]", dtype: `"string"`, grid: regular("[1]"), keys: `"v2"`, fill: `""`, codecs: `["vlen-utf8"]`}.document())
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		node, err := zarr.ParseNode(raw)
+		if err != nil {
+			return
+		}
+		written, err := node.MarshalJSON()
+		require.NoError(t, err)
+		again, err := zarr.ParseNode(written)
+		require.NoError(t, err, "%s", written)
+		rewritten, err := again.MarshalJSON()
+		require.NoError(t, err)
+		require.Equal(t, string(written), string(rewritten))
+	})
+}
+
+func TestMetadataIsWrittenTheSameEachTime(t *testing.T) {
+	s := store.NewMemory()
+	meta := ints([]int64{3, 4}, []int64{2, 2}, codec.Zstd{Level: 1})
+	meta.DimensionNames = []string{"x", ""}
+	meta.Attributes = map[string]any{"b": 1, "a": "<é>"}
+	create(t, s, "a", meta)
+	raw, err := s.Get(ctx, "a/zarr.json", store.Range{})
+	require.NoError(t, err)
+	assert.Equal(t, `{
+  "zarr_format": 3,
+  "node_type": "array",
+  "shape": [
+    3,
+    4
+  ],
+  "data_type": "int32",
+  "chunk_grid": {
+    "name": "regular",
+    "configuration": {
+      "chunk_shape": [
+        2,
+        2
+      ]
+    }
+  },
+  "chunk_key_encoding": {
+    "name": "default",
+    "configuration": {
+      "separator": "/"
+    }
+  },
+  "fill_value": 0,
+  "codecs": [
+    {
+      "name": "bytes",
+      "configuration": {
+        "endian": "little"
+      }
+    },
+    {
+      "name": "zstd",
+      "configuration": {
+        "level": 1,
+        "checksum": false
+      }
+    }
+  ],
+  "attributes": {
+    "a": "<é>",
+    "b": 1
+  },
+  "dimension_names": [
+    "x",
+    null
+  ]
+}`, string(raw))
+}
+
+func TestChunkKeys(t *testing.T) {
+	for want, c := range map[string]struct {
+		keys  zarr.ChunkKeys
+		index []int64
+	}{
+		"c/0/12": {zarr.ChunkKeys{}, []int64{0, 12}}, "c": {zarr.ChunkKeys{}, nil}, "c.1.2": {zarr.ChunkKeys{Separator: "."}, []int64{1, 2}},
+		"0.12": {zarr.ChunkKeys{V2: true}, []int64{0, 12}}, "0": {zarr.ChunkKeys{V2: true}, nil}, "3/4": {zarr.ChunkKeys{V2: true, Separator: "/"}, []int64{3, 4}},
+	} {
+		assert.Equal(t, want, c.keys.Key(c.index))
 	}
 }

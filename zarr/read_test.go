@@ -2,8 +2,8 @@ package zarr_test
 
 import (
 	"bytes"
+	"encoding/binary"
 	"fmt"
-	"math/rand/v2"
 	"slices"
 	"testing"
 
@@ -143,48 +143,6 @@ func roundTrip(t *testing.T, dev arrowbuf.Device, dtype ndview.DType, g geometry
 	}
 }
 
-// randomElements are in C order. The first chunk, and what lies on a plane, has
-// fill values only.
-func randomElements(shape, chunk []int64, fill []byte) []byte {
-	random := rand.New(rand.NewPCG(1, uint64(len(shape))))
-	n := int64(1)
-	for _, d := range shape {
-		n *= d
-	}
-	out := make([]byte, 0, n*int64(len(fill)))
-	for i := range n {
-		empty, rest := true, i
-		for axis := len(shape) - 1; axis >= 0; axis-- {
-			empty = empty && rest%shape[axis] < chunk[axis]
-			rest /= shape[axis]
-		}
-		for _, b := range fill {
-			if !empty {
-				b = byte(random.Uint32() % 3)
-			}
-			out = append(out, b)
-		}
-	}
-	return out
-}
-
-func onDevice(t *testing.T, dev arrowbuf.Device, dtype ndview.DType, raw []byte, shape []int64) *ndview.NDBuffer {
-	t.Helper()
-	nd, err := ndview.Empty(dev, dtype, shape...)
-	require.NoError(t, err)
-	t.Cleanup(nd.Release)
-	require.NoError(t, nd.CopyFromHost(raw))
-	return nd
-}
-
-func bytesOf(t *testing.T, v element.Values) []byte {
-	t.Helper()
-	nd := v.(*ndview.NDBuffer)
-	raw := make([]byte, nd.NBytes())
-	require.NoError(t, nd.CopyToHost(raw))
-	return raw
-}
-
 func TestArraysOfStringsRoundTrip(t *testing.T) {
 	for _, g := range geometries {
 		for name, codecs := range chains(codec.VLenUTF8{}, g) {
@@ -230,22 +188,94 @@ func roundTripStrings(t *testing.T, g geometry, codecs codec.List) {
 	}
 }
 
-func TestViewsAreWrittenLikeTheirElements(t *testing.T) {
-	s := store.NewMemory()
-	raw := randomElements([]int64{6, 4}, []int64{1, 1}, []byte{0, 0})
-	whole := onDevice(t, arrowbuf.CPU(), ndview.Int16, raw, []int64{6, 4})
-	moved, err := whole.Transpose()
-	require.NoError(t, err)
-	defer moved.Release()
-	part, err := moved.Slice(1, 1, 5)
-	require.NoError(t, err)
-	defer part.Release()
-	a, err := zarr.Create(ctx, s, "a", &zarr.ArrayMetadata{Shape: []int64{4, 4}, DataType: element.Of(ndview.Int16),
-		ChunkShape: []int64{3, 2}, Codecs: zarr.DefaultCodecs(element.Of(ndview.Int16))})
-	require.NoError(t, err)
-	require.NoError(t, a.Write(ctx, part, 1))
-	got, err := a.Read(ctx, ndview.Prototype{}, 1)
-	require.NoError(t, err)
-	defer got.Release()
-	assert.Equal(t, bytesOf(t, part), bytesOf(t, got))
+func TestReadersProduceMemoryOfThePrototype(t *testing.T) {
+	cudatest.ForEachDevice(t, func(t *testing.T, dev *cudabuf.Device) {
+		s := store.NewMemory()
+		meta := ints([]int64{3, 2}, []int64{2, 2})
+		meta.FillValue = []byte{9, 0, 0, 0}
+		a := create(t, s, "a", meta)
+		require.NoError(t, a.Write(ctx, values(t, ndview.Int32, []int32{1, 2, 3, 4, 5, 6}, 3, 2), 1))
+		// The same array, read to both places in turn: a prototype is no setting.
+		for _, to := range []ndview.Prototype{{}, ndview.PrototypeOn(dev), {}, ndview.PrototypeOn(dev)} {
+			for _, c := range []struct {
+				name string
+				read func() (element.Values, error)
+				want []int32
+			}{
+				{"all", func() (element.Values, error) { return a.Read(ctx, to, 2) }, []int32{1, 2, 3, 4, 5, 6}},
+				{"rows", func() (element.Values, error) { return a.ReadRows(ctx, to, 1, 3, 2) }, []int32{3, 4, 5, 6}},
+				{"no rows", func() (element.Values, error) { return a.ReadRows(ctx, to, 1, 1, 2) }, []int32{}},
+				{"a chunk", func() (element.Values, error) { return a.ReadChunk(ctx, to, []int64{0, 0}) }, []int32{1, 2, 3, 4}},
+				{"the last chunk", func() (element.Values, error) { return a.ReadChunk(ctx, to, []int64{1, 0}) }, []int32{5, 6, 9, 9}},
+				{"no chunk", func() (element.Values, error) { return a.ReadChunk(ctx, to, []int64{7, 7}) }, []int32{9, 9, 9, 9}},
+			} {
+				v, err := c.read()
+				require.NoError(t, err, "%s to %s", c.name, to)
+				nd := v.(*ndview.NDBuffer)
+				assert.Equal(t, to, ndview.PrototypeOn(nd.Device()), c.name)
+				assert.Equal(t, c.want, host[int32](t, nd), "%s to %s", c.name, to)
+				v.Release()
+			}
+		}
+	})
+}
+
+func TestStringsAreReadToTheHostWhateverThePrototype(t *testing.T) {
+	cudatest.ForEachDevice(t, func(t *testing.T, dev *cudabuf.Device) {
+		a := create(t, store.NewMemory(), "", &zarr.ArrayMetadata{Shape: []int64{2}, DataType: element.String, ChunkShape: []int64{2}, Codecs: zarr.DefaultCodecs(element.String)})
+		v, err := element.Strings([]string{"a", "né"}, 2)
+		require.NoError(t, err)
+		require.NoError(t, a.Write(ctx, v, 1))
+		got, err := a.Read(ctx, ndview.PrototypeOn(dev), 1)
+		require.NoError(t, err)
+		assert.Equal(t, [][]byte{[]byte("a"), []byte("né")}, got.(*element.VLen).Elements())
+		assert.Zero(t, dev.MemoryStats().InUse)
+	})
+}
+
+func TestReadersNameTheArrayThatAPrototypeHasNoMemoryFor(t *testing.T) {
+	cudatest.ForEachDevice(t, func(t *testing.T, dev *cudabuf.Device) {
+		a := create(t, store.NewMemory(), "delays", ints([]int64{1 << 58}, []int64{1 << 20}))
+		for _, to := range []ndview.Prototype{{}, ndview.PrototypeOn(dev)} {
+			_, err := a.Read(ctx, to, 1)
+			assert.ErrorIs(t, err, arrowbuf.ErrOutOfMemory, to)
+			assert.ErrorContains(t, err, `"delays"`, to)
+		}
+	})
+}
+
+// Metadata that claims what no memory holds, over a few bytes, ends in an error of the
+// read, if not before.
+func TestChunksThatClaimTooMuchAreErrors(t *testing.T) {
+	const array = `{"zarr_format":3,"node_type":"array","shape":[%d],"data_type":%q,"chunk_grid":{"name":"regular","configuration":{"chunk_shape":[%d]}},
+		"chunk_key_encoding":{"name":"default"},"fill_value":%s,"codecs":[%s],"attributes":{}}`
+	const bytes, text = `{"name":"bytes","configuration":{"endian":"little"}}`, `{"name":"vlen-utf8"}`
+	shard := func(inner int64, codecs, index string) string {
+		return fmt.Sprintf(`{"name":"sharding_indexed","configuration":{"chunk_shape":[%d],"codecs":[%s],"index_codecs":[%s],"index_location":"end"}}`, inner, codecs, index)
+	}
+	inside := binary.LittleEndian.AppendUint64(binary.LittleEndian.AppendUint64([]byte("abcd"), 0), 4)
+	for about, c := range map[string]struct {
+		metadata string
+		chunk    []byte
+	}{
+		"a chunk":                  {fmt.Sprintf(array, 10, "int64", int64(1)<<40, "0", bytes), make([]byte, 80)},
+		"a larger chunk":           {fmt.Sprintf(array, 10, "int64", int64(1)<<59, "0", bytes), make([]byte, 80)},
+		"a shard of many":          {fmt.Sprintf(array, 10, "int64", int64(1)<<40, "0", shard(1, bytes, bytes)), make([]byte, 100)},
+		"a shard of more":          {fmt.Sprintf(array, 10, "int64", int64(1)<<58, "0", shard(1, bytes, bytes)), make([]byte, 100)},
+		"an array of text":         {fmt.Sprintf(array, int64(1)<<40, "string", 10, `""`, text), nil},
+		"a larger array of text":   {fmt.Sprintf(array, int64(1)<<58, "string", 10, `""`, text), nil},
+		"a shard of text in one":   {fmt.Sprintf(array, 10, "string", int64(1)<<50, `""`, shard(1<<50, shard(1<<30, text, bytes), bytes)), inside},
+		"a shard of text, checked": {fmt.Sprintf(array, 10, "string", int64(1)<<58, `""`, shard(1<<30, text, bytes)+`,{"name":"crc32c"}`), make([]byte, 100)},
+	} {
+		s := store.NewMemory()
+		require.NoError(t, s.Set(t.Context(), "zarr.json", []byte(c.metadata)))
+		if c.chunk != nil {
+			require.NoError(t, s.Set(t.Context(), "c/0", c.chunk))
+		}
+		a, err := zarr.Open(t.Context(), s, "")
+		if err == nil {
+			_, err = a.Read(t.Context(), ndview.Prototype{}, 2)
+		}
+		assert.Error(t, err, about)
+	}
 }
