@@ -8,7 +8,6 @@ import (
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
 	"github.com/apache/arrow-go/v18/arrow/memory"
-
 	"github.com/quiver-gpu/quiver/arrowbuf"
 	"github.com/quiver-gpu/quiver/ndview"
 )
@@ -38,6 +37,31 @@ func Concatenate(arrays ...arrow.Array) (arrow.Array, error) {
 		return nil, fmt.Errorf("concatenating %d arrays of type %s: %w", len(arrays), arrays[0].DataType(), err)
 	}
 	return made, nil
+}
+
+// ConcatenateBatches is [Concatenate] for record batches of one schema, column by
+// column. The result has the schema of the first.
+func ConcatenateBatches(batches ...arrow.RecordBatch) (arrow.RecordBatch, error) {
+	if len(batches) == 0 {
+		return nil, errors.New("concatenating record batches: there is none")
+	}
+	if i := slices.Index(batches, nil); i >= 0 {
+		return nil, fmt.Errorf("concatenating record batches: batch %d: %w", i, errAbsent)
+	}
+	schema, rows := batches[0].Schema(), int64(0)
+	for i, b := range batches {
+		if !b.Schema().Equal(schema) {
+			return nil, fmt.Errorf("concatenating record batches: batch %d has the schema %s, not %s: %w", i, b.Schema(), schema, arrow.ErrInvalid)
+		}
+		rows += b.NumRows()
+	}
+	return eachColumn(batches[0], rows, func(i int) (arrow.Array, error) {
+		parts := make([]arrow.Array, len(batches))
+		for k, b := range batches {
+			parts[k] = b.Column(i)
+		}
+		return Concatenate(parts...)
+	})
 }
 
 func (w *work) concatenate(arrays []arrow.Array) (arrow.Array, error) {

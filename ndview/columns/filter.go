@@ -2,9 +2,10 @@ package columns
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/apache/arrow-go/v18/arrow"
-
+	"github.com/quiver-gpu/quiver/arrowbuf"
 	"github.com/quiver-gpu/quiver/ndview"
 )
 
@@ -24,6 +25,11 @@ func Filter(arr, mask arrow.Array) (arrow.Array, error) {
 		return nil, fmt.Errorf("filtering an array of type %s: %w", arr.DataType(), err)
 	}
 	return made, nil
+}
+
+// FilterBatch is [Filter] for the rows of a record batch.
+func FilterBatch(batch arrow.RecordBatch, mask arrow.Array) (arrow.RecordBatch, error) {
+	return selectRows(batch, mask, "filtering rows", func(w *work) (selection, error) { return w.choose(mask, batch.NumRows()) })
 }
 
 func (w *work) filter(arr, mask arrow.Array) (arrow.Array, error) {
@@ -94,4 +100,52 @@ func (w *work) unpack(b bits, invert bool) (*ndview.NDBuffer, error) {
 		return out, err
 	}
 	return out, out.UnpackBits(b.bytes.Buffer(), 8*b.bytes.Offset()+b.first, invert)
+}
+
+// selectRows makes a batch of a selection of rows, which is made once. Where no column
+// has memory it is made where that lies by which rows are selected.
+func selectRows(batch arrow.RecordBatch, by arrow.Array, what string, of func(*work) (selection, error)) (arrow.RecordBatch, error) {
+	if batch == nil || by == nil {
+		return nil, fmt.Errorf("%s: %w", what, errAbsent)
+	}
+	outer := &work{dev: deviceOfAll(batch.Columns())}
+	if outer.dev == arrowbuf.CPU() && !slices.ContainsFunc(batch.Columns(), func(column arrow.Array) bool { return hasBuffers(column.Data()) }) {
+		outer.dev = arrowbuf.DeviceOf(by)
+	}
+	defer outer.end()
+	s, err := of(outer)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", what, err)
+	}
+	return eachColumn(batch, s.n, func(i int) (arrow.Array, error) {
+		w := &work{dev: outer.dev}
+		defer w.end()
+		made, err := w.takeArray(batch.Column(i), s)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", what, err)
+		}
+		return made, nil
+	})
+}
+
+// eachColumn makes a batch like another whose columns are made one by one.
+func eachColumn(like arrow.RecordBatch, rows int64, column func(i int) (arrow.Array, error)) (arrow.RecordBatch, error) {
+	var columns []arrow.Array
+	defer func() {
+		for _, one := range columns {
+			one.Release()
+		}
+	}()
+	for i := range int(like.NumCols()) {
+		one, err := column(i)
+		if err != nil {
+			return nil, fmt.Errorf("column %d, %q: %w", i, like.ColumnName(i), err)
+		}
+		columns = append(columns, one)
+	}
+	made, err := arrowbuf.NewRecordBatch(like.Schema(), columns, rows)
+	if err != nil {
+		return nil, err
+	}
+	return made, nil
 }

@@ -1,18 +1,21 @@
 package columns_test
 
 import (
+	"encoding/binary"
+	"math/rand/v2"
 	"reflect"
 	"strings"
 	"testing"
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
+	"github.com/apache/arrow-go/v18/arrow/bitutil"
+	"github.com/apache/arrow-go/v18/arrow/extensions"
 	"github.com/apache/arrow-go/v18/arrow/memory"
-	"github.com/stretchr/testify/require"
-
 	"github.com/quiver-gpu/quiver/arrowbuf"
 	"github.com/quiver-gpu/quiver/cudabuf"
 	"github.com/quiver-gpu/quiver/cudabuf/cudatest"
+	"github.com/stretchr/testify/require"
 )
 
 // onDevices runs a test on the CPU and on each kind of CUDA device, where it
@@ -138,4 +141,257 @@ func upTo(n int) []int {
 		all[i] = i
 	}
 	return all
+}
+
+var pair = []arrow.Field{
+	{Name: "x", Type: arrow.PrimitiveTypes.Int32, Nullable: true},
+	{Name: "y", Type: arrow.BinaryTypes.LargeString, Nullable: true},
+}
+
+// types is a table of one at least of every layout, and of nestings.
+var types = []arrow.DataType{
+	arrow.Null, arrow.FixedWidthTypes.Boolean,
+	arrow.PrimitiveTypes.Int8, arrow.PrimitiveTypes.Uint16, arrow.PrimitiveTypes.Int32, arrow.PrimitiveTypes.Uint64,
+	arrow.FixedWidthTypes.Float16, arrow.PrimitiveTypes.Float32, arrow.PrimitiveTypes.Float64,
+	&arrow.Decimal32Type{Precision: 9, Scale: 2}, &arrow.Decimal64Type{Precision: 18, Scale: 2},
+	&arrow.Decimal128Type{Precision: 38, Scale: 5}, &arrow.Decimal256Type{Precision: 76, Scale: 5},
+	arrow.FixedWidthTypes.Date32, arrow.FixedWidthTypes.Time64ns, &arrow.TimestampType{Unit: arrow.Second, TimeZone: "Europe/Berlin"},
+	arrow.FixedWidthTypes.Duration_ms, arrow.FixedWidthTypes.DayTimeInterval, arrow.FixedWidthTypes.MonthDayNanoInterval,
+	&arrow.FixedSizeBinaryType{ByteWidth: 3}, &arrow.FixedSizeBinaryType{ByteWidth: 0},
+	arrow.BinaryTypes.String, arrow.BinaryTypes.LargeString, arrow.BinaryTypes.StringView,
+	arrow.BinaryTypes.Binary, arrow.BinaryTypes.LargeBinary, arrow.BinaryTypes.BinaryView,
+	&arrow.DictionaryType{IndexType: arrow.PrimitiveTypes.Uint8, ValueType: arrow.BinaryTypes.String},
+	&arrow.DictionaryType{IndexType: arrow.PrimitiveTypes.Int64, ValueType: arrow.PrimitiveTypes.Int32},
+	arrow.FixedSizeListOf(3, arrow.PrimitiveTypes.Float32), arrow.FixedSizeListOf(2, arrow.BinaryTypes.String),
+	arrow.FixedSizeListOf(2, arrow.FixedSizeListOf(3, arrow.PrimitiveTypes.Int16)), arrow.FixedSizeListOf(2, arrow.FixedWidthTypes.Boolean),
+	arrow.ListOf(arrow.PrimitiveTypes.Int16), arrow.LargeListOf(arrow.BinaryTypes.String), arrow.ListOf(arrow.Null),
+	arrow.ListOf(arrow.ListOf(arrow.FixedWidthTypes.Boolean)),
+	arrow.ListOf(&arrow.DictionaryType{IndexType: arrow.PrimitiveTypes.Int8, ValueType: arrow.BinaryTypes.String}),
+	arrow.ListViewOf(arrow.PrimitiveTypes.Int32), arrow.LargeListViewOf(arrow.BinaryTypes.StringView),
+	arrow.MapOf(arrow.BinaryTypes.String, arrow.PrimitiveTypes.Float64), arrow.MapOf(arrow.PrimitiveTypes.Int8, arrow.ListOf(arrow.PrimitiveTypes.Int8)),
+	arrow.StructOf(), arrow.StructOf(pair...), arrow.StructOf(arrow.Field{Name: "deep", Type: arrow.StructOf(pair...), Nullable: true}),
+	arrow.SparseUnionOf(pair, []arrow.UnionTypeCode{5, 9}), arrow.DenseUnionOf(pair, []arrow.UnionTypeCode{0, 1}),
+	arrow.DenseUnionOf([]arrow.Field{{Name: "u", Type: arrow.ListOf(arrow.PrimitiveTypes.Int8), Nullable: true},
+		{Name: "v", Type: arrow.Null, Nullable: true}}, []arrow.UnionTypeCode{126, 3}),
+	arrow.RunEndEncodedOf(arrow.PrimitiveTypes.Int16, arrow.BinaryTypes.String),
+	arrow.RunEndEncodedOf(arrow.PrimitiveTypes.Int32, arrow.PrimitiveTypes.Float32),
+	arrow.RunEndEncodedOf(arrow.PrimitiveTypes.Int64, arrow.StructOf(pair...)),
+	arrow.FixedSizeListOf(2, arrow.StructOf(pair...)), arrow.ListOf(arrow.RunEndEncodedOf(arrow.PrimitiveTypes.Int32, arrow.BinaryTypes.String)),
+	arrow.ListOf(arrow.DenseUnionOf(pair, []arrow.UnionTypeCode{0, 1})),
+	arrow.ListOf(arrow.MapOf(arrow.BinaryTypes.String, arrow.PrimitiveTypes.Int8)),
+	arrow.StructOf(
+		arrow.Field{Name: "lists", Type: arrow.LargeListOf(arrow.BinaryTypes.BinaryView), Nullable: true},
+		arrow.Field{Name: "words", Type: &arrow.DictionaryType{IndexType: arrow.PrimitiveTypes.Uint16, ValueType: arrow.BinaryTypes.LargeString}, Nullable: true},
+		arrow.Field{Name: "runs", Type: arrow.RunEndEncodedOf(arrow.PrimitiveTypes.Int32, arrow.ListOf(arrow.PrimitiveTypes.Int8)), Nullable: true},
+		arrow.Field{Name: "either", Type: arrow.DenseUnionOf(pair, []arrow.UnionTypeCode{3, 7}), Nullable: true},
+	),
+	extensions.NewUUIDType(), extensions.NewBool8Type(), newTagged(arrow.StructOf(pair...)), newTagged(arrow.BinaryTypes.LargeString),
+}
+
+// maker makes random arrays. About a third of the elements are null if nulls is
+// set, in arrays that do not know how many.
+type maker struct {
+	t     testing.TB
+	rng   *rand.Rand
+	nulls bool
+}
+
+func newMaker(t testing.TB, seed int, nulls bool) maker {
+	return maker{t, rand.New(rand.NewPCG(11, uint64(seed))), nulls}
+}
+
+// array is n elements of a type, the middle of more where sliced.
+func (m maker) array(dtype arrow.DataType, n int, sliced bool) arrow.Array {
+	m.t.Helper()
+	extra := 0
+	if sliced {
+		extra = 1 + m.rng.IntN(20)
+	}
+	data := m.data(dtype, n+2*extra)
+	defer data.Release()
+	whole := array.MakeFromData(data)
+	defer whole.Release()
+	part := array.NewSlice(whole, int64(extra), int64(extra+n))
+	m.t.Cleanup(part.Release)
+	return part
+}
+
+func (m maker) data(dtype arrow.DataType, n int) *array.Data {
+	m.t.Helper()
+	switch t := dtype.(type) {
+	case *arrow.NullType:
+		return array.NewData(dtype, n, []*memory.Buffer{nil}, nil, n, 0)
+	case arrow.ExtensionType:
+		data := m.data(t.StorageType(), n)
+		data.Reset(dtype, n, data.Buffers(), data.Children(), data.NullN(), 0)
+		return data
+	case arrow.BinaryViewDataType, *arrow.StringType, *arrow.BinaryType, *arrow.LargeStringType, *arrow.LargeBinaryType:
+		return m.text(dtype.(arrow.BinaryDataType), n)
+	}
+	unknown, valid := 0, (*memory.Buffer)(nil)
+	if id := dtype.ID(); m.nulls && id != arrow.SPARSE_UNION && id != arrow.DENSE_UNION && id != arrow.RUN_END_ENCODED {
+		unknown, valid = array.UnknownNullCount, m.bitmap(n)
+	}
+	buffers, children := []*memory.Buffer{valid}, []arrow.ArrayData{}
+	child := func(t arrow.DataType, n int) {
+		skip := int64(m.rng.IntN(2) * m.rng.IntN(12)) // some are slices themselves
+		data := m.data(t, n+2*int(skip))
+		m.t.Cleanup(data.Release)
+		part := array.NewSliceData(data, skip, skip+int64(n))
+		m.t.Cleanup(part.Release)
+		children = append(children, part)
+	}
+	list := func(width int, elem arrow.DataType) {
+		to := make([]int, n+1)
+		to[0] = 2
+		for i := range n {
+			to[i+1] = to[i] + m.rng.IntN(4)
+		}
+		buffers = append(buffers, integers(width, to))
+		child(elem, to[n]+3)
+	}
+	switch t := dtype.(type) {
+	case *arrow.BooleanType:
+		buffers = append(buffers, m.bitmap(n))
+	case *arrow.DictionaryType:
+		buffers = append(buffers, integers(t.Bytes(), m.below(n, 11)))
+		m.nulls = m.nulls && m.rng.IntN(2) == 0
+		values := m.data(t.ValueType, 11)
+		defer values.Release()
+		return array.NewDataWithDictionary(dtype, n, buffers, unknown, 0, values)
+	case *arrow.ListType:
+		list(4, t.Elem())
+	case *arrow.LargeListType:
+		list(8, t.Elem())
+	case *arrow.MapType:
+		m.nulls = false
+		list(4, t.Elem())
+	case *arrow.ListViewType:
+		buffers = append(buffers, integers(4, m.below(n, 20)), integers(4, m.below(n, 4)))
+		child(t.Elem(), 25)
+	case *arrow.LargeListViewType:
+		buffers = append(buffers, integers(8, m.below(n, 20)), integers(8, m.below(n, 4)))
+		child(t.Elem(), 25)
+	case *arrow.FixedSizeListType:
+		child(t.Elem(), n*int(t.Len()))
+	case *arrow.StructType:
+		for _, f := range t.Fields() {
+			child(f.Type, n)
+		}
+	case *arrow.SparseUnionType:
+		buffers = append(buffers, m.codes(n, t.TypeCodes()))
+		for _, f := range t.Fields() {
+			child(f.Type, n)
+		}
+	case *arrow.DenseUnionType:
+		ids := m.codes(n, t.TypeCodes())
+		counts, places := map[byte]int{}, make([]int, n)
+		for i, id := range ids.Bytes() {
+			places[i] = counts[id]
+			counts[id]++
+		}
+		buffers = append(buffers, ids, integers(4, places))
+		for i, f := range t.Fields() {
+			child(f.Type, counts[byte(t.TypeCodes()[i])])
+		}
+	case *arrow.RunEndEncodedType:
+		var ends []int
+		for end := 0; end < n; ends = append(ends, end) {
+			end += 1 + m.rng.IntN(5)
+		}
+		runs := array.NewData(t.RunEnds(), len(ends), []*memory.Buffer{nil, integers(t.RunEnds().(arrow.FixedWidthDataType).Bytes(), ends)}, nil, 0, 0)
+		m.t.Cleanup(runs.Release)
+		children = append(children, runs)
+		child(t.Encoded(), len(ends))
+		return array.NewData(dtype, n, []*memory.Buffer{nil}, children, 0, 0)
+	case arrow.FixedWidthDataType:
+		b := make([]byte, n*t.Bytes(), n*t.Bytes()+64)
+		for i := range b {
+			if b[i] = byte(m.rng.Uint32()); i%t.Bytes() >= t.Bytes()-t.Bytes()/4-1 {
+				b[i] &= 0x1f // no NaN, no year beyond printing
+			}
+		}
+		buffers = append(buffers, memory.NewBufferBytes(b))
+	default:
+		require.FailNow(m.t, "no generator", dtype)
+	}
+	return array.NewData(dtype, n, buffers, children, unknown, 0)
+}
+
+func (m maker) text(dtype arrow.BinaryDataType, n int) *array.Data {
+	builder := array.NewBuilder(memory.DefaultAllocator, dtype)
+	defer builder.Release()
+	for range n {
+		text := strings.Repeat(string(rune('a'+m.rng.IntN(26))), m.rng.IntN(30))
+		if m.rng.IntN(50) == 0 {
+			text = strings.Repeat(text, 40)
+		}
+		switch {
+		case m.nulls && m.rng.IntN(3) == 0:
+			builder.AppendNull()
+		case dtype.IsUtf8():
+			builder.(array.StringLikeBuilder).Append(text)
+		default:
+			builder.(array.BinaryLikeBuilder).Append([]byte(text))
+		}
+	}
+	made := builder.NewArray()
+	defer made.Release()
+	made.Data().Retain()
+	return made.Data().(*array.Data)
+}
+
+func (m maker) bitmap(n int) *memory.Buffer {
+	b := make([]byte, bitutil.BytesForBits(int64(n)), n/8+64)
+	for i := range n {
+		bitutil.SetBitTo(b, i, m.rng.IntN(3) > 0)
+	}
+	return memory.NewBufferBytes(b)
+}
+
+func (m maker) below(n, limit int) []int {
+	all := make([]int, n)
+	for i := range all {
+		all[i] = m.rng.IntN(limit)
+	}
+	return all
+}
+
+func (m maker) codes(n int, codes []arrow.UnionTypeCode) *memory.Buffer {
+	ids := m.below(n, len(codes))
+	for i := range ids {
+		ids[i] = int(codes[ids[i]])
+	}
+	return integers(1, ids)
+}
+
+func integers(width int, values []int) *memory.Buffer {
+	b := make([]byte, 0, width*len(values)+64)
+	for _, v := range values {
+		b = binary.LittleEndian.AppendUint64(b, uint64(v))[:len(b)+width]
+	}
+	return memory.NewBufferBytes(b)
+}
+
+// tagged is an extension type over any storage.
+type tagged struct{ arrow.ExtensionBase }
+
+type taggedArray struct{ array.ExtensionArrayBase }
+
+func newTagged(storage arrow.DataType) *tagged {
+	return &tagged{arrow.ExtensionBase{Storage: storage}}
+}
+
+func (a *taggedArray) ValueStr(i int) string { return "<" + a.Storage().ValueStr(i) + ">" }
+
+func (*tagged) ArrayType() reflect.Type { return reflect.TypeFor[taggedArray]() }
+func (*tagged) ExtensionName() string   { return "quiver.test.tagged" }
+func (*tagged) Serialize() string       { return "" }
+func (e *tagged) String() string        { return "tagged<" + e.Storage.String() + ">" }
+func (*tagged) Deserialize(storage arrow.DataType, _ string) (arrow.ExtensionType, error) {
+	return newTagged(storage), nil
+}
+func (e *tagged) ExtensionEquals(other arrow.ExtensionType) bool {
+	o, ok := other.(*tagged)
+	return ok && arrow.TypeEqual(e.Storage, o.Storage)
 }

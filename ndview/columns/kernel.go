@@ -9,19 +9,6 @@ import (
 	"github.com/quiver-gpu/quiver/ndview/internal/launch"
 )
 
-// call is what a twin sees of a call of its kernel: arguments by number, and
-// memory by address. On the soft device it is the launch, on the CPU the
-// arguments themselves.
-type call interface {
-	Pointer(i int) uintptr
-	Int64(i int) int64
-	Struct(i, n int) []byte
-	Memory(address uintptr, n int64) []byte
-}
-
-// twin does the work of a kernel in Go.
-type twin func(c call)
-
 // program is the kernels of kernels/NAME.cu with their twins.
 type program struct {
 	twins map[string]twin
@@ -35,6 +22,19 @@ func newProgram(name string, twins map[string]twin) *program {
 	}
 	return &program{twins, launch.Program(name, soft)}
 }
+
+// call is what a twin sees of a call of its kernel: arguments by number, and
+// memory by address. On the soft device it is the launch, on the CPU the
+// arguments themselves.
+type call interface {
+	Pointer(i int) uintptr
+	Int64(i int) int64
+	Struct(i, n int) []byte
+	Memory(address uintptr, n int64) []byte
+}
+
+// twin does the work of a kernel in Go.
+type twin func(c call)
 
 // written marks an argument as one that the kernel writes. An array without it
 // is read; nil is a null pointer.

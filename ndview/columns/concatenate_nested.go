@@ -4,12 +4,13 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/memory"
-
 	"github.com/quiver-gpu/quiver/arrowbuf"
 	"github.com/quiver-gpu/quiver/ndview"
+	"github.com/quiver-gpu/quiver/ndview/internal/launch"
 )
 
 // enclosed are the values [from, to) that the offsets of a part enclose, of which
@@ -186,4 +187,141 @@ func (w *work) joinListViews(parts []arrow.ArrayData, n int64, valid *memory.Buf
 		return nil, fmt.Errorf("list values: %w", err)
 	}
 	return w.data(parts[0].DataType(), n, []*memory.Buffer{valid, offsets, sizes}, values), nil
+}
+
+// joinViews shares the buffers that the views point into, those of slices of one
+// array only once.
+func (w *work) joinViews(parts []arrow.ArrayData, n int64, valid *memory.Buffer) (arrow.ArrayData, error) {
+	const width = int64(arrow.ViewHeaderSizeBytes)
+	if err := w.allHave(parts, width); err != nil {
+		return nil, err
+	}
+	views, err := w.empty(dtypeOf(width), n)
+	if err != nil {
+		return nil, err
+	}
+	shared := []*memory.Buffer{valid, nil}
+	at := int64(0)
+	for _, part := range parts {
+		from, err := w.fixed(part, 1, width)
+		if err != nil {
+			return nil, err
+		}
+		var pointed []*memory.Buffer
+		if all := part.Buffers(); len(all) > 2 {
+			pointed = all[2:]
+		}
+		first := indexOf(shared[2:], pointed)
+		if first < 0 {
+			first, shared = len(shared)-2, append(shared, pointed...)
+		}
+		to, err := w.array(views.Slice(0, at, at+from.Size()))
+		if err != nil {
+			return nil, err
+		}
+		if err := w.run(joinProgram, "quiver_shift_views", from.Size(), perTile, from, from.Size(), int64(first), written{to}); err != nil {
+			return nil, err
+		}
+		at += from.Size()
+	}
+	shared[1], err = w.buffer(views, n*width)
+	return w.data(parts[0].DataType(), n, shared), err
+}
+
+// indexOf is where a list is in another, or -1.
+func indexOf(all, part []*memory.Buffer) int {
+	for i := 0; i+len(part) <= len(all); i++ {
+		if slices.Equal(all[i:i+len(part)], part) {
+			return i
+		}
+	}
+	return -1
+}
+
+// all is the selection of n elements, one after the other.
+func (w *work) all(n int64) (selection, error) {
+	zero, err := w.array(ndview.Zeros(w.dev, ndview.Int64, 1))
+	if err != nil || n == 1 {
+		return selection{at: zero, n: 1}, err
+	}
+	return w.spread(selection{at: zero, n: 1}, n)
+}
+
+// joinDenseUnions joins the children whole. Those of a slice, which are longer
+// than it, are cut to what it shows before.
+func (w *work) joinDenseUnions(parts []arrow.ArrayData, t *arrow.DenseUnionType, n int64) (arrow.ArrayData, error) {
+	joined := make([]arrow.ArrayData, t.NumFields())
+	whole := make([]arrow.ArrayData, len(parts))
+	for k, part := range parts {
+		all, err := children(part, t.NumFields())
+		if err != nil {
+			return nil, err
+		}
+		elements := 0
+		for _, child := range all {
+			elements += child.Len()
+		}
+		if whole[k] = part; elements != part.Len() {
+			s, err := w.all(int64(part.Len()))
+			if err == nil {
+				whole[k], err = w.takeDenseUnion(part, t, s)
+			}
+			if err != nil {
+				return nil, err
+			}
+		}
+	}
+	offsets, err := w.joinUnionOffsets(whole, t, n)
+	if err != nil {
+		return nil, err
+	}
+	ids, err := w.joinFixed(whole, 1, 1)
+	if err != nil {
+		return nil, fmt.Errorf("type ids: %w", err)
+	}
+	for i, f := range t.Fields() {
+		of := make([]arrow.ArrayData, len(whole))
+		for k, part := range whole {
+			of[k] = part.Children()[i]
+		}
+		if joined[i], err = w.join(of); err != nil {
+			return nil, fmt.Errorf("field %q: %w", f.Name, err)
+		}
+	}
+	return w.data(parts[0].DataType(), n, []*memory.Buffer{nil, ids, offsets}, joined...), nil
+}
+
+func (w *work) joinUnionOffsets(parts []arrow.ArrayData, t *arrow.DenseUnionType, n int64) (*memory.Buffer, error) {
+	if n > math.MaxInt32 {
+		return nil, fmt.Errorf("%d elements, more than offsets of a dense union count: %w", n, arrowbuf.ErrOutOfRange)
+	}
+	out, err := w.empty(ndview.Int32, n)
+	if err != nil {
+		return nil, err
+	}
+	var before shifts
+	at := int64(0)
+	for _, part := range parts {
+		ids, err := w.fixed(part, 1, 1)
+		if err != nil {
+			return nil, fmt.Errorf("type ids: %w", err)
+		}
+		from, err := w.fixed(part, 2, 4)
+		if err != nil {
+			return nil, fmt.Errorf("offsets: %w", err)
+		}
+		to, err := w.array(out.Slice(0, at, at+from.Size()))
+		if err != nil {
+			return nil, err
+		}
+		err = w.run(joinProgram, "quiver_shift_union", from.Size(), perTile, ids, from, from.Size(), launch.StructOf(&before), written{to})
+		if err != nil {
+			return nil, err
+		}
+		for i, code := range t.TypeCodes() {
+			before.of[code] += int32(part.Children()[i].Len())
+		}
+		at += from.Size()
+	}
+	return w.buffer(out, 4*n)
 }
