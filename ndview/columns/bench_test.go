@@ -16,11 +16,11 @@ import (
 	"github.com/quiver-gpu/quiver/ndview/columns"
 )
 
-// speed runs a benchmark for columns of several types on the CPU, and on the GPU
-// where tests use it. MB/s are 1e6 bytes of the result a second, its offsets and
-// bitmaps counted in.
-func speed(b *testing.B, work func(b *testing.B, column arrow.Array) func() (arrow.Array, error)) {
-	b.Run("cpu", func(b *testing.B) { eachSpeed(b, arrowbuf.CPU(), 1<<21, work) })
+// speed runs a benchmark for columns of several types on the CPU, and on the GPU if
+// tests use one. It reports 1e6 bytes of the result per second, including offsets and
+// bitmaps.
+func speed(b *testing.B, prepare func(b *testing.B, column arrow.Array) func() (arrow.Array, error)) {
+	b.Run("cpu", func(b *testing.B) { eachSpeed(b, arrowbuf.CPU(), 1<<21, prepare) })
 	if !cudatest.OnGPU() {
 		return
 	}
@@ -30,11 +30,11 @@ func speed(b *testing.B, work func(b *testing.B, column arrow.Array) func() (arr
 		b.Cleanup(func() { require.NoError(b, driver.Close()) })
 		dev, err := driver.Device(0)
 		require.NoError(b, err)
-		eachSpeed(b, dev, 1<<26, work)
+		eachSpeed(b, dev, 1<<26, prepare)
 	})
 }
 
-func eachSpeed(b *testing.B, dev arrowbuf.Device, n int, work func(b *testing.B, column arrow.Array) func() (arrow.Array, error)) {
+func eachSpeed(b *testing.B, dev arrowbuf.Device, n int, prepare func(b *testing.B, column arrow.Array) func() (arrow.Array, error)) {
 	for _, c := range []struct {
 		name   string
 		column func() arrow.ArrayData
@@ -55,10 +55,10 @@ func eachSpeed(b *testing.B, dev arrowbuf.Device, n int, work func(b *testing.B,
 			column, err := arrowbuf.CopyArrayTo(host, dev)
 			require.NoError(b, err)
 			defer column.Release()
-			do := work(b, column)
+			call := prepare(b, column)
 			bytes := int64(0)
 			once := func() {
-				made, err := do()
+				made, err := call()
 				if err != nil {
 					b.Fatal(err)
 				}
@@ -78,7 +78,7 @@ func eachSpeed(b *testing.B, dev arrowbuf.Device, n int, work func(b *testing.B,
 	}
 }
 
-// made are the columns of the host, of which making takes longer than measuring.
+// made caches the host columns: making one takes longer than measuring.
 var made = map[string]arrow.Array{}
 
 func hostColumn(name string, n int, column func() arrow.ArrayData) arrow.Array {
@@ -89,7 +89,7 @@ func hostColumn(name string, n int, column func() arrow.ArrayData) arrow.Array {
 	return made[key]
 }
 
-// sizeOf is how many bytes the buffers of an array have.
+// sizeOf returns the total size of an array's buffers.
 func sizeOf(data arrow.ArrayData) (n int64) {
 	for _, b := range data.Buffers() {
 		if b != nil {
@@ -122,7 +122,8 @@ func fixedColumn(dtype arrow.FixedWidthDataType, n int, nulls bool) arrow.ArrayD
 	return array.NewData(dtype, n, buffers, nil, unknown, 0)
 }
 
-// offsetsFor are those of n runs, of up to twice so many values on average.
+// offsetsFor returns the offsets of n ranges with an average number of values, and
+// their total.
 func offsetsFor(n, average int) ([]int32, int) {
 	r := rand.New(rand.NewPCG(3, 4))
 	offsets := make([]int32, n+1)
@@ -146,7 +147,7 @@ func listColumn(n, average int) arrow.ArrayData {
 		[]*memory.Buffer{nil, memory.NewBufferBytes(arrow.Int32Traits.CastToBytes(offsets))}, []arrow.ArrayData{values}, 0, 0)
 }
 
-// BenchmarkTake takes as many elements at random as there are.
+// BenchmarkTake takes as many random elements as the column has.
 func BenchmarkTake(b *testing.B) {
 	speed(b, func(b *testing.B, column arrow.Array) func() (arrow.Array, error) {
 		r := rand.New(rand.NewPCG(5, 6))
@@ -161,7 +162,7 @@ func BenchmarkTake(b *testing.B) {
 	})
 }
 
-// BenchmarkFilter keeps every other element, at random.
+// BenchmarkFilter keeps a random half of the elements.
 func BenchmarkFilter(b *testing.B) {
 	speed(b, func(b *testing.B, column arrow.Array) func() (arrow.Array, error) {
 		bits := randomBytes(column.Len()/8 + 8)

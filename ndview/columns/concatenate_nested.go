@@ -8,36 +8,37 @@ import (
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/memory"
+
 	"github.com/quiver-gpu/quiver/arrowbuf"
 	"github.com/quiver-gpu/quiver/ndview"
 	"github.com/quiver-gpu/quiver/ndview/internal/launch"
 )
 
-// enclosed are the values [from, to) that the offsets of a part enclose, of which
-// its elements consist.
-type enclosed struct {
+// bounds is the offsets of an array and the range [from, to) of values that they
+// enclose.
+type bounds struct {
 	offsets  *ndview.NDBuffer
 	from, to int64
 }
 
-// enclosed reads the first and the last offset of each part, which has so many
-// values: some bytes of each, in one copy.
-func (w *work) enclosed(parts []arrow.ArrayData, width int64, values func(arrow.ArrayData) int64) ([]enclosed, error) {
-	ends, err := w.empty(ndview.Int64, 2*int64(len(parts)))
+// readBounds reads the first and last offset of each part, all in one copy to the host.
+// It validates them against the number of values that valueCount returns for the part.
+func (w *workspace) readBounds(parts []arrow.ArrayData, width int64, valueCount func(arrow.ArrayData) int64) ([]bounds, error) {
+	ends, err := w.alloc(ndview.Int64, 2*int64(len(parts)))
 	if err != nil {
 		return nil, err
 	}
-	all := make([]enclosed, len(parts))
+	all := make([]bounds, len(parts))
 	for k, part := range parts {
 		n := int64(part.Len())
-		if all[k].offsets, err = w.values(part, 1, width, n+1); err != nil {
+		if all[k].offsets, err = w.viewValues(part, 1, width, n+1); err != nil {
 			return nil, fmt.Errorf("offsets: %w", err)
 		}
-		out, err := w.array(ends.Slice(0, 2*int64(k), 2*int64(k)+2))
+		out, err := w.ownArray(ends.Slice(0, 2*int64(k), 2*int64(k)+2))
 		if err != nil {
 			return nil, err
 		}
-		if err := w.run(joinProgram, fmt.Sprintf("quiver_ends_%d", 8*width), 1, 1, all[k].offsets, n, written{out}); err != nil {
+		if err := w.launch(joinProgram, fmt.Sprintf("quiver_ends_%d", 8*width), 1, 1, all[k].offsets, n, output{out}); err != nil {
 			return nil, err
 		}
 	}
@@ -48,44 +49,45 @@ func (w *work) enclosed(parts []arrow.ArrayData, width int64, values func(arrow.
 	for k, part := range parts {
 		e := &all[k]
 		e.from, e.to = int64(binary.NativeEndian.Uint64(raw[16*k:])), int64(binary.NativeEndian.Uint64(raw[16*k+8:]))
-		if limit := values(part); e.from < 0 || e.to < e.from || e.to > limit {
+		if limit := valueCount(part); e.from < 0 || e.to < e.from || e.to > limit {
 			return nil, fmt.Errorf("offsets from %d to %d into %d values: %w", e.from, e.to, limit, arrow.ErrInvalid)
 		}
 	}
 	return all, nil
 }
 
-// joinOffsets makes the offsets of all parts' elements, n in all, those of part k
-// so much greater that its values follow the others'.
-func (w *work) joinOffsets(all []enclosed, n, width, to int64) (*memory.Buffer, error) {
-	out, err := w.empty(dtypeOf(to), n+1)
+// concatOffsets writes the offsets of n elements. Offsets of each part are shifted so
+// that its values follow those of earlier parts.
+func (w *workspace) concatOffsets(all []bounds, n, width, to int64) (*memory.Buffer, error) {
+	out, err := w.alloc(dtypeOf(to), n+1)
 	if err != nil {
 		return nil, err
 	}
 	at, values := int64(0), int64(0)
 	for _, e := range all {
-		size := e.offsets.Size() // the last is where the next begins
+		size := e.offsets.Size() // the last offset of a part is the first of the next
 		if to == 4 && values+e.to-e.from > math.MaxInt32 {
-			return nil, fmt.Errorf("more than %d values, which offsets of 32 bits count; cast to 64-bit offsets first: %w", math.MaxInt32, arrowbuf.ErrOutOfRange)
+			return nil, fmt.Errorf("more than %d values need 64-bit offsets; cast to 64-bit offsets first: %w", math.MaxInt32, arrowbuf.ErrOutOfRange)
 		}
-		if err := w.rebase(e.offsets, width, values-e.from, out, at, to); err != nil {
+		if err := w.rebaseOffsets(e.offsets, width, values-e.from, out, at, to); err != nil {
 			return nil, err
 		}
 		at, values = at+size-1, values+e.to-e.from
 	}
-	return w.buffer(out, (n+1)*to)
+	return w.toBuffer(out, (n+1)*to)
 }
 
-// rebase writes integers of width bytes, plus delta, to those of another width
-// from one on.
-func (w *work) rebase(in *ndview.NDBuffer, width, delta int64, out *ndview.NDBuffer, at, to int64) error {
-	part, err := w.array(out.Slice(0, at, at+in.Size()))
+// rebaseOffsets converts integers from width to another width in bytes, adds delta and
+// writes them to out from index at.
+func (w *workspace) rebaseOffsets(in *ndview.NDBuffer, width, delta int64, out *ndview.NDBuffer, at, to int64) error {
+	part, err := w.ownArray(out.Slice(0, at, at+in.Size()))
 	if err != nil {
 		return err
 	}
-	return w.run(joinProgram, fmt.Sprintf("quiver_rebase_%d_%d", 8*width, 8*to), in.Size(), perTile, in, in.Size(), delta, written{part})
+	return w.launch(joinProgram, fmt.Sprintf("quiver_rebase_%d_%d", 8*width, 8*to), in.Size(), itemsPerBlock, in, in.Size(), delta, output{part})
 }
 
+// byteCount returns the size of the value buffer of strings or byte strings.
 func byteCount(data arrow.ArrayData) int64 {
 	if b := bufferOf(data, 2); b != nil {
 		return int64(b.Len())
@@ -93,64 +95,64 @@ func byteCount(data arrow.ArrayData) int64 {
 	return 0
 }
 
-func (w *work) joinBinary(parts []arrow.ArrayData, n int64, valid *memory.Buffer, width int64) (arrow.ArrayData, error) {
-	all, err := w.enclosed(parts, width, byteCount)
+func (w *workspace) concatBinary(parts []arrow.ArrayData, n int64, valid *memory.Buffer, width int64) (arrow.ArrayData, error) {
+	all, err := w.readBounds(parts, width, byteCount)
 	if err != nil {
 		return nil, err
 	}
-	offsets, err := w.joinOffsets(all, n, width, width)
+	offsets, err := w.concatOffsets(all, n, width, width)
 	if err != nil {
 		return nil, err
 	}
 	bytes := make([]*ndview.NDBuffer, len(parts))
 	for k, part := range parts {
-		if bytes[k], err = w.bytes(bufferOf(part, 2), ndview.Uint8, all[k].from, all[k].to-all[k].from, 1); err != nil {
+		if bytes[k], err = w.viewBuffer(bufferOf(part, 2), ndview.Uint8, all[k].from, all[k].to-all[k].from, 1); err != nil {
 			return nil, err
 		}
 	}
-	values, err := w.joinValues(bytes)
-	return w.data(parts[0].DataType(), n, []*memory.Buffer{valid, offsets, values}), err
+	values, err := w.concatValues(bytes)
+	return w.newData(parts[0].DataType(), n, []*memory.Buffer{valid, offsets, values}), err
 }
 
-func (w *work) joinLists(parts []arrow.ArrayData, n int64, valid *memory.Buffer, width int64) (arrow.ArrayData, error) {
+func (w *workspace) concatLists(parts []arrow.ArrayData, n int64, valid *memory.Buffer, width int64) (arrow.ArrayData, error) {
 	for _, part := range parts {
 		if _, err := children(part, 1); err != nil {
 			return nil, err
 		}
 	}
-	all, err := w.enclosed(parts, width, func(part arrow.ArrayData) int64 { return int64(part.Children()[0].Len()) })
+	all, err := w.readBounds(parts, width, func(part arrow.ArrayData) int64 { return int64(part.Children()[0].Len()) })
 	if err != nil {
 		return nil, err
 	}
-	offsets, err := w.joinOffsets(all, n, width, width)
+	offsets, err := w.concatOffsets(all, n, width, width)
 	if err != nil {
 		return nil, err
 	}
-	shown := make([]arrow.ArrayData, len(parts))
+	visible := make([]arrow.ArrayData, len(parts))
 	for k, part := range parts {
-		if shown[k], err = w.sliced(part.Children()[0], all[k].from, all[k].to-all[k].from, "list values"); err != nil {
+		if visible[k], err = w.sliceData(part.Children()[0], all[k].from, all[k].to-all[k].from, "list values"); err != nil {
 			return nil, err
 		}
 	}
-	values, err := w.join(shown)
+	values, err := w.concatData(visible)
 	if err != nil {
 		return nil, fmt.Errorf("list values: %w", err)
 	}
-	return w.data(parts[0].DataType(), n, []*memory.Buffer{valid, offsets}, values), nil
+	return w.newData(parts[0].DataType(), n, []*memory.Buffer{valid, offsets}, values), nil
 }
 
-// joinListViews joins the values whole, each only once, since parts may be slices
-// of one array.
-func (w *work) joinListViews(parts []arrow.ArrayData, n int64, valid *memory.Buffer, width int64) (arrow.ArrayData, error) {
-	if err := w.allHave(parts, width); err != nil {
+// concatListViews joins whole child arrays, each distinct one once, since parts may be
+// slices of one array.
+func (w *workspace) concatListViews(parts []arrow.ArrayData, n int64, valid *memory.Buffer, width int64) (arrow.ArrayData, error) {
+	if err := w.checkLengths(parts, width); err != nil {
 		return nil, err
 	}
-	out, err := w.empty(dtypeOf(width), n)
+	out, err := w.alloc(dtypeOf(width), n)
 	if err != nil {
 		return nil, err
 	}
 	begins := map[arrow.ArrayData]int64{}
-	var shown []arrow.ArrayData
+	var visible []arrow.ArrayData
 	at, total := int64(0), int64(0)
 	for _, part := range parts {
 		all, err := children(part, 1)
@@ -159,77 +161,77 @@ func (w *work) joinListViews(parts []arrow.ArrayData, n int64, valid *memory.Buf
 		}
 		begin, seen := begins[all[0]]
 		if !seen {
-			begin, shown = total, append(shown, all[0])
+			begin, visible = total, append(visible, all[0])
 			begins[all[0]], total = begin, total+int64(all[0].Len())
 		}
 		if width == 4 && total > math.MaxInt32 {
-			return nil, fmt.Errorf("more than %d values, which offsets of 32 bits count; cast to 64-bit offsets first: %w", math.MaxInt32, arrowbuf.ErrOutOfRange)
+			return nil, fmt.Errorf("more than %d values need 64-bit offsets; cast to 64-bit offsets first: %w", math.MaxInt32, arrowbuf.ErrOutOfRange)
 		}
-		offsets, err := w.fixed(part, 1, width)
+		offsets, err := w.viewFixed(part, 1, width)
 		if err != nil {
 			return nil, err
 		}
-		if err := w.rebase(offsets, width, begin, out, at, width); err != nil {
+		if err := w.rebaseOffsets(offsets, width, begin, out, at, width); err != nil {
 			return nil, err
 		}
 		at += int64(part.Len())
 	}
-	offsets, err := w.buffer(out, n*width)
+	offsets, err := w.toBuffer(out, n*width)
 	if err != nil {
 		return nil, err
 	}
-	sizes, err := w.joinFixed(parts, 2, width)
+	sizes, err := w.concatFixed(parts, 2, width)
 	if err != nil {
 		return nil, err
 	}
-	values, err := w.join(shown)
+	values, err := w.concatData(visible)
 	if err != nil {
 		return nil, fmt.Errorf("list values: %w", err)
 	}
-	return w.data(parts[0].DataType(), n, []*memory.Buffer{valid, offsets, sizes}, values), nil
+	return w.newData(parts[0].DataType(), n, []*memory.Buffer{valid, offsets, sizes}, values), nil
 }
 
-// joinViews shares the buffers that the views point into, those of slices of one
-// array only once.
-func (w *work) joinViews(parts []arrow.ArrayData, n int64, valid *memory.Buffer) (arrow.ArrayData, error) {
+// concatViews shares the data buffers of the views. Buffers of slices of one array are
+// listed once.
+func (w *workspace) concatViews(parts []arrow.ArrayData, n int64, valid *memory.Buffer) (arrow.ArrayData, error) {
 	const width = int64(arrow.ViewHeaderSizeBytes)
-	if err := w.allHave(parts, width); err != nil {
+	if err := w.checkLengths(parts, width); err != nil {
 		return nil, err
 	}
-	views, err := w.empty(dtypeOf(width), n)
+	views, err := w.alloc(dtypeOf(width), n)
 	if err != nil {
 		return nil, err
 	}
 	shared := []*memory.Buffer{valid, nil}
 	at := int64(0)
 	for _, part := range parts {
-		from, err := w.fixed(part, 1, width)
+		from, err := w.viewFixed(part, 1, width)
 		if err != nil {
 			return nil, err
 		}
-		var pointed []*memory.Buffer
+		var dataBuffers []*memory.Buffer
 		if all := part.Buffers(); len(all) > 2 {
-			pointed = all[2:]
+			dataBuffers = all[2:]
 		}
-		first := indexOf(shared[2:], pointed)
+		first := findSublist(shared[2:], dataBuffers)
 		if first < 0 {
-			first, shared = len(shared)-2, append(shared, pointed...)
+			first, shared = len(shared)-2, append(shared, dataBuffers...)
 		}
-		to, err := w.array(views.Slice(0, at, at+from.Size()))
+		to, err := w.ownArray(views.Slice(0, at, at+from.Size()))
 		if err != nil {
 			return nil, err
 		}
-		if err := w.run(joinProgram, "quiver_shift_views", from.Size(), perTile, from, from.Size(), int64(first), written{to}); err != nil {
+		if err := w.launch(joinProgram, "quiver_shift_views", from.Size(), itemsPerBlock, from, from.Size(), int64(first), output{to}); err != nil {
 			return nil, err
 		}
 		at += from.Size()
 	}
-	shared[1], err = w.buffer(views, n*width)
-	return w.data(parts[0].DataType(), n, shared), err
+	shared[1], err = w.toBuffer(views, n*width)
+	return w.newData(parts[0].DataType(), n, shared), err
 }
 
-// indexOf is where a list is in another, or -1.
-func indexOf(all, part []*memory.Buffer) int {
+// findSublist returns the index at which part occurs in all, or -1.
+func findSublist(all, part []*memory.Buffer) int {
 	for i := 0; i+len(part) <= len(all); i++ {
 		if slices.Equal(all[i:i+len(part)], part) {
 			return i
@@ -238,18 +240,18 @@ func indexOf(all, part []*memory.Buffer) int {
 	return -1
 }
 
-// all is the selection of n elements, one after the other.
-func (w *work) all(n int64) (selection, error) {
-	zero, err := w.array(ndview.Zeros(w.dev, ndview.Int64, 1))
+// selectAll returns the selection of n elements in order.
+func (w *workspace) selectAll(n int64) (selection, error) {
+	zero, err := w.ownArray(ndview.Zeros(w.dev, ndview.Int64, 1))
 	if err != nil || n == 1 {
-		return selection{at: zero, n: 1}, err
+		return selection{indices: zero, n: 1}, err
 	}
-	return w.spread(selection{at: zero, n: 1}, n)
+	return w.expandFixedSize(selection{indices: zero, n: 1}, n)
 }
 
-// joinDenseUnions joins the children whole. Those of a slice, which are longer
-// than it, are cut to what it shows before.
-func (w *work) joinDenseUnions(parts []arrow.ArrayData, t *arrow.DenseUnionType, n int64) (arrow.ArrayData, error) {
+// concatDenseUnions joins whole children. The children of a slice may be longer than
+// the slice; they are cut to its elements first.
+func (w *workspace) concatDenseUnions(parts []arrow.ArrayData, t *arrow.DenseUnionType, n int64) (arrow.ArrayData, error) {
 	joined := make([]arrow.ArrayData, t.NumFields())
 	whole := make([]arrow.ArrayData, len(parts))
 	for k, part := range parts {
@@ -262,7 +264,7 @@ func (w *work) joinDenseUnions(parts []arrow.ArrayData, t *arrow.DenseUnionType,
 			elements += child.Len()
 		}
 		if whole[k] = part; elements != part.Len() {
-			s, err := w.all(int64(part.Len()))
+			s, err := w.selectAll(int64(part.Len()))
 			if err == nil {
 				whole[k], err = w.takeDenseUnion(part, t, s)
 			}
@@ -271,11 +273,11 @@ func (w *work) joinDenseUnions(parts []arrow.ArrayData, t *arrow.DenseUnionType,
 			}
 		}
 	}
-	offsets, err := w.joinUnionOffsets(whole, t, n)
+	offsets, err := w.concatUnionOffsets(whole, t, n)
 	if err != nil {
 		return nil, err
 	}
-	ids, err := w.joinFixed(whole, 1, 1)
+	ids, err := w.concatFixed(whole, 1, 1)
 	if err != nil {
 		return nil, fmt.Errorf("type ids: %w", err)
 	}
@@ -284,37 +286,37 @@ func (w *work) joinDenseUnions(parts []arrow.ArrayData, t *arrow.DenseUnionType,
 		for k, part := range whole {
 			of[k] = part.Children()[i]
 		}
-		if joined[i], err = w.join(of); err != nil {
+		if joined[i], err = w.concatData(of); err != nil {
 			return nil, fmt.Errorf("field %q: %w", f.Name, err)
 		}
 	}
-	return w.data(parts[0].DataType(), n, []*memory.Buffer{nil, ids, offsets}, joined...), nil
+	return w.newData(parts[0].DataType(), n, []*memory.Buffer{nil, ids, offsets}, joined...), nil
 }
 
-func (w *work) joinUnionOffsets(parts []arrow.ArrayData, t *arrow.DenseUnionType, n int64) (*memory.Buffer, error) {
+func (w *workspace) concatUnionOffsets(parts []arrow.ArrayData, t *arrow.DenseUnionType, n int64) (*memory.Buffer, error) {
 	if n > math.MaxInt32 {
-		return nil, fmt.Errorf("%d elements, more than offsets of a dense union count: %w", n, arrowbuf.ErrOutOfRange)
+		return nil, fmt.Errorf("%d elements exceed the 32-bit offsets of a dense union: %w", n, arrowbuf.ErrOutOfRange)
 	}
-	out, err := w.empty(ndview.Int32, n)
+	out, err := w.alloc(ndview.Int32, n)
 	if err != nil {
 		return nil, err
 	}
 	var before shifts
 	at := int64(0)
 	for _, part := range parts {
-		ids, err := w.fixed(part, 1, 1)
+		ids, err := w.viewFixed(part, 1, 1)
 		if err != nil {
 			return nil, fmt.Errorf("type ids: %w", err)
 		}
-		from, err := w.fixed(part, 2, 4)
+		from, err := w.viewFixed(part, 2, 4)
 		if err != nil {
 			return nil, fmt.Errorf("offsets: %w", err)
 		}
-		to, err := w.array(out.Slice(0, at, at+from.Size()))
+		to, err := w.ownArray(out.Slice(0, at, at+from.Size()))
 		if err != nil {
 			return nil, err
 		}
-		err = w.run(joinProgram, "quiver_shift_union", from.Size(), perTile, ids, from, from.Size(), launch.StructOf(&before), written{to})
+		err = w.launch(joinProgram, "quiver_shift_union", from.Size(), itemsPerBlock, ids, from, from.Size(), launch.StructOf(&before), output{to})
 		if err != nil {
 			return nil, err
 		}
@@ -323,5 +325,5 @@ func (w *work) joinUnionOffsets(parts []arrow.ArrayData, t *arrow.DenseUnionType
 		}
 		at += from.Size()
 	}
-	return w.buffer(out, 4*n)
+	return w.toBuffer(out, 4*n)
 }

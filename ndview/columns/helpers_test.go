@@ -12,22 +12,22 @@ import (
 	"github.com/apache/arrow-go/v18/arrow/bitutil"
 	"github.com/apache/arrow-go/v18/arrow/extensions"
 	"github.com/apache/arrow-go/v18/arrow/memory"
+
 	"github.com/quiver-gpu/quiver/arrowbuf"
 	"github.com/quiver-gpu/quiver/cudabuf"
 	"github.com/quiver-gpu/quiver/cudabuf/cudatest"
 	"github.com/stretchr/testify/require"
 )
 
-// onDevices runs a test on the CPU and on each kind of CUDA device, where it
-// fails if it leaves memory behind.
+// onDevices runs a test on the CPU and on each kind of CUDA device. It fails if the
+// test leaks device memory.
 func onDevices(t *testing.T, test func(t *testing.T, dev arrowbuf.Device)) {
 	t.Helper()
 	t.Run("cpu", func(t *testing.T) { test(t, arrowbuf.CPU()) })
 	cudatest.ForEachDevice(t, func(t *testing.T, dev *cudabuf.Device) { test(t, dev) })
 }
 
-// on copies an array to a device as it is: buffer by buffer, with its offset and
-// its children's.
+// on copies an array to a device buffer by buffer, and keeps all offsets.
 func on(t testing.TB, dev arrowbuf.Device, arr arrow.Array) arrow.Array {
 	t.Helper()
 	moved := arrowbuf.NewArray(copied(t, dev, arr.Data()))
@@ -35,7 +35,7 @@ func on(t testing.TB, dev arrowbuf.Device, arr arrow.Array) arrow.Array {
 	return moved
 }
 
-// copied is the data of an array on a device, without a look at what is in it.
+// copied returns a copy of data on a device without validating it.
 func copied(t testing.TB, dev arrowbuf.Device, data arrow.ArrayData) *array.Data {
 	t.Helper()
 	buffers := make([]*memory.Buffer, len(data.Buffers()))
@@ -54,37 +54,38 @@ func copied(t testing.TB, dev arrowbuf.Device, data arrow.ArrayData) *array.Data
 	for i, child := range data.Children() {
 		children[i] = copied(t, dev, child)
 	}
-	made := array.NewData(data.DataType(), data.Len(), buffers, children, data.NullN(), data.Offset())
+	result := array.NewData(data.DataType(), data.Len(), buffers, children, data.NullN(), data.Offset())
 	for _, b := range buffers {
 		if b != nil {
 			b.Release()
 		}
 	}
 	if dictionary, ok := data.Dictionary().(*array.Data); ok && dictionary != nil {
-		made.SetDictionary(copied(t, dev, dictionary))
+		result.SetDictionary(copied(t, dev, dictionary))
 	}
-	t.Cleanup(made.Release)
-	return made
+	t.Cleanup(result.Release)
+	return result
 }
 
-// toHost checks a result, which it releases at the end, and brings it to the host.
+// toHost validates a result and copies it to the host. The cleanup of the test releases
+// both.
 func toHost(t testing.TB, dev arrowbuf.Device, got arrow.Array, err error) arrow.Array {
 	t.Helper()
 	require.NoError(t, err)
 	t.Cleanup(got.Release)
-	require.Contains(t, []arrowbuf.Device{dev, arrowbuf.CPU()}, arrowbuf.DeviceOf(got)) // the CPU: without buffers
+	require.Contains(t, []arrowbuf.Device{dev, arrowbuf.CPU()}, arrowbuf.DeviceOf(got)) // arrays without buffers are on the CPU
 	host, err := arrowbuf.CopyArrayTo(got, arrowbuf.CPU())
 	require.NoError(t, err)
 	t.Cleanup(host.Release)
 	if t, ok := host.DataType().(*arrow.FixedSizeBinaryType); ok && t.ByteWidth == 0 {
-		return host // which arrow-go takes for invalid
+		return host // arrow-go considers it invalid
 	}
 	require.NoError(t, array.ValidateFull(host), "%s: %v", host.DataType(), host)
 	return host
 }
 
-// requireElements checks that element j of an array is element from[j] of
-// another, or null for -1.
+// requireElements requires that element j of an array is element from[j] of want, or
+// null for -1.
 func requireElements(t testing.TB, want arrow.Array, from []int, got arrow.Array) {
 	t.Helper()
 	require.True(t, arrow.TypeEqual(want.DataType(), got.DataType()), "%s, not %s", got.DataType(), want.DataType())
@@ -92,12 +93,12 @@ func requireElements(t testing.TB, want arrow.Array, from []int, got arrow.Array
 	requireElementsAt(t, want, from, got, 0)
 }
 
-// requireElementsAt is requireElements of those of an array from one on.
+// requireElementsAt is requireElements for the elements of got that start at index at.
 func requireElementsAt(t testing.TB, want arrow.Array, from []int, got arrow.Array, at int) {
 	t.Helper()
 	for j, i := range from {
 		j += at
-		if i < 0 || want.DataType().ID() == arrow.NULL { // of which arrow-go counts no slice's nulls
+		if i < 0 || want.DataType().ID() == arrow.NULL { // arrow-go does not count nulls of slices
 			require.True(t, isNull(got, j), "element %d of %s", j, want.DataType())
 			continue
 		}
@@ -107,8 +108,8 @@ func requireElementsAt(t testing.TB, want arrow.Array, from []int, got arrow.Arr
 	}
 }
 
-// same tells whether two elements are equal. arrow-go compares dictionaries
-// whole: elements that have them are compared as they print.
+// same reports whether two elements are equal. arrow-go compares dictionaries as a
+// whole, so elements with dictionaries are compared by their JSON values.
 func same(a arrow.Array, i int, b arrow.Array, j int) bool {
 	if strings.Contains(a.DataType().String(), "dictionary<") {
 		return a.IsNull(i) == b.IsNull(j) && reflect.DeepEqual(a.GetOneForMarshal(i), b.GetOneForMarshal(j))
@@ -116,7 +117,7 @@ func same(a arrow.Array, i int, b arrow.Array, j int) bool {
 	return array.SliceEqual(a, int64(i), int64(i+1), b, int64(j), int64(j+1))
 }
 
-// isNull tells whether an element is null, be it by a child.
+// isNull reports whether an element is null, directly or through a child.
 func isNull(arr arrow.Array, i int) bool {
 	switch a := arr.(type) {
 	case array.Union:
@@ -134,7 +135,7 @@ func isNull(arr arrow.Array, i int) bool {
 	}
 }
 
-// upTo is 0, 1, 2, ... n-1.
+// upTo returns 0, 1, ..., n-1.
 func upTo(n int) []int {
 	all := make([]int, n)
 	for i := range all {
@@ -148,7 +149,7 @@ var pair = []arrow.Field{
 	{Name: "y", Type: arrow.BinaryTypes.LargeString, Nullable: true},
 }
 
-// types is a table of one at least of every layout, and of nestings.
+// types has every layout at least once, and nested types.
 var types = []arrow.DataType{
 	arrow.Null, arrow.FixedWidthTypes.Boolean,
 	arrow.PrimitiveTypes.Int8, arrow.PrimitiveTypes.Uint16, arrow.PrimitiveTypes.Int32, arrow.PrimitiveTypes.Uint64,
@@ -188,8 +189,8 @@ var types = []arrow.DataType{
 	extensions.NewUUIDType(), extensions.NewBool8Type(), newTagged(arrow.StructOf(pair...)), newTagged(arrow.BinaryTypes.LargeString),
 }
 
-// maker makes random arrays. About a third of the elements are null if nulls is
-// set, in arrays that do not know how many.
+// maker makes random arrays. If nulls is set, about a third of the elements are null,
+// and the null count is unknown.
 type maker struct {
 	t     testing.TB
 	rng   *rand.Rand
@@ -200,7 +201,8 @@ func newMaker(t testing.TB, seed int, nulls bool) maker {
 	return maker{t, rand.New(rand.NewPCG(11, uint64(seed))), nulls}
 }
 
-// array is n elements of a type, the middle of more where sliced.
+// array returns n elements of a type. If sliced is true, they are the middle of a
+// longer array.
 func (m maker) array(dtype arrow.DataType, n int, sliced bool) arrow.Array {
 	m.t.Helper()
 	extra := 0
@@ -234,7 +236,7 @@ func (m maker) data(dtype arrow.DataType, n int) *array.Data {
 	}
 	buffers, children := []*memory.Buffer{valid}, []arrow.ArrayData{}
 	child := func(t arrow.DataType, n int) {
-		skip := int64(m.rng.IntN(2) * m.rng.IntN(12)) // some are slices themselves
+		skip := int64(m.rng.IntN(2) * m.rng.IntN(12)) // some children are slices
 		data := m.data(t, n+2*int(skip))
 		m.t.Cleanup(data.Release)
 		part := array.NewSliceData(data, skip, skip+int64(n))
@@ -308,7 +310,7 @@ func (m maker) data(dtype arrow.DataType, n int) *array.Data {
 		b := make([]byte, n*t.Bytes(), n*t.Bytes()+64)
 		for i := range b {
 			if b[i] = byte(m.rng.Uint32()); i%t.Bytes() >= t.Bytes()-t.Bytes()/4-1 {
-				b[i] &= 0x1f // no NaN, no year beyond printing
+				b[i] &= 0x1f // avoids NaN and years that cannot be formatted
 			}
 		}
 		buffers = append(buffers, memory.NewBufferBytes(b))
@@ -335,10 +337,10 @@ func (m maker) text(dtype arrow.BinaryDataType, n int) *array.Data {
 			builder.(array.BinaryLikeBuilder).Append([]byte(text))
 		}
 	}
-	made := builder.NewArray()
-	defer made.Release()
-	made.Data().Retain()
-	return made.Data().(*array.Data)
+	result := builder.NewArray()
+	defer result.Release()
+	result.Data().Retain()
+	return result.Data().(*array.Data)
 }
 
 func (m maker) bitmap(n int) *memory.Buffer {
@@ -395,3 +397,19 @@ func (e *tagged) ExtensionEquals(other arrow.ExtensionType) bool {
 	o, ok := other.(*tagged)
 	return ok && arrow.TypeEqual(e.Storage, o.Storage)
 }
+
+// part is an array of unvalidated data of any type.
+type part struct {
+	arrow.Array
+	data *array.Data
+}
+
+func (p part) Data() arrow.ArrayData { return p.data }
+
+func (p part) DataType() arrow.DataType { return p.data.DataType() }
+
+func (p part) Len() int { return p.data.Len() }
+
+func (p part) Retain() { p.data.Retain() }
+
+func (p part) Release() { p.data.Release() }

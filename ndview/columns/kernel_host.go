@@ -9,16 +9,16 @@ import (
 	"github.com/quiver-gpu/quiver/ndview/internal/launch"
 )
 
-// perTile is how many items a block does, and bitWords how many words of a bitmap.
+// Work of one thread block: items of most kernels, and words of a bitmap.
 const (
-	perTile  = 8 * launch.Threads
-	bitWords = launch.Threads
+	itemsPerBlock = 8 * launch.Threads
+	wordsPerBlock = launch.Threads
 )
 
-// grain is how many items are worth a goroutine.
+// grain is the least number of items that pays for a goroutine.
 const grain = 16 << 10
 
-var indexProgram = newProgram("columns_index", map[string]twin{
+var indexProgram = newProgram("columns_index", map[string]hostKernel{
 	"quiver_resolve_i8":  resolve[int8],
 	"quiver_resolve_i16": resolve[int16],
 	"quiver_resolve_i32": resolve[int32],
@@ -31,8 +31,8 @@ var indexProgram = newProgram("columns_index", map[string]twin{
 	"quiver_spread":      spread,
 })
 
-// note lowers a flag to an item.
-func note(flag []uint64, item int64) {
+// lowerFlag atomically lowers a flag to item if item is less.
+func lowerFlag(flag []uint64, item int64) {
 	for {
 		old := atomic.LoadUint64(&flag[0])
 		if uint64(item) >= old || atomic.CompareAndSwapUint64(&flag[0], old, uint64(item)) {
@@ -41,19 +41,19 @@ func note(flag []uint64, item int64) {
 	}
 }
 
-// bitmap are the bits of a call: bytes of argument i, the first bit of i+1.
-// Without bytes all are set.
-type bitmap struct {
+// hostBitmap is a bitmap argument: bytes in argument i, the index of the first bit in
+// argument i+1. If bytes is nil, all bits are set.
+type hostBitmap struct {
 	bytes []byte
 	first int64
 }
 
-func bitmapOf(c call, i int, n int64) bitmap {
+func hostBitmapArg(c kernelArgs, i int, n int64) hostBitmap {
 	first := c.Int64(i + 1)
-	return bitmap{elements[uint8](c, i, (first+n+7)/8), first}
+	return hostBitmap{argSlice[uint8](c, i, (first+n+7)/8), first}
 }
 
-func (b bitmap) at(i int64) bool {
+func (b hostBitmap) at(i int64) bool {
 	if b.bytes == nil {
 		return true
 	}
@@ -61,9 +61,9 @@ func (b bitmap) at(i int64) bool {
 	return b.bytes[i>>3]>>(i&7)&1 != 0
 }
 
-func resolve[I int8 | int16 | int32 | int64 | uint8 | uint16 | uint32 | uint64](c call) {
+func resolve[I int8 | int16 | int32 | int64 | uint8 | uint16 | uint32 | uint64](c kernelArgs) {
 	n, extent := c.Int64(3), uint64(c.Int64(4))
-	indices, valid, out, flag := elements[I](c, 0, n), bitmapOf(c, 1, n), elements[int64](c, 5, n), elements[uint64](c, 6, 1)
+	indices, valid, out, flag := argSlice[I](c, 0, n), hostBitmapArg(c, 1, n), argSlice[int64](c, 5, n), argSlice[uint64](c, 6, 1)
 	cpu.Parallel(n, grain, func(lo, hi int64) {
 		for j := lo; j < hi; j++ {
 			i := int64(indices[j])
@@ -71,7 +71,7 @@ func resolve[I int8 | int16 | int32 | int64 | uint8 | uint16 | uint32 | uint64](
 			case !valid.at(j):
 				i = -1
 			case uint64(i) >= extent:
-				note(flag, j)
+				lowerFlag(flag, j)
 				i = -1
 			}
 			out[j] = i
@@ -79,9 +79,9 @@ func resolve[I int8 | int16 | int32 | int64 | uint8 | uint16 | uint32 | uint64](
 	})
 }
 
-func takeBits(c call) {
+func takeBits(c kernelArgs) {
 	extent, n := c.Int64(2), c.Int64(4)
-	from, at, out := bitmapOf(c, 0, extent), elements[int64](c, 3, n), elements[uint32](c, 5, (n+31)/32)
+	from, at, out := hostBitmapArg(c, 0, extent), argSlice[int64](c, 3, n), argSlice[uint32](c, 5, (n+31)/32)
 	cpu.Parallel(int64(len(out)), grain/32, func(lo, hi int64) {
 		for word := lo; word < hi; word++ {
 			var set uint32
@@ -95,9 +95,9 @@ func takeBits(c call) {
 	})
 }
 
-func spread(c call) {
+func spread(c kernelArgs) {
 	n, each := c.Int64(1), c.Int64(2)
-	at, out := elements[int64](c, 0, n/each), elements[int64](c, 3, n)
+	at, out := argSlice[int64](c, 0, n/each), argSlice[int64](c, 3, n)
 	cpu.Parallel(n/each, grain/each+1, func(lo, hi int64) {
 		for j := lo; j < hi; j++ {
 			for k := range each {
@@ -109,14 +109,14 @@ func spread(c call) {
 	})
 }
 
-// What a block does: sums of a scan, bytes that are gathered, and indices.
+// Work of one thread block: sums of a scan, bytes gathered, and indices expanded.
 const (
-	scanTiles  = 4 * launch.Threads
-	gatherTile = 64 * launch.Threads
-	expandTile = 8 * launch.Threads
+	scanItems   = 4 * launch.Threads
+	gatherItems = 64 * launch.Threads
+	expandItems = 8 * launch.Threads
 )
 
-var rangeProgram = newProgram("columns_range", map[string]twin{
+var rangeProgram = newProgram("columns_range", map[string]hostKernel{
 	"quiver_lengths_32":    lengths[int32],
 	"quiver_lengths_64":    lengths[int64],
 	"quiver_scan":          scan,
@@ -126,11 +126,12 @@ var rangeProgram = newProgram("columns_range", map[string]twin{
 	"quiver_expand_ranges": byWidth(2, expandRanges[int32], expandRanges[int64]),
 })
 
-type offset interface{ int32 | int64 }
+type offsetInt interface{ int32 | int64 }
 
-// byWidth is the twin for offsets of 32 bits, or where argument i is not 0 of 64.
-func byWidth(i int, narrow, wide twin) twin {
-	return func(c call) {
+// byWidth returns the host kernel for 32-bit offsets, or for 64-bit ones if argument i
+// is not 0.
+func byWidth(i int, narrow, wide hostKernel) hostKernel {
+	return func(c kernelArgs) {
 		if c.Int64(i) != 0 {
 			wide(c)
 		} else {
@@ -139,25 +140,25 @@ func byWidth(i int, narrow, wide twin) twin {
 	}
 }
 
-// runOf is the run of a piece, which is that of its number without indices.
-func runOf(at []int64, j int64) int64 {
+// rangeIndex returns the index of the j-th selected range; nil indices select all.
+func rangeIndex(at []int64, j int64) int64 {
 	if at == nil {
 		return j
 	}
 	return at[j]
 }
 
-func lengths[W offset](c call) {
+func lengths[W offsetInt](c kernelArgs) {
 	runs, n, limit := c.Int64(2), c.Int64(6), c.Int64(7)
-	at, valid, sizes := elements[int64](c, 3, n), bitmapOf(c, 4, runs), elements[W](c, 1, runs)
-	starts := elements[W](c, 0, runs)
+	at, valid, sizes := argSlice[int64](c, 3, n), hostBitmapArg(c, 4, runs), argSlice[W](c, 1, runs)
+	starts := argSlice[W](c, 0, runs)
 	if sizes == nil {
-		starts = elements[W](c, 0, runs+1)
+		starts = argSlice[W](c, 0, runs+1)
 	}
-	out, begins := elements[int64](c, 8, n), elements[int64](c, 9, n)
-	sums, flag := elements[int64](c, 10, (n+perTile-1)/perTile), elements[uint64](c, 11, 1)
+	out, begins := argSlice[int64](c, 8, n), argSlice[int64](c, 9, n)
+	sums, flag := argSlice[int64](c, 10, (n+itemsPerBlock-1)/itemsPerBlock), argSlice[uint64](c, 11, 1)
 	measure := func(j int64) (from, size int64) {
-		i := runOf(at, j)
+		i := rangeIndex(at, j)
 		if i < 0 || !valid.at(i) {
 			return 0, 0
 		}
@@ -168,15 +169,15 @@ func lengths[W offset](c call) {
 			size = int64(starts[i+1]) - from
 		}
 		if from < 0 || size < 0 || from > limit-size {
-			note(flag, j)
+			lowerFlag(flag, j)
 			return 0, 0
 		}
 		return from, size
 	}
-	cpu.Parallel(int64(len(sums)), grain/perTile, func(lo, hi int64) {
+	cpu.Parallel(int64(len(sums)), grain/itemsPerBlock, func(lo, hi int64) {
 		for t := lo; t < hi; t++ {
 			sum := int64(0)
-			for j := t * perTile; j < min((t+1)*perTile, n); j++ {
+			for j := t * itemsPerBlock; j < min((t+1)*itemsPerBlock, n); j++ {
 				begins[j], out[j] = measure(j)
 				sum += out[j]
 			}
@@ -185,9 +186,9 @@ func lengths[W offset](c call) {
 	})
 }
 
-func scan(c call) {
+func scan(c kernelArgs) {
 	tiles := c.Int64(1)
-	sums, flag, starts := elements[int64](c, 0, tiles), elements[int64](c, 2, 1), elements[int64](c, 3, tiles+2)
+	sums, flag, starts := argSlice[int64](c, 0, tiles), argSlice[int64](c, 2, 1), argSlice[int64](c, 3, tiles+2)
 	sum := int64(0)
 	for t, s := range sums {
 		starts[t] = sum
@@ -196,14 +197,14 @@ func scan(c call) {
 	starts[tiles], starts[tiles+1] = sum, flag[0]
 }
 
-func offsets[W offset](c call) {
+func offsets[W offsetInt](c kernelArgs) {
 	n := c.Int64(1)
-	tiles := (n + perTile - 1) / perTile
-	each, starts, out := elements[int64](c, 0, n), elements[int64](c, 2, tiles+1), elements[W](c, 3, n+1)
-	cpu.Parallel(tiles, grain/perTile, func(lo, hi int64) {
+	tiles := (n + itemsPerBlock - 1) / itemsPerBlock
+	each, starts, out := argSlice[int64](c, 0, n), argSlice[int64](c, 2, tiles+1), argSlice[W](c, 3, n+1)
+	cpu.Parallel(tiles, grain/itemsPerBlock, func(lo, hi int64) {
 		for t := lo; t < hi; t++ {
 			sum := starts[t]
-			for j := t * perTile; j < min((t+1)*perTile, n); j++ {
+			for j := t * itemsPerBlock; j < min((t+1)*itemsPerBlock, n); j++ {
 				out[j] = W(sum)
 				sum += each[j]
 			}
@@ -212,20 +213,21 @@ func offsets[W offset](c call) {
 	out[n] = W(starts[tiles])
 }
 
-// gatherRanges copies pieces of values that have each bytes.
-func gatherRanges[W offset](c call) {
+// gatherRanges copies ranges of values that have `each` bytes.
+func gatherRanges[W offsetInt](c kernelArgs) {
 	size, n, each, total := c.Int64(1), c.Int64(5), c.Int64(6), c.Int64(7)
 	mustAlign(c, 8, 16)
-	src, out := elements[uint8](c, 0, size), elements[uint8](c, 8, total)
-	from, to := elements[int64](c, 2, n), elements[W](c, 3, n+1)
-	eachPiece(to, total/each, 64<<10/each+1, func(j int64) {
+	src, out := argSlice[uint8](c, 0, size), argSlice[uint8](c, 8, total)
+	from, to := argSlice[int64](c, 2, n), argSlice[W](c, 3, n+1)
+	forEachRange(to, total/each, 64<<10/each+1, func(j int64) {
 		if length := int64(to[j+1]-to[j]) * each; length > 0 {
 			copyBytes(out[int64(to[j])*each:], src[from[j]*each:], length)
 		}
 	})
 }
 
-// copyBytes copies few bytes by two words that may overlap.
+// copyBytes copies up to 16 bytes with two loads that may overlap, which is faster than
+// copy for short ranges.
 func copyBytes(to, from []byte, n int64) {
 	to, from = to[:n], from[:n]
 	switch {
@@ -244,10 +246,10 @@ func copyBytes(to, from []byte, n int64) {
 	}
 }
 
-func expandRanges[W offset](c call) {
+func expandRanges[W offsetInt](c kernelArgs) {
 	n, total := c.Int64(3), c.Int64(4)
-	from, to, out := elements[int64](c, 0, n), elements[W](c, 1, n+1), elements[int64](c, 5, total)
-	eachPiece(to, total, grain, func(j int64) {
+	from, to, out := argSlice[int64](c, 0, n), argSlice[W](c, 1, n+1), argSlice[int64](c, 5, total)
+	forEachRange(to, total, grain, func(j int64) {
 		part := out[to[j]:to[j+1]]
 		for k := range part {
 			part[k] = from[j] + int64(k)
@@ -255,8 +257,8 @@ func expandRanges[W offset](c call) {
 	})
 }
 
-// eachPiece calls do with each piece, in parts of about as many values.
-func eachPiece[V offset](to []V, total, grain int64, do func(j int64)) {
+// forEachRange calls f for each range, in parallel tasks of about grain values.
+func forEachRange[V offsetInt](to []V, total, grain int64, f func(j int64)) {
 	n := len(to) - 1
 	begin := func(value int64) int {
 		if value == total {
@@ -266,27 +268,27 @@ func eachPiece[V offset](to []V, total, grain int64, do func(j int64)) {
 	}
 	cpu.Parallel(total, grain, func(lo, hi int64) {
 		for j, end := begin(lo), begin(hi); j < end; j++ {
-			do(int64(j))
+			f(int64(j))
 		}
 	})
 }
 
-var nestProgram = newProgram("columns_nest", map[string]twin{
+var nestProgram = newProgram("columns_nest", map[string]hostKernel{
 	"quiver_union_ids":    unionIDs,
 	"quiver_union_child":  unionChild,
 	"quiver_union_ranks":  unionRanks,
-	"quiver_find_runs_16": findRuns[int16],
-	"quiver_find_runs_32": findRuns[int32],
-	"quiver_find_runs_64": findRuns[int64],
+	"quiver_find_runs_16": findRunsKernel[int16],
+	"quiver_find_runs_32": findRunsKernel[int32],
+	"quiver_find_runs_64": findRunsKernel[int64],
 	"quiver_run_begins":   runBegins,
-	"quiver_run_ends_16":  runEnds[int16],
-	"quiver_run_ends_32":  runEnds[int32],
-	"quiver_run_ends_64":  runEnds[int64],
+	"quiver_run_ends_16":  runEndsKernel[int16],
+	"quiver_run_ends_32":  runEndsKernel[int32],
+	"quiver_run_ends_64":  runEndsKernel[int64],
 })
 
-func unionIDs(c call) {
+func unionIDs(c kernelArgs) {
 	size, n, first := c.Int64(1), c.Int64(3), int8(c.Int64(4))
-	ids, at, out := elements[int8](c, 0, size), elements[int64](c, 2, n), elements[int8](c, 5, n)
+	ids, at, out := argSlice[int8](c, 0, size), argSlice[int64](c, 2, n), argSlice[int8](c, 5, n)
 	cpu.Parallel(n, grain, func(lo, hi int64) {
 		for j := lo; j < hi; j++ {
 			if out[j] = first; at[j] >= 0 {
@@ -296,10 +298,10 @@ func unionIDs(c call) {
 	})
 }
 
-func unionChild(c call) {
+func unionChild(c kernelArgs) {
 	size, n, code, extent := c.Int64(2), c.Int64(4), int8(c.Int64(5)), c.Int64(6)
-	ids, from, at := elements[int8](c, 0, n), elements[int32](c, 1, size), elements[int64](c, 3, n)
-	mask, out, flag := elements[uint8](c, 7, n), elements[int64](c, 8, n), elements[uint64](c, 9, 1)
+	ids, from, at := argSlice[int8](c, 0, n), argSlice[int32](c, 1, size), argSlice[int64](c, 3, n)
+	mask, out, flag := argSlice[uint8](c, 7, n), argSlice[int64](c, 8, n), argSlice[uint64](c, 9, 1)
 	cpu.Parallel(n, grain, func(lo, hi int64) {
 		for j := lo; j < hi; j++ {
 			mask[j], out[j] = 0, -1
@@ -310,15 +312,15 @@ func unionChild(c call) {
 				continue
 			}
 			if out[j] = int64(from[at[j]]); uint64(out[j]) >= uint64(extent) {
-				note(flag, j)
+				lowerFlag(flag, j)
 			}
 		}
 	})
 }
 
-func unionRanks(c call) {
+func unionRanks(c kernelArgs) {
 	n, size := c.Int64(1), c.Int64(3)
-	places, out := elements[int64](c, 0, n), elements[int32](c, 2, size)
+	places, out := argSlice[int64](c, 0, n), argSlice[int32](c, 2, size)
 	cpu.Parallel(n, grain, func(lo, hi int64) {
 		for k := lo; k < hi; k++ {
 			out[places[k]] = int32(k)
@@ -326,12 +328,12 @@ func unionRanks(c call) {
 	})
 }
 
-func findRuns[E int16 | int32 | int64](c call) {
+func findRunsKernel[E int16 | int32 | int64](c kernelArgs) {
 	runs, offset, n := c.Int64(1), c.Int64(2), c.Int64(4)
-	ends, at, out := elements[E](c, 0, runs), elements[int64](c, 3, n), elements[int64](c, 5, n)
+	ends, at, out := argSlice[E](c, 0, runs), argSlice[int64](c, 3, n), argSlice[int64](c, 5, n)
 	cpu.Parallel(n, grain/8, func(lo, hi int64) {
 		for j := lo; j < hi; j++ {
-			i := runOf(at, j)
+			i := rangeIndex(at, j)
 			if i >= 0 {
 				place := i + offset
 				i = min(int64(sort.Search(len(ends), func(r int) bool { return int64(ends[r]) > place })), runs-1)
@@ -341,9 +343,9 @@ func findRuns[E int16 | int32 | int64](c call) {
 	})
 }
 
-func runBegins(c call) {
+func runBegins(c kernelArgs) {
 	n := c.Int64(1)
-	at, out := elements[int64](c, 0, n), elements[uint8](c, 2, n)
+	at, out := argSlice[int64](c, 0, n), argSlice[uint8](c, 2, n)
 	cpu.Parallel(n, grain, func(lo, hi int64) {
 		for j := lo; j < hi; j++ {
 			out[j] = 0
@@ -354,9 +356,9 @@ func runBegins(c call) {
 	})
 }
 
-func runEnds[E int16 | int32 | int64](c call) {
+func runEndsKernel[E int16 | int32 | int64](c kernelArgs) {
 	n, all := c.Int64(1), c.Int64(2)
-	begins, out := elements[int64](c, 0, n), elements[E](c, 3, n)
+	begins, out := argSlice[int64](c, 0, n), argSlice[E](c, 3, n)
 	cpu.Parallel(n, grain, func(lo, hi int64) {
 		for k := lo; k < hi; k++ {
 			end := all
@@ -368,7 +370,7 @@ func runEnds[E int16 | int32 | int64](c call) {
 	})
 }
 
-var joinProgram = newProgram("columns_join", map[string]twin{
+var joinProgram = newProgram("columns_join", map[string]hostKernel{
 	"quiver_copy_bits":     copyBits,
 	"quiver_ends_32":       ends[int32],
 	"quiver_ends_64":       ends[int64],
@@ -383,15 +385,15 @@ var joinProgram = newProgram("columns_join", map[string]twin{
 	"quiver_shift_ends_64": shiftEnds[int64],
 })
 
-func copyBits(c call) {
-	from, n, to := bitmap{first: c.Int64(1)}, c.Int64(2), c.Int64(4)
-	from.bytes = elements[uint8](c, 0, (from.first+n+7)/8)
-	words := elements[uint32](c, 3, (to+n+31)/32)
+func copyBits(c kernelArgs) {
+	from, n, to := hostBitmap{first: c.Int64(1)}, c.Int64(2), c.Int64(4)
+	from.bytes = argSlice[uint8](c, 0, (from.first+n+7)/8)
+	words := argSlice[uint32](c, 3, (to+n+31)/32)
 	out := unsafe.Slice((*uint8)(unsafe.Pointer(unsafe.SliceData(words))), 4*len(words))
 	first := to / 8
 	cpu.Parallel((to+n+7)/8-first, grain, func(lo, hi int64) {
 		for b := first + lo; b < first+hi; b++ {
-			i := b*8 - to // of the bits is bit 0 of the byte
+			i := b*8 - to // index of the source bit that becomes bit 0 of byte b
 			if i >= 0 && i+8 <= n {
 				out[b] = from.byteAt(i)
 				continue
@@ -409,8 +411,8 @@ func copyBits(c call) {
 	})
 }
 
-// byteAt are the eight bits from bit i on.
-func (b bitmap) byteAt(i int64) uint8 {
+// byteAt returns the eight bits that start at bit i.
+func (b hostBitmap) byteAt(i int64) uint8 {
 	if b.bytes == nil {
 		return 0xff
 	}
@@ -422,15 +424,15 @@ func (b bitmap) byteAt(i int64) uint8 {
 	return v
 }
 
-func ends[W offset](c call) {
+func ends[W offsetInt](c kernelArgs) {
 	n := c.Int64(1)
-	offsets, out := elements[W](c, 0, n+1), elements[int64](c, 2, 2)
+	offsets, out := argSlice[W](c, 0, n+1), argSlice[int64](c, 2, 2)
 	out[0], out[1] = int64(offsets[0]), int64(offsets[n])
 }
 
-func rebase[I, O offset](c call) {
+func rebase[I, O offsetInt](c kernelArgs) {
 	n, delta := c.Int64(1), c.Int64(2)
-	in, out := elements[I](c, 0, n), elements[O](c, 3, n)
+	in, out := argSlice[I](c, 0, n), argSlice[O](c, 3, n)
 	cpu.Parallel(n, grain, func(lo, hi int64) {
 		for i, v := range in[lo:hi] {
 			out[lo+int64(i)] = O(int64(v) + delta)
@@ -438,12 +440,12 @@ func rebase[I, O offset](c call) {
 	})
 }
 
-func shiftViews(c call) {
-	const inlined = 12 // bytes at most
+func shiftViews(c kernelArgs) {
+	const inlined = 12 // longest string that a view stores inline
 	n, shift := c.Int64(1), uint32(c.Int64(2))
 	mustAlign(c, 0, 16)
 	mustAlign(c, 3, 16)
-	in, out := elements[uint32](c, 0, 4*n), elements[uint32](c, 3, 4*n)
+	in, out := argSlice[uint32](c, 0, 4*n), argSlice[uint32](c, 3, 4*n)
 	cpu.Parallel(n, grain/4, func(lo, hi int64) {
 		copy(out[4*lo:4*hi], in[4*lo:4*hi])
 		for i := 4 * lo; i < 4*hi; i += 4 {
@@ -454,12 +456,12 @@ func shiftViews(c call) {
 	})
 }
 
-// shifts are of the children of a union, by type code.
+// shifts is an amount to add to the offsets of each child of a union, by type code.
 type shifts struct{ of [128]int32 }
 
-func shiftUnion(c call) {
+func shiftUnion(c kernelArgs) {
 	n, shift := c.Int64(2), launch.Parameters[shifts](c, 3)
-	ids, in, out := elements[int8](c, 0, n), elements[int32](c, 1, n), elements[int32](c, 4, n)
+	ids, in, out := argSlice[int8](c, 0, n), argSlice[int32](c, 1, n), argSlice[int32](c, 4, n)
 	cpu.Parallel(n, grain, func(lo, hi int64) {
 		for i := lo; i < hi; i++ {
 			out[i] = in[i] + shift.of[ids[i]&127]
@@ -467,9 +469,9 @@ func shiftUnion(c call) {
 	})
 }
 
-func shiftEnds[E int16 | int32 | int64](c call) {
+func shiftEnds[E int16 | int32 | int64](c kernelArgs) {
 	n, first, elementsOf, before := c.Int64(1), c.Int64(2), c.Int64(3), c.Int64(4)
-	in, out := elements[E](c, 0, n), elements[E](c, 5, n)
+	in, out := argSlice[E](c, 0, n), argSlice[E](c, 5, n)
 	cpu.Parallel(n, grain, func(lo, hi int64) {
 		for i := lo; i < hi; i++ {
 			out[i] = E(min(int64(in[i])-first, elementsOf) + before)

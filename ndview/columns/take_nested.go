@@ -7,79 +7,80 @@ import (
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
 	"github.com/apache/arrow-go/v18/arrow/memory"
+
 	"github.com/quiver-gpu/quiver/arrowbuf"
 	"github.com/quiver-gpu/quiver/ndview"
 )
 
-func (w *work) takeBinary(data arrow.ArrayData, s selection, valid *memory.Buffer, width int64) (*array.Data, error) {
+func (w *workspace) takeBinary(data arrow.ArrayData, s selection, valid *memory.Buffer, width int64) (*array.Data, error) {
 	var size int64
 	if b := bufferOf(data, 2); b != nil {
 		size = int64(b.Len())
 	}
-	values, err := w.bytes(bufferOf(data, 2), ndview.Uint8, 0, size, 1)
+	values, err := w.viewBuffer(bufferOf(data, 2), ndview.Uint8, 0, size, 1)
 	if err != nil {
 		return nil, err
 	}
-	p, err := w.takeRanges(data, s, width, size)
+	p, err := w.planTake(data, s, width, size)
 	if err != nil {
 		return nil, err
 	}
-	offsets, err := w.offsetsBuffer(p)
+	offsets, err := w.planOffsets(p)
 	if err != nil {
 		return nil, err
 	}
-	bytes, err := w.gather(p, values, 1)
+	bytes, err := w.gatherBytes(p, values, 1)
 	if err != nil {
 		return nil, err
 	}
-	text, err := w.buffer(bytes, p.total)
-	return w.data(data.DataType(), s.n, []*memory.Buffer{valid, offsets, text}), err
+	text, err := w.toBuffer(bytes, p.total)
+	return w.newData(data.DataType(), s.n, []*memory.Buffer{valid, offsets, text}), err
 }
 
-func (w *work) takeLists(data arrow.ArrayData, s selection, valid *memory.Buffer, width int64) (*array.Data, error) {
+func (w *workspace) takeLists(data arrow.ArrayData, s selection, valid *memory.Buffer, width int64) (*array.Data, error) {
 	all, err := children(data, 1)
 	if err != nil {
 		return nil, err
 	}
-	p, err := w.takeRanges(data, s, width, int64(all[0].Len()))
+	p, err := w.planTake(data, s, width, int64(all[0].Len()))
 	if err != nil {
 		return nil, err
 	}
-	offsets, err := w.offsetsBuffer(p)
+	offsets, err := w.planOffsets(p)
 	if err != nil {
 		return nil, err
 	}
-	values, err := w.takePieces(all[0], p)
+	values, err := w.gatherValues(all[0], p)
 	if err != nil {
 		return nil, fmt.Errorf("list values: %w", err)
 	}
-	return w.data(data.DataType(), s.n, []*memory.Buffer{valid, offsets}, values), nil
+	return w.newData(data.DataType(), s.n, []*memory.Buffer{valid, offsets}, values), nil
 }
 
-// takePieces makes an array of pieces of a list's values. Those of fixed width
-// without nulls are copied as bytes are.
-func (w *work) takePieces(values arrow.ArrayData, p pieces) (*array.Data, error) {
+// gatherValues returns the planned ranges of a list's values. Values of fixed width
+// without nulls are copied as bytes.
+func (w *workspace) gatherValues(values arrow.ArrayData, p gatherPlan) (*array.Data, error) {
 	if width := plainWidth(values); width > 0 {
-		from, err := w.fixed(values, 1, width)
+		from, err := w.viewFixed(values, 1, width)
 		if err != nil {
 			return nil, err
 		}
-		bytes, err := w.gather(p, from, width)
+		bytes, err := w.gatherBytes(p, from, width)
 		if err != nil {
 			return nil, err
 		}
-		taken, err := w.buffer(bytes, p.total*width)
-		return w.data(values.DataType(), p.total, []*memory.Buffer{nil, taken}), err
+		taken, err := w.toBuffer(bytes, p.total*width)
+		return w.newData(values.DataType(), p.total, []*memory.Buffer{nil, taken}), err
 	}
-	s, err := w.expand(p)
+	s, err := w.expandPlan(p)
 	if err != nil {
 		return nil, err
 	}
-	return w.take(values, s)
+	return w.takeData(values, s)
 }
 
-// plainWidth is how many bytes a value of an array has that is nothing but
-// values of fixed width, without nulls; 0 for others.
+// plainWidth returns the size of a value in bytes if the array consists of fixed-width
+// values without nulls, otherwise 0.
 func plainWidth(data arrow.ArrayData) int64 {
 	if data.Len() == 0 || bufferOf(data, 0) != nil && data.NullN() != 0 {
 		return 0
@@ -87,8 +88,8 @@ func plainWidth(data arrow.ArrayData) int64 {
 	return int64(plainWidthOf(data.DataType()))
 }
 
-// plainWidthOf is how many bytes a value has of a type whose arrays are values of
-// fixed width, or 0.
+// plainWidthOf returns the size of a value in bytes for types whose only buffer besides
+// validity is fixed-width values, otherwise 0.
 func plainWidthOf(dtype arrow.DataType) int {
 	t, ok := storageOf(dtype).(arrow.FixedWidthDataType)
 	if _, nested := t.(arrow.NestedType); !ok || nested || t.ID() == arrow.BOOL || t.ID() == arrow.DICTIONARY {
@@ -98,7 +99,7 @@ func plainWidthOf(dtype arrow.DataType) int {
 }
 
 // takeListViews shares the values.
-func (w *work) takeListViews(data arrow.ArrayData, s selection, valid *memory.Buffer, width int64) (*array.Data, error) {
+func (w *workspace) takeListViews(data arrow.ArrayData, s selection, valid *memory.Buffer, width int64) (*array.Data, error) {
 	all, err := children(data, 1)
 	if err != nil {
 		return nil, err
@@ -108,16 +109,16 @@ func (w *work) takeListViews(data arrow.ArrayData, s selection, valid *memory.Bu
 		return nil, err
 	}
 	sizes, err := w.takeFixed(data, 2, width, s)
-	return w.data(data.DataType(), s.n, []*memory.Buffer{valid, offsets, sizes}, all[0]), err
+	return w.newData(data.DataType(), s.n, []*memory.Buffer{valid, offsets, sizes}, all[0]), err
 }
 
-func (w *work) takeFixedSizeLists(data arrow.ArrayData, t *arrow.FixedSizeListType, s selection, valid *memory.Buffer) (*array.Data, error) {
+func (w *workspace) takeFixedSizeLists(data arrow.ArrayData, t *arrow.FixedSizeListType, s selection, valid *memory.Buffer) (*array.Data, error) {
 	all, err := children(data, 1)
 	if err != nil {
 		return nil, err
 	}
 	each, n := int64(t.Len()), s.n
-	values, err := w.sliced(all[0], int64(data.Offset())*each, int64(data.Len())*each, "list values")
+	values, err := w.sliceData(all[0], int64(data.Offset())*each, int64(data.Len())*each, "list values")
 	if err != nil {
 		return nil, err
 	}
@@ -125,215 +126,214 @@ func (w *work) takeFixedSizeLists(data arrow.ArrayData, t *arrow.FixedSizeListTy
 	if width := plainWidth(values); width > 0 && width*each <= math.MaxInt32 {
 		var b *memory.Buffer
 		if b, err = w.takeRows(values, width, each, s); err == nil {
-			taken = w.data(values.DataType(), s.n*each, []*memory.Buffer{nil, b})
+			taken = w.newData(values.DataType(), s.n*each, []*memory.Buffer{nil, b})
 		}
-	} else if s, err = w.spread(s, each); err == nil {
-		taken, err = w.take(values, s)
+	} else if s, err = w.expandFixedSize(s, each); err == nil {
+		taken, err = w.takeData(values, s)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("list values: %w", err)
 	}
-	return w.data(data.DataType(), n, []*memory.Buffer{valid}, taken), nil
+	return w.newData(data.DataType(), n, []*memory.Buffer{valid}, taken), nil
 }
 
-// takeRows takes rows of each values of width bytes.
-func (w *work) takeRows(values arrow.ArrayData, width, each int64, s selection) (*memory.Buffer, error) {
-	flat, err := w.fixed(values, 1, width)
+// takeRows takes rows of `each` values, width bytes per value.
+func (w *workspace) takeRows(values arrow.ArrayData, width, each int64, s selection) (*memory.Buffer, error) {
+	flat, err := w.viewFixed(values, 1, width)
 	if err != nil {
 		return nil, err
 	}
-	rows, err := w.array(flat.Reshape(flat.Size()/each, each))
+	rows, err := w.ownArray(flat.Reshape(flat.Size()/each, each))
 	if err != nil {
 		return nil, err
 	}
 	return w.takeValues(rows, s)
 }
 
-// takeRanges measures what a selection takes of an array with offsets.
-func (w *work) takeRanges(data arrow.ArrayData, s selection, width, values int64) (pieces, error) {
-	r, err := w.offsetRanges(data, width, values)
+// planTake plans the gathering of selected elements of an array with offsets.
+func (w *workspace) planTake(data arrow.ArrayData, s selection, width, values int64) (gatherPlan, error) {
+	r, err := w.rangesOfOffsets(data, width, values)
 	if err != nil {
-		return pieces{}, fmt.Errorf("offsets: %w", err)
+		return gatherPlan{}, fmt.Errorf("offsets: %w", err)
 	}
-	valid, err := w.validity(data)
+	valid, err := w.viewValidity(data)
 	if err != nil {
-		return pieces{}, err
+		return gatherPlan{}, err
 	}
-	return w.pieces(r, valid, &s, width)
+	return w.planGather(r, valid, &s, width)
 }
 
-// A union has no validity bitmap: where the index is null, an element of the
-// first child is.
-
-func (w *work) takeSparseUnion(data arrow.ArrayData, t *arrow.SparseUnionType, s selection) (*array.Data, error) {
-	_, ids, err := w.takeIDs(data, t, s)
+// takeSparseUnion represents null elements by a null of the first child, since a union
+// has no validity bitmap.
+func (w *workspace) takeSparseUnion(data arrow.ArrayData, t *arrow.SparseUnionType, s selection) (*array.Data, error) {
+	_, ids, err := w.takeTypeIDs(data, t, s)
 	if err != nil {
 		return nil, err
 	}
 	fields, err := w.takeFields(data, t.Fields(), s)
-	return w.data(data.DataType(), s.n, []*memory.Buffer{nil, ids}, fields...), err
+	return w.newData(data.DataType(), s.n, []*memory.Buffer{nil, ids}, fields...), err
 }
 
-// takeIDs takes the type ids of a union.
-func (w *work) takeIDs(data arrow.ArrayData, t arrow.UnionType, s selection) (*ndview.NDBuffer, *memory.Buffer, error) {
-	ids, err := w.fixed(data, 1, 1)
+// takeTypeIDs takes the type ids of a union. Null indices get the first type code.
+func (w *workspace) takeTypeIDs(data arrow.ArrayData, t arrow.UnionType, s selection) (*ndview.NDBuffer, *memory.Buffer, error) {
+	ids, err := w.viewFixed(data, 1, 1)
 	if err != nil {
 		return nil, nil, fmt.Errorf("type ids: %w", err)
 	}
 	if len(t.TypeCodes()) == 0 && s.n > 0 {
-		return nil, nil, fmt.Errorf("elements of a union without children: %w", arrow.ErrInvalid)
+		return nil, nil, fmt.Errorf("union without children has elements: %w", arrow.ErrInvalid)
 	}
-	taken, err := w.empty(ndview.Int8, s.n)
+	taken, err := w.alloc(ndview.Int8, s.n)
 	if err == nil && s.n > 0 {
-		err = w.run(nestProgram, "quiver_union_ids", s.n, perTile, ids, ids.Size(), s.at, s.n, int64(t.TypeCodes()[0]), written{taken})
+		err = w.launch(nestProgram, "quiver_union_ids", s.n, itemsPerBlock, ids, ids.Size(), s.indices, s.n, int64(t.TypeCodes()[0]), output{taken})
 	}
 	if err != nil {
 		return nil, nil, err
 	}
-	b, err := w.buffer(taken, s.n)
+	b, err := w.toBuffer(taken, s.n)
 	return taken, b, err
 }
 
-// takeDenseUnion takes of each child what the selection names, in its order, so
-// that offsets increase as the format wants it.
-func (w *work) takeDenseUnion(data arrow.ArrayData, t *arrow.DenseUnionType, s selection) (*array.Data, error) {
+// takeDenseUnion takes from each child the elements that the selection names, in order.
+// Offsets of the result therefore increase, as the format requires.
+func (w *workspace) takeDenseUnion(data arrow.ArrayData, t *arrow.DenseUnionType, s selection) (*array.Data, error) {
 	all, err := children(data, t.NumFields())
 	if err != nil {
 		return nil, err
 	}
-	taken, ids, err := w.takeIDs(data, t, s)
+	taken, ids, err := w.takeTypeIDs(data, t, s)
 	if err != nil {
 		return nil, err
 	}
-	from, err := w.fixed(data, 2, 4)
+	from, err := w.viewFixed(data, 2, 4)
 	if err != nil {
 		return nil, fmt.Errorf("offsets: %w", err)
 	}
-	offsets, err := w.array(ndview.Zeros(w.dev, ndview.Int32, s.n))
+	offsets, err := w.ownArray(ndview.Zeros(w.dev, ndview.Int32, s.n))
 	if err != nil {
 		return nil, err
 	}
 	parts := make([]arrow.ArrayData, len(all))
 	for i, child := range all {
-		part, err := w.ofChild(taken, t.TypeCodes()[i], from, int64(child.Len()), s, offsets)
+		part, err := w.selectChild(taken, t.TypeCodes()[i], from, int64(child.Len()), s, offsets)
 		if err == nil {
-			parts[i], err = w.take(child, part)
+			parts[i], err = w.takeData(child, part)
 		}
 		if err != nil {
 			return nil, fmt.Errorf("field %q: %w", t.Fields()[i].Name, err)
 		}
 	}
-	places, err := w.buffer(offsets, 4*s.n)
-	return w.data(data.DataType(), s.n, []*memory.Buffer{nil, ids, places}, parts...), err
+	places, err := w.toBuffer(offsets, 4*s.n)
+	return w.newData(data.DataType(), s.n, []*memory.Buffer{nil, ids, places}, parts...), err
 }
 
-// ofChild is what a selection, whose type ids were taken, takes of the child with
-// a type code, which has extent elements. It writes where they then are to the
-// offsets.
-func (w *work) ofChild(ids *ndview.NDBuffer, code arrow.UnionTypeCode, from *ndview.NDBuffer, extent int64,
+// selectChild returns the part of selection s that falls into the child with a type
+// code, which has extent elements. ids are the type ids of the result. It writes the
+// position of each such element within the child's result to offsets.
+func (w *workspace) selectChild(ids *ndview.NDBuffer, code arrow.UnionTypeCode, from *ndview.NDBuffer, extent int64,
 	s selection, offsets *ndview.NDBuffer) (part selection, err error) {
-	part = selection{nulls: s.nulls, at: s.at}
+	part = selection{hasNulls: s.hasNulls, indices: s.indices}
 	if s.n == 0 {
 		return part, nil
 	}
-	mask, err := w.empty(ndview.Bool, s.n)
+	mask, err := w.alloc(ndview.Bool, s.n)
 	if err != nil {
 		return part, err
 	}
-	at, err := w.empty(ndview.Int64, s.n)
+	at, err := w.alloc(ndview.Int64, s.n)
 	if err != nil {
 		return part, err
 	}
-	f, err := w.flag()
+	f, err := w.newFlag()
 	if err != nil {
 		return part, err
 	}
-	err = w.run(nestProgram, "quiver_union_child", s.n, perTile,
-		ids, from, from.Size(), s.at, s.n, int64(code), extent, written{mask}, written{at}, written{f})
+	err = w.launch(nestProgram, "quiver_union_child", s.n, itemsPerBlock,
+		ids, from, from.Size(), s.indices, s.n, int64(code), extent, output{mask}, output{at}, output{f})
 	if err != nil {
 		return part, err
 	}
-	bad, err := w.first(f)
+	bad, err := w.readFlag(f)
 	if err != nil {
 		return part, err
 	}
 	if bad >= 0 {
-		return part, fmt.Errorf("the offset of what is to be element %d is outside %d elements: %w", bad, extent, arrow.ErrInvalid)
+		return part, fmt.Errorf("offset of result element %d is outside %d elements: %w", bad, extent, arrow.ErrInvalid)
 	}
-	places, err := w.places(mask)
+	places, err := w.trueIndices(mask)
 	if err != nil {
 		return part, err
 	}
 	part.n = places.Size()
-	if err := w.run(nestProgram, "quiver_union_ranks", part.n, perTile, places, part.n, written{offsets}, s.n); err != nil {
+	if err := w.launch(nestProgram, "quiver_union_ranks", part.n, itemsPerBlock, places, part.n, output{offsets}, s.n); err != nil {
 		return part, err
 	}
-	part.at, err = w.chosen(at, places)
+	part.indices, err = w.takeElements(at, places)
 	return part, err
 }
 
-// places tells which elements of a mask are true.
-func (w *work) places(mask *ndview.NDBuffer) (*ndview.NDBuffer, error) {
+// trueIndices returns the indices of the true elements of a mask.
+func (w *workspace) trueIndices(mask *ndview.NDBuffer) (*ndview.NDBuffer, error) {
 	all, err := ndview.NonZero(mask)
 	if err != nil {
 		return nil, err
 	}
-	return w.array(all[0], nil)
+	return w.ownArray(all[0], nil)
 }
 
-// chosen are the elements of an array at places.
-func (w *work) chosen(a, places *ndview.NDBuffer) (*ndview.NDBuffer, error) {
-	if places.Size() == 0 {
-		return w.empty(a.DType(), 0)
+// takeElements returns the elements of an array at valid indices.
+func (w *workspace) takeElements(a, indices *ndview.NDBuffer) (*ndview.NDBuffer, error) {
+	if indices.Size() == 0 {
+		return w.alloc(a.DType(), 0)
 	}
-	return w.array(ndview.Take(a, places, 0, w.mode(places.Size())))
+	return w.ownArray(ndview.Take(a, indices, 0, w.takeMode(indices.Size())))
 }
 
-// takeRuns makes one run of neighbours that come from one.
-func (w *work) takeRuns(data arrow.ArrayData, t *arrow.RunEndEncodedType, s selection) (*array.Data, error) {
-	r, err := runs(data, t)
+// takeRuns merges neighbours of the result that come from one run into one run.
+func (w *workspace) takeRuns(data arrow.ArrayData, t *arrow.RunEndEncodedType, s selection) (*array.Data, error) {
+	r, err := runEndsOf(data, t)
 	if err != nil {
 		return nil, err
 	}
-	if s.n > mostRuns(r.width) {
-		return nil, fmt.Errorf("%d elements, more than run ends of type %s count; decode it first: %w", s.n, r.ends.DataType(), arrowbuf.ErrOutOfRange)
+	if s.n > maxRunEnd(r.width) {
+		return nil, fmt.Errorf("%d elements exceed run ends of type %s; decode it first: %w", s.n, r.ends.DataType(), arrowbuf.ErrOutOfRange)
 	}
-	found, err := w.find(r, int64(data.Offset()), int64(data.Len()), &s)
+	found, err := w.findRuns(r, int64(data.Offset()), int64(data.Len()), &s)
 	if err != nil {
 		return nil, err
 	}
 	ends, values := found, found
 	if s.n > 0 {
-		begins, err := w.empty(ndview.Bool, s.n)
+		begins, err := w.alloc(ndview.Bool, s.n)
 		if err != nil {
 			return nil, err
 		}
-		if err := w.run(nestProgram, "quiver_run_begins", s.n, perTile, found.at, s.n, written{begins}); err != nil {
+		if err := w.launch(nestProgram, "quiver_run_begins", s.n, itemsPerBlock, found.indices, s.n, output{begins}); err != nil {
 			return nil, err
 		}
-		if ends.at, err = w.places(begins); err != nil {
+		if ends.indices, err = w.trueIndices(begins); err != nil {
 			return nil, err
 		}
-		ends.n, values.n = ends.at.Size(), ends.at.Size()
-		if values.at, err = w.chosen(found.at, ends.at); err != nil {
+		ends.n, values.n = ends.indices.Size(), ends.indices.Size()
+		if values.indices, err = w.takeElements(found.indices, ends.indices); err != nil {
 			return nil, err
 		}
 	}
-	to, err := w.empty(dtypeOf(r.width), ends.n)
+	to, err := w.alloc(dtypeOf(r.width), ends.n)
 	if err != nil {
 		return nil, err
 	}
-	err = w.run(nestProgram, fmt.Sprintf("quiver_run_ends_%d", 8*r.width), ends.n, perTile, ends.at, ends.n, s.n, written{to})
+	err = w.launch(nestProgram, fmt.Sprintf("quiver_run_ends_%d", 8*r.width), ends.n, itemsPerBlock, ends.indices, ends.n, s.n, output{to})
 	if err != nil {
 		return nil, err
 	}
-	b, err := w.buffer(to, ends.n*r.width)
+	b, err := w.toBuffer(to, ends.n*r.width)
 	if err != nil {
 		return nil, err
 	}
-	taken, err := w.take(r.values, values)
+	taken, err := w.takeData(r.values, values)
 	if err != nil {
 		return nil, fmt.Errorf("values of runs: %w", err)
 	}
-	return w.data(data.DataType(), s.n, nil, w.data(r.ends.DataType(), ends.n, []*memory.Buffer{nil, b}), taken), nil
+	return w.newData(data.DataType(), s.n, nil, w.newData(r.ends.DataType(), ends.n, []*memory.Buffer{nil, b}), taken), nil
 }

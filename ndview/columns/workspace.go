@@ -8,35 +8,38 @@ import (
 	"github.com/apache/arrow-go/v18/arrow/array"
 	"github.com/apache/arrow-go/v18/arrow/bitutil"
 	"github.com/apache/arrow-go/v18/arrow/memory"
+
 	"github.com/quiver-gpu/quiver/arrowbuf"
 	"github.com/quiver-gpu/quiver/ndview"
 )
 
-// work is what one call does on a device. It holds what is made on the way until
-// the call ends; what goes into the result has references of its own by then.
-type work struct {
-	dev  arrowbuf.Device
-	held []interface{ Release() }
+// workspace holds the device and the temporaries of one call. Objects in the result
+// hold references of their own, so release may run when the call returns.
+type workspace struct {
+	dev         arrowbuf.Device
+	temporaries []interface{ Release() }
 }
 
-func (w *work) end() {
-	for _, one := range w.held {
+// release releases all temporaries.
+func (w *workspace) release() {
+	for _, one := range w.temporaries {
 		one.Release()
 	}
 }
 
-func (w *work) hold(one interface{ Release() }) { w.held = append(w.held, one) }
+// own releases obj together with the workspace.
+func (w *workspace) own(obj interface{ Release() }) { w.temporaries = append(w.temporaries, obj) }
 
-// deviceOf is where an array is, or, if it has no memory, as one of nulls has none,
-// where that beside it is.
-func deviceOf(arr, beside arrow.Array) arrowbuf.Device {
+// deviceOf returns the device of arr. An array without memory, such as one of nulls,
+// takes the device of other.
+func deviceOf(arr, other arrow.Array) arrowbuf.Device {
 	if dev := arrowbuf.DeviceOf(arr); dev != arrowbuf.CPU() || hasBuffers(arr.Data()) {
 		return dev
 	}
-	return arrowbuf.DeviceOf(beside)
+	return arrowbuf.DeviceOf(other)
 }
 
-// deviceOfAll is where arrays are that are not on the host, if there are some.
+// deviceOfAll returns the device of the first array that is not on the CPU, or the CPU.
 func deviceOfAll(arrays []arrow.Array) arrowbuf.Device {
 	for _, arr := range arrays {
 		if dev := arrowbuf.DeviceOf(arr); dev != arrowbuf.CPU() {
@@ -46,10 +49,10 @@ func deviceOfAll(arrays []arrow.Array) arrowbuf.Device {
 	return arrowbuf.CPU()
 }
 
-// errAbsent is of arrays, batches and types that are nil.
-var errAbsent = fmt.Errorf("there is none: %w", arrow.ErrInvalid)
+// errNil is returned for nil arrays, batches and types.
+var errNil = fmt.Errorf("nil argument: %w", arrow.ErrInvalid)
 
-// hasBuffers tells whether an array has memory somewhere.
+// hasBuffers reports whether an array or one of its children has a buffer with bytes.
 func hasBuffers(data arrow.ArrayData) bool {
 	for _, b := range data.Buffers() {
 		if b != nil && b.Len() > 0 {
@@ -64,8 +67,9 @@ func hasBuffers(data arrow.ArrayData) bool {
 	return false
 }
 
-// bring brings an array of the host to the device of the work.
-func (w *work) bring(arr arrow.Array) (arrow.Array, error) {
+// copyToDevice copies a host array to the workspace's device. An array that is on the
+// device already is shared. An array on another device returns arrowbuf.ErrDevice.
+func (w *workspace) copyToDevice(arr arrow.Array) (arrow.Array, error) {
 	if dev := arrowbuf.DeviceOf(arr); dev != w.dev && dev != arrowbuf.CPU() {
 		return nil, fmt.Errorf("on %s, for an array on %s: %w", dev, w.dev, arrowbuf.ErrDevice)
 	}
@@ -73,48 +77,49 @@ func (w *work) bring(arr arrow.Array) (arrow.Array, error) {
 	if err != nil {
 		return nil, err
 	}
-	w.hold(moved)
+	w.own(moved)
 	return moved, nil
 }
 
-// array holds a new array.
-func (w *work) array(a *ndview.NDBuffer, err error) (*ndview.NDBuffer, error) {
+// ownArray passes on a new NDBuffer that the workspace releases.
+func (w *workspace) ownArray(a *ndview.NDBuffer, err error) (*ndview.NDBuffer, error) {
 	if err == nil {
-		w.hold(a)
+		w.own(a)
 	}
 	return a, err
 }
 
-// empty is a new array of n undefined elements.
-func (w *work) empty(dtype ndview.DType, n int64) (*ndview.NDBuffer, error) {
-	return w.array(ndview.Empty(w.dev, dtype, n))
+// alloc returns a new array of n undefined elements, which the workspace owns.
+func (w *workspace) alloc(dtype ndview.DType, n int64) (*ndview.NDBuffer, error) {
+	return w.ownArray(ndview.Empty(w.dev, dtype, n))
 }
 
-// buffer is the memory of an array without gaps, as arrow-go has it, cut to n
-// bytes. It is never absent, not even where it is empty: arrow-go takes empty
-// values without memory for none.
-func (w *work) buffer(a *ndview.NDBuffer, n int64) (*memory.Buffer, error) {
+// toBuffer returns the first n bytes of a contiguous array as an Arrow buffer. The
+// buffer is never nil, even for n = 0: arrow-go treats an array without a value buffer
+// as absent.
+func (w *workspace) toBuffer(a *ndview.NDBuffer, n int64) (*memory.Buffer, error) {
 	if n == 0 {
-		some, err := w.dev.Alloc(1)
+		placeholder, err := w.dev.Alloc(1)
 		if err != nil {
 			return nil, err
 		}
-		defer some.Release()
-		return w.slice(some.Arrow(), 0, 0), nil
+		defer placeholder.Release()
+		return w.sliceBuffer(placeholder.Arrow(), 0, 0), nil
 	}
-	return w.slice(a.Buffer().Arrow(), a.Offset(), n), nil
+	return w.sliceBuffer(a.Buffer().Arrow(), a.Offset(), n), nil
 }
 
-// slice takes over a reference to a buffer and holds a part of it.
-func (w *work) slice(b *memory.Buffer, offset, n int64) *memory.Buffer {
+// sliceBuffer takes over the caller's reference to b and returns n bytes of it from
+// offset, which the workspace owns.
+func (w *workspace) sliceBuffer(b *memory.Buffer, offset, n int64) *memory.Buffer {
 	part := memory.SliceBuffer(b, int(offset), int(n))
 	b.Release()
-	w.hold(part)
+	w.own(part)
 	return part
 }
 
-// data is an array at offset 0.
-func (w *work) data(dtype arrow.DataType, n int64, buffers []*memory.Buffer, children ...arrow.ArrayData) *array.Data {
+// newData returns array data at offset 0, which the workspace owns.
+func (w *workspace) newData(dtype arrow.DataType, n int64, buffers []*memory.Buffer, children ...arrow.ArrayData) *array.Data {
 	nulls := array.UnknownNullCount
 	if len(buffers) == 0 {
 		buffers = []*memory.Buffer{nil}
@@ -126,13 +131,13 @@ func (w *work) data(dtype arrow.DataType, n int64, buffers []*memory.Buffer, chi
 		nulls = 0
 	}
 	data := array.NewData(dtype, int(n), buffers, children, nulls, 0)
-	w.hold(data)
+	w.own(data)
 	return data
 }
 
-// sliced are elements [from, from+n) of an array. Those beyond its end are
-// arrow.ErrInvalid: then what holds the array does not fit it.
-func (w *work) sliced(data arrow.ArrayData, from, n int64, what string) (arrow.ArrayData, error) {
+// sliceData returns elements [from, from+n) of a child array. It returns
+// arrow.ErrInvalid if they exceed the child: then the parent does not fit it.
+func (w *workspace) sliceData(data arrow.ArrayData, from, n int64, what string) (arrow.ArrayData, error) {
 	if from < 0 || n < 0 || n > int64(data.Len())-from {
 		return nil, fmt.Errorf("%s: elements [%d, %d+%d) of %d: %w", what, from, from, n, data.Len(), arrow.ErrInvalid)
 	}
@@ -140,82 +145,84 @@ func (w *work) sliced(data arrow.ArrayData, from, n int64, what string) (arrow.A
 		return data, nil
 	}
 	part := array.NewSliceData(data, from, from+n)
-	w.hold(part)
+	w.own(part)
 	return part, nil
 }
 
-// bytes looks at n elements of a dtype from byte from of a buffer on. Where they do
-// not lie at a multiple of align on a GPU, as a kernel wants it, they are copied.
-func (w *work) bytes(b *memory.Buffer, dtype ndview.DType, from, n, align int64) (*ndview.NDBuffer, error) {
+// viewBuffer views n elements of a dtype that start at byte from of a buffer. On a GPU
+// the elements are copied if they are not aligned to align bytes, as kernels require.
+func (w *workspace) viewBuffer(b *memory.Buffer, dtype ndview.DType, from, n, align int64) (*ndview.NDBuffer, error) {
 	if n == 0 {
-		return w.empty(dtype, 0)
+		return w.alloc(dtype, 0)
 	}
 	if b == nil {
-		return nil, fmt.Errorf("a buffer is absent: %w", arrow.ErrInvalid)
+		return nil, fmt.Errorf("nil buffer: %w", arrow.ErrInvalid)
 	}
-	look := arrowbuf.BufferOf
+	wrap := arrowbuf.BufferOf
 	if w.dev == arrowbuf.CPU() {
-		look = arrowbuf.WrapHost // pinned memory, too
+		wrap = arrowbuf.WrapHost // also accepts pinned memory
 	}
-	buf, err := look(b)
+	buf, err := wrap(b)
 	if err != nil {
 		return nil, err
 	}
 	defer buf.Release()
 	if from < 0 || from > buf.Len() || n > (buf.Len()-from)/max(dtype.Size(), 1) {
-		return nil, fmt.Errorf("%d elements of %d bytes from byte %d on, of a buffer of %d bytes: %w",
+		return nil, fmt.Errorf("%d elements of %d bytes at byte %d exceed a buffer of %d bytes: %w",
 			n, dtype.Size(), from, buf.Len(), arrow.ErrInvalid)
 	}
-	a, err := w.array(ndview.FromBuffer(buf, dtype, from, []int64{n}, nil))
+	a, err := w.ownArray(ndview.FromBuffer(buf, dtype, from, []int64{n}, nil))
 	if err != nil || w.dev == arrowbuf.CPU() || (int64(buf.Address())+from)%align == 0 {
 		return a, err
 	}
-	return w.array(a.Copy(ndview.OrderC))
+	return w.ownArray(a.Copy(ndview.OrderC))
 }
 
-// fixed looks at the values of an array, width bytes each, in buffer i.
-func (w *work) fixed(data arrow.ArrayData, i int, width int64) (*ndview.NDBuffer, error) {
-	return w.values(data, i, width, int64(data.Len()))
+// viewFixed views buffer i of an array as its values, width bytes each.
+func (w *workspace) viewFixed(data arrow.ArrayData, i int, width int64) (*ndview.NDBuffer, error) {
+	return w.viewValues(data, i, width, int64(data.Len()))
 }
 
-// values looks at n values, width bytes each, that belong to an array from its
-// first element on.
-func (w *work) values(data arrow.ArrayData, i int, width, n int64) (*ndview.NDBuffer, error) {
+// viewValues views n values of width bytes each in buffer i, starting at the array's
+// offset.
+func (w *workspace) viewValues(data arrow.ArrayData, i int, width, n int64) (*ndview.NDBuffer, error) {
 	if data.Offset() < 0 || int64(data.Offset()) > math.MaxInt64/max(width, 1)-n {
 		return nil, fmt.Errorf("buffer %d at offset %d: %w", i, data.Offset(), arrow.ErrInvalid)
 	}
-	a, err := w.bytes(bufferOf(data, i), dtypeOf(width), int64(data.Offset())*width, n, min(width&-width, 16))
+	a, err := w.viewBuffer(bufferOf(data, i), dtypeOf(width), int64(data.Offset())*width, n, min(width&-width, 16))
 	if err != nil {
 		return nil, fmt.Errorf("buffer %d: %w", i, err)
 	}
 	return a, nil
 }
 
-// bits are n of an Arrow bitmap, the first at a bit of the first byte. Without
-// bytes all of them are set.
-type bits struct {
+// bitmap is n bits of an Arrow bitmap that start at bit first of the first byte. If
+// bytes is nil, all bits are set.
+type bitmap struct {
 	bytes    *ndview.NDBuffer
 	first, n int64
 }
 
-// bits looks at the bits of an array's elements in buffer i.
-func (w *work) bits(data arrow.ArrayData, i int) (bits, error) {
+// viewBits views buffer i of an array as one bit per element.
+func (w *workspace) viewBits(data arrow.ArrayData, i int) (bitmap, error) {
 	at := int64(data.Offset())
-	bytes, err := w.bytes(bufferOf(data, i), ndview.Uint8, at/8, bitutil.BytesForBits(at%8+int64(data.Len())), 1)
+	bytes, err := w.viewBuffer(bufferOf(data, i), ndview.Uint8, at/8, bitutil.BytesForBits(at%8+int64(data.Len())), 1)
 	if err != nil {
-		return bits{}, fmt.Errorf("buffer %d: %w", i, err)
+		return bitmap{}, fmt.Errorf("buffer %d: %w", i, err)
 	}
-	return bits{bytes, at % 8, int64(data.Len())}, nil
+	return bitmap{bytes, at % 8, int64(data.Len())}, nil
 }
 
-// validity looks at the bitmap of an array, if it has one and may have nulls.
-func (w *work) validity(data arrow.ArrayData) (bits, error) {
+// viewValidity views the validity bitmap. The result has no bytes if the array has no
+// nulls.
+func (w *workspace) viewValidity(data arrow.ArrayData) (bitmap, error) {
 	if b := bufferOf(data, 0); b == nil || b.Len() == 0 || data.NullN() == 0 || data.Len() == 0 {
-		return bits{}, nil
+		return bitmap{}, nil
 	}
-	return w.bits(data, 0)
+	return w.viewBits(data, 0)
 }
 
+// bufferOf returns buffer i, or nil if the array has fewer buffers.
 func bufferOf(data arrow.ArrayData, i int) *memory.Buffer {
 	if i >= len(data.Buffers()) {
 		return nil
@@ -223,7 +230,7 @@ func bufferOf(data arrow.ArrayData, i int) *memory.Buffer {
 	return data.Buffers()[i]
 }
 
-// dtypeOf is a dtype of elements of so many bytes.
+// dtypeOf returns a dtype whose elements have the given width in bytes.
 func dtypeOf(width int64) ndview.DType {
 	switch width {
 	case 1:
@@ -239,7 +246,7 @@ func dtypeOf(width int64) ndview.DType {
 	}
 }
 
-// storageOf is the type whose layout an array has.
+// storageOf returns the storage type of an extension type, and any other type itself.
 func storageOf(dtype arrow.DataType) arrow.DataType {
 	for {
 		ext, ok := dtype.(arrow.ExtensionType)
@@ -250,7 +257,8 @@ func storageOf(dtype arrow.DataType) arrow.DataType {
 	}
 }
 
-// children are the arrays that an array consists of, which are n.
+// children returns the children of an array, or arrow.ErrInvalid unless there are n of
+// them and none is nil.
 func children(data arrow.ArrayData, n int) ([]arrow.ArrayData, error) {
 	all := data.Children()
 	for _, child := range all {
@@ -259,7 +267,7 @@ func children(data arrow.ArrayData, n int) ([]arrow.ArrayData, error) {
 		}
 	}
 	if len(all) != n {
-		return nil, fmt.Errorf("%d child arrays are expected: %w", n, arrow.ErrInvalid)
+		return nil, fmt.Errorf("%d child arrays, want %d: %w", len(all), n, arrow.ErrInvalid)
 	}
 	return all, nil
 }
