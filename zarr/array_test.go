@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestChunksCanBeWrittenBeforeTheShapeIsKnown(t *testing.T) {
+func TestChunksAreWritableBeforeShapeIsKnown(t *testing.T) {
 	s := store.NewMemory()
 	a, err := zarr.New(s, "a", ints([]int64{0}, []int64{2}))
 	require.NoError(t, err)
@@ -19,7 +19,7 @@ func TestChunksCanBeWrittenBeforeTheShapeIsKnown(t *testing.T) {
 	}
 	_, err = zarr.Open(ctx, s, "a")
 	assert.ErrorIs(t, err, store.ErrNotFound)
-	assert.Error(t, a.SetShape(1, 2), "the number of axes stays")
+	assert.Error(t, a.SetShape(1, 2), "the number of axes must not change")
 	assert.Error(t, a.SetShape(-1))
 	require.NoError(t, a.SetShape(5))
 	a.SetAttributes(map[string]any{"z": 1, "a": []string{"<b>"}})
@@ -32,7 +32,7 @@ func TestChunksCanBeWrittenBeforeTheShapeIsKnown(t *testing.T) {
 	assert.Equal(t, []int32{0, 7, 1, 7, 2}, host[int32](t, v.(*ndview.NDBuffer)))
 }
 
-func TestChunksBeyondAnyGridAreErrors(t *testing.T) {
+func TestChunkIndicesOutsideAnyGridAreErrors(t *testing.T) {
 	s := store.NewMemory()
 	require.NoError(t, s.Set(t.Context(), "zarr.json", []byte(`{"zarr_format":3,"node_type":"array","shape":[16],"data_type":"uint8","chunk_grid":{"name":"regular","configuration":{"chunk_shape":[8]}},
 		"chunk_key_encoding":{"name":"default"},"fill_value":0,"codecs":[{"name":"bytes"}],"attributes":{}}`)))
@@ -40,6 +40,6 @@ func TestChunksBeyondAnyGridAreErrors(t *testing.T) {
 	require.NoError(t, err)
 	for _, index := range []int64{-1, 1 << 61, 1<<63 - 1} {
 		_, err := a.ReadChunk(t.Context(), ndview.Prototype{}, []int64{index})
-		assert.ErrorContains(t, err, "outside of any grid")
+		assert.ErrorContains(t, err, "outside any grid")
 	}
 }

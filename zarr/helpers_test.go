@@ -3,6 +3,8 @@ package zarr_test
 import (
 	"context"
 	"math/rand/v2"
+	"os"
+	"path/filepath"
 	"testing"
 
 	"github.com/quiver-gpu/quiver/arrowbuf"
@@ -16,12 +18,13 @@ import (
 
 var ctx = context.Background()
 
-// ints is the metadata of an array of int32.
+// ints returns the metadata of an int32 array.
 func ints(shape, chunk []int64, then ...codec.Codec) *zarr.ArrayMetadata {
 	t := element.Of(ndview.Int32)
 	return &zarr.ArrayMetadata{Shape: shape, DataType: t, ChunkShape: chunk, Codecs: zarr.DefaultCodecs(t, then...)}
 }
 
+// sharded returns the metadata of a sharded int32 array.
 func sharded(shape, shard, chunk []int64) *zarr.ArrayMetadata {
 	m := ints(shape, shard)
 	m.Codecs = codec.List{codec.Sharding{ChunkShape: chunk, Codecs: m.Codecs}}
@@ -50,8 +53,8 @@ func keysOf(t *testing.T, s store.Store) []string {
 	return keys
 }
 
-// randomElements are in C order. The first chunk, and what lies on a plane, has
-// fill values only.
+// randomElements returns random elements in C order. All elements of the first chunk,
+// and some others, equal the fill value.
 func randomElements(shape, chunk []int64, fill []byte) []byte {
 	random := rand.New(rand.NewPCG(1, uint64(len(shape))))
 	n := int64(1)
@@ -90,4 +93,56 @@ func bytesOf(t *testing.T, v element.Values) []byte {
 	raw := make([]byte, nd.NBytes())
 	require.NoError(t, nd.CopyToHost(raw))
 	return raw
+}
+
+// readAs reads an array into a slice of the type of like.
+func readAs(t *testing.T, a *zarr.Array, like any) any {
+	t.Helper()
+	v, err := a.Read(context.Background(), ndview.Prototype{}, 2)
+	require.NoError(t, err)
+	defer v.Release()
+	require.Equal(t, a.Metadata().Shape, v.Shape())
+	if _, ok := like.([]string); ok {
+		out := []string{}
+		for _, e := range v.(*element.VLen).Elements() {
+			out = append(out, string(e))
+		}
+		return out
+	}
+	nd := v.(*ndview.NDBuffer)
+	switch like.(type) {
+	case []bool:
+		return host[bool](t, nd)
+	case []uint8:
+		return host[uint8](t, nd)
+	case []int16:
+		return host[int16](t, nd)
+	case []int32:
+		return host[int32](t, nd)
+	case []float32:
+		return host[float32](t, nd)
+	default:
+		return host[float64](t, nd)
+	}
+}
+
+func host[T ndview.Element](t *testing.T, nd *ndview.NDBuffer) []T {
+	t.Helper()
+	out, err := ndview.ToHost[T](nd)
+	require.NoError(t, err)
+	return out
+}
+
+// sharedData returns a folder of files that other implementations wrote. It skips the
+// test if the folder is missing, except in CI.
+func sharedData(t *testing.T, path ...string) string {
+	t.Helper()
+	dir := filepath.Join(append([]string{"..", "..", "shared", "data"}, path...)...)
+	if _, err := os.Stat(dir); err != nil {
+		if os.Getenv("CI") != "" {
+			t.Fatal(err)
+		}
+		t.Skip(err)
+	}
+	return dir
 }

@@ -18,8 +18,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// unsupported are the valid documents of shared/data/zarr-metadata/v3 that
-// this package refuses, and why.
+// unsupported are the valid documents of shared/data/zarr-metadata/v3 that this package
+// refuses, with the reason.
 var unsupported = map[string]string{
 	"array/blosc_codec.json":               `codec "blosc"`,
 	"array/rectilinear_grid.json":          `chunk_grid "rectilinear"`,
@@ -31,7 +31,7 @@ var unsupported = map[string]string{
 	"data_type/struct":                     `data type "struct"`,
 }
 
-func TestEveryValidDocumentIsReadOrRefusedByName(t *testing.T) {
+func TestValidDocumentsAreParsedOrNamedUnsupported(t *testing.T) {
 	root := sharedData(t, "zarr-metadata", "v3")
 	seen := 0
 	err := filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
@@ -59,7 +59,7 @@ func TestEveryValidDocumentIsReadOrRefusedByName(t *testing.T) {
 				require.NoError(t, err)
 				back, err := zarr.ParseNode(again)
 				require.NoError(t, err, string(again))
-				assert.Equal(t, node, back, "what is written reads back the same")
+				assert.Equal(t, node, back, "the written document parses to the same node")
 			})
 		}
 		return nil
@@ -68,8 +68,8 @@ func TestEveryValidDocumentIsReadOrRefusedByName(t *testing.T) {
 	assert.Greater(t, seen, 80)
 }
 
-// documents makes whole documents of what a file holds: some files hold cases
-// of one part of a document.
+// documents returns the documents in a file. Some files hold cases of one member, which
+// is inserted into a complete document.
 func documents(t *testing.T, name string, raw []byte) map[string][]byte {
 	t.Helper()
 	dir, file, kind := filepath.Base(filepath.Dir(name)), filepath.Base(name), strings.Split(name, "/")[0]
@@ -104,7 +104,7 @@ func documents(t *testing.T, name string, raw []byte) map[string][]byte {
 	return docs
 }
 
-// parts are the parts of an array's document, as JSON.
+// parts are the members of an array's document as JSON.
 type parts struct{ shape, dtype, grid, keys, fill, codecs, more string }
 
 func regular(shape string) string {
@@ -151,7 +151,7 @@ func (p *parts) useType(t *testing.T, dir, name string) {
 	}
 }
 
-func TestAliasesOfBytes(t *testing.T) {
+func TestBytesTypeHasAliases(t *testing.T) {
 	for _, name := range []string{"bytes", "variable_length_bytes", "binary"} {
 		var got element.Type
 		require.NoError(t, json.Unmarshal([]byte(`"`+name+`"`), &got))
@@ -159,7 +159,7 @@ func TestAliasesOfBytes(t *testing.T) {
 	}
 }
 
-func TestWhatIsMalformedIsRefused(t *testing.T) {
+func TestMalformedDocumentsAreErrors(t *testing.T) {
 	good := parts{shape: "[8]", dtype: `"int16"`, grid: regular("[4]"), keys: `"default"`, fill: "0",
 		codecs: `[{"name":"bytes","configuration":{"endian":"little"}}]`}
 	_, err := zarr.ParseArray(good.document())
@@ -236,8 +236,8 @@ func TestWhatIsMalformedIsRefused(t *testing.T) {
 		fill(`"r16"`, `[1]`): "2 bytes", fill(`"r16"`, `[1,256]`): "255", fill(`"r16"`, `"AQ=="`): "2 bytes", fill(`"string"`, `1`): "string", fill(`"string"`, `null`): "null",
 		fill(`"bytes"`, `"*"`): "base64", fill(`"bytes"`, `[-1]`): "255", fill(`"bytes"`, `null`): "null",
 		fill(`{"name":"numpy.datetime64","configuration":{"unit":"s","scale_factor":1}}`, `"nat"`): "integer",
-		codecs(`[]`): "into bytes", codecs(`null`): "null", codecs(`["bytes"]`): "endian", codecs(`{}`): "codecs", codecs(`[null]`): "codecs[0]",
-		codecs(`["crc32c",` + le + `]`):                                                                                            "before any codec",
+		codecs(`[]`): "no array-to-bytes codec", codecs(`null`): "null", codecs(`["bytes"]`): "endian", codecs(`{}`): "codecs", codecs(`[null]`): "codecs[0]",
+		codecs(`["crc32c",` + le + `]`):                                                                                            "before any array-to-bytes codec",
 		codecs(`[` + le + `,` + le + `]`):                                                                                          "only one",
 		codecs(`[` + le + `,"transpose"]`):                                                                                         "order",
 		codecs(`[` + le + `,{"name":"transpose","configuration":{"order":[0]}}]`):                                                  "after",
@@ -260,7 +260,7 @@ func TestWhatIsMalformedIsRefused(t *testing.T) {
 		shard(`{"chunk_shape":[0],"codecs":[` + le + `]}`):                                                                         "does not divide",
 		shard(`{"chunk_shape":[2,2],"codecs":[` + le + `]}`):                                                                       "chunk shape",
 		shard(`{"chunk_shape":[2]}`):                                                                                               "codecs",
-		shard(`{"chunk_shape":[2],"codecs":["crc32c"]}`):                                                                           "before any codec",
+		shard(`{"chunk_shape":[2],"codecs":["crc32c"]}`):                                                                           "before any array-to-bytes codec",
 		shard(`{"chunk_shape":[2],"codecs":[` + le + `],"index_location":"mid"}`):                                                  "mid",
 		shard(`{"chunk_shape":[2],"codecs":[` + le + `],"index_codecs":[` + le + `,{"name":"gzip","configuration":{"level":1}}]}`): "compress",
 		shard(`{"chunk_shape":[2],"codecs":[` + le + `],"x":1}`):                                                                   `"x"`,
@@ -276,7 +276,7 @@ func TestWhatIsMalformedIsRefused(t *testing.T) {
 	}
 }
 
-func TestDeeplyNestedShardsAreRefused(t *testing.T) {
+func TestDeeplyNestedShardsAreErrors(t *testing.T) {
 	codecs := `["bytes"]`
 	for range 9 {
 		codecs = `[{"name":"sharding_indexed","configuration":{"chunk_shape":[1],"codecs":` + codecs + `}}]`
@@ -286,7 +286,7 @@ func TestDeeplyNestedShardsAreRefused(t *testing.T) {
 	assert.ErrorContains(t, err, "deeper")
 }
 
-func TestNodesOfAnotherTypeAreRefused(t *testing.T) {
+func TestParseRejectsOtherNodeType(t *testing.T) {
 	_, err := zarr.ParseArray([]byte(`{"zarr_format":3,"node_type":"group"}`))
 	assert.ErrorIs(t, err, zarr.ErrNodeType)
 	p := parts{shape: "[1]", dtype: `"int8"`, grid: regular("[1]"), keys: `"default"`, fill: "0", codecs: `["bytes"]`}
@@ -329,7 +329,7 @@ func FuzzParseNode(f *testing.F) {
 	})
 }
 
-func TestMetadataIsWrittenTheSameEachTime(t *testing.T) {
+func TestMetadataDocumentIsStable(t *testing.T) {
 	s := store.NewMemory()
 	meta := ints([]int64{3, 4}, []int64{2, 2}, codec.Zstd{Level: 1})
 	meta.DimensionNames = []string{"x", ""}
@@ -387,13 +387,13 @@ func TestMetadataIsWrittenTheSameEachTime(t *testing.T) {
 }`, string(raw))
 }
 
-func TestChunkKeys(t *testing.T) {
+func TestChunkKeyEncoding(t *testing.T) {
 	for want, c := range map[string]struct {
-		keys  zarr.ChunkKeys
+		keys  zarr.ChunkKeyEncoding
 		index []int64
 	}{
-		"c/0/12": {zarr.ChunkKeys{}, []int64{0, 12}}, "c": {zarr.ChunkKeys{}, nil}, "c.1.2": {zarr.ChunkKeys{Separator: "."}, []int64{1, 2}},
-		"0.12": {zarr.ChunkKeys{V2: true}, []int64{0, 12}}, "0": {zarr.ChunkKeys{V2: true}, nil}, "3/4": {zarr.ChunkKeys{V2: true, Separator: "/"}, []int64{3, 4}},
+		"c/0/12": {zarr.ChunkKeyEncoding{}, []int64{0, 12}}, "c": {zarr.ChunkKeyEncoding{}, nil}, "c.1.2": {zarr.ChunkKeyEncoding{Separator: "."}, []int64{1, 2}},
+		"0.12": {zarr.ChunkKeyEncoding{V2: true}, []int64{0, 12}}, "0": {zarr.ChunkKeyEncoding{V2: true}, nil}, "3/4": {zarr.ChunkKeyEncoding{V2: true, Separator: "/"}, []int64{3, 4}},
 	} {
 		assert.Equal(t, want, c.keys.Key(c.index))
 	}

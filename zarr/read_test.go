@@ -19,7 +19,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// geometry is an array's shape and how it is cut.
+// geometry is the shape of an array, of its chunks, and of inner chunks if sharded.
 type geometry struct{ shape, chunk, inner []int64 }
 
 var geometries = []geometry{
@@ -39,14 +39,13 @@ var geometries = []geometry{
 var dtypes = []ndview.DType{ndview.Bool, ndview.Int8, ndview.Uint16, ndview.Float16, ndview.BFloat16, ndview.Int32,
 	ndview.Float64, ndview.Complex64, ndview.Complex128, ndview.Datetime64("ms", 25), ndview.Timedelta64("D", 1), ndview.Bytes(3)}
 
-// chains are codec lists for any type of elements: first is the codec that
-// makes bytes of it.
+// chains returns codec lists for any element type; first is its array-to-bytes codec.
 func chains(first codec.Codec, g geometry) map[string]codec.List {
 	reversed := make([]int, len(g.shape))
 	for i := range reversed {
 		reversed[i] = len(reversed) - 1 - i
 	}
-	turned := append(slices.Clone(reversed[min(1, len(reversed)):]), reversed[:min(1, len(reversed))]...)
+	rotated := append(slices.Clone(reversed[min(1, len(reversed)):]), reversed[:min(1, len(reversed))]...)
 	ones := slices.Repeat([]int64{1}, len(g.shape))
 	shard := codec.Sharding{ChunkShape: g.inner, Codecs: codec.List{first, codec.Zstd{Level: 1}}}
 	atStart := shard
@@ -63,7 +62,7 @@ func chains(first codec.Codec, g geometry) map[string]codec.List {
 		"zstd, gzip, crc32c":  {first, codec.Zstd{Level: -5}, codec.Gzip{}, codec.CRC32C{}},
 		"crc32c, zstd":        {first, codec.CRC32C{}, codec.Zstd{Level: 1}},
 		"transpose":           {codec.Transpose{Order: reversed}, first},
-		"transpose twice":     {codec.Transpose{Order: turned}, codec.Transpose{Order: reversed}, first, codec.Zstd{}},
+		"transpose twice":     {codec.Transpose{Order: rotated}, codec.Transpose{Order: reversed}, first, codec.Zstd{}},
 		"sharded":             {shard},
 		"index at the start":  {atStart},
 		"nested shards":       {nested},
@@ -107,8 +106,8 @@ func TestDeviceArraysRoundTrip(t *testing.T) {
 	})
 }
 
-// roundTrip writes an array whose elements are random, some chunks being all
-// fill values, opens it anew and compares everything that reads.
+// roundTrip writes an array of random elements, some chunks of which equal the fill
+// value. It opens the array again and compares everything that can be read.
 func roundTrip(t *testing.T, dev arrowbuf.Device, dtype ndview.DType, g geometry, codecs codec.List) {
 	t.Helper()
 	shape := g.shape
@@ -161,9 +160,9 @@ func roundTripStrings(t *testing.T, g geometry, codecs codec.List) {
 	for i, e := range randomElements(g.shape, g.chunk, []byte{1}) {
 		want = append(want, []string{"", "né", fmt.Sprint("string ", i)}[e])
 	}
-	v, err := element.Strings(want, g.shape...)
+	v, err := element.PackVLen(want, g.shape...)
 	require.NoError(t, err)
-	// The same strings with offsets of 64 bits that do not begin at 0.
+	// The same strings with 64-bit offsets that do not begin at 0.
 	narrow, _ := v.Offsets()
 	moved := make([]int64, len(narrow))
 	for i, o := range narrow {
@@ -188,14 +187,14 @@ func roundTripStrings(t *testing.T, g geometry, codecs codec.List) {
 	}
 }
 
-func TestReadersProduceMemoryOfThePrototype(t *testing.T) {
+func TestReadAllocatesFromPrototype(t *testing.T) {
 	cudatest.ForEachDevice(t, func(t *testing.T, dev *cudabuf.Device) {
 		s := store.NewMemory()
 		meta := ints([]int64{3, 2}, []int64{2, 2})
 		meta.FillValue = []byte{9, 0, 0, 0}
 		a := create(t, s, "a", meta)
 		require.NoError(t, a.Write(ctx, values(t, ndview.Int32, []int32{1, 2, 3, 4, 5, 6}, 3, 2), 1))
-		// The same array, read to both places in turn: a prototype is no setting.
+		// Alternating prototypes must not affect each other.
 		for _, to := range []ndview.Prototype{{}, ndview.PrototypeOn(dev), {}, ndview.PrototypeOn(dev)} {
 			for _, c := range []struct {
 				name string
@@ -220,10 +219,10 @@ func TestReadersProduceMemoryOfThePrototype(t *testing.T) {
 	})
 }
 
-func TestStringsAreReadToTheHostWhateverThePrototype(t *testing.T) {
+func TestStringsAreReadToHostForAnyPrototype(t *testing.T) {
 	cudatest.ForEachDevice(t, func(t *testing.T, dev *cudabuf.Device) {
 		a := create(t, store.NewMemory(), "", &zarr.ArrayMetadata{Shape: []int64{2}, DataType: element.String, ChunkShape: []int64{2}, Codecs: zarr.DefaultCodecs(element.String)})
-		v, err := element.Strings([]string{"a", "né"}, 2)
+		v, err := element.PackVLen([]string{"a", "né"}, 2)
 		require.NoError(t, err)
 		require.NoError(t, a.Write(ctx, v, 1))
 		got, err := a.Read(ctx, ndview.PrototypeOn(dev), 1)
@@ -233,7 +232,7 @@ func TestStringsAreReadToTheHostWhateverThePrototype(t *testing.T) {
 	})
 }
 
-func TestReadersNameTheArrayThatAPrototypeHasNoMemoryFor(t *testing.T) {
+func TestReadOutOfMemoryNamesArray(t *testing.T) {
 	cudatest.ForEachDevice(t, func(t *testing.T, dev *cudabuf.Device) {
 		a := create(t, store.NewMemory(), "delays", ints([]int64{1 << 58}, []int64{1 << 20}))
 		for _, to := range []ndview.Prototype{{}, ndview.PrototypeOn(dev)} {
@@ -244,9 +243,9 @@ func TestReadersNameTheArrayThatAPrototypeHasNoMemoryFor(t *testing.T) {
 	})
 }
 
-// Metadata that claims what no memory holds, over a few bytes, ends in an error of the
-// read, if not before.
-func TestChunksThatClaimTooMuchAreErrors(t *testing.T) {
+// Metadata can claim more than any memory holds. Opening or reading such an array must
+// return an error.
+func TestOversizedChunksInMetadataAreErrors(t *testing.T) {
 	const array = `{"zarr_format":3,"node_type":"array","shape":[%d],"data_type":%q,"chunk_grid":{"name":"regular","configuration":{"chunk_shape":[%d]}},
 		"chunk_key_encoding":{"name":"default"},"fill_value":%s,"codecs":[%s],"attributes":{}}`
 	const bytes, text = `{"name":"bytes","configuration":{"endian":"little"}}`, `{"name":"vlen-utf8"}`
@@ -254,7 +253,7 @@ func TestChunksThatClaimTooMuchAreErrors(t *testing.T) {
 		return fmt.Sprintf(`{"name":"sharding_indexed","configuration":{"chunk_shape":[%d],"codecs":[%s],"index_codecs":[%s],"index_location":"end"}}`, inner, codecs, index)
 	}
 	inside := binary.LittleEndian.AppendUint64(binary.LittleEndian.AppendUint64([]byte("abcd"), 0), 4)
-	for about, c := range map[string]struct {
+	for name, c := range map[string]struct {
 		metadata string
 		chunk    []byte
 	}{
@@ -276,6 +275,6 @@ func TestChunksThatClaimTooMuchAreErrors(t *testing.T) {
 		if err == nil {
 			_, err = a.Read(t.Context(), ndview.Prototype{}, 2)
 		}
-		assert.Error(t, err, about)
+		assert.Error(t, err, name)
 	}
 }

@@ -14,21 +14,20 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// Write stores the values of the whole array, chunk by chunk, in jobs
-// goroutines, or as many as there are cores where jobs is not positive. The
-// shape of the values is that of the array.
+// Write stores the whole array chunk by chunk. The values must have the shape of the
+// array. Write uses jobs goroutines, or GOMAXPROCS if jobs is not positive.
 func (a *Array) Write(ctx context.Context, v element.Values, jobs int) error {
 	meta := a.Metadata()
 	if err := meta.DataType.CheckValues(v); err != nil {
 		return fmt.Errorf("array %q: %w", a.path, err)
 	}
 	if !slices.Equal(v.Shape(), meta.Shape) {
-		return fmt.Errorf("array %q: values of shape %v for an array of shape %v", a.path, v.Shape(), meta.Shape)
+		return fmt.Errorf("array %q: values of shape %v, want %v", a.path, v.Shape(), meta.Shape)
 	}
-	counts := grid.Counts(meta.Shape, meta.ChunkShape)
-	jobs = workers(jobs)
+	counts := grid.GridShape(meta.Shape, meta.ChunkShape)
+	jobs = parallelism(jobs)
 	across := int(min(int64(jobs), max(grid.Size(counts), 1)))
-	within := max(jobs/across, 1) // cores left over go into each shard
+	within := max(jobs/across, 1) // remaining goroutines per shard
 
 	group, groupCtx := errgroup.WithContext(ctx)
 	group.SetLimit(across)
@@ -37,8 +36,8 @@ func (a *Array) Write(ctx context.Context, v element.Values, jobs int) error {
 			break
 		}
 		group.Go(func() error {
-			box, _ := grid.Chunk(index, meta.ChunkShape).Intersect(grid.Whole(meta.Shape))
-			chunk, err := element.Box(v, box.At, box.Extent)
+			box, _ := grid.ChunkBox(index, meta.ChunkShape).Intersect(grid.WholeBox(meta.Shape))
+			chunk, err := element.SliceBox(v, box.Origin, box.Shape)
 			if err != nil {
 				return err
 			}
@@ -52,11 +51,10 @@ func (a *Array) Write(ctx context.Context, v element.Values, jobs int) error {
 	return ctx.Err()
 }
 
-// WriteChunk stores one chunk, or one whole shard of a sharded array. The
-// values may be smaller than the chunk along any axis, as at the array's edge;
-// fill values make up the rest. A chunk whose elements all equal the fill value
-// bit for bit is not stored, and removed where it was, unless WriteEmptyChunks
-// is set. The array's shape is not looked at.
+// WriteChunk stores one chunk, or one whole shard of a sharded array. The values may be
+// smaller than the chunk along any axis, as at the edge of the array; fill values pad
+// the rest. If all elements equal the fill value bitwise, the chunk is deleted instead,
+// unless WriteEmptyChunks is set. WriteChunk ignores the shape of the array.
 func (a *Array) WriteChunk(ctx context.Context, index []int64, v element.Values) error {
 	return a.writeChunk(ctx, index, v, 1)
 }
@@ -65,7 +63,7 @@ func (a *Array) writeChunk(ctx context.Context, index []int64, v element.Values,
 	if err := a.checkIndex(index); err != nil {
 		return err
 	}
-	if _, ok := a.chain.Shards(); ok {
+	if _, ok := a.chain.ShardLayout(); ok {
 		return a.writeShard(ctx, index, v, jobs)
 	}
 	s := a.scratch()
@@ -81,7 +79,7 @@ func (a *Array) writeChunk(ctx context.Context, index []int64, v element.Values,
 	return a.Trace.store(len(enc), func() error { return a.store.Set(ctx, key, enc) })
 }
 
-// writeShard cuts a whole shard into its chunks.
+// writeShard splits a whole shard into its chunks.
 func (a *Array) writeShard(ctx context.Context, index []int64, v element.Values, jobs int) error {
 	if err := a.chain.CheckValues(v); err != nil {
 		return fmt.Errorf("array %q: shard %v: %w", a.path, index, err)
@@ -92,7 +90,7 @@ func (a *Array) writeShard(ctx context.Context, index []int64, v element.Values,
 	}
 	group, groupCtx := errgroup.WithContext(ctx)
 	group.SetLimit(jobs)
-	err = w.shards.Cut(v, func(inner []int64, chunk element.Values) error {
+	err = w.layout.Split(v, func(inner []int64, chunk element.Values) error {
 		chunk.Retain()
 		group.Go(func() error {
 			defer chunk.Release()
@@ -100,7 +98,7 @@ func (a *Array) writeShard(ctx context.Context, index []int64, v element.Values,
 		})
 		return groupCtx.Err()
 	})
-	if failed := group.Wait(); failed != nil { // why Cut stopped
+	if failed := group.Wait(); failed != nil { // the cause, if Split stopped early
 		err = failed
 	}
 	if err != nil {
@@ -109,25 +107,26 @@ func (a *Array) writeShard(ctx context.Context, index []int64, v element.Values,
 	return w.Close(ctx)
 }
 
-// Trace is told how long the stages of writing take. Any function may be nil;
-// they are called from the goroutines that write, several at once.
+// Trace receives the duration of each stage of writing. A nil function is skipped.
+// Writing goroutines call the functions concurrently.
 type Trace struct {
-	// ToHost: the elements of a chunk came from a device to the host.
+	// ToHost is called after the elements of a chunk were copied from a device to the
+	// host.
 	ToHost func(bytes int64, took time.Duration)
-	// Encode: the codecs turned a chunk's elements into bytes; into none, for
-	// a chunk of fill values. The time is without that of ToHost.
+	// Encode is called after the codecs converted a chunk. The encoded size is 0 for a
+	// chunk of fill values. The duration excludes that of ToHost.
 	Encode func(raw, encoded int64, took time.Duration)
-	// Store: the store took bytes.
+	// Store is called after the store accepted bytes.
 	Store func(bytes int64, took time.Duration)
 }
 
-// encode runs a chain, and tells the trace.
+// encode encodes values with a chain and reports the duration.
 func (t *Trace) encode(chain *codec.Chain, s *codec.Scratch, v element.Values) ([]byte, error) {
 	if t == nil {
 		return chain.Encode(s, v)
 	}
 	var copying time.Duration
-	s.OnHost = func(bytes int64, took time.Duration) {
+	s.OnHostCopy = func(bytes int64, took time.Duration) {
 		copying += took
 		if t.ToHost != nil {
 			t.ToHost(bytes, took)
@@ -136,12 +135,12 @@ func (t *Trace) encode(chain *codec.Chain, s *codec.Scratch, v element.Values) (
 	start := time.Now()
 	enc, err := chain.Encode(s, v)
 	if err == nil && t.Encode != nil {
-		t.Encode(rawBytes(v), int64(len(enc)), time.Since(start)-copying)
+		t.Encode(valuesBytes(v), int64(len(enc)), time.Since(start)-copying)
 	}
 	return enc, err
 }
 
-// store runs a call that gives bytes to the store, and tells the trace.
+// store calls a function that writes to the store and reports the duration.
 func (t *Trace) store(bytes int, call func() error) error {
 	if t == nil || t.Store == nil {
 		return call()
@@ -154,7 +153,7 @@ func (t *Trace) store(bytes int, call func() error) error {
 	return err
 }
 
-func rawBytes(v element.Values) int64 {
+func valuesBytes(v element.Values) int64 {
 	switch v := v.(type) {
 	case *ndview.NDBuffer:
 		return v.NBytes()

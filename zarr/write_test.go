@@ -22,7 +22,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestAShortChunkIsPaddedWithTheFillValue(t *testing.T) {
+func TestPartialChunkIsPaddedWithFillValue(t *testing.T) {
 	s := store.NewMemory()
 	meta := ints([]int64{3, 3}, []int64{2, 2})
 	meta.FillValue = []byte{9, 0, 0, 0}
@@ -39,7 +39,7 @@ func TestAShortChunkIsPaddedWithTheFillValue(t *testing.T) {
 	assert.Equal(t, []int32{9, 9, 9, 9}, host[int32](t, v.(*ndview.NDBuffer)), "beyond the array's edge")
 }
 
-func TestOnlyChunksThatEqualTheFillValueBitForBitAreLeftOut(t *testing.T) {
+func TestOnlyBitwiseEmptyChunksAreOmitted(t *testing.T) {
 	payload := math.Float64frombits(0x7ff80000000000ff)
 	negativeZero := math.Copysign(0, -1)
 	for _, c := range []struct {
@@ -66,7 +66,7 @@ func TestOnlyChunksThatEqualTheFillValueBitForBitAreLeftOut(t *testing.T) {
 	}
 }
 
-// pointers records the memory that a store is given.
+// pointers records the addresses of the values that a store receives.
 type pointers struct {
 	store.Store
 	mu    sync.Mutex
@@ -80,7 +80,7 @@ func (p *pointers) Set(ctx context.Context, key string, value []byte) error {
 	return p.Store.Set(ctx, key, value)
 }
 
-func TestUncompressedHostChunksReachTheStoreWithoutACopy(t *testing.T) {
+func TestUncompressedHostChunksAreStoredWithoutCopy(t *testing.T) {
 	s := &pointers{Store: store.NewMemory()}
 	a, err := zarr.New(s, "a", ints([]int64{4}, []int64{2}))
 	require.NoError(t, err)
@@ -91,12 +91,12 @@ func TestUncompressedHostChunksReachTheStoreWithoutACopy(t *testing.T) {
 	assert.Equal(t, []*byte{&raw[0], &raw[8]}, s.given)
 }
 
-func TestValuesThatDoNotFitAreRefused(t *testing.T) {
+func TestWriteRejectsMismatchedValues(t *testing.T) {
 	s := store.NewMemory()
 	for _, meta := range []*zarr.ArrayMetadata{ints([]int64{4}, []int64{4}), sharded([]int64{4}, []int64{4}, []int64{2})} {
 		a, err := zarr.New(s, "a", meta)
 		require.NoError(t, err)
-		text, err := element.Strings([]string{"x"}, 1)
+		text, err := element.PackVLen([]string{"x"}, 1)
 		require.NoError(t, err)
 		assert.ErrorContains(t, a.WriteChunk(ctx, []int64{0}, text), "int32")
 		assert.ErrorContains(t, a.WriteChunk(ctx, []int64{0}, values(t, ndview.Uint32, []uint32{1}, 1)), "uint32")
@@ -117,12 +117,12 @@ func TestValuesThatDoNotFitAreRefused(t *testing.T) {
 	assert.ErrorIs(t, err, zarr.ErrInvalidName)
 }
 
-func TestTextThatIsNotUTF8IsRefusedBothWays(t *testing.T) {
+func TestInvalidUTF8IsRejectedOnWriteAndRead(t *testing.T) {
 	s := store.NewMemory()
 	text := &zarr.ArrayMetadata{Shape: []int64{3}, DataType: element.String, ChunkShape: []int64{3}, Codecs: zarr.DefaultCodecs(element.String)}
 	raw := &zarr.ArrayMetadata{Shape: []int64{3}, DataType: element.Bytes, ChunkShape: []int64{3}, Codecs: zarr.DefaultCodecs(element.Bytes)}
 	for _, bad := range [][]string{{"ok", "\xff", ""}, {"h\xc3", "\xa9", "cut in two"}} {
-		v, err := element.Strings(bad, 3)
+		v, err := element.PackVLen(bad, 3)
 		require.NoError(t, err)
 		a := create(t, s, "a", text)
 		assert.ErrorContains(t, a.WriteChunk(ctx, []int64{0}, v), "UTF-8")
@@ -131,12 +131,12 @@ func TestTextThatIsNotUTF8IsRefusedBothWays(t *testing.T) {
 		_, err = a.Read(ctx, ndview.Prototype{}, 1)
 		assert.ErrorContains(t, err, "UTF-8")
 	}
-	v, err := element.Strings([]string{"ok", "no\xff"}, 2)
+	v, err := element.PackVLen([]string{"ok", "no\xff"}, 2)
 	require.NoError(t, err)
 	assert.ErrorContains(t, create(t, s, "a", text).WriteChunk(ctx, []int64{0}, v), "element 1")
 }
 
-func TestATraceIsToldOfEachStage(t *testing.T) {
+func TestTraceReportsEachStage(t *testing.T) {
 	cudatest.ForEachDevice(t, func(t *testing.T, dev *cudabuf.Device) {
 		for _, meta := range []*zarr.ArrayMetadata{ints([]int64{4}, []int64{2}), sharded([]int64{4}, []int64{4}, []int64{2})} {
 			var onHost, raw, encoded, stored int64
@@ -176,7 +176,7 @@ func TestCancelledWritesStop(t *testing.T) {
 	assert.Empty(t, keysOf(t, s))
 }
 
-// broken fails every Set and every Write.
+// broken fails every Set and Create.
 type broken struct{ store.Store }
 
 var errDiskFull = errors.New("disk full")
@@ -187,7 +187,7 @@ func (broken) Create(context.Context, string) (store.Writer, error) {
 	return nil, errDiskFull
 }
 
-func TestAStoreThatFailsFailsTheWrite(t *testing.T) {
+func TestWriteReportsStoreErrors(t *testing.T) {
 	for _, meta := range []*zarr.ArrayMetadata{ints([]int64{40}, []int64{2}), sharded([]int64{40}, []int64{4}, []int64{2})} {
 		a, err := zarr.New(broken{store.NewMemory()}, "a", meta)
 		require.NoError(t, err)
@@ -197,7 +197,7 @@ func TestAStoreThatFailsFailsTheWrite(t *testing.T) {
 	}
 }
 
-func TestViewsAreWrittenLikeTheirElements(t *testing.T) {
+func TestNonContiguousViewsAreWritten(t *testing.T) {
 	s := store.NewMemory()
 	raw := randomElements([]int64{6, 4}, []int64{1, 1}, []byte{0, 0})
 	whole := onDevice(t, arrowbuf.CPU(), ndview.Int16, raw, []int64{6, 4})

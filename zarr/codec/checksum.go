@@ -7,18 +7,18 @@ import (
 	"math"
 )
 
-// CRC32C appends the CRC-32C (Castagnoli) of the bytes, in 4 bytes, least
-// significant first, and checks it on the way back.
+// CRC32C appends the CRC-32C (Castagnoli) checksum in 4 bytes, little-endian. Decoding
+// verifies it (Zarr core 3.1, "crc32c codec").
 type CRC32C struct{}
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// Name is "crc32c".
+// Name returns "crc32c".
 func (CRC32C) Name() string { return "crc32c" }
 
 func (CRC32C) configuration() any { return nil }
 
-//nolint:unparam // as compressor has it
+//nolint:unparam // implements compressor
 func (CRC32C) encode(dst, src []byte) ([]byte, error) {
 	return binary.LittleEndian.AppendUint32(append(dst, src...), crc32.Checksum(src, castagnoli)), nil
 }
@@ -26,14 +26,14 @@ func (CRC32C) encode(dst, src []byte) ([]byte, error) {
 func (CRC32C) decode(_, src []byte, limit int64) ([]byte, error) {
 	n := len(src) - 4
 	if n < 0 {
-		return nil, fmt.Errorf("%d bytes, too few for a checksum", len(src))
+		return nil, fmt.Errorf("%d bytes are too few for a checksum", len(src))
 	}
 	if int64(n) > limit {
-		return nil, tooLong(limit)
+		return nil, errTooLong(limit)
 	}
 	want, got := binary.LittleEndian.Uint32(src[n:]), crc32.Checksum(src[:n], castagnoli)
 	if got != want {
-		return nil, fmt.Errorf("checksum %08x, expected %08x", got, want)
+		return nil, fmt.Errorf("checksum %08x, want %08x", got, want)
 	}
 	return src[:n:n], nil
 }

@@ -11,7 +11,7 @@ import (
 
 func Example() {
 	list := codec.List{codec.Bytes{Endian: codec.Little}, codec.CRC32C{}}
-	chain, err := list.Compile(codec.Chunk{Type: element.Of(ndview.Int16), Shape: []int64{4}, Fill: []byte{0, 0}})
+	chain, err := list.Compile(codec.ChunkSpec{Type: element.Of(ndview.Int16), Shape: []int64{4}, Fill: []byte{0, 0}})
 	if err != nil {
 		fmt.Println(err)
 		return

@@ -12,17 +12,16 @@ import (
 	"github.com/ebitengine/purego"
 )
 
-// libzstd is Zstandard's reference implementation, a library that nearly every
-// Linux has (its package managers need it). It is opened at run time, as the
-// CUDA driver is, so the build needs no C compiler. It compresses faster than the
-// pure Go one, and has every level.
+// libzstd is the reference implementation of Zstandard as a shared library, which
+// nearly every Linux system has. It is opened at run time, so the build needs no C
+// compiler. It is faster than the Go implementation and supports all levels.
 type libzstd struct {
 	version string
 
 	createCCtx, freeCCtx, setParameter, compress2, compressBound, isError, getErrorName uintptr
 }
 
-// openLibzstd answers nil where there is no usable library.
+// openLibzstd returns the library, or nil if the system has no usable one.
 var openLibzstd = sync.OnceValue(func() *libzstd {
 	name := "libzstd.so.1"
 	if runtime.GOOS == "darwin" {
@@ -42,7 +41,7 @@ var openLibzstd = sync.OnceValue(func() *libzstd {
 		"ZSTD_isError":           &lib.isError,
 		"ZSTD_getErrorName":      &lib.getErrorName,
 	} {
-		// Before 1.4 there is no ZSTD_compress2.
+		// ZSTD_compress2 requires version 1.4.
 		if *address, err = purego.Dlsym(handle, symbol); err != nil {
 			return nil
 		}
@@ -56,7 +55,7 @@ var openLibzstd = sync.OnceValue(func() *libzstd {
 	return lib
 })
 
-// Parameters of zstd.h, part of its stable interface.
+// Parameters of the stable interface in zstd.h.
 const (
 	paramCompressionLevel = 100
 	paramChecksumFlag     = 201
@@ -68,8 +67,8 @@ type cctx struct {
 	handle uintptr
 }
 
-// context makes a context, which the garbage collector frees.
-func (lib *libzstd) context(z Zstd) (*cctx, error) {
+// newContext returns a compression context, which the garbage collector frees.
+func (lib *libzstd) newContext(z Zstd) (*cctx, error) {
 	handle, _, _ := purego.SyscallN(lib.createCCtx)
 	if handle == 0 {
 		return nil, fmt.Errorf("ZSTD_createCCtx: out of memory")
@@ -97,7 +96,7 @@ func (c *cctx) encode(dst, src []byte) ([]byte, error) {
 	n, _, _ := purego.SyscallN(c.lib.compress2, c.handle,
 		uintptr(unsafe.Pointer(unsafe.SliceData(out))), bound,
 		uintptr(unsafe.Pointer(unsafe.SliceData(src))), uintptr(len(src)))
-	// Only the addresses went out, which keep nothing alive.
+	// The library holds only addresses, which do not keep memory alive.
 	runtime.KeepAlive(out)
 	runtime.KeepAlive(src)
 	runtime.KeepAlive(c)
@@ -107,8 +106,7 @@ func (c *cctx) encode(dst, src []byte) ([]byte, error) {
 	return dst[:len(dst)+int(n)], nil
 }
 
-// check turns a result that is an error code into an error. It takes what
-// SyscallN answers.
+// check converts the results of SyscallN into an error if the first is an error code.
 func (lib *libzstd) check(result, _, _ uintptr) error {
 	if bad, _, _ := purego.SyscallN(lib.isError, result); uint32(bad) == 0 {
 		return nil
@@ -117,7 +115,7 @@ func (lib *libzstd) check(result, _, _ uintptr) error {
 	return fmt.Errorf("libzstd: %s", cString(text))
 }
 
-// cString reads a C string of a library's constants.
+// cString returns a constant C string of the library.
 func cString(address uintptr) string {
 	p := *(**byte)(unsafe.Pointer(&address))
 	var n int

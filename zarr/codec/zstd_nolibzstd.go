@@ -8,6 +8,6 @@ func openLibzstd() *libzstd { return nil }
 
 type cctx struct{}
 
-func (*libzstd) context(Zstd) (*cctx, error) { panic("codec: there is no libzstd here") }
+func (*libzstd) context(Zstd) (*cctx, error) { panic("codec: libzstd is unavailable") }
 
-func (*cctx) encode(dst, src []byte) ([]byte, error) { panic("codec: there is no libzstd here") }
+func (*cctx) encode(dst, src []byte) ([]byte, error) { panic("codec: libzstd is unavailable") }

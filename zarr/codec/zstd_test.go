@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// backends are the encoders of this machine.
+// backends returns the encoders that are available on this machine.
 func backends() map[string]*libzstd {
 	all := map[string]*libzstd{"Go": nil}
 	if lib := openLibzstd(); lib != nil {
@@ -22,7 +22,7 @@ func backends() map[string]*libzstd {
 	return all
 }
 
-func TestEveryZstdEncoderWritesFramesThatAreRead(t *testing.T) {
+func TestZstdEncodersRoundTrip(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	inputs := map[string][]byte{"empty": {}, "one": {7}, "zeros": make([]byte, 1<<20), "random": make([]byte, 300_001), "few": make([]byte, 1<<20)}
 	for i := range inputs["random"] {
@@ -51,9 +51,8 @@ func TestEveryZstdEncoderWritesFramesThatAreRead(t *testing.T) {
 	}
 }
 
-// An encoder that is wanted again is the one that was put back last; one that nobody
-// wants is kept for a while, and not for ever.
-func TestIdleEncodersAreKeptForAWhile(t *testing.T) {
+// get returns the encoder that was put last. An unused encoder is kept for idleTimeout.
+func TestIdleEncodersExpire(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var idle idleEncoders
 		state := func() (kept int, expiring bool) {
@@ -62,44 +61,44 @@ func TestIdleEncodersAreKeptForAWhile(t *testing.T) {
 			return len(idle.list), idle.expiring
 		}
 		first, second := new(zstdEncoder), new(zstdEncoder)
-		require.Nil(t, idle.take())
+		require.Nil(t, idle.get())
 		idle.put(first)
-		time.Sleep(idleFor / 2)
+		time.Sleep(idleTimeout / 2)
 		idle.put(second)
-		require.Same(t, second, idle.take())
+		require.Same(t, second, idle.get())
 		idle.put(second)
-		time.Sleep(idleFor - 1)
+		time.Sleep(idleTimeout - 1)
 		kept, _ := state()
-		require.Equal(t, 1, kept, "the first is gone, the second not idle for long enough")
-		require.Same(t, second, idle.take())
-		time.Sleep(3 * idleFor)
+		require.Equal(t, 1, kept, "only the first has expired")
+		require.Same(t, second, idle.get())
+		time.Sleep(3 * idleTimeout)
 		_, expiring := state()
 		require.False(t, expiring)
 		idle.put(second)
-		time.Sleep(2 * idleFor)
+		time.Sleep(2 * idleTimeout)
 		kept, expiring = state()
 		require.Zero(t, kept)
 		require.False(t, expiring)
 	})
 }
 
-func TestLibzstdIsUsedWhereItIs(t *testing.T) {
+func TestLibzstdIsPreferred(t *testing.T) {
 	if runtime.GOOS != "linux" || openLibzstd() == nil {
 		t.Skip("this machine has no libzstd")
 	}
 	assert.Regexp(t, `^libzstd 1\.\d+\.\d+$`, ZstdImplementation())
 }
 
-func TestErrorCodesOfLibzstdHaveItsText(t *testing.T) {
+func TestLibzstdErrorsHaveText(t *testing.T) {
 	lib := openLibzstd()
 	if lib == nil {
 		t.Skip("this machine has no libzstd")
 	}
-	err := lib.check(^uintptr(0)-1, 0, 0) // an error code, whatever it means
+	err := lib.check(^uintptr(0)-1, 0, 0) // any error code
 	assert.ErrorContains(t, err, "libzstd: ")
 }
 
-func TestZstdEncodersServeManyGoroutines(t *testing.T) {
+func TestZstdEncodersAreSafeForConcurrentUse(t *testing.T) {
 	input := make([]byte, 1<<18)
 	for i := range input {
 		input[i] = byte(i * i >> 7)
@@ -114,7 +113,7 @@ func TestZstdEncodersServeManyGoroutines(t *testing.T) {
 					assert.NoError(t, err)
 					assert.Equal(t, string(input), string(back))
 				}
-				runtime.GC() // contexts come and go
+				runtime.GC() // frees unused contexts
 			}
 		})
 	}

@@ -14,19 +14,19 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// stores are the implementations that TestConformance holds to the contract.
+// stores are the implementations that TestConformance tests.
 var stores = map[string]func(t *testing.T) store.Store{
 	"memory":         func(*testing.T) store.Store { return store.NewMemory() },
 	"local":          func(t *testing.T) store.Store { return store.NewLocal(filepath.Join(t.TempDir(), "a", "root")) },
 	"local in place": func(t *testing.T) store.Store { return store.NewLocal(t.TempDir(), store.InPlace()) },
 }
 
-// conformance is the contract of store.Store, one claim each.
+// conformance is the contract of store.Store, one claim per entry.
 var conformance = []struct {
 	claim string
 	check func(t *testing.T, s store.Store)
 }{
-	{"a value is got as it was set", func(t *testing.T, s store.Store) {
+	{"Get returns the value that was set", func(t *testing.T, s store.Store) {
 		for _, key := range []string{"c/0", "foo/c/0.0", "foo/0/0", "a name with spaces/é", "c2"} {
 			for _, value := range []string{"\x01\x02\x03\x04", ""} {
 				set(t, s, key, value)
@@ -34,12 +34,12 @@ var conformance = []struct {
 			}
 		}
 	}},
-	{"setting replaces", func(t *testing.T, s store.Store) {
+	{"Set replaces a value", func(t *testing.T, s store.Store) {
 		set(t, s, "k", "a longer value")
 		set(t, s, "k", "short")
 		assert.Equal(t, "short", get(t, s, "k", store.Range{}))
 	}},
-	{"a value set is not the caller's slice", func(t *testing.T, s store.Store) {
+	{"Set copies the value", func(t *testing.T, s store.Store) {
 		value := []byte("before")
 		require.NoError(t, s.Set(ctx(), "k", value))
 		copy(value, "after!")
@@ -61,10 +61,10 @@ var conformance = []struct {
 		}
 		for _, r := range []store.Range{store.Between(-1, 3), store.Between(4, 3), store.From(-1), store.Last(-1)} {
 			_, err := s.Get(ctx(), "k", r)
-			assert.ErrorIs(t, err, store.ErrRange, r)
+			assert.ErrorIs(t, err, store.ErrInvalidRange, r)
 		}
 	}},
-	{"what is missing is ErrNotFound and named", func(t *testing.T, s store.Store) {
+	{"missing keys are ErrNotFound and named", func(t *testing.T, s store.Store) {
 		set(t, s, "foo/zarr.json", "{}")
 		for _, key := range []string{"absent", "foo", "foo/bar", "foo/zarr.json/below"} {
 			_, err := s.Get(ctx(), key, store.Range{})
@@ -74,7 +74,7 @@ var conformance = []struct {
 			assert.ErrorIs(t, err, store.ErrNotFound, key)
 		}
 	}},
-	{"size is the length", func(t *testing.T, s store.Store) {
+	{"Size is the length", func(t *testing.T, s store.Store) {
 		for _, value := range []string{"", "abc"} {
 			set(t, s, "k", value)
 			n, err := s.Size(ctx(), "k")
@@ -82,7 +82,7 @@ var conformance = []struct {
 			assert.EqualValues(t, len(value), n)
 		}
 	}},
-	{"deleting is idempotent and leaves prefixes alone", func(t *testing.T, s store.Store) {
+	{"Delete is idempotent and keeps prefixes", func(t *testing.T, s store.Store) {
 		set(t, s, "foo/c/0", "x")
 		require.NoError(t, s.Delete(ctx(), "absent"))
 		require.NoError(t, s.Delete(ctx(), "foo"))
@@ -92,7 +92,7 @@ var conformance = []struct {
 		require.NoError(t, s.Delete(ctx(), "foo/c/0"))
 		assert.Empty(t, list(t, s, ""))
 	}},
-	{"deleting all keeps to the prefix", func(t *testing.T, s store.Store) {
+	{"DeleteAll deletes only the prefix", func(t *testing.T, s store.Store) {
 		for _, key := range []string{"foo/zarr.json", "foo/c/0", "foo-bar/zarr.json", "foo2"} {
 			set(t, s, key, "x")
 		}
@@ -105,7 +105,7 @@ var conformance = []struct {
 		set(t, s, "foo/c/0", "again")
 		assert.Equal(t, "again", get(t, s, "foo/c/0", store.Range{}))
 	}},
-	{"lists are sorted and keep to the prefix", func(t *testing.T, s store.Store) {
+	{"List is sorted and limited to the prefix", func(t *testing.T, s store.Store) {
 		for _, key := range []string{"b", "a/z/1", "a-b/0", "a/b", "ab"} {
 			set(t, s, key, "x")
 		}
@@ -114,7 +114,7 @@ var conformance = []struct {
 		assert.Empty(t, list(t, s, "b"), "a value is not under itself")
 		assert.Empty(t, list(t, s, "absent"))
 	}},
-	{"a directory lists names", func(t *testing.T, s store.Store) {
+	{"ListDir lists direct names", func(t *testing.T, s store.Store) {
 		for _, key := range []string{"zarr.json", "foo/zarr.json", "foo/c/1", "foo/c/0", "bar/deep/er/k"} {
 			set(t, s, key, "x")
 		}
@@ -132,32 +132,32 @@ var conformance = []struct {
 		require.NoError(t, s.Delete(ctx(), "bar/deep/er/k"))
 		_, prefixes, err := s.ListDir(ctx(), "")
 		require.NoError(t, err)
-		assert.Equal(t, []string{"foo"}, prefixes, "what holds nothing is not listed")
+		assert.Equal(t, []string{"foo"}, prefixes, "an empty prefix is not listed")
 	}},
-	{"moving takes all of a prefix", func(t *testing.T, s store.Store) {
+	{"Move moves a whole prefix", func(t *testing.T, s store.Store) {
 		for _, key := range []string{"tmp/zarr.json", "tmp/x/c/0", "tmp2"} {
 			set(t, s, key, key)
 		}
 		require.NoError(t, s.Move(ctx(), "tmp", "deep/out.zarr"))
 		assert.Equal(t, []string{"deep/out.zarr/x/c/0", "deep/out.zarr/zarr.json", "tmp2"}, list(t, s, ""))
 		assert.Equal(t, "tmp/x/c/0", get(t, s, "deep/out.zarr/x/c/0", store.Range{}))
-		set(t, s, "tmp/x/c/0", "the old place can be used again")
+		set(t, s, "tmp/x/c/0", "the old prefix can be reused")
 		assert.ErrorIs(t, s.Move(ctx(), "tmp", "deep/out.zarr"), store.ErrExists)
 		assert.ErrorIs(t, s.Move(ctx(), "tmp", "tmp2"), store.ErrExists)
 		assert.ErrorIs(t, s.Move(ctx(), "absent", "new"), store.ErrNotFound)
 		assert.ErrorIs(t, s.Move(ctx(), "tmp2", "new"), store.ErrNotFound, "a value is not under itself")
-		assert.ErrorIs(t, s.Move(ctx(), "tmp", "tmp/x"), store.ErrKey)
-		assert.ErrorIs(t, s.Move(ctx(), "tmp/x", "tmp"), store.ErrKey)
-		assert.ErrorIs(t, s.Move(ctx(), "tmp", "tmp"), store.ErrKey)
+		assert.ErrorIs(t, s.Move(ctx(), "tmp", "tmp/x"), store.ErrInvalidKey)
+		assert.ErrorIs(t, s.Move(ctx(), "tmp/x", "tmp"), store.ErrInvalidKey)
+		assert.ErrorIs(t, s.Move(ctx(), "tmp", "tmp"), store.ErrInvalidKey)
 	}},
-	{"moving to where things were deleted works", func(t *testing.T, s store.Store) {
+	{"Move to a deleted prefix works", func(t *testing.T, s store.Store) {
 		set(t, s, "to/c/0", "x")
 		require.NoError(t, s.Delete(ctx(), "to/c/0"))
 		set(t, s, "from/c/0", "y")
 		require.NoError(t, s.Move(ctx(), "from", "to"))
 		assert.Equal(t, "y", get(t, s, "to/c/0", store.Range{}))
 	}},
-	{"a stream appears whole", func(t *testing.T, s store.Store) {
+	{"Create stores a stream on Commit", func(t *testing.T, s store.Store) {
 		w, err := s.Create(ctx(), "foo/c/0")
 		require.NoError(t, err)
 		write(t, w, "....")
@@ -165,21 +165,21 @@ var conformance = []struct {
 		_, err = w.WriteAt([]byte("head"), 0)
 		require.NoError(t, err)
 		_, err = w.WriteAt([]byte("beyond"), 4)
-		assert.ErrorIs(t, err, store.ErrRange, "only what is written is written over")
+		assert.ErrorIs(t, err, store.ErrInvalidRange, "WriteAt is limited to written bytes")
 		_, err = w.WriteAt([]byte("x"), -1)
-		assert.ErrorIs(t, err, store.ErrRange)
+		assert.ErrorIs(t, err, store.ErrInvalidRange)
 		write(t, w, "!")
 		require.NoError(t, w.Commit())
 		assert.Equal(t, "headtail!", get(t, s, "foo/c/0", store.Range{}))
 		assert.Error(t, w.Commit())
-		assert.NoError(t, w.Abort(), "aborting after the end does nothing")
+		assert.NoError(t, w.Abort(), "Abort after Commit does nothing")
 		_, err = w.Write([]byte("more"))
 		assert.Error(t, err)
 		_, err = w.WriteAt([]byte("more"), 0)
 		assert.Error(t, err)
 		assert.Equal(t, "headtail!", get(t, s, "foo/c/0", store.Range{}))
 	}},
-	{"an aborted stream leaves nothing", func(t *testing.T, s store.Store) {
+	{"Abort leaves nothing", func(t *testing.T, s store.Store) {
 		w, err := s.Create(ctx(), "foo/c/0")
 		require.NoError(t, err)
 		write(t, w, "half")
@@ -188,7 +188,7 @@ var conformance = []struct {
 		assert.Error(t, w.Commit())
 		assert.Empty(t, list(t, s, ""))
 	}},
-	{"malformed keys are refused everywhere", func(t *testing.T, s store.Store) {
+	{"every method rejects malformed keys", func(t *testing.T, s store.Store) {
 		for _, key := range []string{"", "/", "/etc/passwd", "a/", "a//b", "..", "../x", "a/../b", ".", "a/./b", "a\x00b"} {
 			errs := map[string]error{"Set": s.Set(ctx(), key, nil), "Delete": s.Delete(ctx(), key), "Move": s.Move(ctx(), key, "x")}
 			_, errs["Get"] = s.Get(ctx(), key, store.Range{})
@@ -200,11 +200,11 @@ var conformance = []struct {
 				_, _, errs["ListDir"] = s.ListDir(ctx(), key)
 			}
 			for method, err := range errs {
-				assert.ErrorIs(t, err, store.ErrKey, "%s of %q", method, key)
+				assert.ErrorIs(t, err, store.ErrInvalidKey, "%s of %q", method, key)
 			}
 		}
 	}},
-	{"a context that is done stops everything", func(t *testing.T, s store.Store) {
+	{"every method returns the error of a done context", func(t *testing.T, s store.Store) {
 		set(t, s, "k/x", "v")
 		done, cancel := context.WithCancel(ctx())
 		cancel()
@@ -220,7 +220,7 @@ var conformance = []struct {
 		}
 		assert.Equal(t, []string{"k/x"}, list(t, s, ""))
 	}},
-	{"goroutines do not disturb each other", func(t *testing.T, s store.Store) {
+	{"methods are safe for concurrent use", func(t *testing.T, s store.Store) {
 		var group sync.WaitGroup
 		for i := range 8 {
 			group.Go(func() {
@@ -252,7 +252,7 @@ func TestConformance(t *testing.T) {
 	}
 }
 
-func TestLocalShowsValuesOnlyOnceWhole(t *testing.T) {
+func TestLocalHidesUncommittedValues(t *testing.T) {
 	root := t.TempDir()
 	s := store.NewLocal(root)
 	set(t, s, "c/0", "old")
@@ -262,10 +262,10 @@ func TestLocalShowsValuesOnlyOnceWhole(t *testing.T) {
 	assert.Equal(t, "old", get(t, s, "c/0", store.Range{}))
 	entries, err := os.ReadDir(filepath.Join(root, "c"))
 	require.NoError(t, err)
-	require.Len(t, entries, 2, "the value and the one to be")
-	assert.Equal(t, []string{"c/0"}, list(t, s, ""), "what is not whole is not listed")
+	require.Len(t, entries, 2, "the value and a temporary file")
+	assert.Equal(t, []string{"c/0"}, list(t, s, ""), "temporary files are not listed")
 	_, err = s.Get(ctx(), "c/"+entries[0].Name(), store.Range{})
-	assert.ErrorIs(t, err, store.ErrKey, "nor got")
+	assert.ErrorIs(t, err, store.ErrInvalidKey, "temporary files are not readable")
 	require.NoError(t, w.Commit())
 	assert.Equal(t, "new", get(t, s, "c/0", store.Range{}))
 	entries, err = os.ReadDir(filepath.Join(root, "c"))
@@ -273,7 +273,7 @@ func TestLocalShowsValuesOnlyOnceWhole(t *testing.T) {
 	assert.Len(t, entries, 1)
 }
 
-func TestLocalMakesDirectoriesAgainThatWentAway(t *testing.T) {
+func TestLocalRecreatesDeletedDirectories(t *testing.T) {
 	root := t.TempDir()
 	s := store.NewLocal(root)
 	set(t, s, "a/c/0", "x")
@@ -291,7 +291,7 @@ func TestLocalErrorsNameKeyAndPath(t *testing.T) {
 	assert.ErrorContains(t, err, root)
 	set(t, s, "dir/x", "")
 	_, err = s.Create(ctx(), "dir")
-	if err == nil { // a file can be made beside the directory, but not take its name
+	if err == nil { // the temporary file can be created, but not renamed to a directory
 		err = s.Set(ctx(), "dir", []byte("x"))
 	}
 	assert.ErrorContains(t, err, `"dir"`)
@@ -299,7 +299,7 @@ func TestLocalErrorsNameKeyAndPath(t *testing.T) {
 	assert.Equal(t, []string{"a", "dir/x"}, list(t, s, ""))
 }
 
-func TestLocalGivesFilesUsualPermissions(t *testing.T) {
+func TestLocalUsesDefaultPermissions(t *testing.T) {
 	root := t.TempDir()
 	plain := filepath.Join(root, "plain")
 	f, err := os.Create(plain)

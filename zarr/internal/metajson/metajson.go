@@ -1,7 +1,6 @@
-// Package metajson reads JSON as strictly as Zarr metadata wants it, and writes
-// it in a stable order. Unlike encoding/json with structs it tells keys apart by
-// case, refuses a key given twice, refuses null where a value is expected, and
-// knows which keys were left over.
+// Package metajson parses JSON as strictly as Zarr metadata requires and writes it in a
+// stable order. Unlike encoding/json, it distinguishes keys by case and rejects
+// duplicate keys. It also rejects null in place of a value, and reports unknown keys.
 package metajson
 
 import (
@@ -15,15 +14,14 @@ import (
 	"strings"
 )
 
-// Object is a JSON object whose members are taken out one by one. What is left
-// at the end is what the reader does not understand.
+// Object is a JSON object whose members are taken one by one. The remaining members are
+// those that the reader does not know.
 type Object struct {
 	what    string
 	members map[string]json.RawMessage
 }
 
-// ParseObject splits a JSON object into its members. The string what names the
-// object in errors.
+// ParseObject parses a JSON object. The string what names the object in errors.
 func ParseObject(what string, raw []byte) (*Object, error) {
 	o := &Object{what: what, members: map[string]json.RawMessage{}}
 	dec := json.NewDecoder(bytes.NewReader(raw))
@@ -35,9 +33,9 @@ func ParseObject(what string, raw []byte) (*Object, error) {
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", what, err)
 		}
-		name := key.(string) // the decoder gives nothing else where a key stands
+		name := key.(string) // a token in key position is a string
 		if _, twice := o.members[name]; twice {
-			return nil, fmt.Errorf("%s: key %q is given twice", what, name)
+			return nil, fmt.Errorf("%s: key %q occurs twice", what, name)
 		}
 		var value json.RawMessage
 		if err := dec.Decode(&value); err != nil {
@@ -54,24 +52,25 @@ func ParseObject(what string, raw []byte) (*Object, error) {
 	return o, nil
 }
 
-// Take removes a member and returns its text; false where it is absent.
+// Take removes a member and returns its text, or false if it is absent.
 func (o *Object) Take(key string) (json.RawMessage, bool) {
 	raw, ok := o.members[key]
 	delete(o.members, key)
 	return raw, ok
 }
 
-// Need takes a member that must be there and decodes it.
-func (o *Object) Need(key string, dst any) error {
-	ok, err := o.Maybe(key, dst)
+// DecodeRequired takes and decodes a member. It returns an error if the member is
+// absent.
+func (o *Object) DecodeRequired(key string, dst any) error {
+	ok, err := o.DecodeOptional(key, dst)
 	if err == nil && !ok {
 		return fmt.Errorf("%s: key %q is missing", o.what, key)
 	}
 	return err
 }
 
-// Maybe takes a member that may be absent, and decodes it where it is there.
-func (o *Object) Maybe(key string, dst any) (bool, error) {
+// DecodeOptional takes and decodes a member, and reports whether it was present.
+func (o *Object) DecodeOptional(key string, dst any) (bool, error) {
 	raw, ok := o.Take(key)
 	if !ok {
 		return false, nil
@@ -79,19 +78,19 @@ func (o *Object) Maybe(key string, dst any) (bool, error) {
 	return true, Decode(fmt.Sprintf("%s: key %q", o.what, key), raw, dst)
 }
 
-// Keys returns the members not taken yet, sorted.
+// Keys returns the keys of the remaining members, sorted.
 func (o *Object) Keys() []string { return slices.Sorted(maps.Keys(o.members)) }
 
-// Done answers an error that names the members which nobody took.
-func (o *Object) Done() error {
+// CheckEmpty returns an error that names the remaining members, if any.
+func (o *Object) CheckEmpty() error {
 	if len(o.members) == 0 {
 		return nil
 	}
 	return fmt.Errorf("%s: unknown key %q", o.what, strings.Join(o.Keys(), `", "`))
 }
 
-// Decode decodes one JSON value and refuses null, also as an element of a list
-// of integers.
+// Decode decodes one JSON value. It rejects null, also as an element of a list of
+// integers.
 func Decode(what string, raw json.RawMessage, dst any) error {
 	if string(bytes.TrimSpace(raw)) == "null" {
 		return fmt.Errorf("%s: null where a value is expected", what)
@@ -100,7 +99,7 @@ func Decode(what string, raw json.RawMessage, dst any) error {
 		return decodeInts(what, raw, list)
 	}
 	dec := json.NewDecoder(bytes.NewReader(raw))
-	dec.UseNumber() // keeps integers beyond 2^53 in attributes
+	dec.UseNumber() // preserves integers beyond 2^53 in attributes
 	if err := dec.Decode(dst); err != nil {
 		return fmt.Errorf("%s: %s: %w", what, Excerpt(raw), err)
 	}
@@ -122,7 +121,7 @@ func decodeInts(what string, raw json.RawMessage, dst *[]int64) error {
 	return nil
 }
 
-// Excerpt shortens foreign text for an error.
+// Excerpt truncates foreign text for an error message.
 func Excerpt(raw []byte) string {
 	const most = 60
 	if len(raw) <= most {
@@ -131,16 +130,16 @@ func Excerpt(raw []byte) string {
 	return string(raw[:most]) + "..."
 }
 
-// Extension is a data type, a chunk grid, a chunk key encoding or a codec as
-// metadata names it: {"name", "configuration", "must_understand"}, or a bare
-// string for the name alone (Zarr core 3.1, "Extension definition").
+// Extension is a data type, chunk grid, chunk key encoding or codec in metadata: an
+// object with "name", "configuration" and "must_understand", or the name alone (Zarr
+// core 3.1, "Extension definition").
 type Extension struct {
 	Name           string
-	Config         *Object // empty where absent, never nil
-	MustUnderstand bool    // true where absent
+	Config         *Object // never nil; empty if absent
+	MustUnderstand bool    // true if absent
 }
 
-// ParseExtension reads either form.
+// ParseExtension parses either form of an extension.
 func ParseExtension(what string, raw json.RawMessage) (Extension, error) {
 	ext := Extension{MustUnderstand: true, Config: &Object{members: map[string]json.RawMessage{}}}
 	if json.Unmarshal(raw, &ext.Name) == nil && ext.Name != "" {
@@ -150,10 +149,10 @@ func ParseExtension(what string, raw json.RawMessage) (Extension, error) {
 	if err != nil {
 		return ext, err
 	}
-	if err := o.Need("name", &ext.Name); err != nil {
+	if err := o.DecodeRequired("name", &ext.Name); err != nil {
 		return ext, err
 	}
-	if _, err := o.Maybe("must_understand", &ext.MustUnderstand); err != nil {
+	if _, err := o.DecodeOptional("must_understand", &ext.MustUnderstand); err != nil {
 		return ext, err
 	}
 	if config, ok := o.Take("configuration"); ok {
@@ -161,16 +160,16 @@ func ParseExtension(what string, raw json.RawMessage) (Extension, error) {
 			return ext, err
 		}
 	}
-	return ext, o.Done()
+	return ext, o.CheckEmpty()
 }
 
-// Member is one key of an object that is written in a given order.
+// Member is one key and value of an object.
 type Member struct {
 	Key   string
 	Value any
 }
 
-// Members is an object that is written in the order of its members.
+// Members is an object that keeps the order of its members.
 type Members []Member
 
 // MarshalJSON writes the object.
@@ -180,11 +179,11 @@ func (m Members) MarshalJSON() ([]byte, error) {
 		if i > 0 {
 			out = append(out, ',')
 		}
-		key, err := Compact(member.Key)
+		key, err := MarshalLine(member.Key)
 		if err != nil {
 			return nil, err
 		}
-		value, err := Compact(member.Value)
+		value, err := MarshalLine(member.Value)
 		if err != nil {
 			return nil, err
 		}
@@ -193,9 +192,9 @@ func (m Members) MarshalJSON() ([]byte, error) {
 	return append(out, '}'), nil
 }
 
-// Named is an extension as it is written: always the long form, which readers
-// of Zarr 3.0 know too. A nil configuration is left out.
-func Named(name string, configuration any) Members {
+// FormatExtension returns an extension in the object form, which readers of Zarr 3.0
+// require. A nil configuration is omitted.
+func FormatExtension(name string, configuration any) Members {
 	m := Members{{"name", name}}
 	if configuration != nil {
 		m = append(m, Member{"configuration", configuration})
@@ -203,12 +202,11 @@ func Named(name string, configuration any) Members {
 	return m
 }
 
-// Document writes a whole metadata document, indented by two.
-func Document(v any) ([]byte, error) { return encode(v, "  ") }
+// MarshalDocument encodes a metadata document, indented by two spaces.
+func MarshalDocument(v any) ([]byte, error) { return encode(v, "  ") }
 
-// Compact writes a value on one line, without the escapes that encoding/json
-// adds for HTML.
-func Compact(v any) ([]byte, error) { return encode(v, "") }
+// MarshalLine encodes a value on one line, without the HTML escapes of encoding/json.
+func MarshalLine(v any) ([]byte, error) { return encode(v, "") }
 
 func encode(v any, indent string) ([]byte, error) {
 	var out bytes.Buffer
@@ -221,5 +219,5 @@ func encode(v any, indent string) ([]byte, error) {
 	return bytes.TrimSuffix(out.Bytes(), []byte("\n")), nil
 }
 
-// List is a list as it is written: [] where it is empty, never null.
-func List[T any](items []T) []T { return append([]T{}, items...) }
+// NonNil returns a copy of items that encodes as [] instead of null.
+func NonNil[T any](items []T) []T { return append([]T{}, items...) }
