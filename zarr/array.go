@@ -61,7 +61,8 @@ func Create(ctx context.Context, s store.Store, path string, meta *ArrayMetadata
 }
 
 // Open returns the array at path. It returns an error wrapping store.ErrNotFound if
-// path has no node, and [ErrNodeType] if the node is a group.
+// path has no node, [ErrNodeType] if the node is a group, and errors.ErrUnsupported if
+// the array needs a feature that this package lacks.
 func Open(ctx context.Context, s store.Store, path string) (*Array, error) {
 	node, err := readNode(ctx, s, path)
 	if err != nil {

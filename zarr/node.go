@@ -137,7 +137,7 @@ func writeNode(ctx context.Context, s store.Store, path string, node json.Marsha
 }
 
 // ErrInvalidName reports that a node cannot have a name. Test with errors.Is.
-var ErrInvalidName = errors.New("invalid node name")
+var ErrInvalidName = errors.New("malformed node name")
 
 // metadataKey is the key of a metadata document relative to the path of its node.
 const metadataKey = "zarr.json"

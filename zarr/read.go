@@ -16,8 +16,9 @@ import (
 )
 
 // Read returns the whole array. Fixed-width elements are an ndview.NDBuffer allocated
-// from to; strings are an element.VLen on the host. The caller must release the result.
-// Read uses jobs goroutines, or GOMAXPROCS if jobs is not positive.
+// from to; strings are an element.VLen on the host. Chunks that are not stored have the
+// fill value. Read uses jobs goroutines, or GOMAXPROCS if jobs is not positive. The
+// caller must release the result. Errors name the array and the chunk.
 func (a *Array) Read(ctx context.Context, to ndview.Prototype, jobs int) (element.Values, error) {
 	return a.readBox(ctx, to, grid.WholeBox(a.Metadata().Shape), jobs)
 }

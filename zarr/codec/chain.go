@@ -37,7 +37,7 @@ type Chain struct {
 	axisOrder   []int     // product of all transposes; nil for identity
 	serializer  serializer
 	compressors []compressor
-	sharding    *shardSerializer // array, where it is sharding_indexed
+	sharding    *shardSerializer // serializer, if that is sharding_indexed; otherwise nil
 }
 
 // Compile returns the chain for chunks of one kind. It returns an error unless exactly

@@ -15,9 +15,9 @@ var (
 	// ErrExists reports that the destination of a move exists.
 	ErrExists = errors.New("already exists")
 	// ErrInvalidKey reports a malformed key or prefix.
-	ErrInvalidKey = errors.New("invalid key")
+	ErrInvalidKey = errors.New("malformed key")
 	// ErrInvalidRange reports a range with a negative bound or an end before its start.
-	ErrInvalidRange = errors.New("invalid range")
+	ErrInvalidRange = errors.New("malformed range")
 )
 
 // Store keeps values under keys. It is safe for concurrent use, but the caller must
