@@ -1,8 +1,7 @@
-"""What arrow2zarr must make of an input, said by pyarrow.
+"""The reference: the expected output of arrow2zarr for an input.
 
-Nothing here looks at what the command wrote: which columns it must convert,
-which it must refuse, and every value and null come from pyarrow's schema and
-buffers.
+It is derived from pyarrow's schema and buffers alone, never from what the command
+wrote: which columns are converted or refused, and every value and null.
 """
 
 from dataclasses import dataclass
@@ -33,12 +32,12 @@ def storage(t: pa.DataType) -> pa.DataType:
 
 
 def plain(t: pa.DataType) -> pa.DataType:
-    """The type without the layout of views, which a Parquet file does not keep."""
+    """The type without view layouts, which Parquet does not preserve."""
     return {pa.string_view(): pa.string(), pa.binary_view(): pa.binary()}.get(t, t)
 
 
 def supported(t: pa.DataType) -> bool:
-    """Tells whether the command promises to convert a column of the type."""
+    """Reports whether the command supports columns of the type."""
     t = storage(t)
     if types.is_dictionary(t):
         value = storage(t.value_type)
@@ -76,15 +75,15 @@ def is_fixed(t: pa.DataType) -> bool:
 
 @dataclass
 class Column:
-    """The rows of a column. values has the dtype and shape that the Zarr array
-    must have (dtype object for strings and bytes); missing rows, and missing
-    elements, hold the fill value."""
+    """The expected rows of a column. values has the dtype and shape of the Zarr array
+    (dtype object for strings and bytes). Missing rows and missing elements hold the fill
+    value."""
 
     values: np.ndarray
     missing: np.ndarray
-    element_missing: np.ndarray | None  # of a fixed-size list: the shape of values
+    element_missing: np.ndarray | None  # for fixed-size lists, in the shape of values
     form: str  # array, nullable, categorical or null
-    encoding: str | None  # anndata's encoding-type, where it defines one
+    encoding: str | None  # anndata's encoding-type, if it defines one
 
 
 def column(field: pa.Field, data: pa.ChunkedArray) -> Column:
@@ -133,13 +132,13 @@ def rows(a: pa.Array) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
             return values.reshape(shape), missing, elements.reshape(shape)
         a = a.storage
     if types.is_dictionary(a.type):
-        # A null dictionary value is a missing row as much as a null index is.
+        # A null dictionary value is a missing row, like a null index.
         return rows(a.dictionary.take(a.indices))
     missing = np.asarray(a.is_null().to_numpy(zero_copy_only=False), dtype=bool)
     if types.is_fixed_size_list(a.type):
         k = a.type.list_size
         values, m, e = rows(a.values.slice(a.offset * k, len(a) * k))
-        # A missing inner list is a list of missing elements.
+        # All elements of a missing inner list are missing.
         elements = m if e is None else e | m.reshape(-1, *[1] * (e.ndim - 1))
         shape = (len(a), k, *values.shape[1:])
         values, elements = values.reshape(shape), elements.reshape(shape)
@@ -157,7 +156,7 @@ def fill(dtype: np.dtype, t: pa.DataType):
 
 
 def flat(a: pa.Array) -> np.ndarray:
-    """The values of an array that is not nested; missing ones hold anything."""
+    """The values of an array that is not nested; missing values are undefined."""
     t, n = a.type, len(a)
     if types.is_null(t):
         return np.zeros(n, bool)
@@ -187,7 +186,7 @@ def flat(a: pa.Array) -> np.ndarray:
 
 
 def buffer(a: pa.Array, dtype, width: int | None = None) -> np.ndarray:
-    """A copy of the array's data buffer; with a width, as rows of that many."""
+    """A copy of the data buffer; if width is given, as rows of that length."""
     data = a.buffers()[1]
     n, per_row = len(a), 1 if width is None else width
     if n * per_row == 0:
