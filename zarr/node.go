@@ -148,17 +148,17 @@ const metadataKey = "zarr.json"
 func CheckName(name string) error {
 	switch {
 	case name == "":
-		return fmt.Errorf("empty name: %w", ErrInvalidName)
+		return fmt.Errorf("a name cannot be empty: %w", ErrInvalidName)
 	case !utf8.ValidString(name): // JSON cannot represent it in consolidated metadata
 		return fmt.Errorf("name %q is not UTF-8: %w", name, ErrInvalidName)
 	case strings.ContainsAny(name, "/\x00"):
-		return fmt.Errorf("name %q contains a slash or NUL: %w", name, ErrInvalidName)
+		return fmt.Errorf("name %q has a slash or a NUL: %w", name, ErrInvalidName)
 	case strings.Trim(name, ".") == "":
-		return fmt.Errorf("name %q consists of periods: %w", name, ErrInvalidName)
+		return fmt.Errorf("name %q is only periods: %w", name, ErrInvalidName)
 	case strings.HasPrefix(name, "__"):
 		return fmt.Errorf(`name %q begins with "__", which is reserved: %w`, name, ErrInvalidName)
 	case name == metadataKey:
-		return fmt.Errorf("name %q is reserved for metadata: %w", name, ErrInvalidName)
+		return fmt.Errorf("name %q is that of metadata: %w", name, ErrInvalidName)
 	}
 	return nil
 }
