@@ -66,8 +66,8 @@ def arrays() -> list[pa.Array]:
     made += [pa.array(texts, pa.string()).dictionary_encode(), pa.DictionaryArray.from_arrays(pa.array([0, None, 1] * 3, pa.int8()), ["x", "y"], ordered=True)]
     codes = pa.array([0, 5, 0, 5, 0, 5, 0, 5, 0, 5], pa.int8())
     made.append(pa.UnionArray.from_sparse(codes, [pa.array(numbers), pa.array(texts)], ["i", "s"], [0, 5]))
-    places = pa.array([0, 0, 1, 1, 2, 2, 3, 3, 4, 4], pa.int32())
-    made.append(pa.UnionArray.from_dense(codes, places, [pa.array(numbers), pa.array(texts)], ["i", "s"], [0, 5]))
+    offsets = pa.array([0, 0, 1, 1, 2, 2, 3, 3, 4, 4], pa.int32())
+    made.append(pa.UnionArray.from_dense(codes, offsets, [pa.array(numbers), pa.array(texts)], ["i", "s"], [0, 5]))
     made.append(pa.RunEndEncodedArray.from_arrays(pa.array([3, 4, 10], pa.int32()), pa.array(["a", None, "c"])))
     made.append(pa.array([[s] for s in structs]))
     return made

@@ -85,8 +85,8 @@ class Run:
             elif CRASH.search(line):
                 found.append(f"{test}: {line}")
             elif (place := PLACE.match(line)) and test in failed:
-                told = place[2] or wrong(lines[i + 1 : i + 12])
-                found.append(f"{test}  {place[1]}  {told}")
+                message = place[2] or wrong(lines[i + 1 : i + 12])
+                found.append(f"{test}  {place[1]}  {message}")
         unsaid = [f"{name}  says nothing" for name in sorted(failed) if not any(name in line for line in found)]
         # The first of several equal messages represents all.
         alike: dict[str, list[str]] = {}

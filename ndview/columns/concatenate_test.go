@@ -61,12 +61,12 @@ func TestConcatenateComparesDictionaryValuesBitwise(t *testing.T) {
 	coded := func(t *testing.T, dev arrowbuf.Device, values ...float64) arrow.Array {
 		raw := memory.NewBufferBytes(arrow.Float64Traits.CastToBytes(values))
 		dictionary := array.NewData(arrow.PrimitiveTypes.Float64, len(values), []*memory.Buffer{nil, raw}, nil, 0, 0)
-		places := make([]int, len(values))
-		for i := range places {
-			places[i] = i
+		indices := make([]int, len(values))
+		for i := range indices {
+			indices[i] = i
 		}
 		data := array.NewDataWithDictionary(&arrow.DictionaryType{IndexType: arrow.PrimitiveTypes.Int8, ValueType: arrow.PrimitiveTypes.Float64},
-			len(values), []*memory.Buffer{nil, integers(1, places)}, 0, 0, dictionary)
+			len(values), []*memory.Buffer{nil, integers(1, indices)}, 0, 0, dictionary)
 		return on(t, dev, array.MakeFromData(data))
 	}
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {

@@ -69,7 +69,7 @@ func (w *workspace) concatDictionaries(parts []arrow.ArrayData, t *arrow.Diction
 	return out, err
 }
 
-// remapIndices repositions each index i of an array by to[i].
+// remapIndices replaces each index i of an array by to[i].
 func (w *workspace) remapIndices(part arrow.ArrayData, t *arrow.DictionaryType, to []int64) (*ndview.NDBuffer, error) {
 	s, bad, err := w.resolveIndexData(part, indexKinds[t.IndexType.ID()], int64(len(to)))
 	if err != nil {

@@ -287,12 +287,12 @@ func (m maker) data(dtype arrow.DataType, n int) *array.Data {
 		}
 	case *arrow.DenseUnionType:
 		ids := m.codes(n, t.TypeCodes())
-		counts, places := map[byte]int{}, make([]int, n)
+		counts, offsets := map[byte]int{}, make([]int, n)
 		for i, id := range ids.Bytes() {
-			places[i] = counts[id]
+			offsets[i] = counts[id]
 			counts[id]++
 		}
-		buffers = append(buffers, ids, integers(4, places))
+		buffers = append(buffers, ids, integers(4, offsets))
 		for i, f := range t.Fields() {
 			child(f.Type, counts[byte(t.TypeCodes()[i])])
 		}

@@ -15,12 +15,12 @@ type program struct {
 	cuda        *cudabuf.Program
 }
 
-func newProgram(name string, twins map[string]hostKernel) *program {
+func newProgram(name string, hostKernels map[string]hostKernel) *program {
 	simulated := map[string]cudabuf.HostKernel{}
-	for kernel, run := range twins {
+	for kernel, run := range hostKernels {
 		simulated[kernel] = func(l *cudabuf.HostLaunch) { run(l) }
 	}
-	return &program{twins, launch.Program(name, simulated)}
+	return &program{hostKernels, launch.Program(name, simulated)}
 }
 
 // kernelArgs is the arguments of one launch as a host kernel reads them: values by

@@ -320,10 +320,10 @@ func unionChild(c kernelArgs) {
 
 func unionRanks(c kernelArgs) {
 	n, size := c.Int64(1), c.Int64(3)
-	places, out := argSlice[int64](c, 0, n), argSlice[int32](c, 2, size)
+	positions, out := argSlice[int64](c, 0, n), argSlice[int32](c, 2, size)
 	cpu.Parallel(n, grain, func(lo, hi int64) {
 		for k := lo; k < hi; k++ {
-			out[places[k]] = int32(k)
+			out[positions[k]] = int32(k)
 		}
 	})
 }
@@ -335,8 +335,8 @@ func findRunsKernel[E int16 | int32 | int64](c kernelArgs) {
 		for j := lo; j < hi; j++ {
 			i := rangeIndex(at, j)
 			if i >= 0 {
-				place := i + offset
-				i = min(int64(sort.Search(len(ends), func(r int) bool { return int64(ends[r]) > place })), runs-1)
+				position := i + offset
+				i = min(int64(sort.Search(len(ends), func(r int) bool { return int64(ends[r]) > position })), runs-1)
 			}
 			out[j] = i
 		}

@@ -223,8 +223,8 @@ func (w *workspace) takeDenseUnion(data arrow.ArrayData, t *arrow.DenseUnionType
 			return nil, fmt.Errorf("field %q: %w", t.Fields()[i].Name, err)
 		}
 	}
-	places, err := w.toBuffer(offsets, 4*s.n)
-	return w.newData(data.DataType(), s.n, []*memory.Buffer{nil, ids, places}, parts...), err
+	offsetsBuffer, err := w.toBuffer(offsets, 4*s.n)
+	return w.newData(data.DataType(), s.n, []*memory.Buffer{nil, ids, offsetsBuffer}, parts...), err
 }
 
 // selectChild returns the part of selection s that falls into the child with a type
@@ -260,15 +260,15 @@ func (w *workspace) selectChild(ids *ndview.NDBuffer, code arrow.UnionTypeCode, 
 	if bad >= 0 {
 		return part, fmt.Errorf("offset of result element %d is outside %d elements: %w", bad, extent, arrow.ErrInvalid)
 	}
-	places, err := w.trueIndices(mask)
+	positions, err := w.trueIndices(mask)
 	if err != nil {
 		return part, err
 	}
-	part.n = places.Size()
-	if err := w.launch(nestProgram, "quiver_union_ranks", part.n, itemsPerBlock, places, part.n, output{offsets}, s.n); err != nil {
+	part.n = positions.Size()
+	if err := w.launch(nestProgram, "quiver_union_ranks", part.n, itemsPerBlock, positions, part.n, output{offsets}, s.n); err != nil {
 		return part, err
 	}
-	part.indices, err = w.takeElements(at, places)
+	part.indices, err = w.takeElements(at, positions)
 	return part, err
 }
 
