@@ -25,7 +25,7 @@ root=$("$GO" list -m)
 # Lists the tests that need several GPUs: those that request them from cudatest, those
 # with telling names, and the driver suite, which tests more with two GPUs.
 find . -name '.?*' -prune -o -name '*_test.go' -print | LC_ALL=C sort | xargs awk '
-	/^func Test/ { name = $2; sub(/\(.*/, "", name); asks = name ~ /TwoGPU|Peer|AcrossDevices/ }
+	/^func Test/ { name = $2; sub(/\(.*/, "", name); asks = name ~ /TwoGPU|PeerAccess|AcrossDevices/ }
 	/ForEachDriver\(t, [2-9]/ { asks = 1 }
 	asks && name != "" { folder = FILENAME; sub(/^\.\//, "", folder); sub(/\/[^\/]*$/, "", folder); print folder, name; name = "" }
 	END { print "cudabuf/internal/drivertest TestGPU" }
