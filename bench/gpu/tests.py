@@ -38,7 +38,7 @@ PACKAGE_SECONDS = 250
 JOBS = max(1, min(6, len(os.sched_getaffinity(0)) // 2))
 # Their tests compare the free memory of the GPU, which other processes would change.
 ALONE = re.compile(r"^cudabuf(/(?!internal/driver$|internal/pool$).*)?$|^ipc$")
-SANITIZED = re.compile(r"^(cudabuf|cudabuf/nvrtc|cudabuf/internal/drivertest|ndview|ndview/columns)$")
+SANITIZED = re.compile(r"^(cudabuf|cudabuf/nvrtc|cudabuf/internal/drivertest|ndview|ndview/kernel|ndview/columns)$")
 SANITIZER = ["--tool", "memcheck", "--leak-check", "full", "--target-processes", "application-only",
              # Tests of errors make failing calls.
              "--report-api-errors", "no", "--print-limit", "20"]  # fmt: skip
