@@ -1,14 +1,19 @@
 package dissociated
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"net"
+	"net/url"
+	"slices"
 	"sync"
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
+	"github.com/apache/arrow-go/v18/arrow/ipc"
 
 	"github.com/quiver-gpu/quiver/arrowbuf"
 	"github.com/quiver-gpu/quiver/arrowbuf/arrowipc"
@@ -239,4 +244,118 @@ func (r *receiver) end() {
 	}
 	_ = r.link.Data.Close()
 	r.readers.Wait()
+}
+
+// Dial asks a server for the stream that an identifier names, and gives its
+// batches on a device: see Receive. The URIs are those of the server, that for
+// data empty where both streams go by one connection. The schemes are unix and
+// tcp; of other transports' connections Receive makes the same.
+func Dial(ctx context.Context, metadata, data string, identifier []byte, dev arrowbuf.Device, o ReceiveOptions) (array.RecordReader, error) {
+	at, first, err := dial(ctx, metadata, identifier)
+	if err != nil {
+		return nil, err
+	}
+	link := Link{first, first}
+	if data != "" {
+		// Where bodies lie is said by the server that sends them.
+		if at, link.Data, err = dial(ctx, data, identifier); err != nil {
+			return nil, errors.Join(err, first.Close())
+		}
+	}
+	return Receive(ctx, link, at, dev, o)
+}
+
+// dial connects and asks.
+func dial(ctx context.Context, uri string, identifier []byte) (Endpoint, Conn, error) {
+	fail := func(err error) (Endpoint, Conn, error) {
+		return Endpoint{}, nil, fmt.Errorf("asking %s for a stream: %w", uri, err)
+	}
+	u, err := url.Parse(uri)
+	if err != nil {
+		return fail(err)
+	}
+	at, err := ParseEndpoint(u)
+	if err != nil {
+		return fail(err)
+	}
+	address := u.Host
+	switch {
+	case u.Scheme == "unix" && u.Host == "":
+		address = u.Path
+	case u.Scheme != "tcp":
+		return fail(errors.New("expected unix:///path or tcp://host:port"))
+	}
+	var dialer net.Dialer
+	stream, err := dialer.DialContext(ctx, u.Scheme, address)
+	if err != nil {
+		return fail(err)
+	}
+	conn := NewConn(stream)
+	stop := context.AfterFunc(ctx, func() { _ = conn.Close() })
+	defer stop()
+	if err := conn.Send(&at.WantData, hostBuffer(identifier)); err != nil {
+		return fail(errors.Join(err, conn.Close()))
+	}
+	return at, conn, nil
+}
+
+// decode makes a batch of metadata and its body; of a dictionary nil.
+func (r *receiver) decode(m Metadata) (arrow.RecordBatch, error) {
+	info, err := arrowipc.Inspect(m.Header)
+	if err != nil {
+		return nil, err
+	}
+	if info.Type != ipc.MessageRecordBatch && info.Type != ipc.MessageDictionaryBatch {
+		return nil, fmt.Errorf("%w: a message of type %v, expected a record batch or a dictionary", ErrProtocol, info.Type)
+	}
+	one, err := r.inbox.nextBody()
+	if err != nil {
+		return nil, err
+	}
+	defer one.buffer.Release()
+	if one.kind == Packed {
+		if one.buffer.Len() != info.BodyLength {
+			return nil, fmt.Errorf("%w: a body of %d bytes, the metadata says %d", ErrProtocol, one.buffer.Len(), info.BodyLength)
+		}
+		return r.decoder.Decode(m.Header, one.buffer)
+	}
+	bytes, _ := arrowbuf.HostBytes(one.buffer)
+	parts, err := r.locate(bytes, info)
+	defer parts.Release()
+	if err != nil {
+		return nil, err
+	}
+	return r.decoder.Decode(m.Header, parts)
+}
+
+// locate opens what a located body names, also where it fails midway.
+func (r *receiver) locate(message []byte, info arrowipc.Info) (arrowipc.Parts, error) {
+	locations, err := ParseLocations(message)
+	if err != nil {
+		return nil, err
+	}
+	if len(locations) != len(info.Buffers) {
+		return nil, fmt.Errorf("%w: %d locations, the metadata has %d buffers", ErrProtocol, len(locations), len(info.Buffers))
+	}
+	parts := make(arrowipc.Parts, 0, len(locations))
+	for i, l := range locations {
+		extent := info.Buffers[i]
+		if l.Length != uint64(extent.Length) {
+			return parts, fmt.Errorf("%w: buffer %d of %d bytes, the metadata says %d", ErrProtocol, i, l.Length, extent.Length)
+		}
+		release := r.freeing.hold(l.Address)
+		if l.Length == 0 {
+			release()
+			continue
+		}
+		b, err := r.remote.at(l, release)
+		if err != nil {
+			release()
+			return parts, fmt.Errorf("buffer %d: %w", i, err)
+		}
+		parts = append(parts, arrowipc.Part{Offset: extent.Offset, Buffer: b})
+	}
+	// Parts are in the order of the body, buffers need not be.
+	slices.SortStableFunc(parts, func(a, b arrowipc.Part) int { return cmp.Compare(a.Offset, b.Offset) })
+	return parts, nil
 }

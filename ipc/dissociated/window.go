@@ -1,11 +1,16 @@
 package dissociated
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
+
+	"github.com/apache/arrow-go/v18/arrow"
 
 	"github.com/quiver-gpu/quiver/arrowbuf"
+	"github.com/quiver-gpu/quiver/arrowbuf/arrowipc"
 	"github.com/quiver-gpu/quiver/cudabuf"
 )
 
@@ -136,4 +141,246 @@ func within(whole arrowbuf.Buffer, l Location, release func()) (arrowbuf.Buffer,
 		return nil, errors.New("memory of an unknown device")
 	}
 	return gpu.WrapExternal(whole.Address()+uintptr(l.Address), int64(l.Length), release)
+}
+
+// Place returns a batch like another one of any device, whose buffers lie in the
+// window: it can then be sent as often as wanted without a copy. The room is free
+// again after its last Release, here and at all clients. Place waits for room
+// until the context ends.
+func (w *Window) Place(ctx context.Context, batch arrow.RecordBatch) (placed arrow.RecordBatch, err error) {
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("placing a record batch in a window: %w", err)
+		}
+	}()
+	from, err := arrowipc.NewEncoder(batch.Schema())
+	if err != nil {
+		return nil, err
+	}
+	defer from.Release()
+	to, err := arrowipc.NewDecoder(from.Schema(), w.dev)
+	if err != nil {
+		return nil, err
+	}
+	defer to.Release()
+	messages, err := from.Encode(batch)
+	if err != nil {
+		return nil, err
+	}
+	defer releaseAll(messages)
+	for _, m := range messages {
+		if placed, err = w.placeMessage(ctx, m, to); err != nil {
+			return nil, err
+		}
+	}
+	return placed, nil // the batch's message is the last
+}
+
+func (w *Window) placeMessage(ctx context.Context, m *arrowipc.Message, to *arrowipc.Decoder) (arrow.RecordBatch, error) {
+	parts, err := m.Parts()
+	if err != nil {
+		return nil, err
+	}
+	defer parts.Release()
+	places, err := w.place(ctx, parts)
+	if err != nil {
+		return nil, err
+	}
+	there := make(arrowipc.Parts, 0, len(parts))
+	defer func() { there.Release() }()
+	for i, p := range places {
+		b, err := w.part(Location{uint64(p.offset), uint64(parts[i].Buffer.Len())}, p.giveBack)
+		if err != nil {
+			for _, rest := range places[i:] {
+				rest.giveBack()
+			}
+			return nil, err
+		}
+		there = append(there, arrowipc.Part{Offset: parts[i].Offset, Buffer: b})
+	}
+	return to.Decode(m.Metadata, there)
+}
+
+// alignment is that of what lies in a window: a GPU's own allocations have it.
+const alignment = 256
+
+// rooms keeps the books of a window: which ranges of it are free, in order.
+type rooms struct {
+	size int64
+
+	mu      sync.Mutex
+	free    []span
+	changed chan struct{} // closed when room comes back, where somebody waits
+}
+
+type span struct{ from, to int64 }
+
+// newRooms leaves out the first bytes: a location at 0 is one of length 0.
+func newRooms(size int64) *rooms {
+	return &rooms{size: size - alignment, free: []span{{alignment, size}}}
+}
+
+// take finds room for n > 0 bytes, the first that is large enough, and waits for
+// it where that is in use.
+func (r *rooms) take(ctx context.Context, n int64) (offset int64, err error) {
+	if n > r.size {
+		return 0, fmt.Errorf("%d bytes in a window that has %d: %w", n, r.size, ErrTooLarge)
+	}
+	n = (n + alignment - 1) / alignment * alignment
+	for {
+		offset, changed := r.try(n)
+		if changed == nil {
+			return offset, nil
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return 0, fmt.Errorf("waiting for %d free bytes of a window: %w", n, context.Cause(ctx))
+		}
+	}
+}
+
+// try is take, or the channel that tells when to try again.
+func (r *rooms) try(n int64) (offset int64, changed <-chan struct{}) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for i := range r.free {
+		if one := &r.free[i]; one.to-one.from >= n {
+			offset = one.from
+			if one.from += n; one.from == one.to {
+				r.free = append(r.free[:i], r.free[i+1:]...)
+			}
+			return offset, nil
+		}
+	}
+	if r.changed == nil {
+		r.changed = make(chan struct{})
+	}
+	return 0, r.changed
+}
+
+// give is the end of what take took.
+func (r *rooms) give(offset, n int64) {
+	n = (n + alignment - 1) / alignment * alignment
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	i := 0
+	for i < len(r.free) && r.free[i].from < offset {
+		i++
+	}
+	r.free = append(r.free, span{})
+	copy(r.free[i+1:], r.free[i:])
+	r.free[i] = span{offset, offset + n}
+	if i+1 < len(r.free) && r.free[i].to == r.free[i+1].from {
+		r.free[i].to = r.free[i+1].to
+		r.free = append(r.free[:i+1], r.free[i+2:]...)
+	}
+	if i > 0 && r.free[i-1].to == r.free[i].from {
+		r.free[i-1].to = r.free[i].to
+		r.free = append(r.free[:i], r.free[i+1:]...)
+	}
+	if r.changed != nil {
+		close(r.changed)
+		r.changed = nil
+	}
+}
+
+// used is how many bytes are taken.
+func (r *rooms) used() int64 {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	used := r.size
+	for _, one := range r.free {
+		used -= one.to - one.from
+	}
+	return used
+}
+
+// copyAlignment is the alignment of copies of one body, which share a room.
+const copyAlignment = 64
+
+// placement is where in a window something lies, until giveBack is called.
+type placement struct {
+	offset   int64
+	inPlace  bool // the part lies there, and is held
+	giveBack func()
+}
+
+// place finds or makes the place of each part, whose bytes are there when it
+// returns. The copies take one room.
+func (w *Window) place(ctx context.Context, parts arrowipc.Parts) ([]placement, error) {
+	placed := make([]placement, len(parts))
+	var copies []int
+	var size int64
+	for i, part := range parts {
+		if offset, ok := w.find(part.Buffer); ok {
+			if err := settled(part.Buffer); err != nil {
+				return nil, err
+			}
+			placed[i] = placement{offset: offset, inPlace: true, giveBack: part.Buffer.Release}
+			continue
+		}
+		placed[i].offset = size
+		copies = append(copies, i)
+		size += (part.Buffer.Len() + copyAlignment - 1) / copyAlignment * copyAlignment
+	}
+	if err := w.copyIn(ctx, parts, copies, size, placed); err != nil {
+		return nil, err
+	}
+	for i, part := range parts {
+		if placed[i].inPlace {
+			part.Buffer.Retain()
+		}
+	}
+	return placed, nil
+}
+
+// copyIn copies some of the parts, to offsets from where there is room.
+func (w *Window) copyIn(ctx context.Context, parts arrowipc.Parts, copies []int, size int64, placed []placement) error {
+	if size == 0 {
+		return nil
+	}
+	room, err := w.rooms.take(ctx, size)
+	if err != nil {
+		return err
+	}
+	left := new(atomic.Int64)
+	left.Store(int64(len(copies)))
+	for _, i := range copies {
+		placed[i].offset += room
+		placed[i].giveBack = func() {
+			if left.Add(-1) == 0 {
+				w.rooms.give(room, size)
+			}
+		}
+		if err == nil {
+			err = w.write(parts[i].Buffer, placed[i].offset)
+		}
+	}
+	if err = errors.Join(err, settled(w.whole)); err != nil {
+		w.rooms.give(room, size)
+		return fmt.Errorf("copying into a window: %w", err)
+	}
+	return nil
+}
+
+// write copies a buffer of any device to an offset. On a GPU it may be done only
+// when the window is settled, so that many copies are waited for once.
+func (w *Window) write(src arrowbuf.Buffer, offset int64) error {
+	gpu, ok := w.whole.(*cudabuf.Buffer)
+	host, onHost := arrowbuf.HostBytes(src)
+	if !ok || !onHost && src.Device() != w.dev {
+		_, err := w.whole.CopyFromDevice(src, offset)
+		return err
+	}
+	stream, err := w.dev.(*cudabuf.Device).DefaultStream()
+	if err != nil {
+		return err
+	}
+	if onHost {
+		_, err = gpu.CopyFromHostAsync(host, offset, stream)
+	} else {
+		_, err = gpu.CopyFromDeviceAsync(src, offset, stream)
+	}
+	return err
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"net"
 	"testing"
 	"time"
 
@@ -247,4 +248,132 @@ func TestAClientThatFreesWhatItWasNotLentIsLeft(t *testing.T) {
 			_ = client.Close()
 		})
 	}
+}
+
+func TestAServerThatEndsIsAnErrorAndWhatAClientHoldsStaysWhole(t *testing.T) {
+	batches := hostBatches(t)
+	for range 3 {
+		batches = append(batches, batches...)
+	}
+	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+		w := newWindow(t, dev, 100<<10)
+		server, client := links(t, false)
+		ctx, cancel := context.WithCancel(context.Background())
+		defer cancel()
+		from := readerOn(t, dev, batches...)
+		defer from.Release()
+		ended := make(chan error)
+		go func() { ended <- Send(ctx, server, from, SendOptions{Window: w, FreeData: freeData}) }()
+		r, err := Receive(context.Background(), client, endpointOf(w), dev, ReceiveOptions{})
+		require.NoError(t, err)
+		defer r.Release()
+		var got []arrow.RecordBatch
+		for r.Next() {
+			r.RecordBatch().Retain()
+			if got = append(got, r.RecordBatch()); len(got) == 2 {
+				cancel()
+				require.ErrorIs(t, <-ended, context.Canceled)
+			}
+		}
+		require.ErrorIs(t, r.Err(), ErrPeerGone)
+		used := w.Used()
+		require.Positive(t, used)
+		_, err = w.rooms.take(ctx, w.rooms.size) // what others ask for comes elsewhere
+		require.Error(t, err)
+		for i, one := range got {
+			requireSame(t, batches[i], one)
+			one.Release()
+		}
+	})
+}
+
+func TestAClientThatIsGoneGivesBackAllItHeld(t *testing.T) {
+	batches := hostBatches(t)
+	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+		w := newWindow(t, dev, 1<<20)
+		server, client := links(t, false)
+		sendAsync(t, server, readerOn(t, dev, batches...), SendOptions{Window: w}, anyError)
+		for range 3 {
+			_, err := client.Data.Receive(func(_ *Tag, n int64) (arrowbuf.Buffer, error) { return hostPlace(n, n) })
+			require.NoError(t, err)
+		}
+		require.Positive(t, w.Used())
+		_ = client.Close()
+		require.Eventually(t, func() bool { return w.Used() == 0 }, 5*time.Second, time.Millisecond)
+	})
+}
+
+func TestTheEndOfAContextEndsBothSides(t *testing.T) {
+	batch := hostBatch(t, 1, 50)
+	server, client := links(t, false)
+	defer func() { _ = server.Close() }()
+	require.NoError(t, server.Metadata.Send(nil, hostBuffer(header(0, schemaOf(t, batch)).body)))
+	ctx, cancel := context.WithCancelCause(context.Background())
+	r, err := Receive(ctx, client, Endpoint{}, arrowbuf.CPU(), ReceiveOptions{})
+	require.NoError(t, err)
+	defer r.Release()
+	why := errors.New("enough")
+	time.AfterFunc(10*time.Millisecond, func() { cancel(why) })
+	require.False(t, r.Next())
+	require.ErrorIs(t, r.Err(), why)
+
+	w := newWindow(t, arrowbuf.CPU(), 1<<20)
+	server, client = links(t, false)
+	defer func() { _ = client.Close() }()
+	ctx, cancel = context.WithCancelCause(context.Background())
+	time.AfterFunc(10*time.Millisecond, func() { cancel(why) })
+	batches := readerOn(t, arrowbuf.CPU(), batch)
+	defer batches.Release()
+	require.ErrorIs(t, Send(ctx, server, batches, SendOptions{Window: w, FreeData: freeData}), why)
+}
+
+func schemaOf(t testing.TB, batch arrow.RecordBatch) []byte {
+	t.Helper()
+	b, err := arrowipc.EncodeSchema(batch.Schema())
+	require.NoError(t, err)
+	return b
+}
+
+// FuzzReceive has a client read two streams of arbitrary bytes, framed, whose
+// locations are in a window.
+func FuzzReceive(f *testing.F) {
+	w, err := NewWindow(arrowbuf.CPU(), 1<<16)
+	require.NoError(f, err)
+	f.Cleanup(func() { require.NoError(f, w.Close()) })
+	batch, _, _, _ := encoded(f)
+	located, err := arrowipc.EncodeRecordBatch(batch)
+	require.NoError(f, err)
+	defer located.Release()
+	info, err := arrowipc.Inspect(located.Metadata)
+	require.NoError(f, err)
+	var locations Locations
+	for _, b := range info.Buffers {
+		locations = append(locations, Location{uint64(alignment + b.Offset), uint64(b.Length)})
+	}
+	_, schema, metadata, body := encoded(f)
+	frame := func(m message) []byte {
+		a, b := net.Pipe()
+		go func() { _ = NewConn(a).Send(m.tag, hostBuffer(m.body)); _ = a.Close() }()
+		bytes, _ := io.ReadAll(b)
+		return bytes
+	}
+	meta := append(frame(header(0, schema)), append(frame(header(1, metadata)), frame(end(2))...)...)
+	f.Add(meta, frame(packedBody(1, body)))
+	f.Add(meta, frame(locatedBody(Locations{{64, 3}})))
+	f.Add(meta, frame(locatedBody(locations)))
+	f.Fuzz(func(t *testing.T, meta, data []byte) {
+		write := func(b []byte) Conn {
+			client, server := net.Pipe()
+			go func() { _, _ = server.Write(b); _ = server.Close() }()
+			return NewConn(client)
+		}
+		link := Link{write(meta), write(data)}
+		got, err := receiveAll(t, link, endpointOf(w), ReceiveOptions{MaxMetadata: 1 << 16, MaxBody: 1 << 16, MaxWaiting: 1 << 16})
+		for _, one := range got {
+			if err == nil {
+				_ = one.NumRows()
+			}
+			one.Release()
+		}
+	})
 }
