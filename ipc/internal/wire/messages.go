@@ -1,9 +1,13 @@
 package wire
 
 import (
+	"fmt"
+	"math"
+	"time"
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/quiver-gpu/quiver/cudabuf"
 	"github.com/quiver-gpu/quiver/ipc/handle"
 )
 
@@ -169,3 +173,376 @@ func (m *ErrorMessage) Parse(b []byte) error {
 	*m = read
 	return nil
 }
+
+// Version is the version of the protocol that this package speaks.
+const Version = 1
+
+const (
+	magic       = "QVSHARE1"
+	opensEvents = 1 // a flag of HELLO
+)
+
+// HelloMessage is what a client says of itself.
+type HelloMessage struct {
+	Lowest, Highest uint16
+	Process         handle.Process
+	Events          bool              // it opens event handles
+	Mechanisms      handle.Mechanisms // best first
+	Devices         []cudabuf.UUID
+}
+
+// Append writes the payload.
+func (m *HelloMessage) Append(b []byte) []byte {
+	b = append(b, magic...)
+	b = order.AppendUint16(b, m.Lowest)
+	b = order.AppendUint16(b, m.Highest)
+	b = m.Process.Append(b)
+	b = append(b, 0, byte(len(m.Mechanisms)))
+	if m.Events {
+		b[len(b)-2] = opensEvents
+	}
+	for _, way := range m.Mechanisms {
+		b = append(b, byte(way))
+	}
+	b = append(b, byte(len(m.Devices)))
+	for _, id := range m.Devices {
+		b = append(b, id[:]...)
+	}
+	return b
+}
+
+// Parse reads a payload. Mechanisms that this version does not know are left
+// out.
+func (m *HelloMessage) Parse(b []byte) error {
+	c := cursor{rest: b}
+	c.magic()
+	read := HelloMessage{Lowest: c.u16(), Highest: c.u16(), Process: c.process()}
+	if c.err == nil && read.Lowest > read.Highest {
+		c.fail("versions %d to %d", read.Lowest, read.Highest)
+	}
+	flags := c.u8()
+	if c.err == nil && flags > opensEvents {
+		c.fail("flags %#x", flags)
+	}
+	read.Events = flags == opensEvents
+	for _, way := range c.take(int(c.u8())) {
+		if handle.Mechanism(way).Valid() {
+			read.Mechanisms = append(read.Mechanisms, handle.Mechanism(way))
+		}
+	}
+	for range c.u8() {
+		var id cudabuf.UUID
+		copy(id[:], c.take(len(id)))
+		read.Devices = append(read.Devices, id)
+	}
+	if err := c.end(); err != nil {
+		return err
+	}
+	*m = read
+	return nil
+}
+
+// WelcomeMessage is what a server answers.
+type WelcomeMessage struct {
+	Version  uint16
+	Process  handle.Process
+	Instance [16]byte
+	Silence  uint32 // milliseconds, 0 for no limit
+}
+
+// Append writes the payload.
+func (m *WelcomeMessage) Append(b []byte) []byte {
+	b = append(b, magic...)
+	b = order.AppendUint16(b, m.Version)
+	b = append(b, 0, 0)
+	b = m.Process.Append(b)
+	b = append(b, m.Instance[:]...)
+	b = order.AppendUint32(b, m.Silence)
+	return append(b, 0, 0, 0, 0)
+}
+
+// Parse reads a payload.
+func (m *WelcomeMessage) Parse(b []byte) error {
+	c := cursor{rest: b}
+	c.magic()
+	read := WelcomeMessage{Version: c.u16()}
+	c.reserved(2)
+	read.Process = c.process()
+	copy(read.Instance[:], c.take(len(read.Instance)))
+	read.Silence = c.u32()
+	c.reserved(4)
+	if err := c.end(); err != nil {
+		return err
+	}
+	*m = read
+	return nil
+}
+
+func (c *cursor) magic() {
+	if b := c.take(len(magic)); b != nil && string(b) != magic {
+		c.fail("it begins with %q, not %q", b, magic)
+	}
+}
+
+func (c *cursor) process() (p handle.Process) {
+	b := c.take(handle.ProcessSize)
+	if b == nil {
+		return p
+	}
+	p, err := handle.ParseProcess(b)
+	if err != nil {
+		c.fail("%v", err)
+	}
+	return p
+}
+
+// Kind is what a name stands for.
+type Kind uint8
+
+// The kinds of docs/sharing.md.
+const (
+	Table  Kind = 1
+	Stream Kind = 2
+	Buffer Kind = 3
+)
+
+var kindNames = [...]string{Table: "table", Stream: "stream", Buffer: "buffer"}
+
+func (k Kind) String() string {
+	if k >= Table && k <= Buffer {
+		return kindNames[k]
+	}
+	return fmt.Sprintf("kind(%d)", uint8(k))
+}
+
+// Entry is one published name.
+type Entry struct {
+	Kind                 Kind
+	Name                 string
+	Rows, Batches, Bytes int64
+	Device               string
+	Subscribers          uint32
+}
+
+// AppendListing writes the payload of LISTING.
+func AppendListing(b []byte, entries []Entry) []byte {
+	b = order.AppendUint32(b, uint32(len(entries)))
+	for _, e := range entries {
+		b = append(b, byte(e.Kind), 0)
+		b = appendStr(b, e.Name)
+		b = order.AppendUint64(b, uint64(e.Rows))
+		b = order.AppendUint64(b, uint64(e.Batches))
+		b = order.AppendUint64(b, uint64(e.Bytes))
+		b = appendStr(b, e.Device)
+		b = order.AppendUint32(b, e.Subscribers)
+	}
+	return b
+}
+
+// ParseListing reads the payload of LISTING.
+func ParseListing(b []byte) ([]Entry, error) {
+	c := cursor{rest: b}
+	entries := make([]Entry, c.count(c.u32(), 34))
+	for i := range entries {
+		e := Entry{Kind: Kind(c.u8())}
+		c.reserved(1)
+		e.Name, e.Rows, e.Batches, e.Bytes = c.name(), c.size(), c.size(), c.size()
+		e.Device, e.Subscribers = c.str(), c.u32()
+		if c.err == nil && (e.Kind < Table || e.Kind > Buffer) {
+			c.fail("kind %d", e.Kind)
+		}
+		entries[i] = e
+	}
+	return entries, c.end()
+}
+
+// Region is a part of a block, and of the body of a message.
+type Region struct {
+	Place, Length int64 // in the body
+	Block         uint64
+	Offset        int64 // in the block
+}
+
+const regionSize = 32
+
+// Part is an Arrow IPC message, or a bare buffer where Metadata is empty.
+type Part struct {
+	Metadata []byte
+	Regions  []Region
+}
+
+// BatchMessage is the payload of BATCH.
+type BatchMessage struct {
+	Lease, Sequence uint64
+	Pending         bool // wait for the blocks' events
+	Parts           []Part
+}
+
+const flagPending = 1
+
+// Append writes the payload.
+func (m *BatchMessage) Append(b []byte) []byte {
+	b = order.AppendUint64(b, m.Lease)
+	b = order.AppendUint64(b, m.Sequence)
+	var flags byte
+	if m.Pending {
+		flags = flagPending
+	}
+	b = append(b, flags, 0)
+	b = order.AppendUint16(b, uint16(len(m.Parts)))
+	b = append(b, 0, 0, 0, 0)
+	for _, p := range m.Parts {
+		b = order.AppendUint32(b, uint32(len(p.Metadata)))
+		b = order.AppendUint32(b, uint32(len(p.Regions)))
+		b = append(b, p.Metadata...)
+		for _, r := range p.Regions {
+			b = order.AppendUint64(b, uint64(r.Place))
+			b = order.AppendUint64(b, uint64(r.Length))
+			b = order.AppendUint64(b, r.Block)
+			b = order.AppendUint64(b, uint64(r.Offset))
+		}
+	}
+	return b
+}
+
+// Parse reads a payload. Metadata shows its bytes.
+func (m *BatchMessage) Parse(b []byte) error {
+	c := cursor{rest: b}
+	read := BatchMessage{Lease: c.u64(), Sequence: c.u64()}
+	flags := c.u8()
+	c.reserved(1)
+	parts := c.count(uint32(c.u16()), 8)
+	if c.reserved(4); parts == 0 {
+		c.fail("a batch without a message")
+	}
+	read.Pending = flags == flagPending
+	switch {
+	case c.err != nil:
+	case flags > flagPending:
+		c.fail("flags %#x", flags)
+	case read.Lease == 0:
+		c.fail("a lease of number 0")
+	}
+	for range parts {
+		p := c.part()
+		if c.err != nil {
+			break
+		}
+		if len(p.Metadata) == 0 && (parts > 1 || len(p.Regions) > 1 || len(p.Regions) == 1 && p.Regions[0].Place != 0) {
+			c.fail("a message without metadata that is not a buffer")
+		}
+		read.Parts = append(read.Parts, p)
+	}
+	if err := c.end(); err != nil {
+		return err
+	}
+	*m = read
+	return nil
+}
+
+func (c *cursor) part() (p Part) {
+	metadata, regions := c.u32(), c.u32()
+	p.Metadata = c.take(int(metadata))
+	p.Regions = make([]Region, c.count(regions, regionSize))
+	var end int64
+	for i := range p.Regions {
+		r := Region{Place: c.size(), Length: c.size(), Block: c.u64(), Offset: c.size()}
+		if r.Length == 0 || r.Block == 0 || r.Place < end || r.Length > math.MaxInt64-r.Place {
+			c.fail("region %d, %+v, behind %d", i, r, end)
+		}
+		end = r.Place + r.Length
+		p.Regions[i] = r
+	}
+	return p
+}
+
+// StatsMessage says what is held, and by whom.
+type StatsMessage struct {
+	Clients []ClientStat
+	Blocks  []BlockStat
+}
+
+// ClientStat is a connection.
+type ClientStat struct {
+	PID, UID  uint32 // as the server sees them; PID 0 is of a namespace that it does not see
+	Process   handle.Process
+	Connected time.Time
+	Leases    []LeaseStat
+}
+
+// LeaseStat is a batch or a buffer that a client holds.
+type LeaseStat struct {
+	Lease, Sequence uint64
+	Bytes           int64
+	Since           time.Time
+	Name            string
+}
+
+// BlockStat is an allocation that is shared.
+type BlockStat struct {
+	Block           uint64
+	Size            int64
+	Mechanism       handle.Mechanism
+	Leases, Clients uint32
+	Device          string
+}
+
+// Append writes the payload.
+func (m *StatsMessage) Append(b []byte) []byte {
+	b = order.AppendUint32(b, uint32(len(m.Clients)))
+	for _, s := range m.Clients {
+		b = order.AppendUint32(b, s.PID)
+		b = order.AppendUint32(b, s.UID)
+		b = s.Process.Append(b)
+		b = order.AppendUint64(b, uint64(s.Connected.UnixNano()))
+		b = order.AppendUint32(b, uint32(len(s.Leases)))
+		for _, l := range s.Leases {
+			b = order.AppendUint64(b, l.Lease)
+			b = order.AppendUint64(b, l.Sequence)
+			b = order.AppendUint64(b, uint64(l.Bytes))
+			b = order.AppendUint64(b, uint64(l.Since.UnixNano()))
+			b = appendStr(b, l.Name)
+		}
+	}
+	b = order.AppendUint32(b, uint32(len(m.Blocks)))
+	for _, s := range m.Blocks {
+		b = order.AppendUint64(b, s.Block)
+		b = order.AppendUint64(b, uint64(s.Size))
+		b = append(b, byte(s.Mechanism), 0, 0, 0)
+		b = order.AppendUint32(b, s.Leases)
+		b = order.AppendUint32(b, s.Clients)
+		b = appendStr(b, s.Device)
+	}
+	return b
+}
+
+// Parse reads a payload.
+func (m *StatsMessage) Parse(b []byte) error {
+	c := cursor{rest: b}
+	read := StatsMessage{Clients: make([]ClientStat, c.count(c.u32(), 60))}
+	for i := range read.Clients {
+		s := ClientStat{PID: c.u32(), UID: c.u32(), Process: c.process(), Connected: c.time()}
+		s.Leases = make([]LeaseStat, c.count(c.u32(), 34))
+		for j := range s.Leases {
+			s.Leases[j] = LeaseStat{Lease: c.u64(), Sequence: c.u64(), Bytes: c.size(), Since: c.time(), Name: c.name()}
+		}
+		read.Clients[i] = s
+	}
+	read.Blocks = make([]BlockStat, c.count(c.u32(), 30))
+	for i := range read.Blocks {
+		s := BlockStat{Block: c.u64(), Size: c.size(), Mechanism: handle.Mechanism(c.u8())}
+		c.reserved(3)
+		s.Leases, s.Clients, s.Device = c.u32(), c.u32(), c.str()
+		if c.err == nil && !s.Mechanism.Valid() {
+			c.fail("%v", s.Mechanism)
+		}
+		read.Blocks[i] = s
+	}
+	if err := c.end(); err != nil {
+		return err
+	}
+	*m = read
+	return nil
+}
+
+func (c *cursor) time() time.Time { return time.Unix(0, c.size()) }
