@@ -11,11 +11,13 @@ import (
 	"os/signal"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
 
 	"github.com/quiver-gpu/quiver/cmd/internal/device"
+	"github.com/quiver-gpu/quiver/ipc"
 )
 
 // Exit codes. They are part of the command's contract.
@@ -114,4 +116,38 @@ func defaultSocket() string {
 // endHelp puts examples and exit codes behind the flags of a command's help.
 func endHelp(cmd *cobra.Command, examples string) {
 	cmd.SetHelpTemplate(cmd.HelpTemplate() + "\nExamples:\n" + examples + "\n" + exitCodesHelp + "\n")
+}
+
+// userList is the value of a flag that lists users by number.
+type userList []uint32
+
+func (l *userList) Type() string { return "uids" }
+
+func (l *userList) String() string {
+	words := make([]string, len(*l))
+	for i, uid := range *l {
+		words[i] = strconv.FormatUint(uint64(uid), 10)
+	}
+	return strings.Join(words, ",")
+}
+
+func (l *userList) Set(s string) error {
+	for word := range strings.SplitSeq(s, ",") {
+		uid, err := strconv.ParseUint(word, 10, 32)
+		if err != nil {
+			return fmt.Errorf("%q: expected numbers of users, from 0 to 4294967295", word)
+		}
+		*l = append(*l, uint32(uid))
+	}
+	return nil
+}
+
+// dial connects to a server as a client without a GPU: what it looks at comes in
+// the host's memory.
+func dial(ctx context.Context, at *place) (*ipc.Client, error) {
+	client, err := ipc.Dial(ctx, at.socket, ipc.DialOptions{Servers: at.servers})
+	if err != nil {
+		return nil, failed(exitServer, err)
+	}
+	return client, nil
 }

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -13,49 +12,6 @@ import (
 
 	"github.com/quiver-gpu/quiver/ipc"
 )
-
-// dial connects to a server as a client without a GPU: what it looks at comes in
-// the host's memory.
-func dial(ctx context.Context, at *place) (*ipc.Client, error) {
-	client, err := ipc.Dial(ctx, at.socket, ipc.DialOptions{Servers: at.servers})
-	if err != nil {
-		return nil, failed(exitServer, err)
-	}
-	return client, nil
-}
-
-func newListCommand(at *place) *cobra.Command {
-	var asJSON bool
-	cmd := &cobra.Command{
-		Use:   "ls",
-		Short: "Say what a server publishes",
-		Args:  cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			client, err := dial(cmd.Context(), at)
-			if err != nil {
-				return err
-			}
-			defer client.Close()
-			entries, err := client.List(cmd.Context())
-			if err != nil {
-				return failed(exitServer, err)
-			}
-			if asJSON {
-				return failed(exitOutput, json.NewEncoder(cmd.OutOrStdout()).Encode(entries))
-			}
-			table := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 2, ' ', 0)
-			fmt.Fprintln(table, "NAME\tKIND\tROWS\tBATCHES\tSIZE\tDEVICE\tSUBSCRIBERS")
-			for _, e := range entries {
-				fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\t%d\n", e.Name, e.Kind, humanize.Comma(e.Rows), humanize.Comma(e.Batches), humanize.IBytes(uint64(e.Bytes)), e.Device, e.Subscribers)
-			}
-			return failed(exitOutput, table.Flush())
-		},
-	}
-	endHelp(cmd, `  quiver-share ls
-  quiver-share ls --socket /run/columns.sock --json`)
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON array")
-	return cmd
-}
 
 func newStatCommand(at *place) *cobra.Command {
 	var asJSON bool
