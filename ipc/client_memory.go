@@ -1,12 +1,18 @@
 package ipc
 
 import (
+	"cmp"
 	"fmt"
 	"os"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
 
 	"github.com/quiver-gpu/quiver/arrowbuf"
 	"github.com/quiver-gpu/quiver/cudabuf"
 	"github.com/quiver-gpu/quiver/ipc/handle"
+	"github.com/quiver-gpu/quiver/ipc/internal/memfile"
 	"github.com/quiver-gpu/quiver/ipc/internal/wire"
 )
 
@@ -159,4 +165,141 @@ func (b *opened) holdBack(buffer *cudabuf.Buffer, gone <-chan struct{}) error {
 		_ = waitFor(b.event, gone) // a device that fails says so to the work behind
 	}()
 	return buffer.RecordStream(stream)
+}
+
+// held is a lease, as the client sees it: one reference for each buffer that
+// shows a block, and one for who puts the batch together.
+type held struct {
+	client   *Client
+	number   uint64
+	sequence uint64
+	name     string
+	bytes    int64
+	since    time.Time
+	blocks   map[uint64]*opened
+	refs     atomic.Int64
+}
+
+// newHeld notes a lease, and finds its blocks. The caller holds mu.
+func (c *Client) newHeld(name string, m *wire.BatchMessage) (*held, error) {
+	l := &held{client: c, number: m.Lease, sequence: m.Sequence, name: name, since: time.Now(), blocks: map[uint64]*opened{}}
+	l.refs.Store(1)
+	for _, p := range m.Parts {
+		for _, r := range p.Regions {
+			b := c.blocks[r.Block]
+			if b == nil {
+				return nil, fmt.Errorf("lease %d is in block %d, which was not announced: %w", m.Lease, r.Block, ErrFault)
+			}
+			if err := arrowbuf.CheckRange(r.Offset, r.Length, b.size); err != nil {
+				return nil, fmt.Errorf("lease %d in block %d: %w: %w", m.Lease, r.Block, ErrFault, err)
+			}
+			l.bytes += r.Length
+			l.blocks[r.Block] = b
+		}
+	}
+	for _, b := range l.blocks {
+		b.leases++
+	}
+	c.leases[m.Lease] = l
+	return l, nil
+}
+
+func (l *held) retain() { l.refs.Add(1) }
+
+// release gives a reference back, and with the last the lease.
+func (l *held) release() {
+	if l.refs.Add(-1) > 0 {
+		return
+	}
+	c := l.client
+	c.mu.Lock()
+	delete(c.leases, l.number)
+	for _, b := range l.blocks {
+		b.leases--
+	}
+	var unused []*opened
+	if c.err != nil {
+		unused = c.takeUnused()
+	} else {
+		c.out.Put(wire.Frame{Type: wire.Release, Payload: wire.AppendNumbers(nil, []uint64{l.number})})
+	}
+	last := c.closing && c.err == nil && len(c.leases) == 0
+	c.mu.Unlock()
+	closeAll(unused)
+	if last {
+		c.fail(fmt.Errorf("client of %s: %w", c.path, ErrClosed))
+	}
+}
+
+// LeaseStat is a batch or a buffer that a client holds.
+type LeaseStat = wire.LeaseStat
+
+// Held says what this client holds, the longest held first.
+func (c *Client) Held() []LeaseStat {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	all := make([]LeaseStat, 0, len(c.leases))
+	for _, l := range c.leases {
+		all = append(all, LeaseStat{Lease: l.number, Sequence: l.sequence, Bytes: l.bytes, Since: l.since, Name: l.name})
+	}
+	slices.SortFunc(all, func(a, b LeaseStat) int { return cmp.Compare(a.Lease, b.Lease) })
+	return all
+}
+
+// peerPools are pools of a server that a client has open, by their numbers: each
+// once, from the first block in it that is opened until the last is closed.
+type peerPools struct {
+	mu   sync.Mutex
+	open map[uint64]*peerPool
+}
+
+type peerPool struct {
+	of     *peerPools
+	number uint64
+	dev    *cudabuf.Device
+	pool   *cudabuf.PeerPool
+	blocks int // guarded by peerPools
+}
+
+// get returns a pool, which it opens by the file unless it is open. The caller
+// releases the result.
+func (p *peerPools) get(number uint64, dev *cudabuf.Device, file *os.File) (*peerPool, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	found := p.open[number]
+	if found == nil {
+		pool, err := dev.OpenPoolFD(file)
+		if err != nil {
+			return nil, err
+		}
+		found = &peerPool{of: p, number: number, dev: dev, pool: pool}
+		if p.open == nil {
+			p.open = map[uint64]*peerPool{}
+		}
+		p.open[number] = found
+	}
+	if found.dev != dev {
+		return nil, fmt.Errorf("pool %d is on %v and on %v: %w", number, found.dev, dev, ErrFault)
+	}
+	found.blocks++
+	return found, nil
+}
+
+// release gives a pool back, whose block is closed.
+func (p *peerPool) release() {
+	p.of.mu.Lock()
+	defer p.of.mu.Unlock()
+	if p.blocks--; p.blocks == 0 {
+		delete(p.of.open, p.number)
+		_ = p.pool.Close() // on a lost device nothing is left of it
+	}
+}
+
+// mapMemory maps a memory file of another process to read it. The file stays the
+// caller's.
+func mapMemory(file *os.File, size int64) (data []byte, unmap func(), err error) {
+	if data, err = memfile.Map(file, size); err != nil {
+		return nil, nil, err
+	}
+	return data, func() { _ = memfile.Unmap(data) }, nil
 }

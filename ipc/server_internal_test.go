@@ -3,8 +3,10 @@
 package ipc
 
 import (
+	"path/filepath"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -13,6 +15,25 @@ import (
 	"github.com/quiver-gpu/quiver/cudabuf/cudatest"
 	"github.com/quiver-gpu/quiver/ipc/handle"
 )
+
+func TestALeaseExpiresOnceItsTimeRuns(t *testing.T) {
+	catalog := NewCatalog()
+	defer catalog.Close()
+	s, err := Serve(filepath.Join(t.TempDir(), "s"), catalog, ServerOptions{LeaseLimit: time.Hour})
+	require.NoError(t, err)
+	defer func() { require.NoError(t, s.Close()) }()
+	sent := &lease{form: &form{name: "table"}, since: time.Now().Add(-2 * time.Hour)}
+	c := &conn{server: s, leases: map[uint64]*lease{7: sent}}
+	s.conns[c] = struct{}{}
+	defer delete(s.conns, c)
+
+	assert.Empty(t, s.overdue(), "the rest of the table is still to come")
+	c.count([]*lease{sent})
+	assert.Empty(t, s.overdue(), "it came only now")
+	sent.counted = time.Now().Add(-61 * time.Minute)
+	require.ErrorIs(t, s.overdue()[c], ErrLeaseExpired)
+	assert.Empty(t, s.overdue(), "the client is told once")
+}
 
 // Clients that ask at once for parts of one allocation get one block, which ends
 // with the last of them.

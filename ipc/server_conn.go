@@ -288,3 +288,237 @@ func (c *conn) stat() wire.ClientStat {
 	}
 	return s
 }
+
+// get sends a table or a buffer.
+func (c *conn) get(ctx context.Context, number uint32, name string) error {
+	header, items, err := c.server.catalog.items(name)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		for _, it := range items {
+			it.release()
+		}
+	}()
+	if header != nil {
+		if err := c.sendSchema(number, header); err != nil {
+			return err
+		}
+	}
+	var leases []*lease
+	defer func() { c.count(leases) }()
+	for _, it := range items {
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		l, err := c.offer(ctx, number, it)
+		if err != nil {
+			return err
+		}
+		leases = append(leases, l)
+	}
+	return nil
+}
+
+// count lets the time of leases run: the client has all that it waits for before it
+// can end them.
+func (c *conn) count(leases []*lease) {
+	c.server.store.do(func() {
+		for _, l := range leases {
+			l.counted = time.Now()
+		}
+	})
+}
+
+// subscribe sends a stream as far as the credit goes.
+func (c *conn) subscribe(ctx context.Context, number uint32, credit *credit, name string) error {
+	feed, err := c.server.catalog.Subscribe(name)
+	if err != nil {
+		return err
+	}
+	defer feed.Close()
+	if err := c.sendSchema(number, feed.stream.header); err != nil {
+		return err
+	}
+	for credit.take(ctx) {
+		it, err := feed.next(ctx)
+		if err != nil {
+			if errors.Is(err, ErrClosed) {
+				return nil // the stream's end
+			}
+			return err
+		}
+		l, err := c.offer(ctx, number, it)
+		it.release()
+		if err != nil {
+			return err
+		}
+		c.count([]*lease{l})
+	}
+	return ctx.Err()
+}
+
+// offer gives the client a lease of an item.
+func (c *conn) offer(ctx context.Context, number uint32, it *item) (l *lease, err error) {
+	f, err := it.formFor(c)
+	if err != nil {
+		return nil, err
+	}
+	done, err := f.written()
+	events := c.peer.Events && c.peer.Process.SameNamespace(c.server.self) && c.peer.Process != c.server.self
+	if err == nil && !done && !events {
+		done, err = true, f.wait(ctx)
+	}
+	if err != nil {
+		f.release()
+		return nil, err
+	}
+	c.server.store.do(func() { l, err = c.lend(number, it, f, !done, events) })
+	return l, err
+}
+
+// lend takes over a form's reference. The caller holds the books.
+func (c *conn) lend(number uint32, it *item, f *form, pending, events bool) (*lease, error) {
+	if c.gone {
+		f.leave()
+		return nil, ErrClosed
+	}
+	m := wire.BatchMessage{Lease: c.issued + 1, Sequence: it.sequence, Pending: pending, Parts: f.parts}
+	payload := m.Append(nil)
+	if len(payload) > wire.MaxPayload {
+		f.leave()
+		return nil, fmt.Errorf("batch %d of %q takes %d bytes to describe, a frame at most %d", it.sequence, it.name, len(payload), wire.MaxPayload)
+	}
+	for _, b := range f.blocks {
+		if _, known := b.known[c]; known {
+			continue
+		}
+		announced, err := b.announcement(c.server, events)
+		if err != nil {
+			f.leave()
+			return nil, err
+		}
+		b.known[c] = struct{}{}
+		c.out.Put(announced)
+	}
+	c.issued++
+	l := &lease{form: f, sequence: it.sequence, since: time.Now()}
+	c.leases[c.issued] = l
+	for _, b := range f.blocks {
+		b.leases++
+	}
+	c.out.Put(wire.Frame{Type: wire.Batch, Request: number, Payload: payload})
+	return l, nil
+}
+
+// sendSchema sends what the batches of a request are of.
+func (c *conn) sendSchema(number uint32, header []byte) error {
+	if len(header) > wire.MaxPayload {
+		return fmt.Errorf("a schema of %d bytes, a frame has at most %d", len(header), wire.MaxPayload)
+	}
+	c.out.Put(wire.Frame{Type: wire.Schema, Request: number, Payload: header})
+	return nil
+}
+
+// giveBack takes what the client says that it does not use any more. The caller
+// holds the books.
+func (c *conn) giveBack(what wire.Type, numbers []uint64) error {
+	s := &c.server.store
+	for _, n := range numbers {
+		if what == wire.Release {
+			l := c.leases[n]
+			if l == nil {
+				return fmt.Errorf("lease %d, which the client does not hold: %w", n, ErrFault)
+			}
+			c.endLease(n, l)
+			continue
+		}
+		b := s.blocks[n]
+		if b == nil || !b.retiring {
+			return fmt.Errorf("block %d, which the client was not asked to forget: %w", n, ErrFault)
+		}
+		if _, known := b.known[c]; !known {
+			return fmt.Errorf("block %d, which the client does not know: %w", n, ErrFault)
+		}
+		s.forgotten(c, b)
+	}
+	return nil
+}
+
+func (c *conn) endLease(number uint64, l *lease) {
+	delete(c.leases, number)
+	for _, b := range l.form.blocks {
+		b.leases--
+	}
+	l.form.leave()
+}
+
+// forsake ends all that a client holds whose connection has ended. It may still
+// read: no block that it has a lease in is written again. The caller holds the
+// books.
+func (c *conn) forsake() {
+	c.gone = true
+	for number, l := range c.leases {
+		for _, b := range l.form.blocks {
+			b.spoiled = true
+		}
+		c.endLease(number, l)
+	}
+	for _, b := range c.server.store.blocks {
+		if _, known := b.known[c]; known {
+			c.server.store.forgotten(c, b)
+		}
+	}
+}
+
+// credit is how many batches a subscriber takes.
+type credit struct {
+	mu    sync.Mutex
+	n     uint64
+	added chan struct{}
+}
+
+func newCredit(n uint32) *credit { return &credit{n: uint64(n), added: make(chan struct{}, 1)} }
+
+// take waits for credit and uses one of it. It is false when ctx ends.
+func (c *credit) take(ctx context.Context) bool {
+	for {
+		c.mu.Lock()
+		got := c.n > 0
+		if got {
+			c.n--
+		}
+		c.mu.Unlock()
+		if got {
+			return true
+		}
+		select {
+		case <-c.added:
+		case <-ctx.Done():
+			return false
+		}
+	}
+}
+
+// addCredit adds to a subscription's credit. One that has just ended is not there
+// any more.
+func (c *conn) addCredit(number uint32, more uint32) error {
+	c.mu.Lock()
+	r := c.requests[number]
+	c.mu.Unlock()
+	if r == nil {
+		return nil
+	}
+	if r.credit == nil {
+		return fmt.Errorf("request %d is no subscription: %w", number, ErrFault)
+	}
+	r.credit.mu.Lock()
+	r.credit.n += uint64(more)
+	n := r.credit.n
+	r.credit.mu.Unlock()
+	if n > math.MaxInt32 {
+		return fmt.Errorf("a credit of %d batches: %w", n, ErrFault)
+	}
+	signal(r.credit.added)
+	return nil
+}

@@ -1,0 +1,505 @@
+package ipc
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/apache/arrow-go/v18/arrow"
+
+	"github.com/quiver-gpu/quiver/arrowbuf"
+	"github.com/quiver-gpu/quiver/arrowbuf/arrowipc"
+	"github.com/quiver-gpu/quiver/ipc/internal/wire"
+)
+
+// List returns what the server has published, in the order of names.
+func (c *Client) List(ctx context.Context) ([]Entry, error) {
+	payload, err := c.ask(ctx, wire.List, wire.Listing)
+	if err != nil {
+		return nil, fmt.Errorf("listing: %w", err)
+	}
+	return wire.ParseListing(payload)
+}
+
+// Stat returns what the server shares, and who holds what.
+func (c *Client) Stat(ctx context.Context) (Stats, error) {
+	payload, err := c.ask(ctx, wire.Stat, wire.Stats)
+	if err != nil {
+		return Stats{}, fmt.Errorf("asking who holds what: %w", err)
+	}
+	var stats Stats
+	err = stats.Parse(payload)
+	return stats, err
+}
+
+// Ping returns when the server has answered.
+func (c *Client) Ping(ctx context.Context) error {
+	if _, err := c.ask(ctx, wire.Ping, wire.Pong); err != nil {
+		return fmt.Errorf("pinging: %w", err)
+	}
+	return nil
+}
+
+// Table is a table of a server.
+type Table struct {
+	Schema  *arrow.Schema
+	Batches []arrow.RecordBatch
+}
+
+// Release gives all batches back.
+func (t *Table) Release() {
+	for _, b := range t.Batches {
+		b.Release()
+	}
+	t.Batches = nil
+}
+
+// Table returns a table. Its batches show the server's memory, which they only
+// read; each ends its lease with its last reference. Those of a server in this
+// process are its own.
+func (c *Client) Table(ctx context.Context, name string) (t *Table, err error) {
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("table %q: %w", name, err)
+		}
+	}()
+	if err := known(name); err != nil {
+		return nil, err
+	}
+	call, err := c.call(ctx, wire.Get, wire.AppendName(nil, name), &call{name: name})
+	if err != nil {
+		return nil, err
+	}
+	defer call.leave()
+	r := receiver{call: call}
+	got := &Table{}
+	if got.Schema, err = r.begin(ctx); err != nil {
+		return nil, err
+	}
+	for {
+		batch, err := r.next(ctx)
+		if err != nil {
+			got.Release()
+			return nil, err
+		}
+		if batch == nil {
+			return got, nil
+		}
+		got.Batches = append(got.Batches, batch)
+	}
+}
+
+// Buffer returns a buffer, which shows the server's memory and ends its lease with
+// its last reference.
+func (c *Client) Buffer(ctx context.Context, name string) (b arrowbuf.Buffer, err error) {
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("buffer %q: %w", name, err)
+		}
+	}()
+	if err := known(name); err != nil {
+		return nil, err
+	}
+	call, err := c.call(ctx, wire.Get, wire.AppendName(nil, name), &call{name: name})
+	if err != nil {
+		return nil, err
+	}
+	defer call.leave()
+	e, err := call.next(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if e.batch == nil {
+		return nil, fmt.Errorf("it is a table: %w", ErrWrongKind)
+	}
+	defer e.lease.release()
+	bodies, err := e.bodies(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer bodies.release()
+	switch {
+	case bodies.local != nil && bodies.local.buffer != nil:
+		b = bodies.local.buffer
+	case bodies.local != nil || len(e.batch.Parts[0].Metadata) > 0:
+		return nil, c.fault("a batch, a buffer expected")
+	case len(bodies.parts[0]) == 0:
+		return arrowbuf.CPU().Alloc(0)
+	default:
+		b = bodies.parts[0][0].Buffer
+	}
+	b.Retain()
+	return b, nil
+}
+
+// Subscription is a stream of a server. It is for one goroutine at a time.
+type Subscription struct {
+	receiver
+	name   string
+	schema *arrow.Schema
+	window uint32
+	taken  uint32
+	ended  bool
+}
+
+// known refuses names that no server takes: asking would end the connection.
+func known(name string) error {
+	if wire.CheckName(name) != nil {
+		return fmt.Errorf("no name of 1 to %d bytes of UTF-8 without control characters: %w", wire.MaxName, ErrNotFound)
+	}
+	return nil
+}
+
+// Stream subscribes to a stream, from the next batch that is written on. Up to
+// window batches come before they are taken by Next; then the server's writer
+// waits. The caller closes the result.
+func (c *Client) Stream(ctx context.Context, name string, window int) (*Subscription, error) {
+	if window < 1 || window > 1<<20 {
+		return nil, fmt.Errorf("stream %q: a window of %d batches: %w", name, window, arrowbuf.ErrOutOfRange)
+	}
+	if err := known(name); err != nil {
+		return nil, fmt.Errorf("stream %q: %w", name, err)
+	}
+	call, err := c.call(ctx, wire.Subscribe, wire.AppendSubscribe(nil, uint32(window), name), &call{name: name, stream: true})
+	if err != nil {
+		return nil, fmt.Errorf("stream %q: %w", name, err)
+	}
+	s := &Subscription{receiver: receiver{call: call}, name: name, window: uint32(window)}
+	if s.schema, err = s.begin(ctx); err != nil {
+		s.Close()
+		return nil, fmt.Errorf("stream %q: %w", name, err)
+	}
+	return s, nil
+}
+
+// Schema is what all batches are of.
+func (s *Subscription) Schema() *arrow.Schema { return s.schema }
+
+// Next returns the next batch, which shows the server's memory and ends its lease
+// with its last reference. At the stream's end it is io.EOF.
+func (s *Subscription) Next(ctx context.Context) (arrow.RecordBatch, error) {
+	if s.ended {
+		return nil, io.EOF
+	}
+	batch, err := s.next(ctx)
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("stream %q: %w", s.name, err)
+	case batch == nil:
+		s.ended = true
+		return nil, io.EOF
+	}
+	if s.taken++; 2*s.taken >= s.window {
+		s.call.client.out.Put(wire.Frame{Type: wire.Credit, Request: s.call.number, Payload: wire.AppendU32(nil, s.taken)})
+		s.taken = 0
+	}
+	return batch, nil
+}
+
+// Close ends the subscription. Batches stay good until they are released.
+func (s *Subscription) Close() {
+	if !s.ended {
+		s.ended = true
+		s.call.client.out.Put(wire.Frame{Type: wire.Cancel, Request: s.call.number})
+	}
+	s.call.leave()
+}
+
+// receiver makes batches of what comes for a request.
+type receiver struct {
+	call     *call
+	metadata []byte // of the schema
+	decoder  *arrowipc.Decoder
+	dev      arrowbuf.Device // the decoder's
+}
+
+// begin waits for the schema.
+func (r *receiver) begin(ctx context.Context) (*arrow.Schema, error) {
+	e, err := r.call.next(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if e.frame.Type != wire.Schema {
+		e.drop()
+		if e.batch != nil && len(e.batch.Parts) == 1 && len(e.batch.Parts[0].Metadata) == 0 {
+			return nil, fmt.Errorf("it is a buffer: %w", ErrWrongKind)
+		}
+		return nil, r.call.client.fault("%v, SCHEMA expected", e.frame.Type)
+	}
+	r.metadata = e.frame.Payload
+	dev := arrowbuf.CPU()
+	if gpus := r.call.client.o.Devices; len(gpus) > 0 {
+		dev = gpus[0] // most likely
+	}
+	if err := r.decodeOn(dev); err != nil {
+		return nil, err
+	}
+	return r.decoder.Schema(), nil
+}
+
+func (r *receiver) decodeOn(dev arrowbuf.Device) (err error) {
+	if r.dev != dev {
+		r.decoder, err = arrowipc.NewDecoder(r.metadata, dev)
+		r.dev = dev
+	}
+	return err
+}
+
+// next waits for a batch. At the end it is nil.
+func (r *receiver) next(ctx context.Context) (arrow.RecordBatch, error) {
+	e, err := r.call.next(ctx)
+	if err != nil {
+		return nil, err
+	}
+	switch e.frame.Type {
+	case wire.End:
+		return nil, nil
+	case wire.Batch:
+		defer e.lease.release()
+		batch, err := r.batch(ctx, e)
+		if err != nil {
+			return nil, fmt.Errorf("batch %d of %q: %w", e.batch.Sequence, e.lease.name, err)
+		}
+		return batch, nil
+	default:
+		return nil, r.call.client.fault("%v, BATCH expected", e.frame.Type)
+	}
+}
+
+// batch puts a batch together.
+func (r *receiver) batch(ctx context.Context, e event) (arrow.RecordBatch, error) {
+	bodies, err := e.bodies(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer bodies.release()
+	if l := bodies.local; l != nil {
+		if l.batch == nil {
+			return nil, r.call.client.fault("a buffer, a batch expected")
+		}
+		l.batch.Retain()
+		return l.batch, nil
+	}
+	if err := r.decodeOn(bodies.dev); err != nil {
+		return nil, err
+	}
+	defer r.decoder.Release() // the dictionaries, which each batch brings
+	for i, p := range e.batch.Parts {
+		batch, err := r.decoder.Decode(p.Metadata, bodies.parts[i])
+		if err != nil {
+			return nil, err
+		}
+		if last := i == len(e.batch.Parts)-1; batch != nil != last {
+			if batch != nil {
+				batch.Release()
+			}
+			return nil, r.call.client.fault("message %d of %d of a batch: the record batch is the last, and only that", i+1, len(e.batch.Parts))
+		} else if last {
+			return batch, nil
+		}
+	}
+	return nil, nil // there is a part, so it does not come here
+}
+
+// bodies are the bodies of a batch's messages.
+type bodies struct {
+	dev   arrowbuf.Device
+	parts []arrowipc.Parts
+	local *local
+}
+
+// bodies shows what a lease names: each block once, and of that the regions.
+func (e event) bodies(ctx context.Context) (*bodies, error) {
+	b := &bodies{dev: arrowbuf.CPU(), parts: make([]arrowipc.Parts, len(e.batch.Parts))}
+	shown := map[uint64]arrowbuf.Buffer{}
+	defer func() {
+		for _, buffer := range shown {
+			buffer.Release()
+		}
+	}()
+	for n, block := range e.lease.blocks {
+		if block.err != nil {
+			return nil, e.lease.client.because(ctx, block.err)
+		}
+		if block.local != nil {
+			return &bodies{local: block.local}, nil
+		}
+		b.dev = block.device()
+		buffer, err := block.show(e.lease, 0, block.size, e.batch.Pending)
+		if err != nil {
+			return nil, err
+		}
+		shown[n] = buffer
+	}
+	for i, p := range e.batch.Parts {
+		for _, r := range p.Regions {
+			part, err := shown[r.Block].Slice(r.Offset, r.Length)
+			if err != nil {
+				b.release()
+				return nil, err
+			}
+			b.parts[i] = append(b.parts[i], arrowipc.Part{Offset: r.Place, Buffer: part})
+		}
+	}
+	return b, nil
+}
+
+// because tells whether memory could not be opened since its process has died,
+// which the connection may not have told yet.
+func (c *Client) because(ctx context.Context, err error) error {
+	ctx, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	if gone := c.Ping(ctx); errors.Is(gone, ErrServerGone) {
+		return fmt.Errorf("%w: %w", gone, err)
+	}
+	return err
+}
+
+func (b *bodies) release() {
+	for _, parts := range b.parts {
+		parts.Release()
+	}
+}
+
+// read takes what the server sends until the connection ends.
+func (c *Client) read() {
+	defer close(c.done)
+	for {
+		f, err := c.in.Read()
+		if err == nil {
+			err = c.take(f)
+		}
+		if err != nil {
+			c.fail(c.ended(err))
+			return
+		}
+	}
+}
+
+// take passes a frame on. An error ends the connection.
+func (c *Client) take(f wire.Frame) error {
+	defer func() { f.CloseFile() }()
+	switch f.Type {
+	case wire.Block:
+		return c.announced(&f)
+	case wire.Forget:
+		return c.forget(f)
+	case wire.Batch:
+		m := new(wire.BatchMessage)
+		if err := m.Parse(f.Payload); err != nil {
+			return err
+		}
+		return c.offered(f, m)
+	case wire.Error:
+		if f.Request == 0 {
+			return parseError(f.Payload)
+		}
+		return c.answered(f, true)
+	case wire.Schema:
+		return c.answered(f, false)
+	case wire.Listing, wire.Stats, wire.Pong, wire.End:
+		return c.answered(f, true)
+	default:
+		return fmt.Errorf("a server does not send %v: %w", f.Type, ErrFault)
+	}
+}
+
+// answered passes on an answer, the last of its request perhaps.
+func (c *Client) answered(f wire.Frame, last bool) error {
+	c.mu.Lock()
+	call := c.calls[f.Request]
+	if last && call != nil {
+		delete(c.calls, f.Request)
+		if call.slot {
+			<-c.slots
+		}
+	}
+	ended := c.over()
+	c.mu.Unlock()
+	switch {
+	case call != nil:
+		call.deliver(event{frame: f})
+	case !ended:
+		return fmt.Errorf("%v of request %d, which is not under way: %w", f.Type, f.Request, ErrFault)
+	}
+	return nil
+}
+
+// announced opens a block. A failure is told to those who need the block.
+func (c *Client) announced(f *wire.Frame) error {
+	var m wire.BlockMessage
+	if err := m.Parse(f.Payload); err != nil {
+		return err
+	}
+	if m.Descriptor.Mechanism.HasFile() != (f.File != nil) {
+		return fmt.Errorf("block %d by %v, with descriptor: %v: %w", m.Block, m.Descriptor.Mechanism, f.File != nil, ErrFault)
+	}
+	c.mu.Lock()
+	known := c.blocks[m.Block] != nil
+	c.mu.Unlock()
+	if known {
+		return fmt.Errorf("block %d is announced a second time: %w", m.Block, ErrFault)
+	}
+	b := c.open(m, f.File)
+	c.mu.Lock()
+	ended := c.over()
+	if !ended {
+		c.blocks[m.Block] = b
+	}
+	c.mu.Unlock()
+	if ended {
+		b.close()
+	}
+	return nil
+}
+
+// forget closes blocks.
+func (c *Client) forget(f wire.Frame) error {
+	numbers, err := wire.ParseNumbers(f.Payload)
+	if err != nil {
+		return err
+	}
+	var unused []*opened
+	c.mu.Lock()
+	for _, n := range numbers {
+		switch b := c.blocks[n]; {
+		case b == nil && c.err == nil:
+			err = fmt.Errorf("block %d is to be forgotten, and was not announced: %w", n, ErrFault)
+		case b != nil && b.leases > 0:
+			err = fmt.Errorf("block %d is to be forgotten, and %d leases are in it: %w", n, b.leases, ErrFault)
+		case b != nil:
+			unused = append(unused, b)
+			delete(c.blocks, n)
+		}
+	}
+	c.mu.Unlock()
+	closeAll(unused)
+	if err == nil {
+		c.out.Put(wire.Frame{Type: wire.Forgotten, Payload: f.Payload})
+	}
+	return err
+}
+
+// offered takes a lease.
+func (c *Client) offered(f wire.Frame, m *wire.BatchMessage) error {
+	c.mu.Lock()
+	call := c.calls[f.Request]
+	ended := c.over()
+	if ended || call == nil || m.Lease != c.last+1 {
+		c.mu.Unlock()
+		if ended {
+			return nil
+		}
+		return fmt.Errorf("lease %d behind %d, of request %d: %w", m.Lease, c.last, f.Request, ErrFault)
+	}
+	c.last = m.Lease
+	l, err := c.newHeld(call.name, m)
+	c.mu.Unlock()
+	if err != nil {
+		return err
+	}
+	call.deliver(event{frame: f, batch: m, lease: l})
+	return nil
+}
