@@ -18,66 +18,68 @@ import (
 	"github.com/quiver-gpu/quiver/ipc/internal/wire"
 )
 
-// Kind is what a name stands for.
+// Kind is the kind of a published name: a table, a stream or a buffer.
 type Kind = wire.Kind
 
-// The kinds.
+// The kinds of published names.
 const (
 	KindTable  = wire.Table
 	KindStream = wire.Stream
 	KindBuffer = wire.Buffer
 )
 
-// Entry says what is published under a name: how many rows, batches and bytes,
-// and on which device. A stream counts what was written so far.
+// Entry describes a published name: the number of rows, batches and bytes, and
+// the device. The counts of a stream cover the batches written so far.
 type Entry = wire.Entry
 
-// Catalog is what a process publishes, by name. Names are 1 to 255 bytes of
-// UTF-8 without control characters. It may be used from any goroutine, and
-// offered by several servers, over whatever protocol.
+// Catalog holds what a process publishes, by name. Names are 1 to 255 bytes of
+// UTF-8 without control characters. Its methods may be called from any goroutine.
+// Several servers, of any protocol, may serve one catalog.
 type Catalog struct {
 	mu      sync.Mutex
 	entries map[string]*published
 }
 
-// published is one name.
+// publication is a published name.
 type published struct {
 	kind   Kind
 	name   string
 	schema *arrow.Schema
 	header []byte // the schema as the metadata of an Arrow IPC message
 	device string
-	items  []*item // of a table, or the one of a buffer
+	items  []*item // the batches of a table, or the one buffer
 	stream *Stream
 }
 
-// PublishOption is how to publish.
+// PublishOption changes how memory is published.
 type PublishOption func(*item)
 
-// Pooled shares memory as it is although what opens it opens other memory too,
-// with what lies there now and later: where it is of cuMemAlloc, the whole
-// allocation; where it is of a cudabuf.SharedPool, the whole pool, to clients that
-// have mechanism cuda-pool. (arrowbuf.CopyTo to SharedPool.AsDevice places batches
-// there.) Without it such memory is copied.
+// ExposeAllocation shares memory in place even if a client that opens it can read
+// other memory, now and later. Memory of cuMemAlloc exposes its whole allocation.
+// Memory of a cudabuf.SharedPool exposes the whole pool, to clients with
+// mechanism cuda-pool; copy batches there with arrowbuf.CopyTo and
+// SharedPool.AsDevice. Without this option such memory is copied before it is
+// shared.
 func Pooled() PublishOption { return func(it *item) { it.pooled = true } }
 
 // NewCatalog returns an empty catalog.
 func NewCatalog() *Catalog { return &Catalog{entries: map[string]*published{}} }
 
-// PublishTable publishes batches of one schema, to which it takes references. A
-// name that is taken is ErrExists.
+// PublishTable publishes batches of one schema and takes a reference to each. The
+// error wraps ErrExists if the name is in use, and arrow.ErrInvalid if a batch is
+// nil or has another schema.
 func (c *Catalog) PublishTable(name string, schema *arrow.Schema, batches []arrow.RecordBatch, options ...PublishOption) error {
 	header, err := arrowipc.EncodeSchema(schema)
 	if err != nil {
-		return fmt.Errorf("table %q: %w", name, err)
+		return fmt.Errorf("ipc.PublishTable: table %q: %w", name, err)
 	}
 	p := &published{kind: KindTable, name: name, schema: schema, header: header, device: arrowbuf.CPU().String()}
 	for i, b := range batches {
 		if b == nil {
-			return fmt.Errorf("table %q: batch %d: there is none: %w", name, i, arrow.ErrInvalid)
+			return fmt.Errorf("ipc.PublishTable: table %q: batch %d is nil: %w", name, i, arrow.ErrInvalid)
 		}
 		if !b.Schema().Equal(schema) {
-			return fmt.Errorf("table %q: batch %d is of another schema: %v, not %v: %w", name, i, b.Schema(), schema, arrow.ErrInvalid)
+			return fmt.Errorf("ipc.PublishTable: table %q: schema of batch %d: got %v, want %v: %w", name, i, b.Schema(), schema, arrow.ErrInvalid)
 		}
 	}
 	for i, b := range batches {
@@ -89,16 +91,17 @@ func (c *Catalog) PublishTable(name string, schema *arrow.Schema, batches []arro
 	return c.add(p)
 }
 
-// PublishBuffer publishes a buffer, to which it takes a reference.
+// PublishBuffer publishes a buffer and takes a reference to it. The error wraps
+// ErrExists if the name is in use, and arrow.ErrInvalid if b is nil.
 func (c *Catalog) PublishBuffer(name string, b arrowbuf.Buffer, options ...PublishOption) error {
 	if b == nil {
-		return fmt.Errorf("buffer %q: there is none: %w", name, arrow.ErrInvalid)
+		return fmt.Errorf("ipc.PublishBuffer: buffer %q is nil: %w", name, arrow.ErrInvalid)
 	}
 	it := newBufferItem(name, b, options)
 	return c.add(&published{kind: KindBuffer, name: name, device: b.Device().String(), items: []*item{it}})
 }
 
-// add publishes, and gives everything back where it cannot.
+// add registers a publication. On an error it releases the publication.
 func (c *Catalog) add(p *published) error {
 	err := wire.CheckName(p.name)
 	c.mu.Lock()
@@ -115,8 +118,9 @@ func (c *Catalog) add(p *published) error {
 	return err
 }
 
-// Withdraw ends a name. What clients hold of it stays theirs until they release
-// it; readers of a stream get what was written, and then its end.
+// Withdraw removes a name. Clients keep what they hold until they release it.
+// Subscribers of a stream receive the batches that were written, and then the end
+// of the stream. The error wraps ErrNotFound if the name is not published.
 func (c *Catalog) Withdraw(name string) error {
 	c.mu.Lock()
 	p, ok := c.entries[name]
@@ -132,7 +136,7 @@ func (c *Catalog) Withdraw(name string) error {
 // Close withdraws every name.
 func (c *Catalog) Close() {
 	for _, e := range c.List() {
-		_ = c.Withdraw(e.Name) // unless another did
+		_ = c.Withdraw(e.Name) // another goroutine may have withdrawn it
 	}
 }
 
@@ -145,7 +149,7 @@ func (p *published) end() {
 	}
 }
 
-// List returns what is published, in the order of names.
+// List returns the published names in ascending order.
 func (c *Catalog) List() []Entry {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -172,7 +176,8 @@ func (p *published) entry() Entry {
 	return e
 }
 
-// find returns a name's entry if it is of the kind.
+// lookup returns the publication of a name. The error wraps ErrNotFound, or
+// ErrWrongKind if the kind is not in kinds. The caller holds mu.
 func (c *Catalog) find(name string, kinds ...Kind) (*published, error) {
 	p, ok := c.entries[name]
 	if !ok {
@@ -184,8 +189,8 @@ func (c *Catalog) find(name string, kinds ...Kind) (*published, error) {
 	return p, nil
 }
 
-// items returns what a table or a buffer is made of, and the header of a table's
-// schema. The caller owns one reference to each item.
+// objects returns the objects of a table or a buffer, and a table's encoded
+// schema. The caller owns one reference to each object.
 func (c *Catalog) items(name string) (header []byte, items []*item, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -199,7 +204,8 @@ func (c *Catalog) items(name string) (header []byte, items []*item, err error) {
 	return p.header, p.items, nil
 }
 
-// Table returns the batches of a table. The caller owns one reference to each.
+// Table returns the schema and batches of a table. The caller owns one reference
+// to each batch.
 func (c *Catalog) Table(name string) (*arrow.Schema, []arrow.RecordBatch, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -228,7 +234,7 @@ func (c *Catalog) Buffer(name string) (arrowbuf.Buffer, error) {
 	return b, nil
 }
 
-// Schema is that of a table or a stream.
+// Schema returns the schema of a table or a stream.
 func (c *Catalog) Schema(name string) (*arrow.Schema, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -242,9 +248,10 @@ func (c *Catalog) Schema(name string) (*arrow.Schema, error) {
 	return p.schema, nil
 }
 
-// Reader returns a reader of the batches of a table, or of those that are written
-// to a stream from now on, until its end or that of the context. The batches are
-// where they were published. The caller releases the reader.
+// Reader returns a reader of the batches of a table. For a stream it reads the
+// batches written after the call, until the stream ends or ctx is done. The
+// batches stay on the device on which they were published. The caller releases
+// the reader.
 func (c *Catalog) Reader(ctx context.Context, name string) (array.RecordReader, error) {
 	schema, batches, err := c.Table(name)
 	if err == nil {
@@ -277,14 +284,14 @@ func (c *Catalog) Reader(ctx context.Context, name string) (array.RecordReader, 
 	}, feed.Close), nil
 }
 
-// item is a batch or a buffer that is published. It is counted: the catalog
-// holds it, and so does who is sending it.
+// object is a published batch or buffer. It is reference counted: the catalog and
+// each request that sends it hold a reference.
 type item struct {
 	name     string
 	sequence uint64
 	batch    arrow.RecordBatch
-	buffer   arrowbuf.Buffer // where there is no batch
-	pooled   bool
+	buffer   arrowbuf.Buffer // nil if batch is set
+	pooled   bool            // set by ExposeAllocation
 
 	refs atomic.Int64
 	size func() int64
@@ -293,7 +300,7 @@ type item struct {
 	encoded   *encoded
 	encodeErr error
 
-	mu    sync.Mutex // held while a form is made
+	mu    sync.Mutex // held while an export is made
 	forms map[formKey]*form
 }
 
@@ -320,8 +327,8 @@ func (it *item) with(options []PublishOption) *item {
 
 func (it *item) retain() { it.refs.Add(1) }
 
-// release gives a reference back. With the last the item goes, and its forms
-// with the last lease of them.
+// release drops a reference. The last release frees the object; an export of it
+// lives until its last lease ends.
 func (it *item) release() {
 	if it.refs.Add(-1) > 0 {
 		return
@@ -343,7 +350,8 @@ func (it *item) release() {
 	}
 }
 
-// disown takes a form from an item, unless the item is letting go of it.
+// removeExport removes an export from the object. It returns false if release has
+// already removed it.
 func (it *item) disown(f *form) bool {
 	it.mu.Lock()
 	defer it.mu.Unlock()
@@ -363,7 +371,8 @@ func (it *item) rows() int64 {
 
 func (it *item) bytes() int64 { return it.size() }
 
-// deviceOf is where a batch lives: on a GPU if a column does.
+// batchDevice returns the GPU of the first column that is on a GPU, else the CPU
+// device.
 func deviceOf(b arrow.RecordBatch) arrowbuf.Device {
 	for _, column := range b.Columns() {
 		if dev := arrowbuf.DeviceOf(column); dev.Type() == arrowbuf.DeviceCUDA {
@@ -373,7 +382,8 @@ func deviceOf(b arrow.RecordBatch) arrowbuf.Device {
 	return arrowbuf.CPU()
 }
 
-// batchBytes is the length of a batch's buffers, each counted once a column.
+// batchBytes returns the total length of the buffers of a batch. A buffer counts
+// once per column that uses it.
 func batchBytes(b arrow.RecordBatch) (n int64) {
 	for _, column := range b.Columns() {
 		n += dataBytes(column.Data())

@@ -17,29 +17,29 @@ import (
 	"github.com/quiver-gpu/quiver/ipc/internal/wire"
 )
 
-// DialOptions says what a client can do. The zero value is a client without a
-// GPU, of a server of the same user or root.
+// DialOptions configures a client. The zero value is a client without a GPU, of a
+// server of the same user or root.
 type DialOptions struct {
-	// Devices are the GPUs on which shared memory is opened. What is in the memory
-	// of another one comes as a copy in the host's.
+	// Devices are the GPUs on which shared memory is opened. Memory of any other
+	// GPU is received as a copy on the host.
 	Devices []*cudabuf.Device
-	// Mechanisms are the ways in which memory is opened, best first; all where it
-	// is nil.
+	// Mechanisms lists the mechanisms to open memory with, best first; nil means
+	// all.
 	Mechanisms handle.Mechanisms
-	// Async takes a batch on a GPU while the server's streams still write it: the
-	// device's default stream, and with it whatever uses the batch, is held back
-	// until the server's event is done. When the server dies meanwhile the work
-	// runs on bytes that were not written; Err tells of that, after the work.
-	// Without Async a batch comes when it is written.
+	// Async returns a batch on a GPU while the server's streams are still writing
+	// it. The device's default stream, and all work that uses the batch, then
+	// waits for the server's event. If the server dies first, that work reads
+	// incomplete bytes; Err reports the death after the work. Without Async a
+	// batch is returned when it is written.
 	Async bool
-	// Servers are the users whose server is talked to, by number; the process's
-	// own and root where it is nil.
+	// ServerUIDs lists the user ids that the server may run as; nil means the
+	// process's own and root.
 	Servers []uint32
 }
 
-// Client is a connection to a Server. It may be used from any goroutine. What it
-// is asked for at a time beyond the requests that the protocol allows waits, as
-// long as its context does; each Subscription is one of 64 until it ends.
+// Client is a connection to a Server. Its methods may be called from any
+// goroutine. At most 64 requests are in progress; further calls wait until one
+// ends or their context is done. A Subscription is a request until it ends.
 type Client struct {
 	o       DialOptions
 	path    string
@@ -48,30 +48,30 @@ type Client struct {
 	out     *wire.Queue
 	welcome wire.WelcomeMessage
 	pools   peerPools
-	slots   chan struct{} // of requests that are under way
+	slots   chan struct{} // a semaphore of the requests in progress
 	leaving chan struct{} // closed by Close
 	gone    chan struct{} // closed when the connection has ended
-	done    chan struct{} // closed when nothing is read any more
+	done    chan struct{} // closed when readFrames has returned
 
 	mu      sync.Mutex
-	err     error // why the connection ended
+	err     error // the reason why the connection ended
 	closing bool
 	number  uint32
 	calls   map[uint32]*call
 	blocks  map[uint64]*opened
 	leases  map[uint64]*held
-	last    uint64 // lease
+	last    uint64 // the number of the last lease
 }
 
 var allMechanisms = handle.Mechanisms{handle.Local, handle.CUDAFD, handle.CUDAPool, handle.CUDAIPC, handle.Memory}
 
-// Dial connects to the server at a path. Where none listens the error is
-// ErrServerGone; a server that does not take this process, or is of another user,
-// is ErrRefused.
+// Dial connects to the server at a socket path. The error wraps ErrServerGone if
+// no process listens there, and ErrRefused if the server rejects this process or
+// runs as a user that is not allowed.
 func Dial(ctx context.Context, path string, o DialOptions) (*Client, error) {
 	c, err := dial(ctx, path, o)
 	if err != nil {
-		return nil, fmt.Errorf("connecting to the server at %s: %w", path, err)
+		return nil, fmt.Errorf("ipc.Dial: socket %s: %w", path, err)
 	}
 	return c, nil
 }
@@ -112,14 +112,14 @@ func dial(ctx context.Context, path string, o DialOptions) (*Client, error) {
 	return c, nil
 }
 
-// greet says HELLO and waits for the answer.
+// handshake checks the server's credentials, sends HELLO and waits for the reply.
 func (c *Client) greet(ctx context.Context) error {
 	_, uid, err := unixsocket.Credentials(c.in.Unix())
 	if err != nil {
 		return err
 	}
 	if !slices.Contains(c.o.Servers, uid) {
-		return fmt.Errorf("the server is user %d's, those of %v are talked to: %w", uid, c.o.Servers, ErrRefused)
+		return fmt.Errorf("user of the server: got %d, want one of %v: %w", uid, c.o.Servers, ErrRefused)
 	}
 	deadline := time.Now().Add(patience)
 	if d, ok := ctx.Deadline(); ok && d.Before(deadline) {
@@ -132,8 +132,8 @@ func (c *Client) greet(ctx context.Context) error {
 	for _, dev := range c.o.Devices {
 		hello.Devices = append(hello.Devices, dev.UUID())
 	}
-	// A server that refuses has closed its end, perhaps, and says why in what
-	// there is to read.
+	// A server that refuses may have closed its end, so the write can fail. The
+	// reason is still there to read.
 	written := c.in.Write(wire.Frame{Type: wire.Hello, Payload: hello.Append(nil)})
 	f, err := c.in.Read()
 	if err != nil {
@@ -146,17 +146,17 @@ func (c *Client) greet(ctx context.Context) error {
 			return err
 		}
 		if c.welcome.Version != wire.Version {
-			return fmt.Errorf("the server chose version %d, not %d: %w", c.welcome.Version, wire.Version, ErrVersion)
+			return fmt.Errorf("protocol version: got %d, want %d: %w", c.welcome.Version, wire.Version, ErrVersion)
 		}
 		return c.in.SetReadDeadline(time.Time{})
 	case wire.Error:
 		return parseError(f.Payload)
 	default:
-		return fmt.Errorf("%v, WELCOME expected: %w", f.Type, ErrFault)
+		return fmt.Errorf("got %v, want WELCOME: %w", f.Type, ErrFault)
 	}
 }
 
-// ended is what the end of reading means.
+// connectionError returns the error of a connection whose read failed with err.
 func (c *Client) ended(err error) error {
 	if errors.Is(err, ErrFault) || errors.Is(err, ErrServerGone) {
 		return err
@@ -164,7 +164,7 @@ func (c *Client) ended(err error) error {
 	return fmt.Errorf("%w: %w", ErrServerGone, err)
 }
 
-// live sends signs of life.
+// sendKeepAlives sends a PING at intervals until the connection ends.
 func (c *Client) live(every time.Duration) {
 	for tick := time.NewTicker(every); ; {
 		select {
@@ -177,28 +177,29 @@ func (c *Client) live(every time.Duration) {
 	}
 }
 
-// Server is the process that serves.
+// Server returns the process that serves.
 func (c *Client) Server() handle.Process { return c.welcome.Process }
 
-// Done is closed when the connection has ended, by Close or with the server.
-// Batches that are held stay mapped until they are released.
+// Done returns a channel that is closed when the connection has ended, through
+// Close or the server. Batches stay mapped until they are released.
 func (c *Client) Done() <-chan struct{} { return c.gone }
 
-// Err is why the connection ended: ErrServerGone or ErrClosed, among others. It is
-// nil while there is one.
+// Err returns the reason why the connection ended, which wraps for example
+// ErrServerGone or ErrClosed. It returns nil while the connection is open.
 func (c *Client) Err() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.err
 }
 
-// over tells whether the connection has ended. The caller holds mu.
+// hasEnded reports whether the connection has ended. The caller holds mu.
 func (c *Client) over() bool { return c.err != nil }
 
-// Close takes nothing more from the server. What is held stays good, and the
-// connection stays for it, until it is released. A second Close does nothing.
+// Close ends all requests. Batches and buffers stay valid, and the connection
+// stays open for their leases, until they are released. A second Close does
+// nothing.
 func (c *Client) Close() error {
-	closed := fmt.Errorf("client of %s: %w", c.path, ErrClosed)
+	closed := fmt.Errorf("ipc.Client: client of %s: %w", c.path, ErrClosed)
 	c.mu.Lock()
 	var calls []*call
 	if !c.closing {
@@ -220,8 +221,8 @@ func (c *Client) Close() error {
 	return nil
 }
 
-// fail ends the connection for a reason, unless it has ended. What is open and
-// not in use is closed.
+// fail ends the connection with an error, unless it has ended. It closes the
+// blocks that no lease uses.
 func (c *Client) fail(err error) {
 	c.mu.Lock()
 	if c.err != nil {
@@ -250,7 +251,8 @@ func (c *Client) fail(err error) {
 	}
 }
 
-// takeUnused takes out the blocks that no lease is in. The caller holds mu.
+// detachUnused removes and returns the blocks that no lease uses. The caller
+// holds mu.
 func (c *Client) takeUnused() (unused []*opened) {
 	for id, b := range c.blocks {
 		if b.leases == 0 {
@@ -261,22 +263,22 @@ func (c *Client) takeUnused() (unused []*opened) {
 	return unused
 }
 
-// call is a request of the client's that is under way.
+// pendingRequest is a client's request in progress.
 type call struct {
 	client *Client
 	number uint32
-	name   string // that it is about
-	stream bool   // it subscribes, and is ended by CANCEL
-	slot   bool   // it has one of the client's
+	name   string // the published name that it is about
+	stream bool   // it is a subscription, which CANCEL ends
+	slot   bool   // it holds a slot of the client
 
 	ready chan struct{}
 	mu    sync.Mutex
 	queue []event
-	left  bool  // nobody waits for the answers
-	over  error // why no more of them are taken
+	left  bool  // the caller has returned, so responses are dropped
+	over  error // if set, further responses are dropped and next returns it
 }
 
-// event is an answer, or the reason why there is none.
+// response is a reply to a request, or the error that ended the request.
 type event struct {
 	frame wire.Frame
 	batch *wire.BatchMessage
@@ -284,14 +286,15 @@ type event struct {
 	err   error
 }
 
-// call sends a request, when fewer are under way than the protocol allows.
+// startRequest sends a request as soon as the protocol's limit allows another
+// one.
 func (c *Client) call(ctx context.Context, t wire.Type, payload []byte, to *call) (*call, error) {
 	select {
 	case c.slots <- struct{}{}:
 	case <-c.leaving:
 	case <-c.gone:
 	case <-ctx.Done():
-		return nil, fmt.Errorf("%d requests are under way: %w", cap(c.slots), ctx.Err())
+		return nil, fmt.Errorf("%d requests are in progress: %w", cap(c.slots), ctx.Err())
 	}
 	to.slot = true
 	c.mu.Lock()
@@ -300,14 +303,14 @@ func (c *Client) call(ctx context.Context, t wire.Type, payload []byte, to *call
 		return nil, c.err
 	}
 	if c.closing {
-		return nil, fmt.Errorf("client of %s: %w", c.path, ErrClosed)
+		return nil, fmt.Errorf("ipc.Client: client of %s: %w", c.path, ErrClosed)
 	}
 	c.send(t, payload, to)
 	return to, nil
 }
 
-// keepAlive says that the client lives, however long answers take: here they wait
-// while blocks are opened and closed. Nobody waits for this one's.
+// sendPing sends a PING, which proves that the client lives even if opening
+// blocks delays its requests. The reply is dropped.
 func (c *Client) keepAlive() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -316,7 +319,7 @@ func (c *Client) keepAlive() {
 	}
 }
 
-// send sends a request. The caller holds mu.
+// sendRequest sends a request. The caller holds mu.
 func (c *Client) send(t wire.Type, payload []byte, to *call) {
 	for c.number++; c.number == 0 || c.calls[c.number] != nil; {
 		c.number++
@@ -326,7 +329,7 @@ func (c *Client) send(t wire.Type, payload []byte, to *call) {
 	c.out.Put(wire.Frame{Type: t, Request: to.number, Payload: payload})
 }
 
-// ask sends a request that has one answer.
+// roundTrip sends a request that has one reply, and waits for the reply.
 func (c *Client) ask(ctx context.Context, t, answer wire.Type) ([]byte, error) {
 	call, err := c.call(ctx, t, nil, &call{})
 	if err != nil {
@@ -338,19 +341,19 @@ func (c *Client) ask(ctx context.Context, t, answer wire.Type) ([]byte, error) {
 		return nil, err
 	}
 	if e.frame.Type != answer {
-		return nil, c.fault("%v in answer to %v", e.frame.Type, t)
+		return nil, c.fault("got %v in reply to %v", e.frame.Type, t)
 	}
 	return e.frame.Payload, nil
 }
 
-// fault ends the connection with a server that breaks the protocol.
+// fault ends the connection because the server violates the protocol.
 func (c *Client) fault(format string, a ...any) error {
 	err := fmt.Errorf("%w: "+format, append([]any{ErrFault}, a...)...)
 	c.fail(err)
 	return err
 }
 
-// deliver passes an answer on. What nobody waits for is given back.
+// deliver queues a response. It releases the response if the request has ended.
 func (k *call) deliver(e event) {
 	k.mu.Lock()
 	left := k.left || k.over != nil
@@ -371,7 +374,7 @@ func (e event) drop() {
 	}
 }
 
-// next waits for the next answer. An ERROR is one.
+// next waits for the next response. It returns an ERROR frame as an error.
 func (k *call) next(ctx context.Context) (event, error) {
 	for {
 		k.mu.Lock()
@@ -382,7 +385,7 @@ func (k *call) next(ctx context.Context) (event, error) {
 			if e.err == nil && e.frame.Type == wire.Error {
 				e.err = parseError(e.frame.Payload)
 			}
-			if e.err != nil { // whoever asks again gets the same answer
+			if e.err != nil { // a further call gets the same error
 				k.again(event{err: e.err})
 			}
 			return e, e.err
@@ -400,7 +403,7 @@ func (k *call) next(ctx context.Context) (event, error) {
 	}
 }
 
-// again puts an answer back.
+// requeue puts a response back at the front of the queue.
 func (k *call) again(e event) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -409,7 +412,7 @@ func (k *call) again(e event) {
 	}
 }
 
-// end gives back what has come and what will, and tells who waits why.
+// finish releases all responses, present and future. Calls of next return err.
 func (k *call) end(err error) {
 	k.mu.Lock()
 	k.over = err
@@ -425,7 +428,7 @@ func (k *call) end(err error) {
 	}
 }
 
-// leave gives back what has come and what will.
+// abandon releases all responses, present and future.
 func (k *call) leave() {
 	k.mu.Lock()
 	k.left = true

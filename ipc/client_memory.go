@@ -16,26 +16,26 @@ import (
 	"github.com/quiver-gpu/quiver/ipc/internal/wire"
 )
 
-// opened is a block of the server that is open here.
+// openedBlock is a block of the server that this client has open.
 type opened struct {
 	number uint64
 	size   int64
-	err    error // why it is not open
+	err    error // the reason why it could not be opened
 
-	dev   *cudabuf.Device // of a GPU's
+	dev   *cudabuf.Device // nil for a block of the host
 	whole *cudabuf.Buffer
 	event *cudabuf.Event
-	pool  *peerPool // that it is of
+	pool  *peerPool // set for CUDAPool
 
-	data  []byte // of the host's
+	data  []byte // set for Memory
 	unmap func()
 
 	local *local
 
-	leases int // guarded by the client
+	leases int // guarded by the client's mu
 }
 
-// open opens a block.
+// openBlock opens a block. The block records an error.
 func (c *Client) open(m wire.BlockMessage, file *os.File) *opened {
 	b := &opened{number: m.Block, size: m.Descriptor.AllocationSize}
 	d := &m.Descriptor
@@ -48,7 +48,7 @@ func (c *Client) open(m wire.BlockMessage, file *os.File) *opened {
 		b.err = c.openOnGPU(b, d, file)
 	}
 	if b.err != nil {
-		b.err = fmt.Errorf("opening memory of %v by %v: %w", d.Exporter, d.Mechanism, b.err)
+		b.err = fmt.Errorf("opening memory of %v through %v: %w", d.Exporter, d.Mechanism, b.err)
 	}
 	return b
 }
@@ -60,7 +60,7 @@ func (c *Client) openOnGPU(b *opened, d *handle.Descriptor, file *os.File) (err 
 		}
 	}
 	if b.dev == nil {
-		return fmt.Errorf("GPU-%v, which the client does not have: %w", d.Device, arrowbuf.ErrDevice)
+		return fmt.Errorf("the client does not have GPU-%v: %w", d.Device, arrowbuf.ErrDevice)
 	}
 	switch d.Mechanism {
 	case handle.CUDAFD:
@@ -79,7 +79,8 @@ func (c *Client) openOnGPU(b *opened, d *handle.Descriptor, file *os.File) (err 
 	return err
 }
 
-// openPooled opens a block of a pool. What is open is closed with the block.
+// openInPool opens a block of a pool. After an error, close frees what was
+// opened.
 func (c *Client) openPooled(b *opened, d *handle.Descriptor, file *os.File) error {
 	h, err := d.PoolHandle()
 	if err != nil {
@@ -92,10 +93,10 @@ func (c *Client) openPooled(b *opened, d *handle.Descriptor, file *os.File) erro
 	return err
 }
 
-// close gives the block back. No lease is in it.
+// close closes the block. No lease uses it.
 func (b *opened) close() {
 	if b.event != nil {
-		_ = b.event.Close() // on a lost device nothing is left of it
+		_ = b.event.Close() // a lost device has released it already
 	}
 	if b.whole != nil {
 		b.whole.Release()
@@ -117,7 +118,7 @@ func closeAll(blocks []*opened) {
 	}
 }
 
-// device is where a block's bytes are.
+// device returns the device of a block's memory.
 func (b *opened) device() arrowbuf.Device {
 	if b.dev != nil {
 		return b.dev
@@ -125,9 +126,9 @@ func (b *opened) device() arrowbuf.Device {
 	return arrowbuf.CPU()
 }
 
-// show returns bytes of a block, which end a lease's reference when they are
-// released and no stream uses them any more. On a GPU they are read-only, and used
-// behind the block's event where they are still being written.
+// view returns a range of a block as a buffer, which holds a reference to a lease
+// until it is released and no stream uses it. A view on a GPU is read-only. If
+// pending is true, work on the view waits for the block's event.
 func (b *opened) show(l *held, offset, length int64, pending bool) (arrowbuf.Buffer, error) {
 	l.retain()
 	if b.dev == nil {
@@ -147,10 +148,10 @@ func (b *opened) show(l *held, offset, length int64, pending bool) (arrowbuf.Buf
 	return all.ReadOnly()
 }
 
-// holdBack lets the device's default stream, and with it whatever uses the buffer,
-// wait for the block's event, or for the end of the connection. The device does not
-// wait for the event itself: a wait for that of a process which was killed never
-// ends, and holds other streams up.
+// delayStream makes the device's default stream, and all work that uses the
+// buffer, wait until the block's event is done or the connection ends. The stream
+// does not wait for the event itself: if the server was killed, that wait would
+// never end and block other streams.
 func (b *opened) holdBack(buffer *cudabuf.Buffer, gone <-chan struct{}) error {
 	stream, err := b.dev.DefaultStream()
 	if err != nil {
@@ -162,13 +163,13 @@ func (b *opened) holdBack(buffer *cudabuf.Buffer, gone <-chan struct{}) error {
 	}
 	go func() {
 		defer close(over)
-		_ = waitFor(b.event, gone) // a device that fails says so to the work behind
+		_ = waitFor(b.event, gone) // later work reports a device failure
 	}()
 	return buffer.RecordStream(stream)
 }
 
-// held is a lease, as the client sees it: one reference for each buffer that
-// shows a block, and one for who puts the batch together.
+// clientLease is a lease on the client's side. Each buffer that shows a block
+// holds a reference, and so does the code that assembles the batch.
 type held struct {
 	client   *Client
 	number   uint64
@@ -180,7 +181,7 @@ type held struct {
 	refs     atomic.Int64
 }
 
-// newHeld notes a lease, and finds its blocks. The caller holds mu.
+// newClientLease records a lease and finds its blocks. The caller holds mu.
 func (c *Client) newHeld(name string, m *wire.BatchMessage) (*held, error) {
 	l := &held{client: c, number: m.Lease, sequence: m.Sequence, name: name, since: time.Now(), blocks: map[uint64]*opened{}}
 	l.refs.Store(1)
@@ -188,7 +189,7 @@ func (c *Client) newHeld(name string, m *wire.BatchMessage) (*held, error) {
 		for _, r := range p.Regions {
 			b := c.blocks[r.Block]
 			if b == nil {
-				return nil, fmt.Errorf("lease %d is in block %d, which was not announced: %w", m.Lease, r.Block, ErrFault)
+				return nil, fmt.Errorf("lease %d uses block %d, which was not announced: %w", m.Lease, r.Block, ErrFault)
 			}
 			if err := arrowbuf.CheckRange(r.Offset, r.Length, b.size); err != nil {
 				return nil, fmt.Errorf("lease %d in block %d: %w: %w", m.Lease, r.Block, ErrFault, err)
@@ -206,7 +207,7 @@ func (c *Client) newHeld(name string, m *wire.BatchMessage) (*held, error) {
 
 func (l *held) retain() { l.refs.Add(1) }
 
-// release gives a reference back, and with the last the lease.
+// release drops a reference. The last one ends the lease.
 func (l *held) release() {
 	if l.refs.Add(-1) > 0 {
 		return
@@ -227,14 +228,14 @@ func (l *held) release() {
 	c.mu.Unlock()
 	closeAll(unused)
 	if last {
-		c.fail(fmt.Errorf("client of %s: %w", c.path, ErrClosed))
+		c.fail(fmt.Errorf("ipc.Client: client of %s: %w", c.path, ErrClosed))
 	}
 }
 
-// LeaseStat is a batch or a buffer that a client holds.
+// LeaseStat describes a batch or a buffer that a client holds.
 type LeaseStat = wire.LeaseStat
 
-// Held says what this client holds, the longest held first.
+// Leases returns the client's leases, oldest first.
 func (c *Client) Held() []LeaseStat {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -246,8 +247,8 @@ func (c *Client) Held() []LeaseStat {
 	return all
 }
 
-// peerPools are pools of a server that a client has open, by their numbers: each
-// once, from the first block in it that is opened until the last is closed.
+// importedPools holds the pools of a server that a client has open, by pool
+// number. A pool is open from its first opened block until the last is closed.
 type peerPools struct {
 	mu   sync.Mutex
 	open map[uint64]*peerPool
@@ -258,11 +259,11 @@ type peerPool struct {
 	number uint64
 	dev    *cudabuf.Device
 	pool   *cudabuf.PeerPool
-	blocks int // guarded by peerPools
+	blocks int // guarded by mu of the importedPools
 }
 
-// get returns a pool, which it opens by the file unless it is open. The caller
-// releases the result.
+// acquire returns a pool, and opens it with the file if it is not open. The
+// caller releases the result.
 func (p *peerPools) get(number uint64, dev *cudabuf.Device, file *os.File) (*peerPool, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -279,24 +280,24 @@ func (p *peerPools) get(number uint64, dev *cudabuf.Device, file *os.File) (*pee
 		p.open[number] = found
 	}
 	if found.dev != dev {
-		return nil, fmt.Errorf("pool %d is on %v and on %v: %w", number, found.dev, dev, ErrFault)
+		return nil, fmt.Errorf("pool %d is on %v: got a block on %v: %w", number, found.dev, dev, ErrFault)
 	}
 	found.blocks++
 	return found, nil
 }
 
-// release gives a pool back, whose block is closed.
+// release drops one block of the pool. The last one closes the pool.
 func (p *peerPool) release() {
 	p.of.mu.Lock()
 	defer p.of.mu.Unlock()
 	if p.blocks--; p.blocks == 0 {
 		delete(p.of.open, p.number)
-		_ = p.pool.Close() // on a lost device nothing is left of it
+		_ = p.pool.Close() // a lost device has released it already
 	}
 }
 
-// mapMemory maps a memory file of another process to read it. The file stays the
-// caller's.
+// mapMemory maps the memory file of another process for reading. The caller keeps
+// the file.
 func mapMemory(file *os.File, size int64) (data []byte, unmap func(), err error) {
 	if data, err = memfile.Map(file, size); err != nil {
 		return nil, nil, err

@@ -14,30 +14,30 @@ import (
 	"github.com/quiver-gpu/quiver/ipc/internal/wire"
 )
 
-// List returns what the server has published, in the order of names.
+// List returns the server's published names in ascending order.
 func (c *Client) List(ctx context.Context) ([]Entry, error) {
 	payload, err := c.ask(ctx, wire.List, wire.Listing)
 	if err != nil {
-		return nil, fmt.Errorf("listing: %w", err)
+		return nil, fmt.Errorf("ipc.Client.List: %w", err)
 	}
 	return wire.ParseListing(payload)
 }
 
-// Stat returns what the server shares, and who holds what.
+// Stat returns the server's clients with their leases, and its shared blocks.
 func (c *Client) Stat(ctx context.Context) (Stats, error) {
 	payload, err := c.ask(ctx, wire.Stat, wire.Stats)
 	if err != nil {
-		return Stats{}, fmt.Errorf("asking who holds what: %w", err)
+		return Stats{}, fmt.Errorf("ipc.Client.Stat: %w", err)
 	}
 	var stats Stats
 	err = stats.Parse(payload)
 	return stats, err
 }
 
-// Ping returns when the server has answered.
+// Ping sends a request and waits for the server's reply.
 func (c *Client) Ping(ctx context.Context) error {
 	if _, err := c.ask(ctx, wire.Ping, wire.Pong); err != nil {
-		return fmt.Errorf("pinging: %w", err)
+		return fmt.Errorf("ipc.Client.Ping: %w", err)
 	}
 	return nil
 }
@@ -48,7 +48,7 @@ type Table struct {
 	Batches []arrow.RecordBatch
 }
 
-// Release gives all batches back.
+// Release releases all batches.
 func (t *Table) Release() {
 	for _, b := range t.Batches {
 		b.Release()
@@ -56,13 +56,15 @@ func (t *Table) Release() {
 	t.Batches = nil
 }
 
-// Table returns a table. Its batches show the server's memory, which they only
-// read; each ends its lease with its last reference. Those of a server in this
-// process are its own.
+// Table returns a table of the server. The caller releases it. The batches show
+// the server's memory, which is read-only on a GPU; the last release of a batch
+// ends its lease. If the server is in this process, they are the published
+// batches themselves. The error wraps ErrNotFound or ErrWrongKind if no such
+// table is published.
 func (c *Client) Table(ctx context.Context, name string) (t *Table, err error) {
 	defer func() {
 		if err != nil {
-			err = fmt.Errorf("table %q: %w", name, err)
+			err = fmt.Errorf("ipc.Client.Table: table %q: %w", name, err)
 		}
 	}()
 	if err := known(name); err != nil {
@@ -91,12 +93,13 @@ func (c *Client) Table(ctx context.Context, name string) (t *Table, err error) {
 	}
 }
 
-// Buffer returns a buffer, which shows the server's memory and ends its lease with
-// its last reference.
+// Buffer returns a buffer that shows the server's memory. The caller owns one
+// reference; the last release ends the lease. The error wraps ErrNotFound or
+// ErrWrongKind if no such buffer is published.
 func (c *Client) Buffer(ctx context.Context, name string) (b arrowbuf.Buffer, err error) {
 	defer func() {
 		if err != nil {
-			err = fmt.Errorf("buffer %q: %w", name, err)
+			err = fmt.Errorf("ipc.Client.Buffer: buffer %q: %w", name, err)
 		}
 	}()
 	if err := known(name); err != nil {
@@ -112,7 +115,7 @@ func (c *Client) Buffer(ctx context.Context, name string) (b arrowbuf.Buffer, er
 		return nil, err
 	}
 	if e.batch == nil {
-		return nil, fmt.Errorf("it is a table: %w", ErrWrongKind)
+		return nil, fmt.Errorf("the name is a table: %w", ErrWrongKind)
 	}
 	defer e.lease.release()
 	bodies, err := e.bodies(ctx)
@@ -124,7 +127,7 @@ func (c *Client) Buffer(ctx context.Context, name string) (b arrowbuf.Buffer, er
 	case bodies.local != nil && bodies.local.buffer != nil:
 		b = bodies.local.buffer
 	case bodies.local != nil || len(e.batch.Parts[0].Metadata) > 0:
-		return nil, c.fault("a batch, a buffer expected")
+		return nil, c.fault("got a batch, want a buffer")
 	case len(bodies.parts[0]) == 0:
 		return arrowbuf.CPU().Alloc(0)
 	default:
@@ -134,51 +137,55 @@ func (c *Client) Buffer(ctx context.Context, name string) (b arrowbuf.Buffer, er
 	return b, nil
 }
 
-// Subscription is a stream of a server. It is for one goroutine at a time.
+// Subscription reads a stream of a server. Only one goroutine may use it at a
+// time.
 type Subscription struct {
 	receiver
 	name   string
 	schema *arrow.Schema
-	window uint32
-	taken  uint32
+	window uint32 // the flow control window, in batches
+	taken  uint32 // batches returned since the last CREDIT
 	ended  bool
 }
 
-// known refuses names that no server takes: asking would end the connection.
+// checkName returns an error for an invalid name. Sending such a name would end
+// the connection.
 func known(name string) error {
 	if wire.CheckName(name) != nil {
-		return fmt.Errorf("no name of 1 to %d bytes of UTF-8 without control characters: %w", wire.MaxName, ErrNotFound)
+		return fmt.Errorf("want a name of 1 to %d bytes of UTF-8 without control characters: %w", wire.MaxName, ErrNotFound)
 	}
 	return nil
 }
 
-// Stream subscribes to a stream, from the next batch that is written on. Up to
-// window batches come before they are taken by Next; then the server's writer
-// waits. The caller closes the result.
+// Stream subscribes to a stream; the first batch is the next one that is written.
+// The server sends up to window batches before Next returns them, then its writer
+// blocks. The caller closes the subscription. The error wraps ErrNotFound or
+// ErrWrongKind if no such stream is published.
 func (c *Client) Stream(ctx context.Context, name string, window int) (*Subscription, error) {
 	if window < 1 || window > 1<<20 {
-		return nil, fmt.Errorf("stream %q: a window of %d batches: %w", name, window, arrowbuf.ErrOutOfRange)
+		return nil, fmt.Errorf("ipc.Client.Stream: stream %q: window: got %d batches, want 1 to %d: %w", name, window, 1<<20, arrowbuf.ErrOutOfRange)
 	}
 	if err := known(name); err != nil {
-		return nil, fmt.Errorf("stream %q: %w", name, err)
+		return nil, fmt.Errorf("ipc.Client.Stream: stream %q: %w", name, err)
 	}
 	call, err := c.call(ctx, wire.Subscribe, wire.AppendSubscribe(nil, uint32(window), name), &call{name: name, stream: true})
 	if err != nil {
-		return nil, fmt.Errorf("stream %q: %w", name, err)
+		return nil, fmt.Errorf("ipc.Client.Stream: stream %q: %w", name, err)
 	}
 	s := &Subscription{receiver: receiver{call: call}, name: name, window: uint32(window)}
 	if s.schema, err = s.begin(ctx); err != nil {
 		s.Close()
-		return nil, fmt.Errorf("stream %q: %w", name, err)
+		return nil, fmt.Errorf("ipc.Client.Stream: stream %q: %w", name, err)
 	}
 	return s, nil
 }
 
-// Schema is what all batches are of.
+// Schema returns the schema of all batches.
 func (s *Subscription) Schema() *arrow.Schema { return s.schema }
 
-// Next returns the next batch, which shows the server's memory and ends its lease
-// with its last reference. At the stream's end it is io.EOF.
+// Next returns the next batch, which shows the server's memory. The caller owns
+// one reference; the last release ends the lease. At the end of the stream it
+// returns io.EOF.
 func (s *Subscription) Next(ctx context.Context) (arrow.RecordBatch, error) {
 	if s.ended {
 		return nil, io.EOF
@@ -186,7 +193,7 @@ func (s *Subscription) Next(ctx context.Context) (arrow.RecordBatch, error) {
 	batch, err := s.next(ctx)
 	switch {
 	case err != nil:
-		return nil, fmt.Errorf("stream %q: %w", s.name, err)
+		return nil, fmt.Errorf("ipc.Subscription.Next: stream %q: %w", s.name, err)
 	case batch == nil:
 		s.ended = true
 		return nil, io.EOF
@@ -198,7 +205,7 @@ func (s *Subscription) Next(ctx context.Context) (arrow.RecordBatch, error) {
 	return batch, nil
 }
 
-// Close ends the subscription. Batches stay good until they are released.
+// Close ends the subscription. Batches stay valid until they are released.
 func (s *Subscription) Close() {
 	if !s.ended {
 		s.ended = true
@@ -207,15 +214,15 @@ func (s *Subscription) Close() {
 	s.call.leave()
 }
 
-// receiver makes batches of what comes for a request.
+// batchReader decodes the batches of a request's responses.
 type receiver struct {
 	call     *call
 	metadata []byte // of the schema
 	decoder  *arrowipc.Decoder
-	dev      arrowbuf.Device // the decoder's
+	dev      arrowbuf.Device // the device of the decoder
 }
 
-// begin waits for the schema.
+// readSchema waits for the schema.
 func (r *receiver) begin(ctx context.Context) (*arrow.Schema, error) {
 	e, err := r.call.next(ctx)
 	if err != nil {
@@ -224,14 +231,14 @@ func (r *receiver) begin(ctx context.Context) (*arrow.Schema, error) {
 	if e.frame.Type != wire.Schema {
 		e.drop()
 		if e.batch != nil && len(e.batch.Parts) == 1 && len(e.batch.Parts[0].Metadata) == 0 {
-			return nil, fmt.Errorf("it is a buffer: %w", ErrWrongKind)
+			return nil, fmt.Errorf("the name is a buffer: %w", ErrWrongKind)
 		}
-		return nil, r.call.client.fault("%v, SCHEMA expected", e.frame.Type)
+		return nil, r.call.client.fault("got %v, want SCHEMA", e.frame.Type)
 	}
 	r.metadata = e.frame.Payload
 	dev := arrowbuf.CPU()
 	if gpus := r.call.client.o.Devices; len(gpus) > 0 {
-		dev = gpus[0] // most likely
+		dev = gpus[0] // the most likely device
 	}
 	if err := r.decodeOn(dev); err != nil {
 		return nil, err
@@ -239,6 +246,7 @@ func (r *receiver) begin(ctx context.Context) (*arrow.Schema, error) {
 	return r.decoder.Schema(), nil
 }
 
+// setDevice sets the device of the decoder.
 func (r *receiver) decodeOn(dev arrowbuf.Device) (err error) {
 	if r.dev != dev {
 		r.decoder, err = arrowipc.NewDecoder(r.metadata, dev)
@@ -247,7 +255,7 @@ func (r *receiver) decodeOn(dev arrowbuf.Device) (err error) {
 	return err
 }
 
-// next waits for a batch. At the end it is nil.
+// next waits for the next batch. At the end it returns nil.
 func (r *receiver) next(ctx context.Context) (arrow.RecordBatch, error) {
 	e, err := r.call.next(ctx)
 	if err != nil {
@@ -264,11 +272,11 @@ func (r *receiver) next(ctx context.Context) (arrow.RecordBatch, error) {
 		}
 		return batch, nil
 	default:
-		return nil, r.call.client.fault("%v, BATCH expected", e.frame.Type)
+		return nil, r.call.client.fault("got %v, want BATCH", e.frame.Type)
 	}
 }
 
-// batch puts a batch together.
+// decodeBatch decodes the messages of a batch.
 func (r *receiver) batch(ctx context.Context, e event) (arrow.RecordBatch, error) {
 	bodies, err := e.bodies(ctx)
 	if err != nil {
@@ -277,7 +285,7 @@ func (r *receiver) batch(ctx context.Context, e event) (arrow.RecordBatch, error
 	defer bodies.release()
 	if l := bodies.local; l != nil {
 		if l.batch == nil {
-			return nil, r.call.client.fault("a buffer, a batch expected")
+			return nil, r.call.client.fault("got a buffer, want a batch")
 		}
 		l.batch.Retain()
 		return l.batch, nil
@@ -285,7 +293,7 @@ func (r *receiver) batch(ctx context.Context, e event) (arrow.RecordBatch, error
 	if err := r.decodeOn(bodies.dev); err != nil {
 		return nil, err
 	}
-	defer r.decoder.Release() // the dictionaries, which each batch brings
+	defer r.decoder.Release() // each batch brings its own dictionaries
 	for i, p := range e.batch.Parts {
 		batch, err := r.decoder.Decode(p.Metadata, bodies.parts[i])
 		if err != nil {
@@ -295,22 +303,23 @@ func (r *receiver) batch(ctx context.Context, e event) (arrow.RecordBatch, error
 			if batch != nil {
 				batch.Release()
 			}
-			return nil, r.call.client.fault("message %d of %d of a batch: the record batch is the last, and only that", i+1, len(e.batch.Parts))
+			return nil, r.call.client.fault("message %d of %d of a batch: want a record batch as the last message only", i+1, len(e.batch.Parts))
 		} else if last {
 			return batch, nil
 		}
 	}
-	return nil, nil // there is a part, so it does not come here
+	return nil, nil // not reached: a BATCH has at least one part
 }
 
-// bodies are the bodies of a batch's messages.
+// batchBodies holds the bodies of a batch's messages.
 type bodies struct {
 	dev   arrowbuf.Device
 	parts []arrowipc.Parts
 	local *local
 }
 
-// bodies shows what a lease names: each block once, and of that the regions.
+// openBodies returns the bodies of a batch. Each block gets one view, and each
+// region a slice of that view.
 func (e event) bodies(ctx context.Context) (*bodies, error) {
 	b := &bodies{dev: arrowbuf.CPU(), parts: make([]arrowipc.Parts, len(e.batch.Parts))}
 	shown := map[uint64]arrowbuf.Buffer{}
@@ -346,8 +355,8 @@ func (e event) bodies(ctx context.Context) (*bodies, error) {
 	return b, nil
 }
 
-// because tells whether memory could not be opened since its process has died,
-// which the connection may not have told yet.
+// explainOpenError adds ErrServerGone to an error of opening memory if the server
+// has died. The connection may not have reported the death yet.
 func (c *Client) because(ctx context.Context, err error) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
@@ -363,7 +372,7 @@ func (b *bodies) release() {
 	}
 }
 
-// read takes what the server sends until the connection ends.
+// readFrames reads and handles frames until the connection ends.
 func (c *Client) read() {
 	defer close(c.done)
 	for {
@@ -378,7 +387,7 @@ func (c *Client) read() {
 	}
 }
 
-// take passes a frame on. An error ends the connection.
+// handleFrame handles one frame. An error ends the connection.
 func (c *Client) take(f wire.Frame) error {
 	defer func() { f.CloseFile() }()
 	switch f.Type {
@@ -402,11 +411,12 @@ func (c *Client) take(f wire.Frame) error {
 	case wire.Listing, wire.Stats, wire.Pong, wire.End:
 		return c.answered(f, true)
 	default:
-		return fmt.Errorf("a server does not send %v: %w", f.Type, ErrFault)
+		return fmt.Errorf("only clients send %v: %w", f.Type, ErrFault)
 	}
 }
 
-// answered passes on an answer, the last of its request perhaps.
+// handleReply delivers a frame to its request. If last is true, the frame ends
+// the request.
 func (c *Client) answered(f wire.Frame, last bool) error {
 	c.mu.Lock()
 	call := c.calls[f.Request]
@@ -422,25 +432,26 @@ func (c *Client) answered(f wire.Frame, last bool) error {
 	case call != nil:
 		call.deliver(event{frame: f})
 	case !ended:
-		return fmt.Errorf("%v of request %d, which is not under way: %w", f.Type, f.Request, ErrFault)
+		return fmt.Errorf("%v for request %d, which is not in progress: %w", f.Type, f.Request, ErrFault)
 	}
 	return nil
 }
 
-// announced opens a block. A failure is told to those who need the block.
+// handleBlock opens a block. A failure is reported to the requests that need the
+// block.
 func (c *Client) announced(f *wire.Frame) error {
 	var m wire.BlockMessage
 	if err := m.Parse(f.Payload); err != nil {
 		return err
 	}
 	if m.Descriptor.Mechanism.HasFile() != (f.File != nil) {
-		return fmt.Errorf("block %d by %v, with descriptor: %v: %w", m.Block, m.Descriptor.Mechanism, f.File != nil, ErrFault)
+		return fmt.Errorf("block %d through %v, with descriptor: %v: %w", m.Block, m.Descriptor.Mechanism, f.File != nil, ErrFault)
 	}
 	c.mu.Lock()
 	known := c.blocks[m.Block] != nil
 	c.mu.Unlock()
 	if known {
-		return fmt.Errorf("block %d is announced a second time: %w", m.Block, ErrFault)
+		return fmt.Errorf("block %d was announced a second time: %w", m.Block, ErrFault)
 	}
 	b := c.open(m, f.File)
 	c.mu.Lock()
@@ -455,7 +466,7 @@ func (c *Client) announced(f *wire.Frame) error {
 	return nil
 }
 
-// forget closes blocks.
+// handleForget closes blocks and confirms that.
 func (c *Client) forget(f wire.Frame) error {
 	numbers, err := wire.ParseNumbers(f.Payload)
 	if err != nil {
@@ -466,9 +477,9 @@ func (c *Client) forget(f wire.Frame) error {
 	for _, n := range numbers {
 		switch b := c.blocks[n]; {
 		case b == nil && c.err == nil:
-			err = fmt.Errorf("block %d is to be forgotten, and was not announced: %w", n, ErrFault)
+			err = fmt.Errorf("FORGET of block %d, which was not announced: %w", n, ErrFault)
 		case b != nil && b.leases > 0:
-			err = fmt.Errorf("block %d is to be forgotten, and %d leases are in it: %w", n, b.leases, ErrFault)
+			err = fmt.Errorf("FORGET of block %d, which has %d leases: %w", n, b.leases, ErrFault)
 		case b != nil:
 			unused = append(unused, b)
 			delete(c.blocks, n)
@@ -482,7 +493,7 @@ func (c *Client) forget(f wire.Frame) error {
 	return err
 }
 
-// offered takes a lease.
+// handleBatch records the lease of a batch and delivers the batch to its request.
 func (c *Client) offered(f wire.Frame, m *wire.BatchMessage) error {
 	c.mu.Lock()
 	call := c.calls[f.Request]
@@ -492,7 +503,7 @@ func (c *Client) offered(f wire.Frame, m *wire.BatchMessage) error {
 		if ended {
 			return nil
 		}
-		return fmt.Errorf("lease %d behind %d, of request %d: %w", m.Lease, c.last, f.Request, ErrFault)
+		return fmt.Errorf("lease %d after %d, for request %d: %w", m.Lease, c.last, f.Request, ErrFault)
 	}
 	c.last = m.Lease
 	l, err := c.newHeld(call.name, m)

@@ -50,7 +50,7 @@ func TestRequestsBeyondTheLimitWait(t *testing.T) {
 			cancel()
 			if err != nil {
 				assert.ErrorIs(t, err, context.DeadlineExceeded)
-				assert.ErrorContains(t, err, "64 requests are under way")
+				assert.ErrorContains(t, err, "64 requests are in progress")
 				return all
 			}
 			all = append(all, s)

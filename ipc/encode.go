@@ -11,33 +11,34 @@ import (
 	"github.com/quiver-gpu/quiver/ipc/handle"
 )
 
-// encoded is an item as messages of the Arrow IPC format: its dictionaries, and
-// then itself, with bodies that show its memory.
+// encoding holds the Arrow IPC messages of an object: its dictionaries, then the
+// record batch. The bodies refer to the object's memory.
 type encoded struct {
 	messages []message
-	gpu      *cudabuf.Device // nil where all is on the host
+	gpu      *cudabuf.Device // nil if all memory is on the host
 	release  func()
 }
 
 type message struct {
-	metadata []byte // none of a buffer
-	length   int64  // of the body, with its padding
+	metadata []byte // empty for a bare buffer
+	length   int64  // of the body, with padding
 	body     []piece
 }
 
-// piece is a part of a body, with the ways in which its memory is shared as it
-// is.
+// bodyPart is a part of a message body, with the mechanisms that share its memory
+// in place.
 type piece struct {
 	arrowipc.Part
 	ways handle.Mechanisms
 }
 
-// encode encodes an item once. The caller holds a reference to it.
+// encode encodes an object, once. The caller holds a reference to the object.
 func (it *item) encode() (*encoded, error) {
 	it.encoding.Do(func() { it.encoded, it.encodeErr = it.encodeNow() })
 	return it.encoded, it.encodeErr
 }
 
+// newEncoding encodes the batch or buffer and finds the mechanisms of its memory.
 func (it *item) encodeNow() (*encoded, error) {
 	e := &encoded{release: func() {}}
 	if it.batch == nil {
@@ -68,7 +69,7 @@ func (it *item) encodeNow() (*encoded, error) {
 	return e, nil
 }
 
-// batch encodes a record batch.
+// addBatch encodes a record batch.
 func (e *encoded) batch(it *item) error {
 	messages, err := messagesOf(it.batch)
 	if err != nil {
@@ -99,7 +100,7 @@ func (e *encoded) batch(it *item) error {
 	return nil
 }
 
-// messagesOf encodes a batch with all dictionaries that it needs.
+// encodeMessages encodes a batch with all dictionaries that it needs.
 func messagesOf(b arrow.RecordBatch) ([]*arrowipc.Message, error) {
 	if !slices.ContainsFunc(b.Schema().Fields(), func(f arrow.Field) bool { return hasDictionary(f.Type) }) {
 		m, err := arrowipc.EncodeRecordBatch(b)
@@ -125,15 +126,16 @@ func hasDictionary(t arrow.DataType) bool {
 	return false
 }
 
-// allocation is memory of which the ways are known.
+// allocation is memory whose mechanisms are known.
 type allocation struct {
 	base uintptr
 	size int64
 	ways handle.Mechanisms
 }
 
-// waysOf are the mechanisms by which memory is shared as it is. It asks the driver
-// once for an allocation, and not at all for one of a pool to share.
+// inPlaceMechanisms returns the mechanisms that share the memory of a buffer in
+// place. It asks the driver once per allocation. Memory of a SharedPool needs no
+// driver call.
 func waysOf(buffer *cudabuf.Buffer, pooled bool, known []allocation) (handle.Mechanisms, []allocation) {
 	if buffer.SharedPool() != nil {
 		if pooled {
@@ -157,7 +159,7 @@ func waysOf(buffer *cudabuf.Buffer, pooled bool, known []allocation) (handle.Mec
 	return a.ways, append(known, a)
 }
 
-// native is a piece's memory, if a mechanism shares it as it is.
+// inPlace returns the memory of the part if mechanism m shares it in place.
 func (p *piece) native(m handle.Mechanism) (*cudabuf.Buffer, bool) {
 	for _, way := range p.ways {
 		if way == m {
@@ -167,7 +169,7 @@ func (p *piece) native(m handle.Mechanism) (*cudabuf.Buffer, bool) {
 	return nil, false
 }
 
-// packs tells whether a message is copied whole, and so stays together.
+// packed reports whether the whole body is copied, so that it stays contiguous.
 func (m *message) packs(way handle.Mechanism) bool {
 	for i := range m.body {
 		if _, native := m.body[i].native(way); native {
@@ -177,7 +179,7 @@ func (m *message) packs(way handle.Mechanism) bool {
 	return true
 }
 
-// native is how many bytes a mechanism shares as they are.
+// inPlaceBytes returns the number of bytes that mechanism m shares in place.
 func (e *encoded) native(m handle.Mechanism) (n int64) {
 	if m == handle.Local {
 		return math.MaxInt64
@@ -192,7 +194,7 @@ func (e *encoded) native(m handle.Mechanism) (n int64) {
 	return n
 }
 
-// device is where an item lives.
+// deviceName returns the name of the device that holds the object.
 func (it *item) device() string {
 	if it.batch == nil {
 		return it.buffer.Device().String()

@@ -108,7 +108,8 @@ func FuzzClient(f *testing.F) {
 	})
 }
 
-// encoded is what a server sends of a small table.
+// encoded returns the schema and the one batch that a server sends of a small
+// table.
 func encoded(t testing.TB) (header []byte, part wire.Part) {
 	catalog, s := serve(t, ipc.ServerOptions{})
 	small := small()

@@ -20,37 +20,37 @@ import (
 	"github.com/quiver-gpu/quiver/ipc/internal/wire"
 )
 
-// ServerOptions says how to serve. The zero value serves processes of the same
+// ServerOptions configures a server. The zero value serves processes of the same
 // user.
 type ServerOptions struct {
-	// Allow are the users that may connect, by number; the process's own where it
-	// is nil. The socket's file is of mode 0600: for others to reach it, the
-	// caller changes that.
+	// AllowUIDs lists the user ids that may connect; nil means the server's own.
+	// The socket file has mode 0600: for other users the caller must change it.
 	Allow []uint32
-	// Silence ends the leases of a client, and its connection, from which nothing
-	// came for so long: it hangs. Clients of this package say so often enough that
-	// they live. 0 is no limit; a client that dies is noticed at once anyway.
+	// KeepAliveTimeout ends the connection and the leases of a client that sends
+	// nothing for this long. Clients of this package send PING often enough. 0
+	// means no limit. The death of a client is noticed at once in any case.
 	Silence time.Duration
-	// LeaseLimit ends the connection of a client that holds a batch or buffer for
-	// longer, although it lives, and with it all that it holds; it gets
-	// ErrLeaseExpired. Batches of a table count from when all of it is sent, those
-	// of a stream each from when it is. 0 is no limit.
+	// MaxLeaseTime ends the connection of a client that holds a lease for longer,
+	// and with it all of the client's leases; the client gets ErrLeaseExpired.
+	// The time of a table's leases starts when the whole table is sent, that of a
+	// stream's lease when its batch is sent. 0 means no limit.
 	LeaseLimit time.Duration
-	// IdleLimit bounds the shared memory that is kept for later batches, in
-	// bytes: 256 MiB where it is 0, none where it is negative.
+	// MaxIdleBytes bounds the unused shared memory that is kept for later
+	// batches. 0 means 256 MiB; a negative value keeps none.
 	IdleLimit int64
 
-	patience time.Duration // patience where it is 0
+	patience time.Duration // 0 means defaultPeerTimeout
 }
 
-// Server offers a catalog over a Unix socket. It may be used from any goroutine.
+// Server serves a catalog on a Unix socket. Its methods may be called from any
+// goroutine.
 type Server struct {
 	catalog  *Catalog
 	o        ServerOptions
 	self     handle.Process
 	instance [16]byte
 	listener *net.UnixListener
-	ctx      context.Context // ends with the server
+	ctx      context.Context // done when the server closes
 	cancel   context.CancelFunc
 	work     sync.WaitGroup
 	store    store
@@ -64,21 +64,24 @@ type Server struct {
 
 const (
 	defaultIdle = 256 << 20
-	// patience is how long a peer may take to say HELLO, or to take what it is
-	// sent.
+	// defaultPeerTimeout bounds the time until a peer sends HELLO, and the time
+	// of a write to a peer.
 	patience = 5 * time.Second
-	// unread is how many bytes of control messages may wait for a peer.
+	// maxUnsentBytes bounds the control messages that wait for a peer to read
+	// them.
 	unread = 64 << 20
 )
 
-// instances are the servers of this process, by which clients in it find them.
+// instances maps the instance of each server of this process to the server.
+// Clients in the same process look their server up here.
 var instances sync.Map // [16]byte -> *Server
 
-// Serve offers a catalog on a Unix socket at a path, until Close. A file of a
-// socket that nobody serves is replaced.
+// Serve serves a catalog on a Unix socket at path until Close. It replaces a
+// socket file if no process listens on it. The error wraps arrow.ErrInvalid if
+// the catalog is nil.
 func Serve(path string, catalog *Catalog, o ServerOptions) (*Server, error) {
 	if catalog == nil {
-		return nil, fmt.Errorf("serving shared columns at %s: there is no catalog: %w", path, arrow.ErrInvalid)
+		return nil, fmt.Errorf("ipc.Serve: socket %s: nil catalog: %w", path, arrow.ErrInvalid)
 	}
 	self, err := handle.Self()
 	if err != nil {
@@ -95,7 +98,7 @@ func Serve(path string, catalog *Catalog, o ServerOptions) (*Server, error) {
 	}
 	listener, err := unixsocket.Listen(path)
 	if err != nil {
-		return nil, fmt.Errorf("serving shared columns at %s: %w", path, err)
+		return nil, fmt.Errorf("ipc.Serve: socket %s: %w", path, err)
 	}
 	s := &Server{
 		catalog: catalog, o: o, self: self, listener: listener,
@@ -112,7 +115,7 @@ func Serve(path string, catalog *Catalog, o ServerOptions) (*Server, error) {
 	return s, nil
 }
 
-// Path is where the server listens.
+// Path returns the path of the server's socket.
 func (s *Server) Path() string { return s.listener.Addr().String() }
 
 func (s *Server) accept() {
@@ -122,7 +125,7 @@ func (s *Server) accept() {
 			if s.ctx.Err() != nil {
 				return
 			}
-			time.Sleep(10 * time.Millisecond) // no descriptor is free, say
+			time.Sleep(10 * time.Millisecond) // perhaps no file descriptor is free
 			continue
 		}
 		c := newConn(s, unix)
@@ -138,17 +141,17 @@ func (s *Server) accept() {
 	}
 }
 
-// clients are the connections that there are.
+// connections returns the open connections.
 func (s *Server) clients() []*conn {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Collect(maps.Keys(s.conns))
 }
 
-// allowed tells whether a user may connect.
+// allowed reports whether a user may connect.
 func (s *Server) allowed(uid uint32) bool { return slices.Contains(s.o.Allow, uid) }
 
-// stream is what a GPU copies on.
+// copyStream returns the stream on which dev copies into shared memory.
 func (s *Server) stream(dev *cudabuf.Device) (*cudabuf.Stream, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -165,18 +168,18 @@ func (s *Server) stream(dev *cudabuf.Device) (*cudabuf.Stream, error) {
 	return stream, err
 }
 
-// keep remembers a form, to let go of it with the server.
+// registerExport records an export, so that Close releases it.
 func (s *Server) keep(it *item, f *form) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
-		return fmt.Errorf("server at %s: %w", s.Path(), ErrClosed)
+		return fmt.Errorf("ipc.Server: server at %s: %w", s.Path(), ErrClosed)
 	}
 	s.forms[f] = it
 	return nil
 }
 
-// drop forgets a form that has no item any more.
+// unregisterExport removes and releases an export whose object is released.
 func (s *Server) drop(f *form) {
 	s.mu.Lock()
 	delete(s.forms, f)
@@ -184,9 +187,9 @@ func (s *Server) drop(f *form) {
 	f.release()
 }
 
-// Shutdown withdraws nothing, but takes no new clients, and waits until those
-// that there are hold nothing. Then it is Close. When ctx ends first, it closes
-// all the same and returns its error.
+// Shutdown stops accepting clients, waits until the connected clients hold no
+// leases, and closes the server. If ctx is done first, it closes the server and
+// returns ctx's error. It withdraws no names.
 func (s *Server) Shutdown(ctx context.Context) error {
 	_ = s.listener.Close()
 	for tick := time.NewTicker(5 * time.Millisecond); ; {
@@ -203,6 +206,7 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	}
 }
 
+// leaseCount returns the number of leases, counted once per block.
 func (s *Server) leases() (n int) {
 	s.store.do(func() {
 		for _, b := range s.store.blocks {
@@ -212,10 +216,10 @@ func (s *Server) leases() (n int) {
 	return n
 }
 
-// Close ends all connections, and with them all leases, removes the socket's file
-// and gives shared memory back. The catalog stays the caller's. What clients hold
-// they keep mapped; of memory that CUDA's own handles or pools share, CUDA does not say
-// what becomes then: see Shutdown. A second Close does nothing.
+// Close ends all connections and leases, removes the socket file and releases the
+// shared memory. The catalog stays open. Clients keep their memory mapped. For
+// memory shared by CUDA IPC handles or pools, CUDA does not define what they then
+// read; see Shutdown. A second Close does nothing.
 func (s *Server) Close() error {
 	s.mu.Lock()
 	if s.closed {
@@ -227,10 +231,10 @@ func (s *Server) Close() error {
 	s.cancel()
 	err := s.listener.Close()
 	if errors.Is(err, net.ErrClosed) {
-		err = nil // by Shutdown
+		err = nil // Shutdown closed the listener
 	}
 	for _, c := range s.clients() {
-		s.work.Go(func() { c.end(fmt.Errorf("the server is closing: %w", ErrServerGone)) })
+		s.work.Go(func() { c.end(fmt.Errorf("ipc.Server: the server is closing: %w", ErrServerGone)) })
 	}
 	s.work.Wait()
 	instances.Delete(s.instance)
@@ -250,10 +254,10 @@ func (s *Server) Close() error {
 	return err
 }
 
-// Stats says what is shared, and who holds what.
+// Stats lists the clients with their leases, and the shared blocks.
 type Stats = wire.StatsMessage
 
-// Stat says what is shared, and who holds what.
+// Stat returns the clients with their leases, and the shared blocks.
 func (s *Server) Stat() Stats {
 	conns := s.clients()
 	var stats Stats
@@ -275,8 +279,8 @@ func (s *Server) Stat() Stats {
 	return stats
 }
 
-// expire ends the connections of clients that hold something for longer than the
-// server lets them. One may hold it a quarter of that longer.
+// enforceLeaseTime closes the connections of clients that hold a lease for longer
+// than MaxLeaseTime. It checks every quarter of that time.
 func (s *Server) expire() {
 	tick := time.NewTicker(max(s.o.LeaseLimit/4, time.Millisecond))
 	defer tick.Stop()
@@ -292,7 +296,8 @@ func (s *Server) expire() {
 	}
 }
 
-// overdue are clients that hold something for too long, each once, and what.
+// expiredClients returns each connection with an expired lease, once, and the
+// error to close it with.
 func (s *Server) overdue() map[*conn]error {
 	found := map[*conn]error{}
 	conns := s.clients()
@@ -301,7 +306,7 @@ func (s *Server) overdue() map[*conn]error {
 			for number, l := range c.leases {
 				if held := time.Since(l.counted); !l.counted.IsZero() && held > s.o.LeaseLimit && !c.expired {
 					c.expired = true
-					found[c] = fmt.Errorf("lease %d, batch %d of %q, held for %v, at most %v expected: %w",
+					found[c] = fmt.Errorf("ipc.Server: lease %d, batch %d of %q: held for %v, want at most %v: %w",
 						number, l.sequence, l.form.name, held.Round(time.Millisecond), s.o.LeaseLimit, ErrLeaseExpired)
 				}
 			}

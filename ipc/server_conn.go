@@ -13,7 +13,7 @@ import (
 	"github.com/quiver-gpu/quiver/ipc/internal/wire"
 )
 
-// conn is a client, as the server sees it.
+// serverConn is the server's side of a connection.
 type conn struct {
 	server *Server
 	in     *wire.Conn
@@ -23,11 +23,10 @@ type conn struct {
 	peer   wire.HelloMessage
 	since  time.Time
 
-	// requests are of the goroutine that reads, and of those that answer.
 	mu       sync.Mutex
 	requests map[uint32]*request
 
-	// These are of the store's books.
+	// The registry's mu guards the fields below.
 	welcomed bool
 	gone     bool
 	expired  bool
@@ -35,18 +34,18 @@ type conn struct {
 	leases   map[uint64]*lease
 }
 
-// lease is what a client holds.
+// lease is a client's right to read an export.
 type lease struct {
 	form     *form
 	sequence uint64
 	since    time.Time
-	counted  time.Time // since when LeaseLimit counts; it does not where this is zero
+	counted  time.Time // start of the time that MaxLeaseTime bounds; zero until all is sent
 }
 
-// request is one that is under way.
+// request is a client's request in progress.
 type request struct {
 	cancel context.CancelFunc
-	credit *credit // of a subscription
+	credit *credit // nil unless the request is a subscription
 }
 
 const maxRequests = 64
@@ -59,8 +58,8 @@ func newConn(s *Server, unix *net.UnixConn) *conn {
 	}
 }
 
-// serve talks to the client until one of both ends it, and then ends what the
-// client holds.
+// serve handles a connection until either side ends it, and then releases the
+// client's leases.
 func (c *conn) serve() {
 	ctx, cancel := context.WithCancel(c.server.ctx)
 	var work sync.WaitGroup
@@ -77,7 +76,8 @@ func (c *conn) serve() {
 	c.server.store.do(c.forsake)
 }
 
-// end tells the client why, where it is its fault, and closes the connection.
+// close closes the connection. It first sends err to the client if the error is
+// the client's doing.
 func (c *conn) end(err error) {
 	var closed net.Error
 	if err != nil && !errors.As(err, &closed) {
@@ -91,14 +91,14 @@ func (c *conn) end(err error) {
 	c.out.Abort(err)
 }
 
-// welcome checks who is there.
+// handshake checks the peer's credentials and HELLO, and sends WELCOME.
 func (c *conn) welcome() (err error) {
 	s := c.server
 	if c.pid, c.uid, err = unixsocket.Credentials(c.in.Unix()); err != nil {
 		return err
 	}
 	if !s.allowed(c.uid) {
-		return fmt.Errorf("user %d may not connect to the server at %s: %w", c.uid, s.Path(), ErrRefused)
+		return fmt.Errorf("ipc.Server: user %d may not connect to the server at %s: %w", c.uid, s.Path(), ErrRefused)
 	}
 	if err = c.in.SetReadDeadline(time.Now().Add(s.o.patience)); err != nil {
 		return err
@@ -109,16 +109,16 @@ func (c *conn) welcome() (err error) {
 	}
 	f.CloseFile()
 	if f.Type != wire.Hello || f.Request != 0 {
-		return fmt.Errorf("%v of request %d, HELLO expected: %w", f.Type, f.Request, ErrFault)
+		return fmt.Errorf("ipc.Server: got %v of request %d, want HELLO: %w", f.Type, f.Request, ErrFault)
 	}
 	if err = c.peer.Parse(f.Payload); err != nil {
 		return err
 	}
 	if c.peer.Lowest > wire.Version || c.peer.Highest < wire.Version {
-		return fmt.Errorf("the client speaks versions %d to %d, the server %d: %w", c.peer.Lowest, c.peer.Highest, wire.Version, ErrVersion)
+		return fmt.Errorf("ipc.Server: protocol version: the client has %d to %d, the server %d: %w", c.peer.Lowest, c.peer.Highest, wire.Version, ErrVersion)
 	}
 	if p := c.peer.Process; p.SameNamespace(s.self) && int64(p.PID) != int64(c.pid) {
-		return fmt.Errorf("the client says that it is process %d, the kernel says %d: %w", p.PID, c.pid, ErrRefused)
+		return fmt.Errorf("ipc.Server: process id: the client sent %d, the kernel reports %d: %w", p.PID, c.pid, ErrRefused)
 	}
 	m := wire.WelcomeMessage{Version: wire.Version, Process: s.self, Instance: s.instance, Silence: uint32(s.o.Silence.Milliseconds())}
 	s.store.do(func() {
@@ -128,7 +128,7 @@ func (c *conn) welcome() (err error) {
 	return nil
 }
 
-// read takes frames until the connection ends.
+// readFrames reads and handles frames until the connection ends.
 func (c *conn) read(ctx context.Context, work *sync.WaitGroup) error {
 	for {
 		var deadline time.Time
@@ -149,12 +149,12 @@ func (c *conn) read(ctx context.Context, work *sync.WaitGroup) error {
 	}
 }
 
-// take does what a frame asks for. An error ends the connection.
+// handleFrame handles one frame. An error ends the connection.
 func (c *conn) take(ctx context.Context, f wire.Frame, work *sync.WaitGroup) error {
 	switch f.Type {
 	case wire.Release, wire.Forgotten:
 		if f.Request != 0 {
-			return fmt.Errorf("request %d, 0 expected: %w", f.Request, ErrFault)
+			return fmt.Errorf("got request %d, want 0: %w", f.Request, ErrFault)
 		}
 		numbers, err := wire.ParseNumbers(f.Payload)
 		if err != nil {
@@ -191,21 +191,21 @@ func (c *conn) take(ctx context.Context, f wire.Frame, work *sync.WaitGroup) err
 			return err
 		}
 		if n > math.MaxInt32 {
-			return fmt.Errorf("a credit of %d batches: %w", n, ErrFault)
+			return fmt.Errorf("credit: got %d batches, want at most %d: %w", n, math.MaxInt32, ErrFault)
 		}
 		r := &request{credit: newCredit(n)}
 		return c.begin(ctx, work, f.Request, r, func(ctx context.Context) error { return c.subscribe(ctx, f.Request, r.credit, name) })
 	case wire.Error:
 		return &quiet{parseError(f.Payload)}
 	default:
-		return fmt.Errorf("a client does not send it: %w", ErrFault)
+		return fmt.Errorf("only servers send this frame: %w", ErrFault)
 	}
 }
 
-// quiet is the end of a connection of which the peer need not be told.
+// unreportedError ends a connection without an ERROR frame to the peer.
 type quiet struct{ error }
 
-// answer answers what takes no time.
+// reply replies to LIST, STAT and PING.
 func (c *conn) answer(f wire.Frame) {
 	reply := wire.Frame{Request: f.Request}
 	switch f.Type {
@@ -218,23 +218,24 @@ func (c *conn) answer(f wire.Frame) {
 		reply.Type = wire.Pong
 	}
 	if len(reply.Payload) > wire.MaxPayload {
-		m := wire.ErrorMessage{Code: wire.CodeFailed, Text: fmt.Sprintf("the answer has %d bytes, a frame at most %d", len(reply.Payload), wire.MaxPayload)}
+		m := wire.ErrorMessage{Code: wire.CodeFailed, Text: fmt.Sprintf("the reply has %d bytes, want at most %d in a frame", len(reply.Payload), wire.MaxPayload)}
 		reply.Type, reply.Payload = wire.Error, m.Append(nil)
 	}
 	c.out.Put(reply)
 }
 
-// isNew returns a fault for the number of a request that is none, or under way.
+// checkNewRequest returns a fault if a request number is 0 or in use.
 func (c *conn) isNew(number uint32) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if number == 0 || c.requests[number] != nil {
-		return fmt.Errorf("request %d is not new: %w", number, ErrFault)
+		return fmt.Errorf("request %d is 0 or in use: %w", number, ErrFault)
 	}
 	return nil
 }
 
-// begin does a request in a goroutine of its own, and answers its end.
+// startRequest runs handle in a goroutine and sends END or ERROR after it
+// returns.
 func (c *conn) begin(parent context.Context, work *sync.WaitGroup, number uint32, r *request, do func(context.Context) error) error {
 	if err := c.isNew(number); err != nil {
 		return err
@@ -247,7 +248,7 @@ func (c *conn) begin(parent context.Context, work *sync.WaitGroup, number uint32
 	c.mu.Unlock()
 	if n > maxRequests {
 		r.cancel()
-		return fmt.Errorf("%d requests at a time, at most %d expected: %w", n, maxRequests, ErrFault)
+		return fmt.Errorf("got %d concurrent requests, want at most %d: %w", n, maxRequests, ErrFault)
 	}
 	work.Go(func() {
 		defer r.cancel()
@@ -260,21 +261,21 @@ func (c *conn) begin(parent context.Context, work *sync.WaitGroup, number uint32
 		c.mu.Lock()
 		delete(c.requests, number)
 		c.mu.Unlock()
-		if parent.Err() == nil { // else the connection ends, not the request
+		if parent.Err() == nil { // otherwise the connection is ending
 			c.out.Put(reply)
 		}
 	})
 	return nil
 }
 
-// cancel ends a subscription. One that has just ended is not there any more.
+// cancelSubscription ends a subscription. It ignores one that has just ended.
 func (c *conn) cancel(number uint32) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	switch r := c.requests[number]; {
 	case r == nil:
 	case r.credit == nil:
-		return fmt.Errorf("request %d is no subscription: %w", number, ErrFault)
+		return fmt.Errorf("request %d is not a subscription: %w", number, ErrFault)
 	default:
 		r.cancel()
 	}
@@ -289,7 +290,7 @@ func (c *conn) stat() wire.ClientStat {
 	return s
 }
 
-// get sends a table or a buffer.
+// sendObjects sends a table or a buffer.
 func (c *conn) get(ctx context.Context, number uint32, name string) error {
 	header, items, err := c.server.catalog.items(name)
 	if err != nil {
@@ -320,8 +321,8 @@ func (c *conn) get(ctx context.Context, number uint32, name string) error {
 	return nil
 }
 
-// count lets the time of leases run: the client has all that it waits for before it
-// can end them.
+// startLeaseClocks starts the time that MaxLeaseTime bounds. The client can
+// release these leases only from now on, after all data is sent.
 func (c *conn) count(leases []*lease) {
 	c.server.store.do(func() {
 		for _, l := range leases {
@@ -330,7 +331,7 @@ func (c *conn) count(leases []*lease) {
 	})
 }
 
-// subscribe sends a stream as far as the credit goes.
+// sendStream sends batches of a stream while the flow control window allows it.
 func (c *conn) subscribe(ctx context.Context, number uint32, credit *credit, name string) error {
 	feed, err := c.server.catalog.Subscribe(name)
 	if err != nil {
@@ -344,7 +345,7 @@ func (c *conn) subscribe(ctx context.Context, number uint32, credit *credit, nam
 		it, err := feed.next(ctx)
 		if err != nil {
 			if errors.Is(err, ErrClosed) {
-				return nil // the stream's end
+				return nil // end of the stream
 			}
 			return err
 		}
@@ -358,7 +359,8 @@ func (c *conn) subscribe(ctx context.Context, number uint32, credit *credit, nam
 	return ctx.Err()
 }
 
-// offer gives the client a lease of an item.
+// grantLease sends an object to the client, with a lease. It waits for the
+// object's bytes unless the client can wait for the blocks' events itself.
 func (c *conn) offer(ctx context.Context, number uint32, it *item) (l *lease, err error) {
 	f, err := it.formFor(c)
 	if err != nil {
@@ -377,7 +379,8 @@ func (c *conn) offer(ctx context.Context, number uint32, it *item) (l *lease, er
 	return l, err
 }
 
-// lend takes over a form's reference. The caller holds the books.
+// grantLocked takes over one reference to the export. The caller holds the
+// registry's mu.
 func (c *conn) lend(number uint32, it *item, f *form, pending, events bool) (*lease, error) {
 	if c.gone {
 		f.leave()
@@ -387,7 +390,7 @@ func (c *conn) lend(number uint32, it *item, f *form, pending, events bool) (*le
 	payload := m.Append(nil)
 	if len(payload) > wire.MaxPayload {
 		f.leave()
-		return nil, fmt.Errorf("batch %d of %q takes %d bytes to describe, a frame at most %d", it.sequence, it.name, len(payload), wire.MaxPayload)
+		return nil, fmt.Errorf("batch %d of %q: its description has %d bytes, want at most %d in a frame", it.sequence, it.name, len(payload), wire.MaxPayload)
 	}
 	for _, b := range f.blocks {
 		if _, known := b.known[c]; known {
@@ -411,40 +414,41 @@ func (c *conn) lend(number uint32, it *item, f *form, pending, events bool) (*le
 	return l, nil
 }
 
-// sendSchema sends what the batches of a request are of.
+// sendSchema sends the schema of a request's batches.
 func (c *conn) sendSchema(number uint32, header []byte) error {
 	if len(header) > wire.MaxPayload {
-		return fmt.Errorf("a schema of %d bytes, a frame has at most %d", len(header), wire.MaxPayload)
+		return fmt.Errorf("the schema has %d bytes, want at most %d in a frame", len(header), wire.MaxPayload)
 	}
 	c.out.Put(wire.Frame{Type: wire.Schema, Request: number, Payload: header})
 	return nil
 }
 
-// giveBack takes what the client says that it does not use any more. The caller
-// holds the books.
+// handleReleased handles RELEASE (leases) and FORGOTTEN (blocks). The caller
+// holds the registry's mu.
 func (c *conn) giveBack(what wire.Type, numbers []uint64) error {
 	s := &c.server.store
 	for _, n := range numbers {
 		if what == wire.Release {
 			l := c.leases[n]
 			if l == nil {
-				return fmt.Errorf("lease %d, which the client does not hold: %w", n, ErrFault)
+				return fmt.Errorf("the client does not hold lease %d: %w", n, ErrFault)
 			}
 			c.endLease(n, l)
 			continue
 		}
 		b := s.blocks[n]
 		if b == nil || !b.retiring {
-			return fmt.Errorf("block %d, which the client was not asked to forget: %w", n, ErrFault)
+			return fmt.Errorf("the server did not send FORGET for block %d: %w", n, ErrFault)
 		}
 		if _, known := b.known[c]; !known {
-			return fmt.Errorf("block %d, which the client does not know: %w", n, ErrFault)
+			return fmt.Errorf("block %d was not announced to the client: %w", n, ErrFault)
 		}
 		s.forgotten(c, b)
 	}
 	return nil
 }
 
+// endLease removes a lease. The caller holds the registry's mu.
 func (c *conn) endLease(number uint64, l *lease) {
 	delete(c.leases, number)
 	for _, b := range l.form.blocks {
@@ -453,9 +457,9 @@ func (c *conn) endLease(number uint64, l *lease) {
 	l.form.leave()
 }
 
-// forsake ends all that a client holds whose connection has ended. It may still
-// read: no block that it has a lease in is written again. The caller holds the
-// books.
+// releaseAll ends all leases of a closed connection. The client may still read
+// its memory, so blocks with leases are never written again. The caller holds the
+// registry's mu.
 func (c *conn) forsake() {
 	c.gone = true
 	for number, l := range c.leases {
@@ -471,7 +475,8 @@ func (c *conn) forsake() {
 	}
 }
 
-// credit is how many batches a subscriber takes.
+// sendWindow is the flow control window of a subscription: the number of batches
+// that the client still accepts.
 type credit struct {
 	mu    sync.Mutex
 	n     uint64
@@ -480,7 +485,8 @@ type credit struct {
 
 func newCredit(n uint32) *credit { return &credit{n: uint64(n), added: make(chan struct{}, 1)} }
 
-// take waits for credit and uses one of it. It is false when ctx ends.
+// acquire waits until the window is not 0 and reduces it by one. It returns false
+// if ctx is done first.
 func (c *credit) take(ctx context.Context) bool {
 	for {
 		c.mu.Lock()
@@ -500,8 +506,8 @@ func (c *credit) take(ctx context.Context) bool {
 	}
 }
 
-// addCredit adds to a subscription's credit. One that has just ended is not there
-// any more.
+// growWindow adds to the window of a subscription. It ignores one that has just
+// ended.
 func (c *conn) addCredit(number uint32, more uint32) error {
 	c.mu.Lock()
 	r := c.requests[number]
@@ -510,14 +516,14 @@ func (c *conn) addCredit(number uint32, more uint32) error {
 		return nil
 	}
 	if r.credit == nil {
-		return fmt.Errorf("request %d is no subscription: %w", number, ErrFault)
+		return fmt.Errorf("request %d is not a subscription: %w", number, ErrFault)
 	}
 	r.credit.mu.Lock()
 	r.credit.n += uint64(more)
 	n := r.credit.n
 	r.credit.mu.Unlock()
 	if n > math.MaxInt32 {
-		return fmt.Errorf("a credit of %d batches: %w", n, ErrFault)
+		return fmt.Errorf("credit: got %d batches, want at most %d: %w", n, math.MaxInt32, ErrFault)
 	}
 	signal(r.credit.added)
 	return nil

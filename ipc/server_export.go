@@ -15,15 +15,16 @@ import (
 	"github.com/quiver-gpu/quiver/ipc/internal/wire"
 )
 
-// form is an item in shared memory, by one mechanism. It is made once for all
-// clients that get it so. The item holds it, and so does each lease.
+// export is an object in shared memory, through one mechanism. All clients that
+// use the mechanism share it. The object holds one reference and each lease
+// another.
 type form struct {
 	key    formKey
 	name   string
 	parts  []wire.Part
 	blocks []*block
 	bytes  int64
-	refs   int // of the store's books
+	refs   int // guarded by the registry's mu
 }
 
 type formKey struct {
@@ -31,9 +32,9 @@ type formKey struct {
 	mechanism handle.Mechanism
 }
 
-// mechanisms are the ways in which an item may go to a client, the best first:
-// that in which most of its bytes are shared already, then those of the client's
-// list.
+// mechanismsFor returns the mechanisms that can share an object with a client.
+// Those that share more of its bytes in place come first, then the order is the
+// client's.
 func (it *item) mechanisms(c *conn) (handle.Mechanisms, error) {
 	e, err := it.encode()
 	if err != nil {
@@ -49,7 +50,7 @@ func (it *item) mechanisms(c *conn) (handle.Mechanisms, error) {
 			return c.peer.Process.SameMachine(self)
 		case handle.CUDAFD:
 			return onGPU && c.peer.Process.SameMachine(self)
-		case handle.CUDAPool: // nothing is copied so
+		case handle.CUDAPool: // this mechanism cannot copy
 			return onGPU && c.peer.Process.SameMachine(self) && c.peer.Process != self &&
 				e.native(m) > 0 && slices.Contains(c.peer.Mechanisms, handle.CUDAFD)
 		default:
@@ -67,7 +68,7 @@ func (it *item) mechanisms(c *conn) (handle.Mechanisms, error) {
 		if e.gpu != nil {
 			where = fmt.Sprintf("%v, GPU-%v", e.gpu, e.gpu.UUID())
 		}
-		return nil, fmt.Errorf("%q is on %s at %v; the client, %v, has %v, and GPUs %v: %w",
+		return nil, fmt.Errorf("%q is on %s of %v; the client, %v, has mechanisms %v and GPUs %v: %w",
 			it.name, where, self, c.peer.Process, c.peer.Mechanisms, c.peer.Devices, ErrNoMechanism)
 	}
 	slices.SortStableFunc(ways, func(a, b handle.Mechanism) int {
@@ -76,7 +77,8 @@ func (it *item) mechanisms(c *conn) (handle.Mechanisms, error) {
 	return ways, nil
 }
 
-// formFor returns an item as a client can have it. It counts for the caller.
+// exportFor returns an export of the object for a client. The caller owns one
+// reference.
 func (it *item) formFor(c *conn) (*form, error) {
 	ways, err := it.mechanisms(c)
 	if err != nil {
@@ -85,18 +87,19 @@ func (it *item) formFor(c *conn) (*form, error) {
 	var failures []error
 	for _, m := range ways {
 		if m == handle.Memory && len(failures) > 0 {
-			break // a GPU that fails is not passed over in silence
+			break // report the GPU's error instead of falling back to host memory
 		}
 		f, err := it.form(c.server, m)
 		if err == nil {
 			return f, nil
 		}
-		failures = append(failures, fmt.Errorf("by %v: %w", m, err))
+		failures = append(failures, fmt.Errorf("through %v: %w", m, err))
 	}
 	return nil, fmt.Errorf("sharing %q: %w", it.name, errors.Join(failures...))
 }
 
-// form returns an item by a mechanism, with a reference.
+// exportThrough returns the object's export through a mechanism, and creates it
+// if needed. The caller owns one reference.
 func (it *item) form(s *Server, m handle.Mechanism) (*form, error) {
 	key := formKey{s, m}
 	it.mu.Lock()
@@ -131,8 +134,8 @@ func (f *form) local(it *item) {
 	f.parts = []wire.Part{{Regions: []wire.Region{{Length: b.size, Block: b.id}}}}
 }
 
-// fill puts an item where the mechanism shares it: memory that is there stays as
-// it is, the rest is copied to one block.
+// fill shares an object through the export's mechanism. Memory that the mechanism
+// can share in place stays there; the rest is copied to one block.
 func (f *form) fill(it *item) error {
 	e, err := it.encode()
 	if err != nil {
@@ -172,7 +175,7 @@ func (f *form) fill(it *item) error {
 	return f.publish(e.gpu)
 }
 
-// hold adds a block that was got with a form in it.
+// addBlock adds a block in which this export is already counted.
 func (f *form) hold(b *block) {
 	if slices.Contains(f.blocks, b) {
 		f.key.server.store.do(func() { f.key.server.store.leave(b) })
@@ -181,7 +184,8 @@ func (f *form) hold(b *block) {
 	f.blocks = append(f.blocks, b)
 }
 
-// publish records the blocks' events behind whatever writes them.
+// recordEvents records the blocks' events after all enqueued writes to the
+// blocks.
 func (f *form) publish(gpu *cudabuf.Device) error {
 	if !f.key.mechanism.OnGPU() {
 		return nil
@@ -201,7 +205,7 @@ func (f *form) publish(gpu *cudabuf.Device) error {
 	return nil
 }
 
-// written tells whether the bytes are there.
+// ready reports whether all bytes are written.
 func (f *form) written() (bool, error) {
 	for _, b := range f.blocks {
 		if b.event == nil {
@@ -214,7 +218,7 @@ func (f *form) written() (bool, error) {
 	return true, nil
 }
 
-// wait waits until the bytes are there, or ctx ends.
+// waitReady waits until all bytes are written or ctx is done.
 func (f *form) wait(ctx context.Context) error {
 	for _, b := range f.blocks {
 		if b.event == nil {
@@ -227,10 +231,10 @@ func (f *form) wait(ctx context.Context) error {
 	return nil
 }
 
-// release gives a reference back.
+// release drops a reference.
 func (f *form) release() { f.key.server.store.do(f.leave) }
 
-// leave is release for who has the books.
+// releaseLocked is release for a caller that holds the registry's mu.
 func (f *form) leave() {
 	if f.refs--; f.refs > 0 {
 		return
@@ -240,14 +244,14 @@ func (f *form) leave() {
 	}
 }
 
-// copying is what goes to a block, and where in it.
+// copyPlan lists the buffers to copy to a block, with their offsets.
 type copying struct {
 	buffers []arrowbuf.Buffer
 	places  []int64
 	end     int64
 }
 
-// begin is where the next body starts.
+// nextOffset returns the offset of the next body.
 func (c *copying) begin() int64 { return (c.end + 63) &^ 63 }
 
 func (c *copying) put(at int64, b arrowbuf.Buffer) int64 {
@@ -258,7 +262,8 @@ func (c *copying) put(at int64, b arrowbuf.Buffer) int64 {
 
 func (c *copying) add(b arrowbuf.Buffer) int64 { return c.put(c.begin(), b) }
 
-// copy fills a block, and names it in the regions that have none.
+// copyBuffers copies the planned buffers to a block. It sets the block of the
+// regions that have none.
 func (f *form) copy(c *copying, gpu *cudabuf.Device, owner string) error {
 	if c.end == 0 {
 		return nil
@@ -268,7 +273,7 @@ func (f *form) copy(c *copying, gpu *cudabuf.Device, owner string) error {
 	switch m {
 	case handle.Memory:
 		gpu = nil
-	case handle.CUDAPool: // beside what lies in a pool
+	case handle.CUDAPool: // copies of parts outside the pool
 		m = handle.CUDAFD
 	}
 	b, offset, err := s.store.take(place{m, gpu, owner}, c.end)
@@ -292,13 +297,14 @@ func (f *form) copy(c *copying, gpu *cudabuf.Device, owner string) error {
 	}
 	for i, src := range c.buffers {
 		if err := copyTo(b.buffer, src, offset+c.places[i], stream); err != nil {
-			return fmt.Errorf("copying %d bytes to share: %w", src.Len(), err)
+			return fmt.Errorf("copying %d bytes to shared memory: %w", src.Len(), err)
 		}
 	}
 	return nil
 }
 
-// copyTo copies, in the order of a stream where the GPU can do it alone.
+// copyTo copies src to an offset of dst. Copies that a GPU can make are enqueued
+// on stream.
 func copyTo(dst, src arrowbuf.Buffer, at int64, stream *cudabuf.Stream) (err error) {
 	host, onHost := arrowbuf.HostBytes(src)
 	to, onGPU := dst.(*cudabuf.Buffer)
@@ -316,10 +322,11 @@ func copyTo(dst, src arrowbuf.Buffer, at int64, stream *cudabuf.Stream) (err err
 	return err
 }
 
-// waitFor asks for an event until it is done, or until over is closed. It is for
-// events that may never be done, which CUDA's own waits would wait for forever.
+// pollEvent queries an event until it is done or over is closed. CUDA's wait
+// functions are not used, since they never return if the event's process was
+// killed.
 func waitFor(e *cudabuf.Event, over <-chan struct{}) error {
-	const soon = 50 // questions before the first pause: some 50 us
+	const soon = 50 // queries before the first pause, about 50 us
 	pause := 10 * time.Microsecond
 	for asked := 0; ; asked++ {
 		if done, err := e.Done(); done || err != nil {

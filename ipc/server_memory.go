@@ -17,23 +17,23 @@ import (
 	"github.com/quiver-gpu/quiver/ipc/internal/wire"
 )
 
-// store keeps the books of a server: blocks, who knows them, what lies in them
-// and who reads it. What takes time is put off until the lock is open.
+// blockRegistry holds the blocks of a server, the clients that know each block,
+// and the exports in it. Slow actions are deferred until mu is unlocked.
 type store struct {
 	idleLimit int64
 
 	mu     sync.Mutex
-	later  []func()
+	later  []func() // run by withLock after it unlocks mu
 	next   uint64
 	blocks map[uint64]*block
-	open   map[place]*block // to which small batches are added
+	open   map[place]*block // blocks with space for small batches
 	pools  map[*cudabuf.SharedPool]*exportedPool
-	idle   []*block // the longest idle first
-	kept   int64    // bytes of idle
+	idle   []*block // unused blocks, least recently used first
+	kept   int64    // the bytes of idle
 	closed bool
 }
 
-// do runs f with the books, and what it puts off behind it.
+// withLock runs f with mu held, and then the actions that f deferred.
 func (s *store) do(f func()) {
 	s.mu.Lock()
 	f()
@@ -45,22 +45,23 @@ func (s *store) do(f func()) {
 	}
 }
 
-// add takes over a block, with a form in it.
+// add registers a new block that holds one export. The caller holds mu.
 func (s *store) add(b *block) {
 	s.next++
 	b.id, b.forms, b.known = s.next, 1, map[*conn]struct{}{}
 	s.blocks[b.id] = b
 }
 
-// place says whose bytes lie in a block, and what kind of block that is.
+// blockKey identifies the owned blocks that may hold an export.
 type place struct {
 	mechanism handle.Mechanism
 	dev       *cudabuf.Device
-	owner     string // a name
+	owner     string // the published name: blocks of one name are not shared with another
 }
 
-// take returns a block with n bytes for a form, and where they are. Small batches
-// of a name share a block. Of what another name had in one nothing is left.
+// allocate returns a block with n bytes for an export, and their offset. Small
+// batches of a name share a block. A block that belonged to another name is
+// cleared first.
 func (s *store) take(at place, n int64) (b *block, offset int64, err error) {
 	fresh := false
 	s.do(func() {
@@ -106,13 +107,14 @@ func (s *store) take(at place, n int64) (b *block, offset int64, err error) {
 	return b, 0, err
 }
 
-// end is where the next form in a block may begin.
+// nextOffset returns the offset of the next export in a block.
 func (b *block) end() int64 { return (b.used + 63) &^ 63 }
 
-// room is how many bytes another form may have.
+// available returns the number of bytes for the next export.
 func (b *block) room() int64 { return b.buffer.Len() - b.end() }
 
-// native returns the block of memory that is shared as it is, with a form in it.
+// shareInPlace returns the block of a buffer that is shared in place, and counts
+// one more export in it.
 func (s *store) native(m handle.Mechanism, buffer *cudabuf.Buffer, pooled bool) (*block, error) {
 	var b *block
 	s.do(func() { b = s.enter(m, buffer) })
@@ -124,7 +126,7 @@ func (s *store) native(m handle.Mechanism, buffer *cudabuf.Buffer, pooled bool) 
 		return nil, err
 	}
 	s.do(func() {
-		if b = s.enter(m, buffer); b != nil { // which another client's request made meanwhile
+		if b = s.enter(m, buffer); b != nil { // another request created the block meanwhile
 			s.later = append(s.later, made.free)
 			return
 		}
@@ -134,8 +136,9 @@ func (s *store) native(m handle.Mechanism, buffer *cudabuf.Buffer, pooled bool) 
 	return b, nil
 }
 
-// enter returns the block that has a buffer in memory shared as it is, with a form
-// more in it, or nil. The caller holds the books.
+// acquireInPlace returns the existing block that contains a buffer and counts one
+// more export in it. It returns nil if no block contains the buffer. The caller
+// holds mu.
 func (s *store) enter(m handle.Mechanism, buffer *cudabuf.Buffer) *block {
 	for _, b := range s.blocks {
 		inside := buffer.Address() - b.base
@@ -147,7 +150,8 @@ func (s *store) enter(m handle.Mechanism, buffer *cudabuf.Buffer) *block {
 	return nil
 }
 
-// leave ends a form in a block. The caller holds the books.
+// releaseExport counts one export less in a block. An unused block becomes idle
+// or is retired. The caller holds mu.
 func (s *store) leave(b *block) {
 	if b.forms--; b.forms > 0 {
 		return
@@ -168,8 +172,8 @@ func (s *store) leave(b *block) {
 	}
 }
 
-// retire asks those who know a block to forget it, and frees it then. The caller
-// holds the books.
+// retire asks the clients that know a block to forget it. The block is freed when
+// all have. The caller holds mu.
 func (s *store) retire(b *block) {
 	b.retiring = true
 	for c := range b.known {
@@ -178,7 +182,8 @@ func (s *store) retire(b *block) {
 	s.freeUnknown(b)
 }
 
-// freeUnknown frees a block that is not used when nobody knows it any more.
+// freeIfForgotten frees a retired block that no client knows. The caller holds
+// mu.
 func (s *store) freeUnknown(b *block) {
 	if b.retiring && len(b.known) == 0 {
 		delete(s.blocks, b.id)
@@ -186,13 +191,14 @@ func (s *store) freeUnknown(b *block) {
 	}
 }
 
-// forgotten notes that a client has closed a block.
+// removeClient records that a client has closed a block. The caller holds mu.
 func (s *store) forgotten(c *conn, b *block) {
 	delete(b.known, c)
 	s.freeUnknown(b)
 }
 
-// close retires what is idle, and keeps nothing from now on.
+// close retires the idle blocks. Blocks that become unused later are retired at
+// once.
 func (s *store) close() {
 	s.do(func() {
 		s.closed = true
@@ -203,7 +209,7 @@ func (s *store) close() {
 	})
 }
 
-// clearAll sets all bytes to 0.
+// clearAll sets all bytes of a buffer to 0.
 func clearAll(b arrowbuf.Buffer) error {
 	if host, ok := arrowbuf.HostBytes(b); ok {
 		clear(host)
@@ -212,33 +218,32 @@ func clearAll(b arrowbuf.Buffer) error {
 	return b.(*cudabuf.Buffer).Fill(0)
 }
 
-// block is an allocation that a server shares. The fields below mu are the
-// store's.
+// block is an allocation that a server shares.
 type block struct {
 	id        uint64
 	mechanism handle.Mechanism
 	size      int64
-	buffer    arrowbuf.Buffer // all of it, or what keeps it; nil for Local
-	base      uintptr         // where a GPU has it
-	local     *local          // of Local
-	file      *os.File        // that clients open, for CUDAFD and Memory
-	handle    [64]byte        // that clients open, for CUDAIPC and CUDAPool
-	pool      *exportedPool   // it is in, for CUDAPool
-	event     *cudabuf.Event  // recorded when its contents are given to a stream to write
+	buffer    arrowbuf.Buffer // all of the block, or the buffer that keeps it alive; nil for Local
+	base      uintptr         // the device address of the block, on a GPU
+	local     *local          // set for Local
+	file      *os.File        // the descriptor that clients open, for CUDAFD and Memory
+	handle    [64]byte        // the handle that clients open, for CUDAIPC and CUDAPool
+	pool      *exportedPool   // set for CUDAPool
+	event     *cudabuf.Event  // recorded after the writes to the block are enqueued
 	shared    *cudabuf.EventHandle
 
-	// mu of the store
-	forms    int  // that lie in it
-	leases   int  // in it
-	own      bool // the server's, to be used again
-	spoiled  bool // a lease in it ended without the client's word
+	// The registry's mu guards the fields below.
+	forms    int  // the number of exports in it
+	leases   int  // the number of leases on those exports
+	own      bool // allocated by the server, so it can be reused
+	spoiled  bool // a connection ended with leases in it, so it cannot be reused
 	retiring bool
-	at       place // of own ones
-	used     int64 // bytes of own ones
-	known    map[*conn]struct{}
+	at       place              // of owned blocks
+	used     int64              // bytes in use, of owned blocks
+	known    map[*conn]struct{} // that have it open
 }
 
-// gpu is the device of a block, nil where it is the host's.
+// gpu returns the GPU of a block, or nil for a block of the host.
 func (b *block) gpu() *cudabuf.Device {
 	if b.buffer == nil {
 		return nil
@@ -254,8 +259,8 @@ func (b *block) device() string {
 	return b.buffer.Device().String()
 }
 
-// announcement is the frame that a client opens the block by. Its event is for
-// clients that can open one.
+// announcement returns the BLOCK frame of a block. It contains the event handle
+// only if withEvent is true.
 func (b *block) announcement(s *Server, events bool) (wire.Frame, error) {
 	m := wire.BlockMessage{Block: b.id, Descriptor: handle.Descriptor{
 		Mechanism: b.mechanism, AllocationSize: b.size, Length: b.size,
@@ -275,10 +280,10 @@ func (b *block) announcement(s *Server, events bool) (wire.Frame, error) {
 	return wire.Frame{Type: wire.Block, Payload: payload, File: file}, err
 }
 
-// free gives the memory back. Nobody knows the block any more.
+// free releases the memory. No client has the block open.
 func (b *block) free() {
 	if b.event != nil {
-		_ = b.event.Close() // on a lost device nothing is left of it
+		_ = b.event.Close() // a lost device has released it already
 	}
 	if b.file != nil {
 		_ = b.file.Close()
@@ -294,7 +299,7 @@ func (b *block) free() {
 	}
 }
 
-// shareEvent gives a GPU's block an event that other processes open.
+// createEvent creates the block's event, which other processes can open.
 func (b *block) shareEvent(dev *cudabuf.Device) error {
 	event, err := dev.NewEvent(cudabuf.EventOptions{Interprocess: true})
 	if err != nil {
@@ -308,20 +313,20 @@ func (b *block) shareEvent(dev *cudabuf.Device) error {
 	return nil
 }
 
-// Blocks are multiples of these, so that they hold later batches too.
+// The sizes of blocks are multiples of these, so that blocks can hold later batches.
 const (
-	granuleGPU  = 2 << 20 // what a GPU allocates
+	granuleGPU  = 2 << 20 // the allocation granularity of a GPU
 	granuleHost = 64 << 10
 )
 
-// newBlock allocates at least n bytes that are shared by a mechanism, cleared.
+// newBlock allocates at least n bytes, cleared, that mechanism m can share.
 func newBlock(m handle.Mechanism, dev *cudabuf.Device, n int64) (b *block, err error) {
 	granule := int64(granuleGPU)
 	if m == handle.Memory {
 		granule = granuleHost
 	}
 	if n > math.MaxInt64-granule {
-		return nil, fmt.Errorf("%d bytes: %w", n, arrowbuf.ErrOutOfMemory)
+		return nil, fmt.Errorf("a shared block of %d bytes: %w", n, arrowbuf.ErrOutOfMemory)
 	}
 	n = (n + granule - 1) / granule * granule
 	if m == handle.Memory {
@@ -341,7 +346,7 @@ func newBlock(m handle.Mechanism, dev *cudabuf.Device, n int64) (b *block, err e
 	case handle.CUDAIPC:
 		buffer, err = dev.NewIPCBuffer(n)
 	default:
-		return b, fmt.Errorf("a copy by %v: %w", m, ErrNoMechanism)
+		return b, fmt.Errorf("copying to memory of mechanism %v: %w", m, ErrNoMechanism)
 	}
 	if err != nil {
 		return b, err
@@ -356,9 +361,9 @@ func newBlock(m handle.Mechanism, dev *cudabuf.Device, n int64) (b *block, err e
 	return b, b.shareEvent(dev)
 }
 
-// export finds what opens the allocation that a buffer lies in, by the block's
-// mechanism. Memory that other memory lies beside is exported only where that is
-// asked for.
+// exportAllocation exports the allocation that contains a buffer, through the
+// block's mechanism. It exports an allocation with other memory only if exposed
+// is true.
 func (b *block) export(buffer *cudabuf.Buffer, pooled bool) error {
 	var region cudabuf.Region
 	switch b.mechanism {
@@ -390,11 +395,11 @@ func (b *block) export(buffer *cudabuf.Buffer, pooled bool) error {
 	return nil
 }
 
-// nativeBlock is the allocation that a buffer lies in, shared as it is. Where
-// that cannot be by the mechanism, the error is cudabuf.ErrNotShareable.
+// newInPlaceBlock exports the allocation that contains a buffer. The error wraps
+// cudabuf.ErrNotShareable if the mechanism cannot export it.
 func (s *store) nativeBlock(m handle.Mechanism, buffer *cudabuf.Buffer, pooled bool) (b *block, err error) {
 	b = &block{mechanism: m}
-	if m == handle.CUDAPool { // exported before what is in it
+	if m == handle.CUDAPool { // a pool is exported before its allocations
 		if b.pool, err = s.pool(buffer.SharedPool()); err != nil {
 			return nil, err
 		}
@@ -412,7 +417,8 @@ func (s *store) nativeBlock(m handle.Mechanism, buffer *cudabuf.Buffer, pooled b
 	return b, nil
 }
 
-// local is what a client in this process gets: the memory itself.
+// localObject is an object for a client in the same process, which uses the
+// memory directly.
 type local struct {
 	batch  arrow.RecordBatch
 	buffer arrowbuf.Buffer
@@ -435,7 +441,8 @@ func (l *local) Release() {
 	}
 }
 
-// localBlock stands for an item, for clients in this process.
+// newLocalBlock returns a block that stands for an object, for clients in this
+// process.
 func localBlock(s *Server, it *item) *block {
 	l := &local{it.batch, it.buffer, it.device()}
 	l.Retain()
@@ -444,8 +451,8 @@ func localBlock(s *Server, it *item) *block {
 	return b
 }
 
-// localOf finds what a block of this process stands for. The caller owns a
-// reference.
+// lookupLocal returns the object of a block of a server in this process. The
+// caller owns one reference.
 func localOf(instance [16]byte, number uint64) (l *local, err error) {
 	found, ok := instances.Load(instance)
 	if ok {
@@ -458,22 +465,23 @@ func localOf(instance [16]byte, number uint64) (l *local, err error) {
 		})
 	}
 	if l == nil {
-		return nil, fmt.Errorf("block %d, which no server of this process has: %w", number, ErrServerGone)
+		return nil, fmt.Errorf("no server of this process has block %d: %w", number, ErrServerGone)
 	}
 	return l, nil
 }
 
-// exportedPool is a pool of which a server shares memory as it is, while blocks of
-// it are there.
+// exportedPool is a memory pool that a server exports while it shares blocks of
+// the pool.
 type exportedPool struct {
 	store  *store
 	of     *cudabuf.SharedPool
 	number uint64
 	file   *os.File
-	blocks int // of the store's books
+	blocks int // guarded by the registry's mu
 }
 
-// pool exports a pool, once for all its blocks. The caller releases the result.
+// acquirePool exports a pool, once for all of its blocks. The caller releases the
+// result.
 func (s *store) pool(of *cudabuf.SharedPool) (*exportedPool, error) {
 	if p := s.findPool(of); p != nil {
 		return p, nil
@@ -484,7 +492,7 @@ func (s *store) pool(of *cudabuf.SharedPool) (*exportedPool, error) {
 	}
 	p := &exportedPool{store: s, of: of, file: file, blocks: 1}
 	s.do(func() {
-		if there := s.pools[of]; there != nil { // another was faster
+		if there := s.pools[of]; there != nil { // another goroutine exported it first
 			s.later = append(s.later, func() { _ = file.Close() })
 			there.blocks++
 			p = there
@@ -497,6 +505,7 @@ func (s *store) pool(of *cudabuf.SharedPool) (*exportedPool, error) {
 	return p, nil
 }
 
+// findPool returns a pool that is exported already, or nil.
 func (s *store) findPool(of *cudabuf.SharedPool) (p *exportedPool) {
 	s.do(func() {
 		if p = s.pools[of]; p != nil {
@@ -515,8 +524,8 @@ func (p *exportedPool) release() {
 	})
 }
 
-// newMemoryBlock makes a file of the host's memory, which this process alone
-// writes.
+// newHostBlock allocates a block as a memory file, which only this process can
+// write.
 func newMemoryBlock(n int64) (*block, error) {
 	n = max(n, 1)
 	file, data, err := memfile.Create("quiver shared columns", n)

@@ -173,7 +173,7 @@ func TestHostilePools(t *testing.T) {
 				require.NoError(t, err)
 				_, err = c.Buffer(soon(t), "x")
 				require.Error(t, err)
-				assert.ErrorContains(t, err, "by cuda-pool")
+				assert.ErrorContains(t, err, "through cuda-pool")
 				require.NoError(t, c.Close())
 				assert.Empty(t, c.Held())
 			})

@@ -11,29 +11,30 @@ import (
 	"github.com/quiver-gpu/quiver/arrowbuf/arrowipc"
 )
 
-// StreamOptions says how a stream is published.
+// StreamOptions configures a published stream.
 type StreamOptions struct {
-	// Depth is how many batches wait for a subscriber that does not take them,
-	// before Write waits for it: 4 where it is 0.
+	// Depth is the number of batches queued per subscriber; if a queue is full,
+	// Write blocks. 0 means 4.
 	Depth int
-	// Options are those of each batch.
+	// Options apply to each batch.
 	Options []PublishOption
 }
 
-// Stream is a published stream of record batches. Each batch goes to those who
-// subscribe at that time. It may be used from any goroutine.
+// Stream is a published stream of record batches. Each batch goes to the
+// subscribers at the time of its Write. Its methods may be called from any
+// goroutine.
 type Stream struct {
 	name   string
 	schema *arrow.Schema
-	header []byte // see published
+	header []byte // the schema as the metadata of an Arrow IPC message
 	o      StreamOptions
 	drop   func() // withdraws the name
 
-	turn chan struct{} // held by the writer
+	turn chan struct{} // a semaphore of 1: the writer holds it
 
 	mu      sync.Mutex
 	feeds   map[*Feed]struct{}
-	joined  chan struct{} // closed, and made anew, when one subscribes
+	joined  chan struct{} // closed and replaced when a subscriber is added
 	ended   chan struct{}
 	batches int64
 	rows    int64
@@ -41,40 +42,41 @@ type Stream struct {
 	device  string
 }
 
-// NewStream publishes a stream.
+// NewStream publishes a stream. The error wraps ErrExists if the name is in use,
+// and arrowbuf.ErrOutOfRange if the depth is negative.
 func (c *Catalog) NewStream(name string, schema *arrow.Schema, o StreamOptions) (*Stream, error) {
 	if o.Depth == 0 {
 		o.Depth = 4
 	}
 	if o.Depth < 0 {
-		return nil, fmt.Errorf("stream %q: a depth of %d: %w", name, o.Depth, arrowbuf.ErrOutOfRange)
+		return nil, fmt.Errorf("ipc.NewStream: stream %q: depth: got %d, want at least 0: %w", name, o.Depth, arrowbuf.ErrOutOfRange)
 	}
 	header, err := arrowipc.EncodeSchema(schema)
 	if err != nil {
-		return nil, fmt.Errorf("stream %q: %w", name, err)
+		return nil, fmt.Errorf("ipc.NewStream: stream %q: %w", name, err)
 	}
 	s := &Stream{
 		name: name, schema: schema, header: header, o: o, device: arrowbuf.CPU().String(),
 		turn: make(chan struct{}, 1), joined: make(chan struct{}), ended: make(chan struct{}),
 		feeds: map[*Feed]struct{}{},
 	}
-	s.drop = func() { _ = c.Withdraw(name) } // unless it is withdrawn
+	s.drop = func() { _ = c.Withdraw(name) } // the name may be withdrawn already
 	if err := c.add(&published{kind: KindStream, name: name, schema: schema, stream: s}); err != nil {
 		return nil, err
 	}
 	return s, nil
 }
 
-// Schema is what all batches are of.
+// Schema returns the schema of all batches.
 func (s *Stream) Schema() *arrow.Schema { return s.schema }
 
-// Write gives a batch to all who subscribe, and takes a reference to it until
-// they have released it. It waits while one of them has Depth batches that it has
-// not taken. After Close it is ErrClosed. Without a subscriber the batch is
-// counted, and goes nowhere.
+// Write sends a batch to all subscribers. It takes a reference for each until the
+// subscriber has released the batch. Write blocks while a subscriber's queue is
+// full. After Close the error wraps ErrClosed. Without subscribers the batch is
+// only counted.
 func (s *Stream) Write(ctx context.Context, batch arrow.RecordBatch) error {
 	if !batch.Schema().Equal(s.schema) {
-		return fmt.Errorf("stream %q: a batch of another schema: %v, not %v: %w", s.name, batch.Schema(), s.schema, arrow.ErrInvalid)
+		return fmt.Errorf("ipc.Stream.Write: schema of a batch of stream %q: got %v, want %v: %w", s.name, batch.Schema(), s.schema, arrow.ErrInvalid)
 	}
 	select {
 	case s.turn <- struct{}{}:
@@ -86,7 +88,7 @@ func (s *Stream) Write(ctx context.Context, batch arrow.RecordBatch) error {
 	select {
 	case <-s.ended:
 		s.mu.Unlock()
-		return fmt.Errorf("stream %q: %w", s.name, ErrClosed)
+		return fmt.Errorf("ipc.Stream.Write: stream %q: %w", s.name, ErrClosed)
 	default:
 	}
 	it := newBatchItem(s.name, uint64(s.batches), batch, s.o.Options)
@@ -102,13 +104,14 @@ func (s *Stream) Write(ctx context.Context, batch arrow.RecordBatch) error {
 	s.mu.Unlock()
 	for _, f := range feeds {
 		if err := f.put(ctx, it); err != nil {
-			return fmt.Errorf("stream %q, batch %d, which some subscribers did not get: %w", s.name, it.sequence, err)
+			return fmt.Errorf("ipc.Stream.Write: stream %q, batch %d: not all subscribers received it: %w", s.name, it.sequence, err)
 		}
 	}
 	return nil
 }
 
-// WaitSubscribers returns when at least n subscribe.
+// WaitSubscribers blocks until the stream has at least n subscribers. The error
+// wraps ErrClosed if the stream is closed first.
 func (s *Stream) WaitSubscribers(ctx context.Context, n int) error {
 	for {
 		s.mu.Lock()
@@ -120,15 +123,15 @@ func (s *Stream) WaitSubscribers(ctx context.Context, n int) error {
 		select {
 		case <-joined:
 		case <-s.ended:
-			return fmt.Errorf("stream %q: %w", s.name, ErrClosed)
+			return fmt.Errorf("ipc.Stream.WaitSubscribers: stream %q: %w", s.name, ErrClosed)
 		case <-ctx.Done():
 			return ctx.Err()
 		}
 	}
 }
 
-// Close withdraws the stream. Subscribers get what was written, and then its
-// end. A second Close does nothing.
+// Close withdraws the stream. Subscribers receive the batches that were written,
+// and then the end of the stream. A second Close does nothing.
 func (s *Stream) Close() error {
 	select {
 	case <-s.ended:
@@ -138,7 +141,7 @@ func (s *Stream) Close() error {
 	return nil
 }
 
-// end is called once, by who withdraws the name.
+// finish ends the stream. Withdraw calls it once.
 func (s *Stream) end() { close(s.ended) }
 
 func (s *Stream) written() (rows, batches, bytes int64, subscribers uint32, device string) {
@@ -147,20 +150,20 @@ func (s *Stream) written() (rows, batches, bytes int64, subscribers uint32, devi
 	return s.rows, s.batches, s.bytes, uint32(len(s.feeds)), s.device
 }
 
-// Feed is what one subscriber gets of a stream.
+// Subscriber receives the batches of a stream in the process that publishes it.
 type Feed struct {
 	stream *Stream
-	ready  chan struct{} // there may be an item
-	room   chan struct{} // there may be room
-	left   chan struct{} // closed with the feed
+	ready  chan struct{} // signaled after a batch is queued
+	room   chan struct{} // signaled after a batch is dequeued
+	left   chan struct{} // closed by Close
 
 	mu     sync.Mutex
 	items  []*item
 	closed bool
 }
 
-// Subscribe begins to receive a stream, from the next batch on. The caller
-// closes the result.
+// Subscribe returns a subscriber that receives the batches written after the
+// call. The caller closes it.
 func (c *Catalog) Subscribe(name string) (*Feed, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -187,8 +190,9 @@ func (s *Stream) leave(f *Feed) {
 	delete(s.feeds, f)
 }
 
-// put waits for room and adds an item, unless the feed or the stream ends first.
-// The stream's writer alone calls it.
+// enqueue waits until the queue has space and appends an object. It returns nil
+// without appending if the subscriber or the stream is closed first. Only the
+// stream's writer calls it.
 func (f *Feed) put(ctx context.Context, it *item) error {
 	for {
 		f.mu.Lock()
@@ -214,7 +218,7 @@ func (f *Feed) put(ctx context.Context, it *item) error {
 	}
 }
 
-// next returns the next item, with a reference.
+// dequeue returns the next object. The caller owns one reference.
 func (f *Feed) next(ctx context.Context) (*item, error) {
 	for ended := false; ; {
 		f.mu.Lock()
@@ -235,18 +239,18 @@ func (f *Feed) next(ctx context.Context) (*item, error) {
 		case <-f.ready:
 		case <-f.left:
 		case <-f.stream.ended:
-			ended = true // of what there is, the rest is still to come
+			ended = true // the queued batches are still returned
 		case <-ctx.Done():
 			return nil, ctx.Err()
 		}
 	}
 }
 
-// Schema is what all batches are of.
+// Schema returns the schema of all batches.
 func (f *Feed) Schema() *arrow.Schema { return f.stream.schema }
 
-// Next returns the next batch, with a reference for the caller, and its place in
-// the stream. At the stream's end it is ErrClosed.
+// Next returns the next batch and its sequence number in the stream. The caller
+// owns one reference. At the end of the stream the error wraps ErrClosed.
 func (f *Feed) Next(ctx context.Context) (batch arrow.RecordBatch, sequence uint64, err error) {
 	it, err := f.next(ctx)
 	if err != nil {
@@ -257,7 +261,7 @@ func (f *Feed) Next(ctx context.Context) (batch arrow.RecordBatch, sequence uint
 	return it.batch, it.sequence, nil
 }
 
-// Close ends the subscription, and gives back what was not taken. A second Close
+// Close ends the subscription and releases the queued batches. A second Close
 // does nothing.
 func (f *Feed) Close() {
 	f.mu.Lock()
@@ -274,7 +278,7 @@ func (f *Feed) Close() {
 	}
 }
 
-// signal wakes one who waits, or the next who does.
+// notify wakes the goroutine that waits on c, or the next one that does.
 func signal(c chan struct{}) {
 	select {
 	case c <- struct{}{}:

@@ -283,7 +283,7 @@ func TestAClientThatHoldsTooLongLosesItsConnection(t *testing.T) {
 		require.Error(t, err)
 		assert.Contains(t, err.Error(), ipc.ErrServerGone.Error())
 		assert.Contains(t, err.Error(), `lease 1, batch 0 of "table"`)
-		assert.Contains(t, err.Error(), "at most 2s expected: "+ipc.ErrLeaseExpired.Error())
+		assert.Contains(t, err.Error(), "want at most 2s: "+ipc.ErrLeaseExpired.Error())
 		holds.do("Release", "table")
 		gives.do("Get", "table") // who holds nothing stays
 		gives.do("Check", "table")
