@@ -37,22 +37,22 @@ type Entry = wire.Entry
 // Several servers, of any protocol, may serve one catalog.
 type Catalog struct {
 	mu      sync.Mutex
-	entries map[string]*published
+	entries map[string]*publication
 }
 
 // publication is a published name.
-type published struct {
-	kind   Kind
-	name   string
-	schema *arrow.Schema
-	header []byte // the schema as the metadata of an Arrow IPC message
-	device string
-	items  []*item // the batches of a table, or the one buffer
-	stream *Stream
+type publication struct {
+	kind    Kind
+	name    string
+	schema  *arrow.Schema
+	header  []byte // the schema as the metadata of an Arrow IPC message
+	device  string
+	objects []*object // the batches of a table, or the one buffer
+	stream  *Stream
 }
 
 // PublishOption changes how memory is published.
-type PublishOption func(*item)
+type PublishOption func(*object)
 
 // ExposeAllocation shares memory in place even if a client that opens it can read
 // other memory, now and later. Memory of cuMemAlloc exposes its whole allocation.
@@ -60,10 +60,10 @@ type PublishOption func(*item)
 // mechanism cuda-pool; copy batches there with arrowbuf.CopyTo and
 // SharedPool.AsDevice. Without this option such memory is copied before it is
 // shared.
-func Pooled() PublishOption { return func(it *item) { it.pooled = true } }
+func ExposeAllocation() PublishOption { return func(it *object) { it.exposed = true } }
 
 // NewCatalog returns an empty catalog.
-func NewCatalog() *Catalog { return &Catalog{entries: map[string]*published{}} }
+func NewCatalog() *Catalog { return &Catalog{entries: map[string]*publication{}} }
 
 // PublishTable publishes batches of one schema and takes a reference to each. The
 // error wraps ErrExists if the name is in use, and arrow.ErrInvalid if a batch is
@@ -73,7 +73,7 @@ func (c *Catalog) PublishTable(name string, schema *arrow.Schema, batches []arro
 	if err != nil {
 		return fmt.Errorf("ipc.PublishTable: table %q: %w", name, err)
 	}
-	p := &published{kind: KindTable, name: name, schema: schema, header: header, device: arrowbuf.CPU().String()}
+	p := &publication{kind: KindTable, name: name, schema: schema, header: header, device: arrowbuf.CPU().String()}
 	for i, b := range batches {
 		if b == nil {
 			return fmt.Errorf("ipc.PublishTable: table %q: batch %d is nil: %w", name, i, arrow.ErrInvalid)
@@ -83,9 +83,9 @@ func (c *Catalog) PublishTable(name string, schema *arrow.Schema, batches []arro
 		}
 	}
 	for i, b := range batches {
-		p.items = append(p.items, newBatchItem(name, uint64(i), b, options))
+		p.objects = append(p.objects, newBatchObject(name, uint64(i), b, options))
 		if i == 0 {
-			p.device = deviceOf(b).String()
+			p.device = batchDevice(b).String()
 		}
 	}
 	return c.add(p)
@@ -97,12 +97,12 @@ func (c *Catalog) PublishBuffer(name string, b arrowbuf.Buffer, options ...Publi
 	if b == nil {
 		return fmt.Errorf("ipc.PublishBuffer: buffer %q is nil: %w", name, arrow.ErrInvalid)
 	}
-	it := newBufferItem(name, b, options)
-	return c.add(&published{kind: KindBuffer, name: name, device: b.Device().String(), items: []*item{it}})
+	it := newBufferObject(name, b, options)
+	return c.add(&publication{kind: KindBuffer, name: name, device: b.Device().String(), objects: []*object{it}})
 }
 
 // add registers a publication. On an error it releases the publication.
-func (c *Catalog) add(p *published) error {
+func (c *Catalog) add(p *publication) error {
 	err := wire.CheckName(p.name)
 	c.mu.Lock()
 	if _, taken := c.entries[p.name]; err == nil && taken {
@@ -113,7 +113,7 @@ func (c *Catalog) add(p *published) error {
 	}
 	c.mu.Unlock()
 	if err != nil {
-		p.end()
+		p.release()
 	}
 	return err
 }
@@ -129,7 +129,7 @@ func (c *Catalog) Withdraw(name string) error {
 	if !ok {
 		return fmt.Errorf("%q: %w", name, ErrNotFound)
 	}
-	p.end()
+	p.release()
 	return nil
 }
 
@@ -140,11 +140,11 @@ func (c *Catalog) Close() {
 	}
 }
 
-func (p *published) end() {
+func (p *publication) release() {
 	if p.stream != nil {
-		p.stream.end()
+		p.stream.finish()
 	}
-	for _, it := range p.items {
+	for _, it := range p.objects {
 		it.release()
 	}
 }
@@ -161,15 +161,15 @@ func (c *Catalog) List() []Entry {
 	return list
 }
 
-func (p *published) entry() Entry {
-	e := Entry{Kind: p.kind, Name: p.name, Device: p.device, Batches: int64(len(p.items))}
-	for _, it := range p.items {
+func (p *publication) entry() Entry {
+	e := Entry{Kind: p.kind, Name: p.name, Device: p.device, Batches: int64(len(p.objects))}
+	for _, it := range p.objects {
 		e.Rows += it.rows()
 		e.Bytes += it.bytes()
 	}
 	switch p.kind {
 	case KindStream:
-		e.Rows, e.Batches, e.Bytes, e.Subscribers, e.Device = p.stream.written()
+		e.Rows, e.Batches, e.Bytes, e.Subscribers, e.Device = p.stream.totals()
 	case KindBuffer:
 		e.Batches = 0
 	}
@@ -178,7 +178,7 @@ func (p *published) entry() Entry {
 
 // lookup returns the publication of a name. The error wraps ErrNotFound, or
 // ErrWrongKind if the kind is not in kinds. The caller holds mu.
-func (c *Catalog) find(name string, kinds ...Kind) (*published, error) {
+func (c *Catalog) lookup(name string, kinds ...Kind) (*publication, error) {
 	p, ok := c.entries[name]
 	if !ok {
 		return nil, fmt.Errorf("%q: %w", name, ErrNotFound)
@@ -191,17 +191,17 @@ func (c *Catalog) find(name string, kinds ...Kind) (*published, error) {
 
 // objects returns the objects of a table or a buffer, and a table's encoded
 // schema. The caller owns one reference to each object.
-func (c *Catalog) items(name string) (header []byte, items []*item, err error) {
+func (c *Catalog) objects(name string) (header []byte, items []*object, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	p, err := c.find(name, KindTable, KindBuffer)
+	p, err := c.lookup(name, KindTable, KindBuffer)
 	if err != nil {
 		return nil, nil, err
 	}
-	for _, it := range p.items {
+	for _, it := range p.objects {
 		it.retain()
 	}
-	return p.header, p.items, nil
+	return p.header, p.objects, nil
 }
 
 // Table returns the schema and batches of a table. The caller owns one reference
@@ -209,12 +209,12 @@ func (c *Catalog) items(name string) (header []byte, items []*item, err error) {
 func (c *Catalog) Table(name string) (*arrow.Schema, []arrow.RecordBatch, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	p, err := c.find(name, KindTable)
+	p, err := c.lookup(name, KindTable)
 	if err != nil {
 		return nil, nil, err
 	}
-	batches := make([]arrow.RecordBatch, len(p.items))
-	for i, it := range p.items {
+	batches := make([]arrow.RecordBatch, len(p.objects))
+	for i, it := range p.objects {
 		batches[i] = it.batch
 		batches[i].Retain()
 	}
@@ -225,11 +225,11 @@ func (c *Catalog) Table(name string) (*arrow.Schema, []arrow.RecordBatch, error)
 func (c *Catalog) Buffer(name string) (arrowbuf.Buffer, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	p, err := c.find(name, KindBuffer)
+	p, err := c.lookup(name, KindBuffer)
 	if err != nil {
 		return nil, err
 	}
-	b := p.items[0].buffer
+	b := p.objects[0].buffer
 	b.Retain()
 	return b, nil
 }
@@ -238,7 +238,7 @@ func (c *Catalog) Buffer(name string) (arrowbuf.Buffer, error) {
 func (c *Catalog) Schema(name string) (*arrow.Schema, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	p, err := c.find(name, KindTable, KindStream)
+	p, err := c.lookup(name, KindTable, KindStream)
 	if err != nil {
 		return nil, err
 	}
@@ -286,38 +286,38 @@ func (c *Catalog) Reader(ctx context.Context, name string) (array.RecordReader, 
 
 // object is a published batch or buffer. It is reference counted: the catalog and
 // each request that sends it hold a reference.
-type item struct {
+type object struct {
 	name     string
 	sequence uint64
 	batch    arrow.RecordBatch
 	buffer   arrowbuf.Buffer // nil if batch is set
-	pooled   bool            // set by ExposeAllocation
+	exposed  bool            // set by ExposeAllocation
 
 	refs atomic.Int64
 	size func() int64
 
-	encoding  sync.Once
-	encoded   *encoded
-	encodeErr error
+	encodeOnce sync.Once
+	encoding   *encoding
+	encodeErr  error
 
-	mu    sync.Mutex // held while an export is made
-	forms map[formKey]*form
+	mu      sync.Mutex // held while an export is made
+	exports map[exportKey]*export
 }
 
-func newBatchItem(name string, sequence uint64, b arrow.RecordBatch, options []PublishOption) *item {
+func newBatchObject(name string, sequence uint64, b arrow.RecordBatch, options []PublishOption) *object {
 	b.Retain()
-	it := &item{name: name, sequence: sequence, batch: b, forms: map[formKey]*form{}}
+	it := &object{name: name, sequence: sequence, batch: b, exports: map[exportKey]*export{}}
 	it.size = sync.OnceValue(func() int64 { return batchBytes(b) })
-	return it.with(options)
+	return it.applyOptions(options)
 }
 
-func newBufferItem(name string, b arrowbuf.Buffer, options []PublishOption) *item {
+func newBufferObject(name string, b arrowbuf.Buffer, options []PublishOption) *object {
 	b.Retain()
-	it := &item{name: name, buffer: b, size: b.Len, forms: map[formKey]*form{}}
-	return it.with(options)
+	it := &object{name: name, buffer: b, size: b.Len, exports: map[exportKey]*export{}}
+	return it.applyOptions(options)
 }
 
-func (it *item) with(options []PublishOption) *item {
+func (it *object) applyOptions(options []PublishOption) *object {
 	it.refs.Store(1)
 	for _, set := range options {
 		set(it)
@@ -325,23 +325,23 @@ func (it *item) with(options []PublishOption) *item {
 	return it
 }
 
-func (it *item) retain() { it.refs.Add(1) }
+func (it *object) retain() { it.refs.Add(1) }
 
 // release drops a reference. The last release frees the object; an export of it
 // lives until its last lease ends.
-func (it *item) release() {
+func (it *object) release() {
 	if it.refs.Add(-1) > 0 {
 		return
 	}
 	it.mu.Lock()
-	forms := it.forms
-	it.forms = nil
+	forms := it.exports
+	it.exports = nil
 	it.mu.Unlock()
 	for key, f := range forms {
-		key.server.drop(f)
+		key.server.unregisterExport(f)
 	}
-	if it.encoded != nil {
-		it.encoded.release()
+	if it.encoding != nil {
+		it.encoding.release()
 	}
 	if it.batch != nil {
 		it.batch.Release()
@@ -352,28 +352,28 @@ func (it *item) release() {
 
 // removeExport removes an export from the object. It returns false if release has
 // already removed it.
-func (it *item) disown(f *form) bool {
+func (it *object) removeExport(f *export) bool {
 	it.mu.Lock()
 	defer it.mu.Unlock()
-	if it.forms[f.key] != f {
+	if it.exports[f.key] != f {
 		return false
 	}
-	delete(it.forms, f.key)
+	delete(it.exports, f.key)
 	return true
 }
 
-func (it *item) rows() int64 {
+func (it *object) rows() int64 {
 	if it.batch == nil {
 		return 0
 	}
 	return it.batch.NumRows()
 }
 
-func (it *item) bytes() int64 { return it.size() }
+func (it *object) bytes() int64 { return it.size() }
 
 // batchDevice returns the GPU of the first column that is on a GPU, else the CPU
 // device.
-func deviceOf(b arrow.RecordBatch) arrowbuf.Device {
+func batchDevice(b arrow.RecordBatch) arrowbuf.Device {
 	for _, column := range b.Columns() {
 		if dev := arrowbuf.DeviceOf(column); dev.Type() == arrowbuf.DeviceCUDA {
 			return dev

@@ -34,33 +34,33 @@ type DialOptions struct {
 	Async bool
 	// ServerUIDs lists the user ids that the server may run as; nil means the
 	// process's own and root.
-	Servers []uint32
+	ServerUIDs []uint32
 }
 
 // Client is a connection to a Server. Its methods may be called from any
 // goroutine. At most 64 requests are in progress; further calls wait until one
 // ends or their context is done. A Subscription is a request until it ends.
 type Client struct {
-	o       DialOptions
-	path    string
-	self    handle.Process
-	in      *wire.Conn
-	out     *wire.Queue
-	welcome wire.WelcomeMessage
-	pools   peerPools
-	slots   chan struct{} // a semaphore of the requests in progress
-	leaving chan struct{} // closed by Close
-	gone    chan struct{} // closed when the connection has ended
-	done    chan struct{} // closed when readFrames has returned
+	options        DialOptions
+	path           string
+	self           handle.Process
+	in             *wire.Conn
+	out            *wire.Queue
+	welcome        wire.WelcomeMessage
+	pools          importedPools
+	slots          chan struct{} // a semaphore of the requests in progress
+	closeRequested chan struct{} // closed by Close
+	ended          chan struct{} // closed when the connection has ended
+	readerDone     chan struct{} // closed when readFrames has returned
 
-	mu      sync.Mutex
-	err     error // the reason why the connection ended
-	closing bool
-	number  uint32
-	calls   map[uint32]*call
-	blocks  map[uint64]*opened
-	leases  map[uint64]*held
-	last    uint64 // the number of the last lease
+	mu          sync.Mutex
+	err         error // the reason why the connection ended
+	closing     bool
+	lastRequest uint32
+	requests    map[uint32]*pendingRequest
+	blocks      map[uint64]*openedBlock
+	leases      map[uint64]*clientLease
+	lastLease   uint64 // the number of the last lease
 }
 
 var allMechanisms = handle.Mechanisms{handle.Local, handle.CUDAFD, handle.CUDAPool, handle.CUDAIPC, handle.Memory}
@@ -84,8 +84,8 @@ func dial(ctx context.Context, path string, o DialOptions) (*Client, error) {
 	if o.Mechanisms == nil {
 		o.Mechanisms = allMechanisms
 	}
-	if o.Servers == nil {
-		o.Servers = []uint32{uint32(os.Getuid()), 0}
+	if o.ServerUIDs == nil {
+		o.ServerUIDs = []uint32{uint32(os.Getuid()), 0}
 	}
 	socket, err := new(net.Dialer).DialContext(ctx, "unix", path)
 	if errors.Is(err, os.ErrPermission) {
@@ -95,41 +95,41 @@ func dial(ctx context.Context, path string, o DialOptions) (*Client, error) {
 		return nil, fmt.Errorf("%w: %w", ErrServerGone, err)
 	}
 	c := &Client{
-		o: o, path: path, self: self, in: wire.NewConn(socket.(*net.UnixConn)),
-		slots: make(chan struct{}, maxRequests), leaving: make(chan struct{}),
-		gone: make(chan struct{}), done: make(chan struct{}),
-		calls: map[uint32]*call{}, blocks: map[uint64]*opened{}, leases: map[uint64]*held{},
+		options: o, path: path, self: self, in: wire.NewConn(socket.(*net.UnixConn)),
+		slots: make(chan struct{}, maxRequests), closeRequested: make(chan struct{}),
+		ended: make(chan struct{}), readerDone: make(chan struct{}),
+		requests: map[uint32]*pendingRequest{}, blocks: map[uint64]*openedBlock{}, leases: map[uint64]*clientLease{},
 	}
-	if err := c.greet(ctx); err != nil {
+	if err := c.handshake(ctx); err != nil {
 		_ = c.in.Close()
 		return nil, err
 	}
-	c.out = wire.NewQueue(c.in, patience, unread)
-	go c.read()
+	c.out = wire.NewQueue(c.in, defaultPeerTimeout, maxUnsentBytes)
+	go c.readFrames()
 	if c.welcome.Silence > 0 {
-		go c.live(time.Duration(c.welcome.Silence) * time.Millisecond / 4)
+		go c.sendKeepAlives(time.Duration(c.welcome.Silence) * time.Millisecond / 4)
 	}
 	return c, nil
 }
 
 // handshake checks the server's credentials, sends HELLO and waits for the reply.
-func (c *Client) greet(ctx context.Context) error {
+func (c *Client) handshake(ctx context.Context) error {
 	_, uid, err := unixsocket.Credentials(c.in.Unix())
 	if err != nil {
 		return err
 	}
-	if !slices.Contains(c.o.Servers, uid) {
-		return fmt.Errorf("user of the server: got %d, want one of %v: %w", uid, c.o.Servers, ErrRefused)
+	if !slices.Contains(c.options.ServerUIDs, uid) {
+		return fmt.Errorf("user of the server: got %d, want one of %v: %w", uid, c.options.ServerUIDs, ErrRefused)
 	}
-	deadline := time.Now().Add(patience)
+	deadline := time.Now().Add(defaultPeerTimeout)
 	if d, ok := ctx.Deadline(); ok && d.Before(deadline) {
 		deadline = d
 	}
 	if err := errors.Join(c.in.SetReadDeadline(deadline), c.in.SetWriteDeadline(deadline)); err != nil {
 		return err
 	}
-	hello := wire.HelloMessage{Lowest: wire.Version, Highest: wire.Version, Process: c.self, Mechanisms: c.o.Mechanisms, Events: c.o.Async && len(c.o.Devices) > 0}
-	for _, dev := range c.o.Devices {
+	hello := wire.HelloMessage{Lowest: wire.Version, Highest: wire.Version, Process: c.self, Mechanisms: c.options.Mechanisms, Events: c.options.Async && len(c.options.Devices) > 0}
+	for _, dev := range c.options.Devices {
 		hello.Devices = append(hello.Devices, dev.UUID())
 	}
 	// A server that refuses may have closed its end, so the write can fail. The
@@ -137,7 +137,7 @@ func (c *Client) greet(ctx context.Context) error {
 	written := c.in.Write(wire.Frame{Type: wire.Hello, Payload: hello.Append(nil)})
 	f, err := c.in.Read()
 	if err != nil {
-		return c.ended(errors.Join(err, written))
+		return c.connectionError(errors.Join(err, written))
 	}
 	f.CloseFile()
 	switch f.Type {
@@ -157,7 +157,7 @@ func (c *Client) greet(ctx context.Context) error {
 }
 
 // connectionError returns the error of a connection whose read failed with err.
-func (c *Client) ended(err error) error {
+func (c *Client) connectionError(err error) error {
 	if errors.Is(err, ErrFault) || errors.Is(err, ErrServerGone) {
 		return err
 	}
@@ -165,12 +165,12 @@ func (c *Client) ended(err error) error {
 }
 
 // sendKeepAlives sends a PING at intervals until the connection ends.
-func (c *Client) live(every time.Duration) {
+func (c *Client) sendKeepAlives(every time.Duration) {
 	for tick := time.NewTicker(every); ; {
 		select {
 		case <-tick.C:
-			c.keepAlive()
-		case <-c.gone:
+			c.sendPing()
+		case <-c.ended:
 			tick.Stop()
 			return
 		}
@@ -182,7 +182,7 @@ func (c *Client) Server() handle.Process { return c.welcome.Process }
 
 // Done returns a channel that is closed when the connection has ended, through
 // Close or the server. Batches stay mapped until they are released.
-func (c *Client) Done() <-chan struct{} { return c.gone }
+func (c *Client) Done() <-chan struct{} { return c.ended }
 
 // Err returns the reason why the connection ended, which wraps for example
 // ErrServerGone or ErrClosed. It returns nil while the connection is open.
@@ -193,7 +193,7 @@ func (c *Client) Err() error {
 }
 
 // hasEnded reports whether the connection has ended. The caller holds mu.
-func (c *Client) over() bool { return c.err != nil }
+func (c *Client) hasEnded() bool { return c.err != nil }
 
 // Close ends all requests. Batches and buffers stay valid, and the connection
 // stays open for their leases, until they are released. A second Close does
@@ -201,22 +201,22 @@ func (c *Client) over() bool { return c.err != nil }
 func (c *Client) Close() error {
 	closed := fmt.Errorf("ipc.Client: client of %s: %w", c.path, ErrClosed)
 	c.mu.Lock()
-	var calls []*call
+	var calls []*pendingRequest
 	if !c.closing {
-		calls = slices.Collect(maps.Values(c.calls))
-		close(c.leaving)
+		calls = slices.Collect(maps.Values(c.requests))
+		close(c.closeRequested)
 	}
 	c.closing = true
 	c.mu.Unlock()
 	for _, k := range calls {
-		k.end(closed)
+		k.finish(closed)
 	}
 	c.mu.Lock()
 	idle := len(c.leases) == 0
 	c.mu.Unlock()
 	if idle {
 		c.fail(closed)
-		<-c.done
+		<-c.readerDone
 	}
 	return nil
 }
@@ -230,20 +230,20 @@ func (c *Client) fail(err error) {
 		return
 	}
 	c.err = err
-	close(c.gone)
-	calls := c.calls
-	c.calls = nil
-	unused := c.takeUnused()
+	close(c.ended)
+	calls := c.requests
+	c.requests = nil
+	unused := c.detachUnused()
 	c.mu.Unlock()
 	for _, call := range calls {
-		call.deliver(event{err: err})
+		call.deliver(response{err: err})
 	}
-	closeAll(unused)
+	closeBlocks(unused)
 	switch {
 	case errors.Is(err, ErrClosed):
 		c.out.End()
 	case errors.Is(err, ErrFault):
-		m := tell(err)
+		m := errorMessage(err)
 		c.out.Put(wire.Frame{Type: wire.Error, Payload: m.Append(nil)})
 		c.out.End()
 	default:
@@ -253,7 +253,7 @@ func (c *Client) fail(err error) {
 
 // detachUnused removes and returns the blocks that no lease uses. The caller
 // holds mu.
-func (c *Client) takeUnused() (unused []*opened) {
+func (c *Client) detachUnused() (unused []*openedBlock) {
 	for id, b := range c.blocks {
 		if b.leases == 0 {
 			unused = append(unused, b)
@@ -264,39 +264,39 @@ func (c *Client) takeUnused() (unused []*opened) {
 }
 
 // pendingRequest is a client's request in progress.
-type call struct {
+type pendingRequest struct {
 	client *Client
 	number uint32
 	name   string // the published name that it is about
 	stream bool   // it is a subscription, which CANCEL ends
 	slot   bool   // it holds a slot of the client
 
-	ready chan struct{}
-	mu    sync.Mutex
-	queue []event
-	left  bool  // the caller has returned, so responses are dropped
-	over  error // if set, further responses are dropped and next returns it
+	ready     chan struct{}
+	mu        sync.Mutex
+	queue     []response
+	abandoned bool  // the caller has returned, so responses are dropped
+	err       error // if set, further responses are dropped and next returns it
 }
 
 // response is a reply to a request, or the error that ended the request.
-type event struct {
+type response struct {
 	frame wire.Frame
 	batch *wire.BatchMessage
-	lease *held // of the batch
+	lease *clientLease // of the batch
 	err   error
 }
 
 // startRequest sends a request as soon as the protocol's limit allows another
 // one.
-func (c *Client) call(ctx context.Context, t wire.Type, payload []byte, to *call) (*call, error) {
+func (c *Client) startRequest(ctx context.Context, t wire.Type, payload []byte, request *pendingRequest) (*pendingRequest, error) {
 	select {
 	case c.slots <- struct{}{}:
-	case <-c.leaving:
-	case <-c.gone:
+	case <-c.closeRequested:
+	case <-c.ended:
 	case <-ctx.Done():
 		return nil, fmt.Errorf("%d requests are in progress: %w", cap(c.slots), ctx.Err())
 	}
-	to.slot = true
+	request.slot = true
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.err != nil {
@@ -305,42 +305,42 @@ func (c *Client) call(ctx context.Context, t wire.Type, payload []byte, to *call
 	if c.closing {
 		return nil, fmt.Errorf("ipc.Client: client of %s: %w", c.path, ErrClosed)
 	}
-	c.send(t, payload, to)
-	return to, nil
+	c.sendRequest(t, payload, request)
+	return request, nil
 }
 
 // sendPing sends a PING, which proves that the client lives even if opening
 // blocks delays its requests. The reply is dropped.
-func (c *Client) keepAlive() {
+func (c *Client) sendPing() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.err == nil {
-		c.send(wire.Ping, nil, &call{left: true})
+		c.sendRequest(wire.Ping, nil, &pendingRequest{abandoned: true})
 	}
 }
 
 // sendRequest sends a request. The caller holds mu.
-func (c *Client) send(t wire.Type, payload []byte, to *call) {
-	for c.number++; c.number == 0 || c.calls[c.number] != nil; {
-		c.number++
+func (c *Client) sendRequest(t wire.Type, payload []byte, request *pendingRequest) {
+	for c.lastRequest++; c.lastRequest == 0 || c.requests[c.lastRequest] != nil; {
+		c.lastRequest++
 	}
-	to.client, to.number, to.ready = c, c.number, make(chan struct{}, 1)
-	c.calls[to.number] = to
-	c.out.Put(wire.Frame{Type: t, Request: to.number, Payload: payload})
+	request.client, request.number, request.ready = c, c.lastRequest, make(chan struct{}, 1)
+	c.requests[request.number] = request
+	c.out.Put(wire.Frame{Type: t, Request: request.number, Payload: payload})
 }
 
 // roundTrip sends a request that has one reply, and waits for the reply.
-func (c *Client) ask(ctx context.Context, t, answer wire.Type) ([]byte, error) {
-	call, err := c.call(ctx, t, nil, &call{})
+func (c *Client) roundTrip(ctx context.Context, t, reply wire.Type) ([]byte, error) {
+	request, err := c.startRequest(ctx, t, nil, &pendingRequest{})
 	if err != nil {
 		return nil, err
 	}
-	defer call.leave()
-	e, err := call.next(ctx)
+	defer request.abandon()
+	e, err := request.next(ctx)
 	if err != nil {
 		return nil, err
 	}
-	if e.frame.Type != answer {
+	if e.frame.Type != reply {
 		return nil, c.fault("got %v in reply to %v", e.frame.Type, t)
 	}
 	return e.frame.Payload, nil
@@ -354,28 +354,28 @@ func (c *Client) fault(format string, a ...any) error {
 }
 
 // deliver queues a response. It releases the response if the request has ended.
-func (k *call) deliver(e event) {
+func (k *pendingRequest) deliver(e response) {
 	k.mu.Lock()
-	left := k.left || k.over != nil
+	left := k.abandoned || k.err != nil
 	if !left {
 		k.queue = append(k.queue, e)
 	}
 	k.mu.Unlock()
 	if left {
-		e.drop()
+		e.release()
 	} else {
-		signal(k.ready)
+		notify(k.ready)
 	}
 }
 
-func (e event) drop() {
+func (e response) release() {
 	if e.lease != nil {
 		e.lease.release()
 	}
 }
 
 // next waits for the next response. It returns an ERROR frame as an error.
-func (k *call) next(ctx context.Context) (event, error) {
+func (k *pendingRequest) next(ctx context.Context) (response, error) {
 	for {
 		k.mu.Lock()
 		if len(k.queue) > 0 {
@@ -386,42 +386,42 @@ func (k *call) next(ctx context.Context) (event, error) {
 				e.err = parseError(e.frame.Payload)
 			}
 			if e.err != nil { // a further call gets the same error
-				k.again(event{err: e.err})
+				k.requeue(response{err: e.err})
 			}
 			return e, e.err
 		}
-		over := k.over
+		over := k.err
 		k.mu.Unlock()
 		if over != nil {
-			return event{}, over
+			return response{}, over
 		}
 		select {
 		case <-k.ready:
 		case <-ctx.Done():
-			return event{}, ctx.Err()
+			return response{}, ctx.Err()
 		}
 	}
 }
 
 // requeue puts a response back at the front of the queue.
-func (k *call) again(e event) {
+func (k *pendingRequest) requeue(e response) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if !k.left {
-		k.queue = append([]event{e}, k.queue...)
+	if !k.abandoned {
+		k.queue = append([]response{e}, k.queue...)
 	}
 }
 
 // finish releases all responses, present and future. Calls of next return err.
-func (k *call) end(err error) {
+func (k *pendingRequest) finish(err error) {
 	k.mu.Lock()
-	k.over = err
+	k.err = err
 	queue := k.queue
 	k.queue = nil
 	k.mu.Unlock()
-	signal(k.ready)
+	notify(k.ready)
 	for _, e := range queue {
-		e.drop()
+		e.release()
 	}
 	if k.stream {
 		k.client.out.Put(wire.Frame{Type: wire.Cancel, Request: k.number})
@@ -429,13 +429,13 @@ func (k *call) end(err error) {
 }
 
 // abandon releases all responses, present and future.
-func (k *call) leave() {
+func (k *pendingRequest) abandon() {
 	k.mu.Lock()
-	k.left = true
+	k.abandoned = true
 	queue := k.queue
 	k.queue = nil
 	k.mu.Unlock()
 	for _, e := range queue {
-		e.drop()
+		e.release()
 	}
 }

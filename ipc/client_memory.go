@@ -17,7 +17,7 @@ import (
 )
 
 // openedBlock is a block of the server that this client has open.
-type opened struct {
+type openedBlock struct {
 	number uint64
 	size   int64
 	err    error // the reason why it could not be opened
@@ -25,23 +25,23 @@ type opened struct {
 	dev   *cudabuf.Device // nil for a block of the host
 	whole *cudabuf.Buffer
 	event *cudabuf.Event
-	pool  *peerPool // set for CUDAPool
+	pool  *importedPool // set for CUDAPool
 
 	data  []byte // set for Memory
 	unmap func()
 
-	local *local
+	local *localObject
 
 	leases int // guarded by the client's mu
 }
 
 // openBlock opens a block. The block records an error.
-func (c *Client) open(m wire.BlockMessage, file *os.File) *opened {
-	b := &opened{number: m.Block, size: m.Descriptor.AllocationSize}
+func (c *Client) openBlock(m wire.BlockMessage, file *os.File) *openedBlock {
+	b := &openedBlock{number: m.Block, size: m.Descriptor.AllocationSize}
 	d := &m.Descriptor
 	switch d.Mechanism {
 	case handle.Local:
-		b.local, b.err = localOf([16]byte(d.Handle[:16]), m.Block)
+		b.local, b.err = lookupLocal([16]byte(d.Handle[:16]), m.Block)
 	case handle.Memory:
 		b.data, b.unmap, b.err = mapMemory(file, b.size)
 	default:
@@ -53,8 +53,8 @@ func (c *Client) open(m wire.BlockMessage, file *os.File) *opened {
 	return b
 }
 
-func (c *Client) openOnGPU(b *opened, d *handle.Descriptor, file *os.File) (err error) {
-	for _, dev := range c.o.Devices {
+func (c *Client) openOnGPU(b *openedBlock, d *handle.Descriptor, file *os.File) (err error) {
+	for _, dev := range c.options.Devices {
 		if dev.UUID() == d.Device {
 			b.dev = dev
 		}
@@ -66,7 +66,7 @@ func (c *Client) openOnGPU(b *opened, d *handle.Descriptor, file *os.File) (err 
 	case handle.CUDAFD:
 		b.whole, err = b.dev.OpenFD(file, d.Region())
 	case handle.CUDAPool:
-		err = c.openPooled(b, d, file)
+		err = c.openInPool(b, d, file)
 	default:
 		var h cudabuf.MemHandle
 		if h, err = d.MemHandle(); err == nil {
@@ -81,12 +81,12 @@ func (c *Client) openOnGPU(b *opened, d *handle.Descriptor, file *os.File) (err 
 
 // openInPool opens a block of a pool. After an error, close frees what was
 // opened.
-func (c *Client) openPooled(b *opened, d *handle.Descriptor, file *os.File) error {
+func (c *Client) openInPool(b *openedBlock, d *handle.Descriptor, file *os.File) error {
 	h, err := d.PoolHandle()
 	if err != nil {
 		return err
 	}
-	if b.pool, err = c.pools.get(d.Pool, b.dev, file); err != nil {
+	if b.pool, err = c.pools.acquire(d.Pool, b.dev, file); err != nil {
 		return err
 	}
 	b.whole, err = b.pool.pool.Open(h)
@@ -94,7 +94,7 @@ func (c *Client) openPooled(b *opened, d *handle.Descriptor, file *os.File) erro
 }
 
 // close closes the block. No lease uses it.
-func (b *opened) close() {
+func (b *openedBlock) close() {
 	if b.event != nil {
 		_ = b.event.Close() // a lost device has released it already
 	}
@@ -112,14 +112,14 @@ func (b *opened) close() {
 	}
 }
 
-func closeAll(blocks []*opened) {
+func closeBlocks(blocks []*openedBlock) {
 	for _, b := range blocks {
 		b.close()
 	}
 }
 
 // device returns the device of a block's memory.
-func (b *opened) device() arrowbuf.Device {
+func (b *openedBlock) device() arrowbuf.Device {
 	if b.dev != nil {
 		return b.dev
 	}
@@ -129,7 +129,7 @@ func (b *opened) device() arrowbuf.Device {
 // view returns a range of a block as a buffer, which holds a reference to a lease
 // until it is released and no stream uses it. A view on a GPU is read-only. If
 // pending is true, work on the view waits for the block's event.
-func (b *opened) show(l *held, offset, length int64, pending bool) (arrowbuf.Buffer, error) {
+func (b *openedBlock) view(l *clientLease, offset, length int64, pending bool) (arrowbuf.Buffer, error) {
 	l.retain()
 	if b.dev == nil {
 		return arrowbuf.WrapExternal(b.data[offset:offset+length:offset+length], l.release), nil
@@ -141,7 +141,7 @@ func (b *opened) show(l *held, offset, length int64, pending bool) (arrowbuf.Buf
 	}
 	defer all.Release()
 	if pending && b.event != nil {
-		if err := b.holdBack(all, l.client.gone); err != nil {
+		if err := b.delayStream(all, l.client.ended); err != nil {
 			return nil, err
 		}
 	}
@@ -152,7 +152,7 @@ func (b *opened) show(l *held, offset, length int64, pending bool) (arrowbuf.Buf
 // buffer, wait until the block's event is done or the connection ends. The stream
 // does not wait for the event itself: if the server was killed, that wait would
 // never end and block other streams.
-func (b *opened) holdBack(buffer *cudabuf.Buffer, gone <-chan struct{}) error {
+func (b *openedBlock) delayStream(buffer *cudabuf.Buffer, gone <-chan struct{}) error {
 	stream, err := b.dev.DefaultStream()
 	if err != nil {
 		return err
@@ -163,27 +163,27 @@ func (b *opened) holdBack(buffer *cudabuf.Buffer, gone <-chan struct{}) error {
 	}
 	go func() {
 		defer close(over)
-		_ = waitFor(b.event, gone) // later work reports a device failure
+		_ = pollEvent(b.event, gone) // later work reports a device failure
 	}()
 	return buffer.RecordStream(stream)
 }
 
 // clientLease is a lease on the client's side. Each buffer that shows a block
 // holds a reference, and so does the code that assembles the batch.
-type held struct {
+type clientLease struct {
 	client   *Client
 	number   uint64
 	sequence uint64
 	name     string
 	bytes    int64
 	since    time.Time
-	blocks   map[uint64]*opened
+	blocks   map[uint64]*openedBlock
 	refs     atomic.Int64
 }
 
 // newClientLease records a lease and finds its blocks. The caller holds mu.
-func (c *Client) newHeld(name string, m *wire.BatchMessage) (*held, error) {
-	l := &held{client: c, number: m.Lease, sequence: m.Sequence, name: name, since: time.Now(), blocks: map[uint64]*opened{}}
+func (c *Client) newClientLease(name string, m *wire.BatchMessage) (*clientLease, error) {
+	l := &clientLease{client: c, number: m.Lease, sequence: m.Sequence, name: name, since: time.Now(), blocks: map[uint64]*openedBlock{}}
 	l.refs.Store(1)
 	for _, p := range m.Parts {
 		for _, r := range p.Regions {
@@ -205,10 +205,10 @@ func (c *Client) newHeld(name string, m *wire.BatchMessage) (*held, error) {
 	return l, nil
 }
 
-func (l *held) retain() { l.refs.Add(1) }
+func (l *clientLease) retain() { l.refs.Add(1) }
 
 // release drops a reference. The last one ends the lease.
-func (l *held) release() {
+func (l *clientLease) release() {
 	if l.refs.Add(-1) > 0 {
 		return
 	}
@@ -218,15 +218,15 @@ func (l *held) release() {
 	for _, b := range l.blocks {
 		b.leases--
 	}
-	var unused []*opened
+	var unused []*openedBlock
 	if c.err != nil {
-		unused = c.takeUnused()
+		unused = c.detachUnused()
 	} else {
 		c.out.Put(wire.Frame{Type: wire.Release, Payload: wire.AppendNumbers(nil, []uint64{l.number})})
 	}
 	last := c.closing && c.err == nil && len(c.leases) == 0
 	c.mu.Unlock()
-	closeAll(unused)
+	closeBlocks(unused)
 	if last {
 		c.fail(fmt.Errorf("ipc.Client: client of %s: %w", c.path, ErrClosed))
 	}
@@ -236,7 +236,7 @@ func (l *held) release() {
 type LeaseStat = wire.LeaseStat
 
 // Leases returns the client's leases, oldest first.
-func (c *Client) Held() []LeaseStat {
+func (c *Client) Leases() []LeaseStat {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	all := make([]LeaseStat, 0, len(c.leases))
@@ -249,14 +249,14 @@ func (c *Client) Held() []LeaseStat {
 
 // importedPools holds the pools of a server that a client has open, by pool
 // number. A pool is open from its first opened block until the last is closed.
-type peerPools struct {
+type importedPools struct {
 	mu   sync.Mutex
-	open map[uint64]*peerPool
+	open map[uint64]*importedPool
 }
 
-type peerPool struct {
-	of     *peerPools
-	number uint64
+type importedPool struct {
+	owner  *importedPools
+	id     uint64
 	dev    *cudabuf.Device
 	pool   *cudabuf.PeerPool
 	blocks int // guarded by mu of the importedPools
@@ -264,7 +264,7 @@ type peerPool struct {
 
 // acquire returns a pool, and opens it with the file if it is not open. The
 // caller releases the result.
-func (p *peerPools) get(number uint64, dev *cudabuf.Device, file *os.File) (*peerPool, error) {
+func (p *importedPools) acquire(number uint64, dev *cudabuf.Device, file *os.File) (*importedPool, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	found := p.open[number]
@@ -273,9 +273,9 @@ func (p *peerPools) get(number uint64, dev *cudabuf.Device, file *os.File) (*pee
 		if err != nil {
 			return nil, err
 		}
-		found = &peerPool{of: p, number: number, dev: dev, pool: pool}
+		found = &importedPool{owner: p, id: number, dev: dev, pool: pool}
 		if p.open == nil {
-			p.open = map[uint64]*peerPool{}
+			p.open = map[uint64]*importedPool{}
 		}
 		p.open[number] = found
 	}
@@ -287,11 +287,11 @@ func (p *peerPools) get(number uint64, dev *cudabuf.Device, file *os.File) (*pee
 }
 
 // release drops one block of the pool. The last one closes the pool.
-func (p *peerPool) release() {
-	p.of.mu.Lock()
-	defer p.of.mu.Unlock()
+func (p *importedPool) release() {
+	p.owner.mu.Lock()
+	defer p.owner.mu.Unlock()
 	if p.blocks--; p.blocks == 0 {
-		delete(p.of.open, p.number)
+		delete(p.owner.open, p.id)
 		_ = p.pool.Close() // a lost device has released it already
 	}
 }

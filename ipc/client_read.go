@@ -16,7 +16,7 @@ import (
 
 // List returns the server's published names in ascending order.
 func (c *Client) List(ctx context.Context) ([]Entry, error) {
-	payload, err := c.ask(ctx, wire.List, wire.Listing)
+	payload, err := c.roundTrip(ctx, wire.List, wire.Listing)
 	if err != nil {
 		return nil, fmt.Errorf("ipc.Client.List: %w", err)
 	}
@@ -25,7 +25,7 @@ func (c *Client) List(ctx context.Context) ([]Entry, error) {
 
 // Stat returns the server's clients with their leases, and its shared blocks.
 func (c *Client) Stat(ctx context.Context) (Stats, error) {
-	payload, err := c.ask(ctx, wire.Stat, wire.Stats)
+	payload, err := c.roundTrip(ctx, wire.Stat, wire.Stats)
 	if err != nil {
 		return Stats{}, fmt.Errorf("ipc.Client.Stat: %w", err)
 	}
@@ -36,7 +36,7 @@ func (c *Client) Stat(ctx context.Context) (Stats, error) {
 
 // Ping sends a request and waits for the server's reply.
 func (c *Client) Ping(ctx context.Context) error {
-	if _, err := c.ask(ctx, wire.Ping, wire.Pong); err != nil {
+	if _, err := c.roundTrip(ctx, wire.Ping, wire.Pong); err != nil {
 		return fmt.Errorf("ipc.Client.Ping: %w", err)
 	}
 	return nil
@@ -67,17 +67,17 @@ func (c *Client) Table(ctx context.Context, name string) (t *Table, err error) {
 			err = fmt.Errorf("ipc.Client.Table: table %q: %w", name, err)
 		}
 	}()
-	if err := known(name); err != nil {
+	if err := checkName(name); err != nil {
 		return nil, err
 	}
-	call, err := c.call(ctx, wire.Get, wire.AppendName(nil, name), &call{name: name})
+	call, err := c.startRequest(ctx, wire.Get, wire.AppendName(nil, name), &pendingRequest{name: name})
 	if err != nil {
 		return nil, err
 	}
-	defer call.leave()
-	r := receiver{call: call}
+	defer call.abandon()
+	r := batchReader{request: call}
 	got := &Table{}
-	if got.Schema, err = r.begin(ctx); err != nil {
+	if got.Schema, err = r.readSchema(ctx); err != nil {
 		return nil, err
 	}
 	for {
@@ -102,14 +102,14 @@ func (c *Client) Buffer(ctx context.Context, name string) (b arrowbuf.Buffer, er
 			err = fmt.Errorf("ipc.Client.Buffer: buffer %q: %w", name, err)
 		}
 	}()
-	if err := known(name); err != nil {
+	if err := checkName(name); err != nil {
 		return nil, err
 	}
-	call, err := c.call(ctx, wire.Get, wire.AppendName(nil, name), &call{name: name})
+	call, err := c.startRequest(ctx, wire.Get, wire.AppendName(nil, name), &pendingRequest{name: name})
 	if err != nil {
 		return nil, err
 	}
-	defer call.leave()
+	defer call.abandon()
 	e, err := call.next(ctx)
 	if err != nil {
 		return nil, err
@@ -118,7 +118,7 @@ func (c *Client) Buffer(ctx context.Context, name string) (b arrowbuf.Buffer, er
 		return nil, fmt.Errorf("the name is a table: %w", ErrWrongKind)
 	}
 	defer e.lease.release()
-	bodies, err := e.bodies(ctx)
+	bodies, err := e.openBodies(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -140,7 +140,7 @@ func (c *Client) Buffer(ctx context.Context, name string) (b arrowbuf.Buffer, er
 // Subscription reads a stream of a server. Only one goroutine may use it at a
 // time.
 type Subscription struct {
-	receiver
+	batchReader
 	name   string
 	schema *arrow.Schema
 	window uint32 // the flow control window, in batches
@@ -150,7 +150,7 @@ type Subscription struct {
 
 // checkName returns an error for an invalid name. Sending such a name would end
 // the connection.
-func known(name string) error {
+func checkName(name string) error {
 	if wire.CheckName(name) != nil {
 		return fmt.Errorf("want a name of 1 to %d bytes of UTF-8 without control characters: %w", wire.MaxName, ErrNotFound)
 	}
@@ -165,15 +165,15 @@ func (c *Client) Stream(ctx context.Context, name string, window int) (*Subscrip
 	if window < 1 || window > 1<<20 {
 		return nil, fmt.Errorf("ipc.Client.Stream: stream %q: window: got %d batches, want 1 to %d: %w", name, window, 1<<20, arrowbuf.ErrOutOfRange)
 	}
-	if err := known(name); err != nil {
+	if err := checkName(name); err != nil {
 		return nil, fmt.Errorf("ipc.Client.Stream: stream %q: %w", name, err)
 	}
-	call, err := c.call(ctx, wire.Subscribe, wire.AppendSubscribe(nil, uint32(window), name), &call{name: name, stream: true})
+	call, err := c.startRequest(ctx, wire.Subscribe, wire.AppendSubscribe(nil, uint32(window), name), &pendingRequest{name: name, stream: true})
 	if err != nil {
 		return nil, fmt.Errorf("ipc.Client.Stream: stream %q: %w", name, err)
 	}
-	s := &Subscription{receiver: receiver{call: call}, name: name, window: uint32(window)}
-	if s.schema, err = s.begin(ctx); err != nil {
+	s := &Subscription{batchReader: batchReader{request: call}, name: name, window: uint32(window)}
+	if s.schema, err = s.readSchema(ctx); err != nil {
 		s.Close()
 		return nil, fmt.Errorf("ipc.Client.Stream: stream %q: %w", name, err)
 	}
@@ -199,7 +199,7 @@ func (s *Subscription) Next(ctx context.Context) (arrow.RecordBatch, error) {
 		return nil, io.EOF
 	}
 	if s.taken++; 2*s.taken >= s.window {
-		s.call.client.out.Put(wire.Frame{Type: wire.Credit, Request: s.call.number, Payload: wire.AppendU32(nil, s.taken)})
+		s.request.client.out.Put(wire.Frame{Type: wire.Credit, Request: s.request.number, Payload: wire.AppendU32(nil, s.taken)})
 		s.taken = 0
 	}
 	return batch, nil
@@ -209,45 +209,45 @@ func (s *Subscription) Next(ctx context.Context) (arrow.RecordBatch, error) {
 func (s *Subscription) Close() {
 	if !s.ended {
 		s.ended = true
-		s.call.client.out.Put(wire.Frame{Type: wire.Cancel, Request: s.call.number})
+		s.request.client.out.Put(wire.Frame{Type: wire.Cancel, Request: s.request.number})
 	}
-	s.call.leave()
+	s.request.abandon()
 }
 
 // batchReader decodes the batches of a request's responses.
-type receiver struct {
-	call     *call
+type batchReader struct {
+	request  *pendingRequest
 	metadata []byte // of the schema
 	decoder  *arrowipc.Decoder
 	dev      arrowbuf.Device // the device of the decoder
 }
 
 // readSchema waits for the schema.
-func (r *receiver) begin(ctx context.Context) (*arrow.Schema, error) {
-	e, err := r.call.next(ctx)
+func (r *batchReader) readSchema(ctx context.Context) (*arrow.Schema, error) {
+	e, err := r.request.next(ctx)
 	if err != nil {
 		return nil, err
 	}
 	if e.frame.Type != wire.Schema {
-		e.drop()
+		e.release()
 		if e.batch != nil && len(e.batch.Parts) == 1 && len(e.batch.Parts[0].Metadata) == 0 {
 			return nil, fmt.Errorf("the name is a buffer: %w", ErrWrongKind)
 		}
-		return nil, r.call.client.fault("got %v, want SCHEMA", e.frame.Type)
+		return nil, r.request.client.fault("got %v, want SCHEMA", e.frame.Type)
 	}
 	r.metadata = e.frame.Payload
 	dev := arrowbuf.CPU()
-	if gpus := r.call.client.o.Devices; len(gpus) > 0 {
+	if gpus := r.request.client.options.Devices; len(gpus) > 0 {
 		dev = gpus[0] // the most likely device
 	}
-	if err := r.decodeOn(dev); err != nil {
+	if err := r.setDevice(dev); err != nil {
 		return nil, err
 	}
 	return r.decoder.Schema(), nil
 }
 
 // setDevice sets the device of the decoder.
-func (r *receiver) decodeOn(dev arrowbuf.Device) (err error) {
+func (r *batchReader) setDevice(dev arrowbuf.Device) (err error) {
 	if r.dev != dev {
 		r.decoder, err = arrowipc.NewDecoder(r.metadata, dev)
 		r.dev = dev
@@ -256,8 +256,8 @@ func (r *receiver) decodeOn(dev arrowbuf.Device) (err error) {
 }
 
 // next waits for the next batch. At the end it returns nil.
-func (r *receiver) next(ctx context.Context) (arrow.RecordBatch, error) {
-	e, err := r.call.next(ctx)
+func (r *batchReader) next(ctx context.Context) (arrow.RecordBatch, error) {
+	e, err := r.request.next(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -266,31 +266,31 @@ func (r *receiver) next(ctx context.Context) (arrow.RecordBatch, error) {
 		return nil, nil
 	case wire.Batch:
 		defer e.lease.release()
-		batch, err := r.batch(ctx, e)
+		batch, err := r.decodeBatch(ctx, e)
 		if err != nil {
 			return nil, fmt.Errorf("batch %d of %q: %w", e.batch.Sequence, e.lease.name, err)
 		}
 		return batch, nil
 	default:
-		return nil, r.call.client.fault("got %v, want BATCH", e.frame.Type)
+		return nil, r.request.client.fault("got %v, want BATCH", e.frame.Type)
 	}
 }
 
 // decodeBatch decodes the messages of a batch.
-func (r *receiver) batch(ctx context.Context, e event) (arrow.RecordBatch, error) {
-	bodies, err := e.bodies(ctx)
+func (r *batchReader) decodeBatch(ctx context.Context, e response) (arrow.RecordBatch, error) {
+	bodies, err := e.openBodies(ctx)
 	if err != nil {
 		return nil, err
 	}
 	defer bodies.release()
 	if l := bodies.local; l != nil {
 		if l.batch == nil {
-			return nil, r.call.client.fault("got a buffer, want a batch")
+			return nil, r.request.client.fault("got a buffer, want a batch")
 		}
 		l.batch.Retain()
 		return l.batch, nil
 	}
-	if err := r.decodeOn(bodies.dev); err != nil {
+	if err := r.setDevice(bodies.dev); err != nil {
 		return nil, err
 	}
 	defer r.decoder.Release() // each batch brings its own dictionaries
@@ -303,7 +303,7 @@ func (r *receiver) batch(ctx context.Context, e event) (arrow.RecordBatch, error
 			if batch != nil {
 				batch.Release()
 			}
-			return nil, r.call.client.fault("message %d of %d of a batch: want a record batch as the last message only", i+1, len(e.batch.Parts))
+			return nil, r.request.client.fault("message %d of %d of a batch: want a record batch as the last message only", i+1, len(e.batch.Parts))
 		} else if last {
 			return batch, nil
 		}
@@ -312,16 +312,16 @@ func (r *receiver) batch(ctx context.Context, e event) (arrow.RecordBatch, error
 }
 
 // batchBodies holds the bodies of a batch's messages.
-type bodies struct {
+type batchBodies struct {
 	dev   arrowbuf.Device
 	parts []arrowipc.Parts
-	local *local
+	local *localObject
 }
 
 // openBodies returns the bodies of a batch. Each block gets one view, and each
 // region a slice of that view.
-func (e event) bodies(ctx context.Context) (*bodies, error) {
-	b := &bodies{dev: arrowbuf.CPU(), parts: make([]arrowipc.Parts, len(e.batch.Parts))}
+func (e response) openBodies(ctx context.Context) (*batchBodies, error) {
+	b := &batchBodies{dev: arrowbuf.CPU(), parts: make([]arrowipc.Parts, len(e.batch.Parts))}
 	shown := map[uint64]arrowbuf.Buffer{}
 	defer func() {
 		for _, buffer := range shown {
@@ -330,13 +330,13 @@ func (e event) bodies(ctx context.Context) (*bodies, error) {
 	}()
 	for n, block := range e.lease.blocks {
 		if block.err != nil {
-			return nil, e.lease.client.because(ctx, block.err)
+			return nil, e.lease.client.explainOpenError(ctx, block.err)
 		}
 		if block.local != nil {
-			return &bodies{local: block.local}, nil
+			return &batchBodies{local: block.local}, nil
 		}
 		b.dev = block.device()
-		buffer, err := block.show(e.lease, 0, block.size, e.batch.Pending)
+		buffer, err := block.view(e.lease, 0, block.size, e.batch.Pending)
 		if err != nil {
 			return nil, err
 		}
@@ -357,7 +357,7 @@ func (e event) bodies(ctx context.Context) (*bodies, error) {
 
 // explainOpenError adds ErrServerGone to an error of opening memory if the server
 // has died. The connection may not have reported the death yet.
-func (c *Client) because(ctx context.Context, err error) error {
+func (c *Client) explainOpenError(ctx context.Context, err error) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
 	if gone := c.Ping(ctx); errors.Is(gone, ErrServerGone) {
@@ -366,50 +366,50 @@ func (c *Client) because(ctx context.Context, err error) error {
 	return err
 }
 
-func (b *bodies) release() {
+func (b *batchBodies) release() {
 	for _, parts := range b.parts {
 		parts.Release()
 	}
 }
 
 // readFrames reads and handles frames until the connection ends.
-func (c *Client) read() {
-	defer close(c.done)
+func (c *Client) readFrames() {
+	defer close(c.readerDone)
 	for {
 		f, err := c.in.Read()
 		if err == nil {
-			err = c.take(f)
+			err = c.handleFrame(f)
 		}
 		if err != nil {
-			c.fail(c.ended(err))
+			c.fail(c.connectionError(err))
 			return
 		}
 	}
 }
 
 // handleFrame handles one frame. An error ends the connection.
-func (c *Client) take(f wire.Frame) error {
+func (c *Client) handleFrame(f wire.Frame) error {
 	defer func() { f.CloseFile() }()
 	switch f.Type {
 	case wire.Block:
-		return c.announced(&f)
+		return c.handleBlock(&f)
 	case wire.Forget:
-		return c.forget(f)
+		return c.handleForget(f)
 	case wire.Batch:
 		m := new(wire.BatchMessage)
 		if err := m.Parse(f.Payload); err != nil {
 			return err
 		}
-		return c.offered(f, m)
+		return c.handleBatch(f, m)
 	case wire.Error:
 		if f.Request == 0 {
 			return parseError(f.Payload)
 		}
-		return c.answered(f, true)
+		return c.handleReply(f, true)
 	case wire.Schema:
-		return c.answered(f, false)
+		return c.handleReply(f, false)
 	case wire.Listing, wire.Stats, wire.Pong, wire.End:
-		return c.answered(f, true)
+		return c.handleReply(f, true)
 	default:
 		return fmt.Errorf("only clients send %v: %w", f.Type, ErrFault)
 	}
@@ -417,20 +417,20 @@ func (c *Client) take(f wire.Frame) error {
 
 // handleReply delivers a frame to its request. If last is true, the frame ends
 // the request.
-func (c *Client) answered(f wire.Frame, last bool) error {
+func (c *Client) handleReply(f wire.Frame, last bool) error {
 	c.mu.Lock()
-	call := c.calls[f.Request]
+	call := c.requests[f.Request]
 	if last && call != nil {
-		delete(c.calls, f.Request)
+		delete(c.requests, f.Request)
 		if call.slot {
 			<-c.slots
 		}
 	}
-	ended := c.over()
+	ended := c.hasEnded()
 	c.mu.Unlock()
 	switch {
 	case call != nil:
-		call.deliver(event{frame: f})
+		call.deliver(response{frame: f})
 	case !ended:
 		return fmt.Errorf("%v for request %d, which is not in progress: %w", f.Type, f.Request, ErrFault)
 	}
@@ -439,7 +439,7 @@ func (c *Client) answered(f wire.Frame, last bool) error {
 
 // handleBlock opens a block. A failure is reported to the requests that need the
 // block.
-func (c *Client) announced(f *wire.Frame) error {
+func (c *Client) handleBlock(f *wire.Frame) error {
 	var m wire.BlockMessage
 	if err := m.Parse(f.Payload); err != nil {
 		return err
@@ -453,9 +453,9 @@ func (c *Client) announced(f *wire.Frame) error {
 	if known {
 		return fmt.Errorf("block %d was announced a second time: %w", m.Block, ErrFault)
 	}
-	b := c.open(m, f.File)
+	b := c.openBlock(m, f.File)
 	c.mu.Lock()
-	ended := c.over()
+	ended := c.hasEnded()
 	if !ended {
 		c.blocks[m.Block] = b
 	}
@@ -467,12 +467,12 @@ func (c *Client) announced(f *wire.Frame) error {
 }
 
 // handleForget closes blocks and confirms that.
-func (c *Client) forget(f wire.Frame) error {
+func (c *Client) handleForget(f wire.Frame) error {
 	numbers, err := wire.ParseNumbers(f.Payload)
 	if err != nil {
 		return err
 	}
-	var unused []*opened
+	var unused []*openedBlock
 	c.mu.Lock()
 	for _, n := range numbers {
 		switch b := c.blocks[n]; {
@@ -486,7 +486,7 @@ func (c *Client) forget(f wire.Frame) error {
 		}
 	}
 	c.mu.Unlock()
-	closeAll(unused)
+	closeBlocks(unused)
 	if err == nil {
 		c.out.Put(wire.Frame{Type: wire.Forgotten, Payload: f.Payload})
 	}
@@ -494,23 +494,23 @@ func (c *Client) forget(f wire.Frame) error {
 }
 
 // handleBatch records the lease of a batch and delivers the batch to its request.
-func (c *Client) offered(f wire.Frame, m *wire.BatchMessage) error {
+func (c *Client) handleBatch(f wire.Frame, m *wire.BatchMessage) error {
 	c.mu.Lock()
-	call := c.calls[f.Request]
-	ended := c.over()
-	if ended || call == nil || m.Lease != c.last+1 {
+	call := c.requests[f.Request]
+	ended := c.hasEnded()
+	if ended || call == nil || m.Lease != c.lastLease+1 {
 		c.mu.Unlock()
 		if ended {
 			return nil
 		}
-		return fmt.Errorf("lease %d after %d, for request %d: %w", m.Lease, c.last, f.Request, ErrFault)
+		return fmt.Errorf("lease %d after %d, for request %d: %w", m.Lease, c.lastLease, f.Request, ErrFault)
 	}
-	c.last = m.Lease
-	l, err := c.newHeld(call.name, m)
+	c.lastLease = m.Lease
+	l, err := c.newClientLease(call.name, m)
 	c.mu.Unlock()
 	if err != nil {
 		return err
 	}
-	call.deliver(event{frame: f, batch: m, lease: l})
+	call.deliver(response{frame: f, batch: m, lease: l})
 	return nil
 }

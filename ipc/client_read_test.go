@@ -114,7 +114,7 @@ func TestHostileServersAreRefused(t *testing.T) {
 			}
 			assert.ErrorContains(t, err, tt.text)
 			require.NoError(t, c.Close())
-			assert.Empty(t, c.Held())
+			assert.Empty(t, c.Leases())
 		})
 	}
 }

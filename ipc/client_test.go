@@ -19,7 +19,7 @@ import (
 
 // TestRequestsBeyondTheLimitWait: the server ends a connection with more at a time.
 func TestRequestsBeyondTheLimitWait(t *testing.T) {
-	catalog, s := serve(t, ipc.ServerOptions{Silence: 2 * time.Second})
+	catalog, s := serve(t, ipc.ServerOptions{KeepAliveTimeout: 2 * time.Second})
 	require.NoError(t, put(catalog, arrowbuf.CPU(), "table", 2))
 	stream, err := catalog.NewStream("stream", schema, ipc.StreamOptions{})
 	require.NoError(t, err)

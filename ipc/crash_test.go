@@ -46,7 +46,7 @@ func TestAClientDiesAtEachStep(t *testing.T) {
 
 func clientDies(t *testing.T, m machine, way handle.Mechanism) {
 	m = m.by(t, way)
-	catalog, s := serve(t, ipc.ServerOptions{IdleLimit: -1})
+	catalog, s := serve(t, ipc.ServerOptions{MaxIdleBytes: -1})
 	stream, err := catalog.NewStream("stream", schema, ipc.StreamOptions{Options: m.options()})
 	require.NoError(t, err)
 	start := m.used(t)
@@ -197,7 +197,7 @@ func serverScript(t *testing.T, m machine, p *peer, path string, way handle.Mech
 	}
 	defer func() {
 		assert.NoError(t, c.Close())
-		assert.Empty(t, c.Held())
+		assert.Empty(t, c.Leases())
 	}()
 	if _, err := c.List(ctx); err != nil {
 		return err
@@ -306,7 +306,7 @@ func killClients(t *testing.T, m machine, rounds int) {
 	if m.dev != nil {
 		m = m.by(t, handle.CUDAPool) // of which others get copies
 	}
-	catalog, s := serve(t, ipc.ServerOptions{IdleLimit: 8 << 20})
+	catalog, s := serve(t, ipc.ServerOptions{MaxIdleBytes: 8 << 20})
 	require.NoError(t, put(catalog, m.place(), "table", 3, m.options()...))
 	stream, err := catalog.NewStream("stream", schema, ipc.StreamOptions{Options: m.options()})
 	require.NoError(t, err)
@@ -446,7 +446,7 @@ func readOn(t *testing.T, m machine, path string) error {
 			return err
 		}
 		if first {
-			i = c.Held()[0].Sequence
+			i = c.Leases()[0].Sequence
 		}
 		err = check("stream", i, b)
 		b.Release()

@@ -13,7 +13,7 @@ import (
 
 // encoding holds the Arrow IPC messages of an object: its dictionaries, then the
 // record batch. The bodies refer to the object's memory.
-type encoded struct {
+type encoding struct {
 	messages []message
 	gpu      *cudabuf.Device // nil if all memory is on the host
 	release  func()
@@ -22,32 +22,32 @@ type encoded struct {
 type message struct {
 	metadata []byte // empty for a bare buffer
 	length   int64  // of the body, with padding
-	body     []piece
+	body     []bodyPart
 }
 
 // bodyPart is a part of a message body, with the mechanisms that share its memory
 // in place.
-type piece struct {
+type bodyPart struct {
 	arrowipc.Part
-	ways handle.Mechanisms
+	mechanisms handle.Mechanisms
 }
 
 // encode encodes an object, once. The caller holds a reference to the object.
-func (it *item) encode() (*encoded, error) {
-	it.encoding.Do(func() { it.encoded, it.encodeErr = it.encodeNow() })
-	return it.encoded, it.encodeErr
+func (it *object) encode() (*encoding, error) {
+	it.encodeOnce.Do(func() { it.encoding, it.encodeErr = it.newEncoding() })
+	return it.encoding, it.encodeErr
 }
 
 // newEncoding encodes the batch or buffer and finds the mechanisms of its memory.
-func (it *item) encodeNow() (*encoded, error) {
-	e := &encoded{release: func() {}}
+func (it *object) newEncoding() (*encoding, error) {
+	e := &encoding{release: func() {}}
 	if it.batch == nil {
 		m := message{length: it.buffer.Len()}
 		if it.buffer.Len() > 0 {
-			m.body = []piece{{Part: arrowipc.Part{Buffer: it.buffer}}}
+			m.body = []bodyPart{{Part: arrowipc.Part{Buffer: it.buffer}}}
 		}
 		e.messages = []message{m}
-	} else if err := e.batch(it); err != nil {
+	} else if err := e.addBatch(it); err != nil {
 		return nil, err
 	}
 	var known []allocation
@@ -62,7 +62,7 @@ func (it *item) encodeNow() (*encoded, error) {
 				e.gpu = buffer.Device().(*cudabuf.Device)
 			}
 			if e.gpu == buffer.Device() && (it.batch == nil || buffer.Address()%8 == 0) {
-				p.ways, known = waysOf(buffer, it.pooled, known)
+				p.mechanisms, known = inPlaceMechanisms(buffer, it.exposed, known)
 			}
 		}
 	}
@@ -70,8 +70,8 @@ func (it *item) encodeNow() (*encoded, error) {
 }
 
 // addBatch encodes a record batch.
-func (e *encoded) batch(it *item) error {
-	messages, err := messagesOf(it.batch)
+func (e *encoding) addBatch(it *object) error {
+	messages, err := encodeMessages(it.batch)
 	if err != nil {
 		return err
 	}
@@ -93,7 +93,7 @@ func (e *encoded) batch(it *item) error {
 			return err
 		}
 		for _, p := range parts {
-			one.body = append(one.body, piece{Part: p})
+			one.body = append(one.body, bodyPart{Part: p})
 		}
 		e.messages = append(e.messages, one)
 	}
@@ -101,7 +101,7 @@ func (e *encoded) batch(it *item) error {
 }
 
 // encodeMessages encodes a batch with all dictionaries that it needs.
-func messagesOf(b arrow.RecordBatch) ([]*arrowipc.Message, error) {
+func encodeMessages(b arrow.RecordBatch) ([]*arrowipc.Message, error) {
 	if !slices.ContainsFunc(b.Schema().Fields(), func(f arrow.Field) bool { return hasDictionary(f.Type) }) {
 		m, err := arrowipc.EncodeRecordBatch(b)
 		return []*arrowipc.Message{m}, err
@@ -128,40 +128,40 @@ func hasDictionary(t arrow.DataType) bool {
 
 // allocation is memory whose mechanisms are known.
 type allocation struct {
-	base uintptr
-	size int64
-	ways handle.Mechanisms
+	base       uintptr
+	size       int64
+	mechanisms handle.Mechanisms
 }
 
 // inPlaceMechanisms returns the mechanisms that share the memory of a buffer in
 // place. It asks the driver once per allocation. Memory of a SharedPool needs no
 // driver call.
-func waysOf(buffer *cudabuf.Buffer, pooled bool, known []allocation) (handle.Mechanisms, []allocation) {
+func inPlaceMechanisms(buffer *cudabuf.Buffer, exposed bool, known []allocation) (handle.Mechanisms, []allocation) {
 	if buffer.SharedPool() != nil {
-		if pooled {
+		if exposed {
 			return handle.Mechanisms{handle.CUDAPool}, known
 		}
 		return nil, known
 	}
 	for _, a := range known {
 		if buffer.Address()-a.base < uintptr(a.size) {
-			return a.ways, known
+			return a.mechanisms, known
 		}
 	}
 	a := allocation{base: buffer.Address(), size: buffer.Len()}
 	for _, m := range []handle.Mechanism{handle.CUDAFD, handle.CUDAIPC} {
 		b := block{mechanism: m}
-		if b.export(buffer, pooled) == nil {
-			a = allocation{b.base, b.size, append(a.ways, m)}
+		if b.exportAllocation(buffer, exposed) == nil {
+			a = allocation{b.base, b.size, append(a.mechanisms, m)}
 			b.free()
 		}
 	}
-	return a.ways, append(known, a)
+	return a.mechanisms, append(known, a)
 }
 
 // inPlace returns the memory of the part if mechanism m shares it in place.
-func (p *piece) native(m handle.Mechanism) (*cudabuf.Buffer, bool) {
-	for _, way := range p.ways {
+func (p *bodyPart) inPlace(m handle.Mechanism) (*cudabuf.Buffer, bool) {
+	for _, way := range p.mechanisms {
 		if way == m {
 			return p.Buffer.(*cudabuf.Buffer), true
 		}
@@ -170,9 +170,9 @@ func (p *piece) native(m handle.Mechanism) (*cudabuf.Buffer, bool) {
 }
 
 // packed reports whether the whole body is copied, so that it stays contiguous.
-func (m *message) packs(way handle.Mechanism) bool {
+func (m *message) packed(mechanism handle.Mechanism) bool {
 	for i := range m.body {
-		if _, native := m.body[i].native(way); native {
+		if _, native := m.body[i].inPlace(mechanism); native {
 			return false
 		}
 	}
@@ -180,13 +180,13 @@ func (m *message) packs(way handle.Mechanism) bool {
 }
 
 // inPlaceBytes returns the number of bytes that mechanism m shares in place.
-func (e *encoded) native(m handle.Mechanism) (n int64) {
+func (e *encoding) inPlaceBytes(m handle.Mechanism) (n int64) {
 	if m == handle.Local {
 		return math.MaxInt64
 	}
 	for i := range e.messages {
 		for j := range e.messages[i].body {
-			if b, ok := e.messages[i].body[j].native(m); ok {
+			if b, ok := e.messages[i].body[j].inPlace(m); ok {
 				n += b.Len()
 			}
 		}
@@ -195,9 +195,9 @@ func (e *encoded) native(m handle.Mechanism) (n int64) {
 }
 
 // deviceName returns the name of the device that holds the object.
-func (it *item) device() string {
+func (it *object) deviceName() string {
 	if it.batch == nil {
 		return it.buffer.Device().String()
 	}
-	return deviceOf(it.batch).String()
+	return batchDevice(it.batch).String()
 }

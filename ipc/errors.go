@@ -55,7 +55,7 @@ var codes = map[wire.Code]error{
 }
 
 // errorMessage returns the ERROR message for err.
-func tell(err error) wire.ErrorMessage {
+func errorMessage(err error) wire.ErrorMessage {
 	for _, code := range slices.Sorted(maps.Keys(codes)) {
 		if errors.Is(err, codes[code]) {
 			return wire.ErrorMessage{Code: code, Text: err.Error()}
@@ -65,15 +65,15 @@ func tell(err error) wire.ErrorMessage {
 }
 
 // remoteError is an error that the peer sent. It wraps the sentinel of its code.
-type remote struct{ wire.ErrorMessage }
+type remoteError struct{ wire.ErrorMessage }
 
-func (e *remote) Error() string { return fmt.Sprintf("the peer says: %s", e.Text) }
-func (e *remote) Unwrap() error { return codes[e.Code] }
+func (e *remoteError) Error() string { return fmt.Sprintf("the peer says: %s", e.Text) }
+func (e *remoteError) Unwrap() error { return codes[e.Code] }
 
 func parseError(payload []byte) error {
 	var m wire.ErrorMessage
 	if err := m.Parse(payload); err != nil {
 		return err
 	}
-	return &remote{m}
+	return &remoteError{m}
 }

@@ -60,7 +60,7 @@ func FuzzServer(f *testing.F) {
 func FuzzClient(f *testing.F) {
 	self, err := handle.Self()
 	require.NoError(f, err)
-	header, part := encoded(f)
+	header, part := encoding(f)
 	block := wire.BlockMessage{Block: 1, Descriptor: handle.Descriptor{Mechanism: handle.Memory, AllocationSize: 1 << 16, Length: 1 << 16}}
 	announced, err := block.Append(nil)
 	require.NoError(f, err)
@@ -104,13 +104,13 @@ func FuzzClient(f *testing.F) {
 			table.Release()
 		}
 		require.NoError(t, c.Close())
-		require.Empty(t, c.Held())
+		require.Empty(t, c.Leases())
 	})
 }
 
-// encoded returns the schema and the one batch that a server sends of a small
+// encoding returns the schema and the one batch that a server sends of a small
 // table.
-func encoded(t testing.TB) (header []byte, part wire.Part) {
+func encoding(t testing.TB) (header []byte, part wire.Part) {
 	catalog, s := serve(t, ipc.ServerOptions{})
 	small := small()
 	defer small.Release()

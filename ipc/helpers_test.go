@@ -83,7 +83,7 @@ func (m machine) options() []ipc.PublishOption {
 	if m.pool == nil {
 		return nil
 	}
-	return []ipc.PublishOption{ipc.Pooled()}
+	return []ipc.PublishOption{ipc.ExposeAllocation()}
 }
 
 func (m machine) gpus() []*cudabuf.Device {

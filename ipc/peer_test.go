@@ -326,7 +326,7 @@ func (p *Peer) Follow(f Follow, n *int) error {
 			return err
 		}
 		if *n == 0 {
-			held := p.client.Held()
+			held := p.client.Leases()
 			first = held[slices.IndexFunc(held, func(l ipc.LeaseStat) bool { return l.Name == f.Name })].Sequence
 		}
 		err = check(f.Name, first+uint64(*n), b)
@@ -339,7 +339,7 @@ func (p *Peer) Follow(f Follow, n *int) error {
 }
 
 func (p *Peer) Held(_ int, n *int) error {
-	*n = len(p.client.Held())
+	*n = len(p.client.Leases())
 	return nil
 }
 
@@ -356,7 +356,7 @@ func (p *Peer) Serve(s Serve, _ *int) (err error) {
 		return err
 	}
 	p.catalog = ipc.NewCatalog()
-	if p.server, err = ipc.Serve(s.Path, p.catalog, ipc.ServerOptions{IdleLimit: -1}); err != nil {
+	if p.server, err = ipc.Serve(s.Path, p.catalog, ipc.ServerOptions{MaxIdleBytes: -1}); err != nil {
 		return err
 	}
 	if p.stream, err = p.catalog.NewStream("stream", schema, ipc.StreamOptions{Options: options}); err != nil {
@@ -374,7 +374,7 @@ func (p *Peer) toPool(so bool) (options []ipc.PublishOption, err error) {
 		return nil, err
 	}
 	p.place = p.pool.AsDevice()
-	return []ipc.PublishOption{ipc.Pooled()}, nil
+	return []ipc.PublishOption{ipc.ExposeAllocation()}, nil
 }
 
 // Write writes batches [0, n) to the stream when somebody subscribes.
@@ -431,7 +431,7 @@ func (p *Peer) Close(_ int, _ *int) (err error) {
 		p.catalog.Close()
 	}
 	if p.client != nil {
-		if n := len(p.client.Held()); n > 0 {
+		if n := len(p.client.Leases()); n > 0 {
 			err = errors.Join(err, fmt.Errorf("%d leases are held", n))
 		}
 		err = errors.Join(err, p.client.Close())

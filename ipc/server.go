@@ -25,51 +25,51 @@ import (
 type ServerOptions struct {
 	// AllowUIDs lists the user ids that may connect; nil means the server's own.
 	// The socket file has mode 0600: for other users the caller must change it.
-	Allow []uint32
+	AllowUIDs []uint32
 	// KeepAliveTimeout ends the connection and the leases of a client that sends
 	// nothing for this long. Clients of this package send PING often enough. 0
 	// means no limit. The death of a client is noticed at once in any case.
-	Silence time.Duration
+	KeepAliveTimeout time.Duration
 	// MaxLeaseTime ends the connection of a client that holds a lease for longer,
 	// and with it all of the client's leases; the client gets ErrLeaseExpired.
 	// The time of a table's leases starts when the whole table is sent, that of a
 	// stream's lease when its batch is sent. 0 means no limit.
-	LeaseLimit time.Duration
+	MaxLeaseTime time.Duration
 	// MaxIdleBytes bounds the unused shared memory that is kept for later
 	// batches. 0 means 256 MiB; a negative value keeps none.
-	IdleLimit int64
+	MaxIdleBytes int64
 
-	patience time.Duration // 0 means defaultPeerTimeout
+	peerTimeout time.Duration // 0 means defaultPeerTimeout
 }
 
 // Server serves a catalog on a Unix socket. Its methods may be called from any
 // goroutine.
 type Server struct {
-	catalog  *Catalog
-	o        ServerOptions
-	self     handle.Process
-	instance [16]byte
-	listener *net.UnixListener
-	ctx      context.Context // done when the server closes
-	cancel   context.CancelFunc
-	work     sync.WaitGroup
-	store    store
+	catalog    *Catalog
+	options    ServerOptions
+	self       handle.Process
+	instance   [16]byte
+	listener   *net.UnixListener
+	ctx        context.Context // done when the server closes
+	cancel     context.CancelFunc
+	goroutines sync.WaitGroup
+	blocks     blockRegistry
 
-	mu      sync.Mutex
-	conns   map[*conn]struct{}
-	forms   map[*form]*item
-	streams map[*cudabuf.Device]*cudabuf.Stream
-	closed  bool
+	mu          sync.Mutex
+	conns       map[*serverConn]struct{}
+	exports     map[*export]*object
+	copyStreams map[*cudabuf.Device]*cudabuf.Stream
+	closed      bool
 }
 
 const (
-	defaultIdle = 256 << 20
+	defaultMaxIdleBytes = 256 << 20
 	// defaultPeerTimeout bounds the time until a peer sends HELLO, and the time
 	// of a write to a peer.
-	patience = 5 * time.Second
+	defaultPeerTimeout = 5 * time.Second
 	// maxUnsentBytes bounds the control messages that wait for a peer to read
 	// them.
-	unread = 64 << 20
+	maxUnsentBytes = 64 << 20
 )
 
 // instances maps the instance of each server of this process to the server.
@@ -87,30 +87,30 @@ func Serve(path string, catalog *Catalog, o ServerOptions) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	if o.Allow == nil {
-		o.Allow = []uint32{uint32(os.Getuid())}
+	if o.AllowUIDs == nil {
+		o.AllowUIDs = []uint32{uint32(os.Getuid())}
 	}
-	if o.IdleLimit == 0 {
-		o.IdleLimit = defaultIdle
+	if o.MaxIdleBytes == 0 {
+		o.MaxIdleBytes = defaultMaxIdleBytes
 	}
-	if o.patience == 0 {
-		o.patience = patience
+	if o.peerTimeout == 0 {
+		o.peerTimeout = defaultPeerTimeout
 	}
 	listener, err := unixsocket.Listen(path)
 	if err != nil {
 		return nil, fmt.Errorf("ipc.Serve: socket %s: %w", path, err)
 	}
 	s := &Server{
-		catalog: catalog, o: o, self: self, listener: listener,
-		store: store{idleLimit: o.IdleLimit, blocks: map[uint64]*block{}, open: map[place]*block{}, pools: map[*cudabuf.SharedPool]*exportedPool{}},
-		conns: map[*conn]struct{}{}, forms: map[*form]*item{}, streams: map[*cudabuf.Device]*cudabuf.Stream{},
+		catalog: catalog, options: o, self: self, listener: listener,
+		blocks: blockRegistry{maxIdleBytes: o.MaxIdleBytes, byID: map[uint64]*block{}, partial: map[blockKey]*block{}, pools: map[*cudabuf.SharedPool]*exportedPool{}},
+		conns:  map[*serverConn]struct{}{}, exports: map[*export]*object{}, copyStreams: map[*cudabuf.Device]*cudabuf.Stream{},
 	}
 	_, _ = rand.Read(s.instance[:]) // never fails
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	instances.Store(s.instance, s)
-	s.work.Go(s.accept)
-	if o.LeaseLimit > 0 {
-		s.work.Go(s.expire)
+	s.goroutines.Go(s.accept)
+	if o.MaxLeaseTime > 0 {
+		s.goroutines.Go(s.enforceLeaseTime)
 	}
 	return s, nil
 }
@@ -128,7 +128,7 @@ func (s *Server) accept() {
 			time.Sleep(10 * time.Millisecond) // perhaps no file descriptor is free
 			continue
 		}
-		c := newConn(s, unix)
+		c := newServerConn(s, unix)
 		s.mu.Lock()
 		if s.closed {
 			s.mu.Unlock()
@@ -136,26 +136,26 @@ func (s *Server) accept() {
 			return
 		}
 		s.conns[c] = struct{}{}
-		s.work.Go(c.serve)
+		s.goroutines.Go(c.serve)
 		s.mu.Unlock()
 	}
 }
 
 // connections returns the open connections.
-func (s *Server) clients() []*conn {
+func (s *Server) connections() []*serverConn {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Collect(maps.Keys(s.conns))
 }
 
 // allowed reports whether a user may connect.
-func (s *Server) allowed(uid uint32) bool { return slices.Contains(s.o.Allow, uid) }
+func (s *Server) allowed(uid uint32) bool { return slices.Contains(s.options.AllowUIDs, uid) }
 
 // copyStream returns the stream on which dev copies into shared memory.
-func (s *Server) stream(dev *cudabuf.Device) (*cudabuf.Stream, error) {
+func (s *Server) copyStream(dev *cudabuf.Device) (*cudabuf.Stream, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if stream := s.streams[dev]; stream != nil {
+	if stream := s.copyStreams[dev]; stream != nil {
 		return stream, nil
 	}
 	if s.closed {
@@ -163,26 +163,26 @@ func (s *Server) stream(dev *cudabuf.Device) (*cudabuf.Stream, error) {
 	}
 	stream, err := dev.NewStream(cudabuf.StreamOptions{})
 	if err == nil {
-		s.streams[dev] = stream
+		s.copyStreams[dev] = stream
 	}
 	return stream, err
 }
 
 // registerExport records an export, so that Close releases it.
-func (s *Server) keep(it *item, f *form) error {
+func (s *Server) registerExport(it *object, f *export) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
 		return fmt.Errorf("ipc.Server: server at %s: %w", s.Path(), ErrClosed)
 	}
-	s.forms[f] = it
+	s.exports[f] = it
 	return nil
 }
 
 // unregisterExport removes and releases an export whose object is released.
-func (s *Server) drop(f *form) {
+func (s *Server) unregisterExport(f *export) {
 	s.mu.Lock()
-	delete(s.forms, f)
+	delete(s.exports, f)
 	s.mu.Unlock()
 	f.release()
 }
@@ -193,7 +193,7 @@ func (s *Server) drop(f *form) {
 func (s *Server) Shutdown(ctx context.Context) error {
 	_ = s.listener.Close()
 	for tick := time.NewTicker(5 * time.Millisecond); ; {
-		if s.leases() == 0 {
+		if s.leaseCount() == 0 {
 			tick.Stop()
 			return s.Close()
 		}
@@ -207,9 +207,9 @@ func (s *Server) Shutdown(ctx context.Context) error {
 }
 
 // leaseCount returns the number of leases, counted once per block.
-func (s *Server) leases() (n int) {
-	s.store.do(func() {
-		for _, b := range s.store.blocks {
+func (s *Server) leaseCount() (n int) {
+	s.blocks.withLock(func() {
+		for _, b := range s.blocks.byID {
 			n += b.leases
 		}
 	})
@@ -233,22 +233,22 @@ func (s *Server) Close() error {
 	if errors.Is(err, net.ErrClosed) {
 		err = nil // Shutdown closed the listener
 	}
-	for _, c := range s.clients() {
-		s.work.Go(func() { c.end(fmt.Errorf("ipc.Server: the server is closing: %w", ErrServerGone)) })
+	for _, c := range s.connections() {
+		s.goroutines.Go(func() { c.close(fmt.Errorf("ipc.Server: the server is closing: %w", ErrServerGone)) })
 	}
-	s.work.Wait()
+	s.goroutines.Wait()
 	instances.Delete(s.instance)
 	s.mu.Lock()
-	forms := s.forms
-	s.forms = nil
+	forms := s.exports
+	s.exports = nil
 	s.mu.Unlock()
 	for f, it := range forms {
-		if it.disown(f) {
+		if it.removeExport(f) {
 			f.release()
 		}
 	}
-	s.store.close()
-	for _, stream := range s.streams {
+	s.blocks.close()
+	for _, stream := range s.copyStreams {
 		err = errors.Join(err, stream.Close())
 	}
 	return err
@@ -259,18 +259,18 @@ type Stats = wire.StatsMessage
 
 // Stat returns the clients with their leases, and the shared blocks.
 func (s *Server) Stat() Stats {
-	conns := s.clients()
+	conns := s.connections()
 	var stats Stats
-	s.store.do(func() {
+	s.blocks.withLock(func() {
 		for _, c := range conns {
 			if c.welcomed {
 				stats.Clients = append(stats.Clients, c.stat())
 			}
 		}
-		for _, b := range s.store.blocks {
+		for _, b := range s.blocks.byID {
 			stats.Blocks = append(stats.Blocks, wire.BlockStat{
 				Block: b.id, Size: b.size, Mechanism: b.mechanism, Device: b.device(),
-				Leases: uint32(b.leases), Clients: uint32(len(b.known)),
+				Leases: uint32(b.leases), Clients: uint32(len(b.clients)),
 			})
 		}
 	})
@@ -281,16 +281,16 @@ func (s *Server) Stat() Stats {
 
 // enforceLeaseTime closes the connections of clients that hold a lease for longer
 // than MaxLeaseTime. It checks every quarter of that time.
-func (s *Server) expire() {
-	tick := time.NewTicker(max(s.o.LeaseLimit/4, time.Millisecond))
+func (s *Server) enforceLeaseTime() {
+	tick := time.NewTicker(max(s.options.MaxLeaseTime/4, time.Millisecond))
 	defer tick.Stop()
 	for {
 		select {
 		case <-s.ctx.Done():
 			return
 		case <-tick.C:
-			for c, err := range s.overdue() {
-				s.work.Go(func() { c.end(err) })
+			for c, err := range s.expiredClients() {
+				s.goroutines.Go(func() { c.close(err) })
 			}
 		}
 	}
@@ -298,16 +298,16 @@ func (s *Server) expire() {
 
 // expiredClients returns each connection with an expired lease, once, and the
 // error to close it with.
-func (s *Server) overdue() map[*conn]error {
-	found := map[*conn]error{}
-	conns := s.clients()
-	s.store.do(func() {
+func (s *Server) expiredClients() map[*serverConn]error {
+	found := map[*serverConn]error{}
+	conns := s.connections()
+	s.blocks.withLock(func() {
 		for _, c := range conns {
 			for number, l := range c.leases {
-				if held := time.Since(l.counted); !l.counted.IsZero() && held > s.o.LeaseLimit && !c.expired {
+				if held := time.Since(l.clockStart); !l.clockStart.IsZero() && held > s.options.MaxLeaseTime && !c.expired {
 					c.expired = true
 					found[c] = fmt.Errorf("ipc.Server: lease %d, batch %d of %q: held for %v, want at most %v: %w",
-						number, l.sequence, l.form.name, held.Round(time.Millisecond), s.o.LeaseLimit, ErrLeaseExpired)
+						number, l.sequence, l.export.name, held.Round(time.Millisecond), s.options.MaxLeaseTime, ErrLeaseExpired)
 				}
 			}
 		}

@@ -195,14 +195,14 @@ func TestLeasesAreEndedOnce(t *testing.T) {
 }
 
 func TestASilentClientIsNotWaitedFor(t *testing.T) {
-	_, s := serve(t, ipc.ServerOptions{}.Impatient(50*time.Millisecond))
+	_, s := serve(t, ipc.ServerOptions{}.WithPeerTimeout(50*time.Millisecond))
 	r := connect(t, s.Path())
 	r.bytes([]byte{1})
 	assert.Zero(t, r.refused())
 }
 
 func TestAClientThatDoesNotReadIsNotWaitedFor(t *testing.T) {
-	catalog, s := serve(t, ipc.ServerOptions{}.Impatient(50*time.Millisecond))
+	catalog, s := serve(t, ipc.ServerOptions{}.WithPeerTimeout(50*time.Millisecond))
 	require.NoError(t, put(catalog, arrowbuf.CPU(), "table", 1))
 	r := meet(t, s.Path())
 	require.NoError(t, r.SetWriteDeadline(time.Now().Add(5*time.Second)))

@@ -18,8 +18,8 @@ import (
 // export is an object in shared memory, through one mechanism. All clients that
 // use the mechanism share it. The object holds one reference and each lease
 // another.
-type form struct {
-	key    formKey
+type export struct {
+	key    exportKey
 	name   string
 	parts  []wire.Part
 	blocks []*block
@@ -27,7 +27,7 @@ type form struct {
 	refs   int // guarded by the registry's mu
 }
 
-type formKey struct {
+type exportKey struct {
 	server    *Server
 	mechanism handle.Mechanism
 }
@@ -35,61 +35,61 @@ type formKey struct {
 // mechanismsFor returns the mechanisms that can share an object with a client.
 // Those that share more of its bytes in place come first, then the order is the
 // client's.
-func (it *item) mechanisms(c *conn) (handle.Mechanisms, error) {
+func (it *object) mechanismsFor(c *serverConn) (handle.Mechanisms, error) {
 	e, err := it.encode()
 	if err != nil {
 		return nil, err
 	}
 	self := c.server.self
-	onGPU := e.gpu != nil && slices.Contains(c.peer.Devices, e.gpu.UUID())
+	onGPU := e.gpu != nil && slices.Contains(c.hello.Devices, e.gpu.UUID())
 	fits := func(m handle.Mechanism) bool {
 		switch m {
 		case handle.Local:
-			return c.peer.Process == self
+			return c.hello.Process == self
 		case handle.Memory:
-			return c.peer.Process.SameMachine(self)
+			return c.hello.Process.SameMachine(self)
 		case handle.CUDAFD:
-			return onGPU && c.peer.Process.SameMachine(self)
+			return onGPU && c.hello.Process.SameMachine(self)
 		case handle.CUDAPool: // this mechanism cannot copy
-			return onGPU && c.peer.Process.SameMachine(self) && c.peer.Process != self &&
-				e.native(m) > 0 && slices.Contains(c.peer.Mechanisms, handle.CUDAFD)
+			return onGPU && c.hello.Process.SameMachine(self) && c.hello.Process != self &&
+				e.inPlaceBytes(m) > 0 && slices.Contains(c.hello.Mechanisms, handle.CUDAFD)
 		default:
-			return onGPU && c.peer.Process.SameNamespace(self) && c.peer.Process != self
+			return onGPU && c.hello.Process.SameNamespace(self) && c.hello.Process != self
 		}
 	}
-	var ways handle.Mechanisms
-	for _, m := range c.peer.Mechanisms {
-		if fits(m) && !slices.Contains(ways, m) {
-			ways = append(ways, m)
+	var mechanisms handle.Mechanisms
+	for _, m := range c.hello.Mechanisms {
+		if fits(m) && !slices.Contains(mechanisms, m) {
+			mechanisms = append(mechanisms, m)
 		}
 	}
-	if len(ways) == 0 {
+	if len(mechanisms) == 0 {
 		where := "the host"
 		if e.gpu != nil {
 			where = fmt.Sprintf("%v, GPU-%v", e.gpu, e.gpu.UUID())
 		}
 		return nil, fmt.Errorf("%q is on %s of %v; the client, %v, has mechanisms %v and GPUs %v: %w",
-			it.name, where, self, c.peer.Process, c.peer.Mechanisms, c.peer.Devices, ErrNoMechanism)
+			it.name, where, self, c.hello.Process, c.hello.Mechanisms, c.hello.Devices, ErrNoMechanism)
 	}
-	slices.SortStableFunc(ways, func(a, b handle.Mechanism) int {
-		return cmp.Compare(e.native(b), e.native(a))
+	slices.SortStableFunc(mechanisms, func(a, b handle.Mechanism) int {
+		return cmp.Compare(e.inPlaceBytes(b), e.inPlaceBytes(a))
 	})
-	return ways, nil
+	return mechanisms, nil
 }
 
 // exportFor returns an export of the object for a client. The caller owns one
 // reference.
-func (it *item) formFor(c *conn) (*form, error) {
-	ways, err := it.mechanisms(c)
+func (it *object) exportFor(c *serverConn) (*export, error) {
+	mechanisms, err := it.mechanismsFor(c)
 	if err != nil {
 		return nil, err
 	}
 	var failures []error
-	for _, m := range ways {
+	for _, m := range mechanisms {
 		if m == handle.Memory && len(failures) > 0 {
 			break // report the GPU's error instead of falling back to host memory
 		}
-		f, err := it.form(c.server, m)
+		f, err := it.exportThrough(c.server, m)
 		if err == nil {
 			return f, nil
 		}
@@ -100,64 +100,64 @@ func (it *item) formFor(c *conn) (*form, error) {
 
 // exportThrough returns the object's export through a mechanism, and creates it
 // if needed. The caller owns one reference.
-func (it *item) form(s *Server, m handle.Mechanism) (*form, error) {
-	key := formKey{s, m}
+func (it *object) exportThrough(s *Server, m handle.Mechanism) (*export, error) {
+	key := exportKey{s, m}
 	it.mu.Lock()
 	defer it.mu.Unlock()
-	if f := it.forms[key]; f != nil {
-		s.store.do(func() { f.refs++ })
+	if f := it.exports[key]; f != nil {
+		s.blocks.withLock(func() { f.refs++ })
 		return f, nil
 	}
-	f := &form{key: key, name: it.name, bytes: it.bytes(), refs: 1}
+	f := &export{key: key, name: it.name, bytes: it.bytes(), refs: 1}
 	var err error
 	if m == handle.Local {
-		f.local(it)
+		f.fillLocal(it)
 	} else {
 		err = f.fill(it)
 	}
 	if err == nil {
-		err = s.keep(it, f)
+		err = s.registerExport(it, f)
 	}
 	if err != nil {
-		s.store.do(f.leave)
+		s.blocks.withLock(f.releaseLocked)
 		return nil, err
 	}
-	it.forms[key] = f
-	s.store.do(func() { f.refs++ })
+	it.exports[key] = f
+	s.blocks.withLock(func() { f.refs++ })
 	return f, nil
 }
 
-func (f *form) local(it *item) {
-	b := localBlock(f.key.server, it)
-	f.key.server.store.do(func() { f.key.server.store.add(b) })
+func (f *export) fillLocal(it *object) {
+	b := newLocalBlock(f.key.server, it)
+	f.key.server.blocks.withLock(func() { f.key.server.blocks.add(b) })
 	f.blocks = []*block{b}
 	f.parts = []wire.Part{{Regions: []wire.Region{{Length: b.size, Block: b.id}}}}
 }
 
 // fill shares an object through the export's mechanism. Memory that the mechanism
 // can share in place stays there; the rest is copied to one block.
-func (f *form) fill(it *item) error {
+func (f *export) fill(it *object) error {
 	e, err := it.encode()
 	if err != nil {
 		return err
 	}
 	s, m := f.key.server, f.key.mechanism
-	var copies copying
+	var copies copyPlan
 	for _, message := range e.messages {
 		part := wire.Part{Metadata: message.metadata}
-		packed := message.packs(m)
-		base := copies.begin()
+		packed := message.packed(m)
+		base := copies.nextOffset()
 		for _, p := range message.body {
 			r := wire.Region{Place: p.Offset, Length: p.Buffer.Len()}
-			if buffer, ok := p.native(m); ok {
-				b, err := s.store.native(m, buffer, it.pooled)
+			if buffer, ok := p.inPlace(m); ok {
+				b, err := s.blocks.shareInPlace(m, buffer, it.exposed)
 				if err != nil {
 					return err
 				}
-				f.hold(b)
+				f.addBlock(b)
 				r.Block, r.Offset = b.id, int64(buffer.Address()-b.base)
 			} else if packed {
-				r.Offset = copies.put(base+p.Offset, p.Buffer)
+				r.Offset = copies.addAt(base+p.Offset, p.Buffer)
 			} else {
 				r.Offset = copies.add(p.Buffer)
 			}
@@ -165,20 +165,20 @@ func (f *form) fill(it *item) error {
 		}
 		if packed && len(part.Regions) > 0 {
 			part.Regions = []wire.Region{{Length: message.length, Offset: base}}
-			copies.end = max(copies.end, base+message.length)
+			copies.size = max(copies.size, base+message.length)
 		}
 		f.parts = append(f.parts, part)
 	}
-	if err := f.copy(&copies, e.gpu, it.name); err != nil {
+	if err := f.copyBuffers(&copies, e.gpu, it.name); err != nil {
 		return err
 	}
-	return f.publish(e.gpu)
+	return f.recordEvents(e.gpu)
 }
 
 // addBlock adds a block in which this export is already counted.
-func (f *form) hold(b *block) {
+func (f *export) addBlock(b *block) {
 	if slices.Contains(f.blocks, b) {
-		f.key.server.store.do(func() { f.key.server.store.leave(b) })
+		f.key.server.blocks.withLock(func() { f.key.server.blocks.releaseExport(b) })
 		return
 	}
 	f.blocks = append(f.blocks, b)
@@ -186,11 +186,11 @@ func (f *form) hold(b *block) {
 
 // recordEvents records the blocks' events after all enqueued writes to the
 // blocks.
-func (f *form) publish(gpu *cudabuf.Device) error {
+func (f *export) recordEvents(gpu *cudabuf.Device) error {
 	if !f.key.mechanism.OnGPU() {
 		return nil
 	}
-	stream, err := f.key.server.stream(gpu)
+	stream, err := f.key.server.copyStream(gpu)
 	if err != nil {
 		return err
 	}
@@ -206,7 +206,7 @@ func (f *form) publish(gpu *cudabuf.Device) error {
 }
 
 // ready reports whether all bytes are written.
-func (f *form) written() (bool, error) {
+func (f *export) ready() (bool, error) {
 	for _, b := range f.blocks {
 		if b.event == nil {
 			continue
@@ -219,12 +219,12 @@ func (f *form) written() (bool, error) {
 }
 
 // waitReady waits until all bytes are written or ctx is done.
-func (f *form) wait(ctx context.Context) error {
+func (f *export) waitReady(ctx context.Context) error {
 	for _, b := range f.blocks {
 		if b.event == nil {
 			continue
 		}
-		if err := waitFor(b.event, ctx.Done()); err != nil {
+		if err := pollEvent(b.event, ctx.Done()); err != nil {
 			return err
 		}
 	}
@@ -232,40 +232,40 @@ func (f *form) wait(ctx context.Context) error {
 }
 
 // release drops a reference.
-func (f *form) release() { f.key.server.store.do(f.leave) }
+func (f *export) release() { f.key.server.blocks.withLock(f.releaseLocked) }
 
 // releaseLocked is release for a caller that holds the registry's mu.
-func (f *form) leave() {
+func (f *export) releaseLocked() {
 	if f.refs--; f.refs > 0 {
 		return
 	}
 	for _, b := range f.blocks {
-		f.key.server.store.leave(b)
+		f.key.server.blocks.releaseExport(b)
 	}
 }
 
 // copyPlan lists the buffers to copy to a block, with their offsets.
-type copying struct {
+type copyPlan struct {
 	buffers []arrowbuf.Buffer
-	places  []int64
-	end     int64
+	offsets []int64
+	size    int64
 }
 
 // nextOffset returns the offset of the next body.
-func (c *copying) begin() int64 { return (c.end + 63) &^ 63 }
+func (c *copyPlan) nextOffset() int64 { return (c.size + 63) &^ 63 }
 
-func (c *copying) put(at int64, b arrowbuf.Buffer) int64 {
-	c.buffers, c.places = append(c.buffers, b), append(c.places, at)
-	c.end = max(c.end, at+b.Len())
+func (c *copyPlan) addAt(at int64, b arrowbuf.Buffer) int64 {
+	c.buffers, c.offsets = append(c.buffers, b), append(c.offsets, at)
+	c.size = max(c.size, at+b.Len())
 	return at
 }
 
-func (c *copying) add(b arrowbuf.Buffer) int64 { return c.put(c.begin(), b) }
+func (c *copyPlan) add(b arrowbuf.Buffer) int64 { return c.addAt(c.nextOffset(), b) }
 
 // copyBuffers copies the planned buffers to a block. It sets the block of the
 // regions that have none.
-func (f *form) copy(c *copying, gpu *cudabuf.Device, owner string) error {
-	if c.end == 0 {
+func (f *export) copyBuffers(c *copyPlan, gpu *cudabuf.Device, owner string) error {
+	if c.size == 0 {
 		return nil
 	}
 	s := f.key.server
@@ -276,7 +276,7 @@ func (f *form) copy(c *copying, gpu *cudabuf.Device, owner string) error {
 	case handle.CUDAPool: // copies of parts outside the pool
 		m = handle.CUDAFD
 	}
-	b, offset, err := s.store.take(place{m, gpu, owner}, c.end)
+	b, offset, err := s.blocks.allocate(blockKey{m, gpu, owner}, c.size)
 	if err != nil {
 		return err
 	}
@@ -291,12 +291,12 @@ func (f *form) copy(c *copying, gpu *cudabuf.Device, owner string) error {
 	}
 	var stream *cudabuf.Stream
 	if gpu != nil {
-		if stream, err = s.stream(gpu); err != nil {
+		if stream, err = s.copyStream(gpu); err != nil {
 			return err
 		}
 	}
 	for i, src := range c.buffers {
-		if err := copyTo(b.buffer, src, offset+c.places[i], stream); err != nil {
+		if err := copyTo(b.buffer, src, offset+c.offsets[i], stream); err != nil {
 			return fmt.Errorf("copying %d bytes to shared memory: %w", src.Len(), err)
 		}
 	}
@@ -325,7 +325,7 @@ func copyTo(dst, src arrowbuf.Buffer, at int64, stream *cudabuf.Stream) (err err
 // pollEvent queries an event until it is done or over is closed. CUDA's wait
 // functions are not used, since they never return if the event's process was
 // killed.
-func waitFor(e *cudabuf.Event, over <-chan struct{}) error {
+func pollEvent(e *cudabuf.Event, over <-chan struct{}) error {
 	const soon = 50 // queries before the first pause, about 50 us
 	pause := 10 * time.Microsecond
 	for asked := 0; ; asked++ {

@@ -19,27 +19,27 @@ import (
 func TestALeaseExpiresOnceItsTimeRuns(t *testing.T) {
 	catalog := NewCatalog()
 	defer catalog.Close()
-	s, err := Serve(filepath.Join(t.TempDir(), "s"), catalog, ServerOptions{LeaseLimit: time.Hour})
+	s, err := Serve(filepath.Join(t.TempDir(), "s"), catalog, ServerOptions{MaxLeaseTime: time.Hour})
 	require.NoError(t, err)
 	defer func() { require.NoError(t, s.Close()) }()
-	sent := &lease{form: &form{name: "table"}, since: time.Now().Add(-2 * time.Hour)}
-	c := &conn{server: s, leases: map[uint64]*lease{7: sent}}
+	sent := &lease{export: &export{name: "table"}, grantedAt: time.Now().Add(-2 * time.Hour)}
+	c := &serverConn{server: s, leases: map[uint64]*lease{7: sent}}
 	s.conns[c] = struct{}{}
 	defer delete(s.conns, c)
 
-	assert.Empty(t, s.overdue(), "the rest of the table is still to come")
-	c.count([]*lease{sent})
-	assert.Empty(t, s.overdue(), "it came only now")
-	sent.counted = time.Now().Add(-61 * time.Minute)
-	require.ErrorIs(t, s.overdue()[c], ErrLeaseExpired)
-	assert.Empty(t, s.overdue(), "the client is told once")
+	assert.Empty(t, s.expiredClients(), "the rest of the table is still to come")
+	c.startLeaseClocks([]*lease{sent})
+	assert.Empty(t, s.expiredClients(), "it came only now")
+	sent.clockStart = time.Now().Add(-61 * time.Minute)
+	require.ErrorIs(t, s.expiredClients()[c], ErrLeaseExpired)
+	assert.Empty(t, s.expiredClients(), "the client is told once")
 }
 
 // Clients that ask at once for parts of one allocation get one block, which ends
 // with the last of them.
 func TestPartsOfAnAllocationAreOneBlock(t *testing.T) {
 	dev := cudatest.NewDevice(t)
-	s := &store{blocks: map[uint64]*block{}, open: map[place]*block{}, pools: map[*cudabuf.SharedPool]*exportedPool{}}
+	s := &blockRegistry{byID: map[uint64]*block{}, partial: map[blockKey]*block{}, pools: map[*cudabuf.SharedPool]*exportedPool{}}
 	buffer, err := dev.NewFDBuffer(1 << 20)
 	require.NoError(t, err)
 	defer buffer.Release()
@@ -54,17 +54,17 @@ func TestPartsOfAnAllocationAreOneBlock(t *testing.T) {
 					return
 				}
 				defer part.Release()
-				found[i], err = s.native(handle.CUDAFD, part.(*cudabuf.Buffer), false)
+				found[i], err = s.shareInPlace(handle.CUDAFD, part.(*cudabuf.Buffer), false)
 				assert.NoError(t, err)
 			})
 		}
 		all.Wait()
-		assert.Len(t, s.blocks, 1)
+		assert.Len(t, s.byID, 1)
 		for _, b := range found {
 			require.NotNil(t, b)
 			assert.Same(t, found[0], b)
-			s.do(func() { s.leave(b) })
+			s.withLock(func() { s.releaseExport(b) })
 		}
-		assert.Empty(t, s.blocks)
+		assert.Empty(t, s.byID)
 	}
 }

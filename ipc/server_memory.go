@@ -19,26 +19,26 @@ import (
 
 // blockRegistry holds the blocks of a server, the clients that know each block,
 // and the exports in it. Slow actions are deferred until mu is unlocked.
-type store struct {
-	idleLimit int64
+type blockRegistry struct {
+	maxIdleBytes int64
 
-	mu     sync.Mutex
-	later  []func() // run by withLock after it unlocks mu
-	next   uint64
-	blocks map[uint64]*block
-	open   map[place]*block // blocks with space for small batches
-	pools  map[*cudabuf.SharedPool]*exportedPool
-	idle   []*block // unused blocks, least recently used first
-	kept   int64    // the bytes of idle
-	closed bool
+	mu        sync.Mutex
+	deferred  []func() // run by withLock after it unlocks mu
+	lastID    uint64
+	byID      map[uint64]*block
+	partial   map[blockKey]*block // blocks with space for small batches
+	pools     map[*cudabuf.SharedPool]*exportedPool
+	idle      []*block // unused blocks, least recently used first
+	idleBytes int64    // the bytes of idle
+	closed    bool
 }
 
 // withLock runs f with mu held, and then the actions that f deferred.
-func (s *store) do(f func()) {
+func (s *blockRegistry) withLock(f func()) {
 	s.mu.Lock()
 	f()
-	later := s.later
-	s.later = nil
+	later := s.deferred
+	s.deferred = nil
 	s.mu.Unlock()
 	for _, g := range later {
 		g()
@@ -46,14 +46,14 @@ func (s *store) do(f func()) {
 }
 
 // add registers a new block that holds one export. The caller holds mu.
-func (s *store) add(b *block) {
-	s.next++
-	b.id, b.forms, b.known = s.next, 1, map[*conn]struct{}{}
-	s.blocks[b.id] = b
+func (s *blockRegistry) add(b *block) {
+	s.lastID++
+	b.id, b.exports, b.clients = s.lastID, 1, map[*serverConn]struct{}{}
+	s.byID[b.id] = b
 }
 
 // blockKey identifies the owned blocks that may hold an export.
-type place struct {
+type blockKey struct {
 	mechanism handle.Mechanism
 	dev       *cudabuf.Device
 	owner     string // the published name: blocks of one name are not shared with another
@@ -62,75 +62,75 @@ type place struct {
 // allocate returns a block with n bytes for an export, and their offset. Small
 // batches of a name share a block. A block that belonged to another name is
 // cleared first.
-func (s *store) take(at place, n int64) (b *block, offset int64, err error) {
+func (s *blockRegistry) allocate(key blockKey, n int64) (b *block, offset int64, err error) {
 	fresh := false
-	s.do(func() {
-		if b = s.open[at]; b != nil && !b.spoiled && b.room() >= n {
-			offset = b.end()
+	s.withLock(func() {
+		if b = s.partial[key]; b != nil && !b.tainted && b.available() >= n {
+			offset = b.nextOffset()
 			b.used = offset + n
-			b.forms++
+			b.exports++
 			return
 		}
 		i := slices.IndexFunc(s.idle, func(b *block) bool {
-			return b.mechanism == at.mechanism && b.gpu() == at.dev && b.buffer.Len() >= n && (b.size <= 2*n || b.size <= granuleGPU)
+			return b.mechanism == key.mechanism && b.gpu() == key.dev && b.buffer.Len() >= n && (b.size <= 2*n || b.size <= granuleGPU)
 		})
 		if b, fresh = nil, true; i >= 0 {
 			b = s.idle[i]
 			s.idle = slices.Delete(s.idle, i, i+1)
-			s.kept -= b.size
-			b.forms = 1
+			s.idleBytes -= b.size
+			b.exports = 1
 		}
 	})
 	if !fresh {
 		return b, offset, nil
 	}
 	if b == nil {
-		if b, err = newBlock(at.mechanism, at.dev, n); err != nil {
+		if b, err = newBlock(key.mechanism, key.dev, n); err != nil {
 			return nil, 0, err
 		}
-		b.own = true
-		s.do(func() { s.add(b) })
-	} else if b.at.owner != at.owner {
+		b.owned = true
+		s.withLock(func() { s.add(b) })
+	} else if b.key.owner != key.owner {
 		err = clearAll(b.buffer)
 	}
-	s.do(func() {
-		b.at = at
+	s.withLock(func() {
+		b.key = key
 		if b.used = n; err != nil {
-			b.spoiled = true
-			s.leave(b)
+			b.tainted = true
+			s.releaseExport(b)
 			return
 		}
-		if last := s.open[at]; last == nil || last.room() < b.room() {
-			s.open[at] = b
+		if last := s.partial[key]; last == nil || last.available() < b.available() {
+			s.partial[key] = b
 		}
 	})
 	return b, 0, err
 }
 
 // nextOffset returns the offset of the next export in a block.
-func (b *block) end() int64 { return (b.used + 63) &^ 63 }
+func (b *block) nextOffset() int64 { return (b.used + 63) &^ 63 }
 
 // available returns the number of bytes for the next export.
-func (b *block) room() int64 { return b.buffer.Len() - b.end() }
+func (b *block) available() int64 { return b.buffer.Len() - b.nextOffset() }
 
 // shareInPlace returns the block of a buffer that is shared in place, and counts
 // one more export in it.
-func (s *store) native(m handle.Mechanism, buffer *cudabuf.Buffer, pooled bool) (*block, error) {
+func (s *blockRegistry) shareInPlace(m handle.Mechanism, buffer *cudabuf.Buffer, exposed bool) (*block, error) {
 	var b *block
-	s.do(func() { b = s.enter(m, buffer) })
+	s.withLock(func() { b = s.acquireInPlace(m, buffer) })
 	if b != nil {
 		return b, nil
 	}
-	made, err := s.nativeBlock(m, buffer, pooled)
+	created, err := s.newInPlaceBlock(m, buffer, exposed)
 	if err != nil {
 		return nil, err
 	}
-	s.do(func() {
-		if b = s.enter(m, buffer); b != nil { // another request created the block meanwhile
-			s.later = append(s.later, made.free)
+	s.withLock(func() {
+		if b = s.acquireInPlace(m, buffer); b != nil { // another request created the block meanwhile
+			s.deferred = append(s.deferred, created.free)
 			return
 		}
-		b = made
+		b = created
 		s.add(b)
 	})
 	return b, nil
@@ -139,11 +139,11 @@ func (s *store) native(m handle.Mechanism, buffer *cudabuf.Buffer, pooled bool) 
 // acquireInPlace returns the existing block that contains a buffer and counts one
 // more export in it. It returns nil if no block contains the buffer. The caller
 // holds mu.
-func (s *store) enter(m handle.Mechanism, buffer *cudabuf.Buffer) *block {
-	for _, b := range s.blocks {
+func (s *blockRegistry) acquireInPlace(m handle.Mechanism, buffer *cudabuf.Buffer) *block {
+	for _, b := range s.byID {
 		inside := buffer.Address() - b.base
-		if !b.own && !b.retiring && b.mechanism == m && b.gpu() == buffer.Device() && inside < uintptr(b.size) {
-			b.forms++
+		if !b.owned && !b.retiring && b.mechanism == m && b.gpu() == buffer.Device() && inside < uintptr(b.size) {
+			b.exports++
 			return b
 		}
 	}
@@ -152,60 +152,60 @@ func (s *store) enter(m handle.Mechanism, buffer *cudabuf.Buffer) *block {
 
 // releaseExport counts one export less in a block. An unused block becomes idle
 // or is retired. The caller holds mu.
-func (s *store) leave(b *block) {
-	if b.forms--; b.forms > 0 {
+func (s *blockRegistry) releaseExport(b *block) {
+	if b.exports--; b.exports > 0 {
 		return
 	}
-	if s.open[b.at] == b {
-		delete(s.open, b.at)
+	if s.partial[b.key] == b {
+		delete(s.partial, b.key)
 	}
-	if !b.own || b.spoiled || s.closed || b.size > s.idleLimit {
+	if !b.owned || b.tainted || s.closed || b.size > s.maxIdleBytes {
 		s.retire(b)
 		return
 	}
 	s.idle = append(s.idle, b)
-	for s.kept += b.size; s.kept > s.idleLimit; {
+	for s.idleBytes += b.size; s.idleBytes > s.maxIdleBytes; {
 		oldest := s.idle[0]
 		s.idle = s.idle[1:]
-		s.kept -= oldest.size
+		s.idleBytes -= oldest.size
 		s.retire(oldest)
 	}
 }
 
 // retire asks the clients that know a block to forget it. The block is freed when
 // all have. The caller holds mu.
-func (s *store) retire(b *block) {
+func (s *blockRegistry) retire(b *block) {
 	b.retiring = true
-	for c := range b.known {
+	for c := range b.clients {
 		c.out.Put(wire.Frame{Type: wire.Forget, Payload: wire.AppendNumbers(nil, []uint64{b.id})})
 	}
-	s.freeUnknown(b)
+	s.freeIfForgotten(b)
 }
 
 // freeIfForgotten frees a retired block that no client knows. The caller holds
 // mu.
-func (s *store) freeUnknown(b *block) {
-	if b.retiring && len(b.known) == 0 {
-		delete(s.blocks, b.id)
-		s.later = append(s.later, b.free)
+func (s *blockRegistry) freeIfForgotten(b *block) {
+	if b.retiring && len(b.clients) == 0 {
+		delete(s.byID, b.id)
+		s.deferred = append(s.deferred, b.free)
 	}
 }
 
 // removeClient records that a client has closed a block. The caller holds mu.
-func (s *store) forgotten(c *conn, b *block) {
-	delete(b.known, c)
-	s.freeUnknown(b)
+func (s *blockRegistry) removeClient(c *serverConn, b *block) {
+	delete(b.clients, c)
+	s.freeIfForgotten(b)
 }
 
 // close retires the idle blocks. Blocks that become unused later are retired at
 // once.
-func (s *store) close() {
-	s.do(func() {
+func (s *blockRegistry) close() {
+	s.withLock(func() {
 		s.closed = true
 		for _, b := range s.idle {
 			s.retire(b)
 		}
-		s.idle, s.kept = nil, 0
+		s.idle, s.idleBytes = nil, 0
 	})
 }
 
@@ -220,27 +220,27 @@ func clearAll(b arrowbuf.Buffer) error {
 
 // block is an allocation that a server shares.
 type block struct {
-	id        uint64
-	mechanism handle.Mechanism
-	size      int64
-	buffer    arrowbuf.Buffer // all of the block, or the buffer that keeps it alive; nil for Local
-	base      uintptr         // the device address of the block, on a GPU
-	local     *local          // set for Local
-	file      *os.File        // the descriptor that clients open, for CUDAFD and Memory
-	handle    [64]byte        // the handle that clients open, for CUDAIPC and CUDAPool
-	pool      *exportedPool   // set for CUDAPool
-	event     *cudabuf.Event  // recorded after the writes to the block are enqueued
-	shared    *cudabuf.EventHandle
+	id          uint64
+	mechanism   handle.Mechanism
+	size        int64
+	buffer      arrowbuf.Buffer // all of the block, or the buffer that keeps it alive; nil for Local
+	base        uintptr         // the device address of the block, on a GPU
+	local       *localObject    // set for Local
+	file        *os.File        // the descriptor that clients open, for CUDAFD and Memory
+	handle      [64]byte        // the handle that clients open, for CUDAIPC and CUDAPool
+	pool        *exportedPool   // set for CUDAPool
+	event       *cudabuf.Event  // recorded after the writes to the block are enqueued
+	eventHandle *cudabuf.EventHandle
 
 	// The registry's mu guards the fields below.
-	forms    int  // the number of exports in it
+	exports  int  // the number of exports in it
 	leases   int  // the number of leases on those exports
-	own      bool // allocated by the server, so it can be reused
-	spoiled  bool // a connection ended with leases in it, so it cannot be reused
+	owned    bool // allocated by the server, so it can be reused
+	tainted   bool // a connection ended with leases in it, so it cannot be reused
 	retiring bool
-	at       place              // of owned blocks
-	used     int64              // bytes in use, of owned blocks
-	known    map[*conn]struct{} // that have it open
+	key      blockKey                 // of owned blocks
+	used     int64                    // bytes in use, of owned blocks
+	clients  map[*serverConn]struct{} // that have it open
 }
 
 // gpu returns the GPU of a block, or nil for a block of the host.
@@ -261,7 +261,7 @@ func (b *block) device() string {
 
 // announcement returns the BLOCK frame of a block. It contains the event handle
 // only if withEvent is true.
-func (b *block) announcement(s *Server, events bool) (wire.Frame, error) {
+func (b *block) announcement(s *Server, withEvent bool) (wire.Frame, error) {
 	m := wire.BlockMessage{Block: b.id, Descriptor: handle.Descriptor{
 		Mechanism: b.mechanism, AllocationSize: b.size, Length: b.size,
 		Exporter: s.self, Sequence: b.id, Handle: b.handle,
@@ -269,12 +269,12 @@ func (b *block) announcement(s *Server, events bool) (wire.Frame, error) {
 	if dev := b.gpu(); dev != nil {
 		m.Descriptor.Device = dev.UUID()
 	}
-	if events {
-		m.Descriptor.Event = b.shared
+	if withEvent {
+		m.Descriptor.Event = b.eventHandle
 	}
 	file := b.file
 	if b.pool != nil {
-		m.Descriptor.Pool, file = b.pool.number, b.pool.file
+		m.Descriptor.Pool, file = b.pool.id, b.pool.file
 	}
 	payload, err := m.Append(nil)
 	return wire.Frame{Type: wire.Block, Payload: payload, File: file}, err
@@ -300,7 +300,7 @@ func (b *block) free() {
 }
 
 // createEvent creates the block's event, which other processes can open.
-func (b *block) shareEvent(dev *cudabuf.Device) error {
+func (b *block) createEvent(dev *cudabuf.Device) error {
 	event, err := dev.NewEvent(cudabuf.EventOptions{Interprocess: true})
 	if err != nil {
 		return err
@@ -309,7 +309,7 @@ func (b *block) shareEvent(dev *cudabuf.Device) error {
 	if err != nil {
 		return errors.Join(err, event.Close())
 	}
-	b.event, b.shared = event, &h
+	b.event, b.eventHandle = event, &h
 	return nil
 }
 
@@ -330,7 +330,7 @@ func newBlock(m handle.Mechanism, dev *cudabuf.Device, n int64) (b *block, err e
 	}
 	n = (n + granule - 1) / granule * granule
 	if m == handle.Memory {
-		return newMemoryBlock(n)
+		return newHostBlock(n)
 	}
 	b = &block{mechanism: m}
 	defer func() {
@@ -352,19 +352,19 @@ func newBlock(m handle.Mechanism, dev *cudabuf.Device, n int64) (b *block, err e
 		return b, err
 	}
 	b.buffer = buffer
-	if err = b.export(buffer, false); err != nil {
+	if err = b.exportAllocation(buffer, false); err != nil {
 		return b, err
 	}
 	if err = buffer.Fill(0); err != nil {
 		return b, err
 	}
-	return b, b.shareEvent(dev)
+	return b, b.createEvent(dev)
 }
 
 // exportAllocation exports the allocation that contains a buffer, through the
 // block's mechanism. It exports an allocation with other memory only if exposed
 // is true.
-func (b *block) export(buffer *cudabuf.Buffer, pooled bool) error {
+func (b *block) exportAllocation(buffer *cudabuf.Buffer, exposed bool) error {
 	var region cudabuf.Region
 	switch b.mechanism {
 	case handle.CUDAFD:
@@ -375,7 +375,7 @@ func (b *block) export(buffer *cudabuf.Buffer, pooled bool) error {
 		b.file, region = file, r
 	case handle.CUDAIPC:
 		h, err := buffer.ExportIPC()
-		if pooled && errors.Is(err, cudabuf.ErrNotShareable) {
+		if exposed && errors.Is(err, cudabuf.ErrNotShareable) {
 			h, err = buffer.ExportIPCWhole()
 		}
 		if err != nil {
@@ -397,20 +397,20 @@ func (b *block) export(buffer *cudabuf.Buffer, pooled bool) error {
 
 // newInPlaceBlock exports the allocation that contains a buffer. The error wraps
 // cudabuf.ErrNotShareable if the mechanism cannot export it.
-func (s *store) nativeBlock(m handle.Mechanism, buffer *cudabuf.Buffer, pooled bool) (b *block, err error) {
+func (s *blockRegistry) newInPlaceBlock(m handle.Mechanism, buffer *cudabuf.Buffer, exposed bool) (b *block, err error) {
 	b = &block{mechanism: m}
 	if m == handle.CUDAPool { // a pool is exported before its allocations
-		if b.pool, err = s.pool(buffer.SharedPool()); err != nil {
+		if b.pool, err = s.acquirePool(buffer.SharedPool()); err != nil {
 			return nil, err
 		}
 	}
-	if err := b.export(buffer, pooled); err != nil {
+	if err := b.exportAllocation(buffer, exposed); err != nil {
 		b.free()
 		return nil, err
 	}
 	buffer.Retain()
 	b.buffer = buffer
-	if err := b.shareEvent(buffer.Device().(*cudabuf.Device)); err != nil {
+	if err := b.createEvent(buffer.Device().(*cudabuf.Device)); err != nil {
 		b.free()
 		return nil, err
 	}
@@ -419,13 +419,13 @@ func (s *store) nativeBlock(m handle.Mechanism, buffer *cudabuf.Buffer, pooled b
 
 // localObject is an object for a client in the same process, which uses the
 // memory directly.
-type local struct {
+type localObject struct {
 	batch  arrow.RecordBatch
 	buffer arrowbuf.Buffer
 	device string
 }
 
-func (l *local) Retain() {
+func (l *localObject) Retain() {
 	if l.batch != nil {
 		l.batch.Retain()
 	} else {
@@ -433,7 +433,7 @@ func (l *local) Retain() {
 	}
 }
 
-func (l *local) Release() {
+func (l *localObject) Release() {
 	if l.batch != nil {
 		l.batch.Release()
 	} else {
@@ -443,8 +443,8 @@ func (l *local) Release() {
 
 // newLocalBlock returns a block that stands for an object, for clients in this
 // process.
-func localBlock(s *Server, it *item) *block {
-	l := &local{it.batch, it.buffer, it.device()}
+func newLocalBlock(s *Server, it *object) *block {
+	l := &localObject{it.batch, it.buffer, it.deviceName()}
 	l.Retain()
 	b := &block{mechanism: handle.Local, local: l, size: max(it.bytes(), 1)}
 	copy(b.handle[:], s.instance[:])
@@ -453,12 +453,12 @@ func localBlock(s *Server, it *item) *block {
 
 // lookupLocal returns the object of a block of a server in this process. The
 // caller owns one reference.
-func localOf(instance [16]byte, number uint64) (l *local, err error) {
+func lookupLocal(instance [16]byte, number uint64) (l *localObject, err error) {
 	found, ok := instances.Load(instance)
 	if ok {
-		s := &found.(*Server).store
-		s.do(func() {
-			if b := s.blocks[number]; b != nil && b.local != nil {
+		s := &found.(*Server).blocks
+		s.withLock(func() {
+			if b := s.byID[number]; b != nil && b.local != nil {
 				l = b.local
 				l.Retain()
 			}
@@ -473,16 +473,16 @@ func localOf(instance [16]byte, number uint64) (l *local, err error) {
 // exportedPool is a memory pool that a server exports while it shares blocks of
 // the pool.
 type exportedPool struct {
-	store  *store
-	of     *cudabuf.SharedPool
-	number uint64
-	file   *os.File
-	blocks int // guarded by the registry's mu
+	registry *blockRegistry
+	pool     *cudabuf.SharedPool
+	id       uint64
+	file     *os.File
+	blocks   int // guarded by the registry's mu
 }
 
 // acquirePool exports a pool, once for all of its blocks. The caller releases the
 // result.
-func (s *store) pool(of *cudabuf.SharedPool) (*exportedPool, error) {
+func (s *blockRegistry) acquirePool(of *cudabuf.SharedPool) (*exportedPool, error) {
 	if p := s.findPool(of); p != nil {
 		return p, nil
 	}
@@ -490,24 +490,24 @@ func (s *store) pool(of *cudabuf.SharedPool) (*exportedPool, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &exportedPool{store: s, of: of, file: file, blocks: 1}
-	s.do(func() {
-		if there := s.pools[of]; there != nil { // another goroutine exported it first
-			s.later = append(s.later, func() { _ = file.Close() })
-			there.blocks++
-			p = there
+	p := &exportedPool{registry: s, pool: of, file: file, blocks: 1}
+	s.withLock(func() {
+		if existing := s.pools[of]; existing != nil { // another goroutine exported it first
+			s.deferred = append(s.deferred, func() { _ = file.Close() })
+			existing.blocks++
+			p = existing
 			return
 		}
-		s.next++
-		p.number = s.next
+		s.lastID++
+		p.id = s.lastID
 		s.pools[of] = p
 	})
 	return p, nil
 }
 
 // findPool returns a pool that is exported already, or nil.
-func (s *store) findPool(of *cudabuf.SharedPool) (p *exportedPool) {
-	s.do(func() {
+func (s *blockRegistry) findPool(of *cudabuf.SharedPool) (p *exportedPool) {
+	s.withLock(func() {
 		if p = s.pools[of]; p != nil {
 			p.blocks++
 		}
@@ -516,17 +516,17 @@ func (s *store) findPool(of *cudabuf.SharedPool) (p *exportedPool) {
 }
 
 func (p *exportedPool) release() {
-	p.store.do(func() {
+	p.registry.withLock(func() {
 		if p.blocks--; p.blocks == 0 {
-			delete(p.store.pools, p.of)
-			p.store.later = append(p.store.later, func() { _ = p.file.Close() })
+			delete(p.registry.pools, p.pool)
+			p.registry.deferred = append(p.registry.deferred, func() { _ = p.file.Close() })
 		}
 	})
 }
 
 // newHostBlock allocates a block as a memory file, which only this process can
 // write.
-func newMemoryBlock(n int64) (*block, error) {
+func newHostBlock(n int64) (*block, error) {
 	n = max(n, 1)
 	file, data, err := memfile.Create("quiver shared columns", n)
 	if err != nil {

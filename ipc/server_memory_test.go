@@ -20,13 +20,13 @@ func TestAPoolIsSharedAsItIs(t *testing.T) {
 	forEachGPU(t, func(t *testing.T, m machine) {
 		m = m.by(t, handle.CUDAPool)
 		start, files := m.used(t), openFiles(t)
-		catalog, s := serve(t, ipc.ServerOptions{IdleLimit: -1})
+		catalog, s := serve(t, ipc.ServerOptions{MaxIdleBytes: -1})
 		shown, err := m.pool.NewBuffer(1000, nil)
 		require.NoError(t, err)
 		require.NoError(t, shown.Fill('a'))
 		require.NoError(t, catalog.PublishBuffer("copied", shown))
-		require.NoError(t, catalog.PublishBuffer("in place", shown, ipc.Pooled()))
-		require.NoError(t, put(catalog, m.place(), "table", 3, ipc.Pooled()))
+		require.NoError(t, catalog.PublishBuffer("in place", shown, ipc.ExposeAllocation()))
+		require.NoError(t, put(catalog, m.place(), "table", 3, ipc.ExposeAllocation()))
 		p := startPeer(t, m)
 		p.do("Dial", Dial{Path: s.Path()})
 		var got []byte
@@ -80,7 +80,7 @@ func TestABatchThatLiesPartlyInAPool(t *testing.T) {
 		part := whole.NewSlice(3, whole.NumRows()) // whose bits and offsets are made anew
 		host := fixture("slice", 0)
 		want := textOf(t, host.NewSlice(3, host.NumRows()))
-		require.NoError(t, catalog.PublishTable("slice", schema, []arrow.RecordBatch{part}, ipc.Pooled()))
+		require.NoError(t, catalog.PublishTable("slice", schema, []arrow.RecordBatch{part}, ipc.ExposeAllocation()))
 		part.Release()
 		whole.Release()
 		host.Release()
@@ -99,7 +99,7 @@ func TestAPoolThatIsClosedIsCopied(t *testing.T) {
 	forEachGPU(t, func(t *testing.T, m machine) {
 		m = m.by(t, handle.CUDAPool)
 		catalog, s := serve(t, ipc.ServerOptions{})
-		require.NoError(t, put(catalog, m.place(), "table", 1, ipc.Pooled()))
+		require.NoError(t, put(catalog, m.place(), "table", 1, ipc.ExposeAllocation()))
 		require.NoError(t, m.pool.Close())
 		p := startPeer(t, m)
 		p.do("Dial", Dial{Path: s.Path()})
@@ -175,7 +175,7 @@ func TestHostilePools(t *testing.T) {
 				require.Error(t, err)
 				assert.ErrorContains(t, err, "through cuda-pool")
 				require.NoError(t, c.Close())
-				assert.Empty(t, c.Held())
+				assert.Empty(t, c.Leases())
 			})
 		}
 	})

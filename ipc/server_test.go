@@ -68,7 +68,7 @@ func TestAnotherUserIsRefused(t *testing.T) {
 		assert.Empty(t, s.Stat().Clients)
 	})
 	t.Run("unless it is allowed", func(t *testing.T) {
-		catalog, s := serve(t, ipc.ServerOptions{Allow: []uint32{nobody}})
+		catalog, s := serve(t, ipc.ServerOptions{AllowUIDs: []uint32{nobody}})
 		open(t, s)
 		require.NoError(t, put(catalog, arrowbuf.CPU(), "table", 1))
 		p := startPeer(t, machine{kind: "cpu"})
@@ -82,7 +82,7 @@ func TestAnotherUserIsRefused(t *testing.T) {
 	})
 	t.Run("and a server of another user", func(t *testing.T) {
 		_, s := serve(t, ipc.ServerOptions{})
-		_, err := ipc.Dial(soon(t), s.Path(), ipc.DialOptions{Servers: []uint32{nobody}})
+		_, err := ipc.Dial(soon(t), s.Path(), ipc.DialOptions{ServerUIDs: []uint32{nobody}})
 		assert.ErrorIs(t, err, ipc.ErrRefused)
 		assert.ErrorContains(t, err, "user of the server: got 0")
 	})
@@ -141,7 +141,7 @@ func TestAClientInAnotherPIDNamespace(t *testing.T) {
 		if m.dev != nil {
 			assert.Equal(t, handle.CUDAFD, s.Stat().Blocks[0].Mechanism)
 			in := m.by(t, handle.CUDAPool)
-			require.NoError(t, put(catalog, in.place(), "pooled", 1, ipc.Pooled()))
+			require.NoError(t, put(catalog, in.place(), "pooled", 1, ipc.ExposeAllocation()))
 			p.do("Get", "pooled")
 			assert.Equal(t, 1, sharedBy(s, handle.CUDAPool))
 			p.do("Release", "pooled")

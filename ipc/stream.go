@@ -24,22 +24,22 @@ type StreamOptions struct {
 // subscribers at the time of its Write. Its methods may be called from any
 // goroutine.
 type Stream struct {
-	name   string
-	schema *arrow.Schema
-	header []byte // the schema as the metadata of an Arrow IPC message
-	o      StreamOptions
-	drop   func() // withdraws the name
+	name     string
+	schema   *arrow.Schema
+	header   []byte // the schema as the metadata of an Arrow IPC message
+	options  StreamOptions
+	withdraw func() // withdraws the name
 
-	turn chan struct{} // a semaphore of 1: the writer holds it
+	writing chan struct{} // a semaphore of 1: the writer holds it
 
-	mu      sync.Mutex
-	feeds   map[*Feed]struct{}
-	joined  chan struct{} // closed and replaced when a subscriber is added
-	ended   chan struct{}
-	batches int64
-	rows    int64
-	bytes   int64
-	device  string
+	mu          sync.Mutex
+	subscribers map[*Subscriber]struct{}
+	subscribed  chan struct{} // closed and replaced when a subscriber is added
+	ended       chan struct{}
+	batches     int64
+	rows        int64
+	bytes       int64
+	device      string
 }
 
 // NewStream publishes a stream. The error wraps ErrExists if the name is in use,
@@ -56,12 +56,12 @@ func (c *Catalog) NewStream(name string, schema *arrow.Schema, o StreamOptions) 
 		return nil, fmt.Errorf("ipc.NewStream: stream %q: %w", name, err)
 	}
 	s := &Stream{
-		name: name, schema: schema, header: header, o: o, device: arrowbuf.CPU().String(),
-		turn: make(chan struct{}, 1), joined: make(chan struct{}), ended: make(chan struct{}),
-		feeds: map[*Feed]struct{}{},
+		name: name, schema: schema, header: header, options: o, device: arrowbuf.CPU().String(),
+		writing: make(chan struct{}, 1), subscribed: make(chan struct{}), ended: make(chan struct{}),
+		subscribers: map[*Subscriber]struct{}{},
 	}
-	s.drop = func() { _ = c.Withdraw(name) } // the name may be withdrawn already
-	if err := c.add(&published{kind: KindStream, name: name, schema: schema, stream: s}); err != nil {
+	s.withdraw = func() { _ = c.Withdraw(name) } // the name may be withdrawn already
+	if err := c.add(&publication{kind: KindStream, name: name, schema: schema, stream: s}); err != nil {
 		return nil, err
 	}
 	return s, nil
@@ -79,8 +79,8 @@ func (s *Stream) Write(ctx context.Context, batch arrow.RecordBatch) error {
 		return fmt.Errorf("ipc.Stream.Write: schema of a batch of stream %q: got %v, want %v: %w", s.name, batch.Schema(), s.schema, arrow.ErrInvalid)
 	}
 	select {
-	case s.turn <- struct{}{}:
-		defer func() { <-s.turn }()
+	case s.writing <- struct{}{}:
+		defer func() { <-s.writing }()
 	case <-ctx.Done():
 		return ctx.Err()
 	}
@@ -91,19 +91,19 @@ func (s *Stream) Write(ctx context.Context, batch arrow.RecordBatch) error {
 		return fmt.Errorf("ipc.Stream.Write: stream %q: %w", s.name, ErrClosed)
 	default:
 	}
-	it := newBatchItem(s.name, uint64(s.batches), batch, s.o.Options)
+	it := newBatchObject(s.name, uint64(s.batches), batch, s.options.Options)
 	defer it.release()
 	s.batches++
 	s.rows += batch.NumRows()
 	s.bytes += it.bytes()
-	s.device = deviceOf(batch).String()
-	feeds := make([]*Feed, 0, len(s.feeds))
-	for f := range s.feeds {
+	s.device = batchDevice(batch).String()
+	feeds := make([]*Subscriber, 0, len(s.subscribers))
+	for f := range s.subscribers {
 		feeds = append(feeds, f)
 	}
 	s.mu.Unlock()
 	for _, f := range feeds {
-		if err := f.put(ctx, it); err != nil {
+		if err := f.enqueue(ctx, it); err != nil {
 			return fmt.Errorf("ipc.Stream.Write: stream %q, batch %d: not all subscribers received it: %w", s.name, it.sequence, err)
 		}
 	}
@@ -115,7 +115,7 @@ func (s *Stream) Write(ctx context.Context, batch arrow.RecordBatch) error {
 func (s *Stream) WaitSubscribers(ctx context.Context, n int) error {
 	for {
 		s.mu.Lock()
-		there, joined := len(s.feeds), s.joined
+		there, joined := len(s.subscribers), s.subscribed
 		s.mu.Unlock()
 		if there >= n {
 			return nil
@@ -136,79 +136,79 @@ func (s *Stream) Close() error {
 	select {
 	case <-s.ended:
 	default:
-		s.drop()
+		s.withdraw()
 	}
 	return nil
 }
 
 // finish ends the stream. Withdraw calls it once.
-func (s *Stream) end() { close(s.ended) }
+func (s *Stream) finish() { close(s.ended) }
 
-func (s *Stream) written() (rows, batches, bytes int64, subscribers uint32, device string) {
+func (s *Stream) totals() (rows, batches, bytes int64, subscribers uint32, device string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.rows, s.batches, s.bytes, uint32(len(s.feeds)), s.device
+	return s.rows, s.batches, s.bytes, uint32(len(s.subscribers)), s.device
 }
 
 // Subscriber receives the batches of a stream in the process that publishes it.
-type Feed struct {
+type Subscriber struct {
 	stream *Stream
 	ready  chan struct{} // signaled after a batch is queued
-	room   chan struct{} // signaled after a batch is dequeued
-	left   chan struct{} // closed by Close
+	space  chan struct{} // signaled after a batch is dequeued
+	done   chan struct{} // closed by Close
 
 	mu     sync.Mutex
-	items  []*item
+	queue  []*object
 	closed bool
 }
 
 // Subscribe returns a subscriber that receives the batches written after the
 // call. The caller closes it.
-func (c *Catalog) Subscribe(name string) (*Feed, error) {
+func (c *Catalog) Subscribe(name string) (*Subscriber, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	p, err := c.find(name, KindStream)
+	p, err := c.lookup(name, KindStream)
 	if err != nil {
 		return nil, err
 	}
-	f := &Feed{stream: p.stream, ready: make(chan struct{}, 1), room: make(chan struct{}, 1), left: make(chan struct{})}
-	p.stream.join(f)
+	f := &Subscriber{stream: p.stream, ready: make(chan struct{}, 1), space: make(chan struct{}, 1), done: make(chan struct{})}
+	p.stream.addSubscriber(f)
 	return f, nil
 }
 
-func (s *Stream) join(f *Feed) {
+func (s *Stream) addSubscriber(f *Subscriber) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.feeds[f] = struct{}{}
-	close(s.joined)
-	s.joined = make(chan struct{})
+	s.subscribers[f] = struct{}{}
+	close(s.subscribed)
+	s.subscribed = make(chan struct{})
 }
 
-func (s *Stream) leave(f *Feed) {
+func (s *Stream) removeSubscriber(f *Subscriber) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	delete(s.feeds, f)
+	delete(s.subscribers, f)
 }
 
 // enqueue waits until the queue has space and appends an object. It returns nil
 // without appending if the subscriber or the stream is closed first. Only the
 // stream's writer calls it.
-func (f *Feed) put(ctx context.Context, it *item) error {
+func (f *Subscriber) enqueue(ctx context.Context, it *object) error {
 	for {
 		f.mu.Lock()
-		added := !f.closed && len(f.items) < f.stream.o.Depth
+		added := !f.closed && len(f.queue) < f.stream.options.Depth
 		if added {
 			it.retain()
-			f.items = append(f.items, it)
+			f.queue = append(f.queue, it)
 		}
 		f.mu.Unlock()
 		if added {
-			signal(f.ready)
+			notify(f.ready)
 			return nil
 		}
 		select {
-		case <-f.room:
-		case <-f.left:
+		case <-f.space:
+		case <-f.done:
 			return nil
 		case <-f.stream.ended:
 			return nil
@@ -219,17 +219,17 @@ func (f *Feed) put(ctx context.Context, it *item) error {
 }
 
 // dequeue returns the next object. The caller owns one reference.
-func (f *Feed) next(ctx context.Context) (*item, error) {
+func (f *Subscriber) dequeue(ctx context.Context) (*object, error) {
 	for ended := false; ; {
 		f.mu.Lock()
-		var it *item
-		if len(f.items) > 0 {
-			it, f.items = f.items[0], f.items[1:]
+		var it *object
+		if len(f.queue) > 0 {
+			it, f.queue = f.queue[0], f.queue[1:]
 		}
 		ended = ended || f.closed
 		f.mu.Unlock()
 		if it != nil {
-			signal(f.room)
+			notify(f.space)
 			return it, nil
 		}
 		if ended {
@@ -237,7 +237,7 @@ func (f *Feed) next(ctx context.Context) (*item, error) {
 		}
 		select {
 		case <-f.ready:
-		case <-f.left:
+		case <-f.done:
 		case <-f.stream.ended:
 			ended = true // the queued batches are still returned
 		case <-ctx.Done():
@@ -247,12 +247,12 @@ func (f *Feed) next(ctx context.Context) (*item, error) {
 }
 
 // Schema returns the schema of all batches.
-func (f *Feed) Schema() *arrow.Schema { return f.stream.schema }
+func (f *Subscriber) Schema() *arrow.Schema { return f.stream.schema }
 
 // Next returns the next batch and its sequence number in the stream. The caller
 // owns one reference. At the end of the stream the error wraps ErrClosed.
-func (f *Feed) Next(ctx context.Context) (batch arrow.RecordBatch, sequence uint64, err error) {
-	it, err := f.next(ctx)
+func (f *Subscriber) Next(ctx context.Context) (batch arrow.RecordBatch, sequence uint64, err error) {
+	it, err := f.dequeue(ctx)
 	if err != nil {
 		return nil, 0, err
 	}
@@ -263,23 +263,23 @@ func (f *Feed) Next(ctx context.Context) (batch arrow.RecordBatch, sequence uint
 
 // Close ends the subscription and releases the queued batches. A second Close
 // does nothing.
-func (f *Feed) Close() {
+func (f *Subscriber) Close() {
 	f.mu.Lock()
-	items := f.items
-	f.items = nil
+	items := f.queue
+	f.queue = nil
 	if !f.closed {
 		f.closed = true
-		close(f.left)
+		close(f.done)
 	}
 	f.mu.Unlock()
-	f.stream.leave(f)
+	f.stream.removeSubscriber(f)
 	for _, it := range items {
 		it.release()
 	}
 }
 
 // notify wakes the goroutine that waits on c, or the next one that does.
-func signal(c chan struct{}) {
+func notify(c chan struct{}) {
 	select {
 	case c <- struct{}{}:
 	default:

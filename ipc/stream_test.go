@@ -125,7 +125,7 @@ func TestBatchesOfAStreamUseTheSameMemoryAgain(t *testing.T) {
 
 func TestSmallBatchesShareBlocks(t *testing.T) {
 	forEachMachine(t, func(t *testing.T, m machine) {
-		catalog, s := serve(t, ipc.ServerOptions{IdleLimit: -1})
+		catalog, s := serve(t, ipc.ServerOptions{MaxIdleBytes: -1})
 		const n = 100
 		require.NoError(t, put(catalog, m.place(), "table", n))
 		require.NoError(t, put(catalog, m.place(), "other", 1))
@@ -154,7 +154,7 @@ func TestSmallBatchesShareBlocks(t *testing.T) {
 func TestAWithdrawnTableStaysWithWhoHoldsIt(t *testing.T) {
 	forEachMachine(t, func(t *testing.T, m machine) {
 		before := m.used(t)
-		catalog, s := serve(t, ipc.ServerOptions{IdleLimit: -1})
+		catalog, s := serve(t, ipc.ServerOptions{MaxIdleBytes: -1})
 		require.NoError(t, put(catalog, m.place(), "table", 2))
 		p := startPeer(t, m)
 		p.do("Dial", Dial{Path: s.Path()})
@@ -251,7 +251,7 @@ func TestShutdownWaitsForThoseWhoHold(t *testing.T) {
 
 func TestAClientThatHangsLosesItsLeases(t *testing.T) {
 	forEachMachine(t, func(t *testing.T, m machine) {
-		catalog, s := serve(t, ipc.ServerOptions{Silence: 200 * time.Millisecond, IdleLimit: -1})
+		catalog, s := serve(t, ipc.ServerOptions{KeepAliveTimeout: 200 * time.Millisecond, MaxIdleBytes: -1})
 		require.NoError(t, put(catalog, m.place(), "table", 1))
 		lives, hangs := startPeer(t, m), startPeer(t, m)
 		for _, p := range []*peer{lives, hangs} {
@@ -270,7 +270,7 @@ func TestAClientThatHangsLosesItsLeases(t *testing.T) {
 
 func TestAClientThatHoldsTooLongLosesItsConnection(t *testing.T) {
 	forEachMachine(t, func(t *testing.T, m machine) {
-		catalog, s := serve(t, ipc.ServerOptions{LeaseLimit: 2 * time.Second, IdleLimit: -1})
+		catalog, s := serve(t, ipc.ServerOptions{MaxLeaseTime: 2 * time.Second, MaxIdleBytes: -1})
 		require.NoError(t, put(catalog, m.place(), "table", 1))
 		holds, gives := startPeer(t, m), startPeer(t, m)
 		for _, p := range []*peer{holds, gives} {

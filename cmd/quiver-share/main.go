@@ -145,7 +145,7 @@ func (l *userList) Set(s string) error {
 // dial connects to a server as a client without a GPU: what it looks at comes in
 // the host's memory.
 func dial(ctx context.Context, at *place) (*ipc.Client, error) {
-	client, err := ipc.Dial(ctx, at.socket, ipc.DialOptions{Servers: at.servers})
+	client, err := ipc.Dial(ctx, at.socket, ipc.DialOptions{ServerUIDs: at.servers})
 	if err != nil {
 		return nil, failed(exitServer, err)
 	}

@@ -86,9 +86,9 @@ func serve(cmd *cobra.Command, socket string, files []string, f serveFlags) (err
 		}
 	}
 
-	options := ipc.ServerOptions{Silence: f.silence, LeaseLimit: f.lease}
+	options := ipc.ServerOptions{KeepAliveTimeout: f.silence, MaxLeaseTime: f.lease}
 	if len(f.allow) > 0 {
-		options.Allow = append(f.allow, uint32(os.Getuid()))
+		options.AllowUIDs = append(f.allow, uint32(os.Getuid()))
 	}
 	if err := os.MkdirAll(filepath.Dir(socket), 0o700); err != nil {
 		return failed(exitServer, err)
