@@ -60,7 +60,7 @@ type PublishOption func(*object)
 // mechanism cuda-pool; copy batches there with arrowbuf.CopyTo and
 // SharedPool.AsDevice. Without this option such memory is copied before it is
 // shared.
-func ExposeAllocation() PublishOption { return func(it *object) { it.exposed = true } }
+func ExposeAllocation() PublishOption { return func(o *object) { o.exposed = true } }
 
 // NewCatalog returns an empty catalog.
 func NewCatalog() *Catalog { return &Catalog{entries: map[string]*publication{}} }
@@ -97,8 +97,8 @@ func (c *Catalog) PublishBuffer(name string, b arrowbuf.Buffer, options ...Publi
 	if b == nil {
 		return fmt.Errorf("ipc.PublishBuffer: buffer %q is nil: %w", name, arrow.ErrInvalid)
 	}
-	it := newBufferObject(name, b, options)
-	return c.add(&publication{kind: KindBuffer, name: name, device: b.Device().String(), objects: []*object{it}})
+	o := newBufferObject(name, b, options)
+	return c.add(&publication{kind: KindBuffer, name: name, device: b.Device().String(), objects: []*object{o}})
 }
 
 // add registers a publication. On an error it releases the publication.
@@ -144,8 +144,8 @@ func (p *publication) release() {
 	if p.stream != nil {
 		p.stream.finish()
 	}
-	for _, it := range p.objects {
-		it.release()
+	for _, o := range p.objects {
+		o.release()
 	}
 }
 
@@ -163,9 +163,9 @@ func (c *Catalog) List() []Entry {
 
 func (p *publication) entry() Entry {
 	e := Entry{Kind: p.kind, Name: p.name, Device: p.device, Batches: int64(len(p.objects))}
-	for _, it := range p.objects {
-		e.Rows += it.rows()
-		e.Bytes += it.bytes()
+	for _, o := range p.objects {
+		e.Rows += o.rows()
+		e.Bytes += o.bytes()
 	}
 	switch p.kind {
 	case KindStream:
@@ -191,15 +191,15 @@ func (c *Catalog) lookup(name string, kinds ...Kind) (*publication, error) {
 
 // objects returns the objects of a table or a buffer, and a table's encoded
 // schema. The caller owns one reference to each object.
-func (c *Catalog) objects(name string) (header []byte, items []*object, err error) {
+func (c *Catalog) objects(name string) (header []byte, objects []*object, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	p, err := c.lookup(name, KindTable, KindBuffer)
 	if err != nil {
 		return nil, nil, err
 	}
-	for _, it := range p.objects {
-		it.retain()
+	for _, o := range p.objects {
+		o.retain()
 	}
 	return p.header, p.objects, nil
 }
@@ -214,8 +214,8 @@ func (c *Catalog) Table(name string) (*arrow.Schema, []arrow.RecordBatch, error)
 		return nil, nil, err
 	}
 	batches := make([]arrow.RecordBatch, len(p.objects))
-	for i, it := range p.objects {
-		batches[i] = it.batch
+	for i, o := range p.objects {
+		batches[i] = o.batch
 		batches[i].Retain()
 	}
 	return p.schema, batches, nil
@@ -306,70 +306,70 @@ type object struct {
 
 func newBatchObject(name string, sequence uint64, b arrow.RecordBatch, options []PublishOption) *object {
 	b.Retain()
-	it := &object{name: name, sequence: sequence, batch: b, exports: map[exportKey]*export{}}
-	it.size = sync.OnceValue(func() int64 { return batchBytes(b) })
-	return it.applyOptions(options)
+	o := &object{name: name, sequence: sequence, batch: b, exports: map[exportKey]*export{}}
+	o.size = sync.OnceValue(func() int64 { return batchBytes(b) })
+	return o.applyOptions(options)
 }
 
 func newBufferObject(name string, b arrowbuf.Buffer, options []PublishOption) *object {
 	b.Retain()
-	it := &object{name: name, buffer: b, size: b.Len, exports: map[exportKey]*export{}}
-	return it.applyOptions(options)
+	o := &object{name: name, buffer: b, size: b.Len, exports: map[exportKey]*export{}}
+	return o.applyOptions(options)
 }
 
-func (it *object) applyOptions(options []PublishOption) *object {
-	it.refs.Store(1)
+func (o *object) applyOptions(options []PublishOption) *object {
+	o.refs.Store(1)
 	for _, set := range options {
-		set(it)
+		set(o)
 	}
-	return it
+	return o
 }
 
-func (it *object) retain() { it.refs.Add(1) }
+func (o *object) retain() { o.refs.Add(1) }
 
 // release drops a reference. The last release frees the object; an export of it
 // lives until its last lease ends.
-func (it *object) release() {
-	if it.refs.Add(-1) > 0 {
+func (o *object) release() {
+	if o.refs.Add(-1) > 0 {
 		return
 	}
-	it.mu.Lock()
-	forms := it.exports
-	it.exports = nil
-	it.mu.Unlock()
+	o.mu.Lock()
+	forms := o.exports
+	o.exports = nil
+	o.mu.Unlock()
 	for key, f := range forms {
 		key.server.unregisterExport(f)
 	}
-	if it.encoding != nil {
-		it.encoding.release()
+	if o.encoding != nil {
+		o.encoding.release()
 	}
-	if it.batch != nil {
-		it.batch.Release()
+	if o.batch != nil {
+		o.batch.Release()
 	} else {
-		it.buffer.Release()
+		o.buffer.Release()
 	}
 }
 
 // removeExport removes an export from the object. It returns false if release has
 // already removed it.
-func (it *object) removeExport(f *export) bool {
-	it.mu.Lock()
-	defer it.mu.Unlock()
-	if it.exports[f.key] != f {
+func (o *object) removeExport(ex *export) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.exports[ex.key] != ex {
 		return false
 	}
-	delete(it.exports, f.key)
+	delete(o.exports, ex.key)
 	return true
 }
 
-func (it *object) rows() int64 {
-	if it.batch == nil {
+func (o *object) rows() int64 {
+	if o.batch == nil {
 		return 0
 	}
-	return it.batch.NumRows()
+	return o.batch.NumRows()
 }
 
-func (it *object) bytes() int64 { return it.size() }
+func (o *object) bytes() int64 { return o.size() }
 
 // batchDevice returns the GPU of the first column that is on a GPU, else the CPU
 // device.

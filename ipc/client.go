@@ -201,14 +201,14 @@ func (c *Client) hasEnded() bool { return c.err != nil }
 func (c *Client) Close() error {
 	closed := fmt.Errorf("ipc.Client: client of %s: %w", c.path, ErrClosed)
 	c.mu.Lock()
-	var calls []*pendingRequest
+	var requests []*pendingRequest
 	if !c.closing {
-		calls = slices.Collect(maps.Values(c.requests))
+		requests = slices.Collect(maps.Values(c.requests))
 		close(c.closeRequested)
 	}
 	c.closing = true
 	c.mu.Unlock()
-	for _, k := range calls {
+	for _, k := range requests {
 		k.finish(closed)
 	}
 	c.mu.Lock()
@@ -231,12 +231,12 @@ func (c *Client) fail(err error) {
 	}
 	c.err = err
 	close(c.ended)
-	calls := c.requests
+	requests := c.requests
 	c.requests = nil
 	unused := c.detachUnused()
 	c.mu.Unlock()
-	for _, call := range calls {
-		call.deliver(response{err: err})
+	for _, request := range requests {
+		request.deliver(response{err: err})
 	}
 	closeBlocks(unused)
 	switch {
@@ -354,17 +354,17 @@ func (c *Client) fault(format string, a ...any) error {
 }
 
 // deliver queues a response. It releases the response if the request has ended.
-func (k *pendingRequest) deliver(e response) {
-	k.mu.Lock()
-	left := k.abandoned || k.err != nil
+func (r *pendingRequest) deliver(e response) {
+	r.mu.Lock()
+	left := r.abandoned || r.err != nil
 	if !left {
-		k.queue = append(k.queue, e)
+		r.queue = append(r.queue, e)
 	}
-	k.mu.Unlock()
+	r.mu.Unlock()
 	if left {
 		e.release()
 	} else {
-		notify(k.ready)
+		notify(r.ready)
 	}
 }
 
@@ -375,28 +375,28 @@ func (e response) release() {
 }
 
 // next waits for the next response. It returns an ERROR frame as an error.
-func (k *pendingRequest) next(ctx context.Context) (response, error) {
+func (r *pendingRequest) next(ctx context.Context) (response, error) {
 	for {
-		k.mu.Lock()
-		if len(k.queue) > 0 {
-			e := k.queue[0]
-			k.queue = k.queue[1:]
-			k.mu.Unlock()
+		r.mu.Lock()
+		if len(r.queue) > 0 {
+			e := r.queue[0]
+			r.queue = r.queue[1:]
+			r.mu.Unlock()
 			if e.err == nil && e.frame.Type == wire.Error {
 				e.err = parseError(e.frame.Payload)
 			}
 			if e.err != nil { // a further call gets the same error
-				k.requeue(response{err: e.err})
+				r.requeue(response{err: e.err})
 			}
 			return e, e.err
 		}
-		over := k.err
-		k.mu.Unlock()
+		over := r.err
+		r.mu.Unlock()
 		if over != nil {
 			return response{}, over
 		}
 		select {
-		case <-k.ready:
+		case <-r.ready:
 		case <-ctx.Done():
 			return response{}, ctx.Err()
 		}
@@ -404,37 +404,37 @@ func (k *pendingRequest) next(ctx context.Context) (response, error) {
 }
 
 // requeue puts a response back at the front of the queue.
-func (k *pendingRequest) requeue(e response) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if !k.abandoned {
-		k.queue = append([]response{e}, k.queue...)
+func (r *pendingRequest) requeue(e response) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !r.abandoned {
+		r.queue = append([]response{e}, r.queue...)
 	}
 }
 
 // finish releases all responses, present and future. Calls of next return err.
-func (k *pendingRequest) finish(err error) {
-	k.mu.Lock()
-	k.err = err
-	queue := k.queue
-	k.queue = nil
-	k.mu.Unlock()
-	notify(k.ready)
+func (r *pendingRequest) finish(err error) {
+	r.mu.Lock()
+	r.err = err
+	queue := r.queue
+	r.queue = nil
+	r.mu.Unlock()
+	notify(r.ready)
 	for _, e := range queue {
 		e.release()
 	}
-	if k.stream {
-		k.client.out.Put(wire.Frame{Type: wire.Cancel, Request: k.number})
+	if r.stream {
+		r.client.out.Put(wire.Frame{Type: wire.Cancel, Request: r.number})
 	}
 }
 
 // abandon releases all responses, present and future.
-func (k *pendingRequest) abandon() {
-	k.mu.Lock()
-	k.abandoned = true
-	queue := k.queue
-	k.queue = nil
-	k.mu.Unlock()
+func (r *pendingRequest) abandon() {
+	r.mu.Lock()
+	r.abandoned = true
+	queue := r.queue
+	r.queue = nil
+	r.mu.Unlock()
 	for _, e := range queue {
 		e.release()
 	}

@@ -152,18 +152,18 @@ func (b *openedBlock) view(l *clientLease, offset, length int64, pending bool) (
 // buffer, wait until the block's event is done or the connection ends. The stream
 // does not wait for the event itself: if the server was killed, that wait would
 // never end and block other streams.
-func (b *openedBlock) delayStream(buffer *cudabuf.Buffer, gone <-chan struct{}) error {
+func (b *openedBlock) delayStream(buffer *cudabuf.Buffer, ended <-chan struct{}) error {
 	stream, err := b.dev.DefaultStream()
 	if err != nil {
 		return err
 	}
-	over := make(chan struct{})
-	if err := stream.Do(func() { <-over }); err != nil {
+	done := make(chan struct{})
+	if err := stream.Do(func() { <-done }); err != nil {
 		return err
 	}
 	go func() {
-		defer close(over)
-		_ = pollEvent(b.event, gone) // later work reports a device failure
+		defer close(done)
+		_ = pollEvent(b.event, ended) // later work reports a device failure
 	}()
 	return buffer.RecordStream(stream)
 }

@@ -70,12 +70,12 @@ func (c *Client) Table(ctx context.Context, name string) (t *Table, err error) {
 	if err := checkName(name); err != nil {
 		return nil, err
 	}
-	call, err := c.startRequest(ctx, wire.Get, wire.AppendName(nil, name), &pendingRequest{name: name})
+	request, err := c.startRequest(ctx, wire.Get, wire.AppendName(nil, name), &pendingRequest{name: name})
 	if err != nil {
 		return nil, err
 	}
-	defer call.abandon()
-	r := batchReader{request: call}
+	defer request.abandon()
+	r := batchReader{request: request}
 	got := &Table{}
 	if got.Schema, err = r.readSchema(ctx); err != nil {
 		return nil, err
@@ -105,12 +105,12 @@ func (c *Client) Buffer(ctx context.Context, name string) (b arrowbuf.Buffer, er
 	if err := checkName(name); err != nil {
 		return nil, err
 	}
-	call, err := c.startRequest(ctx, wire.Get, wire.AppendName(nil, name), &pendingRequest{name: name})
+	request, err := c.startRequest(ctx, wire.Get, wire.AppendName(nil, name), &pendingRequest{name: name})
 	if err != nil {
 		return nil, err
 	}
-	defer call.abandon()
-	e, err := call.next(ctx)
+	defer request.abandon()
+	e, err := request.next(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -168,11 +168,11 @@ func (c *Client) Stream(ctx context.Context, name string, window int) (*Subscrip
 	if err := checkName(name); err != nil {
 		return nil, fmt.Errorf("ipc.Client.Stream: stream %q: %w", name, err)
 	}
-	call, err := c.startRequest(ctx, wire.Subscribe, wire.AppendSubscribe(nil, uint32(window), name), &pendingRequest{name: name, stream: true})
+	request, err := c.startRequest(ctx, wire.Subscribe, wire.AppendSubscribe(nil, uint32(window), name), &pendingRequest{name: name, stream: true})
 	if err != nil {
 		return nil, fmt.Errorf("ipc.Client.Stream: stream %q: %w", name, err)
 	}
-	s := &Subscription{batchReader: batchReader{request: call}, name: name, window: uint32(window)}
+	s := &Subscription{batchReader: batchReader{request: request}, name: name, window: uint32(window)}
 	if s.schema, err = s.readSchema(ctx); err != nil {
 		s.Close()
 		return nil, fmt.Errorf("ipc.Client.Stream: stream %q: %w", name, err)
@@ -419,18 +419,18 @@ func (c *Client) handleFrame(f wire.Frame) error {
 // the request.
 func (c *Client) handleReply(f wire.Frame, last bool) error {
 	c.mu.Lock()
-	call := c.requests[f.Request]
-	if last && call != nil {
+	request := c.requests[f.Request]
+	if last && request != nil {
 		delete(c.requests, f.Request)
-		if call.slot {
+		if request.slot {
 			<-c.slots
 		}
 	}
 	ended := c.hasEnded()
 	c.mu.Unlock()
 	switch {
-	case call != nil:
-		call.deliver(response{frame: f})
+	case request != nil:
+		request.deliver(response{frame: f})
 	case !ended:
 		return fmt.Errorf("%v for request %d, which is not in progress: %w", f.Type, f.Request, ErrFault)
 	}
@@ -496,9 +496,9 @@ func (c *Client) handleForget(f wire.Frame) error {
 // handleBatch records the lease of a batch and delivers the batch to its request.
 func (c *Client) handleBatch(f wire.Frame, m *wire.BatchMessage) error {
 	c.mu.Lock()
-	call := c.requests[f.Request]
+	request := c.requests[f.Request]
 	ended := c.hasEnded()
-	if ended || call == nil || m.Lease != c.lastLease+1 {
+	if ended || request == nil || m.Lease != c.lastLease+1 {
 		c.mu.Unlock()
 		if ended {
 			return nil
@@ -506,11 +506,11 @@ func (c *Client) handleBatch(f wire.Frame, m *wire.BatchMessage) error {
 		return fmt.Errorf("lease %d after %d, for request %d: %w", m.Lease, c.lastLease, f.Request, ErrFault)
 	}
 	c.lastLease = m.Lease
-	l, err := c.newClientLease(call.name, m)
+	l, err := c.newClientLease(request.name, m)
 	c.mu.Unlock()
 	if err != nil {
 		return err
 	}
-	call.deliver(response{frame: f, batch: m, lease: l})
+	request.deliver(response{frame: f, batch: m, lease: l})
 	return nil
 }

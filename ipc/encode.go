@@ -33,21 +33,21 @@ type bodyPart struct {
 }
 
 // encode encodes an object, once. The caller holds a reference to the object.
-func (it *object) encode() (*encoding, error) {
-	it.encodeOnce.Do(func() { it.encoding, it.encodeErr = it.newEncoding() })
-	return it.encoding, it.encodeErr
+func (o *object) encode() (*encoding, error) {
+	o.encodeOnce.Do(func() { o.encoding, o.encodeErr = o.newEncoding() })
+	return o.encoding, o.encodeErr
 }
 
 // newEncoding encodes the batch or buffer and finds the mechanisms of its memory.
-func (it *object) newEncoding() (*encoding, error) {
+func (o *object) newEncoding() (*encoding, error) {
 	e := &encoding{release: func() {}}
-	if it.batch == nil {
-		m := message{length: it.buffer.Len()}
-		if it.buffer.Len() > 0 {
-			m.body = []bodyPart{{Part: arrowipc.Part{Buffer: it.buffer}}}
+	if o.batch == nil {
+		m := message{length: o.buffer.Len()}
+		if o.buffer.Len() > 0 {
+			m.body = []bodyPart{{Part: arrowipc.Part{Buffer: o.buffer}}}
 		}
 		e.messages = []message{m}
-	} else if err := e.addBatch(it); err != nil {
+	} else if err := e.addBatch(o); err != nil {
 		return nil, err
 	}
 	var known []allocation
@@ -61,8 +61,8 @@ func (it *object) newEncoding() (*encoding, error) {
 			if e.gpu == nil {
 				e.gpu = buffer.Device().(*cudabuf.Device)
 			}
-			if e.gpu == buffer.Device() && (it.batch == nil || buffer.Address()%8 == 0) {
-				p.mechanisms, known = inPlaceMechanisms(buffer, it.exposed, known)
+			if e.gpu == buffer.Device() && (o.batch == nil || buffer.Address()%8 == 0) {
+				p.mechanisms, known = inPlaceMechanisms(buffer, o.exposed, known)
 			}
 		}
 	}
@@ -70,8 +70,8 @@ func (it *object) newEncoding() (*encoding, error) {
 }
 
 // addBatch encodes a record batch.
-func (e *encoding) addBatch(it *object) error {
-	messages, err := encodeMessages(it.batch)
+func (e *encoding) addBatch(o *object) error {
+	messages, err := encodeMessages(o.batch)
 	if err != nil {
 		return err
 	}
@@ -195,9 +195,9 @@ func (e *encoding) inPlaceBytes(m handle.Mechanism) (n int64) {
 }
 
 // deviceName returns the name of the device that holds the object.
-func (it *object) deviceName() string {
-	if it.batch == nil {
-		return it.buffer.Device().String()
+func (o *object) deviceName() string {
+	if o.batch == nil {
+		return o.buffer.Device().String()
 	}
-	return batchDevice(it.batch).String()
+	return batchDevice(o.batch).String()
 }

@@ -169,22 +169,22 @@ func (s *Server) copyStream(dev *cudabuf.Device) (*cudabuf.Stream, error) {
 }
 
 // registerExport records an export, so that Close releases it.
-func (s *Server) registerExport(it *object, f *export) error {
+func (s *Server) registerExport(o *object, ex *export) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
 		return fmt.Errorf("ipc.Server: server at %s: %w", s.Path(), ErrClosed)
 	}
-	s.exports[f] = it
+	s.exports[ex] = o
 	return nil
 }
 
 // unregisterExport removes and releases an export whose object is released.
-func (s *Server) unregisterExport(f *export) {
+func (s *Server) unregisterExport(ex *export) {
 	s.mu.Lock()
-	delete(s.exports, f)
+	delete(s.exports, ex)
 	s.mu.Unlock()
-	f.release()
+	ex.release()
 }
 
 // Shutdown stops accepting clients, waits until the connected clients hold no
@@ -242,8 +242,8 @@ func (s *Server) Close() error {
 	forms := s.exports
 	s.exports = nil
 	s.mu.Unlock()
-	for f, it := range forms {
-		if it.removeExport(f) {
+	for f, o := range forms {
+		if o.removeExport(f) {
 			f.release()
 		}
 	}

@@ -62,22 +62,22 @@ func newServerConn(s *Server, unix *net.UnixConn) *serverConn {
 // client's leases.
 func (c *serverConn) serve() {
 	ctx, cancel := context.WithCancel(c.server.ctx)
-	var work sync.WaitGroup
+	var requests sync.WaitGroup
 	err := c.handshake()
 	if err == nil {
-		err = c.readFrames(ctx, &work)
+		err = c.readFrames(ctx, &requests)
 	}
 	cancel()
 	c.close(err)
-	work.Wait()
+	requests.Wait()
 	c.server.mu.Lock()
 	delete(c.server.conns, c)
 	c.server.mu.Unlock()
 	c.server.blocks.withLock(c.releaseAll)
 }
 
-// close closes the connection. It first sends err to the client if the error is
-// the client's doing.
+// close closes the connection. It sends err to the client first, unless err is a
+// network error or has no error code of its own.
 func (c *serverConn) close(err error) {
 	var closed net.Error
 	if err != nil && !errors.As(err, &closed) {
@@ -129,7 +129,7 @@ func (c *serverConn) handshake() (err error) {
 }
 
 // readFrames reads and handles frames until the connection ends.
-func (c *serverConn) readFrames(ctx context.Context, work *sync.WaitGroup) error {
+func (c *serverConn) readFrames(ctx context.Context, requests *sync.WaitGroup) error {
 	for {
 		var deadline time.Time
 		if c.server.options.KeepAliveTimeout > 0 {
@@ -143,14 +143,14 @@ func (c *serverConn) readFrames(ctx context.Context, work *sync.WaitGroup) error
 			return err
 		}
 		f.CloseFile()
-		if err := c.handleFrame(ctx, f, work); err != nil {
+		if err := c.handleFrame(ctx, f, requests); err != nil {
 			return fmt.Errorf("%v: %w", f.Type, err)
 		}
 	}
 }
 
 // handleFrame handles one frame. An error ends the connection.
-func (c *serverConn) handleFrame(ctx context.Context, f wire.Frame, work *sync.WaitGroup) error {
+func (c *serverConn) handleFrame(ctx context.Context, f wire.Frame, requests *sync.WaitGroup) error {
 	switch f.Type {
 	case wire.Release, wire.Forgotten:
 		if f.Request != 0 {
@@ -184,7 +184,7 @@ func (c *serverConn) handleFrame(ctx context.Context, f wire.Frame, work *sync.W
 		if err != nil {
 			return err
 		}
-		return c.startRequest(ctx, work, f.Request, &request{}, func(ctx context.Context) error { return c.sendObjects(ctx, f.Request, name) })
+		return c.startRequest(ctx, requests, f.Request, &request{}, func(ctx context.Context) error { return c.sendObjects(ctx, f.Request, name) })
 	case wire.Subscribe:
 		n, name, err := wire.ParseSubscribe(f.Payload)
 		if err != nil {
@@ -194,7 +194,7 @@ func (c *serverConn) handleFrame(ctx context.Context, f wire.Frame, work *sync.W
 			return fmt.Errorf("credit: got %d batches, want at most %d: %w", n, math.MaxInt32, ErrFault)
 		}
 		r := &request{window: newSendWindow(n)}
-		return c.startRequest(ctx, work, f.Request, r, func(ctx context.Context) error { return c.sendStream(ctx, f.Request, r.window, name) })
+		return c.startRequest(ctx, requests, f.Request, r, func(ctx context.Context) error { return c.sendStream(ctx, f.Request, r.window, name) })
 	case wire.Error:
 		return &unreportedError{parseError(f.Payload)}
 	default:
@@ -236,7 +236,7 @@ func (c *serverConn) checkNewRequest(number uint32) error {
 
 // startRequest runs handle in a goroutine and sends END or ERROR after it
 // returns.
-func (c *serverConn) startRequest(parent context.Context, work *sync.WaitGroup, number uint32, r *request, handle func(context.Context) error) error {
+func (c *serverConn) startRequest(parent context.Context, requests *sync.WaitGroup, number uint32, r *request, handle func(context.Context) error) error {
 	if err := c.checkNewRequest(number); err != nil {
 		return err
 	}
@@ -250,7 +250,7 @@ func (c *serverConn) startRequest(parent context.Context, work *sync.WaitGroup, 
 		r.cancel()
 		return fmt.Errorf("got %d concurrent requests, want at most %d: %w", n, maxRequests, ErrFault)
 	}
-	work.Go(func() {
+	requests.Go(func() {
 		defer r.cancel()
 		err := handle(ctx)
 		reply := wire.Frame{Type: wire.End, Request: number}
@@ -292,13 +292,13 @@ func (c *serverConn) stat() wire.ClientStat {
 
 // sendObjects sends a table or a buffer.
 func (c *serverConn) sendObjects(ctx context.Context, number uint32, name string) error {
-	header, items, err := c.server.catalog.objects(name)
+	header, objects, err := c.server.catalog.objects(name)
 	if err != nil {
 		return err
 	}
 	defer func() {
-		for _, it := range items {
-			it.release()
+		for _, o := range objects {
+			o.release()
 		}
 	}()
 	if header != nil {
@@ -308,11 +308,11 @@ func (c *serverConn) sendObjects(ctx context.Context, number uint32, name string
 	}
 	var leases []*lease
 	defer func() { c.startLeaseClocks(leases) }()
-	for _, it := range items {
+	for _, o := range objects {
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		l, err := c.grantLease(ctx, number, it)
+		l, err := c.grantLease(ctx, number, o)
 		if err != nil {
 			return err
 		}
@@ -321,8 +321,8 @@ func (c *serverConn) sendObjects(ctx context.Context, number uint32, name string
 	return nil
 }
 
-// startLeaseClocks starts the time that MaxLeaseTime bounds. The client can
-// release these leases only from now on, after all data is sent.
+// startLeaseClocks starts the time that MaxLeaseTime bounds. It is called after
+// all data is sent, since the client cannot release the leases earlier.
 func (c *serverConn) startLeaseClocks(leases []*lease) {
 	c.server.blocks.withLock(func() {
 		for _, l := range leases {
@@ -333,24 +333,24 @@ func (c *serverConn) startLeaseClocks(leases []*lease) {
 
 // sendStream sends batches of a stream while the flow control window allows it.
 func (c *serverConn) sendStream(ctx context.Context, number uint32, window *sendWindow, name string) error {
-	feed, err := c.server.catalog.Subscribe(name)
+	subscriber, err := c.server.catalog.Subscribe(name)
 	if err != nil {
 		return err
 	}
-	defer feed.Close()
-	if err := c.sendSchema(number, feed.stream.header); err != nil {
+	defer subscriber.Close()
+	if err := c.sendSchema(number, subscriber.stream.header); err != nil {
 		return err
 	}
 	for window.acquire(ctx) {
-		it, err := feed.dequeue(ctx)
+		o, err := subscriber.dequeue(ctx)
 		if err != nil {
 			if errors.Is(err, ErrClosed) {
 				return nil // end of the stream
 			}
 			return err
 		}
-		l, err := c.grantLease(ctx, number, it)
-		it.release()
+		l, err := c.grantLease(ctx, number, o)
+		o.release()
 		if err != nil {
 			return err
 		}
@@ -361,53 +361,53 @@ func (c *serverConn) sendStream(ctx context.Context, number uint32, window *send
 
 // grantLease sends an object to the client, with a lease. It waits for the
 // object's bytes unless the client can wait for the blocks' events itself.
-func (c *serverConn) grantLease(ctx context.Context, number uint32, it *object) (l *lease, err error) {
-	f, err := it.exportFor(c)
+func (c *serverConn) grantLease(ctx context.Context, number uint32, o *object) (l *lease, err error) {
+	ex, err := o.exportFor(c)
 	if err != nil {
 		return nil, err
 	}
-	done, err := f.ready()
+	done, err := ex.ready()
 	events := c.hello.Events && c.hello.Process.SameNamespace(c.server.self) && c.hello.Process != c.server.self
 	if err == nil && !done && !events {
-		done, err = true, f.waitReady(ctx)
+		done, err = true, ex.waitReady(ctx)
 	}
 	if err != nil {
-		f.release()
+		ex.release()
 		return nil, err
 	}
-	c.server.blocks.withLock(func() { l, err = c.grantLocked(number, it, f, !done, events) })
+	c.server.blocks.withLock(func() { l, err = c.grantLocked(number, o, ex, !done, events) })
 	return l, err
 }
 
 // grantLocked takes over one reference to the export. The caller holds the
 // registry's mu.
-func (c *serverConn) grantLocked(number uint32, it *object, f *export, pending, events bool) (*lease, error) {
+func (c *serverConn) grantLocked(number uint32, o *object, ex *export, pending, events bool) (*lease, error) {
 	if c.closed {
-		f.releaseLocked()
+		ex.releaseLocked()
 		return nil, ErrClosed
 	}
-	m := wire.BatchMessage{Lease: c.lastLease + 1, Sequence: it.sequence, Pending: pending, Parts: f.parts}
+	m := wire.BatchMessage{Lease: c.lastLease + 1, Sequence: o.sequence, Pending: pending, Parts: ex.parts}
 	payload := m.Append(nil)
 	if len(payload) > wire.MaxPayload {
-		f.releaseLocked()
-		return nil, fmt.Errorf("batch %d of %q: its description has %d bytes, want at most %d in a frame", it.sequence, it.name, len(payload), wire.MaxPayload)
+		ex.releaseLocked()
+		return nil, fmt.Errorf("batch %d of %q: its description has %d bytes, want at most %d in a frame", o.sequence, o.name, len(payload), wire.MaxPayload)
 	}
-	for _, b := range f.blocks {
+	for _, b := range ex.blocks {
 		if _, known := b.clients[c]; known {
 			continue
 		}
 		announced, err := b.announcement(c.server, events)
 		if err != nil {
-			f.releaseLocked()
+			ex.releaseLocked()
 			return nil, err
 		}
 		b.clients[c] = struct{}{}
 		c.out.Put(announced)
 	}
 	c.lastLease++
-	l := &lease{export: f, sequence: it.sequence, grantedAt: time.Now()}
+	l := &lease{export: ex, sequence: o.sequence, grantedAt: time.Now()}
 	c.leases[c.lastLease] = l
-	for _, b := range f.blocks {
+	for _, b := range ex.blocks {
 		b.leases++
 	}
 	c.out.Put(wire.Frame{Type: wire.Batch, Request: number, Payload: payload})
@@ -489,19 +489,19 @@ func newSendWindow(n uint32) *sendWindow {
 
 // acquire waits until the window is not 0 and reduces it by one. It returns false
 // if ctx is done first.
-func (c *sendWindow) acquire(ctx context.Context) bool {
+func (w *sendWindow) acquire(ctx context.Context) bool {
 	for {
-		c.mu.Lock()
-		got := c.n > 0
+		w.mu.Lock()
+		got := w.n > 0
 		if got {
-			c.n--
+			w.n--
 		}
-		c.mu.Unlock()
+		w.mu.Unlock()
 		if got {
 			return true
 		}
 		select {
-		case <-c.added:
+		case <-w.added:
 		case <-ctx.Done():
 			return false
 		}

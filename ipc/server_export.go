@@ -35,8 +35,8 @@ type exportKey struct {
 // mechanismsFor returns the mechanisms that can share an object with a client.
 // Those that share more of its bytes in place come first, then the order is the
 // client's.
-func (it *object) mechanismsFor(c *serverConn) (handle.Mechanisms, error) {
-	e, err := it.encode()
+func (o *object) mechanismsFor(c *serverConn) (handle.Mechanisms, error) {
+	e, err := o.encode()
 	if err != nil {
 		return nil, err
 	}
@@ -69,7 +69,7 @@ func (it *object) mechanismsFor(c *serverConn) (handle.Mechanisms, error) {
 			where = fmt.Sprintf("%v, GPU-%v", e.gpu, e.gpu.UUID())
 		}
 		return nil, fmt.Errorf("%q is on %s of %v; the client, %v, has mechanisms %v and GPUs %v: %w",
-			it.name, where, self, c.hello.Process, c.hello.Mechanisms, c.hello.Devices, ErrNoMechanism)
+			o.name, where, self, c.hello.Process, c.hello.Mechanisms, c.hello.Devices, ErrNoMechanism)
 	}
 	slices.SortStableFunc(mechanisms, func(a, b handle.Mechanism) int {
 		return cmp.Compare(e.inPlaceBytes(b), e.inPlaceBytes(a))
@@ -79,8 +79,8 @@ func (it *object) mechanismsFor(c *serverConn) (handle.Mechanisms, error) {
 
 // exportFor returns an export of the object for a client. The caller owns one
 // reference.
-func (it *object) exportFor(c *serverConn) (*export, error) {
-	mechanisms, err := it.mechanismsFor(c)
+func (o *object) exportFor(c *serverConn) (*export, error) {
+	mechanisms, err := o.mechanismsFor(c)
 	if err != nil {
 		return nil, err
 	}
@@ -89,59 +89,59 @@ func (it *object) exportFor(c *serverConn) (*export, error) {
 		if m == handle.Memory && len(failures) > 0 {
 			break // report the GPU's error instead of falling back to host memory
 		}
-		f, err := it.exportThrough(c.server, m)
+		f, err := o.exportThrough(c.server, m)
 		if err == nil {
 			return f, nil
 		}
 		failures = append(failures, fmt.Errorf("through %v: %w", m, err))
 	}
-	return nil, fmt.Errorf("sharing %q: %w", it.name, errors.Join(failures...))
+	return nil, fmt.Errorf("sharing %q: %w", o.name, errors.Join(failures...))
 }
 
 // exportThrough returns the object's export through a mechanism, and creates it
 // if needed. The caller owns one reference.
-func (it *object) exportThrough(s *Server, m handle.Mechanism) (*export, error) {
+func (o *object) exportThrough(s *Server, m handle.Mechanism) (*export, error) {
 	key := exportKey{s, m}
-	it.mu.Lock()
-	defer it.mu.Unlock()
-	if f := it.exports[key]; f != nil {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if f := o.exports[key]; f != nil {
 		s.blocks.withLock(func() { f.refs++ })
 		return f, nil
 	}
-	f := &export{key: key, name: it.name, bytes: it.bytes(), refs: 1}
+	f := &export{key: key, name: o.name, bytes: o.bytes(), refs: 1}
 	var err error
 	if m == handle.Local {
-		f.fillLocal(it)
+		f.fillLocal(o)
 	} else {
-		err = f.fill(it)
+		err = f.fill(o)
 	}
 	if err == nil {
-		err = s.registerExport(it, f)
+		err = s.registerExport(o, f)
 	}
 	if err != nil {
 		s.blocks.withLock(f.releaseLocked)
 		return nil, err
 	}
-	it.exports[key] = f
+	o.exports[key] = f
 	s.blocks.withLock(func() { f.refs++ })
 	return f, nil
 }
 
-func (f *export) fillLocal(it *object) {
-	b := newLocalBlock(f.key.server, it)
-	f.key.server.blocks.withLock(func() { f.key.server.blocks.add(b) })
-	f.blocks = []*block{b}
-	f.parts = []wire.Part{{Regions: []wire.Region{{Length: b.size, Block: b.id}}}}
+func (ex *export) fillLocal(o *object) {
+	b := newLocalBlock(ex.key.server, o)
+	ex.key.server.blocks.withLock(func() { ex.key.server.blocks.add(b) })
+	ex.blocks = []*block{b}
+	ex.parts = []wire.Part{{Regions: []wire.Region{{Length: b.size, Block: b.id}}}}
 }
 
 // fill shares an object through the export's mechanism. Memory that the mechanism
 // can share in place stays there; the rest is copied to one block.
-func (f *export) fill(it *object) error {
-	e, err := it.encode()
+func (ex *export) fill(o *object) error {
+	e, err := o.encode()
 	if err != nil {
 		return err
 	}
-	s, m := f.key.server, f.key.mechanism
+	s, m := ex.key.server, ex.key.mechanism
 	var copies copyPlan
 	for _, message := range e.messages {
 		part := wire.Part{Metadata: message.metadata}
@@ -150,11 +150,11 @@ func (f *export) fill(it *object) error {
 		for _, p := range message.body {
 			r := wire.Region{Place: p.Offset, Length: p.Buffer.Len()}
 			if buffer, ok := p.inPlace(m); ok {
-				b, err := s.blocks.shareInPlace(m, buffer, it.exposed)
+				b, err := s.blocks.shareInPlace(m, buffer, o.exposed)
 				if err != nil {
 					return err
 				}
-				f.addBlock(b)
+				ex.addBlock(b)
 				r.Block, r.Offset = b.id, int64(buffer.Address()-b.base)
 			} else if packed {
 				r.Offset = copies.addAt(base+p.Offset, p.Buffer)
@@ -167,34 +167,34 @@ func (f *export) fill(it *object) error {
 			part.Regions = []wire.Region{{Length: message.length, Offset: base}}
 			copies.size = max(copies.size, base+message.length)
 		}
-		f.parts = append(f.parts, part)
+		ex.parts = append(ex.parts, part)
 	}
-	if err := f.copyBuffers(&copies, e.gpu, it.name); err != nil {
+	if err := ex.copyBuffers(&copies, e.gpu, o.name); err != nil {
 		return err
 	}
-	return f.recordEvents(e.gpu)
+	return ex.recordEvents(e.gpu)
 }
 
 // addBlock adds a block in which this export is already counted.
-func (f *export) addBlock(b *block) {
-	if slices.Contains(f.blocks, b) {
-		f.key.server.blocks.withLock(func() { f.key.server.blocks.releaseExport(b) })
+func (ex *export) addBlock(b *block) {
+	if slices.Contains(ex.blocks, b) {
+		ex.key.server.blocks.withLock(func() { ex.key.server.blocks.releaseExport(b) })
 		return
 	}
-	f.blocks = append(f.blocks, b)
+	ex.blocks = append(ex.blocks, b)
 }
 
 // recordEvents records the blocks' events after all enqueued writes to the
 // blocks.
-func (f *export) recordEvents(gpu *cudabuf.Device) error {
-	if !f.key.mechanism.OnGPU() {
+func (ex *export) recordEvents(gpu *cudabuf.Device) error {
+	if !ex.key.mechanism.OnGPU() {
 		return nil
 	}
-	stream, err := f.key.server.copyStream(gpu)
+	stream, err := ex.key.server.copyStream(gpu)
 	if err != nil {
 		return err
 	}
-	for _, b := range f.blocks {
+	for _, b := range ex.blocks {
 		if err := b.buffer.(*cudabuf.Buffer).RecordStream(stream); err != nil {
 			return err
 		}
@@ -206,8 +206,8 @@ func (f *export) recordEvents(gpu *cudabuf.Device) error {
 }
 
 // ready reports whether all bytes are written.
-func (f *export) ready() (bool, error) {
-	for _, b := range f.blocks {
+func (ex *export) ready() (bool, error) {
+	for _, b := range ex.blocks {
 		if b.event == nil {
 			continue
 		}
@@ -219,8 +219,8 @@ func (f *export) ready() (bool, error) {
 }
 
 // waitReady waits until all bytes are written or ctx is done.
-func (f *export) waitReady(ctx context.Context) error {
-	for _, b := range f.blocks {
+func (ex *export) waitReady(ctx context.Context) error {
+	for _, b := range ex.blocks {
 		if b.event == nil {
 			continue
 		}
@@ -232,15 +232,15 @@ func (f *export) waitReady(ctx context.Context) error {
 }
 
 // release drops a reference.
-func (f *export) release() { f.key.server.blocks.withLock(f.releaseLocked) }
+func (ex *export) release() { ex.key.server.blocks.withLock(ex.releaseLocked) }
 
 // releaseLocked is release for a caller that holds the registry's mu.
-func (f *export) releaseLocked() {
-	if f.refs--; f.refs > 0 {
+func (ex *export) releaseLocked() {
+	if ex.refs--; ex.refs > 0 {
 		return
 	}
-	for _, b := range f.blocks {
-		f.key.server.blocks.releaseExport(b)
+	for _, b := range ex.blocks {
+		ex.key.server.blocks.releaseExport(b)
 	}
 }
 
@@ -252,24 +252,24 @@ type copyPlan struct {
 }
 
 // nextOffset returns the offset of the next body.
-func (c *copyPlan) nextOffset() int64 { return (c.size + 63) &^ 63 }
+func (p *copyPlan) nextOffset() int64 { return (p.size + 63) &^ 63 }
 
-func (c *copyPlan) addAt(at int64, b arrowbuf.Buffer) int64 {
-	c.buffers, c.offsets = append(c.buffers, b), append(c.offsets, at)
-	c.size = max(c.size, at+b.Len())
-	return at
+func (p *copyPlan) addAt(offset int64, b arrowbuf.Buffer) int64 {
+	p.buffers, p.offsets = append(p.buffers, b), append(p.offsets, offset)
+	p.size = max(p.size, offset+b.Len())
+	return offset
 }
 
-func (c *copyPlan) add(b arrowbuf.Buffer) int64 { return c.addAt(c.nextOffset(), b) }
+func (p *copyPlan) add(b arrowbuf.Buffer) int64 { return p.addAt(p.nextOffset(), b) }
 
 // copyBuffers copies the planned buffers to a block. It sets the block of the
 // regions that have none.
-func (f *export) copyBuffers(c *copyPlan, gpu *cudabuf.Device, owner string) error {
+func (ex *export) copyBuffers(c *copyPlan, gpu *cudabuf.Device, owner string) error {
 	if c.size == 0 {
 		return nil
 	}
-	s := f.key.server
-	m := f.key.mechanism
+	s := ex.key.server
+	m := ex.key.mechanism
 	switch m {
 	case handle.Memory:
 		gpu = nil
@@ -280,10 +280,10 @@ func (f *export) copyBuffers(c *copyPlan, gpu *cudabuf.Device, owner string) err
 	if err != nil {
 		return err
 	}
-	f.blocks = append(f.blocks, b)
-	for i := range f.parts {
-		for j := range f.parts[i].Regions {
-			if r := &f.parts[i].Regions[j]; r.Block == 0 {
+	ex.blocks = append(ex.blocks, b)
+	for i := range ex.parts {
+		for j := range ex.parts[i].Regions {
+			if r := &ex.parts[i].Regions[j]; r.Block == 0 {
 				r.Block = b.id
 				r.Offset += offset
 			}
@@ -305,19 +305,19 @@ func (f *export) copyBuffers(c *copyPlan, gpu *cudabuf.Device, owner string) err
 
 // copyTo copies src to an offset of dst. Copies that a GPU can make are enqueued
 // on stream.
-func copyTo(dst, src arrowbuf.Buffer, at int64, stream *cudabuf.Stream) (err error) {
+func copyTo(dst, src arrowbuf.Buffer, offset int64, stream *cudabuf.Stream) (err error) {
 	host, onHost := arrowbuf.HostBytes(src)
 	to, onGPU := dst.(*cudabuf.Buffer)
 	from, fromGPU := src.(*cudabuf.Buffer)
 	switch {
 	case onGPU && fromGPU:
-		_, err = to.CopyFromDeviceAsync(from, at, stream)
+		_, err = to.CopyFromDeviceAsync(from, offset, stream)
 	case onGPU && onHost:
-		_, err = to.CopyFromHostAsync(host, at, stream)
+		_, err = to.CopyFromHostAsync(host, offset, stream)
 	case onHost:
-		_, err = dst.CopyFromHost(host, at)
+		_, err = dst.CopyFromHost(host, offset)
 	default:
-		_, err = dst.CopyFromDevice(src, at)
+		_, err = dst.CopyFromDevice(src, offset)
 	}
 	return err
 }
@@ -326,9 +326,9 @@ func copyTo(dst, src arrowbuf.Buffer, at int64, stream *cudabuf.Stream) (err err
 // functions are not used, since they never return if the event's process was
 // killed.
 func pollEvent(e *cudabuf.Event, over <-chan struct{}) error {
-	const soon = 50 // queries before the first pause, about 50 us
+	const fastPolls = 50 // queries before the first pause, about 50 us
 	pause := 10 * time.Microsecond
-	for asked := 0; ; asked++ {
+	for polls := 0; ; polls++ {
 		if done, err := e.Done(); done || err != nil {
 			return err
 		}
@@ -337,7 +337,7 @@ func pollEvent(e *cudabuf.Event, over <-chan struct{}) error {
 			return ErrClosed
 		default:
 		}
-		if asked < soon {
+		if polls < fastPolls {
 			runtime.Gosched()
 			continue
 		}

@@ -34,22 +34,22 @@ type blockRegistry struct {
 }
 
 // withLock runs f with mu held, and then the actions that f deferred.
-func (s *blockRegistry) withLock(f func()) {
-	s.mu.Lock()
+func (r *blockRegistry) withLock(f func()) {
+	r.mu.Lock()
 	f()
-	later := s.deferred
-	s.deferred = nil
-	s.mu.Unlock()
-	for _, g := range later {
+	deferred := r.deferred
+	r.deferred = nil
+	r.mu.Unlock()
+	for _, g := range deferred {
 		g()
 	}
 }
 
 // add registers a new block that holds one export. The caller holds mu.
-func (s *blockRegistry) add(b *block) {
-	s.lastID++
-	b.id, b.exports, b.clients = s.lastID, 1, map[*serverConn]struct{}{}
-	s.byID[b.id] = b
+func (r *blockRegistry) add(b *block) {
+	r.lastID++
+	b.id, b.exports, b.clients = r.lastID, 1, map[*serverConn]struct{}{}
+	r.byID[b.id] = b
 }
 
 // blockKey identifies the owned blocks that may hold an export.
@@ -62,26 +62,26 @@ type blockKey struct {
 // allocate returns a block with n bytes for an export, and their offset. Small
 // batches of a name share a block. A block that belonged to another name is
 // cleared first.
-func (s *blockRegistry) allocate(key blockKey, n int64) (b *block, offset int64, err error) {
-	fresh := false
-	s.withLock(func() {
-		if b = s.partial[key]; b != nil && !b.tainted && b.available() >= n {
+func (r *blockRegistry) allocate(key blockKey, n int64) (b *block, offset int64, err error) {
+	isNew := false
+	r.withLock(func() {
+		if b = r.partial[key]; b != nil && !b.tainted && b.available() >= n {
 			offset = b.nextOffset()
 			b.used = offset + n
 			b.exports++
 			return
 		}
-		i := slices.IndexFunc(s.idle, func(b *block) bool {
+		i := slices.IndexFunc(r.idle, func(b *block) bool {
 			return b.mechanism == key.mechanism && b.gpu() == key.dev && b.buffer.Len() >= n && (b.size <= 2*n || b.size <= granuleGPU)
 		})
-		if b, fresh = nil, true; i >= 0 {
-			b = s.idle[i]
-			s.idle = slices.Delete(s.idle, i, i+1)
-			s.idleBytes -= b.size
+		if b, isNew = nil, true; i >= 0 {
+			b = r.idle[i]
+			r.idle = slices.Delete(r.idle, i, i+1)
+			r.idleBytes -= b.size
 			b.exports = 1
 		}
 	})
-	if !fresh {
+	if !isNew {
 		return b, offset, nil
 	}
 	if b == nil {
@@ -89,19 +89,19 @@ func (s *blockRegistry) allocate(key blockKey, n int64) (b *block, offset int64,
 			return nil, 0, err
 		}
 		b.owned = true
-		s.withLock(func() { s.add(b) })
+		r.withLock(func() { r.add(b) })
 	} else if b.key.owner != key.owner {
 		err = clearAll(b.buffer)
 	}
-	s.withLock(func() {
+	r.withLock(func() {
 		b.key = key
 		if b.used = n; err != nil {
 			b.tainted = true
-			s.releaseExport(b)
+			r.releaseExport(b)
 			return
 		}
-		if last := s.partial[key]; last == nil || last.available() < b.available() {
-			s.partial[key] = b
+		if last := r.partial[key]; last == nil || last.available() < b.available() {
+			r.partial[key] = b
 		}
 	})
 	return b, 0, err
@@ -115,23 +115,23 @@ func (b *block) available() int64 { return b.buffer.Len() - b.nextOffset() }
 
 // shareInPlace returns the block of a buffer that is shared in place, and counts
 // one more export in it.
-func (s *blockRegistry) shareInPlace(m handle.Mechanism, buffer *cudabuf.Buffer, exposed bool) (*block, error) {
+func (r *blockRegistry) shareInPlace(m handle.Mechanism, buffer *cudabuf.Buffer, exposed bool) (*block, error) {
 	var b *block
-	s.withLock(func() { b = s.acquireInPlace(m, buffer) })
+	r.withLock(func() { b = r.acquireInPlace(m, buffer) })
 	if b != nil {
 		return b, nil
 	}
-	created, err := s.newInPlaceBlock(m, buffer, exposed)
+	created, err := r.newInPlaceBlock(m, buffer, exposed)
 	if err != nil {
 		return nil, err
 	}
-	s.withLock(func() {
-		if b = s.acquireInPlace(m, buffer); b != nil { // another request created the block meanwhile
-			s.deferred = append(s.deferred, created.free)
+	r.withLock(func() {
+		if b = r.acquireInPlace(m, buffer); b != nil { // another request created the block meanwhile
+			r.deferred = append(r.deferred, created.free)
 			return
 		}
 		b = created
-		s.add(b)
+		r.add(b)
 	})
 	return b, nil
 }
@@ -139,8 +139,8 @@ func (s *blockRegistry) shareInPlace(m handle.Mechanism, buffer *cudabuf.Buffer,
 // acquireInPlace returns the existing block that contains a buffer and counts one
 // more export in it. It returns nil if no block contains the buffer. The caller
 // holds mu.
-func (s *blockRegistry) acquireInPlace(m handle.Mechanism, buffer *cudabuf.Buffer) *block {
-	for _, b := range s.byID {
+func (r *blockRegistry) acquireInPlace(m handle.Mechanism, buffer *cudabuf.Buffer) *block {
+	for _, b := range r.byID {
 		inside := buffer.Address() - b.base
 		if !b.owned && !b.retiring && b.mechanism == m && b.gpu() == buffer.Device() && inside < uintptr(b.size) {
 			b.exports++
@@ -152,60 +152,60 @@ func (s *blockRegistry) acquireInPlace(m handle.Mechanism, buffer *cudabuf.Buffe
 
 // releaseExport counts one export less in a block. An unused block becomes idle
 // or is retired. The caller holds mu.
-func (s *blockRegistry) releaseExport(b *block) {
+func (r *blockRegistry) releaseExport(b *block) {
 	if b.exports--; b.exports > 0 {
 		return
 	}
-	if s.partial[b.key] == b {
-		delete(s.partial, b.key)
+	if r.partial[b.key] == b {
+		delete(r.partial, b.key)
 	}
-	if !b.owned || b.tainted || s.closed || b.size > s.maxIdleBytes {
-		s.retire(b)
+	if !b.owned || b.tainted || r.closed || b.size > r.maxIdleBytes {
+		r.retire(b)
 		return
 	}
-	s.idle = append(s.idle, b)
-	for s.idleBytes += b.size; s.idleBytes > s.maxIdleBytes; {
-		oldest := s.idle[0]
-		s.idle = s.idle[1:]
-		s.idleBytes -= oldest.size
-		s.retire(oldest)
+	r.idle = append(r.idle, b)
+	for r.idleBytes += b.size; r.idleBytes > r.maxIdleBytes; {
+		oldest := r.idle[0]
+		r.idle = r.idle[1:]
+		r.idleBytes -= oldest.size
+		r.retire(oldest)
 	}
 }
 
 // retire asks the clients that know a block to forget it. The block is freed when
 // all have. The caller holds mu.
-func (s *blockRegistry) retire(b *block) {
+func (r *blockRegistry) retire(b *block) {
 	b.retiring = true
 	for c := range b.clients {
 		c.out.Put(wire.Frame{Type: wire.Forget, Payload: wire.AppendNumbers(nil, []uint64{b.id})})
 	}
-	s.freeIfForgotten(b)
+	r.freeIfForgotten(b)
 }
 
 // freeIfForgotten frees a retired block that no client knows. The caller holds
 // mu.
-func (s *blockRegistry) freeIfForgotten(b *block) {
+func (r *blockRegistry) freeIfForgotten(b *block) {
 	if b.retiring && len(b.clients) == 0 {
-		delete(s.byID, b.id)
-		s.deferred = append(s.deferred, b.free)
+		delete(r.byID, b.id)
+		r.deferred = append(r.deferred, b.free)
 	}
 }
 
 // removeClient records that a client has closed a block. The caller holds mu.
-func (s *blockRegistry) removeClient(c *serverConn, b *block) {
+func (r *blockRegistry) removeClient(c *serverConn, b *block) {
 	delete(b.clients, c)
-	s.freeIfForgotten(b)
+	r.freeIfForgotten(b)
 }
 
 // close retires the idle blocks. Blocks that become unused later are retired at
 // once.
-func (s *blockRegistry) close() {
-	s.withLock(func() {
-		s.closed = true
-		for _, b := range s.idle {
-			s.retire(b)
+func (r *blockRegistry) close() {
+	r.withLock(func() {
+		r.closed = true
+		for _, b := range r.idle {
+			r.retire(b)
 		}
-		s.idle, s.idleBytes = nil, 0
+		r.idle, r.idleBytes = nil, 0
 	})
 }
 
@@ -236,7 +236,7 @@ type block struct {
 	exports  int  // the number of exports in it
 	leases   int  // the number of leases on those exports
 	owned    bool // allocated by the server, so it can be reused
-	tainted   bool // a connection ended with leases in it, so it cannot be reused
+	tainted  bool // a connection ended with leases in it, so it cannot be reused
 	retiring bool
 	key      blockKey                 // of owned blocks
 	used     int64                    // bytes in use, of owned blocks
@@ -397,10 +397,10 @@ func (b *block) exportAllocation(buffer *cudabuf.Buffer, exposed bool) error {
 
 // newInPlaceBlock exports the allocation that contains a buffer. The error wraps
 // cudabuf.ErrNotShareable if the mechanism cannot export it.
-func (s *blockRegistry) newInPlaceBlock(m handle.Mechanism, buffer *cudabuf.Buffer, exposed bool) (b *block, err error) {
+func (r *blockRegistry) newInPlaceBlock(m handle.Mechanism, buffer *cudabuf.Buffer, exposed bool) (b *block, err error) {
 	b = &block{mechanism: m}
 	if m == handle.CUDAPool { // a pool is exported before its allocations
-		if b.pool, err = s.acquirePool(buffer.SharedPool()); err != nil {
+		if b.pool, err = r.acquirePool(buffer.SharedPool()); err != nil {
 			return nil, err
 		}
 	}
@@ -443,10 +443,10 @@ func (l *localObject) Release() {
 
 // newLocalBlock returns a block that stands for an object, for clients in this
 // process.
-func newLocalBlock(s *Server, it *object) *block {
-	l := &localObject{it.batch, it.buffer, it.deviceName()}
+func newLocalBlock(s *Server, o *object) *block {
+	l := &localObject{o.batch, o.buffer, o.deviceName()}
 	l.Retain()
-	b := &block{mechanism: handle.Local, local: l, size: max(it.bytes(), 1)}
+	b := &block{mechanism: handle.Local, local: l, size: max(o.bytes(), 1)}
 	copy(b.handle[:], s.instance[:])
 	return b
 }
@@ -482,33 +482,33 @@ type exportedPool struct {
 
 // acquirePool exports a pool, once for all of its blocks. The caller releases the
 // result.
-func (s *blockRegistry) acquirePool(of *cudabuf.SharedPool) (*exportedPool, error) {
-	if p := s.findPool(of); p != nil {
+func (r *blockRegistry) acquirePool(pool *cudabuf.SharedPool) (*exportedPool, error) {
+	if p := r.findPool(pool); p != nil {
 		return p, nil
 	}
-	file, err := of.ExportFD()
+	file, err := pool.ExportFD()
 	if err != nil {
 		return nil, err
 	}
-	p := &exportedPool{registry: s, pool: of, file: file, blocks: 1}
-	s.withLock(func() {
-		if existing := s.pools[of]; existing != nil { // another goroutine exported it first
-			s.deferred = append(s.deferred, func() { _ = file.Close() })
+	p := &exportedPool{registry: r, pool: pool, file: file, blocks: 1}
+	r.withLock(func() {
+		if existing := r.pools[pool]; existing != nil { // another goroutine exported it first
+			r.deferred = append(r.deferred, func() { _ = file.Close() })
 			existing.blocks++
 			p = existing
 			return
 		}
-		s.lastID++
-		p.id = s.lastID
-		s.pools[of] = p
+		r.lastID++
+		p.id = r.lastID
+		r.pools[pool] = p
 	})
 	return p, nil
 }
 
 // findPool returns a pool that is exported already, or nil.
-func (s *blockRegistry) findPool(of *cudabuf.SharedPool) (p *exportedPool) {
-	s.withLock(func() {
-		if p = s.pools[of]; p != nil {
+func (r *blockRegistry) findPool(pool *cudabuf.SharedPool) (p *exportedPool) {
+	r.withLock(func() {
+		if p = r.pools[pool]; p != nil {
 			p.blocks++
 		}
 	})

@@ -91,20 +91,20 @@ func (s *Stream) Write(ctx context.Context, batch arrow.RecordBatch) error {
 		return fmt.Errorf("ipc.Stream.Write: stream %q: %w", s.name, ErrClosed)
 	default:
 	}
-	it := newBatchObject(s.name, uint64(s.batches), batch, s.options.Options)
-	defer it.release()
+	o := newBatchObject(s.name, uint64(s.batches), batch, s.options.Options)
+	defer o.release()
 	s.batches++
 	s.rows += batch.NumRows()
-	s.bytes += it.bytes()
+	s.bytes += o.bytes()
 	s.device = batchDevice(batch).String()
-	feeds := make([]*Subscriber, 0, len(s.subscribers))
+	subscribers := make([]*Subscriber, 0, len(s.subscribers))
 	for f := range s.subscribers {
-		feeds = append(feeds, f)
+		subscribers = append(subscribers, f)
 	}
 	s.mu.Unlock()
-	for _, f := range feeds {
-		if err := f.enqueue(ctx, it); err != nil {
-			return fmt.Errorf("ipc.Stream.Write: stream %q, batch %d: not all subscribers received it: %w", s.name, it.sequence, err)
+	for _, f := range subscribers {
+		if err := f.enqueue(ctx, o); err != nil {
+			return fmt.Errorf("ipc.Stream.Write: stream %q, batch %d: not all subscribers received it: %w", s.name, o.sequence, err)
 		}
 	}
 	return nil
@@ -115,9 +115,9 @@ func (s *Stream) Write(ctx context.Context, batch arrow.RecordBatch) error {
 func (s *Stream) WaitSubscribers(ctx context.Context, n int) error {
 	for {
 		s.mu.Lock()
-		there, joined := len(s.subscribers), s.subscribed
+		count, joined := len(s.subscribers), s.subscribed
 		s.mu.Unlock()
-		if there >= n {
+		if count >= n {
 			return nil
 		}
 		select {
@@ -193,24 +193,24 @@ func (s *Stream) removeSubscriber(f *Subscriber) {
 // enqueue waits until the queue has space and appends an object. It returns nil
 // without appending if the subscriber or the stream is closed first. Only the
 // stream's writer calls it.
-func (f *Subscriber) enqueue(ctx context.Context, it *object) error {
+func (s *Subscriber) enqueue(ctx context.Context, o *object) error {
 	for {
-		f.mu.Lock()
-		added := !f.closed && len(f.queue) < f.stream.options.Depth
+		s.mu.Lock()
+		added := !s.closed && len(s.queue) < s.stream.options.Depth
 		if added {
-			it.retain()
-			f.queue = append(f.queue, it)
+			o.retain()
+			s.queue = append(s.queue, o)
 		}
-		f.mu.Unlock()
+		s.mu.Unlock()
 		if added {
-			notify(f.ready)
+			notify(s.ready)
 			return nil
 		}
 		select {
-		case <-f.space:
-		case <-f.done:
+		case <-s.space:
+		case <-s.done:
 			return nil
-		case <-f.stream.ended:
+		case <-s.stream.ended:
 			return nil
 		case <-ctx.Done():
 			return ctx.Err()
@@ -219,26 +219,26 @@ func (f *Subscriber) enqueue(ctx context.Context, it *object) error {
 }
 
 // dequeue returns the next object. The caller owns one reference.
-func (f *Subscriber) dequeue(ctx context.Context) (*object, error) {
+func (s *Subscriber) dequeue(ctx context.Context) (*object, error) {
 	for ended := false; ; {
-		f.mu.Lock()
-		var it *object
-		if len(f.queue) > 0 {
-			it, f.queue = f.queue[0], f.queue[1:]
+		s.mu.Lock()
+		var o *object
+		if len(s.queue) > 0 {
+			o, s.queue = s.queue[0], s.queue[1:]
 		}
-		ended = ended || f.closed
-		f.mu.Unlock()
-		if it != nil {
-			notify(f.space)
-			return it, nil
+		ended = ended || s.closed
+		s.mu.Unlock()
+		if o != nil {
+			notify(s.space)
+			return o, nil
 		}
 		if ended {
-			return nil, fmt.Errorf("stream %q: %w", f.stream.name, ErrClosed)
+			return nil, fmt.Errorf("stream %q: %w", s.stream.name, ErrClosed)
 		}
 		select {
-		case <-f.ready:
-		case <-f.done:
-		case <-f.stream.ended:
+		case <-s.ready:
+		case <-s.done:
+		case <-s.stream.ended:
 			ended = true // the queued batches are still returned
 		case <-ctx.Done():
 			return nil, ctx.Err()
@@ -247,34 +247,34 @@ func (f *Subscriber) dequeue(ctx context.Context) (*object, error) {
 }
 
 // Schema returns the schema of all batches.
-func (f *Subscriber) Schema() *arrow.Schema { return f.stream.schema }
+func (s *Subscriber) Schema() *arrow.Schema { return s.stream.schema }
 
 // Next returns the next batch and its sequence number in the stream. The caller
 // owns one reference. At the end of the stream the error wraps ErrClosed.
-func (f *Subscriber) Next(ctx context.Context) (batch arrow.RecordBatch, sequence uint64, err error) {
-	it, err := f.dequeue(ctx)
+func (s *Subscriber) Next(ctx context.Context) (batch arrow.RecordBatch, sequence uint64, err error) {
+	o, err := s.dequeue(ctx)
 	if err != nil {
 		return nil, 0, err
 	}
-	defer it.release()
-	it.batch.Retain()
-	return it.batch, it.sequence, nil
+	defer o.release()
+	o.batch.Retain()
+	return o.batch, o.sequence, nil
 }
 
 // Close ends the subscription and releases the queued batches. A second Close
 // does nothing.
-func (f *Subscriber) Close() {
-	f.mu.Lock()
-	items := f.queue
-	f.queue = nil
-	if !f.closed {
-		f.closed = true
-		close(f.done)
+func (s *Subscriber) Close() {
+	s.mu.Lock()
+	objects := s.queue
+	s.queue = nil
+	if !s.closed {
+		s.closed = true
+		close(s.done)
 	}
-	f.mu.Unlock()
-	f.stream.removeSubscriber(f)
-	for _, it := range items {
-		it.release()
+	s.mu.Unlock()
+	s.stream.removeSubscriber(s)
+	for _, o := range objects {
+		o.release()
 	}
 }
 
