@@ -24,9 +24,10 @@ import (
 	"github.com/quiver-gpu/quiver/ipc/handle"
 )
 
-// onEachMachine runs a benchmark on the GPU of the machine where tests run there,
-// and else on the CPU device and a soft GPU, which show what the protocol costs.
-func onEachMachine(b *testing.B, run func(b *testing.B, m machine)) {
+// forEachBenchMachine runs a benchmark on the machine's GPU if tests run there.
+// Otherwise it runs it on the CPU device and on a simulated device, which
+// measures the cost of the protocol.
+func forEachBenchMachine(b *testing.B, run func(b *testing.B, m machine)) {
 	if !cudatest.OnGPU() {
 		b.Run("cpu", func(b *testing.B) { run(b, machine{kind: "cpu"}) })
 		b.Run("soft", func(b *testing.B) { run(b, machine{kind: "soft", dev: cudatest.NewDevice(b)}) })
@@ -42,7 +43,7 @@ func onEachMachine(b *testing.B, run func(b *testing.B, m machine)) {
 	})
 }
 
-// size is that of the batch that is shared: 1 GiB on a GPU.
+// size returns the size of the shared batch: 1 GiB on a GPU.
 func (m machine) size() int64 {
 	if m.kind == "cuda" {
 		return 1 << 30
@@ -52,7 +53,7 @@ func (m machine) size() int64 {
 
 const wideColumns = 64
 
-// wide is a batch of 64 columns on the host.
+// wide returns a batch of 64 columns on the host.
 func wide(size int64) arrow.RecordBatch {
 	rows := int(size / wideColumns / 8)
 	fields, columns := make([]arrow.Field, wideColumns), make([]arrow.Array, wideColumns)
@@ -66,7 +67,7 @@ func wide(size int64) arrow.RecordBatch {
 	return array.NewRecordBatch(arrow.NewSchema(fields, nil), columns, int64(rows))
 }
 
-// Wide is a batch to serve.
+// Wide describes a batch to serve.
 type Wide struct {
 	Path   string
 	Size   int64
@@ -81,7 +82,7 @@ func (p *Peer) ServeWide(w Wide, _ *int) error {
 	}
 	host := wide(w.Size)
 	defer host.Release()
-	b, err := arrowbuf.CopyTo(host, p.place)
+	b, err := arrowbuf.CopyTo(host, p.device)
 	if err != nil {
 		return err
 	}
@@ -94,7 +95,8 @@ func (p *Peer) ServeWide(w Wide, _ *int) error {
 	return err
 }
 
-// ServeSocket writes a batch of the host to each who connects, as arrow-go does.
+// ServeSocket writes a batch of the host to each client with arrow-go's IPC
+// writer.
 func (p *Peer) ServeSocket(w Wide, _ *int) error {
 	l, err := net.Listen("unix", w.Path)
 	if err != nil {
@@ -115,14 +117,15 @@ func (p *Peer) ServeSocket(w Wide, _ *int) error {
 	return nil
 }
 
-// BenchmarkShare gets a batch of 64 columns, 1 GiB on a GPU, of another process:
-// "first" in a new connection, which opens its memory; "cached" when that is open.
+// BenchmarkShare reads a batch of 64 columns, 1 GiB on a GPU, from another
+// process. "first" uses a new connection, which opens the memory; in "cached" it
+// is open already.
 func BenchmarkShare(b *testing.B) {
 	for _, way := range []handle.Mechanism{handle.CUDAFD, handle.CUDAPool, handle.CUDAIPC, handle.Memory} {
 		for _, cached := range []bool{false, true} {
 			name := map[bool]string{false: "first", true: "cached"}[cached]
 			b.Run(fmt.Sprintf("%s/%v", name, way), func(b *testing.B) {
-				onEachMachine(b, func(b *testing.B, m machine) { share(b, m, way, cached) })
+				forEachBenchMachine(b, func(b *testing.B, m machine) { share(b, m, way, cached) })
 			})
 		}
 	}
@@ -130,14 +133,14 @@ func BenchmarkShare(b *testing.B) {
 
 func share(b *testing.B, m machine, way handle.Mechanism, cached bool) {
 	if m.dev == nil && way.OnGPU() {
-		b.Skip("for a GPU")
+		b.Skip("needs a GPU")
 	}
 	p := startPeer(b, m)
-	path := folder(b) + "/s"
-	p.do("ServeWide", Wide{path, m.size(), way == handle.CUDAPool})
+	path := tempDir(b) + "/s"
+	p.mustCall("ServeWide", Wide{path, m.size(), way == handle.CUDAPool})
 	ctx := context.Background()
 	connect := func() *ipc.Client {
-		c, err := ipc.Dial(ctx, path, ipc.DialOptions{Devices: m.gpus(), Mechanisms: only(way)})
+		c, err := ipc.Dial(ctx, path, ipc.DialOptions{Devices: m.gpus(), Mechanisms: onlyMechanism(way)})
 		require.NoError(b, err)
 		return c
 	}
@@ -147,7 +150,7 @@ func share(b *testing.B, m machine, way handle.Mechanism, cached bool) {
 		require.Len(b, t.Batches, 1)
 		return t
 	}
-	c := connect() // the server makes its copy for this one
+	c := connect() // the server copies the batch for the first client
 	get(c).Release()
 	stat, err := c.Stat(ctx)
 	require.NoError(b, err)
@@ -167,21 +170,21 @@ func share(b *testing.B, m machine, way handle.Mechanism, cached bool) {
 	require.NoError(b, c.Close())
 }
 
-// BenchmarkSocket gets the same batch by arrow-go's IPC over a Unix socket and
+// BenchmarkSocket reads the same batch with arrow-go's IPC over a Unix socket and
 // copies it to the device.
 func BenchmarkSocket(b *testing.B) {
-	onEachMachine(b, func(b *testing.B, m machine) {
+	forEachBenchMachine(b, func(b *testing.B, m machine) {
 		p := startPeer(b, m)
-		path := folder(b) + "/s"
-		p.do("ServeSocket", Wide{Path: path, Size: m.size()})
+		path := tempDir(b) + "/s"
+		p.mustCall("ServeSocket", Wide{Path: path, Size: m.size()})
 		b.SetBytes(m.size())
 		for b.Loop() {
 			c, err := net.Dial("unix", path)
 			require.NoError(b, err)
-			r, err := arrowgo.NewReader(c, arrowgo.WithAllocator(m.place().HostAllocator()))
+			r, err := arrowgo.NewReader(c, arrowgo.WithAllocator(m.device().HostAllocator()))
 			require.NoError(b, err)
 			require.True(b, r.Next(), "%v", r.Err())
-			got, err := arrowbuf.CopyTo(r.RecordBatch(), m.place())
+			got, err := arrowbuf.CopyTo(r.RecordBatch(), m.device())
 			require.NoError(b, err)
 			got.Release()
 			r.Release()
@@ -190,7 +193,8 @@ func BenchmarkSocket(b *testing.B) {
 	})
 }
 
-// Receive is a stream of which to note when each of n batches comes.
+// Receive names a stream of which Peer.Receive records the arrival times of n
+// batches.
 type Receive struct {
 	Name string
 	N    int
@@ -215,12 +219,12 @@ func (p *Peer) Receive(r Receive, times *[]int64) error {
 	return nil
 }
 
-// BenchmarkStream writes 10,000 batches a second, of 4 columns of 100 rows, to 4
-// processes. An operation is a batch; p99-us is how long it takes to come.
+// BenchmarkStream writes 10,000 batches per second, of 4 columns of 100 rows, to
+// 4 processes. An operation is a batch; p99-us is its latency.
 func BenchmarkStream(b *testing.B) {
-	onEachMachine(b, func(b *testing.B, m machine) {
+	forEachBenchMachine(b, func(b *testing.B, m machine) {
 		catalog, s := serve(b, ipc.ServerOptions{})
-		batch, err := arrowbuf.CopyTo(small(), m.place())
+		batch, err := arrowbuf.CopyTo(small(), m.device())
 		require.NoError(b, err)
 		defer batch.Release()
 		stream, err := catalog.NewStream("stream", batch.Schema(), ipc.StreamOptions{Depth: 64})
@@ -228,11 +232,11 @@ func BenchmarkStream(b *testing.B) {
 		const readers, every = 4, 95 * time.Microsecond // a little more than 10,000 a second
 		came := make([][]int64, readers)
 		var reading sync.WaitGroup
-		const warm = 100 // batches that find their memory
+		const warm = 100 // batches before the measurement
 		n := max(b.N, 100)
 		for i := range readers {
 			p := startPeer(b, m)
-			p.do("Dial", Dial{Path: s.Path()})
+			p.mustCall("Dial", Dial{Path: s.Path()})
 			reading.Go(func() {
 				call := <-p.client.Go("Peer.Receive", Receive{"stream", warm + n}, &came[i], nil).Done
 				if call.Error != nil {
@@ -272,7 +276,7 @@ func BenchmarkStream(b *testing.B) {
 		slices.Sort(waits)
 		require.NoError(b, stream.Close())
 		if len(waits) == 0 {
-			b.Fatal("nothing came")
+			b.Fatal("no batch arrived")
 		}
 		b.ReportMetric(waits[len(waits)*99/100], "p99-us")
 		b.ReportMetric(waits[len(waits)/2], "p50-us")

@@ -10,7 +10,7 @@ import (
 	"github.com/quiver-gpu/quiver/ipc"
 )
 
-func TestWhatIsNotThereIsNotShared(t *testing.T) {
+func TestPublishRejectsNil(t *testing.T) {
 	_, err := ipc.Serve(filepath.Join(t.TempDir(), "socket"), nil, ipc.ServerOptions{})
 	assert.ErrorIs(t, err, arrow.ErrInvalid)
 	catalog := ipc.NewCatalog()

@@ -17,9 +17,10 @@ import (
 	"github.com/quiver-gpu/quiver/ipc/internal/wire"
 )
 
-// lie serves one connection with what a test says.
-func lie(t *testing.T, say func(r raw)) string {
-	path := folder(t) + "/s"
+// serveRaw serves one connection: it reads HELLO, calls respond, and then replies
+// to PING only.
+func serveRaw(t *testing.T, respond func(r rawConn)) string {
+	path := tempDir(t) + "/s"
 	l, err := net.Listen("unix", path)
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = l.Close() })
@@ -28,12 +29,12 @@ func lie(t *testing.T, say func(r raw)) string {
 		if err != nil {
 			return
 		}
-		r := raw{t, wire.NewConn(c.(*net.UnixConn))}
+		r := rawConn{t, wire.NewConn(c.(*net.UnixConn))}
 		defer func() { _ = r.Close() }()
 		if f, err := r.Read(); err != nil || f.Type != wire.Hello {
 			return
 		}
-		say(r)
+		respond(r)
 		for {
 			f, err := r.Read()
 			if err != nil {
@@ -47,7 +48,7 @@ func lie(t *testing.T, say func(r raw)) string {
 	return path
 }
 
-func TestHostileServersAreRefused(t *testing.T) {
+func TestClientRejectsInvalidServerFrames(t *testing.T) {
 	self, err := handle.Self()
 	require.NoError(t, err)
 	welcome := wire.WelcomeMessage{Version: 1, Process: self}
@@ -74,18 +75,18 @@ func TestHostileServersAreRefused(t *testing.T) {
 		want   error
 		text   string
 	}{
-		"a schema in answer to a buffer": {[]wire.Frame{{Type: wire.Schema, Request: 1}}, ipc.ErrWrongKind, ""},
-		"an answer to nothing":           {[]wire.Frame{{Type: wire.Pong, Request: 7}}, ipc.ErrFault, "request 7"},
-		"a message of clients":           {[]wire.Frame{{Type: wire.Get, Request: 1, Payload: wire.AppendName(nil, "x")}}, ipc.ErrFault, "only clients send GET"},
-		"a batch in no block":            {[]wire.Frame{{Type: wire.Batch, Request: 1, Payload: batch(1, wire.Region{Length: 1, Block: 1})}}, ipc.ErrFault, "was not announced"},
-		"lease 2 first":                  {[]wire.Frame{{Type: wire.Batch, Request: 1, Payload: batch(2)}}, ipc.ErrFault, "lease 2 after 0"},
-		"a batch beyond its block":       {[]wire.Frame{{Type: wire.Block, Payload: block(local)}, {Type: wire.Batch, Request: 1, Payload: batch(1, wire.Region{Length: 11, Block: 1})}}, ipc.ErrFault, "out of range"},
-		"a block twice":                  {[]wire.Frame{{Type: wire.Block, Payload: block(local)}, {Type: wire.Block, Payload: block(local)}}, ipc.ErrFault, "second time"},
-		"memory without a file":          {[]wire.Frame{{Type: wire.Block, Payload: block(memory)}}, ipc.ErrFault, "descriptor: false"},
-		"a pool without a file":          {[]wire.Frame{{Type: wire.Block, Payload: block(pool)}}, ipc.ErrFault, "descriptor: false"},
+		"a schema in reply to a buffer": {[]wire.Frame{{Type: wire.Schema, Request: 1}}, ipc.ErrWrongKind, ""},
+		"a reply without a request":     {[]wire.Frame{{Type: wire.Pong, Request: 7}}, ipc.ErrFault, "request 7"},
+		"a message of clients":          {[]wire.Frame{{Type: wire.Get, Request: 1, Payload: wire.AppendName(nil, "x")}}, ipc.ErrFault, "only clients send GET"},
+		"a batch in no block":           {[]wire.Frame{{Type: wire.Batch, Request: 1, Payload: batch(1, wire.Region{Length: 1, Block: 1})}}, ipc.ErrFault, "was not announced"},
+		"lease 2 first":                 {[]wire.Frame{{Type: wire.Batch, Request: 1, Payload: batch(2)}}, ipc.ErrFault, "lease 2 after 0"},
+		"a batch beyond its block":      {[]wire.Frame{{Type: wire.Block, Payload: block(local)}, {Type: wire.Batch, Request: 1, Payload: batch(1, wire.Region{Length: 11, Block: 1})}}, ipc.ErrFault, "out of range"},
+		"a block twice":                 {[]wire.Frame{{Type: wire.Block, Payload: block(local)}, {Type: wire.Block, Payload: block(local)}}, ipc.ErrFault, "second time"},
+		"memory without a file":         {[]wire.Frame{{Type: wire.Block, Payload: block(memory)}}, ipc.ErrFault, "descriptor: false"},
+		"a pool without a file":         {[]wire.Frame{{Type: wire.Block, Payload: block(pool)}}, ipc.ErrFault, "descriptor: false"},
 		"a pool of a GPU that is not there": {[]wire.Frame{{Type: wire.Block, Payload: block(pool), File: plain}, {Type: wire.Batch, Request: 1, Payload: batch(1, wire.Region{Length: 1, Block: 1})}},
 			arrowbuf.ErrDevice, "the client does not have GPU-"},
-		"a block to forget that nobody knows": {[]wire.Frame{{Type: wire.Forget, Payload: wire.AppendNumbers(nil, []uint64{3})}}, ipc.ErrFault, "was not announced"},
+		"FORGET of an unknown block": {[]wire.Frame{{Type: wire.Forget, Payload: wire.AppendNumbers(nil, []uint64{3})}}, ipc.ErrFault, "was not announced"},
 		"a server that is not in this process": {[]wire.Frame{{Type: wire.Block, Payload: block(local)}, {Type: wire.Batch, Request: 1, Payload: batch(1, wire.Region{Length: 1, Block: 1})}},
 			ipc.ErrServerGone, "no server of this process has block 1"},
 		"a file that may shrink": {[]wire.Frame{{Type: wire.Block, Payload: block(memory), File: plain}, {Type: wire.Batch, Request: 1, Payload: batch(1, wire.Region{Length: 1, Block: 1})}},
@@ -93,7 +94,7 @@ func TestHostileServersAreRefused(t *testing.T) {
 		"the end": {nil, ipc.ErrServerGone, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			path := lie(t, func(r raw) {
+			path := serveRaw(t, func(r rawConn) {
 				if r.Write(wire.Frame{Type: wire.Welcome, Payload: welcome.Append(nil)}) != nil {
 					return
 				}
@@ -105,9 +106,9 @@ func TestHostileServersAreRefused(t *testing.T) {
 					_ = r.Close()
 				}
 			})
-			c, err := ipc.Dial(soon(t), path, ipc.DialOptions{})
+			c, err := ipc.Dial(shortContext(t), path, ipc.DialOptions{})
 			require.NoError(t, err)
-			_, err = c.Buffer(soon(t), "x")
+			_, err = c.Buffer(shortContext(t), "x")
 			require.Error(t, err)
 			if tt.want != nil {
 				assert.ErrorIs(t, err, tt.want)
@@ -119,7 +120,7 @@ func TestHostileServersAreRefused(t *testing.T) {
 	}
 }
 
-func TestWhatIsSharedCannotBeChanged(t *testing.T) {
+func TestClientCannotModifySharedMemory(t *testing.T) {
 	catalog, s := serve(t, ipc.ServerOptions{})
 	b, err := arrowbuf.CPU().Alloc(10)
 	require.NoError(t, err)
@@ -127,7 +128,7 @@ func TestWhatIsSharedCannotBeChanged(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, catalog.PublishBuffer("buffer", b))
 	b.Release()
-	r := meet(t, s.Path())
+	r := handshake(t, s.Path())
 	r.send(wire.Get, 1, wire.AppendName(nil, "buffer"))
 	f, err := r.Read()
 	require.NoError(t, err)

@@ -17,14 +17,15 @@ import (
 	"github.com/quiver-gpu/quiver/ipc/handle"
 )
 
-// TestRequestsBeyondTheLimitWait: the server ends a connection with more at a time.
-func TestRequestsBeyondTheLimitWait(t *testing.T) {
+// A server ends a connection with more than 64 concurrent requests, so the client
+// must wait.
+func TestExcessRequestsWait(t *testing.T) {
 	catalog, s := serve(t, ipc.ServerOptions{KeepAliveTimeout: 2 * time.Second})
-	require.NoError(t, put(catalog, arrowbuf.CPU(), "table", 2))
+	require.NoError(t, publishFixtures(catalog, arrowbuf.CPU(), "table", 2))
 	stream, err := catalog.NewStream("stream", schema, ipc.StreamOptions{})
 	require.NoError(t, err)
 	dial := func() *ipc.Client {
-		c, err := ipc.Dial(soon(t), s.Path(), ipc.DialOptions{Mechanisms: handle.Mechanisms{handle.Memory}})
+		c, err := ipc.Dial(shortContext(t), s.Path(), ipc.DialOptions{Mechanisms: handle.Mechanisms{handle.Memory}})
 		require.NoError(t, err)
 		return c
 	}
@@ -33,9 +34,9 @@ func TestRequestsBeyondTheLimitWait(t *testing.T) {
 		var all sync.WaitGroup
 		for range 200 {
 			all.Go(func() {
-				table, err := c.Table(soon(t), "table")
+				table, err := c.Table(shortContext(t), "table")
 				if assert.NoError(t, err) {
-					assert.NoError(t, check("table", 1, table.Batches[1]))
+					assert.NoError(t, checkFixture("table", 1, table.Batches[1]))
 					table.Release()
 				}
 			})
@@ -61,11 +62,11 @@ func TestRequestsBeyondTheLimitWait(t *testing.T) {
 		subscriptions := subscribe(c)
 		assert.Len(t, subscriptions, 64)
 		answered := make(chan error, 1)
-		go func() { answered <- c.Ping(soon(t)) }()
+		go func() { answered <- c.Ping(shortContext(t)) }()
 		select {
 		case err := <-answered:
-			assert.Fail(t, "it does not wait", "%v", err)
-		case <-time.After(2500 * time.Millisecond): // in which signs of life go on
+			assert.Fail(t, "Ping did not wait", "%v", err)
+		case <-time.After(2500 * time.Millisecond): // the client sends keep-alives meanwhile
 		}
 		subscriptions[7].Close()
 		require.NoError(t, <-answered)
@@ -79,14 +80,14 @@ func TestRequestsBeyondTheLimitWait(t *testing.T) {
 		subscriptions := subscribe(c)
 		table := make(chan error, 1)
 		go func() {
-			_, err := c.Table(soon(t), "table")
+			_, err := c.Table(shortContext(t), "table")
 			table <- err
 		}()
 		time.Sleep(20 * time.Millisecond)
 		require.NoError(t, c.Close())
 		assert.ErrorIs(t, <-table, ipc.ErrClosed)
 		for _, s := range subscriptions {
-			_, err := s.Next(soon(t))
+			_, err := s.Next(shortContext(t))
 			assert.ErrorIs(t, err, ipc.ErrClosed)
 		}
 	})
@@ -95,7 +96,7 @@ func TestRequestsBeyondTheLimitWait(t *testing.T) {
 		subscribe(c)
 		table := make(chan error, 1)
 		go func() {
-			_, err := c.Table(soon(t), "table")
+			_, err := c.Table(shortContext(t), "table")
 			table <- err
 		}()
 		time.Sleep(20 * time.Millisecond)
@@ -107,22 +108,22 @@ func TestRequestsBeyondTheLimitWait(t *testing.T) {
 	require.NoError(t, stream.Close())
 }
 
-// What is held keeps the connection, and nothing else.
-func TestAClosedClientTakesNothingMore(t *testing.T) {
+// A closed client keeps the connection for its leases only.
+func TestClosedClientKeepsOnlyItsLeases(t *testing.T) {
 	m := machine{kind: "cpu"}
 	catalog, s := serve(t, ipc.ServerOptions{})
 	stream, err := catalog.NewStream("stream", schema, ipc.StreamOptions{Depth: 2})
 	require.NoError(t, err)
-	c, err := ipc.Dial(soon(t), s.Path(), ipc.DialOptions{Mechanisms: handle.Mechanisms{handle.Memory}})
+	c, err := ipc.Dial(shortContext(t), s.Path(), ipc.DialOptions{Mechanisms: handle.Mechanisms{handle.Memory}})
 	require.NoError(t, err)
-	left, err := c.Stream(soon(t), "stream", 4)
+	left, err := c.Stream(shortContext(t), "stream", 4)
 	require.NoError(t, err)
-	waits, err := c.Stream(soon(t), "stream", 1)
+	waits, err := c.Stream(shortContext(t), "stream", 1)
 	require.NoError(t, err)
 	write(t, m, stream, 1)
-	held, err := left.Next(soon(t))
+	held, err := left.Next(shortContext(t))
 	require.NoError(t, err)
-	taken, err := waits.Next(soon(t))
+	taken, err := waits.Next(shortContext(t))
 	require.NoError(t, err)
 	taken.Release()
 
@@ -134,18 +135,18 @@ func TestAClosedClientTakesNothingMore(t *testing.T) {
 	require.NoError(t, c.Close())
 	assert.ErrorIs(t, <-woken, ipc.ErrClosed)
 	for range 2 {
-		_, err = left.Next(soon(t))
+		_, err = left.Next(shortContext(t))
 		assert.ErrorIs(t, err, ipc.ErrClosed)
 	}
 	b := fixture("stream", 1)
 	defer b.Release()
 	for range 20 {
-		require.NoError(t, stream.Write(soon(t), b), "nobody is waited for")
+		require.NoError(t, stream.Write(shortContext(t), b), "the writer waits for no subscriber")
 	}
-	require.NoError(t, check("stream", 0, held))
+	require.NoError(t, checkFixture("stream", 0, held))
 	held.Release()
 	<-c.Done()
 	left.Close()
 	waits.Close()
-	settles(t, "the leases end", func() bool { return leasesOf(s) == 0 })
+	eventually(t, "the leases end", func() bool { return leasesOf(s) == 0 })
 }

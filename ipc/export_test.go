@@ -2,7 +2,7 @@ package ipc
 
 import "time"
 
-// WithPeerTimeout waits less for a peer to say HELLO, or to take what it is sent.
+// WithPeerTimeout changes how long the server waits for HELLO and for writes to a peer.
 func (o ServerOptions) WithPeerTimeout(limit time.Duration) ServerOptions {
 	o.peerTimeout = limit
 	return o

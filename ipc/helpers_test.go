@@ -28,12 +28,12 @@ import (
 	"github.com/quiver-gpu/quiver/ipc/internal/wire"
 )
 
-// machine is where a test runs: without a GPU ("cpu"), on a soft one, or on the
-// machine's.
+// machine describes where a test runs: without a GPU ("cpu"), on a simulated
+// device, or on a GPU ("cuda").
 type machine struct {
 	kind string
 	dev  *cudabuf.Device     // nil without a GPU
-	pool *cudabuf.SharedPool // where its memory is, if not in the device's own
+	pool *cudabuf.SharedPool // where its memory is allocated, if not on dev
 }
 
 // forEachMachine runs a test on each kind of machine.
@@ -48,7 +48,7 @@ func forEachGPU(t *testing.T, test func(t *testing.T, m machine)) {
 	})
 }
 
-func (m machine) place() arrowbuf.Device {
+func (m machine) device() arrowbuf.Device {
 	switch {
 	case m.dev == nil:
 		return arrowbuf.CPU()
@@ -58,8 +58,9 @@ func (m machine) place() arrowbuf.Device {
 	return m.dev
 }
 
-// by is the machine with its memory where a mechanism shares it.
-func (m machine) by(t testing.TB, way handle.Mechanism) machine {
+// withMechanism returns the machine with its memory allocated so that a mechanism
+// shares it.
+func (m machine) withMechanism(t testing.TB, way handle.Mechanism) machine {
 	t.Helper()
 	if way == handle.CUDAPool {
 		pool, err := m.dev.NewSharedPool()
@@ -70,15 +71,16 @@ func (m machine) by(t testing.TB, way handle.Mechanism) machine {
 	return m
 }
 
-// only is what a client has that is to get all by a mechanism.
-func only(way handle.Mechanism) handle.Mechanisms {
-	if way == handle.CUDAPool { // what lies in no pool
+// onlyMechanism returns the mechanisms of a client that receives all memory
+// through one of them.
+func onlyMechanism(way handle.Mechanism) handle.Mechanisms {
+	if way == handle.CUDAPool { // memory outside the pool needs another mechanism
 		return handle.Mechanisms{way, handle.CUDAFD}
 	}
 	return handle.Mechanisms{way}
 }
 
-// options are those of what is published.
+// options returns the options to publish the machine's memory with.
 func (m machine) options() []ipc.PublishOption {
 	if m.pool == nil {
 		return nil
@@ -93,8 +95,8 @@ func (m machine) gpus() []*cudabuf.Device {
 	return []*cudabuf.Device{m.dev}
 }
 
-// used is how much of the device's memory is in use, by whomever.
-func (m machine) used(t testing.TB) int64 {
+// memoryUsed returns the device memory in use by all processes.
+func (m machine) memoryUsed(t testing.TB) int64 {
 	t.Helper()
 	if m.dev == nil {
 		return 0
@@ -117,7 +119,7 @@ var schema = arrow.NewSchema([]arrow.Field{
 	{Name: "code", Type: &arrow.DictionaryType{IndexType: arrow.PrimitiveTypes.Int8, ValueType: arrow.BinaryTypes.String}},
 }, nil)
 
-// fixture is batch i of a name: every process makes the same.
+// fixture returns batch i of a name. Every process generates the same batch.
 func fixture(name string, i uint64) arrow.RecordBatch {
 	h := fnv.New64()
 	_, _ = h.Write([]byte(name))
@@ -150,8 +152,9 @@ func fixture(name string, i uint64) arrow.RecordBatch {
 	return b.NewRecordBatch()
 }
 
-// check tells whether a batch, of whatever device, is the fixture.
-func check(name string, i uint64, got arrow.RecordBatch) error {
+// checkFixture returns an error if a batch, on any device, differs from the
+// fixture.
+func checkFixture(name string, i uint64, got arrow.RecordBatch) error {
 	host, err := arrowbuf.CopyTo(got, arrowbuf.CPU())
 	if err != nil {
 		return err
@@ -160,21 +163,21 @@ func check(name string, i uint64, got arrow.RecordBatch) error {
 	want := fixture(name, i)
 	defer want.Release()
 	if want.NumRows() != host.NumRows() {
-		return fmt.Errorf("batch %d of %q has %d rows, not %d", i, name, host.NumRows(), want.NumRows())
+		return fmt.Errorf("rows of batch %d of %q: got %d, want %d", i, name, host.NumRows(), want.NumRows())
 	}
 	for c, column := range want.Columns() {
 		if !array.Equal(column, host.Column(c)) {
-			return fmt.Errorf("batch %d of %q has wrong bytes in column %q: %.200v, not %.200v", i, name, want.ColumnName(c), host.Column(c), column)
+			return fmt.Errorf("batch %d of %q: column %q: got %.200v, want %.200v", i, name, want.ColumnName(c), host.Column(c), column)
 		}
 	}
 	return nil
 }
 
-// put publishes a table of n batches that live at a place.
-func put(catalog *ipc.Catalog, place arrowbuf.Device, name string, n int, options ...ipc.PublishOption) error {
+// publishFixtures publishes a table of n batches that are allocated on a device.
+func publishFixtures(catalog *ipc.Catalog, device arrowbuf.Device, name string, n int, options ...ipc.PublishOption) error {
 	batches := make([]arrow.RecordBatch, n)
 	for i := range batches {
-		b, err := placed(place, name, uint64(i))
+		b, err := fixtureOn(device, name, uint64(i))
 		if err != nil {
 			return err
 		}
@@ -184,15 +187,16 @@ func put(catalog *ipc.Catalog, place arrowbuf.Device, name string, n int, option
 	return catalog.PublishTable(name, schema, batches, options...)
 }
 
-// placed is a fixture at a place.
-func placed(place arrowbuf.Device, name string, i uint64) (arrow.RecordBatch, error) {
+// fixtureOn returns a fixture on a device.
+func fixtureOn(device arrowbuf.Device, name string, i uint64) (arrow.RecordBatch, error) {
 	host := fixture(name, i)
 	defer host.Release()
-	return arrowbuf.CopyTo(host, place)
+	return arrowbuf.CopyTo(host, device)
 }
 
-// folder is one whose name leaves room for that of a socket.
-func folder(t testing.TB) string {
+// tempDir returns a folder with a short path: the path of a socket is limited to
+// 107 bytes.
+func tempDir(t testing.TB) string {
 	t.Helper()
 	f, err := os.MkdirTemp("", "q")
 	require.NoError(t, err)
@@ -204,7 +208,7 @@ func folder(t testing.TB) string {
 func serve(t testing.TB, o ipc.ServerOptions) (*ipc.Catalog, *ipc.Server) {
 	t.Helper()
 	catalog := ipc.NewCatalog()
-	s, err := ipc.Serve(filepath.Join(folder(t), "s"), catalog, o)
+	s, err := ipc.Serve(filepath.Join(tempDir(t), "s"), catalog, o)
 	require.NoError(t, err)
 	t.Cleanup(func() {
 		assert.NoError(t, s.Close())
@@ -213,25 +217,25 @@ func serve(t testing.TB, o ipc.ServerOptions) (*ipc.Catalog, *ipc.Server) {
 	return catalog, s
 }
 
-// soon is how long anything may take.
-func soon(t testing.TB) context.Context {
+// shortContext returns a context of 5 s.
+func shortContext(t testing.TB) context.Context {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	t.Cleanup(cancel)
 	return ctx
 }
 
-// settles waits until something becomes true, for 5 s at most.
-func settles(t testing.TB, what string, is func() bool) {
+// eventually waits until a condition is true, for at most 5 s.
+func eventually(t testing.TB, what string, condition func() bool) {
 	t.Helper()
-	for end := time.Now().Add(5 * time.Second); !is(); time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(5 * time.Second); !condition(); time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {
-			require.Fail(t, "it takes longer than 5 s until "+what)
+			require.Fail(t, "not within 5 s: "+what)
 		}
 	}
 }
 
-// leasesOf is how many leases a server counts.
+// leasesOf returns the number of leases of a server.
 func leasesOf(s *ipc.Server) (n int) {
 	for _, c := range s.Stat().Clients {
 		n += len(c.Leases)
@@ -239,7 +243,7 @@ func leasesOf(s *ipc.Server) (n int) {
 	return n
 }
 
-// sharedBy is how many blocks a server shares by a mechanism.
+// sharedBy returns the number of blocks that a server shares through a mechanism.
 func sharedBy(s *ipc.Server, way handle.Mechanism) (n int) {
 	for _, b := range s.Stat().Blocks {
 		if b.Mechanism == way {
@@ -249,9 +253,9 @@ func sharedBy(s *ipc.Server, way handle.Mechanism) (n int) {
 	return n
 }
 
-// interpose listens at a path and passes the frames of one connection on to a
-// server and back. It calls step before each, with its number from 1.
-func interpose(server, path string, step func(n int)) (string, error) {
+// relay listens at a path and passes the frames of one connection to a server and
+// back. It calls step before each frame, with the number of the frame from 1.
+func relay(server, path string, step func(n int)) (string, error) {
 	l, err := net.Listen("unix", path)
 	if err != nil {
 		return "", err

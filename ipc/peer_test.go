@@ -27,28 +27,28 @@ import (
 	"github.com/quiver-gpu/quiver/ipc/handle"
 )
 
-// peerVariable makes a run of the test binary be another process, on a machine of
-// that kind.
+// peerVariable makes the test binary run as another process, on a machine of this
+// kind.
 const peerVariable = "QUIVER_TEST_PEER"
 
 func TestMain(m *testing.M) {
 	if kind := os.Getenv(peerVariable); kind != "" {
-		bePeer(kind)
+		runPeer(kind)
 		return
 	}
 	os.Exit(m.Run())
 }
 
-// peer is another process, which does what the test calls for.
+// peer is another process, which the test controls.
 type peer struct {
 	t       testing.TB
 	command *exec.Cmd
 	client  *rpc.Client
-	end     error // of the process
+	end     error // the error of Wait
 }
 
 // startPeer starts a process. It must end without a leak when the test does,
-// unless the test has killed it.
+// unless the test kills it.
 func startPeer(t testing.TB, m machine) *peer {
 	t.Helper()
 	p, err := tryPeer(t, m, nil)
@@ -78,7 +78,7 @@ func tryPeer(t testing.TB, m machine, attributes *syscall.SysProcAttr) (*peer, e
 	return p, nil
 }
 
-// close ends the process, which must not leak.
+// close ends the process and checks that it does not leak.
 func (p *peer) close() {
 	if p.command.ProcessState != nil {
 		return
@@ -88,7 +88,7 @@ func (p *peer) close() {
 	assert.NoError(p.t, p.command.Wait())
 }
 
-// kill ends the process as a crash does.
+// kill ends the process with SIGKILL.
 func (p *peer) kill() {
 	_ = p.command.Process.Kill()
 	p.wait()
@@ -101,7 +101,7 @@ func (p *peer) wait() {
 	assert.Equal(p.t, syscall.SIGKILL, p.command.ProcessState.Sys().(syscall.WaitStatus).Signal(), "%v", p.end)
 }
 
-// call calls a method of Peer, for 10 s at most.
+// call calls a method of Peer. It fails after 10 s.
 func (p *peer) call(method string, argument, reply any) error {
 	select {
 	case done := <-p.client.Go("Peer."+method, argument, reply, make(chan *rpc.Call, 1)).Done:
@@ -111,8 +111,8 @@ func (p *peer) call(method string, argument, reply any) error {
 	}
 }
 
-// do is a call that must not fail.
-func (p *peer) do(method string, argument any) {
+// mustCall is a call that must not fail.
+func (p *peer) mustCall(method string, argument any) {
 	p.t.Helper()
 	require.NoError(p.t, p.call(method, argument, nil), method)
 }
@@ -122,8 +122,8 @@ type pipes struct {
 	io.WriteCloser
 }
 
-func bePeer(kind string) {
-	p := &Peer{kind: kind, place: arrowbuf.CPU(), held: map[string][]arrow.RecordBatch{}, buffers: map[string]arrowbuf.Buffer{}}
+func runPeer(kind string) {
+	p := &Peer{kind: kind, device: arrowbuf.CPU(), batches: map[string][]arrow.RecordBatch{}, buffers: map[string]arrowbuf.Buffer{}}
 	var err error
 	if p.mount = mountProc(); p.mount == nil || kind != "cuda" {
 		err = p.openDevice()
@@ -139,16 +139,16 @@ func bePeer(kind string) {
 	server.ServeConn(pipes{os.Stdin, os.Stdout})
 }
 
-// Peer is what the other process does.
+// Peer holds the state of the other process and its remote methods.
 type Peer struct {
 	kind   string
-	mount  error // why a process of a PID namespace of its own has no /proc of its own
+	mount  error // the error of mounting /proc in a PID namespace of its own
 	driver *cudabuf.Driver
 	gpus   []*cudabuf.Device
-	place  arrowbuf.Device
+	device arrowbuf.Device
 
 	client  *ipc.Client
-	held    map[string][]arrow.RecordBatch
+	batches map[string][]arrow.RecordBatch
 	buffers map[string]arrowbuf.Buffer
 
 	catalog *ipc.Catalog
@@ -157,7 +157,7 @@ type Peer struct {
 	pool    *cudabuf.SharedPool
 }
 
-// Ready tells whether there is what CUDA needs.
+// Ready returns an error if CUDA cannot start in the process.
 func (p *Peer) Ready(_ int, _ *int) error {
 	if p.kind == "cuda" {
 		return p.mount
@@ -178,26 +178,27 @@ func (p *Peer) openDevice() (err error) {
 		return err
 	}
 	dev, err := p.driver.Device(0)
-	p.gpus, p.place = []*cudabuf.Device{dev}, dev
+	p.gpus, p.device = []*cudabuf.Device{dev}, dev
 	return err
 }
 
-func within() (context.Context, context.CancelFunc) {
+// deadline returns a context of 5 s.
+func deadline() (context.Context, context.CancelFunc) {
 	return context.WithTimeout(context.Background(), 5*time.Second)
 }
 
-// Dial is where to connect to, and how.
+// Dial holds the arguments of Peer.Dial.
 type Dial struct {
 	Path       string
 	Mechanisms handle.Mechanisms
 	WithoutGPU bool
 	Async      bool
-	User       int // to become first
-	DieAt      int // the frame at which the process kills itself, from 1
+	User       int // if not 0, the user to become first
+	DieAt      int // if not 0, the frame at which the process kills itself, from 1
 }
 
 func (p *Peer) Dial(d Dial, _ *int) (err error) {
-	ctx, cancel := within()
+	ctx, cancel := deadline()
 	defer cancel()
 	o := ipc.DialOptions{Devices: p.gpus, Mechanisms: d.Mechanisms, Async: d.Async}
 	if d.WithoutGPU {
@@ -209,7 +210,7 @@ func (p *Peer) Dial(d Dial, _ *int) (err error) {
 		}
 	}
 	if d.DieAt > 0 {
-		between, err := interpose(d.Path, filepath.Join(filepath.Dir(d.Path), fmt.Sprint(os.Getpid())), func(n int) {
+		between, err := relay(d.Path, filepath.Join(filepath.Dir(d.Path), fmt.Sprint(os.Getpid())), func(n int) {
 			if n == d.DieAt {
 				_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
 				select {}
@@ -229,20 +230,20 @@ func (p *Peer) Dial(d Dial, _ *int) (err error) {
 	return err
 }
 
-// Hang ends signs of life.
-func (p *Peer) Hang(_ int, _ *int) error { return syscall.Kill(os.Getpid(), syscall.SIGSTOP) }
+// Suspend stops the process, so that it sends no keep-alives.
+func (p *Peer) Suspend(_ int, _ *int) error { return syscall.Kill(os.Getpid(), syscall.SIGSTOP) }
 
-// Get gets a table, checks it, and answers where its batches are.
+// Get reads a table, checks it, and returns the devices of its batches.
 func (p *Peer) Get(name string, where *[]string) error {
-	ctx, cancel := within()
+	ctx, cancel := deadline()
 	defer cancel()
 	table, err := p.client.Table(ctx, name)
 	if err != nil {
 		return err
 	}
-	p.held[name] = append(p.held[name], table.Batches...)
+	p.batches[name] = append(p.batches[name], table.Batches...)
 	for i, b := range table.Batches {
-		if err := check(name, uint64(i), b); err != nil {
+		if err := checkFixture(name, uint64(i), b); err != nil {
 			return err
 		}
 		*where = append(*where, arrowbuf.DeviceOf(b.Column(0)).String())
@@ -250,22 +251,22 @@ func (p *Peer) Get(name string, where *[]string) error {
 	return nil
 }
 
-// Check looks at a table that is held again.
+// Check checks the batches of a table again.
 func (p *Peer) Check(name string, _ *int) error {
-	for i, b := range p.held[name] {
-		if err := check(name, uint64(i), b); err != nil {
+	for i, b := range p.batches[name] {
+		if err := checkFixture(name, uint64(i), b); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// Release gives a table or a buffer back.
+// Release releases a table or a buffer.
 func (p *Peer) Release(name string, _ *int) error {
-	for _, b := range p.held[name] {
+	for _, b := range p.batches[name] {
 		b.Release()
 	}
-	delete(p.held, name)
+	delete(p.batches, name)
 	if b := p.buffers[name]; b != nil {
 		b.Release()
 		delete(p.buffers, name)
@@ -273,9 +274,9 @@ func (p *Peer) Release(name string, _ *int) error {
 	return nil
 }
 
-// Read gets a buffer and answers its bytes.
+// Read reads a buffer and returns its bytes.
 func (p *Peer) Read(name string, data *[]byte) error {
-	ctx, cancel := within()
+	ctx, cancel := deadline()
 	defer cancel()
 	b, err := p.client.Buffer(ctx, name)
 	if err != nil {
@@ -287,9 +288,9 @@ func (p *Peer) Read(name string, data *[]byte) error {
 	return err
 }
 
-// Text gets the first batch of a table as JSON.
+// Text returns the first batch of a table as JSON.
 func (p *Peer) Text(name string, text *string) error {
-	ctx, cancel := within()
+	ctx, cancel := deadline()
 	defer cancel()
 	table, err := p.client.Table(ctx, name)
 	if err != nil {
@@ -301,16 +302,16 @@ func (p *Peer) Text(name string, text *string) error {
 	return err
 }
 
-// Follow is a stream to read, with a window.
+// Follow holds the arguments of Peer.Follow.
 type Follow struct {
 	Name   string
 	Window int
-	Most   int // batches to take, 0 for all
+	Most   int // the number of batches to read, 0 for all
 }
 
-// Follow reads a stream, checks its batches, and answers how many there were.
+// Follow reads a stream, checks its batches, and returns their number.
 func (p *Peer) Follow(f Follow, n *int) error {
-	ctx, cancel := within()
+	ctx, cancel := deadline()
 	defer cancel()
 	s, err := p.client.Stream(ctx, f.Name, f.Window)
 	if err != nil {
@@ -329,7 +330,7 @@ func (p *Peer) Follow(f Follow, n *int) error {
 			held := p.client.Leases()
 			first = held[slices.IndexFunc(held, func(l ipc.LeaseStat) bool { return l.Name == f.Name })].Sequence
 		}
-		err = check(f.Name, first+uint64(*n), b)
+		err = checkFixture(f.Name, first+uint64(*n), b)
 		b.Release()
 		if err != nil {
 			return err
@@ -343,7 +344,7 @@ func (p *Peer) Held(_ int, n *int) error {
 	return nil
 }
 
-// Serve is where to serve, and whether what lies in a pool.
+// Serve holds the arguments of Peer.Serve.
 type Serve struct {
 	Path   string
 	Pooled bool
@@ -362,30 +363,31 @@ func (p *Peer) Serve(s Serve, _ *int) (err error) {
 	if p.stream, err = p.catalog.NewStream("stream", schema, ipc.StreamOptions{Options: options}); err != nil {
 		return err
 	}
-	return put(p.catalog, p.place, "table", 3, options...)
+	return publishFixtures(p.catalog, p.device, "table", 3, options...)
 }
 
-// toPool moves to a pool, if so, and answers how what lies there is published.
-func (p *Peer) toPool(so bool) (options []ipc.PublishOption, err error) {
-	if !so {
+// toPool allocates from a SharedPool if pooled is true, and returns the options
+// to publish that memory with.
+func (p *Peer) toPool(pooled bool) (options []ipc.PublishOption, err error) {
+	if !pooled {
 		return nil, nil
 	}
 	if p.pool, err = p.gpus[0].NewSharedPool(); err != nil {
 		return nil, err
 	}
-	p.place = p.pool.AsDevice()
+	p.device = p.pool.AsDevice()
 	return []ipc.PublishOption{ipc.ExposeAllocation()}, nil
 }
 
-// Write writes batches [0, n) to the stream when somebody subscribes.
+// Write writes batches [0, n) to the stream when it has a subscriber.
 func (p *Peer) Write(n int, _ *int) error {
-	ctx, cancel := within()
+	ctx, cancel := deadline()
 	defer cancel()
 	if err := p.stream.WaitSubscribers(ctx, 1); err != nil {
 		return err
 	}
 	for i := range n {
-		b, err := placed(p.place, "stream", uint64(i))
+		b, err := fixtureOn(p.device, "stream", uint64(i))
 		if err != nil {
 			return err
 		}
@@ -398,7 +400,7 @@ func (p *Peer) Write(n int, _ *int) error {
 	return p.stream.Close()
 }
 
-// ServeStuck serves a buffer that is never written to its end.
+// ServeStuck serves a buffer with a write that never completes.
 func (p *Peer) ServeStuck(path string, _ *int) error {
 	b, err := p.gpus[0].NewBuffer(100)
 	if err != nil {
@@ -424,7 +426,7 @@ func (p *Peer) ServeStuck(path string, _ *int) error {
 
 func (p *Peer) Withdraw(name string, _ *int) error { return p.catalog.Withdraw(name) }
 
-// Close gives everything back but what the test has not released.
+// Close releases everything except the leases that the test has not released.
 func (p *Peer) Close(_ int, _ *int) (err error) {
 	if p.server != nil {
 		err = p.server.Close()
@@ -432,7 +434,7 @@ func (p *Peer) Close(_ int, _ *int) (err error) {
 	}
 	if p.client != nil {
 		if n := len(p.client.Leases()); n > 0 {
-			err = errors.Join(err, fmt.Errorf("%d leases are held", n))
+			err = errors.Join(err, fmt.Errorf("got %d leases, want 0", n))
 		}
 		err = errors.Join(err, p.client.Close())
 	}

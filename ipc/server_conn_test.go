@@ -20,44 +20,44 @@ import (
 	"github.com/quiver-gpu/quiver/ipc/internal/wire"
 )
 
-// raw is a client that speaks for itself.
-type raw struct {
+// rawConn is a connection on which a test sends its own frames.
+type rawConn struct {
 	t testing.TB
 	*wire.Conn
 }
 
-func connect(t testing.TB, path string) raw {
+func connect(t testing.TB, path string) rawConn {
 	t.Helper()
 	c, err := net.Dial("unix", path)
 	require.NoError(t, err)
-	r := raw{t, wire.NewConn(c.(*net.UnixConn))}
+	r := rawConn{t, wire.NewConn(c.(*net.UnixConn))}
 	t.Cleanup(func() { _ = r.Close() })
 	require.NoError(t, r.SetReadDeadline(time.Now().Add(5*time.Second)))
 	return r
 }
 
-func hello(t testing.TB) wire.HelloMessage {
+func helloMessage(t testing.TB) wire.HelloMessage {
 	self, err := handle.Self()
 	require.NoError(t, err)
 	return wire.HelloMessage{Lowest: 1, Highest: 1, Process: self, Mechanisms: handle.Mechanisms{handle.Memory}}
 }
 
-// meet is connect, and HELLO.
-func meet(t testing.TB, path string) raw {
+// handshake connects and exchanges HELLO and WELCOME.
+func handshake(t testing.TB, path string) rawConn {
 	t.Helper()
 	r := connect(t, path)
-	m := hello(t)
+	m := helloMessage(t)
 	r.send(wire.Hello, 0, m.Append(nil))
 	assert.Equal(t, wire.Welcome, r.next().Type)
 	return r
 }
 
-func (r raw) send(typ wire.Type, request uint32, payload []byte) {
+func (r rawConn) send(typ wire.Type, request uint32, payload []byte) {
 	r.t.Helper()
 	require.NoError(r.t, r.Write(wire.Frame{Type: typ, Request: request, Payload: payload}))
 }
 
-func (r raw) next() wire.Frame {
+func (r rawConn) next() wire.Frame {
 	r.t.Helper()
 	f, err := r.Read()
 	require.NoError(r.t, err)
@@ -65,15 +65,15 @@ func (r raw) next() wire.Frame {
 	return f
 }
 
-// refused reads up to the end of the connection and returns the code that it was
-// ended with.
-func (r raw) refused() wire.Code {
+// readToEnd reads to the end of the connection and returns the code of the last
+// ERROR.
+func (r rawConn) readToEnd() wire.Code {
 	r.t.Helper()
 	var code wire.Code
 	for {
 		f, err := r.Read()
 		if err != nil {
-			require.False(r.t, errors.Is(err, os.ErrDeadlineExceeded), "the server does not end the connection")
+			require.False(r.t, errors.Is(err, os.ErrDeadlineExceeded), "the server did not end the connection")
 			return code
 		}
 		f.CloseFile()
@@ -85,9 +85,9 @@ func (r raw) refused() wire.Code {
 	}
 }
 
-// bytes sends bytes as they are. A server that has ended the connection before
-// they are sent is fine.
-func (r raw) bytes(b []byte) { _, _ = r.Unix().Write(b) }
+// writeBytes sends bytes unchanged. It ignores errors, since the server may have
+// ended the connection.
+func (r rawConn) writeBytes(b []byte) { _, _ = r.Unix().Write(b) }
 
 func frame(length uint32, typ, files byte, reserved uint16, request uint32, payload ...byte) []byte {
 	b := binary.LittleEndian.AppendUint32(nil, length)
@@ -97,12 +97,12 @@ func frame(length uint32, typ, files byte, reserved uint16, request uint32, payl
 	return append(b, payload...)
 }
 
-func TestHostileClientsAreRefused(t *testing.T) {
+func TestServerRejectsInvalidClientFrames(t *testing.T) {
 	catalog, s := serve(t, ipc.ServerOptions{})
-	require.NoError(t, put(catalog, arrowbuf.CPU(), "table", 1))
-	good := hello(t)
+	require.NoError(t, publishFixtures(catalog, arrowbuf.CPU(), "table", 1))
+	good := helloMessage(t)
 	changed := func(change func(m *wire.HelloMessage)) []byte {
-		m := hello(t)
+		m := helloMessage(t)
 		change(&m)
 		return m.Append(nil)
 	}
@@ -132,20 +132,20 @@ func TestHostileClientsAreRefused(t *testing.T) {
 		"a name that is cut":           {false, frame(3, 5, 0, 0, 1, 9, 0, 'x'), wire.CodeFault},
 		"an empty name":                {false, frame(2, 5, 0, 0, 1, 0, 0), wire.CodeFault},
 		"a name with a line feed":      {false, frame(3, 5, 0, 0, 1, 1, 0, '\n'), wire.CodeFault},
-		"bytes behind a name":          {false, frame(4, 5, 0, 0, 1, 1, 0, 'x', 0), wire.CodeFault},
+		"bytes after a name":           {false, frame(4, 5, 0, 0, 1, 1, 0, 'x', 0), wire.CodeFault},
 		"more leases than bytes":       {false, frame(12, 13, 0, 0, 0, 255, 255, 255, 255, 1, 0, 0, 0, 0, 0, 0, 0), wire.CodeFault},
-		"a lease that nobody gave":     {false, withHeader(13, wire.AppendNumbers(nil, []uint64{1})), wire.CodeFault},
-		"a block that nobody retired":  {false, withHeader(15, wire.AppendNumbers(nil, []uint64{1})), wire.CodeFault},
+		"a lease that was not granted": {false, withHeader(13, wire.AppendNumbers(nil, []uint64{1})), wire.CodeFault},
+		"a block that was not retired": {false, withHeader(15, wire.AppendNumbers(nil, []uint64{1})), wire.CodeFault},
 		"credit without end":           {false, frame(7, 6, 0, 0, 1, 255, 255, 255, 255, 1, 0, 'x'), wire.CodeFault},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := connect(t, s.Path())
 			if !tt.before {
-				r = meet(t, s.Path())
+				r = handshake(t, s.Path())
 			}
-			r.bytes(tt.bytes)
-			assert.Equal(t, tt.want, r.refused())
-			settles(t, "the client is gone", func() bool { return len(s.Stat().Clients) == 0 })
+			r.writeBytes(tt.bytes)
+			assert.Equal(t, tt.want, r.readToEnd())
+			eventually(t, "the client is gone", func() bool { return len(s.Stat().Clients) == 0 })
 		})
 	}
 }
@@ -154,16 +154,16 @@ func withHeader(typ byte, payload []byte) []byte {
 	return frame(uint32(len(payload)), typ, 0, 0, 0, payload...)
 }
 
-func TestLeasesAreEndedOnce(t *testing.T) {
+func TestSecondReleaseOfLeaseIsFault(t *testing.T) {
 	catalog, s := serve(t, ipc.ServerOptions{})
-	require.NoError(t, put(catalog, arrowbuf.CPU(), "table", 1))
-	holds, err := ipc.Dial(soon(t), s.Path(), ipc.DialOptions{Mechanisms: handle.Mechanisms{handle.Memory}})
+	require.NoError(t, publishFixtures(catalog, arrowbuf.CPU(), "table", 1))
+	holds, err := ipc.Dial(shortContext(t), s.Path(), ipc.DialOptions{Mechanisms: handle.Mechanisms{handle.Memory}})
 	require.NoError(t, err)
-	table, err := holds.Table(soon(t), "table")
+	table, err := holds.Table(shortContext(t), "table")
 	require.NoError(t, err)
 
-	get := func() (raw, uint64) {
-		r := meet(t, s.Path())
+	get := func() (rawConn, uint64) {
+		r := handshake(t, s.Path())
 		r.send(wire.Get, 1, wire.AppendName(nil, "table"))
 		var m wire.BatchMessage
 		for f := r.next(); f.Type != wire.End; f = r.next() {
@@ -174,52 +174,52 @@ func TestLeasesAreEndedOnce(t *testing.T) {
 		return r, m.Lease
 	}
 	r, lease := get()
-	assert.EqualValues(t, 1, lease, "numbers are of a connection: nobody ends another's lease")
+	assert.EqualValues(t, 1, lease, "leases are numbered per connection, so no client ends another's")
 	r.send(wire.Release, 0, wire.AppendNumbers(nil, []uint64{lease}))
 	r.send(wire.Release, 0, wire.AppendNumbers(nil, []uint64{lease}))
-	assert.Equal(t, wire.CodeFault, r.refused(), "released before")
+	assert.Equal(t, wire.CodeFault, r.readToEnd(), "released before")
 	r, lease = get()
 	r.send(wire.Release, 0, wire.AppendNumbers(nil, []uint64{lease, lease}))
-	assert.Equal(t, wire.CodeFault, r.refused(), "released twice")
+	assert.Equal(t, wire.CodeFault, r.readToEnd(), "released twice")
 	r, lease = get()
 	r.send(wire.Release, 0, wire.AppendNumbers(nil, []uint64{lease + 1}))
-	assert.Equal(t, wire.CodeFault, r.refused(), "not yet given")
+	assert.Equal(t, wire.CodeFault, r.readToEnd(), "not yet granted")
 	r, _ = get()
 	r.send(wire.Forgotten, 0, wire.AppendNumbers(nil, []uint64{1}))
-	assert.Equal(t, wire.CodeFault, r.refused(), "not asked for")
+	assert.Equal(t, wire.CodeFault, r.readToEnd(), "not asked for")
 
-	settles(t, "the others are gone", func() bool { return leasesOf(s) == 1 })
-	require.NoError(t, check("table", 0, table.Batches[0]))
+	eventually(t, "the others are gone", func() bool { return leasesOf(s) == 1 })
+	require.NoError(t, checkFixture("table", 0, table.Batches[0]))
 	table.Release()
 	require.NoError(t, holds.Close())
 }
 
-func TestASilentClientIsNotWaitedFor(t *testing.T) {
+func TestServerDropsClientWithoutHello(t *testing.T) {
 	_, s := serve(t, ipc.ServerOptions{}.WithPeerTimeout(50*time.Millisecond))
 	r := connect(t, s.Path())
-	r.bytes([]byte{1})
-	assert.Zero(t, r.refused())
+	r.writeBytes([]byte{1})
+	assert.Zero(t, r.readToEnd())
 }
 
-func TestAClientThatDoesNotReadIsNotWaitedFor(t *testing.T) {
+func TestServerDropsClientThatDoesNotRead(t *testing.T) {
 	catalog, s := serve(t, ipc.ServerOptions{}.WithPeerTimeout(50*time.Millisecond))
-	require.NoError(t, put(catalog, arrowbuf.CPU(), "table", 1))
-	r := meet(t, s.Path())
+	require.NoError(t, publishFixtures(catalog, arrowbuf.CPU(), "table", 1))
+	r := handshake(t, s.Path())
 	require.NoError(t, r.SetWriteDeadline(time.Now().Add(5*time.Second)))
 	for n := uint32(1); ; n++ {
 		if err := r.Write(wire.Frame{Type: wire.List, Request: n}); err != nil {
-			require.False(t, errors.Is(err, os.ErrDeadlineExceeded), "the server neither reads nor ends the connection")
+			require.False(t, errors.Is(err, os.ErrDeadlineExceeded), "the server neither read nor ended the connection")
 			break
 		}
 	}
-	settles(t, "the client is gone", func() bool { return len(s.Stat().Clients) == 0 })
+	eventually(t, "the client is gone", func() bool { return len(s.Stat().Clients) == 0 })
 }
 
-func TestDescriptorsThatNobodyWantsAreClosed(t *testing.T) {
+func TestUnexpectedDescriptorsAreClosed(t *testing.T) {
 	_, s := serve(t, ipc.ServerOptions{})
 	before := openFiles(t)
 	for _, n := range []int{1, 100} {
-		r := meet(t, s.Path())
+		r := handshake(t, s.Path())
 		null, err := os.Open(os.DevNull)
 		require.NoError(t, err)
 		fds := make([]int, n)
@@ -228,11 +228,11 @@ func TestDescriptorsThatNobodyWantsAreClosed(t *testing.T) {
 		}
 		_, _, err = r.Unix().WriteMsgUnix(frame(0, 3, 0, 0, 1), syscall.UnixRights(fds...), nil)
 		require.NoError(t, err)
-		assert.Equal(t, wire.CodeFault, r.refused())
+		assert.Equal(t, wire.CodeFault, r.readToEnd())
 		require.NoError(t, null.Close())
 		require.NoError(t, r.Close())
 	}
-	settles(t, "all descriptors are closed", func() bool { return openFiles(t) <= before })
+	eventually(t, "all descriptors are closed", func() bool { return openFiles(t) <= before })
 }
 
 func openFiles(t testing.TB) int {

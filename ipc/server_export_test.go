@@ -20,44 +20,44 @@ import (
 	"github.com/quiver-gpu/quiver/ipc/handle"
 )
 
-// onGPU are the mechanisms of a GPU's memory, each alone.
+// onGPU lists mechanisms of GPU memory, each usable alone.
 var onGPU = []handle.Mechanism{handle.CUDAFD, handle.CUDAIPC}
 
-func TestAnotherProcessReadsATable(t *testing.T) {
+func TestOtherProcessReadsTable(t *testing.T) {
 	forEachMachine(t, func(t *testing.T, m machine) {
 		catalog, s := serve(t, ipc.ServerOptions{})
-		require.NoError(t, put(catalog, m.place(), "table", 3))
+		require.NoError(t, publishFixtures(catalog, m.device(), "table", 3))
 		ways := []handle.Mechanism{handle.Memory}
 		if m.dev != nil {
 			ways = append(ways, onGPU...)
 		}
 		for _, way := range ways {
 			p := startPeer(t, m)
-			p.do("Dial", Dial{Path: s.Path(), Mechanisms: handle.Mechanisms{way}})
+			p.mustCall("Dial", Dial{Path: s.Path(), Mechanisms: handle.Mechanisms{way}})
 			var where []string
 			require.NoError(t, p.call("Get", "table", &where), way)
 			want := "cpu"
 			if way.OnGPU() {
-				want = m.place().String()
+				want = m.device().String()
 			}
 			assert.Equal(t, []string{want, want, want}, where)
 			assert.Equal(t, 3, leasesOf(s))
-			p.do("Check", "table")
-			p.do("Release", "table")
-			settles(t, "the leases end", func() bool { return leasesOf(s) == 0 })
-			p.do("Get", "table") // what is open already
-			p.do("Release", "table")
+			p.mustCall("Check", "table")
+			p.mustCall("Release", "table")
+			eventually(t, "the leases end", func() bool { return leasesOf(s) == 0 })
+			p.mustCall("Get", "table") // the blocks are open already
+			p.mustCall("Release", "table")
 		}
 	})
 }
 
-func TestAClientInThisProcessGetsTheBatchesThemselves(t *testing.T) {
+func TestClientInSameProcessGetsPublishedBatches(t *testing.T) {
 	forEachMachine(t, func(t *testing.T, m machine) {
 		catalog, s := serve(t, ipc.ServerOptions{})
-		require.NoError(t, put(catalog, m.place(), "table", 2))
-		c, err := ipc.Dial(soon(t), s.Path(), ipc.DialOptions{Devices: m.gpus()})
+		require.NoError(t, publishFixtures(catalog, m.device(), "table", 2))
+		c, err := ipc.Dial(shortContext(t), s.Path(), ipc.DialOptions{Devices: m.gpus()})
 		require.NoError(t, err)
-		table, err := c.Table(soon(t), "table")
+		table, err := c.Table(shortContext(t), "table")
 		require.NoError(t, err)
 		_, own, err := catalog.Table("table")
 		require.NoError(t, err)
@@ -65,33 +65,33 @@ func TestAClientInThisProcessGetsTheBatchesThemselves(t *testing.T) {
 			assert.Same(t, own[i], b)
 			own[i].Release()
 		}
-		settles(t, "the leases end", func() bool { return leasesOf(s) == 0 })
+		eventually(t, "the leases end", func() bool { return leasesOf(s) == 0 })
 		require.NoError(t, c.Close())
 		table.Release()
 	})
 }
 
-func TestAProcessThatServesIsReadHere(t *testing.T) {
+func TestClientReadsFromServingProcess(t *testing.T) {
 	forEachMachine(t, func(t *testing.T, m machine) {
 		p := startPeer(t, m)
-		path := folder(t) + "/s"
-		p.do("Serve", Serve{Path: path})
-		c, err := ipc.Dial(soon(t), path, ipc.DialOptions{Devices: m.gpus()})
+		path := tempDir(t) + "/s"
+		p.mustCall("Serve", Serve{Path: path})
+		c, err := ipc.Dial(shortContext(t), path, ipc.DialOptions{Devices: m.gpus()})
 		require.NoError(t, err)
-		list, err := c.List(soon(t))
+		list, err := c.List(shortContext(t))
 		require.NoError(t, err)
 		require.Len(t, list, 2)
 		assert.Equal(t, "stream", list[0].Name)
 		assert.Equal(t, ipc.KindTable, list[1].Kind)
 		assert.EqualValues(t, 3, list[1].Batches)
-		assert.Equal(t, m.place().String(), list[1].Device)
-		table, err := c.Table(soon(t), "table")
+		assert.Equal(t, m.device().String(), list[1].Device)
+		table, err := c.Table(shortContext(t), "table")
 		require.NoError(t, err)
 		assert.True(t, schema.Equal(table.Schema))
-		require.NoError(t, c.Close(), "what is held stays good")
+		require.NoError(t, c.Close(), "the batches stay valid")
 		for i, b := range table.Batches {
-			assert.Equal(t, m.place(), arrowbuf.DeviceOf(b.Column(0)))
-			require.NoError(t, check("table", uint64(i), b))
+			assert.Equal(t, m.device(), arrowbuf.DeviceOf(b.Column(0)))
+			require.NoError(t, checkFixture("table", uint64(i), b))
 		}
 		assert.Len(t, c.Leases(), 3)
 		part := table.Batches[0].Column(0)
@@ -101,19 +101,18 @@ func TestAProcessThatServesIsReadHere(t *testing.T) {
 		part.Release()
 		assert.Empty(t, c.Leases())
 		<-c.Done()
-		_, err = c.Table(soon(t), "table")
+		_, err = c.Table(shortContext(t), "table")
 		assert.ErrorIs(t, err, ipc.ErrClosed)
 	})
 }
 
-// TestSlicesAtRandomOffsetsArriveRight is of the case that other ways of sharing
-// get wrong: CUDA's handles lose the offset.
-func TestSlicesAtRandomOffsetsArriveRight(t *testing.T) {
+// CUDA IPC handles alone lose the offset of a slice.
+func TestSlicesKeepTheirOffsets(t *testing.T) {
 	forEachGPU(t, func(t *testing.T, m machine) {
-		for _, way := range m.ways() {
+		for _, way := range m.mechanisms() {
 			t.Run(way.String(), func(t *testing.T) {
 				rng := rand.New(rand.NewPCG(1, uint64(way)))
-				m := m.by(t, way)
+				m := m.withMechanism(t, way)
 				const size = 3 << 20
 				shared := int64(4 << 20)
 				allocate := m.dev.NewFDBuffer
@@ -166,12 +165,12 @@ func TestSlicesAtRandomOffsetsArriveRight(t *testing.T) {
 					part.Release()
 				}
 				p := startPeer(t, m)
-				p.do("Dial", Dial{Path: s.Path()})
+				p.mustCall("Dial", Dial{Path: s.Path()})
 				for name, c := range slices {
 					var got []byte
 					require.NoError(t, p.call("Read", "buffer "+name, &got))
 					assert.Equal(t, data[c.offset:c.offset+c.length], got, "%+v", c)
-					p.do("Release", "buffer "+name)
+					p.mustCall("Release", "buffer "+name)
 					var text string
 					require.NoError(t, p.call("Text", "table "+name, &text))
 					assert.Equal(t, columns[name], text)
@@ -185,11 +184,11 @@ func TestSlicesAtRandomOffsetsArriveRight(t *testing.T) {
 	})
 }
 
-// TestOnlyWhatIsPublishedIsOpened: memory of the device's pool is copied unless it
-// is said that it need not be.
-func TestOnlyWhatIsPublishedIsOpened(t *testing.T) {
+// Memory of the device's pool is copied, unless it is published with
+// ExposeAllocation.
+func TestPoolMemoryIsCopiedUnlessExposed(t *testing.T) {
 	forEachGPU(t, func(t *testing.T, m machine) {
-		secret, err := m.dev.FromHost([]byte("a neighbour's bytes, which nobody is to see"))
+		secret, err := m.dev.FromHost([]byte("bytes beside the published ones, to be hidden"))
 		require.NoError(t, err)
 		defer secret.Release()
 		shown, err := m.dev.FromHost([]byte("these are shown"))
@@ -199,14 +198,14 @@ func TestOnlyWhatIsPublishedIsOpened(t *testing.T) {
 		require.NoError(t, catalog.PublishBuffer("copied", shown))
 		require.NoError(t, catalog.PublishBuffer("in place", shown, ipc.ExposeAllocation()))
 		p := startPeer(t, m)
-		p.do("Dial", Dial{Path: s.Path()})
+		p.mustCall("Dial", Dial{Path: s.Path()})
 		for i, name := range []string{"copied", "in place"} {
 			var got []byte
 			require.NoError(t, p.call("Read", name, &got))
 			assert.Equal(t, "these are shown", string(got))
 			require.NoError(t, shown.Fill('x'))
 			var again []byte
-			p.do("Release", name)
+			p.mustCall("Release", name)
 			require.NoError(t, p.call("Read", name, &again))
 			if name == "copied" {
 				assert.Equal(t, "these are shown", string(again))
@@ -215,7 +214,7 @@ func TestOnlyWhatIsPublishedIsOpened(t *testing.T) {
 			} else {
 				assert.Equal(t, "xxxxxxxxxxxxxxx", string(again))
 			}
-			p.do("Release", name)
+			p.mustCall("Release", name)
 			blocks := s.Stat().Blocks
 			require.Len(t, blocks, i+1)
 		}
@@ -224,19 +223,19 @@ func TestOnlyWhatIsPublishedIsOpened(t *testing.T) {
 	})
 }
 
-func TestABatchGoesByTheWayThatBothSidesHave(t *testing.T) {
+func TestBatchUsesCommonMechanism(t *testing.T) {
 	forEachGPU(t, func(t *testing.T, m machine) {
 		catalog, s := serve(t, ipc.ServerOptions{})
-		require.NoError(t, put(catalog, m.dev, "table", 1))
-		require.NoError(t, put(catalog, arrowbuf.CPU(), "host", 1))
+		require.NoError(t, publishFixtures(catalog, m.dev, "table", 1))
+		require.NoError(t, publishFixtures(catalog, arrowbuf.CPU(), "host", 1))
 		p := startPeer(t, m)
-		p.do("Dial", Dial{Path: s.Path(), WithoutGPU: true})
+		p.mustCall("Dial", Dial{Path: s.Path(), WithoutGPU: true})
 		var where []string
 		require.NoError(t, p.call("Get", "table", &where))
 		assert.Equal(t, []string{"cpu"}, where, "a client without a GPU gets a copy")
-		p.do("Release", "table")
+		p.mustCall("Release", "table")
 		p = startPeer(t, m)
-		p.do("Dial", Dial{Path: s.Path(), Mechanisms: handle.Mechanisms{handle.CUDAIPC}})
+		p.mustCall("Dial", Dial{Path: s.Path(), Mechanisms: handle.Mechanisms{handle.CUDAIPC}})
 		err := p.call("Get", "host", nil)
 		require.Error(t, err)
 		assert.Contains(t, err.Error(), ipc.ErrNoMechanism.Error())
@@ -245,7 +244,7 @@ func TestABatchGoesByTheWayThatBothSidesHave(t *testing.T) {
 	})
 }
 
-func TestABatchIsReadBehindWhatWritesIt(t *testing.T) {
+func TestBatchIsReadAfterItsWrites(t *testing.T) {
 	forEachGPU(t, func(t *testing.T, m machine) {
 		for i, way := range append(onGPU, onGPU...) {
 			async := i < len(onGPU)
@@ -260,7 +259,7 @@ func TestABatchIsReadBehindWhatWritesIt(t *testing.T) {
 			require.NoError(t, b.FillAsync(2, stream))
 			require.NoError(t, catalog.PublishBuffer("buffer", b))
 			p := startPeer(t, m)
-			p.do("Dial", Dial{Path: s.Path(), Mechanisms: handle.Mechanisms{way}, Async: async})
+			p.mustCall("Dial", Dial{Path: s.Path(), Mechanisms: handle.Mechanisms{way}, Async: async})
 			got := make(chan []byte)
 			go func() {
 				var data []byte
@@ -268,10 +267,10 @@ func TestABatchIsReadBehindWhatWritesIt(t *testing.T) {
 				got <- data
 			}()
 			if async {
-				settles(t, "it is offered while it is still written", func() bool { return leasesOf(s) == 1 })
+				eventually(t, "the lease is granted during the write", func() bool { return leasesOf(s) == 1 })
 			} else {
 				time.Sleep(20 * time.Millisecond)
-				assert.Zero(t, leasesOf(s), "it is offered when it is written")
+				assert.Zero(t, leasesOf(s), "the lease is granted after the write")
 			}
 			close(gate)
 			data := <-got
@@ -279,63 +278,63 @@ func TestABatchIsReadBehindWhatWritesIt(t *testing.T) {
 			for _, value := range data {
 				require.EqualValues(t, 2, value)
 			}
-			p.do("Release", "buffer")
+			p.mustCall("Release", "buffer")
 			b.Release()
 			require.NoError(t, stream.Close())
 		}
 	})
 }
 
-func TestNamesAreFoundOrNot(t *testing.T) {
+func TestErrorsOfNames(t *testing.T) {
 	catalog, s := serve(t, ipc.ServerOptions{})
-	require.NoError(t, put(catalog, arrowbuf.CPU(), "table", 1))
-	assert.ErrorIs(t, put(catalog, arrowbuf.CPU(), "table", 1), ipc.ErrExists)
+	require.NoError(t, publishFixtures(catalog, arrowbuf.CPU(), "table", 1))
+	assert.ErrorIs(t, publishFixtures(catalog, arrowbuf.CPU(), "table", 1), ipc.ErrExists)
 	for _, name := range []string{"", "a\x00b", "\xff", string(make([]byte, 256))} {
-		assert.Error(t, put(catalog, arrowbuf.CPU(), name, 1), "%q", name)
+		assert.Error(t, publishFixtures(catalog, arrowbuf.CPU(), name, 1), "%q", name)
 	}
 	stream, err := catalog.NewStream("stream", schema, ipc.StreamOptions{})
 	require.NoError(t, err)
-	c, err := ipc.Dial(soon(t), s.Path(), ipc.DialOptions{})
+	c, err := ipc.Dial(shortContext(t), s.Path(), ipc.DialOptions{})
 	require.NoError(t, err)
 	defer func() { require.NoError(t, c.Close()) }()
-	_, err = c.Table(soon(t), "other")
+	_, err = c.Table(shortContext(t), "other")
 	assert.ErrorIs(t, err, ipc.ErrNotFound)
 	assert.ErrorContains(t, err, `"other"`)
-	_, err = c.Table(soon(t), "stream")
+	_, err = c.Table(shortContext(t), "stream")
 	assert.ErrorIs(t, err, ipc.ErrWrongKind)
-	_, err = c.Stream(soon(t), "table", 1)
+	_, err = c.Stream(shortContext(t), "table", 1)
 	assert.ErrorIs(t, err, ipc.ErrWrongKind)
-	_, err = c.Buffer(soon(t), "table")
+	_, err = c.Buffer(shortContext(t), "table")
 	assert.ErrorIs(t, err, ipc.ErrWrongKind)
 	for _, name := range []string{"", "a\x00b", "\xff", string(make([]byte, 256))} {
-		_, err = c.Table(soon(t), name)
+		_, err = c.Table(shortContext(t), name)
 		assert.ErrorIs(t, err, ipc.ErrNotFound, "%q", name)
-		_, err = c.Buffer(soon(t), name)
+		_, err = c.Buffer(shortContext(t), name)
 		assert.ErrorIs(t, err, ipc.ErrNotFound, "%q", name)
-		_, err = c.Stream(soon(t), name, 1)
+		_, err = c.Stream(shortContext(t), name, 1)
 		assert.ErrorIs(t, err, ipc.ErrNotFound, "%q", name)
 	}
 	require.NoError(t, stream.Close())
-	_, err = c.Stream(soon(t), "stream", 1)
+	_, err = c.Stream(shortContext(t), "stream", 1)
 	assert.ErrorIs(t, err, ipc.ErrNotFound)
 	require.NoError(t, catalog.Withdraw("table"))
 	assert.ErrorIs(t, catalog.Withdraw("table"), ipc.ErrNotFound)
-	list, err := c.List(soon(t))
+	list, err := c.List(shortContext(t))
 	require.NoError(t, err)
 	assert.Empty(t, list)
-	require.NoError(t, c.Ping(soon(t)))
+	require.NoError(t, c.Ping(shortContext(t)))
 	canceled, cancel := context.WithCancel(context.Background())
 	cancel()
 	assert.ErrorIs(t, c.Ping(canceled), context.Canceled)
 }
 
-func TestSlicesOfBatchesArriveRight(t *testing.T) {
+func TestSlicedBatchesArriveUnchanged(t *testing.T) {
 	forEachMachine(t, func(t *testing.T, m machine) {
 		rng := rand.New(rand.NewPCG(3, 4))
 		catalog, s := serve(t, ipc.ServerOptions{})
 		want := map[string]string{}
 		for i := range uint64(10) {
-			b, err := placed(m.place(), "slices", i)
+			b, err := fixtureOn(m.device(), "slices", i)
 			require.NoError(t, err)
 			from := rng.Int64N(b.NumRows())
 			part := b.NewSlice(from, from+rng.Int64N(b.NumRows()-from+1))
@@ -350,7 +349,7 @@ func TestSlicesOfBatchesArriveRight(t *testing.T) {
 			b.Release()
 		}
 		p := startPeer(t, m)
-		p.do("Dial", Dial{Path: s.Path()})
+		p.mustCall("Dial", Dial{Path: s.Path()})
 		for name, text := range want {
 			var got string
 			require.NoError(t, p.call("Text", name, &got))

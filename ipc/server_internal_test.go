@@ -16,7 +16,7 @@ import (
 	"github.com/quiver-gpu/quiver/ipc/handle"
 )
 
-func TestALeaseExpiresOnceItsTimeRuns(t *testing.T) {
+func TestLeaseExpiresOnlyAfterItsClockStarts(t *testing.T) {
 	catalog := NewCatalog()
 	defer catalog.Close()
 	s, err := Serve(filepath.Join(t.TempDir(), "s"), catalog, ServerOptions{MaxLeaseTime: time.Hour})
@@ -27,17 +27,17 @@ func TestALeaseExpiresOnceItsTimeRuns(t *testing.T) {
 	s.conns[c] = struct{}{}
 	defer delete(s.conns, c)
 
-	assert.Empty(t, s.expiredClients(), "the rest of the table is still to come")
+	assert.Empty(t, s.expiredClients(), "the rest of the table is not sent yet")
 	c.startLeaseClocks([]*lease{sent})
-	assert.Empty(t, s.expiredClients(), "it came only now")
+	assert.Empty(t, s.expiredClients(), "it was sent only now")
 	sent.clockStart = time.Now().Add(-61 * time.Minute)
 	require.ErrorIs(t, s.expiredClients()[c], ErrLeaseExpired)
-	assert.Empty(t, s.expiredClients(), "the client is told once")
+	assert.Empty(t, s.expiredClients(), "each client is reported once")
 }
 
-// Clients that ask at once for parts of one allocation get one block, which ends
-// with the last of them.
-func TestPartsOfAnAllocationAreOneBlock(t *testing.T) {
+// Clients that ask at the same time for slices of one allocation get one block,
+// which lives until the last of them releases it.
+func TestSlicesOfOneAllocationShareBlock(t *testing.T) {
 	dev := cudatest.NewDevice(t)
 	s := &blockRegistry{byID: map[uint64]*block{}, partial: map[blockKey]*block{}, pools: map[*cudabuf.SharedPool]*exportedPool{}}
 	buffer, err := dev.NewFDBuffer(1 << 20)

@@ -16,9 +16,9 @@ import (
 	"github.com/quiver-gpu/quiver/ipc/handle"
 )
 
-const nobody = 65534
+const nobodyUID = 65534
 
-func TestTheSocketIsItsUsersOwn(t *testing.T) {
+func TestSocketIsPrivateToItsUser(t *testing.T) {
 	_, s := serve(t, ipc.ServerOptions{})
 	info, err := os.Stat(s.Path())
 	require.NoError(t, err)
@@ -29,68 +29,68 @@ func TestTheSocketIsItsUsersOwn(t *testing.T) {
 	require.NoError(t, s.Close())
 	_, err = os.Stat(s.Path())
 	assert.ErrorIs(t, err, os.ErrNotExist)
-	_, err = ipc.Dial(soon(t), s.Path(), ipc.DialOptions{})
+	_, err = ipc.Dial(shortContext(t), s.Path(), ipc.DialOptions{})
 	assert.ErrorIs(t, err, ipc.ErrServerGone)
 }
 
-func TestASocketThatNobodyServesIsReplaced(t *testing.T) {
+func TestStaleSocketIsReplaced(t *testing.T) {
 	m := machine{kind: "cpu"}
-	path := folder(t) + "/s"
+	path := tempDir(t) + "/s"
 	p := startPeer(t, m)
-	p.do("Serve", Serve{Path: path})
+	p.mustCall("Serve", Serve{Path: path})
 	p.kill()
 	p = startPeer(t, m)
-	p.do("Serve", Serve{Path: path})
-	c, err := ipc.Dial(soon(t), path, ipc.DialOptions{})
+	p.mustCall("Serve", Serve{Path: path})
+	c, err := ipc.Dial(shortContext(t), path, ipc.DialOptions{})
 	require.NoError(t, err)
 	require.NoError(t, c.Close())
 }
 
-func TestAnotherUserIsRefused(t *testing.T) {
+func TestOtherUsersAreRefused(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("only root can become another user")
 	}
-	open := func(t *testing.T, s *ipc.Server) { // what the file system would refuse already
+	open := func(t *testing.T, s *ipc.Server) { // lets other users reach the socket
 		require.NoError(t, os.Chmod(s.Path(), 0o666))
 		require.NoError(t, os.Chmod(s.Path()[:len(s.Path())-2], 0o755))
 	}
 	t.Run("by the file's mode", func(t *testing.T) {
 		_, s := serve(t, ipc.ServerOptions{})
-		err := startPeer(t, machine{kind: "cpu"}).call("Dial", Dial{Path: s.Path(), User: nobody}, nil)
+		err := startPeer(t, machine{kind: "cpu"}).call("Dial", Dial{Path: s.Path(), User: nobodyUID}, nil)
 		assert.ErrorContains(t, err, "as expected, "+ipc.ErrRefused.Error())
 	})
 	t.Run("by the server", func(t *testing.T) {
 		_, s := serve(t, ipc.ServerOptions{})
 		open(t, s)
-		err := startPeer(t, machine{kind: "cpu"}).call("Dial", Dial{Path: s.Path(), User: nobody}, nil)
+		err := startPeer(t, machine{kind: "cpu"}).call("Dial", Dial{Path: s.Path(), User: nobodyUID}, nil)
 		assert.ErrorContains(t, err, "as expected, "+ipc.ErrRefused.Error())
 		assert.ErrorContains(t, err, "user 65534 may not connect")
 		assert.Empty(t, s.Stat().Clients)
 	})
 	t.Run("unless it is allowed", func(t *testing.T) {
-		catalog, s := serve(t, ipc.ServerOptions{AllowUIDs: []uint32{nobody}})
+		catalog, s := serve(t, ipc.ServerOptions{AllowUIDs: []uint32{nobodyUID}})
 		open(t, s)
-		require.NoError(t, put(catalog, arrowbuf.CPU(), "table", 1))
+		require.NoError(t, publishFixtures(catalog, arrowbuf.CPU(), "table", 1))
 		p := startPeer(t, machine{kind: "cpu"})
-		p.do("Dial", Dial{Path: s.Path(), User: nobody})
-		p.do("Get", "table")
+		p.mustCall("Dial", Dial{Path: s.Path(), User: nobodyUID})
+		p.mustCall("Get", "table")
 		require.Len(t, s.Stat().Clients, 1)
-		assert.EqualValues(t, nobody, s.Stat().Clients[0].UID)
-		p.do("Release", "table")
-		_, err := ipc.Dial(soon(t), s.Path(), ipc.DialOptions{})
+		assert.EqualValues(t, nobodyUID, s.Stat().Clients[0].UID)
+		p.mustCall("Release", "table")
+		_, err := ipc.Dial(shortContext(t), s.Path(), ipc.DialOptions{})
 		assert.ErrorIs(t, err, ipc.ErrRefused, "root is not on the list")
 	})
 	t.Run("and a server of another user", func(t *testing.T) {
 		_, s := serve(t, ipc.ServerOptions{})
-		_, err := ipc.Dial(soon(t), s.Path(), ipc.DialOptions{ServerUIDs: []uint32{nobody}})
+		_, err := ipc.Dial(shortContext(t), s.Path(), ipc.DialOptions{ServerUIDs: []uint32{nobodyUID}})
 		assert.ErrorIs(t, err, ipc.ErrRefused)
 		assert.ErrorContains(t, err, "user of the server: got 0")
 	})
 }
 
-// inNamespace starts a process in a PID namespace of its own, as containers are,
-// with its own /proc: CUDA does not start on another's.
-func inNamespace(t *testing.T, m machine) *peer {
+// startInNamespace starts a process in a PID namespace of its own, like a
+// container. It has its own /proc, without which CUDA does not start.
+func startInNamespace(t *testing.T, m machine) *peer {
 	t.Helper()
 	const flags = syscall.CLONE_NEWPID | syscall.CLONE_NEWNS
 	p, err := tryPeer(t, m, &syscall.SysProcAttr{Cloneflags: flags})
@@ -111,8 +111,7 @@ func inNamespace(t *testing.T, m machine) *peer {
 	return p
 }
 
-// mountProc gives the process, which is the first of a PID namespace, the /proc of
-// that.
+// mountProc mounts /proc if this process is the first of a PID namespace.
 func mountProc() error {
 	if os.Getpid() != 1 {
 		return nil
@@ -123,15 +122,15 @@ func mountProc() error {
 	return syscall.Mount("proc", "/proc", "proc", syscall.MS_NOSUID|syscall.MS_NODEV|syscall.MS_NOEXEC, "")
 }
 
-func TestAClientInAnotherPIDNamespace(t *testing.T) {
+func TestClientInOtherPIDNamespace(t *testing.T) {
 	forEachMachine(t, func(t *testing.T, m machine) {
 		catalog, s := serve(t, ipc.ServerOptions{})
-		require.NoError(t, put(catalog, m.place(), "table", 2))
-		p := inNamespace(t, m)
-		p.do("Dial", Dial{Path: s.Path()})
+		require.NoError(t, publishFixtures(catalog, m.device(), "table", 2))
+		p := startInNamespace(t, m)
+		p.mustCall("Dial", Dial{Path: s.Path()})
 		var where []string
 		require.NoError(t, p.call("Get", "table", &where))
-		assert.Equal(t, []string{m.place().String(), m.place().String()}, where)
+		assert.Equal(t, []string{m.device().String(), m.device().String()}, where)
 		client := s.Stat().Clients[0]
 		self, err := handle.Self()
 		require.NoError(t, err)
@@ -140,34 +139,34 @@ func TestAClientInAnotherPIDNamespace(t *testing.T) {
 		assert.EqualValues(t, p.command.Process.Pid, client.PID, "as the server sees it")
 		if m.dev != nil {
 			assert.Equal(t, handle.CUDAFD, s.Stat().Blocks[0].Mechanism)
-			in := m.by(t, handle.CUDAPool)
-			require.NoError(t, put(catalog, in.place(), "pooled", 1, ipc.ExposeAllocation()))
-			p.do("Get", "pooled")
+			in := m.withMechanism(t, handle.CUDAPool)
+			require.NoError(t, publishFixtures(catalog, in.device(), "pooled", 1, ipc.ExposeAllocation()))
+			p.mustCall("Get", "pooled")
 			assert.Equal(t, 1, sharedBy(s, handle.CUDAPool))
-			p.do("Release", "pooled")
-			q := inNamespace(t, m)
-			q.do("Dial", Dial{Path: s.Path(), Mechanisms: handle.Mechanisms{handle.CUDAIPC}})
+			p.mustCall("Release", "pooled")
+			q := startInNamespace(t, m)
+			q.mustCall("Dial", Dial{Path: s.Path(), Mechanisms: handle.Mechanisms{handle.CUDAIPC}})
 			err := q.call("Get", "table", nil)
-			require.Error(t, err, "CUDA's handles do not cross namespaces")
+			require.Error(t, err, "CUDA IPC handles do not cross namespaces")
 			assert.Contains(t, err.Error(), ipc.ErrNoMechanism.Error())
 		}
-		p.do("Check", "table")
+		p.mustCall("Check", "table")
 		p.kill()
-		settles(t, "the leases end", func() bool { return leasesOf(s) == 0 })
+		eventually(t, "the leases end", func() bool { return leasesOf(s) == 0 })
 	})
 }
 
-func TestAServerInAnotherPIDNamespace(t *testing.T) {
+func TestServerInOtherPIDNamespace(t *testing.T) {
 	forEachMachine(t, func(t *testing.T, m machine) {
-		p := inNamespace(t, m)
-		path := folder(t) + "/s"
-		p.do("Serve", Serve{Path: path})
-		c, err := ipc.Dial(soon(t), path, ipc.DialOptions{Devices: m.gpus()})
+		p := startInNamespace(t, m)
+		path := tempDir(t) + "/s"
+		p.mustCall("Serve", Serve{Path: path})
+		c, err := ipc.Dial(shortContext(t), path, ipc.DialOptions{Devices: m.gpus()})
 		require.NoError(t, err)
-		table, err := c.Table(soon(t), "table")
+		table, err := c.Table(shortContext(t), "table")
 		require.NoError(t, err)
 		for i, b := range table.Batches {
-			require.NoError(t, check("table", uint64(i), b))
+			require.NoError(t, checkFixture("table", uint64(i), b))
 		}
 		table.Release()
 		require.NoError(t, c.Close())
