@@ -14,41 +14,40 @@ import (
 )
 
 // Conn is a transport's connection: delimited messages in both directions, in
-// order, some of which carry a tag. NewConn makes one of a socket; a transport
-// that moves device memory by itself, as UCX does, is another. One goroutine may
-// send while another receives.
+// order, with an optional tag. NewConn makes one from a socket. A transport that
+// moves device memory itself, such as UCX, can implement it too. One goroutine
+// may send while another receives.
 type Conn interface {
-	// Send sends a message: the bytes of all parts, which may live on any device,
-	// one part after the other. They have been read when it returns, and stay the
-	// caller's.
+	// Send sends a message: the bytes of all parts, in order, from any device.
+	// When it returns, the parts have been read. The caller keeps them.
 	Send(tag *Tag, parts ...arrowbuf.Buffer) error
-	// Receive waits for the next message, asks for the memory to put it into, and
-	// answers when it is there. The error is io.EOF where the peer closed the
-	// connection between two messages.
+	// Receive waits for the next message, calls allocate for the memory of its
+	// body, and returns when the body is complete. The error is io.EOF if the
+	// peer closed the connection between two messages.
 	Receive(place Place) (Message, error)
-	// CloseSend tells the peer that no other message follows. What the peer sends
-	// still arrives.
+	// CloseSend tells the peer that no more messages follow. Messages from the
+	// peer still arrive.
 	CloseSend() error
-	// Close ends what the other calls are doing with an error.
+	// Close makes the other calls return an error.
 	Close() error
 }
 
-// Message is one that was received.
+// Message is a received message.
 type Message struct {
-	Tag  *Tag // nil for one without
+	Tag  *Tag // nil for a message without a tag
 	Body arrowbuf.Buffer
 }
 
-// Place answers a buffer of n bytes, on any device, for a message to be read
-// into; the message's reader gets the reference. Whether n is too much is its
-// business. An error ends the connection.
+// AllocateFunc returns a buffer of n bytes, on any device, for the body of a
+// message. The receiver of the message owns the reference. AllocateFunc must
+// check the size n; an error ends the connection.
 type Place func(tag *Tag, n int64) (arrowbuf.Buffer, error)
 
-// Link is the two connections that a stream goes by, which may be one and the
-// same: metadata goes without tags, bodies with.
+// Link is the pair of connections of a stream. They may be the same connection:
+// metadata messages have no tag, bodies have one.
 type Link struct{ Metadata, Data Conn }
 
-// single tells whether both streams go by one connection.
+// singleConn reports whether metadata and bodies use one connection.
 func (l Link) single() bool { return l.Metadata == l.Data }
 
 func (l Link) each(f func(Conn) error) error {
@@ -63,7 +62,7 @@ func (l Link) closeSend() error { return l.each(Conn.CloseSend) }
 // Close closes both connections.
 func (l Link) Close() error { return l.each(Conn.Close) }
 
-// A socket carries frames: 24 bytes, then the message.
+// A frame on a socket is a header of frameHeaderSize bytes, then the message.
 //
 //	byte 0      1 if the message has a tag, else 0
 //	bytes 1-7   0
@@ -71,30 +70,32 @@ func (l Link) Close() error { return l.each(Conn.Close) }
 //	bytes 16-23 the length of the message, little-endian
 const frameHeader = 24
 
-// staged is how much of a device's memory goes through pinned memory at a time.
+// stagingSize is the size of the pinned memory through which device memory is
+// sent and received.
 const staged = 4 << 20
 
-// NewConn returns a Conn over a stream of bytes, such as a Unix domain socket,
-// which it closes. Messages to and from a device go through its pinned memory.
-// The framing is this package's, for the document leaves it to the transport;
-// it is described in docs/dissociated.md.
+// NewConn returns a Conn over a byte stream, such as a Unix domain socket, and
+// takes ownership of the stream. Messages to and from a device go through pinned
+// memory. docs/dissociated.md defines the framing, since the protocol leaves it
+// to the transport.
 func NewConn(stream net.Conn) Conn {
 	return &framed{stream: stream, out: bufio.NewWriterSize(nil, together)}
 }
 
-// together is up to how many bytes small parts go in one write.
+// writeBufferSize is the size of the buffer that combines small parts into one
+// write.
 const together = 64 << 10
 
 type framed struct {
 	stream net.Conn
 
-	mu  sync.Mutex // held by a Send, so that messages do not mix
+	mu  sync.Mutex // held by Send, so that messages do not interleave
 	out *bufio.Writer
 }
 
 func (c *framed) Close() error { return c.stream.Close() }
 
-// CloseSend closes the stream altogether where it cannot close one direction.
+// CloseSend closes the whole stream if it cannot close one direction.
 func (c *framed) CloseSend() error {
 	if half, ok := c.stream.(interface{ CloseWrite() error }); ok {
 		return half.CloseWrite()
@@ -133,7 +134,7 @@ func (c *framed) Send(tag *Tag, parts ...arrowbuf.Buffer) error {
 func (c *framed) Receive(place Place) (Message, error) {
 	var header [frameHeader]byte
 	if _, err := io.ReadFull(c.stream, header[:]); err != nil {
-		if errors.Is(err, io.EOF) { // and not in the middle
+		if errors.Is(err, io.EOF) { // not inside the header
 			return Message{}, io.EOF
 		}
 		return Message{}, gone(err)
@@ -153,13 +154,13 @@ func (c *framed) Receive(place Place) (Message, error) {
 	return Message{tag, body}, nil
 }
 
-// parseFrame reads the header of a frame.
+// parseFrame parses the header of a frame.
 func parseFrame(header [frameHeader]byte) (tag *Tag, n int64, err error) {
 	kind := binary.LittleEndian.Uint64(header[:])
 	number := binary.LittleEndian.Uint64(header[8:])
 	length := binary.LittleEndian.Uint64(header[16:])
 	if kind > 1 || kind == 0 && number != 0 || length > math.MaxInt64 {
-		return nil, 0, fmt.Errorf("%w: a frame begins with % x", ErrProtocol, header)
+		return nil, 0, fmt.Errorf("%w: invalid frame header % x", ErrProtocol, header)
 	}
 	if kind == 1 {
 		tag = (*Tag)(&number)
@@ -167,8 +168,8 @@ func parseFrame(header [frameHeader]byte) (tag *Tag, n int64, err error) {
 	return tag, int64(length), nil
 }
 
-// gone says of the errors by which sockets tell that the peer closed them, or
-// died, that it is gone.
+// peerError wraps ErrPeerGone into the errors with which sockets report that the
+// peer closed the connection or died.
 func gone(err error) error {
 	if err == nil {
 		return nil
@@ -180,8 +181,8 @@ func gone(err error) error {
 	return err
 }
 
-// writer writes buffers of any device to a stream. What the host does not reach
-// goes through pinned memory, which it keeps for the next buffer.
+// deviceWriter writes buffers of any device to a stream. It copies device memory
+// to pinned memory, which it keeps for the next buffer.
 type writer struct {
 	to     io.Writer
 	dev    arrowbuf.Device
@@ -209,7 +210,7 @@ func (w *writer) write(b arrowbuf.Buffer) error {
 	return nil
 }
 
-// stage has pinned memory of the buffer's device ready.
+// allocateStaging allocates pinned memory of the buffer's device.
 func (w *writer) stage(b arrowbuf.Buffer) (err error) {
 	if dev := b.Device(); w.dev != dev || int64(len(w.pinned)) < min(staged, b.Len()) {
 		w.free()
@@ -228,7 +229,7 @@ func (w *writer) free() {
 	}
 }
 
-// fill reads all of a buffer, on any device, from a stream.
+// readInto reads all of a buffer, on any device, from a stream.
 func fill(b arrowbuf.Buffer, from io.Reader) error {
 	if host, ok := arrowbuf.HostBytes(b); ok {
 		_, err := io.ReadFull(from, host)
@@ -252,8 +253,8 @@ func fill(b arrowbuf.Buffer, from io.Reader) error {
 	return nil
 }
 
-// pinned takes memory of a device's HostAllocator, which reports by a panic that
-// it has none.
+// allocatePinned allocates memory of a device's HostAllocator. It turns the
+// allocator's panic into an error.
 func pinned(dev arrowbuf.Device, n int64) (b []byte, err error) {
 	defer func() {
 		if failure := recover(); failure != nil {

@@ -10,26 +10,28 @@ import (
 	"github.com/quiver-gpu/quiver/arrowbuf"
 )
 
-// farAhead is by how many sequence numbers a message may be ahead of its turn.
+// maxSequenceGap is the maximum difference between a sequence number and the next
+// expected one.
 const farAhead = 1 << 16
 
-// inbox is where messages wait for their turn: those of both streams arrive in
-// any order, and leave by their sequence numbers.
+// reorderBuffer holds the messages that arrive before their turn. The two streams
+// arrive in any order; messages leave by their sequence numbers.
 type inbox struct {
-	limit int64 // how many bytes may wait
+	limit int64 // the maximum number of buffered bytes
 
 	mu       sync.Mutex
 	changed  sync.Cond
-	next     uint32              // whose turn it is
-	headers  map[uint32]Metadata // that wait
-	bodies   map[uint32]body     // that wait
-	waiting  int64               // their bytes
-	wanted   want                // what somebody waits for, of next
-	metadata error               // why the stream of metadata goes no further
-	data     error               // why the stream of bodies goes no further
+	next     uint32              // the next sequence number to leave
+	headers  map[uint32]Metadata // buffered metadata
+	bodies   map[uint32]body     // buffered bodies
+	waiting  int64               // the bytes of both
+	wanted   want                // what the reader waits for, of message next
+	metadata error               // the error that ended the metadata stream
+	data     error               // the error that ended the body stream
 	closed   bool
 }
 
+// awaitedKind is the kind of message that the reader waits for.
 type want int
 
 const (
@@ -38,8 +40,9 @@ const (
 	wantsBody
 )
 
-// patience is how long a stream of bodies may be held up while nothing comes on
-// that of metadata: a server may be waiting for the one to send the other.
+// stallTimeout bounds the time that the body stream may be blocked while the
+// reader waits for metadata that does not come. A server may wait for one stream
+// before it sends the other.
 const patience = 10 * time.Second
 
 type body struct {
@@ -55,17 +58,18 @@ func newInbox(first uint32, limit int64) *inbox {
 
 var errClosed = errors.New("the reader was released")
 
-// place says whether the sequence number of a message can be right.
+// checkSequence returns an error if a sequence number is too far from the next
+// one.
 func (b *inbox) place(sequence uint32) error {
 	if ahead := sequence - b.next; ahead >= farAhead {
-		return fmt.Errorf("%w: message %d arrives when %d is next", ErrProtocol, sequence, b.next)
+		return fmt.Errorf("%w: sequence number: got %d, but %d is next", ErrProtocol, sequence, b.next)
 	}
 	return nil
 }
 
-// admit waits until a body may come: it is the one that is wanted, or there is
-// room. Where what is wanted cannot come before and there is no room, that is
-// ErrTooLarge.
+// reserve waits until a body may be read: it is the next one, or the buffer has
+// space for it. The error wraps ErrTooLarge if the buffer is full and the next
+// message can only come later.
 func (b *inbox) admit(sequence uint32, n int64) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -85,7 +89,7 @@ func (b *inbox) admit(sequence uint32, n int64) error {
 		case missing == wantsNothing:
 			heldUp = time.Time{}
 		case missing == wantsBody || !heldUp.IsZero() && time.Since(heldUp) >= patience:
-			return fmt.Errorf("%w: body %d of %d bytes arrives when message %d is next, and %d of at most %d bytes wait already", ErrTooLarge, sequence, n, b.next, b.waiting, b.limit)
+			return fmt.Errorf("%w: body %d of %d bytes arrived before message %d, with %d of at most %d bytes buffered", ErrTooLarge, sequence, n, b.next, b.waiting, b.limit)
 		case heldUp.IsZero():
 			heldUp = time.Now()
 			time.AfterFunc(patience, b.changed.Broadcast)
@@ -94,7 +98,7 @@ func (b *inbox) admit(sequence uint32, n int64) error {
 	}
 }
 
-// missing is what somebody waits for and is not there.
+// missing returns what the reader waits for and is not buffered.
 func (b *inbox) missing() want {
 	var there bool
 	switch b.wanted {
@@ -109,7 +113,7 @@ func (b *inbox) missing() want {
 	return b.wanted
 }
 
-// addBody takes over a body that was admitted.
+// addBody adds a body for which reserve returned nil, and takes ownership of it.
 func (b *inbox) addBody(sequence uint32, one body) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -120,21 +124,21 @@ func (b *inbox) addBody(sequence uint32, one body) error {
 		return errClosed
 	case twice:
 		one.buffer.Release()
-		return fmt.Errorf("%w: body %d came twice", ErrProtocol, sequence)
+		return fmt.Errorf("%w: body %d arrived twice", ErrProtocol, sequence)
 	}
 	b.bodies[sequence] = one
 	b.changed.Broadcast()
 	return nil
 }
 
-// addMetadata takes a message, when there is room for it.
+// addMetadata adds a metadata message when the buffer has space for it.
 func (b *inbox) addMetadata(m Metadata) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	n := int64(len(m.Header))
 	for !b.closed && m.Sequence != b.next && len(b.headers) > 0 && n > b.limit-b.waiting {
 		if b.missing() == wantsMetadata {
-			return fmt.Errorf("%w: metadata message %d arrives before %d, and %d of at most %d bytes wait already", ErrTooLarge, m.Sequence, b.next, b.waiting, b.limit)
+			return fmt.Errorf("%w: metadata message %d arrived before %d, with %d of at most %d bytes buffered", ErrTooLarge, m.Sequence, b.next, b.waiting, b.limit)
 		}
 		b.changed.Wait()
 	}
@@ -145,7 +149,7 @@ func (b *inbox) addMetadata(m Metadata) error {
 		return err
 	}
 	if _, twice := b.headers[m.Sequence]; twice {
-		return fmt.Errorf("%w: metadata message %d came twice", ErrProtocol, m.Sequence)
+		return fmt.Errorf("%w: metadata message %d arrived twice", ErrProtocol, m.Sequence)
 	}
 	b.waiting += n
 	b.headers[m.Sequence] = m
@@ -153,8 +157,8 @@ func (b *inbox) addMetadata(m Metadata) error {
 	return nil
 }
 
-// fail ends the stream of metadata, or that of bodies, or both. An end of the
-// connection is ErrPeerGone.
+// fail records the error of the metadata stream, the body stream, or both. io.EOF
+// becomes ErrPeerGone.
 func (b *inbox) fail(metadata, data bool, err error) {
 	if errors.Is(err, io.EOF) {
 		err = fmt.Errorf("%w: the connection ended before the stream", ErrPeerGone)
@@ -170,7 +174,7 @@ func (b *inbox) fail(metadata, data bool, err error) {
 	b.changed.Broadcast()
 }
 
-// nextMetadata waits for the metadata whose turn it is.
+// nextMetadata waits for the next metadata message.
 func (b *inbox) nextMetadata() (Metadata, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -185,7 +189,7 @@ func (b *inbox) nextMetadata() (Metadata, error) {
 		if b.metadata != nil {
 			return Metadata{}, b.metadata
 		}
-		// What was sent for both ends where a body cannot be read.
+		// An invalid body ends both streams.
 		if b.data != nil && !errors.Is(b.data, ErrPeerGone) {
 			return Metadata{}, b.data
 		}
@@ -193,7 +197,7 @@ func (b *inbox) nextMetadata() (Metadata, error) {
 	}
 }
 
-// nextBody waits for the body whose turn it is, which the caller owns.
+// nextBody waits for the body of the next message. The caller owns it.
 func (b *inbox) nextBody() (body, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -212,37 +216,37 @@ func (b *inbox) nextBody() (body, error) {
 	}
 }
 
-// wait says what is waited for, until the result is called.
+// await records what the reader waits for until the result is called.
 func (b *inbox) wait(w want) (done func()) {
 	b.wanted = w
 	b.changed.Broadcast()
 	return func() { b.wanted = wantsNothing }
 }
 
-// advance says that the message whose turn it was is done with. A body that is
-// left of it had no business there.
+// advance moves to the next sequence number. It returns an error if the current
+// message has an unread body.
 func (b *inbox) advance() error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if _, left := b.bodies[b.next]; left {
-		return fmt.Errorf("%w: message %d has a body, which its kind has not", ErrProtocol, b.next)
+		return fmt.Errorf("%w: message %d has a body, want none", ErrProtocol, b.next)
 	}
 	b.next++
 	b.changed.Broadcast()
 	return nil
 }
 
-// ended is the end of the stream, behind which nothing may be left.
+// checkEnd returns an error if messages follow the end of the stream.
 func (b *inbox) ended() error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if left := len(b.bodies) + len(b.headers); left > 0 {
-		return fmt.Errorf("%w: %d messages come after the end of the stream, number %d", ErrProtocol, left, b.next)
+		return fmt.Errorf("%w: %d messages after the end of the stream, number %d", ErrProtocol, left, b.next)
 	}
 	return nil
 }
 
-// close ends all waiting and drops what is left.
+// close makes all waiting calls return and releases the buffered messages.
 func (b *inbox) close() {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -19,18 +19,19 @@ import (
 	"github.com/quiver-gpu/quiver/arrowbuf/arrowipc"
 )
 
-// ReceiveOptions bound what a server can make a client spend. Zero stands for
+// ReceiveOptions bounds the memory that a server can make a client use. 0 means
 // the default.
 type ReceiveOptions struct {
-	// MaxMetadata is the longest metadata message in bytes, 64 MiB by default.
+	// MaxMetadata is the maximum length of a metadata message, 64 MiB by default.
 	MaxMetadata int64
-	// MaxBody is the longest packed body in bytes, 4 GiB by default.
+	// MaxBody is the maximum length of a packed body, 4 GiB by default.
 	MaxBody int64
-	// MaxWaiting is how many bytes may arrive before their turn, 256 MiB by
-	// default; one body may be longer. Reading ahead goes as far.
+	// MaxBuffered bounds the bytes of messages that arrive before their turn, 256
+	// MiB by default. A single body may be longer. It also bounds how far the
+	// client reads ahead.
 	MaxWaiting int64
 
-	first uint32 // the first sequence number, 0 but in tests
+	first uint32 // the first sequence number; not 0 only in tests
 }
 
 func (o ReceiveOptions) withDefaults() ReceiveOptions {
@@ -45,17 +46,18 @@ func (o ReceiveOptions) withDefaults() ReceiveOptions {
 	return o
 }
 
-// Receive reads a stream that was asked for, and gives its batches on a device.
-// It returns when the schema is there. Packed bodies are read into memory of the
-// device. The buffers of located ones are used in place where they lie on the
-// device, and copied there otherwise; the server is told that they are free when
-// the last reference to each is released and the device is done with it.
+// Receive reads a requested stream and returns a reader of its batches on a
+// device. It returns when the schema has arrived. Packed bodies are read into
+// memory of the device. Located buffers on the device are used in place; others
+// are copied. A located buffer is reported as free when its last reference is
+// released and the device no longer uses it.
 //
-// It takes over the link, which ends with the reader's last Release and that of
-// what lies in the server's memory, or when the context ends. A server that is
-// gone is ErrPeerGone at the next batch; a batch that came before is whole. What
-// a server sends wrongly is ErrProtocol or arrow.ErrInvalid; bytes of columns are
-// not looked at (see arrowipc.Decoder).
+// Receive takes ownership of the link. The link ends when ctx is done, or with
+// the reader's last Release and the release of all memory of the server. If the
+// server is gone, the next batch's error wraps ErrPeerGone; earlier batches stay
+// valid. Invalid messages return errors that wrap ErrProtocol or
+// arrow.ErrInvalid. The values of columns are not validated; see
+// arrowipc.Decoder.
 func Receive(ctx context.Context, link Link, at Endpoint, dev arrowbuf.Device, o ReceiveOptions) (array.RecordReader, error) {
 	r := &receiver{link: link, dev: dev, options: o.withDefaults()}
 	r.inbox = newInbox(o.first, r.options.MaxWaiting)
@@ -69,12 +71,12 @@ func Receive(ctx context.Context, link Link, at Endpoint, dev arrowbuf.Device, o
 	r.start()
 	if err := r.begin(); err != nil {
 		r.end()
-		return nil, fmt.Errorf("receiving a stream: %w", err)
+		return nil, fmt.Errorf("dissociated.Receive: %w", err)
 	}
 	return arrowbuf.NewReaderFunc(r.decoder.Schema(), r.next, r.end), nil
 }
 
-// receiver is a stream on its way in.
+// receiver holds the state of a stream that is received.
 type receiver struct {
 	link    Link
 	dev     arrowbuf.Device
@@ -83,18 +85,18 @@ type receiver struct {
 	stop    func() bool
 	readers sync.WaitGroup
 
-	remote  *remote  // nil where there is none
-	freeing *freeing // nil without remote
+	remote  *remote  // nil without a remote handle
+	freeing *freeing // nil if remote is nil
 	decoder *arrowipc.Decoder
 }
 
-// open opens the memory of the server.
+// openRemote opens the server's memory.
 func (r *receiver) open(at Endpoint) (err error) {
 	if len(at.RemoteHandle) == 0 {
 		return nil
 	}
 	if at.FreeData == nil {
-		return fmt.Errorf("%w: an endpoint with a remote_handle has no free_data", ErrProtocol)
+		return fmt.Errorf("%w: the endpoint has a remote_handle but no free_data", ErrProtocol)
 	}
 	if r.remote, err = openRemote(at.RemoteHandle, r.dev, serverOf(r.link.Data)); err != nil {
 		return err
@@ -103,7 +105,7 @@ func (r *receiver) open(at Endpoint) (err error) {
 	return nil
 }
 
-// start has the connections read.
+// startReading starts the goroutines that read the connections.
 func (r *receiver) start() {
 	if r.link.single() {
 		r.readers.Go(func() { r.inbox.fail(true, true, r.read(r.link.Data, true, true)) })
@@ -113,8 +115,8 @@ func (r *receiver) start() {
 	r.readers.Go(func() { r.inbox.fail(false, true, r.read(r.link.Data, false, true)) })
 }
 
-// read puts what a connection brings into the inbox, until that fails: untagged
-// messages are metadata, tagged ones bodies.
+// readConn puts the messages of a connection into the reorder buffer until an
+// error. Messages without a tag are metadata, others are bodies.
 func (r *receiver) read(from Conn, metadata, data bool) error {
 	for {
 		var sequence uint32
@@ -122,12 +124,12 @@ func (r *receiver) read(from Conn, metadata, data bool) error {
 		m, err := from.Receive(func(tag *Tag, n int64) (_ arrowbuf.Buffer, err error) {
 			if tag == nil {
 				if !metadata {
-					return nil, fmt.Errorf("%w: a message without a tag on the connection for bodies", ErrProtocol)
+					return nil, fmt.Errorf("%w: message without a tag on the body connection", ErrProtocol)
 				}
 				return hostPlace(n, r.options.MaxMetadata)
 			}
 			if !data {
-				return nil, fmt.Errorf("%w: a message with tag %#x on the connection for metadata", ErrProtocol, uint64(*tag))
+				return nil, fmt.Errorf("%w: message with tag %#x on the metadata connection", ErrProtocol, uint64(*tag))
 			}
 			if sequence, kind, err = ParseBodyTag(*tag); err != nil {
 				return nil, err
@@ -146,7 +148,7 @@ func (r *receiver) read(from Conn, metadata, data bool) error {
 }
 
 func (r *receiver) addMetadata(b arrowbuf.Buffer) error {
-	bytes, _ := arrowbuf.HostBytes(b) // which is never given back: others keep parts of it
+	bytes, _ := arrowbuf.HostBytes(b) // never released: decoded metadata refers to it
 	m, err := ParseMetadata(bytes)
 	if err != nil {
 		return err
@@ -154,17 +156,18 @@ func (r *receiver) addMetadata(b arrowbuf.Buffer) error {
 	return r.inbox.addMetadata(m)
 }
 
-// bodyPlace is memory for a body: of the device where it is packed.
+// allocateBody allocates the memory of a body: on the device if the body is
+// packed, else on the host.
 func (r *receiver) bodyPlace(sequence uint32, kind BodyKind, n int64) (arrowbuf.Buffer, error) {
 	if n > r.options.MaxBody {
-		return nil, fmt.Errorf("%w: body %d of %d bytes, at most %d are", ErrTooLarge, sequence, n, r.options.MaxBody)
+		return nil, fmt.Errorf("%w: body %d: got %d bytes, want at most %d", ErrTooLarge, sequence, n, r.options.MaxBody)
 	}
 	if kind == Located {
 		if r.remote == nil {
-			return nil, fmt.Errorf("%w: body %d has locations, and the endpoint no remote_handle", ErrProtocol, sequence)
+			return nil, fmt.Errorf("%w: body %d has locations, but the endpoint has no remote_handle", ErrProtocol, sequence)
 		}
 		if n > r.options.MaxMetadata {
-			return nil, fmt.Errorf("%w: %d bytes of locations, at most %d are", ErrTooLarge, n, r.options.MaxMetadata)
+			return nil, fmt.Errorf("%w: locations: got %d bytes, want at most %d", ErrTooLarge, n, r.options.MaxMetadata)
 		}
 	}
 	if err := r.inbox.admit(sequence, n); err != nil {
@@ -176,15 +179,16 @@ func (r *receiver) bodyPlace(sequence uint32, kind BodyKind, n int64) (arrowbuf.
 	return r.dev.Alloc(n)
 }
 
-// hostPlace is memory of the host for at most so many bytes.
+// allocateHostBuffer returns a host buffer of n bytes. The error wraps
+// ErrTooLarge if n exceeds limit.
 func hostPlace(n, limit int64) (arrowbuf.Buffer, error) {
 	if n > limit {
-		return nil, fmt.Errorf("%w: a message of %d bytes, at most %d are", ErrTooLarge, n, limit)
+		return nil, fmt.Errorf("%w: message: got %d bytes, want at most %d", ErrTooLarge, n, limit)
 	}
 	return arrowbuf.WrapExternal(make([]byte, n), func() {}), nil
 }
 
-// begin takes the schema, which is the first message.
+// readSchema reads the schema, which is the first message.
 func (r *receiver) begin() error {
 	m, err := r.inbox.nextMetadata()
 	if err != nil {
@@ -199,7 +203,7 @@ func (r *receiver) begin() error {
 	return r.inbox.advance()
 }
 
-// next is the next batch, io.EOF after the last.
+// next returns the next batch, or io.EOF after the last.
 func (r *receiver) next() (arrow.RecordBatch, error) {
 	for {
 		m, err := r.inbox.nextMetadata()
@@ -228,7 +232,7 @@ func (r *receiver) next() (arrow.RecordBatch, error) {
 	}
 }
 
-// end gives back what the stream holds itself.
+// close releases what the stream holds itself.
 func (r *receiver) end() {
 	r.stop()
 	r.inbox.close()
@@ -239,17 +243,17 @@ func (r *receiver) end() {
 		r.decoder.Release()
 	}
 	if r.freeing != nil {
-		r.freeing.end() // closes the connection, perhaps later
+		r.freeing.end() // closes the connection when all locations are freed
 		return
 	}
 	_ = r.link.Data.Close()
 	r.readers.Wait()
 }
 
-// Dial asks a server for the stream that an identifier names, and gives its
-// batches on a device: see Receive. The URIs are those of the server, that for
-// data empty where both streams go by one connection. The schemes are unix and
-// tcp; of other transports' connections Receive makes the same.
+// Dial requests a stream from a server and returns a reader of its batches on a
+// device; see Receive. metadata and data are the server's URIs; data is empty if
+// both use one connection. The schemes are unix and tcp. For other transports use
+// Receive.
 func Dial(ctx context.Context, metadata, data string, identifier []byte, dev arrowbuf.Device, o ReceiveOptions) (array.RecordReader, error) {
 	at, first, err := dial(ctx, metadata, identifier)
 	if err != nil {
@@ -257,7 +261,7 @@ func Dial(ctx context.Context, metadata, data string, identifier []byte, dev arr
 	}
 	link := Link{first, first}
 	if data != "" {
-		// Where bodies lie is said by the server that sends them.
+		// The URI of the body connection holds the remote handle.
 		if at, link.Data, err = dial(ctx, data, identifier); err != nil {
 			return nil, errors.Join(err, first.Close())
 		}
@@ -265,10 +269,10 @@ func Dial(ctx context.Context, metadata, data string, identifier []byte, dev arr
 	return Receive(ctx, link, at, dev, o)
 }
 
-// dial connects and asks.
+// dial connects to a URI and sends the identifier.
 func dial(ctx context.Context, uri string, identifier []byte) (Endpoint, Conn, error) {
 	fail := func(err error) (Endpoint, Conn, error) {
-		return Endpoint{}, nil, fmt.Errorf("asking %s for a stream: %w", uri, err)
+		return Endpoint{}, nil, fmt.Errorf("dissociated.Dial: %s: %w", uri, err)
 	}
 	u, err := url.Parse(uri)
 	if err != nil {
@@ -299,14 +303,14 @@ func dial(ctx context.Context, uri string, identifier []byte) (Endpoint, Conn, e
 	return at, conn, nil
 }
 
-// decode makes a batch of metadata and its body; of a dictionary nil.
+// decode decodes a message and its body. For a dictionary the batch is nil.
 func (r *receiver) decode(m Metadata) (arrow.RecordBatch, error) {
 	info, err := arrowipc.Inspect(m.Header)
 	if err != nil {
 		return nil, err
 	}
 	if info.Type != ipc.MessageRecordBatch && info.Type != ipc.MessageDictionaryBatch {
-		return nil, fmt.Errorf("%w: a message of type %v, expected a record batch or a dictionary", ErrProtocol, info.Type)
+		return nil, fmt.Errorf("%w: message type: got %v, want a record batch or a dictionary", ErrProtocol, info.Type)
 	}
 	one, err := r.inbox.nextBody()
 	if err != nil {
@@ -315,7 +319,7 @@ func (r *receiver) decode(m Metadata) (arrow.RecordBatch, error) {
 	defer one.buffer.Release()
 	if one.kind == Packed {
 		if one.buffer.Len() != info.BodyLength {
-			return nil, fmt.Errorf("%w: a body of %d bytes, the metadata says %d", ErrProtocol, one.buffer.Len(), info.BodyLength)
+			return nil, fmt.Errorf("%w: length of a body: got %d bytes, the metadata has %d", ErrProtocol, one.buffer.Len(), info.BodyLength)
 		}
 		return r.decoder.Decode(m.Header, one.buffer)
 	}
@@ -328,20 +332,21 @@ func (r *receiver) decode(m Metadata) (arrow.RecordBatch, error) {
 	return r.decoder.Decode(m.Header, parts)
 }
 
-// locate opens what a located body names, also where it fails midway.
+// openLocations opens the memory of a located body. On an error it returns the
+// parts that were opened.
 func (r *receiver) locate(message []byte, info arrowipc.Info) (arrowipc.Parts, error) {
 	locations, err := ParseLocations(message)
 	if err != nil {
 		return nil, err
 	}
 	if len(locations) != len(info.Buffers) {
-		return nil, fmt.Errorf("%w: %d locations, the metadata has %d buffers", ErrProtocol, len(locations), len(info.Buffers))
+		return nil, fmt.Errorf("%w: got %d locations, want one for each of %d buffers", ErrProtocol, len(locations), len(info.Buffers))
 	}
 	parts := make(arrowipc.Parts, 0, len(locations))
 	for i, l := range locations {
 		extent := info.Buffers[i]
 		if l.Length != uint64(extent.Length) {
-			return parts, fmt.Errorf("%w: buffer %d of %d bytes, the metadata says %d", ErrProtocol, i, l.Length, extent.Length)
+			return parts, fmt.Errorf("%w: length of buffer %d: got %d bytes, the metadata has %d", ErrProtocol, i, l.Length, extent.Length)
 		}
 		release := r.freeing.hold(l.Address)
 		if l.Length == 0 {
@@ -355,7 +360,7 @@ func (r *receiver) locate(message []byte, info arrowipc.Info) (arrowipc.Parts, e
 		}
 		parts = append(parts, arrowipc.Part{Offset: extent.Offset, Buffer: b})
 	}
-	// Parts are in the order of the body, buffers need not be.
+	// The decoder needs parts in the order of the body; the buffers may have another.
 	slices.SortStableFunc(parts, func(a, b arrowipc.Part) int { return cmp.Compare(a.Offset, b.Offset) })
 	return parts, nil
 }

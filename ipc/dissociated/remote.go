@@ -17,15 +17,15 @@ import (
 	"github.com/quiver-gpu/quiver/ipc/internal/unixsocket"
 )
 
-// remote is the memory that located bodies point into, as a client has it open.
+// remoteMemory is a server's memory that a client has open.
 type remote struct {
 	dev   arrowbuf.Device // where it is
 	at    func(l Location, release func()) (arrowbuf.Buffer, error)
 	close func()
 }
 
-// openRemote opens what an endpoint's handle names, for a client that wants its
-// batches on a device.
+// openRemote opens the memory of an endpoint's handle, for a client whose batches
+// are on dev.
 func openRemote(handle []byte, dev arrowbuf.Device, server serverProcess) (*remote, error) {
 	if w, ok := windows.Load(string(handle)); ok {
 		window := w.(*Window)
@@ -33,13 +33,13 @@ func openRemote(handle []byte, dev arrowbuf.Device, server serverProcess) (*remo
 	}
 	if gpu, ok := dev.(*cudabuf.Device); ok && len(handle) == len(cudabuf.MemHandle{}.Handle) {
 		if server.other != nil {
-			return nil, fmt.Errorf("opening memory of a server on %v by a handle of CUDA's, which does not leave a PID namespace: %w", dev, server.other)
+			return nil, fmt.Errorf("opening memory of the server on %v: CUDA IPC handles need one PID namespace: %w", dev, server.other)
 		}
 		return openCUDA([64]byte(handle), gpu)
 	}
 	named, err := parseMemfd(handle)
 	if err != nil {
-		return nil, fmt.Errorf("opening memory of a server for %v: %w", dev, err)
+		return nil, fmt.Errorf("opening memory of the server for %v: %w", dev, err)
 	}
 	whole, err := openHostMemory(named, server)
 	if err != nil {
@@ -51,12 +51,12 @@ func openRemote(handle []byte, dev arrowbuf.Device, server serverProcess) (*remo
 	}, whole.Release}, nil
 }
 
-// openCUDA opens an allocation and keeps it open. How large it is CUDA tells,
-// which package cudabuf checks each location against.
+// openCUDA opens an allocation and keeps it open. Package cudabuf checks each
+// location against the size that CUDA reports.
 func openCUDA(handle [64]byte, dev *cudabuf.Device) (*remote, error) {
 	open := func(l Location) (*cudabuf.Buffer, error) {
 		if l.Address > 1<<62 || l.Length > 1<<62 {
-			return nil, fmt.Errorf("%w: a location of %d bytes at %#x", ErrProtocol, l.Length, l.Address)
+			return nil, fmt.Errorf("%w: location of %d bytes at %#x is too large", ErrProtocol, l.Length, l.Address)
 		}
 		return dev.OpenIPC(cudabuf.MemHandle{Handle: handle, Region: cudabuf.Region{Offset: int64(l.Address), Length: int64(l.Length)}})
 	}
@@ -73,9 +73,10 @@ func openCUDA(handle [64]byte, dev *cudabuf.Device) (*remote, error) {
 	}, anchor.Release}, nil
 }
 
-// freeing tells a server which locations a client does not need any more, those
-// that come together in one message. When none is in use and none will come, it
-// closes the memory that they lie in at once, and the connection when all is told.
+// freeNotifier tells a server which locations a client no longer needs. Locations
+// that are released at about the same time share a message. After finish, it
+// closes the memory when no location is in use, and the connection when all
+// messages are sent.
 type freeing struct {
 	conn   Conn
 	tag    Tag
@@ -85,10 +86,11 @@ type freeing struct {
 	held    int // locations in use
 	pending []uint64
 	sending bool
-	done    bool // no other location will come
+	done    bool // finish was called
 }
 
-// hold says that a location is in use; the result says that it is not any more.
+// add records that a location is in use. The caller calls release when it no
+// longer is.
 func (f *freeing) hold(address uint64) (release func()) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -102,7 +104,7 @@ func (f *freeing) hold(address uint64) (release func()) {
 	}
 }
 
-// end says that no other location will come.
+// finish declares that no more locations follow.
 func (f *freeing) end() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -110,8 +112,8 @@ func (f *freeing) end() {
 	f.changed()
 }
 
-// changed has what is pending sent, without waiting for that: a release may come
-// from anywhere. The caller holds the lock.
+// startSending starts a goroutine that sends the pending addresses. It does not
+// wait, since release may be called from anywhere. The caller holds mu.
 func (f *freeing) changed() {
 	if f.done && f.held == 0 {
 		f.remote.close()
@@ -129,7 +131,7 @@ func (f *freeing) send() {
 		message := AppendFreed(nil, f.pending...)
 		f.pending = nil
 		f.mu.Unlock()
-		// A server that does not take it is gone, and its memory with it.
+		// An error means that the server and its memory are gone.
 		_ = f.conn.Send(&f.tag, arrowbuf.WrapExternal(message, func() {}))
 		f.mu.Lock()
 	}
@@ -139,40 +141,40 @@ func (f *freeing) send() {
 	}
 }
 
-// memfd names shared memory of a process: what /proc/PID/fd/FD is, and its name,
-// by which memory of a process of the same number in another PID namespace is
-// told apart.
+// memfd names shared memory of a process: the file /proc/PID/fd/FD and its name.
+// The name differs from that of a process with the same number in another PID
+// namespace.
 type memfd struct {
 	pid, fd int
 	name    string
 }
 
-// namePrefix begins the names of this package's shared memory.
+// namePrefix is the prefix of the names of this package's shared memory.
 const namePrefix = "quiver-"
 
 func (m memfd) String() string { return fmt.Sprintf("memfd:%d:%d:%s", m.pid, m.fd, m.name) }
 
-// parseMemfd reads what String writes, of this package's names only.
+// parseMemfd parses the result of String. It accepts only names of this package.
 func parseMemfd(handle []byte) (m memfd, err error) {
 	fields := strings.Split(string(handle), ":")
 	if len(fields) != 4 || fields[0] != "memfd" {
-		return m, fmt.Errorf("%w: remote handle %q, expected memfd:PID:FD:NAME", ErrProtocol, handle)
+		return m, fmt.Errorf("%w: remote handle: got %q, want memfd:PID:FD:NAME", ErrProtocol, handle)
 	}
 	pid, pidErr := strconv.ParseUint(fields[1], 10, 31)
 	fd, fdErr := strconv.ParseUint(fields[2], 10, 31)
 	m = memfd{int(pid), int(fd), fields[3]}
 	random, ok := strings.CutPrefix(m.name, namePrefix)
 	if pidErr != nil || fdErr != nil || pid == 0 || !ok || len(random) != 32 || strings.Trim(random, "0123456789abcdef") != "" {
-		return m, fmt.Errorf("%w: remote handle %q, expected memfd:PID:FD:%sNAME with 32 hexadecimal digits", ErrProtocol, handle, namePrefix)
+		return m, fmt.Errorf("%w: remote handle: got %q, want memfd:PID:FD:%sNAME with 32 hexadecimal digits", ErrProtocol, handle, namePrefix)
 	}
 	return m, nil
 }
 
-// shareHostMemory makes n bytes of zeros that other processes of the same user
-// may read.
+// createHostMemory creates n zero bytes that other processes of the same user can
+// map for reading.
 func shareHostMemory(n int64) (data, handle []byte, unmap func() error, err error) {
 	random := make([]byte, 16)
-	_, _ = rand.Read(random) // which never fails
+	_, _ = rand.Read(random) // never fails
 	name := namePrefix + hex.EncodeToString(random)
 	file, data, err := memfile.Create(name, n)
 	if err != nil {
@@ -182,9 +184,9 @@ func shareHostMemory(n int64) (data, handle []byte, unmap func() error, err erro
 	return data, handle, func() error { return errors.Join(memfile.Unmap(data), file.Close()) }, nil
 }
 
-// openHostMemory maps another process's shared memory, to be read only. The server
-// knows its process by another number than this one where it is of a PID namespace
-// below: then the kernel's word counts.
+// openHostMemory maps another process's shared memory for reading. A server in a
+// child PID namespace has another process id here, which the kernel reports as
+// server.pid.
 func openHostMemory(m memfd, server serverProcess) (arrowbuf.Buffer, error) {
 	file, err := m.open(m.pid)
 	if err != nil && server.pid > 0 && int(server.pid) != m.pid {
@@ -208,8 +210,8 @@ func openHostMemory(m memfd, server serverProcess) (arrowbuf.Buffer, error) {
 	return arrowbuf.WrapExternal(data, func() { _ = memfile.Unmap(data) }), nil
 }
 
-// open opens the file, of the process that has a number here. Its name is looked at
-// before it is opened, for opening some files waits, and of what was opened.
+// open opens the file of a process. It checks the name before opening, since
+// opening some files blocks, and again after.
 func (m memfd) open(pid int) (*os.File, error) {
 	path := fmt.Sprintf("/proc/%d/fd/%d", pid, m.fd)
 	if err := m.is(path, path); err != nil {
@@ -217,7 +219,7 @@ func (m memfd) open(pid int) (*os.File, error) {
 	}
 	file, err := os.Open(path)
 	if err != nil {
-		return nil, fmt.Errorf("opening shared memory of process %d, which must be of the same user: %w", pid, err)
+		return nil, fmt.Errorf("opening shared memory of process %d (the user must be the same): %w", pid, err)
 	}
 	if err := m.is(fmt.Sprintf("/proc/self/fd/%d", file.Fd()), path); err != nil {
 		_ = file.Close()
@@ -226,27 +228,27 @@ func (m memfd) open(pid int) (*os.File, error) {
 	return file, nil
 }
 
-// is returns an error unless a link to a file leads to the memory.
+// verify returns an error unless a link leads to the shared memory.
 func (m memfd) is(link, path string) error {
 	is, err := os.Readlink(link)
 	if err != nil {
-		return fmt.Errorf("finding shared memory of a process of the same user and PID namespace: %w", err)
+		return fmt.Errorf("finding shared memory (user and PID namespace must be the same): %w", err)
 	}
 	if is != "/memfd:"+m.name+" (deleted)" {
-		return fmt.Errorf("%w: %s is %q, expected the shared memory %s; is the peer in another PID namespace?", ErrProtocol, path, is, m.name)
+		return fmt.Errorf("%w: %s: got %q, want the shared memory %s; is the peer in another PID namespace?", ErrProtocol, path, is, m.name)
 	}
 	return nil
 }
 
-// serverProcess is the process that listens at the other end of a connection, as
-// far as the kernel tells.
+// serverProcess is the process at the other end of a connection, if the kernel
+// reports it.
 type serverProcess struct {
-	pid   int32 // as this process sees it, 0 where it does not
-	other error // ErrNamespace where it is known to be of another PID namespace
+	pid   int32 // as this process sees it, 0 if unknown
+	other error // ErrNamespace if the process is in another PID namespace
 }
 
-// serverOf finds who is at the other end. Of other connections than Unix domain
-// sockets nothing is known.
+// serverProcessOf returns the process at the other end of a Unix domain socket.
+// For other connections the result is empty.
 func serverOf(c Conn) serverProcess {
 	f, ok := c.(*framed)
 	if !ok {
@@ -261,7 +263,7 @@ func serverOf(c Conn) serverProcess {
 		return serverProcess{}
 	}
 	if pid == 0 {
-		return serverProcess{0, fmt.Errorf("%w, which is not seen from here", ErrNamespace)}
+		return serverProcess{0, fmt.Errorf("%w, which is not visible to this process", ErrNamespace)}
 	}
 	own, err := os.Readlink("/proc/self/ns/pid")
 	if err != nil {

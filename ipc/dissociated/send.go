@@ -14,34 +14,35 @@ import (
 	"github.com/quiver-gpu/quiver/arrowbuf/arrowipc"
 )
 
-// SendOptions say how bodies go.
+// SendOptions configures how bodies are sent.
 type SendOptions struct {
-	// Window has bodies go as locations in it, which several streams may share;
-	// nil has them go packed.
+	// Window, if not nil, makes Send send bodies as locations in it. Several
+	// streams may share a window. nil sends packed bodies.
 	Window *Window
-	// FreeData is the tag of the client's messages that free locations. Without
-	// a Window it has no meaning.
+	// FreeData is the tag of the client's messages that free locations. It is
+	// unused without a Window.
 	FreeData Tag
 
-	first uint32 // the first sequence number, 0 but in tests
+	first uint32 // the first sequence number; not 0 only in tests
 }
 
 const (
-	// inFlight is how many messages may be encoded and not sent.
+	// maxQueuedMessages is the maximum number of encoded messages that are not
+	// sent yet.
 	inFlight = 16
-	// maxFreed is the longest free_data message that is taken.
+	// maxFreedLength is the maximum length of a free_data message.
 	maxFreed = 1 << 20
 )
 
-// Send sends the batches of a reader, which may live on any device, as a stream:
-// the metadata and the bodies by two goroutines, so that a client may read the
-// one before the other within limits. It takes over the link and returns when the
-// client has freed all locations, or is gone: then its locations are free as well.
+// Send sends the batches of a reader, on any device, as a stream. Two goroutines
+// send the metadata and the bodies, so a client may read one ahead of the other,
+// within limits. Send takes ownership of the link. It returns when the client has
+// freed all locations or is gone.
 //
-// A client that is gone before it has all is ErrPeerGone. Where the reader fails,
-// or the context ends, the stream has no end, which the client sees. At the end of
-// the context Send returns; what the client holds stays in use until it is freed
-// or the client is gone.
+// If the client is gone before it has received everything, the error wraps
+// ErrPeerGone. If the reader fails or ctx is done, the stream is cut off, which
+// the client notices. If ctx is done, Send returns at once; locations stay in use
+// until the client frees them or is gone.
 func Send(ctx context.Context, link Link, batches array.RecordReader, o SendOptions) (err error) {
 	stop := context.AfterFunc(ctx, func() { _ = link.closeSend() })
 	defer stop()
@@ -60,7 +61,7 @@ func Send(ctx context.Context, link Link, batches array.RecordReader, o SendOpti
 		defer s.encoder.Release()
 		err = s.send(sending, batches)
 	}
-	_ = link.closeSend() // which fails where the client is gone
+	_ = link.closeSend() // fails if the client is gone
 	if o.Window != nil {
 		back := s.lent.noMore()
 		select {
@@ -82,7 +83,7 @@ func Send(ctx context.Context, link Link, batches array.RecordReader, o SendOpti
 	return err
 }
 
-// sender is a stream on its way out.
+// sender holds the state of a stream that is sent.
 type sender struct {
 	link     Link
 	options  SendOptions
@@ -91,13 +92,13 @@ type sender struct {
 	sequence uint32 // of the next message
 }
 
-// outgoing is a message whose metadata is on its way.
+// outgoingBody is a message whose metadata is queued.
 type outgoing struct {
 	sequence uint32
 	*arrowipc.Message
 }
 
-// send returns when all is sent.
+// send sends all messages of the stream.
 func (s *sender) send(ctx context.Context, batches array.RecordReader) error {
 	group, ctx := errgroup.WithContext(ctx)
 	headers, bodies := make(chan Metadata, inFlight), make(chan outgoing, inFlight)
@@ -131,7 +132,7 @@ func (s *sender) send(ctx context.Context, batches array.RecordReader) error {
 	return err
 }
 
-// encode makes the messages, the end of the stream included.
+// encode encodes all messages and the end of the stream.
 func (s *sender) encode(ctx context.Context, batches array.RecordReader, headers chan<- Metadata, bodies chan<- outgoing) error {
 	if err := s.metadata(ctx, s.encoder.Schema(), headers); err != nil {
 		return err
@@ -195,7 +196,7 @@ func (s *sender) sendBody(ctx context.Context, m outgoing) error {
 	return s.link.Data.Send(&tag, hostBuffer(locations.Append(nil)))
 }
 
-// packed is a body with its padding.
+// packBody returns the buffers of a body, with its padding.
 func packed(parts arrowipc.Parts, length int64) (body []arrowbuf.Buffer) {
 	at := int64(0)
 	pad := func(to int64) {
@@ -214,13 +215,13 @@ func packed(parts arrowipc.Parts, length int64) (body []arrowbuf.Buffer) {
 
 func hostBuffer(b []byte) arrowbuf.Buffer { return arrowbuf.WrapExternal(b, func() {}) }
 
-// listen takes what the client says, until it is gone. The error is nil where
-// nothing was expected of it.
+// readFreed reads the client's free_data messages until the connection ends. The
+// error is nil if no messages were expected.
 func (s *sender) listen() error {
 	for {
 		m, err := s.link.Data.Receive(func(tag *Tag, n int64) (arrowbuf.Buffer, error) {
 			if tag == nil || *tag != s.options.FreeData || s.options.Window == nil {
-				return nil, fmt.Errorf("%w: a client's message is none that frees data", ErrProtocol)
+				return nil, fmt.Errorf("%w: want a free_data message from the client", ErrProtocol)
 			}
 			return hostPlace(n, maxFreed)
 		})
@@ -228,7 +229,7 @@ func (s *sender) listen() error {
 		case errors.Is(err, io.EOF) && s.options.Window == nil:
 			return nil
 		case errors.Is(err, io.EOF):
-			return fmt.Errorf("%w: it closed the connection", ErrPeerGone)
+			return fmt.Errorf("%w: the client closed the connection", ErrPeerGone)
 		case err != nil:
 			return err
 		}
@@ -243,8 +244,8 @@ func (s *sender) listen() error {
 	}
 }
 
-// locate lends the parts of a body to the client, copied into the window where
-// they do not lie in it, and answers where each buffer of the metadata is.
+// leaseParts makes leases on the parts of a body and returns the location of each
+// buffer of the metadata. It copies parts outside the window into it.
 func (s *sender) locate(ctx context.Context, metadata []byte, parts arrowipc.Parts) (Locations, error) {
 	info, err := arrowipc.Inspect(metadata)
 	if err != nil {
@@ -271,22 +272,21 @@ func (s *sender) locate(ctx context.Context, metadata []byte, parts arrowipc.Par
 	return locations, nil
 }
 
-// lent is what a client was told the locations of and has not freed: for each
-// address, once for each time it was sent, how to give it back.
+// leaseTable holds the locations that were sent to a client and that the client
+// has not freed. An address has one release function for each time it was sent.
 type lent struct {
 	mu    sync.Mutex
 	by    map[uint64][]func()
 	count int
-	ended bool
-	empty chan struct{} // closed once, when nothing is lent after last
-	last  bool
-	why   error // of the end, where that was none of the client's choice
+	ended bool          // no leases can be added
+	empty chan struct{} // closed when all leases are freed after finish
+	last  bool          // finish was called
+	why   error         // the reason for closeWith
 }
 
 func newLent() *lent { return &lent{by: map[uint64][]func(){}, empty: make(chan struct{})} }
 
-// lend remembers an address. It answers false when the client is gone: then the
-// memory was given back at once.
+// add adds a lease. If the client is gone, it calls release and returns false.
 func (l *lent) lend(address uint64, giveBack func()) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -299,8 +299,8 @@ func (l *lent) lend(address uint64, giveBack func()) bool {
 	return true
 }
 
-// freed gives back what a free_data message names. Address 0 is that of empty
-// buffers, which are not lent. One that is not lent is ErrProtocol.
+// free ends the leases of a free_data message. It ignores address 0, the address
+// of empty buffers. The error wraps ErrProtocol if an address has no lease.
 func (l *lent) freed(addresses []uint64) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -310,7 +310,7 @@ func (l *lent) freed(addresses []uint64) error {
 		}
 		times := l.by[one]
 		if len(times) == 0 {
-			return fmt.Errorf("%w: free_data of %#x, where nothing is lent", ErrProtocol, one)
+			return fmt.Errorf("%w: free_data of %#x, which has no lease", ErrProtocol, one)
 		}
 		times[0]()
 		if l.by[one] = times[1:]; len(times) == 1 {
@@ -322,8 +322,8 @@ func (l *lent) freed(addresses []uint64) error {
 	return nil
 }
 
-// noMore says that nothing else will be lent. The channel is closed when all is
-// back: a client that is gone gave it all back.
+// finish declares that no more leases are added. The returned channel is closed
+// when all leases have ended.
 func (l *lent) noMore() (back <-chan struct{}) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -332,7 +332,7 @@ func (l *lent) noMore() (back <-chan struct{}) {
 	return l.empty
 }
 
-// misuse is what the client did that it may not, if so.
+// clientError returns the error if the client violated the protocol.
 func (l *lent) misuse() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -349,7 +349,8 @@ func (l *lent) check() {
 	}
 }
 
-// end gives everything back: the client is gone, or did what it may not.
+// closeWith ends all leases, because the client is gone or has violated the
+// protocol.
 func (l *lent) end(why error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -19,43 +19,44 @@ import (
 )
 
 const (
-	// wantData and freeData are the tags of this package's servers.
+	// The tags of this package's servers.
 	wantData Tag = 1
 	freeData Tag = 2
-	// maxIdentifier is the longest identifier of a stream.
+	// maxIdentifier is the maximum length of a stream's identifier.
 	maxIdentifier = 4 << 10
-	// introduction is how long a client may take to say what it wants, on both
-	// connections.
+	// handshakeTimeout bounds the time until a client has sent its identifier on
+	// both connections.
 	introduction = 10 * time.Second
 )
 
-// Server sends streams to clients that ask for them.
+// Server sends streams to the clients that request them.
 type Server struct {
-	// Metadata and Data are where clients connect for the two kinds of messages:
-	// see Listen. Data is nil where both go by one connection. Serve closes them.
+	// Metadata and Data are the listeners for the two kinds of messages; see
+	// Listen. Data is nil if both use one connection. Serve closes them.
 	Metadata, Data net.Listener
-	// Open returns the batches of the stream that an identifier names, which the
-	// server releases, as ipc.Catalog.Reader does of a name. An error ends the client's connections: the protocol has
-	// no other way to say no. A client with two connections is known by the
-	// identifier that it sends on both, and by its process where the kernel
-	// tells that: clients of one process that send the same at the same time must
-	// want the same batches.
+	// Open returns the batches of the stream with the given identifier; the
+	// server releases the reader. ipc.Catalog.Reader is such a function. An error
+	// ends the client's connections, since the protocol has no error message. The
+	// server pairs a client's two connections by their identifier, and by the
+	// client's process if the kernel reports it. Clients of one process that send
+	// the same identifier at the same time must therefore want the same batches.
 	Open func(ctx context.Context, identifier []byte) (array.RecordReader, error)
-	// Window has bodies go as locations, see SendOptions. Clients must be on the
-	// same machine.
+	// Window, if not nil, makes the server send bodies as locations; see
+	// SendOptions. Clients must then be on the same machine.
 	Window *Window
-	// Allow are the users that may connect by Unix domain sockets, by number; the
-	// process's own where it is nil. Where the system does not tell who connects,
-	// others than Linux, the modes of the sockets' files decide alone.
+	// AllowUIDs lists the user ids that may connect through Unix domain sockets;
+	// nil means the process's own. On systems other than Linux the credentials of
+	// a peer are unknown, and only the modes of the socket files protect the
+	// server.
 	Allow []uint32
-	// Failed, where it is not nil, is told of streams that did not end well. It
-	// is called from many goroutines.
+	// OnError, if not nil, is called with the error of each stream that failed.
+	// It is called from several goroutines.
 	Failed func(error)
 
 	pairs pairs
 }
 
-// Endpoint is what clients must know.
+// Endpoint returns the parameters that clients need.
 func (s *Server) Endpoint() Endpoint {
 	e := Endpoint{WantData: wantData}
 	if s.Window != nil {
@@ -65,8 +66,8 @@ func (s *Server) Endpoint() Endpoint {
 	return e
 }
 
-// URIs are where the two streams are to be had, as in unix:/run/a.sock?want_data=1;
-// data is nil where both go by one connection.
+// URIs returns the URIs of the two connections, such as
+// unix:/run/a.sock?want_data=1. data is nil if both use one connection.
 func (s *Server) URIs() (metadata, data *url.URL) {
 	if s.Data != nil {
 		data = s.uri(s.Data.Addr())
@@ -83,10 +84,10 @@ func (s *Server) uri(at net.Addr) *url.URL {
 	return u
 }
 
-// Serve takes clients until the context ends, which ends their streams too, or
-// until accepting fails, and returns when nothing is sent any more. What clients
-// hold of the Window stays in use until they free it or are gone. The error is that
-// of accepting, nil where the context ended.
+// Serve accepts clients until ctx is done, which ends their streams, or until
+// accepting fails. It returns when all sending has stopped. Locations in the
+// Window stay in use until clients free them or are gone. It returns nil if ctx
+// is done, otherwise the error of accepting.
 func (s *Server) Serve(ctx context.Context) error {
 	s.pairs.waiting = map[string][]*half{}
 	serving, cancel := context.WithCancelCause(ctx)
@@ -119,8 +120,8 @@ func (s *Server) Serve(ctx context.Context) error {
 	return context.Cause(serving)
 }
 
-// serve is one connection of a client. That for metadata sends the stream when
-// the other one is there.
+// serve handles one connection of a client. The metadata connection sends the
+// stream when both connections are there.
 func (s *Server) serve(ctx context.Context, stream net.Conn, metadata bool) error {
 	conn := NewConn(stream)
 	stop := context.AfterFunc(ctx, func() { _ = conn.Close() })
@@ -135,7 +136,7 @@ func (s *Server) serve(ctx context.Context, stream net.Conn, metadata bool) erro
 		err = stream.SetReadDeadline(time.Time{})
 	}
 	if err != nil {
-		return errors.Join(fmt.Errorf("a client does not ask for a stream: %w", err), conn.Close())
+		return errors.Join(fmt.Errorf("dissociated.Server: no request for a stream: %w", err), conn.Close())
 	}
 	link := Link{conn, conn}
 	if s.Data != nil {
@@ -144,9 +145,9 @@ func (s *Server) serve(ctx context.Context, stream net.Conn, metadata bool) erro
 			return err
 		}
 	}
-	stop() // Send knows better when to close
+	stop() // Send decides when to close
 	if err := s.send(ctx, link, identifier); err != nil {
-		return fmt.Errorf("stream %q: %w", identifier, err)
+		return fmt.Errorf("dissociated.Server: stream %q: %w", identifier, err)
 	}
 	return nil
 }
@@ -160,11 +161,11 @@ func (s *Server) send(ctx context.Context, link Link, identifier []byte) error {
 	return Send(ctx, link, batches, SendOptions{Window: s.Window, FreeData: freeData})
 }
 
-// wanted waits for the message that asks for a stream.
+// readIdentifier waits for the want_data message and returns its identifier.
 func wanted(conn Conn) ([]byte, error) {
 	m, err := conn.Receive(func(tag *Tag, n int64) (arrowbuf.Buffer, error) {
 		if tag == nil || *tag != wantData {
-			return nil, fmt.Errorf("%w: the first message must have the tag want_data, %d", ErrProtocol, wantData)
+			return nil, fmt.Errorf("%w: the tag of the first message: want want_data, %d", ErrProtocol, wantData)
 		}
 		return hostPlace(n, maxIdentifier)
 	})
@@ -175,13 +176,13 @@ func wanted(conn Conn) ([]byte, error) {
 	return identifier, nil
 }
 
-// pairs brings together the two connections of a client.
+// pairing matches the two connections of each client.
 type pairs struct {
 	mu      sync.Mutex
-	waiting map[string][]*half // by what both have
+	waiting map[string][]*half // by identifier and process
 }
 
-// half is a connection that waits for the client's other one.
+// halfLink is a connection that waits for the client's other one.
 type half struct {
 	conn     Conn
 	stream   net.Conn
@@ -189,15 +190,16 @@ type half struct {
 	paired   chan struct{}
 }
 
-// gone tells whether the client left while it waited. Else its place would be
-// taken by the next one's.
+// closedByPeer reports whether the client has closed the connection, so that it
+// must not be paired with another client's.
 func (h *half) gone() bool {
 	socket, ok := h.stream.(syscall.Conn)
 	return ok && unixsocket.Closed(socket)
 }
 
-// join answers the link when both connections are there, to the later one; to the
-// earlier one none. A connection whose other does not come is closed.
+// pair waits for the client's other connection. The later connection gets the
+// link; the earlier one gets an empty link. A connection is closed if no other
+// arrives in time.
 func (p *pairs) join(ctx context.Context, key string, one *half) (Link, error) {
 	if other := p.other(key, one); other != nil {
 		defer close(other.paired)
@@ -213,15 +215,16 @@ func (p *pairs) join(ctx context.Context, key string, one *half) (Link, error) {
 	case <-ctx.Done():
 		err = context.Cause(ctx)
 	case <-time.After(introduction):
-		err = fmt.Errorf("%w: the client has one connection only", ErrPeerGone)
+		err = fmt.Errorf("%w: the client opened only one connection", ErrPeerGone)
 	}
 	if !p.drop(key, one) {
-		return Link{}, nil // paired after all
+		return Link{}, nil // paired at the last moment
 	}
 	return Link{}, errors.Join(err, one.conn.Close())
 }
 
-// other takes the connection that waits for one, or has one wait.
+// match removes and returns a connection that fits one. If there is no such
+// connection, it adds one to the waiting ones and returns nil.
 func (p *pairs) other(key string, one *half) *half {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -235,7 +238,8 @@ func (p *pairs) other(key string, one *half) *half {
 	return nil
 }
 
-// drop tells whether a connection was still waiting.
+// cancel removes a waiting connection. It returns false if the connection has
+// been paired.
 func (p *pairs) drop(key string, one *half) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -255,19 +259,19 @@ func (p *pairs) remove(key string, i int) {
 	}
 }
 
-// Listen makes a Unix domain socket at a path, which only this user reaches. A
-// file of a socket that nobody serves is replaced. It needs Linux.
+// Listen creates a Unix domain socket at path with mode 0600. It replaces a
+// socket file if no process listens on it. It requires Linux.
 func Listen(path string) (net.Listener, error) {
 	l, err := unixsocket.Listen(path)
 	if err != nil {
-		return nil, fmt.Errorf("listening at %s: %w", path, err)
+		return nil, fmt.Errorf("dissociated.Listen: socket %s: %w", path, err)
 	}
 	return l, nil
 }
 
-// admit returns an error unless the user of a connection may ask for streams, and
-// the id of its process. Who that is, the kernel says of Unix domain sockets alone:
-// of others the id is 0.
+// authorize checks the user of a Unix domain socket's peer and returns the peer's
+// process id. For other connections the id is 0, since the kernel does not know
+// the peer.
 func (s *Server) admit(stream net.Conn) (process int32, err error) {
 	socket, ok := stream.(*net.UnixConn)
 	if !ok {
@@ -275,7 +279,7 @@ func (s *Server) admit(stream net.Conn) (process int32, err error) {
 	}
 	process, uid, err := unixsocket.Credentials(socket)
 	if errors.Is(err, errors.ErrUnsupported) {
-		return 0, nil // the socket's file has a mode
+		return 0, nil // only the mode of the socket file protects the server
 	}
 	if err != nil {
 		return 0, err
@@ -285,7 +289,7 @@ func (s *Server) admit(stream net.Conn) (process int32, err error) {
 		allow = []uint32{uint32(os.Getuid())}
 	}
 	if !slices.Contains(allow, uid) {
-		return 0, fmt.Errorf("user %d: %w", uid, ErrRefused)
+		return 0, fmt.Errorf("dissociated.Server: user %d may not connect: %w", uid, ErrRefused)
 	}
 	return process, nil
 }

@@ -14,13 +14,13 @@ import (
 	"github.com/quiver-gpu/quiver/cudabuf"
 )
 
-// Window is memory of a device that other processes on the machine open by one
-// handle, and from which located bodies come: a CUDA IPC allocation, or shared
-// memory of the host (memfd). A buffer that lies in it is sent as its offset, any
-// other is copied there first; the room of a copy is free again when all who were
-// told of it have said so, or are gone. Sending waits for room.
+// Window is memory of a device that other processes on the machine open with one
+// handle: a CUDA IPC allocation, or shared memory of the host (memfd). Located
+// bodies refer to it. A buffer in the window is sent as its offset; any other
+// buffer is copied into the window first. The memory of a copy is free again when
+// all receivers have freed it or are gone. Sending waits for free memory.
 //
-// A peer that has the handle reaches all of the window and nothing else.
+// A peer with the handle can read all of the window and nothing else.
 type Window struct {
 	dev    arrowbuf.Device
 	whole  arrowbuf.Buffer
@@ -30,15 +30,16 @@ type Window struct {
 	once   sync.Once
 }
 
-// windows are those of this process, by handle: CUDA does not open a process's
-// own.
+// windows maps the handles of this process's windows to the windows. CUDA does
+// not open handles of the same process.
 var windows sync.Map
 
-// NewWindow makes a window of n bytes on a *cudabuf.Device or the CPU; on others
-// it is arrowbuf.ErrDevice. The caller closes it.
+// NewWindow returns a window of n bytes on a *cudabuf.Device or the CPU device.
+// The caller closes it. The error wraps arrowbuf.ErrOutOfRange if n is too small,
+// and arrowbuf.ErrDevice for other devices.
 func NewWindow(dev arrowbuf.Device, n int64) (*Window, error) {
 	if n < 2*alignment {
-		return nil, fmt.Errorf("a window of %d bytes, expected at least %d: %w", n, 2*alignment, arrowbuf.ErrOutOfRange)
+		return nil, fmt.Errorf("dissociated.NewWindow: size: got %d bytes, want at least %d: %w", n, 2*alignment, arrowbuf.ErrOutOfRange)
 	}
 	w := &Window{dev: dev, rooms: newRooms(n / alignment * alignment), unmap: func() error { return nil }}
 	var err error
@@ -51,7 +52,7 @@ func NewWindow(dev arrowbuf.Device, n int64) (*Window, error) {
 		err = fmt.Errorf("%v: %w", dev, arrowbuf.ErrDevice)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("a window of %d bytes: %w", n, err)
+		return nil, fmt.Errorf("dissociated.NewWindow: %d bytes: %w", n, err)
 	}
 	windows.Store(string(w.handle), w)
 	return w, nil
@@ -80,21 +81,22 @@ func (w *Window) onHost(n int64) error {
 	return nil
 }
 
-// Device is where the window lies.
+// Device returns the device of the window.
 func (w *Window) Device() arrowbuf.Device { return w.dev }
 
-// RemoteHandle is what opens the window in another process, for Endpoint: CUDA's
-// handle of 64 bytes, or the text memfd:PID:FD:NAME of what /proc/PID/fd/FD is.
+// RemoteHandle returns the handle that opens the window in another process, for
+// Endpoint. It is a CUDA IPC handle of 64 bytes, or the text memfd:PID:FD:NAME,
+// which names the file /proc/PID/fd/FD.
 func (w *Window) RemoteHandle() []byte { return w.handle }
 
-// Used is how many bytes of the window are in use.
+// Used returns the number of bytes in use.
 func (w *Window) Used() int64 { return w.rooms.used() }
 
-// Close gives the memory back. Nothing that lies in it may be in use any more,
-// here or elsewhere: where some is, that is an error, and the window stays.
+// Close frees the memory. It returns an error and does nothing if some of the
+// memory is in use, in this process or another.
 func (w *Window) Close() (err error) {
 	if used := w.Used(); used > 0 {
-		return fmt.Errorf("closing a window: %d bytes of it are in use", used)
+		return fmt.Errorf("dissociated.Window.Close: %d bytes are in use", used)
 	}
 	w.once.Do(func() {
 		windows.Delete(string(w.handle))
@@ -104,7 +106,8 @@ func (w *Window) Close() (err error) {
 	return err
 }
 
-// find tells where in the window a buffer lies, if it does.
+// offsetOf returns the offset of a buffer; ok is false if the buffer is outside
+// the window.
 func (w *Window) find(b arrowbuf.Buffer) (offset int64, ok bool) {
 	if b.Device() != w.dev || b.Len() == 0 {
 		return 0, false
@@ -113,8 +116,8 @@ func (w *Window) find(b arrowbuf.Buffer) (offset int64, ok bool) {
 	return offset, arrowbuf.CheckRange(offset, b.Len(), w.whole.Len()) == nil
 }
 
-// settled returns when what was given to the device for a buffer is done: the
-// protocol has no way to tell a peer what to wait for.
+// waitWritten waits until the device has completed all work on a buffer. The
+// protocol cannot tell a peer what to wait for.
 func settled(b arrowbuf.Buffer) error {
 	if gpu, ok := b.(interface{ Wait() error }); ok {
 		return gpu.Wait()
@@ -122,16 +125,17 @@ func settled(b arrowbuf.Buffer) error {
 	return nil
 }
 
-// part is a buffer over bytes of the window, which stay in use until its last
-// reference goes and the device is done with it; then release is called.
+// slice returns a buffer over a part of the window. release is called when its
+// last reference is released and the device no longer uses it.
 func (w *Window) part(l Location, release func()) (arrowbuf.Buffer, error) {
 	return within(w.whole, l, release)
 }
 
-// within is a buffer over a part of another that has an end to tell of.
+// sliceMemory returns a buffer over a part of whole, which calls release at its
+// end.
 func within(whole arrowbuf.Buffer, l Location, release func()) (arrowbuf.Buffer, error) {
 	if l.Address > uint64(whole.Len()) || l.Length > uint64(whole.Len())-l.Address {
-		return nil, fmt.Errorf("%w: a location of %d bytes at %#x, in memory of %d", ErrProtocol, l.Length, l.Address, whole.Len())
+		return nil, fmt.Errorf("%w: location of %d bytes at %#x is outside the memory of %d bytes", ErrProtocol, l.Length, l.Address, whole.Len())
 	}
 	if data, ok := arrowbuf.HostBytes(whole); ok {
 		return arrowbuf.WrapExternal(data[l.Address:l.Address+l.Length:l.Address+l.Length], release), nil
@@ -143,14 +147,14 @@ func within(whole arrowbuf.Buffer, l Location, release func()) (arrowbuf.Buffer,
 	return gpu.WrapExternal(whole.Address()+uintptr(l.Address), int64(l.Length), release)
 }
 
-// Place returns a batch like another one of any device, whose buffers lie in the
-// window: it can then be sent as often as wanted without a copy. The room is free
-// again after its last Release, here and at all clients. Place waits for room
-// until the context ends.
+// CopyBatch copies a batch of any device into the window. The result can be sent
+// any number of times without a copy. Its memory is free again after the last
+// Release in this process and in all clients. CopyBatch waits for free memory
+// until ctx is done.
 func (w *Window) Place(ctx context.Context, batch arrow.RecordBatch) (placed arrow.RecordBatch, err error) {
 	defer func() {
 		if err != nil {
-			err = fmt.Errorf("placing a record batch in a window: %w", err)
+			err = fmt.Errorf("dissociated.Window.CopyBatch: %w", err)
 		}
 	}()
 	from, err := arrowipc.NewEncoder(batch.Schema())
@@ -173,7 +177,7 @@ func (w *Window) Place(ctx context.Context, batch arrow.RecordBatch) (placed arr
 			return nil, err
 		}
 	}
-	return placed, nil // the batch's message is the last
+	return placed, nil // the last message is the record batch
 }
 
 func (w *Window) placeMessage(ctx context.Context, m *arrowipc.Message, to *arrowipc.Decoder) (arrow.RecordBatch, error) {
@@ -201,30 +205,32 @@ func (w *Window) placeMessage(ctx context.Context, m *arrowipc.Message, to *arro
 	return to.Decode(m.Metadata, there)
 }
 
-// alignment is that of what lies in a window: a GPU's own allocations have it.
+// alignment is the alignment of allocations in a window, that of a GPU's own
+// allocations.
 const alignment = 256
 
-// rooms keeps the books of a window: which ranges of it are free, in order.
+// rangeAllocator is a first-fit allocator of the ranges of a window.
 type rooms struct {
 	size int64
 
 	mu      sync.Mutex
-	free    []span
-	changed chan struct{} // closed when room comes back, where somebody waits
+	free    []span        // in ascending order
+	changed chan struct{} // closed when a range is freed; nil if no caller waits
 }
 
 type span struct{ from, to int64 }
 
-// newRooms leaves out the first bytes: a location at 0 is one of length 0.
+// newRangeAllocator excludes the first bytes, since location 0 means an empty
+// buffer.
 func newRooms(size int64) *rooms {
 	return &rooms{size: size - alignment, free: []span{{alignment, size}}}
 }
 
-// take finds room for n > 0 bytes, the first that is large enough, and waits for
-// it where that is in use.
+// allocate returns the first free range of n > 0 bytes. It waits for one until
+// ctx is done.
 func (r *rooms) take(ctx context.Context, n int64) (offset int64, err error) {
 	if n > r.size {
-		return 0, fmt.Errorf("%d bytes in a window that has %d: %w", n, r.size, ErrTooLarge)
+		return 0, fmt.Errorf("%w: got %d bytes, want at most %d, the size of the window", ErrTooLarge, n, r.size)
 	}
 	n = (n + alignment - 1) / alignment * alignment
 	for {
@@ -235,12 +241,13 @@ func (r *rooms) take(ctx context.Context, n int64) (offset int64, err error) {
 		select {
 		case <-changed:
 		case <-ctx.Done():
-			return 0, fmt.Errorf("waiting for %d free bytes of a window: %w", n, context.Cause(ctx))
+			return 0, fmt.Errorf("waiting for %d free bytes in a window: %w", n, context.Cause(ctx))
 		}
 	}
 }
 
-// try is take, or the channel that tells when to try again.
+// tryAllocate is allocate without waiting. If no range is free, it returns a
+// channel that is closed when one is freed.
 func (r *rooms) try(n int64) (offset int64, changed <-chan struct{}) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -259,7 +266,7 @@ func (r *rooms) try(n int64) (offset int64, changed <-chan struct{}) {
 	return 0, r.changed
 }
 
-// give is the end of what take took.
+// free frees the range of an allocation.
 func (r *rooms) give(offset, n int64) {
 	n = (n + alignment - 1) / alignment * alignment
 	r.mu.Lock()
@@ -285,7 +292,7 @@ func (r *rooms) give(offset, n int64) {
 	}
 }
 
-// used is how many bytes are taken.
+// used returns the number of allocated bytes.
 func (r *rooms) used() int64 {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -296,18 +303,20 @@ func (r *rooms) used() int64 {
 	return used
 }
 
-// copyAlignment is the alignment of copies of one body, which share a room.
+// copyAlignment is the alignment of the parts of one body, which share an
+// allocation.
 const copyAlignment = 64
 
-// placement is where in a window something lies, until giveBack is called.
+// windowPart is the memory of a part in a window, valid until release is called.
 type placement struct {
 	offset   int64
-	inPlace  bool // the part lies there, and is held
+	inPlace  bool // the part is in the window already, and is retained
 	giveBack func()
 }
 
-// place finds or makes the place of each part, whose bytes are there when it
-// returns. The copies take one room.
+// addParts returns the window memory of each part, and copies the parts that are
+// outside. When it returns, all bytes are written. The copies share one
+// allocation.
 func (w *Window) place(ctx context.Context, parts arrowipc.Parts) ([]placement, error) {
 	placed := make([]placement, len(parts))
 	var copies []int
@@ -335,7 +344,7 @@ func (w *Window) place(ctx context.Context, parts arrowipc.Parts) ([]placement, 
 	return placed, nil
 }
 
-// copyIn copies some of the parts, to offsets from where there is room.
+// copyParts copies the parts with the given indexes into one allocation.
 func (w *Window) copyIn(ctx context.Context, parts arrowipc.Parts, copies []int, size int64, placed []placement) error {
 	if size == 0 {
 		return nil
@@ -359,13 +368,13 @@ func (w *Window) copyIn(ctx context.Context, parts arrowipc.Parts, copies []int,
 	}
 	if err = errors.Join(err, settled(w.whole)); err != nil {
 		w.rooms.give(room, size)
-		return fmt.Errorf("copying into a window: %w", err)
+		return fmt.Errorf("copying into the window: %w", err)
 	}
 	return nil
 }
 
-// write copies a buffer of any device to an offset. On a GPU it may be done only
-// when the window is settled, so that many copies are waited for once.
+// enqueueCopy copies a buffer of any device to an offset. On a GPU the copy may
+// only be enqueued, so that the caller waits once for many copies.
 func (w *Window) write(src arrowbuf.Buffer, offset int64) error {
 	gpu, ok := w.whole.(*cudabuf.Buffer)
 	host, onHost := arrowbuf.HostBytes(src)

@@ -13,36 +13,35 @@ import (
 
 // Errors that a caller can act on; test with errors.Is.
 var (
-	// ErrProtocol: a peer sent what the protocol does not allow. The text says
-	// what was expected.
+	// ErrProtocol: a peer violated the protocol. The text says what was expected.
 	ErrProtocol = errors.New("not the dissociated IPC protocol")
 	// ErrPeerGone: the connection ended before the stream did.
 	ErrPeerGone = errors.New("the peer is gone")
-	// ErrRefused: a client is of a user that may not connect.
+	// ErrRefused: the client's user may not connect.
 	ErrRefused = errors.New("refused")
-	// ErrNamespace: the server's memory cannot be opened since it is in another
-	// PID namespace, as in another container. Packed bodies cross.
+	// ErrNamespace: the server is in another PID namespace, for example another
+	// container, so its memory cannot be opened. Packed bodies still work.
 	ErrNamespace = errors.New("the server is in another PID namespace")
-	// ErrTooLarge: a peer sent more than the options allow.
+	// ErrTooLarge: a message or body exceeds the limits of the options.
 	ErrTooLarge = errors.New("larger than allowed")
 )
 
-// Tag is the number that a tagged message carries. Those of want_data and
-// free_data messages are of the server's choice; a body's is BodyTag.
+// Tag is the number that a tagged message carries. The server chooses the tags of
+// want_data and free_data messages; BodyTag computes the tag of a body.
 type Tag uint64
 
-// BodyKind says what the message of a body holds: the highest byte of its tag.
+// BodyKind is the content of a body's message: the highest byte of its tag.
 type BodyKind uint8
 
 const (
 	// Packed: the bytes of the body as in an Arrow IPC stream.
 	Packed BodyKind = 0
-	// Located: where each buffer of the body lies, in memory that both sides
-	// reach: a Locations.
+	// Located: the location of each buffer of the body, as a Locations. The
+	// memory is one that both sides can read.
 	Located BodyKind = 1
 )
 
-// String is the kind's name.
+// String returns the kind's name.
 func (k BodyKind) String() string {
 	switch k {
 	case Packed:
@@ -54,29 +53,29 @@ func (k BodyKind) String() string {
 	}
 }
 
-// kindShift is where the document's text has a body's kind, bits 56 to 63. Its
-// diagrams shift by 55, which would lay the kind over a reserved bit.
+// kindShift is the position of a body's kind: bits 56 to 63 in the protocol's
+// text. Its diagrams shift by 55, which would overlap a reserved bit.
 const kindShift = 56
 
-// BodyTag is the tag of the body of a message.
+// BodyTag returns the tag of the body of a message.
 func BodyTag(sequence uint32, kind BodyKind) Tag {
 	return Tag(kind)<<kindShift | Tag(sequence)
 }
 
-// ParseBodyTag takes the tag of a body apart. A reserved bit (32 to 55) that is
-// set and a kind that is not known are ErrProtocol.
+// ParseBodyTag splits the tag of a body. The error wraps ErrProtocol if a
+// reserved bit (32 to 55) is set or the kind is unknown.
 func ParseBodyTag(t Tag) (sequence uint32, kind BodyKind, err error) {
 	if reserved := t >> 32 & (1<<(kindShift-32) - 1); reserved != 0 {
 		return 0, 0, fmt.Errorf("%w: body tag %#016x: bits 32 to 55 are reserved and must be 0", ErrProtocol, uint64(t))
 	}
 	sequence, kind = uint32(t), BodyKind(t>>kindShift)
 	if kind > Located {
-		return 0, 0, fmt.Errorf("%w: body tag %#016x: kind %d, expected 0 (packed) or 1 (located)", ErrProtocol, uint64(t), uint8(kind))
+		return 0, 0, fmt.Errorf("%w: body tag %#016x: kind: got kind %d, want 0 (packed) or 1 (located)", ErrProtocol, uint64(t), uint8(kind))
 	}
 	return sequence, kind, nil
 }
 
-// The types of metadata messages, and the length of what each begins with.
+// The types of metadata messages, and the length of their type and sequence number.
 const (
 	endOfStream  = 0
 	ipcHeader    = 1
@@ -87,14 +86,14 @@ const (
 type Metadata struct {
 	Sequence uint32
 	// Header is the flatbuffer of an Arrow IPC message, without the marker and
-	// the length that go before it in an Arrow IPC stream; nil ends the stream.
+	// length that precede it in an Arrow IPC stream; nil ends the stream.
 	Header []byte
 }
 
-// End tells whether the message ends the stream.
+// EndOfStream reports whether the message ends the stream.
 func (m Metadata) End() bool { return m.Header == nil }
 
-// Append writes the message: its type, the sequence number, and the header.
+// Append appends the message: its type, the sequence number, and the header.
 func (m Metadata) Append(b []byte) []byte {
 	kind := byte(ipcHeader)
 	if m.End() {
@@ -104,17 +103,17 @@ func (m Metadata) Append(b []byte) []byte {
 	return append(b, m.Header...)
 }
 
-// ParseMetadata reads what Append writes; anything else is ErrProtocol. The
-// header is part of b, and is not looked at.
+// ParseMetadata parses the result of Append. The error wraps ErrProtocol. Header
+// is part of b and is not validated.
 func ParseMetadata(b []byte) (Metadata, error) {
 	if len(b) < prefixLength {
-		return Metadata{}, fmt.Errorf("%w: a metadata message of %d bytes, expected at least %d", ErrProtocol, len(b), prefixLength)
+		return Metadata{}, fmt.Errorf("%w: metadata message: got %d bytes, want at least %d", ErrProtocol, len(b), prefixLength)
 	}
 	m := Metadata{Sequence: binary.LittleEndian.Uint32(b[1:])}
 	switch rest := b[prefixLength:]; b[0] {
 	case endOfStream:
 		if len(rest) != 0 {
-			return Metadata{}, fmt.Errorf("%w: an end of stream of %d bytes, expected exactly %d", ErrProtocol, len(b), prefixLength)
+			return Metadata{}, fmt.Errorf("%w: end of stream: got %d bytes, want %d", ErrProtocol, len(b), prefixLength)
 		}
 	case ipcHeader:
 		if len(rest) == 0 {
@@ -122,19 +121,19 @@ func ParseMetadata(b []byte) (Metadata, error) {
 		}
 		m.Header = rest
 	default:
-		return Metadata{}, fmt.Errorf("%w: metadata message of type %d, expected 0 (end of stream) or 1 (header)", ErrProtocol, b[0])
+		return Metadata{}, fmt.Errorf("%w: metadata message: got type %d, want 0 (end of stream) or 1 (header)", ErrProtocol, b[0])
 	}
 	return m, nil
 }
 
-// Location is where a buffer lies: at an address, or that many bytes from the
-// start of the memory that the server's handle opens.
+// Location is the memory of a buffer: an address, or an offset in the memory of
+// the server's remote handle, and a length in bytes.
 type Location struct{ Address, Length uint64 }
 
 // Locations are the buffers of a body, in the order of its metadata.
 type Locations []Location
 
-// total is the sum of the lengths.
+// total returns the sum of the lengths; ok is false if it overflows.
 func (l Locations) total() (sum uint64, ok bool) {
 	for _, one := range l {
 		var carry uint64
@@ -145,8 +144,8 @@ func (l Locations) total() (sum uint64, ok bool) {
 	return sum, true
 }
 
-// Append writes the body of a Located message: the sum of the lengths, the
-// number of buffers, and the pairs.
+// Append appends the body of a Located message: the sum of the lengths, the
+// number of buffers, and the address-length pairs.
 func (l Locations) Append(b []byte) []byte {
 	total, _ := l.total()
 	b = binary.LittleEndian.AppendUint64(b, total)
@@ -158,29 +157,29 @@ func (l Locations) Append(b []byte) []byte {
 	return b
 }
 
-// ParseLocations reads what Append writes; anything else is ErrProtocol. Whether
-// the locations lie in memory is not known here.
+// ParseLocations parses the result of Append. The error wraps ErrProtocol. It
+// does not check that the locations are in memory.
 func ParseLocations(b []byte) (Locations, error) {
 	const pair = 16
 	if len(b) < pair || len(b)%pair != 0 {
-		return nil, fmt.Errorf("%w: a located body of %d bytes, expected pairs of uint64", ErrProtocol, len(b))
+		return nil, fmt.Errorf("%w: located body: got %d bytes, want pairs of uint64", ErrProtocol, len(b))
 	}
 	total, count := binary.LittleEndian.Uint64(b), binary.LittleEndian.Uint64(b[8:])
 	if b = b[pair:]; count != uint64(len(b)/pair) {
-		return nil, fmt.Errorf("%w: a located body of %d buffers holds %d pairs", ErrProtocol, count, len(b)/pair)
+		return nil, fmt.Errorf("%w: located body: got %[3]d pairs, want %[2]d", ErrProtocol, count, len(b)/pair)
 	}
 	l := make(Locations, count)
 	for i := range l {
 		l[i] = Location{binary.LittleEndian.Uint64(b[i*pair:]), binary.LittleEndian.Uint64(b[i*pair+8:])}
 	}
 	if sum, ok := l.total(); !ok || sum != total {
-		return nil, fmt.Errorf("%w: a located body says %d bytes, its buffers have %d", ErrProtocol, total, sum)
+		return nil, fmt.Errorf("%w: located body: got a total of %d bytes, want %d", ErrProtocol, total, sum)
 	}
 	return l, nil
 }
 
-// AppendFreed writes the body of a free_data message: the addresses that the
-// server may use for something else.
+// AppendFreed appends the body of a free_data message: the addresses that the
+// server may reuse.
 func AppendFreed(b []byte, addresses ...uint64) []byte {
 	for _, one := range addresses {
 		b = binary.LittleEndian.AppendUint64(b, one)
@@ -188,11 +187,11 @@ func AppendFreed(b []byte, addresses ...uint64) []byte {
 	return b
 }
 
-// ParseFreed reads what AppendFreed writes: one address at least. Anything else
-// is ErrProtocol.
+// ParseFreed parses the result of AppendFreed: at least one address. The error
+// wraps ErrProtocol.
 func ParseFreed(b []byte) ([]uint64, error) {
 	if len(b) == 0 || len(b)%8 != 0 {
-		return nil, fmt.Errorf("%w: a free_data message of %d bytes, expected one uint64 at least", ErrProtocol, len(b))
+		return nil, fmt.Errorf("%w: free_data message: got %d bytes, want at least one uint64", ErrProtocol, len(b))
 	}
 	freed := make([]uint64, len(b)/8)
 	for i := range freed {
@@ -201,16 +200,16 @@ func ParseFreed(b []byte) ([]uint64, error) {
 	return freed, nil
 }
 
-// Endpoint is what a client must know of a server: the query parameters of its
-// URI.
+// Endpoint holds the parameters that a client needs of a server: the query
+// parameters of its URI.
 type Endpoint struct {
-	// WantData is the tag of the message that asks for a stream (want_data).
+	// WantData is the tag of the message that requests a stream (want_data).
 	WantData Tag
-	// FreeData is the tag of messages that free memory (free_data), nil where the
-	// server sends packed bodies only.
+	// FreeData is the tag of messages that free memory (free_data). It is nil if
+	// the server sends packed bodies only.
 	FreeData *Tag
-	// RemoteHandle opens the memory that locations count from (remote_handle);
-	// empty where there is none.
+	// RemoteHandle opens the memory that locations refer to (remote_handle). It
+	// may be empty.
 	RemoteHandle []byte
 }
 
@@ -227,12 +226,12 @@ func (e Endpoint) AddTo(u *url.URL) {
 	u.RawQuery = q.Encode()
 }
 
-// ParseEndpoint reads the parameters of a URI. It leaves others alone. A
-// parameter that is missing, is there twice, or is no uint64 or no base64 is
-// ErrProtocol, and so are two tags that are one.
+// ParseEndpoint parses the parameters of a URI and ignores others. The error
+// wraps ErrProtocol if a parameter is missing, repeated or malformed, or if the
+// two tags are equal.
 func ParseEndpoint(u *url.URL) (Endpoint, error) {
 	fail := func(err error) (Endpoint, error) {
-		return Endpoint{}, fmt.Errorf("%w: the URI's %w", ErrProtocol, err)
+		return Endpoint{}, fmt.Errorf("dissociated.ParseEndpoint: %w: %w", ErrProtocol, err)
 	}
 	q, err := url.ParseQuery(u.RawQuery)
 	if err != nil {
@@ -250,7 +249,7 @@ func ParseEndpoint(u *url.URL) (Endpoint, error) {
 		return fail(err)
 	}
 	if e.FreeData != nil && *e.FreeData == e.WantData {
-		return fail(fmt.Errorf("free_data is %d as want_data is", e.WantData))
+		return fail(fmt.Errorf("free_data and want_data are both %d", e.WantData))
 	}
 	handle, _, err := single(q, "remote_handle")
 	if err != nil {
@@ -262,8 +261,8 @@ func ParseEndpoint(u *url.URL) (Endpoint, error) {
 	return e, nil
 }
 
-// decode reads base64 of either alphabet, padded or not: the document does not
-// say which, and a plus sign is a space in a query.
+// decodeBase64 decodes either alphabet of base64, padded or not, since the
+// protocol does not specify which. In a query a plus sign decodes to a space.
 func decode(text string) ([]byte, error) {
 	text = strings.NewReplacer("-", "+", "_", "/", " ", "+").Replace(text)
 	if len(text)%4 == 0 {
@@ -279,7 +278,7 @@ func tagOf(q url.Values, name string) (*Tag, error) {
 	}
 	n, err := strconv.ParseUint(text, 10, 64)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %q is no uint64", name, text)
+		return nil, fmt.Errorf("%s: got %q, want a uint64", name, text)
 	}
 	t := Tag(n)
 	return &t, nil
@@ -292,6 +291,6 @@ func single(q url.Values, name string) (value string, ok bool, err error) {
 	case 1:
 		return all[0], true, nil
 	default:
-		return "", false, fmt.Errorf("%s is there %d times", name, len(all))
+		return "", false, fmt.Errorf("%s: got %d values, want 1", name, len(all))
 	}
 }
