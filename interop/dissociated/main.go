@@ -35,7 +35,7 @@ func relay(metadata, data, folder string, located bool) (err error) {
 		Open: func(ctx context.Context, identifier []byte) (array.RecordReader, error) {
 			return dissociated.Dial(ctx, metadata, data, identifier, arrowbuf.CPU(), dissociated.ReceiveOptions{})
 		},
-		Failed: func(err error) {
+		OnError: func(err error) {
 			if ctx.Err() == nil {
 				log.Print(err)
 			}

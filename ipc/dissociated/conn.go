@@ -24,7 +24,7 @@ type Conn interface {
 	// Receive waits for the next message, calls allocate for the memory of its
 	// body, and returns when the body is complete. The error is io.EOF if the
 	// peer closed the connection between two messages.
-	Receive(place Place) (Message, error)
+	Receive(place AllocateFunc) (Message, error)
 	// CloseSend tells the peer that no more messages follow. Messages from the
 	// peer still arrive.
 	CloseSend() error
@@ -41,26 +41,26 @@ type Message struct {
 // AllocateFunc returns a buffer of n bytes, on any device, for the body of a
 // message. The receiver of the message owns the reference. AllocateFunc must
 // check the size n; an error ends the connection.
-type Place func(tag *Tag, n int64) (arrowbuf.Buffer, error)
+type AllocateFunc func(tag *Tag, n int64) (arrowbuf.Buffer, error)
 
 // Link is the pair of connections of a stream. They may be the same connection:
 // metadata messages have no tag, bodies have one.
 type Link struct{ Metadata, Data Conn }
 
 // singleConn reports whether metadata and bodies use one connection.
-func (l Link) single() bool { return l.Metadata == l.Data }
+func (l Link) singleConn() bool { return l.Metadata == l.Data }
 
-func (l Link) each(f func(Conn) error) error {
-	if l.single() {
+func (l Link) forEach(f func(Conn) error) error {
+	if l.singleConn() {
 		return f(l.Data)
 	}
 	return errors.Join(f(l.Metadata), f(l.Data))
 }
 
-func (l Link) closeSend() error { return l.each(Conn.CloseSend) }
+func (l Link) closeSend() error { return l.forEach(Conn.CloseSend) }
 
 // Close closes both connections.
-func (l Link) Close() error { return l.each(Conn.Close) }
+func (l Link) Close() error { return l.forEach(Conn.Close) }
 
 // A frame on a socket is a header of frameHeaderSize bytes, then the message.
 //
@@ -68,45 +68,45 @@ func (l Link) Close() error { return l.each(Conn.Close) }
 //	bytes 1-7   0
 //	bytes 8-15  the tag, little-endian, 0 without one
 //	bytes 16-23 the length of the message, little-endian
-const frameHeader = 24
+const frameHeaderSize = 24
 
 // stagingSize is the size of the pinned memory through which device memory is
 // sent and received.
-const staged = 4 << 20
+const stagingSize = 4 << 20
 
 // NewConn returns a Conn over a byte stream, such as a Unix domain socket, and
 // takes ownership of the stream. Messages to and from a device go through pinned
 // memory. docs/dissociated.md defines the framing, since the protocol leaves it
 // to the transport.
 func NewConn(stream net.Conn) Conn {
-	return &framed{stream: stream, out: bufio.NewWriterSize(nil, together)}
+	return &framedConn{stream: stream, out: bufio.NewWriterSize(nil, writeBufferSize)}
 }
 
 // writeBufferSize is the size of the buffer that combines small parts into one
 // write.
-const together = 64 << 10
+const writeBufferSize = 64 << 10
 
-type framed struct {
+type framedConn struct {
 	stream net.Conn
 
 	mu  sync.Mutex // held by Send, so that messages do not interleave
 	out *bufio.Writer
 }
 
-func (c *framed) Close() error { return c.stream.Close() }
+func (c *framedConn) Close() error { return c.stream.Close() }
 
 // CloseSend closes the whole stream if it cannot close one direction.
-func (c *framed) CloseSend() error {
+func (c *framedConn) CloseSend() error {
 	if half, ok := c.stream.(interface{ CloseWrite() error }); ok {
 		return half.CloseWrite()
 	}
 	return c.stream.Close()
 }
 
-func (c *framed) Send(tag *Tag, parts ...arrowbuf.Buffer) error {
+func (c *framedConn) Send(tag *Tag, parts ...arrowbuf.Buffer) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	var header [frameHeader]byte
+	var header [frameHeaderSize]byte
 	if tag != nil {
 		header[0] = 1
 		binary.LittleEndian.PutUint64(header[8:], uint64(*tag))
@@ -118,7 +118,7 @@ func (c *framed) Send(tag *Tag, parts ...arrowbuf.Buffer) error {
 	binary.LittleEndian.PutUint64(header[16:], uint64(n))
 	c.out.Reset(c.stream)
 	_, err := c.out.Write(header[:])
-	to := writer{to: c.out}
+	to := deviceWriter{to: c.out}
 	defer to.free()
 	for _, part := range parts {
 		if err == nil {
@@ -128,16 +128,16 @@ func (c *framed) Send(tag *Tag, parts ...arrowbuf.Buffer) error {
 	if err == nil {
 		err = c.out.Flush()
 	}
-	return gone(err)
+	return peerError(err)
 }
 
-func (c *framed) Receive(place Place) (Message, error) {
-	var header [frameHeader]byte
+func (c *framedConn) Receive(place AllocateFunc) (Message, error) {
+	var header [frameHeaderSize]byte
 	if _, err := io.ReadFull(c.stream, header[:]); err != nil {
 		if errors.Is(err, io.EOF) { // not inside the header
 			return Message{}, io.EOF
 		}
-		return Message{}, gone(err)
+		return Message{}, peerError(err)
 	}
 	tag, n, err := parseFrame(header)
 	if err != nil {
@@ -147,15 +147,15 @@ func (c *framed) Receive(place Place) (Message, error) {
 	if err != nil {
 		return Message{}, err
 	}
-	if err := fill(body, c.stream); err != nil {
+	if err := readInto(body, c.stream); err != nil {
 		body.Release()
-		return Message{}, gone(err)
+		return Message{}, peerError(err)
 	}
 	return Message{tag, body}, nil
 }
 
 // parseFrame parses the header of a frame.
-func parseFrame(header [frameHeader]byte) (tag *Tag, n int64, err error) {
+func parseFrame(header [frameHeaderSize]byte) (tag *Tag, n int64, err error) {
 	kind := binary.LittleEndian.Uint64(header[:])
 	number := binary.LittleEndian.Uint64(header[8:])
 	length := binary.LittleEndian.Uint64(header[16:])
@@ -170,7 +170,7 @@ func parseFrame(header [frameHeader]byte) (tag *Tag, n int64, err error) {
 
 // peerError wraps ErrPeerGone into the errors with which sockets report that the
 // peer closed the connection or died.
-func gone(err error) error {
+func peerError(err error) error {
 	if err == nil {
 		return nil
 	}
@@ -183,18 +183,18 @@ func gone(err error) error {
 
 // deviceWriter writes buffers of any device to a stream. It copies device memory
 // to pinned memory, which it keeps for the next buffer.
-type writer struct {
+type deviceWriter struct {
 	to     io.Writer
 	dev    arrowbuf.Device
 	pinned []byte
 }
 
-func (w *writer) write(b arrowbuf.Buffer) error {
+func (w *deviceWriter) write(b arrowbuf.Buffer) error {
 	if host, ok := arrowbuf.HostBytes(b); ok {
 		_, err := w.to.Write(host)
 		return err
 	}
-	if err := w.stage(b); err != nil {
+	if err := w.allocateStaging(b); err != nil {
 		return err
 	}
 	for at := int64(0); at < b.Len(); {
@@ -211,10 +211,10 @@ func (w *writer) write(b arrowbuf.Buffer) error {
 }
 
 // allocateStaging allocates pinned memory of the buffer's device.
-func (w *writer) stage(b arrowbuf.Buffer) (err error) {
-	if dev := b.Device(); w.dev != dev || int64(len(w.pinned)) < min(staged, b.Len()) {
+func (w *deviceWriter) allocateStaging(b arrowbuf.Buffer) (err error) {
+	if dev := b.Device(); w.dev != dev || int64(len(w.pinned)) < min(stagingSize, b.Len()) {
 		w.free()
-		if w.pinned, err = pinned(dev, min(staged, b.Len())); err != nil {
+		if w.pinned, err = allocatePinned(dev, min(stagingSize, b.Len())); err != nil {
 			return err
 		}
 		w.dev = dev
@@ -222,7 +222,7 @@ func (w *writer) stage(b arrowbuf.Buffer) (err error) {
 	return nil
 }
 
-func (w *writer) free() {
+func (w *deviceWriter) free() {
 	if w.pinned != nil {
 		w.dev.HostAllocator().Free(w.pinned)
 		w.pinned = nil
@@ -230,12 +230,12 @@ func (w *writer) free() {
 }
 
 // readInto reads all of a buffer, on any device, from a stream.
-func fill(b arrowbuf.Buffer, from io.Reader) error {
+func readInto(b arrowbuf.Buffer, from io.Reader) error {
 	if host, ok := arrowbuf.HostBytes(b); ok {
 		_, err := io.ReadFull(from, host)
 		return err
 	}
-	memory, err := pinned(b.Device(), min(staged, b.Len()))
+	memory, err := allocatePinned(b.Device(), min(stagingSize, b.Len()))
 	if err != nil {
 		return err
 	}
@@ -255,7 +255,7 @@ func fill(b arrowbuf.Buffer, from io.Reader) error {
 
 // allocatePinned allocates memory of a device's HostAllocator. It turns the
 // allocator's panic into an error.
-func pinned(dev arrowbuf.Device, n int64) (b []byte, err error) {
+func allocatePinned(dev arrowbuf.Device, n int64) (b []byte, err error) {
 	defer func() {
 		if failure := recover(); failure != nil {
 			cause, ok := failure.(error)

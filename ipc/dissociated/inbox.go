@@ -12,46 +12,46 @@ import (
 
 // maxSequenceGap is the maximum difference between a sequence number and the next
 // expected one.
-const farAhead = 1 << 16
+const maxSequenceGap = 1 << 16
 
 // reorderBuffer holds the messages that arrive before their turn. The two streams
 // arrive in any order; messages leave by their sequence numbers.
-type inbox struct {
+type reorderBuffer struct {
 	limit int64 // the maximum number of buffered bytes
 
-	mu       sync.Mutex
-	changed  sync.Cond
-	next     uint32              // the next sequence number to leave
-	headers  map[uint32]Metadata // buffered metadata
-	bodies   map[uint32]body     // buffered bodies
-	waiting  int64               // the bytes of both
-	wanted   want                // what the reader waits for, of message next
-	metadata error               // the error that ended the metadata stream
-	data     error               // the error that ended the body stream
-	closed   bool
+	mu            sync.Mutex
+	changed       sync.Cond
+	next          uint32              // the next sequence number to leave
+	headers       map[uint32]Metadata // buffered metadata
+	bodies        map[uint32]body     // buffered bodies
+	bufferedBytes int64               // the bytes of both
+	awaited       awaitedKind         // what the reader waits for, of message next
+	metadataErr   error               // the error that ended the metadata stream
+	dataErr       error               // the error that ended the body stream
+	closed        bool
 }
 
 // awaitedKind is the kind of message that the reader waits for.
-type want int
+type awaitedKind int
 
 const (
-	wantsNothing want = iota
-	wantsMetadata
-	wantsBody
+	awaitsNothing awaitedKind = iota
+	awaitsMetadata
+	awaitsBody
 )
 
 // stallTimeout bounds the time that the body stream may be blocked while the
 // reader waits for metadata that does not come. A server may wait for one stream
 // before it sends the other.
-const patience = 10 * time.Second
+const stallTimeout = 10 * time.Second
 
 type body struct {
 	kind   BodyKind
 	buffer arrowbuf.Buffer
 }
 
-func newInbox(first uint32, limit int64) *inbox {
-	b := &inbox{limit: limit, next: first, headers: map[uint32]Metadata{}, bodies: map[uint32]body{}}
+func newReorderBuffer(first uint32, limit int64) *reorderBuffer {
+	b := &reorderBuffer{limit: limit, next: first, headers: map[uint32]Metadata{}, bodies: map[uint32]body{}}
 	b.changed.L = &b.mu
 	return b
 }
@@ -60,8 +60,8 @@ var errClosed = errors.New("the reader was released")
 
 // checkSequence returns an error if a sequence number is too far from the next
 // one.
-func (b *inbox) place(sequence uint32) error {
-	if ahead := sequence - b.next; ahead >= farAhead {
+func (b *reorderBuffer) checkSequence(sequence uint32) error {
+	if ahead := sequence - b.next; ahead >= maxSequenceGap {
 		return fmt.Errorf("%w: sequence number: got %d, but %d is next", ErrProtocol, sequence, b.next)
 	}
 	return nil
@@ -70,51 +70,51 @@ func (b *inbox) place(sequence uint32) error {
 // reserve waits until a body may be read: it is the next one, or the buffer has
 // space for it. The error wraps ErrTooLarge if the buffer is full and the next
 // message can only come later.
-func (b *inbox) admit(sequence uint32, n int64) error {
+func (b *reorderBuffer) reserve(sequence uint32, n int64) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	var heldUp time.Time
+	var stalledSince time.Time
 	for {
 		if b.closed {
 			return errClosed
 		}
-		if err := b.place(sequence); err != nil {
+		if err := b.checkSequence(sequence); err != nil {
 			return err
 		}
-		if sequence == b.next || len(b.bodies) == 0 || n <= b.limit-b.waiting {
-			b.waiting += n
+		if sequence == b.next || len(b.bodies) == 0 || n <= b.limit-b.bufferedBytes {
+			b.bufferedBytes += n
 			return nil
 		}
 		switch missing := b.missing(); {
-		case missing == wantsNothing:
-			heldUp = time.Time{}
-		case missing == wantsBody || !heldUp.IsZero() && time.Since(heldUp) >= patience:
-			return fmt.Errorf("%w: body %d of %d bytes arrived before message %d, with %d of at most %d bytes buffered", ErrTooLarge, sequence, n, b.next, b.waiting, b.limit)
-		case heldUp.IsZero():
-			heldUp = time.Now()
-			time.AfterFunc(patience, b.changed.Broadcast)
+		case missing == awaitsNothing:
+			stalledSince = time.Time{}
+		case missing == awaitsBody || !stalledSince.IsZero() && time.Since(stalledSince) >= stallTimeout:
+			return fmt.Errorf("%w: body %d of %d bytes arrived before message %d, with %d of at most %d bytes buffered", ErrTooLarge, sequence, n, b.next, b.bufferedBytes, b.limit)
+		case stalledSince.IsZero():
+			stalledSince = time.Now()
+			time.AfterFunc(stallTimeout, b.changed.Broadcast)
 		}
 		b.changed.Wait()
 	}
 }
 
 // missing returns what the reader waits for and is not buffered.
-func (b *inbox) missing() want {
-	var there bool
-	switch b.wanted {
-	case wantsMetadata:
-		_, there = b.headers[b.next]
-	case wantsBody:
-		_, there = b.bodies[b.next]
+func (b *reorderBuffer) missing() awaitedKind {
+	var buffered bool
+	switch b.awaited {
+	case awaitsMetadata:
+		_, buffered = b.headers[b.next]
+	case awaitsBody:
+		_, buffered = b.bodies[b.next]
 	}
-	if there {
-		return wantsNothing
+	if buffered {
+		return awaitsNothing
 	}
-	return b.wanted
+	return b.awaited
 }
 
 // addBody adds a body for which reserve returned nil, and takes ownership of it.
-func (b *inbox) addBody(sequence uint32, one body) error {
+func (b *reorderBuffer) addBody(sequence uint32, one body) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	_, twice := b.bodies[sequence]
@@ -132,26 +132,26 @@ func (b *inbox) addBody(sequence uint32, one body) error {
 }
 
 // addMetadata adds a metadata message when the buffer has space for it.
-func (b *inbox) addMetadata(m Metadata) error {
+func (b *reorderBuffer) addMetadata(m Metadata) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	n := int64(len(m.Header))
-	for !b.closed && m.Sequence != b.next && len(b.headers) > 0 && n > b.limit-b.waiting {
-		if b.missing() == wantsMetadata {
-			return fmt.Errorf("%w: metadata message %d arrived before %d, with %d of at most %d bytes buffered", ErrTooLarge, m.Sequence, b.next, b.waiting, b.limit)
+	for !b.closed && m.Sequence != b.next && len(b.headers) > 0 && n > b.limit-b.bufferedBytes {
+		if b.missing() == awaitsMetadata {
+			return fmt.Errorf("%w: metadata message %d arrived before %d, with %d of at most %d bytes buffered", ErrTooLarge, m.Sequence, b.next, b.bufferedBytes, b.limit)
 		}
 		b.changed.Wait()
 	}
 	if b.closed {
 		return errClosed
 	}
-	if err := b.place(m.Sequence); err != nil {
+	if err := b.checkSequence(m.Sequence); err != nil {
 		return err
 	}
 	if _, twice := b.headers[m.Sequence]; twice {
 		return fmt.Errorf("%w: metadata message %d arrived twice", ErrProtocol, m.Sequence)
 	}
-	b.waiting += n
+	b.bufferedBytes += n
 	b.headers[m.Sequence] = m
 	b.changed.Broadcast()
 	return nil
@@ -159,73 +159,73 @@ func (b *inbox) addMetadata(m Metadata) error {
 
 // fail records the error of the metadata stream, the body stream, or both. io.EOF
 // becomes ErrPeerGone.
-func (b *inbox) fail(metadata, data bool, err error) {
+func (b *reorderBuffer) fail(metadata, data bool, err error) {
 	if errors.Is(err, io.EOF) {
 		err = fmt.Errorf("%w: the connection ended before the stream", ErrPeerGone)
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if metadata && b.metadata == nil {
-		b.metadata = err
+	if metadata && b.metadataErr == nil {
+		b.metadataErr = err
 	}
-	if data && b.data == nil {
-		b.data = err
+	if data && b.dataErr == nil {
+		b.dataErr = err
 	}
 	b.changed.Broadcast()
 }
 
 // nextMetadata waits for the next metadata message.
-func (b *inbox) nextMetadata() (Metadata, error) {
+func (b *reorderBuffer) nextMetadata() (Metadata, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	defer b.wait(wantsMetadata)()
+	defer b.await(awaitsMetadata)()
 	for {
 		if m, ok := b.headers[b.next]; ok {
 			delete(b.headers, b.next)
-			b.waiting -= int64(len(m.Header))
+			b.bufferedBytes -= int64(len(m.Header))
 			b.changed.Broadcast()
 			return m, nil
 		}
-		if b.metadata != nil {
-			return Metadata{}, b.metadata
+		if b.metadataErr != nil {
+			return Metadata{}, b.metadataErr
 		}
 		// An invalid body ends both streams.
-		if b.data != nil && !errors.Is(b.data, ErrPeerGone) {
-			return Metadata{}, b.data
+		if b.dataErr != nil && !errors.Is(b.dataErr, ErrPeerGone) {
+			return Metadata{}, b.dataErr
 		}
 		b.changed.Wait()
 	}
 }
 
 // nextBody waits for the body of the next message. The caller owns it.
-func (b *inbox) nextBody() (body, error) {
+func (b *reorderBuffer) nextBody() (body, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	defer b.wait(wantsBody)()
+	defer b.await(awaitsBody)()
 	for {
 		if one, ok := b.bodies[b.next]; ok {
 			delete(b.bodies, b.next)
-			b.waiting -= one.buffer.Len()
+			b.bufferedBytes -= one.buffer.Len()
 			b.changed.Broadcast()
 			return one, nil
 		}
-		if b.data != nil {
-			return body{}, b.data
+		if b.dataErr != nil {
+			return body{}, b.dataErr
 		}
 		b.changed.Wait()
 	}
 }
 
 // await records what the reader waits for until the result is called.
-func (b *inbox) wait(w want) (done func()) {
-	b.wanted = w
+func (b *reorderBuffer) await(w awaitedKind) (done func()) {
+	b.awaited = w
 	b.changed.Broadcast()
-	return func() { b.wanted = wantsNothing }
+	return func() { b.awaited = awaitsNothing }
 }
 
 // advance moves to the next sequence number. It returns an error if the current
 // message has an unread body.
-func (b *inbox) advance() error {
+func (b *reorderBuffer) advance() error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if _, left := b.bodies[b.next]; left {
@@ -237,7 +237,7 @@ func (b *inbox) advance() error {
 }
 
 // checkEnd returns an error if messages follow the end of the stream.
-func (b *inbox) ended() error {
+func (b *reorderBuffer) checkEnd() error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if left := len(b.bodies) + len(b.headers); left > 0 {
@@ -247,7 +247,7 @@ func (b *inbox) ended() error {
 }
 
 // close makes all waiting calls return and releases the buffered messages.
-func (b *inbox) close() {
+func (b *reorderBuffer) close() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for _, one := range b.bodies {

@@ -29,7 +29,7 @@ type ReceiveOptions struct {
 	// MaxBuffered bounds the bytes of messages that arrive before their turn, 256
 	// MiB by default. A single body may be longer. It also bounds how far the
 	// client reads ahead.
-	MaxWaiting int64
+	MaxBuffered int64
 
 	first uint32 // the first sequence number; not 0 only in tests
 }
@@ -38,7 +38,7 @@ func (o ReceiveOptions) withDefaults() ReceiveOptions {
 	for _, one := range []struct {
 		value    *int64
 		default_ int64
-	}{{&o.MaxMetadata, 64 << 20}, {&o.MaxBody, 4 << 30}, {&o.MaxWaiting, 256 << 20}} {
+	}{{&o.MaxMetadata, 64 << 20}, {&o.MaxBody, 4 << 30}, {&o.MaxBuffered, 256 << 20}} {
 		if *one.value <= 0 {
 			*one.value = one.default_
 		}
@@ -60,20 +60,20 @@ func (o ReceiveOptions) withDefaults() ReceiveOptions {
 // arrowipc.Decoder.
 func Receive(ctx context.Context, link Link, at Endpoint, dev arrowbuf.Device, o ReceiveOptions) (array.RecordReader, error) {
 	r := &receiver{link: link, dev: dev, options: o.withDefaults()}
-	r.inbox = newInbox(o.first, r.options.MaxWaiting)
-	if err := r.open(at); err != nil {
+	r.buffer = newReorderBuffer(o.first, r.options.MaxBuffered)
+	if err := r.openRemote(at); err != nil {
 		return nil, errors.Join(err, link.Close())
 	}
 	r.stop = context.AfterFunc(ctx, func() {
-		r.inbox.fail(true, true, context.Cause(ctx))
+		r.buffer.fail(true, true, context.Cause(ctx))
 		_ = link.Close()
 	})
-	r.start()
-	if err := r.begin(); err != nil {
-		r.end()
+	r.startReading()
+	if err := r.readSchema(); err != nil {
+		r.close()
 		return nil, fmt.Errorf("dissociated.Receive: %w", err)
 	}
-	return arrowbuf.NewReaderFunc(r.decoder.Schema(), r.next, r.end), nil
+	return arrowbuf.NewReaderFunc(r.decoder.Schema(), r.next, r.close), nil
 }
 
 // receiver holds the state of a stream that is received.
@@ -81,43 +81,43 @@ type receiver struct {
 	link    Link
 	dev     arrowbuf.Device
 	options ReceiveOptions
-	inbox   *inbox
+	buffer  *reorderBuffer
 	stop    func() bool
 	readers sync.WaitGroup
 
-	remote  *remote  // nil without a remote handle
-	freeing *freeing // nil if remote is nil
-	decoder *arrowipc.Decoder
+	remote   *remoteMemory // nil without a remote handle
+	notifier *freeNotifier // nil if remote is nil
+	decoder  *arrowipc.Decoder
 }
 
 // openRemote opens the server's memory.
-func (r *receiver) open(at Endpoint) (err error) {
+func (r *receiver) openRemote(at Endpoint) (err error) {
 	if len(at.RemoteHandle) == 0 {
 		return nil
 	}
 	if at.FreeData == nil {
 		return fmt.Errorf("%w: the endpoint has a remote_handle but no free_data", ErrProtocol)
 	}
-	if r.remote, err = openRemote(at.RemoteHandle, r.dev, serverOf(r.link.Data)); err != nil {
+	if r.remote, err = openRemote(at.RemoteHandle, r.dev, serverProcessOf(r.link.Data)); err != nil {
 		return err
 	}
-	r.freeing = &freeing{conn: r.link.Data, tag: *at.FreeData, remote: r.remote}
+	r.notifier = &freeNotifier{conn: r.link.Data, tag: *at.FreeData, remote: r.remote}
 	return nil
 }
 
 // startReading starts the goroutines that read the connections.
-func (r *receiver) start() {
-	if r.link.single() {
-		r.readers.Go(func() { r.inbox.fail(true, true, r.read(r.link.Data, true, true)) })
+func (r *receiver) startReading() {
+	if r.link.singleConn() {
+		r.readers.Go(func() { r.buffer.fail(true, true, r.readConn(r.link.Data, true, true)) })
 		return
 	}
-	r.readers.Go(func() { r.inbox.fail(true, false, r.read(r.link.Metadata, true, false)) })
-	r.readers.Go(func() { r.inbox.fail(false, true, r.read(r.link.Data, false, true)) })
+	r.readers.Go(func() { r.buffer.fail(true, false, r.readConn(r.link.Metadata, true, false)) })
+	r.readers.Go(func() { r.buffer.fail(false, true, r.readConn(r.link.Data, false, true)) })
 }
 
 // readConn puts the messages of a connection into the reorder buffer until an
 // error. Messages without a tag are metadata, others are bodies.
-func (r *receiver) read(from Conn, metadata, data bool) error {
+func (r *receiver) readConn(from Conn, metadata, data bool) error {
 	for {
 		var sequence uint32
 		var kind BodyKind
@@ -126,7 +126,7 @@ func (r *receiver) read(from Conn, metadata, data bool) error {
 				if !metadata {
 					return nil, fmt.Errorf("%w: message without a tag on the body connection", ErrProtocol)
 				}
-				return hostPlace(n, r.options.MaxMetadata)
+				return allocateHostBuffer(n, r.options.MaxMetadata)
 			}
 			if !data {
 				return nil, fmt.Errorf("%w: message with tag %#x on the metadata connection", ErrProtocol, uint64(*tag))
@@ -134,10 +134,10 @@ func (r *receiver) read(from Conn, metadata, data bool) error {
 			if sequence, kind, err = ParseBodyTag(*tag); err != nil {
 				return nil, err
 			}
-			return r.bodyPlace(sequence, kind, n)
+			return r.allocateBody(sequence, kind, n)
 		})
 		if err == nil && m.Tag != nil {
-			err = r.inbox.addBody(sequence, body{kind, m.Body})
+			err = r.buffer.addBody(sequence, body{kind, m.Body})
 		} else if err == nil {
 			err = r.addMetadata(m.Body)
 		}
@@ -153,12 +153,12 @@ func (r *receiver) addMetadata(b arrowbuf.Buffer) error {
 	if err != nil {
 		return err
 	}
-	return r.inbox.addMetadata(m)
+	return r.buffer.addMetadata(m)
 }
 
 // allocateBody allocates the memory of a body: on the device if the body is
 // packed, else on the host.
-func (r *receiver) bodyPlace(sequence uint32, kind BodyKind, n int64) (arrowbuf.Buffer, error) {
+func (r *receiver) allocateBody(sequence uint32, kind BodyKind, n int64) (arrowbuf.Buffer, error) {
 	if n > r.options.MaxBody {
 		return nil, fmt.Errorf("%w: body %d: got %d bytes, want at most %d", ErrTooLarge, sequence, n, r.options.MaxBody)
 	}
@@ -170,18 +170,18 @@ func (r *receiver) bodyPlace(sequence uint32, kind BodyKind, n int64) (arrowbuf.
 			return nil, fmt.Errorf("%w: locations: got %d bytes, want at most %d", ErrTooLarge, n, r.options.MaxMetadata)
 		}
 	}
-	if err := r.inbox.admit(sequence, n); err != nil {
+	if err := r.buffer.reserve(sequence, n); err != nil {
 		return nil, err
 	}
 	if kind == Located {
-		return hostPlace(n, n)
+		return allocateHostBuffer(n, n)
 	}
 	return r.dev.Alloc(n)
 }
 
 // allocateHostBuffer returns a host buffer of n bytes. The error wraps
 // ErrTooLarge if n exceeds limit.
-func hostPlace(n, limit int64) (arrowbuf.Buffer, error) {
+func allocateHostBuffer(n, limit int64) (arrowbuf.Buffer, error) {
 	if n > limit {
 		return nil, fmt.Errorf("%w: message: got %d bytes, want at most %d", ErrTooLarge, n, limit)
 	}
@@ -189,36 +189,36 @@ func hostPlace(n, limit int64) (arrowbuf.Buffer, error) {
 }
 
 // readSchema reads the schema, which is the first message.
-func (r *receiver) begin() error {
-	m, err := r.inbox.nextMetadata()
+func (r *receiver) readSchema() error {
+	m, err := r.buffer.nextMetadata()
 	if err != nil {
 		return err
 	}
-	if m.End() {
+	if m.EndOfStream() {
 		return fmt.Errorf("%w: the stream ends before its schema", ErrProtocol)
 	}
 	if r.decoder, err = arrowipc.NewDecoder(m.Header, r.dev); err != nil {
 		return fmt.Errorf("schema: %w", err)
 	}
-	return r.inbox.advance()
+	return r.buffer.advance()
 }
 
 // next returns the next batch, or io.EOF after the last.
 func (r *receiver) next() (arrow.RecordBatch, error) {
 	for {
-		m, err := r.inbox.nextMetadata()
+		m, err := r.buffer.nextMetadata()
 		if err != nil {
 			return nil, err
 		}
-		if m.End() {
-			if err := r.inbox.ended(); err != nil {
+		if m.EndOfStream() {
+			if err := r.buffer.checkEnd(); err != nil {
 				return nil, err
 			}
 			return nil, io.EOF
 		}
 		batch, err := r.decode(m)
 		if err == nil {
-			err = r.inbox.advance()
+			err = r.buffer.advance()
 		}
 		if err != nil {
 			if batch != nil {
@@ -233,17 +233,17 @@ func (r *receiver) next() (arrow.RecordBatch, error) {
 }
 
 // close releases what the stream holds itself.
-func (r *receiver) end() {
+func (r *receiver) close() {
 	r.stop()
-	r.inbox.close()
-	if !r.link.single() {
+	r.buffer.close()
+	if !r.link.singleConn() {
 		_ = r.link.Metadata.Close()
 	}
 	if r.decoder != nil {
 		r.decoder.Release()
 	}
-	if r.freeing != nil {
-		r.freeing.end() // closes the connection when all locations are freed
+	if r.notifier != nil {
+		r.notifier.finish() // closes the connection when all locations are freed
 		return
 	}
 	_ = r.link.Data.Close()
@@ -312,7 +312,7 @@ func (r *receiver) decode(m Metadata) (arrow.RecordBatch, error) {
 	if info.Type != ipc.MessageRecordBatch && info.Type != ipc.MessageDictionaryBatch {
 		return nil, fmt.Errorf("%w: message type: got %v, want a record batch or a dictionary", ErrProtocol, info.Type)
 	}
-	one, err := r.inbox.nextBody()
+	one, err := r.buffer.nextBody()
 	if err != nil {
 		return nil, err
 	}
@@ -324,7 +324,7 @@ func (r *receiver) decode(m Metadata) (arrow.RecordBatch, error) {
 		return r.decoder.Decode(m.Header, one.buffer)
 	}
 	bytes, _ := arrowbuf.HostBytes(one.buffer)
-	parts, err := r.locate(bytes, info)
+	parts, err := r.openLocations(bytes, info)
 	defer parts.Release()
 	if err != nil {
 		return nil, err
@@ -334,7 +334,7 @@ func (r *receiver) decode(m Metadata) (arrow.RecordBatch, error) {
 
 // openLocations opens the memory of a located body. On an error it returns the
 // parts that were opened.
-func (r *receiver) locate(message []byte, info arrowipc.Info) (arrowipc.Parts, error) {
+func (r *receiver) openLocations(message []byte, info arrowipc.Info) (arrowipc.Parts, error) {
 	locations, err := ParseLocations(message)
 	if err != nil {
 		return nil, err
@@ -348,12 +348,12 @@ func (r *receiver) locate(message []byte, info arrowipc.Info) (arrowipc.Parts, e
 		if l.Length != uint64(extent.Length) {
 			return parts, fmt.Errorf("%w: length of buffer %d: got %d bytes, the metadata has %d", ErrProtocol, i, l.Length, extent.Length)
 		}
-		release := r.freeing.hold(l.Address)
+		release := r.notifier.add(l.Address)
 		if l.Length == 0 {
 			release()
 			continue
 		}
-		b, err := r.remote.at(l, release)
+		b, err := r.remote.open(l, release)
 		if err != nil {
 			release()
 			return parts, fmt.Errorf("buffer %d: %w", i, err)

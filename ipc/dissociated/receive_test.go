@@ -16,8 +16,8 @@ import (
 	"github.com/quiver-gpu/quiver/arrowbuf/arrowipc"
 )
 
-// message is one to be sent by hand; without a tag it goes on the connection for
-// metadata.
+// message is a message that a test sends itself. Without a tag it goes to the
+// metadata connection.
 type message struct {
 	tag  *Tag
 	body []byte
@@ -36,8 +36,8 @@ func locatedBody(l Locations) message { // of message 1
 	return message{&tag, l.Append(nil)}
 }
 
-// encoded are the metadata of a schema, of a batch without dictionaries, and its
-// packed body.
+// encoded returns a batch without dictionaries, its encoded schema and metadata,
+// and its packed body.
 func encoded(t testing.TB) (batch arrow.RecordBatch, schema, metadata, body []byte) {
 	t.Helper()
 	whole := hostBatch(t, 1, 50)
@@ -52,16 +52,16 @@ func encoded(t testing.TB) (batch arrow.RecordBatch, schema, metadata, body []by
 	parts, err := m.Parts()
 	require.NoError(t, err)
 	defer parts.Release()
-	for _, b := range packed(parts, m.BodyLength) {
+	for _, b := range packBody(parts, m.BodyLength) {
 		bytes, _ := arrowbuf.HostBytes(b)
 		body = append(body, bytes...)
 	}
 	return batch, schema, m.Metadata, body
 }
 
-// serveByHand sends messages to a client as a server does. Then it closes, or
-// waits for what the client says of them.
-func serveByHand(t testing.TB, single, closes bool, messages ...message) Link {
+// sendMessages sends messages to a client as a server does. Then it closes the
+// sending side if closes is true.
+func sendMessages(t testing.TB, single, closes bool, messages ...message) Link {
 	t.Helper()
 	server, client := links(t, single)
 	t.Cleanup(func() { _ = server.Close() })
@@ -72,7 +72,7 @@ func serveByHand(t testing.TB, single, closes bool, messages ...message) Link {
 				to = server.Metadata
 			}
 			if to.Send(m.tag, hostBuffer(m.body)) != nil {
-				return // the client found out before
+				return // the client has closed the connection
 			}
 		}
 		if closes {
@@ -102,14 +102,14 @@ func receiveAll(t testing.TB, link Link, at Endpoint, o ReceiveOptions) ([]arrow
 func TestMessagesMayArriveInAnyOrder(t *testing.T) {
 	batch, schema, metadata, body := encoded(t)
 	for name, messages := range map[string][]message{
-		"each body behind its metadata": {header(0, schema), header(1, metadata), packedBody(1, body), header(2, metadata), packedBody(2, body), end(3)},
-		"all bodies first":              {packedBody(1, body), packedBody(2, body), header(0, schema), header(1, metadata), header(2, metadata), end(3)},
-		"all bodies last":               {header(0, schema), header(1, metadata), header(2, metadata), end(3), packedBody(1, body), packedBody(2, body)},
-		"backwards":                     {end(3), packedBody(2, body), header(2, metadata), packedBody(1, body), header(1, metadata), header(0, schema)},
+		"each body after its metadata": {header(0, schema), header(1, metadata), packedBody(1, body), header(2, metadata), packedBody(2, body), end(3)},
+		"all bodies first":             {packedBody(1, body), packedBody(2, body), header(0, schema), header(1, metadata), header(2, metadata), end(3)},
+		"all bodies last":              {header(0, schema), header(1, metadata), header(2, metadata), end(3), packedBody(1, body), packedBody(2, body)},
+		"backwards":                    {end(3), packedBody(2, body), header(2, metadata), packedBody(1, body), header(1, metadata), header(0, schema)},
 	} {
 		for _, single := range []bool{false, true} {
 			t.Run(name, func(t *testing.T) {
-				got, err := receiveAll(t, serveByHand(t, single, true, messages...), Endpoint{}, ReceiveOptions{})
+				got, err := receiveAll(t, sendMessages(t, single, true, messages...), Endpoint{}, ReceiveOptions{})
 				require.NoError(t, err)
 				require.Len(t, got, 2)
 				for _, one := range got {
@@ -121,7 +121,7 @@ func TestMessagesMayArriveInAnyOrder(t *testing.T) {
 	}
 }
 
-func TestWhatAServerSendsWronglyIsAnErrorThatSaysSo(t *testing.T) {
+func TestReceiveRejectsInvalidMessages(t *testing.T) {
 	_, schema, metadata, body := encoded(t)
 	w := newWindow(t, arrowbuf.CPU(), 1<<20)
 	with := endpointOf(w)
@@ -150,26 +150,26 @@ func TestWhatAServerSendsWronglyIsAnErrorThatSaysSo(t *testing.T) {
 		{"a batch first", Endpoint{}, []message{header(0, metadata)}, arrow.ErrInvalid, "schema"},
 		{"a schema again", Endpoint{}, []message{header(0, schema), header(1, schema)}, ErrProtocol, "got Schema"},
 		{"a body of a schema", Endpoint{}, []message{packedBody(0, body), header(0, schema), header(1, metadata), packedBody(1, body), end(2)}, ErrProtocol, "message"},
-		{"metadata that is none", Endpoint{}, []message{header(0, schema), header(1, []byte("no flatbuffer"))}, arrow.ErrInvalid, "message 1"},
+		{"metadata that is no flatbuffer", Endpoint{}, []message{header(0, schema), header(1, []byte("no flatbuffer"))}, arrow.ErrInvalid, "message 1"},
 		{"metadata of three bytes", Endpoint{}, []message{header(0, schema), {nil, []byte{1, 1, 0}}}, ErrProtocol, "3 bytes"},
 		{"a message of an unknown type", Endpoint{}, []message{header(0, schema), {nil, []byte{7, 1, 0, 0, 0}}}, ErrProtocol, "type 7"},
 		{"a number twice", Endpoint{}, []message{header(0, schema), header(2, metadata), header(2, metadata)}, ErrProtocol, "arrived twice"},
 		{"a body twice", Endpoint{}, []message{packedBody(2, body), packedBody(2, body), header(0, schema)}, ErrProtocol, "arrived twice"},
-		{"a number far ahead", Endpoint{}, []message{header(0, schema), header(farAhead+1, metadata)}, ErrProtocol, "is next"},
+		{"a number far ahead", Endpoint{}, []message{header(0, schema), header(maxSequenceGap+1, metadata)}, ErrProtocol, "is next"},
 		{"a number from before", Endpoint{}, []message{header(0, schema), header(1<<31, metadata)}, ErrProtocol, "is next"},
 		{"a short body", Endpoint{}, []message{header(0, schema), header(1, metadata), packedBody(1, body[:8])}, ErrProtocol, "the metadata has"},
 		{"a long body", Endpoint{}, []message{header(0, schema), header(1, metadata), packedBody(1, append(body[:len(body):len(body)], 0))}, ErrProtocol, "the metadata has"},
 		{"a tag with a reserved bit", Endpoint{}, []message{header(0, schema), tagged(1<<40|1, body)}, ErrProtocol, "reserved"},
 		{"a body of an unknown kind", Endpoint{}, []message{header(0, schema), tagged(3<<56|1, body)}, ErrProtocol, "kind 3"},
 		{"locations without a handle", Endpoint{}, []message{header(0, schema), header(1, metadata), locatedBody(nil)}, ErrProtocol, "remote_handle"},
-		{"something behind the end", Endpoint{}, []message{header(3, metadata), packedBody(4, body), header(0, schema), packedBody(1, body), header(1, metadata), end(2)}, ErrProtocol, "after the end"},
+		{"messages after the end", Endpoint{}, []message{header(3, metadata), packedBody(4, body), header(0, schema), packedBody(1, body), header(1, metadata), end(2)}, ErrProtocol, "after the end"},
 		{"locations of another number", with, []message{header(0, schema), header(1, metadata), locations(func(l Locations) Locations { return l[1:] })}, ErrProtocol, "locations"},
 		{"a location that is too short", with, []message{header(0, schema), header(1, metadata), locations(func(l Locations) Locations { l[1].Length--; return l })}, ErrProtocol, "the metadata has"},
-		{"a location behind the memory", with, []message{header(0, schema), header(1, metadata), locations(func(l Locations) Locations { l[1].Address = 1 << 20; return l })}, ErrProtocol, "memory of 1048576"},
+		{"a location after the memory", with, []message{header(0, schema), header(1, metadata), locations(func(l Locations) Locations { l[1].Address = 1 << 20; return l })}, ErrProtocol, "memory of 1048576"},
 		{"a location that wraps", with, []message{header(0, schema), header(1, metadata), locations(func(l Locations) Locations { l[1].Address = ^uint64(7); return l })}, ErrProtocol, "memory of 1048576"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			got, err := receiveAll(t, serveByHand(t, false, errors.Is(c.is, ErrPeerGone), c.messages...), c.at, ReceiveOptions{})
+			got, err := receiveAll(t, sendMessages(t, false, errors.Is(c.is, ErrPeerGone), c.messages...), c.at, ReceiveOptions{})
 			for _, one := range got {
 				one.Release()
 			}
@@ -179,7 +179,7 @@ func TestWhatAServerSendsWronglyIsAnErrorThatSaysSo(t *testing.T) {
 	}
 }
 
-func TestAServerCannotMakeAClientSpendMoreThanItAllows(t *testing.T) {
+func TestReceiveBoundsMemory(t *testing.T) {
 	_, schema, metadata, body := encoded(t)
 	n := int64(len(body))
 	for _, c := range []struct {
@@ -189,18 +189,18 @@ func TestAServerCannotMakeAClientSpendMoreThanItAllows(t *testing.T) {
 	}{
 		{"long metadata", ReceiveOptions{MaxMetadata: 4}, []message{header(0, schema)}},
 		{"a long body", ReceiveOptions{MaxBody: n - 1}, []message{header(0, schema), header(1, metadata), packedBody(1, body)}},
-		{"bodies before their turn", ReceiveOptions{MaxWaiting: n + 1}, []message{header(0, schema), header(1, metadata), packedBody(2, body), packedBody(3, body), packedBody(1, body)}},
-		{"metadata before its turn", ReceiveOptions{MaxWaiting: 600}, []message{header(1, metadata), header(2, metadata), header(3, metadata), header(4, metadata), header(0, schema)}},
+		{"bodies before their turn", ReceiveOptions{MaxBuffered: n + 1}, []message{header(0, schema), header(1, metadata), packedBody(2, body), packedBody(3, body), packedBody(1, body)}},
+		{"metadata before its turn", ReceiveOptions{MaxBuffered: 600}, []message{header(1, metadata), header(2, metadata), header(3, metadata), header(4, metadata), header(0, schema)}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			_, err := receiveAll(t, serveByHand(t, false, false, c.messages...), Endpoint{}, c.options)
+			_, err := receiveAll(t, sendMessages(t, false, false, c.messages...), Endpoint{}, c.options)
 			require.ErrorIs(t, err, ErrTooLarge)
 		})
 	}
 }
 
-func TestAFrameThatIsNoneIsAnError(t *testing.T) {
-	for name, header := range map[string][frameHeader]byte{
+func TestConnRejectsInvalidFrames(t *testing.T) {
+	for name, header := range map[string][frameHeaderSize]byte{
 		"another kind":         {0: 2},
 		"a reserved byte":      {0: 1, 3: 1},
 		"a tag of no tag":      {8: 1},
@@ -211,11 +211,11 @@ func TestAFrameThatIsNoneIsAnError(t *testing.T) {
 		_, err := a.Write(header[:])
 		require.NoError(t, err)
 		conn := NewConn(b)
-		_, err = conn.Receive(func(*Tag, int64) (arrowbuf.Buffer, error) { panic("nothing is to be placed") })
+		_, err = conn.Receive(func(*Tag, int64) (arrowbuf.Buffer, error) { panic("no body is expected") })
 		assert.ErrorIs(t, err, ErrProtocol, name)
 		_ = a.Close()
 	}
-	for n := 1; n < frameHeader; n += 7 {
+	for n := 1; n < frameHeaderSize; n += 7 {
 		a, b := sockets(t)
 		_, err := a.Write(make([]byte, n))
 		require.NoError(t, err)
@@ -227,7 +227,7 @@ func TestAFrameThatIsNoneIsAnError(t *testing.T) {
 	}
 }
 
-func TestAClientThatFreesWhatItWasNotLentIsLeft(t *testing.T) {
+func TestSendRejectsInvalidFreeData(t *testing.T) {
 	batch := hostBatch(t, 1, 50)
 	free, other := freeData, Tag(99)
 	for name, m := range map[string]message{
@@ -235,7 +235,7 @@ func TestAClientThatFreesWhatItWasNotLentIsLeft(t *testing.T) {
 		"half an address":                {&free, make([]byte, 4)},
 		"a tag of something else":        {&other, AppendFreed(nil, 0)},
 		"no tag":                         {nil, AppendFreed(nil, 0)},
-		"too many addresses":             {&free, make([]byte, maxFreed+8)},
+		"too many addresses":             {&free, make([]byte, maxFreedLength+8)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWindow(t, arrowbuf.CPU(), 1<<20)
@@ -244,13 +244,13 @@ func TestAClientThatFreesWhatItWasNotLentIsLeft(t *testing.T) {
 				return errors.Is(err, ErrProtocol) || errors.Is(err, ErrTooLarge)
 			})
 			_ = client.Data.Send(m.tag, hostBuffer(m.body))
-			_, _ = io.Copy(io.Discard, client.Data.(*framed).stream)
+			_, _ = io.Copy(io.Discard, client.Data.(*framedConn).stream)
 			_ = client.Close()
 		})
 	}
 }
 
-func TestAServerThatEndsIsAnErrorAndWhatAClientHoldsStaysWhole(t *testing.T) {
+func TestBatchesStayValidAfterServerEnds(t *testing.T) {
 	batches := hostBatches(t)
 	for range 3 {
 		batches = append(batches, batches...)
@@ -278,7 +278,7 @@ func TestAServerThatEndsIsAnErrorAndWhatAClientHoldsStaysWhole(t *testing.T) {
 		require.ErrorIs(t, r.Err(), ErrPeerGone)
 		used := w.Used()
 		require.Positive(t, used)
-		_, err = w.rooms.take(ctx, w.rooms.size) // what others ask for comes elsewhere
+		_, err = w.ranges.allocate(ctx, w.ranges.size) // no other allocation may overlap
 		require.Error(t, err)
 		for i, one := range got {
 			requireSame(t, batches[i], one)
@@ -287,14 +287,14 @@ func TestAServerThatEndsIsAnErrorAndWhatAClientHoldsStaysWhole(t *testing.T) {
 	})
 }
 
-func TestAClientThatIsGoneGivesBackAllItHeld(t *testing.T) {
+func TestClosedClientFreesItsLocations(t *testing.T) {
 	batches := hostBatches(t)
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
 		w := newWindow(t, dev, 1<<20)
 		server, client := links(t, false)
 		sendAsync(t, server, readerOn(t, dev, batches...), SendOptions{Window: w}, anyError)
 		for range 3 {
-			_, err := client.Data.Receive(func(_ *Tag, n int64) (arrowbuf.Buffer, error) { return hostPlace(n, n) })
+			_, err := client.Data.Receive(func(_ *Tag, n int64) (arrowbuf.Buffer, error) { return allocateHostBuffer(n, n) })
 			require.NoError(t, err)
 		}
 		require.Positive(t, w.Used())
@@ -303,7 +303,7 @@ func TestAClientThatIsGoneGivesBackAllItHeld(t *testing.T) {
 	})
 }
 
-func TestTheEndOfAContextEndsBothSides(t *testing.T) {
+func TestContextEndsSendAndReceive(t *testing.T) {
 	batch := hostBatch(t, 1, 50)
 	server, client := links(t, false)
 	defer func() { _ = server.Close() }()
@@ -334,8 +334,8 @@ func schemaOf(t testing.TB, batch arrow.RecordBatch) []byte {
 	return b
 }
 
-// FuzzReceive has a client read two streams of arbitrary bytes, framed, whose
-// locations are in a window.
+// FuzzReceive makes a client read two streams of arbitrary bytes, with locations
+// in a window.
 func FuzzReceive(f *testing.F) {
 	w, err := NewWindow(arrowbuf.CPU(), 1<<16)
 	require.NoError(f, err)
@@ -368,7 +368,7 @@ func FuzzReceive(f *testing.F) {
 			return NewConn(client)
 		}
 		link := Link{write(meta), write(data)}
-		got, err := receiveAll(t, link, endpointOf(w), ReceiveOptions{MaxMetadata: 1 << 16, MaxBody: 1 << 16, MaxWaiting: 1 << 16})
+		got, err := receiveAll(t, link, endpointOf(w), ReceiveOptions{MaxMetadata: 1 << 16, MaxBody: 1 << 16, MaxBuffered: 1 << 16})
 		for _, one := range got {
 			if err == nil {
 				_ = one.NumRows()

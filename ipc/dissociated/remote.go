@@ -18,22 +18,22 @@ import (
 )
 
 // remoteMemory is a server's memory that a client has open.
-type remote struct {
+type remoteMemory struct {
 	dev   arrowbuf.Device // where it is
-	at    func(l Location, release func()) (arrowbuf.Buffer, error)
+	open  func(l Location, release func()) (arrowbuf.Buffer, error)
 	close func()
 }
 
 // openRemote opens the memory of an endpoint's handle, for a client whose batches
 // are on dev.
-func openRemote(handle []byte, dev arrowbuf.Device, server serverProcess) (*remote, error) {
+func openRemote(handle []byte, dev arrowbuf.Device, server serverProcess) (*remoteMemory, error) {
 	if w, ok := windows.Load(string(handle)); ok {
 		window := w.(*Window)
-		return &remote{window.dev, window.part, func() {}}, nil
+		return &remoteMemory{window.dev, window.slice, func() {}}, nil
 	}
 	if gpu, ok := dev.(*cudabuf.Device); ok && len(handle) == len(cudabuf.MemHandle{}.Handle) {
-		if server.other != nil {
-			return nil, fmt.Errorf("opening memory of the server on %v: CUDA IPC handles need one PID namespace: %w", dev, server.other)
+		if server.namespaceErr != nil {
+			return nil, fmt.Errorf("opening memory of the server on %v: CUDA IPC handles need one PID namespace: %w", dev, server.namespaceErr)
 		}
 		return openCUDA([64]byte(handle), gpu)
 	}
@@ -45,15 +45,15 @@ func openRemote(handle []byte, dev arrowbuf.Device, server serverProcess) (*remo
 	if err != nil {
 		return nil, err
 	}
-	return &remote{arrowbuf.CPU(), func(l Location, release func()) (arrowbuf.Buffer, error) {
+	return &remoteMemory{arrowbuf.CPU(), func(l Location, release func()) (arrowbuf.Buffer, error) {
 		whole.Retain()
-		return within(whole, l, func() { whole.Release(); release() })
+		return sliceMemory(whole, l, func() { whole.Release(); release() })
 	}, whole.Release}, nil
 }
 
 // openCUDA opens an allocation and keeps it open. Package cudabuf checks each
 // location against the size that CUDA reports.
-func openCUDA(handle [64]byte, dev *cudabuf.Device) (*remote, error) {
+func openCUDA(handle [64]byte, dev *cudabuf.Device) (*remoteMemory, error) {
 	open := func(l Location) (*cudabuf.Buffer, error) {
 		if l.Address > 1<<62 || l.Length > 1<<62 {
 			return nil, fmt.Errorf("%w: location of %d bytes at %#x is too large", ErrProtocol, l.Length, l.Address)
@@ -64,7 +64,7 @@ func openCUDA(handle [64]byte, dev *cudabuf.Device) (*remote, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &remote{dev, func(l Location, release func()) (arrowbuf.Buffer, error) {
+	return &remoteMemory{dev, func(l Location, release func()) (arrowbuf.Buffer, error) {
 		b, err := open(l)
 		if err != nil {
 			return nil, err
@@ -77,45 +77,45 @@ func openCUDA(handle [64]byte, dev *cudabuf.Device) (*remote, error) {
 // that are released at about the same time share a message. After finish, it
 // closes the memory when no location is in use, and the connection when all
 // messages are sent.
-type freeing struct {
+type freeNotifier struct {
 	conn   Conn
 	tag    Tag
-	remote *remote
+	remote *remoteMemory
 
-	mu      sync.Mutex
-	held    int // locations in use
-	pending []uint64
-	sending bool
-	done    bool // finish was called
+	mu       sync.Mutex
+	inUse    int // locations in use
+	pending  []uint64
+	sending  bool
+	finished bool // finish was called
 }
 
 // add records that a location is in use. The caller calls release when it no
 // longer is.
-func (f *freeing) hold(address uint64) (release func()) {
+func (f *freeNotifier) add(address uint64) (release func()) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.held++
+	f.inUse++
 	return func() {
 		f.mu.Lock()
 		defer f.mu.Unlock()
-		f.held--
+		f.inUse--
 		f.pending = append(f.pending, address)
-		f.changed()
+		f.startSending()
 	}
 }
 
 // finish declares that no more locations follow.
-func (f *freeing) end() {
+func (f *freeNotifier) finish() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.done = true
-	f.changed()
+	f.finished = true
+	f.startSending()
 }
 
 // startSending starts a goroutine that sends the pending addresses. It does not
 // wait, since release may be called from anywhere. The caller holds mu.
-func (f *freeing) changed() {
-	if f.done && f.held == 0 {
+func (f *freeNotifier) startSending() {
+	if f.finished && f.inUse == 0 {
 		f.remote.close()
 	}
 	if !f.sending {
@@ -124,7 +124,7 @@ func (f *freeing) changed() {
 	}
 }
 
-func (f *freeing) send() {
+func (f *freeNotifier) send() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for len(f.pending) > 0 {
@@ -136,7 +136,7 @@ func (f *freeing) send() {
 		f.mu.Lock()
 	}
 	f.sending = false
-	if f.done && f.held == 0 {
+	if f.finished && f.inUse == 0 {
 		_ = f.conn.Close()
 	}
 }
@@ -172,7 +172,7 @@ func parseMemfd(handle []byte) (m memfd, err error) {
 
 // createHostMemory creates n zero bytes that other processes of the same user can
 // map for reading.
-func shareHostMemory(n int64) (data, handle []byte, unmap func() error, err error) {
+func createHostMemory(n int64) (data, handle []byte, unmap func() error, err error) {
 	random := make([]byte, 16)
 	_, _ = rand.Read(random) // never fails
 	name := namePrefix + hex.EncodeToString(random)
@@ -192,8 +192,8 @@ func openHostMemory(m memfd, server serverProcess) (arrowbuf.Buffer, error) {
 	if err != nil && server.pid > 0 && int(server.pid) != m.pid {
 		file, err = m.open(int(server.pid))
 	}
-	if err != nil && server.other != nil {
-		return nil, fmt.Errorf("%w: %w", server.other, err)
+	if err != nil && server.namespaceErr != nil {
+		return nil, fmt.Errorf("%w: %w", server.namespaceErr, err)
 	}
 	if err != nil {
 		return nil, err
@@ -214,14 +214,14 @@ func openHostMemory(m memfd, server serverProcess) (arrowbuf.Buffer, error) {
 // opening some files blocks, and again after.
 func (m memfd) open(pid int) (*os.File, error) {
 	path := fmt.Sprintf("/proc/%d/fd/%d", pid, m.fd)
-	if err := m.is(path, path); err != nil {
+	if err := m.target(path, path); err != nil {
 		return nil, err
 	}
 	file, err := os.Open(path)
 	if err != nil {
 		return nil, fmt.Errorf("opening shared memory of process %d (the user must be the same): %w", pid, err)
 	}
-	if err := m.is(fmt.Sprintf("/proc/self/fd/%d", file.Fd()), path); err != nil {
+	if err := m.target(fmt.Sprintf("/proc/self/fd/%d", file.Fd()), path); err != nil {
 		_ = file.Close()
 		return nil, err
 	}
@@ -229,13 +229,13 @@ func (m memfd) open(pid int) (*os.File, error) {
 }
 
 // verify returns an error unless a link leads to the shared memory.
-func (m memfd) is(link, path string) error {
-	is, err := os.Readlink(link)
+func (m memfd) target(link, path string) error {
+	target, err := os.Readlink(link)
 	if err != nil {
 		return fmt.Errorf("finding shared memory (user and PID namespace must be the same): %w", err)
 	}
-	if is != "/memfd:"+m.name+" (deleted)" {
-		return fmt.Errorf("%w: %s: got %q, want the shared memory %s; is the peer in another PID namespace?", ErrProtocol, path, is, m.name)
+	if target != "/memfd:"+m.name+" (deleted)" {
+		return fmt.Errorf("%w: %s: got %q, want the shared memory %s; is the peer in another PID namespace?", ErrProtocol, path, target, m.name)
 	}
 	return nil
 }
@@ -243,14 +243,14 @@ func (m memfd) is(link, path string) error {
 // serverProcess is the process at the other end of a connection, if the kernel
 // reports it.
 type serverProcess struct {
-	pid   int32 // as this process sees it, 0 if unknown
-	other error // ErrNamespace if the process is in another PID namespace
+	pid          int32 // as this process sees it, 0 if unknown
+	namespaceErr error // ErrNamespace if the process is in another PID namespace
 }
 
 // serverProcessOf returns the process at the other end of a Unix domain socket.
 // For other connections the result is empty.
-func serverOf(c Conn) serverProcess {
-	f, ok := c.(*framed)
+func serverProcessOf(c Conn) serverProcess {
+	f, ok := c.(*framedConn)
 	if !ok {
 		return serverProcess{}
 	}
@@ -269,9 +269,9 @@ func serverOf(c Conn) serverProcess {
 	if err != nil {
 		return serverProcess{pid: pid}
 	}
-	its, err := os.Readlink(fmt.Sprintf("/proc/%d/ns/pid", pid))
-	if err != nil || its == own {
+	other, err := os.Readlink(fmt.Sprintf("/proc/%d/ns/pid", pid))
+	if err != nil || other == own {
 		return serverProcess{pid: pid}
 	}
-	return serverProcess{pid, fmt.Errorf("%w, %s", ErrNamespace, its)}
+	return serverProcess{pid, fmt.Errorf("%w, %s", ErrNamespace, other)}
 }

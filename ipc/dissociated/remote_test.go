@@ -28,8 +28,8 @@ func init() {
 	}
 }
 
-// startInNamespace starts a process in a PID namespace of its own, as containers
-// are, and returns its first line.
+// startInNamespace starts a process in a PID namespace of its own, like a
+// container, and returns its first line.
 func startInNamespace(t *testing.T, what ...string) (*peer, string) {
 	t.Helper()
 	const flags = syscall.CLONE_NEWPID | syscall.CLONE_NEWNS
@@ -45,43 +45,43 @@ func startInNamespace(t *testing.T, what ...string) (*peer, string) {
 		t.Skipf("this machine does not permit PID namespaces: %v", err)
 	}
 	require.NoError(t, err)
-	line := p.says(t)
+	line := p.readLine(t)
 	if strings.HasPrefix(line, "no /proc") {
 		t.Skipf("this machine does not permit PID namespaces with a /proc of their own: %v", line)
 	}
 	return p, line
 }
 
-func TestAClientInAnotherPIDNamespace(t *testing.T) {
+func TestClientInOtherPIDNamespace(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
 		metadata, data := serve(t, dev, nil, 5)
 		p, line := startInNamespace(t, "client", deviceName(t), metadata, data)
-		assert.Equal(t, "read 5", line, "packed bodies cross")
-		p.next(t)
-		assert.Equal(t, "released", p.says(t))
+		assert.Equal(t, "read 5", line, "packed bodies work across namespaces")
+		p.proceed(t)
+		assert.Equal(t, "released", p.readLine(t))
 
 		w := newWindow(t, dev, 1<<20)
 		metadata, data = serve(t, dev, w, 5)
 		_, line = startInNamespace(t, "client", deviceName(t), metadata, data)
 		assert.Contains(t, line, "peer: ")
-		assert.Contains(t, line, ErrNamespace.Error(), "locations do not, and the error says why")
+		assert.Contains(t, line, ErrNamespace.Error(), "locations do not work, and the error says why")
 	})
 }
 
-func TestAServerInAnotherPIDNamespace(t *testing.T) {
+func TestServerInOtherPIDNamespace(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
 		p, metadata := startInNamespace(t, "server", deviceName(t), t.TempDir())
-		data := p.says(t)
+		data := p.readLine(t)
 		r, err := Dial(context.Background(), metadata, data, []byte("numbered"), dev, ReceiveOptions{})
 		if dev != arrowbuf.CPU() {
-			require.ErrorIs(t, err, ErrNamespace, "a handle of CUDA's does not cross")
+			require.ErrorIs(t, err, ErrNamespace, "CUDA IPC handles do not work across namespaces")
 			return
 		}
-		require.NoError(t, err, "shared memory of the host is found by the number that the kernel tells")
+		require.NoError(t, err, "shared host memory is found with the process id that the kernel reports")
 		count := 0
 		for r.Next() {
 			count++
-			require.NoError(t, check(count, r.RecordBatch()))
+			require.NoError(t, checkBatch(count, r.RecordBatch()))
 		}
 		require.NoError(t, r.Err())
 		require.Equal(t, 5, count)

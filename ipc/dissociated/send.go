@@ -29,9 +29,9 @@ type SendOptions struct {
 const (
 	// maxQueuedMessages is the maximum number of encoded messages that are not
 	// sent yet.
-	inFlight = 16
+	maxQueuedMessages = 16
 	// maxFreedLength is the maximum length of a free_data message.
-	maxFreed = 1 << 20
+	maxFreedLength = 1 << 20
 )
 
 // Send sends the batches of a reader, on any device, as a stream. Two goroutines
@@ -48,13 +48,13 @@ func Send(ctx context.Context, link Link, batches array.RecordReader, o SendOpti
 	defer stop()
 	sending, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	s := &sender{link: link, options: o, lent: newLent(), sequence: o.first}
-	listening := make(chan struct{})
+	s := &sender{link: link, options: o, leases: newLeaseTable(), sequence: o.first}
+	readingFreed := make(chan struct{})
 	go func() {
-		defer close(listening)
-		if left := s.listen(); left != nil {
-			s.lent.end(left)
-			cancel(left)
+		defer close(readingFreed)
+		if readErr := s.readFreed(); readErr != nil {
+			s.leases.closeWith(readErr)
+			cancel(readErr)
 		}
 	}()
 	if s.encoder, err = arrowipc.NewEncoder(batches.Schema()); err == nil {
@@ -63,20 +63,20 @@ func Send(ctx context.Context, link Link, batches array.RecordReader, o SendOpti
 	}
 	_ = link.closeSend() // fails if the client is gone
 	if o.Window != nil {
-		back := s.lent.noMore()
+		allFreed := s.leases.finish()
 		select {
-		case <-back:
-			err = errors.Join(err, s.lent.misuse())
+		case <-allFreed:
+			err = errors.Join(err, s.leases.clientError())
 		case <-ctx.Done():
 			go func() {
-				<-back
+				<-allFreed
 				_ = link.Close()
 			}()
 			return errors.Join(err, context.Cause(ctx))
 		}
 	}
 	_ = link.Close()
-	<-listening
+	<-readingFreed
 	if err == nil {
 		err = context.Cause(ctx)
 	}
@@ -88,12 +88,12 @@ type sender struct {
 	link     Link
 	options  SendOptions
 	encoder  *arrowipc.Encoder
-	lent     *lent
+	leases   *leaseTable
 	sequence uint32 // of the next message
 }
 
 // outgoingBody is a message whose metadata is queued.
-type outgoing struct {
+type outgoingBody struct {
 	sequence uint32
 	*arrowipc.Message
 }
@@ -101,7 +101,7 @@ type outgoing struct {
 // send sends all messages of the stream.
 func (s *sender) send(ctx context.Context, batches array.RecordReader) error {
 	group, ctx := errgroup.WithContext(ctx)
-	headers, bodies := make(chan Metadata, inFlight), make(chan outgoing, inFlight)
+	headers, bodies := make(chan Metadata, maxQueuedMessages), make(chan outgoingBody, maxQueuedMessages)
 	group.Go(func() error {
 		defer close(headers)
 		defer close(bodies)
@@ -133,8 +133,8 @@ func (s *sender) send(ctx context.Context, batches array.RecordReader) error {
 }
 
 // encode encodes all messages and the end of the stream.
-func (s *sender) encode(ctx context.Context, batches array.RecordReader, headers chan<- Metadata, bodies chan<- outgoing) error {
-	if err := s.metadata(ctx, s.encoder.Schema(), headers); err != nil {
+func (s *sender) encode(ctx context.Context, batches array.RecordReader, headers chan<- Metadata, bodies chan<- outgoingBody) error {
+	if err := s.queueMetadata(ctx, s.encoder.Schema(), headers); err != nil {
 		return err
 	}
 	for batches.Next() {
@@ -144,12 +144,12 @@ func (s *sender) encode(ctx context.Context, batches array.RecordReader, headers
 		}
 		for i, m := range messages {
 			sequence := s.sequence
-			if err := s.metadata(ctx, m.Metadata, headers); err != nil {
+			if err := s.queueMetadata(ctx, m.Metadata, headers); err != nil {
 				releaseAll(messages[i:])
 				return err
 			}
 			select {
-			case bodies <- outgoing{sequence, m}:
+			case bodies <- outgoingBody{sequence, m}:
 			case <-ctx.Done():
 				releaseAll(messages[i:])
 				return context.Cause(ctx)
@@ -159,10 +159,10 @@ func (s *sender) encode(ctx context.Context, batches array.RecordReader, headers
 	if err := batches.Err(); err != nil {
 		return err
 	}
-	return s.metadata(ctx, nil, headers)
+	return s.queueMetadata(ctx, nil, headers)
 }
 
-func (s *sender) metadata(ctx context.Context, header []byte, headers chan<- Metadata) error {
+func (s *sender) queueMetadata(ctx context.Context, header []byte, headers chan<- Metadata) error {
 	select {
 	case headers <- Metadata{s.sequence, header}:
 		s.sequence++
@@ -178,7 +178,7 @@ func releaseAll(messages []*arrowipc.Message) {
 	}
 }
 
-func (s *sender) sendBody(ctx context.Context, m outgoing) error {
+func (s *sender) sendBody(ctx context.Context, m outgoingBody) error {
 	parts, err := m.Parts()
 	if err != nil {
 		return err
@@ -186,9 +186,9 @@ func (s *sender) sendBody(ctx context.Context, m outgoing) error {
 	defer parts.Release()
 	if s.options.Window == nil {
 		tag := BodyTag(m.sequence, Packed)
-		return s.link.Data.Send(&tag, packed(parts, m.BodyLength)...)
+		return s.link.Data.Send(&tag, packBody(parts, m.BodyLength)...)
 	}
-	locations, err := s.locate(ctx, m.Metadata, parts)
+	locations, err := s.leaseParts(ctx, m.Metadata, parts)
 	if err != nil {
 		return err
 	}
@@ -197,17 +197,17 @@ func (s *sender) sendBody(ctx context.Context, m outgoing) error {
 }
 
 // packBody returns the buffers of a body, with its padding.
-func packed(parts arrowipc.Parts, length int64) (body []arrowbuf.Buffer) {
-	at := int64(0)
+func packBody(parts arrowipc.Parts, length int64) (body []arrowbuf.Buffer) {
+	offset := int64(0)
 	pad := func(to int64) {
-		if to > at {
-			body = append(body, hostBuffer(make([]byte, to-at)))
+		if to > offset {
+			body = append(body, hostBuffer(make([]byte, to-offset)))
 		}
 	}
 	for _, part := range parts {
 		pad(part.Offset)
 		body = append(body, part.Buffer)
-		at = part.Offset + part.Buffer.Len()
+		offset = part.Offset + part.Buffer.Len()
 	}
 	pad(length)
 	return body
@@ -217,13 +217,13 @@ func hostBuffer(b []byte) arrowbuf.Buffer { return arrowbuf.WrapExternal(b, func
 
 // readFreed reads the client's free_data messages until the connection ends. The
 // error is nil if no messages were expected.
-func (s *sender) listen() error {
+func (s *sender) readFreed() error {
 	for {
 		m, err := s.link.Data.Receive(func(tag *Tag, n int64) (arrowbuf.Buffer, error) {
 			if tag == nil || *tag != s.options.FreeData || s.options.Window == nil {
 				return nil, fmt.Errorf("%w: want a free_data message from the client", ErrProtocol)
 			}
-			return hostPlace(n, maxFreed)
+			return allocateHostBuffer(n, maxFreedLength)
 		})
 		switch {
 		case errors.Is(err, io.EOF) && s.options.Window == nil:
@@ -236,7 +236,7 @@ func (s *sender) listen() error {
 		bytes, _ := arrowbuf.HostBytes(m.Body)
 		freed, err := ParseFreed(bytes)
 		if err == nil {
-			err = s.lent.freed(freed)
+			err = s.leases.free(freed)
 		}
 		if err != nil {
 			return err
@@ -246,12 +246,12 @@ func (s *sender) listen() error {
 
 // leaseParts makes leases on the parts of a body and returns the location of each
 // buffer of the metadata. It copies parts outside the window into it.
-func (s *sender) locate(ctx context.Context, metadata []byte, parts arrowipc.Parts) (Locations, error) {
+func (s *sender) leaseParts(ctx context.Context, metadata []byte, parts arrowipc.Parts) (Locations, error) {
 	info, err := arrowipc.Inspect(metadata)
 	if err != nil {
 		return nil, err
 	}
-	placed, err := s.options.Window.place(ctx, parts)
+	windowParts, err := s.options.Window.addParts(ctx, parts)
 	if err != nil {
 		return nil, err
 	}
@@ -260,9 +260,9 @@ func (s *sender) locate(ctx context.Context, metadata []byte, parts arrowipc.Par
 	for _, extent := range info.Buffers {
 		var l Location
 		if extent.Length > 0 {
-			l = Location{uint64(placed[0].offset), uint64(extent.Length)}
-			gone = !s.lent.lend(l.Address, placed[0].giveBack) || gone
-			placed = placed[1:]
+			l = Location{uint64(windowParts[0].offset), uint64(extent.Length)}
+			gone = !s.leases.add(l.Address, windowParts[0].release) || gone
+			windowParts = windowParts[1:]
 		}
 		locations = append(locations, l)
 	}
@@ -274,95 +274,97 @@ func (s *sender) locate(ctx context.Context, metadata []byte, parts arrowipc.Par
 
 // leaseTable holds the locations that were sent to a client and that the client
 // has not freed. An address has one release function for each time it was sent.
-type lent struct {
-	mu    sync.Mutex
-	by    map[uint64][]func()
-	count int
-	ended bool          // no leases can be added
-	empty chan struct{} // closed when all leases are freed after finish
-	last  bool          // finish was called
-	why   error         // the reason for closeWith
+type leaseTable struct {
+	mu       sync.Mutex
+	releases map[uint64][]func()
+	count    int
+	closed   bool          // no leases can be added
+	allFreed chan struct{} // closed when all leases are freed after finish
+	finished bool          // finish was called
+	err      error         // the reason for closeWith
 }
 
-func newLent() *lent { return &lent{by: map[uint64][]func(){}, empty: make(chan struct{})} }
+func newLeaseTable() *leaseTable {
+	return &leaseTable{releases: map[uint64][]func(){}, allFreed: make(chan struct{})}
+}
 
 // add adds a lease. If the client is gone, it calls release and returns false.
-func (l *lent) lend(address uint64, giveBack func()) bool {
+func (l *leaseTable) add(address uint64, release func()) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.ended {
-		giveBack()
+	if l.closed {
+		release()
 		return false
 	}
-	l.by[address] = append(l.by[address], giveBack)
+	l.releases[address] = append(l.releases[address], release)
 	l.count++
 	return true
 }
 
 // free ends the leases of a free_data message. It ignores address 0, the address
 // of empty buffers. The error wraps ErrProtocol if an address has no lease.
-func (l *lent) freed(addresses []uint64) error {
+func (l *leaseTable) free(addresses []uint64) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, one := range addresses {
 		if one == 0 {
 			continue
 		}
-		times := l.by[one]
-		if len(times) == 0 {
+		releases := l.releases[one]
+		if len(releases) == 0 {
 			return fmt.Errorf("%w: free_data of %#x, which has no lease", ErrProtocol, one)
 		}
-		times[0]()
-		if l.by[one] = times[1:]; len(times) == 1 {
-			delete(l.by, one)
+		releases[0]()
+		if l.releases[one] = releases[1:]; len(releases) == 1 {
+			delete(l.releases, one)
 		}
 		l.count--
 	}
-	l.check()
+	l.closeIfEmpty()
 	return nil
 }
 
 // finish declares that no more leases are added. The returned channel is closed
 // when all leases have ended.
-func (l *lent) noMore() (back <-chan struct{}) {
+func (l *leaseTable) finish() (allFreed <-chan struct{}) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.last = true
-	l.check()
-	return l.empty
+	l.finished = true
+	l.closeIfEmpty()
+	return l.allFreed
 }
 
 // clientError returns the error if the client violated the protocol.
-func (l *lent) misuse() error {
+func (l *leaseTable) clientError() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if errors.Is(l.why, ErrPeerGone) {
+	if errors.Is(l.err, ErrPeerGone) {
 		return nil
 	}
-	return l.why
+	return l.err
 }
 
-func (l *lent) check() {
-	if l.last && l.count == 0 && !l.ended {
-		l.ended = true
-		close(l.empty)
+func (l *leaseTable) closeIfEmpty() {
+	if l.finished && l.count == 0 && !l.closed {
+		l.closed = true
+		close(l.allFreed)
 	}
 }
 
 // closeWith ends all leases, because the client is gone or has violated the
 // protocol.
-func (l *lent) end(why error) {
+func (l *leaseTable) closeWith(err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for _, times := range l.by {
-		for _, giveBack := range times {
-			giveBack()
+	for _, releases := range l.releases {
+		for _, release := range releases {
+			release()
 		}
 	}
-	clear(l.by)
-	if !l.ended {
-		l.why = why
+	clear(l.releases)
+	if !l.closed {
+		l.err = err
 	}
-	l.count, l.last = 0, true
-	l.check()
+	l.count, l.finished = 0, true
+	l.closeIfEmpty()
 }

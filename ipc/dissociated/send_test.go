@@ -14,7 +14,7 @@ import (
 	"github.com/quiver-gpu/quiver/arrowbuf"
 )
 
-func TestBatchesArriveOnTheDeviceAsTheyWereSent(t *testing.T) {
+func TestBatchesArriveUnchanged(t *testing.T) {
 	batches := hostBatches(t)
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
 		for _, single := range []bool{false, true} {
@@ -36,7 +36,7 @@ func TestBatchesArriveOnTheDeviceAsTheyWereSent(t *testing.T) {
 	})
 }
 
-func TestBatchesOfOneDeviceArriveOnAnother(t *testing.T) {
+func TestBatchesArriveOnAnotherDevice(t *testing.T) {
 	batches := hostBatches(t)
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
 		for _, way := range []struct{ from, to arrowbuf.Device }{{dev, arrowbuf.CPU()}, {arrowbuf.CPU(), dev}} {
@@ -68,7 +68,7 @@ func TestSequenceNumbersRollOver(t *testing.T) {
 	requireStream(t, r, arrowbuf.CPU(), batches)
 }
 
-func TestABatchOutlivesItsReaderAndItsMemoryIsFreeAfterItsRelease(t *testing.T) {
+func TestBatchOutlivesItsReaderUntilReleased(t *testing.T) {
 	batch := hostBatch(t, 1, 1000)
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
 		w := newWindow(t, dev, 1<<20)
@@ -93,13 +93,13 @@ func TestABatchOutlivesItsReaderAndItsMemoryIsFreeAfterItsRelease(t *testing.T) 
 	})
 }
 
-func TestSendingWaitsForRoomInTheWindow(t *testing.T) {
+func TestSendWaitsForFreeWindowMemory(t *testing.T) {
 	batches := hostBatches(t)
 	for range 4 {
 		batches = append(batches, batches...)
 	}
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
-		w := newWindow(t, dev, 100<<10) // for a batch or two
+		w := newWindow(t, dev, 100<<10) // space for one or two batches
 		server, client := links(t, false)
 		sendAsync(t, server, readerOn(t, dev, batches...), SendOptions{Window: w}, isNil)
 		r, err := Receive(context.Background(), client, endpointOf(w), dev, ReceiveOptions{})
@@ -114,7 +114,7 @@ func TestSendingWaitsForRoomInTheWindow(t *testing.T) {
 	})
 }
 
-func TestABodyThatNoWindowHoldsIsAnError(t *testing.T) {
+func TestBodyLargerThanWindowIsError(t *testing.T) {
 	batch := hostBatch(t, 1, 1000)
 	w := newWindow(t, arrowbuf.CPU(), 4096)
 	server, client := links(t, false)
@@ -128,7 +128,7 @@ func TestABodyThatNoWindowHoldsIsAnError(t *testing.T) {
 	require.ErrorIs(t, r.Err(), ErrPeerGone)
 }
 
-func TestAPlacedBatchIsSentWithoutACopy(t *testing.T) {
+func TestBatchInWindowIsSentWithoutCopy(t *testing.T) {
 	batches := hostBatches(t)
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
 		w := newWindow(t, dev, 1<<20)
@@ -136,7 +136,7 @@ func TestAPlacedBatchIsSentWithoutACopy(t *testing.T) {
 		for _, batch := range batches {
 			from, err := arrowbuf.CopyTo(batch, dev)
 			require.NoError(t, err)
-			one, err := w.Place(context.Background(), from)
+			one, err := w.CopyBatch(context.Background(), from)
 			require.NoError(t, err)
 			from.Release()
 			defer one.Release()
@@ -156,12 +156,12 @@ func TestAPlacedBatchIsSentWithoutACopy(t *testing.T) {
 			}
 			require.NoError(t, r.Err())
 		}
-		// Only what had to be made anew for sending was copied, and is free again.
+		// Only buffers that Send had to rebuild were copied; their memory is free again.
 		require.Eventually(t, func() bool { return w.Used() == used }, 5*time.Second, time.Millisecond)
 	})
 }
 
-// requireSameAddresses tells whether the values of two batches are the same
+// requireSameAddresses fails unless the values of two batches are the same
 // memory.
 func requireSameAddresses(t *testing.T, a, b arrow.RecordBatch) {
 	t.Helper()

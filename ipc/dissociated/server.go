@@ -26,7 +26,7 @@ const (
 	maxIdentifier = 4 << 10
 	// handshakeTimeout bounds the time until a client has sent its identifier on
 	// both connections.
-	introduction = 10 * time.Second
+	handshakeTimeout = 10 * time.Second
 )
 
 // Server sends streams to the clients that request them.
@@ -48,12 +48,12 @@ type Server struct {
 	// nil means the process's own. On systems other than Linux the credentials of
 	// a peer are unknown, and only the modes of the socket files protect the
 	// server.
-	Allow []uint32
+	AllowUIDs []uint32
 	// OnError, if not nil, is called with the error of each stream that failed.
 	// It is called from several goroutines.
-	Failed func(error)
+	OnError func(error)
 
-	pairs pairs
+	pairing pairing
 }
 
 // Endpoint returns the parameters that clients need.
@@ -89,7 +89,7 @@ func (s *Server) uri(at net.Addr) *url.URL {
 // Window stay in use until clients free them or are gone. It returns nil if ctx
 // is done, otherwise the error of accepting.
 func (s *Server) Serve(ctx context.Context) error {
-	s.pairs.waiting = map[string][]*half{}
+	s.pairing.waiting = map[string][]*halfLink{}
 	serving, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	var all sync.WaitGroup
@@ -103,8 +103,8 @@ func (s *Server) Serve(ctx context.Context) error {
 				return
 			}
 			all.Go(func() {
-				if err := s.serve(serving, stream, metadata); err != nil && s.Failed != nil {
-					s.Failed(err)
+				if err := s.serve(serving, stream, metadata); err != nil && s.OnError != nil {
+					s.OnError(err)
 				}
 			})
 		}
@@ -126,12 +126,12 @@ func (s *Server) serve(ctx context.Context, stream net.Conn, metadata bool) erro
 	conn := NewConn(stream)
 	stop := context.AfterFunc(ctx, func() { _ = conn.Close() })
 	defer stop()
-	process, err := s.admit(stream)
+	process, err := s.authorize(stream)
 	if err != nil {
 		return errors.Join(err, conn.Close())
 	}
-	_ = stream.SetReadDeadline(time.Now().Add(introduction))
-	identifier, err := wanted(conn)
+	_ = stream.SetReadDeadline(time.Now().Add(handshakeTimeout))
+	identifier, err := readIdentifier(conn)
 	if err == nil {
 		err = stream.SetReadDeadline(time.Time{})
 	}
@@ -140,8 +140,8 @@ func (s *Server) serve(ctx context.Context, stream net.Conn, metadata bool) erro
 	}
 	link := Link{conn, conn}
 	if s.Data != nil {
-		one := &half{conn: conn, stream: stream, metadata: metadata, paired: make(chan struct{})}
-		if link, err = s.pairs.join(ctx, fmt.Sprintf("%d %s", process, identifier), one); err != nil || link == (Link{}) {
+		one := &halfLink{conn: conn, stream: stream, metadata: metadata, paired: make(chan struct{})}
+		if link, err = s.pairing.pair(ctx, fmt.Sprintf("%d %s", process, identifier), one); err != nil || link == (Link{}) {
 			return err
 		}
 	}
@@ -162,12 +162,12 @@ func (s *Server) send(ctx context.Context, link Link, identifier []byte) error {
 }
 
 // readIdentifier waits for the want_data message and returns its identifier.
-func wanted(conn Conn) ([]byte, error) {
+func readIdentifier(conn Conn) ([]byte, error) {
 	m, err := conn.Receive(func(tag *Tag, n int64) (arrowbuf.Buffer, error) {
 		if tag == nil || *tag != wantData {
 			return nil, fmt.Errorf("%w: the tag of the first message: want want_data, %d", ErrProtocol, wantData)
 		}
-		return hostPlace(n, maxIdentifier)
+		return allocateHostBuffer(n, maxIdentifier)
 	})
 	if err != nil {
 		return nil, err
@@ -177,13 +177,13 @@ func wanted(conn Conn) ([]byte, error) {
 }
 
 // pairing matches the two connections of each client.
-type pairs struct {
+type pairing struct {
 	mu      sync.Mutex
-	waiting map[string][]*half // by identifier and process
+	waiting map[string][]*halfLink // by identifier and process
 }
 
 // halfLink is a connection that waits for the client's other one.
-type half struct {
+type halfLink struct {
 	conn     Conn
 	stream   net.Conn
 	metadata bool
@@ -192,7 +192,7 @@ type half struct {
 
 // closedByPeer reports whether the client has closed the connection, so that it
 // must not be paired with another client's.
-func (h *half) gone() bool {
+func (h *halfLink) closedByPeer() bool {
 	socket, ok := h.stream.(syscall.Conn)
 	return ok && unixsocket.Closed(socket)
 }
@@ -200,8 +200,8 @@ func (h *half) gone() bool {
 // pair waits for the client's other connection. The later connection gets the
 // link; the earlier one gets an empty link. A connection is closed if no other
 // arrives in time.
-func (p *pairs) join(ctx context.Context, key string, one *half) (Link, error) {
-	if other := p.other(key, one); other != nil {
+func (p *pairing) pair(ctx context.Context, key string, one *halfLink) (Link, error) {
+	if other := p.match(key, one); other != nil {
 		defer close(other.paired)
 		if one.metadata {
 			return Link{Metadata: one.conn, Data: other.conn}, nil
@@ -214,10 +214,10 @@ func (p *pairs) join(ctx context.Context, key string, one *half) (Link, error) {
 		return Link{}, nil
 	case <-ctx.Done():
 		err = context.Cause(ctx)
-	case <-time.After(introduction):
+	case <-time.After(handshakeTimeout):
 		err = fmt.Errorf("%w: the client opened only one connection", ErrPeerGone)
 	}
-	if !p.drop(key, one) {
+	if !p.cancel(key, one) {
 		return Link{}, nil // paired at the last moment
 	}
 	return Link{}, errors.Join(err, one.conn.Close())
@@ -225,11 +225,11 @@ func (p *pairs) join(ctx context.Context, key string, one *half) (Link, error) {
 
 // match removes and returns a connection that fits one. If there is no such
 // connection, it adds one to the waiting ones and returns nil.
-func (p *pairs) other(key string, one *half) *half {
+func (p *pairing) match(key string, one *halfLink) *halfLink {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for i, other := range p.waiting[key] {
-		if other.metadata != one.metadata && !other.gone() {
+		if other.metadata != one.metadata && !other.closedByPeer() {
 			p.remove(key, i)
 			return other
 		}
@@ -240,7 +240,7 @@ func (p *pairs) other(key string, one *half) *half {
 
 // cancel removes a waiting connection. It returns false if the connection has
 // been paired.
-func (p *pairs) drop(key string, one *half) bool {
+func (p *pairing) cancel(key string, one *halfLink) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for i, other := range p.waiting[key] {
@@ -252,7 +252,7 @@ func (p *pairs) drop(key string, one *half) bool {
 	return false
 }
 
-func (p *pairs) remove(key string, i int) {
+func (p *pairing) remove(key string, i int) {
 	all := p.waiting[key]
 	if p.waiting[key] = append(all[:i:i], all[i+1:]...); len(all) == 1 {
 		delete(p.waiting, key)
@@ -272,7 +272,7 @@ func Listen(path string) (net.Listener, error) {
 // authorize checks the user of a Unix domain socket's peer and returns the peer's
 // process id. For other connections the id is 0, since the kernel does not know
 // the peer.
-func (s *Server) admit(stream net.Conn) (process int32, err error) {
+func (s *Server) authorize(stream net.Conn) (process int32, err error) {
 	socket, ok := stream.(*net.UnixConn)
 	if !ok {
 		return 0, nil
@@ -284,7 +284,7 @@ func (s *Server) admit(stream net.Conn) (process int32, err error) {
 	if err != nil {
 		return 0, err
 	}
-	allow := s.Allow
+	allow := s.AllowUIDs
 	if allow == nil {
 		allow = []uint32{uint32(os.Getuid())}
 	}

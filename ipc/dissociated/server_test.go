@@ -16,15 +16,15 @@ import (
 	"github.com/quiver-gpu/quiver/arrowbuf"
 )
 
-func TestAnotherProcessReadsWhatAWindowHolds(t *testing.T) {
+func TestOtherProcessReadsWindow(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
 		w := newWindow(t, dev, 1<<20)
 		metadata, data := serve(t, dev, w, 5)
 		p := startPeer(t, "client", deviceName(t), metadata, data)
-		require.Equal(t, "read 5", p.says(t))
+		require.Equal(t, "read 5", p.readLine(t))
 		require.Positive(t, w.Used(), "the other process keeps two batches")
-		p.next(t)
-		require.Equal(t, "released", p.says(t))
+		p.proceed(t)
+		require.Equal(t, "released", p.readLine(t))
 		require.NoError(t, p.Wait())
 	})
 }
@@ -37,20 +37,20 @@ func TestSeveralProcessesReadPackedBodies(t *testing.T) {
 			peers = append(peers, startPeer(t, "client", deviceName(t), metadata, data))
 		}
 		for _, p := range peers {
-			require.Equal(t, "read 5", p.says(t))
-			p.next(t)
-			require.Equal(t, "released", p.says(t))
+			require.Equal(t, "read 5", p.readLine(t))
+			p.proceed(t)
+			require.Equal(t, "released", p.readLine(t))
 		}
 	})
 }
 
-func TestAClientThatIsKilledGivesBackAllItHeld(t *testing.T) {
+func TestKilledClientFreesItsLocations(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
 		w := newWindow(t, dev, 1<<20)
 		metadata, data := serve(t, dev, w, 5)
 		for range 2 {
 			p := startPeer(t, "client", deviceName(t), metadata, data)
-			require.Equal(t, "read 5", p.says(t))
+			require.Equal(t, "read 5", p.readLine(t))
 			require.Positive(t, w.Used())
 			require.NoError(t, p.Process.Kill())
 			require.Eventually(t, func() bool { return w.Used() == 0 }, 5*time.Second, time.Millisecond)
@@ -58,27 +58,27 @@ func TestAClientThatIsKilledGivesBackAllItHeld(t *testing.T) {
 	})
 }
 
-func TestAServerThatIsKilledIsAnErrorAtTheNextBatch(t *testing.T) {
+func TestKilledServerIsErrorAtNextBatch(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
 		folder := t.TempDir()
 		p := startPeer(t, "server", deviceName(t), folder)
-		metadata, data := p.says(t), p.says(t)
-		r, err := Dial(context.Background(), metadata, data, []byte("numbered"), dev, ReceiveOptions{MaxWaiting: 1})
+		metadata, data := p.readLine(t), p.readLine(t)
+		r, err := Dial(context.Background(), metadata, data, []byte("numbered"), dev, ReceiveOptions{MaxBuffered: 1})
 		require.NoError(t, err)
 		defer r.Release()
 		require.True(t, r.Next(), "%v", r.Err())
-		require.NoError(t, check(1, r.RecordBatch()))
+		require.NoError(t, checkBatch(1, r.RecordBatch()))
 		require.NoError(t, p.Process.Kill())
 		_ = p.Wait()
 		start := time.Now()
-		for r.Next() { // what came before
+		for r.Next() { // batches that arrived before
 		}
 		require.ErrorIs(t, r.Err(), ErrPeerGone)
 		require.Less(t, time.Since(start), 5*time.Second)
 	})
 }
 
-func TestAStreamThatAServerDoesNotKnowIsAnError(t *testing.T) {
+func TestUnknownStreamIsError(t *testing.T) {
 	metadata, data := serve(t, arrowbuf.CPU(), nil, 1)
 	_, err := Dial(context.Background(), metadata, data, []byte("other"), arrowbuf.CPU(), ReceiveOptions{})
 	require.ErrorIs(t, err, ErrPeerGone)
@@ -88,14 +88,14 @@ func TestAStreamThatAServerDoesNotKnowIsAnError(t *testing.T) {
 	require.ErrorContains(t, err, "unix:///path or tcp://host:port")
 }
 
-func TestClientsThatAreKilledAtAnyTimeLeaveNothing(t *testing.T) {
+func TestClientsKilledAtAnyTimeLeaveNothing(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
 		w := newWindow(t, dev, 1<<20)
 		metadata, data := serve(t, dev, w, 5)
 		rng := rand.New(rand.NewPCG(1, 2))
 		longest := 60 * time.Millisecond
 		if deviceName(t) == "cuda" {
-			longest = 1500 * time.Millisecond // a process needs most of it to begin
+			longest = 1500 * time.Millisecond // a process needs most of it to start
 		}
 		for range 10 {
 			p := startPeer(t, "client", deviceName(t), metadata, data)
@@ -105,15 +105,15 @@ func TestClientsThatAreKilledAtAnyTimeLeaveNothing(t *testing.T) {
 		}
 		require.Eventually(t, func() bool { return w.Used() == 0 }, 5*time.Second, time.Millisecond)
 		p := startPeer(t, "client", deviceName(t), metadata, data)
-		require.Equal(t, "read 5", p.says(t))
+		require.Equal(t, "read 5", p.readLine(t))
 	})
 }
 
-func TestUsersThatAreNotAllowedAreRefused(t *testing.T) {
+func TestOtherUsersAreRefused(t *testing.T) {
 	s, err := numberedServer(t.TempDir(), arrowbuf.CPU(), nil, 1)
 	require.NoError(t, err)
 	failed := make(chan error, 2)
-	s.Allow, s.Failed = []uint32{uint32(os.Getuid()) + 1}, func(err error) { failed <- err }
+	s.AllowUIDs, s.OnError = []uint32{uint32(os.Getuid()) + 1}, func(err error) { failed <- err }
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error)
 	go func() { done <- s.Serve(ctx) }()
@@ -127,24 +127,24 @@ func TestUsersThatAreNotAllowedAreRefused(t *testing.T) {
 	require.ErrorIs(t, err, os.ErrNotExist)
 }
 
-func TestAConnectionThatWasLeftAloneIsNotPaired(t *testing.T) {
+func TestClosedConnectionIsNotPaired(t *testing.T) {
 	metadata, data := serve(t, arrowbuf.CPU(), nil, 3)
 	for _, uri := range []string{metadata, data, metadata} {
 		_, conn, err := dial(context.Background(), uri, []byte("numbered"))
 		require.NoError(t, err)
-		time.Sleep(20 * time.Millisecond) // until it waits
+		time.Sleep(20 * time.Millisecond) // until the server has it in the pairing
 		require.NoError(t, conn.Close())
 	}
 	r, err := Dial(context.Background(), metadata, data, []byte("numbered"), arrowbuf.CPU(), ReceiveOptions{})
 	require.NoError(t, err)
 	defer r.Release()
 	for count := 1; r.Next(); count++ {
-		require.NoError(t, check(count, r.RecordBatch()))
+		require.NoError(t, checkBatch(count, r.RecordBatch()))
 	}
 	require.NoError(t, r.Err())
 }
 
-func TestStreamsOfManyClientsAtOnceDoNotMix(t *testing.T) {
+func TestConcurrentStreamsDoNotMix(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
 		w := newWindow(t, dev, 256<<10)
 		metadata, data := serve(t, dev, w, 5)
@@ -160,7 +160,7 @@ func TestStreamsOfManyClientsAtOnceDoNotMix(t *testing.T) {
 				count := 0
 				for err == nil && r.Next() {
 					count++
-					err = check(count, r.RecordBatch())
+					err = checkBatch(count, r.RecordBatch())
 				}
 				if err = errors.Join(err, r.Err()); err == nil && count != 5 {
 					err = fmt.Errorf("%d batches", count)
@@ -174,7 +174,7 @@ func TestStreamsOfManyClientsAtOnceDoNotMix(t *testing.T) {
 	})
 }
 
-func TestWhatClientsHoldOutlivesTheServing(t *testing.T) {
+func TestLocationsOutliveServe(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
 		w := newWindow(t, dev, 1<<20)
 		s, err := numberedServer(t.TempDir(), dev, w, 3)
@@ -194,7 +194,7 @@ func TestWhatClientsHoldOutlivesTheServing(t *testing.T) {
 		time.Sleep(20 * time.Millisecond)
 		require.Positive(t, w.Used())
 		require.ErrorContains(t, w.Close(), "in use")
-		require.NoError(t, check(1, batch))
+		require.NoError(t, checkBatch(1, batch))
 		batch.Release()
 	})
 }

@@ -25,7 +25,7 @@ type Window struct {
 	dev    arrowbuf.Device
 	whole  arrowbuf.Buffer
 	handle []byte
-	rooms  *rooms
+	ranges *rangeAllocator
 	unmap  func() error
 	once   sync.Once
 }
@@ -41,13 +41,13 @@ func NewWindow(dev arrowbuf.Device, n int64) (*Window, error) {
 	if n < 2*alignment {
 		return nil, fmt.Errorf("dissociated.NewWindow: size: got %d bytes, want at least %d: %w", n, 2*alignment, arrowbuf.ErrOutOfRange)
 	}
-	w := &Window{dev: dev, rooms: newRooms(n / alignment * alignment), unmap: func() error { return nil }}
+	w := &Window{dev: dev, ranges: newRangeAllocator(n / alignment * alignment), unmap: func() error { return nil }}
 	var err error
 	switch gpu, ok := dev.(*cudabuf.Device); {
 	case ok:
-		err = w.onGPU(gpu, n)
+		err = w.allocateOnGPU(gpu, n)
 	case dev == arrowbuf.CPU():
-		err = w.onHost(n)
+		err = w.allocateOnHost(n)
 	default:
 		err = fmt.Errorf("%v: %w", dev, arrowbuf.ErrDevice)
 	}
@@ -58,7 +58,7 @@ func NewWindow(dev arrowbuf.Device, n int64) (*Window, error) {
 	return w, nil
 }
 
-func (w *Window) onGPU(dev *cudabuf.Device, n int64) error {
+func (w *Window) allocateOnGPU(dev *cudabuf.Device, n int64) error {
 	b, err := dev.NewIPCBuffer(n)
 	if err != nil {
 		return err
@@ -72,8 +72,8 @@ func (w *Window) onGPU(dev *cudabuf.Device, n int64) error {
 	return nil
 }
 
-func (w *Window) onHost(n int64) error {
-	data, handle, unmap, err := shareHostMemory(n)
+func (w *Window) allocateOnHost(n int64) error {
+	data, handle, unmap, err := createHostMemory(n)
 	if err != nil {
 		return err
 	}
@@ -90,7 +90,7 @@ func (w *Window) Device() arrowbuf.Device { return w.dev }
 func (w *Window) RemoteHandle() []byte { return w.handle }
 
 // Used returns the number of bytes in use.
-func (w *Window) Used() int64 { return w.rooms.used() }
+func (w *Window) Used() int64 { return w.ranges.used() }
 
 // Close frees the memory. It returns an error and does nothing if some of the
 // memory is in use, in this process or another.
@@ -108,7 +108,7 @@ func (w *Window) Close() (err error) {
 
 // offsetOf returns the offset of a buffer; ok is false if the buffer is outside
 // the window.
-func (w *Window) find(b arrowbuf.Buffer) (offset int64, ok bool) {
+func (w *Window) offsetOf(b arrowbuf.Buffer) (offset int64, ok bool) {
 	if b.Device() != w.dev || b.Len() == 0 {
 		return 0, false
 	}
@@ -118,7 +118,7 @@ func (w *Window) find(b arrowbuf.Buffer) (offset int64, ok bool) {
 
 // waitWritten waits until the device has completed all work on a buffer. The
 // protocol cannot tell a peer what to wait for.
-func settled(b arrowbuf.Buffer) error {
+func waitWritten(b arrowbuf.Buffer) error {
 	if gpu, ok := b.(interface{ Wait() error }); ok {
 		return gpu.Wait()
 	}
@@ -127,13 +127,13 @@ func settled(b arrowbuf.Buffer) error {
 
 // slice returns a buffer over a part of the window. release is called when its
 // last reference is released and the device no longer uses it.
-func (w *Window) part(l Location, release func()) (arrowbuf.Buffer, error) {
-	return within(w.whole, l, release)
+func (w *Window) slice(l Location, release func()) (arrowbuf.Buffer, error) {
+	return sliceMemory(w.whole, l, release)
 }
 
 // sliceMemory returns a buffer over a part of whole, which calls release at its
 // end.
-func within(whole arrowbuf.Buffer, l Location, release func()) (arrowbuf.Buffer, error) {
+func sliceMemory(whole arrowbuf.Buffer, l Location, release func()) (arrowbuf.Buffer, error) {
 	if l.Address > uint64(whole.Len()) || l.Length > uint64(whole.Len())-l.Address {
 		return nil, fmt.Errorf("%w: location of %d bytes at %#x is outside the memory of %d bytes", ErrProtocol, l.Length, l.Address, whole.Len())
 	}
@@ -151,7 +151,7 @@ func within(whole arrowbuf.Buffer, l Location, release func()) (arrowbuf.Buffer,
 // any number of times without a copy. Its memory is free again after the last
 // Release in this process and in all clients. CopyBatch waits for free memory
 // until ctx is done.
-func (w *Window) Place(ctx context.Context, batch arrow.RecordBatch) (placed arrow.RecordBatch, err error) {
+func (w *Window) CopyBatch(ctx context.Context, batch arrow.RecordBatch) (copied arrow.RecordBatch, err error) {
 	defer func() {
 		if err != nil {
 			err = fmt.Errorf("dissociated.Window.CopyBatch: %w", err)
@@ -173,134 +173,36 @@ func (w *Window) Place(ctx context.Context, batch arrow.RecordBatch) (placed arr
 	}
 	defer releaseAll(messages)
 	for _, m := range messages {
-		if placed, err = w.placeMessage(ctx, m, to); err != nil {
+		if copied, err = w.copyMessage(ctx, m, to); err != nil {
 			return nil, err
 		}
 	}
-	return placed, nil // the last message is the record batch
+	return copied, nil // the last message is the record batch
 }
 
-func (w *Window) placeMessage(ctx context.Context, m *arrowipc.Message, to *arrowipc.Decoder) (arrow.RecordBatch, error) {
+func (w *Window) copyMessage(ctx context.Context, m *arrowipc.Message, to *arrowipc.Decoder) (arrow.RecordBatch, error) {
 	parts, err := m.Parts()
 	if err != nil {
 		return nil, err
 	}
 	defer parts.Release()
-	places, err := w.place(ctx, parts)
+	windowParts, err := w.addParts(ctx, parts)
 	if err != nil {
 		return nil, err
 	}
-	there := make(arrowipc.Parts, 0, len(parts))
-	defer func() { there.Release() }()
-	for i, p := range places {
-		b, err := w.part(Location{uint64(p.offset), uint64(parts[i].Buffer.Len())}, p.giveBack)
+	copies := make(arrowipc.Parts, 0, len(parts))
+	defer func() { copies.Release() }()
+	for i, p := range windowParts {
+		b, err := w.slice(Location{uint64(p.offset), uint64(parts[i].Buffer.Len())}, p.release)
 		if err != nil {
-			for _, rest := range places[i:] {
-				rest.giveBack()
+			for _, rest := range windowParts[i:] {
+				rest.release()
 			}
 			return nil, err
 		}
-		there = append(there, arrowipc.Part{Offset: parts[i].Offset, Buffer: b})
+		copies = append(copies, arrowipc.Part{Offset: parts[i].Offset, Buffer: b})
 	}
-	return to.Decode(m.Metadata, there)
-}
-
-// alignment is the alignment of allocations in a window, that of a GPU's own
-// allocations.
-const alignment = 256
-
-// rangeAllocator is a first-fit allocator of the ranges of a window.
-type rooms struct {
-	size int64
-
-	mu      sync.Mutex
-	free    []span        // in ascending order
-	changed chan struct{} // closed when a range is freed; nil if no caller waits
-}
-
-type span struct{ from, to int64 }
-
-// newRangeAllocator excludes the first bytes, since location 0 means an empty
-// buffer.
-func newRooms(size int64) *rooms {
-	return &rooms{size: size - alignment, free: []span{{alignment, size}}}
-}
-
-// allocate returns the first free range of n > 0 bytes. It waits for one until
-// ctx is done.
-func (r *rooms) take(ctx context.Context, n int64) (offset int64, err error) {
-	if n > r.size {
-		return 0, fmt.Errorf("%w: got %d bytes, want at most %d, the size of the window", ErrTooLarge, n, r.size)
-	}
-	n = (n + alignment - 1) / alignment * alignment
-	for {
-		offset, changed := r.try(n)
-		if changed == nil {
-			return offset, nil
-		}
-		select {
-		case <-changed:
-		case <-ctx.Done():
-			return 0, fmt.Errorf("waiting for %d free bytes in a window: %w", n, context.Cause(ctx))
-		}
-	}
-}
-
-// tryAllocate is allocate without waiting. If no range is free, it returns a
-// channel that is closed when one is freed.
-func (r *rooms) try(n int64) (offset int64, changed <-chan struct{}) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for i := range r.free {
-		if one := &r.free[i]; one.to-one.from >= n {
-			offset = one.from
-			if one.from += n; one.from == one.to {
-				r.free = append(r.free[:i], r.free[i+1:]...)
-			}
-			return offset, nil
-		}
-	}
-	if r.changed == nil {
-		r.changed = make(chan struct{})
-	}
-	return 0, r.changed
-}
-
-// free frees the range of an allocation.
-func (r *rooms) give(offset, n int64) {
-	n = (n + alignment - 1) / alignment * alignment
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	i := 0
-	for i < len(r.free) && r.free[i].from < offset {
-		i++
-	}
-	r.free = append(r.free, span{})
-	copy(r.free[i+1:], r.free[i:])
-	r.free[i] = span{offset, offset + n}
-	if i+1 < len(r.free) && r.free[i].to == r.free[i+1].from {
-		r.free[i].to = r.free[i+1].to
-		r.free = append(r.free[:i+1], r.free[i+2:]...)
-	}
-	if i > 0 && r.free[i-1].to == r.free[i].from {
-		r.free[i-1].to = r.free[i].to
-		r.free = append(r.free[:i], r.free[i+1:]...)
-	}
-	if r.changed != nil {
-		close(r.changed)
-		r.changed = nil
-	}
-}
-
-// used returns the number of allocated bytes.
-func (r *rooms) used() int64 {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	used := r.size
-	for _, one := range r.free {
-		used -= one.to - one.from
-	}
-	return used
+	return to.Decode(m.Metadata, copies)
 }
 
 // copyAlignment is the alignment of the parts of one body, which share an
@@ -308,66 +210,66 @@ func (r *rooms) used() int64 {
 const copyAlignment = 64
 
 // windowPart is the memory of a part in a window, valid until release is called.
-type placement struct {
-	offset   int64
-	inPlace  bool // the part is in the window already, and is retained
-	giveBack func()
+type windowPart struct {
+	offset  int64
+	inPlace bool // the part is in the window already, and is retained
+	release func()
 }
 
 // addParts returns the window memory of each part, and copies the parts that are
 // outside. When it returns, all bytes are written. The copies share one
 // allocation.
-func (w *Window) place(ctx context.Context, parts arrowipc.Parts) ([]placement, error) {
-	placed := make([]placement, len(parts))
+func (w *Window) addParts(ctx context.Context, parts arrowipc.Parts) ([]windowPart, error) {
+	windowParts := make([]windowPart, len(parts))
 	var copies []int
 	var size int64
 	for i, part := range parts {
-		if offset, ok := w.find(part.Buffer); ok {
-			if err := settled(part.Buffer); err != nil {
+		if offset, ok := w.offsetOf(part.Buffer); ok {
+			if err := waitWritten(part.Buffer); err != nil {
 				return nil, err
 			}
-			placed[i] = placement{offset: offset, inPlace: true, giveBack: part.Buffer.Release}
+			windowParts[i] = windowPart{offset: offset, inPlace: true, release: part.Buffer.Release}
 			continue
 		}
-		placed[i].offset = size
+		windowParts[i].offset = size
 		copies = append(copies, i)
 		size += (part.Buffer.Len() + copyAlignment - 1) / copyAlignment * copyAlignment
 	}
-	if err := w.copyIn(ctx, parts, copies, size, placed); err != nil {
+	if err := w.copyParts(ctx, parts, copies, size, windowParts); err != nil {
 		return nil, err
 	}
 	for i, part := range parts {
-		if placed[i].inPlace {
+		if windowParts[i].inPlace {
 			part.Buffer.Retain()
 		}
 	}
-	return placed, nil
+	return windowParts, nil
 }
 
 // copyParts copies the parts with the given indexes into one allocation.
-func (w *Window) copyIn(ctx context.Context, parts arrowipc.Parts, copies []int, size int64, placed []placement) error {
+func (w *Window) copyParts(ctx context.Context, parts arrowipc.Parts, copies []int, size int64, windowParts []windowPart) error {
 	if size == 0 {
 		return nil
 	}
-	room, err := w.rooms.take(ctx, size)
+	base, err := w.ranges.allocate(ctx, size)
 	if err != nil {
 		return err
 	}
 	left := new(atomic.Int64)
 	left.Store(int64(len(copies)))
 	for _, i := range copies {
-		placed[i].offset += room
-		placed[i].giveBack = func() {
+		windowParts[i].offset += base
+		windowParts[i].release = func() {
 			if left.Add(-1) == 0 {
-				w.rooms.give(room, size)
+				w.ranges.free(base, size)
 			}
 		}
 		if err == nil {
-			err = w.write(parts[i].Buffer, placed[i].offset)
+			err = w.enqueueCopy(parts[i].Buffer, windowParts[i].offset)
 		}
 	}
-	if err = errors.Join(err, settled(w.whole)); err != nil {
-		w.rooms.give(room, size)
+	if err = errors.Join(err, waitWritten(w.whole)); err != nil {
+		w.ranges.free(base, size)
 		return fmt.Errorf("copying into the window: %w", err)
 	}
 	return nil
@@ -375,7 +277,7 @@ func (w *Window) copyIn(ctx context.Context, parts arrowipc.Parts, copies []int,
 
 // enqueueCopy copies a buffer of any device to an offset. On a GPU the copy may
 // only be enqueued, so that the caller waits once for many copies.
-func (w *Window) write(src arrowbuf.Buffer, offset int64) error {
+func (w *Window) enqueueCopy(src arrowbuf.Buffer, offset int64) error {
 	gpu, ok := w.whole.(*cudabuf.Buffer)
 	host, onHost := arrowbuf.HostBytes(src)
 	if !ok || !onHost && src.Device() != w.dev {
@@ -392,4 +294,102 @@ func (w *Window) write(src arrowbuf.Buffer, offset int64) error {
 		_, err = gpu.CopyFromDeviceAsync(src, offset, stream)
 	}
 	return err
+}
+
+// alignment is the alignment of allocations in a window, that of a GPU's own
+// allocations.
+const alignment = 256
+
+// rangeAllocator is a first-fit allocator of the ranges of a window.
+type rangeAllocator struct {
+	size int64
+
+	mu         sync.Mutex
+	freeRanges []byteRange   // in ascending order
+	changed    chan struct{} // closed when a range is freed; nil if no caller waits
+}
+
+type byteRange struct{ from, to int64 }
+
+// newRangeAllocator excludes the first bytes, since location 0 means an empty
+// buffer.
+func newRangeAllocator(size int64) *rangeAllocator {
+	return &rangeAllocator{size: size - alignment, freeRanges: []byteRange{{alignment, size}}}
+}
+
+// allocate returns the first free range of n > 0 bytes. It waits for one until
+// ctx is done.
+func (r *rangeAllocator) allocate(ctx context.Context, n int64) (offset int64, err error) {
+	if n > r.size {
+		return 0, fmt.Errorf("%w: got %d bytes, want at most %d, the size of the window", ErrTooLarge, n, r.size)
+	}
+	n = (n + alignment - 1) / alignment * alignment
+	for {
+		offset, changed := r.tryAllocate(n)
+		if changed == nil {
+			return offset, nil
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return 0, fmt.Errorf("waiting for %d free bytes in a window: %w", n, context.Cause(ctx))
+		}
+	}
+}
+
+// tryAllocate is allocate without waiting. If no range is free, it returns a
+// channel that is closed when one is freed.
+func (r *rangeAllocator) tryAllocate(n int64) (offset int64, changed <-chan struct{}) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for i := range r.freeRanges {
+		if one := &r.freeRanges[i]; one.to-one.from >= n {
+			offset = one.from
+			if one.from += n; one.from == one.to {
+				r.freeRanges = append(r.freeRanges[:i], r.freeRanges[i+1:]...)
+			}
+			return offset, nil
+		}
+	}
+	if r.changed == nil {
+		r.changed = make(chan struct{})
+	}
+	return 0, r.changed
+}
+
+// free frees the range of an allocation.
+func (r *rangeAllocator) free(offset, n int64) {
+	n = (n + alignment - 1) / alignment * alignment
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	i := 0
+	for i < len(r.freeRanges) && r.freeRanges[i].from < offset {
+		i++
+	}
+	r.freeRanges = append(r.freeRanges, byteRange{})
+	copy(r.freeRanges[i+1:], r.freeRanges[i:])
+	r.freeRanges[i] = byteRange{offset, offset + n}
+	if i+1 < len(r.freeRanges) && r.freeRanges[i].to == r.freeRanges[i+1].from {
+		r.freeRanges[i].to = r.freeRanges[i+1].to
+		r.freeRanges = append(r.freeRanges[:i+1], r.freeRanges[i+2:]...)
+	}
+	if i > 0 && r.freeRanges[i-1].to == r.freeRanges[i].from {
+		r.freeRanges[i-1].to = r.freeRanges[i].to
+		r.freeRanges = append(r.freeRanges[:i], r.freeRanges[i+1:]...)
+	}
+	if r.changed != nil {
+		close(r.changed)
+		r.changed = nil
+	}
+}
+
+// used returns the number of allocated bytes.
+func (r *rangeAllocator) used() int64 {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	used := r.size
+	for _, one := range r.freeRanges {
+		used -= one.to - one.from
+	}
+	return used
 }

@@ -91,12 +91,12 @@ type Metadata struct {
 }
 
 // EndOfStream reports whether the message ends the stream.
-func (m Metadata) End() bool { return m.Header == nil }
+func (m Metadata) EndOfStream() bool { return m.Header == nil }
 
 // Append appends the message: its type, the sequence number, and the header.
 func (m Metadata) Append(b []byte) []byte {
 	kind := byte(ipcHeader)
-	if m.End() {
+	if m.EndOfStream() {
 		kind = endOfStream
 	}
 	b = binary.LittleEndian.AppendUint32(append(b, kind), m.Sequence)
@@ -237,7 +237,7 @@ func ParseEndpoint(u *url.URL) (Endpoint, error) {
 	if err != nil {
 		return fail(fmt.Errorf("query: %w", err))
 	}
-	want, err := tagOf(q, "want_data")
+	want, err := parseTag(q, "want_data")
 	if err != nil {
 		return fail(err)
 	}
@@ -245,17 +245,17 @@ func ParseEndpoint(u *url.URL) (Endpoint, error) {
 		return fail(fmt.Errorf("want_data is missing"))
 	}
 	e := Endpoint{WantData: *want}
-	if e.FreeData, err = tagOf(q, "free_data"); err != nil {
+	if e.FreeData, err = parseTag(q, "free_data"); err != nil {
 		return fail(err)
 	}
 	if e.FreeData != nil && *e.FreeData == e.WantData {
 		return fail(fmt.Errorf("free_data and want_data are both %d", e.WantData))
 	}
-	handle, _, err := single(q, "remote_handle")
+	handle, _, err := queryValue(q, "remote_handle")
 	if err != nil {
 		return fail(err)
 	}
-	if e.RemoteHandle, err = decode(handle); err != nil {
+	if e.RemoteHandle, err = decodeBase64(handle); err != nil {
 		return fail(fmt.Errorf("remote_handle: %w", err))
 	}
 	return e, nil
@@ -263,7 +263,7 @@ func ParseEndpoint(u *url.URL) (Endpoint, error) {
 
 // decodeBase64 decodes either alphabet of base64, padded or not, since the
 // protocol does not specify which. In a query a plus sign decodes to a space.
-func decode(text string) ([]byte, error) {
+func decodeBase64(text string) ([]byte, error) {
 	text = strings.NewReplacer("-", "+", "_", "/", " ", "+").Replace(text)
 	if len(text)%4 == 0 {
 		text = strings.TrimSuffix(strings.TrimSuffix(text, "="), "=")
@@ -271,8 +271,8 @@ func decode(text string) ([]byte, error) {
 	return base64.RawStdEncoding.Strict().DecodeString(text)
 }
 
-func tagOf(q url.Values, name string) (*Tag, error) {
-	text, ok, err := single(q, name)
+func parseTag(q url.Values, name string) (*Tag, error) {
+	text, ok, err := queryValue(q, name)
 	if err != nil || !ok {
 		return nil, err
 	}
@@ -284,7 +284,7 @@ func tagOf(q url.Values, name string) (*Tag, error) {
 	return &t, nil
 }
 
-func single(q url.Values, name string) (value string, ok bool, err error) {
+func queryValue(q url.Values, name string) (value string, ok bool, err error) {
 	switch all := q[name]; len(all) {
 	case 0:
 		return "", false, nil
