@@ -293,5 +293,5 @@ func TestOtherMachinesReadTablesByFlight(t *testing.T) {
 	})
 	code, _, errs := share("serve", weatherFile(t, "weather.arrow"), "--device", "cpu", "--socket", filepath.Join(t.TempDir(), "s"), "--flight", "nowhere")
 	assert.Equal(t, exitServer, code)
-	assert.Contains(t, errs, "serving Flight")
+	assert.Contains(t, errs, "flight.Serve")
 }

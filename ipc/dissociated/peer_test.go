@@ -115,14 +115,14 @@ func peerDevice(name string) (arrowbuf.Device, func() error, error) {
 	var d *cudabuf.Driver
 	var err error
 	switch name {
-	case "soft":
-		d = cudatest.New(cudatest.Config{})
+	case "cpu":
+		return arrowbuf.CPU(), func() error { return nil }, nil
 	case "cuda":
 		if d, err = cudabuf.Open(); err != nil {
 			return nil, nil, err
 		}
 	default:
-		return arrowbuf.CPU(), func() error { return nil }, nil
+		d = cudatest.New(cudatest.Config{})
 	}
 	dev, err := d.Device(0)
 	return dev, d.Close, err

@@ -21,8 +21,8 @@ import (
 )
 
 // BenchmarkTable reads a table of 8 columns of float64, 64 MiB in 4 batches, from
-// a server in the same process: on the CPU, on a GPU, and on the host by arrow-go's
-// writer and reader.
+// a server in the same process: on the CPU device, on a GPU, and on the host with
+// arrow-go's writer and reader.
 func BenchmarkTable(b *testing.B) {
 	const columns, batches, size = 8, 4, 64 << 20
 	schema, table := wideTable(b, columns, batches, size)
@@ -67,7 +67,7 @@ func BenchmarkTable(b *testing.B) {
 			}
 			return w.Close()
 		}
-		client, err := arrowflight.NewClientWithMiddleware((&foreign{get: get}).serve(b), nil, nil,
+		client, err := arrowflight.NewClientWithMiddleware((&fakeServer{get: get}).serve(b), nil, nil,
 			grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(1<<30)))
 		require.NoError(b, err)
 		defer func() { require.NoError(b, client.Close()) }()

@@ -18,18 +18,18 @@ import (
 	"github.com/quiver-gpu/quiver/ipc/flight"
 )
 
-// foreign is a Flight server as others write them.
-type foreign struct {
+// fakeServer is a Flight server that is not built on this package.
+type fakeServer struct {
 	arrowflight.BaseFlightServer
 	endpoints []*arrowflight.FlightEndpoint
 	get       func(ticket string, out arrowflight.FlightService_DoGetServer) error
 }
 
-func (f *foreign) GetFlightInfo(context.Context, *arrowflight.FlightDescriptor) (*arrowflight.FlightInfo, error) {
+func (f *fakeServer) GetFlightInfo(context.Context, *arrowflight.FlightDescriptor) (*arrowflight.FlightInfo, error) {
 	return &arrowflight.FlightInfo{Endpoint: f.endpoints}, nil
 }
 
-func (f *foreign) DoGet(ticket *arrowflight.Ticket, out arrowflight.FlightService_DoGetServer) error {
+func (f *fakeServer) DoGet(ticket *arrowflight.Ticket, out arrowflight.FlightService_DoGetServer) error {
 	return f.get(string(ticket.GetTicket()), out)
 }
 
@@ -41,7 +41,7 @@ func endpoint(ticket string, locations ...string) *arrowflight.FlightEndpoint {
 	return e
 }
 
-func (f *foreign) serve(t testing.TB) (address string) {
+func (f *fakeServer) serve(t testing.TB) (address string) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
@@ -52,8 +52,8 @@ func (f *foreign) serve(t testing.TB) (address string) {
 	return l.Addr().String()
 }
 
-// byArrowGo sends batches with arrow-go's writer.
-func byArrowGo(out arrowflight.FlightService_DoGetServer, batches []arrow.RecordBatch) error {
+// sendWithArrowGo sends batches with arrow-go's writer.
+func sendWithArrowGo(out arrowflight.FlightService_DoGetServer, batches []arrow.RecordBatch) error {
 	w := arrowflight.NewRecordWriter(out, arrowgoipc.WithSchema(schema))
 	for _, batch := range batches {
 		if err := w.WriteWithAppMetadata(batch, []byte("of the application")); err != nil {
@@ -66,21 +66,21 @@ func byArrowGo(out arrowflight.FlightService_DoGetServer, batches []arrow.Record
 	return w.Close()
 }
 
-func TestEndpointsOfOtherServersAreReadInOrder(t *testing.T) {
+func TestEndpointsAreReadInOrder(t *testing.T) {
 	batches := hostBatches(t)
 	get := func(ticket string, out arrowflight.FlightService_DoGetServer) error {
 		switch ticket {
 		case "first":
-			return byArrowGo(out, batches[:1])
+			return sendWithArrowGo(out, batches[:1])
 		case "rest":
-			return byArrowGo(out, batches[1:])
+			return sendWithArrowGo(out, batches[1:])
 		}
-		return fmt.Errorf("there is no %s", ticket)
+		return fmt.Errorf("no ticket %s", ticket)
 	}
-	other := (&foreign{get: get}).serve(t)
+	other := (&fakeServer{get: get}).serve(t)
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
 		for _, second := range []string{"grpc://" + other, "grpc+tcp://" + other, "arrow-flight-reuse-connection://?"} {
-			c := dial(t, (&foreign{get: get, endpoints: []*arrowflight.FlightEndpoint{endpoint("first"), endpoint("rest", second)}}).serve(t), flight.DialOptions{})
+			c := dial(t, (&fakeServer{get: get, endpoints: []*arrowflight.FlightEndpoint{endpoint("first"), endpoint("rest", second)}}).serve(t), flight.DialOptions{})
 			r, err := c.Reader(context.Background(), "any", dev)
 			require.NoError(t, err)
 			require.Equal(t, len(batches), requireRows(t, batches, r))
@@ -89,7 +89,7 @@ func TestEndpointsOfOtherServersAreReadInOrder(t *testing.T) {
 	})
 }
 
-func TestWhatAServerSendsWronglyIsAnError(t *testing.T) {
+func TestReaderRejectsInvalidMessages(t *testing.T) {
 	batches := hostBatches(t)
 	send := func(messages ...*arrowflight.FlightData) func(string, arrowflight.FlightService_DoGetServer) error {
 		return func(_ string, out arrowflight.FlightService_DoGetServer) error {
@@ -104,24 +104,24 @@ func TestWhatAServerSendsWronglyIsAnError(t *testing.T) {
 	first := endpoint("a")
 	for _, c := range []struct {
 		name string
-		of   foreign
+		of   fakeServer
 		says string
 	}{
-		{"no endpoint", foreign{}, "names no endpoint"},
-		{"nothing", foreign{endpoints: []*arrowflight.FlightEndpoint{first}, get: send()}, "before its schema"},
-		{"metadata that is none", foreign{endpoints: []*arrowflight.FlightEndpoint{first}, get: send(&arrowflight.FlightData{DataHeader: []byte("none")})}, "schema"},
-		{"a body alone", foreign{endpoints: []*arrowflight.FlightEndpoint{first}, get: send(&arrowflight.FlightData{DataBody: []byte("none")})}, "without metadata"},
-		{"an error", foreign{endpoints: []*arrowflight.FlightEndpoint{first}, get: func(string, arrowflight.FlightService_DoGetServer) error {
+		{"no endpoint", fakeServer{}, "has no endpoint"},
+		{"nothing", fakeServer{endpoints: []*arrowflight.FlightEndpoint{first}, get: send()}, "before its schema"},
+		{"metadata that is no flatbuffer", fakeServer{endpoints: []*arrowflight.FlightEndpoint{first}, get: send(&arrowflight.FlightData{DataHeader: []byte("none")})}, "schema"},
+		{"a body alone", fakeServer{endpoints: []*arrowflight.FlightEndpoint{first}, get: send(&arrowflight.FlightData{DataBody: []byte("none")})}, "without metadata"},
+		{"an error", fakeServer{endpoints: []*arrowflight.FlightEndpoint{first}, get: func(string, arrowflight.FlightService_DoGetServer) error {
 			return fmt.Errorf("the disk is full")
 		}}, "the disk is full"},
-		{"a location of another kind", foreign{endpoints: []*arrowflight.FlightEndpoint{endpoint("a", "ucx://there:1")}}, "expected grpc"},
-		{"an error at the end", foreign{endpoints: []*arrowflight.FlightEndpoint{first}, get: func(_ string, out arrowflight.FlightService_DoGetServer) error {
-			if err := byArrowGo(out, batches); err != nil {
+		{"a location of another kind", fakeServer{endpoints: []*arrowflight.FlightEndpoint{endpoint("a", "ucx://there:1")}}, "want grpc"},
+		{"an error at the end", fakeServer{endpoints: []*arrowflight.FlightEndpoint{first}, get: func(_ string, out arrowflight.FlightService_DoGetServer) error {
+			if err := sendWithArrowGo(out, batches); err != nil {
 				return err
 			}
 			return fmt.Errorf("the disk is full")
 		}}, "the disk is full"},
-		{"a message that is too long", foreign{endpoints: []*arrowflight.FlightEndpoint{first}, get: send(&arrowflight.FlightData{DataHeader: make([]byte, 1<<20)})}, "larger than max"},
+		{"a message that is too long", fakeServer{endpoints: []*arrowflight.FlightEndpoint{first}, get: send(&arrowflight.FlightData{DataHeader: make([]byte, 1<<20)})}, "larger than max"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			client := dial(t, c.of.serve(t), flight.DialOptions{MaxMessage: 1 << 19})
@@ -138,7 +138,7 @@ func TestWhatAServerSendsWronglyIsAnError(t *testing.T) {
 	}
 }
 
-func TestOtherClientsReadWhatIsServed(t *testing.T) {
+func TestOtherClientsReadServedTables(t *testing.T) {
 	batches := hostBatches(t)
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
 		catalog := newCatalog(t)
@@ -150,9 +150,9 @@ func TestOtherClientsReadWhatIsServed(t *testing.T) {
 		require.NoError(t, err)
 		defer func() { require.NoError(t, c.Close()) }()
 		d := &arrowflight.FlightDescriptor{Type: arrowflight.DescriptorPATH, Path: []string{"a"}}
-		answer, err := c.GetSchema(context.Background(), d)
+		reply, err := c.GetSchema(context.Background(), d)
 		require.NoError(t, err)
-		got, err := arrowflight.DeserializeSchema(answer.GetSchema(), nil)
+		got, err := arrowflight.DeserializeSchema(reply.GetSchema(), nil)
 		require.NoError(t, err)
 		require.True(t, schema.Equal(got))
 		info, err := c.GetFlightInfo(context.Background(), d)

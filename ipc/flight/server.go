@@ -23,19 +23,22 @@ import (
 	"github.com/quiver-gpu/quiver/ipc"
 )
 
-// ServerOptions says how to serve. The zero value serves without encryption, to
-// everybody who reaches the address.
+// ServerOptions configures a server. The zero value serves without encryption to
+// every client that can reach the address.
 type ServerOptions struct {
-	// TLS encrypts, and asks for clients' certificates where it says so.
+	// TLS, if not nil, encrypts, and requires client certificates if it is
+	// configured to.
 	TLS *tls.Config
-	// MaxBody is how many bytes of columns go in a message where rows can be cut:
-	// 32 MiB where it is 0. A longer batch comes as several.
+	// MaxBody is the maximum number of bytes of columns in a message; longer
+	// batches are split by rows. 0 means 32 MiB.
 	MaxBody int64
-	// Options are gRPC's own, such as interceptors that check who calls.
+	// Options are further gRPC options, such as interceptors that authenticate
+	// callers.
 	Options []grpc.ServerOption
 }
 
-// Server offers a catalog by Flight. It may be used from any goroutine.
+// Server serves a catalog by Flight. Its methods may be called from any
+// goroutine.
 type Server struct {
 	address net.Addr
 	server  *grpc.Server
@@ -44,13 +47,13 @@ type Server struct {
 	once    sync.Once
 }
 
-// Serve offers the tables and streams of a catalog at a TCP address, host:port,
-// until Close. Port 0 takes one that is free. Buffers, which are not Arrow's, are
-// not offered.
+// Serve serves the tables and streams of a catalog at a TCP address, host:port,
+// until Close. Port 0 selects a free port. Buffers are not served, since they are
+// not Arrow data.
 func Serve(address string, catalog *ipc.Catalog, o ServerOptions) (*Server, error) {
 	listener, err := net.Listen("tcp", address)
 	if err != nil {
-		return nil, fmt.Errorf("serving Flight: %w", err)
+		return nil, fmt.Errorf("flight.Serve: %w", err)
 	}
 	if o.MaxBody <= 0 {
 		o.MaxBody = 32 << 20
@@ -70,12 +73,12 @@ func Serve(address string, catalog *ipc.Catalog, o ServerOptions) (*Server, erro
 	return s, nil
 }
 
-// Address is where the server listens.
+// Address returns the server's address.
 func (s *Server) Address() net.Addr { return s.address }
 
-// Close ends all calls, and returns when nothing reads the catalog for them any
-// more, which stays the caller's. The error is why serving ended before, if it did.
-// A second Close does nothing.
+// Close ends all calls and returns when they no longer read the catalog. The
+// catalog stays open. The error is the one that ended serving earlier, if any. A
+// second Close does nothing.
 func (s *Server) Close() error {
 	var err error
 	s.once.Do(func() {
@@ -86,18 +89,18 @@ func (s *Server) Close() error {
 	return err
 }
 
-// service is Flight's calls over a catalog.
+// service implements the Flight calls on a catalog.
 type service struct {
 	flight.BaseFlightServer
 	catalog *ipc.Catalog
 	maxBody int64
 }
 
-// ListFlights answers an info of each table and stream. There are no criteria:
-// an expression is an error.
+// ListFlights sends the info of each table and stream. An expression in the
+// criteria is an error.
 func (s *service) ListFlights(criteria *flight.Criteria, out flight.FlightService_ListFlightsServer) error {
 	if len(criteria.GetExpression()) > 0 {
-		return status.Error(codes.InvalidArgument, "there are no criteria for flights")
+		return status.Error(codes.InvalidArgument, "flight.Server: criteria are not supported")
 	}
 	for _, entry := range s.catalog.List() {
 		if entry.Kind == ipc.KindBuffer {
@@ -105,10 +108,10 @@ func (s *service) ListFlights(criteria *flight.Criteria, out flight.FlightServic
 		}
 		info, err := s.info(entry)
 		if errors.Is(err, ipc.ErrNotFound) {
-			continue // withdrawn meanwhile
+			continue // withdrawn since List
 		}
 		if err != nil {
-			return failure(err)
+			return toStatus(err)
 		}
 		if err := out.Send(info); err != nil {
 			return err
@@ -117,13 +120,13 @@ func (s *service) ListFlights(criteria *flight.Criteria, out flight.FlightServic
 	return nil
 }
 
-// GetFlightInfo answers the info of the name that a path is.
+// GetFlightInfo returns the info of a name, which is the descriptor's path.
 func (s *service) GetFlightInfo(_ context.Context, d *flight.FlightDescriptor) (*flight.FlightInfo, error) {
-	name, err := nameOf(d)
+	name, err := descriptorName(d)
 	if err != nil {
 		return nil, err
 	}
-	// A name that is not listed has an error of its own below.
+	// For a name that is not listed, s.info returns the error.
 	entry := ipc.Entry{Name: name}
 	for _, one := range s.catalog.List() {
 		if one.Name == name {
@@ -131,32 +134,32 @@ func (s *service) GetFlightInfo(_ context.Context, d *flight.FlightDescriptor) (
 		}
 	}
 	info, err := s.info(entry)
-	return info, failure(err)
+	return info, toStatus(err)
 }
 
-// GetSchema answers the schema of the name that a path is.
+// GetSchema returns the schema of a name, which is the descriptor's path.
 func (s *service) GetSchema(_ context.Context, d *flight.FlightDescriptor) (*flight.SchemaResult, error) {
-	name, err := nameOf(d)
+	name, err := descriptorName(d)
 	if err != nil {
 		return nil, err
 	}
-	schema, err := s.schema(name)
+	schema, err := s.encodedSchema(name)
 	if err != nil {
-		return nil, failure(err)
+		return nil, toStatus(err)
 	}
 	return &flight.SchemaResult{Schema: schema}, nil
 }
 
-// nameOf is the name that a descriptor means.
-func nameOf(d *flight.FlightDescriptor) (string, error) {
+// descriptorName returns the name in a descriptor.
+func descriptorName(d *flight.FlightDescriptor) (string, error) {
 	if d.GetType() != flight.DescriptorPATH || len(d.GetPath()) != 1 {
-		return "", status.Errorf(codes.InvalidArgument, "a descriptor of type %v with a path of %d elements, expected a path of one, the name", d.GetType(), len(d.GetPath()))
+		return "", status.Errorf(codes.InvalidArgument, "descriptor: got type %v with a path of %d elements, want a path of one element, the name", d.GetType(), len(d.GetPath()))
 	}
 	return d.GetPath()[0], nil
 }
 
-// schema is a schema's message as in a stream.
-func (s *service) schema(name string) ([]byte, error) {
+// encodedSchema returns the schema of a name as an encapsulated message.
+func (s *service) encodedSchema(name string) ([]byte, error) {
 	schema, err := s.catalog.Schema(name)
 	if err != nil {
 		return nil, err
@@ -165,11 +168,11 @@ func (s *service) schema(name string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return encapsulated(metadata), nil
+	return encapsulate(metadata), nil
 }
 
 func (s *service) info(entry ipc.Entry) (*flight.FlightInfo, error) {
-	schema, err := s.schema(entry.Name)
+	schema, err := s.encodedSchema(entry.Name)
 	if err != nil {
 		return nil, err
 	}
@@ -182,24 +185,25 @@ func (s *service) info(entry ipc.Entry) (*flight.FlightInfo, error) {
 		Ordered:          true,
 	}
 	if entry.Kind == ipc.KindStream {
-		info.TotalRecords, info.TotalBytes = -1, -1 // what is to come is not known
+		info.TotalRecords, info.TotalBytes = -1, -1 // unknown
 	}
 	return info, nil
 }
 
-// DoGet sends the batches of the name that a ticket is: of a table all, of a
-// stream those that are written from now on, until its end.
+// DoGet sends the batches of a name, which is the ticket: all batches of a table,
+// or those that are written to a stream from now until its end.
 func (s *service) DoGet(ticket *flight.Ticket, out flight.FlightService_DoGetServer) error {
 	batches, err := s.catalog.Reader(out.Context(), string(ticket.GetTicket()))
 	if err != nil {
-		return failure(err)
+		return toStatus(err)
 	}
 	defer batches.Release()
-	return failure(send(batches, s.maxBody, out.Send))
+	return toStatus(send(batches, s.maxBody, out.Send))
 }
 
-// failure gives an error the code that says what a client can act on.
-func failure(err error) error {
+// toStatus returns err as a gRPC status, with the code for errors that a client
+// can act on.
+func toStatus(err error) error {
 	if err == nil {
 		return nil
 	}
@@ -220,35 +224,35 @@ func failure(err error) error {
 	return status.Error(code, err.Error())
 }
 
-// sender sends the messages of a stream, each with its bytes.
+// sender sends the messages of a stream with their bodies.
 type sender struct {
 	encoder *arrowipc.Encoder
 	maxBody int64
-	to      func(*flight.FlightData) error
+	output  func(*flight.FlightData) error
 }
 
-// send sends the batches of any device.
+// send sends batches of any device.
 func send(batches array.RecordReader, maxBody int64, to func(*flight.FlightData) error) error {
 	encoder, err := arrowipc.NewEncoder(batches.Schema())
 	if err != nil {
 		return err
 	}
 	defer encoder.Release()
-	s := &sender{encoder: encoder, maxBody: maxBody, to: to}
+	s := &sender{encoder: encoder, maxBody: maxBody, output: to}
 	if err := to(&flight.FlightData{DataHeader: encoder.Schema()}); err != nil {
 		return err
 	}
 	for batches.Next() {
-		if err := s.batch(batches.RecordBatch()); err != nil {
+		if err := s.sendBatch(batches.RecordBatch()); err != nil {
 			return err
 		}
 	}
 	return batches.Err()
 }
 
-// batch sends the dictionaries that changed, and a batch, in pieces where it is
-// long.
-func (s *sender) batch(batch arrow.RecordBatch) error {
+// sendBatch sends the dictionaries that changed and the batch. It splits a long
+// batch by rows.
+func (s *sender) sendBatch(batch arrow.RecordBatch) error {
 	messages, err := s.encoder.Encode(batch)
 	if err != nil {
 		return err
@@ -260,25 +264,26 @@ func (s *sender) batch(batch arrow.RecordBatch) error {
 	}()
 	last := len(messages) - 1
 	for _, m := range messages[:last] {
-		if err := s.message(m); err != nil {
+		if err := s.sendMessage(m); err != nil {
 			return err
 		}
 	}
 	m, rows := messages[last], batch.NumRows()
 	pieces := min(rows, (m.BodyLength+s.maxBody-1)/s.maxBody)
 	if pieces <= 1 {
-		return s.message(m)
+		return s.sendMessage(m)
 	}
 	for i := range pieces {
-		if err := s.rows(batch, rows*i/pieces, rows*(i+1)/pieces); err != nil {
+		if err := s.sendRows(batch, rows*i/pieces, rows*(i+1)/pieces); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// rows sends rows [from, until) of a batch whose dictionaries are sent.
-func (s *sender) rows(batch arrow.RecordBatch, from, until int64) error {
+// sendRows sends rows [from, until) of a batch. The batch's dictionaries have
+// been sent.
+func (s *sender) sendRows(batch arrow.RecordBatch, from, until int64) error {
 	piece := batch.NewSlice(from, until)
 	defer piece.Release()
 	m, err := arrowipc.EncodeRecordBatch(piece)
@@ -286,21 +291,21 @@ func (s *sender) rows(batch arrow.RecordBatch, from, until int64) error {
 		return err
 	}
 	defer m.Release()
-	return s.message(m)
+	return s.sendMessage(m)
 }
 
-func (s *sender) message(m *arrowipc.Message) error {
-	body, err := bodyOf(m)
+func (s *sender) sendMessage(m *arrowipc.Message) error {
+	body, err := copyBody(m)
 	if err != nil {
 		return err
 	}
-	return s.to(&flight.FlightData{DataHeader: m.Metadata, DataBody: body})
+	return s.output(&flight.FlightData{DataHeader: m.Metadata, DataBody: body})
 }
 
-// bodyOf copies the body of a message to memory of its own: gRPC does not say when
-// it is done with what it was given to send (ServerStream.SendMsg), since tracing,
-// statistics and codecs of a server's options may look at it later.
-func bodyOf(m *arrowipc.Message) ([]byte, error) {
+// copyBody copies the body of a message into new memory. gRPC does not say when
+// it no longer uses a message after SendMsg: tracing, statistics and codecs may
+// read it later.
+func copyBody(m *arrowipc.Message) ([]byte, error) {
 	parts, err := m.Parts()
 	if err != nil {
 		return nil, err
@@ -315,9 +320,9 @@ func bodyOf(m *arrowipc.Message) ([]byte, error) {
 	return body, nil
 }
 
-// encapsulated is metadata as in a stream: a marker, the length, the flatbuffer
-// and its padding.
-func encapsulated(metadata []byte) []byte {
+// encapsulate returns metadata as in an IPC stream: a marker, the length, the
+// flatbuffer and its padding.
+func encapsulate(metadata []byte) []byte {
 	padded := (len(metadata) + 7) &^ 7
 	b := make([]byte, 0, 8+padded)
 	b = binary.LittleEndian.AppendUint32(b, ^uint32(0))
@@ -325,5 +330,5 @@ func encapsulated(metadata []byte) []byte {
 	return append(b, metadata...)[:8+padded]
 }
 
-// hostBuffer is memory that gRPC made, of which nobody else knows.
+// hostBuffer wraps memory of gRPC, which has no other users.
 func hostBuffer(b []byte) arrowbuf.Buffer { return arrowbuf.WrapExternal(b, func() {}) }

@@ -6,125 +6,24 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
-	"fmt"
 	"net/http/httptest"
-	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/apache/arrow-go/v18/arrow"
-	"github.com/apache/arrow-go/v18/arrow/array"
 	arrowflight "github.com/apache/arrow-go/v18/arrow/flight"
-	"github.com/apache/arrow-go/v18/arrow/memory"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/stats"
 
 	"github.com/quiver-gpu/quiver/arrowbuf"
-	"github.com/quiver-gpu/quiver/cudabuf"
-	"github.com/quiver-gpu/quiver/cudabuf/cudatest"
 	"github.com/quiver-gpu/quiver/ipc"
 	"github.com/quiver-gpu/quiver/ipc/flight"
 )
 
-func onDevices(t *testing.T, test func(t *testing.T, dev arrowbuf.Device)) {
-	t.Helper()
-	t.Run("cpu", func(t *testing.T) { test(t, arrowbuf.CPU()) })
-	cudatest.ForEachDevice(t, func(t *testing.T, dev *cudabuf.Device) { test(t, dev) })
-}
-
-var schema = arrow.NewSchema([]arrow.Field{
-	{Name: "id", Type: arrow.PrimitiveTypes.Int64},
-	{Name: "name", Type: arrow.BinaryTypes.String, Nullable: true, Metadata: arrow.MetadataFrom(map[string]string{"k": "v"})},
-	{Name: "flag", Type: arrow.FixedWidthTypes.Boolean, Nullable: true},
-	{Name: "list", Type: arrow.ListOf(arrow.PrimitiveTypes.Float32), Nullable: true},
-	{Name: "code", Type: &arrow.DictionaryType{IndexType: arrow.PrimitiveTypes.Int8, ValueType: arrow.BinaryTypes.String}, Nullable: true},
-}, nil)
-
-// hostBatch makes rows that tell batches apart by a seed.
-func hostBatch(t testing.TB, seed, rows int) arrow.RecordBatch {
-	t.Helper()
-	text := make([]string, rows)
-	for i := range text {
-		n := seed*1000 + i
-		text[i] = fmt.Sprintf(`{"id": %d, "name": "row %d", "flag": %t, "list": [%d, 0.5], "code": "c%d"}`, n, n, n%3 == 0, n%100, n%5+seed%2)
-		if n%7 == 3 {
-			text[i] = fmt.Sprintf(`{"id": %d}`, n)
-		}
-	}
-	batch, _, err := array.RecordFromJSON(memory.DefaultAllocator, schema, strings.NewReader("["+strings.Join(text, ",")+"]"))
-	require.NoError(t, err)
-	t.Cleanup(batch.Release)
-	return batch
-}
-
-func hostBatches(t testing.TB) []arrow.RecordBatch {
-	t.Helper()
-	long := hostBatch(t, 3, 500)
-	slice := long.NewSlice(13, 257)
-	t.Cleanup(slice.Release)
-	return []arrow.RecordBatch{hostBatch(t, 1, 100), hostBatch(t, 2, 0), slice, long}
-}
-
-// serve offers a catalog until the end of the test, and answers a client of it.
-func serve(t testing.TB, catalog *ipc.Catalog, o flight.ServerOptions) *flight.Client {
-	t.Helper()
-	s, err := flight.Serve("127.0.0.1:0", catalog, o)
-	require.NoError(t, err)
-	t.Cleanup(func() { assert.NoError(t, s.Close()) })
-	return dial(t, s.Address().String(), flight.DialOptions{})
-}
-
-func dial(t testing.TB, address string, o flight.DialOptions) *flight.Client {
-	t.Helper()
-	c, err := flight.Dial(context.Background(), address, o)
-	require.NoError(t, err)
-	t.Cleanup(func() { assert.NoError(t, c.Close()) })
-	return c
-}
-
-// publish copies batches to a device and publishes them.
-func publish(t testing.TB, catalog *ipc.Catalog, name string, dev arrowbuf.Device, batches ...arrow.RecordBatch) {
-	t.Helper()
-	var there []arrow.RecordBatch
-	for _, batch := range batches {
-		one, err := arrowbuf.CopyTo(batch, dev)
-		require.NoError(t, err)
-		defer one.Release()
-		there = append(there, one)
-	}
-	require.NoError(t, catalog.PublishTable(name, schema, there))
-}
-
-func newCatalog(t testing.TB) *ipc.Catalog {
-	c := ipc.NewCatalog()
-	t.Cleanup(c.Close)
-	return c
-}
-
-// requireRows reads all of a reader, and compares the rows; batches may be cut.
-func requireRows(t testing.TB, want []arrow.RecordBatch, r array.RecordReader) (count int) {
-	t.Helper()
-	var got []arrow.RecordBatch
-	for r.Next() {
-		count++
-		host, err := arrowbuf.CopyTo(r.RecordBatch(), arrowbuf.CPU())
-		require.NoError(t, err)
-		defer host.Release()
-		got = append(got, host)
-	}
-	require.NoError(t, r.Err())
-	a, b := array.NewTableFromRecords(schema, want), array.NewTableFromRecords(schema, got)
-	defer a.Release()
-	defer b.Release()
-	require.Equal(t, a.NumRows(), b.NumRows())
-	require.True(t, array.TableEqual(a, b))
-	return count
-}
-
-func TestATableArrivesOnTheDevice(t *testing.T) {
+func TestTableArrivesOnDevice(t *testing.T) {
 	batches := hostBatches(t)
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
 		for _, way := range []struct{ from, to arrowbuf.Device }{{dev, dev}, {arrowbuf.CPU(), dev}, {dev, arrowbuf.CPU()}} {
@@ -149,7 +48,7 @@ func TestATableArrivesOnTheDevice(t *testing.T) {
 	})
 }
 
-func TestALongBatchComesInPieces(t *testing.T) {
+func TestLongBatchIsSplit(t *testing.T) {
 	batches := hostBatches(t)
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
 		catalog := newCatalog(t)
@@ -162,7 +61,7 @@ func TestALongBatchComesInPieces(t *testing.T) {
 	})
 }
 
-func TestFlightsAreTheTablesAndStreamsOfACatalog(t *testing.T) {
+func TestListReturnsTablesAndStreams(t *testing.T) {
 	catalog := newCatalog(t)
 	publish(t, catalog, "table", arrowbuf.CPU(), hostBatches(t)...)
 	_, err := catalog.NewStream("stream", schema, ipc.StreamOptions{})
@@ -187,10 +86,10 @@ func TestFlightsAreTheTablesAndStreamsOfACatalog(t *testing.T) {
 	_, err = c.Reader(context.Background(), "buffer", arrowbuf.CPU())
 	require.ErrorContains(t, err, "another kind")
 	_, err = c.Flight(context.Background(), nil, arrowbuf.CPU())
-	require.ErrorContains(t, err, "expected a path of one")
+	require.ErrorContains(t, err, "want a path of one")
 }
 
-func TestAStreamArrivesFromThenOnUntilItsEnd(t *testing.T) {
+func TestStreamArrivesUntilItsEnd(t *testing.T) {
 	batches := hostBatches(t)
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
 		catalog := newCatalog(t)
@@ -227,7 +126,7 @@ func TestAStreamArrivesFromThenOnUntilItsEnd(t *testing.T) {
 	})
 }
 
-func TestTheEndOfAContextAndOfAServerAreErrors(t *testing.T) {
+func TestEndOfContextAndServerAreErrors(t *testing.T) {
 	catalog := newCatalog(t)
 	_, err := catalog.NewStream("live", schema, ipc.StreamOptions{})
 	require.NoError(t, err)
@@ -275,7 +174,7 @@ func TestTLSEncrypts(t *testing.T) {
 	}
 }
 
-func TestAnAddressThatIsTakenIsAnError(t *testing.T) {
+func TestAddressInUseIsError(t *testing.T) {
 	s, err := flight.Serve("127.0.0.1:0", newCatalog(t), flight.ServerOptions{})
 	require.NoError(t, err)
 	defer func() { require.NoError(t, s.Close()) }()
@@ -284,20 +183,20 @@ func TestAnAddressThatIsTakenIsAnError(t *testing.T) {
 	require.False(t, errors.Is(err, ipc.ErrServerGone))
 }
 
-// keeper keeps what a server sends, as gRPC allows it to: its message, and the bytes
-// that this had when it was sent.
-type keeper struct {
+// recorder records the messages that a server sends, as gRPC permits, with a copy
+// of their bodies at that time.
+type recorder struct {
 	stats.Handler
 	mu    sync.Mutex
 	sent  []*arrowflight.FlightData
 	bytes [][]byte
 }
 
-func (k *keeper) TagRPC(ctx context.Context, _ *stats.RPCTagInfo) context.Context   { return ctx }
-func (k *keeper) TagConn(ctx context.Context, _ *stats.ConnTagInfo) context.Context { return ctx }
-func (k *keeper) HandleConn(context.Context, stats.ConnStats)                       {}
+func (k *recorder) TagRPC(ctx context.Context, _ *stats.RPCTagInfo) context.Context   { return ctx }
+func (k *recorder) TagConn(ctx context.Context, _ *stats.ConnTagInfo) context.Context { return ctx }
+func (k *recorder) HandleConn(context.Context, stats.ConnStats)                       {}
 
-func (k *keeper) HandleRPC(_ context.Context, what stats.RPCStats) {
+func (k *recorder) HandleRPC(_ context.Context, what stats.RPCStats) {
 	out, ok := what.(*stats.OutPayload)
 	if !ok {
 		return
@@ -309,11 +208,11 @@ func (k *keeper) HandleRPC(_ context.Context, what stats.RPCStats) {
 	}
 }
 
-// TestWhatIsSentIsNotWrittenAgain: gRPC may look at a message after Send.
-func TestWhatIsSentIsNotWrittenAgain(t *testing.T) {
+// gRPC may read a message after Send.
+func TestSentMessagesAreNotModified(t *testing.T) {
 	batches := hostBatches(t)
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
-		k := &keeper{}
+		k := &recorder{}
 		catalog := newCatalog(t)
 		publish(t, catalog, "a", dev, batches...)
 		c := serve(t, catalog, flight.ServerOptions{MaxBody: 2000, Options: []grpc.ServerOption{grpc.StatsHandler(k)}})
