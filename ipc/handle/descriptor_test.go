@@ -15,7 +15,8 @@ import (
 	"github.com/quiver-gpu/quiver/ipc/handle"
 )
 
-func random(rng *rand.Rand) handle.Descriptor {
+// randomDescriptor returns a valid descriptor.
+func randomDescriptor(rng *rand.Rand) handle.Descriptor {
 	fill := func(b []byte) {
 		for i := range b {
 			b[i] = byte(rng.Uint32())
@@ -41,10 +42,10 @@ func random(rng *rand.Rand) handle.Descriptor {
 	return d
 }
 
-func TestDescriptorsComeBack(t *testing.T) {
+func TestDescriptorsRoundTrip(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	for range 1000 {
-		d := random(rng)
+		d := randomDescriptor(rng)
 		b, err := d.MarshalBinary()
 		require.NoError(t, err)
 		require.LessOrEqual(t, len(b), 224)
@@ -54,7 +55,7 @@ func TestDescriptorsComeBack(t *testing.T) {
 	}
 }
 
-func TestTheFormIsThatOfTheDocument(t *testing.T) {
+func TestBinaryFormMatchesDocument(t *testing.T) {
 	d := handle.Descriptor{Mechanism: handle.CUDAIPC, AllocationSize: 2 << 20, Offset: 0x1122, Length: 5, Sequence: 9}
 	d.Device[15], d.Exporter.Machine[0], d.Handle[63] = 0xd, 0xe, 0xf
 	d.Exporter.PID, d.Exporter.Namespace, d.Exporter.Start = 7, 4026531836, 99
@@ -71,7 +72,7 @@ func TestTheFormIsThatOfTheDocument(t *testing.T) {
 	}
 }
 
-func TestMemoryOfAPoolSaysWhich(t *testing.T) {
+func TestDescriptorOfPoolMemory(t *testing.T) {
 	d := handle.Descriptor{Mechanism: handle.CUDAPool, AllocationSize: 4096, Offset: 64, Length: 8, Handle: [64]byte{63: 0xf}, Pool: 0x1122}
 	b, err := d.MarshalBinary()
 	require.NoError(t, err)
@@ -90,8 +91,8 @@ func TestMemoryOfAPoolSaysWhich(t *testing.T) {
 	assert.ErrorIs(t, err, cudabuf.ErrNotShareable)
 }
 
-func TestOtherBytesAreNoDescriptor(t *testing.T) {
-	d := random(rand.New(rand.NewPCG(3, 4)))
+func TestUnmarshalRejectsInvalidBytes(t *testing.T) {
+	d := randomDescriptor(rand.New(rand.NewPCG(3, 4)))
 	d.Mechanism, d.Pool, d.Event = handle.CUDAIPC, 0, nil
 	good, err := d.MarshalBinary()
 	require.NoError(t, err)
@@ -126,7 +127,7 @@ func TestOtherBytesAreNoDescriptor(t *testing.T) {
 	}
 }
 
-func TestWhatNoBufferCanBeIsNotWritten(t *testing.T) {
+func TestMarshalRejectsInvalidDescriptors(t *testing.T) {
 	for name, d := range map[string]handle.Descriptor{
 		"no mechanism":          {Length: 1, AllocationSize: 1},
 		"beyond the allocation": {Mechanism: handle.CUDAIPC, AllocationSize: 10, Offset: 5, Length: 6},
@@ -139,7 +140,7 @@ func TestWhatNoBufferCanBeIsNotWritten(t *testing.T) {
 	}
 }
 
-func TestPartsKeepTheirOffset(t *testing.T) {
+func TestPartKeepsOffset(t *testing.T) {
 	d := handle.Descriptor{Mechanism: handle.CUDAIPC, AllocationSize: 4096, Offset: 1000, Length: 2000}
 	part, err := d.Part(24, 100)
 	require.NoError(t, err)
@@ -148,7 +149,7 @@ func TestPartsKeepTheirOffset(t *testing.T) {
 	assert.ErrorIs(t, err, arrowbuf.ErrOutOfRange)
 }
 
-func TestPyArrowsFormBothWays(t *testing.T) {
+func TestPyArrowFormRoundTrips(t *testing.T) {
 	d := handle.Descriptor{Mechanism: handle.CUDAIPC, AllocationSize: 2 << 20, Length: 1000, Handle: [64]byte{1, 2, 63: 3}}
 	b, err := d.MarshalPyArrow()
 	require.NoError(t, err)
@@ -178,7 +179,7 @@ func TestPyArrowsFormBothWays(t *testing.T) {
 	assert.ErrorIs(t, err, cudabuf.ErrHandleForm)
 }
 
-func TestThisProcessIsItself(t *testing.T) {
+func TestSelfRoundTrips(t *testing.T) {
 	p, err := handle.Self()
 	require.NoError(t, err)
 	assert.NotZero(t, p.Machine)
@@ -199,7 +200,7 @@ func TestThisProcessIsItself(t *testing.T) {
 func FuzzDescriptor(f *testing.F) {
 	rng := rand.New(rand.NewPCG(5, 6))
 	for range 8 {
-		d := random(rng)
+		d := randomDescriptor(rng)
 		b, err := d.MarshalBinary()
 		require.NoError(f, err)
 		f.Add(b)
@@ -212,6 +213,6 @@ func FuzzDescriptor(f *testing.F) {
 		}
 		again, err := d.MarshalBinary()
 		require.NoError(t, err)
-		assert.Equal(t, b, again, "there is one form of each")
+		assert.Equal(t, b, again, "each descriptor has one form")
 	})
 }
