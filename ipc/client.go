@@ -241,11 +241,11 @@ func (c *Client) fail(err error) {
 	closeBlocks(unused)
 	switch {
 	case errors.Is(err, ErrClosed):
-		c.out.End()
+		c.out.Drain()
 	case errors.Is(err, ErrFault):
 		m := errorMessage(err)
 		c.out.Put(wire.Frame{Type: wire.Error, Payload: m.Append(nil)})
-		c.out.End()
+		c.out.Drain()
 	default:
 		c.out.Abort(err)
 	}

@@ -199,7 +199,7 @@ func (s *Subscription) Next(ctx context.Context) (arrow.RecordBatch, error) {
 		return nil, io.EOF
 	}
 	if s.taken++; 2*s.taken >= s.window {
-		s.request.client.out.Put(wire.Frame{Type: wire.Credit, Request: s.request.number, Payload: wire.AppendU32(nil, s.taken)})
+		s.request.client.out.Put(wire.Frame{Type: wire.Credit, Request: s.request.number, Payload: wire.AppendCredit(nil, s.taken)})
 		s.taken = 0
 	}
 	return batch, nil
@@ -349,7 +349,7 @@ func (e response) openBodies(ctx context.Context) (*batchBodies, error) {
 				b.release()
 				return nil, err
 			}
-			b.parts[i] = append(b.parts[i], arrowipc.Part{Offset: r.Place, Buffer: part})
+			b.parts[i] = append(b.parts[i], arrowipc.Part{Offset: r.BodyOffset, Buffer: part})
 		}
 	}
 	return b, nil

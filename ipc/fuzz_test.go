@@ -32,7 +32,7 @@ func rawFrame(typ wire.Type, request uint32, payload []byte) []byte {
 // keep serving others and release everything.
 func FuzzServer(f *testing.F) {
 	f.Add(concat(rawFrame(wire.Get, 1, wire.AppendName(nil, "table")), rawFrame(wire.Release, 0, wire.AppendNumbers(nil, []uint64{1}))))
-	f.Add(concat(rawFrame(wire.Subscribe, 1, wire.AppendSubscribe(nil, 2, "stream")), rawFrame(wire.Credit, 1, wire.AppendU32(nil, 9)), rawFrame(wire.Cancel, 1, nil)))
+	f.Add(concat(rawFrame(wire.Subscribe, 1, wire.AppendSubscribe(nil, 2, "stream")), rawFrame(wire.Credit, 1, wire.AppendCredit(nil, 9)), rawFrame(wire.Cancel, 1, nil)))
 	f.Add(concat(rawFrame(wire.List, 1, nil), rawFrame(wire.Stat, 2, nil), rawFrame(wire.Ping, 3, nil)))
 	f.Add(rawFrame(wire.Forgotten, 0, wire.AppendNumbers(nil, []uint64{1})))
 	catalog, s := serve(f, ipc.ServerOptions{})

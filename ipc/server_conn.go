@@ -84,7 +84,7 @@ func (c *serverConn) close(err error) {
 		m := errorMessage(err)
 		if m.Code != wire.CodeFailed {
 			c.out.Put(wire.Frame{Type: wire.Error, Payload: m.Append(nil)})
-			c.out.End()
+			c.out.Drain()
 			return
 		}
 	}
@@ -163,18 +163,18 @@ func (c *serverConn) handleFrame(ctx context.Context, f wire.Frame, requests *sy
 		c.server.blocks.withLock(func() { err = c.handleReleased(f.Type, numbers) })
 		return err
 	case wire.Credit:
-		more, err := wire.ParseU32(f.Payload)
+		more, err := wire.ParseCredit(f.Payload)
 		if err != nil {
 			return err
 		}
 		return c.growWindow(f.Request, more)
 	case wire.Cancel:
-		if err := f.Expect(true); err != nil {
+		if err := f.ExpectEmpty(); err != nil {
 			return err
 		}
 		return c.cancelSubscription(f.Request)
 	case wire.List, wire.Stat, wire.Ping:
-		if err := errors.Join(f.Expect(true), c.checkNewRequest(f.Request)); err != nil {
+		if err := errors.Join(f.ExpectEmpty(), c.checkNewRequest(f.Request)); err != nil {
 			return err
 		}
 		c.reply(f)

@@ -148,7 +148,7 @@ func (ex *export) fill(o *object) error {
 		packed := message.packed(m)
 		base := copies.nextOffset()
 		for _, p := range message.body {
-			r := wire.Region{Place: p.Offset, Length: p.Buffer.Len()}
+			r := wire.Region{BodyOffset: p.Offset, Length: p.Buffer.Len()}
 			if buffer, ok := p.inPlace(m); ok {
 				b, err := s.blocks.shareInPlace(m, buffer, o.exposed)
 				if err != nil {

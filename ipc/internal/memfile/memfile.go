@@ -1,11 +1,11 @@
 //go:build linux
 
-// Package memfile shares memory of the host by files that live in memory alone
-// (memfd_create). It needs Linux.
+// Package memfile shares host memory through files that exist in memory only
+// (memfd_create). It requires Linux.
 //
-// [Create] makes one that this process writes. Another process has it from a
-// descriptor, or as /proc/PID/fd/FD, and reads it by [Map]: the file is sealed, so
-// that it stays as large as it is and nobody else writes to it.
+// [Create] returns a file that only this process can write. Another process gets
+// a descriptor of the file, or opens /proc/PID/fd/FD, and reads it with [Map].
+// The file is sealed: its size is fixed, and other processes cannot write to it.
 package memfile
 
 import (
@@ -19,19 +19,20 @@ import (
 	"github.com/quiver-gpu/quiver/arrowbuf"
 )
 
-// seals are what readers are promised.
+// seals are the guarantees for readers: a fixed size and no other writers.
 const seals = unix.F_SEAL_SHRINK | unix.F_SEAL_GROW | unix.F_SEAL_FUTURE_WRITE | unix.F_SEAL_SEAL
 
-// Create makes a file of n > 0 zeros, and maps it to be read and written. The name
-// is what /proc shows, behind "/memfd:". No room is arrowbuf.ErrOutOfMemory. The
-// caller unmaps the data and closes the file, in any order.
+// Create creates a file of n > 0 zero bytes and maps it for reading and writing.
+// /proc shows the name after "/memfd:". The error wraps arrowbuf.ErrOutOfMemory
+// if n is invalid or too large. The caller unmaps the data and closes the file,
+// in any order.
 func Create(name string, n int64) (file *os.File, data []byte, err error) {
 	if n < 1 || n > math.MaxInt64-1<<16 {
-		return nil, nil, fmt.Errorf("sharing %d bytes of the host's memory: %w", n, arrowbuf.ErrOutOfMemory)
+		return nil, nil, fmt.Errorf("memfile.Create: %d bytes: %w", n, arrowbuf.ErrOutOfMemory)
 	}
 	fd, err := unix.MemfdCreate(name, unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
 	if err != nil {
-		return nil, nil, fmt.Errorf("memfd_create: %w", err)
+		return nil, nil, fmt.Errorf("memfile.Create: memfd_create: %w", err)
 	}
 	file = os.NewFile(uintptr(fd), name)
 	if err = unix.Ftruncate(fd, n); err == nil {
@@ -43,7 +44,7 @@ func Create(name string, n int64) (file *os.File, data []byte, err error) {
 		}
 	}
 	if err != nil {
-		err = errors.Join(fmt.Errorf("sharing %d bytes of the host's memory: %w", n, err), file.Close())
+		err = errors.Join(fmt.Errorf("memfile.Create: %d bytes: %w", n, err), file.Close())
 		if errors.Is(err, unix.ENOMEM) || errors.Is(err, unix.ENOSPC) {
 			err = fmt.Errorf("%w: %w", arrowbuf.ErrOutOfMemory, err)
 		}
@@ -52,9 +53,9 @@ func Create(name string, n int64) (file *os.File, data []byte, err error) {
 	return file, data, nil
 }
 
-// Map maps the first n > 0 bytes of a file of another process, to be read. One
-// that may shrink, or is shorter, is an error. The file stays the caller's and may
-// be closed; the data is unmapped by Unmap.
+// Map maps the first n > 0 bytes of another process's file for reading. It
+// returns an error if the file is shorter or not sealed against shrinking. The
+// caller keeps the file and may close it; Unmap unmaps the data.
 func Map(file *os.File, n int64) (data []byte, err error) {
 	raw, err := file.SyscallConn()
 	if err != nil {
@@ -67,20 +68,20 @@ func Map(file *os.File, n int64) (data []byte, err error) {
 func mapSealed(fd uintptr, n int64) ([]byte, error) {
 	sealed, err := unix.FcntlInt(fd, unix.F_GET_SEALS, 0)
 	if err != nil {
-		return nil, fmt.Errorf("the descriptor is no memory file: %w", err)
+		return nil, fmt.Errorf("memfile.Map: the descriptor is not a memory file: %w", err)
 	}
 	if sealed&unix.F_SEAL_SHRINK == 0 {
-		return nil, errors.New("the memory file may shrink: F_SEAL_SHRINK expected")
+		return nil, errors.New("memfile.Map: the memory file may shrink: want F_SEAL_SHRINK")
 	}
 	var stat unix.Stat_t
 	if err := unix.Fstat(int(fd), &stat); err != nil {
 		return nil, err
 	}
 	if n < 1 || stat.Size < n || n > math.MaxInt {
-		return nil, fmt.Errorf("a memory file of %d bytes, %d expected", stat.Size, n)
+		return nil, fmt.Errorf("memfile.Map: size of the memory file: got %d bytes, want %d", stat.Size, n)
 	}
 	return unix.Mmap(int(fd), 0, int(n), unix.PROT_READ, unix.MAP_SHARED)
 }
 
-// Unmap is the end of what Create or Map mapped.
+// Unmap unmaps memory of Create or Map.
 func Unmap(data []byte) error { return unix.Munmap(data) }

@@ -15,7 +15,7 @@ import (
 	"github.com/quiver-gpu/quiver/arrowbuf"
 )
 
-func TestWhatIsWrittenIsReadThroughAnotherDescriptor(t *testing.T) {
+func TestWritesAreReadThroughAnotherDescriptor(t *testing.T) {
 	file, data, err := Create("a name", 5000)
 	require.NoError(t, err)
 	copy(data, "shared")
@@ -28,12 +28,12 @@ func TestWhatIsWrittenIsReadThroughAnotherDescriptor(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, "shared", string(read))
 	_, err = Map(other, 5001)
-	require.ErrorContains(t, err, "5000 bytes, 5001 expected")
+	require.ErrorContains(t, err, "got 5000 bytes, want 5001")
 	_, err = Map(other, 0)
 	require.Error(t, err)
 	require.NoError(t, other.Close())
 
-	// Nobody makes it shorter or writes to it.
+	// The file can neither shrink nor be written.
 	require.ErrorIs(t, file.Truncate(10), os.ErrPermission)
 	_, err = unix.Mmap(int(file.Fd()), 0, 10, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
 	require.ErrorIs(t, err, os.ErrPermission)
@@ -46,7 +46,7 @@ func TestWhatIsWrittenIsReadThroughAnotherDescriptor(t *testing.T) {
 	require.NoError(t, Unmap(data))
 }
 
-func TestFilesThatCouldFaultAreRefused(t *testing.T) {
+func TestMapRejectsUnsealedFiles(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "file")
 	require.NoError(t, os.WriteFile(path, make([]byte, 10), 0o600))
 	file, err := os.Open(path)
@@ -64,7 +64,7 @@ func TestFilesThatCouldFaultAreRefused(t *testing.T) {
 	require.ErrorContains(t, err, "may shrink")
 }
 
-func TestSizesThatNoMemoryHasAreErrors(t *testing.T) {
+func TestCreateRejectsInvalidSizes(t *testing.T) {
 	for _, n := range []int64{-1, 0, 1 << 62} {
 		_, _, err := Create("too large", n)
 		require.ErrorIs(t, err, arrowbuf.ErrOutOfMemory, "%d bytes", n)

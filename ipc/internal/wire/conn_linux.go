@@ -5,17 +5,17 @@ import (
 	"syscall"
 )
 
-// rightsSpace holds the descriptors that one read may bring.
+// rightsSpace is the size of the control messages that one read accepts.
 var rightsSpace = syscall.CmsgSpace(4 * maxQueuedFiles)
 
-// rights is the control message that carries a descriptor.
-func rights(fd int) []byte { return syscall.UnixRights(fd) }
+// rightsMessage returns the control message that carries a descriptor.
+func rightsMessage(fd int) []byte { return syscall.UnixRights(fd) }
 
-// truncatedRights tells whether descriptors were left out for want of space.
+// truncatedRights reports whether descriptors were dropped for lack of space.
 func truncatedRights(flags int) bool { return flags&syscall.MSG_CTRUNC != 0 }
 
-// parseRights takes the descriptors out of control messages. They are closed on
-// exec already (MSG_CMSG_CLOEXEC).
+// parseRights returns the descriptors in control messages. ReadMsgUnix has set their
+// close-on-exec flag (MSG_CMSG_CLOEXEC).
 func parseRights(oob []byte) (files []*os.File, err error) {
 	messages, err := syscall.ParseSocketControlMessage(oob)
 	if err != nil {
@@ -24,7 +24,7 @@ func parseRights(oob []byte) (files []*os.File, err error) {
 	for _, m := range messages {
 		fds, err := syscall.ParseUnixRights(&m)
 		if err != nil {
-			return files, fault("a control message of level %d, type %d", m.Header.Level, m.Header.Type)
+			return files, fault("control message: got level %d, type %d, want a descriptor", m.Header.Level, m.Header.Type)
 		}
 		for _, fd := range fds {
 			files = append(files, os.NewFile(uintptr(fd), "shared memory"))

@@ -6,10 +6,10 @@ import "os"
 
 const rightsSpace = 0
 
-func rights(int) []byte { return nil }
+func rightsMessage(int) []byte { return nil }
 
 func truncatedRights(int) bool { return false }
 
 func parseRights([]byte) ([]*os.File, error) {
-	return nil, fault("descriptors travel on Linux only")
+	return nil, fault("descriptors can be received on Linux only")
 }

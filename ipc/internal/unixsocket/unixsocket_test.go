@@ -1,3 +1,5 @@
+//go:build linux
+
 package unixsocket
 
 import (
@@ -12,7 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestASocketIsItsUsersOwnAndKnowsWhoConnects(t *testing.T) {
+func TestSocketIsPrivateAndReportsCredentials(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "s")
 	l, err := Listen(path)
 	require.NoError(t, err)
@@ -37,11 +39,11 @@ func TestASocketIsItsUsersOwnAndKnowsWhoConnects(t *testing.T) {
 	l.SetUnlinkOnClose(false)
 	require.NoError(t, l.Close())
 	l, err = Listen(path)
-	require.NoError(t, err, "nobody serves there any more")
+	require.NoError(t, err, "the server is gone")
 	require.NoError(t, l.Close())
 }
 
-func TestASocketIsClosedWhenItsPeerIsAndAllWasRead(t *testing.T) {
+func TestClosedReportsPeerCloseAfterAllIsRead(t *testing.T) {
 	for _, network := range []string{"unix", "tcp"} {
 		address := "127.0.0.1:0"
 		if network == "unix" {
