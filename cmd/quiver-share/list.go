@@ -9,34 +9,34 @@ import (
 	"github.com/spf13/cobra"
 )
 
-func newListCommand(at *place) *cobra.Command {
+func newListCommand(flags *connectFlags) *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "ls",
-		Short: "Say what a server publishes",
+		Short: "List what a server publishes",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			client, err := dial(cmd.Context(), at)
+			client, err := dial(cmd.Context(), flags)
 			if err != nil {
 				return err
 			}
 			defer client.Close()
 			entries, err := client.List(cmd.Context())
 			if err != nil {
-				return failed(exitServer, err)
+				return withExitCode(exitServer, err)
 			}
 			if asJSON {
-				return failed(exitOutput, json.NewEncoder(cmd.OutOrStdout()).Encode(entries))
+				return withExitCode(exitOutput, json.NewEncoder(cmd.OutOrStdout()).Encode(entries))
 			}
 			table := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 2, ' ', 0)
 			fmt.Fprintln(table, "NAME\tKIND\tROWS\tBATCHES\tSIZE\tDEVICE\tSUBSCRIBERS")
 			for _, e := range entries {
 				fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\t%d\n", e.Name, e.Kind, humanize.Comma(e.Rows), humanize.Comma(e.Batches), humanize.IBytes(uint64(e.Bytes)), e.Device, e.Subscribers)
 			}
-			return failed(exitOutput, table.Flush())
+			return withExitCode(exitOutput, table.Flush())
 		},
 	}
-	endHelp(cmd, `  quiver-share ls
+	appendHelp(cmd, `  quiver-share ls
   quiver-share ls --socket /run/columns.sock --json`)
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON array")
 	return cmd

@@ -26,7 +26,7 @@ import (
 	"github.com/quiver-gpu/quiver/ipc/flight"
 )
 
-// openDriver opens the CUDA driver. Tests put a driver in software here.
+// openDriver opens the CUDA driver. Tests replace it with a simulated driver.
 var openDriver = cudabuf.Open
 
 type serveFlags struct {
@@ -44,35 +44,35 @@ func newServeCommand(socket *string) *cobra.Command {
 		Use:   "serve FILE...",
 		Short: "Publish Arrow and Parquet files as tables",
 		Long: `Serve reads Arrow IPC files and streams and Parquet files into the memory of a
-device, and publishes each as a table, until a signal ends it. A table is called
-as its file without folder and extension, or NAME where the argument is NAME=FILE.
-Processes of the same user read the tables in place. With --flight other machines
-read copies of them, by Arrow Flight without encryption: everybody who reaches the
-address.`,
+device, and publishes each as a table, until a signal ends it. The name of a table
+is its file's name without folder and extension, or NAME if the argument is
+NAME=FILE. Processes of the same user read the tables in place. With --flight,
+other machines read copies of the tables by Arrow Flight. Flight is not encrypted
+and open to every client that can reach the address.`,
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error { return serve(cmd, *socket, args, f) },
 	}
-	endHelp(cmd, `  quiver-share serve flights.parquet --device cuda
+	appendHelp(cmd, `  quiver-share serve flights.parquet --device cuda
   quiver-share serve today=/data/2026-11-21.arrow --socket /run/columns.sock`)
 	flags := cmd.Flags()
-	flags.StringVar(&f.device, "device", "auto", "where the tables are: auto, cpu, cuda or cuda:N")
-	flags.Var((*userList)(&f.allow), "allow", "numbers of the users that may connect besides you; the socket's folder must let them in")
-	flags.DurationVar(&f.silence, "silence", 0, "end the leases of a client that hangs for so long (0: never)")
-	flags.DurationVar(&f.lease, "lease-limit", 0, "disconnect a client that holds something for so long (0: never)")
-	flags.DurationVar(&f.patience, "patience", 5*time.Second, "at the end, wait so long for clients that hold something")
-	flags.StringVar(&f.flight, "flight", "", "offer the tables by Arrow Flight too, at HOST:PORT")
+	flags.StringVar(&f.device, "device", "auto", "device of the tables: auto, cpu, cuda or cuda:N")
+	flags.Var((*userList)(&f.allow), "allow", "ids of further users that may connect; the socket's folder must be accessible to them")
+	flags.DurationVar(&f.silence, "silence", 0, "end the leases of a client that sends nothing for this long (0: never)")
+	flags.DurationVar(&f.lease, "lease-limit", 0, "disconnect a client that holds a lease for this long (0: never)")
+	flags.DurationVar(&f.patience, "patience", 5*time.Second, "at the end, wait this long for clients that hold leases")
+	flags.StringVar(&f.flight, "flight", "", "serve the tables by Arrow Flight too, at HOST:PORT")
 	return cmd
 }
 
 func serve(cmd *cobra.Command, socket string, files []string, f serveFlags) (err error) {
 	if min(f.silence, f.lease, f.patience) < 0 {
-		return failed(exitUsage, errors.New("--silence, --lease-limit and --patience: expected no negative time"))
+		return withExitCode(exitUsage, errors.New("--silence, --lease-limit and --patience: got a negative time, want at least 0"))
 	}
 	dev, why, closeDevice, err := device.Open(f.device, openDriver)
 	if err != nil {
-		return failedDevice(err)
+		return withDeviceExitCode(err)
 	}
-	defer func() { err = errors.Join(err, failed(exitDevice, closeDevice())) }()
+	defer func() { err = errors.Join(err, withExitCode(exitDevice, closeDevice())) }()
 	if why != "" {
 		fmt.Fprintf(cmd.ErrOrStderr(), "device %s (%s)\n", dev, why)
 	}
@@ -80,9 +80,9 @@ func serve(cmd *cobra.Command, socket string, files []string, f serveFlags) (err
 	catalog := ipc.NewCatalog()
 	defer catalog.Close()
 	for _, file := range files {
-		name, path := nameOf(file)
+		name, path := tableName(file)
 		if err := publish(cmd.Context(), catalog, name, path, dev); err != nil {
-			return failed(exitInput, err)
+			return withExitCode(exitInput, err)
 		}
 	}
 
@@ -91,15 +91,15 @@ func serve(cmd *cobra.Command, socket string, files []string, f serveFlags) (err
 		options.AllowUIDs = append(f.allow, uint32(os.Getuid()))
 	}
 	if err := os.MkdirAll(filepath.Dir(socket), 0o700); err != nil {
-		return failed(exitServer, err)
+		return withExitCode(exitServer, err)
 	}
 	server, err := ipc.Serve(socket, catalog, options)
 	if err != nil {
-		return failed(exitServer, err)
+		return withExitCode(exitServer, err)
 	}
-	if len(f.allow) > 0 { // others than its owner reach the socket; the server asks who they are
+	if len(f.allow) > 0 { // other users can open the socket; the server checks their ids
 		if err := os.Chmod(socket, 0o666); err != nil {
-			return errors.Join(failed(exitServer, err), server.Close())
+			return errors.Join(withExitCode(exitServer, err), server.Close())
 		}
 	}
 	for _, e := range catalog.List() {
@@ -108,9 +108,9 @@ func serve(cmd *cobra.Command, socket string, files []string, f serveFlags) (err
 	if f.flight != "" {
 		byFlight, failure := flight.Serve(f.flight, catalog, flight.ServerOptions{})
 		if failure != nil {
-			return failed(exitServer, errors.Join(failure, server.Close()))
+			return withExitCode(exitServer, errors.Join(failure, server.Close()))
 		}
-		defer func() { err = errors.Join(err, failed(exitServer, byFlight.Close())) }()
+		defer func() { err = errors.Join(err, withExitCode(exitServer, byFlight.Close())) }()
 		fmt.Fprintf(cmd.OutOrStdout(), "serving Flight at %s\n", byFlight.Address())
 	}
 	fmt.Fprintf(cmd.OutOrStdout(), "serving at %s\n", server.Path())
@@ -119,13 +119,14 @@ func serve(cmd *cobra.Command, socket string, files []string, f serveFlags) (err
 	patience, cancel := context.WithTimeout(context.Background(), f.patience)
 	defer cancel()
 	if err := server.Shutdown(patience); err != nil && !errors.Is(err, context.DeadlineExceeded) {
-		return failed(exitServer, err)
+		return withExitCode(exitServer, err)
 	}
 	return nil
 }
 
-// nameOf is what an argument publishes a file as: NAME=FILE, or the file's own.
-func nameOf(argument string) (name, path string) {
+// tableName returns the name and the path of an argument: NAME=FILE, or FILE with
+// the name of the file.
+func tableName(argument string) (name, path string) {
 	if name, path, ok := strings.Cut(argument, "="); ok && name != "" && !strings.Contains(name, "/") {
 		return name, path
 	}
@@ -133,7 +134,7 @@ func nameOf(argument string) (name, path string) {
 	return strings.TrimSuffix(base, filepath.Ext(base)), argument
 }
 
-// publish reads a file to a device, as a table of a catalog.
+// publish reads a file onto a device and publishes it as a table of a catalog.
 func publish(ctx context.Context, catalog *ipc.Catalog, name, path string, dev arrowbuf.Device) (err error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -149,9 +150,9 @@ func publish(ctx context.Context, catalog *ipc.Catalog, name, path string, dev a
 	if gpu, ok := dev.(*cudabuf.Device); ok {
 		dev = shareable{gpu}
 	}
-	reader, err := open(ctx, f, dev)
+	reader, err := openReader(ctx, f, dev)
 	if err != nil {
-		return fmt.Errorf("%s: expected an Arrow IPC file or stream, or a Parquet file: %w", path, err)
+		return fmt.Errorf("%s: want an Arrow IPC file or stream, or a Parquet file: %w", path, err)
 	}
 	defer reader.Release()
 
@@ -166,7 +167,7 @@ func publish(ctx context.Context, catalog *ipc.Catalog, name, path string, dev a
 			return ctx.Err()
 		}
 		batch := reader.RecordBatch()
-		if there, ok := batch.(*arrowbuf.RecordBatch); ok { // read to the device
+		if there, ok := batch.(*arrowbuf.RecordBatch); ok { // the batch is on the device already
 			there.Retain()
 		} else if batch, err = arrowbuf.CopyTo(batch, dev); err != nil {
 			return fmt.Errorf("%s: batch %d: %w", path, len(batches), err)
@@ -182,23 +183,23 @@ func publish(ctx context.Context, catalog *ipc.Catalog, name, path string, dev a
 	return nil
 }
 
-// shareable is a GPU whose memory other processes can open: what a batch takes is
-// an allocation of its own, and so need not be copied to be shared. Memory with a
-// file reaches other PID namespaces too, and outlives this process.
+// shareable is a GPU that allocates memory which other processes can open. Each
+// batch gets allocations of its own, so sharing needs no copy. Memory with a file
+// descriptor works across PID namespaces and outlives this process.
 type shareable struct{ *cudabuf.Device }
 
 func (d shareable) Alloc(n int64) (arrowbuf.Buffer, error) { return d.NewFDBuffer(n) }
 
-// open recognises a file by how it begins. Batches of Arrow's own formats are read
-// to the device; those of Parquet are made on the host.
-func open(ctx context.Context, f *os.File, dev arrowbuf.Device) (array.RecordReader, error) {
+// openReader detects the format of a file by its first bytes. Arrow IPC batches
+// are read onto the device; Parquet batches are decoded on the host.
+func openReader(ctx context.Context, f *os.File, dev arrowbuf.Device) (array.RecordReader, error) {
 	status, err := f.Stat()
 	if err != nil {
 		return nil, err
 	}
 	magic := make([]byte, 6)
 	if _, err := f.ReadAt(magic, 0); err != nil {
-		return nil, fmt.Errorf("its first bytes: %w", err)
+		return nil, fmt.Errorf("reading the first bytes: %w", err)
 	}
 	switch {
 	case bytes.HasPrefix(magic, []byte("PAR1")):

@@ -13,31 +13,31 @@ import (
 	"github.com/quiver-gpu/quiver/ipc"
 )
 
-func newStatCommand(at *place) *cobra.Command {
+func newStatCommand(flags *connectFlags) *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "stat",
-		Short: "Say who holds what",
+		Short: "List clients, leases and shared memory",
 		Long: `Stat prints the clients of a server with the batches that they hold, and the
-allocations that are shared with them. This command is one of the clients.`,
+allocations that are shared with them. The command itself is one of the clients.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			client, err := dial(cmd.Context(), at)
+			client, err := dial(cmd.Context(), flags)
 			if err != nil {
 				return err
 			}
 			defer client.Close()
 			stats, err := client.Stat(cmd.Context())
 			if err != nil {
-				return failed(exitServer, err)
+				return withExitCode(exitServer, err)
 			}
 			if asJSON {
-				return failed(exitOutput, json.NewEncoder(cmd.OutOrStdout()).Encode(stats))
+				return withExitCode(exitOutput, json.NewEncoder(cmd.OutOrStdout()).Encode(stats))
 			}
-			return failed(exitOutput, printStats(cmd, stats))
+			return withExitCode(exitOutput, printStats(cmd, stats))
 		},
 	}
-	endHelp(cmd, `  quiver-share stat
+	appendHelp(cmd, `  quiver-share stat
   quiver-share stat --json`)
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
 	return cmd
@@ -52,7 +52,7 @@ func printStats(cmd *cobra.Command, stats ipc.Stats) error {
 			fmt.Fprintf(table, "%d\t%d\t%s\t%s\t%d\t%s\t%s\n", c.PID, c.UID, since(c.Connected), l.Name, l.Sequence, humanize.IBytes(uint64(l.Bytes)), since(l.Since))
 		}
 	}
-	if err := errors.Join(table.Flush(), line(cmd)); err != nil {
+	if err := errors.Join(table.Flush(), printEmptyLine(cmd)); err != nil {
 		return err
 	}
 	fmt.Fprintln(table, "BLOCK\tSIZE\tDEVICE\tBY\tLEASES\tCLIENTS")
@@ -62,7 +62,7 @@ func printStats(cmd *cobra.Command, stats ipc.Stats) error {
 	return table.Flush()
 }
 
-func line(cmd *cobra.Command) error {
+func printEmptyLine(cmd *cobra.Command) error {
 	_, err := fmt.Fprintln(cmd.OutOrStdout())
 	return err
 }
