@@ -102,7 +102,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 
 // connectFlags selects a server and the users that may run it.
 type connectFlags struct {
-	socket  string
+	socket     string
 	serverUIDs []uint32
 }
 
