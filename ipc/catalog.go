@@ -105,7 +105,7 @@ func (c *Catalog) PublishBuffer(name string, b arrowbuf.Buffer, options ...Publi
 func (c *Catalog) add(p *publication) error {
 	err := wire.CheckName(p.name)
 	c.mu.Lock()
-	if _, taken := c.entries[p.name]; err == nil && taken {
+	if _, exists := c.entries[p.name]; err == nil && exists {
 		err = fmt.Errorf("%q: %w", p.name, ErrExists)
 	}
 	if err == nil {

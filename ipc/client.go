@@ -356,12 +356,12 @@ func (c *Client) fault(format string, a ...any) error {
 // deliver queues a response. It releases the response if the request has ended.
 func (r *pendingRequest) deliver(e response) {
 	r.mu.Lock()
-	left := r.abandoned || r.err != nil
-	if !left {
+	dropped := r.abandoned || r.err != nil
+	if !dropped {
 		r.queue = append(r.queue, e)
 	}
 	r.mu.Unlock()
-	if left {
+	if dropped {
 		e.release()
 	} else {
 		notify(r.ready)
@@ -390,10 +390,10 @@ func (r *pendingRequest) next(ctx context.Context) (response, error) {
 			}
 			return e, e.err
 		}
-		over := r.err
+		err := r.err
 		r.mu.Unlock()
-		if over != nil {
-			return response{}, over
+		if err != nil {
+			return response{}, err
 		}
 		select {
 		case <-r.ready:

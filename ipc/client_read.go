@@ -448,9 +448,9 @@ func (c *Client) handleBlock(f *wire.Frame) error {
 		return fmt.Errorf("block %d through %v, with descriptor: %v: %w", m.Block, m.Descriptor.Mechanism, f.File != nil, ErrFault)
 	}
 	c.mu.Lock()
-	known := c.blocks[m.Block] != nil
+	exists := c.blocks[m.Block] != nil
 	c.mu.Unlock()
-	if known {
+	if exists {
 		return fmt.Errorf("block %d was announced a second time: %w", m.Block, ErrFault)
 	}
 	b := c.openBlock(m, f.File)

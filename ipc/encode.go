@@ -86,16 +86,16 @@ func (e *encoding) addBatch(o *object) error {
 		}
 	}
 	for _, m := range messages {
-		one := message{metadata: m.Metadata, length: m.BodyLength}
+		encoded := message{metadata: m.Metadata, length: m.BodyLength}
 		parts, err := m.Parts()
 		if err != nil {
 			e.release()
 			return err
 		}
 		for _, p := range parts {
-			one.body = append(one.body, bodyPart{Part: p})
+			encoded.body = append(encoded.body, bodyPart{Part: p})
 		}
-		e.messages = append(e.messages, one)
+		e.messages = append(e.messages, encoded)
 	}
 	return nil
 }
@@ -161,8 +161,8 @@ func inPlaceMechanisms(buffer *cudabuf.Buffer, exposed bool, known []allocation)
 
 // inPlace returns the memory of the part if mechanism m shares it in place.
 func (p *bodyPart) inPlace(m handle.Mechanism) (*cudabuf.Buffer, bool) {
-	for _, way := range p.mechanisms {
-		if way == m {
+	for _, mechanism := range p.mechanisms {
+		if mechanism == m {
 			return p.Buffer.(*cudabuf.Buffer), true
 		}
 	}

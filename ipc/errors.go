@@ -67,7 +67,7 @@ func errorMessage(err error) wire.ErrorMessage {
 // remoteError is an error that the peer sent. It wraps the sentinel of its code.
 type remoteError struct{ wire.ErrorMessage }
 
-func (e *remoteError) Error() string { return fmt.Sprintf("the peer says: %s", e.Text) }
+func (e *remoteError) Error() string { return fmt.Sprintf("the peer reported: %s", e.Text) }
 func (e *remoteError) Unwrap() error { return codes[e.Code] }
 
 func parseError(payload []byte) error {

@@ -299,18 +299,18 @@ func (s *Server) enforceLeaseTime() {
 // expiredClients returns each connection with an expired lease, once, and the
 // error to close it with.
 func (s *Server) expiredClients() map[*serverConn]error {
-	found := map[*serverConn]error{}
+	expired := map[*serverConn]error{}
 	conns := s.connections()
 	s.blocks.withLock(func() {
 		for _, c := range conns {
 			for number, l := range c.leases {
 				if held := time.Since(l.clockStart); !l.clockStart.IsZero() && held > s.options.MaxLeaseTime && !c.expired {
 					c.expired = true
-					found[c] = fmt.Errorf("ipc.Server: lease %d, batch %d of %q: held for %v, want at most %v: %w",
+					expired[c] = fmt.Errorf("ipc.Server: lease %d, batch %d of %q: held for %v, want at most %v: %w",
 						number, l.sequence, l.export.name, held.Round(time.Millisecond), s.options.MaxLeaseTime, ErrLeaseExpired)
 				}
 			}
 		}
 	})
-	return found
+	return expired
 }

@@ -163,11 +163,11 @@ func (c *serverConn) handleFrame(ctx context.Context, f wire.Frame, requests *sy
 		c.server.blocks.withLock(func() { err = c.handleReleased(f.Type, numbers) })
 		return err
 	case wire.Credit:
-		more, err := wire.ParseCredit(f.Payload)
+		credit, err := wire.ParseCredit(f.Payload)
 		if err != nil {
 			return err
 		}
-		return c.growWindow(f.Request, more)
+		return c.growWindow(f.Request, credit)
 	case wire.Cancel:
 		if err := f.ExpectEmpty(); err != nil {
 			return err
@@ -492,12 +492,12 @@ func newSendWindow(n uint32) *sendWindow {
 func (w *sendWindow) acquire(ctx context.Context) bool {
 	for {
 		w.mu.Lock()
-		got := w.n > 0
-		if got {
+		ok := w.n > 0
+		if ok {
 			w.n--
 		}
 		w.mu.Unlock()
-		if got {
+		if ok {
 			return true
 		}
 		select {
@@ -510,7 +510,7 @@ func (w *sendWindow) acquire(ctx context.Context) bool {
 
 // growWindow adds to the window of a subscription. It ignores one that has just
 // ended.
-func (c *serverConn) growWindow(number uint32, more uint32) error {
+func (c *serverConn) growWindow(number uint32, credit uint32) error {
 	c.mu.Lock()
 	r := c.requests[number]
 	c.mu.Unlock()
@@ -521,7 +521,7 @@ func (c *serverConn) growWindow(number uint32, more uint32) error {
 		return fmt.Errorf("request %d is not a subscription: %w", number, ErrFault)
 	}
 	r.window.mu.Lock()
-	r.window.n += uint64(more)
+	r.window.n += uint64(credit)
 	n := r.window.n
 	r.window.mu.Unlock()
 	if n > math.MaxInt32 {

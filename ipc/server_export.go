@@ -64,12 +64,12 @@ func (o *object) mechanismsFor(c *serverConn) (handle.Mechanisms, error) {
 		}
 	}
 	if len(mechanisms) == 0 {
-		where := "the host"
+		place := "the host"
 		if e.gpu != nil {
-			where = fmt.Sprintf("%v, GPU-%v", e.gpu, e.gpu.UUID())
+			place = fmt.Sprintf("%v, GPU-%v", e.gpu, e.gpu.UUID())
 		}
 		return nil, fmt.Errorf("%q is on %s of %v; the client, %v, has mechanisms %v and GPUs %v: %w",
-			o.name, where, self, c.hello.Process, c.hello.Mechanisms, c.hello.Devices, ErrNoMechanism)
+			o.name, place, self, c.hello.Process, c.hello.Mechanisms, c.hello.Devices, ErrNoMechanism)
 	}
 	slices.SortStableFunc(mechanisms, func(a, b handle.Mechanism) int {
 		return cmp.Compare(e.inPlaceBytes(b), e.inPlaceBytes(a))

@@ -118,8 +118,8 @@ func writeBatches(w io.Writer, format string, schema *arrow.Schema, next func() 
 // writeRows returns a function that prints each row of a batch as a JSON object.
 func writeRows(w io.Writer) func(arrow.RecordBatch) error {
 	return func(batch arrow.RecordBatch) error {
-		if there, ok := batch.(*arrowbuf.RecordBatch); ok {
-			host, err := there.ToHost()
+		if onDevice, ok := batch.(*arrowbuf.RecordBatch); ok {
+			host, err := onDevice.ToHost()
 			if err != nil {
 				return err
 			}

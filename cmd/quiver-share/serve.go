@@ -167,8 +167,8 @@ func publish(ctx context.Context, catalog *ipc.Catalog, name, path string, dev a
 			return ctx.Err()
 		}
 		batch := reader.RecordBatch()
-		if there, ok := batch.(*arrowbuf.RecordBatch); ok { // the batch is on the device already
-			there.Retain()
+		if onDevice, ok := batch.(*arrowbuf.RecordBatch); ok { // the batch is on the device already
+			onDevice.Retain()
 		} else if batch, err = arrowbuf.CopyTo(batch, dev); err != nil {
 			return fmt.Errorf("%s: batch %d: %w", path, len(batches), err)
 		}

@@ -118,11 +118,11 @@ func (c *framedConn) Send(tag *Tag, parts ...arrowbuf.Buffer) error {
 	binary.LittleEndian.PutUint64(header[16:], uint64(n))
 	c.out.Reset(c.stream)
 	_, err := c.out.Write(header[:])
-	to := deviceWriter{to: c.out}
-	defer to.free()
+	w := deviceWriter{output: c.out}
+	defer w.free()
 	for _, part := range parts {
 		if err == nil {
-			err = to.write(part)
+			err = w.write(part)
 		}
 	}
 	if err == nil {
@@ -184,28 +184,28 @@ func peerError(err error) error {
 // deviceWriter writes buffers of any device to a stream. It copies device memory
 // to pinned memory, which it keeps for the next buffer.
 type deviceWriter struct {
-	to     io.Writer
+	output io.Writer
 	dev    arrowbuf.Device
 	pinned []byte
 }
 
 func (w *deviceWriter) write(b arrowbuf.Buffer) error {
 	if host, ok := arrowbuf.HostBytes(b); ok {
-		_, err := w.to.Write(host)
+		_, err := w.output.Write(host)
 		return err
 	}
 	if err := w.allocateStaging(b); err != nil {
 		return err
 	}
-	for at := int64(0); at < b.Len(); {
-		piece := w.pinned[:min(int64(len(w.pinned)), b.Len()-at)]
-		if _, err := b.CopyToHost(piece, at); err != nil {
+	for offset := int64(0); offset < b.Len(); {
+		chunk := w.pinned[:min(int64(len(w.pinned)), b.Len()-offset)]
+		if _, err := b.CopyToHost(chunk, offset); err != nil {
 			return err
 		}
-		if _, err := w.to.Write(piece); err != nil {
+		if _, err := w.output.Write(chunk); err != nil {
 			return err
 		}
-		at += int64(len(piece))
+		offset += int64(len(chunk))
 	}
 	return nil
 }
@@ -240,15 +240,15 @@ func readInto(b arrowbuf.Buffer, from io.Reader) error {
 		return err
 	}
 	defer b.Device().HostAllocator().Free(memory)
-	for at := int64(0); at < b.Len(); {
-		piece := memory[:min(int64(len(memory)), b.Len()-at)]
-		if _, err := io.ReadFull(from, piece); err != nil {
+	for offset := int64(0); offset < b.Len(); {
+		chunk := memory[:min(int64(len(memory)), b.Len()-offset)]
+		if _, err := io.ReadFull(from, chunk); err != nil {
 			return err
 		}
-		if _, err := b.CopyFromHost(piece, at); err != nil {
+		if _, err := b.CopyFromHost(chunk, offset); err != nil {
 			return err
 		}
-		at += int64(len(piece))
+		offset += int64(len(chunk))
 	}
 	return nil
 }

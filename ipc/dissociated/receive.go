@@ -35,12 +35,12 @@ type ReceiveOptions struct {
 }
 
 func (o ReceiveOptions) withDefaults() ReceiveOptions {
-	for _, one := range []struct {
+	for _, option := range []struct {
 		value    *int64
 		default_ int64
 	}{{&o.MaxMetadata, 64 << 20}, {&o.MaxBody, 4 << 30}, {&o.MaxBuffered, 256 << 20}} {
-		if *one.value <= 0 {
-			*one.value = one.default_
+		if *option.value <= 0 {
+			*option.value = option.default_
 		}
 	}
 	return o
@@ -58,10 +58,10 @@ func (o ReceiveOptions) withDefaults() ReceiveOptions {
 // valid. Invalid messages return errors that wrap ErrProtocol or
 // arrow.ErrInvalid. The values of columns are not validated; see
 // arrowipc.Decoder.
-func Receive(ctx context.Context, link Link, at Endpoint, dev arrowbuf.Device, o ReceiveOptions) (array.RecordReader, error) {
+func Receive(ctx context.Context, link Link, endpoint Endpoint, dev arrowbuf.Device, o ReceiveOptions) (array.RecordReader, error) {
 	r := &receiver{link: link, dev: dev, options: o.withDefaults()}
 	r.buffer = newReorderBuffer(o.first, r.options.MaxBuffered)
-	if err := r.openRemote(at); err != nil {
+	if err := r.openRemote(endpoint); err != nil {
 		return nil, errors.Join(err, link.Close())
 	}
 	r.stop = context.AfterFunc(ctx, func() {
@@ -91,17 +91,17 @@ type receiver struct {
 }
 
 // openRemote opens the server's memory.
-func (r *receiver) openRemote(at Endpoint) (err error) {
-	if len(at.RemoteHandle) == 0 {
+func (r *receiver) openRemote(endpoint Endpoint) (err error) {
+	if len(endpoint.RemoteHandle) == 0 {
 		return nil
 	}
-	if at.FreeData == nil {
+	if endpoint.FreeData == nil {
 		return fmt.Errorf("%w: the endpoint has a remote_handle but no free_data", ErrProtocol)
 	}
-	if r.remote, err = openRemote(at.RemoteHandle, r.dev, serverProcessOf(r.link.Data)); err != nil {
+	if r.remote, err = openRemote(endpoint.RemoteHandle, r.dev, serverProcessOf(r.link.Data)); err != nil {
 		return err
 	}
-	r.notifier = &freeNotifier{conn: r.link.Data, tag: *at.FreeData, remote: r.remote}
+	r.notifier = &freeNotifier{conn: r.link.Data, tag: *endpoint.FreeData, remote: r.remote}
 	return nil
 }
 
@@ -232,7 +232,8 @@ func (r *receiver) next() (arrow.RecordBatch, error) {
 	}
 }
 
-// close releases what the stream holds itself.
+// close releases the resources of the stream. Located memory stays open until it
+// is freed.
 func (r *receiver) close() {
 	r.stop()
 	r.buffer.close()
@@ -255,18 +256,18 @@ func (r *receiver) close() {
 // both use one connection. The schemes are unix and tcp. For other transports use
 // Receive.
 func Dial(ctx context.Context, metadata, data string, identifier []byte, dev arrowbuf.Device, o ReceiveOptions) (array.RecordReader, error) {
-	at, first, err := dial(ctx, metadata, identifier)
+	endpoint, first, err := dial(ctx, metadata, identifier)
 	if err != nil {
 		return nil, err
 	}
 	link := Link{first, first}
 	if data != "" {
 		// The URI of the body connection holds the remote handle.
-		if at, link.Data, err = dial(ctx, data, identifier); err != nil {
+		if endpoint, link.Data, err = dial(ctx, data, identifier); err != nil {
 			return nil, errors.Join(err, first.Close())
 		}
 	}
-	return Receive(ctx, link, at, dev, o)
+	return Receive(ctx, link, endpoint, dev, o)
 }
 
 // dial connects to a URI and sends the identifier.
@@ -278,7 +279,7 @@ func dial(ctx context.Context, uri string, identifier []byte) (Endpoint, Conn, e
 	if err != nil {
 		return fail(err)
 	}
-	at, err := ParseEndpoint(u)
+	endpoint, err := ParseEndpoint(u)
 	if err != nil {
 		return fail(err)
 	}
@@ -287,7 +288,7 @@ func dial(ctx context.Context, uri string, identifier []byte) (Endpoint, Conn, e
 	case u.Scheme == "unix" && u.Host == "":
 		address = u.Path
 	case u.Scheme != "tcp":
-		return fail(errors.New("expected unix:///path or tcp://host:port"))
+		return fail(errors.New("URI: want unix:///path or tcp://host:port"))
 	}
 	var dialer net.Dialer
 	stream, err := dialer.DialContext(ctx, u.Scheme, address)
@@ -297,10 +298,10 @@ func dial(ctx context.Context, uri string, identifier []byte) (Endpoint, Conn, e
 	conn := NewConn(stream)
 	stop := context.AfterFunc(ctx, func() { _ = conn.Close() })
 	defer stop()
-	if err := conn.Send(&at.WantData, hostBuffer(identifier)); err != nil {
+	if err := conn.Send(&endpoint.WantData, hostBuffer(identifier)); err != nil {
 		return fail(errors.Join(err, conn.Close()))
 	}
-	return at, conn, nil
+	return endpoint, conn, nil
 }
 
 // decode decodes a message and its body. For a dictionary the batch is nil.
@@ -312,18 +313,18 @@ func (r *receiver) decode(m Metadata) (arrow.RecordBatch, error) {
 	if info.Type != ipc.MessageRecordBatch && info.Type != ipc.MessageDictionaryBatch {
 		return nil, fmt.Errorf("%w: message type: got %v, want a record batch or a dictionary", ErrProtocol, info.Type)
 	}
-	one, err := r.buffer.nextBody()
+	body, err := r.buffer.nextBody()
 	if err != nil {
 		return nil, err
 	}
-	defer one.buffer.Release()
-	if one.kind == Packed {
-		if one.buffer.Len() != info.BodyLength {
-			return nil, fmt.Errorf("%w: length of a body: got %d bytes, the metadata has %d", ErrProtocol, one.buffer.Len(), info.BodyLength)
+	defer body.buffer.Release()
+	if body.kind == Packed {
+		if body.buffer.Len() != info.BodyLength {
+			return nil, fmt.Errorf("%w: length of a body: got %d bytes, the metadata has %d", ErrProtocol, body.buffer.Len(), info.BodyLength)
 		}
-		return r.decoder.Decode(m.Header, one.buffer)
+		return r.decoder.Decode(m.Header, body.buffer)
 	}
-	bytes, _ := arrowbuf.HostBytes(one.buffer)
+	bytes, _ := arrowbuf.HostBytes(body.buffer)
 	parts, err := r.openLocations(bytes, info)
 	defer parts.Release()
 	if err != nil {

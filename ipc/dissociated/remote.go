@@ -19,7 +19,7 @@ import (
 
 // remoteMemory is a server's memory that a client has open.
 type remoteMemory struct {
-	dev   arrowbuf.Device // where it is
+	dev   arrowbuf.Device // of the memory
 	open  func(l Location, release func()) (arrowbuf.Buffer, error)
 	close func()
 }

@@ -306,17 +306,17 @@ func (l *leaseTable) add(address uint64, release func()) bool {
 func (l *leaseTable) free(addresses []uint64) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for _, one := range addresses {
-		if one == 0 {
+	for _, address := range addresses {
+		if address == 0 {
 			continue
 		}
-		releases := l.releases[one]
+		releases := l.releases[address]
 		if len(releases) == 0 {
-			return fmt.Errorf("%w: free_data of %#x, which has no lease", ErrProtocol, one)
+			return fmt.Errorf("%w: free_data of %#x, which has no lease", ErrProtocol, address)
 		}
 		releases[0]()
-		if l.releases[one] = releases[1:]; len(releases) == 1 {
-			delete(l.releases, one)
+		if l.releases[address] = releases[1:]; len(releases) == 1 {
+			delete(l.releases, address)
 		}
 		l.count--
 	}

@@ -75,10 +75,10 @@ func (s *Server) URIs() (metadata, data *url.URL) {
 	return s.uri(s.Metadata.Addr()), data
 }
 
-func (s *Server) uri(at net.Addr) *url.URL {
-	u := &url.URL{Scheme: at.Network(), Host: at.String()}
-	if at.Network() == "unix" {
-		u = &url.URL{Scheme: "unix", Path: at.String()}
+func (s *Server) uri(address net.Addr) *url.URL {
+	u := &url.URL{Scheme: address.Network(), Host: address.String()}
+	if address.Network() == "unix" {
+		u = &url.URL{Scheme: "unix", Path: address.String()}
 	}
 	s.Endpoint().AddTo(u)
 	return u
@@ -89,7 +89,7 @@ func (s *Server) uri(at net.Addr) *url.URL {
 // Window stay in use until clients free them or are gone. It returns nil if ctx
 // is done, otherwise the error of accepting.
 func (s *Server) Serve(ctx context.Context) error {
-	s.pairing.waiting = map[string][]*halfLink{}
+	s.pairing.waiting = map[string][]*unpairedConn{}
 	serving, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	var all sync.WaitGroup
@@ -140,8 +140,8 @@ func (s *Server) serve(ctx context.Context, stream net.Conn, metadata bool) erro
 	}
 	link := Link{conn, conn}
 	if s.Data != nil {
-		one := &halfLink{conn: conn, stream: stream, metadata: metadata, paired: make(chan struct{})}
-		if link, err = s.pairing.pair(ctx, fmt.Sprintf("%d %s", process, identifier), one); err != nil || link == (Link{}) {
+		unpaired := &unpairedConn{conn: conn, stream: stream, metadata: metadata, paired: make(chan struct{})}
+		if link, err = s.pairing.pair(ctx, fmt.Sprintf("%d %s", process, identifier), unpaired); err != nil || link == (Link{}) {
 			return err
 		}
 	}
@@ -179,11 +179,11 @@ func readIdentifier(conn Conn) ([]byte, error) {
 // pairing matches the two connections of each client.
 type pairing struct {
 	mu      sync.Mutex
-	waiting map[string][]*halfLink // by identifier and process
+	waiting map[string][]*unpairedConn // by identifier and process
 }
 
-// halfLink is a connection that waits for the client's other one.
-type halfLink struct {
+// unpairedConn is a connection that waits for the client's other one.
+type unpairedConn struct {
 	conn     Conn
 	stream   net.Conn
 	metadata bool
@@ -192,7 +192,7 @@ type halfLink struct {
 
 // closedByPeer reports whether the client has closed the connection, so that it
 // must not be paired with another client's.
-func (h *halfLink) closedByPeer() bool {
+func (h *unpairedConn) closedByPeer() bool {
 	socket, ok := h.stream.(syscall.Conn)
 	return ok && unixsocket.Closed(socket)
 }
@@ -200,51 +200,51 @@ func (h *halfLink) closedByPeer() bool {
 // pair waits for the client's other connection. The later connection gets the
 // link; the earlier one gets an empty link. A connection is closed if no other
 // arrives in time.
-func (p *pairing) pair(ctx context.Context, key string, one *halfLink) (Link, error) {
-	if other := p.match(key, one); other != nil {
+func (p *pairing) pair(ctx context.Context, key string, conn *unpairedConn) (Link, error) {
+	if other := p.match(key, conn); other != nil {
 		defer close(other.paired)
-		if one.metadata {
-			return Link{Metadata: one.conn, Data: other.conn}, nil
+		if conn.metadata {
+			return Link{Metadata: conn.conn, Data: other.conn}, nil
 		}
-		return Link{Metadata: other.conn, Data: one.conn}, nil
+		return Link{Metadata: other.conn, Data: conn.conn}, nil
 	}
 	var err error
 	select {
-	case <-one.paired:
+	case <-conn.paired:
 		return Link{}, nil
 	case <-ctx.Done():
 		err = context.Cause(ctx)
 	case <-time.After(handshakeTimeout):
 		err = fmt.Errorf("%w: the client opened only one connection", ErrPeerGone)
 	}
-	if !p.cancel(key, one) {
+	if !p.cancel(key, conn) {
 		return Link{}, nil // paired at the last moment
 	}
-	return Link{}, errors.Join(err, one.conn.Close())
+	return Link{}, errors.Join(err, conn.conn.Close())
 }
 
-// match removes and returns a connection that fits one. If there is no such
-// connection, it adds one to the waiting ones and returns nil.
-func (p *pairing) match(key string, one *halfLink) *halfLink {
+// match removes and returns the waiting connection that belongs to conn. If none
+// does, it adds conn to the waiting ones and returns nil.
+func (p *pairing) match(key string, conn *unpairedConn) *unpairedConn {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for i, other := range p.waiting[key] {
-		if other.metadata != one.metadata && !other.closedByPeer() {
+		if other.metadata != conn.metadata && !other.closedByPeer() {
 			p.remove(key, i)
 			return other
 		}
 	}
-	p.waiting[key] = append(p.waiting[key], one)
+	p.waiting[key] = append(p.waiting[key], conn)
 	return nil
 }
 
 // cancel removes a waiting connection. It returns false if the connection has
 // been paired.
-func (p *pairing) cancel(key string, one *halfLink) bool {
+func (p *pairing) cancel(key string, conn *unpairedConn) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for i, other := range p.waiting[key] {
-		if other == one {
+		if other == conn {
 			p.remove(key, i)
 			return true
 		}

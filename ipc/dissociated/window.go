@@ -343,9 +343,9 @@ func (r *rangeAllocator) tryAllocate(n int64) (offset int64, changed <-chan stru
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for i := range r.freeRanges {
-		if one := &r.freeRanges[i]; one.to-one.from >= n {
-			offset = one.from
-			if one.from += n; one.from == one.to {
+		if free := &r.freeRanges[i]; free.to-free.from >= n {
+			offset = free.from
+			if free.from += n; free.from == free.to {
 				r.freeRanges = append(r.freeRanges[:i], r.freeRanges[i+1:]...)
 			}
 			return offset, nil
@@ -388,8 +388,8 @@ func (r *rangeAllocator) used() int64 {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	used := r.size
-	for _, one := range r.freeRanges {
-		used -= one.to - one.from
+	for _, free := range r.freeRanges {
+		used -= free.to - free.from
 	}
 	return used
 }

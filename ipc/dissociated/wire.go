@@ -135,9 +135,9 @@ type Locations []Location
 
 // total returns the sum of the lengths; ok is false if it overflows.
 func (l Locations) total() (sum uint64, ok bool) {
-	for _, one := range l {
+	for _, location := range l {
 		var carry uint64
-		if sum, carry = bits.Add64(sum, one.Length, 0); carry != 0 {
+		if sum, carry = bits.Add64(sum, location.Length, 0); carry != 0 {
 			return 0, false
 		}
 	}
@@ -150,9 +150,9 @@ func (l Locations) Append(b []byte) []byte {
 	total, _ := l.total()
 	b = binary.LittleEndian.AppendUint64(b, total)
 	b = binary.LittleEndian.AppendUint64(b, uint64(len(l)))
-	for _, one := range l {
-		b = binary.LittleEndian.AppendUint64(b, one.Address)
-		b = binary.LittleEndian.AppendUint64(b, one.Length)
+	for _, location := range l {
+		b = binary.LittleEndian.AppendUint64(b, location.Address)
+		b = binary.LittleEndian.AppendUint64(b, location.Length)
 	}
 	return b
 }
@@ -181,8 +181,8 @@ func ParseLocations(b []byte) (Locations, error) {
 // AppendFreed appends the body of a free_data message: the addresses that the
 // server may reuse.
 func AppendFreed(b []byte, addresses ...uint64) []byte {
-	for _, one := range addresses {
-		b = binary.LittleEndian.AppendUint64(b, one)
+	for _, address := range addresses {
+		b = binary.LittleEndian.AppendUint64(b, address)
 	}
 	return b
 }

@@ -70,9 +70,9 @@ func (c *Client) List(ctx context.Context) ([]*flight.FlightInfo, error) {
 	flights, err := c.client.ListFlights(ctx, &flight.Criteria{})
 	var all []*flight.FlightInfo
 	for err == nil {
-		var one *flight.FlightInfo
-		if one, err = flights.Recv(); err == nil {
-			all = append(all, one)
+		var info *flight.FlightInfo
+		if info, err = flights.Recv(); err == nil {
+			all = append(all, info)
 		}
 	}
 	if !errors.Is(err, io.EOF) {

@@ -128,9 +128,9 @@ func (s *service) GetFlightInfo(_ context.Context, d *flight.FlightDescriptor) (
 	}
 	// For a name that is not listed, s.info returns the error.
 	entry := ipc.Entry{Name: name}
-	for _, one := range s.catalog.List() {
-		if one.Name == name {
-			entry = one
+	for _, listed := range s.catalog.List() {
+		if listed.Name == name {
+			entry = listed
 		}
 	}
 	info, err := s.info(entry)
@@ -269,12 +269,12 @@ func (s *sender) sendBatch(batch arrow.RecordBatch) error {
 		}
 	}
 	m, rows := messages[last], batch.NumRows()
-	pieces := min(rows, (m.BodyLength+s.maxBody-1)/s.maxBody)
-	if pieces <= 1 {
+	parts := min(rows, (m.BodyLength+s.maxBody-1)/s.maxBody)
+	if parts <= 1 {
 		return s.sendMessage(m)
 	}
-	for i := range pieces {
-		if err := s.sendRows(batch, rows*i/pieces, rows*(i+1)/pieces); err != nil {
+	for i := range parts {
+		if err := s.sendRows(batch, rows*i/parts, rows*(i+1)/parts); err != nil {
 			return err
 		}
 	}
@@ -284,9 +284,9 @@ func (s *sender) sendBatch(batch arrow.RecordBatch) error {
 // sendRows sends rows [from, until) of a batch. The batch's dictionaries have
 // been sent.
 func (s *sender) sendRows(batch arrow.RecordBatch, from, until int64) error {
-	piece := batch.NewSlice(from, until)
-	defer piece.Release()
-	m, err := arrowipc.EncodeRecordBatch(piece)
+	slice := batch.NewSlice(from, until)
+	defer slice.Release()
+	m, err := arrowipc.EncodeRecordBatch(slice)
 	if err != nil {
 		return err
 	}

@@ -43,7 +43,7 @@ func TestSocketIsPrivateAndReportsCredentials(t *testing.T) {
 	require.NoError(t, l.Close())
 }
 
-func TestClosedReportsPeerCloseAfterAllIsRead(t *testing.T) {
+func TestClosedReportsEndAfterAllIsRead(t *testing.T) {
 	for _, network := range []string{"unix", "tcp"} {
 		address := "127.0.0.1:0"
 		if network == "unix" {

@@ -117,12 +117,12 @@ func (b *reorderBuffer) missing() awaitedKind {
 func (b *reorderBuffer) addBody(sequence uint32, one body) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	_, twice := b.bodies[sequence]
+	_, duplicate := b.bodies[sequence]
 	switch {
 	case b.closed:
 		one.buffer.Release()
 		return errClosed
-	case twice:
+	case duplicate:
 		one.buffer.Release()
 		return fmt.Errorf("%w: body %d arrived twice", ErrProtocol, sequence)
 	}
@@ -148,7 +148,7 @@ func (b *reorderBuffer) addMetadata(m Metadata) error {
 	if err := b.checkSequence(m.Sequence); err != nil {
 		return err
 	}
-	if _, twice := b.headers[m.Sequence]; twice {
+	if _, duplicate := b.headers[m.Sequence]; duplicate {
 		return fmt.Errorf("%w: metadata message %d arrived twice", ErrProtocol, m.Sequence)
 	}
 	b.bufferedBytes += n
@@ -203,11 +203,11 @@ func (b *reorderBuffer) nextBody() (body, error) {
 	defer b.mu.Unlock()
 	defer b.await(awaitsBody)()
 	for {
-		if one, ok := b.bodies[b.next]; ok {
+		if next, ok := b.bodies[b.next]; ok {
 			delete(b.bodies, b.next)
-			b.bufferedBytes -= one.buffer.Len()
+			b.bufferedBytes -= next.buffer.Len()
 			b.changed.Broadcast()
-			return one, nil
+			return next, nil
 		}
 		if b.dataErr != nil {
 			return body{}, b.dataErr
@@ -228,7 +228,7 @@ func (b *reorderBuffer) await(w awaitedKind) (done func()) {
 func (b *reorderBuffer) advance() error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if _, left := b.bodies[b.next]; left {
+	if _, unread := b.bodies[b.next]; unread {
 		return fmt.Errorf("%w: message %d has a body, want none", ErrProtocol, b.next)
 	}
 	b.next++
@@ -240,8 +240,8 @@ func (b *reorderBuffer) advance() error {
 func (b *reorderBuffer) checkEnd() error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if left := len(b.bodies) + len(b.headers); left > 0 {
-		return fmt.Errorf("%w: %d messages after the end of the stream, number %d", ErrProtocol, left, b.next)
+	if count := len(b.bodies) + len(b.headers); count > 0 {
+		return fmt.Errorf("%w: %d messages after the end of the stream, number %d", ErrProtocol, count, b.next)
 	}
 	return nil
 }
@@ -250,8 +250,8 @@ func (b *reorderBuffer) checkEnd() error {
 func (b *reorderBuffer) close() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	for _, one := range b.bodies {
-		one.buffer.Release()
+	for _, buffered := range b.bodies {
+		buffered.buffer.Release()
 	}
 	clear(b.bodies)
 	clear(b.headers)
