@@ -66,8 +66,8 @@ type Client struct {
 var allMechanisms = handle.Mechanisms{handle.Local, handle.CUDAFD, handle.CUDAPool, handle.CUDAIPC, handle.Memory}
 
 // Dial connects to the server at a socket path. The error wraps ErrServerGone if
-// no process listens there, and ErrRefused if the server rejects this process or
-// runs as a user that is not allowed.
+// no process listens there. It wraps ErrRefused if the server rejects this
+// process or runs as a user that is not allowed.
 func Dial(ctx context.Context, path string, o DialOptions) (*Client, error) {
 	c, err := dial(ctx, path, o)
 	if err != nil {
@@ -106,8 +106,8 @@ func dial(ctx context.Context, path string, o DialOptions) (*Client, error) {
 	}
 	c.out = wire.NewQueue(c.in, defaultPeerTimeout, maxUnsentBytes)
 	go c.readFrames()
-	if c.welcome.Silence > 0 {
-		go c.sendKeepAlives(time.Duration(c.welcome.Silence) * time.Millisecond / 4)
+	if c.welcome.KeepAliveMillis > 0 {
+		go c.sendKeepAlives(time.Duration(c.welcome.KeepAliveMillis) * time.Millisecond / 4)
 	}
 	return c, nil
 }

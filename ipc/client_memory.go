@@ -126,9 +126,9 @@ func (b *openedBlock) device() arrowbuf.Device {
 	return arrowbuf.CPU()
 }
 
-// view returns a range of a block as a buffer, which holds a reference to a lease
-// until it is released and no stream uses it. A view on a GPU is read-only. If
-// pending is true, work on the view waits for the block's event.
+// view returns a range of a block as a buffer. The buffer holds a reference to a
+// lease until it is released and no stream uses it. A view on a GPU is read-only.
+// If pending is true, work on the view waits for the block's event.
 func (b *openedBlock) view(l *clientLease, offset, length int64, pending bool) (arrowbuf.Buffer, error) {
 	l.retain()
 	if b.dev == nil {
@@ -148,10 +148,10 @@ func (b *openedBlock) view(l *clientLease, offset, length int64, pending bool) (
 	return all.ReadOnly()
 }
 
-// delayStream makes the device's default stream, and all work that uses the
-// buffer, wait until the block's event is done or the connection ends. The stream
-// does not wait for the event itself: if the server was killed, that wait would
-// never end and block other streams.
+// delayStream makes the device's default stream wait until the block's event is
+// done or the connection ends. All work that uses the buffer waits for that
+// stream. The stream does not wait for the event itself: if the server was
+// killed, that wait would never end and block other streams.
 func (b *openedBlock) delayStream(buffer *cudabuf.Buffer, ended <-chan struct{}) error {
 	stream, err := b.dev.DefaultStream()
 	if err != nil {

@@ -120,7 +120,7 @@ func (c *serverConn) handshake() (err error) {
 	if p := c.hello.Process; p.SameNamespace(s.self) && int64(p.PID) != int64(c.pid) {
 		return fmt.Errorf("ipc.Server: process id: the client sent %d, the kernel reports %d: %w", p.PID, c.pid, ErrRefused)
 	}
-	m := wire.WelcomeMessage{Version: wire.Version, Process: s.self, Instance: s.instance, Silence: uint32(s.options.KeepAliveTimeout.Milliseconds())}
+	m := wire.WelcomeMessage{Version: wire.Version, Process: s.self, Instance: s.instance, KeepAliveMillis: uint32(s.options.KeepAliveTimeout.Milliseconds())}
 	s.blocks.withLock(func() {
 		c.welcomed = true
 		c.out.Put(wire.Frame{Type: wire.Welcome, Payload: m.Append(nil)})

@@ -68,7 +68,7 @@ class Connection:
         self.stopped = threading.Event()
         threading.Thread(target=self._read_frames, name="quiver-share reader", daemon=True).start()
         threading.Thread(target=self._send_releases, name="quiver-share releases", daemon=True).start()
-        if self.welcome.silence:
+        if self.welcome.keep_alive_ms:
             threading.Thread(target=self._send_keep_alives, name="quiver-share keep-alive", daemon=True).start()
 
     @staticmethod
@@ -232,7 +232,7 @@ class Connection:
     def _send_keep_alives(self) -> None:
         """Sends four keep-alives per timeout of the server. It is a thread of its own,
         since releases wait for the GPU."""
-        while not self.stopped.wait(self.welcome.silence / 4000):
+        while not self.stopped.wait(self.welcome.keep_alive_ms / 4000):
             try:
                 number, _ = self.request(frame.PING, ignore_limit=True)
                 self.end_request(number)  # opening blocks may delay the reply

@@ -49,12 +49,12 @@ class Hello:
 class Welcome:
     process: Process
     instance: bytes
-    silence: int = 0  # milliseconds
+    keep_alive_ms: int = 0
     version: int = PROTOCOL
 
     def encode(self) -> bytes:
         head = MAGIC + struct.pack("<HH", self.version, 0) + self.process.encode()
-        return head + struct.pack("<16sII", self.instance, self.silence, 0)
+        return head + struct.pack("<16sII", self.instance, self.keep_alive_ms, 0)
 
     @classmethod
     def decode(cls, payload: bytes) -> "Welcome":
@@ -64,12 +64,12 @@ class Welcome:
         version = r("H")
         r.reserved("H")
         process = Process.decode(r)
-        instance, silence = r("16sI")
+        instance, keep_alive_ms = r("16sI")
         r.reserved("I")
         r.finish()
         if version != PROTOCOL:
             raise ProtocolError(f"WELCOME: version: got {version}, want {PROTOCOL}")
-        return cls(process, instance, silence, version)
+        return cls(process, instance, keep_alive_ms, version)
 
 
 @dataclass

@@ -11,170 +11,6 @@ import (
 	"github.com/quiver-gpu/quiver/ipc/handle"
 )
 
-// MaxName is the maximum length of a name in bytes.
-const MaxName = 255
-
-// CheckName returns an error unless a name is 1 to MaxName bytes of UTF-8 without
-// control characters.
-func CheckName(name string) error {
-	if len(name) == 0 || len(name) > MaxName || !utf8.ValidString(name) {
-		return fault("name: got %.300q, want 1 to %d bytes of UTF-8", name, MaxName)
-	}
-	for _, r := range name {
-		if unicode.IsControl(r) {
-			return fault("name: got %q, want no control characters", name)
-		}
-	}
-	return nil
-}
-
-func (c *cursor) name() string {
-	name := c.str()
-	if c.err == nil {
-		c.err = CheckName(name)
-	}
-	return name
-}
-
-// AppendName appends the payload of GET.
-func AppendName(b []byte, name string) []byte { return appendStr(b, name) }
-
-// ParseName parses the payload of GET.
-func ParseName(b []byte) (string, error) {
-	c := cursor{rest: b}
-	name := c.name()
-	return name, c.finish()
-}
-
-// AppendSubscribe appends the payload of SUBSCRIBE.
-func AppendSubscribe(b []byte, credit uint32, name string) []byte {
-	return appendStr(order.AppendUint32(b, credit), name)
-}
-
-// ParseSubscribe parses the payload of SUBSCRIBE.
-func ParseSubscribe(b []byte) (credit uint32, name string, err error) {
-	c := cursor{rest: b}
-	credit, name = c.u32(), c.name()
-	return credit, name, c.finish()
-}
-
-// AppendCredit appends the payload of CREDIT.
-func AppendCredit(b []byte, n uint32) []byte { return order.AppendUint32(b, n) }
-
-// ParseCredit parses the payload of CREDIT.
-func ParseCredit(b []byte) (uint32, error) {
-	c := cursor{rest: b}
-	n := c.u32()
-	return n, c.finish()
-}
-
-// AppendNumbers appends the payload of RELEASE, FORGET and FORGOTTEN.
-func AppendNumbers(b []byte, numbers []uint64) []byte {
-	b = order.AppendUint32(b, uint32(len(numbers)))
-	for _, n := range numbers {
-		b = order.AppendUint64(b, n)
-	}
-	return b
-}
-
-// ParseNumbers parses the payload of RELEASE, FORGET and FORGOTTEN.
-func ParseNumbers(b []byte) ([]uint64, error) {
-	c := cursor{rest: b}
-	numbers := make([]uint64, c.count(c.u32(), 8))
-	for i := range numbers {
-		numbers[i] = c.u64()
-	}
-	return numbers, c.finish()
-}
-
-// BlockMessage is the payload of BLOCK, which announces a block.
-type BlockMessage struct {
-	Block      uint64
-	Descriptor handle.Descriptor
-}
-
-// Append appends the payload. The descriptor must be valid.
-func (m *BlockMessage) Append(b []byte) ([]byte, error) {
-	d, err := m.Descriptor.MarshalBinary()
-	if err != nil {
-		return nil, err
-	}
-	b = order.AppendUint64(b, m.Block)
-	return append(b, d...), nil
-}
-
-// Parse parses a payload.
-func (m *BlockMessage) Parse(b []byte) error {
-	c := cursor{rest: b}
-	read := BlockMessage{Block: c.u64()}
-	d := c.bytes(len(c.rest))
-	if c.err == nil {
-		if err := read.Descriptor.UnmarshalBinary(d); err != nil {
-			c.fail("%v", err)
-		}
-	}
-	switch {
-	case c.err != nil:
-	case read.Block == 0:
-		c.fail("block number: got 0")
-	case read.Descriptor.Offset != 0 || read.Descriptor.Length != read.Descriptor.AllocationSize:
-		c.fail("block: got a part of an allocation, want the whole allocation")
-	}
-	if err := c.finish(); err != nil {
-		return err
-	}
-	*m = read
-	return nil
-}
-
-// Code is the error code of an ERROR.
-type Code uint16
-
-// The codes of docs/sharing.md.
-const (
-	CodeFault Code = 1 + iota
-	CodeVersion
-	CodeRefused
-	CodeNotFound
-	CodeKind
-	CodeMechanism
-	CodeMemory
-	CodeFailed
-	CodeClosing
-	CodeExpired
-)
-
-// ErrorMessage is the payload of ERROR.
-type ErrorMessage struct {
-	Code Code
-	Text string
-}
-
-const maxText = 4096
-
-// Append appends the payload. It truncates long text.
-func (m *ErrorMessage) Append(b []byte) []byte {
-	text := m.Text
-	for len(text) > maxText || !utf8.ValidString(text) {
-		text = text[:min(len(text)-1, maxText)]
-	}
-	return appendStr(order.AppendUint16(b, uint16(m.Code)), text)
-}
-
-// Parse parses a payload.
-func (m *ErrorMessage) Parse(b []byte) error {
-	c := cursor{rest: b}
-	read := ErrorMessage{Code: Code(c.u16()), Text: c.str()}
-	if c.err == nil && (read.Code == 0 || len(read.Text) > maxText) {
-		c.fail("error code %d with a text of %d bytes", read.Code, len(read.Text))
-	}
-	if err := c.finish(); err != nil {
-		return err
-	}
-	*m = read
-	return nil
-}
-
 // Version is the version of the protocol that this package implements.
 const Version = 1
 
@@ -244,10 +80,10 @@ func (m *HelloMessage) Parse(b []byte) error {
 
 // WelcomeMessage is the payload of WELCOME, a server's reply to HELLO.
 type WelcomeMessage struct {
-	Version  uint16
-	Process  handle.Process
-	Instance [16]byte
-	Silence  uint32 // in milliseconds, 0 for no limit
+	Version         uint16
+	Process         handle.Process
+	Instance        [16]byte
+	KeepAliveMillis uint32 // in milliseconds, 0 for no limit
 }
 
 // Append appends the payload.
@@ -257,7 +93,7 @@ func (m *WelcomeMessage) Append(b []byte) []byte {
 	b = append(b, 0, 0)
 	b = m.Process.Append(b)
 	b = append(b, m.Instance[:]...)
-	b = order.AppendUint32(b, m.Silence)
+	b = order.AppendUint32(b, m.KeepAliveMillis)
 	return append(b, 0, 0, 0, 0)
 }
 
@@ -269,7 +105,7 @@ func (m *WelcomeMessage) Parse(b []byte) error {
 	c.reserved(2)
 	read.Process = c.process()
 	copy(read.Instance[:], c.bytes(len(read.Instance)))
-	read.Silence = c.u32()
+	read.KeepAliveMillis = c.u32()
 	c.reserved(4)
 	if err := c.finish(); err != nil {
 		return err
@@ -294,6 +130,63 @@ func (c *cursor) process() (p handle.Process) {
 		c.fail("%v", err)
 	}
 	return p
+}
+
+// MaxName is the maximum length of a name in bytes.
+const MaxName = 255
+
+// CheckName returns an error unless a name is 1 to MaxName bytes of UTF-8 without
+// control characters.
+func CheckName(name string) error {
+	if len(name) == 0 || len(name) > MaxName || !utf8.ValidString(name) {
+		return fault("name: got %.300q, want 1 to %d bytes of UTF-8", name, MaxName)
+	}
+	for _, r := range name {
+		if unicode.IsControl(r) {
+			return fault("name: got %q, want no control characters", name)
+		}
+	}
+	return nil
+}
+
+func (c *cursor) name() string {
+	name := c.str()
+	if c.err == nil {
+		c.err = CheckName(name)
+	}
+	return name
+}
+
+// AppendName appends the payload of GET.
+func AppendName(b []byte, name string) []byte { return appendStr(b, name) }
+
+// ParseName parses the payload of GET.
+func ParseName(b []byte) (string, error) {
+	c := cursor{rest: b}
+	name := c.name()
+	return name, c.finish()
+}
+
+// AppendSubscribe appends the payload of SUBSCRIBE.
+func AppendSubscribe(b []byte, credit uint32, name string) []byte {
+	return appendStr(order.AppendUint32(b, credit), name)
+}
+
+// ParseSubscribe parses the payload of SUBSCRIBE.
+func ParseSubscribe(b []byte) (credit uint32, name string, err error) {
+	c := cursor{rest: b}
+	credit, name = c.u32(), c.name()
+	return credit, name, c.finish()
+}
+
+// AppendCredit appends the payload of CREDIT.
+func AppendCredit(b []byte, n uint32) []byte { return order.AppendUint32(b, n) }
+
+// ParseCredit parses the payload of CREDIT.
+func ParseCredit(b []byte) (uint32, error) {
+	c := cursor{rest: b}
+	n := c.u32()
+	return n, c.finish()
 }
 
 // Kind is the kind of a published name.
@@ -354,6 +247,46 @@ func ParseListing(b []byte) ([]Entry, error) {
 		entries[i] = e
 	}
 	return entries, c.finish()
+}
+
+// BlockMessage is the payload of BLOCK, which announces a block.
+type BlockMessage struct {
+	Block      uint64
+	Descriptor handle.Descriptor
+}
+
+// Append appends the payload. The descriptor must be valid.
+func (m *BlockMessage) Append(b []byte) ([]byte, error) {
+	d, err := m.Descriptor.MarshalBinary()
+	if err != nil {
+		return nil, err
+	}
+	b = order.AppendUint64(b, m.Block)
+	return append(b, d...), nil
+}
+
+// Parse parses a payload.
+func (m *BlockMessage) Parse(b []byte) error {
+	c := cursor{rest: b}
+	read := BlockMessage{Block: c.u64()}
+	d := c.bytes(len(c.rest))
+	if c.err == nil {
+		if err := read.Descriptor.UnmarshalBinary(d); err != nil {
+			c.fail("%v", err)
+		}
+	}
+	switch {
+	case c.err != nil:
+	case read.Block == 0:
+		c.fail("block number: got 0")
+	case read.Descriptor.Offset != 0 || read.Descriptor.Length != read.Descriptor.AllocationSize:
+		c.fail("block: got a part of an allocation, want the whole allocation")
+	}
+	if err := c.finish(); err != nil {
+		return err
+	}
+	*m = read
+	return nil
 }
 
 // Region is a part of a message body that is in a block.
@@ -456,6 +389,25 @@ func (c *cursor) part() (p Part) {
 	return p
 }
 
+// AppendNumbers appends the payload of RELEASE, FORGET and FORGOTTEN.
+func AppendNumbers(b []byte, numbers []uint64) []byte {
+	b = order.AppendUint32(b, uint32(len(numbers)))
+	for _, n := range numbers {
+		b = order.AppendUint64(b, n)
+	}
+	return b
+}
+
+// ParseNumbers parses the payload of RELEASE, FORGET and FORGOTTEN.
+func ParseNumbers(b []byte) ([]uint64, error) {
+	c := cursor{rest: b}
+	numbers := make([]uint64, c.count(c.u32(), 8))
+	for i := range numbers {
+		numbers[i] = c.u64()
+	}
+	return numbers, c.finish()
+}
+
 // StatsMessage is the payload of STATS: the clients with their leases, and the
 // blocks.
 type StatsMessage struct {
@@ -547,3 +499,51 @@ func (m *StatsMessage) Parse(b []byte) error {
 }
 
 func (c *cursor) time() time.Time { return time.Unix(0, c.size()) }
+
+// Code is the error code of an ERROR.
+type Code uint16
+
+// The codes of docs/sharing.md.
+const (
+	CodeFault Code = 1 + iota
+	CodeVersion
+	CodeRefused
+	CodeNotFound
+	CodeKind
+	CodeMechanism
+	CodeMemory
+	CodeFailed
+	CodeClosing
+	CodeExpired
+)
+
+// ErrorMessage is the payload of ERROR.
+type ErrorMessage struct {
+	Code Code
+	Text string
+}
+
+const maxText = 4096
+
+// Append appends the payload. It truncates long text.
+func (m *ErrorMessage) Append(b []byte) []byte {
+	text := m.Text
+	for len(text) > maxText || !utf8.ValidString(text) {
+		text = text[:min(len(text)-1, maxText)]
+	}
+	return appendStr(order.AppendUint16(b, uint16(m.Code)), text)
+}
+
+// Parse parses a payload.
+func (m *ErrorMessage) Parse(b []byte) error {
+	c := cursor{rest: b}
+	read := ErrorMessage{Code: Code(c.u16()), Text: c.str()}
+	if c.err == nil && (read.Code == 0 || len(read.Text) > maxText) {
+		c.fail("error code %d with a text of %d bytes", read.Code, len(read.Text))
+	}
+	if err := c.finish(); err != nil {
+		return err
+	}
+	*m = read
+	return nil
+}

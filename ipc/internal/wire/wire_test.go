@@ -29,7 +29,7 @@ func block(t testing.TB) []byte {
 // messages returns one payload of each type.
 func messages(t testing.TB) map[wire.Type][]byte {
 	hello := wire.HelloMessage{Lowest: 1, Highest: 3, Process: process, Events: true, Mechanisms: handle.Mechanisms{handle.CUDAFD, handle.Memory}, Devices: []cudabuf.UUID{{1}, {2}}}
-	welcome := wire.WelcomeMessage{Version: 1, Process: process, Instance: [16]byte{6}, Silence: 1000}
+	welcome := wire.WelcomeMessage{Version: 1, Process: process, Instance: [16]byte{6}, KeepAliveMillis: 1000}
 	batch := wire.BatchMessage{Lease: 1, Sequence: 2, Pending: true, Parts: []wire.Part{
 		{Metadata: []byte("metadata"), Regions: []wire.Region{{BodyOffset: 0, Length: 8, Block: 1}, {BodyOffset: 64, Length: 9, Block: 2, Offset: 5}}},
 		{Metadata: []byte("empty"), Regions: []wire.Region{}},
