@@ -229,7 +229,7 @@ func BenchmarkStream(b *testing.B) {
 		defer batch.Release()
 		stream, err := catalog.NewStream("stream", batch.Schema(), ipc.StreamOptions{Depth: 64})
 		require.NoError(b, err)
-		const readers, every = 4, 95 * time.Microsecond // a little more than 10,000 a second
+		const readers, every = 4, 95 * time.Microsecond // slightly more than 10,000 per second
 		came := make([][]int64, readers)
 		var reading sync.WaitGroup
 		const warm = 100 // batches before the measurement

@@ -138,7 +138,7 @@ func clientScript(p *peer, s *ipc.Server, catalog *ipc.Catalog, d Dial) error {
 	}
 	for end := time.Now().Add(5 * time.Second); len(s.Stat().Blocks) > 0 && time.Now().Before(end); time.Sleep(time.Millisecond) {
 		if len(s.Stat().Clients) == 0 {
-			return errors.New("it died")
+			return errors.New("the client died")
 		}
 	}
 	return p.call("Held", 0, nil)

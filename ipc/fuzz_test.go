@@ -60,7 +60,7 @@ func FuzzServer(f *testing.F) {
 func FuzzClient(f *testing.F) {
 	self, err := handle.Self()
 	require.NoError(f, err)
-	header, part := encoding(f)
+	header, part := encodedTable(f)
 	block := wire.BlockMessage{Block: 1, Descriptor: handle.Descriptor{Mechanism: handle.Memory, AllocationSize: 1 << 16, Length: 1 << 16}}
 	announced, err := block.Append(nil)
 	require.NoError(f, err)
@@ -108,9 +108,9 @@ func FuzzClient(f *testing.F) {
 	})
 }
 
-// encoding returns the schema and the one batch that a server sends of a small
-// table.
-func encoding(t testing.TB) (header []byte, part wire.Part) {
+// encodedTable returns the schema and the one batch that a server sends of a
+// small table.
+func encodedTable(t testing.TB) (header []byte, part wire.Part) {
 	catalog, s := serve(t, ipc.ServerOptions{})
 	small := small()
 	defer small.Release()
