@@ -110,7 +110,7 @@ func (f *Frame) ExpectEmpty() error {
 	return nil
 }
 
-// ErrFault: a message violates the protocol. The text says what was expected.
+// ErrFault means that a message violates the protocol. The text says what was expected.
 var ErrFault = errors.New("fault in the sharing protocol")
 
 func fault(format string, a ...any) error {
