@@ -257,54 +257,6 @@ func TestArrowColumnsReachBeyond32Bits(t *testing.T) {
 	})
 }
 
-// The flat bytes that stores and codecs pass.
-func TestBuffersReachBeyond4GiB(t *testing.T) {
-	block := pattern()
-	onHuge(t, 9, func(t *testing.T, dev arrowbuf.Device) {
-		a := periodic(t, dev, block, hugeExtent)
-		all, err := ndview.BufferOf(a)
-		own(t, all, err)
-		require.EqualValues(t, hugeExtent, all.Len())
-		tail, err := all.Slice(-100, ndview.Open)
-		own(t, tail, err)
-		got, err := tail.Bytes()
-		require.NoError(t, err)
-		assert.Equal(t, rotated(block, hugeExtent-100)[:100], got)
-
-		head, err := all.Slice(0, 1<<32+5)
-		own(t, head, err)
-		rest, err := all.Slice(1<<32+5, ndview.Open)
-		own(t, rest, err)
-		joined, err := head.Combine(rest)
-		own(t, joined, err)
-		bytes := view(t)(joined.Array())
-		requirePeriodic(t, block, bytes)
-		equal := func(want bool) {
-			t.Helper()
-			got, err := all.Equal(joined)
-			require.NoError(t, err)
-			assert.Equal(t, want, got)
-		}
-		equal(true)
-		nine, err := ndview.BufferFrom(dev, []byte{^block[1<<32%period]})
-		own(t, nine, err)
-		require.NoError(t, joined.SetRange(1<<32, 1<<32+1, nine))
-		equal(false)
-		require.NoError(t, joined.SetRange(1<<32-1000, hugeExtent, bytesFrom(t, all, 1<<32-1000)))
-		equal(true)
-		require.NoError(t, joined.SetRange(100, ndview.Open, nine))
-		requirePeriodic(t, mapped(period, func(int) byte { return ^block[1<<32%period] }), index(t, bytes, ndview.Span(100, ndview.Open)))
-		requirePeriodic(t, block[:100], index(t, bytes, ndview.Span(0, 100)))
-	})
-}
-
-// bytesFrom is what a Buffer has from a byte on.
-func bytesFrom(t *testing.T, b *ndview.Buffer, from int64) *ndview.Buffer {
-	t.Helper()
-	part, err := b.Slice(from, ndview.Open)
-	return own(t, part, err)
-}
-
 // sparse is an array of bytes that are all the same but for some.
 type sparse struct {
 	base  byte
