@@ -495,7 +495,7 @@ func assignStrides(a *NDBuffer, shape []int64) ([]int64, error) {
 }
 
 // scatter writes values with the given strides to positions. distinct promises that
-// no position repeats.
+// equal positions receive equal values.
 func (s *selection) scatter(values *NDBuffer, strides []int64, pos *positions, distinct bool) error {
 	to := s.array
 	align := to.address() + uint64(pos.offset-to.offset)

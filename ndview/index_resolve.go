@@ -403,7 +403,8 @@ type shapeArg struct {
 }
 
 // unravelPositions returns the index along each axis of positions, which count the
-// elements of a shape in C order: an array of int64 of shape [axes, positions].
+// elements of a shape in C order: an array of int64 of shape [axes, positions]. The
+// host kernel is in compactProgram.
 func unravelPositions(pos *NDBuffer, shape []int64) (*NDBuffer, error) {
 	out, err := Empty(pos.Device(), Int64, int64(len(shape)), pos.Size())
 	if err != nil || out.Size() == 0 {

@@ -120,12 +120,12 @@ func Put(a, indices *NDBuffer, values any, mode Mode) error {
 		return err
 	}
 	defer cast.Release()
-	readable, err := s.valuesToWrite(cast)
+	checked, err := s.valuesToWrite(cast)
 	if err != nil {
 		return err
 	}
-	defer readable.Release()
-	from, err := readable.Ravel(OrderC)
+	defer checked.Release()
+	from, err := checked.Ravel(OrderC)
 	if err != nil {
 		return err
 	}

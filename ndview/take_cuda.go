@@ -42,9 +42,10 @@ func gatherUnits(out *NDBuffer, from arrowbuf.Buffer, pos *positions, width int6
 	})
 }
 
-// scatterUnits writes values, units of width bytes, to positions of a buffer. On a
-// GPU no position may repeat; on the host repeats keep the last value unless distinct
-// is true. The host kernels are in putProgram.
+// scatterUnits writes values, units of width bytes, to positions of a buffer. On the
+// host the last value of equal positions wins, unless the caller promises by distinct
+// that their values are equal. On a GPU they must be equal, see discardRepeats. The
+// host kernels are in putProgram.
 func scatterUnits(to arrowbuf.Buffer, pos *positions, values *NDBuffer, width int64, walk *cpu.Walk, distinct bool) error {
 	if dst, ok := hostAt(to, pos.offset); ok {
 		indices, _ := pos.indices.hostAt()
@@ -60,7 +61,8 @@ func scatterUnits(to arrowbuf.Buffer, pos *positions, values *NDBuffer, width in
 
 // discardRepeats replaces all but the last of equal positions by a number that
 // scatterUnits skips, because a GPU writes in no particular order. It returns whether
-// the positions are distinct afterwards; on the host it does nothing.
+// the positions are distinct afterwards; on the host it changes nothing. The host
+// kernels are in putProgram.
 func (p *positions) discardRepeats() (distinct bool, err error) {
 	pos := p.indices
 	n := pos.Size()
