@@ -187,3 +187,77 @@ func (a *Array) Release() {
 func (a *Array) failure(what string, err error) error {
 	return fmt.Errorf("arrowbuf: looking at %s of an array of type %s on %s: %w", what, a.DataType(), a.dev, err)
 }
+
+// NewSlice returns elements [i, j) of an array on any device without a copy. It
+// is array.NewSlice, which alone looks into the memory of some arrays, and
+// panics like it if they are out of range.
+func NewSlice(arr arrow.Array, i, j int64) arrow.Array {
+	if a, ok := arr.(*Array); ok {
+		return a.Slice(int(i), int(j))
+	}
+	data := array.NewSliceData(arr.Data(), i, j)
+	defer data.Release()
+	return over(data, DeviceOf(arr))
+}
+
+// ToHost copies the elements that the array shows to the host, and returns
+// arrow-go's own array of them. The caller owns one reference to it.
+func (a *Array) ToHost() (arrow.Array, error) { return CopyArrayTo(a, CPU()) }
+
+// String prints the elements as arrow-go prints them. It copies the array.
+func (a *Array) String() string {
+	host, err := a.ToHost()
+	if err != nil {
+		panic(a.failure("the elements", err))
+	}
+	defer host.Release()
+	return host.String()
+}
+
+// MarshalJSON writes the elements as arrow-go writes them. It copies the array.
+func (a *Array) MarshalJSON() ([]byte, error) {
+	host, err := a.ToHost()
+	if err != nil {
+		return nil, a.failure("the elements", err)
+	}
+	defer host.Release()
+	return host.MarshalJSON()
+}
+
+// ValueStr is element i as a string. It copies that element.
+func (a *Array) ValueStr(i int) string {
+	host := a.mustElement(i)
+	defer host.Release()
+	return host.ValueStr(0)
+}
+
+// GetOneForMarshal is element i as a value for json.Marshal. It copies that
+// element.
+func (a *Array) GetOneForMarshal(i int) any {
+	host := a.mustElement(i)
+	defer host.Release()
+	return host.GetOneForMarshal(0)
+}
+
+func (a *Array) mustElement(i int) arrow.Array {
+	host, err := a.element(i)
+	if err != nil {
+		panic(a.failure(fmt.Sprintf("element %d", i), err))
+	}
+	return host
+}
+
+// element returns an array of the host with element i alone. It copies the
+// element, and of a dictionary and of what views point into no more than it
+// names.
+func (a *Array) element(i int) (arrow.Array, error) {
+	if err := CheckRange(int64(i), 1, int64(a.Len())); err != nil {
+		return nil, err
+	}
+	c := cutter{look: true}
+	one, err := c.array(a.data, i, 1)
+	if err != nil {
+		return nil, err
+	}
+	return c.one(&one, CPU())
+}

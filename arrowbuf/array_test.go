@@ -2,16 +2,16 @@ package arrowbuf_test
 
 import (
 	"math/rand/v2"
+	"sync"
 	"testing"
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
-	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
-
 	"github.com/quiver-gpu/quiver/arrowbuf"
 	"github.com/quiver-gpu/quiver/cudabuf"
 	"github.com/quiver-gpu/quiver/cudabuf/cudatest"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 // A host touch of device memory ends these tests with a fault.
@@ -97,4 +97,122 @@ func requireSame(t testing.TB, host arrow.Array, dev *arrowbuf.Array) {
 	require.IsType(t, host, back)
 	require.True(t, array.Equal(host, back), "want %v\ngot %v", host, back)
 	require.Same(t, arrowbuf.CPU(), arrowbuf.DeviceOf(back))
+}
+
+func TestNewArrayTellsDeviceMemoryFromHostMemory(t *testing.T) {
+	onDevices(t, func(t *testing.T, dev *countingDevice) {
+		host := randomBatch(t, checked(t), 20, movable...)
+		moved := copyBatch(t, host, dev)
+		defer moved.Release()
+		for i, column := range host.Columns() {
+			own := arrowbuf.NewArray(column.Data())
+			assert.IsType(t, column, own)
+			own.Release()
+			if dtype := column.DataType(); dtype.ID() == arrow.NULL || arrow.TypeEqual(dtype, arrow.StructOf()) && column.NullN() == 0 {
+				continue // no memory could tell
+			}
+			there := arrowbuf.NewArray(moved.Column(i).Data())
+			assert.IsType(t, (*arrowbuf.Array)(nil), there, column.DataType())
+			assert.Same(t, dev, arrowbuf.DeviceOf(there))
+			assert.Equal(t, column.String(), there.String())
+			there.Release()
+		}
+	})
+}
+
+// arrow-go's own arrays over device memory are harmless as long as nobody looks
+// inside; copying them is not a look.
+func TestArrowsOwnArraysOverDeviceMemoryAreCopied(t *testing.T) {
+	onDevices(t, func(t *testing.T, dev *countingDevice) {
+		host := randomBatch(t, checked(t), 20, arrow.PrimitiveTypes.Int32)
+		moved := copyBatch(t, host, dev)
+		defer moved.Release()
+		raw := array.MakeFromData(moved.Column(0).Data())
+		defer raw.Release()
+		require.IsType(t, (*array.Int32)(nil), raw)
+		assert.Same(t, dev, arrowbuf.DeviceOf(raw))
+		back, err := arrowbuf.CopyArrayTo(raw, arrowbuf.CPU())
+		require.NoError(t, err)
+		defer back.Release()
+		assert.True(t, array.Equal(host.Column(0), back))
+		shared := copyArray(t, raw, dev)
+		defer shared.Release()
+		assert.Equal(t, host.Column(0).String(), shared.String())
+	})
+}
+
+func TestArraysMayBeUsedFromManyGoroutines(t *testing.T) {
+	onDevices(t, func(t *testing.T, dev *countingDevice) {
+		host := randomBatch(t, checked(t), 100, arrow.BinaryTypes.String, arrow.PrimitiveTypes.Int32)
+		moved := copyBatch(t, host, dev)
+		defer moved.Release()
+		slice := moved.NewSlice(3, 80)
+		defer slice.Release()
+		want := host.NewSlice(3, 80)
+		defer want.Release()
+		nulls := []int{want.Column(0).NullN(), want.Column(1).NullN()} // counted here: arrow-go's is no safe count
+		var wg sync.WaitGroup
+		for range 4 {
+			slice.Retain()
+			wg.Go(func() {
+				defer slice.Release()
+				for i, column := range slice.Columns() {
+					assert.Equal(t, nulls[i], column.NullN())
+					assert.Equal(t, want.Column(i).IsNull(7), column.IsNull(7))
+					assert.Equal(t, want.Column(i).String(), column.String())
+				}
+			})
+		}
+		wg.Wait()
+	})
+}
+
+func TestReleasingAnArrayTooOftenPanics(t *testing.T) {
+	onDevices(t, func(t *testing.T, dev *countingDevice) {
+		moved := copyArray(t, randomBatch(t, checked(t), 5, arrow.PrimitiveTypes.Int8).Column(0), dev)
+		moved.Retain()
+		moved.Release()
+		moved.Release()
+		assert.Panics(t, moved.Release)
+	})
+}
+
+// A method without an error to return has no other way to tell.
+func TestALookAtABrokenDevicePanicsWithItsError(t *testing.T) {
+	onDevices(t, func(t *testing.T, dev *countingDevice) {
+		moved := copyArray(t, randomBatch(t, checked(t), 50, arrow.BinaryTypes.String).Column(0), dev)
+		defer moved.Release()
+		slice := moved.Slice(3, 40)
+		defer slice.Release()
+		dev.failCopies.Store(true)
+		defer dev.failCopies.Store(false)
+		for name, look := range map[string]func(){
+			"NullN":    func() { slice.NullN() },
+			"IsNull":   func() { slice.IsNull(0) },
+			"ValueStr": func() { _ = slice.ValueStr(0) },
+			"String":   func() { _ = slice.String() },
+		} {
+			t.Run(name, func(t *testing.T) {
+				defer func() {
+					err, _ := recover().(error)
+					assert.ErrorIs(t, err, errBroken)
+				}()
+				look()
+			})
+		}
+	})
+}
+
+func TestTheBitmapOfASliceIsCopiedInItsPlace(t *testing.T) {
+	onDevices(t, func(t *testing.T, dev *countingDevice) {
+		host := randomBatch(t, checked(t), 200, arrow.PrimitiveTypes.Int8).Column(0)
+		moved := copyArray(t, host, dev)
+		defer moved.Release()
+		slice := moved.Slice(101, 150)
+		defer slice.Release()
+		bits := slice.NullBitmapBytes()
+		require.Len(t, bits, 19)
+		assert.Equal(t, make([]byte, 12), bits[:12])
+		assert.Equal(t, host.NullBitmapBytes()[12:19], bits[12:])
+	})
 }

@@ -1,55 +1,16 @@
 package arrowbuf_test
 
 import (
-	"bytes"
 	"io"
 	"math"
 	"testing"
 	"testing/iotest"
 
 	"github.com/apache/arrow-go/v18/arrow/memory"
+	"github.com/quiver-gpu/quiver/arrowbuf"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-
-	"github.com/quiver-gpu/quiver/arrowbuf"
-	"github.com/quiver-gpu/quiver/cudabuf"
-	"github.com/quiver-gpu/quiver/cudabuf/cudatest"
 )
-
-// everywhere runs a test of the contracts of Device and Buffer on the CPU and
-// on each kind of device.
-func everywhere(t *testing.T, test func(t *testing.T, dev arrowbuf.Device)) {
-	t.Run("cpu", func(t *testing.T) { test(t, arrowbuf.CPU()) })
-	cudatest.ForEachDevice(t, func(t *testing.T, dev *cudabuf.Device) { test(t, dev) })
-}
-
-// alloc returns a buffer with bytes 0, 1, 2, ..., released with the test.
-func alloc(t *testing.T, dev arrowbuf.Device, n int) arrowbuf.Buffer {
-	t.Helper()
-	b, err := dev.Alloc(int64(n))
-	require.NoError(t, err)
-	t.Cleanup(b.Release)
-	_, err = b.CopyFromHost(count(0, n), 0)
-	require.NoError(t, err)
-	return b
-}
-
-func count(from, n int) []byte {
-	out := make([]byte, n)
-	for i := range out {
-		out[i] = byte(from + i)
-	}
-	return out
-}
-
-func contents(t *testing.T, b arrowbuf.Buffer) []byte {
-	t.Helper()
-	out := make([]byte, b.Len())
-	n, err := b.CopyToHost(out, 0)
-	require.NoError(t, err)
-	require.EqualValues(t, len(out), n)
-	return out
-}
 
 func TestBuffersReadAsReaderAtAsks(t *testing.T) {
 	everywhere(t, func(t *testing.T, dev arrowbuf.Device) {
@@ -195,44 +156,64 @@ func TestReleasedBuffersAreRefused(t *testing.T) {
 	})
 }
 
-func TestCPUBuffersAreAlignedAndReachableInPlace(t *testing.T) {
-	for _, n := range []int{1, 63, 64, 100_000} {
-		b := alloc(t, arrowbuf.CPU(), n)
-		assert.Zero(t, b.Address()%64)
-		host, ok := arrowbuf.HostBytes(b)
-		require.True(t, ok)
-		assert.True(t, bytes.Equal(count(0, n), host))
-	}
-	onDevices(t, func(t *testing.T, dev *countingDevice) {
-		_, ok := arrowbuf.HostBytes(alloc(t, dev.Device, 8))
-		assert.False(t, ok)
+func TestBuffersAreFoundBehindSlicesOfArrowBuffers(t *testing.T) {
+	everywhere(t, func(t *testing.T, dev arrowbuf.Device) {
+		view := alloc(t, dev, 100).Arrow()
+		defer view.Release()
+		outer := memory.SliceBuffer(view, 10, 80)
+		defer outer.Release()
+		for _, c := range []struct{ from, n int }{{0, 80}, {0, 1}, {7, 20}, {79, 1}, {80, 0}, {30, 0}, {0, 0}} {
+			inner := memory.SliceBuffer(outer, c.from, c.n)
+			b, err := arrowbuf.BufferOf(inner)
+			require.NoError(t, err)
+			assert.Same(t, dev, b.Device())
+			assert.Equal(t, count(10+c.from, c.n), contents(t, b))
+			b.Release()
+			found, ok := arrowbuf.FromArrow(inner)
+			assert.Equal(t, dev != arrowbuf.CPU(), ok, "arrow-go's own memory is not found")
+			if ok {
+				assert.Equal(t, count(10+c.from, c.n), contents(t, found))
+				found.Release()
+			}
+			assert.Equal(t, dev == arrowbuf.CPU(), arrowbuf.OnHost(inner))
+			inner.Release()
+		}
 	})
 }
 
-func TestCPUBuffersHoldTheMemoryTheyWrap(t *testing.T) {
-	mem := memory.NewCheckedAllocator(memory.DefaultAllocator)
-	host := memory.NewResizableBuffer(mem)
-	host.Resize(100)
-	copy(host.Bytes(), count(0, 100))
-	b, err := arrowbuf.WrapHost(host)
-	require.NoError(t, err)
-	host.Release()
-	part, err := b.Slice(90, 10)
-	require.NoError(t, err)
-	b.Release()
-	view := part.Arrow()
-	part.Release()
-	assert.Equal(t, count(90, 10), view.Bytes())
-	assert.NotZero(t, mem.CurrentAlloc())
-	view.Release()
-	mem.AssertSize(t, 0)
-
-	_, err = arrowbuf.WrapHost(nil)
-	assert.Error(t, err)
+func TestArrowBuffersKeepTheirBufferAlive(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev *countingDevice) {
-		view := alloc(t, dev.Device, 8).Arrow()
-		defer view.Release()
-		_, err := arrowbuf.WrapHost(view)
-		assert.ErrorIs(t, err, arrowbuf.ErrDevice)
+		b, err := dev.Alloc(10)
+		require.NoError(t, err)
+		_, err = b.CopyFromHost(count(0, 10), 0)
+		require.NoError(t, err)
+		view := b.Arrow()
+		b.Release()
+		slice := memory.SliceBuffer(view, 2, 5)
+		view.Release()
+		found, ok := arrowbuf.FromArrow(slice)
+		require.True(t, ok)
+		slice.Release()
+		assert.Equal(t, count(2, 5), contents(t, found))
+		found.Release()
 	})
+}
+
+func TestArrowBuffersOfADeviceDoNotGrow(t *testing.T) {
+	onDevices(t, func(t *testing.T, dev *countingDevice) {
+		view := alloc(t, dev, 10).Arrow()
+		defer view.Release()
+		assert.PanicsWithValue(t, "arrowbuf: a device buffer cannot be resized in place", func() { view.Resize(1000) })
+		empty := alloc(t, dev, 0).Arrow()
+		defer empty.Release()
+		assert.PanicsWithValue(t, "arrowbuf: a device buffer cannot grow in place", func() { empty.Resize(1000) })
+	})
+}
+
+func TestAnAbsentBufferIsNoBuffer(t *testing.T) {
+	_, ok := arrowbuf.FromArrow(nil)
+	assert.False(t, ok)
+	_, err := arrowbuf.BufferOf(nil)
+	assert.Error(t, err)
+	assert.True(t, arrowbuf.OnHost(nil))
 }

@@ -269,3 +269,96 @@ func releaseAll[T interface{ Release() }](all []T) {
 		one.Release()
 	}
 }
+
+// WithStream lets CopyTo copy in the order of a stream, whose device is the one that is
+// copied to. Pinned memory of the host (see Device.HostAllocator) and memory of
+// GPUs is read when the stream comes to it, which may be after CopyTo returned:
+// nobody may change it until then. Nor may anything still be writing it when CopyTo
+// is called: offsets, validity and buffers of up to 64 KiB are read at once, by the
+// host. CopyTo holds references to it, so that it may be
+// released at once. Ordinary memory has been read when CopyTo returns; for much of
+// it, CopyTo waits for the stream's earlier work.
+//
+// What uses the batch that CopyTo returned comes behind the copy, on whatever
+// stream: memory on a device knows who uses it. Only who is given its address waits
+// himself. What fails on the device later is what the stream's Synchronize reports.
+//
+// Where something is copied, a stream of another device is ErrDevice, and so is any
+// for a copy to the CPU.
+func WithStream(s Stream) CopyOption { return on{s} }
+
+type on struct{ stream Stream }
+
+func (o on) apply(how copying) copying {
+	how.stream = o.stream
+	return how
+}
+
+// maker makes arrays of cuts over the moved parts, on a device.
+type maker struct {
+	moved []*memory.Buffer
+	dev   Device
+	// Room for the buffers and the arrays of a batch, in one piece each, as far
+	// as there is any.
+	room   []*memory.Buffer
+	arrays []Array
+}
+
+// array makes the array of a cut. What arrow-go refuses to make on the host, by a
+// panic, is an error.
+func (m *maker) array(out *cut) (arr arrow.Array, err error) {
+	data := m.data(out)
+	defer data.Release()
+	if len(m.arrays) > 0 {
+		a := &m.arrays[0]
+		m.arrays = m.arrays[1:]
+		a.begin(data, m.dev)
+		return a, nil
+	}
+	defer func() {
+		if refusal := recover(); refusal != nil {
+			err = fmt.Errorf("%v: %w", refusal, arrow.ErrInvalid)
+		}
+	}()
+	return over(data, m.dev), nil
+}
+
+func (m *maker) data(out *cut) *array.Data {
+	buffers := m.take(len(out.buffers))
+	for i, part := range out.buffers {
+		if part != absent {
+			buffers[i] = m.moved[part]
+		}
+	}
+	var children []arrow.ArrayData
+	for i := range out.children {
+		child := m.data(&out.children[i])
+		defer child.Release()
+		children = append(children, child)
+	}
+	nulls := out.nulls
+	if out.late != nil {
+		nulls = out.late.nulls
+	}
+	data := array.NewData(out.dtype, out.length, buffers, children, nulls, 0)
+	if d := out.dictionary; d != nil {
+		if d.built != nil { // there already
+			data.SetDictionary(d.built)
+			return data
+		}
+		d.built = m.data(d)
+		defer d.built.Release()
+		data.SetDictionary(d.built)
+	}
+	return data
+}
+
+// take returns room for n buffers.
+func (m *maker) take(n int) []*memory.Buffer {
+	if n > len(m.room) {
+		return make([]*memory.Buffer, n)
+	}
+	b := m.room[:n:n]
+	m.room = m.room[n:]
+	return b
+}

@@ -58,3 +58,20 @@ type Device interface {
 	// fastest: pinned memory for a GPU, ordinary memory for the CPU.
 	HostAllocator() memory.Allocator
 }
+
+// Stream is a queue of work on a device: what it is given runs in that order, and
+// may run after the call returned. A *cudabuf.Stream is one.
+type Stream interface {
+	// Alloc returns a buffer of the stream's device, n bytes of undefined contents,
+	// which the stream is the first to use. The caller owns one reference to it.
+	Alloc(n int64) (Buffer, error)
+	// Copy copies all of src, which may live on any device that the stream's
+	// reaches, to the bytes of dst, a buffer of the stream's device, that start at
+	// pos. Memory of the host that is not pinned has been read when Copy returns;
+	// whatever else src is must stay as it is until the copy is done.
+	Copy(dst Buffer, pos int64, src Buffer) error
+	// After runs f once, when all that the stream has been given so far is done; at
+	// the latest, where it failed, when the stream's device is closed. f may use
+	// devices.
+	After(f func())
+}

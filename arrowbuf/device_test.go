@@ -3,9 +3,8 @@ package arrowbuf_test
 import (
 	"testing"
 
-	"github.com/stretchr/testify/assert"
-
 	"github.com/quiver-gpu/quiver/arrowbuf"
+	"github.com/stretchr/testify/assert"
 )
 
 func TestDeviceTypesAreThoseOfTheCDeviceInterface(t *testing.T) {
@@ -23,13 +22,4 @@ func TestDeviceTypesAreThoseOfTheCDeviceInterface(t *testing.T) {
 		assert.EqualValues(t, c.number, c.is)
 		assert.Equal(t, c.name, c.is.String())
 	}
-}
-
-func TestTheCPUIsADevice(t *testing.T) {
-	cpu := arrowbuf.CPU()
-	assert.Equal(t, arrowbuf.DeviceCPU, cpu.Type())
-	assert.EqualValues(t, -1, cpu.ID())
-	assert.Equal(t, "cpu", cpu.String())
-	assert.NoError(t, cpu.Synchronize())
-	assert.Len(t, cpu.HostAllocator().Allocate(10), 10)
 }

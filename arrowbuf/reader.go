@@ -103,53 +103,39 @@ func NewReader(from array.RecordReader, dev Device) (array.RecordReader, error) 
 	}), nil
 }
 
-// NewTableReader returns a reader of the rows of a table on any device, in
-// batches of the largest number of rows, rows at most where that is positive,
-// that need no copy. Its batches are valid until the next, unless they are
-// retained.
-func NewTableReader(t arrow.Table, rows int64) array.RecordReader {
-	t.Retain()
-	walks := make([]walk, t.NumCols())
-	for i := range walks {
-		walks[i].chunks = t.Column(i).Data().Chunks()
+// dictionaries are those of the last batch, with the copies that were made of
+// them on a device.
+type dictionaries map[*array.Data]*array.Data
+
+// replace keeps the dictionaries of cuts, and forgets the others.
+func (d *dictionaries) replace(cuts []cut) {
+	next := dictionaries{}
+	for i := range cuts {
+		cuts[i].collect(next)
 	}
-	done := int64(0)
-	return NewReaderFunc(t.Schema(), func() (arrow.RecordBatch, error) {
-		if done >= t.NumRows() {
-			return nil, io.EOF
-		}
-		n := t.NumRows() - done
-		if rows > 0 {
-			n = min(n, rows)
-		}
-		for i := range walks {
-			n = min(n, walks[i].left())
-		}
-		columns := make([]arrow.Array, len(walks))
-		for i := range walks {
-			columns[i] = walks[i].take(n)
-		}
-		defer releaseAll(columns)
-		done += n
-		return NewRecordBatch(t.Schema(), columns, n)
-	}, t.Release)
-}
-
-// walk is a position in chunks.
-type walk struct {
-	chunks []arrow.Array
-	at     int64 // in the first
-}
-
-// left is how many elements of the chunk are left; empty chunks are left behind.
-func (w *walk) left() int64 {
-	for int64(w.chunks[0].Len()) == w.at {
-		w.chunks, w.at = w.chunks[1:], 0
+	for source, copied := range next {
+		source.Retain()
+		copied.Retain()
 	}
-	return int64(w.chunks[0].Len()) - w.at
+	d.release()
+	*d = next
 }
 
-func (w *walk) take(n int64) arrow.Array {
-	w.at += n
-	return NewSlice(w.chunks[0], w.at-n, w.at)
+func (d *dictionaries) release() {
+	for source, copied := range *d {
+		source.Release()
+		copied.Release()
+	}
+	*d = nil
+}
+
+// collect adds the dictionaries of a cut that was built.
+func (out *cut) collect(all dictionaries) {
+	if d := out.dictionary; d != nil {
+		all[d.source] = d.built
+		d.collect(all)
+	}
+	for i := range out.children {
+		out.children[i].collect(all)
+	}
 }

@@ -3,22 +3,11 @@ package arrowbuf
 import (
 	"errors"
 	"fmt"
+	"io"
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
 )
-
-// NewSlice returns elements [i, j) of an array on any device without a copy. It
-// is array.NewSlice, which alone looks into the memory of some arrays, and
-// panics like it if they are out of range.
-func NewSlice(arr arrow.Array, i, j int64) arrow.Array {
-	if a, ok := arr.(*Array); ok {
-		return a.Slice(int(i), int(j))
-	}
-	data := array.NewSliceData(arr.Data(), i, j)
-	defer data.Release()
-	return over(data, DeviceOf(arr))
-}
 
 // NewChunkedSlice returns elements [i, j) of a chunked array on any device
 // without a copy, as array.NewChunkedSlice does for those of the host. It panics
@@ -76,4 +65,55 @@ func CopyTableTo(t arrow.Table, dev Device) (arrow.Table, error) {
 		chunks.Release()
 	}
 	return array.NewTable(t.Schema(), columns, t.NumRows()), nil
+}
+
+// NewTableReader returns a reader of the rows of a table on any device, in
+// batches of the largest number of rows, rows at most where that is positive,
+// that need no copy. Its batches are valid until the next, unless they are
+// retained.
+func NewTableReader(t arrow.Table, rows int64) array.RecordReader {
+	t.Retain()
+	walks := make([]walk, t.NumCols())
+	for i := range walks {
+		walks[i].chunks = t.Column(i).Data().Chunks()
+	}
+	done := int64(0)
+	return NewReaderFunc(t.Schema(), func() (arrow.RecordBatch, error) {
+		if done >= t.NumRows() {
+			return nil, io.EOF
+		}
+		n := t.NumRows() - done
+		if rows > 0 {
+			n = min(n, rows)
+		}
+		for i := range walks {
+			n = min(n, walks[i].left())
+		}
+		columns := make([]arrow.Array, len(walks))
+		for i := range walks {
+			columns[i] = walks[i].take(n)
+		}
+		defer releaseAll(columns)
+		done += n
+		return NewRecordBatch(t.Schema(), columns, n)
+	}, t.Release)
+}
+
+// walk is a position in chunks.
+type walk struct {
+	chunks []arrow.Array
+	at     int64 // in the first
+}
+
+// left is how many elements of the chunk are left; empty chunks are left behind.
+func (w *walk) left() int64 {
+	for int64(w.chunks[0].Len()) == w.at {
+		w.chunks, w.at = w.chunks[1:], 0
+	}
+	return int64(w.chunks[0].Len()) - w.at
+}
+
+func (w *walk) take(n int64) arrow.Array {
+	w.at += n
+	return NewSlice(w.chunks[0], w.at-n, w.at)
 }

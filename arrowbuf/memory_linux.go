@@ -1,6 +1,7 @@
 package arrowbuf
 
 import (
+	"fmt"
 	"math"
 	"os"
 	"path"
@@ -11,6 +12,22 @@ import (
 
 	"golang.org/x/sys/unix"
 )
+
+// checkRoom asks what there is at most, and the kernel whether it would map n bytes now.
+func checkRoom(n int64) error {
+	const large = 1 << 30
+	if n < large {
+		return nil
+	}
+	if most := mostMemory(); n > most {
+		return fmt.Errorf("there are %d bytes", most)
+	}
+	m, err := unix.Mmap(-1, 0, int(n), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE)
+	if err != nil {
+		return err
+	}
+	return unix.Munmap(m)
+}
 
 // mostMemory is how much the machine has, with what it swaps, or the container that
 // this is: a system that was told to map whatever is asked for (vm.overcommit_memory 1)
@@ -62,4 +79,14 @@ func limitIn(file ...string) int64 {
 		return math.MaxInt64
 	}
 	return n
+}
+
+// useLargePages asks for pages of 2 MiB where they fit between others.
+func useLargePages(memory []byte) {
+	const page = 2 << 20
+	start := sliceAddress(memory)
+	from, to := (start+page-1)/page*page-start, (start+uintptr(len(memory)))/page*page-start
+	if from < to {
+		_ = unix.Madvise(memory[from:to], unix.MADV_HUGEPAGE) // a kernel may have none
+	}
 }
