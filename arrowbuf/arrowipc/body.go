@@ -3,9 +3,10 @@ package arrowipc
 import (
 	"fmt"
 	"sort"
+	"sync"
 
+	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/memory"
-
 	"github.com/quiver-gpu/quiver/arrowbuf"
 )
 
@@ -162,18 +163,256 @@ func (p Parts) liveOn(dev arrowbuf.Device) bool {
 	return true
 }
 
-// copyInto copies a buffer of any device.
-func copyInto(dst, src arrowbuf.Buffer, pos int64) (err error) {
-	if host, ok := arrowbuf.HostBytes(src); ok {
-		_, err = dst.CopyFromHost(host, pos)
-	} else {
-		_, err = dst.CopyFromDevice(src, pos)
+// Release gives the parts back.
+func (p Parts) Release() {
+	for _, part := range p {
+		part.Buffer.Release()
 	}
-	return err
 }
 
-func releaseAll[T interface{ Release() }](all []T) {
-	for _, one := range all {
-		one.Release()
+// piece is a buffer of a body that nobody has asked for yet: bytes of an arrow
+// buffer, on the host or a device, that may have to be fixed on the way, or bytes
+// that are computed on the host. The zero piece has none.
+type piece struct {
+	src          *memory.Buffer
+	from, length int64
+	fix          func([]byte) // rebases integers, in place; any 8 bytes of them on their own
+	compute      func() ([]byte, error)
+}
+
+// computed is computed when it is first asked for, and kept as long as the message.
+func computed(length int64, f func() ([]byte, error)) piece {
+	return piece{length: length, compute: sync.OnceValues(f)}
+}
+
+// asIs tells whether the bytes are in the arrow buffer.
+func (p *piece) asIs() bool { return p.compute == nil && p.fix == nil }
+
+// bytes returns all on the host. Nobody may write to them.
+func (p *piece) bytes() ([]byte, error) {
+	switch {
+	case p.compute != nil:
+		return p.compute()
+	case p.length == 0:
+		return nil, nil
+	case p.fix == nil:
+		return bytesOf(p.src, p.from, p.length)
 	}
+	b := make([]byte, p.length)
+	return b, p.read(b, 0)
+}
+
+// read copies bytes from a position on, a multiple of 8.
+func (p *piece) read(b []byte, pos int64) error {
+	if p.compute != nil {
+		all, err := p.compute()
+		if err == nil {
+			copy(b, all[pos:])
+		}
+		return err
+	}
+	src, err := arrowbuf.BufferOf(p.src)
+	if err != nil {
+		return err
+	}
+	defer src.Release()
+	if _, err := src.CopyToHost(b, p.from+pos); err != nil {
+		return err
+	}
+	if p.fix != nil {
+		p.fix(b)
+	}
+	return nil
+}
+
+// buffer returns the bytes where they are, or on the host where they must be
+// made. The caller owns a reference.
+func (p *piece) buffer() (arrowbuf.Buffer, error) {
+	if !p.asIs() || p.length == 0 {
+		b, err := p.bytes()
+		if err != nil {
+			return nil, err
+		}
+		return arrowbuf.WrapHost(memory.NewBufferBytes(b))
+	}
+	src, err := arrowbuf.BufferOf(p.src)
+	if err != nil {
+		return nil, err
+	}
+	defer src.Release()
+	return src.Slice(p.from, p.length)
+}
+
+// bytesOf returns bytes of an arrow buffer: in place where the host reaches them,
+// else copied.
+func bytesOf(b *memory.Buffer, from, n int64) ([]byte, error) {
+	if b == nil {
+		return nil, fmt.Errorf("a buffer that is absent: %w", arrow.ErrInvalid)
+	}
+	src, err := arrowbuf.BufferOf(b)
+	if err != nil {
+		return nil, err
+	}
+	defer src.Release()
+	if err := arrowbuf.CheckRange(from, n, src.Len()); err != nil {
+		return nil, fmt.Errorf("%w: %w", arrow.ErrInvalid, err)
+	}
+	if host, ok := arrowbuf.HostBytes(src); ok {
+		return host[from : from+n], nil
+	}
+	out := make([]byte, n)
+	_, err = src.CopyToHost(out, from)
+	return out, err
+}
+
+const (
+	// maxGathered is the size up to which parts of a device's memory that lie close
+	// together are brought in one copy: a call costs a GPU as much time as the
+	// processor needs to move so much again.
+	maxGathered = 64 << 10
+	// maxGap is how many bytes that nobody asked for are copied to save a call.
+	maxGap = 16 << 10
+	// maxTogether is how much comes in one copy.
+	maxTogether = 1 << 20
+)
+
+// read copies bytes [pos, pos+len(b)) of the body to the host, with padding that
+// is 0. pos is a multiple of 8.
+func (m *Message) read(b []byte, pos int64) error {
+	for i := 0; i < len(m.parts); {
+		next, run := m.together(b, pos, i)
+		if next > i {
+			if err := m.readRun(b, pos, i, next, run); err != nil {
+				return err
+			}
+			i = next
+			continue
+		}
+		if err := m.readPart(b, pos, i); err != nil {
+			return err
+		}
+		i++
+	}
+	return nil
+}
+
+// readPart copies what b has of one part, and of the padding behind it.
+func (m *Message) readPart(b []byte, pos int64, i int) error {
+	p, at, end := &m.parts[i], m.rows.buffers[i].Offset, pos+int64(len(b))
+	if from, to := max(at+p.length, pos), min(at+padded(p.length), end); from < to {
+		clear(b[from-pos : to-pos])
+	}
+	if from, to := max(at, pos), min(at+p.length, end); from < to {
+		return p.read(b[from-pos:to-pos], from-at)
+	}
+	return nil
+}
+
+// together finds parts from i on that lie close together in the memory of a device,
+// two at least beside empty ones, and returns which comes behind them: i where there
+// are none.
+func (m *Message) together(b []byte, pos int64, i int) (next int, run stretch) {
+	run, ok := m.small(b, pos, i)
+	if !ok {
+		return i, run
+	}
+	next = i
+	for j := i + 1; j < len(m.parts); j++ {
+		if m.parts[j].length == 0 {
+			continue
+		}
+		one, ok := m.small(b, pos, j)
+		if !ok || one.root != run.root || one.from < run.to || one.from-run.to > maxGap || one.to-run.from > maxTogether {
+			break
+		}
+		run.to, next = one.to, j+1
+	}
+	return next, run
+}
+
+// readRun copies parts [i, next), which lie in one run.
+func (m *Message) readRun(b []byte, pos int64, i, next int, run stretch) error {
+	root, err := arrowbuf.BufferOf(run.root)
+	if err != nil {
+		return err
+	}
+	defer root.Release()
+	all, err := stage(root.Device(), run.to-run.from)
+	if err != nil {
+		return err
+	}
+	defer root.Device().HostAllocator().Free(all)
+	if _, err := root.CopyToHost(all, run.from); err != nil {
+		return err
+	}
+	for ; i < next; i++ {
+		p, at := &m.parts[i], m.rows.buffers[i].Offset-pos
+		if one, ok := m.small(b, pos, i); ok {
+			to := b[at : at+p.length]
+			copy(to, all[one.from-run.from:])
+			if p.fix != nil {
+				p.fix(to)
+			}
+			clear(b[at+p.length : at+padded(p.length)])
+		}
+	}
+	return nil
+}
+
+// stretch is a range of the memory of a root buffer.
+type stretch struct {
+	root     *memory.Buffer
+	from, to int64
+}
+
+// small returns where a part lies that is small, on a device, and within b.
+func (m *Message) small(b []byte, pos int64, i int) (s stretch, ok bool) {
+	p, at := &m.parts[i], m.rows.buffers[i].Offset
+	if p.src == nil || p.length == 0 || p.length > maxGathered || at < pos || at+padded(p.length) > pos+int64(len(b)) || arrowbuf.OnHost(p.src) {
+		return s, false
+	}
+	s.root = p.src
+	for s.root.Parent() != nil {
+		s.root = s.root.Parent()
+	}
+	whole, ok := arrowbuf.FromArrow(s.root)
+	if !ok {
+		return s, false
+	}
+	defer whole.Release()
+	part, ok := arrowbuf.FromArrow(p.src)
+	if !ok {
+		return s, false
+	}
+	defer part.Release()
+	s.from = int64(part.Address()-whole.Address()) + p.from
+	s.to = s.from + p.length
+	return s, true
+}
+
+// copyBody copies the body to a buffer. Padding is 0.
+func (m *Message) copyBody(dst arrowbuf.Buffer) error {
+	if host, ok := arrowbuf.HostBytes(dst); ok {
+		return inPieces(m.BodyLength, func(pos, length int64) error { return m.read(host[pos:pos+length], pos) })
+	}
+	if m.BodyLength <= maxTogether { // two copies by way of the host, rather than one a part
+		return fill(dst, Extent{0, m.BodyLength}, func(b []byte) error { return m.read(b, 0) })
+	}
+	parts, err := m.Parts()
+	if err != nil {
+		return err
+	}
+	defer parts.Release()
+	for _, p := range parts {
+		if err := copyInto(dst, p.Buffer, p.Offset); err != nil {
+			return err
+		}
+		end := p.Offset + p.Buffer.Len()
+		if rest := padded(end) - end; rest > 0 {
+			if _, err := dst.CopyFromHost(make([]byte, rest), end); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }

@@ -3,11 +3,12 @@ package arrowipc
 import (
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
-
+	"github.com/apache/arrow-go/v18/arrow/ipc"
 	"github.com/quiver-gpu/quiver/arrowbuf"
 )
 
@@ -218,4 +219,128 @@ func begins(arr, first arrow.Array) bool {
 	part := array.NewSlice(arr, 0, int64(first.Len()))
 	defer part.Release()
 	return arrowbuf.BitwiseEqual(part, first)
+}
+
+// EncodeRecordBatch returns the message of a record batch of any device, without
+// its dictionaries (see Encoder). Of the columns' memory it reads the ends of
+// offsets, and of slices what it takes to rebase them. The message holds the
+// batch until its Release.
+//
+// Metadata and body are those of arrow-go's writer for the same batch on the
+// host, where it can write it.
+func EncodeRecordBatch(batch arrow.RecordBatch, options ...Option) (*Message, error) {
+	if batch == nil {
+		return nil, errNoBatch
+	}
+	o, err := optionsOf(options)
+	if err != nil {
+		return nil, err
+	}
+	return o.encodeBatch(batch)
+}
+
+var errNoBatch = fmt.Errorf("there is no record batch: %w", arrow.ErrInvalid)
+
+func (o *settings) encodeBatch(batch arrow.RecordBatch) (*Message, error) {
+	var w walker
+	for i, column := range batch.Columns() {
+		if err := w.array(viewOf(column.Data()), column.DataType()); err != nil {
+			return nil, fmt.Errorf("column %d, %q, of type %s: %w", i, batch.ColumnName(i), column.DataType(), err)
+		}
+	}
+	m := &Message{header: header{kind: ipc.MessageRecordBatch}}
+	if with, ok := batch.(arrow.RecordBatchWithMetadata); ok {
+		m.custom = with.Metadata()
+	}
+	batch.Retain()
+	m.owner = batch
+	if err := o.finish(m, &w, batch.NumRows()); err != nil {
+		m.Release()
+		return nil, err
+	}
+	return m, nil
+}
+
+// encodeDictionary returns the message of values [from, ...) of a dictionary.
+func (o *settings) encodeDictionary(id int64, values arrow.Array, from int) (*Message, error) {
+	v := viewOf(values.Data())
+	if from > 0 {
+		var err error
+		if v, err = v.slice(from, v.length); err != nil {
+			return nil, err
+		}
+	}
+	var w walker
+	if err := w.array(v, values.DataType()); err != nil {
+		return nil, err
+	}
+	m := &Message{header: header{kind: ipc.MessageDictionaryBatch, dictionary: id, delta: from > 0}}
+	values.Retain()
+	m.owner = values
+	if err := o.finish(m, &w, int64(v.length)); err != nil {
+		m.Release()
+		return nil, err
+	}
+	return m, nil
+}
+
+// finish places the buffers, compressed where that is wanted, and encodes what is
+// known then.
+func (o *settings) finish(m *Message, w *walker, length int64) error {
+	m.parts = w.parts
+	if o.codec != Uncompressed {
+		if err := o.compress(m.parts); err != nil {
+			return err
+		}
+	}
+	m.rows = rows{length: length, nodes: w.nodes, variadic: w.variadic, codec: o.codec, buffers: make([]Extent, len(m.parts))}
+	for i := range m.parts {
+		m.rows.buffers[i] = Extent{m.BodyLength, m.parts[i].length}
+		if m.parts[i].length > math.MaxInt64/2-m.BodyLength {
+			return fmt.Errorf("a body of more bytes than can be counted: %w", arrow.ErrInvalid)
+		}
+		m.BodyLength += padded(m.parts[i].length)
+	}
+	m.bodyLength = m.BodyLength
+	m.Metadata = m.encode()
+	return nil
+}
+
+// padded rounds up to what the format aligns messages and buffers to.
+func padded(n int64) int64 { return (n + 7) &^ 7 }
+
+// Option says how messages are written.
+type Option func(*settings)
+
+type settings struct {
+	codec   Codec
+	savings float64
+	deltas  bool
+	file    bool // dictionaries cannot be replaced
+}
+
+// WithCodec has each buffer compressed, on the host, by as many goroutines as
+// there are processors.
+func WithCodec(c Codec) Option { return func(o *settings) { o.codec = c } }
+
+// WithMinSavings leaves a buffer uncompressed unless that saves a share of it, in
+// [0, 1]: with 0.1, one of 100 bytes unless 90 are enough.
+func WithMinSavings(share float64) Option { return func(o *settings) { o.savings = share } }
+
+// WithDeltas has a dictionary that grew at its end written as what was added. In a
+// file, which arrow-go never writes so, it has no effect.
+func WithDeltas() Option { return func(o *settings) { o.deltas = true } }
+
+func optionsOf(options []Option) (*settings, error) {
+	o := &settings{}
+	for _, option := range options {
+		option(o)
+	}
+	if o.codec < Uncompressed || o.codec > Zstd {
+		return nil, fmt.Errorf("codec %d, expected Uncompressed, LZ4 or Zstd: %w", o.codec, arrow.ErrInvalid)
+	}
+	if math.IsNaN(o.savings) || o.savings < 0 || o.savings > 1 {
+		return nil, fmt.Errorf("least savings of %v, expected a share in [0, 1]: %w", o.savings, arrow.ErrInvalid)
+	}
+	return o, nil
 }

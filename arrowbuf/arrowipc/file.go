@@ -9,7 +9,6 @@ import (
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
 	"github.com/apache/arrow-go/v18/arrow/ipc"
-
 	"github.com/quiver-gpu/quiver/arrowbuf"
 )
 
@@ -241,4 +240,42 @@ func (f *flat) footer() (all footer) {
 	f.vector(root, 3, 24, add(&all.batches))
 	f.pairs(root, 4)
 	return all
+}
+
+// block is where a message lies in a file.
+type block struct {
+	offset   int64
+	metadata int32 // with prefix and padding
+	body     int64
+}
+
+// CheckFile reads the metadata of all messages of a file, for who has it read by
+// arrow-go, which believes what it says. It tells whether the file is of the other
+// byte order. What is wrong is an error that is arrow.ErrInvalid, or one of reading.
+func CheckFile(file io.ReaderAt, size int64) (swapped bool, err error) {
+	s := store{ReaderAt: file, size: size}
+	f, err := s.footer()
+	if err != nil {
+		return false, err
+	}
+	h, err := parseMessage(f.schema)
+	if err != nil {
+		return false, err
+	}
+	for _, all := range [][]block{f.dictionaries, f.batches} {
+		for i, at := range all {
+			if _, err := s.metadata(at); err != nil {
+				return false, fmt.Errorf("message %d: %w", i, err)
+			}
+		}
+	}
+	return h.fields.bigEndian, nil
+}
+
+// Registrar is a device that copies memory of the host by itself once that is
+// page-locked. A *cudabuf.Device is one.
+type Registrar interface {
+	// RegisterReadOnly page-locks memory that nobody writes to, until the last
+	// Release of the result, and copies from it.
+	RegisterReadOnly(b []byte) (arrowbuf.Buffer, error)
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/ipc"
+	"github.com/quiver-gpu/quiver/arrowbuf"
 )
 
 // Writer writes record batches of any device in the stream format. It is not for
@@ -163,6 +164,177 @@ func (f *FileWriter) Close() error {
 	if err != nil {
 		f.w.err = errors.Join(f.w.err, err)
 		return fmt.Errorf("writing an Arrow file: footer: %w", err)
+	}
+	return nil
+}
+
+// SerializeRecordBatch puts the message of a record batch into one new buffer of a
+// device: prefix, metadata and body, as a stream has them. What lives on the device
+// is copied there. Dictionaries are not in it. The caller owns a reference.
+func SerializeRecordBatch(batch arrow.RecordBatch, dev arrowbuf.Device, options ...Option) (arrowbuf.Buffer, error) {
+	m, err := EncodeRecordBatch(batch, options...)
+	if err != nil {
+		return nil, fmt.Errorf("serializing a record batch: %w", err)
+	}
+	defer m.Release()
+	framed := frame(m.Metadata)
+	whole, err := dev.Alloc(int64(len(framed)) + m.BodyLength)
+	if err != nil {
+		return nil, fmt.Errorf("serializing a record batch: %w", err)
+	}
+	out := newOutput(NewBufferWriter(whole))
+	if err = out.write(framed); err == nil {
+		err = out.body(m)
+	}
+	if err != nil {
+		whole.Release()
+		return nil, fmt.Errorf("serializing a record batch: %w", err)
+	}
+	return whole, nil
+}
+
+// output is where messages are written.
+type output struct {
+	w      io.Writer
+	ram    *ramFile     // that w is, or nil
+	memory BufferWriter // that w is, or nil
+	at     int64        // bytes written
+}
+
+// BufferWriter writes to memory that may be a device's, and gives the room for what
+// comes next as a buffer, which whoever asks for it fills.
+type BufferWriter interface {
+	io.Writer
+	NextBuffer(n int64) (arrowbuf.Buffer, error)
+}
+
+// NewBufferWriter returns a writer to a buffer of any device, to which the caller
+// keeps a reference as long as he writes. What does not fit is
+// arrowbuf.ErrOutOfRange.
+func NewBufferWriter(b arrowbuf.Buffer) BufferWriter { return &bufferWriter{buffer: b} }
+
+type bufferWriter struct {
+	buffer arrowbuf.Buffer
+	pos    int64
+}
+
+func (w *bufferWriter) Write(p []byte) (int, error) {
+	n, err := w.buffer.CopyFromHost(p, w.pos)
+	w.pos += n
+	return int(n), err
+}
+
+func (w *bufferWriter) NextBuffer(n int64) (arrowbuf.Buffer, error) {
+	room, err := w.buffer.Slice(w.pos, n)
+	if err == nil {
+		w.pos += n
+	}
+	return room, err
+}
+
+func newOutput(w io.Writer) *output {
+	memory, _ := w.(BufferWriter)
+	return &output{w: w, ram: newRAMFile(w), memory: memory}
+}
+
+func (o *output) write(b []byte) error {
+	n, err := o.w.Write(b)
+	o.at += int64(max(n, 0))
+	if err == nil && n != len(b) {
+		err = io.ErrShortWrite
+	}
+	return err
+}
+
+// body writes the body of a message.
+func (o *output) body(m *Message) error {
+	dev := m.device()
+	switch {
+	case m.BodyLength == 0:
+		return nil
+	case o.memory != nil:
+		room, err := o.memory.NextBuffer(m.BodyLength)
+		if err != nil {
+			return err
+		}
+		defer room.Release()
+		o.at += m.BodyLength
+		return m.copyBody(room)
+	case dev != nil && o.ram != nil && m.BodyLength >= leastMapped:
+		err := o.ram.body(m, dev)
+		o.at += m.BodyLength
+		return err
+	case dev != nil:
+		return o.pieces(m, dev)
+	}
+	for i := range m.parts {
+		p := &m.parts[i]
+		b, err := p.bytes()
+		if err == nil {
+			err = o.write(b)
+		}
+		if rest := padded(p.length) - p.length; err == nil && rest > 0 {
+			err = o.write(make([]byte, rest))
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// pieces writes a body that is on a device, while what comes next is copied.
+func (o *output) pieces(m *Message, dev arrowbuf.Device) error {
+	type piece struct {
+		b   []byte
+		err error
+	}
+	ready, written := make(chan piece, 1), make(chan struct{})
+	go func() {
+		defer close(ready)
+		for pos := int64(0); pos < m.BodyLength; pos += mostOfPiece {
+			b, err := stage(dev, min(mostOfPiece, m.BodyLength-pos))
+			if err == nil {
+				err = m.read(b, pos)
+			}
+			select {
+			case ready <- piece{b, err}:
+			case <-written: // the writer failed
+				ready <- piece{b, nil} // for its memory
+				return
+			}
+			if err != nil {
+				return
+			}
+		}
+	}()
+	var failure error
+	for p := range ready {
+		if failure == nil {
+			if failure = p.err; failure == nil {
+				failure = o.write(p.b)
+			}
+			if failure != nil {
+				close(written)
+			}
+		}
+		if p.b != nil {
+			dev.HostAllocator().Free(p.b)
+		}
+	}
+	return failure
+}
+
+// device is where the bytes of a body come from: the first that the host does not
+// reach, or nil.
+func (m *Message) device() arrowbuf.Device {
+	for i := range m.parts {
+		if p := &m.parts[i]; p.src != nil && !arrowbuf.OnHost(p.src) {
+			if b, ok := arrowbuf.FromArrow(p.src); ok {
+				defer b.Release()
+				return b.Device()
+			}
+		}
 	}
 	return nil
 }

@@ -4,16 +4,18 @@ import (
 	"bytes"
 	"encoding/hex"
 	"fmt"
+	"os"
 	"testing"
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
 	"github.com/apache/arrow-go/v18/arrow/ipc"
 	"github.com/apache/arrow-go/v18/arrow/memory"
-	"github.com/stretchr/testify/require"
-
 	"github.com/quiver-gpu/quiver/arrowbuf"
 	"github.com/quiver-gpu/quiver/arrowbuf/arrowipc"
+	"github.com/quiver-gpu/quiver/arrowbuf/internal/arraytest"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 func writeTheirs(w interface{ Write(arrow.RecordBatch) error }, batch arrow.RecordBatch) (err error) {
@@ -152,3 +154,32 @@ type bareColumn struct {
 func (c bareColumn) Data() arrow.ArrayData    { return c.data }
 func (c bareColumn) DataType() arrow.DataType { return c.data.DataType() }
 func (c bareColumn) Len() int                 { return c.data.Len() }
+
+func TestAFailureOfTheOutputEndsTheStream(t *testing.T) {
+	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+		batch, _ := arraytest.Wide(t, checked(t), 8, 10<<20)
+		moved, _ := there(t, batch, dev)
+		for _, room := range []int{0, 100, 5000, 1 << 20, 7 << 20} {
+			w, err := arrowipc.NewWriter(&short{room: room}, moved.Schema())
+			if err == nil {
+				err = w.Write(moved)
+			}
+			require.ErrorIs(t, err, os.ErrDeadlineExceeded)
+			if w != nil {
+				assert.ErrorIs(t, w.Write(moved), os.ErrDeadlineExceeded)
+				assert.ErrorIs(t, w.Close(), os.ErrDeadlineExceeded)
+			}
+		}
+	})
+}
+
+// short takes so many bytes.
+type short struct{ room int }
+
+func (s *short) Write(b []byte) (int, error) {
+	if len(b) > s.room {
+		return s.room, os.ErrDeadlineExceeded
+	}
+	s.room -= len(b)
+	return len(b), nil
+}

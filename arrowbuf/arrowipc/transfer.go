@@ -2,12 +2,12 @@ package arrowipc
 
 import (
 	"errors"
+	"fmt"
 	"runtime"
 	"sync/atomic"
 
-	"golang.org/x/sync/errgroup"
-
 	"github.com/quiver-gpu/quiver/arrowbuf"
+	"golang.org/x/sync/errgroup"
 )
 
 // A body is read and written in pieces, by several goroutines: one alone moves
@@ -111,3 +111,52 @@ func pump(dst arrowbuf.Buffer, n int64, produce func(b []byte, pos int64) error)
 
 // errStopped ends work after a failure elsewhere, which is reported instead.
 var errStopped = errors.New("stopped")
+
+// copyInto copies a buffer of any device.
+func copyInto(dst, src arrowbuf.Buffer, pos int64) (err error) {
+	if host, ok := arrowbuf.HostBytes(src); ok {
+		_, err = dst.CopyFromHost(host, pos)
+	} else {
+		_, err = dst.CopyFromDevice(src, pos)
+	}
+	return err
+}
+
+func releaseAll[T interface{ Release() }](all []T) {
+	for _, one := range all {
+		one.Release()
+	}
+}
+
+// fill has the bytes of a range of a buffer made: in place where the host reaches
+// them, else in memory from which the device copies fastest.
+func fill(dst arrowbuf.Buffer, r Extent, produce func([]byte) error) error {
+	if host, ok := arrowbuf.HostBytes(dst); ok {
+		return produce(host[r.Offset : r.Offset+r.Length : r.Offset+r.Length])
+	}
+	mem, err := stage(dst.Device(), r.Length)
+	if err != nil {
+		return err
+	}
+	defer dst.Device().HostAllocator().Free(mem)
+	if err := produce(mem); err != nil {
+		return err
+	}
+	_, err = dst.CopyFromHost(mem, r.Offset)
+	return err
+}
+
+// stage takes memory of the device's HostAllocator, which reports by a panic that
+// it has none.
+func stage(dev arrowbuf.Device, n int64) (b []byte, err error) {
+	defer func() {
+		if failure := recover(); failure != nil {
+			cause, ok := failure.(error)
+			if !ok {
+				panic(failure)
+			}
+			err = fmt.Errorf("memory to copy from: %w", cause)
+		}
+	}()
+	return dev.HostAllocator().Allocate(int(n)), nil
+}
