@@ -2,6 +2,7 @@ package cdevice
 
 import (
 	"fmt"
+	"math"
 	"strconv"
 	"strings"
 
@@ -101,21 +102,140 @@ func unionFormat(t arrow.UnionType) string {
 	return mode + strings.Join(codes, ",")
 }
 
-// fieldsOf are the children of a type.
-func fieldsOf(dtype arrow.DataType) []arrow.Field {
-	if t, ok := dtype.(arrow.NestedType); ok {
-		return t.Fields()
+// parseFormat is the type of a format and what belongs to it: the flags of the
+// schema and its children.
+func parseFormat(format string, flags int64, children []arrow.Field) (arrow.DataType, error) {
+	kind, parameter, parameters := strings.Cut(format, ":")
+	if want := childrenOf(kind); want >= 0 && len(children) != want {
+		return nil, refuse("format %q has %d children, not %d", format, want, len(children))
 	}
-	return nil
+	if !parameters {
+		return parsePlain(format, flags, children)
+	}
+	switch kind {
+	case "w":
+		width, err := parseCount(parameter, 0)
+		return &arrow.FixedSizeBinaryType{ByteWidth: width}, err
+	case "d":
+		return parseDecimal(parameter)
+	case "tss", "tsm", "tsu", "tsn":
+		unit := arrow.TimeUnit(strings.IndexByte(units, kind[2]))
+		return &arrow.TimestampType{Unit: unit, TimeZone: parameter}, nil
+	case "+w":
+		n, err := parseCount(parameter, 1) // arrow-go has no lists of nothing
+		if err != nil {
+			return nil, err
+		}
+		return arrow.FixedSizeListOfField(int32(n), children[0]), nil
+	case "+ud":
+		return parseUnion(arrow.DenseMode, parameter, children)
+	case "+us":
+		return parseUnion(arrow.SparseMode, parameter, children)
+	}
+	return nil, refuse("unknown format %q", format)
 }
 
-// storageOf is the type whose layout an array has.
-func storageOf(dtype arrow.DataType) arrow.DataType {
-	for {
-		t, ok := dtype.(arrow.ExtensionType)
-		if !ok {
-			return dtype
-		}
-		dtype = t.StorageType()
+// childrenOf is how many children a kind of type has, -1 for those that have any
+// number.
+func childrenOf(kind string) int {
+	switch kind {
+	case "+l", "+L", "+vl", "+vL", "+w", "+m":
+		return 1
+	case "+r":
+		return 2
+	case "+s", "+ud", "+us":
+		return -1
+	default:
+		return 0
 	}
+}
+
+func parsePlain(format string, flags int64, children []arrow.Field) (arrow.DataType, error) {
+	switch format {
+	case "+l":
+		return arrow.ListOfField(children[0]), nil
+	case "+L":
+		return arrow.LargeListOfField(children[0]), nil
+	case "+vl":
+		return arrow.ListViewOfField(children[0]), nil
+	case "+vL":
+		return arrow.LargeListViewOfField(children[0]), nil
+	case "+s":
+		return arrow.StructOf(children...), nil
+	case "+m":
+		return parseMap(flags, children[0])
+	case "+r":
+		t := arrow.RunEndEncodedOf(children[0].Type, children[1].Type)
+		if !t.ValidRunEndsType(t.RunEnds()) {
+			return nil, refuse("run ends of type %s", t.RunEnds())
+		}
+		t.ValueNullable = children[1].Nullable
+		return t, nil
+	}
+	if t, ok := simple[format]; ok {
+		return t, nil
+	}
+	return nil, refuse("unknown format %q", format)
+}
+
+func parseMap(flags int64, entries arrow.Field) (arrow.DataType, error) {
+	pair, ok := entries.Type.(*arrow.StructType)
+	if !ok || pair.NumFields() != 2 {
+		return nil, refuse("a map of %s, not of a struct of key and value", entries.Type)
+	}
+	key := pair.Field(0)
+	key.Nullable = false // as keys are, whatever the producer says of the field
+	t := arrow.MapOfFields(key, pair.Field(1))
+	t.KeysSorted = flags&flagSorted != 0
+	return t, nil
+}
+
+func parseDecimal(parameter string) (arrow.DataType, error) {
+	parts := strings.Split(parameter, ",")
+	if len(parts) == 2 {
+		parts = append(parts, "128")
+	}
+	if len(parts) != 3 {
+		return nil, refuse("decimal of %q, not of precision, scale and width", parameter)
+	}
+	var numbers [3]int32
+	for i, part := range parts {
+		n, err := strconv.ParseInt(part, 10, 32)
+		if err != nil {
+			return nil, refuse("decimal of %q: %v", parameter, err)
+		}
+		numbers[i] = int32(n)
+	}
+	id, ok := map[int32]arrow.Type{32: arrow.DECIMAL32, 64: arrow.DECIMAL64, 128: arrow.DECIMAL128, 256: arrow.DECIMAL256}[numbers[2]]
+	if !ok {
+		return nil, refuse("decimal of %d bits", numbers[2])
+	}
+	return arrow.NewDecimalType(id, numbers[0], numbers[1])
+}
+
+func parseUnion(mode arrow.UnionMode, parameter string, children []arrow.Field) (arrow.DataType, error) {
+	var codes []arrow.UnionTypeCode
+	seen := map[arrow.UnionTypeCode]bool{}
+	if parameter != "" {
+		for part := range strings.SplitSeq(parameter, ",") {
+			n, err := strconv.ParseInt(part, 10, 8)
+			code := arrow.UnionTypeCode(n)
+			if err != nil || n < 0 || seen[code] {
+				return nil, refuse("a union's type ids %q: they are numbers from 0 to 127, each once", parameter)
+			}
+			codes, seen[code] = append(codes, code), true
+		}
+	}
+	if len(codes) != len(children) {
+		return nil, refuse("a union of %d children with %d type ids", len(children), len(codes))
+	}
+	return arrow.UnionOf(mode, children, codes), nil
+}
+
+func parseCount(parameter string, least int) (int, error) {
+	n, err := strconv.Atoi(parameter)
+	if err != nil || n < least || n > math.MaxInt32 {
+		return 0, refuse("a size of %q, not a number from %d to %d", parameter, least, math.MaxInt32)
+	}
+	return n, nil
 }

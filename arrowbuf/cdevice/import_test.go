@@ -3,17 +3,18 @@
 package cdevice
 
 import (
-	"encoding/binary"
 	"math"
-	"runtime"
 	"testing"
+	"time"
+	"unsafe"
 
 	"github.com/apache/arrow-go/v18/arrow"
-	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
-
+	"github.com/apache/arrow-go/v18/arrow/array"
+	"github.com/apache/arrow-go/v18/arrow/memory"
 	"github.com/quiver-gpu/quiver/arrowbuf"
 	"github.com/quiver-gpu/quiver/cudabuf"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 var everything = arrow.StructOf(
@@ -187,114 +188,184 @@ func TestSizesOfViewsMayBeOrdinaryMemoryOfTheHost(t *testing.T) {
 	})
 }
 
-func TestMalformedSchemasAreRefusedByPath(t *testing.T) {
-	var pinned runtime.Pinner
-	defer pinned.Unpin()
-	text := func(s string) uintptr { return keep(&pinned, append([]byte(s), 0)) }
-	number := func(n int32) uintptr { return keep(&pinned, binary.NativeEndian.AppendUint32(nil, uint32(n))) }
-	format := func(at int, f string) func(s *Schema) {
-		return func(s *Schema) { s.parts()[at].format = text(f) }
-	}
-	for name, tt := range map[string]struct {
-		wrong func(s *Schema)
-		path  string
-	}{
-		"no format":               {func(s *Schema) { s.parts()[0].format = 0 }, `"text"`},
-		"an empty format":         {format(0, ""), `"text"`},
-		"an unknown format":       {format(0, "q"), `"text"`},
-		"an unknown nested one":   {format(0, "+q"), `"text"`},
-		"an unknown parameter":    {format(0, "i:3"), `"text"`},
-		"a type without its own":  {format(0, "w"), `"text"`},
-		"a negative width":        {format(0, "w:-1"), `"text"`},
-		"a width that is none":    {format(0, "w:a"), `"text"`},
-		"a width too many":        {format(0, "w:99999999999"), `"text"`},
-		"half a decimal":          {format(0, "d:5"), `"text"`},
-		"a decimal of words":      {format(0, "d:a,b"), `"text"`},
-		"a decimal of 7 bits":     {format(0, "d:5,2,7"), `"text"`},
-		"a decimal too precise":   {format(0, "d:99,2"), `"text"`},
-		"a time zone of nothing":  {format(0, "tsx:"), `"text"`},
-		"lists of nothing":        {format(1, "+w:0"), `"lists"`},
-		"lists without a size":    {format(1, "+w"), `"lists"`},
-		"a list without items":    {format(0, "+l"), `"text"`},
-		"a struct with a child":   {format(1, "i"), `"lists"`},
-		"runs with a child":       {format(1, "+r"), `"lists"`},
-		"a map of a number":       {format(1, "+m"), `"lists"`},
-		"a union without ids":     {format(4, "+us:"), `"union"`},
-		"a union of 200":          {format(4, "+us:200"), `"union"`},
-		"a union of words":        {format(4, "+ud:x"), `"union"`},
-		"a union with -1":         {format(4, "+us:-1"), `"union"`},
-		"run ends of int64 text":  {func(s *Schema) { s.parts()[5].parts()[0].format = text("u") }, `"runs"`},
-		"no children":             {func(s *Schema) { s.parts()[1].children = 0 }, `"lists"`},
-		"a missing child":         {func(s *Schema) { *(*uintptr)(pointer(s.parts()[1].children)) = 0 }, `"lists"`},
-		"a negative child count":  {func(s *Schema) { s.parts()[1].nChildren = -1 }, `"lists"`},
-		"a schema in itself":      {func(s *Schema) { *(*uintptr)(pointer(s.parts()[1].children)) = addressOf(s.parts()[1]) }, "nested deeper"},
-		"negative metadata":       {func(s *Schema) { s.parts()[0].metadata = number(-1) }, `"text"`},
-		"text as indices":         {func(s *Schema) { s.parts()[0].dictionary = addressOf(s.parts()[1]) }, `"text"`},
-		"a malformed dictionary":  {func(s *Schema) { (*Schema)(pointer(s.parts()[3].dictionary)).format = text("?") }, `"codes.dictionary"`},
-		"an extension of its own": {func(s *Schema) { s.parts()[0].metadata = addressOf(&badTag[0]) }, `"text"`},
-	} {
-		t.Run(name, func(t *testing.T) {
-			clean(t)
-			var s Schema
-			require.NoError(t, ExportSchema(arrow.NewSchema(everything.Fields(), nil), &s))
-			tt.wrong(&s)
-			_, err := ImportSchema(&s)
-			require.ErrorIs(t, err, arrow.ErrInvalid)
-			assert.ErrorContains(t, err, tt.path)
-			assert.True(t, s.Released())
-		})
-	}
-}
-
-// badTag is metadata of the test's extension type that it does not take.
-var badTag, _ = encodeMetadata(arrow.NewMetadata([]string{extensionName, extensionData}, []string{"quiver.test.cdevice.tagged", "?"}))
-
-func TestSchemasThatAreReleasedOrNoneAreRefused(t *testing.T) {
-	clean(t)
-	for _, in := range []*Schema{nil, {}} {
-		_, err := ImportSchema(in)
-		assert.ErrorIs(t, err, arrow.ErrInvalid)
-		_, err = ImportField(in)
-		assert.ErrorIs(t, err, arrow.ErrInvalid)
-	}
-	var s Schema
-	require.NoError(t, ExportField(arrow.Field{Type: arrow.Null}, &s))
-	_, err := ImportSchema(&s)
-	assert.ErrorIs(t, err, arrow.ErrInvalid)
-	assert.ErrorContains(t, err, "of null, not of a struct")
-}
-
-func TestUnknownExtensionTypesStayInTheMetadata(t *testing.T) {
-	clean(t)
-	field := arrow.Field{Name: "x", Type: arrow.PrimitiveTypes.Int8,
-		Metadata: arrow.NewMetadata([]string{extensionName, extensionData, "k"}, []string{"nobody.knows", "", "v"})}
-	var s Schema
-	require.NoError(t, ExportField(field, &s))
-	back, err := ImportField(&s)
-	require.NoError(t, err)
-	assert.True(t, field.Equal(back))
-}
-
-func TestWhatCHasNoWordForIsNotExported(t *testing.T) {
-	clean(t)
-	var s Schema
-	for _, tt := range []struct {
-		field arrow.Field
-		want  error
-	}{
-		{arrow.Field{Name: "a\x00b", Type: arrow.Null}, arrow.ErrInvalid},
-		{arrow.Field{Type: &arrow.TimestampType{TimeZone: "a\x00b"}}, arrow.ErrInvalid},
-		{arrow.Field{}, arrow.ErrInvalid},
-		{arrow.Field{Type: newTagged(newTagged(arrow.Null))}, arrow.ErrNotImplemented},
-		{arrow.Field{Type: &arrow.TimestampType{Unit: 9}}, arrow.ErrNotImplemented},
-	} {
-		err := ExportField(arrow.Field{Name: "outer", Type: arrow.StructOf(arrow.Field{Name: "x", Type: arrow.Null})}, &s)
+func TestImportsHoldTheProducerUntilTheLastReferenceGoes(t *testing.T) {
+	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+		g := newGenerator(t)
+		host := g.array(pair, 50, false)
+		defer host.Release()
+		arr := upload(t, dev, host)
+		batch, err := ImportBatch(exported(t, arr, dev), arrow.NewSchema(pair.Fields(), nil), dev)
 		require.NoError(t, err)
-		s.Release()
-		assert.ErrorIs(t, ExportField(tt.field, &s), tt.want)
-		assert.True(t, s.Released())
+		arr.Release()
+		column := batch.Column(0)
+		column.Retain()
+		slice := batch.NewSlice(10, 20)
+		batch.Release()
+		assert.Positive(t, outside())
+		column.Release()
+		assert.Positive(t, outside(), "the slice is there")
+		want := array.NewSlice(host.(*array.Struct).Field(0), 10, 20)
+		defer want.Release()
+		requireEqual(t, want, slice.Column(0))
+		slice.Release()
+		assert.Zero(t, outside())
+	})
+}
+
+func TestImportsOfNothingReleaseTheProducerAtOnce(t *testing.T) {
+	clean(t)
+	null := array.NewNull(7)
+	defer null.Release()
+	arr, err := ImportArray(exported(t, null, arrowbuf.CPU()), arrow.Null)
+	require.NoError(t, err)
+	defer arr.Release()
+	assert.Zero(t, outside())
+	assert.Equal(t, 7, arr.NullN())
+}
+
+func TestMemoryOnAnotherDeviceIsRefused(t *testing.T) {
+	onCUDA(t, func(t *testing.T, dev *cudabuf.Device) {
+		clean(t)
+		g := newGenerator(t)
+		host := g.array(pair, 50, true)
+		defer host.Release()
+		arr := upload(t, dev, host)
+		defer arr.Release()
+		for _, tt := range []struct {
+			arr arrow.Array
+			dev arrowbuf.Device
+		}{{host, dev}, {arr, arrowbuf.CPU()}, {arr, dev.Host()}, {host, dev.Host()}} {
+			var out DeviceArray
+			err := ExportArray(tt.arr, tt.dev, &out)
+			assert.ErrorIs(t, err, arrowbuf.ErrDevice)
+			assert.True(t, out.Released())
+		}
+		_, err := ImportArray(exported(t, arr, dev), pair)
+		assert.ErrorIs(t, err, arrowbuf.ErrDevice)
+		assert.ErrorContains(t, err, "cuda:0")
+
+		mixed := array.NewData(pair, 50, []*memory.Buffer{nil}, []arrow.ArrayData{arr.Data().Children()[0], host.Data().Children()[1]}, 0, 0)
+		defer mixed.Release()
+		both := arrowbuf.NewArray(mixed)
+		defer both.Release()
+		err = ExportArray(both, dev, &DeviceArray{})
+		assert.ErrorIs(t, err, arrowbuf.ErrDevice)
+		assert.ErrorContains(t, err, `"lists"`)
+	})
+}
+
+func TestPinnedMemoryGoesAsTheHostsOrTheCPUs(t *testing.T) {
+	onCUDA(t, func(t *testing.T, dev *cudabuf.Device) {
+		clean(t)
+		g := newGenerator(t)
+		host := g.array(pair, 50, true)
+		defer host.Release()
+		arr := upload(t, dev.Host(), host)
+		defer arr.Release()
+		for _, on := range []arrowbuf.Device{dev.Host(), arrowbuf.CPU()} {
+			out := exported(t, arr, on)
+			kind, id := out.Device()
+			assert.Equal(t, on.Type(), kind)
+			assert.Equal(t, on.ID(), id)
+			back, err := ImportArray(out, pair, dev) // whose Host need not be named
+			require.NoError(t, err)
+			assert.True(t, array.Equal(host, back))
+			back.Release()
+		}
+	})
+}
+
+func TestImportsComeAfterTheProducersEvent(t *testing.T) {
+	onCUDA(t, func(t *testing.T, dev *cudabuf.Device) {
+		clean(t)
+		for _, on := range []arrowbuf.Device{dev, dev.Host()} {
+			for _, kind := range []arrowbuf.DeviceType{on.Type(), arrowbuf.DeviceCUDAManaged} {
+				if kind == arrowbuf.DeviceCUDAManaged && on != dev {
+					continue
+				}
+				theirs := stream(t, dev)
+				values, err := on.Alloc(4 << 20)
+				require.NoError(t, err)
+				fill(t, theirs, values, 0)
+				require.NoError(t, theirs.Synchronize())
+				arr := bytesArray(t, values)
+				out := exported(t, arr, on)
+				arr.Release()
+
+				// Its own work, which only its event tells of.
+				later(t, theirs)
+				fill(t, theirs, alias(t, dev, values), 9)
+				e, err := dev.NewEvent(cudabuf.EventOptions{})
+				require.NoError(t, err)
+				require.NoError(t, theirs.Record(e))
+				handle := e.Handle()
+				out.event, out.deviceType = addressOf(&handle), int32(kind)
+
+				back, err := ImportArray(out, arrow.PrimitiveTypes.Uint8, dev)
+				require.NoError(t, err)
+				got := download(t, back.Data().Buffers()[1])
+				assert.Equal(t, byte(9), got[0])
+				assert.Equal(t, byte(9), got[len(got)-1])
+				back.Release()
+				require.NoError(t, theirs.Synchronize())
+				require.NoError(t, e.Close())
+				values.Release()
+			}
+		}
+	})
+}
+
+func stream(t *testing.T, dev *cudabuf.Device) *cudabuf.Stream {
+	t.Helper()
+	s, err := dev.NewStream(cudabuf.StreamOptions{})
+	require.NoError(t, err)
+	t.Cleanup(func() { assert.NoError(t, s.Close()) })
+	return s
+}
+
+// later lets what a stream is given next be late.
+func later(t *testing.T, s *cudabuf.Stream) {
+	t.Helper()
+	require.NoError(t, s.Do(func() { time.Sleep(30 * time.Millisecond) }))
+}
+
+// fill gives a stream the work to set all bytes of a buffer.
+func fill(t *testing.T, s *cudabuf.Stream, b arrowbuf.Buffer, v byte) {
+	t.Helper()
+	if onGPU, ok := b.(*cudabuf.Buffer); ok {
+		require.NoError(t, onGPU.FillAsync(v, s))
+		return
 	}
-	nested := arrow.Field{Name: "outer", Type: arrow.ListOfField(arrow.Field{Name: "in\x00ner", Type: arrow.Null})}
-	err := ExportField(nested, &s)
-	assert.ErrorContains(t, err, `"in\x00ner"`)
+	from, err := s.Device().NewBuffer(b.Len())
+	require.NoError(t, err)
+	defer from.Release()
+	require.NoError(t, from.FillAsync(v, s))
+	_, err = b.(*cudabuf.HostBuffer).CopyFromDeviceAsync(from, 0, s)
+	require.NoError(t, err)
+}
+
+// alias is the same memory as another library sees it, whose streams are not
+// known to the buffer's own.
+func alias(t *testing.T, dev *cudabuf.Device, b arrowbuf.Buffer) arrowbuf.Buffer {
+	t.Helper()
+	if b.Device() != dev {
+		return b // pinned memory is known by its address
+	}
+	same, err := dev.WrapExternal(b.Address(), b.Len(), nil)
+	require.NoError(t, err)
+	t.Cleanup(same.Release)
+	return same
+}
+
+func bytesArray(t *testing.T, values arrowbuf.Buffer) arrow.Array {
+	t.Helper()
+	b := values.Arrow()
+	defer b.Release()
+	data := array.NewData(arrow.PrimitiveTypes.Uint8, b.Len(), []*memory.Buffer{nil, b}, nil, 0, 0)
+	defer data.Release()
+	return arrowbuf.NewArray(data)
+}
+
+func hostBytes(address uintptr, n int) []byte {
+	return unsafe.Slice((*byte)(pointer(address)), n)
 }

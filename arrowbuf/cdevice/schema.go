@@ -1,0 +1,344 @@
+package cdevice
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+	"runtime"
+	"strings"
+	"unsafe"
+
+	"github.com/apache/arrow-go/v18/arrow"
+)
+
+// ExportSchema fills out with the fields and metadata of a schema, as the struct
+// type that its batches are. Extension types go as their storage, with their
+// name in the metadata; one over another is arrow.ErrNotImplemented. A name with
+// a zero byte in it is an error that is arrow.ErrInvalid. Both name the field.
+func ExportSchema(schema *arrow.Schema, out *Schema) error {
+	if schema == nil {
+		return fmt.Errorf("exporting a schema: %w", refuse("there is none"))
+	}
+	rows := arrow.Field{Type: arrow.StructOf(schema.Fields()...), Metadata: schema.Metadata()}
+	return exportField(rows, out, "exporting a schema")
+}
+
+// ExportField fills out with a field: the name, type, nullability and metadata
+// of an array.
+func ExportField(field arrow.Field, out *Schema) error {
+	return exportField(field, out, fmt.Sprintf("exporting field %q", field.Name))
+}
+
+func exportField(field arrow.Field, out *Schema, doing string) error {
+	if err := supported(); err != nil {
+		return err
+	}
+	if out == nil {
+		return nowhere(doing)
+	}
+	node, err := newSchemaNode(field, top)
+	if err != nil {
+		return fmt.Errorf("%s: %w", doing, err)
+	}
+	node.give()
+	*out = node.schema
+	return nil
+}
+
+// schemaNode is a Schema that C has, and what it points to.
+type schemaNode struct {
+	schema                 Schema // where the parent points to; the first is copied
+	format, name, metadata []byte
+	children               []*schemaNode
+	pointers               []uintptr // to the children
+	dictionary             *schemaNode
+	pinned                 runtime.Pinner
+}
+
+func newSchemaNode(field arrow.Field, at path) (*schemaNode, error) {
+	if field.Type == nil {
+		return nil, at.refuse("a field without a type")
+	}
+	n := &schemaNode{}
+	metadata := field.Metadata
+	if t, ok := field.Type.(arrow.ExtensionType); ok {
+		if _, again := t.StorageType().(arrow.ExtensionType); again {
+			return nil, at.wrap(fmt.Errorf("%s over an extension type, which metadata cannot say: %w", t, arrow.ErrNotImplemented))
+		}
+		metadata = withExtension(metadata, t)
+	}
+	storage := storageOf(field.Type)
+	format, flags, err := formatOf(storage)
+	if err != nil {
+		return nil, at.wrap(err)
+	}
+	if field.Nullable {
+		flags |= flagNullable
+	}
+	n.schema.flags = flags
+	if n.metadata, err = encodeMetadata(metadata); err != nil {
+		return nil, at.wrap(err)
+	}
+	if strings.ContainsRune(field.Name+format, 0) {
+		return nil, at.refuse("a name or a time zone with a zero byte")
+	}
+	n.format, n.name = append([]byte(format), 0), append([]byte(field.Name), 0)
+	for _, child := range fieldsOf(storage) {
+		c, err := newSchemaNode(child, at.child(child.Name))
+		if err != nil {
+			return nil, err
+		}
+		n.children = append(n.children, c)
+	}
+	if t, ok := storage.(*arrow.DictionaryType); ok {
+		n.dictionary, err = newSchemaNode(arrow.Field{Type: t.ValueType, Nullable: true}, at.child("dictionary"))
+	}
+	return n, err
+}
+
+// give hands the node and all below it to C.
+func (n *schemaNode) give() {
+	n.pinned.Pin(n)
+	s := &n.schema
+	s.format, s.name, s.metadata = keep(&n.pinned, n.format), keep(&n.pinned, n.name), keep(&n.pinned, n.metadata)
+	for _, child := range n.children {
+		child.give()
+		n.pointers = append(n.pointers, addressOf(&child.schema))
+	}
+	s.nChildren, s.children = int64(len(n.pointers)), keep(&n.pinned, n.pointers)
+	if n.dictionary != nil {
+		n.dictionary.give()
+		s.dictionary = addressOf(&n.dictionary.schema)
+	}
+	s.release, s.private = functions().releaseSchema, give(n)
+}
+
+// endSchema is the release of every Schema.
+func endSchema(s *Schema) {
+	n, ok := takeBack[*schemaNode](s.private)
+	if !ok {
+		return
+	}
+	for _, child := range n.children {
+		if !child.schema.Released() { // it was not moved away
+			endSchema(&child.schema)
+		}
+	}
+	if n.dictionary != nil && !n.dictionary.schema.Released() {
+		endSchema(&n.dictionary.schema)
+	}
+	n.pinned.Unpin()
+	s.release = 0
+}
+
+// maxDepth is how deep fields may be nested: a producer's struct that holds
+// itself ends there.
+const maxDepth = 64
+
+// ImportSchema takes over the schema of batches, which is of a struct type.
+// Extension types that arrow-go knows come as such, others as their storage, with
+// their name in the metadata. What is malformed, or of a type that arrow-go does
+// not have, is an error that is arrow.ErrInvalid and names the field.
+func ImportSchema(in *Schema) (*arrow.Schema, error) {
+	rows, err := importField(in, "importing a schema")
+	if err != nil {
+		return nil, err
+	}
+	t, ok := rows.Type.(*arrow.StructType)
+	if !ok {
+		return nil, fmt.Errorf("importing a schema: it is of %s, not of a struct: %w", rows.Type, arrow.ErrInvalid)
+	}
+	return arrow.NewSchema(t.Fields(), &rows.Metadata), nil
+}
+
+// ImportField takes over the schema of an array. Otherwise it is as ImportSchema.
+func ImportField(in *Schema) (arrow.Field, error) { return importField(in, "importing a field") }
+
+func importField(in *Schema, doing string) (field arrow.Field, err error) {
+	if err := supported(); err != nil {
+		return arrow.Field{}, err
+	}
+	if in == nil || in.Released() {
+		return arrow.Field{}, fmt.Errorf("%s: there is none, or it is released: %w", doing, arrow.ErrInvalid)
+	}
+	s := move(in)
+	defer s.Release()
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("%s: %w", doing, err)
+		}
+	}()
+	defer guard(&err)
+	return readSchema(s, top, 0)
+}
+
+// readSchema copies a Schema, which may be part of another.
+func readSchema(s *Schema, at path, depth int) (arrow.Field, error) {
+	fail := func(err error) (arrow.Field, error) { return arrow.Field{}, err }
+	switch {
+	case depth > maxDepth:
+		return fail(at.refuse("fields are nested deeper than %d times", maxDepth))
+	case s.Released():
+		return fail(at.refuse("the schema is released"))
+	case s.format == 0:
+		return fail(at.refuse("there is no format"))
+	case s.nChildren < 0 || s.nChildren > 0 && s.children == 0:
+		return fail(at.refuse("%d children at %#x", s.nChildren, s.children))
+	}
+	format := cString(s.format)
+	field := arrow.Field{Name: cString(s.name), Nullable: s.flags&flagNullable != 0}
+	var err error
+	if field.Metadata, err = decodeMetadata(s.metadata); err != nil {
+		return fail(at.wrap(err))
+	}
+	children, err := readChildren(s, at, depth)
+	if err != nil {
+		return fail(err)
+	}
+	if field.Type, err = parseFormat(format, s.flags, children); err != nil {
+		return fail(at.wrap(err))
+	}
+	if s.dictionary != 0 {
+		values, err := readSchema((*Schema)(pointer(s.dictionary)), at.child("dictionary"), depth+1)
+		if err != nil {
+			return fail(err)
+		}
+		if !arrow.IsInteger(field.Type.ID()) {
+			return fail(at.refuse("a dictionary with indices of %s", field.Type))
+		}
+		field.Type = &arrow.DictionaryType{IndexType: field.Type, ValueType: values.Type, Ordered: s.flags&flagOrdered != 0}
+	}
+	extension, err := extensionOf(field.Type, field.Metadata)
+	if err != nil {
+		return fail(at.wrap(errors.Join(err, arrow.ErrInvalid)))
+	}
+	if extension != nil {
+		field.Type, field.Metadata = extension, withoutExtension(field.Metadata)
+	}
+	return field, nil
+}
+
+func readChildren(s *Schema, at path, depth int) ([]arrow.Field, error) {
+	var fields []arrow.Field
+	for i, address := range addresses(s.children, s.nChildren) {
+		if address == 0 {
+			return nil, at.refuse("child %d is missing", i)
+		}
+		child := (*Schema)(pointer(address))
+		field, err := readSchema(child, at.child(cString(child.name)), depth+1)
+		if err != nil {
+			return nil, err
+		}
+		fields = append(fields, field)
+	}
+	return fields, nil
+}
+
+// The keys of metadata that say which extension type a field has.
+const (
+	extensionName = "ARROW:extension:name"
+	extensionData = "ARROW:extension:metadata"
+)
+
+// encodeMetadata writes pairs as C has them: their number, then of each key and
+// value the length and the bytes, in the machine's byte order. No pairs are nil.
+func encodeMetadata(m arrow.Metadata) ([]byte, error) {
+	if m.Len() == 0 {
+		return nil, nil
+	}
+	out := binary.NativeEndian.AppendUint32(nil, uint32(m.Len()))
+	for i, key := range m.Keys() {
+		for _, text := range []string{key, m.Values()[i]} {
+			if len(text) > math.MaxInt32 {
+				return nil, fmt.Errorf("metadata of %d bytes: %w", len(text), arrow.ErrInvalid)
+			}
+			out = append(binary.NativeEndian.AppendUint32(out, uint32(len(text))), text...)
+		}
+	}
+	return out, nil
+}
+
+// decodeMetadata copies what encodeMetadata writes; there may be none.
+func decodeMetadata(address uintptr) (arrow.Metadata, error) {
+	if address == 0 {
+		return arrow.Metadata{}, nil
+	}
+	// Lengths lie at any address. That behind the last text is never a pointer.
+	read := func(n int) []byte {
+		if n == 0 {
+			return nil
+		}
+		b := unsafe.Slice((*byte)(pointer(address)), n)
+		address += uintptr(n)
+		return b
+	}
+	number := func() (int, error) {
+		n := int32(binary.NativeEndian.Uint32(read(4)))
+		if n < 0 {
+			return 0, fmt.Errorf("metadata with a length of %d: %w", n, arrow.ErrInvalid)
+		}
+		return int(n), nil
+	}
+	text := func() (string, error) {
+		n, err := number()
+		if err != nil {
+			return "", err
+		}
+		return string(read(n)), nil
+	}
+	pairs, err := number()
+	if err != nil {
+		return arrow.Metadata{}, err
+	}
+	var keys, values []string
+	for range pairs {
+		key, err := text()
+		if err != nil {
+			return arrow.Metadata{}, err
+		}
+		value, err := text()
+		if err != nil {
+			return arrow.Metadata{}, err
+		}
+		keys, values = append(keys, key), append(values, value)
+	}
+	return arrow.NewMetadata(keys, values), nil
+}
+
+// withExtension adds what says that a field has an extension type.
+func withExtension(m arrow.Metadata, t arrow.ExtensionType) arrow.Metadata {
+	plain := withoutExtension(m)
+	return arrow.NewMetadata(
+		append(plain.Keys(), extensionName, extensionData),
+		append(plain.Values(), t.ExtensionName(), t.Serialize()))
+}
+
+func withoutExtension(m arrow.Metadata) arrow.Metadata {
+	var keys, values []string
+	for i, key := range m.Keys() {
+		if key != extensionName && key != extensionData {
+			keys, values = append(keys, key), append(values, m.Values()[i])
+		}
+	}
+	return arrow.NewMetadata(keys, values)
+}
+
+// extensionOf is the extension type that metadata names over a storage type, if
+// it names one that is registered. An unknown one is left to the metadata.
+func extensionOf(storage arrow.DataType, m arrow.Metadata) (arrow.ExtensionType, error) {
+	i := m.FindKey(extensionName)
+	if i < 0 {
+		return nil, nil
+	}
+	known := arrow.GetExtensionType(m.Values()[i])
+	if known == nil {
+		return nil, nil
+	}
+	data, _ := m.GetValue(extensionData)
+	t, err := known.Deserialize(storage, data)
+	if err != nil {
+		return nil, fmt.Errorf("extension type %q: %w", known.ExtensionName(), err)
+	}
+	return t, nil
+}
