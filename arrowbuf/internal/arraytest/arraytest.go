@@ -3,6 +3,7 @@
 package arraytest
 
 import (
+	"encoding/binary"
 	"fmt"
 	"math/rand/v2"
 	"reflect"
@@ -196,4 +197,176 @@ func (e *tagged) Deserialize(storage arrow.DataType, _ string) (arrow.ExtensionT
 func (e *tagged) ExtensionEquals(other arrow.ExtensionType) bool {
 	o, ok := other.(*tagged)
 	return ok && arrow.TypeEqual(e.Storage, o.Storage)
+}
+
+// randomNested makes n elements of a nested type, whose children have more
+// elements than the parent shows.
+func randomNested(t testing.TB, mem memory.Allocator, rng *rand.Rand, dtype arrow.NestedType, n int, nulls bool) *array.Data {
+	t.Helper()
+	const spare = 3
+	buffers, unknown := []*memory.Buffer{nil}, 0
+	var children []arrow.ArrayData
+	defer func() {
+		for _, b := range buffers {
+			if b != nil {
+				b.Release()
+			}
+		}
+		for _, child := range children {
+			child.Release()
+		}
+	}()
+	add := func(dtype arrow.DataType, n int, nulls bool) {
+		child := Random(t, mem, rng, dtype, n, nulls)
+		defer child.Release()
+		child.Data().Retain()
+		children = append(children, child.Data())
+	}
+	integers := func(width int, values []int) {
+		buffers = append(buffers, Buffer(mem, width*len(values), func(b []byte) {
+			for i, v := range values {
+				var wide [8]byte
+				binary.LittleEndian.PutUint64(wide[:], uint64(v))
+				copy(b[i*width:(i+1)*width], wide[:])
+			}
+		}))
+	}
+	if nulls && dtype.ID() != arrow.SPARSE_UNION && dtype.ID() != arrow.DENSE_UNION && dtype.ID() != arrow.RUN_END_ENCODED {
+		buffers[0], unknown = randomBits(mem, rng, n), array.UnknownNullCount
+	}
+	list := func(width int, elem arrow.DataType, nulls bool) {
+		offsets := []int{spare}
+		for range n {
+			offsets = append(offsets, offsets[len(offsets)-1]+rng.IntN(4))
+		}
+		integers(width, offsets)
+		add(elem, offsets[n]+spare, nulls)
+	}
+	views := func(width int, elem arrow.DataType) {
+		const values = 20
+		var offsets, sizes []int
+		for range n {
+			offsets, sizes = append(offsets, rng.IntN(values)), append(sizes, rng.IntN(4))
+		}
+		integers(width, offsets)
+		integers(width, sizes)
+		add(elem, values+spare, nulls)
+	}
+	switch dt := dtype.(type) {
+	case *arrow.ListType:
+		list(4, dt.Elem(), nulls)
+	case *arrow.LargeListType:
+		list(8, dt.Elem(), nulls)
+	case *arrow.MapType:
+		list(4, arrow.Null, false)
+		count := children[0].Len()
+		children[0].Release()
+		children = nil
+		keys := Random(t, mem, rng, dt.KeyType(), count, false)
+		items := Random(t, mem, rng, dt.ItemType(), count, nulls)
+		children = append(children, array.NewData(dt.Elem(), count, []*memory.Buffer{nil}, []arrow.ArrayData{keys.Data(), items.Data()}, 0, 0))
+		keys.Release()
+		items.Release()
+	case *arrow.ListViewType:
+		views(4, dt.Elem())
+	case *arrow.LargeListViewType:
+		views(8, dt.Elem())
+	case *arrow.StructType:
+		for _, f := range dt.Fields() {
+			add(f.Type, n+spare, nulls)
+		}
+	case arrow.UnionType:
+		var ids, offsets []int
+		for range n {
+			ids, offsets = append(ids, int(dt.TypeCodes()[rng.IntN(2)])), append(offsets, len(offsets)/2+rng.IntN(2))
+		}
+		integers(1, ids)
+		if dt.Mode() == arrow.DenseMode {
+			integers(4, offsets)
+		}
+		for _, f := range dt.Fields() {
+			add(f.Type, n+spare, nulls)
+		}
+	case *arrow.RunEndEncodedType:
+		var ends []int
+		for last := 0; last < n+spare; {
+			last += 1 + rng.IntN(5)
+			ends = append(ends, last)
+		}
+		integers(dt.RunEnds().(arrow.FixedWidthDataType).Bytes(), ends)
+		ends32 := array.NewData(dt.RunEnds(), len(ends), []*memory.Buffer{nil, buffers[1]}, nil, 0, 0)
+		buffers[1].Release()
+		buffers = buffers[:1]
+		children = append(children, ends32)
+		add(dt.Encoded(), len(ends), nulls)
+	default:
+		require.FailNow(t, "no generator", dtype)
+	}
+	return array.NewData(dtype, n, append([]*memory.Buffer(nil), buffers...), append([]arrow.ArrayData(nil), children...), unknown, 0)
+}
+
+// Wide makes a batch of about so many bytes, and tells how many they are: a
+// quarter each of the columns are 64-bit integers, doubles with nulls, floats and
+// strings of four letters.
+func Wide(t testing.TB, mem memory.Allocator, columns int, bytes int64) (arrow.RecordBatch, int64) {
+	rng := rand.New(rand.NewPCG(1, 1))
+	rows := int(bytes/int64(columns)) / 7 // what four columns take of a row is 28 bytes and a bit
+	var fields []arrow.Field
+	var arrays []arrow.Array
+	var size int64
+	for i := range columns {
+		var dtype arrow.DataType
+		buffers, nulls := []*memory.Buffer{nil}, 0
+		switch i % 4 {
+		case 0:
+			dtype = arrow.PrimitiveTypes.Int64
+			buffers = append(buffers, randomWords(mem, rng, rows*8))
+		case 1:
+			dtype = arrow.PrimitiveTypes.Float64
+			buffers = []*memory.Buffer{randomWords(mem, rng, (rows+7)/8), randomWords(mem, rng, rows*8)}
+			nulls = array.UnknownNullCount
+		case 2:
+			dtype = arrow.PrimitiveTypes.Float32
+			buffers = append(buffers, randomWords(mem, rng, rows*4))
+		case 3:
+			dtype = arrow.BinaryTypes.String
+			buffers = append(buffers, shortOffsets(mem, rows), randomWords(mem, rng, rows*4))
+		}
+		data := array.NewData(dtype, rows, buffers, nil, nulls, 0)
+		column := array.MakeFromData(data)
+		data.Release()
+		defer column.Release()
+		for _, buffer := range buffers {
+			if buffer != nil {
+				size += int64(buffer.Len())
+				buffer.Release()
+			}
+		}
+		fields = append(fields, arrow.Field{Name: fmt.Sprintf("c%d", i), Type: dtype, Nullable: true})
+		arrays = append(arrays, column)
+	}
+	made := array.NewRecordBatch(arrow.NewSchema(fields, nil), arrays, int64(rows))
+	t.Cleanup(made.Release)
+	return made, size
+}
+
+// randomWords is memory of n bytes, a word of eight at a time: benchmarks make
+// gigabytes.
+func randomWords(mem memory.Allocator, rng *rand.Rand, n int) *memory.Buffer {
+	return Buffer(mem, n, func(p []byte) {
+		for ; len(p) >= 8; p = p[8:] {
+			binary.LittleEndian.PutUint64(p, rng.Uint64()&0x7f7f7f7f7f7f7f7f) // of ASCII, and no NaN
+		}
+		for i := range p {
+			p[i] = 'a'
+		}
+	})
+}
+
+func shortOffsets(mem memory.Allocator, n int) *memory.Buffer {
+	return Buffer(mem, 4*(n+1), func(p []byte) {
+		for i := range n + 1 {
+			binary.LittleEndian.PutUint32(p[4*i:], uint32(4*i))
+		}
+	})
 }
