@@ -13,182 +13,188 @@ import (
 )
 
 const (
-	// alignment of parts inside an allocation, as the Arrow columnar format
-	// recommends; a part has its last line to itself.
+	// alignment of ranges inside an allocation, as the Arrow columnar format
+	// recommends. A range is padded to it.
 	alignment = 64
-	// maxGap is how many bytes that nobody asked for are copied to save a
-	// copy call. A call costs a GPU some microseconds, in which its link moves
-	// far more than this; the bound keeps the memory that gaps waste small.
+	// maxGap is the largest gap between two ranges that is copied to save a call. A
+	// call costs a GPU some microseconds, in which its link moves far more than
+	// this. The limit keeps the memory small that gaps waste.
 	maxGap = 16 << 10
 )
 
-// run is bytes [from, to) of one root buffer, which go together to the bytes
-// that start at position at.
-type run struct {
+// transfer copies bytes [from, to) of one root buffer to the bytes of the allocation
+// that start at pos.
+type transfer struct {
 	root     *memory.Buffer
 	from, to int64
-	at       int64
-	small    bool // and on the host: worth gathering
+	pos      int64
+	staged   bool // small host memory: see maxStaged
 }
 
-// plan says how parts become one allocation: which runs are copied, and where
-// in it each part then lies. Runs below gathered bytes are small ones.
-type plan struct {
-	runs           []run
-	places         []place
-	gathered, size int64
+// copyPlan lays out ranges in one allocation: which transfers are made, and where
+// each range then lies. The transfers below stagedSize are staged.
+type copyPlan struct {
+	transfers        []transfer
+	destinations     []destination
+	stagedSize, size int64
 
-	spots []spot                 // of the parts that are not empty
-	roots map[*memory.Buffer]int // in what order the parts came upon them
+	// ranges are the non-empty ranges, sorted by root and position. roots numbers
+	// the roots in the order in which they occur.
+	ranges []rootRange
+	roots  map[*memory.Buffer]int
 }
 
-// plans are used again: to plan a batch of many small columns takes as long as to
-// copy it, and half of that would be memory.
-var plans = sync.Pool{New: func() any { return &plan{roots: map[*memory.Buffer]int{}} }}
+// planPool reuses plans. Planning a batch of many small columns takes as long as
+// copying it, and allocation would be half of that.
+var planPool = sync.Pool{New: func() any { return &copyPlan{roots: map[*memory.Buffer]int{}} }}
 
-func (p *plan) release() {
-	clear(p.runs)
-	clear(p.spots)
+func (p *copyPlan) release() {
+	clear(p.transfers)
+	clear(p.ranges)
 	clear(p.roots)
-	*p = plan{runs: p.runs[:0], places: p.places[:0], spots: p.spots[:0], roots: p.roots}
-	plans.Put(p)
+	*p = copyPlan{transfers: p.transfers[:0], destinations: p.destinations[:0], ranges: p.ranges[:0], roots: p.roots}
+	planPool.Put(p)
 }
 
-// place is where a part lies: at an offset in a run.
-type place struct {
-	run    int
-	offset int64
+// destination is the position of a range: an offset in a transfer, or -1 if the
+// range is empty.
+type destination struct {
+	transfer int
+	offset   int64
 }
 
-// newPlan plans for parts on a device. The caller releases the result.
-func newPlan(parts []part, dev Device) *plan {
-	p := plans.Get().(*plan)
-	p.runs, p.places, p.spots = slices.Grow(p.runs, len(parts)), slices.Grow(p.places, len(parts)), slices.Grow(p.spots, len(parts))
+// newCopyPlan plans a copy of ranges to a device. The caller must release the
+// result.
+func newCopyPlan(parts []bufferRange, dev Device) *copyPlan {
+	p := planPool.Get().(*copyPlan)
+	p.transfers, p.destinations, p.ranges = slices.Grow(p.transfers, len(parts)), slices.Grow(p.destinations, len(parts)), slices.Grow(p.ranges, len(parts))
 	for i := range parts {
-		p.places = append(p.places, place{run: -1})
+		p.destinations = append(p.destinations, destination{transfer: -1})
 		if parts[i].from == parts[i].to {
 			continue
 		}
-		s := parts[i].locate()
-		s.part = i
+		s := parts[i].inRoot()
+		s.index = i
 		order, seen := p.roots[s.root]
 		if !seen {
 			order = len(p.roots)
 			p.roots[s.root] = order
 		}
 		s.order = order
-		p.spots = append(p.spots, s)
+		p.ranges = append(p.ranges, s)
 	}
-	if !slices.IsSortedFunc(p.spots, byPlace) { // as they are where each has a root of its own
-		slices.SortStableFunc(p.spots, byPlace)
+	if !slices.IsSortedFunc(p.ranges, compareRanges) { // they are sorted if each range has a root of its own
+		slices.SortStableFunc(p.ranges, compareRanges)
 	}
-	for i := range p.spots {
+	for i := range p.ranges {
 		align := int64(alignment)
 		if dev == CPU() {
-			align = parts[p.spots[i].part].align
+			align = parts[p.ranges[i].index].align
 		}
-		p.join(&p.spots[i], align)
+		p.add(&p.ranges[i], align)
 	}
-	p.arrange(dev)
+	p.layOut(dev)
 	return p
 }
 
-func byPlace(a, b spot) int {
+func compareRanges(a, b rootRange) int {
 	if a.order != b.order {
 		return cmp.Compare(a.order, b.order)
 	}
 	return cmp.Compare(a.from, b.from)
 }
 
-// join adds a part to the last run, or starts a new one. A run starts where
-// others can join it: before its first part, if that keeps the part aligned.
-func (p *plan) join(s *spot, align int64) {
-	last := len(p.runs) - 1
-	if last < 0 || p.runs[last].root != s.root || s.from-p.runs[last].to > maxGap || (s.from-p.runs[last].from)%align != 0 {
+// add extends the last transfer by r, or starts a new one. A transfer starts at a
+// multiple of alignment if that keeps its first range aligned, so that others can
+// join it.
+func (p *copyPlan) add(s *rootRange, align int64) {
+	last := len(p.transfers) - 1
+	if last < 0 || p.transfers[last].root != s.root || s.from-p.transfers[last].to > maxGap || (s.from-p.transfers[last].from)%align != 0 {
 		from := s.from &^ (alignment - 1)
 		if s.from%align != 0 {
 			from = s.from
 		}
-		p.runs = append(p.runs, run{root: s.root, from: from, to: s.to})
+		p.transfers = append(p.transfers, transfer{root: s.root, from: from, to: s.to})
 		last++
 	}
-	r := &p.runs[last]
+	r := &p.transfers[last]
 	r.to = max(r.to, s.to)
-	p.places[s.part] = place{run: last, offset: s.from - r.from}
+	p.destinations[s.index] = destination{transfer: last, offset: s.from - r.from}
 }
 
-// arrange lays the runs out: first what is gathered, then the others. The
-// allocation is never empty: arrow-go takes empty values without memory for
-// absent ones.
-func (p *plan) arrange(dev Device) {
-	for i := range p.runs {
-		r := &p.runs[i]
-		r.small = r.to-r.from <= maxGathered && dev != CPU() && OnHost(r.root)
-		if r.small {
-			r.at = p.size
-			p.size += roundUp(r.to - r.from)
+// layOut assigns positions: first to the staged transfers, then to the others. The
+// allocation is never empty, because arrow-go treats an empty buffer without memory
+// as absent.
+func (p *copyPlan) layOut(dev Device) {
+	for i := range p.transfers {
+		r := &p.transfers[i]
+		r.staged = r.to-r.from <= maxStaged && dev != CPU() && OnHost(r.root)
+		if r.staged {
+			r.pos = p.size
+			p.size += alignUp(r.to - r.from)
 		}
 	}
-	p.gathered = p.size
-	for i := range p.runs {
-		if r := &p.runs[i]; !r.small {
-			r.at = p.size
-			p.size += roundUp(r.to - r.from)
+	p.stagedSize = p.size
+	for i := range p.transfers {
+		if r := &p.transfers[i]; !r.staged {
+			r.pos = p.size
+			p.size += alignUp(r.to - r.from)
 		}
 	}
 	p.size = max(p.size, alignment)
 }
 
-func roundUp(n int64) int64 { return (n + alignment - 1) &^ (alignment - 1) }
+func alignUp(n int64) int64 { return (n + alignment - 1) &^ (alignment - 1) }
 
-// part is bytes [from, to) of an arrow buffer, on the host or on a device, that
-// an array shows. On the host its address is to be a multiple of align, a power
-// of two up to 8.
-type part struct {
+// bufferRange is bytes [from, to) of an arrow-go buffer, on the host or on a device.
+// On the host, its copy must start at a multiple of align, a power of two up to 8.
+type bufferRange struct {
 	src      *memory.Buffer
 	from, to int64
 	align    int64
 }
 
-// hostPart is a part of memory that was computed on the host.
-func hostPart(b []byte, align int) part {
-	return part{src: memory.NewBufferBytes(b), to: int64(len(b)), align: int64(align)}
+// rangeOfBytes returns a range of all of b, which was computed on the host.
+func rangeOfBytes(b []byte, align int) bufferRange {
+	return bufferRange{src: memory.NewBufferBytes(b), to: int64(len(b)), align: int64(align)}
 }
 
-// spot is a part as a range of the root buffer. Only what shares a root is
-// known to be one piece of memory, whose gaps may be read: two buffers whose
-// addresses happen to be close are not.
-type spot struct {
+// rootRange is a bufferRange relative to its root buffer. Only ranges of one root
+// are known to be in one allocation, so that the gap between them may be read.
+// Buffers with adjacent addresses may belong to different allocations.
+type rootRange struct {
 	root     *memory.Buffer
 	from, to int64
-	order    int // of the root among the roots
-	part     int // index
+	order    int // of the root in copyPlan.roots
+	index    int // of the range in the argument of newCopyPlan
 }
 
-func (p part) locate() spot {
+// inRoot returns the range relative to its root buffer.
+func (p bufferRange) inRoot() rootRange {
 	root := rootOf(p.src)
-	base := int64(sliceAddress(p.src.Buf())) - int64(sliceAddress(root.Buf()))
+	base := int64(addressOf(p.src.Buf())) - int64(addressOf(root.Buf()))
 	if base < 0 || base+p.to > int64(root.Len()) {
-		// The parent was given other memory after the slice was cut.
+		// The parent was reallocated after the slice was made.
 		root, base = p.src, 0
 	}
-	return spot{root: root, from: base + p.from, to: base + p.to}
+	return rootRange{root: root, from: base + p.from, to: base + p.to}
 }
 
-func (p part) isWhole() bool { return p.from == 0 && p.to == int64(p.src.Len()) }
+// isWhole reports whether the range is all of its buffer.
+func (p bufferRange) isWhole() bool { return p.from == 0 && p.to == int64(p.src.Len()) }
 
-// bytes returns the part: in place where the host reaches it, else copied.
-// Nobody may write to it.
-func (p part) bytes() ([]byte, error) { return p.read(0, p.to-p.from) }
+// bytes returns the range: in place if the host can access it, and otherwise a copy.
+// The caller must not modify it.
+func (p bufferRange) bytes() ([]byte, error) { return p.read(0, p.to-p.from) }
 
-// ints returns the part as integers, under the rules of bytes.
-func (p part) ints(width int) (integers.Slice, error) {
+// ints is bytes, as integers.
+func (p bufferRange) ints(width int) (integers.Slice, error) {
 	b, err := p.bytes()
 	return integers.Slice{Bytes: b, Width: width}, err
 }
 
-// read returns bytes [from, to) of the part, under the rules of bytes.
-func (p part) read(from, to int64) ([]byte, error) {
+// read returns bytes [from, to) of the range, as bytes does.
+func (p bufferRange) read(from, to int64) ([]byte, error) {
 	from, to = p.from+from, p.from+to
 	if err := CheckRange(from, to-from, int64(p.src.Len())); err != nil {
 		return nil, err
@@ -206,8 +212,8 @@ func (p part) read(from, to int64) ([]byte, error) {
 	return b, err
 }
 
-// ends reads the first and the last of a part of offsets.
-func (p part) ends(width int) (first, last int64, err error) {
+// firstAndLast returns the first and the last integer of a non-empty range.
+func (p bufferRange) firstAndLast(width int) (first, last int64, err error) {
 	w, n := int64(width), p.to-p.from
 	head, err := p.read(0, w)
 	if err != nil {
@@ -220,20 +226,20 @@ func (p part) ends(width int) (first, last int64, err error) {
 	return integers.Slice{Bytes: head, Width: width}.At(0), integers.Slice{Bytes: tail, Width: width}.At(0), nil
 }
 
-// inFlight copies at once keep a link busy while each is given and awaited.
-const inFlight = 2
+// maxInFlight copies at a time keep a link busy while the host submits the next.
+const maxInFlight = 2
 
-// move copies parts, wherever they are, to one new allocation on a device and
-// returns a slice of it for each. Each starts at a multiple of 64 bytes; on the
-// CPU at one of its own alignment, so that parts of one root buffer that lie
-// close together can come in one copy, with the gaps between them. The caller
-// owns a reference to each slice; the allocation goes back with the last. With a
-// stream, copies are in its order and may not be done when move returns.
-func move(parts []part, dev Device, s Stream) ([]*memory.Buffer, error) {
+// copyRanges copies ranges of any device to one new allocation on dev, and returns a
+// slice of it per range. The caller owns one reference to each slice. Each slice
+// starts at a multiple of 64 bytes. On the CPU it starts at a multiple of the
+// range's own alignment, so that ranges close together in one root buffer arrive in
+// one copy, with the gaps between them. If s is not nil, the copies are submitted to
+// s and may not be complete when copyRanges returns.
+func copyRanges(parts []bufferRange, dev Device, s Stream) ([]*memory.Buffer, error) {
 	if len(parts) == 0 {
 		return nil, nil
 	}
-	p := newPlan(parts, dev)
+	p := newCopyPlan(parts, dev)
 	defer p.release()
 	whole, err := p.execute(dev, s)
 	if err != nil {
@@ -243,32 +249,33 @@ func move(parts []part, dev Device, s Stream) ([]*memory.Buffer, error) {
 	whole.Release()
 	defer root.Release()
 	moved := make([]*memory.Buffer, len(parts))
-	for i, where := range p.places {
+	for i, where := range p.destinations {
 		var at int64
-		if where.run >= 0 {
-			at = p.runs[where.run].at + where.offset
+		if where.transfer >= 0 {
+			at = p.transfers[where.transfer].pos + where.offset
 		}
 		moved[i] = memory.SliceBuffer(root, int(at), int(parts[i].to-parts[i].from))
 	}
 	return moved, nil
 }
 
-func (p *plan) execute(dev Device, s Stream) (whole Buffer, err error) {
+// execute allocates the destination and copies all transfers.
+func (p *copyPlan) execute(dev Device, s Stream) (whole Buffer, err error) {
 	if s == nil {
 		whole, err = dev.Alloc(p.size)
 	} else {
-		whole, err = allocOn(s, dev, p.size)
+		whole, err = allocOnStream(s, dev, p.size)
 	}
 	if err != nil {
 		return nil, err
 	}
 	if s == nil {
-		err = p.gather(whole)
+		err = p.copyStaged(whole)
 		if err == nil {
-			err = p.copyLarge(whole)
+			err = p.copyUnstaged(whole)
 		}
 	} else {
-		err = p.copyOn(s, whole)
+		err = p.enqueue(s, whole)
 	}
 	if err != nil {
 		whole.Release()
@@ -277,20 +284,20 @@ func (p *plan) execute(dev Device, s Stream) (whole Buffer, err error) {
 	return whole, nil
 }
 
-// copyLarge copies the runs that are not gathered: those of the host together,
-// where the device can, and else some at a time.
-func (p *plan) copyLarge(dst Buffer) error {
+// copyUnstaged copies the transfers that are not staged. Those of the host go in one
+// operation if dst supports it, and otherwise maxInFlight at a time.
+func (p *copyPlan) copyUnstaged(dst Buffer) error {
 	together, ok := dst.(rangeCopier)
 	var ranges []HostRange
 	var copies errgroup.Group
-	copies.SetLimit(inFlight)
-	for i := range p.runs {
-		r := &p.runs[i]
+	copies.SetLimit(maxInFlight)
+	for i := range p.transfers {
+		r := &p.transfers[i]
 		switch {
-		case r.small:
+		case r.staged:
 		case ok && OnHost(r.root):
-			ranges = append(ranges, HostRange{Bytes: r.root.Bytes()[r.from:r.to], Pos: r.at})
-		case i == len(p.runs)-1: // this goroutine has nothing else to do
+			ranges = append(ranges, HostRange{Bytes: r.root.Bytes()[r.from:r.to], Pos: r.pos})
+		case i == len(p.transfers)-1: // this goroutine is otherwise idle
 			return errors.Join(r.copyTo(dst), copies.Wait())
 		default:
 			copies.Go(func() error { return r.copyTo(dst) })
@@ -303,14 +310,14 @@ func (p *plan) copyLarge(dst Buffer) error {
 	return errors.Join(err, copies.Wait())
 }
 
-func (r *run) copyTo(dst Buffer) error {
+func (r *transfer) copyTo(dst Buffer) error {
 	src, err := BufferOf(r.root)
 	if err != nil {
 		return err
 	}
 	defer src.Release()
 	if host, ok := HostBytes(src); ok {
-		_, err = dst.CopyFromHost(host[r.from:r.to], r.at)
+		_, err = dst.CopyFromHost(host[r.from:r.to], r.pos)
 		return err
 	}
 	bytes, err := src.Slice(r.from, r.to-r.from)
@@ -318,37 +325,37 @@ func (r *run) copyTo(dst Buffer) error {
 		return err
 	}
 	defer bytes.Release()
-	_, err = dst.CopyFromDevice(bytes, r.at)
+	_, err = dst.CopyFromDevice(bytes, r.pos)
 	return err
 }
 
 const (
-	// maxGathered is the size up to which parts of the host are put together
-	// before they are copied: the processor moves as much in the time of one
-	// copy call.
-	maxGathered = 64 << 10
-	// gatherPiece is how much of them goes in one call.
-	gatherPiece = 1 << 20
+	// maxStaged is the size up to which host memory is staged: gathered in pinned
+	// memory and copied in one call. In the time of one copy call the processor
+	// moves this much.
+	maxStaged = 64 << 10
+	// stagingSize is the size of the staging memory.
+	stagingSize = 1 << 20
 )
 
-// gather copies the small runs of the host, put together in memory from which
-// the device copies fastest.
-func (p *plan) gather(dst Buffer) error {
-	if p.gathered == 0 {
+// copyStaged gathers the staged transfers in memory of the device's HostAllocator
+// and copies them.
+func (p *copyPlan) copyStaged(dst Buffer) error {
+	if p.stagedSize == 0 {
 		return nil
 	}
 	if host, ok := HostBytes(dst); ok {
-		p.fill(host[:p.gathered], 0, 0)
+		p.fillStaging(host[:p.stagedSize], 0, 0)
 		return nil
 	}
-	mem, err := stage(dst.Device(), min(p.gathered, gatherPiece))
+	mem, err := allocStaging(dst.Device(), min(p.stagedSize, stagingSize))
 	if err != nil {
 		return err
 	}
 	defer dst.Device().HostAllocator().Free(mem)
-	for at, next := int64(0), 0; at < p.gathered; {
+	for at, next := int64(0), 0; at < p.stagedSize; {
 		var n int64
-		n, next = p.fill(mem, at, next)
+		n, next = p.fillStaging(mem, at, next)
 		if _, err := dst.CopyFromHost(mem[:n], at); err != nil {
 			return err
 		}
@@ -357,74 +364,75 @@ func (p *plan) gather(dst Buffer) error {
 	return nil
 }
 
-// fill writes small runs, from index next on, as they are to lie from position
-// at on, until no other fits. It returns how many bytes that makes, and where
-// to go on.
-func (p *plan) fill(b []byte, at int64, next int) (n int64, after int) {
-	for ; next < len(p.runs); next++ {
-		r := &p.runs[next]
-		if !r.small {
+// fillStaging writes staged transfers to b, from index next on, until no other fits.
+// b[0] belongs at position pos of the destination. It returns the number of bytes
+// written and the index of the next transfer.
+func (p *copyPlan) fillStaging(b []byte, at int64, next int) (n int64, after int) {
+	for ; next < len(p.transfers); next++ {
+		r := &p.transfers[next]
+		if !r.staged {
 			continue
 		}
-		size := roundUp(r.to - r.from)
+		size := alignUp(r.to - r.from)
 		if n+size > int64(len(b)) {
 			break
 		}
-		copied := copy(b[r.at-at:], r.root.Bytes()[r.from:r.to])
-		clear(b[r.at-at+int64(copied) : n+size])
+		copied := copy(b[r.pos-at:], r.root.Bytes()[r.from:r.to])
+		clear(b[r.pos-at+int64(copied) : n+size])
 		n += size
 	}
 	return n, next
 }
 
-// stage takes memory of the device's HostAllocator, which reports by a panic
-// that it has none.
-func stage(dev Device, n int64) (b []byte, err error) {
+// allocStaging allocates memory of the device's HostAllocator. A panic of the
+// allocator becomes an error.
+func allocStaging(dev Device, n int64) (b []byte, err error) {
 	defer func() {
 		if failure := recover(); failure != nil {
 			cause, ok := failure.(error)
 			if !ok {
 				panic(failure)
 			}
-			err = fmt.Errorf("memory to copy from: %w", cause)
+			err = fmt.Errorf("allocating staging memory: %w", cause)
 		}
 	}()
 	return dev.HostAllocator().Allocate(int(n)), nil
 }
 
-// allocOn allocates on a device for a stream.
-func allocOn(s Stream, dev Device, n int64) (Buffer, error) {
+// allocOnStream allocates on a stream, whose device must be dev.
+func allocOnStream(s Stream, dev Device, n int64) (Buffer, error) {
 	b, err := s.Alloc(n)
 	if err == nil && b.Device() != dev {
-		err = fmt.Errorf("copying to %s in the order of a stream of %s: %w", dev, b.Device(), ErrDevice)
+		err = fmt.Errorf("the stream is on %s, want %s: %w", b.Device(), dev, ErrDevice)
 		b.Release()
 	}
 	return b, err
 }
 
-// copyOn gives the copies to a stream, which then holds what they read.
-func (p *plan) copyOn(s Stream, dst Buffer) error {
+// enqueue submits the copies to a stream. It keeps the sources alive until the
+// stream has run them.
+func (p *copyPlan) enqueue(s Stream, dst Buffer) error {
 	var held []*memory.Buffer
 	defer func() { s.After(func() { releaseAll(held) }) }()
-	for at, next := int64(0), 0; at < p.gathered; {
-		mem, err := stage(dst.Device(), min(p.gathered-at, gatherPiece))
+	for at, next := int64(0), 0; at < p.stagedSize; {
+		mem, err := allocStaging(dst.Device(), min(p.stagedSize-at, stagingSize))
 		if err != nil {
 			return err
 		}
 		piece := memory.NewBufferWithAllocator(mem, dst.Device().HostAllocator())
 		held = append(held, piece)
 		var n int64
-		n, next = p.fill(mem, at, next)
-		if err := copyPart(s, dst, at, piece, 0, n); err != nil {
+		n, next = p.fillStaging(mem, at, next)
+		if err := enqueueRange(s, dst, at, piece, 0, n); err != nil {
 			return err
 		}
 		at += n
 	}
-	for i := range p.runs {
-		if r := &p.runs[i]; !r.small {
+	for i := range p.transfers {
+		if r := &p.transfers[i]; !r.staged {
 			r.root.Retain()
 			held = append(held, r.root)
-			if err := copyPart(s, dst, r.at, r.root, r.from, r.to); err != nil {
+			if err := enqueueRange(s, dst, r.pos, r.root, r.from, r.to); err != nil {
 				return err
 			}
 		}
@@ -432,8 +440,8 @@ func (p *plan) copyOn(s Stream, dst Buffer) error {
 	return nil
 }
 
-// copyPart copies bytes [from, to) of a root buffer.
-func copyPart(s Stream, dst Buffer, pos int64, root *memory.Buffer, from, to int64) error {
+// enqueueRange submits a copy of bytes [from, to) of a root buffer.
+func enqueueRange(s Stream, dst Buffer, pos int64, root *memory.Buffer, from, to int64) error {
 	whole, err := BufferOf(root)
 	if err != nil {
 		return err

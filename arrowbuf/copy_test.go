@@ -165,7 +165,7 @@ func TestCopyToPassesTheDevicesErrorsOn(t *testing.T) {
 		_, err = moved.MarshalJSON()
 		assert.ErrorIs(t, err, errBroken)
 		_, err = arrowbuf.CopyTo(host, nil)
-		assert.ErrorContains(t, err, "there is no device")
+		assert.ErrorContains(t, err, "arrowbuf.CopyTo: nil device")
 	})
 }
 

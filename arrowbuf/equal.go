@@ -5,10 +5,9 @@ import (
 	"github.com/apache/arrow-go/v18/arrow/array"
 )
 
-// BitwiseEqual tells whether two arrays of the host are of one type and hold the same
-// values to the bit. It is array.Equal but for floats, which that compares as
-// numbers: here 0 is not -0, and a NaN is one of the same bits. What lies behind
-// nulls does not count.
+// BitwiseEqual reports whether two arrays of the host have equal types and bitwise
+// equal values. It differs from array.Equal for floats: 0 differs from -0, and a NaN
+// equals a NaN of the same bits. Values of null elements are ignored.
 func BitwiseEqual(a, b arrow.Array) bool {
 	if !arrow.TypeEqual(a.DataType(), b.DataType()) {
 		return false
@@ -19,13 +18,14 @@ func BitwiseEqual(a, b arrow.Array) bool {
 	return array.Equal(left, right)
 }
 
-// asBits is an array with unsigned integers for floats.
+// asBits returns arr with unsigned integers in place of floats.
 func asBits(arr arrow.Array) arrow.Array {
 	data := bitsOf(arr.Data())
 	defer data.Release()
 	return array.MakeFromData(data)
 }
 
+// bitsOf returns data with unsigned integers in place of floats.
 func bitsOf(data arrow.ArrayData) *array.Data {
 	var children []arrow.ArrayData
 	for _, child := range data.Children() {
@@ -46,7 +46,8 @@ func bitsOf(data arrow.ArrayData) *array.Data {
 	return made
 }
 
-// bitsTypeOf is a type of the same layout without floats, one for all names of it.
+// bitsTypeOf returns a type of the same layout without floats. It drops what two
+// equal types may differ in, such as names of list fields.
 func bitsTypeOf(dtype arrow.DataType) arrow.DataType {
 	switch t := dtype.(type) {
 	case arrow.ExtensionType:

@@ -89,5 +89,5 @@ func ExampleCatchHostAccess() {
 		text := array.NewStringData(batch.Column(0).Data()) // an array of the host, over memory of the GPU
 		fmt.Println(text.Value(0))
 	})
-	// Output: the host touched the memory of column 0, "carrier", of type utf8, on cuda:0; call ToHost first: wrong device
+	// Output: the host accessed the memory of column 0, "carrier", of type utf8, on cuda:0; call ToHost first: wrong device
 }

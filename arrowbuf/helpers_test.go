@@ -40,6 +40,7 @@ func randomBatch(t testing.TB, mem memory.Allocator, rows int, types ...arrow.Da
 	return made
 }
 
+// copyBatch implements CopyTo.
 func copyBatch(t testing.TB, b arrow.RecordBatch, dev arrowbuf.Device) *arrowbuf.RecordBatch {
 	t.Helper()
 	moved, err := arrowbuf.CopyTo(b, dev)

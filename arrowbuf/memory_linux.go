@@ -13,14 +13,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// checkRoom asks what there is at most, and the kernel whether it would map n bytes now.
-func checkRoom(n int64) error {
+// probeMemory returns an error if n bytes exceed the total memory, or if the kernel
+// refuses to map n bytes now.
+func probeMemory(n int64) error {
 	const large = 1 << 30
 	if n < large {
 		return nil
 	}
-	if most := mostMemory(); n > most {
-		return fmt.Errorf("there are %d bytes", most)
+	if most := totalMemory(); n > most {
+		return fmt.Errorf("the system has %d bytes", most)
 	}
 	m, err := unix.Mmap(-1, 0, int(n), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE)
 	if err != nil {
@@ -29,39 +30,44 @@ func checkRoom(n int64) error {
 	return unix.Munmap(m)
 }
 
-// mostMemory is how much the machine has, with what it swaps, or the container that
-// this is: a system that was told to map whatever is asked for (vm.overcommit_memory 1)
-// kills the program that uses more. It is no limit where the system does not say.
-func mostMemory() int64 {
+// totalMemory returns the memory and swap of the machine in bytes, or the limit of
+// its container if that is less. It matters on systems that map any size
+// (vm.overcommit_memory 1): they kill a process that uses more. It returns
+// math.MaxInt64 if the system does not report a size.
+func totalMemory() int64 {
 	var has unix.Sysinfo_t
 	if err := unix.Sysinfo(&has); err != nil {
 		return math.MaxInt64
 	}
 	groups, _ := os.ReadFile("/proc/self/cgroup")
-	return limited(inBytes(has.Totalram, has.Unit), inBytes(has.Totalswap, has.Unit), string(groups), "/sys/fs/cgroup")
+	return cgroupLimit(inBytes(has.Totalram, has.Unit), inBytes(has.Totalswap, has.Unit), string(groups), "/sys/fs/cgroup")
 }
 
+// inBytes returns n units in bytes, limited to half of math.MaxInt64 so that sums do
+// not overflow.
 func inBytes[N uint32 | uint64](n N, unit uint32) int64 {
 	return int64(min(uint64(n)*uint64(unit), math.MaxInt64/2))
 }
 
-// limited is what the control groups of a process leave it of memory and swap, and those
-// that they are in. A container has its own at the root. (cgroups(7), "/proc/pid/cgroup";
-// Control Group v2, "Memory Interface Files"; of version 1 memory.txt, 3.)
-func limited(memory, swap int64, groups, root string) int64 {
+// cgroupLimit returns the memory and swap that a process may use under its control
+// groups and their ancestors. groups is the text of /proc/pid/cgroup, root the mount
+// point of the control groups. See cgroups(7), section "/proc/pid/cgroup"; Control
+// Group v2, section "Memory Interface Files"; and for version 1 memory.txt, section
+// 3.
+func cgroupLimit(memory, swap int64, groups, root string) int64 {
 	both := int64(math.MaxInt64)
 	for line := range strings.Lines(groups) {
-		fields := strings.SplitN(strings.TrimSpace(line), ":", 3) // number, controllers, group
+		fields := strings.SplitN(strings.TrimSpace(line), ":", 3) // hierarchy number, controllers, group
 		if len(fields) < 3 {
 			continue
 		}
 		for group := path.Clean("/" + fields[2]); ; group = path.Dir(group) {
 			if fields[1] == "" {
-				memory = min(memory, limitIn(root, group, "memory.max"))
-				swap = min(swap, limitIn(root, group, "memory.swap.max"))
+				memory = min(memory, readLimit(root, group, "memory.max"))
+				swap = min(swap, readLimit(root, group, "memory.swap.max"))
 			} else if slices.Contains(strings.Split(fields[1], ","), "memory") {
-				memory = min(memory, limitIn(root, "memory", group, "memory.limit_in_bytes"))
-				both = min(both, limitIn(root, "memory", group, "memory.memsw.limit_in_bytes"))
+				memory = min(memory, readLimit(root, "memory", group, "memory.limit_in_bytes"))
+				both = min(both, readLimit(root, "memory", group, "memory.memsw.limit_in_bytes"))
 			}
 			if group == "/" {
 				break
@@ -71,8 +77,9 @@ func limited(memory, swap int64, groups, root string) int64 {
 	return min(memory+swap, both)
 }
 
-// limitIn is the largest number where there is no such file, or it says "max".
-func limitIn(file ...string) int64 {
+// readLimit returns the number in a file, or math.MaxInt64 if the file does not
+// exist or contains "max".
+func readLimit(file ...string) int64 {
 	text, _ := os.ReadFile(filepath.Join(file...))
 	n, err := strconv.ParseInt(strings.TrimSpace(string(text)), 10, 64)
 	if err != nil {
@@ -81,12 +88,13 @@ func limitIn(file ...string) int64 {
 	return n
 }
 
-// useLargePages asks for pages of 2 MiB where they fit between others.
+// useLargePages asks for pages of 2 MiB. Faulting in a large page costs far less
+// than 512 small ones.
 func useLargePages(memory []byte) {
 	const page = 2 << 20
-	start := sliceAddress(memory)
+	start := addressOf(memory)
 	from, to := (start+page-1)/page*page-start, (start+uintptr(len(memory)))/page*page-start
 	if from < to {
-		_ = unix.Madvise(memory[from:to], unix.MADV_HUGEPAGE) // a kernel may have none
+		_ = unix.Madvise(memory[from:to], unix.MADV_HUGEPAGE) // the kernel may be built without them
 	}
 }

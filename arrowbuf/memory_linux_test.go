@@ -11,7 +11,7 @@ import (
 
 // A kernel that maps whatever is asked for would kill the program later.
 func TestNoMoreThanTheMachineHasIsRoom(t *testing.T) {
-	most := mostMemory()
+	most := totalMemory()
 	require.Less(t, most, int64(1)<<46)
 	assert.Greater(t, most, int64(1)<<26)
 	err := CheckRoom(max(most+1, 1<<30))
@@ -46,6 +46,6 @@ func TestRoomIsThatOfTheContainer(t *testing.T) {
 			require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o777))
 			require.NoError(t, os.WriteFile(path, []byte(text), 0o666))
 		}
-		assert.Equal(t, c.want, limited(machine, swap, c.groups, root), about)
+		assert.Equal(t, c.want, cgroupLimit(machine, swap, c.groups, root), about)
 	}
 }

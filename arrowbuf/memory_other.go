@@ -2,8 +2,8 @@
 
 package arrowbuf
 
-// checkRoom cannot ask this system.
-func checkRoom(int64) error { return nil }
+// probeMemory returns nil: this system cannot be asked.
+func probeMemory(int64) error { return nil }
 
-// useLargePages cannot ask this system.
+// useLargePages does nothing: this system has no such request.
 func useLargePages([]byte) {}

@@ -4,9 +4,9 @@ package arrowbuf
 
 import "golang.org/x/sys/unix"
 
-// checkRoom asks the kernel whether it would map n bytes now. The size of the machine
-// is not asked for: these systems swap to files that grow.
-func checkRoom(n int64) error {
+// probeMemory returns an error if the kernel refuses to map n bytes now. The total
+// memory is not a limit here: these systems swap to files that grow.
+func probeMemory(n int64) error {
 	const large = 1 << 30
 	if n < large {
 		return nil
@@ -18,5 +18,5 @@ func checkRoom(n int64) error {
 	return unix.Munmap(m)
 }
 
-// useLargePages cannot ask this system.
+// useLargePages does nothing: this system has no such request.
 func useLargePages([]byte) {}

@@ -12,96 +12,96 @@ import (
 	"github.com/quiver-gpu/quiver/arrowbuf/internal/integers"
 )
 
-// What says where in another buffer or array the elements lie: offsets, views
-// and indices. An array that shows the whole of them is taken as it is; of a
-// slice they come to the host, which finds what they reach and rebases them.
+// Offsets, views and indices refer to elements of another buffer or array. If an
+// array shows all of them, they are copied unchanged. Those of a slice are read on
+// the host, which finds the range that they refer to and rebases them.
 
-// binary cuts the bytes of strings and their offsets.
-func (c *cutter) binary(out *cut, s span, dtype arrow.DataType, width int) error {
-	values := s.buffer(2)
-	first, last, err := c.offsets(out, s, width, values.Len())
+// sliceBinary collects the offsets of strings and the bytes that they enclose.
+func (s *slicer) sliceBinary(out *slicedArray, r elementRange, dtype arrow.DataType, width int) error {
+	values := r.buffer(2)
+	first, last, err := s.sliceOffsets(out, r, width, values.Len())
 	if err != nil {
 		return fmt.Errorf("offsets: %w", err)
 	}
-	bytes := c.part(values, first, last, 1)
+	bytes := s.addRange(values, first, last, 1)
 	if text, ok := dtype.(arrow.BinaryDataType); ok && text.IsUtf8() {
 		return out.add(bytes, nil)
 	}
-	return out.add(c.anything(bytes, nil))
+	return out.add(s.zeroIfSet(bytes, nil))
 }
 
-// offsets cuts the offsets of the elements, so that they start at 0, and
-// returns which values they enclose.
-func (c *cutter) offsets(out *cut, s span, width, values int) (first, last int, err error) {
-	if s.length == 0 {
-		c.parts = append(c.parts, hostPart(make([]byte, width), width))
-		return 0, 0, out.add(len(c.parts)-1, nil)
+// sliceOffsets collects the offsets of the elements, rebased to 0, and returns the
+// range of values that they enclose.
+func (s *slicer) sliceOffsets(out *slicedArray, r elementRange, width, values int) (first, last int, err error) {
+	if r.length == 0 {
+		s.ranges = append(s.ranges, rangeOfBytes(make([]byte, width), width))
+		return 0, 0, out.add(len(s.ranges)-1, nil)
 	}
-	s.length++
-	at, err := c.fixed(s, 1, width)
+	r.length++
+	at, err := s.sliceFixed(r, 1, width)
 	if err != nil {
 		return 0, 0, err
 	}
 	out.buffers = append(out.buffers, at)
-	if p := c.parts[at]; p.isWhole() && !OnHost(p.src) && !c.check && !c.blank {
-		// The array shows all, so the device need not be asked where its
-		// values end.
+	if p := s.ranges[at]; p.isWhole() && !OnHost(p.src) && !s.checkOnly && !s.zeroValues {
+		// The array shows all values, so the last offset need not be read from
+		// the device.
 		return 0, values, nil
 	}
-	from, to, err := c.parts[at].ends(width)
+	from, to, err := s.ranges[at].firstAndLast(width)
 	if err != nil {
 		return 0, 0, err
 	}
 	if from < 0 || to < from || to > int64(values) {
 		return 0, 0, fmt.Errorf("from %d to %d into %d values: %w", from, to, values, arrow.ErrInvalid)
 	}
-	if from != 0 && !c.check {
-		old, err := c.parts[at].ints(width)
+	if from != 0 && !s.checkOnly {
+		old, err := s.ranges[at].ints(width)
 		if err != nil {
 			return 0, 0, err
 		}
-		c.parts[at] = hostPart(old.Less(from).Bytes, width)
+		s.ranges[at] = rangeOfBytes(old.Less(from).Bytes, width)
 	}
 	return int(from), int(to), nil
 }
 
-// views cuts 16-byte views and the buffers that they point into.
-func (c *cutter) views(out *cut, s span) error {
-	at, err := c.fixed(s, 1, arrow.ViewHeaderSizeBytes)
+// sliceViews collects 16-byte views and the buffers that they refer to.
+func (s *slicer) sliceViews(out *slicedArray, r elementRange) error {
+	at, err := s.sliceFixed(r, 1, arrow.ViewHeaderSizeBytes)
 	if err != nil {
 		return err
 	}
 	out.buffers = append(out.buffers, at)
-	buffers := s.data.Buffers()[min(2, len(s.data.Buffers())):]
-	reached := make([]reach, len(buffers))
+	buffers := r.data.Buffers()[min(2, len(r.data.Buffers())):]
+	reached := make([]interval, len(buffers))
 	for i, b := range buffers {
-		reached[i] = reach{0, int64(orEmpty(b).Len())}
+		reached[i] = interval{0, int64(orEmpty(b).Len())}
 	}
-	if c.look || c.isSlice(at) {
-		if err := c.narrowViews(out, at, reached); err != nil {
+	if s.narrow || s.isPartial(at) {
+		if err := s.narrowViews(out, at, reached); err != nil {
 			return fmt.Errorf("views: %w", err)
 		}
 	}
 	for i, b := range buffers {
-		out.buffers = append(out.buffers, c.part(orEmpty(b), int(reached[i].from), int(reached[i].to), 1))
+		out.buffers = append(out.buffers, s.addRange(orEmpty(b), int(reached[i].from), int(reached[i].to), 1))
 	}
 	return nil
 }
 
-// narrowViews narrows the ranges of the buffers to what the views reach. Of null
-// elements, which may hold anything, it makes empty views.
-func (c *cutter) narrowViews(out *cut, at int, buffers []reach) error {
-	const size, inline = arrow.ViewHeaderSizeBytes, 12 // bytes that a view holds itself
-	old, err := c.parts[at].bytes()
+// narrowViews narrows buffers to what the views use. It replaces the views of null
+// elements, which may hold anything, by empty ones.
+func (s *slicer) narrowViews(out *slicedArray, at int, buffers []interval) error {
+	const size, inline = arrow.ViewHeaderSizeBytes, 12 // inline: values of up to this many bytes are in the view itself
+	old, err := s.ranges[at].bytes()
 	if err != nil {
 		return err
 	}
-	isNull, err := c.nulls(out)
+	isNull, err := s.nullFunc(out)
 	if err != nil {
 		return err
 	}
 	views := append([]byte(nil), old...)
-	reached := make([]reach, len(buffers))
+	reached := make([]interval, len(buffers))
 	outside := func(yield func(view []byte, buffer uint32, from, to int64) error) error {
 		for i := range out.length {
 			view := views[i*size : (i+1)*size]
@@ -123,7 +123,7 @@ func (c *cutter) narrowViews(out *cut, at int, buffers []reach) error {
 		if int64(buffer) >= int64(len(buffers)) || from < 0 || to < from || to > buffers[buffer].to {
 			return fmt.Errorf("bytes [%d, %d) of buffer %d of %d: %w", from, to, buffer, len(buffers), arrow.ErrInvalid)
 		}
-		reached[buffer].see(from, to)
+		reached[buffer].extend(from, to)
 		return nil
 	})
 	if err != nil {
@@ -134,33 +134,33 @@ func (c *cutter) narrowViews(out *cut, at int, buffers []reach) error {
 		return nil
 	})
 	copy(buffers, reached)
-	c.parts[at] = hostPart(views, 8)
+	s.ranges[at] = rangeOfBytes(views, 8)
 	return nil
 }
 
-// dictionary cuts indices; the dictionary stays whole, since other batches
-// share it, unless few elements are looked at.
-func (c *cutter) dictionary(out *cut, s span, t *arrow.DictionaryType) error {
-	values, ok := s.data.Dictionary().(*array.Data)
+// sliceDictionary collects indices and the dictionary. The dictionary stays whole,
+// because other batches may share it, unless narrow is set.
+func (s *slicer) sliceDictionary(out *slicedArray, r elementRange, t *arrow.DictionaryType) error {
+	values, ok := r.data.Dictionary().(*array.Data)
 	if !ok || values == nil {
-		return fmt.Errorf("a dictionary array without its dictionary: %w", arrow.ErrInvalid)
+		return fmt.Errorf("nil dictionary: %w", arrow.ErrInvalid)
 	}
-	at, err := c.fixed(s, 1, t.Bytes())
+	at, err := s.sliceFixed(r, 1, t.Bytes())
 	if err != nil {
 		return err
 	}
 	out.buffers = append(out.buffers, at)
-	used := reach{0, int64(values.Len())}
-	if c.look {
-		if used, err = c.narrowIndices(out, at, t.Bytes(), values.Len()); err != nil {
+	used := interval{0, int64(values.Len())}
+	if s.narrow {
+		if used, err = s.narrowIndices(out, at, t.Bytes(), values.Len()); err != nil {
 			return fmt.Errorf("indices: %w", err)
 		}
 	}
-	if copied, ok := c.there[values]; ok {
-		out.dictionary = &cut{source: values, built: copied}
+	if copied, ok := s.cache[values]; ok {
+		out.dictionary = &slicedArray{source: values, built: copied}
 		return nil
 	}
-	dictionary, err := c.array(values, int(used.from), int(used.to-used.from))
+	dictionary, err := s.slice(values, int(used.from), int(used.to-used.from))
 	if err != nil {
 		return fmt.Errorf("dictionary: %w", err)
 	}
@@ -169,17 +169,18 @@ func (c *cutter) dictionary(out *cut, s span, t *arrow.DictionaryType) error {
 	return nil
 }
 
-// narrowIndices returns which of n values the indices name, and rebases them.
-func (c *cutter) narrowIndices(out *cut, at, width, n int) (used reach, err error) {
-	old, err := c.parts[at].ints(width)
+// narrowIndices returns the range of the n values that the indices use, and rebases
+// the indices.
+func (s *slicer) narrowIndices(out *slicedArray, at, width, n int) (used interval, err error) {
+	old, err := s.ranges[at].ints(width)
 	if err != nil {
 		return used, err
 	}
-	isNull, err := c.nulls(out)
+	isNull, err := s.nullFunc(out)
 	if err != nil {
 		return used, err
 	}
-	// Arrow's indices are never negative, so all read as unsigned.
+	// Arrow's indices are not negative, so all widths can be read as unsigned.
 	index := func(i int) int64 { return old.At(i) & (math.MaxInt64>>(64-8*width)<<1 | 1) }
 	for i := range out.length {
 		if isNull(i) {
@@ -188,7 +189,7 @@ func (c *cutter) narrowIndices(out *cut, at, width, n int) (used reach, err erro
 		if at := index(i); at < 0 || at >= int64(n) {
 			return used, fmt.Errorf("%d of %d values: %w", at, n, arrow.ErrInvalid)
 		}
-		used.see(index(i), index(i)+1)
+		used.extend(index(i), index(i)+1)
 	}
 	rebased := integers.Slice{Bytes: make([]byte, len(old.Bytes)), Width: width}
 	for i := range out.length {
@@ -196,56 +197,56 @@ func (c *cutter) narrowIndices(out *cut, at, width, n int) (used reach, err erro
 			rebased.Put(i, index(i)-used.from)
 		}
 	}
-	c.parts[at] = hostPart(rebased.Bytes, width)
+	s.ranges[at] = rangeOfBytes(rebased.Bytes, width)
 	return used, nil
 }
 
-// nulls returns which elements of a cut are null.
-func (c *cutter) nulls(out *cut) (isNull func(i int) bool, err error) {
-	if out.buffers[0] == absent {
+// nullFunc returns a function that reports whether element i is null.
+func (s *slicer) nullFunc(out *slicedArray) (isNull func(i int) bool, err error) {
+	if out.buffers[0] == noBuffer {
 		return func(int) bool { return false }, nil
 	}
-	bits, err := c.parts[out.buffers[0]].bytes()
+	bits, err := s.ranges[out.buffers[0]].bytes()
 	return func(i int) bool { return bitutil.BitIsNotSet(bits, i) }, err
 }
 
-// reach is a range [from, to) that grows to what is seen.
-type reach struct{ from, to int64 }
+// interval is a range [from, to) that grows.
+type interval struct{ from, to int64 }
 
-func (r *reach) see(from, to int64) {
+// extend grows the interval to include [from, to).
+func (r *interval) extend(from, to int64) {
 	if r.to == r.from {
-		*r = reach{from, to}
+		*r = interval{from, to}
 		return
 	}
 	r.from, r.to = min(r.from, from), max(r.to, to)
 }
 
-// list cuts lists that follow one another: offsets and the values that they
-// enclose.
-func (c *cutter) list(out *cut, s span, width int) error {
-	children, err := s.children(1)
+// sliceList collects the offsets of lists and the values that they enclose.
+func (s *slicer) sliceList(out *slicedArray, r elementRange, width int) error {
+	children, err := r.children(1)
 	if err != nil {
 		return err
 	}
-	first, last, err := c.offsets(out, s, width, children[0].Len())
+	first, last, err := s.sliceOffsets(out, r, width, children[0].Len())
 	if err != nil {
 		return fmt.Errorf("offsets: %w", err)
 	}
-	return c.child(out, children[0], first, last-first, "list values")
+	return s.sliceChild(out, children[0], first, last-first, "list values")
 }
 
-// entries cuts a map: a list of pairs. arrow-go makes no map without knowing
-// that neither entries nor keys are null.
-func (c *cutter) entries(out *cut, s span) error {
-	if err := c.list(out, s, 4); err != nil {
+// sliceMap collects a map: a list of key-value structs. arrow-go makes a map only if
+// its entries and keys are known not to be null.
+func (s *slicer) sliceMap(out *slicedArray, r elementRange) error {
+	if err := s.sliceList(out, r, 4); err != nil {
 		return err
 	}
 	pairs := &out.children[0]
 	if len(pairs.children) != 2 {
-		return fmt.Errorf("map entries of %d fields: %w", len(pairs.children), arrow.ErrInvalid)
+		return fmt.Errorf("map entries of %d fields, want 2: %w", len(pairs.children), arrow.ErrInvalid)
 	}
-	for _, never := range []*cut{pairs, &pairs.children[0]} {
-		if err := c.settle(never); err != nil {
+	for _, never := range []*slicedArray{pairs, &pairs.children[0]} {
+		if err := s.countNulls(never); err != nil {
 			return fmt.Errorf("map entries: %w", err)
 		}
 		if never.nulls != 0 {
@@ -255,38 +256,38 @@ func (c *cutter) entries(out *cut, s span) error {
 	return nil
 }
 
-// listViews cuts lists that lie anywhere in their values.
-func (c *cutter) listViews(out *cut, s span, width int) error {
-	children, err := s.children(1)
+// sliceListViews collects list views, whose values may be in any order.
+func (s *slicer) sliceListViews(out *slicedArray, r elementRange, width int) error {
+	children, err := r.children(1)
 	if err != nil {
 		return err
 	}
-	offsets, err := c.fixed(s, 1, width)
+	offsets, err := s.sliceFixed(r, 1, width)
 	if err != nil {
 		return fmt.Errorf("offsets: %w", err)
 	}
-	sizes, err := c.fixed(s, 2, width)
+	sizes, err := s.sliceFixed(r, 2, width)
 	if err != nil {
 		return fmt.Errorf("sizes: %w", err)
 	}
 	out.buffers = append(out.buffers, offsets, sizes)
-	used := reach{0, int64(children[0].Len())}
-	if s.length == 0 || c.isSlice(offsets, sizes) {
-		if used, err = c.narrowLists(offsets, sizes, width, used.to); err != nil {
+	used := interval{0, int64(children[0].Len())}
+	if r.length == 0 || s.isPartial(offsets, sizes) {
+		if used, err = s.narrowListViews(offsets, sizes, width, used.to); err != nil {
 			return fmt.Errorf("list views: %w", err)
 		}
 	}
-	return c.child(out, children[0], int(used.from), int(used.to-used.from), "list values")
+	return s.sliceChild(out, children[0], int(used.from), int(used.to-used.from), "list values")
 }
 
-// narrowLists returns which of n values the lists reach, and rebases their
-// offsets. A list of no values may lie anywhere.
-func (c *cutter) narrowLists(offsets, sizes, width int, n int64) (used reach, err error) {
-	from, err := c.parts[offsets].ints(width)
+// narrowListViews returns the range of the n values that the lists use, and rebases
+// their offsets. The offset of an empty list is not checked.
+func (s *slicer) narrowListViews(offsets, sizes, width int, n int64) (used interval, err error) {
+	from, err := s.ranges[offsets].ints(width)
 	if err != nil {
 		return used, err
 	}
-	size, err := c.parts[sizes].ints(width)
+	size, err := s.ranges[sizes].ints(width)
 	if err != nil {
 		return used, err
 	}
@@ -298,7 +299,7 @@ func (c *cutter) narrowLists(offsets, sizes, width int, n int64) (used reach, er
 		if at < 0 || length < 0 || at > n || length > n-at {
 			return used, fmt.Errorf("%d values at %d of %d: %w", length, at, n, arrow.ErrInvalid)
 		}
-		used.see(at, at+length)
+		used.extend(at, at+length)
 	}
 	rebased := integers.Slice{Bytes: make([]byte, len(from.Bytes)), Width: width}
 	for i := range from.Len() {
@@ -306,87 +307,88 @@ func (c *cutter) narrowLists(offsets, sizes, width int, n int64) (used reach, er
 			rebased.Put(i, from.At(i)-used.from)
 		}
 	}
-	c.parts[offsets] = hostPart(rebased.Bytes, width)
+	s.ranges[offsets] = rangeOfBytes(rebased.Bytes, width)
 	return used, nil
 }
 
-func (c *cutter) fixedSizeList(out *cut, s span, n int) error {
-	children, err := s.children(1)
+func (s *slicer) sliceFixedSizeList(out *slicedArray, r elementRange, n int) error {
+	children, err := r.children(1)
 	if err != nil {
 		return err
 	}
-	if n < 0 || n > 0 && s.first+s.length > children[0].Len()/n {
-		return fmt.Errorf("fixed-size list of %d elements without values for each: %w", s.first+s.length, arrow.ErrInvalid)
+	if n < 0 || n > 0 && r.first+r.length > children[0].Len()/n {
+		return fmt.Errorf("too few values for %d fixed-size lists: %w", r.first+r.length, arrow.ErrInvalid)
 	}
-	return c.child(out, children[0], s.first*n, s.length*n, "list values")
+	return s.sliceChild(out, children[0], r.first*n, r.length*n, "list values")
 }
 
-func (c *cutter) fields(out *cut, s span, t *arrow.StructType) error {
-	children, err := s.children(t.NumFields())
+func (s *slicer) sliceFields(out *slicedArray, r elementRange, t *arrow.StructType) error {
+	children, err := r.children(t.NumFields())
 	if err != nil {
 		return err
 	}
 	for i, child := range children {
-		if s.first+s.length > child.Len() {
-			return fmt.Errorf("field %q has %d elements, the array needs %d: %w", t.Field(i).Name, child.Len(), s.first+s.length, arrow.ErrInvalid)
+		if r.first+r.length > child.Len() {
+			return fmt.Errorf("field %q has %d elements, the array needs %d: %w", t.Field(i).Name, child.Len(), r.first+r.length, arrow.ErrInvalid)
 		}
-		if err := c.child(out, child, s.first, s.length, fmt.Sprintf("field %q", t.Field(i).Name)); err != nil {
+		if err := s.sliceChild(out, child, r.first, r.length, fmt.Sprintf("field %q", t.Field(i).Name)); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (c *cutter) sparseUnion(out *cut, s span, t *arrow.SparseUnionType) error {
-	if err := out.add(c.fixed(s, 1, 1)); err != nil {
+func (s *slicer) sliceSparseUnion(out *slicedArray, r elementRange, t *arrow.SparseUnionType) error {
+	if err := out.add(s.sliceFixed(r, 1, 1)); err != nil {
 		return fmt.Errorf("type ids: %w", err)
 	}
-	return c.fields(out, s, arrow.StructOf(t.Fields()...))
+	return s.sliceFields(out, r, arrow.StructOf(t.Fields()...))
 }
 
-// denseUnion cuts type ids, offsets, and of each child what the offsets reach.
-func (c *cutter) denseUnion(out *cut, s span, t *arrow.DenseUnionType) error {
-	children, err := s.children(t.NumFields())
+// sliceDenseUnion collects type ids, offsets, and the range of each child that the
+// offsets use.
+func (s *slicer) sliceDenseUnion(out *slicedArray, r elementRange, t *arrow.DenseUnionType) error {
+	children, err := r.children(t.NumFields())
 	if err != nil {
 		return err
 	}
-	ids, err := c.fixed(s, 1, 1)
+	ids, err := s.sliceFixed(r, 1, 1)
 	if err != nil {
 		return fmt.Errorf("type ids: %w", err)
 	}
-	offsets, err := c.fixed(s, 2, 4)
+	offsets, err := s.sliceFixed(r, 2, 4)
 	if err != nil {
 		return fmt.Errorf("offsets: %w", err)
 	}
 	out.buffers = append(out.buffers, ids, offsets)
-	used := make([]reach, len(children))
+	used := make([]interval, len(children))
 	for i, child := range children {
-		used[i] = reach{0, int64(child.Len())}
+		used[i] = interval{0, int64(child.Len())}
 	}
-	if s.length == 0 || c.isSlice(ids, offsets) {
-		if err := c.narrowUnion(ids, offsets, t, used); err != nil {
+	if r.length == 0 || s.isPartial(ids, offsets) {
+		if err := s.narrowUnion(ids, offsets, t, used); err != nil {
 			return fmt.Errorf("dense union: %w", err)
 		}
 	}
 	for i, child := range children {
-		if err := c.child(out, child, int(used[i].from), int(used[i].to-used[i].from), fmt.Sprintf("field %q", t.Fields()[i].Name)); err != nil {
+		if err := s.sliceChild(out, child, int(used[i].from), int(used[i].to-used[i].from), fmt.Sprintf("field %q", t.Fields()[i].Name)); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// narrowUnion narrows the ranges of the children to what the elements reach.
-func (c *cutter) narrowUnion(ids, offsets int, t *arrow.DenseUnionType, children []reach) error {
-	id, err := c.parts[ids].ints(1)
+// narrowUnion narrows the ranges of the children to what the elements use.
+func (s *slicer) narrowUnion(ids, offsets int, t *arrow.DenseUnionType, children []interval) error {
+	id, err := s.ranges[ids].ints(1)
 	if err != nil {
 		return err
 	}
-	at, err := c.parts[offsets].ints(4)
+	at, err := s.ranges[offsets].ints(4)
 	if err != nil {
 		return err
 	}
-	used := make([]reach, len(children))
+	used := make([]interval, len(children))
 	childOf := t.ChildIDs()
 	for i := range id.Len() {
 		code := id.At(i)
@@ -397,21 +399,21 @@ func (c *cutter) narrowUnion(ids, offsets int, t *arrow.DenseUnionType, children
 		if at.At(i) < 0 || at.At(i) >= children[child].to {
 			return fmt.Errorf("element %d of %d of child %d: %w", at.At(i), children[child].to, child, arrow.ErrInvalid)
 		}
-		used[child].see(at.At(i), at.At(i)+1)
+		used[child].extend(at.At(i), at.At(i)+1)
 	}
 	rebased := integers.Slice{Bytes: make([]byte, len(at.Bytes)), Width: 4}
 	for i := range id.Len() {
 		rebased.Put(i, at.At(i)-used[childOf[id.At(i)]].from)
 	}
-	c.parts[offsets] = hostPart(rebased.Bytes, 4)
+	s.ranges[offsets] = rangeOfBytes(rebased.Bytes, 4)
 	copy(children, used)
 	return nil
 }
 
-// runs cuts the runs that the elements lie in. The last may end behind them, as
-// it does in a slice.
-func (c *cutter) runs(out *cut, s span, t *arrow.RunEndEncodedType) error {
-	children, err := s.children(2)
+// sliceRuns collects the runs of a run-end encoded array that contain the elements.
+// The last run may end after the last element, as in any slice.
+func (s *slicer) sliceRuns(out *slicedArray, r elementRange, t *arrow.RunEndEncodedType) error {
+	children, err := r.children(2)
 	if err != nil {
 		return err
 	}
@@ -420,31 +422,32 @@ func (c *cutter) runs(out *cut, s span, t *arrow.RunEndEncodedType) error {
 	if !ok || !t.ValidRunEndsType(ends.DataType()) || ends.Len() != values.Len() {
 		return fmt.Errorf("%d run ends of type %s for %d values: %w", ends.Len(), ends.DataType(), values.Len(), arrow.ErrInvalid)
 	}
-	at, err := c.fixed(span{data: ends, first: ends.Offset(), length: ends.Len()}, 1, width.Bytes())
+	at, err := s.sliceFixed(elementRange{data: ends, first: ends.Offset(), length: ends.Len()}, 1, width.Bytes())
 	if err != nil {
 		return fmt.Errorf("run ends: %w", err)
 	}
-	first, last, err := c.parts[at].findRuns(s, width.Bytes())
+	first, last, err := s.ranges[at].findRuns(r, width.Bytes())
 	if err != nil {
 		return fmt.Errorf("run ends: %w", err)
 	}
-	p := &c.parts[at]
+	p := &s.ranges[at]
 	p.from, p.to = p.from+int64(first*width.Bytes()), p.from+int64(last*width.Bytes())
-	if s.first != 0 {
+	if r.first != 0 {
 		old, err := p.ints(width.Bytes())
 		if err != nil {
 			return fmt.Errorf("run ends: %w", err)
 		}
-		*p = hostPart(old.Less(int64(s.first)).Bytes, width.Bytes())
+		*p = rangeOfBytes(old.Less(int64(r.first)).Bytes, width.Bytes())
 	}
-	out.children = []cut{{dtype: ends.DataType(), length: last - first, buffers: []int{absent, at}}}
-	return c.child(out, values, first, last-first, "run values")
+	out.children = []slicedArray{{dtype: ends.DataType(), length: last - first, buffers: []int{noBuffer, at}}}
+	return s.sliceChild(out, values, first, last-first, "run values")
 }
 
-// findRuns returns which runs the elements of a span lie in. It reads few run
-// ends one by one, or all where they are few.
-func (p part) findRuns(s span, width int) (first, last int, err error) {
-	if s.length == 0 {
+// findRuns returns the range [first, last) of the runs that contain the elements. If
+// the run ends are on a device and many, it reads only those that a binary search
+// needs.
+func (p bufferRange) findRuns(r elementRange, width int) (first, last int, err error) {
+	if r.length == 0 {
 		return 0, 0, nil
 	}
 	const few = 64 << 10
@@ -464,10 +467,10 @@ func (p part) findRuns(s span, width int) (first, last int, err error) {
 		}
 		end = all.At
 	}
-	first = sort.Search(n, func(i int) bool { return end(i) > int64(s.first) })
-	last = first + sort.Search(n-first, func(i int) bool { return end(first+i) >= int64(s.first+s.length) }) + 1
+	first = sort.Search(n, func(i int) bool { return end(i) > int64(r.first) })
+	last = first + sort.Search(n-first, func(i int) bool { return end(first+i) >= int64(r.first+r.length) }) + 1
 	if err == nil && last > n {
-		err = fmt.Errorf("%d runs do not reach element %d: %w", n, s.first+s.length, arrow.ErrInvalid)
+		err = fmt.Errorf("%d runs do not reach element %d: %w", n, r.first+r.length, arrow.ErrInvalid)
 	}
 	return first, last, err
 }
