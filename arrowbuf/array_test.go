@@ -14,8 +14,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A host touch of device memory ends these tests with a fault.
-func TestArraysOfEveryTypeGoToADeviceAndBack(t *testing.T) {
+// A host access to device memory ends these tests with a fault.
+func TestArraysOfAllTypesRoundTrip(t *testing.T) {
 	cudatest.ForEachDevice(t, func(t *testing.T, dev *cudabuf.Device) {
 		for _, dtype := range movable {
 			t.Run(dtype.String(), func(t *testing.T) { testType(t, dev, dtype, false) })
@@ -42,8 +42,8 @@ func testType(t *testing.T, dev arrowbuf.Device, dtype arrow.DataType, nulls boo
 	}
 }
 
-// testSlice checks elements [i, j) of the same array on the host and on a
-// device: cut on the host and moved, moved and cut, and moved again.
+// testSlice checks elements [i, j) of an array on the host and on a device: sliced on
+// the host and copied, copied and sliced, and copied to another device.
 func testSlice(t *testing.T, host arrow.Array, whole *arrowbuf.Array, i, j int) {
 	slice := array.NewSlice(host, int64(i), int64(j))
 	defer slice.Release()
@@ -68,7 +68,7 @@ func copyArray(t testing.TB, arr arrow.Array, dev arrowbuf.Device) *arrowbuf.Arr
 	return moved.(*arrowbuf.Array)
 }
 
-// requireSame checks a device array against the host's, method by method.
+// requireSame compares each method of a device array with the host array's.
 func requireSame(t testing.TB, host arrow.Array, dev *arrowbuf.Array) {
 	t.Helper()
 	require.Equal(t, host.Len(), dev.Len())
@@ -99,7 +99,7 @@ func requireSame(t testing.TB, host arrow.Array, dev *arrowbuf.Array) {
 	require.Same(t, arrowbuf.CPU(), arrowbuf.DeviceOf(back))
 }
 
-func TestNewArrayTellsDeviceMemoryFromHostMemory(t *testing.T) {
+func TestNewArrayDistinguishesDeviceMemory(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev *countingDevice) {
 		host := randomBatch(t, checked(t), 20, movable...)
 		moved := copyBatch(t, host, dev)
@@ -109,7 +109,7 @@ func TestNewArrayTellsDeviceMemoryFromHostMemory(t *testing.T) {
 			assert.IsType(t, column, own)
 			own.Release()
 			if dtype := column.DataType(); dtype.ID() == arrow.NULL || arrow.TypeEqual(dtype, arrow.StructOf()) && column.NullN() == 0 {
-				continue // no memory could tell
+				continue // the array has no memory to recognize the device by
 			}
 			there := arrowbuf.NewArray(moved.Column(i).Data())
 			assert.IsType(t, (*arrowbuf.Array)(nil), there, column.DataType())
@@ -120,9 +120,9 @@ func TestNewArrayTellsDeviceMemoryFromHostMemory(t *testing.T) {
 	})
 }
 
-// arrow-go's own arrays over device memory are harmless as long as nobody looks
-// inside; copying them is not a look.
-func TestArrowsOwnArraysOverDeviceMemoryAreCopied(t *testing.T) {
+// arrow-go's own arrays over device memory can be copied, although the host must not
+// read their values.
+func TestCopyArrayToAcceptsArrowGoArraysOverDeviceMemory(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev *countingDevice) {
 		host := randomBatch(t, checked(t), 20, arrow.PrimitiveTypes.Int32)
 		moved := copyBatch(t, host, dev)
@@ -141,7 +141,7 @@ func TestArrowsOwnArraysOverDeviceMemoryAreCopied(t *testing.T) {
 	})
 }
 
-func TestArraysMayBeUsedFromManyGoroutines(t *testing.T) {
+func TestArrayConcurrentUse(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev *countingDevice) {
 		host := randomBatch(t, checked(t), 100, arrow.BinaryTypes.String, arrow.PrimitiveTypes.Int32)
 		moved := copyBatch(t, host, dev)
@@ -150,7 +150,7 @@ func TestArraysMayBeUsedFromManyGoroutines(t *testing.T) {
 		defer slice.Release()
 		want := host.NewSlice(3, 80)
 		defer want.Release()
-		nulls := []int{want.Column(0).NullN(), want.Column(1).NullN()} // counted here: arrow-go's is no safe count
+		nulls := []int{want.Column(0).NullN(), want.Column(1).NullN()} // counted here: arrow-go's NullN is not safe for concurrent use
 		var wg sync.WaitGroup
 		for range 4 {
 			slice.Retain()
@@ -167,7 +167,7 @@ func TestArraysMayBeUsedFromManyGoroutines(t *testing.T) {
 	})
 }
 
-func TestReleasingAnArrayTooOftenPanics(t *testing.T) {
+func TestArrayExtraReleasePanics(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev *countingDevice) {
 		moved := copyArray(t, randomBatch(t, checked(t), 5, arrow.PrimitiveTypes.Int8).Column(0), dev)
 		moved.Retain()
@@ -177,8 +177,8 @@ func TestReleasingAnArrayTooOftenPanics(t *testing.T) {
 	})
 }
 
-// A method without an error to return has no other way to tell.
-func TestALookAtABrokenDevicePanicsWithItsError(t *testing.T) {
+// Methods of arrow.Array cannot return an error.
+func TestArrayMethodsPanicWithDeviceError(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev *countingDevice) {
 		moved := copyArray(t, randomBatch(t, checked(t), 50, arrow.BinaryTypes.String).Column(0), dev)
 		defer moved.Release()
@@ -203,7 +203,7 @@ func TestALookAtABrokenDevicePanicsWithItsError(t *testing.T) {
 	})
 }
 
-func TestTheBitmapOfASliceIsCopiedInItsPlace(t *testing.T) {
+func TestNullBitmapBytesOfSliceKeepsOffset(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev *countingDevice) {
 		host := randomBatch(t, checked(t), 200, arrow.PrimitiveTypes.Int8).Column(0)
 		moved := copyArray(t, host, dev)

@@ -16,7 +16,7 @@ import (
 	"github.com/quiver-gpu/quiver/cudabuf/cudatest"
 )
 
-// The benchmarks of copies of batches. MB/s are 1e6 bytes of columns a second.
+// These benchmarks copy batches. MB/s is 1e6 bytes of columns per second.
 
 func speed(b *testing.B, run func(b *testing.B, dev *cudabuf.Device)) {
 	b.Run("soft", func(b *testing.B) { run(b, cudatest.NewDevice(b)) })
@@ -68,8 +68,8 @@ func copyOnce(b *testing.B, batch arrow.RecordBatch, dev arrowbuf.Device) {
 	moved.Release()
 }
 
-// BenchmarkCopyToSmall copies batches of 64 KiB, beside one allocation of the
-// driver and one copy a buffer. An operation is one batch.
+// BenchmarkCopyToSmall copies batches of 64 KiB, compared with one driver allocation
+// and one copy per buffer. An operation is one batch.
 func BenchmarkCopyToSmall(b *testing.B) {
 	for _, columns := range []int{8, 64} {
 		b.Run(fmt.Sprintf("%dcolumns", columns), func(b *testing.B) {
@@ -119,7 +119,7 @@ func copyNaively(b *testing.B, batch arrow.RecordBatch, pool *cudabuf.Pool) {
 	}
 }
 
-// BenchmarkToHost brings a batch of 1 GiB back.
+// BenchmarkToHost copies a batch of 1 GiB to the host.
 func BenchmarkToHost(b *testing.B) {
 	speed(b, func(b *testing.B, dev *cudabuf.Device) {
 		size := int64(1 << 30)
@@ -137,9 +137,9 @@ func BenchmarkToHost(b *testing.B) {
 	})
 }
 
-// BenchmarkCopyToCPU takes a batch of the host to the CPU device, which shares its
-// columns, beside what arrow-go has to make a batch of columns: one that shares
-// them, and one that has a copy of each.
+// BenchmarkCopyToCPU copies a host batch to the CPU device, which shares its columns.
+// It is compared with arrow-go's ways to make a batch of columns: sharing them, and
+// copying each.
 func BenchmarkCopyToCPU(b *testing.B) {
 	batch, n := wideBatch(b, memory.DefaultAllocator, 64, 64<<20)
 	ways := []struct {

@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestBuffersReadAsReaderAtAsks(t *testing.T) {
+func TestBufferImplementsReaderAt(t *testing.T) {
 	everywhere(t, func(t *testing.T, dev arrowbuf.Device) {
 		for _, n := range []int{0, 1, 1000} {
 			b := alloc(t, dev, n)
@@ -32,7 +32,7 @@ func TestBuffersReadAsReaderAtAsks(t *testing.T) {
 	})
 }
 
-func TestBuffersWriteAsWriterAtAsks(t *testing.T) {
+func TestBufferImplementsWriterAt(t *testing.T) {
 	everywhere(t, func(t *testing.T, dev arrowbuf.Device) {
 		b := alloc(t, dev, 100)
 		w := io.NewOffsetWriter(b, 10)
@@ -51,7 +51,7 @@ func TestBuffersWriteAsWriterAtAsks(t *testing.T) {
 	})
 }
 
-func TestBuffersSliceAndCopyWithinTheirBounds(t *testing.T) {
+func TestBufferSliceAndCopyCheckBounds(t *testing.T) {
 	everywhere(t, func(t *testing.T, dev arrowbuf.Device) {
 		b := alloc(t, dev, 100)
 		part, err := b.Slice(20, 50)
@@ -81,7 +81,7 @@ func TestBuffersSliceAndCopyWithinTheirBounds(t *testing.T) {
 	})
 }
 
-func TestBuffersCopyAndCompareAcrossDevices(t *testing.T) {
+func TestBufferCopyAndEqualAcrossDevices(t *testing.T) {
 	everywhere(t, func(t *testing.T, dev arrowbuf.Device) {
 		for _, other := range []arrowbuf.Device{dev, arrowbuf.CPU()} {
 			src, dst := alloc(t, other, 40), alloc(t, dev, 100)
@@ -108,7 +108,7 @@ func TestBuffersCopyAndCompareAcrossDevices(t *testing.T) {
 	})
 }
 
-func TestBuffersOfNoBytesHaveNoAddress(t *testing.T) {
+func TestEmptyBufferHasAddressZero(t *testing.T) {
 	everywhere(t, func(t *testing.T, dev arrowbuf.Device) {
 		empty := alloc(t, dev, 0)
 		cut, err := alloc(t, dev, 10).Slice(10, 0)
@@ -125,7 +125,7 @@ func TestBuffersOfNoBytesHaveNoAddress(t *testing.T) {
 	})
 }
 
-func TestAllocRefusesWhatThereIsNot(t *testing.T) {
+func TestAllocRejectsInvalidSizes(t *testing.T) {
 	everywhere(t, func(t *testing.T, dev arrowbuf.Device) {
 		_, err := dev.Alloc(-1)
 		assert.ErrorIs(t, err, arrowbuf.ErrOutOfRange)
@@ -136,7 +136,7 @@ func TestAllocRefusesWhatThereIsNot(t *testing.T) {
 	})
 }
 
-func TestReleasedBuffersAreRefused(t *testing.T) {
+func TestReleasedBufferReturnsErrReleased(t *testing.T) {
 	everywhere(t, func(t *testing.T, dev arrowbuf.Device) {
 		b, err := dev.Alloc(10)
 		require.NoError(t, err)
@@ -156,7 +156,7 @@ func TestReleasedBuffersAreRefused(t *testing.T) {
 	})
 }
 
-func TestBuffersAreFoundBehindSlicesOfArrowBuffers(t *testing.T) {
+func TestFromArrowFindsBufferOfSlices(t *testing.T) {
 	everywhere(t, func(t *testing.T, dev arrowbuf.Device) {
 		view := alloc(t, dev, 100).Arrow()
 		defer view.Release()
@@ -181,7 +181,7 @@ func TestBuffersAreFoundBehindSlicesOfArrowBuffers(t *testing.T) {
 	})
 }
 
-func TestArrowBuffersKeepTheirBufferAlive(t *testing.T) {
+func TestArrowBufferKeepsBufferAlive(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev *countingDevice) {
 		b, err := dev.Alloc(10)
 		require.NoError(t, err)
@@ -199,7 +199,7 @@ func TestArrowBuffersKeepTheirBufferAlive(t *testing.T) {
 	})
 }
 
-func TestArrowBuffersOfADeviceDoNotGrow(t *testing.T) {
+func TestDeviceArrowBufferCannotGrow(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev *countingDevice) {
 		view := alloc(t, dev, 10).Arrow()
 		defer view.Release()
@@ -210,7 +210,7 @@ func TestArrowBuffersOfADeviceDoNotGrow(t *testing.T) {
 	})
 }
 
-func TestAnAbsentBufferIsNoBuffer(t *testing.T) {
+func TestNilArrowBuffer(t *testing.T) {
 	_, ok := arrowbuf.FromArrow(nil)
 	assert.False(t, ok)
 	_, err := arrowbuf.BufferOf(nil)

@@ -17,7 +17,7 @@ import (
 	"github.com/quiver-gpu/quiver/cudabuf/cudatest"
 )
 
-func TestTheBuffersOfAnIPCMessageGoInOneCopy(t *testing.T) {
+func TestCopyToCopiesIPCMessageInOneCall(t *testing.T) {
 	host := randomBatch(t, memory.DefaultAllocator, 500, plain()...)
 	var stream bytes.Buffer
 	w := ipc.NewWriter(&stream, ipc.WithSchema(host.Schema()))
@@ -44,8 +44,7 @@ func TestTheBuffersOfAnIPCMessageGoInOneCopy(t *testing.T) {
 	}
 }
 
-// plain is the movable types without dictionaries, which come in messages of
-// their own.
+// plain is the movable types without dictionaries, which have messages of their own.
 func plain() (types []arrow.DataType) {
 	for _, dtype := range movable {
 		if !strings.Contains(dtype.String(), "dictionary") {
@@ -55,7 +54,7 @@ func plain() (types []arrow.DataType) {
 	return types
 }
 
-func TestBuffersOfTheirOwnShareOneAlignedAllocation(t *testing.T) {
+func TestCopyToMakesOneAlignedAllocation(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev *countingDevice) {
 		host := randomBatch(t, checked(t), 33, movable...)
 		moved := copyBatch(t, host, dev)
@@ -66,7 +65,7 @@ func TestBuffersOfTheirOwnShareOneAlignedAllocation(t *testing.T) {
 	})
 }
 
-func TestABatchApartGivesItsMemoryBackByColumns(t *testing.T) {
+func TestSeparateAllocationsFreeMemoryByColumn(t *testing.T) {
 	cudatest.ForEachDevice(t, func(t *testing.T, gpu *cudabuf.Device) {
 		dev := counted(gpu)
 		host := randomBatch(t, checked(t), 33, arrow.PrimitiveTypes.Int32, arrow.BinaryTypes.String, arrow.PrimitiveTypes.Int8)
@@ -88,8 +87,8 @@ func TestABatchApartGivesItsMemoryBackByColumns(t *testing.T) {
 	})
 }
 
-// More small parts than fit into the memory that they are gathered in.
-func TestManySmallBuffersGoInFewCopies(t *testing.T) {
+// The small buffers exceed the staging memory.
+func TestCopyToGathersSmallBuffers(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev *countingDevice) {
 		const size, columns = 50 << 10, 60
 		var fields []arrow.Field
@@ -112,11 +111,11 @@ func TestManySmallBuffersGoInFewCopies(t *testing.T) {
 	})
 }
 
-// Two buffers without a common root may not be copied as one, however close:
-// the bytes between them belong to somebody else.
-func TestOnlyBuffersOfOneRootAreJoined(t *testing.T) {
+// Two buffers without a common root must not be copied as one, even if they are
+// close: the bytes between them may belong to another owner.
+func TestCopyToJoinsOnlyBuffersOfOneRoot(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev *countingDevice) {
-		const size = 128 << 10 // too much to gather
+		const size = 128 << 10 // above maxStaged
 		memoryBlock := make([]byte, 2*size)
 		columns := []arrow.Array{
 			int8s(memory.NewBufferBytes(memoryBlock[:size])),
@@ -129,7 +128,7 @@ func TestOnlyBuffersOfOneRootAreJoined(t *testing.T) {
 	})
 }
 
-func TestLargePartsOfOneRootGoTogetherWhereTheyAreClose(t *testing.T) {
+func TestCopyToJoinsCloseRangesOfOneRoot(t *testing.T) {
 	const size = 128 << 10
 	for name, c := range map[string]struct{ second, copies, bytes int64 }{
 		"adjacent":      {size, 1, 2 * size},
@@ -160,9 +159,8 @@ func int8s(b *memory.Buffer) arrow.Array {
 	return array.NewInt8Data(array.NewData(arrow.PrimitiveTypes.Int8, b.Len(), []*memory.Buffer{nil, b}, nil, 0, 0))
 }
 
-// Values that lie askew on the host are straight on the device, where a kernel
-// could not load them otherwise.
-func TestMisalignedValuesAreAlignedOnTheDevice(t *testing.T) {
+// A kernel cannot load misaligned values.
+func TestCopyToAlignsMisalignedValues(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev *countingDevice) {
 		block := memory.NewBufferBytes(count(0, 8192))
 		var columns []arrow.Array
@@ -188,7 +186,7 @@ func TestMisalignedValuesAreAlignedOnTheDevice(t *testing.T) {
 	})
 }
 
-func TestBytesShownTwiceAreCopiedOnce(t *testing.T) {
+func TestCopyToCopiesSharedBytesOnce(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev *countingDevice) {
 		root := memory.NewBufferBytes(count(0, 1000))
 		outer, inner := int8s(root), int8s(memory.SliceBuffer(root, 64, 1))
@@ -205,8 +203,8 @@ func TestBytesShownTwiceAreCopiedOnce(t *testing.T) {
 	})
 }
 
-// arrow-go lets a parent move on to other memory under its slices.
-func TestASliceIsCopiedFromWhereItIsNotWhereItsParentWent(t *testing.T) {
+// arrow-go can reallocate the memory of a buffer that has slices.
+func TestCopyToAfterParentWasReallocated(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev *countingDevice) {
 		parent := memory.NewResizableBuffer(memory.DefaultAllocator)
 		parent.Resize(64)
@@ -220,7 +218,7 @@ func TestASliceIsCopiedFromWhereItIsNotWhereItsParentWent(t *testing.T) {
 	})
 }
 
-// requireAligned checks what CopyTo promises of the addresses of all buffers.
+// requireAligned checks the alignment that CopyTo guarantees for all buffers.
 func requireAligned(t testing.TB, b *arrowbuf.RecordBatch) {
 	t.Helper()
 	for _, column := range b.Columns() {
@@ -243,7 +241,7 @@ func requireAlignedData(t testing.TB, data arrow.ArrayData) {
 	}
 }
 
-// bufferOf looks at a buffer that an array keeps alive.
+// bufferOf returns a buffer that an array keeps alive.
 func bufferOf(t testing.TB, b *memory.Buffer) arrowbuf.Buffer {
 	t.Helper()
 	buf, err := arrowbuf.BufferOf(b)
@@ -252,8 +250,8 @@ func bufferOf(t testing.TB, b *memory.Buffer) arrowbuf.Buffer {
 	return buf
 }
 
-// Buffers that are long enough for a device to take those of the host together.
-func TestLongBuffersArrive(t *testing.T) {
+// The buffers are long enough for CopyRangesFromHost.
+func TestCopyToLongBuffers(t *testing.T) {
 	cudatest.ForEachDevice(t, func(t *testing.T, dev *cudabuf.Device) {
 		for name, mem := range map[string]memory.Allocator{"ordinary": checked(t), "pinned": dev.HostAllocator()} {
 			t.Run(name, func(t *testing.T) {

@@ -20,7 +20,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestCopyToTheCPUSharesAHostBatch(t *testing.T) {
+func TestCopyToCPUSharesHostBatch(t *testing.T) {
 	mem := checked(t)
 	host := randomBatch(t, mem, 20, arrow.PrimitiveTypes.Int32, arrow.ListOf(arrow.PrimitiveTypes.Int8), arrow.BinaryTypes.String)
 	same, err := arrowbuf.CopyTo(host, arrowbuf.CPU())
@@ -33,7 +33,7 @@ func TestCopyToTheCPUSharesAHostBatch(t *testing.T) {
 	}), "allocations")
 }
 
-func TestCopyToTheDeviceOfABatchSharesIt(t *testing.T) {
+func TestCopyToSameDeviceSharesBatch(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev *countingDevice) {
 		moved := copyBatch(t, randomBatch(t, checked(t), 20, arrow.PrimitiveTypes.Int32, arrow.BinaryTypes.String), dev)
 		defer moved.Release()
@@ -46,7 +46,7 @@ func TestCopyToTheDeviceOfABatchSharesIt(t *testing.T) {
 	})
 }
 
-func TestBatchesGoFromDeviceToDevice(t *testing.T) {
+func TestCopyToBetweenDevices(t *testing.T) {
 	host := randomBatch(t, checked(t), 50, movable...)
 	cudatest.ForEachDriver(t, 2, func(t *testing.T, d *cudabuf.Driver) {
 		var devices [2]*cudabuf.Device
@@ -63,7 +63,7 @@ func TestBatchesGoFromDeviceToDevice(t *testing.T) {
 	})
 }
 
-func TestABatchOfSeveralDevicesMovesOnlyWhatIsElsewhere(t *testing.T) {
+func TestCopyToCopiesOnlyColumnsOfOtherDevices(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev *countingDevice) {
 		host := randomBatch(t, checked(t), 20, arrow.PrimitiveTypes.Int32, arrow.BinaryTypes.String)
 		there := copyArray(t, host.Column(0), dev)
@@ -83,8 +83,8 @@ func TestABatchOfSeveralDevicesMovesOnlyWhatIsElsewhere(t *testing.T) {
 	})
 }
 
-// As libraries keep them that want offsets where the host reads them.
-func TestAColumnWithBuffersOnBothSidesIsMovedWhole(t *testing.T) {
+// Some libraries keep offsets in host memory, and values on the device.
+func TestCopyToCopiesColumnWithMixedBuffers(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev *countingDevice) {
 		host := randomArray(t, checked(t), rand.New(rand.NewPCG(3, 3)), arrow.BinaryTypes.String, 20, true)
 		defer host.Release()
@@ -104,7 +104,7 @@ func TestAColumnWithBuffersOnBothSidesIsMovedWhole(t *testing.T) {
 	})
 }
 
-func TestBatchesWithoutRowsOrColumnsGoToADevice(t *testing.T) {
+func TestCopyToEmptyBatches(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev *countingDevice) {
 		mem := checked(t)
 		noRows := randomBatch(t, mem, 0, movable...)
@@ -121,7 +121,7 @@ func TestBatchesWithoutRowsOrColumnsGoToADevice(t *testing.T) {
 	})
 }
 
-// buildEmpty makes columns whose buffers are all nil, as foreign producers do.
+// buildEmpty makes columns whose buffers are all nil, as other libraries do.
 func buildEmpty(t *testing.T, schema *arrow.Schema) []arrow.Array {
 	columns := make([]arrow.Array, schema.NumFields())
 	for i := range columns {
@@ -134,7 +134,7 @@ func buildEmpty(t *testing.T, schema *arrow.Schema) []arrow.Array {
 	return columns
 }
 
-func TestCopyToNamesTheColumnItCannotMove(t *testing.T) {
+func TestCopyToErrorNamesColumn(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev *countingDevice) {
 		short := array.NewData(arrow.PrimitiveTypes.Int32, 3, []*memory.Buffer{nil, memory.NewBufferBytes(make([]byte, 11))}, nil, 0, 0)
 		schema := arrow.NewSchema([]arrow.Field{{Name: "fine", Type: arrow.Null}, {Name: "odd", Type: arrow.PrimitiveTypes.Int32}}, nil)
@@ -146,7 +146,7 @@ func TestCopyToNamesTheColumnItCannotMove(t *testing.T) {
 	})
 }
 
-func TestCopyToPassesTheDevicesErrorsOn(t *testing.T) {
+func TestCopyToReturnsDeviceErrors(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev *countingDevice) {
 		host := randomBatch(t, checked(t), 20, movable...)
 		dev.failAlloc.Store(true)
@@ -169,7 +169,7 @@ func TestCopyToPassesTheDevicesErrorsOn(t *testing.T) {
 	})
 }
 
-func TestSlicesCopyOnlyWhatTheyShow(t *testing.T) {
+func TestCopyToCopiesOnlyBytesOfSlice(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev *countingDevice) {
 		host := randomArray(t, checked(t), rand.New(rand.NewPCG(3, 3)), arrow.PrimitiveTypes.Int64, 1<<16, true)
 		defer host.Release()
@@ -181,7 +181,7 @@ func TestSlicesCopyOnlyWhatTheyShow(t *testing.T) {
 	})
 }
 
-func TestSlicesOfADeviceArrayComeDownWithOnlyWhatTheyShow(t *testing.T) {
+func TestToHostCopiesOnlyBytesOfSlice(t *testing.T) {
 	host := randomArray(t, checked(t), rand.New(rand.NewPCG(3, 3)), arrow.BinaryTypes.String, 1<<12, false)
 	defer host.Release()
 	onDevices(t, func(t *testing.T, dev *countingDevice) {
@@ -199,12 +199,12 @@ func TestSlicesOfADeviceArrayComeDownWithOnlyWhatTheyShow(t *testing.T) {
 	})
 }
 
-func TestNullCountsAreSettledOnTheHost(t *testing.T) {
+func TestCopyToComputesNullCounts(t *testing.T) {
 	dtype := arrow.FixedSizeListOf(2, arrow.PrimitiveTypes.Int32)
 	host := randomArray(t, checked(t), rand.New(rand.NewPCG(3, 3)), dtype, 50, true)
 	defer host.Release()
 	values := host.(*array.FixedSizeList).ListValues()
-	values.NullN() // now known to the list's values, but not to a part of them
+	values.NullN() // known for all list values now, but not for a slice of them
 	onDevices(t, func(t *testing.T, dev *countingDevice) {
 		slice := array.NewSlice(host, 11, 30)
 		defer slice.Release()
@@ -218,7 +218,7 @@ func TestNullCountsAreSettledOnTheHost(t *testing.T) {
 	})
 }
 
-func TestALookAtOneElementCopiesLittle(t *testing.T) {
+func TestValueStrCopiesOneElement(t *testing.T) {
 	mem := checked(t)
 	big := array.NewStringViewBuilder(mem)
 	defer big.Release()
@@ -242,9 +242,9 @@ func TestALookAtOneElementCopiesLittle(t *testing.T) {
 	})
 }
 
-// Long bitmaps are counted while they are copied: they are left out without a null,
-// and have the right count with few, wherever those are.
-func TestNullsOfLongColumnsAreCounted(t *testing.T) {
+// Long bitmaps are counted while they are copied. They are omitted if they have no
+// null, and the count is right for a few nulls at any position.
+func TestCopyToCountsNullsOfLongColumns(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev *countingDevice) {
 		const rows = 1<<19 + 5
 		for name, nulls := range map[string][]int{"none": nil, "early": {0, 5, 17}, "late": {rows - 1}, "both": {3, rows - 2}} {
@@ -273,7 +273,7 @@ func TestNullsOfLongColumnsAreCounted(t *testing.T) {
 	})
 }
 
-func TestWhatIsNotThereIsNotCopied(t *testing.T) {
+func TestCopyFunctionsRejectNil(t *testing.T) {
 	batch := array.NewRecordBatch(arrow.NewSchema(nil, nil), nil, 0)
 	_, err := arrowbuf.CopyTo(nil, arrowbuf.CPU())
 	assert.ErrorIs(t, err, arrow.ErrInvalid)
@@ -300,7 +300,7 @@ func newStream(t testing.TB, dev *cudabuf.Device) *cudabuf.Stream {
 	return s
 }
 
-// holdUp keeps a stream from its work until open is called, or the test ends.
+// holdUp blocks a stream until open is called, or the test ends.
 func holdUp(t testing.TB, s *cudabuf.Stream) (open func()) {
 	t.Helper()
 	gate := make(chan struct{})
@@ -316,7 +316,7 @@ func holdUp(t testing.TB, s *cudabuf.Stream) (open func()) {
 	return open
 }
 
-func TestBatchesOfEveryTypeAreCopiedInTheOrderOfAStream(t *testing.T) {
+func TestWithStreamCopiesAllTypes(t *testing.T) {
 	cudatest.ForEachDevice(t, func(t *testing.T, dev *cudabuf.Device) {
 		s := newStream(t, dev)
 		for name, mem := range map[string]memory.Allocator{"ordinary": memory.DefaultAllocator, "pinned": dev.HostAllocator()} {
@@ -334,7 +334,7 @@ func TestBatchesOfEveryTypeAreCopiedInTheOrderOfAStream(t *testing.T) {
 	})
 }
 
-// wideInts is a batch of a buffer too large to be gathered, and of small ones.
+// wideInts returns a batch with a buffer above maxStaged, and small ones.
 func wideInts(mem memory.Allocator, rows int) arrow.RecordBatch {
 	fields := []arrow.Field{{Name: "long", Type: arrow.PrimitiveTypes.Int64}, {Name: "short", Type: arrow.PrimitiveTypes.Int8, Nullable: true}}
 	b := array.NewRecordBuilder(mem, arrow.NewSchema(fields, nil))
@@ -352,7 +352,7 @@ func wideInts(mem memory.Allocator, rows int) arrow.RecordBatch {
 
 const wideRows = 30_000 // 240 KB of 64-bit integers
 
-func TestACopyOnAStreamReturnsBeforeItIsDone(t *testing.T) {
+func TestWithStreamReturnsBeforeCopyIsDone(t *testing.T) {
 	cudatest.ForEachDevice(t, func(t *testing.T, dev *cudabuf.Device) {
 		want := wideInts(memory.DefaultAllocator, wideRows)
 		defer want.Release()
@@ -369,7 +369,7 @@ func TestACopyOnAStreamReturnsBeforeItIsDone(t *testing.T) {
 		assert.False(t, done)
 		assert.GreaterOrEqual(t, pinned.CurrentAlloc(), 8*wideRows, "the copy still reads what was released")
 
-		// Whoever uses the batch waits: here on another stream, and the host.
+		// All users of the batch wait: here another stream, and the host.
 		type result struct {
 			batch arrow.RecordBatch
 			err   error
@@ -394,7 +394,7 @@ func TestACopyOnAStreamReturnsBeforeItIsDone(t *testing.T) {
 	})
 }
 
-func TestOrdinaryMemoryIsFreeWhenACopyOnAStreamReturns(t *testing.T) {
+func TestWithStreamHasReadOrdinaryMemoryOnReturn(t *testing.T) {
 	cudatest.ForEachDevice(t, func(t *testing.T, dev *cudabuf.Device) {
 		want := wideInts(memory.DefaultAllocator, 100)
 		defer want.Release()
@@ -413,7 +413,7 @@ func TestOrdinaryMemoryIsFreeWhenACopyOnAStreamReturns(t *testing.T) {
 	})
 }
 
-func TestBatchesGoFromDeviceToDeviceOnAStream(t *testing.T) {
+func TestWithStreamCopiesBetweenDevices(t *testing.T) {
 	cudatest.ForEachDriver(t, 2, func(t *testing.T, d *cudabuf.Driver) {
 		first, err := d.Device(0)
 		require.NoError(t, err)
@@ -423,7 +423,7 @@ func TestBatchesGoFromDeviceToDeviceOnAStream(t *testing.T) {
 		defer want.Release()
 		there, behind := newStream(t, first), newStream(t, second)
 		open := holdUp(t, there)
-		moved, err := arrowbuf.CopyTo(want, first, arrowbuf.WithStream(there)) // not there yet when it goes on
+		moved, err := arrowbuf.CopyTo(want, first, arrowbuf.WithStream(there)) // not complete when it is copied on
 		require.NoError(t, err)
 		further, err := arrowbuf.CopyTo(moved, second, arrowbuf.WithStream(behind))
 		moved.Release()
@@ -435,7 +435,7 @@ func TestBatchesGoFromDeviceToDeviceOnAStream(t *testing.T) {
 	})
 }
 
-func TestCopyOnAStreamRefusesOtherDevices(t *testing.T) {
+func TestWithStreamRejectsOtherDevices(t *testing.T) {
 	cudatest.ForEachDevice(t, func(t *testing.T, dev *cudabuf.Device) {
 		host := randomBatch(t, checked(t), 10, arrow.PrimitiveTypes.Int32)
 		moved, err := arrowbuf.CopyTo(host, dev)
@@ -466,7 +466,7 @@ func TestCopyOnAStreamRefusesOtherDevices(t *testing.T) {
 	})
 }
 
-func TestCopyOnAStreamThatCapturesIsRefused(t *testing.T) {
+func TestWithStreamRejectsCapturingStream(t *testing.T) {
 	cudatest.ForEachDevice(t, func(t *testing.T, dev *cudabuf.Device) {
 		host := randomBatch(t, checked(t), 10, arrow.PrimitiveTypes.Int32)
 		g, err := dev.Capture(func(s *cudabuf.Stream) error {
@@ -480,8 +480,8 @@ func TestCopyOnAStreamThatCapturesIsRefused(t *testing.T) {
 	})
 }
 
-// Whichever call fails, all memory goes back.
-func TestCopyOnAStreamThatFailsHoldsNothing(t *testing.T) {
+// All memory is released, no matter which call fails.
+func TestWithStreamReleasesMemoryOnFailure(t *testing.T) {
 	for n := 1; ; n++ {
 		var armed, failed atomic.Bool
 		fail := cudatest.FailAt(n, cudatest.OutOfMemory)

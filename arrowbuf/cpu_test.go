@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestLargeHostMemoryIsAlignedAndStays(t *testing.T) {
+func TestLargeHostBuffersAreAlignedAndSeparate(t *testing.T) {
 	var buffers []arrowbuf.Buffer
 	for i, n := range []int64{4<<20 - 1, 4 << 20, 4<<20 + 1, 9<<20 + 5} {
 		b, err := arrowbuf.CPU().Alloc(n)
@@ -24,7 +24,7 @@ func TestLargeHostMemoryIsAlignedAndStays(t *testing.T) {
 			host[j] = byte(i + 1)
 		}
 		buffers = append(buffers, b)
-		runtime.GC() // takes what nobody holds, for the next to be made of
+		runtime.GC() // frees unreferenced memory, so that the next Alloc may reuse it
 	}
 	for i, b := range buffers {
 		host, _ := arrowbuf.HostBytes(b)
@@ -33,7 +33,7 @@ func TestLargeHostMemoryIsAlignedAndStays(t *testing.T) {
 	}
 }
 
-func TestMemoryThatArrowHasSeenIsNotUsedAgain(t *testing.T) {
+func TestMemoryExposedToArrowIsNotReused(t *testing.T) {
 	const n = 5 << 20
 	b, err := arrowbuf.CPU().Alloc(n)
 	require.NoError(t, err)
@@ -54,7 +54,7 @@ func TestMemoryThatArrowHasSeenIsNotUsedAgain(t *testing.T) {
 	assert.Equal(t, n, bytes.Count(values, []byte{7}))
 }
 
-func TestCPUBuffersAreAlignedAndReachableInPlace(t *testing.T) {
+func TestCPUBuffersAreAlignedHostMemory(t *testing.T) {
 	for _, n := range []int{1, 63, 64, 100_000} {
 		b := alloc(t, arrowbuf.CPU(), n)
 		assert.Zero(t, b.Address()%64)
@@ -68,7 +68,7 @@ func TestCPUBuffersAreAlignedAndReachableInPlace(t *testing.T) {
 	})
 }
 
-func TestCPUBuffersHoldTheMemoryTheyWrap(t *testing.T) {
+func TestWrapHostRetainsMemory(t *testing.T) {
 	mem := memory.NewCheckedAllocator(memory.DefaultAllocator)
 	host := memory.NewResizableBuffer(mem)
 	host.Resize(100)
@@ -96,7 +96,7 @@ func TestCPUBuffersHoldTheMemoryTheyWrap(t *testing.T) {
 	})
 }
 
-func TestTheCPUIsADevice(t *testing.T) {
+func TestCPUDevice(t *testing.T) {
 	cpu := arrowbuf.CPU()
 	assert.Equal(t, arrowbuf.DeviceCPU, cpu.Type())
 	assert.EqualValues(t, -1, cpu.ID())

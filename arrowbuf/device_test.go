@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-func TestDeviceTypesAreThoseOfTheCDeviceInterface(t *testing.T) {
+func TestDeviceTypesMatchCDeviceInterface(t *testing.T) {
 	for _, c := range []struct {
 		is     arrowbuf.DeviceType
 		number int32

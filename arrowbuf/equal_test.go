@@ -14,7 +14,7 @@ import (
 	"github.com/quiver-gpu/quiver/arrowbuf"
 )
 
-func TestArraysOfEveryTypeAreIdenticalToThemselvesOnly(t *testing.T) {
+func TestBitwiseEqualOfAllTypes(t *testing.T) {
 	for _, dtype := range movable {
 		make := func(seed uint64) arrow.Array {
 			arr := randomArray(t, checked(t), rand.New(rand.NewPCG(seed, 9)), dtype, 29, true)
@@ -32,7 +32,7 @@ func TestArraysOfEveryTypeAreIdenticalToThemselvesOnly(t *testing.T) {
 	}
 }
 
-func TestFloatsAreIdenticalToTheBit(t *testing.T) {
+func TestBitwiseEqualComparesFloatBits(t *testing.T) {
 	floats := func(values ...float64) arrow.Array {
 		b := array.NewFloat64Builder(memory.DefaultAllocator)
 		b.AppendValues(values, nil)

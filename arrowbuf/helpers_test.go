@@ -24,7 +24,7 @@ func checked(t testing.TB) memory.Allocator {
 	return mem
 }
 
-// randomBatch makes a batch that is released at the end of the test.
+// randomBatch returns a batch that is released at the end of the test.
 func randomBatch(t testing.TB, mem memory.Allocator, rows int, types ...arrow.DataType) arrow.RecordBatch {
 	t.Helper()
 	rng := rand.New(rand.NewPCG(7, uint64(rows)))
@@ -40,7 +40,7 @@ func randomBatch(t testing.TB, mem memory.Allocator, rows int, types ...arrow.Da
 	return made
 }
 
-// copyBatch implements CopyTo.
+// copyBatch copies a batch to dev.
 func copyBatch(t testing.TB, b arrow.RecordBatch, dev arrowbuf.Device) *arrowbuf.RecordBatch {
 	t.Helper()
 	moved, err := arrowbuf.CopyTo(b, dev)
@@ -61,8 +61,8 @@ func requireSameBatch(t testing.TB, host arrow.RecordBatch, moved *arrowbuf.Reco
 	}
 }
 
-// everywhere runs a test of the contracts of Device and Buffer on the CPU and
-// on each kind of device.
+// everywhere runs a test of the contracts of Device and Buffer on the CPU and on each
+// kind of device.
 func everywhere(t *testing.T, test func(t *testing.T, dev arrowbuf.Device)) {
 	t.Run("cpu", func(t *testing.T) { test(t, arrowbuf.CPU()) })
 	cudatest.ForEachDevice(t, func(t *testing.T, dev *cudabuf.Device) { test(t, dev) })
@@ -96,7 +96,7 @@ func contents(t *testing.T, b arrowbuf.Buffer) []byte {
 	return out
 }
 
-// movable is a table of types, one at least of every kind.
+// movable has at least one type of each layout.
 var movable = arraytest.Types
 
 func randomArray(t testing.TB, mem memory.Allocator, rng *rand.Rand, dtype arrow.DataType, n int, nulls bool) arrow.Array {
@@ -104,8 +104,8 @@ func randomArray(t testing.TB, mem memory.Allocator, rng *rand.Rand, dtype arrow
 	return arraytest.Random(t, mem, rng, dtype, n, nulls)
 }
 
-// countingDevice counts what another device is asked to do, and can fail. To
-// CopyTo it is a device of its own.
+// countingDevice counts the calls of another device, and can fail. For CopyTo it is
+// a device of its own.
 type countingDevice struct {
 	arrowbuf.Device
 	allocs, up, down      atomic.Int64 // calls
@@ -117,8 +117,8 @@ var errBroken = errors.New("the device is broken")
 
 func counted(dev arrowbuf.Device) *countingDevice { return &countingDevice{Device: dev} }
 
-// onDevices runs a test on each kind of device, which is counted. The test
-// fails if it leaves memory there, or releases it too often.
+// onDevices runs a test on a countingDevice of each kind. The test fails if it leaks
+// memory, or releases it too often.
 func onDevices(t *testing.T, test func(t *testing.T, dev *countingDevice)) {
 	t.Helper()
 	cudatest.ForEachDevice(t, func(t *testing.T, dev *cudabuf.Device) { test(t, counted(arrowbuftest.Checked(t, dev))) })

@@ -14,7 +14,7 @@ import (
 	"github.com/quiver-gpu/quiver/arrowbuf"
 )
 
-func TestGuardNamesTheColumnThatTheHostTouches(t *testing.T) {
+func TestCatchHostAccessNamesColumn(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev *countingDevice) {
 		host := randomBatch(t, checked(t), 30, arrow.PrimitiveTypes.Int32, arrow.BinaryTypes.String,
 			arrow.ListOf(arrow.BinaryTypes.LargeString), &arrow.DictionaryType{IndexType: arrow.PrimitiveTypes.Int8, ValueType: arrow.BinaryTypes.String})
@@ -31,7 +31,7 @@ func TestGuardNamesTheColumnThatTheHostTouches(t *testing.T) {
 			}, `column 0, "a", of type int32`},
 			"a constructor": {func() {
 				data := moved.Column(1).Data()
-				defer data.Release() // the reference that arrow-go has taken by then
+				defer data.Release() // arrow-go has retained the data before the panic
 				array.MakeFromData(data)
 			}, `column 1, "b", of type utf8`},
 			"a child":        {func() { touch(moved.Column(2).Data().Children()[0]) }, `column 2, "c", of type list`},
@@ -58,7 +58,7 @@ var sink byte
 
 func touch(data arrow.ArrayData) { sink = data.Buffers()[1].Bytes()[0] }
 
-func TestGuardPassesOtherPanicsAndNoneOn(t *testing.T) {
+func TestCatchHostAccessKeepsOtherPanics(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev *countingDevice) {
 		moved := copyBatch(t, randomBatch(t, checked(t), 3, arrow.PrimitiveTypes.Int32), dev)
 		defer moved.Release()

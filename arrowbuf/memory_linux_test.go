@@ -9,17 +9,17 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A kernel that maps whatever is asked for would kill the program later.
-func TestNoMoreThanTheMachineHasIsRoom(t *testing.T) {
+// A kernel that maps any size (overcommit) would kill the program later.
+func TestHostMemoryLimitIsTotalMemory(t *testing.T) {
 	most := totalMemory()
 	require.Less(t, most, int64(1)<<46)
 	assert.Greater(t, most, int64(1)<<26)
 	err := CheckRoom(max(most+1, 1<<30))
 	assert.ErrorIs(t, err, ErrOutOfMemory)
-	assert.ErrorContains(t, err, "there are")
+	assert.ErrorContains(t, err, "the system has")
 }
 
-func TestRoomIsThatOfTheContainer(t *testing.T) {
+func TestHostMemoryLimitIsThatOfTheContainer(t *testing.T) {
 	const machine, swap = 1000, 100
 	const second, first = "0::/a.slice/b\n", "3:cpuset:/x\n4:hugetlb,memory:/a/b\n0::/\n"
 	for about, c := range map[string]struct {

@@ -13,7 +13,7 @@ import (
 	"github.com/quiver-gpu/quiver/cudabuf/cudatest"
 )
 
-func TestCopyToRefusesBuffersThatAreTooSmall(t *testing.T) {
+func TestCopyToRejectsShortBuffers(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev *countingDevice) {
 		bytesOf := func(n int) *memory.Buffer { return memory.NewBufferBytes(make([]byte, n)) }
 		offsets := func(b ...byte) *memory.Buffer {
@@ -84,7 +84,7 @@ func TestCopyToRefusesBuffersThatAreTooSmall(t *testing.T) {
 	})
 }
 
-// bare is an array that arrow-go's constructors would not make.
+// bare is an array that arrow-go's constructors reject.
 type bare struct{ data *array.Data }
 
 func (b bare) Data() arrow.ArrayData        { return b.data }
@@ -101,7 +101,7 @@ func (b bare) String() string               { return "" }
 func (b bare) Retain()                      {}
 func (b bare) Release()                     {}
 
-// Offsets may say anything: a copy ends in an error, or in the same array.
+// For any offsets, a copy returns an error or an equal array.
 func FuzzCopyOfStrings(f *testing.F) {
 	f.Add([]byte{0, 0, 0, 0, 1, 0, 0, 0, 3, 0, 0, 0}, []byte("abc"), []byte{3}, 0, 2)
 	f.Add([]byte{9, 0, 0, 0, 1, 0, 0, 0, 255, 255, 255, 255}, []byte("abc"), []byte{}, 1, 1)
@@ -124,7 +124,7 @@ func FuzzCopyOfStrings(f *testing.F) {
 	})
 }
 
-// fuzzed are types whose buffers say where values lie.
+// fuzzed are types whose buffers refer to values.
 var fuzzed = []arrow.DataType{
 	arrow.ListOf(arrow.PrimitiveTypes.Int8), arrow.LargeListOf(arrow.PrimitiveTypes.Int8), arrow.ListViewOf(arrow.PrimitiveTypes.Int8),
 	arrow.BinaryTypes.StringView, arrow.BinaryTypes.LargeString, arrow.FixedSizeListOf(2, arrow.PrimitiveTypes.Int8),
@@ -135,8 +135,8 @@ var fuzzed = []arrow.DataType{
 	arrow.StructOf(arrow.Field{Name: "x", Type: arrow.PrimitiveTypes.Int8}), arrow.MapOf(arrow.PrimitiveTypes.Int8, arrow.PrimitiveTypes.Int8),
 }
 
-// Buffers may say anything: whatever is done with a device array ends in an
-// error that is arrow.ErrInvalid or in a result, and what is found valid prints.
+// For any buffers, each method of a device array returns a result or an error
+// wrapping arrow.ErrInvalid, and a valid array prints.
 func FuzzArraysOnADevice(f *testing.F) {
 	for i := range fuzzed {
 		f.Add(byte(i), []byte{3}, []byte{0, 0, 0, 0, 1, 0, 0, 0, 3, 0, 0, 0}, []byte{1, 0, 0, 0, 2, 0, 0, 0}, []byte{1, 2, 3}, 0, 2)

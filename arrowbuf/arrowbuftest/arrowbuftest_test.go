@@ -63,7 +63,7 @@ func ints(mem memory.Allocator) arrow.RecordBatch {
 	return b.NewRecordBatch()
 }
 
-func TestALeakIsNamedByWhoAllocated(t *testing.T) {
+func TestLeakNamesAllocatingCall(t *testing.T) {
 	onDevices(t, func(t *testing.T, r *recorder, dev arrowbuf.Device) {
 		first := newBuffer(t, dev, 100)
 		released := newBuffer(t, dev, 200)
@@ -73,14 +73,14 @@ func TestALeakIsNamedByWhoAllocated(t *testing.T) {
 		r.end()
 		require.Len(t, r.failures, 2)
 		at := " on " + dev.String() + ", "
-		assert.Regexp(t, `^leak: 100 bytes`+at+`allocated by Alloc, called by arrowbuftest_test\.newBuffer \(arrowbuftest_test\.go:\d+\), called by arrowbuftest_test\.TestALeakIsNamedByWhoAllocated\.func1 \(arrowbuftest_test\.go:\d+\)`, r.failures[0])
-		assert.Regexp(t, `^leak: 10 bytes`+at+`sliced by Slice, called by arrowbuftest_test\.TestALeakIsNamedByWhoAllocated\.func1 \(arrowbuftest_test\.go:\d+\)`, r.failures[1])
+		assert.Regexp(t, `^leak: 100 bytes`+at+`allocated by Alloc, called by arrowbuftest_test\.newBuffer \(arrowbuftest_test\.go:\d+\), called by arrowbuftest_test\.TestLeakNamesAllocatingCall\.func1 \(arrowbuftest_test\.go:\d+\)`, r.failures[0])
+		assert.Regexp(t, `^leak: 10 bytes`+at+`sliced by Slice, called by arrowbuftest_test\.TestLeakNamesAllocatingCall\.func1 \(arrowbuftest_test\.go:\d+\)`, r.failures[1])
 		part.Release()
 		first.Release()
 	})
 }
 
-func TestAllGivenBackIsNoLeak(t *testing.T) {
+func TestReleasedBuffersAreNoLeak(t *testing.T) {
 	onDevices(t, func(t *testing.T, r *recorder, dev arrowbuf.Device) {
 		b := newBuffer(t, dev, 100)
 		b.Retain()
@@ -110,7 +110,7 @@ func TestAllGivenBackIsNoLeak(t *testing.T) {
 	})
 }
 
-func TestABatchThatIsNotReleasedIsALeakOfItsCopy(t *testing.T) {
+func TestUnreleasedBatchIsLeakOfItsCopy(t *testing.T) {
 	onDevices(t, func(t *testing.T, r *recorder, dev arrowbuf.Device) {
 		host := ints(memory.DefaultAllocator)
 		defer host.Release()
@@ -121,7 +121,7 @@ func TestABatchThatIsNotReleasedIsALeakOfItsCopy(t *testing.T) {
 		moved.Release()
 		r.end()
 		require.Len(t, r.failures, 1)
-		assert.Regexp(t, `allocated by arrowbuf\.CopyTo, called by arrowbuftest_test\.TestABatchThatIsNotReleasedIsALeakOfItsCopy`, r.failures[0])
+		assert.Regexp(t, `allocated by arrowbuf\.CopyTo, called by arrowbuftest_test\.TestUnreleasedBatchIsLeakOfItsCopy`, r.failures[0])
 		back, err := arrowbuf.CopyArrayTo(column, arrowbuf.CPU())
 		require.NoError(t, err)
 		assert.True(t, array.Equal(host.Column(0), back))
@@ -130,7 +130,7 @@ func TestABatchThatIsNotReleasedIsALeakOfItsCopy(t *testing.T) {
 	})
 }
 
-func TestHostMemoryThatIsNotFreedIsALeak(t *testing.T) {
+func TestUnfreedHostMemoryIsLeak(t *testing.T) {
 	onDevices(t, func(t *testing.T, r *recorder, dev arrowbuf.Device) {
 		mem := dev.HostAllocator()
 		kept := mem.Allocate(64)
@@ -141,14 +141,14 @@ func TestHostMemoryThatIsNotFreedIsALeak(t *testing.T) {
 	})
 }
 
-func TestAReleaseTooManyNamesTheOneBefore(t *testing.T) {
+func TestExtraReleaseNamesPreviousRelease(t *testing.T) {
 	onDevices(t, func(t *testing.T, r *recorder, dev arrowbuf.Device) {
 		b := newBuffer(t, dev, 100)
 		let(b)
 		assert.Empty(t, r.failures)
 		b.Release()
 		require.Len(t, r.failures, 1)
-		assert.Regexp(t, `^released too often by .*, called by arrowbuftest_test\.TestAReleaseTooManyNamesTheOneBefore\.func1 .*: 100 bytes on .*, allocated by .*; its last reference was released by .*, called by arrowbuftest_test\.let \(arrowbuftest_test\.go:\d+\)`, r.failures[0])
+		assert.Regexp(t, `^released too often by .*, called by arrowbuftest_test\.TestExtraReleaseNamesPreviousRelease\.func1 .*: 100 bytes on .*, allocated by .*; its last reference was released by .*, called by arrowbuftest_test\.let \(arrowbuftest_test\.go:\d+\)`, r.failures[0])
 		b.Release()
 		assert.Len(t, r.failures, 2, "each time")
 		b.Retain()
@@ -165,7 +165,7 @@ func TestAReleaseTooManyNamesTheOneBefore(t *testing.T) {
 
 func let(b arrowbuf.Buffer) { b.Release() }
 
-func TestOnlyMemoryOfTheCPUIsTheHosts(t *testing.T) {
+func TestHostBytesOfCheckedBuffers(t *testing.T) {
 	onDevices(t, func(t *testing.T, r *recorder, dev arrowbuf.Device) {
 		b := newBuffer(t, dev, 3)
 		_, err := b.CopyFromHost([]byte{1, 2, 3}, 0)

@@ -13,7 +13,7 @@ import (
 )
 
 // The bytes are those of the Arrow columnar format, by hand.
-func TestBytesOfTheOtherOrderAreTurnedAround(t *testing.T) {
+func TestSwapReversesByteOrder(t *testing.T) {
 	for _, c := range []struct {
 		dtype     arrow.DataType
 		big, want string

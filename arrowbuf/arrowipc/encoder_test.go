@@ -53,7 +53,7 @@ func codes(t *testing.T, stream []byte) []float64 {
 	return found
 }
 
-func TestADictionaryOfABatchThatFailsComesWithTheNext(t *testing.T) {
+func TestEncoderResendsDictionaryAfterFailure(t *testing.T) {
 	var out bytes.Buffer
 	w, err := arrowipc.NewWriter(&out, codedSchema)
 	require.NoError(t, err)
@@ -66,7 +66,7 @@ func TestADictionaryOfABatchThatFailsComesWithTheNext(t *testing.T) {
 	assert.Equal(t, []float64{1, 2}, codes(t, out.Bytes()))
 }
 
-func TestDictionariesThatDifferByLittleDiffer(t *testing.T) {
+func TestEncoderComparesDictionariesBitwise(t *testing.T) {
 	var out bytes.Buffer
 	w, err := arrowipc.NewWriter(&out, codedSchema)
 	require.NoError(t, err)
@@ -90,7 +90,7 @@ func TestDictionariesThatDifferByLittleDiffer(t *testing.T) {
 }
 
 // On the host arrow-go refuses to make such arrays.
-func TestBuffersThatAreTooShortAreNotWritten(t *testing.T) {
+func TestEncoderRejectsShortBuffers(t *testing.T) {
 	cudatest.ForEachDevice(t, func(t *testing.T, dev *cudabuf.Device) {
 		for _, c := range []struct {
 			dtype  arrow.DataType
@@ -139,7 +139,7 @@ func TestBuffersThatAreTooShortAreNotWritten(t *testing.T) {
 }
 
 // Values that no reader could put behind others are sent anew.
-func TestDictionariesOfUnionsAreReplacedWhereTheyGrow(t *testing.T) {
+func TestEncoderReplacesGrownUnionDictionaries(t *testing.T) {
 	values := func(n int) arrow.Array {
 		ids, numbers := array.NewInt8Builder(memory.DefaultAllocator), array.NewInt32Builder(memory.DefaultAllocator)
 		for i := range n {
@@ -173,7 +173,7 @@ func TestDictionariesOfUnionsAreReplacedWhereTheyGrow(t *testing.T) {
 	require.NoError(t, r.Err())
 }
 
-func TestBodiesAreCompressedAsArrowGoCompressesThem(t *testing.T) {
+func TestCompressedBodiesMatchArrowGo(t *testing.T) {
 	mem := checked(t)
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
 		moved, host := there(t, batchOf(t, mem, 1000, true, types()...), dev)
@@ -204,7 +204,7 @@ func TestBodiesAreCompressedAsArrowGoCompressesThem(t *testing.T) {
 	})
 }
 
-func TestOptionsOutOfRangeAreRefused(t *testing.T) {
+func TestOptionsRejectInvalidValues(t *testing.T) {
 	schema := arrow.NewSchema(nil, nil)
 	for _, option := range []arrowipc.Option{arrowipc.WithCodec(7), arrowipc.WithCodec(-1), arrowipc.WithMinSavings(-0.1), arrowipc.WithMinSavings(1.5)} {
 		_, err := arrowipc.NewWriter(&bytes.Buffer{}, schema, option)
@@ -240,7 +240,7 @@ func words(t *testing.T, mem memory.Allocator, dev arrowbuf.Device, dictionary .
 	return there(t, batch, dev)
 }
 
-func TestDictionariesGrowAndChangeInAStream(t *testing.T) {
+func TestWriterSendsDictionaryDeltasAndReplacements(t *testing.T) {
 	mem := checked(t)
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
 		var moved, host []arrow.RecordBatch
@@ -272,7 +272,7 @@ func TestDictionariesGrowAndChangeInAStream(t *testing.T) {
 	})
 }
 
-func TestAFileRefusesADictionaryThatChanges(t *testing.T) {
+func TestFileWriterRejectsDictionaryReplacement(t *testing.T) {
 	mem := checked(t)
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
 		first, _ := words(t, mem, dev, "a", "b")

@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestBatchesOfAFileAreReadByManyGoroutines(t *testing.T) {
+func TestFileReaderConcurrentUse(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
 		word := &arrow.DictionaryType{IndexType: arrow.PrimitiveTypes.Int8, ValueType: arrow.BinaryTypes.String}
 		moved, host := there(t, batchOf(t, checked(t), 200, true, arrow.PrimitiveTypes.Int64, arrow.BinaryTypes.String, word), dev)

@@ -15,7 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestAMappedFileIsReadWithoutACopyOnTheHost(t *testing.T) {
+func TestMapFileSharesPageCacheOnCPU(t *testing.T) {
 	mem := checked(t)
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
 		moved, host := there(t, batchOf(t, mem, 500, true, types()...), dev)
@@ -36,7 +36,7 @@ func TestAMappedFileIsReadWithoutACopyOnTheHost(t *testing.T) {
 	})
 }
 
-func TestMapFileRefusesWhatIsNoFile(t *testing.T) {
+func TestMapFileRejectsInvalidFiles(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
 		folder := t.TempDir()
 		_, err := arrowipc.MapFile(filepath.Join(folder, "none"), dev)

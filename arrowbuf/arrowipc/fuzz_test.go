@@ -58,7 +58,7 @@ func validate(batch *arrowbuf.RecordBatch) (err error) {
 	return batch.ValidateFull()
 }
 
-func TestMalformedFilesEndInErrors(t *testing.T) {
+func TestFileReaderRejectsMalformedFiles(t *testing.T) {
 	var files []string
 	for _, folder := range []string{"arrow-ipc-stream", "arrow-ipc-file", "arrow-ipc-tensor-stream"} {
 		found, err := filepath.Glob(filepath.Join(shared(t, folder), "c[lr]*"))
@@ -107,7 +107,7 @@ func lying(t testing.TB) map[string][]byte {
 	}
 }
 
-func TestWhatAFewBytesClaimIsNotAllocated(t *testing.T) {
+func TestReaderDoesNotAllocateClaimedSizes(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
 		for name, raw := range lying(t) {
 			for way := range ways {
@@ -120,7 +120,7 @@ func TestWhatAFewBytesClaimIsNotAllocated(t *testing.T) {
 	})
 }
 
-func TestAWrongByteOfAFooterEndsInNoPanic(t *testing.T) {
+func TestCorruptFooterDoesNotPanic(t *testing.T) {
 	raw := ours(t, true, []arrow.RecordBatch{batchOf(t, checked(t), 3, true, arrow.PrimitiveTypes.Int16, arrow.BinaryTypes.String)})
 	footer := int(binary.LittleEndian.Uint32(raw[len(raw)-10:]))
 	refused := 0
@@ -138,7 +138,7 @@ func TestAWrongByteOfAFooterEndsInNoPanic(t *testing.T) {
 	assert.NoError(t, consume(t, "reader", raw, arrowbuf.CPU()))
 }
 
-func TestWhatIsCutShortIsAnError(t *testing.T) {
+func TestTruncatedInputIsAnError(t *testing.T) {
 	mem := checked(t)
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
 		moved, _ := there(t, batchOf(t, mem, 3, true, arrow.PrimitiveTypes.Int16, arrow.BinaryTypes.String,

@@ -87,7 +87,7 @@ func requireSame(t *testing.T, want arrow.RecordBatch, got arrow.RecordBatch, de
 	assert.Equal(t, with.Metadata(), got.(arrow.RecordBatchWithMetadata).Metadata())
 }
 
-func TestBatchesOfEveryTypePassAsMessages(t *testing.T) {
+func TestMessagesOfAllTypesRoundTrip(t *testing.T) {
 	mem := checked(t)
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
 		for _, dtype := range types() {
@@ -113,7 +113,7 @@ func TestBatchesOfEveryTypePassAsMessages(t *testing.T) {
 	})
 }
 
-func TestABodyOnTheDeviceIsSharedAndItsPartsAreTheColumnsMemory(t *testing.T) {
+func TestDecodeSharesBodyOnDevice(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
 		moved, host := there(t, batchOf(t, checked(t), 1000, true, arrow.PrimitiveTypes.Int64, arrow.BinaryTypes.String), dev)
 		slice := moved.NewSlice(64, 640)
@@ -157,7 +157,7 @@ func onDevice(t *testing.T, dev arrowbuf.Device, parts arrowipc.Parts, n int64) 
 	return whole, whole.Release
 }
 
-func TestDecodeRefusesWhatIsNotThere(t *testing.T) {
+func TestDecodeRejectsInvalidMessages(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
 		moved, _ := there(t, batchOf(t, checked(t), 100, true, arrow.PrimitiveTypes.Int64, arrow.BinaryTypes.String), dev)
 		m, err := arrowipc.EncodeRecordBatch(moved)
@@ -185,7 +185,7 @@ func TestDecodeRefusesWhatIsNotThere(t *testing.T) {
 	})
 }
 
-func TestAnExtensionOverADictionaryIsRefusedAsByArrowGo(t *testing.T) {
+func TestDecodeRejectsExtensionOverDictionary(t *testing.T) {
 	dtype := arraytest.Tagged(&arrow.DictionaryType{IndexType: arrow.PrimitiveTypes.Int8, ValueType: arrow.BinaryTypes.String})
 	_, err := arrowipc.EncodeSchema(arrow.NewSchema([]arrow.Field{{Name: "a", Type: dtype}}, nil))
 	assert.ErrorIs(t, err, arrow.ErrInvalid)
@@ -196,7 +196,7 @@ var someTypes = []arrow.DataType{
 	arrow.ListOf(arrow.BinaryTypes.String), arrow.StructOf(arrow.Field{Name: "x", Type: arrow.PrimitiveTypes.Float64, Nullable: true}),
 }
 
-func TestASerializedBatchIsTheMessageOfAStream(t *testing.T) {
+func TestSerializeRecordBatchMatchesStream(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
 		for _, rows := range []int{0, 77, 20000} {
 			moved, host := there(t, batchOf(t, checked(t), rows, true, someTypes...), dev)
@@ -217,7 +217,7 @@ func TestASerializedBatchIsTheMessageOfAStream(t *testing.T) {
 	})
 }
 
-func TestAMessageIsReadWhereItIs(t *testing.T) {
+func TestReadRecordBatchSharesMemory(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
 		moved, host := there(t, batchOf(t, checked(t), 77, true, someTypes...), dev)
 		serialized, err := arrowipc.SerializeRecordBatch(moved, dev)
@@ -244,7 +244,7 @@ func TestAMessageIsReadWhereItIs(t *testing.T) {
 	})
 }
 
-func TestABufferWithoutAMessageIsRefused(t *testing.T) {
+func TestReadRecordBatchRejectsInvalidBuffers(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
 		b, err := dev.Alloc(8)
 		require.NoError(t, err)
@@ -258,7 +258,7 @@ func TestABufferWithoutAMessageIsRefused(t *testing.T) {
 	})
 }
 
-func TestAStreamInDeviceMemoryIsReadInPlace(t *testing.T) {
+func TestReaderSharesStreamInDeviceMemory(t *testing.T) {
 	cudatest.ForEachDevice(t, func(t *testing.T, dev *cudabuf.Device) {
 		moved, host := there(t, batchOf(t, checked(t), 99, true, types()...), dev)
 		raw := ours(t, false, []arrow.RecordBatch{moved, moved})
@@ -290,7 +290,7 @@ func TestAStreamInDeviceMemoryIsReadInPlace(t *testing.T) {
 	})
 }
 
-func TestAStreamIsWrittenToMemoryOfADevice(t *testing.T) {
+func TestWriterToDeviceMemory(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
 		moved, _ := there(t, batchOf(t, checked(t), 99, true, types()...), dev)
 		slice := moved.NewSlice(13, 77)
@@ -321,7 +321,7 @@ func TestAStreamIsWrittenToMemoryOfADevice(t *testing.T) {
 	})
 }
 
-func TestInspectTellsWhereTheBuffersOfABodyLie(t *testing.T) {
+func TestInspectReturnsBufferExtents(t *testing.T) {
 	batch := batchOf(t, checked(t), 10, true, arrow.PrimitiveTypes.Int64, arrow.BinaryTypes.String)
 	schema, err := arrowipc.EncodeSchema(batch.Schema())
 	require.NoError(t, err)

@@ -125,7 +125,7 @@ var ways = map[string]func(t testing.TB, raw []byte, dev arrowbuf.Device) (array
 
 func isFile(raw []byte) bool { return bytes.HasPrefix(raw, []byte("ARROW1")) }
 
-func TestGoldenFilesAreReadToADeviceAsArrowGoReadsThem(t *testing.T) {
+func TestGoldenFilesReadAsArrowGo(t *testing.T) {
 	files := goldenFiles(t)
 	mem := checked(t)
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
@@ -154,7 +154,7 @@ func TestGoldenFilesAreReadToADeviceAsArrowGoReadsThem(t *testing.T) {
 	})
 }
 
-func TestWhatGoldenFilesHaveIsWrittenAsArrowGoWritesIt(t *testing.T) {
+func TestGoldenFilesWrittenAsArrowGo(t *testing.T) {
 	mem := checked(t)
 	files := goldenFiles(t)
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
@@ -184,7 +184,7 @@ func TestWhatGoldenFilesHaveIsWrittenAsArrowGoWritesIt(t *testing.T) {
 	})
 }
 
-func TestABodyOfAPipeGetsRoomAsItComes(t *testing.T) {
+func TestReaderAllocatesPipeBodyGradually(t *testing.T) {
 	defer arrowipc.SetFirstRoom(1000)()
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
 		moved, host := there(t, batchOf(t, checked(t), 3000, true, types()...), dev)
@@ -200,7 +200,7 @@ func TestABodyOfAPipeGetsRoomAsItComes(t *testing.T) {
 	})
 }
 
-func TestAStreamBehindAnotherIsLeftToTheNextReader(t *testing.T) {
+func TestReaderStopsAtEndOfStream(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
 		moved, host := there(t, batchOf(t, checked(t), 50, true, someTypes...), dev)
 		one := ours(t, false, []arrow.RecordBatch{moved})
@@ -223,7 +223,7 @@ func TestAStreamBehindAnotherIsLeftToTheNextReader(t *testing.T) {
 	})
 }
 
-func TestABodyThatIsNotAlignedIsCopied(t *testing.T) {
+func TestReaderCopiesMisalignedBody(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
 		moved, host := there(t, batchOf(t, checked(t), 50, true, someTypes...), dev)
 		raw := append([]byte("123"), ours(t, false, []arrow.RecordBatch{moved})...)
@@ -250,7 +250,7 @@ func TestABodyThatIsNotAlignedIsCopied(t *testing.T) {
 }
 
 // Each call of the driver fails in turn.
-func TestADeviceThatFailsLeavesNothing(t *testing.T) {
+func TestDeviceFailureReleasesMemory(t *testing.T) {
 	batch, _ := arraytest.Wide(t, memory.DefaultAllocator, 4, 1200<<10)
 	for name, run := range map[string]func(dev arrowbuf.Device, raw []byte) error{
 		"read": func(dev arrowbuf.Device, raw []byte) error {

@@ -25,7 +25,7 @@ func ramDisk(t testing.TB) string {
 	return folder
 }
 
-func TestLargeBodiesAreWrittenToARAMDiskAsElsewhere(t *testing.T) {
+func TestWriterToTmpfsWritesSameBytes(t *testing.T) {
 	folder := ramDisk(t)
 	mem := checked(t)
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {

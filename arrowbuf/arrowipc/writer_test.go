@@ -27,7 +27,7 @@ func writeTheirs(w interface{ Write(arrow.RecordBatch) error }, batch arrow.Reco
 	return w.Write(batch)
 }
 
-func TestBatchesOfEveryTypeAreWrittenAsArrowGoWritesThem(t *testing.T) {
+func TestWriterMatchesArrowGo(t *testing.T) {
 	mem := checked(t)
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
 		for _, dtype := range types() {
@@ -98,7 +98,7 @@ func requireSameBytes(t *testing.T, want, got []byte) {
 		hex.Dump(got[from:min(from+96, len(got))]), hex.Dump(want[from:min(from+96, len(want))]))
 }
 
-func TestArraysThatLackABufferAreNotWritten(t *testing.T) {
+func TestWriterRejectsMissingBuffers(t *testing.T) {
 	ints, text, pair := arrow.PrimitiveTypes.Int32, arrow.BinaryTypes.String, arrow.StructOf(arrow.Field{Name: "x", Type: arrow.PrimitiveTypes.Int32})
 	words := memory.NewBufferBytes(make([]byte, 12))
 	for about, data := range map[string]*array.Data{
@@ -122,7 +122,7 @@ func TestArraysThatLackABufferAreNotWritten(t *testing.T) {
 	}
 }
 
-func TestWhatIsNotThereIsNotEncoded(t *testing.T) {
+func TestEncodeRejectsNil(t *testing.T) {
 	_, err := arrowipc.EncodeRecordBatch(nil)
 	require.ErrorIs(t, err, arrow.ErrInvalid)
 	w, err := arrowipc.NewWriter(new(bytes.Buffer), arrow.NewSchema(nil, nil))
@@ -155,7 +155,7 @@ func (c bareColumn) Data() arrow.ArrayData    { return c.data }
 func (c bareColumn) DataType() arrow.DataType { return c.data.DataType() }
 func (c bareColumn) Len() int                 { return c.data.Len() }
 
-func TestAFailureOfTheOutputEndsTheStream(t *testing.T) {
+func TestWriterStopsAfterOutputFailure(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
 		batch, _ := arraytest.Wide(t, checked(t), 8, 10<<20)
 		moved, _ := there(t, batch, dev)

@@ -10,7 +10,7 @@ import (
 )
 
 // The structs of the interface that knows no devices are as long as C's.
-func TestStructsOfTheCPUAreCs(t *testing.T) {
+func TestCPUStructSizesMatchC(t *testing.T) {
 	assert.EqualValues(t, 80, unsafe.Sizeof(Array{}))
 	var s Stream
 	assert.EqualValues(t, 40, unsafe.Sizeof(s))
@@ -19,7 +19,7 @@ func TestStructsOfTheCPUAreCs(t *testing.T) {
 	})
 }
 
-func TestStructsLieAsInC(t *testing.T) {
+func TestStructLayoutMatchesC(t *testing.T) {
 	var s Schema
 	assert.EqualValues(t, 72, unsafe.Sizeof(s))
 	var a DeviceArray

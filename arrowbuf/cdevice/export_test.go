@@ -23,7 +23,7 @@ type loose struct {
 
 func (l loose) Data() arrow.ArrayData { return l.data }
 
-func TestArraysThatHaveLessThanTheySayAreNotExported(t *testing.T) {
+func TestExportRejectsShortArrays(t *testing.T) {
 	clean(t)
 	ints, text := arrow.PrimitiveTypes.Int32, arrow.BinaryTypes.String
 	pair := arrow.StructOf(arrow.Field{Name: "x", Type: ints})
@@ -67,7 +67,7 @@ func TestArraysThatHaveLessThanTheySayAreNotExported(t *testing.T) {
 	}
 }
 
-func TestWhatIsNotThereIsNotExported(t *testing.T) {
+func TestExportRejectsNil(t *testing.T) {
 	clean(t)
 	var out DeviceArray
 	ones := array.NewNull(1)
@@ -86,7 +86,7 @@ var pair = arrow.StructOf(
 	arrow.Field{Name: "text", Type: arrow.BinaryTypes.String, Nullable: true},
 	arrow.Field{Name: "lists", Type: arrow.ListOf(arrow.PrimitiveTypes.Int32), Nullable: true})
 
-func TestExportsKeepMemoryUntilReleased(t *testing.T) {
+func TestExportKeepsMemoryUntilRelease(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
 		g := newGenerator(t)
 		host := g.array(pair, 50, true)
@@ -108,7 +108,7 @@ func TestExportsKeepMemoryUntilReleased(t *testing.T) {
 	})
 }
 
-func TestChildrenOutliveTheirParentWhereTheyAreMovedAway(t *testing.T) {
+func TestMovedChildrenOutliveParent(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
 		g := newGenerator(t)
 		host := g.array(pair, 50, false)
@@ -139,7 +139,7 @@ func TestChildrenOutliveTheirParentWhereTheyAreMovedAway(t *testing.T) {
 	assert.True(t, pair.Field(0).Equal(field))
 }
 
-func TestReleasesMayComeFromAnyThread(t *testing.T) {
+func TestReleaseFromAnyThread(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
 		g := newGenerator(t)
 		host := g.array(pair, 50, true)
@@ -173,7 +173,7 @@ func TestReleasesMayComeFromAnyThread(t *testing.T) {
 	})
 }
 
-func TestConsumersComeAfterTheEventOfAnExport(t *testing.T) {
+func TestConsumerWaitsForExportEvent(t *testing.T) {
 	onCUDA(t, func(t *testing.T, dev *cudabuf.Device) {
 		clean(t)
 		for _, on := range []arrowbuf.Device{dev, dev.Host()} {
@@ -211,7 +211,7 @@ func TestConsumersComeAfterTheEventOfAnExport(t *testing.T) {
 	})
 }
 
-func TestCLibrariesCallTheRelease(t *testing.T) {
+func TestCLibraryCallsRelease(t *testing.T) {
 	clean(t)
 	g := newGenerator(t)
 	arr := g.array(pair, 5, true)

@@ -36,7 +36,7 @@ func (c *Array) int32(buffer, i int) *int32 {
 	return (*int32)(pointer(*c.buffer(buffer) + 4*uintptr(i)))
 }
 
-func TestMalformedArraysAreRefusedByPath(t *testing.T) {
+func TestImportRejectsMalformedArrays(t *testing.T) {
 	const text, lists, views, codes, union, runs, fixed, maps = 0, 1, 2, 3, 4, 5, 6, 7
 	n := func(root *Array, path ...int) *Array {
 		for _, i := range path {
@@ -119,7 +119,7 @@ func lost(out *DeviceArray) (end func()) {
 	}
 }
 
-func TestArraysThatAreReleasedOrNoneAreRefused(t *testing.T) {
+func TestImportRejectsReleasedArrays(t *testing.T) {
 	for _, in := range []*DeviceArray{nil, {}} {
 		_, err := ImportArray(in, arrow.Null)
 		assert.ErrorIs(t, err, arrow.ErrInvalid)
@@ -143,7 +143,7 @@ func TestArraysThatAreReleasedOrNoneAreRefused(t *testing.T) {
 	assert.ErrorContains(t, err, "device(10):-1")
 }
 
-func TestUnalignedValuesOfAGPUAreRefused(t *testing.T) {
+func TestImportRejectsMisalignedGPUValues(t *testing.T) {
 	onCUDA(t, func(t *testing.T, dev *cudabuf.Device) {
 		clean(t)
 		g := newGenerator(t)
@@ -167,7 +167,7 @@ func TestUnalignedValuesOfAGPUAreRefused(t *testing.T) {
 	})
 }
 
-func TestSizesOfViewsMayBeOrdinaryMemoryOfTheHost(t *testing.T) {
+func TestImportReadsVariadicSizesFromHostMemory(t *testing.T) {
 	onCUDA(t, func(t *testing.T, dev *cudabuf.Device) {
 		clean(t)
 		g := newGenerator(t)
@@ -188,7 +188,7 @@ func TestSizesOfViewsMayBeOrdinaryMemoryOfTheHost(t *testing.T) {
 	})
 }
 
-func TestImportsHoldTheProducerUntilTheLastReferenceGoes(t *testing.T) {
+func TestImportReleasesProducerWithLastReference(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
 		g := newGenerator(t)
 		host := g.array(pair, 50, false)
@@ -212,7 +212,7 @@ func TestImportsHoldTheProducerUntilTheLastReferenceGoes(t *testing.T) {
 	})
 }
 
-func TestImportsOfNothingReleaseTheProducerAtOnce(t *testing.T) {
+func TestImportOfEmptyArrayReleasesProducer(t *testing.T) {
 	clean(t)
 	null := array.NewNull(7)
 	defer null.Release()
@@ -223,7 +223,7 @@ func TestImportsOfNothingReleaseTheProducerAtOnce(t *testing.T) {
 	assert.Equal(t, 7, arr.NullN())
 }
 
-func TestMemoryOnAnotherDeviceIsRefused(t *testing.T) {
+func TestRejectsMemoryOfOtherDevices(t *testing.T) {
 	onCUDA(t, func(t *testing.T, dev *cudabuf.Device) {
 		clean(t)
 		g := newGenerator(t)
@@ -254,7 +254,7 @@ func TestMemoryOnAnotherDeviceIsRefused(t *testing.T) {
 	})
 }
 
-func TestPinnedMemoryGoesAsTheHostsOrTheCPUs(t *testing.T) {
+func TestPinnedMemoryExportsAsCUDAHostOrCPU(t *testing.T) {
 	onCUDA(t, func(t *testing.T, dev *cudabuf.Device) {
 		clean(t)
 		g := newGenerator(t)
@@ -275,7 +275,7 @@ func TestPinnedMemoryGoesAsTheHostsOrTheCPUs(t *testing.T) {
 	})
 }
 
-func TestImportsComeAfterTheProducersEvent(t *testing.T) {
+func TestImportWaitsForProducerEvent(t *testing.T) {
 	onCUDA(t, func(t *testing.T, dev *cudabuf.Device) {
 		clean(t)
 		for _, on := range []arrowbuf.Device{dev, dev.Host()} {

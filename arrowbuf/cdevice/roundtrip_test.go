@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestArraysOfEveryTypeGoThereAndBack(t *testing.T) {
+func TestArraysRoundTrip(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
 		g := newGenerator(t)
 		for _, dtype := range types {
@@ -72,7 +72,7 @@ func validate(arr arrow.Array) error {
 	return array.ValidateFull(arr)
 }
 
-func TestBatchesGoThereAndBack(t *testing.T) {
+func TestBatchesRoundTrip(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
 		g := newGenerator(t)
 		const rows = 37
@@ -103,7 +103,7 @@ func TestBatchesGoThereAndBack(t *testing.T) {
 	})
 }
 
-func TestBatchesWithoutColumnsOrRowsGoThereAndBack(t *testing.T) {
+func TestEmptyBatchesRoundTrip(t *testing.T) {
 	clean(t)
 	for _, batch := range []arrow.RecordBatch{
 		array.NewRecordBatch(arrow.NewSchema(nil, nil), nil, 5),
@@ -119,7 +119,7 @@ func TestBatchesWithoutColumnsOrRowsGoThereAndBack(t *testing.T) {
 	}
 }
 
-func TestRowsOfASlicedStructBecomeABatch(t *testing.T) {
+func TestImportBatchFromSlicedStruct(t *testing.T) {
 	clean(t)
 	g := newGenerator(t)
 	dtype := arrow.StructOf(arrow.Field{Name: "a", Type: arrow.PrimitiveTypes.Int32, Nullable: true}, arrow.Field{Name: "b", Type: arrow.BinaryTypes.String})
@@ -142,7 +142,7 @@ func TestRowsOfASlicedStructBecomeABatch(t *testing.T) {
 	assert.ErrorContains(t, err, "rows are null")
 }
 
-func TestArraysOfTheCPUGoThereAndBack(t *testing.T) {
+func TestCPUArraysRoundTrip(t *testing.T) {
 	clean(t)
 	g := newGenerator(t)
 	for _, dtype := range types {
@@ -166,7 +166,7 @@ func TestArraysOfTheCPUGoThereAndBack(t *testing.T) {
 	assert.ErrorIs(t, err, arrow.ErrInvalid)
 }
 
-func TestMemoryOfAGPUIsNoneOfTheCPUs(t *testing.T) {
+func TestCPUExportRejectsGPUMemory(t *testing.T) {
 	onCUDA(t, func(t *testing.T, dev *cudabuf.Device) {
 		clean(t)
 		from, _ := someBatches(t, dev)
@@ -183,7 +183,7 @@ func TestMemoryOfAGPUIsNoneOfTheCPUs(t *testing.T) {
 }
 
 // On the CPU they are counted, in children too and behind an offset.
-func TestNullsThatNobodyCountedAreCountedOnTheCPU(t *testing.T) {
+func TestExportCountsUnknownNullsOnCPU(t *testing.T) {
 	clean(t)
 	g := newGenerator(t)
 	for _, dtype := range []arrow.DataType{arrow.PrimitiveTypes.Int16, pair} {

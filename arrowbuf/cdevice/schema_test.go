@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestMalformedSchemasAreRefusedByPath(t *testing.T) {
+func TestImportRejectsMalformedSchemas(t *testing.T) {
 	var pinned runtime.Pinner
 	defer pinned.Unpin()
 	text := func(s string) uintptr { return keep(&pinned, append([]byte(s), 0)) }
@@ -74,7 +74,7 @@ func TestMalformedSchemasAreRefusedByPath(t *testing.T) {
 // badTag is metadata of the test's extension type that it does not take.
 var badTag, _ = encodeMetadata(arrow.NewMetadata([]string{extensionName, extensionData}, []string{"quiver.test.cdevice.tagged", "?"}))
 
-func TestSchemasThatAreReleasedOrNoneAreRefused(t *testing.T) {
+func TestImportRejectsReleasedSchemas(t *testing.T) {
 	clean(t)
 	for _, in := range []*Schema{nil, {}} {
 		_, err := ImportSchema(in)
@@ -89,7 +89,7 @@ func TestSchemasThatAreReleasedOrNoneAreRefused(t *testing.T) {
 	assert.ErrorContains(t, err, "of null, not of a struct")
 }
 
-func TestUnknownExtensionTypesStayInTheMetadata(t *testing.T) {
+func TestUnknownExtensionTypeStaysInMetadata(t *testing.T) {
 	clean(t)
 	field := arrow.Field{Name: "x", Type: arrow.PrimitiveTypes.Int8,
 		Metadata: arrow.NewMetadata([]string{extensionName, extensionData, "k"}, []string{"nobody.knows", "", "v"})}
@@ -100,7 +100,7 @@ func TestUnknownExtensionTypesStayInTheMetadata(t *testing.T) {
 	assert.True(t, field.Equal(back))
 }
 
-func TestWhatCHasNoWordForIsNotExported(t *testing.T) {
+func TestExportRejectsTypesWithoutFormat(t *testing.T) {
 	clean(t)
 	var s Schema
 	for _, tt := range []struct {
@@ -124,7 +124,7 @@ func TestWhatCHasNoWordForIsNotExported(t *testing.T) {
 	assert.ErrorContains(t, err, `"in\x00ner"`)
 }
 
-func TestFieldsOfEveryTypeGoThereAndBack(t *testing.T) {
+func TestFieldsRoundTrip(t *testing.T) {
 	clean(t)
 	for _, dtype := range types {
 		for _, field := range []arrow.Field{
@@ -142,7 +142,7 @@ func TestFieldsOfEveryTypeGoThereAndBack(t *testing.T) {
 	}
 }
 
-func TestSchemasGoThereAndBack(t *testing.T) {
+func TestSchemasRoundTrip(t *testing.T) {
 	clean(t)
 	var fields []arrow.Field
 	for _, dtype := range types {
@@ -161,7 +161,7 @@ func TestSchemasGoThereAndBack(t *testing.T) {
 	}
 }
 
-func TestFormatsAreThoseOfTheSpecification(t *testing.T) {
+func TestFormatsMatchSpecification(t *testing.T) {
 	for dtype, want := range map[arrow.DataType]string{
 		arrow.Null: "n", arrow.FixedWidthTypes.Boolean: "b", arrow.PrimitiveTypes.Int8: "c", arrow.PrimitiveTypes.Uint8: "C",
 		arrow.PrimitiveTypes.Int16: "s", arrow.PrimitiveTypes.Uint16: "S", arrow.PrimitiveTypes.Int32: "i", arrow.PrimitiveTypes.Uint32: "I",

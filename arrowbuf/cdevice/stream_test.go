@@ -61,7 +61,7 @@ func someBatches(t *testing.T, dev arrowbuf.Device) (*batches, []arrow.Array) {
 	return r, hosts
 }
 
-func TestStreamsGoThereAndBack(t *testing.T) {
+func TestStreamsRoundTrip(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
 		from, hosts := someBatches(t, dev)
 		out := &DeviceStream{}
@@ -96,7 +96,7 @@ func TestStreamsGoThereAndBack(t *testing.T) {
 	})
 }
 
-func TestStreamsTellWhatEndedThem(t *testing.T) {
+func TestStreamsReportErrors(t *testing.T) {
 	clean(t)
 	for _, tt := range []struct {
 		name  string
@@ -129,7 +129,7 @@ func TestStreamsTellWhatEndedThem(t *testing.T) {
 	}
 }
 
-func TestStreamsOfAnotherDeviceAreRefused(t *testing.T) {
+func TestImportStreamRejectsOtherDevices(t *testing.T) {
 	onCUDA(t, func(t *testing.T, dev *cudabuf.Device) {
 		clean(t)
 		from, _ := someBatches(t, dev)
@@ -153,7 +153,7 @@ func TestStreamsOfAnotherDeviceAreRefused(t *testing.T) {
 	})
 }
 
-func TestMalformedStreamsAreRefused(t *testing.T) {
+func TestImportStreamRejectsMalformedStreams(t *testing.T) {
 	clean(t)
 	_, err := ImportStream(nil)
 	assert.ErrorIs(t, err, arrow.ErrInvalid)
@@ -180,7 +180,7 @@ func TestMalformedStreamsAreRefused(t *testing.T) {
 	assert.Zero(t, call(copied.getLastError, addressOf(&copied)))
 }
 
-func TestStreamsOfTheCPUGoThereAndBack(t *testing.T) {
+func TestCPUStreamsRoundTrip(t *testing.T) {
 	clean(t)
 	from, hosts := someBatches(t, arrowbuf.CPU())
 	out := &Stream{}
@@ -202,7 +202,7 @@ func TestStreamsOfTheCPUGoThereAndBack(t *testing.T) {
 	assert.Equal(t, 1, from.refs)
 }
 
-func TestStreamsOfTheCPUTellWhatEndedThem(t *testing.T) {
+func TestCPUStreamsReportErrors(t *testing.T) {
 	clean(t)
 	from, _ := someBatches(t, arrowbuf.CPU())
 	from.err = errors.New("the disk is full")
@@ -227,7 +227,7 @@ func TestStreamsOfTheCPUTellWhatEndedThem(t *testing.T) {
 
 // The streams that Arrow's implementations test one another with, of all
 // versions, go out as C's streams and come in again, slices of them too.
-func TestGoldenStreamsGoThereAndBack(t *testing.T) {
+func TestGoldenStreamsRoundTrip(t *testing.T) {
 	root := filepath.Join("..", "..", "..", "shared", "data", "arrow-testing", "arrow-ipc-stream", "integration")
 	files, err := filepath.Glob(filepath.Join(root, "*", "*.stream"))
 	require.NoError(t, err)

@@ -9,7 +9,7 @@ import (
 	"github.com/quiver-gpu/quiver/arrowbuf/internal/integers"
 )
 
-func TestNumbersOfEveryWidthComeBack(t *testing.T) {
+func TestIntegersRoundTrip(t *testing.T) {
 	for width, least := range map[int]int64{1: math.MinInt8, 2: math.MinInt16, 4: math.MinInt32, 8: math.MinInt64} {
 		s := integers.Slice{Bytes: make([]byte, 3*width), Width: width}
 		assert.Equal(t, 3, s.Len())
