@@ -255,9 +255,9 @@ func (a *Array) copyElement(i int) (arrow.Array, error) {
 		return nil, err
 	}
 	s := slicer{narrow: true}
-	one, err := s.slice(a.data, i, 1)
+	element, err := s.slice(a.data, i, 1)
 	if err != nil {
 		return nil, err
 	}
-	return s.copyOne(&one, CPU())
+	return s.copyOne(&element, CPU())
 }

@@ -151,8 +151,8 @@ func FromArrow(b *memory.Buffer) (Buffer, bool) {
 	if !ok {
 		return nil, false
 	}
-	part, err := sliceOf(whole, root, b)
-	return part, err == nil
+	slice, err := sliceOf(whole, root, b)
+	return slice, err == nil
 }
 
 // BufferOf returns the memory of an arrow-go buffer as a Buffer, without a copy: the

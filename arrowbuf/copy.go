@@ -193,15 +193,15 @@ func (c copier) copyArrays(arrays []arrow.Array, dev Device, subject func(i int)
 	}
 	copies := make([]arrow.Array, 0, len(arrays))
 	for i := range sliced {
-		one := &sliced[i]
-		if one.dtype == nil {
+		a := &sliced[i]
+		if a.dtype == nil {
 			copies = append(copies, retained(arrays[i]))
 			continue
 		}
-		made, err := m.assemble(one)
+		made, err := m.assemble(a)
 		if err != nil {
 			releaseAll(copies)
-			return nil, fmt.Errorf("%sof type %s: %w", subject(i), one.dtype, err)
+			return nil, fmt.Errorf("%sof type %s: %w", subject(i), a.dtype, err)
 		}
 		copies = append(copies, made)
 	}
@@ -229,13 +229,13 @@ func (w *copyScratch) release() {
 	scratchPool.Put(w)
 }
 
-func (c copier) copyRanges(parts []bufferRange, dev Device) ([]*memory.Buffer, error) {
+func (c copier) copyRanges(ranges []bufferRange, dev Device) ([]*memory.Buffer, error) {
 	if !c.separate {
-		return copyRanges(parts, dev, c.stream)
+		return copyRanges(ranges, dev, c.stream)
 	}
-	copied := make([]*memory.Buffer, 0, len(parts))
-	for i := range parts {
-		one, err := copyRanges(parts[i:i+1], dev, c.stream)
+	copied := make([]*memory.Buffer, 0, len(ranges))
+	for i := range ranges {
+		one, err := copyRanges(ranges[i:i+1], dev, c.stream)
 		if err != nil {
 			releaseAll(copied)
 			return nil, err
@@ -266,8 +266,8 @@ func retained(arr arrow.Array) arrow.Array {
 }
 
 func releaseAll[T interface{ Release() }](all []T) {
-	for _, one := range all {
-		one.Release()
+	for _, item := range all {
+		item.Release()
 	}
 }
 
@@ -328,9 +328,9 @@ func (m *assembler) assemble(out *slicedArray) (arr arrow.Array, err error) {
 
 func (m *assembler) assembleData(out *slicedArray) *array.Data {
 	buffers := m.newBuffers(len(out.buffers))
-	for i, part := range out.buffers {
-		if part != noBuffer {
-			buffers[i] = m.buffers[part]
+	for i, r := range out.buffers {
+		if r != noBuffer {
+			buffers[i] = m.buffers[r]
 		}
 	}
 	var children []arrow.ArrayData

@@ -65,15 +65,15 @@ type destination struct {
 
 // newCopyPlan plans a copy of ranges to a device. The caller must release the
 // result.
-func newCopyPlan(parts []bufferRange, dev Device) *copyPlan {
+func newCopyPlan(ranges []bufferRange, dev Device) *copyPlan {
 	p := planPool.Get().(*copyPlan)
-	p.transfers, p.destinations, p.ranges = slices.Grow(p.transfers, len(parts)), slices.Grow(p.destinations, len(parts)), slices.Grow(p.ranges, len(parts))
-	for i := range parts {
+	p.transfers, p.destinations, p.ranges = slices.Grow(p.transfers, len(ranges)), slices.Grow(p.destinations, len(ranges)), slices.Grow(p.ranges, len(ranges))
+	for i := range ranges {
 		p.destinations = append(p.destinations, destination{transfer: -1})
-		if parts[i].from == parts[i].to {
+		if ranges[i].from == ranges[i].to {
 			continue
 		}
-		s := parts[i].inRoot()
+		s := ranges[i].inRoot()
 		s.index = i
 		order, seen := p.roots[s.root]
 		if !seen {
@@ -89,7 +89,7 @@ func newCopyPlan(parts []bufferRange, dev Device) *copyPlan {
 	for i := range p.ranges {
 		align := int64(alignment)
 		if dev == CPU() {
-			align = parts[p.ranges[i].index].align
+			align = ranges[p.ranges[i].index].align
 		}
 		p.add(&p.ranges[i], align)
 	}
@@ -235,11 +235,11 @@ const maxInFlight = 2
 // range's own alignment, so that ranges close together in one root buffer arrive in
 // one copy, with the gaps between them. If s is not nil, the copies are submitted to
 // s and may not be complete when copyRanges returns.
-func copyRanges(parts []bufferRange, dev Device, s Stream) ([]*memory.Buffer, error) {
-	if len(parts) == 0 {
+func copyRanges(ranges []bufferRange, dev Device, s Stream) ([]*memory.Buffer, error) {
+	if len(ranges) == 0 {
 		return nil, nil
 	}
-	p := newCopyPlan(parts, dev)
+	p := newCopyPlan(ranges, dev)
 	defer p.release()
 	whole, err := p.execute(dev, s)
 	if err != nil {
@@ -248,13 +248,13 @@ func copyRanges(parts []bufferRange, dev Device, s Stream) ([]*memory.Buffer, er
 	root := whole.Arrow()
 	whole.Release()
 	defer root.Release()
-	moved := make([]*memory.Buffer, len(parts))
-	for i, where := range p.destinations {
+	moved := make([]*memory.Buffer, len(ranges))
+	for i, d := range p.destinations {
 		var at int64
-		if where.transfer >= 0 {
-			at = p.transfers[where.transfer].pos + where.offset
+		if d.transfer >= 0 {
+			at = p.transfers[d.transfer].pos + d.offset
 		}
-		moved[i] = memory.SliceBuffer(root, int(at), int(parts[i].to-parts[i].from))
+		moved[i] = memory.SliceBuffer(root, int(at), int(ranges[i].to-ranges[i].from))
 	}
 	return moved, nil
 }
@@ -287,7 +287,7 @@ func (p *copyPlan) execute(dev Device, s Stream) (whole Buffer, err error) {
 // copyUnstaged copies the transfers that are not staged. Those of the host go in one
 // operation if dst supports it, and otherwise maxInFlight at a time.
 func (p *copyPlan) copyUnstaged(dst Buffer) error {
-	together, ok := dst.(rangeCopier)
+	batched, ok := dst.(rangeCopier)
 	var ranges []HostRange
 	var copies errgroup.Group
 	copies.SetLimit(maxInFlight)
@@ -305,7 +305,7 @@ func (p *copyPlan) copyUnstaged(dst Buffer) error {
 	}
 	var err error
 	if len(ranges) > 0 {
-		err = together.CopyRangesFromHost(ranges)
+		err = batched.CopyRangesFromHost(ranges)
 	}
 	return errors.Join(err, copies.Wait())
 }
@@ -412,18 +412,18 @@ func allocOnStream(s Stream, dev Device, n int64) (Buffer, error) {
 // enqueue submits the copies to a stream. It keeps the sources alive until the
 // stream has run them.
 func (p *copyPlan) enqueue(s Stream, dst Buffer) error {
-	var held []*memory.Buffer
-	defer func() { s.After(func() { releaseAll(held) }) }()
+	var sources []*memory.Buffer
+	defer func() { s.After(func() { releaseAll(sources) }) }()
 	for at, next := int64(0), 0; at < p.stagedSize; {
 		mem, err := allocStaging(dst.Device(), min(p.stagedSize-at, stagingSize))
 		if err != nil {
 			return err
 		}
-		piece := memory.NewBufferWithAllocator(mem, dst.Device().HostAllocator())
-		held = append(held, piece)
+		staging := memory.NewBufferWithAllocator(mem, dst.Device().HostAllocator())
+		sources = append(sources, staging)
 		var n int64
 		n, next = p.fillStaging(mem, at, next)
-		if err := enqueueRange(s, dst, at, piece, 0, n); err != nil {
+		if err := enqueueRange(s, dst, at, staging, 0, n); err != nil {
 			return err
 		}
 		at += n
@@ -431,7 +431,7 @@ func (p *copyPlan) enqueue(s Stream, dst Buffer) error {
 	for i := range p.transfers {
 		if r := &p.transfers[i]; !r.staged {
 			r.root.Retain()
-			held = append(held, r.root)
+			sources = append(sources, r.root)
 			if err := enqueueRange(s, dst, r.pos, r.root, r.from, r.to); err != nil {
 				return err
 			}

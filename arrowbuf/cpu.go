@@ -122,9 +122,9 @@ func (b *cpuBuffer) Slice(offset, length int64) (Buffer, error) {
 		return nil, err
 	}
 	b.owner.Retain()
-	part := newCPUBuffer(b.owner, b.data[offset:offset+length:offset+length])
-	part.recycler = b.recycler
-	return part, nil
+	slice := newCPUBuffer(b.owner, b.data[offset:offset+length:offset+length])
+	slice.recycler = b.recycler
+	return slice, nil
 }
 
 func (b *cpuBuffer) CopyFromHost(src []byte, pos int64) (int64, error) {

@@ -268,18 +268,18 @@ func (s *slicer) sliceChild(out *slicedArray, data arrow.ArrayData, from, length
 
 // zeroIfSet replaces a range, in which every bit pattern is valid, by zeros if
 // zeroValues is set.
-func (s *slicer) zeroIfSet(part int, err error) (int, error) {
+func (s *slicer) zeroIfSet(index int, err error) (int, error) {
 	if err == nil && s.zeroValues {
-		n := s.ranges[part].to - s.ranges[part].from
-		s.ranges[part] = rangeOfBytes(make([]byte, n), int(s.ranges[part].align))
+		n := s.ranges[index].to - s.ranges[index].from
+		s.ranges[index] = rangeOfBytes(make([]byte, n), int(s.ranges[index].align))
 	}
-	return part, err
+	return index, err
 }
 
 // isPartial reports whether an array shows less than all of the given ranges.
-func (s *slicer) isPartial(parts ...int) bool {
-	for _, part := range parts {
-		if !s.ranges[part].isWhole() {
+func (s *slicer) isPartial(indices ...int) bool {
+	for _, index := range indices {
+		if !s.ranges[index].isWhole() {
 			return !s.checkOnly
 		}
 	}
@@ -287,9 +287,9 @@ func (s *slicer) isPartial(parts ...int) bool {
 }
 
 // add appends the index of a range.
-func (out *slicedArray) add(part int, err error) error {
+func (out *slicedArray) add(index int, err error) error {
 	if err == nil {
-		out.buffers = append(out.buffers, part)
+		out.buffers = append(out.buffers, index)
 	}
 	return err
 }

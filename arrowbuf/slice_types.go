@@ -60,7 +60,7 @@ func (s *slicer) sliceOffsets(out *slicedArray, r elementRange, width, values in
 		if err != nil {
 			return 0, 0, err
 		}
-		s.ranges[at] = rangeOfBytes(old.Less(from).Bytes, width)
+		s.ranges[at] = rangeOfBytes(old.Subtract(from).Bytes, width)
 	}
 	return int(from), int(to), nil
 }
@@ -437,7 +437,7 @@ func (s *slicer) sliceRuns(out *slicedArray, r elementRange, t *arrow.RunEndEnco
 		if err != nil {
 			return fmt.Errorf("run ends: %w", err)
 		}
-		*p = rangeOfBytes(old.Less(int64(r.first)).Bytes, width.Bytes())
+		*p = rangeOfBytes(old.Subtract(int64(r.first)).Bytes, width.Bytes())
 	}
 	out.children = []slicedArray{{dtype: ends.DataType(), length: last - first, buffers: []int{noBuffer, at}}}
 	return s.sliceChild(out, values, first, last-first, "run values")

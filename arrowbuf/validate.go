@@ -8,7 +8,6 @@ import (
 	"github.com/apache/arrow-go/v18/arrow/memory"
 )
 
-
 // Validate checks that the buffers and children exist and are large enough. It
 // copies the first and last offsets and a few run ends. It returns an error wrapping
 // arrow.ErrInvalid if the array is invalid.

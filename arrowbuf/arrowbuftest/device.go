@@ -15,14 +15,14 @@ import (
 	"github.com/quiver-gpu/quiver/arrowbuf"
 )
 
-// Checked returns a device whose buffers are those of dev, and are watched until
-// the test ends. It is a device of its own: arrowbuf.CopyTo of a batch on dev, or
-// from CPU() to Checked(t, CPU()), copies. What needs the buffers of dev themselves
-// (a stream of package cudabuf, a kernel) refuses those of the result. Memory of
-// its HostAllocator is watched as well.
+// Checked returns a device that allocates the buffers of dev and checks them until
+// the test ends. It is a device different from dev: arrowbuf.CopyTo copies a batch
+// from dev to it, also from CPU() to Checked(t, CPU()). Functions that need the
+// buffers of dev itself, such as streams and kernels of package cudabuf, reject its
+// buffers. Memory of its HostAllocator is checked as well.
 //
-// A buffer that was released too often is reported when that happens, as an error
-// of the test, and goes on as one that was released: using it is ErrReleased.
+// An extra Release or Retain is an error of the test when it happens. The buffer
+// then continues as a released one: using it returns arrowbuf.ErrReleased.
 func Checked(t testing.TB, dev arrowbuf.Device) arrowbuf.Device {
 	host := memory.NewCheckedAllocator(dev.HostAllocator())
 	d := &device{Device: dev, t: t, host: host, live: map[*buffer]struct{}{}}
@@ -42,7 +42,7 @@ type device struct {
 	host *memory.CheckedAllocator
 
 	mu    sync.Mutex
-	count int // of all buffers
+	count int // of all buffers that were made
 	live  map[*buffer]struct{}
 }
 
@@ -56,9 +56,10 @@ func (d *device) Alloc(n int64) (arrowbuf.Buffer, error) {
 	return d.watch(b, "allocated"), nil
 }
 
-// watch takes over the reference to a buffer. how says where it came from.
+// watch takes over the reference to a buffer. origin names the operation that
+// returned it.
 func (d *device) watch(inner arrowbuf.Buffer, how string) arrowbuf.Buffer {
-	b := &buffer{Buffer: inner, dev: d, length: inner.Len(), how: how, made: here()}
+	b := &buffer{Buffer: inner, dev: d, length: inner.Len(), origin: how, allocated: currentStack()}
 	b.refs.Store(1)
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -77,8 +78,7 @@ func (d *device) forget(b *buffer) {
 	delete(d.live, b)
 }
 
-// leaks are the buffers that were not released, in the order in which they were
-// made.
+// leaks returns the buffers that were not released, in the order of allocation.
 func (d *device) leaks() []*buffer {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -90,33 +90,34 @@ func (d *device) leaks() []*buffer {
 	return left
 }
 
-// String is the buffer and who made it, in a line.
+// String describes the buffer and the call that allocated it, in one line.
 func (b *buffer) String() string {
-	return fmt.Sprintf("%d bytes on %v, %s by %v", b.length, b.dev, b.how, b.made)
+	return fmt.Sprintf("%d bytes on %v, %s by %v", b.length, b.dev, b.origin, b.allocated)
 }
 
-// buffer counts the references to one of another device, of which it has one.
+// buffer counts the references to a buffer of the wrapped device, to which it holds
+// one reference.
 type buffer struct {
 	arrowbuf.Buffer
-	dev    *device
-	number int
-	length int64
-	how    string
-	made   place
-	refs   atomic.Int64
-	ended  atomic.Pointer[place] // who released the last reference
+	dev         *device
+	number      int
+	length      int64
+	origin      string
+	allocated   callStack
+	refs        atomic.Int64
+	lastRelease atomic.Pointer[callStack] // set by the last release
 }
 
-// hostBuffer is a buffer whose bytes the host may touch.
+// hostBuffer is a buffer whose bytes the host can access.
 type hostBuffer struct{ *buffer }
 
-// HostBytes are the bytes, nil after the last release.
+// HostBytes returns the bytes, or nil after the last release.
 func (b hostBuffer) HostBytes() []byte {
 	bytes, _ := arrowbuf.HostBytes(b.Buffer)
 	return bytes
 }
 
-// Arrow holds the buffer that is watched, not the one behind it.
+// Arrow wraps the checked buffer, not the buffer of the wrapped device.
 func (b hostBuffer) Arrow() *memory.Buffer { return arrowbuf.WrapArrow(b) }
 func (b *buffer) Arrow() *memory.Buffer    { return arrowbuf.WrapArrow(b) }
 func (b *buffer) Device() arrowbuf.Device  { return b.dev }
@@ -130,13 +131,13 @@ func (b *buffer) Slice(offset, length int64) (arrowbuf.Buffer, error) {
 }
 
 func (b *buffer) CopyFromDevice(src arrowbuf.Buffer, pos int64) (int64, error) {
-	return b.Buffer.CopyFromDevice(behind(src), pos)
+	return b.Buffer.CopyFromDevice(unwrap(src), pos)
 }
 
-func (b *buffer) Equal(other arrowbuf.Buffer) (bool, error) { return b.Buffer.Equal(behind(other)) }
+func (b *buffer) Equal(other arrowbuf.Buffer) (bool, error) { return b.Buffer.Equal(unwrap(other)) }
 
-// behind is the buffer of the device itself.
-func behind(b arrowbuf.Buffer) arrowbuf.Buffer {
+// unwrap returns the buffer of the wrapped device.
+func unwrap(b arrowbuf.Buffer) arrowbuf.Buffer {
 	switch watched := b.(type) {
 	case *buffer:
 		return watched.Buffer
@@ -156,8 +157,8 @@ func (b *buffer) Retain() {
 func (b *buffer) Release() {
 	switch n := b.refs.Add(-1); {
 	case n == 0:
-		who := here()
-		b.ended.Store(&who)
+		who := currentStack()
+		b.lastRelease.Store(&who)
 		b.dev.forget(b)
 		b.Buffer.Release()
 	case n < 0:
@@ -166,39 +167,40 @@ func (b *buffer) Release() {
 	}
 }
 
-// report fails the test over what somebody did with the buffer.
+// report fails the test: what names the misuse of the buffer.
 func (b *buffer) report(what string) {
 	b.dev.t.Helper()
 	ended := "another goroutine just now"
-	if who := b.ended.Load(); who != nil {
+	if who := b.lastRelease.Load(); who != nil {
 		ended = who.String()
 	}
-	b.dev.t.Errorf("%s by %v: %v; its last reference was released by %s", what, here(), b, ended)
+	b.dev.t.Errorf("%s by %v: %v; its last reference was released by %s", what, currentStack(), b, ended)
 }
 
-// place is a stack, from the innermost call outwards.
-type place struct{ stack *[24]uintptr }
+// callStack is a stack of calls, from the innermost outwards.
+type callStack struct{ stack *[24]uintptr }
 
-// here is the place of who calls it.
-func here() place {
+// currentStack returns the stack of its caller.
+func currentStack() callStack {
 	var stack [24]uintptr
 	runtime.Callers(2, stack[:])
-	return place{&stack}
+	return callStack{&stack}
 }
 
-// shown is how many callers a place names.
-const shown = 3
+// maxCallers is the number of callers that a callStack prints. Test helpers have
+// callers worth a name, too.
+const maxCallers = 3
 
-// String names the outermost function of this module that was called, if one was, and who
-// called it, with file and line: test helpers have callers worth a name, too.
-func (p place) String() string {
+// String names the outermost function of this module that was called, if any, and
+// its callers, with file and line.
+func (p callStack) String() string {
 	n := len(p.stack)
 	for n > 0 && p.stack[n-1] == 0 {
 		n--
 	}
 	called := ""
 	var callers []string
-	for frames, more := runtime.CallersFrames(p.stack[:n]), n > 0; more && len(callers) < shown; {
+	for frames, more := runtime.CallersFrames(p.stack[:n]), n > 0; more && len(callers) < maxCallers; {
 		var f runtime.Frame
 		f, more = frames.Next()
 		name := f.Function[strings.LastIndexByte(f.Function, '/')+1:]
@@ -220,8 +222,8 @@ func (p place) String() string {
 	return called + ", called by " + by
 }
 
-// isLibrary tells whether a frame is of this module or of arrow-go, and not of
-// their tests: a mistake is sought with who calls them.
+// isLibrary reports whether a frame belongs to this module or to arrow-go, and not
+// to their tests. A leak is the mistake of their callers.
 func isLibrary(f runtime.Frame) bool {
 	if strings.HasSuffix(f.File, "_test.go") {
 		return false

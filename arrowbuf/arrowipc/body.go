@@ -50,12 +50,12 @@ func (p Parts) Slice(offset, length int64) (arrowbuf.Buffer, error) {
 	return part, nil
 }
 
-// empty stands for every buffer without bytes.
-var empty = memory.NewBufferBytes(nil)
+// emptyBuffer stands for every buffer without bytes.
+var emptyBuffer = memory.NewBufferBytes(nil)
 
-// slicesOf returns the ranges of a body as arrow-go sees them. Those of one buffer
+// sliceBody returns the ranges of a body as arrow-go sees them. Those of one buffer
 // share what it costs to be found again from arrow-go's buffers.
-func slicesOf(body Body, ranges []Extent) (all []*memory.Buffer, err error) {
+func sliceBody(body Body, ranges []Extent) (all []*memory.Buffer, err error) {
 	all = make([]*memory.Buffer, 0, len(ranges))
 	defer func() {
 		if err != nil {
@@ -70,7 +70,7 @@ func slicesOf(body Body, ranges []Extent) (all []*memory.Buffer, err error) {
 	for _, r := range ranges {
 		switch {
 		case r.Length == 0:
-			all = append(all, empty)
+			all = append(all, emptyBuffer)
 		case root != nil:
 			if err := arrowbuf.CheckRange(r.Offset, r.Length, int64(root.Len())); err != nil {
 				return all, err
@@ -88,9 +88,9 @@ func slicesOf(body Body, ranges []Extent) (all []*memory.Buffer, err error) {
 	return all, nil
 }
 
-// settled returns a buffer that lives on a device: the same where it does and is
+// copyIfElsewhere returns a buffer that lives on a device: the same where it does and is
 // aligned, else a copy. The caller owns a reference.
-func settled(b arrowbuf.Buffer, dev arrowbuf.Device) (arrowbuf.Buffer, error) {
+func copyIfElsewhere(b arrowbuf.Buffer, dev arrowbuf.Device) (arrowbuf.Buffer, error) {
 	if b.Device() == dev && b.Address()%8 == 0 {
 		b.Retain()
 		return b, nil
@@ -106,11 +106,11 @@ func settled(b arrowbuf.Buffer, dev arrowbuf.Device) (arrowbuf.Buffer, error) {
 	return there, nil
 }
 
-// bring returns a body that lives on a device: the same where it does, else a copy
+// bodyOn returns a body that lives on a device: the same where it does, else a copy
 // of it in one allocation, which release gives back.
-func bring(body Body, dev arrowbuf.Device) (there Body, release func(), err error) {
+func bodyOn(body Body, dev arrowbuf.Device) (there Body, release func(), err error) {
 	if whole, ok := body.(arrowbuf.Buffer); ok {
-		moved, err := settled(whole, dev)
+		moved, err := copyIfElsewhere(whole, dev)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -125,7 +125,7 @@ func bring(body Body, dev arrowbuf.Device) (there Body, release func(), err erro
 		defer all.Release()
 		parts = Parts{{0, all}}
 	}
-	if parts.liveOn(dev) {
+	if parts.areOn(dev) {
 		return parts, func() {}, nil
 	}
 	whole, err := dev.Alloc(max(parts.Len(), 1))
@@ -154,7 +154,7 @@ func bring(body Body, dev arrowbuf.Device) (there Body, release func(), err erro
 	return moved, release, nil
 }
 
-func (p Parts) liveOn(dev arrowbuf.Device) bool {
+func (p Parts) areOn(dev arrowbuf.Device) bool {
 	for _, part := range p {
 		if part.Buffer.Device() != dev || part.Buffer.Address()%8 != 0 {
 			return false
@@ -170,40 +170,40 @@ func (p Parts) Release() {
 	}
 }
 
-// piece is a buffer of a body that nobody has asked for yet: bytes of an arrow
+// bodyBuffer is a buffer of a body that nobody has asked for yet: bytes of an arrow
 // buffer, on the host or a device, that may have to be fixed on the way, or bytes
 // that are computed on the host. The zero piece has none.
-type piece struct {
+type bodyBuffer struct {
 	src          *memory.Buffer
 	from, length int64
-	fix          func([]byte) // rebases integers, in place; any 8 bytes of them on their own
+	transform    func([]byte) // rebases integers, in place; any 8 bytes of them on their own
 	compute      func() ([]byte, error)
 }
 
-// computed is computed when it is first asked for, and kept as long as the message.
-func computed(length int64, f func() ([]byte, error)) piece {
-	return piece{length: length, compute: sync.OnceValues(f)}
+// newComputed is computed when it is first asked for, and kept as long as the message.
+func newComputed(length int64, f func() ([]byte, error)) bodyBuffer {
+	return bodyBuffer{length: length, compute: sync.OnceValues(f)}
 }
 
-// asIs tells whether the bytes are in the arrow buffer.
-func (p *piece) asIs() bool { return p.compute == nil && p.fix == nil }
+// isVerbatim tells whether the bytes are in the arrow buffer.
+func (p *bodyBuffer) isVerbatim() bool { return p.compute == nil && p.transform == nil }
 
-// bytes returns all on the host. Nobody may write to them.
-func (p *piece) bytes() ([]byte, error) {
+// hostBytes returns all on the host. Nobody may write to them.
+func (p *bodyBuffer) hostBytes() ([]byte, error) {
 	switch {
 	case p.compute != nil:
 		return p.compute()
 	case p.length == 0:
 		return nil, nil
-	case p.fix == nil:
-		return bytesOf(p.src, p.from, p.length)
+	case p.transform == nil:
+		return bufferBytes(p.src, p.from, p.length)
 	}
 	b := make([]byte, p.length)
-	return b, p.read(b, 0)
+	return b, p.readAt(b, 0)
 }
 
-// read copies bytes from a position on, a multiple of 8.
-func (p *piece) read(b []byte, pos int64) error {
+// readAt copies bytes from a position on, a multiple of 8.
+func (p *bodyBuffer) readAt(b []byte, pos int64) error {
 	if p.compute != nil {
 		all, err := p.compute()
 		if err == nil {
@@ -219,17 +219,17 @@ func (p *piece) read(b []byte, pos int64) error {
 	if _, err := src.CopyToHost(b, p.from+pos); err != nil {
 		return err
 	}
-	if p.fix != nil {
-		p.fix(b)
+	if p.transform != nil {
+		p.transform(b)
 	}
 	return nil
 }
 
 // buffer returns the bytes where they are, or on the host where they must be
 // made. The caller owns a reference.
-func (p *piece) buffer() (arrowbuf.Buffer, error) {
-	if !p.asIs() || p.length == 0 {
-		b, err := p.bytes()
+func (p *bodyBuffer) buffer() (arrowbuf.Buffer, error) {
+	if !p.isVerbatim() || p.length == 0 {
+		b, err := p.hostBytes()
 		if err != nil {
 			return nil, err
 		}
@@ -243,9 +243,9 @@ func (p *piece) buffer() (arrowbuf.Buffer, error) {
 	return src.Slice(p.from, p.length)
 }
 
-// bytesOf returns bytes of an arrow buffer: in place where the host reaches them,
+// bufferBytes returns bytes of an arrow buffer: in place where the host reaches them,
 // else copied.
-func bytesOf(b *memory.Buffer, from, n int64) ([]byte, error) {
+func bufferBytes(b *memory.Buffer, from, n int64) ([]byte, error) {
 	if b == nil {
 		return nil, fmt.Errorf("a buffer that is absent: %w", arrow.ErrInvalid)
 	}
@@ -266,29 +266,29 @@ func bytesOf(b *memory.Buffer, from, n int64) ([]byte, error) {
 }
 
 const (
-	// maxGathered is the size up to which parts of a device's memory that lie close
+	// maxGrouped is the size up to which parts of a device's memory that lie close
 	// together are brought in one copy: a call costs a GPU as much time as the
 	// processor needs to move so much again.
-	maxGathered = 64 << 10
+	maxGrouped = 64 << 10
 	// maxGap is how many bytes that nobody asked for are copied to save a call.
 	maxGap = 16 << 10
-	// maxTogether is how much comes in one copy.
-	maxTogether = 1 << 20
+	// maxGroup is how much comes in one copy.
+	maxGroup = 1 << 20
 )
 
-// read copies bytes [pos, pos+len(b)) of the body to the host, with padding that
+// readBody copies bytes [pos, pos+len(b)) of the body to the host, with padding that
 // is 0. pos is a multiple of 8.
-func (m *Message) read(b []byte, pos int64) error {
-	for i := 0; i < len(m.parts); {
-		next, run := m.together(b, pos, i)
+func (m *Message) readBody(b []byte, pos int64) error {
+	for i := 0; i < len(m.buffers); {
+		next, run := m.group(b, pos, i)
 		if next > i {
-			if err := m.readRun(b, pos, i, next, run); err != nil {
+			if err := m.readGroup(b, pos, i, next, run); err != nil {
 				return err
 			}
 			i = next
 			continue
 		}
-		if err := m.readPart(b, pos, i); err != nil {
+		if err := m.readBuffer(b, pos, i); err != nil {
 			return err
 		}
 		i++
@@ -296,33 +296,33 @@ func (m *Message) read(b []byte, pos int64) error {
 	return nil
 }
 
-// readPart copies what b has of one part, and of the padding behind it.
-func (m *Message) readPart(b []byte, pos int64, i int) error {
-	p, at, end := &m.parts[i], m.rows.buffers[i].Offset, pos+int64(len(b))
-	if from, to := max(at+p.length, pos), min(at+padded(p.length), end); from < to {
+// readBuffer copies what b has of one part, and of the padding behind it.
+func (m *Message) readBuffer(b []byte, pos int64, i int) error {
+	p, at, end := &m.buffers[i], m.batch.buffers[i].Offset, pos+int64(len(b))
+	if from, to := max(at+p.length, pos), min(at+padTo8(p.length), end); from < to {
 		clear(b[from-pos : to-pos])
 	}
 	if from, to := max(at, pos), min(at+p.length, end); from < to {
-		return p.read(b[from-pos:to-pos], from-at)
+		return p.readAt(b[from-pos:to-pos], from-at)
 	}
 	return nil
 }
 
-// together finds parts from i on that lie close together in the memory of a device,
+// group finds parts from i on that lie close together in the memory of a device,
 // two at least beside empty ones, and returns which comes behind them: i where there
 // are none.
-func (m *Message) together(b []byte, pos int64, i int) (next int, run stretch) {
-	run, ok := m.small(b, pos, i)
+func (m *Message) group(b []byte, pos int64, i int) (next int, run rootRange) {
+	run, ok := m.groupable(b, pos, i)
 	if !ok {
 		return i, run
 	}
 	next = i
-	for j := i + 1; j < len(m.parts); j++ {
-		if m.parts[j].length == 0 {
+	for j := i + 1; j < len(m.buffers); j++ {
+		if m.buffers[j].length == 0 {
 			continue
 		}
-		one, ok := m.small(b, pos, j)
-		if !ok || one.root != run.root || one.from < run.to || one.from-run.to > maxGap || one.to-run.from > maxTogether {
+		one, ok := m.groupable(b, pos, j)
+		if !ok || one.root != run.root || one.from < run.to || one.from-run.to > maxGap || one.to-run.from > maxGroup {
 			break
 		}
 		run.to, next = one.to, j+1
@@ -330,14 +330,14 @@ func (m *Message) together(b []byte, pos int64, i int) (next int, run stretch) {
 	return next, run
 }
 
-// readRun copies parts [i, next), which lie in one run.
-func (m *Message) readRun(b []byte, pos int64, i, next int, run stretch) error {
+// readGroup copies parts [i, next), which lie in one run.
+func (m *Message) readGroup(b []byte, pos int64, i, next int, run rootRange) error {
 	root, err := arrowbuf.BufferOf(run.root)
 	if err != nil {
 		return err
 	}
 	defer root.Release()
-	all, err := stage(root.Device(), run.to-run.from)
+	all, err := allocStaging(root.Device(), run.to-run.from)
 	if err != nil {
 		return err
 	}
@@ -346,29 +346,29 @@ func (m *Message) readRun(b []byte, pos int64, i, next int, run stretch) error {
 		return err
 	}
 	for ; i < next; i++ {
-		p, at := &m.parts[i], m.rows.buffers[i].Offset-pos
-		if one, ok := m.small(b, pos, i); ok {
+		p, at := &m.buffers[i], m.batch.buffers[i].Offset-pos
+		if one, ok := m.groupable(b, pos, i); ok {
 			to := b[at : at+p.length]
 			copy(to, all[one.from-run.from:])
-			if p.fix != nil {
-				p.fix(to)
+			if p.transform != nil {
+				p.transform(to)
 			}
-			clear(b[at+p.length : at+padded(p.length)])
+			clear(b[at+p.length : at+padTo8(p.length)])
 		}
 	}
 	return nil
 }
 
-// stretch is a range of the memory of a root buffer.
-type stretch struct {
+// rootRange is a range of the memory of a root buffer.
+type rootRange struct {
 	root     *memory.Buffer
 	from, to int64
 }
 
-// small returns where a part lies that is small, on a device, and within b.
-func (m *Message) small(b []byte, pos int64, i int) (s stretch, ok bool) {
-	p, at := &m.parts[i], m.rows.buffers[i].Offset
-	if p.src == nil || p.length == 0 || p.length > maxGathered || at < pos || at+padded(p.length) > pos+int64(len(b)) || arrowbuf.OnHost(p.src) {
+// groupable returns where a part lies that is small, on a device, and within b.
+func (m *Message) groupable(b []byte, pos int64, i int) (s rootRange, ok bool) {
+	p, at := &m.buffers[i], m.batch.buffers[i].Offset
+	if p.src == nil || p.length == 0 || p.length > maxGrouped || at < pos || at+padTo8(p.length) > pos+int64(len(b)) || arrowbuf.OnHost(p.src) {
 		return s, false
 	}
 	s.root = p.src
@@ -390,13 +390,13 @@ func (m *Message) small(b []byte, pos int64, i int) (s stretch, ok bool) {
 	return s, true
 }
 
-// copyBody copies the body to a buffer. Padding is 0.
-func (m *Message) copyBody(dst arrowbuf.Buffer) error {
+// copyBodyTo copies the body to a buffer. Padding is 0.
+func (m *Message) copyBodyTo(dst arrowbuf.Buffer) error {
 	if host, ok := arrowbuf.HostBytes(dst); ok {
-		return inPieces(m.BodyLength, func(pos, length int64) error { return m.read(host[pos:pos+length], pos) })
+		return forEachChunk(m.BodyLength, func(pos, length int64) error { return m.readBody(host[pos:pos+length], pos) })
 	}
-	if m.BodyLength <= maxTogether { // two copies by way of the host, rather than one a part
-		return fill(dst, Extent{0, m.BodyLength}, func(b []byte) error { return m.read(b, 0) })
+	if m.BodyLength <= maxGroup { // two copies by way of the host, rather than one a part
+		return fillRange(dst, Extent{0, m.BodyLength}, func(b []byte) error { return m.readBody(b, 0) })
 	}
 	parts, err := m.Parts()
 	if err != nil {
@@ -408,7 +408,7 @@ func (m *Message) copyBody(dst arrowbuf.Buffer) error {
 			return err
 		}
 		end := p.Offset + p.Buffer.Len()
-		if rest := padded(end) - end; rest > 0 {
+		if rest := padTo8(end) - end; rest > 0 {
 			if _, err := dst.CopyFromHost(make([]byte, rest), end); err != nil {
 				return err
 			}

@@ -22,7 +22,7 @@ import (
 // same encoders, whose options are those, so that the bytes are the same. How long
 // a buffer becomes has to be known before the first is written, so they stay in
 // memory until then, compressed.
-func (o *settings) compress(parts []piece) error {
+func (o *settings) compress(parts []bodyBuffer) error {
 	todo := make(chan int, len(parts))
 	for i := range parts {
 		if parts[i].length > 0 {
@@ -33,10 +33,10 @@ func (o *settings) compress(parts []piece) error {
 	var work errgroup.Group
 	for range min(runtime.GOMAXPROCS(0), len(todo)) {
 		work.Go(func() error {
-			encoder := encoders[o.codec].Get().(encoder)
-			defer encoders[o.codec].Put(encoder)
+			encoder := compressors[o.codec].Get().(compressor)
+			defer compressors[o.codec].Put(encoder)
 			for i := range todo {
-				if err := o.compressOne(encoder, &parts[i]); err != nil {
+				if err := o.compressBuffer(encoder, &parts[i]); err != nil {
 					return fmt.Errorf("compressing buffer %d: %w", i, err)
 				}
 			}
@@ -46,14 +46,14 @@ func (o *settings) compress(parts []piece) error {
 	return work.Wait()
 }
 
-// encoder is one of zstd or LZ4.
-type encoder interface {
+// compressor is one of zstd or LZ4.
+type compressor interface {
 	io.WriteCloser
 	Reset(io.Writer)
 }
 
-// encoders are kept, since each has much memory.
-var encoders = [...]sync.Pool{
+// compressors are kept, since each has much memory.
+var compressors = [...]sync.Pool{
 	LZ4: {New: func() any {
 		w := lz4.NewWriter(nil)
 		return must(w, w.Apply(lz4.ChecksumOption(false), lz4.BlockSizeOption(lz4.Block64Kb)))
@@ -69,8 +69,8 @@ func must[T any](made T, err error) T {
 	return made
 }
 
-func (o *settings) compressOne(e encoder, p *piece) error {
-	plain, err := p.bytes()
+func (o *settings) compressBuffer(e compressor, p *bodyBuffer) error {
+	plain, err := p.hostBytes()
 	if err != nil {
 		return err
 	}
@@ -89,7 +89,7 @@ func (o *settings) compressOne(e encoder, p *piece) error {
 		const notCompressed = math.MaxUint64
 		packed = append(binary.LittleEndian.AppendUint64(nil, notCompressed), plain...)
 	}
-	*p = computed(int64(len(packed)), func() ([]byte, error) { return packed, nil })
+	*p = newComputed(int64(len(packed)), func() ([]byte, error) { return packed, nil })
 	return nil
 }
 
@@ -107,9 +107,9 @@ const (
 // compressed, or -1 where it was not.
 const prefixLength = 8
 
-// inflated returns how long a buffer of a compressed body is, and whether its
+// decompressedSize returns how long a buffer of a compressed body is, and whether its
 // bytes are compressed. A length that the codec cannot reach is an error.
-func (c Codec) inflated(prefix []byte, length int64) (n int64, compressed bool, err error) {
+func (c Codec) decompressedSize(prefix []byte, length int64) (n int64, compressed bool, err error) {
 	if length == 0 {
 		return 0, false, nil
 	}
@@ -120,24 +120,24 @@ func (c Codec) inflated(prefix []byte, length int64) (n int64, compressed bool, 
 	if n == -1 {
 		return length, false, nil
 	}
-	if n < 0 || n/c.mostOf() > length {
+	if n < 0 || n/c.maxRatio() > length {
 		return 0, false, fmt.Errorf("%d bytes that were compressed to %d: %w", n, length, arrow.ErrInvalid)
 	}
 	return n, true, nil
 }
 
-// mostOf is how many bytes one of the codec can stand for, so that nothing is
+// maxRatio is how many bytes one of the codec can stand for, so that nothing is
 // allocated because a few bytes say so: in LZ4 one more in the length of a match
 // stands for 255, in zstd a block of 4 bytes for 128 KiB.
-func (c Codec) mostOf() int64 {
+func (c Codec) maxRatio() int64 {
 	if c == LZ4 {
 		return 255
 	}
 	return 32 << 10
 }
 
-// inflate fills dst with what was compressed to src.
-func (c Codec) inflate(dst, src []byte) error {
+// decompress fills dst with what was compressed to src.
+func (c Codec) decompress(dst, src []byte) error {
 	if len(dst) == 0 {
 		return nil
 	}
@@ -175,11 +175,11 @@ var (
 // format recommends.
 const alignment = 64
 
-// unpack makes the buffers of a body that is compressed, or of the other byte
+// decodeBody makes the buffers of a body that is compressed, or of the other byte
 // order: each on the host, by one of several goroutines, in memory from which it
 // is copied to its place in one allocation on the device.
-func (in *incoming) unpack(body Body) ([]*memory.Buffer, error) {
-	from, total := in.rows.buffers, int64(0)
+func (in *incomingMessage) decodeBody(body Body) ([]*memory.Buffer, error) {
+	from, total := in.batch.buffers, int64(0)
 	for _, b := range from {
 		if total += b.Length; total > in.bodyLength {
 			return nil, fmt.Errorf("buffers that overlap: %w", arrow.ErrInvalid)
@@ -188,12 +188,12 @@ func (in *incoming) unpack(body Body) ([]*memory.Buffer, error) {
 	to, packed := make([]Extent, len(from)), make([]bool, len(from))
 	var size int64
 	for i, b := range from {
-		n, compressed, err := in.unpacked(body, b)
+		n, compressed, err := in.decodedSize(body, b)
 		if err == nil {
-			err = in.needs[i].check(n)
+			err = in.requirements[i].checkLength(n)
 		}
 		if err != nil {
-			return nil, in.ofBuffer(i, err)
+			return nil, in.bufferError(i, err)
 		}
 		to[i], packed[i] = Extent{size, n}, compressed
 		if size += (n + alignment - 1) &^ (alignment - 1); size < 0 {
@@ -210,8 +210,8 @@ func (in *incoming) unpack(body Body) ([]*memory.Buffer, error) {
 	for i := range from {
 		if to[i].Length > 0 {
 			work.Go(func() error {
-				if err := in.unpackOne(whole, to[i], body, from[i], packed[i], in.needs[i].order); err != nil {
-					return in.ofBuffer(i, err)
+				if err := in.decodeBuffer(whole, to[i], body, from[i], packed[i], in.requirements[i].swap); err != nil {
+					return in.bufferError(i, err)
 				}
 				return nil
 			})
@@ -220,47 +220,47 @@ func (in *incoming) unpack(body Body) ([]*memory.Buffer, error) {
 	if err := work.Wait(); err != nil {
 		return nil, err
 	}
-	return slicesOf(whole, to)
+	return sliceBody(whole, to)
 }
 
-// unpacked is how long a buffer of the body will be.
-func (in *incoming) unpacked(body Body, b Extent) (n int64, compressed bool, err error) {
-	if in.rows.codec == Uncompressed || b.Length < prefixLength {
-		if in.rows.codec != Uncompressed && b.Length > 0 {
-			_, _, err = in.rows.codec.inflated(nil, b.Length)
+// decodedSize is how long a buffer of the body will be.
+func (in *incomingMessage) decodedSize(body Body, b Extent) (n int64, compressed bool, err error) {
+	if in.batch.codec == Uncompressed || b.Length < prefixLength {
+		if in.batch.codec != Uncompressed && b.Length > 0 {
+			_, _, err = in.batch.codec.decompressedSize(nil, b.Length)
 		}
 		return b.Length, false, err
 	}
-	prefix, err := hostOf(body, Extent{b.Offset, prefixLength})
+	prefix, err := readRange(body, Extent{b.Offset, prefixLength})
 	if err != nil {
 		return 0, false, err
 	}
-	return in.rows.codec.inflated(prefix, b.Length)
+	return in.batch.codec.decompressedSize(prefix, b.Length)
 }
 
-func (in *incoming) unpackOne(dst arrowbuf.Buffer, to Extent, body Body, from Extent, packed bool, o order) error {
-	if in.rows.codec != Uncompressed {
+func (in *incomingMessage) decodeBuffer(dst arrowbuf.Buffer, to Extent, body Body, from Extent, packed bool, o swapKind) error {
+	if in.batch.codec != Uncompressed {
 		from = Extent{from.Offset + prefixLength, from.Length - prefixLength}
 	}
-	src, err := hostOf(body, from)
+	src, err := readRange(body, from)
 	if err != nil {
 		return err
 	}
-	return fill(dst, to, func(b []byte) error {
+	return fillRange(dst, to, func(b []byte) error {
 		if !packed {
 			copy(b, src)
-		} else if err := in.rows.codec.inflate(b, src); err != nil {
+		} else if err := in.batch.codec.decompress(b, src); err != nil {
 			return err
 		}
 		if in.swapped {
-			o.turn(b)
+			o.swap(b)
 		}
 		return nil
 	})
 }
 
-// hostOf returns bytes of a body on the host, in place where they are there.
-func hostOf(body Body, r Extent) ([]byte, error) {
+// readRange returns bytes of a body on the host, in place where they are there.
+func readRange(body Body, r Extent) ([]byte, error) {
 	part, err := body.Slice(r.Offset, r.Length)
 	if err != nil {
 		return nil, err
@@ -274,48 +274,48 @@ func hostOf(body Body, r Extent) ([]byte, error) {
 	return b, err
 }
 
-// order says how the bytes of a buffer are turned around where a message is of
+// swapKind says how the bytes of a buffer are turned around where a message is of
 // the other byte order: values of so many bytes, none for 0 and 1.
-type order int
+type swapKind int
 
 // Values of several parts, each of which is turned around.
 const (
-	orderViews        order = -1 - iota // 4 bytes, and 2 times 4 more in those of long values
-	orderDayTime                        // 2 times 4 bytes
-	orderMonthDayNano                   // 2 times 4 bytes, and 8
+	swapViews        swapKind = -1 - iota // 4 bytes, and 2 times 4 more in those of long values
+	swapDayTime                           // 2 times 4 bytes
+	swapMonthDayNano                      // 2 times 4 bytes, and 8
 )
 
-func orderOf(t arrow.FixedWidthDataType) order {
+func swapKindOf(t arrow.FixedWidthDataType) swapKind {
 	switch t := t.(type) {
 	case *arrow.FixedSizeBinaryType:
 		return 0
 	case *arrow.DayTimeIntervalType:
-		return orderDayTime
+		return swapDayTime
 	case *arrow.MonthDayNanoIntervalType:
-		return orderMonthDayNano
+		return swapMonthDayNano
 	default:
-		return order(t.Bytes())
+		return swapKind(t.Bytes())
 	}
 }
 
-// turn turns the bytes of values around, in place. What is less than a value at
+// swap turns the bytes of values around, in place. What is less than a value at
 // the end stays.
-func (o order) turn(b []byte) {
+func (o swapKind) swap(b []byte) {
 	switch o {
 	case 0, 1:
-	case orderDayTime:
-		order(4).turn(b)
-	case orderMonthDayNano:
+	case swapDayTime:
+		swapKind(4).swap(b)
+	case swapMonthDayNano:
 		for value := range slices.Chunk(b[:len(b)&^15], 16) {
-			order(4).turn(value[:8])
-			order(8).turn(value[8:])
+			swapKind(4).swap(value[:8])
+			swapKind(8).swap(value[8:])
 		}
-	case orderViews:
+	case swapViews:
 		for view := range slices.Chunk(b[:len(b)&^15], arrow.ViewHeaderSizeBytes) {
-			order(4).turn(view[:4])
+			swapKind(4).swap(view[:4])
 			const inline = 12 // bytes that a view holds itself
 			if int32(binary.NativeEndian.Uint32(view)) > inline {
-				order(4).turn(view[8:])
+				swapKind(4).swap(view[8:])
 			}
 		}
 	default:

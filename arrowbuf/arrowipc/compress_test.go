@@ -35,7 +35,7 @@ func TestSwapReversesByteOrder(t *testing.T) {
 		t.Run(c.dtype.String(), func(t *testing.T) {
 			b, err := hex.DecodeString(strings.ReplaceAll(c.big, " ", ""))
 			require.NoError(t, err)
-			arrowipc.Turn(c.dtype, b)
+			arrowipc.Swap(c.dtype, b)
 			assert.Equal(t, strings.ReplaceAll(c.want, " ", ""), hex.EncodeToString(b))
 		})
 	}

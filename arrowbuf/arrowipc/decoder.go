@@ -14,7 +14,7 @@ import (
 // Decoder makes record batches on a device of the messages of one stream. It is
 // not for concurrent use, but its batches are.
 type Decoder struct {
-	decoded
+	parsedSchema
 	dev          arrowbuf.Device
 	dictionaries map[int64]*dictionary
 }
@@ -30,7 +30,7 @@ func NewDecoder(schema []byte, dev arrowbuf.Device) (*Decoder, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Decoder{decoded: d, dev: dev, dictionaries: map[int64]*dictionary{}}, nil
+	return &Decoder{parsedSchema: d, dev: dev, dictionaries: map[int64]*dictionary{}}, nil
 }
 
 // Schema says what the columns are. Of messages of the other byte order, whose
@@ -65,32 +65,32 @@ func (d *Decoder) Decode(metadata []byte, body Body) (arrow.RecordBatch, error) 
 	if body == nil {
 		body = Parts(nil)
 	}
-	buffers, err := in.settle(body)
+	buffers, err := in.loadBody(body)
 	if err != nil {
 		return nil, err
 	}
-	return in.finish(buffers)
+	return in.build(buffers)
 }
 
-// incoming is a message whose metadata was found good.
-type incoming struct {
+// incomingMessage is a message whose metadata was found good.
+type incomingMessage struct {
 	*Decoder
 	header
-	nodes []*node
-	needs []need
-	name  func(column int) string
+	nodes        []*arrayNode
+	requirements []requirement
+	name         func(column int) string
 }
 
-func (d *Decoder) prepare(metadata []byte) (*incoming, error) {
+func (d *Decoder) prepare(metadata []byte) (*incomingMessage, error) {
 	h, err := parseMessage(metadata)
 	if err != nil {
 		return nil, err
 	}
-	return d.plan(h)
+	return d.planMessage(h)
 }
 
-func (d *Decoder) plan(h header) (in *incoming, err error) {
-	in = &incoming{Decoder: d, header: h}
+func (d *Decoder) planMessage(h header) (in *incomingMessage, err error) {
+	in = &incomingMessage{Decoder: d, header: h}
 	switch h.kind {
 	case ipc.MessageRecordBatch:
 		types := make([]arrow.DataType, d.schema.NumFields())
@@ -98,7 +98,7 @@ func (d *Decoder) plan(h header) (in *incoming, err error) {
 			types[i] = field.Type
 		}
 		in.name = func(i int) string { return fmt.Sprintf("column %d, %q,", i, d.schema.Field(i).Name) }
-		if in.nodes, in.needs, err = h.plan(types, d.ids, in.name); err != nil {
+		if in.nodes, in.requirements, err = h.planArrays(types, d.ids, in.name); err != nil {
 			return nil, fmt.Errorf("record batch: %w", err)
 		}
 	case ipc.MessageDictionaryBatch:
@@ -110,7 +110,7 @@ func (d *Decoder) plan(h header) (in *incoming, err error) {
 			return nil, fmt.Errorf("dictionary %d has an addition, and was not there before: %w", h.dictionary, arrow.ErrInvalid)
 		}
 		in.name = func(int) string { return fmt.Sprintf("values of dictionary %d,", h.dictionary) }
-		if in.nodes, in.needs, err = h.plan([]arrow.DataType{values.dtype}, values.ids, in.name); err != nil {
+		if in.nodes, in.requirements, err = h.planArrays([]arrow.DataType{values.dtype}, values.ids, in.name); err != nil {
 			return nil, fmt.Errorf("dictionary %d: %w", h.dictionary, err)
 		}
 	default:
@@ -119,42 +119,44 @@ func (d *Decoder) plan(h header) (in *incoming, err error) {
 	return in, nil
 }
 
-// asIs tells whether the bytes of the body are what arrays are made of.
-func (in *incoming) asIs() bool { return in.rows.codec == Uncompressed && !in.swapped }
+// bodyIsVerbatim tells whether the bytes of the body are what arrays are made of.
+func (in *incomingMessage) bodyIsVerbatim() bool {
+	return in.batch.codec == Uncompressed && !in.swapped
+}
 
-// settle returns the buffers of the message on the device.
-func (in *incoming) settle(body Body) ([]*memory.Buffer, error) {
-	if body.Len() < in.used() {
-		return nil, fmt.Errorf("a body of %d bytes, the message needs %d: %w", body.Len(), in.used(), arrow.ErrInvalid)
+// loadBody returns the buffers of the message on the device.
+func (in *incomingMessage) loadBody(body Body) ([]*memory.Buffer, error) {
+	if body.Len() < in.bodyEnd() {
+		return nil, fmt.Errorf("a body of %d bytes, the message needs %d: %w", body.Len(), in.bodyEnd(), arrow.ErrInvalid)
 	}
-	if !in.asIs() {
-		return in.unpack(body)
+	if !in.bodyIsVerbatim() {
+		return in.decodeBody(body)
 	}
 	if err := in.checkLengths(); err != nil {
 		return nil, err
 	}
-	there, release, err := bring(body, in.dev)
+	there, release, err := bodyOn(body, in.dev)
 	if err != nil {
 		return nil, err
 	}
 	defer release()
-	return slicesOf(there, in.rows.buffers)
+	return sliceBody(there, in.batch.buffers)
 }
 
 // checkLengths checks that the buffers of a body that is used as it is are as large
 // as they need to be.
-func (in *incoming) checkLengths() error {
-	for i, r := range in.rows.buffers {
-		if err := in.needs[i].check(r.Length); err != nil {
-			return in.ofBuffer(i, err)
+func (in *incomingMessage) checkLengths() error {
+	for i, r := range in.batch.buffers {
+		if err := in.requirements[i].checkLength(r.Length); err != nil {
+			return in.bufferError(i, err)
 		}
 	}
 	return nil
 }
 
-// used is where the last buffer of the body ends.
-func (in *incoming) used() (end int64) {
-	for _, b := range in.rows.buffers {
+// bodyEnd is where the last buffer of the body ends.
+func (in *incomingMessage) bodyEnd() (end int64) {
+	for _, b := range in.batch.buffers {
 		if b.Length > 0 {
 			end = max(end, b.Offset+b.Length)
 		}
@@ -162,61 +164,61 @@ func (in *incoming) used() (end int64) {
 	return end
 }
 
-func (n need) check(length int64) error {
+func (n requirement) checkLength(length int64) error {
 	if length < n.bytes {
 		return fmt.Errorf("%d bytes, the array needs %d: %w", length, n.bytes, arrow.ErrInvalid)
 	}
 	return nil
 }
 
-// ofBuffer says which buffer of the message an error is of, and whose that is.
-func (in *incoming) ofBuffer(i int, err error) error {
-	return fmt.Errorf("%s buffer %d: %w", in.name(in.needs[i].column), i, err)
+// bufferError says which buffer of the message an error is of, and whose that is.
+func (in *incomingMessage) bufferError(i int, err error) error {
+	return fmt.Errorf("%s buffer %d: %w", in.name(in.requirements[i].column), i, err)
 }
 
-// finish makes the batch, or keeps the dictionary, over buffers that it takes
+// build makes the batch, or keeps the dictionary, over buffers that it takes
 // over.
-func (in *incoming) finish(buffers []*memory.Buffer) (arrow.RecordBatch, error) {
+func (in *incomingMessage) build(buffers []*memory.Buffer) (arrow.RecordBatch, error) {
 	if in.kind == ipc.MessageDictionaryBatch {
-		in.keep(buffers)
+		in.storeDictionary(buffers)
 		return nil, nil
 	}
 	defer releaseAll(buffers)
 	columns := make([]arrow.Array, 0, len(in.nodes))
 	defer func() { releaseAll(columns) }()
 	for i, n := range in.nodes {
-		column, err := in.array(n, buffers)
+		column, err := in.buildArray(n, buffers)
 		if err != nil {
 			return nil, fmt.Errorf("record batch: column %d, %q, of type %s: %w", i, in.schema.Field(i).Name, n.dtype, err)
 		}
 		columns = append(columns, column)
 	}
-	return arrowbuf.NewRecordBatchWithMetadata(in.schema, columns, in.rows.length, in.custom)
+	return arrowbuf.NewRecordBatchWithMetadata(in.schema, columns, in.batch.length, in.custom)
 }
 
-// array makes an array on the device.
-func (d *Decoder) array(n *node, buffers []*memory.Buffer) (arr arrow.Array, err error) {
-	data, err := d.build(n, buffers)
+// buildArray makes an array on the device.
+func (d *Decoder) buildArray(n *arrayNode, buffers []*memory.Buffer) (arr arrow.Array, err error) {
+	data, err := d.buildData(n, buffers)
 	if err != nil {
 		return nil, err
 	}
 	defer data.Release()
-	defer rescue("making an array", &err)
+	defer panicToError("making an array", &err)
 	return arrowbuf.NewArrayOn(data, d.dev), nil
 }
 
-// build makes the data of an array, with its dictionaries.
-func (d *Decoder) build(n *node, buffers []*memory.Buffer) (*array.Data, error) {
+// buildData makes the data of an array, with its dictionaries.
+func (d *Decoder) buildData(n *arrayNode, buffers []*memory.Buffer) (*array.Data, error) {
 	own := make([]*memory.Buffer, len(n.buffers))
 	for i, b := range n.buffers {
-		if b != absent {
+		if b != noBuffer {
 			own[i] = buffers[b]
 		}
 	}
 	var children []arrow.ArrayData
 	defer func() { releaseAll(children) }()
 	for _, child := range n.children {
-		data, err := d.build(child, buffers)
+		data, err := d.buildData(child, buffers)
 		if err != nil {
 			return nil, err
 		}
@@ -225,7 +227,7 @@ func (d *Decoder) build(n *node, buffers []*memory.Buffer) (*array.Data, error) 
 	inside := append([]arrow.ArrayData(nil), children...)
 	data := array.NewData(n.dtype, n.length, own, inside, n.nulls, 0)
 	if n.dictionary != nil {
-		values, err := d.valuesOf(*n.dictionary)
+		values, err := d.dictionaryData(*n.dictionary)
 		if err != nil {
 			data.Release()
 			return nil, err
@@ -238,37 +240,37 @@ func (d *Decoder) build(n *node, buffers []*memory.Buffer) (*array.Data, error) 
 // dictionary is what came of a dictionary so far. Arrays are made of it when a
 // batch needs them, since dictionaries inside it may come later, or change.
 type dictionary struct {
-	came  []pieces // one, and additions to it
-	built *array.Data
+	batches []dictionaryBatch // one, and additions to it
+	built   *array.Data
 }
 
-// pieces are the values of one message.
-type pieces struct {
-	node    *node
+// dictionaryBatch are the values of one message.
+type dictionaryBatch struct {
+	node    *arrayNode
 	buffers []*memory.Buffer
 }
 
 func (d *dictionary) release() {
-	for _, p := range d.came {
+	for _, p := range d.batches {
 		releaseAll(p.buffers)
 	}
-	d.came = nil
-	d.forget()
+	d.batches = nil
+	d.invalidate()
 }
 
-func (d *dictionary) forget() {
+func (d *dictionary) invalidate() {
 	if d.built != nil {
 		d.built.Release()
 		d.built = nil
 	}
 }
 
-// keep takes over the values of a dictionary: instead of those that were there,
+// storeDictionary takes over the values of a dictionary: instead of those that were there,
 // or after them.
-func (in *incoming) keep(buffers []*memory.Buffer) {
+func (in *incomingMessage) storeDictionary(buffers []*memory.Buffer) {
 	// Others may have it inside them.
 	for _, other := range in.dictionaries {
-		other.forget()
+		other.invalidate()
 	}
 	d := in.dictionaries[in.dictionary]
 	if d == nil {
@@ -278,23 +280,23 @@ func (in *incoming) keep(buffers []*memory.Buffer) {
 	if !in.delta {
 		d.release()
 	}
-	d.came = append(d.came, pieces{in.nodes[0], buffers})
+	d.batches = append(d.batches, dictionaryBatch{in.nodes[0], buffers})
 }
 
-// valuesOf is a dictionary as it is now. It stays the decoder's.
-func (d *Decoder) valuesOf(id int64) (*array.Data, error) {
+// dictionaryData is a dictionary as it is now. It stays the decoder's.
+func (d *Decoder) dictionaryData(id int64) (*array.Data, error) {
 	known := d.dictionaries[id]
-	if known == nil || len(known.came) == 0 {
+	if known == nil || len(known.batches) == 0 {
 		return nil, fmt.Errorf("dictionary %d did not come: %w", id, arrow.ErrInvalid)
 	}
 	if known.built != nil {
 		return known.built, nil
 	}
 	var err error
-	if len(known.came) == 1 {
-		known.built, err = d.build(known.came[0].node, known.came[0].buffers)
+	if len(known.batches) == 1 {
+		known.built, err = d.buildData(known.batches[0].node, known.batches[0].buffers)
 	} else {
-		known.built, err = d.join(known.came)
+		known.built, err = d.concatenate(known.batches)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("dictionary %d: %w", id, err)
@@ -302,13 +304,13 @@ func (d *Decoder) valuesOf(id int64) (*array.Data, error) {
 	return known.built, nil
 }
 
-// join puts the additions to a dictionary behind it, on the host: they are few
+// concatenate puts the additions to a dictionary behind it, on the host: they are few
 // and small beside the batches that use them.
-func (d *Decoder) join(all []pieces) (joined *array.Data, err error) {
+func (d *Decoder) concatenate(all []dictionaryBatch) (joined *array.Data, err error) {
 	var parts []arrow.Array
 	defer func() { releaseAll(parts) }()
 	for _, p := range all {
-		part, err := d.array(p.node, p.buffers)
+		part, err := d.buildArray(p.node, p.buffers)
 		if err != nil {
 			return nil, err
 		}
@@ -319,7 +321,7 @@ func (d *Decoder) join(all []pieces) (joined *array.Data, err error) {
 		}
 		parts = append(parts, host)
 	}
-	defer rescue("joining the parts of a dictionary", &err)
+	defer panicToError("joining the parts of a dictionary", &err)
 	host, err := array.Concatenate(parts, memory.DefaultAllocator)
 	if err != nil {
 		return nil, err
@@ -351,7 +353,7 @@ func DecodeRecordBatch(metadata []byte, schema *arrow.Schema, body Body, dev arr
 	d.schema = schema.WithEndianness(endian.NativeEndian) // with what a message does not tell of it
 	h, err := parseMessage(metadata)
 	if err == nil {
-		err = h.expect(ipc.MessageRecordBatch)
+		err = h.checkType(ipc.MessageRecordBatch)
 	}
 	if err != nil {
 		return nil, err

@@ -23,13 +23,13 @@ type Encoder struct {
 	schema   *arrow.Schema
 	metadata []byte
 	settings
-	written map[int64]arrow.Array     // dictionaries, by id, on the host
-	seen    map[int64]arrow.ArrayData // that are equal to these, the last of each
+	sent     map[int64]arrow.Array     // dictionaries, by id, on the host
+	sentData map[int64]arrow.ArrayData // that are equal to these, the last of each
 }
 
 // NewEncoder returns an encoder for batches of a schema.
 func NewEncoder(schema *arrow.Schema, options ...Option) (*Encoder, error) {
-	o, err := optionsOf(options)
+	o, err := newSettings(options)
 	if err != nil {
 		return nil, err
 	}
@@ -37,7 +37,7 @@ func NewEncoder(schema *arrow.Schema, options ...Option) (*Encoder, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Encoder{schema: schema, metadata: metadata, settings: *o, written: map[int64]arrow.Array{}, seen: map[int64]arrow.ArrayData{}}, nil
+	return &Encoder{schema: schema, metadata: metadata, settings: *o, sent: map[int64]arrow.Array{}, sentData: map[int64]arrow.ArrayData{}}, nil
 }
 
 // Schema is the metadata of the first message, which has no body.
@@ -45,30 +45,30 @@ func (e *Encoder) Schema() []byte { return e.metadata }
 
 // Release gives the dictionaries back that the encoder remembers.
 func (e *Encoder) Release() {
-	for id := range e.written {
+	for id := range e.sent {
 		e.forget(id)
 	}
 }
 
 func (e *Encoder) forget(id int64) {
-	if old := e.written[id]; old != nil {
+	if old := e.sent[id]; old != nil {
 		old.Release()
-		e.seen[id].Release()
+		e.sentData[id].Release()
 	}
-	delete(e.written, id)
-	delete(e.seen, id)
+	delete(e.sent, id)
+	delete(e.sentData, id)
 }
 
 // Encode returns the messages of a batch, the batch's last; see EncodeRecordBatch.
 // A batch of another schema is an error that is arrow.ErrInvalid.
 func (e *Encoder) Encode(batch arrow.RecordBatch) (messages []*Message, err error) {
 	if batch == nil {
-		return nil, errNoBatch
+		return nil, errNilBatch
 	}
 	if schema := batch.Schema(); schema == nil || !schema.Equal(e.schema) {
 		return nil, fmt.Errorf("a record batch of another schema: %v, expected %v: %w", schema, e.schema, arrow.ErrInvalid)
 	}
-	var changed []remembered
+	var changed []sentDictionary
 	defer func() {
 		if err != nil {
 			releaseAll(messages)
@@ -81,18 +81,18 @@ func (e *Encoder) Encode(batch arrow.RecordBatch) (messages []*Message, err erro
 				continue
 			}
 			e.forget(d.id)
-			e.written[d.id], e.seen[d.id] = d.host, d.values
+			e.sent[d.id], e.sentData[d.id] = d.host, d.values
 		}
 	}()
-	var dictionaries []found
+	var dictionaries []batchDictionary
 	next := int64(0)
 	for i, column := range batch.Columns() {
-		if dictionaries, err = collect(dictionaries, &next, column.DataType(), column.Data()); err != nil {
+		if dictionaries, err = collectDictionaries(dictionaries, &next, column.DataType(), column.Data()); err != nil {
 			return messages, fmt.Errorf("column %d, %q, of type %s: %w", i, batch.ColumnName(i), column.DataType(), err)
 		}
 	}
 	for _, one := range dictionaries {
-		m, d, err := e.dictionary(one)
+		m, d, err := e.encodeIfChanged(one)
 		if err != nil {
 			return messages, fmt.Errorf("dictionary %d: %w", one.id, err)
 		}
@@ -107,15 +107,15 @@ func (e *Encoder) Encode(batch arrow.RecordBatch) (messages []*Message, err erro
 	return append(messages, m), nil
 }
 
-// found is a dictionary of a batch.
-type found struct {
+// batchDictionary is a dictionary of a batch.
+type batchDictionary struct {
 	id     int64
 	values arrow.ArrayData
 }
 
-// collect adds the dictionaries of an array, those inside others first. Ids are
+// collectDictionaries adds the dictionaries of an array, those inside others first. Ids are
 // counted as the fields are met.
-func collect(all []found, next *int64, dtype arrow.DataType, data arrow.ArrayData) ([]found, error) {
+func collectDictionaries(all []batchDictionary, next *int64, dtype arrow.DataType, data arrow.ArrayData) ([]batchDictionary, error) {
 	var err error
 	dtype = storageOf(dtype)
 	if t, ok := dtype.(*arrow.DictionaryType); ok {
@@ -125,15 +125,15 @@ func collect(all []found, next *int64, dtype arrow.DataType, data arrow.ArrayDat
 		if !ok || values == nil {
 			return all, fmt.Errorf("a dictionary array without its dictionary: %w", arrow.ErrInvalid)
 		}
-		if all, err = collectInside(all, next, t.ValueType, values); err != nil {
+		if all, err = collectChildren(all, next, t.ValueType, values); err != nil {
 			return all, err
 		}
-		return append(all, found{id, values}), nil
+		return append(all, batchDictionary{id, values}), nil
 	}
-	return collectInside(all, next, dtype, data)
+	return collectChildren(all, next, dtype, data)
 }
 
-func collectInside(all []found, next *int64, dtype arrow.DataType, data arrow.ArrayData) ([]found, error) {
+func collectChildren(all []batchDictionary, next *int64, dtype arrow.DataType, data arrow.ArrayData) ([]batchDictionary, error) {
 	nested, ok := dtype.(arrow.NestedType)
 	if !ok {
 		return all, nil
@@ -147,32 +147,32 @@ func collectInside(all []found, next *int64, dtype arrow.DataType, data arrow.Ar
 		if children[i] == nil {
 			return all, fmt.Errorf("child array %d is absent: %w", i, arrow.ErrInvalid)
 		}
-		if all, err = collect(all, next, field.Type, children[i]); err != nil {
+		if all, err = collectDictionaries(all, next, field.Type, children[i]); err != nil {
 			return all, err
 		}
 	}
 	return all, nil
 }
 
-// remembered is a dictionary as it was sent: on the host, and where it came from.
-type remembered struct {
+// sentDictionary is a dictionary as it was sent: on the host, and where it came from.
+type sentDictionary struct {
 	id     int64
 	host   arrow.Array
 	values arrow.ArrayData
 }
 
-func (d remembered) release() {
+func (d sentDictionary) release() {
 	d.host.Release()
 	d.values.Release()
 }
 
-// dictionary returns the message of a dictionary, or nil where it was written
+// encodeIfChanged returns the message of a dictionary, or nil where it was written
 // already. What decides is a comparison on the host, as arrow-go's but to the bit.
-func (e *Encoder) dictionary(d found) (m *Message, sent remembered, err error) {
-	if e.seen[d.id] == d.values {
+func (e *Encoder) encodeIfChanged(d batchDictionary) (m *Message, sent sentDictionary, err error) {
+	if e.sentData[d.id] == d.values {
 		return nil, sent, nil
 	}
-	defer rescue("comparing dictionaries", &err) // of offsets that nobody checked
+	defer panicToError("comparing dictionaries", &err) // of offsets that nobody checked
 	values := arrowbuf.NewArray(d.values)
 	defer values.Release()
 	host, err := arrowbuf.CopyArrayTo(values, arrowbuf.CPU())
@@ -181,16 +181,16 @@ func (e *Encoder) dictionary(d found) (m *Message, sent remembered, err error) {
 	}
 	defer host.Release()
 	from := 0
-	if old := e.written[d.id]; old != nil {
+	if old := e.sent[d.id]; old != nil {
 		switch {
 		case arrowbuf.BitwiseEqual(old, host):
 			d.values.Retain()
-			e.seen[d.id].Release()
-			e.seen[d.id] = d.values
+			e.sentData[d.id].Release()
+			e.sentData[d.id] = d.values
 			return nil, sent, nil
 		case e.file:
 			return nil, sent, ErrReplacement
-		case e.deltas && host.Len() > old.Len() && joins(host.DataType()) && begins(host, old):
+		case e.deltas && host.Len() > old.Len() && canConcatenate(host.DataType()) && hasPrefix(host, old):
 			from = old.Len()
 		}
 	}
@@ -199,23 +199,23 @@ func (e *Encoder) dictionary(d found) (m *Message, sent remembered, err error) {
 	}
 	host.Retain()
 	d.values.Retain()
-	return m, remembered{d.id, host, d.values}, nil
+	return m, sentDictionary{d.id, host, d.values}, nil
 }
 
-// joins tells whether a reader can put values of a type behind others: arrow-go's, and
+// canConcatenate tells whether a reader can put values of a type behind others: arrow-go's, and
 // so the Decoder, cannot if there are unions or dictionaries among them.
-func joins(dtype arrow.DataType) bool {
+func canConcatenate(dtype arrow.DataType) bool {
 	switch t := storageOf(dtype).(type) {
 	case *arrow.DictionaryType, arrow.UnionType:
 		return false
 	case arrow.NestedType:
-		return !slices.ContainsFunc(t.Fields(), func(f arrow.Field) bool { return !joins(f.Type) })
+		return !slices.ContainsFunc(t.Fields(), func(f arrow.Field) bool { return !canConcatenate(f.Type) })
 	}
 	return true
 }
 
-// begins tells whether an array begins with the values of another.
-func begins(arr, first arrow.Array) bool {
+// hasPrefix tells whether an array begins with the values of another.
+func hasPrefix(arr, first arrow.Array) bool {
 	part := array.NewSlice(arr, 0, int64(first.Len()))
 	defer part.Release()
 	return arrowbuf.BitwiseEqual(part, first)
@@ -230,21 +230,21 @@ func begins(arr, first arrow.Array) bool {
 // host, where it can write it.
 func EncodeRecordBatch(batch arrow.RecordBatch, options ...Option) (*Message, error) {
 	if batch == nil {
-		return nil, errNoBatch
+		return nil, errNilBatch
 	}
-	o, err := optionsOf(options)
+	o, err := newSettings(options)
 	if err != nil {
 		return nil, err
 	}
 	return o.encodeBatch(batch)
 }
 
-var errNoBatch = fmt.Errorf("there is no record batch: %w", arrow.ErrInvalid)
+var errNilBatch = fmt.Errorf("there is no record batch: %w", arrow.ErrInvalid)
 
 func (o *settings) encodeBatch(batch arrow.RecordBatch) (*Message, error) {
 	var w walker
 	for i, column := range batch.Columns() {
-		if err := w.array(viewOf(column.Data()), column.DataType()); err != nil {
+		if err := w.walkArray(allElements(column.Data()), column.DataType()); err != nil {
 			return nil, fmt.Errorf("column %d, %q, of type %s: %w", i, batch.ColumnName(i), column.DataType(), err)
 		}
 	}
@@ -254,7 +254,7 @@ func (o *settings) encodeBatch(batch arrow.RecordBatch) (*Message, error) {
 	}
 	batch.Retain()
 	m.owner = batch
-	if err := o.finish(m, &w, batch.NumRows()); err != nil {
+	if err := o.layOutBody(m, &w, batch.NumRows()); err != nil {
 		m.Release()
 		return nil, err
 	}
@@ -263,7 +263,7 @@ func (o *settings) encodeBatch(batch arrow.RecordBatch) (*Message, error) {
 
 // encodeDictionary returns the message of values [from, ...) of a dictionary.
 func (o *settings) encodeDictionary(id int64, values arrow.Array, from int) (*Message, error) {
-	v := viewOf(values.Data())
+	v := allElements(values.Data())
 	if from > 0 {
 		var err error
 		if v, err = v.slice(from, v.length); err != nil {
@@ -271,43 +271,43 @@ func (o *settings) encodeDictionary(id int64, values arrow.Array, from int) (*Me
 		}
 	}
 	var w walker
-	if err := w.array(v, values.DataType()); err != nil {
+	if err := w.walkArray(v, values.DataType()); err != nil {
 		return nil, err
 	}
 	m := &Message{header: header{kind: ipc.MessageDictionaryBatch, dictionary: id, delta: from > 0}}
 	values.Retain()
 	m.owner = values
-	if err := o.finish(m, &w, int64(v.length)); err != nil {
+	if err := o.layOutBody(m, &w, int64(v.length)); err != nil {
 		m.Release()
 		return nil, err
 	}
 	return m, nil
 }
 
-// finish places the buffers, compressed where that is wanted, and encodes what is
+// layOutBody places the buffers, compressed where that is wanted, and encodes what is
 // known then.
-func (o *settings) finish(m *Message, w *walker, length int64) error {
-	m.parts = w.parts
+func (o *settings) layOutBody(m *Message, w *walker, length int64) error {
+	m.buffers = w.buffers
 	if o.codec != Uncompressed {
-		if err := o.compress(m.parts); err != nil {
+		if err := o.compress(m.buffers); err != nil {
 			return err
 		}
 	}
-	m.rows = rows{length: length, nodes: w.nodes, variadic: w.variadic, codec: o.codec, buffers: make([]Extent, len(m.parts))}
-	for i := range m.parts {
-		m.rows.buffers[i] = Extent{m.BodyLength, m.parts[i].length}
-		if m.parts[i].length > math.MaxInt64/2-m.BodyLength {
+	m.batch = recordBatch{length: length, nodes: w.nodes, variadic: w.variadic, codec: o.codec, buffers: make([]Extent, len(m.buffers))}
+	for i := range m.buffers {
+		m.batch.buffers[i] = Extent{m.BodyLength, m.buffers[i].length}
+		if m.buffers[i].length > math.MaxInt64/2-m.BodyLength {
 			return fmt.Errorf("a body of more bytes than can be counted: %w", arrow.ErrInvalid)
 		}
-		m.BodyLength += padded(m.parts[i].length)
+		m.BodyLength += padTo8(m.buffers[i].length)
 	}
 	m.bodyLength = m.BodyLength
 	m.Metadata = m.encode()
 	return nil
 }
 
-// padded rounds up to what the format aligns messages and buffers to.
-func padded(n int64) int64 { return (n + 7) &^ 7 }
+// padTo8 rounds up to what the format aligns messages and buffers to.
+func padTo8(n int64) int64 { return (n + 7) &^ 7 }
 
 // Option says how messages are written.
 type Option func(*settings)
@@ -331,7 +331,7 @@ func WithMinSavings(share float64) Option { return func(o *settings) { o.savings
 // file, which arrow-go never writes so, it has no effect.
 func WithDeltas() Option { return func(o *settings) { o.deltas = true } }
 
-func optionsOf(options []Option) (*settings, error) {
+func newSettings(options []Option) (*settings, error) {
 	o := &settings{}
 	for _, option := range options {
 		option(o)

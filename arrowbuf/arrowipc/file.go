@@ -17,13 +17,13 @@ import (
 type FileReader struct {
 	array.RecordReader
 	decoder *Decoder
-	file    store
+	file    fileSource
 	batches []block
 	mu      sync.Mutex // of the decoder
 }
 
-// store is a file, in memory or not.
-type store struct {
+// fileSource is a file, in memory or not.
+type fileSource struct {
 	io.ReaderAt
 	size   int64
 	memory arrowbuf.Buffer // or nil
@@ -34,7 +34,7 @@ type store struct {
 // wrong with the file is an error that is arrow.ErrInvalid, or one of file. Release
 // gives back what it holds; file stays the caller's, until then.
 func NewFileReader(file io.ReaderAt, size int64, dev arrowbuf.Device) (*FileReader, error) {
-	return newFileReader(store{ReaderAt: file, size: size}, dev, func() {})
+	return newFileReader(fileSource{ReaderAt: file, size: size}, dev, func() {})
 }
 
 // NewFileReaderOf is NewFileReader for a file in the memory of any device. Bodies
@@ -45,18 +45,18 @@ func NewFileReaderOf(file arrowbuf.Buffer, dev arrowbuf.Device) (*FileReader, er
 		return nil, fmt.Errorf("Arrow file: there is no buffer: %w", arrow.ErrInvalid)
 	}
 	file.Retain()
-	return newFileReader(store{file, file.Len(), file}, dev, file.Release)
+	return newFileReader(fileSource{file, file.Len(), file}, dev, file.Release)
 }
 
 // newFileReader takes over what closing gives back.
-func newFileReader(file store, dev arrowbuf.Device, closing func()) (r *FileReader, err error) {
+func newFileReader(file fileSource, dev arrowbuf.Device, closing func()) (r *FileReader, err error) {
 	defer func() {
 		if err != nil {
 			err = fmt.Errorf("Arrow file: %w", err)
 			closing()
 		}
 	}()
-	f, err := file.footer()
+	f, err := file.readFooter()
 	if err != nil {
 		return nil, err
 	}
@@ -66,7 +66,7 @@ func newFileReader(file store, dev arrowbuf.Device, closing func()) (r *FileRead
 	}
 	r = &FileReader{decoder: d, file: file, batches: f.batches}
 	for i, at := range f.dictionaries {
-		if err := r.dictionary(at); err != nil {
+		if err := r.readDictionary(at); err != nil {
 			d.Release()
 			return nil, fmt.Errorf("dictionary %d: %w", i, err)
 		}
@@ -94,27 +94,27 @@ func (r *FileReader) RecordBatchAt(i int) (arrow.RecordBatch, error) {
 	if i < 0 || i >= len(r.batches) {
 		return nil, fmt.Errorf("Arrow file: record batch %d of %d: %w", i, len(r.batches), arrow.ErrIndex)
 	}
-	batch, err := r.message(r.batches[i], ipc.MessageRecordBatch)
+	batch, err := r.readMessage(r.batches[i], ipc.MessageRecordBatch)
 	if err != nil {
 		return nil, fmt.Errorf("Arrow file: record batch %d: %w", i, err)
 	}
 	return batch, nil
 }
 
-func (r *FileReader) dictionary(at block) error {
-	_, err := r.message(at, ipc.MessageDictionaryBatch)
+func (r *FileReader) readDictionary(at block) error {
+	_, err := r.readMessage(at, ipc.MessageDictionaryBatch)
 	return err
 }
 
-// message reads and decodes a message.
-func (r *FileReader) message(at block, kind ipc.MessageType) (arrow.RecordBatch, error) {
-	h, err := r.file.metadata(at)
+// readMessage reads and decodes a message.
+func (r *FileReader) readMessage(at block, kind ipc.MessageType) (arrow.RecordBatch, error) {
+	h, err := r.file.readMetadata(at)
 	if err != nil {
 		return nil, err
 	}
-	in, err := r.decoder.plan(h)
+	in, err := r.decoder.planMessage(h)
 	if err == nil {
-		err = in.expect(kind)
+		err = in.checkType(kind)
 	}
 	if err == nil && kind == ipc.MessageDictionaryBatch && !in.delta && r.decoder.dictionaries[in.dictionary] != nil {
 		err = fmt.Errorf("dictionary %d again: %w", in.dictionary, ErrReplacement)
@@ -122,19 +122,19 @@ func (r *FileReader) message(at block, kind ipc.MessageType) (arrow.RecordBatch,
 	if err != nil {
 		return nil, err
 	}
-	buffers, err := in.receive(r.file.from(at.offset + int64(at.metadata)))
+	buffers, err := in.readBody(r.file.inputAt(at.offset + int64(at.metadata)))
 	if err != nil {
 		return nil, fmt.Errorf("body: %w", err)
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return in.finish(buffers)
+	return in.build(buffers)
 }
 
-// metadata reads that of a message.
-func (s store) metadata(at block) (header, error) {
+// readMetadata reads that of a message.
+func (s fileSource) readMetadata(at block) (header, error) {
 	framed := make([]byte, at.metadata)
-	if err := s.read(framed, at.offset); err != nil {
+	if err := s.readFull(framed, at.offset); err != nil {
 		return header{}, err
 	}
 	metadata, err := unframe(framed)
@@ -148,19 +148,19 @@ func (s store) metadata(at block) (header, error) {
 	return h, err
 }
 
-// read fills b.
-func (s store) read(b []byte, at int64) error {
+// readFull fills b.
+func (s fileSource) readFull(b []byte, at int64) error {
 	n, err := s.ReadAt(b, at)
 	if n == len(b) {
 		return nil
 	}
-	return cutShort(err)
+	return unexpectedEOF(err)
 }
 
-// from reads from a place on.
-func (s store) from(at int64) input {
+// inputAt reads from a place on.
+func (s fileSource) inputAt(at int64) input {
 	if s.memory != nil {
-		return held{&bufferReader{s.memory, at}}
+		return memoryInput{&bufferReader{s.memory, at}}
 	}
 	return sectionInput{Reader: io.NewSectionReader(s, at, s.size-at), section: section{s, at, s.size}}
 }
@@ -171,8 +171,8 @@ type sectionInput struct {
 	section
 }
 
-func (s sectionInput) body(n int64, dev arrowbuf.Device) (arrowbuf.Buffer, error) {
-	return readBody(s.section, n, dev)
+func (s sectionInput) readBody(n int64, dev arrowbuf.Device) (arrowbuf.Buffer, error) {
+	return readSection(s.section, n, dev)
 }
 
 // footer is what the end of a file says.
@@ -181,14 +181,14 @@ type footer struct {
 	dictionaries, batches []block
 }
 
-func (s store) footer() (f footer, err error) {
+func (s fileSource) readFooter() (f footer, err error) {
 	const least = int64(len(magic) + 2 + 4 + len(magic))
 	var tail [4 + len(magic)]byte
 	if s.size < least {
 		return f, fmt.Errorf("a file of %d bytes: %w", s.size, arrow.ErrInvalid)
 	}
 	end := s.size - int64(len(tail))
-	if err := s.read(tail[:], end); err != nil {
+	if err := s.readFull(tail[:], end); err != nil {
 		return f, err
 	}
 	if string(tail[4:]) != magic {
@@ -199,10 +199,10 @@ func (s store) footer() (f footer, err error) {
 		return f, fmt.Errorf("a footer of %d bytes in a file of %d: %w", length, s.size, arrow.ErrInvalid)
 	}
 	raw := make([]byte, length)
-	if err := s.read(raw, end-length); err != nil {
+	if err := s.readFull(raw, end-length); err != nil {
 		return f, err
 	}
-	err = readFlat(raw, func(flat *flat) { f = flat.footer() })
+	err = readFlat(raw, func(flat *flatReader) { f = flat.parseFooter() })
 	if err != nil {
 		return f, err
 	}
@@ -224,7 +224,7 @@ func (b block) check(i int, end int64) error {
 	return nil
 }
 
-func (f *flat) footer() (all footer) {
+func (f *flatReader) parseFooter() (all footer) {
 	root := f.follow(0)
 	at, ok := f.table(root, 1)
 	if !ok {
@@ -253,8 +253,8 @@ type block struct {
 // arrow-go, which believes what it says. It tells whether the file is of the other
 // byte order. What is wrong is an error that is arrow.ErrInvalid, or one of reading.
 func CheckFile(file io.ReaderAt, size int64) (swapped bool, err error) {
-	s := store{ReaderAt: file, size: size}
-	f, err := s.footer()
+	s := fileSource{ReaderAt: file, size: size}
+	f, err := s.readFooter()
 	if err != nil {
 		return false, err
 	}
@@ -264,7 +264,7 @@ func CheckFile(file io.ReaderAt, size int64) (swapped bool, err error) {
 	}
 	for _, all := range [][]block{f.dictionaries, f.batches} {
 		for i, at := range all {
-			if _, err := s.metadata(at); err != nil {
+			if _, err := s.readMetadata(at); err != nil {
 				return false, fmt.Errorf("message %d: %w", i, err)
 			}
 		}

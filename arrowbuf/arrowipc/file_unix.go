@@ -29,18 +29,18 @@ func MapFile(path string, dev arrowbuf.Device) (*FileReader, error) {
 	if err != nil {
 		return nil, err
 	}
-	mapping, closing, err := mapped(file, info.Size(), dev)
+	mapping, closing, err := mapMemory(file, info.Size(), dev)
 	if err != nil {
 		return nil, fmt.Errorf("%s: mapping the file: %w", path, err)
 	}
-	r, err := newFileReader(store{mapping, info.Size(), mapping}, dev, closing)
+	r, err := newFileReader(fileSource{mapping, info.Size(), mapping}, dev, closing)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	return r, nil
 }
 
-func mapped(file *os.File, size int64, dev arrowbuf.Device) (arrowbuf.Buffer, func(), error) {
+func mapMemory(file *os.File, size int64, dev arrowbuf.Device) (arrowbuf.Buffer, func(), error) {
 	if size == 0 {
 		none := arrowbuf.WrapExternal(nil, func() {})
 		return none, none.Release, nil

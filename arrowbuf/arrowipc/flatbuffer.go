@@ -18,7 +18,7 @@ import (
 
 // readFlat reads a flatbuffer. What it must not hold is an error that is
 // arrow.ErrInvalid.
-func readFlat(raw []byte, read func(*flat)) (err error) {
+func readFlat(raw []byte, read func(*flatReader)) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			bad, ok := p.(flatError)
@@ -28,7 +28,7 @@ func readFlat(raw []byte, read func(*flat)) (err error) {
 			err = bad
 		}
 	}()
-	read(&flat{raw: raw, left: len(raw) / 4, letters: 16 * len(raw)})
+	read(&flatReader{raw: raw, elementsLeft: len(raw) / 4, textLeft: 16 * len(raw)})
 	return nil
 }
 
@@ -38,32 +38,32 @@ type flatError string
 func (e flatError) Error() string { return "Arrow metadata: " + string(e) }
 func (e flatError) Unwrap() error { return arrow.ErrInvalid }
 
-// flat is a flatbuffer. A table is known by its place in it.
-type flat struct {
-	raw     []byte
-	left    int // elements of vectors: no more than there is room for
-	letters int // bytes of strings, with room for such as many point to
+// flatReader is a flatbuffer. A table is known by its place in it.
+type flatReader struct {
+	raw          []byte
+	elementsLeft int // elements of vectors: no more than there is room for
+	textLeft     int // bytes of strings, with room for such as many point to
 }
 
-func (f *flat) bytes(at, n int) []byte {
+func (f *flatReader) bytes(at, n int) []byte {
 	if at < 0 || n < 0 || at > len(f.raw)-n {
 		panic(flatError(fmt.Sprintf("%d bytes at %d of %d", n, at, len(f.raw))))
 	}
 	return f.raw[at : at+n]
 }
 
-func (f *flat) uint32(at int) uint32 { return binary.LittleEndian.Uint32(f.bytes(at, 4)) }
-func (f *flat) int64(at int) int64   { return int64(binary.LittleEndian.Uint64(f.bytes(at, 8))) }
+func (f *flatReader) uint32(at int) uint32 { return binary.LittleEndian.Uint32(f.bytes(at, 4)) }
+func (f *flatReader) int64(at int) int64   { return int64(binary.LittleEndian.Uint64(f.bytes(at, 8))) }
 
 // follow reads a reference.
-func (f *flat) follow(at int) int { return at + int(f.uint32(at)) }
+func (f *flatReader) follow(at int) int { return at + int(f.uint32(at)) }
 
-// layoutOf is where the vtable of a table lies.
-func (f *flat) layoutOf(table int) int { return table - int(int32(f.uint32(table))) }
+// vtable is where the vtable of a table lies.
+func (f *flatReader) vtable(table int) int { return table - int(int32(f.uint32(table))) }
 
 // field is where a table has its n-th field, or -1.
-func (f *flat) field(table, n int) int {
-	layout := f.layoutOf(table)
+func (f *flatReader) field(table, n int) int {
+	layout := f.vtable(table)
 	size := int(binary.LittleEndian.Uint16(f.bytes(layout, 2)))
 	if 4+2*n >= size {
 		return -1
@@ -76,7 +76,7 @@ func (f *flat) field(table, n int) int {
 }
 
 // table is the table that is the n-th field of another.
-func (f *flat) table(table, n int) (at int, ok bool) {
+func (f *flatReader) table(table, n int) (at int, ok bool) {
 	at = f.field(table, n)
 	if at < 0 {
 		return 0, false
@@ -87,7 +87,7 @@ func (f *flat) table(table, n int) (at int, ok bool) {
 }
 
 // integer is the n-th field of a table, of size bytes and signed; 0 if absent.
-func (f *flat) integer(table, n, size int) int64 {
+func (f *flatReader) integer(table, n, size int) int64 {
 	at := f.field(table, n)
 	if at < 0 {
 		return 0
@@ -99,14 +99,14 @@ func (f *flat) integer(table, n, size int) int64 {
 
 // vector visits the elements of a vector, the n-th field of a table, size bytes
 // each.
-func (f *flat) vector(table, n, size int, visit func(element int)) {
+func (f *flatReader) vector(table, n, size int, visit func(element int)) {
 	at := f.field(table, n)
 	if at < 0 {
 		return
 	}
 	start := f.follow(at)
 	count := int(f.uint32(start))
-	if f.left -= count; f.left < 0 || count > math.MaxInt32 {
+	if f.elementsLeft -= count; f.elementsLeft < 0 || count > math.MaxInt32 {
 		panic(flatError(fmt.Sprintf("a list of %d elements in %d bytes", count, len(f.raw))))
 	}
 	f.bytes(start+4, count*size)
@@ -116,21 +116,21 @@ func (f *flat) vector(table, n, size int, visit func(element int)) {
 }
 
 // text is the string that is the n-th field of a table.
-func (f *flat) text(table, n int) string {
+func (f *flatReader) text(table, n int) string {
 	at := f.field(table, n)
 	if at < 0 {
 		return ""
 	}
 	start := f.follow(at)
 	raw := f.bytes(start+4, int(f.uint32(start)))
-	if f.letters -= len(raw); f.letters < 0 {
+	if f.textLeft -= len(raw); f.textLeft < 0 {
 		panic(flatError(fmt.Sprintf("more text than %d bytes can hold", len(f.raw))))
 	}
 	return string(raw)
 }
 
 // pairs are custom metadata, the n-th field of a table.
-func (f *flat) pairs(table, n int) arrow.Metadata {
+func (f *flatReader) pairs(table, n int) arrow.Metadata {
 	var keys, values []string
 	f.vector(table, n, 4, func(element int) {
 		pair := f.follow(element)
@@ -146,7 +146,7 @@ func (f *flat) pairs(table, n int) arrow.Metadata {
 // encode builds the metadata of a record batch or a dictionary.
 func (h *header) encode() []byte {
 	b := flatbuffers.NewBuilder(1024)
-	at := h.rows.encode(b)
+	at := h.batch.encode(b)
 	if h.kind == ipc.MessageDictionaryBatch {
 		b.StartObject(3)
 		b.PrependInt64Slot(0, h.dictionary, 0)
@@ -165,7 +165,7 @@ func (h *header) encode() []byte {
 	return b.FinishedBytes()
 }
 
-func (r *rows) encode(b *flatbuffers.Builder) flatbuffers.UOffsetT {
+func (r *recordBatch) encode(b *flatbuffers.Builder) flatbuffers.UOffsetT {
 	b.StartVector(16, len(r.nodes), 8)
 	for i := len(r.nodes) - 1; i >= 0; i-- {
 		b.Prep(8, 16)
@@ -230,7 +230,7 @@ func encodeFooter(schema []byte, dictionaries, batches []block) ([]byte, error) 
 		return nil, err
 	}
 	b := flatbuffers.NewBuilder(1024)
-	at := behind(b, schema[h.fields.start:], h.fields.at-h.fields.start)
+	at := prependTable(b, schema[h.fields.start:], h.fields.at-h.fields.start)
 	first, second := encodeBlocks(b, dictionaries), encodeBlocks(b, batches)
 	b.StartObject(5)
 	b.PrependInt16Slot(0, int16(ipc.MetadataV5), 0)
@@ -245,7 +245,7 @@ func encodeFooter(schema []byte, dictionaries, batches []block) ([]byte, error) 
 // flatbuffer.
 func schemaMessage(raw []byte, schema int) []byte {
 	b := flatbuffers.NewBuilder(1024)
-	at := behind(b, raw, schema)
+	at := prependTable(b, raw, schema)
 	b.StartObject(5)
 	b.PrependInt16Slot(0, int16(ipc.MetadataV5), 0)
 	b.PrependByteSlot(1, byte(ipc.MessageSchema), 0)
@@ -254,9 +254,9 @@ func schemaMessage(raw []byte, schema int) []byte {
 	return b.FinishedBytes()
 }
 
-// behind puts the bytes of a flatbuffer, which refers to nothing outside of them,
+// prependTable puts the bytes of a flatbuffer, which refers to nothing outside of them,
 // at the end of one that was just begun, and returns where the table in them is.
-func behind(b *flatbuffers.Builder, raw []byte, table int) flatbuffers.UOffsetT {
+func prependTable(b *flatbuffers.Builder, raw []byte, table int) flatbuffers.UOffsetT {
 	b.Prep(1, len(raw)) // room, no padding
 	for i := len(raw) - 1; i >= 0; i-- {
 		b.PlaceByte(raw[i])

@@ -17,15 +17,15 @@ type header struct {
 	version    ipc.MetadataVersion
 	bodyLength int64
 	custom     arrow.Metadata
-	rows       rows       // of a record batch or a dictionary
-	dictionary int64      // which one a dictionary batch is of
-	delta      bool       // it adds to what the dictionary had
-	fields     flatSchema // of a schema
+	batch      recordBatch // of a record batch or a dictionary
+	dictionary int64       // which one a dictionary batch is of
+	delta      bool        // it adds to what the dictionary had
+	fields     flatSchema  // of a schema
 }
 
-// rows is the table RecordBatch: arrays, depth first, and where their buffers lie
+// recordBatch is the table RecordBatch: arrays, depth first, and where their buffers lie
 // in the body.
-type rows struct {
+type recordBatch struct {
 	length   int64
 	nodes    []fieldNode
 	buffers  []Extent
@@ -40,7 +40,7 @@ const maxDepth = 64
 
 // parseMessage reads the metadata of a message, without its prefix.
 func parseMessage(metadata []byte) (h header, err error) {
-	err = readFlat(metadata, func(f *flat) {
+	err = readFlat(metadata, func(f *flatReader) {
 		message := f.follow(0)
 		h.version = ipc.MetadataVersion(f.integer(message, 0, 2))
 		h.kind = ipc.MessageType(f.integer(message, 1, 1))
@@ -58,21 +58,21 @@ func parseMessage(metadata []byte) (h header, err error) {
 		}
 		switch h.kind {
 		case ipc.MessageSchema:
-			h.fields = f.schema(at)
+			h.fields = f.parseSchema(at)
 		case ipc.MessageRecordBatch:
-			h.rows = f.rows(at)
+			h.batch = f.recordBatch(at)
 		case ipc.MessageDictionaryBatch:
 			data, ok := f.table(at, 1)
 			if !ok {
 				panic(flatError("a dictionary without data"))
 			}
-			h.dictionary, h.delta, h.rows = f.integer(at, 0, 8), f.integer(at, 2, 1) != 0, f.rows(data)
+			h.dictionary, h.delta, h.batch = f.integer(at, 0, 8), f.integer(at, 2, 1) != 0, f.recordBatch(data)
 		}
 	})
 	return h, err
 }
 
-func (f *flat) rows(at int) (r rows) {
+func (f *flatReader) recordBatch(at int) (r recordBatch) {
 	r.length = f.integer(at, 0, 8)
 	f.vector(at, 1, 16, func(node int) { r.nodes = append(r.nodes, fieldNode{f.int64(node), f.int64(node + 8)}) })
 	f.vector(at, 2, 16, func(buffer int) { r.buffers = append(r.buffers, Extent{f.int64(buffer), f.int64(buffer + 8)}) })
@@ -95,8 +95,8 @@ func (f *flat) rows(at int) (r rows) {
 	return r
 }
 
-// expect tells whether the message is of a type.
-func (h *header) expect(kind ipc.MessageType) error {
+// checkType tells whether the message is of a type.
+func (h *header) checkType(kind ipc.MessageType) error {
 	if h.kind != kind {
 		return fmt.Errorf("a message of type %v, expected %v: %w", h.kind, kind, arrow.ErrInvalid)
 	}
@@ -112,8 +112,8 @@ type Message struct {
 	BodyLength int64
 
 	header
-	parts []piece
-	owner interface{ Release() }
+	buffers []bodyBuffer
+	owner   interface{ Release() }
 }
 
 // Type tells what the message is.
@@ -124,7 +124,7 @@ func (m *Message) Release() {
 	if m.owner != nil {
 		m.owner.Release()
 	}
-	m.owner, m.parts = nil, nil
+	m.owner, m.buffers = nil, nil
 }
 
 // Parts returns the body, as buffers at offsets, without those that are empty:
@@ -133,8 +133,8 @@ func (m *Message) Release() {
 // of the host. The padding between them is nowhere. The caller owns a reference
 // to each.
 func (m *Message) Parts() (parts Parts, err error) {
-	for i := range m.parts {
-		p := &m.parts[i]
+	for i := range m.buffers {
+		p := &m.buffers[i]
 		if p.length == 0 {
 			continue
 		}
@@ -143,7 +143,7 @@ func (m *Message) Parts() (parts Parts, err error) {
 			parts.Release()
 			return nil, fmt.Errorf("buffer %d of a message: %w", i, err)
 		}
-		parts = append(parts, Part{m.rows.buffers[i].Offset, b})
+		parts = append(parts, Part{m.batch.buffers[i].Offset, b})
 	}
 	return parts, nil
 }
@@ -168,7 +168,7 @@ func Inspect(metadata []byte) (Info, error) {
 	if err != nil {
 		return Info{}, err
 	}
-	return Info{Type: h.kind, BodyLength: h.bodyLength, Codec: h.rows.codec, Buffers: h.rows.buffers}, nil
+	return Info{Type: h.kind, BodyLength: h.bodyLength, Codec: h.batch.codec, Buffers: h.batch.buffers}, nil
 }
 
 // continuation is what a message begins with since Arrow 0.15; before, it began
@@ -183,7 +183,7 @@ const magic = "ARROW1"
 
 // frame puts the prefix before metadata, and padding behind it.
 func frame(metadata []byte) []byte {
-	framed := make([]byte, padded(int64(len(metadata)))+8)
+	framed := make([]byte, padTo8(int64(len(metadata)))+8)
 	binary.LittleEndian.PutUint32(framed, continuation)
 	binary.LittleEndian.PutUint32(framed[4:], uint32(len(framed)-8))
 	copy(framed[8:], metadata)
@@ -209,7 +209,7 @@ func ReadMetadata(r io.Reader) ([]byte, error) {
 	length := binary.LittleEndian.Uint32(word[:])
 	if length == continuation {
 		if _, err := io.ReadFull(r, word[:]); err != nil {
-			return nil, cutShort(err)
+			return nil, unexpectedEOF(err)
 		}
 		length = binary.LittleEndian.Uint32(word[:])
 	}
@@ -225,7 +225,7 @@ func ReadMetadata(r io.Reader) ([]byte, error) {
 		metadata = slices.Grow(metadata, min(max(from, firstMetadata), int(length)-from))
 		metadata = metadata[:min(cap(metadata), int(length))]
 		if _, err := io.ReadFull(r, metadata[from:]); err != nil {
-			return nil, fmt.Errorf("metadata of %d bytes: %w", length, cutShort(err))
+			return nil, fmt.Errorf("metadata of %d bytes: %w", length, unexpectedEOF(err))
 		}
 	}
 	return metadata, nil
@@ -247,8 +247,8 @@ func unframe(b []byte) ([]byte, error) {
 	return b[prefix:], nil
 }
 
-// cutShort is the error of an input that ends where it should go on.
-func cutShort(err error) error {
+// unexpectedEOF is the error of an input that ends where it should go on.
+func unexpectedEOF(err error) error {
 	if errors.Is(err, io.EOF) {
 		return io.ErrUnexpectedEOF
 	}

@@ -36,7 +36,7 @@ func NewReader(r io.Reader, dev arrowbuf.Device) (array.RecordReader, error) {
 	return arrowbuf.NewReaderFunc(d.schema, func() (arrow.RecordBatch, error) {
 		for {
 			message++
-			batch, err := d.next(in)
+			batch, err := d.readNext(in)
 			if err != nil && !errors.Is(err, io.EOF) {
 				err = fmt.Errorf("Arrow stream: message %d: %w", message, err)
 			}
@@ -50,14 +50,14 @@ func NewReader(r io.Reader, dev arrowbuf.Device) (array.RecordReader, error) {
 func readSchema(in input, dev arrowbuf.Device) (*Decoder, error) {
 	metadata, err := ReadMetadata(in)
 	if err != nil {
-		return nil, fmt.Errorf("schema: %w", cutShort(err))
+		return nil, fmt.Errorf("schema: %w", unexpectedEOF(err))
 	}
 	return NewDecoder(metadata, dev)
 }
 
-// next reads and decodes a message. At the end of the stream the error is io.EOF,
+// readNext reads and decodes a message. At the end of the stream the error is io.EOF,
 // and no other error is one.
-func (d *Decoder) next(from input) (arrow.RecordBatch, error) {
+func (d *Decoder) readNext(from input) (arrow.RecordBatch, error) {
 	metadata, err := ReadMetadata(from)
 	if err != nil {
 		return nil, err
@@ -66,30 +66,30 @@ func (d *Decoder) next(from input) (arrow.RecordBatch, error) {
 	if err != nil {
 		return nil, err
 	}
-	buffers, err := in.receive(from)
+	buffers, err := in.readBody(from)
 	if err != nil {
-		return nil, fmt.Errorf("body: %w", cutShort(err))
+		return nil, fmt.Errorf("body: %w", unexpectedEOF(err))
 	}
-	return in.finish(buffers)
+	return in.build(buffers)
 }
 
-// receive brings the body of a message to the device, after what can be known of
+// readBody brings the body of a message to the device, after what can be known of
 // it without was checked.
-func (in *incoming) receive(from input) ([]*memory.Buffer, error) {
+func (in *incomingMessage) readBody(from input) ([]*memory.Buffer, error) {
 	dev := in.dev
-	if in.asIs() {
+	if in.bodyIsVerbatim() {
 		if err := in.checkLengths(); err != nil {
 			return nil, err
 		}
 	} else {
 		dev = arrowbuf.CPU()
 	}
-	body, err := from.body(in.bodyLength, dev)
+	body, err := from.readBody(in.bodyLength, dev)
 	if err != nil {
 		return nil, err
 	}
 	defer body.Release()
-	return in.settle(body)
+	return in.loadBody(body)
 }
 
 // ReadMessage reads the next message of a stream: its metadata, and its body to a
@@ -102,10 +102,10 @@ func ReadMessage(r io.Reader, dev arrowbuf.Device) (metadata []byte, body arrowb
 	}
 	h, err := parseMessage(metadata)
 	if err == nil {
-		body, err = in.body(h.bodyLength, dev)
+		body, err = in.readBody(h.bodyLength, dev)
 	}
 	if err != nil {
-		return nil, nil, fmt.Errorf("reading a message: %w", cutShort(err))
+		return nil, nil, fmt.Errorf("reading a message: %w", unexpectedEOF(err))
 	}
 	return metadata, body, nil
 }
@@ -118,7 +118,7 @@ func ReadRecordBatch(message arrowbuf.Buffer, schema *arrow.Schema) (arrow.Recor
 	dev := message.Device()
 	metadata, body, err := ReadMessage(NewBufferReader(message), dev)
 	if err != nil {
-		return nil, fmt.Errorf("reading a record batch: %w", cutShort(err))
+		return nil, fmt.Errorf("reading a record batch: %w", unexpectedEOF(err))
 	}
 	defer body.Release()
 	return DecodeRecordBatch(metadata, schema, body, dev)
@@ -127,9 +127,9 @@ func ReadRecordBatch(message arrowbuf.Buffer, schema *arrow.Schema) (arrow.Recor
 // input is where the bytes of messages come from, one after the other.
 type input interface {
 	io.Reader
-	// body moves the next n bytes to a device, in one allocation or in place. The
+	// readBody moves the next n bytes to a device, in one allocation or in place. The
 	// caller owns a reference.
-	body(n int64, dev arrowbuf.Device) (arrowbuf.Buffer, error)
+	readBody(n int64, dev arrowbuf.Device) (arrowbuf.Buffer, error)
 }
 
 // BufferReader reads memory that may be a device's, and gives what comes next as a
@@ -170,20 +170,20 @@ func (r *bufferReader) NextBuffer(n int64) (arrowbuf.Buffer, error) {
 // newInput finds the best way to read.
 func newInput(r io.Reader) input {
 	if memory, ok := r.(BufferReader); ok {
-		return held{memory}
+		return memoryInput{memory}
 	}
 	if file, ok := r.(seeker); ok {
-		if f, err := newSeekable(file); err == nil {
+		if f, err := newFileInput(file); err == nil {
 			return f
 		}
 	}
-	return pipe{r}
+	return streamInput{r}
 }
 
-// held is memory, wherever it is.
-type held struct{ BufferReader }
+// memoryInput is memory, wherever it is.
+type memoryInput struct{ BufferReader }
 
-func (h held) body(n int64, dev arrowbuf.Device) (arrowbuf.Buffer, error) {
+func (h memoryInput) readBody(n int64, dev arrowbuf.Device) (arrowbuf.Buffer, error) {
 	part, err := h.NextBuffer(n)
 	if err != nil {
 		return nil, err
@@ -192,7 +192,7 @@ func (h held) body(n int64, dev arrowbuf.Device) (arrowbuf.Buffer, error) {
 	if part.Len() < n {
 		return nil, fmt.Errorf("%d bytes of %d: %w", part.Len(), n, io.ErrUnexpectedEOF)
 	}
-	return settled(part, dev)
+	return copyIfElsewhere(part, dev)
 }
 
 // seeker is a file, or what can be read like one.
@@ -201,13 +201,13 @@ type seeker interface {
 	io.ReaderAt
 }
 
-// seekable is read where its position says, by several goroutines.
-type seekable struct {
+// fileInput is read where its position says, by several goroutines.
+type fileInput struct {
 	seeker
 	size int64
 }
 
-func newSeekable(file seeker) (s seekable, err error) {
+func newFileInput(file seeker) (s fileInput, err error) {
 	at, err := file.Seek(0, io.SeekCurrent)
 	if err != nil {
 		return s, err
@@ -219,15 +219,15 @@ func newSeekable(file seeker) (s seekable, err error) {
 	if _, err = file.Seek(at, io.SeekStart); err == nil && size == 0 {
 		err = fmt.Errorf("a file whose size is not known: %w", arrow.ErrInvalid)
 	}
-	return seekable{file, size}, err
+	return fileInput{file, size}, err
 }
 
-func (s seekable) body(n int64, dev arrowbuf.Device) (arrowbuf.Buffer, error) {
+func (s fileInput) readBody(n int64, dev arrowbuf.Device) (arrowbuf.Buffer, error) {
 	at, err := s.Seek(0, io.SeekCurrent)
 	if err != nil {
 		return nil, err
 	}
-	b, err := readBody(section{s, at, s.size}, n, dev)
+	b, err := readSection(section{s, at, s.size}, n, dev)
 	if err != nil {
 		return nil, err
 	}
@@ -244,8 +244,8 @@ type section struct {
 	at, size int64
 }
 
-// readBody reads n bytes into new memory of a device.
-func readBody(s section, n int64, dev arrowbuf.Device) (arrowbuf.Buffer, error) {
+// readSection reads n bytes into new memory of a device.
+func readSection(s section, n int64, dev arrowbuf.Device) (arrowbuf.Buffer, error) {
 	if n > s.size-s.at {
 		return nil, fmt.Errorf("%d bytes at %d of %d: %w", n, s.at, s.size, io.ErrUnexpectedEOF)
 	}
@@ -253,12 +253,12 @@ func readBody(s section, n int64, dev arrowbuf.Device) (arrowbuf.Buffer, error) 
 	if err != nil {
 		return nil, err
 	}
-	err = pump(dst, n, func(b []byte, pos int64) error {
+	err = fillChunked(dst, n, func(b []byte, pos int64) error {
 		got, err := s.file.ReadAt(b, s.at+pos)
 		if got == len(b) {
 			return nil
 		}
-		return cutShort(err)
+		return unexpectedEOF(err)
 	})
 	if err != nil {
 		dst.Release()
@@ -267,27 +267,27 @@ func readBody(s section, n int64, dev arrowbuf.Device) (arrowbuf.Buffer, error) 
 	return dst, nil
 }
 
-// pipe is a stream of which nobody knows how long it is.
-type pipe struct{ io.Reader }
+// streamInput is a stream of which nobody knows how long it is.
+type streamInput struct{ io.Reader }
 
-// firstRoom is what is allocated for a body before any of it came; after that, for
+// firstAlloc is what is allocated for a body before any of it came; after that, for
 // a multiple of what did.
-var firstRoom, moreRoom = int64(64 << 20), int64(4)
+var firstAlloc, allocGrowth = int64(64 << 20), int64(4)
 
-func (p pipe) body(n int64, dev arrowbuf.Device) (dst arrowbuf.Buffer, err error) {
-	room, pos := min(n, firstRoom), int64(0)
+func (p streamInput) readBody(n int64, dev arrowbuf.Device) (dst arrowbuf.Buffer, err error) {
+	room, pos := min(n, firstAlloc), int64(0)
 	if dst, err = dev.Alloc(max(room, 1)); err != nil {
 		return nil, err
 	}
 	for {
-		if err = p.receive(dst, Extent{pos, room - pos}); err != nil {
+		if err = p.readInto(dst, Extent{pos, room - pos}); err != nil {
 			dst.Release()
 			return nil, err
 		}
 		if room == n {
 			return dst, nil
 		}
-		pos, room = room, min(n, moreRoom*room)
+		pos, room = room, min(n, allocGrowth*room)
 		larger, err := dev.Alloc(room)
 		if err == nil {
 			if _, err = larger.CopyFromDevice(dst, 0); err != nil {
@@ -302,24 +302,24 @@ func (p pipe) body(n int64, dev arrowbuf.Device) (dst arrowbuf.Buffer, err error
 	}
 }
 
-// receive reads a range of a buffer, piece by piece, while earlier pieces are
+// readInto reads a range of a buffer, piece by piece, while earlier pieces are
 // copied.
-func (p pipe) receive(dst arrowbuf.Buffer, r Extent) error {
+func (p streamInput) readInto(dst arrowbuf.Buffer, r Extent) error {
 	if host, ok := arrowbuf.HostBytes(dst); ok {
 		_, err := io.ReadFull(p, host[r.Offset:r.Offset+r.Length])
-		return cutShort(err)
+		return unexpectedEOF(err)
 	}
 	var copies errgroup.Group
 	copies.SetLimit(2)
 	err := func() error {
-		for pos := int64(0); pos < r.Length; pos += mostOfPiece {
-			mem, err := stage(dst.Device(), min(mostOfPiece, r.Length-pos))
+		for pos := int64(0); pos < r.Length; pos += maxChunk {
+			mem, err := allocStaging(dst.Device(), min(maxChunk, r.Length-pos))
 			if err != nil {
 				return err
 			}
 			if _, err := io.ReadFull(p, mem); err != nil {
 				dst.Device().HostAllocator().Free(mem)
-				return cutShort(err)
+				return unexpectedEOF(err)
 			}
 			copies.Go(func() error {
 				defer dst.Device().HostAllocator().Free(mem)

@@ -185,7 +185,7 @@ func TestGoldenFilesWrittenAsArrowGo(t *testing.T) {
 }
 
 func TestReaderAllocatesPipeBodyGradually(t *testing.T) {
-	defer arrowipc.SetFirstRoom(1000)()
+	defer arrowipc.SetFirstAlloc(1000)()
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
 		moved, host := there(t, batchOf(t, checked(t), 3000, true, types()...), dev)
 		raw := ours(t, false, []arrow.RecordBatch{moved})

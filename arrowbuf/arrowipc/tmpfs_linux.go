@@ -12,16 +12,16 @@ import (
 	"github.com/quiver-gpu/quiver/arrowbuf"
 )
 
-// leastMapped is from where on a body is written through a mapping.
-const leastMapped = 8 << 20
+// minMapped is from where on a body is written through a mapping.
+const minMapped = 8 << 20
 
-// ramFile is a file of a RAM disk. The kernel lets one write call at a time work on
+// tmpfsFile is a file of a RAM disk. The kernel lets one write call at a time work on
 // a file, which moves memory at the speed of one processor; a mapping of it is
 // written by several. On other disks it is the disk that takes the time.
-type ramFile struct{ *os.File }
+type tmpfsFile struct{ *os.File }
 
-// newRAMFile returns w where it is a file of tmpfs that can be mapped, else nil.
-func newRAMFile(w io.Writer) *ramFile {
+// newTmpfsFile returns w where it is a file of tmpfs that can be mapped, else nil.
+func newTmpfsFile(w io.Writer) *tmpfsFile {
 	file, ok := w.(*os.File)
 	if !ok {
 		return nil
@@ -35,12 +35,12 @@ func newRAMFile(w io.Writer) *ramFile {
 	if info, err := file.Stat(); err != nil || !info.Mode().IsRegular() {
 		return nil
 	}
-	return &ramFile{file}
+	return &tmpfsFile{file}
 }
 
-// body writes a body, of which much is on a device, where the file's position is,
+// writeBody writes a body, of which much is on a device, where the file's position is,
 // and moves on behind it.
-func (f *ramFile) body(m *Message, dev arrowbuf.Device) error {
+func (f *tmpfsFile) writeBody(m *Message, dev arrowbuf.Device) error {
 	at, err := f.Seek(0, io.SeekCurrent)
 	if err != nil {
 		return err
@@ -55,7 +55,7 @@ func (f *ramFile) body(m *Message, dev arrowbuf.Device) error {
 			return err
 		}
 	}
-	if err := f.fill(m, dev, at, !grows); err != nil {
+	if err := f.writeMapped(m, dev, at, !grows); err != nil {
 		if grows {
 			err = errors.Join(err, f.Truncate(max(at, info.Size())))
 		}
@@ -65,26 +65,26 @@ func (f *ramFile) body(m *Message, dev arrowbuf.Device) error {
 	return err
 }
 
-// fill writes a body through a mapping. Pages that are there are found at once,
+// writeMapped writes a body through a mapping. Pages that are there are found at once,
 // which is faster; those that are not have to be cleared one by one.
-func (f *ramFile) fill(m *Message, dev arrowbuf.Device, at int64, there bool) (err error) {
+func (f *tmpfsFile) writeMapped(m *Message, dev arrowbuf.Device, at int64, exists bool) (err error) {
 	skip := at % int64(os.Getpagesize())
 	mapping, err := unix.Mmap(int(f.Fd()), at-skip, int(skip+m.BodyLength), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
 	if err != nil {
 		return fmt.Errorf("mapping %s: %w", f.Name(), err)
 	}
 	defer func() { err = errors.Join(err, unix.Munmap(mapping)) }()
-	return inPieces(m.BodyLength, func(pos, length int64) error {
+	return forEachChunk(m.BodyLength, func(pos, length int64) error {
 		to := mapping[skip+pos : skip+pos+length]
-		if there {
+		if exists {
 			populate(mapping, skip+pos, length)
 		}
-		b, err := stage(dev, length)
+		b, err := allocStaging(dev, length)
 		if err != nil {
 			return err
 		}
 		defer dev.HostAllocator().Free(b)
-		if err := m.read(b, pos); err != nil {
+		if err := m.readBody(b, pos); err != nil {
 			return err
 		}
 		return f.copy(to, b)
@@ -100,7 +100,7 @@ func populate(mapping []byte, from, length int64) {
 }
 
 // copy writes to a mapping. Where the disk has no room, that faults.
-func (f *ramFile) copy(to, b []byte) (err error) {
+func (f *tmpfsFile) copy(to, b []byte) (err error) {
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() {
 		if failure := recover(); failure != nil {

@@ -13,34 +13,34 @@ import (
 // A body is read and written in pieces, by several goroutines: one alone moves
 // memory at a fraction of the speed of a GPU's link.
 const (
-	leastOfPiece = 512 << 10
-	mostOfPiece  = 4 << 20
-	mostWorkers  = 16
-	// copiers wait for a GPU, which keeps a processor busy.
-	copiers = 3
+	minChunk   = 512 << 10
+	maxChunk   = 4 << 20
+	maxWorkers = 16
+	// copyWorkers wait for a GPU, which keeps a processor busy.
+	copyWorkers = 3
 )
 
-// inPieces has n bytes worked on, piece by piece, by as many goroutines as there
+// forEachChunk has n bytes worked on, piece by piece, by as many goroutines as there
 // are processors. Pieces are a multiple of 4096 bytes but the last. After a failure
 // none is begun.
-func inPieces(n int64, work func(pos, length int64) error) error {
-	return inPiecesBy(runtime.GOMAXPROCS(0), n, work)
+func forEachChunk(n int64, work func(pos, length int64) error) error {
+	return forEachChunkBy(runtime.GOMAXPROCS(0), n, work)
 }
 
-func inPiecesBy(goroutines int, n int64, work func(pos, length int64) error) error {
-	if n <= leastOfPiece {
+func forEachChunkBy(goroutines int, n int64, work func(pos, length int64) error) error {
+	if n <= minChunk {
 		if n == 0 {
 			return nil
 		}
 		return work(0, n)
 	}
-	workers := int64(max(min(goroutines, mostWorkers), 1))
-	size := min(max((n/(2*workers)+4095)&^4095, leastOfPiece), mostOfPiece)
+	workers := int64(max(min(goroutines, maxWorkers), 1))
+	size := min(max((n/(2*workers)+4095)&^4095, minChunk), maxChunk)
 	var next atomic.Int64
 	var failed atomic.Bool
-	var crew errgroup.Group
+	var group errgroup.Group
 	for range min(workers, (n+size-1)/size) {
-		crew.Go(func() error {
+		group.Go(func() error {
 			for {
 				pos := next.Add(size) - size
 				if pos >= n || failed.Load() {
@@ -53,28 +53,28 @@ func inPiecesBy(goroutines int, n int64, work func(pos, length int64) error) err
 			}
 		})
 	}
-	return crew.Wait()
+	return group.Wait()
 }
 
-// pump has n bytes made, piece by piece, in memory from which a device copies
+// fillChunked has n bytes made, piece by piece, in memory from which a device copies
 // fastest, and copied to a buffer by other goroutines meanwhile.
-func pump(dst arrowbuf.Buffer, n int64, produce func(b []byte, pos int64) error) error {
+func fillChunked(dst arrowbuf.Buffer, n int64, produce func(b []byte, pos int64) error) error {
 	if host, ok := arrowbuf.HostBytes(dst); ok {
-		return inPieces(n, func(pos, length int64) error { return produce(host[pos:pos+length], pos) })
+		return forEachChunk(n, func(pos, length int64) error { return produce(host[pos:pos+length], pos) })
 	}
-	if n <= leastOfPiece {
-		return fill(dst, Extent{0, n}, func(b []byte) error { return produce(b, 0) })
+	if n <= minChunk {
+		return fillRange(dst, Extent{0, n}, func(b []byte) error { return produce(b, 0) })
 	}
 	type piece struct {
 		b   []byte
 		pos int64
 	}
 	dev := dst.Device()
-	made := make(chan piece, copiers)
+	made := make(chan piece, copyWorkers)
 	var failed atomic.Bool
-	var crew errgroup.Group
-	for range copiers {
-		crew.Go(func() error {
+	var group errgroup.Group
+	for range copyWorkers {
+		group.Go(func() error {
 			var failure error
 			for p := range made {
 				if failure == nil {
@@ -87,11 +87,11 @@ func pump(dst arrowbuf.Buffer, n int64, produce func(b []byte, pos int64) error)
 			return failure
 		})
 	}
-	err := inPiecesBy(runtime.GOMAXPROCS(0)-copiers, n, func(pos, length int64) error {
+	err := forEachChunkBy(runtime.GOMAXPROCS(0)-copyWorkers, n, func(pos, length int64) error {
 		if failed.Load() {
 			return errStopped
 		}
-		b, err := stage(dev, length)
+		b, err := allocStaging(dev, length)
 		if err != nil {
 			return err
 		}
@@ -103,7 +103,7 @@ func pump(dst arrowbuf.Buffer, n int64, produce func(b []byte, pos int64) error)
 		return nil
 	})
 	close(made)
-	if failure := crew.Wait(); failure != nil {
+	if failure := group.Wait(); failure != nil {
 		return failure
 	}
 	return err
@@ -128,13 +128,13 @@ func releaseAll[T interface{ Release() }](all []T) {
 	}
 }
 
-// fill has the bytes of a range of a buffer made: in place where the host reaches
+// fillRange has the bytes of a range of a buffer made: in place where the host reaches
 // them, else in memory from which the device copies fastest.
-func fill(dst arrowbuf.Buffer, r Extent, produce func([]byte) error) error {
+func fillRange(dst arrowbuf.Buffer, r Extent, produce func([]byte) error) error {
 	if host, ok := arrowbuf.HostBytes(dst); ok {
 		return produce(host[r.Offset : r.Offset+r.Length : r.Offset+r.Length])
 	}
-	mem, err := stage(dst.Device(), r.Length)
+	mem, err := allocStaging(dst.Device(), r.Length)
 	if err != nil {
 		return err
 	}
@@ -146,9 +146,9 @@ func fill(dst arrowbuf.Buffer, r Extent, produce func([]byte) error) error {
 	return err
 }
 
-// stage takes memory of the device's HostAllocator, which reports by a panic that
+// allocStaging takes memory of the device's HostAllocator, which reports by a panic that
 // it has none.
-func stage(dev arrowbuf.Device, n int64) (b []byte, err error) {
+func allocStaging(dev arrowbuf.Device, n int64) (b []byte, err error) {
 	defer func() {
 		if failure := recover(); failure != nil {
 			cause, ok := failure.(error)

@@ -45,16 +45,16 @@ func NewWriter(w io.Writer, schema *arrow.Schema, options ...Option) (*Writer, e
 // arrow.ErrInvalid, before anything of it is written; one of the output, or of a
 // device, leaves the stream cut short, and is the answer to all that follows.
 func (w *Writer) Write(batch arrow.RecordBatch) error {
-	if err := w.usable(); err != nil {
+	if err := w.checkUsable(); err != nil {
 		return err
 	}
-	if err := w.messages(batch, func(block, ipc.MessageType) {}); err != nil {
+	if err := w.writeMessages(batch, func(block, ipc.MessageType) {}); err != nil {
 		return fmt.Errorf("writing an Arrow stream: %w", err)
 	}
 	return nil
 }
 
-func (w *Writer) usable() error {
+func (w *Writer) checkUsable() error {
 	switch {
 	case w.err != nil:
 		return fmt.Errorf("after an earlier failure: %w", w.err)
@@ -64,8 +64,8 @@ func (w *Writer) usable() error {
 	return nil
 }
 
-// messages writes a batch, and says where each message came.
-func (w *Writer) messages(batch arrow.RecordBatch, wrote func(block, ipc.MessageType)) error {
+// writeMessages writes a batch, and says where each message came.
+func (w *Writer) writeMessages(batch arrow.RecordBatch, wrote func(block, ipc.MessageType)) error {
 	all, err := w.encoder.Encode(batch)
 	if err != nil {
 		return err
@@ -76,10 +76,10 @@ func (w *Writer) messages(batch arrow.RecordBatch, wrote func(block, ipc.Message
 		if len(framed) > math.MaxInt32 {
 			return fmt.Errorf("metadata of %d bytes: %w", len(framed), arrow.ErrInvalid)
 		}
-		at := w.out.at
+		at := w.out.written
 		w.err = w.out.write(framed)
 		if w.err == nil {
-			w.err = w.out.body(m)
+			w.err = w.out.writeBody(m)
 		}
 		if w.err != nil {
 			return w.err
@@ -130,10 +130,10 @@ func NewFileWriter(w io.Writer, schema *arrow.Schema, options ...Option) (*FileW
 // Write is that of Writer. A batch with a dictionary of other values than an
 // earlier one's is ErrReplacement.
 func (f *FileWriter) Write(batch arrow.RecordBatch) error {
-	if err := f.w.usable(); err != nil {
+	if err := f.w.checkUsable(); err != nil {
 		return err
 	}
-	err := f.w.messages(batch, func(at block, kind ipc.MessageType) {
+	err := f.w.writeMessages(batch, func(at block, kind ipc.MessageType) {
 		if kind == ipc.MessageDictionaryBatch {
 			f.dictionaries = append(f.dictionaries, at)
 		} else {
@@ -184,7 +184,7 @@ func SerializeRecordBatch(batch arrow.RecordBatch, dev arrowbuf.Device, options 
 	}
 	out := newOutput(NewBufferWriter(whole))
 	if err = out.write(framed); err == nil {
-		err = out.body(m)
+		err = out.writeBody(m)
 	}
 	if err != nil {
 		whole.Release()
@@ -195,10 +195,10 @@ func SerializeRecordBatch(batch arrow.RecordBatch, dev arrowbuf.Device, options 
 
 // output is where messages are written.
 type output struct {
-	w      io.Writer
-	ram    *ramFile     // that w is, or nil
-	memory BufferWriter // that w is, or nil
-	at     int64        // bytes written
+	w       io.Writer
+	tmpfs   *tmpfsFile   // that w is, or nil
+	memory  BufferWriter // that w is, or nil
+	written int64        // bytes written
 }
 
 // BufferWriter writes to memory that may be a device's, and gives the room for what
@@ -234,20 +234,20 @@ func (w *bufferWriter) NextBuffer(n int64) (arrowbuf.Buffer, error) {
 
 func newOutput(w io.Writer) *output {
 	memory, _ := w.(BufferWriter)
-	return &output{w: w, ram: newRAMFile(w), memory: memory}
+	return &output{w: w, tmpfs: newTmpfsFile(w), memory: memory}
 }
 
 func (o *output) write(b []byte) error {
 	n, err := o.w.Write(b)
-	o.at += int64(max(n, 0))
+	o.written += int64(max(n, 0))
 	if err == nil && n != len(b) {
 		err = io.ErrShortWrite
 	}
 	return err
 }
 
-// body writes the body of a message.
-func (o *output) body(m *Message) error {
+// writeBody writes the body of a message.
+func (o *output) writeBody(m *Message) error {
 	dev := m.device()
 	switch {
 	case m.BodyLength == 0:
@@ -258,22 +258,22 @@ func (o *output) body(m *Message) error {
 			return err
 		}
 		defer room.Release()
-		o.at += m.BodyLength
-		return m.copyBody(room)
-	case dev != nil && o.ram != nil && m.BodyLength >= leastMapped:
-		err := o.ram.body(m, dev)
-		o.at += m.BodyLength
+		o.written += m.BodyLength
+		return m.copyBodyTo(room)
+	case dev != nil && o.tmpfs != nil && m.BodyLength >= minMapped:
+		err := o.tmpfs.writeBody(m, dev)
+		o.written += m.BodyLength
 		return err
 	case dev != nil:
-		return o.pieces(m, dev)
+		return o.writeChunks(m, dev)
 	}
-	for i := range m.parts {
-		p := &m.parts[i]
-		b, err := p.bytes()
+	for i := range m.buffers {
+		p := &m.buffers[i]
+		b, err := p.hostBytes()
 		if err == nil {
 			err = o.write(b)
 		}
-		if rest := padded(p.length) - p.length; err == nil && rest > 0 {
+		if rest := padTo8(p.length) - p.length; err == nil && rest > 0 {
 			err = o.write(make([]byte, rest))
 		}
 		if err != nil {
@@ -283,8 +283,8 @@ func (o *output) body(m *Message) error {
 	return nil
 }
 
-// pieces writes a body that is on a device, while what comes next is copied.
-func (o *output) pieces(m *Message, dev arrowbuf.Device) error {
+// writeChunks writes a body that is on a device, while what comes next is copied.
+func (o *output) writeChunks(m *Message, dev arrowbuf.Device) error {
 	type piece struct {
 		b   []byte
 		err error
@@ -292,10 +292,10 @@ func (o *output) pieces(m *Message, dev arrowbuf.Device) error {
 	ready, written := make(chan piece, 1), make(chan struct{})
 	go func() {
 		defer close(ready)
-		for pos := int64(0); pos < m.BodyLength; pos += mostOfPiece {
-			b, err := stage(dev, min(mostOfPiece, m.BodyLength-pos))
+		for pos := int64(0); pos < m.BodyLength; pos += maxChunk {
+			b, err := allocStaging(dev, min(maxChunk, m.BodyLength-pos))
 			if err == nil {
-				err = m.read(b, pos)
+				err = m.readBody(b, pos)
 			}
 			select {
 			case ready <- piece{b, err}:
@@ -328,8 +328,8 @@ func (o *output) pieces(m *Message, dev arrowbuf.Device) error {
 // device is where the bytes of a body come from: the first that the host does not
 // reach, or nil.
 func (m *Message) device() arrowbuf.Device {
-	for i := range m.parts {
-		if p := &m.parts[i]; p.src != nil && !arrowbuf.OnHost(p.src) {
+	for i := range m.buffers {
+		if p := &m.buffers[i]; p.src != nil && !arrowbuf.OnHost(p.src) {
 			if b, ok := arrowbuf.FromArrow(p.src); ok {
 				defer b.Release()
 				return b.Device()

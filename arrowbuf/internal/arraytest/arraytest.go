@@ -1,5 +1,5 @@
-// Package arraytest makes random arrays of every type for the tests of arrowbuf and
-// the packages in it.
+// Package arraytest makes random arrays of all types for the tests of arrowbuf and
+// the packages below it.
 package arraytest
 
 import (
@@ -18,7 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Types are all types, one at least of every kind.
+// Types has at least one type of each layout.
 var Types = []arrow.DataType{
 	arrow.Null, arrow.FixedWidthTypes.Boolean,
 	arrow.PrimitiveTypes.Int8, arrow.PrimitiveTypes.Int16, arrow.PrimitiveTypes.Int32, arrow.PrimitiveTypes.Int64,
@@ -67,8 +67,8 @@ var pair = []arrow.Field{
 	{Name: "y", Type: arrow.BinaryTypes.LargeString, Nullable: true},
 }
 
-// Random makes n elements; about a third of them are null if nulls is set,
-// in an array that does not know how many.
+// Random returns n random elements. If nulls is true, about a third of them are
+// null, and the null count is unknown.
 func Random(t testing.TB, mem memory.Allocator, rng *rand.Rand, dtype arrow.DataType, n int, nulls bool) arrow.Array {
 	t.Helper()
 	switch dt := dtype.(type) {
@@ -77,7 +77,7 @@ func Random(t testing.TB, mem memory.Allocator, rng *rand.Rand, dtype arrow.Data
 	case arrow.ExtensionType:
 		storage := Random(t, mem, rng, dt.StorageType(), n, nulls)
 		defer storage.Release()
-		data := storage.Data().(*array.Data).Copy() // NewExtensionArrayWithStorage forgets the dictionary
+		data := storage.Data().(*array.Data).Copy() // NewExtensionArrayWithStorage drops the dictionary
 		defer data.Release()
 		data.Reset(dt, data.Len(), data.Buffers(), data.Children(), data.NullN(), 0)
 		data.SetDictionary(storage.Data().Dictionary())
@@ -128,7 +128,7 @@ func randomData(t testing.TB, mem memory.Allocator, rng *rand.Rand, dtype arrow.
 			for i := range b {
 				b[i] = byte(rng.Uint32())
 				if i%width >= width-width/4-1 && width > 1 {
-					b[i] &= 0x1f // no NaN, no year beyond printing
+					b[i] &= 0x1f // no NaN, and no year that cannot be printed
 				}
 				if i%width == 0 && dtype.ID() == arrow.EXTENSION {
 					b[i] &= 1
@@ -166,22 +166,22 @@ func randomBits(mem memory.Allocator, rng *rand.Rand, n int) *memory.Buffer {
 	})
 }
 
-// Buffer makes a buffer of n bytes, which fill finds cleared.
+// Buffer returns a buffer of n bytes, zeroed and then passed to fill.
 func Buffer(mem memory.Allocator, n int, fill func([]byte)) *memory.Buffer {
 	b := memory.NewResizableBuffer(mem)
-	b.Reserve(n + 1) // arrow-go prints elements of no bytes by whether there is memory
+	b.Reserve(n + 1) // arrow-go prints elements of 0 bytes differently if there is no memory
 	b.ResizeNoShrink(n)
 	clear(b.Bytes())
 	fill(b.Bytes())
 	return b
 }
 
-// tagged is what Tagged makes.
+// tagged is the extension type that Tagged returns.
 type tagged struct{ arrow.ExtensionBase }
 
 type taggedArray struct{ array.ExtensionArrayBase }
 
-// Tagged is an extension type over any storage.
+// Tagged returns an extension type over any storage type.
 func Tagged(storage arrow.DataType) *tagged {
 	return &tagged{arrow.ExtensionBase{Storage: storage}}
 }
@@ -199,8 +199,8 @@ func (e *tagged) ExtensionEquals(other arrow.ExtensionType) bool {
 	return ok && arrow.TypeEqual(e.Storage, o.Storage)
 }
 
-// randomNested makes n elements of a nested type, whose children have more
-// elements than the parent shows.
+// randomNested returns n elements of a nested type. The children have more elements
+// than the parent shows.
 func randomNested(t testing.TB, mem memory.Allocator, rng *rand.Rand, dtype arrow.NestedType, n int, nulls bool) *array.Data {
 	t.Helper()
 	const spare = 3
@@ -305,12 +305,12 @@ func randomNested(t testing.TB, mem memory.Allocator, rng *rand.Rand, dtype arro
 	return array.NewData(dtype, n, append([]*memory.Buffer(nil), buffers...), append([]arrow.ArrayData(nil), children...), unknown, 0)
 }
 
-// Wide makes a batch of about so many bytes, and tells how many they are: a
-// quarter each of the columns are 64-bit integers, doubles with nulls, floats and
+// Wide returns a batch of about the given number of bytes, and their exact number. A
+// quarter of the columns each are 64-bit integers, doubles with nulls, floats, and
 // strings of four letters.
 func Wide(t testing.TB, mem memory.Allocator, columns int, bytes int64) (arrow.RecordBatch, int64) {
 	rng := rand.New(rand.NewPCG(1, 1))
-	rows := int(bytes/int64(columns)) / 7 // what four columns take of a row is 28 bytes and a bit
+	rows := int(bytes/int64(columns)) / 7 // four columns take 28 bytes and 1 bit per row
 	var fields []arrow.Field
 	var arrays []arrow.Array
 	var size int64
@@ -350,12 +350,12 @@ func Wide(t testing.TB, mem memory.Allocator, columns int, bytes int64) (arrow.R
 	return made, size
 }
 
-// randomWords is memory of n bytes, a word of eight at a time: benchmarks make
+// randomWords returns a buffer of n random bytes, eight at a time: benchmarks need
 // gigabytes.
 func randomWords(mem memory.Allocator, rng *rand.Rand, n int) *memory.Buffer {
 	return Buffer(mem, n, func(p []byte) {
 		for ; len(p) >= 8; p = p[8:] {
-			binary.LittleEndian.PutUint64(p, rng.Uint64()&0x7f7f7f7f7f7f7f7f) // of ASCII, and no NaN
+			binary.LittleEndian.PutUint64(p, rng.Uint64()&0x7f7f7f7f7f7f7f7f) // ASCII, and no NaN
 		}
 		for i := range p {
 			p[i] = 'a'

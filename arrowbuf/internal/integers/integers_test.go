@@ -17,7 +17,7 @@ func TestIntegersRoundTrip(t *testing.T) {
 			s.Put(i, n)
 		}
 		assert.Equal(t, []int64{least, -1, -(least + 1)}, []int64{s.At(0), s.At(1), s.At(2)}, "%d bytes", width)
-		assert.EqualValues(t, -3, s.Less(2).At(1))
+		assert.EqualValues(t, -3, s.Subtract(2).At(1))
 		assert.EqualValues(t, -1, s.At(1), "the original stays")
 	}
 }

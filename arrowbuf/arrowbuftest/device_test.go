@@ -16,8 +16,7 @@ import (
 	"github.com/quiver-gpu/quiver/cudabuf/cudatest"
 )
 
-// recorder is a testing.TB that keeps what a test reports, and runs clean-ups
-// when it is told.
+// recorder is a testing.TB that records failures, and runs clean-ups on request.
 type recorder struct {
 	testing.TB
 	failures []string
@@ -30,7 +29,7 @@ func (r *recorder) Errorf(format string, args ...any) {
 	r.failures = append(r.failures, fmt.Sprintf(format, args...))
 }
 
-func (r *recorder) end() {
+func (r *recorder) runCleanups() {
 	for i := len(r.cleanups) - 1; i >= 0; i-- {
 		r.cleanups[i]()
 	}
@@ -70,11 +69,11 @@ func TestLeakNamesAllocatingCall(t *testing.T) {
 		part, err := released.Slice(50, 10)
 		require.NoError(t, err)
 		released.Release()
-		r.end()
+		r.runCleanups()
 		require.Len(t, r.failures, 2)
 		at := " on " + dev.String() + ", "
-		assert.Regexp(t, `^leak: 100 bytes`+at+`allocated by Alloc, called by arrowbuftest_test\.newBuffer \(arrowbuftest_test\.go:\d+\), called by arrowbuftest_test\.TestLeakNamesAllocatingCall\.func1 \(arrowbuftest_test\.go:\d+\)`, r.failures[0])
-		assert.Regexp(t, `^leak: 10 bytes`+at+`sliced by Slice, called by arrowbuftest_test\.TestLeakNamesAllocatingCall\.func1 \(arrowbuftest_test\.go:\d+\)`, r.failures[1])
+		assert.Regexp(t, `^leak: 100 bytes`+at+`allocated by Alloc, called by arrowbuftest_test\.newBuffer \(device_test\.go:\d+\), called by arrowbuftest_test\.TestLeakNamesAllocatingCall\.func1 \(device_test\.go:\d+\)`, r.failures[0])
+		assert.Regexp(t, `^leak: 10 bytes`+at+`sliced by Slice, called by arrowbuftest_test\.TestLeakNamesAllocatingCall\.func1 \(device_test\.go:\d+\)`, r.failures[1])
 		part.Release()
 		first.Release()
 	})
@@ -105,7 +104,7 @@ func TestReleasedBuffersAreNoLeak(t *testing.T) {
 		found.Release()
 		other.Release()
 		newBuffer(t, dev, 0).Release()
-		r.end()
+		r.runCleanups()
 		assert.Empty(t, r.failures)
 	})
 }
@@ -119,7 +118,7 @@ func TestUnreleasedBatchIsLeakOfItsCopy(t *testing.T) {
 		column := moved.Column(0)
 		column.Retain()
 		moved.Release()
-		r.end()
+		r.runCleanups()
 		require.Len(t, r.failures, 1)
 		assert.Regexp(t, `allocated by arrowbuf\.CopyTo, called by arrowbuftest_test\.TestUnreleasedBatchIsLeakOfItsCopy`, r.failures[0])
 		back, err := arrowbuf.CopyArrayTo(column, arrowbuf.CPU())
@@ -135,7 +134,7 @@ func TestUnfreedHostMemoryIsLeak(t *testing.T) {
 		mem := dev.HostAllocator()
 		kept := mem.Allocate(64)
 		mem.Free(mem.Allocate(32))
-		r.end()
+		r.runCleanups()
 		assert.NotEmpty(t, r.failures)
 		mem.Free(kept)
 	})
@@ -144,11 +143,11 @@ func TestUnfreedHostMemoryIsLeak(t *testing.T) {
 func TestExtraReleaseNamesPreviousRelease(t *testing.T) {
 	onDevices(t, func(t *testing.T, r *recorder, dev arrowbuf.Device) {
 		b := newBuffer(t, dev, 100)
-		let(b)
+		releaseInHelper(b)
 		assert.Empty(t, r.failures)
 		b.Release()
 		require.Len(t, r.failures, 1)
-		assert.Regexp(t, `^released too often by .*, called by arrowbuftest_test\.TestExtraReleaseNamesPreviousRelease\.func1 .*: 100 bytes on .*, allocated by .*; its last reference was released by .*, called by arrowbuftest_test\.let \(arrowbuftest_test\.go:\d+\)`, r.failures[0])
+		assert.Regexp(t, `^released too often by .*, called by arrowbuftest_test\.TestExtraReleaseNamesPreviousRelease\.func1 .*: 100 bytes on .*, allocated by .*; its last reference was released by .*, called by arrowbuftest_test\.releaseInHelper \(device_test\.go:\d+\)`, r.failures[0])
 		b.Release()
 		assert.Len(t, r.failures, 2, "each time")
 		b.Retain()
@@ -158,12 +157,12 @@ func TestExtraReleaseNamesPreviousRelease(t *testing.T) {
 		assert.ErrorIs(t, err, arrowbuf.ErrReleased)
 		_, err = b.Slice(0, 1)
 		assert.ErrorIs(t, err, arrowbuf.ErrReleased)
-		r.end()
-		assert.Len(t, r.failures, 3, "a leak it is not")
+		r.runCleanups()
+		assert.Len(t, r.failures, 3, "an over-released buffer is not a leak")
 	})
 }
 
-func let(b arrowbuf.Buffer) { b.Release() }
+func releaseInHelper(b arrowbuf.Buffer) { b.Release() }
 
 func TestHostBytesOfCheckedBuffers(t *testing.T) {
 	onDevices(t, func(t *testing.T, r *recorder, dev arrowbuf.Device) {
@@ -176,7 +175,7 @@ func TestHostBytesOfCheckedBuffers(t *testing.T) {
 			assert.Equal(t, []byte{1, 2, 3}, bytes)
 		}
 		b.Release()
-		r.end()
+		r.runCleanups()
 		assert.Empty(t, r.failures)
 	})
 }
