@@ -10,24 +10,24 @@ import (
 	"github.com/quiver-gpu/quiver/arrowbuf"
 )
 
-// Body is the body of a message, wherever its bytes are: an arrowbuf.Buffer, or
-// Parts that need not lie together. Slice is that of arrowbuf.Buffer.
+// Body is the body of a message on any device: an arrowbuf.Buffer, or Parts that are
+// not contiguous. Slice has the contract of arrowbuf.Buffer.Slice.
 type Body interface {
 	Len() int64
 	Slice(offset, length int64) (arrowbuf.Buffer, error)
 }
 
-// Part is bytes of a body, from an offset on.
+// Part is a contiguous range of a body that starts at Offset.
 type Part struct {
 	Offset int64
 	Buffer arrowbuf.Buffer
 }
 
-// Parts are a body whose bytes are in several buffers, by offset. A buffer of the
-// message lies in one of them; what is between them is in none.
+// Parts is a body in several buffers, ordered by offset. Each buffer of the message
+// must lie within one part; bytes between the parts do not exist.
 type Parts []Part
 
-// Len is where the last part ends.
+// Len returns the end of the last part.
 func (p Parts) Len() int64 {
 	if len(p) == 0 {
 		return 0
@@ -36,25 +36,27 @@ func (p Parts) Len() int64 {
 	return last.Offset + last.Buffer.Len()
 }
 
-// Slice is bytes [offset, offset+length) of the body, without a copy. Where they
-// are not in one part the error is arrowbuf.ErrOutOfRange.
+// Slice returns bytes [offset, offset+length) of the body without a copy. The caller
+// owns one reference to the result. Slice returns an error wrapping
+// arrowbuf.ErrOutOfRange if the bytes are not in one part.
 func (p Parts) Slice(offset, length int64) (arrowbuf.Buffer, error) {
 	i := sort.Search(len(p), func(i int) bool { return p[i].Offset > offset }) - 1
 	if i < 0 {
-		return nil, fmt.Errorf("bytes [%d, %d+%d) of a body in %d parts: %w", offset, offset, length, len(p), arrowbuf.ErrOutOfRange)
+		return nil, fmt.Errorf("bytes [%d, %d+%d) are not in one of %d parts of the body: %w", offset, offset, length, len(p), arrowbuf.ErrOutOfRange)
 	}
 	part, err := p[i].Buffer.Slice(offset-p[i].Offset, length)
 	if err != nil {
-		return nil, fmt.Errorf("part %d of a body: %w", i, err)
+		return nil, fmt.Errorf("part %d of the body: %w", i, err)
 	}
 	return part, nil
 }
 
-// emptyBuffer stands for every buffer without bytes.
+// emptyBuffer stands for every buffer of length 0.
 var emptyBuffer = memory.NewBufferBytes(nil)
 
-// sliceBody returns the ranges of a body as arrow-go sees them. Those of one buffer
-// share what it costs to be found again from arrow-go's buffers.
+// sliceBody returns the ranges of a body as arrow-go buffers. The caller owns one
+// reference to each. The ranges of one Buffer share a root, which is registered only
+// once.
 func sliceBody(body Body, ranges []Extent) (all []*memory.Buffer, err error) {
 	all = make([]*memory.Buffer, 0, len(ranges))
 	defer func() {
@@ -88,8 +90,8 @@ func sliceBody(body Body, ranges []Extent) (all []*memory.Buffer, err error) {
 	return all, nil
 }
 
-// copyIfElsewhere returns a buffer that lives on a device: the same where it does and is
-// aligned, else a copy. The caller owns a reference.
+// copyIfElsewhere returns b if it is on dev and aligned to 8 bytes, and otherwise a
+// copy of it on dev. The caller owns one reference to the result.
 func copyIfElsewhere(b arrowbuf.Buffer, dev arrowbuf.Device) (arrowbuf.Buffer, error) {
 	if b.Device() == dev && b.Address()%8 == 0 {
 		b.Retain()
@@ -106,8 +108,8 @@ func copyIfElsewhere(b arrowbuf.Buffer, dev arrowbuf.Device) (arrowbuf.Buffer, e
 	return there, nil
 }
 
-// bodyOn returns a body that lives on a device: the same where it does, else a copy
-// of it in one allocation, which release gives back.
+// bodyOn returns body if it is on dev and aligned, and otherwise a copy of it in one
+// allocation. The caller must call release after use.
 func bodyOn(body Body, dev arrowbuf.Device) (there Body, release func(), err error) {
 	if whole, ok := body.(arrowbuf.Buffer); ok {
 		moved, err := copyIfElsewhere(whole, dev)
@@ -132,7 +134,7 @@ func bodyOn(body Body, dev arrowbuf.Device) (there Body, release func(), err err
 	if err != nil {
 		return nil, nil, err
 	}
-	defer whole.Release() // its slices keep it
+	defer whole.Release() // its slices hold the memory
 	var moved Parts
 	release = func() {
 		for _, part := range moved {
@@ -140,7 +142,7 @@ func bodyOn(body Body, dev arrowbuf.Device) (there Body, release func(), err err
 		}
 	}
 	for _, part := range parts {
-		// Slices, since what is between the parts has no bytes to be read.
+		// One slice per part, because the bytes between the parts are undefined.
 		slice, err := whole.Slice(part.Offset, part.Buffer.Len())
 		if err == nil {
 			moved = append(moved, Part{part.Offset, slice})
@@ -154,6 +156,7 @@ func bodyOn(body Body, dev arrowbuf.Device) (there Body, release func(), err err
 	return moved, release, nil
 }
 
+// areOn reports whether all parts are on dev and aligned to 8 bytes.
 func (p Parts) areOn(dev arrowbuf.Device) bool {
 	for _, part := range p {
 		if part.Buffer.Device() != dev || part.Buffer.Address()%8 != 0 {
@@ -163,32 +166,33 @@ func (p Parts) areOn(dev arrowbuf.Device) bool {
 	return true
 }
 
-// Release gives the parts back.
+// Release releases the buffers of the parts.
 func (p Parts) Release() {
 	for _, part := range p {
 		part.Buffer.Release()
 	}
 }
 
-// bodyBuffer is a buffer of a body that nobody has asked for yet: bytes of an arrow
-// buffer, on the host or a device, that may have to be fixed on the way, or bytes
-// that are computed on the host. The zero piece has none.
+// bodyBuffer is a buffer of a body that has not been copied yet. It is either length
+// bytes of src from position from on, with an optional transform, or bytes that
+// compute returns. The zero bodyBuffer is empty.
 type bodyBuffer struct {
 	src          *memory.Buffer
 	from, length int64
-	transform    func([]byte) // rebases integers, in place; any 8 bytes of them on their own
+	transform    func([]byte) // modifies copied bytes in place, 8 bytes independently of the others
 	compute      func() ([]byte, error)
 }
 
-// newComputed is computed when it is first asked for, and kept as long as the message.
+// newComputed returns a bodyBuffer of length bytes. f is called at most once, when
+// the bytes are first needed, and its result is kept.
 func newComputed(length int64, f func() ([]byte, error)) bodyBuffer {
 	return bodyBuffer{length: length, compute: sync.OnceValues(f)}
 }
 
-// isVerbatim tells whether the bytes are in the arrow buffer.
+// isVerbatim reports whether the bytes are those of src.
 func (p *bodyBuffer) isVerbatim() bool { return p.compute == nil && p.transform == nil }
 
-// hostBytes returns all on the host. Nobody may write to them.
+// hostBytes returns all bytes on the host. The caller must not modify them.
 func (p *bodyBuffer) hostBytes() ([]byte, error) {
 	switch {
 	case p.compute != nil:
@@ -202,7 +206,7 @@ func (p *bodyBuffer) hostBytes() ([]byte, error) {
 	return b, p.readAt(b, 0)
 }
 
-// readAt copies bytes from a position on, a multiple of 8.
+// readAt fills b with the bytes from pos on, which is a multiple of 8.
 func (p *bodyBuffer) readAt(b []byte, pos int64) error {
 	if p.compute != nil {
 		all, err := p.compute()
@@ -225,8 +229,8 @@ func (p *bodyBuffer) readAt(b []byte, pos int64) error {
 	return nil
 }
 
-// buffer returns the bytes where they are, or on the host where they must be
-// made. The caller owns a reference.
+// buffer returns the bytes as a Buffer: a slice of src if they are verbatim, and
+// otherwise a buffer of the host. The caller owns one reference to it.
 func (p *bodyBuffer) buffer() (arrowbuf.Buffer, error) {
 	if !p.isVerbatim() || p.length == 0 {
 		b, err := p.hostBytes()
@@ -243,11 +247,11 @@ func (p *bodyBuffer) buffer() (arrowbuf.Buffer, error) {
 	return src.Slice(p.from, p.length)
 }
 
-// bufferBytes returns bytes of an arrow buffer: in place where the host reaches them,
-// else copied.
+// bufferBytes returns n bytes of an arrow-go buffer: in place if the host can access
+// them, and otherwise a copy.
 func bufferBytes(b *memory.Buffer, from, n int64) ([]byte, error) {
 	if b == nil {
-		return nil, fmt.Errorf("a buffer that is absent: %w", arrow.ErrInvalid)
+		return nil, fmt.Errorf("nil buffer: %w", arrow.ErrInvalid)
 	}
 	src, err := arrowbuf.BufferOf(b)
 	if err != nil {
@@ -266,18 +270,18 @@ func bufferBytes(b *memory.Buffer, from, n int64) ([]byte, error) {
 }
 
 const (
-	// maxGrouped is the size up to which parts of a device's memory that lie close
-	// together are brought in one copy: a call costs a GPU as much time as the
-	// processor needs to move so much again.
+	// maxGrouped is the size up to which buffers of a device that are close together
+	// are read in one copy. A call costs a GPU as much time as the processor needs
+	// to copy this many bytes again.
 	maxGrouped = 64 << 10
-	// maxGap is how many bytes that nobody asked for are copied to save a call.
+	// maxGap is the largest gap between two buffers that is copied to save a call.
 	maxGap = 16 << 10
-	// maxGroup is how much comes in one copy.
+	// maxGroup is the largest size of one such copy.
 	maxGroup = 1 << 20
 )
 
-// readBody copies bytes [pos, pos+len(b)) of the body to the host, with padding that
-// is 0. pos is a multiple of 8.
+// readBody copies bytes [pos, pos+len(b)) of the body to the host. Padding is 0. pos
+// must be a multiple of 8.
 func (m *Message) readBody(b []byte, pos int64) error {
 	for i := 0; i < len(m.buffers); {
 		next, run := m.group(b, pos, i)
@@ -296,7 +300,7 @@ func (m *Message) readBody(b []byte, pos int64) error {
 	return nil
 }
 
-// readBuffer copies what b has of one part, and of the padding behind it.
+// readBuffer copies the part of buffer i, and of its padding, that lies within b.
 func (m *Message) readBuffer(b []byte, pos int64, i int) error {
 	p, at, end := &m.buffers[i], m.batch.buffers[i].Offset, pos+int64(len(b))
 	if from, to := max(at+p.length, pos), min(at+padTo8(p.length), end); from < to {
@@ -308,9 +312,9 @@ func (m *Message) readBuffer(b []byte, pos int64, i int) error {
 	return nil
 }
 
-// group finds parts from i on that lie close together in the memory of a device,
-// two at least beside empty ones, and returns which comes behind them: i where there
-// are none.
+// group returns the device memory that contains buffers [i, next), if these are
+// small and close together. It returns next = i if buffer i cannot be grouped with
+// others.
 func (m *Message) group(b []byte, pos int64, i int) (next int, run rootRange) {
 	run, ok := m.groupable(b, pos, i)
 	if !ok {
@@ -330,7 +334,7 @@ func (m *Message) group(b []byte, pos int64, i int) (next int, run rootRange) {
 	return next, run
 }
 
-// readGroup copies parts [i, next), which lie in one run.
+// readGroup copies buffers [i, next), all of which lie in run.
 func (m *Message) readGroup(b []byte, pos int64, i, next int, run rootRange) error {
 	root, err := arrowbuf.BufferOf(run.root)
 	if err != nil {
@@ -365,7 +369,8 @@ type rootRange struct {
 	from, to int64
 }
 
-// groupable returns where a part lies that is small, on a device, and within b.
+// groupable returns the memory of buffer i if it is small, on a device, and within
+// b.
 func (m *Message) groupable(b []byte, pos int64, i int) (s rootRange, ok bool) {
 	p, at := &m.buffers[i], m.batch.buffers[i].Offset
 	if p.src == nil || p.length == 0 || p.length > maxGrouped || at < pos || at+padTo8(p.length) > pos+int64(len(b)) || arrowbuf.OnHost(p.src) {
@@ -390,12 +395,12 @@ func (m *Message) groupable(b []byte, pos int64, i int) (s rootRange, ok bool) {
 	return s, true
 }
 
-// copyBodyTo copies the body to a buffer. Padding is 0.
+// copyBodyTo copies the body to the start of dst. Padding is 0.
 func (m *Message) copyBodyTo(dst arrowbuf.Buffer) error {
 	if host, ok := arrowbuf.HostBytes(dst); ok {
 		return forEachChunk(m.BodyLength, func(pos, length int64) error { return m.readBody(host[pos:pos+length], pos) })
 	}
-	if m.BodyLength <= maxGroup { // two copies by way of the host, rather than one a part
+	if m.BodyLength <= maxGroup { // two copies through the host are faster than one per buffer
 		return fillRange(dst, Extent{0, m.BodyLength}, func(b []byte) error { return m.readBody(b, 0) })
 	}
 	parts, err := m.Parts()

@@ -18,10 +18,10 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// compress compresses each buffer of a body, as arrow-go's writer does: with the
-// same encoders, whose options are those, so that the bytes are the same. How long
-// a buffer becomes has to be known before the first is written, so they stay in
-// memory until then, compressed.
+// compress compresses each buffer of a body in parallel. It uses the encoders of
+// arrow-go's writer with the same options, so that the bytes are equal. The sizes of
+// all buffers must be known before the first is written, so the compressed buffers
+// stay in memory until then.
 func (o *settings) compress(parts []bodyBuffer) error {
 	todo := make(chan int, len(parts))
 	for i := range parts {
@@ -46,13 +46,13 @@ func (o *settings) compress(parts []bodyBuffer) error {
 	return work.Wait()
 }
 
-// compressor is one of zstd or LZ4.
+// compressor is a zstd or LZ4 encoder.
 type compressor interface {
 	io.WriteCloser
 	Reset(io.Writer)
 }
 
-// compressors are kept, since each has much memory.
+// compressors are pooled, because each holds much memory.
 var compressors = [...]sync.Pool{
 	LZ4: {New: func() any {
 		w := lz4.NewWriter(nil)
@@ -61,7 +61,7 @@ var compressors = [...]sync.Pool{
 	Zstd: {New: func() any { return must(zstd.NewWriter(nil)) }},
 }
 
-// must is for options that are constants.
+// must panics if err is not nil. It is for options that are constants.
 func must[T any](made T, err error) T {
 	if err != nil {
 		panic(err)
@@ -69,6 +69,8 @@ func must[T any](made T, err error) T {
 	return made
 }
 
+// compressBuffer replaces a buffer by its compressed bytes, or by the plain bytes if
+// compression saves too little.
 func (o *settings) compressBuffer(e compressor, p *bodyBuffer) error {
 	plain, err := p.hostBytes()
 	if err != nil {
@@ -93,42 +95,44 @@ func (o *settings) compressBuffer(e compressor, p *bodyBuffer) error {
 	return nil
 }
 
-// Codec is how each buffer of a body is compressed.
+// Codec is the compression of the buffers of a body. Each buffer is compressed
+// separately.
 type Codec int8
 
-// The codecs of Arrow's IPC format.
+// The codecs of Arrow's IPC format (CompressionType in Message.fbs).
 const (
 	Uncompressed Codec = iota
-	LZ4                // an LZ4 frame
+	LZ4                // the LZ4 frame format
 	Zstd
 )
 
-// prefixLength is what a compressed buffer begins with: its length before it was
-// compressed, or -1 where it was not.
+// prefixLength is the size of the prefix of a compressed buffer: its uncompressed
+// length, or -1 if the buffer is not compressed.
 const prefixLength = 8
 
-// decompressedSize returns how long a buffer of a compressed body is, and whether its
-// bytes are compressed. A length that the codec cannot reach is an error.
+// decompressedSize returns the size of a buffer of a compressed body after
+// decompression, and whether it is compressed. A size beyond the codec's maximum
+// ratio is an error.
 func (c Codec) decompressedSize(prefix []byte, length int64) (n int64, compressed bool, err error) {
 	if length == 0 {
 		return 0, false, nil
 	}
 	if length < prefixLength {
-		return 0, false, fmt.Errorf("%d bytes, expected the length and what was compressed: %w", length, arrow.ErrInvalid)
+		return 0, false, fmt.Errorf("%d bytes, want a prefix of 8 and the compressed bytes: %w", length, arrow.ErrInvalid)
 	}
 	n, length = int64(binary.LittleEndian.Uint64(prefix)), length-prefixLength
 	if n == -1 {
 		return length, false, nil
 	}
 	if n < 0 || n/c.maxRatio() > length {
-		return 0, false, fmt.Errorf("%d bytes that were compressed to %d: %w", n, length, arrow.ErrInvalid)
+		return 0, false, fmt.Errorf("%d bytes cannot be compressed to %d: %w", n, length, arrow.ErrInvalid)
 	}
 	return n, true, nil
 }
 
-// maxRatio is how many bytes one of the codec can stand for, so that nothing is
-// allocated because a few bytes say so: in LZ4 one more in the length of a match
-// stands for 255, in zstd a block of 4 bytes for 128 KiB.
+// maxRatio returns the maximum compression ratio of the codec, so that a few bytes
+// cannot cause a large allocation. In LZ4, each further byte of a match length
+// stands for 255 bytes. In zstd, a block of 4 bytes can stand for 128 KiB.
 func (c Codec) maxRatio() int64 {
 	if c == LZ4 {
 		return 255
@@ -136,7 +140,7 @@ func (c Codec) maxRatio() int64 {
 	return 32 << 10
 }
 
-// decompress fills dst with what was compressed to src.
+// decompress fills dst with the decompressed bytes of src.
 func (c Codec) decompress(dst, src []byte) error {
 	if len(dst) == 0 {
 		return nil
@@ -155,7 +159,7 @@ func (c Codec) decompress(dst, src []byte) error {
 			return fmt.Errorf("zstd: %w: %w", arrow.ErrInvalid, err)
 		}
 		if len(got) != len(dst) {
-			return fmt.Errorf("zstd: %d bytes, expected %d: %w", len(got), len(dst), arrow.ErrInvalid)
+			return fmt.Errorf("zstd: got %d bytes, want %d: %w", len(got), len(dst), arrow.ErrInvalid)
 		}
 	default:
 		copy(dst, src)
@@ -171,18 +175,18 @@ var (
 	})
 )
 
-// alignment of the buffers of a body that was unpacked, as the Arrow columnar
-// format recommends.
+// alignment of the buffers of a decoded body, as the Arrow columnar format
+// recommends.
 const alignment = 64
 
-// decodeBody makes the buffers of a body that is compressed, or of the other byte
-// order: each on the host, by one of several goroutines, in memory from which it
-// is copied to its place in one allocation on the device.
+// decodeBody makes the buffers of a body that is compressed, or has the other byte
+// order. Several goroutines decode one buffer each on the host, in staging memory,
+// and copy it to its position in one allocation on the device.
 func (in *incomingMessage) decodeBody(body Body) ([]*memory.Buffer, error) {
 	from, total := in.batch.buffers, int64(0)
 	for _, b := range from {
 		if total += b.Length; total > in.bodyLength {
-			return nil, fmt.Errorf("buffers that overlap: %w", arrow.ErrInvalid)
+			return nil, fmt.Errorf("buffers overlap: %w", arrow.ErrInvalid)
 		}
 	}
 	to, packed := make([]Extent, len(from)), make([]bool, len(from))
@@ -197,7 +201,7 @@ func (in *incomingMessage) decodeBody(body Body) ([]*memory.Buffer, error) {
 		}
 		to[i], packed[i] = Extent{size, n}, compressed
 		if size += (n + alignment - 1) &^ (alignment - 1); size < 0 {
-			return nil, fmt.Errorf("buffers of more bytes than can be counted: %w", arrow.ErrInvalid)
+			return nil, fmt.Errorf("the size of the buffers overflows: %w", arrow.ErrInvalid)
 		}
 	}
 	whole, err := in.dev.Alloc(max(size, alignment))
@@ -223,7 +227,7 @@ func (in *incomingMessage) decodeBody(body Body) ([]*memory.Buffer, error) {
 	return sliceBody(whole, to)
 }
 
-// decodedSize is how long a buffer of the body will be.
+// decodedSize returns the size of a buffer after decoding.
 func (in *incomingMessage) decodedSize(body Body, b Extent) (n int64, compressed bool, err error) {
 	if in.batch.codec == Uncompressed || b.Length < prefixLength {
 		if in.batch.codec != Uncompressed && b.Length > 0 {
@@ -238,6 +242,7 @@ func (in *incomingMessage) decodedSize(body Body, b Extent) (n int64, compressed
 	return in.batch.codec.decompressedSize(prefix, b.Length)
 }
 
+// decodeBuffer decodes one buffer of the body to range to of dst.
 func (in *incomingMessage) decodeBuffer(dst arrowbuf.Buffer, to Extent, body Body, from Extent, packed bool, o swapKind) error {
 	if in.batch.codec != Uncompressed {
 		from = Extent{from.Offset + prefixLength, from.Length - prefixLength}
@@ -259,7 +264,7 @@ func (in *incomingMessage) decodeBuffer(dst arrowbuf.Buffer, to Extent, body Bod
 	})
 }
 
-// readRange returns bytes of a body on the host, in place where they are there.
+// readRange returns a range of a body on the host, in place if possible.
 func readRange(body Body, r Extent) ([]byte, error) {
 	part, err := body.Slice(r.Offset, r.Length)
 	if err != nil {
@@ -274,17 +279,18 @@ func readRange(body Body, r Extent) ([]byte, error) {
 	return b, err
 }
 
-// swapKind says how the bytes of a buffer are turned around where a message is of
-// the other byte order: values of so many bytes, none for 0 and 1.
+// swapKind is how the byte order of a buffer is swapped: the size of its values in
+// bytes, if that is positive. 0 and 1 mean that nothing is swapped.
 type swapKind int
 
-// Values of several parts, each of which is turned around.
+// Values of several fields, each of which is swapped.
 const (
-	swapViews        swapKind = -1 - iota // 4 bytes, and 2 times 4 more in those of long values
+	swapViews        swapKind = -1 - iota // 4 bytes, and 2 times 4 more if the value is not inline
 	swapDayTime                           // 2 times 4 bytes
 	swapMonthDayNano                      // 2 times 4 bytes, and 8
 )
 
+// swapKindOf returns the swapKind of a fixed-width type.
 func swapKindOf(t arrow.FixedWidthDataType) swapKind {
 	switch t := t.(type) {
 	case *arrow.FixedSizeBinaryType:
@@ -298,8 +304,8 @@ func swapKindOf(t arrow.FixedWidthDataType) swapKind {
 	}
 }
 
-// swap turns the bytes of values around, in place. What is less than a value at
-// the end stays.
+// swap reverses the bytes of each value, in place. An incomplete value at the end is
+// not changed.
 func (o swapKind) swap(b []byte) {
 	switch o {
 	case 0, 1:
@@ -313,7 +319,7 @@ func (o swapKind) swap(b []byte) {
 	case swapViews:
 		for view := range slices.Chunk(b[:len(b)&^15], arrow.ViewHeaderSizeBytes) {
 			swapKind(4).swap(view[:4])
-			const inline = 12 // bytes that a view holds itself
+			const inline = 12 // values of up to this many bytes are in the view itself
 			if int32(binary.NativeEndian.Uint32(view)) > inline {
 				swapKind(4).swap(view[8:])
 			}

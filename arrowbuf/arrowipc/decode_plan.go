@@ -9,50 +9,51 @@ import (
 	"github.com/apache/arrow-go/v18/arrow/ipc"
 )
 
-// A planner walks over types and takes for each array what the metadata of a
-// message says of it: a node and buffers. Nothing of the body is looked at.
+// A planner walks over types, and assigns to each array its entries of a message's
+// metadata: a field node and buffers. It does not read the body.
 type planner struct {
 	batch   recordBatch
 	version ipc.MetadataVersion
-	ids     []int64 // of dictionaries, as they are met
+	ids     []int64 // of the dictionaries that follow, in walking order
 	depth   int
 
-	column                 int // of which the arrays are
-	node, buffer, variadic int // that come next
+	column                 int // the current column
+	node, buffer, variadic int // the next entries
 	requirements           []requirement
 }
 
-// arrayNode is an array without its memory.
+// arrayNode describes an array without its memory.
 type arrayNode struct {
 	dtype    arrow.DataType
 	length   int
 	nulls    int
-	buffers  []int // of the message, or absent
+	buffers  []int // indices of the message's buffers, or noBuffer
 	children []*arrayNode
-	// dictionary is the id of the dictionary that the values are indices into.
+	// dictionary is the id of the dictionary that the values are indices of, or nil.
 	dictionary *int64
 }
 
 const noBuffer = -1
 
-// requirement is what a buffer of a message must have.
+// requirement is what an array requires of a buffer of the message.
 type requirement struct {
-	bytes  int64
-	swap   swapKind // how its bytes are turned around
+	bytes  int64    // minimum length
+	swap   swapKind // how its byte order is swapped
 	column int
 }
 
-// planArrays reads the nodes of some types from the metadata of a record batch or a
-// dictionary, all of it. What does not fit together is an error that is
-// arrow.ErrInvalid.
+// planArrays assigns all nodes and buffers of a record batch or a dictionary to
+// arrays of the given types. name returns the name of array i for errors. planArrays
+// returns an error wrapping arrow.ErrInvalid if the metadata does not match the
+// types.
 func (h *header) planArrays(types []arrow.DataType, ids []int64, name func(i int) string) ([]*arrayNode, []requirement, error) {
 	p := planner{batch: h.batch, version: h.version, ids: ids, requirements: make([]requirement, len(h.batch.buffers))}
 	for _, b := range p.batch.buffers {
 		if b.Offset < 0 || b.Length < 0 || b.Length > h.bodyLength || b.Offset > h.bodyLength-b.Length {
-			return nil, nil, fmt.Errorf("a buffer of %d bytes at %d in a body of %d: %w", b.Length, b.Offset, h.bodyLength, arrow.ErrInvalid)
+			return nil, nil, fmt.Errorf("a buffer of %d bytes at %d exceeds the body of %d: %w", b.Length, b.Offset, h.bodyLength, arrow.ErrInvalid)
 		}
 		if b.Length > 0 && b.Offset%8 != 0 {
-			return nil, nil, fmt.Errorf("a buffer at %d, which is no multiple of 8: %w", b.Offset, arrow.ErrInvalid)
+			return nil, nil, fmt.Errorf("a buffer at %d, want a multiple of 8: %w", b.Offset, arrow.ErrInvalid)
 		}
 	}
 	if h.batch.length < 0 || h.batch.length > math.MaxInt {
@@ -66,22 +67,22 @@ func (h *header) planArrays(types []arrow.DataType, ids []int64, name func(i int
 			return nil, nil, fmt.Errorf("%s of type %s: %w", name(i), dtype, err)
 		}
 		if int64(nodes[i].length) < h.batch.length {
-			return nil, nil, fmt.Errorf("%s has %d rows, the batch %d: %w", name(i), nodes[i].length, h.batch.length, arrow.ErrInvalid)
+			return nil, nil, fmt.Errorf("%s has %d rows, want %d: %w", name(i), nodes[i].length, h.batch.length, arrow.ErrInvalid)
 		}
 	}
 	if p.node != len(p.batch.nodes) || p.buffer != len(p.batch.buffers) {
-		return nil, nil, fmt.Errorf("%d arrays and %d buffers, the schema has %d and %d: %w", len(p.batch.nodes), len(p.batch.buffers), p.node, p.buffer, arrow.ErrInvalid)
+		return nil, nil, fmt.Errorf("got %d arrays and %d buffers, want %d and %d: %w", len(p.batch.nodes), len(p.batch.buffers), p.node, p.buffer, arrow.ErrInvalid)
 	}
 	return nodes, p.requirements, nil
 }
 
-// planArray takes what comes next for an array.
+// planArray assigns the next entries to an array of a type.
 func (p *planner) planArray(dtype arrow.DataType) (*arrayNode, error) {
 	if p.depth > maxDepth {
-		return nil, fmt.Errorf("nested deeper than %d: %w", maxDepth, arrow.ErrInvalid)
+		return nil, fmt.Errorf("types are nested deeper than %d: %w", maxDepth, arrow.ErrInvalid)
 	}
 	if p.node >= len(p.batch.nodes) {
-		return nil, fmt.Errorf("the message has %d arrays only: %w", len(p.batch.nodes), arrow.ErrInvalid)
+		return nil, fmt.Errorf("the message has only %d arrays: %w", len(p.batch.nodes), arrow.ErrInvalid)
 	}
 	said := p.batch.nodes[p.node]
 	p.node++
@@ -96,7 +97,7 @@ func (p *planner) planArray(dtype arrow.DataType) (*arrayNode, error) {
 	return n, p.planLayout(n, storage)
 }
 
-// planValidity takes the bitmap, where arrays of the type have one.
+// planValidity assigns the bitmap, if arrays of the type have one.
 func (p *planner) planValidity(n *arrayNode, id arrow.Type) error {
 	switch id {
 	case arrow.NULL:
@@ -109,7 +110,7 @@ func (p *planner) planValidity(n *arrayNode, id arrow.Type) error {
 			return nil
 		}
 		if n.nulls != 0 {
-			return fmt.Errorf("of a union, from before Arrow 1.0: %w", arrow.ErrNotImplemented)
+			return fmt.Errorf("a union with nulls, from before Arrow 1.0: %w", arrow.ErrNotImplemented)
 		}
 		p.buffer++
 		return nil
@@ -122,7 +123,7 @@ func (p *planner) planValidity(n *arrayNode, id arrow.Type) error {
 	return p.planBuffer(n, bitutil.BytesForBits(int64(n.length)), 0)
 }
 
-// planBuffer takes a buffer of at least so many bytes.
+// planBuffer assigns the next buffer, which must have at least n bytes.
 func (p *planner) planBuffer(n *arrayNode, bytes int64, o swapKind) error {
 	at := p.buffer
 	p.buffer++
@@ -130,21 +131,23 @@ func (p *planner) planBuffer(n *arrayNode, bytes int64, o swapKind) error {
 		return err
 	}
 	if n.length == 0 {
-		bytes = 0 // it may be absent
+		bytes = 0 // the buffer may be absent
 	}
 	n.buffers = append(n.buffers, at)
 	p.requirements[at] = requirement{bytes, o, p.column}
 	return nil
 }
 
+// checkBufferCount returns an error if more buffers were assigned than the message
+// has.
 func (p *planner) checkBufferCount() error {
 	if p.buffer > len(p.batch.buffers) {
-		return fmt.Errorf("the message has %d buffers only: %w", len(p.batch.buffers), arrow.ErrInvalid)
+		return fmt.Errorf("the message has only %d buffers: %w", len(p.batch.buffers), arrow.ErrInvalid)
 	}
 	return nil
 }
 
-// planFixed takes a buffer of so many values of a width.
+// planFixed assigns the next buffer, which must have count values of width bytes.
 func (p *planner) planFixed(n *arrayNode, count, width int, o swapKind) error {
 	if width < 0 || width > 0 && int64(count) > math.MaxInt64/int64(width) {
 		return fmt.Errorf("%d values of %d bytes: %w", count, width, arrow.ErrInvalid)
@@ -152,7 +155,7 @@ func (p *planner) planFixed(n *arrayNode, count, width int, o swapKind) error {
 	return p.planBuffer(n, int64(count)*int64(width), o)
 }
 
-// planLayout takes what lies behind the validity bitmap.
+// planLayout assigns the buffers after the validity bitmap, and the children.
 func (p *planner) planLayout(n *arrayNode, dtype arrow.DataType) error {
 	switch t := dtype.(type) {
 	case *arrow.NullType:
@@ -197,7 +200,7 @@ func (p *planner) planLayout(n *arrayNode, dtype arrow.DataType) error {
 	case arrow.FixedWidthDataType:
 		return p.planFixed(n, n.length, t.Bytes(), swapKindOf(t))
 	default:
-		return fmt.Errorf("a layout that is not known: %w", arrow.ErrNotImplemented)
+		return fmt.Errorf("unknown layout: %w", arrow.ErrNotImplemented)
 	}
 }
 
@@ -210,12 +213,12 @@ func (p *planner) planBinary(n *arrayNode, width int) error {
 
 func (p *planner) planViews(n *arrayNode) error {
 	if p.variadic >= len(p.batch.variadic) {
-		return fmt.Errorf("the message has counts of buffers for %d arrays of views only: %w", len(p.batch.variadic), arrow.ErrInvalid)
+		return fmt.Errorf("the message has buffer counts for only %d view arrays: %w", len(p.batch.variadic), arrow.ErrInvalid)
 	}
 	count := p.batch.variadic[p.variadic]
 	p.variadic++
 	if count < 0 || count > int64(len(p.batch.buffers)-p.buffer) {
-		return fmt.Errorf("%d buffers of views of %d: %w", count, len(p.batch.buffers), arrow.ErrInvalid)
+		return fmt.Errorf("a view array of %d buffers, but the message has %d in all: %w", count, len(p.batch.buffers), arrow.ErrInvalid)
 	}
 	if err := p.planFixed(n, n.length, arrow.ViewHeaderSizeBytes, swapViews); err != nil {
 		return err
@@ -228,11 +231,11 @@ func (p *planner) planViews(n *arrayNode) error {
 	return nil
 }
 
-// planIndices are those of a dictionary array, whose values come in messages of
-// their own.
+// planIndices assigns the indices of a dictionary array. The dictionary has messages
+// of its own.
 func (p *planner) planIndices(n *arrayNode, t *arrow.DictionaryType) error {
 	if len(p.ids) == 0 {
-		return fmt.Errorf("a dictionary without an id: %w", arrow.ErrInvalid)
+		return fmt.Errorf("a dictionary type without an id: %w", arrow.ErrInvalid)
 	}
 	n.dictionary = &p.ids[0]
 	p.ids = p.ids[1+countDictionaries(t.ValueType):]
@@ -287,8 +290,8 @@ func (p *planner) planRuns(n *arrayNode, t *arrow.RunEndEncodedType) error {
 	return nil
 }
 
-// planChildren takes the arrays inside an array, which have so many elements at
-// least.
+// planChildren assigns the entries of the children, each of which must have at least
+// least elements.
 func (p *planner) planChildren(n *arrayNode, t arrow.NestedType, least int) error {
 	p.depth++
 	defer func() { p.depth-- }()

@@ -11,20 +11,21 @@ import (
 	"github.com/quiver-gpu/quiver/arrowbuf"
 )
 
-// Decoder makes record batches on a device of the messages of one stream. It is
-// not for concurrent use, but its batches are.
+// Decoder makes record batches on a device from the messages of one stream. It is
+// not safe for concurrent use; its batches are.
 type Decoder struct {
 	parsedSchema
 	dev          arrowbuf.Device
 	dictionaries map[int64]*dictionary
 }
 
-// NewDecoder returns a decoder for the messages that follow a schema's, whose
-// metadata it is given. What is wrong with that is an error that is
-// arrow.ErrInvalid.
+// NewDecoder returns a decoder for the messages that follow a schema message. schema
+// is the metadata of that message, without prefix. NewDecoder returns an error
+// wrapping arrow.ErrInvalid if the metadata is invalid or dev is nil. The caller
+// must call Release.
 func NewDecoder(schema []byte, dev arrowbuf.Device) (*Decoder, error) {
 	if dev == nil {
-		return nil, fmt.Errorf("decoding record batches: there is no device: %w", arrow.ErrInvalid)
+		return nil, fmt.Errorf("arrowipc.NewDecoder: nil device: %w", arrow.ErrInvalid)
 	}
 	d, err := decodeSchema(schema)
 	if err != nil {
@@ -33,11 +34,11 @@ func NewDecoder(schema []byte, dev arrowbuf.Device) (*Decoder, error) {
 	return &Decoder{parsedSchema: d, dev: dev, dictionaries: map[int64]*dictionary{}}, nil
 }
 
-// Schema says what the columns are. Of messages of the other byte order, whose
-// bytes are turned around, it is of this machine's.
+// Schema returns the schema of the batches. Its byte order is this machine's:
+// messages of the other byte order are swapped.
 func (d *Decoder) Schema() *arrow.Schema { return d.schema }
 
-// Release gives the dictionaries back. Batches keep theirs.
+// Release releases the dictionaries. Batches keep their own references.
 func (d *Decoder) Release() {
 	for _, one := range d.dictionaries {
 		one.release()
@@ -45,18 +46,19 @@ func (d *Decoder) Release() {
 	d.dictionaries = map[int64]*dictionary{}
 }
 
-// Decode takes the next message: metadata without prefix, and a body. Of a record
-// batch it returns the batch, which the caller owns, of a dictionary nil.
+// Decode decodes the next message: its metadata, without prefix, and its body. If
+// the message is a record batch, Decode returns it, and the caller owns one
+// reference. If the message is a dictionary, Decode returns nil and keeps it.
 //
-// A body that lives on the decoder's device is shared, one that lives elsewhere
-// is copied there, in one allocation. Bodies that are compressed or of the other
-// byte order are made on the host and copied, in one allocation as well.
+// A body on the decoder's device is shared. A body elsewhere is copied in one
+// allocation. A body that is compressed or of the other byte order is decoded on the
+// host and copied, also in one allocation.
 //
-// The metadata is checked against the schema and the body before anything is
-// allocated: numbers of arrays and buffers, lengths, places, and whether buffers
-// are as large as the lengths need. What is wrong is an error that is
-// arrow.ErrInvalid. The bytes of a body are not looked at: batches of strangers
-// need a Validate or ValidateFull.
+// Decode checks the metadata against the schema and the body before it allocates:
+// the counts of arrays and buffers, lengths, positions and buffer sizes. It returns
+// an error wrapping arrow.ErrInvalid if they do not match. It does not check the
+// bytes of the body: validate batches of untrusted sources with Validate or
+// ValidateFull.
 func (d *Decoder) Decode(metadata []byte, body Body) (arrow.RecordBatch, error) {
 	in, err := d.prepare(metadata)
 	if err != nil {
@@ -72,7 +74,7 @@ func (d *Decoder) Decode(metadata []byte, body Body) (arrow.RecordBatch, error) 
 	return in.build(buffers)
 }
 
-// incomingMessage is a message whose metadata was found good.
+// incomingMessage is a message whose metadata has been checked.
 type incomingMessage struct {
 	*Decoder
 	header
@@ -81,6 +83,7 @@ type incomingMessage struct {
 	name         func(column int) string
 }
 
+// prepare parses and checks the metadata of a message.
 func (d *Decoder) prepare(metadata []byte) (*incomingMessage, error) {
 	h, err := parseMessage(metadata)
 	if err != nil {
@@ -89,6 +92,7 @@ func (d *Decoder) prepare(metadata []byte) (*incomingMessage, error) {
 	return d.planMessage(h)
 }
 
+// planMessage checks the metadata of a message against the schema.
 func (d *Decoder) planMessage(h header) (in *incomingMessage, err error) {
 	in = &incomingMessage{Decoder: d, header: h}
 	switch h.kind {
@@ -104,30 +108,31 @@ func (d *Decoder) planMessage(h header) (in *incomingMessage, err error) {
 	case ipc.MessageDictionaryBatch:
 		values, ok := d.values[h.dictionary]
 		if !ok {
-			return nil, fmt.Errorf("dictionary %d, which no field has: %w", h.dictionary, arrow.ErrInvalid)
+			return nil, fmt.Errorf("dictionary %d does not belong to a field: %w", h.dictionary, arrow.ErrInvalid)
 		}
 		if h.delta && d.dictionaries[h.dictionary] == nil {
-			return nil, fmt.Errorf("dictionary %d has an addition, and was not there before: %w", h.dictionary, arrow.ErrInvalid)
+			return nil, fmt.Errorf("a delta of dictionary %d before its values: %w", h.dictionary, arrow.ErrInvalid)
 		}
 		in.name = func(int) string { return fmt.Sprintf("values of dictionary %d,", h.dictionary) }
 		if in.nodes, in.requirements, err = h.planArrays([]arrow.DataType{values.dtype}, values.ids, in.name); err != nil {
 			return nil, fmt.Errorf("dictionary %d: %w", h.dictionary, err)
 		}
 	default:
-		return nil, fmt.Errorf("a message of type %v, expected a record batch or a dictionary: %w", h.kind, arrow.ErrInvalid)
+		return nil, fmt.Errorf("got a message of type %v, want a record batch or a dictionary: %w", h.kind, arrow.ErrInvalid)
 	}
 	return in, nil
 }
 
-// bodyIsVerbatim tells whether the bytes of the body are what arrays are made of.
+// bodyIsVerbatim reports whether arrays use the bytes of the body unchanged.
 func (in *incomingMessage) bodyIsVerbatim() bool {
 	return in.batch.codec == Uncompressed && !in.swapped
 }
 
-// loadBody returns the buffers of the message on the device.
+// loadBody returns the buffers of the message on the device. The caller owns one
+// reference to each.
 func (in *incomingMessage) loadBody(body Body) ([]*memory.Buffer, error) {
 	if body.Len() < in.bodyEnd() {
-		return nil, fmt.Errorf("a body of %d bytes, the message needs %d: %w", body.Len(), in.bodyEnd(), arrow.ErrInvalid)
+		return nil, fmt.Errorf("a body of %d bytes, want at least %d: %w", body.Len(), in.bodyEnd(), arrow.ErrInvalid)
 	}
 	if !in.bodyIsVerbatim() {
 		return in.decodeBody(body)
@@ -143,8 +148,7 @@ func (in *incomingMessage) loadBody(body Body) ([]*memory.Buffer, error) {
 	return sliceBody(there, in.batch.buffers)
 }
 
-// checkLengths checks that the buffers of a body that is used as it is are as large
-// as they need to be.
+// checkLengths checks the sizes of the buffers of a verbatim body.
 func (in *incomingMessage) checkLengths() error {
 	for i, r := range in.batch.buffers {
 		if err := in.requirements[i].checkLength(r.Length); err != nil {
@@ -154,7 +158,7 @@ func (in *incomingMessage) checkLengths() error {
 	return nil
 }
 
-// bodyEnd is where the last buffer of the body ends.
+// bodyEnd returns the end of the last buffer in the body.
 func (in *incomingMessage) bodyEnd() (end int64) {
 	for _, b := range in.batch.buffers {
 		if b.Length > 0 {
@@ -164,20 +168,21 @@ func (in *incomingMessage) bodyEnd() (end int64) {
 	return end
 }
 
+// checkLength returns an error if length is less than required.
 func (n requirement) checkLength(length int64) error {
 	if length < n.bytes {
-		return fmt.Errorf("%d bytes, the array needs %d: %w", length, n.bytes, arrow.ErrInvalid)
+		return fmt.Errorf("got %d bytes, want at least %d: %w", length, n.bytes, arrow.ErrInvalid)
 	}
 	return nil
 }
 
-// bufferError says which buffer of the message an error is of, and whose that is.
+// bufferError adds to err the buffer and the column that it concerns.
 func (in *incomingMessage) bufferError(i int, err error) error {
 	return fmt.Errorf("%s buffer %d: %w", in.name(in.requirements[i].column), i, err)
 }
 
-// build makes the batch, or keeps the dictionary, over buffers that it takes
-// over.
+// build returns the record batch, or keeps the dictionary and returns nil. It takes
+// over the references to buffers.
 func (in *incomingMessage) build(buffers []*memory.Buffer) (arrow.RecordBatch, error) {
 	if in.kind == ipc.MessageDictionaryBatch {
 		in.storeDictionary(buffers)
@@ -196,7 +201,7 @@ func (in *incomingMessage) build(buffers []*memory.Buffer) (arrow.RecordBatch, e
 	return arrowbuf.NewRecordBatchWithMetadata(in.schema, columns, in.batch.length, in.custom)
 }
 
-// buildArray makes an array on the device.
+// buildArray returns an array on the device.
 func (d *Decoder) buildArray(n *arrayNode, buffers []*memory.Buffer) (arr arrow.Array, err error) {
 	data, err := d.buildData(n, buffers)
 	if err != nil {
@@ -207,7 +212,7 @@ func (d *Decoder) buildArray(n *arrayNode, buffers []*memory.Buffer) (arr arrow.
 	return arrowbuf.NewArrayOn(data, d.dev), nil
 }
 
-// buildData makes the data of an array, with its dictionaries.
+// buildData returns the data of an array, with its dictionaries.
 func (d *Decoder) buildData(n *arrayNode, buffers []*memory.Buffer) (*array.Data, error) {
 	own := make([]*memory.Buffer, len(n.buffers))
 	for i, b := range n.buffers {
@@ -237,14 +242,14 @@ func (d *Decoder) buildData(n *arrayNode, buffers []*memory.Buffer) (*array.Data
 	return data, nil
 }
 
-// dictionary is what came of a dictionary so far. Arrays are made of it when a
-// batch needs them, since dictionaries inside it may come later, or change.
+// dictionary is the current state of a dictionary. Its array is built when a batch
+// first needs it, because dictionaries inside it may arrive later, or change.
 type dictionary struct {
-	batches []dictionaryBatch // one, and additions to it
+	batches []dictionaryBatch // the first, and its deltas
 	built   *array.Data
 }
 
-// dictionaryBatch are the values of one message.
+// dictionaryBatch has the values of one message.
 type dictionaryBatch struct {
 	node    *arrayNode
 	buffers []*memory.Buffer
@@ -258,6 +263,7 @@ func (d *dictionary) release() {
 	d.invalidate()
 }
 
+// invalidate drops the built array.
 func (d *dictionary) invalidate() {
 	if d.built != nil {
 		d.built.Release()
@@ -265,10 +271,10 @@ func (d *dictionary) invalidate() {
 	}
 }
 
-// storeDictionary takes over the values of a dictionary: instead of those that were there,
-// or after them.
+// storeDictionary takes over the values of a dictionary message: as a replacement,
+// or appended if it is a delta.
 func (in *incomingMessage) storeDictionary(buffers []*memory.Buffer) {
-	// Others may have it inside them.
+	// Other dictionaries may contain this one.
 	for _, other := range in.dictionaries {
 		other.invalidate()
 	}
@@ -283,11 +289,12 @@ func (in *incomingMessage) storeDictionary(buffers []*memory.Buffer) {
 	d.batches = append(d.batches, dictionaryBatch{in.nodes[0], buffers})
 }
 
-// dictionaryData is a dictionary as it is now. It stays the decoder's.
+// dictionaryData returns the current values of a dictionary. They stay the
+// decoder's.
 func (d *Decoder) dictionaryData(id int64) (*array.Data, error) {
 	known := d.dictionaries[id]
 	if known == nil || len(known.batches) == 0 {
-		return nil, fmt.Errorf("dictionary %d did not come: %w", id, arrow.ErrInvalid)
+		return nil, fmt.Errorf("dictionary %d is missing: %w", id, arrow.ErrInvalid)
 	}
 	if known.built != nil {
 		return known.built, nil
@@ -304,8 +311,8 @@ func (d *Decoder) dictionaryData(id int64) (*array.Data, error) {
 	return known.built, nil
 }
 
-// concatenate puts the additions to a dictionary behind it, on the host: they are few
-// and small beside the batches that use them.
+// concatenate returns a dictionary with its deltas appended. It concatenates on the
+// host, because dictionaries are small compared with the batches that use them.
 func (d *Decoder) concatenate(all []dictionaryBatch) (joined *array.Data, err error) {
 	var parts []arrow.Array
 	defer func() { releaseAll(parts) }()
@@ -321,7 +328,7 @@ func (d *Decoder) concatenate(all []dictionaryBatch) (joined *array.Data, err er
 		}
 		parts = append(parts, host)
 	}
-	defer panicToError("joining the parts of a dictionary", &err)
+	defer panicToError("concatenating a dictionary", &err)
 	host, err := array.Concatenate(parts, memory.DefaultAllocator)
 	if err != nil {
 		return nil, err
@@ -337,9 +344,10 @@ func (d *Decoder) concatenate(all []dictionaryBatch) (joined *array.Data, err er
 	return joined, nil
 }
 
-// DecodeRecordBatch makes a record batch on a device of its message's metadata,
-// without prefix, and its body; see Decoder, which has the dictionaries too. It is
-// for schemas without dictionaries, others are an error that is arrow.ErrInvalid.
+// DecodeRecordBatch makes a record batch on a device from the metadata of its
+// message, without prefix, and its body, as Decoder.Decode does. The caller owns one
+// reference to the result. It returns an error wrapping arrow.ErrInvalid if the
+// schema has dictionaries, which need a Decoder.
 func DecodeRecordBatch(metadata []byte, schema *arrow.Schema, body Body, dev arrowbuf.Device) (arrow.RecordBatch, error) {
 	encoded, err := EncodeSchema(schema)
 	if err != nil {
@@ -350,7 +358,7 @@ func DecodeRecordBatch(metadata []byte, schema *arrow.Schema, body Body, dev arr
 		return nil, err
 	}
 	defer d.Release()
-	d.schema = schema.WithEndianness(endian.NativeEndian) // with what a message does not tell of it
+	d.schema = schema.WithEndianness(endian.NativeEndian) // includes what a schema message omits, such as unregistered extension types
 	h, err := parseMessage(metadata)
 	if err == nil {
 		err = h.checkType(ipc.MessageRecordBatch)

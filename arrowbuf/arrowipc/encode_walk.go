@@ -11,10 +11,10 @@ import (
 	"github.com/quiver-gpu/quiver/arrowbuf/internal/integers"
 )
 
-// A walker walks over arrays, on a device or the host, and collects what a
-// message says of them and which bytes its body has. It takes the same bytes as
-// arrow-go's writer, so that both write the same file: of a slice what it shows,
-// rebased, and of bitmaps that are cut whole lines of 64 bytes.
+// A walker walks over arrays of any device, and collects the field nodes and the
+// buffers of a message. It selects the same bytes as arrow-go's writer, so that both
+// write equal files: the shown elements of a slice, rebased, and bitmaps in
+// multiples of 64 bytes.
 type walker struct {
 	nodes    []fieldNode
 	variadic []int64
@@ -22,19 +22,20 @@ type walker struct {
 	depth    int
 }
 
-// elementRange is a range of an array, of which nothing is counted as long as nobody
-// asks.
+// elementRange is a range of the elements of an array. Nulls are counted only when
+// needed.
 type elementRange struct {
 	data           arrow.ArrayData
 	offset, length int
-	nulls          int // less than 0 where they were not counted
+	nulls          int // negative if unknown
 }
 
+// allElements returns the range of all elements.
 func allElements(data arrow.ArrayData) elementRange {
 	return elementRange{data, data.Offset(), data.Len(), data.NullN()}
 }
 
-// slice is elements [from, to).
+// slice returns elements [from, to) of the range.
 func (v elementRange) slice(from, to int) (elementRange, error) {
 	if from < 0 || to < from || to > v.length {
 		return elementRange{}, fmt.Errorf("elements [%d, %d) of %d: %w", from, to, v.length, arrow.ErrInvalid)
@@ -46,7 +47,7 @@ func (v elementRange) slice(from, to int) (elementRange, error) {
 	return elementRange{v.data, v.offset + from, to - from, nulls}, nil
 }
 
-// buffer is buffer i of the array, or nil.
+// buffer returns buffer i of the array, or nil.
 func (v elementRange) buffer(i int) *memory.Buffer {
 	if i >= len(v.data.Buffers()) {
 		return nil
@@ -54,26 +55,27 @@ func (v elementRange) buffer(i int) *memory.Buffer {
 	return v.data.Buffers()[i]
 }
 
+// children returns the child arrays, of which there must be n.
 func (v elementRange) children(n int) ([]elementRange, error) {
 	all := v.data.Children()
 	if len(all) != n {
-		return nil, fmt.Errorf("%d child arrays, not %d: %w", len(all), n, arrow.ErrInvalid)
+		return nil, fmt.Errorf("%d child arrays, want %d: %w", len(all), n, arrow.ErrInvalid)
 	}
 	views := make([]elementRange, n)
 	for i, child := range all {
 		if child == nil {
-			return nil, fmt.Errorf("child array %d is absent: %w", i, arrow.ErrInvalid)
+			return nil, fmt.Errorf("child array %d is nil: %w", i, arrow.ErrInvalid)
 		}
 		views[i] = allElements(child)
 	}
 	return views, nil
 }
 
-// walkArray takes an array of a type, which is not always that of its data: storage
-// has the extension's, indices have the dictionary's.
+// walkArray collects an array. dtype may differ from the type of its data: it is the
+// storage type of an extension array, and the index type of a dictionary array.
 func (w *walker) walkArray(v elementRange, dtype arrow.DataType) error {
 	if w.depth >= maxDepth {
-		return fmt.Errorf("nested deeper than %d: %w", maxDepth, arrow.ErrInvalid)
+		return fmt.Errorf("arrays are nested deeper than %d: %w", maxDepth, arrow.ErrInvalid)
 	}
 	dtype = storageOf(dtype)
 	if t, ok := dtype.(*arrow.DictionaryType); ok {
@@ -85,6 +87,7 @@ func (w *walker) walkArray(v elementRange, dtype arrow.DataType) error {
 	return w.walkLayout(v, dtype)
 }
 
+// walkValidity adds the field node and the validity bitmap.
 func (w *walker) walkValidity(v *elementRange, dtype arrow.DataType) error {
 	hasBitmap := true
 	switch dtype.ID() {
@@ -111,7 +114,7 @@ func (w *walker) walkValidity(v *elementRange, dtype arrow.DataType) error {
 	return nil
 }
 
-// countNulls counts the nulls.
+// countNulls computes the null count if it is unknown.
 func (v *elementRange) countNulls() error {
 	b := v.buffer(0)
 	switch {
@@ -130,6 +133,7 @@ func (v *elementRange) countNulls() error {
 	return nil
 }
 
+// walkLayout adds the buffers after the validity bitmap, and the children.
 func (w *walker) walkLayout(v elementRange, dtype arrow.DataType) error {
 	switch t := dtype.(type) {
 	case *arrow.NullType:
@@ -170,17 +174,17 @@ func (w *walker) walkLayout(v elementRange, dtype arrow.DataType) error {
 	case arrow.FixedWidthDataType:
 		return w.addValues(v, 1, t.Bytes())
 	default:
-		return fmt.Errorf("a layout that is not known: %w", arrow.ErrNotImplemented)
+		return fmt.Errorf("unknown layout: %w", arrow.ErrNotImplemented)
 	}
 }
 
 func (w *walker) add(p bodyBuffer) { w.buffers = append(w.buffers, p) }
 
-// padTo64 rounds up to lines of 64 bytes.
+// padTo64 rounds up to a multiple of 64.
 func padTo64(n int64) int64 { return (n + 63) &^ 63 }
 
-// addBitmap takes a bitmap: as it is, or where it begins within a byte or has more
-// bytes than the elements need, a copy that ends with zeros.
+// addBitmap adds a bitmap: verbatim, or a copy padded with zeros if it begins within
+// a byte or is longer than the elements need.
 func (w *walker) addBitmap(v elementRange, b *memory.Buffer) error {
 	if b == nil {
 		return w.addAbsent(bitutil.BytesForBits(int64(v.offset + v.length)))
@@ -188,7 +192,7 @@ func (w *walker) addBitmap(v elementRange, b *memory.Buffer) error {
 	n := padTo64(bitutil.BytesForBits(int64(v.length)))
 	from, to := int64(v.offset/8), bitutil.BytesForBits(int64(v.offset+v.length))
 	if to > int64(b.Len()) {
-		return fmt.Errorf("a bitmap of %d bytes, the array needs %d: %w", b.Len(), to, arrow.ErrInvalid)
+		return fmt.Errorf("a bitmap of %d bytes, want at least %d: %w", b.Len(), to, arrow.ErrInvalid)
 	}
 	if v.offset == 0 && n >= int64(b.Len()) {
 		return w.addRange(b, 0, int64(b.Len()))
@@ -205,7 +209,7 @@ func (w *walker) addBitmap(v elementRange, b *memory.Buffer) error {
 	return nil
 }
 
-// addRange takes bytes as they are.
+// addRange adds n bytes of a buffer.
 func (w *walker) addRange(b *memory.Buffer, from, n int64) error {
 	if b == nil {
 		return w.addAbsent(n)
@@ -217,20 +221,22 @@ func (w *walker) addRange(b *memory.Buffer, from, n int64) error {
 	return nil
 }
 
-// addAbsent takes a buffer that there is none of, of which so many bytes are needed.
+// addAbsent adds an empty buffer in place of an absent one, of which the array needs
+// this many bytes: anything but 0 is an error.
 func (w *walker) addAbsent(need int64) error {
 	if need > 0 {
-		return fmt.Errorf("no buffer, the array needs %d bytes: %w", need, arrow.ErrInvalid)
+		return fmt.Errorf("nil buffer, want at least %d bytes: %w", need, arrow.ErrInvalid)
 	}
 	w.add(bodyBuffer{})
 	return nil
 }
 
+// shortBufferError returns an error about a buffer that is too short.
 func shortBufferError(b *memory.Buffer, need int64) error {
-	return fmt.Errorf("a buffer of %d bytes, the array needs %d: %w", b.Len(), need, arrow.ErrInvalid)
+	return fmt.Errorf("a buffer of %d bytes, want at least %d: %w", b.Len(), need, arrow.ErrInvalid)
 }
 
-// addValues takes values of a width, and padding where it is there.
+// addValues adds buffer i, values of width bytes each, with the padding that it has.
 func (w *walker) addValues(v elementRange, i, width int) error {
 	b := v.buffer(i)
 	if b == nil {
@@ -246,7 +252,8 @@ func (w *walker) addValues(v elementRange, i, width int) error {
 	return w.addRange(b, from, min((need+7)&^7, int64(b.Len())-from))
 }
 
-// addPaddedValues takes values of a width, with what follows them up to whole lines.
+// addPaddedValues adds buffer i, values of width bytes each, with the bytes after
+// them up to a multiple of 64.
 func (w *walker) addPaddedValues(v elementRange, i, width int) error {
 	b := v.buffer(i)
 	if b == nil {
@@ -262,7 +269,7 @@ func (w *walker) addPaddedValues(v elementRange, i, width int) error {
 	return w.addRange(b, from, min(need, int64(b.Len())-from))
 }
 
-// walkBinary takes the offsets of strings and the bytes that they enclose.
+// walkBinary adds the offsets of strings and the bytes that they enclose.
 func (w *walker) walkBinary(v elementRange, width int) error {
 	first, last, err := w.addOffsets(v, width)
 	if err != nil {
@@ -271,7 +278,7 @@ func (w *walker) walkBinary(v elementRange, width int) error {
 	b := v.buffer(2)
 	switch {
 	case b == nil && last > first:
-		return fmt.Errorf("no values, the offsets enclose %d bytes: %w", last-first, arrow.ErrInvalid)
+		return fmt.Errorf("nil buffer of values, but the offsets enclose %d bytes: %w", last-first, arrow.ErrInvalid)
 	case b == nil:
 		w.add(bodyBuffer{})
 		return nil
@@ -281,8 +288,8 @@ func (w *walker) walkBinary(v elementRange, width int) error {
 	return w.addRange(b, first, last-first)
 }
 
-// addOffsets takes the offsets of elements that follow one another, so that they
-// start at 0, and returns which values they enclose.
+// addOffsets adds offsets, rebased to 0, and returns the range of values that they
+// enclose.
 func (w *walker) addOffsets(v elementRange, width int) (first, last int64, err error) {
 	b := v.buffer(1)
 	if v.length == 0 && (b == nil || b.Len() == 0) {
@@ -294,7 +301,7 @@ func (w *walker) addOffsets(v elementRange, width int) (first, last int64, err e
 	}
 	from, n := int64(v.offset*width), int64((v.length+1)*width)
 	if from+n > int64(b.Len()) {
-		return 0, 0, fmt.Errorf("%d bytes, the array needs %d: %w", b.Len(), from+n, arrow.ErrInvalid)
+		return 0, 0, fmt.Errorf("%d bytes, want at least %d: %w", b.Len(), from+n, arrow.ErrInvalid)
 	}
 	for i, at := range []int64{from, from + n - int64(width)} {
 		end, err := bufferBytes(b, at, int64(width))
@@ -308,7 +315,7 @@ func (w *walker) addOffsets(v elementRange, width int) (first, last int64, err e
 		}
 	}
 	if first < 0 || last < first {
-		return 0, 0, fmt.Errorf("from %d to %d: %w", first, last, arrow.ErrInvalid)
+		return 0, 0, fmt.Errorf("decreasing from %d to %d: %w", first, last, arrow.ErrInvalid)
 	}
 	switch {
 	case first != 0:
@@ -321,7 +328,7 @@ func (w *walker) addOffsets(v elementRange, width int) (first, last int64, err e
 	return first, last, nil
 }
 
-// subtract takes so much from each integer.
+// subtract returns a transform that subtracts by from each integer.
 func subtract(width int, by int64) func([]byte) {
 	return func(b []byte) {
 		v := integers.Slice{Bytes: b, Width: width}
@@ -331,19 +338,19 @@ func subtract(width int, by int64) func([]byte) {
 	}
 }
 
-// walkViews takes 16-byte views and all buffers that they may point into.
+// walkViews adds 16-byte views and all buffers that they may refer to.
 func (w *walker) walkViews(v elementRange) error {
 	if err := w.addValues(v, 1, arrow.ViewHeaderSizeBytes); err != nil {
 		return err
 	}
 	buffers := v.data.Buffers()
 	if len(buffers) < 2 {
-		return fmt.Errorf("%d buffers, expected 2 or more: %w", len(buffers), arrow.ErrInvalid)
+		return fmt.Errorf("%d buffers, want at least 2: %w", len(buffers), arrow.ErrInvalid)
 	}
 	w.variadic = append(w.variadic, int64(len(buffers)-2))
 	for i, b := range buffers[2:] {
 		if b == nil {
-			return fmt.Errorf("buffer %d is absent: %w", i+2, arrow.ErrInvalid)
+			return fmt.Errorf("buffer %d is nil: %w", i+2, arrow.ErrInvalid)
 		}
 		if err := w.addRange(b, 0, int64(b.Len())); err != nil {
 			return err
@@ -352,7 +359,7 @@ func (w *walker) walkViews(v elementRange) error {
 	return nil
 }
 
-// walkChild takes an array inside another.
+// walkChild collects a child array.
 func (w *walker) walkChild(v elementRange, field arrow.Field) error {
 	w.depth++
 	defer func() { w.depth-- }()
@@ -383,8 +390,8 @@ func (w *walker) walkList(v elementRange, t arrow.NestedType, width int) error {
 	return w.walkChild(values, t.Fields()[0])
 }
 
-// walkListViews takes lists that lie anywhere in their values. Those of a slice at an
-// offset are rebased to the first value that one of them begins at.
+// walkListViews adds list views, whose values may be in any order. Those of a slice
+// with an offset are rebased to the first value that they use.
 func (w *walker) walkListViews(v elementRange, t arrow.NestedType, width int) error {
 	children, err := v.children(1)
 	if err != nil {
@@ -422,7 +429,7 @@ func (w *walker) walkListViews(v elementRange, t arrow.NestedType, width int) er
 	return w.walkChild(values, t.Fields()[0])
 }
 
-// listViewValues is which values the list views of a slice reach.
+// listViewValues returns the range of values that the list views of a slice use.
 func (v elementRange) listViewValues(width int) (first, end int64, err error) {
 	var both [2]integers.Slice
 	for i := range both {
@@ -453,7 +460,7 @@ func (w *walker) walkFixedSizeList(v elementRange, t *arrow.FixedSizeListType) e
 	return w.walkChild(values, t.ElemField())
 }
 
-// walkFields takes the children of a struct or a sparse union.
+// walkFields collects the children of a struct or a sparse union.
 func (w *walker) walkFields(v elementRange, fields []arrow.Field) error {
 	children, err := v.children(len(fields))
 	if err != nil {
@@ -472,8 +479,8 @@ func (w *walker) walkFields(v elementRange, fields []arrow.Field) error {
 	return nil
 }
 
-// walkDenseUnion takes type ids, offsets, and of the children of a slice what the
-// offsets reach.
+// walkDenseUnion adds type ids and offsets, and the range of each child that a slice
+// uses.
 func (w *walker) walkDenseUnion(v elementRange, t *arrow.DenseUnionType) error {
 	children, err := v.children(len(t.Fields()))
 	if err != nil {
@@ -497,9 +504,9 @@ func (w *walker) walkDenseUnion(v elementRange, t *arrow.DenseUnionType) error {
 	return nil
 }
 
-// addUnionOffsets takes the offsets of a slice, which begin at 0 for each child, and
-// narrows the children. As arrow-go does, and Arrow says, it takes the offsets of
-// a child for ones that grow.
+// addUnionOffsets adds the offsets of a slice, rebased to 0 for each child, and
+// narrows the children. It relies on the offsets of a child being increasing, as the
+// Arrow format requires and arrow-go does.
 func (w *walker) addUnionOffsets(v elementRange, t *arrow.DenseUnionType, children []elementRange) error {
 	ids, err := bufferBytes(v.buffer(1), int64(v.offset), int64(v.length))
 	if err != nil {
@@ -530,8 +537,8 @@ func (w *walker) addUnionOffsets(v elementRange, t *arrow.DenseUnionType, childr
 	return nil
 }
 
-// walkRuns takes the runs that the elements lie in, which end with the last of them
-// where they are a slice at an offset.
+// walkRuns collects the runs that contain the elements. In a slice with an offset,
+// the last run ends at the last element.
 func (w *walker) walkRuns(v elementRange, t *arrow.RunEndEncodedType) error {
 	children, err := v.children(2)
 	if err != nil {
@@ -565,7 +572,8 @@ func (w *walker) walkRuns(v elementRange, t *arrow.RunEndEncodedType) error {
 	return w.walkChild(values, t.Fields()[1])
 }
 
-// physicalRuns is which runs the elements lie in. It reads few of the ends.
+// physicalRuns returns the range of the runs that contain the elements. It searches
+// the run ends, of which it reads only some.
 func (v elementRange) physicalRuns(ends elementRange, width int) (first, last int, err error) {
 	if v.length == 0 {
 		return 0, 0, nil

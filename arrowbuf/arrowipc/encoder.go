@@ -12,22 +12,22 @@ import (
 	"github.com/quiver-gpu/quiver/arrowbuf"
 )
 
-// ErrReplacement: a dictionary of a file was to be replaced, which the file
+// ErrReplacement: a file would need a second version of a dictionary, which the file
 // format does not allow.
 var ErrReplacement = errors.New("a dictionary of an Arrow file cannot change")
 
-// Encoder makes the messages of a stream of record batches: of a batch its
-// dictionaries, as far as they changed, and then the batch. It is not for
-// concurrent use.
+// Encoder makes the messages of a stream of record batches: the dictionaries of each
+// batch that have changed, and then the batch. It is not safe for concurrent use.
 type Encoder struct {
 	schema   *arrow.Schema
 	metadata []byte
 	settings
-	sent     map[int64]arrow.Array     // dictionaries, by id, on the host
-	sentData map[int64]arrow.ArrayData // that are equal to these, the last of each
+	sent     map[int64]arrow.Array     // dictionaries by id, on the host
+	sentData map[int64]arrow.ArrayData // the data that each was last found equal to
 }
 
-// NewEncoder returns an encoder for batches of a schema.
+// NewEncoder returns an encoder for batches of a schema. The caller must call
+// Release.
 func NewEncoder(schema *arrow.Schema, options ...Option) (*Encoder, error) {
 	o, err := newSettings(options)
 	if err != nil {
@@ -40,16 +40,17 @@ func NewEncoder(schema *arrow.Schema, options ...Option) (*Encoder, error) {
 	return &Encoder{schema: schema, metadata: metadata, settings: *o, sent: map[int64]arrow.Array{}, sentData: map[int64]arrow.ArrayData{}}, nil
 }
 
-// Schema is the metadata of the first message, which has no body.
+// Schema returns the metadata of the first message of the stream, which has no body.
 func (e *Encoder) Schema() []byte { return e.metadata }
 
-// Release gives the dictionaries back that the encoder remembers.
+// Release releases the dictionaries that the encoder keeps for comparison.
 func (e *Encoder) Release() {
 	for id := range e.sent {
 		e.forget(id)
 	}
 }
 
+// forget drops a dictionary.
 func (e *Encoder) forget(id int64) {
 	if old := e.sent[id]; old != nil {
 		old.Release()
@@ -59,14 +60,15 @@ func (e *Encoder) forget(id int64) {
 	delete(e.sentData, id)
 }
 
-// Encode returns the messages of a batch, the batch's last; see EncodeRecordBatch.
-// A batch of another schema is an error that is arrow.ErrInvalid.
+// Encode returns the messages of a batch, the last of which is the batch itself; see
+// EncodeRecordBatch. The caller must release each message. Encode returns an error
+// wrapping arrow.ErrInvalid if the batch has another schema.
 func (e *Encoder) Encode(batch arrow.RecordBatch) (messages []*Message, err error) {
 	if batch == nil {
 		return nil, errNilBatch
 	}
 	if schema := batch.Schema(); schema == nil || !schema.Equal(e.schema) {
-		return nil, fmt.Errorf("a record batch of another schema: %v, expected %v: %w", schema, e.schema, arrow.ErrInvalid)
+		return nil, fmt.Errorf("schema of the batch: got %v, want %v: %w", schema, e.schema, arrow.ErrInvalid)
 	}
 	var changed []sentDictionary
 	defer func() {
@@ -74,7 +76,7 @@ func (e *Encoder) Encode(batch arrow.RecordBatch) (messages []*Message, err erro
 			releaseAll(messages)
 			messages = nil
 		}
-		// What is not sent is not remembered: it comes with the next batch.
+		// If the batch fails, its dictionaries are sent with the next batch.
 		for _, d := range changed {
 			if err != nil {
 				d.release()
@@ -113,8 +115,8 @@ type batchDictionary struct {
 	values arrow.ArrayData
 }
 
-// collectDictionaries adds the dictionaries of an array, those inside others first. Ids are
-// counted as the fields are met.
+// collectDictionaries appends the dictionaries of an array to all, inner ones before
+// outer ones. next is the id of the next dictionary, in the order of the fields.
 func collectDictionaries(all []batchDictionary, next *int64, dtype arrow.DataType, data arrow.ArrayData) ([]batchDictionary, error) {
 	var err error
 	dtype = storageOf(dtype)
@@ -123,7 +125,7 @@ func collectDictionaries(all []batchDictionary, next *int64, dtype arrow.DataTyp
 		*next++
 		values, ok := data.Dictionary().(*array.Data)
 		if !ok || values == nil {
-			return all, fmt.Errorf("a dictionary array without its dictionary: %w", arrow.ErrInvalid)
+			return all, fmt.Errorf("nil dictionary: %w", arrow.ErrInvalid)
 		}
 		if all, err = collectChildren(all, next, t.ValueType, values); err != nil {
 			return all, err
@@ -133,6 +135,7 @@ func collectDictionaries(all []batchDictionary, next *int64, dtype arrow.DataTyp
 	return collectChildren(all, next, dtype, data)
 }
 
+// collectChildren collects the dictionaries of the children of an array.
 func collectChildren(all []batchDictionary, next *int64, dtype arrow.DataType, data arrow.ArrayData) ([]batchDictionary, error) {
 	nested, ok := dtype.(arrow.NestedType)
 	if !ok {
@@ -140,12 +143,12 @@ func collectChildren(all []batchDictionary, next *int64, dtype arrow.DataType, d
 	}
 	children, fields := data.Children(), nested.Fields()
 	if len(children) != len(fields) {
-		return all, fmt.Errorf("%d child arrays, not %d: %w", len(children), len(fields), arrow.ErrInvalid)
+		return all, fmt.Errorf("%d child arrays, want %d: %w", len(children), len(fields), arrow.ErrInvalid)
 	}
 	var err error
 	for i, field := range fields {
 		if children[i] == nil {
-			return all, fmt.Errorf("child array %d is absent: %w", i, arrow.ErrInvalid)
+			return all, fmt.Errorf("child array %d is nil: %w", i, arrow.ErrInvalid)
 		}
 		if all, err = collectDictionaries(all, next, field.Type, children[i]); err != nil {
 			return all, err
@@ -154,7 +157,8 @@ func collectChildren(all []batchDictionary, next *int64, dtype arrow.DataType, d
 	return all, nil
 }
 
-// sentDictionary is a dictionary as it was sent: on the host, and where it came from.
+// sentDictionary is a dictionary that was encoded: its copy on the host, and its
+// data.
 type sentDictionary struct {
 	id     int64
 	host   arrow.Array
@@ -166,13 +170,13 @@ func (d sentDictionary) release() {
 	d.values.Release()
 }
 
-// encodeIfChanged returns the message of a dictionary, or nil where it was written
-// already. What decides is a comparison on the host, as arrow-go's but to the bit.
+// encodeIfChanged returns the message of a dictionary, or nil if the dictionary was
+// sent already. Like arrow-go it compares values on the host, but bitwise.
 func (e *Encoder) encodeIfChanged(d batchDictionary) (m *Message, sent sentDictionary, err error) {
 	if e.sentData[d.id] == d.values {
 		return nil, sent, nil
 	}
-	defer panicToError("comparing dictionaries", &err) // of offsets that nobody checked
+	defer panicToError("comparing dictionaries", &err) // arrow-go does not check offsets
 	values := arrowbuf.NewArray(d.values)
 	defer values.Release()
 	host, err := arrowbuf.CopyArrayTo(values, arrowbuf.CPU())
@@ -202,8 +206,8 @@ func (e *Encoder) encodeIfChanged(d batchDictionary) (m *Message, sent sentDicti
 	return m, sentDictionary{d.id, host, d.values}, nil
 }
 
-// canConcatenate tells whether a reader can put values of a type behind others: arrow-go's, and
-// so the Decoder, cannot if there are unions or dictionaries among them.
+// canConcatenate reports whether a reader can append values of a type. arrow-go's
+// reader, and so the Decoder, cannot append unions or dictionaries.
 func canConcatenate(dtype arrow.DataType) bool {
 	switch t := storageOf(dtype).(type) {
 	case *arrow.DictionaryType, arrow.UnionType:
@@ -214,20 +218,20 @@ func canConcatenate(dtype arrow.DataType) bool {
 	return true
 }
 
-// hasPrefix tells whether an array begins with the values of another.
+// hasPrefix reports whether arr begins with the values of first.
 func hasPrefix(arr, first arrow.Array) bool {
 	part := array.NewSlice(arr, 0, int64(first.Len()))
 	defer part.Release()
 	return arrowbuf.BitwiseEqual(part, first)
 }
 
-// EncodeRecordBatch returns the message of a record batch of any device, without
-// its dictionaries (see Encoder). Of the columns' memory it reads the ends of
-// offsets, and of slices what it takes to rebase them. The message holds the
-// batch until its Release.
+// EncodeRecordBatch returns the message of a record batch on any device, without its
+// dictionaries (see Encoder). It reads the first and last offsets of the columns,
+// and the offsets of slices that must be rebased. The message holds a reference to
+// the batch until its Release.
 //
-// Metadata and body are those of arrow-go's writer for the same batch on the
-// host, where it can write it.
+// Metadata and body equal those of arrow-go's writer for the same batch on the host,
+// if arrow-go can write it.
 func EncodeRecordBatch(batch arrow.RecordBatch, options ...Option) (*Message, error) {
 	if batch == nil {
 		return nil, errNilBatch
@@ -239,8 +243,9 @@ func EncodeRecordBatch(batch arrow.RecordBatch, options ...Option) (*Message, er
 	return o.encodeBatch(batch)
 }
 
-var errNilBatch = fmt.Errorf("there is no record batch: %w", arrow.ErrInvalid)
+var errNilBatch = fmt.Errorf("arrowipc: nil record batch: %w", arrow.ErrInvalid)
 
+// encodeBatch implements EncodeRecordBatch.
 func (o *settings) encodeBatch(batch arrow.RecordBatch) (*Message, error) {
 	var w walker
 	for i, column := range batch.Columns() {
@@ -261,7 +266,8 @@ func (o *settings) encodeBatch(batch arrow.RecordBatch) (*Message, error) {
 	return m, nil
 }
 
-// encodeDictionary returns the message of values [from, ...) of a dictionary.
+// encodeDictionary returns the message of values [from, ...) of a dictionary. It is
+// a delta if from > 0.
 func (o *settings) encodeDictionary(id int64, values arrow.Array, from int) (*Message, error) {
 	v := allElements(values.Data())
 	if from > 0 {
@@ -284,8 +290,8 @@ func (o *settings) encodeDictionary(id int64, values arrow.Array, from int) (*Me
 	return m, nil
 }
 
-// layOutBody places the buffers, compressed where that is wanted, and encodes what is
-// known then.
+// layOutBody assigns positions to the buffers, which it compresses first if a codec
+// is set, and encodes the metadata.
 func (o *settings) layOutBody(m *Message, w *walker, length int64) error {
 	m.buffers = w.buffers
 	if o.codec != Uncompressed {
@@ -297,7 +303,7 @@ func (o *settings) layOutBody(m *Message, w *walker, length int64) error {
 	for i := range m.buffers {
 		m.batch.buffers[i] = Extent{m.BodyLength, m.buffers[i].length}
 		if m.buffers[i].length > math.MaxInt64/2-m.BodyLength {
-			return fmt.Errorf("a body of more bytes than can be counted: %w", arrow.ErrInvalid)
+			return fmt.Errorf("the size of the body overflows: %w", arrow.ErrInvalid)
 		}
 		m.BodyLength += padTo8(m.buffers[i].length)
 	}
@@ -306,10 +312,11 @@ func (o *settings) layOutBody(m *Message, w *walker, length int64) error {
 	return nil
 }
 
-// padTo8 rounds up to what the format aligns messages and buffers to.
+// padTo8 rounds up to a multiple of 8, the alignment of messages and buffers in the
+// format.
 func padTo8(n int64) int64 { return (n + 7) &^ 7 }
 
-// Option says how messages are written.
+// Option configures how messages are encoded.
 type Option func(*settings)
 
 type settings struct {
@@ -319,28 +326,29 @@ type settings struct {
 	file    bool // dictionaries cannot be replaced
 }
 
-// WithCodec has each buffer compressed, on the host, by as many goroutines as
-// there are processors.
+// WithCodec compresses each buffer on the host, with a goroutine per processor.
 func WithCodec(c Codec) Option { return func(o *settings) { o.codec = c } }
 
-// WithMinSavings leaves a buffer uncompressed unless that saves a share of it, in
-// [0, 1]: with 0.1, one of 100 bytes unless 90 are enough.
+// WithMinSavings leaves a buffer uncompressed unless compression saves at least this
+// share of its size, from 0 to 1. With 0.1, a buffer of 100 bytes is compressed only
+// if 90 bytes suffice.
 func WithMinSavings(share float64) Option { return func(o *settings) { o.savings = share } }
 
-// WithDeltas has a dictionary that grew at its end written as what was added. In a
-// file, which arrow-go never writes so, it has no effect.
+// WithDeltas encodes a dictionary that grew at its end as a delta. It does not
+// affect files, in which arrow-go never writes deltas.
 func WithDeltas() Option { return func(o *settings) { o.deltas = true } }
 
+// newSettings applies and checks options.
 func newSettings(options []Option) (*settings, error) {
 	o := &settings{}
 	for _, option := range options {
 		option(o)
 	}
 	if o.codec < Uncompressed || o.codec > Zstd {
-		return nil, fmt.Errorf("codec %d, expected Uncompressed, LZ4 or Zstd: %w", o.codec, arrow.ErrInvalid)
+		return nil, fmt.Errorf("arrowipc.WithCodec: got %d, want Uncompressed, LZ4 or Zstd: %w", o.codec, arrow.ErrInvalid)
 	}
 	if math.IsNaN(o.savings) || o.savings < 0 || o.savings > 1 {
-		return nil, fmt.Errorf("least savings of %v, expected a share in [0, 1]: %w", o.savings, arrow.ErrInvalid)
+		return nil, fmt.Errorf("arrowipc.WithMinSpaceSavings: got %v, want 0 to 1: %w", o.savings, arrow.ErrInvalid)
 	}
 	return o, nil
 }

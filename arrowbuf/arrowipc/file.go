@@ -12,43 +12,44 @@ import (
 	"github.com/quiver-gpu/quiver/arrowbuf"
 )
 
-// FileReader reads the record batches of a file to a device: in order, as an
-// array.RecordReader, or any of them.
+// FileReader reads the record batches of a file to a device, in order as an
+// array.RecordReader, or by index with RecordBatchAt.
 type FileReader struct {
 	array.RecordReader
 	decoder *Decoder
 	file    fileSource
 	batches []block
-	mu      sync.Mutex // of the decoder
+	mu      sync.Mutex // guards decoder
 }
 
-// fileSource is a file, in memory or not.
+// fileSource is the content of a file.
 type fileSource struct {
 	io.ReaderAt
 	size   int64
-	memory arrowbuf.Buffer // or nil
+	memory arrowbuf.Buffer // the content, if it is in memory, or nil
 }
 
-// NewFileReader returns a reader of a file of size bytes, whose bodies are read as
-// NewReader reads those of files. It reads the schema and the dictionaries; what is
-// wrong with the file is an error that is arrow.ErrInvalid, or one of file. Release
-// gives back what it holds; file stays the caller's, until then.
+// NewFileReader returns a reader of a file of size bytes. It reads the schema and
+// the dictionaries at once, and bodies as NewReader reads those of files. It returns
+// an error wrapping arrow.ErrInvalid if the file is invalid, or the error of reading
+// it. The caller must call Release, and owns file, which must stay open until then.
 func NewFileReader(file io.ReaderAt, size int64, dev arrowbuf.Device) (*FileReader, error) {
 	return newFileReader(fileSource{ReaderAt: file, size: size}, dev, func() {})
 }
 
-// NewFileReaderOf is NewFileReader for a file in the memory of any device. Bodies
-// on the reader's own device are shared, others are copied at once, from pinned
-// memory without the processor.
+// NewFileReaderOf is NewFileReader for a file in memory of any device. Bodies on dev
+// are shared. Others are copied in one call; a device copies them from pinned memory
+// without the processor. The reader holds a reference to file.
 func NewFileReaderOf(file arrowbuf.Buffer, dev arrowbuf.Device) (*FileReader, error) {
 	if file == nil {
-		return nil, fmt.Errorf("Arrow file: there is no buffer: %w", arrow.ErrInvalid)
+		return nil, fmt.Errorf("arrowipc.NewFileReaderFromBuffer: nil buffer: %w", arrow.ErrInvalid)
 	}
 	file.Retain()
 	return newFileReader(fileSource{file, file.Len(), file}, dev, file.Release)
 }
 
-// newFileReader takes over what closing gives back.
+// newFileReader returns a reader that calls closing at its last release, or at once
+// if it fails.
 func newFileReader(file fileSource, dev arrowbuf.Device, closing func()) (r *FileReader, err error) {
 	defer func() {
 		if err != nil {
@@ -85,11 +86,12 @@ func newFileReader(file fileSource, dev arrowbuf.Device, closing func()) (r *Fil
 	return r, nil
 }
 
-// NumBatches is how many record batches the file has.
+// NumBatches returns the number of record batches in the file.
 func (r *FileReader) NumBatches() int { return len(r.batches) }
 
-// RecordBatchAt returns a batch, which the caller owns. It may be called from any
-// goroutine. A number out of range is an error that is arrow.ErrIndex.
+// RecordBatchAt returns batch i. The caller owns one reference and must release it.
+// It may be called concurrently. It returns an error wrapping arrow.ErrIndex if i is
+// out of range.
 func (r *FileReader) RecordBatchAt(i int) (arrow.RecordBatch, error) {
 	if i < 0 || i >= len(r.batches) {
 		return nil, fmt.Errorf("Arrow file: record batch %d of %d: %w", i, len(r.batches), arrow.ErrIndex)
@@ -101,6 +103,7 @@ func (r *FileReader) RecordBatchAt(i int) (arrow.RecordBatch, error) {
 	return batch, nil
 }
 
+// readDictionary reads a dictionary message.
 func (r *FileReader) readDictionary(at block) error {
 	_, err := r.readMessage(at, ipc.MessageDictionaryBatch)
 	return err
@@ -117,7 +120,7 @@ func (r *FileReader) readMessage(at block, kind ipc.MessageType) (arrow.RecordBa
 		err = in.checkType(kind)
 	}
 	if err == nil && kind == ipc.MessageDictionaryBatch && !in.delta && r.decoder.dictionaries[in.dictionary] != nil {
-		err = fmt.Errorf("dictionary %d again: %w", in.dictionary, ErrReplacement)
+		err = fmt.Errorf("a second version of dictionary %d: %w", in.dictionary, ErrReplacement)
 	}
 	if err != nil {
 		return nil, err
@@ -131,7 +134,7 @@ func (r *FileReader) readMessage(at block, kind ipc.MessageType) (arrow.RecordBa
 	return in.build(buffers)
 }
 
-// readMetadata reads that of a message.
+// readMetadata reads and parses the metadata of a message.
 func (s fileSource) readMetadata(at block) (header, error) {
 	framed := make([]byte, at.metadata)
 	if err := s.readFull(framed, at.offset); err != nil {
@@ -143,12 +146,12 @@ func (s fileSource) readMetadata(at block) (header, error) {
 	}
 	h, err := parseMessage(metadata)
 	if err == nil && h.bodyLength != at.body {
-		err = fmt.Errorf("a body of %d bytes where the file has %d: %w", h.bodyLength, at.body, arrow.ErrInvalid)
+		err = fmt.Errorf("a body of %d bytes, but the footer says %d: %w", h.bodyLength, at.body, arrow.ErrInvalid)
 	}
 	return h, err
 }
 
-// readFull fills b.
+// readFull fills b with the bytes at a position.
 func (s fileSource) readFull(b []byte, at int64) error {
 	n, err := s.ReadAt(b, at)
 	if n == len(b) {
@@ -157,7 +160,7 @@ func (s fileSource) readFull(b []byte, at int64) error {
 	return unexpectedEOF(err)
 }
 
-// inputAt reads from a place on.
+// inputAt returns an input that starts at a position.
 func (s fileSource) inputAt(at int64) input {
 	if s.memory != nil {
 		return memoryInput{&bufferReader{s.memory, at}}
@@ -165,7 +168,8 @@ func (s fileSource) inputAt(at int64) input {
 	return sectionInput{Reader: io.NewSectionReader(s, at, s.size-at), section: section{s, at, s.size}}
 }
 
-// sectionInput is a file from a place on, of which one body is read.
+// sectionInput is an input that starts at a position of a file, of which one body is
+// read.
 type sectionInput struct {
 	io.Reader
 	section
@@ -175,28 +179,29 @@ func (s sectionInput) readBody(n int64, dev arrowbuf.Device) (arrowbuf.Buffer, e
 	return readSection(s.section, n, dev)
 }
 
-// footer is what the end of a file says.
+// footer is the index at the end of a file.
 type footer struct {
-	schema                []byte // metadata of a message
+	schema                []byte // metadata of a schema message
 	dictionaries, batches []block
 }
 
+// readFooter reads and checks the footer.
 func (s fileSource) readFooter() (f footer, err error) {
 	const least = int64(len(magic) + 2 + 4 + len(magic))
 	var tail [4 + len(magic)]byte
 	if s.size < least {
-		return f, fmt.Errorf("a file of %d bytes: %w", s.size, arrow.ErrInvalid)
+		return f, fmt.Errorf("a file of %d bytes, want at least %d: %w", s.size, least, arrow.ErrInvalid)
 	}
 	end := s.size - int64(len(tail))
 	if err := s.readFull(tail[:], end); err != nil {
 		return f, err
 	}
 	if string(tail[4:]) != magic {
-		return f, fmt.Errorf("the file does not end as one: it is cut short, or was never finished: %w", arrow.ErrInvalid)
+		return f, fmt.Errorf("the file does not end with ARROW1: truncated or unfinished: %w", arrow.ErrInvalid)
 	}
 	length := int64(binary.LittleEndian.Uint32(tail[:]))
 	if length < 8 || length > min(maxMetadata, end) {
-		return f, fmt.Errorf("a footer of %d bytes in a file of %d: %w", length, s.size, arrow.ErrInvalid)
+		return f, fmt.Errorf("footer of %d bytes in a file of %d: %w", length, s.size, arrow.ErrInvalid)
 	}
 	raw := make([]byte, length)
 	if err := s.readFull(raw, end-length); err != nil {
@@ -216,14 +221,16 @@ func (s fileSource) readFooter() (f footer, err error) {
 	return f, nil
 }
 
+// check returns an error unless the block lies before end, where the footer begins.
 func (b block) check(i int, end int64) error {
 	if b.offset < 0 || b.offset%8 != 0 || b.metadata < 16 || b.metadata > maxMetadata || b.body < 0 ||
 		b.offset > end || b.body > end || b.offset+int64(b.metadata)+b.body > end {
-		return fmt.Errorf("block %d: %d and %d bytes at %d, the footer begins at %d: %w", i, b.metadata, b.body, b.offset, end, arrow.ErrInvalid)
+		return fmt.Errorf("block %d: metadata of %d and body of %d bytes at %d, but the footer begins at %d: %w", i, b.metadata, b.body, b.offset, end, arrow.ErrInvalid)
 	}
 	return nil
 }
 
+// parseFooter parses table Footer.
 func (f *flatReader) parseFooter() (all footer) {
 	root := f.follow(0)
 	at, ok := f.table(root, 1)
@@ -242,16 +249,17 @@ func (f *flatReader) parseFooter() (all footer) {
 	return all
 }
 
-// block is where a message lies in a file.
+// block is the position of a message in a file (struct Block in File.fbs).
 type block struct {
 	offset   int64
-	metadata int32 // with prefix and padding
-	body     int64
+	metadata int32 // length, with prefix and padding
+	body     int64 // length
 }
 
-// CheckFile reads the metadata of all messages of a file, for who has it read by
-// arrow-go, which believes what it says. It tells whether the file is of the other
-// byte order. What is wrong is an error that is arrow.ErrInvalid, or one of reading.
+// CheckFile reads the metadata of all messages of a file, without the bodies. It is
+// for files that arrow-go will read, which trusts the metadata. It reports whether
+// the file has the other byte order. It returns an error wrapping arrow.ErrInvalid
+// if the metadata is invalid, or the error of reading.
 func CheckFile(file io.ReaderAt, size int64) (swapped bool, err error) {
 	s := fileSource{ReaderAt: file, size: size}
 	f, err := s.readFooter()
@@ -272,10 +280,10 @@ func CheckFile(file io.ReaderAt, size int64) (swapped bool, err error) {
 	return h.fields.bigEndian, nil
 }
 
-// Registrar is a device that copies memory of the host by itself once that is
-// page-locked. A *cudabuf.Device is one.
+// Registrar is a device that can copy directly from host memory after page-locking
+// it. *cudabuf.Device implements it.
 type Registrar interface {
-	// RegisterReadOnly page-locks memory that nobody writes to, until the last
-	// Release of the result, and copies from it.
+	// RegisterReadOnly page-locks memory, which nothing may modify, until the last
+	// Release of the result.
 	RegisterReadOnly(b []byte) (arrowbuf.Buffer, error)
 }

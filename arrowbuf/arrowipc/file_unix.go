@@ -11,14 +11,14 @@ import (
 	"github.com/quiver-gpu/quiver/arrowbuf"
 )
 
-// MapFile returns a reader of a file that is mapped into memory instead of read.
-// On the CPU its batches show the page cache, without a copy, and keep the mapping.
-// For another device that is a Registrar the mapping is page-locked, which takes
-// tens of milliseconds a GiB and pays where batches are read more than once; the
-// device then copies from the page cache by itself. Other devices copy as they do
-// from ordinary memory.
+// MapFile returns a reader of a file that is mapped into memory. On the CPU its
+// batches show the page cache without a copy, and keep the mapping. A device that
+// implements Registrar page-locks the mapping and copies directly from the page
+// cache. Page-locking takes tens of milliseconds per GiB, so it pays if batches are
+// read more than once. Other devices copy as from ordinary memory. The caller must
+// call Release.
 //
-// Who cuts the file short meanwhile ends the program, by SIGBUS.
+// Truncating the file while it is mapped ends the program with SIGBUS.
 func MapFile(path string, dev arrowbuf.Device) (*FileReader, error) {
 	file, err := os.Open(path)
 	if err != nil {
@@ -40,6 +40,8 @@ func MapFile(path string, dev arrowbuf.Device) (*FileReader, error) {
 	return r, nil
 }
 
+// mapMemory returns the mapping of a file as a buffer for dev, and a function that
+// releases it.
 func mapMemory(file *os.File, size int64, dev arrowbuf.Device) (arrowbuf.Buffer, func(), error) {
 	if size == 0 {
 		none := arrowbuf.WrapExternal(nil, func() {})
@@ -49,7 +51,7 @@ func mapMemory(file *os.File, size int64, dev arrowbuf.Device) (arrowbuf.Buffer,
 	if err != nil {
 		return nil, nil, err
 	}
-	unmap := func() { _ = unix.Munmap(memory) } // it was mapped so
+	unmap := func() { _ = unix.Munmap(memory) } // fails only for memory that is not mapped
 	registrar, ok := dev.(Registrar)
 	if !ok {
 		whole := arrowbuf.WrapExternal(memory, unmap)

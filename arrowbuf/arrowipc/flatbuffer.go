@@ -10,14 +10,14 @@ import (
 	flatbuffers "github.com/google/flatbuffers/go"
 )
 
-// Metadata are flatbuffers, which come from strangers: a message of a few bytes
-// can say that it has 4 billion fields, or that one of them lies a gigabyte
-// away. Here no more is read than is there, and no more counted than fits.
-// (https://flatbuffers.dev/internals; Schema.fbs, Message.fbs and File.fbs of
-// Arrow for the numbers of the fields.)
+// The metadata of a message is a flatbuffer from an untrusted source. A few bytes can
+// claim 4 billion fields, or a field a gigabyte away. The methods of flatReader check
+// each position, and limit the number of elements by the size of the flatbuffer.
+// See https://flatbuffers.dev/internals, and for the numbers of the fields Arrow's
+// Schema.fbs, Message.fbs and File.fbs.
 
-// readFlat reads a flatbuffer. What it must not hold is an error that is
-// arrow.ErrInvalid.
+// readFlat reads a flatbuffer with the function read. It returns an error wrapping
+// arrow.ErrInvalid if the flatbuffer is invalid.
 func readFlat(raw []byte, read func(*flatReader)) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -32,22 +32,24 @@ func readFlat(raw []byte, read func(*flatReader)) (err error) {
 	return nil
 }
 
-// flatError ends the reading of a flatbuffer, by a panic that readFlat catches.
+// flatError is the panic with which the methods of flatReader report an invalid
+// flatbuffer. readFlat recovers it.
 type flatError string
 
 func (e flatError) Error() string { return "Arrow metadata: " + string(e) }
 func (e flatError) Unwrap() error { return arrow.ErrInvalid }
 
-// flatReader is a flatbuffer. A table is known by its place in it.
+// flatReader reads a flatbuffer. A table is identified by its position.
 type flatReader struct {
 	raw          []byte
-	elementsLeft int // elements of vectors: no more than there is room for
-	textLeft     int // bytes of strings, with room for such as many point to
+	elementsLeft int // of vectors, limited by the size of the flatbuffer
+	textLeft     int // bytes of strings, of which several fields may share one
 }
 
+// bytes returns n bytes, after a range check.
 func (f *flatReader) bytes(at, n int) []byte {
 	if at < 0 || n < 0 || at > len(f.raw)-n {
-		panic(flatError(fmt.Sprintf("%d bytes at %d of %d", n, at, len(f.raw))))
+		panic(flatError(fmt.Sprintf("%d bytes at %d exceed the %d bytes", n, at, len(f.raw))))
 	}
 	return f.raw[at : at+n]
 }
@@ -55,13 +57,13 @@ func (f *flatReader) bytes(at, n int) []byte {
 func (f *flatReader) uint32(at int) uint32 { return binary.LittleEndian.Uint32(f.bytes(at, 4)) }
 func (f *flatReader) int64(at int) int64   { return int64(binary.LittleEndian.Uint64(f.bytes(at, 8))) }
 
-// follow reads a reference.
+// follow returns the position that an offset refers to.
 func (f *flatReader) follow(at int) int { return at + int(f.uint32(at)) }
 
-// vtable is where the vtable of a table lies.
+// vtable returns the position of a table's vtable.
 func (f *flatReader) vtable(table int) int { return table - int(int32(f.uint32(table))) }
 
-// field is where a table has its n-th field, or -1.
+// field returns the position of field n of a table, or -1 if it is absent.
 func (f *flatReader) field(table, n int) int {
 	layout := f.vtable(table)
 	size := int(binary.LittleEndian.Uint16(f.bytes(layout, 2)))
@@ -75,18 +77,19 @@ func (f *flatReader) field(table, n int) int {
 	return table + int(offset)
 }
 
-// table is the table that is the n-th field of another.
+// table returns the position of the table in field n of a table.
 func (f *flatReader) table(table, n int) (at int, ok bool) {
 	at = f.field(table, n)
 	if at < 0 {
 		return 0, false
 	}
 	at = f.follow(at)
-	f.bytes(at, 4) // which is where its layout is
+	f.bytes(at, 4) // checks that the offset of the vtable exists
 	return at, true
 }
 
-// integer is the n-th field of a table, of size bytes and signed; 0 if absent.
+// integer returns field n of a table, a signed integer of size bytes, or 0 if it is
+// absent.
 func (f *flatReader) integer(table, n, size int) int64 {
 	at := f.field(table, n)
 	if at < 0 {
@@ -97,8 +100,8 @@ func (f *flatReader) integer(table, n, size int) int64 {
 	return int64(binary.LittleEndian.Uint64(wide[:])) >> (64 - 8*size)
 }
 
-// vector visits the elements of a vector, the n-th field of a table, size bytes
-// each.
+// vector calls visit with the position of each element of the vector in field n of a
+// table. An element has size bytes.
 func (f *flatReader) vector(table, n, size int, visit func(element int)) {
 	at := f.field(table, n)
 	if at < 0 {
@@ -107,7 +110,7 @@ func (f *flatReader) vector(table, n, size int, visit func(element int)) {
 	start := f.follow(at)
 	count := int(f.uint32(start))
 	if f.elementsLeft -= count; f.elementsLeft < 0 || count > math.MaxInt32 {
-		panic(flatError(fmt.Sprintf("a list of %d elements in %d bytes", count, len(f.raw))))
+		panic(flatError(fmt.Sprintf("a vector of %d elements in %d bytes", count, len(f.raw))))
 	}
 	f.bytes(start+4, count*size)
 	for i := range count {
@@ -115,7 +118,7 @@ func (f *flatReader) vector(table, n, size int, visit func(element int)) {
 	}
 }
 
-// text is the string that is the n-th field of a table.
+// text returns the string in field n of a table.
 func (f *flatReader) text(table, n int) string {
 	at := f.field(table, n)
 	if at < 0 {
@@ -124,12 +127,12 @@ func (f *flatReader) text(table, n int) string {
 	start := f.follow(at)
 	raw := f.bytes(start+4, int(f.uint32(start)))
 	if f.textLeft -= len(raw); f.textLeft < 0 {
-		panic(flatError(fmt.Sprintf("more text than %d bytes can hold", len(f.raw))))
+		panic(flatError(fmt.Sprintf("strings exceed %d bytes", len(f.raw))))
 	}
 	return string(raw)
 }
 
-// pairs are custom metadata, the n-th field of a table.
+// pairs returns the custom metadata in field n of a table.
 func (f *flatReader) pairs(table, n int) arrow.Metadata {
 	var keys, values []string
 	f.vector(table, n, 4, func(element int) {
@@ -139,9 +142,9 @@ func (f *flatReader) pairs(table, n int) arrow.Metadata {
 	return arrow.NewMetadata(keys, values)
 }
 
-// Metadata of record batches, dictionaries and files, in the order in which
-// arrow-go builds them: a flatbuffer grows from its end, and the same steps give
-// the same bytes. (Message.fbs and File.fbs for the numbers of the fields.)
+// The functions below build the metadata of record batches, dictionaries and files in
+// the same order as arrow-go. A flatbuffer grows from its end, so the same steps give
+// the same bytes. See Message.fbs and File.fbs for the numbers of the fields.
 
 // encode builds the metadata of a record batch or a dictionary.
 func (h *header) encode() []byte {
@@ -165,6 +168,7 @@ func (h *header) encode() []byte {
 	return b.FinishedBytes()
 }
 
+// encode builds table RecordBatch.
 func (r *recordBatch) encode(b *flatbuffers.Builder) flatbuffers.UOffsetT {
 	b.StartVector(16, len(r.nodes), 8)
 	for i := len(r.nodes) - 1; i >= 0; i-- {
@@ -203,6 +207,7 @@ func (r *recordBatch) encode(b *flatbuffers.Builder) flatbuffers.UOffsetT {
 	return b.EndObject()
 }
 
+// encodePairs builds a vector of tables KeyValue.
 func encodePairs(b *flatbuffers.Builder, pairs arrow.Metadata) flatbuffers.UOffsetT {
 	if pairs.Len() == 0 {
 		return 0
@@ -222,8 +227,9 @@ func encodePairs(b *flatbuffers.Builder, pairs arrow.Metadata) flatbuffers.UOffs
 	return b.EndVector(len(all))
 }
 
-// encodeFooter builds the footer of a file, whose schema is as in the message of
-// the schema: that is the end of both.
+// encodeFooter builds the footer of a file. schema is the metadata of the schema
+// message. Its table Schema is at the end of both flatbuffers, so the bytes are
+// copied.
 func encodeFooter(schema []byte, dictionaries, batches []block) ([]byte, error) {
 	h, err := parseMessage(schema)
 	if err != nil {
@@ -241,8 +247,8 @@ func encodeFooter(schema []byte, dictionaries, batches []block) ([]byte, error) 
 	return b.FinishedBytes(), nil
 }
 
-// schemaMessage builds the metadata of the message of a schema that lies in another
-// flatbuffer.
+// schemaMessage builds the metadata of a schema message for the table Schema at a
+// position of another flatbuffer.
 func schemaMessage(raw []byte, schema int) []byte {
 	b := flatbuffers.NewBuilder(1024)
 	at := prependTable(b, raw, schema)
@@ -254,16 +260,18 @@ func schemaMessage(raw []byte, schema int) []byte {
 	return b.FinishedBytes()
 }
 
-// prependTable puts the bytes of a flatbuffer, which refers to nothing outside of them,
-// at the end of one that was just begun, and returns where the table in them is.
+// prependTable copies the bytes of a flatbuffer, which has no references outside of
+// them, to the end of one that has just been begun. It returns the position of a
+// table in them.
 func prependTable(b *flatbuffers.Builder, raw []byte, table int) flatbuffers.UOffsetT {
-	b.Prep(1, len(raw)) // room, no padding
+	b.Prep(1, len(raw)) // grows the buffer, without padding
 	for i := len(raw) - 1; i >= 0; i-- {
 		b.PlaceByte(raw[i])
 	}
 	return flatbuffers.UOffsetT(len(raw) - table)
 }
 
+// encodeBlocks builds a vector of structs Block.
 func encodeBlocks(b *flatbuffers.Builder, blocks []block) flatbuffers.UOffsetT {
 	b.StartVector(24, len(blocks), 8)
 	for i := len(blocks) - 1; i >= 0; i-- {

@@ -11,34 +11,35 @@ import (
 	"github.com/apache/arrow-go/v18/arrow/ipc"
 )
 
-// header is what the metadata of a message says.
+// header is the parsed metadata of a message (table Message in Message.fbs).
 type header struct {
 	kind       ipc.MessageType
 	version    ipc.MetadataVersion
 	bodyLength int64
 	custom     arrow.Metadata
 	batch      recordBatch // of a record batch or a dictionary
-	dictionary int64       // which one a dictionary batch is of
-	delta      bool        // it adds to what the dictionary had
+	dictionary int64       // id of a dictionary
+	delta      bool        // the dictionary's values are appended
 	fields     flatSchema  // of a schema
 }
 
-// recordBatch is the table RecordBatch: arrays, depth first, and where their buffers lie
-// in the body.
+// recordBatch is table RecordBatch: the field nodes, depth first, and the positions
+// of their buffers in the body.
 type recordBatch struct {
 	length   int64
 	nodes    []fieldNode
 	buffers  []Extent
-	variadic []int64 // how many buffers of data each array of views has
+	variadic []int64 // number of data buffers of each view array
 	codec    Codec
 }
 
 type fieldNode struct{ length, nulls int64 }
 
-// maxDepth is how deep fields may be nested, as in arrow-go.
+// maxDepth is the maximum nesting of fields, as in arrow-go.
 const maxDepth = 64
 
-// parseMessage reads the metadata of a message, without its prefix.
+// parseMessage parses the metadata of a message, without its prefix. It returns an
+// error wrapping arrow.ErrInvalid if the metadata is invalid.
 func parseMessage(metadata []byte) (h header, err error) {
 	err = readFlat(metadata, func(f *flatReader) {
 		message := f.follow(0)
@@ -50,11 +51,11 @@ func parseMessage(metadata []byte) (h header, err error) {
 			panic(flatError(fmt.Sprintf("a body of %d bytes", h.bodyLength)))
 		}
 		if h.version < ipc.MetadataV4 || h.version > ipc.MetadataV5 {
-			panic(flatError(fmt.Sprintf("version %v, expected V4 or V5", h.version)))
+			panic(flatError(fmt.Sprintf("version: got %v, want V4 or V5", h.version)))
 		}
 		at, ok := f.table(message, 2)
 		if !ok {
-			panic(flatError(fmt.Sprintf("a message of type %v without its header", h.kind)))
+			panic(flatError(fmt.Sprintf("a message of type %v without a header", h.kind)))
 		}
 		switch h.kind {
 		case ipc.MessageSchema:
@@ -64,7 +65,7 @@ func parseMessage(metadata []byte) (h header, err error) {
 		case ipc.MessageDictionaryBatch:
 			data, ok := f.table(at, 1)
 			if !ok {
-				panic(flatError("a dictionary without data"))
+				panic(flatError("a dictionary batch without data"))
 			}
 			h.dictionary, h.delta, h.batch = f.integer(at, 0, 8), f.integer(at, 2, 1) != 0, f.recordBatch(data)
 		}
@@ -72,6 +73,7 @@ func parseMessage(metadata []byte) (h header, err error) {
 	return h, err
 }
 
+// recordBatch parses table RecordBatch.
 func (f *flatReader) recordBatch(at int) (r recordBatch) {
 	r.length = f.integer(at, 0, 8)
 	f.vector(at, 1, 16, func(node int) { r.nodes = append(r.nodes, fieldNode{f.int64(node), f.int64(node + 8)}) })
@@ -80,7 +82,7 @@ func (f *flatReader) recordBatch(at int) (r recordBatch) {
 	f.vector(at, 4, 8, func(count int) {
 		n := f.int64(count)
 		if n < 0 || n > left {
-			panic(flatError(fmt.Sprintf("an array of %d buffers of values, of %d buffers in all", n, len(r.buffers))))
+			panic(flatError(fmt.Sprintf("a view array of %d data buffers, but there are %d buffers in all", n, len(r.buffers))))
 		}
 		left -= n
 		r.variadic = append(r.variadic, n)
@@ -88,27 +90,28 @@ func (f *flatReader) recordBatch(at int) (r recordBatch) {
 	if compression, ok := f.table(at, 3); ok {
 		codec, method := f.integer(compression, 0, 1), f.integer(compression, 1, 1)
 		if codec < 0 || codec > 1 || method != 0 {
-			panic(flatError(fmt.Sprintf("compression by codec %d, method %d, expected LZ4_FRAME or ZSTD of each buffer", codec, method)))
+			panic(flatError(fmt.Sprintf("compression: got codec %d, method %d, want LZ4_FRAME or ZSTD of each buffer", codec, method)))
 		}
 		r.codec = Codec(codec + 1)
 	}
 	return r
 }
 
-// checkType tells whether the message is of a type.
+// checkType returns an error unless the message has the given type.
 func (h *header) checkType(kind ipc.MessageType) error {
 	if h.kind != kind {
-		return fmt.Errorf("a message of type %v, expected %v: %w", h.kind, kind, arrow.ErrInvalid)
+		return fmt.Errorf("type of message: got %v, want %v: %w", h.kind, kind, arrow.ErrInvalid)
 	}
 	return nil
 }
 
-// Message is an IPC message of columns that stay where they are: metadata that is
-// encoded, and which bytes follow it.
+// Message is an IPC message whose body has not been copied: encoded metadata, and
+// references to the columns' memory.
 type Message struct {
 	// Metadata is the flatbuffer, without prefix and padding.
 	Metadata []byte
-	// BodyLength is how long the body is, with the padding of its buffers to 8.
+	// BodyLength is the length of the body in bytes. Each of its buffers is padded
+	// to a multiple of 8.
 	BodyLength int64
 
 	header
@@ -116,10 +119,10 @@ type Message struct {
 	owner   interface{ Release() }
 }
 
-// Type tells what the message is.
+// Type returns the type of the message.
 func (m *Message) Type() ipc.MessageType { return m.kind }
 
-// Release gives the columns back. Parts that were returned stay valid.
+// Release releases the columns. Parts that were returned stay valid.
 func (m *Message) Release() {
 	if m.owner != nil {
 		m.owner.Release()
@@ -127,11 +130,10 @@ func (m *Message) Release() {
 	m.owner, m.buffers = nil, nil
 }
 
-// Parts returns the body, as buffers at offsets, without those that are empty:
-// the columns' own memory, on their device, where the body has the same bytes,
-// and elsewhere (rebased offsets, bitmaps of slices, what is compressed) memory
-// of the host. The padding between them is nowhere. The caller owns a reference
-// to each.
+// Parts returns the non-empty buffers of the body at their offsets. A buffer is the
+// column's own memory, on its device, if the body has the same bytes. Otherwise it
+// is host memory: rebased offsets, bitmaps of slices, compressed buffers. Padding
+// between buffers is not included. The caller must release the parts.
 func (m *Message) Parts() (parts Parts, err error) {
 	for i := range m.buffers {
 		p := &m.buffers[i]
@@ -148,21 +150,21 @@ func (m *Message) Parts() (parts Parts, err error) {
 	return parts, nil
 }
 
-// Info is what the metadata of a message says of its body.
+// Info describes the body of a message.
 type Info struct {
 	Type       ipc.MessageType
 	BodyLength int64
 	Codec      Codec
-	// Buffers are where each buffer lies in the body. Whether they lie within it
-	// is not checked.
+	// Buffers are the positions of the buffers in the body. They are not checked
+	// against BodyLength.
 	Buffers []Extent
 }
 
-// Extent is a range of a body.
+// Extent is a range of a body, in bytes.
 type Extent struct{ Offset, Length int64 }
 
-// Inspect reads the metadata of a message, without prefix, before there is a body.
-// What is no such metadata is an error that is arrow.ErrInvalid.
+// Inspect parses the metadata of a message, without prefix. It needs no body. It
+// returns an error wrapping arrow.ErrInvalid if the metadata is invalid.
 func Inspect(metadata []byte) (Info, error) {
 	h, err := parseMessage(metadata)
 	if err != nil {
@@ -171,17 +173,17 @@ func Inspect(metadata []byte) (Info, error) {
 	return Info{Type: h.kind, BodyLength: h.bodyLength, Codec: h.batch.codec, Buffers: h.batch.buffers}, nil
 }
 
-// continuation is what a message begins with since Arrow 0.15; before, it began
-// with the length of its metadata.
+// continuation is the marker that begins a message since Arrow 0.15. Before, a
+// message began with the length of its metadata.
 const continuation = 0xFFFFFFFF
 
-// endOfStream is a message of no metadata.
+// endOfStream is a message without metadata.
 var endOfStream = []byte{0xFF, 0xFF, 0xFF, 0xFF, 0, 0, 0, 0}
 
 // magic begins and ends a file.
 const magic = "ARROW1"
 
-// frame puts the prefix before metadata, and padding behind it.
+// frame returns metadata with prefix and padding.
 func frame(metadata []byte) []byte {
 	framed := make([]byte, padTo8(int64(len(metadata)))+8)
 	binary.LittleEndian.PutUint32(framed, continuation)
@@ -191,16 +193,17 @@ func frame(metadata []byte) []byte {
 }
 
 const (
-	// maxMetadata is the most that the metadata of one message may take.
+	// maxMetadata is the maximum size of the metadata of one message.
 	maxMetadata = 64 << 20
-	// firstMetadata is what is allocated for it before any came; then, as much as
-	// did.
+	// firstMetadata is the size of the first allocation for metadata. The memory
+	// doubles as bytes arrive, so that a false length cannot cause a large
+	// allocation.
 	firstMetadata = 64 << 10
 )
 
-// ReadMetadata reads the metadata of the next message of a stream, of which it takes
-// 64 MiB at most, and leaves r at the body. At the end of the stream, which may just
-// end, the error is io.EOF. What was read is not checked; see Inspect.
+// ReadMetadata reads the metadata of the next message of a stream, at most 64 MiB,
+// and leaves r at the body. It returns io.EOF at the end of the stream, with or
+// without an end-of-stream marker. It does not check the metadata; see Inspect.
 func ReadMetadata(r io.Reader) ([]byte, error) {
 	var word [4]byte
 	if _, err := io.ReadFull(r, word[:]); err != nil {
@@ -217,7 +220,7 @@ func ReadMetadata(r io.Reader) ([]byte, error) {
 	case length == 0:
 		return nil, io.EOF
 	case length < 8 || length > maxMetadata:
-		return nil, fmt.Errorf("metadata of %d bytes, expected 8 to %d: %w", length, maxMetadata, arrow.ErrInvalid)
+		return nil, fmt.Errorf("metadata of %d bytes, want 8 to %d: %w", length, maxMetadata, arrow.ErrInvalid)
 	}
 	metadata := make([]byte, 0, min(length, firstMetadata))
 	for len(metadata) < int(length) {
@@ -231,8 +234,7 @@ func ReadMetadata(r io.Reader) ([]byte, error) {
 	return metadata, nil
 }
 
-// unframe finds metadata behind its prefix, in all that a block of a file has of
-// it.
+// unframe returns the metadata in a block of a file, without prefix.
 func unframe(b []byte) ([]byte, error) {
 	prefix := 4
 	if len(b) >= 8 && binary.LittleEndian.Uint32(b) == continuation {
@@ -242,12 +244,12 @@ func unframe(b []byte) ([]byte, error) {
 		return nil, fmt.Errorf("a message of %d bytes: %w", len(b), arrow.ErrInvalid)
 	}
 	if n := binary.LittleEndian.Uint32(b[prefix-4:]); int64(n) != int64(len(b)-prefix) {
-		return nil, fmt.Errorf("metadata of %d bytes where the file has %d: %w", n, len(b)-prefix, arrow.ErrInvalid)
+		return nil, fmt.Errorf("metadata of %d bytes, but the footer says %d: %w", n, len(b)-prefix, arrow.ErrInvalid)
 	}
 	return b[prefix:], nil
 }
 
-// unexpectedEOF is the error of an input that ends where it should go on.
+// unexpectedEOF returns err, or io.ErrUnexpectedEOF if err is io.EOF.
 func unexpectedEOF(err error) error {
 	if errors.Is(err, io.EOF) {
 		return io.ErrUnexpectedEOF

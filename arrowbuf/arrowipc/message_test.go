@@ -176,7 +176,7 @@ func TestDecodeRejectsInvalidMessages(t *testing.T) {
 		_, err = d.Decode(m.Metadata, nil)
 		assert.ErrorIs(t, err, arrow.ErrInvalid)
 		_, err = d.Decode(schema, nil)
-		assert.ErrorContains(t, err, "expected a record batch or a dictionary")
+		assert.ErrorContains(t, err, "want a record batch or a dictionary")
 		_, err = arrowipc.NewDecoder(m.Metadata, dev)
 		assert.ErrorIs(t, err, arrow.ErrInvalid)
 		other := arrow.NewSchema([]arrow.Field{{Name: "a", Type: arrow.PrimitiveTypes.Int8}}, nil)

@@ -12,20 +12,20 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// NewReader returns a reader of a stream, from where r is, whose batches live on a
-// device: each an *arrowbuf.RecordBatch over one allocation, valid until the next
-// unless it is retained. Its Release gives back what it holds; r stays the
-// caller's.
+// NewReader returns a reader of a stream that starts at the current position of r.
+// Its batches are on dev: each is an *arrowbuf.RecordBatch in one allocation, valid
+// until the next call of Next unless it is retained. The caller must call Release,
+// and still owns r.
 //
-// How bodies come there depends on r. What reads memory, a BufferReader, is asked
-// for it: memory of the device itself is shared, any other copied at once. A file
-// (an io.ReaderAt and io.Seeker) is read by several goroutines, through memory from
-// which the device copies fastest, and r is left behind each message. From anything
-// else the bytes come in order, while those before them are copied.
+// How bodies are read depends on r. The memory of a BufferReader is shared if it is
+// on dev, and otherwise copied in one call. A file (an io.ReaderAt and io.Seeker) is
+// read by several goroutines into staging memory; after each message r is at its
+// end. From any other reader, bytes are read in order while earlier bytes are
+// copied.
 //
-// Metadata is checked as Decoder.Decode says; a stream that ends within a message
-// is io.ErrUnexpectedEOF. The buffers of compressed bodies are decompressed on the
-// host, by several goroutines.
+// Metadata is checked as in Decoder.Decode. NewReader and Next return
+// io.ErrUnexpectedEOF if the stream ends within a message. Compressed bodies are
+// decompressed on the host by several goroutines.
 func NewReader(r io.Reader, dev arrowbuf.Device) (array.RecordReader, error) {
 	in := newInput(r)
 	d, err := readSchema(in, dev)
@@ -47,6 +47,7 @@ func NewReader(r io.Reader, dev arrowbuf.Device) (array.RecordReader, error) {
 	}, d.Release), nil
 }
 
+// readSchema reads the first message of a stream.
 func readSchema(in input, dev arrowbuf.Device) (*Decoder, error) {
 	metadata, err := ReadMetadata(in)
 	if err != nil {
@@ -55,8 +56,8 @@ func readSchema(in input, dev arrowbuf.Device) (*Decoder, error) {
 	return NewDecoder(metadata, dev)
 }
 
-// readNext reads and decodes a message. At the end of the stream the error is io.EOF,
-// and no other error is one.
+// readNext reads and decodes a message. It returns io.EOF only at the end of the
+// stream.
 func (d *Decoder) readNext(from input) (arrow.RecordBatch, error) {
 	metadata, err := ReadMetadata(from)
 	if err != nil {
@@ -73,8 +74,8 @@ func (d *Decoder) readNext(from input) (arrow.RecordBatch, error) {
 	return in.build(buffers)
 }
 
-// readBody brings the body of a message to the device, after what can be known of
-// it without was checked.
+// readBody reads the body of a message to the device. It checks all that can be
+// checked without the body first.
 func (in *incomingMessage) readBody(from input) ([]*memory.Buffer, error) {
 	dev := in.dev
 	if in.bodyIsVerbatim() {
@@ -92,9 +93,9 @@ func (in *incomingMessage) readBody(from input) ([]*memory.Buffer, error) {
 	return in.loadBody(body)
 }
 
-// ReadMessage reads the next message of a stream: its metadata, and its body to a
-// device, as NewReader does. The caller owns a reference to the body. At the end of
-// the stream the error is io.EOF.
+// ReadMessage reads the next message of a stream: its metadata, and its body to dev
+// as NewReader does. The caller owns one reference to the body. ReadMessage returns
+// io.EOF at the end of the stream.
 func ReadMessage(r io.Reader, dev arrowbuf.Device) (metadata []byte, body arrowbuf.Buffer, err error) {
 	in := newInput(r)
 	if metadata, err = ReadMetadata(in); err != nil {
@@ -105,43 +106,44 @@ func ReadMessage(r io.Reader, dev arrowbuf.Device) (metadata []byte, body arrowb
 		body, err = in.readBody(h.bodyLength, dev)
 	}
 	if err != nil {
-		return nil, nil, fmt.Errorf("reading a message: %w", unexpectedEOF(err))
+		return nil, nil, fmt.Errorf("arrowipc.ReadMessage: %w", unexpectedEOF(err))
 	}
 	return metadata, body, nil
 }
 
-// ReadRecordBatch makes a record batch of a message that a buffer begins with,
-// without a copy: the batch lives where the buffer does, unless that is compressed
-// or not aligned to 8. A buffer of no message is io.ErrUnexpectedEOF; for the rest
-// see DecodeRecordBatch.
+// ReadRecordBatch makes a record batch from the message at the start of a buffer.
+// The batch shares the buffer's memory, unless the body is compressed or not aligned
+// to 8 bytes. ReadRecordBatch returns io.ErrUnexpectedEOF if the buffer has no
+// complete message. For other errors and for dictionaries see DecodeRecordBatch. The
+// caller owns one reference to the result.
 func ReadRecordBatch(message arrowbuf.Buffer, schema *arrow.Schema) (arrow.RecordBatch, error) {
 	dev := message.Device()
 	metadata, body, err := ReadMessage(NewBufferReader(message), dev)
 	if err != nil {
-		return nil, fmt.Errorf("reading a record batch: %w", unexpectedEOF(err))
+		return nil, fmt.Errorf("arrowipc.ReadRecordBatch: %w", unexpectedEOF(err))
 	}
 	defer body.Release()
 	return DecodeRecordBatch(metadata, schema, body, dev)
 }
 
-// input is where the bytes of messages come from, one after the other.
+// input is a source of messages.
 type input interface {
 	io.Reader
-	// readBody moves the next n bytes to a device, in one allocation or in place. The
-	// caller owns a reference.
+	// readBody returns the next n bytes on a device, in one allocation or in place.
+	// The caller owns one reference to the result.
 	readBody(n int64, dev arrowbuf.Device) (arrowbuf.Buffer, error)
 }
 
-// BufferReader reads memory that may be a device's, and gives what comes next as a
-// buffer of the same memory: n bytes, or fewer at the end. A *cudabuf.BufferReader
-// is one.
+// BufferReader reads memory that may belong to a device. NextBuffer returns the next
+// n bytes, or fewer at the end, as a buffer of the same memory. The caller owns one
+// reference to it. *cudabuf.BufferReader implements it.
 type BufferReader interface {
 	io.Reader
 	NextBuffer(n int64) (arrowbuf.Buffer, error)
 }
 
-// NewBufferReader returns a reader of a buffer of any device, to which the caller
-// keeps a reference as long as he reads.
+// NewBufferReader returns a reader of a buffer of any device. The caller must keep
+// its reference to b while reading.
 func NewBufferReader(b arrowbuf.Buffer) BufferReader { return &bufferReader{buffer: b} }
 
 type bufferReader struct {
@@ -167,7 +169,7 @@ func (r *bufferReader) NextBuffer(n int64) (arrowbuf.Buffer, error) {
 	return part, err
 }
 
-// newInput finds the best way to read.
+// newInput returns the fastest input for r.
 func newInput(r io.Reader) input {
 	if memory, ok := r.(BufferReader); ok {
 		return memoryInput{memory}
@@ -180,7 +182,7 @@ func newInput(r io.Reader) input {
 	return streamInput{r}
 }
 
-// memoryInput is memory, wherever it is.
+// memoryInput is memory of any device.
 type memoryInput struct{ BufferReader }
 
 func (h memoryInput) readBody(n int64, dev arrowbuf.Device) (arrowbuf.Buffer, error) {
@@ -190,18 +192,18 @@ func (h memoryInput) readBody(n int64, dev arrowbuf.Device) (arrowbuf.Buffer, er
 	}
 	defer part.Release()
 	if part.Len() < n {
-		return nil, fmt.Errorf("%d bytes of %d: %w", part.Len(), n, io.ErrUnexpectedEOF)
+		return nil, fmt.Errorf("got %d bytes, want %d: %w", part.Len(), n, io.ErrUnexpectedEOF)
 	}
 	return copyIfElsewhere(part, dev)
 }
 
-// seeker is a file, or what can be read like one.
+// seeker is a file, or anything with its methods.
 type seeker interface {
 	io.ReadSeeker
 	io.ReaderAt
 }
 
-// fileInput is read where its position says, by several goroutines.
+// fileInput is read from its current position on, by several goroutines.
 type fileInput struct {
 	seeker
 	size int64
@@ -217,7 +219,7 @@ func newFileInput(file seeker) (s fileInput, err error) {
 		return s, err
 	}
 	if _, err = file.Seek(at, io.SeekStart); err == nil && size == 0 {
-		err = fmt.Errorf("a file whose size is not known: %w", arrow.ErrInvalid)
+		err = fmt.Errorf("file of unknown size: %w", arrow.ErrInvalid)
 	}
 	return fileInput{file, size}, err
 }
@@ -238,13 +240,13 @@ func (s fileInput) readBody(n int64, dev arrowbuf.Device) (arrowbuf.Buffer, erro
 	return b, nil
 }
 
-// section is a file from a place on.
+// section is a file from a position on.
 type section struct {
 	file     io.ReaderAt
 	at, size int64
 }
 
-// readSection reads n bytes into new memory of a device.
+// readSection reads n bytes to new memory of a device.
 func readSection(s section, n int64, dev arrowbuf.Device) (arrowbuf.Buffer, error) {
 	if n > s.size-s.at {
 		return nil, fmt.Errorf("%d bytes at %d of %d: %w", n, s.at, s.size, io.ErrUnexpectedEOF)
@@ -267,11 +269,12 @@ func readSection(s section, n int64, dev arrowbuf.Device) (arrowbuf.Buffer, erro
 	return dst, nil
 }
 
-// streamInput is a stream of which nobody knows how long it is.
+// streamInput is a stream of unknown length.
 type streamInput struct{ io.Reader }
 
-// firstAlloc is what is allocated for a body before any of it came; after that, for
-// a multiple of what did.
+// firstAlloc is the size of the first allocation for a body of a streamInput. It
+// grows by allocGrowth as bytes arrive, so that a false length cannot cause a large
+// allocation.
 var firstAlloc, allocGrowth = int64(64 << 20), int64(4)
 
 func (p streamInput) readBody(n int64, dev arrowbuf.Device) (dst arrowbuf.Buffer, err error) {
@@ -302,8 +305,7 @@ func (p streamInput) readBody(n int64, dev arrowbuf.Device) (dst arrowbuf.Buffer
 	}
 }
 
-// readInto reads a range of a buffer, piece by piece, while earlier pieces are
-// copied.
+// readInto reads a range of a buffer in chunks, while earlier chunks are copied.
 func (p streamInput) readInto(dst arrowbuf.Buffer, r Extent) error {
 	if host, ok := arrowbuf.HostBytes(dst); ok {
 		_, err := io.ReadFull(p, host[r.Offset:r.Offset+r.Length])

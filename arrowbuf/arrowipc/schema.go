@@ -10,8 +10,8 @@ import (
 	"github.com/apache/arrow-go/v18/arrow/memory"
 )
 
-// EncodeSchema returns the metadata of the message that says what the columns
-// are, as arrow-go encodes it. What arrow-go cannot encode is an error.
+// EncodeSchema returns the metadata of the schema message, as arrow-go encodes it.
+// It returns an error if arrow-go cannot encode the schema.
 func EncodeSchema(schema *arrow.Schema) (metadata []byte, err error) {
 	defer panicToError("encoding a schema", &err)
 	payload := ipc.GetSchemaPayload(schema, memory.DefaultAllocator)
@@ -21,27 +21,29 @@ func EncodeSchema(schema *arrow.Schema) (metadata []byte, err error) {
 	return encoded.Bytes(), nil
 }
 
-// flatSchema is what this package reads of the table Schema; the rest is
-// arrow-go's to read.
+// flatSchema has the fields of table Schema that this package reads. arrow-go reads
+// the others.
 type flatSchema struct {
-	at    int
-	start int // from here on it lies, up to the end, as arrow-go writes it
-	// dictionaries are the ids of the fields that have dictionaries, in the order
-	// in which the fields are met, from the outermost to the innermost.
+	at    int // position of the table
+	start int // position from which arrow-go's bytes of the table extend to the end
+	// dictionaries are the ids of the dictionary fields, in the order of the fields,
+	// outer before inner.
 	dictionaries []int64
 	bigEndian    bool
 }
 
+// parseSchema parses table Schema.
 func (f *flatReader) parseSchema(at int) flatSchema {
 	s := flatSchema{at: at, start: at, bigEndian: f.integer(at, 0, 2) != 0}
 	if layout := f.vtable(at); layout < at {
 		s.start = layout
 	}
 	f.vector(at, 1, 4, func(field int) { f.parseField(&s, f.follow(field), 0) })
-	f.pairs(at, 2) // that they are no longer than the schema
+	f.pairs(at, 2) // checks the lengths only
 	return s
 }
 
+// parseField parses table Field.
 func (f *flatReader) parseField(s *flatSchema, at, depth int) {
 	if depth > maxDepth {
 		panic(flatError(fmt.Sprintf("fields nested deeper than %d", maxDepth)))
@@ -54,20 +56,21 @@ func (f *flatReader) parseField(s *flatSchema, at, depth int) {
 	f.pairs(at, 6)
 }
 
-// parsedSchema is a schema with what messages need to know of it.
+// parsedSchema is a schema with what is needed to decode messages.
 type parsedSchema struct {
-	schema  *arrow.Schema // of this machine's byte order
-	swapped bool          // messages are of the other one
+	schema  *arrow.Schema // in this machine's byte order
+	swapped bool          // messages have the other byte order
 	ids     []int64       // see flatSchema
 	values  map[int64]valueType
 }
 
-// valueType says what a dictionary holds.
+// valueType is the type of a dictionary's values.
 type valueType struct {
 	dtype arrow.DataType
-	ids   []int64 // of dictionaries inside it
+	ids   []int64 // of dictionaries inside the values
 }
 
+// decodeSchema parses a schema message.
 func decodeSchema(metadata []byte) (parsedSchema, error) {
 	h, err := parseMessage(metadata)
 	if err == nil {
@@ -95,17 +98,18 @@ func decodeSchema(metadata []byte) (parsedSchema, error) {
 		}
 	}
 	if len(rest) > 0 {
-		return parsedSchema{}, fmt.Errorf("schema: %d dictionaries without a field: %w", len(rest), arrow.ErrInvalid)
+		return parsedSchema{}, fmt.Errorf("schema: %d dictionary ids without a field: %w", len(rest), arrow.ErrInvalid)
 	}
 	return d, nil
 }
 
-// addDictionaries notes the dictionaries of a type, and returns the ids that are left.
+// addDictionaries records the dictionaries of a type, whose ids come first in ids,
+// and returns the ids that are left.
 func (d *parsedSchema) addDictionaries(dtype arrow.DataType, ids []int64) (rest []int64, err error) {
 	dtype = storageOf(dtype)
 	if dictionary, ok := dtype.(*arrow.DictionaryType); ok {
 		if len(ids) == 0 {
-			return nil, fmt.Errorf("a dictionary without an id: %w", arrow.ErrInvalid)
+			return nil, fmt.Errorf("a dictionary type without an id: %w", arrow.ErrInvalid)
 		}
 		id, inside := ids[0], ids[1:]
 		if rest, err = d.addDictionaries(dictionary.ValueType, inside); err != nil {
@@ -113,7 +117,7 @@ func (d *parsedSchema) addDictionaries(dtype arrow.DataType, ids []int64) (rest 
 		}
 		inside = inside[:len(inside)-len(rest)]
 		if known, ok := d.values[id]; ok && !arrow.TypeEqual(known.dtype, dictionary.ValueType) {
-			return nil, fmt.Errorf("dictionary %d is of %s and of %s: %w", id, known.dtype, dictionary.ValueType, arrow.ErrInvalid)
+			return nil, fmt.Errorf("dictionary %d has types %s and %s: %w", id, known.dtype, dictionary.ValueType, arrow.ErrInvalid)
 		}
 		d.values[id] = valueType{dictionary.ValueType, inside}
 		return rest, nil
@@ -128,7 +132,8 @@ func (d *parsedSchema) addDictionaries(dtype arrow.DataType, ids []int64) (rest 
 	return ids, nil
 }
 
-// storageOf is the type whose layout an array has.
+// storageOf returns the type that defines the layout of an array: the storage type
+// of an extension type, otherwise dtype.
 func storageOf(dtype arrow.DataType) arrow.DataType {
 	for {
 		ext, ok := dtype.(arrow.ExtensionType)
@@ -139,7 +144,7 @@ func storageOf(dtype arrow.DataType) arrow.DataType {
 	}
 }
 
-// singleMessage gives arrow-go's reader a single message.
+// singleMessage passes a single message to arrow-go's reader.
 type singleMessage struct{ message *ipc.Message }
 
 func (o singleMessage) Message() (*ipc.Message, error) {
@@ -151,7 +156,8 @@ func (o singleMessage) Message() (*ipc.Message, error) {
 func (singleMessage) Retain()  {}
 func (singleMessage) Release() {}
 
-// panicToError makes an error of a panic: arrow-go panics on some input.
+// panicToError recovers a panic of arrow-go, which panics on some invalid input, and
+// sets *err. It must be deferred.
 func panicToError(doing string, err *error) {
 	if failure := recover(); failure != nil {
 		*err = fmt.Errorf("%s: %v: %w", doing, failure, arrow.ErrInvalid)

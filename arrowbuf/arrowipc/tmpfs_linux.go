@@ -12,15 +12,16 @@ import (
 	"github.com/quiver-gpu/quiver/arrowbuf"
 )
 
-// minMapped is from where on a body is written through a mapping.
+// minMapped is the size from which a body is written through a mapping.
 const minMapped = 8 << 20
 
-// tmpfsFile is a file of a RAM disk. The kernel lets one write call at a time work on
-// a file, which moves memory at the speed of one processor; a mapping of it is
-// written by several. On other disks it is the disk that takes the time.
+// tmpfsFile is a file on tmpfs. The kernel serializes write calls to a file, which
+// limits them to the speed of one processor. Several goroutines can write to a
+// mapping of it. On other file systems the disk is the limit.
 type tmpfsFile struct{ *os.File }
 
-// newTmpfsFile returns w where it is a file of tmpfs that can be mapped, else nil.
+// newTmpfsFile returns w if it is a file of tmpfs that can be mapped, and otherwise
+// nil.
 func newTmpfsFile(w io.Writer) *tmpfsFile {
 	file, ok := w.(*os.File)
 	if !ok {
@@ -38,8 +39,8 @@ func newTmpfsFile(w io.Writer) *tmpfsFile {
 	return &tmpfsFile{file}
 }
 
-// writeBody writes a body, of which much is on a device, where the file's position is,
-// and moves on behind it.
+// writeBody writes a body, most of which is on a device, at the file's position, and
+// advances the position.
 func (f *tmpfsFile) writeBody(m *Message, dev arrowbuf.Device) error {
 	at, err := f.Seek(0, io.SeekCurrent)
 	if err != nil {
@@ -65,8 +66,9 @@ func (f *tmpfsFile) writeBody(m *Message, dev arrowbuf.Device) error {
 	return err
 }
 
-// writeMapped writes a body through a mapping. Pages that are there are found at once,
-// which is faster; those that are not have to be cleared one by one.
+// writeMapped writes a body through a mapping. exists reports whether the file has
+// the pages already: then they are populated in one call, which is faster than a
+// fault per page.
 func (f *tmpfsFile) writeMapped(m *Message, dev arrowbuf.Device, at int64, exists bool) (err error) {
 	skip := at % int64(os.Getpagesize())
 	mapping, err := unix.Mmap(int(f.Fd()), at-skip, int(skip+m.BodyLength), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
@@ -91,15 +93,16 @@ func (f *tmpfsFile) writeMapped(m *Message, dev arrowbuf.Device, at int64, exist
 	})
 }
 
-// populate has the kernel find all pages of a part of a mapping. One that cannot
-// does so when they are written to.
+// populate has the kernel map all pages of a range. A kernel without
+// MADV_POPULATE_WRITE maps them on the first write instead.
 func populate(mapping []byte, from, length int64) {
 	to := from + length
 	from -= from % int64(os.Getpagesize())
 	_ = unix.Madvise(mapping[from:to], unix.MADV_POPULATE_WRITE)
 }
 
-// copy writes to a mapping. Where the disk has no room, that faults.
+// copy writes to a mapping. If the file system is full, the write faults, and copy
+// returns ENOSPC.
 func (f *tmpfsFile) copy(to, b []byte) (err error) {
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() {

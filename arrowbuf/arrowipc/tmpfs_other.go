@@ -8,15 +8,14 @@ import (
 	"github.com/quiver-gpu/quiver/arrowbuf"
 )
 
-// minMapped is from where on a body is written through a mapping.
+// minMapped is the size from which a body is written through a mapping.
 const minMapped = 8 << 20
 
-// tmpfsFile is a file of a RAM disk that can be written through a mapping, which
-// other systems have differently.
+// tmpfsFile is a file on tmpfs, which exists on Linux only.
 type tmpfsFile struct{}
 
 func newTmpfsFile(io.Writer) *tmpfsFile { return nil }
 
 func (*tmpfsFile) writeBody(*Message, arrowbuf.Device) error {
-	panic("arrowipc: there are no such files")
+	panic("arrowipc: tmpfs exists on Linux only")
 }

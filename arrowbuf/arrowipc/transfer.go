@@ -10,19 +10,20 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// A body is read and written in pieces, by several goroutines: one alone moves
+// Bodies are read and written in chunks by several goroutines: one alone moves
 // memory at a fraction of the speed of a GPU's link.
 const (
 	minChunk   = 512 << 10
 	maxChunk   = 4 << 20
 	maxWorkers = 16
-	// copyWorkers wait for a GPU, which keeps a processor busy.
+	// copyWorkers goroutines copy chunks to a GPU. They wait for it, and each wait
+	// keeps a processor busy.
 	copyWorkers = 3
 )
 
-// forEachChunk has n bytes worked on, piece by piece, by as many goroutines as there
-// are processors. Pieces are a multiple of 4096 bytes but the last. After a failure
-// none is begun.
+// forEachChunk calls work with chunks of n bytes, in as many goroutines as there are
+// processors. Chunks are a multiple of 4096 bytes, except the last. After an error
+// no further chunk is begun.
 func forEachChunk(n int64, work func(pos, length int64) error) error {
 	return forEachChunkBy(runtime.GOMAXPROCS(0), n, work)
 }
@@ -56,8 +57,9 @@ func forEachChunkBy(goroutines int, n int64, work func(pos, length int64) error)
 	return group.Wait()
 }
 
-// fillChunked has n bytes made, piece by piece, in memory from which a device copies
-// fastest, and copied to a buffer by other goroutines meanwhile.
+// fillChunked fills the first n bytes of a buffer. produce makes each chunk in
+// staging memory, while other goroutines copy earlier chunks to the device. If the
+// host can access dst, produce writes to it in place.
 func fillChunked(dst arrowbuf.Buffer, n int64, produce func(b []byte, pos int64) error) error {
 	if host, ok := arrowbuf.HostBytes(dst); ok {
 		return forEachChunk(n, func(pos, length int64) error { return produce(host[pos:pos+length], pos) })
@@ -109,10 +111,11 @@ func fillChunked(dst arrowbuf.Buffer, n int64, produce func(b []byte, pos int64)
 	return err
 }
 
-// errStopped ends work after a failure elsewhere, which is reported instead.
+// errStopped ends workers after an error of another goroutine, which is returned
+// instead.
 var errStopped = errors.New("stopped")
 
-// copyInto copies a buffer of any device.
+// copyInto copies src, a buffer of any device, to position pos of dst.
 func copyInto(dst, src arrowbuf.Buffer, pos int64) (err error) {
 	if host, ok := arrowbuf.HostBytes(src); ok {
 		_, err = dst.CopyFromHost(host, pos)
@@ -128,8 +131,8 @@ func releaseAll[T interface{ Release() }](all []T) {
 	}
 }
 
-// fillRange has the bytes of a range of a buffer made: in place where the host reaches
-// them, else in memory from which the device copies fastest.
+// fillRange fills a range of a buffer with the bytes that produce makes: in place if
+// the host can access them, and otherwise in staging memory.
 func fillRange(dst arrowbuf.Buffer, r Extent, produce func([]byte) error) error {
 	if host, ok := arrowbuf.HostBytes(dst); ok {
 		return produce(host[r.Offset : r.Offset+r.Length : r.Offset+r.Length])
@@ -146,8 +149,8 @@ func fillRange(dst arrowbuf.Buffer, r Extent, produce func([]byte) error) error 
 	return err
 }
 
-// allocStaging takes memory of the device's HostAllocator, which reports by a panic that
-// it has none.
+// allocStaging allocates memory of the device's HostAllocator. A panic of the
+// allocator becomes an error.
 func allocStaging(dev arrowbuf.Device, n int64) (b []byte, err error) {
 	defer func() {
 		if failure := recover(); failure != nil {
@@ -155,7 +158,7 @@ func allocStaging(dev arrowbuf.Device, n int64) (b []byte, err error) {
 			if !ok {
 				panic(failure)
 			}
-			err = fmt.Errorf("memory to copy from: %w", cause)
+			err = fmt.Errorf("allocating staging memory: %w", cause)
 		}
 	}()
 	return dev.HostAllocator().Allocate(int(n)), nil

@@ -13,21 +13,20 @@ import (
 	"github.com/quiver-gpu/quiver/arrowbuf"
 )
 
-// Writer writes record batches of any device in the stream format. It is not for
-// concurrent use.
+// Writer writes record batches of any device in the stream format. It is not safe
+// for concurrent use.
 type Writer struct {
 	out     *output
 	encoder *Encoder
-	err     error // the first of writing, which is the answer to all that follows
+	err     error // the first error of writing, returned by all later calls
 	closed  bool
 }
 
 // NewWriter returns a writer of batches of a schema, and writes the schema. The
-// caller calls Close at the end, and closes w.
+// caller must call Close at the end, and close w.
 //
-// Of each batch its metadata is written and then its body, in pieces that come
-// from the device while others are written; there is never more of it on the host,
-// unless it is compressed.
+// The body of a batch is written in chunks; while one is written, the next is copied
+// from the device. The host never holds more of it, unless it is compressed.
 func NewWriter(w io.Writer, schema *arrow.Schema, options ...Option) (*Writer, error) {
 	e, err := NewEncoder(schema, options...)
 	if err != nil {
@@ -40,10 +39,10 @@ func NewWriter(w io.Writer, schema *arrow.Schema, options ...Option) (*Writer, e
 	return out, nil
 }
 
-// Write writes a batch, with the dictionaries that changed. A batch of another
-// schema, or with arrays that do not fit their buffers, is an error that is
-// arrow.ErrInvalid, before anything of it is written; one of the output, or of a
-// device, leaves the stream cut short, and is the answer to all that follows.
+// Write writes a batch, after the dictionaries that have changed. It returns an
+// error wrapping arrow.ErrInvalid, and writes nothing, if the batch has another
+// schema or its arrays do not fit their buffers. After an error of the output or of
+// a device the stream is incomplete, and all later calls return that error.
 func (w *Writer) Write(batch arrow.RecordBatch) error {
 	if err := w.checkUsable(); err != nil {
 		return err
@@ -54,17 +53,18 @@ func (w *Writer) Write(batch arrow.RecordBatch) error {
 	return nil
 }
 
+// checkUsable returns an error after Close or a failure.
 func (w *Writer) checkUsable() error {
 	switch {
 	case w.err != nil:
 		return fmt.Errorf("after an earlier failure: %w", w.err)
 	case w.closed:
-		return fmt.Errorf("the writer of an Arrow stream or file: %w", fs.ErrClosed)
+		return fmt.Errorf("the writer is closed: %w", fs.ErrClosed)
 	}
 	return nil
 }
 
-// writeMessages writes a batch, and says where each message came.
+// writeMessages writes a batch, and calls wrote with the position of each message.
 func (w *Writer) writeMessages(batch arrow.RecordBatch, wrote func(block, ipc.MessageType)) error {
 	all, err := w.encoder.Encode(batch)
 	if err != nil {
@@ -89,7 +89,7 @@ func (w *Writer) writeMessages(batch arrow.RecordBatch, wrote func(block, ipc.Me
 	return nil
 }
 
-// Close writes the end of the stream, unless writing failed. A second Close does
+// Close writes the end of the stream, unless writing has failed. A second Close does
 // nothing.
 func (w *Writer) Close() error {
 	if w.closed {
@@ -112,8 +112,8 @@ type FileWriter struct {
 	dictionaries, batches []block
 }
 
-// NewFileWriter is NewWriter for the file format, which has an index at its end
-// and cannot replace dictionaries.
+// NewFileWriter is NewWriter for the file format, which has an index at its end and
+// does not allow replacing dictionaries.
 func NewFileWriter(w io.Writer, schema *arrow.Schema, options ...Option) (*FileWriter, error) {
 	e, err := NewEncoder(schema, options...)
 	if err != nil {
@@ -127,8 +127,8 @@ func NewFileWriter(w io.Writer, schema *arrow.Schema, options ...Option) (*FileW
 	return f, nil
 }
 
-// Write is that of Writer. A batch with a dictionary of other values than an
-// earlier one's is ErrReplacement.
+// Write is Writer.Write. It returns an error wrapping ErrReplacement if a dictionary
+// differs from an earlier batch's.
 func (f *FileWriter) Write(batch arrow.RecordBatch) error {
 	if err := f.w.checkUsable(); err != nil {
 		return err
@@ -146,7 +146,7 @@ func (f *FileWriter) Write(batch arrow.RecordBatch) error {
 	return nil
 }
 
-// Close writes the end of the file, unless writing failed. A second Close does
+// Close writes the end of the file, unless writing has failed. A second Close does
 // nothing.
 func (f *FileWriter) Close() error {
 	if f.w.closed {
@@ -168,19 +168,19 @@ func (f *FileWriter) Close() error {
 	return nil
 }
 
-// SerializeRecordBatch puts the message of a record batch into one new buffer of a
-// device: prefix, metadata and body, as a stream has them. What lives on the device
-// is copied there. Dictionaries are not in it. The caller owns a reference.
+// SerializeRecordBatch returns the message of a record batch, as in a stream, in one
+// new buffer of a device: prefix, metadata and body, without dictionaries. The
+// caller owns one reference and must release it.
 func SerializeRecordBatch(batch arrow.RecordBatch, dev arrowbuf.Device, options ...Option) (arrowbuf.Buffer, error) {
 	m, err := EncodeRecordBatch(batch, options...)
 	if err != nil {
-		return nil, fmt.Errorf("serializing a record batch: %w", err)
+		return nil, fmt.Errorf("arrowipc.SerializeRecordBatch: %w", err)
 	}
 	defer m.Release()
 	framed := frame(m.Metadata)
 	whole, err := dev.Alloc(int64(len(framed)) + m.BodyLength)
 	if err != nil {
-		return nil, fmt.Errorf("serializing a record batch: %w", err)
+		return nil, fmt.Errorf("arrowipc.SerializeRecordBatch: %w", err)
 	}
 	out := newOutput(NewBufferWriter(whole))
 	if err = out.write(framed); err == nil {
@@ -188,29 +188,30 @@ func SerializeRecordBatch(batch arrow.RecordBatch, dev arrowbuf.Device, options 
 	}
 	if err != nil {
 		whole.Release()
-		return nil, fmt.Errorf("serializing a record batch: %w", err)
+		return nil, fmt.Errorf("arrowipc.SerializeRecordBatch: %w", err)
 	}
 	return whole, nil
 }
 
-// output is where messages are written.
+// output is the destination of messages.
 type output struct {
 	w       io.Writer
-	tmpfs   *tmpfsFile   // that w is, or nil
-	memory  BufferWriter // that w is, or nil
-	written int64        // bytes written
+	tmpfs   *tmpfsFile   // w, or nil
+	memory  BufferWriter // w, or nil
+	written int64        // bytes
 }
 
-// BufferWriter writes to memory that may be a device's, and gives the room for what
-// comes next as a buffer, which whoever asks for it fills.
+// BufferWriter writes to memory that may belong to a device. NextBuffer returns the
+// memory of the next n bytes, which the caller must fill, as a buffer. The caller
+// owns one reference to it.
 type BufferWriter interface {
 	io.Writer
 	NextBuffer(n int64) (arrowbuf.Buffer, error)
 }
 
-// NewBufferWriter returns a writer to a buffer of any device, to which the caller
-// keeps a reference as long as he writes. What does not fit is
-// arrowbuf.ErrOutOfRange.
+// NewBufferWriter returns a writer to a buffer of any device. The caller must keep
+// its reference to b while writing. Write and NextBuffer return an error wrapping
+// arrowbuf.ErrOutOfRange past the end.
 func NewBufferWriter(b arrowbuf.Buffer) BufferWriter { return &bufferWriter{buffer: b} }
 
 type bufferWriter struct {
@@ -283,13 +284,14 @@ func (o *output) writeBody(m *Message) error {
 	return nil
 }
 
-// writeChunks writes a body that is on a device, while what comes next is copied.
+// writeChunks writes a body that is on a device. While a chunk is written, the next
+// is copied.
 func (o *output) writeChunks(m *Message, dev arrowbuf.Device) error {
-	type piece struct {
+	type chunk struct {
 		b   []byte
 		err error
 	}
-	ready, written := make(chan piece, 1), make(chan struct{})
+	ready, failed := make(chan chunk, 1), make(chan struct{})
 	go func() {
 		defer close(ready)
 		for pos := int64(0); pos < m.BodyLength; pos += maxChunk {
@@ -298,9 +300,9 @@ func (o *output) writeChunks(m *Message, dev arrowbuf.Device) error {
 				err = m.readBody(b, pos)
 			}
 			select {
-			case ready <- piece{b, err}:
-			case <-written: // the writer failed
-				ready <- piece{b, nil} // for its memory
+			case ready <- chunk{b, err}:
+			case <-failed:
+				ready <- chunk{b, nil} // the receiver frees b
 				return
 			}
 			if err != nil {
@@ -315,7 +317,7 @@ func (o *output) writeChunks(m *Message, dev arrowbuf.Device) error {
 				failure = o.write(p.b)
 			}
 			if failure != nil {
-				close(written)
+				close(failed)
 			}
 		}
 		if p.b != nil {
@@ -325,8 +327,7 @@ func (o *output) writeChunks(m *Message, dev arrowbuf.Device) error {
 	return failure
 }
 
-// device is where the bytes of a body come from: the first that the host does not
-// reach, or nil.
+// device returns the device of the first buffer that the host cannot access, or nil.
 func (m *Message) device() arrowbuf.Device {
 	for i := range m.buffers {
 		if p := &m.buffers[i]; p.src != nil && !arrowbuf.OnHost(p.src) {
