@@ -22,8 +22,7 @@ import (
 	"github.com/quiver-gpu/quiver/cudabuf/cudatest"
 )
 
-// The benchmarks of IPC files on a RAM disk. MB/s are 1e6 bytes of the file a
-// second.
+// These benchmarks use IPC files on tmpfs. MB/s is 1e6 bytes of the file per second.
 
 func speed(b *testing.B, run func(b *testing.B, dev *cudabuf.Device, size int64)) {
 	b.Run("soft", func(b *testing.B) { run(b, cudatest.NewDevice(b), 1<<20) })
@@ -40,10 +39,10 @@ func speed(b *testing.B, run func(b *testing.B, dev *cudabuf.Device, size int64)
 	})
 }
 
-// wideFile writes a file of one batch of 64 columns, of about so many bytes.
+// wideFile writes a file of one batch of 64 columns with about size bytes.
 func wideFile(b *testing.B, size int64) (path string) {
 	batch, _ := arraytest.Wide(b, memory.DefaultAllocator, 64, size)
-	path = filepath.Join(ramDisk(b), "wide.arrow")
+	path = filepath.Join(tmpfsDir(b), "wide.arrow")
 	file, err := os.Create(path)
 	require.NoError(b, err)
 	w, err := ipc.NewFileWriter(file, ipc.WithSchema(batch.Schema()))
@@ -65,7 +64,7 @@ func readOnce(b *testing.B, r *arrowipc.FileReader) {
 	batch.Release()
 }
 
-// openFile opens a file to be read.
+// openFile opens a file for reading.
 func openFile(b *testing.B, path string, dev arrowbuf.Device) *arrowipc.FileReader {
 	file, err := os.Open(path)
 	require.NoError(b, err)
@@ -78,9 +77,9 @@ func openFile(b *testing.B, path string, dev arrowbuf.Device) *arrowipc.FileRead
 	return r
 }
 
-// BenchmarkIPCRead reads the batch of a file of 1 GiB in the page cache to a
-// device: by reading the file, by a mapping that is page-locked already, and by
-// locking it each time.
+// BenchmarkIPCRead reads the batch of a file of 1 GiB in the page cache to a device:
+// by reading the file, from a mapping that is page-locked already, and from a
+// mapping that is page-locked each time.
 func BenchmarkIPCRead(b *testing.B) {
 	b.Run("pageable", func(b *testing.B) {
 		speed(b, func(b *testing.B, dev *cudabuf.Device, size int64) {
@@ -117,8 +116,7 @@ func BenchmarkIPCRead(b *testing.B) {
 	})
 }
 
-// BenchmarkIPCWrite writes a batch of 1 GiB on a device as a file in memory that is
-// pinned.
+// BenchmarkIPCWrite writes a batch of 1 GiB on a device as a file in pinned memory.
 func BenchmarkIPCWrite(b *testing.B) {
 	speed(b, func(b *testing.B, dev *cudabuf.Device, size int64) {
 		batch, n := wideOn(b, dev, size)
@@ -138,8 +136,8 @@ func BenchmarkIPCWrite(b *testing.B) {
 	})
 }
 
-// BenchmarkIPCWriteFile writes it to a file on a RAM disk, over one of the same size
-// and as a new one.
+// BenchmarkIPCWriteFile writes the batch to a file on tmpfs: over a file of the same
+// size, and to a new file.
 func BenchmarkIPCWriteFile(b *testing.B) {
 	for _, kind := range []string{"over", "new"} {
 		b.Run(kind, func(b *testing.B) {
@@ -151,20 +149,20 @@ func BenchmarkIPCWriteFile(b *testing.B) {
 	}
 }
 
-// BenchmarkFileWrite is what a goroutine reaches that writes as much pinned memory to
-// such files.
+// BenchmarkFileWrite is the baseline of BenchmarkIPCWriteFile: one goroutine writes
+// as much pinned memory to such files.
 func BenchmarkFileWrite(b *testing.B) {
 	for _, kind := range []string{"over", "new"} {
 		b.Run(kind, func(b *testing.B) {
 			speed(b, func(b *testing.B, dev *cudabuf.Device, size int64) {
-				file, err := os.Create(filepath.Join(ramDisk(b), "plain"))
+				file, err := os.Create(filepath.Join(tmpfsDir(b), "plain"))
 				require.NoError(b, err)
 				defer file.Close()
 				pinned := dev.HostAllocator().Allocate(int(size))
 				defer dev.HostAllocator().Free(pinned)
 				b.SetBytes(size)
 				for b.Loop() {
-					renew(b, file)
+					truncateFiles(b, file)
 					if _, err := file.WriteAt(pinned, 0); err != nil {
 						b.Fatal(err)
 					}
@@ -182,8 +180,8 @@ func wideOn(b *testing.B, dev arrowbuf.Device, size int64) (arrow.RecordBatch, i
 	return batch, n
 }
 
-// renew empties a file of a benchmark of new ones.
-func renew(b *testing.B, file *os.File) {
+// truncateFiles empties the file of a benchmark that writes new files.
+func truncateFiles(b *testing.B, file *os.File) {
 	if strings.Contains(b.Name(), "/new") {
 		b.StopTimer()
 		require.NoError(b, file.Truncate(0))
@@ -192,13 +190,13 @@ func renew(b *testing.B, file *os.File) {
 }
 
 func writeFiles(b *testing.B, batch arrow.RecordBatch, n int64) {
-	file, err := os.Create(filepath.Join(ramDisk(b), "wide.arrow"))
+	file, err := os.Create(filepath.Join(tmpfsDir(b), "wide.arrow"))
 	require.NoError(b, err)
 	defer file.Close()
 	b.SetBytes(n)
 	writeFile(b, file, batch)
 	for b.Loop() {
-		renew(b, file)
+		truncateFiles(b, file)
 		writeFile(b, file, batch)
 	}
 }
@@ -219,8 +217,8 @@ func writeFile(b *testing.B, file *os.File, batch arrow.RecordBatch) {
 	}
 }
 
-// BenchmarkIPCReadCPU reads a file of 256 MiB in the page cache on the CPU, beside
-// arrow-go: by reading it, and by a mapping.
+// BenchmarkIPCReadCPU reads a file of 256 MiB in the page cache on the CPU, by
+// reading and by a mapping, compared with arrow-go.
 func BenchmarkIPCReadCPU(b *testing.B) {
 	const size = 256 << 20
 	b.Run("quiver", func(b *testing.B) {
@@ -246,14 +244,14 @@ func BenchmarkIPCReadCPU(b *testing.B) {
 	})
 }
 
-// BenchmarkIPCWriteCPU writes a batch of the host of 256 MiB over a file on a RAM
-// disk, beside arrow-go.
+// BenchmarkIPCWriteCPU writes a host batch of 256 MiB over a file on tmpfs, compared
+// with arrow-go.
 func BenchmarkIPCWriteCPU(b *testing.B) {
 	const size = 256 << 20
 	batch, n := arraytest.Wide(b, memory.DefaultAllocator, 64, size)
 	b.Run("quiver", func(b *testing.B) { writeFiles(b, batch, n) })
 	b.Run("arrow-go", func(b *testing.B) {
-		file, err := os.Create(filepath.Join(ramDisk(b), "wide.arrow"))
+		file, err := os.Create(filepath.Join(tmpfsDir(b), "wide.arrow"))
 		require.NoError(b, err)
 		defer file.Close()
 		b.SetBytes(n)

@@ -97,26 +97,26 @@ func copyIfElsewhere(b arrowbuf.Buffer, dev arrowbuf.Device) (arrowbuf.Buffer, e
 		b.Retain()
 		return b, nil
 	}
-	there, err := dev.Alloc(max(b.Len(), 1))
+	dst, err := dev.Alloc(max(b.Len(), 1))
 	if err != nil {
 		return nil, err
 	}
-	if err := copyInto(there, b, 0); err != nil {
-		there.Release()
+	if err := copyInto(dst, b, 0); err != nil {
+		dst.Release()
 		return nil, fmt.Errorf("copying to %s: %w", dev, err)
 	}
-	return there, nil
+	return dst, nil
 }
 
 // bodyOn returns body if it is on dev and aligned, and otherwise a copy of it in one
 // allocation. The caller must call release after use.
-func bodyOn(body Body, dev arrowbuf.Device) (there Body, release func(), err error) {
+func bodyOn(body Body, dev arrowbuf.Device) (onDev Body, release func(), err error) {
 	if whole, ok := body.(arrowbuf.Buffer); ok {
-		moved, err := copyIfElsewhere(whole, dev)
+		copied, err := copyIfElsewhere(whole, dev)
 		if err != nil {
 			return nil, nil, err
 		}
-		return moved, moved.Release, nil
+		return copied, copied.Release, nil
 	}
 	parts, ok := body.(Parts)
 	if !ok {
@@ -135,9 +135,9 @@ func bodyOn(body Body, dev arrowbuf.Device) (there Body, release func(), err err
 		return nil, nil, err
 	}
 	defer whole.Release() // its slices hold the memory
-	var moved Parts
+	var copied Parts
 	release = func() {
-		for _, part := range moved {
+		for _, part := range copied {
 			part.Buffer.Release()
 		}
 	}
@@ -145,7 +145,7 @@ func bodyOn(body Body, dev arrowbuf.Device) (there Body, release func(), err err
 		// One slice per part, because the bytes between the parts are undefined.
 		slice, err := whole.Slice(part.Offset, part.Buffer.Len())
 		if err == nil {
-			moved = append(moved, Part{part.Offset, slice})
+			copied = append(copied, Part{part.Offset, slice})
 			err = copyInto(whole, part.Buffer, part.Offset)
 		}
 		if err != nil {
@@ -153,7 +153,7 @@ func bodyOn(body Body, dev arrowbuf.Device) (there Body, release func(), err err
 			return nil, nil, fmt.Errorf("copying to %s: %w", dev, err)
 		}
 	}
-	return moved, release, nil
+	return copied, release, nil
 }
 
 // areOn reports whether all parts are on dev and aligned to 8 bytes.

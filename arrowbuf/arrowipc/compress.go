@@ -22,28 +22,28 @@ import (
 // arrow-go's writer with the same options, so that the bytes are equal. The sizes of
 // all buffers must be known before the first is written, so the compressed buffers
 // stay in memory until then.
-func (o *settings) compress(parts []bodyBuffer) error {
-	todo := make(chan int, len(parts))
-	for i := range parts {
-		if parts[i].length > 0 {
+func (o *settings) compress(buffers []bodyBuffer) error {
+	todo := make(chan int, len(buffers))
+	for i := range buffers {
+		if buffers[i].length > 0 {
 			todo <- i
 		}
 	}
 	close(todo)
-	var work errgroup.Group
+	var group errgroup.Group
 	for range min(runtime.GOMAXPROCS(0), len(todo)) {
-		work.Go(func() error {
+		group.Go(func() error {
 			encoder := compressors[o.codec].Get().(compressor)
 			defer compressors[o.codec].Put(encoder)
 			for i := range todo {
-				if err := o.compressBuffer(encoder, &parts[i]); err != nil {
+				if err := o.compressBuffer(encoder, &buffers[i]); err != nil {
 					return fmt.Errorf("compressing buffer %d: %w", i, err)
 				}
 			}
 			return nil
 		})
 	}
-	return work.Wait()
+	return group.Wait()
 }
 
 // compressor is a zstd or LZ4 encoder.
@@ -209,11 +209,11 @@ func (in *incomingMessage) decodeBody(body Body) ([]*memory.Buffer, error) {
 		return nil, err
 	}
 	defer whole.Release()
-	var work errgroup.Group
-	work.SetLimit(runtime.GOMAXPROCS(0))
+	var group errgroup.Group
+	group.SetLimit(runtime.GOMAXPROCS(0))
 	for i := range from {
 		if to[i].Length > 0 {
-			work.Go(func() error {
+			group.Go(func() error {
 				if err := in.decodeBuffer(whole, to[i], body, from[i], packed[i], in.requirements[i].swap); err != nil {
 					return in.bufferError(i, err)
 				}
@@ -221,7 +221,7 @@ func (in *incomingMessage) decodeBody(body Body) ([]*memory.Buffer, error) {
 			})
 		}
 	}
-	if err := work.Wait(); err != nil {
+	if err := group.Wait(); err != nil {
 		return nil, err
 	}
 	return sliceBody(whole, to)
@@ -266,16 +266,16 @@ func (in *incomingMessage) decodeBuffer(dst arrowbuf.Buffer, to Extent, body Bod
 
 // readRange returns a range of a body on the host, in place if possible.
 func readRange(body Body, r Extent) ([]byte, error) {
-	part, err := body.Slice(r.Offset, r.Length)
+	slice, err := body.Slice(r.Offset, r.Length)
 	if err != nil {
 		return nil, err
 	}
-	defer part.Release()
-	if host, ok := arrowbuf.HostBytes(part); ok {
+	defer slice.Release()
+	if host, ok := arrowbuf.HostBytes(slice); ok {
 		return host, nil
 	}
 	b := make([]byte, r.Length)
-	_, err = part.CopyToHost(b, 0)
+	_, err = slice.CopyToHost(b, 0)
 	return b, err
 }
 

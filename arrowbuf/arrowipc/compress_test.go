@@ -12,7 +12,7 @@ import (
 	"github.com/quiver-gpu/quiver/arrowbuf/arrowipc"
 )
 
-// The bytes are those of the Arrow columnar format, by hand.
+// The expected bytes follow from the Arrow columnar format.
 func TestSwapReversesByteOrder(t *testing.T) {
 	for _, c := range []struct {
 		dtype     arrow.DataType

@@ -84,12 +84,12 @@ func (p *planner) planArray(dtype arrow.DataType) (*arrayNode, error) {
 	if p.node >= len(p.batch.nodes) {
 		return nil, fmt.Errorf("the message has only %d arrays: %w", len(p.batch.nodes), arrow.ErrInvalid)
 	}
-	said := p.batch.nodes[p.node]
+	claimed := p.batch.nodes[p.node]
 	p.node++
-	if said.length < 0 || said.length > math.MaxInt64/64 || said.nulls < 0 || said.nulls > said.length {
-		return nil, fmt.Errorf("%d nulls of %d elements: %w", said.nulls, said.length, arrow.ErrInvalid)
+	if claimed.length < 0 || claimed.length > math.MaxInt64/64 || claimed.nulls < 0 || claimed.nulls > claimed.length {
+		return nil, fmt.Errorf("%d nulls of %d elements: %w", claimed.nulls, claimed.length, arrow.ErrInvalid)
 	}
-	n := &arrayNode{dtype: dtype, length: int(said.length), nulls: int(said.nulls)}
+	n := &arrayNode{dtype: dtype, length: int(claimed.length), nulls: int(claimed.nulls)}
 	storage := storageOf(dtype)
 	if err := p.planValidity(n, storage.ID()); err != nil {
 		return nil, fmt.Errorf("validity bitmap: %w", err)

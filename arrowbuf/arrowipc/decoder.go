@@ -140,12 +140,12 @@ func (in *incomingMessage) loadBody(body Body) ([]*memory.Buffer, error) {
 	if err := in.checkLengths(); err != nil {
 		return nil, err
 	}
-	there, release, err := bodyOn(body, in.dev)
+	onDev, release, err := bodyOn(body, in.dev)
 	if err != nil {
 		return nil, err
 	}
 	defer release()
-	return sliceBody(there, in.batch.buffers)
+	return sliceBody(onDev, in.batch.buffers)
 }
 
 // checkLengths checks the sizes of the buffers of a verbatim body.
@@ -214,10 +214,10 @@ func (d *Decoder) buildArray(n *arrayNode, buffers []*memory.Buffer) (arr arrow.
 
 // buildData returns the data of an array, with its dictionaries.
 func (d *Decoder) buildData(n *arrayNode, buffers []*memory.Buffer) (*array.Data, error) {
-	own := make([]*memory.Buffer, len(n.buffers))
+	selected := make([]*memory.Buffer, len(n.buffers))
 	for i, b := range n.buffers {
 		if b != noBuffer {
-			own[i] = buffers[b]
+			selected[i] = buffers[b]
 		}
 	}
 	var children []arrow.ArrayData
@@ -229,8 +229,8 @@ func (d *Decoder) buildData(n *arrayNode, buffers []*memory.Buffer) (*array.Data
 		}
 		children = append(children, data)
 	}
-	inside := append([]arrow.ArrayData(nil), children...)
-	data := array.NewData(n.dtype, n.length, own, inside, n.nulls, 0)
+	shared := append([]arrow.ArrayData(nil), children...)
+	data := array.NewData(n.dtype, n.length, selected, shared, n.nulls, 0)
 	if n.dictionary != nil {
 		values, err := d.dictionaryData(*n.dictionary)
 		if err != nil {
@@ -334,12 +334,12 @@ func (d *Decoder) concatenate(all []dictionaryBatch) (joined *array.Data, err er
 		return nil, err
 	}
 	defer host.Release()
-	there, err := arrowbuf.CopyArrayTo(host, d.dev)
+	onDev, err := arrowbuf.CopyArrayTo(host, d.dev)
 	if err != nil {
 		return nil, err
 	}
-	defer there.Release()
-	joined = there.Data().(*array.Data)
+	defer onDev.Release()
+	joined = onDev.Data().(*array.Data)
 	joined.Retain()
 	return joined, nil
 }

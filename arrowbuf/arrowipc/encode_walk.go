@@ -202,9 +202,9 @@ func (w *walker) addBitmap(v elementRange, b *memory.Buffer) error {
 		if err != nil {
 			return nil, err
 		}
-		moved := make([]byte, n)
-		bitutil.CopyBitmap(bits, v.offset%8, v.length, moved, 0)
-		return moved, nil
+		shifted := make([]byte, n)
+		bitutil.CopyBitmap(bits, v.offset%8, v.length, shifted, 0)
+		return shifted, nil
 	}))
 	return nil
 }
@@ -516,16 +516,16 @@ func (w *walker) addUnionOffsets(v elementRange, t *arrow.DenseUnionType, childr
 	if err != nil {
 		return fmt.Errorf("offsets: %w", err)
 	}
-	at, moved := integers.Slice{Bytes: b, Width: 4}, integers.Slice{Bytes: make([]byte, len(b)), Width: 4}
+	at, rebased := integers.Slice{Bytes: b, Width: 4}, integers.Slice{Bytes: make([]byte, len(b)), Width: 4}
 	starts, lengths := map[byte]int64{}, map[byte]int64{}
 	for i, id := range ids {
 		if _, seen := starts[id]; !seen {
 			starts[id] = at.At(i)
 		}
-		moved.Put(i, at.At(i)-starts[id])
-		lengths[id] = max(lengths[id], moved.At(i)+1)
+		rebased.Put(i, at.At(i)-starts[id])
+		lengths[id] = max(lengths[id], rebased.At(i)+1)
 	}
-	w.add(newComputed(int64(len(b)), func() ([]byte, error) { return moved.Bytes, nil }))
+	w.add(newComputed(int64(len(b)), func() ([]byte, error) { return rebased.Bytes, nil }))
 	for i, code := range t.TypeCodes() {
 		first, n := starts[byte(code)], lengths[byte(code)]
 		if first > 0 || n < int64(children[i].length) {

@@ -220,9 +220,9 @@ func canConcatenate(dtype arrow.DataType) bool {
 
 // hasPrefix reports whether arr begins with the values of first.
 func hasPrefix(arr, first arrow.Array) bool {
-	part := array.NewSlice(arr, 0, int64(first.Len()))
-	defer part.Release()
-	return arrowbuf.BitwiseEqual(part, first)
+	prefix := array.NewSlice(arr, 0, int64(first.Len()))
+	defer prefix.Release()
+	return arrowbuf.BitwiseEqual(prefix, first)
 }
 
 // EncodeRecordBatch returns the message of a record batch on any device, without its

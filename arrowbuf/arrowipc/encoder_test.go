@@ -24,9 +24,9 @@ var codedSchema = arrow.NewSchema([]arrow.Field{
 	{Name: "text", Type: arrow.BinaryTypes.String},
 }, nil)
 
-// coded is a batch of one row: the first value of a dictionary, in JSON, and a
-// text of the bytes between two offsets of "word".
-func coded(t *testing.T, dictionary string, from, to int32) arrow.RecordBatch {
+// jsonRow returns a batch of one row: the first value of a dictionary, which is
+// JSON, and the bytes of "word" between two offsets.
+func jsonRow(t *testing.T, dictionary string, from, to int32) arrow.RecordBatch {
 	t.Helper()
 	values, _, err := array.FromJSON(memory.DefaultAllocator, arrow.PrimitiveTypes.Float64, strings.NewReader(dictionary))
 	require.NoError(t, err)
@@ -38,8 +38,8 @@ func coded(t *testing.T, dictionary string, from, to int32) arrow.RecordBatch {
 	return array.NewRecordBatch(codedSchema, []arrow.Array{code, array.MakeFromData(text)}, 1)
 }
 
-// codes are the values that a reader of arrow-go finds in a stream.
-func codes(t *testing.T, stream []byte) []float64 {
+// readRows returns the values that arrow-go's reader finds in a stream.
+func readRows(t *testing.T, stream []byte) []float64 {
 	t.Helper()
 	r, err := ipc.NewReader(bytes.NewReader(stream))
 	require.NoError(t, err)
@@ -57,44 +57,44 @@ func TestEncoderResendsDictionaryAfterFailure(t *testing.T) {
 	var out bytes.Buffer
 	w, err := arrowipc.NewWriter(&out, codedSchema)
 	require.NoError(t, err)
-	require.NoError(t, w.Write(coded(t, `[1]`, 0, 4)))
+	require.NoError(t, w.Write(jsonRow(t, `[1]`, 0, 4)))
 	n := out.Len()
-	require.ErrorIs(t, w.Write(coded(t, `[2]`, 4, 0)), arrow.ErrInvalid, "offsets that fall")
+	require.ErrorIs(t, w.Write(jsonRow(t, `[2]`, 4, 0)), arrow.ErrInvalid, "offsets that fall")
 	assert.Equal(t, n, out.Len())
-	require.NoError(t, w.Write(coded(t, `[2]`, 0, 4)))
+	require.NoError(t, w.Write(jsonRow(t, `[2]`, 0, 4)))
 	require.NoError(t, w.Close())
-	assert.Equal(t, []float64{1, 2}, codes(t, out.Bytes()))
+	assert.Equal(t, []float64{1, 2}, readRows(t, out.Bytes()))
 }
 
 func TestEncoderComparesDictionariesBitwise(t *testing.T) {
 	var out bytes.Buffer
 	w, err := arrowipc.NewWriter(&out, codedSchema)
 	require.NoError(t, err)
-	require.NoError(t, w.Write(coded(t, `[1e-6]`, 0, 4)))
-	require.NoError(t, w.Write(coded(t, `[2e-6]`, 0, 4)))
+	require.NoError(t, w.Write(jsonRow(t, `[1e-6]`, 0, 4)))
+	require.NoError(t, w.Write(jsonRow(t, `[2e-6]`, 0, 4)))
 	require.NoError(t, w.Close())
-	assert.Equal(t, []float64{1e-6, 2e-6}, codes(t, out.Bytes()))
+	assert.Equal(t, []float64{1e-6, 2e-6}, readRows(t, out.Bytes()))
 	out.Reset()
 	w, err = arrowipc.NewWriter(&out, codedSchema)
 	require.NoError(t, err)
-	zeros := coded(t, `[0]`, 0, 4)
+	zeros := jsonRow(t, `[0]`, 0, 4)
 	require.NoError(t, w.Write(zeros))
-	require.NoError(t, w.Write(coded(t, `[-0.0]`, 0, 4)))
+	require.NoError(t, w.Write(jsonRow(t, `[-0.0]`, 0, 4)))
 	require.NoError(t, w.Write(zeros))
 	require.NoError(t, w.Close())
 	var signs []bool
-	for _, value := range codes(t, out.Bytes()) {
+	for _, value := range readRows(t, out.Bytes()) {
 		signs = append(signs, math.Signbit(value))
 	}
 	assert.Equal(t, []bool{false, true, false}, signs)
 }
 
-// On the host arrow-go refuses to make such arrays.
+// arrow-go rejects such arrays on the host.
 func TestEncoderRejectsShortBuffers(t *testing.T) {
 	cudatest.ForEachDevice(t, func(t *testing.T, dev *cudabuf.Device) {
 		for _, c := range []struct {
 			dtype  arrow.DataType
-			sizes  []int // of validity and values
+			sizes  []int // of the validity bitmap and the values
 			enough bool
 		}{
 			{arrow.PrimitiveTypes.Int64, []int{0, 9}, false},
@@ -138,7 +138,7 @@ func TestEncoderRejectsShortBuffers(t *testing.T) {
 	})
 }
 
-// Values that no reader could put behind others are sent anew.
+// Readers cannot append values of these types, so the dictionary is replaced.
 func TestEncoderReplacesGrownUnionDictionaries(t *testing.T) {
 	values := func(n int) arrow.Array {
 		ids, numbers := array.NewInt8Builder(memory.DefaultAllocator), array.NewInt32Builder(memory.DefaultAllocator)
@@ -176,7 +176,7 @@ func TestEncoderReplacesGrownUnionDictionaries(t *testing.T) {
 func TestCompressedBodiesMatchArrowGo(t *testing.T) {
 	mem := checked(t)
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
-		moved, host := there(t, batchOf(t, mem, 1000, true, types()...), dev)
+		moved, host := toDeviceAndBack(t, batchOf(t, mem, 1000, true, types()...), dev)
 		for _, codec := range []arrowipc.Codec{arrowipc.LZ4, arrowipc.Zstd} {
 			for _, savings := range []float64{0, 0.5} {
 				t.Run(fmt.Sprint(codec, savings), func(t *testing.T) {
@@ -185,14 +185,14 @@ func TestCompressedBodiesMatchArrowGo(t *testing.T) {
 						theirCodec = ipc.WithZstd()
 					}
 					batches := []arrow.RecordBatch{host, host}
-					want, err := theirs(t, true, batches, theirCodec, ipc.WithMinSpaceSavings(savings))
+					want, err := encodeWithArrowGo(t, true, batches, theirCodec, ipc.WithMinSpaceSavings(savings))
 					require.NoError(t, err)
-					got := ours(t, true, []arrow.RecordBatch{moved, moved}, arrowipc.WithCodec(codec), arrowipc.WithMinSavings(savings))
+					got := encodeWithQuiver(t, true, []arrow.RecordBatch{moved, moved}, arrowipc.WithCodec(codec), arrowipc.WithMinSavings(savings))
 					requireSameBytes(t, want, got)
 					for _, way := range []string{"reader", "device"} {
-						r, err := ways[way](t, got, dev)
+						r, err := inputKinds[way](t, got, dev)
 						require.NoError(t, err)
-						read, err := kept(t, r)
+						read, err := readAllBatches(t, r)
 						require.NoError(t, err)
 						r.Release()
 						require.Len(t, read, 2)
@@ -212,8 +212,8 @@ func TestOptionsRejectInvalidValues(t *testing.T) {
 	}
 }
 
-// words makes a batch of a dictionary array of words, one index each, and one of
-// lists of such.
+// words returns a batch of two columns: a dictionary array of words, one index each,
+// and lists of them.
 func words(t *testing.T, mem memory.Allocator, dev arrowbuf.Device, dictionary ...string) (moved, host arrow.RecordBatch) {
 	t.Helper()
 	dtype := &arrow.DictionaryType{IndexType: arrow.PrimitiveTypes.Int16, ValueType: arrow.BinaryTypes.String}
@@ -237,7 +237,7 @@ func words(t *testing.T, mem memory.Allocator, dev arrowbuf.Device, dictionary .
 	schema := arrow.NewSchema([]arrow.Field{{Name: "word", Type: dtype}, {Name: "words", Type: list.DataType()}}, nil)
 	batch := array.NewRecordBatch(schema, []arrow.Array{column, list}, int64(len(dictionary)))
 	defer batch.Release()
-	return there(t, batch, dev)
+	return toDeviceAndBack(t, batch, dev)
 }
 
 func TestWriterSendsDictionaryDeltasAndReplacements(t *testing.T) {
@@ -253,14 +253,14 @@ func TestWriterSendsDictionaryDeltasAndReplacements(t *testing.T) {
 			if deltas {
 				options = append(options, arrowipc.WithDeltas())
 			}
-			want, err := theirs(t, false, host, ipc.WithDictionaryDeltas(deltas))
+			want, err := encodeWithArrowGo(t, false, host, ipc.WithDictionaryDeltas(deltas))
 			require.NoError(t, err)
-			got := ours(t, false, moved, options...)
+			got := encodeWithQuiver(t, false, moved, options...)
 			requireSameBytes(t, want, got)
-			for name, open := range ways {
+			for name, open := range inputKinds {
 				r, err := open(t, got, dev)
 				require.NoError(t, err, name)
-				read, err := kept(t, r)
+				read, err := readAllBatches(t, r)
 				require.NoError(t, err, name)
 				r.Release()
 				require.Len(t, read, len(host))

@@ -15,8 +15,8 @@ import (
 func TestFileReaderConcurrentUse(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
 		word := &arrow.DictionaryType{IndexType: arrow.PrimitiveTypes.Int8, ValueType: arrow.BinaryTypes.String}
-		moved, host := there(t, batchOf(t, checked(t), 200, true, arrow.PrimitiveTypes.Int64, arrow.BinaryTypes.String, word), dev)
-		raw := ours(t, true, []arrow.RecordBatch{moved, moved, moved, moved})
+		moved, host := toDeviceAndBack(t, batchOf(t, checked(t), 200, true, arrow.PrimitiveTypes.Int64, arrow.BinaryTypes.String, word), dev)
+		raw := encodeWithQuiver(t, true, []arrow.RecordBatch{moved, moved, moved, moved})
 		r, err := arrowipc.NewFileReader(bytes.NewReader(raw), int64(len(raw)), dev)
 		require.NoError(t, err)
 		defer r.Release()

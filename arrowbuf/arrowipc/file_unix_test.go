@@ -18,12 +18,12 @@ import (
 func TestMapFileSharesPageCacheOnCPU(t *testing.T) {
 	mem := checked(t)
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
-		moved, host := there(t, batchOf(t, mem, 500, true, types()...), dev)
+		moved, host := toDeviceAndBack(t, batchOf(t, mem, 500, true, types()...), dev)
 		path := filepath.Join(t.TempDir(), "batches.arrow")
-		require.NoError(t, os.WriteFile(path, ours(t, true, []arrow.RecordBatch{moved, moved}), 0o600))
+		require.NoError(t, os.WriteFile(path, encodeWithQuiver(t, true, []arrow.RecordBatch{moved, moved}), 0o600))
 		r, err := arrowipc.MapFile(path, dev)
 		require.NoError(t, err)
-		got, err := kept(t, r)
+		got, err := readAllBatches(t, r)
 		require.NoError(t, err)
 		again, err := r.RecordBatchAt(0)
 		require.NoError(t, err)

@@ -26,8 +26,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// onDevices runs a test on the CPU and on each other kind of device. It fails
-// where the test leaves memory.
+// onDevices runs a test on the CPU and on each kind of device. It fails if the test
+// leaks memory.
 func onDevices(t *testing.T, test func(t *testing.T, dev arrowbuf.Device)) {
 	t.Helper()
 	t.Run("cpu", func(t *testing.T) { test(t, arrowbuf.CPU()) })
@@ -40,8 +40,8 @@ func checked(t testing.TB) memory.Allocator {
 	return mem
 }
 
-// types are the types that arrow-go can write: those of arraytest but an
-// extension over a dictionary, for which it has no schema.
+// types are the types that arrow-go can write: those of arraytest except an
+// extension over a dictionary, for which arrow-go has no schema.
 func types() (all []arrow.DataType) {
 	for _, dtype := range arraytest.Types {
 		ext, ok := dtype.(arrow.ExtensionType)
@@ -52,7 +52,7 @@ func types() (all []arrow.DataType) {
 	return all
 }
 
-// batchOf makes a batch of random columns.
+// batchOf returns a batch of random columns.
 func batchOf(t testing.TB, mem memory.Allocator, rows int, nulls bool, types ...arrow.DataType) arrow.RecordBatch {
 	t.Helper()
 	rng := rand.New(rand.NewPCG(3, uint64(rows)))
@@ -67,8 +67,9 @@ func batchOf(t testing.TB, mem memory.Allocator, rows int, nulls bool, types ...
 	return made
 }
 
-// there copies a batch to a device, and back to a host batch of the same buffers.
-func there(t testing.TB, batch arrow.RecordBatch, dev arrowbuf.Device) (moved, host arrow.RecordBatch) {
+// toDeviceAndBack copies a batch to a device, and back to a host batch with the same
+// buffers.
+func toDeviceAndBack(t testing.TB, batch arrow.RecordBatch, dev arrowbuf.Device) (moved, host arrow.RecordBatch) {
 	t.Helper()
 	moved, err := arrowbuf.CopyTo(batch, dev)
 	require.NoError(t, err)
@@ -79,8 +80,8 @@ func there(t testing.TB, batch arrow.RecordBatch, dev arrowbuf.Device) (moved, h
 	return moved, host
 }
 
-// theirs is what arrow-go's writer makes of batches.
-func theirs(t testing.TB, file bool, batches []arrow.RecordBatch, options ...ipc.Option) ([]byte, error) {
+// encodeWithArrowGo returns what arrow-go's writer makes of batches.
+func encodeWithArrowGo(t testing.TB, file bool, batches []arrow.RecordBatch, options ...ipc.Option) ([]byte, error) {
 	t.Helper()
 	var out bytes.Buffer
 	options = append(options, ipc.WithSchema(batches[0].Schema()))
@@ -88,7 +89,7 @@ func theirs(t testing.TB, file bool, batches []arrow.RecordBatch, options ...ipc
 		w, err := ipc.NewFileWriter(&out, options...)
 		require.NoError(t, err)
 		for _, batch := range batches {
-			if err := writeTheirs(w, batch); err != nil {
+			if err := writeWithArrowGo(w, batch); err != nil {
 				return nil, err
 			}
 		}
@@ -97,7 +98,7 @@ func theirs(t testing.TB, file bool, batches []arrow.RecordBatch, options ...ipc
 	}
 	w := ipc.NewWriter(&out, options...)
 	for _, batch := range batches {
-		if err := writeTheirs(w, batch); err != nil {
+		if err := writeWithArrowGo(w, batch); err != nil {
 			_ = w.Close()
 			return nil, err
 		}
@@ -106,8 +107,8 @@ func theirs(t testing.TB, file bool, batches []arrow.RecordBatch, options ...ipc
 	return out.Bytes(), nil
 }
 
-// ours is what this package's writer makes of batches.
-func ours(t testing.TB, file bool, batches []arrow.RecordBatch, options ...arrowipc.Option) []byte {
+// encodeWithQuiver returns what this package's writer makes of batches.
+func encodeWithQuiver(t testing.TB, file bool, batches []arrow.RecordBatch, options ...arrowipc.Option) []byte {
 	t.Helper()
 	var out bytes.Buffer
 	var w interface {

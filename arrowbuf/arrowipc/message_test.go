@@ -19,9 +19,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// pass gives the messages of batches to a decoder, their bodies in parts where they
-// lie, or joined in one buffer of the host.
-func pass(t *testing.T, dev arrowbuf.Device, joined bool, batches []arrow.RecordBatch, options ...arrowipc.Option) (came []arrow.RecordBatch) {
+// decodeMessages encodes batches and decodes the messages. Bodies are passed as
+// parts, or joined in one host buffer.
+func decodeMessages(t *testing.T, dev arrowbuf.Device, joined bool, batches []arrow.RecordBatch, options ...arrowipc.Option) (came []arrow.RecordBatch) {
 	t.Helper()
 	e, err := arrowipc.NewEncoder(batches[0].Schema(), options...)
 	require.NoError(t, err)
@@ -37,7 +37,7 @@ func pass(t *testing.T, dev arrowbuf.Device, joined bool, batches []arrow.Record
 			require.NoError(t, err)
 			var body arrowipc.Body = parts
 			if joined {
-				body = join(t, parts, m.BodyLength)
+				body = concatParts(t, parts, m.BodyLength)
 			}
 			out, err := d.Decode(m.Metadata, body)
 			require.NoError(t, err)
@@ -53,7 +53,7 @@ func pass(t *testing.T, dev arrowbuf.Device, joined bool, batches []arrow.Record
 	return came
 }
 
-func join(t *testing.T, parts arrowipc.Parts, n int64) arrowbuf.Buffer {
+func concatParts(t *testing.T, parts arrowipc.Parts, n int64) arrowbuf.Buffer {
 	t.Helper()
 	whole, err := arrowbuf.CPU().Alloc(n)
 	require.NoError(t, err)
@@ -71,7 +71,7 @@ func requireSame(t *testing.T, want arrow.RecordBatch, got arrow.RecordBatch, de
 	for _, column := range got.Columns() {
 		require.Equal(t, dev, arrowbuf.DeviceOf(column))
 	}
-	if dev != arrowbuf.CPU() { // arrow-go finds values of no bytes invalid
+	if dev != arrowbuf.CPU() { // arrow-go rejects empty value buffers
 		require.NoError(t, got.(*arrowbuf.RecordBatch).Validate())
 	}
 	back, err := arrowbuf.CopyTo(got, arrowbuf.CPU())
@@ -93,7 +93,7 @@ func TestMessagesOfAllTypesRoundTrip(t *testing.T) {
 		for _, dtype := range types() {
 			for _, nulls := range []bool{false, true} {
 				t.Run(fmt.Sprint(dtype, nulls), func(t *testing.T) {
-					moved, host := there(t, batchOf(t, mem, 100, nulls, dtype), dev)
+					moved, host := toDeviceAndBack(t, batchOf(t, mem, 100, nulls, dtype), dev)
 					for _, cut := range [][2]int64{{0, 100}, {0, 0}, {13, 77}} {
 						want, from := host.NewSlice(cut[0], cut[1]), moved.NewSlice(cut[0], cut[1])
 						defer want.Release()
@@ -102,7 +102,7 @@ func TestMessagesOfAllTypesRoundTrip(t *testing.T) {
 							joined bool
 							codec  arrowipc.Codec
 						}{{false, arrowipc.Uncompressed}, {true, arrowipc.Uncompressed}, {false, arrowipc.LZ4}, {true, arrowipc.Zstd}} {
-							came := pass(t, dev, how.joined, []arrow.RecordBatch{from}, arrowipc.WithCodec(how.codec))
+							came := decodeMessages(t, dev, how.joined, []arrow.RecordBatch{from}, arrowipc.WithCodec(how.codec))
 							require.Len(t, came, 1)
 							requireSame(t, want, came[0], dev)
 						}
@@ -115,7 +115,7 @@ func TestMessagesOfAllTypesRoundTrip(t *testing.T) {
 
 func TestDecodeSharesBodyOnDevice(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
-		moved, host := there(t, batchOf(t, checked(t), 1000, true, arrow.PrimitiveTypes.Int64, arrow.BinaryTypes.String), dev)
+		moved, host := toDeviceAndBack(t, batchOf(t, checked(t), 1000, true, arrow.PrimitiveTypes.Int64, arrow.BinaryTypes.String), dev)
 		slice := moved.NewSlice(64, 640)
 		defer slice.Release()
 		m, err := arrowipc.EncodeRecordBatch(slice)
@@ -145,7 +145,7 @@ func TestDecodeSharesBodyOnDevice(t *testing.T) {
 	})
 }
 
-// onDevice puts a body into one buffer of a device.
+// onDevice copies a body to one buffer of a device.
 func onDevice(t *testing.T, dev arrowbuf.Device, parts arrowipc.Parts, n int64) (arrowbuf.Buffer, func()) {
 	t.Helper()
 	whole, err := dev.Alloc(n)
@@ -159,7 +159,7 @@ func onDevice(t *testing.T, dev arrowbuf.Device, parts arrowipc.Parts, n int64) 
 
 func TestDecodeRejectsInvalidMessages(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
-		moved, _ := there(t, batchOf(t, checked(t), 100, true, arrow.PrimitiveTypes.Int64, arrow.BinaryTypes.String), dev)
+		moved, _ := toDeviceAndBack(t, batchOf(t, checked(t), 100, true, arrow.PrimitiveTypes.Int64, arrow.BinaryTypes.String), dev)
 		m, err := arrowipc.EncodeRecordBatch(moved)
 		require.NoError(t, err)
 		defer m.Release()
@@ -199,7 +199,7 @@ var someTypes = []arrow.DataType{
 func TestSerializeRecordBatchMatchesStream(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
 		for _, rows := range []int{0, 77, 20000} {
-			moved, host := there(t, batchOf(t, checked(t), rows, true, someTypes...), dev)
+			moved, host := toDeviceAndBack(t, batchOf(t, checked(t), rows, true, someTypes...), dev)
 			serialized, err := arrowipc.SerializeRecordBatch(moved, dev)
 			require.NoError(t, err)
 			defer serialized.Release()
@@ -219,7 +219,7 @@ func TestSerializeRecordBatchMatchesStream(t *testing.T) {
 
 func TestReadRecordBatchSharesMemory(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
-		moved, host := there(t, batchOf(t, checked(t), 77, true, someTypes...), dev)
+		moved, host := toDeviceAndBack(t, batchOf(t, checked(t), 77, true, someTypes...), dev)
 		serialized, err := arrowipc.SerializeRecordBatch(moved, dev)
 		require.NoError(t, err)
 		defer serialized.Release()
@@ -260,8 +260,8 @@ func TestReadRecordBatchRejectsInvalidBuffers(t *testing.T) {
 
 func TestReaderSharesStreamInDeviceMemory(t *testing.T) {
 	cudatest.ForEachDevice(t, func(t *testing.T, dev *cudabuf.Device) {
-		moved, host := there(t, batchOf(t, checked(t), 99, true, types()...), dev)
-		raw := ours(t, false, []arrow.RecordBatch{moved, moved})
+		moved, host := toDeviceAndBack(t, batchOf(t, checked(t), 99, true, types()...), dev)
+		raw := encodeWithQuiver(t, false, []arrow.RecordBatch{moved, moved})
 		there, err := dev.FromHost(raw)
 		require.NoError(t, err)
 		defer there.Release()
@@ -269,7 +269,7 @@ func TestReaderSharesStreamInDeviceMemory(t *testing.T) {
 		require.NoError(t, err)
 		r, err := arrowipc.NewReader(in, dev)
 		require.NoError(t, err)
-		got, err := kept(t, r)
+		got, err := readAllBatches(t, r)
 		require.NoError(t, err)
 		r.Release()
 		require.NoError(t, in.Close())
@@ -292,10 +292,10 @@ func TestReaderSharesStreamInDeviceMemory(t *testing.T) {
 
 func TestWriterToDeviceMemory(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
-		moved, _ := there(t, batchOf(t, checked(t), 99, true, types()...), dev)
+		moved, _ := toDeviceAndBack(t, batchOf(t, checked(t), 99, true, types()...), dev)
 		slice := moved.NewSlice(13, 77)
 		defer slice.Release()
-		want := ours(t, false, []arrow.RecordBatch{slice, moved})
+		want := encodeWithQuiver(t, false, []arrow.RecordBatch{slice, moved})
 		for _, home := range []arrowbuf.Device{dev, arrowbuf.CPU()} {
 			room, err := home.Alloc(int64(len(want)))
 			require.NoError(t, err)
@@ -342,7 +342,7 @@ func TestInspectReturnsBufferExtents(t *testing.T) {
 		require.NoError(t, err)
 		defer parts.Release()
 		require.Len(t, info.Buffers, 5) // validity, values; validity, offsets, values
-		for i, part := range parts {    // none is empty
+		for i, part := range parts {    // no buffer is empty
 			assert.Equal(t, arrowipc.Extent{Offset: part.Offset, Length: part.Buffer.Len()}, info.Buffers[i])
 		}
 		_, err = arrowipc.Inspect(m.Metadata[:len(m.Metadata)/2])

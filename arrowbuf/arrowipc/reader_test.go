@@ -24,8 +24,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// shared is the folder of test data of other projects.
-func shared(t testing.TB, folder string) string {
+// sharedTestdata is the folder of test data of other projects.
+func sharedTestdata(t testing.TB, folder string) string {
 	t.Helper()
 	path := filepath.Join("..", "..", "..", "shared", "data", "arrow-testing", folder)
 	if _, err := os.Stat(path); err != nil {
@@ -35,11 +35,11 @@ func shared(t testing.TB, folder string) string {
 	return path
 }
 
-// goldenFiles are the streams and files that Arrow's implementations test one
-// another with, of all versions.
+// goldenFiles are the streams and files of Arrow's integration tests, of all
+// versions.
 func goldenFiles(t testing.TB) (files []string) {
 	t.Helper()
-	root := shared(t, filepath.Join("arrow-ipc-stream", "integration"))
+	root := sharedTestdata(t, filepath.Join("arrow-ipc-stream", "integration"))
 	for _, kind := range []string{"*.stream", "*.arrow_file"} {
 		found, err := filepath.Glob(filepath.Join(root, "*", kind))
 		require.NoError(t, err)
@@ -49,8 +49,8 @@ func goldenFiles(t testing.TB) (files []string) {
 	return files
 }
 
-// kept reads all batches, which are released at the end of the test.
-func kept(t testing.TB, r array.RecordReader) (batches []arrow.RecordBatch, err error) {
+// readAllBatches reads all batches, which are released at the end of the test.
+func readAllBatches(t testing.TB, r array.RecordReader) (batches []arrow.RecordBatch, err error) {
 	t.Helper()
 	for r.Next() {
 		batch := r.RecordBatch()
@@ -64,14 +64,14 @@ func kept(t testing.TB, r array.RecordReader) (batches []arrow.RecordBatch, err 
 	return batches, r.Err()
 }
 
-// readTheirs reads a stream or file by arrow-go.
-func readTheirs(t testing.TB, mem memory.Allocator, raw []byte) (schema *arrow.Schema, batches []arrow.RecordBatch) {
+// readWithArrowGo reads a stream or file with arrow-go.
+func readWithArrowGo(t testing.TB, mem memory.Allocator, raw []byte) (schema *arrow.Schema, batches []arrow.RecordBatch) {
 	t.Helper()
 	if !bytes.HasPrefix(raw, []byte("ARROW1")) {
 		r, err := ipc.NewReader(bytes.NewReader(raw), ipc.WithAllocator(mem))
 		require.NoError(t, err)
 		defer r.Release()
-		batches, err := kept(t, r)
+		batches, err := readAllBatches(t, r)
 		require.NoError(t, err)
 		return r.Schema(), batches
 	}
@@ -87,8 +87,8 @@ func readTheirs(t testing.TB, mem memory.Allocator, raw []byte) (schema *arrow.S
 	return r.Schema(), batches
 }
 
-// ways are the kinds of input that a stream or file can be read from.
-var ways = map[string]func(t testing.TB, raw []byte, dev arrowbuf.Device) (array.RecordReader, error){
+// inputKinds are the kinds of input for a stream or file.
+var inputKinds = map[string]func(t testing.TB, raw []byte, dev arrowbuf.Device) (array.RecordReader, error){
 	"reader": func(t testing.TB, raw []byte, dev arrowbuf.Device) (array.RecordReader, error) {
 		if isFile(raw) {
 			return arrowipc.NewFileReader(bytes.NewReader(raw), int64(len(raw)), dev)
@@ -132,16 +132,16 @@ func TestGoldenFilesReadAsArrowGo(t *testing.T) {
 		for _, file := range files {
 			raw, err := os.ReadFile(file)
 			require.NoError(t, err)
-			for way, open := range ways {
+			for way, open := range inputKinds {
 				t.Run(filepath.Base(filepath.Dir(file))+"/"+filepath.Base(file)+"/"+way, func(t *testing.T) {
-					schema, want := readTheirs(t, mem, raw)
+					schema, want := readWithArrowGo(t, mem, raw)
 					r, err := open(t, raw, dev)
 					if errors.Is(err, errors.ErrUnsupported) {
 						t.Skip(err)
 					}
 					require.NoError(t, err)
 					require.True(t, schema.Equal(r.Schema()), "%v\n%v", schema, r.Schema())
-					got, err := kept(t, r)
+					got, err := readAllBatches(t, r)
 					r.Release()
 					require.NoError(t, err)
 					require.Len(t, got, len(want))
@@ -162,22 +162,22 @@ func TestGoldenFilesWrittenAsArrowGo(t *testing.T) {
 			raw, err := os.ReadFile(file)
 			require.NoError(t, err)
 			t.Run(filepath.Base(filepath.Dir(file))+"/"+filepath.Base(file), func(t *testing.T) {
-				_, host := readTheirs(t, mem, raw)
+				_, host := readWithArrowGo(t, mem, raw)
 				if len(host) == 0 {
 					return
 				}
-				r, err := ways["reader"](t, raw, dev)
+				r, err := inputKinds["reader"](t, raw, dev)
 				require.NoError(t, err)
-				got, err := kept(t, r)
+				got, err := readAllBatches(t, r)
 				r.Release()
 				require.NoError(t, err)
 				for _, file := range []bool{false, true} {
-					want, err := theirs(t, file, host)
+					want, err := encodeWithArrowGo(t, file, host)
 					if err != nil {
 						assert.True(t, strings.Contains(err.Error(), "eplacement"), err)
 						continue
 					}
-					requireSameBytes(t, want, ours(t, file, got))
+					requireSameBytes(t, want, encodeWithQuiver(t, file, got))
 				}
 			})
 		}
@@ -187,11 +187,11 @@ func TestGoldenFilesWrittenAsArrowGo(t *testing.T) {
 func TestReaderAllocatesPipeBodyGradually(t *testing.T) {
 	defer arrowipc.SetFirstAlloc(1000)()
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
-		moved, host := there(t, batchOf(t, checked(t), 3000, true, types()...), dev)
-		raw := ours(t, false, []arrow.RecordBatch{moved})
-		r, err := ways["pipe"](t, raw, dev)
+		moved, host := toDeviceAndBack(t, batchOf(t, checked(t), 3000, true, types()...), dev)
+		raw := encodeWithQuiver(t, false, []arrow.RecordBatch{moved})
+		r, err := inputKinds["pipe"](t, raw, dev)
 		require.NoError(t, err)
-		got, err := kept(t, r)
+		got, err := readAllBatches(t, r)
 		r.Release()
 		require.NoError(t, err)
 		require.Len(t, got, 1)
@@ -202,8 +202,8 @@ func TestReaderAllocatesPipeBodyGradually(t *testing.T) {
 
 func TestReaderStopsAtEndOfStream(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
-		moved, host := there(t, batchOf(t, checked(t), 50, true, someTypes...), dev)
-		one := ours(t, false, []arrow.RecordBatch{moved})
+		moved, host := toDeviceAndBack(t, batchOf(t, checked(t), 50, true, someTypes...), dev)
+		one := encodeWithQuiver(t, false, []arrow.RecordBatch{moved})
 		for name, in := range map[string]io.Reader{
 			"seekable": bytes.NewReader(append(one, one...)),
 			"pipe":     io.MultiReader(bytes.NewReader(one), bytes.NewReader(one)),
@@ -211,7 +211,7 @@ func TestReaderStopsAtEndOfStream(t *testing.T) {
 			for range 2 {
 				r, err := arrowipc.NewReader(in, dev)
 				require.NoError(t, err, name)
-				got, err := kept(t, r)
+				got, err := readAllBatches(t, r)
 				r.Release()
 				require.NoError(t, err)
 				require.Len(t, got, 1)
@@ -225,8 +225,8 @@ func TestReaderStopsAtEndOfStream(t *testing.T) {
 
 func TestReaderCopiesMisalignedBody(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
-		moved, host := there(t, batchOf(t, checked(t), 50, true, someTypes...), dev)
-		raw := append([]byte("123"), ours(t, false, []arrow.RecordBatch{moved})...)
+		moved, host := toDeviceAndBack(t, batchOf(t, checked(t), 50, true, someTypes...), dev)
+		raw := append([]byte("123"), encodeWithQuiver(t, false, []arrow.RecordBatch{moved})...)
 		whole, err := dev.Alloc(int64(len(raw)))
 		require.NoError(t, err)
 		defer whole.Release()
@@ -237,7 +237,7 @@ func TestReaderCopiesMisalignedBody(t *testing.T) {
 		defer odd.Release()
 		r, err := arrowipc.NewReader(arrowipc.NewBufferReader(odd), dev)
 		require.NoError(t, err)
-		got, err := kept(t, r)
+		got, err := readAllBatches(t, r)
 		r.Release()
 		require.NoError(t, err)
 		require.Len(t, got, 1)
@@ -249,7 +249,7 @@ func TestReaderCopiesMisalignedBody(t *testing.T) {
 	})
 }
 
-// Each call of the driver fails in turn.
+// Each driver call fails in turn.
 func TestDeviceFailureReleasesMemory(t *testing.T) {
 	batch, _ := arraytest.Wide(t, memory.DefaultAllocator, 4, 1200<<10)
 	for name, run := range map[string]func(dev arrowbuf.Device, raw []byte) error{
@@ -288,7 +288,7 @@ func TestDeviceFailureReleasesMemory(t *testing.T) {
 		},
 	} {
 		for _, codec := range []arrowipc.Codec{arrowipc.Uncompressed, arrowipc.LZ4} {
-			raw := ours(t, true, []arrow.RecordBatch{batch}, arrowipc.WithCodec(codec))
+			raw := encodeWithQuiver(t, true, []arrow.RecordBatch{batch}, arrowipc.WithCodec(codec))
 			failed, done := 0, false
 			for n := int64(1); !done; n++ {
 				t.Run(fmt.Sprint(name, codec, n), func(t *testing.T) {

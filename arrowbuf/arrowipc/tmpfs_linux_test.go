@@ -14,8 +14,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// ramDisk is a folder of tmpfs, or the test is skipped.
-func ramDisk(t testing.TB) string {
+// tmpfsDir returns a folder on tmpfs, or skips the test.
+func tmpfsDir(t testing.TB) string {
 	t.Helper()
 	folder, err := os.MkdirTemp("/dev/shm", "quiver")
 	if err != nil {
@@ -26,20 +26,20 @@ func ramDisk(t testing.TB) string {
 }
 
 func TestWriterToTmpfsWritesSameBytes(t *testing.T) {
-	folder := ramDisk(t)
+	folder := tmpfsDir(t)
 	mem := checked(t)
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
 		batch, _ := arraytest.Wide(t, mem, 8, 10<<20)
-		moved, _ := there(t, batch, dev)
+		moved, _ := toDeviceAndBack(t, batch, dev)
 		slice := moved.NewSlice(777, moved.NumRows()-3)
 		defer slice.Release()
 		batches := []arrow.RecordBatch{slice, moved}
-		want := ours(t, true, batches)
+		want := encodeWithQuiver(t, true, batches)
 		for name, flags := range map[string]int{"mapped": os.O_RDWR, "written": os.O_WRONLY, "appended": os.O_RDWR | os.O_APPEND} {
 			path := filepath.Join(folder, name)
 			file, err := os.OpenFile(path, flags|os.O_CREATE|os.O_TRUNC, 0o600)
 			require.NoError(t, err)
-			_, err = file.WriteString("12345") // whatever is there stays
+			_, err = file.WriteString("12345") // existing bytes must stay
 			require.NoError(t, err)
 			w, err := arrowipc.NewFileWriter(file, moved.Schema())
 			require.NoError(t, err)

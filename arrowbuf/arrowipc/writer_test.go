@@ -18,7 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func writeTheirs(w interface{ Write(arrow.RecordBatch) error }, batch arrow.RecordBatch) (err error) {
+func writeWithArrowGo(w interface{ Write(arrow.RecordBatch) error }, batch arrow.RecordBatch) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			err = fmt.Errorf("panic: %v", p)
@@ -34,7 +34,7 @@ func TestWriterMatchesArrowGo(t *testing.T) {
 			for _, rows := range []int{0, 1, 100} {
 				for _, nulls := range []bool{false, true} {
 					t.Run(fmt.Sprintf("%s/%d/%v", dtype, rows, nulls), func(t *testing.T) {
-						moved, host := there(t, batchOf(t, mem, rows, nulls, dtype), dev)
+						moved, host := toDeviceAndBack(t, batchOf(t, mem, rows, nulls, dtype), dev)
 						requireSameFiles(t, host, moved)
 						for _, cut := range [][2]int64{{0, 1}, {1, 100}, {13, 77}, {64, 100}, {8, 16}, {50, 50}} {
 							if cut[1] <= int64(rows) {
@@ -51,19 +51,20 @@ func TestWriterMatchesArrowGo(t *testing.T) {
 	})
 }
 
-// requireSameFiles writes a device batch, and the same on the host by arrow-go.
+// requireSameFiles compares the files that this package writes of a device batch,
+// and arrow-go of the same batch on the host.
 func requireSameFiles(t *testing.T, host, moved arrow.RecordBatch) {
 	t.Helper()
 	for _, file := range []bool{false, true} {
-		want, err := theirs(t, file, []arrow.RecordBatch{host, host})
-		got := ours(t, file, []arrow.RecordBatch{moved, moved})
-		if err == nil && !unwritable(host.Column(0).Data()) {
+		want, err := encodeWithArrowGo(t, file, []arrow.RecordBatch{host, host})
+		got := encodeWithQuiver(t, file, []arrow.RecordBatch{moved, moved})
+		if err == nil && !arrowGoCannotWrite(host.Column(0).Data()) {
 			requireSameBytes(t, want, got)
 			continue
 		}
-		// arrow-go fails, or writes what lies in memory behind the type ids.
-		require.True(t, unwritable(host.Column(0).Data()), err)
-		r, err := ipc.NewReader(bytes.NewReader(ours(t, false, []arrow.RecordBatch{moved})))
+		// arrow-go fails, or writes memory past the type ids.
+		require.True(t, arrowGoCannotWrite(host.Column(0).Data()), err)
+		r, err := ipc.NewReader(bytes.NewReader(encodeWithQuiver(t, false, []arrow.RecordBatch{moved})))
 		require.NoError(t, err)
 		require.True(t, r.Next(), r.Err())
 		require.True(t, array.RecordEqual(host, r.RecordBatch()), "%v\n%v", host, r.RecordBatch())
@@ -71,9 +72,9 @@ func requireSameFiles(t *testing.T, host, moved arrow.RecordBatch) {
 	}
 }
 
-// unwritable tells whether arrow-go cannot write a slice: of unions it takes more
-// bytes than there are, and of list views it finds no smallest offset.
-func unwritable(data arrow.ArrayData) bool {
+// arrowGoCannotWrite reports whether arrow-go fails to write a slice: of unions it
+// reads past the end, and of list views it finds no smallest offset.
+func arrowGoCannotWrite(data arrow.ArrayData) bool {
 	switch data.DataType().ID() {
 	case arrow.SPARSE_UNION, arrow.DENSE_UNION, arrow.LIST_VIEW, arrow.LARGE_LIST_VIEW:
 		return data.Offset() > 0
@@ -132,7 +133,7 @@ func TestEncodeRejectsNil(t *testing.T) {
 	require.ErrorIs(t, err, arrow.ErrInvalid)
 }
 
-// bare is a batch of one column, of which nothing is checked.
+// bare is a batch of one column, without checks.
 type bare struct {
 	arrow.RecordBatch
 	schema *arrow.Schema
@@ -158,9 +159,9 @@ func (c bareColumn) Len() int                 { return c.data.Len() }
 func TestWriterStopsAfterOutputFailure(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
 		batch, _ := arraytest.Wide(t, checked(t), 8, 10<<20)
-		moved, _ := there(t, batch, dev)
+		moved, _ := toDeviceAndBack(t, batch, dev)
 		for _, room := range []int{0, 100, 5000, 1 << 20, 7 << 20} {
-			w, err := arrowipc.NewWriter(&short{room: room}, moved.Schema())
+			w, err := arrowipc.NewWriter(&limitedWriter{left: room}, moved.Schema())
 			if err == nil {
 				err = w.Write(moved)
 			}
@@ -173,13 +174,13 @@ func TestWriterStopsAfterOutputFailure(t *testing.T) {
 	})
 }
 
-// short takes so many bytes.
-type short struct{ room int }
+// limitedWriter accepts a limited number of bytes.
+type limitedWriter struct{ left int }
 
-func (s *short) Write(b []byte) (int, error) {
-	if len(b) > s.room {
-		return s.room, os.ErrDeadlineExceeded
+func (s *limitedWriter) Write(b []byte) (int, error) {
+	if len(b) > s.left {
+		return s.left, os.ErrDeadlineExceeded
 	}
-	s.room -= len(b)
+	s.left -= len(b)
 	return len(b), nil
 }
