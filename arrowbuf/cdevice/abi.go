@@ -81,26 +81,26 @@ func (s *DeviceStream) Released() bool { return s.release == 0 }
 
 // Release gives the struct back to its producer, as a consumer does. It does
 // nothing to one that is released.
-func (s *Schema) Release() { endOf(s.release, unsafe.Pointer(s)) }
+func (s *Schema) Release() { callRelease(s.release, unsafe.Pointer(s)) }
 
 // Release gives the struct back to its producer, as a consumer does. It does
 // nothing to one that is released.
-func (a *Array) Release() { endOf(a.release, unsafe.Pointer(a)) }
+func (a *Array) Release() { callRelease(a.release, unsafe.Pointer(a)) }
 
 // Release gives the struct back to its producer, as a consumer does. It does
 // nothing to one that is released.
-func (a *DeviceArray) Release() { endOf(a.array.release, unsafe.Pointer(a)) }
+func (a *DeviceArray) Release() { callRelease(a.array.release, unsafe.Pointer(a)) }
 
 // Release gives the struct back to its producer, as a consumer does. It does
 // nothing to one that is released.
-func (s *Stream) Release() { endOf(s.release, unsafe.Pointer(s)) }
+func (s *Stream) Release() { callRelease(s.release, unsafe.Pointer(s)) }
 
 // Release gives the struct back to its producer, as a consumer does. It does
 // nothing to one that is released.
-func (s *DeviceStream) Release() { endOf(s.release, unsafe.Pointer(s)) }
+func (s *DeviceStream) Release() { callRelease(s.release, unsafe.Pointer(s)) }
 
-// endOf calls the release of a struct.
-func endOf(release uintptr, self unsafe.Pointer) {
+// callRelease calls the release of a struct.
+func callRelease(release uintptr, self unsafe.Pointer) {
 	if release != 0 {
 		call(release, uintptr(self))
 	}
@@ -138,8 +138,8 @@ func move[T Schema | Array | DeviceArray | Stream | DeviceStream](from *T) *T {
 // indirection says to vet that it is meant.
 func pointer(address uintptr) unsafe.Pointer { return *(*unsafe.Pointer)(unsafe.Pointer(&address)) }
 
-// addresses copies an array of n pointers.
-func addresses(address uintptr, n int64) []uintptr {
+// readPointers copies an array of n pointers.
+func readPointers(address uintptr, n int64) []uintptr {
 	if n == 0 {
 		return nil
 	}
@@ -163,8 +163,8 @@ func cString(address uintptr) string {
 // C's, or what is pinned.
 func addressOf[T any](p *T) uintptr { return uintptr(unsafe.Pointer(p)) }
 
-// keep pins a slice for C, which gets its address, 0 if there is nothing in it.
-func keep[T any](pinned *runtime.Pinner, s []T) uintptr {
+// pinSlice pins a slice for C, which gets its address, 0 if there is nothing in it.
+func pinSlice[T any](pinned *runtime.Pinner, s []T) uintptr {
 	if len(s) == 0 {
 		return 0
 	}
@@ -172,22 +172,22 @@ func keep[T any](pinned *runtime.Pinner, s []T) uintptr {
 	return addressOf(unsafe.SliceData(s))
 }
 
-// given is what C has: by the number in the private_data of a struct, since the
+// exported is what C has: by the number in the private_data of a struct, since the
 // consumer may move the struct itself.
 var (
-	given   sync.Map // uintptr -> *schemaNode, *arrayNode or *source
-	tickets atomic.Uintptr
+	handles    sync.Map // uintptr -> *schemaNode, *arrayNode or *source
+	lastHandle atomic.Uintptr
 )
 
-func give(what any) (private uintptr) {
-	private = tickets.Add(1)
-	given.Store(private, what)
+func newHandle(what any) (private uintptr) {
+	private = lastHandle.Add(1)
+	handles.Store(private, what)
 	return private
 }
 
-// takeBack ends what was given, once.
-func takeBack[T any](private uintptr) (what T, ok bool) {
-	found, ok := given.LoadAndDelete(private)
+// removeHandle ends what was given, once.
+func removeHandle[T any](private uintptr) (what T, ok bool) {
+	found, ok := handles.LoadAndDelete(private)
 	if !ok {
 		return what, false
 	}

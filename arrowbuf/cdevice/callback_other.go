@@ -16,9 +16,9 @@ type callbacks struct {
 
 func functions() callbacks { return callbacks{} }
 
-// supported is nil where C code can be called. Nothing below is reached where it
+// checkSupported is nil where C code can be called. Nothing below is reached where it
 // is not.
-func supported() error {
+func checkSupported() error {
 	return fmt.Errorf("the C data interface on %s: %w", runtime.GOOS, errors.ErrUnsupported)
 }
 

@@ -33,10 +33,10 @@ func sharerOf(dev arrowbuf.Device) (Sharer, error) {
 	return s, nil
 }
 
-// find returns the device that memory of a type and number is imported to: one
+// findDevice returns the device that memory of a type and number is imported to: one
 // of those given, or the CPU. The memory that a GPU has page-locked, its Host,
 // need not be named beside it, and managed memory is the GPU's.
-func find(kind arrowbuf.DeviceType, id int64, devices []arrowbuf.Device) (arrowbuf.Device, error) {
+func findDevice(kind arrowbuf.DeviceType, id int64, devices []arrowbuf.Device) (arrowbuf.Device, error) {
 	if kind == arrowbuf.DeviceCPU {
 		return arrowbuf.CPU(), nil
 	}
@@ -57,7 +57,7 @@ func find(kind arrowbuf.DeviceType, id int64, devices []arrowbuf.Device) (arrowb
 	return nil, fmt.Errorf("its memory is on %v:%d, and the devices given are [%s]: %w", kind, id, strings.Join(names, ", "), arrowbuf.ErrDevice)
 }
 
-// readable tells whether the host may read what is on a device.
-func readable(dev arrowbuf.Device) bool {
+// hostReadable tells whether the host may read what is on a device.
+func hostReadable(dev arrowbuf.Device) bool {
 	return dev.Type() == arrowbuf.DeviceCPU || dev.Type() == arrowbuf.DeviceCUDAHost
 }

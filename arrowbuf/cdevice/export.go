@@ -30,9 +30,9 @@ import (
 func ExportArray(arr arrow.Array, dev arrowbuf.Device, out *DeviceArray) error {
 	return export(dev, out, "exporting an array", func(x *exporter) (*arrayNode, error) {
 		if arr == nil {
-			return nil, refuse("there is none")
+			return nil, invalidf("there is none")
 		}
-		return x.array(arr.Data(), top)
+		return x.exportArray(arr.Data(), rootPath)
 	})
 }
 
@@ -42,9 +42,9 @@ func ExportArray(arr arrow.Array, dev arrowbuf.Device, out *DeviceArray) error {
 func ExportBatch(batch arrow.RecordBatch, dev arrowbuf.Device, out *DeviceArray) error {
 	return export(dev, out, "exporting a record batch", func(x *exporter) (*arrayNode, error) {
 		if batch == nil {
-			return nil, refuse("there is none")
+			return nil, invalidf("there is none")
 		}
-		return x.batch(batch)
+		return x.exportBatch(batch)
 	})
 }
 
@@ -52,7 +52,7 @@ func ExportBatch(batch arrow.RecordBatch, dev arrowbuf.Device, out *DeviceArray)
 // knows no other device.
 func ExportCPUArray(arr arrow.Array, out *Array) error {
 	if out == nil {
-		return nowhere("exporting an array")
+		return errNilStruct("exporting an array")
 	}
 	var a DeviceArray
 	if err := ExportArray(arr, arrowbuf.CPU(), &a); err != nil {
@@ -66,7 +66,7 @@ func ExportCPUArray(arr arrow.Array, out *Array) error {
 // no other device.
 func ExportCPUBatch(batch arrow.RecordBatch, out *Array) error {
 	if out == nil {
-		return nowhere("exporting a record batch")
+		return errNilStruct("exporting a record batch")
 	}
 	var a DeviceArray
 	if err := ExportBatch(batch, arrowbuf.CPU(), &a); err != nil {
@@ -76,16 +76,16 @@ func ExportCPUBatch(batch arrow.RecordBatch, out *Array) error {
 	return nil
 }
 
-func nowhere(doing string) error {
-	return fmt.Errorf("%s: %w", doing, refuse("there is no struct to fill out"))
+func errNilStruct(doing string) error {
+	return fmt.Errorf("%s: %w", doing, invalidf("there is no struct to fill out"))
 }
 
 func export(dev arrowbuf.Device, out *DeviceArray, doing string, build func(x *exporter) (*arrayNode, error)) error {
-	if err := supported(); err != nil {
+	if err := checkSupported(); err != nil {
 		return err
 	}
 	if out == nil {
-		return nowhere(doing)
+		return errNilStruct(doing)
 	}
 	err := exportOn(dev, out, build)
 	if err != nil {
@@ -102,21 +102,21 @@ func exportOn(dev arrowbuf.Device, out *DeviceArray, build func(x *exporter) (*a
 	x, given := &exporter{dev: dev}, false
 	defer func() {
 		if !given {
-			x.giveUp()
+			x.releaseNodes()
 		}
-		releaseAll(x.shown)
+		releaseAll(x.buffers)
 	}()
-	defer guard(&err)
+	defer panicToError(&err)
 	root, err := build(x)
 	if err != nil {
 		return err
 	}
 	if sharer != nil {
-		if root.event, root.done, err = sharer.EventAfter(x.shown...); err != nil {
+		if root.event, root.eventDone, err = sharer.EventAfter(x.buffers...); err != nil {
 			return err
 		}
 	}
-	root.give()
+	root.publish()
 	given = true
 	*out = DeviceArray{array: root.array, deviceID: dev.ID(), deviceType: int32(dev.Type())}
 	if sharer != nil {
@@ -127,29 +127,29 @@ func exportOn(dev arrowbuf.Device, out *DeviceArray, build func(x *exporter) (*a
 
 // exporter collects what an export shows.
 type exporter struct {
-	dev   arrowbuf.Device
-	nodes []*arrayNode
-	shown []arrowbuf.Buffer
+	dev     arrowbuf.Device
+	nodes   []*arrayNode
+	buffers []arrowbuf.Buffer
 }
 
-// giveUp lets go of what was collected.
-func (x *exporter) giveUp() {
+// releaseNodes lets go of what was collected.
+func (x *exporter) releaseNodes() {
 	for _, n := range x.nodes {
 		n.release()
 	}
 }
 
-func (x *exporter) node(length, nulls, offset int) *arrayNode {
+func (x *exporter) newNode(length, nulls, offset int) *arrayNode {
 	n := &arrayNode{array: Array{length: int64(length), nulls: int64(nulls), offset: int64(offset)}}
 	x.nodes = append(x.nodes, n)
 	return n
 }
 
-func (x *exporter) batch(batch arrow.RecordBatch) (*arrayNode, error) {
-	n := x.node(int(batch.NumRows()), 0, 0)
+func (x *exporter) exportBatch(batch arrow.RecordBatch) (*arrayNode, error) {
+	n := x.newNode(int(batch.NumRows()), 0, 0)
 	n.buffers = []uintptr{0} // all rows are valid
 	for i, column := range batch.Columns() {
-		c, err := x.array(column.Data(), top.child(batch.ColumnName(i)))
+		c, err := x.exportArray(column.Data(), rootPath.child(batch.ColumnName(i)))
 		if err != nil {
 			return nil, err
 		}
@@ -158,22 +158,22 @@ func (x *exporter) batch(batch arrow.RecordBatch) (*arrayNode, error) {
 	return n, nil
 }
 
-func (x *exporter) array(data arrow.ArrayData, at path) (*arrayNode, error) {
+func (x *exporter) exportArray(data arrow.ArrayData, at path) (*arrayNode, error) {
 	storage := storageOf(data.DataType())
 	if _, _, err := formatOf(storage); err != nil {
 		return nil, at.wrap(err)
 	}
-	if err := x.check(data, storage); err != nil {
+	if err := x.checkLengths(data, storage); err != nil {
 		return nil, at.wrap(err)
 	}
 	nulls := data.NullN()
 	if all := data.Buffers(); storage.ID() != arrow.NULL && (len(all) == 0 || all[0] == nil || all[0].Len() == 0) {
 		nulls = 0
 	}
-	n := x.node(data.Len(), nulls, data.Offset())
+	n := x.newNode(data.Len(), nulls, data.Offset())
 	data.Retain()
-	n.held = data
-	if err := x.buffers(n, data, layoutOf(storage)); err != nil {
+	n.data = data
+	if err := x.exportBuffers(n, data, layoutOf(storage)); err != nil {
 		return nil, at.wrap(err)
 	}
 	if n.array.nulls < 0 && x.dev == arrowbuf.CPU() {
@@ -181,13 +181,13 @@ func (x *exporter) array(data arrow.ArrayData, at path) (*arrayNode, error) {
 	}
 	fields := fieldsOf(storage)
 	if len(fields) != len(data.Children()) {
-		return nil, at.refuse("%d children of a type with %d, %s", len(data.Children()), len(fields), storage)
+		return nil, at.invalidf("%d children of a type with %d, %s", len(data.Children()), len(fields), storage)
 	}
 	for i, child := range data.Children() {
 		if d, ok := child.(*array.Data); !ok || d == nil {
-			return nil, at.child(fields[i].Name).refuse("the array is missing")
+			return nil, at.child(fields[i].Name).invalidf("the array is missing")
 		}
-		c, err := x.array(child, at.child(fields[i].Name))
+		c, err := x.exportArray(child, at.child(fields[i].Name))
 		if err != nil {
 			return nil, err
 		}
@@ -196,10 +196,10 @@ func (x *exporter) array(data arrow.ArrayData, at path) (*arrayNode, error) {
 	if storage.ID() == arrow.DICTIONARY {
 		dictionary, ok := data.Dictionary().(*array.Data)
 		if !ok || dictionary == nil {
-			return nil, at.refuse("a dictionary array without its dictionary")
+			return nil, at.invalidf("a dictionary array without its dictionary")
 		}
 		var err error
-		n.dictionary, err = x.array(dictionary, at.child("dictionary"))
+		n.dictionary, err = x.exportArray(dictionary, at.child("dictionary"))
 		return n, err
 	}
 	return n, nil
@@ -220,18 +220,18 @@ type arrayNode struct {
 	children   []*arrayNode
 	pointers   []uintptr // to the children
 	dictionary *arrayNode
-	held       arrow.ArrayData // nil for a record batch, whose columns are held
+	data       arrow.ArrayData // nil for a record batch, whose columns are held
 	sizes      *memory.Buffer  // of the buffers of views
 	event      uintptr         // where the struct's sync_event points to
-	done       func()          // with the event
+	eventDone  func()          // with the event
 	pinned     runtime.Pinner
 }
 
-// give hands the node and all below it to C.
-func (n *arrayNode) give() {
+// publish hands the node and all below it to C.
+func (n *arrayNode) publish() {
 	n.pinned.Pin(n)
-	if n.held != nil {
-		for _, b := range n.held.Buffers() {
+	if n.data != nil {
+		for _, b := range n.data.Buffers() {
 			// Memory of Go; any other stays where it is.
 			if b != nil && b.Len() > 0 {
 				n.pinned.Pin(unsafe.SliceData(b.Buf()))
@@ -242,74 +242,74 @@ func (n *arrayNode) give() {
 		n.pinned.Pin(unsafe.SliceData(n.sizes.Buf()))
 	}
 	a := &n.array
-	a.nBuffers, a.buffers = int64(len(n.buffers)), keep(&n.pinned, n.buffers)
+	a.nBuffers, a.buffers = int64(len(n.buffers)), pinSlice(&n.pinned, n.buffers)
 	for _, child := range n.children {
-		child.give()
+		child.publish()
 		n.pointers = append(n.pointers, addressOf(&child.array))
 	}
-	a.nChildren, a.children = int64(len(n.pointers)), keep(&n.pinned, n.pointers)
+	a.nChildren, a.children = int64(len(n.pointers)), pinSlice(&n.pinned, n.pointers)
 	if n.dictionary != nil {
-		n.dictionary.give()
+		n.dictionary.publish()
 		a.dictionary = addressOf(&n.dictionary.array)
 	}
-	a.release, a.private = functions().releaseArray, give(n)
+	a.release, a.private = functions().releaseArray, newHandle(n)
 }
 
 // release lets go of the memory that the node alone keeps.
 func (n *arrayNode) release() {
-	if n.held != nil {
-		n.held.Release()
+	if n.data != nil {
+		n.data.Release()
 	}
 	if n.sizes != nil {
 		n.sizes.Release()
 	}
-	if n.done != nil {
-		n.done()
+	if n.eventDone != nil {
+		n.eventDone()
 	}
 }
 
-// endArray is the release of every ArrowArray.
-func endArray(a *Array) {
-	n, ok := takeBack[*arrayNode](a.private)
+// releaseArray is the release of every ArrowArray.
+func releaseArray(a *Array) {
+	n, ok := removeHandle[*arrayNode](a.private)
 	if !ok {
 		return
 	}
 	for _, child := range n.children {
 		if child.array.release != 0 { // it was not moved away
-			endArray(&child.array)
+			releaseArray(&child.array)
 		}
 	}
 	if n.dictionary != nil && n.dictionary.array.release != 0 {
-		endArray(&n.dictionary.array)
+		releaseArray(&n.dictionary.array)
 	}
 	n.pinned.Unpin()
 	n.release()
 	a.release = 0
 }
 
-// nothing is what an empty buffer of the host points to, offsets too: not every
+// zeros is what an empty buffer of the host points to, offsets too: not every
 // consumer takes a null pointer there. It is zero.
-var nothing [64]byte
+var zeros [64]byte
 
-// buffers collects the addresses of an array's buffers.
-func (x *exporter) buffers(n *arrayNode, data arrow.ArrayData, l layout) error {
+// exportBuffers collects the addresses of an array's buffers.
+func (x *exporter) exportBuffers(n *arrayNode, data arrow.ArrayData, l layout) error {
 	all := data.Buffers()
 	least := 1 + len(l.buffers)
 	if len(all) > least && !l.variadic {
-		return refuse("%d buffers of a type with %d, %s", len(all), least, data.DataType())
+		return invalidf("%d buffers of a type with %d, %s", len(all), least, data.DataType())
 	}
 	var sizes []int64
-	for i := l.first(); i < max(least, len(all)); i++ {
+	for i := l.skipped(); i < max(least, len(all)); i++ {
 		var b *memory.Buffer
 		if i < len(all) {
 			b = all[i]
 		}
-		address, err := x.show(b)
+		address, err := x.bufferAddress(b)
 		if err != nil {
 			return fmt.Errorf("buffer %d: %w", i, err)
 		}
-		if address == 0 && i > 0 && readable(x.dev) {
-			address = addressOf(&nothing)
+		if address == 0 && i > 0 && hostReadable(x.dev) {
+			address = addressOf(&zeros)
 		}
 		n.buffers = append(n.buffers, address)
 		if i >= least {
@@ -321,13 +321,13 @@ func (x *exporter) buffers(n *arrayNode, data arrow.ArrayData, l layout) error {
 		}
 	}
 	if l.variadic {
-		return x.sizes(n, sizes)
+		return x.addSizes(n, sizes)
 	}
 	return nil
 }
 
-// show is the address of a buffer on the device, 0 if there is nothing in it.
-func (x *exporter) show(b *memory.Buffer) (uintptr, error) {
+// bufferAddress is the address of a buffer on the device, 0 if there is nothing in it.
+func (x *exporter) bufferAddress(b *memory.Buffer) (uintptr, error) {
 	if b == nil || b.Len() == 0 {
 		return 0, nil
 	}
@@ -335,7 +335,7 @@ func (x *exporter) show(b *memory.Buffer) (uintptr, error) {
 	if err != nil {
 		return 0, err
 	}
-	x.shown = append(x.shown, found)
+	x.buffers = append(x.buffers, found)
 	if x.dev != arrowbuf.CPU() {
 		if found.Device() != x.dev {
 			return 0, fmt.Errorf("it is on %v: %w", found.Device(), arrowbuf.ErrDevice)
@@ -354,65 +354,65 @@ func (x *exporter) show(b *memory.Buffer) (uintptr, error) {
 	return addressOf(unsafe.SliceData(host)), nil
 }
 
-// sizes adds the buffer of the sizes of others. On a GPU it is memory that the
+// addSizes adds the buffer of the sizes of others. On a GPU it is memory that the
 // host reads as well.
-func (x *exporter) sizes(n *arrayNode, sizes []int64) (err error) {
+func (x *exporter) addSizes(n *arrayNode, sizes []int64) (err error) {
 	if len(sizes) == 0 {
 		address := uintptr(0)
-		if readable(x.dev) {
-			address = addressOf(&nothing)
+		if hostReadable(x.dev) {
+			address = addressOf(&zeros)
 		}
 		n.buffers = append(n.buffers, address)
 		return nil
 	}
 	mem := x.dev.HostAllocator()
-	defer guardMemory(&err)
+	defer allocPanicToError(&err)
 	n.sizes = memory.NewBufferWithAllocator(mem.Allocate(8*len(sizes)), mem)
 	copy(n.sizes.Bytes(), arrow.Int64Traits.CastToBytes(sizes))
 	n.buffers = append(n.buffers, addressOf(unsafe.SliceData(n.sizes.Bytes())))
 	return nil
 }
 
-// guardMemory turns the panic of an allocator into its error.
-func guardMemory(err *error) {
+// allocPanicToError turns the panic of an allocator into its error.
+func allocPanicToError(err *error) {
 	if failure := recover(); failure != nil {
 		*err = fmt.Errorf("%v: %w", failure, arrowbuf.ErrOutOfMemory)
 	}
 }
 
-// check refuses an array whose buffers and children have less than it says, since C takes
+// checkLengths refuses an array whose buffers and children have less than it says, since C takes
 // them for as large as they have to be. Offsets on a GPU are not read.
-func (x *exporter) check(data arrow.ArrayData, storage arrow.DataType) error {
+func (x *exporter) checkLengths(data arrow.ArrayData, storage arrow.DataType) error {
 	length, offset, all := int64(data.Len()), int64(data.Offset()), data.Buffers()
 	switch {
-	case length < 0 || offset < 0 || offset > most-length:
-		return refuse("%d elements at offset %d", length, offset)
+	case length < 0 || offset < 0 || offset > maxElements-length:
+		return invalidf("%d elements at offset %d", length, offset)
 	case int64(data.NullN()) > length:
-		return refuse("%d of %d elements are null", data.NullN(), length)
+		return invalidf("%d of %d elements are null", data.NullN(), length)
 	case length == 0:
 		return nil // of which nothing is read
 	}
 	end, l := offset+length, layoutOf(storage)
 	if l.validity {
-		switch have, need := sizeOf(all, 0), bitutil.BytesForBits(end); {
+		switch have, need := bufferLen(all, 0), bitutil.BytesForBits(end); {
 		case have == 0 && data.NullN() > 0:
-			return refuse("%d nulls, and no validity bitmap", data.NullN())
+			return invalidf("%d nulls, and no validity bitmap", data.NullN())
 		case have > 0 && have < need:
-			return refuse("validity bitmap of %d bytes, the array needs %d", have, need)
+			return invalidf("validity bitmap of %d bytes, the array needs %d", have, need)
 		}
 	}
 	inside := int64(-1) // elements or bytes that offsets say
 	for i, k := range l.buffers {
 		need, ok := k.size(end)
-		if k.what == heap {
+		if k.content == valueBytes {
 			need = inside
 		}
-		if have := sizeOf(all, i+1); !ok || have < need {
-			return refuse("buffer %d has %d bytes, the array needs %d", i+1, have, need)
+		if have := bufferLen(all, i+1); !ok || have < need {
+			return invalidf("buffer %d has %d bytes, the array needs %d", i+1, have, need)
 		}
-		if k.what == offsets && readable(x.dev) {
+		if k.content == offsets && hostReadable(x.dev) {
 			var err error
-			if inside, err = lastOffset(all[i+1], offset, end, k.width); err != nil {
+			if inside, err = lastOffsetOf(all[i+1], offset, end, k.width); err != nil {
 				return fmt.Errorf("buffer %d: %w", i+1, err)
 			}
 		}
@@ -423,7 +423,7 @@ func (x *exporter) check(data arrow.ArrayData, storage arrow.DataType) error {
 		need = inside
 	case *arrow.FixedSizeListType:
 		if end > math.MaxInt64/max(int64(t.Len()), 1) {
-			return refuse("%d lists of %d", end, t.Len())
+			return invalidf("%d lists of %d", end, t.Len())
 		}
 		need = end * int64(t.Len())
 	case *arrow.StructType, *arrow.SparseUnionType:
@@ -431,26 +431,26 @@ func (x *exporter) check(data arrow.ArrayData, storage arrow.DataType) error {
 	}
 	for i, child := range data.Children() {
 		if c, ok := child.(*array.Data); ok && c != nil && int64(c.Len()) < need {
-			return refuse("child %d has %d elements, the array needs %d", i, c.Len(), need)
+			return invalidf("child %d has %d elements, the array needs %d", i, c.Len(), need)
 		}
 	}
 	return nil
 }
 
-// sizeOf is how many bytes a buffer has, none if there is none.
-func sizeOf(all []*memory.Buffer, i int) int64 {
+// bufferLen is how many bytes a buffer has, none if there is none.
+func bufferLen(all []*memory.Buffer, i int) int64 {
 	if i >= len(all) || all[i] == nil {
 		return 0
 	}
 	return int64(all[i].Len())
 }
 
-// lastOffset is the last of an array's offsets, which are of width bytes each.
-func lastOffset(b *memory.Buffer, first, last, width int64) (int64, error) {
+// lastOffsetOf is the last of an array's offsets, which are of width bytes each.
+func lastOffsetOf(b *memory.Buffer, first, last, width int64) (int64, error) {
 	from, err := arrowbuf.BufferOf(b)
 	if err != nil {
 		return 0, err
 	}
 	defer from.Release()
-	return lastOf(from, first, last, width)
+	return readLastOffset(from, first, last, width)
 }

@@ -48,7 +48,7 @@ func TestExportRejectsShortArrays(t *testing.T) {
 		`"x": the array is missing`:                {pair, 10, []*memory.Buffer{nil}, []arrow.ArrayData{short}, 0, false, true},
 	} {
 		onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
-			if (c.reads || c.missing) && !readable(dev) {
+			if (c.reads || c.missing) && !hostReadable(dev) {
 				return
 			}
 			data := onto(t, dev, array.NewData(c.dtype, c.length, c.buffers, c.children, c.nulls, 0))
@@ -191,7 +191,7 @@ func TestConsumerWaitsForExportEvent(t *testing.T) {
 			e, err := dev.WrapEvent(*(*uintptr)(pointer(out.event)))
 			require.NoError(t, err)
 			require.NoError(t, theirs.WaitEvent(e))
-			buffer := addresses(out.array.buffers, 2)[1]
+			buffer := readPointers(out.array.buffers, 2)[1]
 			got := make([]byte, 4<<20)
 			if on == dev {
 				seen, err := dev.WrapExternal(buffer, 4<<20, nil)

@@ -9,8 +9,8 @@ import (
 	"github.com/apache/arrow-go/v18/arrow"
 )
 
-// simple are the formats of types without parameters.
-var simple = map[string]arrow.DataType{
+// primitives are the formats of types without parameters.
+var primitives = map[string]arrow.DataType{
 	"n": arrow.Null,
 	"b": arrow.FixedWidthTypes.Boolean,
 	"c": arrow.PrimitiveTypes.Int8, "C": arrow.PrimitiveTypes.Uint8,
@@ -29,10 +29,10 @@ var simple = map[string]arrow.DataType{
 	"tin": arrow.FixedWidthTypes.MonthDayNanoInterval,
 }
 
-// simpleFormats is the other direction, by what a type calls itself.
-var simpleFormats = func() map[string]string {
+// primitiveFormats is the other direction, by what a type calls itself.
+var primitiveFormats = func() map[string]string {
 	formats := map[string]string{}
-	for format, t := range simple {
+	for format, t := range primitives {
 		formats[t.Fingerprint()] = format
 	}
 	return formats
@@ -83,7 +83,7 @@ func formatOf(dtype arrow.DataType) (format string, flags int64, err error) {
 		format, _, err := formatOf(t.IndexType)
 		return format, flags, err
 	default:
-		if format, ok := simpleFormats[dtype.Fingerprint()]; ok {
+		if format, ok := primitiveFormats[dtype.Fingerprint()]; ok {
 			return format, 0, nil
 		}
 	}
@@ -106,11 +106,11 @@ func unionFormat(t arrow.UnionType) string {
 // schema and its children.
 func parseFormat(format string, flags int64, children []arrow.Field) (arrow.DataType, error) {
 	kind, parameter, parameters := strings.Cut(format, ":")
-	if want := childrenOf(kind); want >= 0 && len(children) != want {
-		return nil, refuse("format %q has %d children, not %d", format, want, len(children))
+	if want := childCount(kind); want >= 0 && len(children) != want {
+		return nil, invalidf("format %q has %d children, not %d", format, want, len(children))
 	}
 	if !parameters {
-		return parsePlain(format, flags, children)
+		return parseUnparameterized(format, flags, children)
 	}
 	switch kind {
 	case "w":
@@ -132,12 +132,12 @@ func parseFormat(format string, flags int64, children []arrow.Field) (arrow.Data
 	case "+us":
 		return parseUnion(arrow.SparseMode, parameter, children)
 	}
-	return nil, refuse("unknown format %q", format)
+	return nil, invalidf("unknown format %q", format)
 }
 
-// childrenOf is how many children a kind of type has, -1 for those that have any
+// childCount is how many children a kind of type has, -1 for those that have any
 // number.
-func childrenOf(kind string) int {
+func childCount(kind string) int {
 	switch kind {
 	case "+l", "+L", "+vl", "+vL", "+w", "+m":
 		return 1
@@ -150,7 +150,7 @@ func childrenOf(kind string) int {
 	}
 }
 
-func parsePlain(format string, flags int64, children []arrow.Field) (arrow.DataType, error) {
+func parseUnparameterized(format string, flags int64, children []arrow.Field) (arrow.DataType, error) {
 	switch format {
 	case "+l":
 		return arrow.ListOfField(children[0]), nil
@@ -167,21 +167,21 @@ func parsePlain(format string, flags int64, children []arrow.Field) (arrow.DataT
 	case "+r":
 		t := arrow.RunEndEncodedOf(children[0].Type, children[1].Type)
 		if !t.ValidRunEndsType(t.RunEnds()) {
-			return nil, refuse("run ends of type %s", t.RunEnds())
+			return nil, invalidf("run ends of type %s", t.RunEnds())
 		}
 		t.ValueNullable = children[1].Nullable
 		return t, nil
 	}
-	if t, ok := simple[format]; ok {
+	if t, ok := primitives[format]; ok {
 		return t, nil
 	}
-	return nil, refuse("unknown format %q", format)
+	return nil, invalidf("unknown format %q", format)
 }
 
 func parseMap(flags int64, entries arrow.Field) (arrow.DataType, error) {
 	pair, ok := entries.Type.(*arrow.StructType)
 	if !ok || pair.NumFields() != 2 {
-		return nil, refuse("a map of %s, not of a struct of key and value", entries.Type)
+		return nil, invalidf("a map of %s, not of a struct of key and value", entries.Type)
 	}
 	key := pair.Field(0)
 	key.Nullable = false // as keys are, whatever the producer says of the field
@@ -196,19 +196,19 @@ func parseDecimal(parameter string) (arrow.DataType, error) {
 		parts = append(parts, "128")
 	}
 	if len(parts) != 3 {
-		return nil, refuse("decimal of %q, not of precision, scale and width", parameter)
+		return nil, invalidf("decimal of %q, not of precision, scale and width", parameter)
 	}
 	var numbers [3]int32
 	for i, part := range parts {
 		n, err := strconv.ParseInt(part, 10, 32)
 		if err != nil {
-			return nil, refuse("decimal of %q: %v", parameter, err)
+			return nil, invalidf("decimal of %q: %v", parameter, err)
 		}
 		numbers[i] = int32(n)
 	}
 	id, ok := map[int32]arrow.Type{32: arrow.DECIMAL32, 64: arrow.DECIMAL64, 128: arrow.DECIMAL128, 256: arrow.DECIMAL256}[numbers[2]]
 	if !ok {
-		return nil, refuse("decimal of %d bits", numbers[2])
+		return nil, invalidf("decimal of %d bits", numbers[2])
 	}
 	return arrow.NewDecimalType(id, numbers[0], numbers[1])
 }
@@ -221,13 +221,13 @@ func parseUnion(mode arrow.UnionMode, parameter string, children []arrow.Field) 
 			n, err := strconv.ParseInt(part, 10, 8)
 			code := arrow.UnionTypeCode(n)
 			if err != nil || n < 0 || seen[code] {
-				return nil, refuse("a union's type ids %q: they are numbers from 0 to 127, each once", parameter)
+				return nil, invalidf("a union's type ids %q: they are numbers from 0 to 127, each once", parameter)
 			}
 			codes, seen[code] = append(codes, code), true
 		}
 	}
 	if len(codes) != len(children) {
-		return nil, refuse("a union of %d children with %d type ids", len(children), len(codes))
+		return nil, invalidf("a union of %d children with %d type ids", len(children), len(codes))
 	}
 	return arrow.UnionOf(mode, children, codes), nil
 }
@@ -235,7 +235,7 @@ func parseUnion(mode arrow.UnionMode, parameter string, children []arrow.Field) 
 func parseCount(parameter string, least int) (int, error) {
 	n, err := strconv.Atoi(parameter)
 	if err != nil || n < least || n > math.MaxInt32 {
-		return 0, refuse("a size of %q, not a number from %d to %d", parameter, least, math.MaxInt32)
+		return 0, invalidf("a size of %q, not a number from %d to %d", parameter, least, math.MaxInt32)
 	}
 	return n, nil
 }

@@ -103,8 +103,8 @@ func endHidden(address uintptr) {
 		return
 	}
 	c := (*Array)(pointer(address))
-	if _, there := given.Load(c.private); there && c.release != 0 {
-		endArray(c)
+	if _, there := handles.Load(c.private); there && c.release != 0 {
+		releaseArray(c)
 	}
 }
 
@@ -147,7 +147,7 @@ func FuzzImportField(f *testing.F) {
 		}
 		var s Schema
 		require.NoError(t, ExportField(like, &s))
-		s.format, s.name, s.flags = keep(&pinned, append([]byte(format), 0)), keep(&pinned, append([]byte(name), 0)), flags
+		s.format, s.name, s.flags = pinSlice(&pinned, append([]byte(format), 0)), pinSlice(&pinned, append([]byte(name), 0)), flags
 		field, err := ImportField(&s)
 		if err != nil {
 			assert.ErrorIs(t, err, arrow.ErrInvalid)

@@ -43,7 +43,7 @@ func clean(t *testing.T) {
 }
 
 func outside() (n int) {
-	given.Range(func(any, any) bool { n++; return true })
+	handles.Range(func(any, any) bool { n++; return true })
 	return n
 }
 
@@ -128,7 +128,7 @@ func exported(t testing.TB, arr arrow.Array, dev arrowbuf.Device) *DeviceArray {
 // children are the structs below one.
 func (c *Array) parts() []*Array {
 	var parts []*Array
-	for _, address := range addresses(c.children, c.nChildren) {
+	for _, address := range readPointers(c.children, c.nChildren) {
 		parts = append(parts, (*Array)(pointer(address)))
 	}
 	return parts
@@ -136,7 +136,7 @@ func (c *Array) parts() []*Array {
 
 func (s *Schema) parts() []*Schema {
 	var parts []*Schema
-	for _, address := range addresses(s.children, s.nChildren) {
+	for _, address := range readPointers(s.children, s.nChildren) {
 		parts = append(parts, (*Schema)(pointer(address)))
 	}
 	return parts

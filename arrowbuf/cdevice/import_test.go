@@ -113,8 +113,8 @@ func lost(out *DeviceArray) (end func()) {
 	child := out.array.parts()[1].parts()[0]
 	private := child.private
 	return func() {
-		if n, ok := given.Load(private); ok && n.(*arrayNode).array.release == 0 {
-			endArray(&n.(*arrayNode).array)
+		if n, ok := handles.Load(private); ok && n.(*arrayNode).array.release == 0 {
+			releaseArray(&n.(*arrayNode).array)
 		}
 	}
 }
@@ -178,7 +178,7 @@ func TestImportReadsVariadicSizesFromHostMemory(t *testing.T) {
 			out := exported(t, arr, on)
 			arr.Release()
 			n := int(out.array.nBuffers)
-			sizes := append([]uintptr{}, addresses(*out.array.buffer(n - 1), int64(n-3))...)
+			sizes := append([]uintptr{}, readPointers(*out.array.buffer(n - 1), int64(n-3))...)
 			*out.array.buffer(n - 1) = addressOf(&sizes[0])
 			back, err := ImportArray(out, host.DataType(), dev)
 			require.NoError(t, err)

@@ -12,25 +12,25 @@ import (
 // validity bitmap in all of them, C only in those that have one.
 type layout struct {
 	validity bool
-	buffers  []kind // behind the validity bitmap
+	buffers  []bufferKind // behind the validity bitmap
 	// variadic arrays have any number of buffers more, and in C a last one with
 	// their sizes.
 	variadic bool
 }
 
-// kind is what is in a buffer.
-type kind struct {
-	what  content
-	width int64 // of an element, in bytes
+// bufferKind is what is in a buffer.
+type bufferKind struct {
+	content content
+	width   int64 // of an element, in bytes
 }
 
 type content int
 
 const (
-	values  content = iota // one for each element
-	bits                   // one for each element
-	offsets                // one for each element and one more
-	heap                   // as many bytes as the offsets before it say
+	values     content = iota // one for each element
+	bits                      // one for each element
+	offsets                   // one for each element and one more
+	valueBytes                // as many bytes as the offsets before it say
 )
 
 func layoutOf(storage arrow.DataType) layout {
@@ -38,48 +38,48 @@ func layoutOf(storage arrow.DataType) layout {
 	case *arrow.NullType, *arrow.RunEndEncodedType:
 		return layout{}
 	case *arrow.SparseUnionType:
-		return layout{buffers: []kind{{values, 1}}}
+		return layout{buffers: []bufferKind{{values, 1}}}
 	case *arrow.DenseUnionType:
-		return layout{buffers: []kind{{values, 1}, {values, 4}}}
+		return layout{buffers: []bufferKind{{values, 1}, {values, 4}}}
 	case *arrow.StructType, *arrow.FixedSizeListType:
 		return layout{validity: true}
 	case *arrow.ListType, *arrow.MapType:
-		return layout{validity: true, buffers: []kind{{offsets, 4}}}
+		return layout{validity: true, buffers: []bufferKind{{offsets, 4}}}
 	case *arrow.LargeListType:
-		return layout{validity: true, buffers: []kind{{offsets, 8}}}
+		return layout{validity: true, buffers: []bufferKind{{offsets, 8}}}
 	case *arrow.ListViewType:
-		return layout{validity: true, buffers: []kind{{values, 4}, {values, 4}}}
+		return layout{validity: true, buffers: []bufferKind{{values, 4}, {values, 4}}}
 	case *arrow.LargeListViewType:
-		return layout{validity: true, buffers: []kind{{values, 8}, {values, 8}}}
+		return layout{validity: true, buffers: []bufferKind{{values, 8}, {values, 8}}}
 	case *arrow.StringType, *arrow.BinaryType:
-		return layout{validity: true, buffers: []kind{{offsets, 4}, {heap, 1}}}
+		return layout{validity: true, buffers: []bufferKind{{offsets, 4}, {valueBytes, 1}}}
 	case *arrow.LargeStringType, *arrow.LargeBinaryType:
-		return layout{validity: true, buffers: []kind{{offsets, 8}, {heap, 1}}}
+		return layout{validity: true, buffers: []bufferKind{{offsets, 8}, {valueBytes, 1}}}
 	case arrow.BinaryViewDataType:
-		return layout{validity: true, buffers: []kind{{values, int64(arrow.ViewHeaderSizeBytes)}}, variadic: true}
+		return layout{validity: true, buffers: []bufferKind{{values, int64(arrow.ViewHeaderSizeBytes)}}, variadic: true}
 	case *arrow.BooleanType:
-		return layout{validity: true, buffers: []kind{{bits, 1}}}
+		return layout{validity: true, buffers: []bufferKind{{bits, 1}}}
 	case arrow.FixedWidthDataType: // a dictionary's is that of its indices
-		return layout{validity: true, buffers: []kind{{values, int64(t.Bytes())}}}
+		return layout{validity: true, buffers: []bufferKind{{values, int64(t.Bytes())}}}
 	default:
 		return layout{}
 	}
 }
 
-// first is how many of arrow-go's buffers C does not have.
-func (l layout) first() int {
+// skipped is how many of arrow-go's buffers C does not have.
+func (l layout) skipped() int {
 	if l.validity {
 		return 0
 	}
 	return 1
 }
 
-func (l layout) hasOffsets() bool { return len(l.buffers) > 0 && l.buffers[0].what == offsets }
+func (l layout) hasOffsets() bool { return len(l.buffers) > 0 && l.buffers[0].content == offsets }
 
 // size is how many bytes a buffer of an array has that ends at an element; ok is
 // false where no memory is so large. That of a heap is not known by its kind.
-func (k kind) size(end int64) (n int64, ok bool) {
-	switch k.what {
+func (k bufferKind) size(end int64) (n int64, ok bool) {
+	switch k.content {
 	case bits:
 		return bitutil.BytesForBits(end), true
 	case offsets:
@@ -94,7 +94,7 @@ func (k kind) size(end int64) (n int64, ok bool) {
 // alignment is where values of a width must lie on a device for kernels to load
 // them, which is what the Arrow format promises: at multiples of the largest
 // power of two in the width, 8 at most.
-func (k kind) alignment() uintptr {
+func (k bufferKind) alignment() uintptr {
 	align := uintptr(1)
 	for align < 8 && k.width > 0 && k.width%int64(2*align) == 0 {
 		align *= 2
@@ -124,11 +124,11 @@ func storageOf(dtype arrow.DataType) arrow.DataType {
 // path names a place in nested fields for errors.
 type path string
 
-// top is an array or a schema itself.
-const top path = ""
+// rootPath is an array or a schema itself.
+const rootPath path = ""
 
 func (p path) child(name string) path {
-	if p == top {
+	if p == rootPath {
 		return path(name)
 	}
 	return p + "." + path(name)
@@ -136,25 +136,25 @@ func (p path) child(name string) path {
 
 // wrap says where an error is.
 func (p path) wrap(err error) error {
-	if p == top {
+	if p == rootPath {
 		return err
 	}
 	return fmt.Errorf("%q: %w", string(p), err)
 }
 
-// refuse is an error about what another library hands over, or what it cannot be
+// invalidf is an error about what another library hands over, or what it cannot be
 // handed.
-func (p path) refuse(format string, args ...any) error {
-	return p.wrap(refuse(format, args...))
+func (p path) invalidf(format string, args ...any) error {
+	return p.wrap(invalidf(format, args...))
 }
 
-func refuse(format string, args ...any) error {
+func invalidf(format string, args ...any) error {
 	return fmt.Errorf("%s: %w", fmt.Sprintf(format, args...), arrow.ErrInvalid)
 }
 
-// guard turns a panic of arrow-go, which is how it reports what does not fit
+// panicToError turns a panic of arrow-go, which is how it reports what does not fit
 // together, into an error.
-func guard(err *error) {
+func panicToError(err *error) {
 	if misfit := recover(); misfit != nil {
 		*err = fmt.Errorf("%v: %w", misfit, arrow.ErrInvalid)
 	}

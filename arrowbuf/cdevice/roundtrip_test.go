@@ -52,7 +52,7 @@ func checkThereAndBack(t *testing.T, dev arrowbuf.Device, host, arr arrow.Array,
 	assert.True(t, out.Released())
 	assert.Equal(t, to-from, back.Len())
 	requireEqual(t, want, back)
-	if readable(dev) {
+	if hostReadable(dev) {
 		require.NoError(t, validate(back))
 		require.True(t, array.Equal(want, back))
 	} else if back.Data().SizeInBytes() > 0 {

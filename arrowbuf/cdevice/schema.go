@@ -18,7 +18,7 @@ import (
 // a zero byte in it is an error that is arrow.ErrInvalid. Both name the field.
 func ExportSchema(schema *arrow.Schema, out *Schema) error {
 	if schema == nil {
-		return fmt.Errorf("exporting a schema: %w", refuse("there is none"))
+		return fmt.Errorf("exporting a schema: %w", invalidf("there is none"))
 	}
 	rows := arrow.Field{Type: arrow.StructOf(schema.Fields()...), Metadata: schema.Metadata()}
 	return exportField(rows, out, "exporting a schema")
@@ -31,17 +31,17 @@ func ExportField(field arrow.Field, out *Schema) error {
 }
 
 func exportField(field arrow.Field, out *Schema, doing string) error {
-	if err := supported(); err != nil {
+	if err := checkSupported(); err != nil {
 		return err
 	}
 	if out == nil {
-		return nowhere(doing)
+		return errNilStruct(doing)
 	}
-	node, err := newSchemaNode(field, top)
+	node, err := newSchemaNode(field, rootPath)
 	if err != nil {
 		return fmt.Errorf("%s: %w", doing, err)
 	}
-	node.give()
+	node.publish()
 	*out = node.schema
 	return nil
 }
@@ -58,7 +58,7 @@ type schemaNode struct {
 
 func newSchemaNode(field arrow.Field, at path) (*schemaNode, error) {
 	if field.Type == nil {
-		return nil, at.refuse("a field without a type")
+		return nil, at.invalidf("a field without a type")
 	}
 	n := &schemaNode{}
 	metadata := field.Metadata
@@ -81,7 +81,7 @@ func newSchemaNode(field arrow.Field, at path) (*schemaNode, error) {
 		return nil, at.wrap(err)
 	}
 	if strings.ContainsRune(field.Name+format, 0) {
-		return nil, at.refuse("a name or a time zone with a zero byte")
+		return nil, at.invalidf("a name or a time zone with a zero byte")
 	}
 	n.format, n.name = append([]byte(format), 0), append([]byte(field.Name), 0)
 	for _, child := range fieldsOf(storage) {
@@ -97,36 +97,36 @@ func newSchemaNode(field arrow.Field, at path) (*schemaNode, error) {
 	return n, err
 }
 
-// give hands the node and all below it to C.
-func (n *schemaNode) give() {
+// publish hands the node and all below it to C.
+func (n *schemaNode) publish() {
 	n.pinned.Pin(n)
 	s := &n.schema
-	s.format, s.name, s.metadata = keep(&n.pinned, n.format), keep(&n.pinned, n.name), keep(&n.pinned, n.metadata)
+	s.format, s.name, s.metadata = pinSlice(&n.pinned, n.format), pinSlice(&n.pinned, n.name), pinSlice(&n.pinned, n.metadata)
 	for _, child := range n.children {
-		child.give()
+		child.publish()
 		n.pointers = append(n.pointers, addressOf(&child.schema))
 	}
-	s.nChildren, s.children = int64(len(n.pointers)), keep(&n.pinned, n.pointers)
+	s.nChildren, s.children = int64(len(n.pointers)), pinSlice(&n.pinned, n.pointers)
 	if n.dictionary != nil {
-		n.dictionary.give()
+		n.dictionary.publish()
 		s.dictionary = addressOf(&n.dictionary.schema)
 	}
-	s.release, s.private = functions().releaseSchema, give(n)
+	s.release, s.private = functions().releaseSchema, newHandle(n)
 }
 
-// endSchema is the release of every Schema.
-func endSchema(s *Schema) {
-	n, ok := takeBack[*schemaNode](s.private)
+// releaseSchema is the release of every Schema.
+func releaseSchema(s *Schema) {
+	n, ok := removeHandle[*schemaNode](s.private)
 	if !ok {
 		return
 	}
 	for _, child := range n.children {
 		if !child.schema.Released() { // it was not moved away
-			endSchema(&child.schema)
+			releaseSchema(&child.schema)
 		}
 	}
 	if n.dictionary != nil && !n.dictionary.schema.Released() {
-		endSchema(&n.dictionary.schema)
+		releaseSchema(&n.dictionary.schema)
 	}
 	n.pinned.Unpin()
 	s.release = 0
@@ -156,7 +156,7 @@ func ImportSchema(in *Schema) (*arrow.Schema, error) {
 func ImportField(in *Schema) (arrow.Field, error) { return importField(in, "importing a field") }
 
 func importField(in *Schema, doing string) (field arrow.Field, err error) {
-	if err := supported(); err != nil {
+	if err := checkSupported(); err != nil {
 		return arrow.Field{}, err
 	}
 	if in == nil || in.Released() {
@@ -169,8 +169,8 @@ func importField(in *Schema, doing string) (field arrow.Field, err error) {
 			err = fmt.Errorf("%s: %w", doing, err)
 		}
 	}()
-	defer guard(&err)
-	return readSchema(s, top, 0)
+	defer panicToError(&err)
+	return readSchema(s, rootPath, 0)
 }
 
 // readSchema copies a Schema, which may be part of another.
@@ -178,13 +178,13 @@ func readSchema(s *Schema, at path, depth int) (arrow.Field, error) {
 	fail := func(err error) (arrow.Field, error) { return arrow.Field{}, err }
 	switch {
 	case depth > maxDepth:
-		return fail(at.refuse("fields are nested deeper than %d times", maxDepth))
+		return fail(at.invalidf("fields are nested deeper than %d times", maxDepth))
 	case s.Released():
-		return fail(at.refuse("the schema is released"))
+		return fail(at.invalidf("the schema is released"))
 	case s.format == 0:
-		return fail(at.refuse("there is no format"))
+		return fail(at.invalidf("there is no format"))
 	case s.nChildren < 0 || s.nChildren > 0 && s.children == 0:
-		return fail(at.refuse("%d children at %#x", s.nChildren, s.children))
+		return fail(at.invalidf("%d children at %#x", s.nChildren, s.children))
 	}
 	format := cString(s.format)
 	field := arrow.Field{Name: cString(s.name), Nullable: s.flags&flagNullable != 0}
@@ -205,7 +205,7 @@ func readSchema(s *Schema, at path, depth int) (arrow.Field, error) {
 			return fail(err)
 		}
 		if !arrow.IsInteger(field.Type.ID()) {
-			return fail(at.refuse("a dictionary with indices of %s", field.Type))
+			return fail(at.invalidf("a dictionary with indices of %s", field.Type))
 		}
 		field.Type = &arrow.DictionaryType{IndexType: field.Type, ValueType: values.Type, Ordered: s.flags&flagOrdered != 0}
 	}
@@ -221,9 +221,9 @@ func readSchema(s *Schema, at path, depth int) (arrow.Field, error) {
 
 func readChildren(s *Schema, at path, depth int) ([]arrow.Field, error) {
 	var fields []arrow.Field
-	for i, address := range addresses(s.children, s.nChildren) {
+	for i, address := range readPointers(s.children, s.nChildren) {
 		if address == 0 {
-			return nil, at.refuse("child %d is missing", i)
+			return nil, at.invalidf("child %d is missing", i)
 		}
 		child := (*Schema)(pointer(address))
 		field, err := readSchema(child, at.child(cString(child.name)), depth+1)

@@ -15,8 +15,8 @@ import (
 func TestImportRejectsMalformedSchemas(t *testing.T) {
 	var pinned runtime.Pinner
 	defer pinned.Unpin()
-	text := func(s string) uintptr { return keep(&pinned, append([]byte(s), 0)) }
-	number := func(n int32) uintptr { return keep(&pinned, binary.NativeEndian.AppendUint32(nil, uint32(n))) }
+	text := func(s string) uintptr { return pinSlice(&pinned, append([]byte(s), 0)) }
+	number := func(n int32) uintptr { return pinSlice(&pinned, binary.NativeEndian.AppendUint32(nil, uint32(n))) }
 	format := func(at int, f string) func(s *Schema) {
 		return func(s *Schema) { s.parts()[at].format = text(f) }
 	}

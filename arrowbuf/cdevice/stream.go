@@ -16,7 +16,7 @@ import (
 
 // What a function of a stream answers: an errno of the system's.
 const (
-	fine         = 0
+	errnoOK      = 0
 	errnoIO      = 5
 	errnoMemory  = 12
 	errnoInvalid = 22
@@ -30,7 +30,7 @@ const (
 //
 // The reader is used by one thread at a time, that of the consumer.
 func ExportStream(r array.RecordReader, dev arrowbuf.Device, out *DeviceStream) error {
-	if err := streamable(r, out != nil); err != nil {
+	if err := checkStream(r, out != nil); err != nil {
 		return err
 	}
 	if _, err := sharerOf(dev); err != nil {
@@ -39,7 +39,7 @@ func ExportStream(r array.RecordReader, dev arrowbuf.Device, out *DeviceStream) 
 	r.Retain()
 	f := functions()
 	*out = DeviceStream{
-		deviceType: int32(dev.Type()), private: give(&source{reader: r, dev: dev}),
+		deviceType: int32(dev.Type()), private: newHandle(&exportedStream{reader: r, dev: dev}),
 		getSchema: f.getSchema, getNext: f.getNext, getLastError: f.getLastError, release: f.finish,
 	}
 	return nil
@@ -48,20 +48,20 @@ func ExportStream(r array.RecordReader, dev arrowbuf.Device, out *DeviceStream) 
 // ExportCPUStream is ExportStream for batches on the CPU, and for a consumer that
 // knows no other device.
 func ExportCPUStream(r array.RecordReader, out *Stream) error {
-	if err := streamable(r, out != nil); err != nil {
+	if err := checkStream(r, out != nil); err != nil {
 		return err
 	}
 	r.Retain()
 	f := functions()
 	*out = Stream{
-		private:   give(&source{reader: r, dev: arrowbuf.CPU()}),
+		private:   newHandle(&exportedStream{reader: r, dev: arrowbuf.CPU()}),
 		getSchema: f.getCPUSchema, getNext: f.getCPUNext, getLastError: f.getCPULastError, release: f.finishCPU,
 	}
 	return nil
 }
 
-// source is a stream that C has.
-type source struct {
+// exportedStream is a stream that C has.
+type exportedStream struct {
 	mu      sync.Mutex
 	reader  array.RecordReader
 	dev     arrowbuf.Device
@@ -69,20 +69,20 @@ type source struct {
 	pinned  runtime.Pinner
 }
 
-// sourceOf is that of a stream's private_data, nil where there is none.
-func sourceOf(private uintptr) *source {
-	found, _ := given.Load(private)
-	s, _ := found.(*source)
+// streamOfHandle is that of a stream's private_data, nil where there is none.
+func streamOfHandle(private uintptr) *exportedStream {
+	found, _ := handles.Load(private)
+	s, _ := found.(*exportedStream)
 	return s
 }
 
-func (s *source) getSchema(out *Schema) int {
-	return s.answer(func() error { return ExportSchema(s.reader.Schema(), out) })
+func (s *exportedStream) getSchema(out *Schema) int {
+	return s.run(func() error { return ExportSchema(s.reader.Schema(), out) })
 }
 
 // getNext fills out with the next batch, and with a released array at the end.
-func (s *source) getNext(out *DeviceArray) int {
-	return s.answer(func() error {
+func (s *exportedStream) getNext(out *DeviceArray) int {
+	return s.run(func() error {
 		*out = DeviceArray{}
 		if !s.reader.Next() {
 			return s.reader.Err()
@@ -92,8 +92,8 @@ func (s *source) getNext(out *DeviceArray) int {
 }
 
 // getCPUNext is getNext for who knows no devices.
-func (s *source) getCPUNext(out *Array) int {
-	return s.answer(func() error {
+func (s *exportedStream) getCPUNext(out *Array) int {
+	return s.run(func() error {
 		*out = Array{}
 		if !s.reader.Next() {
 			return s.reader.Err()
@@ -102,22 +102,22 @@ func (s *source) getCPUNext(out *Array) int {
 	})
 }
 
-// answer does what C asked for. A reader that panics must not take C's stack
+// run does what C asked for. A reader that panics must not take C's stack
 // with it.
-func (s *source) answer(do func() error) (errno int) {
+func (s *exportedStream) run(do func() error) (errno int) {
 	if s == nil {
 		return errnoInvalid
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	err := func() (err error) {
-		defer guard(&err)
+		defer panicToError(&err)
 		return do()
 	}()
-	s.note(err)
+	s.setError(err)
 	switch {
 	case err == nil:
-		return fine
+		return errnoOK
 	case errors.Is(err, arrowbuf.ErrOutOfMemory):
 		return errnoMemory
 	case errors.Is(err, arrowbuf.ErrDevice):
@@ -127,8 +127,8 @@ func (s *source) answer(do func() error) (errno int) {
 	}
 }
 
-// note keeps an error's text where C finds it until the next call.
-func (s *source) note(err error) {
+// setError keeps an error's text where C finds it until the next call.
+func (s *exportedStream) setError(err error) {
 	s.pinned.Unpin()
 	s.failure = nil
 	if err != nil {
@@ -136,18 +136,18 @@ func (s *source) note(err error) {
 	}
 }
 
-func (s *source) lastError() uintptr {
+func (s *exportedStream) lastError() uintptr {
 	if s == nil {
 		return 0
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return keep(&s.pinned, s.failure)
+	return pinSlice(&s.pinned, s.failure)
 }
 
-// endStream is the release of every stream, which it marks so.
-func endStream(private uintptr, release *uintptr) {
-	s, ok := takeBack[*source](private)
+// releaseStream is the release of every stream, which it marks so.
+func releaseStream(private uintptr, release *uintptr) {
+	s, ok := removeHandle[*exportedStream](private)
 	if !ok {
 		return
 	}
@@ -156,16 +156,16 @@ func endStream(private uintptr, release *uintptr) {
 	*release = 0
 }
 
-// streamable refuses a stream that there is none of, or no place for.
-func streamable(r array.RecordReader, to bool) error {
+// checkStream refuses a stream that there is none of, or no place for.
+func checkStream(r array.RecordReader, to bool) error {
 	const doing = "exporting a stream"
 	switch {
 	case r == nil:
-		return fmt.Errorf("%s: %w", doing, refuse("there is none"))
+		return fmt.Errorf("%s: %w", doing, invalidf("there is none"))
 	case !to:
-		return nowhere(doing)
+		return errNilStruct(doing)
 	}
-	return supported()
+	return checkSupported()
 }
 
 // Reader reads the batches of a stream of another library. It is an
@@ -174,7 +174,7 @@ func streamable(r array.RecordReader, to bool) error {
 // live on.
 type Reader struct {
 	refs    atomic.Int64
-	stream  *foreign
+	stream  *importedStream
 	devices []arrowbuf.Device
 	schema  *arrow.Schema
 	rows    *arrow.StructType
@@ -190,15 +190,15 @@ var _ array.RecordReader = (*Reader)(nil)
 // reference to the result. A stream of other arrays than structs is an error that
 // is arrow.ErrInvalid, as is one that is released; after an error the stream is.
 func ImportStream(in *DeviceStream, devices ...arrowbuf.Device) (*Reader, error) {
-	if err := supported(); err != nil {
+	if err := checkSupported(); err != nil {
 		return nil, err
 	}
 	if in == nil || in.Released() {
 		return nil, fmt.Errorf("importing a stream: there is none, or it is released: %w", arrow.ErrInvalid)
 	}
 	s := move(in)
-	return newReader(&foreign{
-		self: unsafe.Pointer(s), kind: s.DeviceType(), end: s,
+	return newReader(&importedStream{
+		self: unsafe.Pointer(s), deviceType: s.DeviceType(), base: s,
 		getSchema: s.getSchema, getNext: s.getNext, getLastError: s.getLastError,
 	}, devices)
 }
@@ -206,33 +206,33 @@ func ImportStream(in *DeviceStream, devices ...arrowbuf.Device) (*Reader, error)
 // ImportCPUStream is ImportStream for a struct of the interface that knows no
 // devices.
 func ImportCPUStream(in *Stream) (*Reader, error) {
-	if err := supported(); err != nil {
+	if err := checkSupported(); err != nil {
 		return nil, err
 	}
 	if in == nil || in.Released() {
 		return nil, fmt.Errorf("importing a stream: there is none, or it is released: %w", arrow.ErrInvalid)
 	}
 	s := move(in)
-	return newReader(&foreign{
-		self: unsafe.Pointer(s), kind: arrowbuf.DeviceCPU, plain: true, end: s,
+	return newReader(&importedStream{
+		self: unsafe.Pointer(s), deviceType: arrowbuf.DeviceCPU, cpuOnly: true, base: s,
 		getSchema: s.getSchema, getNext: s.getNext, getLastError: s.getLastError,
 	}, nil)
 }
 
-// foreign is a stream of another library: its struct, which was moved here, and
+// importedStream is a stream of another library: its struct, which was moved here, and
 // its functions, which get the struct's address.
-type foreign struct {
+type importedStream struct {
 	self                             unsafe.Pointer
 	getSchema, getNext, getLastError uintptr
-	kind                             arrowbuf.DeviceType
-	plain                            bool // its arrays are Arrays
-	end                              interface {
+	deviceType                       arrowbuf.DeviceType
+	cpuOnly                          bool // its arrays are Arrays
+	base                             interface {
 		Release()
 		Released() bool
 	}
 }
 
-func newReader(s *foreign, devices []arrowbuf.Device) (*Reader, error) {
+func newReader(s *importedStream, devices []arrowbuf.Device) (*Reader, error) {
 	r := &Reader{stream: s, devices: devices}
 	r.refs.Store(1)
 	if err := r.readSchema(); err != nil {
@@ -244,10 +244,10 @@ func newReader(s *foreign, devices []arrowbuf.Device) (*Reader, error) {
 
 func (r *Reader) readSchema() error {
 	if r.stream.getSchema == 0 || r.stream.getNext == 0 {
-		return refuse("its functions are missing")
+		return invalidf("its functions are missing")
 	}
 	var s Schema
-	if err := r.ask("get_schema", r.stream.getSchema, unsafe.Pointer(&s)); err != nil {
+	if err := r.call("get_schema", r.stream.getSchema, unsafe.Pointer(&s)); err != nil {
 		return err
 	}
 	schema, err := ImportSchema(&s)
@@ -258,8 +258,8 @@ func (r *Reader) readSchema() error {
 	return nil
 }
 
-// ask calls a function of the stream that fills out.
-func (r *Reader) ask(name string, function uintptr, out unsafe.Pointer) error {
+// call calls a function of the stream that fills out.
+func (r *Reader) call(name string, function uintptr, out unsafe.Pointer) error {
 	errno := int32(call(function, uintptr(r.stream.self), uintptr(out)))
 	runtime.KeepAlive(r)
 	if errno == 0 {
@@ -280,11 +280,11 @@ func (r *Reader) Schema() *arrow.Schema { return r.schema }
 // Next reads a batch and tells whether there was one; Err says whether it ended
 // with an error.
 func (r *Reader) Next() bool {
-	r.drop()
+	r.releaseBatch()
 	if r.done || r.err != nil {
 		return false
 	}
-	batch, err := r.next()
+	batch, err := r.readNext()
 	if err != nil {
 		r.err = fmt.Errorf("reading a stream: %w", err)
 		return false
@@ -293,31 +293,31 @@ func (r *Reader) Next() bool {
 	return batch != nil
 }
 
-// next is the next batch, nil at the end.
-func (r *Reader) next() (arrow.RecordBatch, error) {
-	if r.stream.end.Released() {
-		return nil, refuse("the reader is released")
+// readNext is the next batch, nil at the end.
+func (r *Reader) readNext() (arrow.RecordBatch, error) {
+	if r.stream.base.Released() {
+		return nil, invalidf("the reader is released")
 	}
 	var a DeviceArray
-	if err := r.ask("get_next", r.stream.getNext, unsafe.Pointer(&a)); err != nil { // an Array is its beginning
+	if err := r.call("get_next", r.stream.getNext, unsafe.Pointer(&a)); err != nil { // an Array is its beginning
 		return nil, err
 	}
-	if r.stream.plain {
+	if r.stream.cpuOnly {
 		a.deviceType, a.deviceID = int32(arrowbuf.DeviceCPU), arrowbuf.CPU().ID()
 	}
 	if a.Released() {
 		return nil, nil
 	}
-	if kind, _ := a.Device(); kind != r.stream.kind {
+	if kind, _ := a.Device(); kind != r.stream.deviceType {
 		defer a.Release()
-		return nil, refuse("an array on %v in a stream of arrays on %v", kind, r.stream.kind)
+		return nil, invalidf("an array on %v in a stream of arrays on %v", kind, r.stream.deviceType)
 	}
-	return take(&a, r.devices, "importing a record batch", func(m *importer) (arrow.RecordBatch, error) {
-		return m.batch(r.schema, r.rows)
+	return importMoved(&a, r.devices, "importing a record batch", func(m *importer) (arrow.RecordBatch, error) {
+		return m.importBatch(r.schema, r.rows)
 	})
 }
 
-func (r *Reader) drop() {
+func (r *Reader) releaseBatch() {
 	if r.current != nil {
 		r.current.Release()
 		r.current = nil
@@ -342,8 +342,8 @@ func (r *Reader) Retain() { r.refs.Add(1) }
 // Release gives one reference back, and with the last one the stream.
 func (r *Reader) Release() {
 	if n := r.refs.Add(-1); n == 0 {
-		r.drop()
-		r.stream.end.Release()
+		r.releaseBatch()
+		r.stream.base.Release()
 	} else if n < 0 {
 		panic(fmt.Errorf("cdevice: Release of a reader: %w", arrowbuf.ErrReleased))
 	}
