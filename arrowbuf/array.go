@@ -170,7 +170,7 @@ func (a *Array) IsValid(i int) bool {
 func (a *Array) Retain() {
 	if a.refs.Add(1) <= 1 {
 		a.refs.Add(-1)
-		panic(fmt.Errorf("arrowbuf: Retain of an array: %w", ErrReleased))
+		panic(fmt.Errorf("arrowbuf.Array.Retain: %w", ErrReleased))
 	}
 }
 
@@ -181,7 +181,7 @@ func (a *Array) Release() {
 	case n == 0:
 		a.data.Release()
 	case n < 0:
-		panic(fmt.Errorf("arrowbuf: Release of an array: %w", ErrReleased))
+		panic(fmt.Errorf("arrowbuf.Array.Release: %w", ErrReleased))
 	}
 }
 

@@ -52,7 +52,7 @@ func NewRecordBatchWithMetadata(schema *arrow.Schema, columns []arrow.Array, row
 func (r *RecordBatch) Retain() {
 	if r.refs.Add(1) <= 1 {
 		r.refs.Add(-1)
-		panic(fmt.Errorf("arrowbuf: Retain of a record batch: %w", ErrReleased))
+		panic(fmt.Errorf("arrowbuf.RecordBatch.Retain: %w", ErrReleased))
 	}
 }
 
@@ -63,7 +63,7 @@ func (r *RecordBatch) Release() {
 	case n == 0:
 		r.arrowBatch.Release()
 	case n < 0:
-		panic(fmt.Errorf("arrowbuf: Release of a record batch: %w", ErrReleased))
+		panic(fmt.Errorf("arrowbuf.RecordBatch.Release: %w", ErrReleased))
 	}
 }
 

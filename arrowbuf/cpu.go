@@ -197,7 +197,7 @@ func (b *cpuBuffer) WriteAt(p []byte, off int64) (int, error) {
 // Arrow returns the owner or a slice of it: the memory is arrow-go's already.
 func (b *cpuBuffer) Arrow() *memory.Buffer {
 	if err := b.checkAccess(0, 0); err != nil {
-		panic(fmt.Errorf("arrowbuf: Arrow: %w", err))
+		panic(fmt.Errorf("arrowbuf.Buffer.Arrow: %w", err))
 	}
 	if b.recycler != nil {
 		b.recycler.exposed.Store(true)
@@ -216,7 +216,7 @@ func (b *cpuBuffer) Arrow() *memory.Buffer {
 func (b *cpuBuffer) Retain() {
 	if b.refs.Add(1) <= 1 {
 		b.refs.Add(-1)
-		panic(fmt.Errorf("arrowbuf: Retain: %w", ErrReleased))
+		panic(fmt.Errorf("arrowbuf.Buffer.Retain: %w", ErrReleased))
 	}
 }
 
@@ -226,7 +226,7 @@ func (b *cpuBuffer) Release() {
 		b.owner.Release()
 		b.owner, b.data = nil, nil
 	case n < 0:
-		panic(fmt.Errorf("arrowbuf: Release: %w", ErrReleased))
+		panic(fmt.Errorf("arrowbuf.Buffer.Release: %w", ErrReleased))
 	}
 }
 

@@ -61,7 +61,7 @@ func (r *funcReader) releaseBatch() {
 func (r *funcReader) Retain() {
 	if r.refs.Add(1) <= 1 {
 		r.refs.Add(-1)
-		panic(fmt.Errorf("arrowbuf: Retain of a reader: %w", ErrReleased))
+		panic(fmt.Errorf("arrowbuf.NewReaderFunc: Retain: %w", ErrReleased))
 	}
 }
 
@@ -71,7 +71,7 @@ func (r *funcReader) Release() {
 		r.releaseBatch()
 		r.close()
 	case n < 0:
-		panic(fmt.Errorf("arrowbuf: Release of a reader: %w", ErrReleased))
+		panic(fmt.Errorf("arrowbuf.NewReaderFunc: Release: %w", ErrReleased))
 	}
 }
 

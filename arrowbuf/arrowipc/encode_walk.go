@@ -315,7 +315,7 @@ func (w *walker) addOffsets(v elementRange, width int) (first, last int64, err e
 		}
 	}
 	if first < 0 || last < first {
-		return 0, 0, fmt.Errorf("decreasing from %d to %d: %w", first, last, arrow.ErrInvalid)
+		return 0, 0, fmt.Errorf("from %d to %d, want nonnegative and increasing: %w", first, last, arrow.ErrInvalid)
 	}
 	switch {
 	case first != 0:

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-// The structs of the interface that knows no devices are as long as C's.
+// The structs of the interface without devices have C's sizes.
 func TestCPUStructSizesMatchC(t *testing.T) {
 	assert.EqualValues(t, 80, unsafe.Sizeof(Array{}))
 	var s Stream

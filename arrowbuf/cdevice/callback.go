@@ -8,7 +8,7 @@ import (
 	"github.com/ebitengine/purego"
 )
 
-// callbacks are the functions of the structs that are handed out. C calls them,
+// callbacks are addresses of C functions for the exported structs. C may call them
 // on any thread.
 type callbacks struct {
 	releaseSchema, releaseArray                          uintptr
@@ -21,7 +21,8 @@ var (
 	registry   callbacks
 )
 
-// functions are the callbacks, of which a process can have only so many.
+// functions returns the callbacks. They are registered once, because a process can
+// have only a limited number.
 func functions() callbacks {
 	registered.Do(func() { registry = register() })
 	return registry
@@ -71,10 +72,10 @@ func register() callbacks {
 func deviceStream(self uintptr) *DeviceStream { return (*DeviceStream)(pointer(self)) }
 func cpuStream(self uintptr) *Stream          { return (*Stream)(pointer(self)) }
 
-// checkSupported is nil where C code can be called.
+// checkSupported returns nil: C functions can be called.
 func checkSupported() error { return nil }
 
-// call calls a function of C.
+// call calls a C function.
 //
 //go:uintptrescapes
 func call(function uintptr, args ...uintptr) uintptr {

@@ -7,35 +7,37 @@ import (
 	"github.com/quiver-gpu/quiver/arrowbuf"
 )
 
-// Sharer is what a device has that exchanges memory with other libraries. The
-// devices of cudabuf are Sharers, and their Hosts; the CPU needs nothing of it.
+// Sharer is a device that exchanges memory with other libraries. The devices of
+// cudabuf implement it, and so do their hosts (pinned memory). The CPU does not need
+// it.
 type Sharer interface {
 	arrowbuf.Device
-	// EventAfter returns a CUevent that comes after all that was given for
-	// buffers of the device to write them, until done is called.
+	// EventAfter returns a CUevent that is recorded after all work submitted so far
+	// that writes the buffers. The event is valid until done is called.
 	EventAfter(buffers ...arrowbuf.Buffer) (handle uintptr, done func(), err error)
-	// WrapExternalAfter returns a buffer over memory of another library, which may be
-	// used after the CUevent, or now where that is 0. Its last reference calls
-	// release, unless an error is returned. Memory that the device does not know
-	// is arrowbuf.ErrDevice.
+	// WrapExternalAfter returns a buffer over memory of another library. Work that
+	// uses the buffer waits for the CUevent event, unless it is 0. release is called
+	// after the last release of the buffer, unless an error is returned.
+	// WrapExternalAfter returns an error wrapping arrowbuf.ErrDevice if the device
+	// does not know the memory.
 	WrapExternalAfter(event, address uintptr, n int64, release func()) (arrowbuf.Buffer, error)
 }
 
-// sharerOf is the device to export from, nil for the CPU.
+// sharerOf returns dev as a Sharer, or nil for the CPU.
 func sharerOf(dev arrowbuf.Device) (Sharer, error) {
 	if dev == arrowbuf.CPU() {
 		return nil, nil
 	}
 	s, ok := dev.(Sharer)
 	if !ok {
-		return nil, fmt.Errorf("a device that shares no memory, %v: %w", dev, arrowbuf.ErrDevice)
+		return nil, fmt.Errorf("device %v does not implement Sharer: %w", dev, arrowbuf.ErrDevice)
 	}
 	return s, nil
 }
 
-// findDevice returns the device that memory of a type and number is imported to: one
-// of those given, or the CPU. The memory that a GPU has page-locked, its Host,
-// need not be named beside it, and managed memory is the GPU's.
+// findDevice returns the device for memory of a device type and id: the CPU, or one
+// of devices. Pinned memory belongs to the host of a GPU in devices, and managed
+// memory to the GPU.
 func findDevice(kind arrowbuf.DeviceType, id int64, devices []arrowbuf.Device) (arrowbuf.Device, error) {
 	if kind == arrowbuf.DeviceCPU {
 		return arrowbuf.CPU(), nil
@@ -54,10 +56,10 @@ func findDevice(kind arrowbuf.DeviceType, id int64, devices []arrowbuf.Device) (
 		}
 		names = append(names, dev.String())
 	}
-	return nil, fmt.Errorf("its memory is on %v:%d, and the devices given are [%s]: %w", kind, id, strings.Join(names, ", "), arrowbuf.ErrDevice)
+	return nil, fmt.Errorf("the memory is on %v:%d, want the CPU or one of [%s]: %w", kind, id, strings.Join(names, ", "), arrowbuf.ErrDevice)
 }
 
-// hostReadable tells whether the host may read what is on a device.
+// hostReadable reports whether the host can read memory of a device.
 func hostReadable(dev arrowbuf.Device) bool {
 	return dev.Type() == arrowbuf.DeviceCPU || dev.Type() == arrowbuf.DeviceCUDAHost
 }

@@ -13,22 +13,13 @@ import (
 	"github.com/quiver-gpu/quiver/arrowbuf"
 )
 
-// ExportArray fills out with an array that lives on a device, without a copy; its
-// type goes by ExportField. The array's memory is kept until the consumer calls
-// the struct's release.
-//
-// On a GPU, and for its Host, sync_event is recorded behind the work that was
-// given to write the memory; for the CPU the call waits for such work. Nulls that
-// nobody counted are counted on the CPU, and go as -1 elsewhere. On a GPU the sizes of the buffers of views
-// are in memory that the host and the GPU reach, since consumers differ in who
-// reads them.
-//
-// A buffer that is not on the device is an error that is arrowbuf.ErrDevice,
-// data that does not fit its type, or buffers and children that are smaller than the
-// array says, one that is arrow.ErrInvalid; both name the field. What offsets on a GPU
-// point to is not looked at.
+// ExportArray fills out with an array on dev, without a copy. The type is exported
+// by ExportField. The array's memory is retained until the consumer calls the
+// struct's release. ExportArray returns an error wrapping arrowbuf.ErrDevice if a
+// buffer is on another device, arrow.ErrInvalid if the array has less memory than it
+// claims, and arrow.ErrNotImplemented if C has no such type.
 func ExportArray(arr arrow.Array, dev arrowbuf.Device, out *DeviceArray) error {
-	return export(dev, out, "exporting an array", func(x *exporter) (*arrayNode, error) {
+	return export(dev, out, "cdevice.ExportArray", func(x *exporter) (*arrayNode, error) {
 		if arr == nil {
 			return nil, invalidf("there is none")
 		}
@@ -36,11 +27,10 @@ func ExportArray(arr arrow.Array, dev arrowbuf.Device, out *DeviceArray) error {
 	})
 }
 
-// ExportBatch fills out with the rows of a record batch, as an array of structs;
-// its schema goes by ExportSchema. Otherwise it is as ExportArray. The custom
-// metadata of an IPC message has no place in it.
+// ExportBatch fills out with the rows of a record batch, as an array of structs.
+// Otherwise it is ExportArray. Errors name the column.
 func ExportBatch(batch arrow.RecordBatch, dev arrowbuf.Device, out *DeviceArray) error {
-	return export(dev, out, "exporting a record batch", func(x *exporter) (*arrayNode, error) {
+	return export(dev, out, "cdevice.ExportBatch", func(x *exporter) (*arrayNode, error) {
 		if batch == nil {
 			return nil, invalidf("there is none")
 		}
@@ -48,11 +38,11 @@ func ExportBatch(batch arrow.RecordBatch, dev arrowbuf.Device, out *DeviceArray)
 	})
 }
 
-// ExportCPUArray is ExportArray for an array on the CPU, and for a consumer that
-// knows no other device.
+// ExportCPUArray is ExportArray for arrays on the CPU, and for a consumer without
+// devices.
 func ExportCPUArray(arr arrow.Array, out *Array) error {
 	if out == nil {
-		return errNilStruct("exporting an array")
+		return errNilStruct("cdevice.ExportCPUArray")
 	}
 	var a DeviceArray
 	if err := ExportArray(arr, arrowbuf.CPU(), &a); err != nil {
@@ -62,11 +52,11 @@ func ExportCPUArray(arr arrow.Array, out *Array) error {
 	return nil
 }
 
-// ExportCPUBatch is ExportBatch for rows on the CPU, and for a consumer that knows
-// no other device.
+// ExportCPUBatch is ExportBatch for batches on the CPU, and for a consumer without
+// devices.
 func ExportCPUBatch(batch arrow.RecordBatch, out *Array) error {
 	if out == nil {
-		return errNilStruct("exporting a record batch")
+		return errNilStruct("cdevice.ExportCPUBatch")
 	}
 	var a DeviceArray
 	if err := ExportBatch(batch, arrowbuf.CPU(), &a); err != nil {
@@ -76,20 +66,23 @@ func ExportCPUBatch(batch arrow.RecordBatch, out *Array) error {
 	return nil
 }
 
-func errNilStruct(doing string) error {
-	return fmt.Errorf("%s: %w", doing, invalidf("there is no struct to fill out"))
+// errNilStruct returns an error about a nil struct. operation names the failed
+// function.
+func errNilStruct(operation string) error {
+	return fmt.Errorf("%s: %w", operation, invalidf("nil struct"))
 }
 
-func export(dev arrowbuf.Device, out *DeviceArray, doing string, build func(x *exporter) (*arrayNode, error)) error {
+// export fills out with the node that build returns.
+func export(dev arrowbuf.Device, out *DeviceArray, operation string, build func(x *exporter) (*arrayNode, error)) error {
 	if err := checkSupported(); err != nil {
 		return err
 	}
 	if out == nil {
-		return errNilStruct(doing)
+		return errNilStruct(operation)
 	}
 	err := exportOn(dev, out, build)
 	if err != nil {
-		return fmt.Errorf("%s on %v: %w", doing, dev, err)
+		return fmt.Errorf("%s on %v: %w", operation, dev, err)
 	}
 	return nil
 }
@@ -125,14 +118,14 @@ func exportOn(dev arrowbuf.Device, out *DeviceArray, build func(x *exporter) (*a
 	return nil
 }
 
-// exporter collects what an export shows.
+// exporter collects the nodes and buffers of an export.
 type exporter struct {
 	dev     arrowbuf.Device
 	nodes   []*arrayNode
 	buffers []arrowbuf.Buffer
 }
 
-// releaseNodes lets go of what was collected.
+// releaseNodes releases the memory of an export that failed.
 func (x *exporter) releaseNodes() {
 	for _, n := range x.nodes {
 		n.release()
@@ -181,11 +174,11 @@ func (x *exporter) exportArray(data arrow.ArrayData, at path) (*arrayNode, error
 	}
 	fields := fieldsOf(storage)
 	if len(fields) != len(data.Children()) {
-		return nil, at.invalidf("%d children of a type with %d, %s", len(data.Children()), len(fields), storage)
+		return nil, at.invalidf("got %d children, want %d for type %s", len(data.Children()), len(fields), storage)
 	}
 	for i, child := range data.Children() {
 		if d, ok := child.(*array.Data); !ok || d == nil {
-			return nil, at.child(fields[i].Name).invalidf("the array is missing")
+			return nil, at.child(fields[i].Name).invalidf("nil array")
 		}
 		c, err := x.exportArray(child, at.child(fields[i].Name))
 		if err != nil {
@@ -196,7 +189,7 @@ func (x *exporter) exportArray(data arrow.ArrayData, at path) (*arrayNode, error
 	if storage.ID() == arrow.DICTIONARY {
 		dictionary, ok := data.Dictionary().(*array.Data)
 		if !ok || dictionary == nil {
-			return nil, at.invalidf("a dictionary array without its dictionary")
+			return nil, at.invalidf("nil dictionary")
 		}
 		var err error
 		n.dictionary, err = x.exportArray(dictionary, at.child("dictionary"))
@@ -211,28 +204,28 @@ func releaseAll(buffers []arrowbuf.Buffer) {
 	}
 }
 
-// arrayNode is an ArrowArray that C has, and what it points to. Each node keeps
-// its own memory, since a consumer may move a child away from its parent and
+// arrayNode is an ArrowArray that C uses, and the memory that it points to. Each
+// node holds its own references, because a consumer may move a child away and
 // release the parent.
 type arrayNode struct {
-	array      Array // where the parent points to; the first is copied
+	array      Array // the parent points to it; that of the root is copied
 	buffers    []uintptr
 	children   []*arrayNode
 	pointers   []uintptr // to the children
 	dictionary *arrayNode
-	data       arrow.ArrayData // nil for a record batch, whose columns are held
-	sizes      *memory.Buffer  // of the buffers of views
-	event      uintptr         // where the struct's sync_event points to
-	eventDone  func()          // with the event
+	data       arrow.ArrayData // retained; nil for a record batch, whose columns are retained
+	sizes      *memory.Buffer  // lengths of the data buffers of views
+	event      uintptr         // sync_event of the struct points to it
+	eventDone  func()          // releases event
 	pinned     runtime.Pinner
 }
 
-// publish hands the node and all below it to C.
+// publish pins the node and all nodes below it, and registers them for C.
 func (n *arrayNode) publish() {
 	n.pinned.Pin(n)
 	if n.data != nil {
 		for _, b := range n.data.Buffers() {
-			// Memory of Go; any other stays where it is.
+			// The memory may be Go's; pinning does not affect other memory.
 			if b != nil && b.Len() > 0 {
 				n.pinned.Pin(unsafe.SliceData(b.Buf()))
 			}
@@ -255,7 +248,7 @@ func (n *arrayNode) publish() {
 	a.release, a.private = functions().releaseArray, newHandle(n)
 }
 
-// release lets go of the memory that the node alone keeps.
+// release releases the memory that the node holds.
 func (n *arrayNode) release() {
 	if n.data != nil {
 		n.data.Release()
@@ -268,14 +261,14 @@ func (n *arrayNode) release() {
 	}
 }
 
-// releaseArray is the release of every ArrowArray.
+// releaseArray is the release function of every exported ArrowArray.
 func releaseArray(a *Array) {
 	n, ok := removeHandle[*arrayNode](a.private)
 	if !ok {
 		return
 	}
 	for _, child := range n.children {
-		if child.array.release != 0 { // it was not moved away
+		if child.array.release != 0 { // not moved away
 			releaseArray(&child.array)
 		}
 	}
@@ -287,16 +280,16 @@ func releaseArray(a *Array) {
 	a.release = 0
 }
 
-// zeros is what an empty buffer of the host points to, offsets too: not every
-// consumer takes a null pointer there. It is zero.
+// zeros is what empty host buffers point to, including offsets: some consumers
+// reject a null pointer there.
 var zeros [64]byte
 
-// exportBuffers collects the addresses of an array's buffers.
+// exportBuffers sets the addresses of an array's buffers.
 func (x *exporter) exportBuffers(n *arrayNode, data arrow.ArrayData, l layout) error {
 	all := data.Buffers()
 	least := 1 + len(l.buffers)
 	if len(all) > least && !l.variadic {
-		return invalidf("%d buffers of a type with %d, %s", len(all), least, data.DataType())
+		return invalidf("got %d buffers, want at most %d for type %s", len(all), least, data.DataType())
 	}
 	var sizes []int64
 	for i := l.skipped(); i < max(least, len(all)); i++ {
@@ -326,7 +319,7 @@ func (x *exporter) exportBuffers(n *arrayNode, data arrow.ArrayData, l layout) e
 	return nil
 }
 
-// bufferAddress is the address of a buffer on the device, 0 if there is nothing in it.
+// bufferAddress returns the address of a buffer on the device, or 0 if it is empty.
 func (x *exporter) bufferAddress(b *memory.Buffer) (uintptr, error) {
 	if b == nil || b.Len() == 0 {
 		return 0, nil
@@ -338,15 +331,15 @@ func (x *exporter) bufferAddress(b *memory.Buffer) (uintptr, error) {
 	x.buffers = append(x.buffers, found)
 	if x.dev != arrowbuf.CPU() {
 		if found.Device() != x.dev {
-			return 0, fmt.Errorf("it is on %v: %w", found.Device(), arrowbuf.ErrDevice)
+			return 0, fmt.Errorf("the memory is on %v: %w", found.Device(), arrowbuf.ErrDevice)
 		}
 		return found.Address(), nil
 	}
 	host, ok := arrowbuf.HostBytes(found)
 	if !ok {
-		return 0, fmt.Errorf("it is on %v: %w", found.Device(), arrowbuf.ErrDevice)
+		return 0, fmt.Errorf("the memory is on %v: %w", found.Device(), arrowbuf.ErrDevice)
 	}
-	if w, ok := found.(interface{ Wait() error }); ok { // a stream may be filling it
+	if w, ok := found.(interface{ Wait() error }); ok { // a stream may still be writing to it
 		if err := w.Wait(); err != nil {
 			return 0, err
 		}
@@ -354,8 +347,8 @@ func (x *exporter) bufferAddress(b *memory.Buffer) (uintptr, error) {
 	return addressOf(unsafe.SliceData(host)), nil
 }
 
-// addSizes adds the buffer of the sizes of others. On a GPU it is memory that the
-// host reads as well.
+// addSizes adds the buffer of the lengths of the variadic buffers. On a GPU it is
+// pinned host memory.
 func (x *exporter) addSizes(n *arrayNode, sizes []int64) (err error) {
 	if len(sizes) == 0 {
 		address := uintptr(0)
@@ -373,15 +366,17 @@ func (x *exporter) addSizes(n *arrayNode, sizes []int64) (err error) {
 	return nil
 }
 
-// allocPanicToError turns the panic of an allocator into its error.
+// allocPanicToError recovers a panic of an allocator and sets *err. It must be
+// deferred.
 func allocPanicToError(err *error) {
 	if failure := recover(); failure != nil {
 		*err = fmt.Errorf("%v: %w", failure, arrowbuf.ErrOutOfMemory)
 	}
 }
 
-// checkLengths refuses an array whose buffers and children have less than it says, since C takes
-// them for as large as they have to be. Offsets on a GPU are not read.
+// checkLengths returns an error if an array has shorter buffers or children than its
+// length requires. C has no buffer lengths, so a consumer would read past the end.
+// Offsets on a GPU are not read.
 func (x *exporter) checkLengths(data arrow.ArrayData, storage arrow.DataType) error {
 	length, offset, all := int64(data.Len()), int64(data.Offset()), data.Buffers()
 	switch {
@@ -390,25 +385,25 @@ func (x *exporter) checkLengths(data arrow.ArrayData, storage arrow.DataType) er
 	case int64(data.NullN()) > length:
 		return invalidf("%d of %d elements are null", data.NullN(), length)
 	case length == 0:
-		return nil // of which nothing is read
+		return nil // a consumer reads nothing of it
 	}
 	end, l := offset+length, layoutOf(storage)
 	if l.validity {
 		switch have, need := bufferLen(all, 0), bitutil.BytesForBits(end); {
 		case have == 0 && data.NullN() > 0:
-			return invalidf("%d nulls, and no validity bitmap", data.NullN())
+			return invalidf("%d nulls, but no validity bitmap", data.NullN())
 		case have > 0 && have < need:
-			return invalidf("validity bitmap of %d bytes, the array needs %d", have, need)
+			return invalidf("validity bitmap of %d bytes, want at least %d", have, need)
 		}
 	}
-	inside := int64(-1) // elements or bytes that offsets say
+	inside := int64(-1) // elements or bytes up to the last offset; -1 if unknown
 	for i, k := range l.buffers {
 		need, ok := k.size(end)
 		if k.content == valueBytes {
 			need = inside
 		}
 		if have := bufferLen(all, i+1); !ok || have < need {
-			return invalidf("buffer %d has %d bytes, the array needs %d", i+1, have, need)
+			return invalidf("buffer %d has %d bytes, want at least %d", i+1, have, need)
 		}
 		if k.content == offsets && hostReadable(x.dev) {
 			var err error
@@ -423,7 +418,7 @@ func (x *exporter) checkLengths(data arrow.ArrayData, storage arrow.DataType) er
 		need = inside
 	case *arrow.FixedSizeListType:
 		if end > math.MaxInt64/max(int64(t.Len()), 1) {
-			return invalidf("%d lists of %d", end, t.Len())
+			return invalidf("%d lists of %d elements", end, t.Len())
 		}
 		need = end * int64(t.Len())
 	case *arrow.StructType, *arrow.SparseUnionType:
@@ -431,13 +426,13 @@ func (x *exporter) checkLengths(data arrow.ArrayData, storage arrow.DataType) er
 	}
 	for i, child := range data.Children() {
 		if c, ok := child.(*array.Data); ok && c != nil && int64(c.Len()) < need {
-			return invalidf("child %d has %d elements, the array needs %d", i, c.Len(), need)
+			return invalidf("child %d has %d elements, want at least %d", i, c.Len(), need)
 		}
 	}
 	return nil
 }
 
-// bufferLen is how many bytes a buffer has, none if there is none.
+// bufferLen returns the length of buffer i in bytes, or 0 if it is absent.
 func bufferLen(all []*memory.Buffer, i int) int64 {
 	if i >= len(all) || all[i] == nil {
 		return 0
@@ -445,7 +440,7 @@ func bufferLen(all []*memory.Buffer, i int) int64 {
 	return int64(all[i].Len())
 }
 
-// lastOffsetOf is the last of an array's offsets, which are of width bytes each.
+// lastOffsetOf returns offset last of a buffer of offsets, each of width bytes.
 func lastOffsetOf(b *memory.Buffer, first, last, width int64) (int64, error) {
 	from, err := arrowbuf.BufferOf(b)
 	if err != nil {

@@ -15,16 +15,16 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// loose is an array of which nothing is checked.
-type loose struct {
+// uncheckedArray is an array that arrow-go's constructors would reject.
+type uncheckedArray struct {
 	arrow.Array
 	data *array.Data
 }
 
-func (l loose) Data() arrow.ArrayData { return l.data }
+func (l uncheckedArray) Data() arrow.ArrayData { return l.data }
 
 func TestExportRejectsShortArrays(t *testing.T) {
-	clean(t)
+	requireNoHandles(t)
 	ints, text := arrow.PrimitiveTypes.Int32, arrow.BinaryTypes.String
 	pair := arrow.StructOf(arrow.Field{Name: "x", Type: ints})
 	short := array.NewData(ints, 2, []*memory.Buffer{nil, memory.NewBufferBytes(make([]byte, 8))}, nil, 0, 0)
@@ -34,32 +34,32 @@ func TestExportRejectsShortArrays(t *testing.T) {
 		buffers  []*memory.Buffer
 		children []arrow.ArrayData
 		nulls    int
-		reads    bool // offsets, as is done on the CPU alone
-		missing  bool // are the children
+		reads    bool // the check reads offsets, which it does on the host only
+		missing  bool // the children are nil
 	}{
-		"buffer 1 has 8 bytes, the array needs 40": {ints, 10, []*memory.Buffer{nil, memory.NewBufferBytes(make([]byte, 8))}, nil, 0, false, false},
-		"buffer 1 has 0 bytes, the array needs 40": {ints, 10, []*memory.Buffer{nil, nil}, nil, 0, false, false},
-		"validity bitmap of 1 bytes, the array ne": {ints, 10, []*memory.Buffer{memory.NewBufferBytes(make([]byte, 1)), memory.NewBufferBytes(make([]byte, 40))}, nil, array.UnknownNullCount, false, false},
-		"2 nulls, and no validity bitmap":          {ints, 10, []*memory.Buffer{nil, memory.NewBufferBytes(make([]byte, 40))}, nil, 2, false, false},
-		"20 of 10 elements are null":               {ints, 10, []*memory.Buffer{memory.NewBufferBytes(make([]byte, 2)), memory.NewBufferBytes(make([]byte, 40))}, nil, 20, false, false},
-		"buffer 2 has 2 bytes, the array needs 9":  {text, 1, []*memory.Buffer{nil, memory.NewBufferBytes([]byte{0, 0, 0, 0, 9, 0, 0, 0}), memory.NewBufferBytes([]byte("ab"))}, nil, 0, true, false},
-		"buffer 1: offsets from 9 to 1":            {text, 1, []*memory.Buffer{nil, memory.NewBufferBytes([]byte{9, 0, 0, 0, 1, 0, 0, 0}), memory.NewBufferBytes([]byte("ab"))}, nil, 0, true, false},
-		"child 0 has 2 elements, the array needs ": {pair, 10, []*memory.Buffer{nil}, []arrow.ArrayData{short}, 0, false, false},
-		`"x": the array is missing`:                {pair, 10, []*memory.Buffer{nil}, []arrow.ArrayData{short}, 0, false, true},
+		"buffer 1 has 8 bytes, want at least 40": {ints, 10, []*memory.Buffer{nil, memory.NewBufferBytes(make([]byte, 8))}, nil, 0, false, false},
+		"buffer 1 has 0 bytes, want at least 40": {ints, 10, []*memory.Buffer{nil, nil}, nil, 0, false, false},
+		"validity bitmap of 1 bytes, want at le": {ints, 10, []*memory.Buffer{memory.NewBufferBytes(make([]byte, 1)), memory.NewBufferBytes(make([]byte, 40))}, nil, array.UnknownNullCount, false, false},
+		"2 nulls, but no validity bitmap":        {ints, 10, []*memory.Buffer{nil, memory.NewBufferBytes(make([]byte, 40))}, nil, 2, false, false},
+		"20 of 10 elements are null":             {ints, 10, []*memory.Buffer{memory.NewBufferBytes(make([]byte, 2)), memory.NewBufferBytes(make([]byte, 40))}, nil, 20, false, false},
+		"buffer 2 has 2 bytes, want at least 9":  {text, 1, []*memory.Buffer{nil, memory.NewBufferBytes([]byte{0, 0, 0, 0, 9, 0, 0, 0}), memory.NewBufferBytes([]byte("ab"))}, nil, 0, true, false},
+		"buffer 1: offsets from 9 to 1":          {text, 1, []*memory.Buffer{nil, memory.NewBufferBytes([]byte{9, 0, 0, 0, 1, 0, 0, 0}), memory.NewBufferBytes([]byte("ab"))}, nil, 0, true, false},
+		"child 0 has 2 elements, want at least ": {pair, 10, []*memory.Buffer{nil}, []arrow.ArrayData{short}, 0, false, false},
+		`"x": nil array`:                         {pair, 10, []*memory.Buffer{nil}, []arrow.ArrayData{short}, 0, false, true},
 	} {
 		onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
 			if (c.reads || c.missing) && !hostReadable(dev) {
 				return
 			}
-			data := onto(t, dev, array.NewData(c.dtype, c.length, c.buffers, c.children, c.nulls, 0))
+			data := copyDataTo(t, dev, array.NewData(c.dtype, c.length, c.buffers, c.children, c.nulls, 0))
 			defer data.Release()
 			if c.missing {
 				child := data.Children()[0]
 				data.Children()[0] = (*array.Data)(nil)
-				defer func() { data.Children()[0] = child }() // which arrow-go releases
+				defer func() { data.Children()[0] = child }() // arrow-go releases it
 			}
 			var out DeviceArray
-			err := ExportArray(loose{data: data}, dev, &out)
+			err := ExportArray(uncheckedArray{data: data}, dev, &out)
 			require.ErrorIs(t, err, arrow.ErrInvalid, about)
 			assert.ErrorContains(t, err, about)
 			assert.True(t, out.Released())
@@ -68,7 +68,7 @@ func TestExportRejectsShortArrays(t *testing.T) {
 }
 
 func TestExportRejectsNil(t *testing.T) {
-	clean(t)
+	requireNoHandles(t)
 	var out DeviceArray
 	ones := array.NewNull(1)
 	assert.ErrorIs(t, ExportArray(nil, arrowbuf.CPU(), &out), arrow.ErrInvalid)
@@ -94,17 +94,17 @@ func TestExportKeepsMemoryUntilRelease(t *testing.T) {
 		arr := upload(t, dev, host)
 		out := exported(t, arr, dev)
 		arr.Release()
-		runtime.GC() // which does not know what C has
-		assert.Positive(t, outside())
-		moved := *out // as C moves a struct
+		runtime.GC() // does not see C's pointers
+		assert.Positive(t, handleCount())
+		moved := *out // C moves structs by copying
 		out.array.release = 0
 		out.Release()
-		assert.Positive(t, outside(), "there was nothing to release")
+		assert.Positive(t, handleCount(), "there was nothing to release")
 		back, err := ImportArray(&moved, pair, dev)
 		require.NoError(t, err)
 		requireEqual(t, host, back)
 		back.Release()
-		assert.Zero(t, outside())
+		assert.Zero(t, handleCount())
 	})
 }
 
@@ -116,21 +116,21 @@ func TestMovedChildrenOutliveParent(t *testing.T) {
 		arr := upload(t, dev, host)
 		out := exported(t, arr, dev)
 		arr.Release()
-		child := out.array.parts()[0]
+		child := out.array.childStructs()[0]
 		moved := &DeviceArray{array: *child, deviceType: out.deviceType, deviceID: out.deviceID}
 		child.release = 0
 		out.Release()
 		assert.True(t, out.Released())
-		assert.Equal(t, 1, outside(), "the child")
+		assert.Equal(t, 1, handleCount(), "the child")
 		back, err := ImportArray(moved, pair.Field(0).Type, dev)
 		require.NoError(t, err)
 		requireEqual(t, host.(*array.Struct).Field(0), back)
 		back.Release()
 	})
-	clean(t)
+	requireNoHandles(t)
 	var s Schema
 	require.NoError(t, ExportField(arrow.Field{Name: "pair", Type: pair}, &s))
-	child := s.parts()[0]
+	child := s.childStructs()[0]
 	moved := *child
 	child.release = 0
 	s.Release()
@@ -175,19 +175,19 @@ func TestReleaseFromAnyThread(t *testing.T) {
 
 func TestConsumerWaitsForExportEvent(t *testing.T) {
 	onCUDA(t, func(t *testing.T, dev *cudabuf.Device) {
-		clean(t)
+		requireNoHandles(t)
 		for _, on := range []arrowbuf.Device{dev, dev.Host()} {
 			ours, theirs := stream(t, dev), stream(t, dev)
 			values, err := on.Alloc(4 << 20)
 			require.NoError(t, err)
-			later(t, ours)
+			delay(t, ours)
 			fill(t, ours, values, 7)
 			arr := bytesArray(t, values)
 			values.Release()
 			out := exported(t, arr, on)
 			arr.Release()
 
-			// A consumer that knows nothing of our streams.
+			// The consumer does not use the streams of this module.
 			e, err := dev.WrapEvent(*(*uintptr)(pointer(out.event)))
 			require.NoError(t, err)
 			require.NoError(t, theirs.WaitEvent(e))
@@ -212,7 +212,7 @@ func TestConsumerWaitsForExportEvent(t *testing.T) {
 }
 
 func TestCLibraryCallsRelease(t *testing.T) {
-	clean(t)
+	requireNoHandles(t)
 	g := newGenerator(t)
 	arr := g.array(pair, 5, true)
 	out := exported(t, arr, arrowbuf.CPU())

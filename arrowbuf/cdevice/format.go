@@ -9,7 +9,7 @@ import (
 	"github.com/apache/arrow-go/v18/arrow"
 )
 
-// primitives are the formats of types without parameters.
+// primitives are the format strings of types without parameters.
 var primitives = map[string]arrow.DataType{
 	"n": arrow.Null,
 	"b": arrow.FixedWidthTypes.Boolean,
@@ -29,7 +29,7 @@ var primitives = map[string]arrow.DataType{
 	"tin": arrow.FixedWidthTypes.MonthDayNanoInterval,
 }
 
-// primitiveFormats is the other direction, by what a type calls itself.
+// primitiveFormats maps the fingerprint of a type to its format string.
 var primitiveFormats = func() map[string]string {
 	formats := map[string]string{}
 	for format, t := range primitives {
@@ -38,11 +38,12 @@ var primitiveFormats = func() map[string]string {
 	return formats
 }()
 
-// units are the letters of units of time.
-const units = "smun" // in the order of arrow.TimeUnit, from seconds to nanoseconds
+// units are the letters of time units, in the order of arrow.TimeUnit.
+const units = "smun" // seconds to nanoseconds
 
-// formatOf is the format of a type, which is no extension type, and the flags
-// that belong to it. That of a dictionary is its indices'.
+// formatOf returns the format string of a type, and the flags that belong to it. The
+// type must not be an extension type. The format string of a dictionary type is that
+// of its indices.
 func formatOf(dtype arrow.DataType) (format string, flags int64, err error) {
 	switch t := dtype.(type) {
 	case *arrow.FixedSizeBinaryType:
@@ -87,7 +88,7 @@ func formatOf(dtype arrow.DataType) (format string, flags int64, err error) {
 			return format, 0, nil
 		}
 	}
-	return "", 0, fmt.Errorf("the C data interface has no type %s: %w", dtype, arrow.ErrNotImplemented)
+	return "", 0, fmt.Errorf("type %s has no format string: %w", dtype, arrow.ErrNotImplemented)
 }
 
 func unionFormat(t arrow.UnionType) string {
@@ -102,12 +103,12 @@ func unionFormat(t arrow.UnionType) string {
 	return mode + strings.Join(codes, ",")
 }
 
-// parseFormat is the type of a format and what belongs to it: the flags of the
-// schema and its children.
+// parseFormat returns the type of a format string with the flags and children of its
+// schema.
 func parseFormat(format string, flags int64, children []arrow.Field) (arrow.DataType, error) {
 	kind, parameter, parameters := strings.Cut(format, ":")
 	if want := childCount(kind); want >= 0 && len(children) != want {
-		return nil, invalidf("format %q has %d children, not %d", format, want, len(children))
+		return nil, invalidf("format %q: got %d children, want %d", format, len(children), want)
 	}
 	if !parameters {
 		return parseUnparameterized(format, flags, children)
@@ -122,7 +123,7 @@ func parseFormat(format string, flags int64, children []arrow.Field) (arrow.Data
 		unit := arrow.TimeUnit(strings.IndexByte(units, kind[2]))
 		return &arrow.TimestampType{Unit: unit, TimeZone: parameter}, nil
 	case "+w":
-		n, err := parseCount(parameter, 1) // arrow-go has no lists of nothing
+		n, err := parseCount(parameter, 1) // arrow-go has no lists of size 0
 		if err != nil {
 			return nil, err
 		}
@@ -135,8 +136,8 @@ func parseFormat(format string, flags int64, children []arrow.Field) (arrow.Data
 	return nil, invalidf("unknown format %q", format)
 }
 
-// childCount is how many children a kind of type has, -1 for those that have any
-// number.
+// childCount returns the number of children of a kind of type, or -1 if it may be
+// any.
 func childCount(kind string) int {
 	switch kind {
 	case "+l", "+L", "+vl", "+vL", "+w", "+m":
@@ -181,10 +182,10 @@ func parseUnparameterized(format string, flags int64, children []arrow.Field) (a
 func parseMap(flags int64, entries arrow.Field) (arrow.DataType, error) {
 	pair, ok := entries.Type.(*arrow.StructType)
 	if !ok || pair.NumFields() != 2 {
-		return nil, invalidf("a map of %s, not of a struct of key and value", entries.Type)
+		return nil, invalidf("entries of a map: got %s, want a struct of key and value", entries.Type)
 	}
 	key := pair.Field(0)
-	key.Nullable = false // as keys are, whatever the producer says of the field
+	key.Nullable = false // some producers set the flag, but keys are never null
 	t := arrow.MapOfFields(key, pair.Field(1))
 	t.KeysSorted = flags&flagSorted != 0
 	return t, nil
@@ -196,7 +197,7 @@ func parseDecimal(parameter string) (arrow.DataType, error) {
 		parts = append(parts, "128")
 	}
 	if len(parts) != 3 {
-		return nil, invalidf("decimal of %q, not of precision, scale and width", parameter)
+		return nil, invalidf("decimal: got %q, want precision, scale and width", parameter)
 	}
 	var numbers [3]int32
 	for i, part := range parts {
@@ -208,7 +209,7 @@ func parseDecimal(parameter string) (arrow.DataType, error) {
 	}
 	id, ok := map[int32]arrow.Type{32: arrow.DECIMAL32, 64: arrow.DECIMAL64, 128: arrow.DECIMAL128, 256: arrow.DECIMAL256}[numbers[2]]
 	if !ok {
-		return nil, invalidf("decimal of %d bits", numbers[2])
+		return nil, invalidf("decimal of %d bits, want 32, 64, 128 or 256", numbers[2])
 	}
 	return arrow.NewDecimalType(id, numbers[0], numbers[1])
 }
@@ -221,13 +222,13 @@ func parseUnion(mode arrow.UnionMode, parameter string, children []arrow.Field) 
 			n, err := strconv.ParseInt(part, 10, 8)
 			code := arrow.UnionTypeCode(n)
 			if err != nil || n < 0 || seen[code] {
-				return nil, invalidf("a union's type ids %q: they are numbers from 0 to 127, each once", parameter)
+				return nil, invalidf("type ids of a union: got %q, want distinct numbers from 0 to 127", parameter)
 			}
 			codes, seen[code] = append(codes, code), true
 		}
 	}
 	if len(codes) != len(children) {
-		return nil, invalidf("a union of %d children with %d type ids", len(children), len(codes))
+		return nil, invalidf("union: got %d children and %d type ids", len(children), len(codes))
 	}
 	return arrow.UnionOf(mode, children, codes), nil
 }
@@ -235,7 +236,7 @@ func parseUnion(mode arrow.UnionMode, parameter string, children []arrow.Field) 
 func parseCount(parameter string, least int) (int, error) {
 	n, err := strconv.Atoi(parameter)
 	if err != nil || n < least || n > math.MaxInt32 {
-		return 0, invalidf("a size of %q, not a number from %d to %d", parameter, least, math.MaxInt32)
+		return 0, invalidf("size: got %q, want %d to %d", parameter, least, math.MaxInt32)
 	}
 	return n, nil
 }

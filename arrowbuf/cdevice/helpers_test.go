@@ -20,13 +20,13 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// onDevices runs a test on the CPU, on each kind of CUDA device, and on what
-// that has page-locked. It fails if C has anything left in the end.
+// onDevices runs a test on the CPU, and on each kind of CUDA device and its host. It
+// fails if structs are not released at the end.
 func onDevices(t *testing.T, test func(t *testing.T, dev arrowbuf.Device)) {
 	t.Helper()
-	t.Run("cpu", func(t *testing.T) { clean(t); test(t, arrowbuf.CPU()) })
+	t.Run("cpu", func(t *testing.T) { requireNoHandles(t); test(t, arrowbuf.CPU()) })
 	onCUDA(t, func(t *testing.T, dev *cudabuf.Device) {
-		clean(t)
+		requireNoHandles(t)
 		t.Run("device", func(t *testing.T) { test(t, dev) })
 		t.Run("host", func(t *testing.T) { test(t, dev.Host()) })
 	})
@@ -37,18 +37,19 @@ func onCUDA(t *testing.T, test func(t *testing.T, dev *cudabuf.Device)) {
 	cudatest.ForEachDevice(t, test)
 }
 
-// clean checks at the end of a test that C gave everything back.
-func clean(t *testing.T) {
-	t.Cleanup(func() { assert.Zero(t, outside(), "structs that C still has") })
+// requireNoHandles checks at the end of a test that C has released all structs.
+func requireNoHandles(t *testing.T) {
+	t.Cleanup(func() { assert.Zero(t, handleCount(), "structs that C has not released") })
 }
 
-func outside() (n int) {
+// handleCount returns the number of structs that C has not released.
+func handleCount() (n int) {
 	handles.Range(func(any, any) bool { n++; return true })
 	return n
 }
 
-// onto copies data to a device, buffer by buffer, offsets and all.
-func onto(t testing.TB, dev arrowbuf.Device, data arrow.ArrayData) *array.Data {
+// copyDataTo copies data to a device, buffer by buffer, with its offsets.
+func copyDataTo(t testing.TB, dev arrowbuf.Device, data arrow.ArrayData) *array.Data {
 	t.Helper()
 	return transform(data, func(b *memory.Buffer) *memory.Buffer {
 		moved, err := dev.Alloc(int64(b.Len()))
@@ -60,7 +61,7 @@ func onto(t testing.TB, dev arrowbuf.Device, data arrow.ArrayData) *array.Data {
 	})
 }
 
-// toHost copies data from wherever it is.
+// toHost copies an array of any device.
 func toHost(t testing.TB, arr arrow.Array) arrow.Array {
 	t.Helper()
 	data := transform(arr.Data(), func(b *memory.Buffer) *memory.Buffer {
@@ -103,10 +104,10 @@ func transform(data arrow.ArrayData, change func(*memory.Buffer) *memory.Buffer)
 	return made
 }
 
-// upload makes an array of a device from one of the host.
+// upload copies an array of the host to a device.
 func upload(t testing.TB, dev arrowbuf.Device, arr arrow.Array) arrow.Array {
 	t.Helper()
-	data := onto(t, dev, arr.Data())
+	data := copyDataTo(t, dev, arr.Data())
 	defer data.Release()
 	return arrowbuf.NewArray(data)
 }
@@ -125,8 +126,8 @@ func exported(t testing.TB, arr arrow.Array, dev arrowbuf.Device) *DeviceArray {
 	return out
 }
 
-// children are the structs below one.
-func (c *Array) parts() []*Array {
+// childStructs returns the children of the struct.
+func (c *Array) childStructs() []*Array {
 	var parts []*Array
 	for _, address := range readPointers(c.children, c.nChildren) {
 		parts = append(parts, (*Array)(pointer(address)))
@@ -134,7 +135,7 @@ func (c *Array) parts() []*Array {
 	return parts
 }
 
-func (s *Schema) parts() []*Schema {
+func (s *Schema) childStructs() []*Schema {
 	var parts []*Schema
 	for _, address := range readPointers(s.children, s.nChildren) {
 		parts = append(parts, (*Schema)(pointer(address)))
@@ -142,7 +143,7 @@ func (s *Schema) parts() []*Schema {
 	return parts
 }
 
-// types are one at least of every kind that arrow-go has.
+// types has at least one type of each layout that arrow-go knows.
 var types = func() []arrow.DataType {
 	i32, text := arrow.PrimitiveTypes.Int32, arrow.BinaryTypes.String
 	field := func(name string, t arrow.DataType) arrow.Field {
@@ -208,8 +209,8 @@ func (g *generator) array(dtype arrow.DataType, n int, nulls bool) arrow.Array {
 	return array.MakeFromData(data)
 }
 
-// data makes n elements; about a third of them are null if nulls is set, which
-// the array does not count.
+// data returns n elements. If nulls is true, about a third of them are null, and the
+// null count is unknown.
 func (g *generator) data(dtype arrow.DataType, n int, nulls bool) *array.Data {
 	g.t.Helper()
 	var buffers []*memory.Buffer
@@ -283,7 +284,7 @@ func (g *generator) data(dtype arrow.DataType, n int, nulls bool) *array.Data {
 		const size = 40
 		starts, lengths := make([]int64, n), make([]int64, n)
 		for i := range n {
-			starts[i] = int64(g.rng.IntN(size)) // in any order
+			starts[i] = int64(g.rng.IntN(size)) // values may be in any order
 			lengths[i] = int64(g.rng.IntN(min(4, size-int(starts[i])+1)))
 		}
 		buffers = append(buffers, g.ints(starts, width), g.ints(lengths, width))
@@ -353,7 +354,7 @@ func (g *generator) data(dtype arrow.DataType, n int, nulls bool) *array.Data {
 func (g *generator) views(dtype arrow.DataType, n int, nulls bool) *array.Data {
 	builder := array.NewBuilder(g.mem, dtype)
 	defer builder.Release()
-	builder.(interface{ SetBlockSize(uint) }).SetBlockSize(64) // several buffers
+	builder.(interface{ SetBlockSize(uint) }).SetBlockSize(64) // so that the views use several buffers
 	for range n {
 		text := make([]byte, g.rng.IntN(30))
 		for i := range text {
@@ -377,7 +378,7 @@ func (g *generator) views(dtype arrow.DataType, n int, nulls bool) *array.Data {
 	return array.NewData(dtype, n, buffers, nil, array.UnknownNullCount, 0)
 }
 
-// offsets makes those of n elements of up to most each.
+// offsets returns the offsets of n elements of at most most values each.
 func (g *generator) offsets(n, width, most int) (*memory.Buffer, int) {
 	ends := []int64{int64(g.rng.IntN(3))}
 	for range n {
@@ -412,7 +413,8 @@ func (g *generator) buffer(n int, fill func([]byte)) *memory.Buffer {
 	return b
 }
 
-// tagged is an extension type over any storage, which arrow-go knows.
+// tagged is an extension type over any storage type, which is registered with
+// arrow-go.
 type tagged struct{ arrow.ExtensionBase }
 
 type taggedArray struct{ array.ExtensionArrayBase }

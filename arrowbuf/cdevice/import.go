@@ -15,24 +15,24 @@ import (
 	"github.com/quiver-gpu/quiver/arrowbuf"
 )
 
-// ImportArray takes over an array of a type, which came as a Field. Its buffers
-// are on the CPU, or on one of the devices given: CUDA_HOST memory on the Host of
-// a GPU that is given, managed memory on the GPU. The caller owns one reference
-// to the result; the producer's release is called when the last one to it, and to
-// what was made of it, goes.
+// ImportArray imports an array of a type, which the producer exports as a field
+// (ImportField). Its buffers must be on the CPU or on one of devices: CUDA_HOST
+// memory belongs to the host of a GPU in devices, and managed memory to the GPU. The
+// caller owns one reference to the result. The producer's release is called after
+// the last reference to it, and to anything made of it, is released.
 //
-// On a GPU the array may be used at once: its stream waits for sync_event. Only
-// the ends of offsets are read, which waits for it too.
+// A GPU's stream waits for sync_event, so the array can be used at once. ImportArray
+// reads only the first and last offsets, and waits for sync_event to do so.
 //
-// A struct that is released or malformed (counts that do not fit the type,
-// negative lengths, missing pointers, offsets that go down or beyond what they
-// point to, values of a GPU that are not aligned) is an error that is
-// arrow.ErrInvalid and names the field; memory on another device is one that is
-// arrowbuf.ErrDevice. The struct is then released.
+// ImportArray returns an error wrapping arrow.ErrInvalid, which names the field, if
+// the struct is released or malformed: counts that do not match the type, negative
+// lengths, missing pointers, offsets that decrease or exceed their buffer,
+// misaligned values on a GPU. It returns an error wrapping arrowbuf.ErrDevice if the
+// memory is on another device. After an error, the struct is released.
 func ImportArray(in *DeviceArray, dtype arrow.DataType, devices ...arrowbuf.Device) (arr arrow.Array, err error) {
-	return importMoved(in, devices, "importing an array", func(m *importer) (arrow.Array, error) {
+	return importMoved(in, devices, "cdevice.ImportArray", func(m *importer) (arrow.Array, error) {
 		if dtype == nil {
-			return nil, invalidf("there is no type")
+			return nil, invalidf("nil type")
 		}
 		data, err := m.importArray(&m.owner.array, dtype, rootPath, 0)
 		if err != nil {
@@ -43,29 +43,28 @@ func ImportArray(in *DeviceArray, dtype arrow.DataType, devices ...arrowbuf.Devi
 	})
 }
 
-// ImportBatch takes over the rows of a record batch of a schema: an array of
-// structs, of which none is null. Otherwise it is as ImportArray; the errors
-// name the column.
+// ImportBatch imports the rows of a record batch of a schema: an array of structs,
+// none of which is null. Otherwise it is ImportArray. Errors name the column.
 func ImportBatch(in *DeviceArray, schema *arrow.Schema, devices ...arrowbuf.Device) (arrow.RecordBatch, error) {
-	return importMoved(in, devices, "importing a record batch", func(m *importer) (arrow.RecordBatch, error) {
+	return importMoved(in, devices, "cdevice.ImportBatch", func(m *importer) (arrow.RecordBatch, error) {
 		if schema == nil {
-			return nil, invalidf("there is no schema")
+			return nil, invalidf("nil schema")
 		}
 		return m.importBatch(schema, arrow.StructOf(schema.Fields()...))
 	})
 }
 
-// ImportCPUArray is ImportArray for a struct of the interface that knows no devices.
+// ImportCPUArray is ImportArray for the interface without devices.
 func ImportCPUArray(in *Array, dtype arrow.DataType) (arrow.Array, error) {
 	return ImportArray(asDeviceArray(in), dtype)
 }
 
-// ImportCPUBatch is ImportBatch for a struct of the interface that knows no devices.
+// ImportCPUBatch is ImportBatch for the interface without devices.
 func ImportCPUBatch(in *Array, schema *arrow.Schema) (arrow.RecordBatch, error) {
 	return ImportBatch(asDeviceArray(in), schema)
 }
 
-// asDeviceArray moves an array to where its device can be said.
+// asDeviceArray moves an array to a DeviceArray of the CPU.
 func asDeviceArray(in *Array) *DeviceArray {
 	if in == nil {
 		return nil
@@ -73,20 +72,20 @@ func asDeviceArray(in *Array) *DeviceArray {
 	return &DeviceArray{array: *move(in), deviceType: int32(arrowbuf.DeviceCPU), deviceID: arrowbuf.CPU().ID()}
 }
 
-// importMoved moves the struct here and imports it. What is imported holds the owner,
-// which this function holds meanwhile.
-func importMoved[T any](in *DeviceArray, devices []arrowbuf.Device, doing string, build func(m *importer) (T, error)) (made T, err error) {
+// importMoved moves the struct away and imports it with build. The result of build
+// retains the owner.
+func importMoved[T any](in *DeviceArray, devices []arrowbuf.Device, operation string, build func(m *importer) (T, error)) (made T, err error) {
 	if err := checkSupported(); err != nil {
 		return made, err
 	}
 	if in == nil || in.Released() {
-		return made, fmt.Errorf("%s: there is none, or it is released: %w", doing, arrow.ErrInvalid)
+		return made, fmt.Errorf("%s: the struct is nil or released: %w", operation, arrow.ErrInvalid)
 	}
 	o := newOwner(in)
 	defer o.release()
 	defer func() {
 		if err != nil {
-			err = fmt.Errorf("%s: %w", doing, err)
+			err = fmt.Errorf("%s: %w", operation, err)
 		}
 	}()
 	defer panicToError(&err)
@@ -103,15 +102,15 @@ func importMoved[T any](in *DeviceArray, devices []arrowbuf.Device, doing string
 	return build(m)
 }
 
-// importer is where an array comes from.
+// importer imports the arrays of one struct.
 type importer struct {
 	owner  *owner
 	dev    arrowbuf.Device
-	sharer Sharer  // dev, nil for the CPU
-	event  uintptr // a CUevent, 0 if the memory may be used now
+	sharer Sharer  // dev, or nil for the CPU
+	event  uintptr // a CUevent, or 0 if the memory is ready
 }
 
-// importBatch imports the rows of a schema, whose type is given too.
+// importBatch imports the rows of a schema. rows is the struct type of schema.
 func (m *importer) importBatch(schema *arrow.Schema, rows *arrow.StructType) (arrow.RecordBatch, error) {
 	data, err := m.importArray(&m.owner.array, rows, rootPath, 0)
 	if err != nil {
@@ -137,6 +136,8 @@ func (m *importer) importBatch(schema *arrow.Schema, rows *arrow.StructType) (ar
 	return arrowbuf.NewRecordBatch(schema, columns, int64(data.Len()))
 }
 
+// checkNoNulls returns an error if a row is null: a record batch cannot represent
+// it.
 func checkNoNulls(rows *array.Data) error {
 	nulls := rows.NullN()
 	if nulls < 0 {
@@ -145,12 +146,12 @@ func checkNoNulls(rows *array.Data) error {
 		nulls = whole.NullN()
 	}
 	if nulls > 0 {
-		return invalidf("%d of the rows are null as a whole, which a record batch cannot say", nulls)
+		return invalidf("%d of the rows are null, want none", nulls)
 	}
 	return nil
 }
 
-// importArray imports an ArrowArray, which may be part of another.
+// importArray imports an ArrowArray, which may be a child.
 func (m *importer) importArray(c *Array, dtype arrow.DataType, at path, depth int) (*array.Data, error) {
 	storage := storageOf(dtype)
 	if err := checkArray(c, storage, depth); err != nil {
@@ -181,7 +182,7 @@ func (m *importer) importArray(c *Array, dtype arrow.DataType, at path, depth in
 		return nil, at.wrap(err)
 	}
 	if c.length == 0 && l.hasOffsets() {
-		offset = 0 // there need not be any before it either
+		offset = 0 // the offsets before it may be absent
 	}
 	if err := checkChildren(storage, children, &b); err != nil {
 		return nil, at.wrap(err)
@@ -196,23 +197,25 @@ func (m *importer) importArray(c *Array, dtype arrow.DataType, at path, depth in
 	return data, nil
 }
 
+// importChild imports the child array at an address.
 func (m *importer) importChild(address uintptr, dtype arrow.DataType, at path, depth int) (*array.Data, error) {
 	if address == 0 {
-		return nil, at.invalidf("the array is missing")
+		return nil, at.invalidf("nil array")
 	}
 	return m.importArray((*Array)(pointer(address)), dtype, at, depth+1)
 }
 
-// maxElements is how many elements an array may reach to: their bits can be counted.
+// maxElements is the largest number of elements whose bits can be counted without
+// overflow.
 const maxElements = math.MaxInt - 64
 
-// checkArray checks what the struct alone says.
+// checkArray checks the struct, without its buffers and children.
 func checkArray(c *Array, storage arrow.DataType, depth int) error {
 	l, fields := layoutOf(storage), len(fieldsOf(storage))
 	want := int64(len(l.buffers) + 1 - l.skipped())
 	switch {
 	case depth > maxDepth:
-		return invalidf("arrays are nested deeper than %d times", maxDepth)
+		return invalidf("arrays are nested deeper than %d", maxDepth)
 	case c.release == 0:
 		return invalidf("the array is released")
 	case c.length < 0 || c.offset < 0 || c.offset > maxElements-c.length:
@@ -220,17 +223,17 @@ func checkArray(c *Array, storage arrow.DataType, depth int) error {
 	case c.nulls < -1 || c.nulls > c.length:
 		return invalidf("%d of %d elements are null", c.nulls, c.length)
 	case c.nChildren != int64(fields):
-		return invalidf("%d children of a type with %d, %s", c.nChildren, fields, storage)
+		return invalidf("got %d children, want %d for type %s", c.nChildren, fields, storage)
 	case c.nChildren > 0 && c.children == 0:
-		return invalidf("the array of %d children is missing", c.nChildren)
+		return invalidf("NULL pointer to %d children", c.nChildren)
 	case l.variadic && (c.nBuffers < want+1 || c.nBuffers > math.MaxInt32):
-		return invalidf("%d buffers of a type with %d at least, %s", c.nBuffers, want+1, storage)
+		return invalidf("got %d buffers, want at least %d for type %s", c.nBuffers, want+1, storage)
 	case !l.variadic && c.nBuffers != want:
-		return invalidf("%d buffers of a type with %d, %s", c.nBuffers, want, storage)
+		return invalidf("got %d buffers, want %d for type %s", c.nBuffers, want, storage)
 	case c.nBuffers > 0 && c.buffers == 0:
-		return invalidf("the array of %d buffers is missing", c.nBuffers)
+		return invalidf("NULL pointer to %d buffers", c.nBuffers)
 	case (c.dictionary != 0) != (storage.ID() == arrow.DICTIONARY):
-		return invalidf("a dictionary at %#x of type %s", c.dictionary, storage)
+		return invalidf("dictionary at %#x of type %s", c.dictionary, storage)
 	}
 	return nil
 }
@@ -241,14 +244,13 @@ func releaseData(all []arrow.ArrayData) {
 	}
 }
 
-// owner is a struct of another library, moved here, which is released with the
-// last reference to it.
+// owner is a struct of another library, which is released with the last reference.
 type owner struct {
 	DeviceArray
 	refs atomic.Int64
 }
 
-// newOwner moves the struct, with one reference.
+// newOwner moves the struct to an owner with one reference.
 func newOwner(in *DeviceArray) *owner {
 	o := &owner{DeviceArray: *move(in)}
 	o.refs.Store(1)
@@ -263,22 +265,22 @@ func (o *owner) release() {
 	}
 }
 
-// importedBuffers are those of one ArrowArray.
+// importedBuffers are the buffers of one ArrowArray.
 type importedBuffers struct {
 	*importer
 	c   *Array
-	end int64 // of the elements that they hold
-	// all are in arrow-go's order, nil where there is nothing.
+	end int64 // of the elements that the buffers hold
+	// all are the buffers in arrow-go's order, nil if empty.
 	all   []arrowbuf.Buffer
 	arrow []*memory.Buffer
 }
 
-// read takes the buffers of a layout.
+// read imports the buffers of a layout.
 func (b *importedBuffers) read(l layout) error {
 	at := readPointers(b.c.buffers, b.c.nBuffers)
 	if l.validity {
 		if at[0] == 0 && b.c.nulls > 0 {
-			return invalidf("%d nulls, and no validity bitmap", b.c.nulls)
+			return invalidf("%d nulls, but no validity bitmap", b.c.nulls)
 		}
 		size := bitutil.BytesForBits(b.end)
 		if at[0] == 0 {
@@ -306,7 +308,7 @@ func (b *importedBuffers) read(l layout) error {
 	return nil
 }
 
-// bufferSize is how large the next buffer is. Arrays of no elements need not have
+// bufferSize returns the size of the next buffer. Arrays without elements need no
 // offsets.
 func (b *importedBuffers) bufferSize(k bufferKind) (int64, error) {
 	switch {
@@ -322,8 +324,8 @@ func (b *importedBuffers) bufferSize(k bufferKind) (int64, error) {
 	return size, nil
 }
 
-// readVariadic takes the buffers that views point into. The last address is that
-// of their sizes, which is of the host's memory with some producers.
+// readVariadic imports the buffers that views refer to. The last address is that of
+// their lengths.
 func (b *importedBuffers) readVariadic(at []uintptr) error {
 	n := len(at) - 1
 	if n == 0 {
@@ -336,7 +338,7 @@ func (b *importedBuffers) readVariadic(at []uintptr) error {
 	for i, address := range at[:n] {
 		size := int64(binary.NativeEndian.Uint64(raw[8*i:]))
 		if size < 0 {
-			return invalidf("buffer %d of %d bytes", i+2, size)
+			return invalidf("buffer %d has a length of %d bytes", i+2, size)
 		}
 		if err := b.add(address, size, 1); err != nil {
 			return fmt.Errorf("buffer %d: %w", i+2, err)
@@ -345,13 +347,15 @@ func (b *importedBuffers) readVariadic(at []uintptr) error {
 	return nil
 }
 
+// readSizes copies the lengths of n variadic buffers. Some producers keep them in
+// host memory.
 func (b *importedBuffers) readSizes(address uintptr, n int64) ([]byte, error) {
 	if address == 0 {
-		return nil, invalidf("the buffer is missing")
+		return nil, invalidf("NULL buffer")
 	}
 	raw := make([]byte, 8*n)
 	found, err := b.wrap(address, 8*n)
-	if errors.Is(err, arrowbuf.ErrDevice) { // the device does not know it: it is the host's
+	if errors.Is(err, arrowbuf.ErrDevice) { // not the device's memory, so the host's
 		copy(raw, unsafe.Slice((*byte)(pointer(address)), len(raw)))
 		return raw, nil
 	}
@@ -363,21 +367,21 @@ func (b *importedBuffers) readSizes(address uintptr, n int64) ([]byte, error) {
 	return raw, err
 }
 
-// maxBytes is more than any machine's memory, and what Go makes a slice of.
+// maxBytes exceeds the memory of any machine, and is a valid length of a Go slice.
 const maxBytes = 1 << 47
 
-// add takes a buffer of n bytes. The release of one that fails is not called.
+// add imports a buffer of n bytes.
 func (b *importedBuffers) add(address uintptr, n int64, align uintptr) error {
 	switch {
 	case n == 0:
 		b.all = append(b.all, nil)
 		return nil
 	case address == 0:
-		return invalidf("the buffer of %d bytes is missing", n)
+		return invalidf("NULL buffer, want %d bytes", n)
 	case n > maxBytes || uint64(n) > math.MaxUint64-uint64(address):
 		return invalidf("%d bytes at %#x", n, address)
 	case !hostReadable(b.dev) && address%align != 0:
-		return invalidf("values at %#x, which is no multiple of %d", address, align)
+		return invalidf("values at %#x, want a multiple of %d", address, align)
 	}
 	found, err := b.wrap(address, n)
 	if err == nil {
@@ -386,11 +390,11 @@ func (b *importedBuffers) add(address uintptr, n int64, align uintptr) error {
 	return err
 }
 
-// wrap is a buffer over memory of the owner, which it holds.
+// wrap returns a buffer over memory of the owner, which it retains.
 func (b *importedBuffers) wrap(address uintptr, n int64) (arrowbuf.Buffer, error) {
 	o := b.owner
 	if b.sharer == nil {
-		host := unsafe.Slice((*byte)(pointer(address)), n) // which panics where no memory is so large
+		host := unsafe.Slice((*byte)(pointer(address)), n) // panics if n is too large for a slice
 		o.retain()
 		return arrowbuf.WrapExternal(host, o.release), nil
 	}
@@ -403,8 +407,8 @@ func (b *importedBuffers) wrap(address uintptr, n int64) (arrowbuf.Buffer, error
 	return found, nil
 }
 
-// lastOffset reads the last of the offsets, the buffer behind the validity bitmap, and
-// checks it against the first.
+// lastOffset returns the last of the offsets, which are the first buffer after the
+// validity bitmap.
 func (b *importedBuffers) lastOffset() (int64, error) {
 	if b.c.length == 0 {
 		return 0, nil
@@ -413,8 +417,8 @@ func (b *importedBuffers) lastOffset() (int64, error) {
 	return readLastOffset(from, b.c.offset, b.end, from.Len()/(b.end+1))
 }
 
-// readLastOffset reads an array's last offset, and checks it against the first. Each has width
-// bytes.
+// readLastOffset returns offset last, after a check against offset first. Each has
+// width bytes.
 func readLastOffset(from arrowbuf.Buffer, first, last, width int64) (int64, error) {
 	low, err := readInt(from, first, width)
 	if err != nil {
@@ -422,12 +426,12 @@ func readLastOffset(from arrowbuf.Buffer, first, last, width int64) (int64, erro
 	}
 	high, err := readInt(from, last, width)
 	if err == nil && (low < 0 || high < low) {
-		err = invalidf("offsets from %d to %d", low, high)
+		err = invalidf("offsets from %d to %d, want nonnegative and increasing", low, high)
 	}
 	return high, err
 }
 
-// readInt copies an integer of width bytes, element i of a buffer.
+// readInt returns integer i of a buffer of integers of width bytes.
 func readInt(from arrowbuf.Buffer, i, width int64) (int64, error) {
 	raw := make([]byte, width)
 	if _, err := from.CopyToHost(raw, i*width); err != nil {
@@ -443,7 +447,7 @@ func readInt(from arrowbuf.Buffer, i, width int64) (int64, error) {
 	}
 }
 
-// arrowBuffers are the buffers as arrow-go has them.
+// arrowBuffers returns the buffers as arrow-go's. They stay b's.
 func (b *importedBuffers) arrowBuffers() []*memory.Buffer {
 	for i, found := range b.all {
 		switch {
@@ -458,6 +462,7 @@ func (b *importedBuffers) arrowBuffers() []*memory.Buffer {
 	return b.arrow
 }
 
+// release releases the references of b.
 func (b *importedBuffers) release() {
 	for _, found := range b.all {
 		if found != nil {
@@ -471,7 +476,7 @@ func (b *importedBuffers) release() {
 	}
 }
 
-// nullCount is the null count as arrow-go has it.
+// nullCount returns the null count for arrow-go.
 func (b *importedBuffers) nullCount(storage arrow.DataType) int {
 	switch {
 	case storage.ID() == arrow.NULL:
@@ -485,8 +490,7 @@ func (b *importedBuffers) nullCount(storage arrow.DataType) int {
 	}
 }
 
-// checkChildren checks that the children have the elements that their parent
-// shows.
+// checkChildren checks that the children have as many elements as their parent uses.
 func checkChildren(storage arrow.DataType, children []arrow.ArrayData, b *importedBuffers) error {
 	need := int64(0)
 	switch t := storage.(type) {
@@ -497,7 +501,7 @@ func checkChildren(storage arrow.DataType, children []arrow.ArrayData, b *import
 		}
 	case *arrow.FixedSizeListType:
 		if b.end > math.MaxInt64/int64(t.Len()) {
-			return invalidf("%d lists of %d", b.end, t.Len())
+			return invalidf("%d lists of %d elements", b.end, t.Len())
 		}
 		need = b.end * int64(t.Len())
 	case *arrow.StructType, *arrow.SparseUnionType:
@@ -507,16 +511,16 @@ func checkChildren(storage arrow.DataType, children []arrow.ArrayData, b *import
 	}
 	for i, child := range children {
 		if int64(child.Len()) < need {
-			return invalidf("child %d has %d elements, the array needs %d", i, child.Len(), need)
+			return invalidf("child %d has %d elements, want at least %d", i, child.Len(), need)
 		}
 	}
 	return nil
 }
 
-// checkRuns checks that the runs reach the end of the array.
+// checkRuns checks that the runs extend to the end of the array.
 func checkRuns(b *importedBuffers, ends, values arrow.ArrayData) error {
 	if ends.NullN() != 0 || ends.Len() > values.Len() {
-		return invalidf("%d run ends, %d null, for %d values", ends.Len(), ends.NullN(), values.Len())
+		return invalidf("%d run ends, %d of them null, for %d values", ends.Len(), ends.NullN(), values.Len())
 	}
 	if b.c.length == 0 {
 		return nil
@@ -535,13 +539,13 @@ func checkRuns(b *importedBuffers, ends, values arrow.ArrayData) error {
 		return err
 	}
 	if last < b.end {
-		return invalidf("runs end at %d, the array at %d", last, b.end)
+		return invalidf("runs end at %d, want at least %d", last, b.end)
 	}
 	return nil
 }
 
-// countMapNulls settles the null counts that arrow-go wants to be known: entries
-// and keys of a map have none. On a GPU nothing wants them.
+// countMapNulls sets the null counts of the entries and keys of a map, which
+// arrow-go requires to be known and 0. On a GPU they are not needed.
 func (m *importer) countMapNulls(storage arrow.DataType, children []arrow.ArrayData) error {
 	if storage.ID() != arrow.MAP || !hostReadable(m.dev) {
 		return nil
@@ -553,7 +557,7 @@ func (m *importer) countMapNulls(storage arrow.DataType, children []arrow.ArrayD
 			data.SetNullN(data.Len() - valid)
 		}
 		if data.NullN() != 0 {
-			return invalidf("%d of a map's entries or keys are null", data.NullN())
+			return invalidf("%d entries or keys of a map are null", data.NullN())
 		}
 	}
 	return nil

@@ -28,10 +28,10 @@ var everything = arrow.StructOf(
 	arrow.Field{Name: "map", Type: arrow.MapOf(arrow.BinaryTypes.String, arrow.PrimitiveTypes.Int8)},
 )
 
-// buffer is a place of the array of buffers.
+// buffer returns the entry of a buffer in the array of pointers.
 func (c *Array) buffer(i int) *uintptr { return (*uintptr)(pointer(c.buffers + 8*uintptr(i))) }
 
-// offset is one of 32-bit offsets, of the host's memory.
+// int32 returns one of the 32-bit offsets in a buffer of the host.
 func (c *Array) int32(buffer, i int) *int32 {
 	return (*int32)(pointer(*c.buffer(buffer) + 4*uintptr(i)))
 }
@@ -40,7 +40,7 @@ func TestImportRejectsMalformedArrays(t *testing.T) {
 	const text, lists, views, codes, union, runs, fixed, maps = 0, 1, 2, 3, 4, 5, 6, 7
 	n := func(root *Array, path ...int) *Array {
 		for _, i := range path {
-			root = root.parts()[i]
+			root = root.childStructs()[i]
 		}
 		return root
 	}
@@ -55,48 +55,48 @@ func TestImportRejectsMalformedArrays(t *testing.T) {
 		"too many nulls":            {func(a *Array) { n(a, text).nulls = 99 }, `"text"`, "99 of 20"},
 		"less than unknown nulls":   {func(a *Array) { n(a, text).nulls = -2 }, `"text"`, "-2 of 20"},
 		"nulls and no bitmap":       {func(a *Array) { n(a, text).nulls = 1 }, `"text"`, "no validity bitmap"},
-		"a buffer too few":          {func(a *Array) { n(a, text).nBuffers = 2 }, `"text"`, "2 buffers of a type with 3"},
+		"a buffer too few":          {func(a *Array) { n(a, text).nBuffers = 2 }, `"text"`, "got 2 buffers, want 3"},
 		"a negative buffer count":   {func(a *Array) { n(a, text).nBuffers = -1 }, `"text"`, "-1 buffers"},
 		"views without sizes":       {func(a *Array) { n(a, views).nBuffers = 2 }, `"views"`, "2 buffers"},
-		"views with all buffers":    {func(a *Array) { n(a, views).nBuffers = math.MaxInt64 }, `"views"`, "buffers of a type"},
-		"no buffers":                {func(a *Array) { n(a, text).buffers = 0 }, `"text"`, "array of 3 buffers is missing"},
-		"no offsets":                {func(a *Array) { *n(a, text).buffer(1) = 0 }, `"text"`, "buffer 1: the buffer of 84 bytes is missing"},
+		"views with all buffers":    {func(a *Array) { n(a, views).nBuffers = math.MaxInt64 }, `"views"`, "buffers, want at least 3"},
+		"no buffers":                {func(a *Array) { n(a, text).buffers = 0 }, `"text"`, "NULL pointer to 3 buffers"},
+		"no offsets":                {func(a *Array) { *n(a, text).buffer(1) = 0 }, `"text"`, "buffer 1: NULL buffer, want 84 bytes"},
 		"no values":                 {func(a *Array) { *n(a, text).buffer(2) = 0 }, `"text"`, "buffer 2"},
 		"no sizes":                  {func(a *Array) { c := n(a, views); *c.buffer(int(c.nBuffers) - 1) = 0 }, `"views"`, "sizes of"},
 		"a negative size":           {func(a *Array) { c := n(a, views); *(*int64)(pointer(*c.buffer(int(c.nBuffers) - 1))) = -5 }, `"views"`, "-5 bytes"},
 		"offsets that go down":      {func(a *Array) { *n(a, text).int32(1, 20) = -1 }, `"text"`, "offsets from"},
 		"offsets below zero":        {func(a *Array) { *n(a, text).int32(1, 0) = -7 }, `"text"`, "offsets from -7"},
-		"offsets beyond the items":  {func(a *Array) { *n(a, lists).int32(1, 22) = 1000 }, `"lists"`, "needs 1000"},
+		"offsets beyond the items":  {func(a *Array) { *n(a, lists).int32(1, 22) = 1000 }, `"lists"`, "at least 1000"},
 		"too few items":             {func(a *Array) { n(a, lists, 0).length = 2 }, `"lists"`, "child 0 has 2 elements"},
-		"no items":                  {func(a *Array) { *(*uintptr)(pointer(n(a, lists).children)) = 0 }, `"lists.item"`, "missing"},
-		"no children":               {func(a *Array) { n(a, lists).children = 0 }, `"lists"`, "children is missing"},
-		"a child too many":          {func(a *Array) { n(a, lists).nChildren = 2 }, `"lists"`, "2 children of a type with 1"},
+		"no items":                  {func(a *Array) { *(*uintptr)(pointer(n(a, lists).children)) = 0 }, `"lists.item"`, "nil array"},
+		"no children":               {func(a *Array) { n(a, lists).children = 0 }, `"lists"`, "NULL pointer to 1 children"},
+		"a child too many":          {func(a *Array) { n(a, lists).nChildren = 2 }, `"lists"`, "got 2 children, want 1"},
 		"a negative child count":    {func(a *Array) { n(a, lists).nChildren = -1 }, `"lists"`, "-1 children"},
 		"a child that is released":  {func(a *Array) { n(a, lists, 0).release = 0 }, `"lists.item"`, "released"},
-		"no dictionary":             {func(a *Array) { n(a, codes).dictionary = 0 }, `"codes"`, "a dictionary at 0x0"},
-		"a dictionary too many":     {func(a *Array) { n(a, text).dictionary = n(a, codes).dictionary }, `"text"`, "a dictionary at"},
+		"no dictionary":             {func(a *Array) { n(a, codes).dictionary = 0 }, `"codes"`, "dictionary at 0x0"},
+		"a dictionary too many":     {func(a *Array) { n(a, text).dictionary = n(a, codes).dictionary }, `"text"`, "dictionary at"},
 		"a malformed dictionary":    {func(a *Array) { (*Array)(pointer(n(a, codes).dictionary)).length = -3 }, `"codes.dictionary"`, "-3"},
-		"a union with a bitmap":     {func(a *Array) { n(a, union).nBuffers = 2 }, `"union"`, "2 buffers of a type with 1"},
-		"a short union":             {func(a *Array) { n(a, union, 0).length = 1 }, `"union"`, "needs 28"},
+		"a union with a bitmap":     {func(a *Array) { n(a, union).nBuffers = 2 }, `"union"`, "got 2 buffers, want 1"},
+		"a short union":             {func(a *Array) { n(a, union, 0).length = 1 }, `"union"`, "at least 28"},
 		"run ends that are short":   {func(a *Array) { n(a, runs, 0).length = 1 }, `"runs"`, "runs end at"},
 		"no run ends":               {func(a *Array) { n(a, runs, 0).length = 0 }, `"runs"`, "without a run"},
 		"fewer values than runs":    {func(a *Array) { n(a, runs, 1).length = 1 }, `"runs"`, "run ends"},
-		"short fixed lists":         {func(a *Array) { n(a, fixed, 0).length = 59 }, `"fixed"`, "needs 96"},
+		"short fixed lists":         {func(a *Array) { n(a, fixed, 0).length = 59 }, `"fixed"`, "at least 96"},
 		"more lists than there can": {func(a *Array) { n(a, fixed).length = math.MaxInt64 / 2 }, `"fixed"`, "lists of 3"},
-		"a null key":                {func(a *Array) { k := n(a, maps, 0, 0); k.nulls = 1; *k.buffer(0) = *k.buffer(1) }, `"map"`, "keys are null"},
+		"a null key":                {func(a *Array) { k := n(a, maps, 0, 0); k.nulls = 1; *k.buffer(0) = *k.buffer(1) }, `"map"`, "keys of a map are null"},
 		"a short map":               {func(a *Array) { n(a, maps, 0, 1).length = 0 }, `"map.entries"`, "child 1 has 0"},
 		"more bytes than there are": {func(a *Array) { n(a, union).length, n(a, union).offset = 1<<62, 1<<62-2 }, `"union"`, ""},
 		"a short column":            {func(a *Array) { n(a, fixed).length = 3 }, "", "child 6 has 3"},
 		"null rows":                 {func(a *Array) { a.nulls = 2; *a.buffer(0) = *n(a, text).buffer(2) }, "", "2 of the rows are null"},
-		"rows with another buffer":  {func(a *Array) { a.nBuffers = 2 }, "", "2 buffers of a type with 1"},
+		"rows with another buffer":  {func(a *Array) { a.nBuffers = 2 }, "", "got 2 buffers, want 1"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			clean(t)
+			requireNoHandles(t)
 			g := newGenerator(t)
 			arr := g.array(everything, 20, false)
 			out := exported(t, arr, arrowbuf.CPU())
 			arr.Release()
-			releases := lost(out)
+			releases := lostChild(out)
 			tt.wrong(&out.array)
 			_, err := ImportBatch(out, arrow.NewSchema(everything.Fields(), nil))
 			require.ErrorIs(t, err, arrow.ErrInvalid)
@@ -108,9 +108,10 @@ func TestImportRejectsMalformedArrays(t *testing.T) {
 	}
 }
 
-// lost returns what ends the structs that a test makes look released.
-func lost(out *DeviceArray) (end func()) {
-	child := out.array.parts()[1].parts()[0]
+// lostChild returns a function that releases a child which the test made look
+// released.
+func lostChild(out *DeviceArray) (end func()) {
+	child := out.array.childStructs()[1].childStructs()[0]
 	private := child.private
 	return func() {
 		if n, ok := handles.Load(private); ok && n.(*arrayNode).array.release == 0 {
@@ -126,7 +127,7 @@ func TestImportRejectsReleasedArrays(t *testing.T) {
 		_, err = ImportBatch(in, arrow.NewSchema(nil, nil))
 		assert.ErrorIs(t, err, arrow.ErrInvalid)
 	}
-	clean(t)
+	requireNoHandles(t)
 	g := newGenerator(t)
 	arr := g.array(everything, 3, false)
 	defer arr.Release()
@@ -145,7 +146,7 @@ func TestImportRejectsReleasedArrays(t *testing.T) {
 
 func TestImportRejectsMisalignedGPUValues(t *testing.T) {
 	onCUDA(t, func(t *testing.T, dev *cudabuf.Device) {
-		clean(t)
+		requireNoHandles(t)
 		g := newGenerator(t)
 		host := g.array(arrow.PrimitiveTypes.Int32, 20, false)
 		defer host.Release()
@@ -156,7 +157,7 @@ func TestImportRejectsMisalignedGPUValues(t *testing.T) {
 		out.array.length = 10
 		_, err := ImportArray(out, arrow.PrimitiveTypes.Int32, dev)
 		assert.ErrorIs(t, err, arrow.ErrInvalid)
-		assert.ErrorContains(t, err, "no multiple of 4")
+		assert.ErrorContains(t, err, "want a multiple of 4")
 
 		out = exported(t, host, arrowbuf.CPU())
 		*out.array.buffer(1) += 2
@@ -169,7 +170,7 @@ func TestImportRejectsMisalignedGPUValues(t *testing.T) {
 
 func TestImportReadsVariadicSizesFromHostMemory(t *testing.T) {
 	onCUDA(t, func(t *testing.T, dev *cudabuf.Device) {
-		clean(t)
+		requireNoHandles(t)
 		g := newGenerator(t)
 		host := g.array(arrow.BinaryTypes.StringView, 20, true)
 		defer host.Release()
@@ -201,31 +202,31 @@ func TestImportReleasesProducerWithLastReference(t *testing.T) {
 		column.Retain()
 		slice := batch.NewSlice(10, 20)
 		batch.Release()
-		assert.Positive(t, outside())
+		assert.Positive(t, handleCount())
 		column.Release()
-		assert.Positive(t, outside(), "the slice is there")
+		assert.Positive(t, handleCount(), "the slice is there")
 		want := array.NewSlice(host.(*array.Struct).Field(0), 10, 20)
 		defer want.Release()
 		requireEqual(t, want, slice.Column(0))
 		slice.Release()
-		assert.Zero(t, outside())
+		assert.Zero(t, handleCount())
 	})
 }
 
 func TestImportOfEmptyArrayReleasesProducer(t *testing.T) {
-	clean(t)
+	requireNoHandles(t)
 	null := array.NewNull(7)
 	defer null.Release()
 	arr, err := ImportArray(exported(t, null, arrowbuf.CPU()), arrow.Null)
 	require.NoError(t, err)
 	defer arr.Release()
-	assert.Zero(t, outside())
+	assert.Zero(t, handleCount())
 	assert.Equal(t, 7, arr.NullN())
 }
 
 func TestRejectsMemoryOfOtherDevices(t *testing.T) {
 	onCUDA(t, func(t *testing.T, dev *cudabuf.Device) {
-		clean(t)
+		requireNoHandles(t)
 		g := newGenerator(t)
 		host := g.array(pair, 50, true)
 		defer host.Release()
@@ -256,7 +257,7 @@ func TestRejectsMemoryOfOtherDevices(t *testing.T) {
 
 func TestPinnedMemoryExportsAsCUDAHostOrCPU(t *testing.T) {
 	onCUDA(t, func(t *testing.T, dev *cudabuf.Device) {
-		clean(t)
+		requireNoHandles(t)
 		g := newGenerator(t)
 		host := g.array(pair, 50, true)
 		defer host.Release()
@@ -267,7 +268,7 @@ func TestPinnedMemoryExportsAsCUDAHostOrCPU(t *testing.T) {
 			kind, id := out.Device()
 			assert.Equal(t, on.Type(), kind)
 			assert.Equal(t, on.ID(), id)
-			back, err := ImportArray(out, pair, dev) // whose Host need not be named
+			back, err := ImportArray(out, pair, dev) // the device implies its host
 			require.NoError(t, err)
 			assert.True(t, array.Equal(host, back))
 			back.Release()
@@ -277,7 +278,7 @@ func TestPinnedMemoryExportsAsCUDAHostOrCPU(t *testing.T) {
 
 func TestImportWaitsForProducerEvent(t *testing.T) {
 	onCUDA(t, func(t *testing.T, dev *cudabuf.Device) {
-		clean(t)
+		requireNoHandles(t)
 		for _, on := range []arrowbuf.Device{dev, dev.Host()} {
 			for _, kind := range []arrowbuf.DeviceType{on.Type(), arrowbuf.DeviceCUDAManaged} {
 				if kind == arrowbuf.DeviceCUDAManaged && on != dev {
@@ -292,8 +293,8 @@ func TestImportWaitsForProducerEvent(t *testing.T) {
 				out := exported(t, arr, on)
 				arr.Release()
 
-				// Its own work, which only its event tells of.
-				later(t, theirs)
+				// The work of the producer, which only its event orders.
+				delay(t, theirs)
 				fill(t, theirs, alias(t, dev, values), 9)
 				e, err := dev.NewEvent(cudabuf.EventOptions{})
 				require.NoError(t, err)
@@ -323,13 +324,13 @@ func stream(t *testing.T, dev *cudabuf.Device) *cudabuf.Stream {
 	return s
 }
 
-// later lets what a stream is given next be late.
-func later(t *testing.T, s *cudabuf.Stream) {
+// delay delays all later work on a stream.
+func delay(t *testing.T, s *cudabuf.Stream) {
 	t.Helper()
 	require.NoError(t, s.Do(func() { time.Sleep(30 * time.Millisecond) }))
 }
 
-// fill gives a stream the work to set all bytes of a buffer.
+// fill submits work to a stream that sets all bytes of a buffer.
 func fill(t *testing.T, s *cudabuf.Stream, b arrowbuf.Buffer, v byte) {
 	t.Helper()
 	if onGPU, ok := b.(*cudabuf.Buffer); ok {
@@ -344,12 +345,12 @@ func fill(t *testing.T, s *cudabuf.Stream, b arrowbuf.Buffer, v byte) {
 	require.NoError(t, err)
 }
 
-// alias is the same memory as another library sees it, whose streams are not
-// known to the buffer's own.
+// alias returns the same memory as another library sees it: the device does not know
+// the streams that use it.
 func alias(t *testing.T, dev *cudabuf.Device, b arrowbuf.Buffer) arrowbuf.Buffer {
 	t.Helper()
 	if b.Device() != dev {
-		return b // pinned memory is known by its address
+		return b // the driver recognizes pinned memory by its address
 	}
 	same, err := dev.WrapExternal(b.Address(), b.Len(), nil)
 	require.NoError(t, err)

@@ -8,31 +8,33 @@ import (
 	"github.com/apache/arrow-go/v18/arrow/bitutil"
 )
 
-// layout says which buffers arrays of a type have. arrow-go has a place for a
-// validity bitmap in all of them, C only in those that have one.
+// layout describes the buffers of arrays of a type. arrow-go has a validity bitmap
+// at index 0 of all arrays, C only if the type has one.
 type layout struct {
 	validity bool
-	buffers  []bufferKind // behind the validity bitmap
-	// variadic arrays have any number of buffers more, and in C a last one with
-	// their sizes.
+	buffers  []bufferKind // after the validity bitmap
+	// variadic arrays have any number of further buffers, and in C a last one with
+	// their lengths.
 	variadic bool
 }
 
-// bufferKind is what is in a buffer.
+// bufferKind describes the content of a buffer.
 type bufferKind struct {
 	content content
-	width   int64 // of an element, in bytes
+	width   int64 // bytes per element
 }
 
+// content is what a buffer holds.
 type content int
 
 const (
-	values     content = iota // one for each element
-	bits                      // one for each element
-	offsets                   // one for each element and one more
-	valueBytes                // as many bytes as the offsets before it say
+	values     content = iota // one per element
+	bits                      // one per element
+	offsets                   // one per element, and one more
+	valueBytes                // as many bytes as the last offset says
 )
 
+// layoutOf returns the layout of a storage type.
 func layoutOf(storage arrow.DataType) layout {
 	switch t := storage.(type) {
 	case *arrow.NullType, *arrow.RunEndEncodedType:
@@ -59,14 +61,14 @@ func layoutOf(storage arrow.DataType) layout {
 		return layout{validity: true, buffers: []bufferKind{{values, int64(arrow.ViewHeaderSizeBytes)}}, variadic: true}
 	case *arrow.BooleanType:
 		return layout{validity: true, buffers: []bufferKind{{bits, 1}}}
-	case arrow.FixedWidthDataType: // a dictionary's is that of its indices
+	case arrow.FixedWidthDataType: // a dictionary type has the width of its indices
 		return layout{validity: true, buffers: []bufferKind{{values, int64(t.Bytes())}}}
 	default:
 		return layout{}
 	}
 }
 
-// skipped is how many of arrow-go's buffers C does not have.
+// skipped returns the number of arrow-go's buffers that C does not have.
 func (l layout) skipped() int {
 	if l.validity {
 		return 0
@@ -76,8 +78,8 @@ func (l layout) skipped() int {
 
 func (l layout) hasOffsets() bool { return len(l.buffers) > 0 && l.buffers[0].content == offsets }
 
-// size is how many bytes a buffer of an array has that ends at an element; ok is
-// false where no memory is so large. That of a heap is not known by its kind.
+// size returns the size in bytes of a buffer with elements up to end. It returns
+// false if the size overflows. It must not be called for valueBytes.
 func (k bufferKind) size(end int64) (n int64, ok bool) {
 	switch k.content {
 	case bits:
@@ -91,9 +93,9 @@ func (k bufferKind) size(end int64) (n int64, ok bool) {
 	return end * k.width, true
 }
 
-// alignment is where values of a width must lie on a device for kernels to load
-// them, which is what the Arrow format promises: at multiples of the largest
-// power of two in the width, 8 at most.
+// alignment returns the alignment that kernels need to load values on a device: the
+// largest power of two that divides the width, at most 8. The Arrow format promises
+// no more.
 func (k bufferKind) alignment() uintptr {
 	align := uintptr(1)
 	for align < 8 && k.width > 0 && k.width%int64(2*align) == 0 {
@@ -102,7 +104,7 @@ func (k bufferKind) alignment() uintptr {
 	return align
 }
 
-// fieldsOf are the children of a type.
+// fieldsOf returns the children of a type.
 func fieldsOf(dtype arrow.DataType) []arrow.Field {
 	if t, ok := dtype.(arrow.NestedType); ok {
 		return t.Fields()
@@ -110,7 +112,8 @@ func fieldsOf(dtype arrow.DataType) []arrow.Field {
 	return nil
 }
 
-// storageOf is the type whose layout an array has.
+// storageOf returns the type that defines the layout of an array: the storage type
+// of an extension type, otherwise dtype.
 func storageOf(dtype arrow.DataType) arrow.DataType {
 	for {
 		t, ok := dtype.(arrow.ExtensionType)
@@ -121,10 +124,10 @@ func storageOf(dtype arrow.DataType) arrow.DataType {
 	}
 }
 
-// path names a place in nested fields for errors.
+// path is the dotted path of a nested field, for errors.
 type path string
 
-// rootPath is an array or a schema itself.
+// rootPath is the path of the array or schema itself.
 const rootPath path = ""
 
 func (p path) child(name string) path {
@@ -134,7 +137,7 @@ func (p path) child(name string) path {
 	return p + "." + path(name)
 }
 
-// wrap says where an error is.
+// wrap adds the path to an error.
 func (p path) wrap(err error) error {
 	if p == rootPath {
 		return err
@@ -142,18 +145,18 @@ func (p path) wrap(err error) error {
 	return fmt.Errorf("%q: %w", string(p), err)
 }
 
-// invalidf is an error about what another library hands over, or what it cannot be
-// handed.
+// invalidf is the function invalidf with the path added.
 func (p path) invalidf(format string, args ...any) error {
 	return p.wrap(invalidf(format, args...))
 }
 
+// invalidf returns an error wrapping arrow.ErrInvalid.
 func invalidf(format string, args ...any) error {
 	return fmt.Errorf("%s: %w", fmt.Sprintf(format, args...), arrow.ErrInvalid)
 }
 
-// panicToError turns a panic of arrow-go, which is how it reports what does not fit
-// together, into an error.
+// panicToError recovers a panic of arrow-go, which panics on some invalid input, and
+// sets *err. It must be deferred.
 func panicToError(err *error) {
 	if misfit := recover(); misfit != nil {
 		*err = fmt.Errorf("%v: %w", misfit, arrow.ErrInvalid)

@@ -60,8 +60,8 @@ func checkThereAndBack(t *testing.T, dev arrowbuf.Device, host, arr arrow.Array,
 	}
 }
 
-// validate is arrow-go's, which has no fixed_size_binary of width 0, and no
-// extension types over dictionaries.
+// validate is arrow-go's validation, which supports neither fixed_size_binary of
+// width 0 nor extension types over dictionaries.
 func validate(arr arrow.Array) error {
 	if t, ok := arr.DataType().(*arrow.FixedSizeBinaryType); ok && t.ByteWidth == 0 {
 		return nil
@@ -104,7 +104,7 @@ func TestBatchesRoundTrip(t *testing.T) {
 }
 
 func TestEmptyBatchesRoundTrip(t *testing.T) {
-	clean(t)
+	requireNoHandles(t)
 	for _, batch := range []arrow.RecordBatch{
 		array.NewRecordBatch(arrow.NewSchema(nil, nil), nil, 5),
 		array.NewRecordBatch(arrow.NewSchema([]arrow.Field{{Name: "n", Type: arrow.Null}}, nil), []arrow.Array{array.NewNull(0)}, 0),
@@ -120,7 +120,7 @@ func TestEmptyBatchesRoundTrip(t *testing.T) {
 }
 
 func TestImportBatchFromSlicedStruct(t *testing.T) {
-	clean(t)
+	requireNoHandles(t)
 	g := newGenerator(t)
 	dtype := arrow.StructOf(arrow.Field{Name: "a", Type: arrow.PrimitiveTypes.Int32, Nullable: true}, arrow.Field{Name: "b", Type: arrow.BinaryTypes.String})
 	whole := g.array(dtype, 20, false)
@@ -139,17 +139,17 @@ func TestImportBatchFromSlicedStruct(t *testing.T) {
 	defer nullable.Release()
 	_, err = ImportBatch(exported(t, nullable, arrowbuf.CPU()), arrow.NewSchema(dtype.Fields(), nil))
 	assert.ErrorIs(t, err, arrow.ErrInvalid)
-	assert.ErrorContains(t, err, "rows are null")
+	assert.ErrorContains(t, err, "rows are null, want none")
 }
 
 func TestCPUArraysRoundTrip(t *testing.T) {
-	clean(t)
+	requireNoHandles(t)
 	g := newGenerator(t)
 	for _, dtype := range types {
 		arr := g.array(dtype, 23, true)
 		out := &Array{}
 		require.NoError(t, ExportCPUArray(arr, out), dtype)
-		moved := *out // a consumer may
+		moved := *out // consumers may move structs
 		out.release = 0
 		back, err := ImportCPUArray(&moved, dtype)
 		require.NoError(t, err, dtype)
@@ -168,7 +168,7 @@ func TestCPUArraysRoundTrip(t *testing.T) {
 
 func TestCPUExportRejectsGPUMemory(t *testing.T) {
 	onCUDA(t, func(t *testing.T, dev *cudabuf.Device) {
-		clean(t)
+		requireNoHandles(t)
 		from, _ := someBatches(t, dev)
 		assert.ErrorIs(t, ExportCPUBatch(from.all[0], &Array{}), arrowbuf.ErrDevice)
 		assert.ErrorIs(t, ExportCPUArray(from.all[0].Column(1), &Array{}), arrowbuf.ErrDevice)
@@ -182,9 +182,9 @@ func TestCPUExportRejectsGPUMemory(t *testing.T) {
 	})
 }
 
-// On the CPU they are counted, in children too and behind an offset.
+// On the CPU nulls are counted, also in children and after an offset.
 func TestExportCountsUnknownNullsOnCPU(t *testing.T) {
-	clean(t)
+	requireNoHandles(t)
 	g := newGenerator(t)
 	for _, dtype := range []arrow.DataType{arrow.PrimitiveTypes.Int16, pair} {
 		whole := g.array(dtype, 50, true)
@@ -196,7 +196,7 @@ func TestExportCountsUnknownNullsOnCPU(t *testing.T) {
 		}
 		out := exported(t, arr, arrowbuf.CPU())
 		assert.EqualValues(t, want, out.array.nulls)
-		for _, child := range out.array.parts() {
+		for _, child := range out.array.childStructs() {
 			assert.GreaterOrEqual(t, child.nulls, int64(0))
 		}
 		out.Release()

@@ -12,43 +12,44 @@ import (
 	"github.com/apache/arrow-go/v18/arrow"
 )
 
-// ExportSchema fills out with the fields and metadata of a schema, as the struct
-// type that its batches are. Extension types go as their storage, with their
-// name in the metadata; one over another is arrow.ErrNotImplemented. A name with
-// a zero byte in it is an error that is arrow.ErrInvalid. Both name the field.
+// ExportSchema fills out with the fields and metadata of a schema, as a struct type.
+// An extension type is exported as its storage type, with its name in the metadata.
+// ExportSchema returns an error wrapping arrow.ErrNotImplemented for an extension
+// type over another, and arrow.ErrInvalid for a name with a zero byte. Both name the
+// field.
 func ExportSchema(schema *arrow.Schema, out *Schema) error {
 	if schema == nil {
-		return fmt.Errorf("exporting a schema: %w", invalidf("there is none"))
+		return fmt.Errorf("cdevice.ExportSchema: %w", invalidf("nil schema"))
 	}
 	rows := arrow.Field{Type: arrow.StructOf(schema.Fields()...), Metadata: schema.Metadata()}
-	return exportField(rows, out, "exporting a schema")
+	return exportField(rows, out, "cdevice.ExportSchema")
 }
 
-// ExportField fills out with a field: the name, type, nullability and metadata
-// of an array.
+// ExportField fills out with the name, type, nullability and metadata of an array's
+// field. Otherwise it is ExportSchema.
 func ExportField(field arrow.Field, out *Schema) error {
-	return exportField(field, out, fmt.Sprintf("exporting field %q", field.Name))
+	return exportField(field, out, fmt.Sprintf("cdevice.ExportField: %q", field.Name))
 }
 
-func exportField(field arrow.Field, out *Schema, doing string) error {
+func exportField(field arrow.Field, out *Schema, operation string) error {
 	if err := checkSupported(); err != nil {
 		return err
 	}
 	if out == nil {
-		return errNilStruct(doing)
+		return errNilStruct(operation)
 	}
 	node, err := newSchemaNode(field, rootPath)
 	if err != nil {
-		return fmt.Errorf("%s: %w", doing, err)
+		return fmt.Errorf("%s: %w", operation, err)
 	}
 	node.publish()
 	*out = node.schema
 	return nil
 }
 
-// schemaNode is a Schema that C has, and what it points to.
+// schemaNode is a Schema that C uses, and the memory that it points to.
 type schemaNode struct {
-	schema                 Schema // where the parent points to; the first is copied
+	schema                 Schema // the parent points to it; that of the root is copied
 	format, name, metadata []byte
 	children               []*schemaNode
 	pointers               []uintptr // to the children
@@ -58,13 +59,13 @@ type schemaNode struct {
 
 func newSchemaNode(field arrow.Field, at path) (*schemaNode, error) {
 	if field.Type == nil {
-		return nil, at.invalidf("a field without a type")
+		return nil, at.invalidf("nil type")
 	}
 	n := &schemaNode{}
 	metadata := field.Metadata
 	if t, ok := field.Type.(arrow.ExtensionType); ok {
 		if _, again := t.StorageType().(arrow.ExtensionType); again {
-			return nil, at.wrap(fmt.Errorf("%s over an extension type, which metadata cannot say: %w", t, arrow.ErrNotImplemented))
+			return nil, at.wrap(fmt.Errorf("%s over an extension type: %w", t, arrow.ErrNotImplemented))
 		}
 		metadata = withExtension(metadata, t)
 	}
@@ -81,7 +82,7 @@ func newSchemaNode(field arrow.Field, at path) (*schemaNode, error) {
 		return nil, at.wrap(err)
 	}
 	if strings.ContainsRune(field.Name+format, 0) {
-		return nil, at.invalidf("a name or a time zone with a zero byte")
+		return nil, at.invalidf("zero byte in a name or time zone")
 	}
 	n.format, n.name = append([]byte(format), 0), append([]byte(field.Name), 0)
 	for _, child := range fieldsOf(storage) {
@@ -97,7 +98,7 @@ func newSchemaNode(field arrow.Field, at path) (*schemaNode, error) {
 	return n, err
 }
 
-// publish hands the node and all below it to C.
+// publish pins the node and all nodes below it, and registers them for C.
 func (n *schemaNode) publish() {
 	n.pinned.Pin(n)
 	s := &n.schema
@@ -114,14 +115,14 @@ func (n *schemaNode) publish() {
 	s.release, s.private = functions().releaseSchema, newHandle(n)
 }
 
-// releaseSchema is the release of every Schema.
+// releaseSchema is the release function of every exported Schema.
 func releaseSchema(s *Schema) {
 	n, ok := removeHandle[*schemaNode](s.private)
 	if !ok {
 		return
 	}
 	for _, child := range n.children {
-		if !child.schema.Released() { // it was not moved away
+		if !child.schema.Released() { // not moved away
 			releaseSchema(&child.schema)
 		}
 	}
@@ -132,57 +133,58 @@ func releaseSchema(s *Schema) {
 	s.release = 0
 }
 
-// maxDepth is how deep fields may be nested: a producer's struct that holds
-// itself ends there.
+// maxDepth is the maximum nesting of fields. It ends the walk over a struct that
+// contains itself.
 const maxDepth = 64
 
-// ImportSchema takes over the schema of batches, which is of a struct type.
-// Extension types that arrow-go knows come as such, others as their storage, with
-// their name in the metadata. What is malformed, or of a type that arrow-go does
-// not have, is an error that is arrow.ErrInvalid and names the field.
+// ImportSchema imports the schema of batches, which must be a struct type. Extension
+// types that are registered with arrow-go are imported as such, others as their
+// storage type, with their name in the metadata. ImportSchema returns an error
+// wrapping arrow.ErrInvalid, which names the field, if the struct is malformed or
+// arrow-go lacks the type.
 func ImportSchema(in *Schema) (*arrow.Schema, error) {
-	rows, err := importField(in, "importing a schema")
+	rows, err := importField(in, "cdevice.ImportSchema")
 	if err != nil {
 		return nil, err
 	}
 	t, ok := rows.Type.(*arrow.StructType)
 	if !ok {
-		return nil, fmt.Errorf("importing a schema: it is of %s, not of a struct: %w", rows.Type, arrow.ErrInvalid)
+		return nil, fmt.Errorf("cdevice.ImportSchema: got a schema of %s, want a struct: %w", rows.Type, arrow.ErrInvalid)
 	}
 	return arrow.NewSchema(t.Fields(), &rows.Metadata), nil
 }
 
-// ImportField takes over the schema of an array. Otherwise it is as ImportSchema.
-func ImportField(in *Schema) (arrow.Field, error) { return importField(in, "importing a field") }
+// ImportField imports the schema of an array. Otherwise it is ImportSchema.
+func ImportField(in *Schema) (arrow.Field, error) { return importField(in, "cdevice.ImportField") }
 
-func importField(in *Schema, doing string) (field arrow.Field, err error) {
+func importField(in *Schema, operation string) (field arrow.Field, err error) {
 	if err := checkSupported(); err != nil {
 		return arrow.Field{}, err
 	}
 	if in == nil || in.Released() {
-		return arrow.Field{}, fmt.Errorf("%s: there is none, or it is released: %w", doing, arrow.ErrInvalid)
+		return arrow.Field{}, fmt.Errorf("%s: the struct is nil or released: %w", operation, arrow.ErrInvalid)
 	}
 	s := move(in)
 	defer s.Release()
 	defer func() {
 		if err != nil {
-			err = fmt.Errorf("%s: %w", doing, err)
+			err = fmt.Errorf("%s: %w", operation, err)
 		}
 	}()
 	defer panicToError(&err)
 	return readSchema(s, rootPath, 0)
 }
 
-// readSchema copies a Schema, which may be part of another.
+// readSchema copies a Schema, which may be a child.
 func readSchema(s *Schema, at path, depth int) (arrow.Field, error) {
 	fail := func(err error) (arrow.Field, error) { return arrow.Field{}, err }
 	switch {
 	case depth > maxDepth:
-		return fail(at.invalidf("fields are nested deeper than %d times", maxDepth))
+		return fail(at.invalidf("fields are nested deeper than %d", maxDepth))
 	case s.Released():
 		return fail(at.invalidf("the schema is released"))
 	case s.format == 0:
-		return fail(at.invalidf("there is no format"))
+		return fail(at.invalidf("NULL format"))
 	case s.nChildren < 0 || s.nChildren > 0 && s.children == 0:
 		return fail(at.invalidf("%d children at %#x", s.nChildren, s.children))
 	}
@@ -205,7 +207,7 @@ func readSchema(s *Schema, at path, depth int) (arrow.Field, error) {
 			return fail(err)
 		}
 		if !arrow.IsInteger(field.Type.ID()) {
-			return fail(at.invalidf("a dictionary with indices of %s", field.Type))
+			return fail(at.invalidf("indices of a dictionary: got %s, want integers", field.Type))
 		}
 		field.Type = &arrow.DictionaryType{IndexType: field.Type, ValueType: values.Type, Ordered: s.flags&flagOrdered != 0}
 	}
@@ -223,7 +225,7 @@ func readChildren(s *Schema, at path, depth int) ([]arrow.Field, error) {
 	var fields []arrow.Field
 	for i, address := range readPointers(s.children, s.nChildren) {
 		if address == 0 {
-			return nil, at.invalidf("child %d is missing", i)
+			return nil, at.invalidf("child %d is NULL", i)
 		}
 		child := (*Schema)(pointer(address))
 		field, err := readSchema(child, at.child(cString(child.name)), depth+1)
@@ -235,14 +237,14 @@ func readChildren(s *Schema, at path, depth int) ([]arrow.Field, error) {
 	return fields, nil
 }
 
-// The keys of metadata that say which extension type a field has.
+// The metadata keys of extension types (Columnar.html, "Extension Types").
 const (
 	extensionName = "ARROW:extension:name"
 	extensionData = "ARROW:extension:metadata"
 )
 
-// encodeMetadata writes pairs as C has them: their number, then of each key and
-// value the length and the bytes, in the machine's byte order. No pairs are nil.
+// encodeMetadata encodes pairs for C: their number, then the length and bytes of
+// each key and value, in native byte order. It returns nil if there are no pairs.
 func encodeMetadata(m arrow.Metadata) ([]byte, error) {
 	if m.Len() == 0 {
 		return nil, nil
@@ -259,12 +261,12 @@ func encodeMetadata(m arrow.Metadata) ([]byte, error) {
 	return out, nil
 }
 
-// decodeMetadata copies what encodeMetadata writes; there may be none.
+// decodeMetadata decodes the metadata at an address, which may be 0.
 func decodeMetadata(address uintptr) (arrow.Metadata, error) {
 	if address == 0 {
 		return arrow.Metadata{}, nil
 	}
-	// Lengths lie at any address. That behind the last text is never a pointer.
+	// Lengths may be misaligned. No pointer past the last string is made.
 	read := func(n int) []byte {
 		if n == 0 {
 			return nil
@@ -276,7 +278,7 @@ func decodeMetadata(address uintptr) (arrow.Metadata, error) {
 	number := func() (int, error) {
 		n := int32(binary.NativeEndian.Uint32(read(4)))
 		if n < 0 {
-			return 0, fmt.Errorf("metadata with a length of %d: %w", n, arrow.ErrInvalid)
+			return 0, fmt.Errorf("length of metadata: got %d: %w", n, arrow.ErrInvalid)
 		}
 		return int(n), nil
 	}
@@ -306,7 +308,7 @@ func decodeMetadata(address uintptr) (arrow.Metadata, error) {
 	return arrow.NewMetadata(keys, values), nil
 }
 
-// withExtension adds what says that a field has an extension type.
+// withExtension adds the keys of an extension type.
 func withExtension(m arrow.Metadata, t arrow.ExtensionType) arrow.Metadata {
 	plain := withoutExtension(m)
 	return arrow.NewMetadata(
@@ -324,8 +326,8 @@ func withoutExtension(m arrow.Metadata) arrow.Metadata {
 	return arrow.NewMetadata(keys, values)
 }
 
-// extensionOf is the extension type that metadata names over a storage type, if
-// it names one that is registered. An unknown one is left to the metadata.
+// extensionOf returns the extension type that the metadata names over a storage
+// type, or nil if it names none or an unregistered one.
 func extensionOf(storage arrow.DataType, m arrow.Metadata) (arrow.ExtensionType, error) {
 	i := m.FindKey(extensionName)
 	if i < 0 {

@@ -18,13 +18,13 @@ func TestImportRejectsMalformedSchemas(t *testing.T) {
 	text := func(s string) uintptr { return pinSlice(&pinned, append([]byte(s), 0)) }
 	number := func(n int32) uintptr { return pinSlice(&pinned, binary.NativeEndian.AppendUint32(nil, uint32(n))) }
 	format := func(at int, f string) func(s *Schema) {
-		return func(s *Schema) { s.parts()[at].format = text(f) }
+		return func(s *Schema) { s.childStructs()[at].format = text(f) }
 	}
 	for name, tt := range map[string]struct {
 		wrong func(s *Schema)
 		path  string
 	}{
-		"no format":               {func(s *Schema) { s.parts()[0].format = 0 }, `"text"`},
+		"no format":               {func(s *Schema) { s.childStructs()[0].format = 0 }, `"text"`},
 		"an empty format":         {format(0, ""), `"text"`},
 		"an unknown format":       {format(0, "q"), `"text"`},
 		"an unknown nested one":   {format(0, "+q"), `"text"`},
@@ -48,18 +48,18 @@ func TestImportRejectsMalformedSchemas(t *testing.T) {
 		"a union of 200":          {format(4, "+us:200"), `"union"`},
 		"a union of words":        {format(4, "+ud:x"), `"union"`},
 		"a union with -1":         {format(4, "+us:-1"), `"union"`},
-		"run ends of int64 text":  {func(s *Schema) { s.parts()[5].parts()[0].format = text("u") }, `"runs"`},
-		"no children":             {func(s *Schema) { s.parts()[1].children = 0 }, `"lists"`},
-		"a missing child":         {func(s *Schema) { *(*uintptr)(pointer(s.parts()[1].children)) = 0 }, `"lists"`},
-		"a negative child count":  {func(s *Schema) { s.parts()[1].nChildren = -1 }, `"lists"`},
-		"a schema in itself":      {func(s *Schema) { *(*uintptr)(pointer(s.parts()[1].children)) = addressOf(s.parts()[1]) }, "nested deeper"},
-		"negative metadata":       {func(s *Schema) { s.parts()[0].metadata = number(-1) }, `"text"`},
-		"text as indices":         {func(s *Schema) { s.parts()[0].dictionary = addressOf(s.parts()[1]) }, `"text"`},
-		"a malformed dictionary":  {func(s *Schema) { (*Schema)(pointer(s.parts()[3].dictionary)).format = text("?") }, `"codes.dictionary"`},
-		"an extension of its own": {func(s *Schema) { s.parts()[0].metadata = addressOf(&badTag[0]) }, `"text"`},
+		"run ends of int64 text":  {func(s *Schema) { s.childStructs()[5].childStructs()[0].format = text("u") }, `"runs"`},
+		"no children":             {func(s *Schema) { s.childStructs()[1].children = 0 }, `"lists"`},
+		"a missing child":         {func(s *Schema) { *(*uintptr)(pointer(s.childStructs()[1].children)) = 0 }, `"lists"`},
+		"a negative child count":  {func(s *Schema) { s.childStructs()[1].nChildren = -1 }, `"lists"`},
+		"a schema in itself":      {func(s *Schema) { *(*uintptr)(pointer(s.childStructs()[1].children)) = addressOf(s.childStructs()[1]) }, "nested deeper"},
+		"negative metadata":       {func(s *Schema) { s.childStructs()[0].metadata = number(-1) }, `"text"`},
+		"text as indices":         {func(s *Schema) { s.childStructs()[0].dictionary = addressOf(s.childStructs()[1]) }, `"text"`},
+		"a malformed dictionary":  {func(s *Schema) { (*Schema)(pointer(s.childStructs()[3].dictionary)).format = text("?") }, `"codes.dictionary"`},
+		"an extension of its own": {func(s *Schema) { s.childStructs()[0].metadata = addressOf(&badTag[0]) }, `"text"`},
 	} {
 		t.Run(name, func(t *testing.T) {
-			clean(t)
+			requireNoHandles(t)
 			var s Schema
 			require.NoError(t, ExportSchema(arrow.NewSchema(everything.Fields(), nil), &s))
 			tt.wrong(&s)
@@ -71,11 +71,11 @@ func TestImportRejectsMalformedSchemas(t *testing.T) {
 	}
 }
 
-// badTag is metadata of the test's extension type that it does not take.
+// badTag is metadata that the test's extension type rejects.
 var badTag, _ = encodeMetadata(arrow.NewMetadata([]string{extensionName, extensionData}, []string{"quiver.test.cdevice.tagged", "?"}))
 
 func TestImportRejectsReleasedSchemas(t *testing.T) {
-	clean(t)
+	requireNoHandles(t)
 	for _, in := range []*Schema{nil, {}} {
 		_, err := ImportSchema(in)
 		assert.ErrorIs(t, err, arrow.ErrInvalid)
@@ -86,11 +86,11 @@ func TestImportRejectsReleasedSchemas(t *testing.T) {
 	require.NoError(t, ExportField(arrow.Field{Type: arrow.Null}, &s))
 	_, err := ImportSchema(&s)
 	assert.ErrorIs(t, err, arrow.ErrInvalid)
-	assert.ErrorContains(t, err, "of null, not of a struct")
+	assert.ErrorContains(t, err, "got a schema of null, want a struct")
 }
 
 func TestUnknownExtensionTypeStaysInMetadata(t *testing.T) {
-	clean(t)
+	requireNoHandles(t)
 	field := arrow.Field{Name: "x", Type: arrow.PrimitiveTypes.Int8,
 		Metadata: arrow.NewMetadata([]string{extensionName, extensionData, "k"}, []string{"nobody.knows", "", "v"})}
 	var s Schema
@@ -101,7 +101,7 @@ func TestUnknownExtensionTypeStaysInMetadata(t *testing.T) {
 }
 
 func TestExportRejectsTypesWithoutFormat(t *testing.T) {
-	clean(t)
+	requireNoHandles(t)
 	var s Schema
 	for _, tt := range []struct {
 		field arrow.Field
@@ -125,7 +125,7 @@ func TestExportRejectsTypesWithoutFormat(t *testing.T) {
 }
 
 func TestFieldsRoundTrip(t *testing.T) {
-	clean(t)
+	requireNoHandles(t)
 	for _, dtype := range types {
 		for _, field := range []arrow.Field{
 			{Name: "", Type: dtype},
@@ -143,7 +143,7 @@ func TestFieldsRoundTrip(t *testing.T) {
 }
 
 func TestSchemasRoundTrip(t *testing.T) {
-	clean(t)
+	requireNoHandles(t)
 	var fields []arrow.Field
 	for _, dtype := range types {
 		fields = append(fields, arrow.Field{Name: dtype.Name(), Type: dtype, Nullable: true})

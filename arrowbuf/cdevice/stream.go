@@ -14,7 +14,7 @@ import (
 	"github.com/quiver-gpu/quiver/arrowbuf"
 )
 
-// What a function of a stream answers: an errno of the system's.
+// The results of a stream's functions: errno values.
 const (
 	errnoOK      = 0
 	errnoIO      = 5
@@ -22,19 +22,18 @@ const (
 	errnoInvalid = 22
 )
 
-// ExportStream fills out with a stream of the batches that a reader still has,
-// all of which live on a device. It takes a reference to the reader, which goes
-// when the consumer calls the stream's release. A batch that cannot be exported,
-// see ExportBatch, and an error of the reader end up in the stream's
-// get_last_error.
+// ExportStream fills out with a stream of the remaining batches of a reader, all of
+// which must be on dev. The stream holds a reference to the reader until the
+// consumer calls its release. Errors of the reader and of ExportBatch are passed to
+// the consumer by get_last_error.
 //
-// The reader is used by one thread at a time, that of the consumer.
+// The consumer's thread calls the reader, one call at a time.
 func ExportStream(r array.RecordReader, dev arrowbuf.Device, out *DeviceStream) error {
 	if err := checkStream(r, out != nil); err != nil {
 		return err
 	}
 	if _, err := sharerOf(dev); err != nil {
-		return fmt.Errorf("exporting a stream: %w", err)
+		return fmt.Errorf("cdevice.ExportStream: %w", err)
 	}
 	r.Retain()
 	f := functions()
@@ -45,8 +44,8 @@ func ExportStream(r array.RecordReader, dev arrowbuf.Device, out *DeviceStream) 
 	return nil
 }
 
-// ExportCPUStream is ExportStream for batches on the CPU, and for a consumer that
-// knows no other device.
+// ExportCPUStream is ExportStream for batches on the CPU, and for a consumer without
+// devices.
 func ExportCPUStream(r array.RecordReader, out *Stream) error {
 	if err := checkStream(r, out != nil); err != nil {
 		return err
@@ -60,16 +59,16 @@ func ExportCPUStream(r array.RecordReader, out *Stream) error {
 	return nil
 }
 
-// exportedStream is a stream that C has.
+// exportedStream is a stream that C uses.
 type exportedStream struct {
 	mu      sync.Mutex
 	reader  array.RecordReader
 	dev     arrowbuf.Device
-	failure []byte // the last one, as C's string
+	failure []byte // the last error, as a C string
 	pinned  runtime.Pinner
 }
 
-// streamOfHandle is that of a stream's private_data, nil where there is none.
+// streamOfHandle returns the stream of a private_data, or nil.
 func streamOfHandle(private uintptr) *exportedStream {
 	found, _ := handles.Load(private)
 	s, _ := found.(*exportedStream)
@@ -80,7 +79,7 @@ func (s *exportedStream) getSchema(out *Schema) int {
 	return s.run(func() error { return ExportSchema(s.reader.Schema(), out) })
 }
 
-// getNext fills out with the next batch, and with a released array at the end.
+// getNext fills out with the next batch, or with a released array at the end.
 func (s *exportedStream) getNext(out *DeviceArray) int {
 	return s.run(func() error {
 		*out = DeviceArray{}
@@ -91,7 +90,7 @@ func (s *exportedStream) getNext(out *DeviceArray) int {
 	})
 }
 
-// getCPUNext is getNext for who knows no devices.
+// getCPUNext is getNext for a consumer without devices.
 func (s *exportedStream) getCPUNext(out *Array) int {
 	return s.run(func() error {
 		*out = Array{}
@@ -102,8 +101,8 @@ func (s *exportedStream) getCPUNext(out *Array) int {
 	})
 }
 
-// run does what C asked for. A reader that panics must not take C's stack
-// with it.
+// run calls f, keeps its error and returns its errno. A panic must not unwind C's
+// stack.
 func (s *exportedStream) run(do func() error) (errno int) {
 	if s == nil {
 		return errnoInvalid
@@ -127,7 +126,7 @@ func (s *exportedStream) run(do func() error) (errno int) {
 	}
 }
 
-// setError keeps an error's text where C finds it until the next call.
+// setError keeps the text of an error until the next call.
 func (s *exportedStream) setError(err error) {
 	s.pinned.Unpin()
 	s.failure = nil
@@ -145,7 +144,8 @@ func (s *exportedStream) lastError() uintptr {
 	return pinSlice(&s.pinned, s.failure)
 }
 
-// releaseStream is the release of every stream, which it marks so.
+// releaseStream is the release function of every exported stream. It marks the
+// struct released.
 func releaseStream(private uintptr, release *uintptr) {
 	s, ok := removeHandle[*exportedStream](private)
 	if !ok {
@@ -156,22 +156,21 @@ func releaseStream(private uintptr, release *uintptr) {
 	*release = 0
 }
 
-// checkStream refuses a stream that there is none of, or no place for.
+// checkStream returns an error if the reader or the struct is nil.
 func checkStream(r array.RecordReader, to bool) error {
-	const doing = "exporting a stream"
+	const operation = "cdevice.ExportStream"
 	switch {
 	case r == nil:
-		return fmt.Errorf("%s: %w", doing, invalidf("there is none"))
+		return fmt.Errorf("%s: %w", operation, invalidf("nil reader"))
 	case !to:
-		return errNilStruct(doing)
+		return errNilStruct(operation)
 	}
 	return checkSupported()
 }
 
-// Reader reads the batches of a stream of another library. It is an
-// array.RecordReader: one goroutine uses it, and Retain and Release count who
-// wants it. With the last reference the stream goes; batches that are retained
-// live on.
+// Reader reads the batches of a stream of another library, as an array.RecordReader.
+// It is not safe for concurrent use, except for Retain and Release. The last Release
+// releases the stream; batches that are retained stay valid.
 type Reader struct {
 	refs    atomic.Int64
 	stream  *importedStream
@@ -185,16 +184,17 @@ type Reader struct {
 
 var _ array.RecordReader = (*Reader)(nil)
 
-// ImportStream takes over a stream of record batches, whose memory is on the CPU
-// or on one of the devices given, as ImportBatch says. The caller owns one
-// reference to the result. A stream of other arrays than structs is an error that
-// is arrow.ErrInvalid, as is one that is released; after an error the stream is.
+// ImportStream imports a stream of record batches, whose memory must be on the CPU
+// or on one of devices, as in ImportBatch. The caller owns one reference to the
+// result and must release it. It returns an error wrapping arrow.ErrInvalid if the
+// stream is released or its arrays are not structs. After an error the stream is
+// released.
 func ImportStream(in *DeviceStream, devices ...arrowbuf.Device) (*Reader, error) {
 	if err := checkSupported(); err != nil {
 		return nil, err
 	}
 	if in == nil || in.Released() {
-		return nil, fmt.Errorf("importing a stream: there is none, or it is released: %w", arrow.ErrInvalid)
+		return nil, fmt.Errorf("cdevice.ImportStream: the struct is nil or released: %w", arrow.ErrInvalid)
 	}
 	s := move(in)
 	return newReader(&importedStream{
@@ -203,14 +203,13 @@ func ImportStream(in *DeviceStream, devices ...arrowbuf.Device) (*Reader, error)
 	}, devices)
 }
 
-// ImportCPUStream is ImportStream for a struct of the interface that knows no
-// devices.
+// ImportCPUStream is ImportStream for the interface without devices.
 func ImportCPUStream(in *Stream) (*Reader, error) {
 	if err := checkSupported(); err != nil {
 		return nil, err
 	}
 	if in == nil || in.Released() {
-		return nil, fmt.Errorf("importing a stream: there is none, or it is released: %w", arrow.ErrInvalid)
+		return nil, fmt.Errorf("cdevice.ImportCPUStream: the struct is nil or released: %w", arrow.ErrInvalid)
 	}
 	s := move(in)
 	return newReader(&importedStream{
@@ -219,13 +218,13 @@ func ImportCPUStream(in *Stream) (*Reader, error) {
 	}, nil)
 }
 
-// importedStream is a stream of another library: its struct, which was moved here, and
-// its functions, which get the struct's address.
+// importedStream is a stream of another library. Its struct was moved here; its
+// functions take the address of the struct.
 type importedStream struct {
 	self                             unsafe.Pointer
 	getSchema, getNext, getLastError uintptr
 	deviceType                       arrowbuf.DeviceType
-	cpuOnly                          bool // its arrays are Arrays
+	cpuOnly                          bool // its arrays are of type Array
 	base                             interface {
 		Release()
 		Released() bool
@@ -237,14 +236,14 @@ func newReader(s *importedStream, devices []arrowbuf.Device) (*Reader, error) {
 	r.refs.Store(1)
 	if err := r.readSchema(); err != nil {
 		r.Release()
-		return nil, fmt.Errorf("importing a stream: %w", err)
+		return nil, fmt.Errorf("cdevice.ImportStream: %w", err)
 	}
 	return r, nil
 }
 
 func (r *Reader) readSchema() error {
 	if r.stream.getSchema == 0 || r.stream.getNext == 0 {
-		return invalidf("its functions are missing")
+		return invalidf("get_schema or get_next is NULL")
 	}
 	var s Schema
 	if err := r.call("get_schema", r.stream.getSchema, unsafe.Pointer(&s)); err != nil {
@@ -265,20 +264,20 @@ func (r *Reader) call(name string, function uintptr, out unsafe.Pointer) error {
 	if errno == 0 {
 		return nil
 	}
-	reason := "it does not say why"
+	reason := "no error text"
 	if r.stream.getLastError != 0 {
 		if text := cString(call(r.stream.getLastError, uintptr(r.stream.self))); text != "" {
 			reason = text
 		}
 	}
-	return fmt.Errorf("the stream's %s answers errno %d: %s", name, errno, reason)
+	return fmt.Errorf("%s of the stream returned errno %d: %s", name, errno, reason)
 }
 
-// Schema is that of all batches.
+// Schema returns the schema of all batches.
 func (r *Reader) Schema() *arrow.Schema { return r.schema }
 
-// Next reads a batch and tells whether there was one; Err says whether it ended
-// with an error.
+// Next reads a batch and reports whether there was one. If it returns false, Err
+// returns the error, if any.
 func (r *Reader) Next() bool {
 	r.releaseBatch()
 	if r.done || r.err != nil {
@@ -286,20 +285,20 @@ func (r *Reader) Next() bool {
 	}
 	batch, err := r.readNext()
 	if err != nil {
-		r.err = fmt.Errorf("reading a stream: %w", err)
+		r.err = fmt.Errorf("cdevice.Reader: %w", err)
 		return false
 	}
 	r.current, r.done = batch, batch == nil
 	return batch != nil
 }
 
-// readNext is the next batch, nil at the end.
+// readNext returns the next batch, or nil at the end.
 func (r *Reader) readNext() (arrow.RecordBatch, error) {
 	if r.stream.base.Released() {
 		return nil, invalidf("the reader is released")
 	}
 	var a DeviceArray
-	if err := r.call("get_next", r.stream.getNext, unsafe.Pointer(&a)); err != nil { // an Array is its beginning
+	if err := r.call("get_next", r.stream.getNext, unsafe.Pointer(&a)); err != nil { // an Array is the start of a DeviceArray
 		return nil, err
 	}
 	if r.stream.cpuOnly {
@@ -312,7 +311,7 @@ func (r *Reader) readNext() (arrow.RecordBatch, error) {
 		defer a.Release()
 		return nil, invalidf("an array on %v in a stream of arrays on %v", kind, r.stream.deviceType)
 	}
-	return importMoved(&a, r.devices, "importing a record batch", func(m *importer) (arrow.RecordBatch, error) {
+	return importMoved(&a, r.devices, "cdevice.ImportBatch", func(m *importer) (arrow.RecordBatch, error) {
 		return m.importBatch(r.schema, r.rows)
 	})
 }
@@ -324,27 +323,28 @@ func (r *Reader) releaseBatch() {
 	}
 }
 
-// RecordBatch is the batch that Next read; it is the reader's until the next
-// call.
+// RecordBatch returns the batch that Next has read. It is valid until the next call
+// of Next, unless it is retained.
 func (r *Reader) RecordBatch() arrow.RecordBatch { return r.current }
 
 // Record is RecordBatch.
 //
-// Deprecated: arrow-go's interface still asks for it.
+// Deprecated: arrow-go's interface still requires it.
 func (r *Reader) Record() arrow.RecordBatch { return r.current }
 
-// Err is what ended the batches, nil where they ended by themselves.
+// Err returns the error that ended the batches, or nil.
 func (r *Reader) Err() error { return r.err }
 
 // Retain adds a reference.
 func (r *Reader) Retain() { r.refs.Add(1) }
 
-// Release gives one reference back, and with the last one the stream.
+// Release releases one reference; the last releases the stream. It panics if there
+// are more releases than references.
 func (r *Reader) Release() {
 	if n := r.refs.Add(-1); n == 0 {
 		r.releaseBatch()
 		r.stream.base.Release()
 	} else if n < 0 {
-		panic(fmt.Errorf("cdevice: Release of a reader: %w", arrowbuf.ErrReleased))
+		panic(fmt.Errorf("cdevice.Reader.Release: %w", arrowbuf.ErrReleased))
 	}
 }

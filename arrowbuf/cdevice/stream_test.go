@@ -19,7 +19,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// batches is a reader of batches, then of an error or a panic.
+// batches is a reader of batches, which ends with an error or a panic.
 type batches struct {
 	array.RecordReader
 	schema *arrow.Schema
@@ -43,7 +43,7 @@ func (b *batches) Next() bool {
 	return b.next <= len(b.all)
 }
 
-// someBatches makes some of 3, 0 and 5 rows on a device.
+// someBatches returns batches of 3, 0 and 5 rows on a device.
 func someBatches(t *testing.T, dev arrowbuf.Device) (*batches, []arrow.Array) {
 	g := newGenerator(t)
 	r := &batches{schema: arrow.NewSchema(pair.Fields(), nil), refs: 1}
@@ -86,18 +86,18 @@ func TestStreamsRoundTrip(t *testing.T) {
 		assert.Equal(t, 2, from.refs)
 		r.Release()
 		assert.Equal(t, 1, from.refs)
-		for i, batch := range kept { // which outlive the stream
+		for i, batch := range kept { // the batches outlive the stream
 			for j := range 2 {
 				requireEqual(t, hosts[i].(*array.Struct).Field(j), batch.Column(j))
 			}
 			batch.Release()
 		}
-		assert.PanicsWithError(t, "cdevice: Release of a reader: buffer already released", r.Release)
+		assert.PanicsWithError(t, "cdevice.Reader.Release: buffer already released", r.Release)
 	})
 }
 
 func TestStreamsReportErrors(t *testing.T) {
-	clean(t)
+	requireNoHandles(t)
 	for _, tt := range []struct {
 		name  string
 		spoil func(b *batches)
@@ -131,7 +131,7 @@ func TestStreamsReportErrors(t *testing.T) {
 
 func TestImportStreamRejectsOtherDevices(t *testing.T) {
 	onCUDA(t, func(t *testing.T, dev *cudabuf.Device) {
-		clean(t)
+		requireNoHandles(t)
 		from, _ := someBatches(t, dev)
 		out := &DeviceStream{}
 		require.NoError(t, ExportStream(from, arrowbuf.CPU(), out))
@@ -144,7 +144,7 @@ func TestImportStreamRejectsOtherDevices(t *testing.T) {
 
 		from, _ = someBatches(t, dev)
 		require.NoError(t, ExportStream(from, dev, out))
-		out.deviceType = 1 // which its arrays are not
+		out.deviceType = 1 // differs from the arrays' type
 		r, err = ImportStream(out, dev)
 		require.NoError(t, err)
 		assert.False(t, r.Next())
@@ -154,7 +154,7 @@ func TestImportStreamRejectsOtherDevices(t *testing.T) {
 }
 
 func TestImportStreamRejectsMalformedStreams(t *testing.T) {
-	clean(t)
+	requireNoHandles(t)
 	_, err := ImportStream(nil)
 	assert.ErrorIs(t, err, arrow.ErrInvalid)
 	_, err = ImportStream(&DeviceStream{})
@@ -181,7 +181,7 @@ func TestImportStreamRejectsMalformedStreams(t *testing.T) {
 }
 
 func TestCPUStreamsRoundTrip(t *testing.T) {
-	clean(t)
+	requireNoHandles(t)
 	from, hosts := someBatches(t, arrowbuf.CPU())
 	out := &Stream{}
 	require.NoError(t, ExportCPUStream(from, out))
@@ -203,7 +203,7 @@ func TestCPUStreamsRoundTrip(t *testing.T) {
 }
 
 func TestCPUStreamsReportErrors(t *testing.T) {
-	clean(t)
+	requireNoHandles(t)
 	from, _ := someBatches(t, arrowbuf.CPU())
 	from.err = errors.New("the disk is full")
 	out := &Stream{}
@@ -225,8 +225,8 @@ func TestCPUStreamsReportErrors(t *testing.T) {
 	assert.Equal(t, 1, from.refs)
 }
 
-// The streams that Arrow's implementations test one another with, of all
-// versions, go out as C's streams and come in again, slices of them too.
+// The streams of Arrow's integration tests, of all versions, and slices of them, are
+// exported and imported.
 func TestGoldenStreamsRoundTrip(t *testing.T) {
 	root := filepath.Join("..", "..", "..", "shared", "data", "arrow-testing", "arrow-ipc-stream", "integration")
 	files, err := filepath.Glob(filepath.Join(root, "*", "*.stream"))
