@@ -7,9 +7,10 @@ import (
 	"testing/iotest"
 
 	"github.com/apache/arrow-go/v18/arrow/memory"
-	"github.com/quiver-gpu/quiver/arrowbuf"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/quiver-gpu/quiver/arrowbuf"
 )
 
 func TestBufferImplementsReaderAt(t *testing.T) {

@@ -24,19 +24,19 @@ import (
 // Of a slice, only its elements are copied: the copy has offset 0, and its offsets
 // are rebased. Children of dense unions, list views and run-end encoded arrays, and
 // the buffers of views, are cut to the range that the slice uses. Dictionaries are
-// copied whole. The offsets, views and type ids that this needs are read on the
-// host. If the source is the host, bitmaps without a null are omitted and null
-// counts are computed.
+// copied whole. The host reads the offsets, views and type ids that this needs. If
+// the source is the host, bitmaps without a null are omitted and null counts are
+// computed.
 //
 // The result on the CPU has arrow-go's own arrays. The result on another device is a
 // *RecordBatch with an *Array per column.
 //
-// CopyTo accepts all types of arrow-go, nested at will. It returns an error wrapping
-// arrow.ErrInvalid, which names the column, if the buffers or children of a column
-// are too short for its length; nothing is copied then. Of offsets only the first
-// and the last are checked; views, indices, type ids and runs of whole arrays are
-// not: validate foreign data. It returns an error wrapping ErrOutOfMemory if dev
-// lacks the memory.
+// CopyTo accepts all types of arrow-go, including nested ones. If the buffers or
+// children of a column are too short for its length, it copies nothing and returns
+// an error wrapping arrow.ErrInvalid, which names the column. It checks only the
+// first and the last offset. It does not check the views, indices, type ids and runs
+// of whole arrays: use Validate on data of untrusted sources. If dev lacks the
+// memory, it returns an error wrapping ErrOutOfMemory.
 //
 // The copy is complete when CopyTo returns, except with WithStream.
 func CopyTo(batch arrow.RecordBatch, dev Device, options ...CopyOption) (arrow.RecordBatch, error) {
@@ -67,6 +67,32 @@ type separateOption bool
 
 func (a separateOption) apply(c copier) copier {
 	c.separate = bool(a)
+	return c
+}
+
+// WithStream makes CopyTo submit the copy to a stream of the destination device, and
+// return before it is complete.
+//
+// Pinned host memory (Device.HostAllocator) and GPU memory of the batch may be read
+// after CopyTo has returned. Nothing may change that memory until the stream has run
+// the copy, and nothing may still be writing to it when CopyTo is called: the host
+// reads offsets, validity bitmaps and buffers of at most 64 KiB at once. The batch
+// itself may be released at once, because CopyTo holds references to the memory.
+// Ordinary host memory has been read when CopyTo returns; if there is much of it,
+// CopyTo waits for the stream's earlier work.
+//
+// Work on any stream that uses the result runs after the copy, because buffers
+// record the streams that use them. Only a user of a raw address must wait for the
+// stream. Errors of the device are returned by the stream's Synchronize.
+//
+// If a copy is needed, CopyTo returns an error wrapping ErrDevice if dev is not the
+// stream's device, and always if dev is the CPU.
+func WithStream(s Stream) CopyOption { return streamOption{s} }
+
+type streamOption struct{ stream Stream }
+
+func (o streamOption) apply(c copier) copier {
+	c.stream = o.stream
 	return c
 }
 
@@ -269,32 +295,6 @@ func releaseAll[T interface{ Release() }](all []T) {
 	for _, item := range all {
 		item.Release()
 	}
-}
-
-// WithStream makes CopyTo submit the copy to a stream of the destination device, and
-// return before it is complete.
-//
-// Pinned host memory (Device.HostAllocator) and GPU memory of the batch may be read
-// after CopyTo has returned. Nothing may change that memory until the stream has run
-// the copy, and nothing may still be writing to it when CopyTo is called: the host
-// reads offsets, validity bitmaps and buffers of at most 64 KiB at once. The batch
-// itself may be released at once, because CopyTo holds references to the memory.
-// Ordinary host memory has been read when CopyTo returns; if there is much of it,
-// CopyTo waits for the stream's earlier work.
-//
-// Work on any stream that uses the result runs after the copy, because buffers
-// record the streams that use them. Only a user of a raw address must wait for the
-// stream. Errors of the device are returned by the stream's Synchronize.
-//
-// If a copy is needed, CopyTo returns an error wrapping ErrDevice if dev is not the
-// stream's device, and always if dev is the CPU.
-func WithStream(s Stream) CopyOption { return streamOption{s} }
-
-type streamOption struct{ stream Stream }
-
-func (o streamOption) apply(c copier) copier {
-	c.stream = o.stream
-	return c
 }
 
 // assembler makes arrays from sliced arrays and the copied buffers, on a device.

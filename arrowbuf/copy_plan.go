@@ -8,8 +8,9 @@ import (
 	"sync"
 
 	"github.com/apache/arrow-go/v18/arrow/memory"
-	"github.com/quiver-gpu/quiver/arrowbuf/internal/integers"
 	"golang.org/x/sync/errgroup"
+
+	"github.com/quiver-gpu/quiver/arrowbuf/internal/integers"
 )
 
 const (
@@ -73,15 +74,15 @@ func newCopyPlan(ranges []bufferRange, dev Device) *copyPlan {
 		if ranges[i].from == ranges[i].to {
 			continue
 		}
-		s := ranges[i].inRoot()
-		s.index = i
-		order, seen := p.roots[s.root]
+		r := ranges[i].inRoot()
+		r.index = i
+		order, seen := p.roots[r.root]
 		if !seen {
 			order = len(p.roots)
-			p.roots[s.root] = order
+			p.roots[r.root] = order
 		}
-		s.order = order
-		p.ranges = append(p.ranges, s)
+		r.order = order
+		p.ranges = append(p.ranges, r)
 	}
 	if !slices.IsSortedFunc(p.ranges, compareRanges) { // they are sorted if each range has a root of its own
 		slices.SortStableFunc(p.ranges, compareRanges)
@@ -107,19 +108,19 @@ func compareRanges(a, b rootRange) int {
 // add extends the last transfer by r, or starts a new one. A transfer starts at a
 // multiple of alignment if that keeps its first range aligned, so that others can
 // join it.
-func (p *copyPlan) add(s *rootRange, align int64) {
+func (p *copyPlan) add(r *rootRange, align int64) {
 	last := len(p.transfers) - 1
-	if last < 0 || p.transfers[last].root != s.root || s.from-p.transfers[last].to > maxGap || (s.from-p.transfers[last].from)%align != 0 {
-		from := s.from &^ (alignment - 1)
-		if s.from%align != 0 {
-			from = s.from
+	if last < 0 || p.transfers[last].root != r.root || r.from-p.transfers[last].to > maxGap || (r.from-p.transfers[last].from)%align != 0 {
+		from := r.from &^ (alignment - 1)
+		if r.from%align != 0 {
+			from = r.from
 		}
-		p.transfers = append(p.transfers, transfer{root: s.root, from: from, to: s.to})
+		p.transfers = append(p.transfers, transfer{root: r.root, from: from, to: r.to})
 		last++
 	}
-	r := &p.transfers[last]
-	r.to = max(r.to, s.to)
-	p.destinations[s.index] = destination{transfer: last, offset: s.from - r.from}
+	t := &p.transfers[last]
+	t.to = max(t.to, r.to)
+	p.destinations[r.index] = destination{transfer: last, offset: r.from - t.from}
 }
 
 // layOut assigns positions: first to the staged transfers, then to the others. The
@@ -127,18 +128,18 @@ func (p *copyPlan) add(s *rootRange, align int64) {
 // as absent.
 func (p *copyPlan) layOut(dev Device) {
 	for i := range p.transfers {
-		r := &p.transfers[i]
-		r.staged = r.to-r.from <= maxStaged && dev != CPU() && OnHost(r.root)
-		if r.staged {
-			r.pos = p.size
-			p.size += alignUp(r.to - r.from)
+		t := &p.transfers[i]
+		t.staged = t.to-t.from <= maxStaged && dev != CPU() && OnHost(t.root)
+		if t.staged {
+			t.pos = p.size
+			p.size += alignUp(t.to - t.from)
 		}
 	}
 	p.stagedSize = p.size
 	for i := range p.transfers {
-		if r := &p.transfers[i]; !r.staged {
-			r.pos = p.size
-			p.size += alignUp(r.to - r.from)
+		if t := &p.transfers[i]; !t.staged {
+			t.pos = p.size
+			p.size += alignUp(t.to - t.from)
 		}
 	}
 	p.size = max(p.size, alignment)
@@ -292,15 +293,15 @@ func (p *copyPlan) copyUnstaged(dst Buffer) error {
 	var copies errgroup.Group
 	copies.SetLimit(maxInFlight)
 	for i := range p.transfers {
-		r := &p.transfers[i]
+		t := &p.transfers[i]
 		switch {
-		case r.staged:
-		case ok && OnHost(r.root):
-			ranges = append(ranges, HostRange{Bytes: r.root.Bytes()[r.from:r.to], Pos: r.pos})
+		case t.staged:
+		case ok && OnHost(t.root):
+			ranges = append(ranges, HostRange{Bytes: t.root.Bytes()[t.from:t.to], Pos: t.pos})
 		case i == len(p.transfers)-1: // this goroutine is otherwise idle
-			return errors.Join(r.copyTo(dst), copies.Wait())
+			return errors.Join(t.copyTo(dst), copies.Wait())
 		default:
-			copies.Go(func() error { return r.copyTo(dst) })
+			copies.Go(func() error { return t.copyTo(dst) })
 		}
 	}
 	var err error
@@ -310,22 +311,22 @@ func (p *copyPlan) copyUnstaged(dst Buffer) error {
 	return errors.Join(err, copies.Wait())
 }
 
-func (r *transfer) copyTo(dst Buffer) error {
-	src, err := BufferOf(r.root)
+func (t *transfer) copyTo(dst Buffer) error {
+	src, err := BufferOf(t.root)
 	if err != nil {
 		return err
 	}
 	defer src.Release()
 	if host, ok := HostBytes(src); ok {
-		_, err = dst.CopyFromHost(host[r.from:r.to], r.pos)
+		_, err = dst.CopyFromHost(host[t.from:t.to], t.pos)
 		return err
 	}
-	bytes, err := src.Slice(r.from, r.to-r.from)
+	bytes, err := src.Slice(t.from, t.to-t.from)
 	if err != nil {
 		return err
 	}
 	defer bytes.Release()
-	_, err = dst.CopyFromDevice(bytes, r.pos)
+	_, err = dst.CopyFromDevice(bytes, t.pos)
 	return err
 }
 
@@ -369,16 +370,16 @@ func (p *copyPlan) copyStaged(dst Buffer) error {
 // written and the index of the next transfer.
 func (p *copyPlan) fillStaging(b []byte, at int64, next int) (n int64, after int) {
 	for ; next < len(p.transfers); next++ {
-		r := &p.transfers[next]
-		if !r.staged {
+		t := &p.transfers[next]
+		if !t.staged {
 			continue
 		}
-		size := alignUp(r.to - r.from)
+		size := alignUp(t.to - t.from)
 		if n+size > int64(len(b)) {
 			break
 		}
-		copied := copy(b[r.pos-at:], r.root.Bytes()[r.from:r.to])
-		clear(b[r.pos-at+int64(copied) : n+size])
+		copied := copy(b[t.pos-at:], t.root.Bytes()[t.from:t.to])
+		clear(b[t.pos-at+int64(copied) : n+size])
 		n += size
 	}
 	return n, next
@@ -429,10 +430,10 @@ func (p *copyPlan) enqueue(s Stream, dst Buffer) error {
 		at += n
 	}
 	for i := range p.transfers {
-		if r := &p.transfers[i]; !r.staged {
-			r.root.Retain()
-			sources = append(sources, r.root)
-			if err := enqueueRange(s, dst, r.pos, r.root, r.from, r.to); err != nil {
+		if t := &p.transfers[i]; !t.staged {
+			t.root.Retain()
+			sources = append(sources, t.root)
+			if err := enqueueRange(s, dst, t.pos, t.root, t.from, t.to); err != nil {
 				return err
 			}
 		}

@@ -43,8 +43,8 @@ func (t DeviceType) String() string {
 // GPU's. All methods may be called concurrently. Two Devices are the same device if
 // and only if they are equal (==).
 type Device interface {
-	// Type and ID are the device_type and device_id of the Arrow C Device Data
-	// Interface.
+	// Type returns the kind of the device. Type and ID are the device_type and
+	// device_id of the Arrow C Device Data Interface.
 	Type() DeviceType
 	// ID distinguishes devices of one type: the ordinal of a GPU, -1 for the CPU.
 	ID() int64

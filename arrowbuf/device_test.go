@@ -3,8 +3,9 @@ package arrowbuf_test
 import (
 	"testing"
 
-	"github.com/quiver-gpu/quiver/arrowbuf"
 	"github.com/stretchr/testify/assert"
+
+	"github.com/quiver-gpu/quiver/arrowbuf"
 )
 
 func TestDeviceTypesMatchCDeviceInterface(t *testing.T) {

@@ -35,12 +35,12 @@ func probeMemory(n int64) error {
 // (vm.overcommit_memory 1): they kill a process that uses more. It returns
 // math.MaxInt64 if the system does not report a size.
 func totalMemory() int64 {
-	var has unix.Sysinfo_t
-	if err := unix.Sysinfo(&has); err != nil {
+	var info unix.Sysinfo_t
+	if err := unix.Sysinfo(&info); err != nil {
 		return math.MaxInt64
 	}
 	groups, _ := os.ReadFile("/proc/self/cgroup")
-	return cgroupLimit(inBytes(has.Totalram, has.Unit), inBytes(has.Totalswap, has.Unit), string(groups), "/sys/fs/cgroup")
+	return cgroupLimit(inBytes(info.Totalram, info.Unit), inBytes(info.Totalswap, info.Unit), string(groups), "/sys/fs/cgroup")
 }
 
 // inBytes returns n units in bytes, limited to half of math.MaxInt64 so that sums do

@@ -14,8 +14,9 @@ import (
 	"github.com/apache/arrow-go/v18/arrow/memory"
 	"github.com/klauspost/compress/zstd"
 	"github.com/pierrec/lz4/v4"
-	"github.com/quiver-gpu/quiver/arrowbuf"
 	"golang.org/x/sync/errgroup"
+
+	"github.com/quiver-gpu/quiver/arrowbuf"
 )
 
 // compress compresses each buffer of a body in parallel. It uses the encoders of

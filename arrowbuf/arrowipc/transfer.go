@@ -6,8 +6,9 @@ import (
 	"runtime"
 	"sync/atomic"
 
-	"github.com/quiver-gpu/quiver/arrowbuf"
 	"golang.org/x/sync/errgroup"
+
+	"github.com/quiver-gpu/quiver/arrowbuf"
 )
 
 // Bodies are read and written in chunks by several goroutines: one alone moves

@@ -10,6 +10,7 @@ import (
 	"github.com/apache/arrow-go/v18/arrow/array"
 	"github.com/apache/arrow-go/v18/arrow/bitutil"
 	"github.com/apache/arrow-go/v18/arrow/memory"
+
 	"github.com/quiver-gpu/quiver/arrowbuf"
 )
 
@@ -21,7 +22,7 @@ import (
 func ExportArray(arr arrow.Array, dev arrowbuf.Device, out *DeviceArray) error {
 	return export(dev, out, "cdevice.ExportArray", func(x *exporter) (*arrayNode, error) {
 		if arr == nil {
-			return nil, invalidf("there is none")
+			return nil, invalidf("nil array")
 		}
 		return x.exportArray(arr.Data(), rootPath)
 	})
@@ -32,7 +33,7 @@ func ExportArray(arr arrow.Array, dev arrowbuf.Device, out *DeviceArray) error {
 func ExportBatch(batch arrow.RecordBatch, dev arrowbuf.Device, out *DeviceArray) error {
 	return export(dev, out, "cdevice.ExportBatch", func(x *exporter) (*arrayNode, error) {
 		if batch == nil {
-			return nil, invalidf("there is none")
+			return nil, invalidf("nil batch")
 		}
 		return x.exportBatch(batch)
 	})
