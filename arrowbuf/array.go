@@ -46,12 +46,16 @@ func NewArrayOn(data arrow.ArrayData, dev Device) arrow.Array {
 	return a
 }
 
-// initialize sets up a zero Array over data, to which it takes a reference.
-func (a *Array) initialize(data arrow.ArrayData, dev Device) {
-	data.Retain()
-	a.dev, a.data = dev, data
-	a.refs.Store(1)
-	a.nulls.Store(int64(data.NullN()))
+// NewSlice returns elements [i, j) of an array on any device without a copy. It
+// replaces array.NewSlice, which reads the memory of some arrays. It panics if the
+// elements are out of range. The caller owns one reference to the result.
+func NewSlice(arr arrow.Array, i, j int64) arrow.Array {
+	if a, ok := arr.(*Array); ok {
+		return a.Slice(int(i), int(j))
+	}
+	data := array.NewSliceData(arr.Data(), i, j)
+	defer data.Release()
+	return NewArrayOn(data, DeviceOf(arr))
 }
 
 // DeviceOf returns the device of an array: that of the first buffer that the host
@@ -61,28 +65,6 @@ func DeviceOf(arr arrow.Array) Device {
 		return a.dev
 	}
 	return deviceOf(arr.Data())
-}
-
-func deviceOf(data arrow.ArrayData) Device {
-	for _, b := range data.Buffers() {
-		if whole, _, ok := lookupWrapped(b); ok {
-			if _, host := HostBytes(whole); !host {
-				return whole.Device()
-			}
-		}
-	}
-	for _, child := range data.Children() {
-		if child == nil {
-			continue // CopyTo reports the nil child
-		}
-		if dev := deviceOf(child); dev != CPU() {
-			return dev
-		}
-	}
-	if dictionary, ok := data.Dictionary().(*array.Data); ok && dictionary != nil {
-		return deviceOf(dictionary)
-	}
-	return CPU()
 }
 
 // Device returns the device of the buffers.
@@ -141,21 +123,6 @@ func (a *Array) NullBitmapBytes() []byte {
 	return bits
 }
 
-func (a *Array) copyBitmap() ([]byte, error) {
-	if len(a.data.Buffers()) == 0 || a.data.Buffers()[0] == nil || a.data.Buffers()[0].Len() == 0 {
-		return nil, nil
-	}
-	src, err := BufferOf(a.data.Buffers()[0])
-	if err != nil {
-		return nil, err
-	}
-	defer src.Release()
-	from := int64(a.data.Offset() / 8)
-	bits := make([]byte, bitutil.BytesForBits(int64(a.data.Offset()+a.Len())))
-	_, err = src.CopyToHost(bits[from:], from)
-	return bits, err
-}
-
 // IsNull reports whether element i is null. The first call copies the validity
 // bitmap.
 func (a *Array) IsNull(i int) bool { return !a.IsValid(i) }
@@ -164,41 +131,6 @@ func (a *Array) IsNull(i int) bool { return !a.IsValid(i) }
 func (a *Array) IsValid(i int) bool {
 	bits := a.NullBitmapBytes()
 	return len(bits) == 0 || bitutil.BitIsSet(bits, a.data.Offset()+i)
-}
-
-// Retain adds a reference. It panics after the last release.
-func (a *Array) Retain() {
-	if a.refs.Add(1) <= 1 {
-		a.refs.Add(-1)
-		panic(fmt.Errorf("arrowbuf.Array.Retain: %w", ErrReleased))
-	}
-}
-
-// Release releases one reference; the last releases the buffers. It panics if there
-// are more releases than references.
-func (a *Array) Release() {
-	switch n := a.refs.Add(-1); {
-	case n == 0:
-		a.data.Release()
-	case n < 0:
-		panic(fmt.Errorf("arrowbuf.Array.Release: %w", ErrReleased))
-	}
-}
-
-func (a *Array) wrapError(what string, err error) error {
-	return fmt.Errorf("arrowbuf: reading %s of an array of type %s on %s: %w", what, a.DataType(), a.dev, err)
-}
-
-// NewSlice returns elements [i, j) of an array on any device without a copy. It
-// replaces array.NewSlice, which reads the memory of some arrays. It panics if the
-// elements are out of range. The caller owns one reference to the result.
-func NewSlice(arr arrow.Array, i, j int64) arrow.Array {
-	if a, ok := arr.(*Array); ok {
-		return a.Slice(int(i), int(j))
-	}
-	data := array.NewSliceData(arr.Data(), i, j)
-	defer data.Release()
-	return NewArrayOn(data, DeviceOf(arr))
 }
 
 // ToHost copies the elements that the array shows to the host, and returns
@@ -240,6 +172,70 @@ func (a *Array) GetOneForMarshal(i int) any {
 	return host.GetOneForMarshal(0)
 }
 
+// Retain adds a reference. It panics after the last release.
+func (a *Array) Retain() {
+	if a.refs.Add(1) <= 1 {
+		a.refs.Add(-1)
+		panic(fmt.Errorf("arrowbuf.Array.Retain: %w", ErrReleased))
+	}
+}
+
+// Release releases one reference; the last releases the buffers. It panics if there
+// are more releases than references.
+func (a *Array) Release() {
+	switch n := a.refs.Add(-1); {
+	case n == 0:
+		a.data.Release()
+	case n < 0:
+		panic(fmt.Errorf("arrowbuf.Array.Release: %w", ErrReleased))
+	}
+}
+
+// initialize sets up a zero Array over data, to which it takes a reference.
+func (a *Array) initialize(data arrow.ArrayData, dev Device) {
+	data.Retain()
+	a.dev, a.data = dev, data
+	a.refs.Store(1)
+	a.nulls.Store(int64(data.NullN()))
+}
+
+func deviceOf(data arrow.ArrayData) Device {
+	for _, b := range data.Buffers() {
+		if whole, _, ok := lookupWrapped(b); ok {
+			if _, host := HostBytes(whole); !host {
+				return whole.Device()
+			}
+		}
+	}
+	for _, child := range data.Children() {
+		if child == nil {
+			continue // CopyTo reports the nil child
+		}
+		if dev := deviceOf(child); dev != CPU() {
+			return dev
+		}
+	}
+	if dictionary, ok := data.Dictionary().(*array.Data); ok && dictionary != nil {
+		return deviceOf(dictionary)
+	}
+	return CPU()
+}
+
+func (a *Array) copyBitmap() ([]byte, error) {
+	if len(a.data.Buffers()) == 0 || a.data.Buffers()[0] == nil || a.data.Buffers()[0].Len() == 0 {
+		return nil, nil
+	}
+	src, err := BufferOf(a.data.Buffers()[0])
+	if err != nil {
+		return nil, err
+	}
+	defer src.Release()
+	from := int64(a.data.Offset() / 8)
+	bits := make([]byte, bitutil.BytesForBits(int64(a.data.Offset()+a.Len())))
+	_, err = src.CopyToHost(bits[from:], from)
+	return bits, err
+}
+
 func (a *Array) mustElement(i int) arrow.Array {
 	host, err := a.copyElement(i)
 	if err != nil {
@@ -260,4 +256,8 @@ func (a *Array) copyElement(i int) (arrow.Array, error) {
 		return nil, err
 	}
 	return s.copyOne(&element, CPU())
+}
+
+func (a *Array) wrapError(what string, err error) error {
+	return fmt.Errorf("arrowbuf: reading %s of an array of type %s on %s: %w", what, a.DataType(), a.dev, err)
 }

@@ -96,6 +96,22 @@ func (o streamOption) apply(c copier) copier {
 	return c
 }
 
+// CopyArrayTo returns an array on a device, copied as CopyTo copies the columns of a
+// batch. The caller owns one reference to the result.
+func CopyArrayTo(arr arrow.Array, dev Device) (arrow.Array, error) {
+	if dev == nil {
+		return nil, errors.New("arrowbuf.CopyArrayTo: nil device")
+	}
+	if arr == nil {
+		return nil, fmt.Errorf("arrowbuf.CopyArrayTo: nil array: %w", arrow.ErrInvalid)
+	}
+	copied, err := copyArraysTo([]arrow.Array{arr}, dev, func(int) string { return "array " })
+	if err != nil {
+		return nil, err
+	}
+	return copied[0], nil
+}
+
 // copier holds the options of a copy.
 type copier struct {
 	separate bool
@@ -128,22 +144,6 @@ func copyBatch(batch arrow.RecordBatch, dev Device, c copier) (arrow.RecordBatch
 		return copied, nil
 	}
 	return newRecordBatch(copied), nil
-}
-
-// CopyArrayTo returns an array on a device, copied as CopyTo copies the columns of a
-// batch. The caller owns one reference to the result.
-func CopyArrayTo(arr arrow.Array, dev Device) (arrow.Array, error) {
-	if dev == nil {
-		return nil, errors.New("arrowbuf.CopyArrayTo: nil device")
-	}
-	if arr == nil {
-		return nil, fmt.Errorf("arrowbuf.CopyArrayTo: nil array: %w", arrow.ErrInvalid)
-	}
-	copied, err := copyArraysTo([]arrow.Array{arr}, dev, func(int) string { return "array " })
-	if err != nil {
-		return nil, err
-	}
-	return copied[0], nil
 }
 
 // isCopied reports whether CopyTo can return the batch itself.

@@ -13,6 +13,95 @@ import (
 	"github.com/quiver-gpu/quiver/arrowbuf/internal/integers"
 )
 
+// copyRanges copies ranges of any device to one new allocation on dev, and returns a
+// slice of it per range. The caller owns one reference to each slice. Each slice
+// starts at a multiple of 64 bytes. On the CPU it starts at a multiple of the
+// range's own alignment, so that ranges close together in one root buffer arrive in
+// one copy, with the gaps between them. If s is not nil, the copies are submitted to
+// s and may not be complete when copyRanges returns.
+func copyRanges(ranges []bufferRange, dev Device, s Stream) ([]*memory.Buffer, error) {
+	if len(ranges) == 0 {
+		return nil, nil
+	}
+	p := newCopyPlan(ranges, dev)
+	defer p.release()
+	whole, err := p.execute(dev, s)
+	if err != nil {
+		return nil, err
+	}
+	root := whole.Arrow()
+	whole.Release()
+	defer root.Release()
+	moved := make([]*memory.Buffer, len(ranges))
+	for i, d := range p.destinations {
+		var at int64
+		if d.transfer >= 0 {
+			at = p.transfers[d.transfer].pos + d.offset
+		}
+		moved[i] = memory.SliceBuffer(root, int(at), int(ranges[i].to-ranges[i].from))
+	}
+	return moved, nil
+}
+
+// bufferRange is bytes [from, to) of an arrow-go buffer, on the host or on a device.
+// On the host, its copy must start at a multiple of align, a power of two up to 8.
+type bufferRange struct {
+	src      *memory.Buffer
+	from, to int64
+	align    int64
+}
+
+// rangeOfBytes returns a range of all of b, which was computed on the host.
+func rangeOfBytes(b []byte, align int) bufferRange {
+	return bufferRange{src: memory.NewBufferBytes(b), to: int64(len(b)), align: int64(align)}
+}
+
+// isWhole reports whether the range is all of its buffer.
+func (p bufferRange) isWhole() bool { return p.from == 0 && p.to == int64(p.src.Len()) }
+
+// bytes returns the range: in place if the host can access it, and otherwise a copy.
+// The caller must not modify it.
+func (p bufferRange) bytes() ([]byte, error) { return p.read(0, p.to-p.from) }
+
+// ints is bytes, as integers.
+func (p bufferRange) ints(width int) (integers.Slice, error) {
+	b, err := p.bytes()
+	return integers.Slice{Bytes: b, Width: width}, err
+}
+
+// read returns bytes [from, to) of the range, as bytes does.
+func (p bufferRange) read(from, to int64) ([]byte, error) {
+	from, to = p.from+from, p.from+to
+	if err := CheckRange(from, to-from, int64(p.src.Len())); err != nil {
+		return nil, err
+	}
+	if OnHost(p.src) {
+		return p.src.Bytes()[from:to], nil
+	}
+	src, err := BufferOf(p.src)
+	if err != nil {
+		return nil, err
+	}
+	defer src.Release()
+	b := make([]byte, to-from)
+	_, err = src.CopyToHost(b, from)
+	return b, err
+}
+
+// firstAndLast returns the first and the last integer of a non-empty range.
+func (p bufferRange) firstAndLast(width int) (first, last int64, err error) {
+	w, n := int64(width), p.to-p.from
+	head, err := p.read(0, w)
+	if err != nil {
+		return 0, 0, err
+	}
+	tail, err := p.read(n-w, n)
+	if err != nil {
+		return 0, 0, err
+	}
+	return integers.Slice{Bytes: head, Width: width}.At(0), integers.Slice{Bytes: tail, Width: width}.At(0), nil
+}
+
 const (
 	// alignment of ranges inside an allocation, as the Arrow columnar format
 	// recommends. A range is padded to it.
@@ -22,15 +111,6 @@ const (
 	// this. The limit keeps the memory small that gaps waste.
 	maxGap = 16 << 10
 )
-
-// transfer copies bytes [from, to) of one root buffer to the bytes of the allocation
-// that start at pos.
-type transfer struct {
-	root     *memory.Buffer
-	from, to int64
-	pos      int64
-	staged   bool // small host memory: see maxStaged
-}
 
 // copyPlan lays out ranges in one allocation: which transfers are made, and where
 // each range then lies. The transfers below stagedSize are staged.
@@ -45,16 +125,13 @@ type copyPlan struct {
 	roots  map[*memory.Buffer]int
 }
 
-// planPool reuses plans. Planning a batch of many small columns takes as long as
-// copying it, and allocation would be half of that.
-var planPool = sync.Pool{New: func() any { return &copyPlan{roots: map[*memory.Buffer]int{}} }}
-
-func (p *copyPlan) release() {
-	clear(p.transfers)
-	clear(p.ranges)
-	clear(p.roots)
-	*p = copyPlan{transfers: p.transfers[:0], destinations: p.destinations[:0], ranges: p.ranges[:0], roots: p.roots}
-	planPool.Put(p)
+// transfer copies bytes [from, to) of one root buffer to the bytes of the allocation
+// that start at pos.
+type transfer struct {
+	root     *memory.Buffer
+	from, to int64
+	pos      int64
+	staged   bool // small host memory: see maxStaged
 }
 
 // destination is the position of a range: an offset in a transfer, or -1 if the
@@ -63,6 +140,10 @@ type destination struct {
 	transfer int
 	offset   int64
 }
+
+// planPool reuses plans. Planning a batch of many small columns takes as long as
+// copying it, and allocation would be half of that.
+var planPool = sync.Pool{New: func() any { return &copyPlan{roots: map[*memory.Buffer]int{}} }}
 
 // newCopyPlan plans a copy of ranges to a device. The caller must release the
 // result.
@@ -96,6 +177,35 @@ func newCopyPlan(ranges []bufferRange, dev Device) *copyPlan {
 	}
 	p.layOut(dev)
 	return p
+}
+
+func (p *copyPlan) release() {
+	clear(p.transfers)
+	clear(p.ranges)
+	clear(p.roots)
+	*p = copyPlan{transfers: p.transfers[:0], destinations: p.destinations[:0], ranges: p.ranges[:0], roots: p.roots}
+	planPool.Put(p)
+}
+
+// rootRange is a bufferRange relative to its root buffer. Only ranges of one root
+// are known to be in one allocation, so that the gap between them may be read.
+// Buffers with adjacent addresses may belong to different allocations.
+type rootRange struct {
+	root     *memory.Buffer
+	from, to int64
+	order    int // of the root in copyPlan.roots
+	index    int // of the range in the argument of newCopyPlan
+}
+
+// inRoot returns the range relative to its root buffer.
+func (p bufferRange) inRoot() rootRange {
+	root := rootOf(p.src)
+	base := int64(addressOf(p.src.Buf())) - int64(addressOf(root.Buf()))
+	if base < 0 || base+p.to > int64(root.Len()) {
+		// The parent was reallocated after the slice was made.
+		root, base = p.src, 0
+	}
+	return rootRange{root: root, from: base + p.from, to: base + p.to}
 }
 
 func compareRanges(a, b rootRange) int {
@@ -147,119 +257,6 @@ func (p *copyPlan) layOut(dev Device) {
 
 func alignUp(n int64) int64 { return (n + alignment - 1) &^ (alignment - 1) }
 
-// bufferRange is bytes [from, to) of an arrow-go buffer, on the host or on a device.
-// On the host, its copy must start at a multiple of align, a power of two up to 8.
-type bufferRange struct {
-	src      *memory.Buffer
-	from, to int64
-	align    int64
-}
-
-// rangeOfBytes returns a range of all of b, which was computed on the host.
-func rangeOfBytes(b []byte, align int) bufferRange {
-	return bufferRange{src: memory.NewBufferBytes(b), to: int64(len(b)), align: int64(align)}
-}
-
-// rootRange is a bufferRange relative to its root buffer. Only ranges of one root
-// are known to be in one allocation, so that the gap between them may be read.
-// Buffers with adjacent addresses may belong to different allocations.
-type rootRange struct {
-	root     *memory.Buffer
-	from, to int64
-	order    int // of the root in copyPlan.roots
-	index    int // of the range in the argument of newCopyPlan
-}
-
-// inRoot returns the range relative to its root buffer.
-func (p bufferRange) inRoot() rootRange {
-	root := rootOf(p.src)
-	base := int64(addressOf(p.src.Buf())) - int64(addressOf(root.Buf()))
-	if base < 0 || base+p.to > int64(root.Len()) {
-		// The parent was reallocated after the slice was made.
-		root, base = p.src, 0
-	}
-	return rootRange{root: root, from: base + p.from, to: base + p.to}
-}
-
-// isWhole reports whether the range is all of its buffer.
-func (p bufferRange) isWhole() bool { return p.from == 0 && p.to == int64(p.src.Len()) }
-
-// bytes returns the range: in place if the host can access it, and otherwise a copy.
-// The caller must not modify it.
-func (p bufferRange) bytes() ([]byte, error) { return p.read(0, p.to-p.from) }
-
-// ints is bytes, as integers.
-func (p bufferRange) ints(width int) (integers.Slice, error) {
-	b, err := p.bytes()
-	return integers.Slice{Bytes: b, Width: width}, err
-}
-
-// read returns bytes [from, to) of the range, as bytes does.
-func (p bufferRange) read(from, to int64) ([]byte, error) {
-	from, to = p.from+from, p.from+to
-	if err := CheckRange(from, to-from, int64(p.src.Len())); err != nil {
-		return nil, err
-	}
-	if OnHost(p.src) {
-		return p.src.Bytes()[from:to], nil
-	}
-	src, err := BufferOf(p.src)
-	if err != nil {
-		return nil, err
-	}
-	defer src.Release()
-	b := make([]byte, to-from)
-	_, err = src.CopyToHost(b, from)
-	return b, err
-}
-
-// firstAndLast returns the first and the last integer of a non-empty range.
-func (p bufferRange) firstAndLast(width int) (first, last int64, err error) {
-	w, n := int64(width), p.to-p.from
-	head, err := p.read(0, w)
-	if err != nil {
-		return 0, 0, err
-	}
-	tail, err := p.read(n-w, n)
-	if err != nil {
-		return 0, 0, err
-	}
-	return integers.Slice{Bytes: head, Width: width}.At(0), integers.Slice{Bytes: tail, Width: width}.At(0), nil
-}
-
-// maxInFlight copies at a time keep a link busy while the host submits the next.
-const maxInFlight = 2
-
-// copyRanges copies ranges of any device to one new allocation on dev, and returns a
-// slice of it per range. The caller owns one reference to each slice. Each slice
-// starts at a multiple of 64 bytes. On the CPU it starts at a multiple of the
-// range's own alignment, so that ranges close together in one root buffer arrive in
-// one copy, with the gaps between them. If s is not nil, the copies are submitted to
-// s and may not be complete when copyRanges returns.
-func copyRanges(ranges []bufferRange, dev Device, s Stream) ([]*memory.Buffer, error) {
-	if len(ranges) == 0 {
-		return nil, nil
-	}
-	p := newCopyPlan(ranges, dev)
-	defer p.release()
-	whole, err := p.execute(dev, s)
-	if err != nil {
-		return nil, err
-	}
-	root := whole.Arrow()
-	whole.Release()
-	defer root.Release()
-	moved := make([]*memory.Buffer, len(ranges))
-	for i, d := range p.destinations {
-		var at int64
-		if d.transfer >= 0 {
-			at = p.transfers[d.transfer].pos + d.offset
-		}
-		moved[i] = memory.SliceBuffer(root, int(at), int(ranges[i].to-ranges[i].from))
-	}
-	return moved, nil
-}
-
 // execute allocates the destination and copies all transfers.
 func (p *copyPlan) execute(dev Device, s Stream) (whole Buffer, err error) {
 	if s == nil {
@@ -284,6 +281,9 @@ func (p *copyPlan) execute(dev Device, s Stream) (whole Buffer, err error) {
 	}
 	return whole, nil
 }
+
+// maxInFlight copies at a time keep a link busy while the host submits the next.
+const maxInFlight = 2
 
 // copyUnstaged copies the transfers that are not staged. Those of the host go in one
 // operation if dst supports it, and otherwise maxInFlight at a time.

@@ -10,6 +10,44 @@ import (
 	"github.com/apache/arrow-go/v18/arrow/array"
 )
 
+// NewReaderFunc returns a reader of the batches that next returns. next passes one
+// reference to the reader, and returns io.EOF after the last batch; it is not called
+// again after an error. closing is called at the reader's last Release. A batch is
+// valid until the next call of Next, unless it is retained.
+func NewReaderFunc(schema *arrow.Schema, next func() (arrow.RecordBatch, error), closing func()) array.RecordReader {
+	r := &funcReader{schema: schema, next: next, close: closing}
+	r.refs.Store(1)
+	return r
+}
+
+// NewReader returns a reader that copies the batches of another reader to a device,
+// as CopyTo does. It holds a reference to from. A dictionary that is the same object
+// as in the previous batch is not copied again: the batches share the copy. A batch
+// is valid until the next call of Next, unless it is retained. The reader's errors
+// are those of CopyTo and of from.
+func NewReader(from array.RecordReader, dev Device) (array.RecordReader, error) {
+	if dev == nil {
+		return nil, errors.New("arrowbuf.NewReader: nil device")
+	}
+	if from == nil {
+		return nil, fmt.Errorf("arrowbuf.NewReader: nil reader: %w", arrow.ErrInvalid)
+	}
+	from.Retain()
+	cache := dictionaryCache{}
+	return NewReaderFunc(from.Schema(), func() (arrow.RecordBatch, error) {
+		if !from.Next() {
+			if err := from.Err(); err != nil {
+				return nil, err
+			}
+			return nil, io.EOF
+		}
+		return copyBatch(from.RecordBatch(), dev, copier{cache: &cache})
+	}, func() {
+		cache.release()
+		from.Release()
+	}), nil
+}
+
 // funcReader implements NewReaderFunc.
 type funcReader struct {
 	refs   atomic.Int64
@@ -21,16 +59,6 @@ type funcReader struct {
 }
 
 var _ array.RecordReader = (*funcReader)(nil)
-
-// NewReaderFunc returns a reader of the batches that next returns. next passes one
-// reference to the reader, and returns io.EOF after the last batch; it is not called
-// again after an error. closing is called at the reader's last Release. A batch is
-// valid until the next call of Next, unless it is retained.
-func NewReaderFunc(schema *arrow.Schema, next func() (arrow.RecordBatch, error), closing func()) array.RecordReader {
-	r := &funcReader{schema: schema, next: next, close: closing}
-	r.refs.Store(1)
-	return r
-}
 
 func (r *funcReader) Schema() *arrow.Schema          { return r.schema }
 func (r *funcReader) RecordBatch() arrow.RecordBatch { return r.batch }
@@ -73,34 +101,6 @@ func (r *funcReader) Release() {
 	case n < 0:
 		panic(fmt.Errorf("arrowbuf.NewReaderFunc: Release: %w", ErrReleased))
 	}
-}
-
-// NewReader returns a reader that copies the batches of another reader to a device,
-// as CopyTo does. It holds a reference to from. A dictionary that is the same object
-// as in the previous batch is not copied again: the batches share the copy. A batch
-// is valid until the next call of Next, unless it is retained. The reader's errors
-// are those of CopyTo and of from.
-func NewReader(from array.RecordReader, dev Device) (array.RecordReader, error) {
-	if dev == nil {
-		return nil, errors.New("arrowbuf.NewReader: nil device")
-	}
-	if from == nil {
-		return nil, fmt.Errorf("arrowbuf.NewReader: nil reader: %w", arrow.ErrInvalid)
-	}
-	from.Retain()
-	cache := dictionaryCache{}
-	return NewReaderFunc(from.Schema(), func() (arrow.RecordBatch, error) {
-		if !from.Next() {
-			if err := from.Err(); err != nil {
-				return nil, err
-			}
-			return nil, io.EOF
-		}
-		return copyBatch(from.RecordBatch(), dev, copier{cache: &cache})
-	}, func() {
-		cache.release()
-		from.Release()
-	}), nil
 }
 
 // dictionaryCache maps the dictionaries of the previous batch to their copies on the

@@ -36,17 +36,6 @@ type slicer struct {
 	spareIndices []int
 }
 
-// newIndices returns an index slice with no validity bitmap, and capacity for the
-// buffers of most types.
-func (s *slicer) newIndices() []int {
-	if len(s.spareIndices) < 3 {
-		s.spareIndices = make([]int, 3)
-	}
-	b := s.spareIndices[:1:3]
-	b[0], s.spareIndices = noBuffer, s.spareIndices[3:]
-	return b
-}
-
 // slicedArray describes an array without its memory. buffers are indices of the
 // slicer's ranges, or noBuffer.
 type slicedArray struct {
@@ -62,6 +51,33 @@ type slicedArray struct {
 }
 
 const noBuffer = -1
+
+// elementRange is a range of the elements of an array. first counts from the start
+// of its buffers.
+type elementRange struct {
+	data          arrow.ArrayData
+	first, length int
+}
+
+// buffer returns buffer i of the array, or an empty one if it is absent.
+func (r elementRange) buffer(i int) *memory.Buffer {
+	if i >= len(r.data.Buffers()) {
+		return orEmpty(nil)
+	}
+	return orEmpty(r.data.Buffers()[i])
+}
+
+// children returns the child arrays, of which there must be n.
+func (r elementRange) children(n int) ([]arrow.ArrayData, error) {
+	all := r.data.Children()
+	if len(all) != n {
+		return nil, fmt.Errorf("%d child arrays, want %d: %w", len(all), n, arrow.ErrInvalid)
+	}
+	if i := slices.Index(all, nil); i >= 0 {
+		return nil, fmt.Errorf("child array %d is nil: %w", i, arrow.ErrInvalid)
+	}
+	return all, nil
+}
 
 // slice collects the ranges of elements [from, from+length) of an array. The result
 // has offset 0: the host shifts bitmaps and rebases offsets.
@@ -294,31 +310,15 @@ func (out *slicedArray) add(index int, err error) error {
 	return err
 }
 
-// elementRange is a range of the elements of an array. first counts from the start
-// of its buffers.
-type elementRange struct {
-	data          arrow.ArrayData
-	first, length int
-}
-
-// buffer returns buffer i of the array, or an empty one if it is absent.
-func (r elementRange) buffer(i int) *memory.Buffer {
-	if i >= len(r.data.Buffers()) {
-		return orEmpty(nil)
+// newIndices returns an index slice with no validity bitmap, and capacity for the
+// buffers of most types.
+func (s *slicer) newIndices() []int {
+	if len(s.spareIndices) < 3 {
+		s.spareIndices = make([]int, 3)
 	}
-	return orEmpty(r.data.Buffers()[i])
-}
-
-// children returns the child arrays, of which there must be n.
-func (r elementRange) children(n int) ([]arrow.ArrayData, error) {
-	all := r.data.Children()
-	if len(all) != n {
-		return nil, fmt.Errorf("%d child arrays, want %d: %w", len(all), n, arrow.ErrInvalid)
-	}
-	if i := slices.Index(all, nil); i >= 0 {
-		return nil, fmt.Errorf("child array %d is nil: %w", i, arrow.ErrInvalid)
-	}
-	return all, nil
+	b := s.spareIndices[:1:3]
+	b[0], s.spareIndices = noBuffer, s.spareIndices[3:]
+	return b
 }
 
 var emptyBuffer = memory.NewBufferBytes(nil)

@@ -139,6 +139,18 @@ func (s *slicer) narrowViews(out *slicedArray, at int, buffers []interval) error
 	return nil
 }
 
+// interval is a range [from, to) that grows.
+type interval struct{ from, to int64 }
+
+// extend grows the interval to include [from, to).
+func (r *interval) extend(from, to int64) {
+	if r.to == r.from {
+		*r = interval{from, to}
+		return
+	}
+	r.from, r.to = min(r.from, from), max(r.to, to)
+}
+
 // sliceDictionary collects indices and the dictionary. The dictionary stays whole,
 // because other batches may share it, unless narrow is set.
 func (s *slicer) sliceDictionary(out *slicedArray, r elementRange, t *arrow.DictionaryType) error {
@@ -209,18 +221,6 @@ func (s *slicer) nullFunc(out *slicedArray) (isNull func(i int) bool, err error)
 	}
 	bits, err := s.ranges[out.buffers[0]].bytes()
 	return func(i int) bool { return bitutil.BitIsNotSet(bits, i) }, err
-}
-
-// interval is a range [from, to) that grows.
-type interval struct{ from, to int64 }
-
-// extend grows the interval to include [from, to).
-func (r *interval) extend(from, to int64) {
-	if r.to == r.from {
-		*r = interval{from, to}
-		return
-	}
-	r.from, r.to = min(r.from, from), max(r.to, to)
 }
 
 // sliceList collects the offsets of lists and the values that they enclose.

@@ -52,6 +52,13 @@ func (p Parts) Slice(offset, length int64) (arrowbuf.Buffer, error) {
 	return part, nil
 }
 
+// Release releases the buffers of the parts.
+func (p Parts) Release() {
+	for _, part := range p {
+		part.Buffer.Release()
+	}
+}
+
 // emptyBuffer stands for every buffer of length 0.
 var emptyBuffer = memory.NewBufferBytes(nil)
 
@@ -165,13 +172,6 @@ func (p Parts) areOn(dev arrowbuf.Device) bool {
 		}
 	}
 	return true
-}
-
-// Release releases the buffers of the parts.
-func (p Parts) Release() {
-	for _, part := range p {
-		part.Buffer.Release()
-	}
 }
 
 // bodyBuffer is a buffer of a body that has not been copied yet. It is either length

@@ -19,83 +19,6 @@ import (
 	"github.com/quiver-gpu/quiver/arrowbuf"
 )
 
-// compress compresses each buffer of a body in parallel. It uses the encoders of
-// arrow-go's writer with the same options, so that the bytes are equal. The sizes of
-// all buffers must be known before the first is written, so the compressed buffers
-// stay in memory until then.
-func (o *settings) compress(buffers []bodyBuffer) error {
-	todo := make(chan int, len(buffers))
-	for i := range buffers {
-		if buffers[i].length > 0 {
-			todo <- i
-		}
-	}
-	close(todo)
-	var group errgroup.Group
-	for range min(runtime.GOMAXPROCS(0), len(todo)) {
-		group.Go(func() error {
-			encoder := compressors[o.codec].Get().(compressor)
-			defer compressors[o.codec].Put(encoder)
-			for i := range todo {
-				if err := o.compressBuffer(encoder, &buffers[i]); err != nil {
-					return fmt.Errorf("compressing buffer %d: %w", i, err)
-				}
-			}
-			return nil
-		})
-	}
-	return group.Wait()
-}
-
-// compressor is a zstd or LZ4 encoder.
-type compressor interface {
-	io.WriteCloser
-	Reset(io.Writer)
-}
-
-// compressors are pooled, because each holds much memory.
-var compressors = [...]sync.Pool{
-	LZ4: {New: func() any {
-		w := lz4.NewWriter(nil)
-		return must(w, w.Apply(lz4.ChecksumOption(false), lz4.BlockSizeOption(lz4.Block64Kb)))
-	}},
-	Zstd: {New: func() any { return must(zstd.NewWriter(nil)) }},
-}
-
-// must panics if err is not nil. It is for options that are constants.
-func must[T any](made T, err error) T {
-	if err != nil {
-		panic(err)
-	}
-	return made
-}
-
-// compressBuffer replaces a buffer by its compressed bytes, or by the plain bytes if
-// compression saves too little.
-func (o *settings) compressBuffer(e compressor, p *bodyBuffer) error {
-	plain, err := p.hostBytes()
-	if err != nil {
-		return err
-	}
-	var out bytes.Buffer
-	out.Write(binary.LittleEndian.AppendUint64(nil, uint64(len(plain))))
-	e.Reset(&out)
-	if _, err := e.Write(plain); err != nil {
-		return err
-	}
-	if err := e.Close(); err != nil {
-		return err
-	}
-	packed := out.Bytes()
-	saved := 1 - float64(len(packed)-prefixLength)/float64(len(plain))
-	if o.savings != 0 && saved < o.savings {
-		const notCompressed = math.MaxUint64
-		packed = append(binary.LittleEndian.AppendUint64(nil, notCompressed), plain...)
-	}
-	*p = newComputed(int64(len(packed)), func() ([]byte, error) { return packed, nil })
-	return nil
-}
-
 // Codec is the compression of the buffers of a body. Each buffer is compressed
 // separately.
 type Codec int8
@@ -175,6 +98,83 @@ var (
 		return must(zstd.NewReader(nil, zstd.WithDecoderConcurrency(0), zstd.WithDecodeAllCapLimit(true)))
 	})
 )
+
+// compress compresses each buffer of a body in parallel. It uses the encoders of
+// arrow-go's writer with the same options, so that the bytes are equal. The sizes of
+// all buffers must be known before the first is written, so the compressed buffers
+// stay in memory until then.
+func (o *settings) compress(buffers []bodyBuffer) error {
+	todo := make(chan int, len(buffers))
+	for i := range buffers {
+		if buffers[i].length > 0 {
+			todo <- i
+		}
+	}
+	close(todo)
+	var group errgroup.Group
+	for range min(runtime.GOMAXPROCS(0), len(todo)) {
+		group.Go(func() error {
+			encoder := compressors[o.codec].Get().(compressor)
+			defer compressors[o.codec].Put(encoder)
+			for i := range todo {
+				if err := o.compressBuffer(encoder, &buffers[i]); err != nil {
+					return fmt.Errorf("compressing buffer %d: %w", i, err)
+				}
+			}
+			return nil
+		})
+	}
+	return group.Wait()
+}
+
+// compressor is a zstd or LZ4 encoder.
+type compressor interface {
+	io.WriteCloser
+	Reset(io.Writer)
+}
+
+// compressors are pooled, because each holds much memory.
+var compressors = [...]sync.Pool{
+	LZ4: {New: func() any {
+		w := lz4.NewWriter(nil)
+		return must(w, w.Apply(lz4.ChecksumOption(false), lz4.BlockSizeOption(lz4.Block64Kb)))
+	}},
+	Zstd: {New: func() any { return must(zstd.NewWriter(nil)) }},
+}
+
+// compressBuffer replaces a buffer by its compressed bytes, or by the plain bytes if
+// compression saves too little.
+func (o *settings) compressBuffer(e compressor, p *bodyBuffer) error {
+	plain, err := p.hostBytes()
+	if err != nil {
+		return err
+	}
+	var out bytes.Buffer
+	out.Write(binary.LittleEndian.AppendUint64(nil, uint64(len(plain))))
+	e.Reset(&out)
+	if _, err := e.Write(plain); err != nil {
+		return err
+	}
+	if err := e.Close(); err != nil {
+		return err
+	}
+	packed := out.Bytes()
+	saved := 1 - float64(len(packed)-prefixLength)/float64(len(plain))
+	if o.savings != 0 && saved < o.savings {
+		const notCompressed = math.MaxUint64
+		packed = append(binary.LittleEndian.AppendUint64(nil, notCompressed), plain...)
+	}
+	*p = newComputed(int64(len(packed)), func() ([]byte, error) { return packed, nil })
+	return nil
+}
+
+// must panics if err is not nil. It is for options that are constants.
+func must[T any](made T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return made
+}
 
 // alignment of the buffers of a decoded body, as the Arrow columnar format
 // recommends.

@@ -75,6 +75,31 @@ func (d *Decoder) Decode(metadata []byte, body Body) (arrow.RecordBatch, error) 
 	return in.build(buffers)
 }
 
+// DecodeRecordBatch makes a record batch on a device from the metadata of its
+// message, without prefix, and its body, as Decoder.Decode does. The caller owns one
+// reference to the result. It returns an error wrapping arrow.ErrInvalid if the
+// schema has dictionaries, which need a Decoder.
+func DecodeRecordBatch(metadata []byte, schema *arrow.Schema, body Body, dev arrowbuf.Device) (arrow.RecordBatch, error) {
+	encoded, err := EncodeSchema(schema)
+	if err != nil {
+		return nil, err
+	}
+	d, err := NewDecoder(encoded, dev)
+	if err != nil {
+		return nil, err
+	}
+	defer d.Release()
+	d.schema = schema.WithEndianness(endian.NativeEndian) // includes what a schema message omits, such as unregistered extension types
+	h, err := parseMessage(metadata)
+	if err == nil {
+		err = h.checkType(ipc.MessageRecordBatch)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return d.Decode(metadata, body)
+}
+
 // incomingMessage is a message whose metadata has been checked.
 type incomingMessage struct {
 	*Decoder
@@ -343,29 +368,4 @@ func (d *Decoder) concatenate(all []dictionaryBatch) (joined *array.Data, err er
 	joined = onDev.Data().(*array.Data)
 	joined.Retain()
 	return joined, nil
-}
-
-// DecodeRecordBatch makes a record batch on a device from the metadata of its
-// message, without prefix, and its body, as Decoder.Decode does. The caller owns one
-// reference to the result. It returns an error wrapping arrow.ErrInvalid if the
-// schema has dictionaries, which need a Decoder.
-func DecodeRecordBatch(metadata []byte, schema *arrow.Schema, body Body, dev arrowbuf.Device) (arrow.RecordBatch, error) {
-	encoded, err := EncodeSchema(schema)
-	if err != nil {
-		return nil, err
-	}
-	d, err := NewDecoder(encoded, dev)
-	if err != nil {
-		return nil, err
-	}
-	defer d.Release()
-	d.schema = schema.WithEndianness(endian.NativeEndian) // includes what a schema message omits, such as unregistered extension types
-	h, err := parseMessage(metadata)
-	if err == nil {
-		err = h.checkType(ipc.MessageRecordBatch)
-	}
-	if err != nil {
-		return nil, err
-	}
-	return d.Decode(metadata, body)
 }

@@ -17,6 +17,43 @@ import (
 // format does not allow.
 var ErrReplacement = errors.New("a dictionary of an Arrow file cannot change")
 
+// Option configures how messages are encoded.
+type Option func(*settings)
+
+// WithCodec compresses each buffer on the host, with a goroutine per processor.
+func WithCodec(c Codec) Option { return func(o *settings) { o.codec = c } }
+
+// WithMinSavings leaves a buffer uncompressed unless compression saves at least this
+// share of its size, from 0 to 1. With 0.1, a buffer of 100 bytes is compressed only
+// if 90 bytes suffice.
+func WithMinSavings(share float64) Option { return func(o *settings) { o.savings = share } }
+
+// WithDeltas encodes a dictionary that grew at its end as a delta. It does not
+// affect files, in which arrow-go never writes deltas.
+func WithDeltas() Option { return func(o *settings) { o.deltas = true } }
+
+type settings struct {
+	codec   Codec
+	savings float64
+	deltas  bool
+	file    bool // dictionaries cannot be replaced
+}
+
+// newSettings applies and checks options.
+func newSettings(options []Option) (*settings, error) {
+	o := &settings{}
+	for _, option := range options {
+		option(o)
+	}
+	if o.codec < Uncompressed || o.codec > Zstd {
+		return nil, fmt.Errorf("arrowipc.WithCodec: got %d, want Uncompressed, LZ4 or Zstd: %w", o.codec, arrow.ErrInvalid)
+	}
+	if math.IsNaN(o.savings) || o.savings < 0 || o.savings > 1 {
+		return nil, fmt.Errorf("arrowipc.WithMinSpaceSavings: got %v, want 0 to 1: %w", o.savings, arrow.ErrInvalid)
+	}
+	return o, nil
+}
+
 // Encoder makes the messages of a stream of record batches: the dictionaries of each
 // batch that have changed, and then the batch. It is not safe for concurrent use.
 type Encoder struct {
@@ -49,16 +86,6 @@ func (e *Encoder) Release() {
 	for id := range e.sent {
 		e.forget(id)
 	}
-}
-
-// forget drops a dictionary.
-func (e *Encoder) forget(id int64) {
-	if old := e.sent[id]; old != nil {
-		old.Release()
-		e.sentData[id].Release()
-	}
-	delete(e.sent, id)
-	delete(e.sentData, id)
 }
 
 // Encode returns the messages of a batch, the last of which is the batch itself; see
@@ -108,6 +135,16 @@ func (e *Encoder) Encode(batch arrow.RecordBatch) (messages []*Message, err erro
 		return messages, err
 	}
 	return append(messages, m), nil
+}
+
+// forget drops a dictionary.
+func (e *Encoder) forget(id int64) {
+	if old := e.sent[id]; old != nil {
+		old.Release()
+		e.sentData[id].Release()
+	}
+	delete(e.sent, id)
+	delete(e.sentData, id)
 }
 
 // batchDictionary is a dictionary of a batch.
@@ -316,40 +353,3 @@ func (o *settings) layOutBody(m *Message, w *walker, length int64) error {
 // padTo8 rounds up to a multiple of 8, the alignment of messages and buffers in the
 // format.
 func padTo8(n int64) int64 { return (n + 7) &^ 7 }
-
-// Option configures how messages are encoded.
-type Option func(*settings)
-
-type settings struct {
-	codec   Codec
-	savings float64
-	deltas  bool
-	file    bool // dictionaries cannot be replaced
-}
-
-// WithCodec compresses each buffer on the host, with a goroutine per processor.
-func WithCodec(c Codec) Option { return func(o *settings) { o.codec = c } }
-
-// WithMinSavings leaves a buffer uncompressed unless compression saves at least this
-// share of its size, from 0 to 1. With 0.1, a buffer of 100 bytes is compressed only
-// if 90 bytes suffice.
-func WithMinSavings(share float64) Option { return func(o *settings) { o.savings = share } }
-
-// WithDeltas encodes a dictionary that grew at its end as a delta. It does not
-// affect files, in which arrow-go never writes deltas.
-func WithDeltas() Option { return func(o *settings) { o.deltas = true } }
-
-// newSettings applies and checks options.
-func newSettings(options []Option) (*settings, error) {
-	o := &settings{}
-	for _, option := range options {
-		option(o)
-	}
-	if o.codec < Uncompressed || o.codec > Zstd {
-		return nil, fmt.Errorf("arrowipc.WithCodec: got %d, want Uncompressed, LZ4 or Zstd: %w", o.codec, arrow.ErrInvalid)
-	}
-	if math.IsNaN(o.savings) || o.savings < 0 || o.savings > 1 {
-		return nil, fmt.Errorf("arrowipc.WithMinSpaceSavings: got %v, want 0 to 1: %w", o.savings, arrow.ErrInvalid)
-	}
-	return o, nil
-}

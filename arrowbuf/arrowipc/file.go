@@ -23,13 +23,6 @@ type FileReader struct {
 	mu      sync.Mutex // guards decoder
 }
 
-// fileSource is the content of a file.
-type fileSource struct {
-	io.ReaderAt
-	size   int64
-	memory arrowbuf.Buffer // the content, if it is in memory, or nil
-}
-
 // NewFileReader returns a reader of a file of size bytes. It reads the schema and
 // the dictionaries at once, and bodies as NewReader reads those of files. It returns
 // an error wrapping arrow.ErrInvalid if the file is invalid, or the error of reading
@@ -47,6 +40,62 @@ func NewFileReaderOf(file arrowbuf.Buffer, dev arrowbuf.Device) (*FileReader, er
 	}
 	file.Retain()
 	return newFileReader(fileSource{file, file.Len(), file}, dev, file.Release)
+}
+
+// NumBatches returns the number of record batches in the file.
+func (r *FileReader) NumBatches() int { return len(r.batches) }
+
+// RecordBatchAt returns batch i. The caller owns one reference and must release it.
+// It may be called concurrently. It returns an error wrapping arrow.ErrIndex if i is
+// out of range.
+func (r *FileReader) RecordBatchAt(i int) (arrow.RecordBatch, error) {
+	if i < 0 || i >= len(r.batches) {
+		return nil, fmt.Errorf("Arrow file: record batch %d of %d: %w", i, len(r.batches), arrow.ErrIndex)
+	}
+	batch, err := r.readMessage(r.batches[i], ipc.MessageRecordBatch)
+	if err != nil {
+		return nil, fmt.Errorf("Arrow file: record batch %d: %w", i, err)
+	}
+	return batch, nil
+}
+
+// CheckFile reads the metadata of all messages of a file, without the bodies. It is
+// for files that arrow-go will read, which trusts the metadata. It reports whether
+// the file has the other byte order. It returns an error wrapping arrow.ErrInvalid
+// if the metadata is invalid, or the error of reading.
+func CheckFile(file io.ReaderAt, size int64) (swapped bool, err error) {
+	s := fileSource{ReaderAt: file, size: size}
+	f, err := s.readFooter()
+	if err != nil {
+		return false, err
+	}
+	h, err := parseMessage(f.schema)
+	if err != nil {
+		return false, err
+	}
+	for _, all := range [][]block{f.dictionaries, f.batches} {
+		for i, at := range all {
+			if _, err := s.readMetadata(at); err != nil {
+				return false, fmt.Errorf("message %d: %w", i, err)
+			}
+		}
+	}
+	return h.fields.bigEndian, nil
+}
+
+// Registrar is a device that can copy directly from host memory after page-locking
+// it. *cudabuf.Device implements it.
+type Registrar interface {
+	// RegisterReadOnly page-locks memory, which nothing may modify, until the last
+	// Release of the result.
+	RegisterReadOnly(b []byte) (arrowbuf.Buffer, error)
+}
+
+// fileSource is the content of a file.
+type fileSource struct {
+	io.ReaderAt
+	size   int64
+	memory arrowbuf.Buffer // the content, if it is in memory, or nil
 }
 
 // newFileReader returns a reader that calls closing at its last release, or at once
@@ -85,23 +134,6 @@ func newFileReader(file fileSource, dev arrowbuf.Device, closing func()) (r *Fil
 		closing()
 	})
 	return r, nil
-}
-
-// NumBatches returns the number of record batches in the file.
-func (r *FileReader) NumBatches() int { return len(r.batches) }
-
-// RecordBatchAt returns batch i. The caller owns one reference and must release it.
-// It may be called concurrently. It returns an error wrapping arrow.ErrIndex if i is
-// out of range.
-func (r *FileReader) RecordBatchAt(i int) (arrow.RecordBatch, error) {
-	if i < 0 || i >= len(r.batches) {
-		return nil, fmt.Errorf("Arrow file: record batch %d of %d: %w", i, len(r.batches), arrow.ErrIndex)
-	}
-	batch, err := r.readMessage(r.batches[i], ipc.MessageRecordBatch)
-	if err != nil {
-		return nil, fmt.Errorf("Arrow file: record batch %d: %w", i, err)
-	}
-	return batch, nil
 }
 
 // readDictionary reads a dictionary message.
@@ -186,6 +218,13 @@ type footer struct {
 	dictionaries, batches []block
 }
 
+// block is the position of a message in a file (struct Block in File.fbs).
+type block struct {
+	offset   int64
+	metadata int32 // length, with prefix and padding
+	body     int64 // length
+}
+
 // readFooter reads and checks the footer.
 func (s fileSource) readFooter() (f footer, err error) {
 	const least = int64(len(magic) + 2 + 4 + len(magic))
@@ -248,43 +287,4 @@ func (f *flatReader) parseFooter() (all footer) {
 	f.vector(root, 3, 24, add(&all.batches))
 	f.pairs(root, 4)
 	return all
-}
-
-// block is the position of a message in a file (struct Block in File.fbs).
-type block struct {
-	offset   int64
-	metadata int32 // length, with prefix and padding
-	body     int64 // length
-}
-
-// CheckFile reads the metadata of all messages of a file, without the bodies. It is
-// for files that arrow-go will read, which trusts the metadata. It reports whether
-// the file has the other byte order. It returns an error wrapping arrow.ErrInvalid
-// if the metadata is invalid, or the error of reading.
-func CheckFile(file io.ReaderAt, size int64) (swapped bool, err error) {
-	s := fileSource{ReaderAt: file, size: size}
-	f, err := s.readFooter()
-	if err != nil {
-		return false, err
-	}
-	h, err := parseMessage(f.schema)
-	if err != nil {
-		return false, err
-	}
-	for _, all := range [][]block{f.dictionaries, f.batches} {
-		for i, at := range all {
-			if _, err := s.readMetadata(at); err != nil {
-				return false, fmt.Errorf("message %d: %w", i, err)
-			}
-		}
-	}
-	return h.fields.bigEndian, nil
-}
-
-// Registrar is a device that can copy directly from host memory after page-locking
-// it. *cudabuf.Device implements it.
-type Registrar interface {
-	// RegisterReadOnly page-locks memory, which nothing may modify, until the last
-	// Release of the result.
-	RegisterReadOnly(b []byte) (arrowbuf.Buffer, error)
 }

@@ -11,6 +11,74 @@ import (
 	"github.com/apache/arrow-go/v18/arrow/ipc"
 )
 
+// Message is an IPC message whose body has not been copied: encoded metadata, and
+// references to the columns' memory.
+type Message struct {
+	// Metadata is the flatbuffer, without prefix and padding.
+	Metadata []byte
+	// BodyLength is the length of the body in bytes. Each of its buffers is padded
+	// to a multiple of 8.
+	BodyLength int64
+
+	header
+	buffers []bodyBuffer
+	owner   interface{ Release() }
+}
+
+// Type returns the type of the message.
+func (m *Message) Type() ipc.MessageType { return m.kind }
+
+// Release releases the columns. Parts that were returned stay valid.
+func (m *Message) Release() {
+	if m.owner != nil {
+		m.owner.Release()
+	}
+	m.owner, m.buffers = nil, nil
+}
+
+// Parts returns the non-empty buffers of the body at their offsets. A buffer is the
+// column's own memory, on its device, if the body has the same bytes. Otherwise it
+// is host memory: rebased offsets, bitmaps of slices, compressed buffers. Padding
+// between buffers is not included. The caller must release the parts.
+func (m *Message) Parts() (parts Parts, err error) {
+	for i := range m.buffers {
+		p := &m.buffers[i]
+		if p.length == 0 {
+			continue
+		}
+		b, err := p.buffer()
+		if err != nil {
+			parts.Release()
+			return nil, fmt.Errorf("buffer %d of a message: %w", i, err)
+		}
+		parts = append(parts, Part{m.batch.buffers[i].Offset, b})
+	}
+	return parts, nil
+}
+
+// Info describes the body of a message.
+type Info struct {
+	Type       ipc.MessageType
+	BodyLength int64
+	Codec      Codec
+	// Buffers are the positions of the buffers in the body. They are not checked
+	// against BodyLength.
+	Buffers []Extent
+}
+
+// Extent is a range of a body, in bytes.
+type Extent struct{ Offset, Length int64 }
+
+// Inspect parses the metadata of a message, without prefix. It needs no body. It
+// returns an error wrapping arrow.ErrInvalid if the metadata is invalid.
+func Inspect(metadata []byte) (Info, error) {
+	h, err := parseMessage(metadata)
+	if err != nil {
+		return Info{}, err
+	}
+	return Info{Type: h.kind, BodyLength: h.bodyLength, Codec: h.batch.codec, Buffers: h.batch.buffers}, nil
+}
+
 // header is the parsed metadata of a message (table Message in Message.fbs).
 type header struct {
 	kind       ipc.MessageType
@@ -103,74 +171,6 @@ func (h *header) checkType(kind ipc.MessageType) error {
 		return fmt.Errorf("type of message: got %v, want %v: %w", h.kind, kind, arrow.ErrInvalid)
 	}
 	return nil
-}
-
-// Message is an IPC message whose body has not been copied: encoded metadata, and
-// references to the columns' memory.
-type Message struct {
-	// Metadata is the flatbuffer, without prefix and padding.
-	Metadata []byte
-	// BodyLength is the length of the body in bytes. Each of its buffers is padded
-	// to a multiple of 8.
-	BodyLength int64
-
-	header
-	buffers []bodyBuffer
-	owner   interface{ Release() }
-}
-
-// Type returns the type of the message.
-func (m *Message) Type() ipc.MessageType { return m.kind }
-
-// Release releases the columns. Parts that were returned stay valid.
-func (m *Message) Release() {
-	if m.owner != nil {
-		m.owner.Release()
-	}
-	m.owner, m.buffers = nil, nil
-}
-
-// Parts returns the non-empty buffers of the body at their offsets. A buffer is the
-// column's own memory, on its device, if the body has the same bytes. Otherwise it
-// is host memory: rebased offsets, bitmaps of slices, compressed buffers. Padding
-// between buffers is not included. The caller must release the parts.
-func (m *Message) Parts() (parts Parts, err error) {
-	for i := range m.buffers {
-		p := &m.buffers[i]
-		if p.length == 0 {
-			continue
-		}
-		b, err := p.buffer()
-		if err != nil {
-			parts.Release()
-			return nil, fmt.Errorf("buffer %d of a message: %w", i, err)
-		}
-		parts = append(parts, Part{m.batch.buffers[i].Offset, b})
-	}
-	return parts, nil
-}
-
-// Info describes the body of a message.
-type Info struct {
-	Type       ipc.MessageType
-	BodyLength int64
-	Codec      Codec
-	// Buffers are the positions of the buffers in the body. They are not checked
-	// against BodyLength.
-	Buffers []Extent
-}
-
-// Extent is a range of a body, in bytes.
-type Extent struct{ Offset, Length int64 }
-
-// Inspect parses the metadata of a message, without prefix. It needs no body. It
-// returns an error wrapping arrow.ErrInvalid if the metadata is invalid.
-func Inspect(metadata []byte) (Info, error) {
-	h, err := parseMessage(metadata)
-	if err != nil {
-		return Info{}, err
-	}
-	return Info{Type: h.kind, BodyLength: h.bodyLength, Codec: h.batch.codec, Buffers: h.batch.buffers}, nil
 }
 
 // continuation is the marker that begins a message since Arrow 0.15. Before, a

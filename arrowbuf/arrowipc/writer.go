@@ -54,6 +54,23 @@ func (w *Writer) Write(batch arrow.RecordBatch) error {
 	return nil
 }
 
+// Close writes the end of the stream, unless writing has failed. A second Close does
+// nothing.
+func (w *Writer) Close() error {
+	if w.closed {
+		return nil
+	}
+	w.closed = true
+	w.encoder.Release()
+	if w.err != nil {
+		return w.err
+	}
+	if err := w.out.write(endOfStream); err != nil {
+		return fmt.Errorf("writing an Arrow stream: %w", err)
+	}
+	return nil
+}
+
 // checkUsable returns an error after Close or a failure.
 func (w *Writer) checkUsable() error {
 	switch {
@@ -86,23 +103,6 @@ func (w *Writer) writeMessages(batch arrow.RecordBatch, wrote func(block, ipc.Me
 			return w.err
 		}
 		wrote(block{at, int32(len(framed)), m.BodyLength}, m.kind)
-	}
-	return nil
-}
-
-// Close writes the end of the stream, unless writing has failed. A second Close does
-// nothing.
-func (w *Writer) Close() error {
-	if w.closed {
-		return nil
-	}
-	w.closed = true
-	w.encoder.Release()
-	if w.err != nil {
-		return w.err
-	}
-	if err := w.out.write(endOfStream); err != nil {
-		return fmt.Errorf("writing an Arrow stream: %w", err)
 	}
 	return nil
 }
