@@ -143,8 +143,8 @@ func WrapArrow(b Buffer) *memory.Buffer {
 	return a.root
 }
 
-// FromArrow returns the Buffer whose memory b shows: all of the Buffer, or the range
-// that a slice shows. It returns false if b is nil or if arrow-go allocated the
+// FromArrow returns the Buffer that b refers to: all of the Buffer, or the range
+// that a slice refers to. It returns false if b is nil or if arrow-go allocated the
 // memory. The caller owns one reference to the result and must release it.
 func FromArrow(b *memory.Buffer) (Buffer, bool) {
 	whole, root, ok := lookupWrapped(b)
@@ -155,10 +155,9 @@ func FromArrow(b *memory.Buffer) (Buffer, bool) {
 	return slice, err == nil
 }
 
-// BufferOf returns the memory of an arrow-go buffer as a Buffer, without a copy: the
-// result of FromArrow, or a CPU buffer made by WrapHost if arrow-go allocated the
-// memory. The caller owns one reference to the result and must release it. A nil b
-// is an error.
+// BufferOf returns the memory of an arrow-go buffer as a Buffer, without a copy. It
+// is FromArrow, or WrapHost if arrow-go allocated the memory. The caller owns one
+// reference to the result and must release it. A nil b is an error.
 func BufferOf(b *memory.Buffer) (Buffer, error) {
 	whole, root, ok := lookupWrapped(b)
 	if !ok {

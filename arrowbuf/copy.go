@@ -75,18 +75,18 @@ func (a separateOption) apply(c copier) copier {
 //
 // Pinned host memory (Device.HostAllocator) and GPU memory of the batch may be read
 // after CopyTo has returned. Nothing may change that memory until the stream has run
-// the copy, and nothing may still be writing to it when CopyTo is called: the host
-// reads offsets, validity bitmaps and buffers of at most 64 KiB at once. The batch
-// itself may be released at once, because CopyTo holds references to the memory.
-// Ordinary host memory has been read when CopyTo returns; if there is much of it,
-// CopyTo waits for the stream's earlier work.
+// the copy. Nothing may still be writing to it when CopyTo is called, because the
+// host reads offsets, validity bitmaps and buffers of at most 64 KiB at once. The
+// batch itself may be released at once, because CopyTo holds references to the
+// memory. Ordinary host memory has been read when CopyTo returns; if there is much
+// of it, CopyTo waits for the stream's earlier work.
 //
 // Work on any stream that uses the result runs after the copy, because buffers
 // record the streams that use them. Only a user of a raw address must wait for the
 // stream. Errors of the device are returned by the stream's Synchronize.
 //
-// If a copy is needed, CopyTo returns an error wrapping ErrDevice if dev is not the
-// stream's device, and always if dev is the CPU.
+// If a copy is needed, CopyTo returns an error wrapping ErrDevice if dev is the CPU
+// or not the stream's device.
 func WithStream(s Stream) CopyOption { return streamOption{s} }
 
 type streamOption struct{ stream Stream }

@@ -14,9 +14,9 @@ import (
 )
 
 // copyRanges copies ranges of any device to one new allocation on dev, and returns a
-// slice of it per range. The caller owns one reference to each slice. Each slice
-// starts at a multiple of 64 bytes. On the CPU it starts at a multiple of the
-// range's own alignment, so that ranges close together in one root buffer arrive in
+// slice of it per range. The caller owns one reference to each slice. On a GPU, each
+// slice starts at a multiple of 64 bytes. On the CPU, it starts at a multiple of the
+// range's own alignment. Ranges close together in one root buffer can then arrive in
 // one copy, with the gaps between them. If s is not nil, the copies are submitted to
 // s and may not be complete when copyRanges returns.
 func copyRanges(ranges []bufferRange, dev Device, s Stream) ([]*memory.Buffer, error) {

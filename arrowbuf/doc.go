@@ -3,7 +3,7 @@
 //
 // A [Device] allocates [Buffer]s. The host's memory is a device too ([CPU]), so the
 // same program runs with and without a GPU. Package cudabuf implements Device for
-// NVIDIA GPUs. [Buffer.Arrow] shows a Buffer as arrow-go's memory.Buffer;
+// NVIDIA GPUs. [Buffer.Arrow] returns a Buffer as arrow-go's memory.Buffer;
 // [FromArrow] and [BufferOf] return the Buffer of a memory.Buffer.
 //
 // [CopyTo] copies a record batch of any types to a device. The result is a

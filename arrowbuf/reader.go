@@ -10,10 +10,10 @@ import (
 	"github.com/apache/arrow-go/v18/arrow/array"
 )
 
-// NewReaderFunc returns a reader of the batches that next returns. next passes one
-// reference to the reader, and returns io.EOF after the last batch; it is not called
-// again after an error. closing is called at the reader's last Release. A batch is
-// valid until the next call of Next, unless it is retained.
+// NewReaderFunc returns a reader of the batches that next returns. With each batch,
+// next passes one reference to the reader. After the last batch, next returns
+// io.EOF. It is not called again after an error. closing is called at the reader's
+// last Release. A batch is valid until the next call of Next, unless it is retained.
 func NewReaderFunc(schema *arrow.Schema, next func() (arrow.RecordBatch, error), closing func()) array.RecordReader {
 	r := &funcReader{schema: schema, next: next, close: closing}
 	r.refs.Store(1)

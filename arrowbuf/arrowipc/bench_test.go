@@ -77,9 +77,9 @@ func openFile(b *testing.B, path string, dev arrowbuf.Device) *arrowipc.FileRead
 	return r
 }
 
-// BenchmarkIPCRead reads the batch of a file of 1 GiB in the page cache to a device:
-// by reading the file, from a mapping that is page-locked already, and from a
-// mapping that is page-locked each time.
+// BenchmarkIPCRead reads the batch of a file of 1 GiB in the page cache to a device.
+// It reads the file, maps it with the mapping page-locked in advance, and maps it
+// with page-locking in each round.
 func BenchmarkIPCRead(b *testing.B) {
 	b.Run("pageable", func(b *testing.B) {
 		speed(b, func(b *testing.B, dev *cudabuf.Device, size int64) {

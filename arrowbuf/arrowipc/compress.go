@@ -94,7 +94,7 @@ func (c Codec) decompress(dst, src []byte) error {
 var (
 	lz4Readers  = sync.Pool{New: func() any { return lz4.NewReader(nil) }}
 	zstdDecoder = sync.OnceValue(func() *zstd.Decoder {
-		// Its output never grows beyond the room that it is given.
+		// DecodeAll then never exceeds the capacity of dst.
 		return must(zstd.NewReader(nil, zstd.WithDecoderConcurrency(0), zstd.WithDecodeAllCapLimit(true)))
 	})
 )

@@ -1,6 +1,6 @@
-// Package arrowipc reads and writes Arrow's IPC format for columns on a device: the
-// stream format, the file format, and single messages whose metadata and body travel
-// separately.
+// Package arrowipc reads and writes Arrow's IPC format for columns on a device. It
+// supports the stream format, the file format, and single messages whose metadata
+// and body travel separately.
 //
 // [NewReader], [NewFileReader] and [MapFile] read record batches to a device.
 // [NewWriter] and [NewFileWriter] write batches of any device. [Encoder] and

@@ -14,8 +14,8 @@ import (
 
 // A walker walks over arrays of any device, and collects the field nodes and the
 // buffers of a message. It selects the same bytes as arrow-go's writer, so that both
-// write equal files: the shown elements of a slice, rebased, and bitmaps in
-// multiples of 64 bytes.
+// write equal files. Of a slice these are the shown elements, rebased, and bitmaps
+// in multiples of 64 bytes.
 type walker struct {
 	nodes    []fieldNode
 	variadic []int64

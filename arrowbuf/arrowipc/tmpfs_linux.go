@@ -67,7 +67,7 @@ func (f *tmpfsFile) writeBody(m *Message, dev arrowbuf.Device) error {
 }
 
 // writeMapped writes a body through a mapping. exists reports whether the file has
-// the pages already: then they are populated in one call, which is faster than a
+// the pages already. If so, they are populated in one call, which is faster than a
 // fault per page.
 func (f *tmpfsFile) writeMapped(m *Message, dev arrowbuf.Device, at int64, exists bool) (err error) {
 	skip := at % int64(os.Getpagesize())

@@ -169,9 +169,9 @@ func (f *FileWriter) Close() error {
 	return nil
 }
 
-// SerializeRecordBatch returns the message of a record batch, as in a stream, in one
-// new buffer of a device: prefix, metadata and body, without dictionaries. The
-// caller owns one reference and must release it.
+// SerializeRecordBatch returns the message of a record batch in one new buffer of a
+// device. The buffer has prefix, metadata and body as in a stream, but no
+// dictionaries. The caller owns one reference and must release it.
 func SerializeRecordBatch(batch arrow.RecordBatch, dev arrowbuf.Device, options ...Option) (arrowbuf.Buffer, error) {
 	m, err := EncodeRecordBatch(batch, options...)
 	if err != nil {

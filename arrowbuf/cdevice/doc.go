@@ -17,9 +17,8 @@
 // GPU's stream waits for the producer's sync_event; the host does not.
 //
 // Imports check counts, lengths, missing pointers, and first and last offsets. They
-// cannot know how much memory a pointer refers to, and do not read views, indices,
-// type ids and other offsets: validate arrays of untrusted producers with
-// ValidateFull.
+// cannot know how much memory a pointer refers to. They do not read views, indices,
+// type ids and other offsets: use ValidateFull on arrays of untrusted producers.
 //
 // The package works on Linux and macOS. Elsewhere all functions return
 // errors.ErrUnsupported.

@@ -17,8 +17,9 @@ import (
 // ExportArray fills out with an array on dev, without a copy. The type is exported
 // by ExportField. The array's memory is retained until the consumer calls the
 // struct's release. ExportArray returns an error wrapping arrowbuf.ErrDevice if a
-// buffer is on another device, arrow.ErrInvalid if the array has less memory than it
-// claims, and arrow.ErrNotImplemented if C has no such type.
+// buffer is on another device. It returns an error wrapping arrow.ErrInvalid if the
+// array has less memory than it claims, and arrow.ErrNotImplemented if C has no such
+// type.
 func ExportArray(arr arrow.Array, dev arrowbuf.Device, out *DeviceArray) error {
 	return export(dev, out, "cdevice.ExportArray", func(x *exporter) (*arrayNode, error) {
 		if arr == nil {
