@@ -18,7 +18,7 @@ import (
 // A host access to device memory ends these tests with a fault.
 func TestArraysOfAllTypesRoundTrip(t *testing.T) {
 	cudatest.ForEachDevice(t, func(t *testing.T, dev *cudabuf.Device) {
-		for _, dtype := range movable {
+		for _, dtype := range allTypes {
 			t.Run(dtype.String(), func(t *testing.T) { testType(t, dev, dtype, false) })
 			t.Run(dtype.String()+" with nulls", func(t *testing.T) { testType(t, dev, dtype, true) })
 		}
@@ -102,7 +102,7 @@ func requireSame(t testing.TB, host arrow.Array, dev *arrowbuf.Array) {
 
 func TestNewArrayDistinguishesDeviceMemory(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev *countingDevice) {
-		host := randomBatch(t, checked(t), 20, movable...)
+		host := randomBatch(t, checked(t), 20, allTypes...)
 		moved := copyBatch(t, host, dev)
 		defer moved.Release()
 		for i, column := range host.Columns() {

@@ -15,7 +15,7 @@ import (
 
 func TestRecordBatchBehavesAsArrowGo(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev *countingDevice) {
-		host := withMetadata(t, randomBatch(t, checked(t), 30, movable...))
+		host := withMetadata(t, randomBatch(t, checked(t), 30, allTypes...))
 		moved := copyBatch(t, host, dev)
 		defer moved.Release()
 		checkBatch(t, host, moved)

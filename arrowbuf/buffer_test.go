@@ -14,12 +14,12 @@ import (
 )
 
 func TestBufferImplementsReaderAt(t *testing.T) {
-	everywhere(t, func(t *testing.T, dev arrowbuf.Device) {
+	onAllDevices(t, func(t *testing.T, dev arrowbuf.Device) {
 		for _, n := range []int{0, 1, 1000} {
 			b := alloc(t, dev, n)
-			assert.NoError(t, iotest.TestReader(io.NewSectionReader(b, 0, b.Len()), count(0, n)))
+			assert.NoError(t, iotest.TestReader(io.NewSectionReader(b, 0, b.Len()), sequence(0, n)))
 			if n == 1000 {
-				assert.NoError(t, iotest.TestReader(io.NewSectionReader(b, 37, 500), count(37, 500)))
+				assert.NoError(t, iotest.TestReader(io.NewSectionReader(b, 37, 500), sequence(37, 500)))
 			}
 			got, err := b.ReadAt(make([]byte, 1), b.Len())
 			assert.Zero(t, got)
@@ -34,13 +34,13 @@ func TestBufferImplementsReaderAt(t *testing.T) {
 }
 
 func TestBufferImplementsWriterAt(t *testing.T) {
-	everywhere(t, func(t *testing.T, dev arrowbuf.Device) {
+	onAllDevices(t, func(t *testing.T, dev arrowbuf.Device) {
 		b := alloc(t, dev, 100)
 		w := io.NewOffsetWriter(b, 10)
 		n, err := w.Write([]byte("abc"))
 		require.NoError(t, err)
 		assert.Equal(t, 3, n)
-		want := count(0, 100)
+		want := sequence(0, 100)
 		copy(want[10:], "abc")
 		assert.Equal(t, want, contents(t, b))
 		for _, off := range []int64{-1, 99, 101, math.MaxInt64} {
@@ -53,7 +53,7 @@ func TestBufferImplementsWriterAt(t *testing.T) {
 }
 
 func TestBufferSliceAndCopyCheckBounds(t *testing.T) {
-	everywhere(t, func(t *testing.T, dev arrowbuf.Device) {
+	onAllDevices(t, func(t *testing.T, dev arrowbuf.Device) {
 		b := alloc(t, dev, 100)
 		part, err := b.Slice(20, 50)
 		require.NoError(t, err)
@@ -61,7 +61,7 @@ func TestBufferSliceAndCopyCheckBounds(t *testing.T) {
 		deeper, err := part.Slice(5, 10)
 		require.NoError(t, err)
 		defer deeper.Release()
-		assert.Equal(t, count(25, 10), contents(t, deeper))
+		assert.Equal(t, sequence(25, 10), contents(t, deeper))
 		assert.Equal(t, b.Address()+25, deeper.Address())
 		assert.Same(t, dev, deeper.Device())
 		_, err = deeper.CopyFromHost([]byte{1, 2}, 3)
@@ -83,13 +83,13 @@ func TestBufferSliceAndCopyCheckBounds(t *testing.T) {
 }
 
 func TestBufferCopyAndEqualAcrossDevices(t *testing.T) {
-	everywhere(t, func(t *testing.T, dev arrowbuf.Device) {
+	onAllDevices(t, func(t *testing.T, dev arrowbuf.Device) {
 		for _, other := range []arrowbuf.Device{dev, arrowbuf.CPU()} {
 			src, dst := alloc(t, other, 40), alloc(t, dev, 100)
 			n, err := dst.CopyFromDevice(src, 60)
 			require.NoError(t, err)
 			assert.EqualValues(t, 40, n)
-			assert.Equal(t, append(count(0, 60), count(0, 40)...), contents(t, dst))
+			assert.Equal(t, append(sequence(0, 60), sequence(0, 40)...), contents(t, dst))
 			head, err := dst.Slice(0, 40)
 			require.NoError(t, err)
 			for _, pair := range [][2]arrowbuf.Buffer{{head, src}, {src, head}} {
@@ -110,7 +110,7 @@ func TestBufferCopyAndEqualAcrossDevices(t *testing.T) {
 }
 
 func TestEmptyBufferHasAddressZero(t *testing.T) {
-	everywhere(t, func(t *testing.T, dev arrowbuf.Device) {
+	onAllDevices(t, func(t *testing.T, dev arrowbuf.Device) {
 		empty := alloc(t, dev, 0)
 		cut, err := alloc(t, dev, 10).Slice(10, 0)
 		require.NoError(t, err)
@@ -127,7 +127,7 @@ func TestEmptyBufferHasAddressZero(t *testing.T) {
 }
 
 func TestAllocRejectsInvalidSizes(t *testing.T) {
-	everywhere(t, func(t *testing.T, dev arrowbuf.Device) {
+	onAllDevices(t, func(t *testing.T, dev arrowbuf.Device) {
 		_, err := dev.Alloc(-1)
 		assert.ErrorIs(t, err, arrowbuf.ErrOutOfRange)
 		for _, n := range []int64{1 << 50, math.MaxInt64} {
@@ -138,7 +138,7 @@ func TestAllocRejectsInvalidSizes(t *testing.T) {
 }
 
 func TestReleasedBufferReturnsErrReleased(t *testing.T) {
-	everywhere(t, func(t *testing.T, dev arrowbuf.Device) {
+	onAllDevices(t, func(t *testing.T, dev arrowbuf.Device) {
 		b, err := dev.Alloc(10)
 		require.NoError(t, err)
 		b.Retain()
@@ -158,7 +158,7 @@ func TestReleasedBufferReturnsErrReleased(t *testing.T) {
 }
 
 func TestFromArrowFindsBufferOfSlices(t *testing.T) {
-	everywhere(t, func(t *testing.T, dev arrowbuf.Device) {
+	onAllDevices(t, func(t *testing.T, dev arrowbuf.Device) {
 		view := alloc(t, dev, 100).Arrow()
 		defer view.Release()
 		outer := memory.SliceBuffer(view, 10, 80)
@@ -168,12 +168,12 @@ func TestFromArrowFindsBufferOfSlices(t *testing.T) {
 			b, err := arrowbuf.BufferOf(inner)
 			require.NoError(t, err)
 			assert.Same(t, dev, b.Device())
-			assert.Equal(t, count(10+c.from, c.n), contents(t, b))
+			assert.Equal(t, sequence(10+c.from, c.n), contents(t, b))
 			b.Release()
 			found, ok := arrowbuf.FromArrow(inner)
 			assert.Equal(t, dev != arrowbuf.CPU(), ok, "arrow-go's own memory is not found")
 			if ok {
-				assert.Equal(t, count(10+c.from, c.n), contents(t, found))
+				assert.Equal(t, sequence(10+c.from, c.n), contents(t, found))
 				found.Release()
 			}
 			assert.Equal(t, dev == arrowbuf.CPU(), arrowbuf.OnHost(inner))
@@ -186,7 +186,7 @@ func TestArrowBufferKeepsBufferAlive(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev *countingDevice) {
 		b, err := dev.Alloc(10)
 		require.NoError(t, err)
-		_, err = b.CopyFromHost(count(0, 10), 0)
+		_, err = b.CopyFromHost(sequence(0, 10), 0)
 		require.NoError(t, err)
 		view := b.Arrow()
 		b.Release()
@@ -195,7 +195,7 @@ func TestArrowBufferKeepsBufferAlive(t *testing.T) {
 		found, ok := arrowbuf.FromArrow(slice)
 		require.True(t, ok)
 		slice.Release()
-		assert.Equal(t, count(2, 5), contents(t, found))
+		assert.Equal(t, sequence(2, 5), contents(t, found))
 		found.Release()
 	})
 }

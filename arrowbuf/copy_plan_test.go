@@ -18,7 +18,7 @@ import (
 )
 
 func TestCopyToCopiesIPCMessageInOneCall(t *testing.T) {
-	host := randomBatch(t, memory.DefaultAllocator, 500, plain()...)
+	host := randomBatch(t, memory.DefaultAllocator, 500, typesWithoutDictionaries()...)
 	var stream bytes.Buffer
 	w := ipc.NewWriter(&stream, ipc.WithSchema(host.Schema()))
 	require.NoError(t, w.Write(host))
@@ -44,9 +44,9 @@ func TestCopyToCopiesIPCMessageInOneCall(t *testing.T) {
 	}
 }
 
-// plain is the movable types without dictionaries, which have messages of their own.
-func plain() (types []arrow.DataType) {
-	for _, dtype := range movable {
+// typesWithoutDictionaries is the movable types without dictionaries, which have messages of their own.
+func typesWithoutDictionaries() (types []arrow.DataType) {
+	for _, dtype := range allTypes {
 		if !strings.Contains(dtype.String(), "dictionary") {
 			types = append(types, dtype)
 		}
@@ -56,7 +56,7 @@ func plain() (types []arrow.DataType) {
 
 func TestCopyToMakesOneAlignedAllocation(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev *countingDevice) {
-		host := randomBatch(t, checked(t), 33, movable...)
+		host := randomBatch(t, checked(t), 33, allTypes...)
 		moved := copyBatch(t, host, dev)
 		defer moved.Release()
 		assert.EqualValues(t, 1, dev.allocs.Load(), "allocations")
@@ -95,7 +95,7 @@ func TestCopyToGathersSmallBuffers(t *testing.T) {
 		var arrays []arrow.Array
 		for i := range columns {
 			fields = append(fields, arrow.Field{Name: string(rune('A' + i)), Type: arrow.PrimitiveTypes.Int8})
-			arrays = append(arrays, int8s(memory.NewBufferBytes(count(i, size+i))))
+			arrays = append(arrays, int8s(memory.NewBufferBytes(sequence(i, size+i))))
 		}
 		host := array.NewRecordBatch(arrow.NewSchema(fields, nil), arrays, size)
 		moved := copyBatch(t, host, dev)
@@ -140,7 +140,7 @@ func TestCopyToJoinsCloseRangesOfOneRoot(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			onDevices(t, func(t *testing.T, dev *countingDevice) {
-				root := memory.NewBufferBytes(count(0, 16*size))
+				root := memory.NewBufferBytes(sequence(0, 16*size))
 				columns := []arrow.Array{int8s(memory.SliceBuffer(root, 0, size)), int8s(memory.SliceBuffer(root, int(c.second), size))}
 				schema := arrow.NewSchema([]arrow.Field{{Name: "a", Type: arrow.PrimitiveTypes.Int8}, {Name: "b", Type: arrow.PrimitiveTypes.Int8}}, nil)
 				host := array.NewRecordBatch(schema, columns, size)
@@ -162,7 +162,7 @@ func int8s(b *memory.Buffer) arrow.Array {
 // A kernel cannot load misaligned values.
 func TestCopyToAlignsMisalignedValues(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev *countingDevice) {
-		block := memory.NewBufferBytes(count(0, 8192))
+		block := memory.NewBufferBytes(sequence(0, 8192))
 		var columns []arrow.Array
 		var fields []arrow.Field
 		for i, c := range []struct {
@@ -188,7 +188,7 @@ func TestCopyToAlignsMisalignedValues(t *testing.T) {
 
 func TestCopyToCopiesSharedBytesOnce(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev *countingDevice) {
-		root := memory.NewBufferBytes(count(0, 1000))
+		root := memory.NewBufferBytes(sequence(0, 1000))
 		outer, inner := int8s(root), int8s(memory.SliceBuffer(root, 64, 1))
 		dtype := &arrow.DictionaryType{IndexType: arrow.PrimitiveTypes.Int8, ValueType: arrow.PrimitiveTypes.Int8}
 		host := array.NewDictionaryArray(dtype, array.NewSlice(inner, 0, 1), outer)
@@ -208,7 +208,7 @@ func TestCopyToAfterParentWasReallocated(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev *countingDevice) {
 		parent := memory.NewResizableBuffer(memory.DefaultAllocator)
 		parent.Resize(64)
-		copy(parent.Bytes(), count(0, 64))
+		copy(parent.Bytes(), sequence(0, 64))
 		host := int8s(memory.SliceBuffer(parent, 8, 16))
 		parent.Resize(1 << 20)
 		clear(parent.Bytes())

@@ -48,7 +48,7 @@ func TestCopyToSameDeviceSharesBatch(t *testing.T) {
 }
 
 func TestCopyToBetweenDevices(t *testing.T) {
-	host := randomBatch(t, checked(t), 50, movable...)
+	host := randomBatch(t, checked(t), 50, allTypes...)
 	cudatest.ForEachDriver(t, 2, func(t *testing.T, d *cudabuf.Driver) {
 		var devices [2]*cudabuf.Device
 		for i := range devices {
@@ -108,7 +108,7 @@ func TestCopyToCopiesColumnWithMixedBuffers(t *testing.T) {
 func TestCopyToEmptyBatches(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev *countingDevice) {
 		mem := checked(t)
-		noRows := randomBatch(t, mem, 0, movable...)
+		noRows := randomBatch(t, mem, 0, allTypes...)
 		noColumns := array.NewRecordBatch(arrow.NewSchema(nil, nil), nil, 0)
 		never := array.NewRecordBatch(noRows.Schema(), buildEmpty(t, noRows.Schema()), 0)
 		for name, host := range map[string]arrow.RecordBatch{"no rows": noRows, "no columns": noColumns, "no buffers": never} {
@@ -149,7 +149,7 @@ func TestCopyToErrorNamesColumn(t *testing.T) {
 
 func TestCopyToReturnsDeviceErrors(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev *countingDevice) {
-		host := randomBatch(t, checked(t), 20, movable...)
+		host := randomBatch(t, checked(t), 20, allTypes...)
 		dev.failAlloc.Store(true)
 		_, err := arrowbuf.CopyTo(host, dev)
 		assert.ErrorIs(t, err, arrowbuf.ErrOutOfMemory)
@@ -301,8 +301,8 @@ func newStream(t testing.TB, dev *cudabuf.Device) *cudabuf.Stream {
 	return s
 }
 
-// holdUp blocks a stream until open is called, or the test ends.
-func holdUp(t testing.TB, s *cudabuf.Stream) (open func()) {
+// blockStream blocks a stream until open is called, or the test ends.
+func blockStream(t testing.TB, s *cudabuf.Stream) (open func()) {
 	t.Helper()
 	gate := make(chan struct{})
 	opened := false
@@ -322,7 +322,7 @@ func TestWithStreamCopiesAllTypes(t *testing.T) {
 		s := newStream(t, dev)
 		for name, mem := range map[string]memory.Allocator{"ordinary": memory.DefaultAllocator, "pinned": dev.HostAllocator()} {
 			for _, rows := range []int{0, 1, 333, 20_000} {
-				host := randomBatch(t, mem, rows, movable...)
+				host := randomBatch(t, mem, rows, allTypes...)
 				for _, options := range [][]arrowbuf.CopyOption{{arrowbuf.WithStream(s)}, {arrowbuf.WithStream(s), arrowbuf.SeparateAllocations}} {
 					moved, err := arrowbuf.CopyTo(host, dev, options...)
 					require.NoError(t, err, "%s, %d rows", name, rows)
@@ -360,7 +360,7 @@ func TestWithStreamReturnsBeforeCopyIsDone(t *testing.T) {
 		pinned := memory.NewCheckedAllocator(dev.HostAllocator())
 		host := wideInts(pinned, wideRows)
 		s := newStream(t, dev)
-		open := holdUp(t, s)
+		open := blockStream(t, s)
 
 		moved, err := arrowbuf.CopyTo(host, dev, arrowbuf.WithStream(s))
 		require.NoError(t, err)
@@ -402,7 +402,7 @@ func TestWithStreamHasReadOrdinaryMemoryOnReturn(t *testing.T) {
 		host := wideInts(memory.DefaultAllocator, 100)
 		defer host.Release()
 		s := newStream(t, dev)
-		open := holdUp(t, s)
+		open := blockStream(t, s)
 		moved, err := arrowbuf.CopyTo(host, dev, arrowbuf.WithStream(s))
 		require.NoError(t, err)
 		defer moved.Release()
@@ -423,7 +423,7 @@ func TestWithStreamCopiesBetweenDevices(t *testing.T) {
 		want := wideInts(memory.DefaultAllocator, wideRows)
 		defer want.Release()
 		there, behind := newStream(t, first), newStream(t, second)
-		open := holdUp(t, there)
+		open := blockStream(t, there)
 		moved, err := arrowbuf.CopyTo(want, first, arrowbuf.WithStream(there)) // not complete when it is copied on
 		require.NoError(t, err)
 		further, err := arrowbuf.CopyTo(moved, second, arrowbuf.WithStream(behind))

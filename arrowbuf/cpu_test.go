@@ -61,7 +61,7 @@ func TestCPUBuffersAreAlignedHostMemory(t *testing.T) {
 		assert.Zero(t, b.Address()%64)
 		host, ok := arrowbuf.HostBytes(b)
 		require.True(t, ok)
-		assert.True(t, bytes.Equal(count(0, n), host))
+		assert.True(t, bytes.Equal(sequence(0, n), host))
 	}
 	onDevices(t, func(t *testing.T, dev *countingDevice) {
 		_, ok := arrowbuf.HostBytes(alloc(t, dev.Device, 8))
@@ -73,7 +73,7 @@ func TestWrapHostRetainsMemory(t *testing.T) {
 	mem := memory.NewCheckedAllocator(memory.DefaultAllocator)
 	host := memory.NewResizableBuffer(mem)
 	host.Resize(100)
-	copy(host.Bytes(), count(0, 100))
+	copy(host.Bytes(), sequence(0, 100))
 	b, err := arrowbuf.WrapHost(host)
 	require.NoError(t, err)
 	host.Release()
@@ -82,7 +82,7 @@ func TestWrapHostRetainsMemory(t *testing.T) {
 	b.Release()
 	view := part.Arrow()
 	part.Release()
-	assert.Equal(t, count(90, 10), view.Bytes())
+	assert.Equal(t, sequence(90, 10), view.Bytes())
 	assert.NotZero(t, mem.CurrentAlloc())
 	view.Release()
 	mem.AssertSize(t, 0)

@@ -15,7 +15,7 @@ import (
 )
 
 func TestBitwiseEqualOfAllTypes(t *testing.T) {
-	for _, dtype := range movable {
+	for _, dtype := range allTypes {
 		make := func(seed uint64) arrow.Array {
 			arr := randomArray(t, checked(t), rand.New(rand.NewPCG(seed, 9)), dtype, 29, true)
 			t.Cleanup(arr.Release)

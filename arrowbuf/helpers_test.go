@@ -62,9 +62,9 @@ func requireSameBatch(t testing.TB, host arrow.RecordBatch, moved *arrowbuf.Reco
 	}
 }
 
-// everywhere runs a test of the contracts of Device and Buffer on the CPU and on each
+// onAllDevices runs a test of the contracts of Device and Buffer on the CPU and on each
 // kind of device.
-func everywhere(t *testing.T, test func(t *testing.T, dev arrowbuf.Device)) {
+func onAllDevices(t *testing.T, test func(t *testing.T, dev arrowbuf.Device)) {
 	t.Run("cpu", func(t *testing.T) { test(t, arrowbuf.CPU()) })
 	cudatest.ForEachDevice(t, func(t *testing.T, dev *cudabuf.Device) { test(t, dev) })
 }
@@ -75,12 +75,12 @@ func alloc(t *testing.T, dev arrowbuf.Device, n int) arrowbuf.Buffer {
 	b, err := dev.Alloc(int64(n))
 	require.NoError(t, err)
 	t.Cleanup(b.Release)
-	_, err = b.CopyFromHost(count(0, n), 0)
+	_, err = b.CopyFromHost(sequence(0, n), 0)
 	require.NoError(t, err)
 	return b
 }
 
-func count(from, n int) []byte {
+func sequence(from, n int) []byte {
 	out := make([]byte, n)
 	for i := range out {
 		out[i] = byte(from + i)
@@ -97,8 +97,8 @@ func contents(t *testing.T, b arrowbuf.Buffer) []byte {
 	return out
 }
 
-// movable has at least one type of each layout.
-var movable = arraytest.Types
+// allTypes has at least one type of each layout.
+var allTypes = arraytest.Types
 
 func randomArray(t testing.TB, mem memory.Allocator, rng *rand.Rand, dtype arrow.DataType, n int, nulls bool) arrow.Array {
 	t.Helper()

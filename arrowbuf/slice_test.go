@@ -124,8 +124,8 @@ func FuzzCopyOfStrings(f *testing.F) {
 	})
 }
 
-// fuzzed are types whose buffers refer to values.
-var fuzzed = []arrow.DataType{
+// referringTypes are types whose buffers refer to values.
+var referringTypes = []arrow.DataType{
 	arrow.ListOf(arrow.PrimitiveTypes.Int8), arrow.LargeListOf(arrow.PrimitiveTypes.Int8), arrow.ListViewOf(arrow.PrimitiveTypes.Int8),
 	arrow.BinaryTypes.StringView, arrow.BinaryTypes.LargeString, arrow.FixedSizeListOf(2, arrow.PrimitiveTypes.Int8),
 	&arrow.DictionaryType{IndexType: arrow.PrimitiveTypes.Int16, ValueType: arrow.PrimitiveTypes.Int8},
@@ -138,13 +138,13 @@ var fuzzed = []arrow.DataType{
 // For any buffers, each method of a device array returns a result or an error
 // wrapping arrow.ErrInvalid, and a valid array prints.
 func FuzzArraysOnADevice(f *testing.F) {
-	for i := range fuzzed {
+	for i := range referringTypes {
 		f.Add(byte(i), []byte{3}, []byte{0, 0, 0, 0, 1, 0, 0, 0, 3, 0, 0, 0}, []byte{1, 0, 0, 0, 2, 0, 0, 0}, []byte{1, 2, 3}, 0, 2)
 		f.Add(byte(i), []byte{}, []byte{1, 1, 1, 0, 255, 255, 255, 255}, []byte{13, 0, 0, 0}, []byte{1, 0, 2, 0, 9, 0}, 1, 2)
 	}
 	dev := cudatest.NewDevice(f)
 	f.Fuzz(func(t *testing.T, kind byte, bitmap, first, second, values []byte, offset, length int) {
-		dtype := fuzzed[int(kind)%len(fuzzed)]
+		dtype := referringTypes[int(kind)%len(referringTypes)]
 		bytesOf := memory.NewBufferBytes
 		child := func(dtype arrow.DataType, n int) arrow.ArrayData {
 			return array.NewData(dtype, n, []*memory.Buffer{nil, bytesOf(values)}, nil, 0, 0)

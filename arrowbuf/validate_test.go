@@ -14,7 +14,7 @@ import (
 
 func TestValidateAcceptsValidArrays(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev *countingDevice) {
-		host := randomBatch(t, checked(t), 31, movable...)
+		host := randomBatch(t, checked(t), 31, allTypes...)
 		moved := copyBatch(t, host, dev)
 		defer moved.Release()
 		for i, want := range host.Columns() {

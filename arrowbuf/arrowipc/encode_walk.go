@@ -37,28 +37,28 @@ func allElements(data arrow.ArrayData) elementRange {
 }
 
 // slice returns elements [from, to) of the range.
-func (v elementRange) slice(from, to int) (elementRange, error) {
-	if from < 0 || to < from || to > v.length {
-		return elementRange{}, fmt.Errorf("elements [%d, %d) of %d: %w", from, to, v.length, arrow.ErrInvalid)
+func (r elementRange) slice(from, to int) (elementRange, error) {
+	if from < 0 || to < from || to > r.length {
+		return elementRange{}, fmt.Errorf("elements [%d, %d) of %d: %w", from, to, r.length, arrow.ErrInvalid)
 	}
 	nulls := -1
-	if v.nulls == 0 {
+	if r.nulls == 0 {
 		nulls = 0
 	}
-	return elementRange{v.data, v.offset + from, to - from, nulls}, nil
+	return elementRange{r.data, r.offset + from, to - from, nulls}, nil
 }
 
 // buffer returns buffer i of the array, or nil.
-func (v elementRange) buffer(i int) *memory.Buffer {
-	if i >= len(v.data.Buffers()) {
+func (r elementRange) buffer(i int) *memory.Buffer {
+	if i >= len(r.data.Buffers()) {
 		return nil
 	}
-	return v.data.Buffers()[i]
+	return r.data.Buffers()[i]
 }
 
 // children returns the child arrays, of which there must be n.
-func (v elementRange) children(n int) ([]elementRange, error) {
-	all := v.data.Children()
+func (r elementRange) children(n int) ([]elementRange, error) {
+	all := r.data.Children()
 	if len(all) != n {
 		return nil, fmt.Errorf("%d child arrays, want %d: %w", len(all), n, arrow.ErrInvalid)
 	}
@@ -74,7 +74,7 @@ func (v elementRange) children(n int) ([]elementRange, error) {
 
 // walkArray collects an array. dtype may differ from the type of its data: it is the
 // storage type of an extension array, and the index type of a dictionary array.
-func (w *walker) walkArray(v elementRange, dtype arrow.DataType) error {
+func (w *walker) walkArray(r elementRange, dtype arrow.DataType) error {
 	if w.depth >= maxDepth {
 		return fmt.Errorf("arrays are nested deeper than %d: %w", maxDepth, arrow.ErrInvalid)
 	}
@@ -82,98 +82,98 @@ func (w *walker) walkArray(v elementRange, dtype arrow.DataType) error {
 	if t, ok := dtype.(*arrow.DictionaryType); ok {
 		dtype = t.IndexType
 	}
-	if err := w.walkValidity(&v, dtype); err != nil {
+	if err := w.walkValidity(&r, dtype); err != nil {
 		return fmt.Errorf("validity bitmap: %w", err)
 	}
-	return w.walkLayout(v, dtype)
+	return w.walkLayout(r, dtype)
 }
 
 // walkValidity adds the field node and the validity bitmap.
-func (w *walker) walkValidity(v *elementRange, dtype arrow.DataType) error {
+func (w *walker) walkValidity(r *elementRange, dtype arrow.DataType) error {
 	hasBitmap := true
 	switch dtype.ID() {
 	case arrow.NULL:
-		v.nulls, hasBitmap = v.length, false
+		r.nulls, hasBitmap = r.length, false
 	case arrow.SPARSE_UNION, arrow.DENSE_UNION, arrow.RUN_END_ENCODED:
-		v.nulls, hasBitmap = max(v.nulls, 0), false
+		r.nulls, hasBitmap = max(r.nulls, 0), false
 	default:
-		if err := v.countNulls(); err != nil {
+		if err := r.countNulls(); err != nil {
 			return err
 		}
 	}
-	w.nodes = append(w.nodes, fieldNode{int64(v.length), int64(v.nulls)})
+	w.nodes = append(w.nodes, fieldNode{int64(r.length), int64(r.nulls)})
 	switch {
 	case !hasBitmap:
-	case v.nulls == 0:
+	case r.nulls == 0:
 		w.add(bodyBuffer{})
-	case v.nulls == v.length:
-		n := padTo64(bitutil.BytesForBits(int64(v.length)))
+	case r.nulls == r.length:
+		n := padTo64(bitutil.BytesForBits(int64(r.length)))
 		w.add(newComputed(n, func() ([]byte, error) { return make([]byte, n), nil }))
 	default:
-		return w.addBitmap(*v, v.buffer(0))
+		return w.addBitmap(*r, r.buffer(0))
 	}
 	return nil
 }
 
 // countNulls computes the null count if it is unknown.
-func (v *elementRange) countNulls() error {
-	b := v.buffer(0)
+func (r *elementRange) countNulls() error {
+	b := r.buffer(0)
 	switch {
-	case v.nulls >= 0:
+	case r.nulls >= 0:
 		return nil
-	case b == nil || b.Len() == 0 || v.length == 0:
-		v.nulls = 0
+	case b == nil || b.Len() == 0 || r.length == 0:
+		r.nulls = 0
 		return nil
 	}
-	from := v.offset / 8
-	bits, err := bufferBytes(b, int64(from), bitutil.BytesForBits(int64(v.offset+v.length))-int64(from))
+	from := r.offset / 8
+	bits, err := bufferBytes(b, int64(from), bitutil.BytesForBits(int64(r.offset+r.length))-int64(from))
 	if err != nil {
 		return err
 	}
-	v.nulls = v.length - bitutil.CountSetBits(bits, v.offset%8, v.length)
+	r.nulls = r.length - bitutil.CountSetBits(bits, r.offset%8, r.length)
 	return nil
 }
 
 // walkLayout adds the buffers after the validity bitmap, and the children.
-func (w *walker) walkLayout(v elementRange, dtype arrow.DataType) error {
+func (w *walker) walkLayout(r elementRange, dtype arrow.DataType) error {
 	switch t := dtype.(type) {
 	case *arrow.NullType:
 		return nil
 	case *arrow.BooleanType:
-		if v.length == 0 {
+		if r.length == 0 {
 			w.add(bodyBuffer{})
 			return nil
 		}
-		return w.addBitmap(v, v.buffer(1))
+		return w.addBitmap(r, r.buffer(1))
 	case *arrow.StringType, *arrow.BinaryType:
-		return w.walkBinary(v, 4)
+		return w.walkBinary(r, 4)
 	case *arrow.LargeStringType, *arrow.LargeBinaryType:
-		return w.walkBinary(v, 8)
+		return w.walkBinary(r, 8)
 	case arrow.BinaryViewDataType:
-		return w.walkViews(v)
+		return w.walkViews(r)
 	case *arrow.ListType, *arrow.MapType:
-		return w.walkList(v, t.(arrow.NestedType), 4)
+		return w.walkList(r, t.(arrow.NestedType), 4)
 	case *arrow.LargeListType:
-		return w.walkList(v, t, 8)
+		return w.walkList(r, t, 8)
 	case *arrow.ListViewType:
-		return w.walkListViews(v, t, 4)
+		return w.walkListViews(r, t, 4)
 	case *arrow.LargeListViewType:
-		return w.walkListViews(v, t, 8)
+		return w.walkListViews(r, t, 8)
 	case *arrow.FixedSizeListType:
-		return w.walkFixedSizeList(v, t)
+		return w.walkFixedSizeList(r, t)
 	case *arrow.StructType:
-		return w.walkFields(v, t.Fields())
+		return w.walkFields(r, t.Fields())
 	case *arrow.SparseUnionType:
-		if err := w.addPaddedValues(v, 1, 1); err != nil {
+		if err := w.addPaddedValues(r, 1, 1); err != nil {
 			return err
 		}
-		return w.walkFields(v, t.Fields())
+		return w.walkFields(r, t.Fields())
 	case *arrow.DenseUnionType:
-		return w.walkDenseUnion(v, t)
+		return w.walkDenseUnion(r, t)
 	case *arrow.RunEndEncodedType:
-		return w.walkRuns(v, t)
+		return w.walkRuns(r, t)
 	case arrow.FixedWidthDataType:
-		return w.addValues(v, 1, t.Bytes())
+		return w.addValues(r, 1, t.Bytes())
 	default:
 		return fmt.Errorf("unknown layout: %w", arrow.ErrNotImplemented)
 	}
@@ -186,16 +186,16 @@ func padTo64(n int64) int64 { return (n + 63) &^ 63 }
 
 // addBitmap adds a bitmap: verbatim, or a copy padded with zeros if it begins within
 // a byte or is longer than the elements need.
-func (w *walker) addBitmap(v elementRange, b *memory.Buffer) error {
+func (w *walker) addBitmap(r elementRange, b *memory.Buffer) error {
 	if b == nil {
-		return w.addAbsent(bitutil.BytesForBits(int64(v.offset + v.length)))
+		return w.addAbsent(bitutil.BytesForBits(int64(r.offset + r.length)))
 	}
-	n := padTo64(bitutil.BytesForBits(int64(v.length)))
-	from, to := int64(v.offset/8), bitutil.BytesForBits(int64(v.offset+v.length))
+	n := padTo64(bitutil.BytesForBits(int64(r.length)))
+	from, to := int64(r.offset/8), bitutil.BytesForBits(int64(r.offset+r.length))
 	if to > int64(b.Len()) {
 		return fmt.Errorf("a bitmap of %d bytes, want at least %d: %w", b.Len(), to, arrow.ErrInvalid)
 	}
-	if v.offset == 0 && n >= int64(b.Len()) {
+	if r.offset == 0 && n >= int64(b.Len()) {
 		return w.addRange(b, 0, int64(b.Len()))
 	}
 	w.add(newComputed(n, func() ([]byte, error) {
@@ -204,7 +204,7 @@ func (w *walker) addBitmap(v elementRange, b *memory.Buffer) error {
 			return nil, err
 		}
 		shifted := make([]byte, n)
-		bitutil.CopyBitmap(bits, v.offset%8, v.length, shifted, 0)
+		bitutil.CopyBitmap(bits, r.offset%8, r.length, shifted, 0)
 		return shifted, nil
 	}))
 	return nil
@@ -238,16 +238,16 @@ func shortBufferError(b *memory.Buffer, need int64) error {
 }
 
 // addValues adds buffer i, values of width bytes each, with the padding that it has.
-func (w *walker) addValues(v elementRange, i, width int) error {
-	b := v.buffer(i)
+func (w *walker) addValues(r elementRange, i, width int) error {
+	b := r.buffer(i)
 	if b == nil {
-		return w.addAbsent(int64(v.length * width))
+		return w.addAbsent(int64(r.length * width))
 	}
-	from, need := int64(v.offset*width), int64(v.length*width)
+	from, need := int64(r.offset*width), int64(r.length*width)
 	if from+need > int64(b.Len()) {
 		return shortBufferError(b, from+need)
 	}
-	if v.offset == 0 && padTo64(need) >= int64(b.Len()) {
+	if r.offset == 0 && padTo64(need) >= int64(b.Len()) {
 		return w.addRange(b, 0, int64(b.Len()))
 	}
 	return w.addRange(b, from, min((need+7)&^7, int64(b.Len())-from))
@@ -255,35 +255,35 @@ func (w *walker) addValues(v elementRange, i, width int) error {
 
 // addPaddedValues adds buffer i, values of width bytes each, with the bytes after
 // them up to a multiple of 64.
-func (w *walker) addPaddedValues(v elementRange, i, width int) error {
-	b := v.buffer(i)
+func (w *walker) addPaddedValues(r elementRange, i, width int) error {
+	b := r.buffer(i)
 	if b == nil {
-		return w.addAbsent(int64(v.length * width))
+		return w.addAbsent(int64(r.length * width))
 	}
-	from, need := int64(v.offset*width), padTo64(int64(v.length*width))
-	if to := from + int64(v.length*width); to > int64(b.Len()) {
+	from, need := int64(r.offset*width), padTo64(int64(r.length*width))
+	if to := from + int64(r.length*width); to > int64(b.Len()) {
 		return shortBufferError(b, to)
 	}
-	if v.offset == 0 && need >= int64(b.Len()) {
+	if r.offset == 0 && need >= int64(b.Len()) {
 		return w.addRange(b, 0, int64(b.Len()))
 	}
 	return w.addRange(b, from, min(need, int64(b.Len())-from))
 }
 
 // walkBinary adds the offsets of strings and the bytes that they enclose.
-func (w *walker) walkBinary(v elementRange, width int) error {
-	first, last, err := w.addOffsets(v, width)
+func (w *walker) walkBinary(r elementRange, width int) error {
+	first, last, err := w.addOffsets(r, width)
 	if err != nil {
 		return fmt.Errorf("offsets: %w", err)
 	}
-	b := v.buffer(2)
+	b := r.buffer(2)
 	switch {
 	case b == nil && last > first:
 		return fmt.Errorf("nil buffer of values, but the offsets enclose %d bytes: %w", last-first, arrow.ErrInvalid)
 	case b == nil:
 		w.add(bodyBuffer{})
 		return nil
-	case v.length == 0:
+	case r.length == 0:
 		return w.addRange(b, 0, 0)
 	}
 	return w.addRange(b, first, last-first)
@@ -291,16 +291,16 @@ func (w *walker) walkBinary(v elementRange, width int) error {
 
 // addOffsets adds offsets, rebased to 0, and returns the range of values that they
 // enclose.
-func (w *walker) addOffsets(v elementRange, width int) (first, last int64, err error) {
-	b := v.buffer(1)
-	if v.length == 0 && (b == nil || b.Len() == 0) {
+func (w *walker) addOffsets(r elementRange, width int) (first, last int64, err error) {
+	b := r.buffer(1)
+	if r.length == 0 && (b == nil || b.Len() == 0) {
 		w.add(bodyBuffer{})
 		return 0, 0, nil
 	}
 	if b == nil {
-		return 0, 0, w.addAbsent(int64((v.length + 1) * width))
+		return 0, 0, w.addAbsent(int64((r.length + 1) * width))
 	}
-	from, n := int64(v.offset*width), int64((v.length+1)*width)
+	from, n := int64(r.offset*width), int64((r.length+1)*width)
 	if from+n > int64(b.Len()) {
 		return 0, 0, fmt.Errorf("%d bytes, want at least %d: %w", b.Len(), from+n, arrow.ErrInvalid)
 	}
@@ -321,7 +321,7 @@ func (w *walker) addOffsets(v elementRange, width int) (first, last int64, err e
 	switch {
 	case first != 0:
 		w.add(bodyBuffer{src: b, from: from, length: n, transform: subtract(width, first)})
-	case v.offset != 0 || n < int64(b.Len()):
+	case r.offset != 0 || n < int64(b.Len()):
 		return first, last, w.addRange(b, from, n)
 	default:
 		return first, last, w.addRange(b, 0, int64(b.Len()))
@@ -332,19 +332,19 @@ func (w *walker) addOffsets(v elementRange, width int) (first, last int64, err e
 // subtract returns a transform that subtracts by from each integer.
 func subtract(width int, by int64) func([]byte) {
 	return func(b []byte) {
-		v := integers.Slice{Bytes: b, Width: width}
-		for i := range v.Len() {
-			v.Put(i, v.At(i)-by)
+		r := integers.Slice{Bytes: b, Width: width}
+		for i := range r.Len() {
+			r.Put(i, r.At(i)-by)
 		}
 	}
 }
 
 // walkViews adds 16-byte views and all buffers that they may refer to.
-func (w *walker) walkViews(v elementRange) error {
-	if err := w.addValues(v, 1, arrow.ViewHeaderSizeBytes); err != nil {
+func (w *walker) walkViews(r elementRange) error {
+	if err := w.addValues(r, 1, arrow.ViewHeaderSizeBytes); err != nil {
 		return err
 	}
-	buffers := v.data.Buffers()
+	buffers := r.data.Buffers()
 	if len(buffers) < 2 {
 		return fmt.Errorf("%d buffers, want at least 2: %w", len(buffers), arrow.ErrInvalid)
 	}
@@ -361,29 +361,29 @@ func (w *walker) walkViews(v elementRange) error {
 }
 
 // walkChild collects a child array.
-func (w *walker) walkChild(v elementRange, field arrow.Field) error {
+func (w *walker) walkChild(r elementRange, field arrow.Field) error {
 	w.depth++
 	defer func() { w.depth-- }()
-	if err := w.walkArray(v, field.Type); err != nil {
+	if err := w.walkArray(r, field.Type); err != nil {
 		return fmt.Errorf("field %q: %w", field.Name, err)
 	}
 	return nil
 }
 
-func (w *walker) walkList(v elementRange, t arrow.NestedType, width int) error {
-	children, err := v.children(1)
+func (w *walker) walkList(r elementRange, t arrow.NestedType, width int) error {
+	children, err := r.children(1)
 	if err != nil {
 		return err
 	}
-	first, last, err := w.addOffsets(v, width)
+	first, last, err := w.addOffsets(r, width)
 	if err != nil {
 		return fmt.Errorf("offsets: %w", err)
 	}
 	values := children[0]
-	if v.length == 0 {
+	if r.length == 0 {
 		first, last = 0, 0
 	}
-	if v.length != 0 || values.length > 0 {
+	if r.length != 0 || values.length > 0 {
 		if values, err = values.slice(int(first), int(last)); err != nil {
 			return err
 		}
@@ -393,13 +393,13 @@ func (w *walker) walkList(v elementRange, t arrow.NestedType, width int) error {
 
 // walkListViews adds list views, whose values may be in any order. Those of a slice
 // with an offset are rebased to the first value that they use.
-func (w *walker) walkListViews(v elementRange, t arrow.NestedType, width int) error {
-	children, err := v.children(1)
+func (w *walker) walkListViews(r elementRange, t arrow.NestedType, width int) error {
+	children, err := r.children(1)
 	if err != nil {
 		return err
 	}
 	values := children[0]
-	if v.length == 0 {
+	if r.length == 0 {
 		w.add(bodyBuffer{})
 		w.add(bodyBuffer{})
 		if values, err = values.slice(0, 0); err != nil {
@@ -407,21 +407,21 @@ func (w *walker) walkListViews(v elementRange, t arrow.NestedType, width int) er
 		}
 		return w.walkChild(values, t.Fields()[0])
 	}
-	from, n := int64(v.offset*width), int64(v.length*width)
-	if v.offset == 0 {
+	from, n := int64(r.offset*width), int64(r.length*width)
+	if r.offset == 0 {
 		for i := 1; i <= 2; i++ {
-			if err := w.addRange(v.buffer(i), 0, n); err != nil {
+			if err := w.addRange(r.buffer(i), 0, n); err != nil {
 				return err
 			}
 		}
 		return w.walkChild(values, t.Fields()[0])
 	}
-	first, end, err := v.listViewValues(width)
+	first, end, err := r.listViewValues(width)
 	if err != nil {
 		return err
 	}
-	w.add(bodyBuffer{src: v.buffer(1), from: from, length: n, transform: subtract(width, first)})
-	if err := w.addRange(v.buffer(2), from, n); err != nil {
+	w.add(bodyBuffer{src: r.buffer(1), from: from, length: n, transform: subtract(width, first)})
+	if err := w.addRange(r.buffer(2), from, n); err != nil {
 		return err
 	}
 	if values, err = values.slice(int(first), int(end)); err != nil {
@@ -431,30 +431,30 @@ func (w *walker) walkListViews(v elementRange, t arrow.NestedType, width int) er
 }
 
 // listViewValues returns the range of values that the list views of a slice use.
-func (v elementRange) listViewValues(width int) (first, end int64, err error) {
+func (r elementRange) listViewValues(width int) (first, end int64, err error) {
 	var both [2]integers.Slice
 	for i := range both {
-		b, err := bufferBytes(v.buffer(i+1), int64(v.offset*width), int64(v.length*width))
+		b, err := bufferBytes(r.buffer(i+1), int64(r.offset*width), int64(r.length*width))
 		if err != nil {
 			return 0, 0, err
 		}
 		both[i] = integers.Slice{Bytes: b, Width: width}
 	}
 	first = math.MaxInt64
-	for i := range v.length {
+	for i := range r.length {
 		at, n := both[0].At(i), both[1].At(i)
 		first, end = min(first, at), max(end, at+n)
 	}
 	return first, end, nil
 }
 
-func (w *walker) walkFixedSizeList(v elementRange, t *arrow.FixedSizeListType) error {
-	children, err := v.children(1)
+func (w *walker) walkFixedSizeList(r elementRange, t *arrow.FixedSizeListType) error {
+	children, err := r.children(1)
 	if err != nil {
 		return err
 	}
 	n := int(t.Len())
-	values, err := children[0].slice(v.offset*n, (v.offset+v.length)*n)
+	values, err := children[0].slice(r.offset*n, (r.offset+r.length)*n)
 	if err != nil {
 		return err
 	}
@@ -462,14 +462,14 @@ func (w *walker) walkFixedSizeList(v elementRange, t *arrow.FixedSizeListType) e
 }
 
 // walkFields collects the children of a struct or a sparse union.
-func (w *walker) walkFields(v elementRange, fields []arrow.Field) error {
-	children, err := v.children(len(fields))
+func (w *walker) walkFields(r elementRange, fields []arrow.Field) error {
+	children, err := r.children(len(fields))
 	if err != nil {
 		return err
 	}
 	for i, child := range children {
-		if v.offset != 0 || child.length != v.length {
-			if child, err = child.slice(v.offset, v.offset+v.length); err != nil {
+		if r.offset != 0 || child.length != r.length {
+			if child, err = child.slice(r.offset, r.offset+r.length); err != nil {
 				return fmt.Errorf("field %q: %w", fields[i].Name, err)
 			}
 		}
@@ -482,19 +482,19 @@ func (w *walker) walkFields(v elementRange, fields []arrow.Field) error {
 
 // walkDenseUnion adds type ids and offsets, and the range of each child that a slice
 // uses.
-func (w *walker) walkDenseUnion(v elementRange, t *arrow.DenseUnionType) error {
-	children, err := v.children(len(t.Fields()))
+func (w *walker) walkDenseUnion(r elementRange, t *arrow.DenseUnionType) error {
+	children, err := r.children(len(t.Fields()))
 	if err != nil {
 		return err
 	}
-	if err := w.addPaddedValues(v, 1, 1); err != nil {
+	if err := w.addPaddedValues(r, 1, 1); err != nil {
 		return fmt.Errorf("type ids: %w", err)
 	}
-	if v.offset == 0 {
-		if err := w.addPaddedValues(v, 2, 4); err != nil {
+	if r.offset == 0 {
+		if err := w.addPaddedValues(r, 2, 4); err != nil {
 			return fmt.Errorf("offsets: %w", err)
 		}
-	} else if err := w.addUnionOffsets(v, t, children); err != nil {
+	} else if err := w.addUnionOffsets(r, t, children); err != nil {
 		return err
 	}
 	for i, child := range children {
@@ -508,12 +508,12 @@ func (w *walker) walkDenseUnion(v elementRange, t *arrow.DenseUnionType) error {
 // addUnionOffsets adds the offsets of a slice, rebased to 0 for each child, and
 // narrows the children. It relies on the offsets of a child being increasing, as the
 // Arrow format requires and arrow-go does.
-func (w *walker) addUnionOffsets(v elementRange, t *arrow.DenseUnionType, children []elementRange) error {
-	ids, err := bufferBytes(v.buffer(1), int64(v.offset), int64(v.length))
+func (w *walker) addUnionOffsets(r elementRange, t *arrow.DenseUnionType, children []elementRange) error {
+	ids, err := bufferBytes(r.buffer(1), int64(r.offset), int64(r.length))
 	if err != nil {
 		return fmt.Errorf("type ids: %w", err)
 	}
-	b, err := bufferBytes(v.buffer(2), int64(v.offset*4), int64(v.length*4))
+	b, err := bufferBytes(r.buffer(2), int64(r.offset*4), int64(r.length*4))
 	if err != nil {
 		return fmt.Errorf("offsets: %w", err)
 	}
@@ -540,14 +540,14 @@ func (w *walker) addUnionOffsets(v elementRange, t *arrow.DenseUnionType, childr
 
 // walkRuns collects the runs that contain the elements. In a slice with an offset,
 // the last run ends at the last element.
-func (w *walker) walkRuns(v elementRange, t *arrow.RunEndEncodedType) error {
-	children, err := v.children(2)
+func (w *walker) walkRuns(r elementRange, t *arrow.RunEndEncodedType) error {
+	children, err := r.children(2)
 	if err != nil {
 		return err
 	}
 	width := t.RunEnds().(arrow.FixedWidthDataType).Bytes()
 	ends, values := children[0], children[1]
-	first, last, err := v.physicalRuns(ends, width)
+	first, last, err := r.physicalRuns(ends, width)
 	if err != nil {
 		return fmt.Errorf("run ends: %w", err)
 	}
@@ -560,13 +560,13 @@ func (w *walker) walkRuns(v elementRange, t *arrow.RunEndEncodedType) error {
 	if err := w.walkChild(ends, t.Fields()[0]); err != nil {
 		return err
 	}
-	if v.offset != 0 && last > first {
+	if r.offset != 0 && last > first {
 		p := &w.buffers[len(w.buffers)-1]
 		p.length = int64((last - first) * width)
 		p.transform = func(b []byte) {
 			ends := integers.Slice{Bytes: b, Width: width}
 			for i := range ends.Len() {
-				ends.Put(i, min(ends.At(i)-int64(v.offset), int64(v.length)))
+				ends.Put(i, min(ends.At(i)-int64(r.offset), int64(r.length)))
 			}
 		}
 	}
@@ -575,8 +575,8 @@ func (w *walker) walkRuns(v elementRange, t *arrow.RunEndEncodedType) error {
 
 // physicalRuns returns the range of the runs that contain the elements. It searches
 // the run ends, of which it reads only some.
-func (v elementRange) physicalRuns(ends elementRange, width int) (first, last int, err error) {
-	if v.length == 0 {
+func (r elementRange) physicalRuns(ends elementRange, width int) (first, last int, err error) {
+	if r.length == 0 {
 		return 0, 0, nil
 	}
 	end := func(i int) int64 {
@@ -587,10 +587,10 @@ func (v elementRange) physicalRuns(ends elementRange, width int) (first, last in
 		}
 		return integers.Slice{Bytes: one, Width: width}.At(0)
 	}
-	first = sort.Search(ends.length, func(i int) bool { return end(i) > int64(v.offset) })
-	last = first + sort.Search(ends.length-first, func(i int) bool { return end(first+i) > int64(v.offset+v.length-1) }) + 1
+	first = sort.Search(ends.length, func(i int) bool { return end(i) > int64(r.offset) })
+	last = first + sort.Search(ends.length-first, func(i int) bool { return end(first+i) > int64(r.offset+r.length-1) }) + 1
 	if err == nil && last > ends.length {
-		err = fmt.Errorf("%d runs do not reach element %d: %w", ends.length, v.offset+v.length, arrow.ErrInvalid)
+		err = fmt.Errorf("%d runs do not reach element %d: %w", ends.length, r.offset+r.length, arrow.ErrInvalid)
 	}
 	return first, last, err
 }
