@@ -136,7 +136,6 @@ func newFileReader(file fileSource, dev arrowbuf.Device, closing func()) (r *Fil
 	return r, nil
 }
 
-// readDictionary reads a dictionary message.
 func (r *FileReader) readDictionary(at block) error {
 	_, err := r.readMessage(at, ipc.MessageDictionaryBatch)
 	return err

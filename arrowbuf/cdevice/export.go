@@ -94,9 +94,9 @@ func exportOn(dev arrowbuf.Device, out *DeviceArray, build func(x *exporter) (*a
 	if err != nil {
 		return err
 	}
-	x, given := &exporter{dev: dev}, false
+	x, published := &exporter{dev: dev}, false
 	defer func() {
-		if !given {
+		if !published {
 			x.releaseNodes()
 		}
 		releaseAll(x.buffers)
@@ -112,7 +112,7 @@ func exportOn(dev arrowbuf.Device, out *DeviceArray, build func(x *exporter) (*a
 		}
 	}
 	root.publish()
-	given = true
+	published = true
 	*out = DeviceArray{array: root.array, deviceID: dev.ID(), deviceType: int32(dev.Type())}
 	if sharer != nil {
 		out.event = addressOf(&root.event)
