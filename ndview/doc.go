@@ -10,8 +10,8 @@
 //
 // What computes on elements runs where they are: on a GPU as kernels whose
 // images come with the package, on the CPU as the same work in Go, which is
-// also the kernels' oracle in the tests. [NewElementwise] and
-// [NewReductionKernel] run what a program writes itself in CUDA C++.
+// also the kernels' oracle in the tests. Package kernel runs
+// kernels that a program writes itself in CUDA C++.
 //
 // Where things are: ndbuffer.go, make.go, attributes.go and flags.go are the array,
 // buffer.go and prototype.go zarr's; dtype*.go, promote.go, cancast.go and scalar*.go

@@ -134,6 +134,10 @@ func (a *NDBuffer) Release() {
 	}
 }
 
+// TryRetain adds a reference, or returns an error wrapping arrowbuf.ErrReleased if the
+// last one was released. Operations retain an array with it for their duration.
+func (a *NDBuffer) TryRetain() error { return a.hold() }
+
 // hold takes a reference for the time of an operation, so that memory which
 // another goroutine releases meanwhile is not used again under it.
 func (a *NDBuffer) hold() error {

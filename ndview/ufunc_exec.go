@@ -363,3 +363,10 @@ func (a *NDBuffer) aligned() bool {
 func (a *NDBuffer) disturbedBy(out *NDBuffer) bool {
 	return MayShareMemory(a, out) && !(a.liesAs(out) && a.dtype.Size() == out.dtype.Size())
 }
+
+// liesAs reports whether each element of a lies at the address of the element of b with
+// the same index.
+func (a *NDBuffer) liesAs(b *NDBuffer) bool {
+	return int64(a.buf.Address())+a.offset == int64(b.buf.Address())+b.offset &&
+		slices.Equal(a.shape, b.shape) && slices.Equal(a.strides, b.strides)
+}
