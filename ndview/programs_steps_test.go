@@ -165,7 +165,9 @@ func (p *maker) binary() (call string, x, y *ndview.NDBuffer) {
 	brain := typeX == ndview.BFloat16 || typeY == ndview.BFloat16
 	complexes := x != nil && isComplex(x) || y != nil && isComplex(y)
 	switch {
-	case !p.fits(x, y), !p.mixes(typeX, typeY) && !(times && !brain && slices.Contains([]string{"multiply", "divide", "floor_divide"}, op)),
+	case !p.fits(x, y), !p.mixes(typeX, typeY),
+		times && (isPlain(nameX) || isPlain(nameY)),        // NumPy multiplies timedeltas by floats
+		typeX.IsTime() && typeY.IsTime() && op == "divide", // and divides them
 		brain && (isPlain(nameX) || isPlain(nameY)),
 		times && strings.HasPrefix(op, "logical_"),
 		times && !(p.counted(x) && p.counted(y)),

@@ -183,20 +183,21 @@ var (
 	Log1p = unaryOp("log1p", ew.Log1p, floatsAndComplexes)
 )
 
-// Trigonometry, in radians. How exact it is is in docs/ufuncs.md.
+// Trigonometry, in radians. The inverse functions take no complex numbers. Error bounds
+// are in docs/ufuncs.md.
 var (
 	Sin     = unaryOp("sin", ew.Sin, floatsAndComplexes)
 	Cos     = unaryOp("cos", ew.Cos, floatsAndComplexes)
 	Tan     = unaryOp("tan", ew.Tan, floatsAndComplexes)
-	Arcsin  = unaryOp("arcsin", ew.Arcsin, floatsAndComplexes)
-	Arccos  = unaryOp("arccos", ew.Arccos, floatsAndComplexes)
-	Arctan  = unaryOp("arctan", ew.Arctan, floatsAndComplexes)
+	Arcsin  = unaryOp("arcsin", ew.Arcsin, floats)
+	Arccos  = unaryOp("arccos", ew.Arccos, floats)
+	Arctan  = unaryOp("arctan", ew.Arctan, floats)
 	Sinh    = unaryOp("sinh", ew.Sinh, floatsAndComplexes)
 	Cosh    = unaryOp("cosh", ew.Cosh, floatsAndComplexes)
 	Tanh    = unaryOp("tanh", ew.Tanh, floatsAndComplexes)
-	Arcsinh = unaryOp("arcsinh", ew.Arcsinh, floatsAndComplexes)
-	Arccosh = unaryOp("arccosh", ew.Arccosh, floatsAndComplexes)
-	Arctanh = unaryOp("arctanh", ew.Arctanh, floatsAndComplexes)
+	Arcsinh = unaryOp("arcsinh", ew.Arcsinh, floats)
+	Arccosh = unaryOp("arccosh", ew.Arccosh, floats)
+	Arctanh = unaryOp("arctanh", ew.Arctanh, floats)
 
 	Arctan2   = binaryOp("arctan2", ew.Arctan2, floats)
 	Hypot     = binaryOp("hypot", ew.Hypot, floats)

@@ -29,9 +29,6 @@ type call struct {
 	moves   bool         // elements are moved as they are, as integers of their size
 	vector  int64        // elements of the type of the kernel that are 16 bytes
 	made    [3]*NDBuffer // operands in other units of time, which the call releases
-
-	byFloats bool  // throughFloats computes the result
-	unit     DType // in which timedeltas are made floats
 }
 
 // input is an operand: an array or a scalar.
@@ -47,9 +44,6 @@ func (c *call) of() (*NDBuffer, error) {
 	defer c.discard()
 	if err := c.resolve(); err != nil {
 		return nil, err
-	}
-	if c.byFloats {
-		return c.throughFloats()
 	}
 	var shapes [3][]int64
 	var dev arrowbuf.Device
@@ -78,11 +72,7 @@ func (c *call) of() (*NDBuffer, error) {
 // into computes into the call's out.
 func (c *call) into() error {
 	err := c.resolve()
-	switch {
-	case err != nil:
-	case c.byFloats:
-		err = c.floatsInto()
-	default:
+	if err == nil {
 		err = c.run()
 	}
 	c.discard()

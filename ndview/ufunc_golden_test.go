@@ -223,6 +223,19 @@ func TestFunctionsAreWithinTheirBounds(t *testing.T) {
 	})
 }
 
+func TestInverseFunctionsTakeNoComplexNumbers(t *testing.T) {
+	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+		for _, dtype := range []ndview.DType{ndview.Complex64, ndview.Complex128} {
+			z := at(t, upload(t, dev, make([]byte, 32)), dtype, 0, 2)
+			for _, op := range []ndview.Unary{ndview.Arcsin, ndview.Arccos, ndview.Arctan, ndview.Arcsinh, ndview.Arccosh, ndview.Arctanh} {
+				_, err := op.Of(z)
+				assert.ErrorIs(t, err, ndview.ErrDType, "%s of %s", op, dtype)
+				assert.ErrorContains(t, err, op.String()+" of "+dtype.String())
+			}
+		}
+	})
+}
+
 // Beside each other, so that vectors hold both, are numbers for which a device may
 // have a shorter way and such that are too large for it.
 func TestSinesOfNearAndFarNumbersAreWithinTheirBounds(t *testing.T) {

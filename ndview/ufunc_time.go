@@ -27,8 +27,8 @@ func (in *input) kind() Kind {
 }
 
 // timeOp is what an operation does with a pair of kinds: 'M' is a datetime, 'm' a
-// timedelta, 'i' an integer or bool, 'd' a float, and 'q' as a result an int64, '?' a
-// bool. What takes or gives floats is computed by way of them.
+// timedelta, 'i' an integer or bool, and 'q' as a result an int64, '?' a bool. No
+// operation takes times and floats together, and none of times returns floats.
 type timeOp struct {
 	op     ew.Op
 	result byte
@@ -45,11 +45,11 @@ var timeOps = map[ew.Op]map[string]timeOp{
 		"Mi": {ew.TimeSubtract, 'M'}, "mi": {ew.TimeSubtract, 'm'}, "im": {ew.TimeSubtract, 'm'},
 	},
 	ew.Multiply: {
-		"mi": {ew.TimeMultiply, 'm'}, "im": {ew.TimeMultiply, 'm'}, "md": {ew.Multiply, 'm'}, "dm": {ew.Multiply, 'm'},
+		"mi": {ew.TimeMultiply, 'm'}, "im": {ew.TimeMultiply, 'm'},
 	},
-	ew.Divide: {"mi": {ew.TimeDivide, 'm'}, "md": {ew.Divide, 'm'}, "mm": {ew.Divide, 'd'}},
+	ew.Divide: {"mi": {ew.TimeDivide, 'm'}},
 	// By a number NumPy rounds towards zero here too.
-	ew.FloorDivide:  {"mi": {ew.TimeDivide, 'm'}, "md": {ew.Divide, 'm'}, "mm": {ew.TimeQuotient, 'q'}},
+	ew.FloorDivide:  {"mi": {ew.TimeDivide, 'm'}, "mm": {ew.TimeQuotient, 'q'}},
 	ew.Remainder:    {"mm": {ew.TimeRemainder, 'm'}},
 	ew.Maximum:      {"MM": {ew.TimeMaximum, 'M'}, "mm": {ew.TimeMaximum, 'm'}},
 	ew.Minimum:      {"MM": {ew.TimeMinimum, 'M'}, "mm": {ew.TimeMinimum, 'm'}},
@@ -86,9 +86,6 @@ func (c *call) resolveTimes() error {
 		case c.operation.countsTimes(in.dtype):
 			kinds[i] = 'i'
 			continue
-		case in.dtype.IsFloat():
-			kinds[i] = 'd'
-			continue
 		default:
 			kinds[i] = '-'
 			continue
@@ -120,14 +117,8 @@ func (c *call) resolveTimes() error {
 		c.result = Timedelta64(unit.Unit(), unit.Step())
 	case 'q':
 		c.result = Int64
-	case 'd':
-		c.result = Float64
 	default:
 		c.result = Bool
-	}
-	if c.byFloats = do.op == ew.Multiply || do.op == ew.Divide; c.byFloats {
-		c.unit = Timedelta64(unit.Unit(), unit.Step())
-		return nil
 	}
 	for i := range c.n {
 		if err := c.inUnit(i, unit); err != nil {
