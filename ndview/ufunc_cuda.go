@@ -386,8 +386,8 @@ func (f family) name(t ew.Type, as form) string {
 	return "quiver_" + familyNames[f] + "_" + typeNames[t] + [forms]string{"_dense", "_rows", "_nest"}[as]
 }
 
-// kernelCache remembers a kernel on the latest devices that used it: a lookup by name
-// costs more than a launch.
+// kernelCache remembers a kernel on the latest devices that used it, so that a launch
+// neither builds the kernel's name nor looks it up.
 type kernelCache [4]atomic.Pointer[loadedKernel]
 
 type loadedKernel struct {

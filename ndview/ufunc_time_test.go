@@ -12,7 +12,7 @@ import (
 	"github.com/quiver-gpu/quiver/ndview"
 )
 
-func TestOperationsOnTimesAreNumPys(t *testing.T) {
+func TestOperationsOnTimesMatchNumPy(t *testing.T) {
 	var golden struct {
 		Values map[string][]float64
 		Cases  []struct {
@@ -26,12 +26,12 @@ func TestOperationsOnTimesAreNumPys(t *testing.T) {
 		ndview.Timedelta64(ndview.Millisecond, 1), ndview.Int64, ndview.Int32, ndview.Float64, ndview.Bool, ndview.Uint64)
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
 		operand := func(name string, shape ...int64) *ndview.NDBuffer {
-			values := fromHost(t, dev, ndview.Float64, golden.Values[name], shape...) // all are whole, or floats
+			values := fromHost(t, dev, ndview.Float64, golden.Values[name], shape...) // all are integers or floats
 			a, err := values.AsType(types[name], ndview.OrderC, ndview.CastUnsafe)
 			return own(t, a, err)
 		}
 		for _, c := range golden.Cases {
-			about := fmt.Sprint(c.F, c.Types)
+			message := fmt.Sprint(c.F, c.Types)
 			var got *ndview.NDBuffer
 			var err error
 			if len(c.Types) == 1 {
@@ -40,25 +40,25 @@ func TestOperationsOnTimesAreNumPys(t *testing.T) {
 				got, err = binaryOperations[c.F].Of(operand(c.Types[0], 4, 1), operand(c.Types[1], 4))
 			}
 			if c.DType == "" {
-				assert.ErrorIs(t, err, ndview.ErrDType, about)
+				assert.ErrorIs(t, err, ndview.ErrDType, message)
 				continue
 			}
 			own(t, got, err)
-			require.Equal(t, c.DType, got.DType().String(), about)
+			require.Equal(t, c.DType, got.DType().String(), message)
 			if got.DType() == ndview.Bool {
 				var bools []byte
 				for _, v := range c.Values {
 					bools = append(bools, byte(v))
 				}
-				require.Equal(t, bools, elements(t, got), about)
+				require.Equal(t, bools, elements(t, got), message)
 				continue
 			}
-			require.Equal(t, c.Values, slice[int64](elements(t, got)), about)
+			require.Equal(t, c.Values, slice[int64](elements(t, got)), message)
 		}
 	})
 }
 
-func TestTimesTakeGoTimes(t *testing.T) {
+func TestTimesCombineWithGoTimes(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
 		days := fromHost(t, dev, ndview.Datetime64(ndview.Day, 1), []int64{0, 1}, 2)
 		got, err := ndview.Add.Of(days, 90*time.Minute)
