@@ -11,16 +11,17 @@ import (
 	"github.com/quiver-gpu/quiver/ndview/internal/layout"
 )
 
-// Options says how New makes an array.
+// Options are the options of New.
 type Options struct {
-	// Order is in which order the elements are to lie: OrderF, or C for any
-	// other, since there is no array to be like.
+	// Order is the order in memory: OrderF, or C for any other, because no array
+	// exists to imitate.
 	Order Order
-	// Fill is what Fill writes to the elements, which are undefined without it.
+	// Fill is the value of the elements, see [NDBuffer.Fill]. If it is nil they are
+	// undefined.
 	Fill any
 }
 
-// New returns an array without gaps on a device.
+// New returns a contiguous array on a device. The caller owns its one reference.
 func New(dev arrowbuf.Device, dtype DType, shape []int64, o Options) (*NDBuffer, error) {
 	if err := o.Order.check(); err != nil {
 		return nil, err
@@ -35,7 +36,7 @@ func New(dev arrowbuf.Device, dtype DType, shape []int64, o Options) (*NDBuffer,
 	return a, err
 }
 
-// newArray makes an array in memory that alloc takes.
+// newArray returns an array in memory that alloc returns.
 func newArray(dev arrowbuf.Device, alloc func(arrowbuf.Device, int64) (arrowbuf.Buffer, error),
 	dtype DType, shape []int64, order Order) (*NDBuffer, error) {
 	n, err := byteCount(dtype, shape)
@@ -57,11 +58,11 @@ func newArray(dev arrowbuf.Device, alloc func(arrowbuf.Device, int64) (arrowbuf.
 	return FromBuffer(buf, dtype, 0, shape, strides)
 }
 
-// Full returns an array in C order on a device, all elements of which are one
-// value, see [NDBuffer.Fill].
+// Full returns an array in C order on a device whose elements are all value, see
+// [NDBuffer.Fill].
 func Full(dev arrowbuf.Device, dtype DType, value any, shape ...int64) (*NDBuffer, error) {
 	if value == nil {
-		return nil, fmt.Errorf("an array full of nil: want a value: %w", ErrDType)
+		return nil, fmt.Errorf("ndview.Full: nil value: %w", ErrDType)
 	}
 	return New(dev, dtype, shape, Options{Fill: value})
 }
@@ -71,7 +72,7 @@ func Empty(dev arrowbuf.Device, dtype DType, shape ...int64) (*NDBuffer, error) 
 	return New(dev, dtype, shape, Options{})
 }
 
-// Zeros returns an array in C order on a device, all bytes of which are 0.
+// Zeros returns an array in C order on a device whose bytes are all 0.
 func Zeros(dev arrowbuf.Device, dtype DType, shape ...int64) (*NDBuffer, error) {
 	a, err := New(dev, dtype, shape, Options{})
 	if err != nil {
@@ -84,9 +85,9 @@ func Zeros(dev arrowbuf.Device, dtype DType, shape ...int64) (*NDBuffer, error) 
 	return a, nil
 }
 
-// Fill writes one value to all elements, of any strides: what [ScalarOf] takes,
-// as the bytes that [Scalar.Bytes] makes of it. So a -0 is kept, and all bits of
-// a NaN that has the type of a already.
+// Fill writes one value, which [ScalarOf] accepts, to all elements, converted by
+// [Scalar.Bytes]. The sign of zero is kept, and the bits of a NaN of the array's
+// type.
 func (a *NDBuffer) Fill(value any) error {
 	s, err := ScalarOf(value)
 	if err != nil {
@@ -102,7 +103,7 @@ func (a *NDBuffer) Fill(value any) error {
 // Zero sets every byte of the elements to 0.
 func (a *NDBuffer) Zero() error { return a.fillBits(make([]byte, a.dtype.Size())) }
 
-// fillBits writes the bytes of one element to all.
+// fillBits writes the bytes of one element to all elements.
 func (a *NDBuffer) fillBits(element []byte) error {
 	release, err := holdToWrite(a)
 	if err != nil {
@@ -130,16 +131,16 @@ func (a *NDBuffer) fillBits(element []byte) error {
 	return a.copyStretched(one)
 }
 
-// launchFill fills gapless memory from a place of the buffer on.
+// launchFill fills contiguous memory that begins at an offset of the buffer.
 func (a *NDBuffer) launchFill(start int64, element []byte) error {
-	turn := (int64(a.buf.Address()) + start) % 16
+	phase := (int64(a.buf.Address()) + start) % 16
 	var pattern [16]byte
 	for i := range pattern {
-		pattern[i] = element[(int64(i)+16-turn)%int64(len(element))]
+		pattern[i] = element[(int64(i)+16-phase)%int64(len(element))]
 	}
 	low, high := binary.LittleEndian.Uint64(pattern[:8]), binary.LittleEndian.Uint64(pattern[8:])
-	return launch.Items(a.Device(), fillProgram, "quiver_fill", a.NBytes()+turn, 16,
-		launch.InOut(a.buf, start), a.NBytes(), uint32(turn), low, high)
+	return launch.Items(a.Device(), fillProgram, "quiver_fill", a.NBytes()+phase, 16,
+		launch.InOut(a.buf, start), a.NBytes(), uint32(phase), low, high)
 }
 
 var fillProgram = launch.Program("fill", map[string]cudabuf.HostKernel{"quiver_fill": func(l *cudabuf.HostLaunch) {
@@ -149,21 +150,21 @@ var fillProgram = launch.Program("fill", map[string]cudabuf.HostKernel{"quiver_f
 	cpu.Fill(launch.Reached(l, 0, 0, n), n, pattern, int64(l.Uint32(2)))
 }})
 
-// Tril is a copy in C order of what lies on and below a diagonal of the last two
-// axes, and 0 elsewhere: element [.., i, j] is kept if j-i <= k. k is 0 for the
-// main diagonal, negative for one below it. Of one axis the elements are the rows
-// of a square, as in NumPy; without an axis the error is ErrShape, and ErrDType
-// for elements of other sizes than 1, 2, 4, 8 and 16 bytes.
+// Tril returns a copy in C order with the elements on and below a diagonal of the
+// last two axes, and 0 elsewhere: element [.., i, j] is kept if j-i <= k. k is 0 for
+// the main diagonal and negative below it. An array of one axis is repeated as the
+// rows of a square, as in NumPy. It returns ErrShape for an array without axes, and
+// ErrDType for elements that are not of 1, 2, 4, 8 or 16 bytes.
 func (a *NDBuffer) Tril(k int64) (*NDBuffer, error) { return a.triangle(k, false) }
 
-// Triu is Tril for what lies on and above the diagonal: j-i >= k.
+// Triu is Tril for the elements on and above the diagonal: j-i >= k.
 func (a *NDBuffer) Triu(k int64) (*NDBuffer, error) { return a.triangle(k, true) }
 
-// TrilInPlace is Tril in the array itself, which has two axes at least.
-func (a *NDBuffer) TrilInPlace(k int64) error { return a.cutTriangle(k, false) }
+// TrilInPlace is Tril in the array itself, which must have at least two axes.
+func (a *NDBuffer) TrilInPlace(k int64) error { return a.triangleInPlace(k, false) }
 
-// TriuInPlace is Triu in the array itself, which has two axes at least.
-func (a *NDBuffer) TriuInPlace(k int64) error { return a.cutTriangle(k, true) }
+// TriuInPlace is Triu in the array itself, which must have at least two axes.
+func (a *NDBuffer) TriuInPlace(k int64) error { return a.triangleInPlace(k, true) }
 
 func (a *NDBuffer) triangle(k int64, upper bool) (*NDBuffer, error) {
 	if len(a.shape) == 1 {
@@ -201,7 +202,7 @@ func (a *NDBuffer) triangle(k int64, upper bool) (*NDBuffer, error) {
 	return out, nil
 }
 
-func (a *NDBuffer) cutTriangle(k int64, upper bool) error {
+func (a *NDBuffer) triangleInPlace(k int64, upper bool) error {
 	release, err := holdToWrite(a)
 	if err != nil {
 		return err
@@ -224,26 +225,26 @@ func (a *NDBuffer) cutTriangle(k int64, upper bool) error {
 func (a *NDBuffer) checkTriangle() error {
 	switch size := a.dtype.Size(); {
 	case len(a.shape) < 2:
-		return fmt.Errorf("a triangle of an array of %d axes, of 2 or more: %w", len(a.shape), ErrShape)
+		return fmt.Errorf("a triangle of an array of %d axes, want 2 or more: %w", len(a.shape), ErrShape)
 	case size > 16 || 16%size != 0:
 		return fmt.Errorf("a triangle of %s, elements of %d bytes: want 1, 2, 4, 8 or 16: %w", a.dtype, size, ErrDType)
 	}
 	return nil
 }
 
-// isMatrices tells whether the matrices lie as the kernel takes them: one after the
-// other, of whole elements.
+// isMatrices reports whether the matrices are contiguous and aligned, as the kernel
+// requires.
 func (a *NDBuffer) isMatrices() bool { return a.IsContiguous() && a.aligned() }
 
-// writeTriangle writes what is kept of such matrices, and 0 elsewhere. out
-// may be a itself.
+// writeTriangle writes the triangles of such matrices, and 0 elsewhere. out may be
+// a.
 func writeTriangle(out, a *NDBuffer, k int64, upper bool) error {
 	if a.Size() == 0 {
 		return nil
 	}
 	n, size := len(a.shape), a.dtype.Size()
 	t := cpu.Triangle{Vectors: a.Size(), Rows: a.shape[n-2], Columns: a.shape[n-1], Vector: 1}
-	// Beyond the matrix one diagonal is as another, and sums do not wrap.
+	// Diagonals outside the matrix are equal; the limits prevent overflow.
 	t.Diagonal = max(-t.Rows, min(k, t.Columns))
 	if upper {
 		t.Upper = 1
