@@ -1,19 +1,38 @@
-package ndview
+package kernel
 
 import (
+	"encoding/binary"
 	"fmt"
 	"strings"
 
 	"github.com/quiver-gpu/quiver/ndview/internal/layout"
 )
 
-// given is text of the caller's on lines of its own, so that it may end with a comment
-// and have directives, which errors of the compiler count from its first.
-func given(what, text string) string {
-	return fmt.Sprintf("\n#line 1 \"%s\"\n%s\n#line 1 \"quiver\"\n", what, text)
+// userText puts the caller's C++ on lines of its own: it may end with a comment and
+// contain directives. The compiler's errors count its lines from 1, in a file of the
+// given name.
+func userText(file, text string) string {
+	return fmt.Sprintf("\n#line 1 \"%s\"\n%s\n#line 1 \"quiver\"\n", file, text)
 }
 
-// prelude are the types of elements that CUDA C++ does not have by itself.
+// appendWords appends values to the bytes of a C struct of long longs.
+func appendWords(raw []byte, values ...int64) []byte {
+	for _, v := range values {
+		raw = binary.NativeEndian.AppendUint64(raw, uint64(v))
+	}
+	return raw
+}
+
+// appendNest appends the extents of loops, then each array's strides.
+func appendNest(raw []byte, n layout.Nest) []byte {
+	raw = appendWords(raw, n.Shape...)
+	for _, strides := range n.Strides {
+		raw = appendWords(raw, strides...)
+	}
+	return raw
+}
+
+// prelude defines element types that CUDA C++ lacks.
 const prelude = `
 struct quiver_half {
 	unsigned short bits;
@@ -42,8 +61,8 @@ template <class T> __device__ bool operator==(quiver_complex<T> a, quiver_comple
 template <class T> __device__ bool operator!=(quiver_complex<T> a, quiver_complex<T> b) { return !(a == b); }
 `
 
-// writeIndex names the types that count elements and bytes.
-func writeIndex(s *strings.Builder, small bool) {
+// writeIndexTypes defines the types that count elements and bytes.
+func writeIndexTypes(s *strings.Builder, small bool) {
 	if small {
 		s.WriteString("typedef unsigned int quiver_index;\ntypedef int quiver_bytes;\n")
 		return
@@ -51,11 +70,11 @@ func writeIndex(s *strings.Builder, small bool) {
 	s.WriteString("typedef unsigned long long quiver_index;\ntypedef long long quiver_bytes;\n")
 }
 
-// parameterList are the parameters of a kernel for its arguments.
-func parameterList(args []KernelArg) string {
+// parameterList returns the C++ parameters of a kernel for its arguments.
+func parameterList(args []Arg) string {
 	var s strings.Builder
 	for _, arg := range args {
-		c, _ := cType(arg.DType)
+		c, _ := storageType(arg.DType)
 		switch {
 		case arg.Scalar:
 			fmt.Fprintf(&s, "%s quiver_p_%s, ", c, arg.Name)
@@ -68,17 +87,18 @@ func parameterList(args []KernelArg) string {
 	return s.String()
 }
 
-// writeTypes declares NAME_t for each argument.
-func writeTypes(s *strings.Builder, args []KernelArg) {
+// writeVariableTypes declares NAME_t for each argument.
+func writeVariableTypes(s *strings.Builder, args []Arg) {
 	for _, arg := range args {
-		fmt.Fprintf(s, "\ttypedef %s %s_t;\n", computed(arg.DType), arg.Name)
+		fmt.Fprintf(s, "\ttypedef %s %s_t;\n", variableType(arg.DType), arg.Name)
 	}
 }
 
-// writePlaces takes a number of an element apart into the turns of the loops,
-// and adds up how far each array's element is from its first: quiver_d, one for
-// each array.
-func writePlaces(s *strings.Builder, number, extent, stride string, nest layout.Nest, sizes []int64) {
+// writeOffsets computes quiver_d: per array, the bytes from its first element to the
+// element of a number. It divides the number into the indices of the loops. The stride
+// of a single loop is a constant in the source if it is 0 or the size of an element, so
+// that the compiler knows which accesses are contiguous.
+func writeOffsets(s *strings.Builder, number, extent, stride string, nest layout.Nest, sizes []int64) {
 	fmt.Fprintf(s, "\t\tquiver_bytes quiver_d[%d] = {};\n", len(sizes))
 	if len(nest.Shape) == 1 {
 		for i, size := range sizes {
@@ -103,11 +123,11 @@ func writePlaces(s *strings.Builder, number, extent, stride string, nest layout.
 `, number, len(nest.Shape)-1, extent, len(sizes), stride)
 }
 
-// writeLoads declares the arguments' variables.
-func writeLoads(s *strings.Builder, args []KernelArg) {
+// writeLoads declares and reads the arguments' variables.
+func writeLoads(s *strings.Builder, args []Arg) {
 	array := 0
 	for _, arg := range args {
-		c, _ := cType(arg.DType)
+		c, _ := storageType(arg.DType)
 		name := arg.Name
 		if arg.Scalar {
 			fmt.Fprintf(s, "\t\tconst %s_t %s = quiver_p_%s;\n", name, name, name)
