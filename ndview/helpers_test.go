@@ -156,3 +156,11 @@ func numpyType(t testing.TB, s string) ndview.DType {
 	require.NoError(t, err)
 	return dtype
 }
+
+// view registers the release of the view that a method returns.
+func view(t *testing.T) func(a *ndview.NDBuffer, err error) *ndview.NDBuffer {
+	return func(a *ndview.NDBuffer, err error) *ndview.NDBuffer {
+		t.Helper()
+		return own(t, a, err)
+	}
+}
