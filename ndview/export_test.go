@@ -2,8 +2,8 @@ package ndview
 
 import "testing"
 
-// CutWalks lets kernels that follow indices do at most so many items a launch for
-// the time of a test, as they do 2^31-1 else.
+// CutWalks limits the items per launch of kernels that index, otherwise 2^31-1, during
+// a test.
 func CutWalks(t testing.TB, most int64) {
 	before := maxItems
 	maxItems = most
@@ -18,8 +18,8 @@ func LimitLaunches(vectors, step int64) (undo func()) {
 	return func() { maxVectors, maxStep = v, s }
 }
 
-// UseBuckets lets indices be followed bucket by bucket where there are that many,
-// into a source of any size, for the time of a test.
+// UseBuckets lowers the least number of indices that are sorted into buckets, and sets
+// the size of a bucket in bytes, during a test.
 func UseBuckets(t testing.TB, indices, bucket int64) {
 	before := bucketing
 	bucketing = bucketLimits{minIndices: indices, minSource: 0, bucketSize: bucket, minReads: 1, farApart: 64}
