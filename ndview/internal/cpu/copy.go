@@ -1,6 +1,9 @@
 package cpu
 
 import (
+	"encoding/binary"
+	"math/bits"
+	"sync"
 	"unsafe"
 
 	"github.com/quiver-gpu/quiver/ndview/internal/layout"
@@ -111,46 +114,6 @@ func copyPlane[T unit](dst, src unsafe.Pointer, p plane, on *sheet) {
 	}
 }
 
-// transpose goes through a plane in squares, since what is near a unit in the
-// source was read with it.
-func transpose[T unit](dst, src unsafe.Pointer, p plane, on *sheet) {
-	width := int64(unsafe.Sizeof(*new(T)))
-	across := block / width // units of a line of the source
-	along := across         // and of the destination, but loops are not to be too short
-	if width >= 8 {
-		along = 32
-	}
-	square := &squares[width]
-	turns := square.many != nil && p.inner.dst == width && p.outer.src == width
-	if turns {
-		along = side
-	}
-	for j := int64(0); j < p.inner.n; j += along {
-		for i := int64(0); i < p.outer.n; i += across {
-			to, from := unsafe.Add(dst, i*p.outer.dst+j*p.inner.dst), unsafe.Add(src, i*p.outer.src+j*p.inner.src)
-			lines, n := min(across, p.outer.n-i), min(along, p.inner.n-j)
-			if row := n * width; on.streams && on.takes(to, p.outer.dst, row) {
-				if at := unsafe.Pointer(&on.bytes); turns && lines >= square.columns && n >= square.rows {
-					square.turn(at, row, from, p.inner.src, width, lines, n)
-				} else {
-					copyLines[T](at, from, line{lines, row, p.outer.src}, line{n, width, p.inner.src})
-				}
-				on.stream(to, p.outer.dst, lines, row)
-				continue
-			}
-			if turns && lines == across && n == side {
-				on.turn(square, to, p.outer.dst, from, p.inner.src, width)
-				continue
-			}
-			if turns && lines >= square.columns && n >= square.rows {
-				square.turn(to, p.outer.dst, from, p.inner.src, width, lines, n)
-				continue
-			}
-			copyLines[T](to, from, line{lines, p.outer.dst, p.outer.src}, line{n, p.inner.dst, p.inner.src})
-		}
-	}
-}
-
 func copyLines[T unit](dst, src unsafe.Pointer, lines, each line) {
 	for k := range lines.n {
 		copyLine[T](unsafe.Add(dst, k*lines.dst), unsafe.Add(src, k*lines.src), each)
@@ -169,4 +132,149 @@ func CopyBytes(dst, src []byte) {
 func overlap(a, b []byte) bool {
 	x, y := uintptr(unsafe.Pointer(&a[0])), uintptr(unsafe.Pointer(&b[0]))
 	return x < y+uintptr(len(b)) && y < x+uintptr(len(a))
+}
+
+// line is a loop: so many units at steps of bytes.
+type line struct{ n, dst, src int64 }
+
+// copyLine copies units one by one.
+func copyLine[T unit](dst, src unsafe.Pointer, l line) {
+	width := int64(unsafe.Sizeof(*new(T)))
+	switch {
+	case l.dst == width && l.src == width:
+		copy(unsafe.Slice((*T)(dst), l.n), unsafe.Slice((*T)(src), l.n))
+	case l.dst == width:
+		done := int64(0)
+		if l.src > 0 && l.src%width == 0 {
+			done = everyNth(dst, src, width, l.src/width, l.n)
+		} else if width <= 8 && l.src == -width {
+			done = reverse(dst, src, width, l.n)
+		}
+		readLine(unsafe.Slice((*T)(dst), l.n), src, l.src, done)
+	case l.src == width:
+		writeLine(dst, l.dst, unsafe.Slice((*T)(src), l.n))
+	default:
+		for i := range l.n {
+			*(*T)(unsafe.Add(dst, i*l.dst)) = *(*T)(unsafe.Add(src, i*l.src))
+		}
+	}
+}
+
+// readLine copies units from the i-th on. Addresses are made of those of units
+// only, none beyond the last.
+func readLine[T unit](dst []T, src unsafe.Pointer, step, i int64) {
+	for ; i+4 <= int64(len(dst)); i += 4 {
+		to, from := dst[i:i+4], unsafe.Add(src, i*step)
+		to[0] = *(*T)(from)
+		to[1] = *(*T)(unsafe.Add(from, step))
+		to[2] = *(*T)(unsafe.Add(from, 2*step))
+		to[3] = *(*T)(unsafe.Add(from, 3*step))
+	}
+	for ; i < int64(len(dst)); i++ {
+		dst[i] = *(*T)(unsafe.Add(src, i*step))
+	}
+}
+
+func writeLine[T unit](dst unsafe.Pointer, step int64, src []T) {
+	i := int64(0)
+	for ; i+4 <= int64(len(src)); i += 4 {
+		to, from := unsafe.Add(dst, i*step), src[i:i+4]
+		*(*T)(to) = from[0]
+		*(*T)(unsafe.Add(to, step)) = from[1]
+		*(*T)(unsafe.Add(to, 2*step)) = from[2]
+		*(*T)(unsafe.Add(to, 3*step)) = from[3]
+	}
+	for ; i < int64(len(src)); i++ {
+		*(*T)(unsafe.Add(dst, i*step)) = src[i]
+	}
+}
+
+// reverse copies units of up to 8 bytes that lie backwards, in vectors and words, as
+// far as whole words go. It returns how many were copied.
+func reverse(dst, src unsafe.Pointer, width, n int64) int64 {
+	words := n * width / 8
+	for w := reverseVectors(dst, src, width, n) * width / 8; w < words; w++ {
+		x := load(src, -8*w-8+width)
+		switch width {
+		case 1:
+			x = bits.ReverseBytes64(x)
+		case 2:
+			x = bits.ReverseBytes64(x)
+			x = x>>8&0x00ff00ff00ff00ff | x&0x00ff00ff00ff00ff<<8
+		case 4:
+			x = bits.RotateLeft64(x, 32)
+		}
+		store(dst, 8*w, x)
+	}
+	return words * 8 / width
+}
+
+// streamed is from how many bytes on, read and written, a result is written past
+// the caches: it would not stay there, and each line of it would be read from memory
+// first.
+var streamed = int64(36 << 20)
+
+// Streams tells whether the result of an operation that reads and writes so many
+// bytes is to be streamed.
+func Streams(bytes int64) bool { return streams && bytes >= streamed }
+
+// Stream copies n bytes past the caches. Others see them after StreamEnd only.
+func Stream(dst, src unsafe.Pointer, n int64) {
+	head := min(-int64(uintptr(dst))&(block-1), n)
+	if head > 0 {
+		copyBytes(dst, src, head)
+	}
+	if lines := (n - head) / block; lines > 0 {
+		streamLines(unsafe.Add(dst, head), unsafe.Add(src, head), lines)
+		head += lines * block
+	}
+	if head < n {
+		copyBytes(unsafe.Add(dst, head), unsafe.Add(src, head), n-head)
+	}
+}
+
+func copyBytes(dst, src unsafe.Pointer, n int64) {
+	copy(unsafe.Slice((*byte)(dst), n), unsafe.Slice((*byte)(src), n))
+}
+
+// StreamBlock is how many bytes of a result are made in the cache at a time: so few
+// that the processor begins with the next while those before go to memory.
+const StreamBlock = 2 << 10
+
+var streamBlocks = sync.Pool{New: func() any { return new([StreamBlock / 8]uint64) }}
+
+// SwapBytes turns around the bytes of numbers of size bytes, 2, 4 or 8, of which
+// n bytes are. dst may be src.
+func SwapBytes(dst, src unsafe.Pointer, n, size int64) {
+	Parallel(n/size, grain/size, func(lo, hi int64) {
+		to, from, n := unsafe.Add(dst, lo*size), unsafe.Add(src, lo*size), (hi-lo)*size
+		done := swapMany(to, from, n, size)
+		swapWords(unsafe.Slice((*byte)(to), n)[done:], unsafe.Slice((*byte)(from), n)[done:], size)
+	})
+}
+
+// swapWords is SwapBytes in words.
+func swapWords(out, in []byte, size int64) {
+	i := 0
+	for ; i+8 <= len(in); i += 8 {
+		binary.LittleEndian.PutUint64(out[i:], swapWord(binary.LittleEndian.Uint64(in[i:]), size))
+	}
+	if i < len(in) { // less than 8 bytes
+		var word [8]byte
+		copy(word[:], in[i:])
+		binary.LittleEndian.PutUint64(word[:], swapWord(binary.LittleEndian.Uint64(word[:]), size))
+		copy(out[i:], word[:])
+	}
+}
+
+func swapWord(v uint64, size int64) uint64 {
+	switch size {
+	case 2:
+		const low = 0x00ff00ff00ff00ff
+		return v>>8&low | v&low<<8
+	case 4:
+		return bits.RotateLeft64(bits.ReverseBytes64(v), 32)
+	default:
+		return bits.ReverseBytes64(v)
+	}
 }

@@ -4,7 +4,255 @@ import (
 	"encoding/binary"
 	"math/bits"
 	"unsafe"
+
+	"github.com/quiver-gpu/quiver/ndview/internal/bitmap"
 )
+
+// Tile is how many elements of a mask are counted, and listed, at a time.
+const Tile = 4096
+
+// Tiles is how many tiles a mask of n elements has.
+func Tiles(n int64) int64 { return (n + Tile - 1) / Tile }
+
+const lows = 0x0101010101010101
+
+// trueBytes has 1 in each byte of a word that is not 0.
+func trueBytes(word uint64) uint64 {
+	word |= word >> 4 & (lows * 0x0f)
+	word |= word >> 2 & (lows * 0x03)
+	return (word | word>>1&lows) & lows
+}
+
+// tile is tile t of a mask.
+func tile(mask []byte, t int64) []byte {
+	return mask[t*Tile : min((t+1)*Tile, int64(len(mask)))]
+}
+
+// CountTiles writes how many elements of each tile are true.
+func CountTiles(mask []byte, counts []uint32) {
+	Parallel(int64(len(counts)), grain/Tile, func(lo, hi int64) {
+		for t := lo; t < hi; t++ {
+			part := tile(mask, t)
+			n, done := countBlocks(part)
+			part = part[done:]
+			for ; len(part) >= 32; part = part[32:] {
+				n += countTrue((*[32]byte)(part))
+			}
+			for ; len(part) >= 8; part = part[8:] {
+				n += bits.OnesCount64(trueBytes(binary.NativeEndian.Uint64(part)))
+			}
+			for _, b := range part {
+				if b != 0 {
+					n++
+				}
+			}
+			counts[t] = uint32(n)
+		}
+	})
+}
+
+// countTrue adds up words as bytes, of which each is 1 or 0.
+func countTrue(part *[32]byte) int {
+	a, b := binary.NativeEndian.Uint64(part[:]), binary.NativeEndian.Uint64(part[8:])
+	c, d := binary.NativeEndian.Uint64(part[16:]), binary.NativeEndian.Uint64(part[24:])
+	if (a|b|c|d)&^lows != 0 {
+		a, b, c, d = trueBytes(a), trueBytes(b), trueBytes(c), trueBytes(d)
+	}
+	return int((a + b + c + d) * lows >> 56)
+}
+
+// atMost1 tells whether all bytes are 0 or 1.
+func atMost1(x []byte) bool {
+	done, ok := atMost1Blocks(x)
+	if !ok {
+		return false
+	}
+	for x = x[done:]; len(x) >= 8; x = x[8:] {
+		if binary.NativeEndian.Uint64(x)&^lows != 0 {
+			return false
+		}
+	}
+	for _, b := range x {
+		if b > 1 {
+			return false
+		}
+	}
+	return true
+}
+
+// ScanTiles writes the sum of the counts before each tile, and of all behind the
+// last.
+func ScanTiles(counts []uint32, starts []int64) {
+	sum := int64(0)
+	for t, c := range counts {
+		starts[t] = sum
+		sum += int64(c)
+	}
+	starts[len(counts)] = sum
+}
+
+// eachTile calls do with each tile of which some element is true: its first
+// element, what of the mask it is, and which of all true elements are its own.
+func eachTile(mask []byte, starts []int64, do func(base int64, part []byte, first, last int64)) {
+	Parallel(Tiles(int64(len(mask))), grain/Tile, func(lo, hi int64) {
+		for t := lo; t < hi; t++ {
+			if starts[t] < starts[t+1] {
+				do(t*Tile, tile(mask, t), starts[t], starts[t+1])
+			}
+		}
+	})
+}
+
+// pack writes those elements of src at which a mask is true, as many as dst has,
+// one after the other. Most masks are hard to foretell, so it writes each element
+// and goes on only if that was true.
+func pack[T unit](part []byte, src, dst []T) {
+	src = src[:len(part)]
+	k, i := 0, 0
+	for ; len(part)-i >= 8 && len(dst)-k >= 8; i += 8 {
+		word := binary.LittleEndian.Uint64(part[i:])
+		if word == 0 {
+			continue
+		}
+		set, from := trueBytes(word), src[i:i+8]
+		switch {
+		case set == lows:
+			*(*[8]T)(dst[k : k+8]) = [8]T(from)
+			k += 8
+			continue
+		case set&(set-1) == 0:
+			dst[k] = from[bits.TrailingZeros64(set)/8&7]
+			k++
+			continue
+		}
+		for b := range from {
+			dst[k&(1<<62-1)] = from[b]
+			k += int(set >> (8 * b) & 1)
+		}
+	}
+	for ; k < len(dst) && len(part)-i >= 8; i += 8 {
+		from := src[i : i+8]
+		for set := trueBytes(binary.LittleEndian.Uint64(part[i:])); set != 0; set &= set - 1 {
+			dst[k] = from[bits.TrailingZeros64(set)/8&7]
+			k++
+		}
+	}
+	for ; k < len(dst); i++ {
+		dst[k] = src[i]
+		if part[i] != 0 {
+			k++
+		}
+	}
+}
+
+// ramp is 0, 1, 2, ... up to a tile.
+var ramp = func() (r [Tile]uint16) {
+	for i := range r {
+		r[i] = uint16(i)
+	}
+	return r
+}()
+
+// Compact writes those elements of in, of width bytes, 1, 2, 4, 8 or 16, at which
+// the mask is true, one after the other to out.
+func Compact(mask []byte, starts []int64, in, out unsafe.Pointer, width int64) {
+	compacts[width](mask, starts, in, out)
+}
+
+var compacts = map[int64]func([]byte, []int64, unsafe.Pointer, unsafe.Pointer){
+	1: compact[uint8], 2: compact[uint16], 4: compact[uint32], 8: compact[uint64], 16: compact[[2]uint64],
+}
+
+func compact[T unit](mask []byte, starts []int64, in, out unsafe.Pointer) {
+	from, all := unsafe.Slice((*T)(in), len(mask)), unsafe.Slice((*T)(out), starts[len(starts)-1])
+	eachTile(mask, starts, func(base int64, part []byte, first, last int64) {
+		src, dst := from[base:], all[first:last]
+		if len(dst) > Tile/few {
+			pack(part, src, dst)
+			return
+		}
+		var places [Tile / few]uint64
+		list(part, 0, places[:len(dst)])
+		for k := range dst {
+			dst[k] = src[places[k]]
+		}
+	})
+}
+
+// few is of how many elements one is chosen where listing those is faster than
+// looking at all.
+const few = 16
+
+// Expand writes elements of width bytes, 1, 2, 4, 8 or 16, one after the other
+// from in, or one again and again if step is 0, to those of out at which the mask
+// is true.
+func Expand(mask []byte, starts []int64, in unsafe.Pointer, step int64, out unsafe.Pointer, width int64) {
+	expands[width](mask, starts, in, step, out)
+}
+
+var expands = map[int64]func([]byte, []int64, unsafe.Pointer, int64, unsafe.Pointer){
+	1: expand[uint8], 2: expand[uint16], 4: expand[uint32], 8: expand[uint64], 16: expand[[2]uint64],
+}
+
+func expand[T unit](mask []byte, starts []int64, in unsafe.Pointer, step int64, out unsafe.Pointer) {
+	from, all := unsafe.Slice((*T)(in), (starts[len(starts)-1]-1)*step+1), unsafe.Slice((*T)(out), len(mask))
+	eachTile(mask, starts, func(base int64, part []byte, first, last int64) {
+		var list [Tile]uint16
+		chosen, to := list[:last-first], all[base:]
+		pack(part, ramp[:], chosen)
+		if step == 0 {
+			for _, i := range chosen {
+				to[i] = from[0]
+			}
+			return
+		}
+		for k, v := range from[first:last] {
+			to[chosen[k]] = v
+		}
+	})
+}
+
+// TruePositions writes where the true elements are.
+func TruePositions(mask []byte, starts []int64, out []uint64) {
+	eachTile(mask, starts, func(base int64, part []byte, first, last int64) {
+		list(part, base, out[first:last])
+	})
+}
+
+// list writes the positions of the true elements, as many as out has, where the
+// first element is at position base.
+func list(mask []byte, base int64, out []uint64) {
+	n, done := listBlocks(mask, base, out)
+	listWords(mask[done:], base+int64(done), out[n:])
+}
+
+// listWords is list in words. As pack does, it writes each of eight positions, and
+// the next over it if that was not true.
+func listWords(mask []byte, base int64, out []uint64) {
+	n, i := 0, 0
+	for ; len(mask)-i >= 8 && len(out)-n >= 8; i += 8 {
+		set := trueBytes(binary.LittleEndian.Uint64(mask[i:]))
+		if set == 0 {
+			continue
+		}
+		for b := range 8 {
+			out[n] = uint64(base) + uint64(i+b)
+			n += int(set >> (8 * b) & 1)
+		}
+	}
+	for ; n < len(out) && len(mask)-i >= 8; i += 8 {
+		for set := trueBytes(binary.LittleEndian.Uint64(mask[i:])); set != 0; set &= set - 1 {
+			out[n] = uint64(base) + uint64(i+bits.TrailingZeros64(set)/8)
+			n++
+		}
+	}
+	for ; n < len(out); i++ {
+		if mask[i] != 0 {
+			out[n] = uint64(base) + uint64(i)
+			n++
+		}
+	}
+}
 
 // FillWhere writes the 8 bytes of a pattern over and over, little-endian, to each
 // row of width bytes at which the mask is not 0. dst has len(mask) rows.
@@ -61,6 +309,43 @@ func fillRows(width int64) func(dst, mask []byte, pattern uint64) {
 			for row := dst[int64(i)*width : int64(i+1)*width]; len(row) > 0; {
 				row = row[copy(row, word[:]):]
 			}
+		}
+	}
+}
+
+// UnpackBits writes bits [bitOffset, bitOffset+len(dst)) of a bitmap, whose
+// lowest bit of a byte is first, as bytes of 0 and 1, the other way round when
+// inverted. No byte is read but those of these bits.
+func UnpackBits(dst, bits []byte, bitOffset int64, invert bool) {
+	n := int64(len(dst))
+	Parallel((n+7)/8, grain/8, func(lo, hi int64) {
+		first, end := bitOffset+8*lo, min(8*hi, n)
+		used := bits[first/8 : (bitOffset+end+7)/8]
+		bitmap.Unpack(dst[8*lo:end], used, uint(first%8), invert)
+	})
+}
+
+// PackBits writes bit bitOffset+i for each byte i of src: 1 where it is not 0,
+// the other way round when inverted. The other bits stay.
+func PackBits(bits, src []byte, bitOffset int64, invert bool) {
+	bits = bits[bitOffset/8:]
+	head := min((8-bitOffset%8)%8, int64(len(src)))
+	packOne(bits, src[:head], uint(bitOffset%8), invert)
+	if head > 0 {
+		bits, src = bits[1:], src[head:]
+	}
+	whole := int64(len(src)) / 8
+	Parallel(whole, grain, func(lo, hi int64) { bitmap.Pack(bits[lo:hi], src[8*lo:8*hi], invert) })
+	packOne(bits[whole:], src[8*whole:], 0, invert)
+}
+
+// packOne sets some bits of the first byte.
+func packOne(bits, src []byte, shift uint, invert bool) {
+	for i, v := range src {
+		bit := byte(1) << (shift + uint(i))
+		bits[0] &^= bit
+		if (v != 0) != invert {
+			bits[0] |= bit
 		}
 	}
 }

@@ -1,5 +1,5 @@
 #include "textflag.h"
-#include "castvector_amd64.h"
+#include "cast_amd64.h"
 
 // Casts between floats and the integers that only AVX-512 has instructions for,
 // of n blocks of 32 elements each, n > 0.

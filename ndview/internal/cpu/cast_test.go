@@ -3,6 +3,7 @@ package cpu
 import (
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 	"unsafe"
 
@@ -76,4 +77,19 @@ func TestIntegersOf32BitsAreRoundedOnce(t *testing.T) {
 		casts[from][BFloat16](unsafe.Pointer(&got[0]), unsafe.Pointer(&src[0]), n)
 		require.Equal(t, want, got, "type %d", from)
 	}
+}
+
+func TestLargeCastsAreThoseOfTheirParts(t *testing.T) {
+	n := int(streamed)/4 + 1001
+	src := make([]uint32, n)
+	for i := range src {
+		src[i] = uint32(i * 2654435761)
+	}
+	got, want := make([]float32, n), make([]float32, n)
+	Cast(unsafe.Pointer(&got[0]), unsafe.Pointer(&src[0]), int64(n), Float32, Uint32)
+	for lo := 0; lo < n; lo += 997 {
+		k := min(n-lo, 997)
+		Cast(unsafe.Pointer(&want[lo]), unsafe.Pointer(&src[lo]), int64(k), Float32, Uint32)
+	}
+	require.True(t, slices.Equal(want, got))
 }

@@ -1,5 +1,5 @@
 #include "textflag.h"
-#include "castvector_amd64.h"
+#include "cast_amd64.h"
 
 // Casts for processors with AVX2, of n blocks of 32 elements each, n > 0.
 
@@ -618,3 +618,231 @@ loop:
 	DECQ CX
 	JNZ  loop
 	RET
+
+// Casts to integers of fewer bits, for processors with AVX2. What a float does not
+// fit in becomes the smallest integer of 32 bits, of which the lower bits are taken.
+
+// 32 elements as integers of 32 bits in Y0, Y2, Y4 and Y6.
+
+#define WORDS \
+	VMOVDQU (SI), Y0   \
+	VMOVDQU 32(SI), Y2 \
+	VMOVDQU 64(SI), Y4 \
+	VMOVDQU 96(SI), Y6
+
+#define NARROW_LONGS \
+	LOAD8  \
+	LOWER4
+
+#define NARROW_FLOATS \
+	VCVTTPS2DQ (SI), Y0   \
+	VCVTTPS2DQ 32(SI), Y2 \
+	VCVTTPS2DQ 64(SI), Y4 \
+	VCVTTPS2DQ 96(SI), Y6
+
+#define REALS \
+	NARROW_LONGS             \
+	VCVTTPS2DQ Y0, Y0 \
+	VCVTTPS2DQ Y2, Y2 \
+	VCVTTPS2DQ Y4, Y4 \
+	VCVTTPS2DQ Y6, Y6
+
+#define DOUBLES8(at, x, y) \
+	VCVTTPD2DQY at(SI), x      \
+	VCVTTPD2DQY at+32(SI), X8  \
+	VINSERTI128 $1, X8, y, y
+
+#define NARROW_DOUBLES \
+	DOUBLES8(0, X0, Y0)   \
+	DOUBLES8(64, X2, Y2)  \
+	DOUBLES8(128, X4, Y4) \
+	DOUBLES8(192, X6, Y6)
+
+#define REAL_DOUBLES4(at, x) \
+	VMOVUPD     at(SI), Y8        \
+	VUNPCKLPD   at+32(SI), Y8, Y8 \
+	VPERMQ      $0xD8, Y8, Y8     \
+	VCVTTPD2DQY Y8, x
+
+#define REAL_DOUBLES8(at, x, y) \
+	REAL_DOUBLES4(at, x)     \
+	REAL_DOUBLES4(at+64, X9) \
+	VINSERTI128 $1, X9, y, y
+
+#define REAL_DOUBLES \
+	REAL_DOUBLES8(0, X0, Y0)   \
+	REAL_DOUBLES8(128, X2, Y2) \
+	REAL_DOUBLES8(256, X4, Y4) \
+	REAL_DOUBLES8(384, X6, Y6)
+
+// Y15 has the bits that are taken, so that packing does not saturate. It packs the
+// two halves of vectors apart.
+
+#define CUT \
+	VPAND     Y15, Y0, Y0 \
+	VPAND     Y15, Y2, Y2 \
+	VPAND     Y15, Y4, Y4 \
+	VPAND     Y15, Y6, Y6 \
+	VPACKUSDW Y2, Y0, Y0  \
+	VPACKUSDW Y6, Y4, Y4
+
+#define TO16 \
+	CUT                  \
+	VPERMQ  $0xD8, Y0, Y0 \
+	VPERMQ  $0xD8, Y4, Y4 \
+	VMOVDQU Y0, (DI)      \
+	VMOVDQU Y4, 32(DI)
+
+#define TO8 \
+	CUT                    \
+	VPACKUSWB Y4, Y0, Y0   \
+	VPERMD    Y0, Y13, Y0  \
+	VMOVDQU   Y0, (DI)
+
+#define TO32 \
+	VMOVDQU Y0, (DI)   \
+	VMOVDQU Y2, 32(DI) \
+	VMOVDQU Y4, 64(DI) \
+	VMOVDQU Y6, 96(DI)
+
+// func name(dst, src unsafe.Pointer, n int), of elements of so many bytes.
+#define NARROW(name, SOURCE, size, TO, bits) \
+TEXT name(SB), NOSPLIT, $0-24       \
+	ENTER                           \
+	VPCMPEQD Y15, Y15, Y15          \
+	VPSRLD   $(32-bits), Y15, Y15   \
+	VMOVDQU  mixed<>(SB), Y13      \
+loop:                               \
+	SOURCE                          \
+	TO                              \
+	NEXT(32*size, 4*bits)
+
+NARROW(·n32to16, WORDS, 4, TO16, 16)
+NARROW(·n32to8, WORDS, 4, TO8, 8)
+NARROW(·n64to16, NARROW_LONGS, 8, TO16, 16)
+NARROW(·n64to8, NARROW_LONGS, 8, TO8, 8)
+NARROW(·floatTo16, NARROW_FLOATS, 4, TO16, 16)
+NARROW(·floatTo8, NARROW_FLOATS, 4, TO8, 8)
+NARROW(·doubleTo16, NARROW_DOUBLES, 8, TO16, 16)
+NARROW(·doubleTo8, NARROW_DOUBLES, 8, TO8, 8)
+NARROW(·realTo32, REALS, 8, TO32, 32)
+NARROW(·realTo16, REALS, 8, TO16, 16)
+NARROW(·realTo8, REALS, 8, TO8, 8)
+NARROW(·realDoubleTo32, REAL_DOUBLES, 16, TO32, 32)
+NARROW(·realDoubleTo16, REAL_DOUBLES, 16, TO16, 16)
+NARROW(·realDoubleTo8, REAL_DOUBLES, 16, TO8, 8)
+
+// Casts of integers up to 32 bits to complex numbers, for processors with AVX2. An
+// integer of 64 bits is two of 32, of which Y15 keeps the lower: the real part. The
+// other becomes 0.
+
+#define COMPLEX4(extend, from, to) \
+	extend    from(SI), Y0 \
+	VPAND     Y15, Y0, Y0  \
+	VCVTDQ2PS Y0, Y0       \
+	VMOVUPS   Y0, to(DI)
+
+#define COMPLEX_DOUBLE2(extend, from, to) \
+	extend    from(SI), X0 \
+	VPAND     X15, X0, X0  \
+	VCVTDQ2PD X0, Y0       \
+	VMOVUPD   Y0, to(DI)
+
+#define KEEP_LOWER \
+	VPCMPEQD Y15, Y15, Y15 \
+	VPSRLQ   $32, Y15, Y15
+
+// func name(dst, src unsafe.Pointer, n int), of integers of so many bytes
+#define TO_COMPLEX(name, extend, size) \
+TEXT name(SB), NOSPLIT, $0-24          \
+	ENTER                              \
+	SHLQ $1, CX                        \
+	KEEP_LOWER                         \
+loop:                                  \
+	COMPLEX4(extend, 0*size, 0)         \
+	COMPLEX4(extend, 4*size, 32)        \
+	COMPLEX4(extend, 8*size, 64)        \
+	COMPLEX4(extend, 12*size, 96)       \
+	NEXT(16*size, 128)
+
+TO_COMPLEX(·u8toComplex, VPMOVZXBQ, 1)
+TO_COMPLEX(·i8toComplex, VPMOVSXBQ, 1)
+TO_COMPLEX(·u16toComplex, VPMOVZXWQ, 2)
+TO_COMPLEX(·i16toComplex, VPMOVSXWQ, 2)
+TO_COMPLEX(·i32toComplex, VPMOVSXDQ, 4)
+
+// func name(dst, src unsafe.Pointer, n int), of integers of so many bytes
+#define TO_COMPLEX_DOUBLE(name, extend, size) \
+TEXT name(SB), NOSPLIT, $0-24          \
+	ENTER                              \
+	SHLQ $2, CX                        \
+	KEEP_LOWER                         \
+loop:                                  \
+	COMPLEX_DOUBLE2(extend, 0*size, 0)  \
+	COMPLEX_DOUBLE2(extend, 2*size, 32) \
+	COMPLEX_DOUBLE2(extend, 4*size, 64) \
+	COMPLEX_DOUBLE2(extend, 6*size, 96) \
+	NEXT(8*size, 128)
+
+TO_COMPLEX_DOUBLE(·u8toComplexDouble, VPMOVZXBQ, 1)
+TO_COMPLEX_DOUBLE(·i8toComplexDouble, VPMOVSXBQ, 1)
+TO_COMPLEX_DOUBLE(·u16toComplexDouble, VPMOVZXWQ, 2)
+TO_COMPLEX_DOUBLE(·i16toComplexDouble, VPMOVSXWQ, 2)
+TO_COMPLEX_DOUBLE(·i32toComplexDouble, VPMOVSXDQ, 4)
+
+// Y1 becomes Y0 with the last of 24 bits in the place of those below, for lanes
+// from 1<<24 up, whose Y2, the size, has more; Y2 tells the others. Y15 is 255.
+#define ODD \
+	VPAND     Y15, Y0, Y1    \
+	VPADDD    Y15, Y1, Y1    \
+	VPOR      Y0, Y1, Y1     \
+	VPANDN    Y1, Y15, Y1    \
+	VPSRLD    $24, Y2, Y2    \
+	VPCMPEQD  Y14, Y2, Y2
+
+#define ODD_I32(at) \
+	VMOVDQU   at(SI), Y0     \
+	VPABSD    Y0, Y2         \
+	ODD                      \
+	VPBLENDVB Y2, Y0, Y1, Y1 \
+	VCVTDQ2PS Y1, Y1         \
+	VMOVDQU   Y1, at(DI)
+
+// Half of a large one has a sign bit to spare, and loses nothing.
+#define ODD_U32(at) \
+	VMOVDQU   at(SI), Y0     \
+	VMOVDQA   Y0, Y2         \
+	ODD                      \
+	VPSRLD    $1, Y1, Y1     \
+	VPBLENDVB Y2, Y0, Y1, Y1 \
+	VCVTDQ2PS Y1, Y1         \
+	VPANDN    Y1, Y2, Y2     \
+	VADDPS    Y2, Y1, Y1     \
+	VMOVDQU   Y1, at(DI)
+
+#define CONSTANTS \
+	VPCMPEQD Y15, Y15, Y15 \
+	VPSRLD   $24, Y15, Y15 \
+	VPXOR    Y14, Y14, Y14
+
+// func oddI32toFloat(dst, src unsafe.Pointer, n int)
+TEXT ·oddI32toFloat(SB), NOSPLIT, $0-24
+	ENTER
+	CONSTANTS
+loop:
+	ODD_I32(0)
+	ODD_I32(32)
+	ODD_I32(64)
+	ODD_I32(96)
+	NEXT(128, 128)
+
+// func oddU32toFloat(dst, src unsafe.Pointer, n int)
+TEXT ·oddU32toFloat(SB), NOSPLIT, $0-24
+	ENTER
+	CONSTANTS
+loop:
+	ODD_U32(0)
+	ODD_U32(32)
+	ODD_U32(64)
+	ODD_U32(96)
+	NEXT(128, 128)

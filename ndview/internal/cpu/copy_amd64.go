@@ -76,3 +76,29 @@ func everyNth(dst, src unsafe.Pointer, width, step, n int64) int64 {
 	everyBlocks(dst, src, blocks, unsafe.Pointer(&everyOrders[width][step]), step)
 	return blocks * 32 / width
 }
+
+// streams tells whether Stream is more than a copy.
+var streams = cpu.X86.HasAVX2
+
+// streamLines copies n lines of the cache, n > 0, to where a line begins, but not
+// through the cache.
+//
+//go:noescape
+func streamLines(dst, src unsafe.Pointer, n int64)
+
+// StreamEnd lets others see what was streamed before what is written later.
+func StreamEnd()
+
+//go:noescape
+func swapVectors(dst, src unsafe.Pointer, blocks, size int64)
+
+// swapMany turns around the numbers of as many of n bytes as vectors do, which it
+// returns.
+func swapMany(dst, src unsafe.Pointer, n, size int64) int64 {
+	const each = 128
+	if !cpu.X86.HasAVX2 || n < each {
+		return 0
+	}
+	swapVectors(dst, src, n/each, size)
+	return n / each * each
+}
