@@ -1,6 +1,9 @@
 package elementwise
 
-import "unsafe"
+import (
+	"math"
+	"unsafe"
+)
 
 func addArithmetic[T ordinary](l *[ops][Types]Loop, t Type) {
 	l[Add][t] = add[T]
@@ -52,4 +55,350 @@ func negative[T ordinary](at *[4]unsafe.Pointer, n int) {
 	for i := range out {
 		out[i] = -x[i]
 	}
+}
+
+func addIntegers[T integer](l *[ops][Types]Loop, t Type) {
+	addArithmetic[T](l, t)
+	l[Maximum][t], l[Fmax][t] = maximum[T], maximum[T]
+	l[Minimum][t], l[Fmin][t] = minimum[T], minimum[T]
+	l[And][t] = and[T]
+	l[Or][t] = or[T]
+	l[Xor][t] = xor[T]
+	l[Invert][t] = invert[T]
+	l[LeftShift][t] = leftShift[T]
+	l[RightShift][t] = rightShift[T]
+	l[Absolute][t] = absolute[T]
+	l[Sign][t] = sign[T]
+	l[Reciprocal][t] = each1(func(x T) T { return quotient(1, x) })
+	l[FloorDivide][t] = each2(floorDivide[T])
+	l[Remainder][t] = each2(remainder[T])
+	l[Fmod][t] = each2(modulus[T])
+	l[Power][t] = each2(power[T])
+}
+
+// each1 and each2 are loops of operations that cost more than a call.
+func each1[T, R any](f func(x T) R) Loop {
+	return func(at *[4]unsafe.Pointer, n int) {
+		out, x := unary[T, R](at, n)
+		for i := range out {
+			out[i] = f(x[i])
+		}
+	}
+}
+
+func each2[T, R any](f func(x, y T) R) Loop {
+	return func(at *[4]unsafe.Pointer, n int) {
+		out, x, y := binary[T, R](at, n)
+		for i := range out {
+			out[i] = f(x[i], y[i])
+		}
+	}
+}
+
+func maximum[T integer](at *[4]unsafe.Pointer, n int) {
+	out, x, y := binary[T, T](at, n)
+	for i := range out {
+		out[i] = max(x[i], y[i])
+	}
+}
+
+func minimum[T integer](at *[4]unsafe.Pointer, n int) {
+	out, x, y := binary[T, T](at, n)
+	for i := range out {
+		out[i] = min(x[i], y[i])
+	}
+}
+
+func and[T integer](at *[4]unsafe.Pointer, n int) {
+	out, x, y := binary[T, T](at, n)
+	for i := range out {
+		out[i] = x[i] & y[i]
+	}
+}
+
+func or[T integer](at *[4]unsafe.Pointer, n int) {
+	out, x, y := binary[T, T](at, n)
+	for i := range out {
+		out[i] = x[i] | y[i]
+	}
+}
+
+func xor[T integer](at *[4]unsafe.Pointer, n int) {
+	out, x, y := binary[T, T](at, n)
+	for i := range out {
+		out[i] = x[i] ^ y[i]
+	}
+}
+
+func invert[T integer](at *[4]unsafe.Pointer, n int) {
+	out, x := unary[T, T](at, n)
+	for i := range out {
+		out[i] = ^x[i]
+	}
+}
+
+// A count of bits that is negative is a large one here.
+func leftShift[T integer](at *[4]unsafe.Pointer, n int) {
+	out, x, y := binary[T, T](at, n)
+	for i := range out {
+		out[i] = x[i] << uint64(y[i])
+	}
+}
+
+func rightShift[T integer](at *[4]unsafe.Pointer, n int) {
+	out, x, y := binary[T, T](at, n)
+	for i := range out {
+		out[i] = x[i] >> uint64(y[i])
+	}
+}
+
+func absolute[T integer](at *[4]unsafe.Pointer, n int) {
+	out, x := unary[T, T](at, n)
+	for i, v := range x {
+		if v < 0 {
+			v = -v
+		}
+		out[i] = v
+	}
+}
+
+func sign[T integer](at *[4]unsafe.Pointer, n int) {
+	out, x := unary[T, T](at, n)
+	for i, v := range x {
+		var s T
+		if v > 0 {
+			s = 1
+		}
+		if v < 0 {
+			s--
+		}
+		out[i] = s
+	}
+}
+
+// quotient rounds towards zero, and is 0 where y is.
+func quotient[T integer](x, y T) T {
+	if y == 0 {
+		return 0
+	}
+	return x / y
+}
+
+func floorDivide[T integer](x, y T) T {
+	if y == 0 {
+		return 0
+	}
+	q := x / y
+	if r := x - q*y; r != 0 && r < 0 != (y < 0) {
+		q--
+	}
+	return q
+}
+
+func remainder[T integer](x, y T) T {
+	if y == 0 {
+		return 0
+	}
+	r := x % y
+	if r != 0 && r < 0 != (y < 0) {
+		r += y
+	}
+	return r
+}
+
+func modulus[T integer](x, y T) T {
+	if y == 0 {
+		return 0
+	}
+	return x % y
+}
+
+// power is x to the y, rounded towards zero where y is negative.
+func power[T integer](x, y T) T {
+	if y < 0 {
+		switch {
+		case x == 1:
+			return 1
+		case x+1 == 0:
+			return 1 - 2*(y&1)
+		}
+		return 0
+	}
+	r := T(1)
+	for ; y > 0; y >>= 1 {
+		if y&1 != 0 {
+			r *= x
+		}
+		x *= x
+	}
+	return r
+}
+
+func addFloats[T float](l *[ops][Types]Loop, t Type) {
+	addArithmetic[T](l, t)
+	l[Divide][t] = divide[T]
+	l[Maximum][t] = maximumNaN[T]
+	l[Minimum][t] = minimumNaN[T]
+	l[Fmax][t] = fmax[T]
+	l[Fmin][t] = fmin[T]
+	l[Absolute][t] = absoluteFloat[T]
+	l[Sqrt][t] = sqrt[T]
+	l[Reciprocal][t] = reciprocal[T]
+	l[IsNaN][t] = isNaN[T]
+	l[IsInf][t] = isInf[T]
+	l[IsFinite][t] = isFinite[T]
+	l[Signbit][t] = each1(func(x T) bool { return math.Signbit(float64(x)) })
+	l[Sign][t] = each1(signFloat[T])
+	l[Floor][t] = each1(func(x T) T { return T(math.Floor(float64(x))) })
+	l[Ceil][t] = each1(func(x T) T { return T(math.Ceil(float64(x))) })
+	l[Trunc][t] = each1(func(x T) T { return T(math.Trunc(float64(x))) })
+	l[Rint][t] = each1(func(x T) T { return T(math.RoundToEven(float64(x))) })
+	l[Copysign][t] = each2(func(x, y T) T { return T(math.Copysign(float64(x), float64(y))) })
+	l[FloorDivide][t] = each2(floorDivideFloat[T])
+	l[Remainder][t] = each2(remainderFloat[T])
+	l[Fmod][t] = each2(mod[T])
+	addMath[T](l, t)
+}
+
+func divide[T float](at *[4]unsafe.Pointer, n int) {
+	out, x, y := binary[T, T](at, n)
+	for i := range out {
+		out[i] = x[i] / y[i]
+	}
+}
+
+func maximumNaN[T float](at *[4]unsafe.Pointer, n int) {
+	out, x, y := binary[T, T](at, n)
+	for i := range out {
+		v := y[i]
+		if x[i] >= v || x[i] != x[i] {
+			v = x[i]
+		}
+		out[i] = v
+	}
+}
+
+func minimumNaN[T float](at *[4]unsafe.Pointer, n int) {
+	out, x, y := binary[T, T](at, n)
+	for i := range out {
+		v := y[i]
+		if x[i] <= v || x[i] != x[i] {
+			v = x[i]
+		}
+		out[i] = v
+	}
+}
+
+func fmax[T float](at *[4]unsafe.Pointer, n int) {
+	out, x, y := binary[T, T](at, n)
+	for i := range out {
+		v := y[i]
+		if x[i] >= v || v != v {
+			v = x[i]
+		}
+		out[i] = v
+	}
+}
+
+func fmin[T float](at *[4]unsafe.Pointer, n int) {
+	out, x, y := binary[T, T](at, n)
+	for i := range out {
+		v := y[i]
+		if x[i] <= v || v != v {
+			v = x[i]
+		}
+		out[i] = v
+	}
+}
+
+func absoluteFloat[T float](at *[4]unsafe.Pointer, n int) {
+	out, x := unary[T, T](at, n)
+	for i, v := range x {
+		out[i] = T(math.Abs(float64(v)))
+	}
+}
+
+// A root of a float32 that is rounded twice is the exact one, rounded.
+func sqrt[T float](at *[4]unsafe.Pointer, n int) {
+	out, x := unary[T, T](at, n)
+	for i, v := range x {
+		out[i] = T(math.Sqrt(float64(v)))
+	}
+}
+
+func reciprocal[T float](at *[4]unsafe.Pointer, n int) {
+	out, x := unary[T, T](at, n)
+	for i, v := range x {
+		out[i] = 1 / v
+	}
+}
+
+func isNaN[T float](at *[4]unsafe.Pointer, n int) {
+	out, x := unary[T, bool](at, n)
+	for i, v := range x {
+		out[i] = v != v
+	}
+}
+
+// An infinity and a NaN are what gives a NaN when it is taken from itself.
+func isFinite[T float](at *[4]unsafe.Pointer, n int) {
+	out, x := unary[T, bool](at, n)
+	for i, v := range x {
+		out[i] = v-v == 0
+	}
+}
+
+func isInf[T float](at *[4]unsafe.Pointer, n int) {
+	out, x := unary[T, bool](at, n)
+	for i, v := range x {
+		out[i] = v == v && v-v != 0
+	}
+}
+
+func signFloat[T float](x T) T {
+	switch {
+	case x > 0:
+		return 1
+	case x < 0:
+		return -1
+	case x == 0:
+		return 0
+	}
+	return x
+}
+
+func mod[T float](x, y T) T { return T(math.Mod(float64(x), float64(y))) }
+
+// remainderFloat has the sign of y, a zero too.
+func remainderFloat[T float](x, y T) T {
+	r := mod(x, y)
+	switch {
+	case y == 0 || r != r:
+		return r
+	case r == 0:
+		return T(math.Copysign(0, float64(y)))
+	case r < 0 != (y < 0):
+		return r + y
+	}
+	return r
+}
+
+// floorDivideFloat is Python's x // y, as exact as the type lets it be.
+func floorDivideFloat[T float](x, y T) T {
+	if y == 0 {
+		return x / y
+	}
+	r := mod(x, y)
+	q := (x - r) / y
+	if r != 0 && r < 0 != (y < 0) {
+		q--
+	}
+	if q == 0 {
+		return T(math.Copysign(0, float64(x/y)))
+	}
+	whole := T(math.Floor(float64(q)))
+	if q-whole > 0.5 {
+		whole++
+	}
+	return whole
 }

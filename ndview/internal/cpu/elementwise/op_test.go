@@ -38,7 +38,7 @@ func TestKernelsKnowOperationsByTheSameNumbers(t *testing.T) {
 func TestKernelsKnowTypesByTheSameNumbers(t *testing.T) {
 	short := strings.NewReplacer("uint", "u", "int", "i", "bfloat", "bf", "float", "f", "complex", "c")
 	var here []string
-	for _, name := range names(t, "../type.go", "Bool Type = iota", "\tTypes ", "") {
+	for _, name := range names(t, "../cpu.go", "Bool Type = iota", "\tTypes ", "") {
 		here = append(here, short.Replace(name))
 	}
 	kernels := names(t, "../../../kernels/element.cuh", "enum Type : uint8_t {", "};", "type_")
