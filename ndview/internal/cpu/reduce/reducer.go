@@ -1,6 +1,10 @@
 package reduce
 
-import "unsafe"
+import (
+	"unsafe"
+
+	"github.com/quiver-gpu/quiver/ndview/internal/half"
+)
 
 // Reducer is an operation of reductions for elements of one type. An accumulator
 // holds what became of some elements.
@@ -119,4 +123,72 @@ func dense[R any](r results, n int) (to []R, ok bool) {
 		return nil, false
 	}
 	return unsafe.Slice((*R)(r.at), n), true
+}
+
+// Reducers are the operations of reductions, by the name of operation and elements
+// that their kernels have: "sum_f32".
+var Reducers = map[string]*Reducer{
+	"sum_u8":    sumInteger[uint8](),
+	"sum_i8":    sumInteger[int8](),
+	"sum_u16":   sumInteger[uint16](),
+	"sum_i16":   sumInteger[int16](),
+	"sum_u32":   sumInteger[uint32](),
+	"sum_i32":   sumInteger[int32](),
+	"sum_u64":   sumInteger[uint64](),
+	"sum_i64":   sumInteger[int64](),
+	"sum_f16":   sumHalf[float16](half.Float16sToFloat32s),
+	"sum_bf16":  sumHalf[bfloat16](half.BFloat16sToFloat32s),
+	"sum_f32":   sumFloat32(),
+	"sum_f64":   sumFloat64(addDoubles, addEachDouble),
+	"sum_c64":   sumComplex[complex64](),
+	"sum_c128":  sumComplex[complex128](),
+	"sum_ticks": sumTicks(),
+	"mean_u32":  sumFloat64(addAll[uint32], addEach[uint32]),
+	"mean_i32":  sumFloat64(addAll[int32], addEach[int32]),
+	"mean_u64":  sumFloat64(addAll[uint64], addEach[uint64]),
+	"mean_i64":  sumFloat64(addAll[int64], addEach[int64]),
+
+	"prod_u8":   prodInteger[uint8](),
+	"prod_i8":   prodInteger[int8](),
+	"prod_u16":  prodInteger[uint16](),
+	"prod_i16":  prodInteger[int16](),
+	"prod_u32":  prodInteger[uint32](),
+	"prod_i32":  prodInteger[int32](),
+	"prod_u64":  prodInteger[uint64](),
+	"prod_i64":  prodInteger[int64](),
+	"prod_f16":  prodFloat(func(x float16) float64 { return float64(half.Float16ToFloat32(uint16(x))) }),
+	"prod_bf16": prodFloat(func(x bfloat16) float64 { return float64(half.BFloat16ToFloat32(uint16(x))) }),
+	"prod_f32":  prodFloat(func(x float32) float64 { return float64(x) }),
+	"prod_f64":  prodFloat(func(x float64) float64 { return x }),
+	"prod_c64":  prodComplex[complex64](),
+	"prod_c128": prodComplex[complex128](),
+
+	"max_8":    maxima(integerKeys[uint8, int8]()),
+	"max_16":   maxima(integerKeys[uint16, int16]()),
+	"max_32":   maxima(integerKeys[uint32, int32]()),
+	"max_64":   maxima(integerKeys[uint64, int64]()),
+	"max_f16":  maxima(floatKeys[uint16, int16](0x7c00, false)),
+	"max_bf16": maxima(floatKeys[uint16, int16](0x7f80, false)),
+	"max_f32":  maxima(floatKeys[uint32, int32](0x7f800000, false)),
+	"max_f64":  maxima(floatKeys[uint64, int64](0x7ff0000000000000, false)),
+	"max_c64":  maxComplex[complex64](),
+	"max_c128": maxComplex[complex128](),
+
+	"argmax_8":    argMaxima(integerKeys[uint8, int8]()),
+	"argmax_16":   argMaxima(integerKeys[uint16, int16]()),
+	"argmax_32":   argMaxima(integerKeys[uint32, int32]()),
+	"argmax_64":   argMaxima(integerKeys[uint64, int64]()),
+	"argmax_f16":  argMaxima(floatKeys[uint16, int16](0x7c00, true)),
+	"argmax_bf16": argMaxima(floatKeys[uint16, int16](0x7f80, true)),
+	"argmax_f32":  argMaxima(floatKeys[uint32, int32](0x7f800000, true)),
+	"argmax_f64":  argMaxima(floatKeys[uint64, int64](0x7ff0000000000000, true)),
+	"argmax_c64":  argMaxComplex[complex64](),
+	"argmax_c128": argMaxComplex[complex128](),
+
+	"count_8":   counts[uint8](),
+	"count_16":  counts[uint16](),
+	"count_32":  counts[uint32](),
+	"count_64":  counts[uint64](),
+	"count_128": countWords(),
+	"count":     counts[uint8](), // for accumulators only
 }
