@@ -10,6 +10,7 @@ import (
 
 	"github.com/quiver-gpu/quiver/ndview/internal/cpu"
 	"github.com/quiver-gpu/quiver/ndview/internal/cpu/reduce"
+	"github.com/quiver-gpu/quiver/ndview/internal/half"
 )
 
 // Plan says which elements are compared, x and y: along the axes, the innermost
@@ -187,4 +188,136 @@ func spread(to, from unsafe.Pointer, n, step, size int64) {
 	for i := range n {
 		copy(unsafe.Slice((*byte)(unsafe.Add(to, i*size)), size), unsafe.Slice((*byte)(unsafe.Add(from, i*step)), size))
 	}
+}
+
+func rows[T any](same func(x, y T, nanEqual bool) bool) func(x, y unsafe.Pointer, n int64, nanEqual bool) bool {
+	return func(x, y unsafe.Pointer, n int64, nanEqual bool) bool {
+		xs, ys := unsafe.Slice((*T)(x), n), unsafe.Slice((*T)(y), n)
+		for i, v := range xs {
+			if !same(v, ys[i], nanEqual) {
+				return false
+			}
+		}
+		return true
+	}
+}
+
+// inCache is how many elements are looked at twice.
+const inCache = 1024
+
+// prefix tells of how many of so many bytes, from the first on, the elements are
+// equal, and no NaN or NaT is equal to itself: of all whole vectors, or of none.
+type prefix func(x, y unsafe.Pointer, bytes int64) int64
+
+// floats compares by bits first where NaNs are to be equal: what has the same bits
+// is.
+func floats[T any](vectors prefix, same func(x, y T, nanEqual bool) bool) func(x, y unsafe.Pointer, n int64, nanEqual bool) bool {
+	size, strict := int64(unsafe.Sizeof(*(*T)(nil))), inPieces(vectors, same)
+	return func(x, y unsafe.Pointer, n int64, nanEqual bool) bool {
+		for first := int64(0); first < n; first += inCache {
+			n := min(n-first, inCache)
+			x, y := unsafe.Add(x, first*size), unsafe.Add(y, first*size)
+			sameBits := nanEqual && bytes.Equal(unsafe.Slice((*byte)(x), n*size), unsafe.Slice((*byte)(y), n*size))
+			if !sameBits && !strict(x, y, n, nanEqual) {
+				return false
+			}
+		}
+		return true
+	}
+}
+
+// inPieces compares in vectors, and one by one what they do not find to be equal.
+func inPieces[T any](vectors prefix, same func(x, y T, nanEqual bool) bool) func(x, y unsafe.Pointer, n int64, nanEqual bool) bool {
+	size, oneByOne := int64(unsafe.Sizeof(*(*T)(nil))), rows(same)
+	return func(x, y unsafe.Pointer, n int64, nanEqual bool) bool {
+		for first := int64(0); first < n; first += inCache {
+			n := min(n-first, inCache)
+			x, y := unsafe.Add(x, first*size), unsafe.Add(y, first*size)
+			done := vectors(x, y, n*size) / size
+			if done < n && !oneByOne(unsafe.Add(x, done*size), unsafe.Add(y, done*size), n-done, nanEqual) {
+				return false
+			}
+		}
+		return true
+	}
+}
+
+func same[T float32 | float64 | complex64 | complex128](x, y T, nanEqual bool) bool {
+	return x == y || nanEqual && x != x && y != y
+}
+
+// sameHalf compares floats of 16 bits with these bits for infinity.
+func sameHalf(infinity uint16) func(x, y uint16, nanEqual bool) bool {
+	return func(x, y uint16, nanEqual bool) bool {
+		switch isNaN := x&0x7fff > infinity; {
+		case isNaN || y&0x7fff > infinity:
+			return nanEqual && isNaN && y&0x7fff > infinity
+		default:
+			return x == y || (x|y)&0x7fff == 0
+		}
+	}
+}
+
+// number is a number of any type: an integer exactly, or as what NumPy promotes
+// the two to.
+type number struct {
+	integer             uint64
+	negative, isInteger bool
+	value               complex128
+}
+
+func mixed(p *Plan, x, y unsafe.Pointer) bool {
+	typeX, typeY := cpu.Type(p.TypeX), cpu.Type(p.TypeY)
+	return everywhere(p, func(lo, hi int64, differ *atomic.Bool) {
+		p.eachRow(lo, hi, func(n, atX, atY, stepX, stepY int64) bool {
+			for i := range n {
+				a, b := load(unsafe.Add(x, atX+i*stepX), typeX), load(unsafe.Add(y, atY+i*stepY), typeY)
+				if a.isInteger && b.isInteger {
+					if a.integer != b.integer || a.negative != b.negative {
+						return false
+					}
+				} else if !same(a.value, b.value, p.NaNEqual != 0) {
+					return false
+				}
+			}
+			return !differ.Load()
+		}, differ)
+	})
+}
+
+func load(at unsafe.Pointer, t cpu.Type) number {
+	switch t {
+	case cpu.Bool, cpu.Uint8:
+		return integer(*(*uint8)(at))
+	case cpu.Int8:
+		return integer(*(*int8)(at))
+	case cpu.Int16:
+		return integer(*(*int16)(at))
+	case cpu.Uint16:
+		return integer(*(*uint16)(at))
+	case cpu.Int32:
+		return integer(*(*int32)(at))
+	case cpu.Uint32:
+		return integer(*(*uint32)(at))
+	case cpu.Int64:
+		return integer(*(*int64)(at))
+	case cpu.Uint64:
+		return integer(*(*uint64)(at))
+	case cpu.Float16:
+		return number{value: complex(float64(half.Float16ToFloat32(*(*uint16)(at))), 0)}
+	case cpu.BFloat16:
+		return number{value: complex(float64(half.BFloat16ToFloat32(*(*uint16)(at))), 0)}
+	case cpu.Float32:
+		return number{value: complex(float64(*(*float32)(at)), 0)}
+	case cpu.Float64:
+		return number{value: complex(*(*float64)(at), 0)}
+	case cpu.Complex64:
+		return number{value: complex128(*(*complex64)(at))}
+	default:
+		return number{value: *(*complex128)(at)}
+	}
+}
+
+func integer[T int8 | int16 | int32 | int64 | uint8 | uint16 | uint32 | uint64](v T) number {
+	return number{integer: uint64(v), negative: v < 0, isInteger: true, value: complex(float64(v), 0)}
 }
