@@ -30,45 +30,6 @@ const Open int64 = math.MinInt64
 
 var all = Key{Kind: KeySpan, Start: Open, Stop: Open, Step: Open}
 
-// Index looks at what the keys take. Keys are matched with axes from the first;
-// axes without a key are taken whole. An At outside its axis is
-// arrowbuf.ErrOutOfRange, more keys than axes, a second ellipsis or a step of 0
-// are ErrShape. Where nothing is left, the offset stays.
-func (r Run) Index(keys []Key) (Run, error) {
-	keys, err := complete(keys, len(r.Shape))
-	if err != nil {
-		return Run{}, err
-	}
-	out := Run{Offset: r.Offset, Size: r.Size, Shape: []int64{}, Strides: []int64{}}
-	axis := 0
-	for _, k := range keys {
-		if k.Kind == KeyNewAxis {
-			out.Shape, out.Strides = append(out.Shape, 1), append(out.Strides, 0)
-			continue
-		}
-		extent, stride := r.Shape[axis], r.Strides[axis]
-		if k.Kind == KeyAt {
-			at, err := Place(k.At, extent)
-			if err != nil {
-				return Run{}, fmt.Errorf("axis %d: %w", axis, err)
-			}
-			out.Offset += at * stride
-		} else {
-			start, count, step, err := k.span(extent)
-			if err != nil {
-				return Run{}, fmt.Errorf("axis %d: %w", axis, err)
-			}
-			out.Offset += start * stride
-			out.Shape, out.Strides = append(out.Shape, count), append(out.Strides, stride*step)
-		}
-		axis++
-	}
-	if Product(out.Shape) == 0 {
-		out.Offset = r.Offset // a start may lie beyond the buffer
-	}
-	return out, nil
-}
-
 // complete gives each of n axes a key, in place of an ellipsis or at the end.
 func complete(keys []Key, n int) ([]Key, error) {
 	used, ellipsis := 0, -1
@@ -149,4 +110,43 @@ func (k Key) span(extent int64) (start, count, step int64, err error) {
 		}
 	}
 	return 0, 0, 1, nil
+}
+
+// Index looks at what the keys take. Keys are matched with axes from the first;
+// axes without a key are taken whole. An At outside its axis is
+// arrowbuf.ErrOutOfRange, more keys than axes, a second ellipsis or a step of 0
+// are ErrShape. Where nothing is left, the offset stays.
+func (r Run) Index(keys []Key) (Run, error) {
+	keys, err := complete(keys, len(r.Shape))
+	if err != nil {
+		return Run{}, err
+	}
+	out := Run{Offset: r.Offset, Size: r.Size, Shape: []int64{}, Strides: []int64{}}
+	axis := 0
+	for _, k := range keys {
+		if k.Kind == KeyNewAxis {
+			out.Shape, out.Strides = append(out.Shape, 1), append(out.Strides, 0)
+			continue
+		}
+		extent, stride := r.Shape[axis], r.Strides[axis]
+		if k.Kind == KeyAt {
+			at, err := Place(k.At, extent)
+			if err != nil {
+				return Run{}, fmt.Errorf("axis %d: %w", axis, err)
+			}
+			out.Offset += at * stride
+		} else {
+			start, count, step, err := k.span(extent)
+			if err != nil {
+				return Run{}, fmt.Errorf("axis %d: %w", axis, err)
+			}
+			out.Offset += start * stride
+			out.Shape, out.Strides = append(out.Shape, count), append(out.Strides, stride*step)
+		}
+		axis++
+	}
+	if Product(out.Shape) == 0 {
+		out.Offset = r.Offset // a start may lie beyond the buffer
+	}
+	return out, nil
 }

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 )
 
 // ErrShape: shapes, strides or axes do not fit each other.
@@ -124,4 +125,74 @@ func Extent(size, offset int64, shape, strides []int64) (low, high int64, ok boo
 		return 0, 0, false
 	}
 	return low, high + size, true
+}
+
+// Stretched is r repeated to a shape, which has been checked and to which it
+// broadcasts.
+func (r Run) Stretched(shape []int64) (Run, error) {
+	strides, err := Stretch(r.Shape, r.Strides, shape)
+	if err != nil {
+		return Run{}, err
+	}
+	for i, d := range shape {
+		if d == 1 {
+			strides[i] = 0 // as NumPy has it
+		}
+	}
+	return Run{Offset: r.Offset, Size: r.Size, Shape: slices.Clone(shape), Strides: strides}, nil
+}
+
+// Run says where the elements of an array lie: Size bytes at Offset and at each
+// place that the strides reach from there. Offsets of two runs count from one
+// origin; addresses serve too. All bytes lie within memory, so that positions
+// and their differences are far below 2^62.
+type Run struct {
+	Offset, Size   int64
+	Shape, Strides []int64
+}
+
+// Broadcast is the shape that arrays of these shapes take together, by NumPy's
+// rule: axes are matched from the last, an absent one counts as 1, and 1 takes
+// the extent of the others.
+func Broadcast(shapes ...[]int64) ([]int64, error) {
+	n := 0
+	for _, s := range shapes {
+		n = max(n, len(s))
+	}
+	out := make([]int64, n)
+	for i := range out {
+		out[i] = 1
+	}
+	for _, s := range shapes {
+		for i, d := range s {
+			o := &out[n-len(s)+i]
+			switch {
+			case d == *o || d == 1:
+			case *o == 1:
+				*o = d
+			default:
+				return nil, fmt.Errorf("shapes %v do not broadcast: %w", shapes, ErrShape)
+			}
+		}
+	}
+	return out, nil
+}
+
+// Stretch gives the strides with which an array of one shape is walked as the
+// other, to which it broadcasts: 0 along the axes that it repeats.
+func Stretch(shape, strides, to []int64) ([]int64, error) {
+	skip := len(to) - len(shape)
+	if skip < 0 {
+		return nil, fmt.Errorf("shape %v does not broadcast to %v: %w", shape, to, ErrShape)
+	}
+	out := make([]int64, len(to))
+	for i, d := range shape {
+		switch {
+		case d == to[skip+i]:
+			out[skip+i] = strides[i]
+		case d != 1:
+			return nil, fmt.Errorf("shape %v does not broadcast to %v: %w", shape, to, ErrShape)
+		}
+	}
+	return out, nil
 }
