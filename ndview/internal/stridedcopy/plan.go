@@ -1,6 +1,9 @@
 package stridedcopy
 
 import (
+	"fmt"
+	"math"
+	"math/bits"
 	"unsafe"
 
 	"github.com/quiver-gpu/quiver/ndview/internal/layout"
@@ -41,3 +44,133 @@ func New(width int64, dst, src uint64, n layout.Nest, memory int64) Plan {
 func structOf[T any](p *T) []byte {
 	return unsafe.Slice((*byte)(unsafe.Pointer(p)), unsafe.Sizeof(*p))
 }
+
+// MaxAxes is how many axes a plan has, and MaxItems how many units. What has
+// more is cut.
+const (
+	MaxAxes  = 16
+	MaxItems = math.MaxInt32
+)
+
+// Axis adds a step of bytes for each Every items, of less than 2^31, by which Divide
+// divides. The first axis adds one for each item. The sum of what the axes add is where
+// an item is. The structs of this package have C's layout.
+type Axis struct {
+	Every, Dst, Src int64
+	Divide
+}
+
+// axes count the items of axes k of a nest, the fastest first.
+func axes(n layout.Nest, order []int) []Axis {
+	out := make([]Axis, 0, len(order))
+	every := int64(1)
+	for i, k := range order {
+		a := Axis{Every: every, Dst: n.Strides[0][k], Src: n.Strides[1][k]}
+		if i > 0 { // the axis before has come back to its start then
+			before := order[i-1]
+			a.Dst -= n.Shape[before] * n.Strides[0][before]
+			a.Src -= n.Shape[before] * n.Strides[1][before]
+		}
+		a.Divide = divide(every)
+		out = append(out, a)
+		every *= n.Shape[k]
+	}
+	return out
+}
+
+// Divide divides an item of less than 2^31: the quotient is item*Magic>>32>>Shift, or
+// the item where there is no Magic.
+type Divide struct{ Magic, Shift uint32 }
+
+func divide(by int64) Divide {
+	if by < 2 {
+		return Divide{}
+	}
+	shift := uint32(bits.Len32(uint32(by - 1)))
+	return Divide{uint32((uint64(1)<<(31+shift) + uint64(by) - 1) / uint64(by)), shift - 1}
+}
+
+// grow puts the axes that count so many items around a nest.
+func grow(n layout.Nest, axes []Axis, items int64) layout.Nest {
+	var dst, src, extent int64
+	for i, a := range axes {
+		dst, src = extent*dst+a.Dst, extent*src+a.Src
+		extent = items / a.Every
+		if i+1 < len(axes) {
+			extent = axes[i+1].Every / a.Every
+		}
+		n.Shape = append([]int64{extent}, n.Shape...)
+		n.Strides[0] = append([]int64{dst}, n.Strides[0]...)
+		n.Strides[1] = append([]int64{src}, n.Strides[1]...)
+	}
+	return n
+}
+
+func newNest() layout.Nest {
+	return layout.Nest{Strides: make([][]int64, 2), Offsets: make([]int64, 2)}
+}
+
+// Kernel is the name of a kernel that copies. That of units of WIDTH bytes is the
+// [Kernel.Function] of an image, which is compiled from kernels/IMAGE.cu.
+type Kernel string
+
+const (
+	kernelTiles     Kernel = "tiles"
+	kernelSectors   Kernel = "sectors"
+	kernelSlim      Kernel = "slim"
+	kernelMatrices  Kernel = "matrices"
+	kernelWords     Kernel = "words"
+	kernelRuns      Kernel = "runs"
+	kernelShortRuns Kernel = "shortruns"
+	kernelLines     Kernel = "lines"
+	kernelOddLines  Kernel = "oddlines"
+	kernelBricks    Kernel = "bricks"
+	kernelRows      Kernel = "rows"
+	kernelUnits     Kernel = "units"
+	kernelSpans     Kernel = "spans"
+	kernelPicks     Kernel = "picks"
+	kernelChains    Kernel = "chains"
+)
+
+// weaveOf and unweaveOf are the kernels of so many planes.
+func weaveOf(planes int64) Kernel   { return Kernel(fmt.Sprintf("weave%d", planes)) }
+func unweaveOf(planes int64) Kernel { return Kernel(fmt.Sprintf("unweave%d", planes)) }
+
+// Images are the kernels of each image.
+var Images = map[string][]Kernel{
+	"weave":    weaves(),
+	"tiles":    {kernelTiles, kernelSectors},
+	"slim":     {kernelSlim},
+	"matrices": {kernelMatrices},
+	"words":    {kernelWords},
+	"runs":     {kernelRuns, kernelShortRuns, kernelLines},
+	"odd":      {kernelOddLines},
+	"bricks":   {kernelBricks},
+	"rows":     {kernelRows, kernelUnits, kernelSpans, kernelPicks, kernelChains},
+}
+
+func weaves() (kernels []Kernel) {
+	for planes := int64(2); planes <= mostPlanes; planes++ {
+		kernels = append(kernels, weaveOf(planes))
+		if planes%8 != 0 { // see NewWeave
+			kernels = append(kernels, unweaveOf(planes))
+		}
+	}
+	return kernels
+}
+
+// Function is the kernel of units of so many bytes.
+func (k Kernel) Function(width int64) string { return fmt.Sprintf("quiver_%s_%d", k, width) }
+
+// Image is the image that has a kernel.
+func (k Kernel) Image() string { return imageOf[k] }
+
+var imageOf = func() map[Kernel]string {
+	images := map[Kernel]string{}
+	for image, kernels := range Images {
+		for _, k := range kernels {
+			images[k] = image
+		}
+	}
+	return images
+}()

@@ -1,6 +1,10 @@
 package stridedcopy
 
-import "github.com/quiver-gpu/quiver/ndview/internal/layout"
+import (
+	"math/bits"
+
+	"github.com/quiver-gpu/quiver/ndview/internal/layout"
+)
 
 // sector is the number of bytes that memory is written in. Bytes of one that are
 // written apart cost as much as all of it, and more where it must be read first.
@@ -173,4 +177,154 @@ func (t *Tiles) Nest() layout.Nest {
 	n := grow(newNest(), a, int64(t.ItemsA))
 	n = grow(n, b, int64(t.ItemsB))
 	return grow(n, t.Axes[t.AxesA+t.AxesB:][:t.Batch], int64(t.Places))
+}
+
+// Tiles of units of 1, 2 and 4 bytes whose rows begin anywhere: see kernels/runs.cu, and
+// kernels/odd.cu for matrices of which isOdd tells.
+
+const (
+	turnedRow  = 256      // bytes of a row of the source that a tile of runs or of lines has
+	readBeyond = 192      // bytes behind a tile that threads may read which write nothing
+	busyTiles  = 96       // tiles, fewer of which leave many multiprocessors of a large GPU idle
+	longLine   = 256      // bytes of a row of matrices, so that it takes no more room than turned rows of a run
+	oddWord    = 16       // bytes that odd lines are written in
+	oddRoom    = 44 << 10 // bytes of an image of those, beside which tables need room
+)
+
+// tileRoom is how much shared memory a tile may take of what a block may have: so much
+// that there are two on a multiprocessor, or what any GPU gives a block unasked.
+func tileRoom(memory int64) int64 { return max(half(memory), 48<<10) }
+
+// half is what each of two blocks that are on a multiprocessor at a time may have, of
+// what one may have.
+func half(memory int64) int64 { return memory/2 - 1<<10 }
+
+// runs plans tiles of up to 256 items of A, of which two are cut evenly, or of half as
+// many: of units of 4 bytes, always.
+func (t *Tiles) runs(width, room int64) (kernel Kernel, s tileSize) {
+	kernel = kernelRuns
+	s = tileSizes[kernel][width]
+	if t.cut(s); width < 4 && (t.Blocks() < busyTiles || shared(width, s.a) > room) {
+		kernel = kernelShortRuns
+		s = tileSizes[kernel][width]
+	}
+	t.Shared, t.SideB = int32(shared(width, s.a)), int32(s.b)
+	if t.cut(s); t.ChunksA <= 2 {
+		s.a = upTo((int64(t.ItemsA)-1)/int64(t.ChunksA)+1, sector/width)
+	}
+	t.SideA = int32(s.a)
+	return kernel, s
+}
+
+// shared is how many bytes of shared memory a tile of runs takes: tables of places, rows
+// of the destination, each an odd number of words, and what is behind them.
+func shared(width, side int64) int64 {
+	halo := sector / width
+	return 8*(side+halo+turnedRow/width) + 4*turnedRow/width*((side+halo)*width/4|1) + readBeyond
+}
+
+// upTo is the next multiple of a number.
+func upTo(n, of int64) int64 { return (n + of - 1) / of * of }
+
+// longestSide is the logarithm of the longest side of a slim tile.
+const longestSide = 9
+
+// slim chooses a tile's sides by those of the nest: slimmer along a side that has few items, and longer
+// along the other.
+func (t *Tiles) slim(width int64) {
+	t.LogA, t.LogB = 6, 6
+	switch width {
+	case 8:
+		t.LogB = 5
+	case 16:
+		t.LogA, t.LogB = 5, 5
+	}
+	most := t.LogA + t.LogB
+	logA, logB := log(t.ItemsA), log(t.ItemsB)
+	t.LogA, t.LogB = min(t.LogA, logA), min(t.LogB, logB)
+	t.LogA = min(max(t.LogA, most-t.LogB), logA, longestSide)
+	t.LogB = min(max(t.LogB, most-t.LogA), logB, longestSide)
+	t.cut(tileSize{1 << t.LogA, 1 << t.LogB})
+}
+
+// log is the logarithm to the base of 2 of the next power of two.
+func log(n int32) int32 { return int32(bits.Len32(uint32(n - 1))) }
+
+// enoughB is how many items of B matrices have that are as fast as tiles which have
+// more of those, and a part of A.
+var enoughB = map[int64]int32{4: 32, 8: 21}
+
+// matrixRoom is how many bytes of matrices a tile holds.
+const matrixRoom = 32 << 10
+
+// matrices plans tiles that hold all of A, which the items of B follow in the
+// destination: what they write is one run. It answers false where there is no room.
+func (t *Tiles) matrices(width, room int64) (kernel Kernel, ok bool) {
+	bytes := width * int64(t.ItemsA)
+	switch {
+	case width == 16:
+		return "", false // which whole sectors serve as well
+	case width < 4:
+		return t.lines(width, room)
+	}
+	most := min(256/width, (matrixRoom/bytes-1)|1)
+	if int64(t.ItemsA) > 256 || width*min(most, int64(t.ItemsB)) < shortRun {
+		return "", false
+	}
+	t.SideB = even(t.ItemsB, most)
+	if t.SideB < enoughB[width] && t.ItemsB > enoughB[width] {
+		return "", false
+	}
+	t.By = divide(int64(t.ItemsA))
+	t.cut(tileSize{int64(t.ItemsA), int64(t.SideB)})
+	return kernelMatrices, true
+}
+
+// even cuts items evenly into pieces of at most so many.
+func even(items int32, most int64) int32 {
+	pieces := (int64(items)-1)/most + 1
+	return int32((int64(items)-1)/pieces + 1)
+}
+
+// lines plans matrices of short rows.
+func (t *Tiles) lines(width, room int64) (kernel Kernel, ok bool) {
+	bytes, unit := width*int64(t.ItemsA), 4/width
+	odd := isOdd(width, bytes)
+	if bytes < shortest(width, odd) || bytes > longLine || width*int64(t.ItemsB) < shortRun {
+		return "", false
+	}
+	if odd {
+		most := min(turnedRow/width, (oddRoom-oddWord)/bytes/unit*unit)
+		t.SideB = even(t.ItemsB, most)
+		t.Shared = int32(oddWord + upTo(int64(t.SideB), unit)*bytes)
+		t.cut(tileSize{int64(t.ItemsA), int64(t.SideB)})
+		return kernelOddLines, true
+	}
+	side, pitch := upTo(int64(t.ItemsA), unit), (bytes+3)/4|1
+	shared := 8*side + 4*turnedRow/width*pitch + readBeyond
+	if shared > room {
+		return "", false
+	}
+	t.SideA, t.SideB, t.Pitch, t.Shared = int32(side), int32(turnedRow/width), int32(pitch), int32(shared)
+	t.By = divide(bytes)
+	t.cut(tileSize{int64(t.ItemsA), int64(t.SideB)})
+	return kernelLines, true
+}
+
+// shortest is how many bytes rows of matrices have for which lines are fast.
+func shortest(width int64, odd bool) int64 {
+	switch {
+	case width == 2:
+		return shortRun
+	case odd:
+		return 24
+	}
+	return 16
+}
+
+// isOdd tells whether rows of so many bytes go through an image of them, where they are
+// as far apart: where that is not a multiple of four units, so that banks differ. Long
+// rows of an even number of bytes are turned faster.
+func isOdd(width, bytes int64) bool {
+	return bytes/width%4 != 0 && (width == 2 || bytes%2 == 1 || bytes <= 128)
 }
