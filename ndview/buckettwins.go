@@ -8,16 +8,16 @@ import (
 	"github.com/quiver-gpu/quiver/ndview/internal/launch"
 )
 
-var bucketProgram = launch.Program("bucket", bucketTwins())
+var bucketProgram = launch.Program("index/take_bucket", bucketTwins())
 
 func bucketTwins() map[string]cudabuf.HostKernel {
 	twins := map[string]cudabuf.HostKernel{
-		"quiver_sample_i32":     sampleTwin[int32],
-		"quiver_sample_i64":     sampleTwin[int64],
-		"quiver_bucket_fetch_4": fetchTwin[uint32],
-		"quiver_bucket_fetch_8": fetchTwin[uint64],
-		"quiver_bucket_place_4": placeTwin[uint32],
-		"quiver_bucket_place_8": placeTwin[uint64],
+		"quiver_sample_i32":       sampleTwin[int32],
+		"quiver_sample_i64":       sampleTwin[int64],
+		"quiver_bucket_fetch_4":   fetchTwin[uint32],
+		"quiver_bucket_fetch_8":   fetchTwin[uint64],
+		"quiver_bucket_reorder_4": placeTwin[uint32],
+		"quiver_bucket_reorder_8": placeTwin[uint64],
 	}
 	for _, width := range []int64{4, 8} {
 		twins[fmt.Sprintf("quiver_bucket_sort_%d_i32", width)] = sortTwin[int32](width)

@@ -8,7 +8,7 @@ import (
 	"github.com/quiver-gpu/quiver/ndview/internal/launch"
 )
 
-var compactProgram = launch.Program("compact", compactTwins())
+var compactProgram = launch.Program("index/compact", compactTwins())
 
 // tilesOf are the mask of a launch and the starts of its tiles.
 func tilesOf(l *cudabuf.HostLaunch) (mask []byte, starts []int64) {

@@ -67,7 +67,7 @@ func (a *NDBuffer) launchFill(start int64, element []byte) error {
 		launch.InOut(a.buf, start), a.NBytes(), uint32(turn), low, high)
 }
 
-var fillProgram = launch.Program("fill", map[string]cudabuf.HostKernel{"quiver_fill": func(l *cudabuf.HostLaunch) {
+var fillProgram = launch.Program("copy/fill", map[string]cudabuf.HostKernel{"quiver_fill": func(l *cudabuf.HostLaunch) {
 	n := l.Int64(1)
 	launch.MustAlignAt(l, 0, -int64(l.Uint32(2)), 16)
 	pattern := binary.LittleEndian.AppendUint64(binary.LittleEndian.AppendUint64(nil, l.Uint64(3)), l.Uint64(4))

@@ -22,12 +22,12 @@ func fold(pos, indices *NDBuffer, walk *cpu.Walk, f *cpu.Folding, flags *flags, 
 		return nil
 	}
 	return walk.Cut(maxItems, func(part *cpu.Walk, first int64, at cpu.Offset) error {
-		return launch.Items(pos.Device(), foldProgram, "quiver_fold", part.Items, perThread,
+		return launch.Items(pos.Device(), foldProgram, "quiver_resolve_indices", part.Items, perThread,
 			indices.at(at.Index), pos.atOut(8*first), launch.StructOf(part), launch.StructOf(f), first, flags.array.atOut(8*int64(flag)))
 	})
 }
 
-var foldProgram = launch.Program("fold", map[string]cudabuf.HostKernel{"quiver_fold": func(l *cudabuf.HostLaunch) {
+var foldProgram = launch.Program("index/resolve", map[string]cudabuf.HostKernel{"quiver_resolve_indices": func(l *cudabuf.HostLaunch) {
 	walk, f := launch.Parameters[cpu.Walk](l, 2), launch.Parameters[cpu.Folding](l, 3)
 	low, high := walk.Reach(&walk.Index, int64(f.Size))
 	launch.MustAlign(l, 1, 8)
@@ -62,7 +62,7 @@ func gatherUnits(out *NDBuffer, from arrowbuf.Buffer, where *places, width int64
 	})
 }
 
-var takeProgram = launch.Program("take", takeTwins())
+var takeProgram = launch.Program("index/take", takeTwins())
 
 func takeTwins() map[string]cudabuf.HostKernel {
 	twins := map[string]cudabuf.HostKernel{}

@@ -69,7 +69,7 @@ func (s *selection) putByBuckets(values *NDBuffer, where *places) (bool, error) 
 		launch.InOut(s.from.buf, where.offset), keys.in(), origins.in(), sorted.in(), claims.in(), starts.in(), n, int32(tiles), int32(many), int32(blocks))
 }
 
-var putBucketProgram = launch.Program("putbucket", map[string]cudabuf.HostKernel{
+var putBucketProgram = launch.Program("index/put_bucket", map[string]cudabuf.HostKernel{
 	"quiver_put_sort_4": putSortTwin[uint32], "quiver_put_sort_8": putSortTwin[uint64],
 	"quiver_put_write_4": putWriteTwin[uint32], "quiver_put_write_8": putWriteTwin[uint64],
 	"quiver_put_claim": func(l *cudabuf.HostLaunch) {

@@ -46,11 +46,11 @@ var reducePrograms = func() map[string]*cudabuf.Program {
 	programs := map[string]*cudabuf.Program{}
 	for source, names := range reduceSources {
 		twins := map[string]cudabuf.HostKernel{}
-		p := launch.Program("reduce_"+source, twins)
+		p := launch.Program("reduce/"+source, twins)
 		for _, name := range names {
 			programs[name] = p
 			twins["quiver_finish_"+name] = finishTwin(reduce.Reducers[name])
-			for _, kind := range []string{"rows", "slim", "tiles", "columns", "few", "strided"} {
+			for _, kind := range []string{"rows", "short_rows", "tiled_rows", "columns", "short_columns", "strided"} {
 				do := reduceTwin(reduce.Reducers[name])
 				twins["quiver_"+kind+"_"+name] = func(l *cudabuf.HostLaunch) {
 					mustVector(l, kind, reduce.Reducers[name].Element)
@@ -77,7 +77,7 @@ func stepsOf(p *reduce.Plan) (in, out []int64) {
 // mustVector is launch.MustAlign for what a kernel of a kind takes by vectors.
 func mustVector(l *cudabuf.HostLaunch, kind string, size int64) {
 	p := launch.Parameters[reduce.Plan](l, 3)
-	if kind == "slim" {
+	if kind == "short_rows" {
 		launch.MustAlign(l, 0, 16)
 		launch.MustAlign(l, 1, 16)
 	}
@@ -86,10 +86,10 @@ func mustVector(l *cudabuf.HostLaunch, kind string, size int64) {
 	if p.Parts.By > 1 {
 		steps = append(steps, p.Part*p.Stride)
 	}
-	if kind == "few" || kind == "columns" && p.Aligned != 0 {
+	if kind == "short_columns" || kind == "columns" && p.Aligned != 0 {
 		launch.MustAlign(l, 0, int64(p.Vector)*size, steps...)
 	}
-	if kind == "few" || kind == "columns" && p.Dense != 0 && p.Partial == 0 {
+	if kind == "short_columns" || kind == "columns" && p.Dense != 0 && p.Partial == 0 {
 		launch.MustAlign(l, 1, min(16, int64(p.Vector*p.OutSize)), outSteps...)
 	}
 }

@@ -37,12 +37,12 @@ func (w *reducing) lay(p *reduce.Plan, dev *cudabuf.Device, base, out uintptr, s
 	p.Folded = 1
 	switch {
 	case kinds.columns && w.isSlim(p, size, base, out):
-		g.kernel = "slim"
+		g.kernel = "short_rows"
 		unsplit(p)
 		g.blocks, g.splits = ceilDiv(p.Outputs, slimRows(p.Length*size, w.op.out.Size())), 1
 		return g
 	case kinds.columns && isTiles(p, size):
-		g.kernel = "tiles"
+		g.kernel = "tiled_rows"
 		p.PerSplit = tileBytes / (p.Length * size)
 		p.Lanes = tileLanes(p.Length, size, p.PerSplit)
 		p.PerSplit = p.PerSplit &^ (launch.Threads>>p.Lanes - 1)
@@ -64,7 +64,7 @@ func (w *reducing) lay(p *reduce.Plan, dev *cudabuf.Device, base, out uintptr, s
 		g.kernel, p.Vector = "strided", 1
 		if kinds.columns && p.KeptAxes > 0 && p.Kept[0].In == size && p.Kept[0].Extent.By > 1 {
 			if w.layFew(p, base, out, size, wanted) {
-				return geometry{"few", ceilDiv(p.Items, launch.Threads), 1}
+				return geometry{"short_columns", ceilDiv(p.Items, launch.Threads), 1}
 			}
 			g.kernel, p.Vector = "columns", int32(columnBytes(size)/size)
 		}

@@ -56,7 +56,7 @@ func (w *places) settle() (apart bool, err error) {
 		defer table.Release()
 		keys = table.inOut()
 	}
-	for _, kernel := range []string{"quiver_claim", "quiver_settle"} {
+	for _, kernel := range []string{"quiver_claim", "quiver_discard"} {
 		name := fmt.Sprintf("%s_%d", kernel, 8*size.size)
 		if err := launch.Items(pos.Device(), putProgram, name, n, perThread, pos.inOut(), n, claims.inOut(), keys, uint64(slots)); err != nil {
 			return false, err
@@ -65,7 +65,7 @@ func (w *places) settle() (apart bool, err error) {
 	return true, nil
 }
 
-var putProgram = launch.Program("put", putTwins())
+var putProgram = launch.Program("index/put", putTwins())
 
 func putTwins() map[string]cudabuf.HostKernel {
 	twins := map[string]cudabuf.HostKernel{}
@@ -84,8 +84,8 @@ func putTwins() map[string]cudabuf.HostKernel {
 	}
 	twins["quiver_claim_32"] = claimTwin[uint32]
 	twins["quiver_claim_64"] = claimTwin[uint64]
-	twins["quiver_settle_32"] = settleTwin[uint32]
-	twins["quiver_settle_64"] = settleTwin[uint64]
+	twins["quiver_discard_32"] = settleTwin[uint32]
+	twins["quiver_discard_64"] = settleTwin[uint64]
 	return twins
 }
 

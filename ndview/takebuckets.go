@@ -80,7 +80,7 @@ func takeByBuckets(out *NDBuffer, from arrowbuf.Buffer, where *places, width, n 
 	if err != nil {
 		return false, err
 	}
-	return true, launch.Queue(dev, bucketProgram, fmt.Sprintf("quiver_bucket_place_%d", width), eachTile, block, out.inOut(), ranks.in(), n)
+	return true, launch.Queue(dev, bucketProgram, fmt.Sprintf("quiver_bucket_reorder_%d", width), eachTile, block, out.inOut(), ranks.in(), n)
 }
 
 // scattered tells whether most neighbours among indices, of which there are many,

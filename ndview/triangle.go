@@ -120,7 +120,7 @@ func writeTriangle(out, a *NDBuffer, k int64, upper bool) error {
 		a.in(), out.inOut(), launch.StructOf(&t))
 }
 
-var triangleProgram = launch.Program("triangle", func() map[string]cudabuf.HostKernel {
+var triangleProgram = launch.Program("copy/triangle", func() map[string]cudabuf.HostKernel {
 	twins := map[string]cudabuf.HostKernel{}
 	for _, size := range []int64{1, 2, 4, 8, 16} {
 		twins[fmt.Sprintf("quiver_triangle_%d", size)] = func(l *cudabuf.HostLaunch) {

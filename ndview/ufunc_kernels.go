@@ -56,14 +56,14 @@ var (
 )
 
 var (
-	arithmeticInt   = launch.Program("arithmetic_int", twinsOf(integerTypes, familyArithmetic))
-	arithmeticFloat = launch.Program("arithmetic_float", twinsOf(floatTypes, familyArithmetic))
-	compareProgram  = launch.Program("compare", twinsOf(slices.Concat(integerTypes, floatTypes), familyCompare))
-	divideProgram   = launch.Program("divide", twinsOf(integerTypes, familyMath))
-	mathProgram     = launch.Program("math", twinsOf(floatTypes[2:], familyMath))
-	whereProgram    = launch.Program("where", whereTwins())
-	complexMath     = launch.Program("complex_math", twinsOf(complexTypes, familyMath))
-	complexProgram  = launch.Program("complex", twinsOf(complexTypes, familyArithmetic, familyCompare, familyParts))
+	arithmeticInt   = launch.Program("elementwise/arithmetic_int", twinsOf(integerTypes, familyArithmetic))
+	arithmeticFloat = launch.Program("elementwise/arithmetic_float", twinsOf(floatTypes, familyArithmetic))
+	compareProgram  = launch.Program("elementwise/compare", twinsOf(slices.Concat(integerTypes, floatTypes), familyCompare))
+	divideProgram   = launch.Program("elementwise/divide", twinsOf(integerTypes, familyMath))
+	mathProgram     = launch.Program("elementwise/math", twinsOf(floatTypes[2:], familyMath))
+	whereProgram    = launch.Program("elementwise/where", whereTwins())
+	complexMath     = launch.Program("elementwise/complex_math", twinsOf(complexTypes, familyMath))
+	complexProgram  = launch.Program("elementwise/complex", twinsOf(complexTypes, familyArithmetic, familyCompare, familyParts))
 )
 
 func whereTwins() map[string]cudabuf.HostKernel {

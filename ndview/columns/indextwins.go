@@ -16,17 +16,17 @@ const (
 // grain is how many items are worth a goroutine.
 const grain = 16 << 10
 
-var indexProgram = newProgram("columns_index", map[string]twin{
-	"quiver_resolve_i8":  resolve[int8],
-	"quiver_resolve_i16": resolve[int16],
-	"quiver_resolve_i32": resolve[int32],
-	"quiver_resolve_i64": resolve[int64],
-	"quiver_resolve_u8":  resolve[uint8],
-	"quiver_resolve_u16": resolve[uint16],
-	"quiver_resolve_u32": resolve[uint32],
-	"quiver_resolve_u64": resolve[uint64],
-	"quiver_take_bits":   takeBits,
-	"quiver_spread":      spread,
+var indexProgram = newProgram("columns/index", map[string]twin{
+	"quiver_resolve_i8":   resolve[int8],
+	"quiver_resolve_i16":  resolve[int16],
+	"quiver_resolve_i32":  resolve[int32],
+	"quiver_resolve_i64":  resolve[int64],
+	"quiver_resolve_u8":   resolve[uint8],
+	"quiver_resolve_u16":  resolve[uint16],
+	"quiver_resolve_u32":  resolve[uint32],
+	"quiver_resolve_u64":  resolve[uint64],
+	"quiver_take_bits":    takeBits,
+	"quiver_expand_fixed": spread,
 })
 
 // note lowers a flag to an item.

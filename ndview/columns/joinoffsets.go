@@ -36,7 +36,7 @@ func (w *work) enclosed(parts []arrow.ArrayData, width int64, values func(arrow.
 		if err != nil {
 			return nil, err
 		}
-		if err := w.run(joinProgram, fmt.Sprintf("quiver_ends_%d", 8*width), 1, 1, all[k].offsets, n, written{out}); err != nil {
+		if err := w.run(joinProgram, fmt.Sprintf("quiver_end_offsets_%d", 8*width), 1, 1, all[k].offsets, n, written{out}); err != nil {
 			return nil, err
 		}
 	}

@@ -7,19 +7,19 @@ import (
 	"github.com/quiver-gpu/quiver/ndview/internal/launch"
 )
 
-var joinProgram = newProgram("columns_join", map[string]twin{
-	"quiver_copy_bits":     copyBits,
-	"quiver_ends_32":       ends[int32],
-	"quiver_ends_64":       ends[int64],
-	"quiver_rebase_32_32":  rebase[int32, int32],
-	"quiver_rebase_32_64":  rebase[int32, int64],
-	"quiver_rebase_64_32":  rebase[int64, int32],
-	"quiver_rebase_64_64":  rebase[int64, int64],
-	"quiver_shift_views":   shiftViews,
-	"quiver_shift_union":   shiftUnion,
-	"quiver_shift_ends_16": shiftEnds[int16],
-	"quiver_shift_ends_32": shiftEnds[int32],
-	"quiver_shift_ends_64": shiftEnds[int64],
+var joinProgram = newProgram("columns/concatenate", map[string]twin{
+	"quiver_copy_bits":      copyBits,
+	"quiver_end_offsets_32": ends[int32],
+	"quiver_end_offsets_64": ends[int64],
+	"quiver_rebase_32_32":   rebase[int32, int32],
+	"quiver_rebase_32_64":   rebase[int32, int64],
+	"quiver_rebase_64_32":   rebase[int64, int32],
+	"quiver_rebase_64_64":   rebase[int64, int64],
+	"quiver_shift_views":    shiftViews,
+	"quiver_shift_union":    shiftUnion,
+	"quiver_shift_ends_16":  shiftEnds[int16],
+	"quiver_shift_ends_32":  shiftEnds[int32],
+	"quiver_shift_ends_64":  shiftEnds[int64],
 })
 
 func copyBits(c call) {

@@ -6,14 +6,14 @@ import (
 	"github.com/quiver-gpu/quiver/ndview/internal/cpu"
 )
 
-var nestProgram = newProgram("columns_nest", map[string]twin{
+var nestProgram = newProgram("columns/nested", map[string]twin{
 	"quiver_union_ids":    unionIDs,
 	"quiver_union_child":  unionChild,
 	"quiver_union_ranks":  unionRanks,
 	"quiver_find_runs_16": findRuns[int16],
 	"quiver_find_runs_32": findRuns[int32],
 	"quiver_find_runs_64": findRuns[int64],
-	"quiver_run_begins":   runBegins,
+	"quiver_run_starts":   runBegins,
 	"quiver_run_ends_16":  runEnds[int16],
 	"quiver_run_ends_32":  runEnds[int32],
 	"quiver_run_ends_64":  runEnds[int64],

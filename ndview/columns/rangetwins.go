@@ -14,7 +14,7 @@ const (
 	expandTile = 8 * launch.Threads
 )
 
-var rangeProgram = newProgram("columns_range", map[string]twin{
+var rangeProgram = newProgram("columns/ranges", map[string]twin{
 	"quiver_lengths_32":    lengths[int32],
 	"quiver_lengths_64":    lengths[int64],
 	"quiver_scan":          scan,

@@ -74,7 +74,7 @@ func (w *work) takeRuns(data arrow.ArrayData, t *arrow.RunEndEncodedType, s sele
 		if err != nil {
 			return nil, err
 		}
-		if err := w.run(nestProgram, "quiver_run_begins", s.n, perTile, found.at, s.n, written{begins}); err != nil {
+		if err := w.run(nestProgram, "quiver_run_starts", s.n, perTile, found.at, s.n, written{begins}); err != nil {
 			return nil, err
 		}
 		if ends.at, err = w.places(begins); err != nil {

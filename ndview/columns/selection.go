@@ -125,7 +125,7 @@ func (w *work) spread(s selection, each int64) (selection, error) {
 	if out.at, err = w.empty(ndview.Int64, out.n); err != nil {
 		return out, err
 	}
-	return out, w.run(indexProgram, "quiver_spread", out.n, perTile, s.at, out.n, each, written{out.at})
+	return out, w.run(indexProgram, "quiver_expand_fixed", out.n, perTile, s.at, out.n, each, written{out.at})
 }
 
 func arrowBytes[T any](list []T) []byte {

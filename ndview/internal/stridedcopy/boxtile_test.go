@@ -120,10 +120,10 @@ func layBricks(t *testing.T, p *stridedcopy.Bricks, width, dst, src int64, write
 
 // laySquares writes as the kernel's squares do, warp after warp.
 func laySquares(p *stridedcopy.Bricks, width, dst, skip, runsA, unitsA int64, image []int64, write func(to, from int64)) {
-	rows, axes, ahead := int64(p.Rows), p.Axes[1][:p.Counts[1]], int64(p.Ahead)
+	rows, axes, ahead := int64(p.Rows), p.Axes[1][:p.Counts[1]], int64(p.Overlap)
 	word := int64(p.Square)
 	side, lines, words, writes := min(word, 4*width)/width, runsA, unitsA*width/word, int64(32)
-	if p.Within == 1 {
+	if p.InRows == 1 {
 		lines, words = lines*rows, int64(p.Row)*width/word
 	}
 	if ahead > 0 {
@@ -138,7 +138,7 @@ func laySquares(p *stridedcopy.Bricks, width, dst, skip, runsA, unitsA int64, im
 				i := min(max(mine, 0), all-1)
 				group := by(p.ByWord, i)
 				at, run, skipped := i-group*int64(p.Words), group*side, int64(0)
-				if p.Within == 1 {
+				if p.InRows == 1 {
 					run = by(p.ByRows, group*side)
 					skipped = group*side - run*rows
 				}
@@ -150,7 +150,7 @@ func laySquares(p *stridedcopy.Bricks, width, dst, skip, runsA, unitsA int64, im
 					for u := range word / width {
 						// The line of the square, in the image, that has the unit of each run.
 						before, unit := skipped, at*word/width+u
-						if p.Within == 0 {
+						if p.InRows == 0 {
 							before = by(p.ByRow, unit/side*side)
 							unit -= before * int64(p.Row)
 						}
@@ -165,7 +165,7 @@ func laySquares(p *stridedcopy.Bricks, width, dst, skip, runsA, unitsA int64, im
 				}
 				for k := range side {
 					to, _ := placeOf(axes, (run+k)*rows)
-					if p.Within == 1 {
+					if p.InRows == 1 {
 						to, _ = placeOf(axes, run*rows)
 						to += (first + k*int64(p.Row)) * width
 					}
@@ -189,7 +189,7 @@ func requireSquares(t *testing.T, p *stridedcopy.Bricks, width, dst, skip, runsA
 	line := min(word, 4*width)
 	side := line / width
 	lines, units := runsA, int64(p.UnitsA)*int64(p.A.Extent)
-	if p.Within == 1 {
+	if p.InRows == 1 {
 		lines, units = runsA*rows, int64(p.Row)
 		require.Zero(t, unitsA/int64(p.Row)%side)
 		require.Equal(t, runsA-1, by(p.ByRows, runsA*rows-1))
@@ -198,13 +198,13 @@ func requireSquares(t *testing.T, p *stridedcopy.Bricks, width, dst, skip, runsA
 		require.Failf(t, "no whole squares", "%+v", p)
 	}
 	words := units * width / word
-	if p.Ahead > 0 {
+	if p.Overlap > 0 {
 		ofSector := sector / word
-		require.Equal(t, ofSector-1, int64(p.Ahead))
+		require.Equal(t, ofSector-1, int64(p.Overlap))
 		require.Zero(t, int64(p.Words)%ofSector)
 		words += ofSector - 1 // that a run may touch
 		require.Less(t, int64(p.Words)-words, ofSector)
-	} else if p.Within == 1 {
+	} else if p.InRows == 1 {
 		require.Zero(t, int64(p.Row)*width%sector)
 	}
 	require.GreaterOrEqual(t, int64(p.Words), words)
@@ -214,12 +214,12 @@ func requireSquares(t *testing.T, p *stridedcopy.Bricks, width, dst, skip, runsA
 		to, _ := placeOf(axes, run*rows)
 		for in := range rows {
 			begin, of := first*rows+in, run-first
-			if p.Within == 1 {
+			if p.InRows == 1 {
 				begin, of = run*rows+in/side*side, in%side
 			}
 			_, at := placeOf(axes, run*rows+in)
 			_, line0 := placeOf(axes, begin)
-			if (dst+to)%word != 0 || p.Ahead == 0 && (dst+to)%sector != 0 || (skip+line0)%line != 0 || at != line0+of*width {
+			if (dst+to)%word != 0 || p.Overlap == 0 && (dst+to)%sector != 0 || (skip+line0)%line != 0 || at != line0+of*width {
 				require.Failf(t, "lines are not side by side", "%+v", p)
 			}
 		}
@@ -277,20 +277,20 @@ func TestBricksMoveEachUnitOnce(t *testing.T) {
 		n := layout.Collapse(shape, dst, src)
 		aligned := max(width, 1<<r.IntN(5))
 		to, from := int64(1<<40)+aligned*r.Int64N(64), int64(1<<30)+aligned*r.Int64N(64)
-		room := stridedcopy.BrickRoom(width*layout.Product(shape), 227<<10)
+		room := stridedcopy.BoxTileMemory(width*layout.Product(shape), 227<<10)
 		switch {
 		case i%120 == 0:
 			room = 110 << 10 // as it is of so much that it would take long here
 		case i%3 == 2:
 			room = 2<<10 + r.Int64N(44<<10)
 		}
-		p, ok := stridedcopy.NewBricks(width, uint64(to), uint64(from), n, room, "slim", nil)
+		p, ok := stridedcopy.NewBoxTiles(width, uint64(to), uint64(from), n, room, "narrow_tiles", nil)
 		if !ok {
 			continue
 		}
 		planned++
 		same += int(p.Same)
-		squares[[3]int64{width, int64(p.Square), int64(p.Within)}]++
+		squares[[3]int64{width, int64(p.Square), int64(p.InRows)}]++
 		if p.ChunksA > 1 && p.ChunksB > 1 {
 			cut++
 		}
@@ -339,7 +339,7 @@ func TestSquaresEndWithTheirRuns(t *testing.T) {
 			Shape:   []int64{columns, rows, planes},
 			Strides: [][]int64{{rows*planes + 4, planes, 1}, {1, columns, columns*rows + 4}}, Offsets: []int64{0, 0},
 		}
-		p, ok := stridedcopy.NewBricks(1, 0, 0, n, room, "slim", nil)
+		p, ok := stridedcopy.NewBoxTiles(1, 0, 0, n, room, "narrow_tiles", nil)
 		require.True(t, ok)
 		words[p.Square]++
 		units := 0
@@ -358,15 +358,15 @@ func TestBricksTakeRoomForLongRuns(t *testing.T) {
 		}
 	}
 	plan := func(width int64, n layout.Nest, room int64) *stridedcopy.Bricks {
-		p, ok := stridedcopy.NewBricks(width, 0, 0, n, room, "slim", nil)
+		p, ok := stridedcopy.NewBoxTiles(width, 0, 0, n, room, "narrow_tiles", nil)
 		require.True(t, ok)
 		return p
 	}
-	small, large := stridedcopy.BrickRoom(8<<20, 227<<10), stridedcopy.BrickRoom(1<<30, 227<<10)
+	small, large := stridedcopy.BoxTileMemory(8<<20, 227<<10), stridedcopy.BoxTileMemory(1<<30, 227<<10)
 	require.EqualValues(t, 16<<10, small)
 	require.EqualValues(t, 110<<10, large)
-	require.EqualValues(t, 46<<10, stridedcopy.BrickRoom(1<<30, 64<<10), "two would not fit")
-	require.EqualValues(t, 99<<10/2-1<<10, stridedcopy.BrickRoom(1<<30, 99<<10))
+	require.EqualValues(t, 46<<10, stridedcopy.BoxTileMemory(1<<30, 64<<10), "two would not fit")
+	require.EqualValues(t, 99<<10/2-1<<10, stridedcopy.BoxTileMemory(1<<30, 99<<10))
 
 	n := turned(1, 100, 100000, 100)
 	p := plan(1, n, small)
@@ -385,7 +385,7 @@ func TestBricksTakeRoomForLongRuns(t *testing.T) {
 func TestBricksCutNoAxisThatTheyHaveWhole(t *testing.T) {
 	src, dst := layout.C(1, []int64{13, 47, 27458, 16}), layout.C(1, []int64{27458, 47, 13, 16})
 	n := layout.Collapse([]int64{27458, 47, 13, 16}, dst, []int64{src[2], src[1], src[0], src[3]})
-	p, ok := stridedcopy.NewBricks(1, 0, 0, n, 110<<10, "picks", nil)
+	p, ok := stridedcopy.NewBoxTiles(1, 0, 0, n, 110<<10, "word_rows", nil)
 	require.True(t, ok)
 	require.NotEqual(t, int32(13), p.A.Whole)
 	require.NotEqual(t, int32(13), p.B.Whole)
@@ -397,7 +397,7 @@ func TestBricksOfLargeUnitsTakeLessRoom(t *testing.T) {
 		const rows = 1 << 22
 		for extent, long := range map[int64]bool{3: true, 200: false} {
 			n := layout.Nest{Shape: []int64{extent, rows}, Strides: [][]int64{{width * rows, width}, {width, width * extent}}, Offsets: []int64{0, 0}}
-			p, ok := stridedcopy.NewBricks(width, 0, 0, n, 46<<10, "slim", nil)
+			p, ok := stridedcopy.NewBoxTiles(width, 0, 0, n, 46<<10, "narrow_tiles", nil)
 			require.True(t, ok)
 			require.LessOrEqual(t, p.Shared, int32(46<<10))
 			require.Equal(t, long || width == 4, p.Shared <= most, "%d %d: %d", width, extent, p.Shared)

@@ -81,15 +81,15 @@ func TestKernelsCopyWithinTheirMemory(t *testing.T) {
 			require.NoError(t, err, about)
 			require.True(t, bytes.Equal(c.want, got), about)
 			ran[strings.TrimRight(string(p.Kernel), "0123456789")]++
-			if p.Kernel == "runs" {
+			if p.Kernel == "run_tiles" {
 				ran[p.Kernel.Function(c.width)]++
 			}
 		}
 	}
 	require.NoError(t, e.done(), e.report.String())
 	for _, kernel := range []string{
-		"tiles", "sectors", "slim", "matrices", "words", "runs", "shortruns", "lines", "oddlines", "bricks",
-		"rows", "units", "spans", "picks", "chains", "weave", "unweave", "quiver_runs_1", "quiver_runs_2", "quiver_runs_4",
+		"tiles", "sector_tiles", "narrow_tiles", "matrix_tiles", "word_tiles", "run_tiles", "short_run_tiles", "matrix_word_tiles", "matrix_byte_tiles", "box_tiles",
+		"rows", "unit_rows", "vector_rows", "word_rows", "joined_rows", "interleave", "deinterleave", "quiver_run_tiles_1", "quiver_run_tiles_2", "quiver_run_tiles_4",
 	} {
 		assert.True(t, ran[kernel] > 0 || seed != ours, kernel)
 	}
@@ -144,12 +144,12 @@ func newCopied(r *rand.Rand, i int) copied {
 		shape[i] = max(shape[i], 2)
 	}
 	dst, src := make([]int64, len(shape)), make([]int64, len(shape))
-	order := backwards(len(shape))
+	order := reversed(len(shape))
 	if i%2 == 0 {
 		r.Shuffle(len(order), func(i, j int) { order[i], order[j] = order[j], order[i] })
 	}
 	end := c.before[0] + lay(r, c.width, shape, dst, order, gaps)
-	for slices.Equal(order, backwards(len(shape))) || r.IntN(2) == 0 {
+	for slices.Equal(order, reversed(len(shape))) || r.IntN(2) == 0 {
 		r.Shuffle(len(order), func(i, j int) { order[i], order[j] = order[j], order[i] })
 	}
 	c.src, c.want = make([]byte, c.before[1]+lay(r, c.width, shape, src, order, gaps)), bytes.Repeat([]byte{0xEE}, int(end))
@@ -161,7 +161,7 @@ func newCopied(r *rand.Rand, i int) copied {
 	return c
 }
 
-func backwards(n int) []int {
+func reversed(n int) []int {
 	order := make([]int, n)
 	for i := range order {
 		order[i] = n - 1 - i
@@ -205,7 +205,7 @@ func (c *copied) plans(r *rand.Rand) (all []stridedcopy.Plan) {
 	if len(n.Shape) == 0 {
 		return nil
 	}
-	if w, kernel, ok := stridedcopy.NewWeave(width, n); ok {
+	if w, kernel, ok := stridedcopy.NewInterleave(width, n); ok {
 		all = append(all, w.Plan(kernel))
 	}
 	tiles, kernel, ok := stridedcopy.NewTiles(width, dst, src, n, room)
@@ -215,7 +215,7 @@ func (c *copied) plans(r *rand.Rand) (all []stridedcopy.Plan) {
 	rows, kernel := stridedcopy.NewRows(width, n)
 	all = append(all, rows.Plan(kernel, width))
 	for _, room := range []int64{4 << 10, 46 << 10, 110 << 10} {
-		if b, ok := stridedcopy.NewBricks(width, dst, src, n, room, "slim", tiles); ok {
+		if b, ok := stridedcopy.NewBoxTiles(width, dst, src, n, room, "narrow_tiles", tiles); ok {
 			all = append(all, b.Plan())
 		}
 	}

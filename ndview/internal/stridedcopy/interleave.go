@@ -14,43 +14,43 @@ type Weave struct {
 	Count         int32
 	Axes          [MaxAxes]Axis // over which there are such planes
 	Planes, Width int32
-	Apart         int32 // 1 where the planes are in the destination
+	Planar        int32 // 1 where the planes are in the destination
 	Items         int32 // planes' groups
 }
 
 const (
-	mostPlanes  = 8        // as many as there are kernels for
-	leastPlane  = 1 << 10  // bytes
-	mostWoven   = 22 << 10 // bytes that a block moves
-	wovenMargin = 48       // bytes: what words at the ends have beside a run, and what a last group of words does
+	maxPlanes      = 8        // as many as there are kernels for
+	minPlane       = 1 << 10  // bytes
+	maxInterleaved = 22 << 10 // bytes that a block moves
+	imageMargin    = 48       // bytes: what words at the ends have beside a run, and what a last group of words does
 )
 
-// NewWeave plans a nest of a destination and a source in units of width bytes, and
+// NewInterleave plans a nest of a destination and a source in units of width bytes, and
 // names the kernel. It answers false where they are not that.
-func NewWeave(width int64, n layout.Nest) (w *Weave, kernel Kernel, ok bool) {
+func NewInterleave(width int64, n layout.Nest) (w *Weave, kernel Kernel, ok bool) {
 	if width > 2 || len(n.Shape) < 2 {
 		return nil, "", false
 	}
 	for rows, strides := range n.Strides {
-		order := rising(strides)
+		order := byStride(strides)
 		across, along := order[0], order[1]
 		planes, plane := n.Shape[across], n.Strides[1-rows]
 		isRows := strides[across] == width && strides[along] == planes*width && plane[along] == width
 		// Rows of a multiple of 8 bytes are taken apart faster by bricks: here they would
 		// be read from few banks of shared memory.
 		fewItems := rows == 1 && planes*width%8 == 0
-		if !isRows || fewItems || planes > mostPlanes || n.Shape[along]*width < leastPlane {
+		if !isRows || fewItems || planes > maxPlanes || n.Shape[along]*width < minPlane {
 			continue
 		}
 		w = &Weave{
-			Plane: plane[across], Whole: int32(n.Shape[along]), Planes: int32(planes), Width: int32(width), Apart: int32(rows),
+			Plane: plane[across], Whole: int32(n.Shape[along]), Planes: int32(planes), Width: int32(width), Planar: int32(rows),
 			Items: int32(layout.Product(n.Shape) / planes / n.Shape[along]),
 		}
-		w.Extent = int32(min(min((4+planes)<<11, mostWoven)/planes/width&^31, n.Shape[along]))
+		w.Extent = int32(min(min((4+planes)<<11, maxInterleaved)/planes/width&^31, n.Shape[along]))
 		w.Chunks = (w.Whole-1)/w.Extent + 1
-		w.Pitch, w.Rows = int32(upTo(int64(w.Extent)*width+wovenMargin, loadedWord)), int32(upTo(int64(w.Extent)*planes*width+wovenMargin, loadedWord))
+		w.Pitch, w.Rows = int32(roundUp(int64(w.Extent)*width+imageMargin, loadedWord)), int32(roundUp(int64(w.Extent)*planes*width+imageMargin, loadedWord))
 		var places []int
-		for _, k := range rising(n.Strides[0]) {
+		for _, k := range byStride(n.Strides[0]) {
 			if k != across && k != along {
 				places = append(places, k)
 			}
@@ -58,9 +58,9 @@ func NewWeave(width int64, n layout.Nest) (w *Weave, kernel Kernel, ok bool) {
 		w.Count = int32(copy(w.Axes[:], axes(n, places)))
 		w.Begin, w.End, _ = layout.Extent(width, 0, n.Shape, n.Strides[1])
 		if rows == 1 {
-			return w, unweaveOf(planes), true
+			return w, deinterleaveKernel(planes), true
 		}
-		return w, weaveOf(planes), true
+		return w, interleaveKernel(planes), true
 	}
 	return nil, "", false
 }
@@ -70,7 +70,7 @@ func (w *Weave) Blocks() int64 { return int64(w.Chunks) * int64(w.Items) }
 
 // Plan is the launch of a kernel.
 func (w *Weave) Plan(kernel Kernel) Plan {
-	return Plan{kernel, w.Blocks(), 256, int64(w.Planes)*int64(w.Pitch) + int64(w.Rows), structOf(w)}
+	return Plan{kernel, w.Blocks(), 256, int64(w.Planes)*int64(w.Pitch) + int64(w.Rows), structBytes(w)}
 }
 
 // RowAlign is what rows of the destination and of the source begin at multiples of, for a twin.
@@ -81,6 +81,6 @@ func (w *Weave) Nest() layout.Nest {
 	n, width := newNest(), int64(w.Width)
 	n.Shape = []int64{int64(w.Whole), int64(w.Planes)}
 	rows, planes := []int64{int64(w.Planes) * width, width}, []int64{width, w.Plane}
-	n.Strides[w.Apart], n.Strides[1-w.Apart] = rows, planes
-	return grow(n, w.Axes[:w.Count], int64(w.Items))
+	n.Strides[w.Planar], n.Strides[1-w.Planar] = rows, planes
+	return wrapAxes(n, w.Axes[:w.Count], int64(w.Items))
 }

@@ -36,14 +36,14 @@ func TestWeaveMovesEachUnitOnce(t *testing.T) {
 	for range 60 {
 		width, planes := int64(1+r.IntN(2)), int64(2+r.IntN(7))
 		n, apart := woven(r, width, planes, 1024+r.Int64N(5000))
-		w, kernel, ok := stridedcopy.NewWeave(width, n)
+		w, kernel, ok := stridedcopy.NewInterleave(width, n)
 		if apart && planes*width%8 == 0 {
 			require.False(t, ok, "rows of %d bytes taken apart", planes*width)
 			continue
 		}
 		require.True(t, ok, "%+v", n)
-		require.EqualValues(t, map[bool]string{false: "weave", true: "unweave"}[apart]+fmt.Sprint(planes), kernel)
-		require.Contains(t, stridedcopy.Images["weave"], kernel)
+		require.EqualValues(t, map[bool]string{false: "interleave", true: "deinterleave"}[apart]+fmt.Sprint(planes), kernel)
+		require.Contains(t, stridedcopy.Images["copy/interleave"], kernel)
 		require.LessOrEqual(t, w.Plan(kernel).Shared, int64(48<<10))
 
 		// What kernels/weave.cu does, with a number for each unit that is moved.
@@ -105,7 +105,7 @@ func TestWeaveTakesOnlyPlanesOfBytes(t *testing.T) {
 		{"planes with gaps", 1, nest([]int64{4096, 3}, []int64{3, 1}, []int64{2, 8192})},
 		{"one axis", 1, nest([]int64{4096}, []int64{1}, []int64{2})},
 	} {
-		_, _, ok := stridedcopy.NewWeave(tt.width, tt.n)
+		_, _, ok := stridedcopy.NewInterleave(tt.width, tt.n)
 		require.False(t, ok, tt.name)
 	}
 }

@@ -22,7 +22,7 @@ type Plan struct {
 // in units of width bytes, by the kernel that is the fastest. A block may have so much
 // shared memory.
 func New(width int64, dst, src uint64, n layout.Nest, memory int64) Plan {
-	if w, kernel, ok := NewWeave(width, n); ok {
+	if w, kernel, ok := NewInterleave(width, n); ok {
 		return w.Plan(kernel)
 	}
 	t, kernel, tiled := NewTiles(width, dst, src, n, memory)
@@ -30,8 +30,8 @@ func New(width int64, dst, src uint64, n layout.Nest, memory int64) Plan {
 	if !tiled {
 		r, kernel = NewRows(width, n)
 	}
-	room := BrickRoom(width*layout.Product(n.Shape), memory)
-	if b, ok := NewBricks(width, dst, src, n, room, kernel, t); ok {
+	room := BoxTileMemory(width*layout.Product(n.Shape), memory)
+	if b, ok := NewBoxTiles(width, dst, src, n, room, kernel, t); ok {
 		return b.Plan()
 	}
 	if tiled {
@@ -40,8 +40,8 @@ func New(width int64, dst, src uint64, n layout.Nest, memory int64) Plan {
 	return r.Plan(kernel, width)
 }
 
-// structOf is a struct as a kernel takes it.
-func structOf[T any](p *T) []byte {
+// structBytes is a struct as a kernel takes it.
+func structBytes[T any](p *T) []byte {
 	return unsafe.Slice((*byte)(unsafe.Pointer(p)), unsafe.Sizeof(*p))
 }
 
@@ -90,8 +90,8 @@ func divide(by int64) Divide {
 	return Divide{uint32((uint64(1)<<(31+shift) + uint64(by) - 1) / uint64(by)), shift - 1}
 }
 
-// grow puts the axes that count so many items around a nest.
-func grow(n layout.Nest, axes []Axis, items int64) layout.Nest {
+// wrapAxes puts the axes that count so many items around a nest.
+func wrapAxes(n layout.Nest, axes []Axis, items int64) layout.Nest {
 	var dst, src, extent int64
 	for i, a := range axes {
 		dst, src = extent*dst+a.Dst, extent*src+a.Src
@@ -115,45 +115,45 @@ func newNest() layout.Nest {
 type Kernel string
 
 const (
-	kernelTiles     Kernel = "tiles"
-	kernelSectors   Kernel = "sectors"
-	kernelSlim      Kernel = "slim"
-	kernelMatrices  Kernel = "matrices"
-	kernelWords     Kernel = "words"
-	kernelRuns      Kernel = "runs"
-	kernelShortRuns Kernel = "shortruns"
-	kernelLines     Kernel = "lines"
-	kernelOddLines  Kernel = "oddlines"
-	kernelBricks    Kernel = "bricks"
-	kernelRows      Kernel = "rows"
-	kernelUnits     Kernel = "units"
-	kernelSpans     Kernel = "spans"
-	kernelPicks     Kernel = "picks"
-	kernelChains    Kernel = "chains"
+	kernelTiles           Kernel = "tiles"
+	kernelSectorTiles     Kernel = "sector_tiles"
+	kernelNarrowTiles     Kernel = "narrow_tiles"
+	kernelMatrixTiles     Kernel = "matrix_tiles"
+	kernelWordTiles       Kernel = "word_tiles"
+	kernelRunTiles        Kernel = "run_tiles"
+	kernelShortRunTiles   Kernel = "short_run_tiles"
+	kernelMatrixWordTiles Kernel = "matrix_word_tiles"
+	kernelMatrixByteTiles Kernel = "matrix_byte_tiles"
+	kernelBoxTiles        Kernel = "box_tiles"
+	kernelRows            Kernel = "rows"
+	kernelUnitRows        Kernel = "unit_rows"
+	kernelVectorRows      Kernel = "vector_rows"
+	kernelWordRows        Kernel = "word_rows"
+	kernelJoinedRows      Kernel = "joined_rows"
 )
 
-// weaveOf and unweaveOf are the kernels of so many planes.
-func weaveOf(planes int64) Kernel   { return Kernel(fmt.Sprintf("weave%d", planes)) }
-func unweaveOf(planes int64) Kernel { return Kernel(fmt.Sprintf("unweave%d", planes)) }
+// interleaveKernel and unweaveOf are the kernels of so many planes.
+func interleaveKernel(planes int64) Kernel   { return Kernel(fmt.Sprintf("interleave%d", planes)) }
+func deinterleaveKernel(planes int64) Kernel { return Kernel(fmt.Sprintf("deinterleave%d", planes)) }
 
 // Images are the kernels of each image.
 var Images = map[string][]Kernel{
-	"weave":    weaves(),
-	"tiles":    {kernelTiles, kernelSectors},
-	"slim":     {kernelSlim},
-	"matrices": {kernelMatrices},
-	"words":    {kernelWords},
-	"runs":     {kernelRuns, kernelShortRuns, kernelLines},
-	"odd":      {kernelOddLines},
-	"bricks":   {kernelBricks},
-	"rows":     {kernelRows, kernelUnits, kernelSpans, kernelPicks, kernelChains},
+	"copy/interleave":        interleaveKernels(),
+	"copy/tiles":             {kernelTiles, kernelSectorTiles},
+	"copy/narrow_tiles":      {kernelNarrowTiles},
+	"copy/matrix_tiles":      {kernelMatrixTiles},
+	"copy/word_tiles":        {kernelWordTiles},
+	"copy/run_tiles":         {kernelRunTiles, kernelShortRunTiles, kernelMatrixWordTiles},
+	"copy/matrix_byte_tiles": {kernelMatrixByteTiles},
+	"copy/box_tiles":         {kernelBoxTiles},
+	"copy/rows":              {kernelRows, kernelUnitRows, kernelVectorRows, kernelWordRows, kernelJoinedRows},
 }
 
-func weaves() (kernels []Kernel) {
-	for planes := int64(2); planes <= mostPlanes; planes++ {
-		kernels = append(kernels, weaveOf(planes))
+func interleaveKernels() (kernels []Kernel) {
+	for planes := int64(2); planes <= maxPlanes; planes++ {
+		kernels = append(kernels, interleaveKernel(planes))
 		if planes%8 != 0 { // see NewWeave
-			kernels = append(kernels, unweaveOf(planes))
+			kernels = append(kernels, deinterleaveKernel(planes))
 		}
 	}
 	return kernels

@@ -43,11 +43,11 @@ func TestPlansAreWhatKernelsTake(t *testing.T) {
 // as many threads as there may be.
 func planOf(kernel stridedcopy.Kernel, width int64) stridedcopy.Plan {
 	switch kernel.Image() {
-	case "weave":
+	case "copy/interleave":
 		return (&stridedcopy.Weave{}).Plan(kernel)
-	case "bricks":
-		return (&stridedcopy.Bricks{Shared: memory, UnitsA: 1, A: stridedcopy.Cut{Whole: 1}, RunsA: 1, B: stridedcopy.Cut{Whole: 1}}).Plan()
-	case "rows":
+	case "copy/box_tiles":
+		return (&stridedcopy.Bricks{Shared: memory, UnitsA: 1, A: stridedcopy.SplitAxis{Whole: 1}, RunsA: 1, B: stridedcopy.SplitAxis{Whole: 1}}).Plan()
+	case "copy/rows":
 		return (&stridedcopy.Rows{}).Plan(kernel, width)
 	}
 	return (&stridedcopy.Tiles{}).Plan(kernel)

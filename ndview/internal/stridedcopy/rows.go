@@ -22,20 +22,20 @@ func NewRows(width int64, n layout.Nest) (r *Rows, kernel Kernel) {
 	if last >= 0 {
 		r.Length, r.DstStep, r.SrcStep = int32(n.Shape[last]), n.Strides[0][last], n.Strides[1][last]
 		r.Units = r.Length
-		r.Count = int32(copy(r.Axes[:], axes(n, backwards(last))))
+		r.Count = int32(copy(r.Axes[:], axes(n, reversed(last))))
 		bytes := n.Shape[last] * width
 		ends := func(word int64) int32 { return int32((bytes + 2*(word-1)) / word) } // a word at each end may be a part
 		switch {
 		case r.DstStep != width || bytes >= MaxItems/2:
-		case width == wordSize && abs(r.SrcStep) == width && bytes >= 4*spanSize && following(n, bytes, backwards(last)) == last:
-			kernel = kernelChains
+		case width == wordSize && abs(r.SrcStep) == width && bytes >= 4*spanSize && countFollowing(n, bytes, reversed(last)) == last:
+			kernel = kernelJoinedRows
 		case width <= wordSize && abs(r.SrcStep) == width && bytes >= 4*spanSize:
-			kernel, r.Length = kernelSpans, ends(spanSize)
+			kernel, r.Length = kernelVectorRows, ends(spanSize)
 		case width < wordSize && bytes >= 2*wordSize:
-			kernel, r.Length = kernelPicks, ends(wordSize)
+			kernel, r.Length = kernelWordRows, ends(wordSize)
 		}
 		if n.Shape[last] >= longRow && (width == 16 || width == 8 && r.DstStep == 2*width) {
-			kernel = kernelUnits
+			kernel = kernelUnitRows
 		}
 	}
 	r.ByLength = divide(int64(r.Length))
@@ -57,14 +57,14 @@ const (
 func (r *Rows) Plan(kernel Kernel, width int64) Plan {
 	items, threads := int64(1024), int64(256)
 	switch {
-	case kernel == kernelChains:
-		return Plan{kernel, int64(r.Items)/2048 + 1, threads, 0, structOf(r)} // which begin a unit earlier, maybe
-	case kernel == kernelUnits:
+	case kernel == kernelJoinedRows:
+		return Plan{kernel, int64(r.Items)/2048 + 1, threads, 0, structBytes(r)} // which begin a unit earlier, maybe
+	case kernel == kernelUnitRows:
 		items = threads
 	case kernel == kernelRows && width < 16:
 		threads = 128
 	}
-	return Plan{kernel, (int64(r.Items)-1)/items + 1, threads, 0, structOf(r)}
+	return Plan{kernel, (int64(r.Items)-1)/items + 1, threads, 0, structBytes(r)}
 }
 
 // RowAlign is what rows of the destination and of the source begin at multiples of, for a twin.
@@ -75,11 +75,11 @@ func (r *Rows) Nest() layout.Nest {
 	n := newNest()
 	n.Shape = []int64{int64(r.Units)}
 	n.Strides[0], n.Strides[1] = []int64{r.DstStep}, []int64{r.SrcStep}
-	return grow(n, r.Axes[:r.Count], int64(r.Items/r.Length))
+	return wrapAxes(n, r.Axes[:r.Count], int64(r.Items/r.Length))
 }
 
-// backwards are axes n-1, n-2, ..., 0.
-func backwards(n int) []int {
+// reversed are axes n-1, n-2, ..., 0.
+func reversed(n int) []int {
 	order := make([]int, n)
 	for i := range order {
 		order[i] = n - 1 - i

@@ -25,7 +25,7 @@ type Tiles struct {
 	// so many items. It is for the choice of groups alone: kernels know it.
 	Halo                 int32
 	LogA, LogB           int32  // a slim tile's tileSize, as logarithms
-	Places               int32  // of the batch
+	BatchItems           int32  // of the batch
 	SideB                int32  // of tiles of runs and of matrices
 	By                   Divide // by the items of A of matrices, or their bytes of lines
 	SideA                int32  // of tiles of runs and of lines
@@ -43,10 +43,10 @@ type Tiles struct {
 type tileSize struct{ a, b int64 }
 
 var tileSizes = map[Kernel]map[int64]tileSize{
-	kernelTiles:   {4: {64, 64}, 8: {64, 32}, 16: {32, 32}},
-	kernelSectors: {4: {128, 64}, 8: {128, 32}, 16: {64, 32}},
-	kernelWords:   {1: {128, 256}, 2: {128, 128}},
-	kernelRuns:    {1: {256, 256}, 2: {256, 128}, 4: {128, 64}}, kernelShortRuns: {1: {128, 256}, 2: {128, 128}},
+	kernelTiles:       {4: {64, 64}, 8: {64, 32}, 16: {32, 32}},
+	kernelSectorTiles: {4: {128, 64}, 8: {128, 32}, 16: {64, 32}},
+	kernelWordTiles:   {1: {128, 256}, 2: {128, 128}},
+	kernelRunTiles:    {1: {256, 256}, 2: {256, 128}, 4: {128, 64}}, kernelShortRunTiles: {1: {128, 256}, 2: {128, 128}},
 }
 
 // NewTiles plans a nest of a destination and a source in units of width bytes,
@@ -54,46 +54,46 @@ var tileSizes = map[Kernel]map[int64]tileSize{
 // answers false where both have one fastest axis, or the source repeats one value along
 // the destination's.
 func NewTiles(width int64, dst, src uint64, n layout.Nest, memory int64) (t *Tiles, kernel Kernel, ok bool) {
-	s, ok := splitSides(width, n)
+	s, ok := findSides(width, n)
 	if !ok {
 		return nil, "", false
 	}
 	t = s.tiles(width)
 	dst, src = s.rowStarts(dst, src)
 	small, wholeRuns := width < 4, s.runA && s.runB
-	words := small && t.isWords(width, dst, src)
-	if !words && dst%sector != 0 && wholeRuns && s.follow {
-		if kernel, ok := t.matrices(width, tileRoom(memory)); ok {
+	words := small && t.fitsWords(width, dst, src)
+	if !words && dst%sector != 0 && wholeRuns && s.contiguous {
+		if kernel, ok := t.planMatrixTiles(width, tileMemory(memory)); ok {
 			return t, kernel, true
 		}
 	}
 	switch {
 	case words:
-		kernel = kernelWords
+		kernel = kernelWordTiles
 	case small:
-		kernel = kernelRuns
+		kernel = kernelRunTiles
 	default:
 		kernel = kernelTiles
 	}
 	if t.hasShortSide(kernel, width) || small && !wholeRuns {
-		t.slim(width)
-		return t, kernelSlim, true
+		t.planNarrowTiles(width)
+		return t, kernelNarrowTiles, true
 	}
 	of := tileSizes[kernel][width]
 	if kernel == kernelTiles && s.runA && dst%sector != 0 && int64(t.ItemsA) > of.a {
-		kernel, of = kernelSectors, tileSizes[kernelSectors][width]
+		kernel, of = kernelSectorTiles, tileSizes[kernelSectorTiles][width]
 		if width == 4 && s.runB {
-			kernel = kernelRuns
+			kernel = kernelRunTiles
 		}
 	}
-	if kernel == kernelRuns {
-		kernel, of = t.runs(width, tileRoom(memory))
+	if kernel == kernelRunTiles {
+		kernel, of = t.planRunTiles(width, tileMemory(memory))
 	}
-	t.cut(of)
-	if kernel != kernelTiles && kernel != kernelWords {
+	t.setSides(of)
+	if kernel != kernelTiles && kernel != kernelWordTiles {
 		t.Halo = int32(sector/width) - 1
 	}
-	t.grouped(width, s.follow)
+	t.group(width, s.contiguous)
 	return t, kernel, true
 }
 
@@ -105,34 +105,34 @@ func (t *Tiles) hasShortSide(kernel Kernel, width int64) bool {
 	switch {
 	case width == 16:
 		fewB = of.b / 3 // since half a row of such units is whole sectors still
-	case kernel == kernelRuns:
+	case kernel == kernelRunTiles:
 		fewB = of.b / 4 // of which a quarter is faster than slim tiles still
 	}
 	return int64(t.ItemsA) < of.a/3 || int64(t.ItemsB) <= fewB
 }
 
-// isWords tells whether units are moved in whole words of 8 bytes: where these lie in
+// fitsWords tells whether units are moved in whole words of 8 bytes: where these lie in
 // whole sectors too, or all of A fits a tile. Runs are faster else.
-func (t *Tiles) isWords(width int64, dst, src uint64) bool {
+func (t *Tiles) fitsWords(width int64, dst, src uint64) bool {
 	if (dst|src|uint64(width)*uint64(t.ItemsA)|uint64(width)*uint64(t.ItemsB))%8 != 0 {
 		return false
 	}
-	most := int32(tileSizes[kernelWords][width].a)
+	most := int32(tileSizes[kernelWordTiles][width].a)
 	return (dst|src)%sector == 0 || t.ItemsA >= most/3 && t.ItemsA <= most
 }
 
 const (
 	groupTiles = 16      // tiles along A that make one
-	cached     = 8 << 20 // bytes of a GPU's cache that surely hold what was read last
+	cacheBytes = 8 << 20 // bytes of a GPU's cache that surely hold what was read last
 )
 
-// grouped makes groups of tiles where rows of the source are short, so that what
+// group makes groups of tiles where rows of the source are short, so that what
 // is near in it is read at about one time. It is so anyway where A has few bytes
 // for each of a tile's items of B; and where these follow A in the destination,
 // all that is then written at about one time is one run.
-func (t *Tiles) grouped(width int64, follow bool) {
+func (t *Tiles) group(width int64, follow bool) {
 	a, b := width*int64(t.ItemsA), width*int64(t.ItemsB)
-	shortRows := b <= 32<<10 && !(follow && a*int64(t.ItemsB)/int64(t.ChunksB) <= cached)
+	shortRows := b <= 32<<10 && !(follow && a*int64(t.ItemsB)/int64(t.ChunksB) <= cacheBytes)
 	if t.Halo == 0 { // tiles whose rows are whole sectors lose less
 		shortRows = b < 4<<10 && a >= 512<<10
 	}
@@ -141,8 +141,8 @@ func (t *Tiles) grouped(width int64, follow bool) {
 	}
 }
 
-// cut counts the tiles.
-func (t *Tiles) cut(s tileSize) {
+// setSides counts the tiles.
+func (t *Tiles) setSides(s tileSize) {
 	t.ChunksA = int32((int64(t.ItemsA)-1)/s.a + 1)
 	t.ChunksB = int32((int64(t.ItemsB)-1)/s.b + 1)
 	t.ByChunksA, t.ByChunksB = divide(int64(t.ChunksA)), divide(int64(t.ChunksB))
@@ -150,22 +150,22 @@ func (t *Tiles) cut(s tileSize) {
 
 // Blocks is how many blocks there are.
 func (t *Tiles) Blocks() int64 {
-	return int64(t.ChunksA) * int64(t.ChunksB) * int64(t.Places)
+	return int64(t.ChunksA) * int64(t.ChunksB) * int64(t.BatchItems)
 }
 
 // Plan is the launch of a kernel that has these tiles.
 func (t *Tiles) Plan(kernel Kernel) Plan {
 	threads := int64(256)
-	if kernel == kernelRuns || kernel == kernelShortRuns {
+	if kernel == kernelRunTiles || kernel == kernelShortRunTiles {
 		threads = 384
 	}
-	return Plan{kernel, t.Blocks(), threads, int64(t.Shared), structOf(t)}
+	return Plan{kernel, t.Blocks(), threads, int64(t.Shared), structBytes(t)}
 }
 
 // RowAlign is what rows of the destination and of the source begin at multiples of,
 // for a twin.
 func (t *Tiles) RowAlign(kernel Kernel, width int64) [2]int64 {
-	if kernel == kernelWords {
+	if kernel == kernelWordTiles {
 		return [2]int64{8, 8}
 	}
 	return [2]int64{width, width}
@@ -174,64 +174,64 @@ func (t *Tiles) RowAlign(kernel Kernel, width int64) [2]int64 {
 // Nest is what is moved, for a twin.
 func (t *Tiles) Nest() layout.Nest {
 	a, b := t.Axes[:t.AxesA], t.Axes[t.AxesA:][:t.AxesB]
-	n := grow(newNest(), a, int64(t.ItemsA))
-	n = grow(n, b, int64(t.ItemsB))
-	return grow(n, t.Axes[t.AxesA+t.AxesB:][:t.Batch], int64(t.Places))
+	n := wrapAxes(newNest(), a, int64(t.ItemsA))
+	n = wrapAxes(n, b, int64(t.ItemsB))
+	return wrapAxes(n, t.Axes[t.AxesA+t.AxesB:][:t.Batch], int64(t.BatchItems))
 }
 
 // Tiles of units of 1, 2 and 4 bytes whose rows begin anywhere: see kernels/runs.cu, and
 // kernels/odd.cu for matrices of which isOdd tells.
 
 const (
-	turnedRow  = 256      // bytes of a row of the source that a tile of runs or of lines has
-	readBeyond = 192      // bytes behind a tile that threads may read which write nothing
-	busyTiles  = 96       // tiles, fewer of which leave many multiprocessors of a large GPU idle
-	longLine   = 256      // bytes of a row of matrices, so that it takes no more room than turned rows of a run
-	oddWord    = 16       // bytes that odd lines are written in
-	oddRoom    = 44 << 10 // bytes of an image of those, beside which tables need room
+	rowBytes      = 256      // bytes of a row of the source that a tile of runs or of lines has
+	readBeyond    = 192      // bytes behind a tile that threads may read which write nothing
+	minTiles      = 96       // tiles, fewer of which leave many multiprocessors of a large GPU idle
+	maxMatrixRow  = 256      // bytes of a row of matrices, so that it takes no more room than turned rows of a run
+	vectorBytes   = 16       // bytes that odd lines are written in
+	byteTileBytes = 44 << 10 // bytes of an image of those, beside which tables need room
 )
 
-// tileRoom is how much shared memory a tile may take of what a block may have: so much
+// tileMemory is how much shared memory a tile may take of what a block may have: so much
 // that there are two on a multiprocessor, or what any GPU gives a block unasked.
-func tileRoom(memory int64) int64 { return max(half(memory), 48<<10) }
+func tileMemory(memory int64) int64 { return max(halfMemory(memory), 48<<10) }
 
-// half is what each of two blocks that are on a multiprocessor at a time may have, of
+// halfMemory is what each of two blocks that are on a multiprocessor at a time may have, of
 // what one may have.
-func half(memory int64) int64 { return memory/2 - 1<<10 }
+func halfMemory(memory int64) int64 { return memory/2 - 1<<10 }
 
-// runs plans tiles of up to 256 items of A, of which two are cut evenly, or of half as
+// planRunTiles plans tiles of up to 256 items of A, of which two are cut evenly, or of half as
 // many: of units of 4 bytes, always.
-func (t *Tiles) runs(width, room int64) (kernel Kernel, s tileSize) {
-	kernel = kernelRuns
+func (t *Tiles) planRunTiles(width, room int64) (kernel Kernel, s tileSize) {
+	kernel = kernelRunTiles
 	s = tileSizes[kernel][width]
-	if t.cut(s); width < 4 && (t.Blocks() < busyTiles || shared(width, s.a) > room) {
-		kernel = kernelShortRuns
+	if t.setSides(s); width < 4 && (t.Blocks() < minTiles || runTileBytes(width, s.a) > room) {
+		kernel = kernelShortRunTiles
 		s = tileSizes[kernel][width]
 	}
-	t.Shared, t.SideB = int32(shared(width, s.a)), int32(s.b)
-	if t.cut(s); t.ChunksA <= 2 {
-		s.a = upTo((int64(t.ItemsA)-1)/int64(t.ChunksA)+1, sector/width)
+	t.Shared, t.SideB = int32(runTileBytes(width, s.a)), int32(s.b)
+	if t.setSides(s); t.ChunksA <= 2 {
+		s.a = roundUp((int64(t.ItemsA)-1)/int64(t.ChunksA)+1, sector/width)
 	}
 	t.SideA = int32(s.a)
 	return kernel, s
 }
 
-// shared is how many bytes of shared memory a tile of runs takes: tables of places, rows
+// runTileBytes is how many bytes of shared memory a tile of runs takes: tables of places, rows
 // of the destination, each an odd number of words, and what is behind them.
-func shared(width, side int64) int64 {
+func runTileBytes(width, side int64) int64 {
 	halo := sector / width
-	return 8*(side+halo+turnedRow/width) + 4*turnedRow/width*((side+halo)*width/4|1) + readBeyond
+	return 8*(side+halo+rowBytes/width) + 4*rowBytes/width*((side+halo)*width/4|1) + readBeyond
 }
 
-// upTo is the next multiple of a number.
-func upTo(n, of int64) int64 { return (n + of - 1) / of * of }
+// roundUp is the next multiple of a number.
+func roundUp(n, of int64) int64 { return (n + of - 1) / of * of }
 
 // longestSide is the logarithm of the longest side of a slim tile.
 const longestSide = 9
 
-// slim chooses a tile's sides by those of the nest: slimmer along a side that has few items, and longer
+// planNarrowTiles chooses a tile's sides by those of the nest: slimmer along a side that has few items, and longer
 // along the other.
-func (t *Tiles) slim(width int64) {
+func (t *Tiles) planNarrowTiles(width int64) {
 	t.LogA, t.LogB = 6, 6
 	switch width {
 	case 8:
@@ -240,79 +240,79 @@ func (t *Tiles) slim(width int64) {
 		t.LogA, t.LogB = 5, 5
 	}
 	most := t.LogA + t.LogB
-	logA, logB := log(t.ItemsA), log(t.ItemsB)
+	logA, logB := log2Ceil(t.ItemsA), log2Ceil(t.ItemsB)
 	t.LogA, t.LogB = min(t.LogA, logA), min(t.LogB, logB)
 	t.LogA = min(max(t.LogA, most-t.LogB), logA, longestSide)
 	t.LogB = min(max(t.LogB, most-t.LogA), logB, longestSide)
-	t.cut(tileSize{1 << t.LogA, 1 << t.LogB})
+	t.setSides(tileSize{1 << t.LogA, 1 << t.LogB})
 }
 
-// log is the logarithm to the base of 2 of the next power of two.
-func log(n int32) int32 { return int32(bits.Len32(uint32(n - 1))) }
+// log2Ceil is the logarithm to the base of 2 of the next power of two.
+func log2Ceil(n int32) int32 { return int32(bits.Len32(uint32(n - 1))) }
 
-// enoughB is how many items of B matrices have that are as fast as tiles which have
+// minMatrices is how many items of B matrices have that are as fast as tiles which have
 // more of those, and a part of A.
-var enoughB = map[int64]int32{4: 32, 8: 21}
+var minMatrices = map[int64]int32{4: 32, 8: 21}
 
-// matrixRoom is how many bytes of matrices a tile holds.
-const matrixRoom = 32 << 10
+// matrixTileBytes is how many bytes of matrices a tile holds.
+const matrixTileBytes = 32 << 10
 
-// matrices plans tiles that hold all of A, which the items of B follow in the
+// planMatrixTiles plans tiles that hold all of A, which the items of B follow in the
 // destination: what they write is one run. It answers false where there is no room.
-func (t *Tiles) matrices(width, room int64) (kernel Kernel, ok bool) {
+func (t *Tiles) planMatrixTiles(width, room int64) (kernel Kernel, ok bool) {
 	bytes := width * int64(t.ItemsA)
 	switch {
 	case width == 16:
 		return "", false // which whole sectors serve as well
 	case width < 4:
-		return t.lines(width, room)
+		return t.planSmallMatrixTiles(width, room)
 	}
-	most := min(256/width, (matrixRoom/bytes-1)|1)
+	most := min(256/width, (matrixTileBytes/bytes-1)|1)
 	if int64(t.ItemsA) > 256 || width*min(most, int64(t.ItemsB)) < shortRun {
 		return "", false
 	}
-	t.SideB = even(t.ItemsB, most)
-	if t.SideB < enoughB[width] && t.ItemsB > enoughB[width] {
+	t.SideB = splitEvenly(t.ItemsB, most)
+	if t.SideB < minMatrices[width] && t.ItemsB > minMatrices[width] {
 		return "", false
 	}
 	t.By = divide(int64(t.ItemsA))
-	t.cut(tileSize{int64(t.ItemsA), int64(t.SideB)})
-	return kernelMatrices, true
+	t.setSides(tileSize{int64(t.ItemsA), int64(t.SideB)})
+	return kernelMatrixTiles, true
 }
 
-// even cuts items evenly into pieces of at most so many.
-func even(items int32, most int64) int32 {
+// splitEvenly cuts items evenly into pieces of at most so many.
+func splitEvenly(items int32, most int64) int32 {
 	pieces := (int64(items)-1)/most + 1
 	return int32((int64(items)-1)/pieces + 1)
 }
 
-// lines plans matrices of short rows.
-func (t *Tiles) lines(width, room int64) (kernel Kernel, ok bool) {
+// planSmallMatrixTiles plans matrices of short rows.
+func (t *Tiles) planSmallMatrixTiles(width, room int64) (kernel Kernel, ok bool) {
 	bytes, unit := width*int64(t.ItemsA), 4/width
-	odd := isOdd(width, bytes)
-	if bytes < shortest(width, odd) || bytes > longLine || width*int64(t.ItemsB) < shortRun {
+	odd := needsByteTiles(width, bytes)
+	if bytes < minMatrixRow(width, odd) || bytes > maxMatrixRow || width*int64(t.ItemsB) < shortRun {
 		return "", false
 	}
 	if odd {
-		most := min(turnedRow/width, (oddRoom-oddWord)/bytes/unit*unit)
-		t.SideB = even(t.ItemsB, most)
-		t.Shared = int32(oddWord + upTo(int64(t.SideB), unit)*bytes)
-		t.cut(tileSize{int64(t.ItemsA), int64(t.SideB)})
-		return kernelOddLines, true
+		most := min(rowBytes/width, (byteTileBytes-vectorBytes)/bytes/unit*unit)
+		t.SideB = splitEvenly(t.ItemsB, most)
+		t.Shared = int32(vectorBytes + roundUp(int64(t.SideB), unit)*bytes)
+		t.setSides(tileSize{int64(t.ItemsA), int64(t.SideB)})
+		return kernelMatrixByteTiles, true
 	}
-	side, pitch := upTo(int64(t.ItemsA), unit), (bytes+3)/4|1
-	shared := 8*side + 4*turnedRow/width*pitch + readBeyond
+	side, pitch := roundUp(int64(t.ItemsA), unit), (bytes+3)/4|1
+	shared := 8*side + 4*rowBytes/width*pitch + readBeyond
 	if shared > room {
 		return "", false
 	}
-	t.SideA, t.SideB, t.Pitch, t.Shared = int32(side), int32(turnedRow/width), int32(pitch), int32(shared)
+	t.SideA, t.SideB, t.Pitch, t.Shared = int32(side), int32(rowBytes/width), int32(pitch), int32(shared)
 	t.By = divide(bytes)
-	t.cut(tileSize{int64(t.ItemsA), int64(t.SideB)})
-	return kernelLines, true
+	t.setSides(tileSize{int64(t.ItemsA), int64(t.SideB)})
+	return kernelMatrixWordTiles, true
 }
 
-// shortest is how many bytes rows of matrices have for which lines are fast.
-func shortest(width int64, odd bool) int64 {
+// minMatrixRow is how many bytes rows of matrices have for which lines are fast.
+func minMatrixRow(width int64, odd bool) int64 {
 	switch {
 	case width == 2:
 		return shortRun
@@ -322,9 +322,9 @@ func shortest(width int64, odd bool) int64 {
 	return 16
 }
 
-// isOdd tells whether rows of so many bytes go through an image of them, where they are
+// needsByteTiles tells whether rows of so many bytes go through an image of them, where they are
 // as far apart: where that is not a multiple of four units, so that banks differ. Long
 // rows of an even number of bytes are turned faster.
-func isOdd(width, bytes int64) bool {
+func needsByteTiles(width, bytes int64) bool {
 	return bytes/width%4 != 0 && (width == 2 || bytes%2 == 1 || bytes <= 128)
 }

@@ -40,7 +40,7 @@ func writes(t *stridedcopy.Tiles, side int, width, row uint64) []int {
 
 // sidesA are those of the kernels' tiles.
 var sidesA = map[stridedcopy.Kernel]map[int64]int{
-	"tiles": {4: 64, 8: 64, 16: 32}, "sectors": {4: 128, 8: 128, 16: 64}, "words": {1: 128, 2: 128},
+	"tiles": {4: 64, 8: 64, 16: 32}, "sector_tiles": {4: 128, 8: 128, 16: 64}, "word_tiles": {1: 128, 2: 128},
 }
 
 func TestTilesWriteEachItemOnce(t *testing.T) {
@@ -76,10 +76,10 @@ func TestTilesWriteEachItemOnce(t *testing.T) {
 		planned[kernel]++
 		side, fixed := sidesA[kernel][width]
 		switch {
-		case kernel == "runs" || kernel == "shortruns":
+		case kernel == "run_tiles" || kernel == "short_run_tiles":
 			side = int(plan.SideA)
 			requireRuns(t, plan, kernel, width, room)
-		case kernel == "matrices" || kernel == "lines" || kernel == "oddlines":
+		case kernel == "matrix_tiles" || kernel == "matrix_word_tiles" || kernel == "matrix_byte_tiles":
 			side = int(plan.ItemsA)
 			requireMatrices(t, plan, kernel, width, room)
 		case !fixed:
@@ -103,7 +103,7 @@ func TestTilesWriteEachItemOnce(t *testing.T) {
 		rest := last / int64(plan.ChunksA)
 		require.Equal(t, rest/int64(plan.ChunksB), by(plan.ByChunksB, rest))
 	}
-	for _, kernel := range []stridedcopy.Kernel{"tiles", "sectors", "words", "runs", "shortruns", "lines", "oddlines", "matrices", "slim"} {
+	for _, kernel := range []stridedcopy.Kernel{"tiles", "sector_tiles", "word_tiles", "run_tiles", "short_run_tiles", "matrix_word_tiles", "matrix_byte_tiles", "matrix_tiles", "narrow_tiles"} {
 		assert.Greater(t, planned[kernel], 10, kernel)
 	}
 }
@@ -117,9 +117,9 @@ func requireMatrices(t *testing.T, plan *stridedcopy.Tiles, kernel stridedcopy.K
 	require.LessOrEqual(t, columns*width, int64(256))
 	divisor := items
 	switch kernel {
-	case "matrices":
+	case "matrix_tiles":
 		require.LessOrEqual(t, items*int64(plan.SideB|1)*width, int64(32<<10))
-	case "oddlines":
+	case "matrix_byte_tiles":
 		unit := 4 / width
 		whole := (columns + unit - 1) / unit * unit // columns of words that are read
 		require.NotZero(t, items%4)
@@ -127,7 +127,7 @@ func requireMatrices(t *testing.T, plan *stridedcopy.Tiles, kernel stridedcopy.K
 		require.LessOrEqual(t, whole*items*width+16, int64(plan.Shared))
 		require.LessOrEqual(t, plan.Shared, int32(48<<10-256*8))
 		return
-	case "lines":
+	case "matrix_word_tiles":
 		divisor *= width
 		require.LessOrEqual(t, divisor, int64(256))
 		words := (items*width + 3) / 4
@@ -146,7 +146,7 @@ func requireMatrices(t *testing.T, plan *stridedcopy.Tiles, kernel stridedcopy.K
 // items where there were few else or is little room, or units are of 4 bytes.
 func requireRuns(t *testing.T, plan *stridedcopy.Tiles, kernel stridedcopy.Kernel, width, room int64) {
 	side, halo, most := int64(plan.SideA), sector/width, int64(256)
-	if kernel == "shortruns" || width == 4 {
+	if kernel == "short_run_tiles" || width == 4 {
 		most = 128
 	}
 	require.Zero(t, side%halo)
@@ -159,8 +159,8 @@ func requireRuns(t *testing.T, plan *stridedcopy.Tiles, kernel stridedcopy.Kerne
 	}
 	require.LessOrEqual(t, side, most)
 	if room == memory && width < 4 {
-		whole := ((int64(plan.ItemsA)-1)/256 + 1) * int64(plan.ChunksB) * int64(plan.Places)
-		require.Equal(t, whole >= 96, kernel == "runs", "%+v", plan)
+		whole := ((int64(plan.ItemsA)-1)/256 + 1) * int64(plan.ChunksB) * int64(plan.BatchItems)
+		require.Equal(t, whole >= 96, kernel == "run_tiles", "%+v", plan)
 	}
 	pitch := (most+halo)*width/4 | 1
 	turns := (most*width + 255) / 256
@@ -194,7 +194,7 @@ func TestTilesAreGroupedUnlessTheyWriteARun(t *testing.T) {
 		}
 		plan, kernel, ok := stridedcopy.NewTiles(4, 0, 0, layout.Nest{Shape: tt.shape, Strides: strides, Offsets: []int64{0, 0}}, memory)
 		require.True(t, ok, tt.name)
-		assert.EqualValues(t, "runs", kernel, tt.name)
+		assert.EqualValues(t, "run_tiles", kernel, tt.name)
 		assert.Equal(t, tt.group, plan.Group, tt.name)
 	}
 }
@@ -204,13 +204,13 @@ func TestLongRowsOfLargeUnitsAreMovedOneAThread(t *testing.T) {
 		width, length, dst, src int64
 		kernel                  stridedcopy.Kernel
 	}{
-		{16, 1000, 16, -16, "units"}, {16, 256, 48, 16, "units"}, {16, 255, 48, 16, "rows"},
-		{8, 1000, 16, 8, "units"}, {8, 1000, 24, 8, "rows"}, {8, 1000, 8, 16, "rows"}, {4, 1000, 8, 4, "rows"},
+		{16, 1000, 16, -16, "unit_rows"}, {16, 256, 48, 16, "unit_rows"}, {16, 255, 48, 16, "rows"},
+		{8, 1000, 16, 8, "unit_rows"}, {8, 1000, 24, 8, "rows"}, {8, 1000, 8, 16, "rows"}, {4, 1000, 8, 4, "rows"},
 	} {
 		shape, strides := []int64{3, tt.length}, [][]int64{{tt.length * 64, tt.dst}, {tt.length * 64, tt.src}}
 		r, kernel := stridedcopy.NewRows(tt.width, layout.Nest{Shape: shape, Strides: strides, Offsets: []int64{0, 0}})
 		require.Equal(t, tt.kernel, kernel, "%+v", tt)
-		if kernel == "units" {
+		if kernel == "unit_rows" {
 			p := r.Plan(kernel, tt.width)
 			require.Equal(t, int64(256), p.Threads)
 			require.Equal(t, (3*tt.length-1)/256+1, p.Blocks, "%+v", tt)
@@ -226,16 +226,16 @@ func TestRowsThatFollowOneAnotherAreChains(t *testing.T) {
 		nest   layout.Nest
 		kernel stridedcopy.Kernel
 	}{
-		{nest([]int64{7, 5, 16}, []int64{320, 64, 4}, []int64{64, 4480, 4}), "chains"},
-		{nest([]int64{1000, 511}, []int64{2044, 4}, []int64{2044, -4}), "chains"},
-		{nest([]int64{7, 5, 16}, []int64{384, 64, 4}, []int64{64, 4480, 4}), "spans"},
+		{nest([]int64{7, 5, 16}, []int64{320, 64, 4}, []int64{64, 4480, 4}), "joined_rows"},
+		{nest([]int64{1000, 511}, []int64{2044, 4}, []int64{2044, -4}), "joined_rows"},
+		{nest([]int64{7, 5, 16}, []int64{384, 64, 4}, []int64{64, 4480, 4}), "vector_rows"},
 		{nest([]int64{1000, 15}, []int64{60, 4}, []int64{64, 4}), "rows"},
 	} {
 		r, kernel := stridedcopy.NewRows(4, tt.nest)
 		require.Equal(t, tt.kernel, kernel, "%+v", tt.nest)
 		p := r.Plan(kernel, 4)
 		require.Equal(t, layout.Product(tt.nest.Shape), layout.Product(r.Nest().Shape))
-		if kernel == "chains" {
+		if kernel == "joined_rows" {
 			require.Greater(t, 2*4*p.Blocks*p.Threads, layout.Product(tt.nest.Shape), "one unit more where words begin before the first")
 		}
 	}

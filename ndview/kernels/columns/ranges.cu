@@ -1,0 +1,340 @@
+// Arrow columns: runs of values, which are text, bytes or lists, chosen and put
+// one after the other.
+//
+// Run i of an array begins at value starts[i], and ends at starts[i+1], or has
+// sizes[i] values where there are sizes. Piece j of the result is run at[j], or j
+// without indices, and nothing for -1 and where the run is not valid. Lengths are
+// measured in tiles of 2048 pieces; a scan of the tiles' sums tells where each
+// begins, and then each tile writes its offsets.
+
+#include "common/scan.cuh"
+
+constexpr int threads = 256;
+constexpr int unroll = 8;
+constexpr int tile = threads * unroll;
+
+__device__ __forceinline__ bool bit(const uint8_t* __restrict__ bytes, int64_t first, int64_t i) {
+    i += first;
+    return bytes == nullptr || (__ldg(bytes + (i >> 3)) >> (i & 7) & 1);
+}
+
+// out[j] = how many values piece j has, and begins[j] = where in the source;
+// sums[t] = how many those of tile t have. A run outside `limit` values counts as
+// empty, and lowers the flag to j.
+template <typename W>
+__device__ __forceinline__ void lengths(const W* __restrict__ starts, const W* __restrict__ sizes,
+                                        const int64_t* __restrict__ at, const uint8_t* __restrict__ valid, int64_t first,
+                                        int64_t n, int64_t limit, int64_t* __restrict__ out, int64_t* __restrict__ begins,
+                                        int64_t* __restrict__ sums, unsigned long long* flag) {
+    const int64_t base = (int64_t)blockIdx.x * tile + threadIdx.x;
+    int64_t run[unroll], from[unroll], size[unroll];
+#pragma unroll
+    for (int u = 0; u < unroll; u++) {
+        const int64_t j = base + u * threads;
+        run[u] = j >= n ? -1 : at == nullptr ? j : __ldcs(at + j);
+    }
+#pragma unroll
+    for (int u = 0; u < unroll; u++) {
+        from[u] = size[u] = 0;
+        if (run[u] < 0 || !bit(valid, first, run[u])) continue;
+        from[u] = __ldg(starts + run[u]);
+        size[u] = sizes != nullptr ? (int64_t)__ldg(sizes + run[u]) : (int64_t)__ldg(starts + run[u] + 1) - from[u];
+    }
+    int64_t sum = 0, all;
+#pragma unroll
+    for (int u = 0; u < unroll; u++) {
+        const int64_t j = base + u * threads;
+        if (from[u] < 0 || size[u] < 0 || from[u] > limit - size[u]) {
+            atomicMin(flag, (unsigned long long)j);
+            from[u] = size[u] = 0;
+        }
+        if (j < n) {
+            out[j] = size[u];
+            begins[j] = from[u];
+        }
+        sum += size[u];
+    }
+    sum_before<threads>(sum, all);
+    if (threadIdx.x == 0) sums[blockIdx.x] = all;
+}
+
+#define LENGTHS(BITS, W)                                                                                               \
+    extern "C" __global__ void quiver_lengths_##BITS(const W* starts, const W* sizes, int64_t runs, const int64_t* at, \
+                                                     const uint8_t* valid, int64_t first, int64_t n, int64_t limit,    \
+                                                     int64_t* out, int64_t* begins, int64_t* sums,                     \
+                                                     unsigned long long* flag) {                                       \
+        lengths(starts, sizes, at, valid, first, n, limit, out, begins, sums, flag);                                   \
+    }
+
+LENGTHS(32, int32_t)
+LENGTHS(64, int64_t)
+
+// starts[t] = the sum of sums[0 .. t) for 0 <= t <= tiles; starts[tiles+1] = the
+// flag. A block does 4 tiles a thread, and sums what is before them by itself.
+extern "C" __global__ void quiver_scan(const int64_t* __restrict__ sums, int64_t tiles, const int64_t* flag,
+                                       int64_t* __restrict__ starts) {
+    constexpr int each = 4;
+    const int64_t first = (int64_t)blockIdx.x * (threads * each);
+    int64_t sum = 0, before;
+#pragma unroll 8
+    for (int64_t t = threadIdx.x; t < first; t += threads) sum += __ldg(sums + t);
+    sum_before<threads>(sum, before);
+    const int64_t mine = first + threadIdx.x * each;
+    int64_t s[each], total = 0, all;
+    for (int i = 0; i < each; i++) {
+        s[i] = mine + i < tiles ? sums[mine + i] : 0;
+        total += s[i];
+    }
+    int64_t start = before + sum_before<threads>(total, all);
+    for (int i = 0; i < each; i++) {
+        if (mine + i <= tiles) starts[mine + i] = start;
+        start += s[i];
+    }
+    if (blockIdx.x == 0 && threadIdx.x == 0) starts[tiles + 1] = *flag;
+}
+
+// out[j] = where piece j begins, and out[n] = where the last ends.
+template <typename W>
+__device__ __forceinline__ void offsets(const int64_t* __restrict__ lengths, int64_t n, const int64_t* __restrict__ starts,
+                                        W* __restrict__ out) {
+    const int64_t base = (int64_t)blockIdx.x * tile + threadIdx.x;
+    int64_t v[unroll];
+#pragma unroll
+    for (int u = 0; u < unroll; u++) v[u] = base + u * threads < n ? __ldcs(lengths + base + u * threads) : 0;
+    int64_t start = starts[blockIdx.x];
+#pragma unroll
+    for (int u = 0; u < unroll; u++) {
+        int64_t all;
+        const int64_t before = sum_before<threads>(v[u], all);
+        const int64_t j = base + u * threads;
+        if (j < n) out[j] = (W)(start + before);
+        if (j == n - 1) out[n] = (W)(start + before + v[u]);
+        start += all;
+    }
+}
+
+#define OFFSETS(BITS, W)                                                                                     \
+    extern "C" __global__ void quiver_offsets_##BITS(const int64_t* lengths, int64_t n, const int64_t* starts, \
+                                                     W* out) {                                               \
+        offsets(lengths, n, starts, out);                                                                    \
+    }
+
+OFFSETS(32, int32_t)
+OFFSETS(64, int64_t)
+
+// Offsets of 32 or 64 bits.
+struct Offsets {
+    const void* at;
+    bool wide;
+    __device__ __forceinline__ int64_t operator[](int64_t j) const {
+        return wide ? __ldg((const int64_t*)at + j) : (int64_t)__ldg((const int32_t*)at + j);
+    }
+};
+
+// The last piece that begins at or before a value, which some piece has. The
+// threads of a warp look at 32 offsets at once.
+__device__ __forceinline__ int64_t piece_of(const Offsets& to, int64_t n, int64_t value) {
+    int64_t low = 0, count = n;  // the piece is one of [low, low+count)
+    while (count > 1) {
+        const int64_t step = (count + warp_size - 1) / warp_size;
+        const bool before = lane() * step < count && to[low + lane() * step] <= value;
+        const int last = 31 - __clz(__ballot_sync(~0u, before));
+        low += last * step;
+        count = min(step, count - last * step);
+    }
+    return low;
+}
+
+// The pieces that a tile of the result is of. Values have `each` bytes; places in
+// the tile are bytes from its first on.
+struct Tile {
+    const int64_t* from;
+    Offsets to;
+    int64_t each, first;
+    int size;           // bytes
+    int64_t low, high;  // the first and the last piece
+
+    // Where a piece begins, and what is to be added to a place in it to find its byte
+    // in the source.
+    __device__ __forceinline__ int64_t begin(int64_t j) const { return to[j] * each - first; }
+    __device__ __forceinline__ int64_t shift(int64_t j) const { return __ldg(from + j) * each - begin(j); }
+};
+
+// The tile of a block; all its threads call this.
+__device__ __forceinline__ Tile tile_of(const int64_t* from, Offsets to, int64_t n, int64_t each, int64_t size, int64_t total) {
+    __shared__ int64_t ends[2];
+    const int64_t first = blockIdx.x * size, end = min(first + size, total);
+    const int warp = threadIdx.x / warp_size;
+    if (warp < 2) {
+        const int64_t j = piece_of(to, n, (warp == 0 ? first : end - 1) / each);
+        if (lane() == 0) ends[warp] = j;
+    }
+    __syncthreads();
+    return {from, to, each, first, (int)(end - first), ends[0], ends[1]};
+}
+
+constexpr int tile_bytes = threads * 64;
+constexpr int few = 24;  // bytes of a piece, so that others are many
+constexpr int kept = tile_bytes / few;
+
+// Pieces of a tile, few enough to be kept in shared memory.
+struct Kept {
+    int64_t shift[kept];
+    int32_t begin[kept + 1];
+    int count;
+};
+
+__device__ __forceinline__ void keep(Kept& k, const Tile& t) {
+    const int count = (int)(t.high - t.low) + 1;
+    for (int j = threadIdx.x; j < count; j += threads) {
+        k.begin[j] = (int32_t)max(t.begin(t.low + j), (int64_t)0);
+        k.shift[j] = t.shift(t.low + j);
+    }
+    if (threadIdx.x == 0) {
+        k.begin[count] = t.size;
+        k.count = count;
+    }
+    __syncthreads();
+}
+
+// The piece of a place. Of those with the same beginning only the last has bytes.
+__device__ __forceinline__ int find(const Kept& k, int at) {
+    int low = 0, high = k.count - 1;
+    while (low < high) {
+        const int middle = (low + high + 1) / 2;
+        if (k.begin[middle] <= at) low = middle;
+        else high = middle - 1;
+    }
+    return low;
+}
+
+// Up to 8 bytes from an address on; those beyond count are of no value. It reads
+// the aligned words that hold the bytes, unless one reaches beyond the end.
+__device__ __forceinline__ uint64_t load_bytes(const uint8_t* from, int count, const uint8_t* end) {
+    const int skew = (int)((uintptr_t)from & 7);
+    const uint64_t* words = (const uint64_t*)(from - skew);
+    const int last = (skew + count - 1) >> 3;  // of two words
+    if ((const uint8_t*)(words + last + 1) <= end) {
+        uint64_t v = __ldg(words) >> (8 * skew);
+        if (last) v |= __ldg(words + 1) << (64 - 8 * skew);
+        return v;
+    }
+    uint64_t v = 0;
+    for (int b = 0; b < count; b++) v |= (uint64_t)from[b] << (8 * b);
+    return v;
+}
+
+// Writes the lowest bytes of a word, to a place that is aligned for all 8.
+__device__ __forceinline__ void store_bytes(uint8_t* to, int count, uint64_t v) {
+    if (count == 8) {
+        *(uint64_t*)to = v;
+        return;
+    }
+    for (int b = 0; b < count; b++) to[b] = (uint8_t)(v >> (8 * b));
+}
+
+// A tile of few long pieces: each thread makes 16 bytes at a time of the pieces that
+// they are of.
+__device__ __forceinline__ void gather_long(const Kept& k, const Tile& t, const uint8_t* __restrict__ src,
+                                            const uint8_t* end, uint8_t* __restrict__ out) {
+#pragma unroll 1
+    for (int at = threadIdx.x * 16; at < t.size; at += threads * 16) {
+        int j = find(k, at);
+        uint64_t v[2] = {0, 0};
+        const int stop = min(at + 16, t.size);
+#pragma unroll
+        for (int half = 0; half < 2; half++) {
+            const int first = at + 8 * half, last = min(first + 8, stop);
+            for (int b = first; b < last;) {
+                while (k.begin[j + 1] <= b) j++;
+                const int count = min(last, k.begin[j + 1]) - b;
+                uint64_t some = load_bytes(src + k.shift[j] + b, count, end);
+                if (count < 8) some &= (1ull << (8 * count)) - 1;
+                v[half] |= some << (8 * (b - first));
+                b += count;
+            }
+        }
+        if (stop == at + 16) {
+            *(ulonglong2*)(out + at) = make_ulonglong2(v[0], v[1]);
+        } else {
+            for (int b = at; b < stop; b++) out[b] = (uint8_t)(v[(b - at) / 8] >> (8 * (b & 7)));
+        }
+    }
+}
+
+// A tile of many short pieces: each thread copies whole ones to shared memory, a warp
+// together those that are long all the same, and then the tile is written at once.
+__device__ __forceinline__ void gather_short(uint8_t* memory, const Tile& t, const uint8_t* __restrict__ src,
+                                             const uint8_t* end, uint8_t* __restrict__ out) {
+    constexpr int long_piece = 96;
+    for (int64_t first = t.low; first <= t.high; first += threads) {
+        const int64_t j = first + threadIdx.x;
+        int low = 0, high = 0;
+        const uint8_t* from = src;
+        if (j <= t.high) {
+            low = (int)max(t.begin(j), (int64_t)0);
+            high = (int)min(t.begin(j + 1), (int64_t)t.size);
+            from = src + t.shift(j);
+        }
+        const bool is_long = high - low > long_piece;
+        while (!is_long && low < high) {
+            const int count = min(8 - (low & 7), high - low);
+            store_bytes(memory + low, count, load_bytes(from + low, count, end));
+            low += count;
+        }
+        for (uint32_t set = __ballot_sync(~0u, is_long); set; set &= set - 1) {
+            const int owner = __ffs(set) - 1;
+            const int begin = __shfl_sync(~0u, low, owner), stop = __shfl_sync(~0u, high, owner);
+            const uint8_t* bytes = (const uint8_t*)__shfl_sync(~0u, (unsigned long long)from, owner);
+            for (int word = (begin & ~7) + lane() * 8; word < stop; word += warp_size * 8) {
+                const int b = max(word, begin), count = min(word + 8, stop) - b;
+                store_bytes(memory + b, count, load_bytes(bytes + b, count, end));
+            }
+        }
+    }
+    __syncthreads();
+    for (int at = threadIdx.x * 16; at < t.size; at += threads * 16) {
+        if (at + 16 <= t.size) {
+            *(uint4*)(out + at) = *(const uint4*)(memory + at);
+        } else {
+            for (int b = at; b < t.size; b++) out[b] = memory[b];
+        }
+    }
+}
+
+// out = the bytes of the pieces, one piece behind the other, of offsets `to` of 64
+// bits where they are wide. A block makes a tile. What counts is how many threads are
+// there to wait for memory, so they get few registers.
+extern "C" __global__ void __launch_bounds__(threads, 2048 / threads)
+    quiver_gather_ranges(const uint8_t* __restrict__ src, int64_t size, const int64_t* __restrict__ from,
+                         const void* __restrict__ to, int64_t wide, int64_t n, int64_t each, int64_t total,
+                         uint8_t* __restrict__ out) {
+    __shared__ __align__(16) uint8_t memory[tile_bytes];
+    const Tile t = tile_of(from, Offsets{to, wide != 0}, n, each, tile_bytes, total);
+    if (t.high - t.low >= kept) {
+        gather_short(memory, t, src, src + size, out + t.first);
+    } else {
+        Kept& k = *(Kept*)memory;
+        keep(k, t);
+        gather_long(k, t, src, src + size, out + t.first);
+    }
+}
+
+// out[i] = the place in the source of value i of the result. A block makes a tile of
+// 2048, by pieces where they are short.
+extern "C" __global__ void quiver_expand_ranges(const int64_t* __restrict__ from, const void* __restrict__ to, int64_t wide,
+                                                int64_t n, int64_t total, int64_t* __restrict__ out) {
+    __shared__ Kept k;
+    const Tile t = tile_of(from, Offsets{to, wide != 0}, n, 1, tile, total);
+    out += t.first;
+    if (t.high - t.low >= kept) {
+        for (int64_t j = t.low + threadIdx.x; j <= t.high; j += threads) {
+            const int64_t shift = t.shift(j);
+            const int stop = (int)min(t.begin(j + 1), (int64_t)t.size);
+            for (int i = (int)max(t.begin(j), (int64_t)0); i < stop; i++) out[i] = i + shift;
+        }
+        return;
+    }
+    keep(k, t);
+    for (int i = threadIdx.x; i < t.size; i += threads) out[i] = i + k.shift[find(k, i)];
+}
