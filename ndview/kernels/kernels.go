@@ -23,8 +23,8 @@ var images embed.FS
 
 // Image returns the code compiled from name.cu, "copy/tiles" for instance, for a GPU
 // of compute capability major.minor. That is machine code of the newest architecture
-// that has the same major version and is not newer than the GPU. If there is none it
-// is PTX, which the driver compiles. It returns an error for a GPU older than 7.0.
+// that has the same major version and is not newer than the GPU, or otherwise PTX, which
+// the driver compiles. It returns an error for a GPU older than 7.0.
 func Image(name string, major, minor int) ([]byte, error) {
 	data, err := images.ReadFile("images/" + name + ".zip")
 	if err != nil {

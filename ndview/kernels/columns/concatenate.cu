@@ -1,7 +1,7 @@
-// Arrow columns: bitmaps, offsets, views, type ids and run ends, put behind those
-// of other arrays.
+// Arrow columns: appends bitmaps, offsets, views, type ids and run ends to those of other
+// arrays.
 //
-// A block does 2048 items, 8 a thread and 256 apart.
+// A block has 2048 items, 8 per thread and 256 apart.
 
 #include "common/warp.cuh"
 
@@ -11,14 +11,14 @@ __device__ __forceinline__ int64_t item(int u) {
     return (int64_t)blockIdx.x * (blockDim.x * unroll) + u * blockDim.x + threadIdx.x;
 }
 
-// 32 bits from `at` on, whose bytes end at `end`. It reads the aligned words that
-// hold them, unless one reaches beyond the end.
+// Returns the 32 bits from `at` on; the bitmap ends at `end`. It reads the aligned words
+// that hold them, or single bytes if a word would reach past the end.
 __device__ __forceinline__ uint32_t load32(const uint8_t* __restrict__ bytes, int64_t at, const uint8_t* end) {
     const uint8_t* from = bytes + (at >> 3);
     const int skew = (int)((uintptr_t)from & 3);
     const uint32_t* words = (const uint32_t*)(from - skew);
     const uint32_t shift = skew * 8 + (uint32_t)(at & 7);
-    const int last = shift > 0;  // of two words
+    const int last = shift > 0;  // whether two words are needed
     if ((const uint8_t*)(words + last + 1) <= end) {
         const uint32_t low = __ldg(words);
         return shift ? __funnelshift_r(low, __ldg(words + 1), shift) : low;
@@ -28,14 +28,14 @@ __device__ __forceinline__ uint32_t load32(const uint8_t* __restrict__ bytes, in
     return (uint32_t)(v >> (at & 7));
 }
 
-// Bit to + i of out = bit from + i of bytes for 0 <= i < n, or 1 without bytes. No
-// other bit changes. out has words of 32 bits.
+// Bit to + i of out = bit from + i of bytes for 0 <= i < n, or 1 without bytes. Other bits
+// keep their values. out has 32-bit words.
 extern "C" __global__ void quiver_copy_bits(const uint8_t* __restrict__ bytes, int64_t from, int64_t n,
                                             uint32_t* __restrict__ out, int64_t to) {
     const uint8_t* end = bytes + ((from + n + 7) >> 3);
 #pragma unroll
     for (int u = 0; u < unroll; u++) {
-        const int64_t word = (to >> 5) + item(u), first = word * 32 - to;  // of the bits is bit 0 of the word
+        const int64_t word = (to >> 5) + item(u), first = word * 32 - to;  // index of the word's bit 0
         if (first >= n) return;
         if (first >= 0 && first + 32 <= n) {
             out[word] = bytes == nullptr ? ~0u : load32(bytes, from + first, end);
@@ -53,7 +53,7 @@ extern "C" __global__ void quiver_copy_bits(const uint8_t* __restrict__ bytes, i
     }
 }
 
-// out[0] = offsets[0], out[1] = offsets[n]. One thread does it.
+// out[0] = offsets[0], out[1] = offsets[n].
 #define END_OFFSETS(BITS)                                                                                              \
     extern "C" __global__ void quiver_end_offsets_##BITS(const int##BITS##_t* offsets, int64_t n, int64_t* out) {      \
         if (blockIdx.x == 0 && threadIdx.x < 2) out[threadIdx.x] = offsets[threadIdx.x * n];                    \
@@ -83,7 +83,7 @@ REBASE(32, 64)
 REBASE(64, 32)
 REBASE(64, 64)
 
-// out[i] = in[i], a view, whose buffer is so many further on if it needs one.
+// out[i] = in[i], a view; its buffer index grows by `shift` unless the bytes are inline.
 extern "C" __global__ void quiver_shift_views(const uint4* __restrict__ in, int64_t n, int64_t shift, uint4* __restrict__ out) {
     constexpr uint32_t inlined = 12;  // bytes at most
     uint4 v[unroll];
@@ -96,7 +96,7 @@ extern "C" __global__ void quiver_shift_views(const uint4* __restrict__ in, int6
     }
 }
 
-// out[i] = offsets[i] + the shift of the child with type code ids[i].
+// out[i] = offsets[i] + shifts of the child with type code ids[i].
 struct Shifts {
     int32_t of[128];
 };
@@ -109,7 +109,7 @@ extern "C" __global__ void quiver_shift_union(const int8_t* __restrict__ ids, co
     }
 }
 
-// out[i] = the run end in[i] less `first`, but at most `elements`, plus `before`.
+// out[i] = min(in[i] - first, elements) + before, for run ends in[i].
 template <typename E>
 __device__ __forceinline__ void shift_ends(const E* __restrict__ in, int64_t n, int64_t first, int64_t elements, int64_t before,
                                            E* __restrict__ out) {

@@ -1,7 +1,7 @@
-// Arrow columns: indices, and the bits that they choose.
+// Arrow columns: resolves indices, and gathers bits by index.
 //
-// A block does 2048 items, 8 a thread and 256 apart, so that the loads of a thread
-// are on their way together. Indices are 64-bit places in an array, or -1 for null.
+// A block has 2048 items, 8 per thread and 256 apart, so that a thread has several loads in
+// flight. Resolved indices are 64-bit positions in an array, or -1 for null.
 
 #include "common/warp.cuh"
 
@@ -11,14 +11,14 @@ __device__ __forceinline__ int64_t item(int u) {
     return (int64_t)blockIdx.x * (blockDim.x * unroll) + u * blockDim.x + threadIdx.x;
 }
 
-// Bit i of a bitmap whose bits begin at `first`; without bytes all are set.
+// Returns bit i of a bitmap whose bits begin at `first`; without a bitmap all bits are set.
 __device__ __forceinline__ bool bit(const uint8_t* __restrict__ bytes, int64_t first, int64_t i) {
     i += first;
     return bytes == nullptr || (__ldg(bytes + (i >> 3)) >> (i & 7) & 1);
 }
 
-// out[j] = indices[j], or -1 where that is not valid. An index outside extent
-// elements is -1 too, and lowers the flag to j.
+// out[j] = indices[j], or -1 if it is null. An index outside `extent` elements becomes -1
+// and lowers the flag to j.
 template <typename I>
 __device__ __forceinline__ void resolve(const I* __restrict__ indices, const uint8_t* __restrict__ valid, int64_t first,
                                         int64_t n, int64_t extent, int64_t* __restrict__ out, unsigned long long* flag) {
@@ -60,9 +60,9 @@ RESOLVE(u16, uint16_t)
 RESOLVE(u32, uint32_t)
 RESOLVE(u64, uint64_t)
 
-// Bit j of out = bit at[j] of an array's `extent`, clear for -1. out has words of
-// 32 bits, the last filled up with zeros. A warp makes 32 words: its threads look
-// at the bits of one word after the other, and each keeps one.
+// Bit j of out = bit at[j] of an array of `extent` elements, 0 for -1. out has 32-bit
+// words, the last padded with zeros. A warp makes 32 words: its threads read the bits of
+// one word after the other, and each thread keeps one word.
 extern "C" __global__ void quiver_take_bits(const uint8_t* __restrict__ bytes, int64_t first, int64_t extent,
                                             const int64_t* __restrict__ at, int64_t n, uint32_t* __restrict__ out) {
     const int64_t word = warp_index() * warp_size;
@@ -82,7 +82,8 @@ extern "C" __global__ void quiver_take_bits(const uint8_t* __restrict__ bytes, i
     if ((word + lane()) * 32 < n) out[word + lane()] = mine;
 }
 
-// out[k] = at[k/each]*each + k%each for 0 <= k < n, or -1 for -1.
+// out[k] = at[k/each]*each + k%each for 0 <= k < n, or -1 for -1: indices of fixed-size
+// lists as indices of their values.
 extern "C" __global__ void quiver_expand_fixed(const int64_t* __restrict__ at, int64_t n, int64_t each, int64_t* __restrict__ out) {
 #pragma unroll
     for (int u = 0; u < unroll; u++) {

@@ -1,6 +1,6 @@
 // Arrow columns: unions and run-end encoding.
 //
-// A block does 2048 items, 8 a thread and 256 apart.
+// A block has 2048 items, 8 per thread and 256 apart.
 
 #include "common/warp.cuh"
 
@@ -10,7 +10,7 @@ __device__ __forceinline__ int64_t item(int u) {
     return (int64_t)blockIdx.x * (blockDim.x * unroll) + u * blockDim.x + threadIdx.x;
 }
 
-// out[j] = the type id of element at[j], or that of the first child for -1.
+// out[j] = the type id of element at[j], or `first`, that of the first child, for -1.
 extern "C" __global__ void quiver_union_ids(const int8_t* __restrict__ ids, int64_t size, const int64_t* __restrict__ at,
                                             int64_t n, int64_t first, int8_t* __restrict__ out) {
 #pragma unroll
@@ -22,9 +22,9 @@ extern "C" __global__ void quiver_union_ids(const int8_t* __restrict__ ids, int6
     }
 }
 
-// mask[j] = whether ids[j] is the type code of a child; then out[j] = where element
-// at[j] is in that child, which has `extent` elements, or -1 for -1. A bad place
-// lowers the flag to j.
+// mask[j] = whether ids[j] is the type code of a child. If so, out[j] = the position in
+// that child of element at[j], otherwise -1, and -1 for -1. A position outside the child's
+// `extent` elements lowers the flag to j.
 extern "C" __global__ void quiver_union_child(const int8_t* __restrict__ ids, const int32_t* __restrict__ offsets,
                                               int64_t size, const int64_t* __restrict__ at, int64_t n, int64_t code,
                                               int64_t extent, uint8_t* __restrict__ mask, int64_t* __restrict__ out,
@@ -35,29 +35,29 @@ extern "C" __global__ void quiver_union_child(const int8_t* __restrict__ ids, co
         if (j >= n) return;
         const int64_t i = __ldg(at + j);
         const bool ours = ids[j] == (int8_t)code;
-        int64_t place = -1;
+        int64_t position = -1;
         if (ours && i >= 0) {
-            place = __ldg(offsets + i);
-            if ((uint64_t)place >= (uint64_t)extent) atomicMin(flag, (unsigned long long)j);
+            position = __ldg(offsets + i);
+            if ((uint64_t)position >= (uint64_t)extent) atomicMin(flag, (unsigned long long)j);
         }
         mask[j] = ours;
-        out[j] = place;
+        out[j] = position;
     }
 }
 
-// out[places[k]] = k for 0 <= k < n.
-extern "C" __global__ void quiver_union_ranks(const int64_t* __restrict__ places, int64_t n, int32_t* __restrict__ out,
+// out[positions[k]] = k for 0 <= k < n.
+extern "C" __global__ void quiver_union_ranks(const int64_t* __restrict__ positions, int64_t n, int32_t* __restrict__ out,
                                               int64_t size) {
 #pragma unroll
     for (int u = 0; u < unroll; u++) {
         const int64_t k = item(u);
         if (k >= n) return;
-        out[__ldg(places + k)] = (int32_t)k;
+        out[__ldg(positions + k)] = (int32_t)k;
     }
 }
 
-// out[j] = the run of element offset + at[j], or offset + j without indices: the
-// first whose end is greater, or the last; -1 for -1.
+// out[j] = the run of element offset + at[j], or of offset + j without indices: the first
+// run with a greater end, or the last run; -1 for -1.
 template <typename E>
 __device__ __forceinline__ void find_runs(const E* __restrict__ ends, int64_t runs, int64_t offset,
                                           const int64_t* __restrict__ at, int64_t n, int64_t* __restrict__ out) {
@@ -80,7 +80,7 @@ __device__ __forceinline__ void find_runs(const E* __restrict__ ends, int64_t ru
     }
 }
 
-// out[j] = whether at[j] is not that before it.
+// out[j] = whether at[j] differs from at[j-1]; true for j = 0.
 extern "C" __global__ void quiver_run_starts(const int64_t* __restrict__ at, int64_t n, uint8_t* __restrict__ out) {
 #pragma unroll
     for (int u = 0; u < unroll; u++) {
@@ -90,7 +90,7 @@ extern "C" __global__ void quiver_run_starts(const int64_t* __restrict__ at, int
     }
 }
 
-// out[k] = begins[k+1], and for the last of n all.
+// out[k] = begins[k+1], and `all` for the last of n.
 template <typename E>
 __device__ __forceinline__ void run_ends(const int64_t* __restrict__ begins, int64_t n, int64_t all, E* __restrict__ out) {
 #pragma unroll

@@ -1,11 +1,11 @@
-// Arrow columns: runs of values, which are text, bytes or lists, chosen and put
-// one after the other.
+// Arrow columns: gathers ranges of values (strings, binary values, lists) and concatenates
+// them.
 //
-// Run i of an array begins at value starts[i], and ends at starts[i+1], or has
-// sizes[i] values where there are sizes. Piece j of the result is run at[j], or j
-// without indices, and nothing for -1 and where the run is not valid. Lengths are
-// measured in tiles of 2048 pieces; a scan of the tiles' sums tells where each
-// begins, and then each tile writes its offsets.
+// Range i of an array begins at value starts[i]. It ends at starts[i+1] or, if there are
+// sizes, has sizes[i] values. Piece j of the result is range at[j], or range j without
+// indices; it is empty for -1 and for nulls. Lengths are computed in tiles of 2048 pieces.
+// Prefix sums of the tiles' lengths give the position of each tile, and then each tile
+// writes its offsets.
 
 #include "common/scan.cuh"
 
@@ -18,9 +18,9 @@ __device__ __forceinline__ bool bit(const uint8_t* __restrict__ bytes, int64_t f
     return bytes == nullptr || (__ldg(bytes + (i >> 3)) >> (i & 7) & 1);
 }
 
-// out[j] = how many values piece j has, and begins[j] = where in the source;
-// sums[t] = how many those of tile t have. A run outside `limit` values counts as
-// empty, and lowers the flag to j.
+// out[j] = the length of piece j, begins[j] = where it begins in the source, and sums[t] =
+// the sum of lengths in tile t. A range outside `limit` values counts as empty and lowers
+// the flag to j.
 template <typename W>
 __device__ __forceinline__ void lengths(const W* __restrict__ starts, const W* __restrict__ sizes,
                                         const int64_t* __restrict__ at, const uint8_t* __restrict__ valid, int64_t first,
@@ -69,8 +69,8 @@ __device__ __forceinline__ void lengths(const W* __restrict__ starts, const W* _
 LENGTHS(32, int32_t)
 LENGTHS(64, int64_t)
 
-// starts[t] = the sum of sums[0 .. t) for 0 <= t <= tiles; starts[tiles+1] = the
-// flag. A block does 4 tiles a thread, and sums what is before them by itself.
+// starts[t] = the sum of sums[0 .. t) for 0 <= t <= tiles; starts[tiles+1] = the flag. A
+// block has 4 tiles per thread, and sums all previous tiles itself.
 extern "C" __global__ void quiver_scan(const int64_t* __restrict__ sums, int64_t tiles, const int64_t* flag,
                                        int64_t* __restrict__ starts) {
     constexpr int each = 4;
@@ -93,7 +93,7 @@ extern "C" __global__ void quiver_scan(const int64_t* __restrict__ sums, int64_t
     if (blockIdx.x == 0 && threadIdx.x == 0) starts[tiles + 1] = *flag;
 }
 
-// out[j] = where piece j begins, and out[n] = where the last ends.
+// out[j] = where piece j begins, and out[n] = where the last piece ends.
 template <typename W>
 __device__ __forceinline__ void offsets(const int64_t* __restrict__ lengths, int64_t n, const int64_t* __restrict__ starts,
                                         W* __restrict__ out) {
@@ -131,8 +131,8 @@ struct Offsets {
     }
 };
 
-// The last piece that begins at or before a value, which some piece has. The
-// threads of a warp look at 32 offsets at once.
+// Returns the last piece that begins at or before a value inside some piece. The threads of
+// a warp compare 32 offsets at once.
 __device__ __forceinline__ int64_t piece_of(const Offsets& to, int64_t n, int64_t value) {
     int64_t low = 0, count = n;  // the piece is one of [low, low+count)
     while (count > 1) {
@@ -145,8 +145,8 @@ __device__ __forceinline__ int64_t piece_of(const Offsets& to, int64_t n, int64_
     return low;
 }
 
-// The pieces that a tile of the result is of. Values have `each` bytes; places in
-// the tile are bytes from its first on.
+// The pieces of a tile of the result. Values have `each` bytes; positions in a tile are
+// bytes from its beginning.
 struct Tile {
     const int64_t* from;
     Offsets to;
@@ -154,13 +154,13 @@ struct Tile {
     int size;           // bytes
     int64_t low, high;  // the first and the last piece
 
-    // Where a piece begins, and what is to be added to a place in it to find its byte
-    // in the source.
+    // begin is where a piece begins; shift is the difference between a position in the
+    // source and one in the tile.
     __device__ __forceinline__ int64_t begin(int64_t j) const { return to[j] * each - first; }
     __device__ __forceinline__ int64_t shift(int64_t j) const { return __ldg(from + j) * each - begin(j); }
 };
 
-// The tile of a block; all its threads call this.
+// Returns the tile of a block. All its threads must call this.
 __device__ __forceinline__ Tile tile_of(const int64_t* from, Offsets to, int64_t n, int64_t each, int64_t size, int64_t total) {
     __shared__ int64_t ends[2];
     const int64_t first = blockIdx.x * size, end = min(first + size, total);
@@ -174,10 +174,10 @@ __device__ __forceinline__ Tile tile_of(const int64_t* from, Offsets to, int64_t
 }
 
 constexpr int tile_bytes = threads * 64;
-constexpr int few = 24;  // bytes of a piece, so that others are many
+constexpr int few = 24;  // bytes per piece, below which pieces count as short
 constexpr int kept = tile_bytes / few;
 
-// Pieces of a tile, few enough to be kept in shared memory.
+// The pieces of a tile, if they are few enough for shared memory.
 struct Kept {
     int64_t shift[kept];
     int32_t begin[kept + 1];
@@ -197,7 +197,8 @@ __device__ __forceinline__ void keep(Kept& k, const Tile& t) {
     __syncthreads();
 }
 
-// The piece of a place. Of those with the same beginning only the last has bytes.
+// Returns the piece at a position. Of pieces with the same beginning only the last has
+// bytes.
 __device__ __forceinline__ int find(const Kept& k, int at) {
     int low = 0, high = k.count - 1;
     while (low < high) {
@@ -208,12 +209,13 @@ __device__ __forceinline__ int find(const Kept& k, int at) {
     return low;
 }
 
-// Up to 8 bytes from an address on; those beyond count are of no value. It reads
-// the aligned words that hold the bytes, unless one reaches beyond the end.
+// Returns `count` bytes, up to 8, from an address on; bytes above them are undefined. It
+// reads the aligned words that hold the bytes, or single bytes if a word would reach past
+// the end.
 __device__ __forceinline__ uint64_t load_bytes(const uint8_t* from, int count, const uint8_t* end) {
     const int skew = (int)((uintptr_t)from & 7);
     const uint64_t* words = (const uint64_t*)(from - skew);
-    const int last = (skew + count - 1) >> 3;  // of two words
+    const int last = (skew + count - 1) >> 3;  // whether two words are needed
     if ((const uint8_t*)(words + last + 1) <= end) {
         uint64_t v = __ldg(words) >> (8 * skew);
         if (last) v |= __ldg(words + 1) << (64 - 8 * skew);
@@ -224,7 +226,7 @@ __device__ __forceinline__ uint64_t load_bytes(const uint8_t* from, int count, c
     return v;
 }
 
-// Writes the lowest bytes of a word, to a place that is aligned for all 8.
+// Writes the lowest `count` bytes of a word to an address that is aligned if count is 8.
 __device__ __forceinline__ void store_bytes(uint8_t* to, int count, uint64_t v) {
     if (count == 8) {
         *(uint64_t*)to = v;
@@ -233,8 +235,8 @@ __device__ __forceinline__ void store_bytes(uint8_t* to, int count, uint64_t v) 
     for (int b = 0; b < count; b++) to[b] = (uint8_t)(v >> (8 * b));
 }
 
-// A tile of few long pieces: each thread makes 16 bytes at a time of the pieces that
-// they are of.
+// Gathers a tile of few long pieces: a thread gathers 16 bytes at a time from the pieces
+// that they belong to.
 __device__ __forceinline__ void gather_long(const Kept& k, const Tile& t, const uint8_t* __restrict__ src,
                                             const uint8_t* end, uint8_t* __restrict__ out) {
 #pragma unroll 1
@@ -262,8 +264,8 @@ __device__ __forceinline__ void gather_long(const Kept& k, const Tile& t, const 
     }
 }
 
-// A tile of many short pieces: each thread copies whole ones to shared memory, a warp
-// together those that are long all the same, and then the tile is written at once.
+// Gathers a tile of many short pieces: a thread copies whole pieces to shared memory, a
+// warp copies each long one together, and then the block writes the tile.
 __device__ __forceinline__ void gather_short(uint8_t* memory, const Tile& t, const uint8_t* __restrict__ src,
                                              const uint8_t* end, uint8_t* __restrict__ out) {
     constexpr int long_piece = 96;
@@ -302,9 +304,9 @@ __device__ __forceinline__ void gather_short(uint8_t* memory, const Tile& t, con
     }
 }
 
-// out = the bytes of the pieces, one piece behind the other, of offsets `to` of 64
-// bits where they are wide. A block makes a tile. What counts is how many threads are
-// there to wait for memory, so they get few registers.
+// out = the concatenated bytes of the pieces, whose offsets `to` are 64-bit if `wide`. One
+// block per tile. Speed depends on the number of threads that wait for memory, so registers
+// are limited.
 extern "C" __global__ void __launch_bounds__(threads, 2048 / threads)
     quiver_gather_ranges(const uint8_t* __restrict__ src, int64_t size, const int64_t* __restrict__ from,
                          const void* __restrict__ to, int64_t wide, int64_t n, int64_t each, int64_t total,
@@ -320,8 +322,8 @@ extern "C" __global__ void __launch_bounds__(threads, 2048 / threads)
     }
 }
 
-// out[i] = the place in the source of value i of the result. A block makes a tile of
-// 2048, by pieces where they are short.
+// out[i] = the position in the source of value i of the result. A block has a tile of 2048
+// values. If pieces are short, a thread writes whole pieces.
 extern "C" __global__ void quiver_expand_ranges(const int64_t* __restrict__ from, const void* __restrict__ to, int64_t wide,
                                                 int64_t n, int64_t total, int64_t* __restrict__ out) {
     __shared__ Kept k;

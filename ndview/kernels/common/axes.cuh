@@ -1,4 +1,4 @@
-// Nests of axes along which two arrays are walked, with indices of 64 bits.
+// Nests of axes along which two arrays are traversed, with 64-bit indices.
 
 #pragma once
 #include <stdint.h>
@@ -6,8 +6,8 @@
 constexpr int block_threads = 256;
 constexpr int max_axes = 16;
 
-// Division of an index: (high word of index * magic) >> shift, by 1 where magic
-// is 0.
+// A divisor of an index: (high word of index * magic) >> shift. Magic 0 means division by
+// 1.
 struct Divisor {
     int64_t by;
     uint64_t magic;
@@ -23,8 +23,8 @@ __device__ __forceinline__ int64_t quotient(int64_t i, const Divisor& d) {
     return d.magic ? (int64_t)(__umul64hi((uint64_t)i, d.magic) >> d.shift) : i;
 }
 
-// Adds to where the arrays begin what index i of a nest says. The index along
-// the innermost axis is returned.
+// Adds the offsets of index i of a nest to from and to. Returns the index along the
+// innermost axis.
 __device__ __forceinline__ int64_t locate(const Axis* axes, int n, int64_t i, int64_t& from, int64_t& to) {
     int64_t innermost = 0;
 #pragma unroll 1

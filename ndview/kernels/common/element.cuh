@@ -1,4 +1,4 @@
-// The types of elements as kernels see them, and what they compute in.
+// The element types of kernels, and the types that they compute in.
 
 #pragma once
 #include <stdint.h>
@@ -9,7 +9,7 @@ template <class R> struct alignas(2 * sizeof(R)) complex { R re, im; };
 using c64 = complex<float>;
 using c128 = complex<double>;
 
-// The codes of element types, those of cpu.Type.
+// The codes of element types. They must match cpu.Type.
 enum Type : uint8_t {
     type_bool, type_i8, type_u8, type_i16, type_u16, type_i32, type_u32, type_i64, type_u64,
     type_f16, type_bf16, type_f32, type_f64, type_c64, type_c128,
@@ -33,7 +33,7 @@ template <> constexpr bool is_signed<float> = true;
 template <> constexpr bool is_signed<double> = true;
 template <class R> constexpr bool is_signed<complex<R>> = true;
 
-// What a type computes in: itself, but for the 16-bit floats.
+// The type in which T computes: float for the 16-bit floats, T for others.
 template <class T> struct work_of { using type = T; };
 template <> struct work_of<f16> { using type = float; };
 template <> struct work_of<bf16> { using type = float; };
@@ -47,7 +47,7 @@ __device__ __forceinline__ float widen(f16 v) {
 __device__ __forceinline__ float widen(bf16 v) { return __uint_as_float((uint32_t)v.bits << 16); }
 template <class T> __device__ __forceinline__ T widen(T v) { return v; }
 
-// Rounding to nearest, ties to even; a NaN stays one.
+// Rounds to nearest, ties to even; a NaN stays a NaN.
 __device__ __forceinline__ void narrow(float f, f16& v) { asm("cvt.rn.f16.f32 %0, %1;" : "=h"(v.bits) : "f"(f)); }
 __device__ __forceinline__ void narrow(float f, bf16& v) {
     const uint32_t u = __float_as_uint(f);
@@ -55,7 +55,7 @@ __device__ __forceinline__ void narrow(float f, bf16& v) {
 }
 template <class T> __device__ __forceinline__ void narrow(T f, T& v) { v = f; }
 
-// An element of type S as one of T, which holds its value.
+// Converts an element of type S to T, which can represent its value.
 template <class T, class S> struct Convert {
     static __device__ __forceinline__ T of(S v) {
         T to;
@@ -70,8 +70,7 @@ template <class R, class S> struct Convert<complex<R>, complex<S>> {
     static __device__ __forceinline__ complex<R> of(complex<S> v) { return {(R)v.re, (R)v.im}; }
 };
 
-// Whether NumPy's promotion turns elements of type S into T, so that a kernel
-// of T must be able to load them.
+// Whether NumPy may promote S to T, so that a kernel for T must be able to load S.
 template <class S, class T> constexpr bool is_same = false;
 template <class T> constexpr bool is_same<T, T> = true;
 template <class S, class T> constexpr bool promotes() {
@@ -82,7 +81,7 @@ template <class S, class T> constexpr bool promotes() {
     return is_complex<T> && sizeof(S) <= sizeof(T);
 }
 
-// N elements in registers. Small ones stay packed, four or two in a register.
+// N elements in registers. Those of 1 and 2 bytes stay packed, four or two per register.
 template <class T, int N, bool packed = sizeof(T) < 4> struct Elements {
     T v[N];
     __device__ __forceinline__ T operator[](int k) const { return v[k]; }

@@ -1,9 +1,9 @@
-// Sums over the threads of a block, of which there are so many.
+// Prefix sums over the threads of a block.
 
 #pragma once
 #include "common/warp.cuh"
 
-// The sum of v over the threads before this one, and over all of the block.
+// Returns the sum of v over the threads before this one; all = the sum over the block.
 template <int threads, typename T>
 __device__ __forceinline__ T sum_before(T v, T& all) {
     __shared__ T sums[threads / warp_size];

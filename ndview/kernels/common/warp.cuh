@@ -1,7 +1,6 @@
-// Where a thread is. Kernels here give each warp a tile of neighbouring items:
-// its threads take 32 neighbours at once, several times over, so that several
-// loads of each thread are on their way at once. A block has whole warps, and a
-// grid covers all items.
+// Indices of threads, warps and lanes. Kernels give each warp a tile of neighbouring items:
+// its threads process 32 neighbours at a time, several times, so that each thread has
+// several loads in flight. Blocks have whole warps, and the grid covers all items.
 
 #pragma once
 #include <stdint.h>

@@ -1,16 +1,15 @@
-// Arrow bitmaps to bytes, and back.
+// Converts Arrow bitmaps to bytes of 0 and 1, and bytes to bitmaps.
 //
-// Stores are nine tenths of the traffic, so they set the speed: the threads of a
-// warp write neighbouring 16 bytes at once. The two bytes of bitmap that one such
-// store needs are too few in flight to hide their latency, so a thread loads for
-// four stores before the first.
+// Nine tenths of unpacking's traffic are stores, so the threads of a warp write
+// neighbouring 16 bytes at once. Two loaded bytes per store are too few in flight to hide
+// their latency, so a thread loads for four stores before the first store.
 
 #include "common/warp.cuh"
 
 constexpr int unroll = 4;
-constexpr int tile = warp_size * unroll;  // 16-byte vectors that a warp makes at a time
+constexpr int tile = warp_size * unroll;  // 16-byte vectors per warp
 
-// Four bits to four bytes of 0 or 1: the product puts bit i at bit 8*i.
+// Expands four bits to four bytes of 0 or 1: the product puts bit i at bit 8*i.
 __device__ __forceinline__ uint32_t spread4(uint32_t bits) {
     return ((bits & 0xFu) * 0x00204081u) & 0x01010101u;
 }
@@ -24,7 +23,7 @@ __device__ __forceinline__ void store16(uint8_t* out, uint32_t bits, uint32_t fl
     *(uint4*)out = quad;
 }
 
-// The 16 bits from `bit` on, in the low half. Reads only bytes that hold them.
+// Returns the 16 bits from `bit` on in the low half. It reads only bytes that hold them.
 __device__ __forceinline__ uint32_t load16(const uint8_t* bits, int64_t bit) {
     const uint8_t* at = bits + (bit >> 3);
     const uint32_t shift = (uint32_t)(bit & 7);
@@ -39,9 +38,9 @@ __device__ __forceinline__ uint8_t one_bit(const uint8_t* bits, int64_t i, uint3
 
 // out[i] = bit (bit_offset + i) of bits, xor flip, for 0 <= i < n.
 //
-// bits must be 4-byte aligned; the caller aligns it down and adds to bit_offset.
-// flip is 0 or 0x01010101. out has any alignment: the first `head` bytes, up to
-// the next multiple of 16, and the last few are written one by one.
+// bits must be 4-byte aligned: the caller aligns the pointer down and adds the difference
+// to bit_offset. flip is 0 or 0x01010101. out may have any alignment: the first `head`
+// bytes, up to the next multiple of 16, and the last few are written one by one.
 extern "C" __global__ void quiver_unpack_bits(const uint8_t* __restrict__ bits, int64_t bit_offset, int64_t n,
                                               uint32_t flip, uint8_t* __restrict__ out) {
     const int64_t head = min((int64_t)((16 - ((uintptr_t)out & 15)) & 15), n);
@@ -59,8 +58,8 @@ extern "C" __global__ void quiver_unpack_bits(const uint8_t* __restrict__ bits, 
     uint8_t* to = out + head + vector * 16;
     const int64_t last_word = (bit_offset + head + (first + tile - 1) * 16) >> 5;
     if (last_word + 1 < (bit_offset + n) >> 5) {
-        // 16 bits are in at most two words. A step along the warp's tile is a
-        // whole number of words, so the shift stays.
+        // 16 bits lie in at most two words. A step along the tile is a whole number of
+        // words, so the shift stays the same.
         const uint32_t* words = (const uint32_t*)bits + (bit >> 5);
         const uint32_t shift = (uint32_t)(bit & 31);
         uint32_t low[unroll], high[unroll];
@@ -74,16 +73,16 @@ extern "C" __global__ void quiver_unpack_bits(const uint8_t* __restrict__ bits, 
             store16(to + u * warp_size * 16, __funnelshift_r(low[u], high[u], shift), flip);
         return;
     }
-    // Near the end: not a byte beyond the last bit's is read.
+    // Near the end no byte after the one with the last bit is read.
 #pragma unroll 1
     for (int u = 0; u < unroll && vector + u * warp_size < vectors; u++)
         store16(to + u * warp_size * 16, load16(bits, bit + u * warp_size * 16), flip);
 }
 
-// The lowest bit of each byte, which is to be set where the byte is not 0.
+// Sets the lowest bit of each byte that is not 0.
 __device__ __forceinline__ uint32_t nonzero4(uint32_t bytes) { return __vcmpne4(bytes, 0) & 0x01010101u; }
 
-// Sixteen bytes to sixteen bits. The products gather four bits in the highest
+// Packs sixteen bytes into sixteen bits. Each product gathers four bits in the highest
 // four.
 __device__ __forceinline__ uint32_t gather16(uint4 v) {
     constexpr uint32_t gather = 0x10204080u;
@@ -93,12 +92,12 @@ __device__ __forceinline__ uint32_t gather16(uint4 v) {
 
 constexpr int pack_unroll = 4;
 
-// Bit first + i of out is that of in[i], 0 for 0 and else 1, xor flip, for
-// 0 <= i < n. No other bit changes, and no other byte is written.
+// Bit first + i of out = (in[i] != 0) xor flip, for 0 <= i < n. Other bits keep their
+// values, and other bytes are not written.
 //
-// out is 4-byte aligned, 0 <= first < 32; flip is 0 or all ones. A thread makes
-// words of 32 bits, each of the two or three aligned 16-byte vectors that hold
-// its elements; a warp's words are neighbours, and its vectors too.
+// out is 4-byte aligned, 0 <= first < 32; flip is 0 or all ones. A thread computes words of
+// 32 bits, each from the two or three aligned 16-byte vectors that hold its elements. The
+// words of a warp are neighbours, and so are its vectors.
 extern "C" __global__ void quiver_pack_bits(const uint8_t* __restrict__ in, int64_t n, uint32_t* __restrict__ out,
                                             int64_t first, uint32_t flip) {
     const int64_t words = (first + n + 31) / 32;
@@ -122,7 +121,7 @@ extern "C" __global__ void quiver_pack_bits(const uint8_t* __restrict__ in, int6
         }
         return;
     }
-    // At the ends: byte by byte.
+    // At the ends, byte by byte.
     for (int u = 0; u < pack_unroll && word + u * warp_size < words; u++) {
         for (int byte = 0; byte < 4; byte++) {
             const int64_t from = element + u * step + byte * 8;

@@ -1,4 +1,4 @@
-// The bytes of numbers turned around.
+// Reverses the bytes of each number.
 
 #include "common/warp.cuh"
 
@@ -6,8 +6,8 @@ __device__ __forceinline__ uint32_t reverse_bytes(uint32_t word, int size) {
     return __byte_perm(word, 0, size == 2 ? 0x2301 : 0x0123);
 }
 
-// out[i] = in[i] with its bytes in the other order, for n/size numbers of size
-// bytes, 2, 4 or 8. out may be in. Both have any alignment.
+// out[i] = in[i] with its bytes reversed, for n/size numbers of size bytes: 2, 4 or 8. out
+// may equal in. Both may have any alignment.
 extern "C" __global__ void quiver_byteswap(const uint8_t* in, uint8_t* out, int64_t n, int size) {
     const int64_t at = thread_index() * 16;
     if (at + 16 <= n && ((uintptr_t)in | (uintptr_t)out) % 16 == 0) {

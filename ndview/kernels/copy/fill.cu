@@ -1,10 +1,10 @@
-// One value over and over.
+// Fills memory with a pattern of 16 bytes.
 
 #include "common/warp.cuh"
 
-// out[i] = byte (i + turn) % 16 of the pattern, for 0 <= i < n, where out - turn
-// is a multiple of 16. The pattern is the bytes of low and of high. A thread does
-// one vector: memory takes writes best that come in the order of addresses.
+// out[i] = byte (i + turn) % 16 of the pattern, for 0 <= i < n; out - turn must be a
+// multiple of 16. low and high are the bytes of the pattern. A thread writes one vector, as
+// memory is fastest with writes in the order of addresses.
 extern "C" __global__ void quiver_fill(uint8_t* out, int64_t n, uint32_t turn, uint64_t low, uint64_t high) {
     const int64_t from = thread_index() * 16 - turn;
     if (from >= 0 && from + 16 <= n) {

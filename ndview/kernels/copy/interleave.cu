@@ -1,10 +1,11 @@
-// Units moved between planes, in each of which they are side by side, and rows of
-// one unit of each plane: pixels, say, whose colours are planes elsewhere.
+// Interleaves planes and separates them again: a plane has its units side by side, a row
+// has one unit of each plane. An example is an image whose colours are planes on one side
+// and parts of a pixel on the other.
 
 #include "copy/async_copy.cuh"
 #include "copy/plan.cuh"
 
-// See internal/stridedcopy.
+// The plan; the fields are documented in internal/stridedcopy.
 struct Interleave {
     int64_t begin, end, plane;
     int32_t whole, extent, chunks;
@@ -14,19 +15,19 @@ struct Interleave {
     int32_t planes, width, planar, items;
 };
 
-// 4 bytes of shared memory, which begin anywhere in a word.
+// Loads 4 bytes at any byte offset of shared memory.
 __device__ __forceinline__ uint32_t word_at(const uint8_t* image, int at) {
     const uint32_t* w = (const uint32_t*)image + (at >> 2);
     return __funnelshift_r(w[0], w[1], (at & 3) * 8);
 }
 
-// Byte `from` of `w` as byte `to` of `into`.
+// Returns `into` with byte `to` replaced by byte `from` of `w`.
 __device__ __forceinline__ uint32_t put_byte(uint32_t into, uint32_t w, int to, int from) {
     return __byte_perm(into, w, (0x3210 & ~(0xf << 4 * to)) | (4 + from) << 4 * to);
 }
 
-// A run of the source to an image of it, in which words of 16 bytes lie as they do
-// in the source. Answers where in the image the run begins.
+// Copies a run of the source to shared memory so that its 16-byte words keep their
+// alignment. Returns the offset of the run there.
 template <typename T> __device__ __forceinline__ int load_run(uint8_t* image, const uint8_t* from, int bytes, const uint8_t* begin, const uint8_t* end) {
     const int lead = (int)(uintptr_t)from & 15;
     for (int at = 16 * threadIdx.x - lead; at < bytes; at += 16 * block) {
@@ -40,7 +41,7 @@ template <typename T> __device__ __forceinline__ int load_run(uint8_t* image, co
     return lead;
 }
 
-// A run of the destination from an image of it.
+// Writes a run of the destination from shared memory.
 template <typename T> __device__ __forceinline__ void store_run(uint8_t* to, const uint8_t* image, int bytes) {
     const int lead = (int)(uintptr_t)to & 7;
     for (int at = 8 * threadIdx.x - lead; at < bytes; at += 8 * block) {
@@ -56,9 +57,9 @@ template <typename T> __device__ __forceinline__ void store_run(uint8_t* to, con
     }
 }
 
-// A block does a stretch of each plane: `planar` is whether the planes are in the
-// destination. Runs of either operand are read and written in whole words, whatever
-// words of shared memory the others take them from.
+// A block copies a part of each plane. `planar` means that the planes are in the
+// destination. Both operands are accessed in whole words, whatever the alignment of the
+// other.
 template <typename T, int planes, bool planar>
 __device__ __forceinline__ void copy_interleaved(uint8_t* __restrict__ dst, const uint8_t* __restrict__ src, const Interleave& t) {
     constexpr int size = sizeof(T);
@@ -80,7 +81,7 @@ __device__ __forceinline__ void copy_interleaved(uint8_t* __restrict__ dst, cons
     wait_for_copies();
     __syncthreads();
 
-    // A word of each plane is as many words of rows.
+    // One word of each plane makes `planes` words of rows.
     for (int at = 4 * threadIdx.x; at < length; at += 4 * block) {
         uint32_t from[planes], to[planes];
 #pragma unroll
@@ -90,7 +91,7 @@ __device__ __forceinline__ void copy_interleaved(uint8_t* __restrict__ dst, cons
             to[k] = 0;
 #pragma unroll
             for (int b = 0; b < 4; b++) {
-                // In rows byte `row` belongs to byte `of` of a plane's word.
+                // Byte `row` of the rows belongs to byte `of` of a plane's word.
                 const int row = planar ? (b / size * planes + k) * size + b % size : 4 * k + b;
                 const int of = row / size / planes * size + row % size;
                 to[k] = planar ? put_byte(to[k], from[row / 4], b, row % 4) : put_byte(to[k], from[row / size % planes], b, of);

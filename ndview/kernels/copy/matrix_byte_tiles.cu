@@ -1,20 +1,20 @@
-// Units of 1 and 2 bytes through tiles of matrices, as those of matrices.cu, whose rows
-// are not a multiple of four units, unless those are bytes and the rows long and even.
+// Transposes a batch of small matrices of units of 1 and 2 bytes, like matrix_tiles.cu, if
+// rows of the result are not a multiple of four units. matrix_word_tiles (run_tiles.cu)
+// takes long rows with an even number of bytes.
 //
-// A tile is an image of what is written: each byte lies where it does in a word of
-// 16 bytes of the destination, so that writing is to move such words. What is read
-// goes there unit by unit. Threads side by side write to rows of the image that are
-// so many words apart as they are units: an odd number, or twice one, so that their
-// banks differ.
+// A tile in shared memory is an exact image of the destination, so that it is written in
+// aligned words of 16 bytes. Units of the source are put there one by one. Neighbouring
+// threads write to rows of the image that are an odd number of units apart, or twice one,
+// so that their banks differ.
 
 #include "copy/plan.cuh"
 
-constexpr int held = 16;                              // bytes that are written at once
-constexpr int words = 2, warps = block / 32;          // of a row of the source that a thread has, and of a block
-constexpr int rounds = 8, together = rounds * warps;  // rows of a warp that are under way at once, and of a block
+constexpr int held = 16;                              // bytes of a store
+constexpr int words = 2, warps = block / 32;          // words of a source row per thread, and warps of a block
+constexpr int rounds = 8, together = rounds * warps;  // rows in flight per warp, and per block
 
-// Where a thread puts the units of the words that it reads of a row of the source,
-// and which words those are.
+// The words of a source row that a thread reads, and where in the image it puts their
+// units.
 template <typename T> struct Image {
     static constexpr int size = sizeof(T), units = 4 / size;
     uint8_t* at[words * units];
@@ -39,8 +39,8 @@ template <typename T> struct Image {
         for (int i = 0; i < words * units; i++) at[i] += rows * size;
     }
 
-    // Reads rows, of which from says where they are, of a whole number of rounds. A
-    // word is made of two aligned ones, of which the latter may be none of the row's.
+    // Reads rows from the addresses in `from`, which has whole rounds. A word is made of
+    // two aligned words, the second of which may lie after the row.
     __device__ __forceinline__ void read(const int64_t* from, int rows) {
         int row = threadIdx.x / 32;
         for (pass(row); row < rows; row += together, pass(together)) {
@@ -70,7 +70,7 @@ template <typename T> struct Image {
         }
     }
 
-    // Does so where rows end with the source, beyond which nothing may be read.
+    // Reads rows at the end of the source without reading past it.
     __device__ __forceinline__ void read_last(const int64_t* from, int rows, int columns) {
         int row = threadIdx.x / 32;
         for (pass(row); row < rows; row += warps, pass(warps)) {
@@ -90,7 +90,7 @@ template <typename T> __device__ __forceinline__ void copy_matrix_bytes(uint8_t*
     __shared__ int64_t from[256];
     const Tile s = tile_of(t, t.items_a, t.side_b);
     const int rows = t.items_a, columns = min(t.side_b, t.items_b - s.b0), bytes = rows * size;
-    bool ends = false;  // with the source
+    bool ends = false;  // rows end where the source ends
     for (int i = threadIdx.x; i < (rows + together - 1) / together * together; i += block) {
         const int64_t at = s.src + (int64_t)s.b0 * size + offset_of(t.axes, t.axes_a, min(i, rows - 1), &Axis::src);
         from[i] = (int64_t)(src + at);

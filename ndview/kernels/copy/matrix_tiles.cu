@@ -1,19 +1,20 @@
-// Units of 4 and 8 bytes through tiles that hold all of A. The items of B follow A
-// in the destination, so that what a tile writes is one run, whatever its extents.
+// Transposes a batch of small matrices of units of 4 and 8 bytes. A tile holds all of A,
+// and the items of B follow A in the destination without gaps, so that a tile writes one
+// contiguous run.
 
 #include "copy/plan.cuh"
 
 template <typename T>
 __device__ __forceinline__ void copy_matrices(uint8_t* __restrict__ dst, const uint8_t* __restrict__ src, const Tiles& t) {
-    constexpr int size = sizeof(T), warps = block / 32, held = 8, parts = size == 4 ? 2 : 1;  // of a row, that a lane reads
+    constexpr int size = sizeof(T), warps = block / 32, held = 8, parts = size == 4 ? 2 : 1;  // units of a row that a lane reads
     __shared__ T tile[32768 / size];
     const Tile s = tile_of(t, t.items_a, t.side_b);
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, rows = t.items_a;
-    const int columns = min(t.side_b, t.items_b - s.b0), pitch = columns | 1;  // odd: the reads of a column are of different banks
+    const int columns = min(t.side_b, t.items_b - s.b0), pitch = columns | 1;  // odd, so that a column is in different banks
     src += s.src + (int64_t)s.b0 * size;
     dst += s.dst + (int64_t)s.b0 * rows * size;
-    // Loads are under no condition, and so all under way at once: what there is
-    // not is read twice.
+    // Loads have no condition, so that all are in flight at once: items outside the tile
+    // are read twice instead.
     const int64_t mine = offset_of(t.axes, t.axes_a, min(warp + lane * warps, rows - 1), &Axis::src);
     for (int k0 = 0; warp + k0 * warps < rows; k0 += held) {
         T v[held][parts];
@@ -47,7 +48,7 @@ __device__ __forceinline__ void copy_matrices(uint8_t* __restrict__ dst, const u
     }
 }
 
-// No more blocks than have registers for all loads that are under way at once.
+// BLOCKS limits registers: as many blocks as have registers for all loads in flight.
 #define MATRIX_TILES(WIDTH, T, BLOCKS)                                                                             \
     extern "C" __global__ void __launch_bounds__(block, BLOCKS)                                                \
         quiver_matrix_tiles_##WIDTH(uint8_t* dst, const uint8_t* src, const __grid_constant__ Tiles t) {           \

@@ -1,5 +1,5 @@
-// Units moved through tiles that are made to measure, where a side has few items
-// or has gaps: 2^log_a by 2^log_b.
+// Copies units through tiles of 2^log_a by 2^log_b items, for nests that have few items
+// along a side or gaps.
 
 #include "copy/plan.cuh"
 
@@ -8,7 +8,7 @@ constexpr int longest = 512;
 template <typename T>
 __device__ __forceinline__ void copy_narrow_tile(uint8_t* __restrict__ dst, const uint8_t* __restrict__ src, const Tiles& t) {
     constexpr int units = sizeof(T) < 4 ? 4096 : 16384 / sizeof(T), held = units / block < 8 ? units / block : 8;
-    __shared__ T tile[units + longest];  // an odd pitch, so that the reads of a column are of different banks
+    __shared__ T tile[units + longest];  // the pitch is odd, so that a column is in different banks
     __shared__ int64_t from_a[longest], from_b[longest], to_a[longest], to_b[longest];
     const int side_a = 1 << t.log_a, side_b = 1 << t.log_b, pitch = side_b + 1;
     const Tile s = tile_of(t, side_a, side_b);

@@ -1,25 +1,25 @@
-// The plans of kernels that move units from one layout to another. The structs
-// are those of internal/stridedcopy.
+// The plans of the copy kernels, which copy units of bytes from one layout to another. The
+// structs must match those of internal/stridedcopy.
 
 #pragma once
 #include <stdint.h>
 
 constexpr int plan_axes = 16;
 
-// An axis adds a step of bytes for each so many items, of less than 2^31: those
-// are item*magic>>32>>shift. The first axis adds one for each item.
+// An axis of a plan adds a step of bytes every `every` items; item / every is
+// item*magic>>32>>shift for items below 2^31. The first axis has every = 1.
 struct Axis {
     int64_t every, dst, src;
     uint32_t magic, shift;
 };
 
-// Divides what is less than 2^31; by 1 where there is no magic.
+// Divides a number below 2^31. Without magic the divisor is 1.
 struct Divide {
     uint32_t magic, shift;
     __device__ __forceinline__ uint32_t operator()(uint32_t i) const { return magic ? __umulhi(i, magic) >> shift : i; }
 };
 
-// Where an item over some axes is in an operand.
+// Returns the offset of an item in an operand; step selects the operand.
 __device__ __forceinline__ int64_t offset_of(const Axis* axes, int count, uint32_t item, int64_t Axis::* step) {
     if (count == 0) return 0;
     int64_t at = item * (axes[0].*step);
@@ -27,20 +27,20 @@ __device__ __forceinline__ int64_t offset_of(const Axis* axes, int count, uint32
     return at;
 }
 
-// Units moved through tiles in shared memory, where the axes that vary fastest in
-// the source and in the destination differ: threads side by side read units side
-// by side of the one, and write those of the other. Side A of a tile is near in
-// the destination, B in the source.
+// The plan of kernels that copy through tiles in shared memory, for nests whose fastest
+// axis differs between source and destination. Neighbouring threads read neighbouring units
+// of the source and write neighbouring units of the destination. Side A of a tile has units
+// that are close in the destination, side B units that are close in the source.
 struct Tiles {
     int32_t items_a, items_b;
     int32_t axes_a, axes_b, batch;
     int32_t chunks_a, chunks_b;  // tiles along each side
     int32_t halo;                // see internal/stridedcopy
-    int32_t log_a, log_b;        // of tiles that are made to measure
-    int32_t batch_items;              // of the batch
-    int32_t side_b;              // of tiles of runs and of matrices
+    int32_t log_a, log_b;        // of narrow tiles: log2 of the sides
+    int32_t batch_items;              // items of the batch axes
+    int32_t side_b;              // of run tiles and of matrix tiles
     Divide by;                   // see internal/stridedcopy
-    int32_t side_a, pitch;       // of tiles of runs and of lines; of lines the words from row to row
+    int32_t side_a, pitch;       // of run tiles and of matrix word tiles; pitch: words per row of the latter
     Divide by_chunks_a, by_chunks_b;
     int32_t group, shared;       // see internal/stridedcopy
     int64_t end;                 // of the source
@@ -48,12 +48,12 @@ struct Tiles {
 };
 
 struct Tile {
-    int a0, b0;  // the first item of each side, but for the halo
+    int a0, b0;  // the first item of each side, without the halo
     int64_t dst, src;
 };
 
-// The tile of a block. Blocks side by side share sectors of the destination; in
-// groups of so many along A, those of the source too.
+// Returns the tile of a block. Neighbouring blocks share sectors of the destination; blocks
+// of a group also share sectors of the source.
 __device__ __forceinline__ Tile tile_of(const Tiles& t, int side_a, int side_b) {
     const uint32_t rest = t.by_chunks_a(blockIdx.x), batch = t.by_chunks_b(rest);
     const Axis* axes = t.axes + t.axes_a + t.axes_b;
@@ -67,8 +67,8 @@ __device__ __forceinline__ Tile tile_of(const Tiles& t, int side_a, int side_b) 
     return {a * side_a, b * side_b, offset_of(axes, t.batch, batch, &Axis::dst), offset_of(axes, t.batch, batch, &Axis::src)};
 }
 
-// Reads from a row that begins anywhere. The cache fetches what is around it, of which
-// blocks beside this one have a part.
+// Reads from a row of any alignment. The hint fetches the surrounding 256 bytes, which
+// neighbouring blocks read in part.
 template <typename T> __device__ __forceinline__ T read_near(const T* p) {
 #if __CUDA_ARCH__ >= 800
     T v;

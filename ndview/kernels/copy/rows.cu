@@ -1,19 +1,17 @@
-// Units moved in the order in which they lie in the destination, where no tile
-// would help.
+// Copies units in the order of the destination, if tiles would not help.
 
 #include "copy/plan.cuh"
 
 struct Rows {
-    int32_t items, length;  // that threads move, in all and of a row
+    int32_t items, length;  // items in all, and per row
     int64_t dst_step, src_step;
     uint32_t magic, shift;  // to divide by length
-    int32_t count, units;   // of axes, and of a row
-    Axis axes[plan_axes];   // over which rows are counted
+    int32_t count, units;   // axes, and units per row
+    Axis axes[plan_axes];   // of rows
 };
 
-// A block does 1024 items; where their rows begin is found once a row. The items
-// of a thread are a block apart, so that threads side by side move items side by
-// side, and several at once.
+// A block copies 1024 items, and computes the offset of each row once. The items of a
+// thread are one block apart, so that neighbouring threads copy neighbouring items.
 template <int unroll, typename Item>
 __device__ __forceinline__ void each(const Rows& r, Item item) {
     constexpr uint32_t all = 1024, threads = all / unroll;
@@ -35,16 +33,16 @@ __device__ __forceinline__ void each(const Rows& r, Item item) {
     }
 }
 
-// Sectors that are written in part must be read first. Where units are more than 2
-// apart it pays to have them read while the units are: more of the sectors lie
+// A sector that is written in part is read first. If units are more than 2 apart,
+// prefetching those sectors while the units are loaded is faster, as more sectors lie
 // across the ends of what warps write.
 template <typename T, int unroll>
 __device__ __forceinline__ void copy_rows(uint8_t* __restrict__ dst, const uint8_t* __restrict__ src, const Rows& r) {
     constexpr uint32_t all = 1024, threads = all / unroll;
     const bool ahead = sizeof(T) < 16 && r.dst_step > 2 * (int)sizeof(T);
     const uint32_t first = blockIdx.x * all, row = __umulhi(first, r.magic) >> r.shift, at = first - row * (uint32_t)r.length;
-    // A block of one row need not count them. On an H200 that pays where each second
-    // unit is written, and for units of 1 byte that are further apart.
+    // A block inside one row does not need the table of rows. On an H200 this is faster if
+    // every second unit is written, and for units of 1 byte that are further apart.
     constexpr int size = sizeof(T);
     const bool single = r.dst_step == 2 * size || r.dst_step > 2 * size && size == 1;
     if (single && at + all <= (uint32_t)r.length) {
@@ -73,8 +71,8 @@ __device__ __forceinline__ void copy_rows(uint8_t* __restrict__ dst, const uint8
         if (out[u]) *out[u] = v[u];
 }
 
-// Long rows of large units, one a thread: the sooner what is read is written, the
-// better.
+// Long rows of large units, one unit per thread: each unit is written as soon as it is
+// read.
 template <typename T>
 __device__ __forceinline__ void copy_unit_rows(uint8_t* __restrict__ dst, const uint8_t* __restrict__ src, const Rows& r) {
     const uint32_t i = blockIdx.x * 256 + threadIdx.x, row = __umulhi(i, r.magic) >> r.shift, at = i - row * (uint32_t)r.length;
@@ -83,7 +81,8 @@ __device__ __forceinline__ void copy_unit_rows(uint8_t* __restrict__ dst, const 
     *(T*)(dst + offset_of(r.axes, r.count, row, &Axis::dst) + at * r.dst_step) = v;
 }
 
-// 16 bytes at any place of a run of bytes, of which they may reach over an end.
+// Reads 16 bytes at any alignment from a run of bytes; they may extend past either end of
+// the run.
 __device__ __forceinline__ uint4 read_at(const uint8_t* run, int at, int bytes) {
     const int skip = (uintptr_t)(run + at) & 15, begin = at - skip;
     const uint4* lines = (const uint4*)(run + begin);
@@ -103,9 +102,9 @@ __device__ __forceinline__ uint4 read_at(const uint8_t* run, int at, int bytes) 
     return {__funnelshift_r(w[0], w[1], by), __funnelshift_r(w[1], w[2], by), __funnelshift_r(w[2], w[3], by), __funnelshift_r(w[3], w[4], by)};
 }
 
-// Rows without gaps in the destination and in the source, at any alignment: an
-// item is 16 aligned bytes of the destination, of which those at the ends of a row
-// may be a part only. In the source the row may lie backwards.
+// Rows that are contiguous in both operands, at any alignment. An item is 16 aligned bytes
+// of the destination; at the ends of a row only a part of them is written. The row may be
+// reversed in the source.
 template <typename T, int unroll>
 __device__ __forceinline__ void copy_vector_rows(uint8_t* __restrict__ dst, const uint8_t* __restrict__ src, const Rows& r) {
     constexpr int size = sizeof(T);
@@ -113,7 +112,7 @@ __device__ __forceinline__ void copy_vector_rows(uint8_t* __restrict__ dst, cons
     const bool turned = r.src_step < 0;
     uint4 v[unroll];
     uint8_t* out[unroll];
-    int at[unroll];  // of the item's first byte in the row
+    int at[unroll];  // offset of the item's first byte in the row
     each<unroll>(r, [&](int u, int64_t to, int64_t from, int i, bool is) {
         out[u] = dst + to;
         at[u] = i * 16 - (int)((uintptr_t)out[u] & 15);
@@ -145,8 +144,8 @@ __device__ __forceinline__ void copy_vector_rows(uint8_t* __restrict__ dst, cons
     }
 }
 
-// Rows with gaps in the source, of units of 1 and 2 bytes: an item is an aligned
-// word of the destination.
+// Rows with gaps in the source, of units of 1 and 2 bytes. An item is an aligned word of
+// the destination.
 template <typename T, int unroll>
 __device__ __forceinline__ void copy_word_rows(uint8_t* __restrict__ dst, const uint8_t* __restrict__ src, const Rows& r) {
     constexpr int size = sizeof(T);
@@ -175,12 +174,12 @@ __device__ __forceinline__ void copy_word_rows(uint8_t* __restrict__ dst, const 
     }
 }
 
-// Rows of units of 4 bytes, backwards or not, that follow one another in the
-// destination, which is written as if it were one row, two units at once.
+// Rows of units of 4 bytes, reversed or not, that follow one another in the destination.
+// They are written as one row, two units at a time.
 __device__ __forceinline__ void copy_joined_rows(uint8_t* __restrict__ dst, const uint8_t* __restrict__ src, const Rows& r) {
     constexpr int unroll = 4, threads = 256, all = 2 * unroll * threads;
     __shared__ int64_t from[all / 16 + 2];
-    // Words of two units are whole ones: the first block's begin one earlier, maybe.
+    // Words of two units are aligned, so the first block may begin one unit earlier.
     const int lead = (uint32_t)(uintptr_t)dst / 4 & 1, back = blockIdx.x ? 0 : lead;
     const int begin = (int)(blockIdx.x * all) - lead + back, items = min(all - back, r.items - begin);
     if (items <= 0) return;

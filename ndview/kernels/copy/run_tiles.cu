@@ -1,32 +1,31 @@
-// Units of 1, 2 and 4 bytes through tiles whose rows begin anywhere: sides A and B are
-// gapless runs of the destination and of the source.
+// Copies units of 1, 2 and 4 bytes through tiles whose rows may have any alignment. Sides A
+// and B are gapless runs of the destination and of the source.
 //
-// A warp reads rows of the source in aligned words. Where a word has several units, of
-// each and the next one a thread makes a word of the row, and turns so many rows as a
-// word has units in its registers. So the tile in shared memory has rows of the
-// destination.
+// A warp reads rows of the source in aligned words. If a word has several units, a thread
+// combines each word with the next one to a word of the row, and transposes as many rows as
+// a word has units in registers. So the tile in shared memory has rows of the destination.
 
 #include "copy/plan.cuh"
 #include "copy/transpose.cuh"
 
-constexpr int across = 2, wide = 32 * across;  // words of a row that a thread has, and a warp
-constexpr int written = 8;                     // bytes that a thread writes at once
+constexpr int across = 2, wide = 32 * across;  // words of a row per thread, and per warp
+constexpr int written = 8;                     // bytes of a store
 
-// A tile of up to 256 items of A, and of so many of B as are wide words. Each of a
-// block's threads has the rows of so many squares under way at once.
+// A tile of up to 256 items of A by as many items of B as `wide` words hold. Each thread
+// keeps the rows of `squares` squares in flight.
 template <typename T, int threads, int squares> struct TransposedTile {
     static constexpr int size = sizeof(T), units = 4 / size, warps = threads / 32;
     uint32_t* tile;
-    int pitch;      // words from row to row: odd, so that banks differ
-    int64_t* from;  // where each row of the source is
+    int pitch;      // words per row: odd, so that banks differ
+    int64_t* from;  // address of each row of the source
 
-    // Rows whose items are units i of words of the source are together, so that a warp
-    // writes to different banks.
+    // Rows of unit i of the source's words are grouped, so that a warp writes to different
+    // banks.
     __device__ __forceinline__ const uint32_t* row(int column) const { return tile + (column % units * wide + column / units) * pitch; }
 
-    // Reads the words from word on, of a block's warps in turn, before the one at end: what
-    // there is not is read twice. Where all is true, all of a row's aligned words may be
-    // read, and the next one: else only those that have any of the row's bytes.
+    // Reads the words from `word` up to `end`, which the warps of a block share. Words past
+    // the end are read twice instead. If `all`, every aligned word of a row and the next
+    // one may be read; otherwise only words that contain bytes of the row.
     template <bool all> __device__ __forceinline__ void read(int word, int end, int bytes) const {
         const int lane = threadIdx.x % 32;
         uint32_t v[squares][units][across], by[squares][units], after = 0;
@@ -35,7 +34,7 @@ template <typename T, int threads, int squares> struct TransposedTile {
             if (!all) offset = min(offset, (((int)at & 3) + bytes - 1) & ~3);
             return read_near((const uint32_t*)((at & ~3ll) + offset));
         };
-        if (units > 1 && lane < squares * units) after = load(where(lane / units, lane % units), 4 * wide);  // of each row, by one thread
+        if (units > 1 && lane < squares * units) after = load(where(lane / units, lane % units), 4 * wide);  // one thread per row
 #pragma unroll
         for (int s = 0; s < squares; s++)
 #pragma unroll
@@ -69,7 +68,7 @@ template <typename T, int threads, int squares> struct TransposedTile {
             }
     }
 
-    // Reads items first to last of A, counted from item a0, and so many of B.
+    // Reads items [first, last) of A, counted from item a0, and `columns` items of B.
     __device__ __forceinline__ void read(const uint8_t* src, const Tiles& t, const Tile& s, int a0, int first, int last, int columns) const {
         const int end = (last - 1) / units + 1;
         bool all = columns == wide * units;
@@ -88,8 +87,8 @@ template <typename T, int threads, int squares> struct TransposedTile {
     }
 };
 
-// Rows of the destination are written from one whole sector to another, as in tiles.cu.
-// That of the last tile along A ends with A. A tile has up to side items of A.
+// Rows of the destination are written from one sector boundary to another, as in tiles.cu.
+// The row of the last tile along A ends where A ends. A tile has up to `side` items of A.
 template <typename T, int threads, int squares, int side>
 __device__ __forceinline__ void copy_runs(uint8_t* __restrict__ dst, const uint8_t* __restrict__ src, const Tiles& t) {
     constexpr int size = sizeof(T), halo = sector / size, pitch = (side + halo) * size / 4 | 1;
@@ -104,13 +103,13 @@ __device__ __forceinline__ void copy_runs(uint8_t* __restrict__ dst, const uint8
     for (int i = threadIdx.x; i < columns; i += threads) to[i] = (int64_t)(dst + offset_of(t.axes + t.axes_a, t.axes_b, s.b0 + i, &Axis::dst));
     tile.read(src, t, s, a0, first, last, columns);
 
-    const int low = first * size, high = last * size, most = t.side_a * size;  // bytes of a row of the tile
+    const int low = first * size, high = last * size, most = t.side_a * size;  // in bytes of a row of the tile
     const bool ends = s.a0 + t.side_a >= t.items_a;
-    // A word of a row. Reads are under no condition, and so all under way at once: what
-    // is not there is not written.
+    // Writes a word of a row. Reads have no condition, so that all are in flight at once;
+    // words outside the tile are not written.
     const auto write_word = [&](int column, int k, auto there) {
         const int64_t out = to[column];
-        const int back = (int)out & (sector - 1), at = written * (lane + 32 * k);  // of the first sector's
+        const int back = (int)out & (sector - 1), at = written * (lane + 32 * k);  // counted from the first sector
         const uint32_t* w = tile.row(column) + (sector - back + at) / 4;
         uint2 v = {w[0], w[1]};
         if constexpr (size < 4) {
@@ -133,7 +132,7 @@ __device__ __forceinline__ void copy_runs(uint8_t* __restrict__ dst, const uint8
         for (int k = 0; k < turns; k++) write_word(column, k, inside);
         if (ends && high > 32 * written * turns && lane < sector / written) write_word(column, turns, inside);
     }
-    // The words at the ends of A, of which a part is written: a thread a unit.
+    // Words at the ends of A are written in part: one thread per unit.
     const auto write_end = [&](int cut) {
         constexpr int units = written / size;
         for (int i = threadIdx.x; i < units * columns; i += threads) {
@@ -146,8 +145,8 @@ __device__ __forceinline__ void copy_runs(uint8_t* __restrict__ dst, const uint8
     if (ends) write_end(high);
 }
 
-// Matrices as those of matrices.cu. A word of the destination may have bytes of two
-// rows.
+// matrix_word_tiles: small matrices, as in matrix_tiles.cu. A word of the destination may
+// have bytes of two rows.
 template <typename T, int threads, int squares>
 __device__ __forceinline__ void copy_matrix_words(uint8_t* __restrict__ dst, const uint8_t* __restrict__ src, const Tiles& t) {
     constexpr int size = sizeof(T);
@@ -174,8 +173,8 @@ __device__ __forceinline__ void copy_matrix_words(uint8_t* __restrict__ dst, con
     }
 }
 
-// No more blocks than have registers for all that is under way at once, which is faster
-// than more blocks.
+// BLOCKS limits registers: as many blocks as have registers for all loads in flight, which
+// is faster than more blocks.
 #define RUN_TILES(KERNEL, COPY, WIDTH, T, THREADS, BLOCKS, ...)                                                     \
     extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)                                              \
         quiver_##KERNEL##_##WIDTH(uint8_t* dst, const uint8_t* src, const __grid_constant__ Tiles t) {         \

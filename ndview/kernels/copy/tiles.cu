@@ -1,15 +1,15 @@
-// Units of 4, 8 and 16 bytes through tiles.
+// Copies units of 4, 8 and 16 bytes through tiles of fixed sides.
 //
-// Where rows of the destination begin anywhere, each is written from one whole
-// sector to another, since a sector that two tiles share costs as much as two. The
-// tile's row then begins up to halo items earlier; that of the last tile along A
-// ends with A.
+// sector_tiles are for rows of the destination that are not aligned to sectors. A sector
+// shared by two tiles is written twice, so each row of a tile is written from one sector
+// boundary to another: it begins up to `halo` items earlier. The row of the last tile along
+// A ends where A ends.
 
 #include "copy/plan.cuh"
 
 template <typename T, int side_a, int side_b, int halo>
 __device__ __forceinline__ void copy_tile(uint8_t* __restrict__ dst, const uint8_t* __restrict__ src, const Tiles& t) {
-    constexpr int size = sizeof(T), pitch = side_b + 1;  // odd: the reads of a column are of different banks
+    constexpr int size = sizeof(T), pitch = side_b + 1;  // odd, so that a column is in different banks
     constexpr int reads = block / side_b, writes = block / side_a, rows = side_a + halo, held = (rows - 1) / reads + 1;
     __shared__ T tile[rows * pitch];
     __shared__ int64_t from[rows], to[side_b];
@@ -19,8 +19,8 @@ __device__ __forceinline__ void copy_tile(uint8_t* __restrict__ dst, const uint8
     for (int i = threadIdx.x; i < rows; i += block) from[i] = offset_of(axes_a, t.axes_a, min(max(a0 + i, 0), t.items_a - 1), &Axis::src);
     for (int i = threadIdx.x; i < columns; i += block) to[i] = offset_of(axes_b, t.axes_b, s.b0 + i, &Axis::dst);
     __syncthreads();
-    // Loads are under no condition, and so all under way at once: what there is not
-    // is read twice.
+    // Loads have no condition, so that all are in flight at once: items outside the tile
+    // are read twice instead.
     const int column = threadIdx.x % side_b, row0 = threadIdx.x / side_b;
     src += s.src + offset_of(axes_b, t.axes_b, s.b0 + min(column, columns - 1), &Axis::src);
     T v[held];
@@ -51,7 +51,7 @@ __device__ __forceinline__ void copy_tile(uint8_t* __restrict__ dst, const uint8
     }
 }
 
-// No more blocks than have registers for all loads that are under way at once.
+// BLOCKS limits registers: as many blocks as have registers for all loads in flight.
 #define TILES(KERNEL, WIDTH, T, SIDE_A, SIDE_B, HALO, BLOCKS)                                                  \
     extern "C" __global__ void __launch_bounds__(block, BLOCKS)                                                \
         quiver_##KERNEL##_##WIDTH(uint8_t* dst, const uint8_t* src, const __grid_constant__ Tiles t) {         \

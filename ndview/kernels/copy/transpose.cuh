@@ -1,9 +1,9 @@
-// Squares of units, turned in registers.
+// Transposes squares of units in registers.
 
 #pragma once
 #include <stdint.h>
 
-// The bytes of four words, as a square, turned.
+// Transposes the 4 x 4 bytes of four words.
 __device__ __forceinline__ void transpose(uint32_t& a, uint32_t& b, uint32_t& c, uint32_t& d) {
     const uint32_t ab0 = __byte_perm(a, b, 0x5140), cd0 = __byte_perm(c, d, 0x5140);
     const uint32_t ab2 = __byte_perm(a, b, 0x7362), cd2 = __byte_perm(c, d, 0x7362);
@@ -13,17 +13,18 @@ __device__ __forceinline__ void transpose(uint32_t& a, uint32_t& b, uint32_t& c,
     d = __byte_perm(ab2, cd2, 0x7632);
 }
 
-// Two units of 2 bytes each.
+// Transposes 2 x 2 units of 2 bytes.
 __device__ __forceinline__ void transpose(uint32_t& a, uint32_t& b) {
     const uint32_t first = __byte_perm(a, b, 0x5410);
     b = __byte_perm(a, b, 0x7632);
     a = first;
 }
 
-// Units side by side, of so many bytes together.
+// A line of neighbouring units, in words.
 template <int bytes> struct alignas(bytes) Line { uint32_t word[bytes / 4]; };
 
-// A square of side lines of side units, of size bytes each; a line is whole words.
+// Transposes `side` lines of `side` units of `size` bytes each. A line is a whole number of
+// words.
 template <int size, int side> __device__ __forceinline__ void transpose(Line<side * size> (&lines)[side]) {
     constexpr int small = size < 4 ? 4 / size : 1, words = size < 4 ? 1 : size / 4, blocks = side / small;
 #pragma unroll

@@ -1,20 +1,20 @@
-// Triangles of matrices.
+// Upper and lower triangles of matrices, as NumPy's triu and tril.
 
 #include "common/warp.cuh"
 
-// Of matrices of rows x columns, one after the other.
+// Matrices of rows x columns, one after the other.
 struct Triangle {
     int64_t vectors;  // of all matrices
     int64_t rows, columns;
     int64_t diagonal;
-    int32_t upper;  // keep elements from the diagonal on, else up to it
-    int32_t vector; // elements of a vector, of which rows have a whole number
+    int32_t upper;  // keep elements from the diagonal on; otherwise up to it
+    int32_t vector; // elements of a vector; a row has a whole number of vectors
 };
 
 template <class T, int V> struct alignas(V * sizeof(T)) Vector { T v[V]; };
 
-// out = in where an element is of the triangle, else 0. Only what is kept is
-// read; where out is in, only what is not kept is written.
+// out = in inside the triangle, 0 outside. Only elements inside are read; if out == in,
+// only elements outside are written.
 template <class T, int V> __device__ __forceinline__ void triangle(const T* in, T* out, const Triangle& p) {
     const int64_t i = thread_index();
     if (i >= p.vectors) return;

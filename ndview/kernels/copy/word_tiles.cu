@@ -1,17 +1,17 @@
-// Units of 1 and 2 bytes through tiles, several at once: sides A and B are gapless
-// runs of the destination and of the source, which lie in whole words of 8 bytes, read
-// and written as one. A thread reads a square of units, and turns it in its registers.
+// Copies units of 1 and 2 bytes through tiles, 8 bytes at a time. Sides A and B are gapless
+// runs of the destination and of the source, in aligned words of 8 bytes. A thread reads a
+// square of units and transposes it in registers.
 
 #include "copy/plan.cuh"
 #include "copy/transpose.cuh"
 
 template <typename T>
 __device__ __forceinline__ void copy_words(uint8_t* __restrict__ dst, const uint8_t* __restrict__ src, const Tiles& t) {
-    constexpr int size = sizeof(T), units = 8 / size;  // of a word
+    constexpr int size = sizeof(T), units = 8 / size;  // per word
     constexpr int side_a = 128, side_b = 32 * units, words = side_a / units, pitch = words + 1;
     constexpr int warps = block / 32, squares = words / warps;
-    // Units i of words of the source are together, so that a warp's writes of
-    // squares go to different banks.
+    // Rows of unit i of the source's words are grouped, so that a warp writes squares to
+    // different banks.
     __shared__ Line<8> tile[side_b * pitch];
     const Tile s = tile_of(t, side_a, side_b);
     const Axis *axes_a = t.axes, *axes_b = t.axes + t.axes_a;

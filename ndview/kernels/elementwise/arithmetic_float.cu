@@ -1,5 +1,5 @@
-// Arithmetic of floats, rounded once: nothing is fused, quotients and roots are
-// exact. The 16-bit types compute in float32.
+// Arithmetic of floats. Each operation is rounded once: nothing is fused, and quotients and
+// roots are correctly rounded. The 16-bit types are computed in float32.
 
 #include "elementwise/exact.cuh"
 #include "elementwise/forms.cuh"
@@ -7,8 +7,8 @@
 
 template <class T> struct Arithmetic {
     using W = work<T>;
-    // Sums and products of two in a word: float32 holds enough bits for a second
-    // rounding to change nothing, so these are the same.
+    // Two sums, differences or products in a word. They equal those of float32, which has
+    // enough bits that the second rounding changes nothing.
     template <int N> static __device__ __forceinline__ bool halves(int op, const Elements<f16, N>& x, const Elements<f16, N>& y, Elements<f16, N>& r) {
 #define HALVES(code, instruction)                                                                              \
     case code:                                                                                                 \

@@ -1,4 +1,4 @@
-// Arithmetic of integers, which wraps around.
+// Arithmetic of integers with wraparound, and of times.
 
 #include "elementwise/forms.cuh"
 #include "elementwise/ops.cuh"
@@ -13,8 +13,8 @@ template <> struct Unsigned<uint32_t> { using type = uint32_t; };
 template <> struct Unsigned<int64_t> { using type = uint64_t; };
 template <> struct Unsigned<uint64_t> { using type = uint64_t; };
 
-// x << s and x >> s as NumPy has them: a count that is not below the bits of the
-// type, as a negative one, shifts everything out.
+// x << s and x >> s with NumPy's results: a count that is negative, or at least the number
+// of bits, shifts all bits out.
 template <class T> __device__ __forceinline__ T shift_left(T x, T s) {
     using U = typename Unsigned<T>::type;
     return (uint64_t)s < sizeof(T) * 8 ? (T)((U)x << (int)s) : (T)0;
@@ -26,7 +26,7 @@ template <class T> __device__ __forceinline__ T shift_right(T x, T s) {
 template <class T> struct Arithmetic {
     using W = T;
     using U = typename Unsigned<T>::type;
-    // Four bytes at a time.
+    // Four bytes per word.
     template <int N> static __device__ __forceinline__ bool words(int op, const Elements<T, N>& x, const Elements<T, N>& y, Elements<T, N>& r) {
 #define WORDS(code, expression)                                 \
     case code:                                                  \
@@ -72,7 +72,7 @@ template <class T> struct Arithmetic {
         }
     }
 
-    // A NaT makes another, but that op_time_fmax and op_time_fmin take what is none.
+    // Times: a NaT operand makes the result NaT, except for op_time_fmax and op_time_fmin.
     template <int N> static __device__ __forceinline__ void times(int op, const Elements<T, N>& x, const Elements<T, N>& y, Elements<T, N>& r) {
         constexpr T nat = (T)(1ull << 63);
         switch (op) {

@@ -1,33 +1,31 @@
-// Casts of arrays without gaps. The threads of a block take neighbouring vectors
-// of elements, of 16 bytes where the element is wider.
+// Casts of contiguous arrays. Neighbouring threads convert neighbouring vectors, of 16
+// bytes on the side with the wider element.
 
 #pragma once
 #include "elementwise/cast_bytes.cuh"
 
 constexpr int block_threads = 256;
 
-// How many vectors a thread takes. Where reads are most of the traffic two keep
-// more of them on their way; where writes are, they had better come in the order
-// of addresses.
+// Vectors per thread: two if there are more bytes to read than to write, so that more reads
+// are in flight. Otherwise one, as writes should be in the order of addresses.
 template <class S, class D> constexpr int unroll = sizeof(S) > sizeof(D) ? 2 : 1;
 
 template <class T, int V> struct alignas(V * sizeof(T)) Vector { T v[V]; };
 template <bool first, class A, class B> struct Either { using type = A; };
 template <class A, class B> struct Either<false, A, B> { using type = B; };
 
-// A byte that stands for a bool has limit 1, so that any but 0 counts as 1.
+// limit is 1 for bytes that represent bools, so that any byte but 0 counts as 1.
 template <class S> __device__ __forceinline__ S limited(S v, uint32_t) { return v; }
 __device__ __forceinline__ uint8_t limited(uint8_t v, uint32_t limit) { return v < limit ? v : (uint8_t)limit; }
 
-// Results that are far wider than what they are made of leave the cache first.
+// Results that are far wider than their source are the first to be evicted from the cache.
 template <class S, class D> constexpr bool far_wider = sizeof(D) >= 4 * sizeof(S);
 
-// Memory loses time whenever it turns between writing and reading. Where writes
-// are most of the traffic, reads had better come all at once: of as many blocks as
-// read a burst of bytes, the first ones bring the next burst to the cache, since
-// they start together. On an H200 that is 1 to 12 percent faster; a burst twice
-// as large has partly left its cache by the time it is read. GPUs before Hopper
-// cannot say that.
+// Switching between writing and reading costs memory time, so if most of the traffic is
+// writes, reads should come in bursts. Of all blocks that read one burst, the first ones
+// prefetch the next burst to L2. On an H200 this is 1 to 12 percent faster; a burst twice
+// as large is partly evicted before it is read. The instruction needs compute capability
+// 9.0.
 constexpr int burst = 3 << 20, burst_blocks = 512;
 
 template <class S, class D> __device__ __forceinline__ void prefetch(const S* in, int64_t n) {
@@ -49,7 +47,7 @@ __device__ __forceinline__ void cast_vector(const Vector<S, V>& from, Vector<D, 
     else *to = out;
 }
 
-// Bytes in words.
+// Bytes, four per word.
 template <class S, class D, int V>
 __device__ __forceinline__ void cast_vector(const Vector<uint32_t, V>& from, Vector<uint32_t, V * sizeof(D)>* to, uint32_t limit) {
     uint32_t out[V][sizeof(D)];
@@ -82,17 +80,17 @@ __device__ __forceinline__ void cast_all(const S* __restrict__ in, D* __restrict
         for (int u = 0; u < U && first + u * block_threads < vectors; u++)
             cast_vector<S, D>(from[u * block_threads], to + u * block_threads, limit);
     }
-    if (blockIdx.x == 0 && threadIdx.x < n - vectors * V) {  // what is before and behind the vectors
+    if (blockIdx.x == 0 && threadIdx.x < n - vectors * V) {  // elements before and after the vectors
         const int64_t i = threadIdx.x + ((int)threadIdx.x < head ? 0 : vectors * V);
         out[i] = convert<D>(limited(in[i], limit));
     }
 }
 
-// Who has the bits of the result already is not cast.
+// Whether S already has the bits of D, so that there is no cast kernel.
 template <class S, class D> constexpr bool has_bits =
     same<S, D> || (is_integer<S> && is_integer<D> && sizeof(S) == sizeof(D) && !same<D, b8>);
 
-// Types that take the same bits of S are one here.
+// Destination types that receive the same bits from S share a case.
 template <class S> __device__ __forceinline__ void cast_to(uint32_t type, const S* in, void* out, int64_t n, int head, uint32_t limit) {
 #define CASE(code, D)                                                                           \
     case code:                                                                                  \
@@ -125,8 +123,8 @@ template <class S> __device__ __forceinline__ void cast_to(uint32_t type, const 
 #undef CASE_UNLESS_INTEGER
 }
 
-// out[i] = in[i], as an element of the type, for 0 <= i < n. From element head
-// on, both sides begin at whole vectors.
+// out[i] = in[i] cast to `type`, for 0 <= i < n. From element `head` on, both sides are
+// aligned to vectors.
 #define CAST_FROM(name, S)                                                                                           \
     extern "C" __global__ void __launch_bounds__(block_threads)                                                      \
         quiver_cast_##name(const S* in, void* out, int64_t n, int head, uint32_t type, uint32_t limit) {             \

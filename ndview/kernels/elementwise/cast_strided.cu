@@ -1,13 +1,13 @@
 // Casts between arrays of any strides.
 //
-// The types are the same for the whole grid, so branching on them costs little.
-// Elements go through the widest type of their kind, which holds each exactly:
-// what they become is rounded once all the same.
+// All threads of a grid have the same types, so branches on them cost little. Each element
+// is converted to the widest type of its kind, which represents it exactly, and from there
+// to the result, which is rounded once.
 
 #include "elementwise/convert.cuh"
 #include "common/walk.cuh"
 
-// An element on its way.
+// An element between the two conversions.
 union Wide {
     int64_t i;
     uint64_t u;
@@ -15,7 +15,7 @@ union Wide {
 };
 enum Width { wide_signed, wide_unsigned, wide_real, wide_pair };
 
-// Elements of any alignment are moved byte by byte.
+// Elements that are not aligned are accessed byte by byte.
 template <class T> __device__ __forceinline__ T read(const uint8_t* from, bool aligned) {
     if (aligned) return *(const T*)from;
     T v;
@@ -54,8 +54,8 @@ template <class D> __device__ __forceinline__ void store(const Walk& w, uint8_t*
     }
 }
 
-// For each item of the walk: the element at its value of out is that at its data
-// of in, as another type.
+// For each item of the walk: the element of out at w.value becomes the element of in at
+// w.data, as another type.
 extern "C" __global__ void quiver_cast_strided(const uint8_t* in, uint8_t* out, const __grid_constant__ Walk w,
                                             uint32_t to, uint32_t from, uint32_t aligned) {
     int64_t data[unroll] = {}, value[unroll] = {};

@@ -1,4 +1,4 @@
-// Comparisons, logic and questions about elements: the result is a bool.
+// Comparisons, logical operations and predicates. Results are bools.
 
 #include "elementwise/exact.cuh"
 #include "elementwise/forms.cuh"
@@ -30,7 +30,7 @@ template <class T> struct Compare {
         }
     }
 
-    // Four bytes at a time.
+    // Four bytes per word.
     template <int N>
     static __device__ __forceinline__ bool words(int op, const Elements<T, N>& x, const Elements<T, N>& y, Elements<uint8_t, N>& r) {
 #define WORDS(code, expression)                                 \
@@ -62,7 +62,7 @@ template <class T> struct Compare {
         }
     }
 
-    // A NaT is not even equal to itself.
+    // A NaT is not equal to itself.
     template <int N>
     static __device__ __forceinline__ void times(int op, const Elements<T, N>& x, const Elements<T, N>& y, Elements<uint8_t, N>& r) {
         constexpr W nat = (W)(1ull << 63);
@@ -78,7 +78,7 @@ template <class T> struct Compare {
         }
     }
 
-    // x is signed.
+    // An int64 x and a uint64 y.
     template <int N>
     static __device__ __forceinline__ void mixed(int op, const Elements<T, N>& x, const Elements<T, N>& y, Elements<uint8_t, N>& r) {
         switch (op) {

@@ -1,6 +1,6 @@
-// Arithmetic and comparisons of complex numbers. Products and quotients are as
-// NumPy writes them, with nothing fused; the order is that of the real parts,
-// then of the imaginary ones.
+// Arithmetic and comparisons of complex numbers. Products and quotients are computed in
+// NumPy's order of operations, with nothing fused. The order is lexicographic: real parts
+// first, then imaginary parts.
 
 #include "elementwise/exact.cuh"
 #include "elementwise/forms.cuh"
@@ -107,7 +107,7 @@ template <class R> struct Compare<C<R>> {
 
 BOTH2(angle_of, atan2f(a, b), atan2(a, b))
 
-// What is a real number.
+// Operations with a real result.
 template <class T> struct Parts;
 template <class R> struct Parts<C<R>> {
     using T = C<R>;

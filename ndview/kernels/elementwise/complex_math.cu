@@ -1,4 +1,4 @@
-// Functions of complex numbers. Those of complex64 are computed in double.
+// Functions of complex numbers. Those of complex64 are computed in double precision.
 
 #include "elementwise/complex_inverse.cuh"
 #include "elementwise/exact.cuh"
@@ -16,7 +16,7 @@ __device__ C root_of(C x) {
         if (x.re > 0) return {x.re, x.im != x.im ? x.im : copysign_of(0.0, x.im)};
         return {x.im != x.im ? x.im : 0.0, copysign_of(absolute_of(x.re), x.im)};
     }
-    // A quarter, so that the sum does not overflow; small ones are made larger.
+    // Scaled by a quarter, so that the sum does not overflow; tiny numbers are scaled up.
     const bool small = absolute_of(x.re) < 0x1p-1000 && absolute_of(x.im) < 0x1p-1000;
     const double scale = small ? 0x1p54 : 0.25, back = small ? 0x1p-27 : 2;
     x = {x.re * scale, x.im * scale};
@@ -60,7 +60,7 @@ __device__ C tanh_of(C x) {
     const double t = tan(x.im), beta = 1 + t * t, s = sinh(x.re), rho = root(1 + s * s), d = 1 + beta * s * s;
     return {beta * rho * s / d, t / d};
 }
-// f(i x) / i, of which a function of a right angle is made from its sister.
+// f(i x) / i: sin and tan in terms of sinh and tanh.
 #define TURNED(f, x) ([](C y) { return C{y.im, -y.re}; }(f(C{-(x).im, (x).re})))
 
 __device__ C reciprocal_of(C x) {

@@ -1,19 +1,18 @@
-// One element of a type as one of another, as NumPy casts on x86-64.
+// Converts one element to another type, as NumPy casts on x86-64.
 //
-// A float becomes an integer by dropping its fraction. What is then too large,
-// an infinity or a NaN gives what that processor's instructions give: integers
-// up to 32 bits are cut from an int32, uint32 from an int64, and those are their
-// smallest value where they cannot hold the number. An integer is cut to fewer
-// bits, a complex number to its real part. All else is rounded once, to the
-// nearest, ties to even. A bool is one byte, 0 or 1.
+// A float becomes an integer by truncation. Numbers out of range, infinities and NaNs give
+// the results of that processor's instructions: an int32, or for uint32 an int64, that is
+// the smallest one if it cannot hold the number, truncated to the width of the result.
+// Integers are truncated to fewer bits, and complex numbers to their real part. Other
+// results are rounded once, to nearest, ties to even. A bool is one byte, 0 or 1.
 
 #pragma once
 #include "common/element.cuh"
 
 struct b8 { uint8_t byte; };
 
-// The nearest float towards 0, its last bit set where that is not all of v: a
-// second rounding, to fewer bits, then gives what a single one would.
+// Round to odd: the next float towards 0, with its last bit set if it is not exact.
+// Rounding that again, to fewer bits, gives the result of a single rounding.
 __device__ __forceinline__ float to_odd(float f, bool inexact) { return __uint_as_float(__float_as_uint(f) | inexact); }
 __device__ __forceinline__ float odd(float v) { return v; }
 __device__ __forceinline__ float odd(double v) {
@@ -51,7 +50,7 @@ __device__ __forceinline__ f16 to_f16(float f) {
     return v;
 }
 
-// A GPU's own conversions saturate, so the range is looked at first.
+// A GPU's conversions saturate, so the range is checked first.
 __device__ __forceinline__ int32_t to_int32(float v) { return v >= -0x1p31f && v < 0x1p31f ? (int32_t)v : (int32_t)0x80000000; }
 __device__ __forceinline__ int32_t to_int32(double v) { return v > -0x1p31 - 1 && v < 0x1p31 ? (int32_t)v : (int32_t)0x80000000; }
 __device__ __forceinline__ int64_t to_int64(float v) { return v >= -0x1p63f && v < 0x1p63f ? (int64_t)v : (int64_t)0x8000000000000000; }
@@ -69,7 +68,7 @@ template <class D, class S> __device__ __forceinline__ D convert(S v) {
     else if constexpr (same<S, f16> || same<S, bf16>) return convert<D>(widen(v));
     else if constexpr (same<D, b8>) return {(uint8_t)(v != 0)};
     else if constexpr (same<D, bf16>) return to_bf16(odd(v));
-    else if constexpr (same<D, f16> && is_integer<S>) return to_f16((float)v);  // rounded once: what a float cannot hold is too large
+    else if constexpr (same<D, f16> && is_integer<S>) return to_f16((float)v);  // rounded once: an integer that is not exact in float overflows float16
     else if constexpr (same<D, f16>) return to_f16(odd(v));
     else if constexpr (is_integer<S> || !is_integer<D>) return (D)v;
     else if constexpr (same<D, uint64_t>) return to_uint64(v);

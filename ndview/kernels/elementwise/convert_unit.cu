@@ -1,4 +1,4 @@
-// Times in other ticks: internal/tick on a GPU.
+// Converts times to another unit, as internal/tick does on the host.
 
 #include "common/warp.cuh"
 
@@ -10,11 +10,11 @@ struct Conversion {
     uint64_t calendar;  // 1: days to months, 2: months to days
 };
 
-// floor(v * num / denom), false where an int64 does not hold it.
+// out = floor(v * num / denom). Returns false if an int64 cannot hold it.
 __device__ bool scale(const Scale& s, int64_t v, int64_t& out) {
     const uint64_t magnitude = v < 0 ? 0 - (uint64_t)v : (uint64_t)v;
     uint64_t low = magnitude * s.num, high = __umul64hi(magnitude, s.num);
-    if (v < 0) {  // away from zero
+    if (v < 0) {  // rounding down is away from zero here
         low += s.denom - 1;
         high += low < s.denom - 1;
     }
@@ -73,8 +73,8 @@ __device__ bool convert(const Conversion& c, int64_t v, int64_t& out) {
     return scale(c.last, v, out);
 }
 
-// out[i] = in[i] in other ticks for 0 <= i < n. Where those cannot count one, out
-// keeps what is there, and *bad becomes 1.
+// out[i] = in[i] in the other unit, for 0 <= i < n. If an int64 cannot hold one, out[i] is
+// not written and *bad becomes 1.
 extern "C" __global__ void quiver_convert_unit(const int64_t* in, int64_t* out, int64_t n, const Conversion c, uint32_t* bad) {
     const int64_t i = thread_index();
     if (i >= n) return;

@@ -1,10 +1,10 @@
-// Integer operations that cost more than a few instructions. Threads take single
-// elements: unrolled over vectors, the code would be large.
+// Integer operations of many instructions. A thread computes one element, as the code would
+// be large if it were unrolled over vectors.
 
 #include "elementwise/forms.cuh"
 #include "elementwise/ops.cuh"
 
-// By zero everything is 0. The smallest integer by -1 is itself.
+// Division by zero gives 0. The smallest integer divided by -1 is itself.
 template <class T> __device__ __forceinline__ T quotient(T x, T y) {
     if (y == 0) return 0;
     if (is_signed<T> && y == (T)-1) return (T)(0 - (uint64_t)x);
@@ -23,7 +23,7 @@ template <class T> __device__ __forceinline__ T remainder(T x, T y) {
     return r != 0 && (r < 0) != (y < 0) ? r + y : r;
 }
 
-// The true power rounded towards zero where y is negative.
+// Integer power. For a negative exponent it is the exact power rounded towards zero.
 template <class T> __device__ __forceinline__ T power(T base, T exponent) {
     if (exponent < 0) return base == 1 ? 1 : base == (T)-1 ? (exponent & 1 ? -1 : 1) : 0;
     uint64_t r = 1, x = (uint64_t)base;
@@ -50,7 +50,8 @@ template <class T> struct Divide {
         }
     }
 
-    // Times by integers, and by times: without an answer a time is NaT, an integer 0.
+    // Times divided by integers and by times. If there is no result, a time is NaT and an
+    // integer is 0.
     template <int N>
     static __device__ __forceinline__ void times(int op, const Elements<T, N>& x, const Elements<T, N>& y, Elements<T, N>& r) {
         constexpr T nat = (T)(1ull << 63);

@@ -1,22 +1,22 @@
-// Whether two arrays are equal: a kernel sets *differ where they are not. Blocks
-// look at it while they wait for elements, and stop once it is set.
+// Compares two arrays: a kernel sets *differ if they are not equal. Blocks read it while
+// they wait for elements, and stop if it is set.
 
 #include "common/axes.cuh"
 #include "common/element.cuh"
 
-// Elements lie along the axes, the innermost first; of dense arrays there is one
-// axis without gaps. y is one value, the pattern, where constant says so.
+// The axes of both arrays, the innermost first. Dense arrays have one axis without gaps. If
+// `constant`, y is the pattern.
 struct Equal {
     int64_t elements;
-    uint64_t pattern[2];  // a value of y's type, over and over
+    uint64_t pattern[2];  // repeated values of y's type
     int32_t constant;
-    int32_t nan_equal;    // NaNs are equal to each other, NaTs too
+    int32_t nan_equal;    // NaNs are equal to each other, and NaTs too
     int32_t axes;
     uint8_t type_x, type_y, unused[2];
-    Axis axis[max_axes];  // in is of x, out of y
+    Axis axis[max_axes];  // in: x, out: y
 };
 
-// The types of elements, and how 16 bytes of them compare.
+// How 16 bytes of elements of type T are compared, element by element.
 template <class Op, class T> struct ByElement {
     using In = T;
     using X = Vector<T, 16 / sizeof(T)>;
@@ -43,12 +43,12 @@ template <class T> struct Float : ByElement<Float<T>, T> {
         return x == y || (nan_equal && x != x && y != y);
     }
 };
-// Floats of 16 bits compare by two in a word, with masks of each one's top bit.
+// 16-bit floats: two per word are compared with masks of their top bits.
 template <class T> struct Half : Float<T> {
     using X = Vector<uint32_t, 4>;
     static __device__ __forceinline__ bool all_same(const X& x, const X& y, bool nan_equal) {
         constexpr uint32_t top = 0x80008000u, rest = ~top;
-        constexpr uint32_t beyond_infinity = is_same<T, f16> ? 0x03ff03ffu : 0x007f007fu;  // carries to the top from a NaN
+        constexpr uint32_t beyond_infinity = is_same<T, f16> ? 0x03ff03ffu : 0x007f007fu;  // adding it to a NaN carries into the top bit
         const uint32_t strict = nan_equal ? 0 : top;
         uint32_t unlike = 0;
 #pragma unroll
@@ -66,7 +66,7 @@ template <class R> struct Complex : ByElement<Complex<R>, complex<R>> {
         return (x.re == y.re && x.im == y.im) || (nan_equal && (x.re != x.re || x.im != x.im) && (y.re != y.re || y.im != y.im));
     }
 };
-// Times of which NaT is not equal to NaT.
+// Times, if NaT is not equal to NaT.
 struct Time : ByElement<Time, int64_t> {
     static __device__ __forceinline__ bool same(int64_t x, int64_t y, bool) { return x == y && x != (int64_t)1 << 63; }
 };
@@ -136,7 +136,7 @@ template <class Op, int U> __device__ __forceinline__ void nest(const char* x, c
     if (!same) *differ = 1;
 }
 
-// A number of any type: an integer exactly, or as what NumPy promotes to.
+// A number of any type. Integers are exact; others are as NumPy promotes them.
 struct Number {
     uint64_t integer;
     bool negative, is_integer;
@@ -169,7 +169,7 @@ __device__ __forceinline__ Number load_number(const char* at, uint8_t type) {
     }
 }
 
-// x and y of different types, of any layout.
+// x and y of different types and any layout.
 extern "C" __global__ void __launch_bounds__(block_threads)
     quiver_equal_mixed(const char* x, const char* y, int* differ, const __grid_constant__ Equal p) {
     const int64_t step = (int64_t)gridDim.x * block_threads;

@@ -1,5 +1,5 @@
-// Products that the compiler does not fuse with a sum, and functions by one name
-// for float and double.
+// Products that the compiler does not fuse with sums, and functions with one name for float
+// and double.
 
 #pragma once
 #include <stdint.h>

@@ -1,24 +1,24 @@
-// The kernels of a family of operations for one type, in up to three forms:
+// The entry points of a family of operations for one type, in up to three forms:
 //
-//   quiver_NAME_dense   operands without gaps, in one order, of the type
-//   quiver_NAME_rows    rows of whole vectors; an operand may be one element a row
-//   quiver_NAME_nest    all else
+//   quiver_NAME_dense   contiguous operands of that type, in one order
+//   quiver_NAME_rows    rows of whole vectors; an operand may be one element per row
+//   quiver_NAME_nest    all others
 
 #pragma once
 #include "elementwise/rows.cuh"
 
-// The elements of a vector of 16 bytes.
+// Elements of a vector of 16 bytes.
 template <class T, class R> constexpr int vector = 16 / (sizeof(T) > sizeof(R) ? sizeof(T) : sizeof(R));
 
-// Those of the form nest, whose elements may have to be loaded one by one: lanes
-// then take neighbouring words.
+// Elements per thread of the form nest. They may be loaded one by one, so few of them keep
+// the lanes' words close together.
 template <class T, class R> constexpr int few = vector<T, R> < 4 ? vector<T, R> : 4;
 
-// combine makes out = op(x, y) of elements of type T, and of type R for out.
+// out = op(x, y), with elements of type T for x and y and of type R for out.
 template <class T, class R, int V, int U, class Ops, class P>
 __device__ __forceinline__ void combine(const P& p, char* out, const char* x, const char* y) {
     const int size[4] = {sizeof(R), sizeof(T), sizeof(T), 0};
-    Place<U> at;
+    Location<U> at;
     find<V, U, 3>(p, size, at);
     if (at.valid[0] == 0) return;
     Elements<T, U * V> a, b;
@@ -44,11 +44,11 @@ __device__ __forceinline__ void combine_rows(const Nest& p, char* out, const cha
     put_rows<R, V, U>(out, at, r);
 }
 
-// choose makes out = op(x, y, z) of elements of type S for x and of T for all else.
+// out = op(x, y, z), with elements of type S for x and of type T for the others.
 template <class S, class T, int V, class Ops, class P>
 __device__ __forceinline__ void choose(const P& p, char* out, const char* x, const char* y, const char* z) {
     const int size[4] = {sizeof(T), sizeof(S), sizeof(T), sizeof(T)};
-    Place<1> at;
+    Location<1> at;
     find<V, 1, 4>(p, size, at);
     if (at.valid[0] == 0) return;
     Elements<S, V> a;
@@ -79,15 +79,15 @@ __device__ __forceinline__ void choose_rows(const Nest& p, char* out, const char
     put_rows<T, V, 1>(out, at, r);
 }
 
-// A few registers less let as many threads stay as there can be. What computes
-// with complex numbers would have to spill them.
+// Blocks per multiprocessor, which limits registers so that the most threads are resident.
+// Complex numbers would spill with that limit.
 template <class T> constexpr int resident_blocks = is_complex<T> ? 1 : 16;
 
 #define RESIDENT_KERNEL(name, blocks) extern "C" __global__ void __launch_bounds__(block_threads, blocks) quiver_##name
 #define KERNEL(name) RESIDENT_KERNEL(name, 1)
 
-// How many vectors a thread takes: two where the result is small, since little
-// but reads is then on its way, and in rows where fewer threads stay.
+// Vectors per thread: two if the result is narrower, as mostly reads are then in flight,
+// and two in rows if fewer threads are resident.
 template <class T, class R> constexpr int dense_vectors = sizeof(R) < sizeof(T) ? 2 : 1;
 template <class T, class R> constexpr int row_vectors = resident_blocks<T> == 1 ? 2 : dense_vectors<T, R>;
 
@@ -105,7 +105,7 @@ template <class T, class R> constexpr int row_vectors = resident_blocks<T> == 1 
         combine<T, R, few<T, R>, 1, Ops>(p, out, x, y);                                        \
     }
 
-// Single elements, of operations that cost more than the memory.
+// One element per thread, for operations that cost more than memory.
 #define NEST_KERNEL(name, T, R, Ops)                                                           \
     KERNEL(name##_nest)(char* out, const char* x, const char* y, const Nest p) {               \
         combine<T, R, 1, 1, Ops>(p, out, x, y);                                                \
@@ -122,8 +122,8 @@ template <class T, class R> constexpr int row_vectors = resident_blocks<T> == 1 
         choose<S, T, few<S, T>, Ops>(p, out, x, y, z);                                         \
     }
 
-// A case of an operation, element by element: A and B are the operands, as what
-// their type computes in.
+// A case of an operation, element by element. A and B are the operands in the type that T
+// computes in.
 #define EACH(code, expression)                                        \
     case code:                                                        \
         _Pragma("unroll") for (int k = 0; k < N; k++) {               \

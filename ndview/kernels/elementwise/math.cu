@@ -1,6 +1,6 @@
-// Functions of floats. float16 and bfloat16 are loaded and stored as such, and
-// computed in float32. What they are off by, in units of the last place, is in
-// docs/ufuncs.md; floor_divide, remainder and fmod are exact.
+// Functions of floats. float16 and bfloat16 are loaded and stored as such, and computed in
+// float32. docs/ufuncs.md lists the errors in units of the last place; floor_divide,
+// remainder and fmod are exact.
 
 #include "elementwise/sincos.cuh"
 #include "elementwise/exact.cuh"
@@ -16,7 +16,7 @@ BOTH2(near_pow_of, powf(a, b), pow(a, b))
 BOTH2(atan2_of, atan2f(a, b), atan2(a, b))
 BOTH2(nextafter_of, nextafterf(a, b), nextafter(a, b))
 
-// Of floats that are those of T.
+// nextafter of values of the 16-bit type T that are held as floats.
 template <class T> __device__ __forceinline__ float nextafter_half(float a, float b) {
     if (a != a || b != b) return a + b;
     if (a == b) return b;
@@ -27,13 +27,13 @@ template <class T> __device__ __forceinline__ float nextafter_half(float a, floa
     return widen(next);
 }
 
-// What a product loses by rounding.
+// The rounding error of a product.
 template <class W> __device__ __forceinline__ W rest_of(W a, W b) { return fma(a, b, -product(a, b)); }
 
-// What a whole power is exactly, it is here too: products that lose nothing are
-// better than what is a unit in the last place from it.
+// Integral powers that are representable are exact: pow may be off by a unit in the last
+// place, so products without rounding errors are preferred.
 template <class W> __device__ __forceinline__ W pow_of(W x, W y) {
-    constexpr W huge = (W)(sizeof(W) == 8 ? 1e290 : 1e30);  // within which what products lose is a number
+    constexpr W huge = (W)(sizeof(W) == 8 ? 1e290 : 1e30);  // for powers below it, rounding errors of products do not underflow
     const W near = near_pow_of(x, y), size = absolute_of(near);
     int left = (int)absolute_of(y);
     if (left != absolute_of(y) || left > 64 || !(size > 1 / huge && size < huge)) return near;
@@ -57,7 +57,7 @@ template <class W> __device__ __forceinline__ W pow_of(W x, W y) {
     return exact ? power : near;
 }
 
-// The remainder has the sign of y, a zero too.
+// The remainder has the sign of y, even if it is zero.
 template <class W> __device__ __forceinline__ W remainder_of(W x, W y) {
     const W r = fmod_of(x, y);
     if (y == 0 || r != r) return r;
@@ -65,7 +65,7 @@ template <class W> __device__ __forceinline__ W remainder_of(W x, W y) {
     return (r < 0) != (y < 0) ? r + y : r;
 }
 
-// Python's x // y, as exact as the type lets it be.
+// Python's x // y, as exactly as the type allows.
 template <class W> __device__ __forceinline__ W floor_divide_of(W x, W y) {
     if (y == 0) return x / y;
     const W r = fmod_of(x, y);

@@ -1,37 +1,35 @@
-// Elementwise work on operands of any layout: a thread takes a vector of
-// neighbouring elements, of 16 bytes where the element is widest, or a few of
-// them. All that decides between the ways to load and to compute is the same for
-// the whole grid.
+// Loads and stores of elementwise operands of any layout. A thread computes a vector of
+// neighbouring elements, of 16 bytes where the element is widest, or a few elements.
+// Branches between ways to load and to compute are the same for the whole grid.
 
 #pragma once
 #include "common/element.cuh"
 
-// On an H200 blocks of 128 threads are 1 percent faster than those of 256.
+// On an H200, blocks of 128 threads are 1 percent faster than blocks of 256.
 constexpr int block_threads = 128;
 constexpr int middle_axes = 6;
 
 enum Kind : int32_t {
-    kind_scalar,  // one value, in the parameters
-    kind_run,     // of the kernel's type, vectors begin at multiples of their size
-    kind_same,    // of the kernel's type, one element for a whole row
-    kind_gather,  // of any type that promotes to the kernel's, anywhere
+    kind_scalar,  // one value, in the launch parameters
+    kind_run,     // of the kernel's type, contiguous, vectors aligned
+    kind_same,    // of the kernel's type, one element per row
+    kind_gather,  // of any type that promotes to the kernel's, any strides
 };
 
-// All operands in C order without gaps, aligned to whole vectors, or scalars.
-// The operands are out, x, y, z.
+// All operands are contiguous in C order and aligned to vectors, or scalars. Operands are
+// numbered out, x, y, z.
 struct Dense {
     int64_t elements;
     int32_t op;
     int32_t kind[4];
     int32_t unused;
-    uint64_t scalar[3][2];  // of x, y, z, of their types
+    uint64_t scalar[3][2];  // x, y, z in their types
 };
 
-// Operands walked along a nest of axes. A row, which is what lies along the inner
-// axis, is cut into vectors, the last of which may be shorter; an item is a
-// vector. Steps of operands are in bytes. An index is divided by extent[a] as
-// (high word of index * magic[a] + index) >> shift[a]; the last of each is for the
-// vectors of a row.
+// Operands along a nest of axes. A row lies along the inner axis and is divided into
+// vectors, the last of which may be shorter; an item is a vector. Steps are in bytes. An
+// index is divided by extent[a] as (high word of index * magic[a] + index) >> shift[a]; the
+// last magic and shift are for the vectors of a row.
 struct Nest {
     uint64_t scalar[3][2];
     int32_t inner[4], outer[4];
@@ -48,15 +46,15 @@ struct Nest {
     int32_t op;
 };
 
-// Where the items of a thread are.
-template <int U> struct Place {
-    int64_t offset[4][U];  // bytes, of each operand
-    int valid[U];          // elements of the vector
-    bool full;             // no vector is cut
+// The items of a thread.
+template <int U> struct Location {
+    int64_t offset[4][U];  // bytes, per operand
+    int valid[U];          // elements per vector
+    bool full;             // all vectors are whole
 };
 
 template <int V, int U, int Operands>
-__device__ __forceinline__ void find(const Dense& p, const int (&size)[4], Place<U>& at) {
+__device__ __forceinline__ void find(const Dense& p, const int (&size)[4], Location<U>& at) {
     at.full = true;
 #pragma unroll
     for (int u = 0; u < U; u++) {
@@ -70,7 +68,7 @@ __device__ __forceinline__ void find(const Dense& p, const int (&size)[4], Place
 }
 
 template <int V, int U, int Operands>
-__device__ __forceinline__ void find(const Nest& p, const int (&)[4], Place<U>& at) {
+__device__ __forceinline__ void find(const Nest& p, const int (&)[4], Location<U>& at) {
     at.full = true;
 #pragma unroll
     for (int u = 0; u < U; u++) {
@@ -139,9 +137,9 @@ template <class T> __device__ __forceinline__ T scalar_as(const uint64_t (&bits)
     }
 }
 
-// load gives the elements of operand o, one of x, y, z.
+// Loads the elements of operand o: 1, 2, 3 for x, y, z.
 template <class T, int V, int U, class P>
-__device__ __forceinline__ void load(const P& p, int o, const char* base, const Place<U>& at, Elements<T, U * V>& v) {
+__device__ __forceinline__ void load(const P& p, int o, const char* base, const Location<U>& at, Elements<T, U * V>& v) {
     const int32_t kind = p.kind[o];
     if (kind == kind_run && at.full) {
 #pragma unroll
@@ -168,14 +166,15 @@ __device__ __forceinline__ void scatter(char* base, int64_t step, const int64_t 
 }
 
 template <class T, int V, int U, class P>
-__device__ __forceinline__ void store(const P& p, char* base, const Place<U>& at, const Elements<T, U * V>& v) {
+__device__ __forceinline__ void store(const P& p, char* base, const Location<U>& at, const Elements<T, U * V>& v) {
     if (p.kind[0] == kind_run && at.full) {
 #pragma unroll
         for (int u = 0; u < U; u++) v.template write<V>(u, base + at.offset[0][u]);
     } else if constexpr (sizeof(P) == sizeof(Dense)) {
         scatter<T, T, V, U>(base, sizeof(T), at.offset[0], at.valid, v);
     } else if constexpr (sizeof(T) == 4 && is_float<T>) {
-        // What NumPy computes in float16 for small integers is computed in float32.
+        // NumPy computes some functions of small integers in float16; here they are
+        // computed in float32.
         if (p.type[0] == type_f16) scatter<f16, T, V, U>(base, p.inner[0], at.offset[0], at.valid, v);
         else if (p.type[0] == type_bf16) scatter<bf16, T, V, U>(base, p.inner[0], at.offset[0], at.valid, v);
         else scatter<T, T, V, U>(base, p.inner[0], at.offset[0], at.valid, v);

@@ -1,11 +1,11 @@
-// Elementwise work on rows of whole vectors, which is what broadcasting large
-// arrays comes to: little is to be done for an element, so that comparisons too,
-// which write next to nothing, are as fast as the memory.
+// Elementwise operands that are rows of whole vectors, as in broadcasting of large arrays.
+// Little is computed per element, so that even comparisons, which write little, reach the
+// speed of memory.
 
 #pragma once
 #include "elementwise/nest.cuh"
 
-// The items of a thread, how far into the operands each is, and whether it is one.
+// The items of a thread: the offsets into the operands, and whether the item exists.
 template <int U> struct Items {
     int64_t offset[4][U];
     bool there[U];
@@ -33,8 +33,8 @@ template <int V, int U, int Operands> __device__ __forceinline__ void find_rows(
     }
 }
 
-// fetch begins the loads of operand o, so that those of all operands are under
-// way at once; spread makes vectors of what is one element a row.
+// fetch loads operand o; the loads of all operands start before the first is needed. spread
+// expands one element per row to vectors.
 template <class T, int V, int U>
 __device__ __forceinline__ void fetch(const Nest& p, int o, const char* base, const Items<U>& at, Elements<T, U * V>& v,
                                       T (&one)[U]) {

@@ -1,5 +1,5 @@
-// where(condition, x, y), of any elements of a size: integers of either sign are
-// the same bits. And clip(x, low, high), a NaN in any of them included.
+// where(condition, x, y): integers of either sign share the kernel of their size. clip(x,
+// low, high): a NaN among the operands makes the result NaN.
 
 #include "elementwise/forms.cuh"
 
@@ -10,7 +10,7 @@ template <class T> struct Where {
         if constexpr (sizeof(T) == 1) {
 #pragma unroll
             for (int k = 0; k < N / 4; k++) {
-                const uint32_t mask = condition.w[k] * 0xffu;  // of bytes that are 0 or 1
+                const uint32_t mask = condition.w[k] * 0xffu;  // condition bytes are 0 or 1
                 r.w[k] = (x.w[k] & mask) | (y.w[k] & ~mask);
             }
         } else {

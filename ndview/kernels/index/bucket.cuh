@@ -1,4 +1,4 @@
-// Sorting by buckets, by blocks of so many threads.
+// Counting sort by buckets, in blocks of `threads` threads.
 
 #pragma once
 #include "common/warp.cuh"
@@ -6,7 +6,7 @@
 constexpr int threads = 512;
 constexpr int most_buckets = 256;
 
-// count[b], of most_buckets, becomes the sum of those before it.
+// Replaces count[0 .. most_buckets) by its exclusive prefix sums.
 __device__ __forceinline__ void sum_counts(uint32_t* count) {
     __shared__ uint32_t sums[most_buckets / warp_size];
     uint32_t own = 0, sum = 0;

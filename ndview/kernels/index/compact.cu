@@ -1,24 +1,24 @@
-// Elements chosen by a mask, in order.
+// Selects elements by a mask, in order.
 //
-// A tile of the mask is a block's: 16 elements a thread. First the true elements
-// of each tile are counted, then the counts before each are summed; so a block
-// knows where its elements go. It lists the true ones of its tile in shared
-// memory, and then its threads take neighbours of the list.
+// A block has a tile of the mask, 16 elements per thread. First the true elements of each
+// tile are counted, and prefix sums of the counts give the position of each tile's output.
+// Then a block lists its true elements in shared memory, and its threads process neighbours
+// of that list.
 
 #include "common/scan.cuh"
 
 constexpr int threads = 256;
-constexpr int bytes = 16;  // of the mask that a thread looks at
+constexpr int bytes = 16;  // of the mask per thread
 constexpr int tile = threads * bytes;
 
-// Bit b tells whether byte b of 16 is not 0.
+// Bit b is set if byte b of 16 is not 0.
 __device__ __forceinline__ uint32_t true_bits(uint4 m) {
     // A byte that is not 0 becomes 0xff; the product brings bit 8*b to bit 28+b.
     auto four = [](uint32_t word) { return (__vcmpne4(word, 0) & 0x01010101u) * 0x10204080u >> 28; };
     return four(m.x) | four(m.y) << 4 | four(m.z) << 8 | four(m.w) << 12;
 }
 
-// The mask's elements from `first` on, as bits; what is beyond n is false.
+// Returns the mask's elements from `first` on as bits; elements from n on are false.
 __device__ __forceinline__ uint32_t load_bits(const uint8_t* __restrict__ mask, int64_t first, int64_t n) {
     if (first + bytes <= n && ((uintptr_t)mask & (bytes - 1)) == 0) return true_bits(__ldg((const uint4*)(mask + first)));
     uint32_t set = 0;
@@ -26,7 +26,8 @@ __device__ __forceinline__ uint32_t load_bits(const uint8_t* __restrict__ mask, 
     return set;
 }
 
-// counts[t] = how many of mask[t*tile .. t*tile+tile) are true. A block a tile.
+// counts[t] = the number of true elements in mask[t*tile .. t*tile+tile). One block per
+// tile.
 extern "C" __global__ void quiver_mask_count(const uint8_t* __restrict__ mask, int64_t n, uint32_t* __restrict__ counts) {
     const int64_t first = (int64_t)blockIdx.x * tile + threadIdx.x * bytes;
     uint32_t all;
@@ -34,8 +35,8 @@ extern "C" __global__ void quiver_mask_count(const uint8_t* __restrict__ mask, i
     if (threadIdx.x == 0) counts[blockIdx.x] = all;
 }
 
-// starts[t] = the sum of counts[0 .. t) for 0 <= t <= tiles. A block does 4 tiles
-// a thread, and sums what is before them by itself. counts are 16-byte aligned.
+// starts[t] = the sum of counts[0 .. t) for 0 <= t <= tiles. A block has 4 tiles per
+// thread, and sums all previous counts itself. counts are 16-byte aligned.
 extern "C" __global__ void quiver_mask_scan(const uint32_t* __restrict__ counts, int64_t tiles, int64_t* __restrict__ starts) {
     constexpr int each = 4;
     const int64_t first = (int64_t)blockIdx.x * (threads * each);
@@ -60,8 +61,8 @@ extern "C" __global__ void quiver_mask_scan(const uint32_t* __restrict__ counts,
     }
 }
 
-// do_each(k, i) is called for the k-th true element of the mask, element i, and
-// neighbours in k are done by neighbouring threads.
+// Calls do_each(k, i) for the k-th true element of the mask, element i. Neighbouring
+// threads have neighbouring k.
 template <typename Do>
 __device__ __forceinline__ void for_each_true(const uint8_t* __restrict__ mask, int64_t n,
                                               const int64_t* __restrict__ starts, Do do_each) {
@@ -90,7 +91,7 @@ __device__ __forceinline__ void compact(const uint8_t* mask, int64_t n, const in
     for_each_true(mask, n, starts, [&](int64_t k, int64_t i) { out[k] = __ldg(in + i); });
 }
 
-// out[i] = in[k] for the k-th true element i, or in[0] if there is only one.
+// out[i] = in[k * step] for the k-th true element i; step is 1, or 0 for a single value.
 template <typename T>
 __device__ __forceinline__ void expand(const uint8_t* mask, int64_t n, const int64_t* starts, const T* __restrict__ in,
                                        int64_t step, T* __restrict__ out) {
@@ -113,17 +114,17 @@ COMPACT(4, uint32_t)
 COMPACT(8, uint2)
 COMPACT(16, uint4)
 
-// Places in an array to what they are along each axis: out[axis*n + j] for place j
-// of n, of a shape of `axes` extents whose last varies fastest.
+// out[axis*n + j] = the index along each axis of position j of n, in C order, for a shape
+// of `axes` extents.
 struct Shape {
     int64_t axes;
     int64_t extent[32];
 };
-extern "C" __global__ void quiver_unravel(const int64_t* __restrict__ places, int64_t n,
+extern "C" __global__ void quiver_unravel(const int64_t* __restrict__ positions, int64_t n,
                                           const __grid_constant__ Shape shape, int64_t* __restrict__ out) {
     const int64_t j = thread_index();
     if (j >= n) return;
-    uint64_t rest = places[j];
+    uint64_t rest = positions[j];
     for (int k = (int)shape.axes - 1; k >= 0; k--) {
         const uint64_t extent = shape.extent[k];
         uint64_t q;

@@ -1,17 +1,17 @@
-// Values to elements chosen by positions.
+// Writes values to elements at given positions.
 //
-// Where positions repeat, the last one's value is to stay, as if they were
-// written one after the other. So each claims its place in a table first, in
-// which the largest claim stays; the others are struck out. Then writes meet no
-// more, and their order is of no matter.
+// If a position repeats, the last value must win, as if the values were written one after
+// the other. So each item first claims its position in a table that keeps the largest
+// claim, and the positions of all other items are discarded. The remaining writes do not
+// overlap, so their order does not matter.
 
 #include "common/walk.cuh"
 
 constexpr int64_t discarded = -1;
 
-// The element that the item's position tells of an axis of extent elements, step
-// bytes apart, at the walk's data, becomes the value at the walk's value. Nothing
-// is written at a position outside the axis.
+// Writes each item's value (at w.value) to the element at its position (at w.index) of an
+// axis of `extent` elements, `step` bytes apart, from w.data on. Positions outside the axis
+// are skipped.
 template <typename T>
 __device__ __forceinline__ void scatter(uint8_t* __restrict__ dst, const uint8_t* __restrict__ pos,
                                         const uint8_t* __restrict__ values, const Walk& w, int64_t extent, int64_t step) {
@@ -44,9 +44,9 @@ SCATTER(4, uint32_t)
 SCATTER(8, uint2)
 SCATTER(16, uint4)
 
-// Where the claims to a position are: at the position itself, or where there are
-// no keys for want of so large a table, at the slot whose key is the position
-// plus one. Slots are a power of two; a key of 0 is none.
+// Returns the first slot of a hash table. If keys is not null, the table is a hash table of
+// a power of two slots with linear probing: the key of a position is the position plus one,
+// and 0 marks an empty slot. Otherwise the slot is the position itself.
 __device__ __forceinline__ uint64_t first_slot(uint64_t key, uint64_t slots) {
     key ^= key >> 32;
     key *= 0x9e3779b97f4a7c15ull;
@@ -55,8 +55,8 @@ __device__ __forceinline__ uint64_t first_slot(uint64_t key, uint64_t slots) {
 
 using word = unsigned long long;
 
-// claims[slot of pos[j]] = the largest j + 1, for 0 <= j < n. All claims and keys
-// are 0 at first.
+// claims[slot of pos[j]] = the largest j + 1, for 0 <= j < n. All claims and keys must be 0
+// at first.
 template <typename Claim>
 __device__ __forceinline__ void claim(const int64_t* __restrict__ pos, int64_t n, Claim* claims, word* keys, uint64_t slots) {
     int64_t j = blockIdx.x * (int64_t)(blockDim.x * unroll) + threadIdx.x;
@@ -75,7 +75,7 @@ __device__ __forceinline__ void claim(const int64_t* __restrict__ pos, int64_t n
     }
 }
 
-// Strikes out each pos[j] whose claim was not the largest.
+// pos[j] = discarded for each j whose claim is not the largest.
 template <typename Claim>
 __device__ __forceinline__ void discard(int64_t* __restrict__ pos, int64_t n, const Claim* __restrict__ claims,
                                        const word* __restrict__ keys, uint64_t slots) {

@@ -1,10 +1,9 @@
-// Values to elements chosen by many positions, dst[pos[j]] = values[j], faster than
-// memory is written at random, as bucket.cu reads it. Of equal positions the last
-// one's value stays: see put.cu.
+// dst[pos[j]] = values[j] for many random positions, faster than random writes to memory:
+// the counterpart of take_bucket.cu. If a position repeats, the last value wins, see
+// put.cu.
 //
-// Each tile of the positions is sorted by buckets, and its values with them. Then
-// all that goes to a bucket is done while its claims, or its elements, are in the
-// cache.
+// Each tile of the positions is sorted by bucket, and its values with them. Then all
+// claims, and all writes, of a bucket happen while it is in the cache.
 
 #include "common/warp.cuh"
 #include "index/bucket.cuh"
@@ -12,8 +11,9 @@
 constexpr int tile = 4096;
 constexpr int each = tile / threads;
 
-// keys[i], of which sorted[i] is the value and origins[i] the item's place in its
-// tile; starts[tile*buckets + b] is where in it bucket b begins. A block a tile.
+// keys[i] = the sorted positions, sorted[i] = their values, and origins[i] = their places
+// in the tile before sorting. starts[tile*buckets + b] is where bucket b begins in the
+// tile. One block per tile.
 template <typename T>
 __device__ __forceinline__ void sort_puts(const int64_t* __restrict__ pos, const T* __restrict__ values, uint32_t* __restrict__ keys,
                                           uint16_t* __restrict__ origins, T* __restrict__ sorted, uint16_t* __restrict__ starts,
@@ -52,8 +52,8 @@ __device__ __forceinline__ void sort_puts(const int64_t* __restrict__ pos, const
     }
 }
 
-// The part of a tile that goes to a bucket, which a warp does. Neighbouring blocks do
-// one bucket, so that all that run at a time do few.
+// The items of one bucket in a tile, which one warp processes. Neighbouring blocks have the
+// same bucket, so that few buckets are written at a time.
 struct Part {
     int64_t base;    // of the tile
     int begin, end;  // in it
@@ -68,8 +68,7 @@ __device__ __forceinline__ Part part_of(const uint16_t* __restrict__ starts, int
     return {base, start[0], b + 1 < buckets ? start[1] : (int)min((int64_t)tile, n - base)};
 }
 
-// claims[keys[i]] = the largest of what items are: their places among all, plus one.
-// All claims are 0 at first.
+// claims[keys[i]] = the largest item number plus one. All claims must be 0 at first.
 extern "C" __global__ void quiver_put_claim(const uint32_t* __restrict__ keys, const uint16_t* __restrict__ origins, uint32_t* claims,
                                             const uint16_t* __restrict__ starts, int64_t n, int32_t tiles, int32_t buckets, int32_t blocks) {
     const Part p = part_of(starts, n, tiles, buckets, blocks);
@@ -78,7 +77,7 @@ extern "C" __global__ void quiver_put_claim(const uint32_t* __restrict__ keys, c
     for (int i = p.begin + lane(); i < p.end; i += warp_size) atomicMax(claims + __ldcs(keys + p.base + i), first + __ldcs(origins + p.base + i));
 }
 
-// dst[keys[i]] = sorted[i] for those whose claim was the largest.
+// dst[keys[i]] = sorted[i] for items whose claim is the largest.
 template <typename T>
 __device__ __forceinline__ void write(T* __restrict__ dst, const uint32_t* __restrict__ keys, const uint16_t* __restrict__ origins,
                                       const T* __restrict__ sorted, const uint32_t* __restrict__ claims, const Part& p) {

@@ -1,8 +1,8 @@
-// Indices of any integer type to positions.
+// Resolves indices of any integer type to positions.
 
 #include "common/walk.cuh"
 
-// The structs are those of internal/cpu.
+// Mode and IndexMap must match the types of internal/cpu.
 enum Mode : int32_t { raise, wrap, clip };
 struct IndexMap {
     int64_t extent, scale, bias;
@@ -12,7 +12,7 @@ struct IndexMap {
     int32_t is_signed;
 };
 
-// The bits of a little-endian integer of any alignment.
+// Loads a little-endian integer of any alignment.
 __device__ __forceinline__ uint64_t load(const uint8_t* from, int32_t size) {
     if (size == 8 && ((uintptr_t)from & 7) == 0) return *(const uint64_t*)from;
     if (size == 4 && ((uintptr_t)from & 3) == 0) return *(const uint32_t*)from;
@@ -38,8 +38,8 @@ __device__ __forceinline__ int64_t resolve(uint64_t bits, const IndexMap& f, int
     return 0;
 }
 
-// pos[item] = the element that the item's index means times scale, plus bias;
-// added to what is there if f.add. A bad index flags first + item.
+// pos[item] = the element that the item's index selects, times scale, plus bias. It is
+// added to the previous value if f.add. A bad index lowers the flag to first + item.
 extern "C" __global__ void quiver_resolve_indices(const uint8_t* __restrict__ indices, int64_t* __restrict__ pos,
                                        const __grid_constant__ Walk w, const __grid_constant__ IndexMap f, int64_t first,
                                        unsigned long long* flag) {

@@ -1,12 +1,12 @@
-// Elements chosen by indices, in the order of the result.
+// Gathers elements by index, in the order of the result.
 //
-// Each random read costs a whole sector of memory, and a row of DRAM besides, so
-// what counts is how many are on their way. Indices and results pass by once;
-// they are marked so, that the cache is left to what is read at random.
+// Each random read costs a sector of memory and opens a row of DRAM, so the number of reads
+// in flight determines the speed. Indices and results are used once; streaming loads and
+// stores leave the cache to the random reads.
 
 #include "common/walk.cuh"
 
-// out[j] = src[indices[j]] for 0 <= j < n. A bad index flags first + j.
+// out[j] = src[indices[j]] for 0 <= j < n. A bad index lowers the flag to first + j.
 template <typename T, typename I>
 __device__ __forceinline__ void take(const T* __restrict__ src, const I* __restrict__ indices, T* __restrict__ out,
                                      int64_t n, int64_t extent, int64_t first, unsigned long long* flag) {
@@ -27,8 +27,8 @@ __device__ __forceinline__ void take(const T* __restrict__ src, const I* __restr
     for (int64_t j = item; j < n; j += step) out[j] = src[resolve(indices[j], extent, first + j, flag)];
 }
 
-// The same for operands of any strides: out[item] is at the walk's data plus
-// step times the element that the index means. A bad index flags first + item.
+// The same for operands of any strides: out[item] = the element at w.data plus step times
+// the item's index. A bad index lowers the flag to first + item.
 template <typename T, typename I>
 __device__ __forceinline__ void gather(const uint8_t* __restrict__ src, const uint8_t* __restrict__ indices,
                                        T* __restrict__ out, const Walk& w, int64_t extent, int64_t step, int64_t first,

@@ -1,23 +1,21 @@
-// Elements chosen by many indices at random, out[j] = src[indices[j]], faster than
-// memory is read at random.
+// out[j] = src[indices[j]] for many random indices, faster than random reads of memory.
 //
-// What a random read costs is the sector it fetches. So the source is cut into
-// buckets that fit the cache, and all that is wanted of a bucket is fetched while
-// it is there. Each tile of the indices is sorted by buckets, in the memory of the
-// result; the sorted indices become the elements, bucket by bucket; then each
-// tile's elements are brought into the order of its indices, of which 2 bytes each
-// are kept.
+// A random read costs the sector that it fetches. So the source is divided into buckets
+// that fit the cache, and all elements of a bucket are fetched together. Each tile of the
+// indices is sorted by bucket, in the memory of the result. Then the sorted indices are
+// replaced by their elements, bucket by bucket. Finally each tile's elements are put in the
+// order of its indices, for which 2 bytes per index are kept.
 
 #include "common/warp.cuh"
 #include "index/bucket.cuh"
 
 constexpr int tile_bytes = 32 << 10;
-constexpr int part = 4;  // neighbours that a thread does
+constexpr int part = 4;  // neighbouring items per thread
 template <typename T>
 constexpr int tile_of = tile_bytes / sizeof(T);
 
-// How many of `threads` pairs of neighbours, all over the indices, are further
-// apart than `far`. n is at least 2.
+// *count = how many of `threads` pairs of neighbouring indices, evenly spread over the
+// array, are more than `far` apart. n is at least 2.
 template <typename I>
 __device__ __forceinline__ void sample(const I* __restrict__ indices, int64_t n, int64_t far, int32_t* count) {
     const int64_t j = (n - 2) / (threads - 1) * threadIdx.x;
@@ -26,7 +24,7 @@ __device__ __forceinline__ void sample(const I* __restrict__ indices, int64_t n,
     if (threadIdx.x == 0) *count = many;
 }
 
-// The four indices from j on as elements of the axis; ones beyond n are none.
+// Loads the four indices from j on as elements of the axis; items from n on are `none`.
 constexpr uint32_t none = 0xffffffffu;
 template <typename I>
 __device__ __forceinline__ void load_part(const I* __restrict__ indices, int64_t j, int64_t n, int64_t extent,
@@ -54,10 +52,10 @@ __device__ __forceinline__ void load_part(const I* __restrict__ indices, int64_t
     }
 }
 
-// Sorts each tile's indices by bucket, index >> shift, into sorted; ranks[j] is
-// where in the tile that of item j went, starts[tile*buckets + b] where in it
-// bucket b begins. indices and ranks are 16-byte aligned; a bad index flags first
-// plus its reorder. A block a tile.
+// Sorts the indices of each tile by bucket, index >> shift, into sorted. ranks[j] is the
+// position in the tile of item j after sorting; starts[tile*buckets + b] is where bucket b
+// begins in the tile. indices and ranks are 16-byte aligned. A bad index lowers the flag to
+// first plus its position. One block per tile.
 template <typename T, typename I>
 __device__ __forceinline__ void sort_tile(const I* __restrict__ indices, T* __restrict__ sorted,
                                           uint16_t* __restrict__ ranks, uint16_t* __restrict__ starts, int64_t n,
@@ -90,15 +88,15 @@ __device__ __forceinline__ void sort_tile(const I* __restrict__ indices, T* __re
             to[c] = count[key[e][c] >> shift] + rank[e][c];
             keys[to[c]] = key[e][c];
         }
-        // There is room for whole parts.
+        // ranks has whole groups of `part` items.
         if (j < n) __stcs((uint2*)(ranks + j), make_uint2(to[0] | to[1] << 16, to[2] | to[3] << 16));
     }
     __syncthreads();
     for (int i = threadIdx.x; i < tile && base + i < n; i += threads) *(uint32_t*)(sorted + base + i) = keys[i];
 }
 
-// The sorted indices become elements, bucket by bucket. A warp does one tile's of a
-// bucket; neighbouring blocks do one bucket, so that all that run at a time do few.
+// Replaces the sorted indices by elements. A warp processes one bucket of a tile;
+// neighbouring blocks have the same bucket, so that few buckets are read at a time.
 template <typename T>
 __device__ __forceinline__ void fetch(const T* __restrict__ src, T* __restrict__ sorted, const uint16_t* __restrict__ starts,
                                       int64_t n, int32_t tiles, int32_t buckets, int32_t blocks_per_bucket) {
@@ -124,7 +122,7 @@ __device__ __forceinline__ void fetch(const T* __restrict__ src, T* __restrict__
     }
 }
 
-// out[j] = out[its tile's first + ranks[j]]. A block a tile.
+// out[j] = out[first item of its tile + ranks[j]]. One block per tile.
 template <typename T>
 __device__ __forceinline__ void reorder(T* __restrict__ out, const uint16_t* __restrict__ ranks, int64_t n) {
     constexpr int tile = tile_of<T>, wide = 16 / sizeof(T);

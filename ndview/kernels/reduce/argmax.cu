@@ -1,4 +1,4 @@
-// Where the maxima and minima are: see reduce.cuh.
+// Positions of maxima and minima: see kernels.cuh.
 
 #include "reduce/kernels.cuh"
 #include "reduce/argmax.cuh"

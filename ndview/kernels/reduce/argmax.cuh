@@ -1,17 +1,17 @@
-// Where the first of the greatest elements is, and what it is.
+// The position and the value of the first maximum.
 
 #pragma once
 #include "reduce/order.cuh"
 
-// What the elements of 1 or 2 bytes are compared as: integers in their order. Of
-// larger ones that is what Order has.
+// The type in which elements are compared: for elements of 1 or 2 bytes integers of the
+// same order, for larger ones as in Order.
 template <class T, int size = sizeof(T)> struct Ranks {
     using O = Order<T>;
     using W = typename O::W;
     static __device__ __forceinline__ W lowest() { return O::lowest(); }
     static __device__ __forceinline__ W of(T x, const Finish& f) { return O::of(x, f); }
     static __device__ __forceinline__ bool over(W a, W b) { return O::over(a, b); }
-    // The greatest of a vector.
+    // The greatest element of a vector.
     static __device__ __forceinline__ W best(const Row<16>& row, const Finish& f) {
         T x[16 / size];
         memcpy(x, row.w, 16);
@@ -42,29 +42,28 @@ template <class T> struct Ranks<T, 1> : Order<T> {
     static __device__ __forceinline__ int32_t best(const Row<16>& row, const Finish& f) { return best_byte(row.w, flips(f)); }
 };
 
-// Where the first of the greatest of some is, as one number that is the greater the
-// better: of elements of 1 or 2 bytes, which come first, and below them
-// the number of the step, counted backwards, of 48 bits.
+// A candidate as one number, the greater the better, for elements of 1 or 2 bytes: the
+// element in the highest bits, and below it the 48-bit step number counted backwards.
 constexpr int64_t last_step = ((int64_t)1 << 48) - 1;
-template <class T> struct PlaceKey {
+template <class T> struct CandidateKey {
     using W = int32_t;
     int64_t key;
-    static __device__ __forceinline__ PlaceKey none() { return {nat}; }
-    static __device__ __forceinline__ PlaceKey of(W w, int64_t index) { return {(int64_t)w << 48 | (last_step - index)}; }
-    static __device__ __forceinline__ PlaceKey better(const PlaceKey& a, const PlaceKey& b) { return a.key > b.key ? a : b; }
+    static __device__ __forceinline__ CandidateKey none() { return {nat}; }
+    static __device__ __forceinline__ CandidateKey of(W w, int64_t index) { return {(int64_t)w << 48 | (last_step - index)}; }
+    static __device__ __forceinline__ CandidateKey better(const CandidateKey& a, const CandidateKey& b) { return a.key > b.key ? a : b; }
     __device__ __forceinline__ bool is_none() const { return key == nat; }
     __device__ __forceinline__ W rank() const { return (W)(key >> 48); }
     __device__ __forceinline__ int64_t index() const { return ~key & last_step; }
 };
-// Of others, both.
-template <class T> struct PlacePair {
+// A candidate as element and step number, for larger elements.
+template <class T> struct CandidatePair {
     using R = Ranks<T>;
     using W = typename R::W;
     W w;
     int64_t at;
-    static __device__ __forceinline__ PlacePair none() { return {R::lowest(), ~nat}; }
-    static __device__ __forceinline__ PlacePair of(W w, int64_t index) { return {w, index}; }
-    static __device__ __forceinline__ PlacePair better(const PlacePair& a, const PlacePair& b) {
+    static __device__ __forceinline__ CandidatePair none() { return {R::lowest(), ~nat}; }
+    static __device__ __forceinline__ CandidatePair of(W w, int64_t index) { return {w, index}; }
+    static __device__ __forceinline__ CandidatePair better(const CandidatePair& a, const CandidatePair& b) {
         if (R::over(a.w, b.w)) return a;
         if (R::over(b.w, a.w)) return b;
         return a.at <= b.at ? a : b;
@@ -74,15 +73,15 @@ template <class T> struct PlacePair {
     __device__ __forceinline__ int64_t index() const { return at; }
 };
 
-// The places of V columns. The number of a row, counted backwards, is put below an
-// element of 1 or 2 bytes, so that the greatest of these is the first of the greatest.
-template <class T, int V, int size = sizeof(T)> struct Places {
+// The candidates of V columns. For elements of 1 or 2 bytes the row number, counted
+// backwards, is placed below the element, so that the greatest key is the first maximum.
+template <class T, int V, int size = sizeof(T)> struct Candidates {
     using O = Order<T>;
     using W = typename O::W;
     static constexpr int most = 1 << 30;
     W w[V];
     int32_t at[V];
-    __device__ __forceinline__ Places() {
+    __device__ __forceinline__ Candidates() {
 #pragma unroll
         for (int k = 0; k < V; k++) w[k] = O::lowest(), at[k] = 0;
     }
@@ -92,7 +91,7 @@ template <class T, int V, int size = sizeof(T)> struct Places {
         for (int u = 0; u < U; u++) memcpy(x[u], rows[u].w, sizeof x[u]);
 #pragma unroll
         for (int k = 0; k < V; k++) {
-            // By pairs, the winners of pairs, and so on.
+            // Compares pairs, then the winners of pairs, and so on.
             W best[U];
             int32_t which[U];
 #pragma unroll
@@ -121,15 +120,15 @@ __device__ __forceinline__ int32_t greatest(int32_t a, int32_t b, int32_t c) {
     return max(max(a, b), c);
 #endif
 }
-template <class T, int V> struct Places<T, V, 2> {
+template <class T, int V> struct Candidates<T, V, 2> {
     static constexpr int most = 1 << 16;
     int32_t keys[V];
-    __device__ __forceinline__ Places() {
+    __device__ __forceinline__ Candidates() {
 #pragma unroll
         for (int k = 0; k < V; k++) keys[k] = (int32_t)(1u << 31);
     }
     template <int U> __device__ __forceinline__ void add(const Row<2 * V> (&rows)[U], int i, const Finish& f) {
-        constexpr int together = U > 1 ? 2 : 1;  // which are one instruction
+        constexpr int together = U > 1 ? 2 : 1;  // elements per instruction
 #pragma unroll
         for (int u = 0; u < U; u += together) {
             const uint32_t tag = 0xffff - i - u;
@@ -148,11 +147,11 @@ template <class T, int V> struct Places<T, V, 2> {
     __device__ __forceinline__ int32_t rank(int k) const { return keys[k] >> 16; }
     __device__ __forceinline__ int32_t row(int k) const { return ~keys[k] & 0xffff; }
 };
-template <class T, int V> struct Places<T, V, 1> {
+template <class T, int V> struct Candidates<T, V, 1> {
     static constexpr int most = 1 << 8;
     static constexpr int N = V > 4 ? V / 4 : 1;
     uint32_t even[N], odd[N];
-    __device__ __forceinline__ Places() {
+    __device__ __forceinline__ Candidates() {
 #pragma unroll
         for (int k = 0; k < N; k++) even[k] = odd[k] = 0x80008000u;
     }
@@ -176,18 +175,18 @@ template <class T, int V> struct Places<T, V, 1> {
     __device__ __forceinline__ int32_t row(int k) const { return ~key(k) & 0xff; }
 };
 
-// Where the first of the greatest is.
+// The position of the first maximum.
 template <class T> struct ArgMax {
     static constexpr bool is_numbered = true;
     using In = T;
     using Ranks = ::Ranks<T>;
-    using Acc = typename Choose<sizeof(T) <= 2, PlaceKey<T>, PlacePair<T>>::type;
+    using Acc = typename Choose<sizeof(T) <= 2, CandidateKey<T>, CandidatePair<T>>::type;
     using Out = int64_t;
     static __device__ __forceinline__ Acc none() { return Acc::none(); }
-    template <int V> struct Held : Places<T, V> {
+    template <int V> struct Held : Candidates<T, V> {
         __device__ __forceinline__ Acc of(int k, int64_t number, int64_t step) const { return Acc::of(this->rank(k), number + this->row(k) * step); }
     };
-    // Which element of a vector is the first of that rank, its greatest.
+    // Returns the first element of a vector with that rank, its greatest.
     static __device__ __forceinline__ int find(const Row<16>& row, typename Ranks::W rank, const Finish& f) {
         constexpr int V = 16 / sizeof(T);
         T x[V];
@@ -207,8 +206,8 @@ template <class T> struct ArgMax {
     static __device__ __forceinline__ void store(const Acc& a, char* out, const Finish&) { *(int64_t*)out = a.index(); }
 };
 
-// The first of the greatest itself: of complex numbers, several of which may be
-// neither less nor greater, NaNs above all.
+// The first maximum itself, for complex numbers: distinct ones may be unordered. NaNs are
+// greater than all others.
 template <class T> struct FirstMax : ArgMax<T> {
     using Acc = typename ArgMax<T>::Acc;
     using Out = T;

@@ -1,10 +1,10 @@
-// Reductions to results that are neighbours in memory.
+// Reductions whose results are neighbours in memory.
 
 #pragma once
 #include "reduce/plan.cuh"
 
-// Elements at an address that is a multiple of one's size only, and of the first
-// `valid` elements. No word is read that has none of them.
+// Loads the first `valid` elements from an address that is aligned to one element only. It
+// reads no word without any of them.
 template <class T, int V> __device__ __forceinline__ void load_apart(RowOf<T, V>& row, const char* at, int valid) {
     constexpr int size = sizeof(T);
     if constexpr (size >= 4) {
@@ -27,10 +27,10 @@ template <class T, int V> __device__ __forceinline__ void load_apart(RowOf<T, V>
     }
 }
 
-// Where the accumulator of a block's column c is, of threads that have V each.
+// Returns the accumulator of a block's column c; each thread has V.
 template <int V, class Acc> __device__ __forceinline__ Acc& column_of(Acc* all, int pitch, int c) { return all[c % V * pitch + c / V]; }
 
-// Merges what rows that are taken as one have, of which each was counted on its own.
+// Merges the results of rows that were taken as one row, after renumbering their steps.
 template <class Op, int V> __device__ __forceinline__ void merge_rows(typename Op::Acc* all, int pitch, const Plan& p) {
     const int width = (int)(p.width / p.folded);
 #pragma unroll 1
@@ -48,8 +48,8 @@ template <class Op, int V> __device__ __forceinline__ void merge_rows(typename O
     __syncthreads();
 }
 
-// Writes the results of a block's columns, or their accumulators: neighbours by
-// neighbouring threads.
+// Writes the results or accumulators of a block's columns; neighbouring threads write
+// neighbours.
 template <class Op, int V>
 __device__ __forceinline__ void put_columns(typename Op::Acc* all, int pitch, int64_t first_item, char* out, char* partials, const Plan& p) {
     using R = typename Op::Out;
@@ -77,15 +77,15 @@ __device__ __forceinline__ void put_columns(typename Op::Acc* all, int pitch, in
     }
 }
 
-// Rows of V columns are folded U at a time, missing ones as elements that change
-// nothing. What a thread has leaves its registers for shared memory, where
-// the block merges it; so neighbouring results are written by neighbouring threads.
+// Folds rows of V columns, U rows at a time; missing rows are replaced by neutral elements.
+// Accumulators move from registers to shared memory, where the block merges them, so that
+// neighbouring threads write neighbouring results.
 template <class Op, int V, int U>
 __device__ __forceinline__ void columns(const char* __restrict__ in, char* __restrict__ out, char* __restrict__ partials, const Plan& p) {
     using T = typename Op::In;
     using Acc = typename Op::Acc;
     using Held = typename Op::template Held<V>;
-    // The pitch makes neighbours of a column, as those of a row, be of different banks.
+    // With this pitch, neighbours along columns and along rows are in different banks.
     constexpr int pitch = block_threads + (V > 1 ? 128 / (int)sizeof(Acc) / V : 0);
     __shared__ __align__(16) unsigned char memory[V * pitch * sizeof(Acc)];
     Acc* all = (Acc*)memory;
@@ -98,7 +98,7 @@ __device__ __forceinline__ void columns(const char* __restrict__ in, char* __res
 
     Held held;
     int room = Held::most;
-    bool left = false;  // something has left the registers
+    bool left = false;  // accumulators are in shared memory
     const auto leave = [&](int64_t number) {
 #pragma unroll
         for (int k = 0; k < V; k++) {
@@ -116,15 +116,15 @@ __device__ __forceinline__ void columns(const char* __restrict__ in, char* __res
         for (int64_t s = first; s < last; s++) {
             int64_t begin = from, number = p.base, n = p.length;
             if (p.all_parts > 1) n = locate_part(p, s, begin, number);
-            int some = 0;  // columns of one more row
+            int some = 0;  // valid columns of one more, partial row
             if (V > 1 && fold > 1) {
-                const int64_t wide_rows = n / fold, rest = n - wide_rows * fold;  // the rows left do not make a wide one
+                const int64_t wide_rows = n / fold, rest = n - wide_rows * fold;  // rows that do not fill a wide one
                 if (y == wide_rows % lanes) some = (int)min((int64_t)V, max(rest * (p.width / fold) - innermost * V, (int64_t)0));
                 n = wide_rows;
                 number /= fold;
             }
             const char* at = in + begin + y * stride;
-            int64_t rows = ((n - y + lanes - 1) >> (8 - p.lanes)) + (some > 0);  // of the thread
+            int64_t rows = ((n - y + lanes - 1) >> (8 - p.lanes)) + (some > 0);  // of this thread
             number += y;
 #pragma unroll 1
             while (rows > 0) {
@@ -173,9 +173,9 @@ __device__ __forceinline__ void columns(const char* __restrict__ in, char* __res
     put_columns<Op, V>(all, pitch, first_item, out, partials, p);
 }
 
-// Columns of few rows, of whole vectors whose results are such: a thread does one
-// without the others. More results than a vector go by way of shared memory, so
-// that neighbours are written by neighbouring threads.
+// Columns of few rows, in whole vectors whose results are whole vectors too: a thread
+// reduces a vector of columns alone. If its results are larger than a vector, they go
+// through shared memory, so that neighbouring threads write neighbours.
 template <class Op, int V> __device__ __forceinline__ void short_columns(const char* __restrict__ in, char* __restrict__ out, const Plan& p) {
     using T = typename Op::In;
     using R = typename Op::Out;

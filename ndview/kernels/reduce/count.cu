@@ -1,4 +1,4 @@
-// Counts of elements that are not zero: see reduce.cuh.
+// Numbers of nonzero elements: see kernels.cuh.
 
 #include "reduce/kernels.cuh"
 #include "reduce/count.cuh"

@@ -1,16 +1,16 @@
-// Counts of elements that are not 0.
+// Counts nonzero elements.
 
 #pragma once
 #include "reduce/op.cuh"
 
-// Of the elements that have any of the bits of flip.
+// Counts the elements that have any of the bits of f.flip.
 template <class T> struct Count : Unnumbered<int64_t> {
     using In = T;
     using Acc = int64_t;
     using Out = int64_t;
     static __device__ __forceinline__ Acc none() { return 0; }
     static __device__ __forceinline__ bool set(T x, uint64_t mask) { return (x & (T)mask) != 0; }
-    // The highest bit of each byte that is not 0.
+    // Sets the highest bit of each byte that is not 0.
     static __device__ __forceinline__ uint32_t set_bytes(uint32_t w) { return (((w & 0x7f7f7f7fu) + 0x7f7f7f7fu) | w) & 0x80808080u; }
     template <int N> static __device__ __forceinline__ void fold(Acc& a, const T (&x)[N], const Finish& f) {
         int32_t n = 0;
@@ -24,7 +24,7 @@ template <class T> struct Count : Unnumbered<int64_t> {
         for (int i = 0; i < N; i++) n += __popc(set_bytes(w[i]));
         a += n;
     }
-    // Four in a word.
+    // Four counters per word.
     template <int V> struct HeldBytes {
         static constexpr int most = 248, N = V / 4;
         uint32_t counts[N];

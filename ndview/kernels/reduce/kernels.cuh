@@ -1,17 +1,15 @@
-// Reductions. The elements that one result is made of are its steps. A thread
-// folds some of them into an accumulator, which is wider than the elements
-// where their sum is; then threads merge what they have, in an order that does
-// not depend on time, so that a result is the same on every run. Where there are
-// too few results to fill the GPU, their steps are split over blocks, which leave
-// accumulators for a second kernel, `finish`.
+// Reductions. The elements of one result are its steps. A thread folds some of them into an
+// accumulator, which for sums is wider than the elements. Then threads merge their
+// accumulators in a fixed order, so that results are deterministic. If there are too few
+// results to fill the GPU, their steps are split over blocks, which write accumulators for
+// a second kernel, `finish`.
 //
-// Six kernels reduce. `rows` is for steps that are neighbours in memory: the threads
-// of a group take neighbouring vectors of a row. `columns` is for results that are
-// neighbours: a thread takes a vector of columns and walks down; of narrow arrays
-// without gaps several rows are one, and the block merges their results. `few` is
-// for columns of few steps, `slim` for rows of 2 or 4 in whole vectors, `tiles`
-// for other short rows without gaps. `strided` is columns of single elements, for
-// everything else.
+// There are six kernels. `rows`: steps are neighbours in memory; a group of threads takes
+// neighbouring vectors of a row. `columns`: results are neighbours; a thread takes a vector
+// of columns and iterates over the rows. In narrow contiguous arrays several rows are taken
+// as one, and the block merges their results. `short_columns`: columns of few steps.
+// `short_rows`: rows of 2 or 4 in whole vectors. `tiled_rows`: other short contiguous rows.
+// `strided`: columns of single elements, for all other layouts.
 
 #pragma once
 #include "reduce/columns.cuh"
@@ -40,16 +38,16 @@ __device__ __forceinline__ void finish(char* __restrict__ out, const char* __res
     Op::store(all[threadIdx.x], out + to, p.finish);
 }
 
-// The places of 8-byte elements need more registers.
+// Positions of 8-byte elements need more registers.
 template <class Op> constexpr int column_blocks = Op::is_numbered && sizeof(typename Op::In) == 8 ? 3 : 4;
 
 #define REDUCTION_KERNEL(kind, name, blocks)                              \
     extern "C" __global__ void __launch_bounds__(block_threads, blocks)   \
         quiver_##kind##_##name(const char* in, char* out, char* partials, const __grid_constant__ Plan p)
 
-// The kernels of an operation. A thread has about 64 bytes on their way, and as many
-// threads run as have registers for them: columns of small elements, of which
-// each has an accumulator, are of vectors of 8 bytes.
+// The kernels of an operation. A thread has about 64 bytes in flight, and blocks are
+// limited by registers. Columns of small elements, each of which has an accumulator, use
+// vectors of 8 bytes.
 #define ROWS(name, ...)                                                   \
     REDUCTION_KERNEL(rows, name, 4) {                                     \
         using Op = __VA_ARGS__;                                           \
@@ -71,8 +69,8 @@ template <class Op> constexpr int column_blocks = Op::is_numbered && sizeof(type
         using Op = __VA_ARGS__;                                           \
         columns<Op, 1, sizeof(Op::In) == 16 ? 4 : 8>(in, out, partials, p); \
     }
-// The finish of one operation serves those with the same accumulators and types
-// of results.
+// The finish kernel of an operation also serves others with the same accumulators and
+// result types.
 #define FINISH(name, ...)                                                 \
     extern "C" __global__ void __launch_bounds__(block_threads)           \
         quiver_finish_##name(char* out, const char* partials, const __grid_constant__ Plan p) { \

@@ -1,4 +1,4 @@
-// Maxima and minima: see reduce.cuh.
+// Maxima and minima: see kernels.cuh.
 
 #include "reduce/kernels.cuh"
 #include "reduce/argmax.cuh"

@@ -1,4 +1,4 @@
-// Maxima, and minima as maxima of what is turned around.
+// Maxima, and minima as maxima of flipped elements.
 
 #pragma once
 #include "reduce/order.cuh"
@@ -16,7 +16,7 @@ template <class T> struct Max : Unnumbered<typename Order<T>::W> {
     template <int N> static __device__ __forceinline__ void fold_words(Acc& a, const uint32_t (&w)[N], const Finish& f) {
         a = max(a, best_byte(w, flips(f)));
     }
-    // Of bytes, the upper halves of integers of 16 bits, as best_byte has them.
+    // Bytes in the upper halves of 16-bit integers, as in best_byte.
     template <int V> struct HeldBytes {
         static constexpr int most = 1 << 30, N = V / 4;
         uint32_t even[N], odd[N];

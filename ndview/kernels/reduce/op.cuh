@@ -1,28 +1,28 @@
-// What the operations of reductions do with elements. An operation has
-//   In     what an element is in memory
-//   Acc    an accumulator; words of 4 bytes
-//   Out    the result's type where the caller asks for no other
-//   none   the accumulator of no elements
-//   fold   adds elements x[i] to one
-//   fold_words   the same for bytes of a row, four in a word
-//   merge  makes one accumulator of two
-//   Held   what a thread has of neighbouring columns
-//   numbered   for one whose steps were every fold-th from s on
-//   result, put, store   the result, as Out, to memory as that, and to memory as the type that finish.to says
+// The operations of reductions. An operation has
+//   In     the type of an element in memory
+//   Acc    the accumulator, a multiple of 4 bytes
+//   Out    the result type, unless the caller asks for another
+//   none   returns the accumulator of no elements
+//   fold   adds elements x[i] to an accumulator
+//   fold_words   the same for bytes of a row, four per word
+//   merge  merges two accumulators
+//   Held   the accumulators of a thread for neighbouring columns
+//   numbered   renumbers an accumulator whose steps were every fold-th from s on
+//   result, put, store   return the result as Out, write it as Out, write it as finish.to
 
 #pragma once
 #include "common/element.cuh"
 
 struct Finish {
-    uint64_t flip;   // Max: what turns elements' order around, or -min(-x) into a max; Count: the bits that make an element nonzero
-    uint64_t bias;   // Max: is added to flipped integers, so that NaT is the largest
-    int64_t total;   // the elements of a result
-    int32_t to;      // the type of the results
-    int32_t what;    // sums: the sum or the mean; Count: the number, whether any, whether all
+    uint64_t flip;   // Max: flips the order of elements for minima; Count: the bits that make an element nonzero
+    uint64_t bias;   // Max: added to flipped integers, so that NaT is the largest
+    int64_t total;   // elements per result
+    int32_t to;      // type of the results
+    int32_t what;    // one of want_...: sums: sum or mean; Count: number, any or all
 };
 enum { want_itself, want_mean, want_any, want_all };
 
-// A double is rounded once: the last bit of an inexact float stands for what is lost.
+// Rounds a double once, through a float rounded to odd.
 template <class H> __device__ __forceinline__ void round(double d, H& v) {
     float f = __double2float_rz(d);
     if (d == d && (double)f != d) f = __uint_as_float(__float_as_uint(f) | 1);
@@ -67,20 +67,20 @@ template <class A, class B> struct Choose<false, A, B> { using type = B; };
 
 constexpr int64_t nat = (int64_t)1 << 63;
 
-// Accumulators that know no steps.
+// Accumulators without step numbers.
 template <class A> struct Unnumbered {
     static constexpr bool is_numbered = false;
     static __device__ __forceinline__ A numbered(const A& a, int64_t, int64_t) { return a; }
 };
 
-// V neighbouring elements, as words.
+// V neighbouring elements as words.
 template <int bytes> struct Row { uint32_t w[(bytes + 3) / 4]; };
 template <class T, int V> using RowOf = Row<V * sizeof(T)>;
 
-// What a thread has of V neighbouring columns, of `most` rows at most: `add` folds
-// rows i, i+1, ... of those; `of` is the accumulator of a column, whose row i
-// is number + i * step. It is an accumulator for each, where those of bytes and of
-// elements of 2 bytes have better.
+// The accumulators of a thread for V neighbouring columns, of at most `most` rows. add
+// folds rows i, i+1, ...; of returns the accumulator of column k, whose row i has step
+// number + i * step. This general form has one accumulator per column; bytes and 2-byte
+// elements have packed forms.
 template <class Op, int V> struct HeldApart {
     using T = typename Op::In;
     static constexpr int most = 1 << 30;
@@ -104,7 +104,7 @@ template <class Op, int V> struct HeldApart {
     __device__ __forceinline__ const typename Op::Acc& of(int k, int64_t, int64_t) const { return acc[k]; }
 };
 
-// put writes a result as Out, which is what nearly all callers want; results of
-// other types are left to finish.
+// Defines put, which writes a result as Out, the usual result type. Results of other types
+// are written by finish.
 #define PUT_RESULT \
     static __device__ __forceinline__ void put(const Acc& a, char* out, const Finish& f) { *(Out*)out = result(a, f); }

@@ -1,11 +1,11 @@
-// How the elements of a type are ordered: one by one, and some in a word.
+// The order of elements, one by one and several per word.
 
 #pragma once
 #include "reduce/op.cuh"
 
-// How the elements of a type are ordered. W is what they are compared as, `over`
-// whether one is greater than another, `best` one of the two that no other is
-// over. A NaN is over all numbers.
+// The order of elements of type T. W is the type in which they are compared; over reports
+// whether a is greater than b; best returns the greater one. A NaN is greater than all
+// numbers.
 template <class T> struct Order {
     static_assert(is_unsigned<T>, "integers are flipped as unsigned ones");
     template <int size, class = void> struct Of { using S = int32_t; using W = int32_t; };
@@ -32,7 +32,7 @@ __device__ __forceinline__ uint64_t bits(double f) { return (uint64_t)__double_a
 __device__ __forceinline__ float from_bits(uint32_t b) { return __uint_as_float(b); }
 __device__ __forceinline__ double from_bits(uint64_t b) { return __longlong_as_double((long long)b); }
 
-// flip is 0 or 2^63.
+// Real floats. flip is 0 or 2^63.
 template <class R> struct OrderReal {
     using W = R;
     using B = decltype(bits(R()));
@@ -43,7 +43,7 @@ template <class R> struct OrderReal {
         else return from_bits(bits(w) ^ (B)sign);
     }
     static __device__ __forceinline__ bool over(W a, W b) { return !(a <= b) && b == b; }
-    // Of equal ones +0 rather than -0.
+    // Of zeros it returns +0 rather than -0.
     static __device__ __forceinline__ W best(W a, W b) {
 #if __CUDA_ARCH__ >= 800
         if constexpr (sizeof(R) == 4) {
@@ -71,7 +71,8 @@ template <> struct Order<double> : OrderReal<double> {
     static __device__ __forceinline__ double of(double x, const Finish& f) { return turn(x, f); }
     static __device__ __forceinline__ double back(double w, const Finish& f) { return turn(w, f); }
 };
-// By the real parts, then the imaginary ones; a NaN is in either.
+// Lexicographic order: real parts, then imaginary parts. A complex number is a NaN if
+// either part is.
 template <class R> struct Order<complex<R>> {
     using W = complex<R>;
     using O = OrderReal<R>;
@@ -86,7 +87,7 @@ template <class R> struct Order<complex<R>> {
     static __device__ __forceinline__ W best(W a, W b) { return over(b, a) ? b : a; }
 };
 
-// The greater of two integers of 16 bits in each half.
+// Returns the greater of two signed 16-bit integers in each half.
 __device__ __forceinline__ uint32_t greater_pair(uint32_t a, uint32_t b) {
 #if __CUDA_ARCH__ >= 900
     uint32_t m;
@@ -97,8 +98,8 @@ __device__ __forceinline__ uint32_t greater_pair(uint32_t a, uint32_t b) {
 #endif
 }
 
-// The greatest of bytes, of integers flipped as they are compared: as the upper
-// halves of integers of 16 bits, two in a word, whose lower halves do not matter.
+// Returns the greatest byte of flipped integers. Bytes are compared in the upper halves of
+// 16-bit integers, two per word; the lower halves do not matter.
 __device__ __forceinline__ uint32_t flips(const Finish& f) { return ((uint32_t)f.flip & 0xff) * 0x01010101u; }
 template <int N> __device__ __forceinline__ int32_t best_byte(const uint32_t (&w)[N], uint32_t flip) {
     uint32_t odd = w[0] ^ flip, even = odd << 8;
@@ -110,8 +111,8 @@ template <int N> __device__ __forceinline__ int32_t best_byte(const uint32_t (&w
     even = greater_pair(even, odd);
     return max((int32_t)even >> 24, (int32_t)(even << 16) >> 24);
 }
-// The greater of two elements of 2 bytes in each half, flipped as they are
-// compared: of floats, as Order has it.
+// Returns the greater of two flipped 2-byte elements in each half; floats are compared as
+// in Order.
 template <class T> __device__ __forceinline__ uint32_t best_pair(uint32_t a, uint32_t b) {
     if constexpr (!is_float<T>) {
         return greater_pair(a, b);
@@ -133,15 +134,16 @@ template <class T> __device__ __forceinline__ uint32_t flip_pair(const Finish& f
     return is_float<T> ? (uint32_t)(f.flip >> 32 & 0x80000000u | f.flip >> 48) : ((uint32_t)f.flip & 0xffff) * 0x10001u;
 }
 
-// The other way round for what is negative, whose larger magnitudes are less.
+// Inverts the bits of negative numbers below the sign, as larger magnitudes are smaller
+// numbers.
 __device__ __forceinline__ uint32_t turn_negative(uint32_t w) {
     uint32_t signs;  // each half's sign, 16 times
     asm("prmt.b32 %0, %1, 0, 0xbb99;" : "=r"(signs) : "r"(w));
     return w ^ (signs & 0x7fff7fffu);
 }
 
-// Two elements of 16 bits in a word, as integers of that size in their order:
-// what NumPy takes as equal is. Of floats, -0 becomes 0, and a NaN the greatest.
+// Converts two 16-bit elements of a word to 16-bit integers of the same order, equal where
+// NumPy's comparison is: -0 becomes 0, and a NaN the greatest.
 __device__ __forceinline__ uint32_t ordered(uint32_t w, const Finish& f, uint16_t) { return w ^ flip_pair<uint16_t>(f); }
 __device__ __forceinline__ uint32_t ordered(uint32_t w, const Finish& f, f16) {
     uint32_t r;

@@ -1,4 +1,4 @@
-// What a reduction is, and what all of its kernels do.
+// The plan of a reduction, and functions common to its kernels.
 
 #pragma once
 #include "common/axes.cuh"
@@ -7,34 +7,34 @@
 constexpr int at_most(int a, int b) { return a < b ? a : b; }
 constexpr int at_least(int a, int b) { return a > b ? a : b; }
 
-// The steps of a result are runs of `length` steps, `stride` bytes apart; each
-// run is cut into parts of `part` steps, the last of which may be shorter. Runs
-// begin where the nest `run` says.
+// The steps of a result are runs of `length` steps, `stride` bytes apart. A run is divided
+// into parts of `part` steps, the last of which may be shorter. The nest `run` has the
+// beginnings of runs.
 struct Plan {
-    int64_t outputs;      // results
-    int64_t items;        // of columns: vectors of results, with padding
-    int64_t width;        // of columns: results along kept[0]; what is beyond is padding
+    int64_t outputs;      // number of results
+    int64_t items;        // columns: vectors of results, with padding
+    int64_t width;        // columns: results along kept[0]; the rest is padding
     int64_t length, stride, part;
     Divisor parts;
-    int64_t all_parts;    // of all runs; of finish: the accumulators of a result
-    int64_t per_split;    // parts that a block does
-    int64_t folded;       // of columns: rows, without gaps, that are taken as one of so many more results
+    int64_t all_parts;    // parts of all runs; finish: accumulators per result
+    int64_t per_split;    // parts per block
+    int64_t folded;       // columns: contiguous rows that are taken as one wide row
     int64_t base;         // the number of the first step
-    uint32_t neutral[4];  // elements that change no result
+    uint32_t neutral[4];  // neutral elements
     Finish finish;
-    int32_t partial;      // accumulators are written, not results
-    int32_t lanes;        // log2 of the threads along a row, or along the columns
+    int32_t partial;      // whether accumulators are written instead of results
+    int32_t lanes;        // log2 of the threads per row, or along the columns
     int32_t kept_axes, run_axes;
-    int32_t dense;        // the results of a vector of columns are whole vectors
-    int32_t vector;       // elements of one
+    int32_t dense;        // whether the results of a vector of columns are whole vectors
+    int32_t vector;       // elements per vector
     int32_t out_size;
-    int32_t aligned;      // vectors of columns are, and none is beyond width
-    Axis kept[max_axes];  // the innermost first; of columns, [0] counts vectors
+    int32_t aligned;      // whether vectors of columns are aligned and end within width
+    Axis kept[max_axes];  // the innermost first; columns: [0] counts vectors
     Axis run[max_axes];
 };
 
-// Part s of all parts: where it begins, how many steps it has, and the number of
-// the first.
+// Locates part s of all parts: adds its offset to from, sets the number of its first step,
+// and returns its number of steps.
 __device__ __forceinline__ int64_t locate_part(const Plan& p, int64_t s, int64_t& from, int64_t& number) {
     const int64_t run = quotient(s, p.parts), first = (s - run * p.parts.by) * p.part;
     int64_t none = 0;
@@ -44,7 +44,7 @@ __device__ __forceinline__ int64_t locate_part(const Plan& p, int64_t s, int64_t
     return min(p.part, p.length - first);
 }
 
-// Another thread's accumulator, word by word.
+// Exchanges accumulators between threads, word by word.
 template <class A> __device__ __forceinline__ A shuffle(const A& a, int distance) {
     union Words { A a; uint32_t w[sizeof(A) / 4]; __device__ Words() {} } from, to;
     from.a = a;
@@ -53,7 +53,7 @@ template <class A> __device__ __forceinline__ A shuffle(const A& a, int distance
     return to.a;
 }
 
-// Merges over the threads of a group of 2^lanes neighbours; the first has all.
+// Merges over a group of 2^lanes neighbouring threads; the first one has the result.
 template <class Op> __device__ __forceinline__ void merge_group(typename Op::Acc& acc, int lanes) {
     using Acc = typename Op::Acc;
 #pragma unroll 1
@@ -69,8 +69,8 @@ template <class Op> __device__ __forceinline__ void merge_group(typename Op::Acc
     for (int w = 1; w < warps; w++) acc = Op::merge(acc, of_warp[warp + w]);
 }
 
-// Merges the accumulators of threads that are 2^lanes apart, of which each has V in
-// shared memory, `pitch` apart; those of the first 2^lanes threads are the results.
+// Merges the accumulators of threads that are 2^lanes apart. Each thread has V in shared
+// memory, `pitch` apart; the first 2^lanes threads have the results.
 template <class Op, int V> __device__ __forceinline__ void merge_block(typename Op::Acc* all, int pitch, int lanes) {
 #pragma unroll 1
     for (int l = 7; l >= lanes; l--) {
@@ -90,15 +90,15 @@ __device__ __forceinline__ void put(const typename Op::Acc& acc, char* out, char
     else Op::put(acc, out, p.finish);
 }
 
-// Elements at an address that is a multiple of their size together.
+// Loads elements from an address that is aligned to their total size.
 template <int bytes> __device__ __forceinline__ void load(Row<bytes>& row, const char* at) {
     if constexpr (bytes == 1) row.w[0] = *(const uint8_t*)at;
     else if constexpr (bytes == 2) row.w[0] = *(const uint16_t*)at;
     else *(Vector<uint32_t, bytes / 4>*)row.w = *(const Vector<uint32_t, bytes / 4>*)at;
 }
 
-// Where a result is, and its index along the innermost axis. There is no asking
-// how often the last axis fits.
+// Adds the offsets of a result to from and to, and returns its index along the innermost
+// axis. The last axis needs no division.
 __device__ __forceinline__ int64_t locate_result(const Plan& p, int64_t item, int64_t& from, int64_t& to) {
     if (p.kept_axes > 1) return locate(p.kept, p.kept_axes, item, from, to);
     from += item * p.kept[0].in;

@@ -1,4 +1,4 @@
-// Products: see reduce.cuh.
+// Products: see kernels.cuh.
 
 #include "reduce/kernels.cuh"
 #include "reduce/prod.cuh"

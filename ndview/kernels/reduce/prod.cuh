@@ -19,7 +19,7 @@ template <class T> struct ProdInteger : Unnumbered<int64_t> {
     static __device__ __forceinline__ void store(Acc a, char* out, const Finish& f) { store_integer(a, out, f.to, is_unsigned<T>); }
 };
 
-// Of floats, and of integers whose product shall be one, in double.
+// Products of floats, and of integers with a float result, in double.
 template <class T, class R> struct ProdFloat : Unnumbered<double> {
     using In = T;
     using Acc = double;

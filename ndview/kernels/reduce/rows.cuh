@@ -1,4 +1,4 @@
-// Reductions of steps that are neighbours in memory.
+// Reductions whose steps are neighbours in memory.
 
 #pragma once
 #include "reduce/plan.cuh"
@@ -12,7 +12,7 @@ template <class Op> __device__ __forceinline__ void fold_one(typename Op::Acc& a
     }
 }
 
-// What a thread has of a row of vectors.
+// The accumulator of a thread for a row of vectors.
 template <class Op, bool = Op::is_numbered> struct HeldRow {
     static constexpr int V = 16 / sizeof(typename Op::In);
     typename Op::Acc& acc;
@@ -30,13 +30,14 @@ template <class Op, bool = Op::is_numbered> struct HeldRow {
     }
     __device__ __forceinline__ void end(int64_t, int64_t, const Finish&) {}
 };
-// Where the greatest is: of each vector the greatest is compared with that of those
-// before. The vector is kept, since which of its elements that is, is asked in the end.
+// Position of the maximum: the greatest element of each vector is compared with the
+// previous maximum. The vector is kept, as the element's position in it is computed only at
+// the end.
 template <class Op> struct HeldRow<Op, true> {
     using R = typename Op::Ranks;
     typename Op::Acc& acc;
     typename R::W greatest;
-    int32_t at;  // of the thread's vectors
+    int32_t at;  // index among the thread's vectors
     Row<16> kept;
     __device__ __forceinline__ HeldRow(typename Op::Acc& acc) : acc(acc), greatest(R::lowest()), at(0) {}
     template <int U> __device__ __forceinline__ void add(const Row<16> (&rows)[U], int32_t i, const Finish& f) {
@@ -56,10 +57,9 @@ template <class Op> struct HeldRow<Op, true> {
     }
 };
 
-// Folds n neighbouring elements, of which the thread takes the vectors g, g+G,
-// ... Those at the ends that are in no whole vector are folded last. Nothing is
-// asked between loads, so that all of them are on their way before the first is
-// needed.
+// Folds n neighbouring elements; thread g of G takes vectors g, g+G, and so on. Elements
+// outside whole vectors are folded last. Nothing is tested between loads, so that all of
+// them are in flight before the first is needed.
 template <class Op, int V, int U>
 __device__ __forceinline__ void fold_run(typename Op::Acc& acc, const char* from, int64_t n, int g, int G, int64_t number, const Plan& p) {
     using T = typename Op::In;

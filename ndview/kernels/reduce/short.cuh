@@ -5,9 +5,9 @@
 
 constexpr int tile_bytes = 16 << 10;
 
-// Rows that lie without gaps, of so few elements that a group of threads for each
-// would be idle most of the time. A block copies p.per_split of them to shared
-// memory, as neighbouring vectors; then each group of threads folds rows there.
+// Contiguous rows with too few elements for a group of threads each. A block copies
+// p.per_split of them to shared memory as neighbouring vectors; then groups of threads fold
+// rows there.
 template <class Op>
 __device__ __forceinline__ void tiled_rows(const char* __restrict__ in, char* __restrict__ out, char* __restrict__ partials, const Plan& p) {
     using T = typename Op::In;
@@ -17,7 +17,8 @@ __device__ __forceinline__ void tiled_rows(const char* __restrict__ in, char* __
     const int rows = (int)min(p.per_split, p.outputs - first), length = (int)p.length;
     const char* from = in + first * p.kept[0].in;
     const int skew = (int)((uintptr_t)from & 15), end = skew + rows * (int)p.kept[0].in;
-    // Vectors at the ends may have bytes of other rows, or of none: those are left.
+    // Vectors at the ends may include bytes of other rows or unmapped memory: those are not
+    // read as vectors.
     const uint4* vectors = (const uint4*)(from - skew);
     uint4* copy = (uint4*)memory;
     for (int i = threadIdx.x; i < end / 16; i += U * block_threads) {
@@ -62,15 +63,15 @@ __device__ __forceinline__ void tiled_rows(const char* __restrict__ in, char* __
     }
 }
 
-// Rows of L neighbours, 2 or 4, that lie without gaps at multiples of 16
-// bytes and fill whole vectors. A thread takes some without the others: units
-// whose results are a vector, or that are one.
+// Contiguous rows of L elements, 2 or 4, that are aligned to 16 bytes and fill whole
+// vectors. A thread reduces whole units: rows whose results make a vector, or that are one
+// vector.
 template <class Op, int L> __device__ __forceinline__ void short_rows_of(const char* __restrict__ in, char* __restrict__ out, const Plan& p) {
     using T = typename Op::In;
     using R = typename Op::Out;
-    constexpr int rows = at_most(at_least(16 / (L * sizeof(T)), 1), 16 / sizeof(R));  // of a unit
-    constexpr int bytes = at_most(rows * L * sizeof(T), 16), N = rows * L * sizeof(T) / bytes;  // of a unit's loads, and their number
-    // Where writes are at least half of the traffic, they had better come in the order of addresses.
+    constexpr int rows = at_most(at_least(16 / (L * sizeof(T)), 1), 16 / sizeof(R));  // rows per unit
+    constexpr int bytes = at_most(rows * L * sizeof(T), 16), N = rows * L * sizeof(T) / bytes;  // bytes per load, and loads per unit
+    // If at least half of the traffic is writes, they should be in the order of addresses.
     constexpr int U = sizeof(R) >= L * sizeof(T) ? 1 : at_most(at_least(64 / (N * bytes), 1), 4);
     const int64_t units = p.outputs / rows, first = (int64_t)blockIdx.x * (U * block_threads) + threadIdx.x;
     union Unit { Row<bytes> v[N]; T x[rows][L]; uint32_t w[rows][L * sizeof(T) < 4 ? 1 : L * sizeof(T) / 4]; __device__ Unit() {} } unit[U];

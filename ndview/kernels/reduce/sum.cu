@@ -1,4 +1,4 @@
-// Sums and means: see reduce.cuh.
+// Sums and means: see kernels.cuh.
 
 #include "reduce/kernels.cuh"
 #include "reduce/sum.cuh"

@@ -1,9 +1,9 @@
-// Sums, and means as sums that are divided.
+// Sums, and means as quotients of sums.
 
 #pragma once
 #include "reduce/op.cuh"
 
-// The sum of neighbours by halves.
+// Pairwise summation.
 template <int N, class W> __device__ __forceinline__ W tree(const W* x) {
     if constexpr (N == 1) return x[0];
     else return tree<N / 2>(x) + tree<N - N / 2>(x + N / 2);
@@ -34,8 +34,8 @@ template <class T> struct SumInteger : Unnumbered<int64_t> {
         for (int i = 0; i < N; i++) sums[i % 2] = add_bytes(sums[i % 2], w[i], T());
         a += sums[0] + sums[1];
     }
-    // Signed bytes are taken as unsigned ones, 128 too large, so that two sums fit a
-    // word without a carry between them.
+    // Signed bytes are treated as unsigned ones that are 128 too large, so that two sums
+    // fit a word without a carry between them.
     template <int V> struct HeldBytes {
         static constexpr int most = 256, N = V / 4;
         uint32_t even[N], odd[N];
@@ -71,7 +71,7 @@ template <class T> struct SumInteger : Unnumbered<int64_t> {
     }
 };
 
-// The sum of four, and what it lacks, to which it adds what its additions lose.
+// Returns the sum of four floats, and adds the rounding errors of its additions to lost.
 __device__ __forceinline__ float sum_of_four(const float* x, float& lost) {
     const auto add = [&](float a, float b) {
         const float s = a + b, of_b = s - a;
@@ -81,7 +81,7 @@ __device__ __forceinline__ float sum_of_four(const float* x, float& lost) {
     return add(add(x[0], x[1]), add(x[2], x[3]));
 }
 
-// Of floats of up to 4 bytes, in double: the result is rounded once.
+// Sums of floats of up to 4 bytes, in double: the result is rounded once.
 template <class T> struct SumFloat : Unnumbered<double> {
     using In = T;
     using Acc = double;
@@ -90,8 +90,8 @@ template <class T> struct SumFloat : Unnumbered<double> {
     static __device__ __forceinline__ Acc none() { return 0; }
     template <int N> static __device__ __forceinline__ void fold(Acc& a, const T (&x)[N], const Finish&) {
         if constexpr (same<T, f16> && N == 8) {
-            // As columns are. Three conversions take less time than eight, and lose
-            // nothing: what is lost is a multiple of 2^-24 of at most 2^-5.
+            // Three conversions to double are faster than eight, and exact: the rounding
+            // errors are multiples of 2^-24 of at most 2^-5.
             float w[N], lost = 0;
 #pragma unroll
             for (int i = 0; i < N; i++) w[i] = widen(x[i]);
@@ -116,7 +116,7 @@ template <class T> struct SumFloat : Unnumbered<double> {
     }
 };
 
-// A sum and what its additions lost.
+// A sum and the rounding errors of its additions (compensated summation).
 struct Exact {
     double sum, rest;
     __device__ __forceinline__ void add(double x) {
@@ -128,11 +128,11 @@ struct Exact {
         add(b.sum);
         rest += b.rest;
     }
-    // Infinite and overflown sums have no rest.
+    // For infinite and overflowed sums rest is meaningless.
     __device__ __forceinline__ double value() const { return sum - sum == 0 ? sum + rest : sum; }
 };
 
-// Of doubles, or of integers as such.
+// Sums of doubles, or of integers converted to double.
 template <class T> struct SumDouble : Unnumbered<Exact> {
     using In = T;
     using Acc = Exact;
@@ -154,7 +154,7 @@ template <class T> struct SumDouble : Unnumbered<Exact> {
     static __device__ __forceinline__ void store(const Acc& a, char* out, const Finish& f) { store_float(result(a, f), out, f.to); }
 };
 
-// The parts of complex numbers apart, as the sum S of their type has them.
+// Sums of complex numbers: both parts are summed by S.
 template <class R, class S> struct SumComplex {
     static constexpr bool is_numbered = false;
     using In = complex<R>;
@@ -183,7 +183,7 @@ template <class R, class S> struct SumComplex {
     }
 };
 
-// Of timedeltas: one NaT makes the sum NaT.
+// Sums of timedeltas: one NaT makes the sum NaT.
 struct Ticks { int64_t sum, nats; };
 struct SumTicks : Unnumbered<Ticks> {
     using In = int64_t;

@@ -1,4 +1,4 @@
-// Sums of complex numbers and times, means of wide integers: see reduce.cuh.
+// Sums of complex numbers and times, and means of wide integers: see kernels.cuh.
 
 #include "reduce/kernels.cuh"
 #include "reduce/sum.cuh"
