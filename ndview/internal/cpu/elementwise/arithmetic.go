@@ -69,15 +69,15 @@ func addIntegers[T integer](l *[ops][Types]Loop, t Type) {
 	l[RightShift][t] = rightShift[T]
 	l[Absolute][t] = absolute[T]
 	l[Sign][t] = sign[T]
-	l[Reciprocal][t] = each1(func(x T) T { return quotient(1, x) })
-	l[FloorDivide][t] = each2(floorDivide[T])
-	l[Remainder][t] = each2(remainder[T])
-	l[Fmod][t] = each2(modulus[T])
-	l[Power][t] = each2(power[T])
+	l[Reciprocal][t] = unaryLoop(func(x T) T { return quotient(1, x) })
+	l[FloorDivide][t] = binaryLoop(floorDivide[T])
+	l[Remainder][t] = binaryLoop(remainder[T])
+	l[Fmod][t] = binaryLoop(modulus[T])
+	l[Power][t] = binaryLoop(power[T])
 }
 
-// each1 and each2 are loops of operations that cost more than a call.
-func each1[T, R any](f func(x T) R) Loop {
+// unaryLoop and binaryLoop make loops from functions that cost more than a call.
+func unaryLoop[T, R any](f func(x T) R) Loop {
 	return func(at *[4]unsafe.Pointer, n int) {
 		out, x := unary[T, R](at, n)
 		for i := range out {
@@ -86,7 +86,7 @@ func each1[T, R any](f func(x T) R) Loop {
 	}
 }
 
-func each2[T, R any](f func(x, y T) R) Loop {
+func binaryLoop[T, R any](f func(x, y T) R) Loop {
 	return func(at *[4]unsafe.Pointer, n int) {
 		out, x, y := binary[T, R](at, n)
 		for i := range out {
@@ -137,7 +137,7 @@ func invert[T integer](at *[4]unsafe.Pointer, n int) {
 	}
 }
 
-// A count of bits that is negative is a large one here.
+// A negative shift count converts to a large one.
 func leftShift[T integer](at *[4]unsafe.Pointer, n int) {
 	out, x, y := binary[T, T](at, n)
 	for i := range out {
@@ -176,7 +176,7 @@ func sign[T integer](at *[4]unsafe.Pointer, n int) {
 	}
 }
 
-// quotient rounds towards zero, and is 0 where y is.
+// quotient rounds towards zero. Division by zero gives 0.
 func quotient[T integer](x, y T) T {
 	if y == 0 {
 		return 0
@@ -213,7 +213,7 @@ func modulus[T integer](x, y T) T {
 	return x % y
 }
 
-// power is x to the y, rounded towards zero where y is negative.
+// power returns x to the y. For negative y it is rounded towards zero.
 func power[T integer](x, y T) T {
 	if y < 0 {
 		switch {
@@ -247,16 +247,16 @@ func addFloats[T float](l *[ops][Types]Loop, t Type) {
 	l[IsNaN][t] = isNaN[T]
 	l[IsInf][t] = isInf[T]
 	l[IsFinite][t] = isFinite[T]
-	l[Signbit][t] = each1(func(x T) bool { return math.Signbit(float64(x)) })
-	l[Sign][t] = each1(signFloat[T])
-	l[Floor][t] = each1(func(x T) T { return T(math.Floor(float64(x))) })
-	l[Ceil][t] = each1(func(x T) T { return T(math.Ceil(float64(x))) })
-	l[Trunc][t] = each1(func(x T) T { return T(math.Trunc(float64(x))) })
-	l[Rint][t] = each1(func(x T) T { return T(math.RoundToEven(float64(x))) })
-	l[Copysign][t] = each2(func(x, y T) T { return T(math.Copysign(float64(x), float64(y))) })
-	l[FloorDivide][t] = each2(floorDivideFloat[T])
-	l[Remainder][t] = each2(remainderFloat[T])
-	l[Fmod][t] = each2(mod[T])
+	l[Signbit][t] = unaryLoop(func(x T) bool { return math.Signbit(float64(x)) })
+	l[Sign][t] = unaryLoop(signFloat[T])
+	l[Floor][t] = unaryLoop(func(x T) T { return T(math.Floor(float64(x))) })
+	l[Ceil][t] = unaryLoop(func(x T) T { return T(math.Ceil(float64(x))) })
+	l[Trunc][t] = unaryLoop(func(x T) T { return T(math.Trunc(float64(x))) })
+	l[Rint][t] = unaryLoop(func(x T) T { return T(math.RoundToEven(float64(x))) })
+	l[Copysign][t] = binaryLoop(func(x, y T) T { return T(math.Copysign(float64(x), float64(y))) })
+	l[FloorDivide][t] = binaryLoop(floorDivideFloat[T])
+	l[Remainder][t] = binaryLoop(remainderFloat[T])
+	l[Fmod][t] = binaryLoop(mod[T])
 	addMath[T](l, t)
 }
 
@@ -318,7 +318,7 @@ func absoluteFloat[T float](at *[4]unsafe.Pointer, n int) {
 	}
 }
 
-// A root of a float32 that is rounded twice is the exact one, rounded.
+// The float32 root computed in float64 and rounded again is correctly rounded.
 func sqrt[T float](at *[4]unsafe.Pointer, n int) {
 	out, x := unary[T, T](at, n)
 	for i, v := range x {
@@ -340,7 +340,7 @@ func isNaN[T float](at *[4]unsafe.Pointer, n int) {
 	}
 }
 
-// An infinity and a NaN are what gives a NaN when it is taken from itself.
+// x - x is NaN for infinities and NaNs only.
 func isFinite[T float](at *[4]unsafe.Pointer, n int) {
 	out, x := unary[T, bool](at, n)
 	for i, v := range x {
@@ -369,7 +369,7 @@ func signFloat[T float](x T) T {
 
 func mod[T float](x, y T) T { return T(math.Mod(float64(x), float64(y))) }
 
-// remainderFloat has the sign of y, a zero too.
+// remainderFloat has the sign of y, even if it is zero.
 func remainderFloat[T float](x, y T) T {
 	r := mod(x, y)
 	switch {
@@ -383,7 +383,7 @@ func remainderFloat[T float](x, y T) T {
 	return r
 }
 
-// floorDivideFloat is Python's x // y, as exact as the type lets it be.
+// floorDivideFloat is Python's x // y, as exactly as the type allows.
 func floorDivideFloat[T float](x, y T) T {
 	if y == 0 {
 		return x / y

@@ -1,6 +1,6 @@
 #include "textflag.h"
 
-// Loops of one operand, and what else has a file of Go beside it, function_amd64.go.
+// Loops of one operand.
 
 #define ONE \
 	MOVQ out+0(FP), DI \
@@ -15,8 +15,8 @@
 	VZEROUPPER      \
 	RET
 
-// func name(out, x unsafe.Pointer, n int), of n blocks of 64 bytes. What PREPARE
-// leaves in Y15 is an operand of INSTRUCTION.
+// func name(out, x unsafe.Pointer, n int): n blocks of 64 bytes. PREPARE sets Y15, an
+// operand of INSTRUCTION.
 #define UNARY(name, PREPARE, INSTRUCTION) \
 TEXT name(SB), NOSPLIT, $0-24           \
 	ONE                                 \
@@ -44,7 +44,7 @@ UNARY(·negf64, SIGN64, VPXOR)
 UNARY(·absf32, REST32, VPAND)
 UNARY(·absf64, REST64, VPAND)
 
-// func name(out, x unsafe.Pointer, n int), likewise.
+// func name(out, x unsafe.Pointer, n int): n blocks of 64 bytes.
 #define ROOT(name, INSTRUCTION) \
 TEXT name(SB), NOSPLIT, $0-24           \
 	ONE                                 \
@@ -77,8 +77,8 @@ ROUND(·floorf64, VROUNDPD, 9)
 ROUND(·ceilf64, VROUNDPD, 10)
 ROUND(·truncf64, VROUNDPD, 11)
 
-// PRODUCT is that of complex numbers at off: the real parts of x with y, less and
-// more the imaginary ones with y turned round.
+// PRODUCT multiplies complex numbers at off: real parts of x times y, minus and plus
+// imaginary parts of x times y with its parts swapped.
 #define PRODUCT(off, REALS, IMAGINARIES, TURNED, MULTIPLY, ADDSUB) \
 	VMOVUPS  off(SI), Y0 \
 	VMOVUPS  off(DX), Y1 \
@@ -97,7 +97,7 @@ ROUND(·truncf64, VROUNDPD, 11)
 #define IMAGINARIES64(a, b) VPERMILPD $0xf, a, b
 #define TURNED64(a, b) VPERMILPD $5, a, b
 
-// func mulc64(out, x, y unsafe.Pointer, n int), of n blocks of 64 bytes.
+// func mulc64(out, x, y unsafe.Pointer, n int): n blocks of 64 bytes.
 TEXT ·mulc64(SB), NOSPLIT, $0-32
 	MOVQ out+0(FP), DI
 	MOVQ x+8(FP), SI
@@ -110,7 +110,7 @@ loop:
 	ADDQ $64, DX
 	NEXT(64)
 
-// func mulc128(out, x, y unsafe.Pointer, n int), of n blocks of 64 bytes.
+// func mulc128(out, x, y unsafe.Pointer, n int): n blocks of 64 bytes.
 TEXT ·mulc128(SB), NOSPLIT, $0-32
 	MOVQ out+0(FP), DI
 	MOVQ x+8(FP), SI
@@ -123,13 +123,13 @@ loop:
 	ADDQ $64, DX
 	NEXT(64)
 
-// func expf32(out, x unsafe.Pointer, n int) int, of n blocks of 32 bytes: 2^k * e^r
-// where x = k*ln2 + r and |r| <= ln2/2. The power of two comes in two halves, that
-// it may be beyond a float32.
+// func expf32(out, x unsafe.Pointer, n int) int: n blocks of 32 bytes. 2^k * e^r, where
+// x = k*ln2 + r and |r| <= ln2/2. The power of two is applied in two halves, as it may
+// exceed the range of float32.
 TEXT ·expf32(SB), NOSPLIT, $0-32
 	ONE
 	MOVQ    CX, done+24(FP)
-	LEAQ    ·exponential(SB), R8
+	LEAQ    ·expConstants(SB), R8
 	VMOVUPS (R8), Y4
 	VMOVUPS 32(R8), Y5
 	VMOVUPS 64(R8), Y6
@@ -145,7 +145,7 @@ TEXT ·expf32(SB), NOSPLIT, $0-32
 
 loop:
 	VMOVUPS      (SI), Y0
-	VMINPS       Y0, Y14, Y0 // a NaN stays
+	VMINPS       Y0, Y14, Y0 // keeps NaNs
 	VMAXPS       Y0, Y13, Y0
 	VMULPS       Y4, Y0, Y1
 	VROUNDPS     $8, Y1, Y1
@@ -171,15 +171,15 @@ loop:
 	VMOVUPS      Y2, (DI)
 	NEXT(32)
 
-// WAVE is func name(out, x unsafe.Pointer, n int) (done int), of n blocks of 32
-// bytes: the sine or cosine of r, |r| <= pi/4, where |x| = k*pi/2 + r. It ends
-// before the first block of which a number is too large for that, or none. Y13 are
-// the quarters that x is ahead, Y14 the bits of x that the result takes over.
-#define WAVE(name, AHEAD) \
+// SINCOS is func name(out, x unsafe.Pointer, n int) (done int): n blocks of 32 bytes. It
+// computes the sine or cosine of r, |r| <= pi/4, where |x| = k*pi/2 + r. It stops
+// before the first block with a number that is too large. Y13 is the number of quarters
+// to add to x, Y14 the bits of x that the result keeps.
+#define SINCOS(name, AHEAD) \
 TEXT name(SB), NOSPLIT, $0-32     \
 	ONE                           \
 	XORQ     BX, BX               \
-	LEAQ     ·wave(SB), R8        \
+	LEAQ     ·sincosConstants(SB), R8        \
 	VPCMPEQD Y15, Y15, Y15        \
 	VPSLLD   $31, Y15, Y15        \
 	AHEAD                         \
@@ -236,11 +236,11 @@ end:                              \
 	VPXOR  Y14, Y14, Y14 \
 	VPSRLD $31, Y15, Y13
 
-WAVE(·sinf32, SINE)
-WAVE(·cosf32, COSINE)
+SINCOS(·sinf32, SINE)
+SINCOS(·cosf32, COSINE)
 
-// Loops of 32 bytes a step and more, for processors with AVX2. What is n blocks
-// of 64 bytes, or of 32 elements, is said at each kind.
+// Loops of two and three operands, for AVX2. n is the number of blocks of 64 bytes, or
+// of 32 elements, as each kind says.
 
 #define ARGUMENTS \
 	MOVQ out+0(FP), DI \
@@ -248,7 +248,7 @@ WAVE(·cosf32, COSINE)
 	MOVQ y+16(FP), DX  \
 	MOVQ n+24(FP), CX
 
-// What comparisons begin with, see there.
+// The beginning of comparisons, see below.
 #define COMPARISON \
 	ARGUMENTS                       \
 	VPBROADCASTQ flip+32(FP), Y15   \
@@ -256,9 +256,9 @@ WAVE(·cosf32, COSINE)
 	VPBROADCASTQ invert+40(FP), Y14 \
 	VPCMPEQB     Y13, Y13, Y13      \
 	VPABSB       Y13, Y13           \
-	LEAQ         ·spread(SB), R8
+	LEAQ         ·bitsToBytes(SB), R8
 
-// What choices begin with.
+// The beginning of choices.
 #define CHOICE \
 	MOVQ  out+0(FP), DI       \
 	MOVQ  condition+8(FP), R8 \
@@ -276,7 +276,7 @@ WAVE(·cosf32, COSINE)
 	VZEROUPPER   \
 	RET
 
-// func name(out, x, y unsafe.Pointer, n int), of n blocks of 64 bytes.
+// func name(out, x, y unsafe.Pointer, n int): n blocks of 64 bytes.
 #define BINARY(name, INSTRUCTION) \
 TEXT name(SB), NOSPLIT, $0-32           \
 	ARGUMENTS                           \
@@ -323,8 +323,7 @@ BINARY(·minu8, VPMINUB)
 BINARY(·minu16, VPMINUW)
 BINARY(·minu32, VPMINUD)
 
-// MUL8 is the products of the bytes at off: those at even places, and those at
-// odd ones, as words.
+// MUL8 multiplies the bytes at off: even and odd ones separately, as words.
 #define MUL8(off) \
 	VMOVDQU off(SI), Y0   \
 	VMOVDQU off(DX), Y1   \
@@ -348,8 +347,7 @@ loop:
 	MUL8(32)
 	NEXT64
 
-// MUL64 is the low halves of the products of quadwords, from those of their
-// halves.
+// MUL64 computes the low halves of products of quadwords from products of their halves.
 #define MUL64(off) \
 	VMOVDQU  off(SI), Y0  \
 	VMOVDQU  off(DX), Y1  \
@@ -372,10 +370,9 @@ loop:
 	MUL64(32)
 	NEXT64
 
-// Comparisons are func name(out, x, y unsafe.Pointer, n int, flip, invert uint64),
-// of n blocks of 32 elements: flip, which is xored with quadwords of both
-// operands, makes unsigned integers signed, and invert, all ones or 0, makes the
-// answers opposite.
+// Comparisons are func name(out, x, y unsafe.Pointer, n int, flip, invert uint64), for
+// n blocks of 32 elements. flip is XORed with the quadwords of both operands, so that
+// unsigned integers compare as signed ones. invert, all ones or 0, inverts the results.
 #define NEXT32(bytes) \
 	ADDQ $bytes, SI \
 	ADDQ $bytes, DX \
@@ -385,7 +382,7 @@ loop:
 	VZEROUPPER      \
 	RET
 
-// LOADBOTH has what is at off of y in a, of x in b.
+// LOADBOTH loads the elements at off of y into a, of x into b.
 #define LOADBOTH(off, a, b) \
 	VPXOR off(SI), Y15, b \
 	VPXOR off(DX), Y15, a
@@ -416,9 +413,9 @@ loop:                              \
 	VMOVDQU     Y0, (DI)           \
 	NEXT32(64)
 
-// ANSWERS8 writes the signs of the eight dwords of Y0 as bools, ANSWERS4 those of
-// the quadwords of Y0 and Y2.
-#define ANSWERS8(at) \
+// RESULTS8 writes the signs of the eight dwords of Y0 as bools, RESULTS4 those of the
+// quadwords of Y0 and Y2.
+#define RESULTS8(at) \
 	VMOVMSKPS Y0, AX         \
 	XORL      BX, AX         \
 	ANDL      $0xff, AX      \
@@ -428,7 +425,7 @@ loop:                              \
 #define EIGHT32(off, at, INSTRUCTION) \
 	LOADBOTH(off, Y0, Y1)      \
 	INSTRUCTION Y1, Y0, Y0     \
-	ANSWERS8(at)
+	RESULTS8(at)
 
 #define COMPARE32(name, INSTRUCTION) \
 TEXT name(SB), NOSPLIT, $0-48              \
@@ -440,7 +437,7 @@ loop:                                      \
 	EIGHT32(96, 24(DI), INSTRUCTION)       \
 	NEXT32(128)
 
-#define ANSWERS4(at) \
+#define RESULTS4(at) \
 	VMOVMSKPD Y0, AX         \
 	VMOVMSKPD Y2, R10        \
 	SHLL      $4, R10        \
@@ -455,7 +452,7 @@ loop:                                      \
 	LOADBOTH(off2, Y2, Y3)     \
 	INSTRUCTION Y1, Y0, Y0     \
 	INSTRUCTION Y3, Y2, Y2     \
-	ANSWERS4(at)
+	RESULTS4(at)
 
 #define COMPARE64(name, INSTRUCTION) \
 TEXT name(SB), NOSPLIT, $0-48                  \
@@ -479,7 +476,7 @@ COMPARE64(·lt64, VPCMPGTQ)
 #define EIGHTF32(off, at, predicate) \
 	VMOVUPS off(SI), Y0                 \
 	VCMPPS  $predicate, off(DX), Y0, Y0 \
-	ANSWERS8(at)
+	RESULTS8(at)
 
 #define COMPAREF32(name, predicate) \
 TEXT name(SB), NOSPLIT, $0-48              \
@@ -496,7 +493,7 @@ loop:                                      \
 	VMOVUPD off2(SI), Y2                 \
 	VCMPPD  $predicate, off(DX), Y0, Y0  \
 	VCMPPD  $predicate, off2(DX), Y2, Y2 \
-	ANSWERS4(at)
+	RESULTS4(at)
 
 #define COMPAREF64(name, predicate) \
 TEXT name(SB), NOSPLIT, $0-48              \
@@ -508,7 +505,7 @@ loop:                                      \
 	EIGHTF64(192, 224, 24(DI), predicate)  \
 	NEXT32(256)
 
-// The predicates are those that a NaN makes false and that raise nothing.
+// The predicates are false for NaNs and raise no exceptions.
 COMPAREF32(·eqf32, 0)
 COMPAREF32(·ltf32, 17)
 COMPAREF32(·lef32, 18)
@@ -516,9 +513,9 @@ COMPAREF64(·eqf64, 0)
 COMPAREF64(·ltf64, 17)
 COMPAREF64(·lef64, 18)
 
-// Choices are func name(out, condition, x, y unsafe.Pointer, n int), of n blocks
-// of 32 elements.
-// PICK has the elements of y where the mask, of what is not to be x, has ones.
+// Choices are func name(out, condition, x, y unsafe.Pointer, n int), for n blocks of 32
+// elements. PICK takes the elements of y where the mask is all ones, that is where the
+// condition is false.
 #define PICK(off) \
 	VMOVDQU   off(SI), Y1            \
 	VPBLENDVB Y0, off(DX), Y1, Y1    \

@@ -13,11 +13,11 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// special are values that loops treat in their own way.
-var special = []float64{0, math.Copysign(0, -1), 1, -1, 0.5, -2.5, math.Inf(1), math.Inf(-1), math.NaN(),
+// specialValues are values that need special treatment in some loops.
+var specialValues = []float64{0, math.Copysign(0, -1), 1, -1, 0.5, -2.5, math.Inf(1), math.Inf(-1), math.NaN(),
 	math.MaxFloat32, -math.MaxFloat32, 0x1p-149, -0x1p-149, 88, 89, -87, -104, 65535, 65537, 1e9}
 
-// randomElements are n of a type in memory that ends with them.
+// randomElements returns n elements of a type.
 func randomElements(rng *rand.Rand, t Type, n int) []byte {
 	b := make([]byte, n*int(t.Size()))
 	for i := range b {
@@ -26,7 +26,7 @@ func randomElements(rng *rand.Rand, t Type, n int) []byte {
 	value := func() float64 {
 		switch rng.IntN(4) {
 		case 0:
-			return special[rng.IntN(len(special))]
+			return specialValues[rng.IntN(len(specialValues))]
 		case 1:
 			return float64(rng.IntN(200) - 100)
 		}
@@ -49,8 +49,8 @@ func randomElements(rng *rand.Rand, t Type, n int) []byte {
 	return b
 }
 
-func TestVectorsDoAsLoopsOfGo(t *testing.T) {
-	slow := loopsOfGo()
+func TestAssemblyMatchesGoLoops(t *testing.T) {
+	slow := goLoops()
 	rng := rand.New(rand.NewPCG(1, 2))
 	for op := Add; op < ops; op++ {
 		for compute := range Types {
@@ -69,14 +69,15 @@ func TestVectorsDoAsLoopsOfGo(t *testing.T) {
 				at[0], atWant[0] = unsafe.Pointer(&got[0]), unsafe.Pointer(&expected[0])
 				loop(&at, n)
 				want(&atWant, n)
-				requireAlike(t, fmt.Sprintf("operation %d of type %d, %d elements", op, compute, n), op, result, expected, got)
+				requireClose(t, fmt.Sprintf("operation %d of type %d, %d elements", op, compute, n), op, result, expected, got)
 			}
 		}
 	}
 }
 
-// requireAlike wants the same bits, of NaNs any, and of functions the nearest few.
-func requireAlike(t *testing.T, about string, op Op, result Type, want, got []byte) {
+// requireClose requires equal bits, except that any two NaNs are equal and that
+// functions may differ by two ulps.
+func requireClose(t *testing.T, about string, op Op, result Type, want, got []byte) {
 	t.Helper()
 	if bytes.Equal(want, got) {
 		return
@@ -93,20 +94,20 @@ func requireAlike(t *testing.T, about string, op Op, result Type, want, got []by
 		case Float64, Complex128:
 			a, b = *(*float64)(unsafe.Pointer(&want[i])), *(*float64)(unsafe.Pointer(&got[i]))
 		}
-		near := (op == Exp || op == Sin || op == Cos) && math.Abs(a-b) <= 2*unitOf(a)
+		near := (op == Exp || op == Sin || op == Cos) && math.Abs(a-b) <= 2*ulp(a)
 		if !near && !(a != a && b != b) && !bytes.Equal(want[i:i+size], got[i:i+size]) {
-			require.Failf(t, "vectors differ", "%s: element %d: want %v, got %v", about, i/size, a, b)
+			require.Failf(t, "results differ", "%s: element %d: want %v, got %v", about, i/size, a, b)
 		}
 	}
 }
 
-// unitOf is the unit in the last place of a float32.
-func unitOf(v float64) float64 {
+// ulp returns the unit in the last place of v as a float32.
+func ulp(v float64) float64 {
 	_, e := math.Frexp(v)
 	return math.Ldexp(1, max(e-24, -149))
 }
 
-func TestFunctionsOfFloat32AreWithinTwoUnits(t *testing.T) {
+func TestFloat32FunctionsAreWithinTwoUlps(t *testing.T) {
 	const n = 1 << 12
 	x, y := make([]float32, n), make([]float32, n)
 	for _, f := range []struct {
@@ -128,11 +129,11 @@ func TestFunctionsOfFloat32AreWithinTwoUnits(t *testing.T) {
 				case math.IsInf(float64(float32(want)), 0) || math.IsInf(got, 0):
 					require.Equal(t, float64(float32(want)), got, "%d of %v", f.op, v)
 				default:
-					worst = max(worst, math.Abs(want-got)/unitOf(want))
+					worst = max(worst, math.Abs(want-got)/ulp(want))
 				}
 			}
 		}
 		assert.Less(t, worst, 2.0, "operation %d", f.op)
-		t.Logf("operation %d is off by at most %.2f units", f.op, worst)
+		t.Logf("operation %d is off by at most %.2f ulps", f.op, worst)
 	}
 }

@@ -90,8 +90,7 @@ func addChoices(l *[ops][Types]Loop) {
 	l[Where][Complex128] = where[[2]uint64]
 }
 
-// where has both elements at hand before it chooses, so that the compiler needs
-// no branch.
+// where loads both elements before it chooses, so that the compiler needs no branch.
 func where[T any](at *[4]unsafe.Pointer, n int) {
 	out, condition := unsafe.Slice((*T)(at[0]), n), unsafe.Slice((*bool)(at[1]), n)
 	x, y := unsafe.Slice((*T)(at[2]), n), unsafe.Slice((*T)(at[3]), n)
@@ -119,17 +118,17 @@ func clip[T ordinary](at *[4]unsafe.Pointer, n int) {
 	}
 }
 
-// Comparisons of an int64 with a uint64, which have no common type.
+// addMixed adds comparisons of an int64 with a uint64, which have no common type.
 func addMixed(l *[ops][Types]Loop) {
-	l[MixedEqual][Uint64] = mixed(func(x int64, y uint64) bool { return x >= 0 && uint64(x) == y })
-	l[MixedNotEqual][Uint64] = mixed(func(x int64, y uint64) bool { return x < 0 || uint64(x) != y })
-	l[MixedLess][Uint64] = mixed(func(x int64, y uint64) bool { return x < 0 || uint64(x) < y })
-	l[MixedLessEqual][Uint64] = mixed(func(x int64, y uint64) bool { return x < 0 || uint64(x) <= y })
-	l[MixedGreater][Uint64] = mixed(func(x int64, y uint64) bool { return x >= 0 && uint64(x) > y })
-	l[MixedGreaterEqual][Uint64] = mixed(func(x int64, y uint64) bool { return x >= 0 && uint64(x) >= y })
+	l[MixedEqual][Uint64] = mixedComparison(func(x int64, y uint64) bool { return x >= 0 && uint64(x) == y })
+	l[MixedNotEqual][Uint64] = mixedComparison(func(x int64, y uint64) bool { return x < 0 || uint64(x) != y })
+	l[MixedLess][Uint64] = mixedComparison(func(x int64, y uint64) bool { return x < 0 || uint64(x) < y })
+	l[MixedLessEqual][Uint64] = mixedComparison(func(x int64, y uint64) bool { return x < 0 || uint64(x) <= y })
+	l[MixedGreater][Uint64] = mixedComparison(func(x int64, y uint64) bool { return x >= 0 && uint64(x) > y })
+	l[MixedGreaterEqual][Uint64] = mixedComparison(func(x int64, y uint64) bool { return x >= 0 && uint64(x) >= y })
 }
 
-func mixed(f func(x int64, y uint64) bool) Loop {
+func mixedComparison(f func(x int64, y uint64) bool) Loop {
 	return func(at *[4]unsafe.Pointer, n int) {
 		x, y := unsafe.Slice((*int64)(at[1]), n), unsafe.Slice((*uint64)(at[2]), n)
 		for i := range unsafe.Slice((*bool)(at[0]), n) {

@@ -5,7 +5,7 @@ import (
 	"math/bits"
 )
 
-// pair is a complex number as its parts, whose arithmetic Go does as written.
+// pair is a complex number as two parts, so that its arithmetic is exactly as written.
 type pair[R float] struct{ re, im R }
 
 func addComplexes[C complexes, R float](l *[ops][Types]Loop, t Type) {
@@ -13,34 +13,34 @@ func addComplexes[C complexes, R float](l *[ops][Types]Loop, t Type) {
 	l[Equal][t] = equal[C]
 	l[NotEqual][t] = notEqual[C]
 	l[LogicalNot][t] = logicalNot[C]
-	l[Less][t] = each2(lessPair[R])
-	l[LessEqual][t] = each2(lessEqualPair[R])
-	l[Greater][t] = each2(func(x, y pair[R]) bool { return lessPair(y, x) })
-	l[GreaterEqual][t] = each2(func(x, y pair[R]) bool { return lessEqualPair(y, x) })
-	l[LogicalAnd][t] = each2(func(x, y pair[R]) bool { return x.truth() && y.truth() })
-	l[LogicalOr][t] = each2(func(x, y pair[R]) bool { return x.truth() || y.truth() })
-	l[LogicalXor][t] = each2(func(x, y pair[R]) bool { return x.truth() != y.truth() })
-	l[IsNaN][t] = each1(pair[R].isNaN)
-	l[IsInf][t] = each1(pair[R].isInf)
-	l[IsFinite][t] = each1(func(x pair[R]) bool { return x.re-x.re == 0 && x.im-x.im == 0 })
+	l[Less][t] = binaryLoop(lessPair[R])
+	l[LessEqual][t] = binaryLoop(lessEqualPair[R])
+	l[Greater][t] = binaryLoop(func(x, y pair[R]) bool { return lessPair(y, x) })
+	l[GreaterEqual][t] = binaryLoop(func(x, y pair[R]) bool { return lessEqualPair(y, x) })
+	l[LogicalAnd][t] = binaryLoop(func(x, y pair[R]) bool { return x.truth() && y.truth() })
+	l[LogicalOr][t] = binaryLoop(func(x, y pair[R]) bool { return x.truth() || y.truth() })
+	l[LogicalXor][t] = binaryLoop(func(x, y pair[R]) bool { return x.truth() != y.truth() })
+	l[IsNaN][t] = unaryLoop(pair[R].isNaN)
+	l[IsInf][t] = unaryLoop(pair[R].isInf)
+	l[IsFinite][t] = unaryLoop(func(x pair[R]) bool { return x.re-x.re == 0 && x.im-x.im == 0 })
 
-	l[Add][t] = each2(func(x, y pair[R]) pair[R] { return pair[R]{x.re + y.re, x.im + y.im} })
-	l[Subtract][t] = each2(func(x, y pair[R]) pair[R] { return pair[R]{x.re - y.re, x.im - y.im} })
-	l[Multiply][t] = each2(product[R])
-	l[Divide][t] = each2(ratio[R])
-	l[Maximum][t] = each2(func(x, y pair[R]) pair[R] { return choose(lessEqualPair(y, x) || x.isNaN(), x, y) })
-	l[Minimum][t] = each2(func(x, y pair[R]) pair[R] { return choose(lessEqualPair(x, y) || x.isNaN(), x, y) })
-	l[Fmax][t] = each2(func(x, y pair[R]) pair[R] { return choose(lessEqualPair(y, x) || y.isNaN(), x, y) })
-	l[Fmin][t] = each2(func(x, y pair[R]) pair[R] { return choose(lessEqualPair(x, y) || y.isNaN(), x, y) })
+	l[Add][t] = binaryLoop(func(x, y pair[R]) pair[R] { return pair[R]{x.re + y.re, x.im + y.im} })
+	l[Subtract][t] = binaryLoop(func(x, y pair[R]) pair[R] { return pair[R]{x.re - y.re, x.im - y.im} })
+	l[Multiply][t] = binaryLoop(product[R])
+	l[Divide][t] = binaryLoop(ratio[R])
+	l[Maximum][t] = binaryLoop(func(x, y pair[R]) pair[R] { return choose(lessEqualPair(y, x) || x.isNaN(), x, y) })
+	l[Minimum][t] = binaryLoop(func(x, y pair[R]) pair[R] { return choose(lessEqualPair(x, y) || x.isNaN(), x, y) })
+	l[Fmax][t] = binaryLoop(func(x, y pair[R]) pair[R] { return choose(lessEqualPair(y, x) || y.isNaN(), x, y) })
+	l[Fmin][t] = binaryLoop(func(x, y pair[R]) pair[R] { return choose(lessEqualPair(x, y) || y.isNaN(), x, y) })
 
-	l[Negative][t] = each1(func(x pair[R]) pair[R] { return pair[R]{-x.re, -x.im} })
-	l[Conjugate][t] = each1(func(x pair[R]) pair[R] { return pair[R]{x.re, -x.im} })
-	l[Square][t] = each1(func(x pair[R]) pair[R] { return product(x, x) })
-	l[Reciprocal][t] = each1(reciprocalPair[R])
-	l[Sign][t] = each1(signPair[R])
-	l[Real][t] = each1(func(x pair[R]) R { return x.re })
-	l[Imag][t] = each1(func(x pair[R]) R { return x.im })
-	l[Angle][t] = each1(func(x pair[R]) R { return R(arctan2(float64(x.im), float64(x.re))) })
+	l[Negative][t] = unaryLoop(func(x pair[R]) pair[R] { return pair[R]{-x.re, -x.im} })
+	l[Conjugate][t] = unaryLoop(func(x pair[R]) pair[R] { return pair[R]{x.re, -x.im} })
+	l[Square][t] = unaryLoop(func(x pair[R]) pair[R] { return product(x, x) })
+	l[Reciprocal][t] = unaryLoop(reciprocalPair[R])
+	l[Sign][t] = unaryLoop(signPair[R])
+	l[Real][t] = unaryLoop(func(x pair[R]) R { return x.re })
+	l[Imag][t] = unaryLoop(func(x pair[R]) R { return x.im })
+	l[Angle][t] = unaryLoop(func(x pair[R]) R { return R(arctan2(float64(x.im), float64(x.re))) })
 	for op, f := range map[Op]func(complex128) complex128{
 		Sqrt: complexSqrt, Exp: complexExp,
 		Log: complexLog, Log2: scaled(complexLog, math.Log2E), Log10: scaled(complexLog, math.Log10E),
@@ -49,13 +49,13 @@ func addComplexes[C complexes, R float](l *[ops][Types]Loop, t Type) {
 		Exp2: complexExp2, Expm1: complexExpm1, Log1p: complexLog1p,
 		Arcsin: complexArcsin, Arccos: complexArccos, Arctan: complexArctan, Arcsinh: complexArcsinh, Arccosh: complexArccosh, Arctanh: complexArctanh,
 	} {
-		l[op][t] = each1(throughComplex128[R](f))
+		l[op][t] = unaryLoop(throughComplex128[R](f))
 	}
-	l[Power][t] = each2(powerPair[R])
-	l[Rint][t] = each1(func(x pair[R]) pair[R] {
+	l[Power][t] = binaryLoop(powerPair[R])
+	l[Rint][t] = unaryLoop(func(x pair[R]) pair[R] {
 		return pair[R]{R(math.RoundToEven(float64(x.re))), R(math.RoundToEven(float64(x.im)))}
 	})
-	l[Absolute][t] = each1(pair[R].size)
+	l[Absolute][t] = unaryLoop(pair[R].size)
 }
 
 func throughComplex128[R float](f func(complex128) complex128) func(pair[R]) pair[R] {
@@ -82,7 +82,7 @@ func (x pair[R]) isNaN() bool { return x.re != x.re || x.im != x.im }
 func (x pair[R]) isInf() bool { return math.IsInf(float64(x.re), 0) || math.IsInf(float64(x.im), 0) }
 func (x pair[R]) size() R     { return R(math.Hypot(float64(x.re), float64(x.im))) }
 
-// The order is that of the real parts, then of the imaginary ones.
+// Lexicographic order: real parts first, then imaginary parts.
 func lessPair[R float](x, y pair[R]) bool {
 	return x.re < y.re && x.im == x.im && y.im == y.im || x.re == y.re && x.im < y.im
 }
@@ -91,12 +91,12 @@ func lessEqualPair[R float](x, y pair[R]) bool {
 	return x.re < y.re && x.im == x.im && y.im == y.im || x.re == y.re && x.im <= y.im
 }
 
-// The conversions keep the compiler from fusing a product with a sum.
+// The conversions prevent the compiler from fusing a product with a sum.
 func product[R float](x, y pair[R]) pair[R] {
 	return pair[R]{R(x.re*y.re) - R(x.im*y.im), R(x.re*y.im) + R(x.im*y.re)}
 }
 
-// ratio is Smith's division, which NumPy has.
+// ratio is Smith's division, as in NumPy.
 func ratio[R float](x, y pair[R]) pair[R] {
 	re, im := R(math.Abs(float64(y.re))), R(math.Abs(float64(y.im)))
 	switch {
@@ -139,9 +139,9 @@ func signPair[R float](x pair[R]) pair[R] {
 	return pair[R]{x.re / size, x.im / size}
 }
 
-// Functions of complex numbers, whose results are finite and right where the true
-// ones are: math/cmplx has NaN for the tangent of 800i, and for a number that is
-// infinite in one part only. kernels/complex_math.cu has the same.
+// The functions of complex numbers below are finite and accurate if the exact results
+// are. Those of math/cmplx return NaN for the tangent of 800i, and for numbers that are
+// infinite in one part only. kernels/elementwise/complex_math.cu is the same code.
 
 func complexSqrt(z complex128) complex128 {
 	x, y := real(z), imag(z)
@@ -162,7 +162,8 @@ func complexSqrt(z complex128) complex128 {
 		}
 		return complex(0, math.Copysign(math.Inf(1), y))
 	}
-	// A quarter, so that the sum does not overflow; small ones are made larger.
+	// Scaled by a quarter, so that the sum does not overflow; tiny numbers are scaled
+	// up.
 	scale, back := 0.25, 2.0
 	if math.Abs(x) < 0x1p-1000 && math.Abs(y) < 0x1p-1000 {
 		scale, back = 0x1p54, 0x1p-27
@@ -192,7 +193,7 @@ func complexExp(z complex128) complex128 {
 	return complex(math.NaN(), math.NaN())
 }
 
-// grown is part * exp(x), which may be finite where exp(x) is not.
+// grown returns part * exp(x), which may be finite although exp(x) is not.
 func grown(x, part float64) float64 {
 	if x < 700 {
 		return math.Exp(x) * part
@@ -201,8 +202,7 @@ func grown(x, part float64) float64 {
 	return half * part * half
 }
 
-// logarithm is math.Log, which on amd64 takes all numbers below the normal ones
-// for one.
+// logarithm replaces math.Log, which on amd64 treats subnormal numbers as normal.
 func logarithm(x float64) float64 {
 	if x < 0x1p-1022 {
 		return math.Log(x*0x1p54) - 54*math.Ln2
@@ -217,7 +217,7 @@ func logarithm10(x float64) float64 {
 	return math.Log10(x)
 }
 
-// logarithm2 is exact for powers of 2, and loses nothing near 1, as math.Log2 does.
+// logarithm2 is exact for powers of 2, and as accurate near 1 as math.Log2.
 func logarithm2(x float64) float64 {
 	fraction, exponent := math.Frexp(x)
 	if fraction < math.Sqrt2/2 {
@@ -236,7 +236,7 @@ func complexLog(z complex128) complex128 {
 		re = math.Log1p((most-1)*(most+1)+least*least) * 0.5
 	case math.IsInf(h, 0) && !math.IsInf(x, 0) && !math.IsInf(y, 0):
 		re = math.Log(math.Hypot(x*0.5, y*0.5)) + math.Ln2
-	case h < 0x1p-1000: // where it has few digits
+	case h < 0x1p-1000: // subnormal h has few digits
 		re = math.Log(math.Hypot(x*0x1p54, y*0x1p54)) - 54*math.Ln2
 	default:
 		re = math.Log(h)
@@ -244,8 +244,8 @@ func complexLog(z complex128) complex128 {
 	return complex(re, arctan2(imag(z), real(z)))
 }
 
-// scaled multiplies the results of a function, part by part: in a complex product
-// an infinite part would make the other NaN.
+// scaled multiplies both parts of a function's results. In a complex product an
+// infinite part would make the other one NaN.
 func scaled(f func(complex128) complex128, by float64) func(complex128) complex128 {
 	return func(z complex128) complex128 {
 		w := f(z)
@@ -289,7 +289,7 @@ func complexTanh(z complex128) complex128 {
 	return complex(beta*rho*s/d, t/d)
 }
 
-// sister is the function of a right angle that f is of a hyperbola: f(iz)/i.
+// sister returns f(iz)/i, a trigonometric function in terms of a hyperbolic one.
 func sister(f func(complex128) complex128) func(complex128) complex128 {
 	return func(z complex128) complex128 {
 		w := f(complex(-imag(z), real(z)))
@@ -299,8 +299,8 @@ func sister(f func(complex128) complex128) func(complex128) complex128 {
 
 func complexCos(z complex128) complex128 { return complexCosh(complex(-imag(z), real(z))) }
 
-// complexPower takes small whole powers by products, as NumPy does: they are exact
-// where the parts are small integers.
+// complexPower multiplies for small integral exponents, as NumPy does. Results are then
+// exact if the parts are small integers.
 func complexPower(x, y complex128) complex128 {
 	n := real(y)
 	switch {
@@ -328,7 +328,7 @@ func complexPower(x, y complex128) complex128 {
 	return complexExp(times(y, complexLog(x)))
 }
 
-// times is the product as it is written; Go's own has other NaNs.
+// times is the product as written; Go's operator has other NaNs.
 func times(x, y complex128) complex128 {
 	return complex(float64(real(x)*real(y))-float64(imag(x)*imag(y)), float64(real(x)*imag(y))+float64(imag(x)*real(y)))
 }

@@ -11,8 +11,8 @@ import (
 
 const digits = 1400 // bits
 
-// quarterTurn is pi/2 by Machin's formula.
-func quarterTurn() *big.Float {
+// halfPi returns pi/2 by Machin's formula.
+func halfPi() *big.Float {
 	one := new(big.Int).Lsh(big.NewInt(1), digits)
 	arctan := func(n int64) *big.Int {
 		sum, term, square := new(big.Int), new(big.Int).Div(one, big.NewInt(n)), big.NewInt(n*n)
@@ -32,8 +32,8 @@ func quarterTurn() *big.Float {
 	return pi2.SetMantExp(pi2, -digits)
 }
 
-func TestAnglesOfAnySizeKeepTheirDigits(t *testing.T) {
-	quarter := quarterTurn()
+func TestReduceAngleIsAccurate(t *testing.T) {
+	quarter := halfPi()
 	r := rand.New(rand.NewPCG(5, 6))
 	numbers := []float64{1, -2, math.Pi, 1 << 30, 1<<30 - 1, 6381956970095103 * 0x1p797, math.MaxFloat64, 0x1p1023}
 	for e := -1; e < 1024; e++ {
@@ -41,11 +41,11 @@ func TestAnglesOfAnySizeKeepTheirDigits(t *testing.T) {
 			numbers = append(numbers, math.Ldexp(1+r.Float64(), e), -math.Ldexp(1+r.Float64(), e))
 		}
 	}
-	for n := range 1000 { // next to quarters
+	for n := range 1000 { // near multiples of pi/2
 		numbers = append(numbers, float64(n+1)*math.Pi/2)
 	}
 	for _, x := range numbers {
-		got, quarters := angle(x)
+		got, quarters := reduceAngle(x)
 		exact := new(big.Float).SetPrec(2 * digits).SetFloat64(x)
 		turns := new(big.Float).SetPrec(2*digits).Quo(exact, quarter)
 		turns.Add(turns, big.NewFloat(math.Copysign(0.5, x)))

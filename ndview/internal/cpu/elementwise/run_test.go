@@ -8,9 +8,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Results that are large enough are streamed: from blocks, to any address, with
-// every kind of operand beside.
-func TestLargeResultsAreWrittenWhole(t *testing.T) {
+// Large results are written with non-temporal stores, at any alignment and with every
+// kind of operand.
+func TestStreamedResultsMatch(t *testing.T) {
 	const rows, columns = 2253, 2251
 	const guard = 0xa5a5a5a5
 	x := make([]uint32, rows*columns)
@@ -19,10 +19,10 @@ func TestLargeResultsAreWrittenWhole(t *testing.T) {
 	}
 	for _, layout := range []struct {
 		name   string
-		stride [2]int64 // of y
+		stride [2]int64 // strides of y
 	}{{"dense", [2]int64{4 * columns, 4}}, {"row", [2]int64{0, 4}}, {"column", [2]int64{4, 0}}, {"scalar", [2]int64{}}} {
 		for _, gap := range []int64{0, 3} { // between rows of the result
-			for _, first := range []int64{0, 1, 3, 8} { // where it begins
+			for _, first := range []int64{0, 1, 3, 8} { // offset of the result
 				t.Run(fmt.Sprint(layout.name, gap, first), func(t *testing.T) {
 					out := make([]uint32, first+rows*(columns+gap)+9)
 					for i := range out {
