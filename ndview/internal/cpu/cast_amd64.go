@@ -6,16 +6,16 @@ import (
 	"golang.org/x/sys/cpu"
 )
 
-// vectorBlock is how many elements the loops of castvector_amd64.s do at a time.
-const vectorBlock = 32
+// assemblyBlock is the number of elements per block of the assembly.
+const assemblyBlock = 32
 
-// inBlocks does whole blocks in vectors, and the rest as before.
-func inBlocks(rest cast, from, to Type, blocks cast) cast {
+// withAssembly makes blocks cast whole blocks, and rest the remaining elements.
+func withAssembly(rest cast, from, to Type, blocks cast) cast {
 	fromSize, toSize := int(from.Size()), int(to.Size())
 	return func(dst, src unsafe.Pointer, n int) {
-		done := n / vectorBlock * vectorBlock
+		done := n / assemblyBlock * assemblyBlock
 		if done > 0 {
-			blocks(dst, src, done/vectorBlock)
+			blocks(dst, src, done/assemblyBlock)
 		}
 		if done < n {
 			rest(unsafe.Add(dst, done*toSize), unsafe.Add(src, done*fromSize), n-done)
@@ -23,13 +23,12 @@ func inBlocks(rest cast, from, to Type, blocks cast) cast {
 	}
 }
 
-// addVectors puts the vectors of x86 in the place of loops of one step, and of
-// those to odd floats.
-func addVectors(table *[Types][Types]cast, odd map[Type]cast) {
+// addAssembly replaces casts of one step, and those that round to odd, by assembly.
+func addAssembly(table *[Types][Types]cast, odd map[Type]cast) {
 	if !cpu.X86.HasAVX2 {
 		return
 	}
-	whole := func(from, to Type, blocks cast) { table[from][to] = inBlocks(table[from][to], from, to, blocks) }
+	whole := func(from, to Type, blocks cast) { table[from][to] = withAssembly(table[from][to], from, to, blocks) }
 	integers := func(from Type, to16, to32, to64 cast) {
 		for wide, blocks := range map[Type]cast{Int16: to16, Int32: to32, Int64: to64} {
 			if blocks != nil {
@@ -71,8 +70,8 @@ func addVectors(table *[Types][Types]cast, odd map[Type]cast) {
 	} {
 		whole(from, Bool, blocks)
 	}
-	odd[Int32] = inBlocks(odd[Int32], Int32, Float32, oddI32toFloat)
-	odd[Uint32] = inBlocks(odd[Uint32], Uint32, Float32, oddU32toFloat)
+	odd[Int32] = withAssembly(odd[Int32], Int32, Float32, oddI32toFloat)
+	odd[Uint32] = withAssembly(odd[Uint32], Uint32, Float32, oddU32toFloat)
 	whole(Int32, Float32, i32toFloat)
 	whole(Int32, Float64, i32toDouble)
 	whole(Uint32, Float32, u32toFloat)
@@ -87,7 +86,7 @@ func addVectors(table *[Types][Types]cast, odd map[Type]cast) {
 	whole(Float64, Uint64, doubleToU64)
 	whole(Complex64, Float32, n64to32)
 	whole(Complex128, Float64, realDouble)
-	whole(Float32, Complex64, u32to64) // an imaginary part of 0
+	whole(Float32, Complex64, u32to64) // the imaginary part is 0
 	whole(Float64, Complex128, doubleToComplex)
 	whole(Float64, Float32, doubleToFloat)
 
@@ -107,11 +106,11 @@ func addVectors(table *[Types][Types]cast, odd map[Type]cast) {
 		whole(Int64, Float64, wideI64toDouble)
 		whole(Uint64, Float32, wideU64toFloat)
 		whole(Uint64, Float64, wideU64toDouble)
-		odd[Int64] = inBlocks(odd[Int64], Int64, Float64, wideOddI64)
-		odd[Uint64] = inBlocks(odd[Uint64], Uint64, Float64, wideOddU64)
+		odd[Int64] = withAssembly(odd[Int64], Int64, Float64, wideOddI64)
+		odd[Uint64] = withAssembly(odd[Uint64], Uint64, Float64, wideOddU64)
 	}
 
-	// In two steps, of which the first makes what the second has vectors for.
+	// In two steps, the second of which has assembly.
 	for _, from := range []Type{Uint32, Int64, Uint64, Float64} {
 		table[from][Complex64] = compose(table[from][Float32], table[Float32][Complex64], from, Complex64)
 	}
@@ -119,7 +118,7 @@ func addVectors(table *[Types][Types]cast, odd map[Type]cast) {
 		table[from][Complex128] = compose(table[from][Float64], table[Float64][Complex128], from, Complex128)
 	}
 	table[Complex128][Float32] = compose(table[Complex128][Float64], table[Float64][Float32], Complex128, Float32)
-	composeReals(table)
+	composeRealParts(table)
 
 	for i, from := range []Type{Int8, Uint8, Int16, Uint16, Int32} {
 		whole(from, Complex64, [...]cast{i8toComplex, u8toComplex, i16toComplex, u16toComplex, i32toComplex}[i])
@@ -133,8 +132,7 @@ func addVectors(table *[Types][Types]cast, odd map[Type]cast) {
 	whole(Complex128, Int32, realDoubleTo32)
 }
 
-// The loops of castvector_amd64.s, castnarrow_amd64.s, castcomplex_amd64.s and
-// castodd_amd64.s.
+// The casts of cast_amd64.s, which need AVX2. n is the number of blocks.
 
 //go:noescape
 func u8to16(dst, src unsafe.Pointer, n int)
@@ -352,7 +350,7 @@ func oddI32toFloat(dst, src unsafe.Pointer, n int)
 //go:noescape
 func oddU32toFloat(dst, src unsafe.Pointer, n int)
 
-// The loops of castwide_amd64.s.
+// The casts of cast_avx512_amd64.s.
 
 //go:noescape
 func wideDoubleToI64(dst, src unsafe.Pointer, n int)

@@ -1,4 +1,4 @@
-// What loops of casts have in common. Each is of n blocks of 32 elements, n > 0.
+// Common parts of casts. n is the number of blocks of 32 elements, n > 0.
 
 #define ENTER \
 	MOVQ dst+0(FP), DI \
@@ -29,7 +29,7 @@
 	VMOVDQU Y6, 192(DI) \
 	VMOVDQU Y7, 224(DI)
 
-// Each of two, four or eight vectors is one instruction's, of so many bytes.
+// Loads two, four or eight vectors with op, from addresses step bytes apart.
 #define BY2(op, step) \
 	op (SI), Y0     \
 	op step(SI), Y1
@@ -49,12 +49,12 @@
 #define LOAD8 \
 	BY8(VMOVDQU, 32)
 
-// Lower halves of the 64 bits in Y and Z, in order, in Y.
+// The low halves of 64-bit elements in y and z, in order, in y.
 #define LOWER(y, z) \
 	VSHUFPS $0x88, z, y, y \
 	VPERMQ  $0xD8, y, y
 
-// Lower halves of 32 elements of 64 bits in Y0 to Y7, in Y0, Y2, Y4 and Y6.
+// The low halves of 32 64-bit elements in Y0 to Y7, in Y0, Y2, Y4 and Y6.
 #define LOWER4 \
 	LOWER(Y0, Y1) \
 	LOWER(Y2, Y3) \

@@ -1,9 +1,9 @@
 #include "textflag.h"
 #include "cast_amd64.h"
 
-// Casts for processors with AVX2, of n blocks of 32 elements each, n > 0.
+// Casts for AVX2. n is the number of blocks of 32 elements, n > 0.
 
-// Integers to wider ones.
+// Integers to wider integers.
 
 // func u8to16(dst, src unsafe.Pointer, n int)
 TEXT ·u8to16(SB), NOSPLIT, $0-24
@@ -101,8 +101,8 @@ loop:
 	STORE8
 	NEXT(128, 256)
 
-// Integers to narrower ones: their upper bits are cleared, so that packing does
-// not saturate. It packs the two halves of vectors apart.
+// Integers to narrower integers. The upper bits are cleared, so that packing does not
+// saturate. Packing treats the two halves of vectors separately.
 
 // func n16to8(dst, src unsafe.Pointer, n int)
 TEXT ·n16to8(SB), NOSPLIT, $0-24
@@ -135,8 +135,7 @@ loop:
 	VPERMQ    $0xD8, Y0, Y0      \
 	VMOVUPD   Y0, to(DI)
 
-// realDouble takes the real parts of complex128.
-// func realDouble(dst, src unsafe.Pointer, n int)
+// realDouble copies the real parts of complex128.
 TEXT ·realDouble(SB), NOSPLIT, $0-24
 	ENTER
 	SHLQ $1, CX
@@ -147,7 +146,7 @@ loop:
 	REAL(192, 96)
 	NEXT(256, 128)
 
-// The order in which eight parts lie that two steps of packing have mixed.
+// The permutation that restores the order of eight parts after two packing steps.
 DATA mixed<>+0(SB)/4, $0
 DATA mixed<>+4(SB)/4, $4
 DATA mixed<>+8(SB)/4, $1
@@ -158,8 +157,8 @@ DATA mixed<>+24(SB)/4, $3
 DATA mixed<>+28(SB)/4, $7
 GLOBL mixed<>(SB), RODATA|NOPTR, $32
 
-// Truth values. Y15 is 0, Y14 has bytes of 1; what is equal to 0 is all ones,
-// and not that.
+// Conversion to bool. Y15 is 0, Y14 has bytes of 1. A comparison with 0 gives all ones,
+// which ANDN turns into 0.
 #define TRUTH \
 	ENTER                    \
 	VPXOR    Y15, Y15, Y15   \
@@ -190,8 +189,7 @@ loop:
 	STORE_TRUTH
 	NEXT(64, 32)
 
-// truthHalf is for floats of 16 bits, whose first bit does not count.
-// func truthHalf(dst, src unsafe.Pointer, n int)
+// truthHalf is for 16-bit floats, whose sign bit is ignored.
 TEXT ·truthHalf(SB), NOSPLIT, $0-24
 	TRUTH
 loop:
@@ -236,7 +234,7 @@ loop:
 	STORE_TRUTH
 	NEXT(128, 32)
 
-// What LOWER4 leaves, as truth values.
+// Packs the result of LOWER4 to bools.
 #define PACK_LOWER \
 	VPACKSSDW Y2, Y0, Y0  \
 	VPACKSSDW Y6, Y4, Y2  \
@@ -277,7 +275,7 @@ loop:
 	STORE_TRUTH
 	NEXT(256, 32)
 
-// Both parts are equal to 0.
+// Compares both parts with 0.
 #define COMPLEX(at, y) \
 	VCMPPS  $0, at(SI), Y15, y \
 	VPSHUFD $0xB1, y, Y12      \
@@ -301,7 +299,7 @@ loop:
 	STORE_TRUTH
 	NEXT(256, 32)
 
-// Two parts that are both 0 have no bits but signs.
+// If both parts are 0, no bit other than the signs is set.
 #define COMPLEX_DOUBLE(at, y) \
 	VMOVUPD   at(SI), Y8       \
 	VMOVUPD   at+32(SI), Y9    \
@@ -330,8 +328,7 @@ loop:
 	STORE_TRUTH
 	NEXT(512, 32)
 
-// Numbers of 32 and 64 bits. What a float does not fit in becomes the smallest
-// integer.
+// Numbers of 32 and 64 bits. A float that does not fit becomes the smallest integer.
 
 // func i32toFloat(dst, src unsafe.Pointer, n int)
 TEXT ·i32toFloat(SB), NOSPLIT, $0-24
@@ -341,7 +338,7 @@ loop:
 	STORE4
 	NEXT(128, 128)
 
-// Integers of 8 and 16 bits, by way of 32.
+// Integers of 8 and 16 bits, by way of 32 bits.
 #define FLOATS(extend, step) \
 	BY4(extend, step)    \
 	VCVTDQ2PS Y0, Y0     \
@@ -424,7 +421,7 @@ loop:
 DATA upper<>+0(SB)/4, $0x47800000 // 65536
 GLOBL upper<>(SB), RODATA|NOPTR, $4
 
-// The upper half and the lower are floats exactly, so their sum is rounded once.
+// Both halves are exact as floats, so their sum is rounded once.
 #define U32_TO_FLOAT(at) \
 	VMOVDQU   at(SI), Y0    \
 	VPSRLD    $16, Y0, Y1   \
@@ -498,7 +495,8 @@ loop:
 	HALVED(VCVTPD2PSY, 192, 96)
 	NEXT(256, 128)
 
-// One by one, in steps of eight: there is no instruction for more before AVX-512.
+// One element at a time, eight per iteration: there are no vector instructions for this
+// before AVX-512.
 #define LONG4(convert, from, store, to, at) \
 	convert (at)*from(SI), AX    \
 	convert (at+1)*from(SI), BX  \
@@ -545,7 +543,7 @@ loop:
 	LONGS(CVTTSD2SQ, 8, MOVL, 4)
 	NEXT(64, 32)
 
-// Two doubles and zeros between: Y15 has all ones and zeros in turn.
+// Four doubles, each followed by a zero. Y15 alternates between all ones and zeros.
 #define SPREAD(at) \
 	VMOVUPD at(SI), Y0         \
 	VPERMPD $0x50, Y0, Y1      \
@@ -569,7 +567,7 @@ loop:
 	SPREAD(96)
 	NEXT(128, 256)
 
-// What is 2^63 and more (X15) is converted less 2^63, which R9 puts back.
+// A number of at least 2^63 (X15) is converted minus 2^63, which R9 adds back.
 #define UNSIGNED(load, subtract, convert, compare, from, to) \
 	load     from(SI), X0 \
 	MOVAPS   X0, X1       \
@@ -619,10 +617,10 @@ loop:
 	JNZ  loop
 	RET
 
-// Casts to integers of fewer bits, for processors with AVX2. What a float does not
-// fit in becomes the smallest integer of 32 bits, of which the lower bits are taken.
+// Casts to narrower integers. A float that does not fit becomes the smallest 32-bit
+// integer, whose low bits are kept.
 
-// 32 elements as integers of 32 bits in Y0, Y2, Y4 and Y6.
+// Loads 32 elements as 32-bit integers in Y0, Y2, Y4 and Y6.
 
 #define WORDS \
 	VMOVDQU (SI), Y0   \
@@ -675,8 +673,8 @@ loop:
 	REAL_DOUBLES8(256, X4, Y4) \
 	REAL_DOUBLES8(384, X6, Y6)
 
-// Y15 has the bits that are taken, so that packing does not saturate. It packs the
-// two halves of vectors apart.
+// Y15 has the bits to keep, so that packing does not saturate. Packing treats the two
+// halves of vectors separately.
 
 #define CUT \
 	VPAND     Y15, Y0, Y0 \
@@ -705,7 +703,7 @@ loop:
 	VMOVDQU Y4, 64(DI) \
 	VMOVDQU Y6, 96(DI)
 
-// func name(dst, src unsafe.Pointer, n int), of elements of so many bytes.
+// func name(dst, src unsafe.Pointer, n int), for elements of size bytes.
 #define NARROW(name, SOURCE, size, TO, bits) \
 TEXT name(SB), NOSPLIT, $0-24       \
 	ENTER                           \
@@ -732,9 +730,8 @@ NARROW(·realDoubleTo32, REAL_DOUBLES, 16, TO32, 32)
 NARROW(·realDoubleTo16, REAL_DOUBLES, 16, TO16, 16)
 NARROW(·realDoubleTo8, REAL_DOUBLES, 16, TO8, 8)
 
-// Casts of integers up to 32 bits to complex numbers, for processors with AVX2. An
-// integer of 64 bits is two of 32, of which Y15 keeps the lower: the real part. The
-// other becomes 0.
+// Casts of integers of up to 32 bits to complex numbers. An element is extended to 64
+// bits, of which Y15 keeps the low 32 as the real part; the imaginary part becomes 0.
 
 #define COMPLEX4(extend, from, to) \
 	extend    from(SI), Y0 \
@@ -752,7 +749,7 @@ NARROW(·realDoubleTo8, REAL_DOUBLES, 16, TO8, 8)
 	VPCMPEQD Y15, Y15, Y15 \
 	VPSRLQ   $32, Y15, Y15
 
-// func name(dst, src unsafe.Pointer, n int), of integers of so many bytes
+// func name(dst, src unsafe.Pointer, n int), for integers of size bytes.
 #define TO_COMPLEX(name, extend, size) \
 TEXT name(SB), NOSPLIT, $0-24          \
 	ENTER                              \
@@ -771,7 +768,7 @@ TO_COMPLEX(·u16toComplex, VPMOVZXWQ, 2)
 TO_COMPLEX(·i16toComplex, VPMOVSXWQ, 2)
 TO_COMPLEX(·i32toComplex, VPMOVSXDQ, 4)
 
-// func name(dst, src unsafe.Pointer, n int), of integers of so many bytes
+// func name(dst, src unsafe.Pointer, n int), for integers of size bytes.
 #define TO_COMPLEX_DOUBLE(name, extend, size) \
 TEXT name(SB), NOSPLIT, $0-24          \
 	ENTER                              \
@@ -790,8 +787,9 @@ TO_COMPLEX_DOUBLE(·u16toComplexDouble, VPMOVZXWQ, 2)
 TO_COMPLEX_DOUBLE(·i16toComplexDouble, VPMOVSXWQ, 2)
 TO_COMPLEX_DOUBLE(·i32toComplexDouble, VPMOVSXDQ, 4)
 
-// Y1 becomes Y0 with the last of 24 bits in the place of those below, for lanes
-// from 1<<24 up, whose Y2, the size, has more; Y2 tells the others. Y15 is 255.
+// Rounds to odd: Y1 = Y0 with the lowest of its 24 leading bits set if lower bits are
+// lost. It applies to lanes of at least 1<<24; Y2, the magnitude, becomes the mask of
+// the others. Y15 is 255.
 #define ODD \
 	VPAND     Y15, Y0, Y1    \
 	VPADDD    Y15, Y1, Y1    \
@@ -808,7 +806,7 @@ TO_COMPLEX_DOUBLE(·i32toComplexDouble, VPMOVSXDQ, 4)
 	VCVTDQ2PS Y1, Y1         \
 	VMOVDQU   Y1, at(DI)
 
-// Half of a large one has a sign bit to spare, and loses nothing.
+// Half of a large number fits a signed integer, and is exact.
 #define ODD_U32(at) \
 	VMOVDQU   at(SI), Y0     \
 	VMOVDQA   Y0, Y2         \

@@ -1,10 +1,11 @@
 #include "textflag.h"
 #include "cast_amd64.h"
 
-// Casts between floats and the integers that only AVX-512 has instructions for,
-// of n blocks of 32 elements each, n > 0.
+// Casts between floats and integers for which only AVX-512 has instructions. n is the
+// number of blocks of 32 elements, n > 0.
 
-// Eight elements are one vector of 64 bits each, in Z, and of 32 bits in Y.
+// Processes eight elements at a time: a Z register for 64-bit elements, a Y register
+// for 32-bit ones.
 #define EACH(one, in, out) \
 	one(0*in, 0*out) \
 	one(1*in, 1*out) \
@@ -57,7 +58,7 @@ loop:
 	EACH(FLOAT_TO_WORD, 32, 32)
 	NEXT(128, 128)
 
-// What is 2^63 and more (Z15) is converted less 2^63, which Z14 puts back.
+// A number of at least 2^63 (Z15) is converted minus 2^63, which Z14 adds back.
 
 #define DOUBLE_TO_UNSIGNED(in, out) \
 	VMOVUPD    in(SI), Z0 \
@@ -154,7 +155,8 @@ loop:
 	EACH(WORD_TO_DOUBLE, 32, 64)
 	NEXT(128, 256)
 
-// See oddDoubles: bits that are lost (Z15), the one that stands for them (Z14), 1.
+// See roundToOddDouble: Z15 has the bits that are lost, Z14 the last bit that is kept,
+// Z13 is 1.
 #define ODD_CONSTANTS \
 	MOVQ         $0x7ff, AX \
 	VPBROADCASTQ AX, Z15    \
@@ -169,7 +171,7 @@ loop:
 	convert Z0, Z0          \
 	VMOVUPD Z0, out(DI)
 
-// Those above bit 53 are neither all 0 nor all 1.
+// The bits above bit 53 are neither all 0 nor all 1.
 #define ODD_LONG(in, out) \
 	VMOVDQU64            in(SI), Z0 \
 	VPTESTMQ             Z15, Z0, K1 \

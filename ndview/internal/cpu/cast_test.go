@@ -10,8 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// specials are what a cast might take for another number, as 64 bits, with both
-// halves of 32 bits alike, and as its float32.
+// specials are values at the limits of some cast: as 64 bits, and as two float32s.
 var specials = func() (list []uint64) {
 	inf := math.Inf(1)
 	for _, x := range []float64{
@@ -27,7 +26,7 @@ var specials = func() (list []uint64) {
 	return list
 }()
 
-func TestVectorsCastAsTheirLoopsDo(t *testing.T) {
+func TestAssemblyCastsMatchGo(t *testing.T) {
 	loops := newCasts(func(*[Types][Types]cast, map[Type]cast) {})
 	random := rand.New(rand.NewPCG(1, 2))
 	for from := range Types {
@@ -40,7 +39,7 @@ func TestVectorsCastAsTheirLoopsDo(t *testing.T) {
 						src[i] = random.Uint64()
 					case 1:
 						src[i] = specials[random.IntN(len(specials))]
-					default: // of any length
+					default: // of any number of bits
 						src[i] = random.Uint64() >> random.IntN(64)
 					}
 				}
@@ -53,15 +52,15 @@ func TestVectorsCastAsTheirLoopsDo(t *testing.T) {
 	}
 }
 
-// By way of float32, 32 bits reach bfloat16 as they do by way of float64, which
-// holds them all.
-func TestIntegersOf32BitsAreRoundedOnce(t *testing.T) {
+// Casts of 32-bit integers to bfloat16 go through float32. They must equal casts
+// through float64, which is exact.
+func TestInt32ToBFloat16IsRoundedOnce(t *testing.T) {
 	random := rand.New(rand.NewPCG(3, 4))
 	n := 1 << 16
 	src := make([]uint32, n)
 	for i := range src {
 		x := random.Uint32() >> random.IntN(32)
-		if i%2 == 0 { // about the middle between two numbers of 8 bits
+		if i%2 == 0 { // near the middle between two bfloat16 numbers
 			shift := random.IntN(24)
 			x = (2*(128+random.Uint32N(128))+1)<<shift>>1 + random.Uint32N(5) - 2
 		}
@@ -79,8 +78,8 @@ func TestIntegersOf32BitsAreRoundedOnce(t *testing.T) {
 	}
 }
 
-func TestLargeCastsAreThoseOfTheirParts(t *testing.T) {
-	n := int(streamed)/4 + 1001
+func TestStreamedCastMatchesSmallCasts(t *testing.T) {
+	n := int(minStreamed)/4 + 1001
 	src := make([]uint32, n)
 	for i := range src {
 		src[i] = uint32(i * 2654435761)

@@ -9,9 +9,8 @@ import (
 	"github.com/quiver-gpu/quiver/ndview/internal/layout"
 )
 
-// Copy moves units of width bytes, 1, 2, 4, 8 or 16, along a nest of a
-// destination and a source, which do not overlap. The pointers are to where the
-// nest begins, its Offsets added.
+// Copy copies units of width bytes, 1, 2, 4, 8 or 16, along a nest of a destination and
+// a source, which must not overlap. dst and src already include the nest's Offsets.
 func Copy(dst, src unsafe.Pointer, width int64, n layout.Nest) {
 	switch width {
 	case 1:
@@ -32,18 +31,18 @@ type plane struct{ outer, inner line }
 
 func copyNest[T unit](dst, src unsafe.Pointer, n layout.Nest) {
 	width := int64(unsafe.Sizeof(*new(T)))
-	outer, p := split(n)
-	blocks, pieces := (p.outer.n-1)/side+1, (p.inner.n-1)/length+1
+	outer, p := splitPlane(n)
+	blocks, pieces := (p.outer.n-1)/tileSide+1, (p.inner.n-1)/tileLength+1
 	total := layout.Product(outer.Shape) * blocks * pieces
-	cost := width * min(length, p.inner.n) * min(side, p.outer.n)
-	streams := p.inner.dst == width && Streams(2*width*layout.Product(n.Shape))
+	cost := width * min(tileLength, p.inner.n) * min(tileSide, p.outer.n)
+	streams := p.inner.dst == width && ShouldStream(2*width*layout.Product(n.Shape))
 	Parallel(total, max(grain/cost, 1), func(lo, hi int64) {
-		sheet := &sheet{streams: streams}
-		defer sheet.end()
+		sheet := &rowBuffer{streams: streams}
+		defer sheet.flush()
 		for i := lo; i < hi; i++ {
 			d, s := dst, src
-			rest, column := i/pieces, i%pieces*length
-			rest, row := rest/blocks, rest%blocks*side
+			rest, column := i/pieces, i%pieces*tileLength
+			rest, row := rest/blocks, rest%blocks*tileSide
 			for k := len(outer.Shape) - 1; k >= 0; k-- {
 				at := rest % outer.Shape[k]
 				rest /= outer.Shape[k]
@@ -52,24 +51,24 @@ func copyNest[T unit](dst, src unsafe.Pointer, n layout.Nest) {
 			d = unsafe.Add(d, row*p.outer.dst+column*p.inner.dst)
 			s = unsafe.Add(s, row*p.outer.src+column*p.inner.src)
 			part := p
-			part.outer.n, part.inner.n = min(side, p.outer.n-row), min(length, p.inner.n-column)
+			part.outer.n, part.inner.n = min(tileSide, p.outer.n-row), min(tileLength, p.inner.n-column)
 			copyPlane[T](d, s, part, sheet)
 		}
 	})
 }
 
 const (
-	// side is how many lines of a plane are done at once: as many units as their
-	// parts in the cache's lines are used before the lines are gone.
-	side = 64
-	// length is how much of a line: a number of sides, as one line may be all there is
-	// to share out.
-	length = 256 * side
+	// tileSide is the number of lines of a plane per tile: cache lines of the source
+	// are then used completely before they are evicted.
+	tileSide = 64
+	// tileLength is the number of units of a line per tile. A single line is still
+	// divided among goroutines.
+	tileLength = 256 * tileSide
 )
 
-// split takes two axes of a nest as the plane: the destination's fastest, and of
-// the others the source's fastest.
-func split(n layout.Nest) (outer layout.Nest, p plane) {
+// splitPlane selects two axes of a nest as the plane: the destination's fastest axis,
+// and of the others the source's fastest.
+func splitPlane(n layout.Nest) (outer layout.Nest, p plane) {
 	outer = layout.Nest{Strides: [][]int64{nil, nil}}
 	p = plane{line{n: 1}, line{n: 1}}
 	last := len(n.Shape) - 1
@@ -99,14 +98,14 @@ func split(n layout.Nest) (outer layout.Nest, p plane) {
 
 func abs(n int64) int64 { return max(n, -n) }
 
-func copyPlane[T unit](dst, src unsafe.Pointer, p plane, on *sheet) {
+func copyPlane[T unit](dst, src unsafe.Pointer, p plane, on *rowBuffer) {
 	if p.outer.src != 0 && abs(p.outer.src) < abs(p.inner.src) {
 		transpose[T](dst, src, p, on)
 		return
 	}
 	for i := range p.outer.n {
 		to, from := unsafe.Add(dst, i*p.outer.dst), unsafe.Add(src, i*p.outer.src)
-		if on.streams && p.inner.n*p.inner.dst >= streamedRow {
+		if on.streams && p.inner.n*p.inner.dst >= minStreamedRow {
 			streamLine[T](to, from, p.inner, on)
 		} else {
 			copyLine[T](to, from, p.inner)
@@ -120,7 +119,7 @@ func copyLines[T unit](dst, src unsafe.Pointer, lines, each line) {
 	}
 }
 
-// CopyBytes copies bytes, which may overlap.
+// CopyBytes copies bytes; the slices may overlap.
 func CopyBytes(dst, src []byte) {
 	if len(dst) == 0 || overlap(dst, src) {
 		copy(dst, src)
@@ -134,10 +133,10 @@ func overlap(a, b []byte) bool {
 	return x < y+uintptr(len(b)) && y < x+uintptr(len(a))
 }
 
-// line is a loop: so many units at steps of bytes.
+// line is a loop over n units; dst and src are the bytes between units.
 type line struct{ n, dst, src int64 }
 
-// copyLine copies units one by one.
+// copyLine copies the units of a line.
 func copyLine[T unit](dst, src unsafe.Pointer, l line) {
 	width := int64(unsafe.Sizeof(*new(T)))
 	switch {
@@ -146,13 +145,13 @@ func copyLine[T unit](dst, src unsafe.Pointer, l line) {
 	case l.dst == width:
 		done := int64(0)
 		if l.src > 0 && l.src%width == 0 {
-			done = everyNth(dst, src, width, l.src/width, l.n)
+			done = takeEveryNth(dst, src, width, l.src/width, l.n)
 		} else if width <= 8 && l.src == -width {
-			done = reverse(dst, src, width, l.n)
+			done = reverseUnits(dst, src, width, l.n)
 		}
-		readLine(unsafe.Slice((*T)(dst), l.n), src, l.src, done)
+		gatherLine(unsafe.Slice((*T)(dst), l.n), src, l.src, done)
 	case l.src == width:
-		writeLine(dst, l.dst, unsafe.Slice((*T)(src), l.n))
+		scatterLine(dst, l.dst, unsafe.Slice((*T)(src), l.n))
 	default:
 		for i := range l.n {
 			*(*T)(unsafe.Add(dst, i*l.dst)) = *(*T)(unsafe.Add(src, i*l.src))
@@ -160,9 +159,9 @@ func copyLine[T unit](dst, src unsafe.Pointer, l line) {
 	}
 }
 
-// readLine copies units from the i-th on. Addresses are made of those of units
-// only, none beyond the last.
-func readLine[T unit](dst []T, src unsafe.Pointer, step, i int64) {
+// gatherLine copies strided units from the i-th on. It computes no address outside the
+// units.
+func gatherLine[T unit](dst []T, src unsafe.Pointer, step, i int64) {
 	for ; i+4 <= int64(len(dst)); i += 4 {
 		to, from := dst[i:i+4], unsafe.Add(src, i*step)
 		to[0] = *(*T)(from)
@@ -175,7 +174,7 @@ func readLine[T unit](dst []T, src unsafe.Pointer, step, i int64) {
 	}
 }
 
-func writeLine[T unit](dst unsafe.Pointer, step int64, src []T) {
+func scatterLine[T unit](dst unsafe.Pointer, step int64, src []T) {
 	i := int64(0)
 	for ; i+4 <= int64(len(src)); i += 4 {
 		to, from := unsafe.Add(dst, i*step), src[i:i+4]
@@ -189,9 +188,9 @@ func writeLine[T unit](dst unsafe.Pointer, step int64, src []T) {
 	}
 }
 
-// reverse copies units of up to 8 bytes that lie backwards, in vectors and words, as
-// far as whole words go. It returns how many were copied.
-func reverse(dst, src unsafe.Pointer, width, n int64) int64 {
+// reverseUnits copies units of up to 8 bytes in reverse order, as far as they fill
+// whole words. It returns the number of units copied.
+func reverseUnits(dst, src unsafe.Pointer, width, n int64) int64 {
 	words := n * width / 8
 	for w := reverseVectors(dst, src, width, n) * width / 8; w < words; w++ {
 		x := load(src, -8*w-8+width)
@@ -209,24 +208,25 @@ func reverse(dst, src unsafe.Pointer, width, n int64) int64 {
 	return words * 8 / width
 }
 
-// streamed is from how many bytes on, read and written, a result is written past
-// the caches: it would not stay there, and each line of it would be read from memory
-// first.
-var streamed = int64(36 << 20)
+// minStreamed is the number of bytes, read and written, from which a result is written
+// with non-temporal stores. Such a result would not stay in the cache, and each of its
+// cache lines would first be read from memory.
+var minStreamed = int64(36 << 20)
 
-// Streams tells whether the result of an operation that reads and writes so many
-// bytes is to be streamed.
-func Streams(bytes int64) bool { return streams && bytes >= streamed }
+// ShouldStream reports whether the result of an operation that reads and writes that
+// many bytes should be written with Stream.
+func ShouldStream(bytes int64) bool { return canStream && bytes >= minStreamed }
 
-// Stream copies n bytes past the caches. Others see them after StreamEnd only.
+// Stream copies n bytes with non-temporal stores. Other goroutines may read them only
+// after StreamFence.
 func Stream(dst, src unsafe.Pointer, n int64) {
-	head := min(-int64(uintptr(dst))&(block-1), n)
+	head := min(-int64(uintptr(dst))&(cacheLine-1), n)
 	if head > 0 {
 		copyBytes(dst, src, head)
 	}
-	if lines := (n - head) / block; lines > 0 {
+	if lines := (n - head) / cacheLine; lines > 0 {
 		streamLines(unsafe.Add(dst, head), unsafe.Add(src, head), lines)
-		head += lines * block
+		head += lines * cacheLine
 	}
 	if head < n {
 		copyBytes(unsafe.Add(dst, head), unsafe.Add(src, head), n-head)
@@ -237,29 +237,30 @@ func copyBytes(dst, src unsafe.Pointer, n int64) {
 	copy(unsafe.Slice((*byte)(dst), n), unsafe.Slice((*byte)(src), n))
 }
 
-// StreamBlock is how many bytes of a result are made in the cache at a time: so few
-// that the processor begins with the next while those before go to memory.
-const StreamBlock = 2 << 10
+// StreamBlockBytes is the size of a block that is computed in the cache and then
+// streamed. Small blocks let the processor compute the next one while the previous ones
+// go to memory.
+const StreamBlockBytes = 2 << 10
 
-var streamBlocks = sync.Pool{New: func() any { return new([StreamBlock / 8]uint64) }}
+var streamBlockPool = sync.Pool{New: func() any { return new([StreamBlockBytes / 8]uint64) }}
 
-// SwapBytes turns around the bytes of numbers of size bytes, 2, 4 or 8, of which
-// n bytes are. dst may be src.
+// SwapBytes reverses the bytes of each number of size bytes, 2, 4 or 8. n is the total
+// number of bytes. dst may equal src.
 func SwapBytes(dst, src unsafe.Pointer, n, size int64) {
 	Parallel(n/size, grain/size, func(lo, hi int64) {
 		to, from, n := unsafe.Add(dst, lo*size), unsafe.Add(src, lo*size), (hi-lo)*size
-		done := swapMany(to, from, n, size)
+		done := swapAssembly(to, from, n, size)
 		swapWords(unsafe.Slice((*byte)(to), n)[done:], unsafe.Slice((*byte)(from), n)[done:], size)
 	})
 }
 
-// swapWords is SwapBytes in words.
+// swapWords is the portable loop of SwapBytes.
 func swapWords(out, in []byte, size int64) {
 	i := 0
 	for ; i+8 <= len(in); i += 8 {
 		binary.LittleEndian.PutUint64(out[i:], swapWord(binary.LittleEndian.Uint64(in[i:]), size))
 	}
-	if i < len(in) { // less than 8 bytes
+	if i < len(in) { // fewer than 8 bytes
 		var word [8]byte
 		copy(word[:], in[i:])
 		binary.LittleEndian.PutUint64(word[:], swapWord(binary.LittleEndian.Uint64(word[:]), size))

@@ -1,6 +1,6 @@
 #include "textflag.h"
 
-// Units with gaps, and units backwards, for processors with AVX2.
+// Strided and reversed units, for AVX2.
 
 // func reverseBlocks(dst, src unsafe.Pointer, blocks int64, order unsafe.Pointer, width int64)
 TEXT ·reverseBlocks(SB), NOSPLIT, $0-40
@@ -23,8 +23,8 @@ loop:
 	VZEROUPPER
 	RET
 
-// func everyBlocks(dst, src unsafe.Pointer, blocks int64, orders unsafe.Pointer, step int64)
-TEXT ·everyBlocks(SB), NOSPLIT, $0-40
+// func takeEvery(dst, src unsafe.Pointer, blocks int64, orders unsafe.Pointer, step int64)
+TEXT ·takeEvery(SB), NOSPLIT, $0-40
 	MOVQ dst+0(FP), DI
 	MOVQ src+8(FP), SI
 	MOVQ blocks+16(FP), CX
@@ -71,28 +71,28 @@ loop:
 	VZEROUPPER
 	RET
 
-// func StreamEnd()
-TEXT ·StreamEnd(SB), NOSPLIT, $0-0
+// func StreamFence()
+TEXT ·StreamFence(SB), NOSPLIT, $0-0
 	SFENCE
 	RET
 
-// The places that the bytes of 16 come from, by the size of numbers: 2, 4 and 8.
-DATA turned<>+0(SB)/8, $0x0607040502030001
-DATA turned<>+8(SB)/8, $0x0e0f0c0d0a0b0809
-DATA turned<>+16(SB)/8, $0x0405060700010203
-DATA turned<>+24(SB)/8, $0x0c0d0e0f08090a0b
-DATA turned<>+32(SB)/8, $0x0001020304050607
-DATA turned<>+40(SB)/8, $0x08090a0b0c0d0e0f
-GLOBL turned<>(SB), RODATA|NOPTR, $48
+// The byte shuffles for numbers of 2, 4 and 8 bytes.
+DATA byteOrders<>+0(SB)/8, $0x0607040502030001
+DATA byteOrders<>+8(SB)/8, $0x0e0f0c0d0a0b0809
+DATA byteOrders<>+16(SB)/8, $0x0405060700010203
+DATA byteOrders<>+24(SB)/8, $0x0c0d0e0f08090a0b
+DATA byteOrders<>+32(SB)/8, $0x0001020304050607
+DATA byteOrders<>+40(SB)/8, $0x08090a0b0c0d0e0f
+GLOBL byteOrders<>(SB), RODATA|NOPTR, $48
 
-// func swapVectors(dst, src unsafe.Pointer, blocks, size int64), of blocks of 128
-// bytes, more than none. For AVX2.
+// func swapVectors(dst, src unsafe.Pointer, blocks, size int64): blocks of 128 bytes,
+// at least one. For AVX2.
 TEXT ·swapVectors(SB), NOSPLIT, $0-32
 	MOVQ           dst+0(FP), DI
 	MOVQ           src+8(FP), SI
 	MOVQ           blocks+16(FP), CX
 	MOVQ           size+24(FP), AX
-	LEAQ           turned<>(SB), DX
+	LEAQ           byteOrders<>(SB), DX
 	SHRQ           $2, AX
 	SHLQ           $4, AX
 	VBROADCASTI128 (DX)(AX*1), Y15

@@ -11,24 +11,25 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestLongLinesAreCopiedWhole: they are shared out in pieces.
-func TestLongLinesAreCopiedWhole(t *testing.T) {
-	large := streamed
-	t.Cleanup(func() { streamed = large })
-	for _, streamed = range []int64{large, 0} {
+// TestCopySplitsLongLines copies lines longer than a tile.
+func TestCopySplitsLongLines(t *testing.T) {
+	large := minStreamed
+	t.Cleanup(func() { minStreamed = large })
+	for _, minStreamed = range []int64{large, 0} {
 		for _, width := range []int64{1, 2, 4, 8, 16} {
-			for _, n := range []int64{length - 1, length, length + 1, 2*length + 77} {
+			for _, n := range []int64{tileLength - 1, tileLength, tileLength + 1, 2*tileLength + 77} {
 				for _, steps := range [][2]int64{{1, 2}, {1, 3}, {1, -1}, {2, 1}, {3, 2}} {
-					spaced(t, width, n, steps[0], steps[1])
+					requireStridedCopy(t, width, n, steps[0], steps[1])
 				}
-				turned(t, width, 3, n, 2)
+				requireTransposed(t, width, 3, n, 2)
 			}
 		}
 	}
 }
 
-// spaced wants two lines of units copied from every so many to every so many.
-func spaced(t *testing.T, width, n, to, from int64) {
+// requireStridedCopy copies two lines of units with the given steps and compares the
+// result.
+func requireStridedCopy(t *testing.T, width, n, to, from int64) {
 	span := func(step int64) int64 { return ((n-1)*max(step, -step) + 1) * width }
 	first := func(step int64) int64 { return max(-step, 0) * (n - 1) * width }
 	src, got := make([]byte, 2*span(from)), make([]byte, 2*span(to))
@@ -47,12 +48,12 @@ func spaced(t *testing.T, width, n, to, from int64) {
 	require.Equal(t, want, got, "%d units of %d bytes, every %d to every %d", n, width, from, to)
 }
 
-func TestLinesWithGapsAreCopiedUnitByUnit(t *testing.T) {
+func TestCopyLineMatchesUnits(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	for _, width := range []int64{1, 2, 4, 8, 16} {
 		for _, step := range []int64{1, 2, 3, 5, 8, 9, -1, -2} {
 			for n := int64(1); n <= 130; n++ {
-				span := ((n-1)*max(step, -step) + 1) * width // not a byte more is the array's
+				span := ((n-1)*max(step, -step) + 1) * width // the array ends with the last unit
 				src := make([]byte, span)
 				for i := range src {
 					src[i] = byte(random.Uint32())
@@ -93,7 +94,7 @@ func copyUnits(width int64, dst, src unsafe.Pointer, l line) {
 	}
 }
 
-func TestStreamCopiesFromAndToAnywhere(t *testing.T) {
+func TestStreamCopiesAtAnyAlignment(t *testing.T) {
 	src := make([]byte, 1000)
 	for i := range src {
 		src[i] = byte(i + 1)
@@ -104,13 +105,13 @@ func TestStreamCopiesFromAndToAnywhere(t *testing.T) {
 			want := bytes.Clone(dst)
 			copy(want[at:], src[at/3:at/3+n])
 			Stream(unsafe.Pointer(&dst[at]), unsafe.Pointer(&src[at/3]), int64(n))
-			StreamEnd()
+			StreamFence()
 			require.Equal(t, want, dst, "%d bytes to %d", n, at)
 		}
 	}
 }
 
-func TestBytesTurnAroundInVectorsAsOneByOne(t *testing.T) {
+func TestSwapBytesReversesEachNumber(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	for _, size := range []int64{2, 4, 8} {
 		for n := range int64(101) {

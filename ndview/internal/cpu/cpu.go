@@ -1,6 +1,6 @@
-// Package cpu has the loops that do ndview's work on the host: those of the CPU
-// device, which are also what stands in for the kernels on the soft device. It
-// knows addresses, strides and units, no arrays.
+// Package cpu has the host implementations of ndview's copies, casts, and indexing.
+// They run on the CPU device, and stand in for the kernels on the simulated device. The
+// package knows addresses, strides and units, but no arrays.
 package cpu
 
 import (
@@ -9,13 +9,13 @@ import (
 	"sync/atomic"
 )
 
-// Parallel calls work with parts of [0, n) that cover it, each of at least grain
-// items unless it is the only one, in as many goroutines as Go runs at once. It
-// returns when all are done. A goroutine that is done with a part takes the next, so
-// that one whose processor has other work, too, holds up the rest by a part at most.
+// Parallel calls work with ranges that cover [0, n), in up to GOMAXPROCS goroutines,
+// and returns when all calls have returned. Each range has at least grain items, unless
+// it is the only one. A goroutine takes the next range when it is done with one, so a
+// slow goroutine delays the others by at most one range.
 func Parallel(n, grain int64, work func(lo, hi int64)) {
 	procs := int64(runtime.GOMAXPROCS(0))
-	parts := min(procs*partsEach, n/max(grain, 1))
+	parts := min(procs*partsPerProc, n/max(grain, 1))
 	if procs == 1 || parts <= 1 {
 		if n > 0 {
 			work(0, n)
@@ -25,7 +25,7 @@ func Parallel(n, grain int64, work func(lo, hi int64)) {
 	var taken atomic.Int64
 	some := func() {
 		for p := taken.Add(1) - 1; p < parts; p = taken.Add(1) - 1 {
-			work(share(n, p, parts), share(n, p+1, parts))
+			work(partStart(n, p, parts), partStart(n, p+1, parts))
 		}
 	}
 	var wait sync.WaitGroup
@@ -36,21 +36,21 @@ func Parallel(n, grain int64, work func(lo, hi int64)) {
 	wait.Wait()
 }
 
-// partsEach is how many parts there are for each goroutine, if they are large
-// enough: so many that little is left to wait for when one comes late.
-const partsEach = 16
+// partsPerProc is the number of ranges per goroutine if they are large enough. With
+// many ranges, little work is left if one is late.
+const partsPerProc = 16
 
-// grain is how many bytes of a result are worth a goroutine.
+// grain is the number of bytes of a result that are worth a goroutine.
 const grain = 64 << 10
 
-// share is where part p of parts of n items begins.
-func share(n, p, parts int64) int64 { return n/parts*p + min(p, n%parts) }
+// partStart returns where part p of n items in parts parts begins.
+func partStart(n, p, parts int64) int64 { return n/parts*p + min(p, n%parts) }
 
-// Type is the type of an element as computations know it. Kernels have the same
-// codes.
+// Type is an element type. The values must match enum Type of
+// kernels/common/element.cuh.
 type Type uint32
 
-// The types of elements.
+// The element types.
 const (
 	Bool Type = iota
 	Int8
@@ -67,21 +67,22 @@ const (
 	Float64
 	Complex64
 	Complex128
-	Types // how many there are
+	Types // number of types
 )
 
-// Size is the number of bytes of an element.
+// Size returns the number of bytes of an element.
 func (t Type) Size() int64 { return sizes[t] }
 
 var sizes = [Types]int64{1, 1, 1, 2, 2, 4, 4, 8, 8, 2, 2, 4, 8, 8, 16}
 
-// IsInteger tells whether the type is an integer; a Bool is none.
+// IsInteger reports whether the type is an integer. Bool is not.
 func (t Type) IsInteger() bool { return Int8 <= t && t <= Uint64 }
 
-// Half tells whether the type is a float of 16 bits.
+// Half reports whether the type is a 16-bit float.
 func (t Type) Half() bool { return t == Float16 || t == BFloat16 }
 
-// Bits is a type that stands for those whose elements are the same bits.
+// Bits returns the type that represents all types with the same bits: the unsigned
+// integer of an integer or bool.
 func (t Type) Bits() Type {
 	switch t {
 	case Bool, Int8:

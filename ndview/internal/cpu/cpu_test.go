@@ -15,7 +15,7 @@ func withProcessors(t *testing.T, n int) {
 	t.Cleanup(func() { runtime.GOMAXPROCS(before) })
 }
 
-func TestPartsCoverAllItemsOnce(t *testing.T) {
+func TestParallelCoversEachItemOnce(t *testing.T) {
 	for _, processors := range []int{1, 2, 3, 8} {
 		withProcessors(t, processors)
 		for _, n := range []int64{0, 1, 2, 7, 64, 1000, 1001, 4096} {
@@ -35,10 +35,10 @@ func TestPartsCoverAllItemsOnce(t *testing.T) {
 	}
 }
 
-// TestOneThatIsHeldUpHoldsUpNoOther: the first part waits until all others are done.
-func TestOneThatIsHeldUpHoldsUpNoOther(t *testing.T) {
+// TestParallelIsNotDelayedByASlowPart has the first part wait for all others.
+func TestParallelIsNotDelayedByASlowPart(t *testing.T) {
 	withProcessors(t, 2)
-	const n, parts = 1 << 20, 2 * partsEach
+	const n, parts = 1 << 20, 2 * partsPerProc
 	var done atomic.Int64
 	others := make(chan struct{})
 	Parallel(n, 1, func(lo, _ int64) {

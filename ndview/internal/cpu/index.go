@@ -6,8 +6,8 @@ import (
 	"unsafe"
 )
 
-// Unravel writes what places, in C order in a shape, are along each axis, one
-// axis after the other.
+// Unravel writes the index along each axis of each position, in C order in a shape. out
+// has one array per axis.
 func Unravel(places []int64, shape, out []int64) {
 	n := int64(len(places))
 	Parallel(n, grain/8, func(lo, hi int64) {
@@ -21,11 +21,11 @@ func Unravel(places []int64, shape, out []int64) {
 	})
 }
 
-// Mode is what becomes of an index that is outside its axis.
+// Mode is the treatment of an index outside its axis, as NumPy's mode argument.
 type Mode int32
 
-// The modes. In Raise an index counts from the end where it is negative, and any
-// other outside is bad; Wrap goes around; Clip takes the first or the last.
+// The modes. Raise counts negative indices from the end, and rejects others outside.
+// Wrap is modulo the extent. Clip takes the first or the last element.
 const (
 	Raise Mode = iota
 	Wrap
@@ -36,8 +36,8 @@ type index interface {
 	int8 | int16 | int32 | int64 | uint8 | uint16 | uint32 | uint64
 }
 
-// resolve is the element that an index means of an axis of extent elements, at
-// least 1, and whether it means one; the first if not.
+// resolve returns the element that an index selects on an axis of extent elements, at
+// least 1. It returns 0, false for a bad index.
 func resolve[I index](i I, extent int64, mode Mode) (int64, bool) {
 	k := int64(i)
 	if i >= 0 && uint64(i) < uint64(extent) {
@@ -63,14 +63,14 @@ func resolve[I index](i I, extent int64, mode Mode) (int64, bool) {
 	}
 }
 
-// Flag is the first item whose index is bad, or NoFlag: the lowest that any
-// goroutine has found. Kernels have a word of memory for it.
+// Flag is the first item with a bad index, or NoFlag. Kernels lower it atomically.
 type Flag uint64
 
-// NoFlag is what a flag is at first: all bits are set.
+// NoFlag is the initial value of a flag: all bits are set.
 const NoFlag = ^Flag(0)
 
-// Report is where bad indices of a walk are flagged, whose first item is First.
+// Report records bad indices of a walk in Flag. First is the number of the walk's first
+// item.
 type Report struct {
 	Flag  *Flag
 	First int64
@@ -88,19 +88,19 @@ func (r Report) Bad(item int64) {
 	}
 }
 
-// Folding is how indices become positions. Kernels take it by value.
+// Folding maps indices to positions. Kernels take it by value, as struct IndexMap.
 type Folding struct {
-	Extent      int64 // of the axis, at least 1
+	Extent      int64 // of the axis; at least 1
 	Scale, Bias int64
 	Mode        Mode
-	Add         int32 // 1 to add to what is there
-	Size        int32 // bytes of an index
+	Add         int32 // 1 to add to the previous value
+	Size        int32 // bytes per index
 	Signed      int32 // 1 if indices are signed
 }
 
-// Fold resolves the index of each item of a walk, and writes it times Scale plus
-// Bias to pos, one an item, or adds it to what is there. A bad index counts as 0,
-// and is flagged.
+// Fold resolves the index of each item of a walk. pos receives the element times Scale
+// plus Bias; with Add it is added to the previous value. A bad index counts as 0 and is
+// reported.
 func Fold(pos, indices unsafe.Pointer, w *Walk, f *Folding, r Report) {
 	fold := map[int32][2]func(*int64, unsafe.Pointer, *Walk, *Folding, Report, int64, int64){
 		1: {fold[uint8], fold[int8]}, 2: {fold[uint16], fold[int16]},
@@ -128,16 +128,15 @@ func fold[I index](pos *int64, indices unsafe.Pointer, w *Walk, f *Folding, r Re
 	})
 }
 
-// unit is what elements and runs of them are moved in.
+// unit is the type in which elements, and runs of them, are copied.
 type unit interface {
 	uint8 | uint16 | uint32 | uint64 | [2]uint64
 }
 
-// Gather writes the items of a walk, units of width bytes, 1, 2, 4, 8 or 16, to
-// out, which is gapless: from src at the walk's Data plus step times the element
-// that the item's index means of an axis of extent elements. Indices are of
-// indexSize bytes, int32 or int64, and count from the end where they are
-// negative. A bad one is flagged, and its unit left as it is.
+// Gather copies the items of a walk, units of width bytes, 1, 2, 4, 8 or 16, to out,
+// which is contiguous. An item is at w.Data plus step times the element selected by its
+// index, on an axis of extent elements. Indices are int32 or int64, as indexSize says;
+// negative ones count from the end. A bad index is reported, and its unit not written.
 func Gather(out, src, indices unsafe.Pointer, width, indexSize int64, w *Walk, extent, step int64, r Report) {
 	do := gathers[width][indexSize/8]
 	w.parallel(width, func(lo, hi int64) { do(out, src, indices, w, extent, step, r, lo, hi) })
@@ -161,7 +160,7 @@ func gather[T unit, I int32 | int64](out, src, indices unsafe.Pointer, w *Walk, 
 	if run := max(w.Extent[last], 1); w.Axes == 2 && w.Data[0] == 0 && w.Index[0] == int64(unsafe.Sizeof(i)) &&
 		index == 0 && data == int64(unsafe.Sizeof(one)) && lo%run == 0 && hi%run == 0 {
 		rows := unsafe.Slice((*I)(indices), w.Extent[0])[lo/run : hi/run]
-		if bad := pickRuns(dst[lo:hi], src, rows, int(run), extent, step); bad >= 0 {
+		if bad := gatherRuns(dst[lo:hi], src, rows, int(run), extent, step); bad >= 0 {
 			r.Bad(lo + bad*run)
 		}
 		return
@@ -171,16 +170,16 @@ func gather[T unit, I int32 | int64](out, src, indices unsafe.Pointer, w *Walk, 
 		from, by := unsafe.Add(src, at.Data), unsafe.Add(indices, at.Index)
 		bad := int64(-1)
 		switch {
-		case index == 0: // one index for the row
-			if k, ok := element(*(*I)(by), extent); ok {
+		case index == 0: // one index per row
+			if k, ok := resolveIndex(*(*I)(by), extent); ok {
 				copyRow(row, unsafe.Add(from, k*step), data)
 			} else {
 				bad = 0
 			}
 		case gapless:
-			bad = pick(row, unsafe.Slice((*T)(from), extent), unsafe.Slice((*I)(by), n))
+			bad = gatherRow(row, unsafe.Slice((*T)(from), extent), unsafe.Slice((*I)(by), n))
 		default:
-			bad = pickApart[T, I](row, from, by, data, index, extent, step)
+			bad = gatherStrided[T, I](row, from, by, data, index, extent, step)
 		}
 		if bad >= 0 {
 			r.Bad(item + bad)
@@ -188,8 +187,8 @@ func gather[T unit, I int32 | int64](out, src, indices unsafe.Pointer, w *Walk, 
 	})
 }
 
-// element is the element that an index means, negative ones from the end.
-func element[I int32 | int64](i I, extent int64) (int64, bool) {
+// resolveIndex is resolve in mode Raise.
+func resolveIndex[I int32 | int64](i I, extent int64) (int64, bool) {
 	k := int64(i)
 	if k < 0 {
 		k += extent
@@ -215,12 +214,12 @@ func copyRow[T unit](row []T, from unsafe.Pointer, stride int64) {
 	}
 }
 
-// pick is row[j] = src[indices[j]] up to the first bad index, of which it returns
-// the place, or -1.
-func pick[T unit, I int32 | int64](row, src []T, indices []I) int64 {
+// gatherRow sets row[j] = src[indices[j]] up to the first bad index, whose position it
+// returns, or -1.
+func gatherRow[T unit, I int32 | int64](row, src []T, indices []I) int64 {
 	indices = indices[:len(row)]
 	for j, i := range indices {
-		k, ok := element(i, int64(len(src)))
+		k, ok := resolveIndex(i, int64(len(src)))
 		if !ok {
 			return int64(j)
 		}
@@ -229,10 +228,10 @@ func pick[T unit, I int32 | int64](row, src []T, indices []I) int64 {
 	return -1
 }
 
-// pickRuns is pick of runs of units that lie without gaps, step bytes apart.
-func pickRuns[T unit, I int32 | int64](out []T, src unsafe.Pointer, indices []I, run int, extent, step int64) int64 {
+// gatherRuns is gatherRow for contiguous runs of units, step bytes apart.
+func gatherRuns[T unit, I int32 | int64](out []T, src unsafe.Pointer, indices []I, run int, extent, step int64) int64 {
 	for j, i := range indices {
-		k, ok := element(i, extent)
+		k, ok := resolveIndex(i, extent)
 		if !ok {
 			return int64(j)
 		}
@@ -249,10 +248,10 @@ func pickRuns[T unit, I int32 | int64](out []T, src unsafe.Pointer, indices []I,
 	return -1
 }
 
-// pickApart is pick of operands that have gaps.
-func pickApart[T unit, I int32 | int64](row []T, from, by unsafe.Pointer, data, index, extent, step int64) int64 {
+// gatherStrided is gatherRow for strided operands.
+func gatherStrided[T unit, I int32 | int64](row []T, from, by unsafe.Pointer, data, index, extent, step int64) int64 {
 	for j := range row {
-		k, ok := element(*(*I)(unsafe.Add(by, int64(j)*index)), extent)
+		k, ok := resolveIndex(*(*I)(unsafe.Add(by, int64(j)*index)), extent)
 		if !ok {
 			return int64(j)
 		}
@@ -261,21 +260,20 @@ func pickApart[T unit, I int32 | int64](row []T, from, by unsafe.Pointer, data, 
 	return -1
 }
 
-// StruckOut is a position at which Scatter writes nothing.
+// StruckOut is a position that Scatter skips.
 const StruckOut = -1
 
-// Scatter writes values to the items of a walk, units of width bytes, 1, 2, 4, 8
-// or 16: the one at the walk's Value to dst at its Data plus step times the
-// item's position, an int64 at its Index, if that is less than extent. Where a
-// position repeats the last value stays, unless positions are said to be apart,
-// which is faster.
+// Scatter writes the values of a walk's items, units of width bytes, 1, 2, 4, 8 or 16.
+// The value at w.Value goes to dst at w.Data plus step times the int64 position at
+// w.Index, if that is less than extent. If a position repeats, the last value wins. The
+// caller may set apart if positions are distinct, which is faster.
 func Scatter(dst, pos, values unsafe.Pointer, width int64, w *Walk, extent, step int64, apart bool) {
 	do := scatters[width]
 	if apart {
 		w.parallel(width, func(lo, hi int64) { do(dst, pos, values, w, 0, extent, step, lo, hi) })
 		return
 	}
-	// Each goroutine goes through all items in order, for some of the positions.
+	// Each goroutine handles a range of positions, for all items in order.
 	parts := max(min(w.Items/(grain/width), int64(runtime.GOMAXPROCS(0))), 1)
 	Parallel(extent, max(extent/parts, 1), func(from, to int64) { do(dst, pos, values, w, from, to, step, 0, w.Items) })
 }
@@ -284,7 +282,7 @@ var scatters = map[int64]func(dst, pos, values unsafe.Pointer, w *Walk, from, to
 	1: scatter[uint8], 2: scatter[uint16], 4: scatter[uint32], 8: scatter[uint64], 16: scatter[[2]uint64],
 }
 
-// scatter does items [lo, hi) whose positions are in [start, stop).
+// scatter writes items [lo, hi) whose positions are in [start, stop).
 func scatter[T unit](dst, pos, values unsafe.Pointer, w *Walk, start, stop, step, lo, hi int64) {
 	var one T
 	last := max(w.Axes-1, 0)
@@ -293,9 +291,9 @@ func scatter[T unit](dst, pos, values unsafe.Pointer, w *Walk, start, stop, step
 	w.rows(lo, hi, func(_, n int64, at Offset) {
 		to, by, from := unsafe.Add(dst, at.Data), unsafe.Add(pos, at.Index), unsafe.Add(values, at.Value)
 		switch {
-		case index == 0: // one position for the row
+		case index == 0: // one position per row
 			if k := *(*int64)(by); uint64(k-start) < span {
-				moveRow[T](unsafe.Add(to, k*step), from, n, data, value)
+				copyStridedRow[T](unsafe.Add(to, k*step), from, n, data, value)
 			}
 		case data == 0 && step == size && index == 8 && value == size:
 			elements, source := unsafe.Slice((*T)(to), stop), unsafe.Slice((*T)(from), n)
@@ -314,8 +312,8 @@ func scatter[T unit](dst, pos, values unsafe.Pointer, w *Walk, start, stop, step
 	})
 }
 
-// moveRow copies n units from and to places that are some bytes apart.
-func moveRow[T unit](to, from unsafe.Pointer, n, apart, fromApart int64) {
+// copyStridedRow copies n units; apart and fromApart are the bytes between them.
+func copyStridedRow[T unit](to, from unsafe.Pointer, n, apart, fromApart int64) {
 	var one T
 	if apart == int64(unsafe.Sizeof(one)) {
 		copyRow(unsafe.Slice((*T)(to), n), from, fromApart)

@@ -8,27 +8,27 @@ import (
 	"github.com/quiver-gpu/quiver/ndview/internal/bitmap"
 )
 
-// Tile is how many elements of a mask are counted, and listed, at a time.
+// Tile is the number of elements of a mask that are counted together.
 const Tile = 4096
 
-// Tiles is how many tiles a mask of n elements has.
+// Tiles returns the number of tiles of a mask of n elements.
 func Tiles(n int64) int64 { return (n + Tile - 1) / Tile }
 
-const lows = 0x0101010101010101
+const lowBits = 0x0101010101010101
 
-// trueBytes has 1 in each byte of a word that is not 0.
+// trueBytes returns 1 in each byte of the word that is not 0.
 func trueBytes(word uint64) uint64 {
-	word |= word >> 4 & (lows * 0x0f)
-	word |= word >> 2 & (lows * 0x03)
-	return (word | word>>1&lows) & lows
+	word |= word >> 4 & (lowBits * 0x0f)
+	word |= word >> 2 & (lowBits * 0x03)
+	return (word | word>>1&lowBits) & lowBits
 }
 
-// tile is tile t of a mask.
+// tile returns tile t of a mask.
 func tile(mask []byte, t int64) []byte {
 	return mask[t*Tile : min((t+1)*Tile, int64(len(mask)))]
 }
 
-// CountTiles writes how many elements of each tile are true.
+// CountTiles writes the number of true elements of each tile.
 func CountTiles(mask []byte, counts []uint32) {
 	Parallel(int64(len(counts)), grain/Tile, func(lo, hi int64) {
 		for t := lo; t < hi; t++ {
@@ -51,24 +51,24 @@ func CountTiles(mask []byte, counts []uint32) {
 	})
 }
 
-// countTrue adds up words as bytes, of which each is 1 or 0.
+// countTrue adds words as bytes, each of which is 1 or 0.
 func countTrue(part *[32]byte) int {
 	a, b := binary.NativeEndian.Uint64(part[:]), binary.NativeEndian.Uint64(part[8:])
 	c, d := binary.NativeEndian.Uint64(part[16:]), binary.NativeEndian.Uint64(part[24:])
-	if (a|b|c|d)&^lows != 0 {
+	if (a|b|c|d)&^lowBits != 0 {
 		a, b, c, d = trueBytes(a), trueBytes(b), trueBytes(c), trueBytes(d)
 	}
-	return int((a + b + c + d) * lows >> 56)
+	return int((a + b + c + d) * lowBits >> 56)
 }
 
-// atMost1 tells whether all bytes are 0 or 1.
+// atMost1 reports whether all bytes are 0 or 1.
 func atMost1(x []byte) bool {
 	done, ok := atMost1Blocks(x)
 	if !ok {
 		return false
 	}
 	for x = x[done:]; len(x) >= 8; x = x[8:] {
-		if binary.NativeEndian.Uint64(x)&^lows != 0 {
+		if binary.NativeEndian.Uint64(x)&^lowBits != 0 {
 			return false
 		}
 	}
@@ -80,8 +80,7 @@ func atMost1(x []byte) bool {
 	return true
 }
 
-// ScanTiles writes the sum of the counts before each tile, and of all behind the
-// last.
+// ScanTiles writes the prefix sums of counts; the last one is the total.
 func ScanTiles(counts []uint32, starts []int64) {
 	sum := int64(0)
 	for t, c := range counts {
@@ -91,8 +90,8 @@ func ScanTiles(counts []uint32, starts []int64) {
 	starts[len(counts)] = sum
 }
 
-// eachTile calls do with each tile of which some element is true: its first
-// element, what of the mask it is, and which of all true elements are its own.
+// eachTile calls do for each tile with true elements: with its first element, its part
+// of the mask, and the range of its elements among all true ones.
 func eachTile(mask []byte, starts []int64, do func(base int64, part []byte, first, last int64)) {
 	Parallel(Tiles(int64(len(mask))), grain/Tile, func(lo, hi int64) {
 		for t := lo; t < hi; t++ {
@@ -103,10 +102,10 @@ func eachTile(mask []byte, starts []int64, do func(base int64, part []byte, firs
 	})
 }
 
-// pack writes those elements of src at which a mask is true, as many as dst has,
-// one after the other. Most masks are hard to foretell, so it writes each element
-// and goes on only if that was true.
-func pack[T unit](part []byte, src, dst []T) {
+// compactTile copies the elements of src at which the mask is true, as many as dst has.
+// Most masks are unpredictable, so it copies each element and advances only if it was
+// true.
+func compactTile[T unit](part []byte, src, dst []T) {
 	src = src[:len(part)]
 	k, i := 0, 0
 	for ; len(part)-i >= 8 && len(dst)-k >= 8; i += 8 {
@@ -116,7 +115,7 @@ func pack[T unit](part []byte, src, dst []T) {
 		}
 		set, from := trueBytes(word), src[i:i+8]
 		switch {
-		case set == lows:
+		case set == lowBits:
 			*(*[8]T)(dst[k : k+8]) = [8]T(from)
 			k += 8
 			continue
@@ -145,7 +144,7 @@ func pack[T unit](part []byte, src, dst []T) {
 	}
 }
 
-// ramp is 0, 1, 2, ... up to a tile.
+// ramp is 0, 1, 2, ... for the elements of a tile.
 var ramp = func() (r [Tile]uint16) {
 	for i := range r {
 		r[i] = uint16(i)
@@ -153,8 +152,8 @@ var ramp = func() (r [Tile]uint16) {
 	return r
 }()
 
-// Compact writes those elements of in, of width bytes, 1, 2, 4, 8 or 16, at which
-// the mask is true, one after the other to out.
+// Compact copies the elements of in at which the mask is true to out. Elements have
+// width bytes: 1, 2, 4, 8 or 16.
 func Compact(mask []byte, starts []int64, in, out unsafe.Pointer, width int64) {
 	compacts[width](mask, starts, in, out)
 }
@@ -167,25 +166,25 @@ func compact[T unit](mask []byte, starts []int64, in, out unsafe.Pointer) {
 	from, all := unsafe.Slice((*T)(in), len(mask)), unsafe.Slice((*T)(out), starts[len(starts)-1])
 	eachTile(mask, starts, func(base int64, part []byte, first, last int64) {
 		src, dst := from[base:], all[first:last]
-		if len(dst) > Tile/few {
-			pack(part, src, dst)
+		if len(dst) > Tile/sparse {
+			compactTile(part, src, dst)
 			return
 		}
-		var places [Tile / few]uint64
-		list(part, 0, places[:len(dst)])
+		var places [Tile / sparse]uint64
+		listTrue(part, 0, places[:len(dst)])
 		for k := range dst {
 			dst[k] = src[places[k]]
 		}
 	})
 }
 
-// few is of how many elements one is chosen where listing those is faster than
-// looking at all.
-const few = 16
+// sparse: if at most one in sparse elements is true, listing the true ones is faster
+// than looking at all.
+const sparse = 16
 
-// Expand writes elements of width bytes, 1, 2, 4, 8 or 16, one after the other
-// from in, or one again and again if step is 0, to those of out at which the mask
-// is true.
+// Expand copies consecutive elements of in to those of out at which the mask is true.
+// If step is 0, it copies the first element of in each time. Elements have width bytes:
+// 1, 2, 4, 8 or 16.
 func Expand(mask []byte, starts []int64, in unsafe.Pointer, step int64, out unsafe.Pointer, width int64) {
 	expands[width](mask, starts, in, step, out)
 }
@@ -199,7 +198,7 @@ func expand[T unit](mask []byte, starts []int64, in unsafe.Pointer, step int64, 
 	eachTile(mask, starts, func(base int64, part []byte, first, last int64) {
 		var list [Tile]uint16
 		chosen, to := list[:last-first], all[base:]
-		pack(part, ramp[:], chosen)
+		compactTile(part, ramp[:], chosen)
 		if step == 0 {
 			for _, i := range chosen {
 				to[i] = from[0]
@@ -212,23 +211,23 @@ func expand[T unit](mask []byte, starts []int64, in unsafe.Pointer, step int64, 
 	})
 }
 
-// TruePositions writes where the true elements are.
+// TruePositions writes the positions of the true elements.
 func TruePositions(mask []byte, starts []int64, out []uint64) {
 	eachTile(mask, starts, func(base int64, part []byte, first, last int64) {
-		list(part, base, out[first:last])
+		listTrue(part, base, out[first:last])
 	})
 }
 
-// list writes the positions of the true elements, as many as out has, where the
-// first element is at position base.
-func list(mask []byte, base int64, out []uint64) {
-	n, done := listBlocks(mask, base, out)
-	listWords(mask[done:], base+int64(done), out[n:])
+// listTrue writes the positions of len(out) true elements; base is the position of the
+// first element.
+func listTrue(mask []byte, base int64, out []uint64) {
+	n, done := listTrueBlocks(mask, base, out)
+	listTrueWords(mask[done:], base+int64(done), out[n:])
 }
 
-// listWords is list in words. As pack does, it writes each of eight positions, and
-// the next over it if that was not true.
-func listWords(mask []byte, base int64, out []uint64) {
+// listTrueWords is the portable loop of listTrue. Like compactTile it writes each of
+// eight positions, and advances only if it was true.
+func listTrueWords(mask []byte, base int64, out []uint64) {
 	n, i := 0, 0
 	for ; len(mask)-i >= 8 && len(out)-n >= 8; i += 8 {
 		set := trueBytes(binary.LittleEndian.Uint64(mask[i:]))
@@ -254,8 +253,8 @@ func listWords(mask []byte, base int64, out []uint64) {
 	}
 }
 
-// FillWhere writes the 8 bytes of a pattern over and over, little-endian, to each
-// row of width bytes at which the mask is not 0. dst has len(mask) rows.
+// FillWhere writes the 8 little-endian bytes of a pattern, repeated, to each row of
+// width bytes at which the mask is not 0. dst has len(mask) rows.
 func FillWhere(dst, mask []byte, width int64, pattern uint64) {
 	fill := fillRows(width)
 	switch width {
@@ -281,7 +280,7 @@ func fillUnits[T uint8 | uint16 | uint32 | uint64](dst, mask []byte, pattern uin
 	i := 0
 	for ; len(mask)-i >= 8; i += 8 {
 		to, set := out[i:i+8], trueBytes(binary.LittleEndian.Uint64(mask[i:]))
-		if set == lows {
+		if set == lowBits {
 			for b := range to {
 				to[b] = v
 			}
@@ -313,9 +312,9 @@ func fillRows(width int64) func(dst, mask []byte, pattern uint64) {
 	}
 }
 
-// UnpackBits writes bits [bitOffset, bitOffset+len(dst)) of a bitmap, whose
-// lowest bit of a byte is first, as bytes of 0 and 1, the other way round when
-// inverted. No byte is read but those of these bits.
+// UnpackBits converts bits [bitOffset, bitOffset+len(dst)) of a bitmap to bytes of 0
+// and 1, inverted if invert. Bits are in Arrow's order, lowest first. It reads only
+// bytes that hold these bits.
 func UnpackBits(dst, bits []byte, bitOffset int64, invert bool) {
 	n := int64(len(dst))
 	Parallel((n+7)/8, grain/8, func(lo, hi int64) {
@@ -325,22 +324,22 @@ func UnpackBits(dst, bits []byte, bitOffset int64, invert bool) {
 	})
 }
 
-// PackBits writes bit bitOffset+i for each byte i of src: 1 where it is not 0,
-// the other way round when inverted. The other bits stay.
+// PackBits sets bit bitOffset+i to src[i] != 0, inverted if invert. Other bits keep
+// their values.
 func PackBits(bits, src []byte, bitOffset int64, invert bool) {
 	bits = bits[bitOffset/8:]
 	head := min((8-bitOffset%8)%8, int64(len(src)))
-	packOne(bits, src[:head], uint(bitOffset%8), invert)
+	packPartial(bits, src[:head], uint(bitOffset%8), invert)
 	if head > 0 {
 		bits, src = bits[1:], src[head:]
 	}
 	whole := int64(len(src)) / 8
 	Parallel(whole, grain, func(lo, hi int64) { bitmap.Pack(bits[lo:hi], src[8*lo:8*hi], invert) })
-	packOne(bits[whole:], src[8*whole:], 0, invert)
+	packPartial(bits[whole:], src[8*whole:], 0, invert)
 }
 
-// packOne sets some bits of the first byte.
-func packOne(bits, src []byte, shift uint, invert bool) {
+// packPartial sets some bits of the first byte.
+func packPartial(bits, src []byte, shift uint, invert bool) {
 	for i, v := range src {
 		bit := byte(1) << (shift + uint(i))
 		bits[0] &^= bit

@@ -1,7 +1,7 @@
 #include "textflag.h"
 
-// func countVectors(mask unsafe.Pointer, blocks int64) int64: how many of blocks of
-// 64 bytes, more than none, are not 0. For AVX2.
+// func countVectors(mask unsafe.Pointer, blocks int64) int64: the number of nonzero
+// bytes in blocks of 64 bytes, at least one block. For AVX2.
 TEXT ·countVectors(SB), NOSPLIT, $0-24
 	MOVQ  mask+0(FP), SI
 	MOVQ  blocks+8(FP), CX
@@ -25,8 +25,8 @@ loop:
 	VZEROUPPER
 	RET
 
-// func orVectors(x unsafe.Pointer, blocks int64) byte: all bytes of blocks of 128, or.
-// For AVX2.
+// func orVectors(x unsafe.Pointer, blocks int64) byte: the OR of all bytes in blocks of
+// 128. For AVX2.
 TEXT ·orVectors(SB), NOSPLIT, $0-17
 	MOVQ  x+0(FP), SI
 	MOVQ  blocks+8(FP), CX
@@ -64,8 +64,8 @@ loop:
 	VZEROUPPER
 	RET
 
-// Positions of eight bytes, whose truth is the lowest bits of AX, are written, and
-// what follows them will be overwritten.
+// Writes the positions of the true bytes among eight, whose truth is in the lowest bits
+// of AX. The rest of the vector is overwritten later.
 #define EIGHT \
 	KMOVB        AX, K1        \
 	VPCOMPRESSQ  Z0, K1, Z1    \
@@ -86,17 +86,17 @@ DATA ramp<>+48(SB)/8, $6
 DATA ramp<>+56(SB)/8, $7
 GLOBL ramp<>(SB), RODATA|NOPTR, $64
 
-// func listVectors(out, mask unsafe.Pointer, blocks, base, room int64) int64 writes
-// the positions of the bytes that are not 0 of blocks of 64, more than none, of
-// which the first is at position base, and returns how many. There is room for as
-// many as there are, which may be all there is. For AVX-512.
+// func listVectors(out, mask unsafe.Pointer, blocks, base, room int64) int64: writes
+// the positions of the nonzero bytes in blocks of 64, at least one block, and returns
+// their number. base is the position of the first byte. out has room for that many
+// positions, and possibly for no more. For AVX-512.
 TEXT ·listVectors(SB), NOSPLIT, $0-48
 	MOVQ out+0(FP), DI
 	MOVQ mask+8(FP), SI
 	MOVQ blocks+16(FP), CX
 	MOVQ base+24(FP), R8
 	MOVQ room+32(FP), R9
-	LEAQ -512(DI)(R9*8), R9 // all of a block may be written up to here
+	LEAQ -512(DI)(R9*8), R9 // up to here there is room for the positions of a whole block
 	MOVQ $8, AX
 	VPBROADCASTQ AX, Z14
 

@@ -8,12 +8,12 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestTruePositionsAreThoseOfBytesThatAreNot0(t *testing.T) {
+func TestTruePositionsListsNonzeroBytes(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
-	for _, most := range []int{1, 2, 5, 100, 1000} { // one of so many is true
+	for _, most := range []int{1, 2, 5, 100, 1000} { // one in most elements is true
 		for n := range 301 {
 			if n > 200 {
-				n += Tile // a tile and some of the next
+				n += Tile // more than a tile
 			}
 			mask := make([]byte, n)
 			var want []uint64
@@ -46,13 +46,13 @@ func TestTruePositionsAreThoseOfBytesThatAreNot0(t *testing.T) {
 				}
 			}
 			words := make([]uint64, len(want)-8)
-			listWords(mask, 0, words)
+			listTrueWords(mask, 0, words)
 			require.Equal(t, want[:len(words)], words, "of %d elements, one of %d, without vectors", n, most)
 		}
 	}
 }
 
-func TestOneByteAbove1IsFound(t *testing.T) {
+func TestAtMost1FindsLargerByte(t *testing.T) {
 	for n := range 400 {
 		x := make([]byte, n)
 		for i := range x {

@@ -6,33 +6,33 @@ import (
 	"golang.org/x/sys/cpu"
 )
 
-// The loops of turn_amd64.s.
+// The functions of transpose_amd64.s.
 
 //go:noescape
-func turnBytes(dst unsafe.Pointer, dstStep int64, src unsafe.Pointer, srcStep, columns, rows int64)
+func transposeBytes(dst unsafe.Pointer, dstStep int64, src unsafe.Pointer, srcStep, columns, rows int64)
 
 //go:noescape
-func turnWords(dst unsafe.Pointer, dstStep int64, src unsafe.Pointer, srcStep, columns, rows int64)
+func transposeWords(dst unsafe.Pointer, dstStep int64, src unsafe.Pointer, srcStep, columns, rows int64)
 
 //go:noescape
-func turnDoubleWords(dst unsafe.Pointer, dstStep int64, src unsafe.Pointer, srcStep, columns, rows int64)
+func transposeDwords(dst unsafe.Pointer, dstStep int64, src unsafe.Pointer, srcStep, columns, rows int64)
 
 //go:noescape
-func turnQuadWords(dst unsafe.Pointer, dstStep int64, src unsafe.Pointer, srcStep, columns, rows int64)
+func transposeQwords(dst unsafe.Pointer, dstStep int64, src unsafe.Pointer, srcStep, columns, rows int64)
 
 //go:noescape
-func turnPairs(dst unsafe.Pointer, dstStep int64, src unsafe.Pointer, srcStep, columns, rows int64)
+func transposeOwords(dst unsafe.Pointer, dstStep int64, src unsafe.Pointer, srcStep, columns, rows int64)
 
-// copyRows copies rows of whole lines of the cache, at steps of bytes, from where
-// they have no gaps.
+// copyRows copies contiguous rows of whole cache lines to rows that are step bytes
+// apart.
 //
 //go:noescape
 func copyRows(dst unsafe.Pointer, step int64, src unsafe.Pointer, lines, rows int64)
 
 func init() {
 	if cpu.X86.HasAVX2 {
-		squares = [...]square{
-			1: {8, 16, turnBytes}, 2: {8, 8, turnWords}, 4: {4, 8, turnDoubleWords}, 8: {2, 4, turnQuadWords}, 16: {1, 4, turnPairs},
+		registerTransposes = [...]registerTranspose{
+			1: {8, 16, transposeBytes}, 2: {8, 8, transposeWords}, 4: {4, 8, transposeDwords}, 8: {2, 4, transposeQwords}, 16: {1, 4, transposeOwords},
 		}
 	}
 }

@@ -1,9 +1,9 @@
 #include "textflag.h"
 
-// Squares in so many columns of so many rows of them, at least one: columns of
-// each become its rows, and columns of squares rows of squares. For AVX2.
+// Transposes of columns x rows blocks, at least one: columns of each block become rows,
+// and columns of blocks become rows of blocks. For AVX2.
 
-// R8 and R12 are the steps from row to row, R9 and R13 three of them.
+// R8 and R12 are the bytes from row to row, R9 and R13 three times those.
 #define ENTER \
 	MOVQ dstStep+8(FP), R12  \
 	MOVQ srcStep+24(FP), R8  \
@@ -15,21 +15,21 @@
 	MOVQ src+16(FP), SI      \
 	MOVQ columns+32(FP), CX
 
-// What the lines of four rows of the source go on in will be wanted next.
-#define AHEAD(from) \
+// Prefetches the next cache lines of four rows of the source.
+#define PREFETCH(from) \
 	PREFETCHT0 127(from)       \
 	PREFETCHT0 127(from)(R8*1) \
 	PREFETCHT0 127(from)(R8*2) \
 	PREFETCHT0 127(from)(R9*1)
 
-// The next square has so many bytes of the source, and rows of the destination.
+// Advances by one block: bytes of the source, and rows of the destination.
 #define NEXT(bytes, rows) \
 	ADDQ $bytes, SI          \
 	LEAQ (DI)(R12*rows), DI  \
 	DECQ CX                  \
-	JNZ  square
+	JNZ  block
 
-// The next row of squares is as many rows of the source on.
+// Advances by one row of blocks, which is each rows of the source.
 #define NEXT_ROW(bytes, each) \
 	ADDQ $bytes, dst+0(FP)   \
 	MOVQ src+16(FP), SI      \
@@ -46,13 +46,13 @@
 	VMOVDQU c, (to)(R12*2)   \
 	VMOVDQU d, (to)(R13*1)
 
-// What is low in two vectors, in turns, and what is high.
+// Interleaves the low and the high halves of two vectors.
 #define MIX(low, high, x, y, to, also) \
 	low  y, x, to   \
 	high y, x, also
 
-// Eight rows of 8 words in X0 to X7 become columns, which are stored.
-#define TURN_WORDS \
+// Transposes eight rows of 8 words in X0 to X7, and stores them.
+#define TRANSPOSE_WORDS \
 	MIX(VPUNPCKLWD, VPUNPCKHWD, X0, X1, X8, X9)     \
 	MIX(VPUNPCKLWD, VPUNPCKHWD, X2, X3, X10, X11)   \
 	MIX(VPUNPCKLWD, VPUNPCKHWD, X4, X5, X12, X13)   \
@@ -69,7 +69,7 @@
 	STORE4(DI, X8, X9, X10, X11)                    \
 	STORE4(DX, X12, X13, X14, X15)
 
-// Four rows of 8 bytes, two and two in turns.
+// Loads four rows of 8 bytes, and interleaves them in pairs.
 #define BYTES(from, x, y) \
 	VMOVQ      (from), x        \
 	VMOVQ      (from)(R8*1), X8 \
@@ -78,20 +78,20 @@
 	VMOVQ      (from)(R9*1), X9 \
 	VPUNPCKLBW X9, y, y
 
-// turnBytes has squares of 16 rows of 8 bytes.
-// func turnBytes(dst unsafe.Pointer, dstStep int64, src unsafe.Pointer, srcStep, columns, rows int64)
-TEXT ·turnBytes(SB), NOSPLIT, $0-48
+// transposeBytes has blocks of 16 rows of 8 bytes.
+// func transposeBytes(dst unsafe.Pointer, dstStep int64, src unsafe.Pointer, srcStep, columns, rows int64)
+TEXT ·transposeBytes(SB), NOSPLIT, $0-48
 	ENTER
 row:
 	ROW
 	LEAQ (SI)(R8*4), BX
 	LEAQ (SI)(R8*8), R10
 	LEAQ (BX)(R8*8), R11
-	AHEAD(SI)
-	AHEAD(BX)
-	AHEAD(R10)
-	AHEAD(R11)
-square:
+	PREFETCH(SI)
+	PREFETCH(BX)
+	PREFETCH(R10)
+	PREFETCH(R11)
+block:
 	LEAQ (SI)(R8*4), BX
 	LEAQ (SI)(R8*8), R10
 	LEAQ (BX)(R8*8), R11
@@ -99,23 +99,23 @@ square:
 	BYTES(BX, X2, X3)
 	BYTES(R10, X4, X5)
 	BYTES(R11, X6, X7)
-	TURN_WORDS
+	TRANSPOSE_WORDS
 	NEXT(8, 8)
 	MOVQ R8, R10
 	SHLQ $3, R10
 	ADDQ R10, src+16(FP)
 	NEXT_ROW(16, 8)
 
-// turnWords has squares of 8 rows of 8 units of 2 bytes.
-// func turnWords(dst unsafe.Pointer, dstStep int64, src unsafe.Pointer, srcStep, columns, rows int64)
-TEXT ·turnWords(SB), NOSPLIT, $0-48
+// transposeWords has blocks of 8 rows of 8 units of 2 bytes.
+// func transposeWords(dst unsafe.Pointer, dstStep int64, src unsafe.Pointer, srcStep, columns, rows int64)
+TEXT ·transposeWords(SB), NOSPLIT, $0-48
 	ENTER
 row:
 	ROW
 	LEAQ (SI)(R8*4), BX
-	AHEAD(SI)
-	AHEAD(BX)
-square:
+	PREFETCH(SI)
+	PREFETCH(BX)
+block:
 	LEAQ    (SI)(R8*4), BX
 	VMOVDQU (SI), X0
 	VMOVDQU (SI)(R8*1), X1
@@ -125,21 +125,21 @@ square:
 	VMOVDQU (BX)(R8*1), X5
 	VMOVDQU (BX)(R8*2), X6
 	VMOVDQU (BX)(R9*1), X7
-	TURN_WORDS
+	TRANSPOSE_WORDS
 	NEXT(16, 8)
 	NEXT_ROW(16, 8)
 
-// turnDoubleWords has squares of 8 rows of 4 units of 4 bytes. Each half of a
-// vector takes 4 of the rows.
-// func turnDoubleWords(dst unsafe.Pointer, dstStep int64, src unsafe.Pointer, srcStep, columns, rows int64)
-TEXT ·turnDoubleWords(SB), NOSPLIT, $0-48
+// transposeDwords has blocks of 8 rows of 4 units of 4 bytes. Each half of a
+// vector holds 4 of the rows.
+// func transposeDwords(dst unsafe.Pointer, dstStep int64, src unsafe.Pointer, srcStep, columns, rows int64)
+TEXT ·transposeDwords(SB), NOSPLIT, $0-48
 	ENTER
 row:
 	ROW
 	LEAQ (SI)(R8*4), BX
-	AHEAD(SI)
-	AHEAD(BX)
-square:
+	PREFETCH(SI)
+	PREFETCH(BX)
+block:
 	LEAQ        (SI)(R8*4), BX
 	VMOVDQU     (SI), X0
 	VMOVDQU     (SI)(R8*1), X1
@@ -157,14 +157,14 @@ square:
 	NEXT(16, 4)
 	NEXT_ROW(32, 8)
 
-// turnQuadWords has squares of 4 rows of 2 units of 8 bytes.
-// func turnQuadWords(dst unsafe.Pointer, dstStep int64, src unsafe.Pointer, srcStep, columns, rows int64)
-TEXT ·turnQuadWords(SB), NOSPLIT, $0-48
+// transposeQwords has blocks of 4 rows of 2 units of 8 bytes.
+// func transposeQwords(dst unsafe.Pointer, dstStep int64, src unsafe.Pointer, srcStep, columns, rows int64)
+TEXT ·transposeQwords(SB), NOSPLIT, $0-48
 	ENTER
 row:
 	ROW
-	AHEAD(SI)
-square:
+	PREFETCH(SI)
+block:
 	VMOVDQU     (SI), X0
 	VMOVDQU     (SI)(R8*1), X1
 	VINSERTI128 $1, (SI)(R8*2), Y0, Y0
@@ -175,14 +175,14 @@ square:
 	NEXT(16, 2)
 	NEXT_ROW(32, 4)
 
-// turnPairs has squares of 4 rows of 1 unit of 16 bytes.
-// func turnPairs(dst unsafe.Pointer, dstStep int64, src unsafe.Pointer, srcStep, columns, rows int64)
-TEXT ·turnPairs(SB), NOSPLIT, $0-48
+// transposeOwords has blocks of 4 rows of 1 unit of 16 bytes.
+// func transposeOwords(dst unsafe.Pointer, dstStep int64, src unsafe.Pointer, srcStep, columns, rows int64)
+TEXT ·transposeOwords(SB), NOSPLIT, $0-48
 	ENTER
 row:
 	ROW
-	AHEAD(SI)
-square:
+	PREFETCH(SI)
+block:
 	VMOVDQU     (SI), X0
 	VMOVDQU     (SI)(R8*2), X1
 	VINSERTI128 $1, (SI)(R8*1), Y0, Y0

@@ -9,29 +9,29 @@ import (
 	"github.com/quiver-gpu/quiver/ndview/internal/layout"
 )
 
-func TestPlanesAreTurnedWhateverTheirExtents(t *testing.T) {
-	fastest := squares
-	large := streamed
-	t.Cleanup(func() { squares, streamed = fastest, large })
+func TestCopyTransposesPlanesOfAnyExtents(t *testing.T) {
+	fastest := registerTransposes
+	large := minStreamed
+	t.Cleanup(func() { registerTransposes, minStreamed = fastest, large })
 	for _, how := range []struct {
-		squares  [17]square
+		squares  [17]registerTranspose
 		streamed int64
-	}{{fastest, large}, {fastest, 0}, {wordSquares, large}} {
-		squares, streamed = how.squares, how.streamed
+	}{{fastest, large}, {fastest, 0}, {goTransposes, large}} {
+		registerTransposes, minStreamed = how.squares, how.streamed
 		for _, width := range []int64{1, 2, 4, 8, 16} {
 			for _, columns := range []int64{1, 2, 3, 4, 7, 8, 9, 16, 31, 33, 64, 65, 129} {
 				for _, rows := range []int64{1, 2, 3, 5, 8, 15, 16, 17, 63, 64, 65, 130} {
-					turned(t, width, columns, rows, 0)
-					turned(t, width, columns, rows, 2)
+					requireTransposed(t, width, columns, rows, 0)
+					requireTransposed(t, width, columns, rows, 2)
 				}
 			}
 		}
 	}
 }
 
-// turned wants a plane of so many columns and rows to change places, to rows that
-// have gaps or none.
-func turned(t *testing.T, width, columns, rows, gap int64) {
+// requireTransposed transposes a plane and compares the result. gap is the number of
+// units between rows of the result.
+func requireTransposed(t *testing.T, width, columns, rows, gap int64) {
 	srcStep, dstStep := (columns+1)*width, (rows+gap)*width
 	src, got := make([]byte, rows*srcStep+16), make([]byte, columns*dstStep+16)
 	for i := range src {

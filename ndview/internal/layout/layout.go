@@ -1,6 +1,6 @@
-// Package layout is the arithmetic of shapes and strides: where the elements of
-// an array lie, and how several arrays are walked together. It knows neither
-// memory nor types; extents count elements, strides and offsets bytes.
+// Package layout computes shapes and strides: where the elements of an array are, and
+// how several arrays are traversed together. It knows neither memory nor types.
+// Extents count elements; strides and offsets count bytes.
 package layout
 
 import (
@@ -10,10 +10,19 @@ import (
 	"slices"
 )
 
-// ErrShape: shapes, strides or axes do not fit each other.
+// ErrShape is returned for shapes, strides or axes that do not fit each other.
 var ErrShape = errors.New("shape mismatch")
 
-// Product is the number of elements of a shape that Bytes has checked.
+// Run describes the elements of an array: each has Size bytes, at Offset plus the sum
+// of index times stride over the axes. Offsets of two runs count from one origin;
+// addresses may be used, too. All bytes lie within memory, so positions and their
+// differences are far below 2^62.
+type Run struct {
+	Offset, Size   int64
+	Shape, Strides []int64
+}
+
+// Product returns the number of elements of a shape that Bytes has checked.
 func Product(shape []int64) int64 {
 	n := int64(1)
 	for _, d := range shape {
@@ -22,9 +31,9 @@ func Product(shape []int64) int64 {
 	return n
 }
 
-// Bytes checks a shape and returns the bytes of a gapless array of elements of
-// size bytes. As in NumPy, the other extents of an empty array must make sense
-// too.
+// Bytes checks a shape, and returns the bytes of a contiguous array of elements of size
+// bytes. As in NumPy, the other extents of an empty array must be valid, too. Errors
+// wrap ErrShape.
 func Bytes(size int64, shape []int64) (int64, error) {
 	n, empty := size, false
 	for _, d := range shape {
@@ -36,7 +45,7 @@ func Bytes(size int64, shape []int64) (int64, error) {
 			continue
 		}
 		if n > math.MaxInt64/d {
-			return 0, fmt.Errorf("shape %v of elements of %d bytes is larger than 2^63 bytes: %w", shape, size, ErrShape)
+			return 0, fmt.Errorf("shape %v of elements of %d bytes exceeds 2^63 bytes: %w", shape, size, ErrShape)
 		}
 		n *= d
 	}
@@ -46,7 +55,7 @@ func Bytes(size int64, shape []int64) (int64, error) {
 	return n, nil
 }
 
-// C are the strides of a gapless array whose last axis varies fastest.
+// C returns the strides of a contiguous array whose last axis varies fastest.
 func C(size int64, shape []int64) []int64 {
 	strides := make([]int64, len(shape))
 	for i := len(shape) - 1; i >= 0; i-- {
@@ -56,7 +65,7 @@ func C(size int64, shape []int64) []int64 {
 	return strides
 }
 
-// F are the strides of a gapless array whose first axis varies fastest.
+// F returns the strides of a contiguous array whose first axis varies fastest.
 func F(size int64, shape []int64) []int64 {
 	strides := make([]int64, len(shape))
 	for i := range shape {
@@ -66,8 +75,8 @@ func F(size int64, shape []int64) []int64 {
 	return strides
 }
 
-// IsC tells whether the elements lie in C order without gaps, as no elements
-// and one element do.
+// IsC reports whether the elements are contiguous in C order. Arrays of at most one
+// element are.
 func IsC(size int64, shape, strides []int64) bool {
 	gapless := true
 	for i := len(shape) - 1; i >= 0; i-- {
@@ -82,8 +91,8 @@ func IsC(size int64, shape, strides []int64) bool {
 	return gapless
 }
 
-// IsF tells whether the elements lie in Fortran order without gaps, as no
-// elements and one element do.
+// IsF reports whether the elements are contiguous in Fortran order. Arrays of at most
+// one element are.
 func IsF(size int64, shape, strides []int64) bool {
 	gapless := true
 	for i := range shape {
@@ -98,9 +107,8 @@ func IsF(size int64, shape, strides []int64) bool {
 	return gapless
 }
 
-// Extent is the half-open range of bytes that the elements touch, from the
-// offset to it where there are none. It answers false when that is beyond an
-// int64.
+// Extent returns the half-open range of bytes that the elements occupy; it is empty if
+// there are none. It returns false if the range exceeds an int64.
 func Extent(size, offset int64, shape, strides []int64) (low, high int64, ok bool) {
 	if Product(shape) == 0 {
 		return offset, offset, true
@@ -127,8 +135,7 @@ func Extent(size, offset int64, shape, strides []int64) (low, high int64, ok boo
 	return low, high + size, true
 }
 
-// Stretched is r repeated to a shape, which has been checked and to which it
-// broadcasts.
+// Stretched returns r broadcast to a shape, which Bytes has checked.
 func (r Run) Stretched(shape []int64) (Run, error) {
 	strides, err := Stretch(r.Shape, r.Strides, shape)
 	if err != nil {
@@ -136,24 +143,14 @@ func (r Run) Stretched(shape []int64) (Run, error) {
 	}
 	for i, d := range shape {
 		if d == 1 {
-			strides[i] = 0 // as NumPy has it
+			strides[i] = 0 // as in NumPy
 		}
 	}
 	return Run{Offset: r.Offset, Size: r.Size, Shape: slices.Clone(shape), Strides: strides}, nil
 }
 
-// Run says where the elements of an array lie: Size bytes at Offset and at each
-// place that the strides reach from there. Offsets of two runs count from one
-// origin; addresses serve too. All bytes lie within memory, so that positions
-// and their differences are far below 2^62.
-type Run struct {
-	Offset, Size   int64
-	Shape, Strides []int64
-}
-
-// Broadcast is the shape that arrays of these shapes take together, by NumPy's
-// rule: axes are matched from the last, an absent one counts as 1, and 1 takes
-// the extent of the others.
+// Broadcast returns the common shape of arrays by NumPy's rule: axes are matched from
+// the last, a missing axis counts as 1, and 1 takes the extent of the others.
 func Broadcast(shapes ...[]int64) ([]int64, error) {
 	n := 0
 	for _, s := range shapes {
@@ -178,8 +175,8 @@ func Broadcast(shapes ...[]int64) ([]int64, error) {
 	return out, nil
 }
 
-// Stretch gives the strides with which an array of one shape is walked as the
-// other, to which it broadcasts: 0 along the axes that it repeats.
+// Stretch returns strides that broadcast an array of one shape to another: 0 along the
+// axes that are repeated.
 func Stretch(shape, strides, to []int64) ([]int64, error) {
 	skip := len(to) - len(shape)
 	if skip < 0 {

@@ -9,7 +9,7 @@ import (
 	"github.com/quiver-gpu/quiver/ndview/internal/layout"
 )
 
-func TestUnitsAreTheWidestThatFit(t *testing.T) {
+func TestUnitsUseTheWidestUnit(t *testing.T) {
 	for name, c := range map[string]struct {
 		size            int64
 		align           uint64
@@ -33,7 +33,7 @@ func TestUnitsAreTheWidestThatFit(t *testing.T) {
 	}
 }
 
-func TestNestsAreCutIntoPartsThatCoverThem(t *testing.T) {
+func TestNestCutCoversTheNest(t *testing.T) {
 	for name, c := range map[string]struct {
 		shape []int64
 		axes  int
@@ -64,8 +64,8 @@ func TestNestsAreCutIntoPartsThatCoverThem(t *testing.T) {
 	}
 }
 
-// TestHugeNestsAreCutWithoutTouchingThem counts parts of 2^31 units and more.
-func TestHugeNestsAreCutWithoutTouchingThem(t *testing.T) {
+// TestNestCutOfHugeNest counts parts of at least 2^31 units.
+func TestNestCutOfHugeNest(t *testing.T) {
 	shape := []int64{3, 1 << 20, 1 << 21}
 	n := layout.Collapse(shape, layout.C(2, shape), layout.F(2, shape))
 	units, last := int64(0), int64(-1)

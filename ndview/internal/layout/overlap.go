@@ -6,10 +6,10 @@ import (
 	"slices"
 )
 
-// Overlap tells whether two arrays have a byte in common. The answer is exact:
-// it is no matter of extents only, so the even and the odd columns of a matrix
-// do not overlap. One bound is kept on the search: layouts contrived so that it
-// would take seconds are said to overlap.
+// Overlap reports whether two arrays have a byte in common. The result is exact: it
+// considers strides, so that the even and the odd columns of a matrix do not overlap.
+// The search is bounded: contrived layouts that would take seconds are reported as
+// overlapping.
 func Overlap(a, b Run) bool {
 	if Product(a.Shape) == 0 || Product(b.Shape) == 0 {
 		return false
@@ -19,18 +19,17 @@ func Overlap(a, b Run) bool {
 	if highA <= lowB || highB <= lowA {
 		return false
 	}
-	// With every axis turned to rise, a byte of a is lowA + Σ sᵢxᵢ + p, one of b
-	// is lowB + Σ tⱼyⱼ + q. Counting y from the other end, y = last - y', makes
-	// all signs of "they are equal" positive: Σ sᵢxᵢ + Σ tⱼy'ⱼ is to be
-	// lowB - lowA + Σ tⱼlastⱼ + q - p, with -a.Size < q-p < b.Size.
-	terms := append(steps(a), steps(b)...)
+	// With every axis reversed to have a positive stride, a byte of a is lowA + Σ sᵢxᵢ
+	// + p, a byte of b is lowB + Σ tⱼyⱼ + q. Substituting y = last - y', they are equal
+	// if Σ sᵢxᵢ + Σ tⱼy'ⱼ = lowB - lowA + Σ tⱼlastⱼ + q - p, with -a.Size < q-p <
+	// b.Size.
+	terms := append(axisTerms(a), axisTerms(b)...)
 	middle := (highB - b.Size) - lowA
-	return reaches(terms, middle-a.Size+1, middle+b.Size-1)
+	return hasSum(terms, middle-a.Size+1, middle+b.Size-1)
 }
 
-// steps are the axes along which an array has more than one element, all taken
-// to rise.
-func steps(r Run) []term {
+// axisTerms returns the axes with more than one element, with positive strides.
+func axisTerms(r Run) []term {
 	var out []term
 	for i, d := range r.Shape {
 		if d > 1 {
@@ -40,28 +39,26 @@ func steps(r Run) []term {
 	return out
 }
 
-// term is a step that can be taken 0 to count times.
+// term is a step that may be taken 0 to count times.
 type term struct{ step, count int64 }
 
-// patience is the number of steps of a search after which reaches gives up:
-// about a second.
-const patience = 1 << 21
+// searchLimit bounds the steps of a search to about a second.
+const searchLimit = 1 << 21
 
-// reaches tells whether some sum of the terms lies in [low, high]: a bounded
-// linear Diophantine problem. It is hard in general (it contains the problem of
-// the knapsack), but the strides of arrays nest, and what nests is cut in two
-// parts that are solved apart. Where that does not help and patience ends, the
-// answer is true.
-func reaches(terms []term, low, high int64) bool {
-	s := search{patience: patience}
-	return s.reaches(slices.Clone(terms), low, high)
+// hasSum reports whether some sum of the terms is in [low, high], a bounded linear
+// Diophantine problem. It is NP-hard in general (it includes the knapsack problem). But
+// strides of arrays are nested, and nested terms can be divided into two independent
+// problems. If the search limit is exceeded, hasSum returns true.
+func hasSum(terms []term, low, high int64) bool {
+	s := search{left: searchLimit}
+	return s.hasSum(slices.Clone(terms), low, high)
 }
 
-type search struct{ patience int }
+type search struct{ left int }
 
-// reaches may change terms.
-func (s *search) reaches(terms []term, low, high int64) bool {
-	if s.patience--; s.patience < 0 {
+// hasSum may modify terms.
+func (s *search) hasSum(terms []term, low, high int64) bool {
+	if s.left--; s.left < 0 {
 		return true
 	}
 	terms, low, high = simplify(terms, low, high)
@@ -70,20 +67,20 @@ func (s *search) reaches(terms []term, low, high int64) bool {
 	case low > high || high < 0 || low > total:
 		return false
 	case low <= 0 || high >= total:
-		return true // nothing, or everything, is taken
+		return true // the empty sum, or the sum of all
 	case len(terms) == 1:
 		return high/terms[0].step*terms[0].step >= low
 	case len(terms) == 2:
-		return pair(terms[0], terms[1], low, high)
+		return pairHasSum(terms[0], terms[1], low, high)
 	}
-	return s.split(terms, low, high)
+	return s.hasSumSplit(terms, low, high)
 }
 
-// split cuts the terms, which fall, into the first k and the rest. The sums of
-// the first are multiples of their common divisor, and the rest do not reach
-// far, so there may be few multiples to try; else the counts of one term are
-// tried.
-func (s *search) split(terms []term, low, high int64) bool {
+// hasSumSplit divides the terms, which are in descending order, into the first k and
+// the rest. Sums of the first k are multiples of their common divisor, and sums of the
+// rest are small, so there may be few multiples to try. Otherwise it tries all counts
+// of one term.
+func (s *search) hasSumSplit(terms []term, low, high int64) bool {
 	fewest, k, divisor := int64(-1), 0, int64(0)
 	rest, g := sum(terms), int64(0)
 	for i, t := range terms[:len(terms)-1] {
@@ -103,7 +100,7 @@ func (s *search) split(terms []term, low, high int64) bool {
 	if t := terms[one]; t.count+1 < fewest {
 		others := slices.Delete(slices.Clone(terms), one, one+1)
 		for n := range t.count + 1 {
-			if s.reaches(slices.Clone(others), low-n*t.step, high-n*t.step) {
+			if s.hasSum(slices.Clone(others), low-n*t.step, high-n*t.step) {
 				return true
 			}
 		}
@@ -112,16 +109,16 @@ func (s *search) split(terms []term, low, high int64) bool {
 	top, bottom := terms[:k], terms[k:]
 	last := min(high, sum(top))
 	for v := max(ceilDiv(low-sum(bottom), divisor), 0) * divisor; v <= last; v += divisor {
-		if s.reaches(slices.Clone(bottom), low-v, high-v) && s.reaches(slices.Clone(top), v, v) {
+		if s.hasSum(slices.Clone(bottom), low-v, high-v) && s.hasSum(slices.Clone(top), v, v) {
 			return true
 		}
 	}
 	return false
 }
 
-// simplify gives an equal problem with fewer or smaller terms, the largest
-// first: equal steps are one term, a step no longer than the window lets the
-// window slide without gaps, and a common divisor is divided out.
+// simplify returns an equivalent problem with fewer or smaller terms, the largest
+// first. Equal steps become one term. A step that is no longer than the window extends
+// the window. A common divisor is divided out.
 func simplify(terms []term, low, high int64) ([]term, int64, int64) {
 	slices.SortFunc(terms, func(a, b term) int { return cmp.Compare(a.step, b.step) })
 	for changed := true; changed && low <= high; {
@@ -153,18 +150,18 @@ func simplify(terms []term, low, high int64) ([]term, int64, int64) {
 	return terms, low, high
 }
 
-// pair is reaches for two terms, 0 < low and high < their sum. For each count x
-// of a, b must reach [low-ax, high-ax].
-func pair(a, b term, low, high int64) bool {
+// pairHasSum is hasSum for two terms, 0 < low and high < their sum. For some count x of
+// a, a multiple of b must be in [low-ax, high-ax].
+func pairHasSum(a, b term, low, high int64) bool {
 	first := max(ceilDiv(low-b.step*b.count, a.step), 0)
 	last := min(high/a.step, a.count)
 	if first > last {
 		return false
 	}
 	if low <= a.step*last || high-a.step*first >= b.step*b.count {
-		return true // with none of b, or with all
+		return true // with count 0 of b, or with all
 	}
-	// Between these ends b's count is no bound: (high - ax) mod b <= high - low.
+	// In between, b's count is not a limit: (high - ax) mod b <= high - low.
 	window := high - low
 	if window >= b.step-1 {
 		return true
@@ -173,13 +170,13 @@ func pair(a, b term, low, high int64) bool {
 	if start <= window {
 		return true
 	}
-	from := b.step - start // (-ax) mod b is to lie in [from, from+window]
+	from := b.step - start // (-ax) mod b must be in [from, from+window]
 	x, ok := firstInRange(b.step-floorMod(a.step, b.step), b.step, from, from+window)
 	return ok && x <= last-first
 }
 
-// firstInRange is the smallest x >= 0 with a·x mod m in [low, high], for
-// 0 <= a <= m and 0 < low <= high < m. It descends as Euclid's algorithm does.
+// firstInRange returns the smallest x >= 0 with a·x mod m in [low, high], for 0 <= a <=
+// m and 0 < low <= high < m. It recurses as Euclid's algorithm does.
 func firstInRange(a, m, low, high int64) (int64, bool) {
 	a %= m
 	if a == 0 {
@@ -223,26 +220,25 @@ func floorDiv(a, b int64) int64 { return (a - floorMod(a, b)) / b }
 
 func ceilDiv(a, b int64) int64 { return -floorDiv(-a, b) }
 
-// Overlaps tells whether two different elements of an array have a byte in
-// common, as those of a broadcast array do, so that the order of writes to it
-// matters. It is exact as Overlap is.
+// Overlaps reports whether two different elements of an array have a byte in common, as
+// in a broadcast array, so that the order of writes matters. It is as exact as Overlap.
 func (r Run) Overlaps() bool {
 	if Product(r.Shape) == 0 {
 		return false
 	}
-	axes := steps(r)
+	axes := axisTerms(r)
 	slices.SortFunc(axes, func(x, y term) int { return cmp.Compare(x.step, y.step) })
 	if len(axes) > 0 && axes[0].step == 0 {
 		return true
 	}
-	// Two elements differ by Σ sᵢdᵢ with -lastᵢ <= dᵢ <= lastᵢ, not all 0. Let i
-	// be the last axis, by stride, with dᵢ ≠ 0; dᵢ > 0 without loss. The smaller
-	// axes then must come back from sᵢ or more to less than an element's size.
+	// Two elements differ by Σ sᵢdᵢ with -lastᵢ <= dᵢ <= lastᵢ, not all 0. Let i be the
+	// axis with the largest stride such that dᵢ ≠ 0; assume dᵢ > 0. Then the axes with
+	// smaller strides must sum to within an element's size of -sᵢdᵢ.
 	below, reach := []term{}, int64(0)
 	for _, a := range axes {
 		if a.step < reach+r.Size {
 			terms := append(slices.Clone(below), term{a.step, a.count - 1})
-			if target := reach - a.step; reaches(terms, target-r.Size+1, target+r.Size-1) {
+			if target := reach - a.step; hasSum(terms, target-r.Size+1, target+r.Size-1) {
 				return true
 			}
 		}

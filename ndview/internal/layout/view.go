@@ -6,7 +6,8 @@ import (
 	"slices"
 )
 
-// Axis is the place of an axis that may be counted from the end, among n.
+// Axis returns the position of an axis, which may be counted from the end, among n
+// axes.
 func Axis(axis, n int) (int, error) {
 	if axis < -n || axis >= n {
 		return 0, fmt.Errorf("axis %d of an array of %d axes: %w", axis, n, ErrShape)
@@ -17,7 +18,7 @@ func Axis(axis, n int) (int, error) {
 	return axis, nil
 }
 
-// Axes tells for each of n axes whether it is named. Naming one twice is
+// Axes reports for each of n axes whether it is named. Naming an axis twice returns
 // ErrShape.
 func Axes(axes []int, n int) ([]bool, error) {
 	named := make([]bool, n)
@@ -34,7 +35,7 @@ func Axes(axes []int, n int) ([]bool, error) {
 	return named, nil
 }
 
-// Falling is the order of axes by which their strides fall, whatever their sign.
+// Falling returns the axes in order of descending magnitudes of strides.
 func Falling(strides []int64) []int {
 	order := make([]int, len(strides))
 	for i := range order {
@@ -44,11 +45,11 @@ func Falling(strides []int64) []int {
 	return order
 }
 
-// Walked is the order in which NumPy's iterators go over axes in order K: as
-// Falling has it, but an axis that repeats elements, of stride 0, is compared with
-// no other, and stays where it is among them.
+// Walked returns the axes in the order of NumPy's iterators with order K: as Falling,
+// but an axis of stride 0 is not compared with others, and keeps its position among
+// them.
 func Walked(shape, strides []int64) []int {
-	order := make([]int, 0, len(strides)) // from the innermost
+	order := make([]int, 0, len(strides)) // innermost first
 	for axis := len(strides) - 1; axis >= 0; axis-- {
 		step, place := magnitude(strides[axis]), len(order)
 		for k := len(order) - 1; k >= 0 && step != 0 && shape[axis] > 1; k-- {
@@ -67,9 +68,9 @@ func Walked(shape, strides []int64) []int {
 	return order
 }
 
-// Infer is a shape for n elements in which one extent may be -1: what the
-// others leave. Where they leave more than one choice, or the shape has not n
-// elements, the error is ErrShape.
+// Infer returns a shape for n elements, in which one extent may be -1 and is computed
+// from the others. It returns ErrShape if that is ambiguous, or if the shape does not
+// have n elements.
 func Infer(shape []int64, n int64) ([]int64, error) {
 	out, open := slices.Clone(shape), -1
 	for i, d := range shape {
@@ -97,7 +98,8 @@ func Infer(shape []int64, n int64) ([]int64, error) {
 	return out, nil
 }
 
-// Permute makes axis order[i] of r axis i of the result.
+// Permute returns r with its axes reordered: axis i of the result is axis order[i] of
+// r.
 func (r Run) Permute(order []int) (Run, error) {
 	n := len(r.Shape)
 	if len(order) != n {
@@ -116,8 +118,8 @@ func (r Run) Permute(order []int) (Run, error) {
 	return out, nil
 }
 
-// Squeeze drops axes of extent 1: those named, or all if none is. Another extent
-// is ErrShape.
+// Squeeze removes axes of extent 1: the named ones, or all if none is named. It returns
+// ErrShape if a named axis has another extent.
 func (r Run) Squeeze(axes []int) (Run, error) {
 	named, err := Axes(axes, len(r.Shape))
 	if err != nil {
@@ -136,7 +138,7 @@ func (r Run) Squeeze(axes []int) (Run, error) {
 	return out, nil
 }
 
-// Expand puts axes of extent 1 where the result is to have them.
+// Expand inserts axes of extent 1 at the given positions of the result.
 func (r Run) Expand(axes []int) (Run, error) {
 	n := len(r.Shape) + len(axes)
 	named, err := Axes(axes, n)
@@ -151,13 +153,12 @@ func (r Run) Expand(axes []int) (Run, error) {
 			from++
 		}
 	}
-	out, _ := r.Reshape(shape, false) // axes of extent 1 never ask for a copy
+	out, _ := r.Reshape(shape, false) // axes of extent 1 never need a copy
 	return out, nil
 }
 
-// Reshape gives r another shape of as many elements, without moving any: the
-// elements in C order, or in Fortran order, are the same before and after. It
-// answers false where no strides do that, and a copy is due.
+// Reshape returns r with another shape of as many elements, in the same C order, or
+// Fortran order. It returns false if no strides do that, so that a copy is necessary.
 func (r Run) Reshape(shape []int64, fortran bool) (Run, bool) {
 	out := Run{Offset: r.Offset, Size: r.Size, Shape: shape}
 	switch {
@@ -174,8 +175,8 @@ func (r Run) Reshape(shape []int64, fortran bool) (Run, bool) {
 			from, by = append(from, d), append(by, r.Strides[i])
 		}
 	}
-	// Cut both shapes into the smallest groups of axes that hold as many elements.
-	// The old axes of a group must be one run, which the new ones then cut anew.
+	// Divide both shapes into the smallest groups of axes with equal products. The old
+	// axes of a group must be one run, which the new axes divide.
 	out.Strides = make([]int64, 0, len(shape))
 	for i, j := 0, 0; i < len(from); {
 		old, new := i+1, j+1
@@ -193,7 +194,8 @@ func (r Run) Reshape(shape []int64, fortran bool) (Run, bool) {
 				return Run{}, false
 			}
 		}
-		// A gapless array of "elements" as far apart as those along the fastest axis.
+		// Strides of an array whose elements are as far apart as along the group's
+		// fastest axis.
 		if fortran {
 			out.Strides = append(out.Strides, F(by[i], shape[j:new])...)
 		} else {
@@ -213,9 +215,9 @@ func (r Run) Reshape(shape []int64, fortran bool) (Run, bool) {
 	return out, true
 }
 
-// Retype looks at elements of another size, by NumPy's rule: the last axis,
-// whose elements then must lie without gaps, is cut anew. It is ErrShape where
-// there is none, or its bytes are no multiple of the new size.
+// Retype returns r with elements of another size, by NumPy's rule: the last axis, which
+// must be contiguous, changes its extent. It returns ErrShape if there is no axis, or
+// if the new size does not divide its bytes.
 func (r Run) Retype(size int64) (Run, error) {
 	out := Run{Offset: r.Offset, Size: size, Shape: slices.Clone(r.Shape), Strides: slices.Clone(r.Strides)}
 	if size == r.Size {

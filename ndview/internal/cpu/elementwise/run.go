@@ -137,7 +137,7 @@ func newExecutor(w *Work, n int64) *executor {
 	if e.canStream(n) {
 		e.streams, e.direct = true, false
 		for i := range e.inputs + 1 { // operands may have twice the bytes of the result
-			e.items = min(e.items, cpu.StreamBlock*int64(1+min(i, 1))/e.operands[i].size)
+			e.items = min(e.items, cpu.StreamBlockBytes*int64(1+min(i, 1))/e.operands[i].size)
 		}
 	}
 	return e
@@ -206,7 +206,7 @@ func (e *executor) runRange(lo, hi int64) {
 	}
 	scratchPool.Put(b)
 	if e.streams {
-		cpu.StreamEnd()
+		cpu.StreamFence()
 	}
 }
 
@@ -354,7 +354,7 @@ func (e *executor) canStream(n int64) bool {
 			bytes += n * o.size
 		}
 	}
-	if !cpu.Streams(bytes) || !out.same || out.inner != out.size || e.inner < shortRow {
+	if !cpu.ShouldStream(bytes) || !out.same || out.inner != out.size || e.inner < shortRow {
 		return false
 	}
 	for i := range e.inputs {

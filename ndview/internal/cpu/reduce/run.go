@@ -47,7 +47,7 @@ func Results(p *Plan, f *Reducer, in, out unsafe.Pointer) {
 	cached := max(mostBytes/max(p.Outputs*f.Size, 1), (fewTasks-1)/blocks+1)
 	chunks := max(min(tasks/blocks, bytes/(4*grain), steps, cached), 1)
 	accs := make([]byte, chunks*p.Outputs*f.Size*min(chunks-1, 1))
-	streams := chunks == 1 && cpu.Streams(bytes+p.Outputs*int64(p.OutSize))
+	streams := chunks == 1 && cpu.ShouldStream(bytes+p.Outputs*int64(p.OutSize))
 	cpu.Parallel(blocks*chunks, max(grain*blocks*chunks/max(bytes, 1), 1), func(lo, hi int64) {
 		var own, results []byte
 		if chunks == 1 {
@@ -55,7 +55,7 @@ func Results(p *Plan, f *Reducer, in, out unsafe.Pointer) {
 		}
 		if streams {
 			results = make([]byte, size*int64(p.OutSize))
-			defer cpu.StreamEnd()
+			defer cpu.StreamFence()
 		}
 		for i := lo; i < hi; i++ {
 			block, chunk := i/chunks, i%chunks
