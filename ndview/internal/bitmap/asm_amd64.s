@@ -1,6 +1,6 @@
 #include "textflag.h"
 
-// Which byte of four an element's bit is in, and which bit of it.
+// The byte, of four, and the bit of each element.
 DATA place<>+0(SB)/8, $0x0000000000000000
 DATA place<>+8(SB)/8, $0x0101010101010101
 DATA place<>+16(SB)/8, $0x0202020202020202
@@ -51,7 +51,7 @@ TEXT ·packVector(SB), NOSPLIT, $0-28
 	MOVQ  src+8(FP), SI
 	MOVQ  n+16(FP), CX
 	MOVL  flip+24(FP), DX
-	NOTL  DX               // a byte that is 0 compares as all ones
+	NOTL  DX               // the comparison gives all ones for 0
 	VPXOR Y1, Y1, Y1
 	SUBQ  $4, CX
 	JLT   rest

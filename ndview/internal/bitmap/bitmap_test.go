@@ -7,12 +7,12 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// onLoops runs a test with the processor's vectors and without.
-func onLoops(t *testing.T, test func(t *testing.T)) {
-	t.Run("vectors", test)
-	t.Run("words", func(t *testing.T) {
-		defer func(before bool) { setVectors(before) }(vectors)
-		setVectors(false)
+// withAndWithoutAssembly runs a test with assembly and without.
+func withAndWithoutAssembly(t *testing.T, test func(t *testing.T)) {
+	t.Run("asm", test)
+	t.Run("go", func(t *testing.T) {
+		defer func(before bool) { hasAVX2 = before }(hasAVX2)
+		hasAVX2 = false
 		test(t)
 	})
 }
@@ -27,7 +27,7 @@ func random(rng *rand.Rand, n int) []byte {
 
 func TestUnpackWritesEachBit(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 1))
-	onLoops(t, func(t *testing.T) {
+	withAndWithoutAssembly(t, func(t *testing.T) {
 		for n := range 300 {
 			for shift := range uint(8) {
 				for _, invert := range []bool{false, true} {
@@ -51,7 +51,7 @@ func TestUnpackWritesEachBit(t *testing.T) {
 
 func TestPackSetsTheBitOfEachByteThatIsNotZero(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 2))
-	onLoops(t, func(t *testing.T) {
+	withAndWithoutAssembly(t, func(t *testing.T) {
 		for n := range 80 {
 			for _, invert := range []bool{false, true} {
 				src := make([]byte, 8*n)

@@ -2,7 +2,7 @@
 
 package bitmap
 
-const vectors = false
+var hasAVX2 bool
 
 func unpackVector(dst, bits *byte, n int, shift uint, flip byte) {}
 func packVector(dst, src *byte, n int, flip uint32)              {}

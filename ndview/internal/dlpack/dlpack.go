@@ -1,17 +1,17 @@
-// Package dlpack is DLPack's C structs in Go: it hands out tensors that C code
-// gives back by their deleter, and takes those of others. What they mean is the
-// caller's.
+// Package dlpack has the C structs of DLPack. It exports tensors, which C code releases
+// by calling their deleter, and imports tensors of other libraries. The interpretation
+// of tensors is up to the caller.
 package dlpack
 
 import "unsafe"
 
-// The version of the ABI: a tensor of another major version may only be deleted.
+// The ABI version. A tensor of another major version may only be deleted.
 const (
 	Major = 1
 	Minor = 1
 )
 
-// The device types that arrays have; they are Arrow's too.
+// Device types; their numbers are the same in Arrow's C device interface.
 const (
 	CPU         = 1
 	CUDA        = 2
@@ -19,7 +19,7 @@ const (
 	CUDAManaged = 13
 )
 
-// The codes of types of elements.
+// Element type codes.
 const (
 	Int     = 0
 	Uint    = 1
@@ -44,14 +44,14 @@ type DataType struct {
 	Lanes      uint16
 }
 
-// Tensor is DLTensor. Addresses are numbers: they may be a device's.
+// Tensor is DLTensor. Addresses are integers, as they may be device addresses.
 type Tensor struct {
 	Data       uintptr
 	Device     Device
 	NDim       int32
 	DataType   DataType
-	Shape      uintptr // of NDim int64
-	Strides    uintptr // of NDim int64, in elements
+	Shape      uintptr // NDim int64 extents
+	Strides    uintptr // NDim int64 strides, in elements
 	ByteOffset uint64
 }
 
@@ -71,17 +71,17 @@ type Versioned struct {
 	Tensor       Tensor
 }
 
-// Taken is a tensor of another library, until Delete gives it back.
+// Taken is a tensor of another library. The caller must release it with Delete.
 type Taken struct {
 	Tensor
-	Version uint32 // the major one, that of this package for a Legacy tensor
+	Version uint32 // major version; Major for a Legacy tensor
 	Flags   uint64
 	self    unsafe.Pointer
 	deleter uintptr
 }
 
-// Take reads a Versioned tensor. Of another major version it reads no more than
-// may be read.
+// Take reads a Versioned tensor. If its major version differs, it reads only the fields
+// that all versions have.
 func Take(p unsafe.Pointer) *Taken {
 	v := (*Versioned)(p)
 	t := &Taken{Version: v.Major, self: p, deleter: v.Deleter}
@@ -97,13 +97,13 @@ func TakeLegacy(p unsafe.Pointer) *Taken {
 	return &Taken{Version: Major, Tensor: l.Tensor, self: p, deleter: l.Deleter}
 }
 
-// Extents are a tensor's shape, and its strides in elements, nil where it has
-// none.
+// Extents returns a tensor's shape, and its strides in elements, or nil if it has no
+// strides.
 func (t *Taken) Extents() (shape, strides []int64) {
 	return int64s(t.Shape, t.NDim), int64s(t.Strides, t.NDim)
 }
 
-// int64s copies an array of C; nil for no array.
+// int64s copies a C array. It returns nil for a null pointer.
 func int64s(address uintptr, n int32) []int64 {
 	if address == 0 {
 		return nil
@@ -111,6 +111,6 @@ func int64s(address uintptr, n int32) []int64 {
 	return append([]int64{}, unsafe.Slice((*int64)(Pointer(address)), n)...)
 }
 
-// Pointer is an address of memory that is not Go's, or that is pinned. The
-// indirection says to vet that it is meant.
+// Pointer converts the address of pinned memory, or of memory outside Go's heap. The
+// indirection avoids a false report by go vet.
 func Pointer(address uintptr) unsafe.Pointer { return *(*unsafe.Pointer)(unsafe.Pointer(&address)) }

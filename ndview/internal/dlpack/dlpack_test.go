@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-func TestStructsLieAsInC(t *testing.T) {
+func TestStructLayoutsMatchC(t *testing.T) {
 	var tensor Tensor
 	assert.EqualValues(t, 48, unsafe.Sizeof(tensor))
 	for want, got := range map[uintptr]uintptr{

@@ -10,10 +10,10 @@ import (
 	"github.com/ebitengine/purego"
 )
 
-// given are the tensors that C code has, by the address that it has them at.
-var given sync.Map // uintptr -> *export
+// exports are the tensors that C code holds, by address.
+var exports sync.Map // uintptr -> *export
 
-// export is what a tensor keeps until its deleter is called.
+// export is the memory of a tensor until its deleter is called.
 type export struct {
 	versioned      Versioned
 	legacy         Legacy
@@ -22,34 +22,34 @@ type export struct {
 	release        func()
 }
 
-// entry is the deleter of every tensor, as C calls it.
-var entry = sync.OnceValue(func() uintptr {
+// deleter returns the C address of the deleter of all exported tensors.
+var deleter = sync.OnceValue(func() uintptr {
 	return purego.NewCallback(func(self uintptr) uintptr {
-		if e, ok := given.LoadAndDelete(self); ok {
-			e.(*export).end()
+		if e, ok := exports.LoadAndDelete(self); ok {
+			e.(*export).free()
 		}
 		return 0
 	})
 })
 
-func (e *export) end() {
+func (e *export) free() {
 	e.pinned.Unpin()
 	e.release()
 }
 
-// Give makes a Versioned tensor, whose deleter calls release, once. Host memory
-// that is Go's is passed as keep, which stays where it is until then.
+// Give exports a Versioned tensor, whose deleter calls release once. keep is pinned
+// until then; it is a byte of the Go memory that the tensor refers to, or nil.
 func Give(t Tensor, shape, strides []int64, flags uint64, keep *byte, release func()) unsafe.Pointer {
 	e := newExport(shape, strides, keep, release)
-	e.versioned = Versioned{Major: Major, Minor: Minor, Deleter: entry(), Flags: flags, Tensor: e.complete(t)}
-	return e.give(unsafe.Pointer(&e.versioned), &e.versioned.Context)
+	e.versioned = Versioned{Major: Major, Minor: Minor, Deleter: deleter(), Flags: flags, Tensor: e.complete(t)}
+	return e.register(unsafe.Pointer(&e.versioned), &e.versioned.Context)
 }
 
 // GiveLegacy is Give for a Legacy tensor, which has no flags.
 func GiveLegacy(t Tensor, shape, strides []int64, keep *byte, release func()) unsafe.Pointer {
 	e := newExport(shape, strides, keep, release)
-	e.legacy = Legacy{Deleter: entry(), Tensor: e.complete(t)}
-	return e.give(unsafe.Pointer(&e.legacy), &e.legacy.Context)
+	e.legacy = Legacy{Deleter: deleter(), Tensor: e.complete(t)}
+	return e.register(unsafe.Pointer(&e.legacy), &e.legacy.Context)
 }
 
 func newExport(shape, strides []int64, keep *byte, release func()) *export {
@@ -65,7 +65,7 @@ func newExport(shape, strides []int64, keep *byte, release func()) *export {
 	return e
 }
 
-// complete lets a tensor point to its shape and strides.
+// complete sets the shape and strides of a tensor.
 func (e *export) complete(t Tensor) Tensor {
 	t.NDim = int32(len(e.shape))
 	if t.NDim > 0 {
@@ -74,18 +74,18 @@ func (e *export) complete(t Tensor) Tensor {
 	return t
 }
 
-func (e *export) give(self unsafe.Pointer, context *uintptr) unsafe.Pointer {
+func (e *export) register(self unsafe.Pointer, context *uintptr) unsafe.Pointer {
 	*context = uintptr(self)
-	given.Store(uintptr(self), e)
+	exports.Store(uintptr(self), e)
 	return self
 }
 
-// Delete gives the tensor back. It may be called once.
+// Delete calls the tensor's deleter. It must be called at most once.
 func (t *Taken) Delete() {
 	if t.deleter != 0 {
 		purego.SyscallN(t.deleter, uintptr(t.self))
 	}
 }
 
-// Supported is nil where C code can be called.
+// Supported returns nil if C functions can be called on this platform.
 func Supported() error { return nil }

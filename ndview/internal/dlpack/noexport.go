@@ -9,16 +9,17 @@ import (
 	"unsafe"
 )
 
-// Supported is nil where C code can be called.
+// Supported returns nil if C functions can be called on this platform.
 func Supported() error {
-	return fmt.Errorf("DLPack on %s: %w", runtime.GOOS, errors.ErrUnsupported)
+	return fmt.Errorf("dlpack.Supported: %s: %w", runtime.GOOS, errors.ErrUnsupported)
 }
 
-// Give is not called where it is not supported, nor are the two below.
+// Give must not be called if Supported returns an error, and neither must the functions
+// below.
 func Give(Tensor, []int64, []int64, uint64, *byte, func()) unsafe.Pointer { return nil }
 
 // GiveLegacy is Give for a Legacy tensor.
 func GiveLegacy(Tensor, []int64, []int64, *byte, func()) unsafe.Pointer { return nil }
 
-// Delete gives the tensor back.
+// Delete does nothing.
 func (t *Taken) Delete() {}

@@ -2,11 +2,11 @@ package half
 
 import "golang.org/x/sys/cpu"
 
-// step is how many elements the vector functions convert at a time.
-const step = 16
+// vectorItems is the number of elements per iteration of the assembly.
+const vectorItems = 16
 
-// vectors tells whether the processor has what vector_amd64.s wants.
-var vectors = cpu.X86.HasAVX2 && hasF16C()
+// hasVectors reports whether the assembly is used.
+var hasVectors = cpu.X86.HasAVX2 && hasF16C()
 
 func hasF16C() bool
 

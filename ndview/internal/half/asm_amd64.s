@@ -39,7 +39,7 @@ TEXT ·narrowFloat16(SB), NOSPLIT, $0-24
 loop:
 	VMOVUPS   (SI), Y0
 	VMOVUPS   32(SI), Y1
-	VCVTPS2PH $0, Y0, X0 // 0: to the nearest, ties to even
+	VCVTPS2PH $0, Y0, X0 // 0: to nearest, ties to even
 	VCVTPS2PH $0, Y1, X1
 	VMOVDQU   X0, (DI)
 	VMOVDQU   X1, 16(DI)
@@ -50,8 +50,8 @@ loop:
 	VZEROUPPER
 	RET
 
-// STICKY is toOdd of the 8 doubles at off(SI), as floats in Y0; Y15 has the low
-// bits. Y1 to Y3 are lost.
+// STICKY is roundToOdd of the 8 doubles at off(SI), as floats in Y0. Y15 has the low
+// bits. It overwrites Y1 to Y3.
 #define STICKY(off) \
 	VMOVUPD     off(SI), Y0      \
 	VMOVUPD     off+32(SI), Y1   \
@@ -67,7 +67,7 @@ loop:
 	VCVTPD2PSY  Y1, X1           \
 	VINSERTF128 $1, X1, Y0, Y0
 
-// LOWBITS sets Y15 to the lost bits of four doubles.
+// LOWBITS sets Y15 to the bits of four doubles that are dropped.
 #define LOWBITS \
 	VPCMPEQQ Y15, Y15, Y15 \
 	VPSRLQ   $24, Y15, Y15
@@ -113,8 +113,8 @@ loop:
 	VZEROUPPER
 	RET
 
-// ROUND makes bfloat16 of the 8 floats in Y0, as dwords in out. Y12 has 0x40,
-// Y13 0x7fff, Y14 1. Y1 and Y2 are lost.
+// ROUND converts the 8 floats in Y0 to bfloat16, as dwords in out. Y12 has 0x40, Y13
+// 0x7fff, Y14 1. It overwrites Y1 and Y2.
 #define ROUND(out) \
 	VPSRLD    $16, Y0, Y1      \
 	VPAND     Y14, Y1, Y2      \
@@ -122,10 +122,10 @@ loop:
 	VPADDD    Y0, Y2, Y2       \
 	VPSRLD    $16, Y2, Y2      \
 	VPOR      Y12, Y1, Y1      \
-	VCMPPS    $3, Y0, Y0, Y0   \ // 3: unordered, which NaNs are
+	VCMPPS    $3, Y0, Y0, Y0   \ // 3: unordered, true for NaNs
 	VPBLENDVB Y0, Y1, Y2, out
 
-// CONSTANTS sets what ROUND wants.
+// CONSTANTS sets the constants of ROUND.
 #define CONSTANTS \
 	VPCMPEQD Y14, Y14, Y14 \
 	VPSRLD   $17, Y14, Y13 \

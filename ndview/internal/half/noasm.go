@@ -2,10 +2,10 @@
 
 package half
 
-// step is of no importance where there are no vectors.
-const step = 1
+// vectorItems is not used without assembly.
+const vectorItems = 1
 
-const vectors = false
+var hasVectors bool
 
 func widenFloat16(*float32, *uint16, int)         {}
 func narrowFloat16(*uint16, *float32, int)        {}

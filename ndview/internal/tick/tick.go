@@ -1,5 +1,5 @@
-// Package tick is the arithmetic of NumPy's time units: which unit two times
-// share, whether one divides another, and counts converted between them.
+// Package tick is the arithmetic of NumPy's datetime units: the common unit of two
+// times, whether one unit divides another, and conversions of counts.
 package tick
 
 import (
@@ -11,7 +11,7 @@ import (
 // Unit is a unit of time, from coarse to fine.
 type Unit uint8
 
-// The units of NumPy. Generic is no unit: a count that takes any.
+// NumPy's units. Generic is the absence of a unit: such a count takes on any unit.
 const (
 	Year Unit = iota
 	Month
@@ -29,12 +29,13 @@ const (
 	Generic
 )
 
-// next is how many of the next finer unit make one. A year and a month have no
-// such number of weeks; who comes here has treated them before.
-var next = [...]uint64{Year: 12, Month: 1, Week: 7, Day: 24, Hour: 60, Minute: 60, Second: 1000,
+// unitsInCoarser is the number of the next finer unit in each unit. Years and months
+// have no fixed number of weeks, so callers must handle them first.
+var unitsInCoarser = [...]uint64{Year: 12, Month: 1, Week: 7, Day: 24, Hour: 60, Minute: 60, Second: 1000,
 	Millisecond: 1000, Microsecond: 1000, Nanosecond: 1000, Picosecond: 1000, Femtosecond: 1000}
 
-// Tick is what one count of a datetime or timedelta stands for: Step units.
+// Tick is the unit of a datetime or timedelta with its multiple, as in datetime64[25s]:
+// a count of 1 is Step units.
 type Tick struct {
 	Unit Unit
 	Step int64
@@ -42,30 +43,30 @@ type Tick struct {
 
 // Errors of this package.
 var (
-	// ErrIncompatible: years and months are of no fixed length.
+	// ErrIncompatible is returned because years and months have no fixed length.
 	ErrIncompatible = errors.New("years and months have no fixed number of days")
-	// ErrOverflow: the units are too far apart for 64 bits.
+	// ErrOverflow is returned if the units are too far apart for 64 bits.
 	ErrOverflow = errors.New("overflow between time units")
 )
 
-// factor is how many of a fine unit make a coarse one. NumPy gives up at 2^56.
+// factor returns the number of fine units in a coarse one. NumPy's limit is 2^56.
 func factor(coarse, fine Unit) (uint64, bool) {
 	f := uint64(1)
 	for u := coarse; u < fine; u++ {
-		if f *= next[u]; f >= 1<<56 {
+		if f *= unitsInCoarser[u]; f >= 1<<56 {
 			return 0, false
 		}
 	}
 	return f, true
 }
 
-// nonlinear tells whether exactly one of two units is a year or a month.
-func nonlinear(a, b Unit) bool { return (a <= Month) != (b <= Month) }
+// mixesCalendar reports whether exactly one of two units is a year or a month.
+func mixesCalendar(a, b Unit) bool { return (a <= Month) != (b <= Month) }
 
-// Common is the coarsest tick that counts both, NumPy's greatest common
-// divisor. Strictly, as for two timedeltas, a year or month has none with a
-// shorter unit; else it is taken for whole weeks, as NumPy does, and the calendar
-// is left to who converts.
+// Common returns the coarsest tick that divides both, as NumPy's promotion. If strict,
+// as for two timedeltas, a year or month and a shorter unit return ErrIncompatible.
+// Otherwise a year or month counts as whole weeks, as in NumPy, and the caller must use
+// the calendar.
 func Common(a, b Tick, strict bool) (Tick, error) {
 	switch {
 	case a.Unit == Generic:
@@ -76,11 +77,11 @@ func Common(a, b Tick, strict bool) (Tick, error) {
 		a, b = b, a
 	}
 	coarse := a.Unit
-	if nonlinear(a.Unit, b.Unit) {
+	if mixesCalendar(a.Unit, b.Unit) {
 		if strict {
 			return Tick{}, ErrIncompatible
 		}
-		coarse = Month // which counts as a week, and so does a year
+		coarse = Month // a month counts as a week, and so does a year
 	}
 	scale, ok := factor(coarse, b.Unit)
 	if !ok {
@@ -97,15 +98,15 @@ func gcd(a, b uint64) uint64 {
 	return a
 }
 
-// Divides tells whether each count of from is a whole number of counts of to.
-// Between a year or month and a shorter unit the answer is !strict.
+// Divides reports whether each count of from is an integral count of to. Between a year
+// or month and a shorter unit it returns !strict.
 func Divides(from, to Tick, strict bool) bool {
 	switch {
 	case to.Unit == Generic:
 		return true
 	case from.Unit == Generic:
 		return false
-	case nonlinear(from.Unit, to.Unit):
+	case mixesCalendar(from.Unit, to.Unit):
 		return !strict
 	}
 	a, b := uint64(from.Step), uint64(to.Step)
@@ -116,20 +117,19 @@ func Divides(from, to Tick, strict bool) bool {
 	} else {
 		b *= f
 	}
-	const crude = 1 << 56 // NumPy's check against products that wrapped
+	const crude = 1 << 56 // NumPy's check against overflow
 	return a < crude && b < crude && a%b == 0
 }
 
-// NaT is "not a time", of any tick.
+// NaT is "not a time", in any unit.
 const NaT = math.MinInt64
 
-// 400 years of the Gregorian calendar are this many days.
-const cycle = 146097
+// The number of days in 400 years of the Gregorian calendar.
+const eraDays = 146097
 
-// Convert counts the time of v ticks in other ticks, rounded towards the past.
-// A datetime follows the calendar; in a timedelta a year is 365.2425 days and a
-// month a twelfth of that. NaT stays NaT. A time that the other tick cannot
-// count is ErrOverflow.
+// Convert converts a count v of from to a count of to, rounded down. Datetimes follow
+// the calendar; in a timedelta a year is 365.2425 days, and a month a twelfth of that.
+// NaT remains NaT. It returns ErrOverflow if an int64 cannot hold the result.
 func Convert(v int64, from, to Tick, datetime bool) (int64, error) {
 	c, err := NewConversion(from, to, datetime)
 	if err != nil {
@@ -145,35 +145,35 @@ func Convert(v int64, from, to Tick, datetime bool) (int64, error) {
 	return count, nil
 }
 
-// Conversion is what Convert does for two ticks. Kernels take it by value, so it
-// has C's layout.
+// Conversion converts counts between two ticks. Kernels take it by value, so it has C's
+// layout.
 type Conversion struct {
-	First, Last Scale // Last is for what the calendar makes of what First makes
+	First, Last Scale // First is applied before the calendar, Last after it
 	Calendar    Calendar
 }
 
 // Scale is a factor: floor(v * Num / Denom).
 type Scale struct{ Num, Denom uint64 }
 
-// Calendar is a step from days to months or back.
+// Calendar is a conversion from days to months or from months to days.
 type Calendar uint64
 
-// The steps.
+// The calendar conversions.
 const (
 	NoCalendar Calendar = iota
 	DaysToMonths
 	MonthsToDays
 )
 
-// NewConversion is the conversion between two ticks. If a factor is beyond 64
-// bits the error is ErrOverflow.
+// NewConversion returns the conversion between two ticks. It returns ErrOverflow if a
+// factor exceeds 64 bits.
 func NewConversion(from, to Tick, datetime bool) (c Conversion, err error) {
 	c = Conversion{First: Scale{1, 1}, Last: Scale{1, 1}}
 	switch {
 	case from.Unit == Generic || to.Unit == Generic || from == to:
 		return c, nil
-	case !datetime || !nonlinear(from.Unit, to.Unit):
-		c.First, err = scaleOf(from, to)
+	case !datetime || !mixesCalendar(from.Unit, to.Unit):
+		c.First, err = newScale(from, to)
 		return c, err
 	}
 	between, back := Tick{Day, 1}, Tick{Month, 1}
@@ -181,18 +181,18 @@ func NewConversion(from, to Tick, datetime bool) (c Conversion, err error) {
 	if from.Unit <= Month {
 		between, back, c.Calendar = back, between, MonthsToDays
 	}
-	if c.First, err = scaleOf(from, between); err == nil {
-		c.Last, err = scaleOf(back, to)
+	if c.First, err = newScale(from, between); err == nil {
+		c.Last, err = newScale(back, to)
 	}
 	return c, err
 }
 
-// Of is v converted, false where the other tick cannot count it.
+// Of converts v. It returns false if an int64 cannot hold the result.
 func (c *Conversion) Of(v int64) (count int64, ok bool) {
 	if v == NaT {
 		return NaT, true
 	}
-	if v, ok = c.First.of(v); !ok || c.Calendar == NoCalendar {
+	if v, ok = c.First.apply(v); !ok || c.Calendar == NoCalendar {
 		return v, ok
 	}
 	if c.Calendar == DaysToMonths {
@@ -202,15 +202,15 @@ func (c *Conversion) Of(v int64) (count int64, ok bool) {
 	} else {
 		v = firstDay(v)
 	}
-	return c.Last.of(v)
+	return c.Last.apply(v)
 }
 
-// Exact tells whether there is no count that cannot be converted.
+// Exact reports whether every count can be converted.
 func (c *Conversion) Exact() bool {
 	return c.First.Num <= c.First.Denom && c.Last.Num <= c.Last.Denom && c.Calendar != MonthsToDays
 }
 
-func scaleOf(from, to Tick) (Scale, error) {
+func newScale(from, to Tick) (Scale, error) {
 	num, denom, err := ratio(from.Unit, to.Unit)
 	if err != nil {
 		return Scale{}, err
@@ -229,14 +229,14 @@ func scaleOf(from, to Tick) (Scale, error) {
 	return Scale{num / g, denom / g}, nil
 }
 
-// ratio is the length of one unit in another.
+// ratio returns the length of one unit in another.
 func ratio(from, to Unit) (num, denom uint64, err error) {
 	switch {
 	case from > to:
 		denom, num, err = ratio(to, from)
 		return num, denom, err
-	case nonlinear(from, to): // through days; a week is 7 of them
-		num, denom = cycle, 400
+	case mixesCalendar(from, to): // in days; a week is 7 days
+		num, denom = eraDays, 400
 		if from == Month {
 			denom *= 12
 		}
@@ -255,14 +255,14 @@ func ratio(from, to Unit) (num, denom uint64, err error) {
 	return low, denom, nil
 }
 
-// of is v scaled, false where that is beyond an int64.
-func (s Scale) of(v int64) (int64, bool) {
+// apply scales v. It returns false if an int64 cannot hold the result.
+func (s Scale) apply(v int64) (int64, bool) {
 	magnitude := uint64(v)
 	if v < 0 {
 		magnitude = -magnitude
 	}
 	high, low := bits.Mul64(magnitude, s.Num)
-	if v < 0 { // Away from zero.
+	if v < 0 { // rounding down is away from zero
 		var carry uint64
 		low, carry = bits.Add64(low, s.Denom-1, 0)
 		high += carry
@@ -280,33 +280,33 @@ func (s Scale) of(v int64) (int64, bool) {
 	return int64(quotient), true
 }
 
-// The calendar below begins its years in March, so that the leap day is the last
-// day of one. Months then have 31, 30, 31, 30, 31 days, over and over, of which
-// (153*m+2)/5 is the sum.
+// In the calendar below, years begin in March, so that the leap day is the last day of
+// a year. Months then have 31, 30, 31, 30, 31 days, repeated; the sum of the first m is
+// (153*m+2)/5.
 
 // epoch is the number of days from March of the year 0 to 1970-01-01.
 const epoch = 719468
 
-// firstDay is the first day of a month; both count from 1970-01.
+// firstDay returns the first day of a month. Both count from 1970-01.
 func firstDay(month int64) int64 {
 	m := month - 2 // from March 1970
-	year, m := 1970+floor(m, 12), m-12*floor(m, 12)
-	era, y := floor(year, 400), year-400*floor(year, 400)
-	return era*cycle + y*365 + y/4 - y/100 + (153*m+2)/5 - epoch
+	year, m := 1970+floorDiv(m, 12), m-12*floorDiv(m, 12)
+	era, y := floorDiv(year, 400), year-400*floorDiv(year, 400)
+	return era*eraDays + y*365 + y/4 - y/100 + (153*m+2)/5 - epoch
 }
 
-// monthOf is the month that a day lies in.
+// monthOf returns the month of a day.
 func monthOf(day int64) int64 {
-	// The era first: day + epoch may be more than 64 bits hold.
-	era, d := floor(day, cycle), day-cycle*floor(day, cycle)+epoch
-	era, d = era+d/cycle, d%cycle
+	// The era is subtracted first, as day + epoch may overflow.
+	era, d := floorDiv(day, eraDays), day-eraDays*floorDiv(day, eraDays)+epoch
+	era, d = era+d/eraDays, d%eraDays
 	y := (d - d/1460 + d/36524 - d/146096) / 365
 	d -= 365*y + y/4 - y/100
 	m := (5*d + 2) / 153
 	return (era*400+y-1970)*12 + m + 2
 }
 
-func floor(a, b int64) int64 {
+func floorDiv(a, b int64) int64 {
 	q := a / b
 	if a%b < 0 {
 		q--

@@ -18,8 +18,8 @@ func sameHalves(x, y unsafe.Pointer, blocks int64, infinity uint64) bool
 //go:noescape
 func sameTimes(x, y unsafe.Pointer, blocks int64) bool
 
-// inVectors compares by a loop of vectors.
-func inVectors(loop func(x, y unsafe.Pointer, blocks int64) bool) prefix {
+// newPrefix makes a prefix of an assembly function.
+func newPrefix(loop func(x, y unsafe.Pointer, blocks int64) bool) prefix {
 	return func(x, y unsafe.Pointer, bytes int64) int64 {
 		const block = 64
 		if blocks := bytes / block; blocks > 0 && cpu.X86.HasAVX2 && loop(x, y, blocks) {
@@ -30,9 +30,9 @@ func inVectors(loop func(x, y unsafe.Pointer, blocks int64) bool) prefix {
 }
 
 func halves(infinity uint64) prefix {
-	return inVectors(func(x, y unsafe.Pointer, blocks int64) bool {
+	return newPrefix(func(x, y unsafe.Pointer, blocks int64) bool {
 		return sameHalves(x, y, blocks, infinity*0x0001000100010001)
 	})
 }
 
-var singles, doubles, ticks = inVectors(same32), inVectors(same64), inVectors(sameTimes)
+var singles, doubles, ticks = newPrefix(same32), newPrefix(same64), newPrefix(sameTimes)

@@ -1,7 +1,7 @@
 #include "textflag.h"
 
-// Whether elements of x and of y are all equal, of blocks of 64 bytes, more than
-// none, and NaN is not equal to itself. For AVX2.
+// Reports whether all elements of x and y are equal, in blocks of 64 bytes, at least
+// one. NaN is not equal to itself. For AVX2.
 
 #define ENTER \
 	MOVQ     x+0(FP), SI      \
@@ -9,7 +9,7 @@
 	MOVQ     blocks+16(FP), CX \
 	VPCMPEQB Y15, Y15, Y15
 
-// Y0 and Y1 say where elements are equal.
+// Y0 and Y1 are all ones where elements are equal.
 #define LEAVE \
 	VPAND      Y0, Y15, Y15 \
 	VPAND      Y1, Y15, Y15 \
@@ -37,8 +37,8 @@ loop:                         \
 FLOATS(·same32, VCMPPS)
 FLOATS(·same64, VCMPPD)
 
-// Those at an address are equal, and no NaN, or zeros. Y14 has all bits but signs,
-// Y13 infinities, Y12 zeros.
+// Elements are equal if their bits are and they are not NaN, or if both are zeros. Y14
+// has all bits but the signs, Y13 infinities, Y12 zeros.
 #define HALVES(at, y) \
 	VMOVDQU  at(SI), y      \
 	VMOVDQU  at(DX), Y2     \
@@ -67,7 +67,7 @@ loop:
 	VZEROUPPER
 	RET
 
-// Those at an address are equal, and not Y14, which has the first bit only.
+// Elements are equal if their bits are and they are not Y14, which is NaT.
 #define TIMES(at, y) \
 	VMOVDQU  at(SI), y        \
 	VPCMPEQQ Y14, y, Y3       \

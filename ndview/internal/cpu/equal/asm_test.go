@@ -9,8 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// pairs are elements of 64 bits, each of which has floats of all sizes that may be
-// taken for equal or not: NaNs, NaT, zeros of both signs, infinities.
+// pairs are 64-bit elements that contain floats of all sizes at the limits of equality:
+// NaNs, NaT, zeros of both signs, infinities.
 var pairs = [][2]uint64{
 	{0, 0}, {1 << 63, 1 << 63}, {0, 1 << 63}, {1, 1}, {1, 2}, {math.MaxUint64, math.MaxUint64},
 	{0x8000800080008000, 0}, {0x7c007c007c007c00, 0x7c007c007c007c00}, {0x7c017c017c017c01, 0x7c017c017c017c01},
@@ -19,28 +19,29 @@ var pairs = [][2]uint64{
 	{0x7ff0000000000000, 0x7ff0000000000000}, {0x7ff8000000000000, 0x7ff8000000000000}, {0xfff8000000000000, 0x7ff8000000000000},
 }
 
-// slow is what a mode compares one element with another by.
-func slow(name string) func(x, y unsafe.Pointer, n int64, nanEqual bool) bool {
+// goEqual returns the portable comparison of a mode, or nil for modes that compare
+// bits.
+func goEqual(name string) func(x, y unsafe.Pointer, n int64, nanEqual bool) bool {
 	return map[string]func(x, y unsafe.Pointer, n int64, nanEqual bool) bool{
-		"f16": rows(sameHalf(0x7c00)), "bf16": rows(sameHalf(0x7f80)), "f32": rows(same[float32]), "f64": rows(same[float64]),
-		"c64": rows(same[complex64]), "c128": rows(same[complex128]),
-		"time": rows(func(x, y int64, _ bool) bool { return x == y && x != math.MinInt64 }),
+		"f16": eachEqual(equalHalves(0x7c00)), "bf16": eachEqual(equalHalves(0x7f80)), "f32": eachEqual(equalFloats[float32]), "f64": eachEqual(equalFloats[float64]),
+		"c64": eachEqual(equalFloats[complex64]), "c128": eachEqual(equalFloats[complex128]),
+		"time": eachEqual(func(x, y int64, _ bool) bool { return x == y && x != math.MinInt64 }),
 	}[name]
 }
 
-func TestVectorsFindEqualWhatIsEqualOneByOne(t *testing.T) {
+func TestAssemblyMatchesGo(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	for name, mode := range Modes {
-		oneByOne := slow(name)
+		oneByOne := goEqual(name)
 		if oneByOne == nil {
-			continue // it compares bits
+			continue // compares bits
 		}
 		for n := range int64(101) {
 			for round := range 3 * len(pairs) {
 				words := (n*mode.Size + 7) / 8
 				x, y := make([]uint64, words+2), make([]uint64, words+2)
 				for i := range x {
-					x[i] = random.Uint64() & 0x3fff3fff3fff3fff // no NaN of any size
+					x[i] = random.Uint64() & 0x3fff3fff3fff3fff // not a NaN of any size
 					y[i] = x[i]
 				}
 				for k := range round / len(pairs) { // none, one or two

@@ -7,44 +7,44 @@ import (
 	"golang.org/x/sys/cpu"
 )
 
-// vectors tells whether there are vectors. If not, these functions do none of the
-// elements; else they do whole blocks, and return how many elements those have.
-var vectors = cpu.X86.HasAVX2
+// hasAVX2 reports whether the AVX2 assembly is used. The functions below process whole
+// blocks, and return the number of elements processed: 0 without assembly.
+var hasAVX2 = cpu.X86.HasAVX2
 
-// wide tells whether there are those of AVX-512 too.
-var wide = cpu.X86.HasAVX512F
+// hasAVX512 reports whether the AVX-512 assembly is used, too.
+var hasAVX512 = cpu.X86.HasAVX512F
 
-// blocks is how many blocks of so many bytes there are in x, and how many elements
-// they have.
-func blocks[T any](x []T, bytes int) (n, elements int) {
+// wholeBlocks returns the number of blocks of that many bytes in x, and their number of
+// elements. It returns 0 without assembly.
+func wholeBlocks[T any](x []T, bytes int) (n, elements int) {
 	var element T
 	each := bytes / int(unsafe.Sizeof(element))
-	if !vectors {
+	if !hasAVX2 {
 		return 0, 0
 	}
 	return len(x) / each, len(x) / each * each
 }
 
-// spread repeats v in 8 bytes.
-func spread[T unsigned | signed](v T) uint64 {
+// repeatBits repeats v in 8 bytes.
+func repeatBits[T unsigned | signed](v T) uint64 {
 	bits := 8 * unsafe.Sizeof(v)
 	return uint64(v) << (64 - bits) >> (64 - bits) * (math.MaxUint64 / (math.MaxUint64 >> (64 - bits)))
 }
 
-// the address of the first of x.
-func data[T any](x []T) unsafe.Pointer { return unsafe.Pointer(unsafe.SliceData(x)) }
+// pointer returns the address of the first element.
+func pointer[T any](x []T) unsafe.Pointer { return unsafe.Pointer(unsafe.SliceData(x)) }
 
 func flipVectors[U unsigned, S signed](to []S, x []U, flip, bias U) int {
-	n, done := blocks(x, 32)
+	n, done := wholeBlocks(x, 32)
 	if n > 0 && (bias == 0 || unsafe.Sizeof(bias) == 8) {
-		flipKeys(data(to), data(x), n, spread(flip), uint64(bias))
+		flipKeys(pointer(to), pointer(x), n, repeatBits(flip), uint64(bias))
 		return done
 	}
 	return 0
 }
 
 func floatKeyVectors[U unsigned, S signed](to []S, x []U, flip, infinity U, alike bool) int {
-	n, done := blocks(x, 32)
+	n, done := wholeBlocks(x, 32)
 	if n == 0 {
 		return 0
 	}
@@ -54,58 +54,59 @@ func floatKeyVectors[U unsigned, S signed](to []S, x []U, flip, infinity U, alik
 	}
 	switch unsafe.Sizeof(flip) {
 	case 2:
-		keys16(data(to), data(x), n, spread(flip), spread(infinity), all)
+		keys16(pointer(to), pointer(x), n, repeatBits(flip), repeatBits(infinity), all)
 	case 4:
-		keys32(data(to), data(x), n, spread(flip), zeroBits[U](alike))
+		keys32(pointer(to), pointer(x), n, repeatBits(flip), zeroBits[U](alike))
 	case 8:
-		keys64(data(to), data(x), n, spread(flip), zeroBits[U](alike))
+		keys64(pointer(to), pointer(x), n, repeatBits(flip), zeroBits[U](alike))
 	}
 	return done
 }
 
-// zeroBits is what keeps zeros apart when it is added to them, or makes them alike.
+// zeroBits returns a zero that is added to floats: -0 keeps the signs of zeros, +0
+// makes zeros alike.
 func zeroBits[U unsigned](alike bool) uint64 {
 	if alike {
 		return 0
 	}
-	return spread(^(^U(0) >> 1))
+	return repeatBits(^(^U(0) >> 1))
 }
 
-func backVectors[U unsigned, S signed](to []U, keys []S, flip U) int {
-	n, done := blocks(keys, 32)
+func decodeVectors[U unsigned, S signed](to []U, keys []S, flip U) int {
+	n, done := wholeBlocks(keys, 32)
 	size := unsafe.Sizeof(flip)
 	switch {
 	case n > 0 && size == 4:
-		back32(data(to), data(keys), n, spread(flip), 0)
+		back32(pointer(to), pointer(keys), n, repeatBits(flip), 0)
 	case n > 0 && size == 8:
-		back64(data(to), data(keys), n, spread(flip), 0)
+		back64(pointer(to), pointer(keys), n, repeatBits(flip), 0)
 	default:
 		return 0
 	}
 	return done
 }
 
-// greatestFloatVectors is greatestVectors of the keys of floats.
-func greatestFloatVectors[U unsigned, S signed](w S, x []U, flip U, alike bool) (S, int) {
+// maxFloatVectors is maxVectors of the keys of floats.
+func maxFloatVectors[U unsigned, S signed](w S, x []U, flip U, alike bool) (S, int) {
 	each := 64
-	if wide {
+	if hasAVX512 {
 		each = 256
 	}
-	n, done := blocks(x, each)
+	n, done := wholeBlocks(x, each)
 	var lanes [8]uint64
 	for i := range lanes {
-		lanes[i] = spread(w)
+		lanes[i] = repeatBits(w)
 	}
 	at, size := unsafe.Pointer(&lanes), unsafe.Sizeof(flip)
 	switch {
-	case n > 0 && wide && size == 4:
-		wideGreatestFloat32(at, data(x), n, spread(flip), zeroBits[U](alike))
-	case n > 0 && wide && size == 8:
-		wideGreatestFloat64(at, data(x), n, spread(flip), zeroBits[U](alike))
+	case n > 0 && hasAVX512 && size == 4:
+		wideGreatestFloat32(at, pointer(x), n, repeatBits(flip), zeroBits[U](alike))
+	case n > 0 && hasAVX512 && size == 8:
+		wideGreatestFloat64(at, pointer(x), n, repeatBits(flip), zeroBits[U](alike))
 	case n > 0 && size == 4:
-		greatestFloat32(at, data(x), n, spread(flip), zeroBits[U](alike))
+		greatestFloat32(at, pointer(x), n, repeatBits(flip), zeroBits[U](alike))
 	case n > 0 && size == 8:
-		greatestFloat64(at, data(x), n, spread(flip), zeroBits[U](alike))
+		greatestFloat64(at, pointer(x), n, repeatBits(flip), zeroBits[U](alike))
 	default:
 		return w, 0
 	}
@@ -115,48 +116,48 @@ func greatestFloatVectors[U unsigned, S signed](w S, x []U, flip U, alike bool) 
 	return w, done
 }
 
-// eachFloatVectors is eachGreatestVectors of the keys of floats of row r, or of
-// four rows from there, and returns how many, too.
-func eachFloatVectors[U unsigned, S signed](w []S, x grid[U], r int64, flip U, alike bool) (rows int64, done int) {
+// maxEachFloatVectors is maxEachVectors of the keys of floats, for row r or for four
+// rows from r on. It also returns the number of rows.
+func maxEachFloatVectors[U unsigned, S signed](w []S, x grid[U], r int64, flip U, alike bool) (rows int64, done int) {
 	row, size := x.row(r), unsafe.Sizeof(flip)
-	if wide && size >= 4 && x.fourAt(r) {
-		n, done := blocks(row, 64)
+	if hasAVX512 && size >= 4 && x.fourAt(r) {
+		n, done := wholeBlocks(row, 64)
 		switch {
 		case n > 0 && size == 4:
-			wideEachFloat32(data(w), data(row), n, spread(flip), zeroBits[U](alike), int(x.pitch))
+			wideEachFloat32(pointer(w), pointer(row), n, repeatBits(flip), zeroBits[U](alike), int(x.pitch))
 		case n > 0:
-			wideEachFloat64(data(w), data(row), n, spread(flip), zeroBits[U](alike), int(x.pitch))
+			wideEachFloat64(pointer(w), pointer(row), n, repeatBits(flip), zeroBits[U](alike), int(x.pitch))
 		}
 		return 4, done
 	}
-	n, done := blocks(row, 32)
+	n, done := wholeBlocks(row, 32)
 	switch {
 	case n > 0 && size == 4:
-		eachFloat32(data(w), data(row), n, spread(flip), zeroBits[U](alike))
+		eachFloat32(pointer(w), pointer(row), n, repeatBits(flip), zeroBits[U](alike))
 	case n > 0 && size == 8:
-		eachFloat64(data(w), data(row), n, spread(flip), zeroBits[U](alike))
+		eachFloat64(pointer(w), pointer(row), n, repeatBits(flip), zeroBits[U](alike))
 	default:
 		return 1, 0
 	}
 	return 1, done
 }
 
-func greatestVectors[S signed](w S, keys []S) (S, int) {
-	n, done := blocks(keys, 128)
+func maxVectors[S signed](w S, keys []S) (S, int) {
+	n, done := wholeBlocks(keys, 128)
 	if n == 0 {
 		return w, 0
 	}
-	lanes := [4]uint64{spread(w), spread(w), spread(w), spread(w)}
+	lanes := [4]uint64{repeatBits(w), repeatBits(w), repeatBits(w), repeatBits(w)}
 	at := unsafe.Pointer(&lanes)
 	switch unsafe.Sizeof(w) {
 	case 1:
-		greatest8(at, data(keys), n)
+		greatest8(at, pointer(keys), n)
 	case 2:
-		greatest16(at, data(keys), n)
+		greatest16(at, pointer(keys), n)
 	case 4:
-		greatest32(at, data(keys), n)
+		greatest32(at, pointer(keys), n)
 	case 8:
-		greatest64(at, data(keys), n)
+		greatest64(at, pointer(keys), n)
 	}
 	for _, k := range unsafe.Slice((*S)(at), unsafe.Sizeof(lanes)/unsafe.Sizeof(w)) {
 		w = max(w, k)
@@ -164,32 +165,32 @@ func greatestVectors[S signed](w S, keys []S) (S, int) {
 	return w, done
 }
 
-func eachGreatestVectors[S signed](w, keys []S) int {
-	n, done := blocks(w, 32)
+func maxEachVectors[S signed](w, keys []S) int {
+	n, done := wholeBlocks(w, 32)
 	if n == 0 {
 		return 0
 	}
 	switch unsafe.Sizeof(w[0]) {
 	case 1:
-		eachGreatest8(data(w), data(keys), n)
+		eachGreatest8(pointer(w), pointer(keys), n)
 	case 2:
-		eachGreatest16(data(w), data(keys), n)
+		eachGreatest16(pointer(w), pointer(keys), n)
 	case 4:
-		eachGreatest32(data(w), data(keys), n)
+		eachGreatest32(pointer(w), pointer(keys), n)
 	case 8:
-		eachGreatest64(data(w), data(keys), n)
+		eachGreatest64(pointer(w), pointer(keys), n)
 	}
 	return done
 }
 
-// eachGreatestOf4 is eachGreatestVectors of row r of keys, or of four rows from
-// there, and returns how many, too.
-func eachGreatestOf4[U unsigned, S signed](w []S, x grid[U], r int64) (rows int64, done int) {
-	n, done := blocks(w, 32)
+// maxEachOf4Rows is maxEachVectors of the keys of row r, or of four rows from r on. It
+// also returns the number of rows.
+func maxEachOf4Rows[U unsigned, S signed](w []S, x grid[U], r int64) (rows int64, done int) {
+	n, done := wholeBlocks(w, 32)
 	if n == 0 || !x.fourAt(r) {
 		return 1, 0
 	}
-	to, from, pitch := data(w), data(x.row(r)), int(x.pitch)
+	to, from, pitch := pointer(w), pointer(x.row(r)), int(x.pitch)
 	switch unsafe.Sizeof(w[0]) {
 	case 1:
 		eachGreatestOf4x8(to, from, n, pitch)
@@ -203,132 +204,132 @@ func eachGreatestOf4[U unsigned, S signed](w []S, x grid[U], r int64) (rows int6
 	return 4, done
 }
 
-func eachPlaceVectors[S signed](best, at, keys []S, row S) int {
-	n, done := blocks(keys, 32)
+func updateEachVectors[S signed](best, at, keys []S, row S) int {
+	n, done := wholeBlocks(keys, 32)
 	if n == 0 {
 		return 0
 	}
 	switch unsafe.Sizeof(row) {
 	case 1:
-		place8(data(best), data(at), data(keys), n, spread(row))
+		place8(pointer(best), pointer(at), pointer(keys), n, repeatBits(row))
 	case 2:
-		place16(data(best), data(at), data(keys), n, spread(row))
+		place16(pointer(best), pointer(at), pointer(keys), n, repeatBits(row))
 	case 4:
-		place32(data(best), data(at), data(keys), n, spread(row))
+		place32(pointer(best), pointer(at), pointer(keys), n, repeatBits(row))
 	case 8:
-		place64(data(best), data(at), data(keys), n, spread(row))
+		place64(pointer(best), pointer(at), pointer(keys), n, repeatBits(row))
 	}
 	return done
 }
 
-// findVectors returns where the block that has w begins.
+// findVectors returns the index of the block that contains w.
 func findVectors[S signed](w S, keys []S) int {
-	n, _ := blocks(keys, 32)
+	n, _ := wholeBlocks(keys, 32)
 	if n == 0 {
 		return 0
 	}
 	switch unsafe.Sizeof(w) {
 	case 1:
-		n = find8(data(keys), n, spread(w))
+		n = find8(pointer(keys), n, repeatBits(w))
 	case 2:
-		n = find16(data(keys), n, spread(w))
+		n = find16(pointer(keys), n, repeatBits(w))
 	case 4:
-		n = find32(data(keys), n, spread(w))
+		n = find32(pointer(keys), n, repeatBits(w))
 	case 8:
-		n = find64(data(keys), n, spread(w))
+		n = find64(pointer(keys), n, repeatBits(w))
 	}
 	return n * 32 / int(unsafe.Sizeof(w))
 }
 
-// zeroVectors returns how many elements have no bit of mask, too.
-func zeroVectors[T unsigned](x []T, mask T) (zeros, done int) {
-	n, done := blocks(x, 32)
+// countZerosVectors also returns the number of elements without any bit of mask.
+func countZerosVectors[T unsigned](x []T, mask T) (zeros, done int) {
+	n, done := wholeBlocks(x, 32)
 	if n == 0 {
 		return 0, 0
 	}
 	switch unsafe.Sizeof(mask) {
 	case 1:
-		n = zeros8(data(x), n, spread(mask))
+		n = zeros8(pointer(x), n, repeatBits(mask))
 	case 2:
-		n = zeros16(data(x), n, spread(mask))
+		n = zeros16(pointer(x), n, repeatBits(mask))
 	case 4:
-		n = zeros32(data(x), n, spread(mask))
+		n = zeros32(pointer(x), n, repeatBits(mask))
 	case 8:
-		n = zeros64(data(x), n, spread(mask))
+		n = zeros64(pointer(x), n, repeatBits(mask))
 	}
 	return n / int(unsafe.Sizeof(mask)), done
 }
 
 func sumVectors(x []float32) (float64, int) {
-	n, done := blocks(x, 64)
+	n, done := wholeBlocks(x, 64)
 	if n == 0 {
 		return 0, 0
 	}
 	var s [4]float64
-	sums32(unsafe.Pointer(&s), data(x), n)
+	sums32(unsafe.Pointer(&s), pointer(x), n)
 	return (s[0] + s[1]) + (s[2] + s[3]), done
 }
 
-// addVectors adds row r, or four from there, and returns how many, too.
+// addVectors adds row r, or four rows from r on, and also returns the number of rows.
 func addVectors(acc []float64, x grid[float32], r int64) (rows int64, done int) {
 	row := x.row(r)
-	n, done := blocks(row, 32)
+	n, done := wholeBlocks(row, 32)
 	switch {
 	case n > 0 && x.fourAt(r):
-		add32x4(data(acc), data(row), int(x.pitch), x.ahead(r), n)
+		add32x4(pointer(acc), pointer(row), int(x.pitch), x.prefetchDistance(r), n)
 		return 4, done
 	case n > 0:
-		add32(data(acc), data(row), n)
+		add32(pointer(acc), pointer(row), n)
 	}
 	return 1, done
 }
 
-// valuesVectors is values.
-func valuesVectors(acc []exact) int {
-	n, done := blocks(acc, 64)
+// valuesVectors is values for whole blocks.
+func valuesVectors(acc []compensated) int {
+	n, done := wholeBlocks(acc, 64)
 	if n > 0 {
-		exactValues(data(acc), n)
+		compensatedValues(pointer(acc), n)
 	}
 	return done
 }
 
 func narrowVectors(out []float32, x []float64) int {
-	n, done := blocks(x, 32)
+	n, done := wholeBlocks(x, 32)
 	if n > 0 {
-		narrow(data(out), data(x), n)
+		narrow(pointer(out), pointer(x), n)
 	}
 	return done
 }
 
-// exactVectors returns four sums of all that is done.
-func exactVectors(x []float64) (lanes [4]exact, done int) {
-	n, done := blocks(x, 256)
+// compensatedVectors returns four partial sums.
+func compensatedVectors(x []float64) (lanes [4]compensated, done int) {
+	n, done := wholeBlocks(x, 256)
 	if n == 0 {
 		return lanes, 0
 	}
 	var sums, rests [4]float64
-	sums64(unsafe.Pointer(&sums), unsafe.Pointer(&rests), data(x), n)
+	sums64(unsafe.Pointer(&sums), unsafe.Pointer(&rests), pointer(x), n)
 	for i := range lanes {
-		lanes[i] = exact{sums[i], rests[i]}
+		lanes[i] = compensated{sums[i], rests[i]}
 	}
 	return lanes, done
 }
 
-// addExactVectors is addVectors of doubles.
-func addExactVectors(acc []exact, x grid[float64], r int64) (rows int64, done int) {
+// addCompensatedVectors is addVectors for doubles.
+func addCompensatedVectors(acc []compensated, x grid[float64], r int64) (rows int64, done int) {
 	row := x.row(r)
-	n, done := blocks(row, 32)
+	n, done := wholeBlocks(row, 32)
 	switch {
 	case n > 0 && x.fourAt(r):
-		add64x4(data(acc), data(row), int(x.pitch), x.ahead(r), n)
+		add64x4(pointer(acc), pointer(row), int(x.pitch), x.prefetchDistance(r), n)
 		return 4, done
 	case n > 0:
-		add64(data(acc), data(row), n)
+		add64(pointer(acc), pointer(row), n)
 	}
 	return 1, done
 }
 
-// The loops of keys_amd64.s, keyswide_amd64.s and sums_amd64.s.
+// The functions of asm_amd64.s.
 
 //go:noescape
 func flipKeys(to, x unsafe.Pointer, n int, flip, other uint64)
@@ -433,7 +434,7 @@ func add32x4(acc, x unsafe.Pointer, pitch, ahead, n int)
 func add64x4(acc, x unsafe.Pointer, pitch, ahead, n int)
 
 //go:noescape
-func exactValues(x unsafe.Pointer, n int)
+func compensatedValues(x unsafe.Pointer, n int)
 
 //go:noescape
 func narrow(out, x unsafe.Pointer, n int)

@@ -1,7 +1,6 @@
 #include "textflag.h"
 
-// Keys of elements, and what is done with keys, for processors with AVX2. What is
-// a block is said at each kind.
+// Keys of elements, and operations on keys, for AVX2. Each kind says what a block is.
 
 #define NEXT32 \
 	ADDQ $32, SI \
@@ -11,7 +10,7 @@
 	VZEROUPPER   \
 	RET
 
-// Keys are made of n blocks of 32 bytes.
+// Encodes n blocks of 32 bytes.
 #define KEYS \
 	MOVQ         to+0(FP), DI      \
 	MOVQ         x+8(FP), SI       \
@@ -19,8 +18,8 @@
 	VPBROADCASTQ flip+24(FP), Y15  \
 	VPBROADCASTQ other+32(FP), Y14
 
-// func flipKeys(to, x unsafe.Pointer, n int, flip, bias uint64), where bias is for
-// elements of 8 bytes, or 0.
+// func flipKeys(to, x unsafe.Pointer, n int, flip, bias uint64). bias must be 0 unless
+// elements have 8 bytes.
 TEXT ·flipKeys(SB), NOSPLIT, $0-40
 	KEYS
 
@@ -30,9 +29,9 @@ loop:
 	VMOVDQU Y0, (DI)
 	NEXT32
 
-// KEY32 and KEY64 make keys of the floats at an address. Y13 is the greatest of
-// keys, Y12 is 0. Adding Y14, a zero of one sign or the other, makes zeros alike or
-// leaves them. FOLD32 and FOLD64 turn the order of negative floats around.
+// KEY32 and KEY64 encode the floats at an address. Y13 is the greatest key, Y12 is 0.
+// Y14 is a zero that is added: +0 makes zeros alike, -0 keeps their signs. FOLD32 and
+// FOLD64 reverse the order of negative floats.
 #define FOLD32(x) \
 	VPSRAD $31, x, Y2  \
 	VPSRLD $1, Y2, Y2  \
@@ -69,7 +68,7 @@ loop:                             \
 FLOATS(·keys32, KEY32, VPSRLD)
 FLOATS(·keys64, KEY64, VPSRLQ)
 
-// func name(to, keys unsafe.Pointer, n int, flip, unused uint64): floats again.
+// func name(to, keys unsafe.Pointer, n int, flip, unused uint64): decodes floats.
 #define BACK(name, FOLD) \
 TEXT name(SB), NOSPLIT, $0-40     \
 	KEYS                          \
@@ -84,9 +83,9 @@ loop:                             \
 BACK(·back32, FOLD32)
 BACK(·back64, FOLD64)
 
-// func keys16(to, x unsafe.Pointer, n int, flip, infinity, alike uint64), where
-// alike is all ones to make zeros alike, or 0. There is no arithmetic of such
-// floats: a sign is taken off by subtracting it from the inverse.
+// func keys16(to, x unsafe.Pointer, n int, flip, infinity, alike uint64). alike is all
+// ones to make zeros alike, or 0. AVX2 has no 16-bit float arithmetic: the sign is
+// removed by subtracting from the inverse.
 TEXT ·keys16(SB), NOSPLIT, $0-48
 	KEYS
 	VPBROADCASTQ alike+40(FP), Y11
@@ -105,7 +104,7 @@ loop:
 	VMOVDQU   Y0, (DI)
 	NEXT32
 
-// These make acc the greater of it and the keys at an address.
+// Sets acc to the maximum of it and the keys at an address.
 #define MAX8(at, acc) VPMAXSB at, acc, acc
 #define MAX16(at, acc) VPMAXSW at, acc, acc
 #define MAX32(at, acc) VPMAXSD at, acc, acc
@@ -114,8 +113,8 @@ loop:
 	VPCMPGTQ  acc, Y8, Y9      \
 	VPBLENDVB Y9, Y8, acc, acc
 
-// func name(lanes, keys unsafe.Pointer, n int), of n blocks of 128 bytes. Lanes
-// are 32 bytes.
+// func name(lanes, keys unsafe.Pointer, n int): n blocks of 128 bytes. lanes has 32
+// bytes.
 #define GREATEST(name, MAX) \
 TEXT name(SB), NOSPLIT, $0-24   \
 	MOVQ    lanes+0(FP), DI     \
@@ -148,7 +147,7 @@ GREATEST(·greatest16, MAX16)
 GREATEST(·greatest32, MAX32)
 GREATEST(·greatest64, MAX64)
 
-// func name(w, keys unsafe.Pointer, n int), of n blocks of 32 bytes.
+// func name(w, keys unsafe.Pointer, n int): n blocks of 32 bytes.
 #define EACH(name, MAX) \
 TEXT name(SB), NOSPLIT, $0-24 \
 	MOVQ    w+0(FP), DI       \
@@ -165,8 +164,8 @@ EACH(·eachGreatest16, MAX16)
 EACH(·eachGreatest32, MAX32)
 EACH(·eachGreatest64, MAX64)
 
-// func name(w, keys unsafe.Pointer, n, pitch int): EACH of four rows of keys, which
-// are pitch bytes apart.
+// func name(w, keys unsafe.Pointer, n, pitch int): EACH of four rows of keys that are
+// pitch bytes apart.
 #define EACH_OF_FOUR(name, MAX) \
 TEXT name(SB), NOSPLIT, $0-32 \
 	MOVQ    w+0(FP), DI       \
@@ -188,8 +187,8 @@ EACH_OF_FOUR(·eachGreatestOf4x16, MAX16)
 EACH_OF_FOUR(·eachGreatestOf4x32, MAX32)
 EACH_OF_FOUR(·eachGreatestOf4x64, MAX64)
 
-// func name(lanes, x unsafe.Pointer, n int, flip, zero uint64): GREATEST of the
-// keys of n blocks of 64 bytes.
+// func name(lanes, x unsafe.Pointer, n int, flip, zero uint64): GREATEST of the keys of
+// n blocks of 64 bytes.
 #define GREATEST_FLOAT(name, KEY, MAX, SHIFT) \
 TEXT name(SB), NOSPLIT, $0-40     \
 	KEYS                          \
@@ -231,8 +230,8 @@ loop:                             \
 EACH_FLOAT(·eachFloat32, KEY32, MAX32, VPSRLD)
 EACH_FLOAT(·eachFloat64, KEY64, MAX64, VPSRLQ)
 
-// func name(best, at, keys unsafe.Pointer, n int, row uint64), of n blocks of 32
-// bytes, and row in each part of row.
+// func name(best, at, keys unsafe.Pointer, n int, row uint64): n blocks of 32 bytes.
+// row is repeated in its elements.
 #define PLACE(name, GREATER) \
 TEXT name(SB), NOSPLIT, $0-40         \
 	MOVQ         best+0(FP), DI       \
@@ -257,8 +256,9 @@ PLACE(·place16, VPCMPGTW)
 PLACE(·place32, VPCMPGTD)
 PLACE(·place64, VPCMPGTQ)
 
-// func name(keys unsafe.Pointer, n int, w uint64) int, of n blocks of 32 bytes and
-// a key in each part of w: how many blocks are before the first that has it.
+// func name(keys unsafe.Pointer, n int, w uint64) int: n blocks of 32 bytes. w is
+// repeated in its elements. Returns the number of blocks before the first that contains
+// w.
 #define FIND(name, EQUAL) \
 TEXT name(SB), NOSPLIT, $0-32      \
 	MOVQ         keys+0(FP), SI    \
@@ -283,8 +283,9 @@ FIND(·find16, VPCMPEQW)
 FIND(·find32, VPCMPEQD)
 FIND(·find64, VPCMPEQQ)
 
-// func name(x unsafe.Pointer, n int, mask uint64) int, of n blocks of 32 bytes:
-// the bytes of elements that have no bit of their part of mask.
+// func name(x unsafe.Pointer, n int, mask uint64) int: n blocks of 32 bytes. mask is
+// repeated in its elements. Returns the number of bytes of elements without any bit of
+// the mask.
 #define ZEROS(name, EQUAL) \
 TEXT name(SB), NOSPLIT, $0-32      \
 	MOVQ         x+0(FP), SI       \
@@ -310,8 +311,7 @@ ZEROS(·zeros16, VPCMPEQW)
 ZEROS(·zeros32, VPCMPEQD)
 ZEROS(·zeros64, VPCMPEQQ)
 
-// Maxima of the keys of floats, which are made on the way, for processors with
-// AVX-512.
+// Maxima of keys of floats, which are encoded in registers, for AVX-512.
 
 #define WIDE_PREPARE(SHIFT) \
 	VPBROADCASTQ flip+24(FP), Z15   \
@@ -319,9 +319,9 @@ ZEROS(·zeros64, VPCMPEQQ)
 	VPTERNLOGQ   $0xFF, Z13, Z13, Z13 \
 	SHIFT        $1, Z13, Z13
 
-// WIDE_KEY32 and WIDE_KEY64 make keys of the floats at an address, by way of t. Z13 is the
-// greatest of keys, whose bits turn the order of negative floats around. Adding
-// Z14, a zero of one sign or the other, makes zeros alike or leaves them.
+// WIDE_KEY32 and WIDE_KEY64 encode the floats at an address; t is temporary. Z13 is the
+// greatest key, with which the order of negative floats is reversed. Z14 is a zero that
+// is added: +0 makes zeros alike, -0 keeps their signs.
 #define KEY(at, x, t, k, ADD, COMPARE, SHIFT, sign) \
 	VPXORQ     at, Z15, x         \
 	ADD        Z14, x, x          \
@@ -335,8 +335,8 @@ ZEROS(·zeros64, VPCMPEQQ)
 	KEY(at, x, t, k, VADDPD, VCMPPD, VPSRAQ, 63) \
 	VMOVDQA64 Z13, k, x
 
-// func name(lanes, x unsafe.Pointer, n int, flip, zero uint64): the greatest of
-// lanes, which are 64 bytes, and the keys of n blocks of 256 bytes.
+// func name(lanes, x unsafe.Pointer, n int, flip, zero uint64): the maximum of lanes,
+// which are 64 bytes, and the keys of n blocks of 256 bytes.
 #define WIDE_GREATEST(name, KEY, MAX, SHIFT) \
 TEXT name(SB), NOSPLIT, $0-40     \
 	MOVQ      lanes+0(FP), DI     \
@@ -369,9 +369,9 @@ loop:                             \
 WIDE_GREATEST(·wideGreatestFloat32, WIDE_KEY32, VPMAXSD, VPSRLD)
 WIDE_GREATEST(·wideGreatestFloat64, WIDE_KEY64, VPMAXSQ, VPSRLQ)
 
-// func name(w, x unsafe.Pointer, n int, flip, zero uint64, pitch int): each of w is
-// made the greater of it and four keys, of rows that are pitch bytes apart, of n
-// blocks of 64 bytes.
+// func name(w, x unsafe.Pointer, n int, flip, zero uint64, pitch int): sets each of w
+// to the maximum of it and four keys, of rows that are pitch bytes apart. n blocks of
+// 64 bytes.
 #define WIDE_EACH(name, KEY, MAX, SHIFT) \
 TEXT name(SB), NOSPLIT, $0-48     \
 	MOVQ      w+0(FP), DI         \
@@ -400,10 +400,9 @@ loop:                             \
 WIDE_EACH(·wideEachFloat32, WIDE_KEY32, VPMAXSD, VPSRLD)
 WIDE_EACH(·wideEachFloat64, WIDE_KEY64, VPMAXSQ, VPSRLQ)
 
-// Sums, for processors with AVX2.
+// Sums, for AVX2.
 
-// Addresses of x, and of the three rows that follow it, and how far those are that the
-// cache is to fetch.
+// The addresses of x and of the next three rows, and the prefetch distance.
 #define ROWS \
 	MOVQ acc+0(FP), DI     \
 	MOVQ x+8(FP), SI       \
@@ -414,7 +413,8 @@ WIDE_EACH(·wideEachFloat64, WIDE_KEY64, VPMAXSQ, VPSRLQ)
 	LEAQ (R8)(AX*1), R9    \
 	LEAQ (R9)(AX*1), R10
 
-// FETCH has the cache fetch what is ahead of each row, or what is there where that is 0.
+// FETCH prefetches each row at that distance, or at its own address if the distance is
+// 0.
 #define FETCH \
 	PREFETCHT0 (SI)(R11*1) \
 	PREFETCHT0 (R8)(R11*1) \
@@ -444,8 +444,8 @@ WIDE_EACH(·wideEachFloat64, WIDE_KEY64, VPMAXSQ, VPSRLQ)
 	VADDPD    at(DI), sum, sum \
 	VMOVUPD   sum, at(DI)
 
-// func sums32(lanes, x unsafe.Pointer, n int), of n blocks of 16 floats. Lanes
-// are 4 doubles.
+// func sums32(lanes, x unsafe.Pointer, n int): n blocks of 16 floats. lanes has 4
+// doubles.
 TEXT ·sums32(SB), NOSPLIT, $0-24
 	MOVQ  lanes+0(FP), DI
 	MOVQ  x+8(FP), SI
@@ -474,7 +474,7 @@ loop:
 	VZEROUPPER
 	RET
 
-// func add32x4(acc, x unsafe.Pointer, pitch, ahead, n int), of n blocks of 8 floats in
+// func add32x4(acc, x unsafe.Pointer, pitch, ahead, n int): n blocks of 8 floats in
 // each of 4 rows, pitch bytes apart.
 TEXT ·add32x4(SB), NOSPLIT, $0-40
 	ROWS
@@ -485,7 +485,7 @@ loop:
 	WIDEN4(16, 32, Y1)
 	NEXT_ROWS
 
-// func add32(acc, x unsafe.Pointer, n int), of n blocks of 8 floats.
+// func add32(acc, x unsafe.Pointer, n int): n blocks of 8 floats.
 TEXT ·add32(SB), NOSPLIT, $0-24
 	MOVQ acc+0(FP), DI
 	MOVQ x+8(FP), SI
@@ -505,7 +505,7 @@ loop:
 	VZEROUPPER
 	RET
 
-// func narrow(out, x unsafe.Pointer, n int), of n blocks of 4 doubles, to floats.
+// func narrow(out, x unsafe.Pointer, n int): converts n blocks of 4 doubles to floats.
 TEXT ·narrow(SB), NOSPLIT, $0-24
 	MOVQ out+0(FP), DI
 	MOVQ x+8(FP), SI
@@ -521,7 +521,7 @@ loop:
 	VZEROUPPER
 	RET
 
-// EXACT adds x to sum, and what that loses to rest. It needs two more registers.
+// EXACT adds x to sum, and the rounding error to rest. It needs two more registers.
 #define EXACT(x, sum, rest, s, of) \
 	VADDPD x, sum, s      \
 	VSUBPD sum, s, of     \
@@ -532,8 +532,8 @@ loop:
 	VADDPD of, rest, rest \
 	VMOVAPD s, sum
 
-// func sums64(sums, rests, x unsafe.Pointer, n int), of n blocks of 32 doubles.
-// Sums and rests are 4 doubles each.
+// func sums64(sums, rests, x unsafe.Pointer, n int): n blocks of 32 doubles. sums and
+// rests have 4 doubles each.
 TEXT ·sums64(SB), NOSPLIT, $0-32
 	MOVQ   sums+0(FP), DI
 	MOVQ   rests+8(FP), DX
@@ -563,8 +563,8 @@ loop:
 	VZEROUPPER
 	RET
 
-// ADD4 adds four doubles, in the order 0, 2, 1, 3, to as many exact sums, which
-// are pairs of a sum and its rest.
+// ADD4 adds four doubles, in the order 0, 2, 1, 3, to compensated sums, which are pairs
+// of a sum and its rounding errors.
 #define ADD4(x) \
 	VMOVUPD   (DI), Y0            \
 	VMOVUPD   32(DI), Y1          \
@@ -576,7 +576,7 @@ loop:
 	VMOVUPD   Y0, (DI)            \
 	VMOVUPD   Y1, 32(DI)
 
-// func add64x4(acc, x unsafe.Pointer, pitch, ahead, n int), of n blocks of 4 doubles in
+// func add64x4(acc, x unsafe.Pointer, pitch, ahead, n int): n blocks of 4 doubles in
 // each of 4 rows, pitch bytes apart.
 TEXT ·add64x4(SB), NOSPLIT, $0-40
 	ROWS
@@ -592,7 +592,7 @@ loop:
 	ADD4(Y6)
 	NEXT_ROWS
 
-// func add64(acc, x unsafe.Pointer, n int), of n blocks of 4 doubles.
+// func add64(acc, x unsafe.Pointer, n int): n blocks of 4 doubles.
 TEXT ·add64(SB), NOSPLIT, $0-24
 	MOVQ acc+0(FP), DI
 	MOVQ x+8(FP), SI
@@ -608,9 +608,10 @@ loop:
 	VZEROUPPER
 	RET
 
-// func exactValues(x unsafe.Pointer, n int), of n blocks of 4 exact sums: their
-// values, at the beginning of x. The sum and its rest, or the sum where that is NaN.
-TEXT ·exactValues(SB), NOSPLIT, $0-16
+// func compensatedValues(x unsafe.Pointer, n int): replaces n blocks of 4 compensated
+// sums by their values, at the beginning of x. A value is the sum plus its rounding
+// errors, or the sum if that is NaN.
+TEXT ·compensatedValues(SB), NOSPLIT, $0-16
 	MOVQ x+0(FP), SI
 	MOVQ n+8(FP), CX
 	MOVQ SI, DI

@@ -14,8 +14,8 @@ import (
 	"github.com/quiver-gpu/quiver/ndview/internal/cpu/elementwise"
 )
 
-// special are values of each size that loops may get wrong: NaN, infinities, zeros
-// of both signs, NaT, and the ends of integers and floats.
+// special are values of each size at the limits of some loop: NaNs, infinities, zeros
+// of both signs, NaT, and the smallest and largest integers and floats.
 var special = map[int64][]uint64{
 	1: {0, 0x80, 0x7f, 0xff, 1},
 	2: {0, 0x8000, 0x7fff, 0xffff, 0x7c00, 0xfc00, 0x7f80, 0xff80, 0x7c01, 0xfe00, 0x7fc0, 1, 0x8001, 0x7bff, 0xfbff},
@@ -29,9 +29,9 @@ func put(x []uint64, i, size int64, v uint64) {
 	copy(unsafe.Slice((*byte)(at), size), unsafe.Slice((*byte)(unsafe.Pointer(&v)), size))
 }
 
-// elements are n elements for a reducer. A third are special, if specials are
-// asked for. Those of sums are whole and small, so that they add up alike in any
-// order, and doubles are not so tiny that other orders lose more.
+// elements returns n elements for a reducer. If specials, a third of them are special.
+// Elements of sums are small integers, so that sums do not depend on the order, and
+// doubles are not so small that rounding errors depend on it.
 func elements(r *rand.Rand, name string, size, n int64, specials bool) []uint64 {
 	x := make([]uint64, (n+1)*size/8+1)
 	for i := range n {
@@ -57,8 +57,8 @@ func elements(r *rand.Rand, name string, size, n int64, specials bool) []uint64 
 	return x
 }
 
-// tells are what reducers of a name can be told.
-func tells(name string, size int64) []Finish {
+// finishes returns parameters for the reducer of that name.
+func finishes(name string, size int64) []Finish {
 	top := uint64(1) << (8*size - 1)
 	switch op, kind, _ := strings.Cut(name, "_"); {
 	case op == "count":
@@ -77,13 +77,13 @@ func tells(name string, size int64) []Finish {
 	}
 }
 
-// TestVectorsDoWhatLoopsDo reduces along and across with and without vectors.
-func TestVectorsDoWhatLoopsDo(t *testing.T) {
-	if !vectors {
-		t.Skip("this processor has no vectors")
+// TestAssemblyMatchesGoLoops reduces along and across with and without assembly.
+func TestAssemblyMatchesGoLoops(t *testing.T) {
+	if !hasAVX2 {
+		t.Skip("this processor has no AVX2")
 	}
-	defer func(is bool) { vectors, wide = true, is }(wide)
-	levels := [][2]bool{{false, false}, {true, false}, {true, wide}}
+	defer func(is bool) { hasAVX2, hasAVX512 = true, is }(hasAVX512)
+	levels := [][2]bool{{false, false}, {true, false}, {true, hasAVX512}}
 	names := []string{"sum_f16", "sum_bf16", "sum_f32", "sum_f64", "sum_i8", "sum_u8", "sum_i16", "sum_u16", "sum_i32", "sum_u32", "sum_i64"}
 	for _, op := range []string{"max", "argmax"} {
 		for _, kind := range []string{"8", "16", "32", "64", "f16", "bf16", "f32", "f64"} {
@@ -94,24 +94,24 @@ func TestVectorsDoWhatLoopsDo(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	for _, name := range names {
 		f := Reducers[name]
-		for _, tell := range tells(name, f.Element) {
+		for _, tell := range finishes(name, f.Element) {
 			for n := int64(1); n <= 2100; n++ {
 				if n > 100 {
 					n += 499
 				}
 				x := elements(r, name, f.Element, n*5, n%2 == 0)
-				skip := n % 3 // elements lie at any place
+				skip := n % 3 // at any alignment of elements
 				got := make([][]uint64, len(levels))
 				for i, with := range levels {
-					vectors, wide = with[0], with[1]
-					got[i] = everyWay(f, unsafe.Add(unsafe.Pointer(&x[0]), skip*f.Element), n, &tell)
+					hasAVX2, hasAVX512 = with[0], with[1]
+					got[i] = reduceAllWays(f, unsafe.Add(unsafe.Pointer(&x[0]), skip*f.Element), n, &tell)
 				}
 				for i, want := range got[0] {
 					for level := range levels {
 						if strings.HasPrefix(name, "sum") && isNaN64(want) && isNaN64(got[level][i]) {
 							continue
 						}
-						require.Equal(t, want, got[level][i], "%s of %d elements, told %+v, result %d, with %v", name, n, tell, i, levels[level])
+						require.Equal(t, want, got[level][i], "%s of %d elements, finish %+v, result %d, assembly %v", name, n, tell, i, levels[level])
 					}
 				}
 			}
@@ -121,9 +121,9 @@ func TestVectorsDoWhatLoopsDo(t *testing.T) {
 
 func isNaN64(bits uint64) bool { return math.IsNaN(math.Float64frombits(bits)) }
 
-// everyWay reduces 4n elements to one, then 4 rows of n to n, without gaps between
-// the rows and with.
-func everyWay(f *Reducer, x unsafe.Pointer, n int64, tell *Finish) []uint64 {
+// reduceAllWays reduces 4n elements to one, and 4 rows of n elements to n, with and
+// without gaps between rows.
+func reduceAllWays(f *Reducer, x unsafe.Pointer, n int64, tell *Finish) []uint64 {
 	acc, out := make([]uint64, n*f.Size/8+1), make([]uint64, 2*n+1)
 	at := unsafe.Pointer(&acc[0])
 	f.None(at, 1)
@@ -137,14 +137,14 @@ func everyWay(f *Reducer, x unsafe.Pointer, n int64, tell *Finish) []uint64 {
 	return out
 }
 
-// TestAnyAndAllStopWhereTheyKnow: what comes after does not change the result.
-func TestAnyAndAllStopWhereTheyKnow(t *testing.T) {
+// Elements after the deciding one do not change the result of any and all.
+func TestAnyAndAllStopEarly(t *testing.T) {
 	const n = 100_000
-	for _, at := range []int{0, 5, counted - 1, counted, n - 1} {
+	for _, at := range []int{0, 5, countItems - 1, countItems, n - 1} {
 		for _, what := range []int32{Any, All} {
 			x := make([]uint8, n)
 			for i := range x {
-				x[i] = uint8(what - Any) // all of them false, or true
+				x[i] = uint8(what - Any) // all false, or all true
 			}
 			x[at] ^= 1
 			f, tell := Reducers["count_8"], &Finish{Flip: math.MaxUint64, What: what, Total: n}

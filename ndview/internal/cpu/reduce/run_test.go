@@ -8,8 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestLargeResultsAreWrittenWhole: many results are streamed, where they have no gaps.
-func TestLargeResultsAreWrittenWhole(t *testing.T) {
+// Many contiguous results are written with non-temporal stores.
+func TestStreamedResultsMatch(t *testing.T) {
 	const n, rows, guard = 10_000_019, 3, 0x5a
 	r := rand.New(rand.NewPCG(3, 4))
 	x := make([]int8, n*rows)
