@@ -6,47 +6,47 @@ import (
 	"github.com/quiver-gpu/quiver/ndview/internal/layout"
 )
 
-// Bricks moves units through bricks: boxes of the nest of which an image lies in a
-// block's shared memory. A brick has as many of the fastest axes of either operand
-// as make a long run of it, so that axes may be short. In the image a run of the
-// source lies as it does in words of 16 bytes of the source, which are moved there
-// whole. What is written is gathered from there.
+// Bricks copies units through box tiles: boxes of the nest, staged in shared memory
+// (the image). A box has as many of the fastest axes of both operands as make long runs
+// of each, so that single axes may be short. In the image a run of the source keeps its
+// alignment to words of 16 bytes, so that it is loaded in such words. The destination
+// is gathered from the image.
 type Bricks struct {
-	Begin, End       int64     // of the source, from its first unit
-	A, B             SplitAxis // the axes that end a run of the destination, and of the source
-	ChunksA, ChunksB int32     // bricks along them
-	Same             int32     // 1 where both are axis A; B has one item then
-	UnitsA, UnitsB   int32     // of a run, for each item of the axis that ends it
-	RunsA, RunsB     int32     // runs of the destination for each item of B, of the source for each of A
-	Row, Step        int32     // units along the destination's fastest axis, and the bytes in the image from one to the next
-	Rows             int32     // of a run of the destination
-	WordsA, WordsB   int32     // that a run may touch
-	Image, Shared    int32     // bytes of the image, and with tables
-	MostB, MostRows  int32     // runs of the source, and rows, that a brick has
-	Spread           int32     // 1 where threads side by side would gather from the same banks
-	Square, Words    int32     // bytes of words that squares of units are written in, or 0, and how many a run may touch
-	InRows           int32     // 1 where a square's words are of rows side by side in a run, not of runs; a row has Words then
-	Overlap          int32     // lanes of a warp, the first, that read squares and write none, since they write those of lanes before; 0 where squares begin at sectors
+	Begin, End       int64     // of the source, in bytes from its first unit
+	A, B             SplitAxis // the outermost axes of runs of the destination, and of the source
+	ChunksA, ChunksB int32     // tiles along them
+	Same             int32     // 1 if both are axis A; B then has one item
+	UnitsA, UnitsB   int32     // units of a run per item of its outermost axis
+	RunsA, RunsB     int32     // runs of the destination per item of B, and of the source per item of A
+	Row, Step        int32     // units along the destination's fastest axis, and bytes between them in the image
+	Rows             int32     // rows per run of the destination
+	WordsA, WordsB   int32     // words that a run may touch
+	Image, Shared    int32     // bytes of the image, and of the image with tables
+	MostB, MostRows  int32     // most runs of the source, and rows, of a tile
+	Spread           int32     // 1 if neighbouring threads would gather from the same banks
+	Square, Words    int32     // bytes per word of squares, or 0; words that a run may touch
+	InRows           int32     // 1 if a square consists of neighbouring rows of a run, not of runs; Words are then per row
+	Overlap          int32     // lanes at the beginning of a warp that only read, as they overlap the previous warp; 0 if squares begin at sectors
 
 	ByChunksA, ByChunksB            Divide
 	ByRow, ByA, ByB, ByWord, ByRows Divide
 
 	Counts [4]int32
-	Axes   [4][MaxAxes]Axis // of runs of the source, of which Dst is in the image; of rows, of which Src is; of places; of the nest
-	Items  int32            // of the nest
+	Axes   [4][MaxAxes]Axis // runs of the source (Dst in the image), rows (Src in the image), tiles, and the nest
+	Items  int32            // units of the nest
 }
 
-// SplitAxis is an axis of which bricks have Extent items, or what is left. From brick to
-// brick are so many bytes.
+// SplitAxis is an axis that is split across tiles: Extent items per tile, the rest in
+// the last one. Dst and Src are the bytes from tile to tile.
 type SplitAxis struct {
 	Whole, Extent int32
 	Dst, Src      int64
 }
 
-// NewBoxTiles plans a nest of a destination and a source, at addresses, in units of
-// width bytes, in so much room. It answers false where bricks would be slower than the
-// kernel that else does it, with the tiles t if it has any, or where no units are next to
-// each other in one of the two.
+// NewBoxTiles plans a nest in units of width bytes with room bytes of shared memory.
+// dst and src are addresses. It returns false if the kernel instead, with tiles t if it
+// has any, is expected to be faster, or if no units are contiguous in one of the
+// operands.
 func NewBoxTiles(width int64, dst, src uint64, n layout.Nest, room int64, instead Kernel, t *Tiles) (*Bricks, bool) {
 	if len(n.Shape) < 2 {
 		return nil, false
@@ -57,14 +57,14 @@ func NewBoxTiles(width int64, dst, src uint64, n layout.Nest, room int64, instea
 	}
 	r := rival{kernel: instead, Tiles: t, width: width, row: width * n.Shape[len(n.Shape)-1], fastest: n.Shape[b.bySrc[0]], room: room}
 	if !r.beatable() {
-		return nil, false // to plan takes as long as to copy a little
+		return nil, false // planning takes as long as a small copy
 	}
 	b.extents, b.image = make([]int64, len(n.Shape)), make([]int64, len(n.Shape))
 	small, best := b.best(room)
 	return best.Bricks, best.Bricks != nil && r.beaten(small, best)
 }
 
-// plan counts all that.
+// plan computes the plan of a box tile.
 func (b *boxTile) plan() *Bricks {
 	n, width := b.Nest, b.width
 	p := &Bricks{
@@ -94,7 +94,7 @@ func (b *boxTile) plan() *Bricks {
 	}
 	p.Begin, p.End, _ = layout.Extent(width, 0, n.Shape, n.Strides[1])
 
-	// Runs and rows are counted along the axis last that ends a run of the other operand.
+	// The axis that ends a run of the other operand is counted last.
 	var runs, rows, places []int
 	for _, k := range b.byDst {
 		switch {
@@ -136,8 +136,8 @@ func (b *boxTile) plan() *Bricks {
 	return p
 }
 
-// Plan is the launch of the kernel, of which a block has so many threads that an H200's
-// multiprocessor has about a thousand, however few blocks it has room for.
+// Plan returns the launch of the kernel. Threads per block are chosen so that a
+// multiprocessor of an H200 has about a thousand, whatever the number of its blocks.
 func (b *Bricks) Plan() Plan {
 	threads := int64(512)
 	switch {
@@ -149,48 +149,48 @@ func (b *Bricks) Plan() Plan {
 	return Plan{kernelBoxTiles, b.Blocks(), threads, int64(b.Shared), structBytes(b)}
 }
 
-// Blocks is how many blocks there are.
+// Blocks returns the number of blocks.
 func (b *Bricks) Blocks() int64 {
 	ofPlace := int64(b.UnitsA) * int64(b.A.Whole) * int64(b.RunsA) * int64(b.B.Whole)
 	return int64(b.ChunksA) * int64(b.ChunksB) * (int64(b.Items) / ofPlace)
 }
 
-// RowAlign is what rows of the destination and of the source begin at multiples of,
-// for a twin: see squares.
+// RowAlign returns the alignment of rows in the destination and in the source, which
+// the host implementation checks: see squareWord.
 func (b *Bricks) RowAlign(_ Kernel, width int64) [2]int64 {
 	word := max(width, int64(b.Square))
 	return [2]int64{word, max(width, min(word, 4*width))}
 }
 
-// Nest is what is moved, for a twin.
+// Nest returns the copied nest, for the host implementation.
 func (b *Bricks) Nest() layout.Nest {
 	return wrapAxes(newNest(), b.Axes[3][:b.Counts[3]], int64(b.Items))
 }
 
 const (
-	maxBoxRuns = 1 << 10 // of the destination, and of the source
+	maxBoxRuns = 1 << 10 // most runs of the destination, and of the source
 	maxBoxRows = 1 << 12
-	storedWord = 8 // bytes that are written at once, where a unit has not more
+	storedWord = 8 // bytes per store, unless a unit is larger
 	loadedWord = 16
-	bankBytes  = 128 // a row of the banks of shared memory
+	bankBytes  = 128 // bytes of all banks of shared memory
 )
 
-// boxTile is what a brick has of a nest.
+// boxTile is a box of a nest.
 type boxTile struct {
 	layout.Nest
-	width, dst, src    int64   // bytes of a unit, and the low bits of addresses
-	byDst, bySrc       []int   // axes, the fastest in either operand first
-	extents, image     []int64 // along each axis, and from item to item in the image
-	cutA, cutB         int     // the axes that end runs, or -1
-	runA, runB         []int   // those that make them
-	units              int64   // of a brick
-	unitsA, unitsB     int64   // of runs
+	width, dst, src    int64   // bytes per unit, and the low bits of addresses
+	byDst, bySrc       []int   // axes, the fastest of each operand first
+	extents, image     []int64 // items along each axis, and bytes between them in the image
+	cutA, cutB         int     // the axes that are split, or -1
+	runA, runB         []int   // the axes of runs
+	units              int64   // per tile
+	unitsA, unitsB     int64   // per run
 	span               int64   // bytes of the image
 	runsA, runsB, rows int64
 }
 
-// setRuns makes runs of the destination and of the source so many bytes long, or longer,
-// where there are so many.
+// setRuns chooses a box whose runs of the destination and of the source have at least
+// that many bytes, if the nest does.
 func (b *boxTile) setRuns(lengthA, lengthB int64) {
 	for k := range b.extents {
 		b.extents[k], b.image[k] = 1, 0
@@ -203,7 +203,8 @@ func (b *boxTile) setRuns(lengthA, lengthB int64) {
 	b.runA, b.unitsA = b.axesOfRun(0, b.byDst, b.cutA, b.runA[:0])
 	b.runB, b.unitsB = b.axesOfRun(1, b.bySrc, b.cutB, b.runB[:0])
 
-	// Runs of the source lie as they do there, others where words of neither meet.
+	// Runs of the source keep their strides. Other axes are placed so that words of
+	// neighbouring runs do not overlap.
 	b.span, b.units = b.width*b.unitsB, 1
 	for _, k := range b.runB {
 		b.image[k] = b.Strides[1][k]
@@ -219,9 +220,9 @@ func (b *boxTile) setRuns(lengthA, lengthB int64) {
 	b.runsA, b.runsB, b.rows = b.units/b.unitsA, b.units/b.unitsB, b.units/b.extents[b.byDst[0]]
 }
 
-// extendRun has a brick have more of an operand's axes, the fastest first, until its
-// run there has so many bytes, whole sectors where an axis is cut. It answers the axis
-// of which the brick has a part.
+// extendRun adds axes of an operand to the box, the fastest first, until its run has
+// that many bytes, whole sectors if an axis is split. It returns the axis that is
+// split, or -1.
 func (b *boxTile) extendRun(operand int, order []int, length int64) (cut int) {
 	bytes := b.width
 	for _, k := range order {
@@ -246,7 +247,7 @@ func (b *boxTile) extendRun(operand int, order []int, length int64) (cut int) {
 	return -1
 }
 
-// axesOfRun are the axes that make a run of an operand, and how many units it has.
+// axesOfRun returns the axes of a run of an operand, and its number of units.
 func (b *boxTile) axesOfRun(operand int, order []int, cut int, run []int) ([]int, int64) {
 	units := int64(1)
 	for _, k := range order {
@@ -262,11 +263,11 @@ func (b *boxTile) axesOfRun(operand int, order []int, cut int, run []int) ([]int
 	return run, units
 }
 
-// imageBytes are those of the image, of which the first may be anywhere in a word.
+// imageBytes returns the size of the image, which may begin anywhere in a word.
 func (b *boxTile) imageBytes() int64 { return roundUp(b.span+loadedWord-1, bankBytes) }
 
-// sharedBytes is the room that the image and tables take: of 8 bytes for where a run is in
-// its operand, and of 4 for where a run or a row is in the image.
+// sharedBytes returns the size of the image and of tables: 8 bytes for the offset of a
+// run in its operand, 4 for the offset of a run or row in the image.
 func (b *boxTile) sharedBytes() int64 {
 	return b.imageBytes() + 8*(b.runsA+b.runsB) + 4*(b.runsB+b.rows)
 }
@@ -280,15 +281,15 @@ func (b *boxTile) splitAxis(k int) (c SplitAxis, chunks int32) {
 	return SplitAxis{int32(b.Shape[k]), int32(extent), extent * b.Strides[0][k], extent * b.Strides[1][k]}, int32((b.Shape[k]-1)/extent + 1)
 }
 
-// squareWord is how many bytes words have, the longest, in which squares of units are
-// written that are whole lines both ways, see lines, and 0 where there are none. A line
-// of the image has a unit of each of the runs side by side, where those are counted
-// along the source's fastest axis first; or of rows within a run, if it has that axis.
-// Rows of more than single bytes are whole sectors for that: stores of a square's words
-// would else fill sectors in part.
+// squareWord returns the bytes of the longest words in which squares of units can be
+// written, or 0: all lines of a square must be whole words, see wholeLines. A line of
+// the image has one unit of each of several neighbouring runs, if those are counted
+// along the source's fastest axis first, or of neighbouring rows of a run that contains
+// that axis. For the latter, rows of units of more than 1 byte must be whole sectors,
+// as stores of a square would otherwise write sectors in part.
 func (b *boxTile) squareWord(rows []int, a SplitAxis) (word, within int32) {
 	outer := slices.IndexFunc(rows, func(k int) bool { return !slices.Contains(b.runA, k) })
-	units := []int64{b.unitsA, b.unitsA / int64(a.Extent) * int64(a.Whole%a.Extent)} // of runs, and the last
+	units := []int64{b.unitsA, b.unitsA / int64(a.Extent) * int64(a.Whole%a.Extent)} // units of runs, and of the last one
 	switch {
 	case outer >= 0 && rows[outer] == b.bySrc[0]:
 	case outer != 0 && len(rows) > 0 && rows[0] == b.bySrc[0]:
@@ -308,8 +309,9 @@ func (b *boxTile) squareWord(rows []int, a SplitAxis) (word, within int32) {
 	return 0, 0
 }
 
-// wholeLines tells whether all that is written is whole words, and all that is read whole
-// lines: those are words, but for units of a byte not more than four of them.
+// wholeLines reports whether everything that is written is whole words, and everything
+// that is read whole lines. A line is a word, but at most four units unless those are
+// bytes.
 func (b *boxTile) wholeLines(word int64) bool {
 	line := min(word, 4*b.width)
 	side := line / b.width
@@ -326,7 +328,7 @@ func (b *boxTile) wholeLines(word int64) bool {
 	return (b.dst|b.src)%word == 0
 }
 
-// atSectors tells whether squares are written at whole sectors.
+// atSectors reports whether squares are written at sector boundaries.
 func (b *boxTile) atSectors(within bool) bool {
 	for k, step := range b.Strides[0] {
 		if k == b.cutA {

@@ -11,8 +11,8 @@ import (
 	"github.com/quiver-gpu/quiver/ndview/internal/stridedcopy"
 )
 
-// placeOf is where an item over some axes is in both operands.
-func placeOf(axes []stridedcopy.Axis, item int64) (dst, src int64) {
+// offsetsOf returns the offsets of an item in both operands.
+func offsetsOf(axes []stridedcopy.Axis, item int64) (dst, src int64) {
 	for i, a := range axes {
 		n := item
 		if i > 0 {
@@ -24,31 +24,32 @@ func placeOf(axes []stridedcopy.Axis, item int64) (dst, src int64) {
 	return dst, src
 }
 
-// lie is where a byte of an image is.
-func lie(p *stridedcopy.Bricks, at int64) int64 {
+// swizzle returns where a byte of an image is stored.
+func swizzle(p *stridedcopy.Bricks, at int64) int64 {
 	if p.Spread == 1 {
 		at ^= (at >> 7) * 18 & 0x70
 	}
 	return at
 }
 
-func by(d stridedcopy.Divide, n int64) int64 {
+func divide(d stridedcopy.Divide, n int64) int64 {
 	if d.Magic == 0 {
 		return n
 	}
 	return n * int64(d.Magic) >> 32 >> d.Shift
 }
 
-// layBricks does what kernels/bricks.cu does, with addresses as the bytes: it calls
-// write with each unit's address in the destination and what was read for it.
-func layBricks(t *testing.T, p *stridedcopy.Bricks, width, dst, src int64, write func(to, from int64)) {
+// runBoxTiles does what kernels/copy/box_tiles.cu does, with addresses as data. It
+// calls write with each unit's address in the destination and the address that was read
+// for it.
+func runBoxTiles(t *testing.T, p *stridedcopy.Bricks, width, dst, src int64, write func(to, from int64)) {
 	axes := func(i int) []stridedcopy.Axis { return p.Axes[i][:p.Counts[i]] }
 	require.LessOrEqual(t, p.Shared, int32(110<<10))
 	require.LessOrEqual(t, p.Image+8*p.MostB+8*p.RunsA*p.B.Extent+4*p.MostB+4*p.MostRows, p.Shared)
 	begin, end := src+p.Begin, src+p.End
 	for id := range p.Blocks() {
-		rest := by(p.ByChunksA, id)
-		batch := by(p.ByChunksB, rest)
+		rest := divide(p.ByChunksA, id)
+		batch := divide(p.ByChunksB, rest)
 		a, b := id-rest*int64(p.ChunksA), rest-batch*int64(p.ChunksB)
 		inA, inB := min(int64(p.A.Extent), int64(p.A.Whole)-a*int64(p.A.Extent)), min(int64(p.B.Extent), int64(p.B.Whole)-b*int64(p.B.Extent))
 		require.Positive(t, inA)
@@ -60,7 +61,7 @@ func layBricks(t *testing.T, p *stridedcopy.Bricks, width, dst, src int64, write
 		unitsA, bytesB := int64(p.UnitsA)*inA, int64(p.UnitsB)*ofB*width
 		require.LessOrEqual(t, runsB, int64(p.MostB))
 		require.LessOrEqual(t, runsA*int64(p.Rows), int64(p.MostRows))
-		d, s := placeOf(axes(2), batch)
+		d, s := offsetsOf(axes(2), batch)
 		d, s = dst+d+a*p.A.Dst+b*p.B.Dst, src+s+a*p.A.Src+b*p.B.Src
 		skip := s & 15
 		image := make([]int64, p.Image)
@@ -68,8 +69,8 @@ func layBricks(t *testing.T, p *stridedcopy.Bricks, width, dst, src int64, write
 			if id%2 == 1 {
 				i = runsB*int64(p.WordsB) - 1 - i
 			}
-			run := by(p.ByB, i)
-			lies, from := placeOf(axes(0), run)
+			run := divide(p.ByB, i)
+			lies, from := offsetsOf(axes(0), run)
 			lies += skip
 			if (lies-(s+from))&15 != 0 {
 				require.Failf(t, "a run lies elsewhere in a word", "%+v", p)
@@ -81,19 +82,19 @@ func layBricks(t *testing.T, p *stridedcopy.Bricks, width, dst, src int64, write
 			address := s + from + at
 			for k := range int64(16) {
 				if address >= begin && address+16 <= end || at+k >= 0 && at+k < bytesB {
-					image[lie(p, lies+at)+k] = address + k
+					image[swizzle(p, lies+at)+k] = address + k
 				}
 			}
 		}
 		if p.Square > 0 {
 			requireSquares(t, p, width, d, skip, runsA, unitsA)
-			laySquares(p, width, d, skip, runsA, unitsA, image, write)
+			writeSquares(p, width, d, skip, runsA, unitsA, image, write)
 			continue
 		}
 		word := max(width, 8)
 		for i := range runsA * int64(p.WordsA) {
-			run := by(p.ByA, i)
-			to, _ := placeOf(axes(1), run*int64(p.Rows))
+			run := divide(p.ByA, i)
+			to, _ := offsetsOf(axes(1), run*int64(p.Rows))
 			to += d
 			first := ((i-run*int64(p.WordsA))*word - to&31) / width
 			for u := first; u < first+word/width; u++ {
@@ -102,11 +103,11 @@ func layBricks(t *testing.T, p *stridedcopy.Bricks, width, dst, src int64, write
 				}
 				row, in := run*int64(p.Rows), u
 				if p.Rows > 1 {
-					before := by(p.ByRow, u)
+					before := divide(p.ByRow, u)
 					row, in = row+before, u-before*int64(p.Row)
 				}
-				_, at := placeOf(axes(1), row)
-				at = lie(p, at+skip+in*int64(p.Step))
+				_, at := offsetsOf(axes(1), row)
+				at = swizzle(p, at+skip+in*int64(p.Step))
 				for k := range width {
 					if image[at+k] != image[at]+k {
 						require.Failf(t, "a unit is not whole", "%+v", p)
@@ -118,8 +119,8 @@ func layBricks(t *testing.T, p *stridedcopy.Bricks, width, dst, src int64, write
 	}
 }
 
-// laySquares writes as the kernel's squares do, warp after warp.
-func laySquares(p *stridedcopy.Bricks, width, dst, skip, runsA, unitsA int64, image []int64, write func(to, from int64)) {
+// writeSquares writes squares as the kernel does, warp by warp.
+func writeSquares(p *stridedcopy.Bricks, width, dst, skip, runsA, unitsA int64, image []int64, write func(to, from int64)) {
 	rows, axes, ahead := int64(p.Rows), p.Axes[1][:p.Counts[1]], int64(p.Overlap)
 	word := int64(p.Square)
 	side, lines, words, writes := min(word, 4*width)/width, runsA, unitsA*width/word, int64(32)
@@ -131,15 +132,15 @@ func laySquares(p *stridedcopy.Bricks, width, dst, skip, runsA, unitsA int64, im
 	}
 	all := lines / side * int64(p.Words)
 	for begin := int64(0); begin < all; begin += writes {
-		var read [32][8][8]int64 // by lanes, of each run of a square: where units are in the source
+		var read [32][8][8]int64 // by lane and run of the square: source addresses of units
 		for pass := range 2 {
 			for lane := range int64(32) {
 				mine := begin + lane - ahead
 				i := min(max(mine, 0), all-1)
-				group := by(p.ByWord, i)
+				group := divide(p.ByWord, i)
 				at, run, skipped := i-group*int64(p.Words), group*side, int64(0)
 				if p.InRows == 1 {
-					run = by(p.ByRows, group*side)
+					run = divide(p.ByRows, group*side)
 					skipped = group*side - run*rows
 				}
 				first := skipped * int64(p.Row)
@@ -148,15 +149,16 @@ func laySquares(p *stridedcopy.Bricks, width, dst, skip, runsA, unitsA int64, im
 				}
 				if pass == 0 && at < words {
 					for u := range word / width {
-						// The line of the square, in the image, that has the unit of each run.
+						// The line of the square in the image, with one unit of each
+						// run.
 						before, unit := skipped, at*word/width+u
 						if p.InRows == 0 {
-							before = by(p.ByRow, unit/side*side)
+							before = divide(p.ByRow, unit/side*side)
 							unit -= before * int64(p.Row)
 						}
-						_, lies := placeOf(axes, run*rows+before)
+						_, lies := offsetsOf(axes, run*rows+before)
 						for k := range side {
-							read[lane][k][u] = image[lie(p, lies+skip+unit*int64(p.Step)+k*width)]
+							read[lane][k][u] = image[swizzle(p, lies+skip+unit*int64(p.Step)+k*width)]
 						}
 					}
 				}
@@ -164,9 +166,9 @@ func laySquares(p *stridedcopy.Bricks, width, dst, skip, runsA, unitsA int64, im
 					continue
 				}
 				for k := range side {
-					to, _ := placeOf(axes, (run+k)*rows)
+					to, _ := offsetsOf(axes, (run+k)*rows)
 					if p.InRows == 1 {
-						to, _ = placeOf(axes, run*rows)
+						to, _ = offsetsOf(axes, run*rows)
 						to += (first + k*int64(p.Row)) * width
 					}
 					back := int64(0)
@@ -182,8 +184,8 @@ func laySquares(p *stridedcopy.Bricks, width, dst, skip, runsA, unitsA int64, im
 	}
 }
 
-// requireSquares: lines of the image have a unit of each of the runs side by side, or
-// of rows within a run, and what is written are whole words.
+// requireSquares checks that lines of the image have a unit of each of several
+// neighbouring runs, or rows of a run, and that whole words are written.
 func requireSquares(t *testing.T, p *stridedcopy.Bricks, width, dst, skip, runsA, unitsA int64) {
 	word, rows, axes := int64(p.Square), int64(p.Rows), p.Axes[1][:p.Counts[1]]
 	line := min(word, 4*width)
@@ -192,7 +194,7 @@ func requireSquares(t *testing.T, p *stridedcopy.Bricks, width, dst, skip, runsA
 	if p.InRows == 1 {
 		lines, units = runsA*rows, int64(p.Row)
 		require.Zero(t, unitsA/int64(p.Row)%side)
-		require.Equal(t, runsA-1, by(p.ByRows, runsA*rows-1))
+		require.Equal(t, runsA-1, divide(p.ByRows, runsA*rows-1))
 	}
 	if lines%side != 0 || units*width%word != 0 || unitsA*width%word != 0 || int64(p.Row)%side != 0 || int64(p.Step)%line != 0 {
 		require.Failf(t, "no whole squares", "%+v", p)
@@ -202,23 +204,23 @@ func requireSquares(t *testing.T, p *stridedcopy.Bricks, width, dst, skip, runsA
 		ofSector := sector / word
 		require.Equal(t, ofSector-1, int64(p.Overlap))
 		require.Zero(t, int64(p.Words)%ofSector)
-		words += ofSector - 1 // that a run may touch
+		words += ofSector - 1 // words that a run may touch
 		require.Less(t, int64(p.Words)-words, ofSector)
 	} else if p.InRows == 1 {
 		require.Zero(t, int64(p.Row)*width%sector)
 	}
 	require.GreaterOrEqual(t, int64(p.Words), words)
-	require.Equal(t, lines-1, by(p.ByWord, lines*int64(p.Words)-1))
+	require.Equal(t, lines-1, divide(p.ByWord, lines*int64(p.Words)-1))
 	for run := range runsA {
 		first := run / side * side
-		to, _ := placeOf(axes, run*rows)
+		to, _ := offsetsOf(axes, run*rows)
 		for in := range rows {
 			begin, of := first*rows+in, run-first
 			if p.InRows == 1 {
 				begin, of = run*rows+in/side*side, in%side
 			}
-			_, at := placeOf(axes, run*rows+in)
-			_, line0 := placeOf(axes, begin)
+			_, at := offsetsOf(axes, run*rows+in)
+			_, line0 := offsetsOf(axes, begin)
 			if (dst+to)%word != 0 || p.Overlap == 0 && (dst+to)%sector != 0 || (skip+line0)%line != 0 || at != line0+of*width {
 				require.Failf(t, "lines are not side by side", "%+v", p)
 			}
@@ -226,13 +228,13 @@ func requireSquares(t *testing.T, p *stridedcopy.Bricks, width, dst, skip, runsA
 	}
 }
 
-func TestBricksMoveEachUnitOnce(t *testing.T) {
+func TestBoxTilesCopyEachUnitOnce(t *testing.T) {
 	r := rand.New(rand.NewPCG(7, 8))
 	planned, same, cut, squares := 0, 0, 0, map[[3]int64]int{}
 	for i := range 2000 {
 		most := int64(1 << 12)
 		if i%60 == 0 {
-			most = 1 << 21 // of which bricks are as large as there is room for
+			most = 1 << 21 // large enough that box tiles use all the memory
 		}
 		width := int64(1) << r.IntN(5)
 		shape := make([]int64, 2+r.IntN(4))
@@ -240,14 +242,14 @@ func TestBricksMoveEachUnitOnce(t *testing.T) {
 			shape[i] = 1 + r.Int64N([]int64{3, 6, 20, 70, 300, 3000, most}[r.IntN(7)])
 		}
 		whole := int64(1)
-		if i%3 == 2 { // as squares want it
+		if i%3 == 2 { // as squares need it
 			whole = 4 << r.IntN(max(2, 6-len(shape)))
 		}
 		for i := range shape {
 			shape[i] = (shape[i] + whole - 1) / whole * whole
 		}
 		tooMany := func() bool {
-			units := 1.0 // which may be beyond 64 bits
+			units := 1.0 // may exceed 64 bits
 			for _, extent := range shape {
 				units *= float64(extent)
 			}
@@ -263,7 +265,7 @@ func TestBricksMoveEachUnitOnce(t *testing.T) {
 			src[i], src[j] = src[j], src[i]
 		})
 		dst := layout.C(width, shape)
-		for i := range shape { // an axis turned, or repeated, or an outer gap
+		for i := range shape { // a reversed axis, a repeated one, or an outer gap
 			if src[i] != width && r.IntN(4) == 0 {
 				src[i] *= -r.Int64N(2)
 			}
@@ -280,7 +282,7 @@ func TestBricksMoveEachUnitOnce(t *testing.T) {
 		room := stridedcopy.BoxTileMemory(width*layout.Product(shape), 227<<10)
 		switch {
 		case i%120 == 0:
-			room = 110 << 10 // as it is of so much that it would take long here
+			room = 110 << 10 // otherwise only for copies that take long here
 		case i%3 == 2:
 			room = 2<<10 + r.Int64N(44<<10)
 		}
@@ -297,7 +299,7 @@ func TestBricksMoveEachUnitOnce(t *testing.T) {
 		low, high, _ := layout.Extent(width, 0, n.Shape, n.Strides[0])
 		written := make([]int64, (high-low)/width)
 		units, done := layout.Product(n.Shape), int64(0)
-		layBricks(t, p, width, to, from, func(at, value int64) {
+		runBoxTiles(t, p, width, to, from, func(at, value int64) {
 			if unit := &written[(at-to-low)/width]; *unit == 0 {
 				*unit = value
 				done++
@@ -330,8 +332,8 @@ func TestBricksMoveEachUnitOnce(t *testing.T) {
 	require.Greater(t, cut, 20)
 }
 
-// What is left of an axis may be no whole words where a brick's part of it is.
-func TestSquaresEndWithTheirRuns(t *testing.T) {
+// The rest of an axis may not be whole words although a tile's part of it is.
+func TestSquaresEndAtRunEnds(t *testing.T) {
 	words := map[int32]int{}
 	for room := int64(2 << 10); room < 20<<10; room += 1 << 10 {
 		const planes, rows, columns = 12, 1001, 12
@@ -343,14 +345,14 @@ func TestSquaresEndWithTheirRuns(t *testing.T) {
 		require.True(t, ok)
 		words[p.Square]++
 		units := 0
-		layBricks(t, p, 1, 1<<40, 1<<30, func(int64, int64) { units++ })
+		runBoxTiles(t, p, 1, 1<<40, 1<<30, func(int64, int64) { units++ })
 		require.Equal(t, planes*rows*columns, units)
 	}
 	require.Positive(t, words[4], "%v", words)
 }
 
-// Bricks take more room where that makes short runs longer.
-func TestBricksTakeRoomForLongRuns(t *testing.T) {
+// Box tiles use more memory if that makes short runs longer.
+func TestBoxTilesUseMemoryForLongRuns(t *testing.T) {
 	turned := func(width, planes, rows, columns int64) layout.Nest { // with the last axis first
 		return layout.Nest{
 			Shape:   []int64{columns, rows, planes},
@@ -377,12 +379,13 @@ func TestBricksTakeRoomForLongRuns(t *testing.T) {
 	require.EqualValues(t, 512, p.Plan().Threads)
 	require.EqualValues(t, 8, p.Square)
 
-	p = plan(4, turned(4, 20, 100000, 20), large) // whose runs are long
+	p = plan(4, turned(4, 20, 100000, 20), large) // long runs
 	require.LessOrEqual(t, p.Shared, int32(46<<10))
 }
 
-// An axis that a brick has whole stays so, though it is no multiple of a sector.
-func TestBricksCutNoAxisThatTheyHaveWhole(t *testing.T) {
+// An axis that is whole in a box is not split, even if it is not a multiple of a
+// sector.
+func TestBoxTilesKeepWholeAxes(t *testing.T) {
 	src, dst := layout.C(1, []int64{13, 47, 27458, 16}), layout.C(1, []int64{27458, 47, 13, 16})
 	n := layout.Collapse([]int64{27458, 47, 13, 16}, dst, []int64{src[2], src[1], src[0], src[3]})
 	p, ok := stridedcopy.NewBoxTiles(1, 0, 0, n, 110<<10, "word_rows", nil)
@@ -391,8 +394,8 @@ func TestBricksCutNoAxisThatTheyHaveWhole(t *testing.T) {
 	require.NotEqual(t, int32(13), p.B.Whole)
 }
 
-// Large units need less room for long runs, and are moved faster in less.
-func TestBricksOfLargeUnitsTakeLessRoom(t *testing.T) {
+// Large units need less memory for long runs, and are copied faster with less.
+func TestBoxTilesOfLargeUnitsUseLessMemory(t *testing.T) {
 	for width, most := range map[int64]int32{4: 46 << 10, 8: 32 << 10, 16: 16 << 10} {
 		const rows = 1 << 22
 		for extent, long := range map[int64]bool{3: true, 200: false} {

@@ -2,31 +2,31 @@ package stridedcopy
 
 import "github.com/quiver-gpu/quiver/ndview/internal/layout"
 
-// Weave moves units of 1 or 2 bytes between planes, in each of which they are a run,
-// and rows of one unit of each plane, which follow each other: between the colours
-// of an image and its pixels.
+// Weave copies units of 1 or 2 bytes between planes, in each of which they are
+// contiguous, and contiguous rows of one unit per plane: for example between the colour
+// planes of an image and its pixels.
 type Weave struct {
-	Begin, End    int64 // of the source, from its first unit
+	Begin, End    int64 // of the source, in bytes from its first unit
 	Plane         int64 // bytes from plane to plane
-	Whole, Extent int32 // units of a plane; those that a block moves
-	Chunks        int32 // of a plane
-	Pitch, Rows   int32 // bytes of an image of a plane's units, and of one of the rows
+	Whole, Extent int32 // units per plane, and per block
+	Chunks        int32 // blocks per plane
+	Pitch, Rows   int32 // bytes in shared memory per plane, and of the rows
 	Count         int32
-	Axes          [MaxAxes]Axis // over which there are such planes
+	Axes          [MaxAxes]Axis // of groups of planes
 	Planes, Width int32
-	Planar        int32 // 1 where the planes are in the destination
-	Items         int32 // planes' groups
+	Planar        int32 // 1 if the planes are in the destination
+	Items         int32 // groups of planes
 }
 
 const (
-	maxPlanes      = 8        // as many as there are kernels for
+	maxPlanes      = 8        // the most planes of a kernel
 	minPlane       = 1 << 10  // bytes
-	maxInterleaved = 22 << 10 // bytes that a block moves
-	imageMargin    = 48       // bytes: what words at the ends have beside a run, and what a last group of words does
+	maxInterleaved = 22 << 10 // bytes per block
+	imageMargin    = 48       // bytes before and after a run in the words at its ends, and in the last group of words
 )
 
-// NewInterleave plans a nest of a destination and a source in units of width bytes, and
-// names the kernel. It answers false where they are not that.
+// NewInterleave plans a nest in units of width bytes, and returns the kernel. It
+// returns false if the nest is not such planes.
 func NewInterleave(width int64, n layout.Nest) (w *Weave, kernel Kernel, ok bool) {
 	if width > 2 || len(n.Shape) < 2 {
 		return nil, "", false
@@ -36,7 +36,7 @@ func NewInterleave(width int64, n layout.Nest) (w *Weave, kernel Kernel, ok bool
 		across, along := order[0], order[1]
 		planes, plane := n.Shape[across], n.Strides[1-rows]
 		isRows := strides[across] == width && strides[along] == planes*width && plane[along] == width
-		// Rows of a multiple of 8 bytes are taken apart faster by bricks: here they would
+		// Box tiles separate rows of a multiple of 8 bytes faster: here such rows would
 		// be read from few banks of shared memory.
 		fewItems := rows == 1 && planes*width%8 == 0
 		if !isRows || fewItems || planes > maxPlanes || n.Shape[along]*width < minPlane {
@@ -65,18 +65,19 @@ func NewInterleave(width int64, n layout.Nest) (w *Weave, kernel Kernel, ok bool
 	return nil, "", false
 }
 
-// Blocks is how many blocks there are.
+// Blocks returns the number of blocks.
 func (w *Weave) Blocks() int64 { return int64(w.Chunks) * int64(w.Items) }
 
-// Plan is the launch of a kernel.
+// Plan returns the launch of a kernel.
 func (w *Weave) Plan(kernel Kernel) Plan {
 	return Plan{kernel, w.Blocks(), 256, int64(w.Planes)*int64(w.Pitch) + int64(w.Rows), structBytes(w)}
 }
 
-// RowAlign is what rows of the destination and of the source begin at multiples of, for a twin.
+// RowAlign returns the alignment of rows in the destination and in the source, which
+// the host implementation checks.
 func (w *Weave) RowAlign(_ Kernel, width int64) [2]int64 { return [2]int64{width, width} }
 
-// Nest is what is moved, for a twin.
+// Nest returns the copied nest, for the host implementation.
 func (w *Weave) Nest() layout.Nest {
 	n, width := newNest(), int64(w.Width)
 	n.Shape = []int64{int64(w.Whole), int64(w.Planes)}

@@ -11,14 +11,14 @@ import (
 	"github.com/quiver-gpu/quiver/ndview/internal/stridedcopy"
 )
 
-// woven is a nest of planes and rows of one unit of each, over other axes, and
-// whether the planes are in the destination. The planes may be turned around.
-func woven(r *rand.Rand, width, planes, length int64) (n layout.Nest, apart bool) {
+// randomPlanes returns a nest of planes and rows of one unit of each, with other outer
+// axes, and whether the planes are in the destination. The planes may be reversed.
+func randomPlanes(r *rand.Rand, width, planes, length int64) (n layout.Nest, apart bool) {
 	outer := []int64{1 + r.Int64N(3), 1 + r.Int64N(3)}
 	shape := []int64{outer[0], outer[1], planes, length}
 	planar := layout.C(width, shape)
 	for i := range 2 {
-		planar[i] += width * r.Int64N(5) * int64(1-i) // a gap between the outer places
+		planar[i] += width * r.Int64N(5) * int64(1-i) // a gap between groups of planes
 	}
 	rows := layout.C(width, []int64{outer[0], outer[1], length, planes})
 	rows[2], rows[3] = rows[3], rows[2]
@@ -31,11 +31,11 @@ func woven(r *rand.Rand, width, planes, length int64) (n layout.Nest, apart bool
 	return layout.Collapse(shape, rows, planar), apart
 }
 
-func TestWeaveMovesEachUnitOnce(t *testing.T) {
+func TestInterleaveCopiesEachUnitOnce(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
 	for range 60 {
 		width, planes := int64(1+r.IntN(2)), int64(2+r.IntN(7))
-		n, apart := woven(r, width, planes, 1024+r.Int64N(5000))
+		n, apart := randomPlanes(r, width, planes, 1024+r.Int64N(5000))
 		w, kernel, ok := stridedcopy.NewInterleave(width, n)
 		if apart && planes*width%8 == 0 {
 			require.False(t, ok, "rows of %d bytes taken apart", planes*width)
@@ -46,7 +46,7 @@ func TestWeaveMovesEachUnitOnce(t *testing.T) {
 		require.Contains(t, stridedcopy.Images["copy/interleave"], kernel)
 		require.LessOrEqual(t, w.Plan(kernel).Shared, int64(48<<10))
 
-		// What kernels/weave.cu does, with a number for each unit that is moved.
+		// What kernels/copy/interleave.cu does, with a number per unit.
 		written := map[int64]int64{}
 		for id := range w.Blocks() {
 			batch := id / int64(w.Chunks)
@@ -55,7 +55,7 @@ func TestWeaveMovesEachUnitOnce(t *testing.T) {
 			require.Positive(t, length)
 			require.GreaterOrEqual(t, int64(w.Pitch), length*width+48)
 			require.GreaterOrEqual(t, int64(w.Rows), length*width*planes+48)
-			dst, src := placeOf(w.Axes[:w.Count], batch)
+			dst, src := offsetsOf(w.Axes[:w.Count], batch)
 			for i := range length {
 				for k := range planes {
 					inRow, inPlane := ((first+i)*planes+k)*width, (first+i)*width+k*w.Plane
@@ -89,7 +89,7 @@ func TestWeaveMovesEachUnitOnce(t *testing.T) {
 	}
 }
 
-func TestWeaveTakesOnlyPlanesOfBytes(t *testing.T) {
+func TestInterleaveRequiresPlanesOfSmallUnits(t *testing.T) {
 	nest := func(shape, dst, src []int64) layout.Nest {
 		return layout.Nest{Shape: shape, Strides: [][]int64{dst, src}, Offsets: []int64{0, 0}}
 	}

@@ -9,18 +9,17 @@ import (
 	"github.com/quiver-gpu/quiver/ndview/internal/layout"
 )
 
-// Plan is a launch that copies a nest.
+// Plan is the launch of a kernel that copies a nest.
 type Plan struct {
 	Kernel  Kernel
 	Blocks  int64
-	Threads int64  // of a block
-	Shared  int64  // bytes of shared memory that a block asks for
-	Struct  []byte // the kernel's last argument, after where the destination and the source begin
+	Threads int64  // per block
+	Shared  int64  // bytes of dynamic shared memory per block
+	Struct  []byte // the last argument, after the destination and source pointers
 }
 
-// New plans the copy of a nest of a destination and a source, which begin at addresses,
-// in units of width bytes, by the kernel that is the fastest. A block may have so much
-// shared memory.
+// New plans the copy of a nest with the fastest kernel. dst and src are the addresses,
+// units have width bytes, and memory is the shared memory that a block may have.
 func New(width int64, dst, src uint64, n layout.Nest, memory int64) Plan {
 	if w, kernel, ok := NewInterleave(width, n); ok {
 		return w.Plan(kernel)
@@ -40,33 +39,33 @@ func New(width int64, dst, src uint64, n layout.Nest, memory int64) Plan {
 	return r.Plan(kernel, width)
 }
 
-// structBytes is a struct as a kernel takes it.
+// structBytes returns a struct as a kernel argument.
 func structBytes[T any](p *T) []byte {
 	return unsafe.Slice((*byte)(unsafe.Pointer(p)), unsafe.Sizeof(*p))
 }
 
-// MaxAxes is how many axes a plan has, and MaxItems how many units. What has
-// more is cut.
+// MaxAxes and MaxItems are the most axes and units of a plan. Larger nests must be
+// split.
 const (
 	MaxAxes  = 16
 	MaxItems = math.MaxInt32
 )
 
-// Axis adds a step of bytes for each Every items, of less than 2^31, by which Divide
-// divides. The first axis adds one for each item. The sum of what the axes add is where
-// an item is. The structs of this package have C's layout.
+// Axis adds a step of bytes every Every items; Divide divides by Every. The first axis
+// has Every = 1. The offset of an item is the sum over the axes. The structs of this
+// package have C's layout.
 type Axis struct {
 	Every, Dst, Src int64
 	Divide
 }
 
-// axes count the items of axes k of a nest, the fastest first.
+// axes returns axes that count items along the axes order of a nest, the fastest first.
 func axes(n layout.Nest, order []int) []Axis {
 	out := make([]Axis, 0, len(order))
 	every := int64(1)
 	for i, k := range order {
 		a := Axis{Every: every, Dst: n.Strides[0][k], Src: n.Strides[1][k]}
-		if i > 0 { // the axis before has come back to its start then
+		if i > 0 { // the previous axis wraps around then
 			before := order[i-1]
 			a.Dst -= n.Shape[before] * n.Strides[0][before]
 			a.Src -= n.Shape[before] * n.Strides[1][before]
@@ -78,8 +77,8 @@ func axes(n layout.Nest, order []int) []Axis {
 	return out
 }
 
-// Divide divides an item of less than 2^31: the quotient is item*Magic>>32>>Shift, or
-// the item where there is no Magic.
+// Divide divides an item below 2^31: the quotient is item*Magic>>32>>Shift, or the item
+// if Magic is 0.
 type Divide struct{ Magic, Shift uint32 }
 
 func divide(by int64) Divide {
@@ -90,7 +89,7 @@ func divide(by int64) Divide {
 	return Divide{uint32((uint64(1)<<(31+shift) + uint64(by) - 1) / uint64(by)), shift - 1}
 }
 
-// wrapAxes puts the axes that count so many items around a nest.
+// wrapAxes adds the axes that count items as outer axes of a nest.
 func wrapAxes(n layout.Nest, axes []Axis, items int64) layout.Nest {
 	var dst, src, extent int64
 	for i, a := range axes {
@@ -110,8 +109,7 @@ func newNest() layout.Nest {
 	return layout.Nest{Strides: make([][]int64, 2), Offsets: make([]int64, 2)}
 }
 
-// Kernel is the name of a kernel that copies. That of units of WIDTH bytes is the
-// [Kernel.Function] of an image, which is compiled from kernels/IMAGE.cu.
+// Kernel is the name of a copy kernel, without the width of its units.
 type Kernel string
 
 const (
@@ -132,11 +130,11 @@ const (
 	kernelJoinedRows      Kernel = "joined_rows"
 )
 
-// interleaveKernel and unweaveOf are the kernels of so many planes.
+// interleaveKernel and deinterleaveKernel return the kernels for a number of planes.
 func interleaveKernel(planes int64) Kernel   { return Kernel(fmt.Sprintf("interleave%d", planes)) }
 func deinterleaveKernel(planes int64) Kernel { return Kernel(fmt.Sprintf("deinterleave%d", planes)) }
 
-// Images are the kernels of each image.
+// Images has the kernels of each image, by the name of the image.
 var Images = map[string][]Kernel{
 	"copy/interleave":        interleaveKernels(),
 	"copy/tiles":             {kernelTiles, kernelSectorTiles},
@@ -152,17 +150,17 @@ var Images = map[string][]Kernel{
 func interleaveKernels() (kernels []Kernel) {
 	for planes := int64(2); planes <= maxPlanes; planes++ {
 		kernels = append(kernels, interleaveKernel(planes))
-		if planes%8 != 0 { // see NewWeave
+		if planes%8 != 0 { // see NewInterleave
 			kernels = append(kernels, deinterleaveKernel(planes))
 		}
 	}
 	return kernels
 }
 
-// Function is the kernel of units of so many bytes.
+// Function returns the entry point for units of width bytes.
 func (k Kernel) Function(width int64) string { return fmt.Sprintf("quiver_%s_%d", k, width) }
 
-// Image is the image that has a kernel.
+// Image returns the name of the image that contains the kernel.
 func (k Kernel) Image() string { return imageOf[k] }
 
 var imageOf = func() map[Kernel]string {

@@ -2,19 +2,18 @@ package stridedcopy
 
 import "github.com/quiver-gpu/quiver/ndview/internal/layout"
 
-// Rows moves units in the order in which they lie in the destination. The
-// innermost axis is a row. Threads move Items, each a unit, or a word of units.
+// Rows copies units in the order of the destination. The innermost axis is a row.
+// Threads copy Items, each a unit or a word of units.
 type Rows struct {
-	Items, Length    int32 // in all, and of a row
-	DstStep, SrcStep int64 // from unit to unit of a row
+	Items, Length    int32 // items in all, and per row
+	DstStep, SrcStep int64 // bytes from unit to unit of a row
 	ByLength         Divide
-	Count            int32         // of Axes
-	Units            int32         // of a row
-	Axes             [MaxAxes]Axis // over which rows are counted
+	Count            int32         // number of Axes
+	Units            int32         // units per row
+	Axes             [MaxAxes]Axis // of rows
 }
 
-// NewRows plans a nest of a destination and a source in units of width bytes, and
-// names the kernel.
+// NewRows plans a nest in units of width bytes, and returns the kernel.
 func NewRows(width int64, n layout.Nest) (r *Rows, kernel Kernel) {
 	r = &Rows{Length: 1, Units: 1}
 	last := len(n.Shape) - 1
@@ -24,7 +23,7 @@ func NewRows(width int64, n layout.Nest) (r *Rows, kernel Kernel) {
 		r.Units = r.Length
 		r.Count = int32(copy(r.Axes[:], axes(n, reversed(last))))
 		bytes := n.Shape[last] * width
-		ends := func(word int64) int32 { return int32((bytes + 2*(word-1)) / word) } // a word at each end may be a part
+		ends := func(word int64) int32 { return int32((bytes + 2*(word-1)) / word) } // the words at both ends may be partial
 		switch {
 		case r.DstStep != width || bytes >= MaxItems/2:
 		case width == wordSize && abs(r.SrcStep) == width && bytes >= 4*spanSize && countFollowing(n, bytes, reversed(last)) == last:
@@ -52,13 +51,13 @@ const (
 	longRow  = 256 // units
 )
 
-// Plan is the launch of a kernel, of which a block moves so many items as
-// kernels/rows.cu says.
+// Plan returns the launch of a kernel. The items per block are those of
+// kernels/copy/rows.cu.
 func (r *Rows) Plan(kernel Kernel, width int64) Plan {
 	items, threads := int64(1024), int64(256)
 	switch {
 	case kernel == kernelJoinedRows:
-		return Plan{kernel, int64(r.Items)/2048 + 1, threads, 0, structBytes(r)} // which begin a unit earlier, maybe
+		return Plan{kernel, int64(r.Items)/2048 + 1, threads, 0, structBytes(r)} // the first block may begin a unit earlier
 	case kernel == kernelUnitRows:
 		items = threads
 	case kernel == kernelRows && width < 16:
@@ -67,10 +66,11 @@ func (r *Rows) Plan(kernel Kernel, width int64) Plan {
 	return Plan{kernel, (int64(r.Items)-1)/items + 1, threads, 0, structBytes(r)}
 }
 
-// RowAlign is what rows of the destination and of the source begin at multiples of, for a twin.
+// RowAlign returns the alignment of rows in the destination and in the source, which
+// the host implementation checks.
 func (r *Rows) RowAlign(_ Kernel, width int64) [2]int64 { return [2]int64{width, width} }
 
-// Nest is what is moved, for a twin.
+// Nest returns the copied nest, for the host implementation.
 func (r *Rows) Nest() layout.Nest {
 	n := newNest()
 	n.Shape = []int64{int64(r.Units)}
@@ -78,7 +78,7 @@ func (r *Rows) Nest() layout.Nest {
 	return wrapAxes(n, r.Axes[:r.Count], int64(r.Items/r.Length))
 }
 
-// reversed are axes n-1, n-2, ..., 0.
+// reversed returns axes n-1, n-2, ..., 0.
 func reversed(n int) []int {
 	order := make([]int, n)
 	for i := range order {

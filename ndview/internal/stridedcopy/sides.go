@@ -8,21 +8,21 @@ import (
 )
 
 const (
-	sideItems    = 64   // items of a side that need no more axes
-	runSideItems = 24   // items that are enough where they are a run in the source, of shortRun bytes or more
+	sideItems    = 64   // items of a side that are enough
+	runSideItems = 24   // enough items if they are a run of at least shortRun bytes in the source
 	shortRun     = 96   // bytes of a run
-	ampleRun     = 2000 // bytes of a run whose ends do not matter: more of its axes are left to the other side
+	ampleRun     = 2000 // bytes of a run whose ends cost little: further axes are left to the other side
 )
 
-// sides is a nest of which each axis is of side A of tiles, of side B, or of neither.
+// sides assigns each axis of a nest to side A of tiles, to side B, or to the batch.
 type sides struct {
 	layout.Nest
 	a, b, batch []int // the fastest axes first
-	runA, runB  bool  // whether A is a gapless run of the destination, and B of the source
-	contiguous  bool  // whether the items of B follow A in the destination without a gap
+	runA, runB  bool  // whether A is contiguous in the destination, and B in the source
+	contiguous  bool  // whether the items of B follow A in the destination without gaps
 }
 
-// findSides answers false where both operands have one fastest axis, or the source
+// findSides returns false if both operands have the same fastest axis, or if the source
 // repeats one value along the destination's.
 func findSides(width int64, n layout.Nest) (s sides, ok bool) {
 	last := len(n.Shape) - 1
@@ -58,7 +58,7 @@ func findSides(width int64, n layout.Nest) (s sides, ok bool) {
 	return s, true
 }
 
-// tiles counts the items of the sides.
+// tiles returns tiles without sizes, with the items of the sides.
 func (s sides) tiles(width int64) *Tiles {
 	t := &Tiles{
 		AxesA: int32(len(s.a)), AxesB: int32(len(s.b)), Batch: int32(len(s.batch)),
@@ -69,8 +69,8 @@ func (s sides) tiles(width int64) *Tiles {
 	return t
 }
 
-// rowStarts are the low bits of where the rows of A begin in the destination, and those
-// of B in the source: bits that are 0 in both results are so in all of those addresses.
+// rowStarts returns the low bits of all addresses where rows of A begin in the
+// destination, and rows of B in the source, combined by OR.
 func (s sides) rowStarts(dst, src uint64) (ofDst, ofSrc uint64) {
 	for _, k := range slices.Concat(s.b, s.batch) {
 		dst |= uint64(s.Strides[0][k])
@@ -81,8 +81,8 @@ func (s sides) rowStarts(dst, src uint64) (ofDst, ofSrc uint64) {
 	return dst, src
 }
 
-// takeAxes takes axes in an order: those that are a gapless run of the operand, and
-// more until there are enough items. It answers whether all are a run.
+// takeAxes takes free axes in order for a side: those that are a contiguous run of the
+// operand, and more until there are enough items. It reports whether all are a run.
 func takeAxes(n layout.Nest, operand int, width int64, order []int, free []bool) (axes []int, run bool) {
 	strides := n.Strides[operand]
 	items, run := int64(1), true
@@ -105,8 +105,8 @@ func takeAxes(n layout.Nest, operand int, width int64, order []int, free []bool)
 	return axes, run
 }
 
-// byStride is the order of axes by which their strides rise, with those of 0 last.
-// Of equal ones the later axis comes first.
+// byStride returns the axes in order of ascending strides, strides of 0 last. Of equal
+// strides the later axis comes first.
 func byStride(strides []int64) []int {
 	order := reversed(len(strides))
 	key := func(k int) uint64 { return uint64(abs(strides[k])) - 1 }
@@ -116,8 +116,8 @@ func byStride(strides []int64) []int {
 
 func abs(n int64) int64 { return max(n, -n) }
 
-// countFollowing counts the axes that follow a run of so many bytes of the destination
-// without a gap.
+// countFollowing returns how many of the axes continue a run of bytes of the
+// destination without gaps.
 func countFollowing(n layout.Nest, bytes int64, axes []int) int {
 	for i, k := range axes {
 		if n.Strides[0][k] != bytes {

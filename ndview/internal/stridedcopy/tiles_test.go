@@ -14,13 +14,13 @@ import (
 
 const (
 	sector = 32
-	memory = 227 << 10 // that a block may have, of an H200
+	memory = 227 << 10 // shared memory per block of an H200
 )
 
-// writes counts how often the tiles of a plan, of side items along A, write each
-// item of it in the row of the destination that begins at an address. It does
-// what the kernel does.
-func writes(t *stridedcopy.Tiles, side int, width, row uint64) []int {
+// countWrites does what the kernel does: it counts how often the tiles of a plan, of
+// side items along A, write each item of the row of the destination that begins at an
+// address.
+func countWrites(t *stridedcopy.Tiles, side int, width, row uint64) []int {
 	written := make([]int, t.ItemsA)
 	for chunk := range int(t.ChunksA) {
 		a0, back := chunk*side, 0
@@ -28,7 +28,7 @@ func writes(t *stridedcopy.Tiles, side int, width, row uint64) []int {
 			back = int((row+uint64(a0)*width)%sector) / int(width)
 		}
 		end := a0 - back + side
-		if t.Halo != 0 && chunk == int(t.ChunksA)-1 { // which ends with A
+		if t.Halo != 0 && chunk == int(t.ChunksA)-1 { // ends where A ends
 			end = a0 + side
 		}
 		for a := max(a0-back, 0); a < min(end, int(t.ItemsA)); a++ {
@@ -38,7 +38,7 @@ func writes(t *stridedcopy.Tiles, side int, width, row uint64) []int {
 	return written
 }
 
-// sidesA are those of the kernels' tiles.
+// sidesA are the sides of the kernels' tiles.
 var sidesA = map[stridedcopy.Kernel]map[int64]int{
 	"tiles": {4: 64, 8: 64, 16: 32}, "sector_tiles": {4: 128, 8: 128, 16: 64}, "word_tiles": {1: 128, 2: 128},
 }
@@ -83,7 +83,7 @@ func TestTilesWriteEachItemOnce(t *testing.T) {
 			side = int(plan.ItemsA)
 			requireMatrices(t, plan, kernel, width, room)
 		case !fixed:
-			// What slim.cu has room for.
+			// The arrays of narrow_tiles.cu.
 			units := 16384 / max(width, 4)
 			require.LessOrEqual(t, int64(1)<<plan.LogA*(int64(1)<<plan.LogB+1), units+512, "%+v", plan)
 			require.LessOrEqual(t, max(plan.LogA, plan.LogB), int32(9))
@@ -91,7 +91,7 @@ func TestTilesWriteEachItemOnce(t *testing.T) {
 			side = 1 << plan.LogA
 		}
 		for b := range uint64(5) {
-			for item, times := range writes(plan, side, uint64(width), address+b*uint64(width)) {
+			for item, times := range countWrites(plan, side, uint64(width), address+b*uint64(width)) {
 				if times != 1 {
 					require.Failf(t, "wrong", "item %d is written %d times: width %d, shape %v, strides %v, %+v", item, times, width, n.Shape, n.Strides, plan)
 				}
@@ -99,17 +99,17 @@ func TestTilesWriteEachItemOnce(t *testing.T) {
 		}
 		require.Equal(t, layout.Product(n.Shape), layout.Product(plan.Nest().Shape))
 		last := plan.Blocks() - 1
-		require.Equal(t, last/int64(plan.ChunksA), by(plan.ByChunksA, last))
+		require.Equal(t, last/int64(plan.ChunksA), divide(plan.ByChunksA, last))
 		rest := last / int64(plan.ChunksA)
-		require.Equal(t, rest/int64(plan.ChunksB), by(plan.ByChunksB, rest))
+		require.Equal(t, rest/int64(plan.ChunksB), divide(plan.ByChunksB, rest))
 	}
 	for _, kernel := range []stridedcopy.Kernel{"tiles", "sector_tiles", "word_tiles", "run_tiles", "short_run_tiles", "matrix_word_tiles", "matrix_byte_tiles", "matrix_tiles", "narrow_tiles"} {
 		assert.Greater(t, planned[kernel], 10, kernel)
 	}
 }
 
-// requireMatrices wants tiles to have room for matrices, of which the items of B
-// follow those of A.
+// requireMatrices checks that matrix tiles fit, and that the items of B follow those of
+// A.
 func requireMatrices(t *testing.T, plan *stridedcopy.Tiles, kernel stridedcopy.Kernel, width, room int64) {
 	items, columns := int64(plan.ItemsA), int64(plan.SideB)
 	require.Equal(t, items*width, plan.Axes[plan.AxesA].Dst)
@@ -121,7 +121,7 @@ func requireMatrices(t *testing.T, plan *stridedcopy.Tiles, kernel stridedcopy.K
 		require.LessOrEqual(t, items*int64(plan.SideB|1)*width, int64(32<<10))
 	case "matrix_byte_tiles":
 		unit := 4 / width
-		whole := (columns + unit - 1) / unit * unit // columns of words that are read
+		whole := (columns + unit - 1) / unit * unit // columns in whole words
 		require.NotZero(t, items%4)
 		require.LessOrEqual(t, whole, 256/width)
 		require.LessOrEqual(t, whole*items*width+16, int64(plan.Shared))
@@ -138,12 +138,13 @@ func requireMatrices(t *testing.T, plan *stridedcopy.Tiles, kernel stridedcopy.K
 		requireShared(t, plan, width, int64(plan.SideA), int64(plan.Pitch), words+1, room)
 	}
 	for i := range items * columns * width / 7 {
-		require.Equal(t, 7*i/divisor, by(plan.By, 7*i))
+		require.Equal(t, 7*i/divisor, divide(plan.By, 7*i))
 	}
 }
 
-// requireRuns wants tiles of whole sectors, two of which are alike, and of half as many
-// items where there were few else or is little room, or units are of 4 bytes.
+// requireRuns checks that run tiles have whole sectors, that two tiles are equal, and
+// that tiles have half as many items if there are few tiles or little memory, or if
+// units have 4 bytes.
 func requireRuns(t *testing.T, plan *stridedcopy.Tiles, kernel stridedcopy.Kernel, width, room int64) {
 	side, halo, most := int64(plan.SideA), sector/width, int64(256)
 	if kernel == "short_run_tiles" || width == 4 {
@@ -167,8 +168,9 @@ func requireRuns(t *testing.T, plan *stridedcopy.Tiles, kernel stridedcopy.Kerne
 	requireShared(t, plan, width, most+halo+int64(plan.SideB), pitch, (sector+8*31+256*(turns-1)+sector)/4+2, room)
 }
 
-// requireShared wants room for tables of places, rows of the destination, each of pitch
-// words, an odd number, and what threads read of the last one.
+// requireShared checks that the shared memory holds tables of addresses, rows of the
+// destination of pitch words each, an odd number, and the bytes that threads read after
+// the last one.
 func requireShared(t *testing.T, plan *stridedcopy.Tiles, width, places, pitch, reads, room int64) {
 	require.Equal(t, int64(1), pitch%2)
 	rows := 256 / width
@@ -176,7 +178,7 @@ func requireShared(t *testing.T, plan *stridedcopy.Tiles, width, places, pitch, 
 	require.LessOrEqual(t, int64(plan.Shared), max(room/2-1<<10, 48<<10))
 }
 
-func TestTilesAreGroupedUnlessTheyWriteARun(t *testing.T) {
+func TestTilesAreGroupedUnlessTheyWriteOneRun(t *testing.T) {
 	for _, tt := range []struct {
 		name     string
 		dst, src []int64 // strides in elements
@@ -199,7 +201,7 @@ func TestTilesAreGroupedUnlessTheyWriteARun(t *testing.T) {
 	}
 }
 
-func TestLongRowsOfLargeUnitsAreMovedOneAThread(t *testing.T) {
+func TestUnitRowsAreChosenForLongRowsOfLargeUnits(t *testing.T) {
 	for _, tt := range []struct {
 		width, length, dst, src int64
 		kernel                  stridedcopy.Kernel
@@ -218,7 +220,7 @@ func TestLongRowsOfLargeUnitsAreMovedOneAThread(t *testing.T) {
 	}
 }
 
-func TestRowsThatFollowOneAnotherAreChains(t *testing.T) {
+func TestJoinedRowsAreChosenForContiguousRows(t *testing.T) {
 	nest := func(shape, dst, src []int64) layout.Nest {
 		return layout.Nest{Shape: shape, Strides: [][]int64{dst, src}, Offsets: []int64{0, 0}}
 	}
@@ -250,7 +252,7 @@ func TestMagicDivides(t *testing.T) {
 		}
 		rows, _ := stridedcopy.NewRows(8, layout.Nest{Shape: []int64{extent}, Strides: [][]int64{{8}, {4}}, Offsets: []int64{0, 0}})
 		for _, item := range []int64{0, 1, extent - 1, extent, math.MaxInt32, math.MaxInt32 - 1, r.Int64N(math.MaxInt32)} {
-			require.Equal(t, item/extent, by(rows.ByLength, item), "%d / %d", item, extent)
+			require.Equal(t, item/extent, divide(rows.ByLength, item), "%d / %d", item, extent)
 		}
 	}
 }
