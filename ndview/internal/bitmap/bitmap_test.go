@@ -71,3 +71,35 @@ func TestPackSetsTheBitOfEachByteThatIsNotZero(t *testing.T) {
 		}
 	})
 }
+
+// BenchmarkAssembly is for unpackVector and packVector.
+func BenchmarkAssembly(b *testing.B) {
+	const n = 32 << 10
+	rng := rand.New(rand.NewPCG(1, 2))
+	bits, bytes := random(rng, n/8+8), make([]byte, n)
+	for i := range bytes {
+		bytes[i] = byte(rng.Uint32() & 1)
+	}
+	for _, f := range []struct {
+		name string
+		run  func()
+	}{
+		{"unpackVector/aligned", func() { Unpack(bytes, bits, 0, false) }},
+		{"unpackVector/shifted", func() { Unpack(bytes, bits, 3, false) }},
+		{"packVector", func() { Pack(bits[:n/8], bytes, false) }},
+	} {
+		for _, asm := range []bool{true, false} {
+			b.Run(f.name+map[bool]string{true: "/asm", false: "/go"}[asm], func(b *testing.B) {
+				defer func(before bool) { hasAVX2 = before }(hasAVX2)
+				if asm && !hasAVX2 {
+					b.Skip("this processor has no AVX2")
+				}
+				hasAVX2 = asm
+				b.SetBytes(n + n/8)
+				for b.Loop() {
+					f.run()
+				}
+			})
+		}
+	}
+}

@@ -6,6 +6,9 @@ import (
 	"golang.org/x/sys/cpu"
 )
 
+// hasAVX2 reports whether the assembly for AVX2 is used, other than that of casts.
+var hasAVX2 = cpu.X86.HasAVX2
+
 // reverseBlocks copies blocks of 32 bytes in reverse order, at least one. The first
 // block ends with the unit of width bytes at src; the others are before it. order is
 // the shuffle of each half of a block.
@@ -26,7 +29,7 @@ var reverseShuffles = func() (orders [9][16]byte) {
 // reverseVectors is reverseUnits for whole blocks.
 func reverseVectors(dst, src unsafe.Pointer, width, n int64) int64 {
 	blocks := n * width / 32
-	if blocks == 0 || !cpu.X86.HasAVX2 {
+	if blocks == 0 || !hasAVX2 {
 		return 0
 	}
 	reverseBlocks(dst, src, blocks, unsafe.Pointer(&reverseShuffles[width]), width)
@@ -65,7 +68,7 @@ var everyShuffles = func() (orders [5][maxEveryStep + 1][maxEveryStep][32]byte) 
 // takeEveryNth copies every step-th unit of 1, 2 or 4 bytes, as far as they fill whole
 // blocks. It does not read past the last unit, and returns the number of units copied.
 func takeEveryNth(dst, src unsafe.Pointer, width, step, n int64) int64 {
-	if step < 2 || step > maxEveryStep || width > 4 || !cpu.X86.HasAVX2 {
+	if step < 2 || step > maxEveryStep || width > 4 || !hasAVX2 {
 		return 0
 	}
 	blocks := ((n-1)*step + 1) * width / (32 * step)
@@ -94,7 +97,7 @@ func swapVectors(dst, src unsafe.Pointer, blocks, size int64)
 // swapAssembly swaps the numbers in whole blocks, and returns their number of bytes.
 func swapAssembly(dst, src unsafe.Pointer, n, size int64) int64 {
 	const each = 128
-	if !cpu.X86.HasAVX2 || n < each {
+	if !hasAVX2 || n < each {
 		return 0
 	}
 	swapVectors(dst, src, n/each, size)

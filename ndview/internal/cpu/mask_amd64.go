@@ -24,7 +24,7 @@ var hasListVectors = cpu.X86.HasAVX512F && cpu.X86.HasAVX512BW && cpu.X86.HasAVX
 // and the number of bytes counted.
 func countBlocks(mask []byte) (trues, done int) {
 	blocks := len(mask) / maskBlock
-	if blocks == 0 || !cpu.X86.HasAVX2 || !cpu.X86.HasPOPCNT {
+	if blocks == 0 || !hasAVX2 || !cpu.X86.HasPOPCNT {
 		return 0, 0
 	}
 	return int(countVectors(unsafe.Pointer(unsafe.SliceData(mask)), int64(blocks))), blocks * maskBlock
@@ -35,7 +35,7 @@ func countBlocks(mask []byte) (trues, done int) {
 func atMost1Blocks(x []byte) (done int, ok bool) {
 	const each = 128
 	blocks := len(x) / each
-	if blocks == 0 || !cpu.X86.HasAVX2 {
+	if blocks == 0 || !hasAVX2 {
 		return 0, true
 	}
 	return blocks * each, orVectors(unsafe.Pointer(unsafe.SliceData(x)), int64(blocks)) <= 1

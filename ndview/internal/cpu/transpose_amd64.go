@@ -1,10 +1,6 @@
 package cpu
 
-import (
-	"unsafe"
-
-	"golang.org/x/sys/cpu"
-)
+import "unsafe"
 
 // The functions of transpose_amd64.s.
 
@@ -30,7 +26,7 @@ func transposeOwords(dst unsafe.Pointer, dstStep int64, src unsafe.Pointer, srcS
 func copyRows(dst unsafe.Pointer, step int64, src unsafe.Pointer, lines, rows int64)
 
 func init() {
-	if cpu.X86.HasAVX2 {
+	if hasAVX2 {
 		registerTransposes = [...]registerTranspose{
 			1: {8, 16, transposeBytes}, 2: {8, 8, transposeWords}, 4: {4, 8, transposeDwords}, 8: {2, 4, transposeQwords}, 16: {1, 4, transposeOwords},
 		}

@@ -15,7 +15,7 @@ import (
 // Threads is the number of threads per block, unless a kernel needs another.
 const Threads = 256
 
-// Program returns the kernels of kernels/NAME.cu, "copy/tiles" for instance. twins has
+// Program returns the kernels of kernels/NAME.cu, "copy/tiles" for instance. hosts has
 // the host implementation of each kernel, by the kernel's name.
 func Program(name string, hosts map[string]cudabuf.HostKernel) *cudabuf.Program {
 	return &cudabuf.Program{

@@ -107,8 +107,8 @@ func IsF(size int64, shape, strides []int64) bool {
 	return gapless
 }
 
-// Extent returns the half-open range of bytes that the elements occupy; it is empty if
-// there are none. It returns false if the range exceeds an int64.
+// Extent returns the half-open range of bytes that the elements occupy, which is empty
+// for no elements. It returns false if the range exceeds an int64.
 func Extent(size, offset int64, shape, strides []int64) (low, high int64, ok bool) {
 	if Product(shape) == 0 {
 		return offset, offset, true

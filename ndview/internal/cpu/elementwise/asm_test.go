@@ -137,3 +137,68 @@ func TestFloat32FunctionsAreWithinTwoUlps(t *testing.T) {
 		t.Logf("operation %d is off by at most %.2f ulps", f.op, worst)
 	}
 }
+
+// BenchmarkAssembly runs each loop in assembly, alone and in Go, on elements that fit the
+// first-level cache. Names of sub-benchmarks are operation, type of computation, asm or go.
+func BenchmarkAssembly(b *testing.B) {
+	const n = 1 << 10
+	operations := constantNames(b, "op.go", "_ Op = iota", "\tops\n", "")
+	types := constantNames(b, "../cpu.go", "Bool Type = iota", "\tTypes ", "")
+	portable := goLoops()
+	rng := rand.New(rand.NewPCG(1, 2))
+	for op := Add; op < ops; op++ {
+		for compute := range Types {
+			loop, slow := loops[op][compute], portable[op][compute]
+			if loop == nil || reflect.ValueOf(loop).Pointer() == reflect.ValueOf(slow).Pointer() {
+				continue
+			}
+			var at [4]unsafe.Pointer
+			bytes := n * op.Result(compute).Size()
+			for i := range op.Inputs() {
+				t := op.Operand(i, compute)
+				in := make([]byte, n*int(t.Size()))
+				for k := range n {
+					putSmall(in[k*int(t.Size()):], t, rng.IntN(100)+1)
+				}
+				at[1+i] = unsafe.Pointer(&in[0])
+				bytes += int64(len(in))
+			}
+			out := make([]byte, n*16)
+			at[0] = unsafe.Pointer(&out[0])
+			name := operations[op-1]
+			if compute > Bool {
+				name += "/" + types[compute-1]
+			}
+			for _, side := range []struct {
+				name string
+				loop Loop
+			}{{"asm", loop}, {"go", slow}} {
+				b.Run(name+"/"+side.name, func(b *testing.B) {
+					b.SetBytes(bytes)
+					for b.Loop() {
+						side.loop(&at, n)
+					}
+				})
+			}
+		}
+	}
+}
+
+// putSmall writes a small positive number of type t; a bool is whether it is odd.
+func putSmall(to []byte, t Type, v int) {
+	p := unsafe.Pointer(&to[0])
+	switch {
+	case t == Bool:
+		to[0] = byte(v & 1)
+	case t == Float32:
+		*(*float32)(p) = float32(v)
+	case t == Float64:
+		*(*float64)(p) = float64(v)
+	case t == Complex64:
+		*(*complex64)(p) = complex(float32(v), 1)
+	case t == Complex128:
+		*(*complex128)(p) = complex(float64(v), 1)
+	default:
+		to[0] = byte(v)
+	}
+}

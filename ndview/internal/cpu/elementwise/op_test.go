@@ -10,9 +10,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// names returns the constants that a file lists between two marks, in lower case,
+// constantNames returns the constants that a file lists between two marks, in lower case,
 // without underscores and without the prefix.
-func names(t *testing.T, file, from, to, prefix string) (list []string) {
+func constantNames(t testing.TB, file, from, to, prefix string) (list []string) {
 	t.Helper()
 	source, err := os.ReadFile(file)
 	require.NoError(t, err)
@@ -29,8 +29,8 @@ func names(t *testing.T, file, from, to, prefix string) (list []string) {
 }
 
 func TestOpsMatchKernels(t *testing.T) {
-	here := names(t, "op.go", "_ Op = iota", "\tops\n", "")
-	kernels := names(t, "../../../kernels/elementwise/ops.cuh", "op_none,", "};", "op_")
+	here := constantNames(t, "op.go", "_ Op = iota", "\tops\n", "")
+	kernels := constantNames(t, "../../../kernels/elementwise/ops.cuh", "op_none,", "};", "op_")
 	assert.Equal(t, here, kernels)
 	assert.Len(t, here, int(ops)-1)
 }
@@ -38,10 +38,10 @@ func TestOpsMatchKernels(t *testing.T) {
 func TestTypesMatchKernels(t *testing.T) {
 	short := strings.NewReplacer("uint", "u", "int", "i", "bfloat", "bf", "float", "f", "complex", "c")
 	var here []string
-	for _, name := range names(t, "../cpu.go", "Bool Type = iota", "\tTypes ", "") {
+	for _, name := range constantNames(t, "../cpu.go", "Bool Type = iota", "\tTypes ", "") {
 		here = append(here, short.Replace(name))
 	}
-	kernels := names(t, "../../../kernels/common/element.cuh", "enum Type : uint8_t {", "};", "type_")
+	kernels := constantNames(t, "../../../kernels/common/element.cuh", "enum Type : uint8_t {", "};", "type_")
 	assert.Equal(t, append([]string{"bool"}, here...), kernels)
 }
 

@@ -58,3 +58,30 @@ func TestAssemblyMatchesGo(t *testing.T) {
 		}
 	}
 }
+
+// BenchmarkAssembly compares equal arrays, NaNs being unequal, with assembly and in Go:
+// same32 (f32, c64), same64 (f64, c128), sameHalves (f16, bf16) and sameTimes (time).
+func BenchmarkAssembly(b *testing.B) {
+	const bytes = 16 << 10
+	x, y := make([]uint64, bytes/8), make([]uint64, bytes/8)
+	for i := range x {
+		x[i], y[i] = 0x3c003c003c003c00, 0x3c003c003c003c00
+	}
+	px, py := unsafe.Pointer(&x[0]), unsafe.Pointer(&y[0])
+	for _, name := range []string{"f16", "bf16", "f32", "f64", "c64", "c128", "time"} {
+		mode := Modes[name]
+		for _, side := range []struct {
+			name string
+			same func(x, y unsafe.Pointer, n int64, nanEqual bool) bool
+		}{{"asm", mode.same}, {"go", goEqual(name)}} {
+			b.Run(name+"/"+side.name, func(b *testing.B) {
+				b.SetBytes(2 * bytes)
+				for b.Loop() {
+					if !side.same(px, py, bytes/mode.Size, false) {
+						b.Fatal("equal arrays differ")
+					}
+				}
+			})
+		}
+	}
+}

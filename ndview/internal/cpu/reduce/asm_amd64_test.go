@@ -155,3 +155,132 @@ func TestAnyAndAllStopEarly(t *testing.T) {
 		}
 	}
 }
+
+// benchLevels runs f with the AVX-512 assembly (asm512), with the AVX2 assembly (asm) and
+// without (go). f processes that many bytes.
+func benchLevels(b *testing.B, name string, with512 bool, bytes int, f func()) {
+	for _, level := range []struct {
+		name         string
+		avx2, avx512 bool
+	}{{"asm512", true, true}, {"asm", true, false}, {"go", false, false}} {
+		if level.avx512 && !with512 {
+			continue
+		}
+		b.Run(name+"/"+level.name, func(b *testing.B) {
+			defer func(two, five bool) { hasAVX2, hasAVX512 = two, five }(hasAVX2, hasAVX512)
+			if level.avx2 && !hasAVX2 || level.avx512 && !hasAVX512 {
+				b.Skip("this processor lacks the instructions")
+			}
+			hasAVX2, hasAVX512 = level.avx2, level.avx512
+			b.SetBytes(int64(bytes))
+			for b.Loop() {
+				f()
+			}
+		})
+	}
+}
+
+const benchBytes = 16 << 10 // operands fit the first-level cache
+
+// benchElements returns elements whose bits, as floats of any size, are small numbers.
+func benchElements[T unsigned | signed](n int) []T {
+	var element T
+	r := rand.New(rand.NewPCG(1, 2))
+	raw := make([]uint64, (n*int(unsafe.Sizeof(element))+7)/8)
+	for i := range raw {
+		raw[i] = r.Uint64()&0x3fff3fff3fff3fff | 0x3000300030003000
+	}
+	return unsafe.Slice((*T)(unsafe.Pointer(&raw[0])), n)
+}
+
+func benchKeys[U unsigned, S signed](b *testing.B) {
+	var s S
+	bits := 8 * int(unsafe.Sizeof(s))
+	n := benchBytes * 8 / bits
+	x, keys, best, at := benchElements[U](n), benchElements[S](n), benchElements[S](n), make([]S, n)
+	w := lowest[S]()
+	benchLevels(b, fmt.Sprintf("greatest%d", bits), false, benchBytes, func() { w = maxOf(w, keys) })
+	benchLevels(b, fmt.Sprintf("eachGreatest%d", bits), false, 2*benchBytes, func() { maxEach(best, keys) })
+	benchLevels(b, fmt.Sprintf("place%d", bits), false, 2*benchBytes, func() { updateEach(best, at, keys, 1) })
+	benchLevels(b, fmt.Sprintf("zeros%d", bits), false, benchBytes, func() { countZeros(x, ^U(0)) })
+	codec := integerKeys[U, S]()
+	flip := &Finish{Flip: 1}
+	var block scratch
+	benchLevels(b, fmt.Sprintf("flipKeys/%d", bits), false, 2*benchBytes, func() { codec.encode(best, x, flip) })
+	x[n-1] = U(S(-1))<<(bits-1) - 1 // the greatest key, at the end
+	benchLevels(b, fmt.Sprintf("find%d", bits), false, benchBytes, func() { codec.indexOf(S(x[n-1]), x, &Finish{}, &block) })
+	// Four rows with gaps between them.
+	f := Reducers[fmt.Sprintf("max_%d", bits)]
+	rows, width := benchElements[U](n), int64(n/4-16)
+	benchLevels(b, fmt.Sprintf("eachGreatestOf4x%d", bits), false, benchBytes, func() {
+		f.Across(unsafe.Pointer(&best[0]), unsafe.Pointer(&rows[0]), width, f.Element, 4, int64(n/4)*f.Element, 0, &Finish{})
+	})
+}
+
+func benchFloatKeys[U unsigned, S signed](b *testing.B, infinity U, name string) {
+	var s S
+	bits := 8 * int(unsafe.Sizeof(s))
+	n := benchBytes * 8 / bits
+	x, keys := benchElements[U](n), benchElements[S](n)
+	codec := floatKeys[U, S](infinity, false)
+	f := &Finish{}
+	benchLevels(b, fmt.Sprintf("keys%d", bits), false, 2*benchBytes, func() { codec.encode(keys, x, f) })
+	if bits == 16 {
+		return
+	}
+	benchLevels(b, fmt.Sprintf("back%d", bits), false, 2*benchBytes, func() {
+		codec.decode(results{unsafe.Pointer(&x[0]), int64(bits / 8)}, keys, f)
+	})
+	var block scratch
+	w := lowest[S]()
+	benchLevels(b, fmt.Sprintf("greatestFloat%d", bits), true, benchBytes, func() { w = codec.max(w, x, f, &block) })
+	r, best := Reducers["max_"+name], make([]S, n)
+	r.None(unsafe.Pointer(&best[0]), int64(n))
+	benchLevels(b, fmt.Sprintf("eachFloat%d/1row", bits), true, benchBytes, func() {
+		r.Across(unsafe.Pointer(&best[0]), unsafe.Pointer(&x[0]), int64(n), r.Element, 1, 0, 0, f)
+	})
+	benchLevels(b, fmt.Sprintf("eachFloat%d/4rows", bits), true, benchBytes, func() {
+		r.Across(unsafe.Pointer(&best[0]), unsafe.Pointer(&x[0]), int64(n/4-16), r.Element, 4, int64(n/4)*r.Element, 0, f)
+	})
+}
+
+// BenchmarkAssembly runs each assembly function of the package, by way of the function
+// that falls back to Go, with assembly and without. The AVX-512 forms of greatestFloat
+// and eachFloat are wideGreatestFloat and wideEachFloat.
+func BenchmarkAssembly(b *testing.B) {
+	benchKeys[uint8, int8](b)
+	benchKeys[uint16, int16](b)
+	benchKeys[uint32, int32](b)
+	benchKeys[uint64, int64](b)
+	benchFloatKeys[uint16, int16](b, 0x7c00, "f16")
+	benchFloatKeys[uint32, int32](b, 0x7f800000, "f32")
+	benchFloatKeys[uint64, int64](b, 0x7ff0000000000000, "f64")
+
+	singles, doubles := make([]float32, benchBytes/4), make([]float64, benchBytes/8)
+	for i := range singles {
+		singles[i], doubles[i/2] = float32(i%100), float64(i%100)
+	}
+	n := int64(len(singles))
+	sums, exactSums := make([]float64, n), make([]compensated, len(doubles))
+	grid1 := func(width int64) grid[float32] { return grid[float32]{unsafe.Pointer(&singles[0]), 1, width, 0} }
+	benchLevels(b, "sums32", false, benchBytes, func() { sumFloats(singles) })
+	benchLevels(b, "add32", false, benchBytes, func() { addFloats(sums, grid1(n)) })
+	benchLevels(b, "add32x4", false, benchBytes, func() {
+		addFloats(sums[:n/4-16], grid[float32]{unsafe.Pointer(&singles[0]), 4, n/4 - 16, n})
+	})
+	benchLevels(b, "narrow", false, benchBytes*3/2, func() {
+		storeFloats(doubles, results{unsafe.Pointer(&singles[0]), 4}, int32(elementwise.Float32))
+	})
+	d := int64(len(doubles))
+	benchLevels(b, "sums64", false, benchBytes, func() {
+		var sum compensated
+		addDoubles(&sum, doubles)
+	})
+	benchLevels(b, "add64", false, benchBytes, func() {
+		addEachDouble(exactSums, grid[float64]{unsafe.Pointer(&doubles[0]), 1, d, 0})
+	})
+	benchLevels(b, "add64x4", false, benchBytes, func() {
+		addEachDouble(exactSums[:d/4-16], grid[float64]{unsafe.Pointer(&doubles[0]), 4, d/4 - 16, 2 * d})
+	})
+	benchLevels(b, "compensatedValues", false, 3*benchBytes, func() { values(exactSums) })
+}
