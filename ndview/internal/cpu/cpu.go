@@ -9,30 +9,30 @@ import (
 	"sync/atomic"
 )
 
-// Parallel calls work with ranges that cover [0, n), in up to GOMAXPROCS goroutines,
+// Parallel calls f with ranges that cover [0, n), in up to GOMAXPROCS goroutines,
 // and returns when all calls have returned. Each range has at least grain items, unless
 // it is the only one. A goroutine takes the next range when it is done with one, so a
 // slow goroutine delays the others by at most one range.
-func Parallel(n, grain int64, work func(lo, hi int64)) {
+func Parallel(n, grain int64, f func(lo, hi int64)) {
 	procs := int64(runtime.GOMAXPROCS(0))
 	parts := min(procs*partsPerProc, n/max(grain, 1))
 	if procs == 1 || parts <= 1 {
 		if n > 0 {
-			work(0, n)
+			f(0, n)
 		}
 		return
 	}
 	var taken atomic.Int64
-	some := func() {
+	runParts := func() {
 		for p := taken.Add(1) - 1; p < parts; p = taken.Add(1) - 1 {
-			work(partStart(n, p, parts), partStart(n, p+1, parts))
+			f(partStart(n, p, parts), partStart(n, p+1, parts))
 		}
 	}
 	var wait sync.WaitGroup
 	for range min(procs, parts) - 1 {
-		wait.Go(some)
+		wait.Go(runParts)
 	}
-	some()
+	runParts()
 	wait.Wait()
 }
 

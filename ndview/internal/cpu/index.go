@@ -8,11 +8,11 @@ import (
 
 // Unravel writes the index along each axis of each position, in C order in a shape. out
 // has one array per axis.
-func Unravel(places []int64, shape, out []int64) {
-	n := int64(len(places))
+func Unravel(positions []int64, shape, out []int64) {
+	n := int64(len(positions))
 	Parallel(n, grain/8, func(lo, hi int64) {
 		for j := lo; j < hi; j++ {
-			rest := places[j]
+			rest := positions[j]
 			for k := len(shape) - 1; k >= 0; k-- {
 				out[int64(k)*n+j] = rest % shape[k]
 				rest /= shape[k]
@@ -266,10 +266,10 @@ const StruckOut = -1
 // Scatter writes the values of a walk's items, units of width bytes, 1, 2, 4, 8 or 16.
 // The value at w.Value goes to dst at w.Data plus step times the int64 position at
 // w.Index, if that is less than extent. If a position repeats, the last value wins. The
-// caller may set apart if positions are distinct, which is faster.
-func Scatter(dst, pos, values unsafe.Pointer, width int64, w *Walk, extent, step int64, apart bool) {
+// caller may set distinct if positions are distinct, which is faster.
+func Scatter(dst, pos, values unsafe.Pointer, width int64, w *Walk, extent, step int64, distinct bool) {
 	do := scatters[width]
-	if apart {
+	if distinct {
 		w.parallel(width, func(lo, hi int64) { do(dst, pos, values, w, 0, extent, step, lo, hi) })
 		return
 	}
@@ -312,14 +312,14 @@ func scatter[T unit](dst, pos, values unsafe.Pointer, w *Walk, start, stop, step
 	})
 }
 
-// copyStridedRow copies n units; apart and fromApart are the bytes between them.
-func copyStridedRow[T unit](to, from unsafe.Pointer, n, apart, fromApart int64) {
+// copyStridedRow copies n units; toStep and fromStep are the bytes between them.
+func copyStridedRow[T unit](to, from unsafe.Pointer, n, toStep, fromStep int64) {
 	var one T
-	if apart == int64(unsafe.Sizeof(one)) {
-		copyRow(unsafe.Slice((*T)(to), n), from, fromApart)
+	if toStep == int64(unsafe.Sizeof(one)) {
+		copyRow(unsafe.Slice((*T)(to), n), from, fromStep)
 		return
 	}
 	for j := range n {
-		*(*T)(unsafe.Add(to, j*apart)) = *(*T)(unsafe.Add(from, j*fromApart))
+		*(*T)(unsafe.Add(to, j*toStep)) = *(*T)(unsafe.Add(from, j*fromStep))
 	}
 }

@@ -170,10 +170,10 @@ func compact[T unit](mask []byte, starts []int64, in, out unsafe.Pointer) {
 			compactTile(part, src, dst)
 			return
 		}
-		var places [Tile / sparse]uint64
-		listTrue(part, 0, places[:len(dst)])
+		var positions [Tile / sparse]uint64
+		listTrue(part, 0, positions[:len(dst)])
 		for k := range dst {
-			dst[k] = src[places[k]]
+			dst[k] = src[positions[k]]
 		}
 	})
 }

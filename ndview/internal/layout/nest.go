@@ -21,8 +21,8 @@ type Nest struct {
 // one run in every array are merged. If there are no elements, the nest has an extent
 // of 0.
 func Collapse(shape []int64, strides ...[]int64) Nest {
-	var axesRoom [usualAxes]int
-	axes := axesRoom[:0]
+	var axesArray [usualAxes]int
+	axes := axesArray[:0]
 	for i, d := range shape {
 		if d == 0 {
 			return Nest{Shape: []int64{0}, Strides: zeroStrides(len(strides)), Offsets: make([]int64, len(strides))}
@@ -32,17 +32,17 @@ func Collapse(shape []int64, strides ...[]int64) Nest {
 		}
 	}
 	// The nest is one allocation, as small operations make many.
-	room := make([]int64, (1+len(strides))*len(axes)+len(strides))
+	memory := make([]int64, (1+len(strides))*len(axes)+len(strides))
 	part := func(n int) (p []int64) {
-		p, room = room[:n:n], room[n:]
+		p, memory = memory[:n:n], memory[n:]
 		return p
 	}
 	n := Nest{Offsets: part(len(strides)), Shape: part(len(axes))[:0], Strides: make([][]int64, len(strides))}
 	for a := range strides {
 		n.Strides[a] = part(len(axes))[:0]
 	}
-	var signRoom [usualAxes]int64
-	sign := append(signRoom[:0], shape...) // same length; 1 or -1 per axis
+	var signArray [usualAxes]int64
+	sign := append(signArray[:0], shape...) // same length; 1 or -1 per axis
 	for _, i := range axes {
 		sign[i] = 1
 		if firstStride(strides, i) < 0 {

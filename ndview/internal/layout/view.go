@@ -51,7 +51,7 @@ func Falling(strides []int64) []int {
 func Walked(shape, strides []int64) []int {
 	order := make([]int, 0, len(strides)) // innermost first
 	for axis := len(strides) - 1; axis >= 0; axis-- {
-		step, place := magnitude(strides[axis]), len(order)
+		step, position := magnitude(strides[axis]), len(order)
 		for k := len(order) - 1; k >= 0 && step != 0 && shape[axis] > 1; k-- {
 			other := magnitude(strides[order[k]])
 			if other == 0 || shape[order[k]] == 1 {
@@ -60,9 +60,9 @@ func Walked(shape, strides []int64) []int {
 			if other <= step {
 				break
 			}
-			place = k
+			position = k
 		}
-		order = slices.Insert(order, place, axis)
+		order = slices.Insert(order, position, axis)
 	}
 	slices.Reverse(order)
 	return order

@@ -43,11 +43,11 @@ type SplitAxis struct {
 	Dst, Src      int64
 }
 
-// NewBoxTiles plans a nest in units of width bytes with room bytes of shared memory.
+// NewBoxTiles plans a nest in units of width bytes with at most limit bytes of shared memory.
 // dst and src are addresses. It returns false if the kernel instead, with tiles t if it
 // has any, is expected to be faster, or if no units are contiguous in one of the
 // operands.
-func NewBoxTiles(width int64, dst, src uint64, n layout.Nest, room int64, instead Kernel, t *Tiles) (*Bricks, bool) {
+func NewBoxTiles(width int64, dst, src uint64, n layout.Nest, limit int64, instead Kernel, t *Tiles) (*Bricks, bool) {
 	if len(n.Shape) < 2 {
 		return nil, false
 	}
@@ -55,12 +55,12 @@ func NewBoxTiles(width int64, dst, src uint64, n layout.Nest, room int64, instea
 	if n.Strides[0][b.byDst[0]] != width || n.Strides[1][b.bySrc[0]] != width {
 		return nil, false
 	}
-	r := rival{kernel: instead, Tiles: t, width: width, row: width * n.Shape[len(n.Shape)-1], fastest: n.Shape[b.bySrc[0]], room: room}
+	r := rival{kernel: instead, Tiles: t, width: width, row: width * n.Shape[len(n.Shape)-1], fastest: n.Shape[b.bySrc[0]], room: limit}
 	if !r.beatable() {
 		return nil, false // planning takes as long as a small copy
 	}
 	b.extents, b.image = make([]int64, len(n.Shape)), make([]int64, len(n.Shape))
-	small, best := b.best(room)
+	small, best := b.best(limit)
 	return best.Bricks, best.Bricks != nil && r.beaten(small, best)
 }
 
@@ -89,13 +89,13 @@ func (b *boxTile) plan() *Bricks {
 	p.WordsA, p.WordsB = int32(roundUp(b.unitsA*width+sector-width, sector)/word), int32(roundUp(b.unitsB*width+sector-width, sector)/loadedWord)
 	p.ByChunksA, p.ByChunksB = divide(int64(p.ChunksA)), divide(int64(p.ChunksB))
 	p.ByRow, p.ByA, p.ByB = divide(int64(p.Row)), divide(int64(p.WordsA)), divide(int64(p.WordsB))
-	if apart := word / width * int64(p.Step); apart%(bankBytes/4) == 0 {
+	if step := word / width * int64(p.Step); step%(bankBytes/4) == 0 {
 		p.Spread = 1
 	}
 	p.Begin, p.End, _ = layout.Extent(width, 0, n.Shape, n.Strides[1])
 
 	// The axis that ends a run of the other operand is counted last.
-	var runs, rows, places []int
+	var runs, rows, batch []int
 	for _, k := range b.byDst {
 		switch {
 		case b.extents[k] > 1:
@@ -106,7 +106,7 @@ func (b *boxTile) plan() *Bricks {
 				rows = append(rows, k)
 			}
 		case k != b.cutA && k != b.cutB:
-			places = append(places, k)
+			batch = append(batch, k)
 		}
 	}
 	if b.cutA >= 0 && b.cutA != b.cutB && b.extents[b.cutA] > 1 {
@@ -130,7 +130,7 @@ func (b *boxTile) plan() *Bricks {
 	}
 	toImage := layout.Nest{Shape: b.extents, Strides: [][]int64{b.image, n.Strides[1]}}
 	fromImage := layout.Nest{Shape: b.extents, Strides: [][]int64{n.Strides[0], b.image}}
-	for i, list := range [][]Axis{axes(toImage, runs), axes(fromImage, rows), axes(n, places), axes(n, reversed(len(n.Shape)))} {
+	for i, list := range [][]Axis{axes(toImage, runs), axes(fromImage, rows), axes(n, batch), axes(n, reversed(len(n.Shape)))} {
 		p.Counts[i] = int32(copy(p.Axes[i][:], list))
 	}
 	return p
@@ -272,8 +272,8 @@ func (b *boxTile) sharedBytes() int64 {
 	return b.imageBytes() + 8*(b.runsA+b.runsB) + 4*(b.runsB+b.rows)
 }
 
-func (b *boxTile) fits(room int64) bool {
-	return b.sharedBytes() <= room && b.runsA <= maxBoxRuns && b.runsB <= maxBoxRuns && b.rows <= maxBoxRows
+func (b *boxTile) fits(limit int64) bool {
+	return b.sharedBytes() <= limit && b.runsA <= maxBoxRuns && b.runsB <= maxBoxRuns && b.rows <= maxBoxRows
 }
 
 func (b *boxTile) splitAxis(k int) (c SplitAxis, chunks int32) {

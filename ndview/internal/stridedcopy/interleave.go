@@ -49,13 +49,13 @@ func NewInterleave(width int64, n layout.Nest) (w *Weave, kernel Kernel, ok bool
 		w.Extent = int32(min(min((4+planes)<<11, maxInterleaved)/planes/width&^31, n.Shape[along]))
 		w.Chunks = (w.Whole-1)/w.Extent + 1
 		w.Pitch, w.Rows = int32(roundUp(int64(w.Extent)*width+imageMargin, loadedWord)), int32(roundUp(int64(w.Extent)*planes*width+imageMargin, loadedWord))
-		var places []int
+		var batch []int
 		for _, k := range byStride(n.Strides[0]) {
 			if k != across && k != along {
-				places = append(places, k)
+				batch = append(batch, k)
 			}
 		}
-		w.Count = int32(copy(w.Axes[:], axes(n, places)))
+		w.Count = int32(copy(w.Axes[:], axes(n, batch)))
 		w.Begin, w.End, _ = layout.Extent(width, 0, n.Shape, n.Strides[1])
 		if rows == 1 {
 			return w, deinterleaveKernel(planes), true

@@ -29,8 +29,8 @@ func New(width int64, dst, src uint64, n layout.Nest, memory int64) Plan {
 	if !tiled {
 		r, kernel = NewRows(width, n)
 	}
-	room := BoxTileMemory(width*layout.Product(n.Shape), memory)
-	if b, ok := NewBoxTiles(width, dst, src, n, room, kernel, t); ok {
+	limit := BoxTileMemory(width*layout.Product(n.Shape), memory)
+	if b, ok := NewBoxTiles(width, dst, src, n, limit, kernel, t); ok {
 		return b.Plan()
 	}
 	if tiled {

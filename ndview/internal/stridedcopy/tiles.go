@@ -199,10 +199,10 @@ func halfMemory(memory int64) int64 { return memory/2 - 1<<10 }
 
 // planRunTiles chooses tiles of up to 256 items of A, or half as many. Two tiles are
 // divided evenly. Units of 4 bytes always have half as many.
-func (t *Tiles) planRunTiles(width, room int64) (kernel Kernel, s tileSize) {
+func (t *Tiles) planRunTiles(width, limit int64) (kernel Kernel, s tileSize) {
 	kernel = kernelRunTiles
 	s = tileSizes[kernel][width]
-	if t.setSides(s); width < 4 && (t.Blocks() < minTiles || runTileBytes(width, s.a) > room) {
+	if t.setSides(s); width < 4 && (t.Blocks() < minTiles || runTileBytes(width, s.a) > limit) {
 		kernel = kernelShortRunTiles
 		s = tileSizes[kernel][width]
 	}
@@ -257,13 +257,13 @@ const matrixTileBytes = 32 << 10
 
 // planMatrixTiles plans tiles with all of A, which the items of B follow in the
 // destination, so that each tile writes one run. It returns false if they do not fit.
-func (t *Tiles) planMatrixTiles(width, room int64) (kernel Kernel, ok bool) {
+func (t *Tiles) planMatrixTiles(width, limit int64) (kernel Kernel, ok bool) {
 	bytes := width * int64(t.ItemsA)
 	switch {
 	case width == 16:
 		return "", false // sector tiles are as fast
 	case width < 4:
-		return t.planSmallMatrixTiles(width, room)
+		return t.planSmallMatrixTiles(width, limit)
 	}
 	most := min(256/width, (matrixTileBytes/bytes-1)|1)
 	if int64(t.ItemsA) > 256 || width*min(most, int64(t.ItemsB)) < shortRun {
@@ -285,7 +285,7 @@ func splitEvenly(items int32, most int64) int32 {
 }
 
 // planSmallMatrixTiles is planMatrixTiles for units of 1 and 2 bytes.
-func (t *Tiles) planSmallMatrixTiles(width, room int64) (kernel Kernel, ok bool) {
+func (t *Tiles) planSmallMatrixTiles(width, limit int64) (kernel Kernel, ok bool) {
 	bytes, unit := width*int64(t.ItemsA), 4/width
 	odd := needsByteTiles(width, bytes)
 	if bytes < minMatrixRow(width, odd) || bytes > maxMatrixRow || width*int64(t.ItemsB) < shortRun {
@@ -300,7 +300,7 @@ func (t *Tiles) planSmallMatrixTiles(width, room int64) (kernel Kernel, ok bool)
 	}
 	side, pitch := roundUp(int64(t.ItemsA), unit), (bytes+3)/4|1
 	shared := 8*side + 4*rowBytes/width*pitch + readBeyond
-	if shared > room {
+	if shared > limit {
 		return "", false
 	}
 	t.SideA, t.SideB, t.Pitch, t.Shared = int32(side), int32(rowBytes/width), int32(pitch), int32(shared)
