@@ -37,8 +37,8 @@ func copyNest[T unit](dst, src unsafe.Pointer, n layout.Nest) {
 	cost := width * min(tileLength, p.inner.n) * min(tileSide, p.outer.n)
 	streams := p.inner.dst == width && ShouldStream(2*width*layout.Product(n.Shape))
 	Parallel(total, max(grain/cost, 1), func(lo, hi int64) {
-		sheet := &rowBuffer{streams: streams}
-		defer sheet.flush()
+		buffer := &rowBuffer{streams: streams}
+		defer buffer.flush()
 		for i := lo; i < hi; i++ {
 			d, s := dst, src
 			rest, column := i/pieces, i%pieces*tileLength
@@ -52,7 +52,7 @@ func copyNest[T unit](dst, src unsafe.Pointer, n layout.Nest) {
 			s = unsafe.Add(s, row*p.outer.src+column*p.inner.src)
 			part := p
 			part.outer.n, part.inner.n = min(tileSide, p.outer.n-row), min(tileLength, p.inner.n-column)
-			copyPlane[T](d, s, part, sheet)
+			copyPlane[T](d, s, part, buffer)
 		}
 	})
 }
@@ -98,15 +98,15 @@ func splitPlane(n layout.Nest) (outer layout.Nest, p plane) {
 
 func abs(n int64) int64 { return max(n, -n) }
 
-func copyPlane[T unit](dst, src unsafe.Pointer, p plane, on *rowBuffer) {
+func copyPlane[T unit](dst, src unsafe.Pointer, p plane, buffer *rowBuffer) {
 	if p.outer.src != 0 && abs(p.outer.src) < abs(p.inner.src) {
-		transpose[T](dst, src, p, on)
+		transpose[T](dst, src, p, buffer)
 		return
 	}
 	for i := range p.outer.n {
 		to, from := unsafe.Add(dst, i*p.outer.dst), unsafe.Add(src, i*p.outer.src)
-		if on.streams && p.inner.n*p.inner.dst >= minStreamedRow {
-			streamLine[T](to, from, p.inner, on)
+		if buffer.streams && p.inner.n*p.inner.dst >= minStreamedRow {
+			streamLine[T](to, from, p.inner, buffer)
 		} else {
 			copyLine[T](to, from, p.inner)
 		}

@@ -44,13 +44,13 @@ func fillLines(out, pattern []byte, phase int) {
 
 // fillStream is fillLines with non-temporal stores from a cached block.
 func fillStream(out, pattern []byte, phase int) {
-	made := streamBlockPool.Get().(*[StreamBlockBytes / 8]uint64)
-	defer streamBlockPool.Put(made)
-	lines := unsafe.Slice((*byte)(unsafe.Pointer(made)), StreamBlockBytes)
+	block := streamBlockPool.Get().(*[StreamBlockBytes / 8]uint64)
+	defer streamBlockPool.Put(block)
+	lines := unsafe.Slice((*byte)(unsafe.Pointer(block)), StreamBlockBytes)
 	fillLines(lines, pattern, phase)
 	for len(out) > 0 {
 		n := min(StreamBlockBytes, len(out))
-		Stream(unsafe.Pointer(unsafe.SliceData(out)), unsafe.Pointer(made), int64(n))
+		Stream(unsafe.Pointer(unsafe.SliceData(out)), unsafe.Pointer(block), int64(n))
 		out = out[n:]
 	}
 	StreamFence()

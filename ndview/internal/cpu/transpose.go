@@ -7,37 +7,37 @@ import (
 
 // transpose copies a plane tile by tile, so that cache lines of the source are used
 // completely.
-func transpose[T unit](dst, src unsafe.Pointer, p plane, on *rowBuffer) {
+func transpose[T unit](dst, src unsafe.Pointer, p plane, buffer *rowBuffer) {
 	width := int64(unsafe.Sizeof(*new(T)))
 	across := cacheLine / width // units per cache line of the source
 	along := across             // and of the destination, with a minimum so that loops are not too short
 	if width >= 8 {
 		along = 32
 	}
-	square := &registerTransposes[width]
-	turns := square.blocks != nil && p.inner.dst == width && p.outer.src == width
-	if turns {
+	block := &registerTransposes[width]
+	inRegisters := block.blocks != nil && p.inner.dst == width && p.outer.src == width
+	if inRegisters {
 		along = tileSide
 	}
 	for j := int64(0); j < p.inner.n; j += along {
 		for i := int64(0); i < p.outer.n; i += across {
 			to, from := unsafe.Add(dst, i*p.outer.dst+j*p.inner.dst), unsafe.Add(src, i*p.outer.src+j*p.inner.src)
 			lines, n := min(across, p.outer.n-i), min(along, p.inner.n-j)
-			if row := n * width; on.streams && on.worthStreaming(to, p.outer.dst, row) {
-				if at := unsafe.Pointer(&on.bytes); turns && lines >= square.columns && n >= square.rows {
-					square.transpose(at, row, from, p.inner.src, width, lines, n)
+			if row := n * width; buffer.streams && buffer.worthStreaming(to, p.outer.dst, row) {
+				if at := unsafe.Pointer(&buffer.bytes); inRegisters && lines >= block.columns && n >= block.rows {
+					block.transpose(at, row, from, p.inner.src, width, lines, n)
 				} else {
 					copyLines[T](at, from, line{lines, row, p.outer.src}, line{n, width, p.inner.src})
 				}
-				on.streamRows(to, p.outer.dst, lines, row)
+				buffer.streamRows(to, p.outer.dst, lines, row)
 				continue
 			}
-			if turns && lines == across && n == tileSide {
-				on.transposeTile(square, to, p.outer.dst, from, p.inner.src, width)
+			if inRegisters && lines == across && n == tileSide {
+				buffer.transposeTile(block, to, p.outer.dst, from, p.inner.src, width)
 				continue
 			}
-			if turns && lines >= square.columns && n >= square.rows {
-				square.transpose(to, p.outer.dst, from, p.inner.src, width, lines, n)
+			if inRegisters && lines >= block.columns && n >= block.rows {
+				block.transpose(to, p.outer.dst, from, p.inner.src, width, lines, n)
 				continue
 			}
 			copyLines[T](to, from, line{lines, p.outer.dst, p.outer.src}, line{n, p.inner.dst, p.inner.src})
@@ -148,9 +148,9 @@ type rowBuffer struct {
 // mostly parts of cache lines.
 const minStreamedRow = 512
 
-func (s *rowBuffer) transposeTile(q *registerTranspose, dst unsafe.Pointer, dstStep int64, src unsafe.Pointer, srcStep, width int64) {
+func (s *rowBuffer) transposeTile(block *registerTranspose, dst unsafe.Pointer, dstStep int64, src unsafe.Pointer, srcStep, width int64) {
 	at := unsafe.Pointer(&s.bytes)
-	q.blocks(at, tileSide*width, src, srcStep, cacheLine/width/q.columns, tileSide/q.rows)
+	block.blocks(at, tileSide*width, src, srcStep, cacheLine/width/block.columns, tileSide/block.rows)
 	copyRows(dst, dstStep, at, tileSide*width/cacheLine, cacheLine/width)
 }
 
@@ -180,12 +180,12 @@ func (s *rowBuffer) flush() {
 }
 
 // streamLine is copyLine to a contiguous destination, with non-temporal stores.
-func streamLine[T unit](dst, src unsafe.Pointer, l line, by *rowBuffer) {
+func streamLine[T unit](dst, src unsafe.Pointer, l line, buffer *rowBuffer) {
 	if l.src == l.dst {
 		Stream(dst, src, l.n*l.dst)
 		return
 	}
-	at, most := unsafe.Pointer(&by.bytes), StreamBlockBytes/l.dst
+	at, most := unsafe.Pointer(&buffer.bytes), StreamBlockBytes/l.dst
 	for i := int64(0); i < l.n; i += most {
 		n := min(most, l.n-i)
 		copyLine[T](at, unsafe.Add(src, i*l.src), line{n, l.dst, l.src})
