@@ -139,7 +139,7 @@ func BenchmarkAssemblyCast(b *testing.B) {
 	for _, c := range assemblyCasts {
 		r := rand.New(rand.NewPCG(1, 2))
 		for i := range src {
-			src[i] = uint64(r.Uint32N(100)) << 32 // small numbers of every type
+			src[i] = 0x4120000041200000 + uint64(r.Uint32N(1<<16)) // normal numbers as floats of any size
 		}
 		slow := c.portable
 		if slow == nil {

@@ -86,7 +86,7 @@ func TestConversionRoundsDownExactly(t *testing.T) {
 		}
 		want := new(big.Int).Mul(big.NewInt(v), big.NewInt(from.Step))
 		want.Mul(want, lengths[from.Unit])
-		want.Div(want, new(big.Int).Mul(big.NewInt(to.Step), lengths[to.Unit])) // Euclid's, so floor
+		want.Div(want, new(big.Int).Mul(big.NewInt(to.Step), lengths[to.Unit])) // big.Int.Div is Euclidean, so it rounds down
 		for _, datetime := range []bool{true, false} {
 			got, err := tick.Convert(v, from, to, datetime)
 			if err == nil {
@@ -133,6 +133,6 @@ func TestCommonNeedsCompatibleUnits(t *testing.T) {
 	_, err = tick.Common(of(tick.Second), of(tick.Attosecond), true)
 	assert.ErrorIs(t, err, tick.ErrOverflow)
 	common, err := tick.Common(tick.Tick{Unit: tick.Nanosecond, Step: math.MaxInt32}, tick.Tick{Unit: tick.Day, Step: math.MaxInt32}, true)
-	require.NoError(t, err) // where a product of 64 bits has wrapped
+	require.NoError(t, err) // products that overflow 64 bits
 	assert.Equal(t, tick.Tick{Unit: tick.Nanosecond, Step: math.MaxInt32}, common)
 }
