@@ -21,7 +21,7 @@ func (b *both) launchCast(n, head int64, to, from cpu.Type) error {
 	kernel := castKernels[from]
 	perThread := 16 / max(to.Size(), from.Size())
 	if to.Size() < from.Size() {
-		perThread *= 2 // as unroll in kernels/cast.cuh
+		perThread *= 2 // as unroll in kernels/elementwise/cast.cuh
 	}
 	return launch.Items(b.dst.Device(), kernel.program, kernel.name, n, perThread,
 		launch.In(b.src.buf, b.in), launch.InOut(b.dst.buf, b.out), n, int32(head), uint32(to), limit)

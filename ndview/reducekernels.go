@@ -8,7 +8,7 @@ import (
 	"github.com/quiver-gpu/quiver/ndview/internal/launch"
 )
 
-// reduceSources are the operations in each of kernels/reduce_NAME.cu.
+// reduceSources are the operations in each of kernels/reduce/NAME.cu.
 var reduceSources = map[string][]string{
 	"sum": {"sum_u8", "sum_i8", "sum_u16", "sum_i16", "sum_u32", "sum_i32", "sum_u64", "sum_i64", "sum_f16", "sum_bf16",
 		"sum_f32", "sum_f64"},

@@ -9,7 +9,7 @@ import (
 	"github.com/quiver-gpu/quiver/ndview/internal/launch"
 )
 
-// form is how the kernels of kernels/family.cuh come to their operands.
+// form is how the kernels of kernels/elementwise/forms.cuh come to their operands.
 type form byte
 
 const (
@@ -19,7 +19,7 @@ const (
 	forms
 )
 
-// How they come to one of them, as kernels/nest.cuh has it.
+// How they come to one of them, as kernels/elementwise/nest.cuh has it.
 const (
 	kindScalar = iota
 	kindRun
@@ -27,7 +27,7 @@ const (
 	kindGather
 )
 
-// denseLaunch is Dense of kernels/nest.cuh.
+// denseLaunch is Dense of kernels/elementwise/nest.cuh.
 type denseLaunch struct {
 	elements int64
 	op       int32
@@ -89,7 +89,7 @@ func (c *call) launchDense(dev *cudabuf.Device) error {
 	return c.launch(dev, dense, (p.elements-1)/c.vector+1, &offset, launch.StructOf(&p))
 }
 
-// familyThreads is the size of a block of kernels/family.cuh.
+// familyThreads is the size of a block of kernels/elementwise/forms.cuh.
 const familyThreads = 128
 
 // launch queues a kernel of the call.

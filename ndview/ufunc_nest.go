@@ -11,7 +11,7 @@ import (
 	"github.com/quiver-gpu/quiver/ndview/internal/launch"
 )
 
-// nestLaunch is Nest of kernels/nest.cuh, which says what the fields are.
+// nestLaunch is Nest of kernels/elementwise/nest.cuh, which says what the fields are.
 type nestLaunch struct {
 	scalar       [3][2]uint64
 	inner, outer [4]int32

@@ -22,7 +22,7 @@ type call interface {
 // twin does the work of a kernel in Go.
 type twin func(c call)
 
-// program is the kernels of kernels/NAME.cu with their twins.
+// program is the kernels of kernels/NAME.cu ("copy/tiles") with their twins.
 type program struct {
 	twins map[string]twin
 	cuda  *cudabuf.Program
