@@ -108,7 +108,7 @@ func (b *both) retick(n int64, c *tick.Conversion) error {
 		return err
 	}
 	defer flag.Release()
-	err = launch.Items(b.dst.Device(), retickProgram, "quiver_retick", n, 1,
+	err = launch.Items(b.dst.Device(), retickProgram, "quiver_convert_unit", n, 1,
 		launch.In(b.src.buf, b.in), launch.InOut(b.dst.buf, b.out), n, launch.StructOf(c), flag.inOut())
 	if err != nil || c.Exact() {
 		return err
@@ -120,7 +120,7 @@ func (b *both) retick(n int64, c *tick.Conversion) error {
 	return err
 }
 
-var retickProgram = launch.Program("retick", map[string]cudabuf.HostKernel{"quiver_retick": func(l *cudabuf.HostLaunch) {
+var retickProgram = launch.Program("elementwise/convert_unit", map[string]cudabuf.HostKernel{"quiver_convert_unit": func(l *cudabuf.HostLaunch) {
 	n, c := l.Int64(2), launch.Parameters[tick.Conversion](l, 3)
 	launch.MustAlign(l, 0, 8)
 	launch.MustAlign(l, 1, 8)

@@ -84,15 +84,15 @@ func launchCopy(dst arrowbuf.Buffer, to int64, src arrowbuf.Buffer, from, width 
 
 // copyPrograms are by the name of the image.
 var copyPrograms = map[string]*cudabuf.Program{
-	"weave":    copyProgram[stridedcopy.Weave]("weave"),
-	"tiles":    copyProgram[stridedcopy.Tiles]("tiles"),
-	"slim":     copyProgram[stridedcopy.Tiles]("slim"),
-	"matrices": copyProgram[stridedcopy.Tiles]("matrices"),
-	"words":    copyProgram[stridedcopy.Tiles]("words"),
-	"runs":     copyProgram[stridedcopy.Tiles]("runs"),
-	"odd":      copyProgram[stridedcopy.Tiles]("odd"),
-	"bricks":   copyProgram[stridedcopy.Bricks]("bricks"),
-	"rows":     copyProgram[stridedcopy.Rows]("rows"),
+	"copy/interleave":    copyProgram[stridedcopy.Weave]("copy/interleave"),
+	"copy/tiles":    copyProgram[stridedcopy.Tiles]("copy/tiles"),
+	"copy/narrow_tiles":     copyProgram[stridedcopy.Tiles]("copy/narrow_tiles"),
+	"copy/matrix_tiles": copyProgram[stridedcopy.Tiles]("copy/matrix_tiles"),
+	"copy/word_tiles":    copyProgram[stridedcopy.Tiles]("copy/word_tiles"),
+	"copy/run_tiles":     copyProgram[stridedcopy.Tiles]("copy/run_tiles"),
+	"copy/matrix_byte_tiles":      copyProgram[stridedcopy.Tiles]("copy/matrix_byte_tiles"),
+	"copy/box_tiles":   copyProgram[stridedcopy.Bricks]("copy/box_tiles"),
+	"copy/rows":     copyProgram[stridedcopy.Rows]("copy/rows"),
 }
 
 // copyProgram is an image whose kernels take a plan of type T. Their twins copy what
@@ -150,7 +150,7 @@ func (b *both) launchCast(n, head int64, to, from cpu.Type) error {
 	kernel := castKernels[from]
 	perThread := 16 / max(to.Size(), from.Size())
 	if to.Size() < from.Size() {
-		perThread *= 2 // as unroll in kernels/cast.cuh
+		perThread *= 2 // as unroll in kernels/elementwise/cast.cuh
 	}
 	return launch.Items(b.dst.Device(), kernel.program, kernel.name, n, perThread,
 		launch.In(b.src.buf, b.in), launch.InOut(b.dst.buf, b.out), n, int32(head), uint32(to), limit)
@@ -164,9 +164,9 @@ type castKernel struct {
 // castKernels are by source.
 var castKernels = func() (kernels [cpu.Types]castKernel) {
 	for file, sources := range map[string]map[cpu.Type]string{
-		"cast_small": {cpu.Int8: "i8", cpu.Uint8: "u8", cpu.Int16: "i16", cpu.Uint16: "u16"},
-		"cast_int":   {cpu.Int32: "i32", cpu.Uint32: "u32", cpu.Int64: "i64", cpu.Uint64: "u64"},
-		"cast_float": {cpu.Float16: "f16", cpu.BFloat16: "bf16", cpu.Float32: "f32", cpu.Float64: "f64",
+		"elementwise/cast_small": {cpu.Int8: "i8", cpu.Uint8: "u8", cpu.Int16: "i16", cpu.Uint16: "u16"},
+		"elementwise/cast_int":   {cpu.Int32: "i32", cpu.Uint32: "u32", cpu.Int64: "i64", cpu.Uint64: "u64"},
+		"elementwise/cast_float": {cpu.Float16: "f16", cpu.BFloat16: "bf16", cpu.Float32: "f32", cpu.Float64: "f64",
 			cpu.Complex64: "c64", cpu.Complex128: "c128"},
 	} {
 		twins := map[string]cudabuf.HostKernel{}
@@ -201,12 +201,12 @@ func (b *both) launchWalk(walk *cpu.Walk, to, from cpu.Type) error {
 		whole = 1
 	}
 	return walk.Cut(maxItems, func(part *cpu.Walk, _ int64, at cpu.Offset) error {
-		return launch.Items(b.dst.Device(), castWalkProgram, "quiver_cast_walk", part.Items, perThread,
+		return launch.Items(b.dst.Device(), castWalkProgram, "quiver_cast_strided", part.Items, perThread,
 			launch.In(b.src.buf, b.in+at.Data), launch.InOut(b.dst.buf, b.out+at.Value), launch.StructOf(part), uint32(to), uint32(from), whole)
 	})
 }
 
-var castWalkProgram = launch.Program("cast_walk", map[string]cudabuf.HostKernel{"quiver_cast_walk": func(l *cudabuf.HostLaunch) {
+var castWalkProgram = launch.Program("elementwise/cast_strided", map[string]cudabuf.HostKernel{"quiver_cast_strided": func(l *cudabuf.HostLaunch) {
 	walk, to, from := launch.Parameters[cpu.Walk](l, 2), cpu.Type(l.Uint32(3)), cpu.Type(l.Uint32(4))
 	low, high := walk.Reach(&walk.Data, from.Size())
 	outLow, outHigh := walk.Reach(&walk.Value, to.Size())

@@ -562,7 +562,7 @@ func (c *comparison) launch(p *equal.Plan, mode equal.Mode, x, y *NDBuffer, behi
 		x.at(behind[0]), with, c.word, launch.StructOf(p))
 }
 
-var equalProgram = launch.Program("equal", func() map[string]cudabuf.HostKernel {
+var equalProgram = launch.Program("elementwise/equal", func() map[string]cudabuf.HostKernel {
 	twins := map[string]cudabuf.HostKernel{"quiver_equal_mixed": equalTwin(equal.Mixed)}
 	for _, mode := range equal.Modes {
 		nest := equalTwin(mode)
