@@ -84,14 +84,14 @@ func launchCopy(dst arrowbuf.Buffer, to int64, src arrowbuf.Buffer, from, width 
 
 // copyPrograms are by the name of the image.
 var copyPrograms = map[string]*cudabuf.Program{
-	"copy/interleave":    copyProgram[stridedcopy.Weave]("copy/interleave"),
+	"copy/interleave":    copyProgram[stridedcopy.Interleave]("copy/interleave"),
 	"copy/tiles":    copyProgram[stridedcopy.Tiles]("copy/tiles"),
 	"copy/narrow_tiles":     copyProgram[stridedcopy.Tiles]("copy/narrow_tiles"),
 	"copy/matrix_tiles": copyProgram[stridedcopy.Tiles]("copy/matrix_tiles"),
 	"copy/word_tiles":    copyProgram[stridedcopy.Tiles]("copy/word_tiles"),
 	"copy/run_tiles":     copyProgram[stridedcopy.Tiles]("copy/run_tiles"),
 	"copy/matrix_byte_tiles":      copyProgram[stridedcopy.Tiles]("copy/matrix_byte_tiles"),
-	"copy/box_tiles":   copyProgram[stridedcopy.Bricks]("copy/box_tiles"),
+	"copy/box_tiles":   copyProgram[stridedcopy.BoxTiles]("copy/box_tiles"),
 	"copy/rows":     copyProgram[stridedcopy.Rows]("copy/rows"),
 }
 

@@ -176,6 +176,12 @@ func (s *speedCase) work() func() error {
 }
 
 func (s *speedCase) permute() func() error {
+	view, out := s.permuted()
+	return func() error { return out.CopyFrom(view) }
+}
+
+// permuted returns a transposed array and one in C order to copy it to.
+func (s *speedCase) permuted() (view, out *ndview.NDBuffer) {
 	x := s.values(s.parts[1], s.shape(2)...)
 	var order []int
 	for _, digit := range s.parts[3] {
@@ -183,8 +189,7 @@ func (s *speedCase) permute() func() error {
 	}
 	view, err := x.Transpose(order...)
 	own(s.b, view, err)
-	out := s.empty(s.parts[1], view.Shape()...)
-	return func() error { return out.CopyFrom(view) }
+	return view, s.empty(s.parts[1], view.Shape()...)
 }
 
 func (s *speedCase) strided() func() error {

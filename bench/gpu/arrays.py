@@ -39,6 +39,20 @@ def permutations() -> tuple[list[dict], list[str]]:
     return beside_others(measured("^(permute|arbitrary)$"), {}, faults), faults
 
 
+def copy_kernels() -> tuple[list[dict], list[str]]:
+    """The topic copykernels: every kernel that can do each of these copies. The rules of
+    ndview/internal/stridedcopy/choose.go are fitted to it."""
+    figures = gobench.run("ndview", "^BenchmarkCopyKernels$", "-test.benchtime=10x", rounds=2, seconds=280)
+    found = []
+    for name, units in figures.items():
+        title = name.removeprefix("CopyKernels/")
+        case, _, kernel = title.rpartition("/")
+        rate = array_cases.parse(case).bytes / units["ns/op"]
+        command = f"go test ./ndview -bench 'CopyKernels/{title}$'"
+        found.append(record.record(f"copykernel-{array_cases.slug(case)}-{kernel.replace('_', '-')}", "GB/s", rate, command))
+    return found, []
+
+
 def measured(kinds: str) -> dict[str, dict[str, float]]:
     """Runs the cases whose kinds match a regular expression."""
     return gobench.run("ndview", "^BenchmarkArray$/^cuda$" + (f"/{kinds}" if kinds else ""), "-test.benchtime=10x", rounds=2, seconds=280)

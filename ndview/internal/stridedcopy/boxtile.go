@@ -6,12 +6,12 @@ import (
 	"github.com/quiver-gpu/quiver/ndview/internal/layout"
 )
 
-// Bricks copies units through box tiles: boxes of the nest, staged in shared memory
+// BoxTiles copies units through box tiles: boxes of the nest, staged in shared memory
 // (the image). A box has as many of the fastest axes of both operands as make long runs
 // of each, so that single axes may be short. In the image a run of the source keeps its
 // alignment to words of 16 bytes, so that it is loaded in such words. The destination
 // is gathered from the image.
-type Bricks struct {
+type BoxTiles struct {
 	Begin, End       int64     // of the source, in bytes from its first unit
 	A, B             SplitAxis // the outermost axes of runs of the destination, and of the source
 	ChunksA, ChunksB int32     // tiles along them
@@ -43,31 +43,10 @@ type SplitAxis struct {
 	Dst, Src      int64
 }
 
-// NewBoxTiles plans a nest in units of width bytes with at most limit bytes of shared memory.
-// dst and src are addresses. It returns false if the kernel instead, with tiles t if it
-// has any, is expected to be faster, or if no units are contiguous in one of the
-// operands.
-func NewBoxTiles(width int64, dst, src uint64, n layout.Nest, limit int64, instead Kernel, t *Tiles) (*Bricks, bool) {
-	if len(n.Shape) < 2 {
-		return nil, false
-	}
-	b := &boxTile{Nest: n, width: width, dst: int64(dst % sector), src: int64(src % sector), byDst: byStride(n.Strides[0]), bySrc: byStride(n.Strides[1])}
-	if n.Strides[0][b.byDst[0]] != width || n.Strides[1][b.bySrc[0]] != width {
-		return nil, false
-	}
-	r := rival{kernel: instead, Tiles: t, width: width, row: width * n.Shape[len(n.Shape)-1], fastest: n.Shape[b.bySrc[0]], room: limit}
-	if !r.beatable() {
-		return nil, false // planning takes as long as a small copy
-	}
-	b.extents, b.image = make([]int64, len(n.Shape)), make([]int64, len(n.Shape))
-	small, best := b.best(limit)
-	return best.Bricks, best.Bricks != nil && r.beaten(small, best)
-}
-
 // plan computes the plan of a box tile.
-func (b *boxTile) plan() *Bricks {
+func (b *boxTile) plan() *BoxTiles {
 	n, width := b.Nest, b.width
-	p := &Bricks{
+	p := &BoxTiles{
 		ChunksA: 1, ChunksB: 1, A: SplitAxis{Whole: 1, Extent: 1}, B: SplitAxis{Whole: 1, Extent: 1},
 		Row: int32(b.extents[b.byDst[0]]), Step: int32(b.image[b.byDst[0]]), Rows: int32(b.unitsA / b.extents[b.byDst[0]]),
 		Image: int32(b.imageBytes()), Shared: int32(b.sharedBytes()), MostB: int32(b.runsB), MostRows: int32(b.rows),
@@ -138,7 +117,7 @@ func (b *boxTile) plan() *Bricks {
 
 // Plan returns the launch of the kernel. Threads per block are chosen so that a
 // multiprocessor of an H200 has about a thousand, whatever the number of its blocks.
-func (b *Bricks) Plan() Plan {
+func (b *BoxTiles) Plan() Plan {
 	threads := int64(512)
 	switch {
 	case b.Shared <= 56<<10:
@@ -150,20 +129,20 @@ func (b *Bricks) Plan() Plan {
 }
 
 // Blocks returns the number of blocks.
-func (b *Bricks) Blocks() int64 {
+func (b *BoxTiles) Blocks() int64 {
 	ofPlace := int64(b.UnitsA) * int64(b.A.Whole) * int64(b.RunsA) * int64(b.B.Whole)
 	return int64(b.ChunksA) * int64(b.ChunksB) * (int64(b.Items) / ofPlace)
 }
 
 // RowAlign returns the alignment of rows in the destination and in the source, which
 // the host implementation checks: see squareWord.
-func (b *Bricks) RowAlign(_ Kernel, width int64) [2]int64 {
+func (b *BoxTiles) RowAlign(_ Kernel, width int64) [2]int64 {
 	word := max(width, int64(b.Square))
 	return [2]int64{word, max(width, min(word, 4*width))}
 }
 
 // Nest returns the copied nest, for the host implementation.
-func (b *Bricks) Nest() layout.Nest {
+func (b *BoxTiles) Nest() layout.Nest {
 	return wrapAxes(newNest(), b.Axes[3][:b.Counts[3]], int64(b.Items))
 }
 

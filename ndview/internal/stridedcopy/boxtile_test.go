@@ -25,7 +25,7 @@ func offsetsOf(axes []stridedcopy.Axis, item int64) (dst, src int64) {
 }
 
 // swizzle returns where a byte of an image is stored.
-func swizzle(p *stridedcopy.Bricks, at int64) int64 {
+func swizzle(p *stridedcopy.BoxTiles, at int64) int64 {
 	if p.Spread == 1 {
 		at ^= (at >> 7) * 18 & 0x70
 	}
@@ -42,7 +42,7 @@ func divide(d stridedcopy.Divide, n int64) int64 {
 // runBoxTiles does what kernels/copy/box_tiles.cu does, with addresses as data. It
 // calls write with each unit's address in the destination and the address that was read
 // for it.
-func runBoxTiles(t *testing.T, p *stridedcopy.Bricks, width, dst, src int64, write func(to, from int64)) {
+func runBoxTiles(t *testing.T, p *stridedcopy.BoxTiles, width, dst, src int64, write func(to, from int64)) {
 	axes := func(i int) []stridedcopy.Axis { return p.Axes[i][:p.Counts[i]] }
 	require.LessOrEqual(t, p.Shared, int32(110<<10))
 	require.LessOrEqual(t, p.Image+8*p.MostB+8*p.RunsA*p.B.Extent+4*p.MostB+4*p.MostRows, p.Shared)
@@ -120,7 +120,7 @@ func runBoxTiles(t *testing.T, p *stridedcopy.Bricks, width, dst, src int64, wri
 }
 
 // writeSquares writes squares as the kernel does, warp by warp.
-func writeSquares(p *stridedcopy.Bricks, width, dst, skip, runsA, unitsA int64, image []int64, write func(to, from int64)) {
+func writeSquares(p *stridedcopy.BoxTiles, width, dst, skip, runsA, unitsA int64, image []int64, write func(to, from int64)) {
 	rows, axes, ahead := int64(p.Rows), p.Axes[1][:p.Counts[1]], int64(p.Overlap)
 	word := int64(p.Square)
 	side, lines, words, writes := min(word, 4*width)/width, runsA, unitsA*width/word, int64(32)
@@ -186,7 +186,7 @@ func writeSquares(p *stridedcopy.Bricks, width, dst, skip, runsA, unitsA int64, 
 
 // requireSquares checks that lines of the image have a unit of each of several
 // neighbouring runs, or rows of a run, and that whole words are written.
-func requireSquares(t *testing.T, p *stridedcopy.Bricks, width, dst, skip, runsA, unitsA int64) {
+func requireSquares(t *testing.T, p *stridedcopy.BoxTiles, width, dst, skip, runsA, unitsA int64) {
 	word, rows, axes := int64(p.Square), int64(p.Rows), p.Axes[1][:p.Counts[1]]
 	line := min(word, 4*width)
 	side := line / width
@@ -359,7 +359,7 @@ func TestBoxTilesUseMemoryForLongRuns(t *testing.T) {
 			Strides: [][]int64{{width * rows * planes, width * planes, width}, {width, width * columns, width * columns * rows}}, Offsets: []int64{0, 0},
 		}
 	}
-	plan := func(width int64, n layout.Nest, room int64) *stridedcopy.Bricks {
+	plan := func(width int64, n layout.Nest, room int64) *stridedcopy.BoxTiles {
 		p, ok := stridedcopy.NewBoxTiles(width, 0, 0, n, room, "narrow_tiles", nil)
 		require.True(t, ok)
 		return p

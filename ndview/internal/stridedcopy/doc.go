@@ -7,11 +7,11 @@
 //
 //	interleave.cu      interleave.go  interleave2..8, deinterleave2..7: planes of bytes to pixels, and back
 //	word_tiles.cu      tiles.go       fastest axes differ; units of 1 and 2 bytes in aligned words of 8
-//	run_tiles.cu       tiles.go       run_tiles, short_run_tiles: the same, rows of any alignment; also 4 bytes
-//	                                  matrix_word_tiles: the same, short rows that follow one another
-//	matrix_byte_tiles.cu  tiles.go    the same, rows that are not a multiple of four units
+//	run_tiles.cu       tiles.go       run_tiles, short_run_tiles: the same, rows of any alignment
+//	matrix_byte_tiles.cu  tiles.go    the same, short rows that follow one another and are not a
+//	                                  multiple of four units
 //	tiles.cu           tiles.go       tiles: fastest axes differ; units of 4 bytes and more
-//	                                  sector_tiles: the same, rows not aligned to sectors; 4 bytes: gaps in the source
+//	                                  sector_tiles: the same, rows that are not aligned to sectors
 //	matrix_tiles.cu    tiles.go       the same, short rows that follow one another
 //	narrow_tiles.cu    tiles.go       fastest axes differ, and a side has few items, or gaps
 //	rows.cu            rows.go        rows, unit_rows: same fastest axis, or a value repeated along it
@@ -19,5 +19,5 @@
 //	box_tiles.cu       boxtile.go     short axes: boxes of several axes
 //
 // Interleave kernels come first. Otherwise the fastest axes determine one kernel, and box
-// tiles replace it if the rules of rival.go expect them to be faster.
+// tiles replace it if boxTileRules (choose.go) expect them to be faster.
 package stridedcopy

@@ -2,10 +2,10 @@ package stridedcopy
 
 import "github.com/quiver-gpu/quiver/ndview/internal/layout"
 
-// Weave copies units of 1 or 2 bytes between planes, in each of which they are
+// Interleave copies units of 1 or 2 bytes between planes, in each of which they are
 // contiguous, and contiguous rows of one unit per plane: for example between the colour
 // planes of an image and its pixels.
-type Weave struct {
+type Interleave struct {
 	Begin, End    int64 // of the source, in bytes from its first unit
 	Plane         int64 // bytes from plane to plane
 	Whole, Extent int32 // units per plane, and per block
@@ -27,7 +27,7 @@ const (
 
 // NewInterleave plans a nest in units of width bytes, and returns the kernel. It
 // returns false if the nest is not such planes.
-func NewInterleave(width int64, n layout.Nest) (w *Weave, kernel Kernel, ok bool) {
+func NewInterleave(width int64, n layout.Nest) (w *Interleave, kernel Kernel, ok bool) {
 	if width > 2 || len(n.Shape) < 2 {
 		return nil, "", false
 	}
@@ -42,7 +42,7 @@ func NewInterleave(width int64, n layout.Nest) (w *Weave, kernel Kernel, ok bool
 		if !isRows || fewItems || planes > maxPlanes || n.Shape[along]*width < minPlane {
 			continue
 		}
-		w = &Weave{
+		w = &Interleave{
 			Plane: plane[across], Whole: int32(n.Shape[along]), Planes: int32(planes), Width: int32(width), Planar: int32(rows),
 			Items: int32(layout.Product(n.Shape) / planes / n.Shape[along]),
 		}
@@ -66,19 +66,19 @@ func NewInterleave(width int64, n layout.Nest) (w *Weave, kernel Kernel, ok bool
 }
 
 // Blocks returns the number of blocks.
-func (w *Weave) Blocks() int64 { return int64(w.Chunks) * int64(w.Items) }
+func (w *Interleave) Blocks() int64 { return int64(w.Chunks) * int64(w.Items) }
 
 // Plan returns the launch of a kernel.
-func (w *Weave) Plan(kernel Kernel) Plan {
+func (w *Interleave) Plan(kernel Kernel) Plan {
 	return Plan{kernel, w.Blocks(), 256, int64(w.Planes)*int64(w.Pitch) + int64(w.Rows), structBytes(w)}
 }
 
 // RowAlign returns the alignment of rows in the destination and in the source, which
 // the host implementation checks.
-func (w *Weave) RowAlign(_ Kernel, width int64) [2]int64 { return [2]int64{width, width} }
+func (w *Interleave) RowAlign(_ Kernel, width int64) [2]int64 { return [2]int64{width, width} }
 
 // Nest returns the copied nest, for the host implementation.
-func (w *Weave) Nest() layout.Nest {
+func (w *Interleave) Nest() layout.Nest {
 	n, width := newNest(), int64(w.Width)
 	n.Shape = []int64{int64(w.Whole), int64(w.Planes)}
 	rows, planes := []int64{int64(w.Planes) * width, width}, []int64{width, w.Plane}

@@ -18,27 +18,6 @@ type Plan struct {
 	Struct  []byte // the last argument, after the destination and source pointers
 }
 
-// New plans the copy of a nest with the fastest kernel. dst and src are the addresses,
-// units have width bytes, and memory is the shared memory that a block may have.
-func New(width int64, dst, src uint64, n layout.Nest, memory int64) Plan {
-	if w, kernel, ok := NewInterleave(width, n); ok {
-		return w.Plan(kernel)
-	}
-	t, kernel, tiled := NewTiles(width, dst, src, n, memory)
-	var r *Rows
-	if !tiled {
-		r, kernel = NewRows(width, n)
-	}
-	limit := BoxTileMemory(width*layout.Product(n.Shape), memory)
-	if b, ok := NewBoxTiles(width, dst, src, n, limit, kernel, t); ok {
-		return b.Plan()
-	}
-	if tiled {
-		return t.Plan(kernel)
-	}
-	return r.Plan(kernel, width)
-}
-
 // structBytes returns a struct as a kernel argument.
 func structBytes[T any](p *T) []byte {
 	return unsafe.Slice((*byte)(unsafe.Pointer(p)), unsafe.Sizeof(*p))
@@ -120,7 +99,6 @@ const (
 	kernelWordTiles       Kernel = "word_tiles"
 	kernelRunTiles        Kernel = "run_tiles"
 	kernelShortRunTiles   Kernel = "short_run_tiles"
-	kernelMatrixWordTiles Kernel = "matrix_word_tiles"
 	kernelMatrixByteTiles Kernel = "matrix_byte_tiles"
 	kernelBoxTiles        Kernel = "box_tiles"
 	kernelRows            Kernel = "rows"
@@ -141,7 +119,7 @@ var Images = map[string][]Kernel{
 	"copy/narrow_tiles":      {kernelNarrowTiles},
 	"copy/matrix_tiles":      {kernelMatrixTiles},
 	"copy/word_tiles":        {kernelWordTiles},
-	"copy/run_tiles":         {kernelRunTiles, kernelShortRunTiles, kernelMatrixWordTiles},
+	"copy/run_tiles":         {kernelRunTiles, kernelShortRunTiles},
 	"copy/matrix_byte_tiles": {kernelMatrixByteTiles},
 	"copy/box_tiles":         {kernelBoxTiles},
 	"copy/rows":              {kernelRows, kernelUnitRows, kernelVectorRows, kernelWordRows, kernelJoinedRows},

@@ -44,9 +44,9 @@ func TestPlanLayoutsMatchKernels(t *testing.T) {
 func planOf(kernel stridedcopy.Kernel, width int64) stridedcopy.Plan {
 	switch kernel.Image() {
 	case "copy/interleave":
-		return (&stridedcopy.Weave{}).Plan(kernel)
+		return (&stridedcopy.Interleave{}).Plan(kernel)
 	case "copy/box_tiles":
-		return (&stridedcopy.Bricks{Shared: memory, UnitsA: 1, A: stridedcopy.SplitAxis{Whole: 1}, RunsA: 1, B: stridedcopy.SplitAxis{Whole: 1}}).Plan()
+		return (&stridedcopy.BoxTiles{Shared: memory, UnitsA: 1, A: stridedcopy.SplitAxis{Whole: 1}, RunsA: 1, B: stridedcopy.SplitAxis{Whole: 1}}).Plan()
 	case "copy/rows":
 		return (&stridedcopy.Rows{}).Plan(kernel, width)
 	}

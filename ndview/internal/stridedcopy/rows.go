@@ -14,7 +14,10 @@ type Rows struct {
 }
 
 // NewRows plans a nest in units of width bytes, and returns the kernel.
-func NewRows(width int64, n layout.Nest) (r *Rows, kernel Kernel) {
+func NewRows(width int64, n layout.Nest) (r *Rows, kernel Kernel) { return newRows(width, n, nil) }
+
+// newRows is NewRows without some kernels, of which kernelRows copies any nest.
+func newRows(width int64, n layout.Nest, without map[Kernel]bool) (r *Rows, kernel Kernel) {
 	r = &Rows{Length: 1, Units: 1}
 	last := len(n.Shape) - 1
 	kernel = kernelRows
@@ -26,14 +29,14 @@ func NewRows(width int64, n layout.Nest) (r *Rows, kernel Kernel) {
 		ends := func(word int64) int32 { return int32((bytes + 2*(word-1)) / word) } // the words at both ends may be partial
 		switch {
 		case r.DstStep != width || bytes >= MaxItems/2:
-		case width == wordSize && abs(r.SrcStep) == width && bytes >= 4*spanSize && countFollowing(n, bytes, reversed(last)) == last:
+		case width == wordSize && abs(r.SrcStep) == width && bytes >= 4*spanSize && countFollowing(n, bytes, reversed(last)) == last && !without[kernelJoinedRows]:
 			kernel = kernelJoinedRows
-		case width <= wordSize && abs(r.SrcStep) == width && bytes >= 4*spanSize:
+		case width <= wordSize && abs(r.SrcStep) == width && bytes >= 4*spanSize && !without[kernelVectorRows]:
 			kernel, r.Length = kernelVectorRows, ends(spanSize)
-		case width < wordSize && bytes >= 2*wordSize:
+		case width < wordSize && bytes >= 2*wordSize && !without[kernelWordRows]:
 			kernel, r.Length = kernelWordRows, ends(wordSize)
 		}
-		if n.Shape[last] >= longRow && (width == 16 || width == 8 && r.DstStep == 2*width) {
+		if n.Shape[last] >= longRow && !without[kernelUnitRows] && (width == 16 || width == 8 && r.DstStep == 2*width) {
 			kernel = kernelUnitRows
 		}
 	}

@@ -27,8 +27,7 @@ type Tiles struct {
 	BatchItems           int32  // items of the batch axes
 	SideB                int32  // of run tiles and matrix tiles
 	By                   Divide // by the items of A of matrix tiles, or by their bytes of matrix word tiles
-	SideA                int32  // of run tiles and matrix word tiles
-	Pitch                int32  // of matrix word tiles: 4-byte words per row
+	SideA                int32  // of run tiles
 	ByChunksA, ByChunksB Divide
 	// Group, if not 0, is the number of tiles along A that are processed before the
 	// neighbouring ones along B. Otherwise all are.
@@ -45,7 +44,7 @@ var tileSizes = map[Kernel]map[int64]tileSize{
 	kernelTiles:       {4: {64, 64}, 8: {64, 32}, 16: {32, 32}},
 	kernelSectorTiles: {4: {128, 64}, 8: {128, 32}, 16: {64, 32}},
 	kernelWordTiles:   {1: {128, 256}, 2: {128, 128}},
-	kernelRunTiles:    {1: {256, 256}, 2: {256, 128}, 4: {128, 64}}, kernelShortRunTiles: {1: {128, 256}, 2: {128, 128}},
+	kernelRunTiles:    {1: {256, 256}, 2: {256, 128}}, kernelShortRunTiles: {1: {128, 256}, 2: {128, 128}},
 }
 
 // NewTiles plans a nest in units of width bytes and returns the kernel. dst and src are
@@ -53,6 +52,11 @@ var tileSizes = map[Kernel]map[int64]tileSize{
 // both operands have the same fastest axis, or if the source repeats one value along
 // the destination's.
 func NewTiles(width int64, dst, src uint64, n layout.Nest, memory int64) (t *Tiles, kernel Kernel, ok bool) {
+	return newTiles(width, dst, src, n, memory, nil)
+}
+
+// newTiles is NewTiles without some kernels.
+func newTiles(width int64, dst, src uint64, n layout.Nest, memory int64, without map[Kernel]bool) (t *Tiles, kernel Kernel, ok bool) {
 	s, ok := findSides(width, n)
 	if !ok {
 		return nil, "", false
@@ -60,11 +64,12 @@ func NewTiles(width int64, dst, src uint64, n layout.Nest, memory int64) (t *Til
 	t = s.tiles(width)
 	dst, src = s.rowStarts(dst, src)
 	small, wholeRuns := width < 4, s.runA && s.runB
-	words := small && t.fitsWords(width, dst, src)
+	words := small && t.fitsWords(width, dst, src) && !without[kernelWordTiles]
 	if !words && dst%sector != 0 && wholeRuns && s.contiguous {
-		if kernel, ok := t.planMatrixTiles(width, tileMemory(memory)); ok {
+		if kernel, ok := t.planMatrixTiles(width); ok && !without[kernel] {
 			return t, kernel, true
 		}
+		t = s.tiles(width)
 	}
 	switch {
 	case words:
@@ -74,16 +79,17 @@ func NewTiles(width int64, dst, src uint64, n layout.Nest, memory int64) (t *Til
 	default:
 		kernel = kernelTiles
 	}
-	if t.hasShortSide(kernel, width) || small && !wholeRuns {
+	fits := !(small && !words && (!wholeRuns || without[kernelRunTiles])) && !without[kernel]
+	if t.hasShortSide(kernel, width) || !fits {
+		if without[kernelNarrowTiles] {
+			return nil, "", false
+		}
 		t.planNarrowTiles(width)
 		return t, kernelNarrowTiles, true
 	}
 	of := tileSizes[kernel][width]
-	if kernel == kernelTiles && s.runA && dst%sector != 0 && int64(t.ItemsA) > of.a {
+	if kernel == kernelTiles && s.runA && dst%sector != 0 && int64(t.ItemsA) > of.a && !without[kernelSectorTiles] {
 		kernel, of = kernelSectorTiles, tileSizes[kernelSectorTiles][width]
-		if width == 4 && s.runB {
-			kernel = kernelRunTiles
-		}
 	}
 	if kernel == kernelRunTiles {
 		kernel, of = t.planRunTiles(width, tileMemory(memory))
@@ -202,7 +208,7 @@ func halfMemory(memory int64) int64 { return memory/2 - 1<<10 }
 func (t *Tiles) planRunTiles(width, limit int64) (kernel Kernel, s tileSize) {
 	kernel = kernelRunTiles
 	s = tileSizes[kernel][width]
-	if t.setSides(s); width < 4 && (t.Blocks() < minTiles || runTileBytes(width, s.a) > limit) {
+	if t.setSides(s); t.Blocks() < minTiles || runTileBytes(width, s.a) > limit {
 		kernel = kernelShortRunTiles
 		s = tileSizes[kernel][width]
 	}
@@ -257,13 +263,13 @@ const matrixTileBytes = 32 << 10
 
 // planMatrixTiles plans tiles with all of A, which the items of B follow in the
 // destination, so that each tile writes one run. It returns false if they do not fit.
-func (t *Tiles) planMatrixTiles(width, limit int64) (kernel Kernel, ok bool) {
+func (t *Tiles) planMatrixTiles(width int64) (kernel Kernel, ok bool) {
 	bytes := width * int64(t.ItemsA)
 	switch {
 	case width == 16:
 		return "", false // sector tiles are as fast
 	case width < 4:
-		return t.planSmallMatrixTiles(width, limit)
+		return t.planMatrixByteTiles(width)
 	}
 	most := min(256/width, (matrixTileBytes/bytes-1)|1)
 	if int64(t.ItemsA) > 256 || width*min(most, int64(t.ItemsB)) < shortRun {
@@ -284,45 +290,26 @@ func splitEvenly(items int32, most int64) int32 {
 	return int32((int64(items)-1)/pieces + 1)
 }
 
-// planSmallMatrixTiles is planMatrixTiles for units of 1 and 2 bytes.
-func (t *Tiles) planSmallMatrixTiles(width, limit int64) (kernel Kernel, ok bool) {
+// planMatrixByteTiles is planMatrixTiles for units of 1 and 2 bytes.
+func (t *Tiles) planMatrixByteTiles(width int64) (kernel Kernel, ok bool) {
 	bytes, unit := width*int64(t.ItemsA), 4/width
-	odd := needsByteTiles(width, bytes)
-	if bytes < minMatrixRow(width, odd) || bytes > maxMatrixRow || width*int64(t.ItemsB) < shortRun {
+	shortest := int64(24)
+	if width == 2 {
+		shortest = shortRun
+	}
+	if !needsByteTiles(width, bytes) || bytes < shortest || bytes > maxMatrixRow || width*int64(t.ItemsB) < shortRun {
 		return "", false
 	}
-	if odd {
-		most := min(rowBytes/width, (byteTileBytes-vectorBytes)/bytes/unit*unit)
-		t.SideB = splitEvenly(t.ItemsB, most)
-		t.Shared = int32(vectorBytes + roundUp(int64(t.SideB), unit)*bytes)
-		t.setSides(tileSize{int64(t.ItemsA), int64(t.SideB)})
-		return kernelMatrixByteTiles, true
-	}
-	side, pitch := roundUp(int64(t.ItemsA), unit), (bytes+3)/4|1
-	shared := 8*side + 4*rowBytes/width*pitch + readBeyond
-	if shared > limit {
-		return "", false
-	}
-	t.SideA, t.SideB, t.Pitch, t.Shared = int32(side), int32(rowBytes/width), int32(pitch), int32(shared)
-	t.By = divide(bytes)
+	most := min(rowBytes/width, (byteTileBytes-vectorBytes)/bytes/unit*unit)
+	t.SideB = splitEvenly(t.ItemsB, most)
+	t.Shared = int32(vectorBytes + roundUp(int64(t.SideB), unit)*bytes)
 	t.setSides(tileSize{int64(t.ItemsA), int64(t.SideB)})
-	return kernelMatrixWordTiles, true
-}
-
-// minMatrixRow returns the bytes of a matrix row from which its kernel is fast.
-func minMatrixRow(width int64, odd bool) int64 {
-	switch {
-	case width == 2:
-		return shortRun
-	case odd:
-		return 24
-	}
-	return 16
+	return kernelMatrixByteTiles, true
 }
 
 // needsByteTiles reports whether matrix rows of that many bytes use matrix byte tiles:
 // if they are not a multiple of four units, so that neighbouring rows differ in banks.
-// Long rows with an even number of bytes are faster with matrix word tiles.
+// Long rows with an even number of bytes are faster with run tiles.
 func needsByteTiles(width, bytes int64) bool {
 	return bytes/width%4 != 0 && (width == 2 || bytes%2 == 1 || bytes <= 128)
 }

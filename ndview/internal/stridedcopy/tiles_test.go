@@ -79,9 +79,9 @@ func TestTilesWriteEachItemOnce(t *testing.T) {
 		case kernel == "run_tiles" || kernel == "short_run_tiles":
 			side = int(plan.SideA)
 			requireRuns(t, plan, kernel, width, room)
-		case kernel == "matrix_tiles" || kernel == "matrix_word_tiles" || kernel == "matrix_byte_tiles":
+		case kernel == "matrix_tiles" || kernel == "matrix_byte_tiles":
 			side = int(plan.ItemsA)
-			requireMatrices(t, plan, kernel, width, room)
+			requireMatrices(t, plan, kernel, width)
 		case !fixed:
 			// The arrays of narrow_tiles.cu.
 			units := 16384 / max(width, 4)
@@ -103,19 +103,18 @@ func TestTilesWriteEachItemOnce(t *testing.T) {
 		rest := last / int64(plan.ChunksA)
 		require.Equal(t, rest/int64(plan.ChunksB), divide(plan.ByChunksB, rest))
 	}
-	for _, kernel := range []stridedcopy.Kernel{"tiles", "sector_tiles", "word_tiles", "run_tiles", "short_run_tiles", "matrix_word_tiles", "matrix_byte_tiles", "matrix_tiles", "narrow_tiles"} {
+	for _, kernel := range []stridedcopy.Kernel{"tiles", "sector_tiles", "word_tiles", "run_tiles", "short_run_tiles", "matrix_byte_tiles", "matrix_tiles", "narrow_tiles"} {
 		assert.Greater(t, planned[kernel], 10, kernel)
 	}
 }
 
 // requireMatrices checks that matrix tiles fit, and that the items of B follow those of
 // A.
-func requireMatrices(t *testing.T, plan *stridedcopy.Tiles, kernel stridedcopy.Kernel, width, room int64) {
+func requireMatrices(t *testing.T, plan *stridedcopy.Tiles, kernel stridedcopy.Kernel, width int64) {
 	items, columns := int64(plan.ItemsA), int64(plan.SideB)
 	require.Equal(t, items*width, plan.Axes[plan.AxesA].Dst)
 	require.LessOrEqual(t, items, int64(256))
 	require.LessOrEqual(t, columns*width, int64(256))
-	divisor := items
 	switch kernel {
 	case "matrix_tiles":
 		require.LessOrEqual(t, items*int64(plan.SideB|1)*width, int64(32<<10))
@@ -127,27 +126,17 @@ func requireMatrices(t *testing.T, plan *stridedcopy.Tiles, kernel stridedcopy.K
 		require.LessOrEqual(t, whole*items*width+16, int64(plan.Shared))
 		require.LessOrEqual(t, plan.Shared, int32(48<<10-256*8))
 		return
-	case "matrix_word_tiles":
-		divisor *= width
-		require.LessOrEqual(t, divisor, int64(256))
-		words := (items*width + 3) / 4
-		require.True(t, items%4 == 0 || width == 1 && items%2 == 0 && items > 128)
-		require.Equal(t, width*columns, int64(256))
-		require.GreaterOrEqual(t, int64(plan.SideA), items)
-		require.GreaterOrEqual(t, int64(plan.Pitch), words)
-		requireShared(t, plan, width, int64(plan.SideA), int64(plan.Pitch), words+1, room)
 	}
 	for i := range items * columns * width / 7 {
-		require.Equal(t, 7*i/divisor, divide(plan.By, 7*i))
+		require.Equal(t, 7*i/items, divide(plan.By, 7*i))
 	}
 }
 
 // requireRuns checks that run tiles have whole sectors, that two tiles are equal, and
-// that tiles have half as many items if there are few tiles or little memory, or if
-// units have 4 bytes.
+// that tiles have half as many items if there are few tiles or little memory.
 func requireRuns(t *testing.T, plan *stridedcopy.Tiles, kernel stridedcopy.Kernel, width, room int64) {
 	side, halo, most := int64(plan.SideA), sector/width, int64(256)
-	if kernel == "short_run_tiles" || width == 4 {
+	if kernel == "short_run_tiles" {
 		most = 128
 	}
 	require.Zero(t, side%halo)

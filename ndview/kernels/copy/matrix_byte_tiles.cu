@@ -1,6 +1,5 @@
 // Transposes a batch of small matrices of units of 1 and 2 bytes, like matrix_tiles.cu, if
-// rows of the result are not a multiple of four units. matrix_word_tiles (run_tiles.cu)
-// takes long rows with an even number of bytes.
+// rows of the result are not a multiple of four units.
 //
 // A tile in shared memory is an exact image of the destination, so that it is written in
 // aligned words of 16 bytes. Units of the source are put there one by one. Neighbouring

@@ -40,7 +40,7 @@ struct Tiles {
     int32_t batch_items;              // items of the batch axes
     int32_t side_b;              // of run tiles and of matrix tiles
     Divide by;                   // see internal/stridedcopy
-    int32_t side_a, pitch;       // of run tiles and of matrix word tiles; pitch: words per row of the latter
+    int32_t side_a;              // of run tiles
     Divide by_chunks_a, by_chunks_b;
     int32_t group, shared;       // see internal/stridedcopy
     int64_t end;                 // of the source

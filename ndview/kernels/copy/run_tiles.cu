@@ -1,9 +1,9 @@
-// Copies units of 1, 2 and 4 bytes through tiles whose rows may have any alignment. Sides A
+// Copies units of 1 and 2 bytes through tiles whose rows may have any alignment. Sides A
 // and B are gapless runs of the destination and of the source.
 //
-// A warp reads rows of the source in aligned words. If a word has several units, a thread
-// combines each word with the next one to a word of the row, and transposes as many rows as
-// a word has units in registers. So the tile in shared memory has rows of the destination.
+// A warp reads rows of the source in aligned words. A thread combines each word with the
+// next one to a word of the row, and transposes as many rows as a word has units in
+// registers. So the tile in shared memory has rows of the destination.
 
 #include "copy/plan.cuh"
 #include "copy/transpose.cuh"
@@ -34,7 +34,7 @@ template <typename T, int threads, int squares> struct TransposedTile {
             if (!all) offset = min(offset, (((int)at & 3) + bytes - 1) & ~3);
             return read_near((const uint32_t*)((at & ~3ll) + offset));
         };
-        if (units > 1 && lane < squares * units) after = load(where(lane / units, lane % units), 4 * wide);  // one thread per row
+        if (lane < squares * units) after = load(where(lane / units, lane % units), 4 * wide);  // one thread per row
 #pragma unroll
         for (int s = 0; s < squares; s++)
 #pragma unroll
@@ -51,13 +51,10 @@ template <typename T, int threads, int squares> struct TransposedTile {
                 uint32_t w[units];
 #pragma unroll
                 for (int i = 0; i < units; i++) {
-                    w[i] = v[s][i][k];
-                    if constexpr (units > 1) {
-                        const bool last = k == across - 1;
-                        const uint32_t next = __shfl_sync(~0u, lane > 0 || last ? w[i] : v[s][i][(k + 1) % across], lane + 1);
-                        const uint32_t end_of_row = last ? __shfl_sync(~0u, after, s * units + i) : 0;
-                        w[i] = __funnelshift_r(w[i], last && lane == 31 ? end_of_row : next, by[s][i]);
-                    }
+                    const bool last = k == across - 1;
+                    const uint32_t next = __shfl_sync(~0u, lane > 0 || last ? v[s][i][k] : v[s][i][(k + 1) % across], lane + 1);
+                    const uint32_t end_of_row = last ? __shfl_sync(~0u, after, s * units + i) : 0;
+                    w[i] = __funnelshift_r(v[s][i][k], last && lane == 31 ? end_of_row : next, by[s][i]);
                 }
                 if constexpr (units == 4) transpose(w[0], w[1], w[2], w[3]);
                 if constexpr (units == 2) transpose(w[0], w[1]);
@@ -75,7 +72,7 @@ template <typename T, int threads, int squares> struct TransposedTile {
         for (int i = threadIdx.x; i < end * units; i += threads) {
             const int64_t at = s.src + (int64_t)s.b0 * size + offset_of(t.axes, t.axes_a, min(max(a0 + i, 0), t.items_a - 1), &Axis::src);
             from[i] = (int64_t)(src + at);
-            all &= at + 4 * (wide + (units > 1)) <= t.end;
+            all &= at + 4 * (wide + 1) <= t.end;
         }
         all = __syncthreads_and(all);
         int word = first / units + threadIdx.x / 32;
@@ -111,11 +108,7 @@ __device__ __forceinline__ void copy_runs(uint8_t* __restrict__ dst, const uint8
         const int64_t out = to[column];
         const int back = (int)out & (sector - 1), at = written * (lane + 32 * k);  // counted from the first sector
         const uint32_t* w = tile.row(column) + (sector - back + at) / 4;
-        uint2 v = {w[0], w[1]};
-        if constexpr (size < 4) {
-            const uint32_t next = w[2];
-            v = {__funnelshift_r(v.x, v.y, -back * 8), __funnelshift_r(v.y, next, -back * 8)};
-        }
+        const uint2 v = {__funnelshift_r(w[0], w[1], -back * 8), __funnelshift_r(w[1], w[2], -back * 8)};
         if (there(at, sector - back)) *(uint2*)(out - back + at) = v;
     };
     if (first == 0 && !ends) {
@@ -145,46 +138,15 @@ __device__ __forceinline__ void copy_runs(uint8_t* __restrict__ dst, const uint8
     if (ends) write_end(high);
 }
 
-// matrix_word_tiles: small matrices, as in matrix_tiles.cu. A word of the destination may
-// have bytes of two rows.
-template <typename T, int threads, int squares>
-__device__ __forceinline__ void copy_matrix_words(uint8_t* __restrict__ dst, const uint8_t* __restrict__ src, const Tiles& t) {
-    constexpr int size = sizeof(T);
-    extern __shared__ int64_t shared[];
-    const TransposedTile<T, threads, squares> tile{(uint32_t*)(shared + t.side_a), t.pitch, shared};
-    const Tile s = tile_of(t, t.items_a, t.side_b);
-    const int columns = min(t.side_b, t.items_b - s.b0), bytes = t.items_a * size, all = columns * bytes;
-    tile.read(src, t, s, 0, 0, t.items_a, columns);
-    dst += s.dst + (int64_t)s.b0 * bytes;
-    const int back = (uint32_t)(uintptr_t)dst & (sector - 1);
-#pragma unroll 4
-    for (int i = (int)threadIdx.x * written - back; i < all; i += threads * written) {
-        const int begin = max(i, 0), column = t.by(begin), at = begin - column * bytes, left = bytes - at;
-        const uint32_t* w = tile.row(column) + at / 4;
-        const uint32_t a = w[0], b = w[1], c = w[2];
-        uint64_t v = __funnelshift_r(a, b, at * 8) | (uint64_t)__funnelshift_r(b, c, at * 8) << 32;
-        if (left < written) {
-            const uint32_t* next = tile.row(min(column + 1, columns - 1));
-            v = (v & ~(~0ull << 8 * left)) | (next[0] | (uint64_t)next[1] << 32) << 8 * left;
-        }
-        if (i >= 0 && i + written <= all) *(uint64_t*)(dst + i) = v;
-        else
-            for (int k = max(0, -i); k < written && i + k < all; k += size) *(T*)(dst + i + k) = (T)(v >> 8 * (i < 0 ? k + i : k));
-    }
-}
-
-// BLOCKS limits registers: as many blocks as have registers for all loads in flight, which
-// is faster than more blocks.
-#define RUN_TILES(KERNEL, COPY, WIDTH, T, THREADS, BLOCKS, ...)                                                     \
-    extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)                                              \
+// 384 threads and at least two blocks per multiprocessor limit registers to as many as all
+// loads in flight need, which is faster than more blocks.
+#define RUN_TILES(KERNEL, WIDTH, T, SQUARES, SIDE)                                                             \
+    extern "C" __global__ void __launch_bounds__(384, 2)                                                       \
         quiver_##KERNEL##_##WIDTH(uint8_t* dst, const uint8_t* src, const __grid_constant__ Tiles t) {         \
-        COPY<T, THREADS, __VA_ARGS__>(dst, src, t);                                                            \
+        copy_runs<T, 384, SQUARES, SIDE>(dst, src, t);                                                         \
     }
 
-RUN_TILES(run_tiles, copy_runs, 1, uint8_t, 384, 2, 3, 256)
-RUN_TILES(run_tiles, copy_runs, 2, uint16_t, 384, 2, 6, 256)
-RUN_TILES(run_tiles, copy_runs, 4, uint32_t, 384, 2, 12, 128)
-RUN_TILES(short_run_tiles, copy_runs, 1, uint8_t, 384, 2, 3, 128)
-RUN_TILES(short_run_tiles, copy_runs, 2, uint16_t, 384, 2, 6, 128)
-RUN_TILES(matrix_word_tiles, copy_matrix_words, 1, uint8_t, 256, 4, 2)
-RUN_TILES(matrix_word_tiles, copy_matrix_words, 2, uint16_t, 256, 4, 4)
+RUN_TILES(run_tiles, 1, uint8_t, 3, 256)
+RUN_TILES(run_tiles, 2, uint16_t, 6, 256)
+RUN_TILES(short_run_tiles, 1, uint8_t, 3, 128)
+RUN_TILES(short_run_tiles, 2, uint16_t, 6, 128)
