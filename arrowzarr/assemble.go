@@ -1,10 +1,13 @@
 package arrowzarr
 
 import (
+	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/apache/arrow-go/v18/arrow/memory"
 
 	"github.com/quiver-gpu/quiver/arrowbuf"
 	"github.com/quiver-gpu/quiver/ndview"
@@ -189,4 +192,279 @@ func (a *assembler) run(n int64, work func() error) error {
 	err := work()
 	a.kernels.add(n, time.Since(start))
 	return err
+}
+
+// do makes and writes one chunk of one column.
+func (c *conversion) do(ctx context.Context, j job) error {
+	defer func() {
+		c.work.end(j.bytes + int64(c.src.mapping().done(j.spans))*outside(window))
+		if j.rows.done() {
+			c.progress.rows.Add(j.rows.rows)
+		}
+	}()
+	w, parts := c.writers[j.column], j.rows.parts(j.column)
+	var made *chunk
+	err := protect(func() (err error) {
+		a := assembler{device: c.deviceOf(w.plan), kernels: &c.stages.kernels}
+		made, err = a.assemble(w.plan, parts, j.rows.rows)
+		return err
+	})
+	if err != nil {
+		return failedf(partOf(err, PartInput), "column %q: %w", w.plan.name, err)
+	}
+	defer made.release()
+	// Encoding reads the input's memory, so it is protected too.
+	err = protect(func() error { return w.write(ctx, j.rows.index, made) })
+	if err != nil {
+		return failedf(partOf(err, PartOutput), "column %q: %w", w.plan.name, err)
+	}
+	c.progress.raw.Add(rawBytes(made))
+	return nil
+}
+
+func (c *conversion) deviceOf(plan *column) arrowbuf.Device {
+	if plan.onDevice() {
+		return c.options.Device
+	}
+	return arrowbuf.CPU()
+}
+
+// rawBytes is the size of a chunk's arrays without compression.
+func rawBytes(c *chunk) int64 {
+	var n int64
+	switch v := c.values.(type) {
+	case *ndview.NDBuffer:
+		n = v.NBytes()
+	case *element.VLen:
+		n = v.NBytes() + 4*v.Len() // as vlen-utf8 writes it, a length before each
+	}
+	for _, mask := range []*ndview.NDBuffer{c.mask, c.elementMask} {
+		if mask != nil {
+			n += mask.NBytes()
+		}
+	}
+	return n
+}
+
+// asValues keeps a nil mask from becoming values that are not nil.
+func asValues(mask *ndview.NDBuffer) element.Values {
+	if mask == nil {
+		return nil
+	}
+	return mask
+}
+
+// mask unpacks the parts' validity bitmaps, inverted; nil where all is valid.
+func (a *assembler) mask(parts []part, rows int64) (*ndview.NDBuffer, error) {
+	if !slices.ContainsFunc(parts, func(p part) bool { return p.values.NullN() != 0 }) {
+		return nil, nil
+	}
+	return a.newMask(parts, []int64{rows}, func(dst *ndview.NDBuffer, p part) error {
+		data := p.values.Data()
+		return a.unpackMissing(dst, data, int64(data.Offset())+p.from)
+	})
+}
+
+// elementMask has the shape of the values. A list that is missing inside a list
+// is a list of missing elements.
+func (a *assembler) elementMask(l fixedLayout, parts []part, rows int64) (*ndview.NDBuffer, error) {
+	return a.newMask(parts, append([]int64{rows}, l.row...), func(dst *ndview.NDBuffer, p part) error {
+		data, at, err := leaf(p.values.Data(), p.from)
+		if err != nil {
+			return err
+		}
+		if err := a.unpackMissing(dst, data, at); err != nil {
+			return err
+		}
+		_, _, err = descend(p.values.Data(), p.from, func(lists arrow.ArrayData, at, perRow int64) error {
+			if lists.NullN() == 0 || dst.Size() == 0 {
+				return nil
+			}
+			return a.markLists(dst, lists, at, p.rows()*perRow)
+		})
+		return err
+	})
+}
+
+// markLists sets the elements of missing lists in the mask of a part's elements.
+func (a *assembler) markLists(elements *ndview.NDBuffer, lists arrow.ArrayData, at, n int64) error {
+	missing, err := ndview.Empty(a.device, ndview.Bool, n)
+	if err != nil {
+		return failed(PartDevice, err)
+	}
+	defer missing.Release()
+	if err := a.unpackMissing(missing, lists, at); err != nil {
+		return err
+	}
+	byList, err := elements.Reshape(n, elements.Size()/n)
+	if err != nil {
+		return err
+	}
+	defer byList.Release()
+	const allTrue = 0x0101010101010101
+	return a.run(byList.NBytes(), func() error { return byList.FillWhere(missing, allTrue) })
+}
+
+// newMask makes a mask and fills it part by part.
+func (a *assembler) newMask(parts []part, shape []int64, fill func(dst *ndview.NDBuffer, p part) error) (*ndview.NDBuffer, error) {
+	mask, err := ndview.Empty(a.device, ndview.Bool, shape...)
+	if err != nil {
+		return nil, failed(PartDevice, err)
+	}
+	if err := eachPart(mask, parts, fill); err != nil {
+		mask.Release()
+		return nil, err
+	}
+	return mask, nil
+}
+
+// unpackMissing writes which elements from a position on are missing.
+func (a *assembler) unpackMissing(dst *ndview.NDBuffer, data arrow.ArrayData, at int64) error {
+	if data.NullN() == 0 || len(data.Buffers()) == 0 || data.Buffers()[0] == nil || data.Buffers()[0].Len() == 0 {
+		return a.run(dst.NBytes(), dst.Zero)
+	}
+	bits, err := arrowbuf.BufferOf(data.Buffers()[0])
+	if err != nil {
+		return err
+	}
+	defer bits.Release()
+	return a.run(dst.NBytes(), func() error { return dst.UnpackBits(bits, at, true) })
+}
+
+// hasMissingElements tells whether elements of lists may be missing.
+func hasMissingElements(parts []part) (bool, error) {
+	found := false
+	for _, p := range parts {
+		if _, isList := storage(p.values.DataType()).(*arrow.FixedSizeListType); !isList {
+			return false, nil
+		}
+		data, _, err := descend(p.values.Data(), p.from, func(lists arrow.ArrayData, _, _ int64) error {
+			found = found || lists.NullN() != 0
+			return nil
+		})
+		if err != nil {
+			return false, err
+		}
+		found = found || data.NullN() != 0
+	}
+	return found, nil
+}
+
+func (a *assembler) fillElements(values, mask *ndview.NDBuffer, fill uint64) error {
+	flatValues, err := values.Reshape(values.Size())
+	if err != nil {
+		return err
+	}
+	defer flatValues.Release()
+	flatMask, err := mask.Reshape(mask.Size())
+	if err != nil {
+		return err
+	}
+	defer flatMask.Release()
+	return a.run(values.NBytes(), func() error { return flatValues.FillWhere(flatMask, fill) })
+}
+
+// spans are the stretches of memory that hold the values of a part, and will
+// hardly be read again once it is written.
+func (p part) spans() [][]byte {
+	data := p.values.Data()
+	buffers := data.Buffers()
+	from, to := int64(data.Offset())+p.from, int64(data.Offset())+p.to
+	if len(buffers) == 0 {
+		return nil
+	}
+	spans := [][]byte{bitSpan(buffers[0], from, to-from)}
+	switch storage(data.DataType()).(type) {
+	case *arrow.StringType, *arrow.BinaryType:
+		return append(spans, offsetSpans(buffers, from, to, 4)...)
+	case *arrow.LargeStringType, *arrow.LargeBinaryType:
+		return append(spans, offsetSpans(buffers, from, to, 8)...)
+	case *arrow.StringViewType, *arrow.BinaryViewType:
+		return append(spans, viewSpans(buffers, from, to)...)
+	}
+	layout, ok := fixedLayoutOf(data.DataType())
+	if !ok {
+		return spans
+	}
+	elements, at, err := leaf(data, p.from)
+	if err != nil || len(elements.Buffers()) < 2 {
+		return spans
+	}
+	start, n := at*layout.limbs, p.rows()*layout.elements()
+	if elements != data {
+		spans = append(spans, bitSpan(elements.Buffers()[0], at, n/max(layout.limbs, 1)))
+	}
+	if elements.DataType().ID() == arrow.BOOL {
+		return append(spans, bitSpan(elements.Buffers()[1], start, n))
+	}
+	return append(spans, cut(elements.Buffers()[1], start*layout.source.Size(), n*layout.source.Size()))
+}
+
+// bitSpan is the bytes of n bits.
+func bitSpan(b *memory.Buffer, from, n int64) []byte {
+	return cut(b, from/8, (from%8+n+7)/8)
+}
+
+// viewSpans are views [from, to), and of each buffer what lies between the first
+// byte and the last that they show. What they show wrongly is found by who reads
+// it.
+func viewSpans(buffers []*memory.Buffer, from, to int64) [][]byte {
+	const width = int64(arrow.ViewHeaderSizeBytes)
+	if len(buffers) < 2 || buffers[1] == nil || int64(buffers[1].Len()) < to*width {
+		return nil
+	}
+	type stretch struct{ start, end int64 }
+	shown := make([]stretch, len(buffers)-2)
+	for _, view := range arrow.ViewHeaderTraits.CastFromBytes(buffers[1].Bytes())[from:to] {
+		if view.IsInline() || int(view.BufferIndex()) >= len(shown) || view.BufferIndex() < 0 {
+			continue
+		}
+		s, start := &shown[view.BufferIndex()], max(int64(view.BufferOffset()), 0)
+		if s.end == 0 {
+			s.start = start
+		}
+		s.start, s.end = min(s.start, start), max(s.end, start+int64(view.Len()))
+	}
+	spans := [][]byte{cut(buffers[1], from*width, (to-from)*width)}
+	for i, s := range shown {
+		spans = append(spans, cut(buffers[2+i], s.start, s.end-s.start))
+	}
+	return spans
+}
+
+// offsetSpans are the offsets of values [from, to), and the bytes between the
+// first and the last.
+func offsetSpans(buffers []*memory.Buffer, from, to, width int64) [][]byte {
+	if len(buffers) < 3 || buffers[1] == nil || int64(buffers[1].Len()) < (to+1)*width {
+		return nil
+	}
+	var first, last int64
+	if width == 4 {
+		offsets := arrow.Int32Traits.CastFromBytes(buffers[1].Bytes())
+		first, last = int64(offsets[from]), int64(offsets[to])
+	} else {
+		offsets := arrow.Int64Traits.CastFromBytes(buffers[1].Bytes())
+		first, last = offsets[from], offsets[to]
+	}
+	return [][]byte{cut(buffers[1], from*width, (to-from)*width), cut(buffers[2], first, last-first)}
+}
+
+// cut is a part of a buffer, as far as there is one.
+func cut(b *memory.Buffer, start, n int64) []byte {
+	if b == nil || start < 0 || n <= 0 || start >= int64(b.Len()) {
+		return nil
+	}
+	return b.Bytes()[start:min(start+n, int64(b.Len()))]
+}
+
+// eachSpan calls f with all memory of an array.
+func eachSpan(data arrow.ArrayData, f func(span []byte)) {
+	for _, b := range data.Buffers() {
+		if b != nil && b.Len() > 0 {
+			f(b.Bytes())
+		}
+	}
+	for _, child := range data.Children() {
+		eachSpan(child, f)
+	}
 }

@@ -1,12 +1,25 @@
 package arrowzarr_test
 
 import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"sync"
 	"testing"
 
+	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/apache/arrow-go/v18/arrow/array"
 	"github.com/apache/arrow-go/v18/arrow/ipc"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 
+	"github.com/quiver-gpu/quiver/arrowbuf"
 	"github.com/quiver-gpu/quiver/arrowzarr"
 	"github.com/quiver-gpu/quiver/cudabuf"
 	"github.com/quiver-gpu/quiver/cudabuf/cudatest"
@@ -106,4 +119,376 @@ func TestColumnsAreThoseThatWereChosen(t *testing.T) {
 			requireTable(t, whole.choose(2, 15, 30), output)
 		})
 	}
+}
+
+func TestNoColumns(t *testing.T) {
+	nothing := arrow.NewSchema(nil, nil)
+	for name, input := range map[string]table{
+		"no batches": {schema: nothing},
+		"no rows":    {schema: nothing, batches: []arrow.RecordBatch{array.NewRecordBatch(nothing, nil, 0)}},
+		"3 rows":     {schema: nothing, batches: []arrow.RecordBatch{array.NewRecordBatch(nothing, nil, 3)}},
+	} {
+		for _, encode := range encodings {
+			output, report := convert(t, encode(input, t), arrowzarr.Options{})
+			root := openRoot(t, output)
+			assert.Empty(t, root.Metadata().Consolidated, name)
+			assert.Equal(t, []any{}, root.Metadata().Attributes["column-order"], name)
+			assert.Equal(t, input.rows(), report.Rows, name)
+		}
+	}
+}
+
+// Rows that take no room can be very many.
+func TestManyRowsOfNothing(t *testing.T) {
+	const many = 1 << 62
+	nothing := arrow.NewSchema(nil, nil)
+	for name, input := range map[string]table{
+		"no columns":   {schema: nothing, batches: []arrow.RecordBatch{array.NewRecordBatch(nothing, nil, many)}},
+		"null columns": single("null", array.NewNull(many)),
+	} {
+		t.Run(name, func(t *testing.T) {
+			for _, options := range []arrowzarr.Options{{}, {ChunkRows: 7, ShardRows: 21}} {
+				output, report := convert(t, input.stream(t), options)
+				assert.Equal(t, int64(many), report.Rows)
+				assert.Equal(t, json.Number(fmt.Sprint(many)), openRoot(t, output).Metadata().Attributes["num_rows"])
+			}
+			input.batches = append(input.batches, input.batches[0], input.batches[0])
+			message := refuse(t, arrowzarr.PartInput, inputFile(t, input.stream(t)), arrowzarr.Options{})
+			assert.Contains(t, message, "more rows than can be counted")
+		})
+	}
+}
+
+// Files that other implementations wrote, of every version, byte order and
+// compression, convert to what arrow-go reads; or they are refused for a column
+// that has no Zarr form.
+func TestGoldenFiles(t *testing.T) {
+	root := filepath.Join("..", "..", "shared", "data")
+	golden := filepath.Join(root, "arrow-testing", "arrow-ipc-stream", "integration", "*")
+	converted := 0
+	for _, pattern := range []string{filepath.Join(golden, "*.stream"), filepath.Join(golden, "*.arrow_file"), filepath.Join(root, "parquet-testing", "*.parquet")} {
+		files, err := filepath.Glob(pattern)
+		require.NoError(t, err)
+		if len(files) == 0 {
+			if os.Getenv("CI") != "" {
+				t.Fatal("no golden files")
+			}
+			t.Skip("no golden files")
+		}
+		for _, path := range files {
+			t.Run(filepath.Base(filepath.Dir(path))+"/"+filepath.Base(path), func(t *testing.T) {
+				output := filepath.Join(t.TempDir(), "output.zarr")
+				_, err := arrowzarr.Convert(t.Context(), path, output, arrowzarr.Options{})
+				if err != nil {
+					requireRefusal(t, err)
+					requireOnly(t, filepath.Dir(output))
+					return
+				}
+				requireTable(t, readTable(t, path), output)
+				converted++
+			})
+		}
+	}
+	assert.Greater(t, converted, 50, "files that were converted")
+}
+
+// requireRefusal checks that an error is about a column's type or name.
+func requireRefusal(tb testing.TB, err error) {
+	tb.Helper()
+	requirePart(tb, arrowzarr.PartInput, err)
+	var failure *arrowzarr.Error
+	require.True(tb, errors.As(err, &failure))
+	for _, reason := range []string{"has no Zarr form", "have no Zarr form", "occurs more than once"} {
+		if strings.Contains(err.Error(), reason) {
+			return
+		}
+	}
+	assert.Fail(tb, "refused for another reason", err.Error())
+}
+
+func TestCancelledBeforeItBegins(t *testing.T) {
+	noGoroutinesLeft(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	columns := sampleTable(1, []int{20}, 0.2)
+	for _, content := range [][]byte{columns.file(t), columns.stream(t), single("a", texts("x")).parquet(t)} {
+		output := filepath.Join(t.TempDir(), "output.zarr")
+		_, err := arrowzarr.Convert(ctx, inputFile(t, content), output, arrowzarr.Options{})
+		require.ErrorIs(t, err, context.Canceled)
+		requireOnly(t, filepath.Dir(output))
+	}
+}
+
+// A conversion whose input comes to a halt in the middle of a batch ends when
+// its context does, and leaves nothing: no file, no memory, and no goroutine,
+// since the pipe can be told to stop.
+func TestCancelledWhileItWaitsForInput(t *testing.T) {
+	noGoroutinesLeft(t)
+	stream := sampleTable(1, []int{50, 50, 50, 50}, 0.2).stream(t)
+	run := func(t *testing.T, dev arrowbuf.Device) {
+		ctx, cancel := context.WithCancelCause(t.Context())
+		input := pipe(t, stream[:len(stream)*2/3], func() { cancel(errors.New("enough")) })
+		output := filepath.Join(t.TempDir(), "output.zarr")
+		_, err := arrowzarr.Convert(ctx, input, output, arrowzarr.Options{Device: dev, ChunkRows: 10, ShardRows: 20})
+		require.EqualError(t, err, "enough")
+		requireOnly(t, filepath.Dir(output))
+	}
+	t.Run("cpu", func(t *testing.T) { run(t, arrowbuf.CPU()) })
+	cudatest.ForEachDevice(t, func(t *testing.T, dev *cudabuf.Device) { run(t, dev) })
+}
+
+// pipe is a named pipe that brings some bytes and then nothing, for ever. When
+// all are read, or the reader's buffers hold them, it calls then.
+func pipe(t *testing.T, content []byte, then func()) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "pipe")
+	require.NoError(t, unix.Mkfifo(path, 0o600))
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		w, err := os.OpenFile(path, os.O_WRONLY, 0)
+		if !assert.NoError(t, err) {
+			return
+		}
+		_, err = w.Write(content)
+		assert.NoError(t, err)
+		then()
+		<-t.Context().Done()
+		assert.NoError(t, w.Close())
+	}()
+	t.Cleanup(func() { <-done })
+	return path
+}
+
+// A cancelled conversion stops in the middle of its work too: here, when it
+// makes its n-th call of the device.
+func TestCancelledWhileItWorks(t *testing.T) {
+	noGoroutinesLeft(t)
+	columns := sampleTable(1, []int{100, 100}, 0.2)
+	for name, content := range map[string][]byte{"file": columns.file(t), "stream": columns.stream(t)} {
+		for call, nth := range map[string]int{"cuMemAlloc": 1, "cuMemcpyHtoDAsync": 2, "cuLaunchKernel": 20, "cuMemcpyDtoHAsync": 50} {
+			t.Run(name+" "+call, func(t *testing.T) {
+				ctx, cancel := context.WithCancel(t.Context())
+				dev := softDevice(t, cudatest.Config{Fail: func(made string, n int) cudabuf.Result {
+					if made == call && n == nth {
+						cancel()
+					}
+					return 0
+				}})
+				output := filepath.Join(t.TempDir(), "output.zarr")
+				_, err := arrowzarr.Convert(ctx, inputFile(t, content), output, arrowzarr.Options{Device: dev, ChunkRows: 15, Jobs: 2})
+				require.ErrorIs(t, err, context.Canceled)
+				requireOnly(t, filepath.Dir(output))
+			})
+		}
+	}
+}
+
+// A mapped file that someone cuts short meanwhile is an error, not a crash.
+func TestFilesThatShrinkWhileTheyAreRead(t *testing.T) {
+	var batches []arrow.Array
+	for i := range 400 {
+		batches = append(batches, sample(newRand(uint64(i)), arrow.PrimitiveTypes.Int64, 1000, 0.1))
+	}
+	input := inputFile(t, single("c", batches...).file(t))
+	progress := &arrowzarr.Progress{}
+	ctx, cancel := context.WithCancel(t.Context())
+	cut := make(chan struct{})
+	go func() {
+		defer close(cut)
+		for done, _ := progress.Rows(); done == 0 && ctx.Err() == nil; done, _ = progress.Rows() {
+			continue
+		}
+		assert.NoError(t, os.Truncate(input, 100_000))
+	}()
+	output := filepath.Join(t.TempDir(), "output.zarr")
+	_, err := arrowzarr.Convert(t.Context(), input, output, arrowzarr.Options{ChunkRows: 500, Progress: progress})
+	cancel()
+	<-cut
+	if err != nil { // it may have been faster
+		requirePart(t, arrowzarr.PartInput, err)
+		requireOnly(t, filepath.Dir(output))
+	}
+}
+
+const (
+	outOfMemory    = cudabuf.Result(2)
+	illegalAddress = cudabuf.Result(700)
+	launchFailed   = cudabuf.Result(719)
+	unknown        = cudabuf.Result(999)
+)
+
+// failing makes calls of a driver fail: those of a name, from the n-th on.
+type failing struct {
+	mu     sync.Mutex
+	call   string // none while it is empty
+	from   int
+	result cudabuf.Result
+	seen   map[string]int // calls since arm
+}
+
+func (f *failing) arm(call string, from int, result cudabuf.Result) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.call, f.from, f.result, f.seen = call, from, result, map[string]int{}
+}
+
+func (f *failing) ask(call string, _ int) cudabuf.Result {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.seen[call]++
+	if call == f.call && f.seen[call] >= f.from {
+		return f.result
+	}
+	return 0
+}
+
+func (f *failing) calls(name string) int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.seen[name]
+}
+
+// Whatever call of the driver fails, and whenever: the device is blamed, there
+// is no output and no debris, and all memory is given back.
+func TestFailingDevices(t *testing.T) {
+	columns := sampleTable(1, []int{10, 30}, 0.3)
+	input := inputFile(t, columns.stream(t))
+	options := arrowzarr.Options{ChunkRows: 16, Jobs: 2}
+	for call, result := range map[string]cudabuf.Result{
+		"cuMemAlloc":          outOfMemory,
+		"cuMemHostAlloc":      outOfMemory,
+		"cuMemcpyHtoDAsync":   unknown,
+		"cuMemcpyDtoHAsync":   illegalAddress,
+		"cuMemcpyDtoDAsync":   unknown,
+		"cuModuleLoadData":    unknown,
+		"cuModuleGetFunction": unknown,
+		"cuLaunchKernel":      launchFailed,
+		"cuStreamSynchronize": unknown,
+	} {
+		t.Run(call, func(t *testing.T) {
+			t.Parallel()
+			total := callsOf(t, call, input, options)
+			require.Positive(t, total, "the conversion makes no such call, so this tests nothing")
+			for _, from := range []int{1, 2, total/2 + 1, total} {
+				t.Run(fmt.Sprintf("from %d of %d on", from, total), func(t *testing.T) {
+					fail := &failing{}
+					fail.arm("", 0, 0)
+					dev := softDevice(t, cudatest.Config{Fail: fail.ask})
+					fail.arm(call, min(from, total), result)
+					defer fail.arm("", 0, 0) // giving memory back works
+					options := options
+					options.Device = dev
+					output := filepath.Join(t.TempDir(), "output.zarr")
+					_, err := arrowzarr.Convert(t.Context(), input, output, options)
+					if err == nil && fail.calls(call) < min(from, total) {
+						requireOnly(t, filepath.Dir(output), "output.zarr")
+						return // another order of work had fewer calls
+					}
+					require.Error(t, err)
+					requirePart(t, arrowzarr.PartDevice, err)
+					assert.Contains(t, err.Error(), result.Name())
+					requireOnly(t, filepath.Dir(output))
+				})
+			}
+		})
+	}
+}
+
+// callsOf counts the calls that a conversion makes on a device of its own.
+func callsOf(t *testing.T, call, input string, options arrowzarr.Options) int {
+	t.Helper()
+	fail := &failing{}
+	fail.arm("", 0, 0)
+	options.Device = softDevice(t, cudatest.Config{Fail: fail.ask})
+	fail.arm("", 0, 0)
+	_, err := arrowzarr.Convert(t.Context(), input, filepath.Join(t.TempDir(), "output.zarr"), options)
+	require.NoError(t, err)
+	return fail.calls(call)
+}
+
+func softDevice(t *testing.T, c cudatest.Config) *cudabuf.Device {
+	t.Helper()
+	dev, err := cudatest.Start(t, c).Device(0)
+	require.NoError(t, err)
+	return dev
+}
+
+// A device that is smaller than a chunk says so.
+func TestSmallDevices(t *testing.T) {
+	input := inputFile(t, sampleTable(2, []int{3000}, 0.2).file(t))
+	dev := softDevice(t, cudatest.Config{MemoryBytes: 64 << 10})
+	output := filepath.Join(t.TempDir(), "output.zarr")
+	_, err := arrowzarr.Convert(t.Context(), input, output, arrowzarr.Options{Device: dev})
+	requirePart(t, arrowzarr.PartDevice, err)
+	require.ErrorIs(t, err, arrowbuf.ErrOutOfMemory)
+	requireOnly(t, filepath.Dir(output))
+}
+
+// Inputs that are refused leave nothing on the device.
+func TestRefusedInputsLeaveTheDeviceEmpty(t *testing.T) {
+	stream := sampleTable(1, []int{20, 20}, 0.3).stream(t)
+	for _, cut := range []int{len(stream) - 9, len(stream) * 2 / 3, len(stream) / 3, 50} {
+		cudatest.ForEachDevice(t, func(t *testing.T, dev *cudabuf.Device) {
+			refuse(t, arrowzarr.PartInput, inputFile(t, stream[:cut]), arrowzarr.Options{Device: dev, ChunkRows: 4})
+		})
+	}
+}
+
+func init() {
+	tasks["small files"] = convertToSmallFiles
+	tasks["small disk"] = convertToSmallDisk
+}
+
+// convertToSmallFiles converts where no file can be longer than 4 KiB.
+func convertToSmallFiles(input, output string) outcome {
+	signal.Ignore(unix.SIGXFSZ)
+	if err := unix.Setrlimit(unix.RLIMIT_FSIZE, &unix.Rlimit{Cur: 4096, Max: 4096}); err != nil {
+		return outcome{Wrong: err.Error()}
+	}
+	_, err := arrowzarr.Convert(context.Background(), input, output, arrowzarr.Options{Codec: none})
+	return result(err)
+}
+
+// convertToSmallDisk converts to a file system of 256 KiB, and says what is
+// left there.
+func convertToSmallDisk(input, dir string) outcome {
+	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, "size=256k"); err != nil {
+		return outcome{Wrong: "no mount: " + err.Error()}
+	}
+	_, err := arrowzarr.Convert(context.Background(), input, filepath.Join(dir, "output.zarr"), arrowzarr.Options{Codec: none, ChunkRows: 1000})
+	o := result(err)
+	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
+		o.Wrong = "something is left"
+	}
+	if err := unix.Unmount(dir, 0); err != nil {
+		o.Wrong = err.Error()
+	}
+	return o
+}
+
+func manyNumbers(t *testing.T) string {
+	return inputFile(t, single("c", sample(newRand(1), arrow.PrimitiveTypes.Int64, 100_000, 0)).file(t))
+}
+
+func TestFilesThatCannotGrow(t *testing.T) {
+	dir := t.TempDir()
+	o := inChild(t, "small files", manyNumbers(t), filepath.Join(dir, "output.zarr"))
+	assert.Empty(t, o.Wrong)
+	assert.Equal(t, arrowzarr.PartOutput, o.Part, o.Message)
+	assert.Contains(t, o.Message, "file too large")
+	requireOnly(t, dir)
+}
+
+func TestFullDisks(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("only root mounts a small disk")
+	}
+	o := inChild(t, "small disk", manyNumbers(t), t.TempDir())
+	if strings.HasPrefix(o.Wrong, "no mount") {
+		t.Skip(o.Wrong)
+	}
+	require.Empty(t, o.Wrong)
+	assert.Equal(t, arrowzarr.PartOutput, o.Part, o.Message)
+	assert.Contains(t, o.Message, "no space left on device")
 }

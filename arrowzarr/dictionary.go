@@ -11,6 +11,7 @@ import (
 	"github.com/apache/arrow-go/v18/arrow/bitutil"
 	"github.com/apache/arrow-go/v18/arrow/memory"
 
+	"github.com/quiver-gpu/quiver/arrowbuf"
 	"github.com/quiver-gpu/quiver/ndview"
 )
 
@@ -45,18 +46,6 @@ type categories struct {
 	last    arrow.ArrayData // the dictionary that recode was made for
 	current recode
 	shelf   *shelf // of all columns
-}
-
-// shelf is for the categories of all columns, which stay until the end.
-type shelf struct{ used, most int64 }
-
-// take takes what a value of n bytes needs: as a key, as it is kept, and as it is put
-// together with all others and encoded.
-func (s *shelf) take(n int) error {
-	if s.used += 5*int64(n) + 100; s.used > s.most {
-		return failedf(PartUsage, "the different values of all dictionaries take more than %d bytes, the share of --max-memory that is for them: raise --max-memory", s.most)
-	}
-	return nil
 }
 
 // recode maps a batch's dictionary indices to codes; a null value maps to -1.
@@ -259,4 +248,59 @@ func indexReader(indices arrow.Array) (func(i int) int64, error) {
 		return func(i int) int64 { return int64(a.Value(i)) }, nil // over 2^63 is negative, so out of range
 	}
 	return nil, fmt.Errorf("dictionary indices of type %s, expected integers", indices.DataType())
+}
+
+// assembleCodes turns dictionary indices into codes, on the host.
+func assembleCodes(c *column, parts []part, rows int64) (*chunk, error) {
+	codes := make([]int64, 0, rows)
+	for _, p := range parts {
+		dictionary, ok := unwrap(p.values).(*array.Dictionary)
+		if !ok {
+			return nil, fmt.Errorf("array of %T for type %s", p.values, p.values.DataType())
+		}
+		indices := dictionary.Indices()
+		index, err := indexReader(indices)
+		if err != nil {
+			return nil, err
+		}
+		for i := p.from; i < p.to; i++ {
+			if indices.IsNull(int(i)) {
+				codes = append(codes, -1)
+				continue
+			}
+			at := index(int(i))
+			if at < 0 || at >= int64(len(p.recode)) {
+				return nil, fmt.Errorf("index %d into a dictionary of %d values", at, len(p.recode))
+			}
+			codes = append(codes, p.recode[at])
+		}
+	}
+	values, err := narrow(codes, c.layout.dtype)
+	if err != nil {
+		return nil, err
+	}
+	return &chunk{values: values}, nil
+}
+
+// narrow makes an array of a signed integer type of values that fit it.
+func narrow(codes []int64, dtype ndview.DType) (*ndview.NDBuffer, error) {
+	n := int64(len(codes))
+	switch dtype {
+	case ndview.Int8:
+		return ndview.FromHost(arrowbuf.CPU(), dtype, convert[int8](codes), n)
+	case ndview.Int16:
+		return ndview.FromHost(arrowbuf.CPU(), dtype, convert[int16](codes), n)
+	case ndview.Int32:
+		return ndview.FromHost(arrowbuf.CPU(), dtype, convert[int32](codes), n)
+	default:
+		return ndview.FromHost(arrowbuf.CPU(), dtype, codes, n)
+	}
+}
+
+func convert[T int8 | int16 | int32](codes []int64) []T {
+	out := make([]T, len(codes))
+	for i, c := range codes {
+		out[i] = T(c)
+	}
+	return out
 }

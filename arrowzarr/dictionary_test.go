@@ -19,41 +19,6 @@ import (
 	"github.com/quiver-gpu/quiver/zarr"
 )
 
-// encoded is a dictionary array. An index of -1 is a null.
-func encoded(index arrow.DataType, dictionary arrow.Array, indices ...int) arrow.Array {
-	b := array.NewBuilder(memory.DefaultAllocator, index)
-	for _, i := range indices {
-		if i < 0 {
-			b.AppendNull()
-		} else if err := b.AppendValueFromString(fmt.Sprint(i)); err != nil {
-			panic(err)
-		}
-	}
-	return array.NewDictionaryArray(&arrow.DictionaryType{IndexType: index, ValueType: dictionary.DataType()}, b.NewArray(), dictionary)
-}
-
-// texts is an array of strings; "-" is a null.
-func texts(values ...string) arrow.Array {
-	b := array.NewStringBuilder(memory.DefaultAllocator)
-	for _, v := range values {
-		if v == "-" {
-			b.AppendNull()
-		} else {
-			b.Append(v)
-		}
-	}
-	return b.NewArray()
-}
-
-// numbered is n different texts.
-func numbered(from, n int) arrow.Array {
-	b := array.NewStringBuilder(memory.DefaultAllocator)
-	for i := range n {
-		b.Append(fmt.Sprintf("value %d", from+i))
-	}
-	return b.NewArray()
-}
-
 func TestDictionariesBecomeCategoricals(t *testing.T) {
 	i8, u8 := arrow.PrimitiveTypes.Int8, arrow.PrimitiveTypes.Uint8
 	tests := []struct {
@@ -186,12 +151,6 @@ func TestCategoriesWithMissingElementsAreRefused(t *testing.T) {
 	input := single("pairs", encoded(arrow.PrimitiveTypes.Int8, pairs, 0, 1)).stream(t)
 	message := refuse(t, arrowzarr.PartInput, inputFile(t, input), arrowzarr.Options{})
 	assert.Contains(t, message, `"pairs"`)
-}
-
-func floats(values ...float64) arrow.Array {
-	b := array.NewFloat64Builder(memory.DefaultAllocator)
-	b.AppendValues(values, nil)
-	return b.NewArray()
 }
 
 // anndata makes an index of categories, of which some values are none.

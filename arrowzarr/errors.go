@@ -3,6 +3,10 @@ package arrowzarr
 import (
 	"errors"
 	"fmt"
+
+	"github.com/quiver-gpu/quiver/arrowbuf"
+	"github.com/quiver-gpu/quiver/cudabuf"
+	"github.com/quiver-gpu/quiver/zarr/element"
 )
 
 // Part says which part of a conversion failed, so that a program can tell its
@@ -56,4 +60,19 @@ func protect(f func() error) (err error) {
 		}
 	}()
 	return f()
+}
+
+// partOf tells bad values and device failures from the rest.
+func partOf(err error, otherwise Part) Part {
+	var marked *Error
+	var call *cudabuf.Error
+	switch {
+	case errors.As(err, &marked):
+		return marked.Part
+	case errors.As(err, &call), errors.Is(err, cudabuf.ErrClosed), errors.Is(err, arrowbuf.ErrOutOfMemory):
+		return PartDevice // also where arrow-go panics for lack of pinned memory
+	case errors.Is(err, element.ErrInvalidUTF8), errors.Is(err, errMalformed):
+		return PartInput
+	}
+	return otherwise
 }

@@ -1,6 +1,14 @@
 package arrowzarr
 
 import (
+	"context"
+	"fmt"
+	"math/bits"
+	"sync"
+	"sync/atomic"
+
+	"github.com/apache/arrow-go/v18/arrow/memory"
+
 	"github.com/quiver-gpu/quiver/arrowbuf"
 )
 
@@ -51,30 +59,331 @@ func (o Options) GoMemoryLimit() int64 {
 	return limit
 }
 
-// tables is the memory that a codec takes beside a chunk of n bytes and its
-// encoded form.
-func (c Codec) tables(n float64) float64 {
-	const mib = 1 << 20
-	switch {
-	case c.Name == "none":
-		return 0
-	case c.Name == "gzip":
-		return mib
+// budget bounds the memory of the batches that are held at a time. Batches
+// whose rows are being written give theirs back; those that wait for the rest of
+// their chunk do not. Where the waiting ones leave no room for the next batch,
+// none will come, and that is an error rather than a standstill.
+type budget struct {
+	limit int64
+	ample int64 // of limit, how much reading ahead may fill
+
+	mu      sync.Mutex
+	changed chan struct{} // closed when used or waiting changes
+	used    int64
+	waiting int64
+}
+
+func newBudget(limit int64) *budget {
+	return &budget{limit: limit, ample: limit, changed: make(chan struct{})}
+}
+
+// take waits until there is room for n bytes, and takes it.
+func (b *budget) take(ctx context.Context, n int64) error {
+	return b.takeWhen(ctx, n, func() (bool, error) {
+		if b.used+n > b.limit && b.waiting+n > b.limit {
+			return false, failed(PartUsage, fmt.Errorf("the batches that make up one chunk take more than %d bytes, half of --max-memory: lower --chunk-rows, or raise --max-memory", b.limit))
+		}
+		return b.used+n <= b.limit, nil
+	})
+}
+
+// expect waits until there is ample room for n bytes, or until no held batch
+// will give any back. Nothing is taken.
+func (b *budget) expect(ctx context.Context, n int64) error {
+	return b.takeWhen(ctx, 0, func() (bool, error) {
+		return b.used+n <= b.ample || b.used <= b.waiting, nil
+	})
+}
+
+// takeWhen takes n bytes as soon as may says so.
+func (b *budget) takeWhen(ctx context.Context, n int64, may func() (bool, error)) error {
+	for {
+		b.mu.Lock()
+		ok, err := may()
+		if ok {
+			b.used += n
+		}
+		changed := b.changed
+		b.mu.Unlock()
+		if ok || err != nil {
+			return err
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
 	}
-	// What ZSTD_sizeof_CCtx of libzstd 1.5 says: tables have a size by the
-	// level, but grow with the chunk only to 16 bytes a byte.
-	byLevel := 0.75 * mib
-	switch {
-	case c.Level > 12:
-		byLevel = 1024 * mib
-	case c.Level > 9:
-		byLevel = 49 * mib
-	case c.Level > 7:
-		byLevel = 13 * mib
-	case c.Level > 5:
-		byLevel = 7 * mib
-	case c.Level > 2, c.Level == 0:
-		byLevel = 4 * mib
+}
+
+// give returns n bytes.
+func (b *budget) give(n int64) { b.change(func() { b.used -= n }) }
+
+// wait says how many of the bytes belong to batches that wait for more.
+func (b *budget) wait(n int64) { b.change(func() { b.waiting = n }) }
+
+func (b *budget) change(f func()) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	f()
+	close(b.changed)
+	b.changed = make(chan struct{})
+}
+
+// job is one column of one chunk of rows.
+type job struct {
+	column int
+	rows   *rowChunk
+	bytes  int64    // that the work takes, beside the spans
+	spans  [][]byte // of the input's memory that it reads
+}
+
+// work bounds the memory of the jobs that are under way.
+type work struct {
+	*budget
+	jobs int
+}
+
+// begin waits until there is room for a job that takes n bytes, or until no
+// other is under way.
+func (w *work) begin(ctx context.Context, n int64) error {
+	return w.takeWhen(ctx, n, func() (bool, error) {
+		ok := w.jobs == 0 || w.used+n <= w.limit
+		if ok {
+			w.jobs++
+		}
+		return ok, nil
+	})
+}
+
+// end ends a job, and gives back n bytes.
+func (w *work) end(n int64) {
+	w.change(func() { w.jobs, w.used = w.jobs-1, w.used-n })
+}
+
+// emptyText is how many bytes an element of no text takes while it is encoded.
+const emptyText = 24
+
+// plan says what working on a column of a chunk takes. More than the share of
+// the work is had alone; what could not be had beside the held batches even then
+// is an error.
+func (c *conversion) plan(j *job) error {
+	plan := c.columns[j.column]
+	if plan.form == formNull {
+		return nil
 	}
-	return min(byLevel, 2*mib+16*n)
+	parts := j.rows.parts(j.column)
+	var input float64
+	err := protect(func() error {
+		for _, p := range parts {
+			j.spans = append(j.spans, p.spans()...)
+		}
+		for _, span := range j.spans {
+			input += float64(len(span))
+		}
+		return nil
+	})
+	if err != nil {
+		return failedf(PartInput, "column %q: %w", plan.name, err)
+	}
+	// The last chunk is encoded as a whole one.
+	rows := float64(max(j.rows.rows, c.grid.chunkRows))
+	padding := rows - float64(j.rows.rows)
+	values, masks := input+8*rows+emptyText*padding, rows
+	if plan.form == formFixed || plan.form == formDictionary {
+		values = rows * plan.rowBytes(nil, 0)
+	}
+	if plan.isList() {
+		masks += rows * float64(plan.layout.elements())
+	}
+	// An encoder that is used again has the tables of its largest chunk.
+	c.tables = max(c.tables, c.options.Codec.tables(values))
+	// What is made is then encoded, which hardly makes it larger.
+	need := 2*(values+masks) + float64(outside(int64(c.tables)))
+	if plan.form == formFixed && plan.layout.inPlace() && len(parts) == 1 && parts[0].values.NullN() == 0 && padding == 0 {
+		need -= values // shown, not made
+	}
+	if most := c.options.MaxMemory / heldShare; need > float64(most) {
+		return failedf(PartUsage, "column %q: encoding one chunk takes %.0f bytes, more than half of --max-memory, %d: lower --chunk-rows, or raise --max-memory", plan.name, need, most)
+	}
+	j.bytes = int64(need)
+	return nil
+}
+
+// hostMemory is a device's allocator of host memory that remembers whether an
+// allocation failed: of the panic that tells of it, arrow-go passes on no more
+// than the text, which looks like a fault of the input.
+type hostMemory struct {
+	memory.Allocator
+	failed atomic.Bool
+}
+
+func (m *hostMemory) Allocate(size int) (b []byte) {
+	m.watch(func() { b = m.Allocator.Allocate(size) })
+	return b
+}
+
+func (m *hostMemory) Reallocate(size int, b []byte) []byte {
+	m.watch(func() { b = m.Allocator.Reallocate(size, b) })
+	return b
+}
+
+// watch runs f. A panic goes on.
+func (m *hostMemory) watch(f func()) {
+	panics := true
+	defer func() {
+		if panics {
+			m.failed.Store(true)
+		}
+	}()
+	f()
+	panics = false
+}
+
+// part says which part a failed read is to be blamed on.
+func (m *hostMemory) part(err error) Part {
+	if m.failed.Load() {
+		return PartDevice
+	}
+	return partOf(err, PartInput)
+}
+
+// recycler is an allocator that gives freed memory out again. A conversion
+// needs buffers of the same few sizes over and over, and new memory costs a
+// page fault and a zeroing every 4 KiB, more than what is then done with it.
+//
+// Memory holds anything: see zeroed.
+type recycler struct {
+	upstream memory.Allocator
+	most     int64 // of bytes in use and idle, unless those in use are more
+	idleMost int64 // of idle bytes, unless they are one buffer
+
+	mu    sync.Mutex
+	idle  map[int][][]byte // by capacity
+	bytes int64            // in idle
+	used  int64
+}
+
+// newRecycler keeps idle bytes, but hardly more than held and idle ones together.
+func newRecycler(upstream memory.Allocator, held, idle int64) *recycler {
+	return &recycler{upstream: upstream, most: held + idle, idleMost: idle, idle: map[int][][]byte{}}
+}
+
+// classOf rounds a size up, to at most an eighth more.
+func classOf(size int) int {
+	step := max(1<<max(bits.Len(uint(size))-4, 0), 64)
+	return (size + step - 1) / step * step
+}
+
+func (r *recycler) Allocate(size int) []byte {
+	class := classOf(size)
+	r.mu.Lock()
+	r.used += int64(class)
+	if list := r.idle[class]; len(list) > 0 {
+		b := list[len(list)-1]
+		r.idle[class] = list[:len(list)-1]
+		r.bytes -= int64(class)
+		r.mu.Unlock()
+		return b[:size]
+	}
+	if r.used+r.bytes > r.most {
+		r.drop()
+	}
+	r.mu.Unlock()
+	return r.upstream.Allocate(class)[:size:class]
+}
+
+func (r *recycler) Reallocate(size int, b []byte) []byte {
+	if size <= cap(b) {
+		return b[:size]
+	}
+	moved := r.Allocate(size)
+	copy(moved, b)
+	r.Free(b)
+	return moved
+}
+
+func (r *recycler) Free(b []byte) {
+	class := cap(b)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if class == 0 || class != classOf(class) {
+		r.upstream.Free(b)
+		return
+	}
+	r.used -= int64(class)
+	if r.bytes+int64(class) > r.idleMost {
+		if int64(class) <= r.idleMost {
+			r.upstream.Free(b)
+			return
+		}
+		r.drop() // the batches are large, and the next will want a buffer like this
+	}
+	r.idle[class] = append(r.idle[class], b[:0])
+	r.bytes += int64(class)
+}
+
+// drop lets go of all that is idle.
+func (r *recycler) drop() {
+	for _, list := range r.idle {
+		for _, b := range list {
+			r.upstream.Free(b)
+		}
+	}
+	clear(r.idle)
+	r.bytes = 0
+}
+
+// limited is an allocator that refuses single allocations above a limit, so
+// that a lying length in a malformed input is an error and not the end of the
+// program's memory. arrow-go has no way to return the error, so it panics;
+// protect catches it.
+type limited struct {
+	memory.Allocator
+	limit int64
+}
+
+func (l *limited) Allocate(size int) []byte {
+	l.check(size)
+	return l.Allocator.Allocate(size)
+}
+
+func (l *limited) Reallocate(size int, b []byte) []byte {
+	l.check(size)
+	return l.Allocator.Reallocate(size, b)
+}
+
+func (l *limited) check(size int) {
+	if int64(size) > l.limit {
+		panic(fmt.Errorf("one buffer of %d bytes is over the limit of %d (see --max-memory)", size, l.limit))
+	}
+}
+
+// zeroed gives memory that is 0, as arrow-go's Parquet reader takes for granted: of the
+// offsets of lists it writes all but the first.
+type zeroed struct{ memory.Allocator }
+
+func (z zeroed) Allocate(size int) []byte {
+	b := z.Allocator.Allocate(size)
+	clear(b)
+	return b
+}
+
+func (z zeroed) Reallocate(size int, b []byte) []byte {
+	had := len(b)
+	b = z.Allocator.Reallocate(size, b)
+	clear(b[min(had, size):])
+	return b
+}
+
+// shelf is for the categories of all columns, which stay until the end.
+type shelf struct{ used, most int64 }
+
+// take takes what a value of n bytes needs: as a key, as it is kept, and as it is put
+// together with all others and encoded.
+func (s *shelf) take(n int) error {
+	if s.used += 5*int64(n) + 100; s.used > s.most {
+		return failedf(PartUsage, "the different values of all dictionaries take more than %d bytes, the share of --max-memory that is for them: raise --max-memory", s.most)
+	}
+	return nil
 }

@@ -2,13 +2,29 @@ package arrowzarr_test
 
 import (
 	"bytes"
+	"context"
 	"encoding/binary"
 	"fmt"
 	"math"
+	"os"
+	"path"
+	"path/filepath"
 	"strings"
+	"testing"
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
+	"github.com/apache/arrow-go/v18/arrow/ipc"
+	"github.com/apache/arrow-go/v18/arrow/memory"
+	"github.com/apache/arrow-go/v18/parquet/file"
+	"github.com/apache/arrow-go/v18/parquet/pqarrow"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/quiver-gpu/quiver/ndview"
+	"github.com/quiver-gpu/quiver/zarr"
+	"github.com/quiver-gpu/quiver/zarr/element"
+	"github.com/quiver-gpu/quiver/zarr/store"
 )
 
 // contents is what an array of the output holds.
@@ -285,3 +301,276 @@ func oneIf(b bool) byte {
 	}
 	return 0
 }
+
+// zarrType is the data type that values of an Arrow type must have in Zarr,
+// times with their unit. It panics for types that have none.
+func zarrType(t arrow.DataType) string {
+	unit := func(u arrow.TimeUnit) string { return u.String() }
+	switch t := t.(type) {
+	case *arrow.StringType, *arrow.LargeStringType, *arrow.StringViewType:
+		return "string"
+	case *arrow.BinaryType, *arrow.LargeBinaryType, *arrow.BinaryViewType:
+		return "bytes"
+	case *arrow.NullType, *arrow.BooleanType:
+		return "bool"
+	case *arrow.FixedSizeBinaryType:
+		return "uint8"
+	case *arrow.Date32Type:
+		return "datetime64[D]"
+	case *arrow.Date64Type:
+		return "datetime64[ms]"
+	case *arrow.TimestampType:
+		return fmt.Sprintf("datetime64[%s]", unit(t.Unit))
+	case *arrow.Time32Type:
+		return fmt.Sprintf("timedelta64[%s]", unit(t.Unit))
+	case *arrow.Time64Type:
+		return fmt.Sprintf("timedelta64[%s]", unit(t.Unit))
+	case *arrow.DurationType:
+		return fmt.Sprintf("timedelta64[%s]", unit(t.Unit))
+	case *arrow.Decimal32Type:
+		return "int32"
+	case *arrow.Decimal64Type:
+		return "int64"
+	case *arrow.Decimal128Type, *arrow.Decimal256Type:
+		return "uint64"
+	case *arrow.FixedSizeListType:
+		return zarrType(t.Elem())
+	case arrow.ExtensionType:
+		return zarrType(t.StorageType())
+	}
+	names := map[arrow.Type]string{
+		arrow.INT8: "int8", arrow.INT16: "int16", arrow.INT32: "int32", arrow.INT64: "int64",
+		arrow.UINT8: "uint8", arrow.UINT16: "uint16", arrow.UINT32: "uint32", arrow.UINT64: "uint64",
+		arrow.FLOAT16: "float16", arrow.FLOAT32: "float32", arrow.FLOAT64: "float64",
+	}
+	if name, ok := names[t.ID()]; ok {
+		return name
+	}
+	panic(fmt.Sprintf("no expectation for %s", t))
+}
+
+// rowShape is the axes behind the first.
+func rowShape(t arrow.DataType) []int64 {
+	switch t := t.(type) {
+	case *arrow.FixedSizeBinaryType:
+		return []int64{int64(t.ByteWidth)}
+	case *arrow.Decimal128Type:
+		return []int64{2}
+	case *arrow.Decimal256Type:
+		return []int64{4}
+	case *arrow.FixedSizeListType:
+		return append([]int64{int64(t.Len())}, rowShape(t.Elem())...)
+	case arrow.ExtensionType:
+		return rowShape(t.StorageType())
+	}
+	return nil
+}
+
+// elementSize is the number of bytes of an element in Zarr.
+func elementSize(t arrow.DataType) int {
+	switch zarrType(t) {
+	case "bool", "int8", "uint8":
+		return 1
+	case "int16", "uint16", "float16":
+		return 2
+	case "int32", "uint32", "float32":
+		return 4
+	default:
+		return 8
+	}
+}
+
+// openRoot opens an output.
+func openRoot(tb testing.TB, output string) *zarr.Group {
+	tb.Helper()
+	root, err := zarr.OpenGroup(tb.Context(), store.NewLocal(output), "")
+	require.NoError(tb, err)
+	return root
+}
+
+// requireTable checks that an output holds a table: every column, and nothing
+// else.
+func requireTable(tb testing.TB, want table, output string) {
+	tb.Helper()
+	root := openRoot(tb, output)
+	nodes := map[string]bool{}
+	for i, field := range want.schema.Fields() {
+		requireColumn(tb, root, field.Name, expect(field.Type, want.column(i)))
+		nodes[field.Name] = true
+	}
+	children, err := root.Children(tb.Context())
+	require.NoError(tb, err)
+	for _, c := range children {
+		assert.Contains(tb, nodes, c.Name, "a node that is no column")
+	}
+	assert.Len(tb, children, len(nodes))
+}
+
+// requireColumn checks that a node of an output holds what it should.
+func requireColumn(tb testing.TB, root *zarr.Group, name string, want map[string]contents) {
+	tb.Helper()
+	got := readColumn(tb, root, name)
+	// The elements of a missing list say nothing, also not of being missing.
+	// A mask of elements is there where one is missing in a list that is
+	// there, and may be where others are.
+	if elements, ok := got["element_mask"]; ok && want["values"].Type != "" {
+		if mask, ok := got["mask"]; ok {
+			clearRows(elements.Bytes, mask.Bytes)
+		}
+		if _, ok := want["element_mask"]; !ok {
+			assert.NotContains(tb, elements.Bytes, byte(1), "%s: missing elements", name)
+			delete(got, "element_mask")
+		}
+	}
+	require.Equal(tb, keys(want), keys(got), "arrays of column %q", name)
+	for at, w := range want {
+		requireContents(tb, w, got[at], name, at)
+	}
+}
+
+// requireContents is require.Equal with a short message.
+func requireContents(tb testing.TB, want, got contents, name, at string) {
+	tb.Helper()
+	require.Equal(tb, want.Type, got.Type, "column %q, array %q: type", name, at)
+	require.Equal(tb, want.Shape, got.Shape, "column %q, array %q: shape", name, at)
+	require.Equal(tb, want.Texts, got.Texts, "column %q, array %q", name, at)
+	require.Len(tb, got.Bytes, len(want.Bytes), "column %q, array %q", name, at)
+	for i, b := range want.Bytes {
+		if got.Bytes[i] != b {
+			i = i / 8 * 8
+			end := min(i+64, len(want.Bytes))
+			require.Equal(tb, want.Bytes[i:end], got.Bytes[i:end], "column %q, array %q: bytes from %d on", name, at, i)
+		}
+	}
+}
+
+func keys(arrays map[string]contents) map[string]bool {
+	found := map[string]bool{}
+	for k := range arrays {
+		found[k] = true
+	}
+	return found
+}
+
+func clearRows(elements, rows []byte) {
+	for i, missing := range rows {
+		if width := len(elements) / len(rows); missing == 1 {
+			clear(elements[i*width : (i+1)*width])
+		}
+	}
+}
+
+// readColumn reads the arrays of a column by their paths below it.
+func readColumn(tb testing.TB, root *zarr.Group, name string) map[string]contents {
+	tb.Helper()
+	arrays := map[string]contents{}
+	if node := root.Metadata().Consolidated[name]; assert.NotNil(tb, node, "no node %q", name) {
+		if _, ok := node.(*zarr.ArrayMetadata); ok {
+			return map[string]contents{"": readArray(tb, root, name)}
+		}
+	}
+	for at, node := range root.Metadata().Consolidated {
+		if below, ok := strings.CutPrefix(at, name+"/"); ok {
+			require.IsType(tb, &zarr.ArrayMetadata{}, node)
+			arrays[below] = readArray(tb, root, at)
+		}
+	}
+	return arrays
+}
+
+func readArray(tb testing.TB, root *zarr.Group, at string) contents {
+	tb.Helper()
+	a, err := root.OpenArray(tb.Context(), at)
+	require.NoError(tb, err)
+	values, err := a.Read(tb.Context(), ndview.Prototype{}, 1)
+	require.NoError(tb, err, "reading %q", at)
+	defer values.Release()
+	c := contents{Type: a.Metadata().DataType.String(), Shape: values.Shape()}
+	switch v := values.(type) {
+	case *ndview.NDBuffer:
+		c.Type = v.DType().String()
+		c.Bytes = make([]byte, v.NBytes())
+		require.NoError(tb, v.CopyToHost(c.Bytes))
+	case *element.VLen:
+		for _, e := range v.Elements() {
+			c.Texts = append(c.Texts, string(e))
+		}
+	}
+	return c
+}
+
+// files are the metadata documents below a directory, by path.
+func documents(tb testing.TB, root string) map[string]string {
+	tb.Helper()
+	found := map[string]string{}
+	require.NoError(tb, filepath.WalkDir(root, func(at string, entry os.DirEntry, err error) error {
+		if err != nil || entry.Name() != "zarr.json" {
+			return err
+		}
+		raw, err := os.ReadFile(at)
+		rel, _ := filepath.Rel(root, filepath.Dir(at))
+		found[path.Clean(filepath.ToSlash(rel))] = string(raw)
+		return err
+	}))
+	return found
+}
+
+// readTable reads an input with arrow-go alone.
+func readTable(tb testing.TB, path string) table {
+	tb.Helper()
+	content, err := os.ReadFile(path)
+	require.NoError(tb, err)
+	switch {
+	case bytes.HasPrefix(content, []byte("ARROW1")):
+		r, err := ipc.NewFileReader(bytes.NewReader(content))
+		require.NoError(tb, err)
+		t := table{schema: r.Schema()}
+		for i := range r.NumRecords() {
+			b, err := r.RecordBatchAt(i)
+			require.NoError(tb, err)
+			t.batches = append(t.batches, b)
+		}
+		return t
+	case bytes.HasPrefix(content, []byte("PAR1")):
+		r, err := file.NewParquetReader(bytes.NewReader(content))
+		require.NoError(tb, err)
+		arrows, err := pqarrow.NewFileReader(r, pqarrow.ArrowReadProperties{}, memory.DefaultAllocator)
+		require.NoError(tb, err)
+		whole, err := arrows.ReadTable(context.Background())
+		require.NoError(tb, err)
+		t := table{schema: whole.Schema()}
+		for batches := array.NewTableReader(whole, whole.NumRows()); batches.Next(); {
+			b := batches.RecordBatch()
+			b.Retain()
+			t.batches = append(t.batches, b)
+		}
+		return t
+	}
+	r, err := ipc.NewReader(bytes.NewReader(content))
+	require.NoError(tb, err)
+	t := table{schema: r.Schema()}
+	for r.Next() {
+		b := r.RecordBatch()
+		b.Retain()
+		t.batches = append(t.batches, b)
+	}
+	require.NoError(tb, r.Err())
+	return t
+}
+
+// recorder is a test where there is none, in a child process: it keeps what
+// fails, and panics with itself where a test would end.
+type recorder struct {
+	testing.TB
+	failures []string
+}
+
+func (r *recorder) Helper() {}
+
+func (r *recorder) Context() context.Context { return context.Background() }
+
+func (r *recorder) Errorf(format string, args ...any) {
+	r.failures = append(r.failures, fmt.Sprintf(format, args...))
+}
+
+func (r *recorder) FailNow() { panic(r) }

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/quiver-gpu/quiver/arrowbuf"
+	"github.com/quiver-gpu/quiver/zarr/codec"
 )
 
 // Defaults of Options.
@@ -136,4 +137,56 @@ func (c Codec) String() string {
 		return c.Name
 	}
 	return fmt.Sprintf("%s:%d", c.Name, c.Level)
+}
+
+// codecs are the compressor as a codec list goes on.
+func (c Codec) codecs() []codec.Codec {
+	switch c.Name {
+	case "zstd":
+		return []codec.Codec{codec.Zstd{Level: c.Level}}
+	case "gzip":
+		return []codec.Codec{codec.Gzip{Level: c.Level}}
+	default:
+		return nil
+	}
+}
+
+// implementation names what compresses.
+func (c Codec) implementation() string {
+	switch c.Name {
+	case "zstd":
+		return codec.ZstdImplementation()
+	case "gzip":
+		return "Go"
+	default:
+		return ""
+	}
+}
+
+// tables is the memory that a codec takes beside a chunk of n bytes and its
+// encoded form.
+func (c Codec) tables(n float64) float64 {
+	const mib = 1 << 20
+	switch {
+	case c.Name == "none":
+		return 0
+	case c.Name == "gzip":
+		return mib
+	}
+	// What ZSTD_sizeof_CCtx of libzstd 1.5 says: tables have a size by the
+	// level, but grow with the chunk only to 16 bytes a byte.
+	byLevel := 0.75 * mib
+	switch {
+	case c.Level > 12:
+		byLevel = 1024 * mib
+	case c.Level > 9:
+		byLevel = 49 * mib
+	case c.Level > 7:
+		byLevel = 13 * mib
+	case c.Level > 5:
+		byLevel = 7 * mib
+	case c.Level > 2, c.Level == 0:
+		byLevel = 4 * mib
+	}
+	return min(byLevel, 2*mib+16*n)
 }

@@ -1,6 +1,13 @@
 package arrowzarr
 
-import "sync/atomic"
+import (
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/quiver-gpu/quiver/zarr"
+)
 
 // Progress is how far a conversion is. Its methods may be called from any
 // goroutine while the conversion runs.
@@ -18,3 +25,90 @@ func (p *Progress) Input() (done, total int64) { return p.input.Load(), p.inputT
 
 // Bytes is the number of raw bytes that are converted.
 func (p *Progress) Bytes() int64 { return p.raw.Load() }
+
+// stage counts the work of one stage of the pipeline: the bytes, and the time
+// in which at least one goroutine was at it.
+type stage struct {
+	mu    sync.Mutex
+	bytes int64
+	busy  time.Duration // of stretches that nothing joins any more
+	spans []span        // of late ones: disjoint, in order
+}
+
+// manySpans is when the older half of the stretches is added up: work that ends
+// now began after they ended.
+const manySpans = 1 << 10
+
+// span is a stretch of time.
+type span struct{ start, end time.Time }
+
+// add counts work that has just ended.
+func (s *stage) add(bytes int64, took time.Duration) {
+	now := time.Now()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.bytes += bytes
+	// What ended now joins all stretches that end after it began.
+	joined := span{now.Add(-took), now}
+	n := len(s.spans)
+	for n > 0 && !s.spans[n-1].end.Before(joined.start) {
+		n--
+		if s.spans[n].start.Before(joined.start) {
+			joined.start = s.spans[n].start
+		}
+	}
+	s.spans = append(s.spans[:n], joined)
+	if len(s.spans) == manySpans {
+		for _, old := range s.spans[:manySpans/2] {
+			s.busy += old.end.Sub(old.start)
+		}
+		s.spans = slices.Delete(s.spans, 0, manySpans/2)
+	}
+}
+
+// Stage is the work that one stage of a conversion did.
+type Stage struct {
+	// Name is read, h2d, kernels, d2h, encode or write.
+	Name string `json:"name"`
+	// Bytes that the stage handled: encoded ones for write, raw ones else.
+	Bytes int64 `json:"bytes"`
+	// Seconds in which at least one goroutine was at the stage. Stages
+	// overlap, so their sum says nothing.
+	Seconds float64 `json:"seconds"`
+	// BytesPerSecond is Bytes over Seconds; 0 for a stage without work.
+	BytesPerSecond float64 `json:"bytes_per_second"`
+}
+
+func (s *stage) report(name string) Stage {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	r := Stage{Name: name, Bytes: s.bytes, Seconds: s.busy.Seconds()}
+	for _, busy := range s.spans {
+		r.Seconds += busy.end.Sub(busy.start).Seconds()
+	}
+	if r.Seconds > 0 {
+		r.BytesPerSecond = float64(r.Bytes) / r.Seconds
+	}
+	return r
+}
+
+// stages are those of one conversion.
+type stages struct {
+	read, h2d, kernels, d2h, encode, write stage
+}
+
+func (s *stages) report() []Stage {
+	return []Stage{
+		s.read.report("read"), s.h2d.report("h2d"), s.kernels.report("kernels"),
+		s.d2h.report("d2h"), s.encode.report("encode"), s.write.report("write"),
+	}
+}
+
+// trace counts what writing the arrays does.
+func (s *stages) trace() *zarr.Trace {
+	return &zarr.Trace{
+		ToHost: s.d2h.add,
+		Encode: func(raw, _ int64, took time.Duration) { s.encode.add(raw, took) },
+		Store:  s.write.add,
+	}
+}

@@ -22,3 +22,26 @@ func TestProgressKnowsHowManyRowsThereAreWhereTheInputSays(t *testing.T) {
 		assert.Equal(t, total, of, input)
 	}
 }
+
+func TestReportAddsUp(t *testing.T) {
+	columns := sampleTable(3, []int{30, 12}, 0.2)
+	input := inputFile(t, columns.stream(t))
+	progress := &arrowzarr.Progress{}
+	output, report := convertFile(t, input, arrowzarr.Options{Codec: none, ChunkRows: 10, Progress: progress})
+	assert.Equal(t, input, report.Input)
+	assert.Equal(t, output, report.Output)
+	assert.Equal(t, "Arrow IPC stream", report.Format)
+	assert.Equal(t, int64(42), report.Rows)
+	assert.Equal(t, len(supported), report.Columns)
+	assert.Positive(t, report.RawBytes)
+	assert.Positive(t, report.StoredBytes)
+	var names []string
+	for _, s := range report.Stages {
+		names = append(names, s.Name)
+		assert.GreaterOrEqual(t, s.Bytes, int64(0))
+	}
+	assert.Equal(t, []string{"read", "h2d", "kernels", "d2h", "encode", "write"}, names)
+	done, _ := progress.Rows()
+	assert.Equal(t, report.Rows, done)
+	assert.Equal(t, report.RawBytes, progress.Bytes())
+}

@@ -7,11 +7,17 @@ import (
 	"io"
 	"os"
 	"slices"
+	"sync"
+	"sync/atomic"
 	"time"
+	"unsafe"
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
 	"github.com/apache/arrow-go/v18/arrow/ipc"
+	"github.com/apache/arrow-go/v18/arrow/memory"
+	"golang.org/x/sync/errgroup"
+	"golang.org/x/sys/unix"
 
 	"github.com/quiver-gpu/quiver/arrowbuf/arrowipc"
 )
@@ -214,3 +220,239 @@ func (s *streamSource) close() error {
 	err := protect(func() error { s.reader.Release(); return nil })
 	return errors.Join(err, s.input.file.Close())
 }
+
+// messages reads the messages of an IPC stream for arrow-go, whose own reader
+// believes what they say of their size.
+type messages struct {
+	input io.Reader
+	mem   memory.Allocator
+	limit int64 // of the bytes of a body
+	last  *ipc.Message
+}
+
+// Message returns the next message, which is good until the next call, or
+// io.EOF.
+func (m *messages) Message() (*ipc.Message, error) {
+	m.Release()
+	metadata, err := arrowipc.ReadMetadata(m.input)
+	if err != nil {
+		return nil, err
+	}
+	info, err := arrowipc.Inspect(metadata)
+	if err != nil {
+		return nil, err
+	}
+	if size := info.BodyLength; size > m.limit {
+		return nil, fmt.Errorf("a message of %d bytes, expected at most %d (half of --max-memory)", size, m.limit)
+	}
+	body := memory.NewResizableBuffer(m.mem)
+	defer body.Release()
+	meta := memory.NewBufferBytes(metadata)
+	defer meta.Release()
+	m.last = ipc.NewMessage(meta, body)
+	body.Resize(int(info.BodyLength))
+	if _, err := io.ReadFull(m.input, body.Bytes()); err != nil {
+		return nil, fmt.Errorf("message of %d bytes: %w", info.BodyLength, cutShort(err))
+	}
+	return m.last, nil
+}
+
+// cutShort is the error of an input that ends where it should go on.
+func cutShort(err error) error {
+	if errors.Is(err, io.EOF) {
+		return io.ErrUnexpectedEOF
+	}
+	return err
+}
+
+// Release drops the last message. arrow-go counts references to a reader of
+// messages; this one has a single owner.
+func (m *messages) Release() {
+	if m.last != nil {
+		m.last.Release()
+		m.last = nil
+	}
+}
+
+// Retain is there for the interface.
+func (m *messages) Retain() {}
+
+// countingReader counts what is read of a file, for progress.
+type countingReader struct {
+	file *os.File
+	n    atomic.Int64
+}
+
+func (r *countingReader) Read(p []byte) (int, error) {
+	n, err := r.file.Read(p)
+	r.n.Add(int64(n))
+	return n, err
+}
+
+// wideReader reads long stretches of a file in several goroutines: one core
+// copies from the page cache at a fraction of what a GPU's link takes.
+type wideReader struct {
+	io.ReaderAt
+	io.Seeker
+	jobs int
+}
+
+// stripe is what one goroutine reads at a time.
+const stripe = 4 << 20
+
+// Read is here for the interface that arrow-go asks for; it only calls ReadAt.
+func (r wideReader) Read([]byte) (int, error) { return 0, io.ErrNoProgress }
+
+// ReadAt keeps the contract of io.ReaderAt: where it reads less than asked for,
+// it answers how much of p is right from the start.
+func (r wideReader) ReadAt(p []byte, off int64) (int, error) {
+	if len(p) <= stripe || r.jobs < 2 {
+		return r.ReaderAt.ReadAt(p, off)
+	}
+	stripes := (len(p) + stripe - 1) / stripe
+	read := make([]int, stripes)
+	errs := make([]error, stripes)
+	var group errgroup.Group
+	group.SetLimit(r.jobs)
+	for i := range stripes {
+		group.Go(func() error {
+			start := i * stripe
+			part := p[start:min(start+stripe, len(p))]
+			read[i], errs[i] = r.ReaderAt.ReadAt(part, off+int64(start))
+			return nil
+		})
+	}
+	_ = group.Wait() // the errors are in errs, by place
+	for i, err := range errs {
+		if err != nil {
+			return i*stripe + read[i], err
+		}
+	}
+	return len(p), nil
+}
+
+// mapping is a file that is looked at in place, through the page cache. Its
+// pages count as memory of the process from their first touch until they are
+// dropped, so who reads it says so. A nil mapping shows nothing.
+//
+// The kernel brings in more than what is touched: around it, or the whole large
+// folio that the page cache holds it in, but nothing beyond the part of the
+// address space that one page table covers. So pages are counted, and dropped,
+// by such windows: a window goes when the last reader of anything in it is done.
+type mapping struct {
+	bytes []byte
+
+	mu      sync.Mutex
+	readers []int32 // of each window that the mapping touches
+}
+
+// window is what one page table covers, with pages of 4 KiB.
+const window = 2 << 20
+
+func newMapping(file *os.File, size int64) (*mapping, error) {
+	bytes, err := unix.Mmap(int(file.Fd()), 0, int(size), unix.PROT_READ, unix.MAP_SHARED)
+	if err != nil {
+		return nil, fmt.Errorf("mapping the file: %w", err)
+	}
+	m := &mapping{bytes: bytes}
+	_, n := m.windowsOf(bytes)
+	m.readers = make([]int32, n)
+	return m, nil
+}
+
+func (m *mapping) close() error {
+	if m == nil {
+		return nil
+	}
+	return unix.Munmap(m.bytes)
+}
+
+// shows tells whether memory is the mapping's.
+func (m *mapping) shows(span []byte) bool {
+	return m != nil && len(span) > 0 && addressOf(span) >= addressOf(m.bytes) && addressOf(span) < m.end()
+}
+
+// beside is the size of what is in a buffer, unless that is the mapping's.
+func (m *mapping) beside(b *memory.Buffer) int64 {
+	if m.shows(b.Bytes()) {
+		return 0
+	}
+	return filled(b)
+}
+
+// use says that somebody will read spans. It returns how many windows
+// come into memory with that, at most.
+func (m *mapping) use(spans [][]byte) (n int) {
+	for _, span := range spans {
+		if !m.shows(span) {
+			continue
+		}
+		m.mu.Lock()
+		from, to := m.windowsOf(span)
+		for i := from; i < to; i++ {
+			if m.readers[i] == 0 {
+				n++
+			}
+			m.readers[i]++
+		}
+		m.mu.Unlock()
+	}
+	return n
+}
+
+// done ends a use. It returns how many windows go from memory with that.
+func (m *mapping) done(spans [][]byte) (n int) {
+	for _, span := range spans {
+		n += m.drop(span, 1)
+	}
+	return n
+}
+
+// clear drops what was read of a span without a use, and is in no use now.
+func (m *mapping) clear(span []byte) { m.drop(span, 0) }
+
+// drop takes readers from the windows of a span, and tells the kernel that this
+// process is done with those that have none left. The page cache keeps them, and
+// a page that is wanted again comes back from there. It returns their number.
+func (m *mapping) drop(span []byte, readers int32) (n int) {
+	if !m.shows(span) {
+		return 0
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	from, to := m.windowsOf(span)
+	for i := from; i < to; i++ {
+		if m.readers[i] -= readers; m.readers[i] == 0 {
+			n++
+			continue
+		}
+		m.forget(from, i)
+		from = i + 1
+	}
+	m.forget(from, to)
+	return n
+}
+
+// forget unmaps the pages of windows [from, to) until they are touched again.
+func (m *mapping) forget(from, to int) {
+	if from == to {
+		return
+	}
+	base := addressOf(m.bytes)
+	start := max((base/window+uintptr(from))*window, base) - base
+	end := min((base/window+uintptr(to))*window, m.end()) - base
+	// Advice that fails costs memory, not correctness.
+	_ = unix.Madvise(m.bytes[start:end], unix.MADV_DONTNEED)
+}
+
+func (m *mapping) end() uintptr { return addressOf(m.bytes) + uintptr(len(m.bytes)) }
+
+// windowsOf are the windows [from, to) that a span touches, counted from the one
+// in which the mapping begins.
+func (m *mapping) windowsOf(span []byte) (from, to int) {
+	first := addressOf(m.bytes) / window
+	last := min(addressOf(span)+uintptr(len(span)), m.end()) - 1
+	return int(addressOf(span)/window - first), int(last/window-first) + 1
+}
+
+func addressOf(b []byte) uintptr { return uintptr(unsafe.Pointer(unsafe.SliceData(b))) }

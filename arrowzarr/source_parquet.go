@@ -35,23 +35,6 @@ type parquetSource struct {
 	consumed int64
 }
 
-// zeroed gives memory that is 0, as arrow-go's Parquet reader takes for granted: of the
-// offsets of lists it writes all but the first.
-type zeroed struct{ memory.Allocator }
-
-func (z zeroed) Allocate(size int) []byte {
-	b := z.Allocator.Allocate(size)
-	clear(b)
-	return b
-}
-
-func (z zeroed) Reallocate(size int, b []byte) []byte {
-	had := len(b)
-	b = z.Allocator.Reallocate(size, b)
-	clear(b[min(had, size):])
-	return b
-}
-
 func newParquetSource(path string, input *os.File, size int64, r reading) (source, error) {
 	s := &parquetSource{path: path, size: size}
 	err := protect(func() (err error) {

@@ -7,12 +7,17 @@ import (
 	"io"
 	"os"
 	"runtime/debug"
+	"time"
 
 	"github.com/dustin/go-humanize"
+	"github.com/schollz/progressbar/v3"
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
+	"github.com/quiver-gpu/quiver/arrowbuf"
 	"github.com/quiver-gpu/quiver/arrowzarr"
+	"github.com/quiver-gpu/quiver/cmd/internal/device"
+	"github.com/quiver-gpu/quiver/cudabuf"
 )
 
 // convertFlags are the flags of convert, as they are typed.
@@ -154,4 +159,62 @@ func ratio(raw, stored int64) float64 {
 		return 1
 	}
 	return float64(raw) / float64(stored)
+}
+
+// openDriver opens the CUDA driver. Tests put a driver in software here.
+var openDriver = cudabuf.Open
+
+// openDevice is device.Open, whose failures are the device's but for a name that
+// is none.
+func openDevice(name string) (dev arrowbuf.Device, why string, closing func() error, err error) {
+	dev, why, closing, err = device.Open(name, openDriver)
+	if err != nil && !errors.Is(err, device.ErrInvalidName) {
+		err = &arrowzarr.Error{Part: arrowzarr.PartDevice, Err: err}
+	}
+	return dev, why, closing, err
+}
+
+// showProgress draws a bar of the input's bytes, with rows, rate and time left,
+// until the returned function is called.
+func showProgress(w io.Writer, p *arrowzarr.Progress) (stop func()) {
+	bar := progressbar.NewOptions64(-1,
+		progressbar.OptionSetWriter(w),
+		progressbar.OptionShowBytes(true),
+		progressbar.OptionShowTotalBytes(true),
+		progressbar.OptionSetPredictTime(true),
+		progressbar.OptionFullWidth(),
+		progressbar.OptionClearOnFinish(),
+		// Its own drawing between ours looks at the bar without a lock.
+		progressbar.OptionSetSpinnerChangeInterval(0),
+		progressbar.OptionThrottle(50*time.Millisecond))
+	done, stopped := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(stopped)
+		tick := time.NewTicker(100 * time.Millisecond)
+		defer tick.Stop()
+		for {
+			select {
+			case <-tick.C:
+				drawProgress(bar, p)
+			case <-done:
+				// The bar is decoration: that it cannot be drawn is no failure.
+				_ = bar.Finish()
+				return
+			}
+		}
+	}()
+	return func() {
+		close(done)
+		<-stopped
+	}
+}
+
+func drawProgress(bar *progressbar.ProgressBar, p *arrowzarr.Progress) {
+	read, total := p.Input()
+	if total > 0 {
+		bar.ChangeMax64(total)
+	}
+	rows, _ := p.Rows()
+	bar.Describe(fmt.Sprintf("%s rows", humanize.Comma(rows)))
+	_ = bar.Set64(read)
 }

@@ -3,13 +3,21 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"syscall"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/quiver-gpu/quiver/arrowzarr"
+	"github.com/quiver-gpu/quiver/cudabuf"
+	"github.com/quiver-gpu/quiver/cudabuf/cudatest"
 	"github.com/quiver-gpu/quiver/ndview"
 	"github.com/quiver-gpu/quiver/zarr"
 	"github.com/quiver-gpu/quiver/zarr/element"
@@ -149,5 +157,208 @@ func TestErrorsFollowProgress(t *testing.T) {
 	e := arrow2zarr(t, "convert", inputFile(t, whole[:len(whole)-60]), output, "--progress")
 	assert.Equal(t, exitInput, e.code)
 	assert.Contains(t, e.stderr, "arrow2zarr: ")
+	requireNothing(t, output)
+}
+
+// withDriver makes the command find a driver, or none.
+func withDriver(t *testing.T, open func() (*cudabuf.Driver, error)) {
+	t.Helper()
+	before := openDriver
+	openDriver = open
+	t.Cleanup(func() { openDriver = before })
+}
+
+// softDriver is a machine with two GPUs in software. The command closes it, and
+// closing fails where memory leaks.
+func softDriver() (*cudabuf.Driver, error) { return cudatest.New(cudatest.Config{Devices: 2}), nil }
+
+func TestDevicesAreThoseAskedFor(t *testing.T) {
+	withDriver(t, softDriver)
+	input := inputFile(t, stream(t, weather(), weather()))
+	for name, want := range map[string]string{"auto": "cuda:0", "cuda": "cuda:0", "cuda:1": "cuda:1", "cpu": "cpu"} {
+		output := place(t)
+		e := succeed(t, "convert", input, output, "--device", name, "-v")
+		assert.Contains(t, e.stdout, " on "+want+"\n", name)
+		requireWeather(t, output, 2)
+		if want != "cpu" {
+			for _, stage := range []string{"h2d", "d2h"} {
+				assert.Regexp(t, `(?m)^  `+stage+` `, e.stdout)
+			}
+		}
+	}
+}
+
+func TestAutoSaysWhyThereIsNoGPU(t *testing.T) {
+	withDriver(t, func() (*cudabuf.Driver, error) { return nil, cudabuf.ErrNoDriver })
+	input := inputFile(t, stream(t, weather()))
+	e := succeed(t, "convert", input, place(t), "-v")
+	assert.Contains(t, e.stderr, "device cpu (no GPU: ")
+	assert.Contains(t, e.stderr, cudabuf.ErrNoDriver.Error())
+	assert.Contains(t, e.stdout, " on cpu\n")
+	e = succeed(t, "convert", input, place(t))
+	assert.Empty(t, e.stderr)
+}
+
+// A driver that is there but fails is no reason to take the CPU in silence.
+func TestAutoDoesNotHideABrokenDriver(t *testing.T) {
+	broken := &cudabuf.Error{Call: "cuInit", Code: 999}
+	withDriver(t, func() (*cudabuf.Driver, error) { return nil, broken })
+	output := place(t)
+	e := arrow2zarr(t, "convert", inputFile(t, stream(t, weather())), output)
+	assert.Equal(t, exitDevice, e.code)
+	assert.Contains(t, e.stderr, "cuInit")
+	requireNothing(t, output)
+}
+
+func TestDevicesThatAreNotThere(t *testing.T) {
+	withDriver(t, softDriver)
+	output := place(t)
+	e := arrow2zarr(t, "convert", inputFile(t, stream(t, weather())), output, "--device", "cuda:2")
+	assert.Equal(t, exitDevice, e.code)
+	assert.Contains(t, e.stderr, "cuda:2")
+	assert.Contains(t, e.stderr, "the driver has 2")
+	requireNothing(t, output)
+}
+
+func TestMachinesWithoutDriver(t *testing.T) {
+	if d, err := cudabuf.Open(); !errors.Is(err, cudabuf.ErrNoDriver) {
+		if err == nil {
+			assert.NoError(t, d.Close())
+		}
+		t.Skip("this machine has a driver")
+	}
+	output := place(t)
+	for _, device := range []string{"cuda", "cuda:0"} {
+		e := arrow2zarr(t, "convert", inputFile(t, stream(t, weather())), output, "--device", device)
+		assert.Equal(t, exitDevice, e.code)
+		assert.Contains(t, e.stderr, "libcuda.so.1")
+		assert.Contains(t, e.stderr, "/usr/lib", "where it was looked for")
+		requireNothing(t, output)
+	}
+}
+
+func TestDevicesThatFail(t *testing.T) {
+	withDriver(t, func() (*cudabuf.Driver, error) {
+		return cudatest.New(cudatest.Config{Fail: func(call string, _ int) cudabuf.Result {
+			if call == "cuMemcpyHtoDAsync" {
+				return 700
+			}
+			return 0
+		}}), nil
+	})
+	output := place(t)
+	e := arrow2zarr(t, "convert", inputFile(t, stream(t, weather())), output, "--device", "cuda")
+	assert.Equal(t, exitDevice, e.code)
+	assert.Contains(t, e.stderr, "CUDA_ERROR_ILLEGAL_ADDRESS")
+	requireNothing(t, output)
+}
+
+func TestStandardInput(t *testing.T) {
+	output := place(t)
+	c := command(t, "convert", "-", output)
+	c.Stdin = bytes.NewReader(stream(t, weather(), weather(), weather())) // by a pipe
+	out, err := c.CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	requireWeather(t, output, 3)
+
+	file, err := os.Open(inputFile(t, stream(t, weather())))
+	require.NoError(t, err)
+	defer file.Close()
+	redirected := place(t)
+	c = command(t, "convert", "-", redirected)
+	c.Stdin = file
+	out, err = c.CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	requireWeather(t, redirected, 1)
+}
+
+func TestBrokenStandardInput(t *testing.T) {
+	whole := stream(t, weather(), weather())
+	for name, content := range map[string][]byte{"nothing": nil, "text": []byte("a,b\n1,2\n"), "cut short": whole[:len(whole)-60]} {
+		output := place(t)
+		c := command(t, "convert", "-", output)
+		c.Stdin = bytes.NewReader(content)
+		out, _ := c.CombinedOutput()
+		assert.Equal(t, exitInput, c.ProcessState.ExitCode(), "%s: %s", name, out)
+		assert.Regexp(t, "^arrow2zarr: standard input: |^arrow2zarr: record batch", string(out))
+		assert.NotContains(t, string(out), "panic")
+		requireNothing(t, output)
+	}
+}
+
+// waiting starts the command on a pipe that brings the start of a stream and
+// then nothing, and returns when it has made its staging directory.
+func waiting(t *testing.T, output string) (*exec.Cmd, io.Closer, *bytes.Buffer) {
+	t.Helper()
+	c := command(t, "convert", "-", output, "--chunk-rows", "2")
+	stdin, err := c.StdinPipe()
+	require.NoError(t, err)
+	var stderr bytes.Buffer
+	c.Stderr = &stderr
+	require.NoError(t, c.Start())
+	t.Cleanup(func() { _ = c.Process.Kill() })
+	whole := stream(t, weather(), weather(), weather())
+	_, err = stdin.Write(whole[:len(whole)*2/3])
+	require.NoError(t, err)
+	require.Eventually(t, func() bool {
+		entries, err := os.ReadDir(filepath.Dir(output))
+		return err == nil && len(entries) == 1
+	}, 10*time.Second, time.Millisecond, "no staging directory")
+	return c, stdin, &stderr
+}
+
+func TestSignalsLeaveNothing(t *testing.T) {
+	for _, signal := range []os.Signal{os.Interrupt, syscall.SIGTERM} {
+		t.Run(signal.String(), func(t *testing.T) {
+			t.Parallel()
+			output := place(t)
+			c, stdin, stderr := waiting(t, output)
+			defer stdin.Close()
+			require.NoError(t, c.Process.Signal(signal))
+			_ = c.Wait()
+			assert.Equal(t, exitInterrupted, c.ProcessState.ExitCode(), stderr.String())
+			assert.Contains(t, stderr.String(), "interrupted")
+			assert.NotContains(t, stderr.String(), "goroutine")
+			requireNothing(t, output)
+		})
+	}
+}
+
+// When the input does not even bring a schema, a signal ends the program too.
+func TestSignalsWhileThereIsNoSchema(t *testing.T) {
+	for _, args := range [][]string{{"convert", "-"}, {"inspect", "-"}} {
+		t.Run(args[0], func(t *testing.T) {
+			t.Parallel()
+			output := place(t)
+			if args[0] == "convert" {
+				args = append(args, output)
+			}
+			c := command(t, args...)
+			stdin, err := c.StdinPipe()
+			require.NoError(t, err)
+			defer stdin.Close()
+			require.NoError(t, c.Start())
+			t.Cleanup(func() { _ = c.Process.Kill() })
+			// Metadata of 1 MiB begins. A pipe holds 64 KiB, so when all of this
+			// is written the command reads, and long before that it asked for
+			// signals.
+			_, err = stdin.Write(append([]byte{0xff, 0xff, 0xff, 0xff, 0, 0, 16, 0}, make([]byte, 200_000)...))
+			require.NoError(t, err)
+			require.NoError(t, c.Process.Signal(os.Interrupt))
+			_ = c.Wait()
+			assert.Equal(t, exitInterrupted, c.ProcessState.ExitCode())
+			requireNothing(t, output)
+		})
+	}
+}
+
+// An input that ends where a signal would have come is a broken input.
+func TestPipesThatBreak(t *testing.T) {
+	output := place(t)
+	c, stdin, stderr := waiting(t, output)
+	require.NoError(t, stdin.Close())
+	_ = c.Wait()
+	assert.Equal(t, exitInput, c.ProcessState.ExitCode())
+	assert.Contains(t, stderr.String(), "unexpected EOF")
 	requireNothing(t, output)
 }

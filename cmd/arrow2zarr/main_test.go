@@ -13,6 +13,7 @@ import (
 	"github.com/apache/arrow-go/v18/arrow/array"
 	"github.com/apache/arrow-go/v18/arrow/ipc"
 	"github.com/apache/arrow-go/v18/arrow/memory"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
 
@@ -118,3 +119,107 @@ func requireNothing(t *testing.T, output string) {
 
 // lines are those of a text, without the empty one behind it.
 func lines(text string) []string { return strings.Split(strings.TrimSuffix(text, "\n"), "\n") }
+
+func TestArgumentsThatMakeNoSense(t *testing.T) {
+	input := inputFile(t, stream(t, weather()))
+	for _, test := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"frobnicate"}, `unknown command "frobnicate"`},
+		{[]string{"convert"}, "accepts 2 arg(s), received 0"},
+		{[]string{"convert", input}, "accepts 2 arg(s), received 1"},
+		{[]string{"convert", input, "OUTPUT", "more"}, "accepts 2 arg(s), received 3"},
+		{[]string{"convert", input, "OUTPUT", "--frobnicate"}, "unknown flag: --frobnicate"},
+		{[]string{"convert", input, "OUTPUT", "--progress", "--no-progress"}, "[no-progress progress]"},
+		{[]string{"convert", input, "OUTPUT", "--codec", "lzma"}, "expected none, zstd[:LEVEL] or gzip[:LEVEL]"},
+		{[]string{"convert", input, "OUTPUT", "--codec", "zstd:23"}, "expected a level from -131072 to 22"},
+		{[]string{"convert", input, "OUTPUT", "--codec", "gzip:-1"}, "expected a level from 0 to 9"},
+		{[]string{"convert", input, "OUTPUT", "--codec", "gzip:"}, "expected a level"},
+		{[]string{"convert", input, "OUTPUT", "--codec", "none:1"}, "none has no level"},
+		{[]string{"convert", input, "OUTPUT", "--chunk-rows", "many"}, `invalid argument "many"`},
+		{[]string{"convert", input, "OUTPUT", "--chunk-rows", "-1"}, "chunk rows: -1"},
+		{[]string{"convert", input, "OUTPUT", "--shard-rows", "8"}, "expected a multiple of the chunk rows"},
+		{[]string{"convert", input, "OUTPUT", "--chunk-rows", "3", "--shard-rows", "8"}, "expected a multiple of the chunk rows"},
+		{[]string{"convert", input, "OUTPUT", "--jobs", "-2"}, "jobs: -2"},
+		{[]string{"convert", input, "OUTPUT", "--max-memory", "lots"}, "expected a size such as 512MiB or 4GiB"},
+		{[]string{"convert", input, "OUTPUT", "--max-memory", "1KiB"}, "max memory"},
+		{[]string{"convert", input, "OUTPUT", "--max-memory", "2000PB"}, "--max-memory"},
+		{[]string{"convert", input, "OUTPUT", "--columns", "temp,wind"}, `no column is named "wind": expected some of "station", "temp", "when"`},
+		{[]string{"convert", input, "OUTPUT", "--device", "tpu"}, "expected auto, cpu, cuda or cuda:N"},
+		{[]string{"convert", input, "OUTPUT", "--device", "cuda:one"}, "expected auto, cpu, cuda or cuda:N"},
+		{[]string{"convert", input, "OUTPUT", "--device", "cuda:-1"}, "expected auto, cpu, cuda or cuda:N"},
+		{[]string{"inspect"}, "accepts 1 arg(s), received 0"},
+		{[]string{"inspect", input, input}, "accepts 1 arg(s), received 2"},
+	} {
+		t.Run(test.want, func(t *testing.T) {
+			output := place(t)
+			for i, arg := range test.args {
+				if arg == "OUTPUT" {
+					test.args[i] = output
+				}
+			}
+			e := arrow2zarr(t, test.args...)
+			assert.Equal(t, exitUsage, e.code)
+			assert.Contains(t, e.stderr, test.want)
+			assert.Regexp(t, "^arrow2zarr: ", e.stderr)
+			assert.Empty(t, e.stdout)
+			requireNothing(t, output)
+		})
+	}
+}
+
+func TestExitCodesTellThePartsApart(t *testing.T) {
+	whole := stream(t, weather())
+	input, output := inputFile(t, whole), place(t)
+	missing := filepath.Join(t.TempDir(), "missing")
+
+	e := arrow2zarr(t, "convert", missing, output)
+	assert.Equal(t, exitInput, e.code)
+	assert.Contains(t, e.stderr, missing)
+
+	e = arrow2zarr(t, "convert", inputFile(t, whole[:len(whole)-50]), output)
+	assert.Equal(t, exitInput, e.code)
+	requireNothing(t, output)
+
+	e = arrow2zarr(t, "convert", input, filepath.Join(missing, "output.zarr"))
+	assert.Equal(t, exitOutput, e.code)
+
+	e = arrow2zarr(t, "inspect", missing)
+	assert.Equal(t, exitInput, e.code)
+
+	succeed(t, "convert", input, output)
+	e = arrow2zarr(t, "convert", input, output)
+	assert.Equal(t, exitOutput, e.code)
+	assert.Contains(t, e.stderr, "exists already (--overwrite replaces it)")
+	assert.Len(t, lines(e.stderr), 1)
+	succeed(t, "convert", input, output, "--overwrite")
+
+	dir := t.TempDir()
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "letter"), nil, 0o666))
+	e = arrow2zarr(t, "convert", input, dir, "--overwrite")
+	assert.Equal(t, exitOutput, e.code)
+	assert.FileExists(t, filepath.Join(dir, "letter"))
+}
+
+func TestHelpEndsWithExamplesAndExitCodes(t *testing.T) {
+	for _, command := range []string{"convert", "inspect"} {
+		e := succeed(t, command, "--help")
+		assert.Contains(t, e.stdout, "Examples:")
+		assert.Contains(t, e.stdout, "  arrow2zarr "+command+" ")
+		assert.Contains(t, e.stdout, "Exit codes:")
+		for _, code := range []string{"  0 ", "  2 ", "  3 ", "  4 ", "  5 ", "  130 "} {
+			assert.Contains(t, e.stdout, "\n"+code)
+		}
+		assert.Empty(t, e.stderr)
+	}
+	convert := succeed(t, "convert", "--help").stdout
+	for _, flag := range []string{
+		"device", "codec", "chunk-rows", "shard-rows", "columns", "jobs", "max-memory",
+		"overwrite", "progress", "no-progress", "json", "verbose",
+	} {
+		assert.Contains(t, convert, "--"+flag)
+	}
+	assert.Contains(t, succeed(t, "--help").stdout, "convert")
+	assert.Contains(t, succeed(t).stdout, "convert")
+}
