@@ -14,17 +14,17 @@ import (
 	"github.com/quiver-gpu/quiver/zarr/element"
 )
 
-// part is a run of rows of one column in one batch.
-type part struct {
+// columnSlice is a run of rows of one column in one batch.
+type columnSlice struct {
 	values   arrow.Array
 	from, to int64
-	recode   recode // of a dictionary column
+	codes    codeMap // of a dictionary column
 }
 
-func (p part) rows() int64 { return p.to - p.from }
+func (p columnSlice) rows() int64 { return p.to - p.from }
 
-// chunk is the rows of one column that make up one chunk of its arrays.
-type chunk struct {
+// chunkArrays is the rows of one column that make up one chunk of its arrays.
+type chunkArrays struct {
 	values element.Values
 	// mask has one element a row; nil where no row is missing.
 	mask *ndview.NDBuffer
@@ -32,7 +32,7 @@ type chunk struct {
 	elementMask *ndview.NDBuffer
 }
 
-func (c *chunk) release() {
+func (c *chunkArrays) release() {
 	if c.values != nil {
 		c.values.Release()
 	}
@@ -47,25 +47,25 @@ func (c *chunk) release() {
 // assembler makes chunks of a column's parts.
 type assembler struct {
 	device  arrowbuf.Device // where columns of fixed width are put together
-	kernels *stage
+	kernels *stageStats
 }
 
 // assemble puts the parts of a column together. The caller releases the chunk.
-func (a *assembler) assemble(c *column, parts []part, rows int64) (*chunk, error) {
-	switch c.form {
-	case formText, formBinary:
+func (a *assembler) assemble(c *column, parts []columnSlice, rows int64) (*chunkArrays, error) {
+	switch c.kind {
+	case kindText, kindBinary:
 		return assembleText(parts, rows)
-	case formDictionary:
+	case kindDictionary:
 		return assembleCodes(c, parts, rows)
-	case formNull:
-		return &chunk{}, nil
+	case kindNull:
+		return &chunkArrays{}, nil
 	default:
 		return a.assembleFixed(c.layout, parts, rows)
 	}
 }
 
-func (a *assembler) assembleFixed(l fixedLayout, parts []part, rows int64) (_ *chunk, err error) {
-	out := &chunk{}
+func (a *assembler) assembleFixed(l fixedLayout, parts []columnSlice, rows int64) (_ *chunkArrays, err error) {
+	out := &chunkArrays{}
 	defer func() {
 		if err != nil {
 			out.release()
@@ -78,7 +78,7 @@ func (a *assembler) assembleFixed(l fixedLayout, parts []part, rows int64) (_ *c
 	if err != nil {
 		return nil, err
 	}
-	if len(parts) == 1 && out.mask == nil && !missing && l.inPlace() {
+	if len(parts) == 1 && out.mask == nil && !missing && l.viewable() {
 		view, err := l.view(parts[0])
 		if err != nil {
 			return nil, err
@@ -88,10 +88,10 @@ func (a *assembler) assembleFixed(l fixedLayout, parts []part, rows int64) (_ *c
 	}
 	whole, err := ndview.Empty(a.device, l.dtype, append([]int64{rows}, l.row...)...)
 	if err != nil {
-		return nil, failed(PartDevice, err)
+		return nil, markPart(PartDevice, err)
 	}
 	out.values = whole
-	if err = eachPart(whole, parts, func(dst *ndview.NDBuffer, p part) error { return a.copyPart(l, dst, p) }); err != nil {
+	if err = forEachSlice(whole, parts, func(dst *ndview.NDBuffer, p columnSlice) error { return a.copySlice(l, dst, p) }); err != nil {
 		return nil, err
 	}
 	if missing {
@@ -103,17 +103,17 @@ func (a *assembler) assembleFixed(l fixedLayout, parts []part, rows int64) (_ *c
 		}
 	}
 	if out.mask != nil {
-		err = a.run(whole.NBytes(), func() error { return whole.FillWhere(out.mask, l.fill) })
+		err = a.runKernel(whole.NBytes(), func() error { return whole.FillWhere(out.mask, l.fill) })
 	}
 	return out, err
 }
 
-// inPlace tells whether Arrow's buffer holds the elements as Zarr wants them.
-func (l fixedLayout) inPlace() bool { return l.source == l.dtype && l.dtype != ndview.Bool }
+// viewable tells whether Arrow's buffer holds the elements as Zarr wants them.
+func (l fixedLayout) viewable() bool { return l.source == l.dtype && l.dtype != ndview.Bool }
 
 // view looks at the values of a part, without a copy, as elements of the
 // source's dtype.
-func (l fixedLayout) view(p part) (*ndview.NDBuffer, error) {
+func (l fixedLayout) view(p columnSlice) (*ndview.NDBuffer, error) {
 	data, at, err := leaf(p.values.Data(), p.from)
 	if err != nil {
 		return nil, err
@@ -143,8 +143,8 @@ func valuesBuffer(data arrow.ArrayData, elements int64) (arrowbuf.Buffer, error)
 	return arrowbuf.BufferOf(data.Buffers()[1])
 }
 
-// copyPart copies a part to its rows of a chunk.
-func (a *assembler) copyPart(l fixedLayout, dst *ndview.NDBuffer, p part) error {
+// copySlice copies a part to its rows of a chunk.
+func (a *assembler) copySlice(l fixedLayout, dst *ndview.NDBuffer, p columnSlice) error {
 	if l.dtype == ndview.Bool {
 		data, at, err := leaf(p.values.Data(), p.from)
 		if err != nil {
@@ -155,7 +155,7 @@ func (a *assembler) copyPart(l fixedLayout, dst *ndview.NDBuffer, p part) error 
 			return err
 		}
 		defer bits.Release()
-		return a.run(dst.NBytes(), func() error { return dst.UnpackBits(bits, at, false) })
+		return a.runKernel(dst.NBytes(), func() error { return dst.UnpackBits(bits, at, false) })
 	}
 	src, err := l.view(p)
 	if err != nil {
@@ -163,13 +163,13 @@ func (a *assembler) copyPart(l fixedLayout, dst *ndview.NDBuffer, p part) error 
 	}
 	defer src.Release()
 	if l.source.Size() != l.dtype.Size() {
-		return a.run(dst.NBytes(), func() error { return dst.Assign(src) })
+		return a.runKernel(dst.NBytes(), func() error { return dst.Assign(src) })
 	}
-	return a.run(dst.NBytes(), func() error { return dst.CopyFrom(src) })
+	return a.runKernel(dst.NBytes(), func() error { return dst.CopyFrom(src) })
 }
 
-// eachPart calls f with each part and its rows of whole.
-func eachPart(whole *ndview.NDBuffer, parts []part, f func(dst *ndview.NDBuffer, p part) error) error {
+// forEachSlice calls f with each part and its rows of whole.
+func forEachSlice(whole *ndview.NDBuffer, parts []columnSlice, f func(dst *ndview.NDBuffer, p columnSlice) error) error {
 	at := int64(0)
 	for _, p := range parts {
 		dst, err := whole.Slice(0, at, at+p.rows())
@@ -186,37 +186,37 @@ func eachPart(whole *ndview.NDBuffer, parts []part, f func(dst *ndview.NDBuffer,
 	return nil
 }
 
-// run does one piece of work on the device, and counts it.
-func (a *assembler) run(n int64, work func() error) error {
+// runKernel does one piece of work on the device, and counts it.
+func (a *assembler) runKernel(n int64, work func() error) error {
 	start := time.Now()
 	err := work()
-	a.kernels.add(n, time.Since(start))
+	a.kernels.record(n, time.Since(start))
 	return err
 }
 
 // do makes and writes one chunk of one column.
 func (c *conversion) do(ctx context.Context, j job) error {
 	defer func() {
-		c.work.end(j.bytes + int64(c.src.mapping().done(j.spans))*outside(window))
+		c.work.end(j.bytes + int64(c.src.mapping().release(j.spans))*outside(windowBytes))
 		if j.rows.done() {
 			c.progress.rows.Add(j.rows.rows)
 		}
 	}()
 	w, parts := c.writers[j.column], j.rows.parts(j.column)
-	var made *chunk
-	err := protect(func() (err error) {
+	var made *chunkArrays
+	err := catchPanic(func() (err error) {
 		a := assembler{device: c.deviceOf(w.plan), kernels: &c.stages.kernels}
 		made, err = a.assemble(w.plan, parts, j.rows.rows)
 		return err
 	})
 	if err != nil {
-		return failedf(partOf(err, PartInput), "column %q: %w", w.plan.name, err)
+		return partErrorf(partOf(err, PartInput), "column %q: %w", w.plan.name, err)
 	}
 	defer made.release()
 	// Encoding reads the input's memory, so it is protected too.
-	err = protect(func() error { return w.write(ctx, j.rows.index, made) })
+	err = catchPanic(func() error { return w.write(ctx, j.rows.index, made) })
 	if err != nil {
-		return failedf(partOf(err, PartOutput), "column %q: %w", w.plan.name, err)
+		return partErrorf(partOf(err, PartOutput), "column %q: %w", w.plan.name, err)
 	}
 	c.progress.raw.Add(rawBytes(made))
 	return nil
@@ -230,7 +230,7 @@ func (c *conversion) deviceOf(plan *column) arrowbuf.Device {
 }
 
 // rawBytes is the size of a chunk's arrays without compression.
-func rawBytes(c *chunk) int64 {
+func rawBytes(c *chunkArrays) int64 {
 	var n int64
 	switch v := c.values.(type) {
 	case *ndview.NDBuffer:
@@ -255,11 +255,11 @@ func asValues(mask *ndview.NDBuffer) element.Values {
 }
 
 // mask unpacks the parts' validity bitmaps, inverted; nil where all is valid.
-func (a *assembler) mask(parts []part, rows int64) (*ndview.NDBuffer, error) {
-	if !slices.ContainsFunc(parts, func(p part) bool { return p.values.NullN() != 0 }) {
+func (a *assembler) mask(parts []columnSlice, rows int64) (*ndview.NDBuffer, error) {
+	if !slices.ContainsFunc(parts, func(p columnSlice) bool { return p.values.NullN() != 0 }) {
 		return nil, nil
 	}
-	return a.newMask(parts, []int64{rows}, func(dst *ndview.NDBuffer, p part) error {
+	return a.newMask(parts, []int64{rows}, func(dst *ndview.NDBuffer, p columnSlice) error {
 		data := p.values.Data()
 		return a.unpackMissing(dst, data, int64(data.Offset())+p.from)
 	})
@@ -267,8 +267,8 @@ func (a *assembler) mask(parts []part, rows int64) (*ndview.NDBuffer, error) {
 
 // elementMask has the shape of the values. A list that is missing inside a list
 // is a list of missing elements.
-func (a *assembler) elementMask(l fixedLayout, parts []part, rows int64) (*ndview.NDBuffer, error) {
-	return a.newMask(parts, append([]int64{rows}, l.row...), func(dst *ndview.NDBuffer, p part) error {
+func (a *assembler) elementMask(l fixedLayout, parts []columnSlice, rows int64) (*ndview.NDBuffer, error) {
+	return a.newMask(parts, append([]int64{rows}, l.row...), func(dst *ndview.NDBuffer, p columnSlice) error {
 		data, at, err := leaf(p.values.Data(), p.from)
 		if err != nil {
 			return err
@@ -276,21 +276,21 @@ func (a *assembler) elementMask(l fixedLayout, parts []part, rows int64) (*ndvie
 		if err := a.unpackMissing(dst, data, at); err != nil {
 			return err
 		}
-		_, _, err = descend(p.values.Data(), p.from, func(lists arrow.ArrayData, at, perRow int64) error {
+		_, _, err = walkLists(p.values.Data(), p.from, func(lists arrow.ArrayData, at, perRow int64) error {
 			if lists.NullN() == 0 || dst.Size() == 0 {
 				return nil
 			}
-			return a.markLists(dst, lists, at, p.rows()*perRow)
+			return a.setMissingLists(dst, lists, at, p.rows()*perRow)
 		})
 		return err
 	})
 }
 
-// markLists sets the elements of missing lists in the mask of a part's elements.
-func (a *assembler) markLists(elements *ndview.NDBuffer, lists arrow.ArrayData, at, n int64) error {
+// setMissingLists sets the elements of missing lists in the mask of a part's elements.
+func (a *assembler) setMissingLists(elements *ndview.NDBuffer, lists arrow.ArrayData, at, n int64) error {
 	missing, err := ndview.Empty(a.device, ndview.Bool, n)
 	if err != nil {
-		return failed(PartDevice, err)
+		return markPart(PartDevice, err)
 	}
 	defer missing.Release()
 	if err := a.unpackMissing(missing, lists, at); err != nil {
@@ -302,16 +302,16 @@ func (a *assembler) markLists(elements *ndview.NDBuffer, lists arrow.ArrayData, 
 	}
 	defer byList.Release()
 	const allTrue = 0x0101010101010101
-	return a.run(byList.NBytes(), func() error { return byList.FillWhere(missing, allTrue) })
+	return a.runKernel(byList.NBytes(), func() error { return byList.FillWhere(missing, allTrue) })
 }
 
 // newMask makes a mask and fills it part by part.
-func (a *assembler) newMask(parts []part, shape []int64, fill func(dst *ndview.NDBuffer, p part) error) (*ndview.NDBuffer, error) {
+func (a *assembler) newMask(parts []columnSlice, shape []int64, fill func(dst *ndview.NDBuffer, p columnSlice) error) (*ndview.NDBuffer, error) {
 	mask, err := ndview.Empty(a.device, ndview.Bool, shape...)
 	if err != nil {
-		return nil, failed(PartDevice, err)
+		return nil, markPart(PartDevice, err)
 	}
-	if err := eachPart(mask, parts, fill); err != nil {
+	if err := forEachSlice(mask, parts, fill); err != nil {
 		mask.Release()
 		return nil, err
 	}
@@ -321,24 +321,24 @@ func (a *assembler) newMask(parts []part, shape []int64, fill func(dst *ndview.N
 // unpackMissing writes which elements from a position on are missing.
 func (a *assembler) unpackMissing(dst *ndview.NDBuffer, data arrow.ArrayData, at int64) error {
 	if data.NullN() == 0 || len(data.Buffers()) == 0 || data.Buffers()[0] == nil || data.Buffers()[0].Len() == 0 {
-		return a.run(dst.NBytes(), dst.Zero)
+		return a.runKernel(dst.NBytes(), dst.Zero)
 	}
 	bits, err := arrowbuf.BufferOf(data.Buffers()[0])
 	if err != nil {
 		return err
 	}
 	defer bits.Release()
-	return a.run(dst.NBytes(), func() error { return dst.UnpackBits(bits, at, true) })
+	return a.runKernel(dst.NBytes(), func() error { return dst.UnpackBits(bits, at, true) })
 }
 
 // hasMissingElements tells whether elements of lists may be missing.
-func hasMissingElements(parts []part) (bool, error) {
+func hasMissingElements(parts []columnSlice) (bool, error) {
 	found := false
 	for _, p := range parts {
-		if _, isList := storage(p.values.DataType()).(*arrow.FixedSizeListType); !isList {
+		if _, isList := storageType(p.values.DataType()).(*arrow.FixedSizeListType); !isList {
 			return false, nil
 		}
-		data, _, err := descend(p.values.Data(), p.from, func(lists arrow.ArrayData, _, _ int64) error {
+		data, _, err := walkLists(p.values.Data(), p.from, func(lists arrow.ArrayData, _, _ int64) error {
 			found = found || lists.NullN() != 0
 			return nil
 		})
@@ -361,26 +361,26 @@ func (a *assembler) fillElements(values, mask *ndview.NDBuffer, fill uint64) err
 		return err
 	}
 	defer flatMask.Release()
-	return a.run(values.NBytes(), func() error { return flatValues.FillWhere(flatMask, fill) })
+	return a.runKernel(values.NBytes(), func() error { return flatValues.FillWhere(flatMask, fill) })
 }
 
-// spans are the stretches of memory that hold the values of a part, and will
+// regions are the stretches of memory that hold the values of a part, and will
 // hardly be read again once it is written.
-func (p part) spans() [][]byte {
+func (p columnSlice) regions() [][]byte {
 	data := p.values.Data()
 	buffers := data.Buffers()
 	from, to := int64(data.Offset())+p.from, int64(data.Offset())+p.to
 	if len(buffers) == 0 {
 		return nil
 	}
-	spans := [][]byte{bitSpan(buffers[0], from, to-from)}
-	switch storage(data.DataType()).(type) {
+	spans := [][]byte{bitRegion(buffers[0], from, to-from)}
+	switch storageType(data.DataType()).(type) {
 	case *arrow.StringType, *arrow.BinaryType:
-		return append(spans, offsetSpans(buffers, from, to, 4)...)
+		return append(spans, offsetRegions(buffers, from, to, 4)...)
 	case *arrow.LargeStringType, *arrow.LargeBinaryType:
-		return append(spans, offsetSpans(buffers, from, to, 8)...)
+		return append(spans, offsetRegions(buffers, from, to, 8)...)
 	case *arrow.StringViewType, *arrow.BinaryViewType:
-		return append(spans, viewSpans(buffers, from, to)...)
+		return append(spans, viewRegions(buffers, from, to)...)
 	}
 	layout, ok := fixedLayoutOf(data.DataType())
 	if !ok {
@@ -392,23 +392,23 @@ func (p part) spans() [][]byte {
 	}
 	start, n := at*layout.limbs, p.rows()*layout.elements()
 	if elements != data {
-		spans = append(spans, bitSpan(elements.Buffers()[0], at, n/max(layout.limbs, 1)))
+		spans = append(spans, bitRegion(elements.Buffers()[0], at, n/max(layout.limbs, 1)))
 	}
 	if elements.DataType().ID() == arrow.BOOL {
-		return append(spans, bitSpan(elements.Buffers()[1], start, n))
+		return append(spans, bitRegion(elements.Buffers()[1], start, n))
 	}
-	return append(spans, cut(elements.Buffers()[1], start*layout.source.Size(), n*layout.source.Size()))
+	return append(spans, bufferRegion(elements.Buffers()[1], start*layout.source.Size(), n*layout.source.Size()))
 }
 
-// bitSpan is the bytes of n bits.
-func bitSpan(b *memory.Buffer, from, n int64) []byte {
-	return cut(b, from/8, (from%8+n+7)/8)
+// bitRegion is the bytes of n bits.
+func bitRegion(b *memory.Buffer, from, n int64) []byte {
+	return bufferRegion(b, from/8, (from%8+n+7)/8)
 }
 
-// viewSpans are views [from, to), and of each buffer what lies between the first
+// viewRegions are views [from, to), and of each buffer what lies between the first
 // byte and the last that they show. What they show wrongly is found by who reads
 // it.
-func viewSpans(buffers []*memory.Buffer, from, to int64) [][]byte {
+func viewRegions(buffers []*memory.Buffer, from, to int64) [][]byte {
 	const width = int64(arrow.ViewHeaderSizeBytes)
 	if len(buffers) < 2 || buffers[1] == nil || int64(buffers[1].Len()) < to*width {
 		return nil
@@ -425,16 +425,16 @@ func viewSpans(buffers []*memory.Buffer, from, to int64) [][]byte {
 		}
 		s.start, s.end = min(s.start, start), max(s.end, start+int64(view.Len()))
 	}
-	spans := [][]byte{cut(buffers[1], from*width, (to-from)*width)}
+	spans := [][]byte{bufferRegion(buffers[1], from*width, (to-from)*width)}
 	for i, s := range shown {
-		spans = append(spans, cut(buffers[2+i], s.start, s.end-s.start))
+		spans = append(spans, bufferRegion(buffers[2+i], s.start, s.end-s.start))
 	}
 	return spans
 }
 
-// offsetSpans are the offsets of values [from, to), and the bytes between the
+// offsetRegions are the offsets of values [from, to), and the bytes between the
 // first and the last.
-func offsetSpans(buffers []*memory.Buffer, from, to, width int64) [][]byte {
+func offsetRegions(buffers []*memory.Buffer, from, to, width int64) [][]byte {
 	if len(buffers) < 3 || buffers[1] == nil || int64(buffers[1].Len()) < (to+1)*width {
 		return nil
 	}
@@ -446,25 +446,25 @@ func offsetSpans(buffers []*memory.Buffer, from, to, width int64) [][]byte {
 		offsets := arrow.Int64Traits.CastFromBytes(buffers[1].Bytes())
 		first, last = offsets[from], offsets[to]
 	}
-	return [][]byte{cut(buffers[1], from*width, (to-from)*width), cut(buffers[2], first, last-first)}
+	return [][]byte{bufferRegion(buffers[1], from*width, (to-from)*width), bufferRegion(buffers[2], first, last-first)}
 }
 
-// cut is a part of a buffer, as far as there is one.
-func cut(b *memory.Buffer, start, n int64) []byte {
+// bufferRegion is a part of a buffer, as far as there is one.
+func bufferRegion(b *memory.Buffer, start, n int64) []byte {
 	if b == nil || start < 0 || n <= 0 || start >= int64(b.Len()) {
 		return nil
 	}
 	return b.Bytes()[start:min(start+n, int64(b.Len()))]
 }
 
-// eachSpan calls f with all memory of an array.
-func eachSpan(data arrow.ArrayData, f func(span []byte)) {
+// forEachRegion calls f with all memory of an array.
+func forEachRegion(data arrow.ArrayData, f func(span []byte)) {
 	for _, b := range data.Buffers() {
 		if b != nil && b.Len() > 0 {
 			f(b.Bytes())
 		}
 	}
 	for _, child := range data.Children() {
-		eachSpan(child, f)
+		forEachRegion(child, f)
 	}
 }

@@ -52,7 +52,7 @@ func Convert(ctx context.Context, input, outputPath string, options Options) (*R
 	if c.progress == nil {
 		c.progress = &Progress{}
 	}
-	err = unlessDone(ctx, func() error { return c.open(input) }, func() { _ = c.src.close() })
+	err = runUntilDone(ctx, func() error { return c.open(input) }, func() { _ = c.src.close() })
 	if err != nil {
 		return nil, err
 	}
@@ -68,7 +68,7 @@ func Convert(ctx context.Context, input, outputPath string, options Options) (*R
 		c.abort()
 	}
 	if closing := c.close(); err == nil {
-		err = failed(PartInput, closing)
+		err = markPart(PartInput, closing)
 	}
 	if err == nil {
 		err = out.publish()
@@ -105,7 +105,7 @@ type conversion struct {
 	columns  []*column
 	fields   []int
 	store    store.Store
-	host     hostMemory
+	host     hostAllocator
 	grid     rowGrid
 	begun    bool // the arrays are made
 	writers  []*columnWriter
@@ -115,26 +115,26 @@ type conversion struct {
 	work     work    // of the jobs
 	tables   float64 // see plan
 	shelf    shelf   // of the categories
-	stages   stages
+	stages   pipelineStats
 }
 
 // open recognises the input and plans its columns.
 func (c *conversion) open(input string) (err error) {
 	c.host.Allocator = c.options.Device.HostAllocator()
-	r := reading{
-		mem:       &c.host,
-		limit:     c.options.MaxMemory / heldShare,
+	r := sourceOptions{
+		allocator: &c.host,
+		maxBuffer: c.options.MaxMemory / heldShare,
 		batchRows: c.options.ChunkRows,
 		jobs:      c.options.Jobs,
 	}
 	if c.options.Device.Type() == arrowbuf.DeviceCPU {
-		r.mapped = true
+		r.allowMapping = true
 		// The more Go's heap holds, the more often its collector comes.
 		c.memory.ample /= 2
-		r.mem = newRecycler(r.mem, c.options.MaxMemory/heldShare, c.options.MaxMemory/idleShare)
+		r.allocator = newCachingAllocator(r.allocator, c.options.MaxMemory/heldShare, c.options.MaxMemory/idleShare)
 	}
 	if c.src, err = openSource(input, r); err != nil {
-		return failed(c.host.part(err), err)
+		return markPart(c.host.part(err), err)
 	}
 	c.columns, c.fields, err = planColumns(c.src.schema(), c.options.Columns)
 	if err != nil {
@@ -233,7 +233,7 @@ func (c *conversion) sendColumn(ctx context.Context, jobs chan<- job, j job) (er
 	if err = c.plan(&j); err != nil {
 		return err
 	}
-	if err = c.work.begin(ctx, j.bytes+int64(c.src.mapping().use(j.spans))*outside(window)); err != nil {
+	if err = c.work.begin(ctx, j.bytes+int64(c.src.mapping().retain(j.spans))*outside(windowBytes)); err != nil {
 		return err
 	}
 	select {

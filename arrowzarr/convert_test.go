@@ -113,7 +113,7 @@ func TestColumnsAreThoseThatWereChosen(t *testing.T) {
 	chosen := []string{whole.schema.Field(30).Name, whole.schema.Field(2).Name, whole.schema.Field(15).Name}
 	for name, encode := range encodings {
 		t.Run(name, func(t *testing.T) {
-			output, report := convert(t, encode(whole, t), arrowzarr.Options{Columns: chosen})
+			output, report := convertCodes(t, encode(whole, t), arrowzarr.Options{Columns: chosen})
 			assert.Equal(t, 3, report.Columns)
 			// In the order of the input, however they were asked for.
 			requireTable(t, whole.choose(2, 15, 30), output)
@@ -129,7 +129,7 @@ func TestNoColumns(t *testing.T) {
 		"3 rows":     {schema: nothing, batches: []arrow.RecordBatch{array.NewRecordBatch(nothing, nil, 3)}},
 	} {
 		for _, encode := range encodings {
-			output, report := convert(t, encode(input, t), arrowzarr.Options{})
+			output, report := convertCodes(t, encode(input, t), arrowzarr.Options{})
 			root := openRoot(t, output)
 			assert.Empty(t, root.Metadata().Consolidated, name)
 			assert.Equal(t, []any{}, root.Metadata().Attributes["column-order"], name)
@@ -148,7 +148,7 @@ func TestManyRowsOfNothing(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			for _, options := range []arrowzarr.Options{{}, {ChunkRows: 7, ShardRows: 21}} {
-				output, report := convert(t, input.stream(t), options)
+				output, report := convertCodes(t, input.stream(t), options)
 				assert.Equal(t, int64(many), report.Rows)
 				assert.Equal(t, json.Number(fmt.Sprint(many)), openRoot(t, output).Metadata().Attributes["num_rows"])
 			}

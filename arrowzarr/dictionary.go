@@ -39,37 +39,37 @@ func codesLayout(index arrow.DataType) (fixedLayout, error) {
 // dictionaries of their own: in a stream they grow or are replaced, and each
 // row group of a Parquet file has its own.
 type categories struct {
-	column  *column
-	codes   map[string]int64 // by the value's bytes
-	pieces  []arrow.Array    // the values, in the order of their codes
-	count   int64
-	last    arrow.ArrayData // the dictionary that recode was made for
-	current recode
-	shelf   *shelf // of all columns
+	column         *column
+	codeOf         map[string]int64 // by the value's bytes
+	values         []arrow.Array    // the values, in the order of their codes
+	count          int64
+	lastDictionary arrow.ArrayData // the dictionary that recode was made for
+	lastMap        codeMap
+	shelf          *shelf // of all columns
 }
 
-// recode maps a batch's dictionary indices to codes; a null value maps to -1.
-type recode []int64
+// codeMap maps a batch's dictionary indices to codes; a null value maps to -1.
+type codeMap []int64
 
 func newCategories(c *column, shelf *shelf) *categories {
-	return &categories{column: c, codes: map[string]int64{}, shelf: shelf}
+	return &categories{column: c, codeOf: map[string]int64{}, shelf: shelf}
 }
 
-// recodeFor returns the recoding of a batch's dictionary, and takes up the
+// mapDictionary returns the recoding of a batch's dictionary, and takes up the
 // values that it brings. Batches come in order, from one goroutine.
-func (g *categories) recodeFor(dictionary arrow.Array) (recode, error) {
-	if g.last != nil && sameData(g.last, dictionary.Data()) {
-		return g.current, nil
+func (g *categories) mapDictionary(dictionary arrow.Array) (codeMap, error) {
+	if g.lastDictionary != nil && sameData(g.lastDictionary, dictionary.Data()) {
+		return g.lastMap, nil
 	}
 	limit := int64(math.MaxInt64)
 	if bits := g.column.layout.dtype.Size() * 8; bits < 64 {
 		limit = 1 << (bits - 1)
 	}
-	key, err := keyOf(dictionary)
+	key, err := newKeyFunc(dictionary)
 	if err != nil {
 		return nil, err
 	}
-	mapping := make(recode, dictionary.Len())
+	mapping := make(codeMap, dictionary.Len())
 	var fresh []int
 	for i := range mapping {
 		if dictionary.IsNull(i) {
@@ -77,7 +77,7 @@ func (g *categories) recodeFor(dictionary arrow.Array) (recode, error) {
 			continue
 		}
 		k := key(i)
-		code, known := g.codes[string(k)]
+		code, known := g.codeOf[string(k)]
 		if !known {
 			if g.count >= limit {
 				return nil, fmt.Errorf("the dictionaries of all batches have more than %d different values, the most that %s codes can tell apart", limit, g.column.layout.dtype)
@@ -86,26 +86,26 @@ func (g *categories) recodeFor(dictionary arrow.Array) (recode, error) {
 				return nil, err
 			}
 			code = g.count
-			g.codes[string(k)] = code
+			g.codeOf[string(k)] = code
 			g.count++
 			fresh = append(fresh, i)
 		}
 		mapping[i] = code
 	}
-	if err := g.keep(dictionary, fresh); err != nil {
+	if err := g.appendValues(dictionary, fresh); err != nil {
 		return nil, err
 	}
-	if g.last != nil {
-		g.last.Release()
+	if g.lastDictionary != nil {
+		g.lastDictionary.Release()
 	}
-	g.last = dictionary.Data()
-	g.last.Retain()
-	g.current = mapping
+	g.lastDictionary = dictionary.Data()
+	g.lastDictionary.Retain()
+	g.lastMap = mapping
 	return mapping, nil
 }
 
-// keep stores the values at these positions, copied: the batch goes away.
-func (g *categories) keep(dictionary arrow.Array, positions []int) error {
+// appendValues stores the values at these positions, copied: the batch goes away.
+func (g *categories) appendValues(dictionary arrow.Array, positions []int) error {
 	var runs []arrow.Array
 	defer func() {
 		for _, r := range runs {
@@ -127,21 +127,21 @@ func (g *categories) keep(dictionary arrow.Array, positions []int) error {
 	if err != nil {
 		return err
 	}
-	g.pieces = append(g.pieces, piece)
+	g.values = append(g.values, piece)
 	return nil
 }
 
 // isIndex tells whether the values can be the categories of anndata, which makes an
 // index of them: of one axis, none a NaN, and no two alike, as 0 and -0 are.
 func (g *categories) isIndex() bool {
-	values := storage(g.column.kind.(*arrow.DictionaryType).ValueType)
+	values := storageType(g.column.storage.(*arrow.DictionaryType).ValueType)
 	if layout, ok := fixedLayoutOf(values); ok && len(layout.row) > 0 {
 		return false
 	} else if !arrow.IsFloating(values.ID()) {
 		return true
 	}
 	zeros := 0
-	for key := range g.codes {
+	for key := range g.codeOf {
 		var bits, infinity uint64
 		switch raw := []byte(key); len(raw) {
 		case 2:
@@ -163,11 +163,11 @@ func (g *categories) isIndex() bool {
 
 // release gives back the values.
 func (g *categories) release() {
-	for _, p := range g.pieces {
+	for _, p := range g.values {
 		p.Release()
 	}
-	if g.last != nil {
-		g.last.Release()
+	if g.lastDictionary != nil {
+		g.lastDictionary.Release()
 	}
 }
 
@@ -187,9 +187,9 @@ func sameData(a, b arrow.ArrayData) bool {
 	return len(a.Children()) == 0 && len(b.Children()) == 0
 }
 
-// keyOf returns a function that gives the bytes by which values are the same.
-func keyOf(values arrow.Array) (func(i int) []byte, error) {
-	if value, err := textReader(values); err == nil {
+// newKeyFunc returns a function that gives the bytes by which values are the same.
+func newKeyFunc(values arrow.Array) (func(i int) []byte, error) {
+	if value, err := valueReader(values); err == nil {
 		return value, nil
 	}
 	layout, ok := fixedLayoutOf(values.DataType())
@@ -200,7 +200,7 @@ func keyOf(values arrow.Array) (func(i int) []byte, error) {
 		return func(int) []byte { return nil }, nil
 	}
 	// Categories have no mask, so what is missing inside of one would be lost.
-	if missing, err := hasMissingElements([]part{{values: values}}); err != nil || missing {
+	if missing, err := hasMissingElements([]columnSlice{{values: values}}); err != nil || missing {
 		return nil, errors.Join(err, fmt.Errorf("dictionary values of type %s with missing elements have no Zarr form", values.DataType()))
 	}
 	data, start, err := leaf(values.Data(), 0)
@@ -251,7 +251,7 @@ func indexReader(indices arrow.Array) (func(i int) int64, error) {
 }
 
 // assembleCodes turns dictionary indices into codes, on the host.
-func assembleCodes(c *column, parts []part, rows int64) (*chunk, error) {
+func assembleCodes(c *column, parts []columnSlice, rows int64) (*chunkArrays, error) {
 	codes := make([]int64, 0, rows)
 	for _, p := range parts {
 		dictionary, ok := unwrap(p.values).(*array.Dictionary)
@@ -269,35 +269,35 @@ func assembleCodes(c *column, parts []part, rows int64) (*chunk, error) {
 				continue
 			}
 			at := index(int(i))
-			if at < 0 || at >= int64(len(p.recode)) {
-				return nil, fmt.Errorf("index %d into a dictionary of %d values", at, len(p.recode))
+			if at < 0 || at >= int64(len(p.codes)) {
+				return nil, fmt.Errorf("index %d into a dictionary of %d values", at, len(p.codes))
 			}
-			codes = append(codes, p.recode[at])
+			codes = append(codes, p.codes[at])
 		}
 	}
-	values, err := narrow(codes, c.layout.dtype)
+	values, err := newCodes(codes, c.layout.dtype)
 	if err != nil {
 		return nil, err
 	}
-	return &chunk{values: values}, nil
+	return &chunkArrays{values: values}, nil
 }
 
-// narrow makes an array of a signed integer type of values that fit it.
-func narrow(codes []int64, dtype ndview.DType) (*ndview.NDBuffer, error) {
+// newCodes makes an array of a signed integer type of values that fit it.
+func newCodes(codes []int64, dtype ndview.DType) (*ndview.NDBuffer, error) {
 	n := int64(len(codes))
 	switch dtype {
 	case ndview.Int8:
-		return ndview.FromHost(arrowbuf.CPU(), dtype, convert[int8](codes), n)
+		return ndview.FromHost(arrowbuf.CPU(), dtype, convertCodes[int8](codes), n)
 	case ndview.Int16:
-		return ndview.FromHost(arrowbuf.CPU(), dtype, convert[int16](codes), n)
+		return ndview.FromHost(arrowbuf.CPU(), dtype, convertCodes[int16](codes), n)
 	case ndview.Int32:
-		return ndview.FromHost(arrowbuf.CPU(), dtype, convert[int32](codes), n)
+		return ndview.FromHost(arrowbuf.CPU(), dtype, convertCodes[int32](codes), n)
 	default:
 		return ndview.FromHost(arrowbuf.CPU(), dtype, codes, n)
 	}
 }
 
-func convert[T int8 | int16 | int32](codes []int64) []T {
+func convertCodes[T int8 | int16 | int32](codes []int64) []T {
 	out := make([]T, len(codes))
 	for i, c := range codes {
 		out[i] = T(c)

@@ -135,7 +135,7 @@ func TestOrderedDictionariesSaySo(t *testing.T) {
 		kind := &arrow.DictionaryType{IndexType: arrow.PrimitiveTypes.Int8, ValueType: arrow.BinaryTypes.String, Ordered: ordered}
 		of := encoded(arrow.PrimitiveTypes.Int8, texts("low", "high"), 1, 0).(*array.Dictionary)
 		input := single("c", array.NewDictionaryArray(kind, of.Indices(), of.Dictionary()))
-		output, _ := convert(t, input.file(t), arrowzarr.Options{})
+		output, _ := convertCodes(t, input.file(t), arrowzarr.Options{})
 		group, err := openRoot(t, output).OpenGroup(t.Context(), "c")
 		require.NoError(t, err)
 		attributes := group.Metadata().Attributes
@@ -168,7 +168,7 @@ func TestDictionariesThatAreNoIndexAreNoCategoricals(t *testing.T) {
 		"decimals":   {decimals.NewArray(), false},
 		"infinities": {floats(math.Inf(1), math.Inf(-1)), true},
 	} {
-		output, _ := convert(t, single("x", encoded(arrow.PrimitiveTypes.Int8, c.values, 0, -1)).file(t), arrowzarr.Options{})
+		output, _ := convertCodes(t, single("x", encoded(arrow.PrimitiveTypes.Int8, c.values, 0, -1)).file(t), arrowzarr.Options{})
 		column := openRoot(t, output).Metadata().Consolidated["x"].(*zarr.GroupMetadata)
 		assert.Equal(t, c.index, column.Attributes["encoding-type"] == "categorical", name)
 	}

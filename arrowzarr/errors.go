@@ -30,9 +30,9 @@ type Error struct {
 func (e *Error) Error() string { return e.Err.Error() }
 func (e *Error) Unwrap() error { return e.Err }
 
-// failed marks err as a failure of one part. An error that is marked already
+// markPart marks err as a failure of one part. An error that is marked already
 // keeps its mark: the first to know is right.
-func failed(part Part, err error) error {
+func markPart(part Part, err error) error {
 	var marked *Error
 	if err == nil || errors.As(err, &marked) {
 		return err
@@ -40,16 +40,16 @@ func failed(part Part, err error) error {
 	return &Error{Part: part, Err: err}
 }
 
-func failedf(part Part, format string, args ...any) error {
-	return failed(part, fmt.Errorf(format, args...))
+func partErrorf(part Part, format string, args ...any) error {
+	return markPart(part, fmt.Errorf(format, args...))
 }
 
 // errMalformed marks what protect caught.
 var errMalformed = errors.New("malformed data")
 
-// protect runs f and turns a panic into an error. arrow-go panics on some
+// catchPanic runs f and turns a panic into an error. arrow-go panics on some
 // malformed inputs; foreign bytes must not take the program down.
-func protect(f func() error) (err error) {
+func catchPanic(f func() error) (err error) {
 	defer func() {
 		switch p := recover().(type) {
 		case nil:

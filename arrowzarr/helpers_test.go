@@ -126,9 +126,9 @@ func inputFile(tb testing.TB, content []byte) string {
 	return path
 }
 
-// convert converts an input, checks that nothing but the output is left, and
+// convertCodes converts an input, checks that nothing but the output is left, and
 // returns the output and what was said of it.
-func convert(tb testing.TB, input []byte, options arrowzarr.Options) (string, *arrowzarr.Report) {
+func convertCodes(tb testing.TB, input []byte, options arrowzarr.Options) (string, *arrowzarr.Report) {
 	tb.Helper()
 	return convertFile(tb, inputFile(tb, input), options)
 }

@@ -51,11 +51,11 @@ func Inspect(ctx context.Context, path string) (*Contents, error) {
 	if path != "-" {
 		if info, err := os.Stat(path); err == nil && info.IsDir() {
 			c, err := inspectZarr(ctx, path)
-			return c, failed(PartInput, err)
+			return c, markPart(PartInput, err)
 		}
 	}
 	var c *Contents
-	err := unlessDone(ctx, func() (err error) { c, err = inspectFile(ctx, path); return err }, func() {})
+	err := runUntilDone(ctx, func() (err error) { c, err = inspectFile(ctx, path); return err }, func() {})
 	if err != nil {
 		return nil, err
 	}
@@ -63,25 +63,25 @@ func Inspect(ctx context.Context, path string) (*Contents, error) {
 }
 
 func inspectFile(ctx context.Context, path string) (*Contents, error) {
-	src, err := openSource(path, reading{mem: arrowbuf.CPU().HostAllocator(), mapped: true, limit: DefaultMaxMemory, jobs: 1})
+	src, err := openSource(path, sourceOptions{allocator: arrowbuf.CPU().HostAllocator(), allowMapping: true, maxBuffer: DefaultMaxMemory, jobs: 1})
 	if err != nil {
-		return nil, failed(PartInput, err)
+		return nil, markPart(PartInput, err)
 	}
 	var c *Contents
 	if parquet, ok := src.(*parquetSource); ok {
-		err = protect(func() (err error) { c, err = inspectParquet(parquet); return err })
+		err = catchPanic(func() (err error) { c, err = inspectParquet(parquet); return err })
 	} else {
-		err = protect(func() (err error) { c, err = inspectArrow(ctx, src); return err })
+		err = catchPanic(func() (err error) { c, err = inspectArrow(ctx, src); return err })
 	}
 	if err = errors.Join(err, src.close()); err != nil {
-		return nil, failed(PartInput, err)
+		return nil, markPart(PartInput, err)
 	}
 	c.Path, c.Format = path, src.format()
 	return c, nil
 }
 
-// storedIn is the size of the files below a directory.
-func storedIn(root string) (int64, error) {
+// storedBytes is the size of the files below a directory.
+func storedBytes(root string) (int64, error) {
 	var total int64
 	err := filepath.WalkDir(root, func(_ string, entry os.DirEntry, err error) error {
 		if err != nil || entry.IsDir() {
@@ -105,7 +105,7 @@ func inspectZarr(ctx context.Context, root string) (*Contents, error) {
 	switch {
 	case err == nil:
 		err = c.addArray(root, "", array.Metadata())
-		c.Rows = firstExtent(array.Metadata().Shape)
+		c.Rows = firstAxisLen(array.Metadata().Shape)
 	case errors.Is(err, zarr.ErrNodeType):
 		err = c.addGroups(ctx, s, root)
 	case errors.Is(err, store.ErrNotFound):
@@ -114,7 +114,7 @@ func inspectZarr(ctx context.Context, root string) (*Contents, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", root, err)
 	}
-	c.StoredBytes, err = storedIn(root)
+	c.StoredBytes, err = storedBytes(root)
 	return c, err
 }
 
@@ -123,7 +123,7 @@ func (c *Contents) addGroups(ctx context.Context, s store.Store, root string) er
 	if err != nil {
 		return err
 	}
-	c.Rows = rowsOf(group.Metadata().Attributes)
+	c.Rows = rowCount(group.Metadata().Attributes)
 	return c.addGroup(ctx, group, root, "")
 }
 
@@ -154,7 +154,7 @@ func (c *Contents) addGroup(ctx context.Context, group *zarr.Group, root, at str
 
 // addUnsupported lists a node that cannot be read here, with what is lacking as its type.
 func (c *Contents) addUnsupported(root, path string, node *zarr.UnsupportedNode) error {
-	stored, err := storedIn(filepath.Join(root, path))
+	stored, err := storedBytes(filepath.Join(root, path))
 	if err == nil {
 		c.Columns = append(c.Columns, ColumnStats{Name: path, Type: node.Err.Error(), Nulls: -1, StoredBytes: stored, RawBytes: -1})
 	}
@@ -162,7 +162,7 @@ func (c *Contents) addUnsupported(root, path string, node *zarr.UnsupportedNode)
 }
 
 func (c *Contents) addArray(root, path string, m *zarr.ArrayMetadata) error {
-	stored, err := storedIn(filepath.Join(root, path))
+	stored, err := storedBytes(filepath.Join(root, path))
 	if err != nil {
 		return err
 	}
@@ -199,8 +199,8 @@ func typeName(t element.Type) string {
 	return t.String()
 }
 
-// rowsOf is the number of rows that Convert noted, or -1.
-func rowsOf(attributes map[string]any) int64 {
+// rowCount is the number of rows that Convert noted, or -1.
+func rowCount(attributes map[string]any) int64 {
 	if n, ok := attributes[attrRows].(json.Number); ok {
 		if rows, err := n.Int64(); err == nil {
 			return rows
@@ -209,7 +209,7 @@ func rowsOf(attributes map[string]any) int64 {
 	return -1
 }
 
-func firstExtent(shape []int64) int64 {
+func firstAxisLen(shape []int64) int64 {
 	if len(shape) == 0 {
 		return 1
 	}
@@ -239,10 +239,10 @@ func inspectArrow(ctx context.Context, src source) (*Contents, error) {
 		if err != nil {
 			return nil, err
 		}
-		err = settleNulls(l.batch)
+		err = countNulls(l.batch)
 		for i, column := range l.batch.Columns() {
 			c.Columns[i].Nulls += int64(max(column.NullN(), 0))
-			c.Columns[i].RawBytes += arrayBytes(column.Data(), filled)
+			c.Columns[i].RawBytes += arrayBytes(column.Data(), bufferLen)
 		}
 		c.Rows += l.batch.NumRows()
 		l.batch.Release()

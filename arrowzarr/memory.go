@@ -81,7 +81,7 @@ func newBudget(limit int64) *budget {
 func (b *budget) take(ctx context.Context, n int64) error {
 	return b.takeWhen(ctx, n, func() (bool, error) {
 		if b.used+n > b.limit && b.waiting+n > b.limit {
-			return false, failed(PartUsage, fmt.Errorf("the batches that make up one chunk take more than %d bytes, half of --max-memory: lower --chunk-rows, or raise --max-memory", b.limit))
+			return false, markPart(PartUsage, fmt.Errorf("the batches that make up one chunk take more than %d bytes, half of --max-memory: lower --chunk-rows, or raise --max-memory", b.limit))
 		}
 		return b.used+n <= b.limit, nil
 	})
@@ -161,22 +161,22 @@ func (w *work) end(n int64) {
 	w.change(func() { w.jobs, w.used = w.jobs-1, w.used-n })
 }
 
-// emptyText is how many bytes an element of no text takes while it is encoded.
-const emptyText = 24
+// emptyTextBytes is how many bytes an element of no text takes while it is encoded.
+const emptyTextBytes = 24
 
 // plan says what working on a column of a chunk takes. More than the share of
 // the work is had alone; what could not be had beside the held batches even then
 // is an error.
 func (c *conversion) plan(j *job) error {
 	plan := c.columns[j.column]
-	if plan.form == formNull {
+	if plan.kind == kindNull {
 		return nil
 	}
 	parts := j.rows.parts(j.column)
 	var input float64
-	err := protect(func() error {
+	err := catchPanic(func() error {
 		for _, p := range parts {
-			j.spans = append(j.spans, p.spans()...)
+			j.spans = append(j.spans, p.regions()...)
 		}
 		for _, span := range j.spans {
 			input += float64(len(span))
@@ -184,52 +184,52 @@ func (c *conversion) plan(j *job) error {
 		return nil
 	})
 	if err != nil {
-		return failedf(PartInput, "column %q: %w", plan.name, err)
+		return partErrorf(PartInput, "column %q: %w", plan.name, err)
 	}
 	// The last chunk is encoded as a whole one.
 	rows := float64(max(j.rows.rows, c.grid.chunkRows))
 	padding := rows - float64(j.rows.rows)
-	values, masks := input+8*rows+emptyText*padding, rows
-	if plan.form == formFixed || plan.form == formDictionary {
+	values, masks := input+8*rows+emptyTextBytes*padding, rows
+	if plan.kind == kindFixed || plan.kind == kindDictionary {
 		values = rows * plan.rowBytes(nil, 0)
 	}
 	if plan.isList() {
 		masks += rows * float64(plan.layout.elements())
 	}
 	// An encoder that is used again has the tables of its largest chunk.
-	c.tables = max(c.tables, c.options.Codec.tables(values))
+	c.tables = max(c.tables, c.options.Codec.tableBytes(values))
 	// What is made is then encoded, which hardly makes it larger.
 	need := 2*(values+masks) + float64(outside(int64(c.tables)))
-	if plan.form == formFixed && plan.layout.inPlace() && len(parts) == 1 && parts[0].values.NullN() == 0 && padding == 0 {
+	if plan.kind == kindFixed && plan.layout.viewable() && len(parts) == 1 && parts[0].values.NullN() == 0 && padding == 0 {
 		need -= values // shown, not made
 	}
 	if most := c.options.MaxMemory / heldShare; need > float64(most) {
-		return failedf(PartUsage, "column %q: encoding one chunk takes %.0f bytes, more than half of --max-memory, %d: lower --chunk-rows, or raise --max-memory", plan.name, need, most)
+		return partErrorf(PartUsage, "column %q: encoding one chunk takes %.0f bytes, more than half of --max-memory, %d: lower --chunk-rows, or raise --max-memory", plan.name, need, most)
 	}
 	j.bytes = int64(need)
 	return nil
 }
 
-// hostMemory is a device's allocator of host memory that remembers whether an
+// hostAllocator is a device's allocator of host memory that remembers whether an
 // allocation failed: of the panic that tells of it, arrow-go passes on no more
 // than the text, which looks like a fault of the input.
-type hostMemory struct {
+type hostAllocator struct {
 	memory.Allocator
 	failed atomic.Bool
 }
 
-func (m *hostMemory) Allocate(size int) (b []byte) {
+func (m *hostAllocator) Allocate(size int) (b []byte) {
 	m.watch(func() { b = m.Allocator.Allocate(size) })
 	return b
 }
 
-func (m *hostMemory) Reallocate(size int, b []byte) []byte {
+func (m *hostAllocator) Reallocate(size int, b []byte) []byte {
 	m.watch(func() { b = m.Allocator.Reallocate(size, b) })
 	return b
 }
 
 // watch runs f. A panic goes on.
-func (m *hostMemory) watch(f func()) {
+func (m *hostAllocator) watch(f func()) {
 	panics := true
 	defer func() {
 		if panics {
@@ -241,19 +241,19 @@ func (m *hostMemory) watch(f func()) {
 }
 
 // part says which part a failed read is to be blamed on.
-func (m *hostMemory) part(err error) Part {
+func (m *hostAllocator) part(err error) Part {
 	if m.failed.Load() {
 		return PartDevice
 	}
 	return partOf(err, PartInput)
 }
 
-// recycler is an allocator that gives freed memory out again. A conversion
+// cachingAllocator is an allocator that gives freed memory out again. A conversion
 // needs buffers of the same few sizes over and over, and new memory costs a
 // page fault and a zeroing every 4 KiB, more than what is then done with it.
 //
 // Memory holds anything: see zeroed.
-type recycler struct {
+type cachingAllocator struct {
 	upstream memory.Allocator
 	most     int64 // of bytes in use and idle, unless those in use are more
 	idleMost int64 // of idle bytes, unless they are one buffer
@@ -264,9 +264,9 @@ type recycler struct {
 	used  int64
 }
 
-// newRecycler keeps idle bytes, but hardly more than held and idle ones together.
-func newRecycler(upstream memory.Allocator, held, idle int64) *recycler {
-	return &recycler{upstream: upstream, most: held + idle, idleMost: idle, idle: map[int][][]byte{}}
+// newCachingAllocator keeps idle bytes, but hardly more than held and idle ones together.
+func newCachingAllocator(upstream memory.Allocator, held, idle int64) *cachingAllocator {
+	return &cachingAllocator{upstream: upstream, most: held + idle, idleMost: idle, idle: map[int][][]byte{}}
 }
 
 // classOf rounds a size up, to at most an eighth more.
@@ -275,7 +275,7 @@ func classOf(size int) int {
 	return (size + step - 1) / step * step
 }
 
-func (r *recycler) Allocate(size int) []byte {
+func (r *cachingAllocator) Allocate(size int) []byte {
 	class := classOf(size)
 	r.mu.Lock()
 	r.used += int64(class)
@@ -293,7 +293,7 @@ func (r *recycler) Allocate(size int) []byte {
 	return r.upstream.Allocate(class)[:size:class]
 }
 
-func (r *recycler) Reallocate(size int, b []byte) []byte {
+func (r *cachingAllocator) Reallocate(size int, b []byte) []byte {
 	if size <= cap(b) {
 		return b[:size]
 	}
@@ -303,7 +303,7 @@ func (r *recycler) Reallocate(size int, b []byte) []byte {
 	return moved
 }
 
-func (r *recycler) Free(b []byte) {
+func (r *cachingAllocator) Free(b []byte) {
 	class := cap(b)
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -324,7 +324,7 @@ func (r *recycler) Free(b []byte) {
 }
 
 // drop lets go of all that is idle.
-func (r *recycler) drop() {
+func (r *cachingAllocator) drop() {
 	for _, list := range r.idle {
 		for _, b := range list {
 			r.upstream.Free(b)
@@ -334,42 +334,42 @@ func (r *recycler) drop() {
 	r.bytes = 0
 }
 
-// limited is an allocator that refuses single allocations above a limit, so
+// limitedAllocator is an allocator that refuses single allocations above a limit, so
 // that a lying length in a malformed input is an error and not the end of the
 // program's memory. arrow-go has no way to return the error, so it panics;
 // protect catches it.
-type limited struct {
+type limitedAllocator struct {
 	memory.Allocator
 	limit int64
 }
 
-func (l *limited) Allocate(size int) []byte {
+func (l *limitedAllocator) Allocate(size int) []byte {
 	l.check(size)
 	return l.Allocator.Allocate(size)
 }
 
-func (l *limited) Reallocate(size int, b []byte) []byte {
+func (l *limitedAllocator) Reallocate(size int, b []byte) []byte {
 	l.check(size)
 	return l.Allocator.Reallocate(size, b)
 }
 
-func (l *limited) check(size int) {
+func (l *limitedAllocator) check(size int) {
 	if int64(size) > l.limit {
 		panic(fmt.Errorf("one buffer of %d bytes is over the limit of %d (see --max-memory)", size, l.limit))
 	}
 }
 
-// zeroed gives memory that is 0, as arrow-go's Parquet reader takes for granted: of the
+// zeroingAllocator gives memory that is 0, as arrow-go's Parquet reader takes for granted: of the
 // offsets of lists it writes all but the first.
-type zeroed struct{ memory.Allocator }
+type zeroingAllocator struct{ memory.Allocator }
 
-func (z zeroed) Allocate(size int) []byte {
+func (z zeroingAllocator) Allocate(size int) []byte {
 	b := z.Allocator.Allocate(size)
 	clear(b)
 	return b
 }
 
-func (z zeroed) Reallocate(size int, b []byte) []byte {
+func (z zeroingAllocator) Reallocate(size int, b []byte) []byte {
 	had := len(b)
 	b = z.Allocator.Reallocate(size, b)
 	clear(b[min(had, size):])
@@ -383,7 +383,7 @@ type shelf struct{ used, most int64 }
 // together with all others and encoded.
 func (s *shelf) take(n int) error {
 	if s.used += 5*int64(n) + 100; s.used > s.most {
-		return failedf(PartUsage, "the different values of all dictionaries take more than %d bytes, the share of --max-memory that is for them: raise --max-memory", s.most)
+		return partErrorf(PartUsage, "the different values of all dictionaries take more than %d bytes, the share of --max-memory that is for them: raise --max-memory", s.most)
 	}
 	return nil
 }

@@ -40,35 +40,35 @@ func TestSharesAddUp(t *testing.T) {
 
 func TestMappingKeepsWhatIsInUse(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "mapped")
-	require.NoError(t, os.WriteFile(path, make([]byte, 5*window), 0o666))
+	require.NoError(t, os.WriteFile(path, make([]byte, 5*windowBytes), 0o666))
 	file, err := os.Open(path)
 	require.NoError(t, err)
 	defer func() { require.NoError(t, file.Close()) }()
-	m, err := newMapping(file, 5*window)
+	m, err := newMapping(file, 5*windowBytes)
 	require.NoError(t, err)
 	defer func() { require.NoError(t, m.close()) }()
 	span := func(from, to int) [][]byte { return [][]byte{m.bytes[from:to], nil, make([]byte, 8)} }
 	// The mapping may begin anywhere in a window.
-	at := int(-addressOf(m.bytes) % window)
-	first, second := span(at+100, at+window+1), span(at+window+1, at+2*window)
+	at := int(-addressOf(m.bytes) % windowBytes)
+	first, second := span(at+100, at+windowBytes+1), span(at+windowBytes+1, at+2*windowBytes)
 
-	assert.Equal(t, 2, m.use(first))
-	assert.Equal(t, 0, m.use(second), "a window that is there counts once")
-	assert.Equal(t, at+2*window, bytes.Count(m.bytes[:at+2*window], []byte{0}))
+	assert.Equal(t, 2, m.retain(first))
+	assert.Equal(t, 0, m.retain(second), "a window that is there counts once")
+	assert.Equal(t, at+2*windowBytes, bytes.Count(m.bytes[:at+2*windowBytes], []byte{0}))
 	assert.Positive(t, resident(t, path))
-	assert.Equal(t, 1, m.done(first), "the second reads on")
+	assert.Equal(t, 1, m.release(first), "the second reads on")
 	kept := resident(t, path)
 	assert.Positive(t, kept)
-	m.clear(m.bytes[at:])
+	m.evict(m.bytes[at:])
 	assert.Positive(t, resident(t, path), "what is in use is not cleared")
-	assert.Equal(t, 1, m.done(second))
-	m.clear(m.bytes)
+	assert.Equal(t, 1, m.release(second))
+	m.evict(m.bytes)
 	assert.Zero(t, resident(t, path))
 
 	var none *mapping
-	assert.Zero(t, none.use(first))
-	assert.Zero(t, none.done(first))
-	none.clear(first[0])
+	assert.Zero(t, none.retain(first))
+	assert.Zero(t, none.release(first))
+	none.evict(first[0])
 }
 
 // resident is how many KiB of a mapped file are in memory.
@@ -128,7 +128,7 @@ func TestReadingWaitsWhileRowsAreAtWork(t *testing.T) {
 }
 
 func TestRecyclerKeepsWhatTheNextBatchWants(t *testing.T) {
-	r := newRecycler(arrowbuf.CPU().HostAllocator(), 1000<<10, 100<<10)
+	r := newCachingAllocator(arrowbuf.CPU().HostAllocator(), 1000<<10, 100<<10)
 	small, large := r.Allocate(64<<10), r.Allocate(512<<10)
 	r.Free(small)
 	assert.Equal(t, int64(64<<10), r.bytes)
@@ -155,6 +155,6 @@ func TestSpansOfViewsAreWhatTheyShow(t *testing.T) {
 	}
 	views := b.NewArray()
 	defer views.Release()
-	spans := part{values: views, from: 6, to: 12}.spans()
+	spans := columnSlice{values: views, from: 6, to: 12}.regions()
 	assert.Equal(t, strings.Repeat("d", 20)+strings.Repeat("e", 20)+strings.Repeat("f", 20), string(spans[len(spans)-1]))
 }

@@ -60,20 +60,20 @@ func (o Options) withDefaults() (Options, error) {
 	if o.MaxMemory == 0 {
 		o.MaxMemory = DefaultMaxMemory
 	}
-	if err := o.Codec.check(); err != nil {
-		return o, failed(PartUsage, err)
+	if err := o.Codec.validate(); err != nil {
+		return o, markPart(PartUsage, err)
 	}
 	switch {
 	case o.Jobs < 0:
-		return o, failedf(PartUsage, "jobs: %d, expected at least 1", o.Jobs)
+		return o, partErrorf(PartUsage, "jobs: %d, expected at least 1", o.Jobs)
 	case o.ChunkRows < 0:
-		return o, failedf(PartUsage, "chunk rows: %d, expected at least 1", o.ChunkRows)
+		return o, partErrorf(PartUsage, "chunk rows: %d, expected at least 1", o.ChunkRows)
 	case o.ShardRows < 0:
-		return o, failedf(PartUsage, "shard rows: %d, expected at least 1", o.ShardRows)
+		return o, partErrorf(PartUsage, "shard rows: %d, expected at least 1", o.ShardRows)
 	case o.ShardRows > 0 && (o.ChunkRows == 0 || o.ShardRows%o.ChunkRows != 0):
-		return o, failedf(PartUsage, "shard rows: %d, expected a multiple of the chunk rows, which must be given too", o.ShardRows)
+		return o, partErrorf(PartUsage, "shard rows: %d, expected a multiple of the chunk rows, which must be given too", o.ShardRows)
 	case o.MaxMemory < minMemory:
-		return o, failedf(PartUsage, "max memory: %d bytes, expected at least %d", o.MaxMemory, minMemory)
+		return o, partErrorf(PartUsage, "max memory: %d bytes, expected at least %d", o.MaxMemory, minMemory)
 	}
 	o.MaxMemory -= programMemory
 	return o, nil
@@ -110,11 +110,11 @@ func ParseCodec(text string) (Codec, error) {
 	case err != nil:
 		return Codec{}, fmt.Errorf("codec %q: expected a level that is a number", text)
 	}
-	return c, c.check()
+	return c, c.validate()
 }
 
-// check refuses what there is no codec of.
-func (c Codec) check() error {
+// validate refuses what there is no codec of.
+func (c Codec) validate() error {
 	var low, high int
 	switch c.Name {
 	case "none":
@@ -163,9 +163,9 @@ func (c Codec) implementation() string {
 	}
 }
 
-// tables is the memory that a codec takes beside a chunk of n bytes and its
+// tableBytes is the memory that a codec takes beside a chunk of n bytes and its
 // encoded form.
-func (c Codec) tables(n float64) float64 {
+func (c Codec) tableBytes(n float64) float64 {
 	const mib = 1 << 20
 	switch {
 	case c.Name == "none":

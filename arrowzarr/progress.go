@@ -26,43 +26,43 @@ func (p *Progress) Input() (done, total int64) { return p.input.Load(), p.inputT
 // Bytes is the number of raw bytes that are converted.
 func (p *Progress) Bytes() int64 { return p.raw.Load() }
 
-// stage counts the work of one stage of the pipeline: the bytes, and the time
+// stageStats counts the work of one stage of the pipeline: the bytes, and the time
 // in which at least one goroutine was at it.
-type stage struct {
-	mu    sync.Mutex
-	bytes int64
-	busy  time.Duration // of stretches that nothing joins any more
-	spans []span        // of late ones: disjoint, in order
+type stageStats struct {
+	mu        sync.Mutex
+	bytes     int64
+	busy      time.Duration // of stretches that nothing joins any more
+	intervals []interval    // of late ones: disjoint, in order
 }
 
-// manySpans is when the older half of the stretches is added up: work that ends
+// maxIntervals is when the older half of the stretches is added up: work that ends
 // now began after they ended.
-const manySpans = 1 << 10
+const maxIntervals = 1 << 10
 
-// span is a stretch of time.
-type span struct{ start, end time.Time }
+// interval is a stretch of time.
+type interval struct{ start, end time.Time }
 
-// add counts work that has just ended.
-func (s *stage) add(bytes int64, took time.Duration) {
+// record counts work that has just ended.
+func (s *stageStats) record(bytes int64, took time.Duration) {
 	now := time.Now()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.bytes += bytes
 	// What ended now joins all stretches that end after it began.
-	joined := span{now.Add(-took), now}
-	n := len(s.spans)
-	for n > 0 && !s.spans[n-1].end.Before(joined.start) {
+	joined := interval{now.Add(-took), now}
+	n := len(s.intervals)
+	for n > 0 && !s.intervals[n-1].end.Before(joined.start) {
 		n--
-		if s.spans[n].start.Before(joined.start) {
-			joined.start = s.spans[n].start
+		if s.intervals[n].start.Before(joined.start) {
+			joined.start = s.intervals[n].start
 		}
 	}
-	s.spans = append(s.spans[:n], joined)
-	if len(s.spans) == manySpans {
-		for _, old := range s.spans[:manySpans/2] {
+	s.intervals = append(s.intervals[:n], joined)
+	if len(s.intervals) == maxIntervals {
+		for _, old := range s.intervals[:maxIntervals/2] {
 			s.busy += old.end.Sub(old.start)
 		}
-		s.spans = slices.Delete(s.spans, 0, manySpans/2)
+		s.intervals = slices.Delete(s.intervals, 0, maxIntervals/2)
 	}
 }
 
@@ -79,11 +79,11 @@ type Stage struct {
 	BytesPerSecond float64 `json:"bytes_per_second"`
 }
 
-func (s *stage) report(name string) Stage {
+func (s *stageStats) report(name string) Stage {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	r := Stage{Name: name, Bytes: s.bytes, Seconds: s.busy.Seconds()}
-	for _, busy := range s.spans {
+	for _, busy := range s.intervals {
 		r.Seconds += busy.end.Sub(busy.start).Seconds()
 	}
 	if r.Seconds > 0 {
@@ -92,12 +92,12 @@ func (s *stage) report(name string) Stage {
 	return r
 }
 
-// stages are those of one conversion.
-type stages struct {
-	read, h2d, kernels, d2h, encode, write stage
+// pipelineStats are those of one conversion.
+type pipelineStats struct {
+	read, h2d, kernels, d2h, encode, write stageStats
 }
 
-func (s *stages) report() []Stage {
+func (s *pipelineStats) report() []Stage {
 	return []Stage{
 		s.read.report("read"), s.h2d.report("h2d"), s.kernels.report("kernels"),
 		s.d2h.report("d2h"), s.encode.report("encode"), s.write.report("write"),
@@ -105,10 +105,10 @@ func (s *stages) report() []Stage {
 }
 
 // trace counts what writing the arrays does.
-func (s *stages) trace() *zarr.Trace {
+func (s *pipelineStats) trace() *zarr.Trace {
 	return &zarr.Trace{
-		ToHost: s.d2h.add,
-		Encode: func(raw, _ int64, took time.Duration) { s.encode.add(raw, took) },
-		Store:  s.write.add,
+		ToHost: s.d2h.record,
+		Encode: func(raw, _ int64, took time.Duration) { s.encode.record(raw, took) },
+		Store:  s.write.record,
 	}
 }

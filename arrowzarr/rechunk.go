@@ -18,13 +18,13 @@ import (
 // take prepares a batch and adds its rows to what waits for being cut.
 func (c *conversion) take(r result) error {
 	// Counting reads the input's memory, as encoding does.
-	if err := protect(func() error { return settleNulls(r.loan.batch) }); err != nil {
+	if err := catchPanic(func() error { return countNulls(r.loan.batch) }); err != nil {
 		r.loan.batch.Release()
-		return failed(PartInput, err)
+		return markPart(PartInput, err)
 	}
 	if so := c.cutter.taken + c.cutter.rows; r.loan.batch.NumRows() > math.MaxInt64-so {
 		r.loan.batch.Release()
-		return failedf(PartInput, "after %d rows: more rows than can be counted", so)
+		return partErrorf(PartInput, "after %d rows: more rows than can be counted", so)
 	}
 	c.chooseChunkRows(r.loan.batch)
 	h, err := c.hold(r.loan)
@@ -39,8 +39,8 @@ func (c *conversion) take(r result) error {
 }
 
 // hold keeps a batch, with those columns on the device that go there.
-func (c *conversion) hold(l loan) (*hold, error) {
-	h := &hold{rows: l.batch.NumRows(), bytes: l.bytes, drop: c.src.mapping().clear, free: func() { c.memory.give(l.bytes) }}
+func (c *conversion) hold(l sourceBatch) (*hold, error) {
+	h := &hold{rows: l.batch.NumRows(), bytes: l.bytes, drop: c.src.mapping().evict, free: func() { c.memory.give(l.bytes) }}
 	h.refs.Store(1)
 	var err error
 	if h.recodes, err = c.recodes(l.batch); err == nil {
@@ -55,23 +55,23 @@ func (c *conversion) hold(l loan) (*hold, error) {
 }
 
 // recodes brings the dictionaries of a batch to the codes of the whole column.
-func (c *conversion) recodes(batch arrow.RecordBatch) ([]recode, error) {
-	recodes := make([]recode, len(c.columns))
+func (c *conversion) recodes(batch arrow.RecordBatch) ([]codeMap, error) {
+	recodes := make([]codeMap, len(c.columns))
 	for i, w := range c.writers {
 		if w.categories == nil {
 			continue
 		}
-		err := protect(func() error {
+		err := catchPanic(func() error {
 			dictionary, ok := unwrap(batch.Column(i)).(*array.Dictionary)
 			if !ok {
 				return fmt.Errorf("array of %T, expected a dictionary", batch.Column(i))
 			}
 			var err error
-			recodes[i], err = w.categories.recodeFor(dictionary.Dictionary())
+			recodes[i], err = w.categories.mapDictionary(dictionary.Dictionary())
 			return err
 		})
 		if err != nil {
-			return nil, failedf(PartInput, "column %q: %w", w.plan.name, err)
+			return nil, partErrorf(PartInput, "column %q: %w", w.plan.name, err)
 		}
 	}
 	return recodes, nil
@@ -104,7 +104,7 @@ func (c *conversion) toDevice(batch arrow.RecordBatch) ([]arrow.Array, error) {
 		return columns, nil
 	}
 	batch.Retain()
-	part := project(batch, selectFields(batch.Schema(), moving), moving)
+	part := selectColumns(batch, selectSchema(batch.Schema(), moving), moving)
 	defer part.Release()
 	start := time.Now()
 	moved, err := arrowbuf.CopyTo(part, c.options.Device)
@@ -114,10 +114,10 @@ func (c *conversion) toDevice(batch arrow.RecordBatch) ([]arrow.Array, error) {
 				column.Release()
 			}
 		}
-		return nil, failed(PartDevice, err)
+		return nil, markPart(PartDevice, err)
 	}
 	defer moved.Release()
-	c.stages.h2d.add(batchBytes(part, filled), time.Since(start))
+	c.stages.h2d.record(batchBytes(part, bufferLen), time.Since(start))
 	for i, m := range moving {
 		columns[m] = moved.Column(i)
 		columns[m].Retain()
@@ -128,7 +128,7 @@ func (c *conversion) toDevice(batch arrow.RecordBatch) ([]arrow.Array, error) {
 // hold keeps a batch's columns while chunks are made of its rows.
 type hold struct {
 	columns []arrow.Array // by plan; on the device where the plan says so
-	recodes []recode      // by plan; of dictionary columns
+	recodes []codeMap     // by plan; of dictionary columns
 	rows    int64
 	bytes   int64 // host memory that --max-memory counts
 	refs    atomic.Int64
@@ -141,7 +141,7 @@ func (h *hold) release() {
 		return
 	}
 	for _, c := range h.columns {
-		eachSpan(c.Data(), h.drop)
+		forEachRegion(c.Data(), h.drop)
 		c.Release()
 	}
 	h.free()
@@ -162,10 +162,10 @@ type rowChunk struct {
 }
 
 // parts are a column's share of the rows.
-func (r *rowChunk) parts(column int) []part {
-	parts := make([]part, len(r.segments))
+func (r *rowChunk) parts(column int) []columnSlice {
+	parts := make([]columnSlice, len(r.segments))
 	for i, s := range r.segments {
-		parts[i] = part{values: s.hold.columns[column], from: s.from, to: s.to, recode: s.hold.recodes[column]}
+		parts[i] = columnSlice{values: s.hold.columns[column], from: s.from, to: s.to, codes: s.hold.recodes[column]}
 	}
 	return parts
 }
@@ -255,8 +255,8 @@ func arrayBytes(data arrow.ArrayData, size func(*memory.Buffer) int64) int64 {
 	return total
 }
 
-// filled is the size of what is in a buffer.
-func filled(b *memory.Buffer) int64 { return int64(b.Len()) }
+// bufferLen is the size of what is in a buffer.
+func bufferLen(b *memory.Buffer) int64 { return int64(b.Len()) }
 
 // rowGrid is how rows are cut: into chunks, and chunks into shards.
 type rowGrid struct {
@@ -300,7 +300,7 @@ func (c *conversion) checkIndexes() error {
 	const each = 80 // bytes of an entry and of what is made of it
 	share := c.options.MaxMemory / 8 / int64(len(c.writers)+1)
 	if chunks := c.grid.shardRows / c.grid.chunkRows; chunks > share/each {
-		return failedf(PartUsage, "a shard of %d chunks has an index of %d bytes for each column: lower --shard-rows, raise --chunk-rows, or raise --max-memory", chunks, 16*chunks)
+		return partErrorf(PartUsage, "a shard of %d chunks has an index of %d bytes for each column: lower --shard-rows, raise --chunk-rows, or raise --max-memory", chunks, 16*chunks)
 	}
 	return nil
 }
@@ -309,7 +309,7 @@ func (c *conversion) checkIndexes() error {
 // stores anything, all. A message of a few bytes can have 2^62 such rows.
 func (c *conversion) rowsAtOnce() int64 {
 	for _, plan := range c.columns {
-		if plan.form != formNull {
+		if plan.kind != kindNull {
 			return c.grid.chunkRows
 		}
 	}
@@ -339,7 +339,7 @@ func (c *conversion) defaultChunkRows(batch arrow.RecordBatch) int64 {
 	}
 	fits := func() bool {
 		gathered, encoding := row*float64(rows), widest*float64(rows)*3
-		alone := encoding + float64(outside(int64(c.options.Codec.tables(widest*float64(rows)))))
+		alone := encoding + float64(outside(int64(c.options.Codec.tableBytes(widest*float64(rows)))))
 		share := float64(c.options.MaxMemory / workShare)
 		return gathered <= float64(c.options.MaxMemory/8) && encoding*float64(c.options.Jobs) <= share && alone <= share
 	}
@@ -352,7 +352,7 @@ func (c *conversion) defaultChunkRows(batch arrow.RecordBatch) int64 {
 // rowBytes is the size of a row of the column: of fixed width, or as the first
 // batch has it on average.
 func (c *column) rowBytes(values arrow.Array, rows int64) float64 {
-	if c.form == formFixed || c.form == formDictionary {
+	if c.kind == kindFixed || c.kind == kindDictionary {
 		return float64(c.layout.elements() * c.layout.dtype.Size())
 	}
 	var total int64
@@ -364,22 +364,22 @@ func (c *column) rowBytes(values arrow.Array, rows int64) float64 {
 	return float64(total) / float64(max(rows, 1))
 }
 
-// settleNulls makes sure that a batch's arrays know how many nulls they have.
+// countNulls makes sure that a batch's arrays know how many nulls they have.
 // Readers may leave a count open; it decides whether a column gets a mask, and
 // on a device nobody could count any more.
-func settleNulls(batch arrow.RecordBatch) error {
+func countNulls(batch arrow.RecordBatch) error {
 	for i, c := range batch.Columns() {
 		if int64(c.Len()) != batch.NumRows() {
 			return fmt.Errorf("column %q has %d rows in a batch of %d", batch.ColumnName(i), c.Len(), batch.NumRows())
 		}
-		if err := settle(c.Data()); err != nil {
+		if err := countArrayNulls(c.Data()); err != nil {
 			return fmt.Errorf("column %q: %w", batch.ColumnName(i), err)
 		}
 	}
 	return nil
 }
 
-func settle(data arrow.ArrayData) error {
+func countArrayNulls(data arrow.ArrayData) error {
 	buffers := data.Buffers()
 	if len(buffers) > 0 && data.NullN() != 0 && data.DataType().ID() != arrow.NULL {
 		validity := buffers[0]
@@ -394,7 +394,7 @@ func settle(data arrow.ArrayData) error {
 		}
 	}
 	for _, child := range data.Children() {
-		if err := settle(child); err != nil {
+		if err := countArrayNulls(child); err != nil {
 			return err
 		}
 	}

@@ -17,36 +17,36 @@ import (
 	"github.com/quiver-gpu/quiver/zarr/store"
 )
 
-// form is the way a column's values are stored.
-type form int
+// arrayKind is the way a column's values are stored.
+type arrayKind int
 
 const (
-	formFixed      form = iota // elements of a fixed width: one N-d array
-	formText                   // utf8: an array of strings
-	formBinary                 // binary: an array of byte strings
-	formDictionary             // codes and categories
-	formNull                   // nothing but missing values
+	kindFixed      arrayKind = iota // elements of a fixed width: one N-d array
+	kindText                        // utf8: an array of strings
+	kindBinary                      // binary: an array of byte strings
+	kindDictionary                  // codes and categories
+	kindNull                        // nothing but missing values
 )
 
 // column is the plan for one column: what it is in Arrow, and what it becomes.
 type column struct {
-	name   string
-	field  arrow.Field
-	kind   arrow.DataType // the type without extensions
-	form   form
-	layout fixedLayout        // of formFixed, and of the codes of formDictionary
-	tensor *ndview.TensorType // of a fixed_shape_tensor
+	name    string
+	field   arrow.Field
+	storage arrow.DataType // the type without extensions
+	kind    arrayKind
+	layout  fixedLayout        // of formFixed, and of the codes of formDictionary
+	tensor  *ndview.TensorType // of a fixed_shape_tensor
 }
 
 // onDevice tells whether the column goes to the device. Text, and the codes of
 // dictionaries, are encoded by the host, so sending them there and back would
 // only cost time.
-func (c *column) onDevice() bool { return c.form == formFixed }
+func (c *column) onDevice() bool { return c.kind == kindFixed }
 
 // planColumns chooses the columns of a conversion and says what each becomes.
 // No names means all. It returns, with the plans, their indices in the schema.
 func planColumns(schema *arrow.Schema, names []string) ([]*column, []int, error) {
-	fields, err := chooseFields(schema, names)
+	fields, err := selectFieldIndices(schema, names)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -55,17 +55,17 @@ func planColumns(schema *arrow.Schema, names []string) ([]*column, []int, error)
 	for i, f := range fields {
 		field := schema.Field(f)
 		if seen[field.Name] {
-			return nil, nil, failedf(PartInput, "column %q occurs more than once: a Zarr group has one child of a name", field.Name)
+			return nil, nil, partErrorf(PartInput, "column %q occurs more than once: a Zarr group has one child of a name", field.Name)
 		}
 		seen[field.Name] = true
 		if columns[i], err = planColumn(field); err != nil {
-			return nil, nil, failed(PartInput, err)
+			return nil, nil, markPart(PartInput, err)
 		}
 	}
 	return columns, fields, nil
 }
 
-func chooseFields(schema *arrow.Schema, names []string) ([]int, error) {
+func selectFieldIndices(schema *arrow.Schema, names []string) ([]int, error) {
 	if len(names) == 0 {
 		fields := make([]int, schema.NumFields())
 		for i := range fields {
@@ -77,7 +77,7 @@ func chooseFields(schema *arrow.Schema, names []string) ([]int, error) {
 	for _, name := range names {
 		found := schema.FieldIndices(name)
 		if len(found) == 0 {
-			return nil, failedf(PartUsage, "no column is named %q: expected some of %s", name, strings.Join(columnNames(schema), ", "))
+			return nil, partErrorf(PartUsage, "no column is named %q: expected some of %s", name, strings.Join(columnNames(schema), ", "))
 		}
 		for _, f := range found {
 			if !slices.Contains(fields, f) {
@@ -111,44 +111,44 @@ func planColumn(field arrow.Field) (*column, error) {
 	case strings.HasPrefix(field.Name, store.TempPrefix):
 		return nil, fmt.Errorf("column %q: names that begin with %q are for files that are being written", field.Name, store.TempPrefix)
 	}
-	c := &column{name: field.Name, field: field, kind: storage(field.Type)}
-	if err := c.settle(); err != nil {
+	c := &column{name: field.Name, field: field, storage: storageType(field.Type)}
+	if err := c.chooseKind(); err != nil {
 		return nil, fmt.Errorf("column %q of type %s: %w", field.Name, field.Type, err)
 	}
 	return c, nil
 }
 
-// settle finds the form of the column's type.
-func (c *column) settle() (err error) {
-	switch t := c.kind.(type) {
+// chooseKind finds the form of the column's type.
+func (c *column) chooseKind() (err error) {
+	switch t := c.storage.(type) {
 	case *arrow.NullType:
-		c.form = formNull
+		c.kind = kindNull
 		return nil
 	case *arrow.StringType, *arrow.LargeStringType, *arrow.StringViewType:
-		c.form = formText
+		c.kind = kindText
 		return nil
 	case *arrow.BinaryType, *arrow.LargeBinaryType, *arrow.BinaryViewType:
-		c.form = formBinary
+		c.kind = kindBinary
 		return nil
 	case *arrow.DictionaryType:
-		c.form = formDictionary
+		c.kind = kindDictionary
 		if c.layout, err = codesLayout(t.IndexType); err != nil {
 			return err
 		}
 		values, err := planColumn(categoriesField(t))
-		if err == nil && (values.form == formNull || values.form == formDictionary) {
+		if err == nil && (values.kind == kindNull || values.kind == kindDictionary) {
 			err = fmt.Errorf("dictionary values of type %s have no Zarr form", t.ValueType)
 		}
 		return err
 	}
 	var ok bool
-	if c.layout, ok = fixedLayoutOf(c.kind); !ok {
+	if c.layout, ok = fixedLayoutOf(c.storage); !ok {
 		return fmt.Errorf("the type has no Zarr form here (choose other columns with --columns)")
 	}
-	if c.tensor, err = tensorOf(c.field); err != nil || c.tensor == nil {
+	if c.tensor, err = tensorTypeOf(c.field); err != nil || c.tensor == nil {
 		return err
 	}
-	return c.layout.shapeAsTensors(c.tensor)
+	return c.layout.setTensorShape(c.tensor)
 }
 
 // categoriesField is the field of a dictionary's values.
@@ -263,15 +263,15 @@ func isNumber(t arrow.DataType) bool {
 // leaf finds the elements of rows [from, ...) of an array of fixed width: the
 // innermost array data, and the position of the first element in its buffers.
 func leaf(data arrow.ArrayData, from int64) (arrow.ArrayData, int64, error) {
-	return descend(data, from, func(arrow.ArrayData, int64, int64) error { return nil })
+	return walkLists(data, from, func(arrow.ArrayData, int64, int64) error { return nil })
 }
 
-// descend is leaf, and calls visit for the lists on the way that are inside
+// walkLists is leaf, and calls visit for the lists on the way that are inside
 // others, outermost first: with their data, the position of the first, and how
 // many of them make a row.
-func descend(data arrow.ArrayData, from int64, visit func(lists arrow.ArrayData, at, perRow int64) error) (arrow.ArrayData, int64, error) {
+func walkLists(data arrow.ArrayData, from int64, visit func(lists arrow.ArrayData, at, perRow int64) error) (arrow.ArrayData, int64, error) {
 	at, perRow := int64(data.Offset())+from, int64(1)
-	t := storage(data.DataType())
+	t := storageType(data.DataType())
 	for depth := 0; ; depth++ {
 		list, ok := t.(*arrow.FixedSizeListType)
 		if !ok {
@@ -288,12 +288,12 @@ func descend(data arrow.ArrayData, from int64, visit func(lists arrow.ArrayData,
 		data = data.Children()[0]
 		at = at*int64(list.Len()) + int64(data.Offset())
 		perRow *= int64(list.Len())
-		t = storage(list.Elem())
+		t = storageType(list.Elem())
 	}
 }
 
-// storage unwraps extension types.
-func storage(t arrow.DataType) arrow.DataType {
+// storageType unwraps extension types.
+func storageType(t arrow.DataType) arrow.DataType {
 	for {
 		ext, ok := t.(arrow.ExtensionType)
 		if !ok {
@@ -308,25 +308,25 @@ const (
 	extensionMetadata = "ARROW:extension:metadata"
 )
 
-// tensorOf returns the type of a field that is Arrow's fixed_shape_tensor, or
+// tensorTypeOf returns the type of a field that is Arrow's fixed_shape_tensor, or
 // nil for another. arrow-go does not know the extension type, so it comes as
 // field metadata.
-func tensorOf(field arrow.Field) (*ndview.TensorType, error) {
+func tensorTypeOf(field arrow.Field) (*ndview.TensorType, error) {
 	name, ok := field.Metadata.GetValue(extensionName)
 	if !ok || name != (&ndview.TensorType{}).ExtensionName() {
 		return nil, nil
 	}
 	text, _ := field.Metadata.GetValue(extensionMetadata)
-	t, err := (&ndview.TensorType{}).Deserialize(storage(field.Type), text)
+	t, err := (&ndview.TensorType{}).Deserialize(storageType(field.Type), text)
 	if err != nil {
 		return nil, err
 	}
 	return t.(*ndview.TensorType), nil
 }
 
-// shapeAsTensors replaces the one axis of the storage, a fixed_size_list, by the
+// setTensorShape replaces the one axis of the storage, a fixed_size_list, by the
 // axes of the tensor.
-func (l *fixedLayout) shapeAsTensors(t *ndview.TensorType) error {
+func (l *fixedLayout) setTensorShape(t *ndview.TensorType) error {
 	if len(l.row) != 1 {
 		return fmt.Errorf("fixed_shape_tensor of shape %v over a list of %v elements", t.Shape(), l.row)
 	}
@@ -378,7 +378,7 @@ func schemaMessage(schema *arrow.Schema) ([]byte, error) {
 // missing, a group of arrays.
 func (c *column) attributes(missing bool) map[string]any {
 	attrs := map[string]any{attrType: c.field.Type.String()}
-	switch t := c.kind.(type) {
+	switch t := c.storage.(type) {
 	case *arrow.TimestampType:
 		if t.TimeZone != "" {
 			attrs["timezone"] = t.TimeZone
@@ -402,15 +402,15 @@ func (c *column) attributes(missing bool) map[string]any {
 
 // encoding is anndata's name for the column's layout, or "" where it has none.
 func (c *column) encoding(missing bool) (name, version string) {
-	id := c.kind.ID()
+	id := c.storage.ID()
 	switch {
-	case c.form == formDictionary:
+	case c.kind == kindDictionary:
 		return "categorical", "0.2.0"
-	case c.form == formText && missing:
+	case c.kind == kindText && missing:
 		return "nullable-string-array", "0.1.0"
-	case c.form == formText:
+	case c.kind == kindText:
 		return "string-array", "0.2.0"
-	case c.form == formFixed && !missing && isPlainArray(id):
+	case c.kind == kindFixed && !missing && isPlainArray(id):
 		return "array", "0.2.0"
 	case missing && id == arrow.BOOL:
 		return "nullable-boolean", "0.1.0"
@@ -428,12 +428,12 @@ func isPlainArray(id arrow.Type) bool {
 
 // dataType is what Zarr calls the elements of the column's values.
 func (c *column) dataType() element.Type {
-	switch c.form {
-	case formText:
+	switch c.kind {
+	case kindText:
 		return element.String
-	case formBinary:
+	case kindBinary:
 		return element.Bytes
-	case formNull:
+	case kindNull:
 		return element.Of(ndview.Bool)
 	default:
 		return element.Of(c.layout.dtype)
@@ -443,7 +443,7 @@ func (c *column) dataType() element.Type {
 // isList tells whether the column is a fixed_size_list, whose elements can be
 // missing one by one.
 func (c *column) isList() bool {
-	_, ok := c.kind.(*arrow.FixedSizeListType)
+	_, ok := c.storage.(*arrow.FixedSizeListType)
 	return ok
 }
 

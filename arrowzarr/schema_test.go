@@ -75,7 +75,7 @@ func TestColumnsSayWhatTheyAre(t *testing.T) {
 	for _, test := range tests {
 		t.Run(test.text, func(t *testing.T) {
 			for share, want := range map[float64]attributes{0: test.whole, 1: test.missing} {
-				output, _ := convert(t, single("c", sample(newRand(1), test.kind, 4, share)).stream(t), arrowzarr.Options{})
+				output, _ := convertCodes(t, single("c", sample(newRand(1), test.kind, 4, share)).stream(t), arrowzarr.Options{})
 				got := attributesOf(t, openRoot(t, output), "c")
 				assert.Equal(t, test.text, got["arrow_type"])
 				delete(got, "arrow_type")
@@ -97,7 +97,7 @@ func TestRootSaysWhatTheTableWas(t *testing.T) {
 	}, &metadata)
 	for name, encode := range map[string]func(table, testing.TB) []byte{"file": encodings["file"], "stream": encodings["stream"]} {
 		t.Run(name, func(t *testing.T) {
-			output, _ := convert(t, encode(table{schema: want}, t), arrowzarr.Options{})
+			output, _ := convertCodes(t, encode(table{schema: want}, t), arrowzarr.Options{})
 			root := openRoot(t, output).Metadata().Attributes
 			assert.Equal(t, json.Number("0"), root["num_rows"])
 			assert.Equal(t, []any{"speed", "when", "kind", "Ünïcode name.", "cells"}, root["column-order"])
@@ -105,7 +105,7 @@ func TestRootSaysWhatTheTableWas(t *testing.T) {
 		})
 	}
 	t.Run("chosen columns", func(t *testing.T) {
-		output, _ := convert(t, table{schema: want}.stream(t), arrowzarr.Options{Columns: []string{"kind", "speed"}})
+		output, _ := convertCodes(t, table{schema: want}.stream(t), arrowzarr.Options{Columns: []string{"kind", "speed"}})
 		root := openRoot(t, output).Metadata().Attributes
 		assert.Equal(t, []any{"speed", "kind"}, root["column-order"])
 		assertSchema(t, arrow.NewSchema([]arrow.Field{want.Field(0), want.Field(2)}, &metadata), root["arrow_schema"])
@@ -128,7 +128,7 @@ func assertSchema(tb testing.TB, want *arrow.Schema, kept any) {
 
 func TestConsolidatedMetadataIsThatOfTheNodes(t *testing.T) {
 	columns := sampleTable(9, []int{5, 20}, 0, 0.5)
-	output, _ := convert(t, columns.stream(t), arrowzarr.Options{ChunkRows: 10, ShardRows: 20})
+	output, _ := convertCodes(t, columns.stream(t), arrowzarr.Options{ChunkRows: 10, ShardRows: 20})
 	found := documents(t, output)
 	var root struct {
 		NodeType     string `json:"node_type"`
@@ -176,7 +176,7 @@ func TestTensorsHaveTheirShape(t *testing.T) {
 	for _, test := range tests {
 		t.Run(test.metadata, func(t *testing.T) {
 			input := tensors(t, test.metadata, 6, `[[1, 2, 3, 4, 5, 6], [7, 8, 9, 10, 11, 12]]`)
-			output, _ := convert(t, input.stream(t), arrowzarr.Options{})
+			output, _ := convertCodes(t, input.stream(t), arrowzarr.Options{})
 			root := openRoot(t, output)
 			assert.Equal(t, int8s("int8", test.shape, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12), readArray(t, root, "images"))
 			images, err := root.OpenArray(t.Context(), "images")
@@ -194,7 +194,7 @@ func TestTensorsHaveTheirShape(t *testing.T) {
 
 func TestTensorsWithMissingRowsAreGroups(t *testing.T) {
 	input := tensors(t, `{"shape": [2, 1], "dim_names": ["y", "x"]}`, 2, `[[1, 2], null]`)
-	output, _ := convert(t, input.stream(t), arrowzarr.Options{})
+	output, _ := convertCodes(t, input.stream(t), arrowzarr.Options{})
 	root := openRoot(t, output)
 	assert.Equal(t, int8s("int8", []int64{2, 2, 1}, 1, 2, 0, 0), readArray(t, root, "images/values"))
 	assert.Equal(t, int8s("bool", []int64{2}, 0, 1), readArray(t, root, "images/mask"))
@@ -286,7 +286,7 @@ func TestNamesThatLookStrangeAreNot(t *testing.T) {
 	for _, name := range []string{" ", "a b", ".building", ".quiver", "_", "%2F", "c", "values", "日本", "..a", "a\\b", "con", strings.Repeat("n", 200)} {
 		t.Run(name, func(t *testing.T) {
 			want := single(name, texts("a", "-"), texts("b"))
-			output, _ := convert(t, want.file(t), arrowzarr.Options{ChunkRows: 1})
+			output, _ := convertCodes(t, want.file(t), arrowzarr.Options{ChunkRows: 1})
 			requireTable(t, want, output)
 		})
 	}

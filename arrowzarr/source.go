@@ -27,7 +27,7 @@ type source interface {
 	// of the schema, in this order.
 	open(ctx context.Context, fields []int) error
 	// next returns the next batch, or io.EOF. The caller owns it.
-	next() (loan, error)
+	next() (sourceBatch, error)
 	// mapping is what the batches show in place; nil where they show nothing.
 	mapping() *mapping
 	// position is how many of the input's bytes are read, of how many; the
@@ -40,22 +40,22 @@ type source interface {
 	close() error
 }
 
-// loan is a record batch that a source lends.
-type loan struct {
+// sourceBatch is a record batch that a source lends.
+type sourceBatch struct {
 	batch arrow.RecordBatch
 	// bytes of memory that the batch takes, without what it shows in place.
 	bytes int64
 }
 
-// reading says how a source gets its memory.
-type reading struct {
-	// mem is where the batches' memory comes from.
-	mem memory.Allocator
-	// mapped lets a file be looked at in place, through the page cache,
+// sourceOptions says how a source gets its memory.
+type sourceOptions struct {
+	// allocator is where the batches' memory comes from.
+	allocator memory.Allocator
+	// allowMapping lets a file be looked at in place, through the page cache,
 	// instead of being copied to mem.
-	mapped bool
-	// limit is the most bytes that one message, page or buffer may take.
-	limit int64
+	allowMapping bool
+	// maxBuffer is the most bytes that one message, page or buffer may take.
+	maxBuffer int64
 	// batchRows is how many rows a batch should have where the format leaves
 	// it open: those of a chunk. 0 means DefaultChunkRows. A batch that would
 	// take more than a sixteenth of limit has fewer.
@@ -72,7 +72,7 @@ var (
 
 // openSource recognises an input by its content. The path "-" is standard
 // input, read as an IPC stream.
-func openSource(path string, r reading) (source, error) {
+func openSource(path string, r sourceOptions) (source, error) {
 	if path == "-" {
 		return newStreamSource("standard input", os.Stdin, -1, r)
 	}
@@ -87,14 +87,14 @@ func openSource(path string, r reading) (source, error) {
 	if err != nil {
 		return nil, err
 	}
-	src, err := recognise(path, file, info, r)
+	src, err := openByContent(path, file, info, r)
 	if err != nil {
 		return nil, errors.Join(err, file.Close())
 	}
 	return src, nil
 }
 
-func recognise(path string, file *os.File, info os.FileInfo, r reading) (source, error) {
+func openByContent(path string, file *os.File, info os.FileInfo, r sourceOptions) (source, error) {
 	if !info.Mode().IsRegular() {
 		return newStreamSource(path, file, -1, r)
 	}
@@ -113,16 +113,16 @@ func recognise(path string, file *os.File, info os.FileInfo, r reading) (source,
 		return newParquetSource(path, file, info.Size(), r)
 	case bytes.HasPrefix(head, magicFeather):
 		return nil, fmt.Errorf("%s is Feather version 1, which is not supported: write it again as Feather version 2 (Arrow IPC)", path)
-	case startsStream(head, info.Size()):
+	case isStreamStart(head, info.Size()):
 		return newStreamSource(path, file, info.Size(), r)
 	default:
 		return nil, fmt.Errorf("%s is neither an Arrow IPC file or stream nor a Parquet file: it starts with % x", path, head)
 	}
 }
 
-// startsStream tells whether the bytes can be the start of an IPC stream: the
+// isStreamStart tells whether the bytes can be the start of an IPC stream: the
 // continuation marker, or, before Arrow 0.15, the length of the first message.
-func startsStream(head []byte, size int64) bool {
+func isStreamStart(head []byte, size int64) bool {
 	if len(head) < 4 {
 		return false
 	}
@@ -130,11 +130,11 @@ func startsStream(head []byte, size int64) bool {
 	return first == 0xFFFFFFFF || int64(first) < size
 }
 
-// unlessDone runs f, which reads from something that may never come (a terminal,
+// runUntilDone runs f, which reads from something that may never come (a terminal,
 // a stuck pipe). It returns f's error, or, when the context ends before f does,
 // the context's. Then f goes on by itself, and when it succeeds late, tidy is
 // called.
-func unlessDone(ctx context.Context, f func() error, tidy func()) error {
+func runUntilDone(ctx context.Context, f func() error, tidy func()) error {
 	done := make(chan error, 1)
 	go func() {
 		debug.SetPanicOnFault(true) // as in run
@@ -162,7 +162,7 @@ type ahead struct {
 
 // result is a batch and how far the input is read with it, or an error.
 type result struct {
-	loan        loan
+	loan        sourceBatch
 	done, total int64
 	err         error
 }
@@ -175,7 +175,7 @@ func (c *conversion) readAhead(ctx context.Context) *ahead {
 	go func() {
 		defer close(a.stopped)
 		debug.SetPanicOnFault(true) // as in run
-		err := protect(func() error { return c.src.open(ctx, c.fields) })
+		err := catchPanic(func() error { return c.src.open(ctx, c.fields) })
 		for err == nil {
 			var r result
 			if r, err = c.read(ctx, a); err == nil {
@@ -183,7 +183,7 @@ func (c *conversion) readAhead(ctx context.Context) *ahead {
 			}
 		}
 		if !errors.Is(err, io.EOF) {
-			err = failed(c.host.part(err), fmt.Errorf("%s: %w", c.input, err))
+			err = markPart(c.host.part(err), fmt.Errorf("%s: %w", c.input, err))
 		}
 		_ = a.put(ctx, result{err: err}) // a conversion that ended does not listen
 	}()
@@ -201,7 +201,7 @@ func (c *conversion) read(ctx context.Context, a *ahead) (r result, err error) {
 		return r, err
 	}
 	a.largest = max(a.largest, r.loan.bytes)
-	c.stages.read.add(batchBytes(r.loan.batch, filled), time.Since(start))
+	c.stages.read.record(batchBytes(r.loan.batch, bufferLen), time.Since(start))
 	r.done, r.total = c.src.position()
 	if err := c.memory.take(ctx, r.loan.bytes); err != nil {
 		r.loan.batch.Release()

@@ -22,15 +22,15 @@ import (
 	"github.com/quiver-gpu/quiver/arrowbuf/arrowipc"
 )
 
-func ipcOptions(r reading) []ipc.Option {
+func ipcOptions(r sourceOptions) []ipc.Option {
 	return []ipc.Option{
-		ipc.WithAllocator(&limited{Allocator: r.mem, limit: r.limit}),
-		ipc.WithBodySizeLimit(r.limit),
+		ipc.WithAllocator(&limitedAllocator{Allocator: r.allocator, limit: r.maxBuffer}),
+		ipc.WithBodySizeLimit(r.maxBuffer),
 	}
 }
 
-// project keeps some columns of a batch that it takes over.
-func project(batch arrow.RecordBatch, schema *arrow.Schema, fields []int) arrow.RecordBatch {
+// selectColumns keeps some columns of a batch that it takes over.
+func selectColumns(batch arrow.RecordBatch, schema *arrow.Schema, fields []int) arrow.RecordBatch {
 	defer batch.Release()
 	columns := make([]arrow.Array, len(fields))
 	for i, f := range fields {
@@ -39,7 +39,7 @@ func project(batch arrow.RecordBatch, schema *arrow.Schema, fields []int) arrow.
 	return array.NewRecordBatch(schema, columns, batch.NumRows())
 }
 
-func selectFields(schema *arrow.Schema, fields []int) *arrow.Schema {
+func selectSchema(schema *arrow.Schema, fields []int) *arrow.Schema {
 	chosen := make([]arrow.Field, len(fields))
 	for i, f := range fields {
 		chosen[i] = schema.Field(f)
@@ -62,17 +62,17 @@ type fileSource struct {
 	at      int
 }
 
-func newFileSource(path string, file *os.File, size int64, r reading) (source, error) {
+func newFileSource(path string, file *os.File, size int64, r sourceOptions) (source, error) {
 	s := &fileSource{file: file, size: size}
-	err := protect(func() (err error) {
+	err := catchPanic(func() (err error) {
 		swapped, err := arrowipc.CheckFile(file, size)
 		if err != nil {
 			return err
 		}
-		s.reader, err = ipc.NewFileReader(wideReader{file, file, r.jobs}, ipcOptions(r)...)
+		s.reader, err = ipc.NewFileReader(parallelReaderAt{file, file, r.jobs}, ipcOptions(r)...)
 		// arrow-go's reader of mapped files cannot hold dictionaries, nor turn
 		// bytes around.
-		if err != nil || !r.mapped || swapped || slices.ContainsFunc(s.reader.Schema().Fields(), hasDictionary) {
+		if err != nil || !r.allowMapping || swapped || slices.ContainsFunc(s.reader.Schema().Fields(), hasDictionary) {
 			return err
 		}
 		if err := s.reader.Close(); err != nil {
@@ -94,7 +94,7 @@ func newFileSource(path string, file *os.File, size int64, r reading) (source, e
 
 // hasDictionary tells whether a field, or one inside it, is a dictionary.
 func hasDictionary(field arrow.Field) bool {
-	t := storage(field.Type)
+	t := storageType(field.Type)
 	if nested, ok := t.(arrow.NestedType); ok {
 		return slices.ContainsFunc(nested.Fields(), hasDictionary)
 	}
@@ -108,28 +108,28 @@ func (s *fileSource) schema() *arrow.Schema { return s.reader.Schema() }
 func (s *fileSource) rows() int64 { return -1 }
 
 func (s *fileSource) open(_ context.Context, fields []int) error {
-	s.fields, s.chosen = fields, selectFields(s.schema(), fields)
+	s.fields, s.chosen = fields, selectSchema(s.schema(), fields)
 	return nil
 }
 
-func (s *fileSource) next() (l loan, err error) {
+func (s *fileSource) next() (l sourceBatch, err error) {
 	if s.at >= s.batches {
-		return loan{}, io.EOF
+		return sourceBatch{}, io.EOF
 	}
-	err = protect(func() error {
+	err = catchPanic(func() error {
 		batch, err := s.reader.RecordBatchAt(s.at)
 		if err != nil {
 			return err
 		}
-		l.batch = project(batch, s.chosen, s.fields)
-		l.bytes = batchBytes(l.batch, s.mapped.beside)
+		l.batch = selectColumns(batch, s.chosen, s.fields)
+		l.bytes = batchBytes(l.batch, s.mapped.lenOutside)
 		if l.bytes > 0 && s.mapped != nil {
-			s.mapped.clear(s.mapped.bytes) // decompressing is done with what it read
+			s.mapped.evict(s.mapped.bytes) // decompressing is done with what it read
 		}
 		return nil
 	})
 	if err != nil {
-		return loan{}, fmt.Errorf("record batch %d: %w", s.at, err)
+		return sourceBatch{}, fmt.Errorf("record batch %d: %w", s.at, err)
 	}
 	s.at++
 	return l, nil
@@ -148,7 +148,7 @@ func (s *fileSource) mapping() *mapping { return s.mapped }
 func (s *fileSource) interrupt() bool { return true }
 
 func (s *fileSource) close() error {
-	return errors.Join(protect(s.reader.Close), s.mapped.close(), s.file.Close())
+	return errors.Join(catchPanic(s.reader.Close), s.mapped.close(), s.file.Close())
 }
 
 // streamSource reads an Arrow IPC stream.
@@ -162,10 +162,10 @@ type streamSource struct {
 	at     int
 }
 
-func newStreamSource(name string, file *os.File, size int64, r reading) (source, error) {
+func newStreamSource(name string, file *os.File, size int64, r sourceOptions) (source, error) {
 	s := &streamSource{name: name, input: &countingReader{file: file}, size: size}
-	err := protect(func() (err error) {
-		in := &messages{input: s.input, mem: &limited{Allocator: r.mem, limit: r.limit}, limit: r.limit}
+	err := catchPanic(func() (err error) {
+		in := &messageReader{input: s.input, mem: &limitedAllocator{Allocator: r.allocator, limit: r.maxBuffer}, limit: r.maxBuffer}
 		s.reader, err = ipc.NewReaderFromMessageReader(in, ipcOptions(r)...)
 		return err
 	})
@@ -180,12 +180,12 @@ func (s *streamSource) schema() *arrow.Schema { return s.reader.Schema() }
 func (s *streamSource) rows() int64           { return -1 }
 
 func (s *streamSource) open(_ context.Context, fields []int) error {
-	s.fields, s.chosen = fields, selectFields(s.schema(), fields)
+	s.fields, s.chosen = fields, selectSchema(s.schema(), fields)
 	return nil
 }
 
-func (s *streamSource) next() (l loan, err error) {
-	err = protect(func() error {
+func (s *streamSource) next() (l sourceBatch, err error) {
+	err = catchPanic(func() error {
 		if !s.reader.Next() {
 			if err := s.reader.Err(); err != nil && !errors.Is(err, io.EOF) {
 				return err
@@ -194,15 +194,15 @@ func (s *streamSource) next() (l loan, err error) {
 		}
 		batch := s.reader.RecordBatch()
 		batch.Retain()
-		l.batch = project(batch, s.chosen, s.fields)
-		l.bytes = batchBytes(l.batch, filled)
+		l.batch = selectColumns(batch, s.chosen, s.fields)
+		l.bytes = batchBytes(l.batch, bufferLen)
 		return nil
 	})
 	if errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
-		return loan{}, io.EOF
+		return sourceBatch{}, io.EOF
 	}
 	if err != nil {
-		return loan{}, fmt.Errorf("record batch %d: %w", s.at, err)
+		return sourceBatch{}, fmt.Errorf("record batch %d: %w", s.at, err)
 	}
 	s.at++
 	return l, nil
@@ -217,13 +217,13 @@ func (s *streamSource) interrupt() bool {
 }
 
 func (s *streamSource) close() error {
-	err := protect(func() error { s.reader.Release(); return nil })
+	err := catchPanic(func() error { s.reader.Release(); return nil })
 	return errors.Join(err, s.input.file.Close())
 }
 
-// messages reads the messages of an IPC stream for arrow-go, whose own reader
+// messageReader reads the messages of an IPC stream for arrow-go, whose own reader
 // believes what they say of their size.
-type messages struct {
+type messageReader struct {
 	input io.Reader
 	mem   memory.Allocator
 	limit int64 // of the bytes of a body
@@ -232,7 +232,7 @@ type messages struct {
 
 // Message returns the next message, which is good until the next call, or
 // io.EOF.
-func (m *messages) Message() (*ipc.Message, error) {
+func (m *messageReader) Message() (*ipc.Message, error) {
 	m.Release()
 	metadata, err := arrowipc.ReadMetadata(m.input)
 	if err != nil {
@@ -252,13 +252,13 @@ func (m *messages) Message() (*ipc.Message, error) {
 	m.last = ipc.NewMessage(meta, body)
 	body.Resize(int(info.BodyLength))
 	if _, err := io.ReadFull(m.input, body.Bytes()); err != nil {
-		return nil, fmt.Errorf("message of %d bytes: %w", info.BodyLength, cutShort(err))
+		return nil, fmt.Errorf("message of %d bytes: %w", info.BodyLength, unexpectedEOF(err))
 	}
 	return m.last, nil
 }
 
-// cutShort is the error of an input that ends where it should go on.
-func cutShort(err error) error {
+// unexpectedEOF is the error of an input that ends where it should go on.
+func unexpectedEOF(err error) error {
 	if errors.Is(err, io.EOF) {
 		return io.ErrUnexpectedEOF
 	}
@@ -267,7 +267,7 @@ func cutShort(err error) error {
 
 // Release drops the last message. arrow-go counts references to a reader of
 // messages; this one has a single owner.
-func (m *messages) Release() {
+func (m *messageReader) Release() {
 	if m.last != nil {
 		m.last.Release()
 		m.last = nil
@@ -275,7 +275,7 @@ func (m *messages) Release() {
 }
 
 // Retain is there for the interface.
-func (m *messages) Retain() {}
+func (m *messageReader) Retain() {}
 
 // countingReader counts what is read of a file, for progress.
 type countingReader struct {
@@ -289,35 +289,35 @@ func (r *countingReader) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// wideReader reads long stretches of a file in several goroutines: one core
+// parallelReaderAt reads long stretches of a file in several goroutines: one core
 // copies from the page cache at a fraction of what a GPU's link takes.
-type wideReader struct {
+type parallelReaderAt struct {
 	io.ReaderAt
 	io.Seeker
 	jobs int
 }
 
-// stripe is what one goroutine reads at a time.
-const stripe = 4 << 20
+// stripeBytes is what one goroutine reads at a time.
+const stripeBytes = 4 << 20
 
 // Read is here for the interface that arrow-go asks for; it only calls ReadAt.
-func (r wideReader) Read([]byte) (int, error) { return 0, io.ErrNoProgress }
+func (r parallelReaderAt) Read([]byte) (int, error) { return 0, io.ErrNoProgress }
 
 // ReadAt keeps the contract of io.ReaderAt: where it reads less than asked for,
 // it answers how much of p is right from the start.
-func (r wideReader) ReadAt(p []byte, off int64) (int, error) {
-	if len(p) <= stripe || r.jobs < 2 {
+func (r parallelReaderAt) ReadAt(p []byte, off int64) (int, error) {
+	if len(p) <= stripeBytes || r.jobs < 2 {
 		return r.ReaderAt.ReadAt(p, off)
 	}
-	stripes := (len(p) + stripe - 1) / stripe
+	stripes := (len(p) + stripeBytes - 1) / stripeBytes
 	read := make([]int, stripes)
 	errs := make([]error, stripes)
 	var group errgroup.Group
 	group.SetLimit(r.jobs)
 	for i := range stripes {
 		group.Go(func() error {
-			start := i * stripe
-			part := p[start:min(start+stripe, len(p))]
+			start := i * stripeBytes
+			part := p[start:min(start+stripeBytes, len(p))]
 			read[i], errs[i] = r.ReaderAt.ReadAt(part, off+int64(start))
 			return nil
 		})
@@ -325,7 +325,7 @@ func (r wideReader) ReadAt(p []byte, off int64) (int, error) {
 	_ = group.Wait() // the errors are in errs, by place
 	for i, err := range errs {
 		if err != nil {
-			return i*stripe + read[i], err
+			return i*stripeBytes + read[i], err
 		}
 	}
 	return len(p), nil
@@ -346,8 +346,8 @@ type mapping struct {
 	readers []int32 // of each window that the mapping touches
 }
 
-// window is what one page table covers, with pages of 4 KiB.
-const window = 2 << 20
+// windowBytes is what one page table covers, with pages of 4 KiB.
+const windowBytes = 2 << 20
 
 func newMapping(file *os.File, size int64) (*mapping, error) {
 	bytes, err := unix.Mmap(int(file.Fd()), 0, int(size), unix.PROT_READ, unix.MAP_SHARED)
@@ -367,24 +367,24 @@ func (m *mapping) close() error {
 	return unix.Munmap(m.bytes)
 }
 
-// shows tells whether memory is the mapping's.
-func (m *mapping) shows(span []byte) bool {
+// contains tells whether memory is the mapping's.
+func (m *mapping) contains(span []byte) bool {
 	return m != nil && len(span) > 0 && addressOf(span) >= addressOf(m.bytes) && addressOf(span) < m.end()
 }
 
-// beside is the size of what is in a buffer, unless that is the mapping's.
-func (m *mapping) beside(b *memory.Buffer) int64 {
-	if m.shows(b.Bytes()) {
+// lenOutside is the size of what is in a buffer, unless that is the mapping's.
+func (m *mapping) lenOutside(b *memory.Buffer) int64 {
+	if m.contains(b.Bytes()) {
 		return 0
 	}
-	return filled(b)
+	return bufferLen(b)
 }
 
-// use says that somebody will read spans. It returns how many windows
+// retain says that somebody will read spans. It returns how many windows
 // come into memory with that, at most.
-func (m *mapping) use(spans [][]byte) (n int) {
+func (m *mapping) retain(spans [][]byte) (n int) {
 	for _, span := range spans {
-		if !m.shows(span) {
+		if !m.contains(span) {
 			continue
 		}
 		m.mu.Lock()
@@ -400,22 +400,22 @@ func (m *mapping) use(spans [][]byte) (n int) {
 	return n
 }
 
-// done ends a use. It returns how many windows go from memory with that.
-func (m *mapping) done(spans [][]byte) (n int) {
+// release ends a use. It returns how many windows go from memory with that.
+func (m *mapping) release(spans [][]byte) (n int) {
 	for _, span := range spans {
-		n += m.drop(span, 1)
+		n += m.releaseWindows(span, 1)
 	}
 	return n
 }
 
-// clear drops what was read of a span without a use, and is in no use now.
-func (m *mapping) clear(span []byte) { m.drop(span, 0) }
+// evict drops what was read of a span without a use, and is in no use now.
+func (m *mapping) evict(span []byte) { m.releaseWindows(span, 0) }
 
-// drop takes readers from the windows of a span, and tells the kernel that this
+// releaseWindows takes readers from the windows of a span, and tells the kernel that this
 // process is done with those that have none left. The page cache keeps them, and
 // a page that is wanted again comes back from there. It returns their number.
-func (m *mapping) drop(span []byte, readers int32) (n int) {
-	if !m.shows(span) {
+func (m *mapping) releaseWindows(span []byte, readers int32) (n int) {
+	if !m.contains(span) {
 		return 0
 	}
 	m.mu.Lock()
@@ -426,21 +426,21 @@ func (m *mapping) drop(span []byte, readers int32) (n int) {
 			n++
 			continue
 		}
-		m.forget(from, i)
+		m.unmapPages(from, i)
 		from = i + 1
 	}
-	m.forget(from, to)
+	m.unmapPages(from, to)
 	return n
 }
 
-// forget unmaps the pages of windows [from, to) until they are touched again.
-func (m *mapping) forget(from, to int) {
+// unmapPages unmaps the pages of windows [from, to) until they are touched again.
+func (m *mapping) unmapPages(from, to int) {
 	if from == to {
 		return
 	}
 	base := addressOf(m.bytes)
-	start := max((base/window+uintptr(from))*window, base) - base
-	end := min((base/window+uintptr(to))*window, m.end()) - base
+	start := max((base/windowBytes+uintptr(from))*windowBytes, base) - base
+	end := min((base/windowBytes+uintptr(to))*windowBytes, m.end()) - base
 	// Advice that fails costs memory, not correctness.
 	_ = unix.Madvise(m.bytes[start:end], unix.MADV_DONTNEED)
 }
@@ -450,9 +450,9 @@ func (m *mapping) end() uintptr { return addressOf(m.bytes) + uintptr(len(m.byte
 // windowsOf are the windows [from, to) that a span touches, counted from the one
 // in which the mapping begins.
 func (m *mapping) windowsOf(span []byte) (from, to int) {
-	first := addressOf(m.bytes) / window
+	first := addressOf(m.bytes) / windowBytes
 	last := min(addressOf(span)+uintptr(len(span)), m.end()) - 1
-	return int(addressOf(span)/window - first), int(last/window-first) + 1
+	return int(addressOf(span)/windowBytes - first), int(last/windowBytes-first) + 1
 }
 
 func addressOf(b []byte) uintptr { return uintptr(unsafe.Pointer(unsafe.SliceData(b))) }

@@ -35,10 +35,10 @@ type parquetSource struct {
 	consumed int64
 }
 
-func newParquetSource(path string, input *os.File, size int64, r reading) (source, error) {
+func newParquetSource(path string, input *os.File, size int64, r sourceOptions) (source, error) {
 	s := &parquetSource{path: path, size: size}
-	err := protect(func() (err error) {
-		mem := &limited{Allocator: zeroed{r.mem}, limit: r.limit}
+	err := catchPanic(func() (err error) {
+		mem := &limitedAllocator{Allocator: zeroingAllocator{r.allocator}, limit: r.maxBuffer}
 		properties := parquet.NewReaderProperties(mem)
 		// A column chunk is read in pieces: row groups may be larger than the
 		// memory that a conversion may take.
@@ -48,7 +48,7 @@ func newParquetSource(path string, input *os.File, size int64, r reading) (sourc
 		if err != nil {
 			return err
 		}
-		if err := checkKept(s.reader); err != nil {
+		if err := checkStoredSchema(s.reader); err != nil {
 			return err
 		}
 		s.arrow, err = pqarrow.NewFileReader(s.reader, pqarrow.ArrowReadProperties{BatchSize: batchRows(s.reader, r)}, mem)
@@ -59,7 +59,7 @@ func newParquetSource(path string, input *os.File, size int64, r reading) (sourc
 		if err != nil {
 			return err
 		}
-		s.whole = s.settleSchema(schema)
+		s.whole = s.correctSchema(schema)
 		return nil
 	})
 	if err != nil {
@@ -69,13 +69,13 @@ func newParquetSource(path string, input *os.File, size int64, r reading) (sourc
 	return s, nil
 }
 
-// keptSchema is the key of the Arrow schema that is kept beside the Parquet one.
-const keptSchema = "ARROW:schema"
+// storedSchemaKey is the key of the Arrow schema that is kept beside the Parquet one.
+const storedSchemaKey = "ARROW:schema"
 
-// checkKept refuses a kept schema that claims more than it has, for which arrow-go would
+// checkStoredSchema refuses a kept schema that claims more than it has, for which arrow-go would
 // make room.
-func checkKept(f *file.Reader) error {
-	kept := f.MetaData().KeyValueMetadata().FindValue(keptSchema)
+func checkStoredSchema(f *file.Reader) error {
+	kept := f.MetaData().KeyValueMetadata().FindValue(storedSchemaKey)
 	if kept == nil {
 		return nil
 	}
@@ -91,21 +91,21 @@ func checkKept(f *file.Reader) error {
 		_, err = arrowipc.Inspect(message)
 	}
 	if err != nil {
-		return fmt.Errorf("%s: %w", keptSchema, err)
+		return fmt.Errorf("%s: %w", storedSchemaKey, err)
 	}
 	return nil
 }
 
-// settleSchema takes back two things that arrow-go says of a file but the file
+// correctSchema takes back two things that arrow-go says of a file but the file
 // does not: a field number of -1 for fields without one, and, where no Arrow
 // schema is kept beside the Parquet one, UTC as the zone of INT96 timestamps.
-func (s *parquetSource) settleSchema(schema *arrow.Schema) *arrow.Schema {
-	kept := s.reader.MetaData().KeyValueMetadata().FindValue(keptSchema) != nil
+func (s *parquetSource) correctSchema(schema *arrow.Schema) *arrow.Schema {
+	kept := s.reader.MetaData().KeyValueMetadata().FindValue(storedSchemaKey) != nil
 	fields := schema.Fields()
 	for i, field := range fields {
-		if id, ok := field.Metadata.GetValue(fieldNumber); ok && id == "-1" {
+		if id, ok := field.Metadata.GetValue(fieldIDKey); ok && id == "-1" {
 			values := field.Metadata.ToMap()
-			delete(values, fieldNumber)
+			delete(values, fieldIDKey)
 			fields[i].Metadata = arrow.MetadataFrom(values)
 		}
 		leaf := s.arrow.Manifest.Fields[i]
@@ -118,20 +118,20 @@ func (s *parquetSource) settleSchema(schema *arrow.Schema) *arrow.Schema {
 	return arrow.NewSchema(fields, &metadata)
 }
 
-// fieldNumber is the metadata key of Parquet's field_id in an Arrow field.
-const fieldNumber = "PARQUET:field_id"
+// fieldIDKey is the metadata key of Parquet's field_id in an Arrow field.
+const fieldIDKey = "PARQUET:field_id"
 
-// readAs is the type to read a column as where arrow-go cannot read its own:
+// readableType is the type to read a column as where arrow-go cannot read its own:
 // durations, which Parquet keeps as the integers that they are.
-func readAs(t arrow.DataType) arrow.DataType {
+func readableType(t arrow.DataType) arrow.DataType {
 	if t.ID() == arrow.DURATION {
 		return arrow.PrimitiveTypes.Int64
 	}
 	return t
 }
 
-// relabel makes a batch of columns, with the types that they have in the schema.
-func (s *parquetSource) relabel(columns []arrow.Array) arrow.RecordBatch {
+// makeBatch makes a batch of columns, with the types that they have in the schema.
+func (s *parquetSource) makeBatch(columns []arrow.Array) arrow.RecordBatch {
 	columns, rows := slices.Clone(columns), int64(columns[0].Len())
 	for i, f := range s.fields {
 		t := s.whole.Field(f).Type
@@ -144,11 +144,11 @@ func (s *parquetSource) relabel(columns []arrow.Array) arrow.RecordBatch {
 		renamed.Release()
 		defer columns[i].Release()
 	}
-	return array.NewRecordBatch(selectFields(s.whole, s.fields), columns, rows)
+	return array.NewRecordBatch(selectSchema(s.whole, s.fields), columns, rows)
 }
 
 // batchRows is the number of rows to read at a time.
-func batchRows(f *file.Reader, r reading) int64 {
+func batchRows(f *file.Reader, r sourceOptions) int64 {
 	rows := r.batchRows
 	if rows == 0 {
 		rows = DefaultChunkRows
@@ -161,7 +161,7 @@ func batchRows(f *file.Reader, r reading) int64 {
 		// Dictionary encoding hides how wide a row is: at least the values of
 		// fixed width count in full.
 		width := max(bytes/total, 8*int64(f.MetaData().Schema.NumColumns()))
-		for rows > 1 && rows*width > r.limit/16 {
+		for rows > 1 && rows*width > r.maxBuffer/16 {
 			rows /= 2
 		}
 	}
@@ -176,10 +176,10 @@ func (s *parquetSource) open(ctx context.Context, fields []int) error {
 	if s.fields = fields; len(fields) == 0 || s.total == 0 {
 		return nil
 	}
-	return protect(func() error {
+	return catchPanic(func() error {
 		for _, f := range fields {
 			field := s.arrow.Manifest.Fields[f]
-			field.Field.Type = readAs(field.Field.Type)
+			field.Field.Type = readableType(field.Field.Type)
 			column, err := s.arrow.GetRecordReader(ctx, appendLeaves(nil, field), nil)
 			if err != nil {
 				return fmt.Errorf("column %q: %w", field.Field.Name, err)
@@ -190,8 +190,8 @@ func (s *parquetSource) open(ctx context.Context, fields []int) error {
 	})
 }
 
-// read reads the next rows of all columns, each on its own.
-func (s *parquetSource) read() (arrow.RecordBatch, error) {
+// readColumns reads the next rows of all columns, each on its own.
+func (s *parquetSource) readColumns() (arrow.RecordBatch, error) {
 	columns := make([]arrow.Array, len(s.columns))
 	defer func() {
 		for _, column := range columns {
@@ -203,7 +203,7 @@ func (s *parquetSource) read() (arrow.RecordBatch, error) {
 	var group errgroup.Group
 	for i, column := range s.columns {
 		group.Go(func() error {
-			err := protect(func() error {
+			err := catchPanic(func() error {
 				batch, err := column.Read()
 				if err == nil {
 					columns[i] = batch.Column(0)
@@ -225,7 +225,7 @@ func (s *parquetSource) read() (arrow.RecordBatch, error) {
 			return nil, fmt.Errorf("column %q: %d rows where others have %d: %w", s.whole.Field(s.fields[i]).Name, column.Len(), columns[0].Len(), errMalformed)
 		}
 	}
-	return s.relabel(columns), nil
+	return s.makeBatch(columns), nil
 }
 
 // appendLeaves lists the Parquet columns that make up one Arrow field.
@@ -239,30 +239,30 @@ func appendLeaves(leaves []int, field pqarrow.SchemaField) []int {
 	return leaves
 }
 
-func (s *parquetSource) next() (l loan, err error) {
+func (s *parquetSource) next() (l sourceBatch, err error) {
 	if s.columns == nil {
-		return loan{}, io.EOF
+		return sourceBatch{}, io.EOF
 	}
 	var batch arrow.RecordBatch
-	err = protect(func() (err error) {
-		batch, err = s.read()
+	err = catchPanic(func() (err error) {
+		batch, err = s.readColumns()
 		return err
 	})
 	switch {
 	case errors.Is(err, io.EOF) && s.consumed == s.total:
-		return loan{}, io.EOF
+		return sourceBatch{}, io.EOF
 	case errors.Is(err, io.EOF):
-		return loan{}, fmt.Errorf("the file ends after %d of %d rows: %w", s.consumed, s.total, io.ErrUnexpectedEOF)
+		return sourceBatch{}, fmt.Errorf("the file ends after %d of %d rows: %w", s.consumed, s.total, io.ErrUnexpectedEOF)
 	case err != nil:
-		return loan{}, fmt.Errorf("after row %d: %w", s.consumed, err)
+		return sourceBatch{}, fmt.Errorf("after row %d: %w", s.consumed, err)
 	}
 	s.consumed += batch.NumRows()
-	return loan{batch: batch, bytes: batchBytes(batch, room)}, nil
+	return sourceBatch{batch: batch, bytes: batchBytes(batch, bufferCap)}, nil
 }
 
-// room is the size of a buffer with what it may still grow by: a batch is built
+// bufferCap is the size of a buffer with what it may still grow by: a batch is built
 // value by value.
-func room(b *memory.Buffer) int64 { return int64(b.Cap()) }
+func bufferCap(b *memory.Buffer) int64 { return int64(b.Cap()) }
 
 func (s *parquetSource) mapping() *mapping { return nil }
 
@@ -276,7 +276,7 @@ func (s *parquetSource) position() (int64, int64) {
 func (s *parquetSource) interrupt() bool { return true }
 
 func (s *parquetSource) close() error {
-	return protect(func() error {
+	return catchPanic(func() error {
 		for _, column := range s.columns {
 			column.Release()
 		}

@@ -73,7 +73,7 @@ func TestParquetDictionariesConvert(t *testing.T) {
 	want := single("kind",
 		encoded(arrow.PrimitiveTypes.Int32, texts("a", "b", "c"), 0, 1, -1, 2, 1),
 		encoded(arrow.PrimitiveTypes.Int32, texts("d", "b"), 1, 0, -1))
-	output, _ := convert(t, want.parquet(t), arrowzarr.Options{ChunkRows: 3})
+	output, _ := convertCodes(t, want.parquet(t), arrowzarr.Options{ChunkRows: 3})
 	root := openRoot(t, output)
 	got := readColumn(t, root, "kind")
 	var decoded []string
@@ -106,7 +106,7 @@ func TestParquetColumnsBesideNestedOnes(t *testing.T) {
 		fromJSON(t, arrow.ListOf(arrow.BinaryTypes.String), `[["a", "b"], []]`),
 		array.NewSlice(texts("p", "q", "r"), 1, 3),
 	})
-	output, _ := convert(t, whole.parquet(t), arrowzarr.Options{Columns: []string{"before", "after"}})
+	output, _ := convertCodes(t, whole.parquet(t), arrowzarr.Options{Columns: []string{"before", "after"}})
 	requireTable(t, whole.choose(0, 3), output)
 }
 

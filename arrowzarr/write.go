@@ -63,7 +63,7 @@ type columnWriter struct {
 
 func newColumnWriter(plan *column, shelf *shelf) *columnWriter {
 	w := &columnWriter{plan: plan}
-	if plan.form == formDictionary {
+	if plan.kind == kindDictionary {
 		w.categories = newCategories(plan, shelf)
 	}
 	return w
@@ -76,11 +76,11 @@ func (w *columnWriter) begin(c *conversion, at string) (err error) {
 	if w.values, err = c.newArrayWriter(at+"/values", values); err != nil {
 		return err
 	}
-	if w.plan.form == formDictionary {
+	if w.plan.kind == kindDictionary {
 		return nil // codes have no mask: a missing one is -1
 	}
 	mask := c.arrayMetadata(element.Of(ndview.Bool), nil)
-	if w.plan.form == formNull {
+	if w.plan.kind == kindNull {
 		mask.FillValue = []byte{1} // all is missing, and nothing needs to be stored
 	}
 	if w.mask, err = c.newArrayWriter(at+"/mask", mask); err != nil {
@@ -100,7 +100,7 @@ func (w *columnWriter) arrays() []*arrayWriter {
 }
 
 // write stores a chunk of the column.
-func (w *columnWriter) write(ctx context.Context, index int64, c *chunk) error {
+func (w *columnWriter) write(ctx context.Context, index int64, c *chunkArrays) error {
 	if c.mask != nil {
 		w.missing.Store(true)
 	}
@@ -133,7 +133,7 @@ func (c *conversion) newArrayWriter(path string, m *zarr.ArrayMetadata) (*arrayW
 	}
 	var err error
 	if w.array, err = zarr.New(c.store, path, m); err != nil {
-		return nil, failed(PartOutput, err)
+		return nil, markPart(PartOutput, err)
 	}
 	w.array.Trace = c.stages.trace()
 	return w, nil
@@ -220,9 +220,9 @@ func (w *arrayWriter) abort() {
 // output is a directory that appears under its name only when it is whole: it
 // is built beside it, in a hidden directory, and renamed.
 type output struct {
-	path    string
-	staging string
-	replace bool // what is there already goes when the new one comes
+	path      string
+	staging   string
+	overwrite bool // what is there already goes when the new one comes
 }
 
 // newOutput checks that a hierarchy can appear at path, and makes the directory
@@ -233,16 +233,16 @@ func newOutput(path string, overwrite bool) (*output, error) {
 	info, err := os.Lstat(path)
 	switch {
 	case err == nil && !overwrite:
-		return nil, failedf(PartOutput, "%s exists already (--overwrite replaces it)", path)
+		return nil, partErrorf(PartOutput, "%s exists already (--overwrite replaces it)", path)
 	case err == nil && !info.IsDir():
-		return nil, failedf(PartOutput, "%s is not a directory, so it is not overwritten", path)
+		return nil, partErrorf(PartOutput, "%s is not a directory, so it is not overwritten", path)
 	case err == nil:
 		if err := checkReplaceable(path); err != nil {
-			return nil, failed(PartOutput, err)
+			return nil, markPart(PartOutput, err)
 		}
-		o.replace = true
+		o.overwrite = true
 	case !errors.Is(err, fs.ErrNotExist):
-		return nil, failed(PartOutput, err)
+		return nil, markPart(PartOutput, err)
 	}
 	// Not MkdirTemp: its directory is for the owner alone, and this one stays.
 	own := fmt.Sprintf(".partial-%d-%08x", os.Getpid(), rand.Uint32())
@@ -251,7 +251,7 @@ func newOutput(path string, overwrite bool) (*output, error) {
 	name := "." + strings.ToValidUTF8(base, "") + own
 	o.staging = filepath.Join(filepath.Dir(path), name)
 	if err := os.Mkdir(o.staging, 0o777); err != nil {
-		return nil, failedf(PartOutput, "making a directory to build %s in: %w", path, err)
+		return nil, partErrorf(PartOutput, "making a directory to build %s in: %w", path, err)
 	}
 	return o, nil
 }
@@ -277,23 +277,23 @@ func checkReplaceable(path string) error {
 
 // publish gives the finished directory its name.
 func (o *output) publish() error {
-	if o.replace {
+	if o.overwrite {
 		old := o.staging + ".old"
 		if err := os.Rename(o.path, old); err != nil {
-			return failedf(PartOutput, "moving the old %s out of the way: %w", o.path, err)
+			return partErrorf(PartOutput, "moving the old %s out of the way: %w", o.path, err)
 		}
 		if err := os.Rename(o.staging, o.path); err != nil {
-			return failedf(PartOutput, "naming the new %s: %w", o.path, errors.Join(err, os.Rename(old, o.path)))
+			return partErrorf(PartOutput, "naming the new %s: %w", o.path, errors.Join(err, os.Rename(old, o.path)))
 		}
 		if err := os.RemoveAll(old); err != nil {
-			return failedf(PartOutput, "%s is written, but the old one is still at %s: %w", o.path, old, err)
+			return partErrorf(PartOutput, "%s is written, but the old one is still at %s: %w", o.path, old, err)
 		}
 		return nil
 	}
 	// A directory renamed onto one that came meanwhile fails unless that is
 	// empty, so nothing is lost.
 	if err := os.Rename(o.staging, o.path); err != nil {
-		return failedf(PartOutput, "naming %s: %w", o.path, err)
+		return partErrorf(PartOutput, "naming %s: %w", o.path, err)
 	}
 	return nil
 }
@@ -306,19 +306,19 @@ func (c *conversion) finish(ctx context.Context) error {
 	h := hierarchy{conversion: c, nodes: map[string]zarr.Node{}}
 	for _, w := range c.writers {
 		if err := h.column(ctx, w); err != nil {
-			return failedf(partOf(err, PartOutput), "column %q: %w", w.plan.name, err)
+			return partErrorf(partOf(err, PartOutput), "column %q: %w", w.plan.name, err)
 		}
 	}
 	if err := c.store.DeleteAll(ctx, c.building()); err != nil {
-		return failed(PartOutput, err)
+		return markPart(PartOutput, err)
 	}
-	attributes, err := rootAttributes(selectFields(c.src.schema(), c.fields), c.columns, c.cutter.taken)
+	attributes, err := rootAttributes(selectSchema(c.src.schema(), c.fields), c.columns, c.cutter.taken)
 	if err != nil {
-		return failed(PartOutput, err)
+		return markPart(PartOutput, err)
 	}
 	root := &zarr.GroupMetadata{Attributes: attributes, Consolidated: h.nodes}
 	_, err = zarr.CreateGroup(ctx, c.store, "", root)
-	return failed(PartOutput, err)
+	return markPart(PartOutput, err)
 }
 
 // hierarchy gathers the nodes of the output.
@@ -334,10 +334,10 @@ func (h *hierarchy) column(ctx context.Context, w *columnWriter) error {
 			return err
 		}
 	}
-	missing := w.missing.Load() || w.plan.form == formNull
+	missing := w.missing.Load() || w.plan.kind == kindNull
 	attributes := w.plan.attributes(missing || w.elementGap.Load())
 	name := w.plan.name
-	if w.plan.form == formDictionary {
+	if w.plan.kind == kindDictionary {
 		if !w.categories.isIndex() {
 			delete(attributes, attrEncType)
 			delete(attributes, attrEncVer)
@@ -383,7 +383,7 @@ func (h *hierarchy) array(ctx context.Context, w *arrayWriter, at string, attrib
 
 // categories writes the values of a dictionary column.
 func (h *hierarchy) categories(ctx context.Context, g *categories, at string) error {
-	plan, err := planColumn(categoriesField(g.column.kind.(*arrow.DictionaryType)))
+	plan, err := planColumn(categoriesField(g.column.storage.(*arrow.DictionaryType)))
 	if err != nil {
 		return err
 	}
@@ -402,9 +402,9 @@ func (h *hierarchy) categories(ctx context.Context, g *categories, at string) er
 	if g.count == 0 {
 		return nil
 	}
-	parts := make([]part, len(g.pieces))
-	for i, p := range g.pieces {
-		parts[i] = part{values: p, to: int64(p.Len())}
+	parts := make([]columnSlice, len(g.values))
+	for i, p := range g.values {
+		parts[i] = columnSlice{values: p, to: int64(p.Len())}
 	}
 	a := assembler{device: h.deviceOf(g.column), kernels: &h.stages.kernels}
 	made, err := a.assemble(plan, parts, g.count)

@@ -22,7 +22,7 @@ func TestNothingIsStoredOfNothing(t *testing.T) {
 		{Name: "zeros", Type: arrow.PrimitiveTypes.Int64},
 	}, []arrow.Array{array.NewNull(20), fromJSON(t, arrow.PrimitiveTypes.Int64, `[0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0]`)})
 	for _, shard := range []int64{0, 15} {
-		output, report := convert(t, columns.file(t), arrowzarr.Options{ChunkRows: 5, ShardRows: shard})
+		output, report := convertCodes(t, columns.file(t), arrowzarr.Options{ChunkRows: 5, ShardRows: shard})
 		requireTable(t, columns, output)
 		assert.Zero(t, report.StoredBytes)
 		requireOnly(t, output+"/null/values", "zarr.json")
@@ -46,7 +46,7 @@ func TestGroupsFollowTheData(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			for _, rows := range []int64{0, 1, 4} {
-				output, _ := convert(t, single("c", test.batches...).file(t), arrowzarr.Options{ChunkRows: rows})
+				output, _ := convertCodes(t, single("c", test.batches...).file(t), arrowzarr.Options{ChunkRows: rows})
 				_, isGroup := openRoot(t, output).Metadata().Consolidated["c"].(*zarr.GroupMetadata)
 				assert.Equal(t, test.group, isGroup)
 				requireTable(t, single("c", test.batches...), output)
@@ -151,7 +151,7 @@ func TestOverwriteReplacesHierarchies(t *testing.T) {
 // What is overwritten stays until the new one is whole.
 func TestFailuresKeepWhatWasToBeOverwritten(t *testing.T) {
 	old := single("old", texts("kept"))
-	path, _ := convert(t, old.file(t), arrowzarr.Options{})
+	path, _ := convertCodes(t, old.file(t), arrowzarr.Options{})
 	broken := sampleTable(1, []int{20, 20}, 0).stream(t)
 	_, err := arrowzarr.Convert(t.Context(), inputFile(t, broken[:len(broken)*2/3]), path, arrowzarr.Options{Overwrite: true, ChunkRows: 5})
 	requirePart(t, arrowzarr.PartInput, err)
@@ -178,7 +178,7 @@ func TestOutputsThatCannotBeMade(t *testing.T) {
 
 // The output can be had by other users as files made by hand can.
 func TestOutputsHaveOrdinaryPermissions(t *testing.T) {
-	output, _ := convert(t, single("a", texts("x", "-")).file(t), arrowzarr.Options{})
+	output, _ := convertCodes(t, single("a", texts("x", "-")).file(t), arrowzarr.Options{})
 	byHand := filepath.Join(t.TempDir(), "made")
 	require.NoError(t, os.Mkdir(byHand, 0o777))
 	want, err := os.Stat(byHand)

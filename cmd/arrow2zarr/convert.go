@@ -44,7 +44,7 @@ OUTPUT appears only when it is whole.`,
 		Args: cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error { return runConvert(cmd, f, args[0], args[1]) },
 	}
-	endHelp(cmd, `  arrow2zarr convert flights.parquet flights.zarr
+	appendHelp(cmd, `  arrow2zarr convert flights.parquet flights.zarr
   arrow2zarr convert flights.arrow flights.zarr --device cuda --codec none
   arrow2zarr convert flights.arrow flights.zarr --columns dep_delay,arr_delay --overwrite
   arrow2zarr convert big.arrow big.zarr --chunk-rows 65536 --shard-rows 4194304
@@ -86,7 +86,7 @@ func runConvert(cmd *cobra.Command, f convertFlags, input, output string) (err e
 	}
 	debug.SetMemoryLimit(options.GoMemoryLimit())
 	stop := func() {}
-	if f.showsProgress(cmd.ErrOrStderr()) {
+	if f.wantsProgress(cmd.ErrOrStderr()) {
 		options.Progress = &arrowzarr.Progress{}
 		stop = showProgress(cmd.ErrOrStderr(), options.Progress)
 	}
@@ -125,9 +125,9 @@ func (f convertFlags) options() (arrowzarr.Options, error) {
 	}, nil
 }
 
-// showsProgress tells whether to draw a bar: on a terminal, unless told
+// wantsProgress tells whether to draw a bar: on a terminal, unless told
 // otherwise.
-func (f convertFlags) showsProgress(stderr io.Writer) bool {
+func (f convertFlags) wantsProgress(stderr io.Writer) bool {
 	if f.progress || f.noProgress {
 		return f.progress
 	}

@@ -48,23 +48,23 @@ func requireWeather(t *testing.T, output string, n int) {
 }
 
 func TestConvertSaysWhatItDid(t *testing.T) {
-	input, output := inputFile(t, stream(t, weather(), weather())), place(t)
-	e := succeed(t, "convert", input, output, "--device", "cpu")
+	input, output := inputFile(t, stream(t, weather(), weather())), outputPath(t)
+	e := mustRun(t, "convert", input, output, "--device", "cpu")
 	assert.Regexp(t, `^.*output\.zarr: 8 rows, 3 columns, \d+ B as zstd:1 in \d+ B \(\d+\.\d\d:1\), .* on cpu\n$`, e.stdout)
 	assert.Empty(t, e.stderr, "no terminal, no progress")
 	requireWeather(t, output, 2)
 }
 
 func TestVerboseConvertShowsStages(t *testing.T) {
-	e := succeed(t, "convert", inputFile(t, stream(t, weather())), place(t), "-v", "--device", "cpu")
+	e := mustRun(t, "convert", inputFile(t, stream(t, weather())), outputPath(t), "-v", "--device", "cpu")
 	for _, stage := range []string{"read", "encode", "write"} {
 		assert.Regexp(t, `(?m)^  `+stage+` +\d+ B in +\d+\.\d+ s, .*/s$`, e.stdout)
 	}
 }
 
 func TestJSONIsOneObject(t *testing.T) {
-	input, output := inputFile(t, stream(t, weather())), place(t)
-	e := succeed(t, "convert", input, output, "--json", "--codec", "gzip:3", "--chunk-rows", "2", "--shard-rows", "4", "--device", "cpu", "-v")
+	input, output := inputFile(t, stream(t, weather())), outputPath(t)
+	e := mustRun(t, "convert", input, output, "--json", "--codec", "gzip:3", "--chunk-rows", "2", "--shard-rows", "4", "--device", "cpu", "-v")
 	decoder := json.NewDecoder(bytes.NewReader([]byte(e.stdout)))
 	var report map[string]any
 	require.NoError(t, decoder.Decode(&report))
@@ -102,8 +102,8 @@ func TestFlagsReachTheConversion(t *testing.T) {
 		{[]string{"--chunk-rows=1", "--shard-rows=2"}, []int64{2}, []string{"sharding_indexed"}},
 		{[]string{"--jobs=7", "--max-memory=300MB", "--columns=temp"}, []int64{4}, []string{"bytes", "zstd"}},
 	} {
-		output := place(t)
-		succeed(t, append([]string{"convert", input, output}, test.flags...)...)
+		output := outputPath(t)
+		mustRun(t, append([]string{"convert", input, output}, test.flags...)...)
 		root, err := zarr.OpenGroup(t.Context(), store.NewLocal(output), "")
 		require.NoError(t, err)
 		temp, err := root.OpenArray(t.Context(), "temp")
@@ -126,16 +126,16 @@ func TestProgressIsShownWhereItIsWanted(t *testing.T) {
 		{convertFlags{progress: true}, true},
 		{convertFlags{noProgress: true}, false},
 	} {
-		assert.Equal(t, test.want, test.flags.showsProgress(&bytes.Buffer{}))
+		assert.Equal(t, test.want, test.flags.wantsProgress(&bytes.Buffer{}))
 	}
-	e := succeed(t, "convert", inputFile(t, stream(t, weather())), place(t), "--progress")
+	e := mustRun(t, "convert", inputFile(t, stream(t, weather())), outputPath(t), "--progress")
 	assert.Len(t, lines(e.stdout), 1)
 }
 
 // The bar is drawn from what a conversion counts while it runs.
 func TestProgressBar(t *testing.T) {
 	progress := &arrowzarr.Progress{}
-	_, err := arrowzarr.Convert(t.Context(), inputFile(t, stream(t, weather(), weather())), place(t), arrowzarr.Options{Progress: progress})
+	_, err := arrowzarr.Convert(t.Context(), inputFile(t, stream(t, weather(), weather())), outputPath(t), arrowzarr.Options{Progress: progress})
 	require.NoError(t, err)
 	drawn, w := io.Pipe()
 	stop := showProgress(w, progress)
@@ -153,7 +153,7 @@ func TestProgressBar(t *testing.T) {
 // A bar does not get between the lines of an error.
 func TestErrorsFollowProgress(t *testing.T) {
 	whole := stream(t, weather(), weather())
-	output := place(t)
+	output := outputPath(t)
 	e := arrow2zarr(t, "convert", inputFile(t, whole[:len(whole)-60]), output, "--progress")
 	assert.Equal(t, exitInput, e.code)
 	assert.Contains(t, e.stderr, "arrow2zarr: ")
@@ -168,16 +168,18 @@ func withDriver(t *testing.T, open func() (*cudabuf.Driver, error)) {
 	t.Cleanup(func() { openDriver = before })
 }
 
-// softDriver is a machine with two GPUs in software. The command closes it, and
+// simulatedDriver is a machine with two GPUs in software. The command closes it, and
 // closing fails where memory leaks.
-func softDriver() (*cudabuf.Driver, error) { return cudatest.New(cudatest.Config{Devices: 2}), nil }
+func simulatedDriver() (*cudabuf.Driver, error) {
+	return cudatest.New(cudatest.Config{Devices: 2}), nil
+}
 
 func TestDevicesAreThoseAskedFor(t *testing.T) {
-	withDriver(t, softDriver)
+	withDriver(t, simulatedDriver)
 	input := inputFile(t, stream(t, weather(), weather()))
 	for name, want := range map[string]string{"auto": "cuda:0", "cuda": "cuda:0", "cuda:1": "cuda:1", "cpu": "cpu"} {
-		output := place(t)
-		e := succeed(t, "convert", input, output, "--device", name, "-v")
+		output := outputPath(t)
+		e := mustRun(t, "convert", input, output, "--device", name, "-v")
 		assert.Contains(t, e.stdout, " on "+want+"\n", name)
 		requireWeather(t, output, 2)
 		if want != "cpu" {
@@ -191,11 +193,11 @@ func TestDevicesAreThoseAskedFor(t *testing.T) {
 func TestAutoSaysWhyThereIsNoGPU(t *testing.T) {
 	withDriver(t, func() (*cudabuf.Driver, error) { return nil, cudabuf.ErrNoDriver })
 	input := inputFile(t, stream(t, weather()))
-	e := succeed(t, "convert", input, place(t), "-v")
+	e := mustRun(t, "convert", input, outputPath(t), "-v")
 	assert.Contains(t, e.stderr, "device cpu (no GPU: ")
 	assert.Contains(t, e.stderr, cudabuf.ErrNoDriver.Error())
 	assert.Contains(t, e.stdout, " on cpu\n")
-	e = succeed(t, "convert", input, place(t))
+	e = mustRun(t, "convert", input, outputPath(t))
 	assert.Empty(t, e.stderr)
 }
 
@@ -203,7 +205,7 @@ func TestAutoSaysWhyThereIsNoGPU(t *testing.T) {
 func TestAutoDoesNotHideABrokenDriver(t *testing.T) {
 	broken := &cudabuf.Error{Call: "cuInit", Code: 999}
 	withDriver(t, func() (*cudabuf.Driver, error) { return nil, broken })
-	output := place(t)
+	output := outputPath(t)
 	e := arrow2zarr(t, "convert", inputFile(t, stream(t, weather())), output)
 	assert.Equal(t, exitDevice, e.code)
 	assert.Contains(t, e.stderr, "cuInit")
@@ -211,8 +213,8 @@ func TestAutoDoesNotHideABrokenDriver(t *testing.T) {
 }
 
 func TestDevicesThatAreNotThere(t *testing.T) {
-	withDriver(t, softDriver)
-	output := place(t)
+	withDriver(t, simulatedDriver)
+	output := outputPath(t)
 	e := arrow2zarr(t, "convert", inputFile(t, stream(t, weather())), output, "--device", "cuda:2")
 	assert.Equal(t, exitDevice, e.code)
 	assert.Contains(t, e.stderr, "cuda:2")
@@ -227,7 +229,7 @@ func TestMachinesWithoutDriver(t *testing.T) {
 		}
 		t.Skip("this machine has a driver")
 	}
-	output := place(t)
+	output := outputPath(t)
 	for _, device := range []string{"cuda", "cuda:0"} {
 		e := arrow2zarr(t, "convert", inputFile(t, stream(t, weather())), output, "--device", device)
 		assert.Equal(t, exitDevice, e.code)
@@ -246,7 +248,7 @@ func TestDevicesThatFail(t *testing.T) {
 			return 0
 		}}), nil
 	})
-	output := place(t)
+	output := outputPath(t)
 	e := arrow2zarr(t, "convert", inputFile(t, stream(t, weather())), output, "--device", "cuda")
 	assert.Equal(t, exitDevice, e.code)
 	assert.Contains(t, e.stderr, "CUDA_ERROR_ILLEGAL_ADDRESS")
@@ -254,7 +256,7 @@ func TestDevicesThatFail(t *testing.T) {
 }
 
 func TestStandardInput(t *testing.T) {
-	output := place(t)
+	output := outputPath(t)
 	c := command(t, "convert", "-", output)
 	c.Stdin = bytes.NewReader(stream(t, weather(), weather(), weather())) // by a pipe
 	out, err := c.CombinedOutput()
@@ -264,7 +266,7 @@ func TestStandardInput(t *testing.T) {
 	file, err := os.Open(inputFile(t, stream(t, weather())))
 	require.NoError(t, err)
 	defer file.Close()
-	redirected := place(t)
+	redirected := outputPath(t)
 	c = command(t, "convert", "-", redirected)
 	c.Stdin = file
 	out, err = c.CombinedOutput()
@@ -275,7 +277,7 @@ func TestStandardInput(t *testing.T) {
 func TestBrokenStandardInput(t *testing.T) {
 	whole := stream(t, weather(), weather())
 	for name, content := range map[string][]byte{"nothing": nil, "text": []byte("a,b\n1,2\n"), "cut short": whole[:len(whole)-60]} {
-		output := place(t)
+		output := outputPath(t)
 		c := command(t, "convert", "-", output)
 		c.Stdin = bytes.NewReader(content)
 		out, _ := c.CombinedOutput()
@@ -286,9 +288,9 @@ func TestBrokenStandardInput(t *testing.T) {
 	}
 }
 
-// waiting starts the command on a pipe that brings the start of a stream and
+// startWaiting starts the command on a pipe that brings the start of a stream and
 // then nothing, and returns when it has made its staging directory.
-func waiting(t *testing.T, output string) (*exec.Cmd, io.Closer, *bytes.Buffer) {
+func startWaiting(t *testing.T, output string) (*exec.Cmd, io.Closer, *bytes.Buffer) {
 	t.Helper()
 	c := command(t, "convert", "-", output, "--chunk-rows", "2")
 	stdin, err := c.StdinPipe()
@@ -311,8 +313,8 @@ func TestSignalsLeaveNothing(t *testing.T) {
 	for _, signal := range []os.Signal{os.Interrupt, syscall.SIGTERM} {
 		t.Run(signal.String(), func(t *testing.T) {
 			t.Parallel()
-			output := place(t)
-			c, stdin, stderr := waiting(t, output)
+			output := outputPath(t)
+			c, stdin, stderr := startWaiting(t, output)
 			defer stdin.Close()
 			require.NoError(t, c.Process.Signal(signal))
 			_ = c.Wait()
@@ -329,7 +331,7 @@ func TestSignalsWhileThereIsNoSchema(t *testing.T) {
 	for _, args := range [][]string{{"convert", "-"}, {"inspect", "-"}} {
 		t.Run(args[0], func(t *testing.T) {
 			t.Parallel()
-			output := place(t)
+			output := outputPath(t)
 			if args[0] == "convert" {
 				args = append(args, output)
 			}
@@ -354,8 +356,8 @@ func TestSignalsWhileThereIsNoSchema(t *testing.T) {
 
 // An input that ends where a signal would have come is a broken input.
 func TestPipesThatBreak(t *testing.T) {
-	output := place(t)
-	c, stdin, stderr := waiting(t, output)
+	output := outputPath(t)
+	c, stdin, stderr := startWaiting(t, output)
 	require.NoError(t, stdin.Close())
 	_ = c.Wait()
 	assert.Equal(t, exitInput, c.ProcessState.ExitCode())

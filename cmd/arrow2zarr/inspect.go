@@ -33,7 +33,7 @@ bytes they take stored and raw. PATH "-" is an Arrow IPC stream on standard inpu
 			return printContents(cmd.OutOrStdout(), found)
 		},
 	}
-	endHelp(cmd, `  arrow2zarr inspect flights.parquet
+	appendHelp(cmd, `  arrow2zarr inspect flights.parquet
   arrow2zarr inspect flights.zarr --json`)
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
 	return cmd

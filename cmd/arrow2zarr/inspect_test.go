@@ -31,8 +31,8 @@ func inputs(t *testing.T) map[string]string {
 	require.NoError(t, p.Write(batch))
 	require.NoError(t, p.Close())
 	stream := inputFile(t, stream(t, batch))
-	output := place(t)
-	succeed(t, "convert", stream, output, "--chunk-rows", "2", "--shard-rows", "4")
+	output := outputPath(t)
+	mustRun(t, "convert", stream, output, "--chunk-rows", "2", "--shard-rows", "4")
 	return map[string]string{
 		"Arrow IPC file": inputFile(t, file.Bytes()), "Arrow IPC stream": stream,
 		"Parquet": inputFile(t, columns.Bytes()), "Zarr v3": output,
@@ -66,7 +66,7 @@ func TestInspectDescribes(t *testing.T) {
 		},
 	} {
 		t.Run(format, func(t *testing.T) {
-			e := succeed(t, "inspect", found[format], "--json")
+			e := mustRun(t, "inspect", found[format], "--json")
 			var got arrowzarr.Contents
 			require.NoError(t, json.Unmarshal([]byte(e.stdout), &got))
 			assert.Equal(t, format, got.Format)
@@ -85,7 +85,7 @@ func TestInspectDescribes(t *testing.T) {
 				g.StoredBytes = 0
 				assert.Equal(t, w, g)
 			}
-			table := succeed(t, "inspect", found[format]).stdout
+			table := mustRun(t, "inspect", found[format]).stdout
 			assert.Contains(t, table, found[format]+": "+format+", 4 rows, ")
 			assert.Regexp(t, `(?m)^NAME +TYPE +SHAPE +NULLS +CHUNKS +CODECS +STORED +RAW +RATIO$`, table)
 			for _, w := range want {
@@ -108,7 +108,7 @@ func TestInspectReadsStandardInput(t *testing.T) {
 func TestInspectRefuses(t *testing.T) {
 	empty := t.TempDir()
 	whole := stream(t, weather())
-	broken := place(t)
+	broken := outputPath(t)
 	require.NoError(t, os.Mkdir(broken, 0o777))
 	require.NoError(t, os.WriteFile(filepath.Join(broken, "zarr.json"), []byte("{"), 0o666))
 	for path, want := range map[string]string{

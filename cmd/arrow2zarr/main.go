@@ -35,9 +35,9 @@ Exit codes:
   5    the device is not there, or failed
   130  interrupted`
 
-// endHelp puts examples and exit codes at the end of a command's help, behind
+// appendHelp puts examples and exit codes at the end of a command's help, behind
 // the flags, where a terminal shows them without scrolling.
-func endHelp(cmd *cobra.Command, examples string) {
+func appendHelp(cmd *cobra.Command, examples string) {
 	cmd.SetHelpTemplate(cmd.HelpTemplate() + "\nExamples:\n" + examples + "\n" + exitCodesHelp + "\n")
 }
 

@@ -39,22 +39,22 @@ func TestMain(m *testing.M) {
 	}
 }
 
-// ending is how a run of the command ended.
-type ending struct {
+// outcome is how a run of the command ended.
+type outcome struct {
 	code           int
 	stdout, stderr string
 }
 
 // arrow2zarr runs the command in this process.
-func arrow2zarr(t *testing.T, args ...string) ending {
+func arrow2zarr(t *testing.T, args ...string) outcome {
 	t.Helper()
 	var stdout, stderr bytes.Buffer
 	code := run(t.Context(), args, &stdout, &stderr)
-	return ending{code, stdout.String(), stderr.String()}
+	return outcome{code, stdout.String(), stderr.String()}
 }
 
-// succeed is arrow2zarr for what must not fail.
-func succeed(t *testing.T, args ...string) ending {
+// mustRun is arrow2zarr for what must not fail.
+func mustRun(t *testing.T, args ...string) outcome {
 	t.Helper()
 	e := arrow2zarr(t, args...)
 	require.Equal(t, exitOK, e.code, e.stderr)
@@ -103,8 +103,8 @@ func inputFile(t *testing.T, content []byte) string {
 	return path
 }
 
-// place is the path for an output in a folder of its own.
-func place(t *testing.T) string {
+// outputPath is the path for an output in a folder of its own.
+func outputPath(t *testing.T) string {
 	t.Helper()
 	return filepath.Join(t.TempDir(), "output.zarr")
 }
@@ -153,7 +153,7 @@ func TestArgumentsThatMakeNoSense(t *testing.T) {
 		{[]string{"inspect", input, input}, "accepts 1 arg(s), received 2"},
 	} {
 		t.Run(test.want, func(t *testing.T) {
-			output := place(t)
+			output := outputPath(t)
 			for i, arg := range test.args {
 				if arg == "OUTPUT" {
 					test.args[i] = output
@@ -171,7 +171,7 @@ func TestArgumentsThatMakeNoSense(t *testing.T) {
 
 func TestExitCodesTellThePartsApart(t *testing.T) {
 	whole := stream(t, weather())
-	input, output := inputFile(t, whole), place(t)
+	input, output := inputFile(t, whole), outputPath(t)
 	missing := filepath.Join(t.TempDir(), "missing")
 
 	e := arrow2zarr(t, "convert", missing, output)
@@ -188,12 +188,12 @@ func TestExitCodesTellThePartsApart(t *testing.T) {
 	e = arrow2zarr(t, "inspect", missing)
 	assert.Equal(t, exitInput, e.code)
 
-	succeed(t, "convert", input, output)
+	mustRun(t, "convert", input, output)
 	e = arrow2zarr(t, "convert", input, output)
 	assert.Equal(t, exitOutput, e.code)
 	assert.Contains(t, e.stderr, "exists already (--overwrite replaces it)")
 	assert.Len(t, lines(e.stderr), 1)
-	succeed(t, "convert", input, output, "--overwrite")
+	mustRun(t, "convert", input, output, "--overwrite")
 
 	dir := t.TempDir()
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "letter"), nil, 0o666))
@@ -204,7 +204,7 @@ func TestExitCodesTellThePartsApart(t *testing.T) {
 
 func TestHelpEndsWithExamplesAndExitCodes(t *testing.T) {
 	for _, command := range []string{"convert", "inspect"} {
-		e := succeed(t, command, "--help")
+		e := mustRun(t, command, "--help")
 		assert.Contains(t, e.stdout, "Examples:")
 		assert.Contains(t, e.stdout, "  arrow2zarr "+command+" ")
 		assert.Contains(t, e.stdout, "Exit codes:")
@@ -213,13 +213,13 @@ func TestHelpEndsWithExamplesAndExitCodes(t *testing.T) {
 		}
 		assert.Empty(t, e.stderr)
 	}
-	convert := succeed(t, "convert", "--help").stdout
+	convert := mustRun(t, "convert", "--help").stdout
 	for _, flag := range []string{
 		"device", "codec", "chunk-rows", "shard-rows", "columns", "jobs", "max-memory",
 		"overwrite", "progress", "no-progress", "json", "verbose",
 	} {
 		assert.Contains(t, convert, "--"+flag)
 	}
-	assert.Contains(t, succeed(t, "--help").stdout, "convert")
-	assert.Contains(t, succeed(t).stdout, "convert")
+	assert.Contains(t, mustRun(t, "--help").stdout, "convert")
+	assert.Contains(t, mustRun(t).stdout, "convert")
 }

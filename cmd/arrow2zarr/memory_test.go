@@ -91,7 +91,7 @@ func TestMemoryStaysUnderItsLimit(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			output := place(t)
+			output := outputPath(t)
 			used := filepath.Join(t.TempDir(), "status")
 			input := "-"
 			if !test.piped {
