@@ -45,14 +45,22 @@ type categories struct {
 	count          int64
 	lastDictionary arrow.ArrayData // the dictionary that recode was made for
 	lastMap        codeMap
-	shelf          *shelf // of all columns
+	memory         *categoryMemory // of all columns
 }
 
 // codeMap maps a batch's dictionary indices to codes; a null value maps to -1.
 type codeMap []int64
 
-func newCategories(c *column, shelf *shelf) *categories {
-	return &categories{column: c, codeOf: map[string]int64{}, shelf: shelf}
+// newCategories returns the categories of each dictionary column, and nil for each
+// other column.
+func newCategories(columns []*column, m *categoryMemory) []*categories {
+	all := make([]*categories, len(columns))
+	for i, c := range columns {
+		if c.kind == kindDictionary {
+			all[i] = &categories{column: c, codeOf: map[string]int64{}, memory: m}
+		}
+	}
+	return all
 }
 
 // mapDictionary returns the recoding of a batch's dictionary, and takes up the
@@ -82,7 +90,7 @@ func (g *categories) mapDictionary(dictionary arrow.Array) (codeMap, error) {
 			if g.count >= limit {
 				return nil, fmt.Errorf("the dictionaries of all batches have more than %d different values, the most that %s codes can tell apart", limit, g.column.layout.dtype)
 			}
-			if err := g.shelf.take(len(k)); err != nil {
+			if err := g.memory.reserve(len(k)); err != nil {
 				return nil, err
 			}
 			code = g.count
@@ -131,9 +139,9 @@ func (g *categories) appendValues(dictionary arrow.Array, positions []int) error
 	return nil
 }
 
-// isIndex tells whether the values can be the categories of anndata, which makes an
+// isUniqueIndex tells whether the values can be the categories of anndata, which makes an
 // index of them: of one axis, none a NaN, and no two alike, as 0 and -0 are.
-func (g *categories) isIndex() bool {
+func (g *categories) isUniqueIndex() bool {
 	values := storageType(g.column.storage.(*arrow.DictionaryType).ValueType)
 	if layout, ok := fixedLayoutOf(values); ok && len(layout.row) > 0 {
 		return false

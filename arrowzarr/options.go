@@ -75,7 +75,6 @@ func (o Options) withDefaults() (Options, error) {
 	case o.MaxMemory < minMemory:
 		return o, partErrorf(PartUsage, "max memory: %d bytes, expected at least %d", o.MaxMemory, minMemory)
 	}
-	o.MaxMemory -= programMemory
 	return o, nil
 }
 

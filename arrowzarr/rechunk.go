@@ -1,9 +1,11 @@
 package arrowzarr
 
 import (
+	"context"
+	"errors"
 	"fmt"
+	"io"
 	"math"
-	"slices"
 	"sync/atomic"
 	"time"
 
@@ -15,50 +17,179 @@ import (
 	"github.com/quiver-gpu/quiver/arrowbuf"
 )
 
-// take prepares a batch and adds its rows to what waits for being cut.
-func (c *conversion) take(r result) error {
-	// Counting reads the input's memory, as encoding does.
-	if err := catchPanic(func() error { return countNulls(r.loan.batch) }); err != nil {
-		r.loan.batch.Release()
-		return markPart(PartInput, err)
+// rechunker is the second stage of the pipeline: it copies batches to the device
+// and cuts them, whatever their length, into the rows of chunks.
+type rechunker struct {
+	in         *prefetcher
+	columns    []*column
+	categories []*categories // by column; nil for other than dictionary columns
+	device     arrowbuf.Device
+	options    Options
+	shares     memoryShares
+	memory     *batchMemory
+	mapping    *mapping // of the source; may be nil
+	progress   *Progress
+	stats      *stageStats // of copies to the device
+	out        chan<- columnRows
+
+	grid         rowGrid // chunkRows is 0 until the first batch
+	gridFixed    bool
+	pending      []batchSlice // rows that are not in a chunk yet
+	pendingRows  int64
+	pendingBytes int64 // of the batches in pending
+	nextChunk    int64 // index
+	rows         int64 // in the chunks so far
+}
+
+// rowGrid is how rows are divided into chunks, and chunks into shards.
+type rowGrid struct {
+	chunkRows int64
+	shardRows int64 // 0: no shards
+}
+
+// heldBatch is a batch whose rows are not written yet. The slices of it share one
+// reference count.
+type heldBatch struct {
+	columns []arrow.Array // by column; on the device if column.onDevice
+	codes   []codeMap     // by column; nil for other than dictionary columns
+	rows    int64
+	bytes   int64 // of batchMemory
+	memory  *batchMemory
+	mapping *mapping
+	refs    atomic.Int64
+}
+
+func (h *heldBatch) release() {
+	if h.refs.Add(-1) > 0 {
+		return
 	}
-	if so := c.cutter.taken + c.cutter.rows; r.loan.batch.NumRows() > math.MaxInt64-so {
-		r.loan.batch.Release()
-		return partErrorf(PartInput, "after %d rows: more rows than can be counted", so)
+	for _, c := range h.columns {
+		forEachRegion(c.Data(), h.mapping.evict)
+		c.Release()
 	}
-	c.chooseChunkRows(r.loan.batch)
-	h, err := c.hold(r.loan)
-	if err != nil {
+	h.memory.release(h.bytes)
+}
+
+// batchSlice is a run of rows of a batch. It owns one reference to the batch.
+type batchSlice struct {
+	batch    *heldBatch
+	from, to int64
+}
+
+// rowChunk is the rows of one chunk of all columns.
+type rowChunk struct {
+	index     int64
+	rows      int64
+	grid      rowGrid
+	slices    []batchSlice
+	unwritten atomic.Int64 // columns that still read the rows
+}
+
+// columnRows is the rows of one column of a chunk. The consumer must release it
+// once.
+type columnRows struct {
+	*rowChunk
+	column int
+}
+
+func (r columnRows) columnSlices() []columnSlice {
+	slices := make([]columnSlice, len(r.slices))
+	for i, s := range r.slices {
+		slices[i] = columnSlice{values: s.batch.columns[r.column], from: s.from, to: s.to, codes: s.batch.codes[r.column]}
+	}
+	return slices
+}
+
+// release releases the rows for one column. It reports whether that was the last
+// column of the chunk.
+func (r *rowChunk) release() bool {
+	if r.unwritten.Add(-1) > 0 {
+		return false
+	}
+	for _, s := range r.slices {
+		s.batch.release()
+	}
+	return true
+}
+
+// run rechunks the whole input.
+func (r *rechunker) run(ctx context.Context) error {
+	defer r.releasePending()
+	for {
+		b, err := r.in.next(ctx, r.pendingBytes)
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return err
+		}
+		if err := r.add(b); err != nil {
+			return err
+		}
+		for r.pendingRows >= r.grid.chunkRows {
+			if err := r.send(ctx); err != nil {
+				return err
+			}
+		}
+	}
+	if err := r.fixGrid(true); err != nil {
 		return err
 	}
-	c.cutter.add(h)
-	c.memory.wait(0) // chunks will be cut of what is pending
-	c.progress.input.Store(r.done)
-	c.progress.inputTotal.Store(r.total)
+	for r.pendingRows > 0 {
+		if err := r.send(ctx); err != nil {
+			return err
+		}
+	}
 	return nil
 }
 
-// hold keeps a batch, with those columns on the device that go there.
-func (c *conversion) hold(l sourceBatch) (*hold, error) {
-	h := &hold{rows: l.batch.NumRows(), bytes: l.bytes, drop: c.src.mapping().evict, free: func() { c.memory.give(l.bytes) }}
-	h.refs.Store(1)
-	var err error
-	if h.recodes, err = c.recodes(l.batch); err == nil {
-		h.columns, err = c.toDevice(l.batch)
-	}
-	l.batch.Release()
+// add takes ownership of a batch and adds its rows to the pending ones.
+func (r *rechunker) add(b prefetchBatch) error {
+	h, err := r.hold(b)
+	b.batch.Release()
 	if err != nil {
-		h.free()
-		return nil, err
+		r.memory.release(b.bytes)
+		return err
 	}
-	return h, nil
+	r.progress.input.Store(b.position)
+	r.progress.inputTotal.Store(b.size)
+	if h.rows == 0 {
+		h.release()
+		return nil
+	}
+	r.pending = append(r.pending, batchSlice{batch: h, to: h.rows})
+	r.pendingRows += h.rows
+	r.pendingBytes += h.bytes
+	return nil
 }
 
-// recodes brings the dictionaries of a batch to the codes of the whole column.
-func (c *conversion) recodes(batch arrow.RecordBatch) ([]codeMap, error) {
-	recodes := make([]codeMap, len(c.columns))
-	for i, w := range c.writers {
-		if w.categories == nil {
+// hold returns the batch with its fixed-width columns on the device. The caller
+// still owns b.
+func (r *rechunker) hold(b prefetchBatch) (*heldBatch, error) {
+	// Counting reads the input's memory, which may be malformed or truncated.
+	if err := catchPanic(func() error { return countNulls(b.batch) }); err != nil {
+		return nil, markPart(PartInput, err)
+	}
+	if before := r.rows + r.pendingRows; b.batch.NumRows() > math.MaxInt64-before {
+		return nil, partErrorf(PartInput, "after %d rows: more rows than can be counted", before)
+	}
+	if r.grid.chunkRows == 0 {
+		r.grid.chunkRows = r.defaultChunkRows(b.batch)
+	}
+	h := &heldBatch{rows: b.batch.NumRows(), bytes: b.bytes, memory: r.memory, mapping: r.mapping}
+	h.refs.Store(1)
+	var err error
+	if h.codes, err = r.mapDictionaries(b.batch); err == nil {
+		h.columns, err = r.copyToDevice(b.batch)
+	}
+	return h, err
+}
+
+// mapDictionaries maps the dictionaries of a batch to the codes of the column.
+func (r *rechunker) mapDictionaries(batch arrow.RecordBatch) ([]codeMap, error) {
+	codes := make([]codeMap, len(r.columns))
+	for i, g := range r.categories {
+		if g == nil {
 			continue
 		}
 		err := catchPanic(func() error {
@@ -67,14 +198,14 @@ func (c *conversion) recodes(batch arrow.RecordBatch) ([]codeMap, error) {
 				return fmt.Errorf("array of %T, expected a dictionary", batch.Column(i))
 			}
 			var err error
-			recodes[i], err = w.categories.mapDictionary(dictionary.Dictionary())
+			codes[i], err = g.mapDictionary(dictionary.Dictionary())
 			return err
 		})
 		if err != nil {
-			return nil, partErrorf(PartInput, "column %q: %w", w.plan.name, err)
+			return nil, partErrorf(PartInput, "column %q: %w", r.columns[i].name, err)
 		}
 	}
-	return recodes, nil
+	return codes, nil
 }
 
 // unwrap returns the storage of extension arrays.
@@ -88,26 +219,27 @@ func unwrap(a arrow.Array) arrow.Array {
 	}
 }
 
-// toDevice returns the columns of a batch, those of fixed width on the device.
-func (c *conversion) toDevice(batch arrow.RecordBatch) ([]arrow.Array, error) {
-	columns := make([]arrow.Array, len(c.columns))
-	var moving []int
-	for i, plan := range c.columns {
-		if plan.onDevice() && c.options.Device != arrowbuf.CPU() {
-			moving = append(moving, i)
+// copyToDevice returns the columns of a batch, those of fixed width on the device.
+// The caller must release them.
+func (r *rechunker) copyToDevice(batch arrow.RecordBatch) ([]arrow.Array, error) {
+	columns := make([]arrow.Array, len(r.columns))
+	var copied []int
+	for i, plan := range r.columns {
+		if plan.onDevice() && r.device != arrowbuf.CPU() {
+			copied = append(copied, i)
 			continue
 		}
 		columns[i] = batch.Column(i)
 		columns[i].Retain()
 	}
-	if len(moving) == 0 {
+	if len(copied) == 0 {
 		return columns, nil
 	}
 	batch.Retain()
-	part := selectColumns(batch, selectSchema(batch.Schema(), moving), moving)
-	defer part.Release()
+	onHost := selectColumns(batch, selectSchema(batch.Schema(), copied), copied)
+	defer onHost.Release()
 	start := time.Now()
-	moved, err := arrowbuf.CopyTo(part, c.options.Device)
+	onDevice, err := arrowbuf.CopyTo(onHost, r.device)
 	if err != nil {
 		for _, column := range columns {
 			if column != nil {
@@ -116,232 +248,120 @@ func (c *conversion) toDevice(batch arrow.RecordBatch) ([]arrow.Array, error) {
 		}
 		return nil, markPart(PartDevice, err)
 	}
-	defer moved.Release()
-	c.stages.h2d.record(batchBytes(part, bufferLen), time.Since(start))
-	for i, m := range moving {
-		columns[m] = moved.Column(i)
-		columns[m].Retain()
+	defer onDevice.Release()
+	r.stats.record(batchBytes(onHost, bufferLen), time.Since(start))
+	for i, c := range copied {
+		columns[c] = onDevice.Column(i)
+		columns[c].Retain()
 	}
 	return columns, nil
 }
 
-// hold keeps a batch's columns while chunks are made of its rows.
-type hold struct {
-	columns []arrow.Array // by plan; on the device where the plan says so
-	recodes []codeMap     // by plan; of dictionary columns
-	rows    int64
-	bytes   int64 // host memory that --max-memory counts
-	refs    atomic.Int64
-	drop    func(span []byte) // says that memory will hardly be read again
-	free    func()
-}
-
-func (h *hold) release() {
-	if h.refs.Add(-1) > 0 {
-		return
-	}
-	for _, c := range h.columns {
-		forEachRegion(c.Data(), h.drop)
-		c.Release()
-	}
-	h.free()
-}
-
-// segment is a run of rows of a held batch.
-type segment struct {
-	hold     *hold
-	from, to int64
-}
-
-// rowChunk is the rows of one chunk of all columns.
-type rowChunk struct {
-	index    int64
-	rows     int64
-	segments []segment
-	open     atomic.Int64 // columns that still need the rows
-}
-
-// parts are a column's share of the rows.
-func (r *rowChunk) parts(column int) []columnSlice {
-	parts := make([]columnSlice, len(r.segments))
-	for i, s := range r.segments {
-		parts[i] = columnSlice{values: s.hold.columns[column], from: s.from, to: s.to, codes: s.hold.recodes[column]}
-	}
-	return parts
-}
-
-// done says that one column is through with the rows. It tells whether it was
-// the last.
-func (r *rowChunk) done() bool {
-	if r.open.Add(-1) > 0 {
-		return false
-	}
-	for _, s := range r.segments {
-		s.hold.release()
-	}
-	return true
-}
-
-// cutter turns batches of any length into chunks of rows.
-type cutter struct {
-	pending []segment
-	rows    int64 // in pending
-	bytes   int64 // of the batches in pending
-	next    int64 // index of the next chunk
-	taken   int64 // rows in the chunks so far
-}
-
-// add takes over a hold.
-func (c *cutter) add(h *hold) {
-	if h.rows == 0 {
-		h.release()
-		return
-	}
-	c.pending = append(c.pending, segment{hold: h, to: h.rows})
-	c.rows += h.rows
-	c.bytes += h.bytes
-}
-
-// cut takes the next rows off what is pending, at most that many.
-func (c *cutter) cut(rows int64, columns int) *rowChunk {
-	chunk := &rowChunk{index: c.next, rows: min(rows, c.rows)}
-	chunk.open.Store(int64(columns))
-	c.next++
-	c.taken += chunk.rows
-	for need := chunk.rows; need > 0; {
-		s := &c.pending[0]
-		take := min(need, s.to-s.from)
-		chunk.segments = append(chunk.segments, segment{hold: s.hold, from: s.from, to: s.from + take})
-		s.from += take
-		need -= take
-		c.rows -= take
-		if s.from < s.to {
-			s.hold.refs.Add(1) // the rest stays pending
-			continue
-		}
-		c.bytes -= s.hold.bytes
-		c.pending = c.pending[1:]
-	}
-	return chunk
-}
-
-// drop releases what is pending.
-func (c *cutter) drop() {
-	for _, s := range c.pending {
-		s.hold.release()
-	}
-	c.pending, c.rows, c.bytes = nil, 0, 0
-}
-
-// batchBytes is the memory of a batch's buffers, each as size says.
-func batchBytes(batch arrow.RecordBatch, size func(*memory.Buffer) int64) int64 {
-	var total int64
-	for _, c := range batch.Columns() {
-		total += arrayBytes(c.Data(), size)
-	}
-	return total
-}
-
-func arrayBytes(data arrow.ArrayData, size func(*memory.Buffer) int64) int64 {
-	var total int64
-	for _, b := range data.Buffers() {
-		if b != nil {
-			total += size(b)
-		}
-	}
-	for _, child := range data.Children() {
-		total += arrayBytes(child, size)
-	}
-	return total
-}
-
-// bufferLen is the size of what is in a buffer.
-func bufferLen(b *memory.Buffer) int64 { return int64(b.Len()) }
-
-// rowGrid is how rows are cut: into chunks, and chunks into shards.
-type rowGrid struct {
-	chunkRows int64
-	shardRows int64 // 0: no shards
-}
-
-// chooseChunkRows fixes the number of rows in a chunk with the first batch in
-// hand.
-func (c *conversion) chooseChunkRows(batch arrow.RecordBatch) {
-	if c.grid.chunkRows == 0 {
-		c.grid.chunkRows = c.defaultChunkRows(batch)
-	}
-}
-
-// beginArrays makes the arrays, once: when the first chunk is full, or at the
-// end of an input that is shorter than a chunk, whose chunks are then as long
-// as it is, unless the user wanted another length.
-func (c *conversion) beginArrays(atEnd bool) error {
-	if c.begun {
-		return nil
-	}
-	c.begun = true
-	if atEnd && c.options.ChunkRows == 0 {
-		c.grid.chunkRows = max(c.cutter.rows, 1)
-	}
-	if err := c.checkIndexes(); err != nil {
+// send cuts one chunk and sends the rows of each column.
+func (r *rechunker) send(ctx context.Context) error {
+	if err := r.fixGrid(false); err != nil {
 		return err
 	}
-	for i, w := range c.writers {
-		if err := w.begin(c, fmt.Sprintf("%s/%d", c.building(), i)); err != nil {
-			return err
+	chunk := r.cut(r.rowsPerChunk())
+	if len(r.columns) == 0 {
+		chunk.release()
+	}
+	for i := range r.columns {
+		select {
+		case r.out <- columnRows{chunk, i}:
+		case <-ctx.Done():
+			for range len(r.columns) - i {
+				chunk.release()
+			}
+			return context.Cause(ctx)
 		}
 	}
 	return nil
 }
 
-// checkIndexes refuses shards of so many chunks that the indexes of those that are
-// written at a time take much of the memory.
-func (c *conversion) checkIndexes() error {
-	const each = 80 // bytes of an entry and of what is made of it
-	share := c.options.MaxMemory / 8 / int64(len(c.writers)+1)
-	if chunks := c.grid.shardRows / c.grid.chunkRows; chunks > share/each {
+// cut removes the next rows, at most n, from the pending ones.
+func (r *rechunker) cut(n int64) *rowChunk {
+	chunk := &rowChunk{index: r.nextChunk, rows: min(n, r.pendingRows), grid: r.grid}
+	chunk.unwritten.Store(int64(len(r.columns)))
+	r.nextChunk++
+	r.rows += chunk.rows
+	r.pendingRows -= chunk.rows
+	for need := chunk.rows; need > 0; {
+		s := &r.pending[0]
+		rows := min(need, s.to-s.from)
+		chunk.slices = append(chunk.slices, batchSlice{batch: s.batch, from: s.from, to: s.from + rows})
+		s.from += rows
+		need -= rows
+		if s.from < s.to {
+			s.batch.refs.Add(1) // the rest stays pending
+			continue
+		}
+		r.pendingBytes -= s.batch.bytes
+		r.pending = r.pending[1:]
+	}
+	return chunk
+}
+
+func (r *rechunker) releasePending() {
+	for _, s := range r.pending {
+		s.batch.release()
+	}
+	r.pending, r.pendingRows, r.pendingBytes = nil, 0, 0
+}
+
+// rowsPerChunk is the number of rows to cut. If no column stores anything, it is
+// all rows: a message of a few bytes can have 2^62 of them.
+func (r *rechunker) rowsPerChunk() int64 {
+	for _, plan := range r.columns {
+		if plan.kind != kindNull {
+			return r.grid.chunkRows
+		}
+	}
+	return r.pendingRows
+}
+
+// fixGrid fixes the grid before the first chunk is sent. The chunks of an input
+// that is shorter than one, which is known atEnd, are as long as the input, unless
+// the options say otherwise.
+func (r *rechunker) fixGrid(atEnd bool) error {
+	if r.gridFixed {
+		return nil
+	}
+	r.gridFixed = true
+	if atEnd && r.options.ChunkRows == 0 {
+		r.grid.chunkRows = max(r.pendingRows, 1)
+	}
+	return r.checkShardIndexes()
+}
+
+// checkShardIndexes refuses shards of such a number of chunks that the indexes of
+// the shards that are open at a time take much of the memory.
+func (r *rechunker) checkShardIndexes() error {
+	const entryBytes = 80 // of an index entry and what is made of it
+	share := r.shares.total / 8 / int64(len(r.columns)+1)
+	if chunks := r.grid.shardRows / r.grid.chunkRows; chunks > share/entryBytes {
 		return partErrorf(PartUsage, "a shard of %d chunks has an index of %d bytes for each column: lower --shard-rows, raise --chunk-rows, or raise --max-memory", chunks, 16*chunks)
 	}
 	return nil
 }
 
-// rowsAtOnce is how many rows to cut off: those of a chunk, or, where no column
-// stores anything, all. A message of a few bytes can have 2^62 such rows.
-func (c *conversion) rowsAtOnce() int64 {
-	for _, plan := range c.columns {
-		if plan.kind != kindNull {
-			return c.grid.chunkRows
-		}
-	}
-	return c.cutter.rows
-}
-
-// building is where the arrays are built: a name that no column has.
-func (c *conversion) building() string {
-	name := ".building"
-	for slices.ContainsFunc(c.columns, func(plan *column) bool { return plan.name == name }) {
-		name += "."
-	}
-	return name
-}
-
-// defaultChunkRows is DefaultChunkRows, halved until the rows that are in work
-// at a time fit in a part of --max-memory: an eighth for the chunk of all
-// columns that is gathered, the share of the work for the chunks that are being
-// encoded, which take their size three times.
-func (c *conversion) defaultChunkRows(batch arrow.RecordBatch) int64 {
+// defaultChunkRows is DefaultChunkRows, halved until the rows at work fit into the
+// memory. The chunk of all columns that is gathered may take an eighth of it. The
+// chunks that are encoded, which take three times their size, may take the chunks'
+// share.
+func (r *rechunker) defaultChunkRows(batch arrow.RecordBatch) int64 {
 	rows := int64(DefaultChunkRows)
 	var row, widest float64
-	for i, plan := range c.columns {
+	for i, plan := range r.columns {
 		width := plan.rowBytes(batch.Column(i), batch.NumRows())
 		row += width
 		widest = max(widest, width)
 	}
 	fits := func() bool {
 		gathered, encoding := row*float64(rows), widest*float64(rows)*3
-		alone := encoding + float64(outside(int64(c.options.Codec.tableBytes(widest*float64(rows)))))
-		share := float64(c.options.MaxMemory / workShare)
-		return gathered <= float64(c.options.MaxMemory/8) && encoding*float64(c.options.Jobs) <= share && alone <= share
+		alone := encoding + float64(outsideHeap(int64(r.options.Codec.tableBytes(widest*float64(rows)))))
+		share := float64(r.shares.chunks)
+		return gathered <= float64(r.shares.total/8) && encoding*float64(r.options.Jobs) <= share && alone <= share
 	}
 	for rows > 1 && !fits() {
 		rows /= 2
@@ -349,8 +369,8 @@ func (c *conversion) defaultChunkRows(batch arrow.RecordBatch) int64 {
 	return rows
 }
 
-// rowBytes is the size of a row of the column: of fixed width, or as the first
-// batch has it on average.
+// rowBytes is the size of a row of the column. If it varies, it is the average of
+// an array of values.
 func (c *column) rowBytes(values arrow.Array, rows int64) float64 {
 	if c.kind == kindFixed || c.kind == kindDictionary {
 		return float64(c.layout.elements() * c.layout.dtype.Size())
@@ -364,9 +384,9 @@ func (c *column) rowBytes(values arrow.Array, rows int64) float64 {
 	return float64(total) / float64(max(rows, 1))
 }
 
-// countNulls makes sure that a batch's arrays know how many nulls they have.
-// Readers may leave a count open; it decides whether a column gets a mask, and
-// on a device nobody could count any more.
+// countNulls ensures that the arrays of a batch know their number of nulls, which
+// readers may leave unknown. The number decides whether a column gets a mask, and
+// it cannot be counted on the device.
 func countNulls(batch arrow.RecordBatch) error {
 	for i, c := range batch.Columns() {
 		if int64(c.Len()) != batch.NumRows() {
@@ -400,3 +420,28 @@ func countArrayNulls(data arrow.ArrayData) error {
 	}
 	return nil
 }
+
+// batchBytes is the memory of a batch's buffers, each as size says.
+func batchBytes(batch arrow.RecordBatch, size func(*memory.Buffer) int64) int64 {
+	var total int64
+	for _, c := range batch.Columns() {
+		total += arrayBytes(c.Data(), size)
+	}
+	return total
+}
+
+func arrayBytes(data arrow.ArrayData, size func(*memory.Buffer) int64) int64 {
+	var total int64
+	for _, b := range data.Buffers() {
+		if b != nil {
+			total += size(b)
+		}
+	}
+	for _, child := range data.Children() {
+		total += arrayBytes(child, size)
+	}
+	return total
+}
+
+// bufferLen is the size of what is in a buffer.
+func bufferLen(b *memory.Buffer) int64 { return int64(b.Len()) }

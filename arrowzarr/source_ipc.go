@@ -331,19 +331,19 @@ func (r parallelReaderAt) ReadAt(p []byte, off int64) (int, error) {
 	return len(p), nil
 }
 
-// mapping is a file that is looked at in place, through the page cache. Its
-// pages count as memory of the process from their first touch until they are
-// dropped, so who reads it says so. A nil mapping shows nothing.
+// mapping is a file that is read in place, through the page cache. A page counts as
+// memory of the process from its first touch until it is unmapped. So readers retain
+// what they read, and release it. A nil mapping contains no memory.
 //
-// The kernel brings in more than what is touched: around it, or the whole large
-// folio that the page cache holds it in, but nothing beyond the part of the
-// address space that one page table covers. So pages are counted, and dropped,
-// by such windows: a window goes when the last reader of anything in it is done.
+// The kernel maps more than the page that is touched: pages around it, or the whole
+// large folio of the page cache, but nothing beyond the address range of one page
+// table. So pages are counted, and unmapped, by windows of that size: a window is
+// unmapped after its last reader has released it.
 type mapping struct {
 	bytes []byte
 
 	mu      sync.Mutex
-	readers []int32 // of each window that the mapping touches
+	readers []int32 // by window
 }
 
 // windowBytes is what one page table covers, with pages of 4 KiB.
@@ -367,12 +367,12 @@ func (m *mapping) close() error {
 	return unix.Munmap(m.bytes)
 }
 
-// contains tells whether memory is the mapping's.
-func (m *mapping) contains(span []byte) bool {
-	return m != nil && len(span) > 0 && addressOf(span) >= addressOf(m.bytes) && addressOf(span) < m.end()
+// contains reports whether a region begins in the mapping.
+func (m *mapping) contains(region []byte) bool {
+	return m != nil && len(region) > 0 && addressOf(region) >= addressOf(m.bytes) && addressOf(region) < m.end()
 }
 
-// lenOutside is the size of what is in a buffer, unless that is the mapping's.
+// lenOutside is the length of a buffer, or 0 if it is in the mapping.
 func (m *mapping) lenOutside(b *memory.Buffer) int64 {
 	if m.contains(b.Bytes()) {
 		return 0
@@ -380,57 +380,70 @@ func (m *mapping) lenOutside(b *memory.Buffer) int64 {
 	return bufferLen(b)
 }
 
-// retain says that somebody will read spans. It returns how many windows
-// come into memory with that, at most.
-func (m *mapping) retain(spans [][]byte) (n int) {
-	for _, span := range spans {
-		if !m.contains(span) {
+// countWindows returns the number of windows that regions touch, where a window
+// counts once per region.
+func (m *mapping) countWindows(regions [][]byte) (n int) {
+	for _, region := range regions {
+		if m.contains(region) {
+			from, to := m.windowsOf(region)
+			n += to - from
+		}
+	}
+	return n
+}
+
+// retain adds a reader to the windows of regions. It returns the number of windows
+// that had none.
+func (m *mapping) retain(regions [][]byte) (added int) {
+	for _, region := range regions {
+		if !m.contains(region) {
 			continue
 		}
 		m.mu.Lock()
-		from, to := m.windowsOf(span)
+		from, to := m.windowsOf(region)
 		for i := from; i < to; i++ {
 			if m.readers[i] == 0 {
-				n++
+				added++
 			}
 			m.readers[i]++
 		}
 		m.mu.Unlock()
 	}
-	return n
+	return added
 }
 
-// release ends a use. It returns how many windows go from memory with that.
-func (m *mapping) release(spans [][]byte) (n int) {
-	for _, span := range spans {
-		n += m.releaseWindows(span, 1)
+// release removes a reader from the windows of regions. It returns the number of
+// windows that are unmapped, because they have none left.
+func (m *mapping) release(regions [][]byte) (unmapped int) {
+	for _, region := range regions {
+		unmapped += m.releaseWindows(region, 1)
 	}
-	return n
+	return unmapped
 }
 
-// evict drops what was read of a span without a use, and is in no use now.
-func (m *mapping) evict(span []byte) { m.releaseWindows(span, 0) }
+// evict unmaps the windows of a region that have no reader.
+func (m *mapping) evict(region []byte) { m.releaseWindows(region, 0) }
 
-// releaseWindows takes readers from the windows of a span, and tells the kernel that this
-// process is done with those that have none left. The page cache keeps them, and
-// a page that is wanted again comes back from there. It returns their number.
-func (m *mapping) releaseWindows(span []byte, readers int32) (n int) {
-	if !m.contains(span) {
+// releaseWindows removes a number of readers from each window of a region, and
+// unmaps the windows without readers. The page cache keeps their pages. It returns
+// the number of unmapped windows.
+func (m *mapping) releaseWindows(region []byte, readers int32) (unmapped int) {
+	if !m.contains(region) {
 		return 0
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	from, to := m.windowsOf(span)
+	from, to := m.windowsOf(region)
 	for i := from; i < to; i++ {
 		if m.readers[i] -= readers; m.readers[i] == 0 {
-			n++
+			unmapped++
 			continue
 		}
 		m.unmapPages(from, i)
 		from = i + 1
 	}
 	m.unmapPages(from, to)
-	return n
+	return unmapped
 }
 
 // unmapPages unmaps the pages of windows [from, to) until they are touched again.
@@ -447,12 +460,12 @@ func (m *mapping) unmapPages(from, to int) {
 
 func (m *mapping) end() uintptr { return addressOf(m.bytes) + uintptr(len(m.bytes)) }
 
-// windowsOf are the windows [from, to) that a span touches, counted from the one
-// in which the mapping begins.
-func (m *mapping) windowsOf(span []byte) (from, to int) {
+// windowsOf returns the windows [from, to) that a region touches. Window 0 is that in
+// which the mapping begins.
+func (m *mapping) windowsOf(region []byte) (from, to int) {
 	first := addressOf(m.bytes) / windowBytes
-	last := min(addressOf(span)+uintptr(len(span)), m.end()) - 1
-	return int(addressOf(span)/windowBytes - first), int(last/windowBytes-first) + 1
+	last := min(addressOf(region)+uintptr(len(region)), m.end()) - 1
+	return int(addressOf(region)/windowBytes - first), int(last/windowBytes-first) + 1
 }
 
 func addressOf(b []byte) uintptr { return uintptr(unsafe.Pointer(unsafe.SliceData(b))) }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/apache/arrow-go/v18/arrow"
 
+	"github.com/quiver-gpu/quiver/arrowbuf"
 	"github.com/quiver-gpu/quiver/ndview"
 	"github.com/quiver-gpu/quiver/zarr"
 	"github.com/quiver-gpu/quiver/zarr/codec"
@@ -22,79 +23,171 @@ import (
 	"github.com/quiver-gpu/quiver/zarr/store"
 )
 
-// arrayMetadata is that of an array of rows, none so far, with further axes
-// behind the first.
-func (c *conversion) arrayMetadata(t element.Type, row []int64) *zarr.ArrayMetadata {
-	m := &zarr.ArrayMetadata{
-		Shape:      append([]int64{0}, row...),
-		DataType:   t,
-		ChunkShape: chunkShape(c.grid.chunkRows, row),
-		Codecs:     zarr.DefaultCodecs(t, c.options.Codec.codecs()...),
-	}
-	if c.grid.shardRows > 0 {
-		m.Codecs = codec.List{codec.Sharding{ChunkShape: m.ChunkShape, Codecs: m.Codecs}}
-		m.ChunkShape = chunkShape(c.grid.shardRows, row)
-	}
-	return m
+// writer is the last stage of the pipeline: it encodes and stores the chunks of all
+// columns. Any number of goroutines may run it. After they have ended, finish makes
+// the output whole, or abort drops it.
+type writer struct {
+	columns  []*columnWriter
+	store    store.Store
+	codec    Codec
+	jobs     int
+	progress *Progress
+	stats    *pipelineStats
+	in       <-chan *columnChunk
+
+	begun    sync.Once
+	beginErr error
 }
 
-// chunkShape takes all of the axes behind the first. An extent is at least 1,
-// also where there is nothing along the axis.
-func chunkShape(rows int64, row []int64) []int64 {
-	shape := []int64{rows}
-	for _, d := range row {
-		shape = append(shape, max(d, 1))
+func newWriter(columns []*column, s store.Store, options Options, progress *Progress, stats *pipelineStats, in <-chan *columnChunk) *writer {
+	w := &writer{store: s, codec: options.Codec, jobs: options.Jobs, progress: progress, stats: stats, in: in}
+	for _, plan := range columns {
+		w.columns = append(w.columns, &columnWriter{plan: plan})
 	}
-	return shape
+	return w
 }
 
-// columnWriter writes one column's arrays. Whether a column has missing values
-// is known only at its end, and decides where its values go; so the arrays are
-// built under a name that no column has, and moved.
+// run writes chunks until the input is closed.
+func (w *writer) run(ctx context.Context) error {
+	for chunk := range w.in {
+		err := w.write(ctx, chunk)
+		if chunk.release() {
+			w.progress.rows.Add(chunk.rows)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (w *writer) write(ctx context.Context, chunk *columnChunk) error {
+	if err := w.begin(chunk.grid); err != nil {
+		return err
+	}
+	c := w.columns[chunk.column]
+	// Encoding reads the input's memory, which may be malformed or truncated.
+	err := catchPanic(func() error { return c.write(ctx, chunk.index, chunk.arrays) })
+	if err != nil {
+		return partErrorf(partOf(err, PartOutput), "column %q: %w", c.plan.name, err)
+	}
+	w.progress.raw.Add(rawBytes(chunk.arrays))
+	return nil
+}
+
+// begin creates the arrays of all columns, once.
+func (w *writer) begin(grid rowGrid) error {
+	w.begun.Do(func() {
+		b := arrayBuilder{writer: w, grid: grid}
+		for i, c := range w.columns {
+			if w.beginErr = c.begin(b, fmt.Sprintf("%s/%d", w.temporaryPath(), i)); w.beginErr != nil {
+				return
+			}
+		}
+	})
+	return w.beginErr
+}
+
+// temporaryPath is where the arrays are built: a name that no column has.
+func (w *writer) temporaryPath() string {
+	name := ".building"
+	for slices.ContainsFunc(w.columns, func(c *columnWriter) bool { return c.plan.name == name }) {
+		name += "."
+	}
+	return name
+}
+
+// finish moves every array to its path and writes the metadata, the root's last.
+// The schema is that of the columns; rows is their length. The categories are by
+// column.
+func (w *writer) finish(ctx context.Context, schema *arrow.Schema, grid rowGrid, rows int64, categories []*categories) error {
+	if err := w.begin(grid); err != nil { // an input without rows has no chunk
+		return err
+	}
+	h := hierarchyWriter{writer: w, rows: rows, nodes: map[string]zarr.Node{}}
+	columns := make([]*column, len(w.columns))
+	for i, c := range w.columns {
+		columns[i] = c.plan
+		if err := h.column(ctx, c, categories[i]); err != nil {
+			return partErrorf(partOf(err, PartOutput), "column %q: %w", c.plan.name, err)
+		}
+	}
+	if err := w.store.DeleteAll(ctx, w.temporaryPath()); err != nil {
+		return markPart(PartOutput, err)
+	}
+	attributes, err := rootAttributes(schema, columns, rows)
+	if err != nil {
+		return markPart(PartOutput, err)
+	}
+	root := &zarr.GroupMetadata{Attributes: attributes, Consolidated: h.nodes}
+	_, err = zarr.CreateGroup(ctx, w.store, "", root)
+	return markPart(PartOutput, err)
+}
+
+// abort drops the shards that are open.
+func (w *writer) abort() {
+	for _, c := range w.columns {
+		for _, a := range c.arrays() {
+			a.abort()
+		}
+	}
+}
+
+// rawBytes is the size of a chunk's arrays without compression.
+func rawBytes(c *chunkArrays) int64 {
+	var n int64
+	switch v := c.values.(type) {
+	case *ndview.NDBuffer:
+		n = v.NBytes()
+	case *element.VLen:
+		n = v.NBytes() + 4*v.Len() // vlen-utf8 stores a length before each
+	}
+	for _, mask := range []*ndview.NDBuffer{c.mask, c.elementMask} {
+		if mask != nil {
+			n += mask.NBytes()
+		}
+	}
+	return n
+}
+
+// columnWriter writes the arrays of one column. Whether the column has missing
+// values decides the paths of its arrays and is known only at the end. So the
+// arrays are built at a temporary path and moved.
 type columnWriter struct {
 	plan       *column
 	values     *arrayWriter
 	mask       *arrayWriter
 	elements   *arrayWriter
-	categories *categories // of a dictionary column
-	missing    atomic.Bool // some row is
-	elementGap atomic.Bool // some element of a row is
+	missing    atomic.Bool // some row is missing
+	elementGap atomic.Bool // some element of a row is missing
 }
 
-func newColumnWriter(plan *column, shelf *shelf) *columnWriter {
-	w := &columnWriter{plan: plan}
-	if plan.kind == kindDictionary {
-		w.categories = newCategories(plan, shelf)
-	}
-	return w
-}
-
-// begin makes the arrays of the column, under a name of their own.
-func (w *columnWriter) begin(c *conversion, at string) (err error) {
-	values := c.arrayMetadata(w.plan.dataType(), w.plan.layout.row)
+// begin creates the arrays of the column below a path.
+func (w *columnWriter) begin(b arrayBuilder, path string) (err error) {
+	values := b.metadata(w.plan.dataType(), w.plan.layout.row)
 	values.DimensionNames = w.plan.dimensionNames()
-	if w.values, err = c.newArrayWriter(at+"/values", values); err != nil {
+	if w.values, err = b.newArray(path+"/values", values); err != nil {
 		return err
 	}
 	if w.plan.kind == kindDictionary {
 		return nil // codes have no mask: a missing one is -1
 	}
-	mask := c.arrayMetadata(element.Of(ndview.Bool), nil)
+	mask := b.metadata(element.Of(ndview.Bool), nil)
 	if w.plan.kind == kindNull {
-		mask.FillValue = []byte{1} // all is missing, and nothing needs to be stored
+		mask.FillValue = []byte{1} // all is missing, so no chunk is stored
 	}
-	if w.mask, err = c.newArrayWriter(at+"/mask", mask); err != nil {
+	if w.mask, err = b.newArray(path+"/mask", mask); err != nil {
 		return err
 	}
 	if w.plan.isList() {
-		elements := c.arrayMetadata(element.Of(ndview.Bool), w.plan.layout.row)
+		elements := b.metadata(element.Of(ndview.Bool), w.plan.layout.row)
 		elements.DimensionNames = values.DimensionNames
-		w.elements, err = c.newArrayWriter(at+"/element_mask", elements)
+		w.elements, err = b.newArray(path+"/element_mask", elements)
 	}
 	return err
 }
 
-// arrays are those that the column has.
+// arrays returns the arrays that the column has.
 func (w *columnWriter) arrays() []*arrayWriter {
 	return slices.DeleteFunc([]*arrayWriter{w.values, w.mask, w.elements}, func(a *arrayWriter) bool { return a == nil })
 }
@@ -109,12 +202,64 @@ func (w *columnWriter) write(ctx context.Context, index int64, c *chunkArrays) e
 	}
 	return errors.Join(
 		w.values.write(ctx, index, c.values),
-		w.mask.write(ctx, index, asValues(c.mask)),
-		w.elements.write(ctx, index, asValues(c.elementMask)))
+		w.mask.write(ctx, index, maskValues(c.mask)),
+		w.elements.write(ctx, index, maskValues(c.elementMask)))
 }
 
-// arrayWriter writes the chunks of one array, in any order, and closes each
-// shard when it has all of its chunks.
+// maskValues returns nil for a nil mask, instead of an interface that holds one.
+func maskValues(mask *ndview.NDBuffer) element.Values {
+	if mask == nil {
+		return nil
+	}
+	return mask
+}
+
+// arrayBuilder creates arrays of rows whose number is not known yet.
+type arrayBuilder struct {
+	*writer
+	grid rowGrid
+}
+
+// metadata returns that of an array without rows. row is the shape of one.
+func (b arrayBuilder) metadata(t element.Type, row []int64) *zarr.ArrayMetadata {
+	m := &zarr.ArrayMetadata{
+		Shape:      append([]int64{0}, row...),
+		DataType:   t,
+		ChunkShape: chunkShape(b.grid.chunkRows, row),
+		Codecs:     zarr.DefaultCodecs(t, b.codec.codecs()...),
+	}
+	if b.grid.shardRows > 0 {
+		m.Codecs = codec.List{codec.Sharding{ChunkShape: m.ChunkShape, Codecs: m.Codecs}}
+		m.ChunkShape = chunkShape(b.grid.shardRows, row)
+	}
+	return m
+}
+
+// chunkShape is the shape of chunks that divide only the first axis. Zarr requires
+// extents of at least 1.
+func chunkShape(rows int64, row []int64) []int64 {
+	shape := []int64{rows}
+	for _, d := range row {
+		shape = append(shape, max(d, 1))
+	}
+	return shape
+}
+
+func (b arrayBuilder) newArray(path string, m *zarr.ArrayMetadata) (*arrayWriter, error) {
+	w := &arrayWriter{ndim: len(m.Shape), shards: map[int64]*openShard{}}
+	if b.grid.shardRows > 0 {
+		w.perShard = b.grid.shardRows / b.grid.chunkRows
+	}
+	var err error
+	if w.array, err = zarr.New(b.store, path, m); err != nil {
+		return nil, markPart(PartOutput, err)
+	}
+	w.array.Trace = b.stats.trace()
+	return w, nil
+}
+
+// arrayWriter writes the chunks of one array, in any order, and closes each shard
+// when it has all of its chunks. A nil arrayWriter writes nothing.
 type arrayWriter struct {
 	array *zarr.Array
 	ndim  int
@@ -123,20 +268,6 @@ type arrayWriter struct {
 
 	mu     sync.Mutex
 	shards map[int64]*openShard
-}
-
-// newArrayWriter makes an array whose number of rows is not known yet.
-func (c *conversion) newArrayWriter(path string, m *zarr.ArrayMetadata) (*arrayWriter, error) {
-	w := &arrayWriter{ndim: len(m.Shape), shards: map[int64]*openShard{}}
-	if c.grid.shardRows > 0 {
-		w.perShard = c.grid.shardRows / c.grid.chunkRows
-	}
-	var err error
-	if w.array, err = zarr.New(c.store, path, m); err != nil {
-		return nil, markPart(PartOutput, err)
-	}
-	w.array.Trace = c.stages.trace()
-	return w, nil
 }
 
 type openShard struct {
@@ -215,6 +346,101 @@ func (w *arrayWriter) abort() {
 	for _, s := range w.shards {
 		_ = s.writer.Abort() // of a store that is about to be removed
 	}
+}
+
+// hierarchyWriter writes the nodes of the output and collects their metadata.
+type hierarchyWriter struct {
+	*writer
+	rows  int64
+	nodes map[string]zarr.Node
+}
+
+// column moves the chunks of a column to their path, and writes its metadata.
+func (h *hierarchyWriter) column(ctx context.Context, w *columnWriter, g *categories) error {
+	for _, a := range w.arrays() {
+		if err := a.finish(ctx); err != nil {
+			return err
+		}
+	}
+	missing := w.missing.Load() || w.plan.kind == kindNull
+	attributes := w.plan.attributes(missing || w.elementGap.Load())
+	name := w.plan.name
+	if w.plan.kind == kindDictionary {
+		if !g.isUniqueIndex() {
+			delete(attributes, attrEncType)
+			delete(attributes, attrEncVer)
+		}
+		return errors.Join(
+			h.group(ctx, name, attributes),
+			h.array(ctx, w.values, name+"/codes", nil),
+			h.categories(ctx, g, name+"/categories"))
+	}
+	if !missing && !w.elementGap.Load() {
+		return h.array(ctx, w.values, name, attributes)
+	}
+	err := errors.Join(h.group(ctx, name, attributes), h.array(ctx, w.values, name+"/values", nil))
+	if missing {
+		err = errors.Join(err, h.array(ctx, w.mask, name+"/mask", nil))
+	}
+	if w.elementGap.Load() {
+		err = errors.Join(err, h.array(ctx, w.elements, name+"/element_mask", nil))
+	}
+	return err
+}
+
+func (h *hierarchyWriter) group(ctx context.Context, path string, attributes map[string]any) error {
+	m := &zarr.GroupMetadata{Attributes: attributes}
+	h.nodes[path] = m
+	_, err := zarr.CreateGroup(ctx, h.store, path, m)
+	return err
+}
+
+// array moves the chunks of an array to a path and writes its metadata.
+func (h *hierarchyWriter) array(ctx context.Context, w *arrayWriter, path string, attributes map[string]any) error {
+	m := w.array.Metadata()
+	m.Shape = append([]int64{h.rows}, m.Shape[1:]...)
+	m.Attributes = attributes
+	// An array of fill values has no chunks to move.
+	if err := h.store.Move(ctx, w.array.Path(), path); err != nil && !errors.Is(err, store.ErrNotFound) {
+		return err
+	}
+	h.nodes[path] = m
+	_, err := zarr.Create(ctx, h.store, path, m)
+	return err
+}
+
+// categories writes the values of a dictionary column.
+func (h *hierarchyWriter) categories(ctx context.Context, g *categories, path string) error {
+	plan, err := planColumn(categoriesField(g.column.storage.(*arrow.DictionaryType)))
+	if err != nil {
+		return err
+	}
+	m := &zarr.ArrayMetadata{
+		Shape:      append([]int64{g.count}, plan.layout.row...),
+		DataType:   plan.dataType(),
+		ChunkShape: chunkShape(max(min(g.count, DefaultChunkRows), 1), plan.layout.row),
+		Codecs:     zarr.DefaultCodecs(plan.dataType(), h.codec.codecs()...),
+	}
+	m.Attributes = plan.attributes(false)
+	array, err := zarr.Create(ctx, h.store, path, m)
+	if err != nil {
+		return err
+	}
+	h.nodes[path] = m
+	if g.count == 0 {
+		return nil
+	}
+	inputs := make([]columnSlice, len(g.values))
+	for i, values := range g.values {
+		inputs[i] = columnSlice{values: values, to: int64(values.Len())}
+	}
+	a := assembler{device: arrowbuf.CPU(), kernels: &h.stats.kernels}
+	arrays, err := a.assemble(plan, inputs, g.count)
+	if err != nil {
+		return err
+	}
+	defer arrays.release()
+	return array.Write(ctx, arrays.values, h.jobs)
 }
 
 // output is a directory that appears under its name only when it is whole: it
@@ -300,152 +526,3 @@ func (o *output) publish() error {
 
 // discard removes what was built.
 func (o *output) discard() error { return os.RemoveAll(o.staging) }
-
-// finish gives every array its place and writes the metadata, the root's last.
-func (c *conversion) finish(ctx context.Context) error {
-	h := hierarchy{conversion: c, nodes: map[string]zarr.Node{}}
-	for _, w := range c.writers {
-		if err := h.column(ctx, w); err != nil {
-			return partErrorf(partOf(err, PartOutput), "column %q: %w", w.plan.name, err)
-		}
-	}
-	if err := c.store.DeleteAll(ctx, c.building()); err != nil {
-		return markPart(PartOutput, err)
-	}
-	attributes, err := rootAttributes(selectSchema(c.src.schema(), c.fields), c.columns, c.cutter.taken)
-	if err != nil {
-		return markPart(PartOutput, err)
-	}
-	root := &zarr.GroupMetadata{Attributes: attributes, Consolidated: h.nodes}
-	_, err = zarr.CreateGroup(ctx, c.store, "", root)
-	return markPart(PartOutput, err)
-}
-
-// hierarchy gathers the nodes of the output.
-type hierarchy struct {
-	*conversion
-	nodes map[string]zarr.Node
-}
-
-// column writes a column's metadata, and moves its chunks there.
-func (h *hierarchy) column(ctx context.Context, w *columnWriter) error {
-	for _, a := range w.arrays() {
-		if err := a.finish(ctx); err != nil {
-			return err
-		}
-	}
-	missing := w.missing.Load() || w.plan.kind == kindNull
-	attributes := w.plan.attributes(missing || w.elementGap.Load())
-	name := w.plan.name
-	if w.plan.kind == kindDictionary {
-		if !w.categories.isIndex() {
-			delete(attributes, attrEncType)
-			delete(attributes, attrEncVer)
-		}
-		return errors.Join(
-			h.group(ctx, name, attributes),
-			h.array(ctx, w.values, name+"/codes", nil),
-			h.categories(ctx, w.categories, name+"/categories"))
-	}
-	if !missing && !w.elementGap.Load() {
-		return h.array(ctx, w.values, name, attributes)
-	}
-	err := errors.Join(h.group(ctx, name, attributes), h.array(ctx, w.values, name+"/values", nil))
-	if missing {
-		err = errors.Join(err, h.array(ctx, w.mask, name+"/mask", nil))
-	}
-	if w.elementGap.Load() {
-		err = errors.Join(err, h.array(ctx, w.elements, name+"/element_mask", nil))
-	}
-	return err
-}
-
-func (h *hierarchy) group(ctx context.Context, at string, attributes map[string]any) error {
-	m := &zarr.GroupMetadata{Attributes: attributes}
-	h.nodes[at] = m
-	_, err := zarr.CreateGroup(ctx, h.store, at, m)
-	return err
-}
-
-// array moves the chunks of an array to its place and writes its metadata.
-func (h *hierarchy) array(ctx context.Context, w *arrayWriter, at string, attributes map[string]any) error {
-	m := w.array.Metadata()
-	m.Shape = append([]int64{h.cutter.taken}, m.Shape[1:]...)
-	m.Attributes = attributes
-	// An array of fill values has no chunks to move.
-	if err := h.store.Move(ctx, w.array.Path(), at); err != nil && !errors.Is(err, store.ErrNotFound) {
-		return err
-	}
-	h.nodes[at] = m
-	_, err := zarr.Create(ctx, h.store, at, m)
-	return err
-}
-
-// categories writes the values of a dictionary column.
-func (h *hierarchy) categories(ctx context.Context, g *categories, at string) error {
-	plan, err := planColumn(categoriesField(g.column.storage.(*arrow.DictionaryType)))
-	if err != nil {
-		return err
-	}
-	m := &zarr.ArrayMetadata{
-		Shape:      append([]int64{g.count}, plan.layout.row...),
-		DataType:   plan.dataType(),
-		ChunkShape: chunkShape(max(min(g.count, DefaultChunkRows), 1), plan.layout.row),
-		Codecs:     zarr.DefaultCodecs(plan.dataType(), h.options.Codec.codecs()...),
-	}
-	m.Attributes = plan.attributes(false)
-	array, err := zarr.Create(ctx, h.store, at, m)
-	if err != nil {
-		return err
-	}
-	h.nodes[at] = m
-	if g.count == 0 {
-		return nil
-	}
-	parts := make([]columnSlice, len(g.values))
-	for i, p := range g.values {
-		parts[i] = columnSlice{values: p, to: int64(p.Len())}
-	}
-	a := assembler{device: h.deviceOf(g.column), kernels: &h.stages.kernels}
-	made, err := a.assemble(plan, parts, g.count)
-	if err != nil {
-		return err
-	}
-	defer made.release()
-	return array.Write(ctx, made.values, h.options.Jobs)
-}
-
-// abort drops shards that are open, and what is held.
-func (c *conversion) abort() {
-	for _, w := range c.writers {
-		for _, a := range w.arrays() {
-			a.abort()
-		}
-	}
-}
-
-// close gives back what the conversion took.
-func (c *conversion) close() error {
-	for _, w := range c.writers {
-		if w.categories != nil {
-			w.categories.release()
-		}
-	}
-	if c.reading == nil {
-		return c.src.close()
-	}
-	select {
-	case <-c.reading.stopped:
-		return c.src.close()
-	default:
-	}
-	if c.src.interrupt() {
-		<-c.reading.stopped
-		return c.src.close()
-	}
-	go func() { // that a pipe which nobody waits for cannot be closed is no failure
-		<-c.reading.stopped
-		_ = c.src.close()
-	}()
-	return nil
-}
