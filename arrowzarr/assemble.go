@@ -185,8 +185,8 @@ type assembler struct {
 	kernels *stageStats
 }
 
-// assemble joins slices of a column that have n rows together. The caller must
-// release the result.
+// assemble joins slices of a column, which have the given number of rows together.
+// The caller must release the result.
 func (a *assembler) assemble(c *column, inputs []columnSlice, rows int64) (*chunkArrays, error) {
 	switch c.kind {
 	case kindText, kindBinary:

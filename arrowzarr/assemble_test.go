@@ -10,13 +10,13 @@ import (
 	"github.com/quiver-gpu/quiver/cudabuf/cudatest"
 )
 
-// int8s are the contents of an array of int8 or bool.
+// int8s returns the contents of an array of int8 or bool.
 func int8s(kind string, shape []int64, values ...byte) contents {
 	return contents{Type: kind, Shape: shape, Bytes: append([]byte{}, values...)}
 }
 
-// The arrays of lists, spelled out: what is missing where.
-func TestListsBecomeArraysOfMoreAxes(t *testing.T) {
+// The tests give the arrays of values and masks literally.
+func TestFixedSizeListsBecomeArraysOfMoreAxes(t *testing.T) {
 	pair := arrow.FixedSizeListOf(2, arrow.PrimitiveTypes.Int8)
 	square := arrow.FixedSizeListOf(2, pair)
 	tests := []struct {

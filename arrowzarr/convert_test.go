@@ -32,7 +32,7 @@ var (
 	fast  = arrowzarr.Codec{Name: "zstd", Level: -5}
 )
 
-// encodings are ways in which the same table can come.
+// encodings are the formats of inputs that hold the same table.
 var encodings = map[string]func(table, testing.TB) []byte{
 	"file":        func(t table, tb testing.TB) []byte { return t.file(tb) },
 	"stream":      func(t table, tb testing.TB) []byte { return t.stream(tb) },
@@ -40,12 +40,12 @@ var encodings = map[string]func(table, testing.TB) []byte{
 	"zstd stream": func(t table, tb testing.TB) []byte { return t.stream(tb, ipc.WithZstd()) },
 }
 
-// conversions are ways to cut, to encode and to miss values. They are chosen,
-// not crossed: files are what the tests spend their time with.
+// conversions are combinations of batch lengths, shares of nulls, chunks and codecs.
+// Not all combinations are here, because most of a test's time is for its files.
 var conversions = []struct {
 	name         string
 	lengths      []int     // of the batches
-	nulls        []float64 // shares, in turn
+	nulls        []float64 // shares of nulls, in turn
 	chunk, shard int64
 	codec        arrowzarr.Codec
 	from         string
@@ -72,8 +72,8 @@ var conversions = []struct {
 	{"no batches for shards", nil, nil, 7, 21, none, "file"},
 }
 
-// Every supported type comes out value by value, on every device; the metadata
-// is the same byte by byte.
+// Every value of every supported type is in the output, on every device. The metadata
+// is byte-identical on all devices.
 func TestEveryTypeConvertsOnEveryDevice(t *testing.T) {
 	for seed, c := range conversions {
 		t.Run(c.name, func(t *testing.T) {
@@ -108,20 +108,20 @@ func TestJobsDoNotChangeTheOutput(t *testing.T) {
 	}
 }
 
-func TestColumnsAreThoseThatWereChosen(t *testing.T) {
+func TestConvertSelectsColumns(t *testing.T) {
 	whole := sampleTable(5, []int{10, 10}, 0.5)
 	chosen := []string{whole.schema.Field(30).Name, whole.schema.Field(2).Name, whole.schema.Field(15).Name}
 	for name, encode := range encodings {
 		t.Run(name, func(t *testing.T) {
 			output, report := convertCodes(t, encode(whole, t), arrowzarr.Options{Columns: chosen})
 			assert.Equal(t, 3, report.Columns)
-			// In the order of the input, however they were asked for.
+			// In the order of the input, not of the option.
 			requireTable(t, whole.choose(2, 15, 30), output)
 		})
 	}
 }
 
-func TestNoColumns(t *testing.T) {
+func TestInputsWithoutColumnsConvert(t *testing.T) {
 	nothing := arrow.NewSchema(nil, nil)
 	for name, input := range map[string]table{
 		"no batches": {schema: nothing},
@@ -138,8 +138,8 @@ func TestNoColumns(t *testing.T) {
 	}
 }
 
-// Rows that take no room can be very many.
-func TestManyRowsOfNothing(t *testing.T) {
+// Rows without values take no memory, so there can be 2^62 of them.
+func TestManyRowsWithoutValuesConvert(t *testing.T) {
 	const many = 1 << 62
 	nothing := arrow.NewSchema(nil, nil)
 	for name, input := range map[string]table{
@@ -159,10 +159,9 @@ func TestManyRowsOfNothing(t *testing.T) {
 	}
 }
 
-// Files that other implementations wrote, of every version, byte order and
-// compression, convert to what arrow-go reads; or they are refused for a column
-// that has no Zarr form.
-func TestGoldenFiles(t *testing.T) {
+// Files of other implementations, of every version, byte order and compression, convert
+// to the values that arrow-go reads, or are refused for a column without a Zarr form.
+func TestGoldenFilesConvertOrAreRefused(t *testing.T) {
 	root := filepath.Join("..", "..", "shared", "data")
 	golden := filepath.Join(root, "arrow-testing", "arrow-ipc-stream", "integration", "*")
 	converted := 0
@@ -192,7 +191,7 @@ func TestGoldenFiles(t *testing.T) {
 	assert.Greater(t, converted, 50, "files that were converted")
 }
 
-// requireRefusal checks that an error is about a column's type or name.
+// requireRefusal checks that an error is about the type or name of a column.
 func requireRefusal(tb testing.TB, err error) {
 	tb.Helper()
 	requirePart(tb, arrowzarr.PartInput, err)
@@ -206,7 +205,7 @@ func requireRefusal(tb testing.TB, err error) {
 	assert.Fail(tb, "refused for another reason", err.Error())
 }
 
-func TestCancelledBeforeItBegins(t *testing.T) {
+func TestConvertCancelledBeforeItBegins(t *testing.T) {
 	noGoroutinesLeft(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -219,10 +218,9 @@ func TestCancelledBeforeItBegins(t *testing.T) {
 	}
 }
 
-// A conversion whose input comes to a halt in the middle of a batch ends when
-// its context does, and leaves nothing: no file, no memory, and no goroutine,
-// since the pipe can be told to stop.
-func TestCancelledWhileItWaitsForInput(t *testing.T) {
+// If a read blocks in the middle of a batch, a conversion ends with its context. It
+// leaves no file, no memory and no goroutine, because the pipe has deadlines.
+func TestConvertCancelledWhileReadBlocks(t *testing.T) {
 	noGoroutinesLeft(t)
 	stream := sampleTable(1, []int{50, 50, 50, 50}, 0.2).stream(t)
 	run := func(t *testing.T, dev arrowbuf.Device) {
@@ -237,8 +235,8 @@ func TestCancelledWhileItWaitsForInput(t *testing.T) {
 	cudatest.ForEachDevice(t, func(t *testing.T, dev *cudabuf.Device) { run(t, dev) })
 }
 
-// pipe is a named pipe that brings some bytes and then nothing, for ever. When
-// all are read, or the reader's buffers hold them, it calls then.
+// pipe returns a named pipe with some bytes, which stays open after them. It calls then
+// when all bytes are written.
 func pipe(t *testing.T, content []byte, then func()) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "pipe")
@@ -260,9 +258,8 @@ func pipe(t *testing.T, content []byte, then func()) string {
 	return path
 }
 
-// A cancelled conversion stops in the middle of its work too: here, when it
-// makes its n-th call of the device.
-func TestCancelledWhileItWorks(t *testing.T) {
+// A conversion that is cancelled at its n-th call of the device stops.
+func TestConvertCancelledDuringDeviceCalls(t *testing.T) {
 	noGoroutinesLeft(t)
 	columns := sampleTable(1, []int{100, 100}, 0.2)
 	for name, content := range map[string][]byte{"file": columns.file(t), "stream": columns.stream(t)} {
@@ -284,8 +281,8 @@ func TestCancelledWhileItWorks(t *testing.T) {
 	}
 }
 
-// A mapped file that someone cuts short meanwhile is an error, not a crash.
-func TestFilesThatShrinkWhileTheyAreRead(t *testing.T) {
+// A mapped file that is truncated during the conversion is an error, not a crash.
+func TestFileTruncatedDuringConvertIsAnError(t *testing.T) {
 	var batches []arrow.Array
 	for i := range 400 {
 		batches = append(batches, sample(newRand(uint64(i)), arrow.PrimitiveTypes.Int64, 1000, 0.1))
@@ -305,7 +302,7 @@ func TestFilesThatShrinkWhileTheyAreRead(t *testing.T) {
 	_, err := arrowzarr.Convert(t.Context(), input, output, arrowzarr.Options{ChunkRows: 500, Progress: progress})
 	cancel()
 	<-cut
-	if err != nil { // it may have been faster
+	if err != nil { // the conversion may end before the file is truncated
 		requirePart(t, arrowzarr.PartInput, err)
 		requireOnly(t, filepath.Dir(output))
 	}
@@ -318,13 +315,13 @@ const (
 	unknown        = cudabuf.Result(999)
 )
 
-// failing makes calls of a driver fail: those of a name, from the n-th on.
+// failing makes driver calls of one name fail, from the n-th call on.
 type failing struct {
 	mu     sync.Mutex
-	call   string // none while it is empty
+	call   string // empty for none
 	from   int
 	result cudabuf.Result
-	seen   map[string]int // calls since arm
+	seen   map[string]int // number of calls by name since arm
 }
 
 func (f *failing) arm(call string, from int, result cudabuf.Result) {
@@ -349,9 +346,9 @@ func (f *failing) calls(name string) int {
 	return f.seen[name]
 }
 
-// Whatever call of the driver fails, and whenever: the device is blamed, there
-// is no output and no debris, and all memory is given back.
-func TestFailingDevices(t *testing.T) {
+// If any call of the driver fails, the error is one of the device, no file is left, and
+// all memory is released.
+func TestDeviceFailuresLeaveNothingBehind(t *testing.T) {
 	columns := sampleTable(1, []int{10, 30}, 0.3)
 	input := inputFile(t, columns.stream(t))
 	options := arrowzarr.Options{ChunkRows: 16, Jobs: 2}
@@ -376,14 +373,14 @@ func TestFailingDevices(t *testing.T) {
 					fail.arm("", 0, 0)
 					dev := softDevice(t, cudatest.Config{Fail: fail.ask})
 					fail.arm(call, min(from, total), result)
-					defer fail.arm("", 0, 0) // giving memory back works
+					defer fail.arm("", 0, 0) // releasing memory must succeed
 					options := options
 					options.Device = dev
 					output := filepath.Join(t.TempDir(), "output.zarr")
 					_, err := arrowzarr.Convert(t.Context(), input, output, options)
 					if err == nil && fail.calls(call) < min(from, total) {
 						requireOnly(t, filepath.Dir(output), "output.zarr")
-						return // another order of work had fewer calls
+						return // in another order, fewer calls are made
 					}
 					require.Error(t, err)
 					requirePart(t, arrowzarr.PartDevice, err)
@@ -395,7 +392,7 @@ func TestFailingDevices(t *testing.T) {
 	}
 }
 
-// callsOf counts the calls that a conversion makes on a device of its own.
+// callsOf returns the number of driver calls of one name in a conversion.
 func callsOf(t *testing.T, call, input string, options arrowzarr.Options) int {
 	t.Helper()
 	fail := &failing{}
@@ -414,8 +411,8 @@ func softDevice(t *testing.T, c cudatest.Config) *cudabuf.Device {
 	return dev
 }
 
-// A device that is smaller than a chunk says so.
-func TestSmallDevices(t *testing.T) {
+// A chunk that is larger than the memory of the device is an error of the device.
+func TestDeviceOutOfMemoryIsAnError(t *testing.T) {
 	input := inputFile(t, sampleTable(2, []int{3000}, 0.2).file(t))
 	dev := softDevice(t, cudatest.Config{MemoryBytes: 64 << 10})
 	output := filepath.Join(t.TempDir(), "output.zarr")
@@ -425,8 +422,8 @@ func TestSmallDevices(t *testing.T) {
 	requireOnly(t, filepath.Dir(output))
 }
 
-// Inputs that are refused leave nothing on the device.
-func TestRefusedInputsLeaveTheDeviceEmpty(t *testing.T) {
+// cudatest fails the test if memory of the device is left.
+func TestRefusedInputsLeaveNoDeviceMemory(t *testing.T) {
 	stream := sampleTable(1, []int{20, 20}, 0.3).stream(t)
 	for _, cut := range []int{len(stream) - 9, len(stream) * 2 / 3, len(stream) / 3, 50} {
 		cudatest.ForEachDevice(t, func(t *testing.T, dev *cudabuf.Device) {
@@ -440,7 +437,7 @@ func init() {
 	tasks["small disk"] = convertToSmallDisk
 }
 
-// convertToSmallFiles converts where no file can be longer than 4 KiB.
+// convertToSmallFiles converts with a limit of 4 KiB per file.
 func convertToSmallFiles(input, output string) outcome {
 	signal.Ignore(unix.SIGXFSZ)
 	if err := unix.Setrlimit(unix.RLIMIT_FSIZE, &unix.Rlimit{Cur: 4096, Max: 4096}); err != nil {
@@ -450,8 +447,8 @@ func convertToSmallFiles(input, output string) outcome {
 	return result(err)
 }
 
-// convertToSmallDisk converts to a file system of 256 KiB, and says what is
-// left there.
+// convertToSmallDisk converts to a file system of 256 KiB, and checks that no file is
+// left.
 func convertToSmallDisk(input, dir string) outcome {
 	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, "size=256k"); err != nil {
 		return outcome{Wrong: "no mount: " + err.Error()}
@@ -471,7 +468,7 @@ func manyNumbers(t *testing.T) string {
 	return inputFile(t, single("c", sample(newRand(1), arrow.PrimitiveTypes.Int64, 100_000, 0)).file(t))
 }
 
-func TestFilesThatCannotGrow(t *testing.T) {
+func TestFileSizeLimitIsAnOutputError(t *testing.T) {
 	dir := t.TempDir()
 	o := inChild(t, "small files", manyNumbers(t), filepath.Join(dir, "output.zarr"))
 	assert.Empty(t, o.Wrong)
@@ -480,7 +477,7 @@ func TestFilesThatCannotGrow(t *testing.T) {
 	requireOnly(t, dir)
 }
 
-func TestFullDisks(t *testing.T) {
+func TestFullDiskIsAnOutputError(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("only root mounts a small disk")
 	}

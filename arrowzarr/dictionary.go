@@ -15,9 +15,9 @@ import (
 	"github.com/quiver-gpu/quiver/ndview"
 )
 
-// codesLayout is the signed integer that holds any index of a dictionary, and
-// -1 for a missing value: of the same width as a signed index, of the next
-// width for an unsigned one.
+// codesLayout returns the layout of the codes for a type of dictionary indices. Codes
+// are signed, because -1 is a missing value. They have the width of a signed index, and
+// the next width for an unsigned one.
 func codesLayout(index arrow.DataType) (fixedLayout, error) {
 	var dtype ndview.DType
 	switch index.ID() {
@@ -35,20 +35,20 @@ func codesLayout(index arrow.DataType) (fixedLayout, error) {
 	return fixedLayout{source: dtype, dtype: dtype, limbs: 1}, nil
 }
 
-// categories gathers the values of a column's dictionaries. Batches may bring
-// dictionaries of their own: in a stream they grow or are replaced, and each
-// row group of a Parquet file has its own.
+// categories collects the distinct values of a column's dictionaries. A batch can have
+// another dictionary than the last: in a stream they grow or are replaced, and each row
+// group of a Parquet file has its own.
 type categories struct {
 	column         *column
-	codeOf         map[string]int64 // by the value's bytes
-	values         []arrow.Array    // the values, in the order of their codes
+	codeOf         map[string]int64 // by the bytes of the value
+	values         []arrow.Array    // in the order of their codes
 	count          int64
-	lastDictionary arrow.ArrayData // the dictionary that recode was made for
+	lastDictionary arrow.ArrayData // of which lastMap is the map
 	lastMap        codeMap
 	memory         *categoryMemory // of all columns
 }
 
-// codeMap maps a batch's dictionary indices to codes; a null value maps to -1.
+// codeMap maps the dictionary indices of a batch to codes. A null value maps to -1.
 type codeMap []int64
 
 // newCategories returns the categories of each dictionary column, and nil for each
@@ -63,8 +63,9 @@ func newCategories(columns []*column, m *categoryMemory) []*categories {
 	return all
 }
 
-// mapDictionary returns the recoding of a batch's dictionary, and takes up the
-// values that it brings. Batches come in order, from one goroutine.
+// mapDictionary returns the codes of the values of a batch's dictionary, and adds the
+// new ones to the categories. Only one goroutine may call it, with the batches in
+// order.
 func (g *categories) mapDictionary(dictionary arrow.Array) (codeMap, error) {
 	if g.lastDictionary != nil && sameData(g.lastDictionary, dictionary.Data()) {
 		return g.lastMap, nil
@@ -88,7 +89,7 @@ func (g *categories) mapDictionary(dictionary arrow.Array) (codeMap, error) {
 		code, known := g.codeOf[string(k)]
 		if !known {
 			if g.count >= limit {
-				return nil, fmt.Errorf("the dictionaries of all batches have more than %d different values, the most that %s codes can tell apart", limit, g.column.layout.dtype)
+				return nil, fmt.Errorf("the dictionaries of all batches have more than %d different values, the most that %s codes can distinguish", limit, g.column.layout.dtype)
 			}
 			if err := g.memory.reserve(len(k)); err != nil {
 				return nil, err
@@ -112,7 +113,7 @@ func (g *categories) mapDictionary(dictionary arrow.Array) (codeMap, error) {
 	return mapping, nil
 }
 
-// appendValues stores the values at these positions, copied: the batch goes away.
+// appendValues appends copies of the values at these positions.
 func (g *categories) appendValues(dictionary arrow.Array, positions []int) error {
 	var runs []arrow.Array
 	defer func() {
@@ -139,8 +140,8 @@ func (g *categories) appendValues(dictionary arrow.Array, positions []int) error
 	return nil
 }
 
-// isUniqueIndex tells whether the values can be the categories of anndata, which makes an
-// index of them: of one axis, none a NaN, and no two alike, as 0 and -0 are.
+// isUniqueIndex reports whether anndata can make an index of the values: they have no
+// axes of their own, none is NaN, and no two are equal, as 0 and -0 are.
 func (g *categories) isUniqueIndex() bool {
 	values := storageType(g.column.storage.(*arrow.DictionaryType).ValueType)
 	if layout, ok := fixedLayoutOf(values); ok && len(layout.row) > 0 {
@@ -169,7 +170,7 @@ func (g *categories) isUniqueIndex() bool {
 	return true
 }
 
-// release gives back the values.
+// release releases the values.
 func (g *categories) release() {
 	for _, p := range g.values {
 		p.Release()
@@ -179,7 +180,7 @@ func (g *categories) release() {
 	}
 }
 
-// sameData tells whether two array datas show the same memory.
+// sameData reports whether two arrays view the same memory.
 func sameData(a, b arrow.ArrayData) bool {
 	if a == b {
 		return true
@@ -195,7 +196,8 @@ func sameData(a, b arrow.ArrayData) bool {
 	return len(a.Children()) == 0 && len(b.Children()) == 0
 }
 
-// newKeyFunc returns a function that gives the bytes by which values are the same.
+// newKeyFunc returns a function that returns the bytes of value i. Values are equal if
+// their bytes are.
 func newKeyFunc(values arrow.Array) (func(i int) []byte, error) {
 	if value, err := valueReader(values); err == nil {
 		return value, nil
@@ -207,7 +209,7 @@ func newKeyFunc(values arrow.Array) (func(i int) []byte, error) {
 	if values.Len() == 0 {
 		return func(int) []byte { return nil }, nil
 	}
-	// Categories have no mask, so what is missing inside of one would be lost.
+	// Categories have no mask, so their missing elements would be lost.
 	if missing, err := hasMissingElements([]columnSlice{{values: values}}); err != nil || missing {
 		return nil, errors.Join(err, fmt.Errorf("dictionary values of type %s with missing elements have no Zarr form", values.DataType()))
 	}
@@ -235,7 +237,7 @@ func newKeyFunc(values arrow.Array) (func(i int) []byte, error) {
 	return func(i int) []byte { return raw[int64(i)*width : int64(i+1)*width] }, nil
 }
 
-// indexReader reads a dictionary array's indices as int64.
+// indexReader returns a function that returns dictionary index i.
 func indexReader(indices arrow.Array) (func(i int) int64, error) {
 	switch a := indices.(type) {
 	case *array.Int8:
@@ -253,12 +255,12 @@ func indexReader(indices arrow.Array) (func(i int) int64, error) {
 	case *array.Uint32:
 		return func(i int) int64 { return int64(a.Value(i)) }, nil
 	case *array.Uint64:
-		return func(i int) int64 { return int64(a.Value(i)) }, nil // over 2^63 is negative, so out of range
+		return func(i int) int64 { return int64(a.Value(i)) }, nil // from 2^63 on it is negative, so out of range
 	}
 	return nil, fmt.Errorf("dictionary indices of type %s, expected integers", indices.DataType())
 }
 
-// assembleCodes turns dictionary indices into codes, on the host.
+// assembleCodes joins the codes of slices of a dictionary column, on the host.
 func assembleCodes(c *column, parts []columnSlice, rows int64) (*chunkArrays, error) {
 	codes := make([]int64, 0, rows)
 	for _, p := range parts {
@@ -290,7 +292,7 @@ func assembleCodes(c *column, parts []columnSlice, rows int64) (*chunkArrays, er
 	return &chunkArrays{values: values}, nil
 }
 
-// newCodes makes an array of a signed integer type of values that fit it.
+// newCodes returns an array of codes of a signed integer type. The codes must fit it.
 func newCodes(codes []int64, dtype ndview.DType) (*ndview.NDBuffer, error) {
 	n := int64(len(codes))
 	switch dtype {

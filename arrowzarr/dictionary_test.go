@@ -68,8 +68,7 @@ func TestDictionariesBecomeCategoricals(t *testing.T) {
 	}
 }
 
-// Values of any type that an array can have are categories, under indices of
-// any integer type.
+// Categories can have every supported type, and indices every integer type.
 func TestDictionariesOfEveryType(t *testing.T) {
 	rng := newRand(3)
 	indexes := []arrow.DataType{
@@ -101,7 +100,7 @@ func TestDictionariesOfEveryType(t *testing.T) {
 	})
 }
 
-func TestDictionariesThatCodesCannotHold(t *testing.T) {
+func TestTooManyCategoriesForTheCodesAreRefused(t *testing.T) {
 	tests := map[string]struct {
 		want    string
 		batches []arrow.Array
@@ -130,7 +129,7 @@ func TestIndicesOutsideTheDictionaryAreRefused(t *testing.T) {
 	}
 }
 
-func TestOrderedDictionariesSaySo(t *testing.T) {
+func TestOrderedDictionariesHaveTheAttribute(t *testing.T) {
 	for _, ordered := range []bool{false, true} {
 		kind := &arrow.DictionaryType{IndexType: arrow.PrimitiveTypes.Int8, ValueType: arrow.BinaryTypes.String, Ordered: ordered}
 		of := encoded(arrow.PrimitiveTypes.Int8, texts("low", "high"), 1, 0).(*array.Dictionary)
@@ -145,7 +144,7 @@ func TestOrderedDictionariesSaySo(t *testing.T) {
 	}
 }
 
-// Categories have no mask, so what is missing inside of one would be lost.
+// Categories have no mask, so their missing elements would be lost.
 func TestCategoriesWithMissingElementsAreRefused(t *testing.T) {
 	pairs := fromJSON(t, arrow.FixedSizeListOf(2, arrow.PrimitiveTypes.Int8), `[[1, 2], [3, null]]`)
 	input := single("pairs", encoded(arrow.PrimitiveTypes.Int8, pairs, 0, 1)).stream(t)
@@ -153,8 +152,8 @@ func TestCategoriesWithMissingElementsAreRefused(t *testing.T) {
 	assert.Contains(t, message, `"pairs"`)
 }
 
-// anndata makes an index of categories, of which some values are none.
-func TestDictionariesThatAreNoIndexAreNoCategoricals(t *testing.T) {
+// anndata makes an index of categories, which cannot have all values.
+func TestDictionariesWithNaNsOrEqualValuesAreNotCategoricals(t *testing.T) {
 	decimals := array.NewDecimal128Builder(memory.DefaultAllocator, &arrow.Decimal128Type{Precision: 5})
 	decimals.Append(decimal128.FromI64(7))
 	for name, c := range map[string]struct {
@@ -174,7 +173,7 @@ func TestDictionariesThatAreNoIndexAreNoCategoricals(t *testing.T) {
 	}
 }
 
-func TestCategoriesStayWithinTheMemory(t *testing.T) {
+func TestCategoriesStayWithinMaxMemory(t *testing.T) {
 	values := array.NewStringBuilder(memory.DefaultAllocator)
 	var indices []int
 	for i := range 400_000 {

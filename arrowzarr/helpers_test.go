@@ -34,13 +34,13 @@ import (
 	"github.com/quiver-gpu/quiver/arrowzarr"
 )
 
-// table is an input: a schema, and batches of it.
+// table is a schema and its batches.
 type table struct {
 	schema  *arrow.Schema
 	batches []arrow.RecordBatch
 }
 
-// newTable makes a table of batches, each given as its columns.
+// newTable returns a table of batches, each given as its columns.
 func newTable(fields []arrow.Field, batches ...[]arrow.Array) table {
 	t := table{schema: arrow.NewSchema(fields, nil)}
 	for _, columns := range batches {
@@ -53,7 +53,7 @@ func newTable(fields []arrow.Field, batches ...[]arrow.Array) table {
 	return t
 }
 
-// single is a table of one column, one array a batch.
+// single returns a table of one column, with one batch per array.
 func single(name string, batches ...arrow.Array) table {
 	columns := make([][]arrow.Array, len(batches))
 	for i, b := range batches {
@@ -62,7 +62,7 @@ func single(name string, batches ...arrow.Array) table {
 	return newTable([]arrow.Field{{Name: name, Type: batches[0].DataType(), Nullable: true}}, columns...)
 }
 
-// column is the arrays of one column.
+// column returns the arrays of one column, one per batch.
 func (t table) column(i int) []arrow.Array {
 	var chunks []arrow.Array
 	for _, b := range t.batches {
@@ -79,7 +79,7 @@ func (t table) rows() int64 {
 	return n
 }
 
-// stream is the table as an Arrow IPC stream.
+// stream returns the table as an Arrow IPC stream.
 func (t table) stream(tb testing.TB, options ...ipc.Option) []byte {
 	tb.Helper()
 	var buf bytes.Buffer
@@ -91,7 +91,7 @@ func (t table) stream(tb testing.TB, options ...ipc.Option) []byte {
 	return buf.Bytes()
 }
 
-// file is the table as an Arrow IPC file.
+// file returns the table as an Arrow IPC file.
 func (t table) file(tb testing.TB, options ...ipc.Option) []byte {
 	tb.Helper()
 	var buf bytes.Buffer
@@ -104,7 +104,7 @@ func (t table) file(tb testing.TB, options ...ipc.Option) []byte {
 	return buf.Bytes()
 }
 
-// parquet is the table as a Parquet file, one row group a batch.
+// parquet returns the table as a Parquet file, with one row group per batch.
 func (t table) parquet(tb testing.TB, options ...parquet.WriterProperty) []byte {
 	tb.Helper()
 	var buf bytes.Buffer
@@ -117,8 +117,8 @@ func (t table) parquet(tb testing.TB, options ...parquet.WriterProperty) []byte 
 	return buf.Bytes()
 }
 
-// inputFile puts an input into a folder of its own, so that the folder that an
-// output goes to has nothing else in it.
+// inputFile writes an input to a folder of its own. The folder of the output then has
+// no other file.
 func inputFile(tb testing.TB, content []byte) string {
 	tb.Helper()
 	path := filepath.Join(tb.TempDir(), "input")
@@ -126,8 +126,8 @@ func inputFile(tb testing.TB, content []byte) string {
 	return path
 }
 
-// convertCodes converts an input, checks that nothing but the output is left, and
-// returns the output and what was said of it.
+// convert converts an input and checks that it leaves no file but the output. It
+// returns the path of the output and the report.
 func convertCodes(tb testing.TB, input []byte, options arrowzarr.Options) (string, *arrowzarr.Report) {
 	tb.Helper()
 	return convertFile(tb, inputFile(tb, input), options)
@@ -142,8 +142,8 @@ func convertFile(tb testing.TB, input string, options arrowzarr.Options) (string
 	return output, report
 }
 
-// refuse converts an input that must fail in one part, checks that nothing is
-// left, and returns the error's text.
+// refuse checks that converting an input fails in one part and leaves no file. It
+// returns the text of the error.
 func refuse(tb testing.TB, part arrowzarr.Part, input string, options arrowzarr.Options) string {
 	tb.Helper()
 	output := filepath.Join(tb.TempDir(), "output.zarr")
@@ -162,7 +162,7 @@ func requirePart(tb testing.TB, part arrowzarr.Part, err error) {
 	require.Equal(tb, part, failure.Part, "the part that %q is blamed on", err)
 }
 
-// requireOnly checks that a directory holds just these entries.
+// requireOnly checks that a directory has exactly these entries.
 func requireOnly(tb testing.TB, dir string, names ...string) {
 	tb.Helper()
 	entries, err := os.ReadDir(dir)
@@ -174,21 +174,21 @@ func requireOnly(tb testing.TB, dir string, names ...string) {
 	require.ElementsMatch(tb, names, found, "entries of the output's directory")
 }
 
-// noGoroutinesLeft fails the test when it ends with more goroutines than it
-// has now. Such a test must not run beside others.
+// noGoroutinesLeft fails the test if it ends with more goroutines than now. Such a test
+// must not run in parallel with others.
 func noGoroutinesLeft(t *testing.T) {
 	t.Helper()
 	before := runtime.NumGoroutine()
 	t.Cleanup(func() {
 		stacks := make([]byte, 1<<20)
-		ok := assert.Eventually(t, func() bool { return runtime.NumGoroutine() <= before+1 }, 10*time.Second, 5*time.Millisecond) // Eventually's own
+		ok := assert.Eventually(t, func() bool { return runtime.NumGoroutine() <= before+1 }, 10*time.Second, 5*time.Millisecond) // Eventually has one
 		if !ok {
 			t.Logf("goroutines:\n%s", stacks[:runtime.Stack(stacks, true)])
 		}
 	})
 }
 
-// choose is the table with some columns.
+// choose returns the table with only some columns.
 func (t table) choose(indices ...int) table {
 	var fields []arrow.Field
 	for _, i := range indices {
@@ -205,7 +205,7 @@ func (t table) choose(indices ...int) table {
 	return chosen
 }
 
-// fromJSON is an array of the values in a JSON list.
+// fromJSON returns an array of the values in a JSON list.
 func fromJSON(tb testing.TB, t arrow.DataType, values string) arrow.Array {
 	tb.Helper()
 	b := array.NewBuilder(memory.DefaultAllocator, t)
@@ -213,7 +213,7 @@ func fromJSON(tb testing.TB, t arrow.DataType, values string) arrow.Array {
 	return b.NewArray()
 }
 
-// encoded is a dictionary array. An index of -1 is a null.
+// encoded returns a dictionary array. An index of -1 is a null.
 func encoded(index arrow.DataType, dictionary arrow.Array, indices ...int) arrow.Array {
 	b := array.NewBuilder(memory.DefaultAllocator, index)
 	for _, i := range indices {
@@ -226,7 +226,7 @@ func encoded(index arrow.DataType, dictionary arrow.Array, indices ...int) arrow
 	return array.NewDictionaryArray(&arrow.DictionaryType{IndexType: index, ValueType: dictionary.DataType()}, b.NewArray(), dictionary)
 }
 
-// texts is an array of strings; "-" is a null.
+// texts returns an array of strings; "-" is a null.
 func texts(values ...string) arrow.Array {
 	b := array.NewStringBuilder(memory.DefaultAllocator)
 	for _, v := range values {
@@ -239,7 +239,7 @@ func texts(values ...string) arrow.Array {
 	return b.NewArray()
 }
 
-// numbered is n different texts.
+// numbered returns an array of n distinct strings.
 func numbered(from, n int) arrow.Array {
 	b := array.NewStringBuilder(memory.DefaultAllocator)
 	for i := range n {
@@ -254,7 +254,7 @@ func floats(values ...float64) arrow.Array {
 	return b.NewArray()
 }
 
-// TestMain runs the tests, or, in a process that a test started, one task.
+// TestMain runs the tests. In a child process of a test it runs one task.
 func TestMain(m *testing.M) {
 	if task := os.Getenv(childTask); task != "" {
 		os.Exit(runChild(task))
@@ -263,9 +263,9 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// useMemoryForFiles puts the tests' thousands of small files in memory, where
-// there is room: making them on a disk takes most of the time otherwise. TMPDIR
-// puts them elsewhere.
+// useMemoryForFiles makes tests write their thousands of small files to memory, if
+// there is enough, because creating them on a disk takes most of the time. TMPDIR
+// overrides it.
 func useMemoryForFiles() {
 	const shared = "/dev/shm"
 	var fs unix.Statfs_t
@@ -276,21 +276,21 @@ func useMemoryForFiles() {
 	}
 }
 
-// childTask is the variable that names the task of a child process.
+// childTask is the environment variable with the task of a child process.
 const childTask = "ARROWZARR_TEST_TASK"
 
-// outcome is how a conversion in a child process went.
+// outcome is the result of a conversion in a child process.
 type outcome struct {
-	Part     arrowzarr.Part // that failed, 0 where none did
+	Part     arrowzarr.Part // that failed; 0 for none
 	Message  string
-	Wrong    string // how the output differs from what the input holds
-	PeakRSS  int64  // bytes, right after the conversion
+	Wrong    string // how the output differs from the input
+	PeakRSS  int64  // in bytes, after the conversion
 	Unmarked bool   // the error is no *Error
 }
 
 var tasks = map[string]func(input, output string) outcome{}
 
-// runChild is main in a child process: it prints an outcome.
+// runChild is the main function of a child process. It prints an outcome.
 func runChild(task string) int {
 	o := tasks[task](os.Args[1], os.Args[2])
 	if err := json.NewEncoder(os.Stdout).Encode(o); err != nil {
@@ -299,7 +299,7 @@ func runChild(task string) int {
 	return 0
 }
 
-// inChild converts in a process of its own, which must end by itself in time.
+// inChild converts in a child process, which must end within 20 s.
 func inChild(tb testing.TB, task, input, output string) outcome {
 	tb.Helper()
 	ctx, cancel := context.WithTimeout(tb.Context(), 20*time.Second)
@@ -319,7 +319,7 @@ func inChild(tb testing.TB, task, input, output string) outcome {
 
 func tail(text string) string { return text[max(0, len(text)-3000):] }
 
-// result is the outcome of a conversion.
+// result returns the outcome of a conversion that returned err.
 func result(err error) outcome {
 	o := outcome{PeakRSS: peakRSS()}
 	if err == nil {
@@ -333,8 +333,8 @@ func result(err error) outcome {
 	return o
 }
 
-// peakRSS is the most memory that this process had at a time. (What wait4 says
-// of a child counts its parent's memory too, from before the exec.)
+// peakRSS returns the peak of this process's resident memory, in bytes. wait4 does not
+// do: for a child, it includes the parent's memory before the exec.
 func peakRSS() int64 {
 	status, err := os.ReadFile("/proc/self/status")
 	if err != nil {
@@ -349,8 +349,8 @@ func peakRSS() int64 {
 	return -1
 }
 
-// supported is every type that converts to plain or nullable arrays, in every
-// unit and layout; dictionaries have tests of their own.
+// supported is every type that converts to plain or nullable arrays, in every unit and
+// layout. Dictionaries have tests of their own.
 var supported = []arrow.DataType{
 	arrow.FixedWidthTypes.Boolean,
 	arrow.PrimitiveTypes.Int8, arrow.PrimitiveTypes.Int16, arrow.PrimitiveTypes.Int32, arrow.PrimitiveTypes.Int64,
@@ -374,8 +374,8 @@ var supported = []arrow.DataType{
 	extensions.NewOpaqueType(arrow.BinaryTypes.String, "rope", "maker"),
 }
 
-// sampleTable is a table of all supported types with batches of these lengths,
-// each of them a slice of something longer. The shares of nulls go round.
+// sampleTable returns a table of all supported types with batches of these lengths. Each
+// array is a slice of a longer one. Batch i has share i, modulo their number, of nulls.
 func sampleTable(seed uint64, lengths []int, nulls ...float64) table {
 	rng := newRand(seed)
 	fields := make([]arrow.Field, len(supported))
@@ -395,7 +395,7 @@ func sampleTable(seed uint64, lengths []int, nulls ...float64) table {
 	return newTable(fields, batches...)
 }
 
-// sample is an array of random values, of which a share is null.
+// sample returns an array of random values, of which a share is null.
 func sample(rng *rand.Rand, t arrow.DataType, n int, nulls float64) arrow.Array {
 	if ext, ok := t.(arrow.ExtensionType); ok {
 		return array.NewExtensionArrayWithStorage(ext, sample(rng, ext.StorageType(), n, nulls))

@@ -20,7 +20,8 @@ import (
 	"github.com/quiver-gpu/quiver/zarr/store"
 )
 
-// Contents is what Inspect finds. A number that the format does not tell is -1.
+// Contents describes an input or a hierarchy. A number that the format does not store
+// is -1.
 type Contents struct {
 	Path        string        `json:"path"`
 	Format      string        `json:"format"`
@@ -32,7 +33,7 @@ type Contents struct {
 
 // ColumnStats describes one column of Arrow or Parquet, or one array of Zarr.
 type ColumnStats struct {
-	Name        string   `json:"name"` // of an array, its path
+	Name        string   `json:"name"` // the path of an array
 	Type        string   `json:"type"`
 	Shape       []int64  `json:"shape"`
 	Nulls       int64    `json:"nulls"`
@@ -44,9 +45,9 @@ type ColumnStats struct {
 }
 
 // Inspect describes an Arrow IPC file or stream, a Parquet file or a Zarr v3
-// hierarchy in a directory. "-" is an Arrow IPC stream on standard input. Of
-// Parquet and Zarr only metadata is read; Arrow's inputs are read through. The
-// error is an *Error, or the context's.
+// hierarchy in a directory. "-" is an Arrow IPC stream on standard input. It reads
+// all of an Arrow input, but only the metadata of Parquet and Zarr. The error is an
+// *Error, or the cause of the context.
 func Inspect(ctx context.Context, path string) (*Contents, error) {
 	if path != "-" {
 		if info, err := os.Stat(path); err == nil && info.IsDir() {
@@ -80,7 +81,7 @@ func inspectFile(ctx context.Context, path string) (*Contents, error) {
 	return c, nil
 }
 
-// storedBytes is the size of the files below a directory.
+// storedBytes returns the size of the files below a directory.
 func storedBytes(root string) (int64, error) {
 	var total int64
 	err := filepath.WalkDir(root, func(_ string, entry os.DirEntry, err error) error {
@@ -97,7 +98,7 @@ func storedBytes(root string) (int64, error) {
 	return total, err
 }
 
-// inspectZarr lists the arrays of a hierarchy.
+// inspectZarr describes the arrays of a hierarchy.
 func inspectZarr(ctx context.Context, root string) (*Contents, error) {
 	c := &Contents{Path: root, Format: "Zarr v3"}
 	s := store.NewLocal(root)
@@ -152,7 +153,7 @@ func (c *Contents) addGroup(ctx context.Context, group *zarr.Group, root, at str
 	return nil
 }
 
-// addUnsupported lists a node that cannot be read here, with what is lacking as its type.
+// addUnsupported adds a node that zarr cannot read, with the reason as its type.
 func (c *Contents) addUnsupported(root, path string, node *zarr.UnsupportedNode) error {
 	stored, err := storedBytes(filepath.Join(root, path))
 	if err == nil {
@@ -179,7 +180,7 @@ func (c *Contents) addArray(root, path string, m *zarr.ArrayMetadata) error {
 	if size := m.DataType.Size(); size > 0 {
 		stats.RawBytes = size
 		for _, d := range m.Shape {
-			if d > 0 && stats.RawBytes > math.MaxInt64/d { // more than can be said
+			if d > 0 && stats.RawBytes > math.MaxInt64/d { // it overflows
 				stats.RawBytes = -1
 				break
 			}
@@ -191,7 +192,7 @@ func (c *Contents) addArray(root, path string, m *zarr.ArrayMetadata) error {
 	return nil
 }
 
-// typeName shows the unit of times, which the name of the type leaves out.
+// typeName returns the name of the type, with the unit of times, which String omits.
 func typeName(t element.Type) string {
 	if dtype, ok := t.DType(); ok && (dtype.Kind() == ndview.KindDatetime || dtype.Kind() == ndview.KindTimedelta) {
 		return dtype.String()
@@ -199,7 +200,7 @@ func typeName(t element.Type) string {
 	return t.String()
 }
 
-// rowCount is the number of rows that Convert noted, or -1.
+// rowCount returns the number of rows that Convert stored, or -1.
 func rowCount(attributes map[string]any) int64 {
 	if n, ok := attributes[attrRows].(json.Number); ok {
 		if rows, err := n.Int64(); err == nil {
@@ -216,7 +217,7 @@ func firstAxisLen(shape []int64) int64 {
 	return shape[0]
 }
 
-// inspectArrow counts the batches of an Arrow IPC file or stream.
+// inspectArrow reads all batches of an Arrow IPC file or stream.
 func inspectArrow(ctx context.Context, src source) (*Contents, error) {
 	schema := src.schema()
 	c := &Contents{Columns: make([]ColumnStats, schema.NumFields())}
@@ -258,7 +259,7 @@ func inspectArrow(ctx context.Context, src source) (*Contents, error) {
 	return c, nil
 }
 
-// inspectParquet adds up what the footer says of the column chunks.
+// inspectParquet sums the sizes and nulls of the column chunks in the footer.
 func inspectParquet(src *parquetSource) (*Contents, error) {
 	footer := src.reader.MetaData()
 	c := &Contents{Rows: src.total, StoredBytes: src.size}
@@ -280,7 +281,7 @@ func inspectParquet(src *parquetSource) (*Contents, error) {
 				}
 			}
 		}
-		if !src.arrow.Manifest.Fields[f].IsLeaf() { // the nulls of parts are not those of the whole
+		if !src.arrow.Manifest.Fields[f].IsLeaf() { // nulls of elements or fields are not nulls of the column
 			stats.Nulls = -1
 		}
 		c.RawBytes += stats.RawBytes
@@ -289,8 +290,8 @@ func inspectParquet(src *parquetSource) (*Contents, error) {
 	return c, nil
 }
 
-// addNulls counts the nulls of a column chunk, unless its statistics, or those
-// of an earlier one, leave them open.
+// addNulls adds the nulls of a column chunk. The number is -1 if a chunk has no
+// statistics of nulls.
 func (s *ColumnStats) addNulls(chunk *metadata.ColumnChunkMetaData) {
 	statistics, err := chunk.Statistics()
 	if s.Nulls < 0 || err != nil || statistics == nil || !statistics.HasNullCount() {

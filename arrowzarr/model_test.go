@@ -27,15 +27,15 @@ import (
 	"github.com/quiver-gpu/quiver/zarr/store"
 )
 
-// contents is what an array of the output holds.
+// contents is the contents of an array of the output.
 type contents struct {
 	Type  string
 	Shape []int64
-	Bytes []byte   // of elements of fixed width, in C order
-	Texts []string // of strings and byte strings
+	Bytes []byte   // the elements of fixed width, in C order
+	Texts []string // the strings or byte strings
 }
 
-// ofType is no values of a type.
+// ofType returns the contents of an empty array of a type.
 func ofType(t arrow.DataType) contents {
 	c := contents{Type: zarrType(t)}
 	if c.Type != "string" && c.Type != "bytes" {
@@ -44,9 +44,9 @@ func ofType(t arrow.DataType) contents {
 	return c
 }
 
-// expect says which arrays a column becomes, by their paths below it ("" for a
-// column that is one array). It is written value by value against arrow-go's
-// accessors, and shares nothing with the package that it judges.
+// expect returns the arrays that a column becomes, by their paths below it ("" for a
+// column that is one array). It reads each value with arrow-go's accessors, and shares
+// no code with the package under test.
 func expect(t arrow.DataType, chunks []arrow.Array) map[string]contents {
 	t, chunks = unwrapped(t, chunks)
 	if d, ok := t.(*arrow.DictionaryType); ok {
@@ -88,7 +88,7 @@ func expect(t arrow.DataType, chunks []arrow.Array) map[string]contents {
 	return arrays
 }
 
-// expectNothing is what a column of type null becomes.
+// expectNothing returns the arrays of a column of type null.
 func expectNothing(chunks []arrow.Array) map[string]contents {
 	rows := 0
 	for _, c := range chunks {
@@ -101,7 +101,7 @@ func expectNothing(chunks []arrow.Array) map[string]contents {
 	}
 }
 
-// unwrapped takes an extension type as its storage.
+// unwrapped returns the storage of an extension type and of its arrays.
 func unwrapped(t arrow.DataType, chunks []arrow.Array) (arrow.DataType, []arrow.Array) {
 	ext, ok := t.(arrow.ExtensionType)
 	if !ok {
@@ -114,8 +114,8 @@ func unwrapped(t arrow.DataType, chunks []arrow.Array) (arrow.DataType, []arrow.
 	return unwrapped(ext.StorageType(), inner)
 }
 
-// expectCategorical gives each different value of the dictionaries a code, in
-// the order in which they come.
+// expectCategorical returns the arrays of a dictionary column. Distinct values have
+// codes in the order in which they appear.
 func expectCategorical(t *arrow.DictionaryType, chunks []arrow.Array) map[string]contents {
 	known := map[string]int64{}
 	var codes []int64
@@ -172,7 +172,7 @@ func appendInt(b []byte, kind string, v int64) []byte {
 	}
 }
 
-// add appends value i of an array, or the fill value where there is none.
+// add appends value i of an array, or the fill value if it is null.
 func (c *contents) add(a arrow.Array, i int) {
 	t := a.DataType()
 	switch zarrType(t) {
@@ -202,8 +202,8 @@ func appendFill(b []byte, t arrow.DataType) []byte {
 	return append(b, make([]byte, n)...)
 }
 
-// appendElementNulls tells of each element of a list whether it is missing. Of a
-// missing row it says no; a missing list inside a row is one of missing elements.
+// appendElementNulls appends, for each element of a list, whether it is missing. The
+// elements of a missing row are not missing; those of a missing list in a row are.
 func appendElementNulls(b []byte, a arrow.Array, i int, rowIsNull, listIsNull bool) []byte {
 	list, ok := a.(*array.FixedSizeList)
 	if !ok {
@@ -302,8 +302,8 @@ func oneIf(b bool) byte {
 	return 0
 }
 
-// zarrType is the data type that values of an Arrow type must have in Zarr,
-// times with their unit. It panics for types that have none.
+// zarrType returns the data type of an Arrow type in Zarr, with the unit of times. It
+// panics for types that have none.
 func zarrType(t arrow.DataType) string {
 	unit := func(u arrow.TimeUnit) string { return u.String() }
 	switch t := t.(type) {
@@ -349,7 +349,7 @@ func zarrType(t arrow.DataType) string {
 	panic(fmt.Sprintf("no expectation for %s", t))
 }
 
-// rowShape is the axes behind the first.
+// rowShape returns the shape after the first axis.
 func rowShape(t arrow.DataType) []int64 {
 	switch t := t.(type) {
 	case *arrow.FixedSizeBinaryType:
@@ -366,7 +366,7 @@ func rowShape(t arrow.DataType) []int64 {
 	return nil
 }
 
-// elementSize is the number of bytes of an element in Zarr.
+// elementSize returns the number of bytes of an element in Zarr.
 func elementSize(t arrow.DataType) int {
 	switch zarrType(t) {
 	case "bool", "int8", "uint8":
@@ -388,8 +388,7 @@ func openRoot(tb testing.TB, output string) *zarr.Group {
 	return root
 }
 
-// requireTable checks that an output holds a table: every column, and nothing
-// else.
+// requireTable checks that an output has exactly the columns of a table.
 func requireTable(tb testing.TB, want table, output string) {
 	tb.Helper()
 	root := openRoot(tb, output)
@@ -406,13 +405,12 @@ func requireTable(tb testing.TB, want table, output string) {
 	assert.Len(tb, children, len(nodes))
 }
 
-// requireColumn checks that a node of an output holds what it should.
+// requireColumn checks the arrays of a column of an output.
 func requireColumn(tb testing.TB, root *zarr.Group, name string, want map[string]contents) {
 	tb.Helper()
 	got := readColumn(tb, root, name)
-	// The elements of a missing list say nothing, also not of being missing.
-	// A mask of elements is there where one is missing in a list that is
-	// there, and may be where others are.
+	// The element mask of missing rows is undefined. A column has an element mask if
+	// an element of a row that is not missing is missing; otherwise it may have one.
 	if elements, ok := got["element_mask"]; ok && want["values"].Type != "" {
 		if mask, ok := got["mask"]; ok {
 			clearRows(elements.Bytes, mask.Bytes)
@@ -428,7 +426,7 @@ func requireColumn(tb testing.TB, root *zarr.Group, name string, want map[string
 	}
 }
 
-// requireContents is require.Equal with a short message.
+// requireContents is require.Equal with shorter messages.
 func requireContents(tb testing.TB, want, got contents, name, at string) {
 	tb.Helper()
 	require.Equal(tb, want.Type, got.Type, "column %q, array %q: type", name, at)
@@ -460,7 +458,7 @@ func clearRows(elements, rows []byte) {
 	}
 }
 
-// readColumn reads the arrays of a column by their paths below it.
+// readColumn reads the arrays of a column, by their paths below it.
 func readColumn(tb testing.TB, root *zarr.Group, name string) map[string]contents {
 	tb.Helper()
 	arrays := map[string]contents{}
@@ -499,7 +497,7 @@ func readArray(tb testing.TB, root *zarr.Group, at string) contents {
 	return c
 }
 
-// files are the metadata documents below a directory, by path.
+// documents returns the metadata documents below a directory, by path.
 func documents(tb testing.TB, root string) map[string]string {
 	tb.Helper()
 	found := map[string]string{}
@@ -515,7 +513,7 @@ func documents(tb testing.TB, root string) map[string]string {
 	return found
 }
 
-// readTable reads an input with arrow-go alone.
+// readTable reads an input with only arrow-go.
 func readTable(tb testing.TB, path string) table {
 	tb.Helper()
 	content, err := os.ReadFile(path)
@@ -558,8 +556,8 @@ func readTable(tb testing.TB, path string) table {
 	return t
 }
 
-// recorder is a test where there is none, in a child process: it keeps what
-// fails, and panics with itself where a test would end.
+// recorder is a testing.TB for a child process, which has no test. It keeps the failures,
+// and FailNow panics with it.
 type recorder struct {
 	testing.TB
 	failures []string

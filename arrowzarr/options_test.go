@@ -8,7 +8,7 @@ import (
 	"github.com/quiver-gpu/quiver/arrowzarr"
 )
 
-func TestOptionsThatMakeNoSenseAreRefused(t *testing.T) {
+func TestInvalidOptionsAreRefused(t *testing.T) {
 	path := inputFile(t, single("a", texts("x")).file(t))
 	for want, options := range map[string]arrowzarr.Options{
 		`no column is named "b": expected some of "a"`: {Columns: []string{"a", "b"}},

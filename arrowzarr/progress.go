@@ -9,46 +9,45 @@ import (
 	"github.com/quiver-gpu/quiver/zarr"
 )
 
-// Progress is how far a conversion is. Its methods may be called from any
-// goroutine while the conversion runs.
+// Progress counts what a conversion has done so far. Its methods may be called from
+// any goroutine while the conversion runs.
 type Progress struct {
 	rows, rowsTotal, input, inputTotal, raw atomic.Int64
 }
 
-// Rows is the number of rows that are written, and of how many; the total is -1
-// where only reading on tells.
+// Rows returns the number of rows that are written and the number of rows of the
+// input. The total is -1 if the input does not say it in advance.
 func (p *Progress) Rows() (done, total int64) { return p.rows.Load(), p.rowsTotal.Load() }
 
-// Input is the number of bytes of the input that are read, and of how many; the
-// total is -1 where the input is a pipe.
+// Input returns the number of bytes of the input that are read, and its size. The
+// total is -1 if the input is a pipe.
 func (p *Progress) Input() (done, total int64) { return p.input.Load(), p.inputTotal.Load() }
 
-// Bytes is the number of raw bytes that are converted.
+// Bytes returns the number of uncompressed bytes that are written.
 func (p *Progress) Bytes() int64 { return p.raw.Load() }
 
-// stageStats counts the work of one stage of the pipeline: the bytes, and the time
-// in which at least one goroutine was at it.
+// stageStats counts the bytes of one stage of the pipeline, and the time in which at
+// least one goroutine was at work there.
 type stageStats struct {
 	mu        sync.Mutex
 	bytes     int64
-	busy      time.Duration // of stretches that nothing joins any more
-	intervals []interval    // of late ones: disjoint, in order
+	busy      time.Duration // of old intervals, which no new one overlaps
+	intervals []interval    // recent ones: disjoint, in order
 }
 
-// maxIntervals is when the older half of the stretches is added up: work that ends
-// now began after they ended.
+// maxIntervals bounds the recent intervals. When it is reached, the older half is
+// added up: work that ends now began after those ended.
 const maxIntervals = 1 << 10
 
-// interval is a stretch of time.
 type interval struct{ start, end time.Time }
 
-// record counts work that has just ended.
+// record counts work on a number of bytes that has just ended.
 func (s *stageStats) record(bytes int64, took time.Duration) {
 	now := time.Now()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.bytes += bytes
-	// What ended now joins all stretches that end after it began.
+	// The new interval joins all that end after it began.
 	joined := interval{now.Add(-took), now}
 	n := len(s.intervals)
 	for n > 0 && !s.intervals[n-1].end.Before(joined.start) {
@@ -70,12 +69,12 @@ func (s *stageStats) record(bytes int64, took time.Duration) {
 type Stage struct {
 	// Name is read, h2d, kernels, d2h, encode or write.
 	Name string `json:"name"`
-	// Bytes that the stage handled: encoded ones for write, raw ones else.
+	// Bytes is encoded bytes for write, and uncompressed bytes otherwise.
 	Bytes int64 `json:"bytes"`
-	// Seconds in which at least one goroutine was at the stage. Stages
-	// overlap, so their sum says nothing.
+	// Seconds is the time in which at least one goroutine was at work in the
+	// stage. Stages overlap, so the sum of their times has no meaning.
 	Seconds float64 `json:"seconds"`
-	// BytesPerSecond is Bytes over Seconds; 0 for a stage without work.
+	// BytesPerSecond is Bytes over Seconds; 0 for a stage that did nothing.
 	BytesPerSecond float64 `json:"bytes_per_second"`
 }
 
@@ -92,7 +91,7 @@ func (s *stageStats) report(name string) Stage {
 	return r
 }
 
-// pipelineStats are those of one conversion.
+// pipelineStats are the statistics of one conversion.
 type pipelineStats struct {
 	read, h2d, kernels, d2h, encode, write stageStats
 }
@@ -104,7 +103,7 @@ func (s *pipelineStats) report() []Stage {
 	}
 }
 
-// trace counts what writing the arrays does.
+// trace records what writing the arrays does.
 func (s *pipelineStats) trace() *zarr.Trace {
 	return &zarr.Trace{
 		ToHost: s.d2h.record,

@@ -9,21 +9,21 @@ import (
 	"github.com/quiver-gpu/quiver/arrowzarr"
 )
 
-func TestProgressKnowsHowManyRowsThereAreWhereTheInputSays(t *testing.T) {
+func TestProgressHasTotalRowsIfTheInputDoes(t *testing.T) {
 	for input, total := range map[string]int64{"../testdata/weather.parquet": 0, "../testdata/weather.arrow": -1} {
 		progress := &arrowzarr.Progress{}
 		report, err := arrowzarr.Convert(t.Context(), input, t.TempDir()+"/output.zarr", arrowzarr.Options{Progress: progress})
 		require.NoError(t, err)
 		done, of := progress.Rows()
 		assert.Equal(t, report.Rows, done)
-		if total == 0 { // Parquet's footer counts
+		if total == 0 { // the footer of Parquet has the number of rows
 			total = report.Rows
 		}
 		assert.Equal(t, total, of, input)
 	}
 }
 
-func TestReportAddsUp(t *testing.T) {
+func TestReportMatchesTheConversion(t *testing.T) {
 	columns := sampleTable(3, []int{30, 12}, 0.2)
 	input := inputFile(t, columns.stream(t))
 	progress := &arrowzarr.Progress{}

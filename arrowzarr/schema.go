@@ -17,7 +17,7 @@ import (
 	"github.com/quiver-gpu/quiver/zarr/store"
 )
 
-// arrayKind is the way a column's values are stored.
+// arrayKind is how the values of a column are stored in Zarr.
 type arrayKind int
 
 const (
@@ -25,26 +25,26 @@ const (
 	kindText                        // utf8: an array of strings
 	kindBinary                      // binary: an array of byte strings
 	kindDictionary                  // codes and categories
-	kindNull                        // nothing but missing values
+	kindNull                        // only missing values
 )
 
-// column is the plan for one column: what it is in Arrow, and what it becomes.
+// column is the plan for one column: what it is in Arrow, and what it becomes in
+// Zarr.
 type column struct {
 	name    string
 	field   arrow.Field
 	storage arrow.DataType // the type without extensions
 	kind    arrayKind
-	layout  fixedLayout        // of formFixed, and of the codes of formDictionary
-	tensor  *ndview.TensorType // of a fixed_shape_tensor
+	layout  fixedLayout        // of kindFixed, and of the codes of kindDictionary
+	tensor  *ndview.TensorType // of a fixed_shape_tensor; otherwise nil
 }
 
-// onDevice tells whether the column goes to the device. Text, and the codes of
-// dictionaries, are encoded by the host, so sending them there and back would
-// only cost time.
+// onDevice reports whether the column is copied to the device. Text and the codes of
+// dictionaries are encoded by the host, so copying them would only cost time.
 func (c *column) onDevice() bool { return c.kind == kindFixed }
 
-// planColumns chooses the columns of a conversion and says what each becomes.
-// No names means all. It returns, with the plans, their indices in the schema.
+// planColumns returns the plans of the columns with these names, and their indices in
+// the schema. No names means all columns.
 func planColumns(schema *arrow.Schema, names []string) ([]*column, []int, error) {
 	fields, err := selectFieldIndices(schema, names)
 	if err != nil {
@@ -85,7 +85,7 @@ func selectFieldIndices(schema *arrow.Schema, names []string) ([]int, error) {
 			}
 		}
 	}
-	// The order of the columns is the input's, however they were asked for.
+	// The order of the columns is the input's, not that of names.
 	slices.Sort(fields)
 	return fields, nil
 }
@@ -98,16 +98,16 @@ func columnNames(schema *arrow.Schema) []string {
 	return names
 }
 
-// longestName is how many bytes the name of a file has at most.
-const longestName = 255
+// maxNameBytes is the longest name of a file on Linux file systems.
+const maxNameBytes = 255
 
 func planColumn(field arrow.Field) (*column, error) {
 	if err := zarr.CheckName(field.Name); err != nil {
 		return nil, fmt.Errorf("column %q: %w", field.Name, err)
 	}
-	switch { // that a directory cannot have
-	case len(field.Name) > longestName:
-		return nil, fmt.Errorf("column %.40q...: the name has %d bytes, where files have %d at most", field.Name, len(field.Name), longestName)
+	switch { // a directory cannot have the name
+	case len(field.Name) > maxNameBytes:
+		return nil, fmt.Errorf("column %.40q...: the name has %d bytes, where files have %d at most", field.Name, len(field.Name), maxNameBytes)
 	case strings.HasPrefix(field.Name, store.TempPrefix):
 		return nil, fmt.Errorf("column %q: names that begin with %q are for files that are being written", field.Name, store.TempPrefix)
 	}
@@ -118,7 +118,7 @@ func planColumn(field arrow.Field) (*column, error) {
 	return c, nil
 }
 
-// chooseKind finds the form of the column's type.
+// chooseKind sets the kind of the column, and its layout, from its type.
 func (c *column) chooseKind() (err error) {
 	switch t := c.storage.(type) {
 	case *arrow.NullType:
@@ -151,15 +151,15 @@ func (c *column) chooseKind() (err error) {
 	return c.layout.setTensorShape(c.tensor)
 }
 
-// categoriesField is the field of a dictionary's values.
+// categoriesField returns a field for a dictionary's values.
 func categoriesField(t *arrow.DictionaryType) arrow.Field {
 	return arrow.Field{Name: "categories", Type: t.ValueType}
 }
 
-// natMin is NaT, "not a time", of datetime64 and timedelta64.
+// natMin is NaT ("not a time") of datetime64 and timedelta64.
 const natMin = uint64(1) << 63
 
-// fixedTypes maps the Arrow types whose values are one element of one dtype.
+// fixedTypes maps the Arrow types of which a value is one element of a dtype.
 var fixedTypes = map[arrow.Type]ndview.DType{
 	arrow.BOOL:      ndview.Bool,
 	arrow.INT8:      ndview.Int8,
@@ -184,13 +184,13 @@ var timeUnits = map[arrow.TimeUnit]ndview.TimeUnit{
 	arrow.Nanosecond:  ndview.Nanosecond,
 }
 
-// fixedLayout is how rows of a fixed width lie in Arrow and in Zarr.
+// fixedLayout describes rows of a fixed width, in Arrow and in Zarr.
 type fixedLayout struct {
 	source ndview.DType // the elements in Arrow's buffer
 	dtype  ndview.DType // the elements in Zarr
-	limbs  int64        // elements that one value of Arrow's buffer makes
+	limbs  int64        // elements per value of Arrow's buffer
 	row    []int64      // the axes after the first
-	fill   uint64       // what null slots hold, as FillWhere takes it
+	fill   uint64       // the value of null elements, for ndview's FillWhere
 }
 
 // elements is the number of elements in a row.
@@ -202,8 +202,8 @@ func (l fixedLayout) elements() int64 {
 	return n
 }
 
-// fixedLayoutOf returns the layout of an Arrow type of fixed width, or false
-// for another type. Extension types are taken as their storage.
+// fixedLayoutOf returns the layout of an Arrow type of fixed width, or false for
+// another type. The layout of an extension type is that of its storage.
 func fixedLayoutOf(t arrow.DataType) (fixedLayout, bool) {
 	if dtype, ok := fixedTypes[t.ID()]; ok {
 		return fixedLayout{source: dtype, dtype: dtype, limbs: 1}, true
@@ -250,8 +250,8 @@ func fixedLayoutOf(t arrow.DataType) (fixedLayout, bool) {
 	return fixedLayout{}, false
 }
 
-// isNumber tells whether a fixed_size_list of the type is an N-d array: of
-// numbers and booleans, or of such lists.
+// isNumber reports whether a fixed_size_list of the type becomes an N-d array: one of
+// numbers or booleans, or of lists of those.
 func isNumber(t arrow.DataType) bool {
 	if list, ok := t.(*arrow.FixedSizeListType); ok {
 		return isNumber(list.Elem())
@@ -260,15 +260,15 @@ func isNumber(t arrow.DataType) bool {
 	return ok && t.ID() != arrow.DECIMAL32 && t.ID() != arrow.DECIMAL64
 }
 
-// leaf finds the elements of rows [from, ...) of an array of fixed width: the
-// innermost array data, and the position of the first element in its buffers.
+// leaf returns the innermost data of an array of fixed width, and the position of the
+// first element of row from in its buffers.
 func leaf(data arrow.ArrayData, from int64) (arrow.ArrayData, int64, error) {
 	return walkLists(data, from, func(arrow.ArrayData, int64, int64) error { return nil })
 }
 
-// walkLists is leaf, and calls visit for the lists on the way that are inside
-// others, outermost first: with their data, the position of the first, and how
-// many of them make a row.
+// walkLists is leaf that also calls visit for the lists inside of other lists,
+// outermost first. It passes their data, the position of the first list of row from,
+// and the number of lists per row.
 func walkLists(data arrow.ArrayData, from int64, visit func(lists arrow.ArrayData, at, perRow int64) error) (arrow.ArrayData, int64, error) {
 	at, perRow := int64(data.Offset())+from, int64(1)
 	t := storageType(data.DataType())
@@ -292,7 +292,8 @@ func walkLists(data arrow.ArrayData, from int64, visit func(lists arrow.ArrayDat
 	}
 }
 
-// storageType unwraps extension types.
+// storageType returns the storage type of an extension type, and any other type
+// itself.
 func storageType(t arrow.DataType) arrow.DataType {
 	for {
 		ext, ok := t.(arrow.ExtensionType)
@@ -308,9 +309,9 @@ const (
 	extensionMetadata = "ARROW:extension:metadata"
 )
 
-// tensorTypeOf returns the type of a field that is Arrow's fixed_shape_tensor, or
-// nil for another. arrow-go does not know the extension type, so it comes as
-// field metadata.
+// tensorTypeOf returns the type of a field of Arrow's fixed_shape_tensor, or nil for
+// another field. arrow-go does not know the extension type, and leaves it in the
+// field's metadata.
 func tensorTypeOf(field arrow.Field) (*ndview.TensorType, error) {
 	name, ok := field.Metadata.GetValue(extensionName)
 	if !ok || name != (&ndview.TensorType{}).ExtensionName() {
@@ -324,8 +325,8 @@ func tensorTypeOf(field arrow.Field) (*ndview.TensorType, error) {
 	return t.(*ndview.TensorType), nil
 }
 
-// setTensorShape replaces the one axis of the storage, a fixed_size_list, by the
-// axes of the tensor.
+// setTensorShape replaces the axis of the storage, a fixed_size_list, by the axes of
+// the tensor.
 func (l *fixedLayout) setTensorShape(t *ndview.TensorType) error {
 	if len(l.row) != 1 {
 		return fmt.Errorf("fixed_shape_tensor of shape %v over a list of %v elements", t.Shape(), l.row)
@@ -334,9 +335,8 @@ func (l *fixedLayout) setTensorShape(t *ndview.TensorType) error {
 	return nil
 }
 
-// Attribute names. Those of the anndata on-disk format
-// (encoding-type, encoding-version, ordered, na-value, column-order) mean what
-// they mean there.
+// Attribute names. encoding-type, encoding-version, ordered, na-value and
+// column-order are those of the anndata on-disk format.
 const (
 	attrSchema  = "arrow_schema" // base64 of the schema as an encapsulated IPC message
 	attrRows    = "num_rows"
@@ -346,7 +346,7 @@ const (
 	attrEncVer  = "encoding-version"
 )
 
-// rootAttributes are those of the group of all columns.
+// rootAttributes returns the attributes of the group of all columns.
 func rootAttributes(schema *arrow.Schema, columns []*column, rows int64) (map[string]any, error) {
 	message, err := schemaMessage(schema)
 	if err != nil {
@@ -363,8 +363,8 @@ func rootAttributes(schema *arrow.Schema, columns []*column, rows int64) (map[st
 	}, nil
 }
 
-// schemaMessage is the schema as Arrow's IPC format encapsulates it: what a
-// stream starts with, and what Parquet files keep under ARROW:schema.
+// schemaMessage returns the schema as an encapsulated message of Arrow's IPC format,
+// as at the start of a stream, or under ARROW:schema in a Parquet file.
 func schemaMessage(schema *arrow.Schema) ([]byte, error) {
 	var buf bytes.Buffer
 	w := ipc.NewWriter(&buf, ipc.WithSchema(schema), ipc.WithAllocator(memory.DefaultAllocator))
@@ -374,8 +374,8 @@ func schemaMessage(schema *arrow.Schema) ([]byte, error) {
 	return buf.Bytes(), nil
 }
 
-// attributes are those of a column's node: an array, or, where values are
-// missing, a group of arrays.
+// attributes returns the attributes of the column's node: an array, or a group of
+// arrays if values are missing.
 func (c *column) attributes(missing bool) map[string]any {
 	attrs := map[string]any{attrType: c.field.Type.String()}
 	switch t := c.storage.(type) {
@@ -400,7 +400,8 @@ func (c *column) attributes(missing bool) map[string]any {
 	return attrs
 }
 
-// encoding is anndata's name for the column's layout, or "" where it has none.
+// encoding returns anndata's name and version of the column's layout, or "" if
+// anndata does not have it.
 func (c *column) encoding(missing bool) (name, version string) {
 	id := c.storage.ID()
 	switch {
@@ -420,13 +421,13 @@ func (c *column) encoding(missing bool) (name, version string) {
 	return "", ""
 }
 
-// isPlainArray tells whether anndata's "array" covers values of the type: those
-// that its readers know, which times and decimals are not.
+// isPlainArray reports whether anndata's "array" has values of the type. Its readers
+// know no times and no decimals.
 func isPlainArray(id arrow.Type) bool {
 	return id == arrow.BOOL || arrow.IsInteger(id) || arrow.IsFloating(id) || id == arrow.FIXED_SIZE_LIST
 }
 
-// dataType is what Zarr calls the elements of the column's values.
+// dataType returns the Zarr data type of the column's values.
 func (c *column) dataType() element.Type {
 	switch c.kind {
 	case kindText:
@@ -440,14 +441,15 @@ func (c *column) dataType() element.Type {
 	}
 }
 
-// isList tells whether the column is a fixed_size_list, whose elements can be
-// missing one by one.
+// isList reports whether the column is a fixed_size_list, of which single elements
+// can be missing.
 func (c *column) isList() bool {
 	_, ok := c.storage.(*arrow.FixedSizeListType)
 	return ok
 }
 
-// dimensionNames are those of a tensor's axes, behind that of the rows.
+// dimensionNames returns the names of a tensor's axes, after that of the rows; nil if
+// they have none.
 func (c *column) dimensionNames() []string {
 	if c.tensor == nil || len(c.tensor.DimNames()) == 0 {
 		return nil

@@ -20,7 +20,7 @@ import (
 	"github.com/quiver-gpu/quiver/zarr"
 )
 
-// attributesOf are those of the node of a column.
+// attributesOf returns the attributes of the node of a column.
 func attributesOf(tb testing.TB, root *zarr.Group, name string) map[string]any {
 	tb.Helper()
 	switch node := root.Metadata().Consolidated[name].(type) {
@@ -33,7 +33,7 @@ func attributesOf(tb testing.TB, root *zarr.Group, name string) map[string]any {
 	return nil
 }
 
-func TestColumnsSayWhatTheyAre(t *testing.T) {
+func TestColumnAttributesDescribeTheType(t *testing.T) {
 	type attributes = map[string]any
 	array := attributes{"encoding-type": "array", "encoding-version": "0.2.0"}
 	text := attributes{"encoding-type": "string-array", "encoding-version": "0.2.0"}
@@ -85,7 +85,7 @@ func TestColumnsSayWhatTheyAre(t *testing.T) {
 	}
 }
 
-func TestRootSaysWhatTheTableWas(t *testing.T) {
+func TestRootAttributesDescribeTheTable(t *testing.T) {
 	metadata := arrow.MetadataFrom(map[string]string{"maker": "tests", "leer": ""})
 	fieldMetadata := arrow.NewMetadata([]string{"unit"}, []string{"m/s²"})
 	want := arrow.NewSchema([]arrow.Field{
@@ -112,7 +112,7 @@ func TestRootSaysWhatTheTableWas(t *testing.T) {
 	})
 }
 
-// assertSchema reads a schema as any Arrow library would.
+// assertSchema checks a schema that it reads from the start of an IPC stream.
 func assertSchema(tb testing.TB, want *arrow.Schema, kept any) {
 	tb.Helper()
 	require.IsType(tb, "", kept)
@@ -126,7 +126,7 @@ func assertSchema(tb testing.TB, want *arrow.Schema, kept any) {
 	assert.True(tb, wanted.Equal(got), "got %s, expected %s", got, wanted)
 }
 
-func TestConsolidatedMetadataIsThatOfTheNodes(t *testing.T) {
+func TestConsolidatedMetadataMatchesTheNodes(t *testing.T) {
 	columns := sampleTable(9, []int{5, 20}, 0, 0.5)
 	output, _ := convertCodes(t, columns.stream(t), arrowzarr.Options{ChunkRows: 10, ShardRows: 20})
 	found := documents(t, output)
@@ -151,7 +151,8 @@ func TestConsolidatedMetadataIsThatOfTheNodes(t *testing.T) {
 	}
 }
 
-// tensors is a column of fixed_shape_tensor, which arrow-go knows as a list.
+// tensors returns a table with a column of fixed_shape_tensor, which arrow-go writes as a
+// list.
 func tensors(tb testing.TB, metadata string, width int32, values string) table {
 	kind := arrow.FixedSizeListOf(width, arrow.PrimitiveTypes.Int8)
 	field := arrow.Field{Name: "images", Type: kind, Metadata: arrow.NewMetadata(
@@ -159,7 +160,7 @@ func tensors(tb testing.TB, metadata string, width int32, values string) table {
 	return newTable([]arrow.Field{field}, []arrow.Array{fromJSON(tb, kind, values)})
 }
 
-func TestTensorsHaveTheirShape(t *testing.T) {
+func TestTensorsKeepTheirShape(t *testing.T) {
 	tests := []struct {
 		metadata    string
 		shape       []int64
@@ -203,7 +204,7 @@ func TestTensorsWithMissingRowsAreGroups(t *testing.T) {
 	assert.Equal(t, []string{"", "y", "x"}, values.Metadata().DimensionNames)
 }
 
-func TestTensorsThatDoNotFitAreRefused(t *testing.T) {
+func TestTensorsOfInvalidShapeAreRefused(t *testing.T) {
 	for _, metadata := range []string{
 		``, `[`, `{}`, `{"shape": [2, 2]}`, `{"shape": [7]}`, `{"shape": [-2, -3]}`, `{"shape": [0]}`, `{"shape": "6"}`,
 		`{"shape": [4611686018427387904, 4, 6]}`,
@@ -219,8 +220,7 @@ func TestTensorsThatDoNotFitAreRefused(t *testing.T) {
 	}
 }
 
-// unsupported is the types that have no Zarr form, each with what an error must
-// call it.
+// unsupported is the types that have no Zarr form, each with its name in errors.
 var unsupported = []struct {
 	kind arrow.DataType
 	name string
@@ -264,7 +264,7 @@ func TestTypesWithoutZarrFormAreRefused(t *testing.T) {
 	}
 }
 
-func TestNamesThatNoNodeCanHaveAreRefused(t *testing.T) {
+func TestInvalidNodeNamesAreRefused(t *testing.T) {
 	for _, name := range []string{"", "a/b", ".", "..", "...", "__hidden", "zarr.json", "/", "bad\xff", ".quiver-x"} {
 		t.Run(name, func(t *testing.T) {
 			input := single(name, texts("a")).file(t)
@@ -274,7 +274,7 @@ func TestNamesThatNoNodeCanHaveAreRefused(t *testing.T) {
 	}
 }
 
-func TestNamesThatNoFileCanHaveAreRefused(t *testing.T) {
+func TestTooLongNamesAreRefused(t *testing.T) {
 	input := inputFile(t, single(strings.Repeat("n", 300), texts("a")).file(t))
 	assert.Contains(t, refuse(t, arrowzarr.PartInput, input, arrowzarr.Options{}), "the name has 300 bytes, where files have 255 at most")
 	output := filepath.Join(t.TempDir(), strings.Repeat("o", 250))
@@ -282,7 +282,7 @@ func TestNamesThatNoFileCanHaveAreRefused(t *testing.T) {
 	assert.NoError(t, err, "an output's may be as long, though what it is built in has a longer one")
 }
 
-func TestNamesThatLookStrangeAreNot(t *testing.T) {
+func TestUnusualNamesConvert(t *testing.T) {
 	for _, name := range []string{" ", "a b", ".building", ".quiver", "_", "%2F", "c", "values", "日本", "..a", "a\\b", "con", strings.Repeat("n", 200)} {
 		t.Run(name, func(t *testing.T) {
 			want := single(name, texts("a", "-"), texts("b"))

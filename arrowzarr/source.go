@@ -16,50 +16,49 @@ import (
 
 // source yields the record batches of one input, in order.
 type source interface {
-	// format is the name of the input's format, as users read it.
+	// format is the name of the input's format, for people.
 	format() string
-	// schema is that of the whole input, before any selection of columns.
+	// schema is the schema of the whole input.
 	schema() *arrow.Schema
-	// rows is the number of rows, or -1 where only reading on tells.
+	// rows is the number of rows, or -1 if the input does not say it in advance.
 	rows() int64
-	// open begins reading; the batches have just the fields at these indices
-	// of the schema, in this order.
+	// open begins reading. The batches have the fields at these indices of the
+	// schema, in this order.
 	open(ctx context.Context, fields []int) error
 	// next returns the next batch, or io.EOF. The caller owns it.
 	next() (sourceBatch, error)
-	// mapping is what the batches show in place; nil where they show nothing.
+	// mapping is the mapped input that the batches view; nil if they view none.
 	mapping() *mapping
-	// position is how many of the input's bytes are read, of how many; the
-	// total is -1 where it is not known.
+	// position returns the number of bytes that are read, and the size of the
+	// input. The total is -1 if it is unknown.
 	position() (done, total int64)
-	// interrupt is called from another goroutine than the one that reads. It
-	// tells whether a next that is under way ends soon: reading a pipe may wait
-	// without end, and not every pipe can be told to stop.
+	// interrupt is called while another goroutine is in next. It reports whether
+	// next will return soon: a read of a pipe can block forever, and not every
+	// pipe has deadlines.
 	interrupt() bool
 	close() error
 }
 
-// sourceBatch is a record batch that a source lends.
+// sourceBatch is a record batch of a source. The caller of next must release it.
 type sourceBatch struct {
 	batch arrow.RecordBatch
-	// bytes of memory that the batch takes, without what it shows in place.
-	bytes int64
+	bytes int64 // of memory, without the parts of the mapping that it views
 }
 
-// sourceOptions says how a source gets its memory.
+// sourceOptions are the options of openSource.
 type sourceOptions struct {
-	// allocator is where the batches' memory comes from.
+	// allocator allocates the memory of the batches.
 	allocator memory.Allocator
-	// allowMapping lets a file be looked at in place, through the page cache,
-	// instead of being copied to mem.
+	// allowMapping allows batches to view the page cache of the file, instead of
+	// copying it to memory of the allocator.
 	allowMapping bool
-	// maxBuffer is the most bytes that one message, page or buffer may take.
+	// maxBuffer is the largest message, page or buffer, in bytes.
 	maxBuffer int64
-	// batchRows is how many rows a batch should have where the format leaves
-	// it open: those of a chunk. 0 means DefaultChunkRows. A batch that would
-	// take more than a sixteenth of limit has fewer.
+	// batchRows is the number of rows of a batch, if the format leaves it open:
+	// that of a chunk. 0 means DefaultChunkRows. A batch that would take more
+	// than a sixteenth of maxBuffer has fewer.
 	batchRows int64
-	// jobs is how many goroutines may read at once.
+	// jobs is the number of goroutines that may read at once.
 	jobs int
 }
 
@@ -69,8 +68,8 @@ var (
 	magicFeather = []byte("FEA1")
 )
 
-// openSource recognises an input by its content. The path "-" is standard
-// input, read as an IPC stream.
+// openSource opens an input, whose format it recognizes by the content. The path "-"
+// is an IPC stream on standard input.
 func openSource(path string, r sourceOptions) (source, error) {
 	if path == "-" {
 		return newStreamSource("standard input", os.Stdin, -1, r)
@@ -119,8 +118,9 @@ func openByContent(path string, file *os.File, info os.FileInfo, r sourceOptions
 	}
 }
 
-// isStreamStart tells whether the bytes can be the start of an IPC stream: the
-// continuation marker, or, before Arrow 0.15, the length of the first message.
+// isStreamStart reports whether an input of a size can be an IPC stream. A stream
+// starts with the continuation marker or, before Arrow 0.15, with the length of the
+// first message.
 func isStreamStart(head []byte, size int64) bool {
 	if len(head) < 4 {
 		return false
@@ -129,14 +129,13 @@ func isStreamStart(head []byte, size int64) bool {
 	return first == 0xFFFFFFFF || int64(first) < size
 }
 
-// runUntilDone runs f, which reads from something that may never come (a terminal,
-// a stuck pipe). It returns f's error, or, when the context ends before f does,
-// the context's. Then f goes on by itself, and when it succeeds late, tidy is
-// called.
-func runUntilDone(ctx context.Context, f func() error, tidy func()) error {
+// runUntilDone runs f, which may block forever (on a terminal, or a stuck pipe). It
+// returns f's error, or the cause of the context if that ends first. Then f continues
+// in its goroutine, and cleanup is called if it succeeds.
+func runUntilDone(ctx context.Context, f func() error, cleanup func()) error {
 	done := make(chan error, 1)
 	go func() {
-		debug.SetPanicOnFault(true) // as in run
+		debug.SetPanicOnFault(true) // see startStage
 		done <- f()
 	}()
 	select {
@@ -145,7 +144,7 @@ func runUntilDone(ctx context.Context, f func() error, tidy func()) error {
 	case <-ctx.Done():
 		go func() {
 			if <-done == nil {
-				tidy()
+				cleanup()
 			}
 		}()
 		return context.Cause(ctx)

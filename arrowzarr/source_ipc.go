@@ -29,7 +29,7 @@ func ipcOptions(r sourceOptions) []ipc.Option {
 	}
 }
 
-// selectColumns keeps some columns of a batch that it takes over.
+// selectColumns returns a batch of some columns. It releases the given batch.
 func selectColumns(batch arrow.RecordBatch, schema *arrow.Schema, fields []int) arrow.RecordBatch {
 	defer batch.Release()
 	columns := make([]arrow.Array, len(fields))
@@ -48,14 +48,15 @@ func selectSchema(schema *arrow.Schema, fields []int) *arrow.Schema {
 	return arrow.NewSchema(chosen, &metadata)
 }
 
-// fileSource reads an Arrow IPC file (Feather version 2), either through a
-// mapping of the page cache or by reading into an allocator's memory.
+// fileSource reads an Arrow IPC file (Feather version 2): through a mapping, or into
+// memory of an allocator.
 type fileSource struct {
 	file   *os.File
 	size   int64
-	mapped *mapping // nil when read by copies
+	mapped *mapping // nil if the file is read into memory
 	reader *ipc.FileReader
-	// batches is their number, from the footer, which lies in the mapping.
+	// batches is the number of batches. It is kept because the footer is in the
+	// mapping.
 	batches int
 	fields  []int
 	chosen  *arrow.Schema
@@ -70,8 +71,8 @@ func newFileSource(path string, file *os.File, size int64, r sourceOptions) (sou
 			return err
 		}
 		s.reader, err = ipc.NewFileReader(parallelReaderAt{file, file, r.jobs}, ipcOptions(r)...)
-		// arrow-go's reader of mapped files cannot hold dictionaries, nor turn
-		// bytes around.
+		// arrow-go's reader of mapped files supports neither dictionaries nor
+		// swapping bytes.
 		if err != nil || !r.allowMapping || swapped || slices.ContainsFunc(s.reader.Schema().Fields(), hasDictionary) {
 			return err
 		}
@@ -81,7 +82,7 @@ func newFileSource(path string, file *os.File, size int64, r sourceOptions) (sou
 		if s.mapped, err = newMapping(file, size); err != nil {
 			return err
 		}
-		// A mapped batch may be of any size: it is looked at span by span.
+		// A mapped batch may be of any size: it is read region by region.
 		s.reader, err = ipc.NewMappedFileReader(s.mapped.bytes, append(ipcOptions(r), ipc.WithBodySizeLimit(0))...)
 		return err
 	})
@@ -92,7 +93,7 @@ func newFileSource(path string, file *os.File, size int64, r sourceOptions) (sou
 	return s, nil
 }
 
-// hasDictionary tells whether a field, or one inside it, is a dictionary.
+// hasDictionary reports whether a field, or one inside it, is a dictionary.
 func hasDictionary(field arrow.Field) bool {
 	t := storageType(field.Type)
 	if nested, ok := t.(arrow.NestedType); ok {
@@ -104,7 +105,8 @@ func hasDictionary(field arrow.Field) bool {
 func (s *fileSource) format() string        { return "Arrow IPC file" }
 func (s *fileSource) schema() *arrow.Schema { return s.reader.Schema() }
 
-// rows is not in the footer, and counting would read every batch's metadata.
+// rows is unknown: it is not in the footer, and counting would read the metadata of
+// every batch.
 func (s *fileSource) rows() int64 { return -1 }
 
 func (s *fileSource) open(_ context.Context, fields []int) error {
@@ -124,7 +126,7 @@ func (s *fileSource) next() (l sourceBatch, err error) {
 		l.batch = selectColumns(batch, s.chosen, s.fields)
 		l.bytes = batchBytes(l.batch, s.mapped.lenOutside)
 		if l.bytes > 0 && s.mapped != nil {
-			s.mapped.evict(s.mapped.bytes) // decompressing is done with what it read
+			s.mapped.evict(s.mapped.bytes) // batches that are copied were decompressed from it
 		}
 		return nil
 	})
@@ -222,16 +224,15 @@ func (s *streamSource) close() error {
 }
 
 // messageReader reads the messages of an IPC stream for arrow-go, whose own reader
-// believes what they say of their size.
+// allocates any size that they claim.
 type messageReader struct {
 	input io.Reader
 	mem   memory.Allocator
-	limit int64 // of the bytes of a body
+	limit int64 // of a body, in bytes
 	last  *ipc.Message
 }
 
-// Message returns the next message, which is good until the next call, or
-// io.EOF.
+// Message returns the next message, which is valid until the next call, or io.EOF.
 func (m *messageReader) Message() (*ipc.Message, error) {
 	m.Release()
 	metadata, err := arrowipc.ReadMetadata(m.input)
@@ -257,7 +258,7 @@ func (m *messageReader) Message() (*ipc.Message, error) {
 	return m.last, nil
 }
 
-// unexpectedEOF is the error of an input that ends where it should go on.
+// unexpectedEOF returns io.ErrUnexpectedEOF for io.EOF, and any other error itself.
 func unexpectedEOF(err error) error {
 	if errors.Is(err, io.EOF) {
 		return io.ErrUnexpectedEOF
@@ -265,8 +266,8 @@ func unexpectedEOF(err error) error {
 	return err
 }
 
-// Release drops the last message. arrow-go counts references to a reader of
-// messages; this one has a single owner.
+// Release releases the last message. arrow-go counts references to a message reader;
+// this one has a single owner.
 func (m *messageReader) Release() {
 	if m.last != nil {
 		m.last.Release()
@@ -274,10 +275,10 @@ func (m *messageReader) Release() {
 	}
 }
 
-// Retain is there for the interface.
+// Retain does nothing: see Release.
 func (m *messageReader) Retain() {}
 
-// countingReader counts what is read of a file, for progress.
+// countingReader counts the bytes that are read from a file.
 type countingReader struct {
 	file *os.File
 	n    atomic.Int64
@@ -289,22 +290,22 @@ func (r *countingReader) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// parallelReaderAt reads long stretches of a file in several goroutines: one core
-// copies from the page cache at a fraction of what a GPU's link takes.
+// parallelReaderAt reads large parts of a file in several goroutines. One core copies
+// from the page cache at a fraction of the bandwidth of a GPU's link.
 type parallelReaderAt struct {
 	io.ReaderAt
 	io.Seeker
 	jobs int
 }
 
-// stripeBytes is what one goroutine reads at a time.
+// stripeBytes is the number of bytes that one goroutine reads at a time.
 const stripeBytes = 4 << 20
 
-// Read is here for the interface that arrow-go asks for; it only calls ReadAt.
+// Read is required by arrow-go's interface, but never called.
 func (r parallelReaderAt) Read([]byte) (int, error) { return 0, io.ErrNoProgress }
 
-// ReadAt keeps the contract of io.ReaderAt: where it reads less than asked for,
-// it answers how much of p is right from the start.
+// ReadAt implements io.ReaderAt: after a short read, it returns the number of valid
+// bytes at the start of p.
 func (r parallelReaderAt) ReadAt(p []byte, off int64) (int, error) {
 	if len(p) <= stripeBytes || r.jobs < 2 {
 		return r.ReaderAt.ReadAt(p, off)
@@ -322,7 +323,7 @@ func (r parallelReaderAt) ReadAt(p []byte, off int64) (int, error) {
 			return nil
 		})
 	}
-	_ = group.Wait() // the errors are in errs, by place
+	_ = group.Wait() // the errors are in errs
 	for i, err := range errs {
 		if err != nil {
 			return i*stripeBytes + read[i], err

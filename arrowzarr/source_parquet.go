@@ -21,8 +21,8 @@ import (
 	"github.com/quiver-gpu/quiver/arrowbuf/arrowipc"
 )
 
-// parquetSource reads a Parquet file as record batches, columns in parallel: arrow-go
-// would do that too, but in goroutines whose panics end the program.
+// parquetSource reads a Parquet file as record batches, columns in parallel. arrow-go
+// can do that too, but a panic in its goroutines would end the program.
 type parquetSource struct {
 	path     string
 	size     int64
@@ -30,7 +30,7 @@ type parquetSource struct {
 	arrow    *pqarrow.FileReader
 	whole    *arrow.Schema
 	fields   []int
-	columns  []pqarrow.RecordReader // one for each field
+	columns  []pqarrow.RecordReader // by field
 	total    int64
 	consumed int64
 }
@@ -40,8 +40,8 @@ func newParquetSource(path string, input *os.File, size int64, r sourceOptions) 
 	err := catchPanic(func() (err error) {
 		mem := &limitedAllocator{Allocator: zeroingAllocator{r.allocator}, limit: r.maxBuffer}
 		properties := parquet.NewReaderProperties(mem)
-		// A column chunk is read in pieces: row groups may be larger than the
-		// memory that a conversion may take.
+		// Column chunks are read through a buffer, because row groups may be
+		// larger than MaxMemory.
 		properties.BufferedStreamEnabled = true
 		properties.BufferSize = 1 << 20
 		s.reader, err = file.NewParquetReader(input, file.WithReadProps(properties))
@@ -69,18 +69,18 @@ func newParquetSource(path string, input *os.File, size int64, r sourceOptions) 
 	return s, nil
 }
 
-// storedSchemaKey is the key of the Arrow schema that is kept beside the Parquet one.
+// storedSchemaKey is the metadata key of the Arrow schema in a Parquet file.
 const storedSchemaKey = "ARROW:schema"
 
-// checkStoredSchema refuses a kept schema that claims more than it has, for which arrow-go would
-// make room.
+// checkStoredSchema refuses a malformed Arrow schema, for whose lengths arrow-go would
+// allocate memory.
 func checkStoredSchema(f *file.Reader) error {
 	kept := f.MetaData().KeyValueMetadata().FindValue(storedSchemaKey)
 	if kept == nil {
 		return nil
 	}
 	raw, err := base64.StdEncoding.DecodeString(*kept)
-	if err != nil { // as some write it
+	if err != nil { // some writers omit the padding
 		raw, err = base64.RawStdEncoding.DecodeString(*kept)
 	}
 	var message []byte
@@ -96,9 +96,9 @@ func checkStoredSchema(f *file.Reader) error {
 	return nil
 }
 
-// correctSchema takes back two things that arrow-go says of a file but the file
-// does not: a field number of -1 for fields without one, and, where no Arrow
-// schema is kept beside the Parquet one, UTC as the zone of INT96 timestamps.
+// correctSchema removes two things that arrow-go adds to the schema of the file: a
+// field ID of -1 for fields without one, and UTC as the zone of INT96 timestamps if
+// the file has no Arrow schema.
 func (s *parquetSource) correctSchema(schema *arrow.Schema) *arrow.Schema {
 	kept := s.reader.MetaData().KeyValueMetadata().FindValue(storedSchemaKey) != nil
 	fields := schema.Fields()
@@ -121,8 +121,8 @@ func (s *parquetSource) correctSchema(schema *arrow.Schema) *arrow.Schema {
 // fieldIDKey is the metadata key of Parquet's field_id in an Arrow field.
 const fieldIDKey = "PARQUET:field_id"
 
-// readableType is the type to read a column as where arrow-go cannot read its own:
-// durations, which Parquet keeps as the integers that they are.
+// readableType returns the type to read a column as. arrow-go cannot read durations,
+// which Parquet stores as integers.
 func readableType(t arrow.DataType) arrow.DataType {
 	if t.ID() == arrow.DURATION {
 		return arrow.PrimitiveTypes.Int64
@@ -130,7 +130,8 @@ func readableType(t arrow.DataType) arrow.DataType {
 	return t
 }
 
-// makeBatch makes a batch of columns, with the types that they have in the schema.
+// makeBatch returns a batch of columns with their types in the schema. It retains the
+// columns.
 func (s *parquetSource) makeBatch(columns []arrow.Array) arrow.RecordBatch {
 	columns, rows := slices.Clone(columns), int64(columns[0].Len())
 	for i, f := range s.fields {
@@ -147,7 +148,7 @@ func (s *parquetSource) makeBatch(columns []arrow.Array) arrow.RecordBatch {
 	return array.NewRecordBatch(selectSchema(s.whole, s.fields), columns, rows)
 }
 
-// batchRows is the number of rows to read at a time.
+// batchRows returns the number of rows of a batch.
 func batchRows(f *file.Reader, r sourceOptions) int64 {
 	rows := r.batchRows
 	if rows == 0 {
@@ -158,8 +159,8 @@ func batchRows(f *file.Reader, r sourceOptions) int64 {
 		bytes += f.MetaData().RowGroup(g).TotalByteSize()
 	}
 	if total := f.NumRows(); total > 0 {
-		// Dictionary encoding hides how wide a row is: at least the values of
-		// fixed width count in full.
+		// Dictionary encoding hides the width of a row. Each column counts at
+		// least 8 bytes.
 		width := max(bytes/total, 8*int64(f.MetaData().Schema.NumColumns()))
 		for rows > 1 && rows*width > r.maxBuffer/16 {
 			rows /= 2
@@ -190,7 +191,7 @@ func (s *parquetSource) open(ctx context.Context, fields []int) error {
 	})
 }
 
-// readColumns reads the next rows of all columns, each on its own.
+// readColumns reads the next batch, its columns in parallel.
 func (s *parquetSource) readColumns() (arrow.RecordBatch, error) {
 	columns := make([]arrow.Array, len(s.columns))
 	defer func() {
@@ -228,7 +229,7 @@ func (s *parquetSource) readColumns() (arrow.RecordBatch, error) {
 	return s.makeBatch(columns), nil
 }
 
-// appendLeaves lists the Parquet columns that make up one Arrow field.
+// appendLeaves appends the indices of the Parquet columns of one Arrow field.
 func appendLeaves(leaves []int, field pqarrow.SchemaField) []int {
 	if field.IsLeaf() {
 		return append(leaves, field.ColIndex)
@@ -260,8 +261,8 @@ func (s *parquetSource) next() (l sourceBatch, err error) {
 	return sourceBatch{batch: batch, bytes: batchBytes(batch, bufferCap)}, nil
 }
 
-// bufferCap is the size of a buffer with what it may still grow by: a batch is built
-// value by value.
+// bufferCap is the allocated size of a buffer, which is larger than its length because
+// arrow-go builds columns by appending.
 func bufferCap(b *memory.Buffer) int64 { return int64(b.Cap()) }
 
 func (s *parquetSource) mapping() *mapping { return nil }

@@ -18,7 +18,7 @@ import (
 	"github.com/quiver-gpu/quiver/arrowzarr"
 )
 
-func TestInputsThatAreNoTablesAreRefused(t *testing.T) {
+func TestInputsOfOtherFormatsAreRefused(t *testing.T) {
 	columns := sampleTable(1, []int{20, 20}, 0.3)
 	file, stream := columns.file(t), columns.stream(t)
 	parquet := single("a", texts("x", "y")).parquet(t)
@@ -67,7 +67,7 @@ func TestInputsThatCannotBeOpenedAreRefused(t *testing.T) {
 
 var update = flag.Bool("update", false, "write testdata/malformed.tsv again")
 
-// malformedTable is what becomes of each malformed file.
+// malformedTable is the file with the result for each malformed file.
 const malformedTable = "testdata/malformed.tsv"
 
 const malformedHeader = "# What becomes of files that fuzzers and bugs made: input (refused, exit code 3)\n" +
@@ -76,8 +76,7 @@ const malformedHeader = "# What becomes of files that fuzzers and bugs made: inp
 
 func init() { tasks["convert and compare"] = convertAndCompare }
 
-// convertAndCompare converts, and compares what is written with what arrow-go
-// reads by itself.
+// convertAndCompare converts an input and compares the output with what arrow-go reads.
 func convertAndCompare(input, output string) outcome {
 	_, err := arrowzarr.Convert(context.Background(), input, output, arrowzarr.Options{})
 	o := result(err)
@@ -87,7 +86,8 @@ func convertAndCompare(input, output string) outcome {
 	return o
 }
 
-// differs says how an output differs from what arrow-go reads.
+// differs describes how an output differs from what arrow-go reads. It is empty if they
+// are equal.
 func differs(input, output string) (how string) {
 	t := &recorder{}
 	defer func() {
@@ -102,9 +102,9 @@ func differs(input, output string) (how string) {
 	return ""
 }
 
-// Every malformed file is refused as such or converted right, in a process that
-// does not panic, within 20 s and 2 GiB; and which of the two is in the table.
-func TestMalformedFiles(t *testing.T) {
+// Every malformed file is refused or converted to what arrow-go reads, as the table says.
+// The process does not panic, and takes less than 20 s and 2 GiB.
+func TestMalformedFilesAreRefusedOrConvertedRight(t *testing.T) {
 	root := filepath.Join("..", "..", "shared", "data")
 	var found []string
 	for _, pattern := range []string{"arrow-testing/arrow-ipc-file/*", "arrow-testing/arrow-ipc-stream/*", "parquet-testing/bad/*"} {
@@ -157,7 +157,7 @@ func TestMalformedFiles(t *testing.T) {
 	assert.Len(t, known, len(found), "the table and the folders have the same files")
 }
 
-// describe is an outcome in a line, with the start of the message.
+// describe returns an outcome in one line, with the start of the message.
 func describe(o outcome, path string) string {
 	if o.Message == "" {
 		return "right\t"

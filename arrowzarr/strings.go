@@ -11,8 +11,8 @@ import (
 	"github.com/quiver-gpu/quiver/zarr/element"
 )
 
-// assembleText puts utf8 or binary parts together, on the host. One part whose
-// rows are all there is shown in place.
+// assembleText joins slices of utf8 or binary columns on the host. It returns a view
+// of a single slice without nulls.
 func assembleText(parts []columnSlice, rows int64) (*chunkArrays, error) {
 	if len(parts) == 1 && parts[0].values.NullN() == 0 {
 		values, err := viewText(parts[0])
@@ -54,8 +54,8 @@ func assembleText(parts []columnSlice, rows int64) (*chunkArrays, error) {
 	return out, nil
 }
 
-// viewText shows a part's own offsets and bytes; nil for the types that have
-// none (views). A wrong offset is an error.
+// viewText returns a view of the offsets and bytes of a slice; nil for view types,
+// which have no offsets. Invalid offsets are an error.
 func viewText(p columnSlice) (element.Values, error) {
 	data := p.values.Data()
 	buffers := data.Buffers()
@@ -82,12 +82,12 @@ func viewStrings[O element.Offset](offsets []O, bytes []byte, from, to int64) (e
 	}
 	values, err := element.NewVLen(offsets[from:to], bytes, to-from-1)
 	if err != nil {
-		return nil, err // and not a Values that holds a nil
+		return nil, err // not an interface that holds a nil pointer
 	}
 	return values, nil
 }
 
-// valueReader returns a function that gives the bytes of value i.
+// valueReader returns a function that returns the bytes of value i.
 func valueReader(values arrow.Array) (func(i int) []byte, error) {
 	switch v := unwrap(values).(type) {
 	case interface{ Value(int) string }:

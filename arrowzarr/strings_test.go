@@ -11,7 +11,7 @@ import (
 	"github.com/quiver-gpu/quiver/arrowzarr"
 )
 
-func TestTextThatIsNotUTF8IsRefused(t *testing.T) {
+func TestInvalidUTF8IsRefused(t *testing.T) {
 	for name, kind := range map[string]arrow.BinaryDataType{"utf8": arrow.BinaryTypes.String, "large_utf8": arrow.BinaryTypes.LargeString} {
 		t.Run(name, func(t *testing.T) {
 			b := array.NewBinaryBuilder(memory.DefaultAllocator, kind)

@@ -309,7 +309,8 @@ func (w *arrayWriter) write(ctx context.Context, index int64, values element.Val
 	return nil
 }
 
-// index is the chunk's place in the grid: only the first axis is cut.
+// index returns the index of a chunk or shard in the grid, which divides only the first
+// axis.
 func (w *arrayWriter) index(row int64) []int64 {
 	index := make([]int64, w.ndim)
 	index[0] = row
@@ -331,7 +332,7 @@ func (w *arrayWriter) shard(ctx context.Context, i int64) (*openShard, error) {
 	return s, nil
 }
 
-// finish closes the last shard, which may lack chunks.
+// finish closes the shards that lack chunks: the last one.
 func (w *arrayWriter) finish(ctx context.Context) error {
 	var errs []error
 	for i, s := range w.shards {
@@ -341,10 +342,10 @@ func (w *arrayWriter) finish(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// abort drops what is open.
+// abort drops the open shards.
 func (w *arrayWriter) abort() {
 	for _, s := range w.shards {
-		_ = s.writer.Abort() // of a store that is about to be removed
+		_ = s.writer.Abort() // the store is removed next
 	}
 }
 
@@ -443,16 +444,16 @@ func (h *hierarchyWriter) categories(ctx context.Context, g *categories, path st
 	return array.Write(ctx, arrays.values, h.jobs)
 }
 
-// output is a directory that appears under its name only when it is whole: it
-// is built beside it, in a hidden directory, and renamed.
+// output is a directory that appears at its path only when it is complete. It is built
+// in a hidden directory beside the path, and renamed.
 type output struct {
 	path      string
 	staging   string
-	overwrite bool // what is there already goes when the new one comes
+	overwrite bool // publish replaces the directory at path
 }
 
-// newOutput checks that a hierarchy can appear at path, and makes the directory
-// to build it in.
+// newOutput checks that a hierarchy can be written at path, and creates the staging
+// directory.
 func newOutput(path string, overwrite bool) (*output, error) {
 	path = filepath.Clean(path)
 	o := &output{path: path}
@@ -470,10 +471,11 @@ func newOutput(path string, overwrite bool) (*output, error) {
 	case !errors.Is(err, fs.ErrNotExist):
 		return nil, markPart(PartOutput, err)
 	}
-	// Not MkdirTemp: its directory is for the owner alone, and this one stays.
+	// Not MkdirTemp: only the owner may read its directory, and this one becomes
+	// the output.
 	own := fmt.Sprintf(".partial-%d-%08x", os.Getpid(), rand.Uint32())
 	base := filepath.Base(path)
-	base = base[:min(len(base), longestName-len(".")-len(own)-len(".old"))] // as much as there is room for
+	base = base[:min(len(base), maxNameBytes-len(".")-len(own)-len(".old"))] // a prefix that keeps the name short enough
 	name := "." + strings.ToValidUTF8(base, "") + own
 	o.staging = filepath.Join(filepath.Dir(path), name)
 	if err := os.Mkdir(o.staging, 0o777); err != nil {
@@ -482,8 +484,8 @@ func newOutput(path string, overwrite bool) (*output, error) {
 	return o, nil
 }
 
-// checkReplaceable keeps --overwrite from deleting what never was a Zarr
-// hierarchy: a home directory, say.
+// checkReplaceable refuses to overwrite anything but a Zarr hierarchy or an empty
+// directory: a home directory, for example.
 func checkReplaceable(path string) error {
 	entries, err := os.ReadDir(path)
 	if err != nil {
@@ -501,7 +503,7 @@ func checkReplaceable(path string) error {
 	return fmt.Errorf("%s holds no zarr.json, so it is not overwritten: expected a Zarr hierarchy or an empty directory", path)
 }
 
-// publish gives the finished directory its name.
+// publish moves the staging directory to the path of the output.
 func (o *output) publish() error {
 	if o.overwrite {
 		old := o.staging + ".old"
@@ -516,7 +518,7 @@ func (o *output) publish() error {
 		}
 		return nil
 	}
-	// A directory renamed onto one that came meanwhile fails unless that is
+	// If a directory was created at the path meanwhile, renaming fails unless it is
 	// empty, so nothing is lost.
 	if err := os.Rename(o.staging, o.path); err != nil {
 		return partErrorf(PartOutput, "naming %s: %w", o.path, err)
@@ -524,5 +526,5 @@ func (o *output) publish() error {
 	return nil
 }
 
-// discard removes what was built.
+// discard removes the staging directory.
 func (o *output) discard() error { return os.RemoveAll(o.staging) }

@@ -14,9 +14,8 @@ import (
 	"github.com/quiver-gpu/quiver/zarr"
 )
 
-// Columns of type null, and those that hold nothing but fill values, store no
-// chunks.
-func TestNothingIsStoredOfNothing(t *testing.T) {
+// Columns of type null, and columns of only fill values, store no chunks.
+func TestChunksOfFillValuesAreNotStored(t *testing.T) {
 	columns := newTable([]arrow.Field{
 		{Name: "null", Type: arrow.Null, Nullable: true},
 		{Name: "zeros", Type: arrow.PrimitiveTypes.Int64},
@@ -31,8 +30,8 @@ func TestNothingIsStoredOfNothing(t *testing.T) {
 	}
 }
 
-// A column is a group where a null occurs, not where the schema allows one.
-func TestGroupsFollowTheData(t *testing.T) {
+// A nullable column without nulls is one array.
+func TestColumnIsAGroupOnlyIfItHasNulls(t *testing.T) {
 	whole := fromJSON(t, arrow.PrimitiveTypes.Int32, `[1, 2, 3]`)
 	gap := fromJSON(t, arrow.PrimitiveTypes.Int32, `[4, null, 6]`)
 	for name, test := range map[string]struct {
@@ -55,7 +54,7 @@ func TestGroupsFollowTheData(t *testing.T) {
 	}
 }
 
-func TestChunksAndShardsAreThoseAskedFor(t *testing.T) {
+func TestChunksAndShardsFollowTheOptions(t *testing.T) {
 	input := inputFile(t, single("c", sample(newRand(1), arrow.PrimitiveTypes.Int16, 100, 0)).file(t))
 	for _, test := range []struct {
 		options       arrowzarr.Options
@@ -82,7 +81,7 @@ func TestChunksAndShardsAreThoseAskedFor(t *testing.T) {
 	}
 }
 
-func TestOutputsThatAreThereStay(t *testing.T) {
+func TestExistingOutputsAreKept(t *testing.T) {
 	input := inputFile(t, single("a", texts("x")).file(t))
 	tests := map[string]struct {
 		make      func(path string) error
@@ -148,8 +147,8 @@ func TestOverwriteReplacesHierarchies(t *testing.T) {
 	}
 }
 
-// What is overwritten stays until the new one is whole.
-func TestFailuresKeepWhatWasToBeOverwritten(t *testing.T) {
+// The old output stays until the new one is complete.
+func TestFailedOverwriteKeepsTheOldOutput(t *testing.T) {
 	old := single("old", texts("kept"))
 	path, _ := convertCodes(t, old.file(t), arrowzarr.Options{})
 	broken := sampleTable(1, []int{20, 20}, 0).stream(t)
@@ -159,7 +158,7 @@ func TestFailuresKeepWhatWasToBeOverwritten(t *testing.T) {
 	requireTable(t, old, path)
 }
 
-func TestOutputsThatCannotBeMade(t *testing.T) {
+func TestOutputsThatCannotBeCreatedAreErrors(t *testing.T) {
 	input := inputFile(t, single("a", texts("x")).file(t))
 	dir := t.TempDir()
 	require.NoError(t, makeFile(filepath.Join(dir, "file")))
@@ -176,7 +175,7 @@ func TestOutputsThatCannotBeMade(t *testing.T) {
 	}
 }
 
-// The output can be had by other users as files made by hand can.
+// The output has the permissions of a directory that mkdir creates.
 func TestOutputsHaveOrdinaryPermissions(t *testing.T) {
 	output, _ := convertCodes(t, single("a", texts("x", "-")).file(t), arrowzarr.Options{})
 	byHand := filepath.Join(t.TempDir(), "made")
@@ -188,7 +187,7 @@ func TestOutputsHaveOrdinaryPermissions(t *testing.T) {
 	assert.Equal(t, want.Mode(), got.Mode())
 }
 
-// Names in the paths of inputs and outputs may be relative, and end in slashes.
+// Paths may be relative, and end in slashes.
 func TestOutputPathsAreCleaned(t *testing.T) {
 	input := inputFile(t, single("a", texts("x")).file(t))
 	t.Chdir(t.TempDir())

@@ -20,7 +20,7 @@ import (
 	"github.com/quiver-gpu/quiver/cudabuf"
 )
 
-// convertFlags are the flags of convert, as they are typed.
+// convertFlags are the flags of convert, not parsed further.
 type convertFlags struct {
 	device, codec, maxMemory        string
 	chunkRows, shardRows            int64
@@ -36,11 +36,11 @@ func newConvertCommand() *cobra.Command {
 		Use:   "convert INPUT OUTPUT",
 		Short: "Convert an Arrow IPC file or stream, or a Parquet file, to a Zarr group",
 		Long: `Convert reads INPUT, an Arrow IPC file (Feather version 2), an Arrow IPC stream
-or a Parquet file, recognised by its content, and writes OUTPUT, a directory that
-becomes a Zarr v3 group with one child a column. INPUT "-" is an Arrow IPC stream
+or a Parquet file, recognized by its content, and writes OUTPUT, a directory that
+becomes a Zarr v3 group with one child per column. INPUT "-" is an Arrow IPC stream
 on standard input.
 
-OUTPUT appears only when it is whole.`,
+OUTPUT appears only when it is complete.`,
 		Args: cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error { return runConvert(cmd, f, args[0], args[1]) },
 	}
@@ -55,13 +55,13 @@ OUTPUT appears only when it is whole.`,
 	flags.Int64Var(&f.chunkRows, "chunk-rows", 0, fmt.Sprintf("rows in a chunk (default %d, fewer where rows are wide)", arrowzarr.DefaultChunkRows))
 	flags.Int64Var(&f.shardRows, "shard-rows", 0, "rows in a shard, a multiple of --chunk-rows (default: no shards)")
 	flags.StringSliceVar(&f.columns, "columns", nil, "names of the columns to convert (default all)")
-	flags.IntVar(&f.jobs, "jobs", 0, "chunks encoded at once (default: one a core)")
-	flags.StringVar(&f.maxMemory, "max-memory", "1GiB", "most memory to take")
+	flags.IntVar(&f.jobs, "jobs", 0, "chunks encoded at once (default: one per core)")
+	flags.StringVar(&f.maxMemory, "max-memory", "1GiB", "most memory to use")
 	flags.BoolVar(&f.overwrite, "overwrite", false, "replace OUTPUT if it is a Zarr hierarchy")
-	flags.BoolVar(&f.progress, "progress", false, "show progress, also where standard error is not a terminal")
-	flags.BoolVar(&f.noProgress, "no-progress", false, "show no progress")
+	flags.BoolVar(&f.progress, "progress", false, "show progress even if standard error is not a terminal")
+	flags.BoolVar(&f.noProgress, "no-progress", false, "do not show progress")
 	flags.BoolVar(&f.json, "json", false, "print a summary as one JSON object")
-	flags.BoolVarP(&f.verbose, "verbose", "v", false, "say more: the device, and the rate of each stage")
+	flags.BoolVarP(&f.verbose, "verbose", "v", false, "print more: the device, and the rate of each stage")
 	cmd.MarkFlagsMutuallyExclusive("progress", "no-progress")
 	return cmd
 }
@@ -112,7 +112,7 @@ func (f convertFlags) options() (arrowzarr.Options, error) {
 		return arrowzarr.Options{}, fmt.Errorf("--max-memory %q: expected a size such as 512MiB or 4GiB", f.maxMemory)
 	}
 	if memory > 1<<60 {
-		return arrowzarr.Options{}, errors.New("--max-memory: more than there is anywhere")
+		return arrowzarr.Options{}, errors.New("--max-memory: more than 1 EiB")
 	}
 	return arrowzarr.Options{
 		Codec:     codec,
@@ -125,8 +125,8 @@ func (f convertFlags) options() (arrowzarr.Options, error) {
 	}, nil
 }
 
-// wantsProgress tells whether to draw a bar: on a terminal, unless told
-// otherwise.
+// wantsProgress reports whether to draw a progress bar. By default, it is drawn on a
+// terminal.
 func (f convertFlags) wantsProgress(stderr io.Writer) bool {
 	if f.progress || f.noProgress {
 		return f.progress
@@ -161,11 +161,11 @@ func ratio(raw, stored int64) float64 {
 	return float64(raw) / float64(stored)
 }
 
-// openDriver opens the CUDA driver. Tests put a driver in software here.
+// openDriver opens the CUDA driver. Tests replace it by a simulated driver.
 var openDriver = cudabuf.Open
 
-// openDevice is device.Open, whose failures are the device's but for a name that
-// is none.
+// openDevice is device.Open, with errors of the device marked as such. An invalid name is
+// an error of usage.
 func openDevice(name string) (dev arrowbuf.Device, why string, closing func() error, err error) {
 	dev, why, closing, err = device.Open(name, openDriver)
 	if err != nil && !errors.Is(err, device.ErrInvalidName) {
@@ -174,7 +174,7 @@ func openDevice(name string) (dev arrowbuf.Device, why string, closing func() er
 	return dev, why, closing, err
 }
 
-// showProgress draws a bar of the input's bytes, with rows, rate and time left,
+// showProgress draws a progress bar with the bytes of the input, rows, rate and time left,
 // until the returned function is called.
 func showProgress(w io.Writer, p *arrowzarr.Progress) (stop func()) {
 	bar := progressbar.NewOptions64(-1,
@@ -184,7 +184,7 @@ func showProgress(w io.Writer, p *arrowzarr.Progress) (stop func()) {
 		progressbar.OptionSetPredictTime(true),
 		progressbar.OptionFullWidth(),
 		progressbar.OptionClearOnFinish(),
-		// Its own drawing between ours looks at the bar without a lock.
+		// The bar must not draw itself between our calls: that is a data race.
 		progressbar.OptionSetSpinnerChangeInterval(0),
 		progressbar.OptionThrottle(50*time.Millisecond))
 	done, stopped := make(chan struct{}), make(chan struct{})
@@ -197,7 +197,7 @@ func showProgress(w io.Writer, p *arrowzarr.Progress) (stop func()) {
 			case <-tick.C:
 				drawProgress(bar, p)
 			case <-done:
-				// The bar is decoration: that it cannot be drawn is no failure.
+				// A bar that cannot be drawn is no error of the conversion.
 				_ = bar.Finish()
 				return
 			}

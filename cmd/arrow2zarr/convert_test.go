@@ -24,7 +24,7 @@ import (
 	"github.com/quiver-gpu/quiver/zarr/store"
 )
 
-// requireWeather checks that an output is the weather, n times.
+// requireWeather checks that an output has n batches of weather.
 func requireWeather(t *testing.T, output string, n int) {
 	t.Helper()
 	root, err := zarr.OpenGroup(t.Context(), store.NewLocal(output), "")
@@ -47,7 +47,7 @@ func requireWeather(t *testing.T, output string, n int) {
 	require.Equal(t, "JFK", string(names.(*element.VLen).At(3)))
 }
 
-func TestConvertSaysWhatItDid(t *testing.T) {
+func TestConvertPrintsASummary(t *testing.T) {
 	input, output := inputFile(t, stream(t, weather(), weather())), outputPath(t)
 	e := mustRun(t, "convert", input, output, "--device", "cpu")
 	assert.Regexp(t, `^.*output\.zarr: 8 rows, 3 columns, \d+ B as zstd:1 in \d+ B \(\d+\.\d\d:1\), .* on cpu\n$`, e.stdout)
@@ -55,14 +55,14 @@ func TestConvertSaysWhatItDid(t *testing.T) {
 	requireWeather(t, output, 2)
 }
 
-func TestVerboseConvertShowsStages(t *testing.T) {
+func TestVerboseConvertPrintsStages(t *testing.T) {
 	e := mustRun(t, "convert", inputFile(t, stream(t, weather())), outputPath(t), "-v", "--device", "cpu")
 	for _, stage := range []string{"read", "encode", "write"} {
 		assert.Regexp(t, `(?m)^  `+stage+` +\d+ B in +\d+\.\d+ s, .*/s$`, e.stdout)
 	}
 }
 
-func TestJSONIsOneObject(t *testing.T) {
+func TestConvertPrintsOneJSONObject(t *testing.T) {
 	input, output := inputFile(t, stream(t, weather())), outputPath(t)
 	e := mustRun(t, "convert", input, output, "--json", "--codec", "gzip:3", "--chunk-rows", "2", "--shard-rows", "4", "--device", "cpu", "-v")
 	decoder := json.NewDecoder(bytes.NewReader([]byte(e.stdout)))
@@ -117,12 +117,12 @@ func TestFlagsReachTheConversion(t *testing.T) {
 	}
 }
 
-func TestProgressIsShownWhereItIsWanted(t *testing.T) {
+func TestProgressFollowsTheFlags(t *testing.T) {
 	for _, test := range []struct {
 		flags convertFlags
 		want  bool
 	}{
-		{convertFlags{}, false}, // a buffer is no terminal
+		{convertFlags{}, false}, // a buffer is not a terminal
 		{convertFlags{progress: true}, true},
 		{convertFlags{noProgress: true}, false},
 	} {
@@ -132,8 +132,8 @@ func TestProgressIsShownWhereItIsWanted(t *testing.T) {
 	assert.Len(t, lines(e.stdout), 1)
 }
 
-// The bar is drawn from what a conversion counts while it runs.
-func TestProgressBar(t *testing.T) {
+// The bar shows the progress that a conversion counts.
+func TestProgressBarShowsRows(t *testing.T) {
 	progress := &arrowzarr.Progress{}
 	_, err := arrowzarr.Convert(t.Context(), inputFile(t, stream(t, weather(), weather())), outputPath(t), arrowzarr.Options{Progress: progress})
 	require.NoError(t, err)
@@ -145,13 +145,13 @@ func TestProgressBar(t *testing.T) {
 		require.NoError(t, err)
 		shown = append(shown, buf[:n]...)
 	}
-	go func() { _, _ = io.Copy(io.Discard, drawn) }() // what is drawn until it stops
+	go func() { _, _ = io.Copy(io.Discard, drawn) }() // until the bar stops
 	stop()
 	require.NoError(t, w.Close())
 }
 
-// A bar does not get between the lines of an error.
-func TestErrorsFollowProgress(t *testing.T) {
+// The bar is cleared before an error is printed.
+func TestErrorsAreNotMixedWithProgress(t *testing.T) {
 	whole := stream(t, weather(), weather())
 	output := outputPath(t)
 	e := arrow2zarr(t, "convert", inputFile(t, whole[:len(whole)-60]), output, "--progress")
@@ -160,7 +160,7 @@ func TestErrorsFollowProgress(t *testing.T) {
 	requireNothing(t, output)
 }
 
-// withDriver makes the command find a driver, or none.
+// withDriver makes the command open drivers with a function.
 func withDriver(t *testing.T, open func() (*cudabuf.Driver, error)) {
 	t.Helper()
 	before := openDriver
@@ -168,13 +168,13 @@ func withDriver(t *testing.T, open func() (*cudabuf.Driver, error)) {
 	t.Cleanup(func() { openDriver = before })
 }
 
-// simulatedDriver is a machine with two GPUs in software. The command closes it, and
-// closing fails where memory leaks.
+// simulatedDriver returns a driver of two simulated devices. The command closes it, which
+// fails if memory leaks.
 func simulatedDriver() (*cudabuf.Driver, error) {
 	return cudatest.New(cudatest.Config{Devices: 2}), nil
 }
 
-func TestDevicesAreThoseAskedFor(t *testing.T) {
+func TestDeviceFlagSelectsTheDevice(t *testing.T) {
 	withDriver(t, simulatedDriver)
 	input := inputFile(t, stream(t, weather(), weather()))
 	for name, want := range map[string]string{"auto": "cuda:0", "cuda": "cuda:0", "cuda:1": "cuda:1", "cpu": "cpu"} {
@@ -190,7 +190,7 @@ func TestDevicesAreThoseAskedFor(t *testing.T) {
 	}
 }
 
-func TestAutoSaysWhyThereIsNoGPU(t *testing.T) {
+func TestAutoReportsWhyItUsesTheCPU(t *testing.T) {
 	withDriver(t, func() (*cudabuf.Driver, error) { return nil, cudabuf.ErrNoDriver })
 	input := inputFile(t, stream(t, weather()))
 	e := mustRun(t, "convert", input, outputPath(t), "-v")
@@ -201,8 +201,8 @@ func TestAutoSaysWhyThereIsNoGPU(t *testing.T) {
 	assert.Empty(t, e.stderr)
 }
 
-// A driver that is there but fails is no reason to take the CPU in silence.
-func TestAutoDoesNotHideABrokenDriver(t *testing.T) {
+// If the driver exists but fails, auto does not silently use the CPU.
+func TestAutoReportsADriverThatFails(t *testing.T) {
 	broken := &cudabuf.Error{Call: "cuInit", Code: 999}
 	withDriver(t, func() (*cudabuf.Driver, error) { return nil, broken })
 	output := outputPath(t)
@@ -212,7 +212,7 @@ func TestAutoDoesNotHideABrokenDriver(t *testing.T) {
 	requireNothing(t, output)
 }
 
-func TestDevicesThatAreNotThere(t *testing.T) {
+func TestMissingDeviceIsADeviceError(t *testing.T) {
 	withDriver(t, simulatedDriver)
 	output := outputPath(t)
 	e := arrow2zarr(t, "convert", inputFile(t, stream(t, weather())), output, "--device", "cuda:2")
@@ -222,7 +222,7 @@ func TestDevicesThatAreNotThere(t *testing.T) {
 	requireNothing(t, output)
 }
 
-func TestMachinesWithoutDriver(t *testing.T) {
+func TestMissingDriverIsADeviceError(t *testing.T) {
 	if d, err := cudabuf.Open(); !errors.Is(err, cudabuf.ErrNoDriver) {
 		if err == nil {
 			assert.NoError(t, d.Close())
@@ -239,7 +239,7 @@ func TestMachinesWithoutDriver(t *testing.T) {
 	}
 }
 
-func TestDevicesThatFail(t *testing.T) {
+func TestFailingDeviceIsADeviceError(t *testing.T) {
 	withDriver(t, func() (*cudabuf.Driver, error) {
 		return cudatest.New(cudatest.Config{Fail: func(call string, _ int) cudabuf.Result {
 			if call == "cuMemcpyHtoDAsync" {
@@ -255,10 +255,10 @@ func TestDevicesThatFail(t *testing.T) {
 	requireNothing(t, output)
 }
 
-func TestStandardInput(t *testing.T) {
+func TestConvertReadsStandardInput(t *testing.T) {
 	output := outputPath(t)
 	c := command(t, "convert", "-", output)
-	c.Stdin = bytes.NewReader(stream(t, weather(), weather(), weather())) // by a pipe
+	c.Stdin = bytes.NewReader(stream(t, weather(), weather(), weather())) // through a pipe
 	out, err := c.CombinedOutput()
 	require.NoError(t, err, "%s", out)
 	requireWeather(t, output, 3)
@@ -274,7 +274,7 @@ func TestStandardInput(t *testing.T) {
 	requireWeather(t, redirected, 1)
 }
 
-func TestBrokenStandardInput(t *testing.T) {
+func TestMalformedStandardInputIsAnInputError(t *testing.T) {
 	whole := stream(t, weather(), weather())
 	for name, content := range map[string][]byte{"nothing": nil, "text": []byte("a,b\n1,2\n"), "cut short": whole[:len(whole)-60]} {
 		output := outputPath(t)
@@ -288,8 +288,8 @@ func TestBrokenStandardInput(t *testing.T) {
 	}
 }
 
-// startWaiting starts the command on a pipe that brings the start of a stream and
-// then nothing, and returns when it has made its staging directory.
+// startWaiting starts the command on a pipe with the start of a stream. It returns when
+// the command has created its staging directory and waits for more.
 func startWaiting(t *testing.T, output string) (*exec.Cmd, io.Closer, *bytes.Buffer) {
 	t.Helper()
 	c := command(t, "convert", "-", output, "--chunk-rows", "2")
@@ -309,7 +309,7 @@ func startWaiting(t *testing.T, output string) (*exec.Cmd, io.Closer, *bytes.Buf
 	return c, stdin, &stderr
 }
 
-func TestSignalsLeaveNothing(t *testing.T) {
+func TestSignalsLeaveNoOutput(t *testing.T) {
 	for _, signal := range []os.Signal{os.Interrupt, syscall.SIGTERM} {
 		t.Run(signal.String(), func(t *testing.T) {
 			t.Parallel()
@@ -326,8 +326,8 @@ func TestSignalsLeaveNothing(t *testing.T) {
 	}
 }
 
-// When the input does not even bring a schema, a signal ends the program too.
-func TestSignalsWhileThereIsNoSchema(t *testing.T) {
+// A signal also ends a command that waits for the schema.
+func TestSignalsEndACommandThatWaitsForTheSchema(t *testing.T) {
 	for _, args := range [][]string{{"convert", "-"}, {"inspect", "-"}} {
 		t.Run(args[0], func(t *testing.T) {
 			t.Parallel()
@@ -341,9 +341,8 @@ func TestSignalsWhileThereIsNoSchema(t *testing.T) {
 			defer stdin.Close()
 			require.NoError(t, c.Start())
 			t.Cleanup(func() { _ = c.Process.Kill() })
-			// Metadata of 1 MiB begins. A pipe holds 64 KiB, so when all of this
-			// is written the command reads, and long before that it asked for
-			// signals.
+			// This is the start of metadata of 1 MiB. A pipe buffers 64 KiB. So when
+			// all of it is written, the command is reading, and handles signals.
 			_, err = stdin.Write(append([]byte{0xff, 0xff, 0xff, 0xff, 0, 0, 16, 0}, make([]byte, 200_000)...))
 			require.NoError(t, err)
 			require.NoError(t, c.Process.Signal(os.Interrupt))
@@ -354,8 +353,8 @@ func TestSignalsWhileThereIsNoSchema(t *testing.T) {
 	}
 }
 
-// An input that ends where a signal would have come is a broken input.
-func TestPipesThatBreak(t *testing.T) {
+// An input that ends early is malformed, unlike one that a signal ends.
+func TestPipeThatEndsEarlyIsAnInputError(t *testing.T) {
 	output := outputPath(t)
 	c, stdin, stderr := startWaiting(t, output)
 	require.NoError(t, stdin.Close())

@@ -17,7 +17,7 @@ import (
 	"github.com/quiver-gpu/quiver/arrowzarr"
 )
 
-// inputs is the weather in every format.
+// inputs returns the paths of the weather in every format.
 func inputs(t *testing.T) map[string]string {
 	t.Helper()
 	batch := weather()
@@ -39,7 +39,7 @@ func inputs(t *testing.T) map[string]string {
 	}
 }
 
-func TestInspectDescribes(t *testing.T) {
+func TestInspectPrintsColumns(t *testing.T) {
 	found := inputs(t)
 	type column = arrowzarr.ColumnStats
 	for format, want := range map[string][]column{
@@ -76,7 +76,7 @@ func TestInspectDescribes(t *testing.T) {
 			require.Len(t, got.Columns, len(want))
 			for i, w := range want {
 				g := got.Columns[i]
-				if format != "Zarr v3" { // what a column takes there depends on the library
+				if format != "Zarr v3" { // sizes depend on the library
 					assert.Positive(t, g.RawBytes)
 					g.RawBytes = 0
 				} else {
@@ -105,7 +105,7 @@ func TestInspectReadsStandardInput(t *testing.T) {
 	assert.Contains(t, string(out), "-: Arrow IPC stream, 4 rows")
 }
 
-func TestInspectRefuses(t *testing.T) {
+func TestInspectRefusesInvalidInputs(t *testing.T) {
 	empty := t.TempDir()
 	whole := stream(t, weather())
 	broken := outputPath(t)

@@ -17,7 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// asCommand is the variable that makes the test binary be the command.
+// asCommand is the environment variable that makes the test binary run the command.
 const asCommand = "ARROW2ZARR_TEST_AS_COMMAND"
 
 func TestMain(m *testing.M) {
@@ -26,7 +26,7 @@ func TestMain(m *testing.M) {
 		os.Exit(m.Run())
 	case "yes":
 		main()
-	default: // a file that takes how much memory it took
+	default: // the file to write the process status to
 		code := run(context.Background(), os.Args[1:], os.Stdout, os.Stderr)
 		status, err := os.ReadFile("/proc/self/status")
 		if err == nil {
@@ -39,7 +39,7 @@ func TestMain(m *testing.M) {
 	}
 }
 
-// outcome is how a run of the command ended.
+// outcome is the result of a run of the command.
 type outcome struct {
 	code           int
 	stdout, stderr string
@@ -53,7 +53,7 @@ func arrow2zarr(t *testing.T, args ...string) outcome {
 	return outcome{code, stdout.String(), stderr.String()}
 }
 
-// mustRun is arrow2zarr for what must not fail.
+// mustRun is arrow2zarr for a command that must succeed.
 func mustRun(t *testing.T, args ...string) outcome {
 	t.Helper()
 	e := arrow2zarr(t, args...)
@@ -61,7 +61,7 @@ func mustRun(t *testing.T, args ...string) outcome {
 	return e
 }
 
-// command is the command as a process of its own.
+// command returns the command as a process of its own.
 func command(t *testing.T, args ...string) *exec.Cmd {
 	t.Helper()
 	c := exec.Command(os.Args[0], args...)
@@ -69,7 +69,7 @@ func command(t *testing.T, args ...string) *exec.Cmd {
 	return c
 }
 
-// weather is a small table of numbers, text and nulls.
+// weather returns a small batch of numbers, text and nulls.
 func weather() arrow.RecordBatch {
 	schema := arrow.NewSchema([]arrow.Field{
 		{Name: "station", Type: arrow.BinaryTypes.String, Nullable: true},
@@ -83,7 +83,7 @@ func weather() arrow.RecordBatch {
 	return b.NewRecordBatch()
 }
 
-// stream is batches as an IPC stream.
+// stream returns batches as an IPC stream.
 func stream(t *testing.T, batches ...arrow.RecordBatch) []byte {
 	t.Helper()
 	var buf bytes.Buffer
@@ -103,13 +103,13 @@ func inputFile(t *testing.T, content []byte) string {
 	return path
 }
 
-// outputPath is the path for an output in a folder of its own.
+// outputPath returns a path for an output in a folder of its own.
 func outputPath(t *testing.T) string {
 	t.Helper()
 	return filepath.Join(t.TempDir(), "output.zarr")
 }
 
-// requireNothing checks that there is no output, and nothing beside it.
+// requireNothing checks that neither the output nor any file beside it exists.
 func requireNothing(t *testing.T, output string) {
 	t.Helper()
 	left, err := os.ReadDir(filepath.Dir(output))
@@ -117,10 +117,10 @@ func requireNothing(t *testing.T, output string) {
 	require.Empty(t, left)
 }
 
-// lines are those of a text, without the empty one behind it.
+// lines returns the lines of a text, without the empty one at the end.
 func lines(text string) []string { return strings.Split(strings.TrimSuffix(text, "\n"), "\n") }
 
-func TestArgumentsThatMakeNoSense(t *testing.T) {
+func TestInvalidArgumentsAreUsageErrors(t *testing.T) {
 	input := inputFile(t, stream(t, weather()))
 	for _, test := range []struct {
 		args []string
@@ -169,7 +169,7 @@ func TestArgumentsThatMakeNoSense(t *testing.T) {
 	}
 }
 
-func TestExitCodesTellThePartsApart(t *testing.T) {
+func TestExitCodesDistinguishTheParts(t *testing.T) {
 	whole := stream(t, weather())
 	input, output := inputFile(t, whole), outputPath(t)
 	missing := filepath.Join(t.TempDir(), "missing")
