@@ -18,14 +18,14 @@ import (
 // worker is the third stage of the pipeline: it assembles the chunks of single
 // columns. Any number of goroutines may run it.
 type worker struct {
-	columns []*column
-	device  arrowbuf.Device
-	codec   Codec
-	memory  *chunkMemory
-	most    int64 // bytes that one chunk may need
-	stats   *stageStats
-	in      <-chan columnRows
-	out     chan<- *columnChunk
+	columns  []*column
+	device   arrowbuf.Device
+	codec    Codec
+	memory   *chunkMemory
+	maxBytes int64 // that one chunk may need
+	stats    *stageStats
+	in       <-chan columnRows
+	out      chan<- *columnChunk
 
 	// mu is held while a chunk waits for memory, so that no more than one at a
 	// time reads its offsets and views before it has memory.
@@ -113,8 +113,8 @@ func (w *worker) reserve(ctx context.Context, plan *column, rows columnRows, inp
 		return nil, partErrorf(PartInput, "column %q: %w", plan.name, err)
 	}
 	need := w.chunkBytes(plan, rows, inputs, regions)
-	if need > float64(w.most) {
-		return nil, partErrorf(PartUsage, "column %q: encoding one chunk takes %.0f bytes, more than half of --max-memory, %d: lower --chunk-rows, or raise --max-memory", plan.name, need, w.most)
+	if need > float64(w.maxBytes) {
+		return nil, partErrorf(PartUsage, "column %q: encoding one chunk takes %.0f bytes, more than half of --max-memory, %d: lower --chunk-rows, or raise --max-memory", plan.name, need, w.maxBytes)
 	}
 	return w.memory.acquire(ctx, int64(need), regions)
 }

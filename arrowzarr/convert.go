@@ -145,13 +145,14 @@ func newPipeline(src source, input string, columns []*column, fields []int, host
 	p.prefetcher = newPrefetcher(src, input, fields, host, batches, &p.stats.read)
 	p.rechunker = &rechunker{
 		in: p.prefetcher, columns: columns, categories: newCategories(columns, newCategoryMemory(shares.batches)),
-		device: options.Device, options: options, shares: shares, memory: batches, mapping: src.mapping(),
+		device: options.Device, memory: batches, mapping: src.mapping(),
 		progress: p.progress, stats: &p.stats.h2d, out: p.rows,
-		grid: rowGrid{chunkRows: options.ChunkRows, shardRows: options.ShardRows},
+		sizer: chunkSizer{automatic: options.ChunkRows == 0, shares: shares, jobs: options.Jobs, codec: options.Codec},
+		grid:  rowGrid{chunkRows: options.ChunkRows, shardRows: options.ShardRows},
 	}
 	p.worker = &worker{
 		columns: columns, device: options.Device, codec: options.Codec,
-		memory: newChunkMemory(shares.chunks, src.mapping()), most: shares.batches,
+		memory: newChunkMemory(shares.chunks, src.mapping()), maxBytes: shares.batches,
 		stats: &p.stats.kernels, in: p.rows, out: p.chunks,
 	}
 	p.writer = newWriter(columns, s, options, p.progress, &p.stats, p.chunks)

@@ -20,12 +20,11 @@ import (
 // rechunker is the second stage of the pipeline: it copies batches to the device
 // and cuts them, whatever their length, into the rows of chunks.
 type rechunker struct {
-	in         *prefetcher
+	in         batchReader
 	columns    []*column
 	categories []*categories // by column; nil for other than dictionary columns
 	device     arrowbuf.Device
-	options    Options
-	shares     memoryShares
+	sizer      chunkSizer
 	memory     *batchMemory
 	mapping    *mapping // of the source; may be nil
 	progress   *Progress
@@ -41,15 +40,21 @@ type rechunker struct {
 	rows         int64 // in the chunks so far
 }
 
+// batchReader yields the batches of an input, and io.EOF. pendingBytes is the size of
+// the batches that the caller cannot release before it has the next one.
+type batchReader interface {
+	next(ctx context.Context, pendingBytes int64) (prefetchBatch, error)
+}
+
 // rowGrid is how rows are divided into chunks, and chunks into shards.
 type rowGrid struct {
 	chunkRows int64
 	shardRows int64 // 0: no shards
 }
 
-// heldBatch is a batch whose rows are not written yet. The slices of it share one
-// reference count.
-type heldBatch struct {
+// sharedBatch is a batch whose rows are not written yet. Its slices share a reference
+// count.
+type sharedBatch struct {
 	columns []arrow.Array // by column; on the device if column.onDevice
 	codes   []codeMap     // by column; nil for other than dictionary columns
 	rows    int64
@@ -59,20 +64,20 @@ type heldBatch struct {
 	refs    atomic.Int64
 }
 
-func (h *heldBatch) release() {
-	if h.refs.Add(-1) > 0 {
+func (b *sharedBatch) release() {
+	if b.refs.Add(-1) > 0 {
 		return
 	}
-	for _, c := range h.columns {
-		forEachRegion(c.Data(), h.mapping.evict)
+	for _, c := range b.columns {
+		forEachRegion(c.Data(), b.mapping.evict)
 		c.Release()
 	}
-	h.memory.release(h.bytes)
+	b.memory.release(b.bytes)
 }
 
 // batchSlice is a run of rows of a batch. It owns one reference to the batch.
 type batchSlice struct {
-	batch    *heldBatch
+	batch    *sharedBatch
 	from, to int64
 }
 
@@ -145,7 +150,7 @@ func (r *rechunker) run(ctx context.Context) error {
 
 // add takes ownership of a batch and adds its rows to the pending ones.
 func (r *rechunker) add(b prefetchBatch) error {
-	h, err := r.hold(b)
+	h, err := r.prepare(b)
 	b.batch.Release()
 	if err != nil {
 		r.memory.release(b.bytes)
@@ -163,9 +168,9 @@ func (r *rechunker) add(b prefetchBatch) error {
 	return nil
 }
 
-// hold returns the batch with its fixed-width columns on the device. The caller
+// prepare returns the batch with its fixed-width columns on the device. The caller
 // still owns b.
-func (r *rechunker) hold(b prefetchBatch) (*heldBatch, error) {
+func (r *rechunker) prepare(b prefetchBatch) (*sharedBatch, error) {
 	// Counting reads the input's memory, which may be malformed or truncated.
 	if err := catchPanic(func() error { return countNulls(b.batch) }); err != nil {
 		return nil, markPart(PartInput, err)
@@ -174,9 +179,9 @@ func (r *rechunker) hold(b prefetchBatch) (*heldBatch, error) {
 		return nil, partErrorf(PartInput, "after %d rows: more rows than can be counted", before)
 	}
 	if r.grid.chunkRows == 0 {
-		r.grid.chunkRows = r.defaultChunkRows(b.batch)
+		r.grid.chunkRows = r.sizer.chunkRows(r.columns, b.batch)
 	}
-	h := &heldBatch{rows: b.batch.NumRows(), bytes: b.bytes, memory: r.memory, mapping: r.mapping}
+	h := &sharedBatch{rows: b.batch.NumRows(), bytes: b.bytes, memory: r.memory, mapping: r.mapping}
 	h.refs.Store(1)
 	var err error
 	if h.codes, err = r.mapDictionaries(b.batch); err == nil {
@@ -257,12 +262,12 @@ func (r *rechunker) copyToDevice(batch arrow.RecordBatch) ([]arrow.Array, error)
 	return columns, nil
 }
 
-// send cuts one chunk and sends the rows of each column.
+// send sends the rows of the next chunk, column by column.
 func (r *rechunker) send(ctx context.Context) error {
 	if err := r.fixGrid(false); err != nil {
 		return err
 	}
-	chunk := r.cut(r.rowsPerChunk())
+	chunk := r.popChunk(r.rowsPerChunk())
 	if len(r.columns) == 0 {
 		chunk.release()
 	}
@@ -279,8 +284,8 @@ func (r *rechunker) send(ctx context.Context) error {
 	return nil
 }
 
-// cut removes the next rows, at most n, from the pending ones.
-func (r *rechunker) cut(n int64) *rowChunk {
+// popChunk removes the next rows, at most n, from the pending ones.
+func (r *rechunker) popChunk(n int64) *rowChunk {
 	chunk := &rowChunk{index: r.nextChunk, rows: min(n, r.pendingRows), grid: r.grid}
 	chunk.unwritten.Store(int64(len(r.columns)))
 	r.nextChunk++
@@ -328,45 +333,53 @@ func (r *rechunker) fixGrid(atEnd bool) error {
 		return nil
 	}
 	r.gridFixed = true
-	if atEnd && r.options.ChunkRows == 0 {
+	if atEnd && r.sizer.automatic {
 		r.grid.chunkRows = max(r.pendingRows, 1)
 	}
-	return r.checkShardIndexes()
+	return r.sizer.checkShardIndexes(r.grid, len(r.columns))
 }
 
-// checkShardIndexes refuses shards of such a number of chunks that the indexes of
-// the shards that are open at a time take much of the memory.
-func (r *rechunker) checkShardIndexes() error {
-	const entryBytes = 80 // of an index entry and what is made of it
-	share := r.shares.total / 8 / int64(len(r.columns)+1)
-	if chunks := r.grid.shardRows / r.grid.chunkRows; chunks > share/entryBytes {
-		return partErrorf(PartUsage, "a shard of %d chunks has an index of %d bytes for each column: lower --shard-rows, raise --chunk-rows, or raise --max-memory", chunks, 16*chunks)
-	}
-	return nil
+// chunkSizer fits the sizes of chunks and shards to the memory.
+type chunkSizer struct {
+	automatic bool // Options.ChunkRows is 0
+	shares    memoryShares
+	jobs      int
+	codec     Codec
 }
 
-// defaultChunkRows is DefaultChunkRows, halved until the rows at work fit into the
+// chunkRows returns DefaultChunkRows, halved until the rows at work fit into the
 // memory. The chunk of all columns that is gathered may take an eighth of it. The
 // chunks that are encoded, which take three times their size, may take the chunks'
-// share.
-func (r *rechunker) defaultChunkRows(batch arrow.RecordBatch) int64 {
+// share. batch is the first one of the input.
+func (s chunkSizer) chunkRows(columns []*column, batch arrow.RecordBatch) int64 {
 	rows := int64(DefaultChunkRows)
 	var row, widest float64
-	for i, plan := range r.columns {
+	for i, plan := range columns {
 		width := plan.rowBytes(batch.Column(i), batch.NumRows())
 		row += width
 		widest = max(widest, width)
 	}
 	fits := func() bool {
 		gathered, encoding := row*float64(rows), widest*float64(rows)*3
-		alone := encoding + float64(outsideHeap(int64(r.options.Codec.tableBytes(widest*float64(rows)))))
-		share := float64(r.shares.chunks)
-		return gathered <= float64(r.shares.total/8) && encoding*float64(r.options.Jobs) <= share && alone <= share
+		alone := encoding + float64(outsideHeap(int64(s.codec.tableBytes(widest*float64(rows)))))
+		share := float64(s.shares.chunks)
+		return gathered <= float64(s.shares.total/8) && encoding*float64(s.jobs) <= share && alone <= share
 	}
 	for rows > 1 && !fits() {
 		rows /= 2
 	}
 	return rows
+}
+
+// checkShardIndexes refuses shards of such a number of chunks that the indexes of
+// the shards that are open at a time take much of the memory.
+func (s chunkSizer) checkShardIndexes(grid rowGrid, columns int) error {
+	const entryBytes = 80 // of an index entry and what is made of it
+	share := s.shares.total / 8 / int64(columns+1)
+	if chunks := grid.shardRows / grid.chunkRows; chunks > share/entryBytes {
+		return partErrorf(PartUsage, "a shard of %d chunks has an index of %d bytes for each column: lower --shard-rows, raise --chunk-rows, or raise --max-memory", chunks, 16*chunks)
+	}
+	return nil
 }
 
 // rowBytes is the size of a row of the column. If it varies, it is the average of

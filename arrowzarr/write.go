@@ -154,12 +154,12 @@ func rawBytes(c *chunkArrays) int64 {
 // values decides the paths of its arrays and is known only at the end. So the
 // arrays are built at a temporary path and moved.
 type columnWriter struct {
-	plan       *column
-	values     *arrayWriter
-	mask       *arrayWriter
-	elements   *arrayWriter
-	missing    atomic.Bool // some row is missing
-	elementGap atomic.Bool // some element of a row is missing
+	plan           *column
+	values         *arrayWriter
+	mask           *arrayWriter
+	elements       *arrayWriter
+	missing        atomic.Bool // some row is missing
+	elementMissing atomic.Bool // some element of a row is missing
 }
 
 // begin creates the arrays of the column below a path.
@@ -198,7 +198,7 @@ func (w *columnWriter) write(ctx context.Context, index int64, c *chunkArrays) e
 		w.missing.Store(true)
 	}
 	if c.elementMask != nil {
-		w.elementGap.Store(true)
+		w.elementMissing.Store(true)
 	}
 	return errors.Join(
 		w.values.write(ctx, index, c.values),
@@ -364,7 +364,7 @@ func (h *hierarchyWriter) column(ctx context.Context, w *columnWriter, g *catego
 		}
 	}
 	missing := w.missing.Load() || w.plan.kind == kindNull
-	attributes := w.plan.attributes(missing || w.elementGap.Load())
+	attributes := w.plan.attributes(missing || w.elementMissing.Load())
 	name := w.plan.name
 	if w.plan.kind == kindDictionary {
 		if !g.isUniqueIndex() {
@@ -376,14 +376,14 @@ func (h *hierarchyWriter) column(ctx context.Context, w *columnWriter, g *catego
 			h.array(ctx, w.values, name+"/codes", nil),
 			h.categories(ctx, g, name+"/categories"))
 	}
-	if !missing && !w.elementGap.Load() {
+	if !missing && !w.elementMissing.Load() {
 		return h.array(ctx, w.values, name, attributes)
 	}
 	err := errors.Join(h.group(ctx, name, attributes), h.array(ctx, w.values, name+"/values", nil))
 	if missing {
 		err = errors.Join(err, h.array(ctx, w.mask, name+"/mask", nil))
 	}
-	if w.elementGap.Load() {
+	if w.elementMissing.Load() {
 		err = errors.Join(err, h.array(ctx, w.elements, name+"/element_mask", nil))
 	}
 	return err
