@@ -152,7 +152,7 @@ func newPipeline(src source, input string, columns []*column, fields []int, host
 	}
 	p.worker = &worker{
 		columns: columns, device: options.Device, codec: options.Codec,
-		memory: newChunkMemory(shares.chunks, src.mapping()), maxBytes: shares.batches,
+		memory: newChunkMemory(shares.chunks, options.Jobs, src.mapping()), maxBytes: shares.batches,
 		stats: &p.stats.kernels, in: p.rows, out: p.chunks,
 	}
 	p.writer = newWriter(columns, s, options, p.progress, &p.stats, p.chunks)

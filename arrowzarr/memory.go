@@ -167,15 +167,16 @@ func (d *demand) wait(ctx context.Context) error {
 }
 
 // chunkMemory is the share of the chunks that are assembled and encoded, with the
-// pages of a mapped input that they read.
+// pages of a mapped input that they read. It also bounds the number of chunks.
 type chunkMemory struct {
 	size    int64
 	free    *semaphore.Weighted
-	mapping *mapping // nil unless the input is mapped
+	slots   *semaphore.Weighted // one per chunk
+	mapping *mapping            // nil unless the input is mapped
 }
 
-func newChunkMemory(size int64, m *mapping) *chunkMemory {
-	return &chunkMemory{size: size, free: semaphore.NewWeighted(size), mapping: m}
+func newChunkMemory(size int64, chunks int, m *mapping) *chunkMemory {
+	return &chunkMemory{size: size, free: semaphore.NewWeighted(size), slots: semaphore.NewWeighted(int64(chunks)), mapping: m}
 }
 
 // chunkReservation is the memory of one chunk. The caller must release it once.
@@ -187,8 +188,8 @@ type chunkReservation struct {
 	exclusive bool // the chunk has the whole share
 }
 
-// acquire waits for the memory of a chunk: n bytes, and the windows of the mapping
-// that its regions touch. A chunk that needs more than the share waits until it
+// acquire waits for a slot and the memory of a chunk: n bytes, and the windows of the
+// mapping that its regions touch. A chunk that needs more than the share waits until it
 // has all of it.
 func (m *chunkMemory) acquire(ctx context.Context, n int64, regions [][]byte) (*chunkReservation, error) {
 	windows := m.mapping.countWindows(regions)
@@ -197,7 +198,11 @@ func (m *chunkMemory) acquire(ctx context.Context, n int64, regions [][]byte) (*
 	if need > m.size {
 		r.bytes, r.exclusive, need = m.size, true, m.size
 	}
+	if err := m.slots.Acquire(ctx, 1); err != nil {
+		return nil, err
+	}
 	if err := m.free.Acquire(ctx, need); err != nil {
+		m.slots.Release(1)
 		return nil, err
 	}
 	// A window that another chunk reads, too, counts once.
@@ -214,6 +219,7 @@ func (r *chunkReservation) release() {
 		r.bytes += windowWeight(unmapped)
 	}
 	r.memory.free.Release(r.bytes)
+	r.memory.slots.Release(1)
 }
 
 // windowWeight is what n windows of a mapping count.

@@ -89,7 +89,7 @@ func resident(t *testing.T, path string) (kib int) {
 
 func TestChunkWaitsForMemoryOrHasAllOfIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		m := newChunkMemory(100, nil)
+		m := newChunkMemory(100, 3, nil)
 		first, err := m.acquire(t.Context(), 60, nil)
 		require.NoError(t, err)
 		type result struct {
@@ -121,6 +121,23 @@ func TestChunkWaitsForMemoryOrHasAllOfIt(t *testing.T) {
 	})
 }
 
+func TestChunkWaitsForASlot(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newChunkMemory(100, 1, nil)
+		first, err := m.acquire(t.Context(), 1, nil)
+		require.NoError(t, err)
+		acquired := make(chan error, 1)
+		go func() {
+			_, err := m.acquire(t.Context(), 1, nil)
+			acquired <- err
+		}()
+		synctest.Wait()
+		assert.Empty(t, acquired)
+		first.release()
+		assert.NoError(t, <-acquired)
+	})
+}
+
 // Chunks that read the same window of a mapping count it once, until the last of
 // them is released.
 func TestChunksShareTheWindowsTheyRead(t *testing.T) {
@@ -136,7 +153,7 @@ func TestChunksShareTheWindowsTheyRead(t *testing.T) {
 	region := [][]byte{mapped.bytes[at : at+100], mapped.bytes[at+200 : at+300]}
 
 	const size = 64 << 20
-	m := newChunkMemory(size, mapped)
+	m := newChunkMemory(size, 3, mapped)
 	reserved := func(n int64) { // checks how much is reserved
 		t.Helper()
 		assert.True(t, m.free.TryAcquire(size-n))

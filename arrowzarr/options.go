@@ -34,8 +34,8 @@ type Options struct {
 	ShardRows int64
 	// Columns are the names of the columns to convert. Empty means all.
 	Columns []string
-	// Jobs is the number of chunks that are assembled at once, and the number that
-	// are encoded at once. 0 means GOMAXPROCS.
+	// Jobs is the number of chunks that are assembled or encoded at once. 0 means
+	// GOMAXPROCS.
 	Jobs int
 	// MaxMemory bounds the memory of the conversion in bytes. 0 means
 	// DefaultMaxMemory. The distinct values of dictionaries may take half of it,
