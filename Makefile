@@ -23,7 +23,7 @@ GORGONIA_HEADERS := .tools/cuda12 .tools/cuda13
 # The default build needs neither cgo nor a CUDA toolkit.
 export CGO_ENABLED ?= 0
 
-# ---- For everybody
+# ---- For everyone
 
 .PHONY: help
 help: ## Print this list
@@ -49,22 +49,29 @@ demo: build ## Convert testdata/flights.parquet and show what came out
 test: ## Run all Go tests: no cgo, no GPU and no Python needed
 	CGO_ENABLED=0 $(GO) test ./...
 
+.PHONY: test-short
+test-short: ## Run the quick tests, in less than a minute
+	CGO_ENABLED=0 $(GO) test -short ./...
+
 .PHONY: race
 race: ## Run all Go tests under the race detector (needs gcc)
 	CGO_ENABLED=1 $(GO) test -race ./...
 
 .PHONY: emulate
-emulate: ## Run the kernels that copy on the CPU, under AddressSanitizer (needs g++)
+emulate: ## Run the copy kernels on the CPU, under AddressSanitizer (needs g++)
 	@mkdir -p .tools/bin
 	$(KERNELS)/emulate/build.sh .tools/bin/emulate
 	QUIVER_EMULATE=$(CURDIR)/.tools/bin/emulate $(GO) test -tags emulate -count 1 -v -run TestKernelsCopyWithinTheirMemory ./ndview/internal/stridedcopy
 
 .PHONY: lint
-lint: kernels-check $(GORGONIA_HEADERS:%=%/.installed) ## Check format, vet, linters, the floors and the kernel images
+lint: kernels-check $(GORGONIA_HEADERS:%=%/.installed) ## Check format, words, vet, linters, the layers and the kernel images
+	.ci/check-words
 	@bad=$$(find . -name '.?*' -prune -o -name '*.go' -print | xargs gofmt -l); \
 	if [ -n "$$bad" ]; then echo "gofmt would change:"; echo "$$bad"; exit 1; fi
 	$(GO) vet ./...
 	$(GO) vet -tags emulate ./ndview/internal/stridedcopy
+	$(GO) vet -tags noasm ./...
+	GOARCH=arm64 $(GO) vet ./...
 	@for headers in $(GORGONIA_HEADERS); do \
 		include=$$(cat $$headers/.installed); echo "go vet -tags gorgonia with $${include##*/python*/site-packages/}"; \
 		CGO_ENABLED=1 CGO_CFLAGS="-I$(CURDIR)/cudabuf/internal/gorgonia/include -I$$include" $(GO) vet -tags gorgonia ./... || exit 1; \
@@ -88,7 +95,15 @@ interop: build $(VENV) $(NODE_MODULES) ## Check against NumPy, pyarrow, nanoarro
 programs: $(VENV) ## Check random programs of arrays against NumPy, others each time
 	GO=$(GO) .venv/bin/python ndview/testdata/golden/programs.py --check --programs 20000
 
+.PHONY: fuzz
+fuzz: ## Run every fuzz target for FUZZTIME (10s)
+	GO=$(GO) .ci/fuzz $(or $(FUZZTIME),10s)
+
 # ---- Speed
+
+.PHONY: bench-once
+bench-once: ## Run every Go benchmark once, to see that it works
+	CGO_ENABLED=0 $(GO) test -run '^$$' -bench . -benchtime 1x ./...
 
 .PHONY: bench
 bench: build $(VENV) ## Measure arrow2zarr against its peers here, and record it in bench/results
@@ -113,14 +128,14 @@ plots: $(VENV) ## Draw bench/plots from the recorded results
 # ---- GPU
 
 .PHONY: kernels
-kernels: $(CUDA) ## Compile ndview/kernels/*.cu to the images that are committed
+kernels: $(CUDA) ## Compile ndview/kernels/*/*.cu to the committed images
 	.tools/cuda/bin/python $(KERNELS)/make.py
 
 .PHONY: kernels-check
-kernels-check: ## Check that the committed images are those of their sources
+kernels-check: ## Check that the committed images were made from the current sources
 	@cd $(KERNELS) && { sha256sum --check --quiet images/SHA256SUMS && \
-	diff <(cut -c67- images/SHA256SUMS | LC_ALL=C sort) <(ls make.py requirements.txt *.cu *.cuh images/*.zip 2>/dev/null | LC_ALL=C sort); } || \
-	{ echo "The kernel images are not those of their sources: run 'make kernels' and commit what it writes."; exit 1; }
+	diff <(cut -c67- images/SHA256SUMS | LC_ALL=C sort) <(ls make.py requirements.txt */*.cu */*.cuh images/*/*.zip 2>/dev/null | LC_ALL=C sort); } || \
+	{ echo "The kernel images do not match their sources: run 'make kernels' and commit the result."; exit 1; }
 
 .PHONY: gpu-bundle
 gpu-bundle: .tools/cuda13/.installed ## Put tests and benchmarks into .gpu, for a GPU machine without Go (needs gcc)
@@ -128,9 +143,13 @@ gpu-bundle: .tools/cuda13/.installed ## Put tests and benchmarks into .gpu, for 
 
 # ---- Upkeep
 
-.PHONY: testdata
-testdata: $(VENV) ## Write the tables of testdata again
-	.venv/bin/python testdata/make.py
+.PHONY: golden
+golden: $(VENV) ## Write all golden files and tables again; git stays clean
+	GO=$(GO) .ci/golden .venv/bin/python
+
+.PHONY: release
+release: ## Build the commands for VERSION into dist, with checksums
+	GO=$(GO) .ci/release $(or $(VERSION),$(error make release VERSION=v0.1.0))
 
 .PHONY: clean
 clean: ## Remove what was built (not .venv and .tools)

@@ -2,22 +2,24 @@ package cudabuf_test
 
 import (
 	"bytes"
+	"fmt"
 	"io"
 	"math"
 	"runtime/debug"
+	"strings"
 	"sync"
 	"testing"
 	"testing/iotest"
 
-	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
-
+	"github.com/apache/arrow-go/v18/arrow/memory"
 	"github.com/quiver-gpu/quiver/arrowbuf"
 	"github.com/quiver-gpu/quiver/cudabuf"
 	"github.com/quiver-gpu/quiver/cudabuf/cudatest"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
-func TestBuffersKeepWhatIsCopiedAtAPosition(t *testing.T) {
+func TestBufferCopiesAtPosition(t *testing.T) {
 	cudatest.ForEachDevice(t, func(t *testing.T, dev *cudabuf.Device) {
 		for _, size := range []int{1, 3, 511, 512, 513, 4096, 1 << 20} {
 			data := pattern(size)
@@ -41,7 +43,7 @@ func TestBuffersKeepWhatIsCopiedAtAPosition(t *testing.T) {
 	})
 }
 
-func TestBuffersRefuseWhatIsOutOfRange(t *testing.T) {
+func TestBufferRefusesOutOfRange(t *testing.T) {
 	cudatest.ForEachDevice(t, func(t *testing.T, dev *cudabuf.Device) {
 		_, err := dev.Alloc(-1)
 		assert.ErrorIs(t, err, arrowbuf.ErrOutOfRange)
@@ -71,7 +73,7 @@ func TestBuffersRefuseWhatIsOutOfRange(t *testing.T) {
 	})
 }
 
-func TestEmptyBuffersHaveNoAddress(t *testing.T) {
+func TestEmptyBufferHasNoAddress(t *testing.T) {
 	cudatest.ForEachDevice(t, func(t *testing.T, dev *cudabuf.Device) {
 		b := upload(t, dev, nil)
 		defer b.Release()
@@ -96,8 +98,8 @@ func TestEmptyBuffersHaveNoAddress(t *testing.T) {
 	})
 }
 
-func TestEmptyBuffersMakeNoDriverCall(t *testing.T) {
-	dev, calls := counted(t)
+func TestEmptyBufferMakesNoDriverCall(t *testing.T) {
+	dev, calls := countAllCalls(t)
 	before := calls()
 	b := upload(t, dev, nil)
 	_ = download(t, b)
@@ -106,7 +108,7 @@ func TestEmptyBuffersMakeNoDriverCall(t *testing.T) {
 	assert.Equal(t, before, calls())
 }
 
-func TestReadAtAndWriteAtKeepIosContracts(t *testing.T) {
+func TestBufferImplementsReaderAtAndWriterAt(t *testing.T) {
 	cudatest.ForEachDevice(t, func(t *testing.T, dev *cudabuf.Device) {
 		data := pattern(1000)
 		b := upload(t, dev, data)
@@ -142,7 +144,7 @@ func TestReadAtAndWriteAtKeepIosContracts(t *testing.T) {
 	})
 }
 
-func TestSlicesOfSlicesShareTheMemoryAndOutliveTheWhole(t *testing.T) {
+func TestSlicesShareMemoryAndOutliveParent(t *testing.T) {
 	cudatest.ForEachDevice(t, func(t *testing.T, dev *cudabuf.Device) {
 		data := pattern(1000)
 		whole := upload(t, dev, data)
@@ -164,7 +166,7 @@ func TestSlicesOfSlicesShareTheMemoryAndOutliveTheWhole(t *testing.T) {
 	})
 }
 
-func TestReleasedBuffersAnswerErrReleased(t *testing.T) {
+func TestReleasedBufferReturnsErrReleased(t *testing.T) {
 	cudatest.ForEachDevice(t, func(t *testing.T, dev *cudabuf.Device) {
 		other := upload(t, dev, pattern(4))
 		defer other.Release()
@@ -195,7 +197,7 @@ func TestReleasedBuffersAnswerErrReleased(t *testing.T) {
 	})
 }
 
-func TestReferencesCountAcrossGoroutines(t *testing.T) {
+func TestReferencesAreCountedAcrossGoroutines(t *testing.T) {
 	cudatest.ForEachDevice(t, func(t *testing.T, dev *cudabuf.Device) {
 		data := pattern(1 << 12)
 		b := upload(t, dev, data)
@@ -217,9 +219,9 @@ func TestReferencesCountAcrossGoroutines(t *testing.T) {
 	})
 }
 
-func TestUseThatRacesWithTheLastReleaseIsSafe(t *testing.T) {
+func TestUseDuringLastReleaseIsSafe(t *testing.T) {
 	dev := cudatest.NewDevice(t)
-	require.NoError(t, dev.SetIdleLimit(0)) // a late copy would meet freed memory
+	require.NoError(t, dev.SetIdleLimit(0)) // a late copy would access freed memory
 	for range 50 {
 		b := upload(t, dev, pattern(64))
 		var wg sync.WaitGroup
@@ -236,7 +238,7 @@ func TestUseThatRacesWithTheLastReleaseIsSafe(t *testing.T) {
 	assert.Zero(t, dev.MemoryStats())
 }
 
-func TestHostCannotTouchDeviceMemory(t *testing.T) {
+func TestHostAccessToDeviceMemoryFaults(t *testing.T) {
 	cudatest.ForEachDevice(t, func(t *testing.T, dev *cudabuf.Device) {
 		b := upload(t, dev, pattern(100))
 		defer b.Release()
@@ -262,7 +264,7 @@ func TestHostCannotTouchDeviceMemory(t *testing.T) {
 	})
 }
 
-func TestArrowBuffersLeadBackToTheDevice(t *testing.T) {
+func TestFromArrowFindsDeviceBuffer(t *testing.T) {
 	cudatest.ForEachDevice(t, func(t *testing.T, dev *cudabuf.Device) {
 		data := pattern(300)
 		b := upload(t, dev, data)
@@ -275,14 +277,14 @@ func TestArrowBuffersLeadBackToTheDevice(t *testing.T) {
 		assert.Same(t, dev, found.Device())
 		assertBytes(t, data[120:150], download(t, found))
 		part.Release()
-		assert.Equal(t, data[120:150], download(t, found), "it holds the memory by itself")
+		assert.Equal(t, data[120:150], download(t, found), "it has its own reference")
 		found.Release()
 		whole.Release()
 		assert.Zero(t, dev.MemoryStats().InUse)
 	})
 }
 
-func TestFillSetsAPartAndNothingElse(t *testing.T) {
+func TestFillSetsOnlyTheSlice(t *testing.T) {
 	cudatest.ForEachDevice(t, func(t *testing.T, dev *cudabuf.Device) {
 		data := pattern(600)
 		b := upload(t, dev, data)
@@ -293,5 +295,145 @@ func TestFillSetsAPartAndNothingElse(t *testing.T) {
 		require.NoError(t, part.(*cudabuf.Buffer).Fill(0x5a))
 		copy(data[10:], bytes.Repeat([]byte{0x5a}, 550))
 		assertBytes(t, data, download(t, b))
+	})
+}
+
+func TestBufferViewsAndCopies(t *testing.T) {
+	cudatest.ForEachDevice(t, func(t *testing.T, dev *cudabuf.Device) {
+		b := upload(t, dev, []byte("hello, world")).(*cudabuf.Buffer)
+		defer b.Release()
+		text, err := b.Hex()
+		require.NoError(t, err)
+		assert.Equal(t, strings.ToLower(fmt.Sprintf("%x", "hello, world")), text)
+		assert.Nil(t, b.Parent())
+		assert.True(t, b.Mutable())
+
+		clipped, err := b.SliceClamped(7, 100)
+		require.NoError(t, err)
+		defer clipped.Release()
+		assert.Same(t, b, clipped.Parent())
+		got, err := clipped.Bytes()
+		require.NoError(t, err)
+		assert.Equal(t, "world", string(got))
+		for _, bad := range [][2]int64{{-1, 1}, {13, 0}, {0, -1}} {
+			_, err := b.SliceClamped(bad[0], bad[1])
+			assert.Error(t, err, "%v", bad)
+		}
+
+		view, err := b.ReadOnly()
+		require.NoError(t, err)
+		defer view.Release()
+		part, err := view.Slice(0, 5)
+		require.NoError(t, err)
+		defer part.Release()
+		for _, ro := range []*cudabuf.Buffer{view, part.(*cudabuf.Buffer)} {
+			assert.False(t, ro.Mutable())
+			assert.ErrorIs(t, ro.Fill(0), cudabuf.ErrReadOnly)
+			_, err = ro.CopyFromHost([]byte("x"), 0)
+			assert.ErrorIs(t, err, cudabuf.ErrReadOnly)
+			_, err = ro.CopyFromDevice(clipped, 0)
+			assert.ErrorIs(t, err, cudabuf.ErrReadOnly)
+			_, err = ro.WriteAt([]byte("x"), 0)
+			assert.ErrorIs(t, err, cudabuf.ErrReadOnly)
+		}
+		assert.Equal(t, "hello, world", string(download(t, b)))
+
+		copied, err := dev.CopyOf(clipped)
+		require.NoError(t, err)
+		defer copied.Release()
+		assert.NotEqual(t, clipped.Address(), copied.Address())
+		equal, err := copied.Equal(clipped)
+		require.NoError(t, err)
+		assert.True(t, equal)
+		fromHost, err := dev.FromHost(bytes.Repeat([]byte{1}, 3))
+		require.NoError(t, err)
+		defer fromHost.Release()
+		assert.Equal(t, []byte{1, 1, 1}, download(t, fromHost))
+	})
+}
+
+func TestBufferCopiesDataOfEveryKind(t *testing.T) {
+	cudatest.ForEachDevice(t, func(t *testing.T, dev *cudabuf.Device) {
+		data := pattern(100)
+		device := upload(t, dev, data).(*cudabuf.Buffer)
+		defer device.Release()
+		pinned := dev.HostAllocator().Allocate(100)
+		defer dev.HostAllocator().Free(pinned)
+		copy(pinned, data)
+		host := memory.NewBufferBytes(data)
+		defer host.Release()
+
+		ofDevice := func(b *cudabuf.Buffer) func() (*cudabuf.Buffer, error) {
+			return func() (*cudabuf.Buffer, error) {
+				part, err := b.SliceClamped(10, 50)
+				if err != nil {
+					return nil, err
+				}
+				defer part.Release()
+				return dev.CopyOf(part)
+			}
+		}
+		arrowDevice := device.Arrow()
+		defer arrowDevice.Release()
+		for name, of := range map[string]func() (*cudabuf.Buffer, error){
+			"host bytes":   func() (*cudabuf.Buffer, error) { return dev.FromHost(data[10:60]) },
+			"pinned bytes": func() (*cudabuf.Buffer, error) { return dev.FromHost(pinned[10:60]) },
+			"arrow's host": func() (*cudabuf.Buffer, error) { return dev.FromHost(host.Bytes()[10:60]) },
+			"device":       ofDevice(device),
+			"arrow's device": func() (*cudabuf.Buffer, error) {
+				b, err := cudabuf.FromArrow(arrowDevice)
+				if err != nil {
+					return nil, err
+				}
+				defer b.Release()
+				return ofDevice(b)()
+			},
+			"external": func() (*cudabuf.Buffer, error) {
+				b, err := dev.WrapExternal(device.Address(), 100, nil)
+				if err != nil {
+					return nil, err
+				}
+				defer b.Release()
+				return ofDevice(b)()
+			},
+		} {
+			b, err := of()
+			require.NoError(t, err, name)
+			assert.EqualValues(t, 50, b.Len(), name)
+			assert.NotEqual(t, device.Address()+10, b.Address(), "%s: it is a copy", name)
+			assertBytes(t, data[10:60], download(t, b))
+			b.Release()
+		}
+		_, err := cudabuf.FromArrow(host)
+		assert.ErrorIs(t, err, arrowbuf.ErrDevice)
+	})
+}
+
+func TestReadOnlySurvivesArrow(t *testing.T) {
+	cudatest.ForEachDevice(t, func(t *testing.T, dev *cudabuf.Device) {
+		b := upload(t, dev, pattern(100)).(*cudabuf.Buffer)
+		defer b.Release()
+		view, err := b.ReadOnly()
+		require.NoError(t, err)
+		defer view.Release()
+		for _, tt := range []struct {
+			from    *cudabuf.Buffer
+			mutable bool
+		}{{b, true}, {view, false}} {
+			seen := tt.from.Arrow()
+			back, err := cudabuf.FromArrow(seen)
+			require.NoError(t, err)
+			assert.Equal(t, tt.mutable, back.Mutable())
+			assert.Equal(t, tt.from.Address(), back.Address())
+			back.Release()
+			part := sliceArrow(seen, 10, 20)
+			back, err = cudabuf.FromArrow(part)
+			require.NoError(t, err)
+			assert.Equal(t, tt.mutable, back.Mutable(), "a slice")
+			assert.Equal(t, tt.from.Address()+10, back.Address())
+			back.Release()
+			part.Release()
+			seen.Release()
+		}
 	})
 }

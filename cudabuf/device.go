@@ -11,72 +11,72 @@ import (
 	"github.com/quiver-gpu/quiver/cudabuf/internal/driver"
 )
 
-// Device is a GPU, seen through one CUDA context. It is an arrowbuf.Device and
-// may be used from any goroutine.
+// Device is a GPU, used through one CUDA context. It implements arrowbuf.Device
+// and may be used from any goroutine.
 type Device struct {
-	driver  *Driver
-	api     driver.API
-	ordinal int
-	handle  driver.Device
-	context driver.Context
-	foreign bool // the context is a caller's own
-	closed  atomic.Bool
-	lost    atomic.Pointer[Error]
-	// contextless: work for a stream needs no current context, as far as it has
-	// been seen.
-	contextless atomic.Bool
+	driver   *Driver
+	api      driver.API
+	ordinal  int
+	handle   driver.Device
+	context  driver.Context
+	external bool // the context belongs to another library
+	closed   atomic.Bool
+	lost     atomic.Pointer[Error]
+	// submitsWithoutContext is set if work on streams needs no current context. It is
+	// cleared when a call fails for lack of one.
+	submitsWithoutContext atomic.Bool
 
 	name         string
 	uuid         UUID
 	pciBusID     string
 	major, minor int
 	limits       Limits
-	idleLimit    int64 // of a new pool, in bytes
+	idleLimit    int64 // idle limit of a new pool, in bytes
 
-	null     *Stream
-	shared   atomic.Pointer[Stream] // DefaultStream
-	queues   *queues
-	programs programs
-	pools    pools
-	pinned   *PinnedAllocator
-	locked   pageLocked
-	staging  *staging
-	shares   shares
-	afters   afters
+	nullStream     *Stream
+	defaultStream  atomic.Pointer[Stream] // DefaultStream
+	streams        *streamPool
+	programs       programCache
+	pools          poolSet
+	pinned         *PinnedAllocator
+	unpooledPinned pinnedAccount
+	staging        *stagingPool
+	sharedObjects  sharedAccount
+	callbacks      callbackSet
 }
 
 var _ arrowbuf.Device = (*Device)(nil)
 
-// UUID tells a GPU apart from every other one.
+// UUID identifies a GPU, or a part of one (MIG).
 type UUID = driver.UUID
 
-// openDevice makes the device of an ordinal. It retains the primary context
-// where context is 0, and else borrows the caller's.
+// openDevice opens the device of an ordinal. If context is 0, it retains the primary
+// context. Otherwise it uses the given context, which remains the caller's.
 func openDevice(d *Driver, ordinal int, context driver.Context) (*Device, error) {
-	dev := &Device{driver: d, api: d.api, ordinal: ordinal, context: context, foreign: context != 0}
+	dev := &Device{driver: d, api: d.api, ordinal: ordinal, context: context, external: context != 0}
 	var total int64
 	var err error
 	for _, step := range []func() error{
 		func() error { dev.handle, err = d.api.DeviceGet(ordinal); return err },
 		func() error { dev.name, err = d.api.DeviceGetName(dev.handle); return err },
-		func() error { dev.uuid, err = d.api.DeviceGetUUID(dev.handle); return optional(err) },
-		func() error { dev.pciBusID, err = d.api.DeviceGetPCIBusID(dev.handle); return optional(err) },
+		func() error { dev.uuid, err = d.api.DeviceGetUUID(dev.handle); return ignoreNotSupported(err) },
+		func() error { dev.pciBusID, err = d.api.DeviceGetPCIBusID(dev.handle); return ignoreNotSupported(err) },
 		func() error { total, err = d.api.DeviceTotalMem(dev.handle); return err },
-		dev.attribute(&dev.major, driver.ComputeCapabilityMajor),
-		dev.attribute(&dev.minor, driver.ComputeCapabilityMinor),
+		dev.readAttribute(&dev.major, driver.ComputeCapabilityMajor),
+		dev.readAttribute(&dev.minor, driver.ComputeCapabilityMinor),
 		dev.readLimits,
-		dev.retain,
+		dev.retainContext,
 	} {
 		if err := step(); err != nil {
 			return nil, err
 		}
 	}
-	dev.contextless.Store(d.version > newestWithContext)
-	dev.null = &Stream{queue: &queue{dev: dev}}
-	dev.queues = newQueues(dev)
+	dev.submitsWithoutContext.Store(d.version > newestNeedingContext)
+	dev.nullStream = &Stream{cudaStream: &cudaStream{dev: dev}}
+	dev.streams = newStreamPool(dev)
 	dev.idleLimit = total / 4
-	dev.staging = newStaging(dev, defaultStaging)
-	if err := dev.pools.open(dev); err != nil {
+	dev.staging = newStagingPool(dev, defaultStaging)
+	if err := dev.pools.init(dev); err != nil {
 		return nil, err
 	}
 	if dev.pinned, err = newPinned(dev); err != nil {
@@ -85,78 +85,77 @@ func openDevice(d *Driver, ordinal int, context driver.Context) (*Device, error)
 	return dev, nil
 }
 
-func (d *Device) retain() (err error) {
-	if !d.foreign {
+func (d *Device) retainContext() (err error) {
+	if !d.external {
 		d.context, err = d.api.DevicePrimaryCtxRetain(d.handle)
 	}
 	return err
 }
 
-// Type is arrowbuf.DeviceCUDA.
+// Type returns arrowbuf.DeviceCUDA.
 func (d *Device) Type() arrowbuf.DeviceType { return arrowbuf.DeviceCUDA }
 
-// ID is the device's ordinal.
+// ID returns the ordinal of the device.
 func (d *Device) ID() int64 { return int64(d.ordinal) }
 
-// String is "cuda:" and the ordinal.
+// String returns "cuda:" and the ordinal.
 func (d *Device) String() string { return fmt.Sprintf("cuda:%d", d.ordinal) }
 
-// Name is the product's name, "NVIDIA H200" for instance (cuDeviceGetName).
+// Name returns the product name, such as "NVIDIA H200" (cuDeviceGetName).
 func (d *Device) Name() string { return d.name }
 
-// UUID is the GPU's own, whatever ordinal it has here (cuDeviceGetUuid). A part
-// of a GPU (MIG) has one of its own.
+// UUID returns the identity of the GPU, which does not depend on the ordinal
+// (cuDeviceGetUuid). A part of a GPU (MIG) has its own.
 func (d *Device) UUID() UUID { return d.uuid }
 
-// PCIBusID is where the GPU is plugged in, "0000:3b:00.0" for instance, in
-// lower case as Linux writes it (cuDeviceGetPCIBusId).
+// PCIBusID returns the PCI address in lower case, as Linux writes it, such as
+// "0000:3b:00.0" (cuDeviceGetPCIBusId).
 func (d *Device) PCIBusID() string { return d.pciBusID }
 
-// ComputeCapability is the architecture's version, 9.0 for instance.
+// ComputeCapability returns the version of the architecture, such as 9.0.
 func (d *Device) ComputeCapability() (major, minor int) { return d.major, d.minor }
 
-// Multiprocessors is the number of streaming multiprocessors.
+// Multiprocessors returns the number of streaming multiprocessors.
 func (d *Device) Multiprocessors() int { return d.limits.Multiprocessors }
 
-// Handle is the context (CUcontext), for other libraries in the process. It is
-// good until the Driver is closed.
+// Handle returns the context (CUcontext) for other libraries in the process. It is
+// valid until the Driver is closed.
 func (d *Device) Handle() uintptr { return uintptr(d.context) }
 
-// HostAllocator returns the allocator of pinned memory, a *PinnedAllocator.
+// HostAllocator returns the *PinnedAllocator of the device.
 func (d *Device) HostAllocator() memory.Allocator { return d.pinned }
 
-// Synchronize returns when all work given to the device's context is done, on
-// whatever stream and by whomever (cuCtxSynchronize).
-func (d *Device) Synchronize() error { return d.do(d.api.CtxSynchronize) }
+// Synchronize returns when all work of the device's context is done, on all streams
+// and of all libraries (cuCtxSynchronize).
+func (d *Device) Synchronize() error { return d.withContext(d.api.CtxSynchronize) }
 
-// do runs driver calls in the device's context.
-func (d *Device) do(calls func() error) error {
-	if err := d.enter(); err != nil {
+// withContext makes driver calls in the device's context.
+func (d *Device) withContext(calls func() error) error {
+	if err := d.bindContext(); err != nil {
 		return err
 	}
-	return d.leave(calls())
+	return d.unbindContext(calls())
 }
 
-// enter readies the thread for calls in the device's context; every enter that
-// succeeds ends with leave.
+// bindContext locks the goroutine to its thread and makes the device's context
+// current. If it succeeds, the caller must call unbindContext.
 //
-// CUDA keeps the current context in the thread, and a goroutine has no thread
-// of its own: between two calls it may move to one with no context, or another
-// device's. So each group of calls locks its thread and sets the context. What
-// was set stays on the thread and is never relied upon.
-func (d *Device) enter() error {
-	if err := d.usable(); err != nil {
+// CUDA keeps the current context in the thread, but a goroutine may move between
+// threads. Each group of calls therefore locks its thread and sets the context. The
+// context stays set on the thread, but no code relies on it.
+func (d *Device) bindContext() error {
+	if err := d.checkUsable(); err != nil {
 		return err
 	}
 	runtime.LockOSThread()
 	if err := d.api.CtxSetCurrent(d.context); err != nil {
-		return d.leave(err)
+		return d.unbindContext(err)
 	}
 	return nil
 }
 
-// usable fails on a device that is closed or lost.
-func (d *Device) usable() error {
+// checkUsable returns an error if the device is closed or lost.
+func (d *Device) checkUsable() error {
 	if d.closed.Load() {
 		return fmt.Errorf("%v: %w", d, ErrClosed)
 	}
@@ -166,15 +165,15 @@ func (d *Device) usable() error {
 	return nil
 }
 
-// leave gives the thread back, and names the device in the calls' error.
-func (d *Device) leave(err error) error {
+// unbindContext unlocks the thread. It returns the calls' error, annotated.
+func (d *Device) unbindContext(err error) error {
 	runtime.UnlockOSThread()
-	return d.named(err)
+	return d.annotate(err)
 }
 
-// named adds the device to an error. One that loses the context is remembered:
-// CUDA would answer it to every later call, if it answers at all.
-func (d *Device) named(err error) error {
+// annotate adds the device to an error. It also remembers an error that loses the
+// context, since later calls return the same error or hang.
+func (d *Device) annotate(err error) error {
 	if err == nil {
 		return nil
 	}
@@ -187,25 +186,26 @@ func (d *Device) named(err error) error {
 	return fmt.Errorf("%v: %w", d, err)
 }
 
-// idle returns an error that says what is in use.
-func (d *Device) idle() error {
+// checkIdle returns an error that lists what is in use, or nil.
+func (d *Device) checkIdle() error {
 	device, host := d.MemoryStats().InUse, d.pinned.Stats().InUse
-	locked, _ := d.locked.read()
+	locked, _ := d.unpooledPinned.state()
 	host += locked
-	shared, _ := d.shares.read()
+	shared, _ := d.sharedObjects.state()
 	if device == 0 && host == 0 && shared == 0 {
 		return nil
 	}
 	return d.pools.withLeaks(fmt.Errorf("%v: still in use: %d bytes of device memory, %d bytes of pinned memory, %d shared allocations and pools", d, device, host, shared))
 }
 
-// close gives everything back. On a lost device there is nothing left to give.
+// close frees all that the device holds. On a lost device it reports no error,
+// since the driver has freed everything.
 func (d *Device) close() error {
-	_, failure := d.shares.read()
-	_, unlocking := d.locked.read()
-	failure = errors.Join(failure, unlocking, d.staging.trim(), d.programs.close(), d.pools.close(), d.pinned.close(), d.queues.close())
+	_, failure := d.sharedObjects.state()
+	_, unlocking := d.unpooledPinned.state()
+	failure = errors.Join(failure, unlocking, d.staging.trim(), d.programs.close(), d.pools.close(), d.pinned.close(), d.streams.close())
 	d.closed.Store(true)
-	if !d.foreign {
+	if !d.external {
 		failure = errors.Join(failure, d.api.DevicePrimaryCtxRelease(d.handle))
 	}
 	if errors.Is(failure, ErrDeviceLost) {
@@ -214,11 +214,179 @@ func (d *Device) close() error {
 	return failure
 }
 
-// optional forgives a call that this driver does not have.
-func optional(err error) error {
+// ignoreNotSupported returns nil for a call that the driver lacks, and err
+// otherwise.
+func ignoreNotSupported(err error) error {
 	var e *Error
 	if errors.As(err, &e) && e.Code == driver.NotSupported {
 		return nil
 	}
 	return err
+}
+
+// Limits are properties of a GPU, in bytes, threads and blocks
+// (cuDeviceGetAttribute).
+type Limits struct {
+	Multiprocessors             int
+	WarpSize                    int    // threads
+	MaxThreadsPerBlock          int    // threads
+	MaxThreadsPerMultiprocessor int    // threads
+	MaxBlock                    [3]int // threads in X, Y, Z
+	MaxGrid                     [3]int // blocks in X, Y, Z
+	SharedPerBlock              int64  // bytes, without opt-in
+	SharedPerBlockOptin         int64  // bytes, the maximum of Kernel.SetMaxDynamicShared
+	L2Bytes                     int64
+	CopyEngines                 int
+}
+
+// Limits returns the limits of the GPU.
+func (d *Device) Limits() Limits { return d.limits }
+
+// Arch returns the architecture as compilers name it, such as "sm_90" for 9.0.
+func (d *Device) Arch() string { return fmt.Sprintf("sm_%d%d", d.major, d.minor) }
+
+// LargestBlock estimates the largest allocation that can succeed now, in bytes. It
+// is the larger of the free memory of the GPU and the largest idle block of the
+// device's pool. Fragmentation of the free memory may make an allocation fail.
+func (d *Device) LargestBlock() (int64, error) {
+	free, _, err := d.MemInfo()
+	if largest := d.Pool().backend.largestIdle; err == nil && largest != nil {
+		free = max(free, largest())
+	}
+	return free, err
+}
+
+// readLimits reads the attributes that every driver has.
+func (d *Device) readLimits() error {
+	l := &d.limits
+	var shared, optin, l2 int
+	for _, read := range []func() error{
+		d.readAttribute(&l.Multiprocessors, driver.MultiprocessorCount),
+		d.readAttribute(&l.WarpSize, driver.WarpSize),
+		d.readAttribute(&l.MaxThreadsPerBlock, driver.MaxThreadsPerBlock),
+		d.readAttribute(&l.MaxThreadsPerMultiprocessor, driver.MaxThreadsPerMultiprocessor),
+		d.readAttribute(&l.MaxBlock[0], driver.MaxBlockDimX),
+		d.readAttribute(&l.MaxBlock[1], driver.MaxBlockDimY),
+		d.readAttribute(&l.MaxBlock[2], driver.MaxBlockDimZ),
+		d.readAttribute(&l.MaxGrid[0], driver.MaxGridDimX),
+		d.readAttribute(&l.MaxGrid[1], driver.MaxGridDimY),
+		d.readAttribute(&l.MaxGrid[2], driver.MaxGridDimZ),
+		d.readAttribute(&shared, driver.MaxSharedMemoryPerBlock),
+		d.readAttribute(&optin, driver.MaxSharedMemoryPerBlockOptin),
+		d.readAttribute(&l2, driver.L2CacheSize),
+		d.readAttribute(&l.CopyEngines, driver.AsyncEngineCount),
+	} {
+		if err := read(); err != nil {
+			return err
+		}
+	}
+	l.SharedPerBlock, l.SharedPerBlockOptin, l.L2Bytes = int64(shared), int64(optin), int64(l2)
+	return nil
+}
+
+func (d *Device) readAttribute(v *int, a driver.Attribute) func() error {
+	return func() (err error) { *v, err = d.api.DeviceGetAttribute(a, d.handle); return err }
+}
+
+// Alloc is NewBuffer. It implements arrowbuf.Device.
+func (d *Device) Alloc(n int64) (arrowbuf.Buffer, error) {
+	b, err := d.NewBuffer(n)
+	if err != nil {
+		return nil, err
+	}
+	return b, nil
+}
+
+// NewBuffer returns a buffer of n bytes with undefined contents from the device's
+// Pool. The pool keeps released memory for reuse; see SetIdleLimit. If the GPU is
+// full, the pool frees its idle memory before it returns arrowbuf.ErrOutOfMemory.
+func (d *Device) NewBuffer(n int64) (*Buffer, error) { return d.Pool().Alloc(n) }
+
+// FromHost returns a buffer that holds a copy of data. The caller owns one reference.
+func (d *Device) FromHost(data []byte) (*Buffer, error) {
+	b, err := d.NewBuffer(int64(len(data)))
+	if err != nil {
+		return nil, err
+	}
+	if _, err := b.CopyFromHost(data, 0); err != nil {
+		b.Release()
+		return nil, err
+	}
+	return b, nil
+}
+
+// CopyOf returns a buffer that holds a copy of src, which may be on any device. The
+// caller owns one reference.
+func (d *Device) CopyOf(src arrowbuf.Buffer) (*Buffer, error) {
+	b, err := d.NewBuffer(src.Len())
+	if err != nil {
+		return nil, err
+	}
+	if _, err := b.CopyFromDevice(src, 0); err != nil {
+		b.Release()
+		return nil, err
+	}
+	return b, nil
+}
+
+// MemInfo returns the free and the total memory of the GPU in bytes (cuMemGetInfo).
+// Free memory is shared by all processes. Idle memory of this device's pools counts
+// as used.
+func (d *Device) MemInfo() (free, total int64, err error) {
+	err = d.withContext(func() (err error) { free, total, err = d.api.MemGetInfo(); return err })
+	return free, total, err
+}
+
+// MemoryStats are the bytes that a device or its PinnedAllocator has allocated from
+// the driver. Sizes in use are rounded up to a multiple of 512.
+type MemoryStats struct {
+	InUse int64 // used by callers
+	Idle  int64 // kept for reuse
+}
+
+func memoryStats(s PoolStats) MemoryStats { return MemoryStats{InUse: s.InUse, Idle: s.Held - s.InUse} }
+
+// MemoryStats returns the memory of all pools of the device.
+func (d *Device) MemoryStats() MemoryStats {
+	var sum MemoryStats
+	for _, p := range d.pools.list() {
+		s := memoryStats(p.Stats())
+		sum.InUse += s.InUse
+		sum.Idle += s.Idle
+	}
+	return sum
+}
+
+// SetIdleLimit is Pool.SetIdleLimit of the device's Pool.
+func (d *Device) SetIdleLimit(n int64) error { return d.Pool().SetIdleLimit(n) }
+
+// Trim frees the idle memory of all pools, the idle pinned memory and the staging
+// buffers.
+func (d *Device) Trim() error {
+	failure := d.staging.trim()
+	for _, p := range d.pools.list() {
+		failure = errors.Join(failure, p.Trim())
+	}
+	return errors.Join(failure, d.pinned.Trim())
+}
+
+// retryAfterTrim makes driver calls that allocate. If the GPU is full, it frees idle
+// memory and makes the calls once more.
+func (d *Device) retryAfterTrim(calls func() error) error {
+	err := d.withContext(calls)
+	if errors.Is(err, arrowbuf.ErrOutOfMemory) {
+		if trimmed := d.Trim(); trimmed == nil {
+			err = d.withContext(calls)
+		}
+	}
+	return err
+}
+
+func (d *Device) memAlloc(n int64) (address uintptr, err error) {
+	err = d.withContext(func() (err error) { address, err = d.api.MemAlloc(n); return err })
+	return address, err
+}
+
+func (d *Device) memFree(address uintptr) error {
+	return d.withContext(func() error { return d.api.MemFree(address) })
 }

@@ -1,17 +1,17 @@
 package cudabuf_test
 
 import (
+	"fmt"
 	"testing"
-
-	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 
 	"github.com/quiver-gpu/quiver/arrowbuf"
 	"github.com/quiver-gpu/quiver/cudabuf"
 	"github.com/quiver-gpu/quiver/cudabuf/cudatest"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
-func TestDeviceSaysWhatItIs(t *testing.T) {
+func TestDeviceProperties(t *testing.T) {
 	cudatest.ForEachDriver(t, 1, func(t *testing.T, d *cudabuf.Driver) {
 		major, minor := d.Version()
 		assert.GreaterOrEqual(t, major, 11)
@@ -49,64 +49,34 @@ func TestDevicesOfOneMachineDiffer(t *testing.T) {
 	})
 }
 
-func TestCloseRefusesWhileMemoryIsInUse(t *testing.T) {
-	d := cudatest.New(cudatest.Config{})
-	dev := device(t, d, 0)
-	b := upload(t, dev, pattern(1000))
-	host := dev.HostAllocator().Allocate(10)
-	assert.ErrorContains(t, d.Close(), "cuda:0: still in use: 1024 bytes of device memory, 512 bytes of pinned memory")
-	assert.Equal(t, pattern(1000), download(t, b), "a refused Close does nothing")
-	b.Release()
-	assert.ErrorContains(t, d.Close(), "0 bytes of device memory, 512 bytes of pinned memory")
-	dev.HostAllocator().Free(host)
-	assert.NoError(t, d.Close())
-	assert.NoError(t, d.Close())
-}
-
-func TestClosedDriverAnswersErrClosed(t *testing.T) {
+func TestDeviceLimits(t *testing.T) {
 	cudatest.ForEachDriver(t, 1, func(t *testing.T, d *cudabuf.Driver) {
-		dev := device(t, d, 0)
-		m, err := dev.LoadModule(addPTX, addTwins)
+		dev, err := d.Device(0)
 		require.NoError(t, err)
-		require.NoError(t, m.Close())
-		upload(t, dev, pattern(10)).Release()
-		require.NoError(t, d.Close())
-		_, err = d.Device(0)
-		assert.ErrorIs(t, err, cudabuf.ErrClosed)
-		_, err = dev.Alloc(10)
-		assert.ErrorIs(t, err, cudabuf.ErrClosed)
-		assert.ErrorIs(t, dev.Synchronize(), cudabuf.ErrClosed)
-		_, err = dev.LoadModule(addPTX, addTwins)
-		assert.ErrorIs(t, err, cudabuf.ErrClosed)
+		assert.Regexp(t, `^[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]$`, dev.PCIBusID())
+		major, minor := dev.ComputeCapability()
+		assert.Equal(t, fmt.Sprintf("sm_%d%d", major, minor), dev.Arch())
+		l := dev.Limits()
+		assert.Equal(t, dev.Multiprocessors(), l.Multiprocessors)
+		assert.Equal(t, 32, l.WarpSize)
+		assert.GreaterOrEqual(t, l.MaxThreadsPerBlock, 1024)
+		assert.GreaterOrEqual(t, l.MaxBlock[0], l.MaxThreadsPerBlock)
+		assert.Equal(t, 1<<31-1, l.MaxGrid[0])
+		assert.GreaterOrEqual(t, l.SharedPerBlock, int64(48<<10))
+		assert.GreaterOrEqual(t, l.SharedPerBlockOptin, l.SharedPerBlock)
+		assert.Positive(t, l.L2Bytes)
+		assert.Positive(t, l.CopyEngines)
+		largest, err := dev.LargestBlock()
+		require.NoError(t, err)
+		_, total, err := dev.MemInfo()
+		require.NoError(t, err)
+		assert.Positive(t, largest)
+		assert.LessOrEqual(t, largest, total)
+
+		same, err := d.DeviceByUUID(dev.UUID())
+		require.NoError(t, err)
+		assert.Same(t, dev, same)
+		_, err = d.DeviceByUUID(cudabuf.UUID{1, 2, 3})
+		assert.ErrorIs(t, err, cudabuf.ErrNoDevice)
 	})
-}
-
-func TestCloseReportsAFreeThatFailed(t *testing.T) {
-	var broken bool
-	d := cudatest.New(cudatest.Config{Fail: func(call string, _ int) cudabuf.Result {
-		if call == "cuMemFree" && broken {
-			return 1
-		}
-		return 0
-	}})
-	dev := device(t, d, 0)
-	require.NoError(t, dev.SetIdleLimit(0))
-	b := upload(t, dev, pattern(10))
-	broken = true
-	b.Release() // has no error to return
-	assert.ErrorContains(t, d.Close(), "cuMemFree: CUDA_ERROR_INVALID_VALUE")
-}
-
-func TestLostDeviceFailsEveryLaterCallAndStillCloses(t *testing.T) {
-	dev, fail := failing(t)
-	b := upload(t, dev, pattern(10))
-	fail("cuStreamSynchronize", 214)
-	_, err := b.CopyToHost(make([]byte, 10), 0)
-	assert.ErrorIs(t, err, cudabuf.ErrDeviceLost)
-	assert.ErrorContains(t, err, "CUDA_ERROR_ECC_UNCORRECTABLE")
-	assert.ErrorIs(t, dev.Synchronize(), cudabuf.ErrDeviceLost)
-	_, err = dev.Alloc(1 << 20)
-	assert.ErrorIs(t, err, cudabuf.ErrDeviceLost)
-	assert.ErrorIs(t, b.(*cudabuf.Buffer).Fill(0), cudabuf.ErrDeviceLost)
-	b.Release()
 }

@@ -1,23 +1,14 @@
-// Package cudabuf is the device of NVIDIA's GPUs: buffers in device memory and
-// in pinned memory of the host, streams, pools, kernels, and memory shared with
-// other processes.
+// Package cudabuf implements arrowbuf.Device for NVIDIA GPUs. It has buffers in
+// device memory and in pinned host memory, streams, pools, kernels, and memory
+// shared with other processes.
 //
-// [Open] finds the driver at run time; the program needs neither cgo nor a CUDA
-// toolkit, and starts where there is no GPU. A [Device] is an arrowbuf.Device,
-// its [Buffer] an arrowbuf.Buffer. Whatever names no stream is complete when it
-// returns; what is given to a [Stream] is ordered by the memory that it uses.
-// Package cudatest is a GPU in software for tests, package nvrtc compiles
-// kernels at run time.
+// [Open] loads the driver at run time. The program needs neither cgo nor a CUDA
+// toolkit, and also runs on machines without a GPU. An operation without a stream
+// is complete when it returns. An operation on a [Stream] is ordered automatically
+// by the memory that it uses. Package cudatest simulates a GPU for tests; package
+// nvrtc compiles kernels at run time.
 //
-// Where things are: driver.go, device.go, context.go and limits.go open devices;
-// span.go, buffer.go, host*.go and foreign.go are memory, allocation.go and
-// pool*.go where it comes from and goes; order.go, operation.go, queue.go,
-// stream.go, event.go and graph.go put work in order; copy.go, staging*.go and
-// bounce.go move bytes, reader.go and writer.go through io; module.go,
-// program.go, kernel.go and launch.go run kernels; ipc*.go and sharedmemory.go
-// share memory.
-//
-// A driver needs the calls that open devices, allocate, copy, record events and
-// launch. Any other that it lacks takes one feature away, with an error that
-// names the call: docs/drivers.md lists them.
+// A driver must have the calls that open devices, allocate, copy, record events
+// and launch. If it lacks another call, one feature returns an error that names the
+// call; docs/drivers.md lists them.
 package cudabuf

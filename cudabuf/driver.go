@@ -8,33 +8,34 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/quiver-gpu/quiver/arrowbuf"
 	"github.com/quiver-gpu/quiver/cudabuf/internal/driver"
 )
 
-// Driver is a CUDA driver and its devices. It may be used from any goroutine.
+// Driver is a loaded CUDA driver and its devices. It may be used from any goroutine.
 type Driver struct {
-	api     driver.API
-	version int
-	count   int
-	stacks  bool       // PoolOptions.Stacks of the devices' own pools
-	pinned  hostRanges // memory of PinnedAllocators
-	hosted  hostRanges // memory of HostBuffers
+	api          driver.API
+	version      int
+	count        int
+	recordStacks bool       // PoolOptions.Stacks of the devices' built-in pools
+	pinnedBlocks hostRanges // blocks of the PinnedAllocators
+	hostBuffers  hostRanges // memory of HostBuffers
 
 	imported importedPools
 
 	mu      sync.Mutex
-	devices map[int]*Device // of primary contexts, by ordinal
-	wrapped []*Device       // of callers' contexts
+	devices map[int]*Device // with primary contexts, by ordinal
+	wrapped []*Device       // with contexts of other libraries
 	closed  bool
 }
 
-// Open opens the driver of this machine: libcuda.so.1, as the dynamic loader
-// finds it, in the places that WSL, NixOS and containers put it, or at the path
-// in the environment variable QUIVER_LIBCUDA. Without one the error is
-// ErrNoDriver, with a driver but no GPU it is ErrNoDevice.
+// Open loads the CUDA driver of this machine, libcuda.so.1. It searches the paths
+// of the dynamic loader and those of WSL, NixOS and containers. The environment
+// variable QUIVER_LIBCUDA may name the file instead. The error is ErrNoDriver without
+// a driver, and ErrNoDevice without a GPU.
 //
-// CUDA_VISIBLE_DEVICES counts, as for every CUDA program. Each call answers a
-// Driver of its own, with devices and caches of its own.
+// CUDA_VISIBLE_DEVICES applies as in every CUDA program. Each call returns a new
+// Driver with its own devices and caches.
 func Open() (*Driver, error) {
 	api, err := openDriver()
 	if err != nil {
@@ -43,11 +44,11 @@ func Open() (*Driver, error) {
 	return New(api, false)
 }
 
-// New makes a Driver of one of this module's drivers. Programs use Open, and
-// tests cudatest.New. With stacks, the pools that devices have of their own
-// remember who allocates, and Close says so of what is in use.
+// New returns a Driver on one of this module's driver implementations. Programs use
+// Open, and tests cudatest.New. With stacks, the devices' built-in pools record the
+// stack of each allocation, and the error of Close shows those in use.
 func New(api driver.API, stacks bool) (*Driver, error) {
-	d := &Driver{api: api, stacks: stacks, devices: map[int]*Device{}}
+	d := &Driver{api: api, recordStacks: stacks, devices: map[int]*Device{}}
 	err := api.Init()
 	if err == nil {
 		d.version, err = api.DriverGetVersion()
@@ -61,16 +62,16 @@ func New(api driver.API, stacks bool) (*Driver, error) {
 	return d, nil
 }
 
-// Count is the number of devices.
+// Count returns the number of devices.
 func (d *Driver) Count() int { return d.count }
 
-// Version is the newest CUDA version that the driver supports, 12.8 for
-// instance (cuDriverGetVersion).
+// Version returns the newest CUDA version that the driver supports, such as 12.8
+// (cuDriverGetVersion).
 func (d *Driver) Version() (major, minor int) { return d.version / 1000, d.version % 1000 / 10 }
 
-// Device returns the device of an ordinal, the same one on every call. The
-// first call retains the device's primary context, which takes a fraction of a
-// second where no one has yet. An ordinal outside [0, Count) is ErrNoDevice.
+// Device returns the device of an ordinal, the same one on every call. The first
+// call retains the primary context of the device. Creating that context takes a
+// fraction of a second. The error is ErrNoDevice unless 0 <= ordinal < Count.
 func (d *Driver) Device(ordinal int) (*Device, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -81,7 +82,7 @@ func (d *Driver) Device(ordinal int) (*Device, error) {
 		return dev, nil
 	}
 	if ordinal < 0 || ordinal >= d.count {
-		return nil, fmt.Errorf("cuda:%d: %w: the driver has %d", ordinal, ErrNoDevice, d.count)
+		return nil, fmt.Errorf("cuda:%d: %w: the driver has %d devices", ordinal, ErrNoDevice, d.count)
 	}
 	dev, err := openDevice(d, ordinal, 0)
 	if err != nil {
@@ -91,7 +92,8 @@ func (d *Driver) Device(ordinal int) (*Device, error) {
 	return dev, nil
 }
 
-// DeviceByUUID returns the device with a UUID, as Device does, or ErrNoDevice.
+// DeviceByUUID returns the device with a UUID, as Device does. The error is
+// ErrNoDevice if no visible device has it.
 func (d *Driver) DeviceByUUID(id UUID) (*Device, error) {
 	for ordinal := range d.count {
 		h, err := d.api.DeviceGet(ordinal)
@@ -109,11 +111,10 @@ func (d *Driver) DeviceByUUID(id UUID) (*Device, error) {
 	return nil, fmt.Errorf("GPU-%v: %w among the %d visible", id, ErrNoDevice, d.count)
 }
 
-// Close gives back all that the driver holds, after what Stream.After has yet to
-// run. It refuses, and does nothing,
-// while a buffer or pinned memory of a device is in use: the error says how
-// much. It must not run at the same time as other calls of the devices. A
-// second Close does nothing.
+// Close runs the remaining functions of Stream.After, and frees all that the driver
+// holds. While a buffer or pinned memory is in use, it does nothing and returns an
+// error that lists what is in use. It must not run concurrently with other calls.
+// A second Close does nothing.
 func (d *Driver) Close() error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -124,21 +125,127 @@ func (d *Driver) Close() error {
 	devices = append(slices.Clone(d.wrapped), devices...)
 	var failure error
 	for _, dev := range devices {
-		dev.afters.finish(dev)
+		dev.callbacks.runAll(dev)
 	}
 	for _, dev := range devices {
-		failure = errors.Join(failure, dev.idle())
+		failure = errors.Join(failure, dev.checkIdle())
 	}
 	if failure != nil {
 		return failure
 	}
 	d.closed = true
-	// Memory of one device may still be used by streams of another.
+	// Streams of one device may still use memory of another.
 	for _, dev := range devices {
-		_ = dev.Synchronize() // what it reports, closing reports
+		_ = dev.Synchronize() // close reports the same error
 	}
 	for _, dev := range devices {
 		failure = errors.Join(failure, dev.close())
 	}
 	return errors.Join(failure, d.api.Close())
 }
+
+// WrapContext returns a device that uses another library's context (CUcontext) in
+// place of the primary one. It returns the same device on every call. The context
+// remains the caller's, who may destroy it after Driver.Close.
+//
+// Every call of this package sets the context of its thread and leaves it set. Code
+// that relies on a current context must set its own again.
+func (d *Driver) WrapContext(handle uintptr) (*Device, error) {
+	context := driver.Context(handle)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.closed {
+		return nil, fmt.Errorf("context %#x: %w", handle, ErrClosed)
+	}
+	for _, dev := range d.wrapped {
+		if dev.context == context {
+			return dev, nil
+		}
+	}
+	ordinal, err := d.ordinalOf(context)
+	if err != nil {
+		return nil, fmt.Errorf("context %#x: %w", handle, err)
+	}
+	dev, err := openDevice(d, ordinal, context)
+	if err != nil {
+		return nil, fmt.Errorf("cuda:%d: context %#x: %w", ordinal, handle, err)
+	}
+	d.wrapped = append(d.wrapped, dev)
+	return dev, nil
+}
+
+// ordinalOf returns the ordinal of a context's device.
+func (d *Driver) ordinalOf(context driver.Context) (int, error) {
+	if context == 0 {
+		return 0, &Error{Call: "cuCtxSetCurrent", Code: driver.InvalidContext, Detail: "the context is 0"}
+	}
+	// A Device that can only bind the context.
+	scratch := &Device{driver: d, api: d.api, context: context}
+	var handle driver.Device
+	err := scratch.withContext(func() (err error) { handle, err = d.api.CtxGetDevice(); return err })
+	if err != nil {
+		return 0, err
+	}
+	for ordinal := range d.count {
+		if h, err := d.api.DeviceGet(ordinal); err != nil {
+			return 0, err
+		} else if h == handle {
+			return ordinal, nil
+		}
+	}
+	return 0, ErrNoDevice
+}
+
+// Schedule is how a thread waits for a GPU.
+type Schedule uint32
+
+// The values of Schedule are those of CU_CTX_SCHED_AUTO, CU_CTX_SCHED_SPIN,
+// CU_CTX_SCHED_YIELD and CU_CTX_SCHED_BLOCKING_SYNC.
+const (
+	ScheduleAuto         Schedule = Schedule(driver.CtxSchedAuto)
+	ScheduleSpin         Schedule = Schedule(driver.CtxSchedSpin)
+	ScheduleYield        Schedule = Schedule(driver.CtxSchedYield)
+	ScheduleBlockingSync Schedule = Schedule(driver.CtxSchedBlockingSync)
+)
+
+// SetSchedule sets how threads of the whole process wait for a device's primary
+// context (cuDevicePrimaryCtxSetFlags). It may be called before or after Device.
+func (d *Driver) SetSchedule(ordinal int, s Schedule) error {
+	if ordinal < 0 || ordinal >= d.count {
+		return fmt.Errorf("cuda:%d: %w: the driver has %d devices", ordinal, ErrNoDevice, d.count)
+	}
+	h, err := d.api.DeviceGet(ordinal)
+	if err == nil {
+		err = d.api.DevicePrimaryCtxSetFlags(h, uint32(s))
+	}
+	if err != nil {
+		return fmt.Errorf("cuda:%d: setting the schedule: %w", ordinal, err)
+	}
+	return nil
+}
+
+// Errors of this package, in addition to those of arrowbuf. Test with errors.Is.
+var (
+	// ErrNoDriver means that no CUDA driver was found. The text lists the searched
+	// names and paths.
+	ErrNoDriver = driver.ErrNoDriver
+	// ErrNoDevice means that the driver has no device, or none of that ordinal.
+	ErrNoDevice = driver.ErrNoDevice
+	// ErrDeviceLost means that an earlier failure, such as a kernel's invalid
+	// access, broke the context. All later calls in the process fail too.
+	ErrDeviceLost = driver.ErrDeviceLost
+	// ErrClosed means that the Driver, stream or other object is closed.
+	ErrClosed = driver.ErrClosed
+	// ErrReadOnly means a write to a buffer of Buffer.ReadOnly.
+	ErrReadOnly = errors.New("buffer is read-only")
+)
+
+// Error is a failed driver call: the Call, such as "cuMemAlloc", the Code that it
+// returned, and a Detail if more is known. Find it with errors.As and a *Error.
+type Error = driver.Error
+
+// Result is a CUresult. Its Name is the one in cuda.h, even without a driver.
+type Result = driver.Result
+
+// errNilBuffer is the error of a nil buffer argument.
+var errNilBuffer = fmt.Errorf("cudabuf: nil buffer: %w", arrowbuf.ErrDevice)

@@ -9,27 +9,27 @@ import (
 	"github.com/quiver-gpu/quiver/cudabuf/internal/driver"
 )
 
-// Event is a mark in a stream that others wait for and that tells the time. It
-// may be used from any goroutine.
+// Event is a CUDA event: a point in a stream that other streams and the host can
+// wait for. It may be used from any goroutine.
 type Event struct {
-	dev     *Device
-	handle  driver.Event
-	foreign bool
-	closed  atomic.Bool
+	dev      *Device
+	handle   driver.Event
+	external bool
+	closed   atomic.Bool
 }
 
-// EventOptions says what event to make. The zero value keeps no time.
+// EventOptions are the options of NewEvent. The zero value disables timing.
 type EventOptions struct {
-	// Timing makes an event for Since. It costs a little in each record.
+	// Timing enables Since. It makes each record slightly slower.
 	Timing bool
-	// BlockingSync lets Synchronize sleep rather than spin.
+	// BlockingSync makes Synchronize sleep instead of spin.
 	BlockingSync bool
-	// Interprocess makes an event that another process may open. It has no
+	// Interprocess makes an event that other processes can open. It excludes
 	// Timing.
 	Interprocess bool
 }
 
-// NewEvent makes an event (cuEventCreate). The caller closes it.
+// NewEvent creates an event (cuEventCreate). The caller must close it.
 func (d *Device) NewEvent(o EventOptions) (*Event, error) {
 	var flags uint32
 	if !o.Timing {
@@ -42,80 +42,79 @@ func (d *Device) NewEvent(o EventOptions) (*Event, error) {
 		flags |= driver.EventInterprocess
 	}
 	e := &Event{dev: d}
-	if err := d.do(func() (err error) { e.handle, err = d.api.EventCreate(flags); return err }); err != nil {
+	if err := d.withContext(func() (err error) { e.handle, err = d.api.EventCreate(flags); return err }); err != nil {
 		return nil, err
 	}
 	return e, nil
 }
 
-// WrapEvent makes an Event of another library's CUevent in this device's
-// context. The handle stays the other's: Close does not destroy it.
+// WrapEvent returns an Event on another library's CUevent in this device's context.
+// The other library keeps ownership: Close does not destroy the handle.
 func (d *Device) WrapEvent(handle uintptr) (*Event, error) {
 	if handle == 0 {
 		return nil, &Error{Call: "cuEventQuery", Code: driver.InvalidHandle, Detail: "the event is 0"}
 	}
-	return &Event{dev: d, handle: driver.Event(handle), foreign: true}, nil
+	return &Event{dev: d, handle: driver.Event(handle), external: true}, nil
 }
 
-// Handle is the CUevent, for other libraries in the process.
+// Handle returns the CUevent for other libraries in the process.
 func (e *Event) Handle() uintptr { return uintptr(e.handle) }
 
-// Record marks where a stream of the event's device is now (cuEventRecord). The
-// event then stands for all earlier work of that stream; a second record
-// replaces the first.
+// Record records the event on a stream of the event's device (cuEventRecord). The
+// event then represents all earlier work of the stream. A later record replaces the
+// earlier one.
 func (s *Stream) Record(e *Event) error {
 	if e.dev != s.dev {
-		return fmt.Errorf("an event of %v on a stream of %v: %w", e.dev, s.dev, arrowbuf.ErrDevice)
+		return fmt.Errorf("event on the wrong device: got %v, want %v: %w", e.dev, s.dev, arrowbuf.ErrDevice)
 	}
-	return e.do(func() error {
+	return e.withContext(func() error {
 		return s.dev.api.EventRecord(e.handle, s.handle)
 	})
 }
 
-// WaitEvent lets work that is given to the stream from now on wait for the
-// event's last record, of this device or another (cuStreamWaitEvent). An event
-// that was never recorded is not waited for.
+// WaitEvent makes later work of the stream wait for the last record of an event of
+// any device (cuStreamWaitEvent). It has no effect if the event was never recorded.
 func (s *Stream) WaitEvent(e *Event) error {
 	if e.closed.Load() {
 		return fmt.Errorf("%v: event: %w", e.dev, ErrClosed)
 	}
-	return s.do(func() error { return s.dev.api.StreamWaitEvent(s.handle, e.handle) })
+	return s.withContext(func() error { return s.dev.api.StreamWaitEvent(s.handle, e.handle) })
 }
 
-// Done tells whether the work before the last record is done, without waiting
-// (cuEventQuery). It is for an event that was never recorded.
+// Done reports, without waiting, whether the work before the last record is done
+// (cuEventQuery). It returns true if the event was never recorded.
 func (e *Event) Done() (done bool, err error) {
-	err = e.do(func() (err error) { done, err = e.dev.api.EventQuery(e.handle); return err })
+	err = e.withContext(func() (err error) { done, err = e.dev.api.EventQuery(e.handle); return err })
 	return done, err
 }
 
 // Synchronize returns when the work before the last record is done
 // (cuEventSynchronize).
 func (e *Event) Synchronize() error {
-	return e.do(func() error { return e.dev.api.EventSynchronize(e.handle) })
+	return e.withContext(func() error { return e.dev.api.EventSynchronize(e.handle) })
 }
 
-// Since is the time from another event to this one on the device
-// (cuEventElapsedTime, which resolves half a microsecond). Both have Timing,
-// are recorded and done.
+// Since returns the time from another event to this one on the device, with a
+// resolution of half a microsecond (cuEventElapsedTime). Both must have Timing, be
+// recorded and be done.
 func (e *Event) Since(start *Event) (time.Duration, error) {
 	var ms float32
-	err := e.do(func() (err error) { ms, err = e.dev.api.EventElapsedTime(start.handle, e.handle); return err })
+	err := e.withContext(func() (err error) { ms, err = e.dev.api.EventElapsedTime(start.handle, e.handle); return err })
 	return time.Duration(float64(ms) * float64(time.Millisecond)), err
 }
 
-// Close gives the event back (cuEventDestroy). Waits for it that are under way
-// go on. A second Close does nothing.
+// Close destroys the event (cuEventDestroy). Pending waits for it still complete. A
+// second Close does nothing.
 func (e *Event) Close() error {
-	if !e.closed.CompareAndSwap(false, true) || e.foreign {
+	if !e.closed.CompareAndSwap(false, true) || e.external {
 		return nil
 	}
-	return e.dev.do(func() error { return e.dev.api.EventDestroy(e.handle) })
+	return e.dev.withContext(func() error { return e.dev.api.EventDestroy(e.handle) })
 }
 
-func (e *Event) do(calls func() error) error {
+func (e *Event) withContext(calls func() error) error {
 	if e.closed.Load() {
 		return fmt.Errorf("%v: event: %w", e.dev, ErrClosed)
 	}
-	return e.dev.do(calls)
+	return e.dev.withContext(calls)
 }

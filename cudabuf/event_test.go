@@ -20,7 +20,7 @@ func event(t testing.TB, dev *cudabuf.Device, o cudabuf.EventOptions) *cudabuf.E
 	return e
 }
 
-func TestEventStandsForTheWorkBeforeIt(t *testing.T) {
+func TestEventWaitsForEarlierWork(t *testing.T) {
 	cudatest.ForEachDevice(t, func(t *testing.T, dev *cudabuf.Device) {
 		for _, o := range []cudabuf.EventOptions{{}, {Timing: true}, {BlockingSync: true}, {Interprocess: true}} {
 			a, b, e := stream(t, dev), stream(t, dev), event(t, dev, o)
@@ -49,7 +49,7 @@ func TestEventStandsForTheWorkBeforeIt(t *testing.T) {
 	})
 }
 
-func TestEventsTellTheTimeBetweenThem(t *testing.T) {
+func TestSinceReturnsTimeBetweenEvents(t *testing.T) {
 	cudatest.ForEachDevice(t, func(t *testing.T, dev *cudabuf.Device) {
 		s := stream(t, dev)
 		start, end := event(t, dev, cudabuf.EventOptions{Timing: true}), event(t, dev, cudabuf.EventOptions{Timing: true})
@@ -59,7 +59,7 @@ func TestEventsTellTheTimeBetweenThem(t *testing.T) {
 		require.NoError(t, end.Synchronize())
 		elapsed, err := end.Since(start)
 		require.NoError(t, err)
-		assert.GreaterOrEqual(t, elapsed, 5*time.Millisecond, "the sleep lies between")
+		assert.GreaterOrEqual(t, elapsed, 5*time.Millisecond, "the events enclose the sleep")
 		back, err := start.Since(end)
 		require.NoError(t, err)
 		assert.Negative(t, back)
@@ -96,7 +96,7 @@ func TestClosedEventIsRefused(t *testing.T) {
 	})
 }
 
-func TestWrappedEventStaysItsOwners(t *testing.T) {
+func TestCloseDoesNotDestroyWrappedEvent(t *testing.T) {
 	cudatest.ForEachDevice(t, func(t *testing.T, dev *cudabuf.Device) {
 		owner, s := event(t, dev, cudabuf.EventOptions{}), stream(t, dev)
 		e, err := dev.WrapEvent(owner.Handle())
@@ -122,6 +122,6 @@ func TestEventsWorkAcrossDevices(t *testing.T) {
 		assert.False(t, done)
 		close(gate)
 		require.NoError(t, b.Synchronize())
-		assert.ErrorIs(t, b.Record(e), arrowbuf.ErrDevice, "recorded on its own device only")
+		assert.ErrorIs(t, b.Record(e), arrowbuf.ErrDevice, "an event is recorded on its own device only")
 	})
 }

@@ -10,8 +10,8 @@ import (
 )
 
 func Example() {
-	// A program calls cudabuf.Open, and goes on with arrowbuf.CPU where there
-	// is no GPU. A device in software does for this example.
+	// A program calls cudabuf.Open, and uses arrowbuf.CPU if there is no GPU. This
+	// example uses a simulated device.
 	driver := cudatest.New(cudatest.Config{})
 	defer func() { _ = driver.Close() }()
 	gpu, err := driver.Device(0)
@@ -30,7 +30,7 @@ func Example() {
 		fmt.Println(err)
 	}
 
-	word, err := buffer.Slice(13, 3) // the same memory
+	word, err := buffer.Slice(13, 3) // a view of the same memory
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -50,7 +50,7 @@ func Example() {
 func ExampleOpen() {
 	driver, err := cudabuf.Open()
 	if errors.Is(err, cudabuf.ErrNoDriver) || errors.Is(err, cudabuf.ErrNoDevice) {
-		return // go on with arrowbuf.CPU()
+		return // use arrowbuf.CPU() instead
 	}
 	if err != nil {
 		fmt.Println(err)

@@ -2,7 +2,7 @@ package cudabuf
 
 import "github.com/quiver-gpu/quiver/cudabuf/internal/driver"
 
-// NewContext makes a context as another library in the process would, and what
+// NewContext creates a context as another library would, and returns a function that
 // destroys it.
 func (d *Driver) NewContext(ordinal int) (handle uintptr, destroy func() error, err error) {
 	dev, err := d.Device(ordinal)
@@ -10,28 +10,57 @@ func (d *Driver) NewContext(ordinal int) (handle uintptr, destroy func() error, 
 		return 0, nil, err
 	}
 	var context driver.Context
-	err = dev.do(func() (err error) { context, err = d.api.CtxCreate(0, dev.handle); return err })
-	return uintptr(context), func() error { return dev.do(func() error { return d.api.CtxDestroy(context) }) }, err
+	err = dev.withContext(func() (err error) { context, err = d.api.CtxCreate(0, dev.handle); return err })
+	return uintptr(context), func() error { return dev.withContext(func() error { return d.api.CtxDestroy(context) }) }, err
 }
 
-// Contextless tells whether work for streams is issued without a current
-// context; SetContextless says so.
-func (d *Device) Contextless() bool        { return d.contextless.Load() }
-func (d *Device) SetContextless(free bool) { d.contextless.Store(free) }
+// SubmitsWithoutContext reports whether work on streams is enqueued without a current
+// context. SetSubmitsWithoutContext sets it.
+func (d *Device) SubmitsWithoutContext() bool     { return d.submitsWithoutContext.Load() }
+func (d *Device) SetSubmitsWithoutContext(v bool) { d.submitsWithoutContext.Store(v) }
 
-// InOrder is inOrder of uses of allocations with such ids: which are left, and
-// which of them write.
-func InOrder(ids []uint64, write []bool) (left []uint64, writing []bool) {
+// SortAndMerge is sortAndMerge for accesses to allocations with the given ids. It returns
+// the remaining ids and which of them are written.
+func SortAndMerge(ids []uint64, write []bool) (left []uint64, writing []bool) {
 	memory := map[uint64]*allocation{}
-	var list []use
+	var list []access
 	for i, id := range ids {
 		if memory[id] == nil {
 			memory[id] = &allocation{id: id}
 		}
-		list = append(list, use{memory[id], access(write[i])})
+		list = append(list, access{memory[id], accessMode(write[i])})
 	}
-	for _, u := range inOrder(list) {
-		left, writing = append(left, u.memory.id), append(writing, bool(u.how))
+	for _, u := range sortAndMerge(list) {
+		left, writing = append(left, u.memory.id), append(writing, bool(u.mode))
 	}
 	return left, writing
+}
+
+// DriverCall makes the cheapest driver call that needs no context.
+func (d *Device) DriverCall() error {
+	_, err := d.api.DriverGetVersion()
+	return err
+}
+
+// SetStaging sets the parameters of staged copies: the threshold, the minimum part, the
+// buffer size, all in bytes, and the number of workers. No copy may be running.
+func (d *Device) SetStaging(threshold, minPart, bufferSize int64, workers int) error {
+	err := d.staging.trim()
+	d.staging = newStagingPool(d, stagingConfig{threshold: threshold, workers: workers, bufferSize: bufferSize, minPart: minPart})
+	return err
+}
+
+// HostRanges returns the number of known ranges of pinned memory, those of allocators and
+// those of HostBuffers.
+func (d *Device) HostRanges() (allocators, hostBuffers int) {
+	return len(d.driver.pinnedBlocks.ranges), len(d.driver.hostBuffers.ranges)
+}
+
+// PinElsewhere allocates pinned memory as another library would.
+func (d *Device) PinElsewhere(n int64) (memory []byte, free func(), err error) {
+	address, err := d.allocPinned(n, driver.HostAllocPortable)
+	if err != nil {
+		return nil, nil, err
+	}
+	return hostSlice(address, n), func() { _ = d.freePinned(address) }, nil
 }

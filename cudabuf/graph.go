@@ -9,42 +9,41 @@ import (
 	"github.com/quiver-gpu/quiver/cudabuf/internal/driver"
 )
 
-// Graph is work that was recorded once and is launched often, at the cost of
-// one launch.
+// Graph is work that was captured once and can be launched many times. A launch
+// costs as much as that of one kernel.
 type Graph struct {
-	dev  *Device
-	exec driver.GraphExec
-	work *capture
-	mu   sync.Mutex // guards exec
+	dev      *Device
+	exec     driver.GraphExec
+	recorded *capture
+	mu       sync.Mutex // guards exec
 }
 
-// capture is what the stream of a graph was given: the memory that it uses.
-type capture struct{ uses []use } // each with a reference to its memory
+// capture lists the allocations that a graph accesses, with one reference to each.
+type capture struct{ accesses []access }
 
-// Capture records what f gives to the stream that it gets, and runs none of it
-// (cuStreamBeginCapture, cuStreamEndCapture, cuGraphInstantiate). The stream is
-// for f alone and ends with it; its work waits for nothing but itself.
+// Capture records the work that f submits to its stream, without running it
+// (cuStreamBeginCapture, cuStreamEndCapture, cuGraphInstantiate). Only f may use the
+// stream, which is closed when f returns. The captured work waits for no other stream.
 //
-// The graph works on the same memory at each launch. It holds the buffers, of
-// the device and of the host; other pinned memory must stay as long as the
-// graph. f cannot wait for the device, allocate on the stream, copy from or to
-// ordinary memory, or run host functions.
+// Each launch uses the same memory. The graph holds a reference to each device buffer
+// and HostBuffer; other pinned memory must outlive the graph. f cannot wait for the
+// device, allocate on the stream, copy ordinary memory, or run host functions.
 func (d *Device) Capture(f func(s *Stream) error) (*Graph, error) {
-	q, err := d.queues.open(queueKind{flags: driver.StreamNonBlocking, captures: true})
+	cs, err := d.streams.get(streamKind{flags: driver.StreamNonBlocking, capturing: true})
 	if err != nil {
 		return nil, err
 	}
-	g := &Graph{dev: d, work: &capture{}}
-	s := &Stream{queue: q, capture: g.work}
-	err = d.do(func() error { return d.api.StreamBeginCapture(q.handle, driver.CaptureRelaxed) })
+	g := &Graph{dev: d, recorded: &capture{}}
+	s := &Stream{cudaStream: cs, capture: g.recorded}
+	err = d.withContext(func() error { return d.api.StreamBeginCapture(cs.handle, driver.CaptureRelaxed) })
 	if err != nil {
-		d.queues.put(q)
+		d.streams.put(cs)
 		return nil, err
 	}
 	failure := f(s)
 	s.closed.Store(true)
-	err = d.do(func() error {
-		graph, err := d.api.StreamEndCapture(q.handle)
+	err = d.withContext(func() error {
+		graph, err := d.api.StreamEndCapture(cs.handle)
 		if err != nil {
 			return err
 		}
@@ -53,7 +52,7 @@ func (d *Device) Capture(f func(s *Stream) error) (*Graph, error) {
 		}
 		return errors.Join(err, d.api.GraphDestroy(graph))
 	})
-	d.queues.put(q)
+	d.streams.put(cs)
 	if failure == nil {
 		failure = err
 	}
@@ -63,60 +62,60 @@ func (d *Device) Capture(f func(s *Stream) error) (*Graph, error) {
 	return g, nil
 }
 
-// Launch runs the graph's work in the order of a stream (cuGraphLaunch). It is
-// ordered against other streams by all memory that the graph uses.
+// Launch runs the graph's work in the order of a stream (cuGraphLaunch). It is ordered
+// against other streams by all memory that the graph accesses.
 func (g *Graph) Launch(s *Stream) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.exec == 0 {
 		return fmt.Errorf("%v: graph: %w", g.dev, ErrClosed)
 	}
-	if err := s.on(g.dev); err != nil {
+	if err := s.checkDevice(g.dev); err != nil {
 		return err
 	}
-	return s.issue(g.work.uses, func(h driver.Stream) error { return g.dev.api.GraphLaunch(g.exec, h) })
+	return s.submit(g.recorded.accesses, func(h driver.Stream) error { return g.dev.api.GraphLaunch(g.exec, h) })
 }
 
-// Close gives the graph back, and the buffers that it holds. Launches that are
-// under way go on. A second Close does nothing.
+// Close destroys the graph and releases its buffers. Launches that are running
+// complete. A second Close does nothing.
 func (g *Graph) Close() error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	for _, u := range g.work.uses {
-		u.memory.release()
+	for _, a := range g.recorded.accesses {
+		a.memory.release()
 	}
-	g.work.uses = nil
+	g.recorded.accesses = nil
 	if g.exec == 0 {
 		return nil
 	}
-	err := g.dev.do(func() error { return g.dev.api.GraphExecDestroy(g.exec) })
+	err := g.dev.withContext(func() error { return g.dev.api.GraphExecDestroy(g.exec) })
 	g.exec = 0
 	return err
 }
 
-// issue records work, with what it uses. Nothing is waited for: that is the
-// business of each launch.
-func (c *capture) issue(s *Stream, uses []use, work func(driver.Stream) error) error {
-	for _, u := range uses {
-		if err := c.add(u); err != nil {
-			return s.dev.named(err)
+// record captures work and the memory that it accesses. It waits for no stream; each
+// launch does.
+func (c *capture) record(s *Stream, accesses []access, enqueue func(driver.Stream) error) error {
+	for _, a := range accesses {
+		if err := c.addAccess(a); err != nil {
+			return s.dev.annotate(err)
 		}
 	}
-	return s.dev.do(func() error { return work(s.handle) })
+	return s.dev.withContext(func() error { return enqueue(s.handle) })
 }
 
-// add takes a reference to memory that the graph uses, also where recording the
-// use fails then.
-func (c *capture) add(u use) error {
-	for i := range c.uses {
-		if c.uses[i].memory == u.memory {
-			c.uses[i].how = c.uses[i].how || u.how
+// addAccess adds a reference to memory that the graph accesses. The graph keeps it
+// even if capturing the work fails.
+func (c *capture) addAccess(a access) error {
+	for i := range c.accesses {
+		if c.accesses[i].memory == a.memory {
+			c.accesses[i].mode = c.accesses[i].mode || a.mode
 			return nil
 		}
 	}
-	if !u.memory.tryRetain() {
+	if !a.memory.tryRetain() {
 		return arrowbuf.ErrReleased
 	}
-	c.uses = append(c.uses, u)
+	c.accesses = append(c.accesses, a)
 	return nil
 }

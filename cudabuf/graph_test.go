@@ -12,7 +12,7 @@ import (
 	"github.com/quiver-gpu/quiver/cudabuf/cudatest"
 )
 
-func TestGraphDoesItsWorkAtEachLaunch(t *testing.T) {
+func TestGraphRunsItsWorkAtEachLaunch(t *testing.T) {
 	cudatest.ForEachDevice(t, func(t *testing.T, dev *cudabuf.Device) {
 		k, s := kernel(t, dev, "add_int32"), stream(t, dev)
 		a, b := newBuffer(t, dev, 16), newBuffer(t, dev, 16)
@@ -30,7 +30,7 @@ func TestGraphDoesItsWorkAtEachLaunch(t *testing.T) {
 		for range 3 {
 			require.NoError(t, g.Launch(s))
 		}
-		assert.Equal(t, int32s(3, 3, 3, 3), download(t, b), "ordered against work that names no stream")
+		assert.Equal(t, int32s(3, 3, 3, 3), download(t, b), "ordered against work without a stream")
 		require.NoError(t, a.Fill(0))
 		require.NoError(t, g.Launch(stream(t, dev)))
 		require.NoError(t, g.Launch(s))
@@ -41,7 +41,7 @@ func TestGraphDoesItsWorkAtEachLaunch(t *testing.T) {
 	})
 }
 
-func TestGraphHoldsItsMemory(t *testing.T) {
+func TestGraphKeepsItsMemory(t *testing.T) {
 	cudatest.ForEachDevice(t, func(t *testing.T, dev *cudabuf.Device) {
 		s, kept := stream(t, dev), newBuffer(t, dev, 1<<12)
 		src, err := dev.FromHost(bytes.Repeat([]byte{6}, 1<<12))
@@ -72,15 +72,15 @@ func TestFailedCaptureLeavesNothing(t *testing.T) {
 
 		_, err = dev.Capture(func(s *cudabuf.Stream) error { return s.Synchronize() })
 		var call *cudabuf.Error
-		require.ErrorAs(t, err, &call, "a captured stream cannot be waited for")
+		require.ErrorAs(t, err, &call, "a capturing stream cannot be synchronized")
 		assert.Equal(t, "CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED", call.Code.Name())
 
-		require.NoError(t, b.Fill(3), "the device works on")
+		require.NoError(t, b.Fill(3), "the device is still usable")
 		assert.Equal(t, bytes.Repeat([]byte{3}, 8), download(t, b))
 	})
 }
 
-func TestGraphsCopyFromAndToPinnedMemoryOnly(t *testing.T) {
+func TestCaptureRefusesOrdinaryMemory(t *testing.T) {
 	cudatest.ForEachDevice(t, func(t *testing.T, dev *cudabuf.Device) {
 		b := newBuffer(t, dev, 8)
 		require.NoError(t, b.Fill(0))
@@ -100,17 +100,17 @@ func TestGraphsCopyFromAndToPinnedMemoryOnly(t *testing.T) {
 		require.NoError(t, err)
 		copy(host.HostBytes(), "captured")
 		require.NoError(t, g.Launch(stream(t, dev)))
-		assert.Equal(t, "captured", string(download(t, b)), "as it is at the launch")
+		assert.Equal(t, "captured", string(download(t, b)), "the contents at the time of the launch")
 		require.NoError(t, g.Close())
 	})
 }
 
-func TestCapturedStreamEndsWithTheCapture(t *testing.T) {
+func TestCapturedStreamIsClosedAfterCapture(t *testing.T) {
 	cudatest.ForEachDevice(t, func(t *testing.T, dev *cudabuf.Device) {
 		var kept *cudabuf.Stream
 		g, err := dev.Capture(func(s *cudabuf.Stream) error { kept = s; return nil })
 		require.NoError(t, err)
-		require.NoError(t, g.Launch(stream(t, dev)), "an empty graph is one too")
+		require.NoError(t, g.Launch(stream(t, dev)), "an empty graph can be launched")
 		require.NoError(t, g.Close())
 		assert.ErrorIs(t, kept.Synchronize(), cudabuf.ErrClosed)
 	})

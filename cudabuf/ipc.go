@@ -3,78 +3,103 @@ package cudabuf
 import (
 	"errors"
 	"fmt"
+	"math"
+	"sync"
 
 	"github.com/quiver-gpu/quiver/arrowbuf"
 	"github.com/quiver-gpu/quiver/cudabuf/internal/driver"
 )
 
-// MemHandle names memory of this process for another one on the same machine.
-// It is plain data, to be sent as MarshalBinary writes it, or MarshalPyArrow.
+// ErrNotShareable means that memory cannot be exported by this method. The text says
+// which method works or how to allocate.
+var ErrNotShareable = errors.New("memory is not shareable this way")
+
+// Region is the part of a shared allocation that a buffer views: bytes
+// [Offset, Offset+Length) of AllocationSize, in the memory of one GPU.
+type Region struct {
+	Device         UUID  // zero if unknown
+	AllocationSize int64 // bytes; zero if unknown
+	Offset, Length int64 // bytes
+}
+
+// validate returns an error if no buffer can have this region.
+func (r Region) validate() error {
+	size := r.AllocationSize
+	if size == 0 {
+		size = math.MaxInt64
+	}
+	if err := arrowbuf.CheckRange(r.Offset, r.Length, size); err != nil {
+		return fmt.Errorf("invalid region: %w", err)
+	}
+	return nil
+}
+
+// MemHandle identifies memory of this process for another process on the same
+// machine. It is plain data; send it encoded by MarshalBinary or MarshalPyArrow.
 //
-// CUDA's own handle names an allocation, whatever address in it was exported,
-// so the region goes with it.
+// CUDA's handle identifies a whole allocation, so MemHandle adds the region.
 type MemHandle struct {
 	Handle [64]byte // CUipcMemHandle
 	Region
 }
 
-// ipcGranule is the size of the blocks that cuMemAlloc cuts. A handle opens
-// whole blocks to the peer: an allocation that fills its own shows no other.
-const ipcGranule = 2 << 20
+// ipcBlockSize is the size in bytes of the blocks that cuMemAlloc divides. A handle
+// opens whole blocks to the peer. An allocation of whole blocks shares no other memory.
+const ipcBlockSize = 2 << 20
 
-// NewIPCBuffer returns a buffer of n bytes with undefined contents, for
-// ExportIPC: an allocation of its own of a multiple of 2 MiB (cuMemAlloc), which
-// the device's pool neither gives nor keeps.
+// NewIPCBuffer returns a buffer of n bytes with undefined contents for ExportIPC. It is
+// an allocation of its own, of a multiple of 2 MiB (cuMemAlloc), and does not come from
+// a Pool.
 func (d *Device) NewIPCBuffer(n int64) (*Buffer, error) {
 	if n < 0 {
-		return nil, fmt.Errorf("%v: allocating %d bytes: %w", d, n, arrowbuf.ErrOutOfRange)
+		return nil, fmt.Errorf("cudabuf.NewIPCBuffer: %v: negative size %d: %w", d, n, arrowbuf.ErrOutOfRange)
 	}
 	if n == 0 {
 		return newBuffer(d, nil, 0, 0), nil
 	}
-	size, err := roundUp(n, ipcGranule)
+	size, err := roundUp(n, ipcBlockSize)
 	if err != nil {
 		return nil, err
 	}
 	var address uintptr
-	err = d.withRoom(func() (err error) { address, err = d.api.MemAlloc(size); return err })
+	err = d.retryAfterTrim(func() (err error) { address, err = d.api.MemAlloc(size); return err })
 	if err != nil {
 		return nil, fmt.Errorf("allocating %d bytes to share: %w", size, err)
 	}
-	memory := d.newShared(sharing{way: byHandle, base: address, size: size}, func() error { return d.memFree(address) })
+	memory := d.newSharedAllocation(sharing{method: byHandle, base: address, size: size}, func() error { return d.memFree(address) })
 	return newBuffer(d, memory, address, n), nil
 }
 
-// ExportIPC returns a handle by which another process opens the buffer, which
-// is one of NewIPCBuffer or a slice of it (cuIpcGetMemHandle). Any other memory
-// is ErrNotShareable, as is what was itself opened by a handle. A buffer of
-// length 0 costs no driver call.
+// ExportIPC returns a handle by which another process opens the buffer
+// (cuIpcGetMemHandle). The buffer comes from NewIPCBuffer or is a slice of one. The
+// error is ErrNotShareable for other memory, including memory that was opened by a
+// handle. A buffer of length 0 costs no driver call.
 //
-// The handle is good while the memory is there, and does not keep it: the last
-// Release frees it here, and what CUDA does with those who still have it open is
-// undefined. Work on streams is not waited for; see Wait and Event.ExportIPC.
+// The handle does not keep the memory: the last Release frees it. CUDA leaves the
+// behaviour of peers that still have it open undefined. ExportIPC does not wait for
+// streams; see Wait and Event.ExportIPC.
 func (b *Buffer) ExportIPC() (MemHandle, error) {
 	return b.exportIPC(func() error {
-		_, err := b.shareable(byHandle)
+		_, err := b.checkShareable(byHandle)
 		return err
 	})
 }
 
-// ExportIPCWhole is ExportIPC for any memory of cuMemAlloc, that of NewBuffer
-// and other libraries' included. The handle opens the whole allocation to the
-// peer, with all other buffers that lie in it, now and later.
+// ExportIPCWhole is ExportIPC for any memory of cuMemAlloc, including that of NewBuffer
+// and of other libraries. The handle opens the whole allocation to the peer, with all
+// present and future buffers in it.
 func (b *Buffer) ExportIPCWhole() (MemHandle, error) {
 	return b.exportIPC(func() error {
 		if b.memory.sharing == nil {
 			return nil
 		}
-		_, err := b.shareable(byHandle)
+		_, err := b.checkShareable(byHandle)
 		return err
 	})
 }
 
 func (b *Buffer) exportIPC(allowed func() error) (MemHandle, error) {
-	if err := b.hold(); err != nil {
+	if err := b.retain(); err != nil {
 		return MemHandle{}, err
 	}
 	defer b.Release()
@@ -85,14 +110,14 @@ func (b *Buffer) exportIPC(allowed func() error) (MemHandle, error) {
 		return MemHandle{}, err
 	}
 	var h MemHandle
-	err := b.dev.do(func() error {
+	err := b.dev.withContext(func() error {
 		base, size, err := b.dev.api.MemGetAddressRange(b.address)
 		if err != nil {
 			return err
 		}
 		h.Region = b.region(base, size)
-		if err := h.check(); err != nil {
-			return err // foreign memory that reaches beyond its allocation
+		if err := h.validate(); err != nil {
+			return err // external memory that extends beyond its allocation
 		}
 		h.Handle, err = b.dev.api.IpcGetMemHandle(base)
 		return err
@@ -103,37 +128,37 @@ func (b *Buffer) exportIPC(allowed func() error) (MemHandle, error) {
 	return h, nil
 }
 
-// OpenIPC returns the buffer that a handle of another process names
-// (cuIpcOpenMemHandle): exactly its region, which must lie within the
-// allocation. An allocation is opened once, however many handles name it, and
-// closed when the last buffer of it is released (cuIpcCloseMemHandle). A handle
-// of another GPU is arrowbuf.ErrDevice; length 0 costs no driver call.
+// OpenIPC returns the buffer that a handle of another process identifies
+// (cuIpcOpenMemHandle). It is exactly the handle's region, which must lie within the
+// allocation. An allocation is opened once for all handles that identify it. It is
+// closed when its last buffer is released (cuIpcCloseMemHandle). The error is
+// arrowbuf.ErrDevice for a handle of another GPU. Length 0 costs no driver call.
 //
-// The process that exported a handle cannot open it: CUDA answers
+// The process that exported a handle cannot open it: CUDA returns
 // CUDA_ERROR_INVALID_CONTEXT (201).
 func (d *Device) OpenIPC(h MemHandle) (*Buffer, error) {
-	if err := h.check(); err != nil {
+	if err := h.validate(); err != nil {
 		return nil, err
 	}
 	if h.Device != (UUID{}) && h.Device != d.uuid {
-		return nil, fmt.Errorf("memory of GPU-%v opened on %v, which is GPU-%v: %w", h.Device, d, d.uuid, arrowbuf.ErrDevice)
+		return nil, fmt.Errorf("cudabuf.OpenIPC: %v: handle of another GPU: got GPU-%v, want GPU-%v: %w", d, h.Device, d.uuid, arrowbuf.ErrDevice)
 	}
 	if h.Length == 0 {
 		return newBuffer(d, nil, 0, 0), nil
 	}
-	memory, err := d.shares.opened.get(h.Handle, func(closed func()) (*allocation, error) {
+	memory, err := d.sharedObjects.imports.get(h.Handle, func(closed func()) (*allocation, error) {
 		return d.openHandle(h.Handle, closed)
 	})
 	if err != nil {
-		return nil, fmt.Errorf("opening memory of another process: %w", ownHandle(err))
+		return nil, fmt.Errorf("opening memory of another process: %w", explainOwnHandle(err))
 	}
-	return d.part(memory, h.Region)
+	return d.newRegionBuffer(memory, h.Region)
 }
 
 // openHandle opens an allocation of another process.
 func (d *Device) openHandle(h driver.IPCMemHandle, closed func()) (*allocation, error) {
-	s := sharing{way: byHandle, imported: true}
-	err := d.do(func() (err error) {
+	s := sharing{method: byHandle, imported: true}
+	err := d.withContext(func() (err error) {
 		if s.base, err = d.api.IpcOpenMemHandle(h); err != nil {
 			return err
 		}
@@ -141,24 +166,209 @@ func (d *Device) openHandle(h driver.IPCMemHandle, closed func()) (*allocation, 
 		if err != nil {
 			return errors.Join(err, d.api.IpcCloseMemHandle(s.base))
 		}
-		s.size = int64(base-s.base) + size // from where the handle begins
+		s.size = int64(base-s.base) + size // counted from the address that the handle maps
 		return nil
 	})
 	if err != nil {
 		return nil, err
 	}
-	return d.newShared(s, func() error {
+	return d.newSharedAllocation(s, func() error {
 		defer closed()
-		return d.do(func() error { return d.api.IpcCloseMemHandle(s.base) })
+		return d.withContext(func() error { return d.api.IpcCloseMemHandle(s.base) })
 	}), nil
 }
 
-// ownHandle says what CUDA means by its answer to a handle of the process
-// itself.
-func ownHandle(err error) error {
+// explainOwnHandle adds to an error what CUDA means by INVALID_CONTEXT here.
+func explainOwnHandle(err error) error {
 	var call *Error
 	if errors.As(err, &call) && call.Code == driver.InvalidContext {
-		return fmt.Errorf("%w; CUDA answers so to the process that exported the handle, and to one of the same id in another PID namespace", err)
+		return fmt.Errorf("%w; CUDA returns this error in the process that exported the handle, and in one of the same id in another PID namespace", err)
 	}
 	return err
+}
+
+// sharingMethod is how memory is shared with other processes.
+type sharingMethod string
+
+// The sharing methods. The text names the functions that export and allocate.
+const (
+	byHandle     sharingMethod = "ExportIPC, for memory of NewIPCBuffer"
+	byDescriptor sharingMethod = "ExportFD, for memory of NewFDBuffer"
+	byPool       sharingMethod = "ExportPool, for memory of a SharedPool"
+)
+
+// sharing describes an allocation that was made to be shared or that comes from
+// another process.
+type sharing struct {
+	method   sharingMethod
+	base     uintptr
+	size     int64
+	imported bool
+	physical driver.Physical // byDescriptor
+	pool     *SharedPool     // byPool, of this process
+}
+
+// checkShareable returns how the buffer's memory is shared. The error is
+// ErrNotShareable unless this process allocated the memory for this method. The caller
+// holds a reference to the buffer, which is not empty.
+func (b *Buffer) checkShareable(method sharingMethod) (*sharing, error) {
+	s := b.memory.sharing
+	switch {
+	case s == nil:
+		return nil, fmt.Errorf("%v: %s: %w: the allocation may contain other buffers", b.dev, method, ErrNotShareable)
+	case s.imported:
+		return nil, fmt.Errorf("%v: %w: only the process that allocated the memory can export it", b.dev, ErrNotShareable)
+	case s.method != method:
+		return nil, fmt.Errorf("%v: %s: %w: this is exported by %s", b.dev, method, ErrNotShareable, s.method)
+	}
+	return s, nil
+}
+
+// region returns the buffer's part of an allocation.
+func (b *Buffer) region(base uintptr, size int64) Region {
+	return Region{Device: b.dev.uuid, AllocationSize: size, Offset: int64(b.address - base), Length: b.length}
+}
+
+// newSharedAllocation returns an allocation that is shared between processes. After the
+// last release it waits for the streams that use the memory and calls free.
+func (d *Device) newSharedAllocation(s sharing, free func() error) *allocation {
+	d.sharedObjects.add()
+	a := newAllocation(func(pending []*cudaStream) {
+		synchronizeAll(pending)
+		d.sharedObjects.remove(free())
+	})
+	a.sharing = &s
+	return a
+}
+
+// newRegionBuffer returns the buffer of a region of another process's memory. It takes
+// over the reference to the allocation.
+func (d *Device) newRegionBuffer(a *allocation, r Region) (*Buffer, error) {
+	if err := arrowbuf.CheckRange(r.Offset, r.Length, a.sharing.size); err != nil {
+		a.release()
+		return nil, fmt.Errorf("%v: opening memory of another process: %w", d, err)
+	}
+	return newBuffer(d, a, a.sharing.base+uintptr(r.Offset), r.Length), nil
+}
+
+// roundUp returns n > 0 rounded up to a multiple of granule.
+func roundUp(n, granule int64) (int64, error) {
+	if n > math.MaxInt64-granule {
+		return 0, fmt.Errorf("%d bytes: %w", n, arrowbuf.ErrOutOfMemory)
+	}
+	return (n + granule - 1) / granule * granule, nil
+}
+
+// sharedAccount counts a device's allocations and pools that are shared between
+// processes.
+type sharedAccount struct {
+	imports importCache // by handle
+
+	mu      sync.Mutex
+	count   int
+	failure error // the first of freeing, since Release returns no error
+}
+
+func (s *sharedAccount) add() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.count++
+}
+
+func (s *sharedAccount) remove(err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.count--
+	if s.failure == nil {
+		s.failure = err
+	}
+}
+
+// state returns the count and the first error.
+func (s *sharedAccount) state() (count int, failure error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.count, s.failure
+}
+
+// importCache holds the open allocations of other processes, by CUDA's 64-byte name.
+// Each is opened once and closed after the last reference. A second mapping would cost
+// the driver as much as the first, and old drivers refuse it. All buffers of one
+// allocation share its accessTracker.
+type importCache struct {
+	mu      sync.Mutex
+	entries map[[64]byte]*importEntry
+}
+
+type importEntry struct {
+	memory *allocation
+	closed chan struct{} // closed when the driver has closed the allocation
+}
+
+// get returns an allocation with a reference for the caller. If it is not open, get
+// calls open, which must arrange that closed is called after the allocation is closed.
+// get waits if the allocation is being closed.
+func (c *importCache) get(name [64]byte, open func(closed func()) (*allocation, error)) (*allocation, error) {
+	for {
+		c.mu.Lock()
+		found, ok := c.entries[name]
+		if !ok {
+			defer c.mu.Unlock()
+			return c.insert(name, open)
+		}
+		if found.memory.tryRetain() {
+			c.mu.Unlock()
+			return found.memory, nil
+		}
+		c.mu.Unlock()
+		<-found.closed
+	}
+}
+
+// insert opens an allocation and adds it. The caller holds mu.
+func (c *importCache) insert(name [64]byte, open func(closed func()) (*allocation, error)) (*allocation, error) {
+	added := &importEntry{closed: make(chan struct{})}
+	memory, err := open(func() {
+		c.mu.Lock()
+		delete(c.entries, name)
+		c.mu.Unlock()
+		close(added.closed)
+	})
+	if err != nil {
+		return nil, err
+	}
+	if c.entries == nil {
+		c.entries = map[[64]byte]*importEntry{}
+	}
+	added.memory = memory
+	c.entries[name] = added
+	return memory, nil
+}
+
+// EventHandle identifies an event of this process for another process on the same
+// machine (CUipcEventHandle).
+type EventHandle [64]byte
+
+// ExportIPC returns a handle by which another process opens the event, which must have
+// EventOptions.Interprocess (cuIpcGetEventHandle). Both processes can record it and
+// wait for it. CUDA leaves the behaviour undefined if this process closes the event
+// while another has it open.
+func (e *Event) ExportIPC() (EventHandle, error) {
+	var h driver.IPCEventHandle
+	err := e.withContext(func() (err error) { h, err = e.dev.api.IpcGetEventHandle(e.handle); return err })
+	if err != nil {
+		return EventHandle{}, fmt.Errorf("exporting an event: %w", err)
+	}
+	return EventHandle(h), nil
+}
+
+// OpenIPCEvent returns the event that a handle of another process identifies
+// (cuIpcOpenEventHandle). It has no Timing. The caller must close it.
+func (d *Device) OpenIPCEvent(h EventHandle) (*Event, error) {
+	e := &Event{dev: d}
+	err := d.withContext(func() (err error) { e.handle, err = d.api.IpcOpenEventHandle(driver.IPCEventHandle(h)); return err })
+	if err != nil {
+		return nil, fmt.Errorf("opening an event of another process: %w", explainOwnHandle(err))
+	}
+	return e, nil
 }

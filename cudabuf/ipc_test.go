@@ -5,22 +5,21 @@ import (
 	"net/rpc"
 	"testing"
 
-	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
-
 	"github.com/quiver-gpu/quiver/arrowbuf"
 	"github.com/quiver-gpu/quiver/cudabuf"
 	"github.com/quiver-gpu/quiver/cudabuf/cudatest"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
-// forEachMachine is ForEachDriver with its first device.
+// forEachMachine is ForEachDriver with the driver's first device.
 func forEachMachine(t *testing.T, test func(t *testing.T, d *cudabuf.Driver, dev *cudabuf.Device)) {
 	t.Helper()
 	cudatest.ForEachDriver(t, 1, func(t *testing.T, d *cudabuf.Driver) { test(t, d, device(t, d, 0)) })
 }
 
-// shared returns a buffer of NewIPCBuffer that holds the bytes, released with
-// the test, after what the test starts later ends.
+// shared returns a buffer of NewIPCBuffer that holds the bytes. It is released at the end
+// of the test, after the peers that the test starts.
 func shared(t testing.TB, dev *cudabuf.Device, data []byte) *cudabuf.Buffer {
 	t.Helper()
 	b, err := dev.NewIPCBuffer(int64(len(data)))
@@ -38,8 +37,8 @@ func export(t testing.TB, b *cudabuf.Buffer) cudabuf.MemHandle {
 	return h
 }
 
-// clip returns a slice that is released with the test.
-func clip(t testing.TB, b *cudabuf.Buffer, offset, length int64) *cudabuf.Buffer {
+// sliceBuffer returns a slice that is released at the end of the test.
+func sliceBuffer(t testing.TB, b *cudabuf.Buffer, offset, length int64) *cudabuf.Buffer {
 	t.Helper()
 	part, err := b.SliceClamped(offset, length)
 	require.NoError(t, err)
@@ -47,7 +46,7 @@ func clip(t testing.TB, b *cudabuf.Buffer, offset, length int64) *cudabuf.Buffer
 	return part
 }
 
-func TestOtherProcessReadsAndWritesTheSameMemory(t *testing.T) {
+func TestPeerReadsAndWritesSameMemory(t *testing.T) {
 	forEachMachine(t, func(t *testing.T, d *cudabuf.Driver, dev *cudabuf.Device) {
 		for _, n := range []int{1, 1000, 3<<20 + 5} {
 			b := shared(t, dev, pattern(n))
@@ -64,7 +63,7 @@ func TestOtherProcessReadsAndWritesTheSameMemory(t *testing.T) {
 	})
 }
 
-func TestWeOpenWhatAnotherProcessExports(t *testing.T) {
+func TestOpenIPCOfPeersMemory(t *testing.T) {
 	forEachMachine(t, func(t *testing.T, d *cudabuf.Driver, dev *cudabuf.Device) {
 		p := startPeer(t, d)
 		theirs := ask[int](p, "New", pattern(5000))
@@ -80,10 +79,10 @@ func TestWeOpenWhatAnotherProcessExports(t *testing.T) {
 	})
 }
 
-func TestSliceKeepsItsOffsetInAnotherProcess(t *testing.T) {
+func TestMemHandleKeepsSliceOffset(t *testing.T) {
 	forEachMachine(t, func(t *testing.T, d *cudabuf.Driver, dev *cudabuf.Device) {
 		b := shared(t, dev, pattern(4096))
-		part := clip(t, clip(t, b, 1000, 3000), 24, 100)
+		part := sliceBuffer(t, sliceBuffer(t, b, 1000, 3000), 24, 100)
 		h := export(t, part)
 		assert.Equal(t, int64(1024), h.Offset)
 		assert.Equal(t, int64(100), h.Length)
@@ -100,23 +99,23 @@ func TestSliceKeepsItsOffsetInAnotherProcess(t *testing.T) {
 	})
 }
 
-func TestAnAllocationIsOpenedOnce(t *testing.T) {
+func TestAllocationIsOpenedOnce(t *testing.T) {
 	forEachMachine(t, func(t *testing.T, d *cudabuf.Driver, dev *cudabuf.Device) {
 		b := shared(t, dev, pattern(100))
 		p := startPeer(t, d)
 		first, second := ask[int](p, "Open", export(t, b)), ask[int](p, "Open", export(t, b))
 		whole := ask[string](p, "Address", first)
 		assert.Equal(t, whole, ask[string](p, "Address", second))
-		part := ask[int](p, "Open", export(t, clip(t, b, 10, 10)))
+		part := ask[int](p, "Open", export(t, sliceBuffer(t, b, 10, 10)))
 		p.release(first)
 		p.release(second)
 		assertBytes(t, pattern(100)[10:20], p.read(part))
-		if onSoft(t) {
+		if onSimulated(t) {
 			assert.Equal(t, 1, ask[int](p, "Calls", "cuIpcOpenMemHandle"))
 			assert.Zero(t, ask[int](p, "Calls", "cuIpcCloseMemHandle"))
 		}
 		p.release(part)
-		if onSoft(t) {
+		if onSimulated(t) {
 			assert.Equal(t, 1, ask[int](p, "Calls", "cuIpcCloseMemHandle"))
 		}
 		again := ask[int](p, "Open", export(t, b))
@@ -125,7 +124,7 @@ func TestAnAllocationIsOpenedOnce(t *testing.T) {
 	})
 }
 
-func TestHandlesAreOpenedByManyGoroutines(t *testing.T) {
+func TestOpenIPCIsSafeForGoroutines(t *testing.T) {
 	forEachMachine(t, func(t *testing.T, d *cudabuf.Driver, dev *cudabuf.Device) {
 		b := shared(t, dev, pattern(100))
 		p := startPeer(t, d)
@@ -136,17 +135,17 @@ func TestHandlesAreOpenedByManyGoroutines(t *testing.T) {
 	})
 }
 
-func TestTheExporterCannotOpenItsOwnHandle(t *testing.T) {
+func TestExporterCannotOpenItsOwnHandle(t *testing.T) {
 	forEachMachine(t, func(t *testing.T, _ *cudabuf.Driver, dev *cudabuf.Device) {
 		_, err := dev.OpenIPC(export(t, shared(t, dev, pattern(10))))
 		var call *cudabuf.Error
 		require.ErrorAs(t, err, &call)
 		assert.Equal(t, cudabuf.Result(201), call.Code)
-		assert.ErrorContains(t, err, "CUDA answers so to the process that exported the handle")
+		assert.ErrorContains(t, err, "CUDA returns this error in the process that exported the handle")
 	})
 }
 
-func TestOpenRefusesWhatIsNoHandle(t *testing.T) {
+func TestOpenIPCRefusesInvalidHandles(t *testing.T) {
 	forEachMachine(t, func(t *testing.T, d *cudabuf.Driver, dev *cudabuf.Device) {
 		p := startPeer(t, d)
 		good := export(t, shared(t, dev, pattern(100)))
@@ -156,8 +155,8 @@ func TestOpenRefusesWhatIsNoHandle(t *testing.T) {
 		long := good
 		long.AllocationSize, long.Length = 0, good.AllocationSize+1
 		_, err = peerCall[int](p, "Open", long)
-		assert.ErrorContains(t, err, "out of range", "the allocation's own size counts")
-		if onSoft(t) {
+		assert.ErrorContains(t, err, "out of range", "the actual size of the allocation counts")
+		if onSimulated(t) {
 			assert.Equal(t, ask[int](p, "Calls", "cuIpcOpenMemHandle")-1, ask[int](p, "Calls", "cuIpcCloseMemHandle"))
 		}
 
@@ -174,7 +173,7 @@ func TestOpenRefusesWhatIsNoHandle(t *testing.T) {
 	})
 }
 
-func TestOnlyMemoryThatWasMadeForItIsExported(t *testing.T) {
+func TestExportRefusesOtherMemory(t *testing.T) {
 	forEachMachine(t, func(t *testing.T, d *cudabuf.Driver, dev *cudabuf.Device) {
 		pooled, handle := newBuffer(t, dev, 1000), shared(t, dev, pattern(1000))
 		byFD, err := dev.NewFDBuffer(1000)
@@ -194,7 +193,7 @@ func TestOnlyMemoryThatWasMadeForItIsExported(t *testing.T) {
 		opened, err := dev.OpenIPC(ask[cudabuf.MemHandle](p, "Export", theirs))
 		require.NoError(t, err)
 
-		ways := []func(b *cudabuf.Buffer) error{
+		methods := []func(b *cudabuf.Buffer) error{
 			func(b *cudabuf.Buffer) error { _, err := b.ExportIPC(); return err },
 			func(b *cudabuf.Buffer) error {
 				file, _, err := b.ExportFD()
@@ -205,43 +204,43 @@ func TestOnlyMemoryThatWasMadeForItIsExported(t *testing.T) {
 			func(b *cudabuf.Buffer) error { _, err := b.ExportIPCWhole(); return err },
 		}
 		for name, tt := range map[string]struct {
-			buffer *cudabuf.Buffer
-			ways   [4]bool
+			buffer  *cudabuf.Buffer
+			methods [4]bool
 		}{
 			"of the device's pool":    {pooled, [4]bool{false, false, false, true}},
 			"of NewIPCBuffer":         {handle, [4]bool{true, false, false, true}},
 			"of NewFDBuffer":          {byFD, [4]bool{false, true, false, false}},
 			"of a SharedPool":         {inPool, [4]bool{false, false, true, false}},
 			"of another process":      {opened, [4]bool{}},
-			"a slice of another's":    {clip(t, opened, 3, 4), [4]bool{}},
-			"a slice of the pool's":   {clip(t, pooled, 3, 4), [4]bool{false, false, false, true}},
-			"a slice of NewIPCBuffer": {clip(t, handle, 3, 4), [4]bool{true, false, false, true}},
+			"a slice of another's":    {sliceBuffer(t, opened, 3, 4), [4]bool{}},
+			"a slice of the pool's":   {sliceBuffer(t, pooled, 3, 4), [4]bool{false, false, false, true}},
+			"a slice of NewIPCBuffer": {sliceBuffer(t, handle, 3, 4), [4]bool{true, false, false, true}},
 		} {
-			for i, may := range tt.ways {
-				err := ways[i](tt.buffer)
+			for i, may := range tt.methods {
+				err := methods[i](tt.buffer)
 				if may {
-					assert.NoError(t, err, "%s, way %d", name, i)
+					assert.NoError(t, err, "%s, method %d", name, i)
 				} else {
-					assert.ErrorIs(t, err, cudabuf.ErrNotShareable, "%s, way %d", name, i)
+					assert.ErrorIs(t, err, cudabuf.ErrNotShareable, "%s, method %d", name, i)
 				}
 			}
 		}
 		ours := ask[int](p, "Open", export(t, handle))
 		_, err = peerCall[int](p, "ExportAgain", ours)
-		assert.ErrorContains(t, err, "only the process that it comes from can export it")
+		assert.ErrorContains(t, err, "only the process that allocated the memory can export it")
 		p.release(ours)
 		opened.Release()
 		p.release(theirs)
 	})
 }
 
-func TestAskedForThePoolIsExportedToo(t *testing.T) {
+func TestExportIPCWholeExportsPooledMemory(t *testing.T) {
 	forEachMachine(t, func(t *testing.T, d *cudabuf.Driver, dev *cudabuf.Device) {
-		newBuffer(t, dev, 100) // what may lie before it
+		newBuffer(t, dev, 100) // may precede it in the allocation
 		b := newBuffer(t, dev, 1000)
 		_, err := b.CopyFromHost(pattern(1000), 0)
 		require.NoError(t, err)
-		h, err := clip(t, b, 50, 200).ExportIPCWhole()
+		h, err := sliceBuffer(t, b, 50, 200).ExportIPCWhole()
 		require.NoError(t, err)
 		assert.GreaterOrEqual(t, h.Offset, int64(50))
 		p := startPeer(t, d)
@@ -251,7 +250,7 @@ func TestAskedForThePoolIsExportedToo(t *testing.T) {
 	})
 }
 
-func TestSharedMemoryFillsItsBlocks(t *testing.T) {
+func TestSharedMemoryFillsWholeBlocks(t *testing.T) {
 	cudatest.ForEachDevice(t, func(t *testing.T, dev *cudabuf.Device) {
 		for _, n := range []int{1, 2 << 20, 2<<20 + 1} {
 			h := export(t, shared(t, dev, pattern(n)))
@@ -271,8 +270,8 @@ func TestSharedMemoryFillsItsBlocks(t *testing.T) {
 	})
 }
 
-func TestNothingIsSharedWithoutACall(t *testing.T) {
-	dev, calls := counted(t)
+func TestSharingEmptyBufferMakesNoDriverCall(t *testing.T) {
+	dev, calls := countAllCalls(t)
 	before := calls()
 	b, err := dev.NewIPCBuffer(0)
 	require.NoError(t, err)
@@ -292,7 +291,7 @@ func TestNothingIsSharedWithoutACall(t *testing.T) {
 	assert.Equal(t, before, calls())
 }
 
-func TestSharedMemoryThatIsNotReleasedIsALeak(t *testing.T) {
+func TestCloseReportsSharedMemoryInUse(t *testing.T) {
 	d := cudatest.New(cudatest.Config{})
 	b, err := device(t, d, 0).NewIPCBuffer(1)
 	require.NoError(t, err)
@@ -301,7 +300,7 @@ func TestSharedMemoryThatIsNotReleasedIsALeak(t *testing.T) {
 	assert.NoError(t, d.Close())
 }
 
-func TestAFullDeviceMakesRoomForSharedMemory(t *testing.T) {
+func TestSharedAllocationTrimsPool(t *testing.T) {
 	d := cudatest.Start(t, cudatest.Config{MemoryBytes: 16 << 20})
 	dev := device(t, d, 0)
 	require.NoError(t, dev.SetIdleLimit(1<<40))
@@ -312,12 +311,12 @@ func TestAFullDeviceMakesRoomForSharedMemory(t *testing.T) {
 	pooled.Release()
 	for _, make := range []func(int64) (*cudabuf.Buffer, error){dev.NewIPCBuffer, dev.NewFDBuffer} {
 		b, err := make(8 << 20)
-		require.NoError(t, err, "what the pool keeps makes room")
+		require.NoError(t, err, "the pool's idle memory is freed")
 		b.Release()
 	}
 }
 
-func TestAProcessThatDiesLeavesTheMemory(t *testing.T) {
+func TestMemorySurvivesDeathOfPeer(t *testing.T) {
 	forEachMachine(t, func(t *testing.T, d *cudabuf.Driver, dev *cudabuf.Device) {
 		b := shared(t, dev, pattern(1000))
 		p := startPeer(t, d)
@@ -336,17 +335,79 @@ func TestAProcessThatDiesLeavesTheMemory(t *testing.T) {
 	})
 }
 
-func TestDevicesAreSharedEachByItself(t *testing.T) {
+func TestOpenIPCRefusesHandleOfAnotherDevice(t *testing.T) {
 	cudatest.ForEachDriver(t, 2, func(t *testing.T, d *cudabuf.Driver) {
 		p := startPeer(t, d)
 		for i, dev := range twoDevices(t, d) {
 			data := bytes.Repeat([]byte{byte(i + 1)}, 100)
 			h := export(t, shared(t, dev, data))
 			_, err := peerCall[int](p, "OpenOn", OnDevice{1 - i, h})
-			assert.ErrorContains(t, err, "memory of GPU-"+dev.UUID().String())
+			assert.ErrorContains(t, err, "got GPU-"+dev.UUID().String())
 			theirs := ask[int](p, "OpenOn", OnDevice{i, h})
 			assertBytes(t, data, p.read(theirs))
 			p.release(theirs)
 		}
+	})
+}
+
+func TestPeerWaitsForExportedEvent(t *testing.T) {
+	forEachMachine(t, func(t *testing.T, d *cudabuf.Driver, dev *cudabuf.Device) {
+		b, s, e := shared(t, dev, pattern(1000)), stream(t, dev), event(t, dev, cudabuf.EventOptions{Interprocess: true})
+		p := startPeer(t, d)
+		theirs := ask[int](p, "Open", export(t, b))
+		gate := make(chan struct{})
+		require.NoError(t, s.Do(func() { <-gate }))
+		require.NoError(t, b.FillAsync(8, s))
+		require.NoError(t, s.Record(e))
+		h, err := e.ExportIPC()
+		require.NoError(t, err)
+		ask[int](p, "CopyAfter", CopyAfter{h, theirs})
+		assert.False(t, ask[bool](p, "Copied", 0), "the copy waits for the event")
+		close(gate)
+		assertBytes(t, bytes.Repeat([]byte{8}, 1000), ask[[]byte](p, "FinishCopy", 0))
+		p.release(theirs)
+	})
+}
+
+func TestStreamWaitsForPeersEvent(t *testing.T) {
+	forEachMachine(t, func(t *testing.T, d *cudabuf.Driver, dev *cudabuf.Device) {
+		p := startPeer(t, d)
+		theirs := ask[int](p, "New", pattern(1000))
+		b, err := dev.OpenIPC(ask[cudabuf.MemHandle](p, "Export", theirs))
+		require.NoError(t, err)
+		e, err := dev.OpenIPCEvent(ask[cudabuf.EventHandle](p, "FillAfterGate", theirs))
+		require.NoError(t, err)
+		s, ours := stream(t, dev), newBuffer(t, dev, 1000)
+		require.NoError(t, s.WaitEvent(e))
+		_, err = ours.CopyFromDeviceAsync(b, 0, s)
+		require.NoError(t, err)
+		for name, ask := range map[string]func() (bool, error){"event": e.Done, "waiting stream": s.Done} {
+			done, err := ask()
+			require.NoError(t, err)
+			assert.False(t, done, name)
+		}
+		ask[int](p, "OpenGate", 0)
+		require.NoError(t, e.Synchronize())
+		assertBytes(t, bytes.Repeat([]byte{7}, 1000), download(t, ours))
+		require.NoError(t, e.Close())
+		b.Release()
+		ask[int](p, "EndFill", 0)
+		p.release(theirs)
+	})
+}
+
+func TestExportIPCRefusesOtherEvents(t *testing.T) {
+	cudatest.ForEachDevice(t, func(t *testing.T, dev *cudabuf.Device) {
+		_, err := event(t, dev, cudabuf.EventOptions{}).ExportIPC()
+		var call *cudabuf.Error
+		require.ErrorAs(t, err, &call)
+		assert.Equal(t, "cuIpcGetEventHandle", call.Call)
+		e, err := dev.NewEvent(cudabuf.EventOptions{Interprocess: true})
+		require.NoError(t, err)
+		require.NoError(t, e.Close())
+		_, err = e.ExportIPC()
+		assert.ErrorIs(t, err, cudabuf.ErrClosed)
+		_, err = dev.OpenIPCEvent(cudabuf.EventHandle{})
+		assert.Error(t, err)
 	})
 }

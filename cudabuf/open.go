@@ -4,9 +4,9 @@ package cudabuf
 
 import "github.com/quiver-gpu/quiver/cudabuf/internal/libcuda"
 
-// Gorgonia tells whether this is a build with the tag gorgonia, which calls the
-// driver by way of gorgonia.org/cu.
+// Gorgonia reports whether this build has the tag gorgonia and calls the driver
+// through gorgonia.org/cu.
 const Gorgonia = false
 
-// openDriver opens the driver that this build calls.
+// openDriver opens the driver implementation of this build.
 var openDriver = libcuda.Open

@@ -14,9 +14,9 @@ import (
 	"github.com/quiver-gpu/quiver/cudabuf"
 )
 
-// A program that lives in Gorgonia's context hands it, its stream and its memory
-// over, and gets them back.
-func TestGorgoniasContextStreamAndMemoryAreShared(t *testing.T) {
+// A program shares its Gorgonia context, stream and memory with this package, and destroys
+// them afterwards.
+func TestWrapGorgoniaObjects(t *testing.T) {
 	d, err := cudabuf.Open()
 	require.NoError(t, err)
 	runtime.LockOSThread()

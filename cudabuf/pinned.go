@@ -1,7 +1,9 @@
 package cudabuf
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"sync"
 	"unsafe"
 
@@ -11,44 +13,42 @@ import (
 	"github.com/quiver-gpu/quiver/cudabuf/internal/pool"
 )
 
-// PinnedAllocator gives arrow-go page-locked host memory, from and to which a
-// GPU copies at the speed of its link (cuMemHostAlloc with
-// CU_MEMHOSTALLOC_PORTABLE: pinned for every GPU). It may be used from any
-// goroutine.
+// PinnedAllocator is an arrow-go allocator of page-locked host memory, which every GPU
+// copies at the speed of its link (cuMemHostAlloc with CU_MEMHOSTALLOC_PORTABLE). It
+// may be used from any goroutine.
 //
-// Memory is aligned to at least 64 bytes and holds anything: zeroing it would
-// take longer than copying it to the GPU, and arrow-go writes what it reads.
-// Small allocations share pages. Freed memory is kept and used again up to a
-// limit, since pinning takes the system milliseconds.
+// Memory is aligned to at least 64 bytes. Its contents are undefined: zeroing would
+// take longer than copying to the GPU, and arrow-go writes memory before it reads it.
+// Small allocations share pages. Freed memory is kept for reuse up to a limit, since
+// pinning takes milliseconds.
 //
-// arrow-go's Allocator has no way to return an error. When memory cannot be
-// pinned, Allocate and Reallocate panic with an error, one that is
-// arrowbuf.ErrOutOfMemory when there is no more of it. Freeing memory that is
-// not the allocator's, or twice, panics with arrowbuf.ErrReleased.
+// The Allocator interface returns no errors. If memory cannot be pinned, Allocate and
+// Reallocate panic with an error, which wraps arrowbuf.ErrOutOfMemory if memory is
+// exhausted. Free panics with arrowbuf.ErrReleased if the memory is not allocated here.
 type PinnedAllocator struct {
 	dev  *Device
-	pool *pool.Caching[*queue]
+	pool *pool.Caching[*cudaStream]
 
 	mu     sync.Mutex
-	blocks map[uintptr]*pool.Block[*queue] // that Allocate gave out
+	blocks map[uintptr]*pool.Block[*cudaStream] // allocated and not freed
 }
 
 var _ memory.Allocator = (*PinnedAllocator)(nil)
 
 const (
-	// defaultPinnedIdle is how much freed pinned memory is kept at first.
+	// defaultPinnedIdle is the initial idle limit in bytes.
 	defaultPinnedIdle = 512 << 20
-	// pinnedGranule is the size from which memory is pinned for one caller. A
-	// call that pins costs as much as pinning some hundred KiB.
-	pinnedGranule = 256 << 10
+	// pinnedGranularity is the size in bytes from which an allocation has pages of its
+	// own. A pinning call costs as much as pinning some hundred KiB.
+	pinnedGranularity = 256 << 10
 )
 
 func newPinned(d *Device) (*PinnedAllocator, error) {
-	p := pool.NewCaching(d.upstream(d.hostAlloc, d.hostFree), pool.Config{Granule: pinnedGranule, Slack: -1})
-	return &PinnedAllocator{dev: d, pool: p, blocks: map[uintptr]*pool.Block[*queue]{}}, p.SetIdleLimit(defaultPinnedIdle)
+	p := pool.NewCaching(d.upstream(d.allocPooledPinned, d.freePinned), pool.Config{Granule: pinnedGranularity, Slack: -1})
+	return &PinnedAllocator{dev: d, pool: p, blocks: map[uintptr]*pool.Block[*cudaStream]{}}, p.SetIdleLimit(defaultPinnedIdle)
 }
 
-// Allocate returns size bytes, which hold anything.
+// Allocate returns size bytes with undefined contents.
 func (a *PinnedAllocator) Allocate(size int) []byte {
 	if size < 0 {
 		panic(fmt.Errorf("%v: pinning %d bytes: %w", a.dev, size, arrowbuf.ErrOutOfRange))
@@ -66,8 +66,8 @@ func (a *PinnedAllocator) Allocate(size int) []byte {
 	return hostSlice(block.Address, int64(size))
 }
 
-// Reallocate returns memory of size bytes that begins with the contents of b,
-// in the same place if it fits there. It takes b over.
+// Reallocate returns memory of size bytes that begins with the contents of b. It stays
+// in place if it fits. b must not be used afterwards.
 func (a *PinnedAllocator) Reallocate(size int, b []byte) []byte {
 	if size < 0 {
 		panic(fmt.Errorf("%v: pinning %d bytes: %w", a.dev, size, arrowbuf.ErrOutOfRange))
@@ -76,9 +76,9 @@ func (a *PinnedAllocator) Reallocate(size int, b []byte) []byte {
 		a.Free(b)
 		return []byte{}
 	}
-	if room := a.room(b); int64(size) <= room {
-		// cap(b) hides what the block has beyond the first size.
-		whole := unsafe.Slice(unsafe.SliceData(b), room)
+	if capacity := a.blockSize(b); int64(size) <= capacity {
+		// The block may be larger than cap(b).
+		whole := unsafe.Slice(unsafe.SliceData(b), capacity)
 		return whole[:size:size]
 	}
 	moved := a.Allocate(size)
@@ -87,8 +87,8 @@ func (a *PinnedAllocator) Reallocate(size int, b []byte) []byte {
 	return moved
 }
 
-// room is what the block of b has, 0 for other memory.
-func (a *PinnedAllocator) room(b []byte) int64 {
+// blockSize returns the size of b's block in bytes, or 0 for other memory.
+func (a *PinnedAllocator) blockSize(b []byte) int64 {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if block := a.blocks[addressOf(b)]; cap(b) > 0 && block != nil {
@@ -97,7 +97,7 @@ func (a *PinnedAllocator) room(b []byte) int64 {
 	return 0
 }
 
-// Free takes memory back.
+// Free frees memory of Allocate or Reallocate.
 func (a *PinnedAllocator) Free(b []byte) {
 	if cap(b) == 0 {
 		return
@@ -107,23 +107,23 @@ func (a *PinnedAllocator) Free(b []byte) {
 	delete(a.blocks, addressOf(b))
 	a.mu.Unlock()
 	if block == nil {
-		panic(fmt.Errorf("%v: freeing memory that is not pinned here: %w", a.dev, arrowbuf.ErrReleased))
+		panic(fmt.Errorf("%v: freeing memory that this allocator does not own: %w", a.dev, arrowbuf.ErrReleased))
 	}
 	a.put(block, nil)
 }
 
-// Stats says what callers hold and what is kept for later.
+// Stats returns the bytes in use and those kept for reuse.
 func (a *PinnedAllocator) Stats() MemoryStats { return memoryStats(a.pool.Account().Stats()) }
 
-// SetIdleLimit bounds the freed memory that is kept, in bytes; at first that is
-// 512 MiB.
+// SetIdleLimit sets how many bytes of freed pinned memory are kept. The default is 512
+// MiB.
 func (a *PinnedAllocator) SetIdleLimit(n int64) error { return a.pool.SetIdleLimit(n) }
 
-// Trim gives the freed memory that is kept back to the system.
+// Trim frees the idle memory.
 func (a *PinnedAllocator) Trim() error { return a.pool.Trim() }
 
-// get lends n > 0 bytes of undefined contents until put.
-func (a *PinnedAllocator) get(n int64) (*pool.Block[*queue], error) {
+// get returns a block of n > 0 bytes with undefined contents. The caller must put it.
+func (a *PinnedAllocator) get(n int64) (*pool.Block[*cudaStream], error) {
 	block, err := a.pool.Get(n, nil)
 	if err != nil {
 		return nil, fmt.Errorf("pinning %d bytes: %w", n, err)
@@ -131,14 +131,14 @@ func (a *PinnedAllocator) get(n int64) (*pool.Block[*queue], error) {
 	return block, nil
 }
 
-// put takes a block back, which the queues in pending may still be using. The
-// pool keeps what fails for its close.
-func (a *PinnedAllocator) put(block *pool.Block[*queue], pending []*queue) {
+// put returns a block to the pool. The pending streams may still use it. The pool
+// reports errors when it is closed.
+func (a *PinnedAllocator) put(block *pool.Block[*cudaStream], pending []*cudaStream) {
 	_ = a.pool.Put(block, pending)
 }
 
-// take lends n > 0 bytes of undefined contents until free is called.
-func (a *PinnedAllocator) take(n int64) (b []byte, free func(), err error) {
+// getBytes returns n > 0 bytes with undefined contents. The caller must call free.
+func (a *PinnedAllocator) getBytes(n int64) (b []byte, free func(), err error) {
 	block, err := a.get(n)
 	if err != nil {
 		return nil, nil, err
@@ -148,26 +148,75 @@ func (a *PinnedAllocator) take(n int64) (b []byte, free func(), err error) {
 
 func (a *PinnedAllocator) close() error { return a.pool.Close() }
 
-func (d *Device) hostAlloc(n int64) (address uintptr, err error) {
-	err = d.do(func() (err error) {
+func (d *Device) allocPooledPinned(n int64) (address uintptr, err error) {
+	err = d.withContext(func() (err error) {
 		address, err = d.api.MemHostAlloc(n, driver.HostAllocPortable)
 		return err
 	})
 	if err == nil {
-		d.driver.pinned.add(address, n, nil)
+		d.driver.pinnedBlocks.add(address, n, nil)
 	}
 	return address, err
 }
 
-func (d *Device) hostFree(address uintptr) error {
-	d.driver.pinned.remove(address)
-	return d.do(func() error { return d.api.MemFreeHost(address) })
+func (d *Device) freePinned(address uintptr) error {
+	d.driver.pinnedBlocks.remove(address)
+	return d.withContext(func() error { return d.api.MemFreeHost(address) })
 }
 
-// hostSlice makes a slice of memory that the driver allocated. Go's garbage
-// collector never owned it, which the double indirection tells vet.
+// hostSlice returns a slice of memory that the driver allocated. The double
+// indirection is valid because Go's garbage collector never owned the memory.
 func hostSlice(address uintptr, n int64) []byte {
 	return unsafe.Slice(*(**byte)(unsafe.Pointer(&address)), n)
 }
 
 func addressOf(b []byte) uintptr { return uintptr(unsafe.Pointer(unsafe.SliceData(b))) }
+
+// hostRanges finds page-locked host memory by address, which is cheaper than asking
+// the driver. Ranges do not overlap.
+type hostRanges struct {
+	mu     sync.RWMutex
+	ranges []hostRange // by start
+}
+
+// hostRange is bytes [start, end) of the host. memory is the allocation of their
+// HostBuffer, or nil.
+type hostRange struct {
+	start, end uintptr
+	memory     *allocation
+}
+
+func (r *hostRanges) add(address uintptr, n int64, memory *allocation) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	i, _ := r.search(address)
+	r.ranges = slices.Insert(r.ranges, i, hostRange{address, address + uintptr(n), memory})
+}
+
+func (r *hostRanges) remove(address uintptr) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if i, ok := r.search(address); ok {
+		r.ranges = slices.Delete(r.ranges, i, i+1)
+	}
+}
+
+// find returns the range that contains all of b.
+func (r *hostRanges) find(b []byte) (found hostRange, ok bool) {
+	start := addressOf(b)
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	i, exact := r.search(start)
+	if !exact {
+		i--
+	}
+	if i < 0 || start+uintptr(len(b)) > r.ranges[i].end {
+		return hostRange{}, false
+	}
+	return r.ranges[i], true
+}
+
+// search returns the index of a start address and whether a range starts there.
+func (r *hostRanges) search(start uintptr) (int, bool) {
+	return slices.BinarySearchFunc(r.ranges, start, func(a hostRange, start uintptr) int { return cmp.Compare(a.start, start) })
+}

@@ -28,7 +28,7 @@ func forEachPinned(t *testing.T, test func(t *testing.T, a *cudabuf.PinnedAlloca
 
 func TestPinnedMemoryIsAligned(t *testing.T) {
 	forEachPinned(t, func(t *testing.T, a *cudabuf.PinnedAllocator) {
-		for range 2 { // the second time from the idle memory
+		for range 2 { // the second time from idle memory
 			for _, n := range []int{1, 63, 64, 65, 4096, 100_000, 3 << 20} {
 				b := a.Allocate(n)
 				require.Len(t, b, n)
@@ -60,7 +60,7 @@ func TestPinnedReallocateKeepsContents(t *testing.T) {
 	})
 }
 
-func TestPinnedEmptyMemoryIsFree(t *testing.T) {
+func TestPinnedEmptyAllocationUsesNoMemory(t *testing.T) {
 	forEachPinned(t, func(t *testing.T, a *cudabuf.PinnedAllocator) {
 		b := a.Allocate(0)
 		assert.NotNil(t, b)
@@ -71,7 +71,7 @@ func TestPinnedEmptyMemoryIsFree(t *testing.T) {
 	})
 }
 
-func TestPinnedIdleMemoryKeepsItsLimit(t *testing.T) {
+func TestPinnedIdleMemoryStaysWithinLimit(t *testing.T) {
 	forEachPinned(t, func(t *testing.T, a *cudabuf.PinnedAllocator) {
 		require.NoError(t, a.SetIdleLimit(1<<20))
 		for _, n := range []int{4 << 10, 512 << 10, 1 << 20, 2 << 20, 256 << 10} {
@@ -86,7 +86,7 @@ func TestPinnedIdleMemoryKeepsItsLimit(t *testing.T) {
 	})
 }
 
-func TestPinnedAllocatorPanicsWithAnErrorToTestFor(t *testing.T) {
+func TestPinnedAllocatorPanicsWithSentinelError(t *testing.T) {
 	dev, fail := failing(t)
 	a := dev.HostAllocator()
 	fail("cuMemHostAlloc", 2)
@@ -106,11 +106,11 @@ func TestPinnedAllocatorPanicsWithAnErrorToTestFor(t *testing.T) {
 		return 0
 	}}), 0)
 	assertPanicIs(t, arrowbuf.ErrOutOfMemory, func() { full.HostAllocator().Allocate(10) })
-	from, to := upload(t, stranger{arrowbuf.CPU()}, pattern(10)), upload(t, full, pattern(10))
+	from, to := upload(t, otherDevice{arrowbuf.CPU()}, pattern(10)), upload(t, full, pattern(10))
 	defer from.Release()
 	defer to.Release()
 	_, err := to.CopyFromDevice(from, 0)
-	assert.ErrorIs(t, err, arrowbuf.ErrOutOfMemory, "what can answer an error does not panic")
+	assert.ErrorIs(t, err, arrowbuf.ErrOutOfMemory, "functions that return an error do not panic")
 }
 
 func TestPinnedAllocatorServesArrowBuilders(t *testing.T) {
@@ -144,7 +144,7 @@ func TestPinnedAllocatorServesArrowBuilders(t *testing.T) {
 	})
 }
 
-func TestPinnedAllocatorServesManyGoroutines(t *testing.T) {
+func TestPinnedAllocatorIsSafeForGoroutines(t *testing.T) {
 	forEachPinned(t, func(t *testing.T, a *cudabuf.PinnedAllocator) {
 		var wg sync.WaitGroup
 		for g := range 8 {

@@ -10,18 +10,17 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
-
 	"github.com/quiver-gpu/quiver/arrowbuf"
 	"github.com/quiver-gpu/quiver/cudabuf"
 	"github.com/quiver-gpu/quiver/cudabuf/cudatest"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 var poolKinds = []cudabuf.PoolKind{cudabuf.CachingPool, cudabuf.StreamOrderedPool, cudabuf.DirectPool}
 
-// newPool makes a pool that closes with the test, which must leave nothing in
-// it.
+// newPool returns a pool that is closed at the end of the test, when no buffer may be in
+// use.
 func newPool(t testing.TB, dev *cudabuf.Device, o cudabuf.PoolOptions) *cudabuf.Pool {
 	t.Helper()
 	p, err := dev.NewPool(o)
@@ -70,7 +69,7 @@ func assertFilled(t testing.TB, value byte, b *cudabuf.Buffer) {
 	assertBytes(t, bytes.Repeat([]byte{value}, int(b.Len())), download(t, b))
 }
 
-func TestPoolsOfEveryKindLendMemory(t *testing.T) {
+func TestPoolAllocates(t *testing.T) {
 	forEachPool(t, cudabuf.PoolOptions{}, func(t *testing.T, dev *cudabuf.Device, p *cudabuf.Pool) {
 		assert.Same(t, dev, p.Device())
 		s := stream(t, dev)
@@ -96,20 +95,20 @@ func TestPoolsOfEveryKindLendMemory(t *testing.T) {
 	})
 }
 
-func TestPoolsServeManyGoroutinesAndStreams(t *testing.T) {
+func TestPoolIsSafeForGoroutinesAndStreams(t *testing.T) {
 	forEachPool(t, cudabuf.PoolOptions{Stacks: true}, func(t *testing.T, dev *cudabuf.Device, p *cudabuf.Pool) {
 		var wg sync.WaitGroup
 		for g := range 4 {
 			streams := []*cudabuf.Stream{nil, stream(t, dev), stream(t, dev)}
 			wg.Go(func() {
 				random := rand.New(rand.NewPCG(5, uint64(g)))
-				type loan struct {
+				type filledBuffer struct {
 					b     *cudabuf.Buffer
 					value byte
 				}
-				var held []loan
-				giveBack := func(i int) {
-					if random.IntN(3) > 0 { // else released while it is being filled
+				var held []filledBuffer
+				release := func(i int) {
+					if random.IntN(3) > 0 { // otherwise it is released while it is being filled
 						assertFilled(t, held[i].value, held[i].b)
 					}
 					held[i].b.Release()
@@ -118,18 +117,18 @@ func TestPoolsServeManyGoroutinesAndStreams(t *testing.T) {
 				}
 				for i := range 60 {
 					s := streams[random.IntN(3)]
-					l := loan{alloc(t, p, 1+random.Int64N(1<<(1+random.IntN(14))), s), byte(16*g + i%16)}
+					l := filledBuffer{alloc(t, p, 1+random.Int64N(1<<(1+random.IntN(14))), s), byte(16*g + i%16)}
 					if other := streams[random.IntN(3)]; other != nil {
 						fillOn(t, l.b, l.value, other)
 					} else {
 						assert.NoError(t, l.b.Fill(l.value))
 					}
 					if held = append(held, l); len(held) > 6 {
-						giveBack(random.IntN(len(held)))
+						release(random.IntN(len(held)))
 					}
 				}
 				for len(held) > 0 {
-					giveBack(0)
+					release(0)
 				}
 			})
 		}
@@ -138,17 +137,7 @@ func TestPoolsServeManyGoroutinesAndStreams(t *testing.T) {
 	})
 }
 
-// busy holds a stream up until the test calls what it returns.
-func busy(t *testing.T, s *cudabuf.Stream) (carryOn func()) {
-	t.Helper()
-	hold := make(chan struct{})
-	carryOn = sync.OnceFunc(func() { close(hold) })
-	t.Cleanup(carryOn)
-	require.NoError(t, s.Do(func() { <-hold }))
-	return carryOn
-}
-
-func TestReleasedMemoryGoesToTheNextUserWithoutTheHostWaiting(t *testing.T) {
+func TestPoolReusesMemoryWithoutHostWait(t *testing.T) {
 	const n = 4 << 20
 	cudatest.ForEachDevice(t, func(t *testing.T, dev *cudabuf.Device) {
 		for name, same := range map[string]bool{"on the same stream": true, "on another": false} {
@@ -159,14 +148,14 @@ func TestReleasedMemoryGoesToTheNextUserWithoutTheHostWaiting(t *testing.T) {
 					second = first
 				}
 				a := alloc(t, p, n, first)
-				carryOn := busy(t, first)
+				open := gate(t, first)
 				fillOn(t, a, 1, first)
 				address := a.Address()
 				a.Release()
 				b := alloc(t, p, n, second)
-				assert.Equal(t, address, b.Address(), "there is room for one")
+				assert.Equal(t, address, b.Address(), "the limit allows one buffer")
 				fillOn(t, b, 2, second)
-				carryOn()
+				open()
 				assertFilled(t, 2, b)
 				b.Release()
 			})
@@ -174,16 +163,16 @@ func TestReleasedMemoryGoesToTheNextUserWithoutTheHostWaiting(t *testing.T) {
 		t.Run("but not without a stream", func(t *testing.T) {
 			p := newPool(t, dev, cudabuf.PoolOptions{})
 			s := stream(t, dev)
-			idle := alloc(t, p, n, nil) // taking memory from the driver may wait for streams
+			idle := alloc(t, p, n, nil) // allocating from the driver may wait for streams
 			a := alloc(t, p, n, s)
 			idle.Release()
-			carryOn := busy(t, s)
+			open := gate(t, s)
 			fillOn(t, a, 1, s)
 			address := a.Address()
 			a.Release()
 			b := alloc(t, p, n, nil)
 			assert.NotEqual(t, address, b.Address())
-			carryOn()
+			open()
 			require.NoError(t, s.Synchronize())
 			c := alloc(t, p, n, nil)
 			assert.Equal(t, address, c.Address(), "the stream is done")
@@ -193,28 +182,28 @@ func TestReleasedMemoryGoesToTheNextUserWithoutTheHostWaiting(t *testing.T) {
 	})
 }
 
-// A buffer of AllocOn may still be in use by its stream's earlier work: what
-// other streams do with it waits for that.
-func TestOtherStreamsWaitForTheAllocation(t *testing.T) {
+// Earlier work of its stream may still use the memory of a buffer of AllocOn. Other
+// streams must wait for that work.
+func TestOtherStreamsWaitForAllocation(t *testing.T) {
 	const n = 4 << 20
 	cudatest.ForEachDevice(t, func(t *testing.T, dev *cudabuf.Device) {
 		p := newPool(t, dev, cudabuf.PoolOptions{Limit: n})
 		first, second := stream(t, dev), stream(t, dev)
 		a := alloc(t, p, n, first)
-		carryOn := busy(t, first)
+		open := gate(t, first)
 		fillOn(t, a, 1, first)
 		a.Release()
 		b := alloc(t, p, n, first)
 		fillOn(t, b, 2, second)
-		carryOn()
+		open()
 		assertFilled(t, 2, b)
 		b.Release()
 	})
 }
 
-// A copy to another device runs on that device's stream, which the memory's own
-// device cannot free it on.
-func TestMemoryThatAnotherDevicesStreamReadsIsNotUsedAgainBefore(t *testing.T) {
+// A copy to another device runs on that device's stream. The memory cannot be freed on that
+// stream.
+func TestMemoryReadByAnotherDeviceIsNotReusedEarly(t *testing.T) {
 	const n = 4 << 20
 	for _, kind := range []cudabuf.PoolKind{cudabuf.CachingPool, cudabuf.StreamOrderedPool} {
 		t.Run(kind.String(), func(t *testing.T) {
@@ -223,7 +212,7 @@ func TestMemoryThatAnotherDevicesStreamReadsIsNotUsedAgainBefore(t *testing.T) {
 				here, there := stream(t, device(t, d, 0)), stream(t, device(t, d, 1))
 				dst, src := newBuffer(t, device(t, d, 1), n), alloc(t, p, n, nil)
 				require.NoError(t, src.Fill(1))
-				carryOn := busy(t, there)
+				open := gate(t, there)
 				_, err := dst.CopyFromDeviceAsync(src, 0, there)
 				require.NoError(t, err)
 				src.Release()
@@ -232,7 +221,7 @@ func TestMemoryThatAnotherDevicesStreamReadsIsNotUsedAgainBefore(t *testing.T) {
 					fillOn(t, next, 2, here)
 					next.Release()
 				}
-				carryOn()
+				open()
 				assertFilled(t, 1, dst)
 				require.NoError(t, here.Synchronize())
 			})
@@ -240,7 +229,7 @@ func TestMemoryThatAnotherDevicesStreamReadsIsNotUsedAgainBefore(t *testing.T) {
 	}
 }
 
-func TestAllocOnRefusesStreamsThatCannotUseTheMemory(t *testing.T) {
+func TestAllocOnRefusesUnusableStreams(t *testing.T) {
 	cudatest.ForEachDriver(t, 2, func(t *testing.T, d *cudabuf.Driver) {
 		p := newPool(t, device(t, d, 0), cudabuf.PoolOptions{})
 		_, err := p.AllocOn(1, stream(t, device(t, d, 1)))
@@ -261,7 +250,7 @@ func TestAllocOnRefusesStreamsThatCannotUseTheMemory(t *testing.T) {
 	})
 }
 
-func TestADeviceUsesThePoolThatItIsGiven(t *testing.T) {
+func TestSetPoolChangesDevicePool(t *testing.T) {
 	forEachPool(t, cudabuf.PoolOptions{}, func(t *testing.T, dev *cudabuf.Device, p *cudabuf.Pool) {
 		own := dev.Pool()
 		require.NoError(t, dev.SetPool(p))
@@ -280,7 +269,7 @@ func TestADeviceUsesThePoolThatItIsGiven(t *testing.T) {
 		require.NoError(t, dev.SetPool(p))
 		require.NoError(t, p.Close())
 		require.NoError(t, p.Close())
-		assert.Same(t, own, dev.Pool(), "after the other is closed")
+		assert.Same(t, own, dev.Pool(), "after the other pool is closed")
 		assert.ErrorIs(t, dev.SetPool(p), cudabuf.ErrClosed)
 		_, err := p.Alloc(1)
 		assert.ErrorIs(t, err, cudabuf.ErrClosed)
@@ -291,7 +280,7 @@ func TestADeviceUsesThePoolThatItIsGiven(t *testing.T) {
 
 func leak(t *testing.T, p *cudabuf.Pool) *cudabuf.Buffer { return alloc(t, p, 1000, nil) }
 
-func TestClosingSaysWhoHasWhat(t *testing.T) {
+func TestCloseListsLeaks(t *testing.T) {
 	d := cudatest.New(cudatest.Config{})
 	dev := device(t, d, 0)
 	p, err := dev.NewPool(cudabuf.PoolOptions{Stacks: true})
@@ -313,7 +302,7 @@ func TestClosingSaysWhoHasWhat(t *testing.T) {
 	assert.ErrorIs(t, err, cudabuf.ErrClosed)
 }
 
-func TestPoolsKeepTheirLimit(t *testing.T) {
+func TestPoolKeepsItsLimit(t *testing.T) {
 	forEachPool(t, cudabuf.PoolOptions{Limit: 8 << 20}, func(t *testing.T, dev *cudabuf.Device, p *cudabuf.Pool) {
 		assert.EqualValues(t, 8<<20, p.Limit())
 		a := alloc(t, p, 6<<20, nil)
@@ -357,7 +346,7 @@ func TestPoolStatsCountBuffers(t *testing.T) {
 	})
 }
 
-func TestIdleMemoryOfEveryKindGoesBack(t *testing.T) {
+func TestTrimFreesIdleMemoryOfEveryKind(t *testing.T) {
 	forEachPool(t, cudabuf.PoolOptions{}, func(t *testing.T, dev *cudabuf.Device, p *cudabuf.Pool) {
 		for _, n := range []int64{1000, 5 << 20} {
 			alloc(t, p, n, nil).Release()
@@ -385,7 +374,7 @@ func TestLargestBlockCountsIdleMemory(t *testing.T) {
 	assert.EqualValues(t, 12<<20, n)
 }
 
-func TestOutOfMemoryAsksForMore(t *testing.T) {
+func TestOutOfMemoryCallbackRetries(t *testing.T) {
 	for _, kind := range poolKinds {
 		t.Run(kind.String(), func(t *testing.T) {
 			cudatest.ForEachDevice(t, func(t *testing.T, dev *cudabuf.Device) {
@@ -411,7 +400,7 @@ func TestOutOfMemoryAsksForMore(t *testing.T) {
 	}
 }
 
-func TestPoolsLogWhatTheyLend(t *testing.T) {
+func TestPoolLogsAllocations(t *testing.T) {
 	var text strings.Builder
 	forEachPool(t, cudabuf.PoolOptions{Log: &text}, func(t *testing.T, dev *cudabuf.Device, p *cudabuf.Pool) {
 		s := stream(t, dev)
@@ -428,13 +417,13 @@ func TestPoolsLogWhatTheyLend(t *testing.T) {
 	})
 }
 
-func TestUnknownKindsOfPoolsAreRefused(t *testing.T) {
+func TestNewPoolRefusesUnknownKind(t *testing.T) {
 	_, err := cudatest.NewDevice(t).NewPool(cudabuf.PoolOptions{Kind: 7})
 	assert.ErrorIs(t, err, errors.ErrUnsupported)
 	assert.ErrorContains(t, err, "PoolKind(7)")
 }
 
-func TestPoolsReportWhatFailedWhenMemoryWentBack(t *testing.T) {
+func TestPoolCloseReportsFailedFree(t *testing.T) {
 	for kind, call := range map[cudabuf.PoolKind]string{cudabuf.CachingPool: "cuMemFree", cudabuf.DirectPool: "cuMemFree", cudabuf.StreamOrderedPool: "cuMemFreeAsync"} {
 		t.Run(kind.String(), func(t *testing.T) {
 			broken := false
@@ -450,11 +439,152 @@ func TestPoolsReportWhatFailedWhenMemoryWentBack(t *testing.T) {
 			require.NoError(t, p.SetIdleLimit(0))
 			b := alloc(t, p, 1000, nil)
 			broken = true
-			b.Release() // has no error to answer
+			b.Release() // returns no error
 			broken = false
 			assert.ErrorContains(t, p.Close(), call+": CUDA_ERROR_INVALID_VALUE")
 			assert.NoError(t, p.Close())
-			_ = d.Close() // the driver misses the memory
+			_ = d.Close() // the driver reports the leak
 		})
 	}
+}
+
+func TestAllocFailsOnFullDevice(t *testing.T) {
+	dev := device(t, cudatest.Start(t, cudatest.Config{MemoryBytes: 1 << 20}), 0)
+	all, err := dev.Alloc(1 << 20)
+	require.NoError(t, err)
+	_, err = dev.Alloc(1)
+	assert.ErrorIs(t, err, arrowbuf.ErrOutOfMemory)
+	assert.ErrorContains(t, err, "cuda:0: allocating 1 bytes: 512 bytes wanted, 1048576 in use, 1048576 held: ")
+	assert.ErrorContains(t, err, "cuMemAlloc: CUDA_ERROR_OUT_OF_MEMORY (2): out of memory")
+	all.Release()
+	b, err := dev.Alloc(1)
+	require.NoError(t, err)
+	b.Release()
+}
+
+func TestAllocOfTooMuchReturnsErrOutOfMemory(t *testing.T) {
+	cudatest.ForEachDevice(t, func(t *testing.T, dev *cudabuf.Device) {
+		_, total, err := dev.MemInfo()
+		require.NoError(t, err)
+		for _, n := range []int64{total + 1, 1 << 50} {
+			_, err := dev.Alloc(n)
+			assert.ErrorIs(t, err, arrowbuf.ErrOutOfMemory, "%d", n)
+		}
+		_, err = dev.Alloc(math.MaxInt64)
+		assert.Error(t, err)
+		assert.Zero(t, dev.MemoryStats().InUse)
+		upload(t, dev, pattern(10)).Release()
+	})
+}
+
+func TestAllocFreesIdleMemoryBeforeFailing(t *testing.T) {
+	dev := device(t, cudatest.Start(t, cudatest.Config{MemoryBytes: 1 << 20}), 0)
+	require.NoError(t, dev.SetIdleLimit(1<<20))
+	var small []arrowbuf.Buffer
+	for range 16 {
+		small = append(small, upload(t, dev, pattern(1<<16)))
+	}
+	for _, b := range small {
+		b.Release()
+	}
+	require.Equal(t, cudabuf.MemoryStats{Idle: 1 << 20}, dev.MemoryStats())
+	b, err := dev.Alloc(1 << 20)
+	require.NoError(t, err)
+	assert.Equal(t, cudabuf.MemoryStats{InUse: 1 << 20}, dev.MemoryStats())
+	b.Release()
+}
+
+func TestAllocRetriesOnceAfterOutOfMemory(t *testing.T) {
+	dev, fail := failing(t)
+	fail("cuMemAlloc", 2)
+	b, err := dev.Alloc(100)
+	require.NoError(t, err)
+	b.Release()
+}
+
+func TestReleasedMemoryIsKeptWithinIdleLimit(t *testing.T) {
+	cudatest.ForEachDevice(t, func(t *testing.T, dev *cudabuf.Device) {
+		for _, n := range []int{1000, 1001, 3 << 20, 3<<20 - 1} {
+			upload(t, dev, pattern(n)).Release()
+		}
+		assert.Equal(t, cudabuf.MemoryStats{Idle: 12 << 20}, dev.MemoryStats(), "8 MiB for small buffers, 4 for a large one")
+
+		require.NoError(t, dev.SetIdleLimit(4<<20))
+		for _, n := range []int{1 << 20, 4 << 20, 2048, 5 << 20} {
+			upload(t, dev, pattern(n)).Release()
+			assert.LessOrEqual(t, dev.MemoryStats().Idle, int64(4<<20))
+		}
+		require.NoError(t, dev.SetIdleLimit(0))
+		assert.Zero(t, dev.MemoryStats())
+		upload(t, dev, pattern(10)).Release()
+		assert.Zero(t, dev.MemoryStats())
+	})
+}
+
+func TestTrimFreesAllIdleMemory(t *testing.T) {
+	dev := cudatest.NewDevice(t)
+	free, total, err := dev.MemInfo()
+	require.NoError(t, err)
+	assert.Equal(t, total, free)
+	upload(t, dev, pattern(1<<16)).Release()
+	dev.HostAllocator().Free(dev.HostAllocator().Allocate(10))
+	now, _, err := dev.MemInfo()
+	require.NoError(t, err)
+	assert.Equal(t, free-8<<20, now)
+	require.NoError(t, dev.Trim())
+	assert.Zero(t, dev.MemoryStats())
+	assert.Zero(t, dev.HostAllocator().(*cudabuf.PinnedAllocator).Stats())
+	now, _, err = dev.MemInfo()
+	require.NoError(t, err)
+	assert.Equal(t, free, now)
+}
+
+func TestConcurrentAllocationsDoNotOverlap(t *testing.T) {
+	cudatest.ForEachDevice(t, func(t *testing.T, dev *cudabuf.Device) {
+		var wg sync.WaitGroup
+		for g := range 8 {
+			wg.Go(func() {
+				random := rand.New(rand.NewPCG(1, uint64(g)))
+				var held []arrowbuf.Buffer
+				for range 100 {
+					b, err := dev.Alloc(1 + random.Int64N(1<<14))
+					if !assert.NoError(t, err) || !assert.NoError(t, b.(*cudabuf.Buffer).Fill(byte(g))) {
+						return
+					}
+					if held = append(held, b); len(held) > 8 {
+						i := random.IntN(len(held))
+						assertBytes(t, bytes.Repeat([]byte{byte(g)}, int(held[i].Len())), download(t, held[i]))
+						held[i].Release()
+						held[i] = held[len(held)-1]
+						held = held[:len(held)-1]
+					}
+				}
+				for _, b := range held {
+					assertBytes(t, bytes.Repeat([]byte{byte(g)}, int(b.Len())), download(t, b))
+					b.Release()
+				}
+			})
+		}
+		wg.Wait()
+		assert.Zero(t, dev.MemoryStats().InUse)
+	})
+}
+
+func TestInUseCountsBuffersUntilLastRelease(t *testing.T) {
+	cudatest.ForEachDevice(t, func(t *testing.T, dev *cudabuf.Device) {
+		before := dev.MemoryStats().InUse
+		b := upload(t, dev, pattern(128))
+		one := dev.MemoryStats().InUse
+		assert.GreaterOrEqual(t, one-before, int64(128))
+		part, err := b.Slice(64, 10)
+		require.NoError(t, err)
+		view, err := dev.WrapExternal(b.Address(), 128, nil)
+		require.NoError(t, err)
+		assert.Equal(t, one, dev.MemoryStats().InUse, "views allocate nothing")
+		view.Release()
+		b.Release()
+		assert.Equal(t, one, dev.MemoryStats().InUse, "the slice keeps the memory")
+		part.Release()
+		assert.Equal(t, before, dev.MemoryStats().InUse)
+	})
 }

@@ -2,5 +2,6 @@
 
 package cudabuf_test
 
-// underRace: the race detector lets a sync.Pool forget at random.
+// underRace reports that the race detector is on, which makes a sync.Pool drop items at
+// random.
 const underRace = true

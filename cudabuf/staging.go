@@ -3,132 +3,450 @@ package cudabuf
 import (
 	"errors"
 	"fmt"
+	"iter"
+	"runtime"
+	"slices"
 	"sync"
+	"sync/atomic"
 
 	"github.com/quiver-gpu/quiver/cudabuf/internal/driver"
 )
 
-// staging is the page-locked memory through which large copies between a device
-// and ordinary memory go. The driver does such a copy on one thread, which moves
-// a fraction of what the link does; here several goroutines fill or drain the
-// pieces while the device copies others.
+// stagingPool holds the page-locked buffers through which large copies between a
+// device and ordinary memory pass. The driver does such a copy on one thread, at a
+// fraction of the link's speed. Here several goroutines fill or empty some buffers
+// while the device copies others.
 //
-// A piece goes back to the end of the line as soon as its copy is issued, and
-// whoever gets it next waits for that copy: so concurrent copies share the
-// pieces by turns.
-type staging struct {
+// A buffer returns to the queue as soon as its copy is enqueued. The goroutine that
+// gets it next waits for that copy. Concurrent copies thereby take turns.
+type stagingPool struct {
 	dev *Device
-	stagingParameters
+	stagingConfig
 
-	users sync.RWMutex // read by copies under way, written by who frees the pieces
-	mu    sync.Mutex
-	made  int
-	idle  chan *stagingPiece // all that no goroutine works on
+	users     sync.RWMutex // read-locked by running copies, locked by trim
+	mu        sync.Mutex
+	allocated int
+	idle      chan *stagingBuffer // buffers that no goroutine is using
 }
 
-// stagingParameters are chosen by measurement, see BenchmarkStaging.
-type stagingParameters struct {
-	threshold int64 // copies below are left to the driver
-	workers   int   // goroutines a copy, at most
-	piece     int64 // bytes; each worker can have two
-	least     int64 // bytes of a piece that are worth a copy of their own
+// stagingConfig is chosen by measurement; see BenchmarkStaging.
+type stagingConfig struct {
+	threshold  int64 // bytes; the driver does smaller copies
+	workers    int   // maximum number of goroutines per copy
+	bufferSize int64 // bytes; there are two buffers per worker
+	minPart    int64 // bytes; the minimum size of a part of a copy
 }
 
-var defaultStaging = stagingParameters{threshold: 8 << 20, workers: 8, piece: 4 << 20, least: 512 << 10}
+var defaultStaging = stagingConfig{threshold: 8 << 20, workers: 8, bufferSize: 4 << 20, minPart: 512 << 10}
 
-// stagingPiece is a part of the ring.
-type stagingPiece struct {
+// stagingBuffer is one buffer of the pool.
+type stagingBuffer struct {
 	memory []byte
 	event  driver.Event
-	busy   bool // a copy is under way, which ends before the event
+	busy   bool // a copy is running, which ends before the event
 }
 
-func newStaging(d *Device, p stagingParameters) *staging {
-	return &staging{dev: d, stagingParameters: p, idle: make(chan *stagingPiece, 2*p.workers)}
+func newStagingPool(d *Device, p stagingConfig) *stagingPool {
+	return &stagingPool{dev: d, stagingConfig: p, idle: make(chan *stagingBuffer, 2*p.workers)}
 }
 
-// open readies n pieces for a copy, which ends with close.
-func (r *staging) open(n int) error {
-	r.users.RLock()
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for r.made < min(n, cap(r.idle)) {
-		p, err := r.newPiece()
+// acquire allocates up to n buffers for a copy, which must call release.
+func (sp *stagingPool) acquire(n int) error {
+	sp.users.RLock()
+	sp.mu.Lock()
+	defer sp.mu.Unlock()
+	for sp.allocated < min(n, cap(sp.idle)) {
+		b, err := sp.newBuffer()
 		if err != nil {
-			r.users.RUnlock()
-			return fmt.Errorf("for copies of ordinary memory: %w", err)
+			sp.users.RUnlock()
+			return fmt.Errorf("allocating staging buffers: %w", err)
 		}
-		r.made++
-		r.idle <- p
+		sp.allocated++
+		sp.idle <- b
 	}
 	return nil
 }
 
-func (r *staging) close() { r.users.RUnlock() }
+func (sp *stagingPool) release() { sp.users.RUnlock() }
 
-func (r *staging) newPiece() (*stagingPiece, error) {
-	p := &stagingPiece{}
-	err := r.dev.do(func() (err error) { p.event, err = r.dev.api.EventCreate(driver.EventDisableTiming); return err })
+func (sp *stagingPool) newBuffer() (*stagingBuffer, error) {
+	b := &stagingBuffer{}
+	err := sp.dev.withContext(func() (err error) { b.event, err = sp.dev.api.EventCreate(driver.EventDisableTiming); return err })
 	if err != nil {
 		return nil, err
 	}
-	address, err := r.dev.lockHost(r.piece, driver.HostAllocPortable)
+	address, err := sp.dev.allocPinned(sp.bufferSize, driver.HostAllocPortable)
 	if err != nil {
-		return nil, errors.Join(err, r.dev.do(func() error { return r.dev.api.EventDestroy(p.event) }))
+		return nil, errors.Join(err, sp.dev.withContext(func() error { return sp.dev.api.EventDestroy(b.event) }))
 	}
-	p.memory = hostSlice(address, r.piece)
-	for i := int64(0); i < r.piece; i += 4096 {
-		p.memory[i] = 0 // or copies would wait for its pages to be mapped
+	b.memory = hostSlice(address, sp.bufferSize)
+	for i := int64(0); i < sp.bufferSize; i += 4096 {
+		b.memory[i] = 0 // map the pages now, not during a copy
 	}
-	return p, nil
+	return b, nil
 }
 
-// take waits for a piece that nobody uses. Who has one must not: all might wait.
-func (r *staging) take() (*stagingPiece, error) { return r.ready(<-r.idle) }
+// get waits for a buffer that no goroutine is using. Callers must not hold a
+// staging buffer already, or they may deadlock.
+func (sp *stagingPool) get() (*stagingBuffer, error) { return sp.waitReady(<-sp.idle) }
 
-// try is take where no goroutine need be waited for, and nil elsewhere.
-func (r *staging) try() (*stagingPiece, error) {
+// tryGet is get, but returns nil if it would have to wait for another goroutine.
+func (sp *stagingPool) tryGet() (*stagingBuffer, error) {
 	select {
-	case p := <-r.idle:
-		return r.ready(p)
+	case b := <-sp.idle:
+		return sp.waitReady(b)
 	default:
 		return nil, nil
 	}
 }
 
-// ready waits for the last copy of a piece.
-func (r *staging) ready(p *stagingPiece) (*stagingPiece, error) {
-	if err := r.wait(p); err != nil {
-		r.put(p)
+// waitReady waits for the last copy of a buffer that was taken from the pool.
+func (sp *stagingPool) waitReady(b *stagingBuffer) (*stagingBuffer, error) {
+	if err := sp.wait(b); err != nil {
+		sp.put(b)
 		return nil, err
 	}
-	return p, nil
+	return b, nil
 }
 
-func (r *staging) wait(p *stagingPiece) error {
-	if !p.busy {
+func (sp *stagingPool) wait(b *stagingBuffer) error {
+	if !b.busy {
 		return nil
 	}
-	err := r.dev.do(func() error { return r.dev.api.EventSynchronize(p.event) })
-	p.busy = err != nil
+	err := sp.dev.withContext(func() error { return sp.dev.api.EventSynchronize(b.event) })
+	b.busy = err != nil
 	return err
 }
 
-func (r *staging) put(p *stagingPiece) { r.idle <- p }
+func (sp *stagingPool) put(b *stagingBuffer) { sp.idle <- b }
 
-// trim gives the pieces back to the driver, unless a copy is under way.
-func (r *staging) trim() error {
-	if !r.users.TryLock() {
+// trim frees the buffers, unless a copy is running.
+func (sp *stagingPool) trim() error {
+	if !sp.users.TryLock() {
 		return nil
 	}
-	defer r.users.Unlock()
+	defer sp.users.Unlock()
 	var failure error
-	for ; r.made > 0; r.made-- {
-		p := <-r.idle
+	for ; sp.allocated > 0; sp.allocated-- {
+		b := <-sp.idle
 		failure = errors.Join(failure,
-			r.wait(p),
-			r.dev.do(func() error { return r.dev.api.EventDestroy(p.event) }),
-			r.dev.hostFree(addressOf(p.memory)))
+			sp.wait(b),
+			sp.dev.withContext(func() error { return sp.dev.api.EventDestroy(b.event) }),
+			sp.dev.freePinned(addressOf(b.memory)))
 	}
 	return failure
+}
+
+// usesStaging reports whether a copy passes through staging buffers: a large copy of
+// ordinary memory, outside a capture.
+func (d *Device) usesStaging(host []byte, s *Stream) bool {
+	return int64(len(host)) >= d.staging.threshold && (s == nil || s.capture == nil) && !d.isPinned(host)
+}
+
+// checkCapturable returns an error if a graph would capture a copy of ordinary
+// memory, which may be freed before the graph runs.
+func (d *Device) checkCapturable(host []byte, s *Stream) error {
+	if s == nil || s.capture == nil || d.isPinned(host) {
+		return nil
+	}
+	return fmt.Errorf("%v: copying ordinary memory while capturing a graph: %w", d, errors.ErrUnsupported)
+}
+
+// isPinned reports whether host memory is page-locked.
+func (d *Device) isPinned(host []byte) bool {
+	if _, ok := d.driver.pinnedBlocks.find(host); ok {
+		return true
+	}
+	if _, ok := d.driver.hostBuffers.find(host); ok {
+		return true
+	}
+	// Another library may have pinned it. CUDA has attributes only of memory that
+	// it knows. Memory that is pinned in part counts as ordinary.
+	err := d.withContext(func() error {
+		for _, end := range []uintptr{addressOf(host), addressOf(host[len(host)-1:])} {
+			if _, err := d.api.PointerGetAttribute(driver.PointerMemoryType, end); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	return err == nil
+}
+
+// segment is host memory and the device address that it is copied to or from.
+type segment struct {
+	device uintptr
+	host   []byte
+}
+
+// stagedCopy is a copy of ordinary memory. It is divided into parts, each of which
+// passes through a staging buffer.
+type stagedCopy struct {
+	pool     *stagingPool
+	stream   *cudaStream
+	segments []segment
+	ends     []int64 // of the segments, concatenated at multiples of segmentAlign
+	total    int64   // bytes
+
+	partSize   int64 // bytes
+	nextOffset atomic.Int64
+	group      workerGroup
+}
+
+// segmentAlign is the alignment in bytes of segments in the staging buffers. Most
+// segments have the same alignment in memory. Copying between different alignments is
+// a fifth slower.
+const segmentAlign = 64
+
+// alignedLen returns the length of a segment, rounded up to segmentAlign.
+func alignedLen(seg segment) int64 {
+	return (int64(len(seg.host)) + segmentAlign - 1) &^ (segmentAlign - 1)
+}
+
+func newStagedCopy(pool *stagingPool, cs *cudaStream, segments []segment) *stagedCopy {
+	c := &stagedCopy{pool: pool, stream: cs, segments: segments}
+	for _, seg := range segments {
+		c.total += alignedLen(seg)
+		c.ends = append(c.ends, c.total)
+	}
+	return c
+}
+
+// copyStaged copies segments to or from device memory in the order of the stream. If s
+// is nil, it uses an internal stream and waits for the copy. When it returns, it no
+// longer uses the host memory. If it returns an error, no copy is running.
+func (d *Device) copyStaged(segments []segment, a access, s *Stream) error {
+	if s == nil {
+		cs, err := d.streams.getInternal()
+		if err != nil {
+			return err
+		}
+		defer d.streams.putInternal(cs)
+		defer a.memory.accesses.forget(cs)
+		s = &Stream{cudaStream: cs}
+		if err := d.copyStaged(segments, a, s); err != nil {
+			return err
+		}
+		return s.Synchronize()
+	}
+	if err := s.checkDevice(d); err != nil {
+		return err
+	}
+	// Staging buffers must not wait for the earlier work of the stream. That may take
+	// long, and copies on other streams need the buffers too.
+	if err := s.submit([]access{a}, func(driver.Stream) error { return nil }); err != nil {
+		return err
+	}
+	if err := s.Synchronize(); err != nil {
+		return err
+	}
+	c := newStagedCopy(d.staging, s.cudaStream, segments)
+	// Work on other streams that accesses the memory waits here until all parts are
+	// enqueued, and then waits once for all of them.
+	a.memory.accesses.mu.Lock()
+	defer a.memory.accesses.mu.Unlock()
+	err := d.withContext(func() error { return a.memory.accesses.waitAndRecord(s.cudaStream, a.mode) })
+	if err == nil {
+		err = c.run(a.mode)
+	}
+	if err != nil {
+		_ = s.Synchronize() // the error is known already, or the device is lost
+	}
+	return err
+}
+
+// run copies all parts, with the help of other goroutines. It does not wait for a
+// goroutine that starts after all parts are claimed: waking a thread may take longer
+// than copying a part.
+func (c *stagedCopy) run(mode accessMode) error {
+	workers := int64(min(c.pool.workers, runtime.GOMAXPROCS(0)))
+	c.partSize = min(max((c.total/(2*workers)+4095)&^4095, c.pool.minPart), c.pool.bufferSize) // whole pages
+	parts := (c.total + c.partSize - 1) / c.partSize
+	if err := c.pool.acquire(int(min(2*workers, parts))); err != nil {
+		return err
+	}
+	defer c.pool.release()
+	worker := c.uploadParts
+	if mode == reads {
+		worker = c.downloadParts
+	}
+	for range min(workers, parts) - 1 {
+		go c.group.join(worker)
+	}
+	return c.group.runAndWait(worker)
+}
+
+// copyPart is bytes [from, to) of the concatenated segments.
+type copyPart struct{ from, to int64 }
+
+// claimParts yields parts that no other worker has claimed, until a worker fails.
+func (c *stagedCopy) claimParts() iter.Seq[copyPart] {
+	return func(yield func(copyPart) bool) {
+		for !c.group.failed.Load() {
+			from := c.nextOffset.Add(c.partSize) - c.partSize
+			if from >= c.total || !yield(copyPart{from, min(from+c.partSize, c.total)}) {
+				return
+			}
+		}
+	}
+}
+
+// segmentsIn yields the segments of a part, each with its bytes in the staging buffer.
+func (c *stagedCopy) segmentsIn(b *stagingBuffer, part copyPart) iter.Seq2[segment, []byte] {
+	return func(yield func(segment, []byte) bool) {
+		i, _ := slices.BinarySearch(c.ends, part.from+1)
+		for at := part.from; at < part.to; i++ {
+			seg := c.segments[i]
+			skip := at - (c.ends[i] - alignedLen(seg))
+			end := min(c.ends[i], part.to)
+			if n := min(end-at, int64(len(seg.host))-skip); n > 0 {
+				if !yield(segment{seg.device + uintptr(skip), seg.host[skip : skip+n]}, b.memory[at-part.from:][:n]) {
+					return
+				}
+			}
+			at = end
+		}
+	}
+}
+
+// uploadParts is a worker of a copy to the device.
+func (c *stagedCopy) uploadParts() error {
+	for part := range c.claimParts() {
+		b, err := c.pool.get()
+		if err != nil {
+			return err
+		}
+		for seg, chunk := range c.segmentsIn(b, part) {
+			copy(chunk, seg.host)
+		}
+		if err := c.enqueue(b, part, func(seg segment, chunk []byte, h driver.Stream) error {
+			return c.pool.dev.api.MemcpyHtoDAsync(seg.device, chunk, h)
+		}); err != nil {
+			return err
+		}
+		c.pool.put(b)
+	}
+	return nil
+}
+
+// downloadParts is a worker of a copy from the device. It empties one buffer while the
+// device fills the next.
+func (c *stagedCopy) downloadParts() error {
+	var last pendingDownload
+	for part := range c.claimParts() {
+		b, err := c.pool.tryGet()
+		if b == nil && err == nil {
+			if err = c.finish(&last); err == nil {
+				b, err = c.pool.get()
+			}
+		}
+		if err == nil {
+			err = c.enqueue(b, part, func(seg segment, chunk []byte, h driver.Stream) error {
+				return c.pool.dev.api.MemcpyDtoHAsync(chunk, seg.device, h)
+			})
+		}
+		if err == nil {
+			err = c.finish(&last)
+			last = pendingDownload{b, part}
+		}
+		if err != nil {
+			_ = c.finish(&last) // return the first error
+			return err
+		}
+	}
+	return c.finish(&last)
+}
+
+// pendingDownload is a running copy to a staging buffer.
+type pendingDownload struct {
+	buffer *stagingBuffer
+	part   copyPart
+}
+
+// finish waits for a pending download, copies the bytes to the host and puts the
+// buffer.
+func (c *stagedCopy) finish(f *pendingDownload) error {
+	b, part := f.buffer, f.part
+	if b == nil {
+		return nil
+	}
+	*f = pendingDownload{}
+	if err := c.pool.wait(b); err != nil {
+		return c.putAfterFailure(b, err)
+	}
+	for seg, chunk := range c.segmentsIn(b, part) {
+		copy(seg.host, chunk)
+	}
+	c.pool.put(b)
+	return nil
+}
+
+// enqueue enqueues the copies of a part. It puts the buffer if that fails.
+func (c *stagedCopy) enqueue(b *stagingBuffer, part copyPart, copySegment func(seg segment, chunk []byte, h driver.Stream) error) error {
+	err := c.pool.dev.withContext(func() error {
+		for seg, chunk := range c.segmentsIn(b, part) {
+			if err := copySegment(seg, chunk, c.stream.handle); err != nil {
+				return err
+			}
+		}
+		return c.pool.dev.api.EventRecord(b.event, c.stream.handle)
+	})
+	if err != nil {
+		return c.putAfterFailure(b, err)
+	}
+	b.busy = true
+	return nil
+}
+
+// putAfterFailure puts a buffer whose event may not mark the end of its copy.
+func (c *stagedCopy) putAfterFailure(b *stagingBuffer, err error) error {
+	_ = c.stream.synchronize() // err is already known, or the device is lost
+	b.busy = false
+	c.pool.put(b)
+	return err
+}
+
+// workerGroup runs the goroutines of one copy and keeps their first error.
+type workerGroup struct {
+	failed  atomic.Bool
+	mu      sync.Mutex
+	closed  bool // no more goroutines may join
+	active  sync.WaitGroup
+	failure error // the first
+}
+
+// runAndWait runs the worker, and returns when all workers have returned.
+func (g *workerGroup) runAndWait(worker func() error) error {
+	g.recordError(worker())
+	g.mu.Lock()
+	g.closed = true
+	g.mu.Unlock()
+	g.active.Wait()
+	return g.failure
+}
+
+// join runs the worker, unless the group is closed.
+func (g *workerGroup) join(worker func() error) {
+	g.mu.Lock()
+	late := g.closed
+	if !late {
+		g.active.Add(1)
+	}
+	g.mu.Unlock()
+	if !late {
+		defer g.active.Done()
+		g.recordError(worker())
+	}
+}
+
+func (g *workerGroup) recordError(err error) {
+	if err == nil {
+		return
+	}
+	g.failed.Store(true)
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.failure == nil {
+		g.failure = err
+	}
 }

@@ -2,49 +2,24 @@ package cudabuf_test
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
-	"strings"
 	"sync"
 	"testing"
 	"time"
 
-	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
-
-	"github.com/quiver-gpu/quiver/arrowbuf"
 	"github.com/quiver-gpu/quiver/cudabuf"
 	"github.com/quiver-gpu/quiver/cudabuf/cudatest"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
-// manyParts makes a device cut copies of a few pages into many parts.
-func manyParts(t testing.TB, dev *cudabuf.Device) {
+// useSmallParts makes a device divide copies of a few pages into many parts.
+func useSmallParts(t testing.TB, dev *cudabuf.Device) {
 	t.Helper()
 	require.NoError(t, dev.SetStaging(4096, 4096, 8192, 3))
 }
 
-// tally returns a soft device, and how often calls were made since it was last
-// asked.
-func tally(t *testing.T) (dev *cudabuf.Device, calls func(name string) int) {
-	t.Helper()
-	var mu sync.Mutex
-	seen := map[string]int{}
-	dev = device(t, cudatest.Start(t, cudatest.Config{Fail: func(call string, _ int) cudabuf.Result {
-		mu.Lock()
-		defer mu.Unlock()
-		seen[call]++
-		return 0
-	}}), 0)
-	return dev, func(name string) int {
-		mu.Lock()
-		defer mu.Unlock()
-		n := seen[name]
-		delete(seen, name)
-		return n
-	}
-}
-
-func TestOrdinaryMemoryArrivesWhateverItsSize(t *testing.T) {
+func TestStagedCopyOfAnySize(t *testing.T) {
 	test := func(t *testing.T, dev *cudabuf.Device, sizes ...int) {
 		s := stream(t, dev)
 		for _, size := range sizes {
@@ -70,7 +45,7 @@ func TestOrdinaryMemoryArrivesWhateverItsSize(t *testing.T) {
 			require.NoError(t, err)
 			_, err = b.CopyToHost(edges[2:], int64(size)+2)
 			require.NoError(t, err)
-			assert.Equal(t, make([]byte, 5), edges, "nothing is written beside it")
+			assert.Equal(t, make([]byte, 5), edges, "no other bytes are written")
 		}
 	}
 	cudatest.ForEachDevice(t, func(t *testing.T, dev *cudabuf.Device) {
@@ -78,12 +53,12 @@ func TestOrdinaryMemoryArrivesWhateverItsSize(t *testing.T) {
 		if cudatest.OnGPU() {
 			test(t, dev, 300<<20+12345)
 		}
-		manyParts(t, dev)
+		useSmallParts(t, dev)
 		test(t, dev, 4095, 4096, 4097, 8192, 100_001, 1<<20)
 	})
 }
 
-func TestOnlyMuchOrdinaryMemoryGoesThroughPieces(t *testing.T) {
+func TestOnlyLargeOrdinaryMemoryIsStaged(t *testing.T) {
 	const size = 1 << 16
 	registered := make([]byte, size)
 	for name, tt := range map[string]struct {
@@ -112,8 +87,8 @@ func TestOnlyMuchOrdinaryMemoryGoesThroughPieces(t *testing.T) {
 		}, size / 8192},
 	} {
 		t.Run(name, func(t *testing.T) {
-			dev, calls := tally(t)
-			manyParts(t, dev)
+			dev, calls := countCalls(t)
+			useSmallParts(t, dev)
 			host, b := tt.host(t, dev), newBuffer(t, dev, size)
 			calls("cuPointerGetAttribute")
 			_, err := b.CopyFromHost(host, 0)
@@ -123,13 +98,13 @@ func TestOnlyMuchOrdinaryMemoryGoesThroughPieces(t *testing.T) {
 			require.NoError(t, err)
 			assert.Equal(t, tt.copies, calls("cuMemcpyDtoHAsync"))
 			if tt.copies == 1 {
-				assert.Zero(t, calls("cuPointerGetAttribute"), "what is known is not asked for")
+				assert.Zero(t, calls("cuPointerGetAttribute"), "no query for known memory")
 			}
 		})
 	}
 	t.Run("of another library", func(t *testing.T) {
-		dev, calls := tally(t)
-		manyParts(t, dev)
+		dev, calls := countCalls(t)
+		useSmallParts(t, dev)
 		host, free, err := dev.PinElsewhere(size)
 		require.NoError(t, err)
 		defer free()
@@ -139,7 +114,7 @@ func TestOnlyMuchOrdinaryMemoryGoesThroughPieces(t *testing.T) {
 	})
 }
 
-func TestConcurrentCopiesShareThePieces(t *testing.T) {
+func TestConcurrentCopiesShareStagingBuffers(t *testing.T) {
 	cudatest.ForEachDevice(t, func(t *testing.T, dev *cudabuf.Device) {
 		require.NoError(t, dev.SetStaging(4096, 4096, 4096, 1))
 		var all sync.WaitGroup
@@ -162,9 +137,9 @@ func TestConcurrentCopiesShareThePieces(t *testing.T) {
 	})
 }
 
-func TestLargeCopiesWaitForOtherStreams(t *testing.T) {
+func TestStagedCopyWaitsForOtherStreams(t *testing.T) {
 	cudatest.ForEachDevice(t, func(t *testing.T, dev *cudabuf.Device) {
-		manyParts(t, dev)
+		useSmallParts(t, dev)
 		const size = 100_000
 		s, data := stream(t, dev), pattern(size)
 		for _, on := range []*cudabuf.Stream{nil, stream(t, dev)} {
@@ -196,9 +171,9 @@ func TestLargeCopiesWaitForOtherStreams(t *testing.T) {
 	})
 }
 
-func TestDoneLargeCopyIsNotWaitedFor(t *testing.T) {
-	dev, calls := recorded(t)
-	manyParts(t, dev)
+func TestFinishedStagedCopyIsNotWaitedFor(t *testing.T) {
+	dev, calls := recordCalls(t)
+	useSmallParts(t, dev)
 	b, s := newBuffer(t, dev, 100_000), stream(t, dev)
 	_, err := b.CopyFromHost(make([]byte, 100_000), 0)
 	require.NoError(t, err)
@@ -207,9 +182,9 @@ func TestDoneLargeCopyIsNotWaitedFor(t *testing.T) {
 	assert.Equal(t, "fill", calls())
 }
 
-func TestCopyBehindABlockedStreamHoldsUpNoOther(t *testing.T) {
+func TestStagedCopyOnBlockedStreamDoesNotBlockOthers(t *testing.T) {
 	cudatest.ForEachDevice(t, func(t *testing.T, dev *cudabuf.Device) {
-		manyParts(t, dev)
+		useSmallParts(t, dev)
 		const size = 100_000
 		data := pattern(size)
 		blocked := stream(t, dev)
@@ -231,15 +206,14 @@ func TestCopyBehindABlockedStreamHoldsUpNoOther(t *testing.T) {
 	})
 }
 
-// Each call that a large copy makes fails once, the first time and in the
-// middle: the error names it, nothing is under way afterwards, and the device
-// works on.
-func TestFailedLargeCopyLeavesNothingUnderWay(t *testing.T) {
+// Each driver call of a staged copy fails once, at the first time or later. The error names
+// the call, no copy is running afterwards, and the device stays usable.
+func TestFailedStagedCopyLeavesNoCopyRunning(t *testing.T) {
 	const size = 200_000
 	data := pattern(size)
 	for _, call := range []string{"cuMemcpyHtoDAsync", "cuMemcpyDtoHAsync", "cuEventRecord", "cuEventSynchronize", "cuEventCreate", "cuMemHostAlloc", "cuStreamSynchronize"} {
 		for _, nth := range []int{1, 2, 9} {
-			for _, code := range []cudabuf.Result{1, 719} { // 719 loses the device
+			for _, code := range []cudabuf.Result{1, 719} { // 719 means that the device is lost
 				t.Run(fmt.Sprintf("%s %d of %d", call, nth, code), func(t *testing.T) {
 					var mu sync.Mutex
 					left := 0
@@ -254,9 +228,9 @@ func TestFailedLargeCopyLeavesNothingUnderWay(t *testing.T) {
 						}
 						return code
 					}}), 0)
-					manyParts(t, dev)
+					useSmallParts(t, dev)
 					b := newBuffer(t, dev, size)
-					s, err := dev.NewStream(cudabuf.StreamOptions{}) // which a lost device does not close
+					s, err := dev.NewStream(cudabuf.StreamOptions{}) // cannot be closed on a lost device
 					require.NoError(t, err)
 					work := func() error {
 						got := make([]byte, size)
@@ -291,7 +265,7 @@ func TestFailedLargeCopyLeavesNothingUnderWay(t *testing.T) {
 					assert.Equal(t, call, failed.Call)
 					done, err := s.Done()
 					require.NoError(t, err)
-					assert.True(t, done || call == "cuStreamSynchronize", "the other copy's may still run")
+					assert.True(t, done || call == "cuStreamSynchronize", "the other copy may still be running")
 					require.NoError(t, work())
 					require.NoError(t, s.Close())
 				})
@@ -300,24 +274,24 @@ func TestFailedLargeCopyLeavesNothingUnderWay(t *testing.T) {
 	}
 }
 
-func TestTrimGivesThePiecesBack(t *testing.T) {
-	dev, calls := tally(t)
-	manyParts(t, dev)
+func TestTrimFreesStagingBuffers(t *testing.T) {
+	dev, calls := countCalls(t)
+	useSmallParts(t, dev)
 	data := pattern(100_000)
 	b := upload(t, dev, data)
 	defer b.Release()
 	taken := calls("cuMemHostAlloc")
 	assert.Positive(t, taken)
-	assert.LessOrEqual(t, taken, 2*3, "two a worker")
+	assert.LessOrEqual(t, taken, 2*3, "two per worker")
 	assertBytes(t, data, download(t, b))
-	assert.Zero(t, calls("cuMemHostAlloc"), "they are used again")
+	assert.Zero(t, calls("cuMemHostAlloc"), "the buffers are reused")
 	require.NoError(t, dev.Trim())
 	assert.Equal(t, taken, calls("cuMemFreeHost"))
 	assertBytes(t, data, download(t, b))
 	assert.Equal(t, taken, calls("cuMemHostAlloc"))
 }
 
-func TestTrimLeavesThePiecesOfACopyUnderWay(t *testing.T) {
+func TestTrimKeepsStagingBuffersInUse(t *testing.T) {
 	var dev *cudabuf.Device
 	trimmed := make(chan error)
 	dev = device(t, cudatest.Start(t, cudatest.Config{Fail: func(call string, n int) cudabuf.Result {
@@ -327,16 +301,16 @@ func TestTrimLeavesThePiecesOfACopyUnderWay(t *testing.T) {
 		}
 		return 0
 	}}), 0)
-	manyParts(t, dev)
+	useSmallParts(t, dev)
 	data := pattern(100_000)
 	b := upload(t, dev, data)
 	defer b.Release()
 	assertBytes(t, data, download(t, b))
 }
 
-func TestTrimWhileCopiesAreUnderWay(t *testing.T) {
+func TestTrimDuringCopies(t *testing.T) {
 	cudatest.ForEachDevice(t, func(t *testing.T, dev *cudabuf.Device) {
-		manyParts(t, dev)
+		useSmallParts(t, dev)
 		data := pattern(200_000)
 		var all sync.WaitGroup
 		for range 3 {
@@ -353,44 +327,4 @@ func TestTrimWhileCopiesAreUnderWay(t *testing.T) {
 		}
 		all.Wait()
 	})
-}
-
-// dying is a buffer that fails to be read behind a position.
-type dying struct {
-	arrowbuf.Buffer
-	at int64
-}
-
-var errDying = errors.New("no more bytes")
-
-func (d dying) CopyToHost(dst []byte, pos int64) (int64, error) {
-	if pos >= d.at {
-		return 0, errDying
-	}
-	return d.Buffer.CopyToHost(dst, pos)
-}
-
-func TestWayThroughTheHostEndsAtTheFirstError(t *testing.T) {
-	dev, fail := failing(t)
-	const size = 13 << 20
-	src := dying{upload(t, arrowbuf.CPU(), make([]byte, size)), 8 << 20}
-	defer src.Release()
-	b := newBuffer(t, dev, size)
-	n, err := b.CopyFromDevice(src, 0)
-	assert.ErrorIs(t, err, errDying)
-	assert.EqualValues(t, 8<<20, n)
-	require.NoError(t, b.Fill(0))
-	_, err = b.Equal(src)
-	assert.ErrorIs(t, err, errDying)
-	_, err = src.CopyFromHost([]byte{1}, 0)
-	require.NoError(t, err)
-	same, err := b.Equal(src)
-	assert.NoError(t, err, "it is not read beyond the first difference")
-	assert.False(t, same)
-
-	fail("cuMemcpyHtoDAsync", 1)
-	_, err = b.CopyFromDevice(dying{src.Buffer, size}, 0)
-	assert.True(t, err != nil && strings.Contains(err.Error(), "cuMemcpyHtoDAsync"), "%v", err)
-	_, err = b.CopyFromDevice(dying{src.Buffer, size}, 0)
-	assert.NoError(t, err)
 }

@@ -3,91 +3,88 @@ package cudabuf
 import (
 	"errors"
 	"fmt"
+	"sync"
 	"sync/atomic"
 
 	"github.com/quiver-gpu/quiver/arrowbuf"
 	"github.com/quiver-gpu/quiver/cudabuf/internal/driver"
 )
 
-// Stream is a queue of work on a device: what is given to one stream runs in
-// that order, work of different streams at the same time. It may be used from
-// any goroutine.
+// Stream is a CUDA stream. Work on one stream runs in the order of submission; work on
+// different streams runs concurrently. It may be used from any goroutine.
 //
-// Operations order themselves: when one uses a [Buffer] that earlier work on
-// another stream uses, and one of the two writes, it waits for that work on the
-// device; the host does not wait. What the package cannot see (addresses given
-// to other libraries, ordinary Go memory) is the caller's to order, with
+// Operations are ordered automatically. An operation that uses a [Buffer] waits on the
+// device for earlier work on other streams that uses the same memory. Two reads do not
+// wait. The host does not wait either. The caller must order what the package cannot see:
+// addresses passed to other libraries, and ordinary Go memory. Use
 // [Stream.Synchronize], [Event] or [Buffer.Wait].
 type Stream struct {
-	*queue
-	capture *capture // of what is given to the stream, nil elsewhere
+	*cudaStream
+	capture *capture // set while the stream captures a graph
 	closed  atomic.Bool
 }
 
-// StreamOptions says what stream to make. The zero value is a non-blocking
-// stream of ordinary priority.
+var _ arrowbuf.Stream = (*Stream)(nil)
+
+// StreamOptions are the options of NewStream. The zero value makes a non-blocking stream
+// of default priority.
 type StreamOptions struct {
-	// Blocking makes a stream that waits for work in the null stream, and the
-	// null stream for it.
+	// Blocking makes the stream and the null stream wait for each other.
 	Blocking bool
-	// Priority within Device.StreamPriorities; smaller numbers go first. What
-	// lies outside counts as the nearest within.
+	// Priority is clamped to Device.StreamPriorities. Smaller numbers run first.
 	Priority int
 }
 
-// NewStream makes a stream (cuStreamCreateWithPriority). The caller closes it.
+// NewStream creates a stream (cuStreamCreateWithPriority). The caller must close it.
 func (d *Device) NewStream(o StreamOptions) (*Stream, error) {
-	kind := queueKind{priority: o.Priority}
+	kind := streamKind{priority: o.Priority}
 	if !o.Blocking {
 		kind.flags = driver.StreamNonBlocking
 	}
-	q, err := d.queues.open(kind)
+	cs, err := d.streams.get(kind)
 	if err != nil {
 		return nil, err
 	}
-	return &Stream{queue: q}, nil
+	return &Stream{cudaStream: cs}, nil
 }
 
-// NullStream is the stream that CUDA calls the default or legacy stream (handle
-// 0): it waits for all blocking streams of the context, and they for it. It is
-// one object a device, and Close does nothing to it.
-func (d *Device) NullStream() *Stream { return d.null }
+// NullStream returns the legacy default stream of CUDA (handle 0). It and all blocking
+// streams of the context wait for each other. Close does nothing to it.
+func (d *Device) NullStream() *Stream { return d.nullStream }
 
-// DefaultStream is the stream for work that nobody gave another: one object a
-// device, made when it is first asked for, which packages above share, so that
-// their work is in order without waiting for it. It does not wait for the null
-// stream. Close does nothing to it.
+// DefaultStream returns the stream for work without a stream of its own. It is created on
+// first use and shared by all packages of a device, which keeps their work in order
+// without waiting. It does not wait for the null stream. Close does nothing to it.
 func (d *Device) DefaultStream() (*Stream, error) {
-	if s := d.shared.Load(); s != nil {
+	if s := d.defaultStream.Load(); s != nil {
 		return s, nil
 	}
 	s, err := d.NewStream(StreamOptions{})
 	if err != nil {
 		return nil, err
 	}
-	if !d.shared.CompareAndSwap(nil, s) { // another goroutine was faster
-		d.queues.put(s.queue)
+	if !d.defaultStream.CompareAndSwap(nil, s) { // another goroutine created it first
+		d.streams.put(s.cudaStream)
 	}
-	return d.shared.Load(), nil
+	return d.defaultStream.Load(), nil
 }
 
-// WrapStream makes a Stream of another library's CUstream in this device's
-// context, 1 and 2 (CU_STREAM_LEGACY, CU_STREAM_PER_THREAD) included. The
-// handle stays the other's: it must outlive the result's Close, which waits for
-// the stream but does not destroy it. Wrap a handle once, since two Streams of
-// one handle wait for each other needlessly. A handle of another context is
-// arrowbuf.ErrDevice.
+// WrapStream returns a Stream on another library's CUstream in this device's context.
+// The handles 1 and 2 (CU_STREAM_LEGACY, CU_STREAM_PER_THREAD) are allowed. The handle
+// must outlive the Close of the result, which waits for the stream but does not destroy
+// it. Wrap a handle only once: two Streams of one handle wait for each other needlessly.
+// The error is arrowbuf.ErrDevice for a handle of another context.
 func (d *Device) WrapStream(handle uintptr) (*Stream, error) {
 	if handle == 0 {
-		return d.null, nil
+		return d.nullStream, nil
 	}
-	s := &Stream{queue: &queue{dev: d, handle: driver.Stream(handle), foreign: true}}
-	err := d.do(func() error {
+	s := &Stream{cudaStream: &cudaStream{dev: d, handle: driver.Stream(handle), external: true}}
+	err := d.withContext(func() error {
 		context, err := d.api.StreamGetCtx(s.handle)
 		if err == nil && context != d.context {
-			err = fmt.Errorf("stream %#x belongs to another context: %w", handle, arrowbuf.ErrDevice)
+			err = fmt.Errorf("cudabuf.WrapStream: stream %#x belongs to another context: %w", handle, arrowbuf.ErrDevice)
 		}
-		return optional(err)
+		return ignoreNotSupported(err)
 	})
 	if err != nil {
 		return nil, err
@@ -95,76 +92,238 @@ func (d *Device) WrapStream(handle uintptr) (*Stream, error) {
 	return s, nil
 }
 
-// StreamPriorities are the lowest and the highest priority of a stream; higher
-// ones are smaller numbers (cuCtxGetStreamPriorityRange).
+// StreamPriorities returns the lowest and the highest priority of a stream. Higher
+// priorities are smaller numbers (cuCtxGetStreamPriorityRange).
 func (d *Device) StreamPriorities() (lowest, highest int, err error) {
-	err = d.do(func() (err error) { lowest, highest, err = d.api.CtxGetStreamPriorityRange(); return err })
+	err = d.withContext(func() (err error) { lowest, highest, err = d.api.CtxGetStreamPriorityRange(); return err })
 	return lowest, highest, err
 }
 
-// Device is the device that the stream's work runs on.
+// Device returns the device that runs the stream's work.
 func (s *Stream) Device() *Device { return s.dev }
 
-// Handle is the CUstream, for other libraries in the process.
+// Handle returns the CUstream for other libraries in the process.
 func (s *Stream) Handle() uintptr { return uintptr(s.handle) }
 
-// Priority is the one that CUDA gave the stream (cuStreamGetPriority).
+// Priority returns the priority that CUDA chose (cuStreamGetPriority).
 func (s *Stream) Priority() (priority int, err error) {
-	err = s.do(func() (err error) { priority, err = s.dev.api.StreamGetPriority(s.handle); return err })
+	err = s.withContext(func() (err error) { priority, err = s.dev.api.StreamGetPriority(s.handle); return err })
 	return priority, err
 }
 
-// Synchronize returns when all work given to the stream so far is done, and
-// reports what failed in it (cuStreamSynchronize).
+// Synchronize returns when all earlier work of the stream is done, and reports its errors
+// (cuStreamSynchronize).
 func (s *Stream) Synchronize() error {
-	return s.do(func() error { return s.dev.api.StreamSynchronize(s.handle) })
+	return s.withContext(func() error { return s.dev.api.StreamSynchronize(s.handle) })
 }
 
-// Done tells whether all work given to the stream so far is done, without
-// waiting (cuStreamQuery).
+// Done reports, without waiting, whether all earlier work of the stream is done
+// (cuStreamQuery).
 func (s *Stream) Done() (done bool, err error) {
-	err = s.do(func() (err error) { done, err = s.dev.api.StreamQuery(s.handle); return err })
+	err = s.withContext(func() (err error) { done, err = s.dev.api.StreamQuery(s.handle); return err })
 	return done, err
 }
 
-// Wait lets work that is given to the stream from now on wait for all that has
-// been given to the other, on this device or another. The host does not wait.
+// Wait makes later work of the stream wait for all earlier work of the other, which may
+// be on another device. The host does not wait.
 func (s *Stream) Wait(other *Stream) error {
-	return s.do(func() error { return s.waitFor(other.queue) })
+	return s.withContext(func() error { return s.waitFor(other.cudaStream) })
 }
 
-// Do runs f on the host when all earlier work of the stream is done, and lets
-// later work wait for its return (cuLaunchHostFunc). f must not use a device:
-// CUDA would lock up. It does not run where earlier work of the stream failed.
-func (s *Stream) Do(f func()) error {
-	if s.capture != nil {
-		return fmt.Errorf("%v: a host function in a graph: %w", s.dev, errors.ErrUnsupported)
+// Alloc is Pool.AllocOn of the device's Pool.
+func (s *Stream) Alloc(n int64) (arrowbuf.Buffer, error) {
+	b, err := s.dev.Pool().AllocOn(n, s)
+	if err != nil {
+		return nil, err
 	}
-	return s.do(func() error { return s.dev.api.LaunchHostFunc(s.handle, f) })
+	return b, nil
 }
 
-// Close waits for the stream's work, reports what failed in it, and gives the
-// stream back. A second Close does nothing, nor does that of a stream that is
-// the device's: the null stream and the default one.
+// Close waits for the stream's work, reports its errors, and frees the stream. A second
+// Close does nothing. Close has no effect on the null stream and the default stream.
 func (s *Stream) Close() error {
-	if s == s.dev.null || s == s.dev.shared.Load() || s.closed.Load() {
+	if s == s.dev.nullStream || s == s.dev.defaultStream.Load() || s.closed.Load() {
 		return nil
 	}
 	err := s.Synchronize()
 	if !s.closed.CompareAndSwap(false, true) {
 		return nil
 	}
-	if s.foreign {
-		return errors.Join(err, s.forsake())
+	if s.external {
+		return errors.Join(err, s.retire())
 	}
-	s.dev.queues.put(s.queue)
+	s.dev.streams.put(s.cudaStream)
 	return err
 }
 
-// do runs driver calls about the stream.
-func (s *Stream) do(calls func() error) error {
+// withContext makes driver calls for the stream in the device's context.
+func (s *Stream) withContext(calls func() error) error {
 	if s.closed.Load() {
 		return fmt.Errorf("%v: stream: %w", s.dev, ErrClosed)
 	}
-	return s.dev.do(calls)
+	return s.dev.withContext(calls)
+}
+
+// cudaStream is a CUDA stream and the event by which other streams wait for it. A Stream
+// uses one, and an accessTracker refers to those that accessed its memory. A closed Stream
+// returns its cudaStream to the streamPool, which destroys the handle with the device. A
+// tracker can therefore always wait for it.
+type cudaStream struct {
+	dev      *Device
+	handle   driver.Stream
+	kind     streamKind
+	external bool        // the handle belongs to another library
+	retired  atomic.Bool // external and closed; all its work is done
+
+	mu    sync.Mutex
+	event driver.Event // recorded when another stream must wait; guarded by mu
+}
+
+// streamKind lists the properties that a reused cudaStream must match.
+type streamKind struct {
+	flags     uint32
+	priority  int
+	capturing bool // for captures: no accessTracker may refer to it
+}
+
+// isRetired reports whether all work of the stream is known to be done for good.
+func (cs *cudaStream) isRetired() bool { return cs.retired.Load() || cs.dev.closed.Load() }
+
+// isDone reports whether all work of the stream is done. It returns false on a lost
+// device.
+func (cs *cudaStream) isDone() bool {
+	if cs.retired.Load() {
+		return true
+	}
+	done := false
+	err := cs.dev.withContext(func() (err error) { done, err = cs.dev.api.StreamQuery(cs.handle); return err })
+	return err == nil && done
+}
+
+// retire marks an external stream whose work is done.
+func (cs *cudaStream) retire() error {
+	cs.retired.Store(true)
+	return cs.destroyEvent()
+}
+
+func (cs *cudaStream) destroyEvent() error {
+	cs.mu.Lock()
+	defer cs.mu.Unlock()
+	if cs.event == 0 {
+		return nil
+	}
+	err := cs.dev.withContext(func() error { return cs.dev.api.EventDestroy(cs.event) })
+	cs.event = 0
+	return err
+}
+
+// synchronize returns when all work of the stream is done.
+func (cs *cudaStream) synchronize() error {
+	if cs.isRetired() {
+		return nil
+	}
+	return cs.dev.withContext(func() error { return cs.dev.api.StreamSynchronize(cs.handle) })
+}
+
+// synchronizeAll waits for the streams. It ignores errors: on a lost device no
+// work runs any more.
+func synchronizeAll(streams []*cudaStream) {
+	for _, cs := range streams {
+		_ = cs.synchronize()
+	}
+}
+
+// maxInternalStreams bounds how many operations without a stream run concurrently. A GPU
+// has few copy engines, so more streams would not help.
+const maxInternalStreams = 8
+
+// streamPool holds the streams of a device that no Stream uses, and the internal streams
+// of operations that name no stream.
+//
+// Such operations do not use the null stream, which would serialize the copies of all
+// goroutines and of other libraries. Each gets a non-blocking internal stream, waits for
+// its own work, and puts the stream back. Copies of several goroutines thereby overlap,
+// and each operation is complete when it returns.
+type streamPool struct {
+	dev      *Device
+	internal chan *cudaStream // nil for a stream that is not created yet
+
+	mu   sync.Mutex
+	idle map[streamKind][]*cudaStream
+}
+
+func newStreamPool(d *Device) *streamPool {
+	p := &streamPool{dev: d, internal: make(chan *cudaStream, maxInternalStreams), idle: map[streamKind][]*cudaStream{}}
+	for range maxInternalStreams {
+		p.internal <- nil
+	}
+	return p
+}
+
+// get returns an idle stream of a kind, or creates one.
+func (p *streamPool) get(kind streamKind) (*cudaStream, error) {
+	p.mu.Lock()
+	if list := p.idle[kind]; len(list) > 0 {
+		cs := list[len(list)-1]
+		p.idle[kind] = list[:len(list)-1]
+		p.mu.Unlock()
+		return cs, nil
+	}
+	p.mu.Unlock()
+	cs := &cudaStream{dev: p.dev, kind: kind}
+	err := p.dev.withContext(func() (err error) {
+		cs.handle, err = p.dev.api.StreamCreateWithPriority(kind.flags, kind.priority)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return cs, nil
+}
+
+// put makes a stream idle.
+func (p *streamPool) put(cs *cudaStream) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.idle[cs.kind] = append(p.idle[cs.kind], cs)
+}
+
+// getInternal waits for an internal stream for one operation.
+func (p *streamPool) getInternal() (*cudaStream, error) {
+	if cs := <-p.internal; cs != nil {
+		return cs, nil
+	}
+	cs, err := p.get(streamKind{flags: driver.StreamNonBlocking})
+	if err != nil {
+		p.internal <- nil
+	}
+	return cs, err
+}
+
+func (p *streamPool) putInternal(cs *cudaStream) { p.internal <- cs }
+
+// close destroys the streams. Those of Streams that are still open are destroyed with the
+// context.
+func (p *streamPool) close() error {
+	var all []*cudaStream
+	if s := p.dev.defaultStream.Load(); s != nil {
+		all = append(all, s.cudaStream)
+	}
+	for range maxInternalStreams {
+		if cs := <-p.internal; cs != nil {
+			all = append(all, cs)
+		}
+		p.internal <- nil
+	}
+	p.mu.Lock()
+	for _, list := range p.idle {
+		all = append(all, list...)
+	}
+	clear(p.idle)
+	p.mu.Unlock()
+	failure := p.dev.nullStream.destroyEvent()
+	for _, cs := range all {
+		failure = errors.Join(failure, cs.destroyEvent(), p.dev.withContext(func() error { return p.dev.api.StreamDestroy(cs.handle) }))
+	}
+	return failure
 }

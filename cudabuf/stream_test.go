@@ -5,12 +5,11 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
-
 	"github.com/quiver-gpu/quiver/arrowbuf"
 	"github.com/quiver-gpu/quiver/cudabuf"
 	"github.com/quiver-gpu/quiver/cudabuf/cudatest"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 func TestStreamRunsItsWorkInOrder(t *testing.T) {
@@ -33,7 +32,7 @@ func TestStreamRunsItsWorkInOrder(t *testing.T) {
 	})
 }
 
-func TestOrdinaryMemoryIsFreeWhenAnAsyncCopyReturns(t *testing.T) {
+func TestAsyncCopyIsDoneWithOrdinaryMemoryOnReturn(t *testing.T) {
 	cudatest.ForEachDevice(t, func(t *testing.T, dev *cudabuf.Device) {
 		for _, n := range []int{1, 1000, 9 << 20} {
 			s, b := stream(t, dev), newBuffer(t, dev, int64(n))
@@ -49,7 +48,7 @@ func TestOrdinaryMemoryIsFreeWhenAnAsyncCopyReturns(t *testing.T) {
 	})
 }
 
-func TestHostFunctionsRunInTheOrderOfTheStream(t *testing.T) {
+func TestDoRunsInStreamOrder(t *testing.T) {
 	cudatest.ForEachDevice(t, func(t *testing.T, dev *cudabuf.Device) {
 		s := stream(t, dev)
 		var order []int
@@ -64,7 +63,7 @@ func TestHostFunctionsRunInTheOrderOfTheStream(t *testing.T) {
 	})
 }
 
-func TestStreamWaitsForAnotherWhenTold(t *testing.T) {
+func TestWaitOrdersStreams(t *testing.T) {
 	cudatest.ForEachDevice(t, func(t *testing.T, dev *cudabuf.Device) {
 		a, b := stream(t, dev), stream(t, dev)
 		gate := make(chan struct{})
@@ -109,7 +108,7 @@ func TestClosedStreamRefusesWork(t *testing.T) {
 		assert.ErrorIs(t, b.FillAsync(6, s), cudabuf.ErrClosed)
 		assert.ErrorIs(t, s.Synchronize(), cudabuf.ErrClosed)
 		assert.ErrorIs(t, s.Do(func() {}), cudabuf.ErrClosed)
-		assert.Equal(t, bytes.Repeat([]byte{5}, 8), download(t, b), "what it was given is done")
+		assert.Equal(t, bytes.Repeat([]byte{5}, 8), download(t, b), "the earlier work is done")
 		next := stream(t, dev)
 		require.NoError(t, b.FillAsync(7, next))
 		require.NoError(t, b.Wait())
@@ -117,7 +116,7 @@ func TestClosedStreamRefusesWork(t *testing.T) {
 	})
 }
 
-func TestWrappedStreamStaysItsOwners(t *testing.T) {
+func TestCloseDoesNotDestroyWrappedStream(t *testing.T) {
 	cudatest.ForEachDevice(t, func(t *testing.T, dev *cudabuf.Device) {
 		owner := stream(t, dev)
 		s, err := dev.WrapStream(owner.Handle())
@@ -126,7 +125,7 @@ func TestWrappedStreamStaysItsOwners(t *testing.T) {
 		require.NoError(t, b.FillAsync(1, s))
 		require.NoError(t, b.FillAsync(2, other))
 		require.NoError(t, s.Close())
-		require.NoError(t, b.FillAsync(3, owner), "the handle lives")
+		require.NoError(t, b.FillAsync(3, owner), "the handle is still valid")
 		require.NoError(t, b.Wait())
 		assert.Equal(t, bytes.Repeat([]byte{3}, 8), download(t, b))
 
@@ -139,7 +138,7 @@ func TestWrappedStreamStaysItsOwners(t *testing.T) {
 	})
 }
 
-func TestWrapStreamRefusesAnotherContexts(t *testing.T) {
+func TestWrapStreamRefusesAnotherContext(t *testing.T) {
 	cudatest.ForEachDriver(t, 2, func(t *testing.T, d *cudabuf.Driver) {
 		devs := twoDevices(t, d)
 		_, err := devs[0].WrapStream(stream(t, devs[1]).Handle())
@@ -147,7 +146,7 @@ func TestWrapStreamRefusesAnotherContexts(t *testing.T) {
 	})
 }
 
-func TestAFailureInAStreamIsReportedByIt(t *testing.T) {
+func TestStreamReportsFailureOfItsWork(t *testing.T) {
 	dev := cudatest.NewDevice(t)
 	m, err := dev.LoadModule([]byte("image"), map[string]cudabuf.HostKernel{"wild": func(l *cudabuf.HostLaunch) { l.Memory(1, 1) }})
 	require.NoError(t, err)
@@ -158,7 +157,7 @@ func TestAFailureInAStreamIsReportedByIt(t *testing.T) {
 	require.NoError(t, k.LaunchAsync(s, cudabuf.Dim3{X: 1}, cudabuf.Dim3{X: 1}, 0))
 	assert.ErrorIs(t, s.Synchronize(), cudabuf.ErrDeviceLost)
 
-	// The context is lost: everything answers so, and nothing hangs.
+	// The context is lost: all calls return that error, and none hangs.
 	b, err := dev.NewBuffer(8)
 	if err == nil {
 		assert.ErrorIs(t, b.Fill(1), cudabuf.ErrDeviceLost)
@@ -171,7 +170,7 @@ func TestAFailureInAStreamIsReportedByIt(t *testing.T) {
 	assert.ErrorIs(t, m.Close(), cudabuf.ErrDeviceLost)
 }
 
-func TestTheDefaultStreamIsOneForAll(t *testing.T) {
+func TestDefaultStreamIsShared(t *testing.T) {
 	cudatest.ForEachDevice(t, func(t *testing.T, dev *cudabuf.Device) {
 		streams := make(chan *cudabuf.Stream, 8)
 		for range cap(streams) {
@@ -185,42 +184,26 @@ func TestTheDefaultStreamIsOneForAll(t *testing.T) {
 		for range cap(streams) - 1 {
 			assert.Same(t, s, <-streams)
 		}
-		require.NoError(t, s.Close(), "which does nothing")
+		require.NoError(t, s.Close(), "Close does nothing")
 		k, b := kernel(t, dev, "add_int32"), newBuffer(t, dev, 4)
 		require.NoError(t, b.FillAsync(0, s))
 		require.NoError(t, k.LaunchAsync(s, cudabuf.Dim3{X: 1}, cudabuf.Dim3{X: 32}, 0, b, int64(1), int32(5)))
-		assert.Equal(t, int32s(5), download(t, b), "a copy waits for what it reads")
+		assert.Equal(t, int32s(5), download(t, b), "the copy waits for the kernel")
 	})
 }
 
-func TestMemoryIsLentToWorkThatNobodySees(t *testing.T) {
+func TestSynchronizeWaitsForEveryStream(t *testing.T) {
 	cudatest.ForEachDevice(t, func(t *testing.T, dev *cudabuf.Device) {
-		owner, before := stream(t, dev), stream(t, dev)
-		theirs, err := dev.WrapStream(owner.Handle())
-		require.NoError(t, err)
-		b := newBuffer(t, dev, 8)
-		unseen, err := dev.WrapExternal(b.Address(), 8, nil) // as another library knows it
-		require.NoError(t, err)
-		defer unseen.Release()
-
+		var done atomic.Int32
 		gate := make(chan struct{})
-		require.NoError(t, before.Do(func() { <-gate }))
-		require.NoError(t, b.FillAsync(1, before))
-		require.NoError(t, b.RecordStream(theirs))
-		require.NoError(t, unseen.FillAsync(2, owner))
+		for _, o := range []cudabuf.StreamOptions{{}, {Blocking: true}} {
+			s, err := dev.NewStream(o)
+			require.NoError(t, err)
+			defer func() { assert.NoError(t, s.Close()) }()
+			require.NoError(t, s.Do(func() { <-gate; done.Add(1) }))
+		}
 		close(gate)
-		assert.Equal(t, bytes.Repeat([]byte{2}, 8), download(t, b), "after what was given before, and before what is given now")
-
-		gate = make(chan struct{})
-		require.NoError(t, owner.Do(func() { <-gate }))
-		require.NoError(t, unseen.FillAsync(3, owner))
-		require.NoError(t, b.FillAsync(4, before))
-		close(gate)
-		require.NoError(t, b.Wait())
-		assert.Equal(t, bytes.Repeat([]byte{4}, 8), download(t, b), "what the stream was given later counts too")
-		require.NoError(t, theirs.Close())
-
-		none := newBuffer(t, dev, 0)
-		require.NoError(t, none.RecordStream(owner))
+		require.NoError(t, dev.Synchronize())
+		assert.EqualValues(t, 2, done.Load())
 	})
 }

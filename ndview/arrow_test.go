@@ -2,6 +2,8 @@ package ndview_test
 
 import (
 	"fmt"
+	"math"
+	"slices"
 	"strings"
 	"testing"
 
@@ -9,12 +11,11 @@ import (
 	"github.com/apache/arrow-go/v18/arrow/array"
 	"github.com/apache/arrow-go/v18/arrow/extensions"
 	"github.com/apache/arrow-go/v18/arrow/memory"
-	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
-
 	"github.com/quiver-gpu/quiver/arrowbuf"
 	"github.com/quiver-gpu/quiver/cudabuf"
 	"github.com/quiver-gpu/quiver/ndview"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 func listOf(n int32, of arrow.DataType) arrow.DataType { return arrow.FixedSizeListOf(n, of) }
@@ -202,4 +203,159 @@ func TestFromArrowKeepsTheColumnsMemory(t *testing.T) {
 		a.Release()
 		assertAlive(t, dev, false)
 	})
+}
+
+func TestFromArrowRefusesOtherTypes(t *testing.T) {
+	for _, dtype := range []arrow.DataType{
+		arrow.Null, arrow.BinaryTypes.String, arrow.BinaryTypes.LargeBinary, arrow.BinaryTypes.StringView,
+		&arrow.Decimal128Type{Precision: 10}, &arrow.Decimal256Type{Precision: 50},
+		arrow.FixedWidthTypes.MonthInterval, arrow.FixedWidthTypes.MonthDayNanoInterval,
+		arrow.ListOf(arrow.PrimitiveTypes.Int32), arrow.StructOf(arrow.Field{Name: "a", Type: arrow.PrimitiveTypes.Int32}),
+		&arrow.DictionaryType{IndexType: arrow.PrimitiveTypes.Int8, ValueType: arrow.BinaryTypes.String},
+		listOf(2, arrow.BinaryTypes.String),
+	} {
+		t.Run(dtype.String(), func(t *testing.T) {
+			column := fromJSON(t, dtype, `[]`)
+			_, err := ndview.FromArrow(column)
+			assert.ErrorIs(t, err, ndview.ErrDType)
+			assert.ErrorContains(t, err, dtype.String())
+		})
+	}
+	nulls := array.NewNull(3)
+	defer nulls.Release()
+	_, err := ndview.FromArrow(nulls)
+	assert.ErrorIs(t, err, ndview.ErrDType)
+}
+
+// fake is a column of data that arrow-go itself would refuse or fail on.
+type fake struct {
+	arrow.Array
+	data arrow.ArrayData
+}
+
+func (f fake) Data() arrow.ArrayData    { return f.data }
+func (f fake) DataType() arrow.DataType { return f.data.DataType() }
+func (f fake) Len() int                 { return f.data.Len() }
+
+func TestFromArrowOfBrokenColumnsIsAnError(t *testing.T) {
+	buffers := func(sizes ...int) []*memory.Buffer {
+		var bs []*memory.Buffer
+		for _, n := range sizes {
+			if n < 0 {
+				bs = append(bs, nil)
+				continue
+			}
+			bs = append(bs, memory.NewBufferBytes(make([]byte, n)))
+		}
+		return bs
+	}
+	i32, list := arrow.PrimitiveTypes.Int32, listOf(4, arrow.PrimitiveTypes.Int32)
+	huge := i32
+	for range 5 {
+		huge = listOf(math.MaxInt32, huge)
+	}
+	values := array.NewData(i32, 7, buffers(-1, 64), nil, 0, 0) // with padding that is not the list's
+	none := array.NewData(i32, 0, buffers(-1, 0), nil, 0, 0)
+	lists := func(dtype arrow.DataType) []arrow.ArrayData {
+		return []arrow.ArrayData{array.NewData(dtype, math.MaxInt64, buffers(-1), nil, 0, 0)}
+	}
+	tests := []struct {
+		name string
+		data arrow.ArrayData
+		want error
+	}{
+		{"too few values", array.NewData(i32, 8, buffers(-1, 31), nil, 0, 0), arrowbuf.ErrOutOfRange},
+		{"too few values after the offset", array.NewData(i32, 4, buffers(-1, 31), nil, 0, 4), arrowbuf.ErrOutOfRange},
+		{"values without a buffer", array.NewData(i32, 1, buffers(-1, -1), nil, 0, 0), arrowbuf.ErrOutOfRange},
+		{"values without any buffers", array.NewData(i32, 1, nil, nil, 0, 0), arrowbuf.ErrOutOfRange},
+		{"too few bits", array.NewData(arrow.FixedWidthTypes.Boolean, 9, buffers(-1, 1), nil, 0, 0), arrowbuf.ErrOutOfRange},
+		{"a negative offset", array.NewData(i32, 1, buffers(-1, 8), nil, 0, -1), arrowbuf.ErrOutOfRange},
+		{"a negative offset of bits with nulls", array.NewData(arrow.FixedWidthTypes.Boolean, 1, buffers(1, 1), nil, 1, -3), arrowbuf.ErrOutOfRange},
+		{"a negative length", array.NewData(i32, -1, buffers(-1, 8), nil, 0, 0), ndview.ErrShape},
+		{"too short a validity bitmap", array.NewData(i32, 9, buffers(1, 36), nil, 1, 0), arrowbuf.ErrOutOfRange},
+		{"a list without children", array.NewData(list, 1, buffers(-1), nil, 0, 0), arrow.ErrInvalid},
+		{"a list with too short a child", array.NewData(list, 2, buffers(-1), []arrow.ArrayData{values}, 0, 0), arrowbuf.ErrOutOfRange},
+		{"a list beyond its child", array.NewData(list, 1, buffers(-1), []arrow.ArrayData{values}, 0, 1), arrowbuf.ErrOutOfRange},
+		{"a list of an empty child", array.NewData(list, 1, buffers(-1), []arrow.ArrayData{none}, 0, 0), arrowbuf.ErrOutOfRange},
+		{"lists of 2^155 elements", array.NewData(huge, 1, buffers(-1), lists(huge.(*arrow.FixedSizeListType).Elem()), 0, 0), nil},
+		{"a length that no memory has", array.NewData(i32, math.MaxInt64, buffers(-1, 8), nil, 0, 0), ndview.ErrShape},
+		{"bits of a length that no memory has", array.NewData(arrow.FixedWidthTypes.Boolean, math.MaxInt64, buffers(-1, 8), nil, 0, 0), arrowbuf.ErrOutOfRange},
+		{"validity of a length that no memory has", array.NewData(i32, math.MaxInt64, buffers(8, 8), nil, 1, 0), arrowbuf.ErrOutOfRange},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			_, err := ndview.FromArrow(fake{data: tt.data})
+			require.Error(t, err)
+			if tt.want != nil {
+				assert.ErrorIs(t, err, tt.want)
+			}
+		})
+	}
+}
+
+func TestFromArrowRefusesNullsAmongWhatTheColumnShows(t *testing.T) {
+	i32, boolean := arrow.PrimitiveTypes.Int32, arrow.FixedWidthTypes.Boolean
+	pairs, nested := listOf(2, i32), listOf(1, listOf(2, i32))
+	tests := []struct {
+		name  string
+		dtype arrow.DataType
+		json  string
+		i, j  int
+		nulls bool
+	}{
+		{"an element", i32, `[1, null, 3, 4]`, 0, 4, true},
+		{"an element after the slice", i32, `[1, null, 3, 4]`, 0, 1, false},
+		{"an element before the slice", i32, `[1, null, 3, 4]`, 2, 4, false},
+		{"all elements", i32, `[null, null]`, 0, 2, true},
+		{"no rows of nulls", i32, `[null, null]`, 1, 1, false},
+		{"a boolean", boolean, `[true, null, true]`, 0, 3, true},
+		{"a boolean beside the slice", boolean, `[true, null, true]`, 2, 3, false},
+		{"a list", pairs, `[[1, 2], null, [3, 4]]`, 0, 3, true},
+		{"a list beside the slice", pairs, `[[1, 2], null, [3, 4]]`, 2, 3, false},
+		{"a list's element", pairs, `[[1, 2], [3, null], [5, 6]]`, 0, 3, true},
+		{"a list's element in the slice", pairs, `[[1, 2], [3, null], [5, 6]]`, 1, 2, true},
+		{"a list's element before the slice", pairs, `[[1, 2], [3, null], [5, 6]]`, 2, 3, false},
+		{"a list's element after the slice", pairs, `[[1, 2], [3, null], [5, 6]]`, 0, 1, false},
+		{"an inner list", nested, `[[[1, 2]], [null], [[3, 4]]]`, 0, 3, true},
+		{"an inner list beside the slice", nested, `[[[1, 2]], [null], [[3, 4]]]`, 0, 1, false},
+		{"an inner list's element", nested, `[[[1, 2]], [[3, null]], [[5, 6]]]`, 0, 2, true},
+		{"an inner list's element beside the slice", nested, `[[[1, 2]], [[3, null]], [[5, 6]]]`, 2, 3, false},
+		{"an extension's element", extensions.NewBool8Type(), `[true, null]`, 0, 2, true},
+	}
+	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+		for _, tt := range tests {
+			t.Run(tt.name, func(t *testing.T) {
+				shown(t, dev, fromJSON(t, tt.dtype, tt.json), tt.i, tt.j, func(t *testing.T, column arrow.Array) {
+					a, err := ndview.FromArrow(column)
+					if tt.nulls {
+						assert.ErrorIs(t, err, ndview.ErrNulls)
+						assert.ErrorContains(t, err, tt.dtype.String())
+						return
+					}
+					require.NoError(t, err)
+					defer a.Release()
+					assert.EqualValues(t, tt.j-tt.i, a.Shape()[0])
+				})
+			})
+		}
+	})
+}
+
+// A list may say that it does not know its values' nulls.
+func TestFromArrowCountsNullsThatNobodyHasCounted(t *testing.T) {
+	values := fromJSON(t, arrow.PrimitiveTypes.Int32, `[1, 2, 3, null]`).Data()
+	for n, nulls := range map[int]bool{1: false, 2: true} {
+		child := array.NewData(values.DataType(), 4, slices.Clone(values.Buffers()), nil, array.UnknownNullCount, 0)
+		defer child.Release()
+		data := array.NewData(listOf(2, values.DataType()), n, []*memory.Buffer{nil}, []arrow.ArrayData{child}, 0, 0)
+		defer data.Release()
+		column := array.MakeFromData(data)
+		defer column.Release()
+		a, err := ndview.FromArrow(column)
+		if nulls {
+			assert.ErrorIs(t, err, ndview.ErrNulls)
+			continue
+		}
+		assert.Equal(t, raw[int32](1, 2), elements(t, own(t, a, err)))
+	}
 }

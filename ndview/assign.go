@@ -3,10 +3,15 @@ package ndview
 import (
 	"fmt"
 	"reflect"
+	"slices"
 	"strconv"
 	"unsafe"
 
 	"github.com/quiver-gpu/quiver/arrowbuf"
+	"github.com/quiver-gpu/quiver/cudabuf"
+	"github.com/quiver-gpu/quiver/ndview/dtype"
+	"github.com/quiver-gpu/quiver/ndview/internal/cpu"
+	"github.com/quiver-gpu/quiver/ndview/internal/launch"
 	"github.com/quiver-gpu/quiver/ndview/internal/layout"
 )
 
@@ -43,7 +48,7 @@ func (a *NDBuffer) assignArray(src *NDBuffer) error {
 	if err := src.broadcastsTo(a.shape); err != nil {
 		return err
 	}
-	if err := castable(src.dtype, a.dtype); err != nil {
+	if err := dtype.CheckCast(src.dtype, a.dtype); err != nil {
 		return err
 	}
 	if a.Size() == 0 {
@@ -155,4 +160,208 @@ func (a *NDBuffer) on(dev arrowbuf.Device) (*NDBuffer, error) {
 		return nil, err
 	}
 	return moved, nil
+}
+
+// FillWhere writes one value to the rows of a, its first axis, at which mask is
+// true. The value is the 8 bytes of pattern, little-endian, repeated over the
+// row: 0 zeroes it. Both arrays are C-contiguous and on one device; mask is of
+// dtype bool and shape [rows].
+func (a *NDBuffer) FillWhere(mask *NDBuffer, pattern uint64) error {
+	release, err := holdToWrite(a, mask)
+	if err != nil {
+		return err
+	}
+	defer release()
+	switch {
+	case mask.dtype != Bool:
+		return fmt.Errorf("a mask of dtype %s: %w", mask.dtype, ErrDType)
+	case len(a.shape) == 0 || len(mask.shape) != 1 || mask.shape[0] != a.shape[0]:
+		return fmt.Errorf("a mask of shape %v for rows of %v: %w", mask.shape, a.shape, ErrShape)
+	case !a.IsContiguous() || !mask.IsContiguous():
+		return fmt.Errorf("filling strides %v by a mask of strides %v: both must be C-contiguous: %w", a.strides, mask.strides, ErrShape)
+	case mask.Device() != a.Device():
+		return fmt.Errorf("a mask on %s for an array on %s: %w", mask.Device(), a.Device(), arrowbuf.ErrDevice)
+	case a.Size() == 0:
+		return nil
+	}
+	width := a.NBytes() / a.shape[0]
+	if dst, ok := a.HostBytes(); ok {
+		m, _ := mask.HostBytes()
+		cpu.FillWhere(dst, m, width, pattern)
+		return nil
+	}
+	return launchFillWhere(a, mask, width, pattern)
+}
+
+var maskProgram = launch.Program("index/fill_where", map[string]cudabuf.HostKernel{"quiver_fill_where": func(l *cudabuf.HostLaunch) {
+	width, n := l.Int64(1), l.Int64(3)
+	launch.MustAlignAt(l, 2, -int64(l.Uint32(4)), 16)
+	cpu.FillWhere(l.Memory(l.Pointer(0), n*width), l.Memory(l.Pointer(2), n), width, l.Uint64(5))
+}})
+
+func launchFillWhere(a, mask *NDBuffer, width int64, pattern uint64) error {
+	rows, turn := a.shape[0], int64(mask.address()%16)
+	return launch.Items(a.Device(), maskProgram, "quiver_fill_where", rows+turn, 16,
+		a.inOut(), width, mask.in(), rows, uint32(turn), pattern)
+}
+
+// keepsBits tells whether elements of one type become another as they are.
+func keepsBits(from, to DType) bool {
+	count := func(t DType) bool { return t.Kind() == KindInt || t.Kind() == KindUint || t.IsTime() }
+	return from == to || from.Size() == to.Size() && count(from) && count(to) && !(from.Kind() == to.Kind() && from.IsTime())
+}
+
+// write writes the elements of src, which broadcasts to a, as the type that a
+// has, which is castable. One device reaches both; they are held, and do not
+// overlap.
+func (a *NDBuffer) write(src *NDBuffer) error {
+	switch {
+	case a.Size() == 0:
+		return nil
+	case keepsBits(src.dtype, a.dtype):
+		return a.copyStretched(over(src.buf, a.dtype, src.offset, src.shape, src.strides))
+	case src.Size() < a.Size(): // cast each element once
+		c, err := src.emptyLike(a.dtype, OrderK)
+		if err != nil {
+			return err
+		}
+		defer c.Release()
+		if err := c.write(src); err != nil {
+			return err
+		}
+		return a.copyStretched(c)
+	case len(src.shape) != len(a.shape):
+		skip := len(src.shape) - len(a.shape) // axes of extent 1
+		shape, strides := slices.Clone(a.shape), make([]int64, len(a.shape))
+		for i := max(-skip, 0); i < len(strides); i++ {
+			strides[i] = src.strides[skip+i]
+		}
+		src = over(src.buf, src.dtype, src.offset, shape, strides)
+	}
+	if src.dtype.Kind() == a.dtype.Kind() && src.dtype.IsTime() {
+		return a.retick(src)
+	}
+	return a.cast(src)
+}
+
+// cast writes the elements of an array of the same shape as another type. In
+// layouts that have little in common they are copied to one that has, as the
+// narrower type: copies between layouts go tile by tile, casts row by row.
+func (a *NDBuffer) cast(src *NDBuffer) error {
+	b := nestOf(a, src)
+	switch {
+	case b.alike() || a.Size() < 1<<12:
+		return b.cast()
+	case a.dtype.Size() >= src.dtype.Size():
+		c, err := a.emptyLike(src.dtype, OrderK)
+		if err != nil {
+			return err
+		}
+		defer c.Release()
+		if err := copyLayout(c, src); err != nil {
+			return err
+		}
+		b = nestOf(a, c)
+		return b.cast()
+	default:
+		c, err := src.emptyLike(a.dtype, OrderK)
+		if err != nil {
+			return err
+		}
+		defer c.Release()
+		b = nestOf(c, src)
+		if err := b.cast(); err != nil {
+			return err
+		}
+		return copyLayout(a, c)
+	}
+}
+
+// both is the nest of loops over two arrays, and where their elements begin.
+type both struct {
+	layout.Nest
+	dst, src *NDBuffer
+	out, in  int64 // bytes from the start of the buffers
+}
+
+func nestOf(dst, src *NDBuffer) both {
+	n := layout.Collapse(dst.shape, dst.strides, src.strides)
+	return both{n, dst, src, dst.offset + n.Offsets[0], src.offset + n.Offsets[1]}
+}
+
+// run is the number of elements where neither side has gaps.
+func (b *both) run() (n int64, ok bool) {
+	switch len(b.Shape) {
+	case 0:
+		return 1, true
+	case 1:
+		return b.Shape[0], b.Strides[0][0] == b.dst.dtype.Size() && b.Strides[1][0] == b.src.dtype.Size()
+	}
+	return 0, false
+}
+
+func (b *both) gapless() bool {
+	_, ok := b.run()
+	return ok
+}
+
+// alike tells whether the fastest axis of one side is the other's.
+func (b *both) alike() bool {
+	from := b.Strides[1]
+	for _, s := range from {
+		if last := from[len(from)-1]; max(s, -s) < max(last, -last) {
+			return false
+		}
+	}
+	return true
+}
+
+// aligned tells whether kernels may take elements whole.
+func (b *both) aligned() bool {
+	out, in := uint64(b.dst.buf.Address())+uint64(b.out), uint64(b.src.buf.Address())+uint64(b.in)
+	for i := range b.Shape {
+		out |= uint64(b.Strides[0][i])
+		in |= uint64(b.Strides[1][i])
+	}
+	return out%uint64(b.dst.dtype.Size()) == 0 && in%uint64(b.src.dtype.Size()) == 0
+}
+
+// head is how many of n elements of gapless arrays lie before the first from which on
+// both sides begin at whole vectors, which are 16 bytes of the wider elements.
+func (b *both) head(n int64) (head int64, ok bool) {
+	out, in := int64(b.dst.buf.Address())+b.out, int64(b.src.buf.Address())+b.in
+	wide, narrow, wideSize, narrowSize := out, in, b.dst.dtype.Size(), b.src.dtype.Size()
+	if narrowSize > wideSize {
+		wide, narrow, wideSize, narrowSize = narrow, wide, narrowSize, wideSize
+	}
+	head = -wide & 15 / wideSize
+	return head, head <= n && (wide+head*wideSize)%16 == 0 && (narrow+head*narrowSize)%(16/wideSize*narrowSize) == 0
+}
+
+// cast writes the elements of one side to the other, of which there are some.
+func (b *both) cast() error {
+	from, _ := b.src.dtype.CastCode()
+	to, _ := b.dst.dtype.CastCode()
+	n, gapless := b.run()
+	dst, onHost := hostAt(b.dst.buf, b.out)
+	if gapless && onHost {
+		src, _ := hostAt(b.src.buf, b.in)
+		cpu.Cast(dst, src, n, to, from)
+		return nil
+	}
+	if gapless {
+		if head, ok := b.head(n); ok {
+			return b.launchCast(n, head, to, from)
+		}
+	}
+	walk, err := cpu.NewWalk(b.Shape, b.Strides[1], nil, b.Strides[0])
+	if err != nil {
+		return fmt.Errorf("casting to strides %v: %w", b.dst.strides, err)
+	}
+	if onHost {
+		src, _ := hostAt(b.src.buf, b.in)
+		cpu.CastWalk(dst, src, walk, to, from)
+		return nil
+	}
+	return b.launchWalk(walk, to, from)
 }

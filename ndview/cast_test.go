@@ -1,16 +1,18 @@
 package ndview_test
 
 import (
+	"bytes"
 	"encoding/hex"
 	"encoding/json"
+	"hash/crc32"
 	"math"
 	"os"
 	"testing"
 
-	"github.com/stretchr/testify/require"
-
 	"github.com/quiver-gpu/quiver/arrowbuf"
 	"github.com/quiver-gpu/quiver/ndview"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 // numbers are the dtypes that are cast to each other.
@@ -237,4 +239,140 @@ func TestAsTypeOfLargeArraysInOtherOrders(t *testing.T) {
 			requireBytes(t, oneNaN(to, want), oneNaN(to, elements(t, dst)), from, to)
 		}
 	})
+}
+
+// betweens are the function of testdata/golden/half.py: each positive finite value
+// of 16 bits, the middle to the next, and what lies close.
+func betweens(wide []float64, infinity int) []float64 {
+	cases := make([]float64, 8*infinity)
+	for i := range infinity {
+		low, high := wide[i], wide[i+1]
+		if i == infinity-1 {
+			high = 2*low - wide[i-1] // where the next value would be
+		}
+		middle, gap := (low+high)/2, high-low
+		for j, x := range []float64{low, middle, middle - gap*0x1p-10, middle + gap*0x1p-10} {
+			cases[j*infinity+i], cases[(4+j)*infinity+i] = x, -x
+		}
+	}
+	return cases
+}
+
+// TestHalvesAreCastAsByNumPy casts all values of 16 bits, and a million to them.
+func TestHalvesAreCastAsByNumPy(t *testing.T) {
+	var golden map[string]uint32
+	readGolden(t, "half.json", &golden)
+	all := make([]uint16, 1<<16)
+	for i := range all {
+		all[i] = uint16(i)
+	}
+	scattered := make([]float32, 1<<20)
+	for i := range scattered {
+		scattered[i] = math.Float32frombits(uint32(i) * 2654435761)
+	}
+	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+		check := func(name string, a *ndview.NDBuffer, to ndview.DType) {
+			t.Helper()
+			cast, err := a.AsType(to, ndview.OrderC, ndview.CastUnsafe)
+			own(t, cast, err)
+			data, nan := oneNaN(to, elements(t, cast)), bytes.Repeat([]byte{0xff}, int(to.Size()))
+			one := append([]byte{1}, make([]byte, to.Size()-1)...) // what the golden file counts NaNs as
+			for i := 0; i < len(data); i += int(to.Size()) {
+				if bytes.Equal(data[i:i+int(to.Size())], nan) {
+					copy(data[i:], one)
+				}
+			}
+			require.Contains(t, golden, name)
+			assert.Equal(t, golden[name], crc32.ChecksumIEEE(data), name)
+		}
+		for _, f := range []struct {
+			dtype    ndview.DType
+			infinity int
+			wide     func([]byte) []float64
+		}{{ndview.Float16, 0x7c00, halves}, {ndview.BFloat16, 0x7f80, bfloats}} {
+			name := f.dtype.String()
+			check(name+" to float32", fromHost(t, dev, f.dtype, all, 1<<16), ndview.Float32)
+			exact := betweens(f.wide(raw(all...)), f.infinity)
+			between := make([]float32, len(exact))
+			for i, x := range exact {
+				between[i] = float32(x)
+			}
+			check("float32 to "+name+", between", fromHost(t, dev, ndview.Float32, between, int64(len(between))), f.dtype)
+			check("float32 to "+name+", scattered", fromHost(t, dev, ndview.Float32, scattered, 1<<20), f.dtype)
+			if f.dtype == ndview.Float16 {
+				for i := range exact {
+					exact[i] *= 1 + 0x1p-40
+				}
+				check("float64 to float16, between", fromHost(t, dev, ndview.Float64, exact, int64(len(exact))), f.dtype)
+			}
+		}
+	})
+}
+
+func TestTimesAreCastBetweenUnitsAsByNumPy(t *testing.T) {
+	data, err := os.ReadFile("testdata/golden/ticks.json")
+	require.NoError(t, err)
+	var cases [][4]json.RawMessage
+	require.NoError(t, json.Unmarshal(data, &cases))
+	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+		for _, c := range cases {
+			var names [2]string
+			var counts, want []int64
+			var found []*int64
+			for i, to := range []any{&names[0], &names[1], &counts, &found} {
+				require.NoError(t, json.Unmarshal(c[i], to))
+			}
+			var kept []int64
+			from, to := parsed(t, names[0]), parsed(t, names[1])
+			for i, v := range counts {
+				if found[i] != nil {
+					kept, want = append(kept, v), append(want, *found[i])
+					continue
+				}
+				beyond := fromHost(t, dev, from, []int64{1, v}, 2)
+				_, err := beyond.AsType(to, ndview.OrderC, ndview.CastUnsafe)
+				assert.ErrorIs(t, err, ndview.ErrRange, "%d of %s as %s", v, from, to)
+			}
+			a := fromHost(t, dev, from, kept, int64(len(kept)))
+			got, err := a.AsType(to, ndview.OrderC, ndview.CastUnsafe)
+			own(t, got, err)
+			assert.Equal(t, raw(want...), elements(t, got), "%v of %s as %s", kept, from, to)
+		}
+	})
+}
+
+func TestTimesWithGapsAreCastBetweenUnits(t *testing.T) {
+	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+		seconds := fromHost(t, dev, ndview.Datetime64(ndview.Second, 1), []int64{1, 2, 3, 4, 5, 6}, 2, 3)
+		turned, err := seconds.Transpose()
+		own(t, turned, err)
+		millis := fromHost(t, dev, ndview.Datetime64(ndview.Millisecond, 1), make([]int64, 12), 3, 4)
+		require.NoError(t, millis.Set(turned, ndview.All, ndview.SpanStep(0, 4, 2)))
+		assert.Equal(t, raw[int64](1000, 0, 4000, 0, 2000, 0, 5000, 0, 3000, 0, 6000, 0), elements(t, millis))
+	})
+}
+
+func TestTimesAreCountsToNumbersAndToEachOther(t *testing.T) {
+	const nat = -1 << 63
+	at, span := ndview.Datetime64(ndview.Second, 1), ndview.Timedelta64(ndview.Millisecond, 1)
+	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+		cast := func(a *ndview.NDBuffer, to ndview.DType) []byte {
+			got, err := a.AsType(to, ndview.OrderC, ndview.CastUnsafe)
+			return elements(t, own(t, got, err))
+		}
+		times := fromHost(t, dev, at, []int64{1500, nat}, 2)
+		assert.Equal(t, raw[int64](1500, nat), cast(times, span))
+		assert.Equal(t, raw(1500.0, nat), cast(times, ndview.Float64))
+		assert.Equal(t, raw[int32](1500, 0), cast(times, ndview.Int32))
+		assert.Equal(t, raw(true, true), cast(times, ndview.Bool))
+		floats := fromHost(t, dev, ndview.Float64, []float64{-2.9, 1e300}, 2)
+		assert.Equal(t, raw[int64](-2, nat), cast(floats, at))
+	})
+}
+
+func parsed(t *testing.T, name string) ndview.DType {
+	t.Helper()
+	dtype, _, err := ndview.ParseDType(name)
+	require.NoError(t, err)
+	return dtype
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/quiver-gpu/quiver/arrowbuf"
 	"github.com/quiver-gpu/quiver/cudabuf"
+	"github.com/quiver-gpu/quiver/ndview/dtype"
 	"github.com/quiver-gpu/quiver/ndview/internal/dlpack"
 	"github.com/quiver-gpu/quiver/ndview/internal/layout"
 )
@@ -212,7 +213,7 @@ func show(dev arrowbuf.Device, t *dlpack.Taken) (*NDBuffer, error) {
 }
 
 // describe checks all of a tensor, and reads its shape and byte strides.
-func describe(dev arrowbuf.Device, t *dlpack.Taken) (dtype DType, shape, strides []int64, err error) {
+func describe(dev arrowbuf.Device, t *dlpack.Taken) (element DType, shape, strides []int64, err error) {
 	refuse := func(kind error, format string, args ...any) (DType, []int64, []int64, error) {
 		return DType{}, nil, nil, fmt.Errorf(format+": %w", append(args, kind)...)
 	}
@@ -222,33 +223,33 @@ func describe(dev arrowbuf.Device, t *dlpack.Taken) (dtype DType, shape, strides
 	if !isOn(dev, t.Device) {
 		return refuse(arrowbuf.ErrDevice, "it is on %s:%d, not on %s", arrowbuf.DeviceType(t.Device.Type), t.Device.ID, dev)
 	}
-	if dtype, err = ParseDLPack(t.DataType.Code, t.DataType.Bits, t.DataType.Lanes); err != nil {
+	if element, err = dtype.ParseDLPack(t.DataType.Code, t.DataType.Bits, t.DataType.Lanes); err != nil {
 		return DType{}, nil, nil, err
 	}
 	if t.NDim < 0 || t.NDim > 0 && t.Shape == 0 {
 		return refuse(ErrShape, "%d axes, and a shape at %#x", t.NDim, t.Shape)
 	}
 	shape, strides = t.Extents()
-	if _, err := byteCount(dtype, shape); err != nil {
+	if _, err := byteCount(element, shape); err != nil {
 		return refuse(err, "shape %v", shape)
 	}
 	if strides == nil {
-		strides = cStrides(dtype, shape)
+		strides = cStrides(element, shape)
 	} else {
 		for i := range strides {
-			if strides[i] > math.MaxInt64/dtype.Size() || strides[i] < math.MinInt64/dtype.Size() {
+			if strides[i] > math.MaxInt64/element.Size() || strides[i] < math.MinInt64/element.Size() {
 				return refuse(ErrShape, "strides %v", strides)
 			}
-			strides[i] *= dtype.Size()
+			strides[i] *= element.Size()
 		}
 	}
-	if _, _, ok := layout.Extent(dtype.Size(), 0, shape, strides); !ok {
+	if _, _, ok := layout.Extent(element.Size(), 0, shape, strides); !ok {
 		return refuse(ErrShape, "shape %v with byte strides %v", shape, strides)
 	}
-	if align := uint64(dtype.alignment()); product(shape) > 0 && (t.Data == 0 || (uint64(t.Data)+t.ByteOffset)%align != 0) {
+	if align := uint64(element.Alignment()); product(shape) > 0 && (t.Data == 0 || (uint64(t.Data)+t.ByteOffset)%align != 0) {
 		return refuse(ErrShape, "data at %#x+%d, not at a multiple of %d bytes", t.Data, t.ByteOffset, align)
 	}
-	return dtype, shape, strides, nil
+	return element, shape, strides, nil
 }
 
 // isOn tells whether a device reaches the memory of a tensor.

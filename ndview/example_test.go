@@ -13,9 +13,41 @@ import (
 	"github.com/quiver-gpu/quiver/ndview"
 )
 
+// A column goes to a device once, is viewed as an array and computed with there.
+// On a GPU the same lines run as kernels.
+func Example() {
+	// For a GPU: driver, err := cudabuf.Open(); device, err := driver.Device(0)
+	device := arrowbuf.CPU()
+	column := must(arrowbuf.CopyArrayTo(miles(), device)) // each buffer crosses the link once
+	defer column.Release()
+	array := must(ndview.FromArrow(column)) // a view of the column's memory
+	defer array.Release()
+	km := must(ndview.Multiply.Of(array, 1.609344))
+	defer km.Release()
+	longest := must(ndview.Max.Of(km, ndview.ReduceOptions{}))
+	defer longest.Release()
+	fmt.Println(km, longest)
+	// Output: [19.312128  12.07008  48.28032] 48.28032
+}
+
+// miles returns a column of the host.
+func miles() arrow.Array {
+	b := array.NewFloat64Builder(memory.DefaultAllocator)
+	defer b.Release()
+	b.AppendValues([]float64{12, 7.5, 30}, nil)
+	return b.NewArray()
+}
+
+func must[T any](v T, err error) T {
+	if err != nil {
+		log.Fatal(err)
+	}
+	return v
+}
+
 // A column of lists of three numbers is a matrix, and its transpose too, over
 // the column's own memory. On a GPU (arrowbuf.CopyTo) the same lines do the same.
-func Example() {
+func ExampleFromArrow() {
 	column, _, err := array.FromJSON(memory.DefaultAllocator, arrow.FixedSizeListOf(3, arrow.PrimitiveTypes.Float32),
 		strings.NewReader(`[[1, 2, 3], [4, 5, 6]]`))
 	if err != nil {
@@ -70,10 +102,11 @@ func ExampleNDBuffer_String() {
 	defer a.Release()
 	fmt.Printf("%v\n%#v\n", a, a)
 	// Output:
-	// [[1.e-01 2.e+00 1.e-03]
-	//  [4.e+01 5.e+00 6.e+00]]
-	// array([[1.e-01, 2.e+00, 1.e-03],
-	//        [4.e+01, 5.e+00, 6.e+00]], dtype=float32)
+	// [[  0.1     2 0.001]
+	//  [   40     5     6]]
+	// NDBuffer(float32, shape=[2 3], device=cpu)
+	// [[  0.1     2 0.001]
+	//  [   40     5     6]]
 }
 
 // A matrix whose columns lie together is a column of tensors over its own

@@ -145,3 +145,22 @@ func assertAlive(t *testing.T, dev arrowbuf.Device, alive bool) {
 		assert.Equal(t, alive, cuda.MemoryStats().InUse > 0, "device memory in use")
 	}
 }
+
+// numpyType parses NumPy's name of a type; an empty name is the zero DType.
+func numpyType(t testing.TB, s string) ndview.DType {
+	t.Helper()
+	if s == "" {
+		return ndview.DType{}
+	}
+	dtype, _, err := ndview.ParseDType(s)
+	require.NoError(t, err)
+	return dtype
+}
+
+// view registers the release of the view that a method returns.
+func view(t *testing.T) func(a *ndview.NDBuffer, err error) *ndview.NDBuffer {
+	return func(a *ndview.NDBuffer, err error) *ndview.NDBuffer {
+		t.Helper()
+		return own(t, a, err)
+	}
+}

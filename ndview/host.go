@@ -7,15 +7,9 @@ import (
 	"github.com/quiver-gpu/quiver/arrowbuf"
 )
 
-// Element is a Go type that array elements can be read and written as.
-type Element interface {
-	~bool | ~int8 | ~int16 | ~int32 | ~int64 | ~uint8 | ~uint16 | ~uint32 | ~uint64 |
-		~float32 | ~float64 | ~complex64 | ~complex128
-}
-
-// FromHost copies Go values to a new array on a device. The dtype says what
-// the values are; its size must be that of T, or the error is ErrDType. The
-// length of data must be the product of the shape, or it is ErrShape.
+// FromHost copies Go values to a new array on a device, in C order. It returns
+// ErrDType unless the size of dtype is that of T, and ErrShape unless the length of
+// data is the product of the shape.
 func FromHost[T Element](dev arrowbuf.Device, dtype DType, data []T, shape ...int64) (*NDBuffer, error) {
 	if err := checkElement[T](dtype); err != nil {
 		return nil, err
@@ -29,7 +23,7 @@ func FromHost[T Element](dev arrowbuf.Device, dtype DType, data []T, shape ...in
 	return fromBytes(dev, dtype, raw, shape...)
 }
 
-// fromBytes is an array that holds a copy of the bytes of its elements.
+// fromBytes returns a new array that holds a copy of the bytes of its elements.
 func fromBytes(dev arrowbuf.Device, dtype DType, raw []byte, shape ...int64) (*NDBuffer, error) {
 	a, err := newArray(dev, arrowbuf.Device.Alloc, dtype, shape, OrderC)
 	if err != nil {
@@ -42,8 +36,8 @@ func fromBytes(dev arrowbuf.Device, dtype DType, raw []byte, shape ...int64) (*N
 	return a, nil
 }
 
-// ToHost copies the elements in C order to a new Go slice. The size of T must
-// be that of the dtype.
+// ToHost copies the elements in C order to a new Go slice. It returns ErrDType
+// unless the size of T is that of the dtype.
 func ToHost[T Element](a *NDBuffer) ([]T, error) {
 	if err := checkElement[T](a.dtype); err != nil {
 		return nil, err
@@ -58,7 +52,8 @@ func ToHost[T Element](a *NDBuffer) ([]T, error) {
 	return data, nil
 }
 
-// CopyFromHost fills an array from bytes in C order: exactly NBytes of them.
+// CopyFromHost writes the elements from their bytes in C order. It returns ErrShape
+// unless raw has exactly NBytes bytes.
 func (a *NDBuffer) CopyFromHost(raw []byte) error {
 	if int64(len(raw)) != a.NBytes() {
 		return fmt.Errorf("%d bytes for an array of %d: %w", len(raw), a.NBytes(), ErrShape)
@@ -77,9 +72,9 @@ func (a *NDBuffer) CopyFromHost(raw []byte) error {
 	return a.CopyFrom(host)
 }
 
-// CopyToHost copies the elements in C order to exactly NBytes bytes of host
-// memory. From a device only those bytes cross the link: elements that do not
-// lie in C order are put together there first.
+// CopyToHost copies the elements in C order to dst, which must have exactly NBytes
+// bytes, otherwise the error is ErrShape. Only those bytes cross the link: other
+// layouts are made contiguous on the device first.
 func (a *NDBuffer) CopyToHost(dst []byte) error {
 	if int64(len(dst)) != a.NBytes() {
 		return fmt.Errorf("%d bytes for an array of %d: %w", len(dst), a.NBytes(), ErrShape)
@@ -97,8 +92,8 @@ func (a *NDBuffer) CopyToHost(dst []byte) error {
 	return host.CopyFrom(a)
 }
 
-// Bytes copies the elements in C order to new host memory, which is aligned to
-// 8 bytes at least.
+// Bytes copies the elements in C order to new memory of the host, aligned to at
+// least 8 bytes.
 func (a *NDBuffer) Bytes() ([]byte, error) {
 	if err := a.fitsHost(); err != nil {
 		return nil, err
@@ -110,8 +105,8 @@ func (a *NDBuffer) Bytes() ([]byte, error) {
 	return data, nil
 }
 
-// fitsHost refuses an array of which the host has no room for a copy, as it may be if
-// elements are repeated: Go would end the program.
+// fitsHost returns an error if the host lacks memory for a copy, which can be large
+// if elements are repeated. Go would end the program.
 func (a *NDBuffer) fitsHost() error {
 	if err := arrowbuf.CheckRoom(a.NBytes()); err != nil {
 		return fmt.Errorf("array of %s %v: %w", a.dtype, a.shape, err)
@@ -119,11 +114,11 @@ func (a *NDBuffer) fitsHost() error {
 	return nil
 }
 
-// Item is the only element of an array of one, whatever its axes. An array of
-// none or several is ErrShape.
+// Item returns the element of an array of size 1 with any number of axes. It
+// returns ErrShape for other sizes.
 func (a *NDBuffer) Item() (Scalar, error) {
 	if a.Size() != 1 {
-		return Scalar{}, fmt.Errorf("the only element of an array of shape %v: %w", a.shape, ErrShape)
+		return Scalar{}, fmt.Errorf("ndview.Item: array of shape %v, want one element: %w", a.shape, ErrShape)
 	}
 	raw, err := a.Bytes()
 	if err != nil {
@@ -132,12 +127,12 @@ func (a *NDBuffer) Item() (Scalar, error) {
 	return NewScalar(a.dtype, raw)
 }
 
-// aligned is new memory that any element may begin in.
+// aligned returns n bytes of new memory, aligned for any element.
 func aligned(n int64) []byte { return rawBytes(make([]uint64, (n+7)/8))[:n] }
 
-// HostBytes returns the elements' bytes in C order, in place, where the host
-// reaches them: on the CPU device, when the array is C-contiguous. They are
-// good until the array is released.
+// HostBytes returns the bytes of the elements in place, and false unless the host
+// can access them and the array is C-contiguous. They are valid until the array is
+// released.
 func (a *NDBuffer) HostBytes() ([]byte, bool) {
 	if a.hold() != nil {
 		return nil, false

@@ -1,128 +1,273 @@
 package ndview_test
 
 import (
+	"encoding/json"
+	"errors"
 	"math"
+	"math/rand/v2"
+	"slices"
 	"testing"
-
-	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 
 	"github.com/quiver-gpu/quiver/arrowbuf"
 	"github.com/quiver-gpu/quiver/ndview"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
-// index is a.Index for tests.
-func index(t testing.TB, a *ndview.NDBuffer, keys ...ndview.Key) *ndview.NDBuffer {
+// goldenKeys returns the keys of a case. Indices of one axis are passed as a list if
+// asList is true.
+func goldenKeys(t *testing.T, dev arrowbuf.Device, text json.RawMessage, asList bool) (keys []ndview.Key) {
 	t.Helper()
-	v, err := a.Index(keys...)
-	return own(t, v, err)
-}
-
-func TestSpansThatGoTheWrongWayAreEmpty(t *testing.T) {
-	a := fromHost(t, arrowbuf.CPU(), ndview.Int32, count(7), 7)
-	for name, key := range map[string]ndview.Key{
-		"backwards from before":     ndview.SpanStep(1, 5, -1),
-		"backwards by more":         ndview.SpanStep(0, 5, -3),
-		"backwards from the end":    ndview.SpanStep(-1, 100, -1),
-		"forwards from behind":      ndview.SpanStep(5, 1, 1),
-		"forwards from beyond":      ndview.Span(7, 9),
-		"backwards from before all": ndview.SpanStep(-9, ndview.Open, -1),
-	} {
-		v := index(t, a, key)
-		assert.Equal(t, []int64{0}, v.Shape(), name)
-		assert.Empty(t, elements(t, v), name)
-		assert.Zero(t, v.Offset(), name)
+	bound := func(raw json.RawMessage) int64 {
+		if b := field[*int64](t, raw); b != nil {
+			return *b
+		}
+		return ndview.Open
 	}
-}
-
-func TestNewAxisOfNoAxesIsAnAxis(t *testing.T) {
-	a := fromHost(t, arrowbuf.CPU(), ndview.Int32, count(3), 3)
-	one := index(t, a, ndview.At(1))
-	assert.Equal(t, []int64{}, one.Shape())
-	assert.Equal(t, []int64{1}, index(t, one, ndview.Ellipsis, ndview.NewAxis).Shape())
-	v := index(t, a, ndview.At(-1), ndview.NewAxis)
-	assert.Equal(t, []int64{1}, v.Shape())
-	assert.Equal(t, raw[int32](2), elements(t, v))
-}
-
-func TestIndexWithoutKeysIsAViewOfAll(t *testing.T) {
-	a := fromHost(t, arrowbuf.CPU(), ndview.Int32, count(6), 2, 3)
-	for _, v := range []*ndview.NDBuffer{index(t, a), index(t, a, ndview.Ellipsis), index(t, a, ndview.All)} {
-		assert.Equal(t, a.Shape(), v.Shape())
-		assert.Same(t, a, v.Base())
-		assert.True(t, ndview.MayShareMemory(a, v))
+	for _, k := range field[[][]json.RawMessage](t, text) {
+		switch kind := field[string](t, k[0]); kind {
+		case "at":
+			keys = append(keys, ndview.At(field[int64](t, k[1])))
+		case "span":
+			keys = append(keys, ndview.SpanStep(bound(k[1]), bound(k[2]), bound(k[3])))
+		case "all":
+			keys = append(keys, ndview.All)
+		case "ellipsis":
+			keys = append(keys, ndview.Ellipsis)
+		case "new":
+			keys = append(keys, ndview.NewAxis)
+		case "ints":
+			shape, values := field[[]int64](t, k[1]), field[[]int64](t, k[2])
+			if asList && len(shape) == 1 {
+				keys = append(keys, ndview.Ints(values...))
+			} else {
+				keys = append(keys, ndview.IntArray(integers(t, dev, indexTypes[field[string](t, k[3])], values, shape)))
+			}
+		case "mask":
+			mask := integers(t, dev, ndview.Uint8, field[[]int64](t, k[2]), field[[]int64](t, k[1]))
+			bools, err := mask.View(ndview.Bool)
+			keys = append(keys, ndview.Mask(own(t, bools, err)))
+		default:
+			require.Fail(t, "unknown key", kind)
+		}
 	}
+	return keys
 }
 
-func TestKeysThatDoNotFitSaySo(t *testing.T) {
-	a := fromHost(t, arrowbuf.CPU(), ndview.Int32, count(12), 3, 4)
-	tests := map[string]struct {
-		keys []ndview.Key
-		want error
-	}{
-		"an index beyond the end":     {[]ndview.Key{ndview.At(3)}, arrowbuf.ErrOutOfRange},
-		"an index before the start":   {[]ndview.Key{ndview.All, ndview.At(-5)}, arrowbuf.ErrOutOfRange},
-		"the smallest index":          {[]ndview.Key{ndview.At(math.MinInt64)}, arrowbuf.ErrOutOfRange},
-		"an index behind an ellipsis": {[]ndview.Key{ndview.Ellipsis, ndview.At(4)}, arrowbuf.ErrOutOfRange},
-		"more keys than axes":         {[]ndview.Key{ndview.All, ndview.All, ndview.At(0)}, ndview.ErrShape},
-		"two ellipses":                {[]ndview.Key{ndview.Ellipsis, ndview.Ellipsis}, ndview.ErrShape},
-		"a step of 0":                 {[]ndview.Key{ndview.SpanStep(0, 2, 0)}, ndview.ErrShape},
-		"an empty key":                {[]ndview.Key{{}}, ndview.ErrShape},
+func TestGetByArraysMatchesNumPy(t *testing.T) {
+	cases := golden2(t, "advanced")[0]
+	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+		for i, c := range cases {
+			dtype := elementTypes[i%len(elementTypes)]
+			parts := field[[3]json.RawMessage](t, c[0])
+			a := goldenView(t, dev, dtype, int64(i%5/4), field[int64](t, parts[0]), field[[]int64](t, parts[1]), field[[]int64](t, parts[2]))
+			got, err := a.Get(goldenKeys(t, dev, c[1], i%3 == 0)...)
+			if len(c) == 2 {
+				require.Error(t, err, "case %d: %s", i, c)
+				require.True(t, isIndexError(err), "case %d: %s: %v", i, c, err)
+				continue
+			}
+			require.NoError(t, err, "case %d: %s", i, c)
+			own(t, got, nil)
+			require.Equal(t, field[[]int64](t, c[2]), append([]int64{}, got.Shape()...), "case %d: %s", i, c)
+			requireBytes(t, patterns(dtype, field[[]int64](t, c[3])), elements(t, got), "case", i, c)
+			require.True(t, got.IsContiguous())
+		}
+	})
+}
+
+// isIndexError reports whether an error corresponds to NumPy's IndexError.
+func isIndexError(err error) bool {
+	return errors.Is(err, arrowbuf.ErrOutOfRange) || errors.Is(err, ndview.ErrShape)
+}
+
+func TestSetInSeveralLaunchesMatchesNumPy(t *testing.T) {
+	ndview.CutWalks(t, 3)
+	TestSetByArraysMatchesNumPy(t)
+}
+
+func TestSetByArraysMatchesNumPy(t *testing.T) {
+	cases := golden2(t, "advanced")[1]
+	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+		for i, c := range cases {
+			dtype := elementTypes[i%len(elementTypes)]
+			skip := int64(i % 5 / 4)
+			parts := field[[3]json.RawMessage](t, c[0])
+			a := goldenView(t, dev, dtype, skip, field[int64](t, parts[0]), field[[]int64](t, parts[1]), field[[]int64](t, parts[2]))
+			want := download(t, a.Buffer())
+			values := at(t, upload(t, dev, append(poisoned(i%7), patterns(dtype, field[[]int64](t, c[3]))...)), dtype, int64(i%7), field[[]int64](t, c[2])...)
+			err := a.Set(values, goldenKeys(t, dev, c[1], i%3 == 0)...)
+			if len(c) == 4 {
+				require.Error(t, err, "case %d: %s", i, c)
+				require.True(t, isIndexError(err), "case %d: %s: %v", i, c, err)
+			} else {
+				require.NoError(t, err, "case %d: %s", i, c)
+				for _, change := range field[[][2]int64](t, c[4]) {
+					copy(want[skip+change[0]*dtype.Size():], patterns(dtype, change[1:]))
+				}
+			}
+			requireBytes(t, want, download(t, a.Buffer()), "case", i, c)
+		}
+	})
+}
+
+func TestNilArrayKeysAreErrDType(t *testing.T) {
+	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+		a := fromHost(t, dev, ndview.Int32, count(6), 2, 3)
+		for _, key := range []ndview.Key{ndview.IntArray(nil), ndview.Mask(nil)} {
+			_, err := a.Get(ndview.At(0), key)
+			assert.ErrorIs(t, err, ndview.ErrDType)
+			assert.ErrorIs(t, a.Set(1, key), ndview.ErrDType)
+		}
+		for _, key := range []ndview.Key{ndview.Ints(0), ndview.At(0), ndview.Mask(fromHost(t, dev, ndview.Bool, []bool{true, false}, 2))} {
+			assert.ErrorIs(t, a.Set(nil, key), ndview.ErrDType)
+			assert.ErrorIs(t, a.Set((*ndview.NDBuffer)(nil), key), ndview.ErrDType)
+		}
+		assert.Equal(t, raw(count(6)...), elements(t, a))
+		none, err := a.Get(ndview.Ints())
+		own(t, none, err)
+		assert.Equal(t, []int64{0, 3}, none.Shape())
+	})
+}
+
+// maskOf uploads a mask whose true elements are various bytes other than 0.
+func maskOf(t *testing.T, dev arrowbuf.Device, values []int64, skip int, shape ...int64) *ndview.NDBuffer {
+	t.Helper()
+	bytes := make([]byte, skip+len(values))
+	for i, v := range values {
+		bytes[skip+i] = byte(v) << (i % 8)
 	}
-	for name, tt := range tests {
-		_, err := a.Index(tt.keys...)
-		assert.ErrorIs(t, err, tt.want, name)
-	}
+	return at(t, upload(t, dev, bytes), ndview.Bool, int64(skip), shape...)
 }
 
-func TestViewsCountBeyond32Bits(t *testing.T) {
-	a := fromHost(t, arrowbuf.CPU(), ndview.Int32, []int32{7}, 1, 1)
-	wide, err := a.BroadcastTo(1<<40, 1<<20)
-	own(t, wide, err)
-	v := index(t, wide, ndview.SpanStep(-1, ndview.Open, -3), ndview.At(1<<19))
-	assert.Equal(t, []int64{((1 << 40) + 2) / 3}, v.Shape())
-	flat := reshape(t, wide, ndview.OrderF, -1, 1<<35)
-	assert.Equal(t, []int64{1 << 25, 1 << 35}, flat.Shape())
-	assert.Equal(t, raw[int32](7), elements(t, index(t, flat, ndview.At(-1), ndview.At(1<<34))))
-	assert.True(t, ndview.MayShareMemory(v, flat))
-}
-
-// FuzzSpansTakeWhatPythonTakes goes where tables do not: bounds and steps near
-// the ends of an int64.
-func FuzzSpansTakeWhatPythonTakes(f *testing.F) {
-	edges := []int64{math.MinInt64, math.MinInt64 + 1, -9, -8, -7, -1, 0, 1, 7, 8, 9, math.MaxInt64 - 1, math.MaxInt64}
-	for _, start := range edges {
-		for _, stop := range edges {
-			for _, step := range edges {
-				f.Add(uint8(8), start, stop, step)
+func TestNonZeroAndArgWhereMatchNumPy(t *testing.T) {
+	cases := golden2(t, "nonzero")[0]
+	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+		for i, c := range cases {
+			shape := field[[]int64](t, c[0])
+			if field[string](t, c[1]) == "F" {
+				slices.Reverse(shape)
+			}
+			mask := maskOf(t, dev, field[[]int64](t, c[2]), i%3, shape...)
+			if field[string](t, c[1]) == "F" {
+				transposed, err := mask.Transpose()
+				mask = own(t, transposed, err)
+			}
+			want := field[[]int64](t, c[3])
+			all, err := ndview.ArgWhere(mask)
+			own(t, all, err)
+			require.Equal(t, []int64{int64(len(want)) / int64(mask.NDim()), int64(mask.NDim())}, all.Shape())
+			requireBytes(t, raw(want...), elements(t, all), "case", i, c)
+			axes, err := ndview.NonZero(mask)
+			require.NoError(t, err)
+			require.Len(t, axes, mask.NDim())
+			for k, a := range axes {
+				own(t, a, nil)
+				var along []int64
+				for j := k; j < len(want); j += mask.NDim() {
+					along = append(along, want[j])
+				}
+				requireBytes(t, raw(along...), elements(t, a), "case", i, "axis", k, c)
 			}
 		}
-	}
-	a := fromHost(f, arrowbuf.CPU(), ndview.Int32, count(256), 256)
-	f.Fuzz(func(t *testing.T, extent uint8, start, stop, step int64) {
-		v, err := a.Index(ndview.Span(0, int64(extent)))
-		require.NoError(t, err)
-		defer v.Release()
-		part, err := v.Index(ndview.SpanStep(start, stop, step))
-		if step == 0 {
-			require.ErrorIs(t, err, ndview.ErrShape)
-			return
-		}
-		require.NoError(t, err)
-		defer part.Release()
-		given := func(bound *int64) *int64 {
-			if *bound == ndview.Open {
-				return nil
+	})
+}
+
+// Masks have many tiles and several alignments; few, half or all of their elements are
+// true.
+func TestGetAndSetByLongMasks(t *testing.T) {
+	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+		r := rand.New(rand.NewPCG(8, 8))
+		for skip, n := range []int64{4095, 4096, 4097, 70_001, 5_000_003} {
+			for _, share := range []float64{0.003, 0.5, 1} {
+				isTrue, source := make([]int64, n), make([]uint32, n)
+				var selected []uint32
+				for i := range isTrue {
+					source[i] = r.Uint32()
+					if r.Float64() < share {
+						isTrue[i] = 1
+						selected = append(selected, source[i])
+					}
+				}
+				mask := maskOf(t, dev, isTrue, skip, n)
+				a := fromHost(t, dev, ndview.Uint32, source, n)
+				got, err := a.Get(ndview.Mask(mask))
+				own(t, got, err)
+				requireBytes(t, raw(selected...), elements(t, got))
+
+				values := make([]uint32, len(selected))
+				for k := range values {
+					values[k] = r.Uint32()
+				}
+				want, k := slices.Clone(source), 0
+				for i, m := range isTrue {
+					if m != 0 {
+						want[i] = values[k]
+						k++
+					}
+				}
+				require.NoError(t, a.Set(fromHost(t, dev, ndview.Uint32, values, int64(len(values))), ndview.Mask(mask)))
+				requireBytes(t, raw(want...), elements(t, a))
+				for i, m := range isTrue {
+					if m != 0 {
+						want[i] = 7
+					}
+				}
+				require.NoError(t, a.Set(fromHost(t, dev, ndview.Uint32, []uint32{7}), ndview.Mask(mask)))
+				requireBytes(t, raw(want...), elements(t, a))
 			}
-			return bound
 		}
-		if step == ndview.Open {
-			step = 1
-		}
-		want := []byte{}
-		for _, p := range span(given(&start), given(&stop), step, int64(extent)) {
-			want = append(want, raw(int32(p))...)
-		}
-		require.Equal(t, want, elements(t, part))
+	})
+}
+
+func TestMasksOfWrongTypeShapeOrDeviceAreErrors(t *testing.T) {
+	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+		a := fromHost(t, dev, ndview.Int32, count(6), 2, 3)
+		_, err := a.Get(ndview.Mask(a))
+		assert.ErrorIs(t, err, ndview.ErrDType)
+		mask := maskOf(t, dev, []int64{1, 0, 1}, 0, 3)
+		_, err = a.Get(ndview.Mask(mask))
+		assert.ErrorIs(t, err, ndview.ErrShape)
+		_, err = a.Index(ndview.All, ndview.Mask(mask))
+		assert.ErrorIs(t, err, ndview.ErrShape)
+		elsewhere := maskOf(t, otherThan(t, dev), []int64{1, 0, 1}, 0, 3)
+		_, err = a.Get(ndview.All, ndview.Mask(elsewhere))
+		assert.ErrorIs(t, err, arrowbuf.ErrDevice)
+		_, err = ndview.Compress(elsewhere, a, 1)
+		assert.ErrorIs(t, err, arrowbuf.ErrDevice)
+		_, err = ndview.NonZero(fromHost(t, dev, ndview.Bool, []bool{true}))
+		assert.ErrorIs(t, err, ndview.ErrShape)
+		row := fromHost(t, dev, ndview.Int32, count(3), 3)
+		three := fromHost(t, dev, ndview.Int32, count(3), 3)
+		assert.ErrorIs(t, row.Set(three, ndview.Mask(mask)), ndview.ErrShape)
+		assert.Equal(t, raw[int32](0, 1, 2), elements(t, row))
+	})
+}
+
+func TestSetReadsMasksAndValuesBeforeWriting(t *testing.T) {
+	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+		a := fromHost(t, dev, ndview.Bool, []bool{true, false, true, true, false, true}, 6)
+		low, err := a.Slice(0, 0, 5)
+		own(t, low, err)
+		high, err := a.Slice(0, 1, 6)
+		own(t, high, err)
+		not := fromHost(t, dev, ndview.Bool, []bool{false})
+		require.NoError(t, high.Set(not, ndview.Mask(low)))
+		assert.Equal(t, raw(true, false, true, false, false, true), elements(t, a))
+		require.NoError(t, a.Set(not, ndview.Mask(a)))
+		assert.Equal(t, make([]byte, 6), elements(t, a))
+	})
+}
+
+func TestElementsOtherThanZeroAreTrue(t *testing.T) {
+	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+		a := fromHost(t, dev, ndview.Float64, []float64{0, math.Copysign(0, -1), 2, math.NaN(), 5e-324, math.Inf(1)}, 2, 3)
+		got, err := ndview.ArgWhere(a)
+		own(t, got, err)
+		assert.Equal(t, raw[int64](0, 2, 1, 0, 1, 1, 1, 2), elements(t, got))
+		row := fromHost(t, dev, ndview.Int32, []int32{0, 256}, 2)
+		kept, err := ndview.Compress(row, a, 0)
+		own(t, kept, err)
+		assert.Equal(t, elements(t, a)[24:], elements(t, kept))
 	})
 }

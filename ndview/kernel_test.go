@@ -3,17 +3,17 @@ package ndview_test
 import (
 	"sync"
 	"testing"
-
-	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
+	"time"
 
 	"github.com/quiver-gpu/quiver/arrowbuf"
 	"github.com/quiver-gpu/quiver/cudabuf"
 	"github.com/quiver-gpu/quiver/cudabuf/cudatest"
 	"github.com/quiver-gpu/quiver/ndview"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
-func TestKernelThatFailsToLoadIsTriedAgain(t *testing.T) {
+func TestKernelLoadIsRetriedAfterAnError(t *testing.T) {
 	const outOfMemory = 2 // CUDA_ERROR_OUT_OF_MEMORY
 	driver := cudatest.Start(t, cudatest.Config{Fail: func(call string, n int) cudabuf.Result {
 		if call == "cuModuleLoadData" && n == 1 {
@@ -33,7 +33,7 @@ func TestKernelThatFailsToLoadIsTriedAgain(t *testing.T) {
 	assert.Equal(t, raw(true, false, true), elements(t, a))
 }
 
-func TestKernelFailureIsAnError(t *testing.T) {
+func TestFailedLaunchReturnsAnError(t *testing.T) {
 	driver := cudatest.Start(t, cudatest.Config{Fail: func(call string, _ int) cudabuf.Result {
 		if call == "cuLaunchKernel" || call == "cuMemsetD8Async" {
 			return 1 // CUDA_ERROR_INVALID_VALUE
@@ -54,7 +54,7 @@ func TestKernelFailureIsAnError(t *testing.T) {
 	}
 }
 
-func TestKernelsOfOneDeviceRunInManyGoroutines(t *testing.T) {
+func TestKernelsRunFromManyGoroutines(t *testing.T) {
 	onCUDA(t, func(t *testing.T, dev *cudabuf.Device) {
 		var wait sync.WaitGroup
 		for worker := range 8 {
@@ -87,7 +87,7 @@ func TestKernelsOfOneDeviceRunInManyGoroutines(t *testing.T) {
 	})
 }
 
-// plainDevice is a device that this module knows nothing of.
+// plainDevice is a device of a type that ndview does not know.
 type plainDevice struct{ arrowbuf.Device }
 
 type plainBuffer struct {
@@ -102,7 +102,7 @@ func (b *plainBuffer) Slice(offset, length int64) (arrowbuf.Buffer, error) {
 	return &plainBuffer{part, b.dev}, err
 }
 
-func TestDevicesWithoutKernelsSaySo(t *testing.T) {
+func TestDeviceWithoutKernelsReturnsErrDevice(t *testing.T) {
 	dev := &plainDevice{arrowbuf.CPU()}
 	buf := &plainBuffer{upload(t, arrowbuf.CPU(), make([]byte, 64)), dev}
 	mask, long := at(t, buf, ndview.Bool, 0, 4), at(t, buf, ndview.Int64, 32, 4)
@@ -115,4 +115,36 @@ func TestDevicesWithoutKernelsSaySo(t *testing.T) {
 		assert.ErrorIs(t, err, arrowbuf.ErrDevice, name)
 	}
 	assert.Equal(t, make([]byte, 64), elements(t, at(t, buf, ndview.Uint8, 0, 64)), "copies need no kernel")
+}
+
+// firstUses are cases whose kernels are in different images, among them the largest.
+var firstUses = []string{
+	"permute/float32/64x64/10", "strided/gather/float32/64x64/2", "astype/float64/int16/64", "elementwise/add/float32/64/dense",
+	"elementwise/add/int64/64/dense", "elementwise/less/float32/64/dense", "elementwise/where/float32/64/dense", "elementwise/sin/float32/64",
+	"elementwise/multiply/complex64/64/dense", "reduce/sum/float32/64x64/0", "reduce/max/int8/64x64/all", "reduce/argmax/float32/64x64/1",
+	"allequal/float32/64", "equal/float32/64", "fill/float64/64", "take/float32/64/int64/64", "put/float32/64/int64/64", "compress/float32/64/2",
+	"unpackbits/64", "packbits/64", "byteswap/float32/64", "triu/float32/64x64",
+}
+
+// BenchmarkFirstUse reports the time of an operation's first call in a new context, until
+// its result is there. It includes unpacking and loading the kernels' image.
+func BenchmarkFirstUse(b *testing.B) {
+	if !cudatest.OnGPU() {
+		b.Skip("loads kernels on a GPU: set QUIVER_TEST_DEVICE=cuda")
+	}
+	for _, name := range firstUses {
+		b.Run(name, func(b *testing.B) {
+			driver, err := cudabuf.Open()
+			require.NoError(b, err)
+			b.Cleanup(func() { require.NoError(b, driver.Close()) })
+			dev, err := driver.Device(0)
+			require.NoError(b, err)
+			run := caseOf(b, dev, name).work()
+			require.NoError(b, dev.Synchronize())
+			start := time.Now()
+			require.NoError(b, run())
+			require.NoError(b, dev.Synchronize())
+			b.ReportMetric(float64(time.Since(start).Nanoseconds())/1e3, "us/first")
+		})
+	}
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"sync/atomic"
+	"unsafe"
 
 	"github.com/quiver-gpu/quiver/arrowbuf"
 	"github.com/quiver-gpu/quiver/cudabuf"
@@ -14,23 +15,22 @@ import (
 
 // Errors that a caller can act on; test with errors.Is.
 var (
-	// ErrShape: shapes, strides or axes do not fit each other or the buffer.
+	// ErrShape means that shapes, strides or axes do not fit each other or the buffer.
 	ErrShape = layout.ErrShape
-	// ErrDType: the operation does not take elements of this type.
-	ErrDType = errors.New("dtype mismatch")
-	// ErrReadOnly: a write to an array, or a buffer, that must not be written to.
+	// ErrReadOnly means a write to a read-only array or buffer.
 	ErrReadOnly = cudabuf.ErrReadOnly
-	// ErrNulls: a column with missing values was to become an array.
+	// ErrNulls means that a column with nulls cannot become an array.
 	ErrNulls = errors.New("column has nulls")
 )
 
 // NDBuffer is an N-dimensional array: a buffer on a device, the type of its
 // elements, a shape, byte strides and the byte offset of element [0, ..., 0].
-// Views share the buffer. An NDBuffer is reference counted like the buffer
-// under it: whoever makes or is given one releases it once. What is asked of a
-// released one, and can answer an error, answers arrowbuf.ErrReleased. A nil
-// *NDBuffer is no array: as any nil pointer of Go, it may be used for nothing but
-// where a function says so.
+// Views share the buffer.
+//
+// An NDBuffer is reference counted: the caller owns the one reference of an array
+// that a function returns, and must release it. Methods of a released array that
+// return an error return arrowbuf.ErrReleased. An NDBuffer may be used from any
+// goroutine; concurrent writes to the same elements are ordered by nothing.
 type NDBuffer struct {
 	refs    atomic.Int64
 	buf     arrowbuf.Buffer
@@ -39,20 +39,19 @@ type NDBuffer struct {
 	strides []int64
 	offset  int64
 
-	// What follows from these, and every operation asks for.
+	// Derived from the fields above, because every operation needs them.
 	size       int64   // elements
 	contiguous bool    // in C order, without gaps
 	code       ew.Type // of the elements
 
-	base     *NDBuffer // what a view was made from first, nil for no view
+	base     *NDBuffer // the array that the first view was made of, nil if this is no view
 	readOnly bool      // the array or its buffer
 }
 
-// FromBuffer looks at bytes of a buffer as an array, without a copy, and takes
-// a reference to the buffer. The offset and the strides are in bytes and need
-// not be multiples of the element's size; nil strides mean C order. Every
-// element, and the offset where there is none, must lie within the buffer, or
-// the error is arrowbuf.ErrOutOfRange.
+// FromBuffer returns an array over bytes of a buffer, without a copy, and retains
+// the buffer. The offset and the strides are in bytes and need not be multiples of
+// the element's size; nil strides mean C order. It returns arrowbuf.ErrOutOfRange
+// if an element, or the offset of an empty array, is outside the buffer.
 func FromBuffer(buf arrowbuf.Buffer, dtype DType, offset int64, shape, strides []int64) (*NDBuffer, error) {
 	if _, err := byteCount(dtype, shape); err != nil {
 		return nil, err
@@ -75,57 +74,59 @@ func FromBuffer(buf arrowbuf.Buffer, dtype DType, offset int64, shape, strides [
 	return over(buf, dtype, offset, slices.Clone(shape), slices.Clone(strides)), nil
 }
 
-// over builds an array around a reference to a buffer, which it takes over.
+// over returns an array that takes over the caller's reference to the buffer.
 func over(buf arrowbuf.Buffer, dtype DType, offset int64, shape, strides []int64) *NDBuffer {
 	a := &NDBuffer{buf: buf, dtype: dtype, shape: shape, strides: strides, offset: offset}
 	a.size, a.contiguous = product(shape), layout.IsC(dtype.Size(), shape, strides)
-	a.code, _ = dtype.code()
+	a.code, _ = dtype.Code()
 	a.readOnly = !mayChange(buf)
 	a.refs.Store(1)
 	return a
 }
 
-// Device is where the elements live.
+// Device returns the device of the elements.
 func (a *NDBuffer) Device() arrowbuf.Device { return a.buf.Device() }
 
-// Buffer is the buffer under the array, which the array keeps alive.
+// Buffer returns the buffer of the array, without a reference: it is valid until
+// the array is released.
 func (a *NDBuffer) Buffer() arrowbuf.Buffer { return a.buf }
 
-// DType is the type of the elements.
+// DType returns the type of the elements.
 func (a *NDBuffer) DType() DType { return a.dtype }
 
-// NDim is the number of axes.
+// NDim returns the number of axes.
 func (a *NDBuffer) NDim() int { return len(a.shape) }
 
-// Shape is the number of elements along each axis. The caller must not write
-// to it.
+// Shape returns the number of elements along each axis. The caller must not
+// change it.
 func (a *NDBuffer) Shape() []int64 { return a.shape }
 
-// Strides is the distance in bytes from one element to the next along each
-// axis; it may be negative or zero. The caller must not write to it.
+// Strides returns the distance in bytes between neighbours along each axis, which
+// may be negative or zero. The caller must not change it.
 func (a *NDBuffer) Strides() []int64 { return a.strides }
 
-// Offset is the position in bytes of element [0, ..., 0] in the buffer.
+// Offset returns the position of element [0, ..., 0] in the buffer, in bytes.
 func (a *NDBuffer) Offset() int64 { return a.offset }
 
-// Size is the number of elements.
+// Size returns the number of elements.
 func (a *NDBuffer) Size() int64 { return a.size }
 
-// NBytes is the number of bytes that the elements take, without gaps.
+// NBytes returns the number of bytes of the elements, without gaps.
 func (a *NDBuffer) NBytes() int64 { return a.size * a.dtype.Size() }
 
-// IsContiguous tells whether the elements lie in C order without gaps, as no
-// elements and one element do.
+// IsContiguous reports whether the elements lie in C order without gaps. Arrays of
+// no element or one are contiguous.
 func (a *NDBuffer) IsContiguous() bool { return a.contiguous }
 
-// Retain adds a reference. It panics once the last was released.
+// Retain adds a reference. It panics if the last one was released.
 func (a *NDBuffer) Retain() {
 	if err := a.hold(); err != nil {
 		panic(fmt.Errorf("ndview: Retain: %w", err))
 	}
 }
 
-// Release gives one reference back; the last one gives the buffer back.
+// Release releases one reference; the last one releases the buffer. It panics if
+// the array was released before.
 func (a *NDBuffer) Release() {
 	switch n := a.refs.Add(-1); {
 	case n == 0:
@@ -135,8 +136,13 @@ func (a *NDBuffer) Release() {
 	}
 }
 
-// hold takes a reference for the time of an operation, so that memory which
-// another goroutine releases meanwhile is not used again under it.
+// TryRetain adds a reference, or returns an error wrapping arrowbuf.ErrReleased if the
+// last one was released. Operations retain an array with it for their duration.
+func (a *NDBuffer) TryRetain() error { return a.hold() }
+
+// hold retains the array during an operation, so that another goroutine that
+// releases it does not free memory in use. It returns ErrReleased instead of
+// panicking.
 func (a *NDBuffer) hold() error {
 	for {
 		n := a.refs.Load()
@@ -153,7 +159,7 @@ func (a *NDBuffer) released() error {
 	return fmt.Errorf("array of %s %v: %w", a.dtype, a.shape, arrowbuf.ErrReleased)
 }
 
-// holdAll holds arrays until release is called.
+// holdAll retains arrays until release is called.
 func holdAll(arrays ...*NDBuffer) (release func(), err error) {
 	for i, a := range arrays {
 		if err := a.hold(); err != nil {
@@ -164,8 +170,8 @@ func holdAll(arrays ...*NDBuffer) (release func(), err error) {
 	return func() { releaseAll(arrays) }, nil
 }
 
-// holdToWrite holds an array that is to be written to, and those that are read
-// for it. One that must not be written to is ErrReadOnly.
+// holdToWrite retains an array that is written and the arrays that are read for
+// it. It returns ErrReadOnly if the first may not be written.
 func holdToWrite(a *NDBuffer, from ...*NDBuffer) (release func(), err error) {
 	if err := a.checkWriteable(); err != nil {
 		return nil, err
@@ -178,3 +184,147 @@ func releaseAll(arrays []*NDBuffer) {
 		a.Release()
 	}
 }
+
+// Flags are NumPy's flags of an array. They depend on the array alone, so a view
+// has its own.
+type Flags struct {
+	CContiguous bool // in C order without gaps; true of empty arrays
+	FContiguous bool // in Fortran order without gaps; true of empty arrays
+	Aligned     bool // every element's address is a multiple of its type's alignment
+	Writeable   bool // writes do not return ErrReadOnly
+	OwnData     bool // the array is not a view: Base is nil
+}
+
+// Flags returns the flags of the array.
+func (a *NDBuffer) Flags() Flags {
+	return Flags{
+		CContiguous: a.IsContiguous(),
+		FContiguous: a.isF(),
+		Aligned:     a.isAligned(),
+		Writeable:   a.checkWriteable() == nil,
+		OwnData:     a.base == nil,
+	}
+}
+
+// FNC reports F order and not C order, as in NumPy.
+func (f Flags) FNC() bool { return f.FContiguous && !f.CContiguous }
+
+// FORC reports F order or C order, as in NumPy.
+func (f Flags) FORC() bool { return f.FContiguous || f.CContiguous }
+
+// Behaved reports aligned and writeable, as in NumPy.
+func (f Flags) Behaved() bool { return f.Aligned && f.Writeable }
+
+// CArray reports behaved and in C order, as in NumPy.
+func (f Flags) CArray() bool { return f.Behaved() && f.CContiguous }
+
+// FArray reports behaved, in F order and not in C order, as NumPy documents it.
+func (f Flags) FArray() bool { return f.Behaved() && f.FNC() }
+
+// String returns the flags one per line, as NumPy prints them.
+func (f Flags) String() string {
+	return fmt.Sprintf("C_CONTIGUOUS : %t\nF_CONTIGUOUS : %t\nOWNDATA : %t\nWRITEABLE : %t\nALIGNED : %t",
+		f.CContiguous, f.FContiguous, f.OwnData, f.Writeable, f.Aligned)
+}
+
+func (a *NDBuffer) isAligned() bool {
+	places := int64(a.buf.Address()) + a.offset
+	for i, d := range a.shape {
+		if d == 0 {
+			return true
+		}
+		if d > 1 {
+			places |= a.strides[i]
+		}
+	}
+	return places%a.dtype.Alignment() == 0
+}
+
+// mayChange reports whether a buffer may be written.
+func mayChange(buf arrowbuf.Buffer) bool {
+	b, ok := buf.(interface{ Mutable() bool })
+	return !ok || b.Mutable()
+}
+
+// checkWriteable returns ErrReadOnly if the array may not be written.
+func (a *NDBuffer) checkWriteable() error {
+	if a.readOnly {
+		return fmt.Errorf("writing to an array of %s %v: %w", a.dtype, a.shape, ErrReadOnly)
+	}
+	return nil
+}
+
+// byteCount checks a dtype and a shape and returns the bytes of a contiguous
+// array.
+func byteCount(dtype DType, shape []int64) (int64, error) {
+	if dtype.Size() < 1 {
+		return 0, fmt.Errorf("dtype %s: %w", dtype, ErrDType)
+	}
+	return layout.Bytes(dtype.Size(), shape)
+}
+
+func product(shape []int64) int64 { return layout.Product(shape) }
+
+func cStrides(dtype DType, shape []int64) []int64 { return layout.C(dtype.Size(), shape) }
+
+// MayShareMemory reports whether a byte belongs to elements of both arrays. The
+// result is exact, as NumPy's shares_memory: the even and the odd columns of a
+// matrix share none. Addresses are compared, so two buffers over one allocation
+// may share. Released arrays share nothing. It may return true for layouts whose
+// exact solution would take seconds.
+func MayShareMemory(a, b *NDBuffer) bool {
+	release, err := holdAll(a, b)
+	if err != nil {
+		return false
+	}
+	defer release()
+	inA, hostA := a.addresses()
+	inB, hostB := b.addresses()
+	// Pinned memory may have the same address on two devices.
+	if (!hostA || !hostB) && a.Device() != b.Device() {
+		return false
+	}
+	return layout.Overlap(inA, inB)
+}
+
+// addresses returns the layout of the elements with their address as offset, and
+// whether that is an address of the host.
+func (a *NDBuffer) addresses() (run layout.Run, onHost bool) {
+	run = a.run()
+	if data, ok := arrowbuf.HostBytes(a.buf); ok {
+		run.Offset += int64(uintptr(unsafe.Pointer(unsafe.SliceData(data))))
+		return run, true
+	}
+	run.Offset += int64(a.buf.Address())
+	return run, false
+}
+
+// Order is the order in which elements lie in memory, or are counted.
+type Order byte
+
+const (
+	// OrderC means that the last axis varies fastest. The zero Order means it, too.
+	OrderC Order = 'C'
+	// OrderF means that the first axis varies fastest, as in Fortran.
+	OrderF Order = 'F'
+	// OrderA means F for an array in F order and not in C order, otherwise C.
+	OrderA Order = 'A'
+	// OrderK means the order in which the elements lie, as closely as possible.
+	OrderK Order = 'K'
+)
+
+// check returns ErrShape if o is not an order.
+func (o Order) check() error {
+	switch o {
+	case 0, OrderC, OrderF, OrderA, OrderK:
+		return nil
+	}
+	return fmt.Errorf("order %q: want one of 'C', 'F', 'A' and 'K': %w", byte(o), ErrShape)
+}
+
+// fortran reports whether an order other than K means Fortran order for an array.
+func (o Order) fortran(a *NDBuffer) bool {
+	return o == OrderF || o == OrderA && a.isF() && !a.IsContiguous()
+}
+
+func (a *NDBuffer) isF() bool { return layout.IsF(a.dtype.Size(), a.shape, a.strides) }

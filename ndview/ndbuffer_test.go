@@ -2,13 +2,15 @@ package ndview_test
 
 import (
 	"math"
+	"os"
+	"strings"
 	"testing"
 
+	"github.com/quiver-gpu/quiver/arrowbuf"
+	"github.com/quiver-gpu/quiver/cudabuf"
+	"github.com/quiver-gpu/quiver/ndview"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-
-	"github.com/quiver-gpu/quiver/arrowbuf"
-	"github.com/quiver-gpu/quiver/ndview"
 )
 
 func TestEmptyIsContiguousOnItsDevice(t *testing.T) {
@@ -165,4 +167,245 @@ func TestIsContiguousMeansCOrderWithoutGaps(t *testing.T) {
 			assert.Equal(t, tt.want, a.IsContiguous())
 		})
 	}
+}
+
+func TestArraysWithoutElementsLieInBothOrders(t *testing.T) {
+	a := fromHost(t, arrowbuf.CPU(), ndview.Int32, count(24), 2, 3, 4)
+	none := index(t, a, ndview.SpanStep(ndview.Open, ndview.Open, -1), ndview.Span(2, 1), ndview.SpanStep(0, 4, 2))
+	f := none.Flags()
+	assert.True(t, f.CContiguous && f.FContiguous && f.Aligned)
+}
+
+func TestFlagsDoNotDependOnHowAnArrayWasMade(t *testing.T) {
+	fresh := fromHost(t, arrowbuf.CPU(), ndview.Int32, count(6), 1, 6)
+	view := index(t, fresh, ndview.All)
+	assert.True(t, fresh.Flags().CContiguous && fresh.Flags().FContiguous)
+	assert.True(t, view.Flags().CContiguous && view.Flags().FContiguous)
+	assert.True(t, fresh.Flags().OwnData)
+	assert.False(t, view.Flags().OwnData)
+	assert.Equal(t, "C_CONTIGUOUS : true\nF_CONTIGUOUS : true\nOWNDATA : false\nWRITEABLE : true\nALIGNED : true", view.Flags().String())
+}
+
+func TestBaseIsTheArrayThatTheFirstViewWasMadeOf(t *testing.T) {
+	a := fromHost(t, arrowbuf.CPU(), ndview.Int32, count(6), 2, 3)
+	assert.Nil(t, a.Base())
+	row := index(t, a, ndview.At(1))
+	assert.Same(t, a, row.Base())
+	assert.Same(t, a, index(t, row, ndview.At(1)).Base())
+}
+
+func TestWhatMustNotBeWrittenToIsNot(t *testing.T) {
+	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+		a := fromHost(t, dev, ndview.Int64, []int64{7}, 1)
+		repeated, err := a.BroadcastTo(1)
+		own(t, repeated, err)
+		locked, err := a.ReadOnly()
+		own(t, locked, err)
+		arrays := []*ndview.NDBuffer{repeated, locked, index(t, locked, ndview.Span(0, 1))}
+		if b, ok := a.Buffer().(*cudabuf.Buffer); ok {
+			shut, err := b.ReadOnly()
+			own(t, shut, err)
+			v, err := ndview.FromBuffer(shut, ndview.Int64, 0, []int64{1}, nil)
+			arrays = append(arrays, own(t, v, err))
+		}
+		narrow := fromHost(t, dev, ndview.Int32, count(1), 1)
+		mask := fromHost(t, dev, ndview.Bool, []bool{true}, 1)
+		for i, v := range arrays {
+			assert.False(t, v.Flags().Writeable)
+			assert.False(t, v.Flags().Behaved())
+			bytes, err := v.View(ndview.Uint8)
+			own(t, bytes, err)
+			for name, err := range map[string]error{
+				"CopyFrom":     v.CopyFrom(a),
+				"CopyFromHost": v.CopyFromHost(make([]byte, 8)),
+				"FillWhere":    v.FillWhere(mask, 0),
+				"Assign":       v.Assign(narrow),
+				"Zero":         v.Zero(),
+				"UnpackBits":   bytes.UnpackBits(a.Buffer(), 0, false),
+				"Fill":         v.Fill(1),
+				"ByteSwap":     v.ByteSwap(),
+				"Set":          v.Set(1, ndview.At(0)),
+				"Set by index": v.Set(1, ndview.Ints(0)),
+				"Set by mask":  v.Set(1, ndview.Mask(mask)),
+				"Put":          ndview.Put(v, narrow, 1, ndview.ModeWrap),
+				"Binary.Into":  ndview.Add.Into(v, a, 1),
+				"Unary.Into":   ndview.Negative.Into(v, a),
+				"WhereInto":    ndview.WhereInto(v, mask, a, 1),
+				"ClipInto":     ndview.ClipInto(v, a, 1, 2),
+				"Sum.Into":     ndview.Sum.Into(v, a, ndview.ReduceOptions{Axes: []int{}}),
+			} {
+				assert.ErrorIs(t, err, ndview.ErrReadOnly, "%s of array %d", name, i)
+			}
+		}
+		assert.Equal(t, raw[int64](7), elements(t, a))
+		require.NoError(t, a.Zero(), "the array itself may be written to")
+	})
+}
+
+func TestSharingMemoryIsToldAsExactlyAsByNumPy(t *testing.T) {
+	text, err := os.ReadFile("testdata/golden/overlaps.txt")
+	require.NoError(t, err)
+	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+		pool := upload(t, dev, make([]byte, 8192))
+		cases := map[string]int{}
+		for _, line := range strings.Split(strings.TrimSpace(string(text)), "\n") {
+			words := strings.Fields(line)
+			cases[line[len(line)-1:]]++
+			want := strings.HasSuffix(line, "1")
+			if len(words) == 3 {
+				require.Equal(t, want, parseRun(t, line[:len(line)-2]).Overlaps(), line)
+				continue
+			}
+			var arrays []*ndview.NDBuffer
+			for _, run := range [][]string{words[:2], words[2:4]} {
+				dtype := ndview.Bytes(int32(parse(t, run[0])[0]))
+				arrays = append(arrays, over(t, pool, dtype, strings.Join(run, " ")))
+			}
+			require.Equal(t, want, ndview.MayShareMemory(arrays[0], arrays[1]), line)
+		}
+		assert.Greater(t, min(cases["0"], cases["1"]), 1000)
+	})
+}
+
+func TestSharingMemoryGoesByAddresses(t *testing.T) {
+	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+		whole := upload(t, dev, make([]byte, 64))
+		part := func(offset, length int64) *ndview.NDBuffer {
+			b, err := whole.Slice(offset, length)
+			own(t, b, err)
+			return at(t, b, ndview.Uint8, 0, length)
+		}
+		left, right, middle, none := part(0, 32), part(32, 32), part(31, 2), part(16, 0)
+		assert.False(t, ndview.MayShareMemory(left, right))
+		assert.True(t, ndview.MayShareMemory(left, middle))
+		assert.True(t, ndview.MayShareMemory(middle, right))
+		assert.False(t, ndview.MayShareMemory(left, none), "nothing is shared with nothing")
+		assert.False(t, ndview.MayShareMemory(none, none))
+		far := at(t, upload(t, otherThan(t, dev), make([]byte, 64)), ndview.Uint8, 0, 64)
+		assert.False(t, ndview.MayShareMemory(left, far), "another device")
+		gone, err := left.Index()
+		require.NoError(t, err)
+		assert.True(t, ndview.MayShareMemory(left, gone))
+		gone.Release()
+		assert.False(t, ndview.MayShareMemory(left, gone), "a released array")
+	})
+}
+
+func TestRegisteredMemoryIsTheHostsToo(t *testing.T) {
+	onCUDA(t, func(t *testing.T, dev *cudabuf.Device) {
+		ours := upload(t, arrowbuf.CPU(), make([]byte, 1<<16))
+		bytes, _ := arrowbuf.HostBytes(ours)
+		pinned, err := dev.RegisterHost(bytes, cudabuf.RegisterOptions{})
+		own(t, pinned, err)
+		a, b := at(t, ours, ndview.Uint8, 0, 1<<16), at(t, pinned, ndview.Uint8, 0, 1<<16)
+		assert.NotEqual(t, a.Device(), b.Device())
+		assert.True(t, ndview.MayShareMemory(a, b))
+	})
+}
+
+func TestMemoryStaysUntilTheLastViewIsReleased(t *testing.T) {
+	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+		a, err := ndview.FromHost(dev, ndview.Int32, count(6), 2, 3)
+		require.NoError(t, err)
+		row, err := a.Slice(0, 1, 2)
+		require.NoError(t, err)
+		column, err := row.Transpose()
+		require.NoError(t, err)
+		a.Release()
+		row.Release()
+		column.Retain()
+		column.Release()
+		got, err := ndview.ToHost[int32](column)
+		require.NoError(t, err)
+		assert.Equal(t, []int32{3, 4, 5}, got)
+		assertAlive(t, dev, true)
+		column.Release()
+		assertAlive(t, dev, false)
+	})
+}
+
+func TestFailedConstructionLeavesNothingBehind(t *testing.T) {
+	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+		_, err := ndview.FromHost(dev, ndview.Int32, count(6), 2, 4)
+		assert.ErrorIs(t, err, ndview.ErrShape)
+		buf, err := dev.Alloc(64)
+		require.NoError(t, err)
+		_, err = ndview.FromBuffer(buf, ndview.Int32, 64, []int64{1}, nil)
+		assert.ErrorIs(t, err, arrowbuf.ErrOutOfRange)
+		buf.Release()
+		assertAlive(t, dev, false)
+	})
+}
+
+func TestReleasedArrayAnswersErrReleased(t *testing.T) {
+	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+		// The buffer lives on, so it is the array that must refuse.
+		buf := upload(t, dev, make([]byte, 64))
+		gone := map[ndview.DType]*ndview.NDBuffer{}
+		live := map[ndview.DType]*ndview.NDBuffer{}
+		for _, dtype := range []ndview.DType{ndview.Bool, ndview.Int32, ndview.Int64} {
+			live[dtype] = at(t, buf, dtype, 0, 4)
+			a, err := ndview.FromBuffer(buf, dtype, 32, []int64{4}, nil)
+			require.NoError(t, err)
+			a.Release()
+			gone[dtype] = a
+		}
+		a := gone[ndview.Int64]
+		view := func(_ *ndview.NDBuffer, err error) error { return err }
+		tests := map[string]error{
+			"Slice":            view(a.Slice(0, 0, 1)),
+			"Transpose":        view(a.Transpose()),
+			"Reshape":          view(a.Reshape(2, 2)),
+			"View":             view(a.View(ndview.Uint64)),
+			"CopyToHost":       a.CopyToHost(make([]byte, 32)),
+			"CopyFromHost":     a.CopyFromHost(make([]byte, 32)),
+			"CopyFrom to it":   a.CopyFrom(live[ndview.Int64]),
+			"CopyFrom it":      live[ndview.Int64].CopyFrom(a),
+			"Zero":             a.Zero(),
+			"FillWhere on it":  a.FillWhere(live[ndview.Bool], 1),
+			"FillWhere by it":  live[ndview.Int64].FillWhere(gone[ndview.Bool], 1),
+			"Assign to it":     a.Assign(live[ndview.Int32]),
+			"Assign it":        live[ndview.Int64].Assign(gone[ndview.Int32]),
+			"UnpackBits to it": gone[ndview.Bool].UnpackBits(buf, 0, false),
+		}
+		for name, err := range tests {
+			assert.ErrorIs(t, err, arrowbuf.ErrReleased, name)
+		}
+		_, ok := a.HostBytes()
+		assert.False(t, ok)
+		assertPanicsWith(t, arrowbuf.ErrReleased, a.Retain)
+		assertPanicsWith(t, arrowbuf.ErrReleased, a.Release)
+	})
+}
+
+func TestUnpackBitsOfAReleasedBitmapIsAnError(t *testing.T) {
+	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+		a, err := ndview.Empty(dev, ndview.Bool, 16)
+		own(t, a, err)
+		bits, err := dev.Alloc(2)
+		require.NoError(t, err)
+		bits.Release()
+		assert.ErrorIs(t, a.UnpackBits(bits, 0, false), arrowbuf.ErrReleased)
+	})
+}
+
+func assertPanicsWith(t *testing.T, want error, f func()) {
+	t.Helper()
+	defer func() {
+		t.Helper()
+		err, _ := recover().(error)
+		assert.ErrorIs(t, err, want)
+	}()
+	f()
+}
+
+func TestRecordsAreStoredMovedAndViewed(t *testing.T) {
+	record := numpyType(t, `[["id","<i4"],["name","|V3"]]`)
+	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+		data := []byte("aaaa123bbbb456cccc789")
+		a := at(t, upload(t, dev, data), record, 0, 3)
+		part, err := a.Slice(0, 1, 3)
+		own(t, part, err)
+		assert.Equal(t, data[7:], elements(t, part))
+	})
 }

@@ -7,22 +7,22 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"math/big"
 	"math/cmplx"
 	"math/rand/v2"
 	"slices"
 	"testing"
 
-	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
-
 	"github.com/quiver-gpu/quiver/arrowbuf"
 	"github.com/quiver-gpu/quiver/ndview"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 var reductions = byName(ndview.Sum, ndview.Prod, ndview.Mean, ndview.Min, ndview.Max, ndview.ArgMin, ndview.ArgMax,
 	ndview.AnyTrue, ndview.AllTrue, ndview.CountNonzero)
 
-// TestReductionsAgreeWithNumPy: the generator says what a case is.
+// testdata/golden/reduce.py describes the cases.
 func TestReductionsAgreeWithNumPy(t *testing.T) {
 	var file struct {
 		Data  map[string][2]string
@@ -50,31 +50,31 @@ func TestReductionsAgreeWithNumPy(t *testing.T) {
 }
 
 func checkReduction(t *testing.T, a *ndview.NDBuffer, c []json.RawMessage) {
-	about := fmt.Sprintf("%s", c)
+	message := fmt.Sprintf("%s", c)
 	r := reductions[field[string](t, c[4])]
 	o := ndview.ReduceOptions{Axes: field[[]int](t, c[5]), KeepDims: field[bool](t, c[6]), DType: numpyType(t, field[string](t, c[7]))}
 	got, err := r.Of(a, o)
 	if len(c) == 8 {
-		if assert.Error(t, err, about) {
-			assert.True(t, isShapeOrDType(err), "%v: %s", err, about)
+		if assert.Error(t, err, message) {
+			assert.True(t, isShapeOrDType(err), "%v: %s", err, message)
 		}
 		return
 	}
-	require.NoError(t, err, about)
+	require.NoError(t, err, message)
 	defer got.Release()
-	require.Equal(t, numpyType(t, field[string](t, c[8])), got.DType(), about)
-	require.Equal(t, field[[]int64](t, c[9]), got.Shape(), about)
+	require.Equal(t, numpyType(t, field[string](t, c[8])), got.DType(), message)
+	require.Equal(t, field[[]int64](t, c[9]), got.Shape(), message)
 	want, err := hex.DecodeString(field[string](t, c[10]))
 	require.NoError(t, err)
 	requireSame(t, got.DType(), want, elements(t, got), 0)
-	require.False(t, t.Failed(), about)
+	require.False(t, t.Failed(), message)
 }
 
 func isShapeOrDType(err error) bool {
 	return errors.Is(err, ndview.ErrShape) || errors.Is(err, ndview.ErrDType)
 }
 
-func TestProductsOfIntegersMayBeFloats(t *testing.T) {
+func TestProdOfIntegersAsFloats(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
 		large := fromHost(t, dev, ndview.Int64, []int64{1 << 40, 3, 1 << 40, 5}, 2, 2)
 		got, err := ndview.Prod.Of(large, ndview.ReduceOptions{DType: ndview.Float64, Axes: []int{0}})
@@ -92,7 +92,7 @@ func TestProductsOfIntegersMayBeFloats(t *testing.T) {
 	})
 }
 
-func TestBytesAndRecordsAreNotReduced(t *testing.T) {
+func TestReductionsRejectBytesAndRecords(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
 		for _, size := range []int64{1, 3, 8, 16, 29} {
 			record, err := ndview.Record(size, ndview.Field{Name: "a", DType: ndview.Int8})
@@ -110,9 +110,9 @@ func TestBytesAndRecordsAreNotReduced(t *testing.T) {
 	})
 }
 
-func TestReductionsAndComparisonsTakeManyAxes(t *testing.T) {
+func TestReductionsAndComparisonsAcceptManyAxes(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
-		const axes = 18 // in C order turned around, so that no two can be joined
+		const axes = 18 // transposed, so that no two can be merged
 		twos := slices.Repeat([]int64{2}, axes)
 		a := fromHost(t, dev, ndview.Int32, values(1<<axes), twos...)
 		turned, err := a.Transpose()
@@ -143,14 +143,14 @@ func TestReductionsAndComparisonsTakeManyAxes(t *testing.T) {
 	})
 }
 
-// TestTheLeastOfComplexNumbersIsTheFirst in memory, axes forwards, as it is in
-// NumPy: of NaNs with different other halves, and of zeros of both signs.
-func TestTheLeastOfComplexNumbersIsTheFirst(t *testing.T) {
+// Of NaNs with different other parts, and of zeros of both signs, the result is the first
+// in memory along forward axes, as in NumPy.
+func TestMinOfEqualComplexNumbersIsTheFirst(t *testing.T) {
 	const rows, columns = 301, 257
 	nan, negative := math.NaN(), math.Copysign(0, -1)
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
 		for name, among := range map[string][]complex128{
-			// NaNs are rare, so that the first is not that of any other order.
+			// NaNs are rare, so that the first differs between orders.
 			"NaN":  append(slices.Repeat([]complex128{3}, 60), complex(nan, 1), complex(2, nan), complex(nan, -4), complex(1, nan)),
 			"zero": {0, complex(negative, 0), complex(0, negative), complex(negative, negative)},
 		} {
@@ -168,7 +168,7 @@ func TestTheLeastOfComplexNumbersIsTheFirst(t *testing.T) {
 			odd = own(t, odd, err)
 			oddTurned, err := odd.Transpose()
 			oddTurned = own(t, oddTurned, err)
-			// The first that is NaN, or of zeros the first.
+			// first returns the first NaN, or the first zero.
 			first := func(at ...int) complex128 {
 				for _, i := range at {
 					if cmplx.IsNaN(values[i]) {
@@ -180,10 +180,10 @@ func TestTheLeastOfComplexNumbersIsTheFirst(t *testing.T) {
 			row := func(r int) (at []int) { return every(r*columns, 1, columns) }
 			column := func(c int) (at []int) { return every(c, columns, rows) }
 			last := func(at []int) []int { slices.Reverse(at); return at }
-			check := func(about string, r ndview.Reduction, a *ndview.NDBuffer, axes []int, want ...complex128) {
+			check := func(message string, r ndview.Reduction, a *ndview.NDBuffer, axes []int, want ...complex128) {
 				got, err := r.Of(a, ndview.ReduceOptions{Axes: axes})
 				got = own(t, got, err)
-				assert.True(t, bytes.Equal(raw(want...), elements(t, got)), "%s of %s, %s", r, name, about)
+				assert.True(t, bytes.Equal(raw(want...), elements(t, got)), "%s of %s, %s", r, name, message)
 			}
 			for _, r := range []ndview.Reduction{ndview.Min, ndview.Max} {
 				var ofRows, ofColumns, fromBelow []complex128
@@ -206,11 +206,267 @@ func TestTheLeastOfComplexNumbersIsTheFirst(t *testing.T) {
 	})
 }
 
-// every is n numbers from first on, by step.
+// every returns n numbers from first, by step.
 func every(first, step, n int) []int {
 	at := make([]int, n)
 	for i := range at {
 		at[i] = first + i*step
 	}
 	return at
+}
+
+// exactly returns the exact sums of numbers and of their magnitudes.
+func exactly(values []float64) (sum, magnitudes *big.Float) {
+	sum, magnitudes = new(big.Float).SetPrec(2200), new(big.Float).SetPrec(2200)
+	for _, v := range values {
+		sum.Add(sum, big.NewFloat(v))
+		magnitudes.Add(magnitudes, big.NewFloat(math.Abs(v)))
+	}
+	return sum, magnitudes
+}
+
+// mixedNumbers returns numbers of very different magnitudes and both signs.
+func mixedNumbers(n int) []float64 {
+	r := rand.New(rand.NewPCG(6, 7))
+	values := make([]float64, n)
+	for i := range values {
+		values[i] = math.Ldexp(r.Float64()-0.5, r.IntN(40)-20)
+	}
+	return values
+}
+
+func TestSumOfFloat64IsWithinItsBound(t *testing.T) {
+	const n = 300_001
+	values := mixedNumbers(n)
+	sum, magnitudes := exactly(values)
+	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+		for _, shape := range [][]int64{{n}, {n, 1}, {1, n}} {
+			a := fromHost(t, dev, ndview.Float64, values, shape...)
+			got, err := ndview.Sum.Of(a, ndview.ReduceOptions{})
+			v, err := ndview.ToHost[float64](own(t, got, err))
+			require.NoError(t, err)
+			off := new(big.Float).Sub(big.NewFloat(v[0]), sum)
+			bound := new(big.Float).Mul(magnitudes, big.NewFloat(0x1p-51))
+			assert.LessOrEqual(t, off.Abs(off).Cmp(bound), 0, "%v: off by %g, bound %g", shape, off, bound)
+		}
+	})
+}
+
+func TestSumOfFloat32IsRoundedOnce(t *testing.T) {
+	const n = 65_537
+	values := make([]float32, n)
+	wide := make([]float64, n)
+	for i, v := range mixedNumbers(n) {
+		values[i] = float32(v)
+		wide[i] = float64(values[i])
+	}
+	sum, _ := exactly(wide)
+	want, _ := sum.Float32()
+	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+		got, err := ndview.Sum.Of(fromHost(t, dev, ndview.Float32, values, n), ndview.ReduceOptions{})
+		v, err := ndview.ToHost[float32](own(t, got, err))
+		require.NoError(t, err)
+		assert.Equal(t, want, v[0])
+	})
+}
+
+func TestSumIsDeterministic(t *testing.T) {
+	values := mixedNumbers(100_003)
+	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+		a := fromHost(t, dev, ndview.Float64, values, int64(len(values)))
+		var first []byte
+		for range 5 {
+			got, err := ndview.Sum.Of(a, ndview.ReduceOptions{})
+			sum := elements(t, own(t, got, err))
+			if first == nil {
+				first = sum
+			}
+			require.Equal(t, first, sum)
+		}
+	})
+}
+
+func TestSumOverflowsToInfinity(t *testing.T) {
+	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+		a := fromHost(t, dev, ndview.Float64, []float64{math.MaxFloat64, math.MaxFloat64, 1, 2}, 4)
+		got, err := ndview.Sum.Of(a, ndview.ReduceOptions{})
+		v, err := ndview.ToHost[float64](own(t, got, err))
+		require.NoError(t, err)
+		assert.Equal(t, math.Inf(1), v[0])
+	})
+}
+
+// Neighbours may cancel each other, or overflow a float32 when added.
+func TestSumOfHalvesIsRoundedOnce(t *testing.T) {
+	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+		const most, small, half, infinite = 0x7f7f, 0x1400, 0x7bff, 0x7c00 // the largest bfloat16; 2^-10, the largest and an infinite float16
+		for _, n := range []int{4, 8, 64, 1 << 14} {
+			large, cancelling := make([]uint16, n), make([]uint16, n)
+			for i := range n {
+				large[i] = most | uint16(i/2%2)<<15
+			}
+			cancelling[0], cancelling[1], cancelling[n-1] = half, small, half|1<<15
+			sum, err := ndview.Sum.Of(fromHost(t, dev, ndview.BFloat16, large, int64(n)), ndview.ReduceOptions{})
+			own(t, sum, err)
+			assert.Equal(t, raw[uint16](0), elements(t, sum), n)
+			mean, err := ndview.Mean.Of(fromHost(t, dev, ndview.BFloat16, []uint16{most, most, most, most}, 4), ndview.ReduceOptions{})
+			own(t, mean, err)
+			assert.Equal(t, raw[uint16](most), elements(t, mean))
+			sum, err = ndview.Sum.Of(fromHost(t, dev, ndview.Float16, cancelling, int64(n)), ndview.ReduceOptions{})
+			own(t, sum, err)
+			assert.Equal(t, raw[uint16](small), elements(t, sum), n)
+			columns := fromHost(t, dev, ndview.Float16, slices.Concat(slices.Repeat(cancelling[:1], 8), slices.Repeat(cancelling[1:2], 8),
+				make([]uint16, 8*(n-3)), slices.Repeat(cancelling[n-1:], 7), []uint16{infinite}), int64(n), 8)
+			sum, err = ndview.Sum.Of(columns, ndview.ReduceOptions{Axes: []int{0}})
+			own(t, sum, err)
+			assert.Equal(t, slices.Concat(slices.Repeat(raw[uint16](small), 7), raw[uint16](infinite)), elements(t, sum), "columns of %d", n)
+		}
+	})
+}
+
+// The shapes make kernels divide the work in different ways, at addresses of any
+// alignment.
+func TestReductionsOfEveryShapeAgreeWithLoops(t *testing.T) {
+	rng := rand.New(rand.NewPCG(8, 9))
+	shapes := [][3]int64{{1, 70_000, 1}, {3, 20_011, 1}, {700, 3, 1}, {5000, 30, 1}, {300, 129, 1}, {1, 3, 20_001}, {1, 20_000, 3},
+		{1, 30_000, 4}, {4, 500, 30}, {20, 100, 33}, {2, 300, 128}, {1, 4, 40_000}, {40, 1, 40}, {1, 40_000, 1}, {999, 16, 1}, {7, 2, 7},
+		{4096, 4, 1}, {4096, 2, 1}, {5, 6, 1024}, {3, 7, 2000}}
+	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+		for _, shape := range shapes {
+			for _, skip := range []int64{0, 1, 3} {
+				n := shape[0] * shape[1] * shape[2]
+				values := make([]int16, n+skip)
+				bytes := make([]int8, n+skip)
+				wide := make([]float32, n+skip)
+				for i := range values {
+					values[i] = int16(rng.Uint32())
+					bytes[i] = int8(values[i])
+					wide[i] = float32(values[i])
+				}
+				message := fmt.Sprintf("%v from %d", shape, skip)
+				agree(t, dev, ndview.Int8, bytes, skip, shape, message)
+				agree(t, dev, ndview.Int16, values, skip, shape, message)
+				agree(t, dev, ndview.Float32, wide, skip, shape, message)
+			}
+		}
+	})
+}
+
+// agree compares reductions of the middle axis with loops.
+func agree[T int8 | int16 | float32](t *testing.T, dev arrowbuf.Device, dtype ndview.DType, values []T, skip int64, shape [3]int64, message string) {
+	t.Helper()
+	a := at(t, upload(t, dev, raw(values...)), dtype, skip*dtype.Size(), shape[:]...)
+	n := shape[0] * shape[2]
+	sums, least, greatest := make([]float64, n), make([]T, n), make([]T, n)
+	argmin, argmax, count := make([]int64, n), make([]int64, n), make([]int64, n)
+	for i := range shape[0] {
+		for j := range shape[1] {
+			for k := range shape[2] {
+				v, o := values[skip+(i*shape[1]+j)*shape[2]+k], i*shape[2]+k
+				sums[o] += float64(v)
+				if v != 0 {
+					count[o]++
+				}
+				if j == 0 || v < least[o] {
+					least[o], argmin[o] = v, j
+				}
+				if j == 0 || v > greatest[o] {
+					greatest[o], argmax[o] = v, j
+				}
+			}
+		}
+	}
+	check := func(r ndview.Reduction, want []byte, as ndview.DType) {
+		t.Helper()
+		o := ndview.ReduceOptions{Axes: []int{1}, DType: as}
+		got, err := r.Of(a, o)
+		require.NoError(t, err, message)
+		requireBytes(t, want, elements(t, own(t, got, err)), r, dtype, message)
+	}
+	check(ndview.Sum, raw(sums...), ndview.Float64)
+	check(ndview.Min, raw(least...), ndview.DType{})
+	check(ndview.Max, raw(greatest...), ndview.DType{})
+	check(ndview.ArgMin, raw(argmin...), ndview.DType{})
+	check(ndview.ArgMax, raw(argmax...), ndview.DType{})
+	check(ndview.CountNonzero, raw(count...), ndview.DType{})
+}
+
+// Axes that cannot be merged are reduced, and the same elements in an order in which the
+// axes can be merged.
+func TestReductionOfSeparateAxesMatchesAdjacentAxes(t *testing.T) {
+	rng := rand.New(rand.NewPCG(10, 11))
+	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+		for _, shape := range [][]int64{{300, 2, 5, 64}, {700, 3, 2, 16}, {90, 1, 101, 33}, {2, 8, 1000, 64}} {
+			values := make([]int8, shape[0]*shape[1]*shape[2]*shape[3])
+			for i := range values {
+				values[i] = int8(rng.Uint32() % 200)
+			}
+			for _, dtype := range []ndview.DType{ndview.Int8, ndview.Uint8, ndview.Int16, ndview.Float16, ndview.Float32, ndview.Float64} {
+				cast, err := fromHost(t, dev, ndview.Int8, values, shape...).AsType(dtype, ndview.OrderC, ndview.CastUnsafe)
+				a := own(t, cast, err)
+				turned, err := a.Transpose(1, 3, 0, 2)
+				copied, err2 := own(t, turned, err).Copy(ndview.OrderC)
+				require.NoError(t, err2)
+				joined := own(t, copied, nil)
+				for _, r := range []ndview.Reduction{ndview.Sum, ndview.Min, ndview.Max, ndview.ArgMin, ndview.ArgMax, ndview.CountNonzero} {
+					got, err := r.Of(a, ndview.ReduceOptions{Axes: []int{0, 2}})
+					want, err2 := r.Of(joined, ndview.ReduceOptions{Axes: []int{2, 3}})
+					require.NoError(t, err2)
+					requireBytes(t, elements(t, own(t, want, nil)), elements(t, own(t, got, err)), r, dtype, shape)
+				}
+			}
+		}
+	})
+}
+
+func TestReductionsWriteIntoArrays(t *testing.T) {
+	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+		a := fromHost(t, dev, ndview.Int32, count(24), 2, 3, 4)
+		o := ndview.ReduceOptions{Axes: []int{1}}
+		matrix := fromHost(t, dev, ndview.Int64, make([]int64, 24), 8, 3)
+		every := index(t, matrix, ndview.SpanStep(ndview.Open, ndview.Open, 2), ndview.Span(0, 2))
+		turned, err := every.Transpose()
+		require.NoError(t, ndview.Sum.Into(own(t, turned, err), a, o))
+		assert.Equal(t, raw[int64](12, 48, 15, 51, 18, 54, 21, 57), elements(t, every))
+
+		small := fromHost(t, dev, ndview.Int16, make([]int16, 8), 2, 4)
+		require.NoError(t, ndview.Sum.Into(small, a, o), "the type of out is that of the sum")
+		assert.Equal(t, raw[int16](12, 15, 18, 21, 48, 51, 54, 57), elements(t, small))
+
+		row := index(t, a, ndview.At(0), ndview.At(0))
+		require.NoError(t, ndview.Max.Into(row, a, ndview.ReduceOptions{Axes: []int{0, 1}}), "the result shares memory with the array")
+		assert.Equal(t, raw[int32](20, 21, 22, 23), elements(t, row))
+
+		for name, err := range map[string]error{
+			"another shape":  ndview.Sum.Into(matrix, a, o),
+			"another type":   ndview.Max.Into(small, a, o),
+			"no such axis":   ndview.Sum.Into(small, a, ndview.ReduceOptions{Axes: []int{3}}),
+			"an axis twice":  ndview.Sum.Into(small, a, ndview.ReduceOptions{Axes: []int{1, -2}}),
+			"keeping all":    ndview.Sum.Into(small, a, ndview.ReduceOptions{Axes: []int{1}, KeepDims: true}),
+			"another device": ndview.Sum.Into(fromHost(t, otherThan(t, dev), ndview.Int64, make([]int64, 8), 2, 4), a, o),
+		} {
+			want := ndview.ErrShape
+			switch name {
+			case "another type":
+				want = ndview.ErrDType
+			case "another device":
+				want = arrowbuf.ErrDevice
+			}
+			assert.ErrorIs(t, err, want, name)
+		}
+	})
+}
+
+func TestReductionsOfBFloat16(t *testing.T) {
+	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+		a := fromHost(t, dev, ndview.BFloat16, []uint16{0x3f80, 0xc000, 0x4040, 0x0000}, 4) // 1, -2, 3, 0
+		for r, want := range map[ndview.Reduction][]byte{
+			ndview.Sum: raw[uint16](0x4000), ndview.Min: raw[uint16](0xc000), ndview.Max: raw[uint16](0x4040),
+			ndview.Mean: raw[uint16](0x3f00), ndview.Prod: raw[uint16](0x8000), ndview.ArgMax: raw[int64](2),
+			ndview.ArgMin: raw[int64](1), ndview.CountNonzero: raw[int64](3), ndview.AnyTrue: raw(true), ndview.AllTrue: raw(false),
+		} {
+			got, err := r.Of(a, ndview.ReduceOptions{})
+			assert.Equal(t, want, elements(t, own(t, got, err)), r)
+		}
+	})
 }

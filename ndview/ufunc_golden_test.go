@@ -5,15 +5,16 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
+	"math/bits"
 	"os"
 	"testing"
+	"time"
 	"unsafe"
-
-	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 
 	"github.com/quiver-gpu/quiver/arrowbuf"
 	"github.com/quiver-gpu/quiver/ndview"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 var unaryOperations = byName(
@@ -38,7 +39,7 @@ func byName[O fmt.Stringer](operations ...O) map[string]O {
 var dtypesByName = byName(ndview.Bool, ndview.Int8, ndview.Uint8, ndview.Int16, ndview.Uint16, ndview.Int32, ndview.Uint32,
 	ndview.Int64, ndview.Uint64, ndview.Float16, ndview.BFloat16, ndview.Float32, ndview.Float64, ndview.Complex64, ndview.Complex128)
 
-// goldenUfuncs is testdata/golden/ufuncs.json: see the script beside it.
+// goldenUfuncs is testdata/golden/ufuncs.json, which ufuncs.py describes.
 type goldenUfuncs struct {
 	Values map[string]string
 	Cases  [][]string
@@ -58,11 +59,11 @@ func decode64(t *testing.T, text string) []byte {
 	return data
 }
 
-func TestOperationsAreNumPys(t *testing.T) {
+func TestOperationsMatchNumPy(t *testing.T) {
 	var golden goldenUfuncs
 	readGolden(t, "ufuncs.json", &golden)
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
-		// operand is the values of a type, with axes of extent 1 behind.
+		// operand returns the values of a type, with trailing axes of extent 1.
 		operand := func(t *testing.T, dtype string, axes int) *ndview.NDBuffer {
 			data, d := decode64(t, golden.Values[dtype]), dtypesByName[dtype]
 			shape := []int64{int64(len(data)) / d.Size()}
@@ -98,8 +99,8 @@ func TestOperationsAreNumPys(t *testing.T) {
 	})
 }
 
-// ulps is how far results may be from NumPy's: complex products and quotients
-// there depend on the machine.
+// ulps returns the allowed difference from NumPy's results, whose complex products and
+// quotients depend on the machine.
 func ulps(name string, dtype ndview.DType) float64 {
 	switch {
 	case dtype.Kind() == ndview.KindComplex && (name == "multiply" || name == "divide" || name == "square" || name == "reciprocal" || name == "sqrt" || name == "sign"):
@@ -110,8 +111,8 @@ func ulps(name string, dtype ndview.DType) float64 {
 	return 0
 }
 
-// requireSame compares elements: NaNs are all the same, and floats may differ by
-// so many units in the last place; by less than 1, only zeros may.
+// requireSame compares elements. All NaNs are equal, and floats may differ by a number of
+// units in the last place. If that is between 0 and 1, only the signs of zeros may differ.
 func requireSame(t *testing.T, dtype ndview.DType, want, got []byte, ulps float64) {
 	t.Helper()
 	switch dtype {
@@ -177,4 +178,321 @@ func halves(b []byte) []float64 {
 		out = append(out, math.Copysign(v, sign))
 	}
 	return out
+}
+
+var functions = byName(ndview.Exp, ndview.Exp2, ndview.Expm1, ndview.Log, ndview.Log2, ndview.Log10, ndview.Log1p,
+	ndview.Sin, ndview.Cos, ndview.Tan, ndview.Arcsin, ndview.Arccos, ndview.Arctan, ndview.Sinh, ndview.Cosh, ndview.Tanh,
+	ndview.Arcsinh, ndview.Arccosh, ndview.Arctanh, ndview.Sqrt, ndview.Cbrt)
+
+var binaryFunctions = byName(ndview.Arctan2, ndview.Hypot, ndview.Power, ndview.Copysign, ndview.Nextafter)
+
+// goldenFunctions is testdata/golden/functions.json, which functions.py describes.
+type goldenFunctions struct{ Functions, Choices [][]string }
+
+// errorBounds are the bounds of docs/ufuncs.md in units of the last place. Those of other
+// functions are 2.
+var errorBounds = map[string]float64{
+	"sqrt": 0.5, "copysign": 0, "nextafter": 0, "tan": 4, "sinh": 3, "cosh": 3, "arcsin": 4, "arctan2": 3, "power": 9, "arcsinh": 4,
+	"arccosh": 4, "arctanh": 4, "log1p": 3, "hypot": 3,
+}
+
+func TestFunctionErrorsAreWithinBounds(t *testing.T) {
+	var golden goldenFunctions
+	readGolden(t, "functions.json", &golden)
+	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+		for _, c := range golden.Functions {
+			name, dtype := c[0], dtypesByName[c[1]]
+			data := decode64(t, c[2])
+			n := int64(len(data)) / dtype.Size()
+			x := at(t, upload(t, dev, data), dtype, 0, n)
+			var got *ndview.NDBuffer
+			var err error
+			if len(c) == 5 {
+				got, err = binaryFunctions[name].Of(x, at(t, upload(t, dev, decode64(t, c[4])), dtype, 0, n))
+			} else {
+				got, err = functions[name].Of(x)
+			}
+			own(t, got, err)
+			require.Equal(t, dtype, got.DType(), name)
+			bound, ok := errorBounds[name]
+			if !ok {
+				bound = 2
+			}
+			requireClose(t, fmt.Sprint(name, " of ", dtype), dtype, slice[float64](decode64(t, c[3])), elements(t, got), bound)
+		}
+	})
+}
+
+func TestInverseFunctionsTakeNoComplexNumbers(t *testing.T) {
+	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+		for _, dtype := range []ndview.DType{ndview.Complex64, ndview.Complex128} {
+			z := at(t, upload(t, dev, make([]byte, 32)), dtype, 0, 2)
+			for _, op := range []ndview.Unary{ndview.Arcsin, ndview.Arccos, ndview.Arctan, ndview.Arcsinh, ndview.Arccosh, ndview.Arctanh} {
+				_, err := op.Of(z)
+				assert.ErrorIs(t, err, ndview.ErrDType, "%s of %s", op, dtype)
+				assert.ErrorContains(t, err, op.String()+" of "+dtype.String())
+			}
+		}
+	})
+}
+
+// Vectors contain both numbers small enough for a fast range reduction and larger ones.
+func TestSineErrorsAreWithinBoundsForMixedMagnitudes(t *testing.T) {
+	var x []float32
+	for k := range 400 {
+		x = append(x, float32(float64(k*k)*math.Pi/2), -float32(k)/16, math.Float32frombits(0x47800000+uint32(k-200)), float32(k)*1e30)
+	}
+	x = append(x, float32(negativeZero), 105615, 1e-40, float32(math.Inf(-1)), float32(nan))
+	expected := map[string]func(float64) float64{"sin": math.Sin, "cos": math.Cos}
+	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+		for name, truth := range expected {
+			var want []float64
+			for _, v := range x {
+				want = append(want, truth(float64(v)))
+			}
+			got, err := byName(ndview.Sin, ndview.Cos)[name].Of(fromHost(t, dev, ndview.Float32, x, int64(len(x))))
+			own(t, got, err)
+			requireClose(t, name, ndview.Float32, want, elements(t, got), 2)
+			if first := slice[float32](elements(t, got))[len(x)-5]; name == "sin" {
+				assert.True(t, math.Signbit(float64(first)), "of a negative zero")
+			}
+		}
+	})
+}
+
+// requireClose compares results with the exact values, up to a number of units in the
+// last place.
+func requireClose(t *testing.T, message string, dtype ndview.DType, want []float64, got []byte, ulps float64) {
+	t.Helper()
+	var values []float64
+	mantissa, least := 52, -1074
+	switch dtype {
+	case ndview.Float16:
+		values, mantissa, least = halves(got), 10, -24
+	case ndview.BFloat16:
+		values, mantissa, least = bfloats(got), 7, -133
+	case ndview.Float32, ndview.Complex64:
+		values, mantissa, least = as64(slice[float32](got)), 23, -149
+	default:
+		values = slice[float64](got)
+	}
+	parts := 1
+	if dtype.Kind() == ndview.KindComplex {
+		parts, ulps = 2, 64 // units of the number, not of each part
+	}
+	require.Len(t, values, len(want), message)
+	for i, w := range want {
+		size := math.Abs(w)
+		if parts == 2 {
+			size = math.Hypot(want[i&^1], want[i|1])
+		}
+		_, e := math.Frexp(size)
+		unit := math.Ldexp(1, max(e-1-mantissa, least))
+		g := values[i]
+		switch {
+		case w != w && g != g, w == g:
+		case math.IsInf(g, 0) && math.Abs(w) >= math.Ldexp(2-math.Ldexp(1, -mantissa-1), -least-mantissa-1+1-1) && !math.IsInf(w, -int(math.Copysign(1, g))):
+		case math.IsInf(w, 0) || math.IsInf(g, 0) || !(math.Abs(w-g) <= (ulps+0.5)*unit):
+			assert.Failf(t, "the error exceeds the bound", "%s, element %d: want %v, got %v, which is off by %v units", message, i, w, g, math.Abs(w-g)/unit)
+		}
+	}
+}
+
+func TestWhereAndClipMatchNumPy(t *testing.T) {
+	var golden goldenFunctions
+	readGolden(t, "functions.json", &golden)
+	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+		for _, c := range golden.Choices {
+			types := [3]ndview.DType{ndview.Bool, dtypesByName[c[1]], dtypesByName[c[2]]}
+			if c[0] == "clip" {
+				types[0] = types[1]
+			}
+			var in [3]*ndview.NDBuffer
+			for i := range in {
+				in[i] = at(t, upload(t, dev, decode64(t, c[3+i])), types[i], 0, 5)
+			}
+			var got *ndview.NDBuffer
+			var err error
+			if c[0] == "where" {
+				got, err = ndview.Where(in[0], in[1], in[2])
+			} else {
+				got, err = ndview.Clip(in[0], in[1], in[2])
+			}
+			own(t, got, err)
+			require.Equal(t, c[6], got.DType().String(), c)
+			requireSame(t, got.DType(), decode64(t, c[7]), elements(t, got), 0)
+			out, err := ndview.Zeros(dev, got.DType(), 5)
+			own(t, out, err)
+			if c[0] == "where" {
+				err = ndview.WhereInto(out, in[0], in[1], in[2])
+			} else {
+				err = ndview.ClipInto(out, in[0], in[1], in[2])
+			}
+			require.NoError(t, err, c)
+			requireSame(t, got.DType(), decode64(t, c[7]), elements(t, out), 0)
+		}
+	})
+}
+
+func TestWhereAndClipWriteInPlace(t *testing.T) {
+	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+		x := fromHost(t, dev, ndview.Int16, []int16{-7, 0, 7, 300}, 4)
+		require.NoError(t, ndview.ClipInto(x, x, -5, 200))
+		assert.Equal(t, []int16{-5, 0, 7, 200}, hostOf[int16](t, x))
+		require.NoError(t, ndview.WhereInto(x, fromHost(t, dev, ndview.Bool, []bool{true, false, true, false}, 4), x, 9))
+		assert.Equal(t, []int16{-5, 9, 7, 9}, hostOf[int16](t, x))
+		narrow := fromHost(t, dev, ndview.Int8, []int8{1, 2, 3, 4}, 4)
+		floats := fromHost(t, dev, ndview.Float32, []float32{7, 8, 9, 10}, 4)
+		require.ErrorIs(t, ndview.ClipInto(narrow, floats, 0, 5), ndview.ErrDType)
+		require.ErrorIs(t, ndview.WhereInto(fromHost(t, dev, ndview.Int16, []int16{1}, 1), true, x, x), ndview.ErrShape)
+		assert.Equal(t, []int8{1, 2, 3, 4}, hostOf[int8](t, narrow), "an error writes nothing")
+	})
+}
+
+func TestClipAcceptsBoundsBeyondTheType(t *testing.T) {
+	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+		x := fromHost(t, dev, ndview.Uint8, []uint8{0, 7, 255}, 3)
+		for _, c := range []struct {
+			low, high any
+			want      []byte
+		}{{-1, 300, []byte{0, 7, 255}}, {3, nil, []byte{3, 7, 255}}, {nil, 8, []byte{0, 7, 8}}, {nil, nil, []byte{0, 7, 255}}, {5, 3, []byte{3, 3, 3}},
+			{-300, nil, []byte{0, 7, 255}}, {nil, 300, []byte{0, 7, 255}}} {
+			got, err := ndview.Clip(x, c.low, c.high)
+			own(t, got, err)
+			assert.Equal(t, c.want, elements(t, got), "%v %v", c.low, c.high)
+		}
+		_, err := ndview.Clip(x, 300, nil)
+		assert.ErrorIs(t, err, ndview.ErrRange, "no element is as large as the bound")
+	})
+}
+
+func TestClipLimitsTimesAndComplexNumbers(t *testing.T) {
+	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+		const nat = math.MinInt64
+		days := fromHost(t, dev, ndview.Datetime64(ndview.Day, 1), []int64{-5, 0, 5, nat}, 4)
+		low := fromHost(t, dev, ndview.Datetime64(ndview.Hour, 1), []int64{-30}, 1)
+		got, err := ndview.Clip(days, low, time.Unix(86400, 0))
+		own(t, got, err)
+		assert.Equal(t, ndview.Datetime64(ndview.Nanosecond, 1), got.DType())
+		const hour = int64(3600e9)
+		assert.Equal(t, []int64{-30 * hour, 0, 24 * hour, nat}, slice[int64](elements(t, got)))
+		require.NoError(t, ndview.ClipInto(days, days, nil, low))
+		assert.Equal(t, []int64{-5, -2, -2, nat}, slice[int64](elements(t, days)), "rounded towards the past")
+		z := fromHost(t, dev, ndview.Complex64, []complex64{1 + 5i, 2 - 1i, 9}, 3)
+		got, err = ndview.Clip(z, 2, 3+1i)
+		own(t, got, err)
+		assert.Equal(t, []complex64{2, 2, 3 + 1i}, slice[complex64](elements(t, got)))
+	})
+}
+
+func TestWhereMovesElementsOfAnyKind(t *testing.T) {
+	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+		condition := fromHost(t, dev, ndview.Float32, []float32{0, 0.5}, 2)
+		for _, dtype := range []ndview.DType{ndview.Datetime64(ndview.Second, 1), ndview.Bytes(2), ndview.Bytes(16)} {
+			x := at(t, upload(t, dev, poisoned(int(dtype.Size())*2)), dtype, 0, 2)
+			y := at(t, upload(t, dev, make([]byte, dtype.Size()*2)), dtype, 0, 2)
+			got, err := ndview.Where(condition, x, y)
+			own(t, got, err)
+			assert.Equal(t, dtype, got.DType())
+			assert.Equal(t, append(make([]byte, dtype.Size()), poisoned(int(dtype.Size()))...), elements(t, got))
+		}
+		_, err := ndview.Where(condition, at(t, upload(t, dev, make([]byte, 6)), ndview.Bytes(3), 0, 2), 1)
+		assert.ErrorIs(t, err, ndview.ErrDType)
+	})
+}
+
+func TestWhereAcceptsConditionsOfAnyLayout(t *testing.T) {
+	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+		all := fromHost(t, dev, ndview.Bool, []bool{true, false, false, true, true, false}, 6)
+		condition, err := all.Index(ndview.SpanStep(ndview.Open, ndview.Open, -2)) // 0 1 0
+		own(t, condition, err)
+		bools, err := all.Index(ndview.SpanStep(ndview.Open, ndview.Open, 2)) // 1 0 1
+		own(t, bools, err)
+		numbers := fromHost(t, dev, ndview.Int16, []int16{5, 6, 7}, 3)
+		for _, c := range []struct {
+			x, y any
+			want []byte
+		}{
+			{bools, false, raw(false, false, false)}, {true, bools, raw(true, true, true)}, {bools, condition, raw(false, false, false)},
+			{numbers, int16(9), raw[int16](9, 6, 9)}, {numbers, 0.5, raw(0.5, 6, 0.5)},
+		} {
+			got, err := ndview.Where(condition, c.x, c.y)
+			own(t, got, err)
+			assert.Equal(t, c.want, elements(t, got), "%v %v", c.x, c.y)
+		}
+	})
+}
+
+func TestPowerRejectsNegativeScalarExponentsOfIntegers(t *testing.T) {
+	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+		x := fromHost(t, dev, ndview.Int32, []int32{1, -1, 2, 0}, 4)
+		_, err := ndview.Power.Of(x, -2)
+		assert.ErrorIs(t, err, ndview.ErrRange)
+		got, err := ndview.Power.Of(x, fromHost(t, dev, ndview.Int32, []int32{-3, -3, -3, -3}, 4))
+		own(t, got, err)
+		assert.Equal(t, raw[int32](1, -1, 0, 0), elements(t, got), "only the device knows the elements of an array")
+	})
+}
+
+func TestRealImagAndAngleOfNumbers(t *testing.T) {
+	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+		z := fromHost(t, dev, ndview.Complex64, []complex64{1 + 2i, -3i, -1}, 3)
+		for op, want := range map[ndview.Unary][]float32{
+			ndview.Real: {1, 0, -1}, ndview.Imag: {2, -3, 0}, ndview.Angle: {float32(math.Atan(2)), -math.Pi / 2, math.Pi},
+			ndview.Absolute: {float32(math.Sqrt(5)), 3, 1},
+		} {
+			got, err := op.Of(z)
+			own(t, got, err)
+			assert.Equal(t, ndview.Float32, got.DType())
+			assert.InDeltaSlice(t, want, slice[float32](elements(t, got)), 1e-6, op.String())
+		}
+		x := fromHost(t, dev, ndview.Int16, []int16{-4, 5}, 2)
+		for op, want := range map[ndview.Unary][]byte{ndview.Real: raw[int16](-4, 5), ndview.Imag: raw[int16](0, 0), ndview.Angle: raw[float32](math.Pi, 0)} {
+			got, err := op.Of(x)
+			own(t, got, err)
+			assert.Equal(t, want, elements(t, got), op.String())
+		}
+	})
+}
+
+// Powers with integer exponents are exact if the type represents them, as in NumPy.
+func TestWholePowersAreExact(t *testing.T) {
+	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+		wholePowers[float32](t, dev, ndview.Float32, 24, 90)
+		wholePowers[float64](t, dev, ndview.Float64, 53, 900)
+	})
+}
+
+// wholePowers checks powers that have at most bitsOfT bits and exponents of at most most.
+func wholePowers[T float32 | float64](t *testing.T, dev arrowbuf.Device, dtype ndview.DType, bitsOfT, most int) {
+	var x, y, want []T
+	for odd := 1; odd < 200; odd += 2 {
+		for _, up := range []int{0, 1, 7, 24, -3, -20} {
+			for n := -12; n <= 33; n++ {
+				size := max(n, -n)
+				if size*bits.Len(uint(odd)) > bitsOfT || size*max(up, -up) > most-bitsOfT || n < 0 && odd > 1 {
+					continue
+				}
+				power := 1.0
+				for range size {
+					power *= float64(odd)
+				}
+				for _, sign := range []float64{1, -1} {
+					x, y = append(x, T(sign*math.Ldexp(float64(odd), up))), append(y, T(n))
+					want = append(want, T(math.Pow(sign, float64(n))*math.Ldexp(power, n*up)))
+				}
+			}
+		}
+	}
+	require.Greater(t, len(x), 1000)
+	a, b := fromHost(t, dev, dtype, x, int64(len(x))), fromHost(t, dev, dtype, y, int64(len(y)))
+	r, err := ndview.Power.Of(a, b)
+	r = own(t, r, err)
+	got, err := ndview.ToHost[T](r)
+	require.NoError(t, err)
+	for i := range got {
+		if got[i] != want[i] {
+			assert.Equal(t, want[i], got[i], "%s: %v to the %v", dtype, x[i], y[i])
+		}
+	}
 }

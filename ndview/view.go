@@ -8,7 +8,8 @@ import (
 )
 
 // Slice returns elements start, start+1, ... stop-1 along one axis, as a view.
-// Unlike Span it does not clamp: 0 <= start <= stop <= extent.
+// Unlike Span it does not clamp: it returns ErrShape unless
+// 0 <= start <= stop <= extent.
 func (a *NDBuffer) Slice(axis int, start, stop int64) (*NDBuffer, error) {
 	if axis < 0 || axis >= len(a.shape) {
 		return nil, fmt.Errorf("axis %d of an array of %d axes: %w", axis, len(a.shape), ErrShape)
@@ -25,8 +26,8 @@ func (a *NDBuffer) Slice(axis int, start, stop int64) (*NDBuffer, error) {
 }
 
 // Transpose permutes the axes: axis i of the result is axis order[i] of a,
-// counted from the end if negative. No order reverses them, as NumPy's T does.
-// The result is a view.
+// counted from the end if negative. Without arguments it reverses the axes, as
+// NumPy's T does. The result is a view.
 func (a *NDBuffer) Transpose(order ...int) (*NDBuffer, error) {
 	if len(order) == 0 {
 		order = backwards(len(a.shape))
@@ -37,7 +38,7 @@ func (a *NDBuffer) Transpose(order ...int) (*NDBuffer, error) {
 
 // SwapAxes exchanges two axes, counted from the end if negative, as a view.
 func (a *NDBuffer) SwapAxes(i, j int) (*NDBuffer, error) {
-	if err := a.count(&i, &j); err != nil {
+	if err := a.normalize(&i, &j); err != nil {
 		return nil, err
 	}
 	order := forwards(len(a.shape))
@@ -45,18 +46,18 @@ func (a *NDBuffer) SwapAxes(i, j int) (*NDBuffer, error) {
 	return a.Transpose(order...)
 }
 
-// MoveAxis moves one axis to another place and keeps the order of the others,
+// MoveAxis moves one axis to another position and keeps the order of the others,
 // as a view. Both are counted from the end if negative.
 func (a *NDBuffer) MoveAxis(from, to int) (*NDBuffer, error) {
-	if err := a.count(&from, &to); err != nil {
+	if err := a.normalize(&from, &to); err != nil {
 		return nil, err
 	}
 	order := slices.Delete(forwards(len(a.shape)), from, from+1)
 	return a.Transpose(slices.Insert(order, to, from)...)
 }
 
-// count makes axes that may be counted from the end count from the first.
-func (a *NDBuffer) count(axes ...*int) (err error) {
+// normalize replaces negative axes by their index from the first axis.
+func (a *NDBuffer) normalize(axes ...*int) (err error) {
 	for _, axis := range axes {
 		if *axis, err = layout.Axis(*axis, len(a.shape)); err != nil {
 			return err
@@ -65,22 +66,22 @@ func (a *NDBuffer) count(axes ...*int) (err error) {
 	return nil
 }
 
-// Squeeze drops the named axes, whose extents must be 1, or without names all
-// axes of extent 1. Negative names count from the end. The result is a view.
+// Squeeze drops the given axes, whose extents must be 1, or all axes of extent 1 if
+// none is given. Negative axes count from the end. The result is a view.
 func (a *NDBuffer) Squeeze(axes ...int) (*NDBuffer, error) {
 	run, err := a.run().Squeeze(axes)
 	return a.show(a.dtype, run, err)
 }
 
-// ExpandDims puts axes of extent 1 where the result is to have them; negative
-// ones count from its end. The result is a view.
+// ExpandDims inserts axes of extent 1 at the given positions of the result;
+// negative ones count from its end. The result is a view.
 func (a *NDBuffer) ExpandDims(axes ...int) (*NDBuffer, error) {
 	run, err := a.run().Expand(axes)
 	return a.show(a.dtype, run, err)
 }
 
-// BroadcastTo repeats a to a larger shape by NumPy's rule, as a view that must
-// not be written to: its elements share memory.
+// BroadcastTo repeats a to a larger shape by NumPy's rule. The result is a
+// read-only view, because its elements share memory.
 func (a *NDBuffer) BroadcastTo(shape ...int64) (*NDBuffer, error) {
 	if _, err := byteCount(a.dtype, shape); err != nil {
 		return nil, err
@@ -93,20 +94,20 @@ func (a *NDBuffer) BroadcastTo(shape ...int64) (*NDBuffer, error) {
 	return v, err
 }
 
-// View looks at the same bytes as elements of another dtype. If its size is
-// another, the last axis is cut anew: its elements must lie without gaps, and
-// their bytes be a multiple of the new size, or the error is ErrShape. The
-// elements of Bool must be bytes of 0 and 1, which is the caller's to know.
+// View returns a view of the same bytes as elements of another dtype. If the
+// element sizes differ, the extent of the last axis changes: its elements must be
+// contiguous and their bytes a multiple of the new size, otherwise the error is
+// ErrShape. The caller ensures that elements viewed as Bool are 0 or 1.
 func (a *NDBuffer) View(dtype DType) (*NDBuffer, error) {
-	if dtype.size < 1 {
+	if dtype.Size() < 1 {
 		return nil, fmt.Errorf("viewing %s as %s: %w", a.dtype, dtype, ErrDType)
 	}
 	run, err := a.run().Retype(dtype.Size())
 	return a.show(dtype, run, err)
 }
 
-// ReadOnly is a view of all of a that must not be written to: what would write
-// to it, or to views of it, answers ErrReadOnly.
+// ReadOnly returns a view of a on which writes return ErrReadOnly, as on views of
+// it.
 func (a *NDBuffer) ReadOnly() (*NDBuffer, error) {
 	v, err := a.show(a.dtype, a.run(), nil)
 	if err == nil {
@@ -115,17 +116,17 @@ func (a *NDBuffer) ReadOnly() (*NDBuffer, error) {
 	return v, err
 }
 
-// Base is the array that a is a view of, nil if a is none: a view of a view has
-// the same base. The caller owns no reference to it, and a view does not keep it
-// from being released, only the memory.
+// Base returns the array that a is a view of, or nil. A view of a view has the same
+// base. The caller owns no reference to it; a view retains the memory, not the base.
 func (a *NDBuffer) Base() *NDBuffer { return a.base }
 
-// run says where the elements lie in the buffer.
+// run returns the layout of the elements in the buffer.
 func (a *NDBuffer) run() layout.Run {
 	return layout.Run{Offset: a.offset, Size: a.dtype.Size(), Shape: a.shape, Strides: a.strides}
 }
 
-// show is a view of a whose elements lie as run says, unless finding that failed.
+// show returns a view of a with the layout run; it passes on the error of the
+// function that computed run.
 func (a *NDBuffer) show(dtype DType, run layout.Run, err error) (*NDBuffer, error) {
 	if err != nil {
 		return nil, err
@@ -133,7 +134,8 @@ func (a *NDBuffer) show(dtype DType, run layout.Run, err error) (*NDBuffer, erro
 	return a.view(dtype, run.Offset, slices.Clone(run.Shape), slices.Clone(run.Strides))
 }
 
-// view is an array over the buffer of a, which has all its elements.
+// view returns an array over the buffer of a. The caller ensures that its elements
+// are elements of a.
 func (a *NDBuffer) view(dtype DType, offset int64, shape, strides []int64) (*NDBuffer, error) {
 	if err := a.hold(); err != nil {
 		return nil, err
@@ -146,4 +148,208 @@ func (a *NDBuffer) view(dtype DType, offset int64, shape, strides []int64) (*NDB
 		v.base = a
 	}
 	return v, nil
+}
+
+// Index returns a view of the elements that the keys select, one key per axis from
+// the first: a.Index(At(0), Span(1, -1)) is NumPy's a[0, 1:-1]. Axes without a key
+// are selected whole. It returns arrowbuf.ErrOutOfRange for an index outside its
+// axis, and ErrShape for too many keys, a step of 0, or keys that are arrays.
+func (a *NDBuffer) Index(keys ...Key) (*NDBuffer, error) {
+	basic := make([]layout.Key, len(keys))
+	for i, k := range keys {
+		if k.advanced != nil {
+			return nil, fmt.Errorf("key %d is an array, which has no view: use Get or Set: %w", i, ErrShape)
+		}
+		basic[i] = k.basic
+	}
+	run, err := a.run().Index(basic)
+	return a.show(a.dtype, run, err)
+}
+
+// Key selects elements along one axis, by the rules of Python and NumPy.
+type Key struct {
+	basic    layout.Key
+	advanced *advancedKey // if the key is an array
+}
+
+// advancedKey is a key that is an array, NumPy's advanced index. The caller owns the
+// array.
+type advancedKey struct {
+	array  *NDBuffer // of indices, or a mask
+	list   []int64   // indices if array is nil
+	isMask bool
+}
+
+// Open is an absent bound or step.
+const Open = layout.Open
+
+var (
+	// All selects a whole axis: NumPy's a[:].
+	All = SpanStep(Open, Open, Open)
+	// Ellipsis selects all axes without another key whole: a[...]. At most one is
+	// allowed.
+	Ellipsis = Key{basic: layout.Key{Kind: layout.KeyEllipsis}}
+	// NewAxis inserts an axis of extent 1: a[None].
+	NewAxis = Key{basic: layout.Key{Kind: layout.KeyNewAxis}}
+)
+
+// At selects one element and drops the axis. A negative index counts from the end.
+func At(i int64) Key { return Key{basic: layout.Key{Kind: layout.KeyAt, At: i}} }
+
+// Span selects elements start, start+1, ... below stop: a[start:stop]. A negative
+// bound counts from the end, a bound beyond an end is clamped, and Open means the
+// end.
+func Span(start, stop int64) Key { return SpanStep(start, stop, 1) }
+
+// SpanStep selects elements start, start+step, ... up to stop, backwards if step is
+// negative: a[start:stop:step]. A step of 0 is an error.
+func SpanStep(start, stop, step int64) Key {
+	return Key{basic: layout.Key{Kind: layout.KeySpan, Start: start, Stop: stop, Step: step}}
+}
+
+// IntArray selects the elements at indices, in their shape. The indices are of any
+// integer type and on the device of the indexed array; negative ones count from the
+// end. Only Get and Set accept such keys.
+func IntArray(indices *NDBuffer) Key { return Key{advanced: &advancedKey{array: indices}} }
+
+// Ints is IntArray for a list of indices.
+func Ints(indices ...int64) Key {
+	return Key{advanced: &advancedKey{list: append([]int64{}, indices...)}}
+}
+
+// Mask selects the elements at which an array of dtype Bool is true. It applies to
+// as many axes as it has, whose extents must be its shape. Only Get and Set accept
+// such keys.
+func Mask(mask *NDBuffer) Key { return Key{advanced: &advancedKey{array: mask, isMask: true}} }
+
+// Reshape returns the elements, counted in C order, in another shape. One extent
+// may be -1 and is computed from the others. The result is a view if strides can
+// express it, otherwise a copy in C order.
+func (a *NDBuffer) Reshape(shape ...int64) (*NDBuffer, error) {
+	return a.ReshapeOrder(OrderC, shape...)
+}
+
+// ReshapeOrder is Reshape with elements counted, and a copy laid out, in order C, F,
+// or with A the order in which a lies.
+func (a *NDBuffer) ReshapeOrder(order Order, shape ...int64) (*NDBuffer, error) {
+	if err := order.check(); err != nil {
+		return nil, err
+	}
+	if order == OrderK {
+		return nil, fmt.Errorf("reshaping in order 'K': want 'C', 'F' or 'A': %w", ErrShape)
+	}
+	if slices.Equal(shape, a.shape) {
+		return a.show(a.dtype, a.run(), nil)
+	}
+	shape, err := layout.Infer(shape, a.Size())
+	if err != nil {
+		return nil, err
+	}
+	if _, err := byteCount(a.dtype, shape); err != nil {
+		return nil, err
+	}
+	fortran := order.fortran(a)
+	if run, ok := a.run().Reshape(shape, fortran); ok {
+		return a.show(a.dtype, run, nil)
+	}
+	if fortran {
+		return a.dense(backwards(len(a.shape)), shape, layout.F(a.dtype.Size(), shape))
+	}
+	return a.dense(forwards(len(a.shape)), shape, cStrides(a.dtype, shape))
+}
+
+// Ravel returns all elements along one axis, counted in the given order. Order K
+// sorts the axes as they lie in memory, but reverses none, and leaves axes of stride
+// 0 in their position. The result is a view if the elements lie in that order
+// without gaps, otherwise a copy.
+func (a *NDBuffer) Ravel(order Order) (*NDBuffer, error) {
+	if err := order.check(); err != nil {
+		return nil, err
+	}
+	axes := forwards(len(a.shape))
+	switch {
+	case order == OrderK && !a.IsContiguous():
+		axes = layout.Falling(a.strides)
+	case order.fortran(a):
+		axes = backwards(len(a.shape))
+	}
+	sorted, err := a.run().Permute(axes)
+	if err != nil {
+		return nil, err
+	}
+	flat := []int64{a.Size()}
+	if !layout.IsC(sorted.Size, sorted.Shape, sorted.Strides) {
+		if order == OrderK {
+			axes = layout.Walked(a.shape, a.strides)
+		}
+		return a.dense(axes, flat, cStrides(a.dtype, flat))
+	}
+	return a.view(a.dtype, a.offset, flat, cStrides(a.dtype, flat))
+}
+
+// dense copies the elements, in C order of the permuted axes, to a contiguous array
+// of another shape.
+func (a *NDBuffer) dense(axes []int, shape, strides []int64) (*NDBuffer, error) {
+	permuted, err := a.Transpose(axes...)
+	if err != nil {
+		return nil, err
+	}
+	defer permuted.Release()
+	c, err := permuted.inCOrder()
+	if err != nil {
+		return nil, err
+	}
+	defer c.Release()
+	c.buf.Retain()
+	return over(c.buf, c.dtype, c.offset, shape, strides), nil
+}
+
+// forwards returns axes 0 to n-1, backwards the same in reverse.
+func forwards(n int) []int {
+	axes := make([]int, n)
+	for i := range axes {
+		axes[i] = i
+	}
+	return axes
+}
+
+func backwards(n int) []int {
+	axes := forwards(n)
+	slices.Reverse(axes)
+	return axes
+}
+
+// AtLeast1D returns a view with at least one axis: a scalar gets the shape [1].
+func AtLeast1D(a *NDBuffer) (*NDBuffer, error) {
+	if len(a.shape) == 0 {
+		return a.ExpandDims(0)
+	}
+	return a.ExpandDims()
+}
+
+// AtLeast2D returns a view with at least two axes: shape [n] becomes [1, n].
+func AtLeast2D(a *NDBuffer) (*NDBuffer, error) {
+	switch len(a.shape) {
+	case 0:
+		return a.ExpandDims(0, 1)
+	case 1:
+		return a.ExpandDims(0)
+	default:
+		return a.ExpandDims()
+	}
+}
+
+// AtLeast3D returns a view with at least three axes: shape [n] becomes [1, n, 1],
+// and [m, n] becomes [m, n, 1].
+func AtLeast3D(a *NDBuffer) (*NDBuffer, error) {
+	switch len(a.shape) {
+	case 0:
+		return a.ExpandDims(0, 1, 2)
+	case 1:
+		return a.ExpandDims(0, 2)
+	case 2:
+		return a.ExpandDims(2)
+	default:
+		return a.ExpandDims()
+	}
 }

@@ -17,7 +17,7 @@ import (
 // benchmarkRows is 256 MiB of int64, in chunks of 1 Mi elements.
 const benchmarkRows, benchmarkChunk = 32 << 20, 1 << 20
 
-// Values of about 14 bits of entropy, as counts and delays have.
+// benchmarkValues returns values of about 14 bits of entropy, like counts and delays.
 func benchmarkValues(b *testing.B) *ndview.NDBuffer {
 	b.Helper()
 	random := rand.New(rand.NewPCG(1, 2))
@@ -47,7 +47,7 @@ func BenchmarkWriteAndRead(b *testing.B) {
 		b.Run(fmt.Sprint("read ", name), func(b *testing.B) {
 			b.SetBytes(nd.NBytes())
 			for b.Loop() {
-				v, err := a.Read(ctx, ndview.Prototype{}, 0)
+				v, err := a.Read(ctx, zarr.Prototype{}, 0)
 				require.NoError(b, err)
 				v.Release()
 			}

@@ -1,0 +1,181 @@
+package cudabuf_test
+
+import (
+	"bytes"
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/quiver-gpu/quiver/arrowbuf"
+	"github.com/quiver-gpu/quiver/cudabuf"
+	"github.com/quiver-gpu/quiver/cudabuf/cudatest"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// exchanger lists the methods by which a device or its Host exchanges memory.
+type exchanger interface {
+	arrowbuf.Device
+	EventAfter(buffers ...arrowbuf.Buffer) (handle uintptr, done func(), err error)
+	WrapExternalAfter(event, address uintptr, n int64, release func()) (arrowbuf.Buffer, error)
+}
+
+func TestEventAfterFollowsWritesToBuffers(t *testing.T) {
+	cudatest.ForEachDevice(t, func(t *testing.T, dev *cudabuf.Device) {
+		s, err := dev.NewStream(cudabuf.StreamOptions{})
+		require.NoError(t, err)
+		defer func() { assert.NoError(t, s.Close()) }()
+		b, err := dev.NewBuffer(64)
+		require.NoError(t, err)
+		defer b.Release()
+		require.NoError(t, s.Do(func() { time.Sleep(30 * time.Millisecond) }))
+		require.NoError(t, b.FillAsync(1, s))
+		part, err := b.Slice(8, 8)
+		require.NoError(t, err)
+		defer part.Release()
+		empty, err := dev.Alloc(0)
+		require.NoError(t, err)
+		defer empty.Release()
+		handle, done, err := dev.EventAfter(b, part, empty)
+		require.NoError(t, err)
+		defer done()
+		e, err := dev.WrapEvent(handle)
+		require.NoError(t, err)
+		early, err := e.Done()
+		require.NoError(t, err)
+		assert.False(t, early)
+		require.NoError(t, e.Synchronize())
+		written, err := s.Done()
+		require.NoError(t, err)
+		assert.True(t, written)
+	})
+}
+
+func TestFailedWrapExternalAfterDoesNotRelease(t *testing.T) {
+	cudatest.ForEachDevice(t, func(t *testing.T, dev *cudabuf.Device) {
+		cpu, err := arrowbuf.CPU().Alloc(64)
+		require.NoError(t, err)
+		defer cpu.Release()
+		for _, d := range []exchanger{dev, dev.Host().(exchanger)} {
+			_, _, err = d.EventAfter(cpu)
+			assert.ErrorIs(t, err, arrowbuf.ErrDevice)
+
+			never := func() { t.Error("released") }
+			_, err = d.WrapExternalAfter(0, cpu.Address(), 64, never)
+			assert.ErrorIs(t, err, arrowbuf.ErrDevice)
+			_, err = d.WrapExternalAfter(0, 1<<20, -1, never)
+			assert.ErrorIs(t, err, arrowbuf.ErrOutOfRange)
+
+			b, err := d.Alloc(64)
+			require.NoError(t, err)
+			released := 0
+			same, err := d.WrapExternalAfter(0, b.Address(), 64, func() { released++ })
+			require.NoError(t, err)
+			assert.Equal(t, b.Address(), same.Address())
+			assert.Equal(t, arrowbuf.Device(d), same.Device())
+			part, err := same.Slice(8, 8)
+			require.NoError(t, err)
+			same.Release()
+			assert.Zero(t, released)
+			part.Release()
+			assert.Equal(t, 1, released)
+			b.Release()
+			_, _, err = d.EventAfter(b)
+			assert.ErrorIs(t, err, arrowbuf.ErrReleased)
+		}
+	})
+}
+
+func TestWrapExternalReleasesMemoryOnce(t *testing.T) {
+	cudatest.ForEachDevice(t, func(t *testing.T, dev *cudabuf.Device) {
+		owner := upload(t, dev, pattern(256)).(*cudabuf.Buffer)
+		released := 0
+		b, err := dev.WrapExternal(owner.Address()+16, 100, func() { released++; owner.Release() })
+		require.NoError(t, err)
+		part, err := b.SliceClamped(4, 1000)
+		require.NoError(t, err)
+		b.Release()
+		assert.Zero(t, released, "a slice keeps the memory")
+		assertBytes(t, pattern(256)[20:116], download(t, part))
+		part.Release()
+		assert.Equal(t, 1, released)
+
+		host := make([]byte, 8)
+		_, err = dev.WrapExternal(addressOf(host), 8, nil)
+		assert.ErrorContains(t, err, fmt.Sprintf("is not memory of %v", dev))
+		empty, err := dev.WrapExternal(0, 0, nil)
+		require.NoError(t, err)
+		assert.Zero(t, empty.Len())
+		empty.Release()
+		_, err = dev.WrapExternal(owner.Address(), -1, nil)
+		assert.Error(t, err)
+	})
+}
+
+func TestDeviceAddressOfDeviceMemoryIsItself(t *testing.T) {
+	cudatest.ForEachDevice(t, func(t *testing.T, dev *cudabuf.Device) {
+		b := upload(t, dev, pattern(1000))
+		defer b.Release()
+		for _, at := range []uintptr{b.Address(), b.Address() + 999} {
+			got, err := dev.DeviceAddress(at)
+			require.NoError(t, err)
+			assert.Equal(t, at, got)
+		}
+		_, err := dev.DeviceAddress(1)
+		assert.ErrorIs(t, err, arrowbuf.ErrDevice)
+	})
+}
+
+func TestExternalMemoryIsReleasedAfterItsStreams(t *testing.T) {
+	cudatest.ForEachDevice(t, func(t *testing.T, dev *cudabuf.Device) {
+		s, err := dev.NewStream(cudabuf.StreamOptions{})
+		require.NoError(t, err)
+		defer func() { assert.NoError(t, s.Close()) }()
+		owner := upload(t, dev, pattern(64))
+		var passed atomic.Bool
+		b, err := dev.WrapExternal(owner.Address(), 64, func() {
+			assert.True(t, passed.Load(), "release is called after the work is done")
+			owner.Release()
+		})
+		require.NoError(t, err)
+		gate := make(chan struct{})
+		require.NoError(t, s.Do(func() { <-gate; passed.Store(true) }))
+		require.NoError(t, b.FillAsync(1, s))
+		close(gate)
+		b.Release()
+		require.NoError(t, s.Synchronize())
+	})
+}
+
+func TestRecordStreamOrdersExternalWork(t *testing.T) {
+	cudatest.ForEachDevice(t, func(t *testing.T, dev *cudabuf.Device) {
+		owner, before := stream(t, dev), stream(t, dev)
+		theirs, err := dev.WrapStream(owner.Handle())
+		require.NoError(t, err)
+		b := newBuffer(t, dev, 8)
+		unseen, err := dev.WrapExternal(b.Address(), 8, nil) // another library's view of the memory
+		require.NoError(t, err)
+		defer unseen.Release()
+
+		gate := make(chan struct{})
+		require.NoError(t, before.Do(func() { <-gate }))
+		require.NoError(t, b.FillAsync(1, before))
+		require.NoError(t, b.RecordStream(theirs))
+		require.NoError(t, unseen.FillAsync(2, owner))
+		close(gate)
+		assert.Equal(t, bytes.Repeat([]byte{2}, 8), download(t, b), "after the earlier work and before the later work")
+
+		gate = make(chan struct{})
+		require.NoError(t, owner.Do(func() { <-gate }))
+		require.NoError(t, unseen.FillAsync(3, owner))
+		require.NoError(t, b.FillAsync(4, before))
+		close(gate)
+		require.NoError(t, b.Wait())
+		assert.Equal(t, bytes.Repeat([]byte{4}, 8), download(t, b), "later work of the stream counts too")
+		require.NoError(t, theirs.Close())
+
+		none := newBuffer(t, dev, 0)
+		require.NoError(t, none.RecordStream(owner))
+	})
+}

@@ -1,0 +1,129 @@
+package ndview
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/quiver-gpu/quiver/arrowbuf"
+	"github.com/quiver-gpu/quiver/cudabuf"
+	"github.com/quiver-gpu/quiver/ndview/internal/cpu"
+	"github.com/quiver-gpu/quiver/ndview/internal/launch"
+)
+
+// UnpackBits writes bits [bitOffset, bitOffset+n) of an Arrow bitmap (least
+// significant bit first) to the n elements of a: 1 for a set bit, 0 for a clear
+// one, the other way round when inverted. a is C-contiguous, of dtype bool or
+// uint8, and on the device of bits, whose bytes are not those of a. No byte is
+// read beyond that of the last bit, and none at all where a is empty.
+func (a *NDBuffer) UnpackBits(bits arrowbuf.Buffer, bitOffset int64, invert bool) error {
+	release, err := holdToWrite(a)
+	if err != nil {
+		return err
+	}
+	defer release()
+	n := a.Size()
+	switch {
+	case a.dtype != Bool && a.dtype != Uint8:
+		return fmt.Errorf("unpacking bits to %s: %w", a.dtype, ErrDType)
+	case !a.IsContiguous():
+		return fmt.Errorf("unpacking bits to strides %v, which are not C-contiguous: %w", a.strides, ErrShape)
+	case bits.Device() != a.Device():
+		return fmt.Errorf("unpacking bits of %s to %s: %w", bits.Device(), a.Device(), arrowbuf.ErrDevice)
+	case bitOffset < 0:
+		return fmt.Errorf("unpacking bits from %d: %w", bitOffset, arrowbuf.ErrOutOfRange)
+	case n == 0:
+		return nil
+	}
+	shift := bitOffset % 8
+	used, err := bits.Slice(bitOffset/8, (shift+n+7)/8)
+	if err != nil {
+		return fmt.Errorf("unpacking %d bits from %d: %w", n, bitOffset, err)
+	}
+	defer used.Release()
+	if dst, ok := a.HostBytes(); ok {
+		src, _ := arrowbuf.HostBytes(used)
+		cpu.UnpackBits(dst, src, shift, invert)
+		return nil
+	}
+	return launchUnpackBits(a, used, shift, invert)
+}
+
+// PackBits writes the elements of a to bits [bitOffset, bitOffset+n) of an Arrow
+// bitmap (least significant bit first): 1 for one that is not 0. Other bits stay.
+// a is C-contiguous, of dtype bool or uint8, and on the device of bits, whose
+// bytes are not those of a.
+func (a *NDBuffer) PackBits(bits arrowbuf.Buffer, bitOffset int64) error {
+	return a.packBits(bits, bitOffset, false)
+}
+
+// packBits is PackBits, or writes the opposite.
+func (a *NDBuffer) packBits(bits arrowbuf.Buffer, bitOffset int64, invert bool) error {
+	if err := a.hold(); err != nil {
+		return err
+	}
+	defer a.Release()
+	n := a.Size()
+	switch {
+	case a.dtype != Bool && a.dtype != Uint8:
+		return fmt.Errorf("packing bits of %s: %w", a.dtype, ErrDType)
+	case !a.IsContiguous():
+		return fmt.Errorf("packing bits of strides %v, which are not C-contiguous: %w", a.strides, ErrShape)
+	case !mayChange(bits):
+		return fmt.Errorf("packing bits: %w", ErrReadOnly)
+	case bits.Device() != a.Device():
+		return fmt.Errorf("packing bits of %s on %s: %w", a.Device(), bits.Device(), arrowbuf.ErrDevice)
+	case bitOffset < 0:
+		return fmt.Errorf("packing bits from %d: %w", bitOffset, arrowbuf.ErrOutOfRange)
+	case n == 0:
+		return nil
+	}
+	shift := bitOffset % 8
+	used, err := bits.Slice(bitOffset/8, (shift+n+7)/8)
+	if err != nil {
+		return fmt.Errorf("packing %d bits from %d: %w", n, bitOffset, err)
+	}
+	defer used.Release()
+	if src, ok := a.HostBytes(); ok {
+		dst, _ := arrowbuf.HostBytes(used)
+		cpu.PackBits(dst, src, shift, invert)
+		return nil
+	}
+	return launchPackBits(a, used, shift, invert)
+}
+
+var bitsProgram = launch.Program("copy/bits", map[string]cudabuf.HostKernel{
+	"quiver_unpack_bits": func(l *cudabuf.HostLaunch) {
+		offset, n := l.Int64(1), l.Int64(2)
+		launch.MustAlign(l, 0, 4)
+		cpu.UnpackBits(l.Memory(l.Pointer(4), n), l.Memory(l.Pointer(0), (offset+n+7)/8), offset, l.Uint32(3) != 0)
+	},
+	"quiver_pack_bits": func(l *cudabuf.HostLaunch) {
+		n, first := l.Int64(1), l.Int64(3)
+		launch.MustAlign(l, 2, 4)
+		bits := l.Memory(l.Pointer(2)+uintptr(first/8), (first%8+n+7)/8)
+		cpu.PackBits(bits, l.Memory(l.Pointer(0), n), first%8, l.Uint32(4) != 0)
+	},
+})
+
+func launchPackBits(a *NDBuffer, bits arrowbuf.Buffer, bitOffset int64, invert bool) error {
+	skew := int64(bits.Address() % 4) // the kernel writes 4-byte words, and at the ends bytes
+	var flip uint32
+	if invert {
+		flip = math.MaxUint32
+	}
+	first := bitOffset + skew*8
+	words := (first + a.Size() + 31) / 32
+	return launch.Items(a.Device(), bitsProgram, "quiver_pack_bits", words, 4, a.in(), a.Size(), launch.InOut(bits, -skew), first, flip)
+}
+
+func launchUnpackBits(a *NDBuffer, bits arrowbuf.Buffer, bitOffset int64, invert bool) error {
+	// The kernel reads 4-byte words. Allocations begin on one, so the word that
+	// a slice begins in is there whole.
+	skew := int64(bits.Address() % 4)
+	var flip uint32
+	if invert {
+		flip = 0x01010101
+	}
+	n := a.Size()
+	return launch.Items(a.Device(), bitsProgram, "quiver_unpack_bits", n, 64, launch.In(bits, -skew), bitOffset+skew*8, n, flip, a.inOut())
+}

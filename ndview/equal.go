@@ -1,0 +1,602 @@
+package ndview
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math/bits"
+	"slices"
+	"strings"
+	"unsafe"
+
+	"github.com/quiver-gpu/quiver/arrowbuf"
+	"github.com/quiver-gpu/quiver/cudabuf"
+	"github.com/quiver-gpu/quiver/ndview/internal/cpu"
+	"github.com/quiver-gpu/quiver/ndview/internal/cpu/equal"
+	"github.com/quiver-gpu/quiver/ndview/internal/cpu/reduce"
+	"github.com/quiver-gpu/quiver/ndview/internal/launch"
+	"github.com/quiver-gpu/quiver/ndview/internal/layout"
+)
+
+// AllEqual tells whether every element equals what other has in its place, as
+// zarr does to find chunks that are nothing but the fill value. other is an array,
+// of any device, or what ScalarOf takes; nil equals nothing. The two broadcast
+// together, either way; if they cannot, the error is ErrShape. No elements are
+// equal to anything.
+//
+// A float that is zero, be it a scalar or an array of one element, equals only
+// what has the bits of that zero as an element of a: -0.0 is another value. Else
+// numbers equal as NumPy's == has it, after promotion, with integers of either
+// sign compared exactly. A NaN of any sign and payload, and NaT, equals any other
+// if equalNaN is set. Records are compared field by field, where NaNs are never
+// equal, bytes as they are, and times of different units in their common one, to
+// which arrays are copied: a time that it does not count is another than those that
+// it does. Values that do not compare, such as a time and a float, are ErrDType.
+//
+// On a GPU this is one pass over the arrays, which stops early where it finds a
+// difference, and four bytes that come back; an operand of one element that is
+// converted to the other's type is fetched before.
+func (a *NDBuffer) AllEqual(other any, equalNaN bool) (bool, error) {
+	if err := a.hold(); err != nil {
+		return false, err
+	}
+	defer a.Release()
+	switch b := other.(type) {
+	case nil:
+		return false, nil
+	case *NDBuffer:
+		if b == nil {
+			return false, nil
+		}
+		return a.allEqualArray(b, equalNaN)
+	}
+	s, err := ScalarOf(other)
+	if err != nil {
+		return false, err
+	}
+	if s.IsWeak() && s.Natural().IsInteger() && a.dtype == BFloat16 { // which has no common type with int64
+		own := Int8
+		if below, above := beyondType(s, own); below || above {
+			own = Float64
+		}
+		if s, err = NewScalar(own, s); err != nil {
+			return false, err
+		}
+	}
+	return a.allEqualScalar(s, a.shape, equalNaN)
+}
+
+func (a *NDBuffer) allEqualArray(b *NDBuffer, equalNaN bool) (bool, error) {
+	if err := b.hold(); err != nil {
+		return false, err
+	}
+	defer b.Release()
+	shape, err := layout.Broadcast(a.shape, b.shape)
+	if err != nil {
+		return false, err
+	}
+	if product(shape) == 0 {
+		_, err := commonOf(a.dtype, b.dtype)
+		return err == nil, err
+	}
+	if timesApart(a.dtype, b.dtype) && b.Size() != 1 {
+		return a.allEqualTimes(b, equalNaN)
+	}
+	if b.Size() == 1 && b.dtype != a.dtype || b.Size() == 1 && b.dtype.IsFloat() {
+		raw, err := b.Bytes()
+		if err != nil {
+			return false, err
+		}
+		scalar, err := NewScalar(b.dtype, raw)
+		if err != nil {
+			return false, err
+		}
+		return a.allEqualScalar(scalar, shape, equalNaN)
+	}
+	if b, err = b.reachedFrom(a.Device()); err != nil {
+		return false, err
+	}
+	defer b.Release()
+	if _, err := commonOf(a.dtype, b.dtype); err != nil {
+		return false, err
+	}
+	c, err := newComparison(a.Device())
+	if err != nil {
+		return false, err
+	}
+	defer c.end()
+	if err := c.add(a, b, shape, equalNaN); err != nil {
+		return false, err
+	}
+	return c.result()
+}
+
+// commonOf is the type in which elements of two types are compared.
+func commonOf(a, b DType) (DType, error) {
+	if a == b {
+		return a, nil
+	}
+	if timesApart(a, b) {
+		return Promote(a, b)
+	}
+	_, numberA := a.NumberCode()
+	_, numberB := b.NumberCode()
+	if !numberA || !numberB {
+		return DType{}, fmt.Errorf("comparing %s with %s: %w", a, b, ErrDType)
+	}
+	return Promote(a, b)
+}
+
+// reachedFrom is the array on a device: itself, or a copy.
+func (a *NDBuffer) reachedFrom(dev arrowbuf.Device) (*NDBuffer, error) {
+	if a.Device() == dev {
+		a.Retain()
+		return a, nil
+	}
+	return a.on(dev)
+}
+
+// isZero tells whether the bytes of a float are those of a zero of either sign.
+func isZero(raw string) bool {
+	last := len(raw) - 1
+	return strings.Trim(raw[:last], "\x00") == "" && raw[last]&0x7f == 0
+}
+
+// allEqualScalar compares with one value; shape is that of both together.
+func (a *NDBuffer) allEqualScalar(s Scalar, shape []int64, equalNaN bool) (bool, error) {
+	own := s.Natural()
+	if own.IsFloat() && isZero(s.Raw()) && a.dtype.Kind() != KindBytes && a.dtype.Kind() != KindRecord {
+		raw, err := s.Strong().Bytes(a.dtype)
+		if err != nil {
+			return false, err
+		}
+		return a.equalsValue(raw, a.dtype, true, equalNaN)
+	}
+	if own.Kind() == KindBytes && a.dtype.Kind() == KindBytes {
+		// Shorter ones are padded with zeros; longer ones must have nothing but.
+		raw := make([]byte, max(own.Size(), a.dtype.Size()))
+		copy(raw, s.Raw())
+		if slices.ContainsFunc(raw[a.dtype.Size():], func(b byte) bool { return b != 0 }) {
+			return product(shape) == 0, nil
+		}
+		return a.equalsValue(raw[:a.dtype.Size()], a.dtype, false, equalNaN)
+	}
+	if timesApart(a.dtype, own) {
+		return a.allEqualTime(s, equalNaN)
+	}
+	common, err := commonOf(a.dtype, own)
+	switch {
+	case err != nil:
+		return false, err
+	case product(shape) == 0:
+		return true, nil
+	case common == a.dtype && common == own:
+		return a.equalsValue([]byte(s.Raw()), own, false, equalNaN)
+	case a.dtype.IsInteger() && a.dtype.Size() == 8 && !own.IsInteger():
+		// Several integers are the same float.
+		return a.equalsValue([]byte(s.Raw()), own, false, equalNaN)
+	}
+	// Elements are exact in the common type, so only an exact value equals any.
+	raw, err := s.Strong().Bytes(a.dtype)
+	if err != nil {
+		return false, err
+	}
+	value, err := fromBytes(arrowbuf.CPU(), a.dtype, raw)
+	if err != nil {
+		return false, err
+	}
+	defer value.Release()
+	if exact, err := value.equalsValue([]byte(s.Raw()), own, false, true); err != nil || !exact {
+		return false, err
+	}
+	return a.equalsValue(raw, a.dtype, false, equalNaN)
+}
+
+// equalsValue compares all elements with one value of a type, by bits or as
+// numbers.
+func (a *NDBuffer) equalsValue(raw []byte, dtype DType, byBits, equalNaN bool) (bool, error) {
+	if a.Size() == 0 {
+		return true, nil
+	}
+	c, err := newComparison(a.Device())
+	if err != nil {
+		return false, err
+	}
+	defer c.end()
+	if n := len(raw); n <= 16 && n&(n-1) == 0 && dtype.Kind() != KindRecord {
+		err = c.addValue(a, raw, dtype, byBits, equalNaN)
+	} else {
+		var value *NDBuffer
+		if value, err = fromBytes(a.Device(), dtype, raw); err != nil {
+			return false, err
+		}
+		defer value.Release()
+		err = c.add(a, value, a.shape, equalNaN)
+	}
+	if err != nil {
+		return false, err
+	}
+	return c.result()
+}
+
+// Equal tells whether two arrays, on any devices, have the same dtype, the same
+// shape and the same bits in every element. Of two devices, the comparison is done
+// on the one that is no CPU, or where a is.
+func (a *NDBuffer) Equal(b *NDBuffer) (bool, error) {
+	release, err := holdAll(a, b)
+	if err != nil {
+		return false, err
+	}
+	defer release()
+	if a.dtype != b.dtype || !slices.Equal(a.shape, b.shape) {
+		return false, nil
+	}
+	if a.Size() == 0 {
+		return true, nil
+	}
+	dev := a.Device()
+	if dev == arrowbuf.CPU() {
+		dev = b.Device()
+	}
+	if a, err = a.reachedFrom(dev); err != nil {
+		return false, err
+	}
+	defer a.Release()
+	if b, err = b.reachedFrom(dev); err != nil {
+		return false, err
+	}
+	defer b.Release()
+	c, err := newComparison(dev)
+	if err != nil {
+		return false, err
+	}
+	defer c.end()
+	if err := c.bits(a, b, a.shape); err != nil {
+		return false, err
+	}
+	return c.result()
+}
+
+// Times of one kind and different units compare as in their common unit.
+
+// timesApart tells whether two types are times that compare, but count in
+// different units.
+func timesApart(a, b DType) bool { return a.IsTime() && a.Kind() == b.Kind() && a != b }
+
+// allEqualTimes compares with an array in another unit, with which a broadcasts to
+// a shape that has elements: both are copied to their common unit. Where only one
+// has a time that this does not count, the other has no such time.
+func (a *NDBuffer) allEqualTimes(b *NDBuffer, equalNaN bool) (bool, error) {
+	common, err := Promote(a.dtype, b.dtype)
+	if err != nil {
+		return false, err
+	}
+	x, errX := a.AsType(common, OrderK, CastUnsafe)
+	if errX == nil {
+		defer x.Release()
+	}
+	y, errY := b.AsType(common, OrderK, CastUnsafe)
+	if errY == nil {
+		defer y.Release()
+	}
+	switch {
+	case errX == nil && errY == nil:
+		return x.allEqualArray(y, equalNaN)
+	case errX == nil && errors.Is(errY, ErrRange), errY == nil && errors.Is(errX, ErrRange):
+		return false, nil
+	}
+	return false, errors.Join(errX, errY)
+}
+
+// allEqualTime compares with one time in another unit, which no element equals
+// that the unit of a does not count.
+func (a *NDBuffer) allEqualTime(s Scalar, equalNaN bool) (bool, error) {
+	if _, err := Promote(a.dtype, s.Natural()); err != nil {
+		return false, err
+	}
+	raw, err := s.Bytes(a.dtype)
+	if errors.Is(err, ErrRange) {
+		return a.Size() == 0, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	element, err := NewScalar(a.dtype, raw)
+	if err != nil {
+		return false, err
+	}
+	back, err := element.Bytes(s.Natural())
+	if err != nil || string(back) != s.Raw() {
+		return a.Size() == 0, err
+	}
+	return a.equalsValue(raw, a.dtype, false, equalNaN)
+}
+
+// comparison compares arrays on one device, which say together whether they are
+// equal. On a GPU they share a word there, which is set where one is not.
+type comparison struct {
+	device arrowbuf.Device
+	word   *cudabuf.Buffer // nil on the host
+	differ bool
+}
+
+func newComparison(dev arrowbuf.Device) (*comparison, error) {
+	c := &comparison{device: dev}
+	cuda, ok := dev.(*cudabuf.Device)
+	if !ok {
+		return c, nil
+	}
+	var err error
+	if c.word, err = cuda.NewBuffer(4); err != nil {
+		return nil, err
+	}
+	stream, err := cuda.DefaultStream()
+	if err == nil {
+		err = c.word.FillAsync(0, stream)
+	}
+	if err != nil {
+		c.word.Release()
+		return nil, err
+	}
+	return c, nil
+}
+
+func (c *comparison) end() {
+	if c.word != nil {
+		c.word.Release()
+	}
+}
+
+// result waits for the comparisons and tells whether all found equal elements.
+func (c *comparison) result() (bool, error) {
+	if c.word == nil {
+		return !c.differ, nil
+	}
+	var word [4]byte
+	_, err := c.word.CopyToHost(word[:], 0)
+	return word == [4]byte{}, err
+}
+
+// add compares the values of x and y, which broadcast to the shape.
+func (c *comparison) add(x, y *NDBuffer, shape []int64, equalNaN bool) error {
+	typeX, isNumber := x.dtype.NumberCode()
+	p := &equal.Plan{NaNEqual: boolToInt(equalNaN), TypeX: uint8(typeX)}
+	mode, byValue := equal.ByValue[typeX]
+	switch {
+	case x.dtype != y.dtype:
+		typeY, _ := y.dtype.NumberCode()
+		p.TypeY = uint8(typeY)
+		return c.compare(p, equal.Mixed, x, y, shape)
+	case isNumber && byValue:
+		return c.compare(p, mode, x, y, shape)
+	case x.dtype.IsTime() && !equalNaN:
+		return c.compare(p, equal.Times, x, y, shape)
+	case x.dtype.Kind() == KindRecord:
+		return c.fields(x, y, shape)
+	}
+	return c.bits(x, y, shape)
+}
+
+// addValue compares the elements of x with one value of a type whose size is a
+// power of 2: its bits, or what it stands for.
+func (c *comparison) addValue(x *NDBuffer, raw []byte, dtype DType, byBits, equalNaN bool) error {
+	p := &equal.Plan{Constant: 1, NaNEqual: boolToInt(equalNaN)}
+	pattern := slices.Repeat(raw, 16/len(raw))
+	p.Pattern = [2]uint64{binary.NativeEndian.Uint64(pattern), binary.NativeEndian.Uint64(pattern[8:])}
+	mode := equal.ByBits(x.dtype.Size())
+	typeX, isNumber := x.dtype.NumberCode()
+	byValue, ok := equal.ByValue[typeX]
+	switch {
+	case byBits:
+	case dtype != x.dtype:
+		typeY, _ := dtype.NumberCode()
+		p.TypeX, p.TypeY = uint8(typeX), uint8(typeY)
+		mode = equal.Mixed
+	case isNumber && ok:
+		mode = byValue
+	case dtype.IsTime() && !equalNaN:
+		mode = equal.Times
+	}
+	return c.compare(p, mode, x, nil, x.shape)
+}
+
+// fields compares records.
+func (c *comparison) fields(x, y *NDBuffer, shape []int64) error {
+	for _, f := range x.dtype.Fields() {
+		fx, err := x.field(f, len(shape))
+		if err != nil {
+			return err
+		}
+		defer fx.Release()
+		fy, err := y.field(f, len(shape))
+		if err != nil {
+			return err
+		}
+		defer fy.Release()
+		if err := c.add(fx, fy, append(slices.Clone(shape), f.Shape...), false); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// field is a view of one field of records, which has n axes and those of the
+// field.
+func (a *NDBuffer) field(f Field, n int) (*NDBuffer, error) {
+	missing := n - len(a.shape)
+	shape := slices.Concat(slices.Repeat([]int64{1}, missing), a.shape, f.Shape)
+	strides := slices.Concat(make([]int64, missing), a.strides, layout.C(f.DType.Size(), f.Shape))
+	return a.view(f.DType, a.offset+f.Offset, shape, strides)
+}
+
+// bits compares elements of one size by their bits, in the largest units that they
+// and their places are multiples of.
+func (c *comparison) bits(x, y *NDBuffer, shape []int64) error {
+	size := x.dtype.Size()
+	unit := int64(1) << bits.TrailingZeros64(uint64(size)|16|x.places()|y.places())
+	if unit == size {
+		return c.compare(&equal.Plan{}, equal.ByBits(unit), x, y, shape)
+	}
+	units := Field{DType: Bytes(int32(unit)), Shape: []int64{size / unit}}
+	ux, err := x.field(units, len(shape))
+	if err != nil {
+		return err
+	}
+	defer ux.Release()
+	uy, err := y.field(units, len(shape))
+	if err != nil {
+		return err
+	}
+	defer uy.Release()
+	return c.compare(&equal.Plan{}, equal.ByBits(unit), ux, uy, append(slices.Clone(shape), size/unit))
+}
+
+// places are the bits of all addresses at which elements lie.
+func (a *NDBuffer) places() uint64 {
+	all := uint64(a.buf.Address()) + uint64(a.offset)
+	for i, stride := range a.strides {
+		if a.shape[i] > 1 {
+			all |= uint64(stride)
+		}
+	}
+	return all
+}
+
+// compare compares x with y, or with the plan's pattern where y is nil.
+func (c *comparison) compare(p *equal.Plan, mode equal.Mode, x, y *NDBuffer, shape []int64) error {
+	if c.word != nil && x.places()%uint64(x.dtype.Size()) != 0 {
+		aligned, err := x.Copy(OrderC)
+		if err != nil {
+			return err
+		}
+		defer aligned.Release()
+		x = aligned
+	}
+	if c.word != nil && y != nil && y.places()%uint64(y.dtype.Size()) != 0 {
+		aligned, err := y.Copy(OrderC)
+		if err != nil {
+			return err
+		}
+		defer aligned.Release()
+		y = aligned
+	}
+	stepX, err := layout.Stretch(x.shape, x.strides, shape)
+	if err != nil {
+		return err
+	}
+	stepY := make([]int64, len(shape))
+	if y != nil {
+		if stepY, err = layout.Stretch(y.shape, y.strides, shape); err != nil {
+			return err
+		}
+	}
+	nest := layout.Collapse(shape, stepX, stepY)
+	if len(nest.Shape) > reduce.MaxAxes {
+		return c.compareCopies(p, mode, x, y, shape)
+	}
+	p.Elements, p.Axes = product(shape), int32(len(nest.Shape))
+	for i := range nest.Shape {
+		at := len(nest.Shape) - 1 - i
+		p.Axis[i] = reduce.Axis{Extent: reduce.NewDivisor(nest.Shape[at]), In: nest.Strides[0][at], Out: nest.Strides[1][at]}
+	}
+	if from, ok := x.hostAt(); ok {
+		with := unsafe.Pointer(&p.Pattern)
+		if y != nil {
+			with, _ = y.hostAt()
+			with = unsafe.Add(with, nest.Offsets[1])
+		}
+		c.differ = c.differ || !mode.Arrays(p, unsafe.Add(from, nest.Offsets[0]), with)
+		return nil
+	}
+	return c.launch(p, mode, x, y, nest.Offsets)
+}
+
+// compareCopies compares copies of x and y, if there is one, whose axes are one,
+// where as they lie more cannot be joined than a plan has.
+func (c *comparison) compareCopies(p *equal.Plan, mode equal.Mode, x, y *NDBuffer, shape []int64) error {
+	copies := [2]*NDBuffer{x, y}
+	for i, a := range copies {
+		if a == nil {
+			continue
+		}
+		spread, err := a.BroadcastTo(shape...)
+		if err != nil {
+			return err
+		}
+		defer spread.Release()
+		if copies[i], err = spread.inCOrder(); err != nil {
+			return err
+		}
+		defer copies[i].Release()
+	}
+	return c.compare(p, mode, copies[0], copies[1], shape)
+}
+
+// equalVector is how many bytes the kernels of dense arrays compare at once.
+const equalVector = 16
+
+// launch queues a kernel. Its blocks stay until all elements are compared, so
+// there are as many as run at once.
+func (c *comparison) launch(p *equal.Plan, mode equal.Mode, x, y *NDBuffer, behind []int64) error {
+	dev, ok := c.device.(*cudabuf.Device)
+	if !ok {
+		return fmt.Errorf("%s has no kernels: %w", c.device, arrowbuf.ErrDevice)
+	}
+	var with any = uintptr(0)
+	misfit := uint64(0)
+	if y != nil {
+		with = y.at(behind[1])
+		misfit = (x.address() + uint64(behind[0]) ^ y.address() + uint64(behind[1])) % equalVector
+	}
+	kernel, perBlock := "quiver_equal_"+mode.Name, int64(launch.Threads)
+	if mode.Name != equal.Mixed.Name {
+		dense := p.Axes == 0 || p.Axes == 1 && p.Axis[0].In == mode.Size && (y == nil || p.Axis[0].Out == mode.Size)
+		if dense && misfit == 0 {
+			kernel, perBlock = "quiver_equal_dense_"+mode.Name, 4*launch.Threads*equalVector/mode.Size
+		} else {
+			kernel, perBlock = "quiver_equal_nest_"+mode.Name, 4*launch.Threads
+		}
+	}
+	blocks := min(ceilDiv(p.Elements, perBlock), int64(dev.Multiprocessors())*8)
+	return launch.Queue(dev, equalProgram, kernel, cudabuf.Dim3{X: uint32(blocks)}, cudabuf.Dim3{X: launch.Threads},
+		x.at(behind[0]), with, c.word, launch.StructOf(p))
+}
+
+var equalProgram = launch.Program("elementwise/equal", func() map[string]cudabuf.HostKernel {
+	twins := map[string]cudabuf.HostKernel{"quiver_equal_mixed": equalTwin(equal.Mixed)}
+	for _, mode := range equal.Modes {
+		nest := equalTwin(mode)
+		twins["quiver_equal_dense_"+mode.Name] = func(l *cudabuf.HostLaunch) {
+			if p := launch.Parameters[equal.Plan](l, 3); p.Constant == 0 && (l.Pointer(0)^l.Pointer(1))%equalVector != 0 {
+				panic(fmt.Sprintf("arrays at %#x and %#x, whose vectors do not begin together", l.Pointer(0), l.Pointer(1)))
+			}
+			nest(l)
+		}
+		twins["quiver_equal_nest_"+mode.Name] = nest
+	}
+	return twins
+}())
+
+func equalTwin(mode equal.Mode) cudabuf.HostKernel {
+	return func(l *cudabuf.HostLaunch) {
+		p := launch.Parameters[equal.Plan](l, 3)
+		sizeX, sizeY := mode.Size, mode.Size
+		if mode.Name == equal.Mixed.Name {
+			sizeX, sizeY = cpu.Type(p.TypeX).Size(), cpu.Type(p.TypeY).Size()
+		}
+		var stepsX, stepsY []int64
+		for _, axis := range p.Axis[:p.Axes] {
+			stepsX, stepsY = append(stepsX, axis.In), append(stepsY, axis.Out)
+		}
+		launch.MustAlign(l, 0, sizeX, stepsX...)
+		lowX, highX, lowY, highY := p.Reach(mode.Size)
+		y := unsafe.Pointer(&p.Pattern)
+		if p.Constant == 0 {
+			launch.MustAlign(l, 1, sizeY, stepsY...)
+			y = launch.Reached(l, 1, lowY, highY)
+		}
+		if !mode.Arrays(&p, launch.Reached(l, 0, lowX, highX), y) {
+			*(*int32)(launch.Reached(l, 2, 0, 4)) = 1
+		}
+	}
+}
