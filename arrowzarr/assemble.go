@@ -1,35 +1,173 @@
 package arrowzarr
 
 import (
+	"context"
 	"fmt"
+	"slices"
+	"sync"
 	"time"
 
 	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/apache/arrow-go/v18/arrow/memory"
 
 	"github.com/quiver-gpu/quiver/arrowbuf"
 	"github.com/quiver-gpu/quiver/ndview"
 	"github.com/quiver-gpu/quiver/zarr/element"
 )
 
-// part is a run of rows of one column in one batch.
-type part struct {
-	values   arrow.Array
-	from, to int64
-	recode   recode // of a dictionary column
+// worker is the third stage of the pipeline: it assembles the chunks of single
+// columns. Any number of goroutines may run it.
+type worker struct {
+	columns  []*column
+	device   arrowbuf.Device
+	codec    Codec
+	memory   *chunkMemory
+	maxBytes int64 // that one chunk may need
+	stats    *stageStats
+	in       <-chan columnRows
+	out      chan<- *columnChunk
+
+	// mu is held while a chunk waits for memory, so that no more than one at a
+	// time reads its offsets and views before it has memory.
+	mu         sync.Mutex
+	tableBytes float64 // of the encoder of the largest chunk so far
 }
 
-func (p part) rows() int64 { return p.to - p.from }
+// columnChunk is one assembled chunk of one column. The consumer must release it.
+type columnChunk struct {
+	columnRows
+	arrays *chunkArrays
+	memory *chunkReservation
+}
 
-// chunk is the rows of one column that make up one chunk of its arrays.
-type chunk struct {
+// release releases the arrays and the rows that they view. It reports whether that
+// was the last column of the chunk.
+func (c *columnChunk) release() bool {
+	if c.arrays != nil {
+		c.arrays.release()
+	}
+	if c.memory != nil {
+		c.memory.release()
+	}
+	return c.columnRows.release()
+}
+
+// run assembles chunks until the input is closed.
+func (w *worker) run(ctx context.Context) error {
+	for rows := range w.in {
+		chunk, err := w.assemble(ctx, rows)
+		if err != nil {
+			return err
+		}
+		select {
+		case w.out <- chunk:
+		case <-ctx.Done():
+			chunk.release()
+			return context.Cause(ctx)
+		}
+	}
+	return nil
+}
+
+// assemble takes ownership of rows.
+func (w *worker) assemble(ctx context.Context, rows columnRows) (_ *columnChunk, err error) {
+	chunk := &columnChunk{columnRows: rows}
+	defer func() {
+		if err != nil {
+			chunk.release()
+		}
+	}()
+	plan, inputs := w.columns[rows.column], rows.columnSlices()
+	if chunk.memory, err = w.reserve(ctx, plan, rows, inputs); err != nil {
+		return nil, err
+	}
+	a := assembler{device: arrowbuf.CPU(), kernels: w.stats}
+	if plan.onDevice() {
+		a.device = w.device
+	}
+	err = catchPanic(func() (err error) {
+		chunk.arrays, err = a.assemble(plan, inputs, rows.rows)
+		return err
+	})
+	if err != nil {
+		return nil, partErrorf(partOf(err, PartInput), "column %q: %w", plan.name, err)
+	}
+	return chunk, nil
+}
+
+// reserve waits for the memory to assemble and encode a chunk.
+func (w *worker) reserve(ctx context.Context, plan *column, rows columnRows, inputs []columnSlice) (*chunkReservation, error) {
+	if plan.kind == kindNull {
+		return w.memory.acquire(ctx, 0, nil)
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	var regions [][]byte
+	err := catchPanic(func() error {
+		for _, s := range inputs {
+			regions = append(regions, s.regions()...)
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, partErrorf(PartInput, "column %q: %w", plan.name, err)
+	}
+	need := w.chunkBytes(plan, rows, inputs, regions)
+	if need > float64(w.maxBytes) {
+		return nil, partErrorf(PartUsage, "column %q: encoding one chunk takes %.0f bytes, more than half of --max-memory, %d: lower --chunk-rows, or raise --max-memory", plan.name, need, w.maxBytes)
+	}
+	return w.memory.acquire(ctx, int64(need), regions)
+}
+
+// emptyTextBytes is what a string without bytes takes while it is encoded.
+const emptyTextBytes = 24
+
+// chunkBytes is the memory that assembling and encoding a chunk takes beside the
+// regions that it reads.
+func (w *worker) chunkBytes(plan *column, rows columnRows, inputs []columnSlice, regions [][]byte) float64 {
+	var read float64
+	for _, r := range regions {
+		read += float64(len(r))
+	}
+	// The last chunk is padded to a whole one.
+	n := float64(max(rows.rows, rows.grid.chunkRows))
+	padding := n - float64(rows.rows)
+	values, masks := read+8*n+emptyTextBytes*padding, n
+	if plan.kind == kindFixed || plan.kind == kindDictionary {
+		values = n * plan.rowBytes(nil, 0)
+	}
+	if plan.isList() {
+		masks += n * float64(plan.layout.elements())
+	}
+	// An encoder is reused, and keeps the tables of its largest chunk.
+	w.tableBytes = max(w.tableBytes, w.codec.tableBytes(values))
+	// Encoding hardly makes a chunk larger.
+	need := 2*(values+masks) + float64(outsideHeap(int64(w.tableBytes)))
+	if plan.kind == kindFixed && plan.layout.viewable() && len(inputs) == 1 && inputs[0].values.NullN() == 0 && padding == 0 {
+		need -= values // a view
+	}
+	return need
+}
+
+// columnSlice is rows [from, to) of one column of one batch.
+type columnSlice struct {
+	values   arrow.Array
+	from, to int64
+	codes    codeMap // of a dictionary column
+}
+
+func (s columnSlice) rows() int64 { return s.to - s.from }
+
+// chunkArrays is one chunk of the arrays of a column.
+type chunkArrays struct {
 	values element.Values
-	// mask has one element a row; nil where no row is missing.
+	// mask has one element per row; nil if no row is missing.
 	mask *ndview.NDBuffer
-	// elementMask has the shape of values; nil where no element is missing.
+	// elementMask has the shape of values; nil if no element is missing.
 	elementMask *ndview.NDBuffer
 }
 
-func (c *chunk) release() {
+func (c *chunkArrays) release() {
 	if c.values != nil {
 		c.values.Release()
 	}
@@ -41,42 +179,43 @@ func (c *chunk) release() {
 	}
 }
 
-// assembler makes chunks of a column's parts.
+// assembler joins slices of a column to the arrays of a chunk.
 type assembler struct {
-	device  arrowbuf.Device // where columns of fixed width are put together
-	kernels *stage
+	device  arrowbuf.Device // of columns of fixed width
+	kernels *stageStats
 }
 
-// assemble puts the parts of a column together. The caller releases the chunk.
-func (a *assembler) assemble(c *column, parts []part, rows int64) (*chunk, error) {
-	switch c.form {
-	case formText, formBinary:
-		return assembleText(parts, rows)
-	case formDictionary:
-		return assembleCodes(c, parts, rows)
-	case formNull:
-		return &chunk{}, nil
+// assemble joins slices of a column, which have the given number of rows together.
+// The caller must release the result.
+func (a *assembler) assemble(c *column, inputs []columnSlice, rows int64) (*chunkArrays, error) {
+	switch c.kind {
+	case kindText, kindBinary:
+		return assembleText(inputs, rows)
+	case kindDictionary:
+		return assembleCodes(c, inputs, rows)
+	case kindNull:
+		return &chunkArrays{}, nil
 	default:
-		return a.assembleFixed(c.layout, parts, rows)
+		return a.assembleFixed(c.layout, inputs, rows)
 	}
 }
 
-func (a *assembler) assembleFixed(l fixedLayout, parts []part, rows int64) (_ *chunk, err error) {
-	out := &chunk{}
+func (a *assembler) assembleFixed(l fixedLayout, inputs []columnSlice, rows int64) (_ *chunkArrays, err error) {
+	out := &chunkArrays{}
 	defer func() {
 		if err != nil {
 			out.release()
 		}
 	}()
-	if out.mask, err = a.mask(parts, rows); err != nil {
+	if out.mask, err = a.mask(inputs, rows); err != nil {
 		return nil, err
 	}
-	missing, err := hasMissingElements(parts)
+	missing, err := hasMissingElements(inputs)
 	if err != nil {
 		return nil, err
 	}
-	if len(parts) == 1 && out.mask == nil && !missing && l.inPlace() {
-		view, err := l.view(parts[0])
+	if len(inputs) == 1 && out.mask == nil && !missing && l.viewable() {
+		view, err := l.view(inputs[0])
 		if err != nil {
 			return nil, err
 		}
@@ -85,14 +224,14 @@ func (a *assembler) assembleFixed(l fixedLayout, parts []part, rows int64) (_ *c
 	}
 	whole, err := ndview.Empty(a.device, l.dtype, append([]int64{rows}, l.row...)...)
 	if err != nil {
-		return nil, failed(PartDevice, err)
+		return nil, markPart(PartDevice, err)
 	}
 	out.values = whole
-	if err = eachPart(whole, parts, func(dst *ndview.NDBuffer, p part) error { return a.copyPart(l, dst, p) }); err != nil {
+	if err = forEachSlice(whole, inputs, func(dst *ndview.NDBuffer, s columnSlice) error { return a.copySlice(l, dst, s) }); err != nil {
 		return nil, err
 	}
 	if missing {
-		if out.elementMask, err = a.elementMask(l, parts, rows); err != nil {
+		if out.elementMask, err = a.elementMask(l, inputs, rows); err != nil {
 			return nil, err
 		}
 		if err = a.fillElements(whole, out.elementMask, l.fill); err != nil {
@@ -100,22 +239,24 @@ func (a *assembler) assembleFixed(l fixedLayout, parts []part, rows int64) (_ *c
 		}
 	}
 	if out.mask != nil {
-		err = a.run(whole.NBytes(), func() error { return whole.FillWhere(out.mask, l.fill) })
+		if err = a.runKernel(whole.NBytes(), func() error { return whole.FillWhere(out.mask, l.fill) }); err != nil {
+			return nil, err
+		}
 	}
-	return out, err
+	return out, nil
 }
 
-// inPlace tells whether Arrow's buffer holds the elements as Zarr wants them.
-func (l fixedLayout) inPlace() bool { return l.source == l.dtype && l.dtype != ndview.Bool }
+// viewable reports whether Arrow's buffer holds the elements as Zarr stores them.
+func (l fixedLayout) viewable() bool { return l.source == l.dtype && l.dtype != ndview.Bool }
 
-// view looks at the values of a part, without a copy, as elements of the
-// source's dtype.
-func (l fixedLayout) view(p part) (*ndview.NDBuffer, error) {
-	data, at, err := leaf(p.values.Data(), p.from)
+// view returns a view of a slice's values. Its dtype is that of Zarr if the sizes
+// are equal, otherwise that of Arrow.
+func (l fixedLayout) view(s columnSlice) (*ndview.NDBuffer, error) {
+	data, at, err := leaf(s.values.Data(), s.from)
 	if err != nil {
 		return nil, err
 	}
-	buf, err := valuesBuffer(data, p.rows()*l.elements())
+	buf, err := valuesBuffer(data, s.rows()*l.elements())
 	if err != nil {
 		return nil, err
 	}
@@ -125,11 +266,11 @@ func (l fixedLayout) view(p part) (*ndview.NDBuffer, error) {
 		dtype = l.dtype
 	}
 	start := at * l.limbs * dtype.Size()
-	return ndview.FromBuffer(buf, dtype, start, append([]int64{p.rows()}, l.row...), nil)
+	return ndview.FromBuffer(buf, dtype, start, append([]int64{s.rows()}, l.row...), nil)
 }
 
-// valuesBuffer is the second buffer of an array of fixed width. One without
-// values may lack it.
+// valuesBuffer returns the second buffer of an array of fixed width, which an
+// array without values may lack.
 func valuesBuffer(data arrow.ArrayData, elements int64) (arrowbuf.Buffer, error) {
 	if len(data.Buffers()) < 2 || data.Buffers()[1] == nil {
 		if elements > 0 {
@@ -140,10 +281,10 @@ func valuesBuffer(data arrow.ArrayData, elements int64) (arrowbuf.Buffer, error)
 	return arrowbuf.BufferOf(data.Buffers()[1])
 }
 
-// copyPart copies a part to its rows of a chunk.
-func (a *assembler) copyPart(l fixedLayout, dst *ndview.NDBuffer, p part) error {
+// copySlice copies a slice to its rows of a chunk.
+func (a *assembler) copySlice(l fixedLayout, dst *ndview.NDBuffer, s columnSlice) error {
 	if l.dtype == ndview.Bool {
-		data, at, err := leaf(p.values.Data(), p.from)
+		data, at, err := leaf(s.values.Data(), s.from)
 		if err != nil {
 			return err
 		}
@@ -152,41 +293,258 @@ func (a *assembler) copyPart(l fixedLayout, dst *ndview.NDBuffer, p part) error 
 			return err
 		}
 		defer bits.Release()
-		return a.run(dst.NBytes(), func() error { return dst.UnpackBits(bits, at, false) })
+		return a.runKernel(dst.NBytes(), func() error { return dst.UnpackBits(bits, at, false) })
 	}
-	src, err := l.view(p)
+	src, err := l.view(s)
 	if err != nil {
 		return err
 	}
 	defer src.Release()
 	if l.source.Size() != l.dtype.Size() {
-		return a.run(dst.NBytes(), func() error { return dst.Assign(src) })
+		return a.runKernel(dst.NBytes(), func() error { return dst.Assign(src) })
 	}
-	return a.run(dst.NBytes(), func() error { return dst.CopyFrom(src) })
+	return a.runKernel(dst.NBytes(), func() error { return dst.CopyFrom(src) })
 }
 
-// eachPart calls f with each part and its rows of whole.
-func eachPart(whole *ndview.NDBuffer, parts []part, f func(dst *ndview.NDBuffer, p part) error) error {
+// forEachSlice calls f with each slice and its rows of whole.
+func forEachSlice(whole *ndview.NDBuffer, inputs []columnSlice, f func(dst *ndview.NDBuffer, s columnSlice) error) error {
 	at := int64(0)
-	for _, p := range parts {
-		dst, err := whole.Slice(0, at, at+p.rows())
+	for _, s := range inputs {
+		dst, err := whole.Slice(0, at, at+s.rows())
 		if err != nil {
 			return err
 		}
-		err = f(dst, p)
+		err = f(dst, s)
 		dst.Release()
 		if err != nil {
 			return err
 		}
-		at += p.rows()
+		at += s.rows()
 	}
 	return nil
 }
 
-// run does one piece of work on the device, and counts it.
-func (a *assembler) run(n int64, work func() error) error {
+// runKernel runs f, which processes n bytes on the device, and records it.
+func (a *assembler) runKernel(n int64, f func() error) error {
 	start := time.Now()
-	err := work()
-	a.kernels.add(n, time.Since(start))
+	err := f()
+	a.kernels.record(n, time.Since(start))
 	return err
+}
+
+// mask returns the inverted validity bitmaps of the slices; nil if all is valid.
+func (a *assembler) mask(inputs []columnSlice, rows int64) (*ndview.NDBuffer, error) {
+	if !slices.ContainsFunc(inputs, func(s columnSlice) bool { return s.values.NullN() != 0 }) {
+		return nil, nil
+	}
+	return a.newMask(inputs, []int64{rows}, func(dst *ndview.NDBuffer, s columnSlice) error {
+		data := s.values.Data()
+		return a.unpackMissing(dst, data, int64(data.Offset())+s.from)
+	})
+}
+
+// elementMask returns a mask of the shape of the values. A missing list inside a
+// list is a list of missing elements.
+func (a *assembler) elementMask(l fixedLayout, inputs []columnSlice, rows int64) (*ndview.NDBuffer, error) {
+	return a.newMask(inputs, append([]int64{rows}, l.row...), func(dst *ndview.NDBuffer, s columnSlice) error {
+		data, at, err := leaf(s.values.Data(), s.from)
+		if err != nil {
+			return err
+		}
+		if err := a.unpackMissing(dst, data, at); err != nil {
+			return err
+		}
+		_, _, err = walkLists(s.values.Data(), s.from, func(lists arrow.ArrayData, at, perRow int64) error {
+			if lists.NullN() == 0 || dst.Size() == 0 {
+				return nil
+			}
+			return a.setMissingLists(dst, lists, at, s.rows()*perRow)
+		})
+		return err
+	})
+}
+
+// setMissingLists sets the elements of missing lists in the mask of a slice's
+// elements.
+func (a *assembler) setMissingLists(elements *ndview.NDBuffer, lists arrow.ArrayData, at, n int64) error {
+	missing, err := ndview.Empty(a.device, ndview.Bool, n)
+	if err != nil {
+		return markPart(PartDevice, err)
+	}
+	defer missing.Release()
+	if err := a.unpackMissing(missing, lists, at); err != nil {
+		return err
+	}
+	byList, err := elements.Reshape(n, elements.Size()/n)
+	if err != nil {
+		return err
+	}
+	defer byList.Release()
+	const allTrue = 0x0101010101010101
+	return a.runKernel(byList.NBytes(), func() error { return byList.FillWhere(missing, allTrue) })
+}
+
+// newMask returns a mask that fill fills slice by slice.
+func (a *assembler) newMask(inputs []columnSlice, shape []int64, fill func(dst *ndview.NDBuffer, s columnSlice) error) (*ndview.NDBuffer, error) {
+	mask, err := ndview.Empty(a.device, ndview.Bool, shape...)
+	if err != nil {
+		return nil, markPart(PartDevice, err)
+	}
+	if err := forEachSlice(mask, inputs, fill); err != nil {
+		mask.Release()
+		return nil, err
+	}
+	return mask, nil
+}
+
+// unpackMissing sets dst to true where the elements from position at on are missing.
+func (a *assembler) unpackMissing(dst *ndview.NDBuffer, data arrow.ArrayData, at int64) error {
+	if data.NullN() == 0 || len(data.Buffers()) == 0 || data.Buffers()[0] == nil || data.Buffers()[0].Len() == 0 {
+		return a.runKernel(dst.NBytes(), dst.Zero)
+	}
+	bits, err := arrowbuf.BufferOf(data.Buffers()[0])
+	if err != nil {
+		return err
+	}
+	defer bits.Release()
+	return a.runKernel(dst.NBytes(), func() error { return dst.UnpackBits(bits, at, true) })
+}
+
+// hasMissingElements reports whether elements of lists may be missing.
+func hasMissingElements(inputs []columnSlice) (bool, error) {
+	found := false
+	for _, s := range inputs {
+		if _, isList := storageType(s.values.DataType()).(*arrow.FixedSizeListType); !isList {
+			return false, nil
+		}
+		data, _, err := walkLists(s.values.Data(), s.from, func(lists arrow.ArrayData, _, _ int64) error {
+			found = found || lists.NullN() != 0
+			return nil
+		})
+		if err != nil {
+			return false, err
+		}
+		found = found || data.NullN() != 0
+	}
+	return found, nil
+}
+
+func (a *assembler) fillElements(values, mask *ndview.NDBuffer, fill uint64) error {
+	flatValues, err := values.Reshape(values.Size())
+	if err != nil {
+		return err
+	}
+	defer flatValues.Release()
+	flatMask, err := mask.Reshape(mask.Size())
+	if err != nil {
+		return err
+	}
+	defer flatMask.Release()
+	return a.runKernel(values.NBytes(), func() error { return flatValues.FillWhere(flatMask, fill) })
+}
+
+// regions returns the memory of the values of the slice. Little of it is read
+// again when the slice is written. Malformed buffers have no region here; the error
+// comes when they are read.
+func (s columnSlice) regions() [][]byte {
+	data := s.values.Data()
+	buffers := data.Buffers()
+	from, to := int64(data.Offset())+s.from, int64(data.Offset())+s.to
+	if len(buffers) == 0 {
+		return nil
+	}
+	regions := [][]byte{bitRegion(buffers[0], from, to-from)}
+	switch storageType(data.DataType()).(type) {
+	case *arrow.StringType, *arrow.BinaryType:
+		return append(regions, offsetRegions(buffers, from, to, 4)...)
+	case *arrow.LargeStringType, *arrow.LargeBinaryType:
+		return append(regions, offsetRegions(buffers, from, to, 8)...)
+	case *arrow.StringViewType, *arrow.BinaryViewType:
+		return append(regions, viewRegions(buffers, from, to)...)
+	}
+	layout, ok := fixedLayoutOf(data.DataType())
+	if !ok {
+		return regions
+	}
+	elements, at, err := leaf(data, s.from)
+	if err != nil || len(elements.Buffers()) < 2 {
+		return regions
+	}
+	start, n := at*layout.limbs, s.rows()*layout.elements()
+	if elements != data {
+		regions = append(regions, bitRegion(elements.Buffers()[0], at, n/max(layout.limbs, 1)))
+	}
+	if elements.DataType().ID() == arrow.BOOL {
+		return append(regions, bitRegion(elements.Buffers()[1], start, n))
+	}
+	return append(regions, bufferRegion(elements.Buffers()[1], start*layout.source.Size(), n*layout.source.Size()))
+}
+
+// bitRegion returns the bytes of n bits.
+func bitRegion(b *memory.Buffer, from, n int64) []byte {
+	return bufferRegion(b, from/8, (from%8+n+7)/8)
+}
+
+// viewRegions returns the headers of views [from, to), and of each buffer the bytes
+// from the first to the last that they refer to.
+func viewRegions(buffers []*memory.Buffer, from, to int64) [][]byte {
+	const width = int64(arrow.ViewHeaderSizeBytes)
+	if len(buffers) < 2 || buffers[1] == nil || int64(buffers[1].Len()) < to*width {
+		return nil
+	}
+	type byteRange struct{ start, end int64 }
+	shown := make([]byteRange, len(buffers)-2)
+	for _, view := range arrow.ViewHeaderTraits.CastFromBytes(buffers[1].Bytes())[from:to] {
+		if view.IsInline() || int(view.BufferIndex()) >= len(shown) || view.BufferIndex() < 0 {
+			continue
+		}
+		s, start := &shown[view.BufferIndex()], max(int64(view.BufferOffset()), 0)
+		if s.end == 0 {
+			s.start = start
+		}
+		s.start, s.end = min(s.start, start), max(s.end, start+int64(view.Len()))
+	}
+	regions := [][]byte{bufferRegion(buffers[1], from*width, (to-from)*width)}
+	for i, s := range shown {
+		regions = append(regions, bufferRegion(buffers[2+i], s.start, s.end-s.start))
+	}
+	return regions
+}
+
+// offsetRegions returns the offsets of values [from, to), and the bytes of the
+// values.
+func offsetRegions(buffers []*memory.Buffer, from, to, width int64) [][]byte {
+	if len(buffers) < 3 || buffers[1] == nil || int64(buffers[1].Len()) < (to+1)*width {
+		return nil
+	}
+	var first, last int64
+	if width == 4 {
+		offsets := arrow.Int32Traits.CastFromBytes(buffers[1].Bytes())
+		first, last = int64(offsets[from]), int64(offsets[to])
+	} else {
+		offsets := arrow.Int64Traits.CastFromBytes(buffers[1].Bytes())
+		first, last = offsets[from], offsets[to]
+	}
+	return [][]byte{bufferRegion(buffers[1], from*width, (to-from)*width), bufferRegion(buffers[2], first, last-first)}
+}
+
+// bufferRegion returns n bytes of a buffer, or fewer at its end. It returns nil if
+// start is outside of the buffer.
+func bufferRegion(b *memory.Buffer, start, n int64) []byte {
+	if b == nil || start < 0 || n <= 0 || start >= int64(b.Len()) {
+		return nil
+	}
+	return b.Bytes()[start:min(start+n, int64(b.Len()))]
+}
+
+// forEachRegion calls f with each buffer of an array.
+func forEachRegion(data arrow.ArrayData, f func(region []byte)) {
+	for _, b := range data.Buffers() {
+		if b != nil && b.Len() > 0 {
+			f(b.Bytes())
+		}
+	}
+	for _, child := range data.Children() {
+		forEachRegion(child, f)
+	}
 }

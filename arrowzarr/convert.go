@@ -3,8 +3,8 @@ package arrowzarr
 import (
 	"context"
 	"errors"
-	"io"
 	"runtime/debug"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -13,233 +13,210 @@ import (
 	"github.com/quiver-gpu/quiver/zarr/store"
 )
 
-// Report is what a conversion did.
+// Report describes a finished conversion.
 type Report struct {
 	Input          string  `json:"input"`
 	Format         string  `json:"format"`
 	Output         string  `json:"output"`
 	Device         string  `json:"device"`
 	Codec          string  `json:"codec"`
-	Compressor     string  `json:"compressor,omitempty"` // what does the codec's work: "libzstd 1.5.4" or "Go"
+	Compressor     string  `json:"compressor,omitempty"` // the codec's implementation: "libzstd 1.5.4" or "Go"
 	Rows           int64   `json:"rows"`
 	Columns        int     `json:"columns"`
 	ChunkRows      int64   `json:"chunk_rows"`
 	ShardRows      int64   `json:"shard_rows,omitempty"`
-	RawBytes       int64   `json:"raw_bytes"`    // of all arrays, as if nothing were compressed
+	RawBytes       int64   `json:"raw_bytes"`    // of all arrays, uncompressed
 	StoredBytes    int64   `json:"stored_bytes"` // of the chunks, as they are stored
 	Seconds        float64 `json:"seconds"`
-	BytesPerSecond float64 `json:"bytes_per_second"` // raw bytes over seconds
+	BytesPerSecond float64 `json:"bytes_per_second"` // RawBytes over Seconds
 	Stages         []Stage `json:"stages"`
 }
 
 // Convert reads an Arrow IPC file, an Arrow IPC stream or a Parquet file and
-// writes it as a Zarr v3 group with one child a column. The input "-" is an IPC
+// writes it as a Zarr v3 group with one child per column. The input "-" is an IPC
 // stream on standard input. The package comment says what becomes of each type.
 //
-// The output appears under its name only when it is whole. When Convert fails,
-// or its context ends, there is no output and nothing else is left behind. The
-// error is an *Error, or the context's.
+// The output appears at its path only when it is complete. If Convert fails, or its
+// context ends, it leaves no output and no other file. The error is an *Error, or
+// the cause of the context.
 func Convert(ctx context.Context, input, outputPath string, options Options) (*Report, error) {
 	start := time.Now()
 	options, err := options.withDefaults()
 	if err != nil {
 		return nil, err
 	}
-	c := &conversion{options: options, input: input, progress: options.Progress, memory: newBudget(options.MaxMemory / heldShare), work: work{budget: newBudget(options.MaxMemory / workShare)}, shelf: shelf{most: options.MaxMemory / heldShare}}
-	if input == "-" {
-		c.input = "standard input"
-	}
-	if c.progress == nil {
-		c.progress = &Progress{}
-	}
-	err = unlessDone(ctx, func() error { return c.open(input) }, func() { _ = c.src.close() })
+	host := &hostAllocator{Allocator: options.Device.HostAllocator()}
+	src, err := openInput(ctx, input, options, host)
 	if err != nil {
 		return nil, err
 	}
+	columns, fields, err := planColumns(src.schema(), options.Columns)
+	if err != nil {
+		return nil, errors.Join(err, src.close())
+	}
 	out, err := newOutput(outputPath, options.Overwrite)
 	if err != nil {
-		return nil, errors.Join(err, c.src.close())
+		return nil, errors.Join(err, src.close())
 	}
-	c.store = store.NewLocal(out.staging, store.InPlace())
-	if err = c.run(ctx); err == nil {
-		err = c.finish(ctx)
-	}
-	if err != nil {
-		c.abort()
-	}
-	if closing := c.close(); err == nil {
-		err = failed(PartInput, closing)
+	p := newPipeline(src, inputName(input), columns, fields, host, store.NewLocal(out.staging, store.InPlace()), options)
+	err = p.run(ctx)
+	if closing := p.close(); err == nil {
+		err = markPart(PartInput, closing)
 	}
 	if err == nil {
 		err = out.publish()
 	}
 	if err != nil {
 		if ctx.Err() != nil {
-			err = context.Cause(ctx) // what failed, failed for that reason
+			err = context.Cause(ctx) // it made the stages fail
 		}
 		return nil, errors.Join(err, out.discard())
 	}
-	return c.report(input, outputPath, time.Since(start)), nil
+	return p.report(input, outputPath, options, time.Since(start)), nil
 }
 
-func (c *conversion) report(input, outputPath string, took time.Duration) *Report {
+// inputName is the input as errors name it.
+func inputName(input string) string {
+	if input == "-" {
+		return "standard input"
+	}
+	return input
+}
+
+// openInput opens the source of a conversion. Opening reads the schema, which may
+// never come.
+func openInput(ctx context.Context, input string, options Options, host *hostAllocator) (source, error) {
+	shares := divideMemory(options.MaxMemory)
+	o := sourceOptions{
+		allocator: host,
+		maxBuffer: shares.batches,
+		batchRows: options.ChunkRows,
+		jobs:      options.Jobs,
+	}
+	if options.Device.Type() == arrowbuf.DeviceCPU {
+		o.allowMapping = true
+		o.allocator = newCachingAllocator(host, shares.batches, shares.cached)
+	}
+	var src source
+	err := runUntilDone(ctx, func() (err error) {
+		if src, err = openSource(input, o); err != nil {
+			return markPart(host.partOf(err), err)
+		}
+		return nil
+	}, func() { _ = src.close() })
+	if err != nil {
+		return nil, err
+	}
+	return src, nil
+}
+
+// pipeline connects the stages of a conversion:
+//
+//	source → prefetcher → rechunker → worker → writer → store
+type pipeline struct {
+	prefetcher *prefetcher
+	rechunker  *rechunker
+	worker     *worker
+	writer     *writer
+
+	jobs     int // goroutines of worker and writer
+	rows     chan columnRows
+	chunks   chan *columnChunk
+	progress *Progress
+	stats    pipelineStats
+}
+
+func newPipeline(src source, input string, columns []*column, fields []int, host *hostAllocator, s store.Store, options Options) *pipeline {
+	p := &pipeline{
+		jobs: options.Jobs, progress: options.Progress,
+		rows: make(chan columnRows), chunks: make(chan *columnChunk),
+	}
+	if p.progress == nil {
+		p.progress = &Progress{}
+	}
+	p.progress.rowsTotal.Store(src.rows())
+	shares := divideMemory(options.MaxMemory)
+	readAhead := shares.batches
+	if options.Device.Type() == arrowbuf.DeviceCPU {
+		// Batches lie in Go's heap. The fuller it is, the more often it is collected.
+		readAhead /= 2
+	}
+	batches := newBatchMemory(shares.batches, readAhead)
+	p.prefetcher = newPrefetcher(src, input, fields, host, batches, &p.stats.read)
+	p.rechunker = &rechunker{
+		in: p.prefetcher, columns: columns, categories: newCategories(columns, newCategoryMemory(shares.batches)),
+		device: options.Device, memory: batches, mapping: src.mapping(),
+		progress: p.progress, stats: &p.stats.h2d, out: p.rows,
+		sizer: chunkSizer{automatic: options.ChunkRows == 0, shares: shares, jobs: options.Jobs, codec: options.Codec},
+		grid:  rowGrid{chunkRows: options.ChunkRows, shardRows: options.ShardRows},
+	}
+	p.worker = &worker{
+		columns: columns, device: options.Device, codec: options.Codec,
+		memory: newChunkMemory(shares.chunks, options.Jobs, src.mapping()), maxBytes: shares.batches,
+		stats: &p.stats.kernels, in: p.rows, out: p.chunks,
+	}
+	p.writer = newWriter(columns, s, options, p.progress, &p.stats, p.chunks)
+	return p
+}
+
+// run runs the stages until all chunks are written, and finishes the output.
+func (p *pipeline) run(ctx context.Context) error {
+	group, groupCtx := errgroup.WithContext(ctx)
+	p.prefetcher.start(groupCtx)
+	startStage(group, 1, func() error { return p.rechunker.run(groupCtx) }, func() { close(p.rows) })
+	startStage(group, p.jobs, func() error { return p.worker.run(groupCtx) }, func() { close(p.chunks) })
+	startStage(group, p.jobs, func() error { return p.writer.run(groupCtx) }, func() {})
+	err := group.Wait()
+	if err == nil {
+		r := p.rechunker
+		err = p.writer.finish(ctx, selectSchema(p.prefetcher.src.schema(), p.prefetcher.fields), r.grid, r.rows, r.categories)
+	}
+	if err != nil {
+		p.writer.abort()
+	}
+	return err
+}
+
+// startStage runs a stage in n goroutines of a group, and calls closeOutput after
+// the last of them has ended.
+func startStage(group *errgroup.Group, n int, run func() error, closeOutput func()) {
+	var running atomic.Int64
+	running.Store(int64(n))
+	for range n {
+		group.Go(func() error {
+			// The input may be mapped memory of a file that is truncated meanwhile.
+			// That must be an error of the file, not the end of the program.
+			debug.SetPanicOnFault(true)
+			defer func() {
+				if running.Add(-1) == 0 {
+					closeOutput()
+				}
+			}()
+			return run()
+		})
+	}
+}
+
+// close releases what the stages own, and closes the source.
+func (p *pipeline) close() error {
+	for _, g := range p.rechunker.categories {
+		if g != nil {
+			g.release()
+		}
+	}
+	return p.prefetcher.close()
+}
+
+func (p *pipeline) report(input, output string, options Options, took time.Duration) *Report {
 	r := &Report{
-		Input: input, Format: c.src.format(), Output: outputPath,
-		Device: c.options.Device.String(), Codec: c.options.Codec.String(),
-		Compressor: c.options.Codec.implementation(),
-		Rows:       c.cutter.taken, Columns: len(c.columns),
-		ChunkRows: c.grid.chunkRows, ShardRows: c.grid.shardRows,
-		RawBytes: c.progress.raw.Load(), StoredBytes: c.stages.write.bytes,
-		Seconds: took.Seconds(), Stages: c.stages.report(),
+		Input: input, Format: p.prefetcher.src.format(), Output: output,
+		Device: options.Device.String(), Codec: options.Codec.String(),
+		Compressor: options.Codec.implementation(),
+		Rows:       p.rechunker.rows, Columns: len(p.rechunker.columns),
+		ChunkRows: p.rechunker.grid.chunkRows, ShardRows: p.rechunker.grid.shardRows,
+		RawBytes: p.progress.raw.Load(), StoredBytes: p.stats.write.bytes,
+		Seconds: took.Seconds(), Stages: p.stats.report(),
 	}
 	r.BytesPerSecond = float64(r.RawBytes) / r.Seconds
 	return r
-}
-
-// conversion is the state of one Convert.
-type conversion struct {
-	options  Options
-	input    string // as errors name it
-	progress *Progress
-	src      source
-	columns  []*column
-	fields   []int
-	store    store.Store
-	host     hostMemory
-	grid     rowGrid
-	begun    bool // the arrays are made
-	writers  []*columnWriter
-	reading  *ahead
-	cutter   cutter
-	memory   *budget // of held batches
-	work     work    // of the jobs
-	tables   float64 // see plan
-	shelf    shelf   // of the categories
-	stages   stages
-}
-
-// open recognises the input and plans its columns.
-func (c *conversion) open(input string) (err error) {
-	c.host.Allocator = c.options.Device.HostAllocator()
-	r := reading{
-		mem:       &c.host,
-		limit:     c.options.MaxMemory / heldShare,
-		batchRows: c.options.ChunkRows,
-		jobs:      c.options.Jobs,
-	}
-	if c.options.Device.Type() == arrowbuf.DeviceCPU {
-		r.mapped = true
-		// The more Go's heap holds, the more often its collector comes.
-		c.memory.ample /= 2
-		r.mem = newRecycler(r.mem, c.options.MaxMemory/heldShare, c.options.MaxMemory/idleShare)
-	}
-	if c.src, err = openSource(input, r); err != nil {
-		return failed(c.host.part(err), err)
-	}
-	c.columns, c.fields, err = planColumns(c.src.schema(), c.options.Columns)
-	if err != nil {
-		return errors.Join(err, c.src.close())
-	}
-	for _, plan := range c.columns {
-		c.writers = append(c.writers, newColumnWriter(plan, &c.shelf))
-	}
-	c.grid = rowGrid{chunkRows: c.options.ChunkRows, shardRows: c.options.ShardRows}
-	c.progress.rowsTotal.Store(c.src.rows())
-	return nil
-}
-
-// run reads the input, cuts it into chunks, and writes them, several at a time.
-func (c *conversion) run(ctx context.Context) error {
-	group, ctx := errgroup.WithContext(ctx)
-	jobs := make(chan job)
-	group.Go(func() error {
-		defer close(jobs)
-		defer c.cutter.drop()
-		return c.dispatch(ctx, jobs)
-	})
-	for range c.options.Jobs {
-		group.Go(func() error {
-			// The input may be mapped memory of a file that someone truncates:
-			// let that be an error.
-			debug.SetPanicOnFault(true)
-			for j := range jobs {
-				if err := c.do(ctx, j); err != nil {
-					return err
-				}
-			}
-			return nil
-		})
-	}
-	return group.Wait()
-}
-
-// dispatch reads batches and hands out their chunks. When it fails, whoever
-// waits for jobs finds the channel closed.
-func (c *conversion) dispatch(ctx context.Context, jobs chan<- job) error {
-	debug.SetPanicOnFault(true) // as in run
-	c.reading = c.readAhead(ctx)
-	for {
-		r := c.reading.next(ctx)
-		if errors.Is(r.err, io.EOF) {
-			<-c.reading.stopped
-			break
-		}
-		if r.err != nil {
-			return r.err
-		}
-		if err := c.take(r); err != nil {
-			return err
-		}
-		for c.cutter.rows >= c.grid.chunkRows {
-			if err := c.send(ctx, jobs, false); err != nil {
-				return err
-			}
-		}
-		c.memory.wait(c.cutter.bytes)
-	}
-	if err := c.beginArrays(true); err != nil {
-		return err
-	}
-	for c.cutter.rows > 0 {
-		if err := c.send(ctx, jobs, true); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// send cuts one chunk and hands out its columns.
-func (c *conversion) send(ctx context.Context, jobs chan<- job, atEnd bool) error {
-	if err := c.beginArrays(atEnd); err != nil {
-		return err
-	}
-	chunk := c.cutter.cut(c.rowsAtOnce(), len(c.columns))
-	if len(c.columns) == 0 {
-		chunk.done()
-	}
-	for i := range c.columns {
-		if err := c.sendColumn(ctx, jobs, job{column: i, rows: chunk}); err != nil {
-			for range len(c.columns) - i {
-				chunk.done()
-			}
-			return err
-		}
-	}
-	return nil
-}
-
-// sendColumn hands out one column of a chunk when there is room to work on it.
-func (c *conversion) sendColumn(ctx context.Context, jobs chan<- job, j job) (err error) {
-	if err = c.plan(&j); err != nil {
-		return err
-	}
-	if err = c.work.begin(ctx, j.bytes+int64(c.src.mapping().use(j.spans))*outside(window)); err != nil {
-		return err
-	}
-	select {
-	case jobs <- j:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
 }

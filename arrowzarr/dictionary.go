@@ -11,12 +11,13 @@ import (
 	"github.com/apache/arrow-go/v18/arrow/bitutil"
 	"github.com/apache/arrow-go/v18/arrow/memory"
 
+	"github.com/quiver-gpu/quiver/arrowbuf"
 	"github.com/quiver-gpu/quiver/ndview"
 )
 
-// codesLayout is the signed integer that holds any index of a dictionary, and
-// -1 for a missing value: of the same width as a signed index, of the next
-// width for an unsigned one.
+// codesLayout returns the layout of the codes for a type of dictionary indices. Codes
+// are signed, because -1 is a missing value. They have the width of a signed index, and
+// the next width for an unsigned one.
 func codesLayout(index arrow.DataType) (fixedLayout, error) {
 	var dtype ndview.DType
 	switch index.ID() {
@@ -34,53 +35,50 @@ func codesLayout(index arrow.DataType) (fixedLayout, error) {
 	return fixedLayout{source: dtype, dtype: dtype, limbs: 1}, nil
 }
 
-// categories gathers the values of a column's dictionaries. Batches may bring
-// dictionaries of their own: in a stream they grow or are replaced, and each
-// row group of a Parquet file has its own.
+// categories collects the distinct values of a column's dictionaries. A batch can have
+// another dictionary than the last: in a stream they grow or are replaced, and each row
+// group of a Parquet file has its own.
 type categories struct {
-	column  *column
-	codes   map[string]int64 // by the value's bytes
-	pieces  []arrow.Array    // the values, in the order of their codes
-	count   int64
-	last    arrow.ArrayData // the dictionary that recode was made for
-	current recode
-	shelf   *shelf // of all columns
+	column         *column
+	codeOf         map[string]int64 // by the bytes of the value
+	values         []arrow.Array    // in the order of their codes
+	count          int64
+	lastDictionary arrow.ArrayData // of which lastMap is the map
+	lastMap        codeMap
+	memory         *categoryMemory // of all columns
 }
 
-// shelf is for the categories of all columns, which stay until the end.
-type shelf struct{ used, most int64 }
+// codeMap maps the dictionary indices of a batch to codes. A null value maps to -1.
+type codeMap []int64
 
-// take takes what a value of n bytes needs: as a key, as it is kept, and as it is put
-// together with all others and encoded.
-func (s *shelf) take(n int) error {
-	if s.used += 5*int64(n) + 100; s.used > s.most {
-		return failedf(PartUsage, "the different values of all dictionaries take more than %d bytes, the share of --max-memory that is for them: raise --max-memory", s.most)
+// newCategories returns the categories of each dictionary column, and nil for each
+// other column.
+func newCategories(columns []*column, m *categoryMemory) []*categories {
+	all := make([]*categories, len(columns))
+	for i, c := range columns {
+		if c.kind == kindDictionary {
+			all[i] = &categories{column: c, codeOf: map[string]int64{}, memory: m}
+		}
 	}
-	return nil
+	return all
 }
 
-// recode maps a batch's dictionary indices to codes; a null value maps to -1.
-type recode []int64
-
-func newCategories(c *column, shelf *shelf) *categories {
-	return &categories{column: c, codes: map[string]int64{}, shelf: shelf}
-}
-
-// recodeFor returns the recoding of a batch's dictionary, and takes up the
-// values that it brings. Batches come in order, from one goroutine.
-func (g *categories) recodeFor(dictionary arrow.Array) (recode, error) {
-	if g.last != nil && sameData(g.last, dictionary.Data()) {
-		return g.current, nil
+// mapDictionary returns the codes of the values of a batch's dictionary, and adds the
+// new ones to the categories. Only one goroutine may call it, with the batches in
+// order.
+func (g *categories) mapDictionary(dictionary arrow.Array) (codeMap, error) {
+	if g.lastDictionary != nil && sameData(g.lastDictionary, dictionary.Data()) {
+		return g.lastMap, nil
 	}
 	limit := int64(math.MaxInt64)
 	if bits := g.column.layout.dtype.Size() * 8; bits < 64 {
 		limit = 1 << (bits - 1)
 	}
-	key, err := keyOf(dictionary)
+	key, err := newKeyFunc(dictionary)
 	if err != nil {
 		return nil, err
 	}
-	mapping := make(recode, dictionary.Len())
+	mapping := make(codeMap, dictionary.Len())
 	var fresh []int
 	for i := range mapping {
 		if dictionary.IsNull(i) {
@@ -88,35 +86,35 @@ func (g *categories) recodeFor(dictionary arrow.Array) (recode, error) {
 			continue
 		}
 		k := key(i)
-		code, known := g.codes[string(k)]
+		code, known := g.codeOf[string(k)]
 		if !known {
 			if g.count >= limit {
-				return nil, fmt.Errorf("the dictionaries of all batches have more than %d different values, the most that %s codes can tell apart", limit, g.column.layout.dtype)
+				return nil, fmt.Errorf("the dictionaries of all batches have more than %d different values, the most that %s codes can distinguish", limit, g.column.layout.dtype)
 			}
-			if err := g.shelf.take(len(k)); err != nil {
+			if err := g.memory.reserve(len(k)); err != nil {
 				return nil, err
 			}
 			code = g.count
-			g.codes[string(k)] = code
+			g.codeOf[string(k)] = code
 			g.count++
 			fresh = append(fresh, i)
 		}
 		mapping[i] = code
 	}
-	if err := g.keep(dictionary, fresh); err != nil {
+	if err := g.appendValues(dictionary, fresh); err != nil {
 		return nil, err
 	}
-	if g.last != nil {
-		g.last.Release()
+	if g.lastDictionary != nil {
+		g.lastDictionary.Release()
 	}
-	g.last = dictionary.Data()
-	g.last.Retain()
-	g.current = mapping
+	g.lastDictionary = dictionary.Data()
+	g.lastDictionary.Retain()
+	g.lastMap = mapping
 	return mapping, nil
 }
 
-// keep stores the values at these positions, copied: the batch goes away.
-func (g *categories) keep(dictionary arrow.Array, positions []int) error {
+// appendValues appends copies of the values at these positions.
+func (g *categories) appendValues(dictionary arrow.Array, positions []int) error {
 	var runs []arrow.Array
 	defer func() {
 		for _, r := range runs {
@@ -138,21 +136,21 @@ func (g *categories) keep(dictionary arrow.Array, positions []int) error {
 	if err != nil {
 		return err
 	}
-	g.pieces = append(g.pieces, piece)
+	g.values = append(g.values, piece)
 	return nil
 }
 
-// isIndex tells whether the values can be the categories of anndata, which makes an
-// index of them: of one axis, none a NaN, and no two alike, as 0 and -0 are.
-func (g *categories) isIndex() bool {
-	values := storage(g.column.kind.(*arrow.DictionaryType).ValueType)
+// isUniqueIndex reports whether anndata can make an index of the values: they have no
+// axes of their own, none is NaN, and no two are equal, as 0 and -0 are.
+func (g *categories) isUniqueIndex() bool {
+	values := storageType(g.column.storage.(*arrow.DictionaryType).ValueType)
 	if layout, ok := fixedLayoutOf(values); ok && len(layout.row) > 0 {
 		return false
 	} else if !arrow.IsFloating(values.ID()) {
 		return true
 	}
 	zeros := 0
-	for key := range g.codes {
+	for key := range g.codeOf {
 		var bits, infinity uint64
 		switch raw := []byte(key); len(raw) {
 		case 2:
@@ -172,17 +170,17 @@ func (g *categories) isIndex() bool {
 	return true
 }
 
-// release gives back the values.
+// release releases the values.
 func (g *categories) release() {
-	for _, p := range g.pieces {
+	for _, p := range g.values {
 		p.Release()
 	}
-	if g.last != nil {
-		g.last.Release()
+	if g.lastDictionary != nil {
+		g.lastDictionary.Release()
 	}
 }
 
-// sameData tells whether two array datas show the same memory.
+// sameData reports whether two arrays view the same memory.
 func sameData(a, b arrow.ArrayData) bool {
 	if a == b {
 		return true
@@ -198,9 +196,10 @@ func sameData(a, b arrow.ArrayData) bool {
 	return len(a.Children()) == 0 && len(b.Children()) == 0
 }
 
-// keyOf returns a function that gives the bytes by which values are the same.
-func keyOf(values arrow.Array) (func(i int) []byte, error) {
-	if value, err := textReader(values); err == nil {
+// newKeyFunc returns a function that returns the bytes of value i. Values are equal if
+// their bytes are.
+func newKeyFunc(values arrow.Array) (func(i int) []byte, error) {
+	if value, err := valueReader(values); err == nil {
 		return value, nil
 	}
 	layout, ok := fixedLayoutOf(values.DataType())
@@ -210,8 +209,8 @@ func keyOf(values arrow.Array) (func(i int) []byte, error) {
 	if values.Len() == 0 {
 		return func(int) []byte { return nil }, nil
 	}
-	// Categories have no mask, so what is missing inside of one would be lost.
-	if missing, err := hasMissingElements([]part{{values: values}}); err != nil || missing {
+	// Categories have no mask, so their missing elements would be lost.
+	if missing, err := hasMissingElements([]columnSlice{{values: values}}); err != nil || missing {
 		return nil, errors.Join(err, fmt.Errorf("dictionary values of type %s with missing elements have no Zarr form", values.DataType()))
 	}
 	data, start, err := leaf(values.Data(), 0)
@@ -238,7 +237,7 @@ func keyOf(values arrow.Array) (func(i int) []byte, error) {
 	return func(i int) []byte { return raw[int64(i)*width : int64(i+1)*width] }, nil
 }
 
-// indexReader reads a dictionary array's indices as int64.
+// indexReader returns a function that returns dictionary index i.
 func indexReader(indices arrow.Array) (func(i int) int64, error) {
 	switch a := indices.(type) {
 	case *array.Int8:
@@ -256,7 +255,62 @@ func indexReader(indices arrow.Array) (func(i int) int64, error) {
 	case *array.Uint32:
 		return func(i int) int64 { return int64(a.Value(i)) }, nil
 	case *array.Uint64:
-		return func(i int) int64 { return int64(a.Value(i)) }, nil // over 2^63 is negative, so out of range
+		return func(i int) int64 { return int64(a.Value(i)) }, nil // from 2^63 on it is negative, so out of range
 	}
 	return nil, fmt.Errorf("dictionary indices of type %s, expected integers", indices.DataType())
+}
+
+// assembleCodes joins the codes of slices of a dictionary column, on the host.
+func assembleCodes(c *column, parts []columnSlice, rows int64) (*chunkArrays, error) {
+	codes := make([]int64, 0, rows)
+	for _, p := range parts {
+		dictionary, ok := unwrap(p.values).(*array.Dictionary)
+		if !ok {
+			return nil, fmt.Errorf("array of %T for type %s", p.values, p.values.DataType())
+		}
+		indices := dictionary.Indices()
+		index, err := indexReader(indices)
+		if err != nil {
+			return nil, err
+		}
+		for i := p.from; i < p.to; i++ {
+			if indices.IsNull(int(i)) {
+				codes = append(codes, -1)
+				continue
+			}
+			at := index(int(i))
+			if at < 0 || at >= int64(len(p.codes)) {
+				return nil, fmt.Errorf("index %d into a dictionary of %d values", at, len(p.codes))
+			}
+			codes = append(codes, p.codes[at])
+		}
+	}
+	values, err := newCodes(codes, c.layout.dtype)
+	if err != nil {
+		return nil, err
+	}
+	return &chunkArrays{values: values}, nil
+}
+
+// newCodes returns an array of codes of a signed integer type. The codes must fit it.
+func newCodes(codes []int64, dtype ndview.DType) (*ndview.NDBuffer, error) {
+	n := int64(len(codes))
+	switch dtype {
+	case ndview.Int8:
+		return ndview.FromHost(arrowbuf.CPU(), dtype, convertCodes[int8](codes), n)
+	case ndview.Int16:
+		return ndview.FromHost(arrowbuf.CPU(), dtype, convertCodes[int16](codes), n)
+	case ndview.Int32:
+		return ndview.FromHost(arrowbuf.CPU(), dtype, convertCodes[int32](codes), n)
+	default:
+		return ndview.FromHost(arrowbuf.CPU(), dtype, codes, n)
+	}
+}
+
+func convertCodes[T int8 | int16 | int32](codes []int64) []T {
+	out := make([]T, len(codes))
+	for i, c := range codes {
+		out[i] = T(c)
+	}
+	return out
 }

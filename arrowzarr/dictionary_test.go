@@ -19,41 +19,6 @@ import (
 	"github.com/quiver-gpu/quiver/zarr"
 )
 
-// encoded is a dictionary array. An index of -1 is a null.
-func encoded(index arrow.DataType, dictionary arrow.Array, indices ...int) arrow.Array {
-	b := array.NewBuilder(memory.DefaultAllocator, index)
-	for _, i := range indices {
-		if i < 0 {
-			b.AppendNull()
-		} else if err := b.AppendValueFromString(fmt.Sprint(i)); err != nil {
-			panic(err)
-		}
-	}
-	return array.NewDictionaryArray(&arrow.DictionaryType{IndexType: index, ValueType: dictionary.DataType()}, b.NewArray(), dictionary)
-}
-
-// texts is an array of strings; "-" is a null.
-func texts(values ...string) arrow.Array {
-	b := array.NewStringBuilder(memory.DefaultAllocator)
-	for _, v := range values {
-		if v == "-" {
-			b.AppendNull()
-		} else {
-			b.Append(v)
-		}
-	}
-	return b.NewArray()
-}
-
-// numbered is n different texts.
-func numbered(from, n int) arrow.Array {
-	b := array.NewStringBuilder(memory.DefaultAllocator)
-	for i := range n {
-		b.Append(fmt.Sprintf("value %d", from+i))
-	}
-	return b.NewArray()
-}
-
 func TestDictionariesBecomeCategoricals(t *testing.T) {
 	i8, u8 := arrow.PrimitiveTypes.Int8, arrow.PrimitiveTypes.Uint8
 	tests := []struct {
@@ -103,8 +68,7 @@ func TestDictionariesBecomeCategoricals(t *testing.T) {
 	}
 }
 
-// Values of any type that an array can have are categories, under indices of
-// any integer type.
+// Categories can have every supported type, and indices every integer type.
 func TestDictionariesOfEveryType(t *testing.T) {
 	rng := newRand(3)
 	indexes := []arrow.DataType{
@@ -136,7 +100,7 @@ func TestDictionariesOfEveryType(t *testing.T) {
 	})
 }
 
-func TestDictionariesThatCodesCannotHold(t *testing.T) {
+func TestTooManyCategoriesForTheCodesAreRefused(t *testing.T) {
 	tests := map[string]struct {
 		want    string
 		batches []arrow.Array
@@ -165,12 +129,12 @@ func TestIndicesOutsideTheDictionaryAreRefused(t *testing.T) {
 	}
 }
 
-func TestOrderedDictionariesSaySo(t *testing.T) {
+func TestOrderedDictionariesHaveTheAttribute(t *testing.T) {
 	for _, ordered := range []bool{false, true} {
 		kind := &arrow.DictionaryType{IndexType: arrow.PrimitiveTypes.Int8, ValueType: arrow.BinaryTypes.String, Ordered: ordered}
 		of := encoded(arrow.PrimitiveTypes.Int8, texts("low", "high"), 1, 0).(*array.Dictionary)
 		input := single("c", array.NewDictionaryArray(kind, of.Indices(), of.Dictionary()))
-		output, _ := convert(t, input.file(t), arrowzarr.Options{})
+		output, _ := convertCodes(t, input.file(t), arrowzarr.Options{})
 		group, err := openRoot(t, output).OpenGroup(t.Context(), "c")
 		require.NoError(t, err)
 		attributes := group.Metadata().Attributes
@@ -180,7 +144,7 @@ func TestOrderedDictionariesSaySo(t *testing.T) {
 	}
 }
 
-// Categories have no mask, so what is missing inside of one would be lost.
+// Categories have no mask, so their missing elements would be lost.
 func TestCategoriesWithMissingElementsAreRefused(t *testing.T) {
 	pairs := fromJSON(t, arrow.FixedSizeListOf(2, arrow.PrimitiveTypes.Int8), `[[1, 2], [3, null]]`)
 	input := single("pairs", encoded(arrow.PrimitiveTypes.Int8, pairs, 0, 1)).stream(t)
@@ -188,14 +152,8 @@ func TestCategoriesWithMissingElementsAreRefused(t *testing.T) {
 	assert.Contains(t, message, `"pairs"`)
 }
 
-func floats(values ...float64) arrow.Array {
-	b := array.NewFloat64Builder(memory.DefaultAllocator)
-	b.AppendValues(values, nil)
-	return b.NewArray()
-}
-
-// anndata makes an index of categories, of which some values are none.
-func TestDictionariesThatAreNoIndexAreNoCategoricals(t *testing.T) {
+// anndata makes an index of categories, which cannot have all values.
+func TestDictionariesWithNaNsOrEqualValuesAreNotCategoricals(t *testing.T) {
 	decimals := array.NewDecimal128Builder(memory.DefaultAllocator, &arrow.Decimal128Type{Precision: 5})
 	decimals.Append(decimal128.FromI64(7))
 	for name, c := range map[string]struct {
@@ -209,13 +167,13 @@ func TestDictionariesThatAreNoIndexAreNoCategoricals(t *testing.T) {
 		"decimals":   {decimals.NewArray(), false},
 		"infinities": {floats(math.Inf(1), math.Inf(-1)), true},
 	} {
-		output, _ := convert(t, single("x", encoded(arrow.PrimitiveTypes.Int8, c.values, 0, -1)).file(t), arrowzarr.Options{})
+		output, _ := convertCodes(t, single("x", encoded(arrow.PrimitiveTypes.Int8, c.values, 0, -1)).file(t), arrowzarr.Options{})
 		column := openRoot(t, output).Metadata().Consolidated["x"].(*zarr.GroupMetadata)
 		assert.Equal(t, c.index, column.Attributes["encoding-type"] == "categorical", name)
 	}
 }
 
-func TestCategoriesStayWithinTheMemory(t *testing.T) {
+func TestCategoriesStayWithinMaxMemory(t *testing.T) {
 	values := array.NewStringBuilder(memory.DefaultAllocator)
 	var indices []int
 	for i := range 400_000 {

@@ -1,14 +1,10 @@
-// Package arrowzarr turns Arrow IPC files, Arrow IPC streams and Parquet files
-// into Zarr v3 hierarchies: a group with one child a column, whose first axis
-// is the rows.
+// Package arrowzarr converts Arrow IPC files, Arrow IPC streams and Parquet
+// files to Zarr v3 hierarchies. A hierarchy is a group with one child per
+// column; the first axis of each array is the rows.
 //
-// [Convert] reads, cuts, assembles on a device and writes in bounded memory;
-// [Inspect] says what is in an input or a hierarchy. A column in which a null
-// occurs becomes a group of values and mask (true is missing), as anndata lays
-// out nullable columns; a dictionary column a group of codes and categories; any
-// other column one array. The README's table has every type.
-//
-// Follow a byte: source*.go read it, column.go and layout.go know what becomes
-// of it, take.go and hold.go bring it in and cut it, do.go and assemble.go make a
-// chunk of it, writer.go and finish.go put it in its place.
+// [Convert] reads, rechunks, assembles on a device and writes, in bounded
+// memory. [Inspect] describes an input or a hierarchy. A column with nulls
+// becomes a group of values and mask (true is missing), as in anndata. A
+// dictionary column becomes a group of codes and categories. Any other column
+// becomes one array. The README lists every type.
 package arrowzarr

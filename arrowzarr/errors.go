@@ -3,18 +3,22 @@ package arrowzarr
 import (
 	"errors"
 	"fmt"
+
+	"github.com/quiver-gpu/quiver/arrowbuf"
+	"github.com/quiver-gpu/quiver/cudabuf"
+	"github.com/quiver-gpu/quiver/zarr/element"
 )
 
-// Part says which part of a conversion failed, so that a program can tell its
-// user where to look.
+// Part is the part of a conversion that failed, so that a program can name it to its
+// user.
 type Part int
 
 // The parts of a conversion.
 const (
-	PartUsage  Part = iota + 1 // the options do not make sense
-	PartInput                  // the input is missing, broken, or of a type that has no Zarr form
+	PartUsage  Part = iota + 1 // the options are invalid
+	PartInput                  // the input is missing, malformed, or of a type that has no Zarr form
 	PartOutput                 // the output cannot be written
-	PartDevice                 // the device failed or is not there
+	PartDevice                 // the device failed or does not exist
 )
 
 // Error is the error of a conversion: the part that failed, and why.
@@ -26,9 +30,9 @@ type Error struct {
 func (e *Error) Error() string { return e.Err.Error() }
 func (e *Error) Unwrap() error { return e.Err }
 
-// failed marks err as a failure of one part. An error that is marked already
-// keeps its mark: the first to know is right.
-func failed(part Part, err error) error {
+// markPart returns err as an *Error of a part. An error that has a part keeps it,
+// because it was set closer to the cause.
+func markPart(part Part, err error) error {
 	var marked *Error
 	if err == nil || errors.As(err, &marked) {
 		return err
@@ -36,16 +40,16 @@ func failed(part Part, err error) error {
 	return &Error{Part: part, Err: err}
 }
 
-func failedf(part Part, format string, args ...any) error {
-	return failed(part, fmt.Errorf(format, args...))
+func partErrorf(part Part, format string, args ...any) error {
+	return markPart(part, fmt.Errorf(format, args...))
 }
 
-// errMalformed marks what protect caught.
+// errMalformed marks the errors of catchPanic.
 var errMalformed = errors.New("malformed data")
 
-// protect runs f and turns a panic into an error. arrow-go panics on some
-// malformed inputs; foreign bytes must not take the program down.
-func protect(f func() error) (err error) {
+// catchPanic runs f and returns a panic as an error. arrow-go panics on some
+// malformed inputs, which must not end the program.
+func catchPanic(f func() error) (err error) {
 	defer func() {
 		switch p := recover().(type) {
 		case nil:
@@ -56,4 +60,20 @@ func protect(f func() error) (err error) {
 		}
 	}()
 	return f()
+}
+
+// partOf returns the part that err is a failure of: the input for bad values, the
+// device for failures of the device, otherwise the given part.
+func partOf(err error, otherwise Part) Part {
+	var marked *Error
+	var call *cudabuf.Error
+	switch {
+	case errors.As(err, &marked):
+		return marked.Part
+	case errors.As(err, &call), errors.Is(err, cudabuf.ErrClosed), errors.Is(err, arrowbuf.ErrOutOfMemory):
+		return PartDevice // also if arrow-go panics for lack of pinned memory
+	case errors.Is(err, element.ErrInvalidUTF8), errors.Is(err, errMalformed):
+		return PartInput
+	}
+	return otherwise
 }

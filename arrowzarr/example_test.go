@@ -18,7 +18,7 @@ import (
 	"github.com/quiver-gpu/quiver/zarr/store"
 )
 
-// A table goes from an Arrow file to Zarr, and one column is read back.
+// An Arrow file is converted to Zarr, and one column is read.
 func ExampleConvert() {
 	dir, err := os.MkdirTemp("", "example")
 	if err != nil {
@@ -61,8 +61,8 @@ func ExampleConvert() {
 	// temp [21.5 23 18.25]
 }
 
-// Columns are chosen, cut and compressed as the options say; progress can be
-// read from any goroutine while the conversion runs.
+// The options select columns, chunks, shards and a codec. Progress can be read from any
+// goroutine while the conversion runs.
 func ExampleConvert_options() {
 	dir, err := os.MkdirTemp("", "example")
 	if err != nil {

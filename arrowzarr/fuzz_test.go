@@ -12,8 +12,8 @@ import (
 	"github.com/quiver-gpu/quiver/arrowzarr"
 )
 
-// Whatever an input holds: a conversion ends, soon and without a panic, blames
-// the input and nothing else, and leaves an output or nothing.
+// For any input, a conversion ends within 20 s and does not panic. Its error, if any, is
+// one of the input, and it leaves either the output or no file.
 func FuzzConvertStream(f *testing.F) {
 	golden, _ := filepath.Glob(filepath.Join("..", "..", "shared", "data", "arrow-testing", "arrow-ipc-stream", "integration", "*", "*.stream"))
 	for _, path := range golden {
@@ -41,7 +41,7 @@ func FuzzConvertStream(f *testing.F) {
 		}
 		requireOnly(t, dir, "input")
 		var failure *arrowzarr.Error
-		// A chunk that is larger than the memory is a matter of the options.
+		// A chunk that is larger than the memory is an error of the options.
 		large := strings.Contains(err.Error(), "lower --chunk-rows")
 		if !errors.As(err, &failure) || failure.Part != arrowzarr.PartInput && !large {
 			t.Fatalf("blamed on part %v: %v", failure, err)

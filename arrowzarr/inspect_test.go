@@ -14,7 +14,7 @@ import (
 	"github.com/quiver-gpu/quiver/arrowzarr"
 )
 
-func TestInspectListsWhatItCannotReadOrCount(t *testing.T) {
+func TestInspectListsUnsupportedNodesAndOverflows(t *testing.T) {
 	root := t.TempDir()
 	write := func(at, text string) {
 		require.NoError(t, os.MkdirAll(filepath.Join(root, at), 0o777))
@@ -38,8 +38,9 @@ func TestInspectListsWhatItCannotReadOrCount(t *testing.T) {
 	assert.Zero(t, contents.RawBytes)
 }
 
-// The nulls of a list's elements, or of a struct's field, are none of the column's own.
-func TestInspectCountsNoNullsOfParts(t *testing.T) {
+// Nulls of the elements of a list, or of a field of a struct, are not nulls of the
+// column.
+func TestInspectDoesNotCountNullsOfElements(t *testing.T) {
 	lists := array.NewListBuilder(memory.DefaultAllocator, arrow.PrimitiveTypes.Int8)
 	structs := array.NewStructBuilder(memory.DefaultAllocator, arrow.StructOf(arrow.Field{Name: "v", Type: arrow.PrimitiveTypes.Int8, Nullable: true}))
 	for range 2 {

@@ -1,80 +1,409 @@
 package arrowzarr
 
 import (
+	"context"
+	"fmt"
+	"math/bits"
+	"sync"
+	"sync/atomic"
+
+	"github.com/apache/arrow-go/v18/arrow/memory"
+	"golang.org/x/sync/semaphore"
+
 	"github.com/quiver-gpu/quiver/arrowbuf"
 )
 
-// Memory is shared out before it is taken, so that Options.MaxMemory holds on
-// any number of cores and however long the kernel lets one of them wait. Of what
-// programMemory leaves
+// Options.MaxMemory is divided before the conversion begins, so that it holds on
+// any number of cores and for any size of batch. programMemory is for the program
+// itself. Of the rest
 //
-//	1/2  is for batches that are held: read, waiting, or at work,
-//	1/16 for idle buffers that the next batch will want,
-//	1/4  for work: chunks that are made and encoded,
+//	1/2  is for record batches, from before they are read until they are written
+//	     (batchMemory), and again at most 1/2 for the values of dictionaries;
+//	1/4  is for chunks that are assembled and encoded (chunkMemory);
+//	1/16 is for freed buffers that the next batch will reuse (cachingAllocator);
+//	3/16 is for garbage that Go's collector has not found yet.
 //
-// and 3/16 is for what Go's collector has not found yet. The values of
-// dictionaries stay until the end: where they would take as much as the batches may, the
-// conversion ends (shelf). The collector keeps
-// Go's heap within 13/16. It does not count the pages of a mapped input and the
-// tables of libzstd, which take at most three quarters of the work's share,
-// since outside makes them weigh a third more. For a GPU what is held is pinned
-// memory, which Go does not count either.
+// Options.GoMemoryLimit keeps Go's heap within 13/16. Go does not count the pages
+// of a mapped input and the tables of libzstd. They take at most 3/4 of the
+// chunks' share, because outsideHeap adds a third to them. For a GPU, batches lie
+// in pinned memory, which Go does not count either.
+type memoryShares struct {
+	total   int64 // without programMemory
+	batches int64 // also the most that one buffer or message may take
+	chunks  int64
+	cached  int64 // freed buffers
+}
+
 const (
-	heldShare = 2
-	idleShare = 16
-	workShare = 4
+	// programMemory is for the pages of the program's code, which the kernel maps
+	// in large folios, and for its threads.
+	programMemory = 48 << 20
+	// minMemory is the least Options.MaxMemory.
+	minMemory = 256 << 20
 )
 
-// outside is what n bytes outside of Go's heap weigh in the share of the work.
-func outside(n int64) int64 { return n + n/3 }
+func divideMemory(maxMemory int64) memoryShares {
+	total := maxMemory - programMemory
+	return memoryShares{total: total, batches: total / 2, chunks: total / 4, cached: total / 16}
+}
 
-// programMemory is what the program takes beside the rows: the pages of its
-// code, as the kernel maps them in large folios, and its threads.
-const programMemory = 48 << 20
+// outsideHeap is what n bytes outside of Go's heap count in the chunks' share.
+func outsideHeap(n int64) int64 { return n + n/3 }
 
-// minMemory is what a conversion needs to turn around in.
-const minMemory = 256 << 20
-
-// GoMemoryLimit is what a program that does nothing but Convert has to give
-// [runtime/debug.SetMemoryLimit] for MaxMemory to hold. Go's collector would else
-// let its heap grow to twice of what is in use.
+// GoMemoryLimit is the limit that a program that only converts must pass to
+// [runtime/debug.SetMemoryLimit] for MaxMemory to hold. Without it, Go's heap
+// grows to twice the memory in use before it is collected.
 func (o Options) GoMemoryLimit() int64 {
-	all := o.MaxMemory
-	if all == 0 {
-		all = DefaultMaxMemory
+	maxMemory := o.MaxMemory
+	if maxMemory == 0 {
+		maxMemory = DefaultMaxMemory
 	}
-	all = max(all, minMemory) - programMemory
-	limit := all - all/workShare/4*3
+	shares := divideMemory(max(maxMemory, minMemory))
+	limit := shares.total - shares.chunks/4*3
 	if o.Device != nil && o.Device.Type() != arrowbuf.DeviceCPU {
-		limit -= all / heldShare
+		limit -= shares.batches
 	}
 	return limit
 }
 
-// tables is the memory that a codec takes beside a chunk of n bytes and its
-// encoded form.
-func (c Codec) tables(n float64) float64 {
-	const mib = 1 << 20
-	switch {
-	case c.Name == "none":
-		return 0
-	case c.Name == "gzip":
-		return mib
+// batchMemory is the share of the record batches. Only the prefetcher reserves;
+// any goroutine may release.
+//
+// A batch is released when its last chunk is written. Pending batches, whose rows
+// do not fill a chunk yet, are not released before another batch is read. If they
+// leave no memory for it, reserving fails instead of waiting forever.
+type batchMemory struct {
+	size      int64
+	readAhead int64 // the part of size that reading ahead may fill
+	free      *semaphore.Weighted
+}
+
+func newBatchMemory(size, readAhead int64) *batchMemory {
+	return &batchMemory{size: size, readAhead: readAhead, free: semaphore.NewWeighted(size)}
+}
+
+// reserve waits until a batch of n bytes fits into readAhead, or until all other
+// batches are pending. It returns the number of bytes that it reserved, at most n.
+func (m *batchMemory) reserve(ctx context.Context, n int64, d *demand) (int64, error) {
+	// Acquiring what reading ahead must leave free, too, waits for it.
+	whole := min(n+m.size-m.readAhead, m.size)
+	if !m.free.TryAcquire(whole) {
+		var err error
+		if whole, err = m.acquireUntilDemand(ctx, whole, d); err != nil {
+			return 0, err
+		}
 	}
-	// What ZSTD_sizeof_CCtx of libzstd 1.5 says: tables have a size by the
-	// level, but grow with the chunk only to 16 bytes a byte.
-	byLevel := 0.75 * mib
-	switch {
-	case c.Level > 12:
-		byLevel = 1024 * mib
-	case c.Level > 9:
-		byLevel = 49 * mib
-	case c.Level > 7:
-		byLevel = 13 * mib
-	case c.Level > 5:
-		byLevel = 7 * mib
-	case c.Level > 2, c.Level == 0:
-		byLevel = 4 * mib
+	reserved := min(n, whole)
+	m.free.Release(whole - reserved)
+	return reserved, nil
+}
+
+// acquireUntilDemand acquires n bytes. If the demand comes first, it acquires at
+// most what the pending batches leave, so it waits for no more than the chunks
+// that are at work. It returns the number of bytes.
+func (m *batchMemory) acquireUntilDemand(ctx context.Context, n int64, d *demand) (int64, error) {
+	waiting, cancel := context.WithCancel(ctx)
+	defer cancel()
+	acquired := make(chan error, 1)
+	go func() { acquired <- m.free.Acquire(waiting, n) }()
+	select {
+	case err := <-acquired:
+		return n, err
+	case pending := <-d.pending:
+		d.receive(pending)
 	}
-	return min(byLevel, 2*mib+16*n)
+	cancel()
+	if err := <-acquired; err == nil || ctx.Err() != nil {
+		return n, err
+	}
+	n = min(n, m.size-d.pendingBytes)
+	return n, m.free.Acquire(ctx, n)
+}
+
+// resize changes a reservation to the size of the batch that was read. It is an
+// error if the batch and the pending ones are larger than the share. After an
+// error the old reservation still counts.
+func (m *batchMemory) resize(ctx context.Context, reserved, n int64, d *demand) error {
+	if n <= reserved {
+		m.free.Release(reserved - n)
+		return nil
+	}
+	if m.free.TryAcquire(n - reserved) {
+		return nil
+	}
+	if err := d.wait(ctx); err != nil {
+		return err
+	}
+	if d.pendingBytes+n > m.size {
+		return partErrorf(PartUsage, "the batches that make up one chunk take more than %d bytes, half of --max-memory: lower --chunk-rows, or raise --max-memory", m.size)
+	}
+	return m.free.Acquire(ctx, n-reserved)
+}
+
+func (m *batchMemory) release(n int64) { m.free.Release(n) }
+
+// demand is the consumer's request for one batch. With it comes the size of the
+// pending batches, which does not change until the consumer has the batch.
+type demand struct {
+	pending      <-chan int64
+	received     bool
+	pendingBytes int64
+}
+
+func (d *demand) receive(pending int64) { d.received, d.pendingBytes = true, pending }
+
+// wait returns when the demand has come.
+func (d *demand) wait(ctx context.Context) error {
+	if d.received {
+		return nil
+	}
+	select {
+	case pending := <-d.pending:
+		d.receive(pending)
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// chunkMemory is the share of the chunks that are assembled and encoded, with the
+// pages of a mapped input that they read. It also bounds the number of chunks.
+type chunkMemory struct {
+	size    int64
+	free    *semaphore.Weighted
+	slots   *semaphore.Weighted // one per chunk
+	mapping *mapping            // nil unless the input is mapped
+}
+
+func newChunkMemory(size int64, chunks int, m *mapping) *chunkMemory {
+	return &chunkMemory{size: size, free: semaphore.NewWeighted(size), slots: semaphore.NewWeighted(int64(chunks)), mapping: m}
+}
+
+// chunkReservation is the memory of one chunk. The caller must release it once.
+type chunkReservation struct {
+	memory  *chunkMemory
+	bytes   int64    // without windows, unless exclusive
+	regions [][]byte // that the chunk reads
+
+	exclusive bool // the chunk has the whole share
+}
+
+// acquire waits for a slot and the memory of a chunk: n bytes, and the windows of the
+// mapping that its regions touch. A chunk that needs more than the share waits until it
+// has all of it.
+func (m *chunkMemory) acquire(ctx context.Context, n int64, regions [][]byte) (*chunkReservation, error) {
+	windows := m.mapping.countWindows(regions)
+	need := n + windowWeight(windows)
+	r := &chunkReservation{memory: m, bytes: n, regions: regions}
+	if need > m.size {
+		r.bytes, r.exclusive, need = m.size, true, m.size
+	}
+	if err := m.slots.Acquire(ctx, 1); err != nil {
+		return nil, err
+	}
+	if err := m.free.Acquire(ctx, need); err != nil {
+		m.slots.Release(1)
+		return nil, err
+	}
+	// A window that another chunk reads, too, counts once.
+	added := m.mapping.retain(regions)
+	if !r.exclusive {
+		m.free.Release(windowWeight(windows - added))
+	}
+	return r, nil
+}
+
+func (r *chunkReservation) release() {
+	unmapped := r.memory.mapping.release(r.regions)
+	if !r.exclusive {
+		r.bytes += windowWeight(unmapped)
+	}
+	r.memory.free.Release(r.bytes)
+	r.memory.slots.Release(1)
+}
+
+// windowWeight is what n windows of a mapping count.
+func windowWeight(n int) int64 { return outsideHeap(windowBytes) * int64(n) }
+
+// categoryMemory is the share of the values of all dictionaries. They are kept until
+// the end of the conversion, so nothing is released.
+type categoryMemory struct {
+	size int64
+	free *semaphore.Weighted
+}
+
+func newCategoryMemory(size int64) *categoryMemory {
+	return &categoryMemory{size: size, free: semaphore.NewWeighted(size)}
+}
+
+// reserve reserves what a value of n bytes takes: as a key, as it is kept, and as it
+// is assembled with all others and encoded.
+func (m *categoryMemory) reserve(n int) error {
+	if !m.free.TryAcquire(5*int64(n) + 100) {
+		return partErrorf(PartUsage, "the different values of all dictionaries take more than %d bytes, the share of --max-memory that is for them: raise --max-memory", m.size)
+	}
+	return nil
+}
+
+// limitedAllocator refuses single allocations above a limit. A wrong length in a
+// malformed input is then an error instead of exhausting memory. arrow-go cannot
+// return the error, so Allocate panics; catchPanic makes it an error again.
+type limitedAllocator struct {
+	memory.Allocator
+	limit int64
+}
+
+func (l *limitedAllocator) Allocate(size int) []byte {
+	l.checkSize(size)
+	return l.Allocator.Allocate(size)
+}
+
+func (l *limitedAllocator) Reallocate(size int, b []byte) []byte {
+	l.checkSize(size)
+	return l.Allocator.Reallocate(size, b)
+}
+
+func (l *limitedAllocator) checkSize(size int) {
+	if int64(size) > l.limit {
+		panic(fmt.Errorf("one buffer of %d bytes is over the limit of %d (see --max-memory)", size, l.limit))
+	}
+}
+
+// zeroingAllocator allocates zeroed memory, which arrow-go's Parquet reader relies
+// on: it writes all offsets of a list column but the first.
+type zeroingAllocator struct{ memory.Allocator }
+
+func (z zeroingAllocator) Allocate(size int) []byte {
+	b := z.Allocator.Allocate(size)
+	clear(b)
+	return b
+}
+
+func (z zeroingAllocator) Reallocate(size int, b []byte) []byte {
+	had := len(b)
+	b = z.Allocator.Reallocate(size, b)
+	clear(b[min(had, size):])
+	return b
+}
+
+// hostAllocator is a device's allocator of host memory that remembers whether an
+// allocation failed. arrow-go keeps only the text of the panic, from which the
+// failure looks like one of the input.
+type hostAllocator struct {
+	memory.Allocator
+	failed atomic.Bool
+}
+
+func (m *hostAllocator) Allocate(size int) (b []byte) {
+	m.recordFailure(func() { b = m.Allocator.Allocate(size) })
+	return b
+}
+
+func (m *hostAllocator) Reallocate(size int, b []byte) []byte {
+	m.recordFailure(func() { b = m.Allocator.Reallocate(size, b) })
+	return b
+}
+
+// recordFailure runs f and does not recover its panic.
+func (m *hostAllocator) recordFailure(f func()) {
+	panics := true
+	defer func() {
+		if panics {
+			m.failed.Store(true)
+		}
+	}()
+	f()
+	panics = false
+}
+
+// partOf returns the part that made reading fail with err.
+func (m *hostAllocator) partOf(err error) Part {
+	if m.failed.Load() {
+		return PartDevice
+	}
+	return partOf(err, PartInput)
+}
+
+// cachingAllocator keeps freed buffers for reuse. Batches need buffers of the same
+// few sizes, and new memory costs a page fault and zeroing per 4 KiB, more than
+// the conversion itself. The buffers are not zeroed: see zeroingAllocator.
+type cachingAllocator struct {
+	upstream  memory.Allocator
+	maxTotal  int64 // of used and cached; the cache is emptied above it
+	maxCached int64 // of cached, unless it is a single buffer
+
+	mu     sync.Mutex
+	free   map[int][][]byte // by capacity
+	cached int64            // bytes in free
+	used   int64
+}
+
+// newCachingAllocator returns an allocator for used bytes in use and cached bytes
+// in the cache.
+func newCachingAllocator(upstream memory.Allocator, used, cached int64) *cachingAllocator {
+	return &cachingAllocator{upstream: upstream, maxTotal: used + cached, maxCached: cached, free: map[int][][]byte{}}
+}
+
+// sizeClass rounds a size up, by at most an eighth.
+func sizeClass(size int) int {
+	step := max(1<<max(bits.Len(uint(size))-4, 0), 64)
+	return (size + step - 1) / step * step
+}
+
+func (a *cachingAllocator) Allocate(size int) []byte {
+	class := sizeClass(size)
+	a.mu.Lock()
+	a.used += int64(class)
+	if list := a.free[class]; len(list) > 0 {
+		b := list[len(list)-1]
+		a.free[class] = list[:len(list)-1]
+		a.cached -= int64(class)
+		a.mu.Unlock()
+		return b[:size]
+	}
+	if a.used+a.cached > a.maxTotal {
+		a.emptyCache()
+	}
+	a.mu.Unlock()
+	return a.upstream.Allocate(class)[:size:class]
+}
+
+func (a *cachingAllocator) Reallocate(size int, b []byte) []byte {
+	if size <= cap(b) {
+		return b[:size]
+	}
+	moved := a.Allocate(size)
+	copy(moved, b)
+	a.Free(b)
+	return moved
+}
+
+func (a *cachingAllocator) Free(b []byte) {
+	class := cap(b)
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if class == 0 || class != sizeClass(class) {
+		a.upstream.Free(b)
+		return
+	}
+	a.used -= int64(class)
+	if a.cached+int64(class) > a.maxCached {
+		if int64(class) <= a.maxCached {
+			a.upstream.Free(b)
+			return
+		}
+		a.emptyCache() // the batches are large, and the next needs a buffer like this
+	}
+	a.free[class] = append(a.free[class], b[:0])
+	a.cached += int64(class)
+}
+
+func (a *cachingAllocator) emptyCache() {
+	for _, list := range a.free {
+		for _, b := range list {
+			a.upstream.Free(b)
+		}
+	}
+	clear(a.free)
+	a.cached = 0
 }

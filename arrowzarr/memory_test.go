@@ -18,60 +18,63 @@ import (
 	"github.com/quiver-gpu/quiver/arrowbuf"
 )
 
-// Go's heap, what it does not count, and the program are together MaxMemory.
-func TestSharesAddUp(t *testing.T) {
+// Go's heap, the memory that it does not count, and the program are together at
+// most MaxMemory.
+func TestMemorySharesAddUpToMaxMemory(t *testing.T) {
 	for _, most := range []int64{minMemory, DefaultMaxMemory, 1 << 40} {
 		o := Options{MaxMemory: most}
-		rows := most - programMemory
-		work := rows / workShare
-		var heavy int64 // what can be outside of the heap
+		shares := divideMemory(most)
+		var outside int64 // most bytes of the chunks' share that are not in the heap
 		for n := int64(1 << 40); n > 0; n /= 2 {
-			if outside(heavy+n) <= work {
-				heavy += n
+			if outsideHeap(outside+n) <= shares.chunks {
+				outside += n
 			}
 		}
-		assert.LessOrEqual(t, o.GoMemoryLimit()+heavy+programMemory, most)
-		assert.Less(t, rows/heldShare+rows/idleShare+work, rows)
+		assert.LessOrEqual(t, o.GoMemoryLimit()+outside+programMemory, most)
+		assert.Less(t, shares.batches+shares.cached+shares.chunks, most-programMemory)
 		o.Device = arrowbuf.CPU()
 		assert.Equal(t, Options{MaxMemory: most}.GoMemoryLimit(), o.GoMemoryLimit())
 	}
 	assert.Equal(t, Options{MaxMemory: DefaultMaxMemory}.GoMemoryLimit(), Options{}.GoMemoryLimit())
 }
 
-func TestMappingKeepsWhatIsInUse(t *testing.T) {
+func TestMappingKeepsRetainedWindows(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "mapped")
-	require.NoError(t, os.WriteFile(path, make([]byte, 5*window), 0o666))
+	require.NoError(t, os.WriteFile(path, make([]byte, 5*windowBytes), 0o666))
 	file, err := os.Open(path)
 	require.NoError(t, err)
 	defer func() { require.NoError(t, file.Close()) }()
-	m, err := newMapping(file, 5*window)
+	m, err := newMapping(file, 5*windowBytes)
 	require.NoError(t, err)
 	defer func() { require.NoError(t, m.close()) }()
-	span := func(from, to int) [][]byte { return [][]byte{m.bytes[from:to], nil, make([]byte, 8)} }
+	region := func(from, to int) [][]byte { return [][]byte{m.bytes[from:to], nil, make([]byte, 8)} }
 	// The mapping may begin anywhere in a window.
-	at := int(-addressOf(m.bytes) % window)
-	first, second := span(at+100, at+window+1), span(at+window+1, at+2*window)
+	at := int(-addressOf(m.bytes) % windowBytes)
+	first, second := region(at+100, at+windowBytes+1), region(at+windowBytes+1, at+2*windowBytes)
 
-	assert.Equal(t, 2, m.use(first))
-	assert.Equal(t, 0, m.use(second), "a window that is there counts once")
-	assert.Equal(t, at+2*window, bytes.Count(m.bytes[:at+2*window], []byte{0}))
+	assert.Equal(t, 2, m.countWindows(first))
+	assert.Equal(t, 2, m.retain(first))
+	assert.Equal(t, 1, m.countWindows(second))
+	assert.Equal(t, 0, m.retain(second), "a window that is retained already counts once")
+	assert.Equal(t, at+2*windowBytes, bytes.Count(m.bytes[:at+2*windowBytes], []byte{0}))
 	assert.Positive(t, resident(t, path))
-	assert.Equal(t, 1, m.done(first), "the second reads on")
+	assert.Equal(t, 1, m.release(first), "the second reads on")
 	kept := resident(t, path)
 	assert.Positive(t, kept)
-	m.clear(m.bytes[at:])
-	assert.Positive(t, resident(t, path), "what is in use is not cleared")
-	assert.Equal(t, 1, m.done(second))
-	m.clear(m.bytes)
+	m.evict(m.bytes[at:])
+	assert.Positive(t, resident(t, path), "a retained window is not evicted")
+	assert.Equal(t, 1, m.release(second))
+	m.evict(m.bytes)
 	assert.Zero(t, resident(t, path))
 
 	var none *mapping
-	assert.Zero(t, none.use(first))
-	assert.Zero(t, none.done(first))
-	none.clear(first[0])
+	assert.Zero(t, none.countWindows(first))
+	assert.Zero(t, none.retain(first))
+	assert.Zero(t, none.release(first))
+	none.evict(first[0])
 }
 
-// resident is how many KiB of a mapped file are in memory.
+// resident is the number of KiB of a mapped file that are in memory.
 func resident(t *testing.T, path string) (kib int) {
 	t.Helper()
 	maps, err := os.ReadFile("/proc/self/smaps")
@@ -84,69 +87,186 @@ func resident(t *testing.T, path string) (kib int) {
 	return kib
 }
 
-func TestWorkWaitsForRoomOrIsAlone(t *testing.T) {
+func TestChunkWaitsForMemoryOrHasAllOfIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := work{budget: newBudget(100)}
-		require.NoError(t, w.begin(t.Context(), 60))
-		begun := make(chan error, 1)
-		go func() { begun <- w.begin(t.Context(), 250) }()
+		m := newChunkMemory(100, 3, nil)
+		first, err := m.acquire(t.Context(), 60, nil)
+		require.NoError(t, err)
+		type result struct {
+			reservation *chunkReservation
+			err         error
+		}
+		acquired := make(chan result, 1)
+		acquire := func(ctx context.Context, n int64) {
+			r, err := m.acquire(ctx, n, nil)
+			acquired <- result{r, err}
+		}
+		go acquire(t.Context(), 250)
 		synctest.Wait()
-		assert.Empty(t, begun, "no room, and not alone")
-		w.end(50) // as where the next job uses windows that this one brought in
+		assert.Empty(t, acquired, "not enough memory, and not alone")
+		first.release()
 		synctest.Wait()
-		require.NoError(t, <-begun)
-		assert.Equal(t, int64(260), w.used)
+		large := <-acquired
+		require.NoError(t, large.err)
+		assert.False(t, m.free.TryAcquire(1), "a chunk that needs more than the share has all of it")
 
 		ctx, cancel := context.WithCancel(t.Context())
-		go func() { begun <- w.begin(ctx, 1) }()
+		go acquire(ctx, 1)
 		synctest.Wait()
-		assert.Empty(t, begun)
+		assert.Empty(t, acquired)
 		cancel()
-		assert.ErrorIs(t, <-begun, context.Canceled)
-		w.end(260)
-		assert.Zero(t, w.used)
+		assert.ErrorIs(t, (<-acquired).err, context.Canceled)
+		large.reservation.release()
+		assert.True(t, m.free.TryAcquire(100), "nothing is reserved")
 	})
 }
 
-// A batch that is being cut has not begun to wait for more.
-func TestReadingWaitsWhileRowsAreAtWork(t *testing.T) {
+func TestChunkWaitsForASlot(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := newBudget(100)
-		b.ample /= 2
-		require.NoError(t, b.expect(t.Context(), 1000), "nothing is held")
-		require.NoError(t, b.take(t.Context(), 80))
-		read := make(chan error, 1)
-		go func() { read <- b.expect(t.Context(), 80) }()
+		m := newChunkMemory(100, 1, nil)
+		first, err := m.acquire(t.Context(), 1, nil)
+		require.NoError(t, err)
+		acquired := make(chan error, 1)
+		go func() {
+			_, err := m.acquire(t.Context(), 1, nil)
+			acquired <- err
+		}()
 		synctest.Wait()
-		assert.Empty(t, read)
-		b.wait(20)
-		b.give(60)
-		require.NoError(t, <-read, "the rest only waits")
-		require.NoError(t, b.take(t.Context(), 80))
-		assert.ErrorContains(t, b.take(t.Context(), 81), "lower --chunk-rows")
+		assert.Empty(t, acquired)
+		first.release()
+		assert.NoError(t, <-acquired)
 	})
 }
 
-func TestRecyclerKeepsWhatTheNextBatchWants(t *testing.T) {
-	r := newRecycler(arrowbuf.CPU().HostAllocator(), 1000<<10, 100<<10)
-	small, large := r.Allocate(64<<10), r.Allocate(512<<10)
-	r.Free(small)
-	assert.Equal(t, int64(64<<10), r.bytes)
-	r.Free(r.Allocate(60 << 10)) // of its class: the same again, or one more
-	assert.LessOrEqual(t, r.bytes, int64(124<<10))
-	r.Free(large)
-	assert.Equal(t, int64(512<<10), r.bytes, "one buffer that is larger than all that may be idle")
-	again := r.Allocate(512 << 10)
-	assert.Same(t, &large[0], &again[0])
-	assert.Zero(t, r.bytes)
-	r.Free(again)
-	other := r.Allocate(900 << 10)
-	assert.Zero(t, r.bytes, "there is no room for both")
-	r.Free(other)
-	assert.Zero(t, r.used)
+// Chunks that read the same window of a mapping count it once, until the last of
+// them is released.
+func TestChunksShareTheWindowsTheyRead(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "mapped")
+	require.NoError(t, os.WriteFile(path, make([]byte, 3*windowBytes), 0o666))
+	file, err := os.Open(path)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, file.Close()) }()
+	mapped, err := newMapping(file, 3*windowBytes)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, mapped.close()) }()
+	at := int(-addressOf(mapped.bytes) % windowBytes)
+	region := [][]byte{mapped.bytes[at : at+100], mapped.bytes[at+200 : at+300]}
+
+	const size = 64 << 20
+	m := newChunkMemory(size, 3, mapped)
+	reserved := func(n int64) { // checks how much is reserved
+		t.Helper()
+		assert.True(t, m.free.TryAcquire(size-n))
+		assert.False(t, m.free.TryAcquire(1))
+		m.free.Release(size - n)
+	}
+	first, err := m.acquire(t.Context(), 10, region)
+	require.NoError(t, err)
+	reserved(10 + windowWeight(1))
+	second, err := m.acquire(t.Context(), 20, region[:1])
+	require.NoError(t, err)
+	reserved(30 + windowWeight(1))
+	first.release()
+	reserved(20 + windowWeight(1))
+	second.release()
+	reserved(0)
+	large, err := m.acquire(t.Context(), size, region)
+	require.NoError(t, err)
+	reserved(size)
+	large.release()
+	reserved(0)
 }
 
-func TestSpansOfViewsAreWhatTheyShow(t *testing.T) {
+// Reading ahead waits while chunks are at work, and not for pending batches.
+func TestReadingWaitsForChunksAtWork(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newBatchMemory(100, 50)
+		demands := make(chan int64, 1)
+		next := func() *demand { return &demand{pending: demands} }
+		reserve := func(n int64, d *demand) chan int64 {
+			reserved := make(chan int64, 1)
+			go func() {
+				got, err := m.reserve(t.Context(), n, d)
+				assert.NoError(t, err)
+				reserved <- got
+			}()
+			synctest.Wait()
+			return reserved
+		}
+		d := next()
+		got := reserve(1000, d)
+		require.Len(t, got, 1, "no other batch is reserved")
+		require.NoError(t, m.resize(t.Context(), <-got, 80, d))
+
+		d = next()
+		got = reserve(80, d)
+		assert.Empty(t, got, "80 bytes are at work")
+		demands <- 20
+		synctest.Wait()
+		assert.Empty(t, got, "60 bytes are still at work")
+		m.release(60)
+		synctest.Wait()
+		require.Len(t, got, 1, "the rest is pending")
+		require.NoError(t, m.resize(t.Context(), <-got, 80, d))
+
+		d = next()
+		got = reserve(1, d)
+		assert.Empty(t, got)
+		demands <- 20
+		synctest.Wait()
+		assert.Empty(t, got)
+		m.release(80)
+		synctest.Wait()
+		reserved := <-got
+		assert.Equal(t, int64(1), reserved)
+		assert.ErrorContains(t, m.resize(t.Context(), reserved, 81, d), "lower --chunk-rows")
+		m.release(reserved + 20)
+		assert.True(t, m.free.TryAcquire(100), "nothing is reserved")
+	})
+}
+
+// Reading ahead fills no more than its part of the share.
+func TestReadingAheadLeavesMemoryFree(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newBatchMemory(100, 50)
+		reserved, err := m.reserve(t.Context(), 30, &demand{})
+		require.NoError(t, err)
+		assert.Equal(t, int64(30), reserved)
+		ctx, cancel := context.WithCancel(t.Context())
+		failed := make(chan error, 1)
+		go func() {
+			_, err := m.reserve(ctx, 30, &demand{})
+			failed <- err
+		}()
+		synctest.Wait()
+		assert.Empty(t, failed)
+		cancel()
+		assert.ErrorIs(t, <-failed, context.Canceled)
+		m.release(reserved)
+		assert.True(t, m.free.TryAcquire(100), "nothing is reserved")
+	})
+}
+
+func TestCachingAllocatorKeepsBuffersForTheNextBatch(t *testing.T) {
+	a := newCachingAllocator(arrowbuf.CPU().HostAllocator(), 1000<<10, 100<<10)
+	small, large := a.Allocate(64<<10), a.Allocate(512<<10)
+	a.Free(small)
+	assert.Equal(t, int64(64<<10), a.cached)
+	a.Free(a.Allocate(60 << 10)) // of its class: the same again, or one more
+	assert.LessOrEqual(t, a.cached, int64(124<<10))
+	a.Free(large)
+	assert.Equal(t, int64(512<<10), a.cached, "one buffer that is larger than the cache may be")
+	again := a.Allocate(512 << 10)
+	assert.Same(t, &large[0], &again[0])
+	assert.Zero(t, a.cached)
+	a.Free(again)
+	other := a.Allocate(900 << 10)
+	assert.Zero(t, a.cached, "both are more than the allocator may have")
+	a.Free(other)
+	assert.Zero(t, a.used)
+}
+
+func TestRegionsOfViewsAreTheBytesTheyReferTo(t *testing.T) {
 	b := array.NewStringViewBuilder(memory.DefaultAllocator)
 	defer b.Release()
 	for i := range 10 {
@@ -155,6 +275,6 @@ func TestSpansOfViewsAreWhatTheyShow(t *testing.T) {
 	}
 	views := b.NewArray()
 	defer views.Release()
-	spans := part{values: views, from: 6, to: 12}.spans()
-	assert.Equal(t, strings.Repeat("d", 20)+strings.Repeat("e", 20)+strings.Repeat("f", 20), string(spans[len(spans)-1]))
+	regions := columnSlice{values: views, from: 6, to: 12}.regions()
+	assert.Equal(t, strings.Repeat("d", 20)+strings.Repeat("e", 20)+strings.Repeat("f", 20), string(regions[len(regions)-1]))
 }

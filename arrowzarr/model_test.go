@@ -2,24 +2,40 @@ package arrowzarr_test
 
 import (
 	"bytes"
+	"context"
 	"encoding/binary"
 	"fmt"
 	"math"
+	"os"
+	"path"
+	"path/filepath"
 	"strings"
+	"testing"
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
+	"github.com/apache/arrow-go/v18/arrow/ipc"
+	"github.com/apache/arrow-go/v18/arrow/memory"
+	"github.com/apache/arrow-go/v18/parquet/file"
+	"github.com/apache/arrow-go/v18/parquet/pqarrow"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/quiver-gpu/quiver/ndview"
+	"github.com/quiver-gpu/quiver/zarr"
+	"github.com/quiver-gpu/quiver/zarr/element"
+	"github.com/quiver-gpu/quiver/zarr/store"
 )
 
-// contents is what an array of the output holds.
+// contents is the contents of an array of the output.
 type contents struct {
 	Type  string
 	Shape []int64
-	Bytes []byte   // of elements of fixed width, in C order
-	Texts []string // of strings and byte strings
+	Bytes []byte   // the elements of fixed width, in C order
+	Texts []string // the strings or byte strings
 }
 
-// ofType is no values of a type.
+// ofType returns the contents of an empty array of a type.
 func ofType(t arrow.DataType) contents {
 	c := contents{Type: zarrType(t)}
 	if c.Type != "string" && c.Type != "bytes" {
@@ -28,9 +44,9 @@ func ofType(t arrow.DataType) contents {
 	return c
 }
 
-// expect says which arrays a column becomes, by their paths below it ("" for a
-// column that is one array). It is written value by value against arrow-go's
-// accessors, and shares nothing with the package that it judges.
+// expect returns the arrays that a column becomes, by their paths below it ("" for a
+// column that is one array). It reads each value with arrow-go's accessors, and shares
+// no code with the package under test.
 func expect(t arrow.DataType, chunks []arrow.Array) map[string]contents {
 	t, chunks = unwrapped(t, chunks)
 	if d, ok := t.(*arrow.DictionaryType); ok {
@@ -72,7 +88,7 @@ func expect(t arrow.DataType, chunks []arrow.Array) map[string]contents {
 	return arrays
 }
 
-// expectNothing is what a column of type null becomes.
+// expectNothing returns the arrays of a column of type null.
 func expectNothing(chunks []arrow.Array) map[string]contents {
 	rows := 0
 	for _, c := range chunks {
@@ -85,7 +101,7 @@ func expectNothing(chunks []arrow.Array) map[string]contents {
 	}
 }
 
-// unwrapped takes an extension type as its storage.
+// unwrapped returns the storage of an extension type and of its arrays.
 func unwrapped(t arrow.DataType, chunks []arrow.Array) (arrow.DataType, []arrow.Array) {
 	ext, ok := t.(arrow.ExtensionType)
 	if !ok {
@@ -98,8 +114,8 @@ func unwrapped(t arrow.DataType, chunks []arrow.Array) (arrow.DataType, []arrow.
 	return unwrapped(ext.StorageType(), inner)
 }
 
-// expectCategorical gives each different value of the dictionaries a code, in
-// the order in which they come.
+// expectCategorical returns the arrays of a dictionary column. Distinct values have
+// codes in the order in which they appear.
 func expectCategorical(t *arrow.DictionaryType, chunks []arrow.Array) map[string]contents {
 	known := map[string]int64{}
 	var codes []int64
@@ -156,7 +172,7 @@ func appendInt(b []byte, kind string, v int64) []byte {
 	}
 }
 
-// add appends value i of an array, or the fill value where there is none.
+// add appends value i of an array, or the fill value if it is null.
 func (c *contents) add(a arrow.Array, i int) {
 	t := a.DataType()
 	switch zarrType(t) {
@@ -186,8 +202,8 @@ func appendFill(b []byte, t arrow.DataType) []byte {
 	return append(b, make([]byte, n)...)
 }
 
-// appendElementNulls tells of each element of a list whether it is missing. Of a
-// missing row it says no; a missing list inside a row is one of missing elements.
+// appendElementNulls appends, for each element of a list, whether it is missing. The
+// elements of a missing row are not missing; those of a missing list in a row are.
 func appendElementNulls(b []byte, a arrow.Array, i int, rowIsNull, listIsNull bool) []byte {
 	list, ok := a.(*array.FixedSizeList)
 	if !ok {
@@ -285,3 +301,274 @@ func oneIf(b bool) byte {
 	}
 	return 0
 }
+
+// zarrType returns the data type of an Arrow type in Zarr, with the unit of times. It
+// panics for types that have none.
+func zarrType(t arrow.DataType) string {
+	unit := func(u arrow.TimeUnit) string { return u.String() }
+	switch t := t.(type) {
+	case *arrow.StringType, *arrow.LargeStringType, *arrow.StringViewType:
+		return "string"
+	case *arrow.BinaryType, *arrow.LargeBinaryType, *arrow.BinaryViewType:
+		return "bytes"
+	case *arrow.NullType, *arrow.BooleanType:
+		return "bool"
+	case *arrow.FixedSizeBinaryType:
+		return "uint8"
+	case *arrow.Date32Type:
+		return "datetime64[D]"
+	case *arrow.Date64Type:
+		return "datetime64[ms]"
+	case *arrow.TimestampType:
+		return fmt.Sprintf("datetime64[%s]", unit(t.Unit))
+	case *arrow.Time32Type:
+		return fmt.Sprintf("timedelta64[%s]", unit(t.Unit))
+	case *arrow.Time64Type:
+		return fmt.Sprintf("timedelta64[%s]", unit(t.Unit))
+	case *arrow.DurationType:
+		return fmt.Sprintf("timedelta64[%s]", unit(t.Unit))
+	case *arrow.Decimal32Type:
+		return "int32"
+	case *arrow.Decimal64Type:
+		return "int64"
+	case *arrow.Decimal128Type, *arrow.Decimal256Type:
+		return "uint64"
+	case *arrow.FixedSizeListType:
+		return zarrType(t.Elem())
+	case arrow.ExtensionType:
+		return zarrType(t.StorageType())
+	}
+	names := map[arrow.Type]string{
+		arrow.INT8: "int8", arrow.INT16: "int16", arrow.INT32: "int32", arrow.INT64: "int64",
+		arrow.UINT8: "uint8", arrow.UINT16: "uint16", arrow.UINT32: "uint32", arrow.UINT64: "uint64",
+		arrow.FLOAT16: "float16", arrow.FLOAT32: "float32", arrow.FLOAT64: "float64",
+	}
+	if name, ok := names[t.ID()]; ok {
+		return name
+	}
+	panic(fmt.Sprintf("no expectation for %s", t))
+}
+
+// rowShape returns the shape after the first axis.
+func rowShape(t arrow.DataType) []int64 {
+	switch t := t.(type) {
+	case *arrow.FixedSizeBinaryType:
+		return []int64{int64(t.ByteWidth)}
+	case *arrow.Decimal128Type:
+		return []int64{2}
+	case *arrow.Decimal256Type:
+		return []int64{4}
+	case *arrow.FixedSizeListType:
+		return append([]int64{int64(t.Len())}, rowShape(t.Elem())...)
+	case arrow.ExtensionType:
+		return rowShape(t.StorageType())
+	}
+	return nil
+}
+
+// elementSize returns the number of bytes of an element in Zarr.
+func elementSize(t arrow.DataType) int {
+	switch zarrType(t) {
+	case "bool", "int8", "uint8":
+		return 1
+	case "int16", "uint16", "float16":
+		return 2
+	case "int32", "uint32", "float32":
+		return 4
+	default:
+		return 8
+	}
+}
+
+// openRoot opens an output.
+func openRoot(tb testing.TB, output string) *zarr.Group {
+	tb.Helper()
+	root, err := zarr.OpenGroup(tb.Context(), store.NewLocal(output), "")
+	require.NoError(tb, err)
+	return root
+}
+
+// requireTable checks that an output has exactly the columns of a table.
+func requireTable(tb testing.TB, want table, output string) {
+	tb.Helper()
+	root := openRoot(tb, output)
+	nodes := map[string]bool{}
+	for i, field := range want.schema.Fields() {
+		requireColumn(tb, root, field.Name, expect(field.Type, want.column(i)))
+		nodes[field.Name] = true
+	}
+	children, err := root.Children(tb.Context())
+	require.NoError(tb, err)
+	for _, c := range children {
+		assert.Contains(tb, nodes, c.Name, "a node that is no column")
+	}
+	assert.Len(tb, children, len(nodes))
+}
+
+// requireColumn checks the arrays of a column of an output.
+func requireColumn(tb testing.TB, root *zarr.Group, name string, want map[string]contents) {
+	tb.Helper()
+	got := readColumn(tb, root, name)
+	// The element mask of missing rows is undefined. A column has an element mask if
+	// an element of a row that is not missing is missing; otherwise it may have one.
+	if elements, ok := got["element_mask"]; ok && want["values"].Type != "" {
+		if mask, ok := got["mask"]; ok {
+			clearRows(elements.Bytes, mask.Bytes)
+		}
+		if _, ok := want["element_mask"]; !ok {
+			assert.NotContains(tb, elements.Bytes, byte(1), "%s: missing elements", name)
+			delete(got, "element_mask")
+		}
+	}
+	require.Equal(tb, keys(want), keys(got), "arrays of column %q", name)
+	for at, w := range want {
+		requireContents(tb, w, got[at], name, at)
+	}
+}
+
+// requireContents is require.Equal with shorter messages.
+func requireContents(tb testing.TB, want, got contents, name, at string) {
+	tb.Helper()
+	require.Equal(tb, want.Type, got.Type, "column %q, array %q: type", name, at)
+	require.Equal(tb, want.Shape, got.Shape, "column %q, array %q: shape", name, at)
+	require.Equal(tb, want.Texts, got.Texts, "column %q, array %q", name, at)
+	require.Len(tb, got.Bytes, len(want.Bytes), "column %q, array %q", name, at)
+	for i, b := range want.Bytes {
+		if got.Bytes[i] != b {
+			i = i / 8 * 8
+			end := min(i+64, len(want.Bytes))
+			require.Equal(tb, want.Bytes[i:end], got.Bytes[i:end], "column %q, array %q: bytes from %d on", name, at, i)
+		}
+	}
+}
+
+func keys(arrays map[string]contents) map[string]bool {
+	found := map[string]bool{}
+	for k := range arrays {
+		found[k] = true
+	}
+	return found
+}
+
+func clearRows(elements, rows []byte) {
+	for i, missing := range rows {
+		if width := len(elements) / len(rows); missing == 1 {
+			clear(elements[i*width : (i+1)*width])
+		}
+	}
+}
+
+// readColumn reads the arrays of a column, by their paths below it.
+func readColumn(tb testing.TB, root *zarr.Group, name string) map[string]contents {
+	tb.Helper()
+	arrays := map[string]contents{}
+	if node := root.Metadata().Consolidated[name]; assert.NotNil(tb, node, "no node %q", name) {
+		if _, ok := node.(*zarr.ArrayMetadata); ok {
+			return map[string]contents{"": readArray(tb, root, name)}
+		}
+	}
+	for at, node := range root.Metadata().Consolidated {
+		if below, ok := strings.CutPrefix(at, name+"/"); ok {
+			require.IsType(tb, &zarr.ArrayMetadata{}, node)
+			arrays[below] = readArray(tb, root, at)
+		}
+	}
+	return arrays
+}
+
+func readArray(tb testing.TB, root *zarr.Group, at string) contents {
+	tb.Helper()
+	a, err := root.OpenArray(tb.Context(), at)
+	require.NoError(tb, err)
+	values, err := a.Read(tb.Context(), zarr.Prototype{}, 1)
+	require.NoError(tb, err, "reading %q", at)
+	defer values.Release()
+	c := contents{Type: a.Metadata().DataType.String(), Shape: values.Shape()}
+	switch v := values.(type) {
+	case *ndview.NDBuffer:
+		c.Type = v.DType().String()
+		c.Bytes = make([]byte, v.NBytes())
+		require.NoError(tb, v.CopyToHost(c.Bytes))
+	case *element.VLen:
+		for _, e := range v.Elements() {
+			c.Texts = append(c.Texts, string(e))
+		}
+	}
+	return c
+}
+
+// documents returns the metadata documents below a directory, by path.
+func documents(tb testing.TB, root string) map[string]string {
+	tb.Helper()
+	found := map[string]string{}
+	require.NoError(tb, filepath.WalkDir(root, func(at string, entry os.DirEntry, err error) error {
+		if err != nil || entry.Name() != "zarr.json" {
+			return err
+		}
+		raw, err := os.ReadFile(at)
+		rel, _ := filepath.Rel(root, filepath.Dir(at))
+		found[path.Clean(filepath.ToSlash(rel))] = string(raw)
+		return err
+	}))
+	return found
+}
+
+// readTable reads an input with only arrow-go.
+func readTable(tb testing.TB, path string) table {
+	tb.Helper()
+	content, err := os.ReadFile(path)
+	require.NoError(tb, err)
+	switch {
+	case bytes.HasPrefix(content, []byte("ARROW1")):
+		r, err := ipc.NewFileReader(bytes.NewReader(content))
+		require.NoError(tb, err)
+		t := table{schema: r.Schema()}
+		for i := range r.NumRecords() {
+			b, err := r.RecordBatchAt(i)
+			require.NoError(tb, err)
+			t.batches = append(t.batches, b)
+		}
+		return t
+	case bytes.HasPrefix(content, []byte("PAR1")):
+		r, err := file.NewParquetReader(bytes.NewReader(content))
+		require.NoError(tb, err)
+		arrows, err := pqarrow.NewFileReader(r, pqarrow.ArrowReadProperties{}, memory.DefaultAllocator)
+		require.NoError(tb, err)
+		whole, err := arrows.ReadTable(context.Background())
+		require.NoError(tb, err)
+		t := table{schema: whole.Schema()}
+		for batches := array.NewTableReader(whole, whole.NumRows()); batches.Next(); {
+			b := batches.RecordBatch()
+			b.Retain()
+			t.batches = append(t.batches, b)
+		}
+		return t
+	}
+	r, err := ipc.NewReader(bytes.NewReader(content))
+	require.NoError(tb, err)
+	t := table{schema: r.Schema()}
+	for r.Next() {
+		b := r.RecordBatch()
+		b.Retain()
+		t.batches = append(t.batches, b)
+	}
+	require.NoError(tb, r.Err())
+	return t
+}
+
+// recorder is a testing.TB for a child process, which has no test. It keeps the failures,
+// and FailNow panics with it.
+type recorder struct {
+	testing.TB
+	failures []string
+}
+
+func (r *recorder) Helper() {}
+
+func (r *recorder) Context() context.Context { return context.Background() }
+
+func (r *recorder) Errorf(format string, args ...any) {
+	r.failures = append(r.failures, fmt.Sprintf(format, args...))
+}
+
+func (r *recorder) FailNow() { panic(r) }

@@ -7,41 +7,43 @@ import (
 	"strings"
 
 	"github.com/quiver-gpu/quiver/arrowbuf"
+	"github.com/quiver-gpu/quiver/zarr/codec"
 )
 
 // Defaults of Options.
 const (
 	DefaultMaxMemory = 1 << 30
-	// DefaultChunkRows is the number of rows in a chunk where nothing speaks
-	// against it: 8 MiB of 8-byte values, large enough that files and tasks
-	// cost little beside the bytes, small enough that readers can pick.
+	// DefaultChunkRows is the most rows that a chunk has by default: 8 MiB of
+	// 8-byte values. Larger chunks cost hardly less per byte, and smaller ones
+	// let readers read less.
 	DefaultChunkRows = 1 << 20
 )
 
-// Options says how to convert. The zero value is a conversion of all columns
-// on the CPU with the default codec.
+// Options are the options of Convert. The zero value converts all columns on the
+// CPU with the default codec.
 type Options struct {
-	// Device is where columns of fixed width are put together. Nil is the CPU.
+	// Device assembles the columns of fixed width. Nil is the CPU device.
 	Device arrowbuf.Device
 	// Codec compresses the chunks.
 	Codec Codec
-	// ChunkRows is the number of rows in a chunk; 0 chooses DefaultChunkRows,
-	// or fewer where rows are wide or the input is short.
+	// ChunkRows is the number of rows in a chunk. 0 means DefaultChunkRows, or
+	// fewer if rows are wide or the input is short.
 	ChunkRows int64
-	// ShardRows is the number of rows in a shard, a multiple of ChunkRows that
-	// must then be given too; 0 writes every chunk as a value of its own.
+	// ShardRows is the number of rows in a shard, a multiple of ChunkRows, which
+	// must then be set too. 0 means no shards.
 	ShardRows int64
-	// Columns are the names of the columns to convert; none means all.
+	// Columns are the names of the columns to convert. Empty means all.
 	Columns []string
-	// Jobs is the number of chunks that are encoded at once; 0 is one a core.
+	// Jobs is the number of chunks that are assembled or encoded at once. 0 means
+	// GOMAXPROCS.
 	Jobs int
-	// MaxMemory bounds the memory of the conversion in bytes; 0 is
-	// DefaultMaxMemory. The different values of dictionaries may take half of
-	// it, at five times their bytes and 100 more each.
+	// MaxMemory bounds the memory of the conversion in bytes. 0 means
+	// DefaultMaxMemory. The distinct values of dictionaries may take half of it,
+	// where a value of n bytes takes 5*n+100.
 	MaxMemory int64
-	// Overwrite replaces a Zarr hierarchy that is there already.
+	// Overwrite replaces an existing Zarr hierarchy.
 	Overwrite bool
-	// Progress, where set, is told how far the conversion is. It can be read
+	// Progress, unless nil, is updated during the conversion. It can be read
 	// from any goroutine at any time.
 	Progress *Progress
 }
@@ -59,22 +61,21 @@ func (o Options) withDefaults() (Options, error) {
 	if o.MaxMemory == 0 {
 		o.MaxMemory = DefaultMaxMemory
 	}
-	if err := o.Codec.check(); err != nil {
-		return o, failed(PartUsage, err)
+	if err := o.Codec.validate(); err != nil {
+		return o, markPart(PartUsage, err)
 	}
 	switch {
 	case o.Jobs < 0:
-		return o, failedf(PartUsage, "jobs: %d, expected at least 1", o.Jobs)
+		return o, partErrorf(PartUsage, "jobs: %d, expected at least 1", o.Jobs)
 	case o.ChunkRows < 0:
-		return o, failedf(PartUsage, "chunk rows: %d, expected at least 1", o.ChunkRows)
+		return o, partErrorf(PartUsage, "chunk rows: %d, expected at least 1", o.ChunkRows)
 	case o.ShardRows < 0:
-		return o, failedf(PartUsage, "shard rows: %d, expected at least 1", o.ShardRows)
+		return o, partErrorf(PartUsage, "shard rows: %d, expected at least 1", o.ShardRows)
 	case o.ShardRows > 0 && (o.ChunkRows == 0 || o.ShardRows%o.ChunkRows != 0):
-		return o, failedf(PartUsage, "shard rows: %d, expected a multiple of the chunk rows, which must be given too", o.ShardRows)
+		return o, partErrorf(PartUsage, "shard rows: %d, expected a multiple of the chunk rows, which must be given too", o.ShardRows)
 	case o.MaxMemory < minMemory:
-		return o, failedf(PartUsage, "max memory: %d bytes, expected at least %d", o.MaxMemory, minMemory)
+		return o, partErrorf(PartUsage, "max memory: %d bytes, expected at least %d", o.MaxMemory, minMemory)
 	}
-	o.MaxMemory -= programMemory
 	return o, nil
 }
 
@@ -89,7 +90,7 @@ type Codec struct {
 // DefaultCodec is zstd at level 1.
 var DefaultCodec = Codec{Name: "zstd", Level: 1}
 
-// ParseCodec reads "none", "zstd", "zstd:3", "gzip", "gzip:6".
+// ParseCodec parses a codec such as "none", "zstd", "zstd:3", "gzip" or "gzip:6".
 func ParseCodec(text string) (Codec, error) {
 	name, level, given := strings.Cut(text, ":")
 	c := Codec{Name: name}
@@ -109,11 +110,11 @@ func ParseCodec(text string) (Codec, error) {
 	case err != nil:
 		return Codec{}, fmt.Errorf("codec %q: expected a level that is a number", text)
 	}
-	return c, c.check()
+	return c, c.validate()
 }
 
-// check refuses what there is no codec of.
-func (c Codec) check() error {
+// validate returns an error unless the codec exists and has the level.
+func (c Codec) validate() error {
 	var low, high int
 	switch c.Name {
 	case "none":
@@ -130,10 +131,62 @@ func (c Codec) check() error {
 	return nil
 }
 
-// String writes the codec as ParseCodec reads it.
+// String returns the codec in the form that ParseCodec parses.
 func (c Codec) String() string {
 	if c.Name == "none" {
 		return c.Name
 	}
 	return fmt.Sprintf("%s:%d", c.Name, c.Level)
+}
+
+// codecs returns the compressor as the tail of a Zarr codec list.
+func (c Codec) codecs() []codec.Codec {
+	switch c.Name {
+	case "zstd":
+		return []codec.Codec{codec.Zstd{Level: c.Level}}
+	case "gzip":
+		return []codec.Codec{codec.Gzip{Level: c.Level}}
+	default:
+		return nil
+	}
+}
+
+// implementation returns the name of the library that compresses.
+func (c Codec) implementation() string {
+	switch c.Name {
+	case "zstd":
+		return codec.ZstdImplementation()
+	case "gzip":
+		return "Go"
+	default:
+		return ""
+	}
+}
+
+// tableBytes is the memory that an encoder takes besides a chunk of n bytes and its
+// encoded form.
+func (c Codec) tableBytes(n float64) float64 {
+	const mib = 1 << 20
+	switch {
+	case c.Name == "none":
+		return 0
+	case c.Name == "gzip":
+		return mib
+	}
+	// Measured with ZSTD_sizeof_CCtx of libzstd 1.5: the level determines the size
+	// of the tables, but they have at most 16 bytes per byte of the chunk.
+	byLevel := 0.75 * mib
+	switch {
+	case c.Level > 12:
+		byLevel = 1024 * mib
+	case c.Level > 9:
+		byLevel = 49 * mib
+	case c.Level > 7:
+		byLevel = 13 * mib
+	case c.Level > 5:
+		byLevel = 7 * mib
+	case c.Level > 2, c.Level == 0:
+		byLevel = 4 * mib
+	}
+	return min(byLevel, 2*mib+16*n)
 }

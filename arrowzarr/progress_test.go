@@ -9,16 +9,39 @@ import (
 	"github.com/quiver-gpu/quiver/arrowzarr"
 )
 
-func TestProgressKnowsHowManyRowsThereAreWhereTheInputSays(t *testing.T) {
+func TestProgressHasTotalRowsIfTheInputDoes(t *testing.T) {
 	for input, total := range map[string]int64{"../testdata/weather.parquet": 0, "../testdata/weather.arrow": -1} {
 		progress := &arrowzarr.Progress{}
 		report, err := arrowzarr.Convert(t.Context(), input, t.TempDir()+"/output.zarr", arrowzarr.Options{Progress: progress})
 		require.NoError(t, err)
 		done, of := progress.Rows()
 		assert.Equal(t, report.Rows, done)
-		if total == 0 { // Parquet's footer counts
+		if total == 0 { // the footer of Parquet has the number of rows
 			total = report.Rows
 		}
 		assert.Equal(t, total, of, input)
 	}
+}
+
+func TestReportMatchesTheConversion(t *testing.T) {
+	columns := sampleTable(3, []int{30, 12}, 0.2)
+	input := inputFile(t, columns.stream(t))
+	progress := &arrowzarr.Progress{}
+	output, report := convertFile(t, input, arrowzarr.Options{Codec: none, ChunkRows: 10, Progress: progress})
+	assert.Equal(t, input, report.Input)
+	assert.Equal(t, output, report.Output)
+	assert.Equal(t, "Arrow IPC stream", report.Format)
+	assert.Equal(t, int64(42), report.Rows)
+	assert.Equal(t, len(supported), report.Columns)
+	assert.Positive(t, report.RawBytes)
+	assert.Positive(t, report.StoredBytes)
+	var names []string
+	for _, s := range report.Stages {
+		names = append(names, s.Name)
+		assert.GreaterOrEqual(t, s.Bytes, int64(0))
+	}
+	assert.Equal(t, []string{"read", "h2d", "kernels", "d2h", "encode", "write"}, names)
+	done, _ := progress.Rows()
+	assert.Equal(t, report.Rows, done)
+	assert.Equal(t, report.RawBytes, progress.Bytes())
 }

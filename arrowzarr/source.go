@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"runtime/debug"
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/memory"
@@ -15,50 +16,49 @@ import (
 
 // source yields the record batches of one input, in order.
 type source interface {
-	// format is the name of the input's format, as users read it.
+	// format is the name of the input's format, for people.
 	format() string
-	// schema is that of the whole input, before any selection of columns.
+	// schema is the schema of the whole input.
 	schema() *arrow.Schema
-	// rows is the number of rows, or -1 where only reading on tells.
+	// rows is the number of rows, or -1 if the input does not say it in advance.
 	rows() int64
-	// open begins reading; the batches have just the fields at these indices
-	// of the schema, in this order.
+	// open begins reading. The batches have the fields at these indices of the
+	// schema, in this order.
 	open(ctx context.Context, fields []int) error
 	// next returns the next batch, or io.EOF. The caller owns it.
-	next() (loan, error)
-	// mapping is what the batches show in place; nil where they show nothing.
+	next() (sourceBatch, error)
+	// mapping is the mapped input that the batches view; nil if they view none.
 	mapping() *mapping
-	// position is how many of the input's bytes are read, of how many; the
-	// total is -1 where it is not known.
+	// position returns the number of bytes that are read, and the size of the
+	// input. The total is -1 if it is unknown.
 	position() (done, total int64)
-	// interrupt is called from another goroutine than the one that reads. It
-	// tells whether a next that is under way ends soon: reading a pipe may wait
-	// without end, and not every pipe can be told to stop.
+	// interrupt is called while another goroutine is in next. It reports whether
+	// next will return soon: a read of a pipe can block forever, and not every
+	// pipe has deadlines.
 	interrupt() bool
 	close() error
 }
 
-// loan is a record batch that a source lends.
-type loan struct {
+// sourceBatch is a record batch of a source. The caller of next must release it.
+type sourceBatch struct {
 	batch arrow.RecordBatch
-	// bytes of memory that the batch takes, without what it shows in place.
-	bytes int64
+	bytes int64 // of memory, without the parts of the mapping that it views
 }
 
-// reading says how a source gets its memory.
-type reading struct {
-	// mem is where the batches' memory comes from.
-	mem memory.Allocator
-	// mapped lets a file be looked at in place, through the page cache,
-	// instead of being copied to mem.
-	mapped bool
-	// limit is the most bytes that one message, page or buffer may take.
-	limit int64
-	// batchRows is how many rows a batch should have where the format leaves
-	// it open: those of a chunk. 0 means DefaultChunkRows. A batch that would
-	// take more than a sixteenth of limit has fewer.
+// sourceOptions are the options of openSource.
+type sourceOptions struct {
+	// allocator allocates the memory of the batches.
+	allocator memory.Allocator
+	// allowMapping allows batches to view the page cache of the file, instead of
+	// copying it to memory of the allocator.
+	allowMapping bool
+	// maxBuffer is the largest message, page or buffer, in bytes.
+	maxBuffer int64
+	// batchRows is the number of rows of a batch, if the format leaves it open:
+	// that of a chunk. 0 means DefaultChunkRows. A batch that would take more
+	// than a sixteenth of maxBuffer has fewer.
 	batchRows int64
-	// jobs is how many goroutines may read at once.
+	// jobs is the number of goroutines that may read at once.
 	jobs int
 }
 
@@ -68,9 +68,9 @@ var (
 	magicFeather = []byte("FEA1")
 )
 
-// openSource recognises an input by its content. The path "-" is standard
-// input, read as an IPC stream.
-func openSource(path string, r reading) (source, error) {
+// openSource opens an input, whose format it recognizes by the content. The path "-"
+// is an IPC stream on standard input.
+func openSource(path string, r sourceOptions) (source, error) {
 	if path == "-" {
 		return newStreamSource("standard input", os.Stdin, -1, r)
 	}
@@ -85,14 +85,14 @@ func openSource(path string, r reading) (source, error) {
 	if err != nil {
 		return nil, err
 	}
-	src, err := recognise(path, file, info, r)
+	src, err := openByContent(path, file, info, r)
 	if err != nil {
 		return nil, errors.Join(err, file.Close())
 	}
 	return src, nil
 }
 
-func recognise(path string, file *os.File, info os.FileInfo, r reading) (source, error) {
+func openByContent(path string, file *os.File, info os.FileInfo, r sourceOptions) (source, error) {
 	if !info.Mode().IsRegular() {
 		return newStreamSource(path, file, -1, r)
 	}
@@ -111,16 +111,17 @@ func recognise(path string, file *os.File, info os.FileInfo, r reading) (source,
 		return newParquetSource(path, file, info.Size(), r)
 	case bytes.HasPrefix(head, magicFeather):
 		return nil, fmt.Errorf("%s is Feather version 1, which is not supported: write it again as Feather version 2 (Arrow IPC)", path)
-	case startsStream(head, info.Size()):
+	case isStreamStart(head, info.Size()):
 		return newStreamSource(path, file, info.Size(), r)
 	default:
 		return nil, fmt.Errorf("%s is neither an Arrow IPC file or stream nor a Parquet file: it starts with % x", path, head)
 	}
 }
 
-// startsStream tells whether the bytes can be the start of an IPC stream: the
-// continuation marker, or, before Arrow 0.15, the length of the first message.
-func startsStream(head []byte, size int64) bool {
+// isStreamStart reports whether an input of a size can be an IPC stream. A stream
+// starts with the continuation marker or, before Arrow 0.15, with the length of the
+// first message.
+func isStreamStart(head []byte, size int64) bool {
 	if len(head) < 4 {
 		return false
 	}
@@ -128,27 +129,24 @@ func startsStream(head []byte, size int64) bool {
 	return first == 0xFFFFFFFF || int64(first) < size
 }
 
-// limited is an allocator that refuses single allocations above a limit, so
-// that a lying length in a malformed input is an error and not the end of the
-// program's memory. arrow-go has no way to return the error, so it panics;
-// protect catches it.
-type limited struct {
-	memory.Allocator
-	limit int64
-}
-
-func (l *limited) Allocate(size int) []byte {
-	l.check(size)
-	return l.Allocator.Allocate(size)
-}
-
-func (l *limited) Reallocate(size int, b []byte) []byte {
-	l.check(size)
-	return l.Allocator.Reallocate(size, b)
-}
-
-func (l *limited) check(size int) {
-	if int64(size) > l.limit {
-		panic(fmt.Errorf("one buffer of %d bytes is over the limit of %d (see --max-memory)", size, l.limit))
+// runUntilDone runs f, which may block forever (on a terminal, or a stuck pipe). It
+// returns f's error, or the cause of the context if that ends first. Then f continues
+// in its goroutine, and cleanup is called if it succeeds.
+func runUntilDone(ctx context.Context, f func() error, cleanup func()) error {
+	done := make(chan error, 1)
+	go func() {
+		debug.SetPanicOnFault(true) // see startStage
+		done <- f()
+	}()
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+		go func() {
+			if <-done == nil {
+				cleanup()
+			}
+		}()
+		return context.Cause(ctx)
 	}
 }

@@ -7,24 +7,30 @@ import (
 	"io"
 	"os"
 	"slices"
+	"sync"
+	"sync/atomic"
 	"time"
+	"unsafe"
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
 	"github.com/apache/arrow-go/v18/arrow/ipc"
+	"github.com/apache/arrow-go/v18/arrow/memory"
+	"golang.org/x/sync/errgroup"
+	"golang.org/x/sys/unix"
 
 	"github.com/quiver-gpu/quiver/arrowbuf/arrowipc"
 )
 
-func ipcOptions(r reading) []ipc.Option {
+func ipcOptions(r sourceOptions) []ipc.Option {
 	return []ipc.Option{
-		ipc.WithAllocator(&limited{Allocator: r.mem, limit: r.limit}),
-		ipc.WithBodySizeLimit(r.limit),
+		ipc.WithAllocator(&limitedAllocator{Allocator: r.allocator, limit: r.maxBuffer}),
+		ipc.WithBodySizeLimit(r.maxBuffer),
 	}
 }
 
-// project keeps some columns of a batch that it takes over.
-func project(batch arrow.RecordBatch, schema *arrow.Schema, fields []int) arrow.RecordBatch {
+// selectColumns returns a batch of some columns. It releases the given batch.
+func selectColumns(batch arrow.RecordBatch, schema *arrow.Schema, fields []int) arrow.RecordBatch {
 	defer batch.Release()
 	columns := make([]arrow.Array, len(fields))
 	for i, f := range fields {
@@ -33,7 +39,7 @@ func project(batch arrow.RecordBatch, schema *arrow.Schema, fields []int) arrow.
 	return array.NewRecordBatch(schema, columns, batch.NumRows())
 }
 
-func selectFields(schema *arrow.Schema, fields []int) *arrow.Schema {
+func selectSchema(schema *arrow.Schema, fields []int) *arrow.Schema {
 	chosen := make([]arrow.Field, len(fields))
 	for i, f := range fields {
 		chosen[i] = schema.Field(f)
@@ -42,31 +48,32 @@ func selectFields(schema *arrow.Schema, fields []int) *arrow.Schema {
 	return arrow.NewSchema(chosen, &metadata)
 }
 
-// fileSource reads an Arrow IPC file (Feather version 2), either through a
-// mapping of the page cache or by reading into an allocator's memory.
+// fileSource reads an Arrow IPC file (Feather version 2): through a mapping, or into
+// memory of an allocator.
 type fileSource struct {
 	file   *os.File
 	size   int64
-	mapped *mapping // nil when read by copies
+	mapped *mapping // nil if the file is read into memory
 	reader *ipc.FileReader
-	// batches is their number, from the footer, which lies in the mapping.
+	// batches is the number of batches. It is kept because the footer is in the
+	// mapping.
 	batches int
 	fields  []int
 	chosen  *arrow.Schema
 	at      int
 }
 
-func newFileSource(path string, file *os.File, size int64, r reading) (source, error) {
+func newFileSource(path string, file *os.File, size int64, r sourceOptions) (source, error) {
 	s := &fileSource{file: file, size: size}
-	err := protect(func() (err error) {
+	err := catchPanic(func() (err error) {
 		swapped, err := arrowipc.CheckFile(file, size)
 		if err != nil {
 			return err
 		}
-		s.reader, err = ipc.NewFileReader(wideReader{file, file, r.jobs}, ipcOptions(r)...)
-		// arrow-go's reader of mapped files cannot hold dictionaries, nor turn
-		// bytes around.
-		if err != nil || !r.mapped || swapped || slices.ContainsFunc(s.reader.Schema().Fields(), hasDictionary) {
+		s.reader, err = ipc.NewFileReader(parallelReaderAt{file, file, r.jobs}, ipcOptions(r)...)
+		// arrow-go's reader of mapped files supports neither dictionaries nor
+		// swapping bytes.
+		if err != nil || !r.allowMapping || swapped || slices.ContainsFunc(s.reader.Schema().Fields(), hasDictionary) {
 			return err
 		}
 		if err := s.reader.Close(); err != nil {
@@ -75,7 +82,7 @@ func newFileSource(path string, file *os.File, size int64, r reading) (source, e
 		if s.mapped, err = newMapping(file, size); err != nil {
 			return err
 		}
-		// A mapped batch may be of any size: it is looked at span by span.
+		// A mapped batch may be of any size: it is read region by region.
 		s.reader, err = ipc.NewMappedFileReader(s.mapped.bytes, append(ipcOptions(r), ipc.WithBodySizeLimit(0))...)
 		return err
 	})
@@ -86,9 +93,9 @@ func newFileSource(path string, file *os.File, size int64, r reading) (source, e
 	return s, nil
 }
 
-// hasDictionary tells whether a field, or one inside it, is a dictionary.
+// hasDictionary reports whether a field, or one inside it, is a dictionary.
 func hasDictionary(field arrow.Field) bool {
-	t := storage(field.Type)
+	t := storageType(field.Type)
 	if nested, ok := t.(arrow.NestedType); ok {
 		return slices.ContainsFunc(nested.Fields(), hasDictionary)
 	}
@@ -98,32 +105,33 @@ func hasDictionary(field arrow.Field) bool {
 func (s *fileSource) format() string        { return "Arrow IPC file" }
 func (s *fileSource) schema() *arrow.Schema { return s.reader.Schema() }
 
-// rows is not in the footer, and counting would read every batch's metadata.
+// rows is unknown: it is not in the footer, and counting would read the metadata of
+// every batch.
 func (s *fileSource) rows() int64 { return -1 }
 
 func (s *fileSource) open(_ context.Context, fields []int) error {
-	s.fields, s.chosen = fields, selectFields(s.schema(), fields)
+	s.fields, s.chosen = fields, selectSchema(s.schema(), fields)
 	return nil
 }
 
-func (s *fileSource) next() (l loan, err error) {
+func (s *fileSource) next() (l sourceBatch, err error) {
 	if s.at >= s.batches {
-		return loan{}, io.EOF
+		return sourceBatch{}, io.EOF
 	}
-	err = protect(func() error {
+	err = catchPanic(func() error {
 		batch, err := s.reader.RecordBatchAt(s.at)
 		if err != nil {
 			return err
 		}
-		l.batch = project(batch, s.chosen, s.fields)
-		l.bytes = batchBytes(l.batch, s.mapped.beside)
+		l.batch = selectColumns(batch, s.chosen, s.fields)
+		l.bytes = batchBytes(l.batch, s.mapped.lenOutside)
 		if l.bytes > 0 && s.mapped != nil {
-			s.mapped.clear(s.mapped.bytes) // decompressing is done with what it read
+			s.mapped.evict(s.mapped.bytes) // batches that are copied were decompressed from it
 		}
 		return nil
 	})
 	if err != nil {
-		return loan{}, fmt.Errorf("record batch %d: %w", s.at, err)
+		return sourceBatch{}, fmt.Errorf("record batch %d: %w", s.at, err)
 	}
 	s.at++
 	return l, nil
@@ -142,7 +150,7 @@ func (s *fileSource) mapping() *mapping { return s.mapped }
 func (s *fileSource) interrupt() bool { return true }
 
 func (s *fileSource) close() error {
-	return errors.Join(protect(s.reader.Close), s.mapped.close(), s.file.Close())
+	return errors.Join(catchPanic(s.reader.Close), s.mapped.close(), s.file.Close())
 }
 
 // streamSource reads an Arrow IPC stream.
@@ -156,10 +164,10 @@ type streamSource struct {
 	at     int
 }
 
-func newStreamSource(name string, file *os.File, size int64, r reading) (source, error) {
+func newStreamSource(name string, file *os.File, size int64, r sourceOptions) (source, error) {
 	s := &streamSource{name: name, input: &countingReader{file: file}, size: size}
-	err := protect(func() (err error) {
-		in := &messages{input: s.input, mem: &limited{Allocator: r.mem, limit: r.limit}, limit: r.limit}
+	err := catchPanic(func() (err error) {
+		in := &messageReader{input: s.input, mem: &limitedAllocator{Allocator: r.allocator, limit: r.maxBuffer}, limit: r.maxBuffer}
 		s.reader, err = ipc.NewReaderFromMessageReader(in, ipcOptions(r)...)
 		return err
 	})
@@ -174,12 +182,12 @@ func (s *streamSource) schema() *arrow.Schema { return s.reader.Schema() }
 func (s *streamSource) rows() int64           { return -1 }
 
 func (s *streamSource) open(_ context.Context, fields []int) error {
-	s.fields, s.chosen = fields, selectFields(s.schema(), fields)
+	s.fields, s.chosen = fields, selectSchema(s.schema(), fields)
 	return nil
 }
 
-func (s *streamSource) next() (l loan, err error) {
-	err = protect(func() error {
+func (s *streamSource) next() (l sourceBatch, err error) {
+	err = catchPanic(func() error {
 		if !s.reader.Next() {
 			if err := s.reader.Err(); err != nil && !errors.Is(err, io.EOF) {
 				return err
@@ -188,15 +196,15 @@ func (s *streamSource) next() (l loan, err error) {
 		}
 		batch := s.reader.RecordBatch()
 		batch.Retain()
-		l.batch = project(batch, s.chosen, s.fields)
-		l.bytes = batchBytes(l.batch, filled)
+		l.batch = selectColumns(batch, s.chosen, s.fields)
+		l.bytes = batchBytes(l.batch, bufferLen)
 		return nil
 	})
 	if errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
-		return loan{}, io.EOF
+		return sourceBatch{}, io.EOF
 	}
 	if err != nil {
-		return loan{}, fmt.Errorf("record batch %d: %w", s.at, err)
+		return sourceBatch{}, fmt.Errorf("record batch %d: %w", s.at, err)
 	}
 	s.at++
 	return l, nil
@@ -211,6 +219,254 @@ func (s *streamSource) interrupt() bool {
 }
 
 func (s *streamSource) close() error {
-	err := protect(func() error { s.reader.Release(); return nil })
+	err := catchPanic(func() error { s.reader.Release(); return nil })
 	return errors.Join(err, s.input.file.Close())
 }
+
+// messageReader reads the messages of an IPC stream for arrow-go, whose own reader
+// allocates any size that they claim.
+type messageReader struct {
+	input io.Reader
+	mem   memory.Allocator
+	limit int64 // of a body, in bytes
+	last  *ipc.Message
+}
+
+// Message returns the next message, which is valid until the next call, or io.EOF.
+func (m *messageReader) Message() (*ipc.Message, error) {
+	m.Release()
+	metadata, err := arrowipc.ReadMetadata(m.input)
+	if err != nil {
+		return nil, err
+	}
+	info, err := arrowipc.Inspect(metadata)
+	if err != nil {
+		return nil, err
+	}
+	if size := info.BodyLength; size > m.limit {
+		return nil, fmt.Errorf("a message of %d bytes, expected at most %d (half of --max-memory)", size, m.limit)
+	}
+	body := memory.NewResizableBuffer(m.mem)
+	defer body.Release()
+	meta := memory.NewBufferBytes(metadata)
+	defer meta.Release()
+	m.last = ipc.NewMessage(meta, body)
+	body.Resize(int(info.BodyLength))
+	if _, err := io.ReadFull(m.input, body.Bytes()); err != nil {
+		return nil, fmt.Errorf("message of %d bytes: %w", info.BodyLength, unexpectedEOF(err))
+	}
+	return m.last, nil
+}
+
+// unexpectedEOF returns io.ErrUnexpectedEOF for io.EOF, and any other error itself.
+func unexpectedEOF(err error) error {
+	if errors.Is(err, io.EOF) {
+		return io.ErrUnexpectedEOF
+	}
+	return err
+}
+
+// Release releases the last message. arrow-go counts references to a message reader;
+// this one has a single owner.
+func (m *messageReader) Release() {
+	if m.last != nil {
+		m.last.Release()
+		m.last = nil
+	}
+}
+
+// Retain does nothing: see Release.
+func (m *messageReader) Retain() {}
+
+// countingReader counts the bytes that are read from a file.
+type countingReader struct {
+	file *os.File
+	n    atomic.Int64
+}
+
+func (r *countingReader) Read(p []byte) (int, error) {
+	n, err := r.file.Read(p)
+	r.n.Add(int64(n))
+	return n, err
+}
+
+// parallelReaderAt reads large parts of a file in several goroutines. One core copies
+// from the page cache at a fraction of the bandwidth of a GPU's link.
+type parallelReaderAt struct {
+	io.ReaderAt
+	io.Seeker
+	jobs int
+}
+
+// stripeBytes is the number of bytes that one goroutine reads at a time.
+const stripeBytes = 4 << 20
+
+// Read is required by arrow-go's interface, but never called.
+func (r parallelReaderAt) Read([]byte) (int, error) { return 0, io.ErrNoProgress }
+
+// ReadAt implements io.ReaderAt: after a short read, it returns the number of valid
+// bytes at the start of p.
+func (r parallelReaderAt) ReadAt(p []byte, off int64) (int, error) {
+	if len(p) <= stripeBytes || r.jobs < 2 {
+		return r.ReaderAt.ReadAt(p, off)
+	}
+	stripes := (len(p) + stripeBytes - 1) / stripeBytes
+	read := make([]int, stripes)
+	errs := make([]error, stripes)
+	var group errgroup.Group
+	group.SetLimit(r.jobs)
+	for i := range stripes {
+		group.Go(func() error {
+			start := i * stripeBytes
+			part := p[start:min(start+stripeBytes, len(p))]
+			read[i], errs[i] = r.ReaderAt.ReadAt(part, off+int64(start))
+			return nil
+		})
+	}
+	_ = group.Wait() // the errors are in errs
+	for i, err := range errs {
+		if err != nil {
+			return i*stripeBytes + read[i], err
+		}
+	}
+	return len(p), nil
+}
+
+// mapping is a file that is read in place, through the page cache. A page counts as
+// memory of the process from its first touch until it is unmapped. So readers retain
+// what they read, and release it. A nil mapping contains no memory.
+//
+// The kernel maps more than the page that is touched: pages around it, or the whole
+// large folio of the page cache, but nothing beyond the address range of one page
+// table. So pages are counted, and unmapped, by windows of that size: a window is
+// unmapped after its last reader has released it.
+type mapping struct {
+	bytes []byte
+
+	mu      sync.Mutex
+	readers []int32 // by window
+}
+
+// windowBytes is what one page table covers, with pages of 4 KiB.
+const windowBytes = 2 << 20
+
+func newMapping(file *os.File, size int64) (*mapping, error) {
+	bytes, err := unix.Mmap(int(file.Fd()), 0, int(size), unix.PROT_READ, unix.MAP_SHARED)
+	if err != nil {
+		return nil, fmt.Errorf("mapping the file: %w", err)
+	}
+	m := &mapping{bytes: bytes}
+	_, n := m.windowsOf(bytes)
+	m.readers = make([]int32, n)
+	return m, nil
+}
+
+func (m *mapping) close() error {
+	if m == nil {
+		return nil
+	}
+	return unix.Munmap(m.bytes)
+}
+
+// contains reports whether a region begins in the mapping.
+func (m *mapping) contains(region []byte) bool {
+	return m != nil && len(region) > 0 && addressOf(region) >= addressOf(m.bytes) && addressOf(region) < m.end()
+}
+
+// lenOutside is the length of a buffer, or 0 if it is in the mapping.
+func (m *mapping) lenOutside(b *memory.Buffer) int64 {
+	if m.contains(b.Bytes()) {
+		return 0
+	}
+	return bufferLen(b)
+}
+
+// countWindows returns the number of windows that regions touch, where a window
+// counts once per region.
+func (m *mapping) countWindows(regions [][]byte) (n int) {
+	for _, region := range regions {
+		if m.contains(region) {
+			from, to := m.windowsOf(region)
+			n += to - from
+		}
+	}
+	return n
+}
+
+// retain adds a reader to the windows of regions. It returns the number of windows
+// that had none.
+func (m *mapping) retain(regions [][]byte) (added int) {
+	for _, region := range regions {
+		if !m.contains(region) {
+			continue
+		}
+		m.mu.Lock()
+		from, to := m.windowsOf(region)
+		for i := from; i < to; i++ {
+			if m.readers[i] == 0 {
+				added++
+			}
+			m.readers[i]++
+		}
+		m.mu.Unlock()
+	}
+	return added
+}
+
+// release removes a reader from the windows of regions. It returns the number of
+// windows that are unmapped, because they have none left.
+func (m *mapping) release(regions [][]byte) (unmapped int) {
+	for _, region := range regions {
+		unmapped += m.releaseWindows(region, 1)
+	}
+	return unmapped
+}
+
+// evict unmaps the windows of a region that have no reader.
+func (m *mapping) evict(region []byte) { m.releaseWindows(region, 0) }
+
+// releaseWindows removes a number of readers from each window of a region, and
+// unmaps the windows without readers. The page cache keeps their pages. It returns
+// the number of unmapped windows.
+func (m *mapping) releaseWindows(region []byte, readers int32) (unmapped int) {
+	if !m.contains(region) {
+		return 0
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	from, to := m.windowsOf(region)
+	for i := from; i < to; i++ {
+		if m.readers[i] -= readers; m.readers[i] == 0 {
+			unmapped++
+			continue
+		}
+		m.unmapPages(from, i)
+		from = i + 1
+	}
+	m.unmapPages(from, to)
+	return unmapped
+}
+
+// unmapPages unmaps the pages of windows [from, to) until they are touched again.
+func (m *mapping) unmapPages(from, to int) {
+	if from == to {
+		return
+	}
+	base := addressOf(m.bytes)
+	start := max((base/windowBytes+uintptr(from))*windowBytes, base) - base
+	end := min((base/windowBytes+uintptr(to))*windowBytes, m.end()) - base
+	// Advice that fails costs memory, not correctness.
+	_ = unix.Madvise(m.bytes[start:end], unix.MADV_DONTNEED)
+}
+
+func (m *mapping) end() uintptr { return addressOf(m.bytes) + uintptr(len(m.bytes)) }
+
+// windowsOf returns the windows [from, to) that a region touches. Window 0 is that in
+// which the mapping begins.
+func (m *mapping) windowsOf(region []byte) (from, to int) {
+	first := addressOf(m.bytes) / windowBytes
+	last := min(addressOf(region)+uintptr(len(region)), m.end()) - 1
+	return int(addressOf(region)/windowBytes - first), int(last/windowBytes-first) + 1
+}
+
+func addressOf(b []byte) uintptr { return uintptr(unsafe.Pointer(unsafe.SliceData(b))) }

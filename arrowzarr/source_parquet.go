@@ -21,8 +21,8 @@ import (
 	"github.com/quiver-gpu/quiver/arrowbuf/arrowipc"
 )
 
-// parquetSource reads a Parquet file as record batches, columns in parallel: arrow-go
-// would do that too, but in goroutines whose panics end the program.
+// parquetSource reads a Parquet file as record batches, columns in parallel. arrow-go
+// can do that too, but a panic in its goroutines would end the program.
 type parquetSource struct {
 	path     string
 	size     int64
@@ -30,42 +30,25 @@ type parquetSource struct {
 	arrow    *pqarrow.FileReader
 	whole    *arrow.Schema
 	fields   []int
-	columns  []pqarrow.RecordReader // one for each field
+	columns  []pqarrow.RecordReader // by field
 	total    int64
 	consumed int64
 }
 
-// zeroed gives memory that is 0, as arrow-go's Parquet reader takes for granted: of the
-// offsets of lists it writes all but the first.
-type zeroed struct{ memory.Allocator }
-
-func (z zeroed) Allocate(size int) []byte {
-	b := z.Allocator.Allocate(size)
-	clear(b)
-	return b
-}
-
-func (z zeroed) Reallocate(size int, b []byte) []byte {
-	had := len(b)
-	b = z.Allocator.Reallocate(size, b)
-	clear(b[min(had, size):])
-	return b
-}
-
-func newParquetSource(path string, input *os.File, size int64, r reading) (source, error) {
+func newParquetSource(path string, input *os.File, size int64, r sourceOptions) (source, error) {
 	s := &parquetSource{path: path, size: size}
-	err := protect(func() (err error) {
-		mem := &limited{Allocator: zeroed{r.mem}, limit: r.limit}
+	err := catchPanic(func() (err error) {
+		mem := &limitedAllocator{Allocator: zeroingAllocator{r.allocator}, limit: r.maxBuffer}
 		properties := parquet.NewReaderProperties(mem)
-		// A column chunk is read in pieces: row groups may be larger than the
-		// memory that a conversion may take.
+		// Column chunks are read through a buffer, because row groups may be
+		// larger than MaxMemory.
 		properties.BufferedStreamEnabled = true
 		properties.BufferSize = 1 << 20
 		s.reader, err = file.NewParquetReader(input, file.WithReadProps(properties))
 		if err != nil {
 			return err
 		}
-		if err := checkKept(s.reader); err != nil {
+		if err := checkStoredSchema(s.reader); err != nil {
 			return err
 		}
 		s.arrow, err = pqarrow.NewFileReader(s.reader, pqarrow.ArrowReadProperties{BatchSize: batchRows(s.reader, r)}, mem)
@@ -76,7 +59,7 @@ func newParquetSource(path string, input *os.File, size int64, r reading) (sourc
 		if err != nil {
 			return err
 		}
-		s.whole = s.settleSchema(schema)
+		s.whole = s.correctSchema(schema)
 		return nil
 	})
 	if err != nil {
@@ -86,18 +69,18 @@ func newParquetSource(path string, input *os.File, size int64, r reading) (sourc
 	return s, nil
 }
 
-// keptSchema is the key of the Arrow schema that is kept beside the Parquet one.
-const keptSchema = "ARROW:schema"
+// storedSchemaKey is the metadata key of the Arrow schema in a Parquet file.
+const storedSchemaKey = "ARROW:schema"
 
-// checkKept refuses a kept schema that claims more than it has, for which arrow-go would
-// make room.
-func checkKept(f *file.Reader) error {
-	kept := f.MetaData().KeyValueMetadata().FindValue(keptSchema)
+// checkStoredSchema refuses a malformed Arrow schema, for whose lengths arrow-go would
+// allocate memory.
+func checkStoredSchema(f *file.Reader) error {
+	kept := f.MetaData().KeyValueMetadata().FindValue(storedSchemaKey)
 	if kept == nil {
 		return nil
 	}
 	raw, err := base64.StdEncoding.DecodeString(*kept)
-	if err != nil { // as some write it
+	if err != nil { // some writers omit the padding
 		raw, err = base64.RawStdEncoding.DecodeString(*kept)
 	}
 	var message []byte
@@ -108,21 +91,21 @@ func checkKept(f *file.Reader) error {
 		_, err = arrowipc.Inspect(message)
 	}
 	if err != nil {
-		return fmt.Errorf("%s: %w", keptSchema, err)
+		return fmt.Errorf("%s: %w", storedSchemaKey, err)
 	}
 	return nil
 }
 
-// settleSchema takes back two things that arrow-go says of a file but the file
-// does not: a field number of -1 for fields without one, and, where no Arrow
-// schema is kept beside the Parquet one, UTC as the zone of INT96 timestamps.
-func (s *parquetSource) settleSchema(schema *arrow.Schema) *arrow.Schema {
-	kept := s.reader.MetaData().KeyValueMetadata().FindValue(keptSchema) != nil
+// correctSchema removes two things that arrow-go adds to the schema of the file: a
+// field ID of -1 for fields without one, and UTC as the zone of INT96 timestamps if
+// the file has no Arrow schema.
+func (s *parquetSource) correctSchema(schema *arrow.Schema) *arrow.Schema {
+	kept := s.reader.MetaData().KeyValueMetadata().FindValue(storedSchemaKey) != nil
 	fields := schema.Fields()
 	for i, field := range fields {
-		if id, ok := field.Metadata.GetValue(fieldNumber); ok && id == "-1" {
+		if id, ok := field.Metadata.GetValue(fieldIDKey); ok && id == "-1" {
 			values := field.Metadata.ToMap()
-			delete(values, fieldNumber)
+			delete(values, fieldIDKey)
 			fields[i].Metadata = arrow.MetadataFrom(values)
 		}
 		leaf := s.arrow.Manifest.Fields[i]
@@ -135,20 +118,21 @@ func (s *parquetSource) settleSchema(schema *arrow.Schema) *arrow.Schema {
 	return arrow.NewSchema(fields, &metadata)
 }
 
-// fieldNumber is the metadata key of Parquet's field_id in an Arrow field.
-const fieldNumber = "PARQUET:field_id"
+// fieldIDKey is the metadata key of Parquet's field_id in an Arrow field.
+const fieldIDKey = "PARQUET:field_id"
 
-// readAs is the type to read a column as where arrow-go cannot read its own:
-// durations, which Parquet keeps as the integers that they are.
-func readAs(t arrow.DataType) arrow.DataType {
+// readableType returns the type to read a column as. arrow-go cannot read durations,
+// which Parquet stores as integers.
+func readableType(t arrow.DataType) arrow.DataType {
 	if t.ID() == arrow.DURATION {
 		return arrow.PrimitiveTypes.Int64
 	}
 	return t
 }
 
-// relabel makes a batch of columns, with the types that they have in the schema.
-func (s *parquetSource) relabel(columns []arrow.Array) arrow.RecordBatch {
+// makeBatch returns a batch of columns with their types in the schema. It retains the
+// columns.
+func (s *parquetSource) makeBatch(columns []arrow.Array) arrow.RecordBatch {
 	columns, rows := slices.Clone(columns), int64(columns[0].Len())
 	for i, f := range s.fields {
 		t := s.whole.Field(f).Type
@@ -161,11 +145,11 @@ func (s *parquetSource) relabel(columns []arrow.Array) arrow.RecordBatch {
 		renamed.Release()
 		defer columns[i].Release()
 	}
-	return array.NewRecordBatch(selectFields(s.whole, s.fields), columns, rows)
+	return array.NewRecordBatch(selectSchema(s.whole, s.fields), columns, rows)
 }
 
-// batchRows is the number of rows to read at a time.
-func batchRows(f *file.Reader, r reading) int64 {
+// batchRows returns the number of rows of a batch.
+func batchRows(f *file.Reader, r sourceOptions) int64 {
 	rows := r.batchRows
 	if rows == 0 {
 		rows = DefaultChunkRows
@@ -175,10 +159,10 @@ func batchRows(f *file.Reader, r reading) int64 {
 		bytes += f.MetaData().RowGroup(g).TotalByteSize()
 	}
 	if total := f.NumRows(); total > 0 {
-		// Dictionary encoding hides how wide a row is: at least the values of
-		// fixed width count in full.
+		// Dictionary encoding hides the width of a row. Each column counts at
+		// least 8 bytes.
 		width := max(bytes/total, 8*int64(f.MetaData().Schema.NumColumns()))
-		for rows > 1 && rows*width > r.limit/16 {
+		for rows > 1 && rows*width > r.maxBuffer/16 {
 			rows /= 2
 		}
 	}
@@ -193,10 +177,10 @@ func (s *parquetSource) open(ctx context.Context, fields []int) error {
 	if s.fields = fields; len(fields) == 0 || s.total == 0 {
 		return nil
 	}
-	return protect(func() error {
+	return catchPanic(func() error {
 		for _, f := range fields {
 			field := s.arrow.Manifest.Fields[f]
-			field.Field.Type = readAs(field.Field.Type)
+			field.Field.Type = readableType(field.Field.Type)
 			column, err := s.arrow.GetRecordReader(ctx, appendLeaves(nil, field), nil)
 			if err != nil {
 				return fmt.Errorf("column %q: %w", field.Field.Name, err)
@@ -207,8 +191,8 @@ func (s *parquetSource) open(ctx context.Context, fields []int) error {
 	})
 }
 
-// read reads the next rows of all columns, each on its own.
-func (s *parquetSource) read() (arrow.RecordBatch, error) {
+// readColumns reads the next batch, its columns in parallel.
+func (s *parquetSource) readColumns() (arrow.RecordBatch, error) {
 	columns := make([]arrow.Array, len(s.columns))
 	defer func() {
 		for _, column := range columns {
@@ -220,7 +204,7 @@ func (s *parquetSource) read() (arrow.RecordBatch, error) {
 	var group errgroup.Group
 	for i, column := range s.columns {
 		group.Go(func() error {
-			err := protect(func() error {
+			err := catchPanic(func() error {
 				batch, err := column.Read()
 				if err == nil {
 					columns[i] = batch.Column(0)
@@ -242,10 +226,10 @@ func (s *parquetSource) read() (arrow.RecordBatch, error) {
 			return nil, fmt.Errorf("column %q: %d rows where others have %d: %w", s.whole.Field(s.fields[i]).Name, column.Len(), columns[0].Len(), errMalformed)
 		}
 	}
-	return s.relabel(columns), nil
+	return s.makeBatch(columns), nil
 }
 
-// appendLeaves lists the Parquet columns that make up one Arrow field.
+// appendLeaves appends the indices of the Parquet columns of one Arrow field.
 func appendLeaves(leaves []int, field pqarrow.SchemaField) []int {
 	if field.IsLeaf() {
 		return append(leaves, field.ColIndex)
@@ -256,30 +240,30 @@ func appendLeaves(leaves []int, field pqarrow.SchemaField) []int {
 	return leaves
 }
 
-func (s *parquetSource) next() (l loan, err error) {
+func (s *parquetSource) next() (l sourceBatch, err error) {
 	if s.columns == nil {
-		return loan{}, io.EOF
+		return sourceBatch{}, io.EOF
 	}
 	var batch arrow.RecordBatch
-	err = protect(func() (err error) {
-		batch, err = s.read()
+	err = catchPanic(func() (err error) {
+		batch, err = s.readColumns()
 		return err
 	})
 	switch {
 	case errors.Is(err, io.EOF) && s.consumed == s.total:
-		return loan{}, io.EOF
+		return sourceBatch{}, io.EOF
 	case errors.Is(err, io.EOF):
-		return loan{}, fmt.Errorf("the file ends after %d of %d rows: %w", s.consumed, s.total, io.ErrUnexpectedEOF)
+		return sourceBatch{}, fmt.Errorf("the file ends after %d of %d rows: %w", s.consumed, s.total, io.ErrUnexpectedEOF)
 	case err != nil:
-		return loan{}, fmt.Errorf("after row %d: %w", s.consumed, err)
+		return sourceBatch{}, fmt.Errorf("after row %d: %w", s.consumed, err)
 	}
 	s.consumed += batch.NumRows()
-	return loan{batch: batch, bytes: batchBytes(batch, room)}, nil
+	return sourceBatch{batch: batch, bytes: batchBytes(batch, bufferCap)}, nil
 }
 
-// room is the size of a buffer with what it may still grow by: a batch is built
-// value by value.
-func room(b *memory.Buffer) int64 { return int64(b.Cap()) }
+// bufferCap is the allocated size of a buffer, which is larger than its length because
+// arrow-go builds columns by appending.
+func bufferCap(b *memory.Buffer) int64 { return int64(b.Cap()) }
 
 func (s *parquetSource) mapping() *mapping { return nil }
 
@@ -293,7 +277,7 @@ func (s *parquetSource) position() (int64, int64) {
 func (s *parquetSource) interrupt() bool { return true }
 
 func (s *parquetSource) close() error {
-	return protect(func() error {
+	return catchPanic(func() error {
 		for _, column := range s.columns {
 			column.Release()
 		}

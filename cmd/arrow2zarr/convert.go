@@ -7,15 +7,20 @@ import (
 	"io"
 	"os"
 	"runtime/debug"
+	"time"
 
 	"github.com/dustin/go-humanize"
+	"github.com/schollz/progressbar/v3"
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
+	"github.com/quiver-gpu/quiver/arrowbuf"
 	"github.com/quiver-gpu/quiver/arrowzarr"
+	"github.com/quiver-gpu/quiver/cmd/internal/device"
+	"github.com/quiver-gpu/quiver/cudabuf"
 )
 
-// convertFlags are the flags of convert, as they are typed.
+// convertFlags are the flags of convert, not parsed further.
 type convertFlags struct {
 	device, codec, maxMemory        string
 	chunkRows, shardRows            int64
@@ -31,15 +36,15 @@ func newConvertCommand() *cobra.Command {
 		Use:   "convert INPUT OUTPUT",
 		Short: "Convert an Arrow IPC file or stream, or a Parquet file, to a Zarr group",
 		Long: `Convert reads INPUT, an Arrow IPC file (Feather version 2), an Arrow IPC stream
-or a Parquet file, recognised by its content, and writes OUTPUT, a directory that
-becomes a Zarr v3 group with one child a column. INPUT "-" is an Arrow IPC stream
+or a Parquet file, recognized by its content, and writes OUTPUT, a directory that
+becomes a Zarr v3 group with one child per column. INPUT "-" is an Arrow IPC stream
 on standard input.
 
-OUTPUT appears only when it is whole.`,
+OUTPUT appears only when it is complete.`,
 		Args: cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error { return runConvert(cmd, f, args[0], args[1]) },
 	}
-	endHelp(cmd, `  arrow2zarr convert flights.parquet flights.zarr
+	appendHelp(cmd, `  arrow2zarr convert flights.parquet flights.zarr
   arrow2zarr convert flights.arrow flights.zarr --device cuda --codec none
   arrow2zarr convert flights.arrow flights.zarr --columns dep_delay,arr_delay --overwrite
   arrow2zarr convert big.arrow big.zarr --chunk-rows 65536 --shard-rows 4194304
@@ -50,13 +55,13 @@ OUTPUT appears only when it is whole.`,
 	flags.Int64Var(&f.chunkRows, "chunk-rows", 0, fmt.Sprintf("rows in a chunk (default %d, fewer where rows are wide)", arrowzarr.DefaultChunkRows))
 	flags.Int64Var(&f.shardRows, "shard-rows", 0, "rows in a shard, a multiple of --chunk-rows (default: no shards)")
 	flags.StringSliceVar(&f.columns, "columns", nil, "names of the columns to convert (default all)")
-	flags.IntVar(&f.jobs, "jobs", 0, "chunks encoded at once (default: one a core)")
-	flags.StringVar(&f.maxMemory, "max-memory", "1GiB", "most memory to take")
+	flags.IntVar(&f.jobs, "jobs", 0, "chunks encoded at once (default: one per core)")
+	flags.StringVar(&f.maxMemory, "max-memory", "1GiB", "most memory to use")
 	flags.BoolVar(&f.overwrite, "overwrite", false, "replace OUTPUT if it is a Zarr hierarchy")
-	flags.BoolVar(&f.progress, "progress", false, "show progress, also where standard error is not a terminal")
-	flags.BoolVar(&f.noProgress, "no-progress", false, "show no progress")
+	flags.BoolVar(&f.progress, "progress", false, "show progress even if standard error is not a terminal")
+	flags.BoolVar(&f.noProgress, "no-progress", false, "do not show progress")
 	flags.BoolVar(&f.json, "json", false, "print a summary as one JSON object")
-	flags.BoolVarP(&f.verbose, "verbose", "v", false, "say more: the device, and the rate of each stage")
+	flags.BoolVarP(&f.verbose, "verbose", "v", false, "print more: the device, and the rate of each stage")
 	cmd.MarkFlagsMutuallyExclusive("progress", "no-progress")
 	return cmd
 }
@@ -81,7 +86,7 @@ func runConvert(cmd *cobra.Command, f convertFlags, input, output string) (err e
 	}
 	debug.SetMemoryLimit(options.GoMemoryLimit())
 	stop := func() {}
-	if f.showsProgress(cmd.ErrOrStderr()) {
+	if f.wantsProgress(cmd.ErrOrStderr()) {
 		options.Progress = &arrowzarr.Progress{}
 		stop = showProgress(cmd.ErrOrStderr(), options.Progress)
 	}
@@ -107,7 +112,7 @@ func (f convertFlags) options() (arrowzarr.Options, error) {
 		return arrowzarr.Options{}, fmt.Errorf("--max-memory %q: expected a size such as 512MiB or 4GiB", f.maxMemory)
 	}
 	if memory > 1<<60 {
-		return arrowzarr.Options{}, errors.New("--max-memory: more than there is anywhere")
+		return arrowzarr.Options{}, errors.New("--max-memory: more than 1 EiB")
 	}
 	return arrowzarr.Options{
 		Codec:     codec,
@@ -120,9 +125,9 @@ func (f convertFlags) options() (arrowzarr.Options, error) {
 	}, nil
 }
 
-// showsProgress tells whether to draw a bar: on a terminal, unless told
-// otherwise.
-func (f convertFlags) showsProgress(stderr io.Writer) bool {
+// wantsProgress reports whether to draw a progress bar. By default, it is drawn on a
+// terminal.
+func (f convertFlags) wantsProgress(stderr io.Writer) bool {
 	if f.progress || f.noProgress {
 		return f.progress
 	}
@@ -154,4 +159,62 @@ func ratio(raw, stored int64) float64 {
 		return 1
 	}
 	return float64(raw) / float64(stored)
+}
+
+// openDriver opens the CUDA driver. Tests replace it by a simulated driver.
+var openDriver = cudabuf.Open
+
+// openDevice is device.Open, with errors of the device marked as such. An invalid name is
+// an error of usage.
+func openDevice(name string) (dev arrowbuf.Device, why string, closing func() error, err error) {
+	dev, why, closing, err = device.Open(name, openDriver)
+	if err != nil && !errors.Is(err, device.ErrInvalidName) {
+		err = &arrowzarr.Error{Part: arrowzarr.PartDevice, Err: err}
+	}
+	return dev, why, closing, err
+}
+
+// showProgress draws a progress bar with the bytes of the input, rows, rate and time left,
+// until the returned function is called.
+func showProgress(w io.Writer, p *arrowzarr.Progress) (stop func()) {
+	bar := progressbar.NewOptions64(-1,
+		progressbar.OptionSetWriter(w),
+		progressbar.OptionShowBytes(true),
+		progressbar.OptionShowTotalBytes(true),
+		progressbar.OptionSetPredictTime(true),
+		progressbar.OptionFullWidth(),
+		progressbar.OptionClearOnFinish(),
+		// The bar must not draw itself between our calls: that is a data race.
+		progressbar.OptionSetSpinnerChangeInterval(0),
+		progressbar.OptionThrottle(50*time.Millisecond))
+	done, stopped := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(stopped)
+		tick := time.NewTicker(100 * time.Millisecond)
+		defer tick.Stop()
+		for {
+			select {
+			case <-tick.C:
+				drawProgress(bar, p)
+			case <-done:
+				// A bar that cannot be drawn is no error of the conversion.
+				_ = bar.Finish()
+				return
+			}
+		}
+	}()
+	return func() {
+		close(done)
+		<-stopped
+	}
+}
+
+func drawProgress(bar *progressbar.ProgressBar, p *arrowzarr.Progress) {
+	read, total := p.Input()
+	if total > 0 {
+		bar.ChangeMax64(total)
+	}
+	rows, _ := p.Rows()
+	bar.Describe(fmt.Sprintf("%s rows", humanize.Comma(rows)))
+	_ = bar.Set64(read)
 }

@@ -3,20 +3,28 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"syscall"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/quiver-gpu/quiver/arrowzarr"
+	"github.com/quiver-gpu/quiver/cudabuf"
+	"github.com/quiver-gpu/quiver/cudabuf/cudatest"
 	"github.com/quiver-gpu/quiver/ndview"
 	"github.com/quiver-gpu/quiver/zarr"
 	"github.com/quiver-gpu/quiver/zarr/element"
 	"github.com/quiver-gpu/quiver/zarr/store"
 )
 
-// requireWeather checks that an output is the weather, n times.
+// requireWeather checks that an output has n batches of weather.
 func requireWeather(t *testing.T, output string, n int) {
 	t.Helper()
 	root, err := zarr.OpenGroup(t.Context(), store.NewLocal(output), "")
@@ -39,24 +47,24 @@ func requireWeather(t *testing.T, output string, n int) {
 	require.Equal(t, "JFK", string(names.(*element.VLen).At(3)))
 }
 
-func TestConvertSaysWhatItDid(t *testing.T) {
-	input, output := inputFile(t, stream(t, weather(), weather())), place(t)
-	e := succeed(t, "convert", input, output, "--device", "cpu")
+func TestConvertPrintsASummary(t *testing.T) {
+	input, output := inputFile(t, stream(t, weather(), weather())), outputPath(t)
+	e := mustRun(t, "convert", input, output, "--device", "cpu")
 	assert.Regexp(t, `^.*output\.zarr: 8 rows, 3 columns, \d+ B as zstd:1 in \d+ B \(\d+\.\d\d:1\), .* on cpu\n$`, e.stdout)
 	assert.Empty(t, e.stderr, "no terminal, no progress")
 	requireWeather(t, output, 2)
 }
 
-func TestVerboseConvertShowsStages(t *testing.T) {
-	e := succeed(t, "convert", inputFile(t, stream(t, weather())), place(t), "-v", "--device", "cpu")
+func TestVerboseConvertPrintsStages(t *testing.T) {
+	e := mustRun(t, "convert", inputFile(t, stream(t, weather())), outputPath(t), "-v", "--device", "cpu")
 	for _, stage := range []string{"read", "encode", "write"} {
 		assert.Regexp(t, `(?m)^  `+stage+` +\d+ B in +\d+\.\d+ s, .*/s$`, e.stdout)
 	}
 }
 
-func TestJSONIsOneObject(t *testing.T) {
-	input, output := inputFile(t, stream(t, weather())), place(t)
-	e := succeed(t, "convert", input, output, "--json", "--codec", "gzip:3", "--chunk-rows", "2", "--shard-rows", "4", "--device", "cpu", "-v")
+func TestConvertPrintsOneJSONObject(t *testing.T) {
+	input, output := inputFile(t, stream(t, weather())), outputPath(t)
+	e := mustRun(t, "convert", input, output, "--json", "--codec", "gzip:3", "--chunk-rows", "2", "--shard-rows", "4", "--device", "cpu", "-v")
 	decoder := json.NewDecoder(bytes.NewReader([]byte(e.stdout)))
 	var report map[string]any
 	require.NoError(t, decoder.Decode(&report))
@@ -94,8 +102,8 @@ func TestFlagsReachTheConversion(t *testing.T) {
 		{[]string{"--chunk-rows=1", "--shard-rows=2"}, []int64{2}, []string{"sharding_indexed"}},
 		{[]string{"--jobs=7", "--max-memory=300MB", "--columns=temp"}, []int64{4}, []string{"bytes", "zstd"}},
 	} {
-		output := place(t)
-		succeed(t, append([]string{"convert", input, output}, test.flags...)...)
+		output := outputPath(t)
+		mustRun(t, append([]string{"convert", input, output}, test.flags...)...)
 		root, err := zarr.OpenGroup(t.Context(), store.NewLocal(output), "")
 		require.NoError(t, err)
 		temp, err := root.OpenArray(t.Context(), "temp")
@@ -109,25 +117,25 @@ func TestFlagsReachTheConversion(t *testing.T) {
 	}
 }
 
-func TestProgressIsShownWhereItIsWanted(t *testing.T) {
+func TestProgressFollowsTheFlags(t *testing.T) {
 	for _, test := range []struct {
 		flags convertFlags
 		want  bool
 	}{
-		{convertFlags{}, false}, // a buffer is no terminal
+		{convertFlags{}, false}, // a buffer is not a terminal
 		{convertFlags{progress: true}, true},
 		{convertFlags{noProgress: true}, false},
 	} {
-		assert.Equal(t, test.want, test.flags.showsProgress(&bytes.Buffer{}))
+		assert.Equal(t, test.want, test.flags.wantsProgress(&bytes.Buffer{}))
 	}
-	e := succeed(t, "convert", inputFile(t, stream(t, weather())), place(t), "--progress")
+	e := mustRun(t, "convert", inputFile(t, stream(t, weather())), outputPath(t), "--progress")
 	assert.Len(t, lines(e.stdout), 1)
 }
 
-// The bar is drawn from what a conversion counts while it runs.
-func TestProgressBar(t *testing.T) {
+// The bar shows the progress that a conversion counts.
+func TestProgressBarShowsRows(t *testing.T) {
 	progress := &arrowzarr.Progress{}
-	_, err := arrowzarr.Convert(t.Context(), inputFile(t, stream(t, weather(), weather())), place(t), arrowzarr.Options{Progress: progress})
+	_, err := arrowzarr.Convert(t.Context(), inputFile(t, stream(t, weather(), weather())), outputPath(t), arrowzarr.Options{Progress: progress})
 	require.NoError(t, err)
 	drawn, w := io.Pipe()
 	stop := showProgress(w, progress)
@@ -137,17 +145,221 @@ func TestProgressBar(t *testing.T) {
 		require.NoError(t, err)
 		shown = append(shown, buf[:n]...)
 	}
-	go func() { _, _ = io.Copy(io.Discard, drawn) }() // what is drawn until it stops
+	go func() { _, _ = io.Copy(io.Discard, drawn) }() // until the bar stops
 	stop()
 	require.NoError(t, w.Close())
 }
 
-// A bar does not get between the lines of an error.
-func TestErrorsFollowProgress(t *testing.T) {
+// The bar is cleared before an error is printed.
+func TestErrorsAreNotMixedWithProgress(t *testing.T) {
 	whole := stream(t, weather(), weather())
-	output := place(t)
+	output := outputPath(t)
 	e := arrow2zarr(t, "convert", inputFile(t, whole[:len(whole)-60]), output, "--progress")
 	assert.Equal(t, exitInput, e.code)
 	assert.Contains(t, e.stderr, "arrow2zarr: ")
+	requireNothing(t, output)
+}
+
+// withDriver makes the command open drivers with a function.
+func withDriver(t *testing.T, open func() (*cudabuf.Driver, error)) {
+	t.Helper()
+	before := openDriver
+	openDriver = open
+	t.Cleanup(func() { openDriver = before })
+}
+
+// simulatedDriver returns a driver of two simulated devices. The command closes it, which
+// fails if memory leaks.
+func simulatedDriver() (*cudabuf.Driver, error) {
+	return cudatest.New(cudatest.Config{Devices: 2}), nil
+}
+
+func TestDeviceFlagSelectsTheDevice(t *testing.T) {
+	withDriver(t, simulatedDriver)
+	input := inputFile(t, stream(t, weather(), weather()))
+	for name, want := range map[string]string{"auto": "cuda:0", "cuda": "cuda:0", "cuda:1": "cuda:1", "cpu": "cpu"} {
+		output := outputPath(t)
+		e := mustRun(t, "convert", input, output, "--device", name, "-v")
+		assert.Contains(t, e.stdout, " on "+want+"\n", name)
+		requireWeather(t, output, 2)
+		if want != "cpu" {
+			for _, stage := range []string{"h2d", "d2h"} {
+				assert.Regexp(t, `(?m)^  `+stage+` `, e.stdout)
+			}
+		}
+	}
+}
+
+func TestAutoReportsWhyItUsesTheCPU(t *testing.T) {
+	withDriver(t, func() (*cudabuf.Driver, error) { return nil, cudabuf.ErrNoDriver })
+	input := inputFile(t, stream(t, weather()))
+	e := mustRun(t, "convert", input, outputPath(t), "-v")
+	assert.Contains(t, e.stderr, "device cpu (no GPU: ")
+	assert.Contains(t, e.stderr, cudabuf.ErrNoDriver.Error())
+	assert.Contains(t, e.stdout, " on cpu\n")
+	e = mustRun(t, "convert", input, outputPath(t))
+	assert.Empty(t, e.stderr)
+}
+
+// If the driver exists but fails, auto does not silently use the CPU.
+func TestAutoReportsADriverThatFails(t *testing.T) {
+	broken := &cudabuf.Error{Call: "cuInit", Code: 999}
+	withDriver(t, func() (*cudabuf.Driver, error) { return nil, broken })
+	output := outputPath(t)
+	e := arrow2zarr(t, "convert", inputFile(t, stream(t, weather())), output)
+	assert.Equal(t, exitDevice, e.code)
+	assert.Contains(t, e.stderr, "cuInit")
+	requireNothing(t, output)
+}
+
+func TestMissingDeviceIsADeviceError(t *testing.T) {
+	withDriver(t, simulatedDriver)
+	output := outputPath(t)
+	e := arrow2zarr(t, "convert", inputFile(t, stream(t, weather())), output, "--device", "cuda:2")
+	assert.Equal(t, exitDevice, e.code)
+	assert.Contains(t, e.stderr, "cuda:2")
+	assert.Contains(t, e.stderr, "the driver has 2")
+	requireNothing(t, output)
+}
+
+func TestMissingDriverIsADeviceError(t *testing.T) {
+	if d, err := cudabuf.Open(); !errors.Is(err, cudabuf.ErrNoDriver) {
+		if err == nil {
+			assert.NoError(t, d.Close())
+		}
+		t.Skip("this machine has a driver")
+	}
+	output := outputPath(t)
+	for _, device := range []string{"cuda", "cuda:0"} {
+		e := arrow2zarr(t, "convert", inputFile(t, stream(t, weather())), output, "--device", device)
+		assert.Equal(t, exitDevice, e.code)
+		assert.Contains(t, e.stderr, "libcuda.so.1")
+		assert.Contains(t, e.stderr, "/usr/lib", "where it was looked for")
+		requireNothing(t, output)
+	}
+}
+
+func TestFailingDeviceIsADeviceError(t *testing.T) {
+	withDriver(t, func() (*cudabuf.Driver, error) {
+		return cudatest.New(cudatest.Config{Fail: func(call string, _ int) cudabuf.Result {
+			if call == "cuMemcpyHtoDAsync" {
+				return 700
+			}
+			return 0
+		}}), nil
+	})
+	output := outputPath(t)
+	e := arrow2zarr(t, "convert", inputFile(t, stream(t, weather())), output, "--device", "cuda")
+	assert.Equal(t, exitDevice, e.code)
+	assert.Contains(t, e.stderr, "CUDA_ERROR_ILLEGAL_ADDRESS")
+	requireNothing(t, output)
+}
+
+func TestConvertReadsStandardInput(t *testing.T) {
+	output := outputPath(t)
+	c := command(t, "convert", "-", output)
+	c.Stdin = bytes.NewReader(stream(t, weather(), weather(), weather())) // through a pipe
+	out, err := c.CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	requireWeather(t, output, 3)
+
+	file, err := os.Open(inputFile(t, stream(t, weather())))
+	require.NoError(t, err)
+	defer file.Close()
+	redirected := outputPath(t)
+	c = command(t, "convert", "-", redirected)
+	c.Stdin = file
+	out, err = c.CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	requireWeather(t, redirected, 1)
+}
+
+func TestMalformedStandardInputIsAnInputError(t *testing.T) {
+	whole := stream(t, weather(), weather())
+	for name, content := range map[string][]byte{"nothing": nil, "text": []byte("a,b\n1,2\n"), "cut short": whole[:len(whole)-60]} {
+		output := outputPath(t)
+		c := command(t, "convert", "-", output)
+		c.Stdin = bytes.NewReader(content)
+		out, _ := c.CombinedOutput()
+		assert.Equal(t, exitInput, c.ProcessState.ExitCode(), "%s: %s", name, out)
+		assert.Regexp(t, "^arrow2zarr: standard input: |^arrow2zarr: record batch", string(out))
+		assert.NotContains(t, string(out), "panic")
+		requireNothing(t, output)
+	}
+}
+
+// startWaiting starts the command on a pipe with the start of a stream. It returns when
+// the command has created its staging directory and waits for more.
+func startWaiting(t *testing.T, output string) (*exec.Cmd, io.Closer, *bytes.Buffer) {
+	t.Helper()
+	c := command(t, "convert", "-", output, "--chunk-rows", "2")
+	stdin, err := c.StdinPipe()
+	require.NoError(t, err)
+	var stderr bytes.Buffer
+	c.Stderr = &stderr
+	require.NoError(t, c.Start())
+	t.Cleanup(func() { _ = c.Process.Kill() })
+	whole := stream(t, weather(), weather(), weather())
+	_, err = stdin.Write(whole[:len(whole)*2/3])
+	require.NoError(t, err)
+	require.Eventually(t, func() bool {
+		entries, err := os.ReadDir(filepath.Dir(output))
+		return err == nil && len(entries) == 1
+	}, 10*time.Second, time.Millisecond, "no staging directory")
+	return c, stdin, &stderr
+}
+
+func TestSignalsLeaveNoOutput(t *testing.T) {
+	for _, signal := range []os.Signal{os.Interrupt, syscall.SIGTERM} {
+		t.Run(signal.String(), func(t *testing.T) {
+			t.Parallel()
+			output := outputPath(t)
+			c, stdin, stderr := startWaiting(t, output)
+			defer stdin.Close()
+			require.NoError(t, c.Process.Signal(signal))
+			_ = c.Wait()
+			assert.Equal(t, exitInterrupted, c.ProcessState.ExitCode(), stderr.String())
+			assert.Contains(t, stderr.String(), "interrupted")
+			assert.NotContains(t, stderr.String(), "goroutine")
+			requireNothing(t, output)
+		})
+	}
+}
+
+// A signal also ends a command that waits for the schema.
+func TestSignalsEndACommandThatWaitsForTheSchema(t *testing.T) {
+	for _, args := range [][]string{{"convert", "-"}, {"inspect", "-"}} {
+		t.Run(args[0], func(t *testing.T) {
+			t.Parallel()
+			output := outputPath(t)
+			if args[0] == "convert" {
+				args = append(args, output)
+			}
+			c := command(t, args...)
+			stdin, err := c.StdinPipe()
+			require.NoError(t, err)
+			defer stdin.Close()
+			require.NoError(t, c.Start())
+			t.Cleanup(func() { _ = c.Process.Kill() })
+			// This is the start of metadata of 1 MiB. A pipe buffers 64 KiB. So when
+			// all of it is written, the command is reading, and handles signals.
+			_, err = stdin.Write(append([]byte{0xff, 0xff, 0xff, 0xff, 0, 0, 16, 0}, make([]byte, 200_000)...))
+			require.NoError(t, err)
+			require.NoError(t, c.Process.Signal(os.Interrupt))
+			_ = c.Wait()
+			assert.Equal(t, exitInterrupted, c.ProcessState.ExitCode())
+			requireNothing(t, output)
+		})
+	}
+}
+
+// An input that ends early is malformed, unlike one that a signal ends.
+func TestPipeThatEndsEarlyIsAnInputError(t *testing.T) {
+	output := outputPath(t)
+	c, stdin, stderr := startWaiting(t, output)
+	require.NoError(t, stdin.Close())
+	_ = c.Wait()
+	assert.Equal(t, exitInput, c.ProcessState.ExitCode())
+	assert.Contains(t, stderr.String(), "unexpected EOF")
 	requireNothing(t, output)
 }

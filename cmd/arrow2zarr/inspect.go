@@ -17,10 +17,10 @@ func newInspectCommand() *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "inspect PATH",
-		Short: "Say what is in an Arrow, Parquet or Zarr input",
+		Short: "Describe an Arrow, Parquet or Zarr input",
 		Long: `Inspect prints the columns of an Arrow IPC file or stream or of a Parquet file, or
-the arrays of a Zarr v3 hierarchy: types, shapes, chunks, codecs, and how many
-bytes they take stored and raw. PATH "-" is an Arrow IPC stream on standard input.`,
+the arrays of a Zarr v3 hierarchy: types, shapes, chunks, codecs, and stored
+and uncompressed sizes. PATH "-" is an Arrow IPC stream on standard input.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			found, err := arrowzarr.Inspect(cmd.Context(), args[0])
@@ -33,7 +33,7 @@ bytes they take stored and raw. PATH "-" is an Arrow IPC stream on standard inpu
 			return printContents(cmd.OutOrStdout(), found)
 		},
 	}
-	endHelp(cmd, `  arrow2zarr inspect flights.parquet
+	appendHelp(cmd, `  arrow2zarr inspect flights.parquet
   arrow2zarr inspect flights.zarr --json`)
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
 	return cmd
@@ -61,7 +61,7 @@ func dims(shape []int64) string {
 	return strings.Join(words, "x")
 }
 
-// What is not known is -1 and prints as a dash.
+// Unknown numbers are -1 and are printed as a dash.
 
 func count(n int64) string {
 	if n < 0 {

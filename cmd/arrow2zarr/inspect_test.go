@@ -17,7 +17,7 @@ import (
 	"github.com/quiver-gpu/quiver/arrowzarr"
 )
 
-// inputs is the weather in every format.
+// inputs returns the paths of the weather in every format.
 func inputs(t *testing.T) map[string]string {
 	t.Helper()
 	batch := weather()
@@ -31,15 +31,15 @@ func inputs(t *testing.T) map[string]string {
 	require.NoError(t, p.Write(batch))
 	require.NoError(t, p.Close())
 	stream := inputFile(t, stream(t, batch))
-	output := place(t)
-	succeed(t, "convert", stream, output, "--chunk-rows", "2", "--shard-rows", "4")
+	output := outputPath(t)
+	mustRun(t, "convert", stream, output, "--chunk-rows", "2", "--shard-rows", "4")
 	return map[string]string{
 		"Arrow IPC file": inputFile(t, file.Bytes()), "Arrow IPC stream": stream,
 		"Parquet": inputFile(t, columns.Bytes()), "Zarr v3": output,
 	}
 }
 
-func TestInspectDescribes(t *testing.T) {
+func TestInspectPrintsColumns(t *testing.T) {
 	found := inputs(t)
 	type column = arrowzarr.ColumnStats
 	for format, want := range map[string][]column{
@@ -66,7 +66,7 @@ func TestInspectDescribes(t *testing.T) {
 		},
 	} {
 		t.Run(format, func(t *testing.T) {
-			e := succeed(t, "inspect", found[format], "--json")
+			e := mustRun(t, "inspect", found[format], "--json")
 			var got arrowzarr.Contents
 			require.NoError(t, json.Unmarshal([]byte(e.stdout), &got))
 			assert.Equal(t, format, got.Format)
@@ -76,7 +76,7 @@ func TestInspectDescribes(t *testing.T) {
 			require.Len(t, got.Columns, len(want))
 			for i, w := range want {
 				g := got.Columns[i]
-				if format != "Zarr v3" { // what a column takes there depends on the library
+				if format != "Zarr v3" { // sizes depend on the library
 					assert.Positive(t, g.RawBytes)
 					g.RawBytes = 0
 				} else {
@@ -85,7 +85,7 @@ func TestInspectDescribes(t *testing.T) {
 				g.StoredBytes = 0
 				assert.Equal(t, w, g)
 			}
-			table := succeed(t, "inspect", found[format]).stdout
+			table := mustRun(t, "inspect", found[format]).stdout
 			assert.Contains(t, table, found[format]+": "+format+", 4 rows, ")
 			assert.Regexp(t, `(?m)^NAME +TYPE +SHAPE +NULLS +CHUNKS +CODECS +STORED +RAW +RATIO$`, table)
 			for _, w := range want {
@@ -105,10 +105,10 @@ func TestInspectReadsStandardInput(t *testing.T) {
 	assert.Contains(t, string(out), "-: Arrow IPC stream, 4 rows")
 }
 
-func TestInspectRefuses(t *testing.T) {
+func TestInspectRefusesInvalidInputs(t *testing.T) {
 	empty := t.TempDir()
 	whole := stream(t, weather())
-	broken := place(t)
+	broken := outputPath(t)
 	require.NoError(t, os.Mkdir(broken, 0o777))
 	require.NoError(t, os.WriteFile(filepath.Join(broken, "zarr.json"), []byte("{"), 0o666))
 	for path, want := range map[string]string{

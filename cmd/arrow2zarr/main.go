@@ -1,4 +1,4 @@
-// Command arrow2zarr turns Arrow and Parquet files into Zarr.
+// Command arrow2zarr converts Arrow and Parquet files to Zarr.
 package main
 
 import (
@@ -15,7 +15,7 @@ import (
 	"github.com/quiver-gpu/quiver/arrowzarr"
 )
 
-// Exit codes. They are part of the command's contract: scripts tell a broken
+// Exit codes are part of the interface of the command: scripts distinguish a malformed
 // input from a full disk by them.
 const (
 	exitOK          = 0
@@ -29,15 +29,15 @@ const (
 const exitCodesHelp = `
 Exit codes:
   0    done
-  2    the arguments do not make sense
-  3    the input is missing, broken, or of a type that has no Zarr form
+  2    the arguments are invalid
+  3    the input is missing, malformed, or of a type that has no Zarr form
   4    the output cannot be written
-  5    the device is not there, or failed
+  5    the device does not exist, or failed
   130  interrupted`
 
-// endHelp puts examples and exit codes at the end of a command's help, behind
-// the flags, where a terminal shows them without scrolling.
-func endHelp(cmd *cobra.Command, examples string) {
+// appendHelp appends examples and exit codes to the help of a command. After the flags,
+// a terminal shows them without scrolling.
+func appendHelp(cmd *cobra.Command, examples string) {
 	cmd.SetHelpTemplate(cmd.HelpTemplate() + "\nExamples:\n" + examples + "\n" + exitCodesHelp + "\n")
 }
 
@@ -47,16 +47,16 @@ func main() {
 	os.Exit(run(ctx, os.Args[1:], os.Stdout, os.Stderr))
 }
 
-// run is main without the process around it: it returns the exit code.
+// run runs the command with arguments and returns the exit code.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	root := &cobra.Command{
 		Use:           "arrow2zarr",
-		Short:         "Turn Arrow and Parquet files into Zarr",
+		Short:         "Convert Arrow and Parquet files to Zarr",
 		SilenceErrors: true,
 		SilenceUsage:  true,
 	}
 	root.AddCommand(newConvertCommand(), newInspectCommand())
-	root.SetArgs(append([]string{}, args...)) // cobra takes nil for "those of the process"
+	root.SetArgs(append([]string{}, args...)) // cobra would take the arguments of the process for nil
 	root.SetOut(stdout)
 	root.SetErr(stderr)
 	err := root.ExecuteContext(ctx)
@@ -74,7 +74,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 func exitCode(err error) int {
 	var failure *arrowzarr.Error
 	if !errors.As(err, &failure) {
-		return exitUsage // of cobra: an unknown flag, a missing argument
+		return exitUsage // an error of cobra, such as an unknown flag
 	}
 	switch failure.Part {
 	case arrowzarr.PartInput:

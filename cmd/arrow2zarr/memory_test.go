@@ -21,8 +21,8 @@ import (
 	"github.com/quiver-gpu/quiver/arrowzarr"
 )
 
-// numbers is a batch of two columns of 8-byte numbers and one of text, 24 bytes
-// a row. They compress well: what is written is not what these tests are about.
+// numbers returns a batch of two columns of 8-byte numbers and one of text, 24 bytes per
+// row. They compress well, because the tests are not about writing.
 func numbers(rows int) arrow.RecordBatch {
 	schema := arrow.NewSchema([]arrow.Field{
 		{Name: "id", Type: arrow.PrimitiveTypes.Int64},
@@ -45,8 +45,8 @@ func numbers(rows int) arrow.RecordBatch {
 	return b.NewRecordBatch()
 }
 
-// Whatever comes, however large its pieces are, and on however many cores, memory
-// stays under --max-memory. All inputs are larger than that.
+// Memory stays below --max-memory for every format, size of batches and number of cores.
+// All inputs are larger than --max-memory.
 func TestMemoryStaysUnderItsLimit(t *testing.T) {
 	if raceDetector {
 		t.Skip("the race detector multiplies the memory that a program takes")
@@ -70,7 +70,7 @@ func TestMemoryStaysUnderItsLimit(t *testing.T) {
 		rows, times int
 		open        func(io.Writer, *arrow.Schema) (batchWriter, error)
 		piped       bool
-		cores       int // 0: the machine's
+		cores       int // 0: all of the machine
 		flags       []string
 	}{
 		{"stream", 200_000, 64, asStream, true, 0, nil},
@@ -91,7 +91,7 @@ func TestMemoryStaysUnderItsLimit(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			output := place(t)
+			output := outputPath(t)
 			used := filepath.Join(t.TempDir(), "status")
 			input := "-"
 			if !test.piped {
@@ -156,9 +156,9 @@ func asParquet(w io.Writer, s *arrow.Schema) (batchWriter, error) {
 	return pqarrow.NewFileWriter(s, w, properties, pqarrow.DefaultWriterProps())
 }
 
-// peakRSS is the most memory that a process had at a time, as it wrote of itself
-// before it ended. (What wait4 says of a child counts its parent's memory too,
-// from before the exec.)
+// peakRSS returns the peak of the resident memory of a process, which wrote its status to
+// path before it ended. wait4 does not do: for a child, it includes the parent's memory
+// before the exec.
 func peakRSS(t *testing.T, path string) int64 {
 	t.Helper()
 	status, err := os.ReadFile(path)

@@ -2,5 +2,5 @@
 
 package main
 
-// raceDetector multiplies the memory that a program takes.
+// raceDetector is whether the race detector, which multiplies memory, is on.
 const raceDetector = true

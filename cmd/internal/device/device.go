@@ -1,4 +1,4 @@
-// Package device opens devices by the names that users type.
+// Package device opens a device by the name that a command's --device flag has.
 package device
 
 import (
@@ -11,12 +11,12 @@ import (
 	"github.com/quiver-gpu/quiver/cudabuf"
 )
 
-// ErrInvalidName: what the user typed names no device.
+// ErrInvalidName is the error for a name that is not one of those of Open.
 var ErrInvalidName = errors.New("expected auto, cpu, cuda or cuda:N")
 
-// Open opens a device by name, with a driver that open opens when a GPU is
-// asked for. It returns, with the device, a word on why it was chosen where the
-// user left that open, and a function that gives the device back.
+// Open opens the device named auto, cpu, cuda or cuda:N. For a GPU, open opens the
+// driver. The reason for the choice of auto is returned in why, which is empty for other
+// names. The caller must call closing when it no longer uses the device.
 func Open(name string, open func() (*cudabuf.Driver, error)) (dev arrowbuf.Device, why string, closing func() error, err error) {
 	nothing := func() error { return nil }
 	switch {
@@ -27,7 +27,7 @@ func Open(name string, open func() (*cudabuf.Driver, error)) (dev arrowbuf.Devic
 		if errors.Is(err, cudabuf.ErrNoDriver) || errors.Is(err, cudabuf.ErrNoDevice) {
 			return arrowbuf.CPU(), "no GPU: " + err.Error(), nothing, nil
 		}
-		return dev, "a GPU is there", closing, err
+		return dev, "a GPU was found", closing, err
 	case name == "cuda" || strings.HasPrefix(name, "cuda:"):
 		ordinal := 0
 		if digits, ok := strings.CutPrefix(name, "cuda:"); ok {

@@ -15,8 +15,8 @@ import (
 	"github.com/quiver-gpu/quiver/cudabuf/cudatest"
 )
 
-// inParquet are the supported types that arrow-go writes to Parquet files, and
-// that these keep as they are.
+// inParquet reports whether arrow-go writes a type to Parquet files and reads the same
+// type.
 func inParquet(t arrow.DataType) bool {
 	switch t.ID() {
 	case arrow.NULL, arrow.FIXED_SIZE_LIST, arrow.EXTENSION, arrow.STRING_VIEW, arrow.BINARY_VIEW,
@@ -73,7 +73,7 @@ func TestParquetDictionariesConvert(t *testing.T) {
 	want := single("kind",
 		encoded(arrow.PrimitiveTypes.Int32, texts("a", "b", "c"), 0, 1, -1, 2, 1),
 		encoded(arrow.PrimitiveTypes.Int32, texts("d", "b"), 1, 0, -1))
-	output, _ := convert(t, want.parquet(t), arrowzarr.Options{ChunkRows: 3})
+	output, _ := convertCodes(t, want.parquet(t), arrowzarr.Options{ChunkRows: 3})
 	root := openRoot(t, output)
 	got := readColumn(t, root, "kind")
 	var decoded []string
@@ -91,8 +91,8 @@ func TestParquetDictionariesConvert(t *testing.T) {
 	assert.Equal(t, []string{"a", "b", "-", "c", "b", "b", "d", "-"}, decoded)
 }
 
-// Parquet keeps structs and lists as several columns: choosing others steps
-// over them.
+// Parquet stores structs and lists as several columns, which the columns of other fields
+// must skip.
 func TestParquetColumnsBesideNestedOnes(t *testing.T) {
 	nested := arrow.StructOf(arrow.Field{Name: "x", Type: arrow.PrimitiveTypes.Int8}, arrow.Field{Name: "y", Type: arrow.BinaryTypes.String})
 	whole := newTable([]arrow.Field{
@@ -106,12 +106,12 @@ func TestParquetColumnsBesideNestedOnes(t *testing.T) {
 		fromJSON(t, arrow.ListOf(arrow.BinaryTypes.String), `[["a", "b"], []]`),
 		array.NewSlice(texts("p", "q", "r"), 1, 3),
 	})
-	output, _ := convert(t, whole.parquet(t), arrowzarr.Options{Columns: []string{"before", "after"}})
+	output, _ := convertCodes(t, whole.parquet(t), arrowzarr.Options{Columns: []string{"before", "after"}})
 	requireTable(t, whole.choose(0, 3), output)
 }
 
-// Lists of a fixed size, of which arrow-go reads offsets that it takes to begin at 0 in
-// memory that it is given: also where that was another buffer's before.
+// arrow-go does not write the first offset of fixed-size lists: it relies on zeroed memory,
+// also if the memory was another buffer before.
 func TestParquetFixedSizeListsConvert(t *testing.T) {
 	build := func(seed, rows int) (arrow.Array, arrow.Array) {
 		pairs := array.NewFixedSizeListBuilder(memory.DefaultAllocator, 2, arrow.PrimitiveTypes.Int16)

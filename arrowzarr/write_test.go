@@ -5,13 +5,83 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/apache/arrow-go/v18/arrow/array"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/quiver-gpu/quiver/arrowzarr"
+	"github.com/quiver-gpu/quiver/zarr"
 )
 
-func TestOutputsThatAreThereStay(t *testing.T) {
+// Columns of type null, and columns of only fill values, store no chunks.
+func TestChunksOfFillValuesAreNotStored(t *testing.T) {
+	columns := newTable([]arrow.Field{
+		{Name: "null", Type: arrow.Null, Nullable: true},
+		{Name: "zeros", Type: arrow.PrimitiveTypes.Int64},
+	}, []arrow.Array{array.NewNull(20), fromJSON(t, arrow.PrimitiveTypes.Int64, `[0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0]`)})
+	for _, shard := range []int64{0, 15} {
+		output, report := convertCodes(t, columns.file(t), arrowzarr.Options{ChunkRows: 5, ShardRows: shard})
+		requireTable(t, columns, output)
+		assert.Zero(t, report.StoredBytes)
+		requireOnly(t, output+"/null/values", "zarr.json")
+		requireOnly(t, output+"/null/mask", "zarr.json")
+		requireOnly(t, output+"/zeros", "zarr.json")
+	}
+}
+
+// A nullable column without nulls is one array.
+func TestColumnIsAGroupOnlyIfItHasNulls(t *testing.T) {
+	whole := fromJSON(t, arrow.PrimitiveTypes.Int32, `[1, 2, 3]`)
+	gap := fromJSON(t, arrow.PrimitiveTypes.Int32, `[4, null, 6]`)
+	for name, test := range map[string]struct {
+		batches []arrow.Array
+		group   bool
+	}{
+		"nullable without nulls":     {[]arrow.Array{whole, whole}, false},
+		"a null in the last batch":   {[]arrow.Array{whole, whole, gap}, true},
+		"a null in the first batch":  {[]arrow.Array{gap, whole}, true},
+		"nulls that are sliced away": {[]arrow.Array{array.NewSlice(gap, 2, 3), array.NewSlice(gap, 0, 1)}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for _, rows := range []int64{0, 1, 4} {
+				output, _ := convertCodes(t, single("c", test.batches...).file(t), arrowzarr.Options{ChunkRows: rows})
+				_, isGroup := openRoot(t, output).Metadata().Consolidated["c"].(*zarr.GroupMetadata)
+				assert.Equal(t, test.group, isGroup)
+				requireTable(t, single("c", test.batches...), output)
+			}
+		})
+	}
+}
+
+func TestChunksAndShardsFollowTheOptions(t *testing.T) {
+	input := inputFile(t, single("c", sample(newRand(1), arrow.PrimitiveTypes.Int16, 100, 0)).file(t))
+	for _, test := range []struct {
+		options       arrowzarr.Options
+		chunks        []int64 // of the outer grid
+		codecs        []string
+		reportedChunk int64
+	}{
+		{arrowzarr.Options{}, []int64{100}, []string{"bytes", "zstd"}, 100},
+		{arrowzarr.Options{Codec: none}, []int64{100}, []string{"bytes"}, 100},
+		{arrowzarr.Options{Codec: gzip, ChunkRows: 30}, []int64{30}, []string{"bytes", "gzip"}, 30},
+		{arrowzarr.Options{ChunkRows: 10, ShardRows: 40}, []int64{40}, []string{"sharding_indexed"}, 10},
+	} {
+		output, report := convertFile(t, input, test.options)
+		a, err := openRoot(t, output).OpenArray(t.Context(), "c")
+		require.NoError(t, err)
+		assert.Equal(t, test.chunks, a.Metadata().ChunkShape)
+		names := []string{}
+		for _, c := range a.Metadata().Codecs {
+			names = append(names, c.Name())
+		}
+		assert.Equal(t, test.codecs, names)
+		assert.Equal(t, test.reportedChunk, report.ChunkRows)
+		assert.Equal(t, test.options.ShardRows, report.ShardRows)
+	}
+}
+
+func TestExistingOutputsAreKept(t *testing.T) {
 	input := inputFile(t, single("a", texts("x")).file(t))
 	tests := map[string]struct {
 		make      func(path string) error
@@ -77,10 +147,10 @@ func TestOverwriteReplacesHierarchies(t *testing.T) {
 	}
 }
 
-// What is overwritten stays until the new one is whole.
-func TestFailuresKeepWhatWasToBeOverwritten(t *testing.T) {
+// The old output stays until the new one is complete.
+func TestFailedOverwriteKeepsTheOldOutput(t *testing.T) {
 	old := single("old", texts("kept"))
-	path, _ := convert(t, old.file(t), arrowzarr.Options{})
+	path, _ := convertCodes(t, old.file(t), arrowzarr.Options{})
 	broken := sampleTable(1, []int{20, 20}, 0).stream(t)
 	_, err := arrowzarr.Convert(t.Context(), inputFile(t, broken[:len(broken)*2/3]), path, arrowzarr.Options{Overwrite: true, ChunkRows: 5})
 	requirePart(t, arrowzarr.PartInput, err)
@@ -88,7 +158,7 @@ func TestFailuresKeepWhatWasToBeOverwritten(t *testing.T) {
 	requireTable(t, old, path)
 }
 
-func TestOutputsThatCannotBeMade(t *testing.T) {
+func TestOutputsThatCannotBeCreatedAreErrors(t *testing.T) {
 	input := inputFile(t, single("a", texts("x")).file(t))
 	dir := t.TempDir()
 	require.NoError(t, makeFile(filepath.Join(dir, "file")))
@@ -105,9 +175,9 @@ func TestOutputsThatCannotBeMade(t *testing.T) {
 	}
 }
 
-// The output can be had by other users as files made by hand can.
+// The output has the permissions of a directory that mkdir creates.
 func TestOutputsHaveOrdinaryPermissions(t *testing.T) {
-	output, _ := convert(t, single("a", texts("x", "-")).file(t), arrowzarr.Options{})
+	output, _ := convertCodes(t, single("a", texts("x", "-")).file(t), arrowzarr.Options{})
 	byHand := filepath.Join(t.TempDir(), "made")
 	require.NoError(t, os.Mkdir(byHand, 0o777))
 	want, err := os.Stat(byHand)
@@ -117,7 +187,7 @@ func TestOutputsHaveOrdinaryPermissions(t *testing.T) {
 	assert.Equal(t, want.Mode(), got.Mode())
 }
 
-// Names in the paths of inputs and outputs may be relative, and end in slashes.
+// Paths may be relative, and end in slashes.
 func TestOutputPathsAreCleaned(t *testing.T) {
 	input := inputFile(t, single("a", texts("x")).file(t))
 	t.Chdir(t.TempDir())

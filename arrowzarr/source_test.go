@@ -3,6 +3,7 @@ package arrowzarr_test
 import (
 	"bytes"
 	"context"
+	"encoding/binary"
 	"flag"
 	"fmt"
 	"os"
@@ -17,9 +18,56 @@ import (
 	"github.com/quiver-gpu/quiver/arrowzarr"
 )
 
+func TestInputsOfOtherFormatsAreRefused(t *testing.T) {
+	columns := sampleTable(1, []int{20, 20}, 0.3)
+	file, stream := columns.file(t), columns.stream(t)
+	parquet := single("a", texts("x", "y")).parquet(t)
+	footer := make([]byte, 8)
+	binary.LittleEndian.PutUint32(footer, 1<<31-1)
+	tests := map[string]struct {
+		content []byte
+		want    string
+	}{
+		"empty":                      {nil, "is empty: expected an Arrow IPC file or stream, or a Parquet file"},
+		"text":                       {[]byte("name,value\na,1\n"), "is neither an Arrow IPC file or stream nor a Parquet file"},
+		"one byte":                   {[]byte{0xff}, "is neither an Arrow IPC file or stream nor a Parquet file"},
+		"Feather version 1":          {[]byte("FEA1....and more"), "Feather version 1"},
+		"IPC file cut in half":       {file[:len(file)/2], "Arrow IPC file"},
+		"IPC file without its end":   {file[:len(file)-1], "Arrow IPC file"},
+		"IPC file of its magic":      {[]byte("ARROW1\x00\x00"), "Arrow IPC file"},
+		"IPC stream cut in schema":   {stream[:100], "Arrow IPC stream"},
+		"IPC stream cut in a batch":  {stream[:len(stream)*2/3], ""},
+		"IPC stream with a tail":     {append(stream[:len(stream)-8:len(stream)-8], "garbage follows"...), ""},
+		"continuation only":          {[]byte{0xff, 0xff, 0xff, 0xff, 8, 0, 0, 0}, "Arrow IPC stream"},
+		"Parquet cut in half":        {parquet[:len(parquet)/2], "Parquet file"},
+		"Parquet of its magic":       {[]byte("PAR1"), "Parquet file"},
+		"Parquet with a long footer": {append(append([]byte("PAR1"), footer[:4]...), "PAR1"...), "Parquet file"},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			message := refuse(t, arrowzarr.PartInput, inputFile(t, test.content), arrowzarr.Options{})
+			assert.Contains(t, message, test.want)
+			assert.NotContains(t, message, "goroutine")
+		})
+	}
+}
+
+func TestInputsThatCannotBeOpenedAreRefused(t *testing.T) {
+	dir := t.TempDir()
+	assert.Contains(t, refuse(t, arrowzarr.PartInput, dir, arrowzarr.Options{}), "is a directory: expected an Arrow IPC file or stream, or a Parquet file")
+	missing := filepath.Join(dir, "missing.arrow")
+	assert.Contains(t, refuse(t, arrowzarr.PartInput, missing, arrowzarr.Options{}), missing)
+	secret := inputFile(t, single("a", texts("x")).file(t))
+	require.NoError(t, os.Chmod(secret, 0))
+	if _, err := os.ReadFile(secret); err == nil {
+		t.Skip("this user reads everything")
+	}
+	assert.Contains(t, refuse(t, arrowzarr.PartInput, secret, arrowzarr.Options{}), "permission denied")
+}
+
 var update = flag.Bool("update", false, "write testdata/malformed.tsv again")
 
-// malformedTable is what becomes of each malformed file.
+// malformedTable is the file with the result for each malformed file.
 const malformedTable = "testdata/malformed.tsv"
 
 const malformedHeader = "# What becomes of files that fuzzers and bugs made: input (refused, exit code 3)\n" +
@@ -28,8 +76,7 @@ const malformedHeader = "# What becomes of files that fuzzers and bugs made: inp
 
 func init() { tasks["convert and compare"] = convertAndCompare }
 
-// convertAndCompare converts, and compares what is written with what arrow-go
-// reads by itself.
+// convertAndCompare converts an input and compares the output with what arrow-go reads.
 func convertAndCompare(input, output string) outcome {
 	_, err := arrowzarr.Convert(context.Background(), input, output, arrowzarr.Options{})
 	o := result(err)
@@ -39,7 +86,8 @@ func convertAndCompare(input, output string) outcome {
 	return o
 }
 
-// differs says how an output differs from what arrow-go reads.
+// differs describes how an output differs from what arrow-go reads. It is empty if they
+// are equal.
 func differs(input, output string) (how string) {
 	t := &recorder{}
 	defer func() {
@@ -54,9 +102,9 @@ func differs(input, output string) (how string) {
 	return ""
 }
 
-// Every malformed file is refused as such or converted right, in a process that
-// does not panic, within 20 s and 2 GiB; and which of the two is in the table.
-func TestMalformedFiles(t *testing.T) {
+// Every malformed file is refused or converted to what arrow-go reads, as the table says.
+// The process does not panic, and takes less than 20 s and 2 GiB.
+func TestMalformedFilesAreRefusedOrConvertedRight(t *testing.T) {
 	root := filepath.Join("..", "..", "shared", "data")
 	var found []string
 	for _, pattern := range []string{"arrow-testing/arrow-ipc-file/*", "arrow-testing/arrow-ipc-stream/*", "parquet-testing/bad/*"} {
@@ -109,7 +157,7 @@ func TestMalformedFiles(t *testing.T) {
 	assert.Len(t, known, len(found), "the table and the folders have the same files")
 }
 
-// describe is an outcome in a line, with the start of the message.
+// describe returns an outcome in one line, with the start of the message.
 func describe(o outcome, path string) string {
 	if o.Message == "" {
 		return "right\t"

@@ -11,21 +11,21 @@ import (
 	"github.com/quiver-gpu/quiver/zarr/element"
 )
 
-// assembleText puts utf8 or binary parts together, on the host. One part whose
-// rows are all there is shown in place.
-func assembleText(parts []part, rows int64) (*chunk, error) {
+// assembleText joins slices of utf8 or binary columns on the host. It returns a view
+// of a single slice without nulls.
+func assembleText(parts []columnSlice, rows int64) (*chunkArrays, error) {
 	if len(parts) == 1 && parts[0].values.NullN() == 0 {
-		values, err := textInPlace(parts[0])
+		values, err := viewText(parts[0])
 		if err != nil || values != nil {
-			return &chunk{values: values}, err
+			return &chunkArrays{values: values}, err
 		}
 	}
-	out := &chunk{}
+	out := &chunkArrays{}
 	offsets := make([]int64, 1, rows+1)
 	var data []byte
 	var missing []bool
 	for _, p := range parts {
-		value, err := textReader(p.values)
+		value, err := valueReader(p.values)
 		if err != nil {
 			return nil, err
 		}
@@ -54,9 +54,9 @@ func assembleText(parts []part, rows int64) (*chunk, error) {
 	return out, nil
 }
 
-// textInPlace shows a part's own offsets and bytes; nil for the types that have
-// none (views). A wrong offset is an error.
-func textInPlace(p part) (element.Values, error) {
+// viewText returns a view of the offsets and bytes of a slice; nil for view types,
+// which have no offsets. Invalid offsets are an error.
+func viewText(p columnSlice) (element.Values, error) {
 	data := p.values.Data()
 	buffers := data.Buffers()
 	if len(buffers) < 3 || buffers[1] == nil || p.rows() == 0 {
@@ -67,28 +67,28 @@ func textInPlace(p part) (element.Values, error) {
 		bytes = buffers[2].Bytes()
 	}
 	from, to := int64(data.Offset())+p.from, int64(data.Offset())+p.to+1
-	switch storage(p.values.DataType()).(type) {
+	switch storageType(p.values.DataType()).(type) {
 	case *arrow.StringType, *arrow.BinaryType:
-		return show(arrow.Int32Traits.CastFromBytes(buffers[1].Bytes()), bytes, from, to)
+		return viewStrings(arrow.Int32Traits.CastFromBytes(buffers[1].Bytes()), bytes, from, to)
 	case *arrow.LargeStringType, *arrow.LargeBinaryType:
-		return show(arrow.Int64Traits.CastFromBytes(buffers[1].Bytes()), bytes, from, to)
+		return viewStrings(arrow.Int64Traits.CastFromBytes(buffers[1].Bytes()), bytes, from, to)
 	}
 	return nil, nil
 }
 
-func show[O element.Offset](offsets []O, bytes []byte, from, to int64) (element.Values, error) {
+func viewStrings[O element.Offset](offsets []O, bytes []byte, from, to int64) (element.Values, error) {
 	if to > int64(len(offsets)) {
 		return nil, fmt.Errorf("%d offsets, expected at least %d", len(offsets), to)
 	}
 	values, err := element.NewVLen(offsets[from:to], bytes, to-from-1)
 	if err != nil {
-		return nil, err // and not a Values that holds a nil
+		return nil, err // not an interface that holds a nil pointer
 	}
 	return values, nil
 }
 
-// textReader returns a function that gives the bytes of value i.
-func textReader(values arrow.Array) (func(i int) []byte, error) {
+// valueReader returns a function that returns the bytes of value i.
+func valueReader(values arrow.Array) (func(i int) []byte, error) {
 	switch v := unwrap(values).(type) {
 	case interface{ Value(int) string }:
 		return func(i int) []byte {

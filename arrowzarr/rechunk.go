@@ -1,0 +1,460 @@
+package arrowzarr
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"sync/atomic"
+	"time"
+
+	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/apache/arrow-go/v18/arrow/array"
+	"github.com/apache/arrow-go/v18/arrow/bitutil"
+	"github.com/apache/arrow-go/v18/arrow/memory"
+
+	"github.com/quiver-gpu/quiver/arrowbuf"
+)
+
+// rechunker is the second stage of the pipeline: it copies batches to the device
+// and cuts them, whatever their length, into the rows of chunks.
+type rechunker struct {
+	in         batchReader
+	columns    []*column
+	categories []*categories // by column; nil for other than dictionary columns
+	device     arrowbuf.Device
+	sizer      chunkSizer
+	memory     *batchMemory
+	mapping    *mapping // of the source; may be nil
+	progress   *Progress
+	stats      *stageStats // of copies to the device
+	out        chan<- columnRows
+
+	grid         rowGrid // chunkRows is 0 until the first batch
+	gridFixed    bool
+	pending      []batchSlice // rows that are not in a chunk yet
+	pendingRows  int64
+	pendingBytes int64 // of the batches in pending
+	nextChunk    int64 // index
+	rows         int64 // in the chunks so far
+}
+
+// batchReader yields the batches of an input, and io.EOF. pendingBytes is the size of
+// the batches that the caller cannot release before it has the next one.
+type batchReader interface {
+	next(ctx context.Context, pendingBytes int64) (prefetchBatch, error)
+}
+
+// rowGrid is how rows are divided into chunks, and chunks into shards.
+type rowGrid struct {
+	chunkRows int64
+	shardRows int64 // 0: no shards
+}
+
+// sharedBatch is a batch whose rows are not written yet. Its slices share a reference
+// count.
+type sharedBatch struct {
+	columns []arrow.Array // by column; on the device if column.onDevice
+	codes   []codeMap     // by column; nil for other than dictionary columns
+	rows    int64
+	bytes   int64 // of batchMemory
+	memory  *batchMemory
+	mapping *mapping
+	refs    atomic.Int64
+}
+
+func (b *sharedBatch) release() {
+	if b.refs.Add(-1) > 0 {
+		return
+	}
+	for _, c := range b.columns {
+		forEachRegion(c.Data(), b.mapping.evict)
+		c.Release()
+	}
+	b.memory.release(b.bytes)
+}
+
+// batchSlice is a run of rows of a batch. It owns one reference to the batch.
+type batchSlice struct {
+	batch    *sharedBatch
+	from, to int64
+}
+
+// rowChunk is the rows of one chunk of all columns.
+type rowChunk struct {
+	index     int64
+	rows      int64
+	grid      rowGrid
+	slices    []batchSlice
+	unwritten atomic.Int64 // columns that still read the rows
+}
+
+// columnRows is the rows of one column of a chunk. The consumer must release it
+// once.
+type columnRows struct {
+	*rowChunk
+	column int
+}
+
+func (r columnRows) columnSlices() []columnSlice {
+	slices := make([]columnSlice, len(r.slices))
+	for i, s := range r.slices {
+		slices[i] = columnSlice{values: s.batch.columns[r.column], from: s.from, to: s.to, codes: s.batch.codes[r.column]}
+	}
+	return slices
+}
+
+// release releases the rows for one column. It reports whether that was the last
+// column of the chunk.
+func (r *rowChunk) release() bool {
+	if r.unwritten.Add(-1) > 0 {
+		return false
+	}
+	for _, s := range r.slices {
+		s.batch.release()
+	}
+	return true
+}
+
+// run rechunks the whole input.
+func (r *rechunker) run(ctx context.Context) error {
+	defer r.releasePending()
+	for {
+		b, err := r.in.next(ctx, r.pendingBytes)
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return err
+		}
+		if err := r.add(b); err != nil {
+			return err
+		}
+		for r.pendingRows >= r.grid.chunkRows {
+			if err := r.send(ctx); err != nil {
+				return err
+			}
+		}
+	}
+	if err := r.fixGrid(true); err != nil {
+		return err
+	}
+	for r.pendingRows > 0 {
+		if err := r.send(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// add takes ownership of a batch and adds its rows to the pending ones.
+func (r *rechunker) add(b prefetchBatch) error {
+	h, err := r.prepare(b)
+	b.batch.Release()
+	if err != nil {
+		r.memory.release(b.bytes)
+		return err
+	}
+	r.progress.input.Store(b.position)
+	r.progress.inputTotal.Store(b.size)
+	if h.rows == 0 {
+		h.release()
+		return nil
+	}
+	r.pending = append(r.pending, batchSlice{batch: h, to: h.rows})
+	r.pendingRows += h.rows
+	r.pendingBytes += h.bytes
+	return nil
+}
+
+// prepare returns the batch with its fixed-width columns on the device. The caller
+// still owns b.
+func (r *rechunker) prepare(b prefetchBatch) (*sharedBatch, error) {
+	// Counting reads the input's memory, which may be malformed or truncated.
+	if err := catchPanic(func() error { return countNulls(b.batch) }); err != nil {
+		return nil, markPart(PartInput, err)
+	}
+	if before := r.rows + r.pendingRows; b.batch.NumRows() > math.MaxInt64-before {
+		return nil, partErrorf(PartInput, "after %d rows: more rows than can be counted", before)
+	}
+	if r.grid.chunkRows == 0 {
+		r.grid.chunkRows = r.sizer.chunkRows(r.columns, b.batch)
+	}
+	h := &sharedBatch{rows: b.batch.NumRows(), bytes: b.bytes, memory: r.memory, mapping: r.mapping}
+	h.refs.Store(1)
+	var err error
+	if h.codes, err = r.mapDictionaries(b.batch); err == nil {
+		h.columns, err = r.copyToDevice(b.batch)
+	}
+	return h, err
+}
+
+// mapDictionaries maps the dictionaries of a batch to the codes of the column.
+func (r *rechunker) mapDictionaries(batch arrow.RecordBatch) ([]codeMap, error) {
+	codes := make([]codeMap, len(r.columns))
+	for i, g := range r.categories {
+		if g == nil {
+			continue
+		}
+		err := catchPanic(func() error {
+			dictionary, ok := unwrap(batch.Column(i)).(*array.Dictionary)
+			if !ok {
+				return fmt.Errorf("array of %T, expected a dictionary", batch.Column(i))
+			}
+			var err error
+			codes[i], err = g.mapDictionary(dictionary.Dictionary())
+			return err
+		})
+		if err != nil {
+			return nil, partErrorf(PartInput, "column %q: %w", r.columns[i].name, err)
+		}
+	}
+	return codes, nil
+}
+
+// unwrap returns the storage of extension arrays.
+func unwrap(a arrow.Array) arrow.Array {
+	for {
+		ext, ok := a.(array.ExtensionArray)
+		if !ok {
+			return a
+		}
+		a = ext.Storage()
+	}
+}
+
+// copyToDevice returns the columns of a batch, those of fixed width on the device.
+// The caller must release them.
+func (r *rechunker) copyToDevice(batch arrow.RecordBatch) ([]arrow.Array, error) {
+	columns := make([]arrow.Array, len(r.columns))
+	var copied []int
+	for i, plan := range r.columns {
+		if plan.onDevice() && r.device != arrowbuf.CPU() {
+			copied = append(copied, i)
+			continue
+		}
+		columns[i] = batch.Column(i)
+		columns[i].Retain()
+	}
+	if len(copied) == 0 {
+		return columns, nil
+	}
+	batch.Retain()
+	onHost := selectColumns(batch, selectSchema(batch.Schema(), copied), copied)
+	defer onHost.Release()
+	start := time.Now()
+	onDevice, err := arrowbuf.CopyTo(onHost, r.device)
+	if err != nil {
+		for _, column := range columns {
+			if column != nil {
+				column.Release()
+			}
+		}
+		return nil, markPart(PartDevice, err)
+	}
+	defer onDevice.Release()
+	r.stats.record(batchBytes(onHost, bufferLen), time.Since(start))
+	for i, c := range copied {
+		columns[c] = onDevice.Column(i)
+		columns[c].Retain()
+	}
+	return columns, nil
+}
+
+// send sends the rows of the next chunk, column by column.
+func (r *rechunker) send(ctx context.Context) error {
+	if err := r.fixGrid(false); err != nil {
+		return err
+	}
+	chunk := r.popChunk(r.rowsPerChunk())
+	if len(r.columns) == 0 {
+		chunk.release()
+	}
+	for i := range r.columns {
+		select {
+		case r.out <- columnRows{chunk, i}:
+		case <-ctx.Done():
+			for range len(r.columns) - i {
+				chunk.release()
+			}
+			return context.Cause(ctx)
+		}
+	}
+	return nil
+}
+
+// popChunk removes the next rows, at most n, from the pending ones.
+func (r *rechunker) popChunk(n int64) *rowChunk {
+	chunk := &rowChunk{index: r.nextChunk, rows: min(n, r.pendingRows), grid: r.grid}
+	chunk.unwritten.Store(int64(len(r.columns)))
+	r.nextChunk++
+	r.rows += chunk.rows
+	r.pendingRows -= chunk.rows
+	for need := chunk.rows; need > 0; {
+		s := &r.pending[0]
+		rows := min(need, s.to-s.from)
+		chunk.slices = append(chunk.slices, batchSlice{batch: s.batch, from: s.from, to: s.from + rows})
+		s.from += rows
+		need -= rows
+		if s.from < s.to {
+			s.batch.refs.Add(1) // the rest stays pending
+			continue
+		}
+		r.pendingBytes -= s.batch.bytes
+		r.pending = r.pending[1:]
+	}
+	return chunk
+}
+
+func (r *rechunker) releasePending() {
+	for _, s := range r.pending {
+		s.batch.release()
+	}
+	r.pending, r.pendingRows, r.pendingBytes = nil, 0, 0
+}
+
+// rowsPerChunk is the number of rows to cut. If no column stores anything, it is
+// all rows: a message of a few bytes can have 2^62 of them.
+func (r *rechunker) rowsPerChunk() int64 {
+	for _, plan := range r.columns {
+		if plan.kind != kindNull {
+			return r.grid.chunkRows
+		}
+	}
+	return r.pendingRows
+}
+
+// fixGrid fixes the grid before the first chunk is sent. The chunks of an input
+// that is shorter than one, which is known atEnd, are as long as the input, unless
+// the options say otherwise.
+func (r *rechunker) fixGrid(atEnd bool) error {
+	if r.gridFixed {
+		return nil
+	}
+	r.gridFixed = true
+	if atEnd && r.sizer.automatic {
+		r.grid.chunkRows = max(r.pendingRows, 1)
+	}
+	return r.sizer.checkShardIndexes(r.grid, len(r.columns))
+}
+
+// chunkSizer fits the sizes of chunks and shards to the memory.
+type chunkSizer struct {
+	automatic bool // Options.ChunkRows is 0
+	shares    memoryShares
+	jobs      int
+	codec     Codec
+}
+
+// chunkRows returns DefaultChunkRows, halved until the rows at work fit into the
+// memory. The chunk of all columns that is gathered may take an eighth of it. The
+// chunks that are encoded, which take three times their size, may take the chunks'
+// share. batch is the first one of the input.
+func (s chunkSizer) chunkRows(columns []*column, batch arrow.RecordBatch) int64 {
+	rows := int64(DefaultChunkRows)
+	var row, widest float64
+	for i, plan := range columns {
+		width := plan.rowBytes(batch.Column(i), batch.NumRows())
+		row += width
+		widest = max(widest, width)
+	}
+	fits := func() bool {
+		gathered, encoding := row*float64(rows), widest*float64(rows)*3
+		alone := encoding + float64(outsideHeap(int64(s.codec.tableBytes(widest*float64(rows)))))
+		share := float64(s.shares.chunks)
+		return gathered <= float64(s.shares.total/8) && encoding*float64(s.jobs) <= share && alone <= share
+	}
+	for rows > 1 && !fits() {
+		rows /= 2
+	}
+	return rows
+}
+
+// checkShardIndexes refuses shards of such a number of chunks that the indexes of
+// the shards that are open at a time take much of the memory.
+func (s chunkSizer) checkShardIndexes(grid rowGrid, columns int) error {
+	const entryBytes = 80 // of an index entry and what is made of it
+	share := s.shares.total / 8 / int64(columns+1)
+	if chunks := grid.shardRows / grid.chunkRows; chunks > share/entryBytes {
+		return partErrorf(PartUsage, "a shard of %d chunks has an index of %d bytes for each column: lower --shard-rows, raise --chunk-rows, or raise --max-memory", chunks, 16*chunks)
+	}
+	return nil
+}
+
+// rowBytes is the size of a row of the column. If it varies, it is the average of
+// an array of values.
+func (c *column) rowBytes(values arrow.Array, rows int64) float64 {
+	if c.kind == kindFixed || c.kind == kindDictionary {
+		return float64(c.layout.elements() * c.layout.dtype.Size())
+	}
+	var total int64
+	for _, b := range values.Data().Buffers() {
+		if b != nil {
+			total += int64(b.Len())
+		}
+	}
+	return float64(total) / float64(max(rows, 1))
+}
+
+// countNulls ensures that the arrays of a batch know their number of nulls, which
+// readers may leave unknown. The number decides whether a column gets a mask, and
+// it cannot be counted on the device.
+func countNulls(batch arrow.RecordBatch) error {
+	for i, c := range batch.Columns() {
+		if int64(c.Len()) != batch.NumRows() {
+			return fmt.Errorf("column %q has %d rows in a batch of %d", batch.ColumnName(i), c.Len(), batch.NumRows())
+		}
+		if err := countArrayNulls(c.Data()); err != nil {
+			return fmt.Errorf("column %q: %w", batch.ColumnName(i), err)
+		}
+	}
+	return nil
+}
+
+func countArrayNulls(data arrow.ArrayData) error {
+	buffers := data.Buffers()
+	if len(buffers) > 0 && data.NullN() != 0 && data.DataType().ID() != arrow.NULL {
+		validity := buffers[0]
+		switch {
+		case validity == nil || validity.Len() == 0:
+			data.(*array.Data).SetNullN(0)
+		case int64(validity.Len())*8 < int64(data.Offset())+int64(data.Len()):
+			return fmt.Errorf("a validity bitmap of %d bytes for %d values", validity.Len(), data.Offset()+data.Len())
+		case data.NullN() < 0:
+			set := bitutil.CountSetBits(validity.Bytes(), data.Offset(), data.Len())
+			data.(*array.Data).SetNullN(data.Len() - set)
+		}
+	}
+	for _, child := range data.Children() {
+		if err := countArrayNulls(child); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// batchBytes is the memory of a batch's buffers, each as size says.
+func batchBytes(batch arrow.RecordBatch, size func(*memory.Buffer) int64) int64 {
+	var total int64
+	for _, c := range batch.Columns() {
+		total += arrayBytes(c.Data(), size)
+	}
+	return total
+}
+
+func arrayBytes(data arrow.ArrayData, size func(*memory.Buffer) int64) int64 {
+	var total int64
+	for _, b := range data.Buffers() {
+		if b != nil {
+			total += size(b)
+		}
+	}
+	for _, child := range data.Children() {
+		total += arrayBytes(child, size)
+	}
+	return total
+}
+
+// bufferLen is the size of what is in a buffer.
+func bufferLen(b *memory.Buffer) int64 { return int64(b.Len()) }

@@ -1,0 +1,86 @@
+package arrowzarr
+
+import (
+	"context"
+	"io"
+	"testing"
+
+	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/apache/arrow-go/v18/arrow/array"
+	"github.com/apache/arrow-go/v18/arrow/memory"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/quiver-gpu/quiver/arrowbuf"
+)
+
+// fakeReader is a batchReader of batches with these numbers of rows. A batch has one
+// column of consecutive integers, and takes 10 bytes.
+type fakeReader struct {
+	lengths []int
+	rows    int64
+	pending []int64 // as next was told
+}
+
+func (f *fakeReader) next(_ context.Context, pendingBytes int64) (b prefetchBatch, err error) {
+	f.pending = append(f.pending, pendingBytes)
+	if len(f.lengths) == 0 {
+		return b, io.EOF
+	}
+	values := array.NewInt64Builder(memory.DefaultAllocator)
+	for range f.lengths[0] {
+		values.Append(f.rows)
+		f.rows++
+	}
+	f.lengths = f.lengths[1:]
+	schema := arrow.NewSchema([]arrow.Field{{Name: "c", Type: arrow.PrimitiveTypes.Int64}}, nil)
+	column := values.NewArray()
+	b.batch, b.bytes = array.NewRecordBatch(schema, []arrow.Array{column}, int64(column.Len())), 10
+	return b, nil
+}
+
+// Chunks have the rows of the batches in order. A batch stays reserved until the last
+// of its chunks is released, and counts as pending while some of its rows do.
+func TestRechunkerSendsRowsInChunks(t *testing.T) {
+	columns, _, err := planColumns(arrow.NewSchema([]arrow.Field{{Name: "c", Type: arrow.PrimitiveTypes.Int64}}, nil), nil)
+	require.NoError(t, err)
+	in := &fakeReader{lengths: []int{2, 2, 7, 0, 1}}
+	batches := newBatchMemory(100, 100)
+	require.True(t, batches.free.TryAcquire(50), "the five batches")
+	out := make(chan columnRows)
+	r := &rechunker{
+		in: in, columns: columns, categories: make([]*categories, 1), device: arrowbuf.CPU(),
+		memory: batches, progress: &Progress{}, stats: &stageStats{}, out: out,
+		sizer: chunkSizer{shares: divideMemory(DefaultMaxMemory)}, grid: rowGrid{chunkRows: 5},
+	}
+	var group errgroup.Group
+	group.Go(func() error {
+		defer close(out)
+		return r.run(t.Context())
+	})
+	var chunks [][]int64
+	var sent []columnRows
+	for rows := range out {
+		assert.Equal(t, int64(len(chunks)), rows.index)
+		var values []int64
+		for _, s := range rows.columnSlices() {
+			values = append(values, s.values.(*array.Int64).Int64Values()[s.from:s.to]...)
+		}
+		chunks = append(chunks, values)
+		sent = append(sent, rows)
+	}
+	require.NoError(t, group.Wait())
+	assert.Equal(t, [][]int64{{0, 1, 2, 3, 4}, {5, 6, 7, 8, 9}, {10, 11}}, chunks)
+	assert.Equal(t, []int64{0, 10, 20, 10, 10, 20}, in.pending)
+	assert.Equal(t, int64(12), r.rows)
+
+	assert.False(t, batches.free.TryAcquire(61), "only the batch without rows is released")
+	assert.True(t, sent[0].release(), "of one column")
+	assert.True(t, batches.free.TryAcquire(80), "the first two batches")
+	assert.False(t, batches.free.TryAcquire(1))
+	assert.True(t, sent[1].release())
+	assert.False(t, batches.free.TryAcquire(1), "the last chunk reads the third batch")
+	assert.True(t, sent[2].release())
+	assert.True(t, batches.free.TryAcquire(20), "all are released")
+}

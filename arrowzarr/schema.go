@@ -1,0 +1,458 @@
+package arrowzarr
+
+import (
+	"bytes"
+	"encoding/base64"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/apache/arrow-go/v18/arrow/ipc"
+	"github.com/apache/arrow-go/v18/arrow/memory"
+
+	"github.com/quiver-gpu/quiver/ndview"
+	"github.com/quiver-gpu/quiver/zarr"
+	"github.com/quiver-gpu/quiver/zarr/element"
+	"github.com/quiver-gpu/quiver/zarr/store"
+)
+
+// arrayKind is how the values of a column are stored in Zarr.
+type arrayKind int
+
+const (
+	kindFixed      arrayKind = iota // elements of a fixed width: one N-d array
+	kindText                        // utf8: an array of strings
+	kindBinary                      // binary: an array of byte strings
+	kindDictionary                  // codes and categories
+	kindNull                        // only missing values
+)
+
+// column is the plan for one column: what it is in Arrow, and what it becomes in
+// Zarr.
+type column struct {
+	name    string
+	field   arrow.Field
+	storage arrow.DataType // the type without extensions
+	kind    arrayKind
+	layout  fixedLayout        // of kindFixed, and of the codes of kindDictionary
+	tensor  *ndview.TensorType // of a fixed_shape_tensor; otherwise nil
+}
+
+// onDevice reports whether the column is copied to the device. Text and the codes of
+// dictionaries are encoded by the host, so copying them would only cost time.
+func (c *column) onDevice() bool { return c.kind == kindFixed }
+
+// planColumns returns the plans of the columns with these names, and their indices in
+// the schema. No names means all columns.
+func planColumns(schema *arrow.Schema, names []string) ([]*column, []int, error) {
+	fields, err := selectFieldIndices(schema, names)
+	if err != nil {
+		return nil, nil, err
+	}
+	columns := make([]*column, len(fields))
+	seen := map[string]bool{}
+	for i, f := range fields {
+		field := schema.Field(f)
+		if seen[field.Name] {
+			return nil, nil, partErrorf(PartInput, "column %q occurs more than once: a Zarr group has one child of a name", field.Name)
+		}
+		seen[field.Name] = true
+		if columns[i], err = planColumn(field); err != nil {
+			return nil, nil, markPart(PartInput, err)
+		}
+	}
+	return columns, fields, nil
+}
+
+func selectFieldIndices(schema *arrow.Schema, names []string) ([]int, error) {
+	if len(names) == 0 {
+		fields := make([]int, schema.NumFields())
+		for i := range fields {
+			fields[i] = i
+		}
+		return fields, nil
+	}
+	var fields []int
+	for _, name := range names {
+		found := schema.FieldIndices(name)
+		if len(found) == 0 {
+			return nil, partErrorf(PartUsage, "no column is named %q: expected some of %s", name, strings.Join(columnNames(schema), ", "))
+		}
+		for _, f := range found {
+			if !slices.Contains(fields, f) {
+				fields = append(fields, f)
+			}
+		}
+	}
+	// The order of the columns is the input's, not that of names.
+	slices.Sort(fields)
+	return fields, nil
+}
+
+func columnNames(schema *arrow.Schema) []string {
+	names := make([]string, schema.NumFields())
+	for i, f := range schema.Fields() {
+		names[i] = fmt.Sprintf("%q", f.Name)
+	}
+	return names
+}
+
+// maxNameBytes is the longest name of a file on Linux file systems.
+const maxNameBytes = 255
+
+func planColumn(field arrow.Field) (*column, error) {
+	if err := zarr.CheckName(field.Name); err != nil {
+		return nil, fmt.Errorf("column %q: %w", field.Name, err)
+	}
+	switch { // a directory cannot have the name
+	case len(field.Name) > maxNameBytes:
+		return nil, fmt.Errorf("column %.40q...: the name has %d bytes, where files have %d at most", field.Name, len(field.Name), maxNameBytes)
+	case strings.HasPrefix(field.Name, store.TempPrefix):
+		return nil, fmt.Errorf("column %q: names that begin with %q are for files that are being written", field.Name, store.TempPrefix)
+	}
+	c := &column{name: field.Name, field: field, storage: storageType(field.Type)}
+	if err := c.chooseKind(); err != nil {
+		return nil, fmt.Errorf("column %q of type %s: %w", field.Name, field.Type, err)
+	}
+	return c, nil
+}
+
+// chooseKind sets the kind of the column, and its layout, from its type.
+func (c *column) chooseKind() (err error) {
+	switch t := c.storage.(type) {
+	case *arrow.NullType:
+		c.kind = kindNull
+		return nil
+	case *arrow.StringType, *arrow.LargeStringType, *arrow.StringViewType:
+		c.kind = kindText
+		return nil
+	case *arrow.BinaryType, *arrow.LargeBinaryType, *arrow.BinaryViewType:
+		c.kind = kindBinary
+		return nil
+	case *arrow.DictionaryType:
+		c.kind = kindDictionary
+		if c.layout, err = codesLayout(t.IndexType); err != nil {
+			return err
+		}
+		values, err := planColumn(categoriesField(t))
+		if err == nil && (values.kind == kindNull || values.kind == kindDictionary) {
+			err = fmt.Errorf("dictionary values of type %s have no Zarr form", t.ValueType)
+		}
+		return err
+	}
+	var ok bool
+	if c.layout, ok = fixedLayoutOf(c.storage); !ok {
+		return fmt.Errorf("the type has no Zarr form here (choose other columns with --columns)")
+	}
+	if c.tensor, err = tensorTypeOf(c.field); err != nil || c.tensor == nil {
+		return err
+	}
+	return c.layout.setTensorShape(c.tensor)
+}
+
+// categoriesField returns a field for a dictionary's values.
+func categoriesField(t *arrow.DictionaryType) arrow.Field {
+	return arrow.Field{Name: "categories", Type: t.ValueType}
+}
+
+// natMin is NaT ("not a time") of datetime64 and timedelta64.
+const natMin = uint64(1) << 63
+
+// fixedTypes maps the Arrow types of which a value is one element of a dtype.
+var fixedTypes = map[arrow.Type]ndview.DType{
+	arrow.BOOL:      ndview.Bool,
+	arrow.INT8:      ndview.Int8,
+	arrow.INT16:     ndview.Int16,
+	arrow.INT32:     ndview.Int32,
+	arrow.INT64:     ndview.Int64,
+	arrow.UINT8:     ndview.Uint8,
+	arrow.UINT16:    ndview.Uint16,
+	arrow.UINT32:    ndview.Uint32,
+	arrow.UINT64:    ndview.Uint64,
+	arrow.FLOAT16:   ndview.Float16,
+	arrow.FLOAT32:   ndview.Float32,
+	arrow.FLOAT64:   ndview.Float64,
+	arrow.DECIMAL32: ndview.Int32,
+	arrow.DECIMAL64: ndview.Int64,
+}
+
+var timeUnits = map[arrow.TimeUnit]ndview.TimeUnit{
+	arrow.Second:      ndview.Second,
+	arrow.Millisecond: ndview.Millisecond,
+	arrow.Microsecond: ndview.Microsecond,
+	arrow.Nanosecond:  ndview.Nanosecond,
+}
+
+// fixedLayout describes rows of a fixed width, in Arrow and in Zarr.
+type fixedLayout struct {
+	source ndview.DType // the elements in Arrow's buffer
+	dtype  ndview.DType // the elements in Zarr
+	limbs  int64        // elements per value of Arrow's buffer
+	row    []int64      // the axes after the first
+	fill   uint64       // the value of null elements, for ndview's FillWhere
+}
+
+// elements is the number of elements in a row.
+func (l fixedLayout) elements() int64 {
+	n := int64(1)
+	for _, d := range l.row {
+		n *= d
+	}
+	return n
+}
+
+// fixedLayoutOf returns the layout of an Arrow type of fixed width, or false for
+// another type. The layout of an extension type is that of its storage.
+func fixedLayoutOf(t arrow.DataType) (fixedLayout, bool) {
+	if dtype, ok := fixedTypes[t.ID()]; ok {
+		return fixedLayout{source: dtype, dtype: dtype, limbs: 1}, true
+	}
+	int64As := func(dtype ndview.DType) (fixedLayout, bool) {
+		return fixedLayout{source: dtype, dtype: dtype, limbs: 1, fill: natMin}, true
+	}
+	int32As := func(dtype ndview.DType) (fixedLayout, bool) {
+		return fixedLayout{source: ndview.Int32, dtype: dtype, limbs: 1, fill: natMin}, true
+	}
+	switch t := t.(type) {
+	case *arrow.Date32Type:
+		return int32As(ndview.Datetime64(ndview.Day, 1))
+	case *arrow.Date64Type:
+		return int64As(ndview.Datetime64(ndview.Millisecond, 1))
+	case *arrow.Time32Type:
+		return int32As(ndview.Timedelta64(timeUnits[t.Unit], 1))
+	case *arrow.Time64Type:
+		return int64As(ndview.Timedelta64(timeUnits[t.Unit], 1))
+	case *arrow.TimestampType:
+		return int64As(ndview.Datetime64(timeUnits[t.Unit], 1))
+	case *arrow.DurationType:
+		return int64As(ndview.Timedelta64(timeUnits[t.Unit], 1))
+	case *arrow.Decimal128Type:
+		return fixedLayout{source: ndview.Uint64, dtype: ndview.Uint64, limbs: 2, row: []int64{2}}, true
+	case *arrow.Decimal256Type:
+		return fixedLayout{source: ndview.Uint64, dtype: ndview.Uint64, limbs: 4, row: []int64{4}}, true
+	case *arrow.FixedSizeBinaryType:
+		width := int64(t.ByteWidth)
+		if width < 0 {
+			return fixedLayout{}, false
+		}
+		return fixedLayout{source: ndview.Uint8, dtype: ndview.Uint8, limbs: width, row: []int64{width}}, true
+	case *arrow.FixedSizeListType:
+		inner, ok := fixedLayoutOf(t.Elem())
+		if !ok || !isNumber(t.Elem()) || t.Len() < 0 {
+			return fixedLayout{}, false
+		}
+		inner.row = append([]int64{int64(t.Len())}, inner.row...)
+		return inner, true
+	case arrow.ExtensionType:
+		return fixedLayoutOf(t.StorageType())
+	}
+	return fixedLayout{}, false
+}
+
+// isNumber reports whether a fixed_size_list of the type becomes an N-d array: one of
+// numbers or booleans, or of lists of those.
+func isNumber(t arrow.DataType) bool {
+	if list, ok := t.(*arrow.FixedSizeListType); ok {
+		return isNumber(list.Elem())
+	}
+	_, ok := fixedTypes[t.ID()]
+	return ok && t.ID() != arrow.DECIMAL32 && t.ID() != arrow.DECIMAL64
+}
+
+// leaf returns the innermost data of an array of fixed width, and the position of the
+// first element of row from in its buffers.
+func leaf(data arrow.ArrayData, from int64) (arrow.ArrayData, int64, error) {
+	return walkLists(data, from, func(arrow.ArrayData, int64, int64) error { return nil })
+}
+
+// walkLists is leaf that also calls visit for the lists inside of other lists,
+// outermost first. It passes their data, the position of the first list of row from,
+// and the number of lists per row.
+func walkLists(data arrow.ArrayData, from int64, visit func(lists arrow.ArrayData, at, perRow int64) error) (arrow.ArrayData, int64, error) {
+	at, perRow := int64(data.Offset())+from, int64(1)
+	t := storageType(data.DataType())
+	for depth := 0; ; depth++ {
+		list, ok := t.(*arrow.FixedSizeListType)
+		if !ok {
+			return data, at, nil
+		}
+		if depth > 0 {
+			if err := visit(data, at, perRow); err != nil {
+				return nil, 0, err
+			}
+		}
+		if len(data.Children()) != 1 {
+			return nil, 0, fmt.Errorf("%s with %d children, expected 1", list, len(data.Children()))
+		}
+		data = data.Children()[0]
+		at = at*int64(list.Len()) + int64(data.Offset())
+		perRow *= int64(list.Len())
+		t = storageType(list.Elem())
+	}
+}
+
+// storageType returns the storage type of an extension type, and any other type
+// itself.
+func storageType(t arrow.DataType) arrow.DataType {
+	for {
+		ext, ok := t.(arrow.ExtensionType)
+		if !ok {
+			return t
+		}
+		t = ext.StorageType()
+	}
+}
+
+const (
+	extensionName     = "ARROW:extension:name"
+	extensionMetadata = "ARROW:extension:metadata"
+)
+
+// tensorTypeOf returns the type of a field of Arrow's fixed_shape_tensor, or nil for
+// another field. arrow-go does not know the extension type, and leaves it in the
+// field's metadata.
+func tensorTypeOf(field arrow.Field) (*ndview.TensorType, error) {
+	name, ok := field.Metadata.GetValue(extensionName)
+	if !ok || name != (&ndview.TensorType{}).ExtensionName() {
+		return nil, nil
+	}
+	text, _ := field.Metadata.GetValue(extensionMetadata)
+	t, err := (&ndview.TensorType{}).Deserialize(storageType(field.Type), text)
+	if err != nil {
+		return nil, err
+	}
+	return t.(*ndview.TensorType), nil
+}
+
+// setTensorShape replaces the axis of the storage, a fixed_size_list, by the axes of
+// the tensor.
+func (l *fixedLayout) setTensorShape(t *ndview.TensorType) error {
+	if len(l.row) != 1 {
+		return fmt.Errorf("fixed_shape_tensor of shape %v over a list of %v elements", t.Shape(), l.row)
+	}
+	l.row = t.Shape()
+	return nil
+}
+
+// Attribute names. encoding-type, encoding-version, ordered, na-value and
+// column-order are those of the anndata on-disk format.
+const (
+	attrSchema  = "arrow_schema" // base64 of the schema as an encapsulated IPC message
+	attrRows    = "num_rows"
+	attrType    = "arrow_type" // the Arrow type, for people
+	attrOrder   = "column-order"
+	attrEncType = "encoding-type"
+	attrEncVer  = "encoding-version"
+)
+
+// rootAttributes returns the attributes of the group of all columns.
+func rootAttributes(schema *arrow.Schema, columns []*column, rows int64) (map[string]any, error) {
+	message, err := schemaMessage(schema)
+	if err != nil {
+		return nil, fmt.Errorf("writing the Arrow schema: %w", err)
+	}
+	order := make([]string, len(columns))
+	for i, c := range columns {
+		order[i] = c.name
+	}
+	return map[string]any{
+		attrSchema: base64.StdEncoding.EncodeToString(message),
+		attrRows:   rows,
+		attrOrder:  order,
+	}, nil
+}
+
+// schemaMessage returns the schema as an encapsulated message of Arrow's IPC format,
+// as at the start of a stream, or under ARROW:schema in a Parquet file.
+func schemaMessage(schema *arrow.Schema) ([]byte, error) {
+	var buf bytes.Buffer
+	w := ipc.NewWriter(&buf, ipc.WithSchema(schema), ipc.WithAllocator(memory.DefaultAllocator))
+	if err := w.Close(); err != nil {
+		return nil, err
+	}
+	return buf.Bytes(), nil
+}
+
+// attributes returns the attributes of the column's node: an array, or a group of
+// arrays if values are missing.
+func (c *column) attributes(missing bool) map[string]any {
+	attrs := map[string]any{attrType: c.field.Type.String()}
+	switch t := c.storage.(type) {
+	case *arrow.TimestampType:
+		if t.TimeZone != "" {
+			attrs["timezone"] = t.TimeZone
+		}
+	case arrow.DecimalType:
+		attrs["precision"], attrs["scale"] = t.GetPrecision(), t.GetScale()
+	case *arrow.DictionaryType:
+		attrs["ordered"] = t.Ordered
+	}
+	if c.tensor != nil && len(c.tensor.Permutation()) > 0 {
+		attrs["permutation"] = c.tensor.Permutation()
+	}
+	if encoding, version := c.encoding(missing); encoding != "" {
+		attrs[attrEncType], attrs[attrEncVer] = encoding, version
+		if encoding == "nullable-string-array" {
+			attrs["na-value"] = "NA"
+		}
+	}
+	return attrs
+}
+
+// encoding returns anndata's name and version of the column's layout, or "" if
+// anndata does not have it.
+func (c *column) encoding(missing bool) (name, version string) {
+	id := c.storage.ID()
+	switch {
+	case c.kind == kindDictionary:
+		return "categorical", "0.2.0"
+	case c.kind == kindText && missing:
+		return "nullable-string-array", "0.1.0"
+	case c.kind == kindText:
+		return "string-array", "0.2.0"
+	case c.kind == kindFixed && !missing && isPlainArray(id):
+		return "array", "0.2.0"
+	case missing && id == arrow.BOOL:
+		return "nullable-boolean", "0.1.0"
+	case missing && arrow.IsInteger(id):
+		return "nullable-integer", "0.1.0"
+	}
+	return "", ""
+}
+
+// isPlainArray reports whether anndata's "array" has values of the type. Its readers
+// know no times and no decimals.
+func isPlainArray(id arrow.Type) bool {
+	return id == arrow.BOOL || arrow.IsInteger(id) || arrow.IsFloating(id) || id == arrow.FIXED_SIZE_LIST
+}
+
+// dataType returns the Zarr data type of the column's values.
+func (c *column) dataType() element.Type {
+	switch c.kind {
+	case kindText:
+		return element.String
+	case kindBinary:
+		return element.Bytes
+	case kindNull:
+		return element.Of(ndview.Bool)
+	default:
+		return element.Of(c.layout.dtype)
+	}
+}
+
+// isList reports whether the column is a fixed_size_list, of which single elements
+// can be missing.
+func (c *column) isList() bool {
+	_, ok := c.storage.(*arrow.FixedSizeListType)
+	return ok
+}
+
+// dimensionNames returns the names of a tensor's axes, after that of the rows; nil if
+// they have none.
+func (c *column) dimensionNames() []string {
+	if c.tensor == nil || len(c.tensor.DimNames()) == 0 {
+		return nil
+	}
+	return append([]string{""}, c.tensor.DimNames()...)
+}

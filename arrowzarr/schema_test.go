@@ -1,0 +1,305 @@
+package arrowzarr_test
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/apache/arrow-go/v18/arrow/extensions"
+	"github.com/apache/arrow-go/v18/arrow/ipc"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/quiver-gpu/quiver/arrowzarr"
+	"github.com/quiver-gpu/quiver/zarr"
+)
+
+// attributesOf returns the attributes of the node of a column.
+func attributesOf(tb testing.TB, root *zarr.Group, name string) map[string]any {
+	tb.Helper()
+	switch node := root.Metadata().Consolidated[name].(type) {
+	case *zarr.ArrayMetadata:
+		return node.Attributes
+	case *zarr.GroupMetadata:
+		return node.Attributes
+	}
+	require.Fail(tb, "no such node", name)
+	return nil
+}
+
+func TestColumnAttributesDescribeTheType(t *testing.T) {
+	type attributes = map[string]any
+	array := attributes{"encoding-type": "array", "encoding-version": "0.2.0"}
+	text := attributes{"encoding-type": "string-array", "encoding-version": "0.2.0"}
+	nullableText := attributes{"encoding-type": "nullable-string-array", "encoding-version": "0.1.0", "na-value": "NA"}
+	nullableInteger := attributes{"encoding-type": "nullable-integer", "encoding-version": "0.1.0"}
+	nullableBoolean := attributes{"encoding-type": "nullable-boolean", "encoding-version": "0.1.0"}
+	digits := func(precision, scale string) attributes {
+		return attributes{"precision": json.Number(precision), "scale": json.Number(scale)}
+	}
+	zone := func(name string) attributes { return attributes{"timezone": name} }
+	tests := []struct {
+		kind           arrow.DataType
+		text           string // the attribute arrow_type
+		whole, missing attributes
+	}{
+		{arrow.FixedWidthTypes.Boolean, "bool", array, nullableBoolean},
+		{arrow.PrimitiveTypes.Int8, "int8", array, nullableInteger},
+		{arrow.PrimitiveTypes.Uint64, "uint64", array, nullableInteger},
+		{arrow.FixedWidthTypes.Float16, "float16", array, attributes{}},
+		{arrow.PrimitiveTypes.Float64, "float64", array, attributes{}},
+		{arrow.BinaryTypes.String, "utf8", text, nullableText},
+		{arrow.BinaryTypes.LargeString, "large_utf8", text, nullableText},
+		{arrow.BinaryTypes.StringView, "string_view", text, nullableText},
+		{arrow.BinaryTypes.Binary, "binary", attributes{}, attributes{}},
+		{&arrow.FixedSizeBinaryType{ByteWidth: 5}, "fixed_size_binary[5]", attributes{}, attributes{}},
+		{arrow.FixedWidthTypes.Date32, "date32", attributes{}, attributes{}},
+		{arrow.FixedWidthTypes.Time64ns, "time64[ns]", attributes{}, attributes{}},
+		{&arrow.TimestampType{Unit: arrow.Second}, "timestamp[s]", attributes{}, attributes{}},
+		{&arrow.TimestampType{Unit: arrow.Microsecond, TimeZone: "Europe/Oslo"}, "timestamp[us, tz=Europe/Oslo]", zone("Europe/Oslo"), zone("Europe/Oslo")},
+		{&arrow.TimestampType{Unit: arrow.Nanosecond, TimeZone: "+05:30"}, "timestamp[ns, tz=+05:30]", zone("+05:30"), zone("+05:30")},
+		{arrow.FixedWidthTypes.Duration_ms, "duration[ms]", attributes{}, attributes{}},
+		{&arrow.Decimal32Type{Precision: 9, Scale: 2}, "decimal32(9, 2)", digits("9", "2"), digits("9", "2")},
+		{&arrow.Decimal64Type{Precision: 18, Scale: 0}, "decimal64(18, 0)", digits("18", "0"), digits("18", "0")},
+		{&arrow.Decimal128Type{Precision: 38, Scale: 10}, "decimal(38, 10)", digits("38", "10"), digits("38", "10")},
+		{&arrow.Decimal256Type{Precision: 76, Scale: -3}, "decimal256(76, -3)", digits("76", "-3"), digits("76", "-3")},
+		{arrow.FixedSizeListOf(3, arrow.PrimitiveTypes.Float32), "fixed_size_list<item: float32, nullable>[3]", array, attributes{}},
+		{extensions.NewUUIDType(), "extension<arrow.uuid>", attributes{}, attributes{}},
+	}
+	for _, test := range tests {
+		t.Run(test.text, func(t *testing.T) {
+			for share, want := range map[float64]attributes{0: test.whole, 1: test.missing} {
+				output, _ := convertCodes(t, single("c", sample(newRand(1), test.kind, 4, share)).stream(t), arrowzarr.Options{})
+				got := attributesOf(t, openRoot(t, output), "c")
+				assert.Equal(t, test.text, got["arrow_type"])
+				delete(got, "arrow_type")
+				assert.Equal(t, want, got)
+			}
+		})
+	}
+}
+
+func TestRootAttributesDescribeTheTable(t *testing.T) {
+	metadata := arrow.MetadataFrom(map[string]string{"maker": "tests", "leer": ""})
+	fieldMetadata := arrow.NewMetadata([]string{"unit"}, []string{"m/s²"})
+	want := arrow.NewSchema([]arrow.Field{
+		{Name: "speed", Type: arrow.PrimitiveTypes.Float32, Metadata: fieldMetadata},
+		{Name: "when", Type: &arrow.TimestampType{Unit: arrow.Millisecond, TimeZone: "America/New_York"}, Nullable: true},
+		{Name: "kind", Type: &arrow.DictionaryType{IndexType: arrow.PrimitiveTypes.Uint16, ValueType: arrow.BinaryTypes.LargeString, Ordered: true}, Nullable: true},
+		{Name: "Ünïcode name.", Type: arrow.BinaryTypes.StringView, Nullable: true},
+		{Name: "cells", Type: arrow.FixedSizeListOfNonNullable(2, arrow.PrimitiveTypes.Uint8)},
+	}, &metadata)
+	for name, encode := range map[string]func(table, testing.TB) []byte{"file": encodings["file"], "stream": encodings["stream"]} {
+		t.Run(name, func(t *testing.T) {
+			output, _ := convertCodes(t, encode(table{schema: want}, t), arrowzarr.Options{})
+			root := openRoot(t, output).Metadata().Attributes
+			assert.Equal(t, json.Number("0"), root["num_rows"])
+			assert.Equal(t, []any{"speed", "when", "kind", "Ünïcode name.", "cells"}, root["column-order"])
+			assertSchema(t, want, root["arrow_schema"])
+		})
+	}
+	t.Run("chosen columns", func(t *testing.T) {
+		output, _ := convertCodes(t, table{schema: want}.stream(t), arrowzarr.Options{Columns: []string{"kind", "speed"}})
+		root := openRoot(t, output).Metadata().Attributes
+		assert.Equal(t, []any{"speed", "kind"}, root["column-order"])
+		assertSchema(t, arrow.NewSchema([]arrow.Field{want.Field(0), want.Field(2)}, &metadata), root["arrow_schema"])
+	})
+}
+
+// assertSchema checks a schema that it reads from the start of an IPC stream.
+func assertSchema(tb testing.TB, want *arrow.Schema, kept any) {
+	tb.Helper()
+	require.IsType(tb, "", kept)
+	message, err := base64.StdEncoding.DecodeString(kept.(string))
+	require.NoError(tb, err)
+	r, err := ipc.NewReader(bytes.NewReader(message))
+	require.NoError(tb, err)
+	defer r.Release()
+	assert.True(tb, want.Equal(r.Schema()), "got %s, expected %s", r.Schema(), want)
+	got, wanted := r.Schema().Metadata(), want.Metadata()
+	assert.True(tb, wanted.Equal(got), "got %s, expected %s", got, wanted)
+}
+
+func TestConsolidatedMetadataMatchesTheNodes(t *testing.T) {
+	columns := sampleTable(9, []int{5, 20}, 0, 0.5)
+	output, _ := convertCodes(t, columns.stream(t), arrowzarr.Options{ChunkRows: 10, ShardRows: 20})
+	found := documents(t, output)
+	var root struct {
+		NodeType     string `json:"node_type"`
+		Consolidated struct {
+			Kind           string                     `json:"kind"`
+			MustUnderstand bool                       `json:"must_understand"`
+			Metadata       map[string]json.RawMessage `json:"metadata"`
+		} `json:"consolidated_metadata"`
+	}
+	require.NoError(t, json.Unmarshal([]byte(found["."]), &root))
+	assert.Equal(t, "group", root.NodeType)
+	assert.Equal(t, "inline", root.Consolidated.Kind)
+	assert.False(t, root.Consolidated.MustUnderstand)
+	delete(found, ".")
+	assert.Len(t, root.Consolidated.Metadata, len(found))
+	for at, own := range found {
+		if assert.Contains(t, root.Consolidated.Metadata, at) {
+			assert.JSONEq(t, own, string(root.Consolidated.Metadata[at]), at)
+		}
+	}
+}
+
+// tensors returns a table with a column of fixed_shape_tensor, which arrow-go writes as a
+// list.
+func tensors(tb testing.TB, metadata string, width int32, values string) table {
+	kind := arrow.FixedSizeListOf(width, arrow.PrimitiveTypes.Int8)
+	field := arrow.Field{Name: "images", Type: kind, Metadata: arrow.NewMetadata(
+		[]string{"ARROW:extension:name", "ARROW:extension:metadata"}, []string{"arrow.fixed_shape_tensor", metadata})}
+	return newTable([]arrow.Field{field}, []arrow.Array{fromJSON(tb, kind, values)})
+}
+
+func TestTensorsKeepTheirShape(t *testing.T) {
+	tests := []struct {
+		metadata    string
+		shape       []int64
+		names       []string
+		permutation string
+	}{
+		{`{"shape": [2, 3]}`, []int64{2, 2, 3}, nil, ""},
+		{`{"shape": [6]}`, []int64{2, 6}, nil, ""},
+		{`{"shape": [3, 1, 2]}`, []int64{2, 3, 1, 2}, nil, ""},
+		{`{"shape": [2, 3], "dim_names": ["y", "x"]}`, []int64{2, 2, 3}, []string{"", "y", "x"}, ""},
+		{`{"shape": [2, 3], "permutation": [1, 0]}`, []int64{2, 2, 3}, nil, "[1 0]"},
+		{`{"shape": [2, 3], "dim_names": ["y", "x"], "permutation": [1, 0]}`, []int64{2, 2, 3}, []string{"", "y", "x"}, "[1 0]"},
+	}
+	for _, test := range tests {
+		t.Run(test.metadata, func(t *testing.T) {
+			input := tensors(t, test.metadata, 6, `[[1, 2, 3, 4, 5, 6], [7, 8, 9, 10, 11, 12]]`)
+			output, _ := convertCodes(t, input.stream(t), arrowzarr.Options{})
+			root := openRoot(t, output)
+			assert.Equal(t, int8s("int8", test.shape, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12), readArray(t, root, "images"))
+			images, err := root.OpenArray(t.Context(), "images")
+			require.NoError(t, err)
+			assert.Equal(t, test.names, images.Metadata().DimensionNames)
+			permutation := images.Metadata().Attributes["permutation"]
+			if test.permutation == "" {
+				assert.Nil(t, permutation)
+			} else {
+				assert.Equal(t, test.permutation, fmt.Sprint(permutation))
+			}
+		})
+	}
+}
+
+func TestTensorsWithMissingRowsAreGroups(t *testing.T) {
+	input := tensors(t, `{"shape": [2, 1], "dim_names": ["y", "x"]}`, 2, `[[1, 2], null]`)
+	output, _ := convertCodes(t, input.stream(t), arrowzarr.Options{})
+	root := openRoot(t, output)
+	assert.Equal(t, int8s("int8", []int64{2, 2, 1}, 1, 2, 0, 0), readArray(t, root, "images/values"))
+	assert.Equal(t, int8s("bool", []int64{2}, 0, 1), readArray(t, root, "images/mask"))
+	values, err := root.OpenArray(t.Context(), "images/values")
+	require.NoError(t, err)
+	assert.Equal(t, []string{"", "y", "x"}, values.Metadata().DimensionNames)
+}
+
+func TestTensorsOfInvalidShapeAreRefused(t *testing.T) {
+	for _, metadata := range []string{
+		``, `[`, `{}`, `{"shape": [2, 2]}`, `{"shape": [7]}`, `{"shape": [-2, -3]}`, `{"shape": [0]}`, `{"shape": "6"}`,
+		`{"shape": [4611686018427387904, 4, 6]}`,
+		`{"shape": [2, 3], "dim_names": ["x"]}`,
+		`{"shape": [2, 3], "permutation": [0]}`, `{"shape": [2, 3], "permutation": [0, 0]}`, `{"shape": [2, 3], "permutation": [1, 2]}`,
+	} {
+		t.Run(metadata, func(t *testing.T) {
+			input := tensors(t, metadata, 6, `[[1, 2, 3, 4, 5, 6]]`)
+			message := refuse(t, arrowzarr.PartInput, inputFile(t, input.stream(t)), arrowzarr.Options{})
+			assert.Contains(t, message, `"images"`)
+			assert.Contains(t, message, "fixed_shape_tensor")
+		})
+	}
+}
+
+// unsupported is the types that have no Zarr form, each with its name in errors.
+var unsupported = []struct {
+	kind arrow.DataType
+	name string
+}{
+	{arrow.StructOf(arrow.Field{Name: "x", Type: arrow.PrimitiveTypes.Int8}), "struct<x: int8>"},
+	{arrow.ListOf(arrow.PrimitiveTypes.Int32), "list<item: int32, nullable>"},
+	{arrow.LargeListOf(arrow.PrimitiveTypes.Int32), "large_list<item: int32, nullable>"},
+	{arrow.ListViewOf(arrow.PrimitiveTypes.Int32), "list_view<item: int32, nullable>"},
+	{arrow.LargeListViewOf(arrow.PrimitiveTypes.Int32), "large_list_view<item: int32, nullable>"},
+	{arrow.MapOf(arrow.BinaryTypes.String, arrow.PrimitiveTypes.Int8), "map<utf8, int8"},
+	{arrow.SparseUnionOf([]arrow.Field{{Name: "a", Type: arrow.PrimitiveTypes.Int8}}, []arrow.UnionTypeCode{0}), "sparse_union"},
+	{arrow.DenseUnionOf([]arrow.Field{{Name: "a", Type: arrow.PrimitiveTypes.Int8}}, []arrow.UnionTypeCode{0}), "dense_union"},
+	{arrow.RunEndEncodedOf(arrow.PrimitiveTypes.Int32, arrow.BinaryTypes.String), "run_end_encoded"},
+	{arrow.FixedWidthTypes.MonthInterval, "month_interval"},
+	{arrow.FixedWidthTypes.DayTimeInterval, "day_time_interval"},
+	{arrow.FixedWidthTypes.MonthDayNanoInterval, "month_day_nano_interval"},
+	{arrow.FixedSizeListOf(2, arrow.BinaryTypes.String), "fixed_size_list<item: utf8, nullable>[2]"},
+	{arrow.FixedSizeListOf(2, arrow.FixedWidthTypes.Date32), "fixed_size_list<item: date32, nullable>[2]"},
+	{arrow.FixedSizeListOf(2, &arrow.Decimal128Type{Precision: 3}), "fixed_size_list<item: decimal(3, 0), nullable>[2]"},
+	{arrow.FixedSizeListOf(2, arrow.ListOf(arrow.PrimitiveTypes.Int8)), "fixed_size_list<item: list"},
+	{&arrow.DictionaryType{IndexType: arrow.PrimitiveTypes.Int8, ValueType: arrow.ListOf(arrow.PrimitiveTypes.Int8)}, "dictionary<values=list"},
+	{&arrow.DictionaryType{IndexType: arrow.PrimitiveTypes.Int8, ValueType: arrow.Null}, "dictionary values of type null"},
+	{&arrow.FixedSizeBinaryType{ByteWidth: -3}, "fixed_size_binary[-3]"},
+}
+
+func TestTypesWithoutZarrFormAreRefused(t *testing.T) {
+	for _, test := range unsupported {
+		t.Run(test.name, func(t *testing.T) {
+			good := arrow.Field{Name: "good", Type: arrow.PrimitiveTypes.Int8}
+			bad := arrow.Field{Name: "the bad one", Type: test.kind, Nullable: true}
+			input := table{schema: arrow.NewSchema([]arrow.Field{good, bad}, nil)}
+			for _, content := range [][]byte{input.file(t), input.stream(t)} {
+				path := inputFile(t, content)
+				message := refuse(t, arrowzarr.PartInput, path, arrowzarr.Options{})
+				assert.Contains(t, message, `"the bad one"`)
+				assert.Contains(t, message, test.name)
+				output, _ := convertFile(t, path, arrowzarr.Options{Columns: []string{"good"}})
+				requireTable(t, input.choose(0), output)
+			}
+		})
+	}
+}
+
+func TestInvalidNodeNamesAreRefused(t *testing.T) {
+	for _, name := range []string{"", "a/b", ".", "..", "...", "__hidden", "zarr.json", "/", "bad\xff", ".quiver-x"} {
+		t.Run(name, func(t *testing.T) {
+			input := single(name, texts("a")).file(t)
+			message := refuse(t, arrowzarr.PartInput, inputFile(t, input), arrowzarr.Options{})
+			assert.Contains(t, message, strconv.Quote(name))
+		})
+	}
+}
+
+func TestTooLongNamesAreRefused(t *testing.T) {
+	input := inputFile(t, single(strings.Repeat("n", 300), texts("a")).file(t))
+	assert.Contains(t, refuse(t, arrowzarr.PartInput, input, arrowzarr.Options{}), "the name has 300 bytes, where files have 255 at most")
+	output := filepath.Join(t.TempDir(), strings.Repeat("o", 250))
+	_, err := arrowzarr.Convert(t.Context(), inputFile(t, single("a", texts("b")).file(t)), output, arrowzarr.Options{})
+	assert.NoError(t, err, "an output's may be as long, though what it is built in has a longer one")
+}
+
+func TestUnusualNamesConvert(t *testing.T) {
+	for _, name := range []string{" ", "a b", ".building", ".quiver", "_", "%2F", "c", "values", "日本", "..a", "a\\b", "con", strings.Repeat("n", 200)} {
+		t.Run(name, func(t *testing.T) {
+			want := single(name, texts("a", "-"), texts("b"))
+			output, _ := convertCodes(t, want.file(t), arrowzarr.Options{ChunkRows: 1})
+			requireTable(t, want, output)
+		})
+	}
+}
+
+func TestDuplicateNamesAreRefused(t *testing.T) {
+	kind := arrow.PrimitiveTypes.Int8
+	input := table{schema: arrow.NewSchema([]arrow.Field{{Name: "a", Type: kind}, {Name: "b", Type: kind}, {Name: "a", Type: kind}}, nil)}
+	path := inputFile(t, input.stream(t))
+	for _, columns := range [][]string{nil, {"a"}} {
+		message := refuse(t, arrowzarr.PartInput, path, arrowzarr.Options{Columns: columns})
+		assert.Contains(t, message, `"a" occurs more than once`)
+	}
+	output, _ := convertFile(t, path, arrowzarr.Options{Columns: []string{"b"}})
+	requireTable(t, input.choose(1), output)
+}
