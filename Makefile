@@ -61,7 +61,7 @@ race: ## Run all Go tests under the race detector (needs gcc)
 emulate: ## Run the copy kernels on the CPU, under AddressSanitizer (needs g++)
 	@mkdir -p .tools/bin
 	$(KERNELS)/emulate/build.sh .tools/bin/emulate
-	QUIVER_EMULATE=$(CURDIR)/.tools/bin/emulate $(GO) test -tags emulate -count 1 -v -run TestKernelsCopyWithinTheirMemory ./ndview/internal/stridedcopy
+	QUIVER_EMULATE=$(CURDIR)/.tools/bin/emulate $(GO) test -tags emulate -count 1 -timeout 30m -v -run TestKernelsCopyWithinTheirMemory ./ndview/internal/stridedcopy
 
 .PHONY: lint
 lint: kernels-check $(GORGONIA_HEADERS:%=%/.installed) ## Check format, words, vet, linters, the layers and the kernel images
