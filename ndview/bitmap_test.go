@@ -23,14 +23,6 @@ func unpackOracle(dst, bits []byte, bitOffset int64, invert bool) {
 	}
 }
 
-func randomBytes(rng *rand.Rand, n int) []byte {
-	b := make([]byte, n)
-	for i := range b {
-		b[i] = byte(rng.Uint32())
-	}
-	return b
-}
-
 // bitmapSize is the size of an allocation that fills its size class and the
 // driver's granule, so that reading beyond it is a fault if anything is.
 const bitmapSize = 2 << 20
@@ -254,5 +246,16 @@ func TestPackBitsRefuses(t *testing.T) {
 		none, err := a.Slice(0, 3, 3)
 		own(t, none, err)
 		assert.NoError(t, none.PackBits(upload(t, dev, nil), 1<<40), "nothing is written for no elements")
+	})
+}
+
+func TestUnpackBitsOfAReleasedBitmapIsAnError(t *testing.T) {
+	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+		a, err := ndview.Empty(dev, ndview.Bool, 16)
+		own(t, a, err)
+		bits, err := dev.Alloc(2)
+		require.NoError(t, err)
+		bits.Release()
+		assert.ErrorIs(t, a.UnpackBits(bits, 0, false), arrowbuf.ErrReleased)
 	})
 }

@@ -71,15 +71,6 @@ func oneNaN(dtype ndview.DType, raw []byte) []byte {
 	return out
 }
 
-// repeat returns n elements: those of raw, over and over.
-func repeat(raw []byte, size, n int64) []byte {
-	out := make([]byte, 0, n*size+int64(len(raw)))
-	for int64(len(out)) < n*size {
-		out = append(out, raw...)
-	}
-	return out[:n*size]
-}
-
 func TestAsTypeEqualsNumPyForEveryPairOfNumbers(t *testing.T) {
 	values, casts := goldenCasts(t)
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
@@ -375,4 +366,49 @@ func parsed(t *testing.T, name string) ndview.DType {
 	dtype, _, err := ndview.ParseDType(name)
 	require.NoError(t, err)
 	return dtype
+}
+
+func TestAsTypeLaysOutTheCopyInTheOrder(t *testing.T) {
+	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+		a := fromHost(t, dev, ndview.Int16, []int16{1, 2, 3, 4, 5, 6}, 2, 3)
+		turned, err := a.Transpose()
+		own(t, turned, err)
+		for order, want := range map[ndview.Order][]int64{
+			ndview.OrderC: {16, 8}, ndview.OrderF: {8, 24}, ndview.OrderA: {8, 24}, ndview.OrderK: {8, 24},
+		} {
+			c, err := turned.AsType(ndview.Float64, order, ndview.CastSafe)
+			own(t, c, err)
+			assert.Equal(t, want, c.Strides(), "%c", order)
+			assert.Equal(t, raw[float64](1, 4, 2, 5, 3, 6), elements(t, c))
+		}
+		same, err := a.AsType(ndview.Int16, ndview.OrderK, ndview.CastNo)
+		own(t, same, err)
+		assert.False(t, ndview.MayShareMemory(a, same), "always a copy")
+		row, err := index(t, a, ndview.At(0)).BroadcastTo(4, 3)
+		own(t, row, err)
+		c, err := row.AsType(ndview.Uint8, ndview.OrderC, ndview.CastUnsafe)
+		own(t, c, err)
+		assert.Equal(t, raw[uint8](1, 2, 3, 1, 2, 3, 1, 2, 3, 1, 2, 3), elements(t, c))
+	})
+}
+
+func TestAsTypeRefuses(t *testing.T) {
+	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+		a := fromHost(t, dev, ndview.Float64, []float64{1}, 1)
+		for _, tt := range []struct {
+			to   ndview.DType
+			rule ndview.Casting
+		}{
+			{ndview.Float32, ndview.CastSafe}, {ndview.Int64, ndview.CastSameKind}, {ndview.Complex128, ndview.CastEquiv},
+			{ndview.Bytes(8), ndview.CastUnsafe},
+		} {
+			_, err := a.AsType(tt.to, ndview.OrderC, tt.rule)
+			assert.ErrorIs(t, err, ndview.ErrDType, "%s by %s", tt.to, tt.rule)
+		}
+		_, err := a.AsType(ndview.Int8, 'X', ndview.CastUnsafe)
+		assert.ErrorIs(t, err, ndview.ErrShape)
+		half := empty(t, dev, ndview.BFloat16, 1)
+		_, err = half.AsType(ndview.Datetime64(ndview.Second, 1), ndview.OrderC, ndview.CastUnsafe)
+		assert.ErrorIs(t, err, ndview.ErrDType)
+	})
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/quiver-gpu/quiver/ndview/internal/cpu"
 	"github.com/quiver-gpu/quiver/ndview/internal/launch"
 	"github.com/quiver-gpu/quiver/ndview/internal/layout"
+	"github.com/quiver-gpu/quiver/ndview/internal/stridedcopy"
 )
 
 // Copy returns a new array of the same elements on the same device, without
@@ -169,19 +170,6 @@ func (a *NDBuffer) copyAcross(src *NDBuffer) error {
 	return a.copyStretched(here)
 }
 
-// overHost looks at bytes of the host as an array in C order, like a.
-func (a *NDBuffer) overHost(raw []byte) *NDBuffer {
-	return over(arrowbuf.WrapExternal(raw, func() {}), a.dtype, 0, a.shape, cStrides(a.dtype, a.shape))
-}
-
-// address is that of the first element, for its alignment.
-func (a *NDBuffer) address() uint64 {
-	if p, ok := a.hostAt(); ok {
-		return uint64(uintptr(p))
-	}
-	return uint64(a.buf.Address()) + uint64(a.offset)
-}
-
 // ByteSwap turns around the bytes of each number, in place, as data of the other
 // byte order needs it: of a complex number those of either part. Bools, [Bytes]
 // and numbers of one byte stay as they are; records are ErrDType.
@@ -269,3 +257,85 @@ var swapProgram = launch.Program("swap", map[string]cudabuf.HostKernel{"quiver_s
 	n := l.Int64(2)
 	cpu.SwapBytes(launch.Reached(l, 1, 0, n), launch.Reached(l, 0, 0, n), n, int64(l.Int32(3)))
 }})
+
+// on copies the elements to a new array, in C order, on another device.
+func (a *NDBuffer) on(dev arrowbuf.Device) (*NDBuffer, error) {
+	moved, err := newArray(dev, arrowbuf.Device.Alloc, a.dtype, a.shape, OrderC)
+	if err != nil {
+		return nil, err
+	}
+	if err := moved.CopyFrom(a); err != nil {
+		moved.Release()
+		return nil, err
+	}
+	return moved, nil
+}
+
+// copyLayout moves elements from one layout to another of the same shape, with
+// elements of the same size. The caller holds both; they are on one device, or
+// both on the host, and do not overlap unless each is one run of bytes.
+func copyLayout(dst, src *NDBuffer) error {
+	if dst.Size() == 0 {
+		return nil
+	}
+	align := dst.address() | src.address()
+	width, n := layout.Units(dst.dtype.Size(), align, dst.shape, dst.strides, src.strides)
+	to, from := dst.offset+n.Offsets[0], src.offset+n.Offsets[1]
+	n.Offsets = []int64{0, 0}
+	if isRun(width, n) {
+		return copyRun(dst.buf, to, src.buf, from, width*layout.Product(n.Shape))
+	}
+	if d, ok := hostAt(dst.buf, to); ok {
+		s, _ := hostAt(src.buf, from)
+		cpu.Copy(d, s, width, n)
+		return nil
+	}
+	return n.Cut(stridedcopy.MaxItems, stridedcopy.MaxAxes, func(part layout.Nest) error {
+		return launchCopy(dst.buf, to+part.Offsets[0], src.buf, from+part.Offsets[1], width, part)
+	})
+}
+
+// isRun tells whether the units are one run in both operands.
+func isRun(width int64, n layout.Nest) bool {
+	switch len(n.Shape) {
+	case 0:
+		return true
+	case 1:
+		return n.Strides[0][0] == width && n.Strides[1][0] == width
+	}
+	return false
+}
+
+// copyRun copies bytes, which may overlap.
+func copyRun(dst arrowbuf.Buffer, to int64, src arrowbuf.Buffer, from, n int64) error {
+	if d, ok := arrowbuf.HostBytes(dst); ok {
+		s, _ := arrowbuf.HostBytes(src)
+		cpu.CopyBytes(d[to:to+n], s[from:from+n])
+		return nil
+	}
+	part, err := src.Slice(from, n)
+	if err != nil {
+		return err
+	}
+	defer part.Release()
+	cuda, ok := dst.Device().(*cudabuf.Device)
+	if !ok {
+		_, err := dst.CopyFromDevice(part, to)
+		return err
+	}
+	stream, err := cuda.DefaultStream()
+	if err != nil {
+		return err
+	}
+	_, err = dst.(*cudabuf.Buffer).CopyFromDeviceAsync(part, to, stream)
+	return err
+}
+
+// reachedFrom is the array on a device: itself, or a copy.
+func (a *NDBuffer) reachedFrom(dev arrowbuf.Device) (*NDBuffer, error) {
+	if a.Device() == dev {
+		a.Retain()
+		return a, nil
+	}
+	return a.on(dev)
+}

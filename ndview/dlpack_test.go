@@ -11,13 +11,12 @@ import (
 	"unsafe"
 
 	"github.com/ebitengine/purego"
-	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
-
 	"github.com/quiver-gpu/quiver/arrowbuf"
 	"github.com/quiver-gpu/quiver/cudabuf"
 	"github.com/quiver-gpu/quiver/ndview"
 	"github.com/quiver-gpu/quiver/ndview/internal/dlpack"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 // consumed is a tensor as C code has it: an address and dlpack.h.
@@ -354,5 +353,27 @@ func TestDLPackGoesThereAndBack(t *testing.T) {
 		require.NoError(t, err)
 		_, err = ndview.FromDLPack(otherThan(t, dev), p)
 		assert.ErrorIs(t, err, arrowbuf.ErrDevice)
+	})
+}
+
+func TestDLPackReachesBeyond32Bits(t *testing.T) {
+	block := pattern()
+	onHuge(t, 5, func(t *testing.T, dev arrowbuf.Device) {
+		a := periodic(t, dev, block, hugeExtent)
+		for _, legacy := range []bool{false, true} {
+			turned := view(t)(view(t)(a.Reshape(hugeRows, hugeColumns)).Transpose())
+			c := consume(t, index(t, turned, ndview.SpanStep(-1, 0, -2)), ndview.DLPackOptions{Legacy: legacy})
+			assert.Equal(t, []int64{hugeColumns / 2, hugeRows}, c.int64s(c.tensor.Shape))
+			assert.Equal(t, []int64{-2, hugeColumns}, c.int64s(c.tensor.Strides))
+			from := ndview.FromDLPack
+			if legacy {
+				from = ndview.FromLegacyDLPack
+			}
+			back := view(t)(from(dev, c.self))
+			last := index(t, back, ndview.Span(0, 1000), ndview.At(-1))
+			for i, v := range hostOf[uint8](t, last) {
+				assert.Equal(t, block[(hugeExtent-1-2*i)%period], v)
+			}
+		}
 	})
 }

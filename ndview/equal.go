@@ -127,15 +127,6 @@ func commonOf(a, b DType) (DType, error) {
 	return Promote(a, b)
 }
 
-// reachedFrom is the array on a device: itself, or a copy.
-func (a *NDBuffer) reachedFrom(dev arrowbuf.Device) (*NDBuffer, error) {
-	if a.Device() == dev {
-		a.Retain()
-		return a, nil
-	}
-	return a.on(dev)
-}
-
 // isZero tells whether the bytes of a float are those of a zero of either sign.
 func isZero(raw string) bool {
 	last := len(raw) - 1
@@ -449,17 +440,6 @@ func (c *comparison) bits(x, y *NDBuffer, shape []int64) error {
 	}
 	defer uy.Release()
 	return c.compare(&equal.Plan{}, equal.ByBits(unit), ux, uy, append(slices.Clone(shape), size/unit))
-}
-
-// places are the bits of all addresses at which elements lie.
-func (a *NDBuffer) places() uint64 {
-	all := uint64(a.buf.Address()) + uint64(a.offset)
-	for i, stride := range a.strides {
-		if a.shape[i] > 1 {
-			all |= uint64(stride)
-		}
-	}
-	return all
 }
 
 // compare compares x with y, or with the plan's pattern where y is nil.

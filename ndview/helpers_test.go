@@ -1,16 +1,18 @@
 package ndview_test
 
 import (
+	"math"
+	"math/rand/v2"
+	"slices"
 	"testing"
 	"unsafe"
-
-	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 
 	"github.com/quiver-gpu/quiver/arrowbuf"
 	"github.com/quiver-gpu/quiver/cudabuf"
 	"github.com/quiver-gpu/quiver/cudabuf/cudatest"
 	"github.com/quiver-gpu/quiver/ndview"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 // poison is what tests put where nothing may be written.
@@ -156,3 +158,56 @@ func numpyType(t testing.TB, s string) ndview.DType {
 	require.NoError(t, err)
 	return dtype
 }
+
+func empty(t *testing.T, dev arrowbuf.Device, dtype ndview.DType, shape ...int64) *ndview.NDBuffer {
+	t.Helper()
+	a, err := ndview.Zeros(dev, dtype, shape...)
+	return own(t, a, err)
+}
+
+func randomBytes(rng *rand.Rand, n int) []byte {
+	b := make([]byte, n)
+	for i := range b {
+		b[i] = byte(rng.Uint32())
+	}
+	return b
+}
+
+// repeat returns n elements: those of raw, over and over.
+func repeat(raw []byte, size, n int64) []byte {
+	out := make([]byte, 0, n*size+int64(len(raw)))
+	for int64(len(out)) < n*size {
+		out = append(out, raw...)
+	}
+	return out[:n*size]
+}
+
+// permute visits all orders of n axes.
+func permute(n int, visit func([]int)) {
+	var from func(order []int)
+	from = func(order []int) {
+		if len(order) == n {
+			visit(order)
+			return
+		}
+		for i := range n {
+			if !slices.Contains(order, i) {
+				from(append(slices.Clip(order), i))
+			}
+		}
+	}
+	from(nil)
+}
+
+// index is a.Index for tests.
+func index(t testing.TB, a *ndview.NDBuffer, keys ...ndview.Key) *ndview.NDBuffer {
+	t.Helper()
+	v, err := a.Index(keys...)
+	return own(t, v, err)
+}
+
+var (
+	negativeZero = math.Copysign(0, -1)
+	nan          = math.NaN()
+	seconds      = ndview.Datetime64(ndview.Second, 1)
+)

@@ -2,6 +2,8 @@ package ndview
 
 import (
 	"fmt"
+	"reflect"
+	"strconv"
 	"unsafe"
 
 	"github.com/quiver-gpu/quiver/arrowbuf"
@@ -157,4 +159,35 @@ func checkElement[T Element](dtype DType) error {
 func rawBytes[T Element](data []T) []byte {
 	var one T
 	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(data))), len(data)*int(unsafe.Sizeof(one)))
+}
+
+// fromSlice copies a slice, which has as many elements as the shape, to a device.
+func fromSlice(dev arrowbuf.Device, v reflect.Value, shape []int64) (*NDBuffer, error) {
+	dtype, ok := dtypeOf(v.Type().Elem().Kind())
+	if !ok {
+		return nil, fmt.Errorf("a %s, which is no slice of numbers: %w", v.Type(), ErrDType)
+	}
+	raw := unsafe.Slice((*byte)(v.UnsafePointer()), product(shape)*dtype.Size())
+	return fromBytes(dev, dtype, raw, shape...)
+}
+
+// dtypeOf is the type of Go's values of a kind.
+func dtypeOf(k reflect.Kind) (DType, bool) {
+	switch k {
+	case reflect.Int:
+		k = reflect.Int64 - (64-strconv.IntSize)/32
+	case reflect.Uint:
+		k = reflect.Uint64 - (64-strconv.IntSize)/32
+	}
+	dtype, ok := map[reflect.Kind]DType{
+		reflect.Bool: Bool, reflect.Int8: Int8, reflect.Int16: Int16, reflect.Int32: Int32, reflect.Int64: Int64,
+		reflect.Uint8: Uint8, reflect.Uint16: Uint16, reflect.Uint32: Uint32, reflect.Uint64: Uint64,
+		reflect.Float32: Float32, reflect.Float64: Float64, reflect.Complex64: Complex64, reflect.Complex128: Complex128,
+	}[k]
+	return dtype, ok
+}
+
+// overHost looks at bytes of the host as an array in C order, like a.
+func (a *NDBuffer) overHost(raw []byte) *NDBuffer {
+	return over(arrowbuf.WrapExternal(raw, func() {}), a.dtype, 0, a.shape, cStrides(a.dtype, a.shape))
 }

@@ -324,3 +324,14 @@ func (o Order) fortran(a *NDBuffer) bool {
 }
 
 func (a *NDBuffer) isF() bool { return layout.IsF(a.dtype.Size(), a.shape, a.strides) }
+
+// places are the bits of all addresses at which elements lie.
+func (a *NDBuffer) places() uint64 {
+	all := uint64(a.buf.Address()) + uint64(a.offset)
+	for i, stride := range a.strides {
+		if a.shape[i] > 1 {
+			all |= uint64(stride)
+		}
+	}
+	return all
+}

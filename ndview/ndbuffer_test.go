@@ -13,68 +13,6 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestEmptyIsContiguousOnItsDevice(t *testing.T) {
-	tests := []struct {
-		name         string
-		dtype        ndview.DType
-		shape        []int64
-		strides      []int64
-		size, nbytes int64
-	}{
-		{"no axes", ndview.Float64, []int64{}, []int64{}, 1, 8},
-		{"one axis", ndview.Int16, []int64{5}, []int64{2}, 5, 10},
-		{"three axes", ndview.Int32, []int64{2, 3, 4}, []int64{48, 16, 4}, 24, 96},
-		{"an axis of 1", ndview.Bytes(3), []int64{4, 1}, []int64{3, 3}, 4, 12},
-		{"an axis of 0", ndview.Int32, []int64{2, 0, 4}, []int64{16, 16, 4}, 0, 0},
-	}
-	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
-		for _, tt := range tests {
-			t.Run(tt.name, func(t *testing.T) {
-				a, err := ndview.Empty(dev, tt.dtype, tt.shape...)
-				own(t, a, err)
-				assert.Equal(t, dev, a.Device())
-				assert.Equal(t, tt.dtype, a.DType())
-				assert.Equal(t, len(tt.shape), a.NDim())
-				assert.Equal(t, tt.shape, a.Shape())
-				assert.Equal(t, tt.strides, a.Strides())
-				assert.Equal(t, tt.size, a.Size())
-				assert.Equal(t, tt.nbytes, a.NBytes())
-				assert.Equal(t, tt.nbytes, a.Buffer().Len())
-				assert.Zero(t, a.Offset())
-				assert.True(t, a.IsContiguous())
-			})
-		}
-	})
-}
-
-func TestEmptyRefusesShapesThatNoMemoryHas(t *testing.T) {
-	tests := []struct {
-		name  string
-		dtype ndview.DType
-		shape []int64
-		want  error
-	}{
-		{"negative", ndview.Int8, []int64{2, -1}, ndview.ErrShape},
-		{"negative beside 0", ndview.Int8, []int64{0, -1}, ndview.ErrShape},
-		{"2^63 bytes", ndview.Int64, []int64{1 << 30, 1 << 30}, ndview.ErrShape},
-		{"2^64 bytes", ndview.Int8, []int64{1 << 32, 1 << 32}, ndview.ErrShape},
-		{"2^80 bytes before 0", ndview.Int8, []int64{1 << 40, 1 << 40, 0}, ndview.ErrShape},
-		{"2^80 bytes after 0", ndview.Int8, []int64{0, 1 << 40, 1 << 40}, ndview.ErrShape},
-		{"more than there is", ndview.Int8, []int64{1 << 60}, arrowbuf.ErrOutOfMemory},
-		{"no dtype", ndview.DType{}, []int64{2}, ndview.ErrDType},
-		{"Bytes(0)", ndview.Bytes(0), []int64{2}, ndview.ErrDType},
-		{"Bytes(-1)", ndview.Bytes(-1), []int64{2}, ndview.ErrDType},
-	}
-	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
-		for _, tt := range tests {
-			t.Run(tt.name, func(t *testing.T) {
-				_, err := ndview.Empty(dev, tt.dtype, tt.shape...)
-				assert.ErrorIs(t, err, tt.want)
-			})
-		}
-	})
-}
-
 func TestFromBufferTakesWhatLiesWithinTheBuffer(t *testing.T) {
 	const room = 48 // bytes of the buffer
 	ok, outside := error(nil), arrowbuf.ErrOutOfRange
@@ -375,17 +313,6 @@ func TestReleasedArrayAnswersErrReleased(t *testing.T) {
 		assert.False(t, ok)
 		assertPanicsWith(t, arrowbuf.ErrReleased, a.Retain)
 		assertPanicsWith(t, arrowbuf.ErrReleased, a.Release)
-	})
-}
-
-func TestUnpackBitsOfAReleasedBitmapIsAnError(t *testing.T) {
-	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
-		a, err := ndview.Empty(dev, ndview.Bool, 16)
-		own(t, a, err)
-		bits, err := dev.Alloc(2)
-		require.NoError(t, err)
-		bits.Release()
-		assert.ErrorIs(t, a.UnpackBits(bits, 0, false), arrowbuf.ErrReleased)
 	})
 }
 

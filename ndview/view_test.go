@@ -150,13 +150,6 @@ func TestViewsOfNoElementsStayWithinTheBuffer(t *testing.T) {
 	})
 }
 
-// index is a.Index for tests.
-func index(t testing.TB, a *ndview.NDBuffer, keys ...ndview.Key) *ndview.NDBuffer {
-	t.Helper()
-	v, err := a.Index(keys...)
-	return own(t, v, err)
-}
-
 func TestSpansThatGoTheWrongWayAreEmpty(t *testing.T) {
 	a := fromHost(t, arrowbuf.CPU(), ndview.Int32, count(7), 7)
 	for name, key := range map[string]ndview.Key{

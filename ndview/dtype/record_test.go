@@ -1,7 +1,6 @@
 package dtype_test
 
 import (
-	"fmt"
 	"math"
 	"strings"
 	"testing"
@@ -120,34 +119,6 @@ func TestFieldsMustFitTheirRecord(t *testing.T) {
 			assert.ErrorIs(t, err, dtype.ErrDType, "%v", fields)
 		}
 	}
-}
-
-func FuzzParseDType(f *testing.F) {
-	for _, n := range typeNames {
-		f.Add(n.numpy)
-		f.Add(n.dt.String())
-	}
-	f.Add(`{"names":["b","a"],"formats":["<f8",["<i4",[2]]],"offsets":[8,0],"itemsize":20,"aligned":false,"titles":[]}`)
-	f.Add(`[[["t","a"],">i4",3],["b",[["c",">f2"]]]]`)
-	f.Fuzz(func(t *testing.T, s string) {
-		dt, order, err := dtype.ParseDType(s)
-		if err != nil {
-			require.ErrorIs(t, err, dtype.ErrDType)
-			return
-		}
-		require.Positive(t, dt.Size())
-		text := dt.NumPyIn(order)
-		again, sameOrder, err := dtype.ParseDType(text)
-		require.NoError(t, err, text)
-		require.Equal(t, fmt.Sprint(dt, order), fmt.Sprint(again, sameOrder))
-		require.True(t, dt == again, text)
-		require.True(t, dtype.CanCast(dt, again, dtype.CastNo))
-	})
-}
-
-type goldenLayout struct {
-	Size    int64
-	Offsets []int64
 }
 
 func TestRecordsAreLaidOutAsByNumPy(t *testing.T) {

@@ -1,17 +1,19 @@
 package dtype_test
 
 import (
+	"encoding/hex"
+	"fmt"
 	"math"
+	"strconv"
+	"strings"
 	"testing"
 	"time"
-	"unsafe"
-
-	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 
 	"github.com/quiver-gpu/quiver/arrowbuf"
 	"github.com/quiver-gpu/quiver/ndview"
 	"github.com/quiver-gpu/quiver/ndview/dtype"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 type celsius float32
@@ -155,11 +157,102 @@ func BenchmarkTypesOfAnOperation(b *testing.B) {
 	})
 }
 
-// raw returns the memory of the values as bytes.
-func raw[T any](values ...T) []byte {
-	var b []byte
-	for i := range values {
-		b = append(b, unsafe.Slice((*byte)(unsafe.Pointer(&values[i])), unsafe.Sizeof(values[i]))...)
+// goValue is a Python number in Go.
+func goValue(t *testing.T, kind, s string) any {
+	t.Helper()
+	var v any
+	var err error
+	switch kind {
+	case "bool":
+		v, err = strconv.ParseBool(s)
+	case "int":
+		if v, err = strconv.Atoi(s); err != nil {
+			var u uint64
+			u, err = strconv.ParseUint(s, 10, 64)
+			v = uint(u)
+		}
+	case "float":
+		v, err = strconv.ParseFloat(s, 64)
+	case "complex":
+		v, err = strconv.ParseComplex(strings.ReplaceAll(s, "j", "i"), 128)
 	}
-	return b
+	require.NoError(t, err)
+	return v
+}
+
+// assertValue compares an element, or its error, with what NumPy has.
+func assertValue(t *testing.T, want string, dt dtype.DType, got []byte, err error, about string) {
+	t.Helper()
+	switch want {
+	case "range":
+		assert.ErrorIs(t, err, dtype.ErrRange, about)
+	case "dtype":
+		assert.ErrorIs(t, err, dtype.ErrDType, about)
+	default:
+		if assert.NoError(t, err, about) {
+			assert.Equal(t, canonical(t, dt, want), canonical(t, dt, hex.EncodeToString(got)), about)
+		}
+	}
+}
+
+// canonical is the hex of an element, NaNs all the same.
+func canonical(t *testing.T, dt dtype.DType, text string) string {
+	t.Helper()
+	s, err := dtype.NewScalar(dt, must(hex.DecodeString(text)))
+	require.NoError(t, err)
+	switch f := s.Value().(type) {
+	case float64:
+		if math.IsNaN(f) {
+			return "nan"
+		}
+	case complex128:
+		if math.IsNaN(real(f)) {
+			return fmt.Sprint(f)
+		}
+	}
+	return text
+}
+
+func TestPlainNumbersAreWeakAsInNumPy(t *testing.T) {
+	golden := loadGoldenTypes(t).Weak
+	types := numpyTypes(t, golden.Types)
+	for _, v := range golden.Values {
+		s, err := dtype.ScalarOf(goValue(t, v.Value[0], v.Value[1]))
+		require.NoError(t, err)
+		require.True(t, s.IsWeak())
+		for i, dt := range types {
+			about := fmt.Sprintf("%v as %s", v.Value, dt)
+			want := v.Result[i]
+			if dt == dtype.BFloat16 && v.Value[0] == "float" {
+				want = "bfloat16" // where NumPy, to which this is no float, has float64
+			}
+			result, err := s.DType(dt)
+			assert.Equal(t, numpyType(t, want), result, about)
+			if want == "" {
+				assert.ErrorIs(t, err, dtype.ErrDType, about)
+			}
+			if dt == dtype.BFloat16 && s.Natural() == dtype.Uint64 {
+				continue // ml_dtypes takes no integers of 2^63 and more
+			}
+			got, err := s.Bytes(dt)
+			assertValue(t, v.Stored[i], dt, got, err, about)
+		}
+	}
+}
+
+func TestStrongScalarsAreCastAsByNumPy(t *testing.T) {
+	golden := loadGoldenTypes(t).Strong
+	types := numpyTypes(t, golden.Types)
+	for _, v := range golden.Values {
+		from := numpyType(t, v.Type)
+		s, err := dtype.NewScalar(from, must(hex.DecodeString(v.Bytes)))
+		require.NoError(t, err)
+		require.False(t, s.IsWeak())
+		for i, to := range types {
+			got, err := s.Bytes(to)
+			if v.Cast[i] != "?" {
+				assertValue(t, v.Cast[i], to, got, err, fmt.Sprintf("%s %s as %s", from, s, to))
+			}
+		}
+	}
 }

@@ -1,0 +1,97 @@
+package ndview
+
+import (
+	"fmt"
+
+	"github.com/quiver-gpu/quiver/cudabuf"
+	"github.com/quiver-gpu/quiver/ndview/internal/cpu"
+	"github.com/quiver-gpu/quiver/ndview/internal/launch"
+	"github.com/quiver-gpu/quiver/ndview/internal/tick"
+)
+
+var retickProgram = launch.Program("retick", map[string]cudabuf.HostKernel{"quiver_retick": func(l *cudabuf.HostLaunch) {
+	n, c := l.Int64(2), launch.Parameters[tick.Conversion](l, 3)
+	launch.MustAlign(l, 0, 8)
+	launch.MustAlign(l, 1, 8)
+	cpu.Retick(launch.Reached(l, 1, 0, 8*n), launch.Reached(l, 0, 0, 8*n), n, &c, (*uint32)(launch.Reached(l, 4, 0, 4)))
+}})
+
+// launchCast casts n elements without gaps; from head on, both sides begin at
+// whole vectors.
+func (b *both) launchCast(n, head int64, to, from cpu.Type) error {
+	limit := uint32(0xff)
+	if from == cpu.Bool {
+		from, limit = cpu.Uint8, 1
+		if to.Size() == 1 {
+			to = cpu.Bool
+		}
+	}
+	kernel := castKernels[from]
+	perThread := 16 / max(to.Size(), from.Size())
+	if to.Size() < from.Size() {
+		perThread *= 2 // as unroll in kernels/cast.cuh
+	}
+	return launch.Items(b.dst.Device(), kernel.program, kernel.name, n, perThread,
+		launch.In(b.src.buf, b.in), launch.InOut(b.dst.buf, b.out), n, int32(head), uint32(to), limit)
+}
+
+type castKernel struct {
+	program *cudabuf.Program
+	name    string
+}
+
+// castKernels are by source.
+var castKernels = func() (kernels [cpu.Types]castKernel) {
+	for file, sources := range map[string]map[cpu.Type]string{
+		"cast_small": {cpu.Int8: "i8", cpu.Uint8: "u8", cpu.Int16: "i16", cpu.Uint16: "u16"},
+		"cast_int":   {cpu.Int32: "i32", cpu.Uint32: "u32", cpu.Int64: "i64", cpu.Uint64: "u64"},
+		"cast_float": {cpu.Float16: "f16", cpu.BFloat16: "bf16", cpu.Float32: "f32", cpu.Float64: "f64",
+			cpu.Complex64: "c64", cpu.Complex128: "c128"},
+	} {
+		twins := map[string]cudabuf.HostKernel{}
+		p := launch.Program(file, twins)
+		for from, name := range sources {
+			kernels[from] = castKernel{p, "quiver_cast_" + name}
+			twins["quiver_cast_"+name] = func(l *cudabuf.HostLaunch) { castTwin(l, from) }
+		}
+	}
+	return kernels
+}()
+
+func castTwin(l *cudabuf.HostLaunch, from cpu.Type) {
+	n, head, to := l.Int64(2), int64(l.Int32(3)), cpu.Type(l.Uint32(4))
+	if head > n {
+		panic(fmt.Sprintf("a cast of %d elements, of which %d lie before the first vector", n, head))
+	}
+	vector := 16 / max(from.Size(), to.Size())
+	launch.MustAlignAt(l, 0, head*from.Size(), vector*from.Size())
+	launch.MustAlignAt(l, 1, head*to.Size(), vector*to.Size())
+	src := launch.Reached(l, 0, 0, n*from.Size())
+	if from == cpu.Uint8 && l.Uint32(5) == 1 {
+		from = cpu.Bool
+	}
+	cpu.Cast(launch.Reached(l, 1, 0, n*to.Size()), src, n, to, from)
+}
+
+// launchWalk casts elements between any strides.
+func (b *both) launchWalk(walk *cpu.Walk, to, from cpu.Type) error {
+	whole := uint32(0)
+	if b.aligned() {
+		whole = 1
+	}
+	return walk.Cut(maxItems, func(part *cpu.Walk, _ int64, at cpu.Offset) error {
+		return launch.Items(b.dst.Device(), castWalkProgram, "quiver_cast_walk", part.Items, perThread,
+			launch.In(b.src.buf, b.in+at.Data), launch.InOut(b.dst.buf, b.out+at.Value), launch.StructOf(part), uint32(to), uint32(from), whole)
+	})
+}
+
+var castWalkProgram = launch.Program("cast_walk", map[string]cudabuf.HostKernel{"quiver_cast_walk": func(l *cudabuf.HostLaunch) {
+	walk, to, from := launch.Parameters[cpu.Walk](l, 2), cpu.Type(l.Uint32(3)), cpu.Type(l.Uint32(4))
+	low, high := walk.Reach(&walk.Data, from.Size())
+	outLow, outHigh := walk.Reach(&walk.Value, to.Size())
+	if aligned := l.Uint32(5) != 0; aligned {
+		launch.MustAlign(l, 0, from.Size(), walk.Data[:walk.Axes]...)
+		launch.MustAlign(l, 1, to.Size(), walk.Value[:walk.Axes]...)
+	}
+	cpu.CastWalk(launch.Reached(l, 1, outLow, outHigh), launch.Reached(l, 0, low, high), &walk, to, from)
+}})
