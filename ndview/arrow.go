@@ -43,12 +43,12 @@ func FromArrow(column arrow.Array) (*NDBuffer, error) {
 }
 
 func fromArrow(column arrow.Array) (*NDBuffer, error) {
-	c, err := walk(column)
+	c, err := newNestedColumn(column)
 	if err != nil {
 		return nil, err
 	}
 	for _, level := range c.levels {
-		if missing, err := level.missing(); err != nil {
+		if missing, err := level.nullCount(); err != nil {
 			return nil, err
 		} else if missing > 0 {
 			return nil, fmt.Errorf("%d of %d elements are missing: %w", missing, level.n, ErrNulls)
@@ -57,26 +57,26 @@ func fromArrow(column arrow.Array) (*NDBuffer, error) {
 	return c.values()
 }
 
-// nest is what a column shows: elements of the innermost array, and the lists
+// nestedColumn is what a column shows: elements of the innermost array, and the lists
 // around them.
-type nest struct {
+type nestedColumn struct {
 	device arrowbuf.Device
-	levels []level // outermost first; the last has the elements
+	levels []nestingLevel // outermost first; the last has the elements
 	dtype  DType
 	shape  []int64 // of the elements as they lie in memory, in C order
 	order  []int   // the axis of shape that each axis of the array is
 }
 
-// level is elements [first, first+n) of an array's buffers, which may be fewer
+// nestingLevel is elements [first, first+n) of an array's buffers, which may be fewer
 // than the array has.
-type level struct {
+type nestingLevel struct {
 	data     arrow.ArrayData
 	first, n int64
 }
 
-func walk(column arrow.Array) (*nest, error) {
+func newNestedColumn(column arrow.Array) (*nestedColumn, error) {
 	data, t := column.Data(), column.DataType()
-	c := &nest{device: arrowbuf.DeviceOf(column), shape: []int64{int64(column.Len())}, order: []int{0}}
+	c := &nestedColumn{device: arrowbuf.DeviceOf(column), shape: []int64{int64(column.Len())}, order: []int{0}}
 	first := int64(data.Offset())
 	for {
 		n, err := byteCount(Uint8, c.shape)
@@ -86,8 +86,8 @@ func walk(column arrow.Array) (*nest, error) {
 		if end := int64(data.Offset()) + int64(data.Len()); first < 0 || n > end-first {
 			return nil, fmt.Errorf("elements [%d, %d+%d) of %d: %w", first, first, n, end, arrowbuf.ErrOutOfRange)
 		}
-		c.levels = append(c.levels, level{data, first, n})
-		storage, shape, order, err := storageOf(t)
+		c.levels = append(c.levels, nestingLevel{data, first, n})
+		storage, shape, order, err := storageType(t)
 		if err != nil {
 			return nil, err
 		}
@@ -113,9 +113,9 @@ func walk(column arrow.Array) (*nest, error) {
 }
 
 // values looks at the elements.
-func (c *nest) values() (*NDBuffer, error) {
+func (c *nestedColumn) values() (*NDBuffer, error) {
 	leaf := c.levels[len(c.levels)-1]
-	buf, err := valuesOf(leaf.data, c.device)
+	buf, err := valueBuffer(leaf.data, c.device)
 	if err != nil {
 		return nil, err
 	}
@@ -125,13 +125,13 @@ func (c *nest) values() (*NDBuffer, error) {
 		first = 0
 	}
 	if c.dtype == Bool {
-		return c.ordered(fromBits(buf, first, c.shape))
+		return c.permuteAxes(unpackBooleans(buf, first, c.shape))
 	}
-	return c.ordered(FromBuffer(buf, c.dtype, first*c.dtype.Size(), c.shape, nil))
+	return c.permuteAxes(FromBuffer(buf, c.dtype, first*c.dtype.Size(), c.shape, nil))
 }
 
-// ordered gives an array that lies as the elements do the column's axes.
-func (c *nest) ordered(a *NDBuffer, err error) (*NDBuffer, error) {
+// permuteAxes gives an array that lies as the elements do the column's axes.
+func (c *nestedColumn) permuteAxes(a *NDBuffer, err error) (*NDBuffer, error) {
 	if err != nil || slices.IsSorted(c.order) {
 		return a, err
 	}
@@ -139,9 +139,9 @@ func (c *nest) ordered(a *NDBuffer, err error) (*NDBuffer, error) {
 	return a.Transpose(c.order...)
 }
 
-// storageOf is the type whose layout an array has. The lists of a tensor have
+// storageType is the type whose layout an array has. The lists of a tensor have
 // several axes, whose order in the array may be another.
-func storageOf(t arrow.DataType) (storage arrow.DataType, shape []int64, order []int, err error) {
+func storageType(t arrow.DataType) (storage arrow.DataType, shape []int64, order []int, err error) {
 	for {
 		ext, ok := t.(arrow.ExtensionType)
 		if !ok {
@@ -149,16 +149,16 @@ func storageOf(t arrow.DataType) (storage arrow.DataType, shape []int64, order [
 		}
 		t = ext.StorageType()
 		if ext.ExtensionName() == tensorName {
-			tensor, err := parseTensor(ext.Serialize(), t)
+			tensor, err := parseTensorMetadata(ext.Serialize(), t)
 			if err != nil {
 				return nil, nil, nil, err
 			}
-			shape, order = tensor.Shape, tensor.order()
+			shape, order = tensor.Shape, tensor.axisOrder()
 		}
 	}
 }
 
-func fromBits(bits arrowbuf.Buffer, first int64, shape []int64) (*NDBuffer, error) {
+func unpackBooleans(bits arrowbuf.Buffer, first int64, shape []int64) (*NDBuffer, error) {
 	// Before there is memory for bits that there are not.
 	if err := arrowbuf.CheckRange(first/8, (first%8+product(shape)+7)/8, bits.Len()); err != nil {
 		return nil, err
@@ -174,8 +174,8 @@ func fromBits(bits arrowbuf.Buffer, first int64, shape []int64) (*NDBuffer, erro
 	return a, nil
 }
 
-// valuesOf is the second buffer of an array. One without elements may lack it.
-func valuesOf(data arrow.ArrayData, dev arrowbuf.Device) (arrowbuf.Buffer, error) {
+// valueBuffer is the second buffer of an array. One without elements may lack it.
+func valueBuffer(data arrow.ArrayData, dev arrowbuf.Device) (arrowbuf.Buffer, error) {
 	if len(data.Buffers()) < 2 || data.Buffers()[1] == nil {
 		return dev.Alloc(0)
 	}
@@ -196,11 +196,11 @@ func FromArrowMasked(column arrow.Array) (values, mask *NDBuffer, err error) {
 }
 
 func fromArrowMasked(column arrow.Array) (_, mask *NDBuffer, err error) {
-	c, err := walk(column)
+	c, err := newNestedColumn(column)
 	if err != nil {
 		return nil, nil, err
 	}
-	if mask, err = c.mask(); err != nil {
+	if mask, err = c.nullMask(); err != nil {
 		return nil, nil, err
 	}
 	values, err := c.values()
@@ -210,17 +210,17 @@ func fromArrowMasked(column arrow.Array) (_, mask *NDBuffer, err error) {
 	return values, mask, err
 }
 
-// mask is nil where no element is missing.
-func (c *nest) mask() (*NDBuffer, error) {
+// nullMask is nil where no element is missing.
+func (c *nestedColumn) nullMask() (*NDBuffer, error) {
 	var mask *NDBuffer // as the elements lie
 	for _, level := range c.levels {
-		missing, err := level.missing()
+		missing, err := level.nullCount()
 		if err == nil && missing > 0 {
 			if mask == nil {
 				mask, err = noneMissing(c.device, c.shape)
 			}
 			if err == nil {
-				err = level.mark(mask)
+				err = level.markNulls(mask)
 			}
 		}
 		if err != nil {
@@ -233,7 +233,7 @@ func (c *nest) mask() (*NDBuffer, error) {
 	if mask == nil {
 		return nil, nil
 	}
-	return c.ordered(mask, nil)
+	return c.permuteAxes(mask, nil)
 }
 
 func noneMissing(dev arrowbuf.Device, shape []int64) (*NDBuffer, error) {
@@ -248,9 +248,9 @@ func noneMissing(dev arrowbuf.Device, shape []int64) (*NDBuffer, error) {
 	return mask, nil
 }
 
-// mark sets the elements of the missing lists, or the missing elements
+// markNulls sets the elements of the missing lists, or the missing elements
 // themselves.
-func (l level) mark(mask *NDBuffer) error {
+func (l nestingLevel) markNulls(mask *NDBuffer) error {
 	missing, err := Empty(mask.Device(), Bool, l.n)
 	if err != nil {
 		return err
@@ -276,8 +276,8 @@ func (l level) mark(mask *NDBuffer) error {
 	return byElement.FillWhere(missing, allTrue)
 }
 
-// missing counts the nulls among the elements.
-func (l level) missing() (int64, error) {
+// nullCount counts the nulls among the elements.
+func (l nestingLevel) nullCount() (int64, error) {
 	nulls := int64(l.data.NullN())
 	if nulls == 0 || l.n == 0 || len(l.data.Buffers()) == 0 || l.data.Buffers()[0] == nil || l.data.Buffers()[0].Len() == 0 {
 		return 0, nil
@@ -310,13 +310,13 @@ const tensorName = "arrow.fixed_shape_tensor"
 // files registers it, with arrow.RegisterExtensionType(&TensorType{}).
 type TensorType struct {
 	arrow.ExtensionBase
-	tensor tensorForm
+	metadata tensorMetadata
 }
 
-// tensorForm is the type's metadata. The shape is that of a tensor as it lies in
+// tensorMetadata is the type's metadata. The shape is that of a tensor as it lies in
 // memory, in C order, and so are the names; axis i as it is meant is axis
 // Permutation[i] of those.
-type tensorForm struct {
+type tensorMetadata struct {
 	Shape       []int64  `json:"shape"`
 	Permutation []int    `json:"permutation,omitempty"`
 	DimNames    []string `json:"dim_names,omitempty"`
@@ -333,7 +333,7 @@ func NewTensorType(value arrow.DataType, shape []int64, permutation []int, names
 	if err != nil {
 		return nil, err
 	}
-	form := tensorForm{slices.Clone(shape), slices.Clone(permutation), slices.Clone(names)}
+	form := tensorMetadata{slices.Clone(shape), slices.Clone(permutation), slices.Clone(names)}
 	if err := form.check(list); err != nil {
 		return nil, err
 	}
@@ -351,14 +351,14 @@ func listOf(n int64, of arrow.DataType) (arrow.DataType, error) {
 
 // Shape is that of a row as it lies in memory. The caller must not write to it,
 // nor to what the next two return.
-func (t *TensorType) Shape() []int64 { return t.tensor.Shape }
+func (t *TensorType) Shape() []int64 { return t.metadata.Shape }
 
 // Permutation says which axis of Shape each axis of a row is meant to be; nil
 // for the order that they lie in.
-func (t *TensorType) Permutation() []int { return t.tensor.Permutation }
+func (t *TensorType) Permutation() []int { return t.metadata.Permutation }
 
 // DimNames are the names of the axes of Shape, or nil.
-func (t *TensorType) DimNames() []string { return t.tensor.DimNames }
+func (t *TensorType) DimNames() []string { return t.metadata.DimNames }
 
 // ArrayType is what arrow-go makes arrays of the type as.
 func (*TensorType) ArrayType() reflect.Type { return reflect.TypeFor[TensorArray]() }
@@ -368,13 +368,13 @@ func (*TensorType) ExtensionName() string { return tensorName }
 
 // Serialize is the metadata of the type, as JSON.
 func (t *TensorType) Serialize() string {
-	text, _ := json.Marshal(t.tensor) // of numbers and text
+	text, _ := json.Marshal(t.metadata) // of numbers and text
 	return string(text)
 }
 
 // Deserialize makes the type of its metadata.
 func (*TensorType) Deserialize(storage arrow.DataType, text string) (arrow.ExtensionType, error) {
-	form, err := parseTensor(text, storage)
+	form, err := parseTensorMetadata(text, storage)
 	if err != nil {
 		return nil, err
 	}
@@ -395,14 +395,14 @@ func (t *TensorType) String() string {
 // TensorArray is a column of tensors on the host.
 type TensorArray struct{ array.ExtensionArrayBase }
 
-func parseTensor(text string, storage arrow.DataType) (form tensorForm, err error) {
+func parseTensorMetadata(text string, storage arrow.DataType) (form tensorMetadata, err error) {
 	if err := json.Unmarshal([]byte(text), &form); err != nil {
 		return form, fmt.Errorf("metadata of %s: %w", tensorName, err)
 	}
 	return form, form.check(storage)
 }
 
-func (f tensorForm) check(storage arrow.DataType) error {
+func (f tensorMetadata) check(storage arrow.DataType) error {
 	list, ok := storage.(*arrow.FixedSizeListType)
 	if !ok {
 		return fmt.Errorf("%s over %s, not a fixed_size_list: %w", tensorName, storage, ErrDType)
@@ -423,8 +423,8 @@ func (f tensorForm) check(storage arrow.DataType) error {
 	return nil
 }
 
-// order is the permutation, whether there is one or not.
-func (f tensorForm) order() []int {
+// axisOrder is the permutation, whether there is one or not.
+func (f tensorMetadata) axisOrder() []int {
 	if len(f.Permutation) > 0 {
 		return f.Permutation
 	}
@@ -452,13 +452,13 @@ func fromTensor(t tensor.Interface) (*NDBuffer, error) {
 		return nil, ErrDType
 	}
 	data := t.Data()
-	shown := level{data, int64(data.Offset()), int64(data.Len())}
-	if missing, err := shown.missing(); err != nil {
+	shown := nestingLevel{data, int64(data.Offset()), int64(data.Len())}
+	if missing, err := shown.nullCount(); err != nil {
 		return nil, err
 	} else if missing > 0 {
 		return nil, fmt.Errorf("%d elements are missing: %w", missing, ErrNulls)
 	}
-	buf, err := valuesOf(data, arrowbuf.CPU())
+	buf, err := valueBuffer(data, arrowbuf.CPU())
 	if err != nil {
 		return nil, err
 	}

@@ -63,13 +63,13 @@ func toArrow(a *NDBuffer, o ArrowOptions) (arrow.Array, error) {
 	}
 	order := forwards(len(a.shape))
 	if !o.Lists {
-		order = lyingOrder(a)
+		order = memoryOrder(a)
 	}
-	form, err := formOf(element, a.shape, order, o)
+	form, err := rowTypes(element, a.shape, order, o)
 	if err != nil {
 		return nil, err
 	}
-	values, err := bufferInOrder(a, order, false)
+	values, err := orderedBuffer(a, order, false)
 	if err != nil {
 		return nil, err
 	}
@@ -77,7 +77,7 @@ func toArrow(a *NDBuffer, o ArrowOptions) (arrow.Array, error) {
 	var validity *memory.Buffer
 	nulls := 0
 	if o.Mask != nil {
-		if validity, err = bufferInOrder(o.Mask, order, true); err != nil {
+		if validity, err = orderedBuffer(o.Mask, order, true); err != nil {
 			return nil, err
 		}
 		defer validity.Release()
@@ -86,16 +86,16 @@ func toArrow(a *NDBuffer, o ArrowOptions) (arrow.Array, error) {
 	data := array.NewData(element, int(a.Size()), []*memory.Buffer{validity, values}, nil, nulls, 0)
 	for _, list := range form {
 		inner := data
-		data = array.NewData(list, int(rowsOf(list, inner)), []*memory.Buffer{nil}, []arrow.ArrayData{inner}, 0, 0)
+		data = array.NewData(list, int(listCount(list, inner)), []*memory.Buffer{nil}, []arrow.ArrayData{inner}, 0, 0)
 		inner.Release()
 	}
 	defer data.Release()
 	return arrowbuf.NewArray(data), nil
 }
 
-// lyingOrder is the order of the axes in which the elements of rows lie without
+// memoryOrder is the order of the axes in which the elements of rows lie without
 // gaps, outermost first; that of the axes where there is none.
-func lyingOrder(a *NDBuffer) []int {
+func memoryOrder(a *NDBuffer) []int {
 	order := forwards(len(a.shape))
 	long := slices.DeleteFunc(slices.Clone(order[1:]), func(axis int) bool { return a.shape[axis] == 1 })
 	slices.SortStableFunc(long, func(i, j int) int { return cmp.Compare(a.strides[j], a.strides[i]) })
@@ -114,9 +114,9 @@ func lyingOrder(a *NDBuffer) []int {
 	return order
 }
 
-// formOf are the types around the elements, innermost first, of rows whose axes
+// rowTypes are the types around the elements, innermost first, of rows whose axes
 // lie in an order.
-func formOf(element arrow.DataType, shape []int64, order []int, o ArrowOptions) ([]arrow.DataType, error) {
+func rowTypes(element arrow.DataType, shape []int64, order []int, o ArrowOptions) ([]arrow.DataType, error) {
 	if len(shape) == 1 {
 		return nil, nil
 	}
@@ -151,31 +151,31 @@ func formOf(element arrow.DataType, shape []int64, order []int, o ArrowOptions) 
 	return []arrow.DataType{tensor}, nil
 }
 
-// rowsOf is how many lists hold an array's elements.
-func rowsOf(list arrow.DataType, elements arrow.ArrayData) int64 {
+// listCount is how many lists hold an array's elements.
+func listCount(list arrow.DataType, elements arrow.ArrayData) int64 {
 	if tensor, ok := list.(*TensorType); ok {
 		list = tensor.Storage
 	}
 	return int64(elements.Len()) / int64(list.(*arrow.FixedSizeListType).Len())
 }
 
-// bufferInOrder is the memory of an array whose axes lie in an order, as Arrow
+// orderedBuffer is the memory of an array whose axes lie in an order, as Arrow
 // has it: bits for bool, which are set where the array is false if inverted.
-func bufferInOrder(a *NDBuffer, order []int, invert bool) (*memory.Buffer, error) {
+func orderedBuffer(a *NDBuffer, order []int, invert bool) (*memory.Buffer, error) {
 	lying, err := a.Transpose(order...)
 	if err != nil {
 		return nil, err
 	}
 	defer lying.Release()
 	if a.dtype == Bool {
-		bits, err := bitmapOf(lying, invert)
+		bits, err := packedBitmap(lying, invert)
 		if err != nil {
 			return nil, err
 		}
 		defer bits.Release()
 		return bits.Arrow(), nil
 	}
-	gapless, err := gapless(lying)
+	gapless, err := contiguousAligned(lying)
 	if err != nil {
 		return nil, err
 	}
@@ -188,9 +188,9 @@ func bufferInOrder(a *NDBuffer, order []int, invert bool) (*memory.Buffer, error
 	return part.Arrow(), nil
 }
 
-// gapless is the array itself where its elements lie in C order, each at a
+// contiguousAligned is the array itself where its elements lie in C order, each at a
 // multiple of its alignment, which typed access needs; else a copy.
-func gapless(a *NDBuffer) (*NDBuffer, error) {
+func contiguousAligned(a *NDBuffer) (*NDBuffer, error) {
 	address := a.buf.Address() + uintptr(a.offset)
 	if a.IsContiguous() && (a.dtype.Kind() == KindBytes || address%uintptr(a.dtype.Size()) == 0) {
 		a.Retain()
@@ -199,10 +199,10 @@ func gapless(a *NDBuffer) (*NDBuffer, error) {
 	return a.inCOrder()
 }
 
-// bitmapOf is an Arrow bitmap of an array of bool: a bit for each element, and 0
+// packedBitmap is an Arrow bitmap of an array of bool: a bit for each element, and 0
 // behind the last.
-func bitmapOf(a *NDBuffer, invert bool) (arrowbuf.Buffer, error) {
-	bools, err := gapless(a)
+func packedBitmap(a *NDBuffer, invert bool) (arrowbuf.Buffer, error) {
+	bools, err := contiguousAligned(a)
 	if err != nil {
 		return nil, err
 	}

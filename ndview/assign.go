@@ -53,24 +53,24 @@ func (a *NDBuffer) assignArray(src *NDBuffer) error {
 	}
 	var apart *NDBuffer
 	switch {
-	case timesApart(src.dtype, a.dtype) && !convertsAll(src.dtype, a.dtype):
+	case unitsDiffer(src.dtype, a.dtype) && !convertsExactly(src.dtype, a.dtype):
 		if apart, err = src.AsType(a.dtype, OrderK, CastUnsafe); err != nil {
 			return err
 		}
 		defer apart.Release()
 		return a.CopyFrom(apart)
-	case !a.reaches(src):
-		apart, err = src.on(a.Device())
+	case !a.canAccess(src):
+		apart, err = src.copyToDevice(a.Device())
 	case MayShareMemory(a, src):
 		apart, err = src.Copy(OrderK)
 	default:
-		return a.write(src)
+		return a.writeCast(src)
 	}
 	if err != nil {
 		return err
 	}
 	defer apart.Release()
-	return a.write(apart)
+	return a.writeCast(apart)
 }
 
 // assignSlice uploads the slice as it is, and casts it where a is.
@@ -107,7 +107,7 @@ func (a *NDBuffer) assignable(value any) (*NDBuffer, error) {
 		return Full(a.Device(), a.dtype, value)
 	}
 	if src.Device() != a.Device() {
-		moved, err := src.on(a.Device())
+		moved, err := src.copyToDevice(a.Device())
 		if err != nil {
 			return nil, err
 		}

@@ -47,24 +47,24 @@ func (a *NDBuffer) AsType(to DType, order Order, casting Casting) (*NDBuffer, er
 	if err != nil {
 		return nil, err
 	}
-	if err := out.write(a); err != nil {
+	if err := out.writeCast(a); err != nil {
 		out.Release()
 		return nil, err
 	}
 	return out, nil
 }
 
-// retick writes times of the same shape to a, whose ticks are others. They are
+// convertUnit writes times of the same shape to a, whose ticks are others. They are
 // converted where no gaps are: in a copy, unless both are so. Where one cannot be
 // converted the error is ErrRange; what a holds then is undefined.
-func (a *NDBuffer) retick(src *NDBuffer) error {
+func (a *NDBuffer) convertUnit(src *NDBuffer) error {
 	c, err := tick.NewConversion(src.dtype.Tick(), a.dtype.Tick(), a.dtype.Kind() == KindDatetime)
 	if err != nil {
-		return a.outOfTicks(src)
+		return a.unitRangeError(src)
 	}
-	b := nestOf(a, src)
-	if n, ok := b.run(); ok && b.aligned() {
-		return b.retick(n, &c)
+	b := newStridedPair(a, src)
+	if n, ok := b.contiguousLength(); ok && b.isAligned() {
+		return b.convertUnit(n, &c)
 	}
 	from, err := src.Copy(OrderC)
 	if err != nil {
@@ -76,31 +76,31 @@ func (a *NDBuffer) retick(src *NDBuffer) error {
 		return err
 	}
 	defer to.Release()
-	b = nestOf(to, from)
-	if err := b.retick(a.Size(), &c); err != nil {
+	b = newStridedPair(to, from)
+	if err := b.convertUnit(a.Size(), &c); err != nil {
 		return err
 	}
 	return copyLayout(a, to)
 }
 
-// convertsAll tells whether there is no time of one type that the unit of another does
+// convertsExactly tells whether there is no time of one type that the unit of another does
 // not count.
-func convertsAll(from, to DType) bool {
+func convertsExactly(from, to DType) bool {
 	c, err := tick.NewConversion(from.Tick(), to.Tick(), to.Kind() == KindDatetime)
 	return err == nil && c.Exact()
 }
 
-func (a *NDBuffer) outOfTicks(src *NDBuffer) error {
+func (a *NDBuffer) unitRangeError(src *NDBuffer) error {
 	return fmt.Errorf("times of %s as %s: a count is beyond 64 bits: %w", src.dtype, a.dtype, ErrRange)
 }
 
-// retick converts n times without gaps.
-func (b *both) retick(n int64, c *tick.Conversion) error {
+// convertUnit converts n times without gaps.
+func (b *stridedPair) convertUnit(n int64, c *tick.Conversion) error {
 	if to, ok := hostAt(b.dst.buf, b.out); ok {
 		from, _ := hostAt(b.src.buf, b.in)
 		var bad uint32
 		if cpu.Retick(to, from, n, c, &bad); bad != 0 {
-			return b.dst.outOfTicks(b.src)
+			return b.dst.unitRangeError(b.src)
 		}
 		return nil
 	}
@@ -109,43 +109,43 @@ func (b *both) retick(n int64, c *tick.Conversion) error {
 		return err
 	}
 	defer flag.Release()
-	err = launch.Items(b.dst.Device(), retickProgram, "quiver_retick", n, 1,
+	err = launch.Items(b.dst.Device(), convertUnitProgram, "quiver_retick", n, 1,
 		launch.In(b.src.buf, b.in), launch.InOut(b.dst.buf, b.out), n, launch.StructOf(c), flag.inOut())
 	if err != nil || c.Exact() {
 		return err
 	}
 	bad, err := flag.Bytes()
 	if err == nil && binary.NativeEndian.Uint32(bad) != 0 {
-		err = b.dst.outOfTicks(b.src)
+		err = b.dst.unitRangeError(b.src)
 	}
 	return err
 }
 
-// keepsBits tells whether elements of one type become another as they are.
-func keepsBits(from, to DType) bool {
+// castKeepsBits tells whether elements of one type become another as they are.
+func castKeepsBits(from, to DType) bool {
 	count := func(t DType) bool { return t.Kind() == KindInt || t.Kind() == KindUint || t.IsTime() }
 	return from == to || from.Size() == to.Size() && count(from) && count(to) && !(from.Kind() == to.Kind() && from.IsTime())
 }
 
-// write writes the elements of src, which broadcasts to a, as the type that a
+// writeCast writes the elements of src, which broadcasts to a, as the type that a
 // has, which is castable. One device reaches both; they are held, and do not
 // overlap.
-func (a *NDBuffer) write(src *NDBuffer) error {
+func (a *NDBuffer) writeCast(src *NDBuffer) error {
 	switch {
 	case a.Size() == 0:
 		return nil
-	case keepsBits(src.dtype, a.dtype):
-		return a.copyStretched(over(src.buf, a.dtype, src.offset, src.shape, src.strides))
+	case castKeepsBits(src.dtype, a.dtype):
+		return a.copyBroadcast(over(src.buf, a.dtype, src.offset, src.shape, src.strides))
 	case src.Size() < a.Size(): // cast each element once
 		c, err := src.emptyLike(a.dtype, OrderK)
 		if err != nil {
 			return err
 		}
 		defer c.Release()
-		if err := c.write(src); err != nil {
+		if err := c.writeCast(src); err != nil {
 			return err
 		}
-		return a.copyStretched(c)
+		return a.copyBroadcast(c)
 	case len(src.shape) != len(a.shape):
 		skip := len(src.shape) - len(a.shape) // axes of extent 1
 		shape, strides := slices.Clone(a.shape), make([]int64, len(a.shape))
@@ -155,18 +155,18 @@ func (a *NDBuffer) write(src *NDBuffer) error {
 		src = over(src.buf, src.dtype, src.offset, shape, strides)
 	}
 	if src.dtype.Kind() == a.dtype.Kind() && src.dtype.IsTime() {
-		return a.retick(src)
+		return a.convertUnit(src)
 	}
-	return a.cast(src)
+	return a.castSameShape(src)
 }
 
-// cast writes the elements of an array of the same shape as another type. In
+// castSameShape writes the elements of an array of the same shape as another type. In
 // layouts that have little in common they are copied to one that has, as the
 // narrower type: copies between layouts go tile by tile, casts row by row.
-func (a *NDBuffer) cast(src *NDBuffer) error {
-	b := nestOf(a, src)
+func (a *NDBuffer) castSameShape(src *NDBuffer) error {
+	b := newStridedPair(a, src)
 	switch {
-	case b.alike() || a.Size() < 1<<12:
+	case b.sharesFastestAxis() || a.Size() < 1<<12:
 		return b.cast()
 	case a.dtype.Size() >= src.dtype.Size():
 		c, err := a.emptyLike(src.dtype, OrderK)
@@ -177,7 +177,7 @@ func (a *NDBuffer) cast(src *NDBuffer) error {
 		if err := copyLayout(c, src); err != nil {
 			return err
 		}
-		b = nestOf(a, c)
+		b = newStridedPair(a, c)
 		return b.cast()
 	default:
 		c, err := src.emptyLike(a.dtype, OrderK)
@@ -185,7 +185,7 @@ func (a *NDBuffer) cast(src *NDBuffer) error {
 			return err
 		}
 		defer c.Release()
-		b = nestOf(c, src)
+		b = newStridedPair(c, src)
 		if err := b.cast(); err != nil {
 			return err
 		}
@@ -193,20 +193,20 @@ func (a *NDBuffer) cast(src *NDBuffer) error {
 	}
 }
 
-// both is the nest of loops over two arrays, and where their elements begin.
-type both struct {
+// stridedPair is the nest of loops over two arrays, and where their elements begin.
+type stridedPair struct {
 	layout.Nest
 	dst, src *NDBuffer
 	out, in  int64 // bytes from the start of the buffers
 }
 
-func nestOf(dst, src *NDBuffer) both {
+func newStridedPair(dst, src *NDBuffer) stridedPair {
 	n := layout.Collapse(dst.shape, dst.strides, src.strides)
-	return both{n, dst, src, dst.offset + n.Offsets[0], src.offset + n.Offsets[1]}
+	return stridedPair{n, dst, src, dst.offset + n.Offsets[0], src.offset + n.Offsets[1]}
 }
 
-// run is the number of elements where neither side has gaps.
-func (b *both) run() (n int64, ok bool) {
+// contiguousLength is the number of elements where neither side has gaps.
+func (b *stridedPair) contiguousLength() (n int64, ok bool) {
 	switch len(b.Shape) {
 	case 0:
 		return 1, true
@@ -216,13 +216,13 @@ func (b *both) run() (n int64, ok bool) {
 	return 0, false
 }
 
-func (b *both) gapless() bool {
-	_, ok := b.run()
+func (b *stridedPair) isContiguous() bool {
+	_, ok := b.contiguousLength()
 	return ok
 }
 
-// alike tells whether the fastest axis of one side is the other's.
-func (b *both) alike() bool {
+// sharesFastestAxis tells whether the fastest axis of one side is the other's.
+func (b *stridedPair) sharesFastestAxis() bool {
 	from := b.Strides[1]
 	for _, s := range from {
 		if last := from[len(from)-1]; max(s, -s) < max(last, -last) {
@@ -232,8 +232,8 @@ func (b *both) alike() bool {
 	return true
 }
 
-// aligned tells whether kernels may take elements whole.
-func (b *both) aligned() bool {
+// isAligned tells whether kernels may take elements whole.
+func (b *stridedPair) isAligned() bool {
 	out, in := uint64(b.dst.buf.Address())+uint64(b.out), uint64(b.src.buf.Address())+uint64(b.in)
 	for i := range b.Shape {
 		out |= uint64(b.Strides[0][i])
@@ -242,9 +242,9 @@ func (b *both) aligned() bool {
 	return out%uint64(b.dst.dtype.Size()) == 0 && in%uint64(b.src.dtype.Size()) == 0
 }
 
-// head is how many of n elements of gapless arrays lie before the first from which on
+// vectorHead is how many of n elements of gapless arrays lie before the first from which on
 // both sides begin at whole vectors, which are 16 bytes of the wider elements.
-func (b *both) head(n int64) (head int64, ok bool) {
+func (b *stridedPair) vectorHead(n int64) (head int64, ok bool) {
 	out, in := int64(b.dst.buf.Address())+b.out, int64(b.src.buf.Address())+b.in
 	wide, narrow, wideSize, narrowSize := out, in, b.dst.dtype.Size(), b.src.dtype.Size()
 	if narrowSize > wideSize {
@@ -255,10 +255,10 @@ func (b *both) head(n int64) (head int64, ok bool) {
 }
 
 // cast writes the elements of one side to the other, of which there are some.
-func (b *both) cast() error {
+func (b *stridedPair) cast() error {
 	from, _ := b.src.dtype.CastCode()
 	to, _ := b.dst.dtype.CastCode()
-	n, gapless := b.run()
+	n, gapless := b.contiguousLength()
 	dst, onHost := hostAt(b.dst.buf, b.out)
 	if gapless && onHost {
 		src, _ := hostAt(b.src.buf, b.in)
@@ -266,7 +266,7 @@ func (b *both) cast() error {
 		return nil
 	}
 	if gapless {
-		if head, ok := b.head(n); ok {
+		if head, ok := b.vectorHead(n); ok {
 			return b.launchCast(n, head, to, from)
 		}
 	}
@@ -279,5 +279,5 @@ func (b *both) cast() error {
 		cpu.CastWalk(dst, src, walk, to, from)
 		return nil
 	}
-	return b.launchWalk(walk, to, from)
+	return b.launchStridedCast(walk, to, from)
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/quiver-gpu/quiver/ndview/internal/tick"
 )
 
-var retickProgram = launch.Program("retick", map[string]cudabuf.HostKernel{"quiver_retick": func(l *cudabuf.HostLaunch) {
+var convertUnitProgram = launch.Program("retick", map[string]cudabuf.HostKernel{"quiver_retick": func(l *cudabuf.HostLaunch) {
 	n, c := l.Int64(2), launch.Parameters[tick.Conversion](l, 3)
 	launch.MustAlign(l, 0, 8)
 	launch.MustAlign(l, 1, 8)
@@ -18,7 +18,7 @@ var retickProgram = launch.Program("retick", map[string]cudabuf.HostKernel{"quiv
 
 // launchCast casts n elements without gaps; from head on, both sides begin at
 // whole vectors.
-func (b *both) launchCast(n, head int64, to, from cpu.Type) error {
+func (b *stridedPair) launchCast(n, head int64, to, from cpu.Type) error {
 	limit := uint32(0xff)
 	if from == cpu.Bool {
 		from, limit = cpu.Uint8, 1
@@ -52,13 +52,13 @@ var castKernels = func() (kernels [cpu.Types]castKernel) {
 		p := launch.Program(file, twins)
 		for from, name := range sources {
 			kernels[from] = castKernel{p, "quiver_cast_" + name}
-			twins["quiver_cast_"+name] = func(l *cudabuf.HostLaunch) { castTwin(l, from) }
+			twins["quiver_cast_"+name] = func(l *cudabuf.HostLaunch) { castHostKernel(l, from) }
 		}
 	}
 	return kernels
 }()
 
-func castTwin(l *cudabuf.HostLaunch, from cpu.Type) {
+func castHostKernel(l *cudabuf.HostLaunch, from cpu.Type) {
 	n, head, to := l.Int64(2), int64(l.Int32(3)), cpu.Type(l.Uint32(4))
 	if head > n {
 		panic(fmt.Sprintf("a cast of %d elements, of which %d lie before the first vector", n, head))
@@ -73,10 +73,10 @@ func castTwin(l *cudabuf.HostLaunch, from cpu.Type) {
 	cpu.Cast(launch.Reached(l, 1, 0, n*to.Size()), src, n, to, from)
 }
 
-// launchWalk casts elements between any strides.
-func (b *both) launchWalk(walk *cpu.Walk, to, from cpu.Type) error {
+// launchStridedCast casts elements between any strides.
+func (b *stridedPair) launchStridedCast(walk *cpu.Walk, to, from cpu.Type) error {
 	whole := uint32(0)
-	if b.aligned() {
+	if b.isAligned() {
 		whole = 1
 	}
 	return walk.Cut(maxItems, func(part *cpu.Walk, _ int64, at cpu.Offset) error {

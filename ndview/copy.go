@@ -84,18 +84,18 @@ func (a *NDBuffer) CopyFrom(src *NDBuffer) error {
 	if a.Size() == 0 {
 		return nil
 	}
-	if !a.reaches(src) {
+	if !a.canAccess(src) {
 		return a.copyAcross(src)
 	}
-	if a.lies(src) || !MayShareMemory(a, src) {
-		return a.copyStretched(src)
+	if a.sameElements(src) || !MayShareMemory(a, src) {
+		return a.copyBroadcast(src)
 	}
 	apart, err := src.Copy(OrderK)
 	if err != nil {
 		return err
 	}
 	defer apart.Release()
-	return a.copyStretched(apart)
+	return a.copyBroadcast(apart)
 }
 
 // broadcastsTo answers ErrShape for an array that does not.
@@ -111,8 +111,8 @@ func (a *NDBuffer) broadcastsTo(shape []int64) error {
 	return err
 }
 
-// copyStretched copies an array that broadcasts to a, and that a reaches.
-func (a *NDBuffer) copyStretched(src *NDBuffer) error {
+// copyBroadcast copies an array that broadcasts to a, and that a reaches.
+func (a *NDBuffer) copyBroadcast(src *NDBuffer) error {
 	skip := max(len(src.shape)-len(a.shape), 0)
 	strides, err := layout.Stretch(src.shape[skip:], src.strides[skip:], a.shape)
 	if err != nil {
@@ -124,8 +124,8 @@ func (a *NDBuffer) copyStretched(src *NDBuffer) error {
 	return copyLayout(a, stretched)
 }
 
-// reaches tells whether one device, or the host, reaches both arrays.
-func (a *NDBuffer) reaches(b *NDBuffer) bool {
+// canAccess tells whether one device, or the host, reaches both arrays.
+func (a *NDBuffer) canAccess(b *NDBuffer) bool {
 	if a.Device() == b.Device() {
 		return true
 	}
@@ -134,8 +134,8 @@ func (a *NDBuffer) reaches(b *NDBuffer) bool {
 	return here && there
 }
 
-// lies tells whether all elements of b are those of a, so that none is moved.
-func (a *NDBuffer) lies(b *NDBuffer) bool {
+// sameElements tells whether all elements of b are those of a, so that none is moved.
+func (a *NDBuffer) sameElements(b *NDBuffer) bool {
 	return a.buf.Address() == b.buf.Address() && a.offset == b.offset && slices.Equal(a.shape, b.shape) && slices.Equal(a.strides, b.strides)
 }
 
@@ -167,7 +167,7 @@ func (a *NDBuffer) copyAcross(src *NDBuffer) error {
 	if _, err := here.buf.CopyFromDevice(part, 0); err != nil {
 		return err
 	}
-	return a.copyStretched(here)
+	return a.copyBroadcast(here)
 }
 
 // ByteSwap turns around the bytes of each number, in place, as data of the other
@@ -179,11 +179,11 @@ func (a *NDBuffer) ByteSwap() error {
 		return err
 	}
 	defer release()
-	size, err := swapUnit(a.dtype)
+	size, err := swapSize(a.dtype)
 	if err != nil || size == 1 || a.Size() == 0 {
 		return err
 	}
-	if b := nestOf(a, a); b.gapless() {
+	if b := newStridedPair(a, a); b.isContiguous() {
 		return swapBytes(a, a, b.in-a.offset, size)
 	}
 	dense, err := a.Copy(OrderC)
@@ -204,7 +204,7 @@ func (a *NDBuffer) ByteSwapped() (*NDBuffer, error) {
 		return nil, err
 	}
 	defer a.Release()
-	size, err := swapUnit(a.dtype)
+	size, err := swapSize(a.dtype)
 	if err != nil {
 		return nil, err
 	}
@@ -212,7 +212,7 @@ func (a *NDBuffer) ByteSwapped() (*NDBuffer, error) {
 	if err != nil || a.Size() == 0 {
 		return c, err
 	}
-	if b := nestOf(c, a); size > 1 && b.gapless() {
+	if b := newStridedPair(c, a); size > 1 && b.isContiguous() {
 		err = swapBytes(c, a, b.in-a.offset, size)
 	} else if err = copyLayout(c, a); err == nil && size > 1 {
 		err = swapBytes(c, c, 0, size)
@@ -225,7 +225,7 @@ func (a *NDBuffer) ByteSwapped() (*NDBuffer, error) {
 }
 
 // swapped is the size of the numbers whose bytes have an order.
-func swapUnit(t DType) (int64, error) {
+func swapSize(t DType) (int64, error) {
 	switch t.Kind() {
 	case KindBytes:
 		return 1, nil
@@ -258,8 +258,8 @@ var swapProgram = launch.Program("swap", map[string]cudabuf.HostKernel{"quiver_s
 	cpu.SwapBytes(launch.Reached(l, 1, 0, n), launch.Reached(l, 0, 0, n), n, int64(l.Int32(3)))
 }})
 
-// on copies the elements to a new array, in C order, on another device.
-func (a *NDBuffer) on(dev arrowbuf.Device) (*NDBuffer, error) {
+// copyToDevice copies the elements to a new array, in C order, on another device.
+func (a *NDBuffer) copyToDevice(dev arrowbuf.Device) (*NDBuffer, error) {
 	moved, err := newArray(dev, arrowbuf.Device.Alloc, a.dtype, a.shape, OrderC)
 	if err != nil {
 		return nil, err
@@ -282,8 +282,8 @@ func copyLayout(dst, src *NDBuffer) error {
 	width, n := layout.Units(dst.dtype.Size(), align, dst.shape, dst.strides, src.strides)
 	to, from := dst.offset+n.Offsets[0], src.offset+n.Offsets[1]
 	n.Offsets = []int64{0, 0}
-	if isRun(width, n) {
-		return copyRun(dst.buf, to, src.buf, from, width*layout.Product(n.Shape))
+	if isContiguousNest(width, n) {
+		return copyBytes(dst.buf, to, src.buf, from, width*layout.Product(n.Shape))
 	}
 	if d, ok := hostAt(dst.buf, to); ok {
 		s, _ := hostAt(src.buf, from)
@@ -295,8 +295,8 @@ func copyLayout(dst, src *NDBuffer) error {
 	})
 }
 
-// isRun tells whether the units are one run in both operands.
-func isRun(width int64, n layout.Nest) bool {
+// isContiguousNest tells whether the units are one run in both operands.
+func isContiguousNest(width int64, n layout.Nest) bool {
 	switch len(n.Shape) {
 	case 0:
 		return true
@@ -306,8 +306,8 @@ func isRun(width int64, n layout.Nest) bool {
 	return false
 }
 
-// copyRun copies bytes, which may overlap.
-func copyRun(dst arrowbuf.Buffer, to int64, src arrowbuf.Buffer, from, n int64) error {
+// copyBytes copies bytes, which may overlap.
+func copyBytes(dst arrowbuf.Buffer, to int64, src arrowbuf.Buffer, from, n int64) error {
 	if d, ok := arrowbuf.HostBytes(dst); ok {
 		s, _ := arrowbuf.HostBytes(src)
 		cpu.CopyBytes(d[to:to+n], s[from:from+n])
@@ -331,11 +331,11 @@ func copyRun(dst arrowbuf.Buffer, to int64, src arrowbuf.Buffer, from, n int64) 
 	return err
 }
 
-// reachedFrom is the array on a device: itself, or a copy.
-func (a *NDBuffer) reachedFrom(dev arrowbuf.Device) (*NDBuffer, error) {
+// onDevice is the array on a device: itself, or a copy.
+func (a *NDBuffer) onDevice(dev arrowbuf.Device) (*NDBuffer, error) {
 	if a.Device() == dev {
 		a.Retain()
 		return a, nil
 	}
-	return a.on(dev)
+	return a.copyToDevice(dev)
 }

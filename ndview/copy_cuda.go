@@ -48,17 +48,17 @@ func copyProgram[T any, P interface {
 				n := P(&plan).Nest()
 				for operand, word := range P(&plan).RowAlign(kernel, width) {
 					launch.MustAlign(l, operand, width, n.Strides[operand]...)
-					launch.MustAlign(l, operand, word, outsideRun(width, n, operand)...)
+					launch.MustAlign(l, operand, word, stridesOutsideRun(width, n, operand)...)
 				}
-				cpu.Copy(touched(l, 0, width, n), touched(l, 1, width, n), width, n)
+				cpu.Copy(operandStart(l, 0, width, n), operandStart(l, 1, width, n), width, n)
 			}
 		}
 	}
 	return launch.Program(image, twins)
 }
 
-// outsideRun are the steps of an operand's axes beside those of which units are one run.
-func outsideRun(width int64, n layout.Nest, operand int) []int64 {
+// stridesOutsideRun are the steps of an operand's axes beside those of which units are one run.
+func stridesOutsideRun(width int64, n layout.Nest, operand int) []int64 {
 	steps := slices.Clone(n.Strides[operand])
 	for run := width; ; {
 		k := slices.Index(steps, run)
@@ -69,8 +69,8 @@ func outsideRun(width int64, n layout.Nest, operand int) []int64 {
 	}
 }
 
-// touched is where a nest's operand begins, which is that argument of a launch.
-func touched(l *cudabuf.HostLaunch, operand int, width int64, n layout.Nest) unsafe.Pointer {
+// operandStart is where a nest's operand begins, which is that argument of a launch.
+func operandStart(l *cudabuf.HostLaunch, operand int, width int64, n layout.Nest) unsafe.Pointer {
 	low, high, _ := layout.Extent(width, 0, n.Shape, n.Strides[operand])
 	return launch.Reached(l, operand, low, high)
 }

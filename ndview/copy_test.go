@@ -118,7 +118,7 @@ func (x random) place(at []int64) int64 {
 // bytes are the elements in C order.
 func (x random) bytes() []byte {
 	all := []byte{}
-	walk(x.shape, func(at []int64) {
+	newNestedColumn(x.shape, func(at []int64) {
 		p := x.place(at)
 		all = append(all, x.memory[p:p+x.dtype.Size()]...)
 	})
@@ -128,7 +128,7 @@ func (x random) bytes() []byte {
 // after is the memory when elements in C order have been copied to it.
 func (x random) after(data []byte) []byte {
 	memory := slices.Clone(x.memory)
-	walk(x.shape, func(at []int64) {
+	newNestedColumn(x.shape, func(at []int64) {
 		data = data[copy(memory[x.place(at):][:x.dtype.Size()], data):]
 	})
 	return memory

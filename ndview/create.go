@@ -128,7 +128,7 @@ func (a *NDBuffer) fillBits(element []byte) error {
 		return err
 	}
 	defer one.Release()
-	return a.copyStretched(one)
+	return a.copyBroadcast(one)
 }
 
 // launchFill fills contiguous memory that begins at an offset of the buffer.

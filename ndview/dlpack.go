@@ -88,7 +88,7 @@ func (a *NDBuffer) toDLPack(flags uint64, o DLPackOptions) (unsafe.Pointer, erro
 		}
 		flags |= dlpack.ReadOnly
 	}
-	giveBack, err := lend(a.buf, o.Stream)
+	giveBack, err := recordConsumerStream(a.buf, o.Stream)
 	if err != nil {
 		return nil, err
 	}
@@ -107,8 +107,8 @@ func (a *NDBuffer) toDLPack(flags uint64, o DLPackOptions) (unsafe.Pointer, erro
 	return dlpack.Give(t, shape, strides, flags, keep, release), nil
 }
 
-// lend lets the work of a consumer's stream use memory of a GPU.
-func lend(buf arrowbuf.Buffer, stream int64) (giveBack func(), err error) {
+// recordConsumerStream lets the work of a consumer's stream use memory of a GPU.
+func recordConsumerStream(buf arrowbuf.Buffer, stream int64) (giveBack func(), err error) {
 	b, onGPU := buf.(*cudabuf.Buffer)
 	switch {
 	case stream < -1:
@@ -180,17 +180,17 @@ func fromDLPack(dev arrowbuf.Device, tensor unsafe.Pointer, take func(unsafe.Poi
 		return nil, errors.New("DLPack tensor: there is none")
 	}
 	t := take(tensor)
-	a, err := show(dev, t)
+	a, err := wrapTensor(dev, t)
 	if err != nil {
 		return nil, fmt.Errorf("DLPack tensor: %w", err)
 	}
 	return a, nil
 }
 
-// show makes the array. The tensor is deleted by whoever owns it when an error
+// wrapTensor makes the array. The tensor is deleted by whoever owns it when an error
 // comes: this function, or the buffer.
-func show(dev arrowbuf.Device, t *dlpack.Taken) (*NDBuffer, error) {
-	dtype, shape, strides, err := describe(dev, t)
+func wrapTensor(dev arrowbuf.Device, t *dlpack.Taken) (*NDBuffer, error) {
+	dtype, shape, strides, err := checkTensor(dev, t)
 	if err != nil {
 		t.Delete()
 		return nil, err
@@ -200,7 +200,7 @@ func show(dev arrowbuf.Device, t *dlpack.Taken) (*NDBuffer, error) {
 	if high == low {
 		start = 0
 	}
-	buf, err := foreign(dev, start, high-low, t)
+	buf, err := wrapTensorMemory(dev, start, high-low, t)
 	if err != nil {
 		return nil, err
 	}
@@ -212,15 +212,15 @@ func show(dev arrowbuf.Device, t *dlpack.Taken) (*NDBuffer, error) {
 	return a, err
 }
 
-// describe checks all of a tensor, and reads its shape and byte strides.
-func describe(dev arrowbuf.Device, t *dlpack.Taken) (element DType, shape, strides []int64, err error) {
+// checkTensor checks all of a tensor, and reads its shape and byte strides.
+func checkTensor(dev arrowbuf.Device, t *dlpack.Taken) (element DType, shape, strides []int64, err error) {
 	refuse := func(kind error, format string, args ...any) (DType, []int64, []int64, error) {
 		return DType{}, nil, nil, fmt.Errorf(format+": %w", append(args, kind)...)
 	}
 	if t.Version != dlpack.Major {
 		return refuse(errors.ErrUnsupported, "its version is %d, and %d the one that is known", t.Version, dlpack.Major)
 	}
-	if !isOn(dev, t.Device) {
+	if !tensorIsOn(dev, t.Device) {
 		return refuse(arrowbuf.ErrDevice, "it is on %s:%d, not on %s", arrowbuf.DeviceType(t.Device.Type), t.Device.ID, dev)
 	}
 	if element, err = dtype.ParseDLPack(t.DataType.Code, t.DataType.Bits, t.DataType.Lanes); err != nil {
@@ -252,8 +252,8 @@ func describe(dev arrowbuf.Device, t *dlpack.Taken) (element DType, shape, strid
 	return element, shape, strides, nil
 }
 
-// isOn tells whether a device reaches the memory of a tensor.
-func isOn(dev arrowbuf.Device, d dlpack.Device) bool {
+// tensorIsOn tells whether a device reaches the memory of a tensor.
+func tensorIsOn(dev arrowbuf.Device, d dlpack.Device) bool {
 	switch d.Type {
 	case dlpack.CPU:
 		return dev == arrowbuf.CPU()
@@ -268,9 +268,9 @@ func isOn(dev arrowbuf.Device, d dlpack.Device) bool {
 	}
 }
 
-// foreign is a buffer over the tensor's memory, which deletes the tensor with
+// wrapTensorMemory is a buffer over the tensor's memory, which deletes the tensor with
 // its last reference. On a GPU it is ordered behind the default stream.
-func foreign(dev arrowbuf.Device, start uintptr, n int64, t *dlpack.Taken) (arrowbuf.Buffer, error) {
+func wrapTensorMemory(dev arrowbuf.Device, start uintptr, n int64, t *dlpack.Taken) (arrowbuf.Buffer, error) {
 	cuda, ok := dev.(*cudabuf.Device)
 	if !ok {
 		return arrowbuf.WrapExternal(unsafe.Slice((*byte)(dlpack.Pointer(start)), n), t.Delete), nil

@@ -76,11 +76,11 @@ func (a *NDBuffer) allEqualArray(b *NDBuffer, equalNaN bool) (bool, error) {
 		return false, err
 	}
 	if product(shape) == 0 {
-		_, err := commonOf(a.dtype, b.dtype)
+		_, err := comparisonType(a.dtype, b.dtype)
 		return err == nil, err
 	}
-	if timesApart(a.dtype, b.dtype) && b.Size() != 1 {
-		return a.allEqualTimes(b, equalNaN)
+	if unitsDiffer(a.dtype, b.dtype) && b.Size() != 1 {
+		return a.allEqualTimeArray(b, equalNaN)
 	}
 	if b.Size() == 1 && b.dtype != a.dtype || b.Size() == 1 && b.dtype.IsFloat() {
 		raw, err := b.Bytes()
@@ -93,30 +93,30 @@ func (a *NDBuffer) allEqualArray(b *NDBuffer, equalNaN bool) (bool, error) {
 		}
 		return a.allEqualScalar(scalar, shape, equalNaN)
 	}
-	if b, err = b.reachedFrom(a.Device()); err != nil {
+	if b, err = b.onDevice(a.Device()); err != nil {
 		return false, err
 	}
 	defer b.Release()
-	if _, err := commonOf(a.dtype, b.dtype); err != nil {
+	if _, err := comparisonType(a.dtype, b.dtype); err != nil {
 		return false, err
 	}
 	c, err := newComparison(a.Device())
 	if err != nil {
 		return false, err
 	}
-	defer c.end()
-	if err := c.add(a, b, shape, equalNaN); err != nil {
+	defer c.release()
+	if err := c.compareValues(a, b, shape, equalNaN); err != nil {
 		return false, err
 	}
 	return c.result()
 }
 
-// commonOf is the type in which elements of two types are compared.
-func commonOf(a, b DType) (DType, error) {
+// comparisonType is the type in which elements of two types are compared.
+func comparisonType(a, b DType) (DType, error) {
 	if a == b {
 		return a, nil
 	}
-	if timesApart(a, b) {
+	if unitsDiffer(a, b) {
 		return Promote(a, b)
 	}
 	_, numberA := a.NumberCode()
@@ -127,8 +127,8 @@ func commonOf(a, b DType) (DType, error) {
 	return Promote(a, b)
 }
 
-// isZero tells whether the bytes of a float are those of a zero of either sign.
-func isZero(raw string) bool {
+// isZeroFloat tells whether the bytes of a float are those of a zero of either sign.
+func isZeroFloat(raw string) bool {
 	last := len(raw) - 1
 	return strings.Trim(raw[:last], "\x00") == "" && raw[last]&0x7f == 0
 }
@@ -136,7 +136,7 @@ func isZero(raw string) bool {
 // allEqualScalar compares with one value; shape is that of both together.
 func (a *NDBuffer) allEqualScalar(s Scalar, shape []int64, equalNaN bool) (bool, error) {
 	own := s.Natural()
-	if own.IsFloat() && isZero(s.Raw()) && a.dtype.Kind() != KindBytes && a.dtype.Kind() != KindRecord {
+	if own.IsFloat() && isZeroFloat(s.Raw()) && a.dtype.Kind() != KindBytes && a.dtype.Kind() != KindRecord {
 		raw, err := s.Strong().Bytes(a.dtype)
 		if err != nil {
 			return false, err
@@ -152,10 +152,10 @@ func (a *NDBuffer) allEqualScalar(s Scalar, shape []int64, equalNaN bool) (bool,
 		}
 		return a.equalsValue(raw[:a.dtype.Size()], a.dtype, false, equalNaN)
 	}
-	if timesApart(a.dtype, own) {
-		return a.allEqualTime(s, equalNaN)
+	if unitsDiffer(a.dtype, own) {
+		return a.allEqualTimeScalar(s, equalNaN)
 	}
-	common, err := commonOf(a.dtype, own)
+	common, err := comparisonType(a.dtype, own)
 	switch {
 	case err != nil:
 		return false, err
@@ -193,16 +193,16 @@ func (a *NDBuffer) equalsValue(raw []byte, dtype DType, byBits, equalNaN bool) (
 	if err != nil {
 		return false, err
 	}
-	defer c.end()
+	defer c.release()
 	if n := len(raw); n <= 16 && n&(n-1) == 0 && dtype.Kind() != KindRecord {
-		err = c.addValue(a, raw, dtype, byBits, equalNaN)
+		err = c.compareScalar(a, raw, dtype, byBits, equalNaN)
 	} else {
 		var value *NDBuffer
 		if value, err = fromBytes(a.Device(), dtype, raw); err != nil {
 			return false, err
 		}
 		defer value.Release()
-		err = c.add(a, value, a.shape, equalNaN)
+		err = c.compareValues(a, value, a.shape, equalNaN)
 	}
 	if err != nil {
 		return false, err
@@ -229,11 +229,11 @@ func (a *NDBuffer) Equal(b *NDBuffer) (bool, error) {
 	if dev == arrowbuf.CPU() {
 		dev = b.Device()
 	}
-	if a, err = a.reachedFrom(dev); err != nil {
+	if a, err = a.onDevice(dev); err != nil {
 		return false, err
 	}
 	defer a.Release()
-	if b, err = b.reachedFrom(dev); err != nil {
+	if b, err = b.onDevice(dev); err != nil {
 		return false, err
 	}
 	defer b.Release()
@@ -241,8 +241,8 @@ func (a *NDBuffer) Equal(b *NDBuffer) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	defer c.end()
-	if err := c.bits(a, b, a.shape); err != nil {
+	defer c.release()
+	if err := c.compareBits(a, b, a.shape); err != nil {
 		return false, err
 	}
 	return c.result()
@@ -250,14 +250,14 @@ func (a *NDBuffer) Equal(b *NDBuffer) (bool, error) {
 
 // Times of one kind and different units compare as in their common unit.
 
-// timesApart tells whether two types are times that compare, but count in
+// unitsDiffer tells whether two types are times that compare, but count in
 // different units.
-func timesApart(a, b DType) bool { return a.IsTime() && a.Kind() == b.Kind() && a != b }
+func unitsDiffer(a, b DType) bool { return a.IsTime() && a.Kind() == b.Kind() && a != b }
 
-// allEqualTimes compares with an array in another unit, with which a broadcasts to
+// allEqualTimeArray compares with an array in another unit, with which a broadcasts to
 // a shape that has elements: both are copied to their common unit. Where only one
 // has a time that this does not count, the other has no such time.
-func (a *NDBuffer) allEqualTimes(b *NDBuffer, equalNaN bool) (bool, error) {
+func (a *NDBuffer) allEqualTimeArray(b *NDBuffer, equalNaN bool) (bool, error) {
 	common, err := Promote(a.dtype, b.dtype)
 	if err != nil {
 		return false, err
@@ -279,9 +279,9 @@ func (a *NDBuffer) allEqualTimes(b *NDBuffer, equalNaN bool) (bool, error) {
 	return false, errors.Join(errX, errY)
 }
 
-// allEqualTime compares with one time in another unit, which no element equals
+// allEqualTimeScalar compares with one time in another unit, which no element equals
 // that the unit of a does not count.
-func (a *NDBuffer) allEqualTime(s Scalar, equalNaN bool) (bool, error) {
+func (a *NDBuffer) allEqualTimeScalar(s Scalar, equalNaN bool) (bool, error) {
 	if _, err := Promote(a.dtype, s.Natural()); err != nil {
 		return false, err
 	}
@@ -306,9 +306,9 @@ func (a *NDBuffer) allEqualTime(s Scalar, equalNaN bool) (bool, error) {
 // comparison compares arrays on one device, which say together whether they are
 // equal. On a GPU they share a word there, which is set where one is not.
 type comparison struct {
-	device arrowbuf.Device
-	word   *cudabuf.Buffer // nil on the host
-	differ bool
+	device  arrowbuf.Device
+	word    *cudabuf.Buffer // nil on the host
+	unequal bool
 }
 
 func newComparison(dev arrowbuf.Device) (*comparison, error) {
@@ -332,7 +332,7 @@ func newComparison(dev arrowbuf.Device) (*comparison, error) {
 	return c, nil
 }
 
-func (c *comparison) end() {
+func (c *comparison) release() {
 	if c.word != nil {
 		c.word.Release()
 	}
@@ -341,15 +341,15 @@ func (c *comparison) end() {
 // result waits for the comparisons and tells whether all found equal elements.
 func (c *comparison) result() (bool, error) {
 	if c.word == nil {
-		return !c.differ, nil
+		return !c.unequal, nil
 	}
 	var word [4]byte
 	_, err := c.word.CopyToHost(word[:], 0)
 	return word == [4]byte{}, err
 }
 
-// add compares the values of x and y, which broadcast to the shape.
-func (c *comparison) add(x, y *NDBuffer, shape []int64, equalNaN bool) error {
+// compareValues compares the values of x and y, which broadcast to the shape.
+func (c *comparison) compareValues(x, y *NDBuffer, shape []int64, equalNaN bool) error {
 	typeX, isNumber := x.dtype.NumberCode()
 	p := &equal.Plan{NaNEqual: boolToInt(equalNaN), TypeX: uint8(typeX)}
 	mode, byValue := equal.ByValue[typeX]
@@ -357,20 +357,20 @@ func (c *comparison) add(x, y *NDBuffer, shape []int64, equalNaN bool) error {
 	case x.dtype != y.dtype:
 		typeY, _ := y.dtype.NumberCode()
 		p.TypeY = uint8(typeY)
-		return c.compare(p, equal.Mixed, x, y, shape)
+		return c.compareElements(p, equal.Mixed, x, y, shape)
 	case isNumber && byValue:
-		return c.compare(p, mode, x, y, shape)
+		return c.compareElements(p, mode, x, y, shape)
 	case x.dtype.IsTime() && !equalNaN:
-		return c.compare(p, equal.Times, x, y, shape)
+		return c.compareElements(p, equal.Times, x, y, shape)
 	case x.dtype.Kind() == KindRecord:
-		return c.fields(x, y, shape)
+		return c.compareFields(x, y, shape)
 	}
-	return c.bits(x, y, shape)
+	return c.compareBits(x, y, shape)
 }
 
-// addValue compares the elements of x with one value of a type whose size is a
+// compareScalar compares the elements of x with one value of a type whose size is a
 // power of 2: its bits, or what it stands for.
-func (c *comparison) addValue(x *NDBuffer, raw []byte, dtype DType, byBits, equalNaN bool) error {
+func (c *comparison) compareScalar(x *NDBuffer, raw []byte, dtype DType, byBits, equalNaN bool) error {
 	p := &equal.Plan{Constant: 1, NaNEqual: boolToInt(equalNaN)}
 	pattern := slices.Repeat(raw, 16/len(raw))
 	p.Pattern = [2]uint64{binary.NativeEndian.Uint64(pattern), binary.NativeEndian.Uint64(pattern[8:])}
@@ -388,63 +388,63 @@ func (c *comparison) addValue(x *NDBuffer, raw []byte, dtype DType, byBits, equa
 	case dtype.IsTime() && !equalNaN:
 		mode = equal.Times
 	}
-	return c.compare(p, mode, x, nil, x.shape)
+	return c.compareElements(p, mode, x, nil, x.shape)
 }
 
-// fields compares records.
-func (c *comparison) fields(x, y *NDBuffer, shape []int64) error {
+// compareFields compares records.
+func (c *comparison) compareFields(x, y *NDBuffer, shape []int64) error {
 	for _, f := range x.dtype.Fields() {
-		fx, err := x.field(f, len(shape))
+		fx, err := x.fieldView(f, len(shape))
 		if err != nil {
 			return err
 		}
 		defer fx.Release()
-		fy, err := y.field(f, len(shape))
+		fy, err := y.fieldView(f, len(shape))
 		if err != nil {
 			return err
 		}
 		defer fy.Release()
-		if err := c.add(fx, fy, append(slices.Clone(shape), f.Shape...), false); err != nil {
+		if err := c.compareValues(fx, fy, append(slices.Clone(shape), f.Shape...), false); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// field is a view of one field of records, which has n axes and those of the
+// fieldView is a view of one field of records, which has n axes and those of the
 // field.
-func (a *NDBuffer) field(f Field, n int) (*NDBuffer, error) {
+func (a *NDBuffer) fieldView(f Field, n int) (*NDBuffer, error) {
 	missing := n - len(a.shape)
 	shape := slices.Concat(slices.Repeat([]int64{1}, missing), a.shape, f.Shape)
 	strides := slices.Concat(make([]int64, missing), a.strides, layout.C(f.DType.Size(), f.Shape))
 	return a.view(f.DType, a.offset+f.Offset, shape, strides)
 }
 
-// bits compares elements of one size by their bits, in the largest units that they
+// compareBits compares elements of one size by their bits, in the largest units that they
 // and their places are multiples of.
-func (c *comparison) bits(x, y *NDBuffer, shape []int64) error {
+func (c *comparison) compareBits(x, y *NDBuffer, shape []int64) error {
 	size := x.dtype.Size()
-	unit := int64(1) << bits.TrailingZeros64(uint64(size)|16|x.places()|y.places())
+	unit := int64(1) << bits.TrailingZeros64(uint64(size)|16|x.addressBits()|y.addressBits())
 	if unit == size {
-		return c.compare(&equal.Plan{}, equal.ByBits(unit), x, y, shape)
+		return c.compareElements(&equal.Plan{}, equal.ByBits(unit), x, y, shape)
 	}
 	units := Field{DType: Bytes(int32(unit)), Shape: []int64{size / unit}}
-	ux, err := x.field(units, len(shape))
+	ux, err := x.fieldView(units, len(shape))
 	if err != nil {
 		return err
 	}
 	defer ux.Release()
-	uy, err := y.field(units, len(shape))
+	uy, err := y.fieldView(units, len(shape))
 	if err != nil {
 		return err
 	}
 	defer uy.Release()
-	return c.compare(&equal.Plan{}, equal.ByBits(unit), ux, uy, append(slices.Clone(shape), size/unit))
+	return c.compareElements(&equal.Plan{}, equal.ByBits(unit), ux, uy, append(slices.Clone(shape), size/unit))
 }
 
-// compare compares x with y, or with the plan's pattern where y is nil.
-func (c *comparison) compare(p *equal.Plan, mode equal.Mode, x, y *NDBuffer, shape []int64) error {
-	if c.word != nil && x.places()%uint64(x.dtype.Size()) != 0 {
+// compareElements compares x with y, or with the plan's pattern where y is nil.
+func (c *comparison) compareElements(p *equal.Plan, mode equal.Mode, x, y *NDBuffer, shape []int64) error {
+	if c.word != nil && x.addressBits()%uint64(x.dtype.Size()) != 0 {
 		aligned, err := x.Copy(OrderC)
 		if err != nil {
 			return err
@@ -452,7 +452,7 @@ func (c *comparison) compare(p *equal.Plan, mode equal.Mode, x, y *NDBuffer, sha
 		defer aligned.Release()
 		x = aligned
 	}
-	if c.word != nil && y != nil && y.places()%uint64(y.dtype.Size()) != 0 {
+	if c.word != nil && y != nil && y.addressBits()%uint64(y.dtype.Size()) != 0 {
 		aligned, err := y.Copy(OrderC)
 		if err != nil {
 			return err
@@ -485,10 +485,10 @@ func (c *comparison) compare(p *equal.Plan, mode equal.Mode, x, y *NDBuffer, sha
 			with, _ = y.hostAt()
 			with = unsafe.Add(with, nest.Offsets[1])
 		}
-		c.differ = c.differ || !mode.Arrays(p, unsafe.Add(from, nest.Offsets[0]), with)
+		c.unequal = c.unequal || !mode.Arrays(p, unsafe.Add(from, nest.Offsets[0]), with)
 		return nil
 	}
-	return c.launch(p, mode, x, y, nest.Offsets)
+	return c.launchKernel(p, mode, x, y, nest.Offsets)
 }
 
 // compareCopies compares copies of x and y, if there is one, whose axes are one,
@@ -509,15 +509,15 @@ func (c *comparison) compareCopies(p *equal.Plan, mode equal.Mode, x, y *NDBuffe
 		}
 		defer copies[i].Release()
 	}
-	return c.compare(p, mode, copies[0], copies[1], shape)
+	return c.compareElements(p, mode, copies[0], copies[1], shape)
 }
 
 // equalVector is how many bytes the kernels of dense arrays compare at once.
 const equalVector = 16
 
-// launch queues a kernel. Its blocks stay until all elements are compared, so
+// launchKernel queues a kernel. Its blocks stay until all elements are compared, so
 // there are as many as run at once.
-func (c *comparison) launch(p *equal.Plan, mode equal.Mode, x, y *NDBuffer, behind []int64) error {
+func (c *comparison) launchKernel(p *equal.Plan, mode equal.Mode, x, y *NDBuffer, behind []int64) error {
 	dev, ok := c.device.(*cudabuf.Device)
 	if !ok {
 		return fmt.Errorf("%s has no kernels: %w", c.device, arrowbuf.ErrDevice)
@@ -543,9 +543,9 @@ func (c *comparison) launch(p *equal.Plan, mode equal.Mode, x, y *NDBuffer, behi
 }
 
 var equalProgram = launch.Program("equal", func() map[string]cudabuf.HostKernel {
-	twins := map[string]cudabuf.HostKernel{"quiver_equal_mixed": equalTwin(equal.Mixed)}
+	twins := map[string]cudabuf.HostKernel{"quiver_equal_mixed": equalHostKernel(equal.Mixed)}
 	for _, mode := range equal.Modes {
-		nest := equalTwin(mode)
+		nest := equalHostKernel(mode)
 		twins["quiver_equal_dense_"+mode.Name] = func(l *cudabuf.HostLaunch) {
 			if p := launch.Parameters[equal.Plan](l, 3); p.Constant == 0 && (l.Pointer(0)^l.Pointer(1))%equalVector != 0 {
 				panic(fmt.Sprintf("arrays at %#x and %#x, whose vectors do not begin together", l.Pointer(0), l.Pointer(1)))
@@ -557,7 +557,7 @@ var equalProgram = launch.Program("equal", func() map[string]cudabuf.HostKernel 
 	return twins
 }())
 
-func equalTwin(mode equal.Mode) cudabuf.HostKernel {
+func equalHostKernel(mode equal.Mode) cudabuf.HostKernel {
 	return func(l *cudabuf.HostLaunch) {
 		p := launch.Parameters[equal.Plan](l, 3)
 		sizeX, sizeY := mode.Size, mode.Size

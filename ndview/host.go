@@ -69,7 +69,7 @@ func (a *NDBuffer) CopyFromHost(raw []byte) error {
 		_, err = a.buf.CopyFromHost(raw, a.offset)
 		return err
 	}
-	host := a.overHost(raw)
+	host := a.wrapHost(raw)
 	defer host.Release()
 	return a.CopyFrom(host)
 }
@@ -89,7 +89,7 @@ func (a *NDBuffer) CopyToHost(dst []byte) error {
 		_, err := a.buf.CopyToHost(dst, a.offset)
 		return err
 	}
-	host := a.overHost(dst)
+	host := a.wrapHost(dst)
 	defer host.Release()
 	return host.CopyFrom(a)
 }
@@ -100,7 +100,7 @@ func (a *NDBuffer) Bytes() ([]byte, error) {
 	if err := a.fitsHost(); err != nil {
 		return nil, err
 	}
-	data := aligned(a.NBytes())
+	data := newAlignedBytes(a.NBytes())
 	if err := a.CopyToHost(data); err != nil {
 		return nil, err
 	}
@@ -129,8 +129,8 @@ func (a *NDBuffer) Item() (Scalar, error) {
 	return NewScalar(a.dtype, raw)
 }
 
-// aligned returns n bytes of new memory, aligned for any element.
-func aligned(n int64) []byte { return rawBytes(make([]uint64, (n+7)/8))[:n] }
+// newAlignedBytes returns n bytes of new memory, aligned for any element.
+func newAlignedBytes(n int64) []byte { return rawBytes(make([]uint64, (n+7)/8))[:n] }
 
 // HostBytes returns the bytes of the elements in place, and false unless the host
 // can access them and the array is C-contiguous. They are valid until the array is
@@ -187,7 +187,7 @@ func dtypeOf(k reflect.Kind) (DType, bool) {
 	return dtype, ok
 }
 
-// overHost looks at bytes of the host as an array in C order, like a.
-func (a *NDBuffer) overHost(raw []byte) *NDBuffer {
+// wrapHost looks at bytes of the host as an array in C order, like a.
+func (a *NDBuffer) wrapHost(raw []byte) *NDBuffer {
 	return over(arrowbuf.WrapExternal(raw, func() {}), a.dtype, 0, a.shape, cStrides(a.dtype, a.shape))
 }

@@ -325,8 +325,8 @@ func (o Order) fortran(a *NDBuffer) bool {
 
 func (a *NDBuffer) isF() bool { return layout.IsF(a.dtype.Size(), a.shape, a.strides) }
 
-// places are the bits of all addresses at which elements lie.
-func (a *NDBuffer) places() uint64 {
+// addressBits are the bits of all addresses at which elements lie.
+func (a *NDBuffer) addressBits() uint64 {
 	all := uint64(a.buf.Address()) + uint64(a.offset)
 	for i, stride := range a.strides {
 		if a.shape[i] > 1 {

@@ -123,7 +123,7 @@ func (r Reduction) Into(out, a *NDBuffer, o ReduceOptions) error {
 		return fmt.Errorf("%s of %v over axes %v into %v, not %v: %w", r, a.shape, o.Axes, out.shape, w.shape, ErrShape)
 	case out.Device() != a.Device():
 		return fmt.Errorf("%s of an array on %s into one on %s: %w", r, a.Device(), out.Device(), arrowbuf.ErrDevice)
-	case !MayShareMemory(out, a) && out.places()%uint64(out.dtype.Size()) == 0:
+	case !MayShareMemory(out, a) && out.addressBits()%uint64(out.dtype.Size()) == 0:
 		return w.run(out, a)
 	}
 	apart, err := Empty(a.Device(), out.dtype, out.shape...)

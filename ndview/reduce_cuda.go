@@ -99,7 +99,7 @@ func (w *reducing) launch(p *reduce.Plan, out, a *NDBuffer, from, to int64) erro
 	if !ok {
 		return fmt.Errorf("%s has no kernels: %w", a.Device(), arrowbuf.ErrDevice)
 	}
-	if a.places()%uint64(a.dtype.Size()) != 0 {
+	if a.addressBits()%uint64(a.dtype.Size()) != 0 {
 		return w.runCopied(out, a)
 	}
 	elements := *p // as finish sees them

@@ -186,7 +186,7 @@ func (c *call) inUnit(i int, unit DType) error {
 // time, which is for all elements, is converted before, as NumPy has it.
 func (c *call) toTimes(i int, to DType) (err error) {
 	in := &c.in[i]
-	if timesApart(in.array.dtype, to) && in.array.Size() != 1 && c.computesNothing() {
+	if unitsDiffer(in.array.dtype, to) && in.array.Size() != 1 && c.computesNothing() {
 		in.array, err = in.array.View(to)
 	} else {
 		in.array, err = in.array.AsType(to, OrderK, CastUnsafe)

@@ -100,9 +100,9 @@ func (t DType) String() string {
 	case KindComplex:
 		return fmt.Sprintf("complex%d", bits)
 	case KindDatetime:
-		return "datetime64" + t.metadata()
+		return "datetime64" + t.unitSuffix()
 	case KindTimedelta:
-		return "timedelta64" + t.metadata()
+		return "timedelta64" + t.unitSuffix()
 	case KindBytes:
 		return fmt.Sprintf("V%d", t.size)
 	case KindRecord:
@@ -179,9 +179,9 @@ func (t DType) Unit() TimeUnit { return t.unit }
 // else 0.
 func (t DType) Step() int32 { return t.step }
 
-// metadata is the unit of a time in NumPy's brackets: "[us]", "[25s]", or
+// unitSuffix is the unit of a time in NumPy's brackets: "[us]", "[25s]", or
 // nothing for the Generic unit.
-func (t DType) metadata() string {
+func (t DType) unitSuffix() string {
 	switch {
 	case t.unit == Generic:
 		return ""

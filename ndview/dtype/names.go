@@ -133,9 +133,9 @@ func (t DType) CName() (string, error) {
 	return name, nil
 }
 
-// cSpelling leaves out what the name of a C integer may be without: "signed", and "int"
+// normalizeCName leaves out what the name of a C integer may be without: "signed", and "int"
 // behind another word.
-func cSpelling(name string) string {
+func normalizeCName(name string) string {
 	words := strings.Fields(name)
 	if n := len(words); n > 1 && words[n-1] == "int" && slices.Contains([]string{"short", "long", "unsigned"}, words[n-2]) {
 		words = words[:n-1]
@@ -154,7 +154,7 @@ func cSpelling(name string) string {
 // those of CName, "unsigned int", "long long", "size_t", "_Float16",
 // "float _Complex" and their like. "char", whose sign C leaves open, is ErrDType.
 func ParseCName(name string) (DType, error) {
-	t, ok := cTypes[cSpelling(name)]
+	t, ok := cTypes[normalizeCName(name)]
 	if !ok {
 		return DType{}, fmt.Errorf("type %q of C: %w", name, ErrDType)
 	}
@@ -240,17 +240,17 @@ func parseSimple(s string) (DType, ByteOrder, error) {
 	if err != nil {
 		return DType{}, 0, err
 	}
-	if !t.hasOrder() {
+	if !t.hasByteOrder() {
 		order = NoOrder
 	}
 	return t, order, nil
 }
 
-// hasOrder tells whether elements look different in the other byte order.
-func (t DType) hasOrder() bool {
+// hasByteOrder tells whether elements look different in the other byte order.
+func (t DType) hasByteOrder() bool {
 	if t.kind == KindRecord {
 		for _, f := range t.record.fields {
-			if f.DType.hasOrder() {
+			if f.DType.hasByteOrder() {
 				return true
 			}
 		}
@@ -332,7 +332,7 @@ func (t DType) NumPy() string { return t.NumPyIn(HostOrder) }
 // NumPyIn is NumPy for elements in another byte order. What has no such string,
 // a bfloat16 in big-endian order, is ">bfloat16", which ParseDType reads.
 func (t DType) NumPyIn(order ByteOrder) string {
-	if !t.hasOrder() {
+	if !t.hasByteOrder() {
 		order = NoOrder
 	}
 	switch t.kind {
@@ -352,13 +352,13 @@ func (t DType) NumPyIn(order ByteOrder) string {
 	case KindComplex:
 		return fmt.Sprintf("%cc%d", order, t.size)
 	case KindDatetime:
-		return fmt.Sprintf("%cM8%s", order, t.metadata())
+		return fmt.Sprintf("%cM8%s", order, t.unitSuffix())
 	case KindTimedelta:
-		return fmt.Sprintf("%cm8%s", order, t.metadata())
+		return fmt.Sprintf("%cm8%s", order, t.unitSuffix())
 	case KindBytes:
 		return fmt.Sprintf("|V%d", t.size)
 	case KindRecord:
-		return t.structured(order)
+		return t.structuredJSON(order)
 	default:
 		return "invalid"
 	}

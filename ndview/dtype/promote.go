@@ -26,7 +26,7 @@ func Promote(types ...DType) (DType, error) {
 	}
 	most := types[0]
 	for _, t := range types {
-		if knowledge(t) > knowledge(most) {
+		if promotionRank(t) > promotionRank(most) {
 			most = t
 		}
 	}
@@ -50,9 +50,9 @@ func Promote(types ...DType) (DType, error) {
 	return common, nil
 }
 
-// knowledge orders types as NumPy does to find the one of several that is asked
+// promotionRank orders types as NumPy does to find the one of several that is asked
 // about all others.
-func knowledge(t DType) int {
+func promotionRank(t DType) int {
 	switch t.kind {
 	case KindBFloat:
 		return 5
@@ -78,9 +78,9 @@ func promote(a, b DType) (DType, error) {
 		return commonTime(KindDatetime, a, b)
 	case a.kind == KindTimedelta && b.kind == KindTimedelta:
 		return commonTime(KindTimedelta, a, b)
-	case a.kind == KindTimedelta && countsTime(b):
+	case a.kind == KindTimedelta && isTimeCount(b):
 		return a, nil
-	case b.kind == KindTimedelta && countsTime(a):
+	case b.kind == KindTimedelta && isTimeCount(a):
 		return b, nil
 	case a.kind == KindRecord && b.kind == KindRecord:
 		return promoteRecords(a, b)
@@ -92,8 +92,8 @@ func promote(a, b DType) (DType, error) {
 	return DType{}, fmt.Errorf("%s and %s have no common type: %w", a, b, ErrDType)
 }
 
-// countsTime tells whether a number is taken for a count of a timedelta's ticks.
-func countsTime(t DType) bool {
+// isTimeCount tells whether a number is taken for a count of a timedelta's ticks.
+func isTimeCount(t DType) bool {
 	return t.kind == KindBool || t.kind == KindInt || t.kind == KindUint && t.size < 8
 }
 
@@ -110,7 +110,7 @@ func (t DType) IsInteger() bool { return t.kind == KindInt || t.kind == KindUint
 
 // promoteNumeric is the zero DType where there is no answer.
 func promoteNumeric(a, b DType) DType {
-	if category(a) > category(b) || a.kind == KindBFloat {
+	if numericRank(a) > numericRank(b) || a.kind == KindBFloat {
 		a, b = b, a
 	}
 	switch {
@@ -142,8 +142,8 @@ func promoteNumeric(a, b DType) DType {
 	}
 }
 
-// category orders the numeric kinds.
-func category(t DType) int {
+// numericRank orders the numeric kinds.
+func numericRank(t DType) int {
 	switch t.kind {
 	case KindBool:
 		return 0
@@ -208,12 +208,12 @@ func (c Casting) String() string {
 // what ml_dtypes has registered with NumPy, which takes complex numbers to
 // bfloat16 for a cast of the same kind. Other values than the rules allow nothing.
 func CanCast(from, to DType, rule Casting) bool {
-	needs, ok := castLevel(from, to)
+	needs, ok := strictestRule(from, to)
 	return ok && needs <= rule && rule <= CastUnsafe
 }
 
-// castLevel is the strictest rule that allows a cast; false if there is none.
-func castLevel(from, to DType) (Casting, bool) {
+// strictestRule is the strictest rule that allows a cast; false if there is none.
+func strictestRule(from, to DType) (Casting, bool) {
 	switch {
 	case from.kind == 0 || to.kind == 0:
 		return 0, false
@@ -239,7 +239,7 @@ func castLevel(from, to DType) (Casting, bool) {
 		return castTimes(from, to), true
 	case from.kind == KindBFloat && to.IsTime(), from.IsTime() && to.kind == KindBFloat:
 		return 0, false
-	case to.kind == KindTimedelta && countsTime(from):
+	case to.kind == KindTimedelta && isTimeCount(from):
 		return CastSafe, true
 	case to.kind == KindTimedelta && from == Uint64:
 		return CastSameKind, true
@@ -254,7 +254,7 @@ func castNumbers(from, to DType) Casting {
 		return CastSafe
 	case from == BFloat16 && to == Float16:
 		return CastUnsafe
-	case category(from) <= category(to), from.kind == KindComplex && to == BFloat16:
+	case numericRank(from) <= numericRank(to), from.kind == KindComplex && to == BFloat16:
 		return CastSameKind
 	default:
 		return CastUnsafe
@@ -266,7 +266,7 @@ func castTimes(from, to DType) Casting {
 	a, b := from.Tick(), to.Tick()
 	strict := from.kind == KindTimedelta
 	switch {
-	case sameLength(a, b):
+	case sameDuration(a, b):
 		return CastNo
 	case b.Unit == tick.Generic:
 		return CastUnsafe
@@ -281,9 +281,9 @@ func castTimes(from, to DType) Casting {
 	}
 }
 
-// sameLength tells whether NumPy takes a finer tick for a coarser one as it is:
+// sameDuration tells whether NumPy takes a finer tick for a coarser one as it is:
 // 1000 ms for a second, but not, the other way round, a second for 1000 ms.
-func sameLength(a, b tick.Tick) bool {
+func sameDuration(a, b tick.Tick) bool {
 	return b.Unit >= tick.Second && a.Unit > b.Unit && a.Unit <= b.Unit+3 && a.Unit != tick.Generic &&
 		tick.Divides(a, b, true) && tick.Divides(b, a, true)
 }
@@ -299,7 +299,7 @@ func castRecords(from, to DType) (Casting, bool) {
 		worst = CastEquiv
 	}
 	for i := range a {
-		level, ok := castLevel(a[i].DType, b[i].DType)
+		level, ok := strictestRule(a[i].DType, b[i].DType)
 		if !ok {
 			return 0, false
 		}

@@ -24,8 +24,8 @@ type Field struct {
 // Size is the number of bytes that the field takes.
 func (f Field) Size() int64 { return f.DType.Size() * layout.Product(f.Shape) }
 
-// check tells whether the field has bytes, and returns how many.
-func (f Field) check() (int64, error) {
+// byteSize tells whether the field has bytes, and returns how many.
+func (f Field) byteSize() (int64, error) {
 	n, err := layout.Bytes(f.DType.Size(), f.Shape)
 	if err != nil {
 		return 0, fmt.Errorf("field %q: %w: %w", f.Name, err, ErrDType)
@@ -70,23 +70,23 @@ func Record(size int64, fields ...Field) (DType, error) {
 		return DType{}, fmt.Errorf("records nested %d deep, where %d are allowed: %w", depth, maxDepth, ErrDType)
 	}
 	fmt.Fprint(&text, size)
-	r, _ := records.LoadOrStore(text.String(), &record{fields, depth, alignmentOf(size, fields)})
+	r, _ := records.LoadOrStore(text.String(), &record{fields, depth, structAlignment(size, fields)})
 	return DType{kind: KindRecord, size: int32(size), record: r.(*record)}, nil
 }
 
 // Packed is a record whose fields follow each other without gaps; their Offset
 // is not looked at.
-func Packed(fields ...Field) (DType, error) { return place(fields, false) }
+func Packed(fields ...Field) (DType, error) { return layOut(fields, false) }
 
 // Aligned is a record laid out as C lays out a struct: each field at a multiple
 // of its alignment, the size a multiple of the largest. Offset is not looked at.
-func Aligned(fields ...Field) (DType, error) { return place(fields, true) }
+func Aligned(fields ...Field) (DType, error) { return layOut(fields, true) }
 
-func place(fields []Field, align bool) (DType, error) {
+func layOut(fields []Field, align bool) (DType, error) {
 	fields = slices.Clone(fields)
 	end, widest := int64(0), int64(1)
 	for i, f := range fields {
-		n, err := f.check()
+		n, err := f.byteSize()
 		if err != nil {
 			return DType{}, err
 		}
@@ -101,8 +101,8 @@ func place(fields []Field, align bool) (DType, error) {
 
 func roundUp(n, multiple int64) int64 { return (n + multiple - 1) / multiple * multiple }
 
-// alignmentOf is the widest alignment of the fields if these lie as in C.
-func alignmentOf(size int64, fields []Field) int64 {
+// structAlignment is the widest alignment of the fields if these lie as in C.
+func structAlignment(size int64, fields []Field) int64 {
 	end, widest := int64(0), int64(1)
 	for _, f := range fields {
 		a := f.DType.Alignment()
@@ -145,7 +145,7 @@ func checkFields(size int64, fields []Field) error {
 			return fmt.Errorf("field name %q is empty or twice there: %w", f.Name, ErrDType)
 		}
 		names[f.Name] = true
-		n, err := f.check()
+		n, err := f.byteSize()
 		if err != nil {
 			return err
 		}
@@ -228,11 +228,11 @@ func parseDescr(raw json.RawMessage, depth int) (DType, ByteOrder, error) {
 		}
 		f, fieldOrder, err := parseField(item, depth)
 		if err == nil {
-			order, err = sameOrder(order, fieldOrder)
+			order, err = mergeByteOrder(order, fieldOrder)
 		}
 		var n int64
 		if err == nil {
-			n, err = f.check()
+			n, err = f.byteSize()
 		}
 		if err != nil {
 			return DType{}, 0, fmt.Errorf("field %d: %w", i, err)
@@ -321,14 +321,14 @@ func (d structuredDict) field(i int, format json.RawMessage, depth int, order *B
 	if d.Offsets != nil {
 		f.Offset = d.Offsets[i]
 	}
-	*order, err = sameOrder(*order, fieldOrder)
+	*order, err = mergeByteOrder(*order, fieldOrder)
 	return f, err
 }
 
 // record lays out the fields of a dict.
 func (d structuredDict) record(fields []Field) (DType, error) {
 	if d.Offsets == nil {
-		packed, err := place(fields, d.Aligned)
+		packed, err := layOut(fields, d.Aligned)
 		if err != nil || d.ItemSize == 0 || d.ItemSize == packed.Size() {
 			return packed, err
 		}
@@ -336,7 +336,7 @@ func (d structuredDict) record(fields []Field) (DType, error) {
 	}
 	end, widest := int64(0), int64(1)
 	for _, f := range fields {
-		n, err := f.check()
+		n, err := f.byteSize()
 		if err != nil {
 			return DType{}, err
 		}
@@ -354,7 +354,7 @@ func (d structuredDict) record(fields []Field) (DType, error) {
 	return Record(max(end, d.ItemSize), fields...)
 }
 
-func sameOrder(a, b ByteOrder) (ByteOrder, error) {
+func mergeByteOrder(a, b ByteOrder) (ByteOrder, error) {
 	switch {
 	case a == NoOrder:
 		return b, nil
@@ -377,8 +377,8 @@ func decodeJSON(raw json.RawMessage, v any) error {
 	return nil
 }
 
-// structured is a record as JSON: see NumPy.
-func (t DType) structured(order ByteOrder) string {
+// structuredJSON is a record as JSON: see NumPy.
+func (t DType) structuredJSON(order ByteOrder) string {
 	fields := t.record.fields
 	inOrder, end := true, int64(0)
 	for _, f := range fields {
@@ -386,12 +386,12 @@ func (t DType) structured(order ByteOrder) string {
 		end = f.Offset + f.Size()
 	}
 	if inOrder {
-		return t.descr(order)
+		return t.descrJSON(order)
 	}
 	d := structuredDict{ItemSize: t.Size()}
 	for _, f := range fields {
 		d.Names, d.Offsets = append(d.Names, f.Name), append(d.Offsets, f.Offset)
-		format := f.DType.format(order)
+		format := f.DType.formatJSON(order)
 		if f.Shape != nil {
 			format = encodeJSON([]any{format, f.Shape})
 		}
@@ -400,7 +400,7 @@ func (t DType) structured(order ByteOrder) string {
 	return string(encodeJSON(d))
 }
 
-func (t DType) descr(order ByteOrder) string {
+func (t DType) descrJSON(order ByteOrder) string {
 	var items []any
 	end := int64(0)
 	gap := func(to int64) {
@@ -410,7 +410,7 @@ func (t DType) descr(order ByteOrder) string {
 	}
 	for _, f := range t.record.fields {
 		gap(f.Offset)
-		item := []any{f.Name, f.DType.format(order)}
+		item := []any{f.Name, f.DType.formatJSON(order)}
 		if f.Shape != nil {
 			item = append(item, f.Shape)
 		}
@@ -420,10 +420,10 @@ func (t DType) descr(order ByteOrder) string {
 	return string(encodeJSON(items))
 }
 
-// format is the type as JSON within a structured type.
-func (t DType) format(order ByteOrder) json.RawMessage {
+// formatJSON is the type as JSON within a structured type.
+func (t DType) formatJSON(order ByteOrder) json.RawMessage {
 	if t.kind == KindRecord {
-		return json.RawMessage(t.structured(order))
+		return json.RawMessage(t.structuredJSON(order))
 	}
 	return encodeJSON(t.NumPyIn(order))
 }

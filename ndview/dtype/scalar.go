@@ -188,7 +188,7 @@ func (s Scalar) DType(with DType) (DType, error) {
 		return with, nil
 	case !with.IsNumeric():
 		return DType{}, fmt.Errorf("%s of Go and %s have no common type: %w", s.dtype, with, ErrDType)
-	case category(with) >= category(s.dtype), whole && with.kind != KindBool:
+	case numericRank(with) >= numericRank(s.dtype), whole && with.kind != KindBool:
 		return with, nil
 	case s.dtype.kind == KindComplex && with == BFloat16:
 		return Complex64, nil
@@ -222,7 +222,7 @@ func ResultType(operands ...any) (DType, error) {
 			return DType{}, err
 		case !s.weak:
 			strong = append(strong, s.dtype)
-		case weak == nil || category(weak.dtype) < category(s.dtype):
+		case weak == nil || numericRank(weak.dtype) < numericRank(s.dtype):
 			weak = &s
 		}
 	}
