@@ -12,16 +12,16 @@ import (
 	"github.com/quiver-gpu/quiver/ndview/internal/layout"
 )
 
-// Assign writes a value to all elements: an *NDBuffer on any device that
-// broadcasts to the shape of a; a Go slice of numbers or bools, which has one for
-// each element, in C order, or broadcasts as an array of one axis; or what
-// [ScalarOf] takes.
+// Assign writes a value to all elements. The value is an *NDBuffer on any device that
+// broadcasts to the shape of a, a Go slice of numbers or bools, or a value that
+// [ScalarOf] accepts. A slice with one value per element is read in C order; otherwise
+// it broadcasts as an array of one axis.
 //
-// Elements of arrays and slices, and strong scalars, are cast as AsType casts
-// them by the rule "unsafe"; a weak scalar must be one that the type takes, see
-// [Scalar.Bytes]. The value is read as if before the first write, so it may
-// overlap a. Shapes that do not fit are ErrShape, types ErrDType, and times that the
-// unit of a does not count ErrRange; nothing is written then.
+// Elements of arrays and slices, and strong scalars, are cast as AsType casts them by
+// the rule "unsafe". A weak scalar must fit the type, see [Scalar.Bytes]. The value
+// may overlap a: it is read as if before the first write. Assign returns ErrShape if
+// the shapes do not fit, ErrDType if the types do not, and ErrRange for times that the
+// unit of a cannot represent. After an error, nothing is written.
 func (a *NDBuffer) Assign(value any) error {
 	if src, ok := value.(*NDBuffer); ok && src != nil {
 		return a.assignArray(src)
@@ -32,7 +32,7 @@ func (a *NDBuffer) Assign(value any) error {
 	return a.Fill(value)
 }
 
-// assignArray is CopyFrom of an array of any type.
+// assignArray is CopyFrom for an array of any type.
 func (a *NDBuffer) assignArray(src *NDBuffer) error {
 	if src.dtype == a.dtype {
 		return a.CopyFrom(src)
@@ -51,35 +51,35 @@ func (a *NDBuffer) assignArray(src *NDBuffer) error {
 	if a.Size() == 0 {
 		return nil
 	}
-	var apart *NDBuffer
+	var copied *NDBuffer
 	switch {
 	case unitsDiffer(src.dtype, a.dtype) && !convertsExactly(src.dtype, a.dtype):
-		if apart, err = src.AsType(a.dtype, OrderK, CastUnsafe); err != nil {
+		if copied, err = src.AsType(a.dtype, OrderK, CastUnsafe); err != nil {
 			return err
 		}
-		defer apart.Release()
-		return a.CopyFrom(apart)
+		defer copied.Release()
+		return a.CopyFrom(copied)
 	case !a.canAccess(src):
-		apart, err = src.copyToDevice(a.Device())
+		copied, err = src.copyToDevice(a.Device())
 	case MayShareMemory(a, src):
-		apart, err = src.Copy(OrderK)
+		copied, err = src.Copy(OrderK)
 	default:
 		return a.writeCast(src)
 	}
 	if err != nil {
 		return err
 	}
-	defer apart.Release()
-	return a.writeCast(apart)
+	defer copied.Release()
+	return a.writeCast(copied)
 }
 
-// assignSlice uploads the slice as it is, and casts it where a is.
+// assignSlice uploads the slice unchanged, and casts it on the device of a.
 func (a *NDBuffer) assignSlice(v reflect.Value) error {
 	shape := []int64{int64(v.Len())}
 	if shape[0] == a.Size() {
 		shape = a.shape
 	} else if _, err := layout.Stretch(shape, shape, a.shape); err != nil {
-		return fmt.Errorf("assigning %d values to %v: %w", v.Len(), a.shape, err)
+		return fmt.Errorf("ndview.Assign: %d values for an array of shape %v: %w", v.Len(), a.shape, err)
 	}
 	src, err := fromSlice(a.Device(), v, shape)
 	if err != nil {
@@ -89,8 +89,8 @@ func (a *NDBuffer) assignSlice(v reflect.Value) error {
 	return a.assignArray(src)
 }
 
-// assignable is what Assign takes as an array of a's dtype on its device, which
-// the caller releases. It does not broadcast.
+// assignable returns an operand of Assign as an array of the dtype and device of a,
+// not broadcast. The caller must release it.
 func (a *NDBuffer) assignable(value any) (*NDBuffer, error) {
 	src, ok := value.(*NDBuffer)
 	if ok && src == nil {
@@ -120,10 +120,10 @@ func (a *NDBuffer) assignable(value any) (*NDBuffer, error) {
 	return src, src.hold()
 }
 
-// FillWhere writes one value to the rows of a, its first axis, at which mask is
-// true. The value is the 8 bytes of pattern, little-endian, repeated over the
-// row: 0 zeroes it. Both arrays are C-contiguous and on one device; mask is of
-// dtype bool and shape [rows].
+// FillWhere writes one value to the rows of a, along its first axis, for which mask is
+// true. The value is the 8 bytes of pattern, little-endian, repeated over the row: 0
+// zeroes it. Both arrays must be C-contiguous and on one device; mask has dtype bool
+// and shape [rows].
 func (a *NDBuffer) FillWhere(mask *NDBuffer, pattern uint64) error {
 	release, err := holdToWrite(a, mask)
 	if err != nil {
@@ -132,13 +132,13 @@ func (a *NDBuffer) FillWhere(mask *NDBuffer, pattern uint64) error {
 	defer release()
 	switch {
 	case mask.dtype != Bool:
-		return fmt.Errorf("a mask of dtype %s: %w", mask.dtype, ErrDType)
+		return fmt.Errorf("ndview.FillWhere: mask of dtype %s, want bool: %w", mask.dtype, ErrDType)
 	case len(a.shape) == 0 || len(mask.shape) != 1 || mask.shape[0] != a.shape[0]:
-		return fmt.Errorf("a mask of shape %v for rows of %v: %w", mask.shape, a.shape, ErrShape)
+		return fmt.Errorf("ndview.FillWhere: mask of shape %v for rows of shape %v: %w", mask.shape, a.shape, ErrShape)
 	case !a.IsContiguous() || !mask.IsContiguous():
-		return fmt.Errorf("filling strides %v by a mask of strides %v: both must be C-contiguous: %w", a.strides, mask.strides, ErrShape)
+		return fmt.Errorf("ndview.FillWhere: strides %v, mask strides %v: want C-contiguous arrays: %w", a.strides, mask.strides, ErrShape)
 	case mask.Device() != a.Device():
-		return fmt.Errorf("a mask on %s for an array on %s: %w", mask.Device(), a.Device(), arrowbuf.ErrDevice)
+		return fmt.Errorf("ndview.FillWhere: mask on %s for an array on %s: %w", mask.Device(), a.Device(), arrowbuf.ErrDevice)
 	case a.Size() == 0:
 		return nil
 	}
@@ -158,7 +158,7 @@ var maskProgram = launch.Program("mask", map[string]cudabuf.HostKernel{"quiver_f
 }})
 
 func launchFillWhere(a, mask *NDBuffer, width int64, pattern uint64) error {
-	rows, turn := a.shape[0], int64(mask.address()%16)
-	return launch.Items(a.Device(), maskProgram, "quiver_fill_where", rows+turn, 16,
-		a.inOut(), width, mask.in(), rows, uint32(turn), pattern)
+	rows, phase := a.shape[0], int64(mask.address()%16)
+	return launch.Items(a.Device(), maskProgram, "quiver_fill_where", rows+phase, 16,
+		a.inOut(), width, mask.in(), rows, uint32(phase), pattern)
 }

@@ -12,29 +12,31 @@ import (
 	"github.com/quiver-gpu/quiver/ndview/internal/tick"
 )
 
-// AsType copies the elements to a new array of another type, or of the same, on
-// the same device. The order is that of the copy: K is the order in which the
-// elements of a lie. A cast that the rule does not allow is ErrDType; so are
-// those of records and [Bytes] to any type but themselves, and between bfloat16
-// and times, by any rule.
+// AsType copies the elements to a new array of any type on the same device. Order
+// applies to the copy: K keeps the order in which the elements of a lie. It returns
+// ErrDType if the rule does not allow the cast. No rule allows casts of records and
+// [Bytes] to any other type, or between bfloat16 and times.
 //
-// Values are NumPy's. Numbers are rounded once, to the nearest, ties to even;
-// where a float of few bits ends comes an infinity. A NaN stays one, of any bits.
-// Integers are cut to their low bits, floats lose their fraction, complex numbers
-// their imaginary part; all but 0 is true. A float that an integer does not hold
-// (after its fraction is lost), an infinity or a NaN gives on every device what it
-// gives on x86-64: 0 for integers of 8 and 16 bits if it is beyond an int32, else
-// its low bits; the smallest int32 or int64; for uint32 the low bits of the int64;
-// for uint64 those too, or of what it is beyond 2^63. Times count in ticks: between
-// units they are rounded towards the past, NaT stays NaT, and what the other unit
-// cannot count is ErrRange; to and from numbers the count is cast, and between
-// datetime64 and timedelta64 it stays.
+// Results are NumPy's. Numbers are rounded once, to nearest, ties to even; values
+// beyond the range of a float become infinite. A NaN stays a NaN with unspecified
+// bits. Integers keep their low bits, floats lose their fraction, complex numbers
+// their imaginary part; every value but 0 is true.
+//
+// If an integer type cannot hold a float without its fraction, an infinity or a NaN,
+// every device returns the result of x86-64. For 8 and 16 bits that is 0 beyond an
+// int32, otherwise the low bits. For int32 and int64 it is the smallest value. For
+// uint32 it is the low bits of the int64, and for uint64 those of the int64 or, from
+// 2^63 on, of the value minus 2^63.
+//
+// Times are counts of their unit. Between units they are rounded down and NaT stays
+// NaT; a time that the other unit cannot represent is ErrRange. To and from numbers
+// the count is cast; between datetime64 and timedelta64 it stays the same.
 func (a *NDBuffer) AsType(to DType, order Order, casting Casting) (*NDBuffer, error) {
 	if err := order.check(); err != nil {
 		return nil, err
 	}
 	if !CanCast(a.dtype, to, casting) {
-		return nil, fmt.Errorf("%s is not cast to %s by the rule %v: %w", a.dtype, to, casting, ErrDType)
+		return nil, fmt.Errorf("ndview.AsType: rule %v does not allow a cast from %s to %s: %w", casting, a.dtype, to, ErrDType)
 	}
 	if err := dtype.CheckCast(a.dtype, to); err != nil {
 		return nil, err
@@ -54,82 +56,9 @@ func (a *NDBuffer) AsType(to DType, order Order, casting Casting) (*NDBuffer, er
 	return out, nil
 }
 
-// convertUnit writes times of the same shape to a, whose ticks are others. They are
-// converted where no gaps are: in a copy, unless both are so. Where one cannot be
-// converted the error is ErrRange; what a holds then is undefined.
-func (a *NDBuffer) convertUnit(src *NDBuffer) error {
-	c, err := tick.NewConversion(src.dtype.Tick(), a.dtype.Tick(), a.dtype.Kind() == KindDatetime)
-	if err != nil {
-		return a.unitRangeError(src)
-	}
-	b := newStridedPair(a, src)
-	if n, ok := b.contiguousLength(); ok && b.isAligned() {
-		return b.convertUnit(n, &c)
-	}
-	from, err := src.Copy(OrderC)
-	if err != nil {
-		return err
-	}
-	defer from.Release()
-	to, err := Empty(a.Device(), a.dtype, a.shape...)
-	if err != nil {
-		return err
-	}
-	defer to.Release()
-	b = newStridedPair(to, from)
-	if err := b.convertUnit(a.Size(), &c); err != nil {
-		return err
-	}
-	return copyLayout(a, to)
-}
-
-// convertsExactly tells whether there is no time of one type that the unit of another does
-// not count.
-func convertsExactly(from, to DType) bool {
-	c, err := tick.NewConversion(from.Tick(), to.Tick(), to.Kind() == KindDatetime)
-	return err == nil && c.Exact()
-}
-
-func (a *NDBuffer) unitRangeError(src *NDBuffer) error {
-	return fmt.Errorf("times of %s as %s: a count is beyond 64 bits: %w", src.dtype, a.dtype, ErrRange)
-}
-
-// convertUnit converts n times without gaps.
-func (b *stridedPair) convertUnit(n int64, c *tick.Conversion) error {
-	if to, ok := hostAt(b.dst.buf, b.out); ok {
-		from, _ := hostAt(b.src.buf, b.in)
-		var bad uint32
-		if cpu.Retick(to, from, n, c, &bad); bad != 0 {
-			return b.dst.unitRangeError(b.src)
-		}
-		return nil
-	}
-	flag, err := Zeros(b.dst.Device(), Uint32)
-	if err != nil {
-		return err
-	}
-	defer flag.Release()
-	err = launch.Items(b.dst.Device(), convertUnitProgram, "quiver_retick", n, 1,
-		launch.In(b.src.buf, b.in), launch.InOut(b.dst.buf, b.out), n, launch.StructOf(c), flag.inOut())
-	if err != nil || c.Exact() {
-		return err
-	}
-	bad, err := flag.Bytes()
-	if err == nil && binary.NativeEndian.Uint32(bad) != 0 {
-		err = b.dst.unitRangeError(b.src)
-	}
-	return err
-}
-
-// castKeepsBits tells whether elements of one type become another as they are.
-func castKeepsBits(from, to DType) bool {
-	count := func(t DType) bool { return t.Kind() == KindInt || t.Kind() == KindUint || t.IsTime() }
-	return from == to || from.Size() == to.Size() && count(from) && count(to) && !(from.Kind() == to.Kind() && from.IsTime())
-}
-
-// writeCast writes the elements of src, which broadcasts to a, as the type that a
-// has, which is castable. One device reaches both; they are held, and do not
-// overlap.
+// writeCast writes the elements of src, cast to the dtype of a. The caller ensures
+// that src is castable, broadcasts to a and does not overlap it, that one device can
+// access both, and that both are retained.
 func (a *NDBuffer) writeCast(src *NDBuffer) error {
 	switch {
 	case a.Size() == 0:
@@ -160,9 +89,9 @@ func (a *NDBuffer) writeCast(src *NDBuffer) error {
 	return a.castSameShape(src)
 }
 
-// castSameShape writes the elements of an array of the same shape as another type. In
-// layouts that have little in common they are copied to one that has, as the
-// narrower type: copies between layouts go tile by tile, casts row by row.
+// castSameShape casts the elements of an array of the same shape. If the layouts
+// differ in their fastest axis, the elements are first copied to a layout that fits,
+// as the narrower type: copies between layouts work on tiles, casts on rows.
 func (a *NDBuffer) castSameShape(src *NDBuffer) error {
 	b := newStridedPair(a, src)
 	switch {
@@ -193,11 +122,17 @@ func (a *NDBuffer) castSameShape(src *NDBuffer) error {
 	}
 }
 
-// stridedPair is the nest of loops over two arrays, and where their elements begin.
+// castKeepsBits reports whether a cast does not change the bits of elements.
+func castKeepsBits(from, to DType) bool {
+	isCount := func(t DType) bool { return t.Kind() == KindInt || t.Kind() == KindUint || t.IsTime() }
+	return from == to || from.Size() == to.Size() && isCount(from) && isCount(to) && !(from.Kind() == to.Kind() && from.IsTime())
+}
+
+// stridedPair is a loop nest over two arrays of one shape, with common axes collapsed.
 type stridedPair struct {
 	layout.Nest
 	dst, src *NDBuffer
-	out, in  int64 // bytes from the start of the buffers
+	out, in  int64 // bytes from the start of dst's and src's buffer to the first element
 }
 
 func newStridedPair(dst, src *NDBuffer) stridedPair {
@@ -205,7 +140,8 @@ func newStridedPair(dst, src *NDBuffer) stridedPair {
 	return stridedPair{n, dst, src, dst.offset + n.Offsets[0], src.offset + n.Offsets[1]}
 }
 
-// contiguousLength is the number of elements where neither side has gaps.
+// contiguousLength returns the number of elements; ok reports whether both sides are
+// one contiguous run.
 func (b *stridedPair) contiguousLength() (n int64, ok bool) {
 	switch len(b.Shape) {
 	case 0:
@@ -221,7 +157,7 @@ func (b *stridedPair) isContiguous() bool {
 	return ok
 }
 
-// sharesFastestAxis tells whether the fastest axis of one side is the other's.
+// sharesFastestAxis reports whether both sides have the same fastest axis.
 func (b *stridedPair) sharesFastestAxis() bool {
 	from := b.Strides[1]
 	for _, s := range from {
@@ -232,7 +168,8 @@ func (b *stridedPair) sharesFastestAxis() bool {
 	return true
 }
 
-// isAligned tells whether kernels may take elements whole.
+// isAligned reports whether every element lies at a multiple of its size, which
+// kernels need to access elements as single words.
 func (b *stridedPair) isAligned() bool {
 	out, in := uint64(b.dst.buf.Address())+uint64(b.out), uint64(b.src.buf.Address())+uint64(b.in)
 	for i := range b.Shape {
@@ -242,8 +179,9 @@ func (b *stridedPair) isAligned() bool {
 	return out%uint64(b.dst.dtype.Size()) == 0 && in%uint64(b.src.dtype.Size()) == 0
 }
 
-// vectorHead is how many of n elements of gapless arrays lie before the first from which on
-// both sides begin at whole vectors, which are 16 bytes of the wider elements.
+// vectorHead returns the number of elements before the first one at which both
+// contiguous sides begin a vector, and false if that never happens within n elements.
+// A vector is 16 bytes of the wider elements.
 func (b *stridedPair) vectorHead(n int64) (head int64, ok bool) {
 	out, in := int64(b.dst.buf.Address())+b.out, int64(b.src.buf.Address())+b.in
 	wide, narrow, wideSize, narrowSize := out, in, b.dst.dtype.Size(), b.src.dtype.Size()
@@ -254,18 +192,18 @@ func (b *stridedPair) vectorHead(n int64) (head int64, ok bool) {
 	return head, head <= n && (wide+head*wideSize)%16 == 0 && (narrow+head*narrowSize)%(16/wideSize*narrowSize) == 0
 }
 
-// cast writes the elements of one side to the other, of which there are some.
+// cast casts the elements, at least one, from one side to the other.
 func (b *stridedPair) cast() error {
 	from, _ := b.src.dtype.CastCode()
 	to, _ := b.dst.dtype.CastCode()
-	n, gapless := b.contiguousLength()
+	n, contiguous := b.contiguousLength()
 	dst, onHost := hostAt(b.dst.buf, b.out)
-	if gapless && onHost {
+	if contiguous && onHost {
 		src, _ := hostAt(b.src.buf, b.in)
 		cpu.Cast(dst, src, n, to, from)
 		return nil
 	}
-	if gapless {
+	if contiguous {
 		if head, ok := b.vectorHead(n); ok {
 			return b.launchCast(n, head, to, from)
 		}
@@ -280,4 +218,73 @@ func (b *stridedPair) cast() error {
 		return nil
 	}
 	return b.launchStridedCast(walk, to, from)
+}
+
+// convertUnit writes times of src, of the same shape, in the unit of a. The kernel
+// needs contiguous elements, so other layouts are copied before and after. If a time
+// cannot be represented, it returns ErrRange and the elements of a are undefined.
+func (a *NDBuffer) convertUnit(src *NDBuffer) error {
+	c, err := tick.NewConversion(src.dtype.Tick(), a.dtype.Tick(), a.dtype.Kind() == KindDatetime)
+	if err != nil {
+		return a.unitRangeError(src)
+	}
+	b := newStridedPair(a, src)
+	if n, ok := b.contiguousLength(); ok && b.isAligned() {
+		return b.convertUnit(n, &c)
+	}
+	from, err := src.Copy(OrderC)
+	if err != nil {
+		return err
+	}
+	defer from.Release()
+	to, err := Empty(a.Device(), a.dtype, a.shape...)
+	if err != nil {
+		return err
+	}
+	defer to.Release()
+	b = newStridedPair(to, from)
+	if err := b.convertUnit(a.Size(), &c); err != nil {
+		return err
+	}
+	return copyLayout(a, to)
+}
+
+// convertUnit converts n contiguous times. On a GPU it waits for the kernel only if a
+// time may not be representable.
+func (b *stridedPair) convertUnit(n int64, c *tick.Conversion) error {
+	if to, ok := hostAt(b.dst.buf, b.out); ok {
+		from, _ := hostAt(b.src.buf, b.in)
+		var bad uint32
+		if cpu.Retick(to, from, n, c, &bad); bad != 0 {
+			return b.dst.unitRangeError(b.src)
+		}
+		return nil
+	}
+	flag, err := Zeros(b.dst.Device(), Uint32)
+	if err != nil {
+		return err
+	}
+	defer flag.Release()
+	err = launch.Items(b.dst.Device(), convertUnitProgram, "quiver_retick", n, 1,
+		launch.In(b.src.buf, b.in), launch.InOut(b.dst.buf, b.out), n, launch.StructOf(c), flag.inOut())
+	if err != nil || c.Exact() {
+		return err
+	}
+	bad, err := flag.Bytes()
+	if err == nil && binary.NativeEndian.Uint32(bad) != 0 {
+		err = b.dst.unitRangeError(b.src)
+	}
+	return err
+}
+
+// unitRangeError returns the error of a time of src that the unit of a cannot
+// represent.
+func (a *NDBuffer) unitRangeError(src *NDBuffer) error {
+	return fmt.Errorf("converting %s to %s: a time exceeds 64 bits: %w", src.dtype, a.dtype, ErrRange)
+}
+
+// convertsExactly reports whether the unit of to can represent every time of from.
+func convertsExactly(from, to DType) bool {
+	c, err := tick.NewConversion(from.Tick(), to.Tick(), to.Kind() == KindDatetime)
+	return err == nil && c.Exact()
 }

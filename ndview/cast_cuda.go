@@ -9,15 +9,8 @@ import (
 	"github.com/quiver-gpu/quiver/ndview/internal/tick"
 )
 
-var convertUnitProgram = launch.Program("retick", map[string]cudabuf.HostKernel{"quiver_retick": func(l *cudabuf.HostLaunch) {
-	n, c := l.Int64(2), launch.Parameters[tick.Conversion](l, 3)
-	launch.MustAlign(l, 0, 8)
-	launch.MustAlign(l, 1, 8)
-	cpu.Retick(launch.Reached(l, 1, 0, 8*n), launch.Reached(l, 0, 0, 8*n), n, &c, (*uint32)(launch.Reached(l, 4, 0, 4)))
-}})
-
-// launchCast casts n elements without gaps; from head on, both sides begin at
-// whole vectors.
+// launchCast casts n contiguous elements. From element head on, both sides begin at
+// whole vectors, see vectorHead.
 func (b *stridedPair) launchCast(n, head int64, to, from cpu.Type) error {
 	limit := uint32(0xff)
 	if from == cpu.Bool {
@@ -35,12 +28,13 @@ func (b *stridedPair) launchCast(n, head int64, to, from cpu.Type) error {
 		launch.In(b.src.buf, b.in), launch.InOut(b.dst.buf, b.out), n, int32(head), uint32(to), limit)
 }
 
+// castKernel is the kernel that casts from one type to all others.
 type castKernel struct {
 	program *cudabuf.Program
 	name    string
 }
 
-// castKernels are by source.
+// castKernels are indexed by the source type.
 var castKernels = func() (kernels [cpu.Types]castKernel) {
 	for file, sources := range map[string]map[cpu.Type]string{
 		"cast_small": {cpu.Int8: "i8", cpu.Uint8: "u8", cpu.Int16: "i16", cpu.Uint16: "u16"},
@@ -48,20 +42,21 @@ var castKernels = func() (kernels [cpu.Types]castKernel) {
 		"cast_float": {cpu.Float16: "f16", cpu.BFloat16: "bf16", cpu.Float32: "f32", cpu.Float64: "f64",
 			cpu.Complex64: "c64", cpu.Complex128: "c128"},
 	} {
-		twins := map[string]cudabuf.HostKernel{}
-		p := launch.Program(file, twins)
+		hostKernels := map[string]cudabuf.HostKernel{}
+		p := launch.Program(file, hostKernels)
 		for from, name := range sources {
 			kernels[from] = castKernel{p, "quiver_cast_" + name}
-			twins["quiver_cast_"+name] = func(l *cudabuf.HostLaunch) { castHostKernel(l, from) }
+			hostKernels["quiver_cast_"+name] = func(l *cudabuf.HostLaunch) { castHostKernel(l, from) }
 		}
 	}
 	return kernels
 }()
 
+// castHostKernel is the host implementation of the kernels for contiguous casts.
 func castHostKernel(l *cudabuf.HostLaunch, from cpu.Type) {
 	n, head, to := l.Int64(2), int64(l.Int32(3)), cpu.Type(l.Uint32(4))
 	if head > n {
-		panic(fmt.Sprintf("a cast of %d elements, of which %d lie before the first vector", n, head))
+		panic(fmt.Sprintf("cast of %d elements with %d before the first vector", n, head))
 	}
 	vector := 16 / max(from.Size(), to.Size())
 	launch.MustAlignAt(l, 0, head*from.Size(), vector*from.Size())
@@ -75,13 +70,13 @@ func castHostKernel(l *cudabuf.HostLaunch, from cpu.Type) {
 
 // launchStridedCast casts elements between any strides.
 func (b *stridedPair) launchStridedCast(walk *cpu.Walk, to, from cpu.Type) error {
-	whole := uint32(0)
+	aligned := uint32(0)
 	if b.isAligned() {
-		whole = 1
+		aligned = 1
 	}
 	return walk.Cut(maxItems, func(part *cpu.Walk, _ int64, at cpu.Offset) error {
 		return launch.Items(b.dst.Device(), castWalkProgram, "quiver_cast_walk", part.Items, perThread,
-			launch.In(b.src.buf, b.in+at.Data), launch.InOut(b.dst.buf, b.out+at.Value), launch.StructOf(part), uint32(to), uint32(from), whole)
+			launch.In(b.src.buf, b.in+at.Data), launch.InOut(b.dst.buf, b.out+at.Value), launch.StructOf(part), uint32(to), uint32(from), aligned)
 	})
 }
 
@@ -94,4 +89,11 @@ var castWalkProgram = launch.Program("cast_walk", map[string]cudabuf.HostKernel{
 		launch.MustAlign(l, 1, to.Size(), walk.Value[:walk.Axes]...)
 	}
 	cpu.CastWalk(launch.Reached(l, 1, outLow, outHigh), launch.Reached(l, 0, low, high), &walk, to, from)
+}})
+
+var convertUnitProgram = launch.Program("retick", map[string]cudabuf.HostKernel{"quiver_retick": func(l *cudabuf.HostLaunch) {
+	n, c := l.Int64(2), launch.Parameters[tick.Conversion](l, 3)
+	launch.MustAlign(l, 0, 8)
+	launch.MustAlign(l, 1, 8)
+	cpu.Retick(launch.Reached(l, 1, 0, 8*n), launch.Reached(l, 0, 0, 8*n), n, &c, (*uint32)(launch.Reached(l, 4, 0, 4)))
 }})

@@ -12,7 +12,7 @@ import (
 	"github.com/quiver-gpu/quiver/ndview/internal/stridedcopy"
 )
 
-// launchCopy queues the kernel for one part of a copy.
+// launchCopy enqueues the kernel of one part of a copy.
 func launchCopy(dst arrowbuf.Buffer, to int64, src arrowbuf.Buffer, from, width int64, n layout.Nest) error {
 	dev := dst.Device()
 	p := stridedcopy.New(width, uint64(dst.Address())+uint64(to), uint64(src.Address())+uint64(from), n, launch.SharedMemory(dev))
@@ -20,7 +20,7 @@ func launchCopy(dst arrowbuf.Buffer, to int64, src arrowbuf.Buffer, from, width 
 	return launch.QueueShared(dev, copyPrograms[p.Kernel.Image()], p.Kernel.Function(width), grid, block, uint32(p.Shared), launch.InOut(dst, to), launch.In(src, from), p.Struct)
 }
 
-// copyPrograms are by the name of the image.
+// copyPrograms are the images of strided copies, by name.
 var copyPrograms = map[string]*cudabuf.Program{
 	"weave":    copyProgram[stridedcopy.Weave]("weave"),
 	"tiles":    copyProgram[stridedcopy.Tiles]("tiles"),
@@ -33,17 +33,18 @@ var copyPrograms = map[string]*cudabuf.Program{
 	"rows":     copyProgram[stridedcopy.Rows]("rows"),
 }
 
-// copyProgram is an image whose kernels take a plan of type T. Their twins copy what
-// is planned, and end where a GPU would: where words are not aligned.
+// copyProgram returns the program of an image whose kernels take a plan of type T. The
+// host kernels copy the plan's loop nest, and panic if the words that the kernel would
+// access are not aligned.
 func copyProgram[T any, P interface {
 	*T
 	Nest() layout.Nest
 	RowAlign(kernel stridedcopy.Kernel, width int64) [2]int64
 }](image string) *cudabuf.Program {
-	twins := map[string]cudabuf.HostKernel{}
+	hostKernels := map[string]cudabuf.HostKernel{}
 	for _, kernel := range stridedcopy.Images[image] {
 		for _, width := range []int64{1, 2, 4, 8, 16} {
-			twins[kernel.Function(width)] = func(l *cudabuf.HostLaunch) {
+			hostKernels[kernel.Function(width)] = func(l *cudabuf.HostLaunch) {
 				plan := launch.Parameters[T](l, 2)
 				n := P(&plan).Nest()
 				for operand, word := range P(&plan).RowAlign(kernel, width) {
@@ -54,22 +55,24 @@ func copyProgram[T any, P interface {
 			}
 		}
 	}
-	return launch.Program(image, twins)
+	return launch.Program(image, hostKernels)
 }
 
-// stridesOutsideRun are the steps of an operand's axes beside those of which units are one run.
+// stridesOutsideRun returns the strides of an operand, with 0 for the axes along which
+// its units form one contiguous run.
 func stridesOutsideRun(width int64, n layout.Nest, operand int) []int64 {
-	steps := slices.Clone(n.Strides[operand])
+	strides := slices.Clone(n.Strides[operand])
 	for run := width; ; {
-		k := slices.Index(steps, run)
+		k := slices.Index(strides, run)
 		if k < 0 {
-			return steps
+			return strides
 		}
-		run, steps[k] = run*n.Shape[k], 0
+		run, strides[k] = run*n.Shape[k], 0
 	}
 }
 
-// operandStart is where a nest's operand begins, which is that argument of a launch.
+// operandStart returns the first unit of a nest's operand, an argument of the launch
+// that is checked to cover all units.
 func operandStart(l *cudabuf.HostLaunch, operand int, width int64, n layout.Nest) unsafe.Pointer {
 	low, high, _ := layout.Extent(width, 0, n.Shape, n.Strides[operand])
 	return launch.Reached(l, operand, low, high)

@@ -161,17 +161,17 @@ func rawBytes[T Element](data []T) []byte {
 	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(data))), len(data)*int(unsafe.Sizeof(one)))
 }
 
-// fromSlice copies a slice, which has as many elements as the shape, to a device.
+// fromSlice copies a slice with one value per element of the shape to a device.
 func fromSlice(dev arrowbuf.Device, v reflect.Value, shape []int64) (*NDBuffer, error) {
 	dtype, ok := dtypeOf(v.Type().Elem().Kind())
 	if !ok {
-		return nil, fmt.Errorf("a %s, which is no slice of numbers: %w", v.Type(), ErrDType)
+		return nil, fmt.Errorf("%s: want a slice of numbers or bools: %w", v.Type(), ErrDType)
 	}
 	raw := unsafe.Slice((*byte)(v.UnsafePointer()), product(shape)*dtype.Size())
 	return fromBytes(dev, dtype, raw, shape...)
 }
 
-// dtypeOf is the type of Go's values of a kind.
+// dtypeOf returns the dtype of Go values of a kind, and false if none exists.
 func dtypeOf(k reflect.Kind) (DType, bool) {
 	switch k {
 	case reflect.Int:
@@ -187,7 +187,8 @@ func dtypeOf(k reflect.Kind) (DType, bool) {
 	return dtype, ok
 }
 
-// wrapHost looks at bytes of the host as an array in C order, like a.
+// wrapHost returns an array in C order over bytes of the host, with the dtype and
+// shape of a.
 func (a *NDBuffer) wrapHost(raw []byte) *NDBuffer {
 	return over(arrowbuf.WrapExternal(raw, func() {}), a.dtype, 0, a.shape, cStrides(a.dtype, a.shape))
 }

@@ -223,17 +223,18 @@ func (f Flags) String() string {
 		f.CContiguous, f.FContiguous, f.OwnData, f.Writeable, f.Aligned)
 }
 
+// isAligned reports whether every element lies at a multiple of its type's alignment.
 func (a *NDBuffer) isAligned() bool {
-	places := int64(a.buf.Address()) + a.offset
+	bits := int64(a.buf.Address()) + a.offset
 	for i, d := range a.shape {
 		if d == 0 {
 			return true
 		}
 		if d > 1 {
-			places |= a.strides[i]
+			bits |= a.strides[i]
 		}
 	}
-	return places%a.dtype.Alignment() == 0
+	return bits%a.dtype.Alignment() == 0
 }
 
 // mayChange reports whether a buffer may be written.
@@ -325,7 +326,8 @@ func (o Order) fortran(a *NDBuffer) bool {
 
 func (a *NDBuffer) isF() bool { return layout.IsF(a.dtype.Size(), a.shape, a.strides) }
 
-// addressBits are the bits of all addresses at which elements lie.
+// addressBits returns the bitwise or of the first element's address and all strides,
+// whose low zero bits are the alignment that all elements share.
 func (a *NDBuffer) addressBits() uint64 {
 	all := uint64(a.buf.Address()) + uint64(a.offset)
 	for i, stride := range a.strides {
