@@ -112,7 +112,7 @@ func TestToArrowSharesMemoryInCOrder(t *testing.T) {
 	})
 }
 
-func TestToArrowKeepsTheArraysMemory(t *testing.T) {
+func TestToArrowRetainsArrayMemory(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
 		a, err := ndview.FromHost(dev, ndview.Int32, count(3), 3)
 		require.NoError(t, err)
@@ -122,7 +122,7 @@ func TestToArrowKeepsTheArraysMemory(t *testing.T) {
 	})
 }
 
-func TestToArrowNamesTheOrderInWhichTensorsLie(t *testing.T) {
+func TestToArrowDescribesTensorMemoryOrder(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
 		a := fromHost(t, dev, ndview.Int32, count(2*3*4*5), 2, 3, 4, 5)
 		for _, order := range [][]int{{0, 1, 2, 3}, {0, 2, 3, 1}, {0, 3, 1, 2}, {0, 3, 2, 1}} {
@@ -169,7 +169,7 @@ func TestToArrowAlignsElements(t *testing.T) {
 	})
 }
 
-func TestToArrowTakesNullsFromAMask(t *testing.T) {
+func TestToArrowTakesNullsFromMask(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
 		a := fromHost(t, dev, ndview.Int32, count(3), 3)
 		mask := fromHost(t, dev, ndview.Bool, []bool{false, true, false}, 3)
@@ -196,7 +196,7 @@ func TestToArrowTakesNullsFromAMask(t *testing.T) {
 	})
 }
 
-func TestToArrowRefusesWhatArrowHasNoTypeFor(t *testing.T) {
+func TestToArrowRefusesUnsupportedArrays(t *testing.T) {
 	dev := arrowbuf.CPU()
 	refuses := func(want error, about string, a *ndview.NDBuffer, o ndview.ArrowOptions) {
 		t.Helper()
@@ -224,7 +224,7 @@ func TestToArrowRefusesWhatArrowHasNoTypeFor(t *testing.T) {
 	refuses(arrowbuf.ErrDevice, "mask on", a, ndview.ArrowOptions{Mask: at(t, upload(t, otherThan(t, dev), make([]byte, 6)), ndview.Bool, 0, 2, 3)})
 }
 
-func TestFromArrowMaskedMarksWhatIsMissing(t *testing.T) {
+func TestFromArrowMaskedMarksNulls(t *testing.T) {
 	i32 := arrow.PrimitiveTypes.Int32
 	pairs, nested := listOf(2, i32), listOf(2, listOf(2, i32))
 	tests := []struct {
@@ -270,7 +270,7 @@ func TestFromArrowMaskedMarksWhatIsMissing(t *testing.T) {
 	})
 }
 
-func TestFromArrowMaskedReleasesWhatItMadeBeforeAnError(t *testing.T) {
+func TestFromArrowMaskedLeaksNothingOnError(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
 		validity := upload(t, dev, []byte{1}).Arrow()
 		defer validity.Release()
@@ -282,7 +282,7 @@ func TestFromArrowMaskedReleasesWhatItMadeBeforeAnError(t *testing.T) {
 	})
 }
 
-func TestFromArrowTurnsTensorsAsTheirPermutationSays(t *testing.T) {
+func TestFromArrowPermutesTensors(t *testing.T) {
 	form, err := ndview.NewTensorType(arrow.PrimitiveTypes.Int32, []int64{3, 2}, []int{1, 0}, []string{"x", "y"})
 	require.NoError(t, err)
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
@@ -298,7 +298,7 @@ func TestFromArrowTurnsTensorsAsTheirPermutationSays(t *testing.T) {
 	})
 }
 
-func TestTensorTypesAreWrittenAndReadAsArrowSays(t *testing.T) {
+func TestTensorTypesRoundTripMetadata(t *testing.T) {
 	form, err := ndview.NewTensorType(arrow.PrimitiveTypes.Int32, []int64{100, 200, 500}, []int{2, 0, 1}, []string{"H", "W", "C"})
 	require.NoError(t, err)
 	assert.Equal(t, "arrow.fixed_shape_tensor", form.ExtensionName())
@@ -323,7 +323,7 @@ func TestTensorTypesAreWrittenAndReadAsArrowSays(t *testing.T) {
 	assert.ErrorIs(t, err, ndview.ErrShape)
 }
 
-func TestFromTensorShowsArrowTensors(t *testing.T) {
+func TestFromTensorViewsArrowTensors(t *testing.T) {
 	values := fromJSON(t, arrow.PrimitiveTypes.Float64, `[0, 1, 2, 3, 4, 5]`).Data()
 	for _, tt := range []struct {
 		strides []int64

@@ -96,7 +96,7 @@ func shown(t *testing.T, dev arrowbuf.Device, column arrow.Array, i, j int, f fu
 	f(t, there)
 }
 
-func TestFromArrowShowsColumnsOfEveryType(t *testing.T) {
+func TestFromArrowViewsColumnsOfEveryType(t *testing.T) {
 	bounds := [][2]int{{0, 5}, {1, 4}, {4, 5}, {0, 0}, {2, 2}, {5, 5}}
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
 		for _, tt := range columns {
@@ -120,7 +120,7 @@ func TestFromArrowShowsColumnsOfEveryType(t *testing.T) {
 	})
 }
 
-func TestFromArrowTakesColumnsThatNeverHadARow(t *testing.T) {
+func TestFromArrowAcceptsEmptyColumns(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
 		for _, tt := range columns {
 			column := fromJSON(t, tt.dtype, `[]`)
@@ -191,7 +191,7 @@ func TestFromArrowCopiesNothing(t *testing.T) {
 	})
 }
 
-func TestFromArrowKeepsTheColumnsMemory(t *testing.T) {
+func TestFromArrowRetainsColumnMemory(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
 		host := fromJSON(t, arrow.PrimitiveTypes.Int64, `[1, 2, 3]`)
 		column, err := arrowbuf.CopyArrayTo(host, dev)
@@ -237,7 +237,7 @@ func (f fake) Data() arrow.ArrayData    { return f.data }
 func (f fake) DataType() arrow.DataType { return f.data.DataType() }
 func (f fake) Len() int                 { return f.data.Len() }
 
-func TestFromArrowOfBrokenColumnsIsAnError(t *testing.T) {
+func TestFromArrowRefusesInvalidColumns(t *testing.T) {
 	buffers := func(sizes ...int) []*memory.Buffer {
 		var bs []*memory.Buffer
 		for _, n := range sizes {
@@ -293,7 +293,7 @@ func TestFromArrowOfBrokenColumnsIsAnError(t *testing.T) {
 	}
 }
 
-func TestFromArrowRefusesNullsAmongWhatTheColumnShows(t *testing.T) {
+func TestFromArrowRefusesNullsInSlice(t *testing.T) {
 	i32, boolean := arrow.PrimitiveTypes.Int32, arrow.FixedWidthTypes.Boolean
 	pairs, nested := listOf(2, i32), listOf(1, listOf(2, i32))
 	tests := []struct {
@@ -342,7 +342,7 @@ func TestFromArrowRefusesNullsAmongWhatTheColumnShows(t *testing.T) {
 }
 
 // A list may say that it does not know its values' nulls.
-func TestFromArrowCountsNullsThatNobodyHasCounted(t *testing.T) {
+func TestFromArrowCountsUnknownNulls(t *testing.T) {
 	values := fromJSON(t, arrow.PrimitiveTypes.Int32, `[1, 2, 3, null]`).Data()
 	for n, nulls := range map[int]bool{1: false, 2: true} {
 		child := array.NewData(values.DataType(), 4, slices.Clone(values.Buffers()), nil, array.UnknownNullCount, 0)

@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestAssignTakesWeakScalarsThatTheTypeHolds(t *testing.T) {
+func TestAssignAcceptsScalarsInRange(t *testing.T) {
 	tests := []struct {
 		dtype ndview.DType
 		value any
@@ -59,7 +59,7 @@ func TestAssignTakesWeakScalarsThatTheTypeHolds(t *testing.T) {
 	})
 }
 
-func TestAssignTakesSlices(t *testing.T) {
+func TestAssignAcceptsSlices(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
 		a := empty(t, dev, ndview.Int16, 2, 3)
 		turned, err := a.Transpose()
@@ -101,7 +101,7 @@ func TestAssignBroadcastsFromAnyDevice(t *testing.T) {
 	})
 }
 
-func TestSetCastsToWhatKeysChoose(t *testing.T) {
+func TestSetCastsToArrayType(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
 		a := empty(t, dev, ndview.Int32, 3, 2)
 		require.NoError(t, a.Set(7.9, ndview.At(1)))
@@ -118,7 +118,7 @@ func TestSetCastsToWhatKeysChoose(t *testing.T) {
 	})
 }
 
-func TestFillWhereWritesThePatternToTheRowsOfTheMask(t *testing.T) {
+func TestFillWhereWritesPatternToMaskedRows(t *testing.T) {
 	const pattern = 0x0123_4567_89ab_cdef
 	masks := map[string]func(rng *rand.Rand) bool{
 		"none": func(*rand.Rand) bool { return false },
@@ -158,7 +158,7 @@ func testFillWhere(t *testing.T, dev arrowbuf.Device, rng *rand.Rand, width, row
 	requireBytes(t, want, download(t, values), "width", width, "rows", rows, "alignment", align)
 }
 
-func TestFillWhereTakesElementsAndRows(t *testing.T) {
+func TestFillWhereAcceptsElementsAndRows(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
 		mask := fromHost(t, dev, ndview.Bool, []bool{false, true, true}, 3)
 		floats := fromHost(t, dev, ndview.Float64, []float64{1, 2, 3}, 3)
@@ -182,7 +182,7 @@ func TestFillWhereTakesElementsAndRows(t *testing.T) {
 	})
 }
 
-func TestFillWhereRefuses(t *testing.T) {
+func TestFillWhereRefusesInvalidOperands(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
 		a := fromHost(t, dev, ndview.Int32, count(12), 3, 4)
 		turned, err := a.Transpose()
@@ -214,7 +214,7 @@ func TestFillWhereRefuses(t *testing.T) {
 	})
 }
 
-func TestArraysWithoutAxesAreAssigned(t *testing.T) {
+func TestAssignAcceptsScalarArrays(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
 		a := fromHost(t, dev, ndview.Int32, []int32{1})
 		require.NoError(t, a.Set(2))
@@ -226,7 +226,7 @@ func TestArraysWithoutAxesAreAssigned(t *testing.T) {
 	})
 }
 
-func TestAssignedArraysMayHaveMoreAxesOfOneElement(t *testing.T) {
+func TestAssignIgnoresLeadingAxesOfExtent1(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
 		a := fromHost(t, dev, ndview.Int32, make([]int32, 6), 2, 3)
 		require.NoError(t, a.Assign(fromHost(t, dev, ndview.Int32, []int32{1, 2, 3}, 1, 1, 1, 3)))

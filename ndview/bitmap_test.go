@@ -29,7 +29,7 @@ const bitmapSize = 2 << 20
 
 // A bitmap here is the last bytes of an allocation, and each destination lies in
 // a slot of poison.
-func TestUnpackBitsEqualsTheOracleAtEveryOffsetAndAlignment(t *testing.T) {
+func TestUnpackBitsMatchesReferenceAtEveryOffset(t *testing.T) {
 	const slot, maxBits, maxOffset = 256, 200, 64
 	rng := rand.New(rand.NewPCG(2, 1))
 	bitmap := randomBytes(rng, (maxOffset+maxBits)/8+1)
@@ -69,7 +69,7 @@ func TestUnpackBitsEqualsTheOracleAtEveryOffsetAndAlignment(t *testing.T) {
 	})
 }
 
-func TestUnpackBitsEqualsTheOracleForLargeBitmaps(t *testing.T) {
+func TestUnpackBitsMatchesReferenceForLargeBitmaps(t *testing.T) {
 	tests := []struct{ n, bitOffset, align int64 }{
 		{1 << 14, 0, 0},        // a block's work on a GPU, no more
 		{1<<14 + 1, 0, 0},      // one bit more
@@ -111,7 +111,7 @@ func TestUnpackBitsFillsArraysOfAnyShape(t *testing.T) {
 	})
 }
 
-func TestUnpackBitsRefuses(t *testing.T) {
+func TestUnpackBitsRefusesInvalidOperands(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
 		out := upload(t, dev, poisoned(64))
 		bits := upload(t, dev, make([]byte, 2))
@@ -177,7 +177,7 @@ func packOracle(bits, src []byte, bitOffset int64) {
 	}
 }
 
-func TestPackBitsEqualsTheOracleAtEveryOffsetAndAlignment(t *testing.T) {
+func TestPackBitsMatchesReferenceAtEveryOffset(t *testing.T) {
 	const slot, maxBits = 64, 200
 	rng := rand.New(rand.NewPCG(2, 3))
 	values := make([]byte, 16+maxBits)
@@ -213,7 +213,7 @@ func TestPackBitsEqualsTheOracleAtEveryOffsetAndAlignment(t *testing.T) {
 	})
 }
 
-func TestPackBitsIsTheWayBackOfUnpackBits(t *testing.T) {
+func TestPackBitsInvertsUnpackBits(t *testing.T) {
 	rng := rand.New(rand.NewPCG(2, 4))
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
 		for _, tt := range []struct{ n, from, to, align int64 }{
@@ -232,7 +232,7 @@ func TestPackBitsIsTheWayBackOfUnpackBits(t *testing.T) {
 	})
 }
 
-func TestPackBitsRefuses(t *testing.T) {
+func TestPackBitsRefusesInvalidOperands(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
 		bits := upload(t, dev, make([]byte, 2))
 		a := fromHost(t, dev, ndview.Bool, make([]bool, 16), 16)
@@ -249,7 +249,7 @@ func TestPackBitsRefuses(t *testing.T) {
 	})
 }
 
-func TestUnpackBitsOfAReleasedBitmapIsAnError(t *testing.T) {
+func TestUnpackBitsOfReleasedBitmapReturnsError(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
 		a, err := ndview.Empty(dev, ndview.Bool, 16)
 		own(t, a, err)

@@ -71,7 +71,7 @@ func oneNaN(dtype ndview.DType, raw []byte) []byte {
 	return out
 }
 
-func TestAsTypeEqualsNumPyForEveryPairOfNumbers(t *testing.T) {
+func TestAsTypeMatchesNumPyForAllPairs(t *testing.T) {
 	values, casts := goldenCasts(t)
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
 		for _, from := range numbers {
@@ -117,7 +117,7 @@ func (p laid) put(raw []byte, size int64, shape [2]int64, elements []byte) {
 	}
 }
 
-func TestAssignCastsFromAndToAnyLayout(t *testing.T) {
+func TestAssignCastsBetweenLayouts(t *testing.T) {
 	values, casts := goldenCasts(t)
 	shape := [2]int64{7, 60}
 	n := shape[0] * shape[1]
@@ -151,7 +151,7 @@ func TestAssignCastsFromAndToAnyLayout(t *testing.T) {
 }
 
 // Fewer elements than there are before the first whole vector.
-func TestShortCastsWriteTheirElementsOnly(t *testing.T) {
+func TestShortCastsWriteOnlyTheirElements(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
 		const n = 5000 // of which a vector too many would change some
 		from := fromHost(t, dev, ndview.Int8, mapped(n, func(i int) byte { return byte(i % 100) }), n)
@@ -192,7 +192,7 @@ func (p laid) seen(elements []byte, size int64, shape [2]int64) []byte {
 }
 
 // Bytes of a number's size are no number to a cast.
-func TestBytesAndRecordsAreCastToThemselvesOnly(t *testing.T) {
+func TestBytesAndRecordsCastOnlyToThemselves(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
 		for _, dtype := range []ndview.DType{ndview.Bytes(4), ndview.Bytes(3), numpyType(t, `[["a","<i4"]]`)} {
 			a, err := ndview.Empty(dev, dtype, 2)
@@ -249,8 +249,8 @@ func betweens(wide []float64, infinity int) []float64 {
 	return cases
 }
 
-// TestHalvesAreCastAsByNumPy casts all values of 16 bits, and a million to them.
-func TestHalvesAreCastAsByNumPy(t *testing.T) {
+// TestHalfFloatCastsMatchNumPy casts all values of 16 bits, and a million to them.
+func TestHalfFloatCastsMatchNumPy(t *testing.T) {
 	var golden map[string]uint32
 	readGolden(t, "half.json", &golden)
 	all := make([]uint16, 1<<16)
@@ -300,7 +300,7 @@ func TestHalvesAreCastAsByNumPy(t *testing.T) {
 	})
 }
 
-func TestTimesAreCastBetweenUnitsAsByNumPy(t *testing.T) {
+func TestTimeUnitConversionsMatchNumPy(t *testing.T) {
 	data, err := os.ReadFile("testdata/golden/ticks.json")
 	require.NoError(t, err)
 	var cases [][4]json.RawMessage
@@ -332,7 +332,7 @@ func TestTimesAreCastBetweenUnitsAsByNumPy(t *testing.T) {
 	})
 }
 
-func TestTimesWithGapsAreCastBetweenUnits(t *testing.T) {
+func TestTimeUnitConversionsAcceptStrides(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
 		seconds := fromHost(t, dev, ndview.Datetime64(ndview.Second, 1), []int64{1, 2, 3, 4, 5, 6}, 2, 3)
 		turned, err := seconds.Transpose()
@@ -343,7 +343,7 @@ func TestTimesWithGapsAreCastBetweenUnits(t *testing.T) {
 	})
 }
 
-func TestTimesAreCountsToNumbersAndToEachOther(t *testing.T) {
+func TestTimesCastToNumbersAsCounts(t *testing.T) {
 	const nat = -1 << 63
 	at, span := ndview.Datetime64(ndview.Second, 1), ndview.Timedelta64(ndview.Millisecond, 1)
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
@@ -368,7 +368,7 @@ func parsed(t *testing.T, name string) ndview.DType {
 	return dtype
 }
 
-func TestAsTypeLaysOutTheCopyInTheOrder(t *testing.T) {
+func TestAsTypeUsesRequestedOrder(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
 		a := fromHost(t, dev, ndview.Int16, []int16{1, 2, 3, 4, 5, 6}, 2, 3)
 		turned, err := a.Transpose()
@@ -392,7 +392,7 @@ func TestAsTypeLaysOutTheCopyInTheOrder(t *testing.T) {
 	})
 }
 
-func TestAsTypeRefuses(t *testing.T) {
+func TestAsTypeRefusesForbiddenCasts(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
 		a := fromHost(t, dev, ndview.Float64, []float64{1}, 1)
 		for _, tt := range []struct {

@@ -36,7 +36,7 @@ func TestCopyFromCopiesBetweenAllDevices(t *testing.T) {
 	})
 }
 
-func TestCopyFromTakesOverlappingArrays(t *testing.T) {
+func TestCopyFromAcceptsOverlappingArrays(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
 		a := fromHost(t, dev, ndview.Int32, count(6), 6)
 		first, last := at(t, a.Buffer(), ndview.Int32, 0, 4), at(t, a.Buffer(), ndview.Int32, 8, 4)
@@ -47,7 +47,7 @@ func TestCopyFromTakesOverlappingArrays(t *testing.T) {
 	})
 }
 
-func TestCopyFromRefuses(t *testing.T) {
+func TestCopyFromRefusesInvalidOperands(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
 		a := fromHost(t, dev, ndview.Int32, count(4), 2, 2)
 		zeros := func(d ndview.DType, shape ...int64) *ndview.NDBuffer {
@@ -153,7 +153,7 @@ var copied = []ndview.DType{
 	ndview.Bytes(3), ndview.Bytes(6), ndview.Bytes(12), ndview.Bytes(32), ndview.Bytes(40),
 }
 
-func TestAnyLayoutIsCopiedToAnyOther(t *testing.T) {
+func TestRandomLayoutsAreCopied(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
 		r := rand.New(rand.NewPCG(4, 1))
 		for i := range 300 {
@@ -220,9 +220,9 @@ func TestLongRowsAreCopied(t *testing.T) {
 	})
 }
 
-// TestPlanesAndRowsAreCopied into each other: a few planes, anywhere and maybe turned
+// TestPlanesAndInterleavedRowsAreCopied into each other: a few planes, anywhere and maybe turned
 // around, and rows of an element of each, of one image or of some.
-func TestPlanesAndRowsAreCopied(t *testing.T) {
+func TestPlanesAndInterleavedRowsAreCopied(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
 		r := rand.New(rand.NewPCG(9, 1))
 		for _, dtype := range []ndview.DType{ndview.Uint8, ndview.Int16, ndview.Float32} {
@@ -245,9 +245,9 @@ func TestPlanesAndRowsAreCopied(t *testing.T) {
 	})
 }
 
-// TestShortAxesAreTurned with rows that begin at any multiple of 4 bytes, of which a GPU
+// TestShortAxesAreTransposed with rows that begin at any multiple of 4 bytes, of which a GPU
 // writes whole sectors where it can.
-func TestShortAxesAreTurned(t *testing.T) {
+func TestShortAxesAreTransposed(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
 		r := rand.New(rand.NewPCG(10, 1))
 		for i := range 160 {
@@ -267,9 +267,9 @@ func TestShortAxesAreTurned(t *testing.T) {
 	})
 }
 
-// TestRowsThatBeginAnywhereAreTurned, short and long ones, of which a GPU moves several
+// TestUnalignedRowsAreTransposed, short and long ones, of which a GPU moves several
 // units at once.
-func TestRowsThatBeginAnywhereAreTurned(t *testing.T) {
+func TestUnalignedRowsAreTransposed(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
 		r := rand.New(rand.NewPCG(11, 1))
 		for i := range 160 {
@@ -323,7 +323,7 @@ func requireCopied(t *testing.T, dev arrowbuf.Device, r *rand.Rand, x, y random,
 }
 
 // A copy of so much takes blocks with more shared memory than kernels have unasked.
-func TestMuchIsCopiedInALargeRoom(t *testing.T) {
+func TestLargeTransposesUseExtraSharedMemory(t *testing.T) {
 	shape := []int64{100, 13000, 100}
 	data := make([]byte, product(shape))
 	for i := range data {
@@ -345,7 +345,7 @@ func TestMuchIsCopiedInALargeRoom(t *testing.T) {
 	}
 }
 
-func TestCopyLaysElementsOutInTheOrderAskedFor(t *testing.T) {
+func TestCopyUsesRequestedOrder(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
 		a := fromHost(t, dev, ndview.Int32, count(24), 2, 3, 4)
 		turned, err := a.Transpose(2, 0, 1)
@@ -374,7 +374,7 @@ func TestCopyLaysElementsOutInTheOrderAskedFor(t *testing.T) {
 	})
 }
 
-func TestCopyFromRepeatsWhatBroadcasts(t *testing.T) {
+func TestCopyFromBroadcasts(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
 		for _, c := range []struct {
 			shape []int64
@@ -396,7 +396,7 @@ func TestCopyFromRepeatsWhatBroadcasts(t *testing.T) {
 	})
 }
 
-func TestLayoutsCrossDevices(t *testing.T) {
+func TestRandomLayoutsAreCopiedAcrossDevices(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
 		r := rand.New(rand.NewPCG(4, 2))
 		other := otherThan(t, dev)
@@ -410,8 +410,8 @@ func TestLayoutsCrossDevices(t *testing.T) {
 	})
 }
 
-// TestOverlappingCopiesReadFirst copies between views of one matrix.
-func TestOverlappingCopiesReadFirst(t *testing.T) {
+// TestOverlappingCopiesReadBeforeWriting copies between views of one matrix.
+func TestOverlappingCopiesReadBeforeWriting(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
 		const n = 70
 		view := func(a *ndview.NDBuffer, keys ...ndview.Key) *ndview.NDBuffer {
@@ -457,7 +457,7 @@ func TestOverlappingCopiesReadFirst(t *testing.T) {
 	})
 }
 
-func TestByteSwapTurnsTheBytesOfEachNumberAround(t *testing.T) {
+func TestByteSwapReversesBytesOfNumbers(t *testing.T) {
 	dtypes := []struct {
 		dtype ndview.DType
 		size  int // of what is turned around
@@ -489,7 +489,7 @@ func TestByteSwapTurnsTheBytesOfEachNumberAround(t *testing.T) {
 	})
 }
 
-func TestByteSwapTakesAnyStrides(t *testing.T) {
+func TestByteSwapAcceptsStrides(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
 		a := fromHost(t, dev, ndview.Uint16, []uint16{1, 2, 3, 4, 5, 6}, 2, 3)
 		columns := index(t, a, ndview.All, ndview.SpanStep(ndview.Open, ndview.Open, -2))

@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestNewLiesInTheOrderAskedFor(t *testing.T) {
+func TestNewUsesRequestedOrder(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
 		for order, strides := range map[ndview.Order][]int64{
 			0: {48, 16, 4}, ndview.OrderC: {48, 16, 4}, ndview.OrderA: {48, 16, 4}, ndview.OrderK: {48, 16, 4}, ndview.OrderF: {4, 8, 24},
@@ -50,7 +50,7 @@ func TestZerosAreZero(t *testing.T) {
 	})
 }
 
-func TestResultsThatComeAndGoShareMemoryWhileTheirWorkWaits(t *testing.T) {
+func TestReleasedResultsAreReusedBeforeTheirWorkEnds(t *testing.T) {
 	onCUDA(t, func(t *testing.T, dev *cudabuf.Device) {
 		const n = 4 << 20 // an allocation of its own each
 		x, err := ndview.Full(dev, ndview.Uint8, 40, n)
@@ -81,7 +81,7 @@ func TestResultsThatComeAndGoShareMemoryWhileTheirWorkWaits(t *testing.T) {
 	})
 }
 
-func TestWhatIsNotThereIsAnError(t *testing.T) {
+func TestNilArgumentsReturnErrors(t *testing.T) {
 	_, err := ndview.Empty(nil, ndview.Int8, 3)
 	assert.ErrorIs(t, err, arrowbuf.ErrDevice)
 	_, err = ndview.FromHost(nil, ndview.Int8, []int8{1}, 1)
@@ -106,7 +106,7 @@ func triangleOf(raw []byte, size, rows, columns, k int64, upper bool) []byte {
 	return out
 }
 
-func TestTrianglesAreThoseOfNumPy(t *testing.T) {
+func TestTrianglesMatchNumPy(t *testing.T) {
 	dtypes := []ndview.DType{ndview.Int8, ndview.Float16, ndview.Float32, ndview.Int64, ndview.Complex128}
 	shapes := [][]int64{{1, 1}, {4, 4}, {3, 16}, {16, 3}, {2, 3, 32}, {2, 0, 3}, {70, 48}}
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
@@ -146,7 +146,7 @@ func TestTrianglesAreThoseOfNumPy(t *testing.T) {
 	})
 }
 
-func TestTrianglesTakeAnyStridesAndOneAxis(t *testing.T) {
+func TestTrianglesAcceptStridesAndOneAxis(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
 		a := fromHost(t, dev, ndview.Int32, count(6), 2, 3)
 		turned, err := a.Transpose()
@@ -170,7 +170,7 @@ func TestTrianglesTakeAnyStridesAndOneAxis(t *testing.T) {
 	})
 }
 
-func TestZeroWritesNothingBesideTheArray(t *testing.T) {
+func TestZeroWritesOnlyTheArray(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
 		want := poisoned(64)
 		buf := upload(t, dev, want)
@@ -187,7 +187,7 @@ func TestZeroWritesNothingBesideTheArray(t *testing.T) {
 	})
 }
 
-func TestFillWritesTheBytesOfTheValueAndNothingBeside(t *testing.T) {
+func TestFillWritesOnlyTheArray(t *testing.T) {
 	payload := math.Float64frombits(0x7ff0_dead_beef_0001) // a signalling NaN
 	element := []byte{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24}
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
@@ -223,7 +223,7 @@ func TestFillWritesTheBytesOfTheValueAndNothingBeside(t *testing.T) {
 	})
 }
 
-func TestFillTakesAnyStrides(t *testing.T) {
+func TestFillAcceptsStrides(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
 		a := fromHost(t, dev, ndview.Int32, count(12), 3, 4)
 		require.NoError(t, index(t, a, ndview.SpanStep(ndview.Open, ndview.Open, -2), ndview.Span(1, 3)).Fill(-1))
@@ -234,7 +234,7 @@ func TestFillTakesAnyStrides(t *testing.T) {
 	})
 }
 
-func TestArraysAreMadeFull(t *testing.T) {
+func TestFullFillsArrays(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
 		a, err := ndview.Full(dev, ndview.Float16, 1.5, 2, 3)
 		own(t, a, err)
@@ -305,7 +305,7 @@ func TestEmptyIsContiguousOnItsDevice(t *testing.T) {
 	})
 }
 
-func TestEmptyRefusesShapesThatNoMemoryHas(t *testing.T) {
+func TestEmptyRefusesInvalidShapes(t *testing.T) {
 	tests := []struct {
 		name  string
 		dtype ndview.DType

@@ -46,7 +46,7 @@ func (c consumed) int64s(address uintptr) []int64 {
 	return unsafe.Slice((*int64)(dlpack.Pointer(address)), c.tensor.NDim)
 }
 
-func TestToDLPackShowsTheArray(t *testing.T) {
+func TestToDLPackExportsArray(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
 		for _, legacy := range []bool{false, true} {
 			whole, err := ndview.FromHost(dev, ndview.Int32, count(24), 2, 3, 4)
@@ -84,7 +84,7 @@ func TestToDLPackShowsTheArray(t *testing.T) {
 	})
 }
 
-func TestToDLPackNamesEveryTypeThatDLPackHas(t *testing.T) {
+func TestToDLPackSupportsEveryDLPackType(t *testing.T) {
 	bytes := upload(t, arrowbuf.CPU(), make([]byte, 64))
 	for dtype, want := range map[ndview.DType][2]uint8{
 		ndview.Bool: {6, 8}, ndview.Int8: {0, 8}, ndview.Int16: {0, 16}, ndview.Int32: {0, 32}, ndview.Int64: {0, 64},
@@ -105,7 +105,7 @@ func TestToDLPackNamesEveryTypeThatDLPackHas(t *testing.T) {
 	}
 }
 
-func TestToDLPackRefusesWhatItCannotSay(t *testing.T) {
+func TestToDLPackRefusesUnsupportedArrays(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
 		bytes := upload(t, dev, make([]byte, 64))
 		odd, err := ndview.FromBuffer(bytes, ndview.Int32, 0, []int64{2}, []int64{6})
@@ -127,7 +127,7 @@ func TestToDLPackRefusesWhatItCannotSay(t *testing.T) {
 	})
 }
 
-func TestReadOnlyMemoryStaysSoThroughDLPack(t *testing.T) {
+func TestDLPackPreservesReadOnly(t *testing.T) {
 	onCUDA(t, func(t *testing.T, dev *cudabuf.Device) {
 		fixed, err := upload(t, dev, raw[int32](1, 2)).(*cudabuf.Buffer).ReadOnly()
 		own(t, fixed, err)
@@ -151,7 +151,7 @@ func TestReadOnlyMemoryStaysSoThroughDLPack(t *testing.T) {
 	c.delete()
 }
 
-func TestConsumersStreamsComeAfterTheArraysWorkAndBeforeWhatFollows(t *testing.T) {
+func TestDLPackOrdersConsumerStreams(t *testing.T) {
 	onCUDA(t, func(t *testing.T, dev *cudabuf.Device) {
 		theirs, err := dev.NewStream(cudabuf.StreamOptions{})
 		require.NoError(t, err)
@@ -240,7 +240,7 @@ func (p *producer) deleted() int {
 	return n.(int)
 }
 
-func TestFromDLPackShowsTensorsOfEveryLayout(t *testing.T) {
+func TestFromDLPackViewsEveryLayout(t *testing.T) {
 	for _, tt := range []struct {
 		name           string
 		shape, strides []int64
@@ -270,7 +270,7 @@ func TestFromDLPackShowsTensorsOfEveryLayout(t *testing.T) {
 	}
 }
 
-func TestFromDLPackKeepsTheProducerUntilTheLastView(t *testing.T) {
+func TestFromDLPackDeletesTensorAfterLastView(t *testing.T) {
 	p := produce(t, raw(count(6)...), []int64{2, 3}, nil)
 	a, err := ndview.FromDLPack(arrowbuf.CPU(), p.address())
 	require.NoError(t, err)
@@ -285,7 +285,7 @@ func TestFromDLPackKeepsTheProducerUntilTheLastView(t *testing.T) {
 	assert.Equal(t, 1, p.deleted())
 }
 
-func TestFromDLPackRefusesAndDeletes(t *testing.T) {
+func TestFromDLPackRefusesAndDeletesInvalidTensors(t *testing.T) {
 	for _, tt := range []struct {
 		name  string
 		wrong func(v *dlpack.Versioned)
@@ -327,7 +327,7 @@ func TestFromDLPackRefusesAndDeletes(t *testing.T) {
 	assert.Error(t, err)
 }
 
-func TestDLPackGoesThereAndBack(t *testing.T) {
+func TestDLPackRoundTrip(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
 		a := fromHost(t, dev, ndview.Float64, []float64{1, 2, 3, 4, 5, 6}, 2, 3)
 		turned, err := a.Transpose()

@@ -25,9 +25,9 @@ func shaped[T ndview.Element](dtype ndview.DType, values []T, shape ...int64) ma
 	}
 }
 
-// TestAllEqualHasZarrsMeaning goes through what is known of zarr-python's
+// TestAllEqualMatchesZarr goes through what is known of zarr-python's
 // all_equal (zarr-buffers-and-stores.md 1.3, executed there with NumPy).
-func TestAllEqualHasZarrsMeaning(t *testing.T) {
+func TestAllEqualMatchesZarr(t *testing.T) {
 	f32 := math.Float32frombits
 	tests := []struct {
 		name  string
@@ -93,7 +93,7 @@ func TestAllEqualHasZarrsMeaning(t *testing.T) {
 	})
 }
 
-func TestAllEqualCanTellNaNsApart(t *testing.T) {
+func TestAllEqualDistinguishesNaNs(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
 		for name, a := range map[string]made{
 			"float16":    of(ndview.Float16, uint16(0x7e00)),
@@ -178,7 +178,7 @@ func TestAllEqualComparesRecordsByField(t *testing.T) {
 	})
 }
 
-func TestAllEqualRefusesWhatDoesNotCompare(t *testing.T) {
+func TestAllEqualRefusesIncomparableTypes(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
 		x := fromHost(t, dev, ndview.Int32, []int32{1, 2, 3, 4, 5, 6}, 2, 3)
 		_, err := x.AllEqual(fromHost(t, dev, ndview.Int32, []int32{1, 2}, 2), true)
@@ -241,9 +241,9 @@ func checkEqual(t *testing.T, want bool, a, b *ndview.NDBuffer) {
 	require.Equal(t, want, got, "Equal %s %v", a.DType(), a.Shape())
 }
 
-// TestAllEqualComparesRunsThatBeginAnywhere: in words of 16 bytes at the same place,
+// TestAllEqualAcceptsUnalignedArrays: in words of 16 bytes at the same place,
 // or at others.
-func TestAllEqualComparesRunsThatBeginAnywhere(t *testing.T) {
+func TestAllEqualAcceptsUnalignedArrays(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
 		for _, dtype := range []ndview.DType{ndview.Int8, ndview.Float16, ndview.Float32, ndview.Int64} {
 			const n = 1000

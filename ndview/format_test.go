@@ -52,7 +52,7 @@ func TestStringShowsTheEndsOfLongAxes(t *testing.T) {
 	})
 }
 
-func TestStringOfAReleasedArraySaysWhy(t *testing.T) {
+func TestStringOfReleasedArrayReportsError(t *testing.T) {
 	a, err := ndview.FromHost(arrowbuf.CPU(), ndview.Int32, count(2), 2)
 	require.NoError(t, err)
 	a.Release()
@@ -61,7 +61,7 @@ func TestStringOfAReleasedArraySaysWhy(t *testing.T) {
 }
 
 // The array is larger than what a test could copy to the host unnoticed.
-func TestStringCopiesOnlyWhatItShows(t *testing.T) {
+func TestStringCopiesOnlyShownElements(t *testing.T) {
 	onCUDA(t, func(t *testing.T, dev *cudabuf.Device) {
 		if strings.Contains(t.Name(), "/soft") {
 			large, err := cudatest.Start(t, cudatest.Config{MemoryBytes: 16 << 30}).Device(0)

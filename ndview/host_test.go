@@ -11,7 +11,7 @@ import (
 	"github.com/quiver-gpu/quiver/ndview"
 )
 
-func TestValuesGoToADeviceAndBack(t *testing.T) {
+func TestHostValuesRoundTrip(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
 		roundTrip(t, dev, ndview.Bool, []bool{true, false, true, true})
 		roundTrip(t, dev, ndview.Int8, []int8{-128, 127, 0, 1})
@@ -49,7 +49,7 @@ func roundTrip[T ndview.Element](t *testing.T, dev arrowbuf.Device, dtype ndview
 	assert.Empty(t, got)
 }
 
-func TestValuesOfAnotherSizeAreErrDType(t *testing.T) {
+func TestHostValuesOfWrongSizeReturnErrDType(t *testing.T) {
 	_, err := ndview.FromHost(arrowbuf.CPU(), ndview.Int64, count(2), 2)
 	assert.ErrorIs(t, err, ndview.ErrDType)
 	assert.ErrorContains(t, err, "int32")
@@ -59,7 +59,7 @@ func TestValuesOfAnotherSizeAreErrDType(t *testing.T) {
 	assert.Nil(t, data)
 }
 
-func TestHostMemoryOfAnotherLengthIsErrShape(t *testing.T) {
+func TestHostMemoryOfWrongLengthReturnsErrShape(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
 		for _, n := range []int64{3, 5} {
 			_, err := ndview.FromHost(dev, ndview.Int32, count(n), 2, 2)
@@ -79,7 +79,7 @@ func TestHostMemoryOfAnotherLengthIsErrShape(t *testing.T) {
 	})
 }
 
-func TestHostBytesAreInPlaceWhereTheHostReaches(t *testing.T) {
+func TestHostBytesShareMemory(t *testing.T) {
 	a := fromHost(t, arrowbuf.CPU(), ndview.Int32, count(6), 3, 2)
 	row, err := a.Slice(0, 1, 2)
 	own(t, row, err)
@@ -100,7 +100,7 @@ func TestHostBytesAreInPlaceWhereTheHostReaches(t *testing.T) {
 	assert.False(t, ok, "not on the host")
 }
 
-func TestItemIsTheOnlyElement(t *testing.T) {
+func TestItemReturnsTheOnlyElement(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
 		a := fromHost(t, dev, ndview.Int16, []int16{-7, 8}, 2)
 		for _, shape := range [][]int64{{}, {1}, {1, 1}} {
@@ -118,7 +118,7 @@ func TestItemIsTheOnlyElement(t *testing.T) {
 	})
 }
 
-func TestBytesAreTheElementsInCOrder(t *testing.T) {
+func TestBytesAreInCOrder(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
 		a := fromHost(t, dev, ndview.Int16, []int16{1, 2, 3, 4, 5, 6}, 2, 3)
 		turned, err := a.Transpose()
@@ -129,7 +129,7 @@ func TestBytesAreTheElementsInCOrder(t *testing.T) {
 	})
 }
 
-func TestElementsAreCopiedOverThemselves(t *testing.T) {
+func TestHostCopiesMayOverlap(t *testing.T) {
 	square := fromHost(t, arrowbuf.CPU(), ndview.Int32, count(9), 3, 3)
 	turned, err := square.Transpose()
 	own(t, turned, err)
@@ -141,7 +141,7 @@ func TestElementsAreCopiedOverThemselves(t *testing.T) {
 	assert.Equal(t, raw(count(9)...), elements(t, square))
 }
 
-func TestMoreThanTheHostAddressesIsOutOfMemory(t *testing.T) {
+func TestTooLargeHostCopiesReturnErrOutOfMemory(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
 		one := fromHost(t, dev, ndview.Int8, []int8{5}, 1)
 		many, err := one.BroadcastTo(1<<30, 1<<30)

@@ -52,7 +52,7 @@ func TestMasksReachBeyond32Bits(t *testing.T) {
 }
 
 // Places of elements as numbers, more than 2^32 of them.
-func TestPlacesReachBeyond32Bits(t *testing.T) {
+func TestNonZeroReachesBeyond32Bits(t *testing.T) {
 	onHuge(t, 60, func(t *testing.T, dev arrowbuf.Device) {
 		full, err := ndview.Full(dev, ndview.Bool, true, hugeExtent)
 		mask := own(t, full, err)

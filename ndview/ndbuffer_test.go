@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestFromBufferTakesWhatLiesWithinTheBuffer(t *testing.T) {
+func TestFromBufferChecksBounds(t *testing.T) {
 	const room = 48 // bytes of the buffer
 	ok, outside := error(nil), arrowbuf.ErrOutOfRange
 	tests := []struct {
@@ -70,7 +70,7 @@ func TestFromBufferTakesWhatLiesWithinTheBuffer(t *testing.T) {
 	})
 }
 
-func TestFromBufferKeepsItsOwnShapeAndStrides(t *testing.T) {
+func TestFromBufferCopiesShapeAndStrides(t *testing.T) {
 	buf := upload(t, arrowbuf.CPU(), make([]byte, 24))
 	shape, strides := []int64{2, 3}, []int64{12, 4}
 	a, err := ndview.FromBuffer(buf, ndview.Int32, 0, shape, strides)
@@ -107,14 +107,14 @@ func TestIsContiguousMeansCOrderWithoutGaps(t *testing.T) {
 	}
 }
 
-func TestArraysWithoutElementsLieInBothOrders(t *testing.T) {
+func TestEmptyArraysAreContiguousInBothOrders(t *testing.T) {
 	a := fromHost(t, arrowbuf.CPU(), ndview.Int32, count(24), 2, 3, 4)
 	none := index(t, a, ndview.SpanStep(ndview.Open, ndview.Open, -1), ndview.Span(2, 1), ndview.SpanStep(0, 4, 2))
 	f := none.Flags()
 	assert.True(t, f.CContiguous && f.FContiguous && f.Aligned)
 }
 
-func TestFlagsDoNotDependOnHowAnArrayWasMade(t *testing.T) {
+func TestFlagsDependOnLayoutOnly(t *testing.T) {
 	fresh := fromHost(t, arrowbuf.CPU(), ndview.Int32, count(6), 1, 6)
 	view := index(t, fresh, ndview.All)
 	assert.True(t, fresh.Flags().CContiguous && fresh.Flags().FContiguous)
@@ -124,7 +124,7 @@ func TestFlagsDoNotDependOnHowAnArrayWasMade(t *testing.T) {
 	assert.Equal(t, "C_CONTIGUOUS : true\nF_CONTIGUOUS : true\nOWNDATA : false\nWRITEABLE : true\nALIGNED : true", view.Flags().String())
 }
 
-func TestBaseIsTheArrayThatTheFirstViewWasMadeOf(t *testing.T) {
+func TestBaseIsTheArrayOfTheFirstView(t *testing.T) {
 	a := fromHost(t, arrowbuf.CPU(), ndview.Int32, count(6), 2, 3)
 	assert.Nil(t, a.Base())
 	row := index(t, a, ndview.At(1))
@@ -132,7 +132,7 @@ func TestBaseIsTheArrayThatTheFirstViewWasMadeOf(t *testing.T) {
 	assert.Same(t, a, index(t, row, ndview.At(1)).Base())
 }
 
-func TestWhatMustNotBeWrittenToIsNot(t *testing.T) {
+func TestWritesToReadOnlyArraysFail(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
 		a := fromHost(t, dev, ndview.Int64, []int64{7}, 1)
 		repeated, err := a.BroadcastTo(1)
@@ -180,7 +180,7 @@ func TestWhatMustNotBeWrittenToIsNot(t *testing.T) {
 	})
 }
 
-func TestSharingMemoryIsToldAsExactlyAsByNumPy(t *testing.T) {
+func TestMayShareMemoryMatchesNumPy(t *testing.T) {
 	text, err := os.ReadFile("testdata/golden/overlaps.txt")
 	require.NoError(t, err)
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
@@ -205,7 +205,7 @@ func TestSharingMemoryIsToldAsExactlyAsByNumPy(t *testing.T) {
 	})
 }
 
-func TestSharingMemoryGoesByAddresses(t *testing.T) {
+func TestMayShareMemoryComparesAddresses(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
 		whole := upload(t, dev, make([]byte, 64))
 		part := func(offset, length int64) *ndview.NDBuffer {
@@ -229,7 +229,7 @@ func TestSharingMemoryGoesByAddresses(t *testing.T) {
 	})
 }
 
-func TestRegisteredMemoryIsTheHostsToo(t *testing.T) {
+func TestMayShareMemorySeesRegisteredHostMemory(t *testing.T) {
 	onCUDA(t, func(t *testing.T, dev *cudabuf.Device) {
 		ours := upload(t, arrowbuf.CPU(), make([]byte, 1<<16))
 		bytes, _ := arrowbuf.HostBytes(ours)
@@ -241,7 +241,7 @@ func TestRegisteredMemoryIsTheHostsToo(t *testing.T) {
 	})
 }
 
-func TestMemoryStaysUntilTheLastViewIsReleased(t *testing.T) {
+func TestLastViewReleasesMemory(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
 		a, err := ndview.FromHost(dev, ndview.Int32, count(6), 2, 3)
 		require.NoError(t, err)
@@ -262,7 +262,7 @@ func TestMemoryStaysUntilTheLastViewIsReleased(t *testing.T) {
 	})
 }
 
-func TestFailedConstructionLeavesNothingBehind(t *testing.T) {
+func TestFailedConstructionLeaksNothing(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
 		_, err := ndview.FromHost(dev, ndview.Int32, count(6), 2, 4)
 		assert.ErrorIs(t, err, ndview.ErrShape)
@@ -275,7 +275,7 @@ func TestFailedConstructionLeavesNothingBehind(t *testing.T) {
 	})
 }
 
-func TestReleasedArrayAnswersErrReleased(t *testing.T) {
+func TestReleasedArraysReturnErrReleased(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
 		// The buffer lives on, so it is the array that must refuse.
 		buf := upload(t, dev, make([]byte, 64))
@@ -326,7 +326,7 @@ func assertPanicsWith(t *testing.T, want error, f func()) {
 	f()
 }
 
-func TestRecordsAreStoredMovedAndViewed(t *testing.T) {
+func TestRecordsAreSliced(t *testing.T) {
 	record := numpyType(t, `[["id","<i4"],["name","|V3"]]`)
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
 		data := []byte("aaaa123bbbb456cccc789")

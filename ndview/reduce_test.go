@@ -473,7 +473,7 @@ func TestReductionsTakeBFloat16(t *testing.T) {
 	})
 }
 
-func TestSmallIntegersAndTruthsAreSummedIn64Bits(t *testing.T) {
+func TestSumOfSmallIntegersHas64Bits(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
 		for _, tt := range []struct {
 			a    *ndview.NDBuffer

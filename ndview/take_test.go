@@ -487,7 +487,7 @@ func TestIndicesReachBeyond32Bits(t *testing.T) {
 	})
 }
 
-func TestArraysWithoutAxesAreTakenFromAsOfOneElement(t *testing.T) {
+func TestTakeTreatsScalarsAsOneElement(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
 		five := fromHost(t, dev, ndview.Int16, []int16{5})
 		taken, err := ndview.Take(five, fromHost(t, dev, ndview.Int64, []int64{0, -1, 0, 0}, 2, 2), -1, ndview.ModeRaise)

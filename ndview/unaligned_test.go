@@ -179,10 +179,10 @@ func init() {
 	}
 }
 
-// TestKernelsTakeArraysThatLieAnywhere does on a GPU what the CPU does, of arrays
+// TestKernelsAcceptUnalignedArrays does on a GPU what the CPU does, of arrays
 // that begin at any byte: a GPU that reads or writes a vector where none may begin
 // is lost.
-func TestKernelsTakeArraysThatLieAnywhere(t *testing.T) {
+func TestKernelsAcceptUnalignedArrays(t *testing.T) {
 	packed, err := ndview.Record(29, ndview.Field{Name: "a", DType: ndview.Int8}, ndview.Field{Name: "b", DType: ndview.Float32, Offset: 1},
 		ndview.Field{Name: "c", DType: ndview.Complex128, Offset: 5}, ndview.Field{Name: "d", DType: ndview.Int64, Offset: 21})
 	require.NoError(t, err)
@@ -238,7 +238,7 @@ func TestKernelsTakeArraysThatLieAnywhere(t *testing.T) {
 }
 
 // The ways of bucket.cu and putbucket.cu: indices, and what they choose, at any byte.
-func TestBucketsTakeArraysThatLieAnywhere(t *testing.T) {
+func TestBucketKernelsAcceptUnalignedArrays(t *testing.T) {
 	ndview.UseBuckets(t, 1000, 4096)
 	const n, extent = 2000, 9000
 	r := rand.New(rand.NewPCG(5, 16))

@@ -20,7 +20,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestViewsOfViewsShowTheElementsThatTheModelSays(t *testing.T) {
+func TestViewsOfViewsMatchModel(t *testing.T) {
 	widths := []ndview.DType{ndview.Uint8, ndview.Int16, ndview.Bytes(3), ndview.Float32, ndview.Int64, ndview.Complex128}
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
 		for seed := range uint64(400) {
@@ -81,7 +81,7 @@ func TestViewsShareTheBuffer(t *testing.T) {
 	})
 }
 
-func TestViewKeepsBytesAndChangesTheirMeaning(t *testing.T) {
+func TestViewReinterpretsBytes(t *testing.T) {
 	a := fromHost(t, arrowbuf.CPU(), ndview.Int64, []int64{-1, 1}, 2)
 	dates, err := a.View(ndview.Datetime64(ndview.Day, 1))
 	own(t, dates, err)
@@ -95,7 +95,7 @@ func TestViewKeepsBytesAndChangesTheirMeaning(t *testing.T) {
 	assert.ErrorIs(t, err, ndview.ErrDType)
 }
 
-func TestTransposeWithoutOrderReversesTheAxes(t *testing.T) {
+func TestTransposeReversesAxesByDefault(t *testing.T) {
 	a := fromHost(t, arrowbuf.CPU(), ndview.Int32, count(24), 2, 3, 4)
 	callers := []int{7, 8, 9}
 	v, err := a.Transpose(callers[:0]...)
@@ -105,7 +105,7 @@ func TestTransposeWithoutOrderReversesTheAxes(t *testing.T) {
 	assert.Equal(t, []int{7, 8, 9}, callers, "the caller's slice")
 }
 
-func TestViewsThatDoNotFitAreErrShape(t *testing.T) {
+func TestInvalidViewsReturnErrShape(t *testing.T) {
 	a := fromHost(t, arrowbuf.CPU(), ndview.Int32, count(12), 3, 4)
 	view := func(_ *ndview.NDBuffer, err error) error { return err }
 	tests := map[string]error{
@@ -130,7 +130,7 @@ func TestViewsThatDoNotFitAreErrShape(t *testing.T) {
 	}
 }
 
-func TestViewsOfNoElementsStayWithinTheBuffer(t *testing.T) {
+func TestEmptyViewsStayWithinTheBuffer(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
 		a := fromHost(t, dev, ndview.Int32, count(12), 3, 4)
 		none, err := a.Slice(0, 3, 3)
@@ -150,7 +150,7 @@ func TestViewsOfNoElementsStayWithinTheBuffer(t *testing.T) {
 	})
 }
 
-func TestSpansThatGoTheWrongWayAreEmpty(t *testing.T) {
+func TestSpansInWrongDirectionAreEmpty(t *testing.T) {
 	a := fromHost(t, arrowbuf.CPU(), ndview.Int32, count(7), 7)
 	for name, key := range map[string]ndview.Key{
 		"backwards from before":     ndview.SpanStep(1, 5, -1),
@@ -167,7 +167,7 @@ func TestSpansThatGoTheWrongWayAreEmpty(t *testing.T) {
 	}
 }
 
-func TestNewAxisOfNoAxesIsAnAxis(t *testing.T) {
+func TestNewAxisOfScalarAddsAxis(t *testing.T) {
 	a := fromHost(t, arrowbuf.CPU(), ndview.Int32, count(3), 3)
 	one := index(t, a, ndview.At(1))
 	assert.Equal(t, []int64{}, one.Shape())
@@ -177,7 +177,7 @@ func TestNewAxisOfNoAxesIsAnAxis(t *testing.T) {
 	assert.Equal(t, raw[int32](2), elements(t, v))
 }
 
-func TestIndexWithoutKeysIsAViewOfAll(t *testing.T) {
+func TestIndexWithoutKeysViewsAll(t *testing.T) {
 	a := fromHost(t, arrowbuf.CPU(), ndview.Int32, count(6), 2, 3)
 	for _, v := range []*ndview.NDBuffer{index(t, a), index(t, a, ndview.Ellipsis), index(t, a, ndview.All)} {
 		assert.Equal(t, a.Shape(), v.Shape())
@@ -186,7 +186,7 @@ func TestIndexWithoutKeysIsAViewOfAll(t *testing.T) {
 	}
 }
 
-func TestKeysThatDoNotFitSaySo(t *testing.T) {
+func TestInvalidKeysReturnErrors(t *testing.T) {
 	a := fromHost(t, arrowbuf.CPU(), ndview.Int32, count(12), 3, 4)
 	tests := map[string]struct {
 		keys []ndview.Key
@@ -266,7 +266,7 @@ func reshape(t *testing.T, a *ndview.NDBuffer, order ndview.Order, shape ...int6
 	return own(t, v, err)
 }
 
-func TestReshapeInOrderAOfWhatLiesInBothOrdersIsInOrderC(t *testing.T) {
+func TestReshapeOrderAPrefersC(t *testing.T) {
 	a := fromHost(t, arrowbuf.CPU(), ndview.Int32, count(6), 1, 6)
 	f := a.Flags()
 	assert.True(t, f.CContiguous && f.FContiguous)
@@ -274,7 +274,7 @@ func TestReshapeInOrderAOfWhatLiesInBothOrdersIsInOrderC(t *testing.T) {
 	assert.Equal(t, raw[int32](0, 2, 4, 1, 3, 5), elements(t, reshape(t, a, ndview.OrderF, 2, 3)))
 }
 
-func TestReshapeStepsOverAxesOfOneElement(t *testing.T) {
+func TestReshapeIgnoresAxesOfExtent1(t *testing.T) {
 	a := fromHost(t, arrowbuf.CPU(), ndview.Int32, count(2), 2)
 	column := reshape(t, a, ndview.OrderF, 1, 1, 2)
 	flat := reshape(t, column, ndview.OrderC, 1, 2)
@@ -286,7 +286,7 @@ func TestReshapeStepsOverAxesOfOneElement(t *testing.T) {
 	assert.Equal(t, raw[int32](8, 9, 10, 11, 4, 5, 6, 7, 0, 1, 2, 3), elements(t, turned))
 }
 
-func TestReshapeOfNoElementsInAnyOrder(t *testing.T) {
+func TestReshapeOfEmptyArrays(t *testing.T) {
 	a := fromHost(t, arrowbuf.CPU(), ndview.Int32, count(0), 2, 0)
 	for _, order := range []ndview.Order{ndview.OrderC, ndview.OrderF, ndview.OrderA} {
 		v := reshape(t, a, order, 0, 3)
@@ -296,7 +296,7 @@ func TestReshapeOfNoElementsInAnyOrder(t *testing.T) {
 	}
 }
 
-func TestReshapeCopiesOnTheDeviceWhatNoStridesCanSay(t *testing.T) {
+func TestReshapeCopiesOnDeviceIfNoStridesFit(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
 		a := fromHost(t, dev, ndview.Int32, count(6), 2, 3)
 		turned, err := a.Transpose()
@@ -312,7 +312,7 @@ func TestReshapeCopiesOnTheDeviceWhatNoStridesCanSay(t *testing.T) {
 	})
 }
 
-func TestReshapesThatMeanNothingAreErrShape(t *testing.T) {
+func TestInvalidReshapesReturnErrShape(t *testing.T) {
 	a := fromHost(t, arrowbuf.CPU(), ndview.Int32, count(12), 3, 4)
 	none := fromHost(t, arrowbuf.CPU(), ndview.Int32, count(0), 0)
 	view := func(_ *ndview.NDBuffer, err error) error { return err }
@@ -333,7 +333,7 @@ func TestReshapesThatMeanNothingAreErrShape(t *testing.T) {
 
 // What the files hold is told by testdata/golden/views.py.
 
-func TestViewsAreThoseOfNumPy(t *testing.T) {
+func TestViewsMatchNumPy(t *testing.T) {
 	text, err := os.ReadFile("testdata/golden/views.txt")
 	require.NoError(t, err)
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
@@ -783,7 +783,7 @@ func ravel(rng *rand.Rand, a *ndview.NDBuffer, m model) (*ndview.NDBuffer, model
 
 // The reshapes of docs/pygpu.md, as NumPy does them: which are views, and their
 // strides.
-func TestReshapesOfPygpusTable(t *testing.T) {
+func TestReshapesMatchPygpuTable(t *testing.T) {
 	for _, tt := range []struct {
 		row            string
 		shape, strides []int64

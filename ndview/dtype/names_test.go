@@ -69,7 +69,7 @@ var typeNames = []names{
 	{must(dtype.Packed(dtype.Field{Name: "a", DType: dtype.Int8})), `[["a","|i1"]]`, "", nil, [2]uint8{}, "", nil, nil, nil},
 }
 
-func TestTypesHaveTheirNamesEverywhereAndAreFoundByThem(t *testing.T) {
+func TestTypeNamesRoundTrip(t *testing.T) {
 	for _, n := range typeNames {
 		t.Run(n.dt.String(), func(t *testing.T) {
 			assert.Equal(t, n.numpy, n.dt.NumPyIn('<'))
@@ -128,7 +128,7 @@ func checkName(t *testing.T, want, got string, err error) {
 	assert.Equal(t, want, got)
 }
 
-func TestNamesOfOtherTypesAreRefused(t *testing.T) {
+func TestUnknownTypeNamesAreRefused(t *testing.T) {
 	for _, name := range []string{"", "int", "float", "r0", "r7", "r08", "r-8", "r", "r99999999999", "string", "int32 ", "datetime64"} {
 		_, err := dtype.ParseZarrName(name)
 		assert.ErrorIs(t, err, dtype.ErrDType, "%q", name)
@@ -151,13 +151,13 @@ func TestNamesOfOtherTypesAreRefused(t *testing.T) {
 	}
 }
 
-func TestExtensionTypesAreReadAsWhatTheyAreStoredAs(t *testing.T) {
+func TestExtensionTypesParseAsStorageType(t *testing.T) {
 	got, err := dtype.ParseArrow(extensions.NewBool8Type())
 	require.NoError(t, err)
 	assert.Equal(t, dtype.Int8, got)
 }
 
-func TestByteOrdersAreAnswersBesideTheType(t *testing.T) {
+func TestParseDTypeReturnsByteOrder(t *testing.T) {
 	for s, want := range map[string]dtype.ByteOrder{
 		"<i4": '<', ">i4": '>', "=i4": dtype.HostOrder, "i4": dtype.HostOrder, "|i4": dtype.HostOrder, ">M8[s]": '>', ">c8": '>',
 		">i1": '|', "|b1": '|', ">V5": '|', "bool": '|', "bfloat16": dtype.HostOrder, ">bfloat16": '>', ">m8[3D]": '>',
@@ -176,7 +176,7 @@ func TestByteOrdersAreAnswersBesideTheType(t *testing.T) {
 	assert.ErrorContains(t, err, "both byte orders")
 }
 
-func TestStringsAreReadAndWrittenAsByNumPy(t *testing.T) {
+func TestTypeStringsMatchNumPy(t *testing.T) {
 	for _, c := range loadGoldenTypes(t).Strings {
 		s, str, name := c[0], c[1], c[2]
 		dt, order, err := dtype.ParseDType(s)

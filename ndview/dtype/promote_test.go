@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestPairsPromoteAsInNumPy(t *testing.T) {
+func TestPromotePairsMatchesNumPy(t *testing.T) {
 	golden := loadGoldenTypes(t)
 	tables := append(golden.Promote.Rows, golden.Records.Rows...)
 	require.Len(t, tables, len(golden.Promote.Types)+len(golden.Records.Types))
@@ -36,7 +36,7 @@ func TestPairsPromoteAsInNumPy(t *testing.T) {
 
 // Where NumPy finds a type of three in some orders only, as of bfloat16, int16
 // and float32, Promote finds none in any.
-func TestTriplesPromoteAsInNumPyInAnyOrder(t *testing.T) {
+func TestPromoteTriplesMatchesNumPy(t *testing.T) {
 	golden := loadGoldenTypes(t).Triples
 	types := numpyTypes(t, golden.Types)
 	n := len(types)
@@ -56,7 +56,7 @@ func TestTriplesPromoteAsInNumPyInAnyOrder(t *testing.T) {
 	}
 }
 
-func TestNothingPromotesToNothing(t *testing.T) {
+func TestPromoteRefusesNoTypes(t *testing.T) {
 	_, err := dtype.Promote()
 	assert.ErrorIs(t, err, dtype.ErrDType)
 	_, err = dtype.Promote(dtype.DType{})
@@ -65,7 +65,7 @@ func TestNothingPromotesToNothing(t *testing.T) {
 	assert.ErrorIs(t, err, dtype.ErrDType)
 }
 
-func TestCastsAreAllowedAsInNumPy(t *testing.T) {
+func TestCanCastMatchesNumPy(t *testing.T) {
 	golden := loadGoldenTypes(t).Cast
 	types := numpyTypes(t, golden.Types)
 	rules := []dtype.Casting{dtype.CastNo, dtype.CastEquiv, dtype.CastSafe, dtype.CastSameKind, dtype.CastUnsafe}

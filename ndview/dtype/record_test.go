@@ -33,7 +33,7 @@ func TestRecordsOfTheSameFieldsAreEqual(t *testing.T) {
 	}
 }
 
-func TestFieldsOfARecordAreTheCallersOwn(t *testing.T) {
+func TestFieldsReturnsACopy(t *testing.T) {
 	shape := []int64{3}
 	record := must(dtype.Packed(dtype.Field{Name: "a", DType: dtype.Int8, Shape: shape}))
 	shape[0] = 5
@@ -48,7 +48,7 @@ func TestFieldsOfARecordAreTheCallersOwn(t *testing.T) {
 	assert.Nil(t, dtype.Int8.Fields())
 }
 
-func TestRecordsAreWrittenAsListsWhereTheyCanAndElseAsDicts(t *testing.T) {
+func TestRecordsAreWrittenAsListsOrDicts(t *testing.T) {
 	for s, want := range map[string]string{
 		`[["a", "i4"], ["b", ">i2", [2, 3]]]`:                                                          "",
 		`[["a","<i4"],["","|V4"],["b","<f8"]]`:                                                         `[["a","<i4"],["","|V4"],["b","<f8"]]`,
@@ -121,7 +121,7 @@ func TestFieldsMustFitTheirRecord(t *testing.T) {
 	}
 }
 
-func TestRecordsAreLaidOutAsByNumPy(t *testing.T) {
+func TestRecordLayoutsMatchNumPy(t *testing.T) {
 	for _, c := range loadGoldenTypes(t).Layouts {
 		dt := numpyType(t, c.Fields)
 		packed, err := dtype.Packed(dt.Fields()...)

@@ -18,7 +18,7 @@ import (
 
 type celsius float32
 
-func TestGoValuesAreScalarsOfTheirTypes(t *testing.T) {
+func TestScalarOfGoValues(t *testing.T) {
 	for _, c := range []struct {
 		value any
 		dt    dtype.DType
@@ -46,7 +46,7 @@ func TestGoValuesAreScalarsOfTheirTypes(t *testing.T) {
 	}
 }
 
-func TestOtherGoValuesAreNoScalars(t *testing.T) {
+func TestScalarOfRefusesOtherValues(t *testing.T) {
 	for _, v := range []any{nil, "7", []int{7}, struct{}{}, new(int), dtype.Scalar{}} {
 		_, err := dtype.ScalarOf(v)
 		assert.ErrorIs(t, err, dtype.ErrDType, "%T", v)
@@ -60,7 +60,7 @@ func TestOtherGoValuesAreNoScalars(t *testing.T) {
 	assert.ErrorIs(t, err, dtype.ErrDType)
 }
 
-func TestAScalarOfATypeHoldsAValueOrBytes(t *testing.T) {
+func TestNewScalarAcceptsValuesAndBytes(t *testing.T) {
 	s, err := dtype.NewScalar(dtype.Float16, 1.5)
 	require.NoError(t, err)
 	assert.False(t, s.IsWeak())
@@ -102,7 +102,7 @@ func TestAScalarOfATypeHoldsAValueOrBytes(t *testing.T) {
 }
 
 // Strong int8(300 mod 256) is for casts; a strong value never fails to fit.
-func TestStrongIntegersWrapWhereWeakOnesFail(t *testing.T) {
+func TestStrongIntegersWrapAndWeakIntegersFail(t *testing.T) {
 	strong := must(dtype.ScalarOf(int64(300)))
 	assert.Equal(t, []byte{44}, must(strong.Bytes(dtype.Int8)))
 	weak := must(dtype.ScalarOf(300))
@@ -213,7 +213,7 @@ func canonical(t *testing.T, dt dtype.DType, text string) string {
 	return text
 }
 
-func TestPlainNumbersAreWeakAsInNumPy(t *testing.T) {
+func TestWeakScalarsMatchNumPy(t *testing.T) {
 	golden := loadGoldenTypes(t).Weak
 	types := numpyTypes(t, golden.Types)
 	for _, v := range golden.Values {
@@ -240,7 +240,7 @@ func TestPlainNumbersAreWeakAsInNumPy(t *testing.T) {
 	}
 }
 
-func TestStrongScalarsAreCastAsByNumPy(t *testing.T) {
+func TestStrongScalarCastsMatchNumPy(t *testing.T) {
 	golden := loadGoldenTypes(t).Strong
 	types := numpyTypes(t, golden.Types)
 	for _, v := range golden.Values {
