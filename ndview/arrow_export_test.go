@@ -47,7 +47,7 @@ func assertColumn(t *testing.T, want arrow.DataType, json string, got arrow.Arra
 
 func TestToArrowMakesColumnsOfEveryType(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
-		for _, tt := range columns {
+		for _, tt := range columnCases {
 			column := fromJSON(t, tt.dtype, tt.json)
 			moved, err := arrowbuf.CopyArrayTo(column, dev)
 			own(t, moved, err)
@@ -249,7 +249,7 @@ func TestFromArrowMaskedMarksNulls(t *testing.T) {
 	}
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
 		for _, tt := range tests {
-			shown(t, dev, fromJSON(t, tt.dtype, tt.json), tt.i, tt.j, func(t *testing.T, column arrow.Array) {
+			forSlice(t, dev, fromJSON(t, tt.dtype, tt.json), tt.i, tt.j, func(t *testing.T, column arrow.Array) {
 				values, mask, err := ndview.FromArrowMasked(column)
 				require.NoError(t, err, tt.name)
 				defer values.Release()
@@ -276,7 +276,7 @@ func TestFromArrowMaskedLeaksNothingOnError(t *testing.T) {
 		defer validity.Release()
 		data := array.NewData(arrow.PrimitiveTypes.Int32, 2, []*memory.Buffer{validity, memory.NewBufferBytes(make([]byte, 4))}, nil, 1, 0)
 		defer data.Release()
-		_, mask, err := ndview.FromArrowMasked(fake{data: data})
+		_, mask, err := ndview.FromArrowMasked(fakeColumn{data: data})
 		assert.ErrorIs(t, err, arrowbuf.ErrOutOfRange)
 		assert.Nil(t, mask)
 	})

@@ -20,8 +20,8 @@ import (
 
 func listOf(n int32, of arrow.DataType) arrow.DataType { return arrow.FixedSizeListOf(n, of) }
 
-// columns are five rows of each type that FromArrow takes.
-var columns = []struct {
+// columnCases are five rows of each type that FromArrow takes.
+var columnCases = []struct {
 	dtype  arrow.DataType
 	json   string
 	want   ndview.DType
@@ -74,9 +74,9 @@ func fromJSON(t *testing.T, dtype arrow.DataType, json string) arrow.Array {
 	return own(t, a, err)
 }
 
-// shown calls f with elements [i, j) of a column: where it is, cut and then
+// forSlice calls f with elements [i, j) of a column: where it is, cut and then
 // copied to the device, and copied and then cut.
-func shown(t *testing.T, dev arrowbuf.Device, column arrow.Array, i, j int, f func(t *testing.T, column arrow.Array)) {
+func forSlice(t *testing.T, dev arrowbuf.Device, column arrow.Array, i, j int, f func(t *testing.T, column arrow.Array)) {
 	t.Helper()
 	cut := array.NewSlice(column, int64(i), int64(j))
 	defer cut.Release()
@@ -99,12 +99,12 @@ func shown(t *testing.T, dev arrowbuf.Device, column arrow.Array, i, j int, f fu
 func TestFromArrowViewsColumnsOfEveryType(t *testing.T) {
 	bounds := [][2]int{{0, 5}, {1, 4}, {4, 5}, {0, 0}, {2, 2}, {5, 5}}
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
-		for _, tt := range columns {
+		for _, tt := range columnCases {
 			t.Run(tt.dtype.String(), func(t *testing.T) {
 				column := fromJSON(t, tt.dtype, tt.json)
 				width := len(tt.values) / 5
 				for _, b := range bounds {
-					shown(t, dev, column, b[0], b[1], func(t *testing.T, column arrow.Array) {
+					forSlice(t, dev, column, b[0], b[1], func(t *testing.T, column arrow.Array) {
 						a, err := ndview.FromArrow(column)
 						require.NoError(t, err)
 						defer a.Release()
@@ -122,9 +122,9 @@ func TestFromArrowViewsColumnsOfEveryType(t *testing.T) {
 
 func TestFromArrowAcceptsEmptyColumns(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
-		for _, tt := range columns {
+		for _, tt := range columnCases {
 			column := fromJSON(t, tt.dtype, `[]`)
-			shown(t, dev, column, 0, 0, func(t *testing.T, column arrow.Array) {
+			forSlice(t, dev, column, 0, 0, func(t *testing.T, column arrow.Array) {
 				a, err := ndview.FromArrow(column)
 				require.NoError(t, err, tt.dtype)
 				defer a.Release()
@@ -138,7 +138,7 @@ func TestFromArrowAcceptsEmptyColumns(t *testing.T) {
 		for _, dtype := range []arrow.DataType{arrow.PrimitiveTypes.Int32, arrow.FixedWidthTypes.Boolean} {
 			data := array.NewData(dtype, 0, []*memory.Buffer{validity, nil}, nil, 0, 77)
 			defer data.Release()
-			a, err := ndview.FromArrow(fake{data: data})
+			a, err := ndview.FromArrow(fakeColumn{data: data})
 			own(t, a, err)
 			assert.Zero(t, a.Size())
 			assert.Equal(t, dev, a.Device())
@@ -159,7 +159,7 @@ func TestFromArrowUnpacksSlicesOfBooleansFromAnyBit(t *testing.T) {
 		column := fromJSON(t, arrow.FixedWidthTypes.Boolean, "["+strings.Join(json, ",")+"]")
 		for i := range 17 {
 			for _, j := range []int{i, i + 1, i + 9, n} {
-				shown(t, dev, column, i, j, func(t *testing.T, column arrow.Array) {
+				forSlice(t, dev, column, i, j, func(t *testing.T, column arrow.Array) {
 					a, err := ndview.FromArrow(column)
 					require.NoError(t, err)
 					defer a.Release()
@@ -227,15 +227,15 @@ func TestFromArrowRefusesOtherTypes(t *testing.T) {
 	assert.ErrorIs(t, err, ndview.ErrDType)
 }
 
-// fake is a column of data that arrow-go itself would refuse or fail on.
-type fake struct {
+// fakeColumn is a column of data that arrow-go itself would refuse or fail on.
+type fakeColumn struct {
 	arrow.Array
 	data arrow.ArrayData
 }
 
-func (f fake) Data() arrow.ArrayData    { return f.data }
-func (f fake) DataType() arrow.DataType { return f.data.DataType() }
-func (f fake) Len() int                 { return f.data.Len() }
+func (f fakeColumn) Data() arrow.ArrayData    { return f.data }
+func (f fakeColumn) DataType() arrow.DataType { return f.data.DataType() }
+func (f fakeColumn) Len() int                 { return f.data.Len() }
 
 func TestFromArrowRefusesInvalidColumns(t *testing.T) {
 	buffers := func(sizes ...int) []*memory.Buffer {
@@ -284,7 +284,7 @@ func TestFromArrowRefusesInvalidColumns(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			_, err := ndview.FromArrow(fake{data: tt.data})
+			_, err := ndview.FromArrow(fakeColumn{data: tt.data})
 			require.Error(t, err)
 			if tt.want != nil {
 				assert.ErrorIs(t, err, tt.want)
@@ -325,7 +325,7 @@ func TestFromArrowRefusesNullsInSlice(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
 		for _, tt := range tests {
 			t.Run(tt.name, func(t *testing.T) {
-				shown(t, dev, fromJSON(t, tt.dtype, tt.json), tt.i, tt.j, func(t *testing.T, column arrow.Array) {
+				forSlice(t, dev, fromJSON(t, tt.dtype, tt.json), tt.i, tt.j, func(t *testing.T, column arrow.Array) {
 					a, err := ndview.FromArrow(column)
 					if tt.nulls {
 						assert.ErrorIs(t, err, ndview.ErrNulls)

@@ -12,8 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// unpackOracle does bit by bit what UnpackBits does.
-func unpackOracle(dst, bits []byte, bitOffset int64, invert bool) {
+// unpackReference does bit by bit what UnpackBits does.
+func unpackReference(dst, bits []byte, bitOffset int64, invert bool) {
 	for i := range dst {
 		bit := bitOffset + int64(i)
 		dst[i] = bits[bit/8] >> (bit % 8) & 1
@@ -59,7 +59,7 @@ func TestUnpackBitsMatchesReferenceAtEveryOffset(t *testing.T) {
 					require.NoError(t, err)
 					invert := (offset+align+n)%2 == 0
 					require.NoError(t, a.UnpackBits(bits, offset, invert))
-					unpackOracle(want[at:at+n], bitmap[int64(len(bitmap))-size:], offset, invert)
+					unpackReference(want[at:at+n], bitmap[int64(len(bitmap))-size:], offset, invert)
 					a.Release()
 					bits.Release()
 				}
@@ -90,7 +90,7 @@ func TestUnpackBitsMatchesReferenceForLargeBitmaps(t *testing.T) {
 				out := upload(t, dev, want)
 				a := at(t, out, ndview.Uint8, 16+tt.align, tt.n)
 				require.NoError(t, a.UnpackBits(bits, tt.bitOffset, invert))
-				unpackOracle(want[16+tt.align:16+tt.align+tt.n], bitmap, tt.bitOffset, invert)
+				unpackReference(want[16+tt.align:16+tt.align+tt.n], bitmap, tt.bitOffset, invert)
 				requireBytes(t, want, download(t, out), tt, invert)
 			}
 		}
@@ -160,14 +160,14 @@ func FuzzUnpackBits(f *testing.F) {
 			require.ErrorIs(t, err, arrowbuf.ErrOutOfRange)
 		} else {
 			require.NoError(t, err)
-			unpackOracle(want[1:1+n], data, int64(offset), invert)
+			unpackReference(want[1:1+n], data, int64(offset), invert)
 		}
 		require.Equal(t, want, download(t, out))
 	})
 }
 
-// packOracle does bit by bit what PackBits does.
-func packOracle(bits, src []byte, bitOffset int64) {
+// packReference does bit by bit what PackBits does.
+func packReference(bits, src []byte, bitOffset int64) {
 	for i, v := range src {
 		bit := bitOffset + int64(i)
 		bits[bit/8] &^= 1 << (bit % 8)
@@ -203,7 +203,7 @@ func TestPackBitsMatchesReferenceAtEveryOffset(t *testing.T) {
 					bits, err := out.Slice(n*slot+align%4, (offset+n+7)/8)
 					require.NoError(t, err)
 					require.NoError(t, a.PackBits(bits, offset))
-					packOracle(want[n*slot+align%4:], values[align:align+n], offset)
+					packReference(want[n*slot+align%4:], values[align:align+n], offset)
 					bits.Release()
 					a.Release()
 				}
@@ -226,7 +226,7 @@ func TestPackBitsInvertsUnpackBits(t *testing.T) {
 			want := randomBytes(rng, int(tt.to+tt.n+7)/8+4)
 			bits := upload(t, dev, want)
 			require.NoError(t, a.PackBits(bits, tt.to))
-			packOracle(want, elements(t, a), tt.to)
+			packReference(want, elements(t, a), tt.to)
 			requireBytes(t, want, download(t, bits), tt)
 		}
 	})

@@ -15,8 +15,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// numbers are the dtypes that are cast to each other.
-var numbers = []ndview.DType{
+// castTypes are the dtypes that are cast to each other.
+var castTypes = []ndview.DType{
 	ndview.Bool, ndview.Int8, ndview.Uint8, ndview.Int16, ndview.Uint16, ndview.Int32, ndview.Uint32, ndview.Int64, ndview.Uint64,
 	ndview.Float16, ndview.BFloat16, ndview.Float32, ndview.Float64, ndview.Complex64, ndview.Complex128,
 }
@@ -39,8 +39,8 @@ func goldenCasts(t *testing.T) (values map[string][]byte, casts map[string][]byt
 	return decode(golden.Values), decode(golden.Casts)
 }
 
-// oneNaN gives every NaN the same bits: which ones a cast makes is not defined.
-func oneNaN(dtype ndview.DType, raw []byte) []byte {
+// unifyNaNs gives every NaN the same bits: which ones a cast makes is not defined.
+func unifyNaNs(dtype ndview.DType, raw []byte) []byte {
 	size := int(dtype.Size())
 	var mantissa int
 	switch dtype {
@@ -74,32 +74,32 @@ func oneNaN(dtype ndview.DType, raw []byte) []byte {
 func TestAsTypeMatchesNumPyForAllPairs(t *testing.T) {
 	values, casts := goldenCasts(t)
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
-		for _, from := range numbers {
+		for _, from := range castTypes {
 			raw := values[from.String()]
 			count := int64(len(raw)) / from.Size()
 			src := upload(t, dev, raw)
 			a := at(t, src, from, 0, count)
-			for _, to := range numbers {
+			for _, to := range castTypes {
 				got, err := a.AsType(to, ndview.OrderK, ndview.CastUnsafe)
 				own(t, got, err)
 				require.Equal(t, to, got.DType())
 				want := casts[from.String()+" "+to.String()]
-				requireBytes(t, oneNaN(to, want), oneNaN(to, elements(t, got)), from, to)
+				requireBytes(t, unifyNaNs(to, want), unifyNaNs(to, elements(t, got)), from, to)
 			}
 		}
 	})
 }
 
-// laid is where the elements of an array of two axes lie in a buffer. Counts of
+// matrixLayout is where the elements of an array of two axes lie in a buffer. Counts of
 // elements and bytes are for elements of one byte, and grow with their size.
-type laid struct {
+type matrixLayout struct {
 	name          string
 	rows, columns int64 // strides in elements
 	first         int64 // element [0, 0]
 	shift         int64 // bytes beside
 }
 
-func (p laid) in(t *testing.T, dev arrowbuf.Device, dtype ndview.DType, shape [2]int64, elements []byte) (*ndview.NDBuffer, arrowbuf.Buffer, []byte) {
+func (p matrixLayout) array(t *testing.T, dev arrowbuf.Device, dtype ndview.DType, shape [2]int64, elements []byte) (*ndview.NDBuffer, arrowbuf.Buffer, []byte) {
 	t.Helper()
 	size := dtype.Size()
 	raw := poisoned(int((3*shape[0]*shape[1] + 40) * size))
@@ -110,7 +110,7 @@ func (p laid) in(t *testing.T, dev arrowbuf.Device, dtype ndview.DType, shape [2
 }
 
 // put writes elements, which come in C order, where they lie.
-func (p laid) put(raw []byte, size int64, shape [2]int64, elements []byte) {
+func (p matrixLayout) put(raw []byte, size int64, shape [2]int64, elements []byte) {
 	for i := range int64(len(elements)) / size {
 		at := p.first*size + p.shift + (i/shape[1]*p.rows+i%shape[1]*p.columns)*size
 		copy(raw[at:at+size], elements[i*size:(i+1)*size])
@@ -122,26 +122,26 @@ func TestAssignCastsBetweenLayouts(t *testing.T) {
 	shape := [2]int64{7, 60}
 	n := shape[0] * shape[1]
 	row := shape[1]
-	layouts := []struct{ from, to laid }{
-		{laid{"in C order", row, 1, 16, 0}, laid{"in C order", row, 1, 16, 0}},
-		{laid{"from an odd element on", row, 1, 3, 0}, laid{"in C order", row, 1, 16, 0}},
-		{laid{"in C order", row, 1, 16, 0}, laid{"from an odd element on", row, 1, 5, 0}},
-		{laid{"at an odd byte", row, 1, 3, 1}, laid{"at another", row, 1, 5, 3}},
-		{laid{"turned around", -row, -1, n + 2, 0}, laid{"in Fortran order", 1, shape[0], 4, 0}},
-		{laid{"one row", 0, 1, 4, 0}, laid{"with gaps", 2 * row, 2, 1, 0}},
-		{laid{"one element", 0, 0, 9, 0}, laid{"backwards", row + 3, -1, row, 1}},
+	layouts := []struct{ from, to matrixLayout }{
+		{matrixLayout{"in C order", row, 1, 16, 0}, matrixLayout{"in C order", row, 1, 16, 0}},
+		{matrixLayout{"from an odd element on", row, 1, 3, 0}, matrixLayout{"in C order", row, 1, 16, 0}},
+		{matrixLayout{"in C order", row, 1, 16, 0}, matrixLayout{"from an odd element on", row, 1, 5, 0}},
+		{matrixLayout{"at an odd byte", row, 1, 3, 1}, matrixLayout{"at another", row, 1, 5, 3}},
+		{matrixLayout{"turned around", -row, -1, n + 2, 0}, matrixLayout{"in Fortran order", 1, shape[0], 4, 0}},
+		{matrixLayout{"one row", 0, 1, 4, 0}, matrixLayout{"with gaps", 2 * row, 2, 1, 0}},
+		{matrixLayout{"one element", 0, 0, 9, 0}, matrixLayout{"backwards", row + 3, -1, row, 1}},
 	}
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
-		for _, from := range numbers {
-			for _, to := range numbers {
+		for _, from := range castTypes {
+			for _, to := range castTypes {
 				raw, want := repeat(values[from.String()], from.Size(), n), repeat(casts[from.String()+" "+to.String()], to.Size(), n)
 				for _, l := range layouts {
-					raw, want := l.from.seen(raw, from.Size(), shape), l.from.seen(want, to.Size(), shape)
-					src, _, _ := l.from.in(t, dev, from, shape, raw)
-					dst, buf, all := l.to.in(t, dev, to, shape, nil)
+					raw, want := l.from.broadcast(raw, from.Size(), shape), l.from.broadcast(want, to.Size(), shape)
+					src, _, _ := l.from.array(t, dev, from, shape, raw)
+					dst, buf, all := l.to.array(t, dev, to, shape, nil)
 					require.NoError(t, dst.Assign(src))
 					about := []any{from, l.from.name, to, l.to.name}
-					requireBytes(t, oneNaN(to, want), oneNaN(to, elements(t, dst)), about...)
+					requireBytes(t, unifyNaNs(to, want), unifyNaNs(to, elements(t, dst)), about...)
 					l.to.put(all, to.Size(), shape, elements(t, dst))
 					requireBytes(t, all, download(t, buf), about...)
 				}
@@ -173,8 +173,8 @@ func TestShortCastsWriteOnlyTheirElements(t *testing.T) {
 	})
 }
 
-// seen repeats the first elements where the layout does.
-func (p laid) seen(elements []byte, size int64, shape [2]int64) []byte {
+// broadcast repeats the first elements where the layout does.
+func (p matrixLayout) broadcast(elements []byte, size int64, shape [2]int64) []byte {
 	out := append([]byte(nil), elements...)
 	for i := range shape[0] {
 		for j := range shape[1] {
@@ -214,27 +214,27 @@ func TestAsTypeOfLargeArraysInOtherOrders(t *testing.T) {
 	values, casts := goldenCasts(t)
 	shape := [2]int64{70, 90}
 	n := shape[0] * shape[1]
-	turned := laid{"in Fortran order", 1, shape[0], 3, 0}
+	turned := matrixLayout{"in Fortran order", 1, shape[0], 3, 0}
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
 		for _, pair := range [][2]ndview.DType{
 			{ndview.Int8, ndview.Float64}, {ndview.Float64, ndview.Int16}, {ndview.Float32, ndview.Uint32}, {ndview.Complex64, ndview.Bool},
 		} {
 			from, to := pair[0], pair[1]
-			src, _, _ := turned.in(t, dev, from, shape, repeat(values[from.String()], from.Size(), n))
+			src, _, _ := turned.array(t, dev, from, shape, repeat(values[from.String()], from.Size(), n))
 			want := repeat(casts[from.String()+" "+to.String()], to.Size(), n)
 			got, err := src.AsType(to, ndview.OrderC, ndview.CastUnsafe)
 			own(t, got, err)
-			requireBytes(t, oneNaN(to, want), oneNaN(to, elements(t, got)), from, to)
-			dst, _, _ := laid{"with gaps", 2 * shape[1], 2, 0, 0}.in(t, dev, to, shape, nil)
+			requireBytes(t, unifyNaNs(to, want), unifyNaNs(to, elements(t, got)), from, to)
+			dst, _, _ := matrixLayout{"with gaps", 2 * shape[1], 2, 0, 0}.array(t, dev, to, shape, nil)
 			require.NoError(t, dst.Assign(src))
-			requireBytes(t, oneNaN(to, want), oneNaN(to, elements(t, dst)), from, to)
+			requireBytes(t, unifyNaNs(to, want), unifyNaNs(to, elements(t, dst)), from, to)
 		}
 	})
 }
 
-// betweens are the function of testdata/golden/half.py: each positive finite value
+// roundingCases are the function of testdata/golden/half.py: each positive finite value
 // of 16 bits, the middle to the next, and what lies close.
-func betweens(wide []float64, infinity int) []float64 {
+func roundingCases(wide []float64, infinity int) []float64 {
 	cases := make([]float64, 8*infinity)
 	for i := range infinity {
 		low, high := wide[i], wide[i+1]
@@ -266,7 +266,7 @@ func TestHalfFloatCastsMatchNumPy(t *testing.T) {
 			t.Helper()
 			cast, err := a.AsType(to, ndview.OrderC, ndview.CastUnsafe)
 			own(t, cast, err)
-			data, nan := oneNaN(to, elements(t, cast)), bytes.Repeat([]byte{0xff}, int(to.Size()))
+			data, nan := unifyNaNs(to, elements(t, cast)), bytes.Repeat([]byte{0xff}, int(to.Size()))
 			one := append([]byte{1}, make([]byte, to.Size()-1)...) // what the golden file counts NaNs as
 			for i := 0; i < len(data); i += int(to.Size()) {
 				if bytes.Equal(data[i:i+int(to.Size())], nan) {
@@ -283,7 +283,7 @@ func TestHalfFloatCastsMatchNumPy(t *testing.T) {
 		}{{ndview.Float16, 0x7c00, halves}, {ndview.BFloat16, 0x7f80, bfloats}} {
 			name := f.dtype.String()
 			check(name+" to float32", fromHost(t, dev, f.dtype, all, 1<<16), ndview.Float32)
-			exact := betweens(f.wide(raw(all...)), f.infinity)
+			exact := roundingCases(f.wide(raw(all...)), f.infinity)
 			between := make([]float32, len(exact))
 			for i, x := range exact {
 				between[i] = float32(x)
@@ -314,7 +314,7 @@ func TestTimeUnitConversionsMatchNumPy(t *testing.T) {
 				require.NoError(t, json.Unmarshal(c[i], to))
 			}
 			var kept []int64
-			from, to := parsed(t, names[0]), parsed(t, names[1])
+			from, to := parseType(t, names[0]), parseType(t, names[1])
 			for i, v := range counts {
 				if found[i] != nil {
 					kept, want = append(kept, v), append(want, *found[i])
@@ -361,7 +361,7 @@ func TestTimesCastToNumbersAsCounts(t *testing.T) {
 	})
 }
 
-func parsed(t *testing.T, name string) ndview.DType {
+func parseType(t *testing.T, name string) ndview.DType {
 	t.Helper()
 	dtype, _, err := ndview.ParseDType(name)
 	require.NoError(t, err)

@@ -66,17 +66,17 @@ func TestCopyFromRefusesInvalidOperands(t *testing.T) {
 	})
 }
 
-// random is a layout of random bytes and what it shows: axes in any order, with
+// randomLayout is a layout of random bytes and what it shows: axes in any order, with
 // gaps, backwards, at any alignment.
-type random struct {
+type randomLayout struct {
 	dtype          ndview.DType
 	memory         []byte
 	offset         int64
 	shape, strides []int64
 }
 
-func newRandom(r *rand.Rand, dtype ndview.DType, shape []int64) random {
-	x := random{dtype: dtype, shape: shape, strides: make([]int64, len(shape))}
+func newRandomLayout(r *rand.Rand, dtype ndview.DType, shape []int64) randomLayout {
+	x := randomLayout{dtype: dtype, shape: shape, strides: make([]int64, len(shape))}
 	size := dtype.Size()
 	for _, axis := range r.Perm(len(shape)) {
 		if r.IntN(4) == 0 {
@@ -102,12 +102,12 @@ func newRandom(r *rand.Rand, dtype ndview.DType, shape []int64) random {
 	return x
 }
 
-func (x random) on(t *testing.T, dev arrowbuf.Device) *ndview.NDBuffer {
+func (x randomLayout) array(t *testing.T, dev arrowbuf.Device) *ndview.NDBuffer {
 	a, err := ndview.FromBuffer(upload(t, dev, x.memory), x.dtype, x.offset, x.shape, x.strides)
 	return own(t, a, err)
 }
 
-func (x random) place(at []int64) int64 {
+func (x randomLayout) byteOffset(at []int64) int64 {
 	p := x.offset
 	for i, n := range at {
 		p += n * x.strides[i]
@@ -116,26 +116,26 @@ func (x random) place(at []int64) int64 {
 }
 
 // bytes are the elements in C order.
-func (x random) bytes() []byte {
+func (x randomLayout) bytes() []byte {
 	all := []byte{}
 	newNestedColumn(x.shape, func(at []int64) {
-		p := x.place(at)
+		p := x.byteOffset(at)
 		all = append(all, x.memory[p:p+x.dtype.Size()]...)
 	})
 	return all
 }
 
-// after is the memory when elements in C order have been copied to it.
-func (x random) after(data []byte) []byte {
+// written is the memory when elements in C order have been copied to it.
+func (x randomLayout) written(data []byte) []byte {
 	memory := slices.Clone(x.memory)
 	newNestedColumn(x.shape, func(at []int64) {
-		data = data[copy(memory[x.place(at):][:x.dtype.Size()], data):]
+		data = data[copy(memory[x.byteOffset(at):][:x.dtype.Size()], data):]
 	})
 	return memory
 }
 
-// extents are random ones around the sides of tiles, with so many elements at most.
-func extents(r *rand.Rand, axes int, most int64) []int64 {
+// randomExtents are random ones around the sides of tiles, with so many elements at most.
+func randomExtents(r *rand.Rand, axes int, most int64) []int64 {
 	few := []int64{1, 2, 3, 4, 5, 7, 8, 15, 16, 31, 33, 63, 64, 65, 100, 127, 128, 129, 257}
 	shape := make([]int64, axes)
 	for i := range shape {
@@ -148,7 +148,7 @@ func extents(r *rand.Rand, axes int, most int64) []int64 {
 	return shape
 }
 
-var copied = []ndview.DType{
+var copyTypes = []ndview.DType{
 	ndview.Uint8, ndview.Int16, ndview.Float32, ndview.Int64, ndview.Complex128,
 	ndview.Bytes(3), ndview.Bytes(6), ndview.Bytes(12), ndview.Bytes(32), ndview.Bytes(40),
 }
@@ -157,14 +157,14 @@ func TestRandomLayoutsAreCopied(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
 		r := rand.New(rand.NewPCG(4, 1))
 		for i := range 300 {
-			dtype := copied[i%len(copied)]
-			shape := extents(r, r.IntN(6), 30000)
-			from, to := newRandom(r, dtype, shape), newRandom(r, dtype, shape)
-			src, dst := from.on(t, dev), to.on(t, dev)
+			dtype := copyTypes[i%len(copyTypes)]
+			shape := randomExtents(r, r.IntN(6), 30000)
+			from, to := newRandomLayout(r, dtype, shape), newRandomLayout(r, dtype, shape)
+			src, dst := from.array(t, dev), to.array(t, dev)
 			about := fmt.Sprintf("%s %v from %v+%d to %v+%d", dtype, shape, from.strides, from.offset, to.strides, to.offset)
 			requireBytes(t, from.bytes(), elements(t, src), about)
 			require.NoError(t, dst.CopyFrom(src))
-			requireBytes(t, to.after(from.bytes()), download(t, dst.Buffer()), about)
+			requireBytes(t, to.written(from.bytes()), download(t, dst.Buffer()), about)
 			require.NoError(t, dst.CopyFromHost(to.bytes()))
 			requireBytes(t, to.memory, download(t, dst.Buffer()), about)
 		}
@@ -175,9 +175,9 @@ func TestRandomLayoutsAreCopied(t *testing.T) {
 // tiles and that do not.
 func TestPermutationsAreCopied(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
-		for _, dtype := range copied[:5] {
+		for _, dtype := range copyTypes[:5] {
 			for _, shape := range [][]int64{{129, 257}, {128, 256}, {64, 33, 65}, {3, 100, 70}, {100, 70, 3}, {7, 33, 5, 40}, {16, 4, 32, 12}, {3, 127, 201}, {131, 3, 333}} {
-				x := random{dtype: dtype, shape: shape, strides: make([]int64, len(shape)), memory: make([]byte, 0)}
+				x := randomLayout{dtype: dtype, shape: shape, strides: make([]int64, len(shape)), memory: make([]byte, 0)}
 				size := dtype.Size()
 				for i := len(shape) - 1; i >= 0; i-- {
 					x.strides[i] = size
@@ -186,7 +186,7 @@ func TestPermutationsAreCopied(t *testing.T) {
 				for i := range size {
 					x.memory = append(x.memory, byte(i)^byte(i>>8)*31^byte(i>>16)*7)
 				}
-				a := x.on(t, dev)
+				a := x.array(t, dev)
 				permute(len(shape), func(order []int) {
 					turned, err := a.Transpose(order...)
 					own(t, turned, err)
@@ -206,14 +206,14 @@ func TestPermutationsAreCopied(t *testing.T) {
 func TestLongRowsAreCopied(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
 		r := rand.New(rand.NewPCG(8, 3))
-		for _, dtype := range copied[:5] {
+		for _, dtype := range copyTypes[:5] {
 			for _, length := range []int64{1024, 2048, 5003} {
 				for _, step := range []int64{1, -1, 2, 3, -2} {
 					size := dtype.Size()
-					gaps := random{dtype: dtype, shape: []int64{3, length}, strides: []int64{(3*length + 1) * size, step * size}, offset: size}
+					gaps := randomLayout{dtype: dtype, shape: []int64{3, length}, strides: []int64{(3*length + 1) * size, step * size}, offset: size}
 					gaps.offset += max(-step, 0) * size * (length - 1)
-					dense := random{dtype: dtype, shape: gaps.shape, strides: []int64{length * size, size}, offset: size * r.Int64N(5)}
-					requireCopied(t, dev, r, gaps, dense, (9*length+40)*size)
+					dense := randomLayout{dtype: dtype, shape: gaps.shape, strides: []int64{length * size, size}, offset: size * r.Int64N(5)}
+					requireCopiedBothWays(t, dev, r, gaps, dense, (9*length+40)*size)
 				}
 			}
 		}
@@ -232,13 +232,13 @@ func TestPlanesAndInterleavedRowsAreCopied(t *testing.T) {
 					images := 1 + r.Int64N(3)
 					gap := r.Int64N(3)
 					shape := []int64{images, planes, length}
-					rows := random{dtype: dtype, shape: shape, offset: size * r.Int64N(40), strides: []int64{(planes*length + gap) * size, size, planes * size}}
-					planar := random{dtype: dtype, shape: shape, offset: size * r.Int64N(40), strides: []int64{(length + gap) * planes * size, (length + gap) * size, size}}
+					rows := randomLayout{dtype: dtype, shape: shape, offset: size * r.Int64N(40), strides: []int64{(planes*length + gap) * size, size, planes * size}}
+					planar := randomLayout{dtype: dtype, shape: shape, offset: size * r.Int64N(40), strides: []int64{(length + gap) * planes * size, (length + gap) * size, size}}
 					if r.IntN(3) == 0 {
 						planar.offset += (planes - 1) * planar.strides[1]
 						planar.strides[1] *= -1
 					}
-					requireCopied(t, dev, r, rows, planar, (images*(length+gap)*planes+60)*size)
+					requireCopiedBothWays(t, dev, r, rows, planar, (images*(length+gap)*planes+60)*size)
 				}
 			}
 		}
@@ -257,12 +257,12 @@ func TestShortAxesAreTransposed(t *testing.T) {
 			some := func(most int64) int64 { return unit / size * r.Int64N(most) }
 			planes, rows, columns := some(4)+unit/size, 1+r.Int64N(400), some(4)+unit/size
 			shape := []int64{columns, rows, planes}
-			x := random{dtype: dtype, shape: shape, offset: size * some(9), strides: []int64{size * (rows*planes + some(5)), size * planes, size}}
-			y := random{dtype: dtype, shape: shape, offset: size * some(9), strides: []int64{size, size * columns, size * (rows*columns + some(5))}}
+			x := randomLayout{dtype: dtype, shape: shape, offset: size * some(9), strides: []int64{size * (rows*planes + some(5)), size * planes, size}}
+			y := randomLayout{dtype: dtype, shape: shape, offset: size * some(9), strides: []int64{size, size * columns, size * (rows*columns + some(5))}}
 			if i%3 == 0 { // columns follow each other, and rows those
 				x.strides = []int64{size * planes, size * planes * columns, size}
 			}
-			requireCopied(t, dev, r, x, y, size*(rows*planes*columns+40*unit*(planes+columns)))
+			requireCopiedBothWays(t, dev, r, x, y, size*(rows*planes*columns+40*unit*(planes+columns)))
 		}
 	})
 }
@@ -280,16 +280,16 @@ func TestUnalignedRowsAreTransposed(t *testing.T) {
 				columns, gap = 200+r.Int64N(900), r.Int64N(40)
 				rows = (7 << 20) / size / columns
 			}
-			src := random{dtype: []ndview.DType{ndview.Uint8, ndview.Int16}[i%2], shape: []int64{columns, rows}, offset: size * r.Int64N(40)}
+			src := randomLayout{dtype: []ndview.DType{ndview.Uint8, ndview.Int16}[i%2], shape: []int64{columns, rows}, offset: size * r.Int64N(40)}
 			src.strides = []int64{size, size * (columns + r.Int64N(40))}
-			dst := random{dtype: src.dtype, shape: src.shape, offset: size * r.Int64N(40), strides: []int64{size * (rows + gap), size}}
-			for _, l := range []*random{&src, &dst} {
+			dst := randomLayout{dtype: src.dtype, shape: src.shape, offset: size * r.Int64N(40), strides: []int64{size * (rows + gap), size}}
+			for _, l := range []*randomLayout{&src, &dst} {
 				l.memory = make([]byte, l.offset+(columns-1)*l.strides[0]+(rows-1)*l.strides[1]+size)
 				for k := range len(l.memory) / 8 {
 					binary.LittleEndian.PutUint64(l.memory[8*k:], r.Uint64())
 				}
 			}
-			a, b := src.on(t, dev), dst.on(t, dev)
+			a, b := src.array(t, dev), dst.array(t, dev)
 			require.NoError(t, b.CopyFrom(a))
 			want := slices.Clone(dst.memory)
 			for row := range rows {
@@ -304,21 +304,21 @@ func TestUnalignedRowsAreTransposed(t *testing.T) {
 	})
 }
 
-// requireCopied copies each of two layouts of one shape to the other, in so many bytes
+// requireCopiedBothWays copies each of two layouts of one shape to the other, in so many bytes
 // of noise, of which the rest must stay.
-func requireCopied(t *testing.T, dev arrowbuf.Device, r *rand.Rand, x, y random, bytes int64) {
+func requireCopiedBothWays(t *testing.T, dev arrowbuf.Device, r *rand.Rand, x, y randomLayout, bytes int64) {
 	t.Helper()
-	for _, l := range []*random{&x, &y} {
+	for _, l := range []*randomLayout{&x, &y} {
 		l.memory = make([]byte, bytes)
 		for i := range l.memory {
 			l.memory[i] = byte(r.Uint32())
 		}
 	}
-	for _, both := range [][2]random{{x, y}, {y, x}} {
+	for _, both := range [][2]randomLayout{{x, y}, {y, x}} {
 		from, to := both[0], both[1]
-		dst := to.on(t, dev)
-		require.NoError(t, dst.CopyFrom(from.on(t, dev)))
-		requireBytes(t, to.after(from.bytes()), download(t, dst.Buffer()), x.dtype, x.shape, from.strides, to.strides)
+		dst := to.array(t, dev)
+		require.NoError(t, dst.CopyFrom(from.array(t, dev)))
+		requireBytes(t, to.written(from.bytes()), download(t, dst.Buffer()), x.dtype, x.shape, from.strides, to.strides)
 	}
 }
 
@@ -401,11 +401,11 @@ func TestRandomLayoutsAreCopiedAcrossDevices(t *testing.T) {
 		r := rand.New(rand.NewPCG(4, 2))
 		other := otherThan(t, dev)
 		for i := range 40 {
-			dtype, shape := copied[i%len(copied)], extents(r, r.IntN(4), 2000)
-			from, to := newRandom(r, dtype, shape), newRandom(r, dtype, shape)
-			dst := to.on(t, dev)
-			require.NoError(t, dst.CopyFrom(from.on(t, other)))
-			requireBytes(t, to.after(from.bytes()), download(t, dst.Buffer()), dtype, shape, from.strides, to.strides)
+			dtype, shape := copyTypes[i%len(copyTypes)], randomExtents(r, r.IntN(4), 2000)
+			from, to := newRandomLayout(r, dtype, shape), newRandomLayout(r, dtype, shape)
+			dst := to.array(t, dev)
+			require.NoError(t, dst.CopyFrom(from.array(t, other)))
+			requireBytes(t, to.written(from.bytes()), download(t, dst.Buffer()), dtype, shape, from.strides, to.strides)
 		}
 	})
 }

@@ -19,8 +19,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// consumed is a tensor as C code has it: an address and dlpack.h.
-type consumed struct {
+// exportedTensor is a tensor as C code has it: an address and dlpack.h.
+type exportedTensor struct {
 	versioned *dlpack.Versioned
 	legacy    *dlpack.Legacy
 	tensor    dlpack.Tensor
@@ -28,21 +28,21 @@ type consumed struct {
 	self      unsafe.Pointer
 }
 
-func consume(t *testing.T, a *ndview.NDBuffer, o ndview.DLPackOptions) consumed {
+func export(t *testing.T, a *ndview.NDBuffer, o ndview.DLPackOptions) exportedTensor {
 	t.Helper()
 	p, err := ndview.ToDLPack(a, o)
 	require.NoError(t, err)
 	if o.Legacy {
 		l := (*dlpack.Legacy)(p)
-		return consumed{legacy: l, tensor: l.Tensor, deleter: l.Deleter, self: p}
+		return exportedTensor{legacy: l, tensor: l.Tensor, deleter: l.Deleter, self: p}
 	}
 	v := (*dlpack.Versioned)(p)
-	return consumed{versioned: v, tensor: v.Tensor, deleter: v.Deleter, self: p}
+	return exportedTensor{versioned: v, tensor: v.Tensor, deleter: v.Deleter, self: p}
 }
 
-func (c consumed) delete() { purego.SyscallN(c.deleter, uintptr(c.self)) }
+func (c exportedTensor) delete() { purego.SyscallN(c.deleter, uintptr(c.self)) }
 
-func (c consumed) int64s(address uintptr) []int64 {
+func (c exportedTensor) int64s(address uintptr) []int64 {
 	return unsafe.Slice((*int64)(dlpack.Pointer(address)), c.tensor.NDim)
 }
 
@@ -55,7 +55,7 @@ func TestToDLPackExportsArray(t *testing.T) {
 			require.NoError(t, err)
 			a, err := rows.Transpose(2, 0, 1)
 			require.NoError(t, err)
-			c := consume(t, a, ndview.DLPackOptions{Legacy: legacy})
+			c := export(t, a, ndview.DLPackOptions{Legacy: legacy})
 			if !legacy {
 				assert.EqualValues(t, 1, c.versioned.Major)
 				assert.Zero(t, c.versioned.Flags)
@@ -92,7 +92,7 @@ func TestToDLPackSupportsEveryDLPackType(t *testing.T) {
 		ndview.Float16: {2, 16}, ndview.Float32: {2, 32}, ndview.Float64: {2, 64}, ndview.BFloat16: {4, 16},
 		ndview.Complex64: {5, 64}, ndview.Complex128: {5, 128},
 	} {
-		c := consume(t, at(t, bytes, dtype, 0, 2), ndview.DLPackOptions{})
+		c := export(t, at(t, bytes, dtype, 0, 2), ndview.DLPackOptions{})
 		assert.Equal(t, dlpack.DataType{Code: want[0], Bits: want[1], Lanes: 1}, c.tensor.DataType, dtype)
 		back, err := ndview.FromDLPack(arrowbuf.CPU(), c.self)
 		own(t, back, err)
@@ -112,7 +112,7 @@ func TestToDLPackRefusesUnsupportedArrays(t *testing.T) {
 		own(t, odd, err)
 		_, err = ndview.ToDLPack(odd, ndview.DLPackOptions{})
 		assert.ErrorIs(t, err, ndview.ErrShape)
-		c := consume(t, odd, ndview.DLPackOptions{Copy: true})
+		c := export(t, odd, ndview.DLPackOptions{Copy: true})
 		assert.Equal(t, []int64{1}, c.int64s(c.tensor.Strides))
 		assert.EqualValues(t, dlpack.IsCopied, c.versioned.Flags)
 		c.delete()
@@ -134,7 +134,7 @@ func TestDLPackPreservesReadOnly(t *testing.T) {
 		a := at(t, fixed, ndview.Int32, 0, 2)
 		_, err = ndview.ToDLPack(a, ndview.DLPackOptions{Legacy: true})
 		assert.ErrorIs(t, err, ndview.ErrReadOnly)
-		c := consume(t, a, ndview.DLPackOptions{})
+		c := export(t, a, ndview.DLPackOptions{})
 		assert.EqualValues(t, dlpack.ReadOnly, c.versioned.Flags)
 		back, err := ndview.FromDLPack(dev, c.self)
 		own(t, back, err)
@@ -146,7 +146,7 @@ func TestDLPackPreservesReadOnly(t *testing.T) {
 	a, err := ndview.FromDLPack(arrowbuf.CPU(), p.address())
 	own(t, a, err)
 	assert.ErrorIs(t, a.CopyFromHost(raw[int32](3, 4)), ndview.ErrReadOnly)
-	c := consume(t, a, ndview.DLPackOptions{})
+	c := export(t, a, ndview.DLPackOptions{})
 	assert.EqualValues(t, dlpack.ReadOnly, c.versioned.Flags)
 	c.delete()
 }
@@ -164,7 +164,7 @@ func TestDLPackOrdersConsumerStreams(t *testing.T) {
 			own(t, buf, err)
 			a := at(t, buf, ndview.Uint8, 0, 4)
 			require.NoError(t, buf.FillAsync(1, ours))
-			c := consume(t, a, ndview.DLPackOptions{Stream: stream})
+			c := export(t, a, ndview.DLPackOptions{Stream: stream})
 			on := theirs
 			if stream == 1 {
 				on = dev.NullStream()
@@ -362,7 +362,7 @@ func TestDLPackReachesBeyond32Bits(t *testing.T) {
 		a := periodic(t, dev, block, hugeExtent)
 		for _, legacy := range []bool{false, true} {
 			turned := view(t)(view(t)(a.Reshape(hugeRows, hugeColumns)).Transpose())
-			c := consume(t, index(t, turned, ndview.SpanStep(-1, 0, -2)), ndview.DLPackOptions{Legacy: legacy})
+			c := export(t, index(t, turned, ndview.SpanStep(-1, 0, -2)), ndview.DLPackOptions{Legacy: legacy})
 			assert.Equal(t, []int64{hugeColumns / 2, hugeRows}, c.int64s(c.tensor.Shape))
 			assert.Equal(t, []int64{-2, hugeColumns}, c.int64s(c.tensor.Strides))
 			from := ndview.FromDLPack

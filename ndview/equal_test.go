@@ -12,14 +12,14 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// made is a function that makes an array on a device.
-type made func(t *testing.T, dev arrowbuf.Device) *ndview.NDBuffer
+// arrayMaker is a function that makes an array on a device.
+type arrayMaker func(t *testing.T, dev arrowbuf.Device) *ndview.NDBuffer
 
-func of[T ndview.Element](dtype ndview.DType, values ...T) made {
-	return shaped(dtype, values, int64(len(values)))
+func vectorOf[T ndview.Element](dtype ndview.DType, values ...T) arrayMaker {
+	return arrayOf(dtype, values, int64(len(values)))
 }
 
-func shaped[T ndview.Element](dtype ndview.DType, values []T, shape ...int64) made {
+func arrayOf[T ndview.Element](dtype ndview.DType, values []T, shape ...int64) arrayMaker {
 	return func(t *testing.T, dev arrowbuf.Device) *ndview.NDBuffer {
 		return fromHost(t, dev, dtype, values, shape...)
 	}
@@ -31,58 +31,58 @@ func TestAllEqualMatchesZarr(t *testing.T) {
 	f32 := math.Float32frombits
 	tests := []struct {
 		name  string
-		a     made
+		a     arrayMaker
 		other any
 		want  bool
 	}{
-		{"nothing equals None", of(ndview.Float64, 0.0), nil, false},
-		{"-0.0 is not 0.0", of(ndview.Float64, negativeZero), 0.0, false},
-		{"0.0 is not -0.0", of(ndview.Float64, 0.0), negativeZero, false},
-		{"-0.0 is -0.0", of(ndview.Float64, negativeZero), negativeZero, true},
-		{"0.0 is 0.0", of(ndview.Float64, 0.0, 0.0), 0.0, true},
-		{"-0.0 is the integer 0", of(ndview.Float64, negativeZero), 0, true},
-		{"-0.0 is not float32(0)", of(ndview.Float64, negativeZero), float32(0), false},
-		{"0.0 is float32(0)", of(ndview.Float64, 0.0), float32(0), true},
-		{"-0.0 is not an array of 0.0", of(ndview.Float64, negativeZero), of(ndview.Float64, 0.0), false},
-		{"-0.0 of float16 is not 0.0", of(ndview.Float16, uint16(0x8000)), 0.0, false},
-		{"-0.0 of float16 is -0.0", of(ndview.Float16, uint16(0x8000)), negativeZero, true},
-		{"arrays of zeros of either sign are equal", of(ndview.Float64, negativeZero, 0, 1), of(ndview.Float64, 0, negativeZero, 1), true},
-		{"NaN is NaN", of(ndview.Float64, nan, nan), nan, true},
-		{"NaNs of any payload and sign", of(ndview.Float32, f32(0x7fc00001), f32(0xffc00000), f32(0x7f800001)), nan, true},
-		{"NaNs of either array", of(ndview.Float32, f32(0x7fc00001), 1), of(ndview.Float32, f32(0xffc00000), 1), true},
-		{"NaN is no number", of(ndview.Float64, nan, 1), nan, false},
-		{"NaT is NaT", of(seconds, int64(math.MinInt64)), of(seconds, int64(math.MinInt64), math.MinInt64), true},
-		{"complex NaNs", of(ndview.Complex128, complex(nan, 1)), complex(nan, 2), true},
-		{"complex [-0.0+0j] is 0j", of(ndview.Complex128, complex(negativeZero, 0)), 0i, true},
-		{"complex [-0.0+0j] is not 0.0", of(ndview.Complex128, complex(negativeZero, 0)), 0.0, false},
-		{"complex 0j is 0.0", of(ndview.Complex128, 0i), 0.0, true},
-		{"integers are 0.0", of(ndview.Int32, int32(0), 0), 0.0, true},
-		{"an integer is not 1.5", of(ndview.Int32, int32(1)), 1.5, false},
-		{"integers are a float of their value", of(ndview.Int32, int32(2), 2), 2.0, true},
-		{"integers are never NaN", of(ndview.Int64, int64(0)), nan, false},
-		{"an integer is what promotion makes of it", of(ndview.Int64, int64(1<<53+1)), float64(1 << 53), true},
-		{"uint64 and int64 are compared exactly", of(ndview.Uint64, uint64(1<<63)), of(ndview.Int64, int64(math.MinInt64), math.MinInt64), false},
-		{"float32 0.1 is not 0.1", of(ndview.Float32, float32(0.1)), 0.1, false},
-		{"float32 0.1 is float32 0.1", of(ndview.Float32, float32(0.1)), float32(0.1), true},
-		{"int8 is not 300", of(ndview.Int8, int8(44)), 300, false},
-		{"bool is False", of(ndview.Bool, false, false), false, true},
-		{"bool is 0.0", of(ndview.Bool, false, false), 0.0, true},
-		{"bool is not True", of(ndview.Bool, true, false), true, false},
-		{"no elements are anything", shaped(ndview.Float64, []float64{}, 0, 3), 7.0, true},
-		{"no elements are no elements", shaped(ndview.Float64, []float64{}, 0, 3), shaped(ndview.Float64, []float64{1, 2, 3}, 3), true},
-		{"without axes", shaped(ndview.Float64, []float64{2}), 2.0, true},
-		{"broadcast up", of(ndview.Int16, int16(1)), of(ndview.Int16, int16(1), 1, 1), true},
-		{"broadcast up, not equal", of(ndview.Int16, int16(1)), of(ndview.Int16, int16(1), 1, 2), false},
-		{"broadcast down", shaped(ndview.Float32, []float32{1, 2, 3, 1, 2, 3}, 2, 3), of(ndview.Float32, float32(1), 2, 3), true},
-		{"broadcast both ways", shaped(ndview.Int64, []int64{5, 5, 5}, 3, 1), shaped(ndview.Int64, []int64{5, 5}, 1, 2), true},
-		{"arrays of different types", of(ndview.Int16, int16(1), 2), of(ndview.Float64, 1.0, 2), true},
-		{"arrays of different types, not equal", of(ndview.Int16, int16(1), 2), of(ndview.Float64, 1.0, 2.5), false},
-		{"bytes", of(ndview.Bytes(2), uint16(7), 7), of(ndview.Bytes(2), uint16(7), 7), true},
+		{"nothing equals None", vectorOf(ndview.Float64, 0.0), nil, false},
+		{"-0.0 is not 0.0", vectorOf(ndview.Float64, negativeZero), 0.0, false},
+		{"0.0 is not -0.0", vectorOf(ndview.Float64, 0.0), negativeZero, false},
+		{"-0.0 is -0.0", vectorOf(ndview.Float64, negativeZero), negativeZero, true},
+		{"0.0 is 0.0", vectorOf(ndview.Float64, 0.0, 0.0), 0.0, true},
+		{"-0.0 is the integer 0", vectorOf(ndview.Float64, negativeZero), 0, true},
+		{"-0.0 is not float32(0)", vectorOf(ndview.Float64, negativeZero), float32(0), false},
+		{"0.0 is float32(0)", vectorOf(ndview.Float64, 0.0), float32(0), true},
+		{"-0.0 is not an array of 0.0", vectorOf(ndview.Float64, negativeZero), vectorOf(ndview.Float64, 0.0), false},
+		{"-0.0 of float16 is not 0.0", vectorOf(ndview.Float16, uint16(0x8000)), 0.0, false},
+		{"-0.0 of float16 is -0.0", vectorOf(ndview.Float16, uint16(0x8000)), negativeZero, true},
+		{"arrays of zeros of either sign are equal", vectorOf(ndview.Float64, negativeZero, 0, 1), vectorOf(ndview.Float64, 0, negativeZero, 1), true},
+		{"NaN is NaN", vectorOf(ndview.Float64, nan, nan), nan, true},
+		{"NaNs of any payload and sign", vectorOf(ndview.Float32, f32(0x7fc00001), f32(0xffc00000), f32(0x7f800001)), nan, true},
+		{"NaNs of either array", vectorOf(ndview.Float32, f32(0x7fc00001), 1), vectorOf(ndview.Float32, f32(0xffc00000), 1), true},
+		{"NaN is no number", vectorOf(ndview.Float64, nan, 1), nan, false},
+		{"NaT is NaT", vectorOf(seconds, int64(math.MinInt64)), vectorOf(seconds, int64(math.MinInt64), math.MinInt64), true},
+		{"complex NaNs", vectorOf(ndview.Complex128, complex(nan, 1)), complex(nan, 2), true},
+		{"complex [-0.0+0j] is 0j", vectorOf(ndview.Complex128, complex(negativeZero, 0)), 0i, true},
+		{"complex [-0.0+0j] is not 0.0", vectorOf(ndview.Complex128, complex(negativeZero, 0)), 0.0, false},
+		{"complex 0j is 0.0", vectorOf(ndview.Complex128, 0i), 0.0, true},
+		{"integers are 0.0", vectorOf(ndview.Int32, int32(0), 0), 0.0, true},
+		{"an integer is not 1.5", vectorOf(ndview.Int32, int32(1)), 1.5, false},
+		{"integers are a float of their value", vectorOf(ndview.Int32, int32(2), 2), 2.0, true},
+		{"integers are never NaN", vectorOf(ndview.Int64, int64(0)), nan, false},
+		{"an integer is what promotion makes of it", vectorOf(ndview.Int64, int64(1<<53+1)), float64(1 << 53), true},
+		{"uint64 and int64 are compared exactly", vectorOf(ndview.Uint64, uint64(1<<63)), vectorOf(ndview.Int64, int64(math.MinInt64), math.MinInt64), false},
+		{"float32 0.1 is not 0.1", vectorOf(ndview.Float32, float32(0.1)), 0.1, false},
+		{"float32 0.1 is float32 0.1", vectorOf(ndview.Float32, float32(0.1)), float32(0.1), true},
+		{"int8 is not 300", vectorOf(ndview.Int8, int8(44)), 300, false},
+		{"bool is False", vectorOf(ndview.Bool, false, false), false, true},
+		{"bool is 0.0", vectorOf(ndview.Bool, false, false), 0.0, true},
+		{"bool is not True", vectorOf(ndview.Bool, true, false), true, false},
+		{"no elements are anything", arrayOf(ndview.Float64, []float64{}, 0, 3), 7.0, true},
+		{"no elements are no elements", arrayOf(ndview.Float64, []float64{}, 0, 3), arrayOf(ndview.Float64, []float64{1, 2, 3}, 3), true},
+		{"without axes", arrayOf(ndview.Float64, []float64{2}), 2.0, true},
+		{"broadcast up", vectorOf(ndview.Int16, int16(1)), vectorOf(ndview.Int16, int16(1), 1, 1), true},
+		{"broadcast up, not equal", vectorOf(ndview.Int16, int16(1)), vectorOf(ndview.Int16, int16(1), 1, 2), false},
+		{"broadcast down", arrayOf(ndview.Float32, []float32{1, 2, 3, 1, 2, 3}, 2, 3), vectorOf(ndview.Float32, float32(1), 2, 3), true},
+		{"broadcast both ways", arrayOf(ndview.Int64, []int64{5, 5, 5}, 3, 1), arrayOf(ndview.Int64, []int64{5, 5}, 1, 2), true},
+		{"arrays of different types", vectorOf(ndview.Int16, int16(1), 2), vectorOf(ndview.Float64, 1.0, 2), true},
+		{"arrays of different types, not equal", vectorOf(ndview.Int16, int16(1), 2), vectorOf(ndview.Float64, 1.0, 2.5), false},
+		{"bytes", vectorOf(ndview.Bytes(2), uint16(7), 7), vectorOf(ndview.Bytes(2), uint16(7), 7), true},
 	}
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
 		for _, tt := range tests {
 			other := tt.other
-			if m, ok := other.(made); ok {
+			if m, ok := other.(arrayMaker); ok {
 				other = m(t, dev)
 			}
 			got, err := tt.a(t, dev).AllEqual(other, true)
@@ -95,14 +95,14 @@ func TestAllEqualMatchesZarr(t *testing.T) {
 
 func TestAllEqualDistinguishesNaNs(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
-		for name, a := range map[string]made{
-			"float16":    of(ndview.Float16, uint16(0x7e00)),
-			"bfloat16":   of(ndview.BFloat16, uint16(0x7fc0)),
-			"float32":    of(ndview.Float32, float32(nan)),
-			"float64":    of(ndview.Float64, nan),
-			"complex64":  of(ndview.Complex64, complex64(complex(nan, 0))),
-			"complex128": of(ndview.Complex128, complex(0, nan)),
-			"datetime64": of(seconds, int64(math.MinInt64)),
+		for name, a := range map[string]arrayMaker{
+			"float16":    vectorOf(ndview.Float16, uint16(0x7e00)),
+			"bfloat16":   vectorOf(ndview.BFloat16, uint16(0x7fc0)),
+			"float32":    vectorOf(ndview.Float32, float32(nan)),
+			"float64":    vectorOf(ndview.Float64, nan),
+			"complex64":  vectorOf(ndview.Complex64, complex64(complex(nan, 0))),
+			"complex128": vectorOf(ndview.Complex128, complex(0, nan)),
+			"datetime64": vectorOf(seconds, int64(math.MinInt64)),
 		} {
 			for _, equalNaN := range []bool{true, false} {
 				x, y := a(t, dev), a(t, dev)

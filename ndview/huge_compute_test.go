@@ -15,13 +15,13 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// sparse is an array of bytes that are all the same but for some.
-type sparse struct {
+// sparseBytes is an array of bytes that are all the same but for some.
+type sparseBytes struct {
 	base  byte
 	marks map[int64]byte
 }
 
-func (s sparse) writeTo(t *testing.T, a *ndview.NDBuffer) {
+func (s sparseBytes) writeTo(t *testing.T, a *ndview.NDBuffer) {
 	t.Helper()
 	require.NoError(t, a.Fill(s.base))
 	for place, v := range s.marks {
@@ -30,7 +30,7 @@ func (s sparse) writeTo(t *testing.T, a *ndview.NDBuffer) {
 	}
 }
 
-func (s sparse) at(i int64) byte {
+func (s sparseBytes) at(i int64) byte {
 	if v, ok := s.marks[i]; ok {
 		return v
 	}
@@ -263,10 +263,10 @@ func TestBroadcastingReachesBeyond32Bits(t *testing.T) {
 	})
 }
 
-// marked has a base of 0 or 1, and larger bytes at the places that 32 bits confuse
+// newSparseBytes has a base of 0 or 1, and larger bytes at the places that 32 bits confuse
 // and at random ones; of a base of 1 some are 0.
-func marked(base byte, n int64) sparse {
-	s := sparse{base, map[int64]byte{}}
+func newSparseBytes(base byte, n int64) sparseBytes {
+	s := sparseBytes{base, map[int64]byte{}}
 	rng := rand.New(rand.NewPCG(uint64(base), 32))
 	places := []int64{0, 1, 1<<31 - 1, 1 << 31, 1<<31 + 1, 1<<32 - 1, 1 << 32, 1<<32 + 1, 1<<32 + 4097, n - 2, n - 1}
 	for range 600 {
@@ -287,16 +287,16 @@ var hugeReductions = map[string]struct {
 	of    ndview.Reduction
 	dtype ndview.DType
 	base  byte
-	want  func(s sparse, length int64, places []int64, v func(j int64) byte) []byte
+	want  func(s sparseBytes, length int64, places []int64, v func(j int64) byte) []byte
 }{
-	"sum": {ndview.Sum, ndview.DType{}, 1, func(s sparse, length int64, places []int64, v func(int64) byte) []byte {
+	"sum": {ndview.Sum, ndview.DType{}, 1, func(s sparseBytes, length int64, places []int64, v func(int64) byte) []byte {
 		sum := uint64(length) * uint64(s.base)
 		for _, j := range places {
 			sum += uint64(v(j)) - uint64(s.base)
 		}
 		return raw(sum)
 	}},
-	"sum as float64": {ndview.Sum, ndview.Float64, 1, func(s sparse, length int64, places []int64, v func(int64) byte) []byte {
+	"sum as float64": {ndview.Sum, ndview.Float64, 1, func(s sparseBytes, length int64, places []int64, v func(int64) byte) []byte {
 		sum := float64(length) * float64(s.base)
 		for _, j := range places {
 			sum += float64(v(j)) - float64(s.base)
@@ -309,7 +309,7 @@ var hugeReductions = map[string]struct {
 	"all":    {ndview.AllTrue, ndview.DType{}, 1, extremes(func(a, b byte) bool { return a < b }, func(v byte, _ int64) []byte { return raw(v != 0) })},
 	"argmax": {ndview.ArgMax, ndview.DType{}, 0, extremes(func(a, b byte) bool { return a > b }, func(_ byte, j int64) []byte { return raw(j) })},
 	"argmin": {ndview.ArgMin, ndview.DType{}, 1, extremes(func(a, b byte) bool { return a < b }, func(_ byte, j int64) []byte { return raw(j) })},
-	"count": {ndview.CountNonzero, ndview.DType{}, 1, func(s sparse, length int64, places []int64, v func(int64) byte) []byte {
+	"count": {ndview.CountNonzero, ndview.DType{}, 1, func(s sparseBytes, length int64, places []int64, v func(int64) byte) []byte {
 		n := length
 		for _, j := range places {
 			n -= int64(1 - truth(v(j) != 0))
@@ -319,8 +319,8 @@ var hugeReductions = map[string]struct {
 }
 
 // extremes gives result the first element that no other is before, and its place.
-func extremes(before func(a, b byte) bool, result func(v byte, j int64) []byte) func(sparse, int64, []int64, func(int64) byte) []byte {
-	return func(s sparse, length int64, places []int64, v func(int64) byte) []byte {
+func extremes(before func(a, b byte) bool, result func(v byte, j int64) []byte) func(sparseBytes, int64, []int64, func(int64) byte) []byte {
+	return func(s sparseBytes, length int64, places []int64, v func(int64) byte) []byte {
 		first := int64(0) // of the base
 		for first < length && slices.Contains(places, first) {
 			first++
@@ -346,7 +346,7 @@ func TestReductionsReachBeyond32Bits(t *testing.T) {
 		made, err := ndview.Empty(dev, ndview.Uint8, n)
 		a := own(t, made, err)
 		for _, base := range []byte{0, 1} {
-			s := marked(base, n)
+			s := newSparseBytes(base, n)
 			s.writeTo(t, a)
 			for _, shape := range [][3]int64{
 				{1, n, 1}, {rows, columns, 1}, {1, rows, columns}, {3, n / 3, 1}, {1, n / 33, 33}, {1, n / 3, 3}, {2, n / 256, 128},
@@ -374,7 +374,7 @@ func TestManyResultsReachBeyond32Bits(t *testing.T) {
 		const n = 2*hugeExtent + 2
 		made, err := ndview.Empty(dev, ndview.Uint8, n)
 		a := own(t, made, err)
-		s := marked(0, n)
+		s := newSparseBytes(0, n)
 		for i := range int64(100) {
 			s.marks[1<<33-i*i*7] = byte(100 + i)
 		}
@@ -392,7 +392,7 @@ func TestManyResultsReachBeyond32Bits(t *testing.T) {
 }
 
 // requireReduced compares results of reducing the middle axis with a model.
-func requireReduced(t *testing.T, s sparse, shape [3]int64, want func(sparse, int64, []int64, func(int64) byte) []byte, got *ndview.NDBuffer) {
+func requireReduced(t *testing.T, s sparseBytes, shape [3]int64, want func(sparseBytes, int64, []int64, func(int64) byte) []byte, got *ndview.NDBuffer) {
 	t.Helper()
 	places := map[int64][]int64{} // by result
 	for place := range s.marks {

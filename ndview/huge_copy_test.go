@@ -97,7 +97,7 @@ func TestCopiesReachBeyond32Bits(t *testing.T) {
 				cube := view(t)(index(t, a, ndview.Span(0, product(shape))).Reshape(shape...))
 				turned := view(t)(cube.Transpose())
 				c, err := turned.Copy(ndview.OrderC)
-				requireTurned(t, block, own(t, c, err))
+				requireReversedAxes(t, block, own(t, c, err))
 				assert.NoError(t, c.CopyFrom(view(t)(cube.Reshape(turned.Shape()...))))
 				requirePeriodic(t, block, c)
 			})
@@ -105,9 +105,9 @@ func TestCopiesReachBeyond32Bits(t *testing.T) {
 	})
 }
 
-// requireTurned checks stretches of an array that is the copy of a pattern with its
+// requireReversedAxes checks stretches of an array that is the copy of a pattern with its
 // axes turned around.
-func requireTurned(t *testing.T, block []byte, c *ndview.NDBuffer) {
+func requireReversedAxes(t *testing.T, block []byte, c *ndview.NDBuffer) {
 	t.Helper()
 	shape, n := c.Shape(), c.Size()
 	for _, from := range []int64{0, 1<<31 - 5000, 1<<32 - 5000, n - 10_000, n / 3, n / 5, n / 7 * 6} {

@@ -197,7 +197,7 @@ func TestMayShareMemoryMatchesNumPy(t *testing.T) {
 			var arrays []*ndview.NDBuffer
 			for _, run := range [][]string{words[:2], words[2:4]} {
 				dtype := ndview.Bytes(int32(parse(t, run[0])[0]))
-				arrays = append(arrays, over(t, pool, dtype, strings.Join(run, " ")))
+				arrays = append(arrays, arrayOverPool(t, pool, dtype, strings.Join(run, " ")))
 			}
 			require.Equal(t, want, ndview.MayShareMemory(arrays[0], arrays[1]), line)
 		}

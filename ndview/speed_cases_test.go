@@ -11,8 +11,8 @@ import (
 // names mean, and how many bytes each reads and writes. Sizes are those of a
 // GPU; on the CPU the extents that scale are smaller.
 
-// casesOf lists the cases of a kind of device: "cuda", or "cpu" with less memory.
-func casesOf(device string) []string {
+// benchmarkNames lists the cases of a kind of device: "cuda", or "cpu" with less memory.
+func benchmarkNames(device string) []string {
 	gpu := device == "cuda"
 	side := func(size int64) int64 { // of a square of about 1 GiB, or 64 MiB
 		n := int64(16384)
@@ -34,23 +34,23 @@ func casesOf(device string) []string {
 	}
 	cases := permutations(gpu, side)
 	if gpu {
-		cases = append(cases, arbitrary()...)
+		cases = append(cases, randomPermutations()...)
 	}
 	add := func(format string, args ...any) { cases = append(cases, fmt.Sprintf(format, args...)) }
 
 	for _, dtype := range []string{"uint8", "int16", "float32", "float64", "complex128"} {
 		for _, step := range []int{2, 3, -1} {
-			s := side(bytesEach[dtype])
+			s := side(elementSizes[dtype])
 			add("strided/gather/%s/%dx%d/%d", dtype, s, s, step)
 			add("strided/scatter/%s/%dx%d/%d", dtype, s, s, step)
 		}
 	}
-	for _, from := range numeric {
-		for _, to := range numeric {
+	for _, from := range numericTypes {
+		for _, to := range numericTypes {
 			if from == to {
 				continue
 			}
-			elements := n(max(bytesEach[from], bytesEach[to])) // the wider side has 1 GiB, or 32 MiB
+			elements := n(max(elementSizes[from], elementSizes[to])) // the wider side has 1 GiB, or 32 MiB
 			if !gpu {
 				elements /= 2
 			}
@@ -58,7 +58,7 @@ func casesOf(device string) []string {
 		}
 	}
 	for _, dtype := range []string{"float32", "float64", "float16", "int8", "int32", "int64", "complex64"} {
-		s := side(bytesEach[dtype])
+		s := side(elementSizes[dtype])
 		for _, op := range []string{"add", "multiply", "less", "where"} {
 			if dtype == "complex64" && op == "less" {
 				continue
@@ -72,7 +72,7 @@ func casesOf(device string) []string {
 		add("elementwise/%s/float32/%d", op, n(4))
 	}
 	for _, dtype := range []string{"float32", "float64", "int8", "int32", "float16"} {
-		size := bytesEach[dtype]
+		size := elementSizes[dtype]
 		s := side(size)
 		for _, op := range []string{"sum", "max", "argmax"} {
 			add("reduce/%s/%s/%dx%d/all", op, dtype, s, s)
@@ -86,12 +86,12 @@ func casesOf(device string) []string {
 		}
 	}
 	for _, dtype := range []string{"float32", "int8", "float64", "float16"} {
-		add("allequal/%s/%d", dtype, n(bytesEach[dtype]))
-		add("equal/%s/%d", dtype, n(bytesEach[dtype]))
+		add("allequal/%s/%d", dtype, n(elementSizes[dtype]))
+		add("equal/%s/%d", dtype, n(elementSizes[dtype]))
 	}
 	for _, dtype := range []string{"uint8", "float32", "float64", "complex128"} {
-		add("fill/%s/%d", dtype, n(bytesEach[dtype]))
-		add("zeros/%s/%d", dtype, n(bytesEach[dtype]))
+		add("fill/%s/%d", dtype, n(elementSizes[dtype]))
+		add("zeros/%s/%d", dtype, n(elementSizes[dtype]))
 	}
 	for _, index := range []string{"int64", "int32"} {
 		add("take/float32/%d/%s/%d", n(4), index, n(4))
@@ -104,7 +104,7 @@ func casesOf(device string) []string {
 	}
 	add("put/float32/%d/int64/%d", n(8), n(8))
 	for _, dtype := range []string{"int16", "float32", "float64"} {
-		add("byteswap/%s/%d", dtype, n(bytesEach[dtype]))
+		add("byteswap/%s/%d", dtype, n(elementSizes[dtype]))
 	}
 	add("triu/float32/%dx%d", side(4), side(4))
 	add("concatenate/float32/%dx%d/0", side(4)/2, side(4))
@@ -120,7 +120,7 @@ func casesOf(device string) []string {
 func permutations(gpu bool, side func(size int64) int64) []string {
 	var cases []string
 	for _, dtype := range []string{"uint8", "int16", "float32", "float64", "complex128"} {
-		size := bytesEach[dtype]
+		size := elementSizes[dtype]
 		for _, odd := range []int64{0, 1} {
 			less := func(extents ...int64) []int64 {
 				for i := range extents {
@@ -133,8 +133,8 @@ func permutations(gpu bool, side func(size int64) int64) []string {
 				shapes = [][]int64{less(side(size), side(size)), less(128, 256, 1024/size), less(64, 64, 64, 128/size)}
 			}
 			for _, shape := range shapes {
-				for _, order := range orders(len(shape)) {
-					cases = append(cases, fmt.Sprintf("permute/%s/%s/%s", dtype, byX(shape), order))
+				for _, order := range axisOrders(len(shape)) {
+					cases = append(cases, fmt.Sprintf("permute/%s/%s/%s", dtype, joinExtents(shape), order))
 				}
 			}
 		}
@@ -151,10 +151,10 @@ func permutations(gpu bool, side func(size int64) int64) []string {
 	return cases
 }
 
-// arbitrary are permutations of 2 to 4 axes of about 512 MiB, of extents and in orders
+// randomPermutations are permutations of 2 to 4 axes of about 512 MiB, of extents and in orders
 // that nobody chose, the same each time: of each three one of odd extents, one of even
 // ones and one of multiples of 8.
-func arbitrary() []string {
+func randomPermutations() []string {
 	var cases []string
 	r := rand.New(rand.NewPCG(12, 3))
 	for _, dtype := range []string{"uint8", "int16", "float32", "float64", "complex128"} {
@@ -166,23 +166,23 @@ func arbitrary() []string {
 			}
 			shape := make([]int64, len(parts))
 			for k, part := range parts {
-				extent := int64(math.Pow(float64(512<<20/bytesEach[dtype]), part/all))
+				extent := int64(math.Pow(float64(512<<20/elementSizes[dtype]), part/all))
 				shape[k] = []int64{extent | 1, extent &^ 1, extent &^ 7}[i%3]
 			}
-			some := orders(len(shape))
-			cases = append(cases, fmt.Sprintf("arbitrary/%s/%s/%s", dtype, byX(shape), some[r.IntN(len(some))]))
+			some := axisOrders(len(shape))
+			cases = append(cases, fmt.Sprintf("arbitrary/%s/%s/%s", dtype, joinExtents(shape), some[r.IntN(len(some))]))
 		}
 	}
 	return cases
 }
 
-// byX are extents with x between them.
-func byX(shape []int64) string {
+// joinExtents are extents with x between them.
+func joinExtents(shape []int64) string {
 	return strings.Trim(strings.ReplaceAll(fmt.Sprint(shape), " ", "x"), "[]")
 }
 
-// orders are the permutations of so many axes as digits, without the identity.
-func orders(n int) []string {
+// axisOrders are the permutations of so many axes as digits, without the identity.
+func axisOrders(n int) []string {
 	all := []string{""}
 	for range n {
 		var longer []string
@@ -198,12 +198,12 @@ func orders(n int) []string {
 	return all[1:]
 }
 
-var bytesEach = map[string]int64{
+var elementSizes = map[string]int64{
 	"bool": 1, "int8": 1, "uint8": 1, "int16": 2, "uint16": 2, "float16": 2, "bfloat16": 2,
 	"int32": 4, "uint32": 4, "float32": 4, "int64": 8, "uint64": 8, "float64": 8, "complex64": 8, "complex128": 16,
 }
 
-var numeric = []string{
+var numericTypes = []string{
 	"bool", "int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64",
 	"float16", "bfloat16", "float32", "float64", "complex64", "complex128",
 }

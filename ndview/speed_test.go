@@ -21,7 +21,7 @@ import (
 // driver.
 func BenchmarkArray(b *testing.B) {
 	b.Run("soft", func(b *testing.B) { benchmarkCases(b, []string{"small/add/float32/64"}, cudatest.NewDevice(b)) })
-	b.Run("cpu", func(b *testing.B) { benchmarkCases(b, casesOf("cpu"), arrowbuf.CPU()) })
+	b.Run("cpu", func(b *testing.B) { benchmarkCases(b, benchmarkNames("cpu"), arrowbuf.CPU()) })
 	if !cudatest.OnGPU() {
 		return
 	}
@@ -31,14 +31,14 @@ func BenchmarkArray(b *testing.B) {
 		b.Cleanup(func() { require.NoError(b, driver.Close()) })
 		dev, err := driver.Device(0)
 		require.NoError(b, err)
-		benchmarkCases(b, casesOf("cuda"), dev)
+		benchmarkCases(b, benchmarkNames("cuda"), dev)
 	})
 }
 
 func benchmarkCases(b *testing.B, names []string, dev arrowbuf.Device) {
 	for _, name := range names {
 		b.Run(name, func(b *testing.B) {
-			work := caseOf(b, dev, name).work()
+			work := newBenchmarkCase(b, dev, name).operation()
 			require.NoError(b, work(), "the first time loads the kernel")
 			require.NoError(b, dev.Synchronize())
 			b.ResetTimer()
@@ -55,24 +55,24 @@ func benchmarkCases(b *testing.B, names []string, dev arrowbuf.Device) {
 	}
 }
 
-// speedCase is one case, from the parts of its name.
-type speedCase struct {
+// benchmarkCase is one case, from the parts of its name.
+type benchmarkCase struct {
 	b     *testing.B
 	dev   arrowbuf.Device
 	parts []string
 }
 
-func caseOf(b *testing.B, dev arrowbuf.Device, name string) *speedCase {
-	return &speedCase{b: b, dev: dev, parts: strings.Split(name, "/")}
+func newBenchmarkCase(b *testing.B, dev arrowbuf.Device, name string) *benchmarkCase {
+	return &benchmarkCase{b: b, dev: dev, parts: strings.Split(name, "/")}
 }
 
-func (s *speedCase) number(i int) int64 {
+func (s *benchmarkCase) number(i int) int64 {
 	n, err := strconv.ParseInt(s.parts[i], 10, 64)
 	require.NoError(s.b, err)
 	return n
 }
 
-func (s *speedCase) shape(i int) []int64 {
+func (s *benchmarkCase) shape(i int) []int64 {
 	var shape []int64
 	for text := range strings.SplitSeq(s.parts[i], "x") {
 		n, err := strconv.ParseInt(text, 10, 64)
@@ -82,13 +82,13 @@ func (s *speedCase) shape(i int) []int64 {
 	return shape
 }
 
-func (s *speedCase) empty(dtype string, shape ...int64) *ndview.NDBuffer {
+func (s *benchmarkCase) empty(dtype string, shape ...int64) *ndview.NDBuffer {
 	a, err := ndview.Empty(s.dev, dtypesByName[dtype], shape...)
 	return own(s.b, a, err)
 }
 
 // values returns an array whose elements are not all alike: 0, 1, ... 112, 0, ...
-func (s *speedCase) values(dtype string, shape ...int64) *ndview.NDBuffer {
+func (s *benchmarkCase) values(dtype string, shape ...int64) *ndview.NDBuffer {
 	a := s.empty(dtype, shape...)
 	n := a.Size()
 	piece := make([]int8, min(n, 113<<10))
@@ -110,7 +110,7 @@ func (s *speedCase) values(dtype string, shape ...int64) *ndview.NDBuffer {
 	return a
 }
 
-func (s *speedCase) work() func() error {
+func (s *benchmarkCase) operation() func() error {
 	switch s.parts[0] {
 	case "permute", "arbitrary":
 		return s.permute()
@@ -125,10 +125,10 @@ func (s *speedCase) work() func() error {
 		return s.reduce()
 	case "allequal":
 		x, y := s.values(s.parts[1], s.shape(2)...), s.values(s.parts[1], s.shape(2)...)
-		return func() error { return holds(x.AllEqual(y, true)) }
+		return func() error { return requireEqualArrays(x.AllEqual(y, true)) }
 	case "equal":
 		x, y := s.values(s.parts[1], s.shape(2)...), s.values(s.parts[1], s.shape(2)...)
-		return func() error { return holds(x.Equal(y)) }
+		return func() error { return requireEqualArrays(x.Equal(y)) }
 	case "fill":
 		x := s.empty(s.parts[1], s.shape(2)...)
 		return func() error { return x.Fill(3) }
@@ -150,7 +150,7 @@ func (s *speedCase) work() func() error {
 			if err != nil {
 				return err
 			}
-			return dropped(places[0], nil)
+			return releaseResult(places[0], nil)
 		}
 	case "fillwhere":
 		x, mask := s.values(s.parts[1], s.number(2)), s.mask(s.number(2), s.number(3))
@@ -159,10 +159,10 @@ func (s *speedCase) work() func() error {
 		return s.values(s.parts[1], s.shape(2)...).ByteSwap
 	case "triu":
 		x := s.values(s.parts[1], s.shape(2)...)
-		return func() error { return dropped(x.Triu(0)) }
+		return func() error { return releaseResult(x.Triu(0)) }
 	case "concatenate":
 		parts := []*ndview.NDBuffer{s.values(s.parts[1], s.shape(2)...), s.values(s.parts[1], s.shape(2)...)}
-		return func() error { return dropped(ndview.Concatenate(parts, int(s.number(3)))) }
+		return func() error { return releaseResult(ndview.Concatenate(parts, int(s.number(3)))) }
 	case "unpackbits":
 		bits, out := s.values("uint8", s.number(1)), s.empty("bool", 8*s.number(1))
 		return func() error { return out.UnpackBits(bits.Buffer(), 0, false) }
@@ -175,7 +175,7 @@ func (s *speedCase) work() func() error {
 	return nil
 }
 
-func (s *speedCase) permute() func() error {
+func (s *benchmarkCase) permute() func() error {
 	x := s.values(s.parts[1], s.shape(2)...)
 	var order []int
 	for _, digit := range s.parts[3] {
@@ -187,7 +187,7 @@ func (s *speedCase) permute() func() error {
 	return func() error { return out.CopyFrom(view) }
 }
 
-func (s *speedCase) strided() func() error {
+func (s *benchmarkCase) strided() func() error {
 	x := s.values(s.parts[2], s.shape(3)...)
 	part, err := x.Index(ndview.All, ndview.SpanStep(ndview.Open, ndview.Open, s.number(4)))
 	own(s.b, part, err)
@@ -198,7 +198,7 @@ func (s *speedCase) strided() func() error {
 	return func() error { return y.CopyFrom(part) }
 }
 
-func (s *speedCase) elementwise() func() error {
+func (s *benchmarkCase) elementwise() func() error {
 	op, dtype, shape := s.parts[1], s.parts[2], s.shape(3)
 	x := s.values(dtype, shape...)
 	unary := map[string]ndview.Unary{"negative": ndview.Negative, "sqrt": ndview.Sqrt, "exp": ndview.Exp, "sin": ndview.Sin}
@@ -219,7 +219,7 @@ func (s *speedCase) elementwise() func() error {
 	}
 	if op == "where" {
 		mask := s.values("bool", shape...)
-		return func() error { return dropped(ndview.Where(mask, x, y)) }
+		return func() error { return releaseResult(ndview.Where(mask, x, y)) }
 	}
 	f, result := map[string]ndview.Binary{"add": ndview.Add, "multiply": ndview.Multiply, "less": ndview.Less}[op], dtype
 	if op == "less" {
@@ -229,24 +229,24 @@ func (s *speedCase) elementwise() func() error {
 	return func() error { return f.Into(out, x, y) }
 }
 
-func (s *speedCase) reduce() func() error {
+func (s *benchmarkCase) reduce() func() error {
 	x := s.values(s.parts[2], s.shape(3)...)
 	var o ndview.ReduceOptions
 	if s.parts[4] != "all" {
 		o.Axes = []int{int(s.number(4))}
 	}
 	f := map[string]ndview.Reduction{"sum": ndview.Sum, "max": ndview.Max, "argmax": ndview.ArgMax}[s.parts[1]]
-	return func() error { return dropped(f.Of(x, o)) }
+	return func() error { return releaseResult(f.Of(x, o)) }
 }
 
-func (s *speedCase) take() func() error {
+func (s *benchmarkCase) take() func() error {
 	x := s.values(s.parts[1], s.shape(2)...)
 	indices := s.indices(s.parts[3], x.Shape()[0], s.number(4))
-	return func() error { return dropped(ndview.Take(x, indices, 0, ndview.ModeRaise)) }
+	return func() error { return releaseResult(ndview.Take(x, indices, 0, ndview.ModeRaise)) }
 }
 
 // indices are count of them below n, a cheap scatter over all of the axis.
-func (s *speedCase) indices(dtype string, n, count int64) *ndview.NDBuffer {
+func (s *benchmarkCase) indices(dtype string, n, count int64) *ndview.NDBuffer {
 	list, state := make([]int64, count), uint64(1)
 	for i := range list {
 		state = state*6364136223846793005 + 1442695040888963407
@@ -260,14 +260,14 @@ func (s *speedCase) indices(dtype string, n, count int64) *ndview.NDBuffer {
 	return own(s.b, narrow, err)
 }
 
-func (s *speedCase) compress() func() error {
+func (s *benchmarkCase) compress() func() error {
 	x := s.values(s.parts[1], s.shape(2)...)
 	mask := s.mask(x.Shape()[0], s.number(3))
-	return func() error { return dropped(ndview.Compress(mask, x, 0)) }
+	return func() error { return releaseResult(ndview.Compress(mask, x, 0)) }
 }
 
 // mask is true every so many of n elements.
-func (s *speedCase) mask(n, every int64) *ndview.NDBuffer {
+func (s *benchmarkCase) mask(n, every int64) *ndview.NDBuffer {
 	mask := s.empty("bool", n)
 	require.NoError(s.b, mask.Zero())
 	some, err := mask.Index(ndview.SpanStep(ndview.Open, ndview.Open, every))
@@ -276,16 +276,16 @@ func (s *speedCase) mask(n, every int64) *ndview.NDBuffer {
 	return mask
 }
 
-// dropped releases a result.
-func dropped(a *ndview.NDBuffer, err error) error {
+// releaseResult releases a result.
+func releaseResult(a *ndview.NDBuffer, err error) error {
 	if err == nil {
 		a.Release()
 	}
 	return err
 }
 
-// holds wants arrays to be equal.
-func holds(equal bool, err error) error {
+// requireEqualArrays wants arrays to be equal.
+func requireEqualArrays(equal bool, err error) error {
 	if err == nil && !equal {
 		err = fmt.Errorf("the arrays should be equal")
 	}

@@ -12,32 +12,32 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// lying is an array of elements that lie anywhere: at any byte, with gaps of any
+// stridedArray is an array of elements that lie anywhere: at any byte, with gaps of any
 // size between elements and rows, backwards or not, the axes in any order.
-type lying struct {
+type stridedArray struct {
 	dtype          ndview.DType
 	offset         int64
 	shape, strides []int64
 	memory         []byte
 }
 
-func (l lying) on(t *testing.T, dev arrowbuf.Device) *ndview.NDBuffer {
+func (l stridedArray) array(t *testing.T, dev arrowbuf.Device) *ndview.NDBuffer {
 	t.Helper()
 	a, err := ndview.FromBuffer(upload(t, dev, l.memory), l.dtype, l.offset, l.shape, l.strides)
 	return own(t, a, err)
 }
 
-// worked is work on arrays of two axes: x and y of one type, a mask, indices of the
+// kernelCase is work on arrays of two axes: x and y of one type, a mask, indices of the
 // first rows, and out, of the type of the result.
-type worked struct {
+type kernelCase struct {
 	result ndview.DType // that of x if it is none
-	gone   []int        // the axis that out has not
-	do     func(out, x, y, mask, indices *ndview.NDBuffer) (*ndview.NDBuffer, error)
+	dropped   []int        // the axis that out has not
+	run     func(out, x, y, mask, indices *ndview.NDBuffer) (*ndview.NDBuffer, error)
 }
 
-func lyingAnywhere(t *testing.T, r *rand.Rand, dtype ndview.DType, shape ...int64) lying {
+func newStridedArray(t *testing.T, r *rand.Rand, dtype ndview.DType, shape ...int64) stridedArray {
 	t.Helper()
-	l := lying{dtype: dtype, shape: shape, strides: make([]int64, len(shape))}
+	l := stridedArray{dtype: dtype, shape: shape, strides: make([]int64, len(shape))}
 	gaps := []int64{0, 0, 0, 1, 2, 3, dtype.Size(), 16 - dtype.Size()%16}
 	order := r.Perm(len(shape))
 	if r.IntN(2) == 0 { // C order
@@ -69,7 +69,7 @@ func lyingAnywhere(t *testing.T, r *rand.Rand, dtype ndview.DType, shape ...int6
 	for i := range numbers {
 		numbers[i] = byte(r.IntN(4))
 	}
-	a := l.on(t, arrowbuf.CPU())
+	a := l.array(t, arrowbuf.CPU())
 	if dtype.Kind() == ndview.KindBytes || dtype.Kind() == ndview.KindRecord {
 		require.NoError(t, a.CopyFrom(at(t, upload(t, arrowbuf.CPU(), numbers), dtype, 0, shape...)))
 	} else {
@@ -79,43 +79,43 @@ func lyingAnywhere(t *testing.T, r *rand.Rand, dtype ndview.DType, shape ...int6
 	return l
 }
 
-func into(do func(out, x, y *ndview.NDBuffer) error) worked {
-	return worked{do: func(out, x, y, _, _ *ndview.NDBuffer) (*ndview.NDBuffer, error) { return nil, do(out, x, y) }}
+func writesOut(do func(out, x, y *ndview.NDBuffer) error) kernelCase {
+	return kernelCase{run: func(out, x, y, _, _ *ndview.NDBuffer) (*ndview.NDBuffer, error) { return nil, do(out, x, y) }}
 }
 
-func reduced(r ndview.Reduction, result ndview.DType, axis int) worked {
-	return worked{result: result, gone: []int{axis}, do: func(out, x, _, _, _ *ndview.NDBuffer) (*ndview.NDBuffer, error) {
+func reducesAxis(r ndview.Reduction, result ndview.DType, axis int) kernelCase {
+	return kernelCase{result: result, dropped: []int{axis}, run: func(out, x, _, _, _ *ndview.NDBuffer) (*ndview.NDBuffer, error) {
 		return nil, r.Into(out, x, ndview.ReduceOptions{Axes: []int{axis}})
 	}}
 }
 
-var works = map[string]worked{
-	"copy":   into(func(out, x, _ *ndview.NDBuffer) error { return out.CopyFrom(x) }),
-	"add":    into(func(out, x, y *ndview.NDBuffer) error { return ndview.Add.Into(out, x, y) }),
-	"add 1":  into(func(out, x, _ *ndview.NDBuffer) error { return ndview.Add.Into(out, x, 1) }),
-	"square": into(func(out, x, _ *ndview.NDBuffer) error { return ndview.Square.Into(out, x) }),
-	"power":  into(func(out, x, y *ndview.NDBuffer) error { return ndview.Power.Into(out, x, y) }), // divide makes NaNs, whose bits are any
-	"fill":   into(func(out, _, _ *ndview.NDBuffer) error { return out.Fill(3) }),
-	"swap":   into(func(out, _, _ *ndview.NDBuffer) error { return out.ByteSwap() }),
-	"less": {result: ndview.Bool, do: func(out, x, y, _, _ *ndview.NDBuffer) (*ndview.NDBuffer, error) {
+var kernelCases = map[string]kernelCase{
+	"copy":   writesOut(func(out, x, _ *ndview.NDBuffer) error { return out.CopyFrom(x) }),
+	"add":    writesOut(func(out, x, y *ndview.NDBuffer) error { return ndview.Add.Into(out, x, y) }),
+	"add 1":  writesOut(func(out, x, _ *ndview.NDBuffer) error { return ndview.Add.Into(out, x, 1) }),
+	"square": writesOut(func(out, x, _ *ndview.NDBuffer) error { return ndview.Square.Into(out, x) }),
+	"power":  writesOut(func(out, x, y *ndview.NDBuffer) error { return ndview.Power.Into(out, x, y) }), // divide makes NaNs, whose bits are any
+	"fill":   writesOut(func(out, _, _ *ndview.NDBuffer) error { return out.Fill(3) }),
+	"swap":   writesOut(func(out, _, _ *ndview.NDBuffer) error { return out.ByteSwap() }),
+	"less": {result: ndview.Bool, run: func(out, x, y, _, _ *ndview.NDBuffer) (*ndview.NDBuffer, error) {
 		return nil, ndview.Less.Into(out, x, y)
 	}},
-	"where": {do: func(out, x, y, mask, _ *ndview.NDBuffer) (*ndview.NDBuffer, error) {
+	"where": {run: func(out, x, y, mask, _ *ndview.NDBuffer) (*ndview.NDBuffer, error) {
 		return nil, ndview.WhereInto(out, mask, x, y)
 	}},
-	"clip": into(func(out, x, y *ndview.NDBuffer) error { return ndview.ClipInto(out, x, 1, y) }),
-	"tril": into(func(out, _, _ *ndview.NDBuffer) error { return out.TrilInPlace(0) }),
-	"put": {do: func(out, x, _, _, indices *ndview.NDBuffer) (*ndview.NDBuffer, error) {
+	"clip": writesOut(func(out, x, y *ndview.NDBuffer) error { return ndview.ClipInto(out, x, 1, y) }),
+	"tril": writesOut(func(out, _, _ *ndview.NDBuffer) error { return out.TrilInPlace(0) }),
+	"put": {run: func(out, x, _, _, indices *ndview.NDBuffer) (*ndview.NDBuffer, error) {
 		return nil, ndview.Put(out, indices, x, ndview.ModeRaise)
 	}},
-	"take": {do: func(_, x, _, _, indices *ndview.NDBuffer) (*ndview.NDBuffer, error) {
+	"take": {run: func(_, x, _, _, indices *ndview.NDBuffer) (*ndview.NDBuffer, error) {
 		return ndview.Take(x, indices, 0, ndview.ModeRaise)
 	}},
-	"take clipped": {do: func(_, x, _, _, indices *ndview.NDBuffer) (*ndview.NDBuffer, error) {
+	"take clipped": {run: func(_, x, _, _, indices *ndview.NDBuffer) (*ndview.NDBuffer, error) {
 		return ndview.Take(x, indices, 1, ndview.ModeClip)
 	}},
-	"get masked": {do: func(_, x, _, mask, _ *ndview.NDBuffer) (*ndview.NDBuffer, error) { return x.Get(ndview.Mask(mask)) }},
-	"set masked": {do: func(out, x, _, mask, _ *ndview.NDBuffer) (*ndview.NDBuffer, error) {
+	"get masked": {run: func(_, x, _, mask, _ *ndview.NDBuffer) (*ndview.NDBuffer, error) { return x.Get(ndview.Mask(mask)) }},
+	"set masked": {run: func(out, x, _, mask, _ *ndview.NDBuffer) (*ndview.NDBuffer, error) {
 		one, err := x.Index(ndview.At(0), ndview.At(0))
 		if err != nil {
 			return nil, err
@@ -123,7 +123,7 @@ var works = map[string]worked{
 		defer one.Release()
 		return nil, out.Set(one, ndview.Mask(mask))
 	}},
-	"set at": {do: func(out, x, _, _, indices *ndview.NDBuffer) (*ndview.NDBuffer, error) {
+	"set at": {run: func(out, x, _, _, indices *ndview.NDBuffer) (*ndview.NDBuffer, error) {
 		some, err := ndview.Take(x, indices, 0, ndview.ModeRaise)
 		if err != nil {
 			return nil, err
@@ -131,11 +131,11 @@ var works = map[string]worked{
 		defer some.Release()
 		return nil, out.Set(some, ndview.IntArray(indices))
 	}},
-	"nonzero": {do: func(_, x, _, _, _ *ndview.NDBuffer) (*ndview.NDBuffer, error) { return ndview.ArgWhere(x) }},
-	"concatenate": {do: func(_, x, y, _, _ *ndview.NDBuffer) (*ndview.NDBuffer, error) {
+	"nonzero": {run: func(_, x, _, _, _ *ndview.NDBuffer) (*ndview.NDBuffer, error) { return ndview.ArgWhere(x) }},
+	"concatenate": {run: func(_, x, y, _, _ *ndview.NDBuffer) (*ndview.NDBuffer, error) {
 		return ndview.Concatenate([]*ndview.NDBuffer{x, y}, 1)
 	}},
-	"equal": {do: func(_, x, y, _, _ *ndview.NDBuffer) (*ndview.NDBuffer, error) {
+	"equal": {run: func(_, x, y, _, _ *ndview.NDBuffer) (*ndview.NDBuffer, error) {
 		same, err := x.Equal(y)
 		if err != nil {
 			return nil, err
@@ -150,23 +150,23 @@ var works = map[string]worked{
 		}
 		return ndview.FromHost(x.Device(), ndview.Bool, []bool{same, itself, ones}, 3)
 	}},
-	"sum rows":         reduced(ndview.Sum, ndview.DType{}, 1),
-	"sum columns":      reduced(ndview.Sum, ndview.DType{}, 0),
-	"max rows":         reduced(ndview.Max, ndview.DType{}, 1),
-	"max columns":      reduced(ndview.Max, ndview.DType{}, 0),
-	"place in rows":    reduced(ndview.ArgMax, ndview.Int64, 1),
-	"place in columns": reduced(ndview.ArgMax, ndview.Int64, 0),
-	"count rows":       reduced(ndview.CountNonzero, ndview.Int64, 1),
-	"count columns":    reduced(ndview.CountNonzero, ndview.Int64, 0),
-	"any":              reduced(ndview.AnyTrue, ndview.Bool, 0),
+	"sum rows":         reducesAxis(ndview.Sum, ndview.DType{}, 1),
+	"sum columns":      reducesAxis(ndview.Sum, ndview.DType{}, 0),
+	"max rows":         reducesAxis(ndview.Max, ndview.DType{}, 1),
+	"max columns":      reducesAxis(ndview.Max, ndview.DType{}, 0),
+	"place in rows":    reducesAxis(ndview.ArgMax, ndview.Int64, 1),
+	"place in columns": reducesAxis(ndview.ArgMax, ndview.Int64, 0),
+	"count rows":       reducesAxis(ndview.CountNonzero, ndview.Int64, 1),
+	"count columns":    reducesAxis(ndview.CountNonzero, ndview.Int64, 0),
+	"any":              reducesAxis(ndview.AnyTrue, ndview.Bool, 0),
 }
 
 func init() {
 	for _, to := range []ndview.DType{ndview.Bool, ndview.Int8, ndview.Float16, ndview.Int32, ndview.Float64, ndview.Complex128, ndview.Timedelta64(ndview.Microsecond, 1)} {
-		works["cast to "+to.String()] = worked{result: to, do: func(out, x, _, _, _ *ndview.NDBuffer) (*ndview.NDBuffer, error) {
+		kernelCases["cast to "+to.String()] = kernelCase{result: to, run: func(out, x, _, _, _ *ndview.NDBuffer) (*ndview.NDBuffer, error) {
 			return nil, out.Assign(x)
 		}}
-		works["compare with "+to.String()] = worked{result: to, do: func(out, x, _, _, _ *ndview.NDBuffer) (*ndview.NDBuffer, error) {
+		kernelCases["compare with "+to.String()] = kernelCase{result: to, run: func(out, x, _, _, _ *ndview.NDBuffer) (*ndview.NDBuffer, error) {
 			if err := out.Assign(x); err != nil {
 				return nil, err
 			}
@@ -190,7 +190,7 @@ func TestKernelsAcceptUnalignedArrays(t *testing.T) {
 		seconds, ndview.Timedelta64(ndview.Millisecond, 1), ndview.Bytes(3), ndview.Bytes(6), ndview.Bytes(12), ndview.Bytes(16), ndview.Bytes(24), packed}
 	extents := []int64{1, 2, 3, 4, 5, 7, 8, 15, 16, 17, 31, 32, 33, 48, 64, 65, 128, 300, 1024}
 	onCUDA(t, func(t *testing.T, dev *cudabuf.Device) {
-		for name, work := range works {
+		for name, work := range kernelCases {
 			t.Run(name, func(t *testing.T) {
 				for seed := range uint64(60) {
 					r := rand.New(rand.NewPCG(seed, 17))
@@ -203,13 +203,13 @@ func TestKernelsAcceptUnalignedArrays(t *testing.T) {
 					if result == (ndview.DType{}) {
 						result = dtype
 					}
-					for _, axis := range work.gone {
+					for _, axis := range work.dropped {
 						shape = slices.Delete(shape, axis, axis+1)
 					}
-					arrays := []lying{
-						lyingAnywhere(t, r, result, shape...), lyingAnywhere(t, r, dtype, rows, columns), lyingAnywhere(t, r, dtype, rows, columns),
-						lyingAnywhere(t, r, ndview.Bool, rows, columns),
-						lyingAnywhere(t, r, []ndview.DType{ndview.Int32, ndview.Int64, ndview.Uint8}[r.IntN(3)], min(rows, 4)),
+					arrays := []stridedArray{
+						newStridedArray(t, r, result, shape...), newStridedArray(t, r, dtype, rows, columns), newStridedArray(t, r, dtype, rows, columns),
+						newStridedArray(t, r, ndview.Bool, rows, columns),
+						newStridedArray(t, r, []ndview.DType{ndview.Int32, ndview.Int64, ndview.Uint8}[r.IntN(3)], min(rows, 4)),
 					}
 					about := fmt.Sprintf("seed %d", seed)
 					for _, a := range arrays {
@@ -218,9 +218,9 @@ func TestKernelsAcceptUnalignedArrays(t *testing.T) {
 					run := func(dev arrowbuf.Device) (whole, made []byte, err error) {
 						var on [5]*ndview.NDBuffer
 						for i, a := range arrays {
-							on[i] = a.on(t, dev)
+							on[i] = a.array(t, dev)
 						}
-						got, err := work.do(on[0], on[1], on[2], on[3], on[4])
+						got, err := work.run(on[0], on[1], on[2], on[3], on[4])
 						if err == nil && got != nil {
 							made = elements(t, own(t, got, nil))
 						}

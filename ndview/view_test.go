@@ -343,12 +343,12 @@ func TestViewsMatchNumPy(t *testing.T) {
 		for i, line := range strings.Split(strings.TrimSpace(string(text)), "\n") {
 			if array, ok := strings.CutPrefix(line, "= "); ok {
 				name, run, _ := strings.Cut(array, " ")
-				a = over(t, pool, dtypeNamed(t, name), run)
+				a = arrayOverPool(t, pool, dtypeNamed(t, name), run)
 				continue
 			}
 			ask, want, _ := strings.Cut(line, " > ")
-			got := answer(t, a, ask)
-			if !same(want, got) {
+			got := operationResult(t, a, ask)
+			if !sameResult(want, got) {
 				t.Fatalf("line %d: %s of shape %v, strides %v, offset %d, itemsize %d: want %s, got %s",
 					i+1, ask, a.Shape(), a.Strides(), a.Offset(), a.DType().Size(), want, got)
 			}
@@ -390,16 +390,16 @@ func parse(t *testing.T, numbers string) (out []int64) {
 	return out
 }
 
-// over is an array of a pool of bytes.
-func over(t *testing.T, pool arrowbuf.Buffer, dtype ndview.DType, text string) *ndview.NDBuffer {
+// arrayOverPool is an array of a pool of bytes.
+func arrayOverPool(t *testing.T, pool arrowbuf.Buffer, dtype ndview.DType, text string) *ndview.NDBuffer {
 	t.Helper()
 	run := parseRun(t, text)
 	a, err := ndview.FromBuffer(pool, dtype, run.Offset, run.Shape, run.Strides)
 	return own(t, a, err)
 }
 
-// answer is what an operation of a gives, as a line says it.
-func answer(t *testing.T, a *ndview.NDBuffer, ask string) string {
+// operationResult is what an operation of a gives, as a line says it.
+func operationResult(t *testing.T, a *ndview.NDBuffer, ask string) string {
 	t.Helper()
 	name, rest, _ := strings.Cut(ask, " ")
 	if name == "flags" {
@@ -410,7 +410,7 @@ func answer(t *testing.T, a *ndview.NDBuffer, ask string) string {
 		}
 		return bits
 	}
-	v, err := operate(t, a, name, rest)
+	v, err := applyOperation(t, a, name, rest)
 	switch {
 	case errors.Is(err, arrowbuf.ErrOutOfRange):
 		return "!range"
@@ -431,7 +431,7 @@ func answer(t *testing.T, a *ndview.NDBuffer, ask string) string {
 	return lies + "@" + fmt.Sprint(v.Offset())
 }
 
-func operate(t *testing.T, a *ndview.NDBuffer, name, rest string) (*ndview.NDBuffer, error) {
+func applyOperation(t *testing.T, a *ndview.NDBuffer, name, rest string) (*ndview.NDBuffer, error) {
 	t.Helper()
 	first, second, _ := strings.Cut(rest, " ")
 	axes := func() (out []int) {
@@ -492,8 +492,8 @@ func keys(t *testing.T, text string) (keys []ndview.Key) {
 	return keys
 }
 
-// same compares answers. An offset of nothing may be any.
-func same(want, got string) bool {
+// sameResult compares answers. An offset of nothing may be any.
+func sameResult(want, got string) bool {
 	shape, _, _ := strings.Cut(want, "/")
 	if slices.Contains(strings.Split(shape, ","), "0") {
 		want, _, _ = strings.Cut(want, "@")
@@ -512,13 +512,13 @@ type model struct {
 // contiguous is the model of elements in C order at the start of memory.
 func contiguous(memory []byte, size int64, shape []int64) model {
 	return model{shape, func(at []int64) []byte {
-		n := place(shape, at)
+		n := cOrderIndex(shape, at)
 		return memory[n*size : (n+1)*size]
 	}}
 }
 
-// place counts elements of a shape in C order.
-func place(shape, at []int64) int64 {
+// cOrderIndex counts elements of a shape in C order.
+func cOrderIndex(shape, at []int64) int64 {
 	n := int64(0)
 	for i, c := range at {
 		n = n*shape[i] + c
@@ -605,7 +605,7 @@ func (m model) reshape(shape []int64, fortran bool) model {
 	}
 	var all [][]byte
 	newNestedColumn(m.shape, func(at []int64) { all = append(all, m.element(at)) })
-	return model{shape, func(at []int64) []byte { return all[place(shape, at)] }}
+	return model{shape, func(at []int64) []byte { return all[cOrderIndex(shape, at)] }}
 }
 
 func reversal(n int) []int {
