@@ -64,7 +64,7 @@ func (a *NDBuffer) writeCast(src *NDBuffer) error {
 	case a.Size() == 0:
 		return nil
 	case castKeepsBits(src.dtype, a.dtype):
-		return a.copyBroadcast(arrayOverPool(src.buf, a.dtype, src.offset, src.shape, src.strides))
+		return a.copyBroadcast(over(src.buf, a.dtype, src.offset, src.shape, src.strides))
 	case src.Size() < a.Size(): // cast each element once
 		c, err := src.emptyLike(a.dtype, OrderK)
 		if err != nil {
@@ -81,7 +81,7 @@ func (a *NDBuffer) writeCast(src *NDBuffer) error {
 		for i := max(-skip, 0); i < len(strides); i++ {
 			strides[i] = src.strides[skip+i]
 		}
-		src = arrayOverPool(src.buf, src.dtype, src.offset, shape, strides)
+		src = over(src.buf, src.dtype, src.offset, shape, strides)
 	}
 	if src.dtype.Kind() == a.dtype.Kind() && src.dtype.IsTime() {
 		return a.convertUnit(src)

@@ -60,7 +60,7 @@ func (a *NDBuffer) emptyLike(dtype DType, order Order) (*NDBuffer, error) {
 		return nil, err
 	}
 	c.buf.Retain()
-	return arrayOverPool(c.buf, c.dtype, 0, run.Shape, run.Strides), nil
+	return over(c.buf, c.dtype, 0, run.Shape, run.Strides), nil
 }
 
 // CopyFrom copies the elements of src, an array of the same dtype on any device whose
@@ -119,7 +119,7 @@ func (a *NDBuffer) copyBroadcast(src *NDBuffer) error {
 		return err
 	}
 	src.buf.Retain()
-	broadcast := arrayOverPool(src.buf, src.dtype, src.offset, a.shape, strides)
+	broadcast := over(src.buf, src.dtype, src.offset, a.shape, strides)
 	defer broadcast.Release()
 	return copyLayout(a, broadcast)
 }

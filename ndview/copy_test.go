@@ -118,7 +118,7 @@ func (x randomLayout) byteOffset(at []int64) int64 {
 // bytes are the elements in C order.
 func (x randomLayout) bytes() []byte {
 	all := []byte{}
-	newNestedColumn(x.shape, func(at []int64) {
+	walk(x.shape, func(at []int64) {
 		p := x.byteOffset(at)
 		all = append(all, x.memory[p:p+x.dtype.Size()]...)
 	})
@@ -128,7 +128,7 @@ func (x randomLayout) bytes() []byte {
 // written is the memory when elements in C order have been copied to it.
 func (x randomLayout) written(data []byte) []byte {
 	memory := slices.Clone(x.memory)
-	newNestedColumn(x.shape, func(at []int64) {
+	walk(x.shape, func(at []int64) {
 		data = data[copy(memory[x.byteOffset(at):][:x.dtype.Size()], data):]
 	})
 	return memory

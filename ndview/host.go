@@ -190,5 +190,5 @@ func dtypeOf(k reflect.Kind) (DType, bool) {
 // wrapHost returns an array in C order over bytes of the host, with the dtype and
 // shape of a.
 func (a *NDBuffer) wrapHost(raw []byte) *NDBuffer {
-	return arrayOverPool(arrowbuf.WrapExternal(raw, func() {}), a.dtype, 0, a.shape, cStrides(a.dtype, a.shape))
+	return over(arrowbuf.WrapExternal(raw, func() {}), a.dtype, 0, a.shape, cStrides(a.dtype, a.shape))
 }

@@ -71,11 +71,11 @@ func FromBuffer(buf arrowbuf.Buffer, dtype DType, offset int64, shape, strides [
 			dtype, shape, strides, offset, buf.Len(), arrowbuf.ErrOutOfRange)
 	}
 	buf.Retain()
-	return arrayOverPool(buf, dtype, offset, slices.Clone(shape), slices.Clone(strides)), nil
+	return over(buf, dtype, offset, slices.Clone(shape), slices.Clone(strides)), nil
 }
 
-// arrayOverPool returns an array that takes over the caller's reference to the buffer.
-func arrayOverPool(buf arrowbuf.Buffer, dtype DType, offset int64, shape, strides []int64) *NDBuffer {
+// over returns an array that takes over the caller's reference to the buffer.
+func over(buf arrowbuf.Buffer, dtype DType, offset int64, shape, strides []int64) *NDBuffer {
 	a := &NDBuffer{buf: buf, dtype: dtype, shape: shape, strides: strides, offset: offset}
 	a.size, a.contiguous = product(shape), layout.IsC(dtype.Size(), shape, strides)
 	a.code, _ = dtype.Code()

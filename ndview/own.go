@@ -358,16 +358,16 @@ func together(args []KernelArg, o *operands) (shape []int64, strides [][]int64, 
 	return shape, strides, sizes, nil
 }
 
-// reducesAxis is the shape that operands take together, apart: the axes that stay
+// reduced is the shape that operands take together, apart: the axes that stay
 // and those that are reduced.
-type reducesAxis struct {
+type reduced struct {
 	named   []bool  // which axes are reduced
 	kept    []int64 // extents
 	gone    []int64
 	inPlace []int64 // of all axes, 1 where reduced
 }
 
-func (k *ReductionKernel) reduced(o *operands, axes []int) (r reducesAxis, err error) {
+func (k *ReductionKernel) reduced(o *operands, axes []int) (r reduced, err error) {
 	shape, _, _, err := together(k.args, o)
 	if err != nil {
 		return r, err
@@ -391,7 +391,7 @@ func (k *ReductionKernel) reduced(o *operands, axes []int) (r reducesAxis, err e
 
 // keptStrides are those of the axes that stay, of a result that has all axes or
 // only those.
-func (r reducesAxis) keptStrides(strides []int64, all bool) []int64 {
+func (r reduced) keptStrides(strides []int64, all bool) []int64 {
 	if !all {
 		return strides
 	}
@@ -400,7 +400,7 @@ func (r reducesAxis) keptStrides(strides []int64, all bool) []int64 {
 }
 
 // apart are the strides along the axes that stay, and along the others.
-func (r reducesAxis) apart(strides []int64) (kept, gone []int64) {
+func (r reduced) apart(strides []int64) (kept, gone []int64) {
 	kept, gone = []int64{}, []int64{}
 	for i, stride := range strides {
 		if r.named[i] {

@@ -90,7 +90,7 @@ func checkReduction(s *ReductionSource, args []KernelArg) error {
 // with an extent of 1. The result is a new array in C order.
 func (k *ReductionKernel) Of(axes []int, keepDims bool, given ...any) (*NDBuffer, error) {
 	var out *NDBuffer
-	err := k.with(given, axes, func(o *operands, r reducesAxis) (err error) {
+	err := k.with(given, axes, func(o *operands, r reduced) (err error) {
 		shape := r.kept
 		if keepDims {
 			shape = r.inPlace
@@ -113,7 +113,7 @@ func (k *ReductionKernel) Of(axes []int, keepDims bool, given ...any) (*NDBuffer
 // kernel's result and of the shape that Of gives without keepDims, with any
 // strides. It may share memory with the operands.
 func (k *ReductionKernel) Into(out *NDBuffer, axes []int, given ...any) error {
-	return k.with(given, axes, func(o *operands, r reducesAxis) error {
+	return k.with(given, axes, func(o *operands, r reduced) error {
 		write := []KernelArg{{Name: "out", DType: k.source.Out, Write: true}}
 		target, err := bind(k.dev, write, []any{out})
 		if err != nil {
@@ -140,11 +140,11 @@ func (k *ReductionKernel) Into(out *NDBuffer, axes []int, given ...any) error {
 }
 
 // with binds operands and hands them to f with their shape.
-func (k *ReductionKernel) with(given []any, axes []int, f func(*operands, reducesAxis) error) error {
+func (k *ReductionKernel) with(given []any, axes []int, f func(*operands, reduced) error) error {
 	o, err := bind(k.dev, k.args, given)
 	if err == nil {
 		defer o.release()
-		var r reducesAxis
+		var r reduced
 		if r, err = k.reduced(o, axes); err == nil {
 			err = f(o, r)
 		}
@@ -161,7 +161,7 @@ const elementsPerBlock = 16 * launch.Threads
 
 // launch queues the reduction: blocks reduce parts of each result's elements to
 // one, and a second kernel reduces those where there are several.
-func (k *ReductionKernel) launch(o *operands, r reducesAxis, out *NDBuffer, outStrides []int64) error {
+func (k *ReductionKernel) launch(o *operands, r reduced, out *NDBuffer, outStrides []int64) error {
 	shape, strides, sizes, err := together(k.args, o)
 	if err != nil {
 		return err

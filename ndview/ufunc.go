@@ -107,9 +107,9 @@ func binaryOp(name string, op ew.Op, s signature) Binary {
 // a negative power is the true result rounded towards zero, where NumPy has an
 // error.
 var (
-	Add         = binaryOp("add", ew.Add, castTypes.bools(ew.Or))
-	Subtract    = binaryOp("subtract", ew.Subtract, castTypes)
-	Multiply    = binaryOp("multiply", ew.Multiply, castTypes.bools(ew.And))
+	Add         = binaryOp("add", ew.Add, numbers.bools(ew.Or))
+	Subtract    = binaryOp("subtract", ew.Subtract, numbers)
+	Multiply    = binaryOp("multiply", ew.Multiply, numbers.bools(ew.And))
 	Divide      = binaryOp("divide", ew.Divide, signature{asFloat64, asFloat64, own, own})
 	FloorDivide = binaryOp("floor_divide", ew.FloorDivide, signature{asInt8, own, own, refused})
 	Remainder   = binaryOp("remainder", ew.Remainder, signature{asInt8, own, own, refused})
@@ -118,15 +118,15 @@ var (
 
 	// Maximum and Minimum are NaN where an operand is, Fmax and Fmin where both
 	// are.
-	Maximum = binaryOp("maximum", ew.Maximum, castTypes.bools(ew.Or))
-	Minimum = binaryOp("minimum", ew.Minimum, castTypes.bools(ew.And))
-	Fmax    = binaryOp("fmax", ew.Fmax, castTypes.bools(ew.Or))
-	Fmin    = binaryOp("fmin", ew.Fmin, castTypes.bools(ew.And))
+	Maximum = binaryOp("maximum", ew.Maximum, numbers.bools(ew.Or))
+	Minimum = binaryOp("minimum", ew.Minimum, numbers.bools(ew.And))
+	Fmax    = binaryOp("fmax", ew.Fmax, numbers.bools(ew.Or))
+	Fmin    = binaryOp("fmin", ew.Fmin, numbers.bools(ew.And))
 
-	Positive   = unaryOp("positive", ew.Positive, castTypes)
-	Negative   = unaryOp("negative", ew.Negative, castTypes)
-	Absolute   = unaryOp("absolute", ew.Absolute, castTypes.bools(ew.Positive))
-	Sign       = unaryOp("sign", ew.Sign, castTypes)
+	Positive   = unaryOp("positive", ew.Positive, numbers)
+	Negative   = unaryOp("negative", ew.Negative, numbers)
+	Absolute   = unaryOp("absolute", ew.Absolute, numbers.bools(ew.Positive))
+	Sign       = unaryOp("sign", ew.Sign, numbers)
 	Square     = unaryOp("square", ew.Square, signature{asInt8, own, own, own})
 	Reciprocal = unaryOp("reciprocal", ew.Reciprocal, signature{asInt8, own, own, own})
 	Conjugate  = unaryOp("conjugate", ew.Conjugate, signature{way{toInt8, ew.Positive}, as(ew.Positive), as(ew.Positive), own})
@@ -215,10 +215,10 @@ var (
 
 var (
 	whereOperation = &operation{"where", ew.Where, everything}
-	clipOperation  = &operation{"clip", ew.Clip, castTypes.bools(ew.Clip)}
+	clipOperation  = &operation{"clip", ew.Clip, numbers.bools(ew.Clip)}
 	clipBelow      = &operation{"clip", ew.Maximum, Maximum.signature}
 	clipAbove      = &operation{"clip", ew.Minimum, Minimum.signature}
-	clipNowhere    = &operation{"clip", ew.Positive, castTypes.bools(ew.Positive)}
+	clipNowhere    = &operation{"clip", ew.Positive, numbers.bools(ew.Positive)}
 )
 
 // Where takes elements from x where the condition is true, from y where not, as

@@ -38,7 +38,7 @@ var (
 	always    = way{toSelf, ew.Equal}
 	never     = way{toSelf, ew.NotEqual}
 
-	castTypes            = signature{refused, own, own, own}
+	numbers            = signature{refused, own, own, own}
 	integers           = signature{own, own, refused, refused}
 	floats             = signature{asFloat, asFloat, own, refused}
 	floatsAndComplexes = signature{asFloat, asFloat, own, own}

@@ -142,7 +142,7 @@ func (a *NDBuffer) view(dtype DType, offset int64, shape, strides []int64) (*NDB
 	}
 	defer a.Release()
 	a.buf.Retain()
-	v := arrayOverPool(a.buf, dtype, offset, shape, strides)
+	v := over(a.buf, dtype, offset, shape, strides)
 	v.readOnly = a.readOnly
 	if v.base = a.base; v.base == nil {
 		v.base = a
@@ -300,7 +300,7 @@ func (a *NDBuffer) dense(axes []int, shape, strides []int64) (*NDBuffer, error) 
 	}
 	defer c.Release()
 	c.buf.Retain()
-	return arrayOverPool(c.buf, c.dtype, c.offset, shape, strides), nil
+	return over(c.buf, c.dtype, c.offset, shape, strides), nil
 }
 
 // forwards returns axes 0 to n-1, backwards the same in reverse.

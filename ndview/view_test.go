@@ -526,8 +526,8 @@ func cOrderIndex(shape, at []int64) int64 {
 	return n
 }
 
-// newNestedColumn visits all coordinates of a shape in C order.
-func newNestedColumn(shape []int64, visit func(at []int64)) {
+// walk visits all coordinates of a shape in C order.
+func walk(shape []int64, visit func(at []int64)) {
 	at := make([]int64, len(shape))
 	var from func(axis int)
 	from = func(axis int) {
@@ -545,7 +545,7 @@ func newNestedColumn(shape []int64, visit func(at []int64)) {
 // bytes are those of all elements in C order.
 func (m model) bytes() []byte {
 	all := []byte{}
-	newNestedColumn(m.shape, func(at []int64) { all = append(all, m.element(at)...) })
+	walk(m.shape, func(at []int64) { all = append(all, m.element(at)...) })
 	return all
 }
 
@@ -604,7 +604,7 @@ func (m model) reshape(shape []int64, fortran bool) model {
 		return m.transpose(reversal(len(m.shape))).reshape(reversed, false).transpose(reversal(len(shape)))
 	}
 	var all [][]byte
-	newNestedColumn(m.shape, func(at []int64) { all = append(all, m.element(at)) })
+	walk(m.shape, func(at []int64) { all = append(all, m.element(at)) })
 	return model{shape, func(at []int64) []byte { return all[cOrderIndex(shape, at)] }}
 }
 
